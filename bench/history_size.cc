@@ -42,7 +42,7 @@ class Machine {
  public:
   Machine() {
     for (int i = 0; i < kGpus; ++i)
-      gpus_.push_back({{Kind::kGpu, fmt::format("GPU-93f6e897-3b2d-3c8a-a1c7-4a689d9a62b{}", i)}});
+      gpus_.push_back({{SubjectKind::kGpu, fmt::format("GPU-93f6e897-3b2d-3c8a-a1c7-4a689d9a62b{}", i)}});
   }
 
   void Second(Recorder& recorder, std::int64_t at) {
@@ -67,7 +67,7 @@ class Machine {
         std::find_if(gpus_.begin(), gpus_.end(), [](const Gpu& one) { return one.job.name.empty(); });
     if (free == gpus_.end()) return;
     Gpu& gpu = *free;
-    gpu.job = {Kind::kJob, std::to_string(++jobs_)};
+    gpu.job = {SubjectKind::kJob, std::to_string(++jobs_)};
     gpu.job_ends = at + 60 + Below(12 * 3600);
     gpu.memory = (1 + Below(70)) * 1024 * kMiB;
   }
@@ -99,7 +99,7 @@ void Answer(const Store& store, const Recorder& recorder, const Key& key, std::i
     const Plan plan = PlanOf({since, until, 300}, store.Oldest(key.kind));
     Buckets buckets(plan);
     rows = 0;
-    Store::Read(store.Look(key.kind, plan.tier), key.name, plan.since, plan.until, [&](const Row& row) {
+    Store::Read(store.ViewOf(key.kind, plan.tier), key.name, plan.since, plan.until, [&](const Row& row) {
       buckets.Add(row);
       ++rows;
     });
@@ -142,31 +142,32 @@ int main(int argc, char** argv) {
   }
   fmt::print("{} days, {} GPUs, {} jobs: {:.1f} MiB of 64 MiB\n", days, kGpus, machine.jobs(),
              static_cast<double>((*store)->size().count) / (1 << 20));
-  for (const auto kind : {Kind::kGpu, Kind::kJob}) {
+  for (const auto kind : {SubjectKind::kGpu, SubjectKind::kJob}) {
     for (std::size_t tier = 0; tier < kTiers; ++tier) {
       std::uint64_t size = 0;
-      const auto view = (*store)->Look(kind, tier);
+      const auto view = (*store)->ViewOf(kind, tier);
       for (const auto& file : view.files) size += file.size;
       const auto oldest = (*store)->Oldest(kind)[tier].value_or(end);
       fmt::print("  {} {:>3} s: {:.2f} MiB in {} files, back to {:.1f} days\n",
-                 kind == Kind::kGpu ? "GPUs" : "jobs", kSteps[tier], static_cast<double>(size) / (1 << 20),
-                 view.files.size(), static_cast<double>(end - oldest) / kDay);
+                 kind == SubjectKind::kGpu ? "GPUs" : "jobs", kSteps[tier],
+                 static_cast<double>(size) / (1 << 20), view.files.size(),
+                 static_cast<double>(end - oldest) / kDay);
     }
   }
   fmt::print("writing: {} batches, mean {:.2f} ms, longest {:.1f} ms\n", batches,
              writing / static_cast<double>(batches), longest);
-  const Key gpu{Kind::kGpu, "GPU-93f6e897-3b2d-3c8a-a1c7-4a689d9a62b3"};
+  const Key gpu{SubjectKind::kGpu, "GPU-93f6e897-3b2d-3c8a-a1c7-4a689d9a62b3"};
   Answer(**store, recorder, gpu, end - days * kDay, end, "300 points of a GPU over all days");
   Answer(**store, recorder, gpu, end - 7200, end, "300 points of a GPU over two hours");
   Answer(**store, recorder, gpu, end - 300, end, "300 points of a GPU over five minutes");
-  Answer(**store, recorder, {Kind::kJob, std::to_string(machine.jobs() / 2)}, end - days * kDay, end,
+  Answer(**store, recorder, {SubjectKind::kJob, std::to_string(machine.jobs() / 2)}, end - days * kDay, end,
          "300 points of a job, looked for over all days");
   const auto start = std::chrono::steady_clock::now();
   store->reset();
   auto again = Store::Open(folder, gpuman::base::MiB(64), [](const std::string&) {});
   const double opening = MillisSince(start);
   Recorder replayed(2);
-  if (again) (*again)->Replay(replayed, [](const Key& key) { return key.kind == Kind::kGpu; });
+  if (again) (*again)->Replay(replayed, [](const Key& key) { return key.kind == SubjectKind::kGpu; });
   fmt::print("opening the folder {:.0f} ms, with the replay of GPUs {:.0f} ms\n", opening,
              MillisSince(start));
   return 0;

@@ -29,7 +29,7 @@ struct Node {
 };
 
 enum class Rule { kBestFit, kFirstFit };
-enum class Scheduler { kLeastAllocated, kMostAllocated };
+enum class Scheduler { kMinAllocated, kMaxAllocated };
 
 std::optional<std::size_t> ChooseGpu(Rule rule, const std::vector<unsigned>& free, unsigned size) {
   if (rule == Rule::kBestFit) return gpuman::kubernetes::BestFit(free, size);
@@ -41,8 +41,8 @@ Node* ChooseNode(Scheduler scheduler, std::vector<Node>& nodes, unsigned size) {
   Node* best = nullptr;
   for (auto& node : nodes) {
     if (node.total < size) continue;
-    const bool better = scheduler == Scheduler::kLeastAllocated ? !best || node.total > best->total
-                                                                : !best || node.total < best->total;
+    const bool better = scheduler == Scheduler::kMinAllocated ? !best || node.total > best->total
+                                                              : !best || node.total < best->total;
     if (better) best = &node;
   }
   return best;
@@ -110,7 +110,7 @@ Figures Simulate(Rule rule, Scheduler scheduler, unsigned seed) {
 }  // namespace
 
 int main() {
-  for (const auto scheduler : {Scheduler::kLeastAllocated, Scheduler::kMostAllocated}) {
+  for (const auto scheduler : {Scheduler::kMinAllocated, Scheduler::kMaxAllocated}) {
     for (const auto rule : {Rule::kBestFit, Rule::kFirstFit}) {
       Figures sum;
       for (unsigned seed = 1; seed <= kSeeds; ++seed) {
@@ -123,7 +123,7 @@ int main() {
       std::printf(
           "{\"scheduler\":\"%s\",\"rule\":\"%s\",\"arrivals\":%u,\"runs\":%u,\"refused\":%.5f,\"full\":%.5f,"
           "\"stranded\":%.5f}\n",
-          scheduler == Scheduler::kLeastAllocated ? "least allocated" : "most allocated",
+          scheduler == Scheduler::kMinAllocated ? "least allocated" : "most allocated",
           rule == Rule::kBestFit ? "gpuman" : "first fit", kArrivals, kSeeds, sum.refused / kAll,
           sum.full / kAll, sum.stranded / kAll);
     }

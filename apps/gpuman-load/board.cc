@@ -9,7 +9,7 @@
 namespace gpuman::load {
 namespace {
 
-constexpr std::chrono::milliseconds kLook{1};
+constexpr std::chrono::milliseconds kPollInterval{1};
 
 }  // namespace
 
@@ -30,12 +30,12 @@ bool Board::Begin(std::uint64_t step) {
 
 void Board::AwaitOthersQueued(unsigned rank, unsigned ranks, std::uint64_t step) const {
   for (unsigned other = 0; other < ranks; ++other)
-    while (other != rank && queued_[other].load() < step) std::this_thread::sleep_for(kLook);
+    while (other != rank && queued_[other].load() < step) std::this_thread::sleep_for(kPollInterval);
 }
 
 void Board::AwaitAll(unsigned ranks) {
   arrived_.fetch_add(1);
-  while (arrived_.load() < ranks) std::this_thread::sleep_for(kLook);
+  while (arrived_.load() < ranks) std::this_thread::sleep_for(kPollInterval);
 }
 
 }  // namespace gpuman::load

@@ -142,12 +142,12 @@ bool IsResourceName(std::string_view name) {
          std::all_of(rest.begin(), rest.end(), is_part) && rest.front() != '-' && rest.back() != '-';
 }
 
-std::optional<Kind> KindOf(std::string_view word) {
-  if (word == "whole") return Kind::kWhole;
-  if (word == "memory") return Kind::kMemory;
-  if (word == "slice") return Kind::kSlice;
-  if (word == "shared") return Kind::kShared;
-  if (word == "mig") return Kind::kMig;
+std::optional<ResourceKind> KindOf(std::string_view word) {
+  if (word == "whole") return ResourceKind::kWhole;
+  if (word == "memory") return ResourceKind::kMemory;
+  if (word == "slice") return ResourceKind::kSlice;
+  if (word == "shared") return ResourceKind::kShared;
+  if (word == "mig") return ResourceKind::kMig;
   return std::nullopt;
 }
 
@@ -166,12 +166,13 @@ Resource ReadResource(const toml::table& table, Problems& problems) {
   else
     resource.kind = *kind;
   in.Names("gpus", resource.gpus);
-  if (resource.kind == Kind::kSlice) {
+  if (resource.kind == ResourceKind::kSlice) {
     in.Size("size", resource.size);
     if (!table.contains("size")) in.Bad("size", "is missing: how much memory a slice has");
   }
-  if (resource.kind == Kind::kMemory || resource.kind == Kind::kSlice) in.Size("reserve", resource.reserve);
-  if (resource.kind == Kind::kShared) {
+  if (resource.kind == ResourceKind::kMemory || resource.kind == ResourceKind::kSlice)
+    in.Size("reserve", resource.reserve);
+  if (resource.kind == ResourceKind::kShared) {
     in.Count("replicas", resource.replicas, 2, kMaxReplicas);
     if (!table.contains("replicas")) in.Bad("replicas", "is missing: how many containers share a GPU");
   }
@@ -180,7 +181,7 @@ Resource ReadResource(const toml::table& table, Problems& problems) {
     in.Count("priority", priority, 0, kHighestPriority);
     resource.priority = static_cast<int>(priority);
   }
-  if (resource.kind == Kind::kMig) {
+  if (resource.kind == ResourceKind::kMig) {
     in.Text("profile", resource.profile);
     if (resource.profile.empty()) in.Bad("profile", "is missing: the instances' profile, such as 1g.18gb");
   }
@@ -196,7 +197,8 @@ void RefuseOverlap(const std::vector<Resource>& resources, const toml::node& lis
   for (const auto& resource : resources) {
     if (!names.insert(resource.name).second)
       problems.Add(&list, "resource.name", fmt::format("{} stands there twice", resource.name));
-    const std::string space = resource.kind == Kind::kMig ? "mig " + resource.profile + " of GPU " : "GPU ";
+    const std::string space =
+        resource.kind == ResourceKind::kMig ? "mig " + resource.profile + " of GPU " : "GPU ";
     for (const auto& gpu : resource.gpus) {
       const auto [at, is_new] = owner.emplace(space + gpu, resource.name);
       if (!is_new)
@@ -205,7 +207,7 @@ void RefuseOverlap(const std::vector<Resource>& resources, const toml::node& lis
                                  resource.name));
     }
     if (!resource.gpus.empty()) continue;
-    const auto rest = resource.kind == Kind::kMig ? space + "(rest)" : std::string("(rest)");
+    const auto rest = resource.kind == ResourceKind::kMig ? space + "(rest)" : std::string("(rest)");
     const auto [at, is_new] = owner.emplace(rest, resource.name);
     if (!is_new)
       problems.Add(&list, "resource.gpus",

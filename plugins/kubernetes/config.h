@@ -18,7 +18,7 @@
 namespace gpuman::kubernetes {
 
 // What one device of a resource stands for.
-enum class Kind {
+enum class ResourceKind {
   kWhole,   // a GPU
   kMemory,  // a GiB of a GPU's memory
   kSlice,   // `size` of a GPU's memory
@@ -28,7 +28,7 @@ enum class Kind {
 
 struct Resource {
   std::string name;  // "gpuman.io/gpumem-gib"
-  Kind kind = Kind::kWhole;
+  ResourceKind kind = ResourceKind::kWhole;
   // Index or UUID of each GPU of the resource; empty: all GPUs that no other resource names.
   std::vector<std::string> gpus;
   base::Bytes size = base::GiB(1);  // of a device; kMemory and kSlice

@@ -63,7 +63,7 @@ profile = "1g.18gb"
   EXPECT_THAT(config->environment, ElementsAre(std::pair("A", "b")));
   EXPECT_THAT(config->mounts, ElementsAre(MountRule{"/h", "/c", false}));
   ASSERT_EQ(config->resources.size(), 5u);
-  EXPECT_EQ(config->resources[0].kind, Kind::kWhole);
+  EXPECT_EQ(config->resources[0].kind, ResourceKind::kWhole);
   EXPECT_THAT(config->resources[1].gpus, ElementsAre("0", "GPU-1"));
   EXPECT_EQ(config->resources[1].size, base::GiB(1));
   EXPECT_EQ(config->resources[1].reserve, base::GiB(2));

@@ -66,7 +66,7 @@ base::Result<> GpuWatch::Follow() {
     // The first bytes say that the stream has begun: it will have all events from now on.
     bool look = !answered_;
     for (const auto& data : reader.Feed(piece)) look = IsAboutGpus(data) || look;
-    if (look) looked = Look();
+    if (look) looked = Poll();
     return looked.has_value();
   };
   const api::Client gpumand(gpumand_);
@@ -75,7 +75,7 @@ base::Result<> GpuWatch::Follow() {
   return looked;
 }
 
-base::Result<> GpuWatch::Look() {
+base::Result<> GpuWatch::Poll() {
   for (milliseconds pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
     GPUMAN_ASSIGN(auto inventory, Ask());
     answered_ = true;

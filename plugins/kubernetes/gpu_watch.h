@@ -41,7 +41,7 @@ class GpuWatch {
         stop_(std::move(stop)) {}
   void Run();
   base::Result<> Follow();
-  base::Result<> Look();
+  base::Result<> Poll();
   base::Result<Inventory> Ask();
   // False: the destructor has ended the wait.
   bool Pause(std::chrono::milliseconds time) const;

@@ -40,22 +40,22 @@ base::Result<Share> ShareOf(const Pool& pool, bool away, std::span<const std::st
 base::Result<> CheckShape(const Pool& pool, const Share& share) {
   const auto& name = pool.resource.name;
   switch (pool.resource.kind) {
-    case Kind::kWhole:
+    case ResourceKind::kWhole:
       return {};
-    case Kind::kMemory:
-    case Kind::kSlice:
+    case ResourceKind::kMemory:
+    case ResourceKind::kSlice:
       if (share.units.size() == 1) return {};
       return base::Fail(
           ErrorCode::kConflict,
           fmt::format("{} of {} would be spread over {} GPUs: no GPU of this node has that many free",
                       share.devices, name, share.units.size()));
-    case Kind::kShared:
+    case ResourceKind::kShared:
       if (share.devices == 1) return {};
       return base::Fail(
           ErrorCode::kConflict,
           fmt::format("a container can have 1 of {}, not {}: each is a whole GPU's memory in turns", name,
                       share.devices));
-    case Kind::kMig:
+    case ResourceKind::kMig:
       if (share.devices == 1) return {};
       return base::Fail(
           ErrorCode::kUnsatisfiable,
@@ -94,12 +94,12 @@ base::Result<> AddNodes(const Share& share, const std::filesystem::path& root, G
 // Where the shim looks for the socket if the program's environment lacks the variable.
 constexpr const char* kSocketDirectory = "/run/gpuman";
 
-void AddLibrary(const api::ContainerFiles& files, Kind kind, Grant& grant) {
+void AddLibrary(const api::ContainerFiles& files, ResourceKind kind, Grant& grant) {
   grant.mounts.push_back({files.shim_library, files.shim_library});
   grant.mounts.push_back({files.preload, "/etc/ld.so.preload"});
   grant.mounts.push_back({files.socket_directory, kSocketDirectory});
   grant.environment["GPUMAN_SHIM_SOCKET"] = fmt::format("{}/shim.sock", kSocketDirectory);
-  if (kind == Kind::kShared) grant.environment["GPUMAN_SHIM_EVICTABLE"] = "1";
+  if (kind == ResourceKind::kShared) grant.environment["GPUMAN_SHIM_EVICTABLE"] = "1";
 }
 
 }  // namespace
@@ -117,7 +117,7 @@ base::Result<Grant> MakeGrant(const Config& config, const Pool& pool,
   const auto list = fmt::format("{}", fmt::join(uuids, ","));
   grant.environment["CUDA_VISIBLE_DEVICES"] = list;
   grant.environment["GPUMAN_RESOURCE"] = pool.resource.name;
-  if (pool.resource.kind == Kind::kMemory || pool.resource.kind == Kind::kSlice)
+  if (pool.resource.kind == ResourceKind::kMemory || pool.resource.kind == ResourceKind::kSlice)
     grant.environment["GPUMAN_MEMORY"] = std::to_string(share.units.front()->memory.count * share.devices);
   if (config.limits && config.preload && files) AddLibrary(*files, pool.resource.kind, grant);
   if (config.handing.environment) grant.environment["NVIDIA_VISIBLE_DEVICES"] = list;

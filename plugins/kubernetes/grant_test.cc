@@ -44,7 +44,7 @@ class GrantTest : public ::testing::Test {
 
   base::TempDir root_;
   Inventory machine_ = Machine(2, 16);
-  Resource resource_ = ResourceOf(Kind::kMemory, "gpuman.io/gpumem-gib");
+  Resource resource_ = ResourceOf(ResourceKind::kMemory, "gpuman.io/gpumem-gib");
   Handing handing_{.environment = true};
   std::optional<api::ContainerFiles> files_;
 };
@@ -60,7 +60,7 @@ TEST_F(GrantTest, TheLibraryComesWithItsSocketAndWithoutTheDaemons) {
                           MountRule{"/run/gpuman/shim.sock.d", "/run/gpuman", false}));
   EXPECT_THAT(grant->environment, Contains(Pair("GPUMAN_SHIM_SOCKET", "/run/gpuman/shim.sock")));
   EXPECT_THAT(grant->environment, Not(Contains(Key("GPUMAN_SHIM_EVICTABLE"))));
-  resource_ = ResourceOf(Kind::kShared, "gpuman.io/shared");
+  resource_ = ResourceOf(ResourceKind::kShared, "gpuman.io/shared");
   resource_.replicas = 4;
   const auto shared = Ask({"GPU-1::2"});
   ASSERT_TRUE(shared) << shared.error().message;
@@ -91,11 +91,11 @@ TEST_F(GrantTest, WhatCannotBeGivenIsRefusedWithTheReason) {
 }
 
 TEST_F(GrantTest, AContainerHasOneTurnAndOneMigInstance) {
-  resource_ = ResourceOf(Kind::kShared, "gpuman.io/shared");
+  resource_ = ResourceOf(ResourceKind::kShared, "gpuman.io/shared");
   resource_.replicas = 4;
   EXPECT_TRUE(Ask({"GPU-0::3"}));
   EXPECT_THAT(ErrorOf({"GPU-0::2", "GPU-0::3"}), Pair(ErrorCode::kConflict, HasSubstr("can have 1")));
-  resource_ = ResourceOf(Kind::kMig, "gpuman.io/mig");
+  resource_ = ResourceOf(ResourceKind::kMig, "gpuman.io/mig");
   resource_.profile = "p";
   machine_.gpus[0].split = true;
   machine_.gpus[0].instances = {{"MIG-a", "p", base::GiB(8), 1, 0}, {"MIG-b", "p", base::GiB(8), 2, 0}};
@@ -104,7 +104,7 @@ TEST_F(GrantTest, AContainerHasOneTurnAndOneMigInstance) {
 }
 
 TEST_F(GrantTest, WholeGpusComeByCdiNames) {
-  resource_ = ResourceOf(Kind::kWhole, "gpuman.io/gpu");
+  resource_ = ResourceOf(ResourceKind::kWhole, "gpuman.io/gpu");
   handing_ = {.environment = false, .cdi = true};
   const auto grant = Ask({"GPU-1", "GPU-0"});
   ASSERT_TRUE(grant) << grant.error().message;
@@ -129,7 +129,7 @@ TEST_F(GrantTest, DeviceNodesAreThoseThatTheDriverNames) {
 
 TEST_F(GrantTest, AMigInstanceNeedsItsCapabilities) {
   handing_ = {.environment = false, .nodes = true};
-  resource_ = ResourceOf(Kind::kMig, "gpuman.io/mig");
+  resource_ = ResourceOf(ResourceKind::kMig, "gpuman.io/mig");
   resource_.profile = "p";
   machine_.gpus[0].split = true;
   machine_.gpus[0].instances = {{"MIG-a", "p", base::GiB(8), 7, 0}};

@@ -21,7 +21,8 @@ void TryFrames(std::string_view bytes) {
 }
 
 void TryId(std::string_view id) {
-  static const Pool pool = MakePools(ConfigOf({ResourceOf(Kind::kMemory, "a.b/c")}), Machine(2, 12)).pools[0];
+  static const Pool pool =
+      MakePools(ConfigOf({ResourceOf(ResourceKind::kMemory, "a.b/c")}), Machine(2, 12)).pools[0];
   const Unit* unit = FindUnit(pool, id);
   if (!unit) return;
   for (unsigned i = 0; i < unit->devices; ++i)

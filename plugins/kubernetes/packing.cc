@@ -91,15 +91,15 @@ std::vector<std::string> Prefer(const Pool& pool, std::span<const std::string> a
   if (chosen.size() >= size) return chosen;
   auto offers = OffersOf(pool, available, {chosen.begin(), chosen.end()});
   switch (pool.resource.kind) {
-    case Kind::kMemory:
-    case Kind::kSlice:
+    case ResourceKind::kMemory:
+    case ResourceKind::kSlice:
       TakeParts(pool, offers, chosen, size);
       break;
-    case Kind::kShared:
+    case ResourceKind::kShared:
       TakeTurn(offers, chosen, size);
       break;
-    case Kind::kWhole:
-    case Kind::kMig:
+    case ResourceKind::kWhole:
+    case ResourceKind::kMig:
       TakeWhole(offers, chosen, size);
       break;
   }

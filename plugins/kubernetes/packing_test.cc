@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-Pool PoolOf(Kind kind, int gpus, std::uint64_t gib, unsigned replicas = 0) {
+Pool PoolOf(ResourceKind kind, int gpus, std::uint64_t gib, unsigned replicas = 0) {
   auto resource = ResourceOf(kind, "r");
   resource.replicas = replicas;
   return MakePools(ConfigOf({resource}), Machine(gpus, gib)).pools[0];
@@ -32,7 +32,7 @@ TEST(PackingTest, TheFullestGpuThatHasRoomIsTheBest) {
 }
 
 TEST(PackingTest, PartsComeFromTheFullestGpuInTheOrderOfTheirNumbers) {
-  const auto pool = PoolOf(Kind::kMemory, 2, 20);
+  const auto pool = PoolOf(ResourceKind::kMemory, 2, 20);
   auto available = Join(Parts("GPU-0", 0, 19), Parts("GPU-1", 8, 11));
   std::reverse(available.begin(), available.end());
   EXPECT_THAT(Prefer(pool, available, {}, 3), ElementsAre("GPU-1::8", "GPU-1::9", "GPU-1::10"));
@@ -42,7 +42,7 @@ TEST(PackingTest, PartsComeFromTheFullestGpuInTheOrderOfTheirNumbers) {
 }
 
 TEST(PackingTest, PartsFollowThoseThatHaveToBeThere) {
-  const auto pool = PoolOf(Kind::kMemory, 2, 4);
+  const auto pool = PoolOf(ResourceKind::kMemory, 2, 4);
   const auto available = Join(Parts("GPU-0", 0, 3), Parts("GPU-1", 2, 3));
   const std::vector<std::string> must = {"GPU-0::3"};
   EXPECT_THAT(Prefer(pool, available, must, 2), ElementsAre("GPU-0::3", "GPU-0::0"));
@@ -50,12 +50,12 @@ TEST(PackingTest, PartsFollowThoseThatHaveToBeThere) {
 }
 
 TEST(PackingTest, ATurnIsTakenWhereMostAreFree) {
-  const auto pool = PoolOf(Kind::kShared, 2, 80, 3);
+  const auto pool = PoolOf(ResourceKind::kShared, 2, 80, 3);
   EXPECT_THAT(Prefer(pool, Join(Parts("GPU-0", 2, 2), Parts("GPU-1", 0, 2)), {}, 1), ElementsAre("GPU-1::0"));
 }
 
 TEST(PackingTest, WholeGpusComeFromOneNumaNodeWhereThatIsEnough) {
-  const auto pool = PoolOf(Kind::kWhole, 8, 80);  // 0 to 3 on node 0, 4 to 7 on node 1
+  const auto pool = PoolOf(ResourceKind::kWhole, 8, 80);  // 0 to 3 on node 0, 4 to 7 on node 1
   const std::vector<std::string> available = {"GPU-0", "GPU-1", "GPU-2", "GPU-5", "GPU-6"};
   EXPECT_THAT(Prefer(pool, available, {}, 2), ElementsAre("GPU-5", "GPU-6"))
       << "the smaller node that is enough";
@@ -64,7 +64,7 @@ TEST(PackingTest, WholeGpusComeFromOneNumaNodeWhereThatIsEnough) {
 }
 
 TEST(PackingTest, UnknownIdsAreNotChosen) {
-  const auto pool = PoolOf(Kind::kMemory, 1, 4);
+  const auto pool = PoolOf(ResourceKind::kMemory, 1, 4);
   const std::vector<std::string> available = {"GPU-9::0", "nonsense", "GPU-0::1"};
   EXPECT_THAT(Prefer(pool, available, {}, 1), ElementsAre("GPU-0::1"));
 }

@@ -23,7 +23,8 @@ bool Names(const Resource& resource, const Gpu& gpu) {
 // Whether both resources compete for the same GPUs or instances: all MIG resources of one profile do, and so
 // do all other resources.
 bool Compete(const Resource& a, const Resource& b) {
-  if (a.kind == Kind::kMig || b.kind == Kind::kMig) return a.kind == b.kind && a.profile == b.profile;
+  if (a.kind == ResourceKind::kMig || b.kind == ResourceKind::kMig)
+    return a.kind == b.kind && a.profile == b.profile;
   return true;
 }
 
@@ -57,7 +58,7 @@ void AddParts(const Resource& resource, const Gpu& gpu, Pools& pools, Pool& pool
   if (!gpu.memory) return;  // the number of devices follows from the size, which is not known yet
   Unit unit = UnitOf(gpu);
   unit.numbered = true;
-  if (resource.kind == Kind::kShared) {
+  if (resource.kind == ResourceKind::kShared) {
     unit.devices = resource.replicas;
   } else {
     unit.memory = resource.size;
@@ -71,7 +72,7 @@ void AddParts(const Resource& resource, const Gpu& gpu, Pools& pools, Pool& pool
 }
 
 void AddGpu(const Resource& resource, const Gpu& gpu, Pools& pools, Pool& pool) {
-  if (resource.kind == Kind::kMig) {
+  if (resource.kind == ResourceKind::kMig) {
     for (const auto& instance : gpu.instances) {
       if (instance.profile != resource.profile) continue;
       Unit unit = UnitOf(gpu);
@@ -82,7 +83,7 @@ void AddGpu(const Resource& resource, const Gpu& gpu, Pools& pools, Pool& pool) 
     }
   } else if (gpu.split) {
     return;  // CUDA sees only its instances
-  } else if (resource.kind == Kind::kWhole) {
+  } else if (resource.kind == ResourceKind::kWhole) {
     pool.units.push_back(UnitOf(gpu));
   } else {
     AddParts(resource, gpu, pools, pool);

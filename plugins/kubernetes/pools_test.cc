@@ -21,8 +21,9 @@ std::vector<std::string> IdsOf(const Pool& pool) {
 }
 
 TEST(PoolsTest, AGpuIsInThePoolThatNamesItElseInThatOfTheRest) {
-  const auto config = ConfigOf({ResourceOf(Kind::kWhole, "w"), ResourceOf(Kind::kMemory, "m", {"1"}),
-                                ResourceOf(Kind::kMemory, "n", {"GPU-2"})});
+  const auto config =
+      ConfigOf({ResourceOf(ResourceKind::kWhole, "w"), ResourceOf(ResourceKind::kMemory, "m", {"1"}),
+                ResourceOf(ResourceKind::kMemory, "n", {"GPU-2"})});
   const auto pools = MakePools(config, Machine(4, 2));
   EXPECT_THAT(IdsOf(pools.pools[0]), ElementsAre("GPU-0", "GPU-3"));
   EXPECT_THAT(IdsOf(pools.pools[1]), ElementsAre("GPU-1::0", "GPU-1::1"));
@@ -31,8 +32,8 @@ TEST(PoolsTest, AGpuIsInThePoolThatNamesItElseInThatOfTheRest) {
 }
 
 TEST(PoolsTest, AGpuThatTwoResourcesNameDifferentlyIsInNeither) {
-  const auto config =
-      ConfigOf({ResourceOf(Kind::kWhole, "w", {"0", "1"}), ResourceOf(Kind::kMemory, "m", {"GPU-1"})});
+  const auto config = ConfigOf(
+      {ResourceOf(ResourceKind::kWhole, "w", {"0", "1"}), ResourceOf(ResourceKind::kMemory, "m", {"GPU-1"})});
   const auto pools = MakePools(config, Machine(2, 2));
   EXPECT_THAT(IdsOf(pools.pools[0]), ElementsAre("GPU-0"));
   EXPECT_THAT(IdsOf(pools.pools[1]), IsEmpty());
@@ -40,20 +41,20 @@ TEST(PoolsTest, AGpuThatTwoResourcesNameDifferentlyIsInNeither) {
 }
 
 TEST(PoolsTest, AGpuThatIsNotThereIsSaid) {
-  const auto pools = MakePools(ConfigOf({ResourceOf(Kind::kWhole, "w", {"7"})}), Machine(1, 2));
+  const auto pools = MakePools(ConfigOf({ResourceOf(ResourceKind::kWhole, "w", {"7"})}), Machine(1, 2));
   EXPECT_THAT(pools.problems, ElementsAre(HasSubstr("w names GPU 7")));
-  EXPECT_THAT(MakePools(ConfigOf({ResourceOf(Kind::kWhole, "w", {"7"})}), {}).problems, IsEmpty())
+  EXPECT_THAT(MakePools(ConfigOf({ResourceOf(ResourceKind::kWhole, "w", {"7"})}), {}).problems, IsEmpty())
       << "nothing is known yet";
 }
 
 TEST(PoolsTest, MemoryIsCountedInWholeDevicesWithoutTheReserve) {
   auto machine = Machine(1, 0);
   machine.gpus[0].memory = base::Bytes{base::GiB(141).count - 1};
-  auto resource = ResourceOf(Kind::kMemory, "m");
+  auto resource = ResourceOf(ResourceKind::kMemory, "m");
   EXPECT_THAT(IdsOf(MakePools(ConfigOf({resource}), machine).pools[0]), SizeIs(140));
   resource.reserve = base::GiB(2);
   EXPECT_THAT(IdsOf(MakePools(ConfigOf({resource}), machine).pools[0]), SizeIs(138));
-  resource.kind = Kind::kSlice;
+  resource.kind = ResourceKind::kSlice;
   resource.size = base::GiB(20);
   EXPECT_THAT(IdsOf(MakePools(ConfigOf({resource}), machine).pools[0]), SizeIs(6));
   resource.size = base::GiB(200);
@@ -66,9 +67,9 @@ TEST(PoolsTest, OfASplitGpuTheInstancesOfTheProfileAreDevices) {
   machine.gpus[0].split = true;
   machine.gpus[0].instances = {{"MIG-a", "1g.18gb", base::GiB(16), 7, 0},
                                {"MIG-b", "3g.71gb", base::GiB(69), 1, 0}};
-  auto mig = ResourceOf(Kind::kMig, "mig");
+  auto mig = ResourceOf(ResourceKind::kMig, "mig");
   mig.profile = "1g.18gb";
-  const auto pools = MakePools(ConfigOf({ResourceOf(Kind::kWhole, "w"), mig}), machine);
+  const auto pools = MakePools(ConfigOf({ResourceOf(ResourceKind::kWhole, "w"), mig}), machine);
   EXPECT_THAT(IdsOf(pools.pools[0]), ElementsAre("GPU-1"));
   EXPECT_THAT(IdsOf(pools.pools[1]), ElementsAre("MIG-a"));
   EXPECT_EQ(pools.pools[1].units[0].memory, base::GiB(16));
@@ -78,7 +79,7 @@ TEST(PoolsTest, OfASplitGpuTheInstancesOfTheProfileAreDevices) {
 TEST(PoolsTest, DevicesAreAsHealthyAsTheirGpuAndNoneIsWhileGpumandIsAway) {
   auto machine = Machine(2, 1);
   machine.gpus[1].healthy = false;
-  const auto pools = MakePools(ConfigOf({ResourceOf(Kind::kMemory, "m")}), machine);
+  const auto pools = MakePools(ConfigOf({ResourceOf(ResourceKind::kMemory, "m")}), machine);
   EXPECT_THAT(DevicesOf(pools.pools[0], false),
               ElementsAre(Device{"GPU-0::0", true, 0}, Device{"GPU-1::0", false, 1}));
   EXPECT_THAT(DevicesOf(pools.pools[0], true),
@@ -86,12 +87,12 @@ TEST(PoolsTest, DevicesAreAsHealthyAsTheirGpuAndNoneIsWhileGpumandIsAway) {
 }
 
 TEST(PoolsTest, AnIdIsFoundInOneSpellingAlone) {
-  const auto parts = MakePools(ConfigOf({ResourceOf(Kind::kMemory, "m")}), Machine(1, 12)).pools[0];
+  const auto parts = MakePools(ConfigOf({ResourceOf(ResourceKind::kMemory, "m")}), Machine(1, 12)).pools[0];
   EXPECT_EQ(FindUnit(parts, "GPU-0::11"), &parts.units[0]);
   for (const char* id :
        {"GPU-0::12", "GPU-0", "GPU-0::", "GPU-0::01", "GPU-0::-1", "GPU-0::1x", "GPU-1::0", "", "::"})
     EXPECT_EQ(FindUnit(parts, id), nullptr) << id;
-  const auto whole = MakePools(ConfigOf({ResourceOf(Kind::kWhole, "w")}), Machine(1, 12)).pools[0];
+  const auto whole = MakePools(ConfigOf({ResourceOf(ResourceKind::kWhole, "w")}), Machine(1, 12)).pools[0];
   EXPECT_EQ(FindUnit(whole, "GPU-0"), &whole.units[0]);
   EXPECT_EQ(FindUnit(whole, "GPU-0::0"), nullptr);
 }

@@ -8,20 +8,21 @@ namespace gpuman::kubernetes {
 namespace {
 
 struct Parts {
-  api::GivenContainer given;
+  api::AllocatedContainer given;
   std::map<std::string, base::Bytes> limits;  // by resource
 };
 
 void Add(const Pool& pool, const Allocation& allocation, Parts& parts) {
   auto& given = parts.given;
-  const Kind kind = pool.resource.kind;
+  const ResourceKind kind = pool.resource.kind;
   for (const auto& id : allocation.ids) {
     const Unit* unit = FindUnit(pool, id);
     if (!unit) continue;
     if (std::find(given.gpus.begin(), given.gpus.end(), unit->uuid) == given.gpus.end())
       given.gpus.push_back(unit->uuid);
-    if (kind == Kind::kMemory || kind == Kind::kSlice) parts.limits[pool.resource.name] += unit->memory;
-    given.share = given.share || kind == Kind::kShared;
+    if (kind == ResourceKind::kMemory || kind == ResourceKind::kSlice)
+      parts.limits[pool.resource.name] += unit->memory;
+    given.share = given.share || kind == ResourceKind::kShared;
   }
   if (given.gpus.empty()) return;
   if (given.resource.empty()) given.resource = pool.resource.name;
@@ -30,8 +31,8 @@ void Add(const Pool& pool, const Allocation& allocation, Parts& parts) {
 
 }  // namespace
 
-std::vector<api::GivenContainer> TableOf(std::span<const Allocation> allocations,
-                                         std::span<const Pool> pools) {
+std::vector<api::AllocatedContainer> TableOf(std::span<const Allocation> allocations,
+                                             std::span<const Pool> pools) {
   std::map<std::tuple<std::string, std::string, std::string>, Parts> containers;
   for (const auto& allocation : allocations) {
     const auto pool = std::find_if(pools.begin(), pools.end(), [&](const Pool& each) {
@@ -44,7 +45,7 @@ std::vector<api::GivenContainer> TableOf(std::span<const Allocation> allocations
     parts.given.container = allocation.container;
     Add(*pool, allocation, parts);
   }
-  std::vector<api::GivenContainer> table;
+  std::vector<api::AllocatedContainer> table;
   for (auto& [names, parts] : containers) {
     if (parts.given.gpus.empty()) continue;
     for (const auto& [resource, limit] : parts.limits)

@@ -16,12 +16,13 @@ constexpr const char* kMem = "gpuman.io/gpumem-gib";
 class TableTest : public ::testing::Test {
  protected:
   TableTest() {
-    auto memory = ResourceOf(Kind::kMemory, kMem, {"GPU-0", "GPU-1"});
+    auto memory = ResourceOf(ResourceKind::kMemory, kMem, {"GPU-0", "GPU-1"});
     memory.priority = 90;
-    auto shared = ResourceOf(Kind::kShared, "gpuman.io/shared", {"GPU-2"});
+    auto shared = ResourceOf(ResourceKind::kShared, "gpuman.io/shared", {"GPU-2"});
     shared.replicas = 4;
     shared.priority = 70;
-    pools_ = MakePools(ConfigOf({memory, shared, ResourceOf(Kind::kWhole, "gpuman.io/gpu")}), Machine(4, 16))
+    pools_ = MakePools(ConfigOf({memory, shared, ResourceOf(ResourceKind::kWhole, "gpuman.io/gpu")}),
+                       Machine(4, 16))
                  .pools;
   }
   std::vector<Pool> pools_;
@@ -36,16 +37,17 @@ TEST_F(TableTest, SaysWhatEachContainerHas) {
   };
   EXPECT_THAT(
       TableOf(kubelet, pools_),
-      ElementsAre(api::GivenContainer{"team", "a", "main", "gpuman.io/gpu", {"GPU-3"}, {}, false, {}},
-                  api::GivenContainer{"team", "b", "main", kMem, {"GPU-1"}, base::GiB(4), false, 90},
-                  api::GivenContainer{"team", "b", "turns", "gpuman.io/shared", {"GPU-2"}, {}, true, 70}));
+      ElementsAre(
+          api::AllocatedContainer{"team", "a", "main", "gpuman.io/gpu", {"GPU-3"}, {}, false, {}},
+          api::AllocatedContainer{"team", "b", "main", kMem, {"GPU-1"}, base::GiB(4), false, 90},
+          api::AllocatedContainer{"team", "b", "turns", "gpuman.io/shared", {"GPU-2"}, {}, true, 70}));
 }
 
 TEST_F(TableTest, GivesAContainerWithSeveralResourcesTheLeastLimit) {
   const std::vector<Allocation> kubelet = {{"team", "a", "main", "gpuman.io/shared", {"GPU-2::0"}},
                                            {"team", "a", "main", kMem, Parts("GPU-0", 0, 2)}};
   EXPECT_THAT(TableOf(kubelet, pools_),
-              ElementsAre(api::GivenContainer{
+              ElementsAre(api::AllocatedContainer{
                   "team", "a", "main", "gpuman.io/shared", {"GPU-2", "GPU-0"}, base::GiB(3), true, 90}));
 }
 

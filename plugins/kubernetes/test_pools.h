@@ -24,7 +24,7 @@ inline Inventory Machine(int gpus, std::uint64_t gib) {
   return inventory;
 }
 
-inline Resource ResourceOf(Kind kind, std::string name, std::vector<std::string> gpus = {}) {
+inline Resource ResourceOf(ResourceKind kind, std::string name, std::vector<std::string> gpus = {}) {
   Resource resource;
   resource.name = std::move(name);
   resource.kind = kind;

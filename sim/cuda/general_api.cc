@@ -31,8 +31,8 @@ constexpr cuuint64_t kLookFlags =
 
 // As measured on driver 580: a version that the driver does not reach yet is an error, `status` reports a
 // version that is too old for the name, and twins do not exist before CUDA 7.
-CUresult Look(std::string_view name, int version, cuuint64_t flags, void*& function,
-              CUdriverProcAddressQueryResult& status) {
+CUresult FindFunction(std::string_view name, int version, cuuint64_t flags, void*& function,
+                      CUdriverProcAddressQueryResult& status) {
   const int newest = Driver::Get().cuda_version();
   if ((flags & ~kLookFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
   if (version > newest) return CUDA_ERROR_INVALID_VALUE;
@@ -132,7 +132,7 @@ CUresult cuGetProcAddress_v2(const char* symbol, void** out, int cuda_version, c
                              CUdriverProcAddressQueryResult* symbol_status) {
   if (symbol == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   CUdriverProcAddressQueryResult status{};
-  const CUresult result = Look(symbol, cuda_version, flags, *out, status);
+  const CUresult result = FindFunction(symbol, cuda_version, flags, *out, status);
   if (result == CUDA_SUCCESS && symbol_status != nullptr) *symbol_status = status;
   return result;
 }

@@ -405,7 +405,7 @@ struct LoadFresh {
       address = reinterpret_cast<std::uint64_t>(pointer);
       value = d[lane];
     });
-    warp.Looked(address, value);
+    warp.Polled(address, value);
   }
 };
 struct Store {

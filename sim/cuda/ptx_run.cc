@@ -99,11 +99,11 @@ class Places {
 
 // A warp that has looked so often in vain pauses in each round of its loop. One that reads other words in
 // between, or as many as a copy reads, pauses in a few rounds only.
-constexpr unsigned kLooksInVain = 16, kRoundsBetweenPauses = 4096;
+constexpr unsigned kFruitlessPolls = 16, kRoundsBetweenPauses = 4096;
 
 void PauseIfItWaits(Warp& warp) {
   if (!warp.fresh) return;
-  if (warp.looks < kLooksInVain && ++warp.backward_branches % kRoundsBetweenPauses != 0) return;
+  if (warp.looks < kFruitlessPolls && ++warp.backward_branches % kRoundsBetweenPauses != 0) return;
   warp.Pause(0);
 }
 

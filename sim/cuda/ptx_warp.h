@@ -59,7 +59,7 @@ struct Warp {
   }
   bool CheckSlowly(std::uint64_t address, unsigned size, bool write);
 
-  void Looked(std::uint64_t address, std::uint64_t value) {
+  void Polled(std::uint64_t address, std::uint64_t value) {
     fresh = true;
     looks = address == look_address && value == look_value ? looks + 1 : 0;
     look_address = address;

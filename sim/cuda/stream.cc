@@ -65,12 +65,12 @@ void Stream::WaitFor(std::uint64_t sequence) {
 }
 
 void Stream::AddBlockingEvent(std::uint64_t sequence) {
-  constexpr std::size_t kMost = 60;  // measured: 58 to 60 with a copy before each
+  constexpr std::size_t kMax = 60;  // measured: 58 to 60 with a copy before each
   std::unique_lock lock(mutex_);
   blocking_events_.push_back(sequence);
   const auto some_left = [&] {
     while (!blocking_events_.empty() && blocking_events_.front() <= done_) blocking_events_.pop_front();
-    return blocking_events_.size() <= kMost;
+    return blocking_events_.size() <= kMax;
   };
   changed_.wait(lock, some_left);
 }

@@ -6,7 +6,7 @@ namespace gpuman::api {
 
 constexpr bool IsRequest(const ContainerTable*) { return true; }
 
-template <typename V, base::json::Of<GivenContainer> T>
+template <typename V, base::json::Of<AllocatedContainer> T>
 void Fields(V& v, T& x) {
   v.Required("namespace", x.name_space);
   v.Required("pod", x.pod);

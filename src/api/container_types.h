@@ -10,25 +10,25 @@
 namespace gpuman::api {
 
 // Part of a JobView: the container that the job is.
-struct ContainerPlace {
+struct ContainerName {
   std::string name_space, pod, container;
 };
 
 // What one container was given of this node's GPUs.
-struct GivenContainer {
+struct AllocatedContainer {
   std::string name_space, pod, container;
   std::string resource;               // the Kubernetes resource
   std::vector<std::string> gpus;      // UUIDs of GPUs or instances
   std::optional<base::Bytes> memory;  // on each of them; absent: no limit
   bool share = false;                 // it takes turns; in its turn it may use all of the memory
   std::optional<int> priority;        // absent: the pod's class decides
-  friend bool operator==(const GivenContainer&, const GivenContainer&) = default;
+  friend bool operator==(const AllocatedContainer&, const AllocatedContainer&) = default;
 };
 
 // PUT /v1/containers: the table of all containers. A container that is not in the list any more keeps what it
 // was given until its processes have ended.
 struct ContainerTable {
-  std::vector<GivenContainer> containers;
+  std::vector<AllocatedContainer> containers;
 };
 
 // Paths on this node that a container needs so that its limit holds where its processes allocate memory.
@@ -40,7 +40,7 @@ struct ContainerFiles {
 };
 
 struct ContainersView {
-  std::vector<GivenContainer> containers;
+  std::vector<AllocatedContainer> containers;
   std::optional<ContainerFiles> files;  // null: no library is preloaded on this node
 };
 

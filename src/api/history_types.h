@@ -13,7 +13,7 @@ namespace gpuman::api {
 
 // Query parameters of GET /v1/history, and their bounds.
 inline constexpr std::int64_t kHistoryPoints = 300;
-inline constexpr std::int64_t kLeastHistoryPoints = 2, kMostHistoryPoints = 2000;
+inline constexpr std::int64_t kMinHistoryPoints = 2, kMaxHistoryPoints = 2000;
 
 // One number for each bucket; null: unknown, or a gap. A mean is over the seconds in which the figure was
 // known.

@@ -97,7 +97,7 @@ void Fields(V& v, T& x) {
   v.Changed("notifications", x.notifications, {});
 }
 
-template <typename V, base::json::Of<ContainerPlace> T>
+template <typename V, base::json::Of<ContainerName> T>
 void Fields(V& v, T& x) {
   v.Required("namespace", x.name_space);
   v.Required("pod", x.pod);

@@ -86,7 +86,7 @@ struct JobView {
   std::int64_t id = 0;
   std::string tag;
   std::string user;
-  std::optional<ContainerPlace> kubernetes;  // null: it is no container
+  std::optional<ContainerName> kubernetes;  // null: it is no container
   JobState state = JobState::kStarting;
   std::optional<std::string> reason;         // a word: memory_limit, device_pressure, …
   std::optional<std::string> reason_detail;  // a sentence with the numbers in it

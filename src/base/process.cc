@@ -42,8 +42,8 @@ std::vector<std::string> SplitAtNul(const std::string& data) {
 // Reads a file of /proc with one call, so that a process that executes another program between two calls does
 // not show the beginning of one command line and the end of the other. Empty where that is not possible.
 std::string ReadAtOnce(const std::filesystem::path& path) {
-  constexpr std::size_t kMostBytes = std::size_t{8} << 20;  // more than the kernel takes for arguments
-  for (std::size_t size = 64 << 10; size <= kMostBytes; size *= 2) {
+  constexpr std::size_t kMaxBytes = std::size_t{8} << 20;  // more than the kernel takes for arguments
+  for (std::size_t size = 64 << 10; size <= kMaxBytes; size *= 2) {
     const auto fd = OpenFile(path, O_RDONLY);
     if (!fd) return {};
     std::string data(size, '\0');

@@ -21,7 +21,7 @@ ssize_t Peek(int socket, void* data, std::size_t size, bool& more) {
   return got;
 }
 
-constexpr std::size_t kMaxLooked = 64u << 10;
+constexpr std::size_t kMaxPeeked = 64u << 10;
 
 // Shuts the receiving side down, then looks: true if all queued data comes without descriptors.
 bool HasNoDescriptors(int socket) {
@@ -39,7 +39,7 @@ bool HasNoDescriptors(int socket) {
   // A peek at a stream ends at the first descriptor and at out-of-band data: then FIONREAD counts more than
   // was shown.
   int all = 0;
-  if (::ioctl(socket, FIONREAD, &all) != 0 || all < 0 || static_cast<std::size_t>(all) > kMaxLooked)
+  if (::ioctl(socket, FIONREAD, &all) != 0 || all < 0 || static_cast<std::size_t>(all) > kMaxPeeked)
     return false;
   std::vector<char> room(static_cast<std::size_t>(all) + 1);
   return Peek(socket, room.data(), room.size(), more) == all && !more;

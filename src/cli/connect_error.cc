@@ -132,7 +132,7 @@ UserRef UserOf(uid_t uid) {
 
 UserRef ThisUser() { return UserOf(::geteuid()); }
 
-SocketFacts LookAtSocket(const std::filesystem::path& path, const UserRef& caller) {
+SocketFacts ReadSocketFacts(const std::filesystem::path& path, const UserRef& caller) {
   SocketFacts facts;
   facts.path = path;
   facts.subject = path;
@@ -164,7 +164,7 @@ base::Error ExplainConnectError(base::Error error, const SocketFacts& facts, con
   }
   if (error.code == base::ErrorCode::kPermissionDenied) {
     if (kind == SocketKind::kOwn)
-      if (const auto mine = CheckOwnPlace(facts, caller); !mine) return mine.error();
+      if (const auto mine = CheckOwnSocket(facts, caller); !mine) return mine.error();
     return Forbidden(std::move(error), facts, caller, kind, system_socket);
   }
   if (error.code != base::ErrorCode::kUnavailable) return error;
@@ -179,7 +179,7 @@ base::Error ServedByAnother(const std::filesystem::path& path, const UserRef& se
           "set XDG_RUNTIME_DIR to a directory of your own, or name a daemon with --socket"};
 }
 
-base::Result<> CheckOwnPlace(const SocketFacts& facts, const UserRef& caller) {
+base::Result<> CheckOwnSocket(const SocketFacts& facts, const UserRef& caller) {
   if (!Foreign(facts.owner, caller)) return {};
   return base::Fail(
       base::ErrorCode::kPermissionDenied,

@@ -41,7 +41,7 @@ enum class SocketKind {
   kOwn,     // the socket of the user's own daemon
 };
 
-SocketFacts LookAtSocket(const std::filesystem::path& path, const UserRef& caller);
+SocketFacts ReadSocketFacts(const std::filesystem::path& path, const UserRef& caller);
 UserRef ThisUser();
 UserRef UserOf(uid_t uid);
 
@@ -54,6 +54,6 @@ base::Error ServedByAnother(const std::filesystem::path& path, const UserRef& se
 
 // kPermissionDenied where the directory for the user's own daemon belongs to another user, as XDG_RUNTIME_DIR
 // does after `su` and `sudo -E`: a daemon that starts there would be in that user's way.
-base::Result<> CheckOwnPlace(const SocketFacts& facts, const UserRef& caller);
+base::Result<> CheckOwnSocket(const SocketFacts& facts, const UserRef& caller);
 
 }  // namespace gpuman::cli

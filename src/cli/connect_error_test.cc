@@ -109,24 +109,24 @@ TEST(ConnectError, LeavesOtherErrorsAlone) {
 
 TEST(OwnPlace, IsNotInAnotherUsersDirectory) {
   const auto facts = Facts(SocketState::kMissing, "/run/user/1000/gpuman/s", "/run/user/1000", kAda);
-  EXPECT_TRUE(CheckOwnPlace(facts, kAda));
-  const auto root = CheckOwnPlace(facts, kRoot);
+  EXPECT_TRUE(CheckOwnSocket(facts, kAda));
+  const auto root = CheckOwnSocket(facts, kRoot);
   ASSERT_FALSE(root) << "sudo -E";
   EXPECT_THAT(root.error().message, HasSubstr("/run/user/1000 belongs to the user ada"));
-  EXPECT_TRUE(CheckOwnPlace(Facts(SocketState::kMissing, "/tmp/gpuman-1000/s", "/tmp", kRoot), kAda));
+  EXPECT_TRUE(CheckOwnSocket(Facts(SocketState::kMissing, "/tmp/gpuman-1000/s", "/tmp", kRoot), kAda));
 }
 
-TEST(LookAtSocket, SaysWhatIsThere) {
+TEST(ReadSocketFacts, SaysWhatIsThere) {
   const base::TempDir directory;
   const auto me = ThisUser();
   const auto path = directory.path() / "a" / "b" / "s";
-  auto facts = LookAtSocket(path, me);
+  auto facts = ReadSocketFacts(path, me);
   EXPECT_EQ(facts.state, SocketState::kMissing);
   EXPECT_EQ(facts.subject, directory.path());
   EXPECT_EQ(facts.owner.uid, me.uid);
   std::filesystem::create_directories(path.parent_path());
   std::ofstream(path) << "x";
-  EXPECT_EQ(LookAtSocket(path, me).state, SocketState::kNoSocket);
+  EXPECT_EQ(ReadSocketFacts(path, me).state, SocketState::kNoSocket);
   std::filesystem::remove(path);
   const base::Fd socket(::socket(AF_UNIX, SOCK_STREAM, 0));
   sockaddr_un address{};
@@ -134,14 +134,14 @@ TEST(LookAtSocket, SaysWhatIsThere) {
   std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
   ASSERT_EQ(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   ASSERT_EQ(::chmod(path.c_str(), 0660), 0);
-  facts = LookAtSocket(path, me);
+  facts = ReadSocketFacts(path, me);
   EXPECT_EQ(facts.state, SocketState::kSocket);
   EXPECT_TRUE(facts.group_may);
-  EXPECT_EQ(LookAtSocket("no-such-socket", me).state, SocketState::kMissing);
+  EXPECT_EQ(ReadSocketFacts("no-such-socket", me).state, SocketState::kMissing);
 }
 
 // Runs in a child process that becomes another user, which only root can do.
-TEST(LookAtSocket, FindsTheDirectoryThatIsClosed) {
+TEST(ReadSocketFacts, FindsTheDirectoryThatIsClosed) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root becomes another user";
   const base::TempDir directory;
   ASSERT_EQ(::chmod(directory.path().c_str(), 0700), 0);
@@ -149,7 +149,7 @@ TEST(LookAtSocket, FindsTheDirectoryThatIsClosed) {
   const pid_t child = ::fork();
   if (child == 0) {
     if (::setgid(54321) != 0 || ::setuid(54321) != 0) ::_exit(2);
-    const auto facts = LookAtSocket(socket, ThisUser());
+    const auto facts = ReadSocketFacts(socket, ThisUser());
     const bool right = facts.state == SocketState::kHidden && facts.subject == directory.path() &&
                        facts.owner.uid == 0 && !facts.group_may;
     const auto connected = api::ConnectTo(socket);

@@ -113,7 +113,7 @@ void AskDaemon(const Session& session, doctor::Facts& facts) {
     facts.daemon.kept = KeptOf(*devices);
 }
 
-void LookAtCaller(doctor::Facts& facts) {
+void ReadCaller(doctor::Facts& facts) {
   auto& caller = facts.caller;
   caller.root = ::geteuid() == 0;
   const passwd* const entry = ::getpwuid(::geteuid());
@@ -129,7 +129,7 @@ void LookAtCaller(doctor::Facts& facts) {
   caller.in_group = std::find(groups.begin(), groups.end(), gid) != groups.end();
 }
 
-std::vector<std::filesystem::path> ShimPlaces() {
+std::vector<std::filesystem::path> ShimPaths() {
   std::error_code error;
   const auto prefix = std::filesystem::read_symlink("/proc/self/exe", error).parent_path().parent_path();
   std::vector<std::filesystem::path> places;
@@ -148,9 +148,9 @@ std::filesystem::path StateOf(const Session& session, const doctor::Facts& facts
 base::Result<int> Examine(Session& session, const DoctorOptions& o) {
   doctor::Facts facts;
   AskDaemon(session, facts);
-  LookAtCaller(facts);
+  ReadCaller(facts);
   doctor::GatherHost(facts, StateOf(session, facts));
-  doctor::GatherShim(facts, ShimPlaces());
+  doctor::GatherShim(facts, ShimPaths());
   if (const auto checked = CheckConfigFile(session.environment(), std::nullopt))
     facts.config_problem = checked->status == 0 ? "" : checked->output;
   AskDriver(facts);

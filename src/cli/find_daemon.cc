@@ -28,7 +28,7 @@ base::Error NotRunning(const std::filesystem::path& socket) {
 base::Error Explain(base::Error error, const std::filesystem::path& socket, SocketKind kind,
                     const Installation& installation) {
   const auto caller = ThisUser();
-  return ExplainConnectError(std::move(error), LookAtSocket(socket, caller), caller, kind,
+  return ExplainConnectError(std::move(error), ReadSocketFacts(socket, caller), caller, kind,
                              installation.system.socket);
 }
 
@@ -55,17 +55,17 @@ Installation ThisInstallation() {
   return installation;
 }
 
-base::Result<DaemonPlace> FindDaemon(const std::optional<std::string>& option,
+base::Result<FoundDaemon> FindDaemon(const std::optional<std::string>& option,
                                      const base::EnvironmentLookup& environment,
                                      const Installation& installation) {
   const auto chosen = option ? option : environment("GPUMAN_SOCKET");
   if (chosen) {
     auto fd = api::ConnectTo(*chosen);
-    if (fd) return DaemonPlace{*chosen, std::move(*fd)};
+    if (fd) return FoundDaemon{*chosen, std::move(*fd)};
     return base::Fail(Explain(std::move(fd.error()), *chosen, SocketKind::kNamed, installation));
   }
   auto system = api::ConnectTo(installation.system.socket);
-  if (system) return DaemonPlace{installation.system.socket, std::move(*system)};
+  if (system) return FoundDaemon{installation.system.socket, std::move(*system)};
   if (!NobodyServes(system.error()))
     return base::Fail(
         Explain(std::move(system.error()), installation.system.socket, SocketKind::kSystem, installation));
@@ -75,9 +75,9 @@ base::Result<DaemonPlace> FindDaemon(const std::optional<std::string>& option,
   if (!own.ok() && installation.has_service) return base::Fail(NotRunning(installation.system.socket));
   if (!own.ok()) {
     const auto caller = ThisUser();
-    GPUMAN_TRY(CheckOwnPlace(LookAtSocket(installation.user.socket, caller), caller));
+    GPUMAN_TRY(CheckOwnSocket(ReadSocketFacts(installation.user.socket, caller), caller));
   }
-  return DaemonPlace{installation.user.socket, std::move(own)};
+  return FoundDaemon{installation.user.socket, std::move(own)};
 }
 
 base::Result<std::filesystem::path> FindProgram(std::string_view name,

@@ -22,7 +22,7 @@
 
 namespace gpuman::cli {
 
-struct DaemonPlace {
+struct FoundDaemon {
   std::filesystem::path socket;
   base::Fd connection;  // to the daemon; empty: no process serves the socket, and one should be started
   bool start() const { return !connection.ok(); }
@@ -36,7 +36,7 @@ struct Installation {
 };
 Installation ThisInstallation();
 
-base::Result<DaemonPlace> FindDaemon(const std::optional<std::string>& option,
+base::Result<FoundDaemon> FindDaemon(const std::optional<std::string>& option,
                                      const base::EnvironmentLookup& environment,
                                      const Installation& installation = ThisInstallation());
 

@@ -124,7 +124,7 @@ Command HistoryCommand() {
             take::Into(s->until, past)},
            {"--points", "N",
             "Buckets of time, at most (default: as many as the picture has room for; of csv and json 300)",
-            take::Integer(s->points, api::kLeastHistoryPoints, api::kMostHistoryPoints)},
+            take::Integer(s->points, api::kMinHistoryPoints, api::kMaxHistoryPoints)},
            {"--ascii", "", "Draw without Unicode, as where the locale has none", take::Flag(s->ascii)},
            {"-o,--output", "table|json|csv", "Format of the output", take::Text(s->output)}},
           [s](Session& session, const CommandLine& line) { return History(session, line, *s); }};

@@ -17,12 +17,12 @@ namespace {
 
 using Numbers = std::vector<std::optional<double>>;
 
-constexpr std::size_t kUsualWidth = 80, kLeastWidth = 30, kMostWidth = 240;
+constexpr std::size_t kUsualWidth = 80, kMinWidth = 30, kMaxWidth = 240;
 constexpr std::size_t kLabel = 8;
 
 PlotForm FormOf(const TerminalStyle& style, const HistoryForm& form) {
   PlotForm plot;
-  plot.width = std::clamp(style.width.value_or(kUsualWidth), kLeastWidth, kMostWidth);
+  plot.width = std::clamp(style.width.value_or(kUsualWidth), kMinWidth, kMaxWidth);
   plot.height = form.height;
   plot.label = kLabel;
   plot.unicode = form.unicode;

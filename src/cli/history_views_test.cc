@@ -91,7 +91,7 @@ TEST(HistoryPoints, FillTheWidth) {
   EXPECT_EQ(HistoryPoints(Wide(80), {}), 140);
   EXPECT_EQ(HistoryPoints(Wide(80), {false, 4}), 70);
   EXPECT_EQ(HistoryPoints({}, {}), 140);
-  EXPECT_LE(HistoryPoints(Wide(10'000), {}), api::kMostHistoryPoints);
+  EXPECT_LE(HistoryPoints(Wide(10'000), {}), api::kMaxHistoryPoints);
 }
 
 TEST(RenderHistoryCsv, HasARowForEachBucketWithNothingWhereNothingIsKnown) {

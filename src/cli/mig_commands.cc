@@ -184,7 +184,7 @@ Command ChangeCommand(bool is_plan) {
           }};
 }
 
-Command LookCommand(const char* name, const char* summary,
+Command ViewCommand(const char* name, const char* summary,
                     std::string (*render)(const api::MigReport&, const TerminalStyle&)) {
   const auto gpus = std::make_shared<std::vector<std::string>>();  // shared by the option and the action
   return {name,
@@ -234,8 +234,8 @@ Command MigCommand() {
           {},
           {},
           {},
-          {LookCommand("profiles", "Show what GPUs can be split into", RenderMigProfiles),
-           LookCommand("show", "Show what GPUs are split into", RenderMig), ChangeCommand(true),
+          {ViewCommand("profiles", "Show what GPUs can be split into", RenderMigProfiles),
+           ViewCommand("show", "Show what GPUs are split into", RenderMig), ChangeCommand(true),
            ChangeCommand(false), ClearCommand(), ExportCommand()}};
 }
 

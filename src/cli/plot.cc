@@ -17,23 +17,23 @@ namespace gpuman::cli {
 namespace {
 
 constexpr std::size_t kAxis = 2;  // a space and the axis itself
-constexpr std::size_t kBraillePlaces = 2, kBrailleLevels = 4;
+constexpr std::size_t kBrailleColumns = 2, kBrailleLevels = 4;
 constexpr std::string_view kAsciiLevels = " .:#";
 constexpr std::size_t kAsciiSteps = kAsciiLevels.size() - 1;
 // The dots of a braille character, column by column from the top.
-constexpr std::array<std::array<std::uint32_t, kBrailleLevels>, kBraillePlaces> kDots{
+constexpr std::array<std::array<std::uint32_t, kBrailleLevels>, kBrailleColumns> kDots{
     {{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}}};
 
-std::size_t PlacesOf(const PlotForm& form) { return form.unicode ? kBraillePlaces : 1; }
+std::size_t ColumnsPerCell(const PlotForm& form) { return form.unicode ? kBrailleColumns : 1; }
 std::size_t LevelsOf(const PlotForm& form) { return form.unicode ? kBrailleLevels : kAsciiSteps; }
 
-// The values that a place has: more than one, or the one that it shares with its neighbours.
+// The values that a column has: more than one, or the one that it shares with its neighbours.
 struct Span {
   std::size_t begin, end;
 };
-Span SpanOf(std::size_t place, std::size_t places, std::size_t values) {
-  const std::size_t begin = place * values / places;
-  return {begin, std::max(begin + 1, (place + 1) * values / places)};
+Span SpanOf(std::size_t column, std::size_t columns, std::size_t values) {
+  const std::size_t begin = column * values / columns;
+  return {begin, std::max(begin + 1, (column + 1) * values / columns)};
 }
 
 // How high a value is, in levels from the bottom; 0: the value is unknown, or 0.
@@ -43,12 +43,12 @@ std::size_t LevelOf(std::optional<double> value, const PlotForm& form) {
   return static_cast<std::size_t>(std::clamp(std::round(*value / form.top * most), 1.0, most));
 }
 
-struct Place {
+struct ColumnLevels {
   std::size_t filled = 0;  // levels up to the mean
   std::size_t dot = 0;     // level of the highest value; 0: none
 };
 
-Place PlaceOf(const PlotValues& values, const Span& span, const PlotForm& form) {
+ColumnLevels LevelsAt(const PlotValues& values, const Span& span, const PlotForm& form) {
   double sum = 0;
   std::size_t known = 0;
   std::optional<double> highest;
@@ -70,12 +70,13 @@ void AddUtf8(std::string& out, std::uint32_t code) {  // of three bytes
 }
 
 // A cell whose lowest level is `base` + 1.
-void AddBraille(std::string& out, const std::array<Place, kBraillePlaces>& places, std::size_t base) {
+void AddBraille(std::string& out, const std::array<ColumnLevels, kBrailleColumns>& columns,
+                std::size_t base) {
   std::uint32_t dots = 0;
-  for (std::size_t x = 0; x < kBraillePlaces; ++x) {
+  for (std::size_t x = 0; x < kBrailleColumns; ++x) {
     for (std::size_t y = 0; y < kBrailleLevels; ++y) {
       const std::size_t level = base + kBrailleLevels - y;
-      if (level <= places[x].filled || level == places[x].dot) dots |= kDots[x][y];
+      if (level <= columns[x].filled || level == columns[x].dot) dots |= kDots[x][y];
     }
   }
   if (dots == 0)
@@ -84,20 +85,20 @@ void AddBraille(std::string& out, const std::array<Place, kBraillePlaces>& place
     AddUtf8(out, 0x2800 + dots);
 }
 
-void AddAscii(std::string& out, const Place& place, std::size_t base) {
-  const std::size_t filled = place.filled > base ? std::min(place.filled - base, kAsciiSteps) : 0;
-  const bool dot = place.dot > base && place.dot <= base + kAsciiSteps;
+void AddAscii(std::string& out, const ColumnLevels& column, std::size_t base) {
+  const std::size_t filled = column.filled > base ? std::min(column.filled - base, kAsciiSteps) : 0;
+  const bool dot = column.dot > base && column.dot <= base + kAsciiSteps;
   out += filled == 0 && dot ? '\'' : kAsciiLevels[filled];
 }
 
-std::string Area(const std::vector<Place>& places, const PlotForm& form, std::size_t row) {
+std::string Area(const std::vector<ColumnLevels>& columns, const PlotForm& form, std::size_t row) {
   const std::size_t base = (form.height - 1 - row) * LevelsOf(form);
   std::string text;
   for (std::size_t column = 0; column < PlotColumns(form); ++column) {
     if (form.unicode)
-      AddBraille(text, {places[2 * column], places[2 * column + 1]}, base);
+      AddBraille(text, {columns[2 * column], columns[2 * column + 1]}, base);
     else
-      AddAscii(text, places[column], base);
+      AddAscii(text, columns[column], base);
   }
   text.erase(text.find_last_not_of(' ') + 1);
   return text;
@@ -130,14 +131,14 @@ std::size_t PlotColumns(const PlotForm& form) {
   return form.width > axis ? form.width - axis : 1;
 }
 
-std::size_t PlotPoints(const PlotForm& form) { return PlotColumns(form) * PlacesOf(form); }
+std::size_t PlotPoints(const PlotForm& form) { return PlotColumns(form) * ColumnsPerCell(form); }
 
 std::vector<std::string> PlotRows(const PlotValues& values, const PlotForm& form,
                                   const std::function<std::string(double)>& text,
                                   const TerminalStyle& style) {
-  std::vector<Place> places(PlotPoints(form));
-  for (std::size_t i = 0; i < places.size() && !values.mean.empty(); ++i)
-    places[i] = PlaceOf(values, SpanOf(i, places.size(), values.mean.size()), form);
+  std::vector<ColumnLevels> columns(PlotPoints(form));
+  for (std::size_t i = 0; i < columns.size() && !values.mean.empty(); ++i)
+    columns[i] = LevelsAt(values, SpanOf(i, columns.size(), values.mean.size()), form);
   std::vector<std::string> rows;
   for (std::size_t row = 0; row < form.height; ++row) {
     const bool last = row + 1 == form.height;
@@ -145,7 +146,7 @@ std::vector<std::string> PlotRows(const PlotValues& values, const PlotForm& form
     const std::string label = labelled ? text(last && form.height > 1 ? 0 : form.top) : "";
     const char* const axis = form.unicode ? (labelled ? "┤" : "│") : (labelled ? "+" : "|");
     rows.push_back(fmt::format("{} {}{}", Paint(style, Color::kDim, Right(label, form.label)), axis,
-                               Paint(style, form.color, Area(places, form, row))));
+                               Paint(style, form.color, Area(columns, form, row))));
   }
   return rows;
 }

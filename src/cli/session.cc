@@ -28,7 +28,7 @@ int ExitStatusOf(base::ErrorCode code) {
 }
 
 base::Result<api::Client> Session::Daemon(bool tells) {
-  GPUMAN_ASSIGN(DaemonPlace place, FindDaemon(socket, environment()));
+  GPUMAN_ASSIGN(FoundDaemon place, FindDaemon(socket, environment()));
   if (place.start())
     GPUMAN_TRY(StartUserDaemon(place.socket, environment(), [this, tells](std::string_view text) {
       if (tells) Note(text);
@@ -37,7 +37,7 @@ base::Result<api::Client> Session::Daemon(bool tells) {
 }
 
 base::Result<api::Client> Session::RunningDaemon() const {
-  GPUMAN_ASSIGN(DaemonPlace place, FindDaemon(socket, environment()));
+  GPUMAN_ASSIGN(FoundDaemon place, FindDaemon(socket, environment()));
   if (place.start()) return base::Fail(base::ErrorCode::kUnavailable, "no daemon is running");
   return api::Client(place.socket, std::move(place.connection));
 }

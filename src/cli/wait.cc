@@ -56,7 +56,7 @@ base::Result<> ShowLog(Session& session, const api::Client& daemon, const std::s
 base::Result<api::Client> NextDaemon(Session& session, const base::Error& lost, const api::Wake& wake) {
   using Clock = std::chrono::steady_clock;
   constexpr auto kPatience = std::chrono::minutes(1);
-  constexpr int kLookMillis = 200;
+  constexpr int kPollMillis = 200;
   const auto until = Clock::now() + kPatience;
   bool told = false;
   while (lost.code == base::ErrorCode::kUnavailable && Clock::now() < until) {
@@ -64,7 +64,7 @@ base::Result<api::Client> NextDaemon(Session& session, const base::Error& lost, 
     if (!std::exchange(told, true))
       session.Note("the daemon is not reachable; waiting for it, jobs continue");
     pollfd woken{wake.fd, POLLIN, 0};
-    if (::poll(&woken, 1, kLookMillis) == 1 && wake.on_wake && !wake.on_wake())
+    if (::poll(&woken, 1, kPollMillis) == 1 && wake.on_wake && !wake.on_wake())
       return base::Fail(base::ErrorCode::kConflict, "interrupted");
   }
   return base::Fail(lost);

@@ -58,8 +58,8 @@ base::Result<> Set(const driver::NvmlCalls& calls, driver::NvmlDevice device, Se
 }
 
 // If the driver has a getter, checks the success of the setter with it.
-base::Result<> SetAndLook(const driver::Nvml& nvml, const std::string& uuid, Setting setting,
-                          const Value& value) {
+base::Result<> SetAndVerify(const driver::Nvml& nvml, const std::string& uuid, Setting setting,
+                            const Value& value) {
   auto device = nvml.DeviceByUuid(uuid);
   if (!device) return base::Fail(std::move(device).error());
   GPUMAN_TRY(Set(nvml.calls(), *device, setting, value));
@@ -76,7 +76,7 @@ void Undo(const driver::Nvml& nvml, const std::vector<GpuSteps>& done, Outcome& 
   for (auto gpu = done.rbegin(); gpu != done.rend(); ++gpu) {
     GpuSteps undone{gpu->uuid, {}};
     for (auto step = gpu->steps.rbegin(); step != gpu->steps.rend(); ++step) {
-      const auto set = step->from ? SetAndLook(nvml, gpu->uuid, step->setting, *step->from)
+      const auto set = step->from ? SetAndVerify(nvml, gpu->uuid, step->setting, *step->from)
                                   : base::Fail(ErrorCode::kNotSupported, "what it was before is not known");
       if (set)
         undone.steps.push_back({step->setting, step->to, *step->from});
@@ -98,7 +98,7 @@ Outcome Apply(const driver::Nvml& nvml, const std::vector<GpuSteps>& work, OnFai
     progress.gpu = i;
     done.push_back({gpu.uuid, {}});
     for (const auto& step : gpu.steps) {
-      auto set = SetAndLook(nvml, gpu.uuid, step.setting, step.to);
+      auto set = SetAndVerify(nvml, gpu.uuid, step.setting, step.to);
       // With kConflict the driver shows another value than the wanted one, so the step may have changed the
       // setting: it must be undone too.
       if (set || set.error().code == ErrorCode::kConflict) done.back().steps.push_back(step);

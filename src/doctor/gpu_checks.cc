@@ -16,8 +16,8 @@ using enum Severity;
 namespace abi = driver::abi;
 
 // The findings of `look` for each GPU that answers; "n/a" if `look` has no finding for any GPU.
-template <typename Look>
-Findings OfEach(const Facts& facts, std::string_view fine, Look look) {
+template <typename Function>
+Findings OfEach(const Facts& facts, std::string_view fine, Function look) {
   Findings findings;
   std::size_t told = 0;
   for (const auto& gpu : facts.gpus) {

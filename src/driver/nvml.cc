@@ -28,13 +28,13 @@ std::string_view TextOf(abi::nvmlReturn_t status) {
   return "an error that this version does not know";
 }
 
-struct Kind {
+struct ErrorMeaning {
   NvmlFailure failure;
   ErrorCode code;
   const char* hint;
 };
 
-Kind KindOf(abi::nvmlReturn_t status) {
+ErrorMeaning MeaningOf(abi::nvmlReturn_t status) {
   switch (status) {
     case abi::NVML_ERROR_DRIVER_NOT_LOADED:
     case abi::NVML_ERROR_LIBRARY_NOT_FOUND:
@@ -129,7 +129,7 @@ NvmlResult<std::vector<Entry>> Fill(std::string_view call, const Function& funct
 }  // namespace
 
 NvmlError Nvml::Describe(std::string_view call, abi::nvmlReturn_t status) {
-  const Kind kind = KindOf(status);
+  const ErrorMeaning kind = MeaningOf(status);
   NvmlError error;
   error.code = kind.code;
   error.message = fmt::format("{}: {}", call, TextOf(status));

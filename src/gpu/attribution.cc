@@ -21,7 +21,7 @@ void Attribution::SetJob(const JobRoot& root) {
   known = root;
   // Looks again at processes without a job; a process of a job stays with it.
   for (auto& [pid, process] : known_)
-    if (!process.job) process = Look(pid);
+    if (!process.job) process = Resolve(pid);
 }
 
 void Attribution::RemoveJob(JobId job) {
@@ -30,7 +30,7 @@ void Attribution::RemoveJob(JobId job) {
   ancestry_.Remove(job, found->second.keeper);
   jobs_.erase(found);
   for (auto& [pid, process] : known_)
-    if (process.job == job) process = Look(pid);
+    if (process.job == job) process = Resolve(pid);
 }
 
 std::vector<OwnedProcess> Attribution::Attribute(const std::string& uuid,
@@ -42,12 +42,12 @@ std::vector<OwnedProcess> Attribution::Attribute(const std::string& uuid,
     auto it = known_.find(process.pid);
     const bool here_before = std::binary_search(listed.begin(), listed.end(), process.pid);
     if (it == known_.end()) {
-      it = known_.emplace(process.pid, Look(process.pid)).first;
+      it = known_.emplace(process.pid, Resolve(process.pid)).first;
     } else if (!it->second.complete) {
-      it->second = Look(process.pid);
+      it->second = Resolve(process.pid);
     } else if (!here_before) {
       const auto now = table_.Find(process.pid);
-      if (!now || now->id != it->second.id) it->second = Look(process.pid);
+      if (!now || now->id != it->second.id) it->second = Resolve(process.pid);
     }
     const auto& known = it->second;
     owned.push_back({known.id, known.job, known.uid, known.name, process.kind, process.memory,
@@ -78,7 +78,7 @@ void Attribution::DropUnlisted(const std::vector<pid_t>& pids) {
   }
 }
 
-Attribution::Known Attribution::Look(pid_t pid, std::size_t looks) const {
+Attribution::Known Attribution::Resolve(pid_t pid, std::size_t looks) const {
   const auto info = table_.Find(pid);
   if (!info) return {{pid, 0}, std::nullopt, std::nullopt, {}};
   const auto uid = table_.Owner(pid);

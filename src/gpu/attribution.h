@@ -90,15 +90,15 @@ class Attribution {
   std::vector<OwnedProcess> Attribute(const std::string& uuid, std::span<const GpuProcess> processes);
   // The job of any process, on a GPU or not. Reads /proc each time, but only so many ancestors that the
   // caller waits for a few milliseconds at most.
-  Finding JobOf(pid_t pid) const { return Look(pid, kLooksWhenAsked).finding(); }
+  Finding JobOf(pid_t pid) const { return Resolve(pid, kReadsWhenAsked).finding(); }
 
   // Call it when the GPU is gone or its sampling failed: its list is no longer a reason to remember a pid.
   void Forget(const std::string& uuid);
 
  private:
-  static constexpr std::size_t kLooksWhenAsked = 256;
+  static constexpr std::size_t kReadsWhenAsked = 256;
   // For a process on a GPU: to be there costs its owner more than these reads cost the daemon.
-  static constexpr std::size_t kLooksOnGpu = 4096;
+  static constexpr std::size_t kReadsOnGpu = 4096;
 
   struct Known {
     base::ProcessId id;
@@ -108,7 +108,7 @@ class Attribution {
     bool complete = true;  // as in Finding
     Finding finding() const { return {job, complete}; }
   };
-  Known Look(pid_t pid, std::size_t looks = kLooksOnGpu) const;
+  Known Resolve(pid_t pid, std::size_t looks = kReadsOnGpu) const;
   void DropUnlisted(const std::vector<pid_t>& pids);
   Finding FindJob(const base::ProcessInfo& process, std::optional<uid_t> uid, std::size_t looks) const;
   std::optional<JobId> ByContainer(const std::string& container) const;

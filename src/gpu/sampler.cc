@@ -17,28 +17,29 @@ MonoTime Sampler::Core::NextMultiple(MonoTime now, Millis period) {
 
 void Sampler::Core::Start() {
   const Lock lock(mutex_);
-  AddLane({}, true);
+  AddWorker({}, true);
 }
 
 bool Sampler::Core::Stop() {
   Lock lock(mutex_);
   stopping_ = true;
-  for (const auto& lane : lanes_) lane->wake.notify_all();
+  for (const auto& worker : workers_) worker->wake.notify_all();
   const auto done = [this] {
-    return std::all_of(lanes_.begin(), lanes_.end(), [](const LanePtr& l) { return l->exited || l->stuck; });
+    return std::all_of(workers_.begin(), workers_.end(),
+                       [](const WorkerPtr& l) { return l->exited || l->stuck; });
   };
   exited_.wait_until(lock, Now() + settings_.call_limit, done);
-  const std::vector<LanePtr> lanes = std::exchange(lanes_, {});
+  const std::vector<WorkerPtr> workers = std::exchange(workers_, {});
   bool left = false;
-  for (const auto& lane : lanes) {
-    if (!lane->exited) {
-      lane->thread.detach();
+  for (const auto& worker : workers) {
+    if (!worker->exited) {
+      worker->thread.detach();
       left = true;
     }
   }
   std::vector<std::thread> finished;
-  for (const auto& lane : lanes)
-    if (lane->thread.joinable()) finished.push_back(std::move(lane->thread));
+  for (const auto& worker : workers)
+    if (worker->thread.joinable()) finished.push_back(std::move(worker->thread));
   tasks_.clear();
   lock.unlock();
   for (auto& thread : finished) thread.join();
@@ -48,9 +49,9 @@ bool Sampler::Core::Stop() {
 }
 
 void Sampler::Core::Wake(const Task& task) {
-  for (const auto& lane : lanes_)
-    for (const auto& one : lane->tasks)
-      if (one.get() == &task) lane->wake.notify_all();
+  for (const auto& worker : workers_)
+    for (const auto& one : worker->tasks)
+      if (one.get() == &task) worker->wake.notify_all();
 }
 
 void Sampler::Core::SetPeriod(const std::string& uuid, Millis period) {
@@ -77,7 +78,7 @@ void Sampler::Core::PokeAll() {
   const Lock lock(mutex_);
   for (const auto& [uuid, task] : tasks_) task->poked = true;
   load_due_ = division_due_ = {};
-  for (const auto& lane : lanes_) lane->wake.notify_all();
+  for (const auto& worker : workers_) worker->wake.notify_all();
 }
 
 void Sampler::Core::WantDetails(MonoTime until) {

@@ -1,12 +1,12 @@
 // Reads NVML on worker threads, so that a driver call that hangs never hangs the daemon.
 //
-// A lane is a thread and the GPUs that it reads, one after the other. All GPUs start in one lane. If a round
-// of a GPU has not ended within `call_limit`, CheckWatchdog() leaves that GPU to the thread that is stuck in
-// it, reports it unresponsive, and moves the lane's other GPUs to a new thread. When the call returns, the
-// GPU is reported with its state again, and its own thread continues with it. A GPU whose rounds repeatedly
-// take longer than `slow_round` also gets a lane of its own. So no GPU waits for another's driver call for
-// longer than the limit. There are at most as many threads as GPUs and one more, and one each that is stuck
-// in asking for errors or for the instances.
+// A worker is a thread and the GPUs that it reads, one after the other. All GPUs start in one worker. If a
+// round of a GPU has not ended within `call_limit`, CheckWatchdog() leaves that GPU to the thread that is
+// stuck in it, reports it unresponsive, and moves the worker's other GPUs to a new thread. When the call
+// returns, the GPU is reported with its state again, and its own thread continues with it. A GPU whose rounds
+// repeatedly take longer than `slow_round` also gets a worker of its own. So no GPU waits for another's
+// driver call for longer than the limit. There are at most as many threads as GPUs and one more, and one each
+// that is stuck in asking for errors or for the instances.
 //
 // What is read: memory in each round; processes when the memory in use changed and in some rounds after that,
 // in each round while the period is below `rest_period`, and with each slow tick; utilization, temperature

@@ -1,9 +1,9 @@
 // Internal to the sampler: its state and its threads.
 //
-// Each GPU is a task, and each thread is a lane with tasks. One lane has all tasks, and it also loads the
-// driver, asks for its errors and looks at the instances. A task whose reads are slow or hang gets a lane of
-// its own, and returns when it is quick again. One mutex guards everything, and no thread holds it during a
-// driver call. The threads share the core: a thread that is stuck in a call may outlive the sampler.
+// Each GPU is a task, and each thread is a worker with tasks. One worker has all tasks, and it also loads the
+// driver, asks for its errors and looks at the instances. A task whose reads are slow or hang gets a worker
+// of its own, and returns when it is quick again. One mutex guards everything, and no thread holds it during
+// a driver call. The threads share the core: a thread that is stuck in a call may outlive the sampler.
 #pragma once
 
 #include <algorithm>
@@ -39,32 +39,32 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
 
  private:
   struct Task;
-  struct Lane;
+  struct Worker;
   using Lock = std::unique_lock<std::mutex>;
-  using LanePtr = std::shared_ptr<Lane>;
+  using WorkerPtr = std::shared_ptr<Worker>;
   using TaskPtr = std::shared_ptr<Task>;
 
   static base::MonoTime Now() { return std::chrono::steady_clock::now(); }
   static base::MonoTime NextMultiple(base::MonoTime now, base::Millis period);  // the next one after `now`
 
-  // sampler_lanes.cc: the threads, and which GPUs each of them reads.
-  void Run(const LanePtr& lane);
-  void RunTask(Lock& lock, const LanePtr& lane, const TaskPtr& task, base::MonoTime now);
-  static TaskPtr MostOverdue(const Lane& lane, base::MonoTime now);
-  std::optional<base::MonoTime> NextWake(const Lane& lane) const;
-  void AddLane(std::vector<TaskPtr> tasks, bool loads_driver);
-  void StartThread(const LanePtr& lane);
-  void Isolate(Lane& lane, const TaskPtr& task);
-  void Rejoin(Lane& lane, const TaskPtr& task);
-  std::vector<std::thread> TakeFinishedLanes();
+  // sampler_workers.cc: the threads, and which GPUs each of them reads.
+  void Run(const WorkerPtr& worker);
+  void RunTask(Lock& lock, const WorkerPtr& worker, const TaskPtr& task, base::MonoTime now);
+  static TaskPtr MostOverdue(const Worker& worker, base::MonoTime now);
+  std::optional<base::MonoTime> NextWake(const Worker& worker) const;
+  void AddWorker(std::vector<TaskPtr> tasks, bool loads_driver);
+  void StartThread(const WorkerPtr& worker);
+  void Isolate(Worker& worker, const TaskPtr& task);
+  void Rejoin(Worker& worker, const TaskPtr& task);
+  std::vector<std::thread> TakeFinishedWorkers();
 
-  // sampler_driver.cc: what one lane does for all GPUs.
-  void LoadDriver(Lock& lock, const LanePtr& lane);
-  void PollXids(Lock& lock, const LanePtr& lane);
-  void LookAtDivision(Lock& lock, const LanePtr& lane);
+  // sampler_driver.cc: what one worker does for all GPUs.
+  void LoadDriver(Lock& lock, const WorkerPtr& worker);
+  void PollXids(Lock& lock, const WorkerPtr& worker);
+  void ReadDivision(Lock& lock, const WorkerPtr& worker);
   void DropInstances(const std::map<std::string, TaskPtr>& kept);
   void TakeInventory(const Inventory& inventory, std::shared_ptr<const driver::Nvml> nvml, bool same_driver,
-                     Lane& lane);
+                     Worker& worker);
 
   void Wake(const Task& task);
   bool WantsXids() const { return nvml_ && !driver_gone_ && !polling_ && callbacks_.on_xid; }
@@ -81,10 +81,10 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
   const SamplerCallbacks callbacks_;
   const LoadNvml load_;
 
-  std::mutex mutex_;  // guards everything below, tasks and lanes included
+  std::mutex mutex_;  // guards everything below, tasks and workers included
   std::condition_variable exited_;
   bool stopping_ = false;
-  std::vector<LanePtr> lanes_;
+  std::vector<WorkerPtr> workers_;
   std::map<std::string, TaskPtr> tasks_;
   std::shared_ptr<const driver::Nvml> nvml_;
   bool driver_gone_ = false;  // the driver was there, and must be loaded again
@@ -92,10 +92,10 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
   base::MonoTime load_due_{};
   std::shared_ptr<XidPoll> xids_;  // nullptr: must be made again
   base::MonoTime xids_due_{};
-  bool polling_ = false;  // by one lane, which may be stuck in it
+  bool polling_ = false;  // by one worker, which may be stuck in it
   Divisions divisions_;   // of the inventory (reader.h)
   base::MonoTime division_due_{};
-  bool looking_ = false;       // one lane looks at it, like polling_
+  bool looking_ = false;       // one worker looks at it, like polling_
   bool divided_anew_ = false;  // the inventory is out of date
   base::MonoTime details_until_{};
   base::Histogram rounds_{{0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.1, 1}};
@@ -105,7 +105,7 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
   std::optional<Inventory> told_;
 };
 
-// What a lane does in its turn for one GPU. While the lane's thread reads, it owns the reader; the core's
+// What a worker does in its turn for one GPU. While the worker's thread reads, it owns the reader; the core's
 // mutex guards everything else.
 struct Sampler::Core::Task {
   Task(std::string uuid, base::Millis rest) : reader(std::move(uuid)), period(rest) {}
@@ -124,7 +124,7 @@ struct Sampler::Core::Task {
   int good_rounds = 0;
 };
 
-struct Sampler::Core::Lane {
+struct Sampler::Core::Worker {
   std::thread thread;
   std::condition_variable wake;
   std::vector<std::shared_ptr<Task>> tasks;
@@ -133,7 +133,7 @@ struct Sampler::Core::Lane {
   std::optional<base::MonoTime> in_call_since;  // a driver call is under way
   bool stuck = false;                           // the call takes longer than the limit
   bool exited = false;
-  bool loads_driver = false;  // this lane also does the driver's work for all GPUs
+  bool loads_driver = false;  // this worker also does the driver's work for all GPUs
 };
 
 }  // namespace gpuman::gpu

@@ -11,26 +11,26 @@ namespace gpuman::gpu {
 using base::MonoTime;
 
 // Runs with each slow tick: the driver reports no event when an instance is made or removed.
-void Sampler::Core::LookAtDivision(Lock& lock, const LanePtr& lane) {
+void Sampler::Core::ReadDivision(Lock& lock, const WorkerPtr& worker) {
   const MonoTime now = Now();
   division_due_ = NextMultiple(now, settings_.slow_period);
   const auto nvml = nvml_;
   looking_ = true;
-  lane->in_call_since = now;
+  worker->in_call_since = now;
   lock.unlock();
 
   const auto seen = ReadDivisions(*nvml);
 
   lock.lock();
   looking_ = false;
-  lane->in_call_since.reset();
-  lane->stuck = false;
+  worker->in_call_since.reset();
+  worker->stuck = false;
   if (stopping_ || nvml != nvml_ || driver_gone_ || !IsDividedAnew(divisions_, seen)) return;
   divided_anew_ = true;
   load_due_ = {};
 }
 
-void Sampler::Core::PollXids(Lock& lock, const LanePtr& lane) {
+void Sampler::Core::PollXids(Lock& lock, const WorkerPtr& worker) {
   const MonoTime now = Now();
   xids_due_ = NextMultiple(now, settings_.rest_period);
   auto poll = xids_;
@@ -39,7 +39,7 @@ void Sampler::Core::PollXids(Lock& lock, const LanePtr& lane) {
   if (!poll)
     for (const auto& [uuid, task] : tasks_) uuids.push_back(uuid);
   polling_ = true;
-  lane->in_call_since = now;
+  worker->in_call_since = now;
   lock.unlock();
 
   if (!poll) poll = XidPoll::Make(nvml, uuids);
@@ -47,8 +47,8 @@ void Sampler::Core::PollXids(Lock& lock, const LanePtr& lane) {
 
   lock.lock();
   polling_ = false;
-  lane->in_call_since.reset();
-  lane->stuck = false;
+  worker->in_call_since.reset();
+  worker->stuck = false;
   if (stopping_) return;
   if (nvml == nvml_ && !driver_gone_) xids_ = seen ? poll : nullptr;
   if (!seen) {
@@ -60,7 +60,7 @@ void Sampler::Core::PollXids(Lock& lock, const LanePtr& lane) {
   lock.lock();
 }
 
-void Sampler::Core::LoadDriver(Lock& lock, const LanePtr& lane) {
+void Sampler::Core::LoadDriver(Lock& lock, const WorkerPtr& worker) {
   load_due_ = Now() + settings_.retry_period;
   std::shared_ptr<const driver::Nvml> nvml = nvml_;
   const bool anew = driver_gone_;
@@ -75,10 +75,10 @@ void Sampler::Core::LoadDriver(Lock& lock, const LanePtr& lane) {
       task->new_nvml.reset();
       task->nvml_changed = true;
     }
-    dropping = lane->tasks;
+    dropping = worker->tasks;
   }
-  lane->loading = true;
-  lane->in_call_since = Now();
+  worker->loading = true;
+  worker->in_call_since = Now();
   lock.unlock();
 
   // The old driver must be shut down before the new one is initialised; otherwise the same library stays
@@ -94,9 +94,9 @@ void Sampler::Core::LoadDriver(Lock& lock, const LanePtr& lane) {
     inventory.problem = loaded.error().message;
 
   lock.lock();
-  lane->loading = false;
-  lane->in_call_since.reset();
-  lane->stuck = false;
+  worker->loading = false;
+  worker->in_call_since.reset();
+  worker->stuck = false;
   load_due_ = Now() + settings_.retry_period;
   if (stopping_) return;
   driver_gone_ = divided_anew_ = false;
@@ -104,7 +104,7 @@ void Sampler::Core::LoadDriver(Lock& lock, const LanePtr& lane) {
   incomplete_ = !inventory.problem.empty();
   // A driver without devices is released, so that a new one can be installed in its place.
   std::shared_ptr<const driver::Nvml> old = std::exchange(nvml_, nullptr);
-  if (loaded && !inventory.gpus.empty()) TakeInventory(inventory, *loaded, old == *loaded, *lane);
+  if (loaded && !inventory.gpus.empty()) TakeInventory(inventory, *loaded, old == *loaded, *worker);
   lock.unlock();
   loaded = nullptr;
   old.reset();
@@ -114,7 +114,7 @@ void Sampler::Core::LoadDriver(Lock& lock, const LanePtr& lane) {
 }
 
 void Sampler::Core::TakeInventory(const Inventory& inventory, std::shared_ptr<const driver::Nvml> nvml,
-                                  bool same_driver, Lane& lane) {
+                                  bool same_driver, Worker& worker) {
   nvml_ = std::move(nvml);
   std::map<std::string, TaskPtr> tasks;
   for (const auto& gpu : inventory.gpus) {
@@ -122,7 +122,7 @@ void Sampler::Core::TakeInventory(const Inventory& inventory, std::shared_ptr<co
     const auto known = tasks_.find(gpu.uuid);
     const bool is_new = known == tasks_.end();
     task = is_new ? std::make_shared<Task>(gpu.uuid, settings_.rest_period) : known->second;
-    if (is_new) lane.tasks.push_back(task);
+    if (is_new) worker.tasks.push_back(task);
     if (same_driver && !is_new) continue;
     task->new_nvml = nvml_;
     task->nvml_changed = true;
@@ -133,15 +133,15 @@ void Sampler::Core::TakeInventory(const Inventory& inventory, std::shared_ptr<co
   for (const auto& [uuid, task] : tasks_)
     if (!tasks.contains(uuid) && !task->dropped) tasks[uuid] = task;
   tasks_ = std::move(tasks);
-  for (const auto& one : lanes_) one->wake.notify_all();
+  for (const auto& one : workers_) one->wake.notify_all();
 }
 
-// Drops the instances that are not in `kept`: no lane reads them any more.
+// Drops the instances that are not in `kept`: no worker reads them any more.
 void Sampler::Core::DropInstances(const std::map<std::string, TaskPtr>& kept) {
   for (const auto& [uuid, task] : tasks_) {
     if (!IsInstance(uuid) || kept.contains(uuid)) continue;
     task->dropped = true;
-    for (const auto& lane : lanes_) std::erase(lane->tasks, task);
+    for (const auto& worker : workers_) std::erase(worker->tasks, task);
   }
 }
 

@@ -532,7 +532,7 @@ TEST_F(SimulatedSampler, ReadsNoDetailThatTheDeviceLacks) {
 // The reader reads the bus, and with it the links, every ten seconds; so the test sets its times.
 class SimulatedHealth : public SimulatedSampler {
  protected:
-  HealthReading Look() {
+  HealthReading ReadHealth() {
     now_ += std::chrono::seconds(10);
     const auto device = nvml_->DeviceByUuid(uuids_[0]);
     EXPECT_TRUE(device);
@@ -544,30 +544,30 @@ class SimulatedHealth : public SimulatedSampler {
 };
 
 TEST_F(SimulatedHealth, ALinkIsDownWhenItWasUpBefore) {
-  EXPECT_EQ(Look().nvlinks_down, std::nullopt) << "it has none";
-  EXPECT_EQ(Look().nvlink_crc_errors, std::nullopt);
+  EXPECT_EQ(ReadHealth().nvlinks_down, std::nullopt) << "it has none";
+  EXPECT_EQ(ReadHealth().nvlink_crc_errors, std::nullopt);
   machine_.shared().gpu_static[0].nvlinks = 4;
   auto& now = machine_.shared().gpu[0];
   now.nvlinks_down.store(0b1000);
-  EXPECT_EQ(Look().nvlinks_down, 0u) << "the last leads nowhere";
+  EXPECT_EQ(ReadHealth().nvlinks_down, 0u) << "the last leads nowhere";
   now.nvlinks_down.store(0b1011);
-  EXPECT_EQ(Look().nvlinks_down, 2u);
+  EXPECT_EQ(ReadHealth().nvlinks_down, 2u);
   now.nvlinks_down.store(0);
-  EXPECT_EQ(Look().nvlinks_down, 0u);
+  EXPECT_EQ(ReadHealth().nvlinks_down, 0u);
   now.nvlinks_down.store(0b1000);
-  EXPECT_EQ(Look().nvlinks_down, 1u);
+  EXPECT_EQ(ReadHealth().nvlinks_down, 1u);
   reader_.Forget();
-  EXPECT_EQ(Look().nvlinks_down, 0u) << "the driver was loaded anew";
+  EXPECT_EQ(ReadHealth().nvlinks_down, 0u) << "the driver was loaded anew";
   now.nvlink_crc_errors.store(7);
-  EXPECT_EQ(Look().nvlink_crc_errors, 7u);
+  EXPECT_EQ(ReadHealth().nvlink_crc_errors, 7u);
 }
 
 TEST_F(SimulatedHealth, TheThresholdOfOnChipMemoryIsToldByDevicesThatHaveOne) {
-  EXPECT_EQ(Look().sram_threshold_exceeded, false);
+  EXPECT_EQ(ReadHealth().sram_threshold_exceeded, false);
   machine_.shared().gpu[0].sram_threshold.store(1);
-  EXPECT_EQ(Look().sram_threshold_exceeded, true);
+  EXPECT_EQ(ReadHealth().sram_threshold_exceeded, true);
   machine_.shared().gpu_static[0].features &= ~sim::kFeatureEcc;
-  EXPECT_EQ(Look().sram_threshold_exceeded, std::nullopt);
+  EXPECT_EQ(ReadHealth().sram_threshold_exceeded, std::nullopt);
 }
 
 // Makes the first instance of a GPU: 1g.18gb at the first free place.

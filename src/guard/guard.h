@@ -155,7 +155,7 @@ class Guard {
   std::map<JobId, Suspension> suspensions_;
   std::map<std::string, base::Millis> periods_;
   Snapshot snapshot_;  // everything above; kept up to date so that nothing is copied at rest
-  State state_;
+  PolicyState state_;
   CadenceState cadence_;
 };
 

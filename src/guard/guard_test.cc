@@ -86,8 +86,8 @@ class GuardTest : public ::testing::Test {
   }
   // Gives a sample of GPU `index`, `milliseconds` after the start. `managed`: memory that the driver counts
   // for the GPU and for no process.
-  void Look(std::int64_t milliseconds, unsigned index, const std::map<pid_t, std::uint64_t>& processes,
-            std::uint64_t managed = 0) {
+  void Observe(std::int64_t milliseconds, unsigned index, const std::map<pid_t, std::uint64_t>& processes,
+               std::uint64_t managed = 0) {
     clock.now = At(milliseconds);
     gpu::Sample sample;
     sample.uuid = fmt::format("GPU-{}", index);
@@ -129,9 +129,9 @@ class GuardTest : public ::testing::Test {
 
 TEST_F(GuardTest, EndsAJobWhoseTreePassesItsLimit) {
   guard.SetJob(Seven());
-  Look(0, 0, {{701, 600}, {702, 400}, {801, 5000}});
+  Observe(0, 0, {{701, 600}, {702, 400}, {801, 5000}});
   EXPECT_THAT(actuator.calls, IsEmpty());
-  Look(100, 0, {{701, 600}, {702, 401}, {801, 5000}});
+  Observe(100, 0, {{701, 600}, {702, 401}, {801, 5000}});
   EXPECT_THAT(actuator.calls, ElementsAre("announce 7 memory_limit", "signal 9 7", "emit hard_limit"));
   EXPECT_EQ(actuator.last.job, JobId{7});
 }
@@ -147,7 +147,7 @@ TEST_F(GuardTest, OfAGpuThatIsSplitItJudgesTheInstancesAlone) {
   auto job = Seven();
   job.hard = base::ParseSize("50%").value();
   guard.SetJob(job);
-  Look(0, 0, {{701, 9000}});
+  Observe(0, 0, {{701, 9000}});
   EXPECT_THAT(actuator.calls, IsEmpty());
   EXPECT_TRUE(guard.UsageOf({7}).by_gpu.empty());
   EXPECT_THAT(guard.Find("GPU-0")->processes, IsEmpty());
@@ -180,7 +180,7 @@ TEST_F(GuardTest, CarriesOutAGraceWithoutASample) {
   auto job = Seven();
   job.grace = base::Millis(500);
   guard.SetJob(job);
-  Look(0, 0, {{701, 1001}});
+  Observe(0, 0, {{701, 1001}});
   EXPECT_EQ(guard.NextDeadline(), At(500));
   actuator.calls.clear();
   clock.now = At(500);
@@ -193,32 +193,32 @@ TEST_F(GuardTest, ResolvesPercentagesOnEachGpu) {
   auto job = Seven();
   job.hard = base::SizeSpec{{}, 50};
   guard.SetJob(job);
-  Look(0, 1, {{701, 5000}});
+  Observe(0, 1, {{701, 5000}});
   EXPECT_THAT(actuator.calls, IsEmpty());
-  Look(1, 1, {{701, 5001}});
+  Observe(1, 1, {{701, 5001}});
   EXPECT_FALSE(actuator.calls.empty());
 }
 
 TEST_F(GuardTest, AppliesALimitThatWasChangedToTheNextSample) {
   guard.SetJob(Seven());
-  Look(0, 0, {{701, 900}});
+  Observe(0, 0, {{701, 900}});
   auto job = Seven();
   job.hard = base::SizeSpec{MiB(800)};
   guard.SetJob(job);
-  Look(10, 0, {{701, 900}});
+  Observe(10, 0, {{701, 900}});
   EXPECT_THAT(actuator.calls, ElementsAre("announce 7 memory_limit", "signal 9 7", "emit hard_limit"));
 }
 
 TEST_F(GuardTest, JudgesAJobByWhatItCountsWhenTheSampleIsTaken) {
   guard.SetJob(Seven());
   guard.SetCounted({7}, "GPU-0", MiB(0));
-  Look(0, 0, {});
+  Observe(0, 0, {});
   // Since the last sample the job has allocated, and its limit was lowered.
   auto job = Seven();
   job.hard = base::SizeSpec{MiB(300)};
   guard.SetJob(job);
   read_with_it = [&] { guard.SetCounted({7}, "GPU-0", MiB(900)); };
-  Look(10, 0, {{701, 900}});
+  Observe(10, 0, {{701, 900}});
   EXPECT_THAT(actuator.calls, ElementsAre("emit over_limit")) << "it takes no more, and is warned first";
 }
 
@@ -226,12 +226,12 @@ TEST_F(GuardTest, JudgesAllSamplesThatCameAtOnceInOneGo) {
   auto of_all = Seven();
   of_all.gpus = {};
   guard.SetJob(of_all);
-  Look(0, 0, {});
-  Look(0, 1, {});
+  Observe(0, 0, {});
+  Observe(0, 1, {});
   periods.clear();
   judges = false;
-  Look(10, 0, {{701, 900}});
-  Look(10, 1, {{701, 1001}});
+  Observe(10, 0, {{701, 900}});
+  Observe(10, 1, {{701, 1001}});
   EXPECT_THAT(actuator.calls, IsEmpty());
   guard.Judge();
   actuator.Finish();
@@ -245,7 +245,7 @@ TEST_F(GuardTest, JudgesAllSamplesThatCameAtOnceInOneGo) {
 }
 
 TEST_F(GuardTest, KnowsTheProcessesOfAJobThatIsAddedLate) {
-  Look(0, 0, {{701, 900}});
+  Observe(0, 0, {{701, 900}});
   EXPECT_EQ(guard.Find("GPU-0")->processes.at(0).job, std::nullopt);
   guard.SetJob(Seven());
   EXPECT_EQ(guard.Find("GPU-0")->processes.at(0).job, JobId{7});
@@ -256,10 +256,10 @@ TEST_F(GuardTest, KnowsTheProcessesOfAJobThatIsAddedLate) {
 TEST_F(GuardTest, CountsUsageAndPeakOfARun) {
   guard.SetJob(Seven());
   EXPECT_EQ(guard.UsageOf({7}).used, std::nullopt);
-  Look(0, 0, {{701, 300}, {702, 100}});
-  Look(1, 1, {{701, 700}});
+  Observe(0, 0, {{701, 300}, {702, 100}});
+  Observe(1, 1, {{701, 700}});
   EXPECT_EQ(guard.UsageOf({7}).used, MiB(700)) << "the largest of its GPUs";
-  Look(2, 1, {{701, 100}});
+  Observe(2, 1, {{701, 100}});
   EXPECT_EQ(guard.UsageOf({7}).used, MiB(400));
   EXPECT_EQ(guard.UsageOf({7}).peak, MiB(700));
   EXPECT_EQ(guard.UsageOf({7}).by_gpu.at("GPU-1"), MiB(100));
@@ -277,9 +277,9 @@ TEST_F(GuardTest, HoldsTheReserveOfEachGpu) {
   auto job = Seven();
   job.hard.reset();
   guard.SetJob(job);
-  Look(0, 0, {{701, 9500}});
+  Observe(0, 0, {{701, 9500}});
   EXPECT_THAT(actuator.calls, IsEmpty());
-  Look(1, 1, {{701, 8001}});
+  Observe(1, 1, {{701, 8001}});
   EXPECT_THAT(actuator.calls,
               ElementsAre("announce 7 device_pressure", "signal 9 7", "emit device_pressure"));
 }
@@ -292,18 +292,18 @@ TEST_F(GuardTest, TakesManagedMemoryForFree) {
   job.hard.reset();
   guard.SetJob(job);
   guard.SetManaged("GPU-0", MiB(20'000));
-  Look(0, 0, {{701, 400}}, 9600);
+  Observe(0, 0, {{701, 400}}, 9600);
   EXPECT_THAT(actuator.calls, IsEmpty()) << "it gives way";
   EXPECT_EQ(guard.FreeOf("GPU-0"), MiB(9600));
   guard.SetManaged("GPU-0", MiB(100));
-  Look(1000, 0, {{701, 400}}, 9600);
+  Observe(1000, 0, {{701, 400}}, 9600);
   EXPECT_THAT(actuator.calls, ElementsAre("announce 7 device_pressure", "signal 9 7", "emit device_pressure"))
       << "who has the rest is not known";
 }
 
 TEST_F(GuardTest, TellsOfAGpuThatIsLostOrHangsAndNeverActsOnIt) {
   guard.SetJob(Seven());
-  Look(0, 0, {{701, 900}});
+  Observe(0, 0, {{701, 900}});
   Fail(0, gpu::GpuState::kLost);
   Fail(0, gpu::GpuState::kLost);
   EXPECT_EQ(actuator.last.message, "GPU 0 (NVIDIA H200) is lost: it fell off");
@@ -315,32 +315,32 @@ TEST_F(GuardTest, TellsOfAGpuThatIsLostOrHangsAndNeverActsOnIt) {
   actuator.Finish();
   EXPECT_THAT(actuator.calls, ElementsAre("emit gpu_lost", "emit gpu_unresponsive"));
   EXPECT_EQ(guard.UsageOf({7}).used, std::nullopt);
-  Look(1, 0, {{701, 900}});
+  Observe(1, 0, {{701, 900}});
   EXPECT_THAT(actuator.calls, testing::Contains("emit gpu_back"));
 }
 
 TEST_F(GuardTest, SetsAPeriodOnlyWhenItChanges) {
   guard.SetJob(Seven());
-  Look(0, 0, {});
-  Look(100, 0, {});
-  Look(200, 0, {{701, 500}});
-  Look(205, 0, {{701, 510}});
-  Look(3000, 0, {{701, 510}});
+  Observe(0, 0, {});
+  Observe(100, 0, {});
+  Observe(200, 0, {{701, 500}});
+  Observe(205, 0, {{701, 510}});
+  Observe(3000, 0, {{701, 510}});
   EXPECT_THAT(periods, ElementsAre("GPU-0 100", "GPU-0 5", "GPU-0 100"));
 }
 
 TEST_F(GuardTest, LetsTheDaemonChangeJobsWhileItActs) {
   guard.SetJob(Seven());
   actuator.on_announce = [&](JobId job) { guard.RemoveJob(job); };
-  Look(0, 0, {{701, 1001}});
+  Observe(0, 0, {{701, 1001}});
   EXPECT_THAT(actuator.calls, ElementsAre("announce 7 memory_limit", "signal 9 7", "emit hard_limit"));
 }
 
 TEST_F(GuardTest, ForgetsAGpuThatIsGone) {
-  Look(0, 1, {{701, 100}});
+  Observe(0, 1, {{701, 100}});
   guard.SetInventory({});
   EXPECT_EQ(guard.Find("GPU-1"), nullptr);
-  Look(1, 1, {{701, 100}});
+  Observe(1, 1, {{701, 100}});
   EXPECT_EQ(guard.Find("GPU-1"), nullptr);
 }
 

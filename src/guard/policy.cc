@@ -9,7 +9,7 @@
 namespace gpuman::guard {
 
 std::vector<Action> Decide(const Snapshot& snapshot, const PolicySettings& settings, base::MonoTime now,
-                           State& state) {
+                           PolicyState& state) {
   std::vector<Action> actions;
   Round round{snapshot, settings, now, state, actions};
   ForgetEnded(round);
@@ -24,7 +24,7 @@ std::vector<Action> Decide(const Snapshot& snapshot, const PolicySettings& setti
   return actions;
 }
 
-std::optional<base::MonoTime> NextDeadline(const State& state) {
+std::optional<base::MonoTime> NextDeadline(const PolicyState& state) {
   std::optional<base::MonoTime> next;
   const auto consider = [&next](const Ending& ending) {
     if (ending.stage == EndingStage::kTerminating && (!next || ending.kill_at < *next)) next = ending.kill_at;

@@ -151,7 +151,7 @@ struct Action {
   base::Millis return_after{0};  // kSuspend: there must be room for this long before the job comes back
 };
 
-// --- State: what Decide remembers between calls. Start with an empty one; nothing else writes to it. ---
+// --- What Decide remembers between calls. Start with an empty one; nothing else writes to it. ---
 
 enum class EndingStage { kNone, kTerminating, kKilled };
 
@@ -191,7 +191,7 @@ struct GpuPressure {
   std::optional<base::MonoTime> since;  // since when free memory is below the reserve
 };
 
-struct State {
+struct PolicyState {
   std::map<JobId, JobState> jobs;
   std::map<base::ProcessId, Ending> processes;  // unmanaged processes that are being ended
   std::map<std::string, GpuPressure> pressure;  // by GPU
@@ -199,10 +199,10 @@ struct State {
 };
 
 std::vector<Action> Decide(const Snapshot& snapshot, const PolicySettings& settings, base::MonoTime now,
-                           State& state);
+                           PolicyState& state);
 
 // When Decide must be called even without a sample: the end of the next grace.
-std::optional<base::MonoTime> NextDeadline(const State& state);
+std::optional<base::MonoTime> NextDeadline(const PolicyState& state);
 
 // --- Parts of the rules that other files need too. ---
 

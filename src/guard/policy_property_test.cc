@@ -123,7 +123,7 @@ void CheckCause(const World& world, const Action& action, base::MonoTime now) {
 TEST(GuardProperty, ActsOnlyWithACauseAndAlwaysWithOne) {
   EXPECT_TRUE(rc::check("cause and action", [] {
     World world = MakeWorld();
-    State state;
+    PolicyState state;
     std::set<Target> begun;
     for (std::int64_t now = 10; now < 600; now += *rc::gen::inRange(1, 60)) {
       Move(world, now);
@@ -157,7 +157,7 @@ TEST(GuardProperty, ActsOnlyWithACauseAndAlwaysWithOne) {
 TEST(GuardProperty, HasAtMostOnePressureVictimInFlightOnAGpu) {
   EXPECT_TRUE(rc::check("one at a time", [] {
     World world = MakeWorld();
-    State state;
+    PolicyState state;
     std::map<std::string, std::set<Target>> victims;
     for (std::int64_t now = 10; now < 800; now += *rc::gen::inRange(1, 60)) {
       Move(world, now);
@@ -183,7 +183,7 @@ TEST(GuardProperty, EndsForPressureOnlyWhoWasAskedToLeaveAndCouldNot) {
     World world = MakeWorld();
     world.settings.on_pressure = OnPressure::kSuspend;
     world.settings.suspend_patience = base::Millis(500);
-    State state;
+    PolicyState state;
     std::map<JobId, std::int64_t> asked, arrives, refuses;
     for (std::int64_t now = 10; now < 3000; now += *rc::gen::inRange(1, 120)) {
       Move(world, now);
@@ -239,7 +239,7 @@ TEST(GuardProperty, ChoosesTheSameVictimHoweverThingsAreOrdered) {
     World world = MakeWorld();
     Move(world, 10);
     for (auto& gpu : world.gpus) gpu.ok = true;
-    State state, shuffled_state;
+    PolicyState state, shuffled_state;
     const auto actions = Decide({world.gpus, world.jobs}, world.settings, At(10), state);
     for (auto& gpu : world.gpus) std::reverse(gpu.processes.begin(), gpu.processes.end());
     std::rotate(world.jobs.begin(), world.jobs.begin() + static_cast<std::ptrdiff_t>(world.jobs.size() / 2),

@@ -19,7 +19,7 @@ using testing::IsEmpty;
 // One story: all calls use the same state.
 struct Story {
   PolicySettings settings;
-  State state;
+  PolicyState state;
   std::vector<Action> last;
 
   std::vector<std::string> Next(std::int64_t now, std::vector<GpuSnapshot> gpus,
@@ -440,7 +440,7 @@ struct PressureStory : Story {
   PressureStory() { settings.on_pressure = OnPressure::kSuspend; }
 
   // `free` follows from the processes on the GPU.
-  std::vector<std::string> Look(std::int64_t now, std::vector<gpu::OwnedProcess> processes) {
+  std::vector<std::string> Observe(std::int64_t now, std::vector<gpu::OwnedProcess> processes) {
     auto gpu = Gpu(now, std::move(processes));
     gpu.reserve = base::MiB(1000);
     return Next(now, {gpu}, jobs);
@@ -455,11 +455,11 @@ struct PressureStory : Story {
   // Lets a job leave when it is asked to, and come back.
   void Leave(std::int64_t id, std::int64_t now) {
     Residency(id, guard::Residency::kOff, now);
-    Look(now, {Process(2, 8, 4000)});
+    Observe(now, {Process(2, 8, 4000)});
   }
   void Return(std::int64_t id, std::int64_t now) {
     Residency(id, guard::Residency::kOnGpu, now);
-    Look(now, {Process(1, 7, 2000), Process(2, 8, 4000)});
+    Observe(now, {Process(1, 7, 2000), Process(2, 8, 4000)});
   }
 
   const std::vector<gpu::OwnedProcess> full{Process(1, 7, 4000), Process(2, 8, 4000),
@@ -473,7 +473,7 @@ struct PressureStory : Story {
 
 TEST(Pressure, SuspendsWhomItWouldEndWithTheNumbers) {
   PressureStory story;
-  EXPECT_THAT(story.Look(0, story.full), ElementsAre("suspend job 7 for 10s"));
+  EXPECT_THAT(story.Observe(0, story.full), ElementsAre("suspend job 7 for 10s"));
   const auto& action = story.last.front();
   EXPECT_EQ(action.event.kind, kPressureSuspend);
   EXPECT_EQ(action.event.reason, "device_pressure");
@@ -487,41 +487,41 @@ TEST(Pressure, SuspendsWhomItWouldEndWithTheNumbers) {
 
 TEST(Pressure, WaitsForWhoLeavesAndThenForItsMemoryBeforeTheNext) {
   PressureStory story;
-  story.Look(0, story.full);
+  story.Observe(0, story.full);
   story.Residency(7, Residency::kLeaving, 0);
-  EXPECT_THAT(story.Look(30'000, story.full), IsEmpty());
+  EXPECT_THAT(story.Observe(30'000, story.full), IsEmpty());
   story.Residency(7, Residency::kOff, 40'000);
-  EXPECT_THAT(story.Look(40'010, story.full), IsEmpty()) << "its memory comes back";
+  EXPECT_THAT(story.Observe(40'010, story.full), IsEmpty()) << "its memory comes back";
   // The rest of its memory on the GPU is no reason to choose the job again, nor to end it.
   const std::vector<gpu::OwnedProcess> later{Process(1, 7, 4), Process(2, 8, 4000),
                                              Process(3, std::nullopt, 5500)};
-  EXPECT_THAT(story.Look(41'000, later), ElementsAre("suspend job 8 for 10s"));
+  EXPECT_THAT(story.Observe(41'000, later), ElementsAre("suspend job 8 for 10s"));
   story.Residency(8, Residency::kOff, 42'000);
-  EXPECT_THAT(story.Look(43'000, {Process(1, 7, 4), Process(3, std::nullopt, 9500)}), IsEmpty());
-  EXPECT_THAT(story.Look(44'000, {Process(1, 7, 4), Process(3, std::nullopt, 9500)}),
+  EXPECT_THAT(story.Observe(43'000, {Process(1, 7, 4), Process(3, std::nullopt, 9500)}), IsEmpty());
+  EXPECT_THAT(story.Observe(44'000, {Process(1, 7, 4), Process(3, std::nullopt, 9500)}),
               ElementsAre("tell device_pressure_unrelieved"));
 }
 
 TEST(Pressure, WaitsForAJobThatIsNotListedWhileTheMoverCopiesItsMemory) {
   PressureStory story;
-  EXPECT_THAT(story.Look(0, story.full), ElementsAre("suspend job 7 for 10s"));
+  EXPECT_THAT(story.Observe(0, story.full), ElementsAre("suspend job 7 for 10s"));
   story.Residency(7, Residency::kLeaving, 0);
   // Once it is checkpointed, its memory is listed with the mover, which is gpuman's own.
   auto mover = Process(9, std::nullopt, 4000);
   mover.ours = true;
   const std::vector<gpu::OwnedProcess> copying{mover, Process(2, 8, 4000), Process(3, std::nullopt, 1500)};
-  EXPECT_THAT(story.Look(1000, copying), IsEmpty());
-  EXPECT_THAT(story.Look(5000, copying), IsEmpty()) << "its memory is still on the GPU";
+  EXPECT_THAT(story.Observe(1000, copying), IsEmpty());
+  EXPECT_THAT(story.Observe(5000, copying), IsEmpty()) << "its memory is still on the GPU";
   story.Residency(7, Residency::kOff, 6000);
-  EXPECT_THAT(story.Look(6010, {Process(2, 8, 4000), Process(3, std::nullopt, 1500)}), IsEmpty());
+  EXPECT_THAT(story.Observe(6010, {Process(2, 8, 4000), Process(3, std::nullopt, 1500)}), IsEmpty());
 }
 
 TEST(Pressure, EndsWhoCannotBeSuspended) {
   PressureStory story;
-  story.Look(0, story.full);
+  story.Observe(0, story.full);
   story.Of(7).refusal = {At(500), "old driver"};
-  EXPECT_THAT(story.Look(500, story.full), IsEmpty()) << "the memory of whoever leaves has its time";
-  EXPECT_THAT(story.Look(1000, story.full), ElementsAre("kill job 7 device_pressure"));
+  EXPECT_THAT(story.Observe(500, story.full), IsEmpty()) << "the memory of whoever leaves has its time";
+  EXPECT_THAT(story.Observe(1000, story.full), ElementsAre("kill job 7 device_pressure"));
   EXPECT_THAT(
       story.last.front().event.message,
       HasSubstr("ended job 7 't7' with 3.9GiB (4194304000 bytes) (priority 10, the newest of the lowest), "
@@ -530,29 +530,30 @@ TEST(Pressure, EndsWhoCannotBeSuspended) {
 
 TEST(Pressure, EndsWhoIsNotOffTheGpuInTime) {
   PressureStory story;
-  story.Look(0, story.full);
+  story.Observe(0, story.full);
   story.Residency(7, Residency::kLeaving, 0);
-  EXPECT_THAT(story.Look(59'000, story.full), IsEmpty());
-  story.Look(60'000, story.full);
-  EXPECT_THAT(story.Look(61'000, story.full), ElementsAre("kill job 7 device_pressure"));
+  EXPECT_THAT(story.Observe(59'000, story.full), IsEmpty());
+  story.Observe(60'000, story.full);
+  EXPECT_THAT(story.Observe(61'000, story.full), ElementsAre("kill job 7 device_pressure"));
   EXPECT_THAT(story.last.front().event.message, HasSubstr("it was not off the GPU within 1m"));
 }
 
 TEST(Pressure, EndsNobodyWhoCouldNotLeaveOnceItIsOver) {
   PressureStory story;
-  story.Look(0, story.full);
+  story.Observe(0, story.full);
   story.Of(7).refusal = {At(100), "busy"};
-  EXPECT_THAT(story.Look(1000, {Process(1, 7, 4000), Process(2, 8, 4000)}), IsEmpty());
-  EXPECT_THAT(story.Look(310'000, story.full), ElementsAre("suspend job 7 for 10s")) << "a new chance, later";
+  EXPECT_THAT(story.Observe(1000, {Process(1, 7, 4000), Process(2, 8, 4000)}), IsEmpty());
+  EXPECT_THAT(story.Observe(310'000, story.full), ElementsAre("suspend job 7 for 10s"))
+      << "a new chance, later";
 }
 
 TEST(Pressure, EndsWhoCouldNotComeBack) {
   PressureStory alone;
   alone.settings.unmanaged_victims = false;
-  EXPECT_THAT(alone.Look(0, {Process(1, 7, 9500)}), ElementsAre("kill job 7 device_pressure"));
+  EXPECT_THAT(alone.Observe(0, {Process(1, 7, 9500)}), ElementsAre("kill job 7 device_pressure"));
   EXPECT_THAT(alone.last.front().event.message, HasSubstr("more than GPU 0 has, so it could not come back"));
   PressureStory unknown;
-  EXPECT_THAT(unknown.Look(0, {Process(1, 7, std::nullopt), Process(2, 8, 9500)}),
+  EXPECT_THAT(unknown.Observe(0, {Process(1, 7, std::nullopt), Process(2, 8, 9500)}),
               ElementsAre("kill job 7 device_pressure"));
 }
 
@@ -568,16 +569,16 @@ struct Staying : PressureStory {
 
 TEST(Pressure, SuspendsWhoLeavesEnoughWhateverStays) {
   Staying story(3500);
-  EXPECT_THAT(story.Look(0, story.full), ElementsAre("suspend job 7 for 10s"));
+  EXPECT_THAT(story.Observe(0, story.full), ElementsAre("suspend job 7 for 10s"));
   EXPECT_EQ(story.last.front().event.data.at("left"), 3'670'016'000);
   Staying other_gpu(0);
   other_gpu.Of(7).left = {{"GPU-1", base::MiB(4000)}};
-  EXPECT_THAT(other_gpu.Look(0, other_gpu.full), ElementsAre("suspend job 7 for 10s"));
+  EXPECT_THAT(other_gpu.Observe(0, other_gpu.full), ElementsAre("suspend job 7 for 10s"));
 }
 
 TEST(Pressure, SuspendsAnotherThatIsNoMoreImportantWhereTooMuchWouldStay) {
   Staying story(3501);
-  EXPECT_THAT(story.Look(0, story.full), ElementsAre("suspend job 8 for 10s"));
+  EXPECT_THAT(story.Observe(0, story.full), ElementsAre("suspend job 8 for 10s"));
   EXPECT_THAT(story.last.front().event.message,
               HasSubstr("suspended job 8 't8' with 3.9GiB (4194304000 bytes) (priority 10, the newest of the "
                         "lowest), and not job 7 't7': 3.4GiB of it would stay on GPU 0"));
@@ -585,7 +586,7 @@ TEST(Pressure, SuspendsAnotherThatIsNoMoreImportantWhereTooMuchWouldStay) {
 
 TEST(Pressure, EndsWhoWouldStayBeforeAMoreImportantJobLeaves) {
   Staying story(3501, 0, 128);
-  EXPECT_THAT(story.Look(0, story.full), ElementsAre("kill job 7 device_pressure"));
+  EXPECT_THAT(story.Observe(0, story.full), ElementsAre("kill job 7 device_pressure"));
   EXPECT_THAT(story.last.front().event.message,
               HasSubstr("as its suspension would not help: 3.4GiB of it would stay on GPU 0"));
   EXPECT_EQ(story.last.front().event.data.at("left"), 3'671'064'576);
@@ -593,59 +594,59 @@ TEST(Pressure, EndsWhoWouldStayBeforeAMoreImportantJobLeaves) {
 
 TEST(Pressure, SuspendsSeveralOfWhichMuchStaysWhereThatIsEnough) {
   Staying both(3700, 3800);
-  EXPECT_THAT(both.Look(0, both.full), ElementsAre("suspend job 7 for 10s"));
+  EXPECT_THAT(both.Observe(0, both.full), ElementsAre("suspend job 7 for 10s"));
   both.Residency(7, Residency::kOff, 10);
   const std::vector<gpu::OwnedProcess> then{Process(1, 7, 3700), Process(2, 8, 4000),
                                             Process(3, std::nullopt, 1500)};
-  both.Look(20, then);
-  EXPECT_THAT(both.Look(1000, then), ElementsAre("suspend job 8 for 10s"));
+  both.Observe(20, then);
+  EXPECT_THAT(both.Observe(1000, then), ElementsAre("suspend job 8 for 10s"));
   Staying nothing(4000, 3400);
-  EXPECT_THAT(nothing.Look(0, nothing.full), ElementsAre("suspend job 8 for 10s"));
+  EXPECT_THAT(nothing.Observe(0, nothing.full), ElementsAre("suspend job 8 for 10s"));
   Staying too_little(3700, 3900);
-  EXPECT_THAT(too_little.Look(0, too_little.full), ElementsAre("kill job 7 device_pressure"));
+  EXPECT_THAT(too_little.Observe(0, too_little.full), ElementsAre("kill job 7 device_pressure"));
 }
 
 TEST(Pressure, EndsNobodyForWhatStaysWhereTheEndOfAllWouldNotHelpEither) {
   Staying story(150, 150);
-  EXPECT_THAT(story.Look(0, {Process(1, 7, 200), Process(2, 8, 200), Process(3, std::nullopt, 9500)}),
+  EXPECT_THAT(story.Observe(0, {Process(1, 7, 200), Process(2, 8, 200), Process(3, std::nullopt, 9500)}),
               ElementsAre("suspend job 7 for 10s"));
 }
 
 TEST(Pressure, TellsWhatStaysOfSuspendedJobsWhereNothingMayBeEnded) {
   Staying story(3000);
   story.Residency(7, Residency::kOff, 0);
-  EXPECT_THAT(story.Look(0, {Process(1, 7, 3000), Process(3, std::nullopt, 6500)}),
+  EXPECT_THAT(story.Observe(0, {Process(1, 7, 3000), Process(3, std::nullopt, 6500)}),
               ElementsAre("tell device_pressure_unrelieved"));
   EXPECT_THAT(story.last.front().event.message, HasSubstr("; 2.9GiB of suspended job 7 't7' stay there"));
 }
 
 TEST(Pressure, WhatWouldStayMakesNoRoomForTheReturn) {
   Staying story(3000);
-  EXPECT_THAT(story.Look(0, {Process(1, 7, 9500)}), ElementsAre("kill job 7 device_pressure"));
+  EXPECT_THAT(story.Observe(0, {Process(1, 7, 9500)}), ElementsAre("kill job 7 device_pressure"));
   EXPECT_THAT(story.last.front().event.message, HasSubstr("so it could not come back"));
 }
 
 TEST(Pressure, LeavesAloneWhomSomebodyElseSuspends) {
   PressureStory story;
   story.Residency(7, Residency::kLeaving, 0);
-  EXPECT_THAT(story.Look(10, story.full), IsEmpty()) << "its memory comes back";
+  EXPECT_THAT(story.Observe(10, story.full), IsEmpty()) << "its memory comes back";
   story.Residency(7, Residency::kOff, 20);
-  story.Look(20, story.full);
-  EXPECT_THAT(story.Look(1000, story.full), ElementsAre("suspend job 8 for 10s"));
+  story.Observe(20, story.full);
+  EXPECT_THAT(story.Observe(1000, story.full), ElementsAre("suspend job 8 for 10s"));
   PressureStory ends;
   ends.settings.on_pressure = OnPressure::kEnd;
   ends.Residency(7, Residency::kOff, 0);
-  EXPECT_THAT(ends.Look(10, ends.full), ElementsAre("kill job 8 device_pressure"))
+  EXPECT_THAT(ends.Observe(10, ends.full), ElementsAre("kill job 8 device_pressure"))
       << "a suspended job has nothing to give";
 }
 
 TEST(Pressure, SuspendsNothingThatIsNotAJob) {
   PressureStory story;
-  EXPECT_THAT(story.Look(0, {Process(3, std::nullopt, 9500)}),
+  EXPECT_THAT(story.Observe(0, {Process(3, std::nullopt, 9500)}),
               ElementsAre("tell device_pressure_unrelieved"));
   PressureStory may;
   may.settings.unmanaged_victims = true;
-  EXPECT_THAT(may.Look(0, may.full), ElementsAre("kill process 3 device_pressure"));
+  EXPECT_THAT(may.Observe(0, may.full), ElementsAre("kill process 3 device_pressure"));
 }
 
 TEST(Pressure, LetsAJobThatHasToLeaveAgainAndAgainStayAwayLonger) {
@@ -653,7 +654,7 @@ TEST(Pressure, LetsAJobThatHasToLeaveAgainAndAgainStayAwayLonger) {
   std::vector<std::string> said;
   std::int64_t now = 0;
   for (int i = 0; i < 8; ++i) {
-    for (const auto& word : story.Look(now, story.full)) said.push_back(word);
+    for (const auto& word : story.Observe(now, story.full)) said.push_back(word);
     story.Leave(7, now + 1000);
     story.Return(7, now + 20'000);
     now += 60'000;
@@ -661,10 +662,11 @@ TEST(Pressure, LetsAJobThatHasToLeaveAgainAndAgainStayAwayLonger) {
   EXPECT_THAT(said, ElementsAre("suspend job 7 for 10s", "suspend job 7 for 20s", "suspend job 7 for 40s",
                                 "suspend job 7 for 1m20s", "suspend job 7 for 2m40s",
                                 "suspend job 7 for 5m20s", "suspend job 7 for 10m", "suspend job 7 for 10m"));
-  EXPECT_THAT(story.Look(now + 400'000, story.full), ElementsAre("suspend job 7 for 10s")) << "after a calm";
+  EXPECT_THAT(story.Observe(now + 400'000, story.full), ElementsAre("suspend job 7 for 10s"))
+      << "after a calm";
   story.jobs[0].run = 2;
-  story.Look(now + 401'000, story.full);
-  EXPECT_THAT(story.Look(now + 402'000, story.full), ElementsAre("suspend job 7 for 10s")) << "a new run";
+  story.Observe(now + 401'000, story.full);
+  EXPECT_THAT(story.Observe(now + 402'000, story.full), ElementsAre("suspend job 7 for 10s")) << "a new run";
 }
 
 TEST(Unmanaged, HoldsEachUserToTheRuleForThem) {

@@ -14,7 +14,7 @@ struct Round {
   const Snapshot& snapshot;
   const PolicySettings& settings;
   base::MonoTime now;
-  State& state;
+  PolicyState& state;
   std::vector<Action>& actions;
 
   bool IsFresh(const GpuSnapshot& gpu) const {

@@ -52,7 +52,7 @@ Notices Monitor::On(const Reading& reading, Now now) {
   was_lost_ = was_lost_ || is_lost;
   if (reading.double_bit_errors) double_bit_errors_ = reading.double_bit_errors;
   HeedDriver(reading, now, notices);
-  for (const auto& [code, found] : watch_.Look(now.mono, reading))
+  for (const auto& [code, found] : watch_.Check(now.mono, reading))
     Consider(*RuleOf(code), found, now, notices);
   return notices;
 }
@@ -95,7 +95,7 @@ void Monitor::HeedDriver(const Reading& reading, Now now, Notices& notices) {
 Notices Monitor::On(const Xid& xid, Now now) {
   XidClass kind = ClassOf(xid.number);
   if (settings_.ignored_xids.contains(xid.number))
-    kind = {kind.xid, kind.name, State::kHealthy, Action::kNone};
+    kind = {kind.xid, kind.name, HealthState::kHealthy, Action::kNone};
   Fault fault{fmt::format("{}{}", kXid, xid.number),
               kind.state,
               kind.action,
@@ -104,10 +104,10 @@ Notices Monitor::On(const Xid& xid, Now now) {
               xid.at,
               1,
               false};
-  if (kind.state == State::kHealthy) {
+  if (kind.state == HealthState::kHealthy) {
     const auto [told, first] = told_.try_emplace(xid.number, xid.at);
     if (!first && xid.at < std::exchange(told->second, xid.at) + settings_.xid_repeat) return {};
-    return {{Change::kTold, std::move(fault), xid.pid, {}}};
+    return {{Change::kReported, std::move(fault), xid.pid, {}}};
   }
   driver_quiet_since_ = driver_quiet_since_ ? std::optional(now.mono) : std::nullopt;
   const auto [known, fresh] = faults_.try_emplace(fault.code, fault);

@@ -39,7 +39,7 @@ struct Now {
 
 struct Fault {
   std::string code;  // a rule's ("row_remap_failed"), or "xid_79"
-  State state = State::kDegraded;
+  HealthState state = HealthState::kDegraded;
   Action action = Action::kNone;
   std::string text;  // a sentence with the figures
   base::WallTime since{};
@@ -56,18 +56,18 @@ struct Xid {
   base::WallTime at{};
 };
 
-enum class Change { kRaised, kCleared, kAcknowledged, kTold };
+enum class Change { kRaised, kCleared, kAcknowledged, kReported };
 
 struct Notice {
   Change change = Change::kRaised;
-  Fault fault;                 // kTold: state healthy
+  Fault fault;                 // kReported: state healthy
   std::optional<pid_t> pid{};  // the process that had the Xid
   std::string why{};           // kCleared: what ended the fault
 };
 using Notices = std::vector<Notice>;
 
 struct Verdict {
-  State state = State::kHealthy;
+  HealthState state = HealthState::kHealthy;
   Action action = Action::kNone;
   friend bool operator==(const Verdict&, const Verdict&) = default;
 };

@@ -25,10 +25,10 @@ Now At(int seconds) {
 Words WordsOf(const Notices& notices) {
   Words words;
   for (const auto& notice : notices) {
-    const char* what = notice.change == Change::kRaised    ? "raised"
-                       : notice.change == Change::kCleared ? "cleared"
-                       : notice.change == Change::kTold    ? "told"
-                                                           : "acknowledged";
+    const char* what = notice.change == Change::kRaised     ? "raised"
+                       : notice.change == Change::kCleared  ? "cleared"
+                       : notice.change == Change::kReported ? "told"
+                                                            : "acknowledged";
     words.push_back(fmt::format("{} {}", what, notice.fault.code));
   }
   return words;
@@ -213,7 +213,7 @@ class EachXid : public ::testing::TestWithParam<XidClass> {
  protected:
   const XidClass kind_ = GetParam();
   const std::string code_ = fmt::format("xid_{}", kind_.xid);
-  const bool breaks_ = kind_.state != State::kHealthy;
+  const bool breaks_ = kind_.state != HealthState::kHealthy;
   Monitor monitor_;
 };
 
@@ -267,14 +267,14 @@ TEST(Health, TheWorstFaultDecidesAndTheDriversWordOutranksTheOthers) {
   Reading reading = Fine();
   reading.remap_pending = true;
   Feed(monitor, reading, 0);
-  EXPECT_EQ(monitor.verdict(), (Verdict{State::kDegraded, Action::kResetWhenIdle}));
+  EXPECT_EQ(monitor.verdict(), (Verdict{HealthState::kDegraded, Action::kResetWhenIdle}));
   reading.remap_failed = true;
   Feed(monitor, reading, 1);
-  EXPECT_EQ(monitor.verdict(), (Verdict{State::kUnhealthy, Action::kFieldDiagnostics}));
+  EXPECT_EQ(monitor.verdict(), (Verdict{HealthState::kUnhealthy, Action::kFieldDiagnostics}));
   reading.recovery = Recovery::kReset;
   Feed(monitor, reading, 2);
-  EXPECT_EQ(monitor.verdict(), (Verdict{State::kUnhealthy, Action::kReset}));
-  EXPECT_EQ(monitor.faults().front().state, State::kUnhealthy);
+  EXPECT_EQ(monitor.verdict(), (Verdict{HealthState::kUnhealthy, Action::kReset}));
+  EXPECT_EQ(monitor.faults().front().state, HealthState::kUnhealthy);
 }
 
 TEST(Health, AnXidIsOverWhenTheDriverAsksForNothing) {
@@ -299,14 +299,14 @@ TEST(Health, ADriverThatCannotTellLeavesAnXidAsItIs) {
   old.recovery.reset();
   Strike(monitor, 119, 0);
   for (int at = 1; at < 20 * kMinute; ++at) EXPECT_THAT(Feed(monitor, old, at), IsEmpty());
-  EXPECT_EQ(monitor.verdict().state, State::kUnhealthy);
+  EXPECT_EQ(monitor.verdict().state, HealthState::kUnhealthy);
 }
 
 TEST(Health, AGpuThatFellOffTheBusStaysSoWhateverTheDriverSays) {
   Monitor monitor;
   Strike(monitor, 79, 0);
   for (int at = 1; at < 20 * kMinute; ++at) Feed(monitor, Fine(), at);
-  EXPECT_EQ(monitor.verdict(), (Verdict{State::kUnhealthy, Action::kPowerCycle}));
+  EXPECT_EQ(monitor.verdict(), (Verdict{HealthState::kUnhealthy, Action::kPowerCycle}));
 }
 
 TEST(Health, OneThatComesBackAfterItWasLostWasReset) {
@@ -340,13 +340,13 @@ TEST(Health, WhatIsAcknowledgedStaysListedAndCountsForNothingUntilItComesAgain) 
   Strike(monitor, 74, 0);
   Strike(monitor, 62, 0);
   EXPECT_THAT(WordsOf(monitor.Acknowledge("xid_62", "lab1", At(1))), ElementsAre("acknowledged xid_62"));
-  EXPECT_EQ(monitor.verdict(), (Verdict{State::kDegraded, Action::kInspectLink}));
+  EXPECT_EQ(monitor.verdict(), (Verdict{HealthState::kDegraded, Action::kInspectLink}));
   EXPECT_EQ(monitor.faults().size(), 2U);
   EXPECT_THAT(WordsOf(monitor.Acknowledge("", "lab1", At(2))), ElementsAre("acknowledged xid_74"));
   EXPECT_EQ(monitor.verdict(), Verdict{});
   EXPECT_THAT(monitor.Acknowledge("xid_13", "lab1", At(3)), IsEmpty());
   EXPECT_THAT(Strike(monitor, 62, 4), ElementsAre("raised xid_62"));
-  EXPECT_EQ(monitor.verdict().state, State::kUnhealthy);
+  EXPECT_EQ(monitor.verdict().state, HealthState::kUnhealthy);
 }
 
 TEST(Health, AnAcknowledgedConditionCountsAgainWhenItWasOverInBetween) {
@@ -359,7 +359,7 @@ TEST(Health, AnAcknowledgedConditionCountsAgainWhenItWasOverInBetween) {
   Feed(monitor, Fine(), 3);
   EXPECT_THAT(Feed(monitor, Fine(), 20), ElementsAre("cleared row_remap_pending"));
   EXPECT_THAT(Feed(monitor, reading, 21), ElementsAre("raised row_remap_pending"));
-  EXPECT_EQ(monitor.verdict().state, State::kDegraded);
+  EXPECT_EQ(monitor.verdict().state, HealthState::kDegraded);
 }
 
 TEST(Health, ProgramsFaultsAreToldOnceAMinute) {
@@ -388,7 +388,8 @@ TEST(Health, ARebootEndsWhatAResetEndsAndNotWhatIsWritten) {
 
 TEST(Health, ARuleOfAnotherVersionIsForgotten) {
   Monitor next;
-  next.Restore({{"no_such_rule", State::kUnhealthy, Action::kReset, "x", {}, {}, 1, false}}, false, At(0));
+  next.Restore({{"no_such_rule", HealthState::kUnhealthy, Action::kReset, "x", {}, {}, 1, false}}, false,
+               At(0));
   EXPECT_EQ(next.verdict(), Verdict{});
 }
 

@@ -18,39 +18,41 @@ constexpr Millis kMinute{60'000};
 constexpr Millis kTenMinutes{600'000};
 
 constexpr auto kRules = std::to_array<Rule>({
-    {"lost", State::kUnhealthy, Action::kReset, kAtOnce, kAtOnce, "NVML cannot talk to the GPU"},
-    {"silent", State::kUnhealthy, Action::kReset, kAtOnce, kAtOnce,
+    {"lost", HealthState::kUnhealthy, Action::kReset, kAtOnce, kAtOnce, "NVML cannot talk to the GPU"},
+    {"silent", HealthState::kUnhealthy, Action::kReset, kAtOnce, kAtOnce,
      "a driver call about the GPU does not come back"},
-    {"missing", State::kUnhealthy, Action::kReboot, kAtOnce, kAtOnce,
+    {"missing", HealthState::kUnhealthy, Action::kReboot, kAtOnce, kAtOnce,
      "a GPU that this machine had is not among the driver's"},
-    {"recovery_reset", State::kUnhealthy, Action::kReset, kAtOnce, kSoon,
+    {"recovery_reset", HealthState::kUnhealthy, Action::kReset, kAtOnce, kSoon,
      "the driver asks for a reset of the GPU"},
-    {"recovery_reboot", State::kUnhealthy, Action::kReboot, kAtOnce, kSoon, "the driver asks for a reboot"},
-    {"recovery_drain_peers", State::kDegraded, Action::kDrainPeers, kAtOnce, kSoon,
+    {"recovery_reboot", HealthState::kUnhealthy, Action::kReboot, kAtOnce, kSoon,
+     "the driver asks for a reboot"},
+    {"recovery_drain_peers", HealthState::kDegraded, Action::kDrainPeers, kAtOnce, kSoon,
      "the driver asks that the GPUs linked to it be drained"},
-    {"recovery_drain_and_reset", State::kUnhealthy, Action::kDrainAndReset, kAtOnce, kSoon,
+    {"recovery_drain_and_reset", HealthState::kUnhealthy, Action::kDrainAndReset, kAtOnce, kSoon,
      "the driver asks for a reset when nothing runs"},
-    {"double_bit_ecc", State::kUnhealthy, Action::kDrainAndReset, kAtOnce, kSoon,
+    {"double_bit_ecc", HealthState::kUnhealthy, Action::kDrainAndReset, kAtOnce, kSoon,
      "uncorrected memory errors since the driver was loaded"},
-    {"row_remap_failed", State::kUnhealthy, Action::kFieldDiagnostics, kAtOnce, kSoon,
+    {"row_remap_failed", HealthState::kUnhealthy, Action::kFieldDiagnostics, kAtOnce, kSoon,
      "a broken row of memory could not be replaced by a spare one"},
-    {"sram_threshold", State::kUnhealthy, Action::kFieldDiagnostics, kAtOnce, kSoon,
+    {"sram_threshold", HealthState::kUnhealthy, Action::kFieldDiagnostics, kAtOnce, kSoon,
      "more errors in on-chip memory than NVIDIA's threshold"},
-    {"retired_pages", State::kUnhealthy, Action::kFieldDiagnostics, kAtOnce, kSoon,
+    {"retired_pages", HealthState::kUnhealthy, Action::kFieldDiagnostics, kAtOnce, kSoon,
      "63 or more pages of memory are retired"},
-    {"row_remap_pending", State::kDegraded, Action::kResetWhenIdle, kAtOnce, kSoon,
+    {"row_remap_pending", HealthState::kDegraded, Action::kResetWhenIdle, kAtOnce, kSoon,
      "a broken row of memory is replaced with the next reset"},
-    {"retirement_pending", State::kDegraded, Action::kResetWhenIdle, kAtOnce, kSoon,
+    {"retirement_pending", HealthState::kDegraded, Action::kResetWhenIdle, kAtOnce, kSoon,
      "a broken page of memory is retired with the next reset"},
-    {"row_remaps", State::kDegraded, Action::kFieldDiagnostics, kAtOnce, kSoon,
+    {"row_remaps", HealthState::kDegraded, Action::kFieldDiagnostics, kAtOnce, kSoon,
      "512 or more rows were replaced after uncorrectable errors"},
-    {"pcie_replays", State::kDegraded, Action::kInspectLink, kAtOnce, kTenMinutes,
+    {"pcie_replays", HealthState::kDegraded, Action::kInspectLink, kAtOnce, kTenMinutes,
      "more transfers repeated on the bus in a minute than its speed and width allow"},
-    {"hardware_slowdown", State::kDegraded, Action::kInspectCooling, kAtOnce, kTenMinutes,
+    {"hardware_slowdown", HealthState::kDegraded, Action::kInspectCooling, kAtOnce, kTenMinutes,
      "slowed by temperature or power in six of the last ten minutes"},
-    {"nvlink_crc", State::kDegraded, Action::kInspectLink, kAtOnce, kTenMinutes,
+    {"nvlink_crc", HealthState::kDegraded, Action::kInspectLink, kAtOnce, kTenMinutes,
      "100 or more errors a second on its links"},
-    {"nvlink_down", State::kUnhealthy, Action::kInspectLink, kSoon, kMinute, "a link to another GPU is down"},
+    {"nvlink_down", HealthState::kUnhealthy, Action::kInspectLink, kSoon, kMinute,
+     "a link to another GPU is down"},
 });
 
 constexpr std::uint64_t kRetiredPages = 63;
@@ -59,11 +61,12 @@ constexpr int kSlowMinutes = 6;  // 0.6 a minute over ten
 constexpr double kCrcErrorsPerSecond = 100;
 
 template <typename Value, typename Text>
-void Say(Looked& looked, std::string_view code, const std::optional<Value>& value, bool holds, Text text) {
-  if (value) looked[code] = holds ? Found(text()) : std::nullopt;
+void Say(RuleResults& results, std::string_view code, const std::optional<Value>& value, bool holds,
+         Text text) {
+  if (value) results[code] = holds ? Found(text()) : std::nullopt;
 }
 
-void LookAtRecovery(Looked& looked, const std::optional<Recovery>& recovery) {
+void CheckRecovery(RuleResults& results, const std::optional<Recovery>& recovery) {
   constexpr std::array<std::pair<Recovery, std::string_view>, 4> kCodes = {{
       {Recovery::kReset, "recovery_reset"},
       {Recovery::kReboot, "recovery_reboot"},
@@ -71,28 +74,28 @@ void LookAtRecovery(Looked& looked, const std::optional<Recovery>& recovery) {
       {Recovery::kDrainAndReset, "recovery_drain_and_reset"},
   }};
   for (const auto& [value, code] : kCodes)
-    Say(looked, code, recovery, recovery == value,
+    Say(results, code, recovery, recovery == value,
         [code = code] { return std::string(RuleOf(code)->meaning); });
 }
 
-void LookAtMemory(Looked& looked, const Reading& r) {
-  Say(looked, "double_bit_ecc", r.double_bit_errors, r.double_bit_errors > 0, [&] {
+void CheckMemory(RuleResults& results, const Reading& r) {
+  Say(results, "double_bit_ecc", r.double_bit_errors, r.double_bit_errors > 0, [&] {
     return fmt::format("{} uncorrected memory error{} since the driver was loaded", *r.double_bit_errors,
                        *r.double_bit_errors == 1 ? "" : "s");
   });
-  Say(looked, "row_remap_failed", r.remap_failed, r.remap_failed == true,
+  Say(results, "row_remap_failed", r.remap_failed, r.remap_failed == true,
       [] { return "a broken row of its memory could not be replaced"; });
-  Say(looked, "row_remap_pending", r.remap_pending, r.remap_pending == true,
+  Say(results, "row_remap_pending", r.remap_pending, r.remap_pending == true,
       [] { return "a broken row of its memory waits for a reset to be replaced"; });
-  Say(looked, "row_remaps", r.uncorrectable_remaps, r.uncorrectable_remaps >= kRowRemaps, [&] {
+  Say(results, "row_remaps", r.uncorrectable_remaps, r.uncorrectable_remaps >= kRowRemaps, [&] {
     return fmt::format("{} rows of its memory were replaced after uncorrectable errors",
                        *r.uncorrectable_remaps);
   });
-  Say(looked, "retired_pages", r.retired_pages, r.retired_pages >= kRetiredPages,
+  Say(results, "retired_pages", r.retired_pages, r.retired_pages >= kRetiredPages,
       [&] { return fmt::format("{} pages of its memory are retired", *r.retired_pages); });
-  Say(looked, "retirement_pending", r.retirement_pending, r.retirement_pending == true,
+  Say(results, "retirement_pending", r.retirement_pending, r.retirement_pending == true,
       [] { return "a broken page of its memory waits for a reset to be retired"; });
-  Say(looked, "sram_threshold", r.sram_threshold_exceeded, r.sram_threshold_exceeded == true,
+  Say(results, "sram_threshold", r.sram_threshold_exceeded, r.sram_threshold_exceeded == true,
       [] { return "its on-chip memory had more errors than NVIDIA's threshold"; });
 }
 
@@ -112,54 +115,54 @@ std::optional<unsigned> ReplaysAllowed(unsigned generation, unsigned lanes) {
   return static_cast<unsigned>(std::ceil(lanes * kPerLane[generation - 1]));
 }
 
-Looked Watch::Look(base::MonoTime now, const Reading& r) {
-  Looked looked;
-  looked["missing"] =
+RuleResults Watch::Check(base::MonoTime now, const Reading& r) {
+  RuleResults results;
+  results["missing"] =
       r.missing ? Found("it was in this machine, and the driver does not show it") : std::nullopt;
-  if (r.missing) return looked;
-  looked["lost"] = r.lost.empty() ? Found() : Found(r.lost);
-  looked["silent"] = r.silent.empty() ? Found() : Found(r.silent);
-  if (!r.lost.empty() || !r.silent.empty()) return looked;
-  LookAtRecovery(looked, r.recovery);
-  LookAtMemory(looked, r);
+  if (r.missing) return results;
+  results["lost"] = r.lost.empty() ? Found() : Found(r.lost);
+  results["silent"] = r.silent.empty() ? Found() : Found(r.silent);
+  if (!r.lost.empty() || !r.silent.empty()) return results;
+  CheckRecovery(results, r.recovery);
+  CheckMemory(results, r);
 
-  LookAtBus(now, r, looked);
-  LookAtSlowdowns(now, r, looked);
-  LookAtLinks(now, r, looked);
-  return looked;
+  CheckBus(now, r, results);
+  CheckSlowdowns(now, r, results);
+  CheckLinks(now, r, results);
+  return results;
 }
 
-void Watch::LookAtBus(base::MonoTime now, const Reading& r, Looked& looked) {
+void Watch::CheckBus(base::MonoTime now, const Reading& r, RuleResults& results) {
   if (!r.pcie_replays) return;
   replays_.Add(now, *r.pcie_replays);
   const auto rate = replays_.RatePer(kMinute);
   if (!rate || !r.pcie_generation || !r.pcie_lanes) return;
   const auto allowed = ReplaysAllowed(*r.pcie_generation, *r.pcie_lanes);
   if (!allowed) return;
-  Found& found = looked["pcie_replays"];
+  Found& found = results["pcie_replays"];
   if (*rate > *allowed)
     found = fmt::format("{:.0f} transfers a minute were repeated on the bus; PCIe {} x{} may have {}", *rate,
                         *r.pcie_generation, *r.pcie_lanes, *allowed);
 }
 
-void Watch::LookAtSlowdowns(base::MonoTime now, const Reading& r, Looked& looked) {
+void Watch::CheckSlowdowns(base::MonoTime now, const Reading& r, RuleResults& results) {
   if (!r.hardware_slowdown) return;
   slowdowns_.Add(now, *r.hardware_slowdown);
-  Found& found = looked["hardware_slowdown"];
+  Found& found = results["hardware_slowdown"];
   if (slowdowns_.Count() >= kSlowMinutes)
     found = fmt::format("slowed by temperature or power in {} of the last 10 minutes", slowdowns_.Count());
 }
 
-void Watch::LookAtLinks(base::MonoTime now, const Reading& r, Looked& looked) {
+void Watch::CheckLinks(base::MonoTime now, const Reading& r, RuleResults& results) {
   if (r.nvlinks_down) {
-    Found& down = looked["nvlink_down"];
+    Found& down = results["nvlink_down"];
     if (*r.nvlinks_down > 0) down = fmt::format("{} of its links to other GPUs are down", *r.nvlinks_down);
   }
   if (!r.nvlink_crc_errors) return;
   crc_errors_.Add(now, *r.nvlink_crc_errors);
   const auto rate = crc_errors_.RatePer(Millis(1'000));
   if (!rate) return;
-  Found& found = looked["nvlink_crc"];
+  Found& found = results["nvlink_crc"];
   if (*rate >= kCrcErrorsPerSecond) found = fmt::format("{:.0f} errors a second on its links", *rate);
 }
 

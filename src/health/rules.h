@@ -19,7 +19,7 @@ namespace gpuman::health {
 
 struct Rule {
   std::string_view code;  // "row_remap_failed"
-  State state = State::kDegraded;
+  HealthState state = HealthState::kDegraded;
   Action action = Action::kNone;
   base::Millis raise_after{0};  // the condition must hold for this long without a break
   base::Millis clear_after{0};  // the fault ends when the condition has not held for this long
@@ -35,17 +35,17 @@ std::optional<unsigned> ReplaysAllowed(unsigned generation, unsigned lanes);
 
 // For each rule: a sentence with the figures if its condition holds, nullopt if the condition does not hold.
 // A rule without an entry could not be checked; its fault does not change.
-using Looked = std::map<std::string_view, std::optional<std::string>>;
+using RuleResults = std::map<std::string_view, std::optional<std::string>>;
 
 // Which conditions hold after all readings so far.
 class Watch {
  public:
-  Looked Look(base::MonoTime now, const Reading& reading);
+  RuleResults Check(base::MonoTime now, const Reading& reading);
 
  private:
-  void LookAtBus(base::MonoTime now, const Reading& reading, Looked& looked);
-  void LookAtSlowdowns(base::MonoTime now, const Reading& reading, Looked& looked);
-  void LookAtLinks(base::MonoTime now, const Reading& reading, Looked& looked);
+  void CheckBus(base::MonoTime now, const Reading& reading, RuleResults& results);
+  void CheckSlowdowns(base::MonoTime now, const Reading& reading, RuleResults& results);
+  void CheckLinks(base::MonoTime now, const Reading& reading, RuleResults& results);
 
   GrowthOf replays_{base::Millis(60'000)};
   GrowthOf crc_errors_{base::Millis(5'000)};

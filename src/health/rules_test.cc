@@ -10,16 +10,16 @@ using base::MonoTime;
 MonoTime SeenAt(int seconds) { return MonoTime(std::chrono::seconds(seconds)); }
 
 std::optional<std::string> Holds(Watch& watch, MonoTime now, const Reading& reading, std::string_view code) {
-  const auto looked = watch.Look(now, reading);
-  const auto it = looked.find(code);
-  return it == looked.end() ? std::optional<std::string>("not looked at") : it->second;
+  const auto results = watch.Check(now, reading);
+  const auto it = results.find(code);
+  return it == results.end() ? std::optional<std::string>("not looked at") : it->second;
 }
 
 TEST(Rules, HaveACodeAMeaningAndSomethingToDo) {
   for (const Rule& rule : Rules()) {
     EXPECT_EQ(RuleOf(rule.code), &rule);
     EXPECT_FALSE(rule.meaning.empty()) << rule.code;
-    EXPECT_NE(rule.state, State::kHealthy) << rule.code;
+    EXPECT_NE(rule.state, HealthState::kHealthy) << rule.code;
     EXPECT_NE(rule.action, Action::kNone) << rule.code;
   }
   EXPECT_EQ(RuleOf("nothing"), nullptr);
@@ -40,7 +40,7 @@ TEST(Rules, ReplaysDependOnTheLink) {
 TEST(Rules, ReplaysWithinWhatIsAllowedAreNone) {
   Watch watch;
   Reading reading{{.pcie_replays = 1000, .pcie_generation = 5, .pcie_lanes = 16}};
-  watch.Look(SeenAt(0), reading);
+  watch.Check(SeenAt(0), reading);
   reading.pcie_replays = 1031;
   EXPECT_EQ(Holds(watch, SeenAt(60), reading, "pcie_replays"), std::nullopt);
   reading.pcie_replays = 1064;
@@ -70,7 +70,7 @@ TEST(Rules, SlowdownHasToLastMinutes) {
 
 TEST(Rules, LinkErrorsAreCountedBySecond) {
   Watch watch;
-  watch.Look(SeenAt(0), {{.nvlink_crc_errors = 0}});
+  watch.Check(SeenAt(0), {{.nvlink_crc_errors = 0}});
   EXPECT_EQ(Holds(watch, SeenAt(5), {{.nvlink_crc_errors = 499}}, "nvlink_crc"), std::nullopt);
   EXPECT_EQ(Holds(watch, SeenAt(10), {{.nvlink_crc_errors = 1000}}, "nvlink_crc"),
             "100 errors a second on its links");
@@ -78,17 +78,17 @@ TEST(Rules, LinkErrorsAreCountedBySecond) {
 
 TEST(Rules, WhatWasNotReadIsNotLookedAt) {
   Watch watch;
-  const auto looked = watch.Look(SeenAt(0), {});
-  EXPECT_EQ(looked.size(), 3U);  // lost, silent, missing: these are always known
+  const auto results = watch.Check(SeenAt(0), {});
+  EXPECT_EQ(results.size(), 3U);  // lost, silent, missing: these are always known
 }
 
 TEST(Rules, OfALostGpuNothingElseIsKnown) {
   Watch watch;
   Reading reading{{.double_bit_errors = 0}};
   reading.lost = "the GPU fell off the bus";
-  const auto looked = watch.Look(SeenAt(0), reading);
-  EXPECT_EQ(looked.at("lost"), "the GPU fell off the bus");
-  EXPECT_FALSE(looked.contains("double_bit_ecc"));
+  const auto results = watch.Check(SeenAt(0), reading);
+  EXPECT_EQ(results.at("lost"), "the GPU fell off the bus");
+  EXPECT_FALSE(results.contains("double_bit_ecc"));
 }
 
 }  // namespace

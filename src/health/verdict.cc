@@ -1,7 +1,7 @@
 #include "health/verdict.h"
 
 namespace gpuman::health {
-std::string_view ToString(State state) { return base::WordOf(WordsOf(state), state); }
+std::string_view ToString(HealthState state) { return base::WordOf(WordsOf(state), state); }
 std::string_view ToString(Action action) { return base::WordOf(WordsOf(action), action); }
 
 std::string_view AdviceOf(Action action) {

@@ -10,7 +10,7 @@
 namespace gpuman::health {
 
 // In order of severity: the state of a GPU is the worst of its faults.
-enum class State {
+enum class HealthState {
   kHealthy,
   kDegraded,   // works; an administrator should inspect it, or reset it when idle
   kUnhealthy,  // gets no new jobs
@@ -34,9 +34,10 @@ enum class Action {
   kFieldDiagnostics,
 };
 
-constexpr auto WordsOf(State) {
-  using enum State;
-  return base::Words<State, 3>{{{kHealthy, "healthy"}, {kDegraded, "degraded"}, {kUnhealthy, "unhealthy"}}};
+constexpr auto WordsOf(HealthState) {
+  using enum HealthState;
+  return base::Words<HealthState, 3>{
+      {{kHealthy, "healthy"}, {kDegraded, "degraded"}, {kUnhealthy, "unhealthy"}}};
 }
 constexpr auto WordsOf(Action) {
   using enum Action;
@@ -55,7 +56,7 @@ constexpr auto WordsOf(Action) {
       {kFieldDiagnostics, "field_diagnostics"},
   }};
 }
-std::string_view ToString(State state);
+std::string_view ToString(HealthState state);
 std::string_view ToString(Action action);
 
 // A sentence for people: "reset the GPU when no job uses it: gpuman gpu drain 0, then nvidia-smi

@@ -7,16 +7,16 @@ namespace gpuman::health {
 namespace {
 
 constexpr XidClass Program(unsigned xid, std::string_view name) {
-  return {xid, name, State::kHealthy, Action::kRestartProgram};
+  return {xid, name, HealthState::kHealthy, Action::kRestartProgram};
 }
 constexpr XidClass Informational(unsigned xid, std::string_view name) {
-  return {xid, name, State::kHealthy, Action::kNone};
+  return {xid, name, HealthState::kHealthy, Action::kNone};
 }
 constexpr XidClass Reset(unsigned xid, std::string_view name) {
-  return {xid, name, State::kUnhealthy, Action::kReset};
+  return {xid, name, HealthState::kUnhealthy, Action::kReset};
 }
 constexpr XidClass Link(unsigned xid, std::string_view name) {
-  return {xid, name, State::kDegraded, Action::kInspectLink};
+  return {xid, name, HealthState::kDegraded, Action::kInspectLink};
 }
 
 constexpr auto kClasses = std::to_array<XidClass>({
@@ -36,7 +36,7 @@ constexpr auto kClasses = std::to_array<XidClass>({
     Informational(45, "preemptive cleanup, after an error that is told of by itself"),
     Reset(46, "the GPU stopped processing"),
     Reset(48, "double-bit ECC error"),
-    {54, "auxiliary power is not connected to the GPU", State::kUnhealthy, Action::kCheckPowerCable},
+    {54, "auxiliary power is not connected to the GPU", HealthState::kUnhealthy, Action::kCheckPowerCable},
     Program(60, "video processor exception"),
     Reset(62, "internal micro-controller halt"),
     Informational(63, "row remapping or page retirement recorded"),
@@ -49,7 +49,7 @@ constexpr auto kClasses = std::to_array<XidClass>({
     Program(71, "copy engine exception"),
     Program(72, "copy engine exception"),
     Link(74, "NVLink error"),
-    {79, "GPU has fallen off the bus", State::kUnhealthy, Action::kPowerCycle},
+    {79, "GPU has fallen off the bus", HealthState::kUnhealthy, Action::kPowerCycle},
     Program(80, "corrupted data sent to the GPU"),
     Informational(92, "high rate of single-bit ECC errors"),
     Informational(93, "information ROM is not flashed right"),
@@ -92,7 +92,7 @@ XidClass ClassOf(unsigned xid) {
   const auto it = std::lower_bound(kClasses.begin(), kClasses.end(), xid,
                                    [](const XidClass& one, unsigned number) { return one.xid < number; });
   if (it != kClasses.end() && it->xid == xid) return *it;
-  return {xid, "an error that this version does not know", State::kHealthy, Action::kNone};
+  return {xid, "an error that this version does not know", HealthState::kHealthy, Action::kNone};
 }
 
 }  // namespace gpuman::health

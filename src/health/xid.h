@@ -14,8 +14,9 @@ namespace gpuman::health {
 
 struct XidClass {
   unsigned xid = 0;
-  std::string_view name;          // "GPU has fallen off the bus"
-  State state = State::kHealthy;  // the GPU's state from then on; kHealthy: the Xid is only reported
+  std::string_view name;  // "GPU has fallen off the bus"
+  HealthState state =
+      HealthState::kHealthy;  // the GPU's state from then on; kHealthy: the Xid is only reported
   Action action = Action::kNone;
 };
 

@@ -9,7 +9,7 @@
 namespace gpuman::health {
 namespace {
 
-std::vector<unsigned> Those(State state, Action action) {
+std::vector<unsigned> Those(HealthState state, Action action) {
   std::vector<unsigned> numbers;
   for (const auto& kind : XidClasses())
     if (kind.state == state && kind.action == action) numbers.push_back(kind.xid);
@@ -19,16 +19,16 @@ std::vector<unsigned> Those(State state, Action action) {
 // NVIDIA's catalogue, grouped by the action.
 TEST(Xids, AreOfTheKindThatTheCatalogueSays) {
   using ::testing::ElementsAre;
-  EXPECT_THAT(Those(State::kHealthy, Action::kRestartProgram),
+  EXPECT_THAT(Those(HealthState::kHealthy, Action::kRestartProgram),
               ElementsAre(8, 11, 13, 25, 31, 32, 39, 40, 41, 60, 68, 69, 70, 71, 72, 80, 94));
-  EXPECT_THAT(Those(State::kHealthy, Action::kNone),
+  EXPECT_THAT(Those(HealthState::kHealthy, Action::kNone),
               ElementsAre(37, 38, 43, 44, 45, 63, 66, 67, 92, 93, 121, 137, 154));
-  EXPECT_THAT(Those(State::kUnhealthy, Action::kReset),
+  EXPECT_THAT(Those(HealthState::kUnhealthy, Action::kReset),
               ElementsAre(46, 48, 62, 64, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158));
-  EXPECT_THAT(Those(State::kDegraded, Action::kInspectLink),
+  EXPECT_THAT(Those(HealthState::kDegraded, Action::kInspectLink),
               ElementsAre(74, 144, 145, 146, 147, 148, 149, 150));
-  EXPECT_THAT(Those(State::kUnhealthy, Action::kPowerCycle), ElementsAre(79));
-  EXPECT_THAT(Those(State::kUnhealthy, Action::kCheckPowerCable), ElementsAre(54));
+  EXPECT_THAT(Those(HealthState::kUnhealthy, Action::kPowerCycle), ElementsAre(79));
+  EXPECT_THAT(Those(HealthState::kUnhealthy, Action::kCheckPowerCable), ElementsAre(54));
 }
 
 TEST(Xids, HaveNames) {
@@ -38,7 +38,7 @@ TEST(Xids, HaveNames) {
 TEST(Xids, ThatAreNotKnownAreToldOfAndChangeNothing) {
   for (const unsigned xid : {0U, 1U, 7U, 151U, 100'000U}) {
     EXPECT_EQ(ClassOf(xid).xid, xid);
-    EXPECT_EQ(ClassOf(xid).state, State::kHealthy);
+    EXPECT_EQ(ClassOf(xid).state, HealthState::kHealthy);
     EXPECT_EQ(ClassOf(xid).action, Action::kNone);
   }
 }
@@ -51,8 +51,8 @@ TEST(Verdict, WordsReadBack) {
     EXPECT_TRUE(words.insert(ToString(action)).second);
     EXPECT_EQ(AdviceOf(action).empty(), action == Action::kNone);
   }
-  for (const State state : {State::kHealthy, State::kDegraded, State::kUnhealthy})
-    EXPECT_EQ(base::ValueOf(WordsOf(State{}), ToString(state)), state);
+  for (const HealthState state : {HealthState::kHealthy, HealthState::kDegraded, HealthState::kUnhealthy})
+    EXPECT_EQ(base::ValueOf(WordsOf(HealthState{}), ToString(state)), state);
 }
 
 }  // namespace

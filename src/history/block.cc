@@ -136,7 +136,7 @@ std::int64_t MeanOf(const Figures& figures) {
 bool Take(std::string_view& in, Column& column, std::vector<Row>& rows, std::uint32_t Row::*member) {
   if (!TakeColumn(in, column)) return false;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (column[i] < 0 || column[i] > kMostSeconds) return false;
+    if (column[i] < 0 || column[i] > kMaxSeconds) return false;
     rows[i].*member = static_cast<std::uint32_t>(column[i]);
   }
   return true;
@@ -145,7 +145,7 @@ bool Take(std::string_view& in, Column& column, std::vector<Row>& rows, std::uin
 bool TakeFigures(std::string_view& in, Column& column, std::vector<Row>& rows, std::size_t metric) {
   if (!TakeColumn(in, column)) return false;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (column[i] < 0 || column[i] > kMostSeconds) return false;
+    if (column[i] < 0 || column[i] > kMaxSeconds) return false;
     rows[i].figures[metric].count = static_cast<std::uint32_t>(column[i]);
   }
   if (!TakeColumn(in, column)) return false;
@@ -196,7 +196,7 @@ base::Result<BlockHead> ReadHead(std::string_view block) {
   const auto rows = span ? TakeNumber(block) : std::nullopt;
   constexpr auto kLast = static_cast<std::uint64_t>(kLastTime);
   if (!rows || *first > kLast || *span > kLast - *first) return Damaged("no times");
-  if (*rows == 0 || *rows > kMostRows) return Damaged("a number of rows that none has");
+  if (*rows == 0 || *rows > kMaxRows) return Damaged("a number of rows that none has");
   head.first = static_cast<std::int64_t>(*first);
   head.last = static_cast<std::int64_t>(*first + *span);
   head.rows = *rows;

@@ -18,11 +18,11 @@
 
 namespace gpuman::history {
 
-inline constexpr std::size_t kMostRows = 4096;    // of a block
+inline constexpr std::size_t kMaxRows = 4096;     // of a block
 inline constexpr std::size_t kLongestName = 128;  // of a series, in bytes
 inline constexpr std::size_t kLongestBlock = 1u << 20;
 
-// `rows`: sound, at least one and at most kMostRows, each later than the one before.
+// `rows`: sound, at least one and at most kMaxRows, each later than the one before.
 std::string EncodeBlock(std::string_view name, std::span<const Row> rows);
 
 // The head of a block. It refers to the block's bytes.

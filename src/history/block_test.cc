@@ -78,7 +78,7 @@ TEST(Block, AnUnknownValueStaysUnknownAndAGapStaysAGap) {
 TEST(Row, OfTwoReadingsInASecondHasTheLastAndTheExtremes) {
   Row row = MemoryRow(100, 5);
   Replace(row, Of(9));
-  Replace(row, Of(7, State::kSuspended));
+  Replace(row, Of(7, JobActivity::kSuspended));
   Replace(row, Reading{});
   EXPECT_EQ(row[Metric::kMemory], (Figures{1, 7, 5, 9}));
   EXPECT_EQ(row.seconds, 1u);
@@ -86,8 +86,8 @@ TEST(Row, OfTwoReadingsInASecondHasTheLastAndTheExtremes) {
 }
 
 TEST(Row, WithAValueBeyondAllBoundsDoesNotKnowIt) {
-  EXPECT_EQ(MemoryRow(1, kMostValue + 1)[Metric::kMemory].count, 0u);
-  EXPECT_EQ(MemoryRow(1, kMostValue)[Metric::kMemory].count, 1u);
+  EXPECT_EQ(MemoryRow(1, kMaxValue + 1)[Metric::kMemory].count, 0u);
+  EXPECT_EQ(MemoryRow(1, kMaxValue)[Metric::kMemory].count, 1u);
 }
 
 TEST(Row, WhoseCountsContradictEachOtherIsNotSound) {
@@ -146,10 +146,10 @@ TEST(File, WithOneByteChangedLosesOneBlockOrWhatFollows) {
 }
 
 TEST(File, HasANameThatSaysWhatIsInIt) {
-  EXPECT_EQ(NameOf({Kind::kGpu, 1, 12}), "gpu-10s-00000012.history");
+  EXPECT_EQ(NameOf({SubjectKind::kGpu, 1, 12}), "gpu-10s-00000012.history");
   const auto name = ParseFileName("job-300s-00000007.history");
   ASSERT_TRUE(name);
-  EXPECT_EQ(name->kind, Kind::kJob);
+  EXPECT_EQ(name->kind, SubjectKind::kJob);
   EXPECT_EQ(name->tier, 2u);
   EXPECT_EQ(name->number, 7u);
   for (const auto* other : {"", "gpu-10s-12.history", "gpu-20s-00000012.history", "gpu-10s-0000001x.history",

@@ -5,7 +5,7 @@
 namespace gpuman::history {
 namespace {
 
-bool IsInBounds(std::int64_t value) { return value >= -kMostValue && value <= kMostValue; }
+bool IsInBounds(std::int64_t value) { return value >= -kMaxValue && value <= kMaxValue; }
 
 bool IsSound(const Figures& figures, std::uint32_t seconds) {
   if (figures.count == 0) return figures == Figures{};
@@ -14,9 +14,9 @@ bool IsSound(const Figures& figures, std::uint32_t seconds) {
   return figures.min * count <= figures.sum && figures.sum <= figures.max * count;
 }
 
-void SetState(Row& row, State state) {
-  row.waiting = state == State::kWaiting ? 1 : 0;
-  row.suspended = state == State::kSuspended ? 1 : 0;
+void SetActivity(Row& row, JobActivity state) {
+  row.waiting = state == JobActivity::kWaiting ? 1 : 0;
+  row.suspended = state == JobActivity::kSuspended ? 1 : 0;
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ Row RowOf(std::int64_t second, const Reading& reading) {
 }
 
 void Replace(Row& row, const Reading& reading) {
-  SetState(row, reading.state);
+  SetActivity(row, reading.state);
   for (std::size_t i = 0; i < kMetrics; ++i) {
     const auto value = reading.values[i];
     if (!value || !IsInBounds(*value)) continue;
@@ -58,7 +58,7 @@ void AddTo(Row& into, const Row& other) {
 }
 
 bool IsSound(const Row& row) {
-  if (row.at < 0 || row.at > kLastTime || row.seconds == 0 || row.seconds > kMostSeconds) return false;
+  if (row.at < 0 || row.at > kLastTime || row.seconds == 0 || row.seconds > kMaxSeconds) return false;
   if (row.waiting > row.seconds || row.suspended > row.seconds - row.waiting) return false;
   return std::all_of(row.figures.begin(), row.figures.end(),
                      [&](const Figures& figures) { return IsSound(figures, row.seconds); });

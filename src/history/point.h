@@ -19,12 +19,12 @@ enum class Metric { kMemory, kUtilization, kPower, kTemperature };
 inline constexpr std::size_t kMetrics = 4;
 
 // Of a job. A GPU is always kRunning.
-enum class State { kRunning, kWaiting, kSuspended };
+enum class JobActivity { kRunning, kWaiting, kSuspended };
 
 // What is known at one moment.
 struct Reading {
   std::array<std::optional<std::int64_t>, kMetrics> values{};
-  State state = State::kRunning;
+  JobActivity state = JobActivity::kRunning;
 
   std::optional<std::int64_t>& operator[](Metric metric) { return values[static_cast<std::size_t>(metric)]; }
   friend bool operator==(const Reading&, const Reading&) = default;
@@ -49,8 +49,8 @@ struct Row {
 };
 
 // Bounds of what a row may hold; they keep all sums far from the ends of their types.
-inline constexpr std::int64_t kMostValue = std::int64_t{1} << 36;  // 64 TiB in KiB
-inline constexpr std::uint32_t kMostSeconds = 4096;
+inline constexpr std::int64_t kMaxValue = std::int64_t{1} << 36;  // 64 TiB in KiB
+inline constexpr std::uint32_t kMaxSeconds = 4096;
 inline constexpr std::int64_t kLastTime = std::int64_t{1} << 36;  // after the year 4000
 
 // The row of one second. Values beyond the bounds are unknown.
@@ -62,12 +62,12 @@ void AddTo(Row& into, const Row& other);
 // Whether a row can have been recorded: its counts and figures agree with each other and with the bounds.
 bool IsSound(const Row& row);
 
-enum class Kind { kGpu, kJob };
+enum class SubjectKind { kGpu, kJob };
 inline constexpr std::size_t kKinds = 2;
 
 // A series of rows: of a GPU by its UUID, of a job by its id.
 struct Key {
-  Kind kind = Kind::kGpu;
+  SubjectKind kind = SubjectKind::kGpu;
   std::string name;
   friend auto operator<=>(const Key&, const Key&) = default;
 };

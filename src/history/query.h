@@ -10,11 +10,11 @@
 
 namespace gpuman::history {
 
-inline constexpr std::int64_t kLeastPoints = 2, kMostPoints = 2000;
+inline constexpr std::int64_t kMinPoints = 2, kMaxPoints = 2000;
 
 struct Question {
   std::int64_t since = 0, until = 0;  // seconds since 1970; `since` is earlier
-  std::int64_t points = 300;          // at most so many buckets, kLeastPoints to kMostPoints
+  std::int64_t points = 300;          // at most so many buckets, kMinPoints to kMaxPoints
 };
 
 struct Plan {

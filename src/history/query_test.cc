@@ -38,7 +38,7 @@ TEST(Plan, OfAYoungDaemonStaysWithTheSeconds) {
 RC_GTEST_PROP(Plan, CoversTheQuestionWithNoMorePointsThanAsked, ()) {
   const auto since = *rc::gen::inRange<std::int64_t>(0, kNow);
   const auto until = since + *rc::gen::inRange<std::int64_t>(1, kNow);
-  const auto points = *rc::gen::inRange<std::int64_t>(kLeastPoints, kMostPoints + 1);
+  const auto points = *rc::gen::inRange<std::int64_t>(kMinPoints, kMaxPoints + 1);
   const Plan plan = PlanOf({since, until, points}, {0, 0, 0});
   RC_ASSERT(plan.since <= since);
   RC_ASSERT(plan.until >= until);

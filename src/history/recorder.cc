@@ -38,7 +38,7 @@ void Recorder::RollUp(const Key& key, Series& series, std::size_t tier, const Ro
 void Recorder::MoveOut(const Key& key, std::size_t tier, std::vector<Row>& rows) {
   auto moved = std::exchange(rows, {});
   if (moved.empty()) return;
-  if (ended_rows_ + moved.size() > kMostEnded) {
+  if (ended_rows_ + moved.size() > kMaxEnded) {
     dropped_ += moved.size();
     return;
   }

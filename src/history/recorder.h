@@ -36,7 +36,7 @@ class Recorder {
   // A series without a reading for so long is ended, in seconds.
   static constexpr std::int64_t kForgotten = 600;
   // Rows of ended series that nobody takes: further ones are dropped.
-  static constexpr std::size_t kMostEnded = 20'000;
+  static constexpr std::size_t kMaxEnded = 20'000;
 
   explicit Recorder(std::int64_t hold) : hold_(hold) {}
 

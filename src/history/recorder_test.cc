@@ -100,11 +100,11 @@ TEST(Recorder, EndsASeriesOfWhichNothingComesAnyMore) {
 TEST(Recorder, OfTenThousandJobsKeepsNoMoreThanTheBound) {
   Recorder recorder(2);
   for (int i = 0; i < 10'000; ++i) {
-    const Key job{Kind::kJob, std::to_string(i)};
+    const Key job{SubjectKind::kJob, std::to_string(i)};
     recorder.Add(job, 100, Of(1));
     recorder.End(job);
   }
-  EXPECT_LE(recorder.ended(), Recorder::kMostEnded);
+  EXPECT_LE(recorder.ended(), Recorder::kMaxEnded);
   EXPECT_EQ(recorder.ended() + recorder.dropped(), 30'000u);
   EXPECT_FALSE(recorder.Take(101).empty());
   EXPECT_EQ(recorder.ended(), 0u);

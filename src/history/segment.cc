@@ -68,7 +68,7 @@ std::string NameOf(const FileName& name) {
 std::optional<FileName> ParseFileName(std::string_view text) {
   for (std::size_t kind = 0; kind < kKinds; ++kind) {
     for (std::size_t tier = 0; tier < kTiers; ++tier) {
-      FileName name{static_cast<Kind>(kind), tier, 0};
+      FileName name{static_cast<SubjectKind>(kind), tier, 0};
       const std::string start = fmt::format("{}-{}s-", kKindWords[kind], kSteps[tier]);
       if (!text.starts_with(start) || !text.ends_with(kEnding)) continue;
       const auto digits = text.substr(start.size(), text.size() - start.size() - kEnding.size());

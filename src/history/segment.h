@@ -28,7 +28,7 @@ Walked WalkBlocks(std::string_view file, const std::function<bool(const BlockHea
 
 // "gpu-10s-00000012.history" and back.
 struct FileName {
-  Kind kind = Kind::kGpu;
+  SubjectKind kind = SubjectKind::kGpu;
   std::size_t tier = 0;
   std::uint64_t number = 0;
 };

@@ -22,7 +22,7 @@ constexpr std::array<std::array<std::uint64_t, kTiers>, kKinds> kParts{{{40, 120
 // A partition has so many files when it is full: so much of it goes at once.
 constexpr std::uint64_t kFilesOfPartition = 8;
 constexpr std::size_t kLongestFile = std::size_t{1} << 30;
-constexpr std::size_t kMostReplayed = 8192;  // rows of a series
+constexpr std::size_t kMaxReplayed = 8192;  // rows of a series
 
 // The readable beginning of a file that others may append to.
 std::optional<std::string> Beginning(const Store::File& file) {
@@ -117,26 +117,26 @@ void Store::ReadOne(const std::filesystem::path& path, Partition& partition) {
   partition.fresh = !text || walked.foreign || rest;
 }
 
-Store::Partition& Store::PartitionOf(Kind kind, std::size_t tier) {
+Store::Partition& Store::PartitionOf(SubjectKind kind, std::size_t tier) {
   return partitions_[static_cast<std::size_t>(kind)][tier];
 }
-const Store::Partition& Store::PartitionOf(Kind kind, std::size_t tier) const {
+const Store::Partition& Store::PartitionOf(SubjectKind kind, std::size_t tier) const {
   return partitions_[static_cast<std::size_t>(kind)][tier];
 }
 
-std::uint64_t Store::RoomOf(Kind kind, std::size_t tier) const {
+std::uint64_t Store::RoomOf(SubjectKind kind, std::size_t tier) const {
   return budget_.count / 1000 * kParts[static_cast<std::size_t>(kind)][tier];
 }
 
 void Store::SetBudget(base::Bytes budget) {
   const std::lock_guard lock(mutex_);
-  budget_ = std::max(budget, kLeastBudget);
-  for (const auto kind : {Kind::kGpu, Kind::kJob})
+  budget_ = std::max(budget, kMinBudget);
+  for (const auto kind : {SubjectKind::kGpu, SubjectKind::kJob})
     for (std::size_t tier = 0; tier < kTiers; ++tier) MakeRoom(kind, tier, 0);
 }
 
 // The oldest files go until `more` bytes fit.
-void Store::MakeRoom(Kind kind, std::size_t tier, std::uint64_t more) {
+void Store::MakeRoom(SubjectKind kind, std::size_t tier, std::uint64_t more) {
   Partition& partition = PartitionOf(kind, tier);
   std::uint64_t total = partition.total();
   while (!partition.files.empty() && total + more > RoomOf(kind, tier)) {
@@ -151,7 +151,7 @@ void Store::MakeRoom(Kind kind, std::size_t tier, std::uint64_t more) {
   }
 }
 
-base::Result<> Store::BeginFile(Kind kind, std::size_t tier) {
+base::Result<> Store::BeginFile(SubjectKind kind, std::size_t tier) {
   Partition& partition = PartitionOf(kind, tier);
   GPUMAN_TRY(base::MakeDirectories(folder_, 0700));
   const auto path = folder_ / NameOf({kind, tier, partition.next});
@@ -167,7 +167,7 @@ base::Result<> Store::BeginFile(Kind kind, std::size_t tier) {
   return {};
 }
 
-base::Result<> Store::Append(Kind kind, std::size_t tier, std::string_view bytes, std::int64_t first,
+base::Result<> Store::Append(SubjectKind kind, std::size_t tier, std::string_view bytes, std::int64_t first,
                              std::int64_t last) {
   MakeRoom(kind, tier, bytes.size() + kFileHeader.size());
   Partition& partition = PartitionOf(kind, tier);
@@ -201,7 +201,7 @@ base::Result<> Store::Write(const Batch& batch, std::uint64_t number) {
   std::array<std::array<Piece, kTiers>, kKinds> pieces;
   base::Result<> result;
   const std::lock_guard lock(mutex_);
-  const auto write = [&](Kind kind, std::size_t tier) {
+  const auto write = [&](SubjectKind kind, std::size_t tier) {
     auto& piece = pieces[static_cast<std::size_t>(kind)][tier];
     if (piece.bytes.empty()) return;
     auto done = Append(kind, tier, piece.bytes, piece.first, piece.last);
@@ -210,8 +210,8 @@ base::Result<> Store::Write(const Batch& batch, std::uint64_t number) {
   };
   for (const Chunk& chunk : batch) {
     auto& piece = pieces[static_cast<std::size_t>(chunk.key.kind)][chunk.tier];
-    for (std::size_t at = 0; at < chunk.rows.size(); at += kMostRows) {
-      const auto rows = std::span(chunk.rows).subspan(at, std::min(kMostRows, chunk.rows.size() - at));
+    for (std::size_t at = 0; at < chunk.rows.size(); at += kMaxRows) {
+      const auto rows = std::span(chunk.rows).subspan(at, std::min(kMaxRows, chunk.rows.size() - at));
       piece.bytes += Framed(EncodeBlock(chunk.key.name, rows));
       piece.first = std::min(piece.first, rows.front().at);
       piece.last = std::max(piece.last, rows.back().at);
@@ -220,18 +220,18 @@ base::Result<> Store::Write(const Batch& batch, std::uint64_t number) {
         write(chunk.key.kind, chunk.tier);
     }
   }
-  for (const auto kind : {Kind::kGpu, Kind::kJob})
+  for (const auto kind : {SubjectKind::kGpu, SubjectKind::kJob})
     for (std::size_t tier = 0; tier < kTiers; ++tier) write(kind, tier);
   written_ = number;
   return result;
 }
 
-Store::View Store::Look(Kind kind, std::size_t tier) const {
+Store::View Store::ViewOf(SubjectKind kind, std::size_t tier) const {
   const std::lock_guard lock(mutex_);
   return {PartitionOf(kind, tier).files, written_};
 }
 
-std::array<std::optional<std::int64_t>, kTiers> Store::Oldest(Kind kind) const {
+std::array<std::optional<std::int64_t>, kTiers> Store::Oldest(SubjectKind kind) const {
   const std::lock_guard lock(mutex_);
   std::array<std::optional<std::int64_t>, kTiers> oldest;
   for (std::size_t tier = 0; tier < kTiers; ++tier)
@@ -282,15 +282,15 @@ std::optional<Store::Range> Store::RangeOf(const View& view, const std::string& 
 }
 
 void Store::Replay(Recorder& recorder, const std::function<bool(const Key&)>& wants) const {
-  for (const auto kind : {Kind::kGpu, Kind::kJob})
+  for (const auto kind : {SubjectKind::kGpu, SubjectKind::kJob})
     for (std::size_t tier = kTiers - 1; tier > 0; --tier) ReplayTier(recorder, kind, tier - 1, wants);
 }
 
 // Rows of `tier` behind the last one that is part of a written row of the next.
-void Store::ReplayTier(Recorder& recorder, Kind kind, std::size_t tier,
+void Store::ReplayTier(Recorder& recorder, SubjectKind kind, std::size_t tier,
                        const std::function<bool(const Key&)>& wants) const {
   const auto walk = [&](std::size_t of, const auto& on_block) {
-    for (const File& file : Look(kind, of).files) {
+    for (const File& file : ViewOf(kind, of).files) {
       const auto text = Beginning(file);
       if (!text) continue;
       WalkBlocks(
@@ -310,8 +310,7 @@ void Store::ReplayTier(Recorder& recorder, Kind kind, std::size_t tier,
     const auto known = done.find(head.name);
     const std::int64_t from = known == done.end() ? 0 : known->second;
     auto& rows = missing[std::string(head.name)];
-    if (head.first < from || rows.size() > kMostReplayed)
-      rows.clear();  // so what came before is done as well
+    if (head.first < from || rows.size() > kMaxReplayed) rows.clear();  // so what came before is done as well
     if (head.last < from) return;
     const auto read = ReadRows(head);
     if (!read) return;

@@ -34,7 +34,7 @@ class Store {
   using OnRow = std::function<void(const Row&)>;
 
   // The least budget: with less, a partition would not have room for a block.
-  static constexpr base::Bytes kLeastBudget = base::MiB(1);
+  static constexpr base::Bytes kMinBudget = base::MiB(1);
 
   // Makes the folder, reads what is in it, and removes what is beyond the budget.
   static base::Result<std::unique_ptr<Store>> Open(std::filesystem::path folder, base::Bytes budget, Log log);
@@ -54,9 +54,9 @@ class Store {
     std::vector<File> files;    // in the order of writing
     std::uint64_t written = 0;  // the number of the last batch
   };
-  View Look(Kind kind, std::size_t tier) const;
+  View ViewOf(SubjectKind kind, std::size_t tier) const;
   // The earliest time of a row of each resolution; nullopt: there is none.
-  std::array<std::optional<std::int64_t>, kTiers> Oldest(Kind kind) const;
+  std::array<std::optional<std::int64_t>, kTiers> Oldest(SubjectKind kind) const;
   base::Bytes size() const;  // of all its files
 
   // Gives `on_row` the rows of one series from `from` on and before `until`, in the order of writing.
@@ -85,14 +85,14 @@ class Store {
   Store(std::filesystem::path folder, base::Bytes budget, Log log);
   base::Result<> ReadFolder();
   void ReadOne(const std::filesystem::path& path, Partition& partition);
-  Partition& PartitionOf(Kind kind, std::size_t tier);
-  const Partition& PartitionOf(Kind kind, std::size_t tier) const;
-  std::uint64_t RoomOf(Kind kind, std::size_t tier) const;
-  void MakeRoom(Kind kind, std::size_t tier, std::uint64_t more);
-  base::Result<> BeginFile(Kind kind, std::size_t tier);
-  base::Result<> Append(Kind kind, std::size_t tier, std::string_view bytes, std::int64_t first,
+  Partition& PartitionOf(SubjectKind kind, std::size_t tier);
+  const Partition& PartitionOf(SubjectKind kind, std::size_t tier) const;
+  std::uint64_t RoomOf(SubjectKind kind, std::size_t tier) const;
+  void MakeRoom(SubjectKind kind, std::size_t tier, std::uint64_t more);
+  base::Result<> BeginFile(SubjectKind kind, std::size_t tier);
+  base::Result<> Append(SubjectKind kind, std::size_t tier, std::string_view bytes, std::int64_t first,
                         std::int64_t last);
-  void ReplayTier(Recorder& recorder, Kind kind, std::size_t tier,
+  void ReplayTier(Recorder& recorder, SubjectKind kind, std::size_t tier,
                   const std::function<bool(const Key&)>& wants) const;
 
   const std::filesystem::path folder_;

@@ -27,7 +27,7 @@ struct StoreTest : testing::Test {
   static std::vector<Row> Read(const Store& store, const Key& key, std::size_t tier, std::int64_t from = 0,
                                std::int64_t until = kLastTime) {
     std::vector<Row> rows;
-    Store::Read(store.Look(key.kind, tier), key.name, from, until,
+    Store::Read(store.ViewOf(key.kind, tier), key.name, from, until,
                 [&](const Row& row) { rows.push_back(row); });
     return rows;
   }
@@ -70,18 +70,18 @@ TEST_F(StoreTest, ReadsWhatWasWrittenAlsoAfterARestart) {
   ASSERT_TRUE(store->Write({{kGpu, 0, Rows(100, 50)}, {kJob, 0, Rows(120, 3)}}, 1));
   ASSERT_TRUE(store->Write({{kGpu, 0, Rows(150, 50)}}, 2));
   EXPECT_EQ(Read(*store, kGpu, 0).size(), 100u);
-  EXPECT_EQ(store->Look(Kind::kGpu, 0).written, 2u);
+  EXPECT_EQ(store->ViewOf(SubjectKind::kGpu, 0).written, 2u);
   store = Open();
   EXPECT_EQ(Read(*store, kGpu, 0).size(), 100u);
   EXPECT_EQ(Read(*store, kJob, 0), Rows(120, 3));
   EXPECT_EQ(Read(*store, kGpu, 0, 120, 160).size(), 40u);
-  const auto range = Store::RangeOf(store->Look(Kind::kJob, 0), "7");
+  const auto range = Store::RangeOf(store->ViewOf(SubjectKind::kJob, 0), "7");
   ASSERT_TRUE(range);
   EXPECT_EQ(range->first, 120);
   EXPECT_EQ(range->last, 122);
-  EXPECT_FALSE(Store::RangeOf(store->Look(Kind::kJob, 0), "8"));
-  EXPECT_EQ(store->Oldest(Kind::kGpu)[0], 100);
-  EXPECT_EQ(store->Oldest(Kind::kGpu)[1], std::nullopt);
+  EXPECT_FALSE(Store::RangeOf(store->ViewOf(SubjectKind::kJob, 0), "8"));
+  EXPECT_EQ(store->Oldest(SubjectKind::kGpu)[0], 100);
+  EXPECT_EQ(store->Oldest(SubjectKind::kGpu)[1], std::nullopt);
   ASSERT_TRUE(store->Write({{kGpu, 0, Rows(200, 1)}}, 1));
   EXPECT_EQ(Files().size(), 2u);
   EXPECT_THAT(log, testing::IsEmpty());
@@ -104,7 +104,7 @@ TEST_F(StoreTest, StaysWithinItsBudgetAndLosesTheOldest) {
   ASSERT_FALSE(rows.empty());
   EXPECT_EQ(rows.back().at, at - 1);
   EXPECT_GT(rows.front().at, 0);
-  EXPECT_EQ(*store->Oldest(Kind::kGpu)[2], rows.front().at);
+  EXPECT_EQ(*store->Oldest(SubjectKind::kGpu)[2], rows.front().at);
   store = Open(budget);
   EXPECT_EQ(Read(*store, kGpu, 2), rows);
 }
@@ -113,10 +113,10 @@ TEST_F(StoreTest, LosesNoGpuForManyJobs) {
   auto store = Open(base::MiB(1));
   ASSERT_TRUE(store->Write({{kGpu, 0, Rows(0, 100)}}, 1));
   for (std::uint64_t i = 2; i < 200; ++i)
-    ASSERT_TRUE(store->Write({{{Kind::kJob, std::to_string(i)}, 0, Noise(0, 500)}}, i));
+    ASSERT_TRUE(store->Write({{{SubjectKind::kJob, std::to_string(i)}, 0, Noise(0, 500)}}, i));
   EXPECT_EQ(Read(*store, kGpu, 0).size(), 100u);
-  EXPECT_TRUE(Read(*store, {Kind::kJob, "2"}, 0).empty());
-  EXPECT_EQ(Read(*store, {Kind::kJob, "199"}, 0).size(), 500u);
+  EXPECT_TRUE(Read(*store, {SubjectKind::kJob, "2"}, 0).empty());
+  EXPECT_EQ(Read(*store, {SubjectKind::kJob, "199"}, 0).size(), 500u);
 }
 
 TEST_F(StoreTest, KeepsLessWhenTheBudgetShrinks) {
@@ -228,7 +228,7 @@ TEST_F(StoreTest, ReplaysWhatIsInNoCoarserRowYet) {
   ASSERT_TRUE(store->Write(before.Take(at), ++number));
   store = Open();
   Recorder after(2);
-  store->Replay(after, [](const Key& key) { return key.kind == Kind::kGpu; });
+  store->Replay(after, [](const Key& key) { return key.kind == SubjectKind::kGpu; });
   for (const Key& key : {kGpu, kJob}) {
     before.Add(key, at, Of(1));
     after.Add(key, at, Of(1));

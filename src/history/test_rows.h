@@ -10,10 +10,10 @@
 
 namespace gpuman::history {
 
-inline const Key kGpu{Kind::kGpu, "GPU-1"};
-inline const Key kJob{Kind::kJob, "7"};
+inline const Key kGpu{SubjectKind::kGpu, "GPU-1"};
+inline const Key kJob{SubjectKind::kJob, "7"};
 
-inline Reading Of(std::int64_t memory, State state = State::kRunning) {
+inline Reading Of(std::int64_t memory, JobActivity state = JobActivity::kRunning) {
   Reading reading;
   reading[Metric::kMemory] = memory;
   reading.state = state;
@@ -24,7 +24,7 @@ inline Row MemoryRow(std::int64_t at, std::int64_t memory) { return RowOf(at, Of
 
 inline rc::Gen<std::int64_t> AnyValue() {
   return rc::gen::oneOf(rc::gen::inRange<std::int64_t>(-100, 100),
-                        rc::gen::inRange<std::int64_t>(-kMostValue, kMostValue + 1));
+                        rc::gen::inRange<std::int64_t>(-kMaxValue, kMaxValue + 1));
 }
 
 inline Figures AnyFigures(std::uint32_t seconds) {
@@ -42,7 +42,7 @@ inline Figures AnyFigures(std::uint32_t seconds) {
 inline Row AnyRow(std::int64_t at) {
   Row row;
   row.at = at;
-  row.seconds = *rc::gen::inRange<std::uint32_t>(1, kMostSeconds + 1);
+  row.seconds = *rc::gen::inRange<std::uint32_t>(1, kMaxSeconds + 1);
   row.waiting = *rc::gen::inRange<std::uint32_t>(0, row.seconds + 1);
   row.suspended = *rc::gen::inRange<std::uint32_t>(0, row.seconds - row.waiting + 1);
   for (auto& figures : row.figures) figures = AnyFigures(row.seconds);

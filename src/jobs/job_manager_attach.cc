@@ -23,7 +23,7 @@ using base::Fail;
 using base::Result;
 
 namespace {
-constexpr std::chrono::milliseconds kWatchAgain{500};
+constexpr std::chrono::milliseconds kRewatchDelay{500};
 
 }  // namespace
 
@@ -132,7 +132,7 @@ void JobManager::WatchLater(Entry& entry, const base::Error& error) {
   const JobId id = entry.job.id;
   Trouble(id, "it cannot be watched now: " + error.message);
   host_.OnJobChanged(entry.job, entry.runtime);
-  const auto timer = std::make_shared<boost::asio::steady_timer>(loop_, kWatchAgain);  // kept by its wait
+  const auto timer = std::make_shared<boost::asio::steady_timer>(loop_, kRewatchDelay);  // kept by its wait
   timer->async_wait([self = self_, id, timer](boost::system::error_code stopped) {
     if (stopped || !*self) return;
     const auto it = (*self)->entries_.find(id);

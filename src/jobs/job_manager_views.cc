@@ -80,12 +80,12 @@ Result<JobId> JobManager::Resolve(const std::string& ref, uid_t user) const {
 }
 
 std::vector<JobId> JobManager::OpenNamed(const std::string& tag, std::optional<uid_t> user) const {
-  constexpr int kMaxLooks = 1000;  // the tasks of a large array lie between two names
+  constexpr int kMaxTried = 1000;  // the tasks of a large array lie between two names
   constexpr std::size_t kMaxFound = 9;
   const std::size_t hash = std::hash<std::string>()(tag);
   std::vector<JobId> found;
   auto at = tags_.upper_bound({hash, user.value_or(std::numeric_limits<uid_t>::max()), JobId{INT64_MAX}});
-  for (int looks = 0; looks < kMaxLooks && at != tags_.begin() && found.size() < kMaxFound; ++looks) {
+  for (int tried = 0; tried < kMaxTried && at != tags_.begin() && found.size() < kMaxFound; ++tried) {
     const auto& [its_hash, its_user, id] = *--at;
     if (its_hash != hash || (user && its_user != *user)) break;
     const Job& job = entries_.at(id).job;

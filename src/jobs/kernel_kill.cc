@@ -20,7 +20,7 @@ constexpr std::string_view kAfterName = ") total-vm:";
 
 // The keeper's times of a run: it learns of a start a moment late, when execve has closed the child's report.
 constexpr base::Millis kKeeperLate{1'000};
-constexpr base::Millis kMostDrift{600'000};
+constexpr base::Millis kMaxDrift{600'000};
 // The kernel corrects CLOCK_MONOTONIC by 1/2000 at most (adjtimex(2)), and the clock of its log not at all.
 constexpr std::int64_t kDrift = 2'000;
 
@@ -85,7 +85,7 @@ std::optional<KernelKill> ParseKernelKill(std::string_view line) {
 bool IsEndOf(const KernelKill& kill, pid_t pid, base::Millis ended, base::Millis lasted) {
   if (kill.pid != pid) return false;
   const auto at = std::chrono::duration_cast<base::Millis>(kill.since_boot);
-  const base::Millis slack = kKeeperLate + std::min(ended / kDrift, kMostDrift);
+  const base::Millis slack = kKeeperLate + std::min(ended / kDrift, kMaxDrift);
   return at >= ended - lasted - slack && at <= ended + slack;
 }
 

@@ -21,7 +21,7 @@ using base::WallTime;
 constexpr Millis kSoonAfterFault{600'000};
 // A story is at most one screen: so many of the first lines, and so many of the last.
 constexpr std::size_t kFirstLines = 5, kLastLines = 10;
-constexpr std::size_t kMostHolders = 3;
+constexpr std::size_t kMaxHolders = 3;
 
 constexpr std::array<std::pair<std::string_view, Cause>, 17> kCauses{{
     {"memory_limit", Cause::kMemoryLimit},
@@ -151,7 +151,7 @@ std::string Holders(const Job& job, const StoryFacts& facts) {
     const auto shared =
         std::find_first_of(run->gpus.begin(), run->gpus.end(), job.gpus.begin(), job.gpus.end());
     if (shared == run->gpus.end() || run->job == job.id) continue;
-    if (names.size() == kMostHolders) {
+    if (names.size() == kMaxHolders) {
       names.emplace_back("others as well");
       break;
     }

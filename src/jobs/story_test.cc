@@ -24,9 +24,9 @@ Owner Ann() {
 }
 
 // A job of the queue that ran from second 100 to second 200 and failed with exit status 1.
-class Told : public testing::Test {
+class StoryLines : public testing::Test {
  protected:
-  Told() {
+  StoryLines() {
     job.id = {7};
     job.tag = "train";
     job.owner = Ann();
@@ -85,13 +85,13 @@ class Told : public testing::Test {
   std::int64_t last_ = 0;
 };
 
-TEST_F(Told, AnExitStatusIsTheCauseWhereNothingElseHappened) {
+TEST_F(StoryLines, AnExitStatusIsTheCauseWhereNothingElseHappened) {
   EXPECT_EQ(Cause(), "exit_status");
   EXPECT_EQ(Story().because, "ended with exit status 1");
   EXPECT_THAT(Story().advice, ElementsAre(HasSubstr("gpuman logs 7")));
 }
 
-TEST_F(Told, ARefusalSoonBeforeTheEndIsTheCauseAndAnEarlierOneIsNot) {
+TEST_F(StoryLines, ARefusalSoonBeforeTheEndIsTheCauseAndAnEarlierOneIsNot) {
   Refuse(197);
   EXPECT_EQ(Cause(), "memory_refused");
   EXPECT_EQ(Story().because,
@@ -121,7 +121,7 @@ TEST_F(Told, ARefusalSoonBeforeTheEndIsTheCauseAndAnEarlierOneIsNot) {
   EXPECT_EQ(Cause(), "finished") << "the program did without";
 }
 
-TEST_F(Told, ASignalThatWasTheWarningBeforeTheTimeLimitIsCalledThat) {
+TEST_F(StoryLines, ASignalThatWasTheWarningBeforeTheTimeLimitIsCalledThat) {
   job.exit_code.reset();
   job.signal = 10;
   job.reason = "signal";
@@ -141,7 +141,7 @@ TEST_F(Told, ASignalThatWasTheWarningBeforeTheTimeLimitIsCalledThat) {
   EXPECT_THAT(Story().because, Not(HasSubstr("--warn")));
 }
 
-TEST_F(Told, AFaultOfTheGpuComesBeforeARefusal) {
+TEST_F(StoryLines, AFaultOfTheGpuComesBeforeARefusal) {
   Refuse(197);
   Tell(196, "gpu_unhealthy", "GPU 1 has fallen off the bus");
   EXPECT_EQ(Cause(), "gpu_fault");
@@ -156,7 +156,7 @@ TEST_F(Told, AFaultOfTheGpuComesBeforeARefusal) {
   EXPECT_EQ(Cause(), "memory_refused") << "the fault was before this run";
 }
 
-TEST_F(Told, EachReasonWordHasItsCause) {
+TEST_F(StoryLines, EachReasonWordHasItsCause) {
   const struct {
     JobState state;
     std::string reason, cause, advice;
@@ -197,7 +197,7 @@ TEST_F(Told, EachReasonWordHasItsCause) {
   EXPECT_EQ(Story().because, "cancelled") << "no reason is known";
 }
 
-TEST_F(Told, AJobThatHasNotEndedTellsWhatItDoes) {
+TEST_F(StoryLines, AJobThatHasNotEndedTellsWhatItDoes) {
   job.ended_at.reset();
   Refuse(197);
   for (const auto& [state, cause] : {std::pair{JobState::kRunning, "runs"},
@@ -237,7 +237,7 @@ TEST_F(Told, AJobThatHasNotEndedTellsWhatItDoes) {
   EXPECT_TRUE(Story().advice.empty());
 }
 
-TEST_F(Told, TheStoryHasItsWaitItsStartItsPeakAndItsEnd) {
+TEST_F(StoryLines, TheStoryHasItsWaitItsStartItsPeakAndItsEnd) {
   facts.peak = MiB(7782);
   Tell(150, "allocation_refused", "512MiB was refused");
   Tell(160, "allocation_refused", "512MiB was refused");
@@ -254,14 +254,14 @@ TEST_F(Told, TheStoryHasItsWaitItsStartItsPeakAndItsEnd) {
   EXPECT_EQ(Story().lines[1].at, Clock(100));
 }
 
-TEST_F(Told, TheRefusalIsNotToldTwice) {
+TEST_F(StoryLines, TheRefusalIsNotToldTwice) {
   Refuse(199);
   Tell(199, "allocation_refused", facts.refusal_text);
   Tell(200, "job_failed", "ended with exit status 1; " + facts.refusal_text);
   EXPECT_EQ(Texts().back(), "failed: ended with exit status 1");
 }
 
-TEST_F(Told, OfManyHoldersTheLastOnesAreNamed) {
+TEST_F(StoryLines, OfManyHoldersTheLastOnesAreNamed) {
   for (int i = 0; i < 9; ++i) facts.holders.push_back(Run(10 + i, "bob", "GPU-b", 90 + i));
   EXPECT_THAT(Texts()[1],
               HasSubstr("bob had GPU 1 (job 18, sweep), bob had GPU 1 (job 17, sweep), bob had GPU 1 "
@@ -270,7 +270,7 @@ TEST_F(Told, OfManyHoldersTheLastOnesAreNamed) {
   EXPECT_EQ(Texts()[1], "had waited 1m40s") << "its own earlier run";
 }
 
-TEST_F(Told, AJobOutsideTheQueueWaitedForNobody) {
+TEST_F(StoryLines, AJobOutsideTheQueueWaitedForNobody) {
   job.queued = false;
   facts.holders = {Run(5, "bob", "GPU-b", 99)};
   EXPECT_THAT(Texts()[0], HasSubstr("run by ann"));
@@ -281,7 +281,7 @@ TEST_F(Told, AJobOutsideTheQueueWaitedForNobody) {
   EXPECT_THAT(Story().advice, ElementsAre(HasSubstr("stats"))) << "gpuman did not start it";
 }
 
-TEST_F(Told, ALongStoryIsOneScreen) {
+TEST_F(StoryLines, ALongStoryIsOneScreen) {
   for (int i = 0; i < 300; ++i) Tell(110 + i / 10, "job_suspended", "the " + std::to_string(i) + "th time");
   const JobStory story = Story();
   EXPECT_EQ(story.lines.size(), 15u);
@@ -291,7 +291,7 @@ TEST_F(Told, ALongStoryIsOneScreen) {
   EXPECT_THAT(story.lines.front().text, HasSubstr("submitted"));
 }
 
-TEST_F(Told, AJobThatWasStartedAgainAfterItsEndHasItsEarlierRunsBefore) {
+TEST_F(StoryLines, AJobThatWasStartedAgainAfterItsEndHasItsEarlierRunsBefore) {
   Tell(200, "job_failed", "ended with exit status 1");
   job.submitted_at = Clock(500);
   job.queued = false;
@@ -301,7 +301,7 @@ TEST_F(Told, AJobThatWasStartedAgainAfterItsEndHasItsEarlierRunsBefore) {
                                    "run by ann: python3", "started again on GPU 1 as process 61"));
 }
 
-TEST_F(Told, AJobThatRunsHasUsedSoMuchUntilNow) {
+TEST_F(StoryLines, AJobThatRunsHasUsedSoMuchUntilNow) {
   facts.peak = GiB(7);
   facts.now = Clock(9000);
   job.state = facts.state = JobState::kRunning;
@@ -310,7 +310,7 @@ TEST_F(Told, AJobThatRunsHasUsedSoMuchUntilNow) {
   EXPECT_EQ(Story().lines.back().at, Clock(9000));
 }
 
-TEST_F(Told, AJobWithoutEventsHasAStoryAsWell) {
+TEST_F(StoryLines, AJobWithoutEventsHasAStoryAsWell) {
   facts.events.clear();
   job.command.clear();
   EXPECT_THAT(Texts(), ElementsAre("submitted by ann"));

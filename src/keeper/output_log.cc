@@ -84,7 +84,7 @@ std::size_t OutputLog::Append(std::string_view data) {
     lost_why_ = opened.error().message;
     return 0;
   }
-  if (lost_ > 0) TellOfLoss();
+  if (lost_ > 0) ReportLoss();
   const ssize_t n = ::write(fd_.get(), data.data(), data.size());
   if (n < static_cast<ssize_t>(data.size()))
     lost_why_ = base::SystemError(n < 0 ? errno : ENOSPC, settings_.path.string()).message;
@@ -95,7 +95,7 @@ std::size_t OutputLog::Append(std::string_view data) {
   return written;
 }
 
-void OutputLog::TellOfLoss() {
+void OutputLog::ReportLoss() {
   const std::string line =
       fmt::format("{}gpuman {}: {} bytes of output are lost: {}\n", at_line_start_ ? "" : "\n",
                   base::FormatIso8601(clock_->Wall()), lost_, lost_why_);

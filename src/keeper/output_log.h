@@ -38,7 +38,7 @@ class OutputLog {
   std::size_t Append(std::string_view data);
   void LeaveDeleted();
   void Rotate();
-  void TellOfLoss();
+  void ReportLoss();
   std::filesystem::path Part(std::uint32_t number) const;
 
   LogSettings settings_;

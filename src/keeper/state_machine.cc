@@ -151,7 +151,7 @@ Actions RunStateMachine::OnTreeEmpty(MonoTime now) {
 
 Actions RunStateMachine::OnTime(MonoTime now) {
   Actions actions;
-  LookAtClock(actions, now);
+  CheckClock(actions, now);
   if (!deadline_ || now < *deadline_) return actions;
   if (phase_ == KeeperPhase::kWaiting) {
     Launch(actions);
@@ -174,7 +174,7 @@ bool RunStateMachine::ClockCounts() const {
          (phase_ == KeeperPhase::kLeftovers && leftovers_ == Leftovers::kWait);
 }
 
-void RunStateMachine::LookAtClock(Actions& actions, MonoTime now) {
+void RunStateMachine::CheckClock(Actions& actions, MonoTime now) {
   if (!ClockCounts()) return;
   if (clock_.TakeWarning(now)) {
     const auto left = *clock_.limit().limit - clock_.Ran(now);
@@ -259,7 +259,7 @@ base::Result<Actions> RunStateMachine::Handle(const UpdateSettings& command, Mon
   Actions actions;
   actions.emplace_back(action::Append{SettingsChanged{SerializeSettings(command)}});
   ApplySettings(command, now);
-  LookAtClock(actions, now);
+  CheckClock(actions, now);
   if (phase_ == KeeperPhase::kWaiting && restart_.mode == RestartMode::kNo && !restart_order_)
     Finish(actions, "finished");
   return actions;
@@ -288,7 +288,7 @@ base::Result<Actions> RunStateMachine::Handle(const PauseClock& command, MonoTim
   }
   if (!HasTree()) return Conflict("no run is under way");
   if (clock_.paused() == command.paused) return actions;
-  LookAtClock(actions, now);
+  CheckClock(actions, now);
   clock_.Pause(command.paused, now);
   actions.emplace_back(action::Append{ClockPaused{command.paused}});
   return actions;

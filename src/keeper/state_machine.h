@@ -118,7 +118,7 @@ class RunStateMachine {
   base::Result<Actions> Handle(const RecordsStored& command, base::MonoTime now);
   bool ClockCounts() const;
   // Acts on the time limit.
-  void LookAtClock(Actions& actions, base::MonoTime now);
+  void CheckClock(Actions& actions, base::MonoTime now);
 
   // Begins the end of all processes that live, or makes it sooner: signal now, SIGKILL after the grace.
   void EndTree(Actions& actions, std::optional<int> signal, std::optional<base::Millis> grace,

@@ -59,13 +59,13 @@ std::optional<base::Fd> FindInFolders(const std::vector<pid_t>& pids, const std:
 
 // A look at a process's mappings waits for as long as the process's owner keeps its memory locked: so a
 // thread of its own waits for that, and the caller waits only for a moment.
-template <typename Look>
-std::invoke_result_t<Look> Patiently(Look look) {
+template <typename Function>
+std::invoke_result_t<Function> Patiently(Function look) {
   constexpr std::chrono::milliseconds kPatience{500};
   constexpr int kMaxHeld = 8;
   static std::atomic<int> held = 0;
   if (held >= kMaxHeld) return {};
-  const auto task = std::make_shared<std::packaged_task<std::invoke_result_t<Look>()>>(std::move(look));
+  const auto task = std::make_shared<std::packaged_task<std::invoke_result_t<Function>()>>(std::move(look));
   auto answer = task->get_future();
   ++held;
   try {

@@ -9,11 +9,11 @@ namespace {
 using base::JobId;
 
 // Twice what a count reaches: a program has written it.
-constexpr std::uint64_t kMostBytes = 2 * std::uint64_t{UINT32_MAX} * wire::kUnit;
+constexpr std::uint64_t kMaxBytes = 2 * std::uint64_t{UINT32_MAX} * wire::kUnit;
 
 std::optional<base::MemoryParts> PartsIn(const wire::Composition& composition) {
   wire::Composition told{};
-  if (!wire::Read(composition, told) || told.sum > kMostBytes) return std::nullopt;
+  if (!wire::Read(composition, told) || told.sum > kMaxBytes) return std::nullopt;
   const auto of = [&](wire::MemoryKind kind) {
     return base::Bytes{told.of_kind[static_cast<unsigned>(kind)]};
   };
@@ -60,7 +60,7 @@ std::optional<Refusal> RefusalIn(const std::string& uuid, const wire::Refusal& t
 std::vector<GpuUsage> Ledgers::PeaksOf(JobId job) const {
   return OnEachGpu(job, [](const wire::Ledger& ledger, unsigned gpu) {
     const std::uint64_t peak = wire::Load(ledger.gpu[gpu].peak);
-    return peak > kMostBytes ? 0 : peak;
+    return peak > kMaxBytes ? 0 : peak;
   });
 }
 

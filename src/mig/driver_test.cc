@@ -40,9 +40,9 @@ class SimulatedMig : public testing::Test {
   base::Result<Applied> Make(const std::vector<std::string>& items, bool enabled = true) {
     return Apply(*nvml_, uuid_, {enabled, *ParseItems(items)});
   }
-  Device Look() { return ReadDevice(*nvml_, uuid_).value(); }
+  Device Read() { return ReadDevice(*nvml_, uuid_).value(); }
   std::vector<std::string> Now() {
-    const auto device = Look();
+    const auto device = Read();
     std::vector<std::string> names;
     for (const auto& item : ItemsOf(device.geometry, device.instances)) names.push_back(FormatItem(item));
     return names;
@@ -69,7 +69,7 @@ TEST_F(SimulatedMig, TellsTheTablesOfItsKind) {
   for (const auto& [profile, kind] :
        {std::pair{"h200", sim::MigKind::kH200}, {"a100", sim::MigKind::kA100With80}}) {
     Boot(profile);
-    const auto device = Look();
+    const auto device = Read();
     EXPECT_FALSE(device.enabled);
     EXPECT_THAT(device.geometry, testing::UnorderedElementsAreArray(GeometryOf(kind)));
     nvml_.reset();
@@ -79,7 +79,7 @@ TEST_F(SimulatedMig, TellsTheTablesOfItsKind) {
 TEST_F(SimulatedMig, GivesNamesToProfilesWhereTheDriverHasNone) {
   Boot("a100", "470.256.02", "/driver-470");
   EXPECT_EQ(nvml_->calls().nvmlDeviceGetGpuInstanceProfileInfoV, nullptr);
-  EXPECT_THAT(Look().geometry, testing::UnorderedElementsAreArray(GeometryOf(sim::MigKind::kA100With80)));
+  EXPECT_THAT(Read().geometry, testing::UnorderedElementsAreArray(GeometryOf(sim::MigKind::kA100With80)));
 }
 
 TEST_F(SimulatedMig, IsSplitAsItWasAskedTo) {
@@ -89,7 +89,7 @@ TEST_F(SimulatedMig, IsSplitAsItWasAskedTo) {
   EXPECT_EQ(applied->plan.steps.size(), 7u);  // the mode, and two for each
   EXPECT_EQ(applied->needs_reset, "");
   EXPECT_THAT(Now(), ElementsAre("3g.71gb", "2x1g.18gb"));
-  const auto device = Look();
+  const auto device = Read();
   for (const auto& instance : device.instances) {
     ASSERT_EQ(instance.compute.size(), 1u);
     const auto mig = nvml_->DeviceByUuid(instance.compute[0].uuid);
@@ -106,7 +106,7 @@ TEST_F(SimulatedMig, SharesAGpuInstanceOut) {
   Boot();
   ASSERT_TRUE(Make({"1c.3g.71gb", "2c.3g.71gb"}));
   EXPECT_THAT(Now(), ElementsAre("1c.3g.71gb", "2c.3g.71gb"));
-  EXPECT_EQ(Look().instances.size(), 1u);
+  EXPECT_EQ(Read().instances.size(), 1u);
   ASSERT_TRUE(Make({"3g.71gb"}));
   EXPECT_THAT(Now(), ElementsAre("3g.71gb"));
 }
@@ -114,9 +114,9 @@ TEST_F(SimulatedMig, SharesAGpuInstanceOut) {
 TEST_F(SimulatedMig, IsLeftAloneWhileAProcessIsInTheWay) {
   Boot();
   ASSERT_TRUE(Make({"1g.18gb", "3g.71gb"}));
-  const auto busy = Compute(Look().instances.back().compute[0].uuid);
+  const auto busy = Compute(Read().instances.back().compute[0].uuid);
   ASSERT_TRUE(busy->succeeded());
-  const auto device = Look();
+  const auto device = Read();
   ASSERT_EQ(device.processes.size(), 1u);
   EXPECT_EQ(device.processes[0].pid, busy->pid());
   EXPECT_EQ(device.processes[0].instance, device.instances.back().id);
@@ -134,13 +134,13 @@ TEST_F(SimulatedMig, IsLeftAloneWhileAProcessIsInTheWay) {
 TEST_F(SimulatedMig, IsAsBeforeWhenAStepFails) {
   Boot();
   ASSERT_TRUE(Make({"3g.71gb", "1c.2g.35gb", "1g.18gb"}));
-  const auto before = Look();
+  const auto before = Read();
   gpu().mig_create_fails_in.store(2);
   const auto failed = Make({"3g.71gb", "1g.35gb", "2x1g.18gb"});
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().code, base::ErrorCode::kExhausted);
   EXPECT_THAT(failed.error().message, HasSubstr("it is as it was before"));
-  EXPECT_EQ(Look(), before);
+  EXPECT_EQ(Read(), before);
 }
 
 TEST_F(SimulatedMig, SaysWhatItCouldNotUndo) {
@@ -161,8 +161,8 @@ TEST_F(SimulatedMig, SaysThatAResetIsNeededAndHasIt) {
   const auto pending = Make({"7g.141gb"});
   ASSERT_TRUE(pending) << pending.error().message;
   EXPECT_THAT(pending->needs_reset, HasSubstr("from the next reset"));
-  EXPECT_FALSE(Look().enabled);
-  EXPECT_TRUE(Look().pending);
+  EXPECT_FALSE(Read().enabled);
+  EXPECT_TRUE(Read().pending);
   sim::ResetGpu(state_->shared(), 0);
   EXPECT_TRUE(Make({"7g.141gb"})->needs_reset.empty());
   EXPECT_THAT(Now(), ElementsAre("7g.141gb"));
@@ -171,12 +171,12 @@ TEST_F(SimulatedMig, SaysThatAResetIsNeededAndHasIt) {
 TEST_F(SimulatedMig, ForgetsItsInstancesWithAReset) {
   Boot();
   ASSERT_TRUE(Make({"7x1g.18gb"}));
-  EXPECT_EQ(Look().instances.size(), 7u);
+  EXPECT_EQ(Read().instances.size(), 7u);
   sim::ResetGpu(state_->shared(), 0);
-  EXPECT_TRUE(Look().enabled);
-  EXPECT_TRUE(Look().instances.empty());
+  EXPECT_TRUE(Read().enabled);
+  EXPECT_TRUE(Read().instances.empty());
   ASSERT_TRUE(Make({}, false));
-  EXPECT_FALSE(Look().enabled);
+  EXPECT_FALSE(Read().enabled);
 }
 
 TEST_F(SimulatedMig, RefusesWhatTheRealOneRefuses) {
@@ -214,7 +214,7 @@ TEST_F(SimulatedMig, RefusesWhatTheRealOneRefuses) {
 TEST_F(SimulatedMig, TellsOfAnInstanceWhatIsItsOwn) {
   Boot();
   ASSERT_TRUE(Make({"1g.18gb", "1c.3g.71gb"}));
-  const auto before = Look();
+  const auto before = Read();
   ASSERT_EQ(before.geometry[before.instances[0].profile].name, "3g.71gb");
   const auto& big = before.instances[0].compute[0].uuid;
   const auto& small = before.instances[1].compute[0].uuid;
@@ -241,7 +241,7 @@ TEST_F(SimulatedMig, OfASplitGpuTellsNoUtilizationAndOfAnInstanceNoTemperature) 
   Boot();
   ASSERT_TRUE(Make({"1g.18gb"}));
   auto* const whole = nvml_->DeviceAt(0).value();
-  auto* const instance = nvml_->DeviceByUuid(Look().instances[0].compute[0].uuid).value();
+  auto* const instance = nvml_->DeviceByUuid(Read().instances[0].compute[0].uuid).value();
   using driver::NvmlFailure;
   EXPECT_EQ(nvml_->Utilization(whole).error().failure, NvmlFailure::kNotSupported);
   EXPECT_EQ(nvml_->BusyProcesses(whole, 0).error().failure, NvmlFailure::kNotSupported);

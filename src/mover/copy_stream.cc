@@ -78,13 +78,13 @@ Result<> CopyStream::Mark() {
 }
 
 Result<> CopyStream::Await() {
-  constexpr std::chrono::microseconds kLookEvery{100};
+  constexpr std::chrono::microseconds kPollInterval{100};
   GPUMAN_TRY(gpus_->Use(gpu_));
   const auto& cu = gpus_->driver_.calls();
   // cuEventSynchronize would keep a processor busy.
   auto says = cu.cuEventQuery(marks_.front());
   for (; says == abi::CUDA_ERROR_NOT_READY; says = cu.cuEventQuery(marks_.front()))
-    std::this_thread::sleep_for(kLookEvery);
+    std::this_thread::sleep_for(kPollInterval);
   GPUMAN_TRY(driver::CudaDriver::Check("cuEventQuery", says));
   (void)cu.cuEventDestroy_v2(marks_.front());
   marks_.pop_front();

@@ -37,13 +37,13 @@ void Refuse(int connection, wire::Trouble trouble) {
 }
 
 Result<Receipt> AwaitReceipt(int connection, const base::ProcessId& process) {
-  constexpr int kLookEveryMs = 500;
+  constexpr int kPollIntervalMs = 500;
   wire::Reply reply{};
   int files[wire::kMaxParts];
   unsigned count = 0;
   ssize_t got = -1;
   do {
-    got = wire::ReceiveWith(connection, &reply, sizeof reply, files, count, kLookEveryMs);
+    got = wire::ReceiveWith(connection, &reply, sizeof reply, files, count, kPollIntervalMs);
     for (unsigned i = 0; i < count; ++i) ::close(files[i]);
   } while (got < 0 && base::IsAlive(process));
   if (got != sizeof reply || reply.magic != wire::kReplyMagic) return WentBack();

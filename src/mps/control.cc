@@ -27,9 +27,9 @@ constexpr int kDevice = 0;  // each daemon has one GPU
 // With "-t 5" the daemon ends servers whose clients do not leave, after 5 seconds.
 constexpr const char *kQuit = "quit", *kQuitNow = "quit -t 5";
 
-// The variables that are needed to find programs and libraries, and those of `places`. Other variables could
-// make the daemon a client of another daemon.
-std::vector<std::string> EnvironmentOf(const Places& places, const std::string& uuid) {
+// The variables that are needed to find programs and libraries, and those of `directories`. Other variables
+// could make the daemon a client of another daemon.
+std::vector<std::string> EnvironmentOf(const Directories& directories, const std::string& uuid) {
   std::vector<std::string> environment;
   for (char** entry = ::environ; entry && *entry; ++entry) {
     const std::string_view text(*entry);
@@ -38,7 +38,7 @@ std::vector<std::string> EnvironmentOf(const Places& places, const std::string& 
         name.ends_with("SAN_OPTIONS"))
       environment.emplace_back(text);
   }
-  for (const auto& [name, value] : DaemonVariables(places, uuid))
+  for (const auto& [name, value] : DaemonVariables(directories, uuid))
     environment.push_back(fmt::format("{}={}", name, value));
   return environment;
 }
@@ -48,7 +48,7 @@ std::string FirstLine(const std::string& text) { return text.substr(0, text.find
 }  // namespace
 
 Result<std::string> Control::Ask(const std::string& uuid, const std::string& command) const {
-  auto answer = base::RunCommand({program_, {}, EnvironmentOf(PlacesFor(uuid), uuid), command + "\n"});
+  auto answer = base::RunCommand({program_, {}, EnvironmentOf(DirectoriesFor(uuid), uuid), command + "\n"});
   if (!answer) return Fail(std::move(answer.error()).In(command));
   if (answer->status != 0)
     return Fail(ErrorCode::kUnavailable,
@@ -66,22 +66,24 @@ Result<> Control::Tell(const std::string& uuid, const std::string& command) cons
 }
 
 Result<base::ProcessId> Control::Start(const std::string& uuid, const Limits& limits) const {
-  const Places places = PlacesFor(uuid);
-  GPUMAN_TRY(CheckLength(places));
-  for (const auto& directory : {places.pipe, places.logs}) GPUMAN_TRY(base::MakeDirectories(directory, 0755));
+  const Directories directories = DirectoriesFor(uuid);
+  GPUMAN_TRY(CheckLength(directories));
+  for (const auto& directory : {directories.pipe, directories.logs})
+    GPUMAN_TRY(base::MakeDirectories(directory, 0755));
   std::string said;
-  if (!ControlAt(FindControls(table_), places.pipe)) {
-    GPUMAN_ASSIGN(const auto started, base::RunCommand({program_, {"-d"}, EnvironmentOf(places, uuid), {}}));
+  if (!ControlAt(FindControls(table_), directories.pipe)) {
+    GPUMAN_ASSIGN(const auto started,
+                  base::RunCommand({program_, {"-d"}, EnvironmentOf(directories, uuid), {}}));
     said = FirstLine(started.output);
     if (started.status != 0)
       return Fail(ErrorCode::kUnavailable,
                   fmt::format("nvidia-cuda-mps-control -d ended with status {}{}", started.status,
                               said.empty() ? "" : ": " + said),
-                  fmt::format("its log is {}", (places.logs / "control.log").string()));
+                  fmt::format("its log is {}", (directories.logs / "control.log").string()));
   }
   for (const auto until = Clock::now() + kPatience; Clock::now() < until;
        std::this_thread::sleep_for(kPause)) {
-    const auto control = ControlAt(FindControls(table_), places.pipe);
+    const auto control = ControlAt(FindControls(table_), directories.pipe);
     if (!control || !Ask(uuid, "get_server_list")) continue;
     if (auto applied = Apply(uuid, limits); !applied) {
       (void)Stop(uuid, control->id, true).has_value();  // a daemon without the limits must not stay
@@ -92,7 +94,7 @@ Result<base::ProcessId> Control::Start(const std::string& uuid, const Limits& li
   return Fail(ErrorCode::kUnavailable,
               fmt::format("nvidia-cuda-mps-control was started and does not answer{}",
                           said.empty() ? "" : ": " + said),
-              fmt::format("its log is {}", (places.logs / "control.log").string()));
+              fmt::format("its log is {}", (directories.logs / "control.log").string()));
 }
 
 Result<> Control::Apply(const std::string& uuid, const Limits& limits) const {

@@ -15,8 +15,8 @@
 #include "base/ids.h"
 #include "base/process.h"
 #include "base/result.h"
+#include "mps/directories.h"
 #include "mps/limits.h"
-#include "mps/places.h"
 
 namespace gpuman::mps {
 
@@ -56,7 +56,7 @@ class Control {
   // clients.
   base::Result<> Stop(const std::string& uuid, base::ProcessId daemon, bool force) const;
 
-  Places PlacesFor(const std::string& uuid) const { return PlacesOf(root_, uuid); }
+  Directories DirectoriesFor(const std::string& uuid) const { return DirectoriesOf(root_, uuid); }
   const std::filesystem::path& root() const { return root_; }
 
  private:

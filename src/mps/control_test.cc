@@ -41,7 +41,7 @@ TEST_F(MpsControl, StartsOneDaemonAndFindsItAgain) {
   EXPECT_THAT(*control_.Servers(kUuid), IsEmpty());
   EXPECT_EQ(*control_.Start(kUuid, {}), *daemon_);
   EXPECT_FALSE(
-      RivalFor({{*daemon_, 0, control_.PlacesFor(kUuid).pipe.string(), kUuid}}, control_.root(), kUuid));
+      RivalFor({{*daemon_, 0, control_.DirectoriesFor(kUuid).pipe.string(), kUuid}}, control_.root(), kUuid));
 }
 
 TEST_F(MpsControl, EndsWhenItIsToldTo) {
@@ -63,7 +63,7 @@ TEST_F(MpsControl, LimitsAreTakenAtTheStartAndLater) {
 
 TEST_F(MpsControl, OneThatRefusesItsLimitsIsNotLeftRunning) {
   EXPECT_FALSE(control_.Start(kUuid, {200.0, {}}));
-  EXPECT_FALSE(ControlAt(FindControls(table_), control_.PlacesFor(kUuid).pipe));
+  EXPECT_FALSE(ControlAt(FindControls(table_), control_.DirectoriesFor(kUuid).pipe));
 }
 
 TEST_F(MpsControl, ARefusedTerminationSaysWhatWasAnswered) {

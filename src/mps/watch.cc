@@ -76,7 +76,7 @@ std::vector<Notice> Watch::On(const Observation& observed) {
   for (const pid_t pid : outsiders) {
     if (!suspects_.contains(pid)) continue;
     confirmed.insert(pid);
-    if (!outside_.contains(pid)) notices.push_back({Notice::Kind::kOutside, pid, {}});
+    if (!outside_.contains(pid)) notices.push_back({Notice::Kind::kUnlimitedProcess, pid, {}});
   }
   auto servers = observed.servers;
   KeepWhatWasSeen(servers_, knows_limits_, servers);

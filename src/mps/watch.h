@@ -18,8 +18,8 @@ struct Observation {
 };
 
 struct Notice {
-  enum class Kind { kServerDied, kOutside };
-  Kind kind = Kind::kOutside;
+  enum class Kind { kServerDied, kUnlimitedProcess };
+  Kind kind = Kind::kUnlimitedProcess;
   pid_t pid = 0;
   std::vector<Client> clients{};  // the server's clients, as they were seen last
   friend bool operator==(const Notice&, const Notice&) = default;

@@ -73,7 +73,7 @@ TEST(MpsWatch, AProcessOnTheGpuThatIsNoClientIsToldOnceWhenSeenTwice) {
   const Observation observed{{Serving(10, 1000, {20})}, {10, 20, 30}};
   EXPECT_THAT(watch.On(observed), IsEmpty());
   EXPECT_THAT(watch.outside(), IsEmpty());
-  EXPECT_THAT(watch.On(observed), ElementsAre(Notice{Kind::kOutside, 30, {}}));
+  EXPECT_THAT(watch.On(observed), ElementsAre(Notice{Kind::kUnlimitedProcess, 30, {}}));
   EXPECT_THAT(watch.outside(), ElementsAre(30));
   EXPECT_THAT(watch.On(observed), IsEmpty());
 }
@@ -92,7 +92,7 @@ TEST(MpsWatch, WhoLeavesTheGpuAndComesBackIsToldAgain) {
   watch.On({{}, {}});
   EXPECT_THAT(watch.outside(), IsEmpty());
   watch.On({{}, {30}});
-  EXPECT_THAT(watch.On({{}, {30}}), ElementsAre(Notice{Kind::kOutside, 30, {}}));
+  EXPECT_THAT(watch.On({{}, {30}}), ElementsAre(Notice{Kind::kUnlimitedProcess, 30, {}}));
 }
 
 TEST(MpsWatch, ADaemonThatBeginsAnewIsNotComparedWithTheOldOne) {

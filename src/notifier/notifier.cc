@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kDone = 0, kFailed = 1;
 constexpr uid_t kNobody = 65534;
-constexpr int kLookAgain = 60'000;  // milliseconds; events wake it earlier
+constexpr int kPollMillis = 60'000;  // milliseconds; events wake it earlier
 
 bool GiveUpRights() {
   if (::geteuid() == 0 && (::setgroups(0, nullptr) != 0 || ::setgid(kNobody) != 0 || ::setuid(kNobody) != 0))
@@ -47,7 +47,7 @@ class Sender {
       ::curl_multi_perform(multi_, &running);
       if (!TellWhatEnded()) return kDone;
       curl_waitfd orders{notify::kNotifierSocket, CURL_WAIT_POLLIN, 0};
-      if (::curl_multi_poll(multi_, &orders, 1, kLookAgain, nullptr) != CURLM_OK) return kFailed;
+      if (::curl_multi_poll(multi_, &orders, 1, kPollMillis, nullptr) != CURLM_OK) return kFailed;
       if (!ReadOrders()) return kDone;
     }
   }

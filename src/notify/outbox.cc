@@ -29,7 +29,7 @@ void Outbox::Add(Message message, bool stored) {
     failed_.insert(number);
     return;
   }
-  lanes_[LaneOf(mine)].insert(number);
+  receivers_[ReceiverOf(mine)].insert(number);
   ++of_user_[mine.user];
 }
 
@@ -41,18 +41,18 @@ base::WallTime Outbox::DueOf(const Message& message, base::WallTime now) const {
   return message.next > now + settings_.retry.longest ? now : message.next;
 }
 
-// Whether the lane's first message is stored and not in flight.
-bool Outbox::MayGo(const std::set<std::int64_t>& lane) const {
-  return entries_.at(*lane.begin()).stored && !in_flight_.contains(*lane.begin());
+// Whether the receiver's first message is stored and not in flight.
+bool Outbox::MayGo(const std::set<std::int64_t>& queue) const {
+  return entries_.at(*queue.begin()).stored && !in_flight_.contains(*queue.begin());
 }
 
 std::vector<Message> Outbox::TakeDue(base::WallTime now) {
   std::vector<std::pair<base::WallTime, std::int64_t>> due;
   if (in_flight_.size() >= settings_.in_flight) return {};
-  for (const auto& [name, lane] : lanes_) {
-    if (!MayGo(lane)) continue;
-    if (const auto at = DueOf(entries_.at(*lane.begin()).message, now); at <= now)
-      due.emplace_back(at, *lane.begin());
+  for (const auto& [name, queue] : receivers_) {
+    if (!MayGo(queue)) continue;
+    if (const auto at = DueOf(entries_.at(*queue.begin()).message, now); at <= now)
+      due.emplace_back(at, *queue.begin());
   }
   std::sort(due.begin(), due.end());
   std::map<std::string, std::size_t> flying;
@@ -73,9 +73,9 @@ std::vector<Message> Outbox::TakeDue(base::WallTime now) {
 std::optional<base::WallTime> Outbox::NextDue(base::WallTime now) const {
   if (in_flight_.size() >= settings_.in_flight) return std::nullopt;
   std::optional<base::WallTime> next;
-  for (const auto& [name, lane] : lanes_) {
-    if (!MayGo(lane)) continue;
-    const auto at = DueOf(entries_.at(*lane.begin()).message, now);
+  for (const auto& [name, queue] : receivers_) {
+    if (!MayGo(queue)) continue;
+    const auto at = DueOf(entries_.at(*queue.begin()).message, now);
     // A due message that was not taken waits until RecordAttempt for another message of its user.
     if (at > now && (!next || at < *next)) next = at;
   }
@@ -83,9 +83,9 @@ std::optional<base::WallTime> Outbox::NextDue(base::WallTime now) const {
 }
 
 void Outbox::Leave(const Message& message) {
-  const auto lane = lanes_.find(LaneOf(message));
-  lane->second.erase(message.number);
-  if (lane->second.empty()) lanes_.erase(lane);
+  const auto queue = receivers_.find(ReceiverOf(message));
+  queue->second.erase(message.number);
+  if (queue->second.empty()) receivers_.erase(queue);
   const auto user = of_user_.find(message.user);
   if (--user->second == 0) of_user_.erase(user);
 }

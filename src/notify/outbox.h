@@ -59,22 +59,24 @@ class Outbox {
   std::size_t failed() const { return failed_.size(); }
 
  private:
-  using Lane = std::tuple<std::string, Channel, std::string>;  // user, channel, target
+  using Receiver = std::tuple<std::string, Channel, std::string>;  // user, channel, target
   struct Entry {
     Message message;
     bool stored = false;
   };
-  static Lane LaneOf(const Message& message) { return {message.user, message.channel, message.target}; }
+  static Receiver ReceiverOf(const Message& message) {
+    return {message.user, message.channel, message.target};
+  }
   // When a message is due. If the clock was set back, no message waits longer than the longest delay of a
   // retry.
   base::WallTime DueOf(const Message& message, base::WallTime now) const;
-  bool MayGo(const std::set<std::int64_t>& lane) const;
+  bool MayGo(const std::set<std::int64_t>& queue) const;
   void Leave(const Message& message);
 
   OutboxSettings settings_;
   std::map<std::int64_t, Entry> entries_;
-  std::map<Lane, std::set<std::int64_t>> lanes_;  // numbers that wait or are in flight
-  std::map<std::string, std::size_t> of_user_;    // the number of these by user
+  std::map<Receiver, std::set<std::int64_t>> receivers_;  // numbers that wait or are in flight
+  std::map<std::string, std::size_t> of_user_;            // the number of these by user
   std::map<std::int64_t, std::set<std::int64_t>> of_job_;
   std::set<std::int64_t> in_flight_;
   std::set<std::int64_t> failed_;

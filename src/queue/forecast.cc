@@ -18,7 +18,7 @@ struct Moment {
 };
 
 // A limit on the amount that jobs may hold at a time, and the times at which the holders return their parts.
-class Lane {
+class HoldLimit {
  public:
   void Limit(int limit) { limit_ = limit; }
   void Take(int amount, Moment until) {
@@ -205,8 +205,8 @@ class Forecasting {
   std::vector<Moment> whole_,
       part_;  // when all of each GPU is free, and when it has room for a shared job
   std::vector<std::pair<Moment, std::size_t>> order_{};
-  std::vector<Lane> running_, gpus_;  // users and projects alternate
-  std::vector<Lane> arrays_, groups_;
+  std::vector<HoldLimit> running_, gpus_;  // users and projects alternate
+  std::vector<HoldLimit> arrays_, groups_;
 };
 
 }  // namespace

@@ -92,7 +92,7 @@ bool IsCandidate(const Room& room, std::size_t gpu, const PlacementRequest& requ
   return request.need.possible.test(gpu) && room.IsUsable(gpu, request.need) && room.MayHold(gpu, request);
 }
 
-bool HasSettled(const Room& room, const Running& job) {
+bool HasRunLongEnough(const Room& room, const Running& job) {
   return job.phase == RunningPhase::kRunning && job.settled >= room.snapshot().settings.preempt_after;
 }
 
@@ -117,7 +117,7 @@ PlacementRequest Elsewhere(const Room& room, Index running, std::size_t gpu, con
 bool MoveAway(Room& trial, const PlacementRequest& request, std::size_t gpu, const GpuSet& kept,
               RoomPlan& plan) {
   Ground ground = Survey(trial, gpu, request, [&](const Running& job) {
-    return job.movable && job.gpus.count() == 1 && HasSettled(trial, job);
+    return job.movable && job.gpus.count() == 1 && HasRunLongEnough(trial, job);
   });
   const auto& running = trial.snapshot().running;
   std::sort(ground.may_go.begin(), ground.may_go.end(), [&](Index a, Index b) {
@@ -183,9 +183,9 @@ std::optional<RoomPlan> MakeRoomByPreempting(const Room& room, const Ranks& rank
     if (!IsCandidate(room, gpu, request)) continue;
     Ground ground = Survey(room, gpu, request, [&](const Running& job) {
       if (!yields(job)) return false;
-      if (!HasSettled(room, job))
+      if (!HasRunLongEnough(room, job))
         again = std::min(again, room.now() + snapshot.settings.preempt_after - job.settled);
-      return HasSettled(room, job);
+      return HasRunLongEnough(room, job);
     });
     std::sort(ground.may_go.begin(), ground.may_go.end(), [&](Index a, Index b) {
       const Running &x = snapshot.running[a], &y = snapshot.running[b];

@@ -10,10 +10,10 @@ namespace {
 
 // Parts of the most that runs have used. What one run used says little of the next; what twenty of them used,
 // much.
-constexpr double kLeastMargin = 0.05;
+constexpr double kMinMargin = 0.05;
 constexpr double kMarginOfOneRun = 0.45;  // more; of n runs an n-th of it
 constexpr double kMarginOfSpread = 0.25;  // of the difference between the least and the most
-constexpr double kMostMargin = 0.5;
+constexpr double kMaxMargin = 0.5;
 // A job that was refused memory would have asked for more after that, and nobody knows how much. It runs
 // again only once, so that run should come to its end: too much for one run costs little.
 constexpr double kMoreThanNeeded = 1.25, kMoreThanItHad = 2;
@@ -51,8 +51,8 @@ Known WhatIsKnown(const std::vector<PastRun>& runs) {
 double MarginOf(const Known& known) {
   const double most = std::max(Times(known.most, 1), 1.0);
   const double spread = Times(known.most - known.least, 1) / most;
-  return std::min(kMostMargin, kLeastMargin + kMarginOfOneRun / static_cast<double>(known.runs) +
-                                   kMarginOfSpread * spread);
+  return std::min(kMaxMargin,
+                  kMinMargin + kMarginOfOneRun / static_cast<double>(known.runs) + kMarginOfSpread * spread);
 }
 
 std::string MostOf(const Known& known, std::string_view name) {

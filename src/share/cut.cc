@@ -8,7 +8,7 @@ namespace gpuman::share {
 namespace {
 
 // The most calls of a grant; with the longest stride, and else.
-constexpr unsigned kMostCalls = 512, kCalls = 64, kLongestStride = 3;
+constexpr unsigned kMaxCalls = 512, kCalls = 64, kLongestStride = 3;
 // After so many rounds without success, units that never met those that work are stepped too.
 constexpr unsigned kLinkedRounds = 24;
 // A link of CutHistory grows by this each time it is seen and is halved with each attempt: what was seen once
@@ -231,7 +231,7 @@ CutDecision Cut::Step(base::MonoTime now) {
   for (const auto& [process, units] : by_process) {
     const UnitId unit = LeastStepped(units);
     steps.push_back(
-        {unit, StrideOf(unit) == kLongestStride ? kMostCalls : kCalls, StrideOf(unit), false, false});
+        {unit, StrideOf(unit) == kLongestStride ? kMaxCalls : kCalls, StrideOf(unit), false, false});
   }
   return Order(std::move(steps), now);
 }

@@ -93,8 +93,8 @@ void CutWorld::Handle(const Event& event) {
     case What::kServer:
       if (processes_[event.index].grant.serial == event.serial) OnTimer(event.index);
       return;
-    case What::kLook:
-      if (looks_ == event.serial) Look();
+    case What::kObserve:
+      if (looks_ == event.serial) Observe();
       return;
   }
 }

@@ -82,7 +82,7 @@ class CutWorld {
   base::MonoTime now() const { return now_; }
 
  private:
-  enum class What { kHostDone, kWorkDone, kReturned, kOrder, kPublish, kGrant, kPermit, kServer, kLook };
+  enum class What { kHostDone, kWorkDone, kReturned, kOrder, kPublish, kGrant, kPermit, kServer, kObserve };
   struct Event {
     base::MonoTime time;
     std::uint64_t number = 0;
@@ -118,7 +118,7 @@ class CutWorld {
     const Op& op() const { return ops[next]; }
   };
   struct Grant {
-    enum class State { kNone, kWaiter, kCall, kCapture, kLook, kLong, kPause, kEnded };
+    enum class State { kNone, kWaiter, kCall, kCapture, kObserve, kLong, kPause, kEnded };
     State state = State::kNone;
     unsigned unit = 0;
     StepGrant order{};
@@ -173,8 +173,8 @@ class CutWorld {
   void LookAtRest(unsigned process);
   void EndGrant(unsigned process);
   void Notify();
-  void LookAt(base::MonoTime time);
-  void Look();
+  void ObserveAt(base::MonoTime time);
+  void Observe();
   CutView ViewNow();
   void CarryOut(const CutDecision& decision);
   UnitId IdOf(unsigned unit) const;

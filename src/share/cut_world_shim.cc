@@ -133,7 +133,7 @@ void CutWorld::OnTimer(unsigned index) {
       // It blocks in the driver, or has not come so far.
       return threads_[grant.thread].state == Thread::State::kBlocked ? CallMade(index)
                                                                      : Timer(index, kAtOnce);
-    case Grant::State::kLook:
+    case Grant::State::kObserve:
       return LookAtRest(index);
     case Grant::State::kPause:
       return grant.rests != rests_ ? EndGrant(index) : Serve(index);
@@ -156,7 +156,7 @@ void CutWorld::CallMade(unsigned index) {
     grant.state = Grant::State::kNone;
     return Serve(index);
   }
-  grant.state = Grant::State::kLook;
+  grant.state = Grant::State::kObserve;
   Timer(index, IsBusy(grant.unit) ? kAtOnce : Between(10, 60));
 }
 
@@ -198,7 +198,7 @@ CutWorld::Result CutWorld::Close(const CutSettings& settings, CutHistory history
     At(now_ + Between(50, 2000), What::kOrder, i);
   }
   before_.clear();
-  LookAt(now_);
+  ObserveAt(now_);
   while (last_.kind == CutDecision::Kind::kWait || last_.kind == CutDecision::Kind::kStep) {
     if (now_ > deadline + settings.settle) Problem("it is not over at its deadline");
     if (!problem_.empty() || !StepOnce(base::MonoTime::max())) break;
@@ -206,7 +206,7 @@ CutWorld::Result CutWorld::Close(const CutSettings& settings, CutHistory history
   RunFor(milliseconds(20));
   for (int i = 0; i < 10; ++i) {
     RunFor(milliseconds(2));
-    Look();
+    Observe();
   }
   result_.kind = last_.kind;
   result_.figures = cut_->figures();
@@ -218,13 +218,13 @@ CutWorld::Result CutWorld::Close(const CutSettings& settings, CutHistory history
 }
 
 void CutWorld::Notify() {
-  if (cut_) LookAt(now_ + Between(50, 500));
+  if (cut_) ObserveAt(now_ + Between(50, 500));
 }
 
-void CutWorld::LookAt(base::MonoTime time) {
+void CutWorld::ObserveAt(base::MonoTime time) {
   if (look_time_ > now_ && look_time_ <= time) return;
   look_time_ = time;
-  At(time, What::kLook, 0, 0, ++looks_);
+  At(time, What::kObserve, 0, 0, ++looks_);
 }
 
 CutView CutWorld::ViewNow() {
@@ -244,7 +244,7 @@ CutView CutWorld::ViewNow() {
   return view;
 }
 
-void CutWorld::Look() {
+void CutWorld::Observe() {
   look_time_ = {};
   ++looks_;
   if (!cut_) return;
@@ -257,7 +257,7 @@ void CutWorld::Look() {
   CarryOut(last_);
   if (last_.kind == CutDecision::Kind::kWait || last_.kind == CutDecision::Kind::kStep) {
     if (last_.look_at <= now_) Problem("it asks to be asked at once");
-    LookAt(std::max(last_.look_at, now_ + microseconds(1)));
+    ObserveAt(std::max(last_.look_at, now_ + microseconds(1)));
   }
 }
 

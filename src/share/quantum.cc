@@ -7,10 +7,10 @@
 namespace gpuman::share {
 namespace {
 
-constexpr double kNew = 0.25;                    // the weight of the newest value
-constexpr double kFirstGuess = 20e9;             // bytes a second: half of what PCIe gen 4 x16 does one way
-constexpr double kPaging = 6.7e9;                // measured on an H200: 10.5 GB/s in by faults, 18.8 out
-constexpr base::Bytes kTelling = base::MiB(64);  // smaller transfers do not show the speed of the bus
+constexpr double kNew = 0.25;         // the weight of the newest value
+constexpr double kFirstGuess = 20e9;  // bytes a second: half of what PCIe gen 4 x16 does one way
+constexpr double kPaging = 6.7e9;     // measured on an H200: 10.5 GB/s in by faults, 18.8 out
+constexpr base::Bytes kMinMeasured = base::MiB(64);  // smaller transfers do not show the speed of the bus
 
 }  // namespace
 
@@ -19,7 +19,7 @@ void MovingMeter::Add(Span took, base::Bytes bytes, Span paging) {
   const Span whole = took + paging;
   hand_over_ =
       hand_over_ == Span{} ? whole : FromSeconds(Seconds(hand_over_) * (1 - kNew) + Seconds(whole) * kNew);
-  if (bytes < kTelling || took == Span{}) return;
+  if (bytes < kMinMeasured || took == Span{}) return;
   const double rate = static_cast<double>(bytes.count) / Seconds(took);
   bytes_per_second_ = bytes_per_second_ == 0 ? rate : bytes_per_second_ * (1 - kNew) + rate * kNew;
 }

@@ -43,7 +43,7 @@ class Gangs : public ShareScheduler {
     for (const auto& grant : Said<action::Grant>()) Tell(event::Back{grant.tenant, grant.gpu, grant.bytes});
     Tell(event::BackDone{tenant, bring.order});
   }
-  void Told(TenantId tenant, const Memory& memory) { Tell(event::DemandIs{tenant, memory}); }
+  void ReportDemand(TenantId tenant, const Memory& memory) { Tell(event::DemandIs{tenant, memory}); }
   bool IsIn(TenantId tenant) {
     for (const auto& gpu : scheduler_.View(now_).gpus)
       for (const auto& each : gpu.tenants)
@@ -74,7 +74,7 @@ TEST_F(Gangs, LeaveAllTheirGpusAndOpenWhenAllOfTheirMemoryIsBack) {
   for (const auto& grant : Said<action::Grant>()) Tell(event::Back{grant.tenant, grant.gpu, grant.bytes});
   EXPECT_TRUE(Said<action::Open>().empty());
   Tell(event::BackDone{kOther, bring.order});
-  Told(kOther, Resident({"a", "b"}, GiB(10)));
+  ReportDemand(kOther, Resident({"a", "b"}, GiB(10)));
   EXPECT_EQ(One<action::Open>().tenant, kOther);
 }
 
@@ -85,7 +85,7 @@ TEST_F(Gangs, RunBesideASingleJobOnlyIfBothFit) {
   Is(kA, Activity::kWaiting);
   EXPECT_TRUE(Closed().empty());
   ComesBack(kA);
-  Told(kA, Resident({"b"}, GiB(6)));
+  ReportDemand(kA, Resident({"b"}, GiB(6)));
   EXPECT_EQ(One<action::Open>().tenant, kA);
   Pass(60s);
   Is(kB, Activity::kWaiting);
@@ -115,7 +115,7 @@ TEST_F(Gangs, ASingleJobThatFitsRunsMeanwhileAndGivesWay) {
   Rests(kB, {"b"}, GiB(10));
   Is(kB, Activity::kWaiting);
   ComesBack(kB);
-  Told(kB, Resident({"b"}, GiB(10)));
+  ReportDemand(kB, Resident({"b"}, GiB(10)));
   EXPECT_EQ(One<action::Open>().tenant, kB) << "nobody else has a use for that GPU now";
   std::set<TenantId> closed;
   for (int i = 0; i < 20 && closed.empty(); ++i) {
@@ -160,11 +160,11 @@ TEST_F(Gangs, OneThatAddsAGpuJoinsTheDomainsAndTheHandOverOnItCounts) {
   Is(kC, Activity::kWaiting);
   CloseNow(kB);
   Pass(2s);
-  Told(kGang, {{"a", {GiB(1), {}, {}, {}}}, {"b", {}}});
+  ReportDemand(kGang, {{"a", {GiB(1), {}, {}, {}}}, {"b", {}}});
   Leaves(One<action::Evict>());
-  Told(kB, {{"b", {GiB(6), GiB(4), {}, {}}}});
+  ReportDemand(kB, {{"b", {GiB(6), GiB(4), {}, {}}}});
   ComesBack(kC);
-  Told(kC, Resident({"b"}, GiB(10)));
+  ReportDemand(kC, Resident({"b"}, GiB(10)));
   EXPECT_EQ(One<action::Open>().tenant, kC);
   const auto view = scheduler_.View(now_);
   EXPECT_EQ(view.gpus.at(1).gpu, "b");
@@ -231,12 +231,12 @@ TEST_F(Growing, TheyRunTogetherOnceOneHasRunForAWhileWithoutMore) {
 TEST_F(Growing, TwoThatHaveNothingYetTakeTurnsWhereBothMayCome) {
   for (const TenantId tenant : {kGang, kOther}) {
     Tell(event::Joined{tenant, 1, 0, Gate::kOpen, {}, {"a", "b"}});
-    Told(tenant, {});
+    ReportDemand(tenant, {});
   }
   Settle();
   EXPECT_EQ(Open(), 1u);
   const TenantId runs = open_.front(), waits = runs == kGang ? kOther : kGang;
-  Told(runs, Resident({"a"}, GiB(1)));
+  ReportDemand(runs, Resident({"a"}, GiB(1)));
   EXPECT_EQ(Open(), 1u);
   Tick();
   Settle();
@@ -256,12 +256,12 @@ TEST_F(Growing, OneComesInOnlyWhenTheOtherIsAtRest) {
   // It needs more memory before it comes to rest, and gets it.
   Memory more = Resident({"a", "b"}, GiB(1));
   more["a"].wants = GiB(1);
-  Told(runs, more);
+  ReportDemand(runs, more);
   Tell(event::GateNotClosed{runs, close.order, "it waits for room", false, true});
   EXPECT_EQ(One<action::Open>().tenant, runs);
   EXPECT_EQ(One<action::Grant>(), (action::Grant{runs, "a", GiB(1), false}));
   EXPECT_FALSE(IsIn(waits));
-  Told(runs, Resident({"a", "b"}, GiB(2)));
+  ReportDemand(runs, Resident({"a", "b"}, GiB(2)));
   for (int i = 0; i < 4 && !IsIn(waits); ++i) {
     Tick();
     Settle();
@@ -272,14 +272,14 @@ TEST_F(Growing, OneComesInOnlyWhenTheOtherIsAtRest) {
 
 TEST_F(Growing, WhereItMightHaveComeItIsExpectedNoMoreOnceItHasAll) {
   Tell(event::Joined{kGang, 1, 0, Gate::kOpen, {}, {"a", "b"}});
-  Told(kGang, Resident({"a"}, GiB(1)));
+  ReportDemand(kGang, Resident({"a"}, GiB(1)));
   EXPECT_EQ(scheduler_.View(now_).gpus.at(1).tenants.size(), 0u) << "it has nothing there";
   Pass(11s);
-  Told(kGang, Resident({"a"}, GiB(1)));
+  ReportDemand(kGang, Resident({"a"}, GiB(1)));
   Tell(event::Joined{kOther, 1, 0, Gate::kOpen, {}, {"a", "b"}});
-  Told(kOther, Resident({"b"}, GiB(1)));
+  ReportDemand(kOther, Resident({"b"}, GiB(1)));
   Pass(11s);
-  Told(kOther, Resident({"b"}, GiB(1)));
+  ReportDemand(kOther, Resident({"b"}, GiB(1)));
   EXPECT_TRUE(Closed().empty());
   // So a job on the other GPU alone does not wait for it.
   Rests(kC, {"b"}, GiB(16));
@@ -293,7 +293,7 @@ TEST_F(Growing, OneThatTakesMoreIsNotTakenToHaveAll) {
   Runs(kGang, Resident({"a", "b"}, GiB(1)));
   for (std::uint64_t i = 2; i < 5; ++i) {
     Pass(9s);
-    Told(kGang, Resident({"a", "b"}, GiB(i)));
+    ReportDemand(kGang, Resident({"a", "b"}, GiB(i)));
   }
   Pass(1s);
   Runs(kOther, Resident({"a", "b"}, GiB(1)));
@@ -327,7 +327,7 @@ TEST_F(Growing, OneThatRestsWithItsMemoryHasAllAfterAMinute) {
 TEST_F(Growing, OneThatHasNothingYetDoesNotHaveAll) {
   for (const TenantId tenant : {kGang, kOther}) {
     Tell(event::Joined{tenant, 1, 0, Gate::kOpen, {}, {"a", "b"}});
-    Told(tenant, {});
+    ReportDemand(tenant, {});
     Pass(600s);
   }
   Settle();
@@ -339,8 +339,8 @@ TEST_F(Growing, OneThatWaitsForRoomMayNeedMoreStill) {
   Pass(11s);
   Memory more = Resident({"a", "b"}, GiB(4));
   more["a"].wants = GiB(1);
-  Told(kGang, more);
-  Told(kGang, Resident({"a", "b"}, GiB(5)));
+  ReportDemand(kGang, more);
+  ReportDemand(kGang, Resident({"a", "b"}, GiB(5)));
   Runs(kOther, Resident({"a", "b"}, GiB(1)));
   EXPECT_EQ(Closed().size(), 1u);
 }
@@ -367,7 +367,7 @@ class Jammed : public Gangs {
   void Grow(TenantId tenant, const std::string& gpu) {
     Memory memory = Resident({"a", "b"}, GiB(7));
     memory[gpu].wants = GiB(4);
-    Told(tenant, memory);
+    ReportDemand(tenant, memory);
   }
   void Refuse(bool for_room = true) {
     const auto close = One<action::Close>();
@@ -415,7 +415,7 @@ TEST_F(Jammed, OneThatHasTheRoomThatItWaitsForIsNotReportedForItAtOnce) {
   Rests(kC, {"b"}, GiB(12));
   Memory memory = Resident({"a", "b"}, GiB(5));
   memory["a"].wants = GiB(4);
-  Told(kGang, memory);
+  ReportDemand(kGang, memory);
   EXPECT_EQ(One<action::Grant>(), (action::Grant{kGang, "a", GiB(4), false}));
   Pass(60s);
   Is(kC, Activity::kWaiting);
@@ -437,7 +437,7 @@ TEST_F(Jammed, OneThatHasItsRoomIsAskedAgainAtOnce) {
   Leaves(One<action::Evict>());
   EXPECT_EQ(One<action::Grant>().tenant, close.tenant);
   Pass(2s);
-  Told(close.tenant, Resident({"a", "b"}, GiB(9)));
+  ReportDemand(close.tenant, Resident({"a", "b"}, GiB(9)));
   const auto has_it = now_;
   Tick();
   EXPECT_LT(now_ - has_it, 30s) << "it kept its place for 50 s only for want of room";
@@ -503,7 +503,7 @@ TEST_F(Jammed, TheLaterOneGoesOnWithoutItAndYields) {
   Jam();
   Tick();
   EXPECT_EQ(Said<action::Deny>().size(), 1u);
-  Told(kOther, Resident({"a", "b"}, GiB(7)));
+  ReportDemand(kOther, Resident({"a", "b"}, GiB(7)));
   EXPECT_FALSE(scheduler_.IsDenied(kOther)) << "another allocation may wait";
   const auto asked = One<action::Close>();
   EXPECT_EQ(asked.tenant, kOther) << "what was in its way is over";
@@ -531,12 +531,12 @@ class JammedOnOne : public Jammed {
 TEST_F(JammedOnOne, TheLaterOneClosesInPartAndTheFirstHasItsRoom) {
   const auto close = One<action::Close>();
   EXPECT_EQ(std::make_pair(close.tenant, close.in_part), std::make_pair(kOther, true));
-  Told(kOther, {{"a", {GiB(7), {}, {}, GiB(4)}}, {"b", {{}, {}, GiB(7), {}}}});
+  ReportDemand(kOther, {{"a", {GiB(7), {}, {}, GiB(4)}}, {"b", {{}, {}, GiB(7), {}}}});
   Tell(event::GateClosed{kOther, close.order});
   Leaves(One<action::Evict>());
   EXPECT_EQ(One<action::Grant>(), (action::Grant{kGang, "a", GiB(4), false}));
   EXPECT_FALSE(scheduler_.IsDenied(kOther));
-  Told(kGang, {{"a", {GiB(11), {}, {}, {}}}, {"b", {GiB(7), {}, {}, {}}}});
+  ReportDemand(kGang, {{"a", {GiB(11), {}, {}, {}}}, {"b", {GiB(7), {}, {}, {}}}});
   Pass(60s);
   Tell(event::Tick{});
   const auto next = One<action::Close>();

@@ -20,7 +20,7 @@ bool StaysRather(const Tenant* a, const Tenant* b) {
 }
 
 // It is as the run set says, and nothing of it moves.
-bool IsSettled(const Tenant& tenant) {
+bool IsInPlace(const Tenant& tenant) {
   if (tenant.parked) return true;
   if (tenant.member) return tenant.Runs();
   return tenant.gate == Gate::kClosed && tenant.bring == 0 && !tenant.IsEvicting();
@@ -71,7 +71,7 @@ void Scheduler::Advance(Domain& domain, base::MonoTime now) {
   state.contended =
       !domain.name.empty() &&
       (in_turns || std::any_of(domain.tenants.begin(), domain.tenants.end(), [](const auto* tenant) {
-         return !IsSettled(*tenant) || (!tenant->parked && (!tenant->member || tenant->LacksRoom()));
+         return !IsInPlace(*tenant) || (!tenant->parked && (!tenant->member || tenant->LacksRoom()));
        }));
 }
 
@@ -87,7 +87,7 @@ void Scheduler::UpdateCompute(const Domain& domain, State& state, base::MonoTime
 Scheduler::Frozen Scheduler::FrozenOf(const Domain& domain) const {
   Frozen frozen;
   for (const Tenant* tenant : domain.tenants) {
-    if (IsSettled(*tenant)) continue;
+    if (IsInPlace(*tenant)) continue;
     for (const Tenant* other : domain.tenants)
       if (other == tenant || other->Meets(*tenant)) frozen.insert(other);
   }
@@ -264,7 +264,7 @@ void Scheduler::SetMembers(const Domain& domain, const Group& chosen, base::Mono
     tenant->incoming.reset();
     if (member && (tenant->HasAway() || tenant->MostPagedToCome().count > 0)) tenant->incoming = now;
     if (!member) tenant->backfilled = false;
-    if (IsSettled(*tenant)) continue;
+    if (IsInPlace(*tenant)) continue;
     for (const auto& [gpu, part] : tenant->parts)
       if (!hand_overs_[gpu].began) hand_overs_[gpu] = {now, {}, {}, false};
   }
@@ -276,7 +276,7 @@ bool Scheduler::FinishHandOvers(Domain& domain, State& state, base::MonoTime now
     if (hand_over.began && domain_of_[gpu] == domain.name) finished.insert(gpu);
   for (const Tenant* tenant : domain.tenants)
     for (const auto& [gpu, part] : tenant->parts)
-      if (!IsSettled(*tenant)) finished.erase(gpu);
+      if (!IsInPlace(*tenant)) finished.erase(gpu);
   if (finished.empty()) return false;
   Group incoming;
   base::Bytes most, paged;

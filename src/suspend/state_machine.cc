@@ -13,7 +13,7 @@ using base::MonoTime;
 namespace {
 
 // Lost data also give kNothing: after so many of these answers in a row the step fails.
-constexpr int kLooksForNothing = 20;
+constexpr int kFruitlessAttempts = 20;
 
 }  // namespace
 
@@ -160,7 +160,7 @@ void SuspensionStateMachine::Handle(const event::Observed& observed, MonoTime no
     if (member.order == Order::kFetch && !member.seen.answered && view.answered) Spend("fetch", since);
     if (member.order == Order::kReturn && !member.seen.answered && view.answered) Spend("return", since);
     member.seen = view;
-    CorrectPlace(member, now);
+    CorrectLocation(member, now);
     if (known == members_.end()) Meet(member, now);
     member.outdated = false;
     if (!IsAway(member)) {
@@ -235,7 +235,7 @@ void SuspensionStateMachine::Handle(const event::MoverAnswered& answered, MonoTi
   member.moving.reset();
   member.location = Location::kUnknown;
   if (answer.outcome == Outcome::kGone) return;
-  if (answer.outcome == Outcome::kNothing && ++member.nothing_found < kLooksForNothing) {
+  if (answer.outcome == Outcome::kNothing && ++member.nothing_found < kFruitlessAttempts) {
     member.outdated = true;
     return;
   }

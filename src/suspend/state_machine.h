@@ -380,7 +380,7 @@ class SuspensionStateMachine {
   void Hold(Member& member);
   void HoldWhatCameLast(const Member& member);
   void HoldWhatStays();
-  void TellOfNewcomer(Member& member, base::MonoTime now);
+  void ReportNewcomer(Member& member, base::MonoTime now);
   // A step failed for this process: turns back, or leaves the process where it is.
   void FailOut(Member& member, const std::string& why, base::MonoTime now);
   void TurnBack(std::string reason, std::string why, base::MonoTime now);
@@ -392,7 +392,7 @@ class SuspensionStateMachine {
   void LoadAll();
   bool IsReadyToReturn(const Member& member) const;
   bool RestoreNext(base::MonoTime now);
-  bool BringBack(Order order, base::MonoTime now);
+  bool RestoreMemory(Order order, base::MonoTime now);
   static bool MustCome(const Member& member) {
     return member.order == Order::kFetch || member.order == Order::kReturn;
   }
@@ -401,7 +401,7 @@ class SuspensionStateMachine {
   void FailBack(const std::string& why, bool may_pass, base::MonoTime now);
   std::vector<GpuMove> MovesFor(const base::ProcessId& process) const;
   void Moved(Member& member, const std::vector<GpuMove>& moves, base::MonoTime now);
-  void CorrectPlace(Member& member, base::MonoTime now) const;
+  void CorrectLocation(Member& member, base::MonoTime now) const;
   // The driver says that the process is not checkpointed: a restore without an answer may have moved the
   // process.
   void FindWhere(Member& member, base::MonoTime now);

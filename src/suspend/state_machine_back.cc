@@ -15,8 +15,8 @@ using base::MonoTime;
 void SuspensionStateMachine::GoBack(MonoTime now) {
   LoadAll();
   if (pending_ || AskUnknown(now) || RestoreNext(now)) return;
-  if (Fetches() && BringBack(Order::kFetch, now)) return;
-  if (BringBack(Order::kReturn, now)) return;
+  if (Fetches() && RestoreMemory(Order::kFetch, now)) return;
+  if (RestoreMemory(Order::kReturn, now)) return;
   ArriveBack(now);
 }
 
@@ -105,12 +105,12 @@ void SuspensionStateMachine::Moved(Member& member, const std::vector<GpuMove>& m
   const auto to = held->second.begin()->first;
   member.arrived = GpuMove{from, to};
   member.arrived_at = now;
-  CorrectPlace(member, now);
+  CorrectLocation(member, now);
   out_.push_back(action::Moved{to});
 }
 
 // A sample from before the process arrived shows it on its old GPU: the next move would wrongly start there.
-void SuspensionStateMachine::CorrectPlace(Member& member, MonoTime now) const {
+void SuspensionStateMachine::CorrectLocation(Member& member, MonoTime now) const {
   if (!member.arrived) return;
   const auto stale = member.seen.gpus.find(member.arrived->from);
   if (stale == member.seen.gpus.end() || now >= member.arrived_at + settings_.retry)
@@ -151,7 +151,7 @@ bool SuspensionStateMachine::MayNotCome(const Member& member) {
 }
 
 // Gives the order to each process that is out. True: the state machine has to wait, or the phase has changed.
-bool SuspensionStateMachine::BringBack(Order order, MonoTime now) {
+bool SuspensionStateMachine::RestoreMemory(Order order, MonoTime now) {
   // Processes that share memory wait for each other on the GPU: none runs before all can.
   const bool fetches = order == Order::kFetch;
   const bool all_ready = fetches || std::all_of(members_.begin(), members_.end(), [this](const auto& one) {

@@ -12,7 +12,7 @@ Story Suspended() {
   Story s;
   s.Process(11, GiB(10), GiB(9));
   s.Process(12, GiB(1));
-  s.Look();
+  s.Observe();
   s.Can(true);
   s.Suspend();
   s.Evicted(11);
@@ -136,7 +136,7 @@ TEST(SuspendBackFailure, AfterSomeTriesItHasToBeAskedForAgain) {
   Story s = Suspended();
   s.Resume();
   for (int i = 0; i < SuspensionSettings{}.retries; ++i) {
-    s.Look();
+    s.Observe();
     s.now += std::chrono::minutes(1);
     ASSERT_THAT(s.Room(GiB(11)), ElementsAre("= resuming resuming", "restore 11"));
     ASSERT_THAT(s.Says(11, Outcome::kNoRoom, Saved::kCheckpointed),
@@ -161,7 +161,7 @@ TEST(SuspendBackFailure, AJobOfWhichNothingCouldBeTakenAgainDoesNotStandStill) {
   Story s;
   s.Process(11, GiB(1), MiB(900));
   s.Process(12, GiB(1), MiB(900));
-  s.Look();
+  s.Observe();
   EXPECT_THAT(s.Suspend(), Contains("evict 12"));
   s.Can(false);
   EXPECT_THAT(s.Shim(11, ShimStage::kFailed, "no memory"), Contains("return 11"));
@@ -181,7 +181,7 @@ TEST(SuspendBackFailure, AJobThatTakesTurnsWaitsForItsTurnAfterwards) {
   Story s(settings);
   s.Process(11, GiB(1), MiB(900));
   s.Process(12, GiB(1), MiB(900));
-  s.Look();
+  s.Observe();
   s.Suspend();
   s.Can(false);
   s.Shim(11, ShimStage::kFailed, "no memory");
@@ -217,7 +217,7 @@ TEST(SuspendBackFailure, AProcessThatTheDriverBrokeIsNamed) {
 TEST(SuspendedNewcomer, IsToldOfAndTaken) {
   Story s = Suspended();
   s.Process(13, GiB(3), GiB(2));
-  EXPECT_THAT(s.Look(), ElementsAre("! suspended_process_taken", "evict 13"));
+  EXPECT_THAT(s.Observe(), ElementsAre("! suspended_process_taken", "evict 13"));
   EXPECT_THAT(s.Evicted(13), ElementsAre("checkpoint 13"));
   EXPECT_THAT(s.Checkpointed(13), IsEmpty());
   EXPECT_EQ(s.machine.phase(), SuspensionPhase::kSuspended);
@@ -228,9 +228,9 @@ TEST(SuspendedNewcomer, IsToldOfAndTaken) {
 TEST(SuspendedNewcomer, ThatCannotBeTakenIsTriedAgainLater) {
   Story s = Suspended();
   s.Process(13, GiB(3));
-  EXPECT_THAT(s.Look(), ElementsAre("! suspended_process_taken", "checkpoint 13"));
+  EXPECT_THAT(s.Observe(), ElementsAre("! suspended_process_taken", "checkpoint 13"));
   EXPECT_THAT(s.Says(13, Outcome::kTimeout, Saved::kRunning), IsEmpty()) << "told of once";
-  EXPECT_THAT(s.Look(), IsEmpty());
+  EXPECT_THAT(s.Observe(), IsEmpty());
   EXPECT_THAT(s.Wait(), ElementsAre("checkpoint 13"));
 }
 
@@ -238,7 +238,7 @@ TEST(SuspendedNewcomer, ThatWasCheckpointedOnceIsAskedAbout) {
   Story s = Suspended();
   s.now += std::chrono::minutes(1);
   s.At(12).gpus["a"].used = GiB(1);  // another program restored it, or it executed another program
-  EXPECT_THAT(s.Look(), ElementsAre("state? 12"));
+  EXPECT_THAT(s.Observe(), ElementsAre("state? 12"));
   EXPECT_THAT(s.Says(12, Outcome::kDone, Saved::kRunning),
               ElementsAre("! suspended_process_taken", "checkpoint 12"));
 }
@@ -248,7 +248,7 @@ TEST(SuspendedNewcomer, ThatWasCheckpointedOnceIsAskedAbout) {
 TEST(SuspendMove, GoesOutAndComesBackOnTheOtherGpu) {
   Story s;
   s.Process(11, GiB(10), GiB(9));
-  s.Look();
+  s.Observe();
   s.Can(true);
   EXPECT_THAT(s.Move("b"), ElementsAre("= suspending moving", "evict 11"));
   EXPECT_THAT(s.Evicted(11), ElementsAre("checkpoint 11"));
@@ -265,7 +265,7 @@ TEST(SuspendMove, GoesOutAndComesBackOnTheOtherGpu) {
 TEST(SuspendMove, WhoseRestoreIsNotAnsweredCountsWhereItIs) {
   Story s;
   s.Process(11, GiB(10), GiB(9));
-  s.Look();
+  s.Observe();
   s.Can(true);
   s.Move("b");
   s.Evicted(11);
@@ -281,7 +281,7 @@ TEST(SuspendMove, WhoseRestoreIsNotAnsweredCountsWhereItIs) {
 Story OnItsWayToB() {
   Story s;
   s.Process(11, GiB(10));
-  s.Look();
+  s.Observe();
   s.Can(true);
   s.Move("b");
   s.Checkpointed(11);
@@ -299,7 +299,7 @@ TEST(SuspendMove, WhoseMoverDiedBeforeItUnlockedTheProcessCountsWhereItIs) {
 TEST(SuspendMove, ThatFollowsAnotherAtOnceStartsWhereTheJobIs) {
   Story s = OnItsWayToB();
   EXPECT_THAT(s.Restored(11), ElementsAre("moved b", "= running", "! job_moved"));
-  s.Look();  // the sample is older than the move: it shows the process on a
+  s.Observe();  // the sample is older than the move: it shows the process on a
   s.Move("a");
   s.Checkpointed(11);
   EXPECT_THAT(s.Room(GiB(10), true, "a"), ElementsAre("= resuming moving", "restore 11 a>b b>a c>c"));
@@ -317,7 +317,7 @@ TEST(SuspendMove, ThatANewDaemonFindsDoneCountsWhereItIs) {
   for (const std::string gpu : {"a", "b"}) {
     Story before;
     before.Process(11, GiB(10));
-    before.Look();
+    before.Observe();
     before.Can(true);
     before.Move("b");
     before.Checkpointed(11);
@@ -326,7 +326,7 @@ TEST(SuspendMove, ThatANewDaemonFindsDoneCountsWhereItIs) {
     s.machine = SuspensionStateMachine::Rebuild({}, before.machine.record());
     s.Process(11, GiB(10), {}, gpu);
     s.Can(true);
-    EXPECT_THAT(s.Look(), ElementsAre("state? 11"));
+    EXPECT_THAT(s.Observe(), ElementsAre("state? 11"));
     const Words said = s.Says(11, Outcome::kDone, Saved::kRunning);
     EXPECT_EQ(std::count(said.begin(), said.end(), "moved b"), gpu == "b" ? 1 : 0) << gpu;
   }
@@ -336,7 +336,7 @@ TEST(SuspendMove, ThatFailsHalfWayStaysSuspendedAndGoesOnToTheOtherGpuAsAWhole) 
   Story s;
   s.Process(11, GiB(1));
   s.Process(12, GiB(1));
-  s.Look();
+  s.Observe();
   s.Can(true);
   s.Move("b");
   s.Checkpointed(12);
@@ -366,7 +366,7 @@ TEST(SuspendMove, ResumeMayNameAnotherGpu) {
 TEST(SuspendMove, IsRefusedWhereItCannotWork) {
   Story s;
   s.Process(11, GiB(10));
-  s.Look();
+  s.Observe();
   for (const auto& [gpu, code, why] : {std::tuple("x", base::ErrorCode::kNotFound, "there is no GPU x"),
                                        std::tuple("a", base::ErrorCode::kConflict, "on GPU a already"),
                                        std::tuple("c", base::ErrorCode::kUnsatisfiable, "same kind")}) {
@@ -378,14 +378,14 @@ TEST(SuspendMove, IsRefusedWhereItCannotWork) {
   }
   EXPECT_TRUE(s.machine.CanMove("b"));
   s.At(11).gpus["c"] = {MiB(500), {}, {}};
-  s.Look();
+  s.Observe();
   EXPECT_FALSE(s.machine.CanMove("b")) << "on two GPUs";
 }
 
 TEST(SuspendMove, NeedsTheDriversCheckpoint) {
   Story s;
   s.Process(11, GiB(10), GiB(9));
-  s.Look();
+  s.Observe();
   s.Move("b");
   EXPECT_THAT(s.Can(false), IsEmpty());
   EXPECT_THAT(s.Evicted(11), ElementsAre("= undoing move_failed", "! move_failed", "return 11"));

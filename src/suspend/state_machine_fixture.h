@@ -128,7 +128,7 @@ class Story {
     return Feed(event::MoverAnswered{
         IdOf(pid), verb, {.outcome = Outcome::kDone, .bytes = GiB(9), .straight = true}});
   }
-  Words Look() { return Feed(event::Observed{processes, gpus}); }
+  Words Observe() { return Feed(event::Observed{processes, gpus}); }
   Words Suspend() { return Feed(event::SuspendAsked{"held_by_user", "by me"}); }
   Words Resume(std::optional<std::string> gpu = {}) { return Feed(event::ResumeAsked{std::move(gpu)}); }
   Words Move(const std::string& gpu) { return Feed(event::MoveAsked{gpu}); }
@@ -164,20 +164,20 @@ class Story {
     At(pid).stage = stage;
     At(pid).answered = true;
     At(pid).error = error;
-    return Look();
+    return Observe();
   }
   // All processes that a shim can hold are at rest.
   Words Rested() {
     for (auto& view : processes)
       if (view.has_shim && view.stage != ShimStage::kNone) view.held = view.answered = true;
-    const Words words = Look();
+    const Words words = Observe();
     EXPECT_THAT(words, IsEmpty()) << "before it is told";
     return Feed(event::Rested{});
   }
   Words NotRested(const std::string& why) { return Feed(event::NotRested{why}); }
   Words Dies(pid_t pid) {
     std::erase_if(processes, [&](const auto& one) { return one.id.pid == pid; });
-    return Look();
+    return Observe();
   }
   // Lets the time pass until the state machine's deadline.
   Words Wait() {

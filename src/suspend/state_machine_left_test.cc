@@ -14,7 +14,7 @@ class Sharing : public testing::Test {
     s_.gpus = {{"a", "NVIDIA H200", 0}, {"b", "NVIDIA H200", 1}, {"c", "NVIDIA A100", 2}};
     s_.Process(11, GiB(10), GiB(9)).shares = true;
     s_.Process(12, GiB(11), GiB(9), "b").holds_imported = true;
-    s_.Look();
+    s_.Observe();
     s_.Can(true);
   }
   void Suspend() {
@@ -57,7 +57,7 @@ TEST_F(Sharing, LeaveByTheirShimsAloneAndTheRestIsToldForEachGpu) {
             "18GiB are in host memory; 1GiB stay on GPU 0 and 2GiB on GPU 1: contexts, and memory that "
             "processes share (NCCL, CUDA IPC)");
   EXPECT_EQ(s_.machine.InHost(), GiB(18));
-  EXPECT_THAT(s_.Look(), IsEmpty()) << "they are no newcomers";
+  EXPECT_THAT(s_.Observe(), IsEmpty()) << "they are no newcomers";
   EXPECT_EQ(s_.machine.Deadline(), std::nullopt);
 }
 
@@ -124,7 +124,7 @@ TEST_F(Fetching, ThatIsCalledOffOpensNoGateBeforeAllHaveTheirMemory) {
   s_.Shim(12, ShimStage::kRestoring);
   s_.Feed(event::SuspendAsked{"held_by_user", "by me"});
   EXPECT_THAT(s_.Resume(), Contains("= undoing resuming"));
-  EXPECT_THAT(s_.Look(), Not(Contains("return 11")));
+  EXPECT_THAT(s_.Observe(), Not(Contains("return 11")));
 }
 
 TEST_F(Fetching, ANewDaemonWaitsForAllAsWell) {
@@ -132,7 +132,7 @@ TEST_F(Fetching, ANewDaemonWaitsForAllAsWell) {
   s_.Shim(11, ShimStage::kRestoring);
   s_.Fetched(12);
   RestartDaemon();
-  EXPECT_THAT(s_.Look(), ElementsAre("state? 11"));
+  EXPECT_THAT(s_.Observe(), ElementsAre("state? 11"));
   EXPECT_THAT(s_.Restored(11), ElementsAre("state? 12"));
   EXPECT_THAT(s_.Restored(12), ElementsAre("fetch 12"));
   EXPECT_THAT(s_.Fetched(12), IsEmpty());
@@ -141,7 +141,7 @@ TEST_F(Fetching, ANewDaemonWaitsForAllAsWell) {
 
 TEST_F(Fetching, OneThatCannotIsLoadedAndAllWithIt) {
   s_.At(12).fetches = false;
-  s_.Look();
+  s_.Observe();
   EXPECT_THAT(ComeBack(), ElementsAre("= resuming resuming", "load 11", "load 12 b"));
 }
 
@@ -171,7 +171,7 @@ TEST_F(Sharing, OneThatFindsNoRoomLeavesTheOthersAtTheirGates) {
 TEST_F(Sharing, NoProcessWithAShimIsCheckpointedBesideThemAndOneWithoutIs) {
   s_.Process(13, MiB(500), MiB(10));  // its shim could leave this to the driver
   s_.Process(14, MiB(700));
-  s_.Look();
+  s_.Observe();
   s_.Suspend();
   EXPECT_THAT(s_.Evicted(11), ElementsAre("evict 13"));
   s_.Evicted(12);
@@ -185,7 +185,7 @@ TEST_F(Sharing, NoProcessWithAShimIsCheckpointedBesideThemAndOneWithoutIs) {
 
 TEST_F(Sharing, OneThatHasNothingToGiveAwayWaitsBehindItsGateAsWell) {
   s_.Process(13, MiB(500), MiB(0)).holds_imported = true;
-  s_.Look();
+  s_.Observe();
   EXPECT_THAT(s_.Suspend(), ElementsAre("= suspending held_by_user", "evict 11", "evict 12", "evict 13"));
   s_.Evicted(13);
   s_.Evicted(12);
@@ -216,7 +216,7 @@ TEST_F(Sharing, AJobOfWhichNothingCanLeaveIsNotSuspended) {
   Story s;
   s.Process(11, GiB(3), MiB(0)).shares = true;
   s.Process(12, GiB(1), MiB(0)).holds_imported = true;
-  s.Look();
+  s.Observe();
   s.Can(true);
   s.Suspend();
   s.Evicted(11);
@@ -232,7 +232,7 @@ TEST_F(Sharing, AJobThatComesBackCanBeSuspendedAgain) {
     s_.Feed(event::Room{{{"a", GiB(9)}, {"b", GiB(9)}}, true});
     s_.Returned(11);
     s_.Returned(12);
-    s_.Look();
+    s_.Observe();
   }
 }
 
@@ -261,7 +261,7 @@ TEST(SharingOnOneGpu, AMoveThatFindsItOutOnTheWayIsUndone) {
   Story s;
   s.Process(11, GiB(10), GiB(9)).holds_imported = true;  // memory that came back looks the same
   s.Process(12, GiB(10), GiB(9));
-  s.Look();
+  s.Observe();
   s.Can(true);
   EXPECT_THAT(s.Move("b"), Contains("evict 11"));
   s.Evicted(12);
@@ -272,7 +272,7 @@ TEST(SharingOnOneGpu, AMoveThatFindsItOutOnTheWayIsUndone) {
 TEST(SharingOnOneGpu, MemoryThatCameBackDoesNotHinderAMove) {
   Story s;
   s.Process(11, GiB(10), GiB(9)).holds_imported = true;
-  s.Look();
+  s.Observe();
   s.Can(true);
   EXPECT_THAT(s.Move("b"), Contains("evict 11"));
   s.At(11).holds_imported = false;
@@ -285,7 +285,7 @@ TEST_F(Sharing, ANewDaemonTellsTheSameAndBringsThemBack) {
   Suspend();
   RestartDaemon();
   EXPECT_EQ(s_.machine.record().left, kLeft);
-  EXPECT_THAT(s_.Look(), ElementsAre("state? 11"));
+  EXPECT_THAT(s_.Observe(), ElementsAre("state? 11"));
   EXPECT_THAT(s_.Restored(11), ElementsAre("state? 12"));
   EXPECT_THAT(s_.Restored(12), IsEmpty());
   EXPECT_EQ(s_.machine.phase(), SuspensionPhase::kSuspended);
@@ -300,7 +300,7 @@ TEST_F(Sharing, ANewDaemonGoesOnWithTheWayOut) {
   s_.Evicted(12);
   s_.At(11).stage = ShimStage::kEvicting;
   RestartDaemon();
-  EXPECT_THAT(s_.Look(), ElementsAre("state? 11"));
+  EXPECT_THAT(s_.Observe(), ElementsAre("state? 11"));
   s_.Restored(11);
   s_.Restored(12);
   EXPECT_THAT(s_.Can(true), IsEmpty());
@@ -332,7 +332,7 @@ TEST_F(Sharing, NewFiguresEndTheWait) {
   s_.Shim(11, ShimStage::kEvicted);
   s_.now += base::Millis(20);
   s_.At(11).gpus["a"] = {MiB(1100), {}, GiB(9), {}, s_.now};
-  EXPECT_THAT(s_.Look(), ElementsAre("= suspended held_by_user", "! job_suspended"));
+  EXPECT_THAT(s_.Observe(), ElementsAre("= suspended held_by_user", "! job_suspended"));
   EXPECT_EQ(s_.machine.record().left.at("a"), MiB(1100));
 }
 

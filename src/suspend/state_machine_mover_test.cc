@@ -9,7 +9,7 @@ Story OnItsGpu() {
   Story s;
   s.by_hand = true;
   s.Process(11, GiB(10), GiB(9));
-  s.Look();
+  s.Observe();
   s.Can(true);
   return s;
 }
@@ -138,7 +138,7 @@ TEST(SuspendMover, ThatFindsNothingIsAskedAgainWhenTheProcessHasBeenLookedAt) {
   Story s = HandedOut();
   EXPECT_THAT(s.MoverAnswered(11, Verb::kSecure, Outcome::kNothing), IsEmpty());
   EXPECT_THAT(s.Checkpointed(11), IsEmpty()) << "it is not off the GPU yet";
-  EXPECT_THAT(s.Look(), ElementsAre("secure 11"));
+  EXPECT_THAT(s.Observe(), ElementsAre("secure 11"));
   EXPECT_THAT(s.MoverAnswered(11, Verb::kSecure), ElementsAre("= suspended held_by_user", "! job_suspended"));
 }
 
@@ -146,7 +146,7 @@ TEST(SuspendMover, ThatNeverFindsWhatTheProcessSaysItHasEndsTheSuspension) {
   Story s = HandedOut();
   for (int i = 0; i < 100 && s.machine.phase() == SuspensionPhase::kSuspending; ++i) {
     s.MoverAnswered(11, Verb::kSecure, Outcome::kNothing);
-    s.Look();
+    s.Observe();
   }
   EXPECT_EQ(s.machine.phase(), SuspensionPhase::kUndoing);
   EXPECT_THAT(s.Detail(), HasSubstr("the memory of process 11"));
@@ -182,7 +182,7 @@ TEST(SuspendMover, WhoIsCalledOutAgainWhileItLoadsIsSecuredAfterwards) {
 TEST(SuspendMover, MemoryThatTheDriverCannotRestoreLeavesByTheShimHoweverLittleItIs) {
   Story s;
   s.Process(11, MiB(508), MiB(8)).holds_imported = true;
-  s.Look();
+  s.Observe();
   EXPECT_THAT(s.Suspend(), ElementsAre("= suspending held_by_user", "can?", "evict 11"));
   s.At(11).holds_imported = false;
   EXPECT_THAT(s.Evicted(11), IsEmpty());
@@ -192,18 +192,18 @@ TEST(SuspendMover, MemoryThatTheDriverCannotRestoreLeavesByTheShimHoweverLittleI
 TEST(SuspendMover, WaitsForASampleThatShowsWhatTheShimHasTaken) {
   Story s;
   s.Process(11, MiB(0), MiB(128)).settled = false;
-  s.Look();
+  s.Observe();
   EXPECT_THAT(s.Suspend(), ElementsAre("= suspending held_by_user", "can?"));
   s.At(11).gpus["a"].used = MiB(234);
   s.At(11).settled = true;
-  EXPECT_THAT(s.Look(), ::testing::Contains("evict 11"));
+  EXPECT_THAT(s.Observe(), ::testing::Contains("evict 11"));
   EXPECT_EQ(s.machine.record().held.at(Story::IdOf(11)).at("a"), MiB(234));
 }
 
 TEST(SuspendMover, WhatAContextTakesIsAddedToWhatTheShimCountsWhereTheSampleIsOlder) {
   Story s;
   s.Process(11, MiB(106), MiB(1024)).gpus["a"].context = MiB(106);
-  s.Look();
+  s.Observe();
   EXPECT_THAT(s.Suspend(), ::testing::Contains("evict 11"));
   EXPECT_EQ(s.machine.record().held.at(Story::IdOf(11)).at("a"), MiB(1130));
 }
@@ -211,7 +211,7 @@ TEST(SuspendMover, WhatAContextTakesIsAddedToWhatTheShimCountsWhereTheSampleIsOl
 TEST(SuspendMover, GoesOnWhereTheDriverNeverShowsIt) {
   Story s;
   s.Process(11, MiB(0), MiB(128)).settled = false;
-  s.Look();
+  s.Observe();
   s.Suspend();
   EXPECT_THAT(s.Wait(), ::testing::Contains("evict 11"));
 }
@@ -219,14 +219,14 @@ TEST(SuspendMover, GoesOnWhereTheDriverNeverShowsIt) {
 TEST(SuspendMover, NothingIsCheckpointedThatTheDriverCannotRestore) {
   Story silent, alone;
   silent.Process(11, MiB(900), MiB(400)).holds_imported = true;
-  silent.Look();
+  silent.Observe();
   EXPECT_THAT(silent.Suspend(), ElementsAre("= suspending held_by_user", "can?", "evict 11"));
   const Words turned = silent.Wait();
   EXPECT_THAT(turned, ::testing::Contains("! suspend_failed"));
   EXPECT_THAT(turned, ::testing::Not(::testing::Contains("checkpoint 11")));
 
   alone.Process(11, MiB(900)).holds_imported = true;
-  alone.Look();
+  alone.Observe();
   alone.Suspend();
   EXPECT_THAT(alone.Can(true),
               ElementsAre("= undoing suspend_failed", "! suspend_failed", "= running suspend_failed"));
@@ -246,7 +246,7 @@ TEST(SuspendMover, ANewDaemonAsksWhetherTheDataAreWhole) {
   s.by_hand = true;
   s.machine = SuspensionStateMachine::Rebuild({}, before.machine.record());
   s.processes = before.processes;
-  EXPECT_THAT(s.Look(), ElementsAre("secure 11", "state? 11"));
+  EXPECT_THAT(s.Observe(), ElementsAre("secure 11", "state? 11"));
 }
 
 TEST(SuspendMover, TheEventSaysWhatTookHowLong) {

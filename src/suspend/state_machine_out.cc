@@ -121,7 +121,7 @@ void SuspensionStateMachine::OrderEvictions(MonoTime now) {
   for (auto& [id, member] : members_) {
     if (member.order == Order::kEvict || IsLeft(member, now) || !IsWorthEvicting(member)) continue;
     Hold(member);
-    TellOfNewcomer(member, now);
+    ReportNewcomer(member, now);
     Give(member, Order::kEvict, now);
   }
 }
@@ -245,7 +245,7 @@ bool SuspensionStateMachine::CheckpointNext(MonoTime now) {
   }
   if (!next) return false;
   Hold(*next);
-  TellOfNewcomer(*next, now);
+  ReportNewcomer(*next, now);
   AskDriver(next->seen.id, Verb::kCheckpoint);
   return true;
 }
@@ -348,7 +348,7 @@ void SuspensionStateMachine::HoldWhatStays() {
   }
 }
 
-void SuspensionStateMachine::TellOfNewcomer(Member& member, MonoTime now) {
+void SuspensionStateMachine::ReportNewcomer(Member& member, MonoTime now) {
   if (phase() != SuspensionPhase::kSuspended || std::exchange(member.told, true)) return;
   Emit("suspended_process_taken",
        fmt::format("process {} of the suspended job came to the GPU with {}; it is taken off as well",

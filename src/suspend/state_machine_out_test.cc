@@ -7,7 +7,7 @@ namespace {
 TEST(SuspendOut, TheShimEvictsAndThenTheDriverTakesTheContext) {
   Story s;
   s.Process(11, GiB(10), MiB(9500));
-  EXPECT_THAT(s.Look(), IsEmpty());
+  EXPECT_THAT(s.Observe(), IsEmpty());
   EXPECT_THAT(s.Suspend(), ElementsAre("= suspending held_by_user", "can?", "evict 11"));
   EXPECT_THAT(s.Can(true), IsEmpty());
   EXPECT_THAT(s.Shim(11, ShimStage::kEvicting), IsEmpty());
@@ -20,7 +20,7 @@ TEST(SuspendOut, TheShimEvictsAndThenTheDriverTakesTheContext) {
 TEST(SuspendOut, WithoutAShimTheCheckpointAloneDoes) {
   Story s;
   s.Process(11, GiB(10));
-  s.Look();
+  s.Observe();
   EXPECT_THAT(s.Suspend(), ElementsAre("= suspending held_by_user", "can?"));
   EXPECT_THAT(s.Can(true), ElementsAre("checkpoint 11"));
   EXPECT_THAT(s.Checkpointed(11), ElementsAre("= suspended held_by_user", "! job_suspended"));
@@ -30,7 +30,7 @@ TEST(SuspendOut, WithoutAShimTheCheckpointAloneDoes) {
 TEST(SuspendOut, LittleMemoryIsNotWorthAnEviction) {
   Story s;
   s.Process(11, MiB(600), MiB(64));
-  s.Look();
+  s.Observe();
   s.Can(true);
   EXPECT_THAT(s.Suspend(), ElementsAre("= suspending held_by_user", "checkpoint 11"));
 }
@@ -40,7 +40,7 @@ TEST(SuspendOut, AllShimsEvictAtOnceThenTheDriverTakesTheYoungestFirst) {
   s.Process(11, GiB(1));
   s.Process(13, GiB(1), MiB(500));
   s.Process(12, GiB(1), MiB(500));
-  s.Look();
+  s.Observe();
   s.Can(true);
   EXPECT_THAT(s.Suspend(), ElementsAre("= suspending held_by_user", "evict 12", "evict 13"));
   EXPECT_THAT(s.Evicted(13), IsEmpty()) << "12 is still at it";
@@ -53,7 +53,7 @@ TEST(SuspendOut, AllShimsEvictAtOnceThenTheDriverTakesTheYoungestFirst) {
 TEST(SuspendOut, AJobWithNothingOnAGpuIsSuspendedAtOnce) {
   Story s;
   s.Process(11, {});
-  s.Look();
+  s.Observe();
   EXPECT_THAT(s.Suspend(), ElementsAre("= suspending held_by_user", "can?", "= suspended held_by_user",
                                        "! job_suspended"));
   EXPECT_EQ(s.Detail(), "nothing of it was on a GPU");
@@ -63,7 +63,7 @@ TEST(SuspendOut, AProcessWithoutCudaIsNoFailureAndStays) {
   Story s;
   s.Process(11, GiB(1));
   s.Process(12, MiB(30));
-  s.Look();
+  s.Observe();
   s.Can(true);
   EXPECT_THAT(s.Suspend(), ElementsAre("= suspending held_by_user", "checkpoint 12"));
   EXPECT_THAT(s.Says(12, Outcome::kNoCuda, Saved::kRunning), ElementsAre("checkpoint 11"));
@@ -74,11 +74,11 @@ TEST(SuspendOut, AProcessWithoutCudaIsNoFailureAndStays) {
 TEST(SuspendOut, AProcessThatAppearsOnTheWayIsTakenToo) {
   Story s;
   s.Process(11, GiB(1));
-  s.Look();
+  s.Observe();
   s.Can(true);
   EXPECT_THAT(s.Suspend(), ElementsAre("= suspending held_by_user", "checkpoint 11"));
   s.Process(12, GiB(2), GiB(1));
-  EXPECT_THAT(s.Look(), ElementsAre("evict 12"));
+  EXPECT_THAT(s.Observe(), ElementsAre("evict 12"));
   EXPECT_THAT(s.Checkpointed(11), IsEmpty());
   EXPECT_THAT(s.Evicted(12), ElementsAre("checkpoint 12"));
   EXPECT_THAT(s.Checkpointed(12), ElementsAre("= suspended held_by_user", "! job_suspended"));
@@ -89,7 +89,7 @@ TEST(SuspendOut, AProcessThatEndsHoldsNothingUp) {
   s.Process(11, GiB(1), MiB(500));
   s.Process(12, GiB(1), MiB(500));
   s.Process(13, GiB(1));
-  s.Look();
+  s.Observe();
   s.Can(true);
   s.Suspend();
   EXPECT_THAT(s.Dies(12), IsEmpty());
@@ -104,14 +104,14 @@ TEST(SuspendOut, AProcessThatEndsHoldsNothingUp) {
 TEST(SuspendOut, AJobThatEndsIsLetGo) {
   Story s;
   s.Process(11, GiB(1));
-  s.Look();
+  s.Observe();
   s.Can(true);
   s.Suspend();
   EXPECT_THAT(s.Feed(event::Ended{}), IsEmpty());
   EXPECT_EQ(s.machine.phase(), SuspensionPhase::kEnded);
   EXPECT_THAT(s.Checkpointed(11), IsEmpty());
   EXPECT_THAT(s.Suspend(), IsEmpty());
-  EXPECT_THAT(s.Look(), IsEmpty());
+  EXPECT_THAT(s.Observe(), IsEmpty());
 }
 
 // --- A way out that fails is undone.
@@ -120,7 +120,7 @@ TEST(SuspendOutFailure, WorkThatDoesNotComeToRestLetsTheJobRunOn) {
   Story s;
   s.Process(11, GiB(10), GiB(9));
   s.Process(12, GiB(1));
-  s.Look();
+  s.Observe();
   s.Can(true);
   s.Suspend();
   EXPECT_THAT(s.Evicted(11), ElementsAre("checkpoint 12"));
@@ -137,7 +137,7 @@ TEST(SuspendOutFailure, AnEvictionThatFailsIsNotCheckpointedInstead) {
   Story s;
   s.Process(11, GiB(10), GiB(9));
   s.Process(12, GiB(10), GiB(9));
-  s.Look();
+  s.Observe();
   s.Can(true);
   s.Suspend();
   EXPECT_THAT(s.Evicted(12), IsEmpty());
@@ -151,7 +151,7 @@ TEST(SuspendOutFailure, AnEvictionThatFailsIsNotCheckpointedInstead) {
 TEST(SuspendOutFailure, AShimThatDoesNotAnswerIsLeftToTheDriver) {
   Story s;
   s.Process(11, GiB(10), GiB(9));
-  s.Look();
+  s.Observe();
   s.Can(true);
   s.Suspend();
   EXPECT_THAT(s.Wait(), ElementsAre("return 11", "checkpoint 11")) << "withdrawn first";
@@ -162,12 +162,12 @@ TEST(SuspendOutFailure, AShimThatBeginsAfterAllIsWaitedFor) {
   Story s;
   s.Process(11, GiB(10), GiB(9));
   s.Process(12, GiB(1));
-  s.Look();
+  s.Observe();
   s.Can(true);
   s.Suspend();
   EXPECT_THAT(s.Wait(), ElementsAre("return 11", "checkpoint 12"));
   s.At(11).stage = ShimStage::kEvicting;
-  EXPECT_THAT(s.Look(), IsEmpty());
+  EXPECT_THAT(s.Observe(), IsEmpty());
   EXPECT_THAT(s.Checkpointed(12), IsEmpty()) << "11 is at work";
   EXPECT_THAT(s.Shim(11, ShimStage::kRestoring), IsEmpty());
   EXPECT_THAT(s.Shim(11, ShimStage::kOnGpu), ElementsAre("checkpoint 11"));
@@ -176,7 +176,7 @@ TEST(SuspendOutFailure, AShimThatBeginsAfterAllIsWaitedFor) {
 TEST(SuspendOutFailure, AnEvictionWithoutEndIsGivenUp) {
   Story s;
   s.Process(11, GiB(10), GiB(9));
-  s.Look();
+  s.Observe();
   s.Can(true);
   s.Suspend();
   EXPECT_THAT(s.Shim(11, ShimStage::kEvicting), IsEmpty());
@@ -187,7 +187,7 @@ TEST(SuspendOutFailure, AnEvictionWithoutEndIsGivenUp) {
 TEST(SuspendOutFailure, AMoverThatDiesIsAskedAgainWhereTheProcessIs) {
   Story s;
   s.Process(11, GiB(1));
-  s.Look();
+  s.Observe();
   s.Can(true);
   s.Suspend();
   EXPECT_THAT(s.Says(11, Outcome::kLost, Saved::kUnknown),
@@ -199,7 +199,7 @@ TEST(SuspendOutFailure, AMoverThatDiesIsAskedAgainWhereTheProcessIs) {
 TEST(SuspendOutFailure, AMoverThatCannotBeStartedChangesNothing) {
   Story s;
   s.Process(11, GiB(1));
-  s.Look();
+  s.Observe();
   s.Suspend();
   EXPECT_THAT(s.Feed(event::Answered{{}, {.outcome = Outcome::kFailed, .message = "no such file"}}),
               ElementsAre("= undoing suspend_failed", "! suspend_failed", "= running suspend_failed"));
@@ -209,11 +209,11 @@ TEST(SuspendOutFailure, AMoverThatCannotBeStartedChangesNothing) {
 TEST(SuspendOut, WhatACallInFlightTookBeforeTheDriverHeldItIsNeededToComeBack) {
   Story s;
   s.Process(11, MiB(106), MiB(0));
-  s.Look();
+  s.Observe();
   s.Suspend();
   EXPECT_THAT(s.Can(true), ElementsAre("checkpoint 11"));
   s.At(11).gpus["a"] = {MiB(106), MiB(128), {}, MiB(106)};
-  s.Look();
+  s.Observe();
   EXPECT_EQ(s.machine.record().held.at(Story::IdOf(11)).at("a"), MiB(234));
   s.Checkpointed(11);
   s.Resume();
@@ -224,12 +224,12 @@ TEST(SuspendOut, WhatACallInFlightTookBeforeTheDriverHeldItIsNeededToComeBack) {
 TEST(SuspendOut, WhatTheShimGaveAwayCountsOnce) {
   Story s;
   s.Process(11, GiB(2), GiB(1));
-  s.Look();
+  s.Observe();
   s.Suspend();
   s.Evicted(11);
   EXPECT_THAT(s.Can(true), ElementsAre("checkpoint 11"));
   s.At(11).gpus["a"] = {GiB(2), {}, GiB(1), {}};  // an older sample shows it
-  s.Look();
+  s.Observe();
   s.Checkpointed(11);
   EXPECT_EQ(s.machine.record().held.at(Story::IdOf(11)).at("a"), GiB(2));
 }
@@ -237,7 +237,7 @@ TEST(SuspendOut, WhatTheShimGaveAwayCountsOnce) {
 TEST(SuspendOutFailure, ResumeOnTheWayOutTurnsBack) {
   Story s;
   s.Process(11, GiB(1));
-  s.Look();
+  s.Observe();
   s.Can(true);
   s.Suspend();
   EXPECT_THAT(s.Resume(), ElementsAre("= undoing resuming")) << "the driver's answer comes first";
@@ -249,7 +249,7 @@ TEST(SuspendOutFailure, WithoutRoomForTheWayBackItStaysOutAndWaits) {
   Story s;
   s.Process(11, GiB(1));
   s.Process(12, GiB(1));
-  s.Look();
+  s.Observe();
   s.Can(true);
   s.Suspend();
   s.Checkpointed(12);
@@ -271,7 +271,7 @@ TEST(SuspendWithoutCheckpoint, EvictionAloneCountsAndSaysWhatStays) {
   Story s;
   s.Process(11, GiB(10), MiB(9500));
   s.Process(12, MiB(500), MiB(30));
-  s.Look();
+  s.Observe();
   EXPECT_THAT(s.Suspend(), ElementsAre("= suspending held_by_user", "can?", "evict 11"));
   EXPECT_THAT(s.Can(false), ElementsAre("evict 12")) << "now every bit counts";
   EXPECT_THAT(s.Evicted(11), IsEmpty());
@@ -279,7 +279,7 @@ TEST(SuspendWithoutCheckpoint, EvictionAloneCountsAndSaysWhatStays) {
   EXPECT_EQ(s.Detail(),
             "9.3GiB are in host memory; 1.2GiB stay on GPU a: this driver cannot checkpoint processes, so "
             "their contexts stay");
-  EXPECT_THAT(s.Look(), IsEmpty()) << "the contexts are no newcomers";
+  EXPECT_THAT(s.Observe(), IsEmpty()) << "the contexts are no newcomers";
   EXPECT_THAT(s.Resume(), ElementsAre("= suspended resources"));
   EXPECT_EQ(s.machine.Needs(s.now), (BytesByGpu{{"a", MiB(9530)}})) << "what stayed needs no room";
   EXPECT_THAT(s.Room(GiB(10)), ElementsAre("= resuming resuming", "return 11", "return 12"));
@@ -290,10 +290,10 @@ TEST(SuspendWithoutCheckpoint, EvictionAloneCountsAndSaysWhatStays) {
 TEST(SuspendOut, ManagedMemoryIsRefusedBeforeAnythingIsTouched) {
   Story s;
   s.Process(11, GiB(10), GiB(9));
-  s.Look();
+  s.Observe();
   EXPECT_TRUE(s.machine.CanSuspend());
   s.At(11).managed = GiB(1);
-  s.Look();
+  s.Observe();
   const auto can = s.machine.CanSuspend();
   ASSERT_FALSE(can);
   EXPECT_EQ(can.error().code, base::ErrorCode::kNotSupported);
@@ -304,7 +304,7 @@ TEST(SuspendOut, ManagedMemoryIsRefusedBeforeAnythingIsTouched) {
 TEST(SuspendWithoutCheckpoint, WithoutAShimItIsRefused) {
   Story s;
   s.Process(11, GiB(10));
-  s.Look();
+  s.Observe();
   s.Can(false);
   const auto can = s.machine.CanSuspend();
   ASSERT_FALSE(can);
@@ -316,7 +316,7 @@ TEST(SuspendWithoutCheckpoint, WithoutAShimItIsRefused) {
 TEST(SuspendWithoutCheckpoint, FoundOutOnTheWayItIsUndone) {
   Story s;
   s.Process(11, GiB(10));
-  s.Look();
+  s.Observe();
   EXPECT_TRUE(s.machine.CanSuspend());
   s.Suspend();
   EXPECT_THAT(s.Can(false), ElementsAre("= undoing suspend_unsupported", "! suspend_unsupported",
@@ -326,7 +326,7 @@ TEST(SuspendWithoutCheckpoint, FoundOutOnTheWayItIsUndone) {
 TEST(SuspendWithoutCheckpoint, AShimThatDoesNotAnswerIsAFailure) {
   Story s;
   s.Process(11, GiB(10), GiB(9));
-  s.Look();
+  s.Observe();
   s.Can(false);
   s.Suspend();
   EXPECT_THAT(s.Wait(), ElementsAre("= undoing suspend_failed", "! suspend_failed", "return 11"));

@@ -21,7 +21,7 @@ struct Target {
   bool imported = false, stuck = false;  // it has memory of another process; not all of that can leave
   bool shares = false;                   // others may have some of its memory
   bool shut = false;                     // its gate is closed
-  enum class Told { kNothing, kHold, kEvict, kFetch, kReturn } told = Told::kNothing;
+  enum class Ordered { kNothing, kHold, kEvict, kFetch, kReturn } told = Ordered::kNothing;
 };
 
 class World {
@@ -149,15 +149,15 @@ class World {
   }
   static void Hold(Target& target) {
     if (!target.view.has_shim) return;
-    target.told = Target::Told::kHold;
+    target.told = Target::Ordered::kHold;
     target.view.answered = false;
   }
   // Whether a way out that begins now finds that some of the job has left already.
   void NoteBegin() {
     rested_ = std::any_of(targets_.begin(), targets_.end(), [](const auto& one) {
       const Target& target = one.second;
-      return target.out.count > 0 || target.told == Target::Told::kEvict ||
-             target.told == Target::Told::kFetch || target.shut ||
+      return target.out.count > 0 || target.told == Target::Ordered::kEvict ||
+             target.told == Target::Ordered::kFetch || target.shut ||
              target.view.stage == ShimStage::kEvicting || target.view.stage == ShimStage::kEvicted;
     });
   }
@@ -165,10 +165,10 @@ class World {
   // Every shim that has an order takes a step.
   void MoveShims(bool fail) {
     for (auto& [id, target] : targets_) {
-      if (target.told == Target::Told::kNothing || !target.answers || target.saved != Saved::kRunning ||
+      if (target.told == Target::Ordered::kNothing || !target.answers || target.saved != Saved::kRunning ||
           target.view.stage == ShimStage::kNone)
         continue;
-      if (target.told == Target::Told::kHold) {
+      if (target.told == Target::Ordered::kHold) {
         // What it has begun to take back it takes; what it has not stays where it is.
         if (target.view.stage == ShimStage::kRestoring) target.out = {};
         if (target.view.stage == ShimStage::kRestoring || target.view.stage == ShimStage::kEvicted)
@@ -178,30 +178,30 @@ class World {
         target.view.held = !fail;
         target.shut = !fail;
         target.view.stage = fail ? ShimStage::kFailed : target.view.stage;
-        target.told = Target::Told::kNothing;
+        target.told = Target::Ordered::kNothing;
         continue;
       }
-      const bool evict = target.told == Target::Told::kEvict;
+      const bool evict = target.told == Target::Ordered::kEvict;
       const ShimStage at_work = evict ? ShimStage::kEvicting : ShimStage::kRestoring;
       target.view.answered = true;
       if (evict && target.out.count > 0) {  // it is out
         target.view.stage = ShimStage::kEvicted;
-        target.told = Target::Told::kNothing;
+        target.told = Target::Ordered::kNothing;
       } else if (fail && (evict || target.out.count > 0)) {  // with nothing out the shim only opens its gate
         target.view.stage = ShimStage::kFailed;
         target.view.error = "no memory";
-        target.told = Target::Told::kNothing;
+        target.told = Target::Ordered::kNothing;
       } else if (target.view.stage != at_work) {
         target.view.stage = at_work;
       } else {
         target.view.stage = evict ? ShimStage::kEvicted : ShimStage::kOnGpu;
-        target.shut = evict || (target.told == Target::Told::kFetch && target.shut);
+        target.shut = evict || (target.told == Target::Ordered::kFetch && target.shut);
         // An order from before a restart may be carried out late: the mover loads what it is asked to give.
         target.out = evict ? target.data : base::Bytes{};
         target.imported = target.imported || !evict;
         target.view.held = !evict && target.shut;
         target.secure = target.loaded = false;
-        target.told = Target::Told::kNothing;
+        target.told = Target::Ordered::kNothing;
       }
     }
     Feed(event::Observed{Views(), gpus_});
@@ -313,15 +313,15 @@ class World {
       if (const auto* evict = std::get_if<action::OrderEvict>(&action)) {
         RC_ASSERT(!rest_ordered_);
         if (machine_.phase() == SuspensionPhase::kSuspending) RC_ASSERT(rested_);
-        Tell(evict->process, Target::Told::kEvict);
+        Tell(evict->process, Target::Ordered::kEvict);
       }
       if (const auto* fetch = std::get_if<action::OrderFetch>(&action))
-        Tell(fetch->process, Target::Told::kFetch);
+        Tell(fetch->process, Target::Ordered::kFetch);
       if (const auto* back = std::get_if<action::OrderReturn>(&action)) {
         if (machine_.phase() == SuspensionPhase::kResuming)
           for (const auto& [id, target] : targets_)
-            RC_ASSERT(target.told != Target::Told::kFetch || target.out.count == 0);
-        Tell(back->process, Target::Told::kReturn);
+            RC_ASSERT(target.told != Target::Ordered::kFetch || target.out.count == 0);
+        Tell(back->process, Target::Ordered::kReturn);
       }
       if (std::get_if<action::AskCan>(&action)) asked_.push_back({{}, Verb::kCan});
       if (const auto* state = std::get_if<action::AskState>(&action)) Ask(state->process, Verb::kState);
@@ -363,15 +363,15 @@ class World {
     asked_.emplace_back(process, verb);
   }
 
-  void Tell(base::ProcessId process, Target::Told told) {
+  void Tell(base::ProcessId process, Target::Ordered told) {
     const auto it = targets_.find(process);
     if (it == targets_.end()) return;
     if (honest_) RC_ASSERT(it->second.saved == Saved::kRunning || it->second.saved == Saved::kBroken);
-    if (told == Target::Told::kFetch) {
+    if (told == Target::Ordered::kFetch) {
       RC_ASSERT(it->second.view.fetches);
       for (const Asked& moving : moves_) RC_ASSERT(moving.process != process);
     }
-    if (told == Target::Told::kReturn) RC_ASSERT(it->second.loaded || it->second.out.count == 0);
+    if (told == Target::Ordered::kReturn) RC_ASSERT(it->second.loaded || it->second.out.count == 0);
     it->second.told = told;
     it->second.view.answered = false;
   }
@@ -403,7 +403,7 @@ class World {
   bool AnyShimHasAnOrder() const {
     return std::any_of(targets_.begin(), targets_.end(), [](const auto& one) {
       const Target& target = one.second;
-      return target.answers && target.saved == Saved::kRunning && target.told != Target::Told::kNothing &&
+      return target.answers && target.saved == Saved::kRunning && target.told != Target::Ordered::kNothing &&
              target.view.stage != ShimStage::kNone;
     });
   }

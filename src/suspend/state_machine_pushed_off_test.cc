@@ -11,14 +11,14 @@ Words Push(Story& story) {
 TEST(PushedOff, GoesOutAndWantsBackSayingWhyItIsAway) {
   Story story;
   story.Process(11, GiB(2));
-  story.Look();
+  story.Observe();
   EXPECT_THAT(Push(story), ElementsAre("= suspending device_pressure", "can?"));
   EXPECT_EQ(story.Detail(), "GPU 0 is full");
   story.Can(true);
   EXPECT_THAT(story.Checkpointed(11), ElementsAre("= suspended device_pressure", "! job_suspended"));
   EXPECT_EQ(story.Detail(), "GPU 0 is full; 2GiB are in host memory");
   EXPECT_TRUE(story.machine.Needs(story.now));
-  story.Look();
+  story.Observe();
   EXPECT_THAT(story.Room(GiB(1)), ElementsAre("= suspended device_pressure"));
   EXPECT_THAT(story.Detail(), HasSubstr("GPU 0 is full; waits for 2GiB on GPU a, where 1GiB are free"));
   story.now += std::chrono::minutes(1);
@@ -32,7 +32,7 @@ TEST(PushedOff, GoesOutAndWantsBackSayingWhyItIsAway) {
 TEST(PushedOff, StaysAwayWhereItsUserHoldsIt) {
   Story story;
   story.Process(11, GiB(2));
-  story.Look();
+  story.Observe();
   story.Suspend();
   EXPECT_THAT(Push(story), IsEmpty()) << "on its way out for its user";
   story.Can(true);
@@ -41,7 +41,7 @@ TEST(PushedOff, StaysAwayWhereItsUserHoldsIt) {
   EXPECT_FALSE(story.machine.Needs(story.now));
   Story later;
   later.Process(11, GiB(2));
-  later.Look();
+  later.Observe();
   Push(later);
   later.Can(true);
   later.Checkpointed(11);
@@ -52,7 +52,7 @@ TEST(PushedOff, StaysAwayWhereItsUserHoldsIt) {
 TEST(PushedOff, IsNotCalledOffByItsUserButComesBackAsSoonAsThereIsRoom) {
   Story story;
   story.Process(11, GiB(2));
-  story.Look();
+  story.Observe();
   Push(story);
   EXPECT_THAT(story.Resume(), IsEmpty());
   story.Can(true);
@@ -64,7 +64,7 @@ TEST(PushedOff, IsNotCalledOffByItsUserButComesBackAsSoonAsThereIsRoom) {
 TEST(PushedOff, RunsOnWithTheReasonWhereItCannotGo) {
   Story story;
   story.Process(11, GiB(2));
-  story.Look();
+  story.Observe();
   Push(story);
   EXPECT_THAT(story.Can(false), ElementsAre("= undoing suspend_unsupported", "! suspend_unsupported",
                                             "= running suspend_unsupported"));

@@ -17,14 +17,14 @@ Story Restarted(const Story& before) {
 Story OneProcess() {
   Story s;
   s.Process(11, GiB(10), GiB(9));
-  s.Look();
+  s.Observe();
   s.Can(true);
   return s;
 }
 
 TEST(SuspendRebuild, ARunningJobIsLeftAlone) {
   Story s = Restarted(OneProcess());
-  EXPECT_THAT(s.Look(), IsEmpty());
+  EXPECT_THAT(s.Observe(), IsEmpty());
   EXPECT_EQ(s.machine.phase(), SuspensionPhase::kRunning);
 }
 
@@ -34,7 +34,7 @@ TEST(SuspendRebuild, OnTheWayOutItGoesOn) {
   before.At(11).stage = ShimStage::kEvicting;
   before.At(11).answered = true;
   Story s = Restarted(before);
-  EXPECT_THAT(s.Look(), ElementsAre("state? 11"));
+  EXPECT_THAT(s.Observe(), ElementsAre("state? 11"));
   EXPECT_THAT(s.Says(11, Outcome::kDone, Saved::kRunning), IsEmpty()) << "the shim is at work";
   EXPECT_THAT(s.Evicted(11), ElementsAre("can?"));
   EXPECT_THAT(s.Can(true), ElementsAre("checkpoint 11"));
@@ -48,7 +48,7 @@ TEST(SuspendRebuild, ACheckpointThatWasDoneMeanwhileCounts) {
   before.Suspend();
   before.Evicted(11);
   Story s = Restarted(before);
-  EXPECT_THAT(s.Look(), ElementsAre("state? 11"));
+  EXPECT_THAT(s.Observe(), ElementsAre("state? 11"));
   EXPECT_THAT(s.Checkpointed(11), ElementsAre("= suspended held_by_user", "! job_suspended"));
 }
 
@@ -58,7 +58,7 @@ TEST(SuspendRebuild, ASuspendedJobStaysSuspended) {
   before.Evicted(11);
   before.Checkpointed(11);
   Story s = Restarted(before);
-  EXPECT_THAT(s.Look(), ElementsAre("state? 11"));
+  EXPECT_THAT(s.Observe(), ElementsAre("state? 11"));
   EXPECT_THAT(s.Checkpointed(11), IsEmpty());
   EXPECT_EQ(s.machine.phase(), SuspensionPhase::kSuspended);
   s.Resume();
@@ -73,7 +73,7 @@ TEST(SuspendRebuild, OnTheWayBackItGoesOn) {
   before.Resume();
   before.Room(GiB(10));
   Story s = Restarted(before);
-  EXPECT_THAT(s.Look(), ElementsAre("state? 11"));
+  EXPECT_THAT(s.Observe(), ElementsAre("state? 11"));
   EXPECT_THAT(s.Says(11, Outcome::kDone, Saved::kRunning), ElementsAre("return 11"));
   EXPECT_THAT(s.Returned(11), ElementsAre("= running", "! job_resumed"));
 }
@@ -84,7 +84,7 @@ TEST(SuspendRebuild, AnUndoingGoesOnAndKeepsItsReason) {
   before.Evicted(11);
   before.Says(11, Outcome::kTimeout, Saved::kRunning);
   Story s = Restarted(before);
-  EXPECT_THAT(s.Look(), ElementsAre("state? 11"));
+  EXPECT_THAT(s.Observe(), ElementsAre("state? 11"));
   EXPECT_THAT(s.Says(11, Outcome::kDone, Saved::kRunning), ElementsAre("return 11"));
   EXPECT_THAT(s.Returned(11), ElementsAre("= running suspend_failed"));
   EXPECT_THAT(s.Detail(), HasSubstr("did not come to rest"));
@@ -95,7 +95,7 @@ TEST(SuspendRebuild, WhatWasEvictedWithoutARecordIsBroughtBack) {
   Story s = Restarted(before);
   s.At(11).stage = ShimStage::kEvicted;
   s.At(11).gpus["a"] = {GiB(1), {}, GiB(9)};
-  EXPECT_THAT(s.Look(), ElementsAre("= undoing suspend_failed", "state? 11"));
+  EXPECT_THAT(s.Observe(), ElementsAre("= undoing suspend_failed", "state? 11"));
   EXPECT_THAT(s.Says(11, Outcome::kDone, Saved::kRunning), ElementsAre("return 11"));
   EXPECT_THAT(s.Returned(11), ElementsAre("= running suspend_failed"));
 }
@@ -103,13 +103,13 @@ TEST(SuspendRebuild, WhatWasEvictedWithoutARecordIsBroughtBack) {
 TEST(SuspendRebuild, WithoutCheckpointInTheDriverNothingWasCheckpointed) {
   Story before;
   before.Process(11, GiB(10), GiB(9));
-  before.Look();
+  before.Observe();
   before.Suspend();
   before.Can(false);
   before.Evicted(11);
   EXPECT_EQ(before.machine.phase(), SuspensionPhase::kSuspended);
   Story s = Restarted(before);
-  EXPECT_THAT(s.Look(), ElementsAre("state? 11"));
+  EXPECT_THAT(s.Observe(), ElementsAre("state? 11"));
   EXPECT_THAT(s.Says(11, Outcome::kUnsupported, Saved::kUnknown), IsEmpty());
   s.Resume();
   EXPECT_THAT(s.Room(GiB(10)), ElementsAre("= resuming resuming", "return 11"));
@@ -122,7 +122,7 @@ TEST(SuspendRebuild, AMoverThatCannotSayLeavesItSuspended) {
   before.Checkpointed(11);
   before.Resume();
   Story s = Restarted(before);
-  EXPECT_THAT(s.Look(), ElementsAre("state? 11"));
+  EXPECT_THAT(s.Observe(), ElementsAre("state? 11"));
   EXPECT_THAT(s.Says(11, Outcome::kFailed, Saved::kUnknown), ElementsAre("state? 11"));
   EXPECT_THAT(s.Says(11, Outcome::kFailed, Saved::kUnknown), ElementsAre("! process_not_suspended"));
   EXPECT_EQ(s.machine.phase(), SuspensionPhase::kSuspended);

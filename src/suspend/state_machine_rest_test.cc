@@ -13,7 +13,7 @@ class Together : public testing::Test {
     s_.rests_by_hand = true;
     s_.Process(11, GiB(10), GiB(9));
     s_.Process(12, GiB(10), GiB(9), "b");
-    s_.Look();
+    s_.Observe();
     s_.Can(true);
   }
   Words Runs(pid_t pid) {
@@ -25,7 +25,7 @@ class Together : public testing::Test {
 
 TEST_F(Together, NothingLeavesBeforeAllHaveComeToRest) {
   EXPECT_THAT(s_.Suspend(), ElementsAre("= suspending held_by_user", "rest"));
-  EXPECT_THAT(s_.Look(), IsEmpty());
+  EXPECT_THAT(s_.Observe(), IsEmpty());
   EXPECT_EQ(s_.machine.Deadline(), std::nullopt) << "the answer comes by itself";
   EXPECT_THAT(s_.Rested(), ElementsAre("evict 11", "evict 12"));
 }
@@ -36,7 +36,7 @@ TEST_F(Together, WhatTheShareControllerHasClosedIsAtRest) {
     share.evicted = std::exchange(share.evictable, {});
     s_.At(pid).held = s_.At(pid).answered = true;
   }
-  s_.Look();
+  s_.Observe();
   EXPECT_THAT(s_.Suspend(), Not(Contains("rest")));
 }
 
@@ -53,7 +53,7 @@ TEST_F(Together, OneThatIsOnItsWayBackComesToRestFirst) {
     process.stage = taken_up ? ShimStage::kRestoring : ShimStage::kOnGpu;
     process.held = !taken_up;
     process.answered = false;
-    story.Look();
+    story.Observe();
     story.Can(true);
     EXPECT_THAT(story.Suspend(), Contains("rest"));
   }
@@ -68,7 +68,7 @@ TEST_F(Together, TheWaitIsAsLongAsThePatience) {
 TEST_F(Together, WhereOneDoesNotComeToRestAllRunOnAndNothingHasMoved) {
   s_.Suspend();
   s_.At(12).held = true;
-  s_.Look();
+  s_.Observe();
   EXPECT_THAT(s_.NotRested("process 11 works on GPU 0"),
               ElementsAre("= undoing suspend_failed", "! suspend_failed", "return 11", "return 12"));
   EXPECT_THAT(Runs(11), IsEmpty());
@@ -119,7 +119,7 @@ TEST_F(Together, NoneOfSeveralIsLeftToTheDriverWhereItDoesNotAnswer) {
   s_.Suspend();
   s_.At(12).held = s_.At(12).answered = true;
   s_.At(11).answered = false;
-  s_.Look();
+  s_.Observe();
   EXPECT_THAT(s_.NotRested("process 11 does not answer"),
               ElementsAre("= undoing suspend_failed", "! suspend_failed", "return 11", "return 12"));
 }
@@ -133,14 +133,14 @@ TEST_F(Together, OneThatEndsHoldsNothingUp) {
 TEST_F(Together, OneThatComesMeanwhileIsHeldAndGoesWithThem) {
   s_.Suspend();
   s_.Process(13, GiB(5), GiB(4));
-  EXPECT_THAT(s_.Look(), IsEmpty());
+  EXPECT_THAT(s_.Observe(), IsEmpty());
   EXPECT_THAT(s_.Rested(), ElementsAre("evict 11", "evict 12", "evict 13"));
 }
 
 TEST_F(Together, OneThatComesMeanwhileRunsOnAsTheOthersDo) {
   s_.Suspend();
   s_.Process(13, GiB(5), GiB(4));
-  s_.Look();
+  s_.Observe();
   EXPECT_THAT(s_.NotRested("it works"), ElementsAre("= undoing suspend_failed", "! suspend_failed",
                                                     "return 11", "return 12", "return 13"));
 }
@@ -149,7 +149,7 @@ TEST_F(Together, OneWithoutAContextGetsItsOrderBackAndNobodyWaitsForItsAnswer) {
   auto& bare = s_.Process(13, {}, MiB(0));
   bare.stage = ShimStage::kNone;
   bare.answered = false;
-  s_.Look();
+  s_.Observe();
   s_.Suspend();
   EXPECT_THAT(s_.NotRested("it works"), Contains("return 13"));
   Runs(11);
@@ -185,9 +185,9 @@ TEST_F(Together, ANewDaemonBringsThemToRestAgain) {
   s_.Suspend();
   s_.At(12).held = s_.At(12).answered = true;
   s_.At(11).answered = false;
-  s_.Look();
+  s_.Observe();
   s_.machine = SuspensionStateMachine::Rebuild({}, s_.machine.record());
-  EXPECT_THAT(s_.Look(), ElementsAre("state? 11"));
+  EXPECT_THAT(s_.Observe(), ElementsAre("state? 11"));
   EXPECT_THAT(s_.Restored(11), ElementsAre("state? 12"));
   EXPECT_THAT(s_.Restored(12), ElementsAre("rest"));
   EXPECT_THAT(s_.Rested(), ElementsAre("evict 11", "evict 12"));
@@ -196,13 +196,13 @@ TEST_F(Together, ANewDaemonBringsThemToRestAgain) {
 TEST_F(Together, ADaemonThatComesBackLetsThoseGoThatTheLastOneHeld) {
   s_.Suspend();
   s_.At(12).held = true;
-  s_.Look();
+  s_.Observe();
   s_.NotRested("process 11 works");
   s_.machine = SuspensionStateMachine::Rebuild({}, s_.machine.record());
   s_.At(12).answered = s_.At(12).held = true;
   s_.At(11).answered = true;
   s_.At(11).stage = ShimStage::kOnGpu;
-  EXPECT_THAT(s_.Look(), ElementsAre("state? 11"));
+  EXPECT_THAT(s_.Observe(), ElementsAre("state? 11"));
   EXPECT_THAT(s_.Restored(11), ElementsAre("state? 12"));
   EXPECT_THAT(s_.Restored(12), ElementsAre("return 12"));
   EXPECT_THAT(Runs(12), ElementsAre("= running suspend_failed"));
@@ -215,18 +215,18 @@ class Alone : public testing::Test {
   Alone() {
     s_.rests_by_hand = true;
     s_.Process(11, GiB(10), GiB(9));
-    s_.Look();
+    s_.Observe();
     s_.Can(true);
     EXPECT_THAT(s_.Suspend(), ElementsAre("= suspending held_by_user", "rest"));
     s_.At(11).answered = false;
-    s_.Look();
+    s_.Observe();
   }
   Story s_;
 };
 
 TEST_F(Alone, WhoWorksTooLongRunsOn) {
   s_.At(11).closing = true;
-  s_.Look();
+  s_.Observe();
   EXPECT_THAT(s_.NotRested("process 11: its GPU work did not come to an end in time"),
               ElementsAre("= undoing suspend_failed", "! suspend_failed", "return 11"));
 }
@@ -238,7 +238,7 @@ TEST_F(Alone, WhoDoesNotAnswerIsLeftToTheDriver) {
 
 TEST_F(Alone, WhoDoesNotAnswerAndSharesMemoryIsNotCheckpointed) {
   s_.At(11).shares = true;
-  s_.Look();
+  s_.Observe();
   EXPECT_THAT(s_.NotRested("process 11 does not answer"), Not(Contains("checkpoint 11")));
 }
 
@@ -246,7 +246,7 @@ TEST(Little, MemoryThatTheDriverTakesIsAtRestAsWell) {
   Story s;
   s.rests_by_hand = true;
   s.Process(11, MiB(508), MiB(8));
-  s.Look();
+  s.Observe();
   s.Can(true);
   EXPECT_THAT(s.Suspend(), ElementsAre("= suspending held_by_user", "rest"));
   EXPECT_THAT(s.Rested(), ElementsAre("checkpoint 11"));
@@ -263,7 +263,7 @@ TEST(Little, MemoryThatTheDriverTakesIsAtRestAsWell) {
 TEST(SuspendStopped, AStoppedJobIsRefusedWithWhatToDo) {
   Story s;
   s.Process(11, GiB(10), GiB(9)).stopped = true;
-  s.Look();
+  s.Observe();
   const auto can = s.machine.CanSuspend();
   ASSERT_FALSE(can);
   EXPECT_EQ(can.error().code, base::ErrorCode::kConflict);
@@ -274,7 +274,7 @@ TEST(SuspendStopped, AStoppedJobIsRefusedWithWhatToDo) {
 TEST(SuspendStopped, OneThatIsStoppedOnTheWayIsNotAskedOfTheDriver) {
   Story s;
   s.Process(11, GiB(10), GiB(9));
-  s.Look();
+  s.Observe();
   s.Can(true);
   s.Suspend();
   s.At(11).stopped = true;
@@ -285,17 +285,17 @@ TEST(SuspendStopped, OneThatIsStoppedOnTheWayIsNotAskedOfTheDriver) {
 TEST(SuspendStopped, OneThatIsStoppedWhileItIsAwayWaitsUntilItGoesOn) {
   Story s;
   s.Process(11, GiB(10));
-  s.Look();
+  s.Observe();
   s.Can(true);
   s.Suspend();
   s.Checkpointed(11);
   s.Resume();
   s.At(11).stopped = true;
-  s.Look();
+  s.Observe();
   EXPECT_FALSE(s.machine.Needs(s.now));
   EXPECT_FALSE(s.machine.CanResume(std::nullopt));
   s.At(11).stopped = false;
-  s.Look();
+  s.Observe();
   EXPECT_TRUE(s.machine.Needs(s.now));
   EXPECT_THAT(s.Room(GiB(20)), ElementsAre("= resuming resuming", "restore 11"));
 }

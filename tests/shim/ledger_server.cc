@@ -247,13 +247,13 @@ class Test {
 
   // Serves while it waits.
   std::string Await(const std::string& whom, std::uint64_t milliseconds) {
-    constexpr int kLookEveryMs = 2;
+    constexpr int kPollIntervalMs = 2;
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
     // Reads the mover's notices in any case.
     while ((mover_ && mover_->Busy()) || !Answered(whom)) {
       if (std::chrono::steady_clock::now() > end) return "too late";
       pollfd entry{server_->descriptor(), POLLIN, 0};
-      if (::poll(&entry, 1, kLookEveryMs) > 0) server_->Serve();
+      if (::poll(&entry, 1, kPollIntervalMs) > 0) server_->Serve();
     }
     return "ok";
   }

@@ -32,7 +32,7 @@ void PassLingering(const Answer& answer, const std::filesystem::path& until) {
   ::_exit(0);
 }
 
-void TellOfMany(std::uint64_t id) {
+void SendManyNotices(std::uint64_t id) {
   const base::Fd memory(::memfd_create("memory", MFD_CLOEXEC));
   int numbers[ledger::wire::kMaxParts];
   for (int& number : numbers) number = memory.get();
@@ -43,7 +43,7 @@ void TellOfMany(std::uint64_t id) {
 }
 
 // Says that it has memory of so many GPUs.
-void TellOfGpus(std::uint64_t id, int gpus) {
+void SendGpuNotices(std::uint64_t id, int gpus) {
   const base::Fd memory(::memfd_create("memory", MFD_CLOEXEC));
   const int number = memory.get();
   for (int i = 0; i < gpus; ++i) {
@@ -75,9 +75,9 @@ int RunForgedMover(int argc, char** argv) {
       PassLingering(answer, file);
       PassLingering(answer, file);
     } else if (how == "lanes") {
-      TellOfGpus(request->id, 1000);
+      SendGpuNotices(request->id, 1000);
     } else if (how == "holding") {
-      TellOfMany(request->id);
+      SendManyNotices(request->id);
       (void)Say({.id = request->id, .outcome = Outcome::kMoving, .bytes = base::Bytes{1}});
     }
   }

@@ -19,7 +19,7 @@ using base::ErrorCode;
 
 enum class Program { kMissing, kDirectory, kNotExecutable, kFine };
 
-Program LookAt(const std::filesystem::path& path) {
+Program Examine(const std::filesystem::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return Program::kMissing;
   if (S_ISDIR(info.st_mode)) return Program::kDirectory;
@@ -28,13 +28,13 @@ Program LookAt(const std::filesystem::path& path) {
 
 // Looks up the program as execvp does, with the job's PATH and directory.
 Program Find(const std::string& name, const std::filesystem::path& directory, const Variables& environment) {
-  if (name.find('/') != std::string::npos) return LookAt(directory / name);
+  if (name.find('/') != std::string::npos) return Examine(directory / name);
   const auto variable = environment.find("PATH");
   const std::string path = variable == environment.end() ? "/usr/local/bin:/usr/bin:/bin" : variable->second;
   Program best = Program::kMissing;
   for (std::size_t at = 0; at <= path.size() && best != Program::kFine;) {
     const auto end = std::min(path.find(':', at), path.size());
-    const Program found = LookAt(directory / path.substr(at, end - at) / name);
+    const Program found = Examine(directory / path.substr(at, end - at) / name);
     if (found == Program::kFine || found == Program::kNotExecutable) best = found;
     at = end + 1;
   }
@@ -62,10 +62,10 @@ std::optional<std::string> NearestFile(const std::filesystem::path& path) {
 
 base::Error NoSuchProgram(const std::string& name, const std::filesystem::path& directory) {
   const auto path = (directory / name).lexically_normal();
-  if (LookAt(path) == Program::kFine)
+  if (Examine(path) == Program::kFine)
     return {ErrorCode::kNotFound, fmt::format("command not found: {}", name),
             fmt::format("the file of this name in {} needs ./ in front: ./{}", directory.string(), name)};
-  if (LookAt(path) == Program::kNotExecutable)
+  if (Examine(path) == Program::kNotExecutable)
     return {
         ErrorCode::kNotFound, fmt::format("command not found: {}", name),
         fmt::format("the file of this name in {} is not executable: chmod +x {} and write ./{}, or run it "

@@ -28,7 +28,7 @@ namespace {
 using base::ErrorCode;
 using base::Result;
 
-constexpr int kLookMillis = 200;  // between two attempts to reach a daemon that is away
+constexpr int kPollMillis = 200;  // between two attempts to reach a daemon that is away
 
 // A directory with a listening socket; only this user may enter it.
 class Listener {
@@ -235,7 +235,7 @@ Result<int> RunOnTerminal(Session& session, const api::Client& daemon, api::Subm
   while (!waited) {
     // The session continues while no daemon runs; only the daemon can tell the exit status.
     while (relay.connected() && waited.error().code == ErrorCode::kUnavailable && !session.RunningDaemon())
-      if (pollfd ready{wake.fd, POLLIN, 0}; ::poll(&ready, 1, kLookMillis) == 1) relay.HandleReady();
+      if (pollfd ready{wake.fd, POLLIN, 0}; ::poll(&ready, 1, kPollMillis) == 1) relay.HandleReady();
     GPUMAN_ASSIGN(const api::Client next, NextDaemon(session, waited.error(), wake));
     waited = next.Wait(id, wake);
   }

@@ -79,7 +79,7 @@ void Signal(const base::Fd& event) {
 }  // namespace
 
 base::Result<Snapshot> TakeSnapshot(const std::filesystem::path& socket, const AskStatus& ask,
-                                    ProcessLooker& looker, const api::HttpOptions& options) {
+                                    ProcessReader& reader, const api::HttpOptions& options) {
   Snapshot snapshot;
   GPUMAN_ASSIGN(snapshot.status, api::Ask(socket, api::routes::kStatus, {}, {}, options));
   if (ask.share) {
@@ -91,7 +91,7 @@ base::Result<Snapshot> TakeSnapshot(const std::filesystem::path& socket, const A
                       std::string(spec::ToString(spec::JobState::kHeld))};
     GPUMAN_ASSIGN(snapshot.queue, api::ListQueueRows(api::Client(socket), waiting, options));
   }
-  snapshot.facts = looker.Look(PidsOf(snapshot.status));
+  snapshot.facts = reader.Read(PidsOf(snapshot.status));
   snapshot.host = LookAtHost();
   snapshot.at = base::SystemClock().Wall();
   return snapshot;
@@ -129,7 +129,7 @@ api::HttpOptions Asker::Options() const {
 }
 
 void Asker::Ask(const AskStatus& ask) {
-  Post(status_, [this, ask] { return StatusCame{TakeSnapshot(socket_, ask, looker_, Options())}; });
+  Post(status_, [this, ask] { return StatusCame{TakeSnapshot(socket_, ask, reader_, Options())}; });
 }
 
 void Asker::Ask(const AskJob& ask) {

@@ -23,7 +23,7 @@ namespace gpuman::cli::top {
 
 // A snapshot of the daemon at `socket`.
 base::Result<Snapshot> TakeSnapshot(const std::filesystem::path& socket, const AskStatus& ask,
-                                    ProcessLooker& looker, const api::HttpOptions& options);
+                                    ProcessReader& reader, const api::HttpOptions& options);
 
 class Asker {
  public:
@@ -52,7 +52,7 @@ class Asker {
   api::HttpOptions Options() const;
 
   std::filesystem::path socket_;
-  ProcessLooker looker_;  // of the line of the status
+  ProcessReader reader_;  // of the line of the status
   base::Fd ready_, stop_;
   std::mutex mutex_;
   std::condition_variable posted_;

@@ -345,8 +345,8 @@ std::vector<Column> ColumnsOf(Page page, std::size_t columns) {
   std::size_t seen = 0;
   for (auto& column : all) {
     if (!column.grows) continue;
-    constexpr std::size_t kMostOfName = 16;
-    const auto part = ++seen == growing ? left : std::min(left / 4, kMostOfName);
+    constexpr std::size_t kMaxOfName = 16;
+    const auto part = ++seen == growing ? left : std::min(left / 4, kMaxOfName);
     column.width += part;
     left -= part;
   }

@@ -19,7 +19,7 @@ struct Form {
 // From the widest to the narrowest.
 constexpr std::array<Form, 5> kForms{
     {{}, {false}, {false, false}, {false, false, false}, {false, false, false, false}}};
-constexpr std::size_t kLeastBar = 5, kMostBar = 40;
+constexpr std::size_t kMinBar = 5, kMaxBar = 40;
 constexpr double kNearlyFull = 0.95;
 
 std::string_view ShortName(const api::GpuView& gpu) {
@@ -31,10 +31,10 @@ std::string_view ShortName(const api::GpuView& gpu) {
 
 // The same width for all GPUs, so that their figures are below each other.
 std::size_t WidthOfNames(const State& state, std::size_t columns) {
-  constexpr std::size_t kLeast = 4, kMost = 24;
-  std::size_t longest = kLeast;
+  constexpr std::size_t kMin = 4, kMax = 24;
+  std::size_t longest = kMin;
   for (const auto& gpu : state.status.gpus) longest = std::max(longest, Width(Printable(ShortName(gpu))));
-  return std::min(longest, std::clamp(columns / 8, kLeast, kMost));
+  return std::min(longest, std::clamp(columns / 8, kMin, kMax));
 }
 
 Ink HealthInk(std::string_view health) {
@@ -93,8 +93,8 @@ Line FittingLine(const State& state, const api::GpuView& gpu, std::size_t column
   const auto name = WidthOfNames(state, columns);
   for (const auto& form : kForms) {
     const auto fixed = GpuLine(state, gpu, form, name, 0).width() + (form.bars ? 2 : 0);
-    if (fixed + (form.bars ? 2 * kLeastBar : 0) > columns) continue;
-    const auto bar = form.bars ? std::min(kMostBar, (columns - fixed) / 2) : 0;
+    if (fixed + (form.bars ? 2 * kMinBar : 0) > columns) continue;
+    const auto bar = form.bars ? std::min(kMaxBar, (columns - fixed) / 2) : 0;
     return GpuLine(state, gpu, form, name, bar);
   }
   Line line;

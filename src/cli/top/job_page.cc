@@ -14,7 +14,7 @@
 namespace gpuman::cli::top {
 namespace {
 
-constexpr std::size_t kMostWrapped = 3;  // lines of a sentence
+constexpr std::size_t kMaxWrapped = 3;  // lines of a sentence
 
 // The newest view of the page's job.
 const api::JobView* JobOf(const State& state) {
@@ -31,8 +31,8 @@ class Lines {
   void Fact(std::string_view label, std::string_view text, Ink ink = Ink::kPlain) {
     constexpr std::size_t kLabel = 11;
     auto wrapped = Wrapped(text, columns_ - std::min(columns_, kLabel));
-    if (wrapped.size() > kMostWrapped) {
-      wrapped.resize(kMostWrapped);
+    if (wrapped.size() > kMaxWrapped) {
+      wrapped.resize(kMaxWrapped);
       wrapped.back() += " …";
     }
     for (std::size_t i = 0; i < wrapped.size(); ++i)
@@ -135,9 +135,9 @@ Line StateStrip(const State& state, const JobSeries& series, const PlotForm& for
 }
 
 std::vector<Line> Plots(const State& state, const api::JobView& job, std::size_t columns, std::size_t rows) {
-  constexpr std::size_t kLeastRows = 3, kLeastColumns = 16;
+  constexpr std::size_t kMinRows = 3, kMinColumns = 16;
   const auto* const series = state.samples.Job(job.id);
-  if (!series || rows < kLeastRows || columns < kLeastColumns) return {};
+  if (!series || rows < kMinRows || columns < kMinColumns) return {};
   auto form = FormOf(state, columns, rows - 1, 1);
   const auto points = PointsOf(state, &series->memory, form);
   double most = job.memory.limit ? static_cast<double>(job.memory.limit->count) : 0;

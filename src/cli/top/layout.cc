@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t kPanelColumns = 74;  // of the narrowest panel beside another
 constexpr std::size_t kPanelGap = 2;
-constexpr std::size_t kMostPlotRows = 12, kLeastPlotRows = 2;
-constexpr std::size_t kMostFaults = 4;
+constexpr std::size_t kMaxPlotRows = 12, kMinPlotRows = 2;
+constexpr std::size_t kMaxFaults = 4;
 
 // Rows of the screen that are still free.
 class Room {
@@ -62,8 +62,8 @@ void PlacePlots(const State& state, Room& room, std::size_t list, Layout& layout
   if (!state.plots || !has_plots || layout.panels == 0 || layout.more_panels) return;
   const auto rows = RowsOfPanels(layout.panels, layout.panels_beside);
   const auto each = (room.left() - std::min(room.left(), list)) / rows;
-  if (each < kLeastPlotRows) return;
-  layout.plot_rows = std::min({each, kMostPlotRows, std::max<std::size_t>(4, state.size.rows / 8)});
+  if (each < kMinPlotRows) return;
+  layout.plot_rows = std::min({each, kMaxPlotRows, std::max<std::size_t>(4, state.size.rows / 8)});
   room.Take(layout.plot_rows * rows);
 }
 
@@ -92,7 +92,7 @@ Layout LayoutOf(const State& state) {
   PlacePanels(state, room, std::min(list, room.left() / 2), layout);
   const auto faults = Faults(state).size();
   if (!state.status.gpus.empty() && room.left() > list / 2)
-    layout.faults = room.Take(std::min({faults, kMostFaults, room.left() - list / 2}));
+    layout.faults = room.Take(std::min({faults, kMaxFaults, room.left() - list / 2}));
   PlacePlots(state, room, list, layout);
   layout.list_rows = room.left();
   return layout;

@@ -162,9 +162,9 @@ TEST(TopHostFacts, AreReadFromProc) {
 }
 
 TEST(TopProcessFacts, OfThisProcessAreThere) {
-  ProcessLooker looker;
-  EXPECT_FALSE(looker.Look({::getpid()}).at(::getpid()).cpu) << "one look tells nothing about use";
-  const auto facts = looker.Look({::getpid(), -5});
+  ProcessReader reader;
+  EXPECT_FALSE(reader.Read({::getpid()}).at(::getpid()).cpu) << "one look tells nothing about use";
+  const auto facts = reader.Read({::getpid(), -5});
   ASSERT_EQ(facts.size(), 1u);
   EXPECT_TRUE(facts.at(::getpid()).cpu);
   EXPECT_GT(facts.at(::getpid()).resident.count, 0u);

@@ -87,7 +87,7 @@ std::optional<HostFacts> LookAtHost() {
   return ParseHost(*load, *memory, static_cast<unsigned>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))));
 }
 
-std::map<int, ProcessFacts> ProcessLooker::Look(const std::vector<int>& pids) {
+std::map<int, ProcessFacts> ProcessReader::Read(const std::vector<int>& pids) {
   const KernelUnits units{::sysconf(_SC_CLK_TCK), ::sysconf(_SC_PAGESIZE)};
   const auto now = base::SystemClock().Mono();
   const auto uptime = Uptime();

@@ -44,10 +44,10 @@ std::optional<HostFacts> ParseHost(const std::string& load, const std::string& m
 std::optional<HostFacts> LookAtHost();
 
 // Looks at processes again and again. Not thread-safe.
-class ProcessLooker {
+class ProcessReader {
  public:
   // The facts of those that are there.
-  std::map<int, ProcessFacts> Look(const std::vector<int>& pids);
+  std::map<int, ProcessFacts> Read(const std::vector<int>& pids);
 
  private:
   std::map<int, ProcessFacts> before_;

@@ -50,44 +50,46 @@ bool MovesItsCursor() {
 
 // What an ink looks like: with 256 colours from the palette of Okabe and Ito, which people tell apart with
 // any kind of colour blindness; with fewer colours without the pair of red and green.
-struct Look {
+struct InkStyle {
   Ink ink;
   short of_256, of_8;
   attr_t attributes = A_NORMAL;
 };
 constexpr short kNone = -1;
-constexpr std::array<Look, 13> kLooks{{{Ink::kPlain, kNone, kNone},
-                                       {Ink::kTitle, kNone, kNone, A_BOLD},
-                                       {Ink::kDim, kNone, kNone, A_DIM},
-                                       {Ink::kChosen, kNone, kNone, A_REVERSE},
-                                       {Ink::kGood, 36, COLOR_CYAN},
-                                       {Ink::kWarning, 172, COLOR_YELLOW},
-                                       {Ink::kBad, 166, COLOR_RED, A_BOLD},
-                                       {Ink::kMemory, 74, COLOR_CYAN},
-                                       {Ink::kUtilization, 175, COLOR_MAGENTA},
-                                       {Ink::kFirstJob, 74, COLOR_CYAN},
-                                       {Ink::kSecondJob, 172, COLOR_YELLOW},
-                                       {Ink::kThirdJob, 36, COLOR_BLUE},
-                                       {Ink::kFourthJob, 175, COLOR_MAGENTA}}};
+constexpr std::array<InkStyle, 13> kInkStyles{{{Ink::kPlain, kNone, kNone},
+                                               {Ink::kTitle, kNone, kNone, A_BOLD},
+                                               {Ink::kDim, kNone, kNone, A_DIM},
+                                               {Ink::kChosen, kNone, kNone, A_REVERSE},
+                                               {Ink::kGood, 36, COLOR_CYAN},
+                                               {Ink::kWarning, 172, COLOR_YELLOW},
+                                               {Ink::kBad, 166, COLOR_RED, A_BOLD},
+                                               {Ink::kMemory, 74, COLOR_CYAN},
+                                               {Ink::kUtilization, 175, COLOR_MAGENTA},
+                                               {Ink::kFirstJob, 74, COLOR_CYAN},
+                                               {Ink::kSecondJob, 172, COLOR_YELLOW},
+                                               {Ink::kThirdJob, 36, COLOR_BLUE},
+                                               {Ink::kFourthJob, 175, COLOR_MAGENTA}}};
 
-const Look& LookOf(Ink ink) {
-  const auto look = std::find_if(kLooks.begin(), kLooks.end(), [&](const Look& l) { return l.ink == ink; });
-  return look == kLooks.end() ? kLooks.front() : *look;
+const InkStyle& StyleOf(Ink ink) {
+  const auto style =
+      std::find_if(kInkStyles.begin(), kInkStyles.end(), [&](const InkStyle& l) { return l.ink == ink; });
+  return style == kInkStyles.end() ? kInkStyles.front() : *style;
 }
 
-short PairOf(const Look& look) { return static_cast<short>(&look - kLooks.data() + 1); }
+short PairOf(const InkStyle& style) { return static_cast<short>(&style - kInkStyles.data() + 1); }
 
 void BeginColors() {
   constexpr int kMany = 256;
   ::start_color();
   ::use_default_colors();
-  for (const auto& look : kLooks) ::init_pair(PairOf(look), COLORS >= kMany ? look.of_256 : look.of_8, -1);
+  for (const auto& style : kInkStyles)
+    ::init_pair(PairOf(style), COLORS >= kMany ? style.of_256 : style.of_8, -1);
 }
 
 attr_t AttributesOf(Ink ink, bool colored) {
-  const auto& look = LookOf(ink);
-  if (!colored || look.of_8 == kNone) return look.attributes;
-  return look.attributes | static_cast<attr_t>(COLOR_PAIR(PairOf(look)));
+  const auto& style = StyleOf(ink);
+  if (!colored || style.of_8 == kNone) return style.attributes;
+  return style.attributes | static_cast<attr_t>(COLOR_PAIR(PairOf(style)));
 }
 
 std::string Utf8Of(wint_t code) {

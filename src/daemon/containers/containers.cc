@@ -15,7 +15,7 @@ constexpr std::size_t kMaxRemembered = 4096;  // beyond this the daemon forgets 
 
 }  // namespace
 
-void Containers::SetTable(std::vector<api::GivenContainer> table) {
+void Containers::SetTable(std::vector<api::AllocatedContainer> table) {
   if (std::exchange(told_, true) && table == table_) return;
   table_ = std::move(table);
   strangers_.clear();

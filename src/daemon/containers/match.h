@@ -25,21 +25,21 @@ struct KnownContainer {
 };
 
 struct Match {
-  bool wait = false;                           // for the container's name
-  const api::GivenContainer* given = nullptr;  // null, without `wait`: the container was given nothing
+  bool wait = false;                               // for the container's name
+  const api::AllocatedContainer* given = nullptr;  // null, without `wait`: the container was given nothing
 };
 
 // `is_held`: another container that was found before has this entry.
-Match MatchContainer(const std::vector<api::GivenContainer>& table, const KnownContainer& container,
-                     const std::function<bool(const api::GivenContainer&)>& is_held);
+Match MatchContainer(const std::vector<api::AllocatedContainer>& table, const KnownContainer& container,
+                     const std::function<bool(const api::AllocatedContainer&)>& is_held);
 
 // The tag of the container's job: "kube:NAMESPACE:POD:CONTAINER". Where that is too long, or already `taken`,
 // the tag ends with a part of the container's id.
-std::string TagOfContainer(const api::GivenContainer& given, const std::string& id, bool taken);
+std::string TagOfContainer(const api::AllocatedContainer& given, const std::string& id, bool taken);
 
 // The job of the processes in a container. Its owner is root, since users of a container are not users of the
 // node. Fails as JobFromAttachRequest does, for example where the container was given a GPU that is gone.
-base::Result<jobs::Job> JobOfContainer(const api::GivenContainer& given,
+base::Result<jobs::Job> JobOfContainer(const api::AllocatedContainer& given,
                                        const base::ProcessContainer& container, std::string tag,
                                        std::vector<std::string> command, const gpu::Inventory& inventory);
 

@@ -7,14 +7,14 @@ namespace {
 
 const std::string kContainerId(64, 'a');
 
-api::GivenContainer Given(const std::string& pod, const std::string& container,
-                          std::optional<base::Bytes> memory) {
+api::AllocatedContainer Allocated(const std::string& pod, const std::string& container,
+                                  std::optional<base::Bytes> memory) {
   return {"team", pod, container, "gpuman.io/gpumem-gib", {"GPU-a"}, memory, false, std::nullopt};
 }
 
-const std::vector<api::GivenContainer> kTable{
-    Given("one", "main", base::GiB(4)), Given("two", "big", std::nullopt),
-    Given("two", "small", base::GiB(1)), Given("two", "middle", base::GiB(2))};
+const std::vector<api::AllocatedContainer> kTable{
+    Allocated("one", "main", base::GiB(4)), Allocated("two", "big", std::nullopt),
+    Allocated("two", "small", base::GiB(1)), Allocated("two", "middle", base::GiB(2))};
 
 struct MatchRow {
   std::string what;
@@ -51,7 +51,7 @@ TEST(MatchContainer, GoesByTheNameAndByThePodWhereThereIsNone) {
 TEST(TagOfContainer, SaysWhoItIsAndStaysATag) {
   EXPECT_EQ(TagOfContainer(kTable[0], kContainerId, false), "kube:team:one:main");
   EXPECT_EQ(TagOfContainer(kTable[0], kContainerId, true), "kube:team:one:main@aaaaaaaaaaaa");
-  const auto tag = TagOfContainer(Given(std::string(200, 'p'), "main", {}), kContainerId, false);
+  const auto tag = TagOfContainer(Allocated(std::string(200, 'p'), "main", {}), kContainerId, false);
   EXPECT_EQ(tag.size(), 64u);
   EXPECT_TRUE(tag.ends_with("p@aaaaaaaaaaaa")) << tag;
 }

@@ -39,7 +39,7 @@ Containers::Callbacks ContainersModule::MakeCallbacks() {
   callbacks.hold = [this](const auto& container, const auto& given, pid_t pid) {
     Hold(container, given, pid);
   };
-  callbacks.is_held = [this](const api::GivenContainer& given) { return IsHeld(given); };
+  callbacks.is_held = [this](const api::AllocatedContainer& given) { return IsHeld(given); };
   return callbacks;
 }
 
@@ -54,23 +54,23 @@ void ContainersModule::OfferShim() {
   files_ = std::move(files);
 }
 
-void ContainersModule::SetTable(std::vector<api::GivenContainer> given) {
+void ContainersModule::SetTable(std::vector<api::AllocatedContainer> given) {
   containers_.SetTable(std::move(given));
-  for (const auto& [uuid, status] : core_.guard().Statuses()) LookFor(status);
+  for (const auto& [uuid, status] : core_.guard().Statuses()) TakeProcesses(status);
   shims_.AskAgain();
 }
 
 void ContainersModule::OnSample(const gpu::Sample& sample) {
-  if (const auto* const status = core_.guard().Find(sample.uuid)) LookFor(*status);
+  if (const auto* const status = core_.guard().Find(sample.uuid)) TakeProcesses(*status);
 }
 
-void ContainersModule::LookFor(const guard::GpuStatus& status) {
+void ContainersModule::TakeProcesses(const guard::GpuStatus& status) {
   for (const auto& process : status.processes)
     if (!process.job && !process.ours && process.uid) (void)IsComing(process.id);
   if (containers_.TakeWaits()) shims_.AskAgain();
 }
 
-bool ContainersModule::IsHeld(const api::GivenContainer& given) const {
+bool ContainersModule::IsHeld(const api::AllocatedContainer& given) const {
   const auto active = core_.jobs().Active();
   return std::any_of(active.begin(), active.end(), [&](const jobs::Job* job) {
     return job->container && job->container->name_space == given.name_space &&
@@ -78,7 +78,7 @@ bool ContainersModule::IsHeld(const api::GivenContainer& given) const {
   });
 }
 
-void ContainersModule::Hold(const base::ProcessContainer& container, const api::GivenContainer& given,
+void ContainersModule::Hold(const base::ProcessContainer& container, const api::AllocatedContainer& given,
                             pid_t pid) {
   const auto named = core_.jobs().Resolve(TagOfContainer(given, container.group.id, false));
   const auto* const other = named ? core_.jobs().Find(*named) : nullptr;

@@ -22,7 +22,7 @@ class ContainersModule final : public Module {
 
   Core& core() { return core_; }
   // What all containers of this node were given.
-  void SetTable(std::vector<api::GivenContainer> given);
+  void SetTable(std::vector<api::AllocatedContainer> given);
   api::ContainersView View() const { return {containers_.table(), files_}; }
 
   void AddRoutes(http::Router& router) override;
@@ -31,10 +31,10 @@ class ContainersModule final : public Module {
  private:
   Containers::Callbacks MakeCallbacks();
   void OfferShim();
-  void LookFor(const guard::GpuStatus& status);
+  void TakeProcesses(const guard::GpuStatus& status);
   bool IsComing(base::ProcessId process) { return containers_.IsComing(process, core_.clock().Mono()); }
-  bool IsHeld(const api::GivenContainer& given) const;
-  void Hold(const base::ProcessContainer& container, const api::GivenContainer& given, pid_t pid);
+  bool IsHeld(const api::AllocatedContainer& given) const;
+  void Hold(const base::ProcessContainer& container, const api::AllocatedContainer& given, pid_t pid);
 
   Core& core_;
   ShimsModule& shims_;

@@ -11,7 +11,7 @@ void ShowContainers(ContainersModule& containers, const Call<api::NoBody, api::C
 
 void SetContainers(ContainersModule& containers, const Call<api::ContainerTable, api::ContainersView>& call) {
   containers.SetTable(call.body().containers);
-  containers.core().LookNow();
+  containers.core().SampleNow();
   call.SendAside(containers.core(), containers.View());
 }
 

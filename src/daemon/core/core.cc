@@ -79,7 +79,7 @@ void Core::Reconfigure(const Config& config) {
   for (auto* const module : modules_) module->Reconfigure();
   SetUpLaunch();
   guard_loop_->Rearm();
-  LookNow();
+  SampleNow();
 }
 
 bool Core::Stop() {
@@ -157,8 +157,8 @@ void Core::Tell(const jobs::Job& job, const jobs::Notice& notice) {
   events_->Add(std::move(event));
 }
 
-void Core::TellOfGpu(const std::string& kind, const std::string& uuid, const std::string& message,
-                     std::map<std::string, std::int64_t> data) {
+void Core::AddGpuEvent(const std::string& kind, const std::string& uuid, const std::string& message,
+                       std::map<std::string, std::int64_t> data) {
   spdlog::info("{}: {}", kind, message);
   jobs::Event event;
   event.at = clock_.Wall();

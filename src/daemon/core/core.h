@@ -105,8 +105,8 @@ class Core {
   EventLog& events() { return *events_; }
   // Adds an event about the job or the GPU. The daemon's log gets it as well.
   void Tell(const jobs::Job& job, const jobs::Notice& notice);
-  void TellOfGpu(const std::string& kind, const std::string& uuid, const std::string& message,
-                 std::map<std::string, std::int64_t> data = {});
+  void AddGpuEvent(const std::string& kind, const std::string& uuid, const std::string& message,
+                   std::map<std::string, std::int64_t> data = {});
 
   // --- Jobs ---
   jobs::JobManager& jobs() { return *job_manager_; }
@@ -133,7 +133,7 @@ class Core {
   // UUIDs of the GPUs that a job may use when it names none.
   std::vector<std::string> AllGpus() const;
   // Something that samples show has changed: the sampler looks now, not at the next round.
-  void LookNow() { sampling_->sampler().PokeAll(); }
+  void SampleNow() { sampling_->sampler().PokeAll(); }
   bool is_ready() const { return sampling_->is_ready(); }
   void WhenReady(std::function<void()> then) { sampling_->WhenReady(std::move(then)); }
   api::GpuView View(const guard::GpuStatus& status);

@@ -16,7 +16,7 @@ TEST_F(DevicesTest, AProfileEndsByItself) {
   EXPECT_EQ(Gpu().power_limit_mw.load(), 420'000U);
   Later(1);
   EXPECT_EQ(Gpu().power_limit_mw.load(), 700'000U);
-  EXPECT_THAT(host_.Told(), Contains(HasSubstr("the time of profile efficiency is over")));
+  EXPECT_THAT(host_.TakeReports(), Contains(HasSubstr("the time of profile efficiency is over")));
   EXPECT_FALSE(IsStored());
 }
 
@@ -50,7 +50,7 @@ TEST_F(DevicesTest, WhatCannotBePutBackNowIsPutBackLater) {
   Refuse("nvmlDeviceSetPowerManagementLimit_v2", kUnknown, 0);
   Later(61);
   EXPECT_EQ(Gpu().power_limit_mw.load(), 420'000U);
-  EXPECT_THAT(host_.Told(), Contains(HasSubstr("device_failed")));
+  EXPECT_THAT(host_.TakeReports(), Contains(HasSubstr("device_failed")));
   Later();
   EXPECT_EQ(Gpu().power_limit_mw.load(), 700'000U);
   EXPECT_FALSE(IsStored());
@@ -60,7 +60,8 @@ TEST_F(DevicesTest, AJobHasItsProfileWhileItIsThere) {
   devices_->SetJobProfiles({{Uuid(), {7, "efficiency"}}});
   host_.Pump();
   EXPECT_EQ(Gpu().power_limit_mw.load(), 420'000U);
-  EXPECT_THAT(host_.Told(), ElementsAre(HasSubstr("device_profile: GPU 0: profile efficiency for job 7")));
+  EXPECT_THAT(host_.TakeReports(),
+              ElementsAre(HasSubstr("device_profile: GPU 0: profile efficiency for job 7")));
   devices_->SetJobProfiles({});
   host_.Pump();
   EXPECT_EQ(Gpu().power_limit_mw.load(), 700'000U);
@@ -134,7 +135,7 @@ TEST_F(DevicesTest, AProfileThatFailsIsToldToItsJobOnceAndLeavesNothing) {
   devices_->SetJobProfiles({{Uuid(), {7, "benchmark"}}});
   host_.Pump();
   Later();
-  EXPECT_THAT(host_.Told(),
+  EXPECT_THAT(host_.TakeReports(),
               ElementsAre(HasSubstr("job 7 refused: profile benchmark: GPU 0: graphics clocks")));
   EXPECT_FALSE(IsStored());
   EXPECT_EQ(Gpu().locked_memory_max_mhz.load(), 0U);
@@ -144,7 +145,7 @@ TEST_F(DevicesTest, AProfileThatIsNotThereAnyMoreIsToldToItsJobOnce) {
   devices_->SetJobProfiles({{Uuid(), {7, "night"}}});
   host_.Pump();
   Later();
-  EXPECT_THAT(host_.Told(), ElementsAre("job 7 refused: profile night is not there any more"));
+  EXPECT_THAT(host_.TakeReports(), ElementsAre("job 7 refused: profile night is not there any more"));
 }
 
 TEST_F(DevicesTest, AProfileOfTheConfigurationGoesBeforeABuiltInOneOfItsName) {

@@ -95,7 +95,7 @@ TEST_F(DevicesTest, ADaemonThatStartsSetsWhatIsWantedAgain) {
   host_.Pump();
   EXPECT_EQ(Gpu().power_limit_mw.load(), 250'000U);
   EXPECT_EQ(Gpu().locked_graphics_min_mhz.load(), 1200U);
-  EXPECT_THAT(host_.Told(), Contains(HasSubstr("device_reapplied: GPU 0: set again")));
+  EXPECT_THAT(host_.TakeReports(), Contains(HasSubstr("device_reapplied: GPU 0: set again")));
 }
 
 TEST_F(DevicesTest, ADaemonThatDiedBeforeItMadeAChangeMakesItWhenItStarts) {
@@ -131,25 +131,26 @@ TEST_F(DevicesTest, AResetThatNobodySawIsKnownByTheEnergyCounter) {
   host_.Pump();
   Later();
   sim::ResetGpu(machine_->shared(), 0);
-  host_.Told();
+  host_.TakeReports();
   Later();
   EXPECT_EQ(Gpu().power_limit_mw.load(), 250'000U);
-  EXPECT_THAT(host_.Told(), ElementsAre(HasSubstr("the GPU was reset, or its driver loaded anew")));
+  EXPECT_THAT(host_.TakeReports(), ElementsAre(HasSubstr("the GPU was reset, or its driver loaded anew")));
 }
 
 TEST_F(DevicesTest, WhatSomebodyElseChangedIsToldOnceAndLeftAlone) {
   Set("power", "250W");
   host_.Pump();
   Gpu().power_limit_mw.store(300'000);
-  host_.Told();
+  host_.TakeReports();
   for (int i = 0; i < 3; ++i) Later();
-  EXPECT_THAT(host_.Told(), ElementsAre("device_drift: GPU 0 is not set as it is wanted: power limit 300W, "
-                                        "wanted 250W"));
+  EXPECT_THAT(host_.TakeReports(),
+              ElementsAre("device_drift: GPU 0 is not set as it is wanted: power limit 300W, "
+                          "wanted 250W"));
   EXPECT_EQ(Gpu().power_limit_mw.load(), 300'000U);
   EXPECT_EQ(devices_->DriftOf(Uuid()).size(), 1U);
   Gpu().power_limit_mw.store(250'000);
   Later();
-  EXPECT_THAT(host_.Told(), ElementsAre(HasSubstr("device_drift_over")));
+  EXPECT_THAT(host_.TakeReports(), ElementsAre(HasSubstr("device_drift_over")));
   EXPECT_THAT(devices_->DriftOf(Uuid()), IsEmpty());
 }
 
@@ -161,7 +162,7 @@ TEST_F(DevicesTest, OrItIsMendedWhereThatIsConfigured) {
   Gpu().power_limit_mw.store(300'000);
   Later();
   EXPECT_EQ(Gpu().power_limit_mw.load(), 250'000U);
-  EXPECT_THAT(host_.Told(), Contains(HasSubstr("somebody had changed it")));
+  EXPECT_THAT(host_.TakeReports(), Contains(HasSubstr("somebody had changed it")));
 }
 
 TEST_F(DevicesTest, NobodyLooksAtAGpuOfWhichNothingIsWanted) {
@@ -243,10 +244,10 @@ TEST_F(DevicesTest, EccSaysWhenItTookEffect) {
   ASSERT_TRUE(*answer && **answer);
   EXPECT_THAT((**answer)->notes, ElementsAre(HasSubstr("from the next reset")));
   Later();
-  host_.Told();
+  host_.TakeReports();
   sim::ResetGpu(machine_->shared(), 0);
   Later();
-  EXPECT_THAT(host_.Told(), Contains("device_ecc: GPU 0: ECC is off since the last reset"));
+  EXPECT_THAT(host_.TakeReports(), Contains("device_ecc: GPU 0: ECC is off since the last reset"));
 }
 
 TEST_F(DevicesTest, WhatCannotBeReadFromTheStoreIsNotWanted) {

@@ -67,7 +67,7 @@ void DeviceModule::Drive(driver::NvmlExecutor::Work work, std::function<void()> 
 }
 
 void DeviceModule::TellDevice(const char* kind, const std::string& gpu, const std::string& message) {
-  core_.TellOfGpu(kind, gpu, message);
+  core_.AddGpuEvent(kind, gpu, message);
 }
 
 void DeviceModule::TellChange(const DeviceReport& report, const std::string& by) {

@@ -69,7 +69,7 @@ class Host final : public DeviceHost {
       act();
     }
   }
-  std::vector<std::string> Told() { return std::exchange(told, {}); }
+  std::vector<std::string> TakeReports() { return std::exchange(told, {}); }
 
   jobs::SettingRows disk;
   bool disk_is_full = false;

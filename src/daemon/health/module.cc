@@ -23,7 +23,7 @@ const char* KindOf(health::Change change) {
       return "gpu_fault_over";
     case health::Change::kAcknowledged:
       return "gpu_fault_acknowledged";
-    case health::Change::kTold:
+    case health::Change::kReported:
       return "gpu_xid";
   }
   return "gpu_fault";
@@ -63,7 +63,7 @@ std::optional<std::string> HealthModule::WhyUnhealthy(const gpu::Gpu& gpu) const
   const auto* const monitor = IsUnhealthy(gpu) ? monitors_.Find(gpu::WholeGpuOf(gpu)) : nullptr;
   if (!monitor) return std::nullopt;
   for (const auto& fault : monitor->faults())
-    if (!fault.acknowledged && fault.state == health::State::kUnhealthy) return fault.text;
+    if (!fault.acknowledged && fault.state == health::HealthState::kUnhealthy) return fault.text;
   return std::string();
 }
 
@@ -98,7 +98,7 @@ void HealthModule::OnHealth(const std::string& uuid, const health::Notice& notic
   const auto text = fmt::format("{}: {}", gpu, MessageOf(notice));
   Tell(uuid, notice, text);
   on_change();
-  const bool is_news = notice.change == health::Change::kRaised || notice.change == health::Change::kTold;
+  const bool is_news = notice.change == health::Change::kRaised || notice.change == health::Change::kReported;
   if (!is_news || !status) return;
   for (const auto job : JobsOn(*status)) core_.jobs().Note(job, text);
   if (notice.change == health::Change::kRaised && monitors_.IsUnhealthy(uuid)) LeaveUnhealthy(*status, text);
@@ -114,7 +114,7 @@ void HealthModule::Tell(const std::string& uuid, const health::Notice& notice, c
   event.message = text;
   if (notice.pid) event.data["pid"] = *notice.pid;
   event.data["count"] = static_cast<std::int64_t>(notice.fault.count);
-  if (notice.fault.state == health::State::kUnhealthy) event.data["unhealthy"] = 1;
+  if (notice.fault.state == health::HealthState::kUnhealthy) event.data["unhealthy"] = 1;
   spdlog::warn("{}: {}", event.kind, text);
   core_.events().Add(std::move(event));
 }

@@ -168,7 +168,7 @@ const health::Monitor* HealthMonitors::Find(const std::string& uuid) const {
 
 bool HealthMonitors::IsUnhealthy(const std::string& uuid) const {
   const auto* const monitor = Find(uuid);
-  return monitor && monitor->verdict().state == health::State::kUnhealthy;
+  return monitor && monitor->verdict().state == health::HealthState::kUnhealthy;
 }
 
 std::vector<std::string> HealthMonitors::Missing() const {

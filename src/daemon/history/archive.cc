@@ -13,7 +13,7 @@ using history::kTiers;
 using history::Row;
 
 // Rows of ended series for which it is not waited any longer.
-constexpr std::size_t kManyEnded = history::Recorder::kMostEnded / 2;
+constexpr std::size_t kManyEnded = history::Recorder::kMaxEnded / 2;
 
 void LogLine(const std::string& sentence) { spdlog::warn("history: {}", sentence); }
 
@@ -27,7 +27,7 @@ struct InMemory {
 // From the earliest row of the series to the end of the latest.
 std::optional<history::Store::Range> RangeOf(const history::Store& store, const history::Key& key,
                                              const InMemory& memory) {
-  auto range = history::Store::RangeOf(store.Look(key.kind, kTiers - 1), key.name);
+  auto range = history::Store::RangeOf(store.ViewOf(key.kind, kTiers - 1), key.name);
   if (range) range->last += history::kSteps.back();
   const auto look = [&](const std::vector<Row>& rows, std::int64_t step) {
     for (const Row& row : rows)
@@ -159,7 +159,7 @@ std::function<Archive::Answer()> Archive::Ask(Asked asked) const {
     const auto& plan = answer.plan;
     history::Buckets buckets(plan);
     const auto add = [&](const Row& row) { buckets.Add(row); };
-    const auto view = store->Look(asked.key.kind, plan.tier);
+    const auto view = store->ViewOf(asked.key.kind, plan.tier);
     history::Store::Read(view, asked.key.name, plan.since, plan.until, add);
     std::for_each(memory->rows[plan.tier].begin(), memory->rows[plan.tier].end(), add);
     if (view.written < memory->number)

@@ -14,7 +14,7 @@ namespace {
 
 using history::Metric;
 
-const history::Key kGpu{history::Kind::kGpu, "GPU-1"}, kJob{history::Kind::kJob, "7"};
+const history::Key kGpu{history::SubjectKind::kGpu, "GPU-1"}, kJob{history::SubjectKind::kJob, "7"};
 constexpr std::int64_t kStart = 1'700'000'000;
 
 // Threads and the loop are lists whose work the test does when it wants to.
@@ -174,14 +174,14 @@ TEST_F(ArchiveTest, WritesEarlyWhenManyJobsEnd) {
   archive->OnTick(At(60), kStart);
   DoAll();
   for (int i = 0; i < 5000; ++i) {
-    const history::Key job{history::Kind::kJob, std::to_string(i)};
+    const history::Key job{history::SubjectKind::kJob, std::to_string(i)};
     Record(job, kStart, 1);
     archive->End(job);
   }
   archive->OnTick(At(61), kStart + 1);
   EXPECT_EQ(thread.size(), 1u);
   DoAll();
-  EXPECT_EQ(Known({history::Kind::kJob, "4999"}), 1u);
+  EXPECT_EQ(Known({history::SubjectKind::kJob, "4999"}), 1u);
 }
 
 TEST_F(ArchiveTest, MayEndWhileAThreadWorks) {

@@ -11,7 +11,7 @@
 namespace gpuman::daemon {
 namespace {
 
-history::Key KeyOf(base::JobId job) { return {history::Kind::kJob, std::to_string(job.value)}; }
+history::Key KeyOf(base::JobId job) { return {history::SubjectKind::kJob, std::to_string(job.value)}; }
 
 }  // namespace
 
@@ -48,7 +48,7 @@ void HistoryModule::Restore(jobs::StoreContents& contents) {
       [this](auto work) { boost::asio::post(core_.workers(), std::move(work)); },
       [&loop = core_.loop()](auto work) { boost::asio::post(loop, std::move(work)); },
       [going_on = std::move(going_on)](const history::Key& key) {
-        return key.kind == history::Kind::kGpu || going_on.contains(key.name);
+        return key.kind == history::SubjectKind::kGpu || going_on.contains(key.name);
       });
 }
 
@@ -63,7 +63,7 @@ void HistoryModule::OnTick() { archive_->OnTick(core_.clock().Mono(), Second());
 
 void HistoryModule::OnSample(const gpu::Sample& sample) {
   if (const auto reading = ReadingOf(sample))
-    archive_->Add({history::Kind::kGpu, sample.uuid}, Second(), *reading);
+    archive_->Add({history::SubjectKind::kGpu, sample.uuid}, Second(), *reading);
 }
 
 // Once a second; the highest value of a job between two seconds is its peak, which others keep.
@@ -75,9 +75,9 @@ void HistoryModule::AfterSamples(const std::set<std::string>& /*gpus*/) {
   for (const auto* const job : core_.jobs().Active()) {
     JobMoment moment = moments.Of(job->id);
     if (suspension_.StateOf(*job) == spec::JobState::kSuspended)
-      moment.state = history::State::kSuspended;
+      moment.state = history::JobActivity::kSuspended;
     else if (waiting.contains(job->id))
-      moment.state = history::State::kWaiting;
+      moment.state = history::JobActivity::kWaiting;
     archive_->Add(KeyOf(job->id), second, ReadingOf(moment));
   }
 }

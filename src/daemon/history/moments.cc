@@ -37,7 +37,7 @@ history::Reading ReadingOf(const JobMoment& job) {
   history::Reading reading;
   reading.state = job.state;
   if (job.memory) reading[Metric::kMemory] = KiBOf(*job.memory);
-  if (job.state != history::State::kRunning || job.gpus.empty()) return reading;
+  if (job.state != history::JobActivity::kRunning || job.gpus.empty()) return reading;
   for (const auto metric : {Metric::kUtilization, Metric::kPower, Metric::kTemperature}) {
     std::vector<std::int64_t> values;
     for (const auto* const gpu : job.gpus)

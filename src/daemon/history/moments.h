@@ -19,7 +19,7 @@ std::optional<history::Reading> ReadingOf(const gpu::Sample& sample);
 
 struct JobMoment {
   std::optional<base::Bytes> memory;  // on the GPU where it uses most
-  history::State state = history::State::kRunning;
+  history::JobActivity state = history::JobActivity::kRunning;
   std::vector<const gpu::SlowReadings*> gpus;  // on which it has memory
 };
 // Utilization, power and temperature are those of its GPUs: the mean, the sum and the highest. They are its

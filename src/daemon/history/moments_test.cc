@@ -5,8 +5,8 @@
 namespace gpuman::daemon {
 namespace {
 
+using history::JobActivity;
 using history::Metric;
-using history::State;
 
 gpu::SlowReadings Slow(int utilization, double power, int temperature) {
   gpu::SlowReadings slow;
@@ -39,7 +39,7 @@ TEST(ReadingOfAGpu, DoesNotKnowWhatTheDriverDoesNotReport) {
 
 TEST(ReadingOfAJob, AddsUpItsGpusWhileItRuns) {
   const auto one = Slow(50, 300, 60), two = Slow(90, 400.5, 71);
-  auto reading = ReadingOf(JobMoment{base::GiB(1), State::kRunning, {&one, &two}});
+  auto reading = ReadingOf(JobMoment{base::GiB(1), JobActivity::kRunning, {&one, &two}});
   EXPECT_EQ(reading[Metric::kMemory], 1 << 20);
   EXPECT_EQ(reading[Metric::kUtilization], 70);
   EXPECT_EQ(reading[Metric::kPower], 7005);
@@ -48,7 +48,7 @@ TEST(ReadingOfAJob, AddsUpItsGpusWhileItRuns) {
 
 TEST(ReadingOfAJob, DoesNotHaveTheFiguresOfOthersWhileItWaits) {
   const auto gpu = Slow(50, 300, 60);
-  for (const auto state : {State::kWaiting, State::kSuspended}) {
+  for (const auto state : {JobActivity::kWaiting, JobActivity::kSuspended}) {
     auto reading = ReadingOf(JobMoment{base::Bytes{0}, state, {&gpu}});
     EXPECT_EQ(reading.state, state);
     EXPECT_EQ(reading[Metric::kMemory], 0);
@@ -61,7 +61,7 @@ TEST(ReadingOfAJob, DoesNotKnowWhatOneOfItsGpusDoesNotReport) {
   const auto one = Slow(50, 300, 60);
   auto two = Slow(90, 400, 71);
   two.power_w.reset();
-  auto reading = ReadingOf(JobMoment{{}, State::kRunning, {&one, &two}});
+  auto reading = ReadingOf(JobMoment{{}, JobActivity::kRunning, {&one, &two}});
   EXPECT_EQ(reading[Metric::kPower], std::nullopt);
   EXPECT_EQ(reading[Metric::kUtilization], 70);
   EXPECT_EQ(reading[Metric::kMemory], std::nullopt);

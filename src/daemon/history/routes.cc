@@ -47,7 +47,7 @@ struct Subject {
 
 // A GPU that the driver lists, or the UUID of one that it listed before.
 base::Result<Subject> GpuSubject(HistoryModule& module, const std::string& reference, base::WallTime now) {
-  Subject subject{{history::Kind::kGpu, reference}, now - kUsual, {}, {}};
+  Subject subject{{history::SubjectKind::kGpu, reference}, now - kUsual, {}, {}};
   const auto gpu = gpu::Select(module.core().inventory().gpus, reference);
   const bool is_uuid = reference.size() == 40 && reference[4 + 8] == '-';
   if (!gpu && !is_uuid) return base::Fail(gpu.error());
@@ -79,7 +79,7 @@ std::optional<std::int64_t> IdOf(const std::string& reference) {
 // A job that the daemon knows, or the id of one that it has forgotten.
 base::Result<Subject> JobSubject(HistoryModule& module, const http::Peer& peer,
                                  const std::string& reference) {
-  Subject subject{{history::Kind::kJob, reference}, {}, {}, {}};
+  Subject subject{{history::SubjectKind::kJob, reference}, {}, {}, {}};
   const auto job = JobFor(module.jobs(), peer, reference, api::Right::kSee);
   if (!job && (job.error().code != base::ErrorCode::kNotFound || !IdOf(reference)))
     return base::Fail(job.error());
@@ -107,11 +107,11 @@ base::Result<Archive::Asked> AskedOf(const HistoryCall& call, const Subject& sub
   GPUMAN_ASSIGN(const auto until, TimeParameter(call.request(), "until", now));
   GPUMAN_ASSIGN(const auto points,
                 NumberParameter(call.request(), "points", static_cast<std::uint64_t>(api::kHistoryPoints)));
-  if (points < static_cast<std::uint64_t>(api::kLeastHistoryPoints) ||
-      points > static_cast<std::uint64_t>(api::kMostHistoryPoints))
+  if (points < static_cast<std::uint64_t>(api::kMinHistoryPoints) ||
+      points > static_cast<std::uint64_t>(api::kMaxHistoryPoints))
     return base::Fail(base::ErrorCode::kInvalidArgument,
-                      fmt::format("points: {} is not between {} and {}", points, api::kLeastHistoryPoints,
-                                  api::kMostHistoryPoints));
+                      fmt::format("points: {} is not between {} and {}", points, api::kMinHistoryPoints,
+                                  api::kMaxHistoryPoints));
   Archive::Asked asked{subject.key, {}, {}, static_cast<std::int64_t>(points), SecondOf(now)};
   // The second under way counts.
   const auto end = until ? until : subject.until;

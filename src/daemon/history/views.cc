@@ -54,13 +54,14 @@ base::WallTime TimeOf(std::int64_t second) { return base::WallTime(std::chrono::
 
 }  // namespace
 
-api::HistoryView HistoryViewOf(const history::Plan& plan, const std::vector<Row>& rows, history::Kind kind) {
+api::HistoryView HistoryViewOf(const history::Plan& plan, const std::vector<Row>& rows,
+                               history::SubjectKind kind) {
   api::HistoryView view;
   view.since = TimeOf(plan.since);
   view.until = TimeOf(plan.until);
   view.step = std::chrono::seconds(plan.step);
   view.resolution = std::chrono::seconds(history::kSteps[plan.tier]);
-  if (kind == history::Kind::kJob) view.states.emplace();
+  if (kind == history::SubjectKind::kJob) view.states.emplace();
   for (const Row& row : rows) {
     view.recorded.push_back(
         RoundedPart(std::min(1.0, static_cast<double>(row.seconds) / static_cast<double>(plan.step))));

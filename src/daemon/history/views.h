@@ -10,6 +10,6 @@ namespace gpuman::daemon {
 
 // Everything but what the history is of. `rows`: of the plan's buckets.
 api::HistoryView HistoryViewOf(const history::Plan& plan, const std::vector<history::Row>& rows,
-                               history::Kind kind);
+                               history::SubjectKind kind);
 
 }  // namespace gpuman::daemon

@@ -6,8 +6,8 @@
 namespace gpuman::daemon {
 namespace {
 
+using history::JobActivity;
 using history::Metric;
-using history::State;
 using testing::ElementsAre;
 using testing::Eq;
 
@@ -18,10 +18,10 @@ TEST(HistoryView, HasANumberForEachBucketAndNullForAGap) {
   history::Row row = history::RowOf(100, reading);
   reading[Metric::kMemory] = 1027;
   reading[Metric::kPower] = std::nullopt;
-  reading.state = State::kWaiting;
+  reading.state = JobActivity::kWaiting;
   history::AddTo(row, history::RowOf(101, reading));
   const history::Plan plan{1, 100, 120, 10};
-  const auto view = HistoryViewOf(plan, {row, history::Row{}}, history::Kind::kJob);
+  const auto view = HistoryViewOf(plan, {row, history::Row{}}, history::SubjectKind::kJob);
   EXPECT_EQ(base::FormatIso8601(view.since), "1970-01-01T00:01:40.000Z");
   EXPECT_EQ(view.step, base::Millis(10'000));
   EXPECT_EQ(view.resolution, base::Millis(10'000));
@@ -34,14 +34,14 @@ TEST(HistoryView, HasANumberForEachBucketAndNullForAGap) {
   EXPECT_THAT(view.states->running, ElementsAre(Eq(0.5), Eq(std::nullopt)));
   EXPECT_THAT(view.states->waiting, ElementsAre(Eq(0.5), Eq(std::nullopt)));
   EXPECT_THAT(view.states->suspended, ElementsAre(Eq(0.0), Eq(std::nullopt)));
-  EXPECT_FALSE(HistoryViewOf(plan, {row, row}, history::Kind::kGpu).states);
+  EXPECT_FALSE(HistoryViewOf(plan, {row, row}, history::SubjectKind::kGpu).states);
 }
 
 // The same second may be there twice, where the clock was set back.
 TEST(HistoryView, IsNeverRecordedMoreThanWhole) {
   history::Row row = history::RowOf(100, {});
   history::AddTo(row, row);
-  EXPECT_THAT(HistoryViewOf({0, 100, 101, 1}, {row}, history::Kind::kGpu).recorded, ElementsAre(1));
+  EXPECT_THAT(HistoryViewOf({0, 100, 101, 1}, {row}, history::SubjectKind::kGpu).recorded, ElementsAre(1));
 }
 
 }  // namespace

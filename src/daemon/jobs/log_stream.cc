@@ -14,7 +14,7 @@
 namespace gpuman::daemon {
 namespace {
 
-constexpr std::chrono::milliseconds kLook{100};
+constexpr std::chrono::milliseconds kLogPollInterval{100};
 constexpr std::chrono::milliseconds kForClient{5};
 constexpr std::size_t kPiece = 64u << 10;
 constexpr std::size_t kPiecesAStep = 4;     // then other users have their turn
@@ -54,21 +54,21 @@ void LogStream::Step() {
   // The stream asks before it reads: so it surely reads all that the job wrote before it ended.
   const bool last = !request_.follow || ended_();
   readers_.Do(
-      exchange_->request().peer.uid, [self = shared_from_this()] { self->found_ = self->Look(); },
+      exchange_->request().peer.uid, [self = shared_from_this()] { self->found_ = self->ReadNext(); },
       [self = shared_from_this(), last] { self->Deliver(last); });
 }
 
 void LogStream::Deliver(bool last) {
   Found found = std::exchange(found_, {});
   if (gone_) return;
-  if (found.again) return StepAfter(kLook);
+  if (found.again) return StepAfter(kLogPollInterval);
   if (found.searching) return Step();
   if (found.begin)
     exchange_->BeginStream("text/plain; charset=utf-8",
                            fmt::format("{}: {}", api::kLogOffsetHeader, *found.begin));
   for (auto& piece : found.pieces) exchange_->Write(std::move(piece));
   if (!found.any && last) return exchange_->EndStream();
-  found.any ? Step() : StepAfter(kLook);
+  found.any ? Step() : StepAfter(kLogPollInterval);
 }
 
 void LogStream::StepAfter(std::chrono::milliseconds pause) {
@@ -78,7 +78,7 @@ void LogStream::StepAfter(std::chrono::milliseconds pause) {
   });
 }
 
-LogStream::Found LogStream::Look() {
+LogStream::Found LogStream::ReadNext() {
   Found found;
   if (!begun_) {
     if (!tail_ && !Open()) {
@@ -87,7 +87,7 @@ LogStream::Found LogStream::Look() {
     }
     if (request_.tail && file_.ok()) {
       if (!tail_) tail_.emplace(file_.get(), *request_.tail);
-      found.begin = tail_->Look(kPiecesASearch);
+      found.begin = tail_->Search(kPiecesASearch);
       found.searching = !found.begin;
       if (found.searching) return found;
       tail_.reset();

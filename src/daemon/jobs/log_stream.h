@@ -54,7 +54,7 @@ class LogStream : public std::enable_shared_from_this<LogStream> {
   void Deliver(bool last);
 
   // These run on the thread. Meanwhile the loop does not touch the members that they use.
-  Found Look();
+  Found ReadNext();
   bool Open();
   bool ReadSome(Found& found);
   bool Rotated();

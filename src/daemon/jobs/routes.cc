@@ -84,7 +84,7 @@ base::Result<> UpdateRun(JobsModule& jobs, const http::Peer& peer, const jobs::J
       job.id,
       [&](jobs::Job& stored) { (void)ApplyUpdate(update, jobs.core().inventory(), stored).has_value(); },
       std::move(done));
-  jobs.core().LookNow();
+  jobs.core().SampleNow();
   return {};
 }
 
@@ -126,7 +126,7 @@ base::Result<> Change(JobsModule& jobs, const http::Peer& peer, const jobs::Job&
                           const base::Result<jobs::Job>& stored) { done(stored, notes); };
   if (jobs::IsWaiting(job)) return ChangeWaiting(jobs, changed, take, answer);
   jobs.core().jobs().Update(job.id, take, answer);
-  jobs.core().LookNow();
+  jobs.core().SampleNow();
   return {};
 }
 

@@ -28,7 +28,7 @@ struct Redoing {
   api::RedoRequest asked;
   std::size_t named = 0;
   std::vector<base::JobId> ended{};  // jobs that the cascade may add; a job waits for earlier ones
-  std::size_t looked_at = 0;
+  std::size_t checked = 0;
   std::set<base::JobId> found{};
   std::vector<std::string> left_out{};  // notes
   std::set<std::string> memory{};       // notes on memory that was chosen
@@ -43,7 +43,7 @@ constexpr std::size_t kNotes = 5;
 
 // Adds a job to the cascade, if the caller has the right to it as to a named job. Another user's job that
 // waited for one of these is left out, with the jobs that waited for it. It does not stop the others.
-void LookAt(JobsModule& jobs, const http::Peer& peer, Redoing& all, base::JobId id) {
+void AddToCascade(JobsModule& jobs, const http::Peer& peer, Redoing& all, base::JobId id) {
   const auto* const job = jobs.core().jobs().Find(id);
   if (!job || all.found.contains(id) || !jobs.queue().dispatcher().WasCancelledWith(*job, all.found)) return;
   if (!jobs.core().Check(peer, api::Right::kControlJob, job->owner->uid)) {
@@ -150,9 +150,9 @@ api::SubmissionAnswer AnswerFor(JobsModule& jobs, Redoing& all, const std::vecto
 
 // True: there is more to do.
 base::Result<bool> Continue(JobsModule& jobs, const http::Peer& peer, Redoing& all, const base::Turn& turn) {
-  for (; all.looked_at < all.ended.size(); ++all.looked_at) {
+  for (; all.checked < all.ended.size(); ++all.checked) {
     if (turn.IsOver()) return true;
-    LookAt(jobs, peer, all, all.ended[all.looked_at]);
+    AddToCascade(jobs, peer, all, all.ended[all.checked]);
   }
   if (all.first.value == 0) {
     GPUMAN_TRY(ClaimAll(jobs, all));

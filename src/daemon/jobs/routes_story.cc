@@ -11,14 +11,14 @@
 namespace gpuman::daemon {
 namespace {
 
-constexpr std::size_t kMostEvents = 2000, kMostOfGpu = 200;
+constexpr std::size_t kMaxEvents = 2000, kMaxOfGpu = 200;
 // Runs that ended so soon before the job started had its GPUs until then.
 constexpr base::Millis kJustBefore{3'000};
-constexpr std::size_t kMostRuns = 1000;
+constexpr std::size_t kMaxRuns = 1000;
 
 using StoryCall = Call<api::NoBody, api::JobStory>;
 
-struct Telling {
+struct StoryRequest {
   jobs::Job job;
   std::vector<std::string> gpus;  // UUIDs
   jobs::StoryFacts facts;
@@ -37,20 +37,20 @@ void TakeView(const api::JobView& view, jobs::StoryFacts& facts) {
   facts.refusal_text = refusal.message;
 }
 
-base::Result<> ReadFacts(jobs::Store& store, Telling& telling) {
-  const jobs::Job& job = telling.job;
-  std::vector<jobs::Event>& events = telling.facts.events;
-  GPUMAN_ASSIGN(events, store.EventsOf(job.id, kMostEvents));
+base::Result<> ReadFacts(jobs::Store& store, StoryRequest& request) {
+  const jobs::Job& job = request.job;
+  std::vector<jobs::Event>& events = request.facts.events;
+  GPUMAN_ASSIGN(events, store.EventsOf(job.id, kMaxEvents));
   const base::WallTime until = job.ended_at.value_or(base::WallTime::max());
-  for (const std::string& gpu : job.started_at ? telling.gpus : std::vector<std::string>{}) {
-    GPUMAN_ASSIGN(const auto its, store.EventsOfGpu(gpu, *job.started_at, until, kMostOfGpu));
+  for (const std::string& gpu : job.started_at ? request.gpus : std::vector<std::string>{}) {
+    GPUMAN_ASSIGN(const auto its, store.EventsOfGpu(gpu, *job.started_at, until, kMaxOfGpu));
     events.insert(events.end(), its.begin(), its.end());
   }
   std::sort(events.begin(), events.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
   if (!job.queued || !job.started_at) return {};
   jobs::Store::RunCursor from{std::max(job.waiting_since, *job.started_at - kJustBefore)};
-  return store.SomeRuns(from, *job.started_at + base::Millis{1}, kMostRuns,
-                        [&](const jobs::RunAccount& run) { telling.facts.holders.push_back(run); });
+  return store.SomeRuns(from, *job.started_at + base::Millis{1}, kMaxRuns,
+                        [&](const jobs::RunAccount& run) { request.facts.holders.push_back(run); });
 }
 
 std::string NameOf(const std::string& uuid, const gpu::Inventory& inventory) {
@@ -58,9 +58,9 @@ std::string NameOf(const std::string& uuid, const gpu::Inventory& inventory) {
   return "GPU " + (gpu != nullptr ? gpu::NumberOf(*gpu) : uuid);
 }
 
-api::JobStory ViewOf(const Telling& telling, const jobs::JobStory& story) {
-  api::JobStory view{telling.job.id.value, telling.job.tag,
-                     telling.facts.state,  std::string(ToString(story.cause)),
+api::JobStory ViewOf(const StoryRequest& request, const jobs::JobStory& story) {
+  api::JobStory view{request.job.id.value, request.job.tag,
+                     request.facts.state,  std::string(ToString(story.cause)),
                      story.because,        {},
                      story.left_out,       story.left_out_after,
                      story.advice};
@@ -79,30 +79,30 @@ std::vector<std::string> GpusOf(const jobs::Job& job, const gpu::Inventory& inve
   return uuids;
 }
 
-void Tell(Core& core, const StoryCall& call, Telling& telling, const base::Result<>& read) {
-  if (telling.gone) return;
+void Tell(Core& core, const StoryCall& call, StoryRequest& request, const base::Result<>& read) {
+  if (request.gone) return;
   if (!read) return call.Refuse(read.error());
-  telling.facts.gpu_name = [&core](const std::string& uuid) { return NameOf(uuid, core.inventory()); };
-  telling.facts.now = core.clock().Wall();
-  call.Send(ViewOf(telling, jobs::StoryOf(telling.job, telling.facts)));
+  request.facts.gpu_name = [&core](const std::string& uuid) { return NameOf(uuid, core.inventory()); };
+  request.facts.now = core.clock().Wall();
+  call.Send(ViewOf(request, jobs::StoryOf(request.job, request.facts)));
 }
 
 base::Result<> Why(JobsModule& jobs, const StoryCall& call, const jobs::Job& job) {
   Core& core = jobs.core();
-  const auto telling = std::make_shared<Telling>();
-  call.exchange()->OnGone([telling] { telling->gone = true; });
+  const auto request = std::make_shared<StoryRequest>();
+  call.exchange()->OnGone([request] { request->gone = true; });
   jobs.queue().WithView(
-      job, /*in_full=*/true, [&core, call, telling](const base::Result<api::JobView>& view) {
+      job, /*in_full=*/true, [&core, call, request](const base::Result<api::JobView>& view) {
         if (!view) return call.Refuse(view.error());
         // The view may have come later than the request, and the job may have gone on.
         const auto now = StillThere(core, {view->id});
         if (!now) return call.Refuse(now.error());
-        telling->job = **now;
-        telling->gpus = GpusOf(telling->job, core.inventory());
-        TakeView(*view, telling->facts);
+        request->job = **now;
+        request->gpus = GpusOf(request->job, core.inventory());
+        TakeView(*view, request->facts);
         // The call goes back to the loop: its connection must not end on the store's thread.
-        auto tell = [&core, call, telling](const base::Result<>& read) { Tell(core, call, *telling, read); };
-        core.store().Read([&core, &facts = *telling, tell = std::move(tell)](jobs::Store& store) mutable {
+        auto tell = [&core, call, request](const base::Result<>& read) { Tell(core, call, *request, read); };
+        core.store().Read([&core, &facts = *request, tell = std::move(tell)](jobs::Store& store) mutable {
           auto read = ReadFacts(store, facts);
           boost::asio::post(core.loop(), [tell = std::move(tell), read = std::move(read)] { tell(read); });
         });

@@ -18,7 +18,7 @@ TailSearch::TailSearch(int fd, std::size_t lines) : fd_(fd), lines_(lines) {
   if (::fstat(fd, &status) == 0) end_ = at_ = status.st_size;
 }
 
-std::optional<off_t> TailSearch::Look(std::size_t pieces) {
+std::optional<off_t> TailSearch::Search(std::size_t pieces) {
   if (lines_ == 0) return end_;
   for (; at_ > 0 && pieces > 0; --pieces) {
     const off_t begin = std::max<off_t>(0, at_ - kPiece);

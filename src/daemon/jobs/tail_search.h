@@ -15,7 +15,7 @@ class TailSearch {
   // The descriptor stays open as long as this object.
   TailSearch(int fd, std::size_t lines);
   // Looks through at most `pieces` more pieces of 64 KiB; nullopt: there are more to look through.
-  std::optional<off_t> Look(std::size_t pieces);
+  std::optional<off_t> Search(std::size_t pieces);
 
  private:
   bool IsHole(off_t begin) const;

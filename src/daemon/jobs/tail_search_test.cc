@@ -27,7 +27,7 @@ class TailSearchTest : public testing::Test {
   std::pair<int, off_t> Find(std::size_t lines) {
     TailSearch search(file_.get(), lines);
     for (int steps = 1;; ++steps)
-      if (const auto begin = search.Look(1)) return {steps, *begin};
+      if (const auto begin = search.Search(1)) return {steps, *begin};
   }
 
   base::TempDir dir_;

@@ -162,7 +162,7 @@ void MigManager::OnRestored(const std::vector<MigOutcome>& outcomes) {
 }
 
 void MigManager::Tell(const gpu::Gpu& gpu, const char* kind, const std::string& text) {
-  core_.TellOfGpu(kind, gpu.uuid, fmt::format("GPU {}: {}", gpu.index, text));
+  core_.AddGpuEvent(kind, gpu.uuid, fmt::format("GPU {}: {}", gpu.index, text));
 }
 
 }  // namespace gpuman::daemon

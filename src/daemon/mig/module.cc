@@ -12,8 +12,8 @@
 namespace gpuman::daemon {
 namespace {
 
-constexpr std::chrono::milliseconds kBetweenLooks{20};
-constexpr int kLooksPerPoke = 25;
+constexpr std::chrono::milliseconds kMigPollInterval{20};
+constexpr int kPollsPerSample = 25;
 
 }  // namespace
 
@@ -34,7 +34,7 @@ bool MigModule::Stop() { return manager_.Stop(); }
 void MigModule::OnInventory() { manager_.OnInventory(); }
 
 void MigModule::OnSplit() {
-  core_.LookNow();
+  core_.SampleNow();
   on_split();
   core_.sampling().BecomeReadyIfKnown();
 }
@@ -76,9 +76,9 @@ OwnProcesses MigModule::Own() {
 // divisions later.
 void MigModule::WhenDivided(std::vector<DividedGpu> divisions, std::function<void()> then, int looks) {
   if (looks == 0 || IsDivided(divisions, core_.inventory())) return then();
-  if (looks % kLooksPerPoke == 0) core_.LookNow();
+  if (looks % kPollsPerSample == 0) core_.SampleNow();
   const auto timer =
-      std::make_shared<boost::asio::steady_timer>(core_.loop(), kBetweenLooks);  // kept by its wait
+      std::make_shared<boost::asio::steady_timer>(core_.loop(), kMigPollInterval);  // kept by its wait
   timer->async_wait([this, timer, divisions = std::move(divisions), then = std::move(then),
                      looks](boost::system::error_code error) mutable {
     if (!error) WhenDivided(std::move(divisions), std::move(then), looks - 1);

@@ -78,7 +78,7 @@ void MpsManager::Tell(const std::string& kind, const std::string& gpu, const std
   if (kind == "mps_died" || kind == "mps_server_died")
     for (const auto* const job : core_.jobs().Active())
       if (job->spec->mps && job->gpus == std::vector{gpu}) core_.jobs().Note(job->id, text);
-  core_.TellOfGpu(kind, gpu, text, std::move(data));
+  core_.AddGpuEvent(kind, gpu, text, std::move(data));
 }
 
 std::vector<pid_t> MpsManager::ProcessesOn(const std::string& gpu) const {
@@ -204,7 +204,7 @@ void MpsManager::Take(const std::string& uuid, const Seen& seen) {
   for (auto& server : observed.servers)
     for (auto& client : server.clients) client.job = core_.guard().JobOf(client.pid).job;
   for (const auto& notice : unit.watch.On(observed)) {
-    if (notice.kind == mps::Notice::Kind::kOutside) {
+    if (notice.kind == mps::Notice::Kind::kUnlimitedProcess) {
       Tell("mps_outside", uuid,
            fmt::format("{} uses this GPU and is no client of its MPS server: none of the server's limits "
                        "holds for it",

@@ -71,7 +71,7 @@ class MpsManager {
   const std::map<std::string, MpsUnit>& units() const { return units_; }  // by UUID
   bool IsRunning(const std::string& uuid) const;
   bool auto_start() const { return settings_.auto_start; }
-  mps::Places PlacesFor(const std::string& uuid) const { return mps::PlacesOf(root_, uuid); }
+  mps::Directories DirectoriesFor(const std::string& uuid) const { return mps::DirectoriesOf(root_, uuid); }
   // Somebody else's control daemon on the GPU, as of the last Refresh or Start.
   std::optional<mps::ControlProcess> RivalOn(const std::string& uuid) const;
   base::Result<std::filesystem::path> Program() const;

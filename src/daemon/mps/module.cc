@@ -40,7 +40,7 @@ std::vector<std::string> MpsModule::VariablesOf(const jobs::Job& job) const {
     core_.Tell(job, {"mps_missing", fmt::format("job {} '{}': {}", job.id.value, job.tag, what), {}});
   }
   std::vector<std::string> variables;
-  for (const auto& [name, value] : mps::ClientVariables(manager_->PlacesFor(job.gpus.front()), threads))
+  for (const auto& [name, value] : mps::ClientVariables(manager_->DirectoriesFor(job.gpus.front()), threads))
     variables.push_back(fmt::format("{}={}", name, value));
   return variables;
 }

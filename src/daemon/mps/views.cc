@@ -70,7 +70,7 @@ std::vector<std::int64_t> WaitingOn(const MpsUnit& unit, const MpsContext& aroun
 }
 
 void Fill(const MpsManager& manager, const MpsContext& around, api::MpsGpu& view) {
-  view.pipe_directory = manager.PlacesFor(view.uuid).pipe.string();
+  view.pipe_directory = manager.DirectoriesFor(view.uuid).pipe.string();
   const auto it = manager.units().find(view.uuid);
   if (it == manager.units().end()) {
     const auto rival = manager.RivalOn(view.uuid);

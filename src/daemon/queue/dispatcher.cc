@@ -21,7 +21,7 @@ using base::Result;
 using queue::WallTime;
 
 constexpr base::Millis kAfterTrouble{5'000};
-constexpr int kLookedAfter = 200;  // jobs; so many have their memory chosen in some milliseconds
+constexpr int kJobsPerSlice = 200;  // so many have their memory chosen in some milliseconds
 
 std::vector<std::string> NamesOf(const queue::GpuSet& set, const queue::Snapshot& snapshot) {
   std::vector<std::string> names;
@@ -157,7 +157,7 @@ void Dispatcher::ChooseMemoryAfter(const jobs::Job& job) {
     if (!*self) return;
     std::vector<JobId> alike;
     const auto* next = (*self)->jobs_.After(id);
-    for (int looked = 0; next && looked < kLookedAfter; ++looked, next = (*self)->jobs_.After(next->id))
+    for (int jobs = 0; next && jobs < kJobsPerSlice; ++jobs, next = (*self)->jobs_.After(next->id))
       if (jobs::IsWaiting(*next) && next->spec->memory_auto && next->owner->uid == user &&
           jobs::AccountName(*next) == name)
         alike.push_back(next->id);

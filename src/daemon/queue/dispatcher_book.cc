@@ -14,7 +14,7 @@ namespace {
 constexpr base::Millis kUnnoticed{1'000};  // by a user who waits for a retry
 // What would stay of a job changes with each of its allocations for a moment. The book is told only of
 // changes of at least this size.
-constexpr base::Bytes kWorthTelling = base::MiB(16);
+constexpr base::Bytes kMinBookChange = base::MiB(16);
 
 base::Bytes Difference(base::Bytes a, base::Bytes b) { return a > b ? a - b : b - a; }
 
@@ -28,7 +28,7 @@ bool Differs(const suspend::BytesByGpu& now, const suspend::BytesByGpu& known) {
   if (now.empty() != known.empty()) return true;
   const auto differs = [](const suspend::BytesByGpu& one, const suspend::BytesByGpu& other) {
     return std::any_of(one.begin(), one.end(), [&](const auto& part) {
-      return Difference(part.second, BytesOn(other, part.first)) >= kWorthTelling;
+      return Difference(part.second, BytesOn(other, part.first)) >= kMinBookChange;
     });
   };
   return differs(now, known) || differs(known, now);

@@ -34,7 +34,7 @@ bool RunWhole(const std::vector<ledger::SlotStatus>& slots) {
 
 std::string UserOf(const SharedJob& job) { return fmt::format("{} {}", job.owner.uid, job.owner.trust); }
 
-bool IsTold() { return spdlog::should_log(spdlog::level::debug); }
+bool IsLogged() { return spdlog::should_log(spdlog::level::debug); }
 
 }  // namespace
 
@@ -74,9 +74,10 @@ std::vector<SharedJob> ShareController::SharedJobs() const {
     const auto owner = suspension_.readings().OwnerOf(job->id);
     if (!owner) continue;
     const auto* const record = suspension_.RecordOf(job->id);
-    const bool lent = stops ? IsLent(job->id) : record && record->phase != suspend::SuspensionPhase::kRunning;
+    const bool withdrawn =
+        stops ? IsWithdrawn(job->id) : record && record->phase != suspend::SuspensionPhase::kRunning;
     shared.push_back({job->id, *owner, job->spec->weight, job->spec->priority,
-                      job->gpus.empty() ? core_.AllGpus() : job->gpus, lent, job->spec->oversubscribe});
+                      job->gpus.empty() ? core_.AllGpus() : job->gpus, withdrawn, job->spec->oversubscribe});
   }
   return shared;
 }
@@ -97,11 +98,11 @@ void ShareController::Reconcile() {
       continue;
     }
     const bool weighs = known->job.weight != job.weight || known->job.priority != job.priority;
-    const bool was_lent = known->job.lent, lent = job.lent;
+    const bool was_withdrawn = known->job.withdrawn, withdrawn = job.withdrawn;
     known->job = std::move(job);
     if (weighs) Feed(share::event::WeightIs{known->job.id, known->job.weight, known->job.priority});
-    if (lent && !was_lent) Lend(*known);
-    if (!lent && was_lent) TakeBack(*known);
+    if (withdrawn && !was_withdrawn) Withdraw(*known);
+    if (!withdrawn && was_withdrawn) TakeBack(*known);
   }
 }
 
@@ -111,21 +112,21 @@ void ShareController::Join(SharedJob job) {
   entry.job = std::move(job);
   entry.ordered = clock_.Mono();
   // An earlier daemon may have left the job in any state.
-  const bool runs = RunWhole(shims_.SlotStatusesOf(id)) && !entry.job.lent;
+  const bool runs = RunWhole(shims_.SlotStatusesOf(id)) && !entry.job.withdrawn;
   Feed(share::event::Joined{id,
                             entry.job.weight,
                             entry.job.priority,
                             runs ? share::Gate::kOpen : share::Gate::kClosed,
                             UserOf(entry.job),
                             {entry.job.gpus.begin(), entry.job.gpus.end()}});
-  if (entry.job.lent) return Lend(entry);
+  if (entry.job.withdrawn) return Withdraw(entry);
   if (!runs) return TakeBack(entry);
   Check(entry);
 }
 
 void ShareController::Leave(base::JobId job) {
   // The job gets no turn any more, so all processes that are left of it run on.
-  if (Entry& entry = entries_.at(job); shims_.Has(job) && !entry.job.lent) {
+  if (Entry& entry = entries_.at(job); shims_.Has(job) && !entry.job.withdrawn) {
     shims_.SetSharing(job, {});
     for (const auto& gpu : entry.job.gpus) shims_.SetRoom(job, gpu, std::nullopt);
     rest_.Cancel(job, entry.rest);
@@ -137,9 +138,9 @@ void ShareController::Leave(base::JobId job) {
 
 // The suspend controller has the job from now on. The bounds on its room are lifted, because an allocation
 // that waits for room would wait for ever.
-void ShareController::Lend(Entry& entry) {
+void ShareController::Withdraw(Entry& entry) {
   rest_.Cancel(entry.job.id, entry.rest);
-  entry.mode = Entry::Mode::kLent;
+  entry.mode = Entry::Mode::kWithdrawn;
   entry.open = false;
   entry.close.reset();
   entry.opening.reset();
@@ -148,11 +149,11 @@ void ShareController::Lend(Entry& entry) {
   entry.at_work.clear();
   entry.silence.clear();
   std::set<base::ProcessId> loaded;  // the mover has memory of them on a GPU, or is about to
-  if (entry.bringing)
-    for (const auto& [lane, load] : entry.bringing->loads) loaded.insert(lane.process);
+  if (entry.restore)
+    for (const auto& [lane, load] : entry.restore->loads) loaded.insert(lane.process);
   for (const auto& [lane, bytes] : entry.loaded) loaded.insert(lane.process);
   for (const auto& process : loaded) Secure(entry, process, {}, {});
-  entry.bringing.reset();
+  entry.restore.reset();
   entry.loaded.clear();
   entry.granted.clear();
   entry.promised.clear();
@@ -194,9 +195,9 @@ void ShareController::Feed(const share::Event& event) {
   while (!events_.empty()) {
     const auto next = std::move(events_.front());
     events_.pop_front();
-    if (IsTold()) spdlog::debug("share: {}", share::TextOf(next));
+    if (IsLogged()) spdlog::debug("share: {}", share::TextOf(next));
     for (const auto& action : scheduler_.On(next, clock_.Mono())) {
-      if (IsTold()) spdlog::debug("share: -> {}", share::TextOf(action));
+      if (IsLogged()) spdlog::debug("share: -> {}", share::TextOf(action));
       Perform(action);
     }
     // A process leaves all its GPUs at the same moment, by one order.
@@ -302,7 +303,7 @@ void ShareController::SetTimers() {
 }
 
 void ShareController::Poll() {
-  answer_poll_.Looked(clock_.Mono(), silent_);
+  answer_poll_.Checked(clock_.Mono(), silent_);
   std::vector<base::JobId> busy;
   for (const auto& [id, entry] : entries_)
     if (IsBusy(entry)) busy.push_back(id);

@@ -12,8 +12,8 @@
 // the mover only has to free the copy on the GPU.
 //
 // Either this controller or the suspend controller gives a job orders. While the suspend controller does (the
-// job is *lent*), this controller gives none. A suspended job comes back with its gate shut and its memory in
-// host memory; from then on it waits for its turn like any other job.
+// job is *withdrawn*), this controller gives none. A suspended job comes back with its gate shut and its
+// memory in host memory; from then on it waits for its turn like any other job.
 //
 // Lives on the event loop; not thread-safe.
 #pragma once
@@ -82,9 +82,9 @@ class ShareController {
   // How far a job is that is being brought to rest, for its turn or by the suspend controller.
   std::optional<JobRest::Progress> ProgressOf(base::JobId job) const { return rest_.ProgressOf(job); }
   // Whether the job takes part and the suspend controller has it.
-  bool IsLent(base::JobId job) const {
+  bool IsWithdrawn(base::JobId job) const {
     const auto entry = entries_.find(job);
-    return entry != entries_.end() && entry->second.job.lent;
+    return entry != entries_.end() && entry->second.job.withdrawn;
   }
 
  private:
@@ -120,7 +120,7 @@ class ShareController {
     bool done = false;
     int tries = 0;
   };
-  struct Bringing {
+  struct Restore {
     share::OrderId order = 0;
     std::map<Lane, Load> loads;
     bool stopping = false;
@@ -139,8 +139,8 @@ class ShareController {
   };
   struct Entry {
     SharedJob job;
-    // kTaking: the gate is being shut before the job joins, or before it joins again after it was lent.
-    enum class Mode { kShared, kLent, kTaking } mode = Mode::kShared;
+    // kTaking: the gate is being shut before the job joins, or before it joins again after it was withdrawn.
+    enum class Mode { kShared, kWithdrawn, kTaking } mode = Mode::kShared;
     std::optional<share::OrderId> close;    // order to close that has no answer yet
     JobRest::AttemptId rest = 0;            // the last attempt to shut the gate
     base::MonoTime ordered{};               // when the last order went out: to the gate, or to give up memory
@@ -149,7 +149,7 @@ class ShareController {
     std::optional<base::MonoTime> opening;  // time of the last order; reset when all have answered
     std::map<std::string, Evicting> evicting;  // by GPU
     std::set<base::ProcessId> leaving;  // processes that are to leave a GPU, and have not been ordered yet
-    std::optional<Bringing> bringing;
+    std::optional<Restore> restore;
     std::map<Lane, base::Bytes> loaded;  // memory that the mover holds on the GPU
     std::map<base::ProcessId, std::uint64_t> completed;
     std::map<std::string, share::Demand> demand;  // as the scheduler was told last
@@ -175,7 +175,7 @@ class ShareController {
   // --- share_controller.cc
   void Join(SharedJob job);
   void Leave(base::JobId job);
-  void Lend(Entry& entry);
+  void Withdraw(Entry& entry);
   void TakeBack(Entry& entry);
   void Feed(const share::Event& event);
   void Perform(const share::Action& action);
@@ -245,7 +245,7 @@ class ShareController {
   void LoadEnded(base::JobId job, const Lane& lane, share::OrderId order, const suspend::Answer& answer);
   void TryAgain(base::JobId job, const Lane& lane, share::OrderId order);
   void StopBring(Entry& entry, std::string why);
-  void EndBringing(Entry& entry);
+  void EndRestore(Entry& entry);
   void GrantRoom(Entry& entry, const share::action::Grant& grant);
 
   // --- share_controller_demand.cc

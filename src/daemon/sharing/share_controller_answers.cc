@@ -12,7 +12,7 @@ namespace {
 using ledger::wire::MemoryStage;
 using ledger::wire::OrderKind;
 
-constexpr base::Millis kLookEvery{50};
+constexpr base::Millis kAnswerPollInterval{50};
 // The time a shim has to take up an order, and to carry out an order that it has taken up. The latter is
 // longer than a shim waits for a mover.
 constexpr base::Millis kTakesUp{10'000}, kCarriesOut{150'000};
@@ -31,7 +31,7 @@ std::string ShareController::WhySilent(const Entry& entry, const ledger::SlotSta
 }
 
 void ShareController::CheckAnswers(Entry& entry) {
-  entry.answers_at = clock_.Mono() + kLookEvery;
+  entry.answers_at = clock_.Mono() + kAnswerPollInterval;
   std::string silence;
   for (const auto& one : shims_.SlotStatusesOf(entry.job.id))
     if (silence.empty()) silence = WhySilent(entry, one);

@@ -19,27 +19,27 @@ constexpr base::Millis kRetry{100};
 }  // namespace
 
 void ShareController::Bring(Entry& entry, share::OrderId order) {
-  Bringing& bringing = entry.bringing.emplace(Bringing{});
-  bringing.order = order;
+  Restore& restore = entry.restore.emplace(Restore{});
+  restore.order = order;
   for (const auto& one : shims_.SlotStatusesOf(entry.job.id)) {
     const auto homes = HomesOf(one, entry.job.gpus);
     for (const auto& home : homes) {
       const Lane lane{one.process, home.uuid};
       if (home.evicted.count == 0 || entry.loaded.contains(lane)) continue;
-      bringing.loads[lane] = {.lane = LaneName(homes, home), .need = home.evicted};
+      restore.loads[lane] = {.lane = LaneName(homes, home), .need = home.evicted};
     }
   }
-  if (bringing.loads.empty()) return EndBringing(entry);
-  for (const auto& [lane, load] : bringing.loads) StartLoad(entry.job.id, lane, {});
+  if (restore.loads.empty()) return EndRestore(entry);
+  for (const auto& [lane, load] : restore.loads) StartLoad(entry.job.id, lane, {});
 }
 
 void ShareController::StartLoad(base::JobId job, const Lane& lane, base::Bytes room) {
   const Entry& entry = entries_.at(job);
-  const auto order = entry.bringing->order;
+  const auto order = entry.restore->order;
   movers_.Move(entry.job.owner,
                {.verb = Verb::kLoad,
                 .process = lane.process,
-                .lane = entry.bringing->loads.at(lane).lane,
+                .lane = entry.restore->loads.at(lane).lane,
                 .room = room},
                {}, IfHere([job, lane, order](ShareController& me, const Answer& answer) {
                  me.LoadEnded(job, lane, order, answer);
@@ -51,8 +51,8 @@ void ShareController::StartLoad(base::JobId job, const Lane& lane, base::Bytes r
 
 void ShareController::LoadCame(base::JobId job, const Lane& lane, share::OrderId order, base::Bytes bytes) {
   Entry* const entry = Find(job);
-  if (!entry || !entry->bringing || entry->bringing->order != order || entry->bringing->stopping) return;
-  Load& load = entry->bringing->loads.at(lane);
+  if (!entry || !entry->restore || entry->restore->order != order || entry->restore->stopping) return;
+  Load& load = entry->restore->loads.at(lane);
   const base::Bytes told = std::min(load.again, bytes);
   load.again = load.again - told;
   bytes = std::min(bytes - told, load.need - load.came);
@@ -64,8 +64,8 @@ void ShareController::LoadCame(base::JobId job, const Lane& lane, share::OrderId
 void ShareController::LoadEnded(base::JobId job, const Lane& lane, share::OrderId order,
                                 const Answer& answer) {
   Entry* const entry = Find(job);
-  if (!entry || !entry->bringing || entry->bringing->order != order || entry->bringing->stopping) return;
-  Load& load = entry->bringing->loads.at(lane);
+  if (!entry || !entry->restore || entry->restore->order != order || entry->restore->stopping) return;
+  Load& load = entry->restore->loads.at(lane);
   const bool over = !base::IsAlive(lane.process);
   if (answer.outcome == Outcome::kDone) {
     LoadCame(job, lane, order, load.need + load.again);  // the part not told yet
@@ -78,9 +78,9 @@ void ShareController::LoadEnded(base::JobId job, const Lane& lane, share::OrderI
     return StopBring(*entry, answer.message);
   }
   load.done = true;
-  const auto& loads = entry->bringing->loads;
+  const auto& loads = entry->restore->loads;
   if (std::all_of(loads.begin(), loads.end(), [](const auto& one) { return one.second.done; }))
-    EndBringing(*entry);
+    EndRestore(*entry);
 }
 
 void ShareController::TryAgain(base::JobId job, const Lane& lane, share::OrderId order) {
@@ -88,8 +88,8 @@ void ShareController::TryAgain(base::JobId job, const Lane& lane, share::OrderId
   timer->expires_after(kRetry);
   timer->async_wait(IfHere([timer, job, lane, order](ShareController& me, const boost::system::error_code&) {
     const Entry* const entry = me.Find(job);
-    if (!entry || !entry->bringing || entry->bringing->order != order || entry->bringing->stopping) return;
-    Load& load = me.entries_.at(job).bringing->loads.at(lane);
+    if (!entry || !entry->restore || entry->restore->order != order || entry->restore->stopping) return;
+    Load& load = me.entries_.at(job).restore->loads.at(lane);
     load.again = load.came;
     me.StartLoad(job, lane, load.granted);
   }));
@@ -97,25 +97,25 @@ void ShareController::TryAgain(base::JobId job, const Lane& lane, share::OrderId
 
 // The memory that came leaves the GPU again. Host memory still holds all of it.
 void ShareController::StopBring(Entry& entry, std::string why) {
-  if (!entry.bringing || std::exchange(entry.bringing->stopping, true)) return;
-  Bringing& bringing = *entry.bringing;
-  bringing.why = std::move(why);
-  for (const auto& [lane, load] : bringing.loads) {
-    ++bringing.securing;
+  if (!entry.restore || std::exchange(entry.restore->stopping, true)) return;
+  Restore& restore = *entry.restore;
+  restore.why = std::move(why);
+  for (const auto& [lane, load] : restore.loads) {
+    ++restore.securing;
     entry.loaded.erase(lane);
     Secure(entry, lane.process, load.lane,
-           IfHere([job = entry.job.id, order = bringing.order](ShareController& me, const Answer&) {
+           IfHere([job = entry.job.id, order = restore.order](ShareController& me, const Answer&) {
              Entry* const there = me.Find(job);
-             if (!there || !there->bringing || there->bringing->order != order) return;
-             if (--there->bringing->securing == 0) me.EndBringing(*there);
+             if (!there || !there->restore || there->restore->order != order) return;
+             if (--there->restore->securing == 0) me.EndRestore(*there);
            }));
   }
 }
 
-void ShareController::EndBringing(Entry& entry) {
-  const auto order = entry.bringing->order;
-  const auto why = std::move(entry.bringing->why);
-  entry.bringing.reset();
+void ShareController::EndRestore(Entry& entry) {
+  const auto order = entry.restore->order;
+  const auto why = std::move(entry.restore->why);
+  entry.restore.reset();
   entry.stale = true;
   CheckSoon(entry.job.id);
   Feed(share::event::BackDone{entry.job.id, order, why});
@@ -125,8 +125,8 @@ void ShareController::GrantRoom(Entry& entry, const share::action::Grant& grant)
   if (grant.in_bring) {
     entry.granted[grant.gpu] += grant.bytes;
     base::Bytes left = grant.bytes;
-    if (!entry.bringing) return;
-    for (auto& [lane, load] : entry.bringing->loads) {
+    if (!entry.restore) return;
+    for (auto& [lane, load] : entry.restore->loads) {
       if (lane.gpu != grant.gpu) continue;
       const base::Bytes bytes = std::min(left, load.need - load.granted);
       if (bytes.count == 0) continue;

@@ -10,8 +10,8 @@ namespace {
 
 // The memory of other processes changes all the time. The scheduler is told only of changes of at least this
 // size.
-constexpr base::Bytes kWorthTelling = base::MiB(16);
-constexpr std::size_t kLooks = 7;
+constexpr base::Bytes kMinCapacityChange = base::MiB(16);
+constexpr std::size_t kReadings = 7;
 
 // What a context takes, measured on an H200, and a little more; of small GPUs a part. It counts until one was
 // seen: jobs that took this room would leave the mover none for its own context, and nothing could leave.
@@ -29,7 +29,7 @@ base::Bytes ShareController::DriverOf(const std::string& gpu, base::Bytes shown)
   if (managed.count > 0 && looks.empty()) return shown - managed;
   // The median of several figures is used, because used memory and processes are not read at the same moment.
   if (managed.count == 0) looks.push_back(shown);
-  if (looks.size() > kLooks) looks.pop_front();
+  if (looks.size() > kReadings) looks.pop_front();
   auto sorted = std::vector(looks.begin(), looks.end());
   std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2),
                    sorted.end());
@@ -43,7 +43,7 @@ void ShareController::SetCapacities() {
   std::map<std::string, std::set<suspend::MoverUser>> users;
   std::map<std::string, int> tenants;
   for (const auto& [id, entry] : entries_) {
-    if (entry.mode != Entry::Mode::kLent) own.insert(id);
+    if (entry.mode != Entry::Mode::kWithdrawn) own.insert(id);
     for (const auto& gpu : entry.job.gpus) {
       users[gpu].insert(entry.job.owner);
       ++tenants[gpu];
@@ -75,7 +75,7 @@ void ShareController::SetCapacities() {
     if (known != capacities_.end()) {
       const base::Bytes change =
           capacity > known->second ? capacity - known->second : known->second - capacity;
-      if (change < kWorthTelling) continue;
+      if (change < kMinCapacityChange) continue;
     }
     capacities_[gpu] = capacity;
     Feed(share::event::CapacityChanged{gpu, capacity});

@@ -14,7 +14,7 @@ using Doing = ledger::wire::Activity;
 // The longest time that an allocation waits for its turn.
 constexpr base::Millis kRoomPatience{600'000};
 // Shims report pauses of this length. The scheduler decides how long a pause must be to end a turn.
-constexpr base::Millis kToldIdle{20};
+constexpr base::Millis kReportedPause{20};
 
 // Growth of the memory that cannot leave counts only when it has lasted this long. No allocation takes that
 // long.
@@ -66,7 +66,7 @@ ShareController::Demands ShareController::DemandOf(const Entry& entry,
   }
   // The job has nothing yet: its only GPU is where it will be.
   if (demand.empty() && entry.job.gpus.size() == 1) demand[entry.job.gpus.front()];
-  for (auto& [gpu, part] : demand) part.pinned += shims_.OutsideOf(entry.job.id, gpu);
+  for (auto& [gpu, part] : demand) part.pinned += shims_.UncountedOf(entry.job.id, gpu);
   // The driver shows less while memory moves, and does not show memory that came from a mover with its
   // process. But every process with memory has a context.
   for (const auto& [gpu, processes] : with_memory) {
@@ -139,7 +139,7 @@ void ShareController::CheckDemand(Entry& entry, const std::vector<ledger::SlotSt
     if (!same || taken.contains(gpu)) entry.promised.erase(gpu);
     if (!same) entry.denied = {};  // other allocations wait now; the denial was for the earlier ones
   }
-  if (!entry.bringing) entry.granted.clear();
+  if (!entry.restore) entry.granted.clear();
   if (!wants) entry.deny_at.reset();
   entry.stale = false;
   entry.demand = demand;
@@ -147,7 +147,7 @@ void ShareController::CheckDemand(Entry& entry, const std::vector<ledger::SlotSt
 }
 
 void ShareController::Check(Entry& entry) {
-  if (entry.mode != Entry::Mode::kLent && clock_.Mono() >= entry.answers_at) CheckAnswers(entry);
+  if (entry.mode != Entry::Mode::kWithdrawn && clock_.Mono() >= entry.answers_at) CheckAnswers(entry);
   CheckOrders(entry);
   if (entry.mode != Entry::Mode::kShared) return;
   const auto slots = shims_.SlotStatusesOf(entry.job.id);
@@ -207,11 +207,11 @@ void ShareController::TellRoom() {
     std::uint64_t open = 0;
     for (const auto& [id, entry] : entries_) {
       const auto part = entry.demand.find(gpu);
-      if (entry.mode == Entry::Mode::kLent || part == entry.demand.end()) continue;
+      if (entry.mode == Entry::Mode::kWithdrawn || part == entry.demand.end()) continue;
       // Memory that the job has taken of its share since its last check counts, too.
       const bool works = (entry.open || entry.close) && scheduler_.settings().managed_turns;
       const base::Bytes gone = part->second.away + (works ? base::Bytes{} : part->second.managed);
-      const base::Bytes counted = shims_.OutsideOf(id, gpu) + CountedOf(id, gpu) - gone;
+      const base::Bytes counted = shims_.UncountedOf(id, gpu) + CountedOf(id, gpu) - gone;
       used += std::max(
           part->second.resident + part->second.pinned + (works ? part->second.managed : base::Bytes{}),
           counted);
@@ -223,7 +223,7 @@ void ShareController::TellRoom() {
     const std::uint64_t free = (capacity - used).count;
     for (auto& [id, entry] : entries_) {
       const bool comes = !entry.demand.contains(gpu);
-      if (entry.mode == Entry::Mode::kLent || (comes && !MayUse(entry.job, gpu))) continue;
+      if (entry.mode == Entry::Mode::kWithdrawn || (comes && !MayUse(entry.job, gpu))) continue;
       if (entry.job.oversubscribes) {
         shims_.SetRoom(id, gpu, std::nullopt);
         continue;
@@ -232,18 +232,18 @@ void ShareController::TellRoom() {
       const base::Bytes share{entry.open ? free / (open + (comes ? 1 : 0)) : 0};
       const base::Bytes more =
           share + (promised == entry.promised.end() ? base::Bytes{} : promised->second.bytes);
-      shims_.SetRoom(id, gpu, shims_.OutsideOf(id, gpu) + CountedOf(id, gpu) + more);
+      shims_.SetRoom(id, gpu, shims_.UncountedOf(id, gpu) + CountedOf(id, gpu) + more);
     }
   }
   for (auto& [id, entry] : entries_)
-    if (entry.mode != Entry::Mode::kLent) TellSharing(entry);
+    if (entry.mode != Entry::Mode::kWithdrawn) TellSharing(entry);
 }
 
 void ShareController::TellSharing(Entry& entry) {
   const auto& gpus = entry.job.gpus;
   const bool contended =
       std::any_of(gpus.begin(), gpus.end(), [this](const auto& gpu) { return scheduler_.IsContended(gpu); });
-  const base::Millis idle = std::min(scheduler_.settings().idle, kToldIdle);
+  const base::Millis idle = std::min(scheduler_.settings().idle, kReportedPause);
   const ledger::Sharing sharing{contended ? idle : base::Millis(0), kRoomPatience, entry.denied};
   if (entry.told != sharing) {
     entry.offer = entry.offer || entry.denied.count > 0;

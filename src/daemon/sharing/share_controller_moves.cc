@@ -130,7 +130,7 @@ base::Bytes ShareController::HostMemoryLeft() const {
 bool ShareController::PassOn(base::JobId job, base::ProcessId process, bool out,
                              base::UntrustedSocket& connection) {
   Entry* const entry = Find(job);
-  if (!entry || entry->mode == Entry::Mode::kLent) return false;
+  if (!entry || entry->mode == Entry::Mode::kWithdrawn) return false;
   if (out) {
     Take(job, process, std::move(connection));
     return true;

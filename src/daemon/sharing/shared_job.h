@@ -16,7 +16,7 @@ struct SharedJob {
   double weight = 1;
   int priority = 0;
   std::vector<std::string> gpus;  // UUIDs that it may use
-  bool lent = false;              // the suspend controller has it
+  bool withdrawn = false;         // the suspend controller has it
   bool oversubscribes = false;    // its allocations wait for no room: they are managed memory
 };
 

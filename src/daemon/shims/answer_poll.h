@@ -28,7 +28,7 @@ class AnswerPoll {
   }
 
   // Call after a timed check. `silent`: an answer may come without a notification.
-  void Looked(base::MonoTime now, bool silent) {
+  void Checked(base::MonoTime now, bool silent) {
     pause_ = silent ? first_ : std::min(2 * pause_, kLongest);
     due_ = now + pause_;
   }

@@ -18,7 +18,7 @@ std::vector<int> LooksAfterAnOrder(AnswerPoll poll, Millis end, bool silent) {
   poll.Ordered(kStart);
   while (poll.due() <= kStart + end) {
     looks.push_back(static_cast<int>(std::chrono::duration_cast<Millis>(poll.due() - kStart).count()));
-    poll.Looked(poll.due(), silent);
+    poll.Checked(poll.due(), silent);
   }
   return looks;
 }
@@ -35,11 +35,11 @@ TEST(AnswerPollTest, LooksAsOftenAsAtFirstWhereNobodyNotifies) {
 TEST(AnswerPollTest, AnotherOrderIsLookedAtSoonToo) {
   AnswerPoll poll(Millis{2});
   poll.Ordered(kStart);
-  for (int i = 0; i < 10; ++i) poll.Looked(poll.due(), false);
+  for (int i = 0; i < 10; ++i) poll.Checked(poll.due(), false);
   const MonoTime later = poll.due() - Millis{10};
   poll.Ordered(later);
   EXPECT_EQ(poll.due(), later + Millis{2});
-  poll.Looked(poll.due(), false);
+  poll.Checked(poll.due(), false);
   EXPECT_EQ(poll.due(), later + Millis{6});
 }
 

@@ -15,12 +15,12 @@ namespace {
 
 using ledger::wire::OrderKind;
 
-constexpr base::Millis kFirstLook{3};    // after the order
-constexpr base::Millis kLook{2};         // while units may wait for each other
-constexpr base::Millis kHoldsOn{1000};   // a hold that is not made to last ends so long after the attempt
-constexpr base::Millis kConfirms{50};    // for the answers to a hold that lasts, of processes at rest
-constexpr base::Millis kAgainAfter{20};  // between two orders to processes that took too long
-constexpr base::Millis kLookForStopped{50};
+constexpr base::Millis kFirstPoll{3};         // after the order
+constexpr base::Millis kRestPollInterval{2};  // while units may wait for each other
+constexpr base::Millis kHoldsOn{1000};  // a hold that is not made to last ends so long after the attempt
+constexpr base::Millis kConfirms{50};   // for the answers to a hold that lasts, of processes at rest
+constexpr base::Millis kReorderInterval{20};  // between two orders to processes that took too long
+constexpr base::Millis kStoppedInterval{50};
 constexpr int kOpeningPart = 2;  // processes may take this part of the limit to take up an order to run
 
 base::Millis InMillis(share::Span span) { return std::chrono::duration_cast<base::Millis>(span); }
@@ -66,7 +66,7 @@ JobRest::AttemptId JobRest::Begin(base::JobId job, base::Millis limit, std::opti
   const auto now = clock_.Mono(), deadline = now + limit;
   Attempt& attempt = attempts_
                          .emplace(job, Attempt{++last_, std::move(only), now, deadline, std::move(done),
-                                               AnswerPoll(kFirstLook), NewCut(history_[job], now, deadline)})
+                                               AnswerPoll(kFirstPoll), NewCut(history_[job], now, deadline)})
                          .first->second;
   const auto slots = SlotsOf(job, attempt);
   attempt.several = CutViewOf(slots, attempt.progress).units.size() > 1;
@@ -138,7 +138,7 @@ void JobRest::Check(base::JobId job) {
   const auto slots = SlotsOf(job, attempt);
   if (attempt.opening) return AwaitOpening(job, attempt, slots);
   const bool look = now >= attempt.stopped_at;
-  if (look) attempt.stopped_at = now + kLookForStopped;
+  if (look) attempt.stopped_at = now + kStoppedInterval;
   const auto answers = ReadHoldAnswers(
       slots, [look](const base::ProcessId& process) { return look && Stands(process); }, attempt.ordered,
       now);
@@ -148,12 +148,12 @@ void JobRest::Check(base::JobId job) {
     Decide(job, attempt, slots, answers);
   if (attempt.ended) return;
   if (!answers.again.empty() && now >= attempt.again_at) {
-    attempt.again_at = now + kAgainAfter;
+    attempt.again_at = now + kReorderInterval;
     for (const auto& process : answers.again) (void)shims_.Order(job, process, Hold(attempt));
   }
   if (now >= attempt.poll.due())
-    attempt.poll.Looked(now,
-                        !answers.again.empty() || std::any_of(slots.begin(), slots.end(), AnswersSilently));
+    attempt.poll.Checked(now,
+                         !answers.again.empty() || std::any_of(slots.begin(), slots.end(), AnswersSilently));
   SetTimer(job, attempt);
 }
 
@@ -254,7 +254,7 @@ void JobRest::SetTimer(base::JobId job, Attempt& attempt) {
   const auto now = clock_.Mono();
   if (!attempt.timer) attempt.timer = std::make_unique<boost::asio::steady_timer>(loop_);
   auto due = std::min(attempt.poll.due(), std::max(attempt.look_at, now));
-  if (attempt.several || attempt.opening) due = std::min(due, now + kLook);
+  if (attempt.several || attempt.opening) due = std::min(due, now + kRestPollInterval);
   attempt.timer->expires_at(now < attempt.deadline ? std::min(due, attempt.deadline) : due);
   attempt.timer->async_wait([self = self_, job](boost::system::error_code error) {
     if (!error && *self) (*self)->Check(job);

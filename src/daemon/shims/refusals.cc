@@ -57,8 +57,8 @@ jobs::RefusedAllocation RefusalOf(const ledger::Refusals& seen, base::MonoTime m
   refusal.pools_unused = last.pools_unused;
   refusal.device_free = last.device_free;
   // A program can have written any numbers.
-  constexpr std::uint64_t kMostCounted = std::numeric_limits<std::int32_t>::max();
-  if (!seen.first || last.number - seen.first->number >= kMostCounted) return refusal;
+  constexpr std::uint64_t kMaxCounted = std::numeric_limits<std::int32_t>::max();
+  if (!seen.first || last.number - seen.first->number >= kMaxCounted) return refusal;
   refusal.count = static_cast<std::int64_t>(last.number - seen.first->number + 1);
   refusal.first = {seen.first->asked, seen.first->used, seen.first->limit, when(seen.first->at)};
   return refusal;

@@ -112,7 +112,7 @@ void ShimChannel::ReleaseJob(base::JobId job) {
   RemoveJob(job);
 }
 
-base::Bytes ShimChannel::OutsideOf(base::JobId job, const std::string& uuid) const {
+base::Bytes ShimChannel::UncountedOf(base::JobId job, const std::string& uuid) const {
   const auto known = jobs_.find(job);
   if (known == jobs_.end()) return {};
   const auto on = known->second.on.find(uuid);

@@ -110,7 +110,7 @@ class ShimChannel {
   void OfferRoom(base::JobId job) { ledgers_.OfferRoom(job); }
   std::vector<ledger::GpuUsage> UsageOf(base::JobId job) const { return ledgers_.UsageOf(job); }
   // The uncounted memory that was last written to the job's ledger.
-  base::Bytes OutsideOf(base::JobId job, const std::string& uuid) const;
+  base::Bytes UncountedOf(base::JobId job, const std::string& uuid) const;
   // Managed memory of all jobs on the GPU, as their processes count it. The GPU holds at most this much of
   // it.
   base::Bytes ManagedOn(const std::string& uuid) const;

@@ -20,8 +20,8 @@ using suspend::SuspensionPhase;
 namespace {
 
 constexpr base::Millis kMemoryPatience{1000};  // how long Stop waits for a write of a limit to return
-constexpr std::chrono::milliseconds kBetweenLooks{20};
-constexpr int kLooksForEnd = 100;
+constexpr std::chrono::milliseconds kMoverPollInterval{20};
+constexpr int kPollsForEnd = 100;
 
 // A cgroup without a memory controller has no such file; the job's notes say so.
 void WriteMemoryLimit(const std::filesystem::path& cgroup, std::optional<base::Bytes> limit) {
@@ -213,7 +213,7 @@ std::set<pid_t> SuspensionModule::OwnPids() {
 }
 
 void SuspensionModule::WhenIdleMoversLeft(std::function<void()> then) {
-  WhenEnded(controller_->movers().RetireIdle(), std::move(then), kLooksForEnd);
+  WhenEnded(controller_->movers().RetireIdle(), std::move(then), kPollsForEnd);
 }
 
 void SuspensionModule::WhenEnded(std::set<pid_t> processes, std::function<void()> then, int looks) {
@@ -223,7 +223,7 @@ void SuspensionModule::WhenEnded(std::set<pid_t> processes, std::function<void()
   });
   if (looks == 0 || processes.empty()) return then();
   const auto timer =
-      std::make_shared<boost::asio::steady_timer>(core_.loop(), kBetweenLooks);  // kept by its wait
+      std::make_shared<boost::asio::steady_timer>(core_.loop(), kMoverPollInterval);  // kept by its wait
   timer->async_wait([this, timer, processes = std::move(processes), then = std::move(then),
                      looks](boost::system::error_code error) mutable {
     if (!error) WhenEnded(std::move(processes), std::move(then), looks - 1);

@@ -12,7 +12,7 @@ namespace {
 using suspend::SuspensionPhase;
 
 constexpr base::Millis kPrepareEvery{50};
-constexpr std::size_t kMostNamed = 64;  // a user's processes on one GPU that a mover is told of one by one
+constexpr std::size_t kMaxNamed = 64;  // a user's processes on one GPU that a mover is told of one by one
 
 bool IsAtRest(SuspensionPhase phase) {
   return phase == SuspensionPhase::kRunning || phase == SuspensionPhase::kSuspended ||
@@ -144,9 +144,9 @@ void SuspendController::Observe(base::JobId job) {
 }
 
 // A timed check.
-void SuspendController::Look(base::JobId job) {
+void SuspendController::PollAnswers(base::JobId job) {
   const auto it = entries_.find(job);
-  if (it != entries_.end()) it->second.poll.Looked(core_.clock().Mono(), it->second.silent);
+  if (it != entries_.end()) it->second.poll.Checked(core_.clock().Mono(), it->second.silent);
   Observe(job);
 }
 
@@ -212,15 +212,15 @@ void SuspendController::Pump(base::JobId job) {
     if (!entries_.contains(job)) return;
   }
   AnswerWaiters(job);
-  LookForFigures(job);
+  AwaitFigures(job);
   SetTimer(job);
 }
 
-void SuspendController::LookForFigures(base::JobId job) {
+void SuspendController::AwaitFigures(base::JobId job) {
   const auto it = entries_.find(job);
   if (it == entries_.end()) return;
   const bool waits = it->second.machine.AwaitsFigures();
-  if (!std::exchange(it->second.looks, waits) && waits) core_.LookNow();
+  if (!std::exchange(it->second.looks, waits) && waits) core_.SampleNow();
 }
 
 void SuspendController::Prepare() {
@@ -232,7 +232,7 @@ void SuspendController::Prepare() {
       continue;
     }
     auto& processes = wanted[one.user][one.gpu];
-    if (processes.size() < kMostNamed)
+    if (processes.size() < kMaxNamed)
       processes.push_back(one.bytes);
     else
       processes.back() += one.bytes;
@@ -312,7 +312,7 @@ void SuspendController::SetTimer(base::JobId job) {
   entry.timer->expires_at(*due);
   entry.timer->async_wait([self = self_, job, on_the_way](boost::system::error_code error) {
     if (error || !*self) return;
-    if (on_the_way) (*self)->Look(job);
+    if (on_the_way) (*self)->PollAnswers(job);
     (*self)->Feed(job, suspend::event::Tick{});
     (*self)->OfferRoom();
   });

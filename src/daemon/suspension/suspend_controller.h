@@ -128,14 +128,14 @@ class SuspendController {
   suspend::SuspensionSettings SettingsFor(base::JobId job);
   void Feed(base::JobId job, const suspend::Event& event);
   void Observe(base::JobId job);
-  void Look(base::JobId job);
+  void PollAnswers(base::JobId job);
   void TellPhase(base::JobId job);
   void Refuse(base::JobId job, const char* kind, base::Error error,
               const base::Result<suspend::HostRoom>& room, const Done& done);
   void Pump(base::JobId job);
   base::Result<suspend::HostRoom> HostRoomFor(base::JobId job);
   void Rest(base::JobId job, base::Millis limit);
-  void LookForFigures(base::JobId job);
+  void AwaitFigures(base::JobId job);
   void Checkpoint(base::JobId job, const suspend::action::Checkpoint& order);
   void Perform(base::JobId job, const suspend::Actions& actions);
   void AskMover(base::JobId job, suspend::Request request);

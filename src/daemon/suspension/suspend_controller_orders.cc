@@ -103,7 +103,7 @@ void SuspendController::Tell(base::JobId id, const suspend::action::Emit& event)
   const auto* const job = core_.jobs().Find(id);
   if (!job) return;
   core_.Tell(*job, {event.kind, event.message, event.data});
-  core_.LookNow();  // the job has left a GPU or come to one
+  core_.SampleNow();  // the job has left a GPU or come to one
   core_.jobs().Note(id, event.message);
 }
 

@@ -80,7 +80,7 @@ void VirtualMemory::PutBackMapping(const VirtualReference& reference) {
   if (entry != nullptr) *entry = {reference.memory, reference.size};
 }
 
-GivenBack VirtualMemory::Dropped(const VirtualReference& reference) {
+ReleasedMemory VirtualMemory::Dropped(const VirtualReference& reference) {
   Memory* const memory = memory_.Find(reference.memory);
   if (memory == nullptr || --memory->references != 0) return {0, 0, false};
   Memory gone{};

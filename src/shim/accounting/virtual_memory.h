@@ -12,7 +12,7 @@
 namespace gpuman::shim {
 
 // Bytes that a device has back.
-struct GivenBack {
+struct ReleasedMemory {
   int device;
   std::uint64_t bytes;
   bool imported;  // the memory came from another process
@@ -42,7 +42,7 @@ class VirtualMemory {
   // Takes out one mapping that lies wholly in the range.
   bool TakeMapping(std::uint64_t address, std::uint64_t size, VirtualReference& reference);
   void PutBackMapping(const VirtualReference& reference);
-  GivenBack Dropped(const VirtualReference& reference);
+  ReleasedMemory Dropped(const VirtualReference& reference);
 
   void Reset() {
     handles_.Reset();

@@ -282,8 +282,8 @@ int DescriptorOf(BackingState& state, const Piece& piece, CUresult& result) {
   }
   if (backing.kept > 0) {
     // The driver exports only memory that it made for this process (measured).
-    const int lent = DuplicateDescriptor(state.descriptor_store, backing.kept);
-    if (lent >= 0) return lent;
+    const int duplicate = DuplicateDescriptor(state.descriptor_store, backing.kept);
+    if (duplicate >= 0) return duplicate;
     const Locked lock(state.books);
     if (PieceBacking* const known = state.handles.Find(piece.address)) {
       known->kept = PieceBacking::kStuck;

@@ -26,7 +26,7 @@ using wire::Trouble;
 constexpr int kMoverMs = 110'000;
 constexpr int kConnectMs = 2'000;
 // Parts of one message: the mover copies them while the shim exports the next ones.
-constexpr unsigned kFewParts = 4;
+constexpr unsigned kPartsPerMessage = 4;
 
 constexpr Ended Failed(CUresult result) { return {Trouble::kDriver, result}; }
 
@@ -139,7 +139,7 @@ Ended Offer(EvictionState& state, const Connection& mover, PieceBacking::Mark ma
     if (descriptor < 0) return true;  // the piece stays on the device
     descriptors[parts.count] = descriptor;
     parts.part[parts.count++] = {piece.address, piece.bytes};
-    return parts.count < kFewParts || send();
+    return parts.count < kPartsPerMessage || send();
   });
   if (!all) {
     for (unsigned i = 0; i < parts.count; ++i) ::close(descriptors[i]);

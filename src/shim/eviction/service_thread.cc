@@ -60,7 +60,7 @@ class Attending {
     for (;;) {
       const std::uint32_t order = wire::Load(slot_.order);
       if (order == done) {
-        if (!Attends()) wire::WaitOn(slot_.order, order, Look());
+        if (!Attends()) wire::WaitOn(slot_.order, order, CheckProgram());
         continue;
       }
       const Working working(state_.service_thread);
@@ -143,19 +143,19 @@ class Attending {
   }
 
   // Looks at what the program does. Returns how long to sleep then, in ms; below 0: without end.
-  int Look() {
+  int CheckProgram() {
     // The daemon wakes this thread when it begins to watch the job. The thread may miss that, so it looks by
     // itself.
-    constexpr int kLookForWatchersMs = 30'000;
+    constexpr int kWatchersIntervalMs = 30'000;
     // It may miss that it is woken because of a grant too. A hold that is provisional is short, and in it the
     // daemon waits for who comes to the gate.
-    constexpr int kLookForNowMs = 2, kLookForGrantMs = 1'000;
+    constexpr int kProvisionalIntervalMs = 2, kGrantIntervalMs = 1'000;
     if (state_.service_thread.shut)
-      return IsForNow() ? kLookForNowMs : what_ == wire::OrderKind::kHold ? kLookForGrantMs : -1;
+      return IsForNow() ? kProvisionalIntervalMs : what_ == wire::OrderKind::kHold ? kGrantIntervalMs : -1;
     const Working working(state_.service_thread);
     if (IsEnding(state_)) return -1;
-    const int next = LookAtActivity(state_);
-    return next < 0 ? kLookForWatchersMs : next;
+    const int next = CheckActivity(state_);
+    return next < 0 ? kWatchersIntervalMs : next;
   }
 
   // Returns false where the order is refused.

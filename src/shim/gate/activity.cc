@@ -18,7 +18,7 @@ namespace wire = ledger::wire;
 using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 using wire::Activity;
 
-constexpr std::uint64_t kLookEveryMs = 1000;
+constexpr std::uint64_t kPollIntervalMs = 1000;
 
 // Returns whether the contexts have nothing to do, as far as their default streams know. Work in other
 // streams does not show; the shim waits for it when it closes the gate.
@@ -48,7 +48,7 @@ bool IsDenied(const GateState& state, std::uint64_t bytes) {
 
 }  // namespace
 
-int LookAtActivity(GateState& state) {
+int CheckActivity(GateState& state) {
   const std::uint32_t idle_ms = wire::Load(state.ledger->watched_ms);
   Watch& watch = state.watch;
   if (idle_ms == 0) {
@@ -101,7 +101,7 @@ bool AwaitRoom(GateState& state, int device, std::uint64_t bytes, std::uint32_t 
       if (offered || denied || now >= end) break;
       const std::uint64_t left_ms = (end - now) / 1'000'000 + 1;
       wire::WaitOn(state.ledger->offers, offers,
-                   static_cast<int>(left_ms < kLookEveryMs ? left_ms : kLookEveryMs));
+                   static_cast<int>(left_ms < kPollIntervalMs ? left_ms : kPollIntervalMs));
     }
   }
   errno = before;

@@ -13,33 +13,33 @@ namespace wire = ledger::wire;
 using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 
 void* Work(void* word) {
-  DrainLane& lane = *static_cast<DrainLane*>(word);
+  DrainThread& thread = *static_cast<DrainThread*>(word);
   MeetDriver();
-  wire::Store(lane.met, 1);
-  wire::WakeAll(lane.met);
+  wire::Store(thread.met, 1);
+  wire::WakeAll(thread.met);
   for (;;) {
-    const std::uint32_t asked = wire::Load(lane.asked);
-    if (asked == wire::Load(lane.done)) {
-      wire::WaitOn(lane.asked, asked, -1);
+    const std::uint32_t asked = wire::Load(thread.asked);
+    if (asked == wire::Load(thread.done)) {
+      wire::WaitOn(thread.asked, asked, -1);
       continue;
     }
     CUresult result = CUDA_SUCCESS;
-    for (unsigned i = 0; i < lane.contexts && result == CUDA_SUCCESS; ++i)
-      result = SynchronizeContext(lane.context[i]);
-    wire::Store(lane.result, static_cast<std::uint32_t>(result));
-    wire::Store(lane.done, asked);
-    RingBell(lane.state->gate);
+    for (unsigned i = 0; i < thread.contexts && result == CUDA_SUCCESS; ++i)
+      result = SynchronizeContext(thread.context[i]);
+    wire::Store(thread.result, static_cast<std::uint32_t>(result));
+    wire::Store(thread.done, asked);
+    NotifyServiceThread(thread.state->gate);
   }
 }
 
 // The caller holds state.contexts.
 bool Start(GateState& state, int device) {
-  DrainLane& lane = state.drain.lane[device];
-  if (IsStarted(lane)) return true;
-  lane.state = &state;
-  if (!StartThread(Work, &lane)) return false;
-  wire::Store(lane.started, 1);
-  __atomic_fetch_add(&state.drain.lanes, 1, __ATOMIC_SEQ_CST);
+  DrainThread& thread = state.drain.thread[device];
+  if (IsStarted(thread)) return true;
+  thread.state = &state;
+  if (!StartThread(Work, &thread)) return false;
+  wire::Store(thread.started, 1);
+  __atomic_fetch_add(&state.drain.started, 1, __ATOMIC_SEQ_CST);
   return true;
 }
 
@@ -52,11 +52,11 @@ void StartDrain(GateState& state) {
     bool all = true;
     DevicesToDrain(state, all);  // what fails is tried again with the first order
   }
-  for (DrainLane& lane : state.drain.lane)
-    while (IsStarted(lane) && wire::Load(lane.met) == 0) wire::WaitOn(lane.met, 0, -1);
+  for (DrainThread& thread : state.drain.thread)
+    while (IsStarted(thread) && wire::Load(thread.met) == 0) wire::WaitOn(thread.met, 0, -1);
 }
 
-bool IsStarted(const DrainLane& lane) { return wire::Load(lane.started) != 0; }
+bool IsStarted(const DrainThread& thread) { return wire::Load(thread.started) != 0; }
 
 void DrainDevice(GateState& state, int device) {
   if (state.drain.attended && device >= 0 && device < kMaxDevices) Start(state, device);
@@ -72,26 +72,26 @@ std::uint64_t DevicesToDrain(GateState& state, bool& all) {
   return devices;
 }
 
-bool AskLane(GateState& state, int device) {
-  DrainLane& lane = state.drain.lane[device];
-  lane.contexts = 0;
+bool AskDrainThread(GateState& state, int device) {
+  DrainThread& thread = state.drain.thread[device];
+  thread.contexts = 0;
   bool all = true;
   state.context.ForEach([&](std::uint64_t number, const Context& context) {
     if (context.device != device) return;
-    if (lane.contexts < DrainLane::kMaxContexts)
-      lane.context[lane.contexts++] = number;
+    if (thread.contexts < DrainThread::kMaxContexts)
+      thread.context[thread.contexts++] = number;
     else
       all = false;
   });
   if (!all) return false;
-  wire::Store(lane.asked, lane.asked + 1);
-  wire::WakeAll(lane.asked);
+  wire::Store(thread.asked, thread.asked + 1);
+  wire::WakeAll(thread.asked);
   return true;
 }
 
-bool IsLaneDone(const DrainLane& lane, CUresult& result) {
-  if (wire::Load(lane.done) != wire::Load(lane.asked)) return false;
-  result = static_cast<CUresult>(wire::Load(lane.result));
+bool IsDrainDone(const DrainThread& thread, CUresult& result) {
+  if (wire::Load(thread.done) != wire::Load(thread.asked)) return false;
+  result = static_cast<CUresult>(wire::Load(thread.result));
   return true;
 }
 

@@ -1,10 +1,10 @@
 // Waits for the work of the contexts, each device by itself.
 //
-// The driver's own wait has no limit, so threads that do nothing else call it: one *lane* for each device
-// that has a context. The service thread asks a lane and looks later. A lane whose wait takes too long stays
-// in the driver, and can be used again when the work has ended.
+// The driver's own wait has no limit, so threads that do nothing else call it: one *drain thread* for each
+// device that has a context. The service thread asks a drain thread and looks later. A drain thread whose
+// wait takes too long stays in the driver, and can be used again when the work has ended.
 //
-// Only the service thread uses a lane, where nothing else is said.
+// Only the service thread uses a drain thread, where nothing else is said.
 #pragma once
 
 #include <cstdint>
@@ -16,48 +16,49 @@ namespace gpuman::shim {
 
 struct GateState;
 
-struct DrainLane {
+struct DrainThread {
   static constexpr unsigned kMaxContexts = 64;
   std::uint32_t started;      // atomic; 1: its thread is there. Set under `contexts`
   std::uint32_t met;          // atomic; 1: the thread has called MeetDriver
   std::uint32_t asked, done;  // futex words; the thread works while they differ
   std::uint32_t result;       // CUresult
-  GateState* state;           // whose bell the thread rings when it is done
+  GateState* state;           // whose service thread is notified when the work is done
   unsigned contexts;          // how many there are of those that follow
   std::uint64_t context[kMaxContexts];
 
   // What the service thread knows of the device.
   bool fresh;                 // it has asked since an order closed the gate
   bool asked_in_flight;       // a call was in flight when it asked
-  std::uint32_t calls;        // GateLook::calls when it asked
+  std::uint32_t calls;        // GateReading::calls when it asked
   bool works;                 // there may be work that has not ended
   std::uint64_t works_since;  // CLOCK_MONOTONIC, ns
 };
 
 struct Drain {
-  DrainLane lane[kMaxDevices];
-  std::uint32_t lanes;  // atomic; how many have been started
-  bool attended;        // under `contexts`; the service thread wants lanes
+  DrainThread thread[kMaxDevices];
+  std::uint32_t started;  // atomic; how many have been started
+  bool attended;          // under `contexts`; the service thread wants drain threads
 };
 
-// Starts the lanes of all devices with contexts, and waits until their threads have called MeetDriver. From
-// now on DrainDevice starts lanes. The service thread calls this before it first closes the gate.
+// Starts the drain threads of all devices with contexts, and waits until their threads have called
+// MeetDriver. From now on DrainDevice starts drain threads. The service thread calls this before it first
+// closes the gate.
 void StartDrain(GateState& state);
 
-// A context has been made on the device. Starts its lane where the service thread wants lanes. Any thread may
-// call this; it holds state.contexts.
+// A context has been made on the device. Starts its drain thread where the service thread wants drain
+// threads. Any thread may call this; it holds state.contexts.
 void DrainDevice(GateState& state, int device);
 
-// Returns the devices that have contexts, one bit each, and starts lanes that could not be started before.
-// The caller holds state.contexts. With a lane that cannot be started, `all` becomes false.
+// Returns the devices that have contexts, one bit each, and starts drain threads that could not be started
+// before. The caller holds state.contexts. With a drain thread that cannot be started, `all` becomes false.
 std::uint64_t DevicesToDrain(GateState& state, bool& all);
 
 // Any thread may call this.
-bool IsStarted(const DrainLane& lane);
-// Lets the lane wait for all contexts of its device. The caller holds state.contexts. Returns false where
-// there are too many contexts.
-bool AskLane(GateState& state, int device);
+bool IsStarted(const DrainThread& thread);
+// Lets the drain thread wait for all contexts of its device. The caller holds state.contexts. Returns false
+// where there are too many contexts.
+bool AskDrainThread(GateState& state, int device);
 // Returns whether the thread has done what it was asked; then `result` is the driver's answer.
-bool IsLaneDone(const DrainLane& lane, driver::abi::CUresult& result);
+bool IsDrainDone(const DrainThread& thread, driver::abi::CUresult& result);
 
 }  // namespace gpuman::shim

@@ -119,7 +119,7 @@ ThreadSlot* Register(GateState& state) {
 // It counts for orders that come later, too: between two of them the gate may be open for so short a time
 // that the thread stays in its place.
 std::uint32_t DeviceOfCaller(const GateState& state) {
-  if (Load(state.drain.lanes) < 2) return 0;
+  if (Load(state.drain.started) < 2) return 0;
   auto* const ask = GPUMAN_REAL(cuCtxGetDevice);
   driver::abi::CUdevice device = 0;
   const bool known = ask != nullptr && ask(&device) == driver::abi::CUDA_SUCCESS && device >= 0;
@@ -132,7 +132,7 @@ std::uint32_t NextArrival(Gate& gate) {
 }
 
 void TellArrival(GateState& state) {
-  RingBell(state.gate);
+  NotifyServiceThread(state.gate);
   if (Load(state.gate.phase) == static_cast<std::uint32_t>(RestPhase::kHeld) && IsJoined(state))
     ledger::wire::WakeAll(state.ledger->slot[state.slot].order);
 }
@@ -198,7 +198,7 @@ void Shut(Gate& gate) {
   });
 }
 
-// From now on LookAtGate sees each call that passed before.
+// From now on ReadGate sees each call that passed before.
 void SeeEachCall(Gate& gate) {
   if (gate.expedited && !Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) gate.unsafe = true;
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -288,27 +288,27 @@ void ShutAfterCaptures(GateState& state) {
     Shut(gate);
   }
   SeeEachCall(gate);
-  RingBell(gate);
+  NotifyServiceThread(gate);
 }
 
-GateLook LookAtGate(Gate& gate) {
-  GateLook look;
+GateReading ReadGate(Gate& gate) {
+  GateReading reading;
   const Locked lock(gate.registry);
-  look.in_flight = gate.unsafe;
-  look.calls = CallsOf(gate);
+  reading.in_flight = gate.unsafe;
+  reading.calls = CallsOf(gate);
   ForEachThreadSlot(gate, [&](const ThreadSlot& one) {
     const std::uint32_t word = Load(one.in_flight);
-    look.in_flight = look.in_flight || (word & kDepthMask) != 0;
-    look.delicate = look.delicate || (word & kDelicate) != 0;
+    reading.in_flight = reading.in_flight || (word & kDepthMask) != 0;
+    reading.delicate = reading.delicate || (word & kDelicate) != 0;
     if (Load(one.waits) == 0) return;
-    look.waits = true;
+    reading.waits = true;
     const std::uint32_t device = Load(one.device);
     if (device == 0 || device > 64)
-      look.elsewhere = true;
+      reading.elsewhere = true;
     else
-      look.devices |= std::uint64_t{1} << (device - 1);
+      reading.devices |= std::uint64_t{1} << (device - 1);
   });
-  return look;
+  return reading;
 }
 
 ThreadSlot* LongestWaiting(Gate& gate, int device) {
@@ -345,14 +345,14 @@ Permitted WhatBecameOf(const ThreadSlot& thread) {
   return (Load(thread.in_flight) & kDepthMask) != 0 ? Permitted::kInFlight : Permitted::kReturned;
 }
 
-void RingBell(Gate& gate) {
-  __atomic_fetch_add(&gate.bell, 1, __ATOMIC_SEQ_CST);
-  Wake(gate.bell, 1);
+void NotifyServiceThread(Gate& gate) {
+  __atomic_fetch_add(&gate.notifications, 1, __ATOMIC_SEQ_CST);
+  Wake(gate.notifications, 1);
 }
 
-void AwaitBell(Gate& gate, std::uint32_t heard, std::uint64_t nanoseconds) {
+void AwaitNotification(Gate& gate, std::uint32_t seen, std::uint64_t nanoseconds) {
   const timespec time{0, static_cast<long>(nanoseconds)};
-  Wait(gate.bell, heard, &time);
+  Wait(gate.notifications, seen, &time);
 }
 
 }  // namespace gpuman::shim

@@ -61,7 +61,7 @@ struct ThreadSlotChunk;
 // Where a thread that arrives at the closed gate finds the service thread.
 enum class RestPhase : std::uint32_t {
   kNone,    // nobody asks who waits
-  kComing,  // the service thread brings the process to rest (rest.h), and sleeps on `bell`
+  kComing,  // the service thread brings the process to rest (rest.h), and sleeps on `notifications`
   kHeld     // the process is held for now; the service thread sleeps on its order
 };
 
@@ -72,7 +72,8 @@ struct Gate {
   bool unsafe;               // a thread passed without a thread slot: the gate never closes again
   bool for_captures;         // under `registry`; the gate is open until no stream is captured
   ThreadSlotChunk* chunks;
-  std::uint32_t bell;      // a futex word; grows when a thread arrives at the closed gate, or a lane is done
+  // A futex word. Grows when a thread arrives at the closed gate, or a drain is done.
+  std::uint32_t notifications;
   std::uint32_t arrivals;  // atomic; the last number of an arrival
   std::uint32_t phase;     // atomic; RestPhase
 };
@@ -150,8 +151,8 @@ class RestLimit {
   const std::uint32_t& order_;
 };
 
-// Closes the gate for calls that come from now on. GateLook shows those that are in flight. Permits that no
-// thread has taken are void. The service thread calls this and the functions below.
+// Closes the gate for calls that come from now on. GateReading shows those that are in flight. Permits that
+// no thread has taken are void. The service thread calls this and the functions below.
 void ShutGate(GateState& state);
 void OpenGate(GateState& state);
 // Opens the gate until no stream is captured: the thread that ends the last capture calls ShutAfterCaptures,
@@ -160,7 +161,7 @@ void OpenGateForCaptures(GateState& state);
 void ShutAfterCaptures(GateState& state);
 
 // What the thread slots say, while the gate is closed.
-struct GateLook {
+struct GateReading {
   bool in_flight = false;     // a call has not returned
   bool delicate = false;      // and one of them is not CallKind::kPlain
   std::uint32_t calls = 0;    // the sum of all calls that have returned; only differences mean anything
@@ -168,7 +169,7 @@ struct GateLook {
   bool elsewhere = false;     // a thread waits whose device is not known
   std::uint64_t devices = 0;  // the devices for which threads wait, one bit each
 };
-GateLook LookAtGate(Gate& gate);
+GateReading ReadGate(Gate& gate);
 
 // Returns the thread that waits longest at the gate for the device, or whose device is not known; null: there
 // is none. Below 0: for any device.
@@ -181,9 +182,9 @@ bool TakePermitBack(ThreadSlot& thread, std::uint32_t waits);
 enum class Permitted { kNotTaken, kInFlight, kReturned };
 Permitted WhatBecameOf(const ThreadSlot& thread);
 
-// Wakes the service thread where it sleeps in AwaitBell.
-void RingBell(Gate& gate);
-// Sleeps until the bell is no longer at the value `heard`, for at most `nanoseconds` (below a second).
-void AwaitBell(Gate& gate, std::uint32_t heard, std::uint64_t nanoseconds);
+// Wakes the service thread where it sleeps in AwaitNotification.
+void NotifyServiceThread(Gate& gate);
+// Sleeps until the count is no longer at the value `seen`, for at most `nanoseconds` (below a second).
+void AwaitNotification(Gate& gate, std::uint32_t seen, std::uint64_t nanoseconds);
 
 }  // namespace gpuman::shim

@@ -25,7 +25,7 @@ void MakeCalls(int calls) {
   for (int i = 0; i < calls; ++i) const GateGuard call(StateOfTest);
 }
 
-std::uint32_t Calls() { return LookAtGate(StateOfTest()->gate).calls; }
+std::uint32_t Calls() { return ReadGate(StateOfTest()->gate).calls; }
 
 constexpr driver::abi::CUdevice kDeviceOfTest = 3;
 
@@ -61,25 +61,25 @@ TEST(Gate, ThreadThatEndsDoesNotHideTheCallsOfAnother) {
 TEST(Gate, CallInFlightIsSeenUntilItReturns) {
   {
     const GateGuard call(StateOfTest);
-    EXPECT_TRUE(LookAtGate(StateOfTest()->gate).in_flight);
+    EXPECT_TRUE(ReadGate(StateOfTest()->gate).in_flight);
   }
-  EXPECT_FALSE(LookAtGate(StateOfTest()->gate).in_flight);
+  EXPECT_FALSE(ReadGate(StateOfTest()->gate).in_flight);
 }
 
 // No order asks for it at that time.
 TEST(Gate, ThreadThatWaitsTellsItsDeviceWhereThereAreSeveral) {
   GateState& state = *StateOfTest();
-  state.drain.lanes = 2;
+  state.drain.started = 2;
   ShutGate(state);
   std::thread waiting([] { MakeCalls(1); });
-  GateLook look;
+  GateReading look;
   while (!look.waits) {
-    look = LookAtGate(state.gate);
+    look = ReadGate(state.gate);
     std::this_thread::yield();
   }
   OpenGate(state);
   waiting.join();
-  state.drain.lanes = 0;
+  state.drain.started = 0;
   EXPECT_FALSE(look.elsewhere);
   EXPECT_EQ(look.devices, std::uint64_t{1} << kDeviceOfTest);
 }
@@ -89,9 +89,9 @@ TEST(Gate, ThreadThatWaitsTellsItsDeviceWhereThereAreSeveral) {
 bool MayBeEvicted() { return true; }
 AtGate::AtGate(LinkState& state) : state_(state) { ++state_.watch.at_gate; }
 AtGate::~AtGate() { --state_.watch.at_gate; }
-void* learned[kEntries];
-void* FindReal(Entry entry) {
-  return entry == Entry::cuCtxGetDevice ? reinterpret_cast<void*>(GetDevice) : nullptr;
+void* learned[kDriverFunctions];
+void* FindReal(DriverFunction entry) {
+  return entry == DriverFunction::cuCtxGetDevice ? reinterpret_cast<void*>(GetDevice) : nullptr;
 }
 
 }  // namespace gpuman::shim

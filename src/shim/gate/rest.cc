@@ -44,13 +44,13 @@ std::uint16_t GpusOf(GateState& state, std::uint64_t devices, bool& all) {
   return static_cast<std::uint16_t>(gpus);
 }
 
-// The devices for which threads wait. With one lane, nobody has asked the threads for their device.
-std::uint64_t DevicesWaitedFor(const GateState& state, const GateLook& look, bool& elsewhere) {
+// The devices for which threads wait. With one drain thread, nobody has asked the threads for their device.
+std::uint64_t DevicesWaitedFor(const GateState& state, const GateReading& look, bool& elsewhere) {
   elsewhere = look.elsewhere;
-  if (!look.waits || wire::Load(state.drain.lanes) != 1) return look.devices;
+  if (!look.waits || wire::Load(state.drain.started) != 1) return look.devices;
   elsewhere = false;
   for (int device = 0; device < kMaxDevices; ++device)
-    if (IsStarted(state.drain.lane[device])) return std::uint64_t{1} << device;
+    if (IsStarted(state.drain.thread[device])) return std::uint64_t{1} << device;
   return look.devices;
 }
 
@@ -70,56 +70,57 @@ Resting::~Resting() {
   SetPhase(state_, RestPhase::kNone);
 }
 
-void Resting::Look() {
-  heard_ = wire::Load(state_.gate.bell);
-  look_ = LookAtGate(state_.gate);
+void Resting::Observe() {
+  seen_ = wire::Load(state_.gate.notifications);
+  reading_ = ReadGate(state_.gate);
   {
     // Its holder may be in the driver: in a call that is in flight.
     const TryLocked lock(state_.contexts);
     if (lock)
-      LookAtLanes();
+      CheckDrains();
     else
-      look_.in_flight = true;
+      reading_.in_flight = true;
   }
   Tell();
 }
 
-void Resting::LookAtLanes() {
+void Resting::CheckDrains() {
   bool all = true;
   const std::uint64_t devices = DevicesToDrain(state_, all);
   if (!all) failed_ = CUDA_ERROR_OPERATING_SYSTEM;
   works_ &= devices;
   for (int device = 0; device < kMaxDevices; ++device)
-    if ((devices >> device & 1) != 0 && IsStarted(state_.drain.lane[device])) LookAtLane(device);
+    if ((devices >> device & 1) != 0 && IsStarted(state_.drain.thread[device])) CheckDrain(device);
 }
 
 // A wait for a context tells nothing of work that a call in flight submits later. While the only device of
 // the process has a call in flight, the device may work in any case, and the shim keeps out of the call's
 // way.
 bool Resting::MayAsk() const {
-  const bool alone = wire::Load(state_.drain.lanes) < 2;
-  return shut_ && !look_.delicate && wire::Load(state_.captures) == 0 && !(alone && look_.in_flight);
+  const bool alone = wire::Load(state_.drain.started) < 2;
+  return shut_ && !reading_.delicate && wire::Load(state_.captures) == 0 && !(alone && reading_.in_flight);
 }
 
-void Resting::LookAtLane(int device) {
-  DrainLane& lane = state_.drain.lane[device];
+void Resting::CheckDrain(int device) {
+  DrainThread& thread = state_.drain.thread[device];
   CUresult result = CUDA_SUCCESS;
-  const bool done = IsLaneDone(lane, result);
-  const bool fresh = lane.fresh && lane.calls == look_.calls && (!lane.asked_in_flight || look_.in_flight);
-  if (done && lane.fresh && result != CUDA_SUCCESS) failed_ = result;
+  const bool done = IsDrainDone(thread, result);
+  const bool fresh =
+      thread.fresh && thread.calls == reading_.calls && (!thread.asked_in_flight || reading_.in_flight);
+  if (done && thread.fresh && result != CUDA_SUCCESS) failed_ = result;
   const bool works = !done || !fresh;
   if (done && !fresh && MayAsk()) {
-    lane.fresh = AskLane(state_, device);
-    lane.calls = look_.calls;
-    lane.asked_in_flight = look_.in_flight;
+    thread.fresh = AskDrainThread(state_, device);
+    thread.calls = reading_.calls;
+    thread.asked_in_flight = reading_.in_flight;
   }
   const std::uint64_t bit = std::uint64_t{1} << device;
   works_ = works ? works_ | bit : works_ & ~bit;
-  if (works == lane.works) return;
-  lane.works = works;
+  if (works == thread.works) return;
+  thread.works = works;
   if (works) {
-    lane.works_since = NowNs();
-  } else if (NowNs() - lane.works_since >= kShortWork) {
+    thread.works_since = NowNs();
+  } else if (NowNs() - thread.works_since >= kShortWork) {
     __atomic_fetch_add(&state_.ledger->rests, 1, __ATOMIC_SEQ_CST);
     ++state_.rest.own;
   }
@@ -127,12 +128,12 @@ void Resting::LookAtLane(int device) {
 
 void Resting::Tell() {
   bool known = true, elsewhere = false;
-  const std::uint64_t waited_for = DevicesWaitedFor(state_, look_, elsewhere);
+  const std::uint64_t waited_for = DevicesWaitedFor(state_, reading_, elsewhere);
   const std::uint16_t waits = GpusOf(state_, waited_for, known);
   elsewhere = elsewhere || !known;
   known = true;
   const std::uint16_t works = GpusOf(state_, works_, known);
-  const bool in_flight = look_.in_flight || !known;
+  const bool in_flight = reading_.in_flight || !known;
   const bool captures = wire::Load(state_.captures) != 0;
   Publish(state_, wire::PackRest(works, waits),
           (shut_ ? wire::kRestShut : 0) | (in_flight ? wire::kRestInFlight : 0) |
@@ -142,26 +143,26 @@ void Resting::Tell() {
 
 // Calls in flight belong to no device: of a process with several, only the call of `passed` counts.
 bool Resting::Rests(int device, const ThreadSlot* passed) const {
-  if (device == kAnyDevice || wire::Load(state_.drain.lanes) < 2) return works_ == 0 && !look_.in_flight;
+  if (device == kAnyDevice || wire::Load(state_.drain.started) < 2) return works_ == 0 && !reading_.in_flight;
   return (works_ >> device & 1) == 0 && (passed == nullptr || WhatBecameOf(*passed) == Permitted::kReturned);
 }
 
 bool Resting::CloseOutsideCaptures() {
   for (;;) {
-    const std::uint32_t heard = wire::Load(state_.gate.bell);
+    const std::uint32_t seen = wire::Load(state_.gate.notifications);
     if (wire::Load(state_.captures) == 0) {
       ShutGate(state_);
       shut_ = true;
-      // A call in flight may begin a capture yet. Look finds it.
+      // A call in flight may begin a capture yet. Observe finds it.
       return true;
     }
     // Again where the gate was shut after one capture, and another has begun.
     OpenGateForCaptures(state_);
     shut_ = false;
-    look_ = LookAtGate(state_.gate);
+    reading_ = ReadGate(state_.gate);
     Tell();
     if (limit_.IsOver()) return false;
-    AwaitBell(state_.gate, heard, kLookEvery);
+    AwaitNotification(state_.gate, seen, kPollInterval);
   }
 }
 
@@ -174,10 +175,10 @@ Rested Resting::GiveUp(Rested why) {
 
 Rested Resting::Run(bool was_at_rest, CUresult& result) {
   if (!was_at_rest)
-    for (DrainLane& lane : state_.drain.lane) lane.fresh = false;
+    for (DrainThread& thread : state_.drain.thread) thread.fresh = false;
   if (!CloseOutsideCaptures()) return GiveUp(Rested::kCapturing);
   for (;;) {
-    Look();
+    Observe();
     if (failed_ != CUDA_SUCCESS) {
       result = failed_;
       return GiveUp(Rested::kFailed);
@@ -188,13 +189,13 @@ Rested Resting::Run(bool was_at_rest, CUresult& result) {
     }
     if (HasGrant(state_)) {
       ServeGrant(*this);
-      Look();
+      Observe();
       if (!Rests(kAnyDevice)) NotifyDaemon();  // else the caller does
       continue;
     }
     if (Rests(kAnyDevice)) return Rested::kYes;
     if (limit_.IsOver()) return GiveUp(Rested::kBusy);
-    Await(kLookEvery);
+    Await(kPollInterval);
   }
 }
 
@@ -205,7 +206,7 @@ Rested ComeToRest(GateState& state, const RestLimit& limit, bool was_at_rest, CU
 void TellWaits(GateState& state, bool for_now) {
   SetPhase(state, for_now ? RestPhase::kHeld : RestPhase::kNone);
   bool known = true, elsewhere = false;
-  const std::uint64_t devices = DevicesWaitedFor(state, LookAtGate(state.gate), elsewhere);
+  const std::uint64_t devices = DevicesWaitedFor(state, ReadGate(state.gate), elsewhere);
   const std::uint16_t waits = GpusOf(state, devices, known);
   Publish(state, wire::PackRest(0, waits),
           wire::kRestShut | (elsewhere || !known ? wire::kRestAnywhere : 0) |

@@ -11,7 +11,7 @@ namespace gpuman::shim {
 
 inline constexpr int kAnyDevice = -1;
 inline constexpr std::uint64_t kMicrosecond = 1'000, kMillisecond = 1'000'000;
-inline constexpr std::uint64_t kLookEvery = kMillisecond;  // nanoseconds, as all times here
+inline constexpr std::uint64_t kPollInterval = kMillisecond;  // nanoseconds, as all times here
 
 inline ledger::wire::Slot& SlotOf(const GateState& state) { return state.ledger->slot[state.slot]; }
 
@@ -25,13 +25,13 @@ class Resting {
   // ComeToRest.
   Rested Run(bool was_at_rest, driver::abi::CUresult& result);
 
-  // Looks at calls and lanes, asks lanes what they do not know, and tells it all in the slot.
-  void Look();
+  // Reads calls and drain threads, asks those threads what is not known, and writes it all to the slot.
+  void Observe();
   // As the last look saw it: whether the device is at rest; with kAnyDevice: the process. `passed`: the
   // thread whose call was let pass last; null: none.
   bool Rests(int device, const ThreadSlot* passed = nullptr) const;
   // Sleeps until something may have changed since the last look, for at most `nanoseconds`.
-  void Await(std::uint64_t nanoseconds) { AwaitBell(state_.gate, heard_, nanoseconds); }
+  void Await(std::uint64_t nanoseconds) { AwaitNotification(state_.gate, seen_, nanoseconds); }
   // Closes the gate when no stream is captured. Returns false where the limit is over before; then the gate
   // is open.
   bool CloseOutsideCaptures();
@@ -40,16 +40,16 @@ class Resting {
   GateState& state() const { return state_; }
 
  private:
-  void LookAtLanes();
-  void LookAtLane(int device);
+  void CheckDrains();
+  void CheckDrain(int device);
   bool MayAsk() const;
   void Tell();
   Rested GiveUp(Rested why);
 
   GateState& state_;
   const RestLimit& limit_;
-  GateLook look_{};
-  std::uint32_t heard_ = 0;  // the bell, before the last look
+  GateReading reading_{};
+  std::uint32_t seen_ = 0;   // the notifications before the last reading
   std::uint64_t works_ = 0;  // the devices that work, or may work; one bit each
   driver::abi::CUresult failed_ = driver::abi::CUDA_SUCCESS;
   bool shut_ = false;

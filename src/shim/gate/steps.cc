@@ -14,7 +14,7 @@ namespace wire = ledger::wire;
 using wire::StepEnd;
 using wire::StepGrant;
 
-constexpr std::uint64_t kLookAtCall = 50 * kMicrosecond;
+constexpr std::uint64_t kCallPollInterval = 50 * kMicrosecond;
 // A call that takes longer has blocked, and a GPU that takes longer after a call is at work.
 constexpr std::uint64_t kAtOnce = kMillisecond;
 constexpr std::uint64_t kComesToGate = 5 * kMillisecond;  // how long a grant waits for a thread
@@ -68,7 +68,7 @@ bool Steps::IsVoid() const {
 int Steps::DeviceOf(unsigned gpu) const {
   if (gpu >= wire::kMaxGpus) return kAnyDevice;
   for (int device = 0; device < kMaxDevices; ++device)
-    if (IsStarted(state_.drain.lane[device]) && LedgerGpuOf(state_, device) == static_cast<int>(gpu))
+    if (IsStarted(state_.drain.thread[device]) && LedgerGpuOf(state_, device) == static_cast<int>(gpu))
       return device;
   return kMaxDevices;
 }
@@ -79,7 +79,7 @@ void Steps::Serve() {
   const StepEnd ended = grant_.calls == 0        ? StepEnd::kWithdrawn
                         : device_ == kMaxDevices ? StepEnd::kNobodyWaited
                                                  : Step();
-  resting_.Look();  // what the calls have submitted is told before the end of the grant
+  resting_.Observe();  // what the calls have submitted is told before the end of the grant
   Tell(ended);
 }
 
@@ -110,10 +110,10 @@ StepEnd Steps::Step() {
 
 bool Steps::RestsAtOnce(int device) {
   for (const std::uint64_t end = NowNs() + kAtOnce;;) {
-    resting_.Look();
+    resting_.Observe();
     if (resting_.Rests(device, passed_)) return true;
     if (NowNs() >= end) return false;
-    resting_.Await(kLookAtCall);
+    resting_.Await(kCallPollInterval);
   }
 }
 
@@ -121,22 +121,22 @@ bool Steps::RestsAtOnce(int device) {
 StepEnd Steps::AwaitRest(int device) {
   Tell(StepEnd::kNotYet);
   for (;;) {
-    resting_.Look();
+    resting_.Observe();
     if (resting_.Rests(device, passed_)) return StepEnd::kAtWork;
     if (IsVoid()) return StepEnd::kWithdrawn;
-    resting_.Await(kLookEvery);
+    resting_.Await(kPollInterval);
   }
 }
 
 // Returns the thread that waits longest for the device; null: none comes.
 ThreadSlot* Steps::AwaitThread() {
-  const bool alone = wire::Load(state_.drain.lanes) < 2;
+  const bool alone = wire::Load(state_.drain.started) < 2;
   for (const std::uint64_t end = NowNs() + kComesToGate;;) {
-    const std::uint32_t heard = wire::Load(state_.gate.bell);
+    const std::uint32_t seen = wire::Load(state_.gate.notifications);
     if (ThreadSlot* const thread = LongestWaiting(state_.gate, alone ? kAnyDevice : device_)) return thread;
     if (NowNs() >= end || IsVoid()) return nullptr;
-    resting_.Look();
-    AwaitBell(state_.gate, heard, kLookEvery);
+    resting_.Observe();
+    AwaitNotification(state_.gate, seen, kPollInterval);
   }
 }
 
@@ -147,7 +147,7 @@ bool Steps::LetPass(ThreadSlot& thread) {
   passed_ = &thread;
   GivePermit(thread);
   for (std::uint64_t taken = 0;;) {
-    const std::uint32_t heard = wire::Load(state_.gate.bell);
+    const std::uint32_t seen = wire::Load(state_.gate.notifications);
     const Permitted now = WhatBecameOf(thread);
     if (now == Permitted::kReturned) return true;
     if (now == Permitted::kNotTaken) {
@@ -157,7 +157,7 @@ bool Steps::LetPass(ThreadSlot& thread) {
     } else if (NowNs() - taken >= kAtOnce) {
       return true;
     }
-    AwaitBell(state_.gate, heard, kLookAtCall);
+    AwaitNotification(state_.gate, seen, kCallPollInterval);
   }
 }
 

@@ -10,7 +10,7 @@ namespace {
 // function of the name, which takes other arguments. The shim does not replace that function.
 template <typename Ask>
 void Replace(const char* symbol, void** out, int version, cuuint64_t flags, Ask ask) {
-  Entry entry{};
+  DriverFunction entry{};
   const Scope scope = MayBeEvicted() ? Scope::kEvictable : Scope::kEverywhere;
   if (symbol == nullptr || out == nullptr || *out == nullptr ||
       !FindReplaced(symbol, version, flags, scope, entry))

@@ -74,13 +74,13 @@ CUresult DestroyAt(Handle handle, Destroy destroy) {
   return result;
 }
 
-std::uint64_t ToldOf(CUarray array, int device) {
+std::uint64_t RequiredBytes(CUarray array, int device) {
   auto* const ask = GPUMAN_REAL(cuArrayGetMemoryRequirements);
   CUDA_ARRAY_MEMORY_REQUIREMENTS told{};
   return ask != nullptr && ask(&told, array, device) == CUDA_SUCCESS ? told.size : 0;
 }
 
-std::uint64_t ToldOf(CUmipmappedArray array, int device) {
+std::uint64_t RequiredBytes(CUmipmappedArray array, int device) {
   auto* const ask = GPUMAN_REAL(cuMipmappedArrayGetMemoryRequirements);
   CUDA_ARRAY_MEMORY_REQUIREMENTS told{};
   return ask != nullptr && ask(&told, array, device) == CUDA_SUCCESS ? told.size : 0;
@@ -90,7 +90,7 @@ template <typename Create>
 CUresult CreateArray(CUarray* handle, const CUDA_ARRAY3D_DESCRIPTOR* shape, Create create) {
   return CreateWithin(
       handle, shape == nullptr ? 0 : ArrayBytes(*shape, 1), create,
-      [&](int device) { return ToldOf(*handle, device); },
+      [&](int device) { return RequiredBytes(*handle, device); },
       [](CUarray array) {
         if (auto* const destroy = GPUMAN_REAL(cuArrayDestroy)) destroy(array);
       });
@@ -124,7 +124,7 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray* handle, const CUDA_ARRAY3D_DES
   return CreateWithin(
       handle, mipmapped_array_desc == nullptr ? 0 : ArrayBytes(*mipmapped_array_desc, num_mipmap_levels),
       [&] { return real(handle, mipmapped_array_desc, num_mipmap_levels); },
-      [&](int device) { return ToldOf(*handle, device); },
+      [&](int device) { return RequiredBytes(*handle, device); },
       [](CUmipmappedArray array) {
         if (auto* const destroy = GPUMAN_REAL(cuMipmappedArrayDestroy)) destroy(array);
       });

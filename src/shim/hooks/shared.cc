@@ -63,9 +63,9 @@ CUresult cuMemExportToShareableHandle(void* shareable_handle, CUmemGenericAlloca
   if (held.kept > 0 && shareable_handle != nullptr && flags == 0) {
     // The driver does not export memory that came from another process. The program gets the descriptor by
     // which the memory came.
-    const int lent = DuplicateDescriptor((*scope).descriptor_store, held.kept);
-    result = lent >= 0 ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
-    if (lent >= 0) __builtin_memcpy(shareable_handle, &lent, sizeof lent);
+    const int duplicate = DuplicateDescriptor((*scope).descriptor_store, held.kept);
+    result = duplicate >= 0 ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
+    if (duplicate >= 0) __builtin_memcpy(shareable_handle, &duplicate, sizeof duplicate);
   } else {
     result = real(shareable_handle, held.handle, handle_type, flags);
   }

@@ -12,7 +12,7 @@ namespace gpuman::shim {
 namespace {
 
 void Drop(ProcessState& state, const VirtualReference& reference) {
-  GivenBack back{};
+  ReleasedMemory back{};
   {
     const Locked lock(state.books);
     back = state.virtual_memory.Dropped(reference);

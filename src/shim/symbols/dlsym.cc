@@ -31,7 +31,7 @@ struct DlsymAnswer {
 extern "C" __attribute__((visibility("hidden"))) void* gpuman_dlsym_entry(void* handle, const char* symbol);
 
 extern "C" __attribute__((visibility("hidden"))) DlsymAnswer gpuman_dlsym(void* handle, const char* symbol) {
-  if (Entry entry{};
+  if (DriverFunction entry{};
       symbol != nullptr && handle != RTLD_NEXT && FindReplaced(symbol, Scope::kEvictable, entry)) {
     void* const found = RealDlsym(handle, symbol);
     const bool replaced = static_cast<unsigned>(entry) < kReplacedEverywhere || MayBeEvicted();

@@ -11,7 +11,7 @@ using driver::abi::CudaTwin;
 struct Procedure {
   const char* name;
   int since;
-  Entry entry;
+  DriverFunction entry;
   bool has_twin;  // the twin is the next entry
 };
 
@@ -22,7 +22,7 @@ consteval const driver::abi::CudaFunction& InAbi(std::string_view symbol) {
   __builtin_unreachable();  // no such symbol in the driver's list: does not compile
 }
 
-consteval Procedure Row(std::string_view symbol, Entry entry, CudaTwin twin) {
+consteval Procedure Row(std::string_view symbol, DriverFunction entry, CudaTwin twin) {
   const auto& function = InAbi(symbol);
   if (function.twin != twin) __builtin_unreachable();  // the twin differs from the driver's list
   return {function.name.data(), function.version, entry, twin != CudaTwin::kNone};
@@ -31,7 +31,7 @@ consteval Procedure Row(std::string_view symbol, Entry entry, CudaTwin twin) {
 constexpr CudaTwin NONE = CudaTwin::kNone;
 constexpr CudaTwin PTDS = CudaTwin::kPtds;
 constexpr CudaTwin PTSZ = CudaTwin::kPtsz;
-#define GPUMAN_SHIM_ROW(symbol, entry_class, twin) Row(#symbol, Entry::symbol, twin),
+#define GPUMAN_SHIM_ROW(symbol, entry_class, twin) Row(#symbol, DriverFunction::symbol, twin),
 constexpr Procedure kEverywhere[] = {GPUMAN_SHIM_HOOKED(GPUMAN_SHIM_ROW)};
 constexpr Procedure kEvictable[] = {GPUMAN_SHIM_BACKED(GPUMAN_SHIM_ROW) GPUMAN_SHIM_GATED(GPUMAN_SHIM_ROW)};
 #undef GPUMAN_SHIM_ROW
@@ -57,24 +57,25 @@ Answer Newest(const Procedure (&rows)[count], const char* name, int version, boo
 
 }  // namespace
 
-bool FindReplaced(const char* symbol, Scope scope, Entry& entry) {
+bool FindReplaced(const char* symbol, Scope scope, DriverFunction& entry) {
   const bool ours = (symbol[0] == 'c' && symbol[1] == 'u') || (symbol[0] == 'n' && symbol[1] == 'v');
   if (!ours) return false;
   const unsigned count = scope == Scope::kEvictable ? kReplaced : kReplacedEverywhere;
   for (unsigned i = 0; i < count; ++i) {
     if (std::strcmp(kSymbols[i], symbol) != 0) continue;
-    entry = static_cast<Entry>(i);
+    entry = static_cast<DriverFunction>(i);
     return true;
   }
   return false;
 }
 
-bool FindReplaced(const char* name, int version, driver::abi::cuuint64_t flags, Scope scope, Entry& entry) {
+bool FindReplaced(const char* name, int version, driver::abi::cuuint64_t flags, Scope scope,
+                  DriverFunction& entry) {
   const bool per_thread = (flags & driver::abi::CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
   Answer best = Newest(kEverywhere, name, version, per_thread, {});
   if (scope == Scope::kEvictable) best = Newest(kEvictable, name, version, per_thread, best);
   if (best.row == nullptr) return false;
-  entry = static_cast<Entry>(static_cast<unsigned>(best.row->entry) + (best.twin ? 1 : 0));
+  entry = static_cast<DriverFunction>(static_cast<unsigned>(best.row->entry) + (best.twin ? 1 : 0));
   return true;
 }
 

@@ -15,7 +15,7 @@ namespace gpuman::shim {
 #define GPUMAN_SHIM_TWIN_NONE(symbol)
 #define GPUMAN_SHIM_TWIN_PTDS(symbol) symbol##_ptds,
 #define GPUMAN_SHIM_TWIN_PTSZ(symbol) symbol##_ptsz,
-enum class Entry : unsigned {
+enum class DriverFunction : unsigned {
 #define GPUMAN_SHIM_ROW(symbol, entry_class, twin) symbol, GPUMAN_SHIM_TWIN_##twin(symbol)
   GPUMAN_SHIM_HOOKED(GPUMAN_SHIM_ROW)
 #undef GPUMAN_SHIM_ROW
@@ -32,9 +32,10 @@ enum class Entry : unsigned {
 #undef GPUMAN_SHIM_ROW
 };
 
-inline constexpr unsigned kReplacedEverywhere = static_cast<unsigned>(Entry::nvmlDeviceGetMemoryInfo_v2) + 1;
-inline constexpr unsigned kReplaced = static_cast<unsigned>(Entry::kFirstService);
-inline constexpr unsigned kEntries = static_cast<unsigned>(Entry::nvmlDeviceGetUUID) + 1;
+inline constexpr unsigned kReplacedEverywhere =
+    static_cast<unsigned>(DriverFunction::nvmlDeviceGetMemoryInfo_v2) + 1;
+inline constexpr unsigned kReplaced = static_cast<unsigned>(DriverFunction::kFirstService);
+inline constexpr unsigned kDriverFunctions = static_cast<unsigned>(DriverFunction::nvmlDeviceGetUUID) + 1;
 
 // The driver's names of the entries, such as "cuMemAllocAsync_ptsz".
 #define GPUMAN_SHIM_TEXT_NONE(symbol)
@@ -54,20 +55,21 @@ inline constexpr const char* kSymbols[] = {
                 GPUMAN_SHIM_SERVICES(GPUMAN_SHIM_ROW)
 #undef GPUMAN_SHIM_ROW
 };
-static_assert(sizeof kSymbols / sizeof kSymbols[0] == kEntries);
+static_assert(sizeof kSymbols / sizeof kSymbols[0] == kDriverFunctions);
 
-constexpr const char* SymbolOf(Entry entry) { return kSymbols[static_cast<unsigned>(entry)]; }
-constexpr bool IsNvml(Entry entry) { return SymbolOf(entry)[0] == 'n'; }
+constexpr const char* SymbolOf(DriverFunction entry) { return kSymbols[static_cast<unsigned>(entry)]; }
+constexpr bool IsNvml(DriverFunction entry) { return SymbolOf(entry)[0] == 'n'; }
 
 // Which replacements count: those of every process, or also those of a process whose memory can leave the
 // GPU.
 enum class Scope { kEverywhere, kEvictable };
 
 // Finds the replaced function with this symbol. Returns false when there is none.
-bool FindReplaced(const char* symbol, Scope scope, Entry& entry);
+bool FindReplaced(const char* symbol, Scope scope, DriverFunction& entry);
 
 // Finds the replaced function that a driver answers for these. Returns false when the shim does not replace
 // the answer.
-bool FindReplaced(const char* name, int version, driver::abi::cuuint64_t flags, Scope scope, Entry& entry);
+bool FindReplaced(const char* name, int version, driver::abi::cuuint64_t flags, Scope scope,
+                  DriverFunction& entry);
 
 }  // namespace gpuman::shim

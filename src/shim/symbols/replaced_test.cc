@@ -11,14 +11,14 @@ using driver::abi::CU_GET_PROC_ADDRESS_DEFAULT;
 using driver::abi::CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
 
 std::string Symbol(const char* symbol, Scope scope = Scope::kEverywhere) {
-  Entry entry{};
+  DriverFunction entry{};
   return FindReplaced(symbol, scope, entry) ? SymbolOf(entry) : "";
 }
 
 std::string Procedure(const char* name, int version,
                       driver::abi::cuuint64_t flags = CU_GET_PROC_ADDRESS_DEFAULT,
                       Scope scope = Scope::kEverywhere) {
-  Entry entry{};
+  DriverFunction entry{};
   return FindReplaced(name, version, flags, scope, entry) ? SymbolOf(entry) : "";
 }
 

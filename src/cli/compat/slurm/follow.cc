@@ -35,9 +35,9 @@ class Pace {
   Steady::time_point next_ = Steady::now();
 };
 
-constexpr int kLookMillis = 200;  // between two looks at the output file
+constexpr int kPollMillis = 200;  // between two looks at the output file
 
-// Asks until the job has ended; calls `between` every kLookMillis, which says whether to continue.
+// Asks until the job has ended; calls `between` every kPollMillis, which says whether to continue.
 template <typename Between>
 Result<bool> UntilEnded(Watched& watched, int wake, Between between) {
   for (Pace pace;;) {
@@ -48,7 +48,7 @@ Result<bool> UntilEnded(Watched& watched, int wake, Between between) {
     GPUMAN_ASSIGN(const bool goes_on, between());
     if (!goes_on) return false;
     pollfd woken{wake, POLLIN, 0};
-    ::poll(&woken, wake >= 0 ? 1 : 0, kLookMillis);
+    ::poll(&woken, wake >= 0 ? 1 : 0, kPollMillis);
   }
 }
 

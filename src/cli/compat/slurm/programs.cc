@@ -82,7 +82,7 @@ Result<std::vector<SeenJob>> Programs::Queue() const {
   return ReadQueue(text);
 }
 
-Result<std::vector<SeenJob>> Programs::LookNow(const JobName& name) const {
+Result<std::vector<SeenJob>> Programs::FindNow(const JobName& name) const {
   GPUMAN_ASSIGN(const auto shown, Run("scontrol", {"show", "job", InSlurm(name)}));
   auto jobs = ReadShown(shown);
   if (!jobs.empty()) return jobs;
@@ -90,7 +90,7 @@ Result<std::vector<SeenJob>> Programs::LookNow(const JobName& name) const {
 }
 
 Result<std::vector<SeenJob>> Programs::Query(const JobName& name) const {
-  auto now = LookNow(name);
+  auto now = FindNow(name);
   if (now || now.error().code != ErrorCode::kNotFound) return now;
   // Where Slurm keeps no accounts, sacct fails, and old jobs are unknown.
   const auto kept = Run("sacct", {"-n", "-P", "-X", "-j", InSlurm(name), "-o", kAccountingFormat});

@@ -28,7 +28,7 @@ class Programs {
   // This user's jobs, including those that ended a short time ago.
   base::Result<std::vector<SeenJob>> Queue() const;
   // One job, or the tasks of an array. kNotFound: the controller does not know it (any more).
-  base::Result<std::vector<SeenJob>> LookNow(const JobName& name) const;
+  base::Result<std::vector<SeenJob>> FindNow(const JobName& name) const;
   // The same; if the controller has forgotten the job, from the accounts, where the cluster keeps some.
   base::Result<std::vector<SeenJob>> Query(const JobName& name) const;
   base::Result<> Cancel(const JobName& name) const;

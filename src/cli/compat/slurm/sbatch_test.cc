@@ -127,7 +127,7 @@ class SbatchScript : public ::testing::Test {
     EXPECT_TRUE(made) << made.error().message;
     return made ? std::move(*made) : MadeSubmission{};
   }
-  static std::string Told(const MadeSubmission& made) {
+  static std::string Printed(const MadeSubmission& made) {
     std::string all;
     for (const auto& note : made.notes) all += note + "\n";
     return all;
@@ -144,25 +144,25 @@ TEST_F(SbatchScript, ItsOptionsAreKnownByTheirLines) {
 
 TEST_F(SbatchScript, WithoutAnyOptionIsToldThatItGetsNoGpu) {
   const std::string text = "#!/bin/bash\npython x.py\n";
-  EXPECT_THAT(Told(Submit(text)), HasSubstr("job.sh: it asks for no GPU, so the job gets none"));
-  EXPECT_THAT(Told(Submit(text, {"--gpus=0"})), Not(HasSubstr("no GPU"))) << "that was said";
-  EXPECT_THAT(Told(Submit(text, {"--gpu=0"})), Not(HasSubstr("no GPU")));
-  EXPECT_THAT(Told(Submit("#!/bin/bash\n# GPUMAN --time 2h\ntrue\n")), Not(HasSubstr("no GPU")));
+  EXPECT_THAT(Printed(Submit(text)), HasSubstr("job.sh: it asks for no GPU, so the job gets none"));
+  EXPECT_THAT(Printed(Submit(text, {"--gpus=0"})), Not(HasSubstr("no GPU"))) << "that was said";
+  EXPECT_THAT(Printed(Submit(text, {"--gpu=0"})), Not(HasSubstr("no GPU")));
+  EXPECT_THAT(Printed(Submit("#!/bin/bash\n# GPUMAN --time 2h\ntrue\n")), Not(HasSubstr("no GPU")));
 }
 
 TEST_F(SbatchScript, IsReadAndToldOf) {
   const auto made = Submit("#!/bin/bash\n#SBATCH --gres=gpu:1 --partition=gpu\npython x.py\n");
   EXPECT_EQ(made.request.jobs[0].gpus.count, 1);
-  EXPECT_THAT(Told(made), HasSubstr("job.sh: read from its #SBATCH lines: --gres=gpu:1\n"));
-  EXPECT_THAT(Told(made), HasSubstr("not read, since gpuman has nothing like it: --partition=gpu"));
-  EXPECT_THAT(Told(made), Not(HasSubstr("no GPU")));
+  EXPECT_THAT(Printed(made), HasSubstr("job.sh: read from its #SBATCH lines: --gres=gpu:1\n"));
+  EXPECT_THAT(Printed(made), HasSubstr("not read, since gpuman has nothing like it: --partition=gpu"));
+  EXPECT_THAT(Printed(made), Not(HasSubstr("no GPU")));
 }
 
 TEST_F(SbatchScript, SaysThatItGetsNoGpu) {
   const auto text = "#!/bin/bash\n#SBATCH --mem=4G\nsrun python x.py\n";
-  EXPECT_THAT(Told(Submit(text)), HasSubstr("it asks for no GPU, so the job gets none"));
-  EXPECT_THAT(Told(Submit(text)), HasSubstr("job.sh:3: srun belongs to Slurm"));
-  EXPECT_THAT(Told(Submit(text, {"--gpus=1"})), Not(HasSubstr("no GPU")));
+  EXPECT_THAT(Printed(Submit(text)), HasSubstr("it asks for no GPU, so the job gets none"));
+  EXPECT_THAT(Printed(Submit(text)), HasSubstr("job.sh:3: srun belongs to Slurm"));
+  EXPECT_THAT(Printed(Submit(text, {"--gpus=1"})), Not(HasSubstr("no GPU")));
 }
 
 TEST_F(SbatchScript, GivesWayToTheCommandLineAndToLinesOfGpuman) {

@@ -60,7 +60,7 @@ Result<JobName> Named(const std::string& word, const std::vector<Submitted>& kep
 Result<JobName> DependencyOf(const std::string& word, const Engine& engine,
                              const std::vector<Submitted>& kept) {
   GPUMAN_ASSIGN(const auto name, Named(word, kept));
-  const auto seen = engine.programs.LookNow(name);
+  const auto seen = engine.programs.FindNow(name);
   if (seen) return name;
   if (seen.error().code != ErrorCode::kNotFound) return base::Fail(seen.error());
   return base::Fail(ErrorCode::kNotFound, fmt::format("Slurm does not know {} (any more)", ToString(name)),

@@ -23,108 +23,108 @@ constexpr int kGoodRounds = 100;
 
 }  // namespace
 
-void Sampler::Core::AddLane(std::vector<TaskPtr> tasks, bool loads_driver) {
-  auto lane = std::make_shared<Lane>();
-  lane->tasks = std::move(tasks);
-  lane->loads_driver = loads_driver;
-  lanes_.push_back(lane);
-  StartThread(lane);
+void Sampler::Core::AddWorker(std::vector<TaskPtr> tasks, bool loads_driver) {
+  auto worker = std::make_shared<Worker>();
+  worker->tasks = std::move(tasks);
+  worker->loads_driver = loads_driver;
+  workers_.push_back(worker);
+  StartThread(worker);
 }
 
 // If the system gives no thread, CheckWatchdog tries again.
-void Sampler::Core::StartThread(const LanePtr& lane) {
+void Sampler::Core::StartThread(const WorkerPtr& worker) {
   try {
-    // The thread keeps core and lane alive while it is in a call.
-    lane->thread = std::thread([core = shared_from_this(), lane] { core->Run(lane); });
-    lane->exited = false;
-    pthread_setname_np(lane->thread.native_handle(), "gpuman-sampler");
+    // The thread keeps core and worker alive while it is in a call.
+    worker->thread = std::thread([core = shared_from_this(), worker] { core->Run(worker); });
+    worker->exited = false;
+    pthread_setname_np(worker->thread.native_handle(), "gpuman-sampler");
   } catch (const std::system_error&) {
-    lane->exited = true;
+    worker->exited = true;
   }
 }
 
-// Leaves `task` to the thread of `lane`, and gives everything else of the lane to a new one.
-void Sampler::Core::Isolate(Lane& lane, const TaskPtr& task) {
+// Leaves `task` to the thread of `worker`, and gives everything else of the worker to a new one.
+void Sampler::Core::Isolate(Worker& worker, const TaskPtr& task) {
   std::vector<TaskPtr> others;
-  for (auto& one : lane.tasks)
+  for (auto& one : worker.tasks)
     if (one != task) others.push_back(std::move(one));
-  const bool loads_driver = std::exchange(lane.loads_driver, false);
-  lane.tasks = {task};
-  if (!others.empty() || loads_driver) AddLane(std::move(others), loads_driver);
+  const bool loads_driver = std::exchange(worker.loads_driver, false);
+  worker.tasks = {task};
+  if (!others.empty() || loads_driver) AddWorker(std::move(others), loads_driver);
 }
 
-// Moves `task` back to the lane that the others share: one thread that reads all GPUs in one go costs least.
-void Sampler::Core::Rejoin(Lane& lane, const TaskPtr& task) {
-  const auto home = std::find_if(lanes_.begin(), lanes_.end(), [&](const LanePtr& one) {
-    return one.get() != &lane && one->loads_driver && !one->stuck && !one->exited;
+// Moves `task` back to the worker that the others share: one thread for all GPUs costs least.
+void Sampler::Core::Rejoin(Worker& worker, const TaskPtr& task) {
+  const auto home = std::find_if(workers_.begin(), workers_.end(), [&](const WorkerPtr& one) {
+    return one.get() != &worker && one->loads_driver && !one->stuck && !one->exited;
   });
-  if (home == lanes_.end()) return;
-  std::erase(lane.tasks, task);
+  if (home == workers_.end()) return;
+  std::erase(worker.tasks, task);
   (*home)->tasks.push_back(task);
   (*home)->wake.notify_all();
 }
 
-// Removes the lanes that have nothing to do any more from the list, and returns their threads. The caller
+// Removes the workers that have nothing to do any more from the list, and returns their threads. The caller
 // joins them without the mutex.
-std::vector<std::thread> Sampler::Core::TakeFinishedLanes() {
+std::vector<std::thread> Sampler::Core::TakeFinishedWorkers() {
   std::vector<std::thread> finished;
-  std::erase_if(lanes_, [&](const LanePtr& lane) {
-    if (!lane->exited || !lane->tasks.empty() || lane->loads_driver) return false;
-    if (lane->thread.joinable()) finished.push_back(std::move(lane->thread));
+  std::erase_if(workers_, [&](const WorkerPtr& worker) {
+    if (!worker->exited || !worker->tasks.empty() || worker->loads_driver) return false;
+    if (worker->thread.joinable()) finished.push_back(std::move(worker->thread));
     return true;
   });
   return finished;
 }
 
-void Sampler::Core::Run(const LanePtr& lane) {
+void Sampler::Core::Run(const WorkerPtr& worker) {
   Lock lock(mutex_);
   while (!stopping_) {
     const MonoTime now = Now();
-    if (lane->loads_driver && WantsDriver() && load_due_ <= now) {
-      LoadDriver(lock, lane);
+    if (worker->loads_driver && WantsDriver() && load_due_ <= now) {
+      LoadDriver(lock, worker);
       continue;
     }
-    if (lane->loads_driver && WantsXids() && xids_due_ <= now) {
-      PollXids(lock, lane);
+    if (worker->loads_driver && WantsXids() && xids_due_ <= now) {
+      PollXids(lock, worker);
       continue;
     }
-    if (lane->loads_driver && WantsDivision() && division_due_ <= now) {
-      LookAtDivision(lock, lane);
+    if (worker->loads_driver && WantsDivision() && division_due_ <= now) {
+      ReadDivision(lock, worker);
       continue;
     }
-    if (const TaskPtr task = MostOverdue(*lane, now)) {
-      RunTask(lock, lane, task, now);
+    if (const TaskPtr task = MostOverdue(*worker, now)) {
+      RunTask(lock, worker, task, now);
       continue;
     }
-    if (lane->tasks.empty() && !lane->loads_driver) break;
-    if (const auto wake = NextWake(*lane))
-      lane->wake.wait_until(lock, *wake);
+    if (worker->tasks.empty() && !worker->loads_driver) break;
+    if (const auto wake = NextWake(*worker))
+      worker->wake.wait_until(lock, *wake);
     else
-      lane->wake.wait(lock);
+      worker->wake.wait(lock);
   }
-  lane->exited = true;
+  worker->exited = true;
   exited_.notify_all();
 }
 
 // A GPU that is always due must not starve the others.
-auto Sampler::Core::MostOverdue(const Lane& lane, MonoTime now) -> TaskPtr {
+auto Sampler::Core::MostOverdue(const Worker& worker, MonoTime now) -> TaskPtr {
   const auto due = [](const TaskPtr& task) { return task->poked ? MonoTime{} : task->due; };
-  const auto first = std::min_element(lane.tasks.begin(), lane.tasks.end(),
+  const auto first = std::min_element(worker.tasks.begin(), worker.tasks.end(),
                                       [&](const TaskPtr& a, const TaskPtr& b) { return due(a) < due(b); });
-  return first != lane.tasks.end() && due(*first) <= now ? *first : nullptr;
+  return first != worker.tasks.end() && due(*first) <= now ? *first : nullptr;
 }
 
-std::optional<MonoTime> Sampler::Core::NextWake(const Lane& lane) const {
+std::optional<MonoTime> Sampler::Core::NextWake(const Worker& worker) const {
   std::optional<MonoTime> wake;
-  if (lane.loads_driver && WantsDriver()) wake = load_due_;
-  if (lane.loads_driver && WantsXids() && (!wake || xids_due_ < *wake)) wake = xids_due_;
-  if (lane.loads_driver && WantsDivision() && (!wake || division_due_ < *wake)) wake = division_due_;
-  for (const auto& task : lane.tasks)
+  if (worker.loads_driver && WantsDriver()) wake = load_due_;
+  if (worker.loads_driver && WantsXids() && (!wake || xids_due_ < *wake)) wake = xids_due_;
+  if (worker.loads_driver && WantsDivision() && (!wake || division_due_ < *wake)) wake = division_due_;
+  for (const auto& task : worker.tasks)
     if (!wake || task->due < *wake) wake = task->due;
   return wake;
 }
 
-void Sampler::Core::RunTask(Lock& lock, const LanePtr& lane, const TaskPtr& task, MonoTime now) {
+void Sampler::Core::RunTask(Lock& lock, const WorkerPtr& worker, const TaskPtr& task, MonoTime now) {
   const bool slow = task->poked || task->slow_due <= now;
   const bool close = task->period < settings_.rest_period;
   const Depth depth = task->poked || (slow && close) ? Depth::kAll
@@ -139,17 +139,17 @@ void Sampler::Core::RunTask(Lock& lock, const LanePtr& lane, const TaskPtr& task
                                              : DetailsWanted::kAll;
   const bool change = std::exchange(task->nvml_changed, false);
   auto nvml = std::exchange(task->new_nvml, nullptr);
-  lane->current = task;
-  lane->in_call_since = now;
+  worker->current = task;
+  worker->in_call_since = now;
   lock.unlock();
 
   if (change) task->reader.SetNvml(std::move(nvml));
   auto sample = task->reader.Read(now, depth, details);
 
   lock.lock();
-  lane->current.reset();
-  lane->in_call_since.reset();
-  lane->stuck = false;
+  worker->current.reset();
+  worker->in_call_since.reset();
+  worker->stuck = false;
   const bool was_unresponsive = std::exchange(task->unresponsive, false);
   if (stopping_ || task->dropped) return;
   if (was_unresponsive && !sample) task->poked = true;
@@ -163,7 +163,7 @@ void Sampler::Core::RunTask(Lock& lock, const LanePtr& lane, const TaskPtr& task
     task->due = task->slow_due = Now() + (gone ? settings_.retry_period : settings_.slow_period);
     if (task->reader.driver_gone()) {
       driver_gone_ = true;
-      for (const auto& one : lanes_) one->wake.notify_all();
+      for (const auto& one : workers_) one->wake.notify_all();
     }
   }
   const MonoTime::duration took = Now() - now;
@@ -171,15 +171,15 @@ void Sampler::Core::RunTask(Lock& lock, const LanePtr& lane, const TaskPtr& task
   const bool was_slow = took > settings_.slow_round;
   task->slow_rounds = was_slow ? task->slow_rounds + 1 : 0;
   task->good_rounds = was_slow || task->failing ? 0 : task->good_rounds + 1;
-  if (task->slow_rounds >= kSlowRounds && (lane->tasks.size() > 1 || lane->loads_driver))
-    Isolate(*lane, task);
-  else if (task->good_rounds >= kGoodRounds && !lane->loads_driver)
-    Rejoin(*lane, task);
+  if (task->slow_rounds >= kSlowRounds && (worker->tasks.size() > 1 || worker->loads_driver))
+    Isolate(*worker, task);
+  else if (task->good_rounds >= kGoodRounds && !worker->loads_driver)
+    Rejoin(*worker, task);
   if (is_first_failure && !driver_gone_) {
     // A removed instance is not a lost GPU: the division is looked at first.
     task->due = task->slow_due = Now() + settings_.rest_period;
     division_due_ = {};
-    for (const auto& one : lanes_) one->wake.notify_all();
+    for (const auto& one : workers_) one->wake.notify_all();
     return;
   }
   if (!sample) return;
@@ -195,32 +195,33 @@ void Sampler::Core::CheckWatchdog() {
   {
     const Lock lock(mutex_);
     const MonoTime now = Now();
-    finished = TakeFinishedLanes();
-    const std::vector<LanePtr> lanes = lanes_;
-    for (const auto& lane : lanes) {
-      if (lane->exited && !lane->thread.joinable()) StartThread(lane);
-      if (lane->stuck || !lane->in_call_since || now - *lane->in_call_since < settings_.call_limit) continue;
-      lane->stuck = true;
-      if (lane->loading) {
+    finished = TakeFinishedWorkers();
+    const std::vector<WorkerPtr> workers = workers_;
+    for (const auto& worker : workers) {
+      if (worker->exited && !worker->thread.joinable()) StartThread(worker);
+      if (worker->stuck || !worker->in_call_since || now - *worker->in_call_since < settings_.call_limit)
+        continue;
+      worker->stuck = true;
+      if (worker->loading) {
         loading_hangs = true;
-        // The lane that loads the driver must not delay GPUs that a working driver still serves.
-        if (!lane->tasks.empty()) AddLane(std::exchange(lane->tasks, {}), false);
+        // The worker that loads the driver must not delay GPUs that a working driver still serves.
+        if (!worker->tasks.empty()) AddWorker(std::exchange(worker->tasks, {}), false);
         continue;
       }
-      const TaskPtr task = lane->current;
-      if (!task) {  // stuck in asking for errors or instances: another lane takes the rest
-        AddLane(std::exchange(lane->tasks, {}), std::exchange(lane->loads_driver, false));
+      const TaskPtr task = worker->current;
+      if (!task) {  // stuck in asking for errors or instances: another worker takes the rest
+        AddWorker(std::exchange(worker->tasks, {}), std::exchange(worker->loads_driver, false));
         continue;
       }
       task->unresponsive = true;
-      Isolate(*lane, task);
+      Isolate(*worker, task);
       Sample sample;
       sample.uuid = task->reader.uuid();
       sample.taken_at = now;
       sample.state = GpuState::kUnresponsive;
       sample.error =
           fmt::format("a driver call has not come back for {}",
-                      base::FormatDuration(std::chrono::duration_cast<Millis>(now - *lane->in_call_since)));
+                      base::FormatDuration(std::chrono::duration_cast<Millis>(now - *worker->in_call_since)));
       unresponsive.push_back(std::move(sample));
     }
   }

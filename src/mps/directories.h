@@ -18,22 +18,22 @@
 
 namespace gpuman::mps {
 
-struct Places {
+struct Directories {
   std::filesystem::path pipe;
   std::filesystem::path logs;
-  friend bool operator==(const Places&, const Places&) = default;
+  friend bool operator==(const Directories&, const Directories&) = default;
 };
 
-Places PlacesOf(const std::filesystem::path& root, const std::string& uuid);
+Directories DirectoriesOf(const std::filesystem::path& root, const std::string& uuid);
 
 // kInvalidArgument: the names of the daemon's sockets would be too long (sun_path of unix(7)).
-base::Result<> CheckLength(const Places& places);
+base::Result<> CheckLength(const Directories& directories);
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
 // For the control daemon, which shows only this GPU to its clients.
-Variables DaemonVariables(const Places& places, const std::string& uuid);
+Variables DaemonVariables(const Directories& directories, const std::string& uuid);
 // For a client. `threads`: percent, for a client that gets less than the server permits.
-Variables ClientVariables(const Places& places, std::optional<double> threads);
+Variables ClientVariables(const Directories& directories, std::optional<double> threads);
 
 }  // namespace gpuman::mps
