@@ -1,4 +1,4 @@
-// The table of docs/doctor.md and the table of checks must agree.
+// The list of docs/doctor.md and the table of checks must agree.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ TEST(DoctorPage, HasEveryCheckInItsOrderAndNoOther) {
   const auto page = base::ReadFile(std::filesystem::path(GPUMAN_SOURCE_DIR) / "docs/doctor.md");
   ASSERT_TRUE(page);
   std::vector<std::string> described, known;
-  const std::regex row(R"(\n\| `([a-z0-9_]+)` \|)");
+  const std::regex row(R"(\n- `([a-z0-9_]+)` \()");
   for (std::sregex_iterator it(page->begin(), page->end(), row), end; it != end; ++it)
     described.push_back((*it)[1].str());
   for (const auto& check : Checks()) known.emplace_back(check.id);

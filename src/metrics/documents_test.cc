@@ -68,7 +68,7 @@ TEST(MetricFamilies, FollowTheConventions) {
 TEST(MetricsPage, HasEveryFamilyOnceWithItsTypeAndNoOther) {
   std::multimap<std::string, std::string> described;
   const std::string page = TextOf("docs/metrics.md");
-  const std::regex row(R"(\n\| `([A-Za-z_]+)` \| ([a-z]+) \|)");
+  const std::regex row(R"(\n- `([A-Za-z_]+)` \(([a-z]+)[;)])");
   for (std::sregex_iterator it(page.begin(), page.end(), row), end; it != end; ++it)
     described.emplace((*it)[1].str(), (*it)[2].str());
   std::multimap<std::string, std::string> known;

@@ -5,25 +5,30 @@ import re
 from machine import ROOT
 
 
-def words(cell):
-    return set(re.findall(r"`([^`]+)`", cell))
+def words(text):
+    return set(re.findall(r"`([^`]+)`", text))
+
+
+def points(text):
+    """The points of the lists in a document, each as one line."""
+    return [" ".join(point.split()) for point in re.findall(r"^- (.*?)(?=\n- |\n\n|\Z)", text, re.MULTILINE | re.DOTALL)]
 
 
 def of_sharing(kind):
-    """The names of the data of this kind of event, from the table in docs/sharing.md."""
-    row = re.search(rf"^\| `{kind}` \|[^|]*\|([^|]*)\|$", (ROOT / "docs/sharing.md").read_text(), re.MULTILINE)
-    assert row, f"docs/sharing.md does not list {kind}"
-    return words(row[1])
+    """The names of the data of this kind of event, from the list in docs/sharing.md."""
+    rows = [point for point in points((ROOT / "docs/sharing.md").read_text()) if point.startswith(f"`{kind}`:")]
+    assert len(rows) == 1, f"docs/sharing.md does not list {kind}"
+    return words(rows[0].partition(" Data: ")[2])
 
 
 def kinds_of_sharing():
-    """The kinds of events in that table."""
-    return set(re.findall(r"^\| `(share_\w+)` \|", (ROOT / "docs/sharing.md").read_text(), re.MULTILINE))
+    """The kinds of events in that list."""
+    return set(re.findall(r"^- `(share_\w+)`:", (ROOT / "docs/sharing.md").read_text(), re.MULTILINE))
 
 
 def of_suspensions():
-    """The names of the data of the events of suspensions, from the table in docs/suspend.md."""
-    table = (ROOT / "docs/suspend.md").read_text().partition("| data | meaning |\n| --- | --- |\n")[2].partition("\n\n")[0]
-    names = set().union(*(words(line.split("|")[1]) for line in table.splitlines()))
-    assert "milliseconds" in names, "docs/suspend.md has no table of the data"
+    """The names of the data of the events of suspensions, from the list in docs/suspend.md."""
+    listed = (ROOT / "docs/suspend.md").read_text().partition("each where it applies:\n\n")[2].partition("\n\n")[0]
+    names = set().union(*(words(point.partition(": ")[0]) for point in points(listed)))
+    assert "milliseconds" in names, "docs/suspend.md has no list of the data"
     return names

@@ -26,7 +26,7 @@ std::set<std::string> Known() {
 TEST(ConfigurationPage, HasEveryKeyOnceAndNoOther) {
   const std::string page = TextOf("docs/configuration.md");
   std::multiset<std::string> described;
-  const std::regex row(R"(\n\| `([a-z_.]+)` \|)");
+  const std::regex row(R"(\n- `([a-z_.]+)` \()");
   for (std::sregex_iterator it(page.begin(), page.end(), row), end; it != end; ++it)
     described.insert((*it)[1].str());
   EXPECT_THAT(described, ::testing::UnorderedElementsAreArray(Known()));
