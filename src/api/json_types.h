@@ -26,26 +26,6 @@ void Fields(V& v, T& x) {
   v.Option("gpu", x.gpu);
 }
 
-template <typename V, base::json::Of<Dependency> T>
-void Fields(V& v, T& x) {
-  v("kind", x.kind);
-  v.Required("job", x.job);
-}
-
-template <typename V, base::json::Of<Dependencies> T>
-void Fields(V& v, T& x) {
-  v("mode", x.mode);
-  v.Required("list", x.list);
-}
-
-template <typename V, base::json::Of<GpuRequest> T>
-void Fields(V& v, T& x) {
-  v("count", x.count);
-  v.Changed("devices", x.devices, {});
-  v.Option("model", x.model);
-  v.Option("free_memory", x.free_memory);
-}
-
 template <typename V, base::json::Of<Advantage> T>
 void Fields(V& v, T& x) {
   v("priority_s", x.priority);

@@ -113,7 +113,7 @@ void CheckDirectory(Checker& c, const std::string& directory) {
             fmt::format("'{}' is not absolute", directory));
 }
 
-void CheckGpus(Checker& c, const GpuRequest& gpus) {
+void CheckGpus(Checker& c, const spec::GpuRequest& gpus) {
   c.Range("gpus.count", gpus.count, 0, kMaxGpus);
   std::set<std::string> seen;
   for (const auto& device : gpus.devices) {
@@ -191,7 +191,7 @@ void CheckCodesHaveRetries(Checker& c, const spec::Retries& retries) {
             "they are for retries, and there are none; give retries.count");
 }
 
-void CheckDepends(Checker& c, std::string_view field, const Dependencies& depends) {
+void CheckDepends(Checker& c, std::string_view field, const spec::NamedDependencies& depends) {
   for (const auto& dependency : depends.list)
     c.Require(!dependency.job.empty(), field, "a dependency names no job");
 }

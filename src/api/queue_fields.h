@@ -17,29 +17,6 @@
 
 namespace gpuman::api {
 
-struct Dependency {
-  spec::DependencyKind kind = spec::DependencyKind::kAfterOk;
-  // Id or tag; in a request also "7_3" (a task of an array), "@" (the caller's last submitted job), "@~2"
-  // (two before it). An array's id means all its tasks. In an answer the id.
-  std::string job;
-  friend bool operator==(const Dependency&, const Dependency&) = default;
-};
-
-struct Dependencies {
-  spec::DependencyMode mode = spec::DependencyMode::kAll;
-  std::vector<Dependency> list;
-  friend bool operator==(const Dependencies&, const Dependencies&) = default;
-};
-
-// Which GPUs a job asks for. If none of the first three members is set, the job asks for no GPU.
-struct GpuRequest {
-  int count = 0;
-  std::vector<std::string> devices;           // exactly these: index, UUID or UUID prefix
-  std::optional<std::string> model;           // part of the model's name, in any case: "h200"
-  std::optional<base::SizeSpec> free_memory;  // at least so much on each of them
-  friend bool operator==(const GpuRequest&, const GpuRequest&) = default;
-};
-
 // How far ahead a waiting job is, each part in seconds of waiting time; below 0 it is behind.
 struct Advantage {
   double priority = 0, fair_share = 0, short_job = 0;
@@ -61,8 +38,8 @@ struct NotificationView {
 // `queue` of a job in the API's answers; null for a job of `gpuman run` that never was in the queue.
 struct QueueFields {
   spec::JobOptions asked;
-  GpuRequest gpus;
-  Dependencies depends;
+  spec::GpuRequest gpus;
+  spec::NamedDependencies depends;
   bool auto_cancel = true;
   std::optional<std::int64_t> array_id;
   std::optional<int> array_task;

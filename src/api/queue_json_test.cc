@@ -220,7 +220,7 @@ TEST(JobUpdate, HasTheFieldsOfAJobAndThoseOfTheQueue) {
   in.job.fields["priority"] = 9;
   in.queue.emplace();
   in.queue->options.fields["time_limit_s"] = nullptr;
-  in.queue->gpus = GpuRequest{2, {}, {}, {}};
+  in.queue->gpus = spec::GpuRequest{2, {}, {}, {}};
   const std::string text = Encode(in);
   EXPECT_EQ(text, R"({"priority":9,"queue":{"gpus":{"count":2},"time_limit_s":null}})");
   const auto out = Decode<JobUpdate>(text);

@@ -57,10 +57,10 @@ struct Submission : spec::JobOptions {
   // Absent: that of the request.
   std::optional<std::map<std::string, std::string>> environment;
   std::optional<std::uint32_t> umask;
-  GpuRequest gpus;
+  spec::GpuRequest gpus;
   std::optional<std::string> warn_signal;   // "TERM", "SIGUSR1"; default USR1
   std::optional<base::Millis> warn_before;  // this long before the time limit
-  Dependencies depends;
+  spec::NamedDependencies depends;
   bool auto_cancel = true;  // the job is cancelled when a dependency can never be met
   std::optional<ArrayRequest> array;
   std::optional<std::string> group;   // jobs of one user with the same word are a group
@@ -108,8 +108,8 @@ struct QueueUpdate {
   std::optional<std::string> name;
   std::optional<std::vector<std::string>> command;
   std::optional<std::string> script;
-  std::optional<GpuRequest> gpus;
-  std::optional<Dependencies> depends;  // replaces all dependencies
+  std::optional<spec::GpuRequest> gpus;
+  std::optional<spec::NamedDependencies> depends;  // replaces all dependencies
   std::optional<bool> auto_cancel;
   std::optional<int> max_concurrent;
   bool clear_max_concurrent = false;

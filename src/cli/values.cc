@@ -247,10 +247,10 @@ base::Result<api::ArrayRequest> ParseArray(std::string_view text) {
   return array;
 }
 
-base::Result<api::Dependencies> ParseDependencies(std::string_view text, spec::DependencyKind kind) {
+base::Result<spec::NamedDependencies> ParseDependencies(std::string_view text, spec::DependencyKind kind) {
   constexpr std::string_view kWrite =
       "jobs such as 7, train or @, or afterok:7:8,afterany:prep; ? for , means any";
-  api::Dependencies depends;
+  spec::NamedDependencies depends;
   const bool any = text.find('?') != std::string_view::npos;
   if (any && text.find(',') != std::string_view::npos)
     return Bad(text, "has both , (all of them) and ? (any of them)", kWrite);

@@ -40,8 +40,8 @@ base::Result<api::ArrayRequest> ParseArray(std::string_view text);
 
 // "afterok:1:2,afterany:prep", or names alone, which mean `kind`. With "?" in place of "," any one of them is
 // enough.
-base::Result<api::Dependencies> ParseDependencies(std::string_view text,
-                                                  spec::DependencyKind kind = spec::DependencyKind::kAfterOk);
+base::Result<spec::NamedDependencies> ParseDependencies(
+    std::string_view text, spec::DependencyKind kind = spec::DependencyKind::kAfterOk);
 
 // "22:00", "22:00:30" (the next time that the clock shows it), "2026-02-01", "2026-02-01T08:00", with a blank
 // for the T, with a Z or as in JSON for UTC, "now", "now+2h", "now+30" (minutes), "tomorrow", "midnight",

@@ -157,8 +157,8 @@ TEST(DependencyList, HasKindsAndModes) {
   const auto slurm = ParseDependencies("afterok:1:2?afternotok:prep");
   ASSERT_TRUE(slurm);
   EXPECT_EQ(slurm->mode, spec::DependencyMode::kAny);
-  EXPECT_EQ(slurm->list[1], (api::Dependency{spec::DependencyKind::kAfterOk, "2"}));
-  EXPECT_EQ(slurm->list[2], (api::Dependency{spec::DependencyKind::kAfterNotOk, "prep"}));
+  EXPECT_EQ(slurm->list[1], (spec::NamedDependency{spec::DependencyKind::kAfterOk, "2"}));
+  EXPECT_EQ(slurm->list[2], (spec::NamedDependency{spec::DependencyKind::kAfterNotOk, "prep"}));
   EXPECT_EQ(ParseDependencies("a:b")->list[0].job, "a:b");
   EXPECT_THAT(ParseDependencies("1,2?3").error().message, HasSubstr("both"));
   EXPECT_THAT(ParseDependencies("afterward:1").error().message, HasSubstr("'afterward' is not a kind"));

@@ -67,14 +67,13 @@ base::Result<> HasGpus(const Snapshot& snapshot, const Need& need, const GpuRequ
   auto gpus = Named(snapshot, asked);
   if (!gpus.empty()) {
     const std::string models = ModelsOf(gpus);
-    std::erase_if(gpus, [&](const Gpu* gpu) { return !IsOfModel(*gpu, asked.model); });
+    std::erase_if(gpus, [&](const Gpu* gpu) { return !IsOfModel(*gpu, asked.model.value_or("")); });
     if (gpus.empty())
-      return Never(fmt::format("gpus.model: no GPU {} has '{}' in its name; {} {}", which, asked.model,
+      return Never(fmt::format("gpus.model: no GPU {} has '{}' in its name; {} {}", which, *asked.model,
                                need.exact ? "they are" : "it has", models));
     base::Bytes most{};
     for (const Gpu* const gpu : gpus) most = std::max(most, gpu->memory);
-    const auto model =
-        asked.model.empty() ? std::string() : fmt::format(" with '{}' in its name", asked.model);
+    const auto model = asked.model ? fmt::format(" with '{}' in its name", *asked.model) : std::string();
     for (const auto& [field, bytes] :
          {std::pair("memory", need.memory), std::pair("gpus.free_memory", need.free_memory)})
       if (bytes > most)

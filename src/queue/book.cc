@@ -23,7 +23,7 @@ std::size_t HashOf(const Need& need, const GpuRequest& gpus) {
         static_cast<std::uint64_t>(need.time_limit.count()),
         static_cast<std::uint64_t>(need.share) * 2 + static_cast<std::uint64_t>(need.preemptible)})
     Mix(seed, part);
-  Mix(seed, std::hash<std::string>{}(gpus.model));
+  Mix(seed, std::hash<std::string>{}(gpus.model.value_or("")));
   for (const auto& device : gpus.devices) Mix(seed, std::hash<std::string>{}(device));
   return seed;
 }
@@ -228,7 +228,7 @@ Need Book::NeedOf(const JobSpec& spec) const {
             .share = spec.share,
             .preemptible = spec.preemptible,
             .memory = spec.memory_on_each.value_or(base::Bytes{}),
-            .free_memory = spec.gpus.free_memory.value_or(base::Bytes{}),
+            .free_memory = spec.gpus.free_memory.value_or(base::SizeSpec{}).bytes,
             .host_memory = spec.host_memory.value_or(base::Bytes{}),
             .cpus = spec.cpus.value_or(0),
             .time_limit = spec.time_limit.value_or(Millis(0))};
@@ -253,7 +253,7 @@ void Book::Resolve(Need& need, const GpuRequest& gpus) const {
     const Gpu& gpu = snapshot_.gpus[i];
     const bool named = gpus.devices.empty() ||
                        std::find(gpus.devices.begin(), gpus.devices.end(), gpu.uuid) != gpus.devices.end();
-    if (named && MayHave(gpu, need) && IsOfModel(gpu, gpus.model) &&
+    if (named && MayHave(gpu, need) && IsOfModel(gpu, gpus.model.value_or("")) &&
         gpu.memory >= std::max(need.memory, need.free_memory))
       need.possible.set(i);
   }

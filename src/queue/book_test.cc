@@ -182,7 +182,7 @@ TEST(QueueAdmission, WhatNoWaitingHelpsIsRefusedWithTheNumbers) {
   Request named = Lab::Exactly({1}), much = Lab::Part(81), free = Lab::Exactly({1, 2});
   named.gpus.model = "H200";
   much.gpus.model = "a100";
-  free.gpus.free_memory = base::GiB(81);
+  free.gpus.free_memory = base::SizeSpec{base::GiB(81), 0};
   const std::vector<Row> rows{
       {Lab::Gpus(4), "bob", nullptr},
       {Lab::Gpus(5), "bob", "gpus.count: it asks for 5 GPUs; of the 4 GPUs of this machine 4 could be used"},
@@ -240,7 +240,7 @@ TEST(QueueInstances, AreGpusForWhoAsksForOne) {
   for (const auto& row : table) {
     Request request = Lab::Gpus(1);
     request.gpus.model = row.model;
-    if (row.free_gib > 0) request.gpus.free_memory = base::GiB(row.free_gib);
+    if (row.free_gib > 0) request.gpus.free_memory = base::SizeSpec{base::GiB(row.free_gib), 0};
     EXPECT_EQ(lab.book.NeedOf(request).possible, row.possible) << row.model << " " << row.free_gib;
   }
   lab.Waits(Lab::Gpus(1));

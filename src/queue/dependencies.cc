@@ -21,16 +21,6 @@ std::optional<std::int64_t> Number(std::string_view text) {
   return value;
 }
 
-std::vector<std::string_view> Split(std::string_view text, char separator) {
-  std::vector<std::string_view> pieces;
-  while (true) {
-    const auto at = text.find(separator);
-    pieces.push_back(text.substr(0, at));
-    if (at == std::string_view::npos) return pieces;
-    text.remove_prefix(at + 1);
-  }
-}
-
 std::string Describe(const Reference& reference) {
   switch (reference.kind) {
     case Reference::Kind::kId:
@@ -55,25 +45,6 @@ base::Result<Reference> ParseRecent(std::string_view text) {
                 fmt::format("'{}' names no job; your last one is @, the one before @~1", text));
   reference.back = static_cast<int>(*back);
   return reference;
-}
-
-// One piece: KIND:JOB[:JOB…], or JOB[:JOB…] (afterok).
-base::Result<> ParsePiece(std::string_view piece, std::vector<NamedDependency>& list) {
-  auto parts = Split(piece, ':');
-  DependencyKind kind = DependencyKind::kAfterOk;
-  if (const auto named = DependencyKindFromString(parts.front())) {
-    kind = *named;
-    parts.erase(parts.begin());
-    if (parts.empty())
-      return Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' says after what, but names no job", piece),
-                  fmt::format("write {}:JOB", piece));
-  }
-  for (const auto part : parts) {
-    auto job = ParseReference(part);
-    if (!job) return Fail(std::move(job).error().In(fmt::format("in '{}'", piece)));
-    list.push_back({kind, std::move(*job)});
-  }
-  return {};
 }
 
 // The state of one dependency, from the progress of its job.
@@ -113,23 +84,13 @@ base::Result<Reference> ParseReference(std::string_view text) {
   return Reference{.kind = Reference::Kind::kTag, .tag = std::string(text)};
 }
 
-base::Result<NamedDependencies> ParseDependencies(std::string_view text) {
-  NamedDependencies named;
-  const bool any = text.find('?') != std::string_view::npos;
-  if (any && text.find(',') != std::string_view::npos)
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("'{}' has both ',' (all of them) and '?' (any)", text));
-  named.mode = any ? DependencyMode::kAny : DependencyMode::kAll;
-  for (const auto piece : Split(text, any ? '?' : ',')) GPUMAN_TRY(ParsePiece(piece, named.list));
-  return named;
-}
-
-base::Result<Dependencies> Resolve(const NamedDependencies& named, const ReferenceLookup& lookup) {
+base::Result<Dependencies> Resolve(const spec::NamedDependencies& named, const ReferenceLookup& lookup) {
   Dependencies resolved{.mode = named.mode};
   std::set<std::pair<DependencyKind, JobId>> seen;
   // A lookup may cost a walk over all tasks of an array.
   std::set<std::pair<DependencyKind, std::string>> looked_up;
-  for (const auto& [kind, reference] : named.list) {
+  for (const auto& [kind, name] : named.list) {
+    GPUMAN_ASSIGN(const auto reference, ParseReference(name));
     if (named.list.size() > 1 && !looked_up.emplace(kind, Describe(reference)).second) continue;
     const auto jobs = lookup(reference);
     if (jobs.empty())

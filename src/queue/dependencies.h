@@ -31,25 +31,11 @@ struct Reference {
 };
 base::Result<Reference> ParseReference(std::string_view text);
 
-struct NamedDependency {
-  DependencyKind kind = DependencyKind::kAfterOk;
-  Reference job{};
-  friend bool operator==(const NamedDependency&, const NamedDependency&) = default;
-};
-struct NamedDependencies {
-  DependencyMode mode = DependencyMode::kAll;
-  std::vector<NamedDependency> list{};
-  friend bool operator==(const NamedDependencies&, const NamedDependencies&) = default;
-};
-// Parses "afterok:7:8,afterany:@", "train" (afterok), "7?8" (any): `,` means all of them, `?` means any; one
-// text cannot have both. A tag with a colon cannot be written. kInvalidArgument names the piece of the text
-// that is wrong.
-base::Result<NamedDependencies> ParseDependencies(std::string_view text);
-
 // Returns the jobs that a reference names: for an array, all its tasks. Empty: there is no such job.
 using ReferenceLookup = std::function<std::vector<JobId>(const Reference&)>;
-// kNotFound: no job has that name; the message names the reference. The result has each dependency once.
-base::Result<Dependencies> Resolve(const NamedDependencies& named, const ReferenceLookup& lookup);
+// kInvalidArgument: a name is none of a job. kNotFound: no job has that name; the message names the
+// reference. The result has each dependency once.
+base::Result<Dependencies> Resolve(const spec::NamedDependencies& named, const ReferenceLookup& lookup);
 
 // The progress of a job that others wait for.
 enum class Progress : std::uint8_t {

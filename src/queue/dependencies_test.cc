@@ -27,40 +27,21 @@ TEST(QueueReferences, AreIdsTasksRecentJobsOrTags) {
     EXPECT_FALSE(ParseReference(wrong)) << wrong;
 }
 
-TEST(QueueDependencies, AreWrittenInPieces) {
-  using Named = NamedDependencies;
-  const std::pair<const char*, Named> rows[] = {
-      {"7", {DependencyMode::kAll, {{kAfterOk, Id(7)}}}},
-      {"afterok:7:8", {DependencyMode::kAll, {{kAfterOk, Id(7)}, {kAfterOk, Id(8)}}}},
-      {"afterany:@,after:train", {DependencyMode::kAll, {{kAfterAny, Recent(0)}, {kAfter, Tag("train")}}}},
-      {"7?afternotok:@~1", {DependencyMode::kAny, {{kAfterOk, Id(7)}, {kAfterNotOk, Recent(1)}}}},
-  };
-  for (const auto& [text, expected] : rows) EXPECT_EQ(ParseDependencies(text).value(), expected) << text;
-}
-
-TEST(QueueDependencies, TheWrongPieceIsNamed) {
-  const std::pair<const char*, const char*> rows[] = {
-      {"", "missing"},   {"afterok", "names no job"}, {"afterok:", "in 'afterok:'"},
-      {"7,,8", "in ''"}, {"7,8?9", "has both"},       {"7:0", "numbered from 1"}};
-  for (const auto& [text, said] : rows) {
-    const auto parsed = ParseDependencies(text);
-    ASSERT_FALSE(parsed) << text;
-    EXPECT_NE(parsed.error().message.find(said), std::string::npos) << parsed.error().message;
-  }
-}
-
 TEST(QueueDependencies, AnArrayIsEachOfItsTasksAndEachJobIsTakenOnce) {
   const auto lookup = [](const Reference& reference) -> std::vector<JobId> {
     if (reference.kind == Reference::Kind::kTag) return {};
     return {{7}, {8}, {9}};
   };
-  const auto resolved = Resolve(ParseDependencies("7,8,afterany:7").value(), lookup);
+  const auto resolved = Resolve({.list = {{kAfterOk, "7"}, {kAfterOk, "8"}, {kAfterAny, "7"}}}, lookup);
   ASSERT_TRUE(resolved);
   EXPECT_EQ(resolved->list.size(), 6u);
-  const auto unknown = Resolve(ParseDependencies("train").value(), lookup);
+  const auto unknown = Resolve({.list = {{kAfterOk, "train"}}}, lookup);
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().code, base::ErrorCode::kNotFound);
   EXPECT_NE(unknown.error().message.find("tag 'train'"), std::string::npos);
+  const auto wrong = Resolve({.list = {{kAfterOk, "0"}}}, lookup);
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().message, "jobs are numbered from 1");
 }
 
 TEST(QueueDependencies, WhatEachKindComesTo) {

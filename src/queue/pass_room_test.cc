@@ -329,7 +329,7 @@ JobId SuspendedWith(Lab& lab, const Request& request, std::uint64_t left, bool w
 }
 
 Request WithFree(std::uint64_t gib) {
-  return With(Lab::Gpus(1), [&](Request& r) { r.gpus.free_memory = base::GiB(gib); });
+  return With(Lab::Gpus(1), [&](Request& r) { r.gpus.free_memory = base::SizeSpec{base::GiB(gib), 0}; });
 }
 
 TEST(QueuePassRoom, WhatStaysOfASuspendedJobIsNotFreeForOthers) {

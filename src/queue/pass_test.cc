@@ -164,7 +164,9 @@ TEST(QueuePass, ExactDevicesModelsAndFreeMemory) {
   lab.book.SetGpus(lab.machine);
   lab.Waits(Lab::Exactly({0}));
   lab.Waits(With(Lab::Gpus(1), [](Request& r) { r.gpus.model = "h200"; }));
-  const JobId roomy = lab.Waits(With(Lab::Gpus(1), [](Request& r) { r.gpus.free_memory = base::GiB(60); }));
+  const JobId roomy = lab.Waits(With(Lab::Gpus(1), [](Request& r) {
+    r.gpus.free_memory = base::SizeSpec{base::GiB(60), 0};
+  }));
   EXPECT_EQ(Text(lab.Decide().starts), "1:0 2:2");
   EXPECT_EQ(lab.Why(roomy), "wants 1 GPU with 60GiB free; 0 of 3 GPUs can be used now");
 }

@@ -29,7 +29,7 @@ Request AnyRequest() {
     request.memory_on_each = base::GiB(*rc::gen::inRange<std::uint64_t>(40, 81));
   }
   if (request.gpus.count > 0 && *rc::gen::inRange(0, 6) == 0)
-    request.gpus.free_memory = base::GiB(*rc::gen::inRange<std::uint64_t>(1, 81));
+    request.gpus.free_memory = base::SizeSpec{base::GiB(*rc::gen::inRange<std::uint64_t>(1, 81)), 0};
   if (request.gpus.count == 1 && *rc::gen::inRange(0, 6) == 0)
     request.gpus.devices = {Lab::Uuid(*rc::gen::inRange<std::size_t>(0, kGpus))};
   request.preemptible = *rc::gen::inRange(0, 4) == 0;

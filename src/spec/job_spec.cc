@@ -45,7 +45,7 @@ base::Result<> CheckGpus(const GpuRequest& gpus) {
   if (!gpus.devices.empty() && gpus.devices.size() != static_cast<std::size_t>(gpus.count))
     return Refuse("gpus.count",
                   fmt::format("is {}, but {} devices are named", gpus.count, gpus.devices.size()));
-  return CheckName("gpus.model", gpus.model);
+  return CheckName("gpus.model", gpus.model.value_or(""));
 }
 
 base::Result<> CheckTexts(const JobSpec& spec) {
@@ -103,7 +103,7 @@ base::Result<> ValidateForQueue(const JobSpec& spec) {
     return {};
   }
   if (spec.share) return Refuse("share", "needs a number of GPUs");
-  if (!gpus.model.empty() || gpus.free_memory)
+  if (gpus.model || gpus.free_memory)
     return Refuse("gpus.count", "must be given with a model or with free memory");
   return {};
 }

@@ -24,14 +24,27 @@ namespace gpuman::spec {
 using base::JobId;
 
 // How many GPUs and which. If `devices` names GPUs, the job gets all of them, and `count` is their number.
-// Otherwise it gets any `count` GPUs of the model that have `free_memory` free. 0: no GPU.
+// Otherwise it gets any `count` GPUs of the model that have `free_memory` free. 0: no GPU. In a request a GPU
+// may also be an index or the beginning of a UUID, `count` may be left out, and `free_memory` may be
+// relative.
 struct GpuRequest {
   int count = 0;
-  std::vector<std::string> devices{};        // UUIDs
-  std::string model{};                       // a part of the GPU's name, in either case; empty: any
-  std::optional<base::Bytes> free_memory{};  // at least, when the job starts
+  std::vector<std::string> devices{};           // UUIDs
+  std::optional<std::string> model{};           // a part of the GPU's name, in either case
+  std::optional<base::SizeSpec> free_memory{};  // at least, on each of them, when the job starts
   friend bool operator==(const GpuRequest&, const GpuRequest&) = default;
 };
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, GpuRequest>
+void Fields(V& v, T& x) {
+  if (v.in_seconds())  // the API shows it always
+    v("count", x.count);
+  else
+    v.Changed("count", x.count);
+  v.Changed("devices", x.devices);
+  v.Option("model", x.model);
+  v.Option("free_memory", x.free_memory);
+}
 
 // kAfterOk: the job finished with status 0. kAfterNotOk: it ended in another way. kAfterAny: it ended.
 // kAfter: it began, or ended without having begun.
@@ -66,6 +79,33 @@ struct Dependencies {
   bool auto_cancel = true;  // cancel the job when they can never be met; false: it waits for an update
   friend bool operator==(const Dependencies&, const Dependencies&) = default;
 };
+
+// Dependencies as a request has them, and as the API shows them.
+struct NamedDependency {
+  DependencyKind kind = DependencyKind::kAfterOk;
+  // Id or tag; in a request also "7_3" (a task of an array), "@" (the caller's last submitted job), "@~2"
+  // (two before it). An array's id means all its tasks. In an answer the id.
+  std::string job{};
+  friend bool operator==(const NamedDependency&, const NamedDependency&) = default;
+};
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, NamedDependency>
+void Fields(V& v, T& x) {
+  v("kind", x.kind);
+  v.Required("job", x.job);
+}
+
+struct NamedDependencies {
+  DependencyMode mode = DependencyMode::kAll;
+  std::vector<NamedDependency> list{};
+  friend bool operator==(const NamedDependencies&, const NamedDependencies&) = default;
+};
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, NamedDependencies>
+void Fields(V& v, T& x) {
+  v("mode", x.mode);
+  v.Required("list", x.list);
+}
 
 // At most `limit` jobs of one user that name the same group run at a time; the last submission sets the
 // limit.

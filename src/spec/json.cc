@@ -25,14 +25,6 @@ static void Read(base::json::Reading& r, const base::json::Path& path, const Jso
   base::json::Read(r, path, json[1], out.job);
 }
 
-template <typename V, base::json::Of<GpuRequest> T>
-void Fields(V& v, T& x) {
-  v.Changed("count", x.count);
-  v.Changed("devices", x.devices);
-  v.Changed("model", x.model);
-  v.Option("free_memory", x.free_memory);
-}
-
 template <typename V, base::json::Of<Dependencies> T>
 void Fields(V& v, T& x) {
   v.Changed("mode", x.mode);

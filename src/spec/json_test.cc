@@ -15,7 +15,10 @@ JobSpec Full() {
   spec.stderr_file = "/err";
   spec.conda_env = "torch";
   spec.device_profile = "quiet";
-  spec.gpus = {.count = 2, .devices = {"GPU-a", "GPU-b"}, .model = "H200", .free_memory = base::GiB(20)};
+  spec.gpus = {.count = 2,
+               .devices = {"GPU-a", "GPU-b"},
+               .model = "H200",
+               .free_memory = base::SizeSpec{base::GiB(20), 0}};
   spec.share = true;
   spec.memory = base::SizeSpec{{}, 12.5};
   spec.soft = base::SizeSpec{base::GiB(7), 0};

@@ -64,7 +64,7 @@ std::string Of(const std::optional<T>& used, const std::optional<T>& limit) {
   return number(used) + "/" + number(limit);
 }
 
-std::string DependencyText(const api::Dependencies& depends) {
+std::string DependencyText(const spec::NamedDependencies& depends) {
   std::string text;
   for (const auto& [kind, job] : depends.list)
     text += fmt::format("{}{} {}",
@@ -75,7 +75,7 @@ std::string DependencyText(const api::Dependencies& depends) {
   return text;
 }
 
-std::string GpuRequestText(const api::GpuRequest& gpus) {
+std::string GpuRequestText(const spec::GpuRequest& gpus) {
   std::string text =
       gpus.devices.empty() ? std::to_string(gpus.count) : fmt::format("{}", fmt::join(gpus.devices, ","));
   if (gpus.model) text += fmt::format(", model {}", *gpus.model);

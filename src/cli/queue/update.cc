@@ -70,7 +70,7 @@ Take AutoCancel(UpdateSettings& s, bool value) {
 
 Take Depends(UpdateSettings& s, std::optional<spec::DependencyMode> mode) {
   return [&s, mode](const std::string& text) -> Result<> {
-    api::Dependencies depends;
+    spec::NamedDependencies depends;
     if (text != "none") {
       GPUMAN_ASSIGN(depends, ParseDependencies(text));
     }
@@ -81,19 +81,19 @@ Take Depends(UpdateSettings& s, std::optional<spec::DependencyMode> mode) {
 }
 
 Take Count(UpdateSettings& s) {
-  return Change(s.gpus, Integer(0, 1024), [](api::GpuRequest& gpus, int count) {
+  return Change(s.gpus, Integer(0, 1024), [](spec::GpuRequest& gpus, int count) {
     gpus.count = count;
     gpus.devices.clear();
   });
 }
 Take Devices(UpdateSettings& s) {
-  return Change(s.gpus, ParseGpus, [](api::GpuRequest& gpus, const std::vector<std::string>& devices) {
+  return Change(s.gpus, ParseGpus, [](spec::GpuRequest& gpus, const std::vector<std::string>& devices) {
     gpus.count = 0;
     gpus.devices = devices;
   });
 }
 Take Model(UpdateSettings& s) {
-  return Change(s.gpus, AsText, [](api::GpuRequest& gpus, const std::string& text) {
+  return Change(s.gpus, AsText, [](spec::GpuRequest& gpus, const std::string& text) {
     gpus.model = text == "none" ? std::nullopt : std::optional(text);
   });
 }
@@ -293,7 +293,7 @@ Options UpdateOptions(UpdateSettings& s, Flavour flavour, ForWhat what, base::Wa
 api::JobUpdate UpdateOf(const UpdateSettings& s, const api::JobView& job) {
   api::JobUpdate update = s.update;
   if (!s.gpus.empty()) {
-    auto& gpus = update.queue->gpus.emplace(job.queue ? job.queue->gpus : api::GpuRequest{});
+    auto& gpus = update.queue->gpus.emplace(job.queue ? job.queue->gpus : spec::GpuRequest{});
     for (const auto& change : s.gpus) change(gpus);
   }
   if (!s.retries.empty()) {

@@ -16,7 +16,7 @@ struct UpdateSettings {
   SubmitSettings submission;  // values of options of `submit`; `update` gets them as well
   // Changes within parts that the daemon replaces as a whole; UpdateOf applies them to the job's present
   // values.
-  std::vector<std::function<void(api::GpuRequest&)>> gpus;
+  std::vector<std::function<void(spec::GpuRequest&)>> gpus;
   std::vector<std::function<void(spec::Retries&)>> retries;
   bool cascade = false;
 

@@ -137,32 +137,25 @@ Result<> CheckQueuedSharing(const spec::JobSpec& spec, const gpu::Inventory& inv
   return named.empty() ? Result<>{} : CheckSharing(spec.share, named, inventory);
 }
 
-Result<spec::GpuRequest> GpusOf(const api::GpuRequest& asked, const gpu::Inventory& inventory) {
-  spec::GpuRequest gpus;
-  gpus.count = asked.count;
-  gpus.model = asked.model.value_or("");
+Result<spec::GpuRequest> GpusOf(const spec::GpuRequest& asked, const gpu::Inventory& inventory) {
+  spec::GpuRequest gpus{asked.count, {}, asked.model, {}};
   if (!asked.devices.empty()) {
     auto devices = gpu::SelectAll(inventory.gpus, asked.devices);
     if (!devices) return Fail(std::move(devices.error()).In("gpus.devices"));
     GPUMAN_TRY(gpu::CanBeHad(inventory.gpus, *devices));
     for (const auto& gpu : *devices) gpus.devices.push_back(gpu.uuid);
     gpus.count = static_cast<int>(gpus.devices.size());
-  } else if (gpus.count == 0 && (!gpus.model.empty() || asked.free_memory)) {
+  } else if (gpus.count == 0 && (gpus.model || asked.free_memory)) {
     gpus.count = 1;
   }
-  GPUMAN_ASSIGN(gpus.free_memory, OnEachGpu("gpus.free_memory", asked.free_memory, gpus, inventory));
+  GPUMAN_ASSIGN(const auto free, OnEachGpu("gpus.free_memory", asked.free_memory, gpus, inventory));
+  if (free) gpus.free_memory = base::SizeSpec{*free, 0};
   return gpus;
 }
 
-Result<spec::Dependencies> DependenciesOf(const api::Dependencies& asked, bool auto_cancel,
+Result<spec::Dependencies> DependenciesOf(const spec::NamedDependencies& asked, bool auto_cancel,
                                           const queue::ReferenceLookup& lookup) {
-  queue::NamedDependencies named;
-  named.mode = asked.mode;
-  for (const auto& one : asked.list) {
-    GPUMAN_ASSIGN(auto reference, queue::ParseReference(one.job));
-    named.list.push_back({one.kind, std::move(reference)});
-  }
-  GPUMAN_ASSIGN(auto depends, queue::Resolve(named, lookup));
+  GPUMAN_ASSIGN(auto depends, queue::Resolve(asked, lookup));
   depends.auto_cancel = auto_cancel;
   return depends;
 }

@@ -94,8 +94,8 @@ class Preparation {
 // CheckSharing for the devices that the spec names. If it names none, the queue gives the job no device that
 // cannot be shared.
 base::Result<> CheckQueuedSharing(const spec::JobSpec& spec, const gpu::Inventory& inventory);
-base::Result<spec::GpuRequest> GpusOf(const api::GpuRequest& asked, const gpu::Inventory& inventory);
-base::Result<spec::Dependencies> DependenciesOf(const api::Dependencies& asked, bool auto_cancel,
+base::Result<spec::GpuRequest> GpusOf(const spec::GpuRequest& asked, const gpu::Inventory& inventory);
+base::Result<spec::Dependencies> DependenciesOf(const spec::NamedDependencies& asked, bool auto_cancel,
                                                 const queue::ReferenceLookup& lookup);
 // Sets memory_on_each by the GPUs that fit the request; kInvalidArgument: the soft limit is above the hard
 // one.

@@ -14,16 +14,11 @@
 namespace gpuman::daemon {
 namespace {
 
-api::Dependencies DependenciesView(const spec::Dependencies& depends) {
-  api::Dependencies view;
+spec::NamedDependencies DependenciesView(const spec::Dependencies& depends) {
+  spec::NamedDependencies view;
   view.mode = depends.mode;
   for (const auto& one : depends.list) view.list.push_back({one.kind, std::to_string(one.job.value)});
   return view;
-}
-
-template <typename T>
-std::optional<T> Unless(const T& value, const T& none) {
-  return value == none ? std::nullopt : std::optional(value);
 }
 
 std::optional<base::Millis> AgeOf(const base::ProcessId& process) {
@@ -66,10 +61,7 @@ api::QueueFields QueueFieldsOf(const jobs::Job& job) {
   api::QueueFields fields;
   fields.asked = spec;
   fields.asked.hold = false;  // the job's state tells it
-  fields.gpus.count = spec.gpus.count;
-  fields.gpus.devices = spec.gpus.devices;
-  fields.gpus.model = Unless<std::string>(spec.gpus.model, "");
-  if (spec.gpus.free_memory) fields.gpus.free_memory = base::SizeSpec{*spec.gpus.free_memory, 0};
+  fields.gpus = spec.gpus;
   fields.depends = DependenciesView(spec.depends);
   fields.auto_cancel = spec.depends.auto_cancel;
   if (job.array.array.value != 0) {
