@@ -83,6 +83,10 @@ void AddOption(const spec::JobOptions& options, const std::string& name, JobUpda
   update.queue->options.fields[name] = ValuesOf(options, kQueueUpdateFields).at(name);
 }
 
+bool MayChange(const std::string& name) {
+  return ValuesOf({}, kUpdateFields).contains(name) || ValuesOf({}, kQueueUpdateFields).contains(name);
+}
+
 bool MayBeAbsent(const std::string& name) {
   JobUpdate update;
   AddOption({}, name, update);

@@ -16,7 +16,9 @@ base::Result<> SetLimits(const QuotaUpdate& patch, QuotaLimits& limits);
 // Puts an option with the value that it has here into an update, at its place there; `name` is its name in
 // the API.
 void AddOption(const spec::JobOptions& options, const std::string& name, JobUpdate& update);
-// Whether a job may be without a value of this option.
+// Whether an update may have this option; `name` as above.
+bool MayChange(const std::string& name);
+// Whether a job may be without a value of this option, which an update may have.
 bool MayBeAbsent(const std::string& name);
 
 // Checks a submission as far as that needs no knowledge of GPUs and jobs; FromJson<SubmitRequest> calls it

@@ -158,8 +158,8 @@ Take GflowName(SubmitSettings& s) {
   };
 }
 
-// Adds options under one heading of the help. `sets`: the option of a job that it sets, by its name in the
-// API; `job update` and `redo` take those too, and `update` those that change while the job runs.
+// Adds options under one heading of the help. `sets`: as in Option; `job update` and `redo` take those
+// options too that an update may change, and `update` those that change while the job runs.
 auto Under(Options& table, std::string heading) {
   return [&table, heading](std::string names, std::string value, std::string help, Take take,
                            std::string sets = {}) {
@@ -171,7 +171,7 @@ auto Under(Options& table, std::string heading) {
 void AddMain(Options& table, SubmitSettings& s, bool gflow) {
   auto& job = s.job;
   const auto add = Under(table, "Options");
-  add("-g,--gpus,--gres", "N", "Number of GPUs (default: 0)", Count(s));
+  add("-g,--gpus,--gres", "N", "Number of GPUs (default: 0)", Count(s), "gpus.count");
   if (gflow) {
     add("--gpu-memory,--max-gpu-mem,--max-gpu-memory", "MEMORY",
         "Memory limit on each of its GPUs: 24G, 8192 (MiB)", MebibytesOnGpu(job.memory));
@@ -184,20 +184,21 @@ void AddMain(Options& table, SubmitSettings& s, bool gflow) {
         SizeOrAuto(job), "memory");
     add("--time,--time-limit,--timelimit", "TIME", "Time limit: 90s, 30m, 2h, 1d, H:M:S",
         Duration(job.time_limit), "time_limit_s");
-    add("-n,--name,--tag,--job-name", "NAME", "Name of the job (default: job-ID)", Text(job.name));
+    add("-n,--name,--tag,--job-name", "NAME", "Name of the job (default: job-ID)", Text(job.name), "name");
     add("-w,--wait", "", "Show its output and exit with its exit status", Flag(s.wait));
   }
   add("-d,--depends,--depends-on,--dependency", "JOBS",
-      "Start after these jobs: 7,train,@ or afterok:7,afterany:8,afternotok:9,after:10", Depends(s, {}));
+      "Start after these jobs: 7,train,@ or afterok:7,afterany:8,afternotok:9,after:10", Depends(s, {}),
+      "depends");
   add("--depends-on-all", "JOBS", "", Depends(s, spec::DependencyMode::kAll));
   add("-a,--array", "INDICES",
       "One task for each index: 0-99, 0-99:2 or 1,3,5; 0-99%4 runs at most four at once",
-      Into(job.array, ParseArray));
+      Into(job.array, ParseArray), "array");
   if (!gflow) {
     add("-o,--output", "FILE", "File for its output instead of its log; %j id, %A array, %a task, %x name",
         Text(job.stdout_file), "stdout");
     add("-c,--command", "STRING", "The command as one string, which /bin/sh would understand",
-        Text(s.command));
+        Text(s.command), "command");
   }
   add("--dry-run", "", "Show what would happen, and when; queue nothing", Flag(s.dry_run));
 }
@@ -209,9 +210,11 @@ void AddGpus(Options& table, SubmitSettings& s, bool gflow) {
     add("--shared", "", "Share its GPUs with other shared jobs; needs --gpu-memory", Flag(job.share));
   } else {
     add("--gpu", "GPU", "Exactly this GPU, by index or UUID, or a MIG instance (0:1); repeat for more",
-        Devices(s));
-    add("--gpu-model", "TEXT", "Only GPUs whose name contains this text: h200", Text(job.gpus.model));
-    add("--gpu-free", "SIZE", "Only GPUs with at least this much free memory", Size(job.gpus.free_memory));
+        Devices(s), "gpus.devices");
+    add("--gpu-model", "TEXT", "Only GPUs whose name contains this text: h200", Text(job.gpus.model),
+        "gpus.model");
+    add("--gpu-free", "SIZE", "Only GPUs with at least this much free memory", Size(job.gpus.free_memory),
+        "gpus.free_memory");
     add("--soft", "SIZE", "Soft memory limit: above it gpuman warns", Size(job.soft), "soft");
     add("--share", "", "Share its GPUs with other jobs that use --share; needs --memory", Flag(job.share),
         "share");
@@ -219,9 +222,9 @@ void AddGpus(Options& table, SubmitSettings& s, bool gflow) {
         Into(job.weight, ParseWeight), "weight");
     add("--oversubscribe", "", "Let a process allocate more memory than its GPU has, which is slow",
         Flag(job.oversubscribe), "oversubscribe");
-    add("--mps", "", "Run its processes as clients of the GPU's MPS server", Flag(job.mps));
+    add("--mps", "", "Run its processes as clients of the GPU's MPS server", Flag(job.mps), "mps");
     add("--mps-threads", "PERCENT", "As --mps, and limit each process to this part of the GPU's threads: 25%",
-        MpsThreads(s));
+        MpsThreads(s), "mps_threads");
     add("--device-profile", "NAME", "Clocks and power limit while no other job uses its GPUs",
         Text(job.device_profile), "device_profile");
   }
@@ -258,8 +261,8 @@ void AddMany(Options& table, SubmitSettings& s, bool gflow) {
       Text(s.parameter_file));
   add("--name-template", "TEXT", "Name of each job of --param: run-{lr}-{seed}", Text(s.name_template));
   add("--max-concurrent", "N", "Run at most N of these jobs, or of the jobs of --group, at once",
-      take::Integer(job.max_concurrent, 1, kMax));
-  add("--group", "NAME", "Group of jobs that --max-concurrent counts", Text(job.group));
+      take::Integer(job.max_concurrent, 1, kMax), "max_concurrent");
+  add("--group", "NAME", "Group of jobs that --max-concurrent counts", Text(job.group), "group");
   if (!gflow)
     add("--jobs", "FILE", "Queue many jobs, all or none: a file with OPTIONS -- COMMAND or JSON on each line",
         Text(s.jobs_file));
@@ -276,7 +279,8 @@ void AddHost(Options& table, SubmitSettings& s, bool gflow) {
     add("--cpus", "N", "Number of CPUs", take::Integer(job.cpus, 1, kMax), "cpus");
     add("--host-memory", "SIZE", "Limit on the machine's memory, enforced where cgroups allow it",
         Into(job.host_memory, base::ParseBytes), "host_memory");
-    add("-D,--directory", "DIR", "Working directory (default: the current one)", Text(job.directory));
+    add("-D,--directory", "DIR", "Working directory (default: the current one)", Text(job.directory),
+        "directory");
     add("--export", "LIST", "Environment variables: all (default), none, NAMES, NAME=VALUE",
         List(s, "export", s.export_parts));
   }
@@ -291,22 +295,24 @@ void AddEnd(Options& table, SubmitSettings& s, bool gflow) {
   auto& job = s.job;
   const auto add = Under(table, "When it ends");
   add("--retries,--max-retries", "N", "Run it again up to N times when it fails",
-      take::Integer(job.retries.count, 0, 1000));
+      take::Integer(job.retries.count, 0, 1000), "retries.count");
   add("--retry-delay", "TIME", "Time between a failure and the next run",
-      Into(job.retries.delay, base::ParseDuration));
-  add("--retry-on", "CODES", "Run it again only after these exit codes: 1,75", ExitCodes(s));
+      Into(job.retries.delay, base::ParseDuration), "retries.delay_s");
+  add("--retry-on", "CODES", "Run it again only after these exit codes: 1,75", ExitCodes(s),
+      "retries.on_exit_codes");
   if (!gflow) {
-    add("--warn", "[SIGNAL@]TIME", "Send a signal this long before the time limit: USR1@60s", Warn(s));
+    add("--warn", "[SIGNAL@]TIME", "Send a signal this long before the time limit: USR1@60s", Warn(s),
+        "warn_before_s");
     add("--grace", "TIME", "Time between SIGTERM and SIGKILL when it is stopped", Duration(job.grace),
         "grace");
   }
   add("--notify-mail,--notify-email", "ADDRESS", "Send a mail to this address; repeat for more",
-      List(s, "notify-mail", job.notify.mails));
+      List(s, "notify-mail", job.notify.mails), "notify.mails");
   add("--notify-url", "URL", "Send a POST request to this URL; repeat for more",
-      Whole(s, "notify-url", job.notify.webhooks));
+      Whole(s, "notify-url", job.notify.webhooks), "notify.webhooks");
   add("--notify-on", "WORDS",
       "When to send it: started,finished,failed,timeout,cancelled,killed,suspended,requeued or all",
-      NotifyOn(s));
+      NotifyOn(s), "notify.on");
 }
 
 void AddOther(Options& table, SubmitSettings& s, bool gflow) {

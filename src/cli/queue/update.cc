@@ -213,7 +213,7 @@ Options ChangesBy(const Option& option, UpdateSettings& s) {
 // already has.
 void AddOptionsOfSubmit(Options& table, UpdateSettings& s, base::WallTime now) {
   for (const Option& option : SubmitOptions(s.submission, Flavour::kGpuman, now)) {
-    if (option.sets.empty() || HasNameOf(table, option)) continue;
+    if (!api::MayChange(option.sets) || HasNameOf(table, option)) continue;
     const auto changes = ChangesBy(option, s);
     table.insert(table.end(), changes.begin(), changes.end());
   }

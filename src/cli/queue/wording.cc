@@ -1,72 +1,49 @@
 #include "cli/queue/wording.h"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <charconv>
-#include <span>
 #include <utility>
+#include <vector>
 
 namespace gpuman::cli::queue {
 namespace {
 
-using FieldName = std::pair<std::string_view, std::string_view>;  // a field of the API, and its option
+struct FieldName {
+  std::string field;   // of the API
+  std::string option;  // its name on the command line
+};
 
-// A longer name stands before the names that it begins with.
-constexpr std::array<FieldName, 42> kFieldNames{{
-    {"time_limit_s", "--time"},
-    {"warn_before_s", "--warn"},
-    {"warn_signal", "--warn"},
-    {"gpus.count", "--gpus"},
-    {"gpus.devices", "--gpu"},
-    {"gpus.model", "--gpu-model"},
-    {"gpus.free_memory", "--gpu-free"},
-    {"notify.webhooks", "--notify-url"},
-    {"notify.mails", "--notify-mail"},
-    {"notify.on", "--notify-on"},
-    {"retries.count", "--retries"},
-    {"retries.delay_s", "--retry-delay"},
-    {"retries.on_exit_codes", "--retry-on"},
-    {"host_memory", "--host-memory"},
-    {"stdin", "--input"},
-    {"stdout", "--output"},
-    {"stderr", "--error"},
-    {"max_concurrent", "--max-concurrent"},
-    {"conda_env", "--conda-env"},
-    {"device_profile", "--device-profile"},
-    {"mps_threads", "--mps-threads"},
-    {"auto_cancel", "--auto-cancel"},
-    {"array_limit", "--array-limit"},
-    {"command", "--command"},
-    {"script", "--script"},
-    {"grace", "--grace"},
-    {"array", "--array"},
-    {"begin", "--begin"},
-    {"cpus", "--cpus"},
-    {"depends", "--depends"},
-    {"directory", "--directory"},
-    {"group", "--group"},
-    {"memory_auto", "--memory auto"},
-    {"memory", "--memory"},
-    {"mps", "--mps"},
-    {"name", "--name"},
-    {"priority", "--priority"},
-    {"project", "--project"},
-    {"restart", "--restart"},
-    {"share", "--share"},
-    {"soft", "--soft"},
-    {"weight", "--weight"},
-}};
+// Whether the field's name cannot be an ordinary word of a sentence.
+bool IsUnmistakable(std::string_view field) { return field.find_first_of("._") != std::string_view::npos; }
 
-constexpr std::array<FieldName, 5> kReservationNames{{
-    {"duration_s", "--duration"},
-    {"count", "--gpus"},
-    {"devices", "--gpu"},
-    {"start", "--start"},
-    {"user", "--user"},
-}};
+// The fields of a job: what the options of `submit` set, and what others set.
+const std::vector<FieldName>& JobFields() {
+  static const std::vector<FieldName> all = [] {
+    std::vector<FieldName> fields{{"warn_signal", "--warn"},        {"memory_auto", "--memory auto"},
+                                  {"auto_cancel", "--auto-cancel"}, {"array_limit", "--array-limit"},
+                                  {"script", "--script"},           {"restart", "--restart"}};
+    SubmitSettings settings;
+    for (const Option& option : SubmitOptions(settings, Flavour::kGpuman, {}))
+      if (!option.sets.empty()) fields.push_back({option.sets, NameOf(option)});
+    std::partition(fields.begin(), fields.end(), [](const FieldName& f) { return IsUnmistakable(f.field); });
+    return fields;
+  }();
+  return all;
+}
+
+const std::vector<FieldName>& ReservationFields() {
+  static const std::vector<FieldName> all{{"duration_s", "--duration"},
+                                          {"count", "--gpus"},
+                                          {"devices", "--gpu"},
+                                          {"start", "--start"},
+                                          {"user", "--user"}};
+  return all;
+}
 
 // Where the fields of a job stand in a change and in a redo.
-constexpr std::array<std::string_view, 2> kPlaces{"changes.", "queue."};
+constexpr std::array<std::string_view, 2> kParents{"changes.", "queue."};
 
 std::string_view OptionFor(std::string_view field, std::string_view option, Flavour flavour) {
   if (flavour != Flavour::kGflow) return option;
@@ -75,10 +52,7 @@ std::string_view OptionFor(std::string_view field, std::string_view option, Flav
 
 bool IsPartOfName(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; }
 
-// Whether the field's name cannot be an ordinary word of a sentence.
-bool IsUnmistakable(std::string_view field) { return field.find_first_of("._") != std::string_view::npos; }
-
-std::string Reworded(std::string text, std::span<const FieldName> names, Flavour flavour) {
+std::string Reworded(std::string text, const std::vector<FieldName>& names, Flavour flavour) {
   for (const auto& [field, general] : names) {
     const auto option = OptionFor(field, general, flavour);
     if (!IsUnmistakable(field)) {
@@ -99,7 +73,7 @@ std::string Reworded(std::string text, std::span<const FieldName> names, Flavour
 
 // gpuman's option for the field that a message begins with; empty: it begins with none.
 std::string_view OptionOf(std::string_view message) {
-  for (const auto& [field, option] : kFieldNames)
+  for (const auto& [field, option] : JobFields())
     if (message.starts_with(field) && message.substr(field.size()).starts_with(": ")) return option;
   return {};
 }
@@ -107,15 +81,15 @@ std::string_view OptionOf(std::string_view message) {
 }  // namespace
 
 base::Error WithOptionNames(base::Error error, Flavour flavour) {
-  for (const auto place : kPlaces)
-    if (error.message.starts_with(place)) error.message.erase(0, place.size());
-  error.message = Reworded(std::move(error.message), kFieldNames, flavour);
-  error.hint = Reworded(std::move(error.hint), kFieldNames, flavour);
+  for (const auto parent : kParents)
+    if (error.message.starts_with(parent)) error.message.erase(0, parent.size());
+  error.message = Reworded(std::move(error.message), JobFields(), flavour);
+  error.hint = Reworded(std::move(error.hint), JobFields(), flavour);
   return error;
 }
 
 base::Error WithReservationOptions(base::Error error) {
-  error.message = Reworded(std::move(error.message), kReservationNames, Flavour::kGpuman);
+  error.message = Reworded(std::move(error.message), ReservationFields(), Flavour::kGpuman);
   return error;
 }
 

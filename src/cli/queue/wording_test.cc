@@ -20,6 +20,8 @@ TEST(Wording, FieldsOfTheApiAreSaidAsOptions) {
             "--gpu-model: it says which GPUs, and --gpus says that there are none");
   EXPECT_EQ(Said("memory: a job that shares"), "--memory: a job that shares");
   EXPECT_EQ(Said("stdin: it is empty"), "--input: it is empty");
+  EXPECT_EQ(Said("retries.delay_s: it is negative"), "--retry-delay: it is negative");
+  EXPECT_EQ(Said("notify.webhooks: it is empty"), "--notify-url: it is empty");
   EXPECT_EQ(Said("stderr: it is empty"), "--error: it is empty");
   EXPECT_EQ(Said("grace: it is negative"), "--grace: it is negative");
   EXPECT_EQ(Said("memory: a job that shares", Flavour::kGflow), "--gpu-memory: a job that shares");
