@@ -27,6 +27,7 @@ struct SbatchOption {
   char letter = 0;        // the "J" of "-J"; 0: there is none
   bool has_value = true;
   TakeValue take;
+  std::string_view ours{};  // gpuman's name, where it differs and a daemon may refuse the value
 };
 
 template <typename Target, typename Parse>
@@ -143,25 +144,25 @@ std::vector<SbatchOption> OptionsOf(SubmitSettings& s, Mail& mail, base::WallTim
   auto& job = s.job;
   const auto count = [](const std::string& text) { return ParseInteger(text, 1, 1'000'000); };
   return {
-      {"--gres", 0, true, Gres(job)},
+      {"--gres", 0, true, Gres(job), "--gpus"},
       {"--gpus", 'G', true, Gpus(job)},
-      {"--gpus-per-node", 0, true, Gpus(job)},
-      {"--gpus-per-task", 0, true, Gpus(job)},
+      {"--gpus-per-node", 0, true, Gpus(job), "--gpus"},
+      {"--gpus-per-task", 0, true, Gpus(job), "--gpus"},
       {"--time", 't', true, TimeLimit(job)},
-      {"--mem", 0, true, HostMemory(job)},
-      {"--cpus-per-task", 'c', true, ValueInto(job.cpus, count)},
+      {"--mem", 0, true, HostMemory(job), "--host-memory"},
+      {"--cpus-per-task", 'c', true, ValueInto(job.cpus, count), "--cpus"},
       {"--job-name", 'J', true,
        ValueInto(job.name,
                  [](const std::string& text) { return Result<std::string>(queue::TagFrom(text)); })},
       {"--array", 'a', true, ValueInto(job.array, [](const std::string& text) { return ParseArray(text); })},
-      {"--dependency", 'd', true, Depends(job)},
+      {"--dependency", 'd', true, Depends(job), "--depends"},
       {"--begin", 'b', true,
        ValueInto(job.begin, [now](const std::string& text) { return ParseTime(text, now); })},
       {"--output", 'o', true, TextInto(job.stdout_file)},
       {"--error", 'e', true, TextInto(job.stderr_file)},
       {"--input", 'i', true, TextInto(job.stdin_file)},
       {"--chdir", 'D', true, TextInto(job.directory)},
-      {"--account", 'A', true, TextInto(job.project)},
+      {"--account", 'A', true, TextInto(job.project), "--project"},
       {"--signal", 0, true, Signal(job)},
       {"--export", 0, true, Export(s)},
       {"--mail-user", 0, true, TextInto(mail.user)},
@@ -217,21 +218,6 @@ ParsedOption NextOption(const std::vector<std::string>& words, std::size_t& at,
   return given;
 }
 
-// gpuman's name of an option, where it differs from Slurm's and a daemon may refuse the value.
-std::string OptionFor(std::string_view name) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kOthers{
-      {{"--gres", "--gpus"},
-       {"--gpus-per-node", "--gpus"},
-       {"--gpus-per-task", "--gpus"},
-       {"--mem", "--host-memory"},
-       {"--cpus-per-task", "--cpus"},
-       {"--dependency", "--depends"},
-       {"--account", "--project"}}};
-  for (const auto& [theirs, ours] : kOthers)
-    if (name == theirs) return std::string(ours);
-  return std::string(name);
-}
-
 std::string_view FirstLineOf(std::string_view& text) {
   const auto end = text.find('\n');
   auto line = text.substr(0, end);
@@ -282,7 +268,7 @@ Result<SbatchReading> ApplySbatch(std::string_view text, std::string_view name, 
       auto taken = known->take(given.value);
       if (!taken) return base::Fail(std::move(taken.error()).In(fmt::format("{}: {}", where, given.name)));
       (*taken ? reading.taken : reading.not_read).push_back(given.text);
-      if (*taken) settings.lines[OptionFor(known->name)] = where;
+      if (*taken) settings.lines[std::string(known->ours.empty() ? known->name : known->ours)] = where;
     }
   }
   if (!mail.user.empty() && !mail.on.empty()) {
