@@ -25,19 +25,11 @@ using Steady = std::chrono::steady_clock;
 
 constexpr std::size_t kMaxOutput = std::size_t{1} << 20;
 
-std::vector<char*> Pointers(std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  pointers.reserve(words.size() + 1);
-  for (auto& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 Result<pid_t> Spawn(const Command& command, int input, int output) {
   std::vector<std::string> words{command.program.string()}, environment = command.environment;
   words.insert(words.end(), command.arguments.begin(), command.arguments.end());
-  const auto argv = Pointers(words);
-  const auto envp = Pointers(environment);
+  const auto argv = PointersTo(words);
+  const auto envp = PointersTo(environment);
   SpawnSetup setup;
   setup.Give(input, STDIN_FILENO);
   setup.Give(output, STDOUT_FILENO);

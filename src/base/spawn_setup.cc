@@ -30,6 +30,14 @@ Result<Fd> WatchChild(pid_t child) {
   return FailSystem(error, "watching a process that was just started");
 }
 
+std::vector<char*> PointersTo(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
+  for (auto& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
 SpawnSetup::SpawnSetup() {
   ::posix_spawn_file_actions_init(&actions_);
   ::posix_spawnattr_init(&attributes_);

@@ -5,6 +5,9 @@
 #include <spawn.h>
 #include <sys/types.h>
 
+#include <string>
+#include <vector>
+
 #include "base/fd.h"
 #include "base/result.h"
 
@@ -17,6 +20,9 @@ void ResetSignals();
 // A descriptor of this process's child that becomes readable when the child has ended. If the kernel gives
 // none, the caller could not notice the child's end: then this function kills the child and waits for it.
 Result<Fd> WatchChild(pid_t child);
+
+// Words as execve takes them: pointers into `words`, which must not change meanwhile, and nullptr at the end.
+std::vector<char*> PointersTo(std::vector<std::string>& words);
 
 // The start of one program. Not thread-safe; several may start at once.
 class SpawnSetup {

@@ -14,4 +14,12 @@ inline std::string_view TakeUntil(std::string_view& text, char end) {
   return part;
 }
 
+// The value of a hexadecimal digit, in either case; below 0: it is none.
+constexpr int HexDigit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
 }  // namespace gpuman::base

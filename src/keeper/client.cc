@@ -121,11 +121,7 @@ base::Result<SpawnOutcome> SpawnKeeper(const SpawnOptions& options) {
   base::Fd errors_in(pipe_fds[1]);
 
   std::vector<std::string> words{options.program.string(), "--job-dir", options.job_dir.string()};
-  std::vector<char*> argv;
-  argv.reserve(words.size() + 1);
-  for (auto& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-
+  const auto argv = base::PointersTo(words);
   base::SpawnSetup setup;
   setup.GiveNull(0, O_RDONLY);
   setup.GiveNull(1, O_WRONLY);

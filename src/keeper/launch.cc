@@ -24,14 +24,6 @@
 namespace gpuman::keeper {
 namespace {
 
-std::vector<char*> Pointers(std::vector<std::string>& strings) {
-  std::vector<char*> pointers;
-  pointers.reserve(strings.size() + 1);
-  for (auto& text : strings) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 // The forked child. It reports to the keeper by lines on a close-on-exec pipe: the RunStarted record, or the
 // StartFailed. When execve worked, the keeper sees only the end of the pipe.
 class Child {
@@ -151,8 +143,8 @@ class Child {
       return {"journal", 0, "the start could not be written down: " + written.error().message};
     (void)base::WriteAll(report_fd_, SerializeRecord(record) + "\n");
 
-    auto argv = Pointers(merged.argv);
-    const auto envp = Pointers(environment);
+    auto argv = base::PointersTo(merged.argv);
+    const auto envp = base::PointersTo(environment);
     sigset_t none;
     ::sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/text.h"
 #include "ledger/wire/books.h"
 #include "ledger/wire/detail.h"
 #include "ledger/wire/slot_lock.h"
@@ -17,13 +18,6 @@ using base::Fail;
 using base::Fd;
 using base::JobId;
 using base::Result;
-
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
 
 std::uint64_t Word(const std::optional<base::Bytes>& limit) { return limit ? limit->count : wire::kNoLimit; }
 
@@ -107,7 +101,7 @@ std::optional<std::array<std::uint8_t, 16>> ParseUuid(std::string_view text) {
   std::size_t digits = 0;
   for (const char c : text) {
     if (c == '-') continue;
-    const int value = HexDigit(c);
+    const int value = base::HexDigit(c);
     if (value < 0 || digits >= 2 * bytes.size()) return std::nullopt;
     bytes[digits / 2] = static_cast<std::uint8_t>(bytes[digits / 2] << 4 | value);
     ++digits;

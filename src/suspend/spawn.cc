@@ -49,14 +49,6 @@ Result<base::Fd> Lifted(base::Fd fd) {
   return lifted;
 }
 
-std::vector<char*> Pointers(std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  pointers.reserve(words.size() + 1);
-  for (auto& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 }  // namespace
 
 std::string LockNameOf(const Party& party) {
@@ -86,8 +78,8 @@ Result<base::SpawnedChild> SpawnMover(const MoverProgram& program, const MoverUs
   for (char** entry = ::environ; entry && *entry; ++entry)
     if (IsPassedOn(*entry)) environment.emplace_back(*entry);
   if (!user.instance.empty()) environment.push_back("CUDA_VISIBLE_DEVICES=" + user.instance);
-  const auto argv = Pointers(words);
-  const auto envp = Pointers(environment);
+  const auto argv = base::PointersTo(words);
+  const auto envp = base::PointersTo(environment);
   base::SpawnSetup setup;
   setup.Give(theirs.get(), kMoverSocket);
   setup.GiveNull(1, O_WRONLY);

@@ -53,13 +53,6 @@ std::int64_t EventLog::Before(std::int64_t since, std::size_t limit) const {
   return limit == 0 ? last_id_ : (first + static_cast<std::ptrdiff_t>(available - limit))->id - 1;
 }
 
-std::vector<jobs::Event> EventLog::Since(std::int64_t since, std::size_t limit) const {
-  std::vector<jobs::Event> events;
-  for (const auto* event = After(Before(since, limit)); event; event = After(event->id))
-    events.push_back(*event);
-  return events;
-}
-
 std::uint64_t EventLog::Follow(Follower follower) {
   followers_.emplace(next_follower_, std::move(follower));
   return next_follower_++;

@@ -35,9 +35,6 @@ class EventLog {
   // Gives the event its number.
   void Add(jobs::Event event);
 
-  // Events after `since`, oldest first; the newest `limit` of them.
-  std::vector<jobs::Event> Since(std::int64_t since, std::size_t limit) const;
-
   // The first event after `id`; nullptr: there is none.
   const jobs::Event* After(std::int64_t id) const;
   // The id just before the newest `limit` events after `since`.

@@ -1,19 +1,9 @@
 #include "daemon/http/exchange.h"
 
 #include "api/json.h"
+#include "base/text.h"
 
 namespace gpuman::daemon::http {
-namespace {
-
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-}  // namespace
-
 std::optional<std::string_view> Request::Query(std::string_view name) const {
   const auto it = query.find(std::string(name));
   return it == query.end() ? std::nullopt : std::optional<std::string_view>(it->second);
@@ -33,8 +23,8 @@ std::optional<std::string> DecodePercent(std::string_view text, bool plus_is_spa
       decoded += text[i];
     } else {
       if (i + 2 >= text.size()) return std::nullopt;
-      const int high = HexDigit(text[i + 1]);
-      const int low = HexDigit(text[i + 2]);
+      const int high = base::HexDigit(text[i + 1]);
+      const int low = base::HexDigit(text[i + 2]);
       if (high < 0 || low < 0 || high + low == 0) return std::nullopt;
       decoded += static_cast<char>(high * 16 + low);
       i += 2;
