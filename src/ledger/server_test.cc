@@ -390,7 +390,7 @@ TEST_F(ServerTest, WhoCouldNotBeFoundOutAboutIsAskedAboutAgain) {
 }
 
 // A notification is heard even if the process's job was not known at first.
-TEST_F(ServerTest, ABellIsKeptUntilItIsKnownWhoRings) {
+TEST_F(ServerTest, ANotificationIsKeptUntilItsSenderIsKnown) {
   int descriptors = 0;
   ASSERT_EQ(Ask(GoodHello(), descriptors).answer, wire::JoinAnswer::kJoined);
   int rung = 0;
