@@ -68,7 +68,7 @@ void Daemon::AddModules() {
   auto& mig = Add<MigModule>(suspension, mps);
   auto& health = Add<HealthModule>(suspension);
   auto& queue = Add<QueueModule>(notify, suspension, mig, health);
-  auto& jobs = Add<JobsModule>(JobCapabilities{notify, shims, suspension, device, mps, queue});
+  auto& jobs = Add<JobsModule>(JobCapabilities{notify, shims, suspension, sharing, device, mps, queue});
   Add<HistoryModule>(suspension, sharing, jobs);
   Add<StatusModule>();
   Add<MetricsModule>();

@@ -84,10 +84,22 @@ Cause CauseOf(const Job& job, const StoryFacts& facts) {
   return WasRefusedBeforeEnd(job, facts) ? Cause::kMemoryRefused : *by_word;
 }
 
-std::string GpusOf(const Job& job, const StoryFacts& facts) {
+std::string NamesOf(const std::vector<std::string>& gpus, const StoryFacts& facts) {
   std::vector<std::string> names;
-  for (const std::string& gpu : job.gpus) names.push_back(facts.gpu_name(gpu));
+  for (const std::string& gpu : gpus) names.push_back(facts.gpu_name(gpu));
   return fmt::format("{}", fmt::join(names, " and "));
+}
+
+std::string GpusOf(const Job& job, const StoryFacts& facts) { return NamesOf(job.gpus, facts); }
+
+// At most kMaxHolders of them: "a, b, c, and 4 more".
+std::string Some(std::vector<std::string> names) {
+  if (names.size() > kMaxHolders) {
+    const std::size_t more = names.size() - kMaxHolders;
+    names.resize(kMaxHolders);
+    names.push_back(fmt::format("and {} more", more));
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 std::string HowItEnded(const Job& job) {
@@ -115,6 +127,51 @@ bool EndedByWarning(const Job& job) {
   return ran >= *spec.time_limit - spec.warn_before;
 }
 
+// "GPU 0 and GPU 1 are held by job 5 'train' (ann) since 2026-11-27T10:02:00Z, and 3 more"; empty: nobody is
+// in the way.
+std::string InTheWay(const StoryFacts& facts) {
+  struct Has {
+    const GpuHolder* holder;
+    std::vector<std::string> gpus;
+  };
+  std::vector<Has> all;
+  for (const GpuHolder& holder : facts.in_the_way) {
+    auto has =
+        std::find_if(all.begin(), all.end(), [&](const Has& one) { return one.holder->who == holder.who; });
+    if (has == all.end()) has = all.insert(all.end(), Has{&holder, {}});
+    has->gpus.push_back(holder.gpu);
+  }
+  std::vector<std::string> texts;
+  for (const Has& has : all) {
+    const auto& since = has.holder->since;
+    texts.push_back(fmt::format("{} {} held by {}{}", NamesOf(has.gpus, facts),
+                                has.gpus.size() == 1 ? "is" : "are", has.holder->who,
+                                since ? " since " + base::FormatIso8601(*since) : ""));
+  }
+  return Some(std::move(texts));
+}
+
+std::string WhyItWaits(const StoryFacts& facts) {
+  const std::string holders = InTheWay(facts);
+  if (facts.reason_detail.empty() && holders.empty()) return "it is about to start";
+  return facts.reason_detail + (facts.reason_detail.empty() || holders.empty() ? "" : "; ") + holders;
+}
+
+std::string OfTurn(const SharedWait& wait, const StoryFacts& facts) {
+  const std::string gpus = NamesOf(wait.gpus, facts);
+  if (wait.word == "too_large") return fmt::format("it does not fit on {} any more, not even alone", gpus);
+  if (wait.word == "return") return fmt::format("its turn on {} begins: its memory comes back", gpus);
+  const std::string since = " since " + base::FormatIso8601(wait.since);
+  if (wait.word == "retry")
+    return fmt::format("it waits on {}{}: memory could not be moved, and that is tried again", gpus, since);
+  const std::string what = wait.word == "turn" ? "its turn" : "room";
+  const std::string others = Some(wait.others);
+  return fmt::format("it waits for {} on {}{}; {}", what, gpus, since,
+                     others.empty()            ? "nobody has it: it is being handed over"
+                     : wait.others.size() == 1 ? others + " has it"
+                                               : others + " have it");
+}
+
 std::string Because(Cause cause, const Job& job, const StoryFacts& facts) {
   switch (cause) {
     case Cause::kSignal:
@@ -125,6 +182,7 @@ std::string Because(Cause cause, const Job& job, const StoryFacts& facts) {
           HowItEnded(job), FormatDuration(job.spec->warn_before), FormatDuration(*job.spec->time_limit));
     case Cause::kRuns:
       if (!facts.reason_detail.empty()) return facts.reason_detail;
+      if (facts.wait) return OfTurn(*facts.wait, facts);
       return job.gpus.empty() ? "it runs" : "it runs on " + GpusOf(job, facts);
     case Cause::kSuspended:
       return facts.reason_detail.empty() ? "it is off its GPU" : facts.reason_detail;
@@ -138,7 +196,7 @@ std::string Because(Cause cause, const Job& job, const StoryFacts& facts) {
       return fmt::format("{}; {} {}", fault.message, HowItEnded(job), After(fault.at, *job.ended_at));
     }
     case Cause::kWaits:
-      return facts.reason_detail.empty() ? "it is about to start" : facts.reason_detail;
+      return WhyItWaits(facts);
     default:
       return job.reason_detail.value_or(job.reason.value_or(std::string(ToString(job.state))));
   }
@@ -337,6 +395,8 @@ std::vector<std::string> Advice(Cause cause, const Job& job, const StoryFacts& f
     case Cause::kSuspended:
       return {fmt::format("`gpuman resume {}` brings it back when there is room", NameOf(job))};
     case Cause::kRuns:
+      if (facts.wait) return {"`gpuman share status` shows who takes turns, and how long a turn is"};
+      return {};
     case Cause::kFinished:
     case Cause::kCancelled:
     case Cause::kOther:

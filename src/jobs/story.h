@@ -80,6 +80,21 @@ struct JobStory {
   std::vector<std::string> advice;  // what the user can do, a sentence each
 };
 
+// What has a GPU that a waiting job may get.
+struct GpuHolder {
+  std::string gpu;                        // UUID
+  std::string who;                        // "job 5 'train' (ann)"
+  std::optional<base::WallTime> since{};  // of a job its start
+};
+
+// Of a job that runs and waits on GPUs that it shares.
+struct SharedWait {
+  std::vector<std::string> gpus;  // UUIDs
+  std::string word;               // as share::TenantStatus::waits_for has it
+  base::WallTime since{};
+  std::vector<std::string> others;  // who is there meanwhile: "job 5 'train' (ann)"
+};
+
 struct StoryFacts {
   base::WallTime now{};
   JobState state = JobState::kRunning;  // as users see it
@@ -87,6 +102,8 @@ struct StoryFacts {
   std::vector<Event> events;            // of the job, and of its GPUs during its last run, by id
   // Runs of other jobs that ended just before this one started, by their end.
   std::vector<RunAccount> holders;
+  std::vector<GpuHolder> in_the_way;  // of a job that waits for a GPU, in the order of the GPUs
+  std::optional<SharedWait> wait;
   std::optional<base::Bytes> peak;                               // the most that it has used of a GPU so far
   std::optional<base::MemoryParts> peak_parts;                   // what that was; absent: not known
   std::optional<RefusedAllocation> refusal;                      // the last one of the current or last run

@@ -237,6 +237,49 @@ TEST_F(StoryLines, AJobThatHasNotEndedTellsWhatItDoes) {
   EXPECT_TRUE(Story().advice.empty());
 }
 
+TEST_F(StoryLines, AJobThatWaitsForAGpuNamesWhoHasIt) {
+  job.ended_at.reset();
+  job.state = facts.state = JobState::kQueued;
+  facts.reason = "resources";
+  facts.reason_detail = "wants 1 GPU; 0 of 2 GPUs can be used now";
+  facts.in_the_way = {{"GPU-a", "job 5 'train' (ann)", Clock(0)},
+                      {"GPU-b", "job 5 'train' (ann)", Clock(0)},
+                      {"GPU-b", "pid 7 (python, user bob), no job of gpuman", std::nullopt}};
+  EXPECT_EQ(Story().because,
+            "wants 1 GPU; 0 of 2 GPUs can be used now; GPU 0 and GPU 1 are held by job 5 'train' (ann) since "
+            "1970-01-01T00:16:40.000Z, GPU 1 is held by pid 7 (python, user bob), no job of gpuman");
+  facts.reason_detail.clear();
+  EXPECT_THAT(Story().because, testing::StartsWith("GPU 0 and GPU 1 are held by"));
+  for (const char* const who : {"c", "d", "e", "f"}) facts.in_the_way.push_back({"GPU-b", who, {}});
+  EXPECT_THAT(Story().because, testing::EndsWith("GPU 1 is held by c, and 3 more"));
+}
+
+TEST_F(StoryLines, AJobThatWaitsOnASharedGpuSaysSoAndWhoHasIt) {
+  job.ended_at.reset();
+  job.state = facts.state = JobState::kRunning;
+  facts.reason_detail.clear();
+  facts.wait = SharedWait{{"GPU-b"}, "turn", Clock(0), {"job 5 'train' (ann)"}};
+  EXPECT_EQ(Cause(), "runs");
+  EXPECT_EQ(Story().because,
+            "it waits for its turn on GPU 1 since 1970-01-01T00:16:40.000Z; job 5 'train' (ann) has it");
+  EXPECT_THAT(Story().advice, ElementsAre(HasSubstr("gpuman share status")));
+  facts.wait->gpus = {"GPU-a", "GPU-b"};
+  facts.wait->others = {"a", "b"};
+  EXPECT_THAT(Story().because, HasSubstr("its turn on GPU 0 and GPU 1 since"));
+  EXPECT_THAT(Story().because, HasSubstr("; a, b have it"));
+  facts.wait->others.clear();
+  EXPECT_THAT(Story().because, HasSubstr("it is being handed over"));
+  for (const auto& [word, text] : std::map<std::string, std::string>{{"room", "it waits for room on GPU 0"},
+                                                                     {"return", "its memory comes back"},
+                                                                     {"retry", "could not be moved"},
+                                                                     {"too_large", "not even alone"}}) {
+    facts.wait->word = word;
+    EXPECT_THAT(Story().because, HasSubstr(text));
+  }
+  facts.reason_detail = "waits for the place of job 5";
+  EXPECT_EQ(Story().because, "waits for the place of job 5");
+}
+
 TEST_F(StoryLines, TheStoryHasItsWaitItsStartItsPeakAndItsEnd) {
   facts.peak = MiB(7782);
   Tell(150, "allocation_refused", "512MiB was refused");

@@ -81,6 +81,24 @@ Snapshot Scheduler::View(base::MonoTime now) const {
   return snapshot;
 }
 
+std::optional<TenantWait> WaitOf(const Snapshot& snapshot, TenantId id) {
+  TenantWait wait;
+  for (const auto& gpu : snapshot.gpus) {
+    const auto mine = std::find_if(gpu.tenants.begin(), gpu.tenants.end(),
+                                   [id](const auto& tenant) { return tenant.tenant == id; });
+    if (mine == gpu.tenants.end() || mine->waits_for.empty()) continue;
+    wait.gpus.push_back(gpu.gpu);
+    wait.for_what = mine->waits_for;
+    wait.waiting = std::max(wait.waiting, mine->waiting);
+    for (const auto& tenant : gpu.tenants)
+      if (tenant.tenant != id && tenant.in_run_set && !tenant.suspended) wait.others.push_back(tenant.tenant);
+  }
+  if (wait.gpus.empty()) return std::nullopt;
+  std::sort(wait.others.begin(), wait.others.end());
+  wait.others.erase(std::unique(wait.others.begin(), wait.others.end()), wait.others.end());
+  return wait;
+}
+
 bool Scheduler::IsContended(const std::string& gpu) const {
   const auto domain = domain_of_.find(gpu);
   return domain != domain_of_.end() && states_.at(domain->second).contended;

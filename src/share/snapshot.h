@@ -53,4 +53,14 @@ struct Snapshot {
   std::vector<GpuStatus> gpus;  // by UUID
 };
 
+// For what a tenant waits, on which GPUs, and who is there meanwhile.
+struct TenantWait {
+  std::vector<std::string> gpus;
+  std::string for_what;  // as TenantStatus::waits_for
+  Span waiting{};
+  std::vector<TenantId> others;  // in the run set of one of these GPUs, by id
+};
+// nullopt: it waits for nothing.
+std::optional<TenantWait> WaitOf(const Snapshot& snapshot, TenantId tenant);
+
 }  // namespace gpuman::share

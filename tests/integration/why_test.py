@@ -170,6 +170,9 @@ class Stories(WhyCase):
         self.becomes(holder, "running")
         waits, = self.shells("exit 4", 1, gpus=1)
         story = until("it waits", lambda: (story := self.why(waits))["because"].find("GPU") >= 0 and story)
+        self.assertRegex(story["because"], rf"GPU 0 is held by job {holder} 'long' \(root\) since 2\d\d\d-\d\d-\d\dT[\d:.]+Z$")
+        self.assertRegex(self.m.run("why", str(waits)).stdout,
+                         rf"; GPU 0 is held by job {holder} 'long' \(root\) since 2\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d\n")
         self.assertEqual((story["cause"], story["state"]), ("waits", "queued"))
         until("it has waited for more than a second", lambda: self.has_waited(waits, 1.2))
         (self.m.dir / "go").touch()
@@ -179,6 +182,35 @@ class Stories(WhyCase):
         self.assertRegex(shown, rf"(?s)^job {waits} '.*' has ended: failed \(exit_status\)\n  ended with exit status 4\n.*"
                                 rf"submitted by root.*started on GPU 0.*What to do:\n  `gpuman logs")
         self.assertEqual(json.loads(self.m.run("why", "--json", str(waits)).stdout)["cause"], "exit_status")
+
+    def test_of_a_job_that_waits_for_a_gpu_which_a_stranger_uses_names_his_process(self):
+        stranger = subprocess.Popen([program("gpuman-load"), "--alloc", "512MiB", "--hold", "1h"], env=self.m.env)
+        try:
+            waits = None
+
+            def named():
+                nonlocal waits
+                if waits is None or self.job(waits)["state"] != "queued":  # it came before the process was seen
+                    waits, = self.shells("exec sleep 1000", 1, gpus=1)
+                return f"GPU 0 is held by pid {stranger.pid} (gpuman-load" in self.why(waits)["because"]
+            until("the process is named", named, lambda: self.why(waits))
+        finally:
+            stranger.kill()
+            stranger.wait()
+
+    def test_of_a_job_that_waits_for_its_turn_says_so_and_who_has_it(self):
+        self.assertEqual(self.request("PUT", "/v1/share", {"capacity": "300MiB", "pause": True}).status, 200)
+        self.addCleanup(self.request, "PUT", "/v1/share", {"pause": False})
+        load = "exec " + self.load("256MiB", "--verify", "--kernel-time", "1ms", "--hold", "1h")
+        ids = {tag: self.start(tag, load, share=True) for tag in ("one", "two")}
+
+        def waits(tag):
+            other = "two" if tag == "one" else "one"
+            return (story := self.why(ids[tag]))["because"].endswith(f"; job {ids[other]} '{other}' (root) has it") and story
+        story = until("one of them waits", lambda: waits("one") or waits("two"), self.what_stands)
+        self.assertEqual((story["cause"], story["state"]), ("runs", "running"))
+        self.assertRegex(story["because"], r"^it waits for (its turn|room) on GPU 0 since 2.*Z; ")
+        self.assertIn("gpuman share status", story["advice"][0])
 
     def has_waited(self, job, seconds):
         since = datetime.fromisoformat(self.job(job)["submitted_at"].replace("Z", "+00:00"))

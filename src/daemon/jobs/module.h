@@ -14,6 +14,7 @@ class DeviceModule;
 class MpsModule;
 class NotifyModule;
 class QueueModule;
+class SharingModule;
 class ShimsModule;
 class SuspensionModule;
 
@@ -22,6 +23,7 @@ struct JobCapabilities {
   NotifyModule& notify;
   ShimsModule& shims;
   SuspensionModule& suspension;
+  SharingModule& sharing;
   DeviceModule& device;
   MpsModule& mps;
   QueueModule& queue;
@@ -36,6 +38,7 @@ class JobsModule final : public Module {
   NotifyModule& notify() { return uses_.notify; }
   ShimsModule& shims() { return uses_.shims; }
   SuspensionModule& suspension() { return uses_.suspension; }
+  SharingModule& sharing() { return uses_.sharing; }
   DeviceModule& device() { return uses_.device; }
   MpsModule& mps() { return uses_.mps; }
   QueueModule& queue() { return uses_.queue; }

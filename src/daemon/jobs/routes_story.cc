@@ -1,11 +1,14 @@
 // Why a job waits, runs or ended: its record as the queue sees it, its events, and the runs that it waited
 // for.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <memory>
 #include <utility>
 
 #include "daemon/jobs/routes.h"
+#include "daemon/sharing/module.h"
 #include "jobs/story.h"
 
 namespace gpuman::daemon {
@@ -35,6 +38,37 @@ void TakeView(const api::JobView& view, jobs::StoryFacts& facts) {
   const api::RefusalView& refusal = *view.refusal;
   facts.refusal = {refusal.gpu, refusal.asked, refusal.used, refusal.limit, refusal.by, refusal.at};
   facts.refusal_text = refusal.message;
+}
+
+// Reasons for which somebody may have what the job waits for.
+bool WaitsForGpus(std::string_view reason) {
+  static constexpr std::string_view kReasons[] = {"resources", "priority", "making_room", "unmanaged"};
+  return std::find(std::begin(kReasons), std::end(kReasons), reason) != std::end(kReasons);
+}
+
+// "job 5 'train' (ann)".
+std::string NameOf(const jobs::Job& job) {
+  return fmt::format("job {} '{}' ({})", job.id.value, job.tag, job.owner->user);
+}
+
+void TakeHolders(JobsModule& jobs, const jobs::Job& job, jobs::StoryFacts& facts) {
+  if (!jobs::IsWaiting(job) || !WaitsForGpus(facts.reason)) return;
+  for (const auto& held : jobs.queue().dispatcher().HoldersFor(job)) {
+    if (const jobs::Job* const holder = jobs.core().jobs().Find(held.job))
+      facts.in_the_way.push_back({held.gpu, NameOf(*holder), holder->started_at});
+    else if (!held.process.empty())
+      facts.in_the_way.push_back({held.gpu, held.process + ", no job of gpuman", std::nullopt});
+  }
+}
+
+void TakeWait(JobsModule& jobs, const jobs::Job& job, jobs::StoryFacts& facts) {
+  const auto wait = jobs.sharing().WaitOf(job.id);
+  if (!wait || facts.state != spec::JobState::kRunning) return;
+  const auto waiting = std::chrono::duration_cast<base::Millis>(wait->waiting);
+  facts.wait = jobs::SharedWait{wait->gpus, wait->for_what, jobs.core().clock().Wall() - waiting, {}};
+  for (const base::JobId id : wait->others)
+    if (const jobs::Job* const other = jobs.core().jobs().Find(id))
+      facts.wait->others.push_back(NameOf(*other));
 }
 
 base::Result<> ReadFacts(jobs::Store& store, StoryRequest& request) {
@@ -92,7 +126,7 @@ base::Result<> Why(JobsModule& jobs, const StoryCall& call, const jobs::Job& job
   const auto request = std::make_shared<StoryRequest>();
   call.exchange()->OnGone([request] { request->gone = true; });
   jobs.queue().WithView(
-      job, /*in_full=*/true, [&core, call, request](const base::Result<api::JobView>& view) {
+      job, /*in_full=*/true, [&jobs, &core, call, request](const base::Result<api::JobView>& view) {
         if (!view) return call.Refuse(view.error());
         // The view may have come later than the request, and the job may have gone on.
         const auto now = StillThere(core, {view->id});
@@ -100,6 +134,8 @@ base::Result<> Why(JobsModule& jobs, const StoryCall& call, const jobs::Job& job
         request->job = **now;
         request->gpus = GpusOf(request->job, core.inventory());
         TakeView(*view, request->facts);
+        TakeHolders(jobs, request->job, request->facts);
+        TakeWait(jobs, request->job, request->facts);
         // The call goes back to the loop: its connection must not end on the store's thread.
         auto tell = [&core, call, request](const base::Result<>& read) { Tell(core, call, *request, read); };
         core.store().Read([&core, &facts = *request, tell = std::move(tell)](jobs::Store& store) mutable {

@@ -166,6 +166,13 @@ class Dispatcher {
   // kConflict where a name means several jobs that have not ended: a user who ends or changes one has to say
   // which.
   base::Result<> IsOneJob(const std::string& reference, uid_t user) const;
+  // What has the GPUs that this waiting job may get, in the order of the GPUs. Costs no pass.
+  struct GpuHolder {
+    std::string gpu;      // UUID
+    base::JobId job{};    // {}: a process of no job
+    std::string process;  // "pid 4711 (python, user ann)"
+  };
+  std::vector<GpuHolder> HoldersFor(const jobs::Job& waiting) const;
   // What the job asked for; for a job of `gpuman run`, what it takes, as the queue sees it. Never null.
   std::shared_ptr<const spec::JobSpec> SpecFor(const jobs::Job& job) const;
   // Checks that the job could wait in this form: it waits neither in a circle nor for something that can

@@ -87,6 +87,11 @@ std::set<base::JobId> SharingModule::Waiting() const {
   return waiting;
 }
 
+std::optional<share::TenantWait> SharingModule::WaitOf(base::JobId job) const {
+  if (!controller_ || !controller_->HasJobs()) return std::nullopt;
+  return share::WaitOf(controller_->View(), job);
+}
+
 void SharingModule::Show(const jobs::Job& job, api::JobView& view) const {
   if (!controller_ || !job.spec->share || view.reason || view.state != spec::JobState::kRunning) return;
   const auto obstacle = controller_->ObstacleOf(job.id);

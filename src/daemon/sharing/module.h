@@ -34,6 +34,9 @@ class SharingModule final : public Module {
   // Jobs that wait for their turn, or for room on a shared GPU.
   std::set<base::JobId> Waiting() const;
 
+  // nullopt: the job waits for nothing.
+  std::optional<share::TenantWait> WaitOf(base::JobId job) const;
+
   void AddRoutes(http::Router& router) override;
   void Reconfigure() override;
   bool Stop() override;
