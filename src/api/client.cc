@@ -22,7 +22,9 @@ HttpOptions PatientWith(const Wake& wake) {
 
 }  // namespace
 
-base::Result<HttpAnswer> Client::AskRaw(const HttpRequest& request, const HttpOptions& options) const {
+base::Result<HttpAnswer> Client::AskRaw(const HttpRequest& request, const HttpOptions& asked) const {
+  HttpOptions options = asked;
+  options.take_note = take_note_;
   return Successful(connection_.ok() ? Exchange(std::move(connection_), request, options)
                                      : Exchange(socket_, request, options));
 }

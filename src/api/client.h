@@ -49,6 +49,8 @@ class Client {
       : socket_(std::move(socket)), connection_(std::move(connection)) {}
 
   const std::filesystem::path& socket() const { return socket_; }
+  // `take` gets what the daemon notes for the person who asks, from now on.
+  void OnNote(std::function<void(std::string_view)> take) { take_note_ = std::move(take); }
 
   base::Result<VersionView> Version() const;
   base::Result<StatusView> Status(bool all) const;
@@ -77,6 +79,7 @@ class Client {
 
   std::filesystem::path socket_;
   mutable base::Fd connection_;
+  std::function<void(std::string_view)> take_note_;
 };
 
 }  // namespace gpuman::api

@@ -28,6 +28,9 @@ inline constexpr int kApiVersion = 1;
 // The header of an answer with a job's log: the offset in the log, in bytes, at which the answer begins.
 inline constexpr const char* kLogOffsetHeader = "Gpuman-Log-Offset";
 
+// The header of an answer with a sentence for the person who asked; there may be several.
+inline constexpr const char* kNoteHeader = "Gpuman-Note";
+
 using spec::JobState;
 
 // POST /v1/jobs: run a command at once.

@@ -94,7 +94,7 @@ std::vector<doctor::Kept> KeptOf(const api::DeviceList& list) {
   return all;
 }
 
-void AskDaemon(const Session& session, doctor::Facts& facts) {
+void AskDaemon(Session& session, doctor::Facts& facts) {
   facts.daemon.own_version = GPUMAN_VERSION;
   const auto client = session.RunningDaemon();
   const auto version =

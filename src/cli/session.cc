@@ -33,13 +33,22 @@ base::Result<api::Client> Session::Daemon(bool tells) {
     GPUMAN_TRY(StartUserDaemon(place.socket, environment(), [this, tells](std::string_view text) {
       if (tells) Note(text);
     }));
-  return api::Client(place.socket, std::move(place.connection));
+  return ClientOf(std::move(place));
 }
 
-base::Result<api::Client> Session::RunningDaemon() const {
+// Commands may ask for the same job several times: each note is printed once.
+api::Client Session::ClientOf(FoundDaemon place) {
+  api::Client client(place.socket, std::move(place.connection));
+  client.OnNote([this](std::string_view note) {
+    if (notes_.emplace(note).second) Note(note);
+  });
+  return client;
+}
+
+base::Result<api::Client> Session::RunningDaemon() {
   GPUMAN_ASSIGN(FoundDaemon place, FindDaemon(socket, environment()));
   if (place.start()) return base::Fail(base::ErrorCode::kUnavailable, "no daemon is running");
-  return api::Client(place.socket, std::move(place.connection));
+  return ClientOf(std::move(place));
 }
 
 void Session::PrintJson(const api::Json& json_value) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <ostream>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,8 @@
 #include "cli/text.h"
 
 namespace gpuman::cli {
+
+struct FoundDaemon;  // find_daemon.h
 
 // Exit statuses that scripts rely on.
 inline constexpr int kExitDone = 0;
@@ -49,7 +52,7 @@ class Session {
   // print that a daemon was started.
   base::Result<api::Client> Daemon(bool tells = true);
   // The same, but never starts a daemon: for commands that must be quick and silent.
-  base::Result<api::Client> RunningDaemon() const;
+  base::Result<api::Client> RunningDaemon();
 
   // Prints text; escapes all characters that could change the terminal beyond colours, since any user may
   // have written the text.
@@ -68,7 +71,10 @@ class Session {
   std::ostream& err() { return context_.err; }
 
  private:
+  api::Client ClientOf(FoundDaemon place);
+
   SessionContext context_;
+  std::set<std::string, std::less<>> notes_;  // that the daemon gave and were printed
 };
 
 // Adds the nearest tag to an error about an unknown job.

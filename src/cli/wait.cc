@@ -109,7 +109,7 @@ base::Result<int> WaitForJob(Session& session, const api::Client& daemon, const 
   const auto left = [&](const base::Error& error) -> base::Result<int> {
     if (error.code != base::ErrorCode::kConflict || last_signal == 0) return base::Fail(error);
     session.Note(
-        fmt::format("job {} '{}' continues; stop it with: gpuman remove {}", job.id, job.tag, job.tag));
+        fmt::format("job {} '{}' continues; stop it with: gpuman remove {}", job.id, job.tag, job.id));
     return 128 + last_signal;
   };
 

@@ -208,9 +208,13 @@ class JobManager {
   base::Result<JobId> Resolve(const std::string& ref, uid_t user) const;
   // kAlreadyExists: a job other than `but` that has not ended has the tag.
   base::Result<> TagIsFree(const std::string& tag, JobId but = {}) const;
-  // The jobs of this tag that have not ended, of this user or of all users; for an array, the array's id. The
-  // newest first; the search is limited to a few.
-  std::vector<JobId> OpenNamed(const std::string& tag, std::optional<uid_t> user) const;
+  // The jobs of this tag, of this user or of all users; for an array, the array's id. The newest of a user
+  // first; at most kMaxNamed, and the search is limited to a few.
+  enum class Which { kOpen, kAll };  // kOpen: those that have not ended
+  static constexpr std::size_t kMaxNamed = 9;
+  std::vector<JobId> Named(const std::string& tag, std::optional<uid_t> user, Which which) const;
+  // How a command can name the job: by its tag, or by its id where another job has the tag.
+  std::string NameOf(const Job& job) const;
   // The job itself; or, for an array, its tasks that are not forgotten, by id.
   std::vector<JobId> TasksOf(JobId job_or_array) const;
   // A task of an array; nullopt: it does not exist, or is forgotten.

@@ -69,13 +69,17 @@ TEST_F(QueuedJobs, ThatHaveNotEndedAreFoundByTheirTag) {
   ASSERT_TRUE(Enqueue(std::move(jobs)));
   const uid_t user = manager->Find({1})->owner->uid;
   using Ids = std::vector<JobId>;
-  EXPECT_EQ(manager->OpenNamed("t", std::nullopt), (Ids{{4}, {3}, {1}})) << "an array is one";
-  EXPECT_EQ(manager->OpenNamed("t", user), (Ids{{4}, {3}, {1}}));
-  EXPECT_EQ(manager->OpenNamed("t", user + 1), Ids{});
+  constexpr auto kOpen = JobManager::Which::kOpen, kAll = JobManager::Which::kAll;
+  EXPECT_EQ(manager->NameOf(*manager->Find({1})), "1");
+  EXPECT_EQ(manager->NameOf(*manager->Find({2})), "other");
+  EXPECT_EQ(manager->Named("t", std::nullopt, kOpen), (Ids{{4}, {3}, {1}})) << "an array is one";
+  EXPECT_EQ(manager->Named("t", user, kOpen), (Ids{{4}, {3}, {1}}));
+  EXPECT_EQ(manager->Named("t", user + 1, kOpen), Ids{});
   ASSERT_TRUE(Cancel({3}));
   ASSERT_TRUE(Until([&] { return IsEnded(StateOf({3})); }));
-  EXPECT_EQ(manager->OpenNamed("t", user), (Ids{{4}, {1}}));
-  EXPECT_EQ(manager->OpenNamed("nobody", user), Ids{});
+  EXPECT_EQ(manager->Named("t", user, kOpen), (Ids{{4}, {1}}));
+  EXPECT_EQ(manager->Named("t", user, kAll), (Ids{{4}, {3}, {1}}));
+  EXPECT_EQ(manager->Named("nobody", user, kOpen), Ids{});
 }
 
 TEST_F(QueuedJobs, AreTakenTogetherWithConsecutiveIdsOrNotAtAll) {

@@ -79,22 +79,25 @@ Result<JobId> JobManager::Resolve(const std::string& ref, uid_t user) const {
   return Resolve(ref);
 }
 
-std::vector<JobId> JobManager::OpenNamed(const std::string& tag, std::optional<uid_t> user) const {
+std::vector<JobId> JobManager::Named(const std::string& tag, std::optional<uid_t> user, Which which) const {
   constexpr int kMaxTried = 1000;  // the tasks of a large array lie between two names
-  constexpr std::size_t kMaxFound = 9;
   const std::size_t hash = std::hash<std::string>()(tag);
   std::vector<JobId> found;
   auto at = tags_.upper_bound({hash, user.value_or(std::numeric_limits<uid_t>::max()), JobId{INT64_MAX}});
-  for (int tried = 0; tried < kMaxTried && at != tags_.begin() && found.size() < kMaxFound; ++tried) {
+  for (int tried = 0; tried < kMaxTried && at != tags_.begin() && found.size() < kMaxNamed; ++tried) {
     const auto& [its_hash, its_user, id] = *--at;
     if (its_hash != hash || (user && its_user != *user)) break;
     const Job& job = entries_.at(id).job;
-    if (job.tag != tag || IsEnded(job)) continue;
+    if (job.tag != tag || (which == Which::kOpen && IsEnded(job))) continue;
     found.push_back(job.array.array.value != 0 ? job.array.array : id);
     // Skips the other tasks, whose ids come directly below.
     if (job.array.array.value != 0) at = tags_.lower_bound({hash, its_user, job.array.array});
   }
   return found;
+}
+
+std::string JobManager::NameOf(const Job& job) const {
+  return Named(job.tag, std::nullopt, Which::kAll).size() < 2 ? job.tag : std::to_string(job.id.value);
 }
 
 // Tasks have consecutive ids, with gaps where tasks were forgotten, mostly the first ones.

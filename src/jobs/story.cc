@@ -310,27 +310,32 @@ class Writer {
 };
 
 // How commands name the job: other jobs of the queue may have the same tag.
-std::string NameOf(const Job& job) { return job.queued ? std::to_string(job.id.value) : job.tag; }
+std::string NameOf(const Job& job, const StoryFacts& facts) {
+  if (job.queued) return std::to_string(job.id.value);
+  return facts.name.empty() ? job.tag : facts.name;
+}
 
 // How the job is run again: "`gpuman restart train --memory SIZE` …"; nothing for a job that gpuman did not
 // start.
-std::vector<std::string> Again(const Job& job, const std::string& options, const std::string& what) {
+std::vector<std::string> Again(const Job& job, const StoryFacts& facts, const std::string& options,
+                               const std::string& what) {
   if (job.attached) return {};
-  return {fmt::format("`{} {}{}{}` {}", job.queued ? "gpuman job redo" : "gpuman restart", NameOf(job),
+  return {fmt::format("`{} {}{}{}` {}", job.queued ? "gpuman job redo" : "gpuman restart", NameOf(job, facts),
                       options.empty() ? "" : " ", options, what)};
 }
 
-std::vector<std::string> WithMore(const Job& job) {
-  auto advice = Again(job, "--memory SIZE", "runs it again with more");
+std::vector<std::string> WithMore(const Job& job, const StoryFacts& facts) {
+  auto advice = Again(job, facts, "--memory SIZE", "runs it again with more");
   advice.emplace_back("`gpuman stats --by name` shows what runs like it have used");
   return advice;
 }
 
 // More memory helps only where the job's own limit was in the way.
-std::vector<std::string> WhereRefused(const Job& job, const RefusedAllocation& refusal) {
-  if (refusal.by == "limit") return WithMore(job);
+std::vector<std::string> WhereRefused(const Job& job, const StoryFacts& facts) {
+  const RefusedAllocation& refusal = *facts.refusal;
+  if (refusal.by == "limit") return WithMore(job, facts);
   const bool shared = refusal.by == "sharing";
-  auto advice = Again(job, "", "runs it again, when the GPU has room");
+  auto advice = Again(job, facts, "", "runs it again, when the GPU has room");
   advice.insert(advice.begin(), shared ? "`gpuman share status` shows who has the GPU's memory"
                                        : "`gpuman status` shows who has the GPU's memory");
   if (!job.queued && !shared)
@@ -338,8 +343,10 @@ std::vector<std::string> WhereRefused(const Job& job, const RefusedAllocation& r
   return advice;
 }
 
-std::vector<std::string> WhileWaiting(const Job& job, std::string_view reason) {
-  if (job.state == JobState::kHeld) return {fmt::format("`gpuman job release {}` lets it go", NameOf(job))};
+std::vector<std::string> WhileWaiting(const Job& job, const StoryFacts& facts) {
+  const std::string& reason = facts.reason;
+  if (job.state == JobState::kHeld)
+    return {fmt::format("`gpuman job release {}` lets it go", NameOf(job, facts))};
   if (reason == "paused") return {"an administrator lets jobs start again: `gpuman gpu choice resume`"};
   if (reason == "quota") return {"`gpuman quota list` shows the quotas, and how much of them is used"};
   if (reason == "unmanaged") return {"`gpuman proclist` shows the processes that use the GPUs"};
@@ -359,11 +366,11 @@ std::vector<std::string> Advice(Cause cause, const Job& job, const StoryFacts& f
   const std::string again = "runs it again";
   switch (cause) {
     case Cause::kMemoryLimit:
-      return WithMore(job);
+      return WithMore(job, facts);
     case Cause::kMemoryRefused:
-      return WhereRefused(job, *facts.refusal);
+      return WhereRefused(job, facts);
     case Cause::kDevicePressure: {
-      auto advice = Again(job, "", again);
+      auto advice = Again(job, facts, "", again);
       advice.emplace_back("in the queue a job has GPUs for itself, or with `--share` takes turns on them");
       return advice;
     }
@@ -373,27 +380,27 @@ std::vector<std::string> Advice(Cause cause, const Job& job, const StoryFacts& f
           "let it use less of the machine's memory (fewer workers, smaller batches), or run fewer jobs at "
           "once"};
     case Cause::kTimeLimit:
-      return Again(job, "--time DURATION", "runs it again for longer");
+      return Again(job, facts, "--time DURATION", "runs it again for longer");
     case Cause::kExitStatus:
     case Cause::kSignal:
-      return {fmt::format("`gpuman logs {}` has what it wrote last", NameOf(job))};
+      return {fmt::format("`gpuman logs {}` has what it wrote last", NameOf(job, facts))};
     case Cause::kGpuFault: {
       std::vector<std::string> advice{"`gpuman health` shows the state of the GPUs"};
-      for (auto& line : Again(job, "", job.queued ? "runs it again, on healthy GPUs" : again))
+      for (auto& line : Again(job, facts, "", job.queued ? "runs it again, on healthy GPUs" : again))
         advice.push_back(std::move(line));
       return advice;
     }
     case Cause::kDependency:
-      return Again(job, "", "submits it again, when what it waits for was redone");
+      return Again(job, facts, "", "submits it again, when what it waits for was redone");
     case Cause::kMachineRestarted:
     case Cause::kKeeperLost:
-      return Again(job, "", again);
+      return Again(job, facts, "", again);
     case Cause::kNeverStarted:
-      return {fmt::format("`gpuman job show {}` shows its command and its directory", NameOf(job))};
+      return {fmt::format("`gpuman job show {}` shows its command and its directory", NameOf(job, facts))};
     case Cause::kWaits:
-      return WhileWaiting(job, facts.reason);
+      return WhileWaiting(job, facts);
     case Cause::kSuspended:
-      return {fmt::format("`gpuman resume {}` brings it back when there is room", NameOf(job))};
+      return {fmt::format("`gpuman resume {}` brings it back when there is room", NameOf(job, facts))};
     case Cause::kRuns:
       if (facts.wait) return {"`gpuman share status` shows who takes turns, and how long a turn is"};
       return {};

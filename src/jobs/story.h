@@ -97,6 +97,7 @@ struct SharedWait {
 
 struct StoryFacts {
   base::WallTime now{};
+  std::string name{};                   // how commands name the job; empty: by its tag
   JobState state = JobState::kRunning;  // as users see it
   std::string reason, reason_detail;    // the same; empty: there is none
   std::vector<Event> events;            // of the job, and of its GPUs during its last run, by id

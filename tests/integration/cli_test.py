@@ -218,7 +218,7 @@ class CliTest(unittest.TestCase):
         waiting.send_signal(signal.SIGINT)
         _, err = waiting.communicate(timeout=PATIENCE)
         self.assertEqual(waiting.returncode, 130)
-        self.assertIn("gpuman remove stubborn", err)
+        self.assertIn(f"gpuman remove {self.m.job('stubborn')['id']}", err)
         self.assertEqual(self.m.job("stubborn")["state"], "running")
         self.ok("remove", "stubborn")
 

@@ -175,6 +175,43 @@ class QueueCliTest(DaemonTest):
         self.gpuman("cancel", "twin")
         self.assertEqual(self.job(ids[1])["state"], "cancelled")
 
+    def test_a_name_that_several_have_means_the_newest_and_that_is_said(self):
+        ids = [self.submit("--name", "again", "true")["id"] for _ in range(3)]
+        for job in ids:
+            self.wait_for(job, "finished")
+        note = f"gpuman: 3 jobs are called 'again'; this is the newest, job {ids[2]}; give the id for another\n"
+        for words in (("job", "show", "again"), ("logs", "again"), ("job", "log", "again"), ("why", "again"), ("history", "again"),
+                      ("job", "wait", "again"), ("queue", "--jobs", "again", "--all"), ("job", "redo", "again"),
+                      ("submit", "--hold", "--depends", "afterany:again", "true")):
+            done = self.m.run(*words)
+            self.assertEqual((done.returncode, done.stderr), (0, note), words)
+            if words[1] == "redo":
+                self.wait_for(ids[2] + 1, "finished")
+                note = note.replace("3 jobs", "4 jobs")
+                note = note.replace(f"the newest, job {ids[2]}", f"the newest, job {ids[2] + 1}")
+        self.assertIn(f'"id":{ids[2] + 1}', self.m.run("job", "show", "again", "--json").stdout)
+        self.assertEqual(self.m.run("job", "show", "again", "--json").stderr, "", "programs get no sentences")
+        for words in (("job", "show", str(ids[0])), ("why", str(ids[0]))):
+            self.assertEqual(self.m.run(*words).stderr, "")
+        last = self.submit("--hold", "--name", "again", "true")["id"]
+        self.submit("--name", "again", "--depends", f"afterany:{ids[0]}", "true")
+        self.gpuman("job", "release", "again", status=1)
+        self.wait_for(last + 1, "finished")
+        done = self.m.run("job", "release", "again")
+        self.assertEqual(done.stderr, f"gpuman: 6 jobs are called 'again'; this is the newest that has not ended, job {last}; "
+                                      "give the id for another\n")
+
+    def test_a_hint_names_a_job_by_its_id_where_another_has_its_name(self):
+        for name in ("mine", "ours"):
+            self.assertEqual(self.m.run("run", "--detach", "--tag", name, "--", "false").returncode, 0)
+            self.gpuman("job", "wait", name, status=1)
+        job = self.job("ours")["id"]
+        self.assertIn("`gpuman logs mine`", self.gpuman("why", "mine"))
+        self.assertIn("gpuman restart ours starts it again", self.gpuman("suspend", "ours", status=1))
+        self.submit("--hold", "--name", "ours", "true")
+        self.assertIn(f"`gpuman logs {job}`", self.gpuman("why", str(job)))
+        self.assertIn(f"gpuman restart {job} starts it again", self.gpuman("suspend", str(job), status=1))
+
     def test_a_dry_run_of_cancel_names_the_whole_chain(self):
         first = self.submit("--hold", "true")["id"]
         second = self.submit("--depends", str(first), "true")["id"]

@@ -77,10 +77,10 @@ std::optional<std::int64_t> IdOf(const std::string& reference) {
 }
 
 // A job that the daemon knows, or the id of one that it has forgotten.
-base::Result<Subject> JobSubject(HistoryModule& module, const http::Peer& peer,
+base::Result<Subject> JobSubject(HistoryModule& module, const http::ExchangePtr& exchange,
                                  const std::string& reference) {
   Subject subject{{history::SubjectKind::kJob, reference}, {}, {}, {}};
-  const auto job = JobFor(module.jobs(), peer, reference, api::Right::kSee);
+  const auto job = JobFor(module.jobs(), exchange, reference, api::Right::kSee);
   if (!job && (job.error().code != base::ErrorCode::kNotFound || !IdOf(reference)))
     return base::Fail(job.error());
   subject.view.job = job ? (*job)->id.value : *IdOf(reference);
@@ -99,7 +99,7 @@ base::Result<Subject> SubjectOf(HistoryModule& module, const HistoryCall& call, 
     return base::Fail(base::ErrorCode::kInvalidArgument, "a history is of one GPU or of one job",
                       "write ?gpu=0 or ?job=train");
   return gpu ? GpuSubject(module, std::string(*gpu), now)
-             : JobSubject(module, call.peer(), std::string(*job));
+             : JobSubject(module, call.exchange(), std::string(*job));
 }
 
 base::Result<Archive::Asked> AskedOf(const HistoryCall& call, const Subject& subject, base::WallTime now) {

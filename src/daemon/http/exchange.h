@@ -59,6 +59,10 @@ class Exchange {
     return base::Fail(base::ErrorCode::kNotFound, "it is not known which process connected");
   }
 
+  // The answer gets this line of text for the person who asked (api::kNoteHeader), the same line once, and
+  // few lines. Call it before the answer begins.
+  virtual void Note(std::string_view /*text*/) {}
+
   // Sends the whole answer. The handler calls exactly one of Send and BeginStream, once.
   virtual void Send(Response response) = 0;
 

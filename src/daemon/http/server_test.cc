@@ -111,6 +111,36 @@ TEST_F(ServerTest, AnswersSeveralRequestsOfOneConnectionAndNamesThePeer) {
   EXPECT_NE(Receive(fd).find("POST /b" + who + " [hi]"), std::string::npos);
 }
 
+TEST_F(ServerTest, ANoteIsALineOfTheHeadAndNeverMore) {
+  Start({}, [](const ExchangePtr& exchange) {
+    exchange->Note("2 jobs are called 'x'");
+    exchange->Note("a\r\nEvil: b");
+    if (exchange->request().path == "/whole") return exchange->Send({200, "body", "text/plain"});
+    exchange->BeginStream("text/plain", "Own: line");
+    exchange->EndStream();
+  });
+  for (const char* const path : {"/whole", "/stream"}) {
+    const auto fd = Connect();
+    Send(fd, std::string("GET ") + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    const auto answer = Receive(fd);
+    EXPECT_NE(answer.find("\r\nGpuman-Note: 2 jobs are called 'x'\r\n"), std::string::npos) << answer;
+    EXPECT_NE(answer.find("\r\nGpuman-Note: a??Evil: b\r\n"), std::string::npos) << answer;
+  }
+}
+
+TEST_F(ServerTest, NotesAreFewHoweverManyNamesARequestHas) {
+  Start({}, [](const ExchangePtr& exchange) {
+    for (int i = 0; i < 10'000; ++i) exchange->Note("note " + std::to_string(i / 2) + std::string(1000, 'x'));
+    exchange->Send({200, "body", "text/plain"});
+  });
+  const auto fd = Connect();
+  Send(fd, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  const auto answer = Receive(fd);
+  EXPECT_NE(answer.find("note 7x"), std::string::npos);
+  EXPECT_EQ(answer.find("note 8x"), std::string::npos);
+  EXPECT_LT(answer.size(), 6000u);
+}
+
 TEST(TcpServer, AnswersAndKnowsThePeerAsNobody) {
   boost::asio::io_context loop;
   base::Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));

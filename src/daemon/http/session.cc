@@ -9,6 +9,9 @@
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/write.hpp>
 #include <utility>
+#include <vector>
+
+#include "api/types.h"
 
 namespace gpuman::daemon::http {
 namespace beast = boost::beast;
@@ -31,12 +34,21 @@ class Session::Answer final : public Exchange {
   base::Result<base::Peer> Process() const override {
     return base::PeerOf(session_->stream_.socket().native_handle(), session_->accepted_);
   }
+  // Clients take heads of some KiB, and one request may name thousands of jobs.
+  void Note(std::string_view text) override {
+    constexpr std::size_t kMaxNotes = 8, kLongest = 500;
+    std::string note(text.substr(0, kLongest));
+    std::replace_if(
+        note.begin(), note.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+    if (notes_.size() < kMaxNotes && std::find(notes_.begin(), notes_.end(), note) == notes_.end())
+      notes_.push_back(std::move(note));
+  }
   void Send(Response response) override {
     if (std::exchange(complete_, true)) return;
-    session_->SendWhole(std::move(response), session_->keep_alive_);
+    session_->SendWhole(std::move(response), notes_, session_->keep_alive_);
   }
   void BeginStream(std::string_view content_type, std::string_view header) override {
-    session_->BeginStream(content_type, header);
+    session_->BeginStream(content_type, header, notes_);
   }
   void Write(std::string data) override {
     if (!complete_ && !data.empty()) session_->Queue(fmt::format("{:x}\r\n", data.size()) + data + "\r\n");
@@ -57,6 +69,7 @@ class Session::Answer final : public Exchange {
  private:
   std::shared_ptr<Session> session_;
   Request request_;
+  std::vector<std::string> notes_;
   bool complete_ = false;
 };
 
@@ -191,7 +204,7 @@ void Session::Refuse(unsigned status, const base::Error& error) {
   auto response = ErrorResponse(error);
   response.status = status;
   refused_ = true;
-  SendWhole(std::move(response), false);
+  SendWhole(std::move(response), {}, false);
 }
 
 void Session::Dispatch() {
@@ -242,12 +255,13 @@ void Session::WatchForHangUp() {
   });
 }
 
-void Session::SendWhole(Response response, bool keep_alive) {
+void Session::SendWhole(Response response, const std::vector<std::string>& notes, bool keep_alive) {
   namespace http = beast::http;
   auto message =
       std::make_shared<http::response<http::string_body>>(http::int_to_status(response.status), 11);
   message->set(http::field::server, "gpumand");
   message->set(http::field::content_type, response.content_type);
+  for (const auto& note : notes) message->insert(api::kNoteHeader, note);
   message->keep_alive(keep_alive);
   message->body() = std::move(response.body);
   message->prepare_payload();
@@ -258,13 +272,17 @@ void Session::SendWhole(Response response, bool keep_alive) {
                     });
 }
 
-void Session::BeginStream(std::string_view content_type, std::string_view header) {
+void Session::BeginStream(std::string_view content_type, std::string_view header,
+                          const std::vector<std::string>& notes) {
   streaming_ = true;
   ending_ = false;
+  std::string lines(header);
+  if (!lines.empty()) lines += "\r\n";
+  for (const auto& note : notes) lines += fmt::format("{}: {}\r\n", api::kNoteHeader, note);
   Queue(
       fmt::format("HTTP/1.1 200 OK\r\nServer: gpumand\r\nContent-Type: {}\r\nCache-Control: no-cache\r\n"
-                  "Transfer-Encoding: chunked\r\n{}{}\r\n",
-                  content_type, header, header.empty() ? "" : "\r\n"));
+                  "Transfer-Encoding: chunked\r\n{}\r\n",
+                  content_type, lines));
 }
 
 void Session::Queue(std::string data) {

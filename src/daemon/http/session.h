@@ -65,8 +65,9 @@ class Session : public std::enable_shared_from_this<Session> {
   void WatchForGone();
   void WatchForHangUp();
 
-  void SendWhole(Response response, bool keep_alive);
-  void BeginStream(std::string_view content_type, std::string_view header);
+  void SendWhole(Response response, const std::vector<std::string>& notes, bool keep_alive);
+  void BeginStream(std::string_view content_type, std::string_view header,
+                   const std::vector<std::string>& notes);
   void Queue(std::string data);
   void EndStream();
   void WhenSent(std::function<void()> sent);

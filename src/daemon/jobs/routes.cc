@@ -257,14 +257,24 @@ jobs::Job AskingAsMuch(const jobs::Job& old) {
   return fresh;
 }
 
-base::Result<const jobs::Job*> JobFor(JobsModule& jobs, const http::Peer& peer, const std::string& reference,
-                                      api::Right right) {
+queue::ReferenceLookup NotingLookup(JobsModule& jobs, const http::ExchangePtr& exchange) {
+  return [&jobs, exchange, lookup = jobs.queue().dispatcher().LookupFor(exchange->request().peer.uid)](
+             const queue::Reference& reference) {
+    if (reference.kind == queue::Reference::Kind::kTag) NoteOnName(jobs.queue(), exchange, reference.tag);
+    return lookup(reference);
+  };
+}
+
+base::Result<const jobs::Job*> JobFor(JobsModule& jobs, const http::ExchangePtr& exchange,
+                                      const std::string& reference, api::Right right) {
+  const http::Peer& peer = exchange->request().peer;
   const Dispatcher& dispatcher = jobs.queue().dispatcher();
   GPUMAN_ASSIGN(const auto ids, dispatcher.JobsOf(reference, peer.uid));
   if (right == api::Right::kControlJob) GPUMAN_TRY(dispatcher.IsOneJob(reference, peer.uid));
   const auto* job = jobs.core().jobs().Find(ids.front());
   if (!job) return base::Fail(base::ErrorCode::kNotFound, "there is no job " + reference);
   GPUMAN_TRY(jobs.core().Check(peer, right, job->owner->uid));
+  NoteOnName(jobs.queue(), exchange, reference);
   return job;
 }
 

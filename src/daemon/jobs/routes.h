@@ -11,15 +11,18 @@ namespace gpuman::daemon {
 
 // The job that a reference names, if it exists and the caller has this right to it. A reference to an array
 // gives its first task, if the right is only to look.
-base::Result<const jobs::Job*> JobFor(JobsModule& jobs, const http::Peer& peer, const std::string& reference,
-                                      api::Right right);
+base::Result<const jobs::Job*> JobFor(JobsModule& jobs, const http::ExchangePtr& exchange,
+                                      const std::string& reference, api::Right right);
+
+// Finds the jobs that dependencies name, and notes for the caller where several have a name.
+queue::ReferenceLookup NotingLookup(JobsModule& jobs, const http::ExchangePtr& exchange);
 
 // Calls `act` with each request of a route on one job, and with the job.
 template <typename Body, typename Answer, typename Act>
 void ServeEach(JobsModule& jobs, http::Router& router, const api::JobRoute<Body, Answer>& route, Act act) {
   AddRoute(router, jobs.core(), route.method, route.path, route.right, route.wait,
            [&jobs, route, act](const http::ExchangePtr& exchange, const http::PathParameters& parameters) {
-             const auto named = JobFor(jobs, exchange->request().peer, parameters.at("ref"), route.right);
+             const auto named = JobFor(jobs, exchange, parameters.at("ref"), route.right);
              if (!named) return SendError(exchange, named.error());
              ReadCall(jobs.core(), route, exchange, parameters,
                       [&jobs, act, id = (*named)->id](const Call<Body, Answer>& call) {

@@ -220,7 +220,7 @@ base::Result<> Take(JobsModule& jobs, const SubmitCall& call) {
   incoming->inventory = jobs.core().inventory();
   GPUMAN_ASSIGN(auto limits, ResourceLimitsOf(peer, call.exchange()->Process()));
   incoming->limits = jobs::Shared<jobs::ResourceLimits>(std::move(limits));
-  incoming->lookup = jobs.queue().dispatcher().LookupFor(peer.uid);
+  incoming->lookup = NotingLookup(jobs, call.exchange());
   incoming->memory.emplace(jobs.queue().memory_grounds());
   const std::size_t count = CountJobs(incoming->submitted);
   // Claimed before so many jobs are made: jobs on their way count.

@@ -166,6 +166,8 @@ class Dispatcher {
   // kConflict where a name means several jobs that have not ended: a user who ends or changes one has to say
   // which.
   base::Result<> IsOneJob(const std::string& reference, uid_t user) const;
+  // For the user where a name means several jobs, of which one was taken; else empty.
+  std::string NoteOnName(const std::string& reference, uid_t user) const;
   // What has the GPUs that this waiting job may get, in the order of the GPUs. Costs no pass.
   struct GpuHolder {
     std::string gpu;      // UUID
@@ -264,6 +266,13 @@ class Dispatcher {
   std::vector<std::string> GpusOfRun(const jobs::Job& job) const;
   void TellDependents(base::JobId job);
   queue::Progress ProgressOf(base::JobId job) const;
+  // The job of a name, of this user's first; and its name, which for a task is that of its array.
+  struct OfName {
+    const jobs::Job* job;
+    std::string name;
+    std::optional<uid_t> among;  // whose jobs the name means; nullopt: anybody's
+  };
+  std::optional<OfName> FindName(const std::string& reference, uid_t user) const;
   std::optional<base::JobId> TaskNamed(const std::string& tag, std::int64_t task, uid_t user) const;
   void RememberRecent(const jobs::Job& job);
 

@@ -116,18 +116,33 @@ std::optional<JobId> Dispatcher::TaskNamed(const std::string& tag, std::int64_t 
   return job && job->array.array.value != 0 ? jobs_.TaskOf(job->array.array, task) : std::nullopt;
 }
 
-Result<> Dispatcher::IsOneJob(const std::string& text, uid_t user) const {
+std::optional<Dispatcher::OfName> Dispatcher::FindName(const std::string& text, uid_t user) const {
   const auto reference = queue::ParseReference(text);
-  if (!reference || reference->kind != queue::Reference::Kind::kTag) return {};
-  std::string tag = reference->tag;
-  auto id = jobs_.Resolve(tag, user);
-  if (const auto split = id ? std::nullopt : SplitTask(tag)) {
-    tag = split->first;
-    id = jobs_.Resolve(tag, user);
+  if (!reference || reference->kind != queue::Reference::Kind::kTag) return std::nullopt;
+  std::string name = reference->tag;
+  auto id = jobs_.Resolve(name, user);
+  if (const auto split = id ? std::nullopt : SplitTask(name)) {
+    name = split->first;
+    id = jobs_.Resolve(name, user);
   }
   const auto* const job = id ? jobs_.Find(*id) : nullptr;
-  if (!job || jobs::IsEnded(*job)) return {};
-  return IsOne(tag, jobs_.OpenNamed(tag, job->owner->uid == user ? std::optional(user) : std::nullopt));
+  if (!job) return std::nullopt;
+  return OfName{job, name, job->owner->uid == user ? std::optional(user) : std::nullopt};
+}
+
+Result<> Dispatcher::IsOneJob(const std::string& text, uid_t user) const {
+  const auto named = FindName(text, user);
+  if (!named || jobs::IsEnded(*named->job)) return {};
+  return IsOne(named->name, jobs_.Named(named->name, named->among, jobs::JobManager::Which::kOpen));
+}
+
+std::string Dispatcher::NoteOnName(const std::string& text, uid_t user) const {
+  const auto named = FindName(text, user);
+  if (!named) return {};
+  const auto& array = named->job->array.array;
+  return daemon::NoteOnName(named->name,
+                            jobs_.Named(named->name, named->among, jobs::JobManager::Which::kAll),
+                            array.value != 0 ? array : named->job->id, jobs::JobManager::kMaxNamed);
 }
 
 Result<std::vector<JobId>> Dispatcher::JobsOf(const std::string& text, uid_t user) const {

@@ -31,6 +31,7 @@ class QueueModule final : public Module, private DispatcherHost {
 
   Core& core() { return core_; }
   Dispatcher& dispatcher() { return *dispatcher_; }
+  const Dispatcher& dispatcher() const { return *dispatcher_; }
   const QueueBooks& books() const { return books_; }
   // By what `--memory auto` is chosen; refers to parts of this module.
   MemoryGrounds memory_grounds() { return {past_runs_, dispatcher_->book()}; }

@@ -33,4 +33,13 @@ base::Result<> IsOne(const std::string& name, std::vector<base::JobId> open) {
       "say which by its id; `gpuman queue` shows them");
 }
 
+std::string NoteOnName(const std::string& name, const std::vector<base::JobId>& all, base::JobId taken,
+                       std::size_t most) {
+  if (all.size() < 2) return {};
+  const bool newest = *std::max_element(all.begin(), all.end()) <= taken;
+  return fmt::format("{}{} jobs are called '{}'; this is the newest{}, job {}; give the id for another",
+                     all.size() < most ? "" : "at least ", all.size(), name,
+                     newest ? "" : " that has not ended", taken.value);
+}
+
 }  // namespace gpuman::daemon

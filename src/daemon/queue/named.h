@@ -20,4 +20,9 @@ std::optional<std::pair<std::string, std::int64_t>> SplitTask(const std::string&
 // changes a job has to say which.
 base::Result<> IsOne(const std::string& name, std::vector<base::JobId> open);
 
+// For a user who names a job by a name that several have; empty: only one has it. `all`: the jobs with this
+// name, by id or not; `most`: there may be more than these, if they are so many.
+std::string NoteOnName(const std::string& name, const std::vector<base::JobId>& all, base::JobId taken,
+                       std::size_t most);
+
 }  // namespace gpuman::daemon

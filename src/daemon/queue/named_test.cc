@@ -30,5 +30,14 @@ TEST(SplitTask, TakesANameAndANumberApart) {
     EXPECT_FALSE(SplitTask(text)) << text;
 }
 
+TEST(Named, ANameThatSeveralHaveIsNotedWithTheOneThatIsTaken) {
+  EXPECT_EQ(NoteOnName("t", {}, {7}, 9), "");
+  EXPECT_EQ(NoteOnName("t", {{7}}, {7}, 9), "");
+  EXPECT_EQ(NoteOnName("t", {{3}, {7}}, {7}, 9),
+            "2 jobs are called 't'; this is the newest, job 7; give the id for another");
+  EXPECT_THAT(NoteOnName("t", {{3}, {7}}, {3}, 9), HasSubstr("the newest that has not ended, job 3;"));
+  EXPECT_THAT(NoteOnName("t", {{3}, {7}}, {7}, 2), HasSubstr("at least 2 jobs"));
+}
+
 }  // namespace
 }  // namespace gpuman::daemon

@@ -13,6 +13,9 @@
 
 namespace gpuman::daemon {
 
+// Notes for the user who asks that several jobs have the name, and which of them was taken.
+void NoteOnName(const QueueModule& queue, const http::ExchangePtr& exchange, const std::string& reference);
+
 // The jobs that a reference names (one, a task, all of an array), if the caller may act on all of them.
 base::Result<std::vector<base::JobId>> JobsFor(QueueModule& queue, const http::ExchangePtr& exchange,
                                                const std::string& reference);

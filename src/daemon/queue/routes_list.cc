@@ -46,7 +46,8 @@ std::set<std::string> WordsOf(const http::Request& request, std::string_view nam
   return words;
 }
 
-base::Result<Filter> FilterOf(QueueModule& queue, const http::Request& request) {
+base::Result<Filter> FilterOf(QueueModule& queue, const http::ExchangePtr& exchange) {
+  const http::Request& request = exchange->request();
   Filter filter;
   filter.states = WordsOf(request, "states");
   filter.users = WordsOf(request, "users");
@@ -57,6 +58,7 @@ base::Result<Filter> FilterOf(QueueModule& queue, const http::Request& request) 
       return base::Fail(base::ErrorCode::kInvalidArgument, fmt::format("states: '{}' is no state", word));
   for (const auto& word : WordsOf(request, "jobs")) {
     GPUMAN_ASSIGN(const auto ids, queue.dispatcher().JobsOf(word, request.peer.uid));
+    NoteOnName(queue, exchange, word);
     filter.jobs.insert(ids.begin(), ids.end());
     filter.named = true;
   }
@@ -229,7 +231,7 @@ class WriteRows {
 
 template <typename Write>
 void ShowList(QueueModule& queue, const ExchangePtr& exchange, const char* content_type) {
-  auto filter = FilterOf(queue, exchange->request());
+  auto filter = FilterOf(queue, exchange);
   if (!filter) return SendError(exchange, filter.error());
   queue.core().lists().Answer(
       exchange, content_type, [&queue, filter = std::move(*filter)](const auto& then) {

@@ -27,11 +27,11 @@ std::string AskedBy(const jobs::RefusedAllocation& refusal) {
 }
 
 // The command that gives the job a larger limit.
-std::string MoreFor(const jobs::Job& job) {
+std::string MoreFor(const jobs::Job& job, const std::string& name) {
   const bool is_over = jobs::IsEnded(job) || (job.verdict && job.spec->restart == spec::RestartMode::kNo);
-  if (!is_over) return fmt::format("gpuman update {} --memory SIZE", job.tag);
+  if (!is_over) return fmt::format("gpuman update {} --memory SIZE", name);
   if (job.queued) return fmt::format("gpuman job redo {} --memory SIZE", job.id.value);
-  return fmt::format("gpuman restart {} --memory SIZE", job.tag);
+  return fmt::format("gpuman restart {} --memory SIZE", name);
 }
 
 std::string TimesOf(const jobs::RefusedAllocation& refusal) {
@@ -65,7 +65,7 @@ jobs::RefusedAllocation RefusalOf(const ledger::Refusals& seen, base::MonoTime m
 }
 
 std::string Sentence(const jobs::Job& job, const jobs::RefusedAllocation& refusal,
-                     const gpu::Inventory& inventory) {
+                     const gpu::Inventory& inventory, const std::string& name) {
   const auto asked = AskedBy(refusal);
   auto used = base::FormatBytes(refusal.used);
   if (refusal.parts) used += fmt::format(" ({})", base::FormatParts(*refusal.parts, refusal.pools_unused));
@@ -81,7 +81,7 @@ std::string Sentence(const jobs::Job& job, const jobs::RefusedAllocation& refusa
   if (refusal.by == "limit")
     return fmt::format("{} was refused at its limit of {} on {}, of which it used {}{}; `{}` gives it more",
                        asked, refusal.limit ? base::FormatBytes(*refusal.limit) : "?", gpu, used,
-                       TimesOf(refusal), MoreFor(job));
+                       TimesOf(refusal), MoreFor(job, name.empty() ? job.tag : name));
   if (refusal.by == "sharing")
     return fmt::format(
         "{} was refused on {}, where it used {}: those that share the GPU made no room for it in time; "
@@ -94,14 +94,14 @@ std::string Sentence(const jobs::Job& job, const jobs::RefusedAllocation& refusa
 }
 
 api::RefusalView ViewOf(const jobs::Job& job, const jobs::RefusedAllocation& refusal,
-                        const gpu::Inventory& inventory) {
+                        const gpu::Inventory& inventory, const std::string& name) {
   api::RefusalView view{refusal.gpu,
                         refusal.asked,
                         refusal.used,
                         refusal.limit,
                         refusal.by,
                         refusal.at,
-                        Sentence(job, refusal, inventory)};
+                        Sentence(job, refusal, inventory, name)};
   view.context = refusal.context;
   view.count = refusal.count;
   if (const auto& first = refusal.first) view.first = {first->asked, first->used, first->limit, first->at};
@@ -111,10 +111,10 @@ api::RefusalView ViewOf(const jobs::Job& job, const jobs::RefusedAllocation& ref
   return view;
 }
 
-void Explain(jobs::Job& job, const gpu::Inventory& inventory) {
+void Explain(jobs::Job& job, const gpu::Inventory& inventory, const std::string& name) {
   if (!job.refusal || job.verdict != spec::JobState::kFailed) return;
   job.reason_detail = fmt::format("{}; {}", job.reason_detail.value_or(job.reason.value_or("failed")),
-                                  Sentence(job, *job.refusal, inventory));
+                                  Sentence(job, *job.refusal, inventory, name));
 }
 
 bool RefusalTeller::Tells(base::JobId job, base::MonoTime now) {

@@ -18,15 +18,16 @@ jobs::RefusedAllocation RefusalOf(const ledger::Refusals& seen, base::MonoTime m
                                   base::WallTime wall_now);
 
 // "256MiB was refused at its limit of 1GiB on GPU 0, …: gpuman update hog --memory SIZE". The advice depends
-// on whether the job goes on, and on how the job was started.
+// on whether the job goes on, and on how the job was started. `name`: how a command names the job; empty: by
+// its tag. The same below.
 std::string Sentence(const jobs::Job& job, const jobs::RefusedAllocation& refusal,
-                     const gpu::Inventory& inventory);
+                     const gpu::Inventory& inventory, const std::string& name = {});
 
 api::RefusalView ViewOf(const jobs::Job& job, const jobs::RefusedAllocation& refusal,
-                        const gpu::Inventory& inventory);
+                        const gpu::Inventory& inventory, const std::string& name = {});
 
 // Adds the refusal to the reason of a job that failed.
-void Explain(jobs::Job& job, const gpu::Inventory& inventory);
+void Explain(jobs::Job& job, const gpu::Inventory& inventory, const std::string& name = {});
 
 // Decides which refusals are told as events: for a program that is refused in a loop, one event in
 // kAtMostEvery. Not thread-safe.

@@ -80,7 +80,8 @@ base::Result<SuspendController*> SuspensionModule::ControllerFor(const jobs::Job
     return base::Fail(
         base::ErrorCode::kConflict,
         fmt::format("job {} '{}' is not running: it is {}", job.id.value, job.tag, spec::ToString(job.state)),
-        jobs::IsEnded(job) ? fmt::format("gpuman restart {} starts it again", job.tag) : std::string());
+        jobs::IsEnded(job) ? fmt::format("gpuman restart {} starts it again", core_.jobs().NameOf(job))
+                           : std::string());
   const auto gpus = job.gpus.empty() && !job.queued ? core_.AllGpus() : job.gpus;
   if (std::any_of(gpus.begin(), gpus.end(), gpu::IsInstance))
     return base::Fail(
