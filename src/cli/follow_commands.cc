@@ -44,7 +44,7 @@ base::Result<> FollowEvents(Session& session, const api::Client& daemon, api::Ev
     session.Flush();
     options.since = event.id;
     options.limit.reset();
-    return true;
+    return session.output_error() == 0;
   };
   // A person wants to see what led to the present state; a program that follows gets new events only.
   const bool shows_some = options.limit ? *options.limit > 0 : !session.json;
@@ -58,6 +58,7 @@ base::Result<> FollowEvents(Session& session, const api::Client& daemon, api::Ev
       if (shows_some)
         for (const auto& event : last.events) show(event);
     }
+    if (session.output_error() != 0) return {};
     if (options.limit == 0) options.limit.reset();  // the limit counts only events of the past
     return from.FollowEvents(options, show);
   };

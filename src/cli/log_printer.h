@@ -17,7 +17,7 @@ class LogPrinter {
   // `most`: the number of lines that are printed; absent: all.
   explicit LogPrinter(Session& session, std::optional<int> most = {}) : session_(session), most_(most) {}
 
-  // False: all lines are printed that should be.
+  // False: all lines are printed that should be, or no more can be.
   bool Feed(std::string_view piece) {
     if (most_) piece = piece.substr(0, FirstLines(piece));
     if (session_.json)
@@ -25,7 +25,7 @@ class LogPrinter {
     else
       session_.PrintOutput(piece);
     session_.Flush();
-    return !most_ || *most_ > 0;
+    return (!most_ || *most_ > 0) && session_.output_error() == 0;
   }
   void Finish() {
     if (!partial_.empty()) EmitJson();

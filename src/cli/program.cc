@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <nlohmann/json.hpp>
 
 #include "cli/complete.h"
@@ -82,8 +83,12 @@ int RunProgram(const Command& program, const std::vector<std::string>& arguments
     session.PrintError(status.error());
     return ExitStatusOf(status.error().code);
   }
-  context.out.flush();
-  return context.out.good() ? *status : kExitFailed;
+  session.Flush();
+  const int error = session.output_error();
+  if (error == 0) return *status;
+  // Who closes a pipe, as `head` does, has read enough.
+  if (error != EPIPE) session.PrintError(base::SystemError(error, "writing the output"));
+  return kExitFailed;
 }
 
 }  // namespace gpuman::cli

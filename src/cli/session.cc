@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <nlohmann/json.hpp>
 
 #include "base/nearest.h"
@@ -51,19 +53,31 @@ base::Result<api::Client> Session::RunningDaemon() {
   return ClientOf(std::move(place));
 }
 
-void Session::PrintJson(const api::Json& json_value) {
-  context_.out << PrintableJson(api::Dump(json_value)) << '\n';
+void Session::PrintJson(const api::Json& json_value) { Write(PrintableJson(api::Dump(json_value)) + '\n'); }
+
+void Session::Write(std::string_view text) {
+  context_.out << text;
+  NoteOutputError();
+}
+
+void Session::Flush() {
+  context_.out.flush();
+  NoteOutputError();
+}
+
+void Session::NoteOutputError() {
+  if (!context_.out.good() && output_error_ == 0) output_error_ = errno != 0 ? errno : EIO;
 }
 
 void Session::Note(std::string_view text) {
   if (json) return;
-  context_.out.flush();
+  Flush();
   context_.err << Paint(context_.err_style, Color::kDim, PrintableLines({}, fmt::format("gpuman: {}", text)))
                << std::endl;
 }
 
 void Session::PrintError(const base::Error& error) {
-  context_.out.flush();
+  Flush();
   if (json) {
     context_.err << PrintableJson(api::Encode(error)) << std::endl;
     return;

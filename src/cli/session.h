@@ -56,12 +56,15 @@ class Session {
 
   // Prints text; escapes all characters that could change the terminal beyond colours, since any user may
   // have written the text.
-  void Print(std::string_view text) { context_.out << PrintableLines(style(), text); }
+  void Print(std::string_view text) { Write(PrintableLines(style(), text)); }
   // Prints the output of a job, unchanged.
-  void PrintOutput(std::string_view output) { context_.out << output; }
+  void PrintOutput(std::string_view output) { Write(output); }
   void PrintJson(const api::Json& json_value);
   // For output that is followed.
-  void Flush() { context_.out.flush(); }
+  void Flush();
+  // The errno with which output could not be written; 0: all of it could so far. A command that prints as
+  // long as it runs ends then; RunProgram says why.
+  int output_error() const { return output_error_; }
   // Prints to stderr for people; prints nothing in JSON mode.
   void Note(std::string_view text);
   void PrintError(const base::Error& error);
@@ -72,8 +75,11 @@ class Session {
 
  private:
   api::Client ClientOf(FoundDaemon place);
+  void Write(std::string_view text);
+  void NoteOutputError();
 
   SessionContext context_;
+  int output_error_ = 0;
   std::set<std::string, std::less<>> notes_;  // that the daemon gave and were printed
 };
 

@@ -309,6 +309,26 @@ class CliTest(unittest.TestCase):
         following.communicate()
         self.assertEqual(sum("job_finished" in line and "before" in line for line in seen), 1)
 
+    def test_output_that_cannot_be_written_is_a_failure_with_the_reason(self):
+        self.m.run("run", "--tag", "says", "--wait", "--", "sh", "-c", "echo something")
+        for words in (("status",), ("status", "--json"), ("logs", "says"), ("--help",), ("--version",), ("events", "-f"),
+                      ("queue", "--watch")):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run(["gpuman", *words], env=self.m.env, cwd=self.m.home, stdout=full, stderr=subprocess.PIPE,
+                                      text=True, timeout=PATIENCE)
+            self.assertEqual(done.returncode, 1, words)
+            self.assertIn("writing the output: No space left on device", done.stderr, words)
+
+    def test_a_reader_who_has_enough_is_told_nothing(self):
+        for ignores in (False, True):  # SIGPIPE ends the program, or a write fails with EPIPE
+            reader, writer = os.pipe()
+            os.close(reader)
+            done = subprocess.run(["gpuman", "status"], env=self.m.env, cwd=self.m.home, stdout=writer, stderr=subprocess.PIPE,
+                                  text=True, timeout=PATIENCE, restore_signals=not ignores)
+            os.close(writer)
+            self.assertEqual(done.stderr, "")
+            self.assertEqual(done.returncode, 1 if ignores else -signal.SIGPIPE)
+
     def test_gpus_are_shown(self):
         self.assertEqual(self.ok("gpu", "list").count("RTX 4050"), 2)
         gpus = self.m.json("gpu", "list")["gpus"]

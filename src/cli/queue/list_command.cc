@@ -171,7 +171,7 @@ Result<int> List(Session& session, const ListSettings& s) {
     if (s.watch && session.style().terminal) session.PrintOutput("\033[H\033[2J");
     GPUMAN_TRY(daemon ? PrintOnce(session, *daemon, s) : PrintSlurmAlone(session, s));
     session.Flush();
-    if (!s.watch) return kExitDone;
+    if (!s.watch || session.output_error() != 0) return kExitDone;
     std::this_thread::sleep_for(s.interval);
   }
 }
