@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/job_output.h"
 #include "cli/log_printer.h"
+#include "cli/queue/named_jobs.h"
 #include "cli/take.h"
 #include "cli/views.h"
 #include "cli/wait.h"
@@ -15,8 +16,8 @@
 namespace gpuman::cli {
 namespace {
 
-base::Result<int> Logs(Session& session, const std::string& job, const api::LogOptions& options) {
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+base::Result<int> LogOf(Session& session, const api::Client& daemon, const std::string& job,
+                        const api::LogOptions& options) {
   LogPrinter lines(session);
   const auto shown =
       ShowLog(session, daemon, job, options, [&](std::string_view piece) { return lines.Feed(piece); });
@@ -24,6 +25,15 @@ base::Result<int> Logs(Session& session, const std::string& job, const api::LogO
   lines.Finish();
   TellOtherOutput(session, daemon, job);
   return kExitDone;
+}
+
+base::Result<int> Logs(Session& session, const CommandLine& line, const api::LogOptions& options) {
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(const auto jobs, queue::JobsNamed(session, line.words));
+  return queue::ForEachJob(session, jobs, [&](const std::string& job) {
+    if (jobs.size() > 1) session.Note(fmt::format("the output of job {}:", job));
+    return LogOf(session, daemon, job, options);
+  });
 }
 
 struct EventsOptions {
@@ -98,7 +108,7 @@ Command LogsCommand() {
           {JobArgument()},
           {{"-f,--follow", "", "Follow the output until the job ends", take::Flag(o->follow)},
            {"-n,--tail", "N", "Print only the last N lines", take::Integer(o->tail, 0, INT64_MAX)}},
-          [o](Session& session, const CommandLine& line) { return Logs(session, line.words.front(), *o); }};
+          [o](Session& session, const CommandLine& line) { return Logs(session, line, *o); }};
 }
 
 Command EventsCommand() {

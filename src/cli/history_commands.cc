@@ -12,6 +12,7 @@
 #include "cli/gpu_option.h"
 #include "cli/history_views.h"
 #include "cli/plot.h"
+#include "cli/queue/named_jobs.h"
 #include "cli/show.h"
 #include "cli/take.h"
 
@@ -93,7 +94,15 @@ void PrintAll(Session& session, const HistorySettings& settings, const HistoryFo
 
 base::Result<int> History(Session& session, const CommandLine& line, const HistorySettings& settings) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto subjects, SubjectsOf(daemon, settings, line.words));
+  std::vector<std::string> words;  // the jobs of a sweep are several
+  for (const auto& word : line.words) {
+    std::vector<std::string> some{word};
+    if (word.ends_with('*')) {
+      GPUMAN_ASSIGN(some, queue::JobsNamed(session, some));
+    }
+    words.insert(words.end(), some.begin(), some.end());
+  }
+  GPUMAN_ASSIGN(const auto subjects, SubjectsOf(daemon, settings, words));
   const HistoryForm form{!settings.ascii && ShowsUnicode(session.environment()), 4};
   const bool picture = !session.json && settings.output == "table";
   const std::int64_t usual = picture ? HistoryPoints(session.style(), form) : api::kHistoryPoints;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/queue/named_jobs.h"
 #include "cli/queue/update.h"
 #include "cli/queue/wording.h"
 #include "cli/show.h"
@@ -11,20 +12,22 @@
 namespace gpuman::cli {
 namespace {
 
-// Asks the daemon for something about the job of the command line, and prints the job's new state.
+// Asks the daemon for something about each job that the command line names, and prints its new state.
 template <typename Ask>
 base::Result<int> WithJob(Session& session, const CommandLine& line, std::string_view done, Ask ask,
                           std::string (*sentence)(const api::JobView&) = JobSentence) {
-  const std::string& job = line.words.front();
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  const base::Result<api::JobView> view = ask(daemon, job);
-  if (!view)
-    return base::Fail(
-        queue::WithOptionNames(WithNearestTag(daemon, job, view.error()), queue::Flavour::kGpuman));
-  GPUMAN_TRY(Show(session, *view, [&] { return fmt::format("{}{}\n", done, sentence(*view)); }));
-  if (!spec::IsEnded(view->state))
-    for (const auto& note : view->notes) session.Note(note);
-  return kExitDone;
+  GPUMAN_ASSIGN(const auto jobs, queue::JobsNamed(session, line.words));
+  return queue::ForEachJob(session, jobs, [&](const std::string& job) -> base::Result<int> {
+    const base::Result<api::JobView> view = ask(daemon, job);
+    if (!view)
+      return base::Fail(
+          queue::WithOptionNames(WithNearestTag(daemon, job, view.error()), queue::Flavour::kGpuman));
+    GPUMAN_TRY(Show(session, *view, [&] { return fmt::format("{}{}\n", done, sentence(*view)); }));
+    if (!spec::IsEnded(view->state))
+      for (const auto& note : view->notes) session.Note(note);
+    return kExitDone;
+  });
 }
 
 // Of a job that gpuman does not manage any more: nobody holds its limit.

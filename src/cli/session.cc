@@ -96,6 +96,16 @@ base::Error WithNearestTag(const api::Client& daemon, std::string_view job, base
     if (known.tag == job || fmt::to_string(known.id) == job) return error;  // the job exists
     tags.push_back(known.tag);
   }
+  // `submit --name lr --param …` names its jobs lr-1, lr-2, …
+  const std::string start = fmt::format("{}-", job);
+  const auto is_of_sweep = [&](const std::string& tag) {
+    return tag.starts_with(start) && tag.size() > start.size() &&
+           tag.find_first_not_of("0123456789", start.size()) == std::string::npos;
+  };
+  if (std::count_if(tags.begin(), tags.end(), is_of_sweep) > 1) {
+    error.hint = fmt::format("the jobs of the sweep are named '{}*'", start);
+    return error;
+  }
   // Any tag of one letter is near to any other.
   constexpr std::size_t kShortestGuess = 3;
   const auto nearest = job.size() < kShortestGuess ? std::nullopt : base::Nearest(job, tags);

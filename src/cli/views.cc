@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "cli/command_line.h"
+#include "cli/queue/named_jobs.h"
 #include "cli/queue/when.h"
 #include "cli/table.h"
 
@@ -85,18 +86,24 @@ bool NamesJob(std::string_view message, std::int64_t job) {
   return message.starts_with(fmt::format("job {} ", job));
 }
 
-using Group = std::vector<const api::JobView*>;
+// Jobs that have one line.
+struct Group {
+  std::vector<const api::JobView*> jobs;
+  std::string name;  // "lr-*": how commands name the jobs that were submitted together
+};
 
-// Groups jobs for one line: jobs that were submitted together (an array, a sweep) and wait, or ended in the
-// same way. `jobs` are in order of id.
+// Jobs that were submitted together (an array, a sweep) and wait, or ended in the same way, have one line.
+// `jobs` are in order of id.
 std::vector<Group> Grouped(const std::vector<api::JobView>& jobs) {
   using Word = std::optional<std::string>;
   std::vector<Group> groups;
+  std::map<std::pair<std::string, base::WallTime>, std::vector<std::string_view>> tags;
   std::map<std::tuple<std::string, base::WallTime, spec::JobState, Word, Word>, std::size_t> known;
   for (const auto& job : jobs) {
+    tags[{job.user, job.submitted_at}].push_back(job.tag);
     const bool ended = spec::IsEnded(job.state);
     if (!spec::IsWaiting(job.state) && !ended) {
-      groups.push_back({&job});
+      groups.push_back({{&job}, {}});
       continue;
     }
     // The sentences of waiting jobs may differ, since each has its place in the queue.
@@ -104,7 +111,11 @@ std::vector<Group> Grouped(const std::vector<api::JobView>& jobs) {
         {job.user, job.submitted_at, job.state, job.reason, ended ? job.reason_detail : Word()},
         groups.size());
     if (fresh) groups.emplace_back();
-    groups[it->second].push_back(&job);
+    groups[it->second].jobs.push_back(&job);
+  }
+  for (auto& group : groups) {
+    const auto& first = *group.jobs.front();
+    if (group.jobs.size() > 1) group.name = queue::NameOfSweep(tags[{first.user, first.submitted_at}]);
   }
   return groups;
 }
@@ -112,28 +123,52 @@ std::vector<Group> Grouped(const std::vector<api::JobView>& jobs) {
 // The value that all jobs of the group share.
 template <typename Text>
 std::string OfAll(const Group& group, const Text& text_of) {
-  const std::string first = text_of(*group.front());
-  const bool same =
-      std::all_of(group.begin(), group.end(), [&](const auto* job) { return text_of(*job) == first; });
+  const std::string first = text_of(*group.jobs.front());
+  const bool same = std::all_of(group.jobs.begin(), group.jobs.end(),
+                                [&](const auto* job) { return text_of(*job) == first; });
   return same ? first : "various";
 }
 
 std::string IdsOf(const Group& group) {
-  if (group.size() == 1) return std::to_string(group.front()->id);
-  return fmt::format("{}-{}", group.front()->id, group.back()->id);
+  if (group.jobs.size() == 1) return std::to_string(group.jobs.front()->id);
+  return fmt::format("{}-{}", group.jobs.front()->id, group.jobs.back()->id);
 }
 
-// "arr (30)", "lr-* (30)".
+// "arr (30)", "lr-* (30)", "(30 jobs)".
 std::string TagOf(const Group& group) {
-  std::string_view common = group.front()->tag;
-  for (const auto* const job : group) {
-    const auto end = std::mismatch(common.begin(), common.end(), job->tag.begin(), job->tag.end()).first;
-    common = common.substr(0, static_cast<std::size_t>(end - common.begin()));
+  if (group.jobs.size() == 1) return group.jobs.front()->tag;
+  if (group.name.empty()) return fmt::format("({} jobs)", group.jobs.size());
+  return fmt::format("{} ({})", group.name, group.jobs.size());
+}
+
+// What two words have in common, up to a mark: "--lr=" of "--lr=0.1" and "--lr=0.01", "" of 0.1 and 0.01.
+std::string_view CommonStart(std::string_view one, std::string_view other) {
+  const auto end = std::mismatch(one.begin(), one.end(), other.begin(), other.end()).first;
+  const auto common = one.substr(0, static_cast<std::size_t>(end - one.begin()));
+  const auto mark = common.find_last_of("=/:");
+  return common.substr(0, mark == std::string_view::npos ? 0 : mark + 1);
+}
+
+// The words that the commands of all jobs of the group have in common; "…" stands where they differ.
+std::string CommandOf(const Group& group) {
+  const auto& first = group.jobs.front()->command;
+  std::vector<std::string_view> common(first.begin(), first.end());
+  bool same_length = true;
+  for (const auto* const job : group.jobs) {
+    const auto& words = job->command;
+    same_length = same_length && words.size() == first.size();
+    common.resize(std::min(common.size(), words.size()));
+    for (std::size_t i = 0; i < common.size(); ++i)
+      if (common[i] != words[i]) common[i] = CommonStart(common[i], words[i]);
   }
-  if (group.size() == 1) return std::string(common);
-  const bool all =
-      std::all_of(group.begin(), group.end(), [&](const auto* job) { return job->tag == common; });
-  return fmt::format("{}{} ({})", common, all ? "" : "*", group.size());
+  std::string text;
+  for (std::size_t i = 0; i < common.size(); ++i) {
+    const bool whole = common[i].size() == first[i].size();
+    if (i > 0) text += ' ';
+    if (whole || !common[i].empty()) text += CommandText({std::string(common[i])});
+    if (!whole) text += "…";
+  }
+  return same_length ? text : text + " …";
 }
 
 // For a job that has not ended; a failed job has the refusal in its reason.
@@ -152,7 +187,7 @@ std::string Notes(const api::StatusView& status, const TerminalStyle& style, bas
           "{} {}\n", Paint(style, HealthColor(gpu.health.state), fmt::format("GPU {}:", api::NumberOf(gpu))),
           Printable(reason));
   for (const auto& group : Grouped(status.jobs)) {
-    const auto& job = *group.front();
+    const auto& job = *group.jobs.front();
     if (job.unshimmed && !job.unshimmed->empty()) {
       text += Paint(style, Color::kYellow, fmt::format("job {} {}: ", job.id, Printable(job.tag))) +
               fmt::format("pid {} not counted by libgpuman.so; only the daemon enforces the limit\n",
@@ -270,7 +305,7 @@ std::string RenderJobs(const std::vector<api::JobView>& jobs, const std::vector<
                        const TerminalStyle& style, base::WallTime now) {
   Table table = JobTable(style);
   for (const auto& group : Grouped(jobs)) {
-    const auto& job = *group.front();
+    const auto& job = *group.jobs.front();
     std::vector<Cell> row{IdsOf(group),
                           TagOf(group),
                           job.user,
@@ -279,7 +314,7 @@ std::string RenderJobs(const std::vector<api::JobView>& jobs, const std::vector<
                           OfAll(group, [](const auto& one) { return SizeText(one.memory.used); }),
                           OfAll(group, LimitText),
                           OfAll(group, [&](const auto& one) { return Age(one, now); }),
-                          CommandText(job.command)};
+                          CommandOf(group)};
     if (ShowsPeak(style))
       row.insert(row.begin() + 7,
                  Cell(OfAll(group, [](const auto& one) { return SizeText(one.memory.peak); })));

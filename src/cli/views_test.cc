@@ -174,11 +174,38 @@ TEST(RenderStatus, JobsThatWaitAndCameTogetherAreOneLine) {
   for (int id = 31; id <= 60; ++id) add(id, fmt::format("lr-{}", id - 30), spec::JobState::kQueued, 1);
   add(61, "alone", spec::JobState::kQueued, 2);
   add(62, "held", spec::JobState::kHeld, 2);
+  for (std::size_t i = 30; i < 60; ++i) {
+    const auto number = fmt::to_string(i);
+    status.jobs[i].command = {"python", "train it.py", "--lr=0." + number, "--seed", number};
+  }
   const auto text = RenderStatus(status, kPipe, At(5));
+  EXPECT_THAT(text, HasSubstr("  python 'train it.py' --lr=… --seed …\n"))
+      << "what all of them have in common";
+  EXPECT_THAT(text, HasSubstr("  train\n"));
   EXPECT_THAT(text, HasSubstr(" 2-30  arr (29)   lab1  queued   -   "));
   EXPECT_THAT(text, HasSubstr("31-60  lr-* (30)  lab1  queued   -   "));
   for (const char* own : {"    1  arr ", "   61  alone ", "   62  held "}) EXPECT_THAT(text, HasSubstr(own));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 8) << text;
+}
+
+TEST(RenderStatus, ALineOfASweepHasTheSweepsNameAndWhatItsCommandsHaveInCommon) {
+  api::StatusView status;
+  for (int id = 1; id <= 12; ++id) {
+    api::JobView job;
+    job.id = id;
+    job.tag = fmt::format("lr-{}", id);
+    job.user = "lab1";
+    job.submitted_at = At(0);
+    job.state = id < 10 ? spec::JobState::kRunning : spec::JobState::kQueued;
+    job.command = {"train", "--long"};
+    if (id == 11) job.command = {"train"};
+    status.jobs.push_back(job);
+  }
+  const auto text = RenderStatus(status, kPipe, At(5));
+  EXPECT_THAT(text, HasSubstr("10-12  lr-* (3) ")) << "not lr-1*, which would be others, too";
+  EXPECT_THAT(text, HasSubstr("  train …\n"));
+  for (auto& job : status.jobs) job.tag = job.id == 12 ? "other" : "lr";
+  EXPECT_THAT(RenderStatus(status, kPipe, At(5)), HasSubstr("10-12  (3 jobs) "));
 }
 
 TEST(RenderStatus, JobsThatEndedAlikeAndCameTogetherAreOneLine) {

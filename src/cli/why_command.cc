@@ -1,5 +1,8 @@
 // why: what became of a job.
+#include <utility>
+
 #include "cli/commands.h"
+#include "cli/queue/named_jobs.h"
 #include "cli/show.h"
 #include "cli/story_views.h"
 
@@ -7,8 +10,13 @@ namespace gpuman::cli {
 namespace {
 
 base::Result<int> Why(Session& session, const CommandLine& line) {
-  GPUMAN_ASSIGN(const auto story, AskDaemon(session, api::routes::kWhyJob, {{line.words.front()}}));
-  return Show(session, story, RenderStory);
+  GPUMAN_ASSIGN(const auto jobs, queue::JobsNamed(session, line.words));
+  bool first = true;
+  return queue::ForEachJob(session, jobs, [&](const std::string& job) -> base::Result<int> {
+    GPUMAN_ASSIGN(const auto story, AskDaemon(session, api::routes::kWhyJob, {{job}}));
+    if (!std::exchange(first, false) && !session.json) session.Print("\n");
+    return Show(session, story, RenderStory);
+  });
 }
 
 }  // namespace

@@ -163,6 +163,28 @@ class QueueCliTest(DaemonTest):
         self.assertIn("3 tasks", self.gpuman("cancel", "arr"), "the task that has ended is no failure")
         self.gpuman("cancel", "arr", status=1)
 
+    def test_a_sweep_is_named_as_status_shows_it(self):
+        values = ["--hold", "--param", "lr=1,2,3", "--", "echo", "{lr}"]
+        ids = [job["id"] for job in self.submit("--name", "lr", *values)["jobs"]]
+        alone = self.submit("--hold", "--name", "lr-x", "true")["id"]
+        self.assertRegex(self.gpuman("status"), rf"{ids[0]}-{ids[2]} +lr-\* \(3\) .* echo …\n")
+        self.assertEqual(self.gpuman("why", "lr-*").count("submitted on hold"), 3)
+        self.assertEqual(self.gpuman("job", "show", "lr-*").count("lr-"), 3)
+        self.assertEqual(self.gpuman("queue", "--jobs", "lr-*").count("lr-"), 3)
+        self.assertIn("the jobs of the sweep are named 'lr-*'", self.gpuman("cancel", "lr", status=4))
+        again = [job["id"] for job in self.submit("--name", "lr", *values)["jobs"]]
+        self.assertIn(f"2 submissions have jobs named 'lr-*': {ids[0]}-{ids[2]}; {again[0]}-{again[2]}",
+                      self.gpuman("cancel", "lr-*", status=1))
+        self.gpuman("cancel", f"{again[0]}-{again[2]}")
+        self.gpuman("update", "lr-*", "--priority", "7")
+        self.assertEqual([self.job(job)["priority"] for job in ids + [alone]], [7, 7, 7, 128])
+        self.gpuman("job", "release", "lr-*")
+        for job in ids:
+            self.wait_for(job, "finished")
+        self.gpuman("cancel", "lr-*", status=1)
+        self.assertIn("no jobs were submitted together as 'lx-*'", self.gpuman("cancel", "lx-*", status=4))
+        self.assertEqual(self.job(alone)["state"], "held")
+
     def test_a_name_that_several_have_ends_none_of_them(self):
         ids = [str(self.submit("--hold", "--name", "twin", "true")["id"]) for _ in range(2)]
         for words in (["cancel", "twin"], ["cancel", "twin", "--dry-run"], ["remove", "twin"], ["job", "release", "twin"],

@@ -11,6 +11,7 @@
 #include "cli/compat/slurm/actions.h"
 #include "cli/queue/commands.h"
 #include "cli/queue/listing.h"
+#include "cli/queue/named_jobs.h"
 #include "cli/take.h"
 
 namespace gpuman::cli::queue {
@@ -112,7 +113,7 @@ std::string CancelledToo(const std::vector<api::CancelledDependent>& dependents)
 }
 
 Result<int> Cancel(Session& session, bool dry_run, const std::vector<std::string>& words) {
-  GPUMAN_ASSIGN(auto refs, JobsOf(words));
+  GPUMAN_ASSIGN(auto refs, JobsNamed(session, words));
   api::Json in_slurm = api::Json::array();
   int status = CancelInSlurm(session, slurm::TakeJobs(refs), dry_run, in_slurm);
   if (refs.empty()) {

@@ -44,8 +44,8 @@ Argument UsualArgument(const std::string& value, std::size_t most) {
   const bool one = most == 1;
   const char* const job =
       one ? "The job: its id or tag, 7_3 for a task of an array, or @ for your last submission"
-          : "Jobs: ids, tags, 7_3 (a task of an array), 5-9, @ (your last submission), or several with "
-            "commas";
+          : "Jobs: ids, tags, 7_3 (a task of an array), 'lr-*' (a sweep), 5-9, @ (your last submission), or "
+            "several with commas";
   const char* const gpu = one ? "The GPU, by index or UUID" : "GPUs, by index or UUID";
   const char* const id = one ? "The id that the list shows" : "The ids that the list shows";
   return {value, 1, most, value == kJobValue ? job : value == kGpuValue ? gpu : id};

@@ -12,6 +12,7 @@
 #include "cli/job_output.h"
 #include "cli/log_printer.h"
 #include "cli/queue/commands.h"
+#include "cli/queue/named_jobs.h"
 #include "cli/queue/queue_views.h"
 #include "cli/queue/submit.h"
 #include "cli/queue/update.h"
@@ -33,7 +34,7 @@ using JobWords = std::vector<std::string>;
 // Jobs of Slurm need no daemon.
 template <typename Ask, typename AskSlurm>
 Result<int> ForEach(Session& session, const JobWords& words, Ask ask, AskSlurm ask_slurm) {
-  GPUMAN_ASSIGN(const auto refs, JobsOf(words));
+  GPUMAN_ASSIGN(const auto refs, JobsNamed(session, words));
   const slurm::Engine engine(session);
   std::optional<api::Client> daemon;
   int status = kExitDone;

@@ -14,6 +14,7 @@
 #include "cli/compat/slurm/list.h"
 #include "cli/queue/commands.h"
 #include "cli/queue/listing.h"
+#include "cli/queue/named_jobs.h"
 #include "cli/take.h"
 
 namespace gpuman::cli::queue {
@@ -165,7 +166,8 @@ Result<std::optional<api::Client>> DaemonFor(Session& session) {
   return std::optional(std::move(daemon));
 }
 
-Result<int> List(Session& session, const ListSettings& s) {
+Result<int> List(Session& session, ListSettings& s) {
+  GPUMAN_ASSIGN(s.filter.jobs, JobsNamed(session, s.filter.jobs));
   GPUMAN_ASSIGN(const auto daemon, DaemonFor(session));
   for (;;) {
     if (s.watch && session.style().terminal) session.PrintOutput("\033[H\033[2J");

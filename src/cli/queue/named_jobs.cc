@@ -1,0 +1,123 @@
+#include "cli/queue/named_jobs.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <utility>
+
+#include "api/queue_client.h"
+#include "cli/queue/commands.h"
+
+namespace gpuman::cli::queue {
+namespace {
+
+using base::ErrorCode;
+using base::Result;
+
+bool IsSweepName(std::string_view word) { return word.ends_with('*'); }
+
+// "2-4, 7".
+std::string RangesOf(const std::vector<std::int64_t>& ids) {
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < ids.size();) {
+    std::size_t end = i + 1;
+    while (end < ids.size() && ids[end] == ids[end - 1] + 1) ++end;
+    parts.push_back(end == i + 1 ? std::to_string(ids[i]) : fmt::format("{}-{}", ids[i], ids[end - 1]));
+    i = end;
+  }
+  return fmt::format("{}", fmt::join(parts, ","));
+}
+
+struct Sweep {
+  std::vector<std::int64_t> all, open;
+};
+
+// By their first ids.
+std::vector<Sweep> SweepsNamed(std::string_view start, const std::vector<api::QueueRow>& rows) {
+  std::map<std::pair<std::string, base::WallTime>, Sweep> by_submission;
+  for (const auto& row : rows) {
+    if (!row.tag.starts_with(start) || row.array_id) continue;
+    auto& sweep = by_submission[{row.user, row.submitted_at}];
+    sweep.all.push_back(row.id);
+    if (!spec::IsEnded(row.state)) sweep.open.push_back(row.id);
+  }
+  std::vector<Sweep> sweeps;
+  for (auto& [submission, sweep] : by_submission) {
+    if (sweep.all.size() < 2) continue;
+    std::sort(sweep.all.begin(), sweep.all.end());
+    std::sort(sweep.open.begin(), sweep.open.end());
+    sweeps.push_back(std::move(sweep));
+  }
+  std::sort(sweeps.begin(), sweeps.end(), [](const auto& a, const auto& b) { return a.all < b.all; });
+  return sweeps;
+}
+
+// Of the caller's own jobs first, as with other names.
+Result<std::vector<std::string>> FindSweep(Session& session, std::string_view name) {
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  api::QueueFilter filter;
+  filter.states = {"all"};
+  filter.users = {CallersName()};
+  GPUMAN_ASSIGN(const auto own, api::ListQueueRows(daemon, filter));
+  auto found = JobsOfSweep(name, own);
+  if (found || found.error().code != ErrorCode::kNotFound) return found;
+  filter.users.clear();
+  GPUMAN_ASSIGN(const auto all, api::ListQueueRows(daemon, filter));
+  return JobsOfSweep(name, all);
+}
+
+}  // namespace
+
+std::string NameOfSweep(const std::vector<std::string_view>& tags) {
+  if (tags.empty()) return {};
+  std::string_view common = tags.front();
+  bool same = true;
+  for (const auto tag : tags) {
+    same = same && tag == tags.front();
+    const auto end = std::mismatch(common.begin(), common.end(), tag.begin(), tag.end()).first;
+    common = common.substr(0, static_cast<std::size_t>(end - common.begin()));
+  }
+  if (common.empty() || same) return std::string(common);
+  return fmt::format("{}*", common);
+}
+
+Result<std::vector<std::string>> JobsOfSweep(std::string_view name, const std::vector<api::QueueRow>& rows) {
+  const auto start = name.substr(0, name.size() - 1);
+  if (start.empty())
+    return base::Fail(ErrorCode::kInvalidArgument, "'*' names no jobs", "name them by their ids: 5-9,12");
+  const auto sweeps = SweepsNamed(start, rows);
+  if (sweeps.empty())
+    return base::Fail(ErrorCode::kNotFound, fmt::format("no jobs were submitted together as '{}'", name),
+                      "`gpuman status` shows the names of sweeps; one job is named by its tag or its id");
+  std::vector<const Sweep*> open;
+  for (const auto& sweep : sweeps)
+    if (!sweep.open.empty()) open.push_back(&sweep);
+  if (open.size() > 1) {
+    std::vector<std::string> which;
+    for (const auto* const sweep : open) which.push_back(RangesOf(sweep->open));
+    return base::Fail(
+        ErrorCode::kConflict,
+        fmt::format("{} submissions have jobs named '{}': {}", open.size(), name, fmt::join(which, "; ")),
+        "say which by their ids");
+  }
+  std::vector<std::string> jobs;
+  for (const auto id : open.empty() ? sweeps.back().all : open.front()->open)
+    jobs.push_back(std::to_string(id));
+  return jobs;
+}
+
+Result<std::vector<std::string>> JobsNamed(Session& session, const std::vector<std::string>& words) {
+  GPUMAN_ASSIGN(const auto refs, JobsOf(words));
+  std::vector<std::string> jobs;
+  for (const auto& ref : refs) {
+    std::vector<std::string> some{ref};
+    if (IsSweepName(ref)) {
+      GPUMAN_ASSIGN(some, FindSweep(session, ref));
+    }
+    jobs.insert(jobs.end(), some.begin(), some.end());
+  }
+  return jobs;
+}
+
+}  // namespace gpuman::cli::queue
