@@ -164,7 +164,7 @@ struct Job {
   Rare<base::MemoryParts> peak_parts;  // what that was, where their sum is `peak`
   std::vector<std::string> notes;      // of the current or last run: requests that could not be met
   Rare<RefusedAllocation> refusal;     // of the last run, once it has ended
-  Rare<MoreMemory> more_memory;         // set at the end of a run that was refused memory
+  Rare<MoreMemory> more_memory;        // set at the end of a run that was refused memory
   // `energy_before`: the energy that each GPU had used since the driver was loaded, in millijoules by UUID,
   // when the job came on that GPU; empty: the job is on no GPU. `energy_used`: the energy that the run used
   // before that; absent: not measured.
@@ -191,6 +191,11 @@ struct Job {
   bool cancel_wanted = false;       // its owner cancelled the job: any end counts as cancelled
   bool updated = false;             // its settings differ from those with which the keeper was started
 };
+
+// The command in the conda environment of that name.
+std::vector<std::string> InConda(const std::string& name, const std::vector<std::string>& command);
+// The job's command as its user wrote it: without what runs it in its conda environment.
+std::vector<std::string> CommandOfUser(const Job& job);
 
 inline bool IsEnded(const Job& job) { return IsEnded(job.state); }
 inline bool IsWaiting(const Job& job) { return IsWaiting(job.state); }

@@ -544,7 +544,7 @@ std::string AccountName(const Job& job) {
   std::string name = job.tag;
   const std::string number = fmt::format("_{}", job.array.task);
   if (job.array.array.value != 0 && name.ends_with(number)) name.resize(name.size() - number.size());
-  return IsMadeUp(name, job) ? ProgramName(job.command) : name;
+  return IsMadeUp(name, job) ? ProgramName(CommandOfUser(job)) : name;
 }
 
 bool IsUnexplainedKill(const Job& job, const keeper::JournalRecord& record) {

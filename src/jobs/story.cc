@@ -245,7 +245,8 @@ class Writer {
   }
 
   void AddSubmission() {
-    const std::string command = job_.command.empty() ? "" : ": " + job_.command.front();
+    const auto words = CommandOfUser(job_);
+    const std::string command = words.empty() ? "" : ": " + words.front();
     const char* const how = job_.attached ? "attached" : job_.queued ? "submitted" : "run";
     Add(job_.submitted_at, fmt::format("{} by {}{}", how, job_.owner->user, command));
   }

@@ -298,6 +298,9 @@ class AgainTest(QueueCase):
         self.assertEqual(self.wait(number)["state"], "finished", self.log(number))
         self.assertEqual(self.log(number).strip(), "in torch 2 with a b")
         self.assertEqual(self.job(number)["queue"]["conda_env"], "torch 2")
+        self.assertEqual(self.job(number)["command"], job["command"], "what runs it in there is not the user's")
+        self.assertIn("in $CONDA_DEFAULT_ENV with", self.m.run("status", "--all").stdout)
+        self.assertNotIn("activate", self.m.run("status", "--all").stdout + self.m.run("job", "show", str(number)).stdout)
 
     def test_without_conda_the_job_fails_with_a_line_that_says_so(self):
         job = self.submit_all({"command": ["true"], "gpus": {"count": 0}, "conda_env": "none"})[0]["id"]

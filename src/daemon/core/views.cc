@@ -40,7 +40,7 @@ api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const
   view.reason_detail = job.reason_detail;
   if (job.process && !jobs::IsEnded(job)) view.pid = job.process->pid;
   view.gpus = GpusOf(job, inventory);
-  view.command = job.command;
+  view.command = jobs::CommandOfUser(job);
   view.directory = *job.directory;
   view.priority = job.spec->priority;
   view.share = job.spec->share;

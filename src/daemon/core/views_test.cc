@@ -21,6 +21,19 @@ TEST(JobView, AJobWithoutGpusOfItsOwnHasAllOfThem) {
   EXPECT_EQ(JobViewOf(job, {}, TwoGpus(), "/l").gpus, std::vector<std::string>{"GPU-b"});
 }
 
+TEST(JobView, TheCommandIsTheUsersAlsoInACondaEnvironment) {
+  const std::vector<std::string> own{"python", "train.py"};
+  jobs::Job job;
+  job.command = own;
+  job.spec.Change([](auto& spec) { spec.conda_env = "torch"; });
+  EXPECT_EQ(JobViewOf(job, {}, TwoGpus(), "/l").command, own)
+      << "of an earlier daemon, which wrapped otherwise";
+  job.command = jobs::InConda("torch", own);
+  EXPECT_EQ(JobViewOf(job, {}, TwoGpus(), "/l").command, own);
+  job.spec.Change([](auto& spec) { spec.conda_env.reset(); });
+  EXPECT_EQ(JobViewOf(job, {}, TwoGpus(), "/l").command.size(), 7u) << "the user wrote it like that";
+}
+
 TEST(JobView, APercentageIsShownForTheSmallestOfItsGpus) {
   jobs::Job job;
   job.spec.Change([](auto& spec) { spec.memory = base::SizeSpec{{}, 50}; });

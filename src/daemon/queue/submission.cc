@@ -100,7 +100,7 @@ Result<jobs::Job> JobFrom(const api::Submission& asked, const api::SubmitRequest
   }
   job.owner = jobs::Owner{context.caller.uid, context.caller.gid, context.caller.groups, context.caller.user};
   job.command = asked.script ? CommandOfScript(*asked.script, asked.arguments) : asked.command;
-  if (asked.conda_env) job.command = InConda(*asked.conda_env, std::move(job.command));
+  if (asked.conda_env) job.command = jobs::InConda(*asked.conda_env, job.command);
   job.directory = asked.directory.empty() ? all.directory : asked.directory;
   if (job.directory->empty() || job.directory->front() != '/')
     return Fail(ErrorCode::kInvalidArgument, fmt::format("directory: '{}' is not absolute", *job.directory));
@@ -113,15 +113,6 @@ Result<jobs::Job> JobFrom(const api::Submission& asked, const api::SubmitRequest
 }
 
 }  // namespace
-
-std::vector<std::string> InConda(const std::string& name, std::vector<std::string> command) {
-  std::vector<std::string> wrapped{
-      "/bin/sh", "-c",
-      R"sh(eval "$("${CONDA_EXE:-conda}" shell.posix hook)" && conda activate "$1" && shift && exec "$@")sh",
-      "gpuman", name};
-  wrapped.insert(wrapped.end(), command.begin(), command.end());
-  return wrapped;
-}
 
 Result<> CountMemory(spec::JobSpec& spec, const gpu::Inventory& inventory) {
   GPUMAN_ASSIGN(spec.memory_on_each, OnEachGpu("memory", spec.memory, spec.gpus, inventory));

@@ -100,9 +100,6 @@ base::Result<spec::Dependencies> DependenciesOf(const spec::NamedDependencies& a
 // Sets memory_on_each by the GPUs that fit the request; kInvalidArgument: the soft limit is above the hard
 // one.
 base::Result<> CountMemory(spec::JobSpec& spec, const gpu::Inventory& inventory);
-// The command in the conda environment of that name: kCondaWords words stand in front of it.
-inline constexpr int kCondaWords = 5;
-std::vector<std::string> InConda(const std::string& name, std::vector<std::string> command);
 // A command that runs the text of a script with the interpreter that its first line names.
 std::vector<std::string> CommandOfScript(const std::string& script,
                                          const std::vector<std::string>& arguments);

@@ -26,16 +26,8 @@ bool OnlyForRunning(const api::QueueUpdate& update) {
   return rest == api::QueueUpdate{};
 }
 
-// The command without the words that run it in a conda environment.
-std::vector<std::string> Bare(const jobs::Job& job) {
-  auto command = job.command;
-  if (job.spec->conda_env && command.size() > static_cast<std::size_t>(kCondaWords))
-    command.erase(command.begin(), command.begin() + kCondaWords);
-  return command;
-}
-
 void ApplyCommand(const api::QueueUpdate& update, jobs::Job& job, spec::JobSpec& spec) {
-  auto command = Bare(job);
+  auto command = jobs::CommandOfUser(job);
   if (update.command) {
     command = *update.command;
     spec.script.clear();
@@ -44,7 +36,7 @@ void ApplyCommand(const api::QueueUpdate& update, jobs::Job& job, spec::JobSpec&
     command = CommandOfScript(*update.script, {});
     spec.script = *update.script;
   }
-  if (spec.conda_env) command = InConda(*spec.conda_env, std::move(command));
+  if (spec.conda_env) command = jobs::InConda(*spec.conda_env, command);
   job.command = std::move(command);
 }
 

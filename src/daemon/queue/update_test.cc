@@ -111,9 +111,9 @@ TEST_F(UpdateTest, OptionsOfThePatchArriveInTheSpec) {
 TEST_F(UpdateTest, ACondaEnvironmentIsPutAroundTheCommandAndTakenAway) {
   const auto bare = job.command;
   EXPECT_EQ(Trouble(R"({"queue":{"conda_env":"torch"}})"), "");
-  EXPECT_EQ(job.command, InConda("torch", bare));
+  EXPECT_EQ(job.command, jobs::InConda("torch", bare));
   EXPECT_EQ(Trouble(R"({"queue":{"cpus":2}})"), "");
-  EXPECT_EQ(job.command, InConda("torch", bare));
+  EXPECT_EQ(job.command, jobs::InConda("torch", bare));
   EXPECT_EQ(Trouble(R"({"queue":{"conda_env":null}})"), "");
   EXPECT_EQ(job.command, bare);
 }
