@@ -20,6 +20,14 @@ HttpOptions PatientWith(const Wake& wake) {
   return options;
 }
 
+Query QueryOf(const EventOptions& options, bool follow) {
+  return Query()
+      .AddFlag("follow", follow)
+      .AddNumber("since", options.since)
+      .Add("from", options.from)
+      .AddNumber("limit", options.limit);
+}
+
 }  // namespace
 
 base::Result<HttpAnswer> Client::AskRaw(const HttpRequest& request, const HttpOptions& asked) const {
@@ -105,14 +113,12 @@ base::Result<> Client::Log(std::string_view job, const LogOptions& options, cons
 }
 
 base::Result<EventList> Client::Events(const EventOptions& options) const {
-  const auto query = Query().AddNumber("since", options.since).AddNumber("limit", options.limit);
-  return Ask(*this, routes::kEvents, {{}, query});
+  return Ask(*this, routes::kEvents, {{}, QueryOf(options, /*follow=*/false)});
 }
 
 base::Result<> Client::FollowEvents(const EventOptions& options,
                                     const std::function<bool(EventView)>& take) const {
-  const auto query =
-      Query().AddFlag("follow", true).AddNumber("since", options.since).AddNumber("limit", options.limit);
+  const auto query = QueryOf(options, /*follow=*/true);
   EventStreamReader reader;
   std::optional<base::Error> bad;
   HttpOptions http = Patient();

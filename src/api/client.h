@@ -32,7 +32,8 @@ struct LogOptions {
 };
 
 struct EventOptions {
-  std::optional<std::int64_t> since;  // only later events
+  std::optional<std::int64_t> since;     // only later events, by id
+  std::optional<base::WallTime> from{};  // only events of this time and later
   std::optional<int> limit;
 };
 

@@ -174,7 +174,7 @@ TEST(FollowEvents, HandsOutEachEventAndStopsWhenToldTo) {
   }
   const TestServer server({TestServer::Answer(200, body, "text/event-stream")});
   std::vector<std::int64_t> ids;
-  ASSERT_TRUE(Client(server.socket()).FollowEvents({0, std::nullopt}, [&](const EventView& e) {
+  ASSERT_TRUE(Client(server.socket()).FollowEvents({0, {}, {}}, [&](const EventView& e) {
     ids.push_back(e.id);
     return ids.size() < 2;
   }));

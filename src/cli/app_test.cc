@@ -91,7 +91,7 @@ TEST(CommandLine, AnswersMisuseWithTwoAndWhatToDo) {
            {{"events", "--limit", "-1"}, "--limit"},
            {{"gpu"}, "gpuman gpu --help"},
            {{"share", "set", "--policy", "best"}, "--policy: 'best' is not one of fair, priority, fcfs"},
-           {{"events", "--since", "x"}, "--since: 'x' is not a number"},
+           {{"events", "--since", "x"}, "--since: 'x' is not a time"},
            {{"run", "--gpus", "1", "nvidia-smi"}, "gpuman run --gpus 1 -- nvidia-smi"},
            {{"share"}, "share: a command is required, one of status, set"},
            {{"logs"}, "logs: JOB is required\n  for example: gpuman logs train -f"},
@@ -411,6 +411,12 @@ TEST(Events, FollowAsOneJsonObjectALine) {
   EXPECT_EQ(outcome.status, 0);
   EXPECT_EQ(api::Decode<api::EventView>(outcome.out)->id, 5);
   EXPECT_THAT(server.requests().at(0), StartsWith("GET /v1/events?follow=1&since=4 "));
+}
+
+TEST(Events, OfATimeAreAskedForByTheTime) {
+  const TestServer server({TestServer::Answer(200, R"({"events":[]})")});
+  EXPECT_EQ(GpumanAt(server, {"events", "--since", "7", "--since", "2026-02-01T08:00:00Z"}).status, 0);
+  EXPECT_THAT(server.requests().at(0), StartsWith("GET /v1/events?from=2026-02-01T08%3A00%3A00.000Z "));
 }
 
 TEST(Events, OfNoneOfThoseThatHappenedMayBeAskedFor) {

@@ -53,13 +53,14 @@ base::Result<> FollowEvents(Session& session, const api::Client& daemon, api::Ev
       session.Print(RenderEvent(event, session.style()));
     session.Flush();
     options.since = event.id;
+    options.from.reset();
     options.limit.reset();
     return session.output_error() == 0;
   };
   // A person wants to see what led to the present state; a program that follows gets new events only.
   const bool shows_some = options.limit ? *options.limit > 0 : !session.json;
   const auto follow = [&](const api::Client& from) -> base::Result<> {
-    if (!options.since) {
+    if (!options.since && !options.from) {
       GPUMAN_ASSIGN(
           const auto last,
           from.Events({.since = std::nullopt, .limit = std::max(options.limit.value_or(kEventsBefore), 1)}));
@@ -98,6 +99,18 @@ base::Result<int> Events(Session& session, const EventsOptions& options) {
   return kExitDone;
 }
 
+// A number is the id of an event; everything else is a time.
+Take TakeSince(api::EventOptions& options) {
+  return [&options](const std::string& text) -> base::Result<> {
+    options.since.reset();
+    options.from.reset();
+    if (!text.empty() && text.find_first_not_of("0123456789") == std::string::npos)
+      return take::Integer(options.since, 0, INT64_MAX)(text);
+    GPUMAN_ASSIGN(options.from, ParseSince(text, base::SystemClock().Wall()));
+    return {};
+  };
+}
+
 }  // namespace
 
 Command LogsCommand() {
@@ -121,8 +134,9 @@ Command EventsCommand() {
       {{"-f,--follow", "",
         "Print the last 10 events, then new ones as they happen (with --json only new ones)",
         take::Flag(o->follow)},
-       {"-s,--since", "ID", "Print only events after the one with this id",
-        take::Integer(o->events.since, 0, INT64_MAX)},
+       {"-s,--since", kTimeValue,
+        "Print only events since 1h, 2d, today, yesterday, 2026-02-01, or after the one with this id",
+        TakeSince(o->events)},
        {"-n,--limit", "N", "Print at most the last N events", take::Integer(o->events.limit, 0, 1'000'000)}},
       [o](Session& session, const CommandLine&) { return Events(session, *o); }};
 }

@@ -294,6 +294,22 @@ class CliTest(unittest.TestCase):
         self.assertEqual(len(last), 1)
         self.assertEqual(self.m.json("events", "--since", str(last[0]["id"]))["events"], [])
 
+    def test_events_of_the_last_hour_are_asked_for_as_in_history(self):
+        self.ok("run", "--tag", "lately", "--wait", "--", "true")
+        for since in ("1h", "yesterday", "2026-01-01"):
+            self.assertIn("job_finished", self.ok("events", "--since", since))
+        self.assertEqual(self.ok("events", "--since", "0s"), "")
+        following = subprocess.Popen(["gpuman", "events", "-f", "--since", "1h", "-n", "1"], env=self.m.env, stdout=subprocess.PIPE,
+                                     text=True)
+        self.assertIn("job_finished", following.stdout.readline())
+        self.ok("run", "--tag", "after", "--wait", "--", "true")
+        self.assertRegex(following.stdout.readline(), "job_started.*after")
+        following.kill()
+        following.communicate()
+        done = self.m.run("events", "--since", "whenever")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--since: 'whenever' is not a time", done.stderr)
+
     def test_who_follows_events_sees_the_last_ones_first(self):
         self.ok("run", "--tag", "before", "--wait", "--", "true")
         following = subprocess.Popen(["gpuman", "events", "-f"], env=self.m.env, stdout=subprocess.PIPE, text=True)

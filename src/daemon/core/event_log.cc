@@ -53,6 +53,13 @@ std::int64_t EventLog::Before(std::int64_t since, std::size_t limit) const {
   return limit == 0 ? last_id_ : (first + static_cast<std::ptrdiff_t>(available - limit))->id - 1;
 }
 
+// From the newest back: the clock may have been set, so times need not rise.
+std::int64_t EventLog::LastOlderThan(base::WallTime time) const {
+  const auto older =
+      std::find_if(recent_.rbegin(), recent_.rend(), [&](const auto& event) { return event.at < time; });
+  return older == recent_.rend() ? 0 : older->id;
+}
+
 std::uint64_t EventLog::Follow(Follower follower) {
   followers_.emplace(next_follower_, std::move(follower));
   return next_follower_++;

@@ -39,6 +39,8 @@ class EventLog {
   const jobs::Event* After(std::int64_t id) const;
   // The id just before the newest `limit` events after `since`.
   std::int64_t Before(std::int64_t since, std::size_t limit) const;
+  // The id of the newest event that is older than this; 0: none of those that are kept is.
+  std::int64_t LastOlderThan(base::WallTime time) const;
 
   // Calls `follower` with every event from now on, until Unfollow. It may unfollow from within the call.
   std::uint64_t Follow(Follower follower);

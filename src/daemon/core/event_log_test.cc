@@ -37,6 +37,16 @@ TEST(EventLog, GivesTheNewestWhenThereAreMoreThanAsked) {
   EXPECT_EQ(Since(log, 0, 1000).size(), 100u) << "what memory holds";
 }
 
+TEST(EventLog, FindsWhereATimeBegins) {
+  EventLog log({}, {}, 0, [](const auto&, auto) {});
+  for (const int second : {10, 20, 5, 30, 30}) log.Add(Happened(second));
+  const auto at = [](int second) { return base::WallTime(std::chrono::seconds(second)); };
+  EXPECT_EQ(log.LastOlderThan(at(31)), 5);
+  EXPECT_EQ(log.LastOlderThan(at(30)), 3);
+  EXPECT_EQ(log.LastOlderThan(at(6)), 3) << "the clock was set back: nothing that came later is left out";
+  EXPECT_EQ(log.LastOlderThan(at(1)), 0);
+}
+
 TEST(EventLog, FollowersSeeEveryEventUntilTheyLeave) {
   EventLog log({}, {}, 0, [](const auto&, auto) {});
   int seen = 0;

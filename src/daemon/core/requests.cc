@@ -1,5 +1,7 @@
 #include "daemon/core/requests.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 
 namespace gpuman::daemon {
@@ -35,6 +37,19 @@ base::Result<std::uint64_t> NumberParameter(const http::Request& request, std::s
     return base::Fail(base::ErrorCode::kInvalidArgument,
                       std::string(name) + "=" + std::string(*text) + " is not a whole number");
   return number;
+}
+
+base::Result<std::optional<base::WallTime>> MomentParameter(const http::Request& request,
+                                                            std::string_view name, base::WallTime now) {
+  const auto text = request.Query(name);
+  if (!text) return std::optional<base::WallTime>{};
+  if (const auto time = base::ParseIso8601(*text)) return std::optional(*time);
+  const auto ago = base::ParseDuration(*text);
+  if (!ago || *ago > now.time_since_epoch())
+    return base::Fail(base::ErrorCode::kInvalidArgument,
+                      fmt::format("{}: '{}' is neither a time nor a duration", name, *text),
+                      "write 2026-11-27T10:00:00Z, or how long ago: 2h");
+  return std::optional(now - *ago);
 }
 
 bool FlagParameter(const http::Request& request, std::string_view name) {

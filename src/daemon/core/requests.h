@@ -29,6 +29,9 @@ void AddLiveRoute(http::Router& router, Core& core);
 // A query parameter that is a whole number of at least 0; absent: `otherwise`.
 base::Result<std::uint64_t> NumberParameter(const http::Request& request, std::string_view name,
                                             std::uint64_t otherwise);
+// A query parameter that is a time, "2026-11-27T10:00:00Z", or how long ago that was, "2h".
+base::Result<std::optional<base::WallTime>> MomentParameter(const http::Request& request,
+                                                            std::string_view name, base::WallTime now);
 bool FlagParameter(const http::Request& request, std::string_view name);
 // limit=, after=: at most `limit` jobs, by id, from the one after `after` on. No limit, or 0: all.
 struct Page {

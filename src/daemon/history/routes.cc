@@ -24,20 +24,6 @@ std::int64_t SecondOf(base::WallTime time) {
   return std::chrono::floor<std::chrono::seconds>(time).time_since_epoch().count();
 }
 
-// "2026-11-27T10:00:00Z", or a time ago: "2h".
-base::Result<std::optional<base::WallTime>> TimeParameter(const http::Request& request, std::string_view name,
-                                                          base::WallTime now) {
-  const auto text = request.Query(name);
-  if (!text) return std::optional<base::WallTime>{};
-  if (const auto time = base::ParseIso8601(*text)) return std::optional(*time);
-  const auto ago = base::ParseDuration(*text);
-  if (!ago || *ago > now.time_since_epoch())
-    return base::Fail(base::ErrorCode::kInvalidArgument,
-                      fmt::format("{}: '{}' is neither a time nor a duration", name, *text),
-                      "write 2026-11-27T10:00:00Z, or how long ago: 2h");
-  return std::optional(now - *ago);
-}
-
 // What a question is about, and the parts of the answer that say so.
 struct Subject {
   history::Key key;
@@ -103,8 +89,8 @@ base::Result<Subject> SubjectOf(HistoryModule& module, const HistoryCall& call, 
 }
 
 base::Result<Archive::Asked> AskedOf(const HistoryCall& call, const Subject& subject, base::WallTime now) {
-  GPUMAN_ASSIGN(const auto since, TimeParameter(call.request(), "since", now));
-  GPUMAN_ASSIGN(const auto until, TimeParameter(call.request(), "until", now));
+  GPUMAN_ASSIGN(const auto since, MomentParameter(call.request(), "since", now));
+  GPUMAN_ASSIGN(const auto until, MomentParameter(call.request(), "until", now));
   GPUMAN_ASSIGN(const auto points,
                 NumberParameter(call.request(), "points", static_cast<std::uint64_t>(api::kHistoryPoints)));
   if (points < static_cast<std::uint64_t>(api::kMinHistoryPoints) ||

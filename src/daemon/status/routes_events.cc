@@ -1,4 +1,5 @@
 // Events, as a list and as they happen.
+#include <algorithm>
 #include <memory>
 
 #include "api/json.h"
@@ -87,9 +88,11 @@ base::Result<> ShowEvents(StatusModule& module, const Call<api::NoBody, api::Eve
   Core& core = module.core();
   const auto& request = call.request();
   const bool follow = FlagParameter(request, "follow");
+  GPUMAN_ASSIGN(const auto from, MomentParameter(request, "from", core.clock().Wall()));
   // Without a starting point, following begins now.
-  const auto start = follow ? static_cast<std::uint64_t>(core.events().last_id()) : 0;
-  GPUMAN_ASSIGN(const auto since, NumberParameter(request, "since", start));
+  const auto start = follow && !from ? static_cast<std::uint64_t>(core.events().last_id()) : 0;
+  GPUMAN_ASSIGN(auto since, NumberParameter(request, "since", start));
+  if (from) since = std::max(since, static_cast<std::uint64_t>(core.events().LastOlderThan(*from)));
   GPUMAN_ASSIGN(const auto limit, NumberParameter(request, "limit", kEventsShown));
   (follow ? Follow : List)(core, call.exchange(), static_cast<std::int64_t>(since), limit);
   return {};
