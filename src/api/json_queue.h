@@ -166,6 +166,7 @@ void Fields(V& v, T& x) {
   v("model", x.model);
   v("memory", x.memory);
   v("state", x.state);
+  v("unfit", x.unfit);
   v("jobs", x.jobs);
   v("tags", x.tags);
   v("left", x.left);

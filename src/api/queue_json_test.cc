@@ -335,7 +335,8 @@ TEST(QueueAnswers, ReadBackAndPassOverFieldsNobodyKnows) {
                        "GPU-1",
                        "H200",
                        MemoryView{base::GiB(4), {}, base::GiB(4), {}},
-                       "unmanaged",
+                       "drained",
+                       {"unhealthy", "drained"},
                        {},
                        {},
                        {{9, "gang", base::MiB(600)}},
@@ -343,6 +344,7 @@ TEST(QueueAnswers, ReadBackAndPassOverFieldsNobodyKnows) {
                        {},
                        InstancePart{"GPU-0", 2, 1, "1g.18gb"}});
   info.settings.allowed = {"GPU-1"};
+  EXPECT_THAT(Encode(info), HasSubstr(R"("state":"drained","unfit":["unhealthy","drained"])"));
   EXPECT_EQ(Encode(*Decode<QueueInfo>(Encode(info))), Encode(info));
   const auto answer = Decode<SubmissionAnswer>(R"({"jobs":[{"id":7,"tag":"a","tasks":[7,8],"new":1}]})");
   ASSERT_TRUE(answer) << answer.error().message;

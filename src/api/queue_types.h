@@ -185,6 +185,8 @@ struct QueueGpu {
   std::string model;
   std::optional<MemoryView> memory;
   std::string state = "idle";  // idle allocated shared unmanaged restricted drained split
+  // Why the queue starts nothing there: lost, unhealthy, drained (by hand). `state` calls all of it drained.
+  std::vector<std::string> unfit{};
   std::vector<std::int64_t> jobs;
   std::vector<std::string> tags;        // of `jobs`, in their order
   std::vector<LeftOnGpu> left;          // of suspended jobs; `memory` has it as used

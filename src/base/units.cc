@@ -183,4 +183,16 @@ std::string FormatDuration(Millis duration) {
   return fmt::format("{}d{:02}h", s / 86400, s % 86400 / 3600);
 }
 
+std::string FormatHours(double hours) { return fmt::format("{:.15g}", hours); }
+
+std::string FormatUsedHours(double hours) {
+  if (!(hours > 0)) return "0";
+  if (std::isinf(hours)) return "unlimited";
+  if (hours < 0.0001) return "<0.0001";
+  if (hours < 0.1) return fmt::format("{:.2g}", hours);
+  // What is 4.99 may be 4.9899999.
+  constexpr double kTolerance = 1e-9;
+  return fmt::format("{:.15g}", std::floor(hours * 100 + kTolerance) / 100);
+}
+
 }  // namespace gpuman::base

@@ -55,4 +55,10 @@ Result<Millis> ParseDuration(std::string_view text);
 // "500ms", "30s", "2m30s", "1h05m", "3d04h": two units at most.
 std::string FormatDuration(Millis duration);
 
+// Hours as a number. FormatHours: exactly as they were given, "0.01", "1000000". FormatUsedHours: "4.99",
+// rounded down, so that what is nearly used up does not look used up; below 0.1 with two digits, "0.0042", so
+// that only nothing is "0".
+std::string FormatHours(double hours);
+std::string FormatUsedHours(double hours);
+
 }  // namespace gpuman::base

@@ -83,5 +83,22 @@ TEST(FormatDuration, PrintsTwoUnitsAtMost) {
   EXPECT_EQ(FormatDuration(Millis(273'600'000)), "3d04h");
 }
 
+TEST(FormatHours, IsWhatWasGiven) {
+  for (const auto& [hours, text] :
+       {std::pair{0.0, "0"}, {0.01, "0.01"}, {0.5, "0.5"}, {100.06, "100.06"}, {1e6, "1000000"}})
+    EXPECT_EQ(FormatHours(hours), text);
+}
+
+TEST(FormatUsedHours, IsRoundedDownAndOnlyNothingIsZero) {
+  for (const auto& [hours, text] : {std::pair{0.0, "0"},
+                                    {1e-9, "<0.0001"},
+                                    {0.0042, "0.0042"},
+                                    {0.1, "0.1"},
+                                    {0.57, "0.57"},
+                                    {4.999, "4.99"},
+                                    {12.0, "12"}})
+    EXPECT_EQ(FormatUsedHours(hours), text);
+}
+
 }  // namespace
 }  // namespace gpuman::base

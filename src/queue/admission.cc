@@ -32,12 +32,13 @@ base::Result<> CheckQuota(std::string_view kind, const Account& account, const N
   if (!quota.gpu_hours || need.gpus == 0) return {};
   const double hours = HeldBy(need, Millis(0), false).GpuHours();
   if (std::isinf(hours))
-    return Never(fmt::format("{} {} has a quota of {:g} GPU-hours, so a job needs a time limit", kind,
-                             account.name, *quota.gpu_hours),
+    return Never(fmt::format("{} {} has a quota of {} GPU-hours, so a job needs a time limit", kind,
+                             account.name, base::FormatHours(*quota.gpu_hours)),
                  "give one with --time");
   if (hours > *quota.gpu_hours)
-    return Never(fmt::format("it may use {:.1f} GPU-hours, and the quota of {} {} is {:g} within {}", hours,
-                             kind, account.name, *quota.gpu_hours, base::FormatDuration(quota.window)));
+    return Never(fmt::format("it may use {} GPU-hours, and the quota of {} {} is {} within {}",
+                             base::FormatUsedHours(hours), kind, account.name,
+                             base::FormatHours(*quota.gpu_hours), base::FormatDuration(quota.window)));
   return {};
 }
 
@@ -147,7 +148,10 @@ base::Result<> MayGoTo(const Snapshot& snapshot, Index running, std::size_t gpu,
     case Reason::kUnmanaged:
       return no("it is in use by " + info.holder);
     case Reason::kUnavailable:
-      return no(info.lost ? "it is lost" : info.drained ? "it is drained" : "the queue does not use it");
+      return no(info.lost        ? "it is lost"
+                : info.unhealthy ? "it is unhealthy"
+                : info.drained   ? "it is drained"
+                                 : "the queue does not use it");
     default:
       break;
   }

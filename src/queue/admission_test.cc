@@ -65,6 +65,9 @@ TEST(QueuePlaces, ReservedDrainedAndUnmanagedGpusAreNotForIt) {
   const std::string no = "job 1 cannot go to GPU ";
   EXPECT_EQ(Answer(lab, job, 1), no + "1 now: it is reserved for others while the job may run");
   EXPECT_EQ(Answer(lab, job, 2), no + "2 now: it is drained");
+  lab.machine[2].unhealthy = true;
+  lab.book.SetGpus(lab.machine);
+  EXPECT_EQ(Answer(lab, job, 2), no + "2 now: it is unhealthy");
   EXPECT_EQ(Answer(lab, job, 3), no + "3 now: it is in use by pid 7 (x, user y)");
 }
 

@@ -200,7 +200,7 @@ TEST(QueueAdmission, WhatNoWaitingHelpsIsRefusedWithTheNumbers) {
       {Lab::Gpus(2), "ann", nullptr},
       {Lab::Gpus(3), "ann", "it asks for 3 GPUs, and the quota of user ann is 2"},
       {Lab::Gpus(2, 5h), "cat", nullptr},
-      {Lab::Gpus(2, 6h), "cat", "it may use 12.0 GPU-hours, and the quota of user cat is 10 within 1d00h"},
+      {Lab::Gpus(2, 6h), "cat", "it may use 12 GPU-hours, and the quota of user cat is 10 within 1d00h"},
       {Lab::Gpus(1), "cat", "a job needs a time limit"},
       {Lab::Gpus(0), "cat", nullptr},
   };

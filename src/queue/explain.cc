@@ -28,13 +28,13 @@ std::string QuotaText(std::string_view kind, const Account& account, const Held&
     return fmt::format("{} has {} and this job wants {}; the quota allows {}", who,
                        Count(static_cast<std::size_t>(held.gpus), "GPU"), more.gpus, *quota.gpus);
   if (std::isinf(more.gpu_millis))
-    return fmt::format("{} has a quota of {:g} GPU-hours, and this job has no time limit to count", who,
-                       *quota.gpu_hours);
+    return fmt::format("{} has a quota of {} GPU-hours, and this job has no time limit to count", who,
+                       base::FormatHours(*quota.gpu_hours));
   return fmt::format(
-      "{} used {:.1f} GPU-hours within {}, what runs may use {:.1f} more and this job {:.1f}; the quota "
-      "allows {:g}",
-      who, account.window_gpu_seconds / 3600, base::FormatDuration(quota.window), held.GpuHours(),
-      more.GpuHours(), *quota.gpu_hours);
+      "{} used {} GPU-hours within {}, what runs may use {} more and this job {}; the quota allows {}", who,
+      base::FormatUsedHours(account.window_gpu_seconds / 3600), base::FormatDuration(quota.window),
+      base::FormatUsedHours(held.GpuHours()), base::FormatUsedHours(more.GpuHours()),
+      base::FormatHours(*quota.gpu_hours));
 }
 
 std::string ListOf(const Dependencies& depends, const std::function<std::string(JobId)>& name_of) {
@@ -106,7 +106,9 @@ std::string Explainer::List(const Need& need, bool (*holds)(const Gpu&), std::st
 // The GPUs that stay out of use even when all jobs have ended.
 std::string Explainer::OutOfUse(const Need& need) const {
   return List(
-             need, [](const Gpu& gpu) { return gpu.drained && !gpu.split; }, "drained") +
+             need, [](const Gpu& gpu) { return gpu.drained && !gpu.split && !gpu.unhealthy; }, "drained") +
+         List(
+             need, [](const Gpu& gpu) { return gpu.unhealthy && !gpu.lost; }, "unhealthy") +
          List(
              need, [](const Gpu& gpu) { return gpu.split; }, "split into instances (MIG)") +
          List(

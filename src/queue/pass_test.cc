@@ -133,10 +133,9 @@ TEST(QueuePass, GpuHoursCountWhatRunningJobsMayStillUse) {
   const JobId small = lab.Waits(Lab::Gpus(1, 2h));
   const JobId endless = lab.Waits(Lab::Gpus(1));
   EXPECT_EQ(Text(lab.Decide().starts), "3:2");
-  EXPECT_EQ(
-      lab.Why(large),
-      "user ann used 4.0 GPU-hours within 1d00h, what runs may use 6.0 more and this job 2.5; the quota "
-      "allows 10");
+  EXPECT_EQ(lab.Why(large),
+            "user ann used 4 GPU-hours within 1d00h, what runs may use 6 more and this job 2.5; the quota "
+            "allows 10");
   EXPECT_EQ(lab.Of(small).reason, Reason::kStarts);
   EXPECT_NE(lab.Why(endless).find("no time limit"), std::string::npos);
   EXPECT_EQ(lab.plan.wake_at, kStart + 5h);
@@ -219,6 +218,15 @@ TEST(QueuePass, ClosedGpusAreNotHandedOutAndKeepNothingBack) {
   EXPECT_EQ(Text(lab.Decide().starts), "2:2");
   EXPECT_EQ(lab.Of(two).reason, Reason::kUnavailable);
   EXPECT_NE(lab.Why(two).find("drained: GPU 0; restricted: GPU 1"), std::string::npos) << lab.Why(two);
+}
+
+TEST(QueuePass, AnUnhealthyGpuIsNotCalledDrained) {
+  Lab lab(3);
+  lab.machine[0].unhealthy = lab.machine[0].drained = lab.machine[1].drained = true;
+  lab.book.SetGpus(lab.machine);
+  const JobId two = lab.Waits(Lab::Gpus(2));
+  lab.Decide();
+  EXPECT_NE(lab.Why(two).find("; drained: GPU 1; unhealthy: GPU 0"), std::string::npos) << lab.Why(two);
 }
 
 TEST(QueuePass, AJobThatWaitsForOthersIsToldOfGpusThatNobodyGets) {

@@ -42,6 +42,7 @@ struct Gpu {
   bool restricted = false;  // `gpu restrict`: the queue does not use it
   bool drained = false;     // nothing new starts on it
   bool split = false;       // into instances; also drained
+  bool unhealthy = false;   // also drained
   bool lost = false;        // the driver cannot reach it
   std::string holder{};     // the foreign process, for reasons: "pid 4711 (python, user ann)"
 };

@@ -63,6 +63,9 @@ class HealthCase(DaemonTest):
         self.assertEqual(answer.status, 201, answer.body)
         return answer.json()["jobs"][0]["id"]
 
+    def queue_gpu(self, index):
+        return self.request("GET", "/v1/queue/info").json()["gpus"][index]
+
 
 class HealthTest(HealthCase):
     def test_an_error_that_breaks_the_gpu_drains_it_and_a_reset_brings_it_back(self):
@@ -79,7 +82,12 @@ class HealthTest(HealthCase):
         self.assertEqual(self.job(jobs[0])["gpus"], [self.uuid(1)])
         waits = self.job(jobs[1])
         self.assertEqual(waits["state"], "queued")
-        self.assertIn("drained", waits["reason_detail"])
+        self.assertIn("; unhealthy: GPU 0", waits["reason_detail"])
+        self.assertRegex(self.m.run("info").stdout, r"(?m)^0 .*B  unhealthy$")
+        self.assertEqual(self.queue_gpu(0)["unfit"], ["unhealthy"])
+        self.assertEqual(self.m.run("gpu", "drain", "0").returncode, 0)
+        self.assertRegex(self.m.run("info").stdout, r"(?m)^0 .*B  unhealthy, drained$")
+        self.assertEqual(self.m.run("gpu", "undrain", "0").returncode, 0)
         self.reset(0)
         self.assertEqual(self.state(), "healthy")
         until("the second runs there", lambda: self.job(jobs[1])["state"] == "running")
@@ -154,6 +162,8 @@ class HealthTest(HealthCase):
 
     def test_a_gpu_is_drained_by_hand_and_stays_so(self):
         self.assertRegex(self.m.run("gpu", "drain", "0").stdout, r"Drained GPUs.*: 0\n")
+        self.assertRegex(self.m.run("info").stdout, r"(?m)^0 .*B  drained$")
+        self.assertEqual((self.queue_gpu(0)["unfit"], self.queue_gpu(1)["unfit"]), (["drained"], []))
         job = self.submit("exec sleep 1000")
         until("it runs on the other", lambda: self.job(job)["gpus"] == [self.uuid(1)])
         waits = self.submit("exec sleep 1000")

@@ -267,6 +267,20 @@ class QueueCliTest(DaemonTest):
         self.assertEqual(shown.count("held (held_by_user)"), 2, shown)
         self.assertEqual(shown.count("submitted on hold"), 2, "why they wait as well")
 
+    def test_hours_of_quotas_are_shown_as_they_were_given(self):
+        for project, hours in (("tiny", "0.01"), ("near", "100.06"), ("vast", "1000000")):
+            self.gpuman("quota", "set", "--project", project, "--gpu-hours", hours)
+            self.assertRegex(self.gpuman("quota", "list"), rf"(?m)^project +{project} .* 0/{hours} ")
+            self.gpuman("quota", "remove", "--project", project)
+
+    def test_a_job_that_may_use_all_gpus_has_them_in_the_queue_too(self):
+        self.assertEqual(self.m.run("run", "--detach", "--tag", "wide", "--memory", "1GiB", "--", "sleep", "1000").returncode, 0)
+        self.assertEqual(self.m.run("run", "--detach", "--tag", "narrow", "--gpu", "1", "--", "sleep", "1000").returncode, 0)
+        shown = self.gpuman("queue", "--format", "NAME,GPUS,NODELIST(REASON)")
+        self.assertRegex(shown, r"(?m)^wide +2 +0,1$")
+        self.assertRegex(shown, r"(?m)^narrow +1 +1$")
+        self.assertRegex(self.gpuman("queue"), r"(?m)^\d+ +wide .* 2 +0,1 ")
+
     def test_a_quota_of_a_user_that_nobody_knows_is_remarked(self):
         done = self.m.run("quota", "set", "--user", "nosuchuser", "--gpus", "1")
         self.assertEqual(done.returncode, 0, done.stderr)

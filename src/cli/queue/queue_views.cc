@@ -1,6 +1,7 @@
 #include "cli/queue/queue_views.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -46,6 +47,12 @@ Color StateColor(std::string_view state) {
                                                       : Color::kYellow;
 }
 
+// The word of the state; instead of "drained" what the GPU is: "unhealthy", "lost", "unhealthy, drained".
+std::string StateOf(const api::QueueGpu& gpu) {
+  return gpu.state == "drained" && !gpu.unfit.empty() ? fmt::format("{}", fmt::join(gpu.unfit, ", "))
+                                                      : gpu.state;
+}
+
 std::string Capital(std::string_view word) {
   std::string text(word);
   if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
@@ -53,15 +60,15 @@ std::string Capital(std::string_view word) {
 }
 
 // "3/8": used of allowed; "-" for no limit.
-template <typename T>
-std::string Of(const std::optional<T>& used, const std::optional<T>& limit) {
-  const auto number = [](const std::optional<T>& value) {
-    if constexpr (std::is_floating_point_v<T>)
-      return value ? fmt::format("{:.1f}", *value) : std::string("-");
-    else
-      return value ? fmt::to_string(*value) : std::string("-");
+std::string Of(const std::optional<int>& used, const std::optional<int>& limit) {
+  const auto number = [](const std::optional<int>& value) {
+    return value ? fmt::to_string(*value) : std::string("-");
   };
   return number(used) + "/" + number(limit);
+}
+
+std::string HoursOf(const std::optional<double>& used, const std::optional<double>& limit) {
+  return (used ? base::FormatUsedHours(*used) : "-") + "/" + (limit ? base::FormatHours(*limit) : "-");
 }
 
 std::string DependencyText(const spec::NamedDependencies& depends) {
@@ -365,7 +372,8 @@ std::string RenderInfo(const api::QueueInfo& info, const std::vector<api::Reserv
   std::string notes, hoarders, left;
   for (const auto& gpu : info.gpus) {
     const auto free = gpu.memory ? std::optional(gpu.memory->free) : std::nullopt;
-    table.Add({IndexOf(gpu), gpu.model, SizeText(free), Cell(gpu.state, StateColor(gpu.state)), JobsOf(gpu)});
+    table.Add(
+        {IndexOf(gpu), gpu.model, SizeText(free), Cell(StateOf(gpu), StateColor(gpu.state)), JobsOf(gpu)});
     for (const auto& each : gpu.left)
       left += fmt::format("GPU {}: {} of job {} ({})\n", IndexOf(gpu), base::FormatBytes(each.bytes),
                           each.job, Printable(each.tag));
@@ -421,7 +429,7 @@ std::string RenderGflowInfo(const api::QueueInfo& info, const TerminalStyle& sty
   for (const auto& gpu : info.gpus) {
     const bool idle = gpu.state == "idle";
     std::string job = JobsOf(gpu);
-    if (!idle && job.empty()) job = fmt::format("({})", Capital(gpu.state));
+    if (!idle && job.empty()) job = fmt::format("({})", Capital(StateOf(gpu)));
     const std::string state = idle ? "idle" : "allocated";
     auto it = std::find_if(lines.begin(), lines.end(),
                            [&](const Line& line) { return line.state == state && line.job == job; });
@@ -462,7 +470,7 @@ std::string RenderQuotas(const std::vector<api::Quota>& quotas, const TerminalSt
   for (const auto& [subject, name, limits, used] : quotas)
     table.Add({subject, name == "*" ? "(each other)" : name, Of(used.running_jobs, limits.running_jobs),
                Of(used.gpus, limits.gpus), Of(used.queued_jobs, limits.queued_jobs),
-               Of(used.gpu_hours, limits.gpu_hours),
+               HoursOf(used.gpu_hours, limits.gpu_hours),
                limits.shares ? fmt::format("{:g}", *limits.shares) : "-"});
   return table.Render(style);
 }

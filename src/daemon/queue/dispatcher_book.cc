@@ -244,7 +244,9 @@ void Dispatcher::OnInventory() {
       return uuids.contains(known.uuid) || (known.mig && uuids.contains(known.mig->parent));
     };
     gpu.restricted = state_.allowed && !names(*state_.allowed);
-    gpu.drained = names(state_.drained) || host_.IsOutOfUse(known);
+    const bool out_of_use = host_.IsOutOfUse(known);
+    gpu.drained = names(state_.drained) || out_of_use;
+    gpu.unhealthy = out_of_use && !known.split;
     gpu.split = known.split;
     const auto use = foreign_.find(known.uuid);
     if (use != foreign_.end()) {

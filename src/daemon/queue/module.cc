@@ -201,7 +201,7 @@ void QueueModule::OnMemoryChosen(const jobs::Job& job, const std::string& note) 
 api::QueueInfo QueueModule::Info() {
   return InfoOf(*dispatcher_, core_.guard().Statuses(), core_.jobs(),
                 {[this](uid_t uid) { return core_.NameOf(uid); }, protected_names_,
-                 core_.config().queue.hoarder_idle, core_.clock().Mono(), core_.inventory().links});
+                 core_.config().queue.hoarder_idle, core_.clock().Mono(), core_.inventory()});
 }
 
 bool QueueModule::IsUnfit(const gpu::Gpu& gpu) const {

@@ -204,6 +204,7 @@ class WriteRows {
     row.gpus_asked = spec->gpus.count;
     row.gpus = IndicesOf(job.gpus, queue_.core().inventory());
     row.memory = spec->memory_on_each;
+    if (!job.queued) TakeOfRun(job, row);
     row.host_memory = spec->host_memory;
     row.time_limit = spec->time_limit;
     row.submitted_at = job.submitted_at;
@@ -221,6 +222,14 @@ class WriteRows {
   void End(std::string& text) { Begin(text); }
 
  private:
+  // A job that never was in the queue has the GPUs that it may use, as everywhere else.
+  void TakeOfRun(const jobs::Job& job, api::QueueRow& row) {
+    const auto view = queue_.core().View(job);
+    row.gpus_asked = static_cast<int>(view.gpus.size());
+    row.memory = view.memory.limit;
+    const bool never_ran = jobs::IsEnded(job) && !job.started_at;
+    row.gpus = never_ran ? std::string() : IndicesOf(view.gpus, queue_.core().inventory());
+  }
   void Begin(std::string& text) {
     if (!std::exchange(begun_, true)) text += api::QueueRowTitles();
   }

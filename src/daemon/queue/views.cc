@@ -45,6 +45,18 @@ std::string StateOf(const queue::Gpu& gpu, const queue::Snapshot& snapshot, std:
   return taken ? (shared ? "shared" : "allocated") : "idle";
 }
 
+// Why the queue starts nothing there: "lost", "unhealthy", "drained" (by hand).
+std::vector<std::string> UnfitOf(const queue::Gpu& gpu, const std::set<std::string>& drained,
+                                 const gpu::Inventory& inventory) {
+  const auto* const known = gpu::FindGpu(inventory, gpu.uuid);
+  std::vector<std::string> words;
+  if (gpu.lost) words.emplace_back("lost");
+  if (gpu.unhealthy) words.emplace_back("unhealthy");
+  if (drained.contains(gpu.uuid) || (known && known->mig && drained.contains(known->mig->parent)))
+    words.emplace_back("drained");
+  return words;
+}
+
 std::vector<std::string> LinksOf(const std::vector<gpu::Link>& links, std::size_t place, std::size_t gpus) {
   std::vector<std::string> words;
   for (std::size_t other = 0; other < gpus; ++other) {
@@ -149,6 +161,7 @@ api::QueueInfo InfoOf(Dispatcher& dispatcher, const std::map<std::string, guard:
     view.uuid = gpu.uuid;
     view.model = gpu.model;
     view.state = StateOf(gpu, snapshot, place);
+    view.unfit = UnfitOf(gpu, state.drained, context.inventory);
     for (const auto& row : snapshot.running)
       if (row.phase != queue::RunningPhase::kSuspended && row.gpus.test(place))
         view.jobs.push_back(row.id.value);
@@ -183,7 +196,7 @@ api::QueueInfo InfoOf(Dispatcher& dispatcher, const std::map<std::string, guard:
         view.processes.push_back(std::move(shown));
       }
     }
-    view.links = LinksOf(context.links, place, snapshot.gpus.size());
+    view.links = LinksOf(context.inventory.links, place, snapshot.gpus.size());
     info.gpus.push_back(std::move(view));
   }
   return info;

@@ -25,7 +25,7 @@ struct InfoContext {
   const std::set<std::string>& protected_names;
   base::Millis hoarder_idle{};  // IsHoarding's patience
   base::MonoTime now{};
-  const std::vector<gpu::Link>& links;  // as in the inventory
+  const gpu::Inventory& inventory;
 };
 // Adds why the job is ahead of others. Looks at all jobs, so it is for one job, not for lists.
 void ShowAdvantage(const Dispatcher::View& queue_view, queue::Index row, api::JobView& view);
