@@ -205,10 +205,12 @@ struct Grant {
   friend bool operator==(const Grant&, const Grant&) = default;
 };
 // As things are, the waiting allocation can never have its room: it fails if this is still true a moment
-// later (Scheduler::IsDenied).
+// later (Scheduler::IsDenied). `for_others`: it would fit without what other tenants have there and cannot
+// give, such as their contexts, which may be about to end.
 struct Deny {
   TenantId tenant;
   std::string gpu;
+  bool for_others = false;
   friend bool operator==(const Deny&, const Deny&) = default;
 };
 // The tenant's work did not come to rest in time. `forced`: its processes do not answer and another user's

@@ -190,6 +190,7 @@ class Scheduler {
   void GrantWanted(const Domain& domain, Tenant& tenant, base::MonoTime now);
   bool HasRoomToPage(const Domain& domain, const Tenant& tenant) const;
   void OpenReady(const Domain& domain, base::MonoTime now);
+  static base::Bytes NeedsOfItsOwn(const GpuPart& part);
   static base::Bytes NeedsAlone(const Domain& domain, const std::string& gpu, const GpuPart& part);
   void DenyImpossible(const Domain& domain);
   void TellTooLarge(const Domain& domain, base::MonoTime now);

@@ -196,9 +196,13 @@ void Scheduler::OpenReady(const Domain& domain, base::MonoTime now) {
   }
 }
 
+base::Bytes Scheduler::NeedsOfItsOwn(const GpuPart& part) {
+  return part.promised + part.demand.resident + part.demand.away + part.paged + part.demand.pinned;
+}
+
 // The bytes that the tenant needs, together with the memory of the other tenants that cannot leave.
 base::Bytes Scheduler::NeedsAlone(const Domain& domain, const std::string& gpu, const GpuPart& part) {
-  base::Bytes bytes = part.promised + part.demand.resident + part.demand.away + part.paged;
+  base::Bytes bytes = NeedsOfItsOwn(part) - part.demand.pinned;
   for (const Tenant* each : domain.tenants)
     if (const auto its = each->parts.find(gpu); its != each->parts.end()) bytes += its->second.demand.pinned;
   return bytes;
@@ -212,7 +216,10 @@ void Scheduler::DenyImpossible(const Domain& domain) {
       const base::Bytes lacks = part.demand.wants - part.promised;
       const bool impossible =
           lacks.count > 0 && (part.jammed || NeedsAlone(domain, gpu, part) + lacks > capacity->second);
-      if (impossible && !part.denied) out_.emplace_back(action::Deny{tenant->id, gpu});
+      if (impossible && !part.denied) {
+        const bool for_others = !part.jammed && NeedsOfItsOwn(part) + lacks <= capacity->second;
+        out_.emplace_back(action::Deny{tenant->id, gpu, for_others});
+      }
       part.denied = impossible;
     }
   }

@@ -24,7 +24,7 @@ TEST_F(ShareScheduler, WhatCouldNotBeHadForAMomentIsGrantedAfterAll) {
   Tell(event::Joined{kB});
   Tell(event::DemandIs{kB, {{"gpu", {{}, {}, GiB(8), {}}}}});
   Has(kA, GiB(8), {}, GiB(1));
-  EXPECT_EQ(One<action::Deny>(), (action::Deny{kA, "gpu"}));
+  EXPECT_EQ(One<action::Deny>(), (action::Deny{kA, "gpu", true})) << "what is in the way may end";
   EXPECT_TRUE(scheduler_.IsDenied(kA));
   Tell(event::DemandIs{kB, {{"gpu", {{}, {}, GiB(1), {}}}}});
   EXPECT_FALSE(scheduler_.IsDenied(kA));

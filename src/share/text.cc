@@ -69,7 +69,7 @@ struct TextVisitor {
                        a.in_bring ? " to come back" : "");
   }
   std::string operator()(const action::Deny& a) const {
-    return fmt::format("deny {} on {}", Job(a.tenant), a.gpu);
+    return fmt::format("deny {} on {}{}", Job(a.tenant), a.gpu, a.for_others ? " for others" : "");
   }
   std::string operator()(const action::Escalate& a) const {
     return (a.forced ? "force " : "escalate ") + Job(a.tenant) + Because(a.why);

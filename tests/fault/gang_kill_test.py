@@ -66,8 +66,6 @@ class Gangs(Shared):
         del self.live[number]
         pid = self.job(number)["pid"] if what == "launcher" else self.random.choice(self.ranks(number))["child_pid"]
         self.counts[what] += kill(pid)
-        # There is room for the contexts of JOBS jobs, and what can never have room is denied at once.
-        until("it has ended", lambda: self.job(number)["state"] in ("failed", "killed"))
         self.start()
 
     def steps(self, number):

@@ -20,8 +20,10 @@ namespace {
 constexpr base::Millis kLedgerPoll{2};
 
 // The daemon waits this long before it denies an allocation, because the figures may have been those of a
-// moment; a daemon that has just begun waits longer, because it does not know all processes yet.
-constexpr base::Millis kDenyAfter{300}, kHeardOfAll{3000};
+// moment; longer where only what others have there is in the way, because the driver frees the contexts of
+// processes that ended one after the other; a daemon that has just begun waits longer, because it does not
+// know all processes yet.
+constexpr base::Millis kDenyAfter{300}, kDenyForOthersAfter{2000}, kHeardOfAll{3000};
 
 // All memory of these processes is on the GPU, and their gates are open.
 bool RunWhole(const std::vector<ledger::SlotStatus>& slots) {
@@ -227,7 +229,8 @@ void ShareController::Perform(const share::Action& action) {
           [&](const Deny& deny) {
             with(deny.tenant, [&](Entry& e) {
               e.promised.erase(deny.gpu);
-              e.deny_at = std::max(clock_.Mono() + kDenyAfter, began_ + kHeardOfAll);
+              const base::Millis after = deny.for_others ? kDenyForOthersAfter : kDenyAfter;
+              e.deny_at = std::max(clock_.Mono() + after, began_ + kHeardOfAll);
             });
           },
           [&](const share::action::Escalate& escalate) { on_escalate(escalate); },
