@@ -219,18 +219,21 @@ class Session:
         self.row("  slower by, in % of each pair", f"median {statistics.median(lost):.2f}", ", ".join(f"{each:.2f}" for each in lost))
 
     def pace(self, size):
+        """Steps a second of a run alone, and the bytes that a rank has beside its ballast."""
         tag = self.start(size=size, share=False, preload=False)
         self.until("it makes steps", lambda: self.steps(tag) > 20)
+        used = self.until("its memory is known", lambda: self.m.api("GET", f"/v1/jobs/{tag}")["memory"]["used"])
+        beside = max(0, (used or 0) - size)
         before, began = self.steps(tag), time.monotonic()
         time.sleep(5)
         rate = (self.steps(tag) - before) / (time.monotonic() - began)
         self.finish(tag)
-        return rate
+        return rate, beside
 
     def phases(self):
         """Only PyTorch's patterns know phases. A phase is work of --seconds at the pace of a run alone, then a pause as long."""
-        size = int(self.o.capacity * 0.9) - self.o.context
-        rate = self.pace(size)
+        rate, beside = self.pace(1 << 30)
+        size = int(self.o.capacity * 0.9) - (self.o.context or beside)
         more = ("--phases", self.o.phases, "--work", int(rate * self.o.seconds) // 10 * 10, "--pause", self.o.seconds)
         self.m.api("PUT", "/v1/share", {"capacity": self.o.capacity})
         took = {}
@@ -244,7 +247,7 @@ class Session:
             took[count] = max(line["seconds"] for tag in tags for line in self.lines(tag) if line["event"] == "done")
         serial = 2 * took[1] / 2 * self.o.phases
         self.m.api("PUT", "/v1/share", {"clear_capacity": True})
-        self.row(f"{self.what}: two of {size / 2**30:.1f} GiB, {self.o.phases} phases", f"{took[2]:.1f} s together",
+        self.row(f"{self.what}: two of {(size + beside) / 2**30:.1f} GiB, {self.o.phases} phases", f"{took[2]:.1f} s together",
                  f"{serial:.1f} s one after the other (from 2 phases alone): {serial / took[2]:.2f} times; {self.data()}")
 
 def main():
@@ -268,7 +271,7 @@ def main():
     parser.add_argument("--pairs", type=int, default=1, help="of runs alone")
     parser.add_argument("--phases", type=int, default=3)
     parser.add_argument("--capacity", type=int, default=16 << 30, help="bytes that sharing jobs may use of a GPU, for phases")
-    parser.add_argument("--context", type=int, default=3 << 30, help="bytes of a rank beside its ballast, for phases")
+    parser.add_argument("--context", type=int, help="bytes of a rank beside its ballast, for phases (default: measured)")
     parser.add_argument("--quantum", type=int, nargs=2, default=(200, 1000),
                         help="milliseconds of a turn, least and most; 0 0: as gpuman has them")
     parser.add_argument("--sim", action="store_true")
