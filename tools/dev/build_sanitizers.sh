@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds what ./dev test runs under the sanitizers, beside its tests of the release build: those wait for a good part of
-# their time, and this comes after them wherever a processor is free. In a session of its own, so that it is ended whole.
+# Usage: build_sanitizers.sh PRESET [PID]: builds what ./dev test runs under a sanitizer, once the process PID has ended.
+# Beside other tests: those wait for a good part of their time, and this comes after them wherever a processor is free.
+# In a session of its own, so that it is ended whole.
 . tools/dev/common.sh
 . tools/dev/sanitizers.sh
 
@@ -14,9 +15,9 @@ targets_of() {
   ninja -C "build/$1" -t targets all | sed -nE 's/^([^:/]+): phony$/\1/p' | sort | comm -12 - build/log/tests
 }
 
-for preset in asan tsan; do
-  quiet "configure-$preset" cmake --preset "$preset"
-  tests=${preset^^}_TESTS
-  mapfile -t targets < <(targets_of "$preset" "${!tests}")
-  build_preset "$preset" "${targets[@]}"
-done
+preset=$1
+[ $# = 1 ] || tail --pid="$2" -f /dev/null
+quiet "configure-$preset" cmake --preset "$preset"
+tests=${preset^^}_TESTS
+mapfile -t targets < <(targets_of "$preset" "${!tests}")
+build_preset "$preset" "${targets[@]}"

@@ -83,27 +83,38 @@ else
   CONFIGURE=(-DGPUMAN_TESTS_ELSEWHERE="$ASAN_TESTS")
 fi
 build_preset release
-SANITIZERS=
+ASAN=
+TSAN=
 if [ $release_only = no ]; then
-  setsid bash tools/dev/build_sanitizers.sh >build/log/sanitizers.log 2>&1 </dev/null &
-  SANITIZERS=$!
-  trap 'end_progress; [ -z "$SANITIZERS" ] || kill -- "-$SANITIZERS" 2>/dev/null || true' EXIT
+  setsid bash tools/dev/build_sanitizers.sh asan >build/log/sanitizers-asan.log 2>&1 </dev/null &
+  ASAN=$!
+  setsid bash tools/dev/build_sanitizers.sh tsan "$ASAN" >build/log/sanitizers-tsan.log 2>&1 </dev/null &
+  TSAN=$!
+  trap 'end_progress; for build in $ASAN $TSAN; do kill -- "-$build" 2>/dev/null || true; done' EXIT
 fi
 pass release -LE gpu "$@"
 
+# built PRESET PID: whether that build, which began beside the tests, ends well.
+built() {
+  say "== $1: what is left of its build, which began beside the tests: build/log/sanitizers-$1.log"
+  wait "$2" && return
+  cat "build/log/sanitizers-$1.log"
+  FAILED=$((FAILED + 1))
+  return 1
+}
+
 if [ $release_only = no ]; then
-  say "== sanitizers: what is left of their builds, which began beside the tests: build/log/sanitizers.log"
-  if wait "$SANITIZERS"; then
-    SANITIZERS=
-    say "== asan: address, leak and undefined-behaviour sanitizers"
+  if built asan "$ASAN"; then
+    ASAN=
+    say "== asan: address sanitizer, and most checks of undefined behaviour"
     pass asan -R "$ASAN_TESTS"
+  fi
+  if built tsan "$TSAN"; then
+    TSAN=
     # Under some kernels the thread sanitizer cannot map its shadow while addresses are randomised.
     say "== tsan: thread sanitizer, on what has threads"
     if setarch "$(uname -m)" -R true 2>/dev/null; then LAUNCHER=(setarch "$(uname -m)" -R); fi
     pass tsan -R "$TSAN_TESTS"
-  else
-    cat build/log/sanitizers.log
-    FAILED=$((FAILED + 1))
   fi
 fi
 
