@@ -161,6 +161,23 @@ class Causes(WhyCase):
         self.ends(jobs, "machine_restarted")
 
 
+class OfTwoGpus(WhyCase):
+    gpus, memory = 2, "4GiB"
+
+    def test_a_job_that_waits_for_processors_names_nobody_who_has_a_gpu(self):
+        processors = len(os.sched_getaffinity(0))
+        holder, = self.shells("exec sleep 1000", 1, gpus=1, cpus=processors)
+        self.becomes(holder, "running")
+        waits, = self.shells("exit 0", 1, gpus=1, cpus=1)
+        story = until("it waits", lambda: (story := self.why(waits))["because"].find("processor") >= 0 and story)
+        self.assertNotIn("is held by", story["because"])
+        also, = self.shells("exit 0", 1, gpus=2)
+        until("both GPUs are not there", lambda: f"GPU 0 is held by job {holder}" in self.why(also)["because"])
+        self.assertEqual(self.request("POST", f"/v1/jobs/{holder}/cancel").status, 200)
+        for job in (waits, also):
+            self.wait(job)
+
+
 class Stories(WhyCase):
     gpus, memory, config = 1, "1536MiB", '[sampling]\nrest = "20ms"\n[guard]\nreserve = "384MiB"\n'
 
@@ -199,7 +216,8 @@ class Stories(WhyCase):
             stranger.wait()
 
     def test_of_a_job_that_waits_for_its_turn_says_so_and_who_has_it(self):
-        self.assertEqual(self.request("PUT", "/v1/share", {"capacity": "300MiB", "pause": True}).status, 200)
+        # Room for both contexts and for the memory of one.
+        self.assertEqual(self.request("PUT", "/v1/share", {"capacity": "500MiB", "pause": True}).status, 200)
         self.addCleanup(self.request, "PUT", "/v1/share", {"pause": False})
         load = "exec " + self.load("256MiB", "--verify", "--kernel-time", "1ms", "--hold", "1h")
         ids = {tag: self.start(tag, load, share=True) for tag in ("one", "two")}

@@ -54,18 +54,21 @@ std::vector<Dispatcher::GpuHolder> Dispatcher::HoldersFor(const jobs::Job& waiti
   const auto& snapshot = book_.snapshot();
   const auto need = book_.NeedOf(*waiting.spec);
   std::vector<GpuHolder> holders;
-  if (need.gpus == 0) return holders;
+  int unheld = 0;
   for (std::size_t place = 0; place < snapshot.gpus.size(); ++place) {
     const auto& gpu = snapshot.gpus[place];
     if (!need.possible.test(place) || gpu.lost || gpu.drained || gpu.restricted) continue;
+    const std::size_t before = holders.size();
     std::vector<JobId> jobs;
     for (const auto& row : snapshot.running)
       if (row.phase != queue::RunningPhase::kSuspended && row.gpus.test(place)) jobs.push_back(row.id);
     std::sort(jobs.begin(), jobs.end());
     for (const JobId job : jobs) holders.push_back({gpu.uuid, job, {}});
     if (gpu.unmanaged) holders.push_back({gpu.uuid, {}, gpu.holder});
+    if (holders.size() == before) ++unheld;
   }
-  return holders;
+  // Where nobody has as many GPUs as the job wants, it waits for something else.
+  return unheld < need.gpus ? holders : std::vector<GpuHolder>{};
 }
 
 // --- Which jobs are meant ---
