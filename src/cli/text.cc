@@ -168,4 +168,16 @@ std::string Fit(std::string_view text, std::size_t width, bool right) {
   return right ? blanks + fitted : fitted + blanks;
 }
 
+std::string JoinIds(const std::vector<std::int64_t>& ids) {
+  std::string text;
+  for (std::size_t i = 0; i < ids.size();) {
+    std::size_t end = i + 1;
+    while (end < ids.size() && ids[end] == ids[end - 1] + 1) ++end;
+    if (!text.empty()) text += ',';
+    text += end == i + 1 ? fmt::to_string(ids[i]) : fmt::format("{}-{}", ids[i], ids[end - 1]);
+    i = end;
+  }
+  return text;
+}
+
 }  // namespace gpuman::cli

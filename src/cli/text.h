@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,5 +41,8 @@ std::size_t Width(std::string_view text);
 std::string Cut(std::string_view text, std::size_t width);
 // Exactly `width` columns: cut, or with blanks behind it (`right`: before it).
 std::string Fit(std::string_view text, std::size_t width, bool right = false);
+
+// Ids of jobs as commands take them, "2-4,7"; they rise.
+std::string JoinIds(const std::vector<std::int64_t>& ids);
 
 }  // namespace gpuman::cli

@@ -129,9 +129,13 @@ std::string OfAll(const Group& group, const Text& text_of) {
   return same ? first : "various";
 }
 
+// A range has no job in it that is not of the group: people give to commands what they see. "3…90" is none.
 std::string IdsOf(const Group& group) {
-  if (group.jobs.size() == 1) return std::to_string(group.jobs.front()->id);
-  return fmt::format("{}-{}", group.jobs.front()->id, group.jobs.back()->id);
+  constexpr std::size_t kWidest = 15;
+  std::vector<std::int64_t> ids;
+  for (const auto* job : group.jobs) ids.push_back(job->id);
+  const std::string text = JoinIds(ids);
+  return text.size() <= kWidest ? text : fmt::format("{}…{}", ids.front(), ids.back());
 }
 
 // "arr (30)", "lr-* (30)", "(30 jobs)".

@@ -208,6 +208,26 @@ TEST(RenderStatus, ALineOfASweepHasTheSweepsNameAndWhatItsCommandsHaveInCommon) 
   EXPECT_THAT(RenderStatus(status, kPipe, At(5)), HasSubstr("10-12  (3 jobs) "));
 }
 
+TEST(RenderStatus, TheIdsOfALineAreThoseOfItsJobsAlone) {
+  api::StatusView status;
+  for (int id = 2; id <= 21; ++id) {
+    if (id == 4) continue;  // somebody else's
+    api::JobView job;
+    job.id = id;
+    job.tag = fmt::format("lr-{}", id);
+    job.user = "lab1";
+    job.submitted_at = At(0);
+    job.state = spec::JobState::kQueued;
+    job.command = {"train"};
+    status.jobs.push_back(job);
+  }
+  EXPECT_THAT(RenderStatus(status, kPipe, At(5)), HasSubstr("2-3,5-21  lr-* (19) "));
+  const auto odd = [](const auto& job) { return job.id % 2 != 0; };
+  status.jobs.erase(std::remove_if(status.jobs.begin(), status.jobs.end(), odd), status.jobs.end());
+  EXPECT_THAT(RenderStatus(status, kPipe, At(5)), HasSubstr("2…20  lr-* (9) "))
+      << "no range to give to a command";
+}
+
 TEST(RenderStatus, JobsThatEndedAlikeAndCameTogetherAreOneLine) {
   api::StatusView status;
   for (int id = 1; id <= 30; ++id) {

@@ -1,13 +1,13 @@
 #include "cli/queue/named_jobs.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <map>
 #include <utility>
 
 #include "api/queue_client.h"
 #include "cli/queue/commands.h"
+#include "cli/text.h"
 
 namespace gpuman::cli::queue {
 namespace {
@@ -16,18 +16,6 @@ using base::ErrorCode;
 using base::Result;
 
 bool IsSweepName(std::string_view word) { return word.ends_with('*'); }
-
-// "2-4, 7".
-std::string RangesOf(const std::vector<std::int64_t>& ids) {
-  std::vector<std::string> parts;
-  for (std::size_t i = 0; i < ids.size();) {
-    std::size_t end = i + 1;
-    while (end < ids.size() && ids[end] == ids[end - 1] + 1) ++end;
-    parts.push_back(end == i + 1 ? std::to_string(ids[i]) : fmt::format("{}-{}", ids[i], ids[end - 1]));
-    i = end;
-  }
-  return fmt::format("{}", fmt::join(parts, ","));
-}
 
 struct Sweep {
   std::vector<std::int64_t> all, open;
@@ -95,7 +83,7 @@ Result<std::vector<std::string>> JobsOfSweep(std::string_view name, const std::v
     if (!sweep.open.empty()) open.push_back(&sweep);
   if (open.size() > 1) {
     std::vector<std::string> which;
-    for (const auto* const sweep : open) which.push_back(RangesOf(sweep->open));
+    for (const auto* const sweep : open) which.push_back(JoinIds(sweep->open));
     return base::Fail(
         ErrorCode::kConflict,
         fmt::format("{} submissions have jobs named '{}': {}", open.size(), name, fmt::join(which, "; ")),
