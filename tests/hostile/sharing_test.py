@@ -115,6 +115,10 @@ class Stopped(SharingCase):
     def stands(self):
         return pathlib.Path(f"/proc/{self.pid()}/stat").read_text().rsplit(") ", 1)[1][0] == "T"
 
+    def what_it_does(self):
+        status = pathlib.Path(f"/proc/{self.pid()}/status").read_text()
+        return " ".join(line for line in status.splitlines() if line.startswith(("State", "Sig", "Shd"))), self.what_stands()
+
     def left_alone(self):
         """It stands, behind its gate and off the GPU, so that it keeps nobody out."""
         one = self.tenant(self.attackers)
@@ -129,7 +133,7 @@ class Stopped(SharingCase):
             if self.tenant(self.attackers)["gate"] != gate:
                 return False
             self.signal(self.pid(), signal.SIGSTOP)
-            until("it stands", self.stands)
+            until("it stands", self.stands, self.what_it_does)
             if self.tenant(self.attackers)["gate"] == gate:
                 return True
             self.signal(self.pid(), signal.SIGCONT)
@@ -156,7 +160,7 @@ class Stopped(SharingCase):
                 return False
             seen = told()
             stop()
-            until("it stands", self.stands)
+            until("it stands", self.stands, self.what_it_does)
             if until("it is seen where it stands", lambda: outcome(seen), self.what_stands) == "at work":
                 return True
             (undo or (lambda: None))()
