@@ -93,7 +93,7 @@ std::string NamesOf(const std::vector<std::string>& gpus, const StoryFacts& fact
 std::string GpusOf(const Job& job, const StoryFacts& facts) { return NamesOf(job.gpus, facts); }
 
 // At most kMaxHolders of them: "a, b, c, and 4 more".
-std::string Some(std::vector<std::string> names) {
+std::string JoinFirst(std::vector<std::string> names) {
   if (names.size() > kMaxHolders) {
     const std::size_t more = names.size() - kMaxHolders;
     names.resize(kMaxHolders);
@@ -148,7 +148,7 @@ std::string InTheWay(const StoryFacts& facts) {
                                 has.gpus.size() == 1 ? "is" : "are", has.holder->who,
                                 since ? " since " + base::FormatIso8601(*since) : ""));
   }
-  return Some(std::move(texts));
+  return JoinFirst(std::move(texts));
 }
 
 std::string WhyItWaits(const StoryFacts& facts) {
@@ -165,7 +165,7 @@ std::string OfTurn(const SharedWait& wait, const StoryFacts& facts) {
   if (wait.word == "retry")
     return fmt::format("it waits on {}{}: memory could not be moved, and that is tried again", gpus, since);
   const std::string what = wait.word == "turn" ? "its turn" : "room";
-  const std::string others = Some(wait.others);
+  const std::string others = JoinFirst(wait.others);
   return fmt::format("it waits for {} on {}{}; {}", what, gpus, since,
                      others.empty()            ? "nobody has it: it is being handed over"
                      : wait.others.size() == 1 ? others + " has it"

@@ -67,7 +67,7 @@ std::vector<Dispatcher::GpuHolder> Dispatcher::HoldersFor(const jobs::Job& waiti
     if (gpu.unmanaged) holders.push_back({gpu.uuid, {}, gpu.holder});
     if (holders.size() == before) ++unheld;
   }
-  // Where nobody has as many GPUs as the job wants, it waits for something else.
+  // If enough GPUs are held by nobody, the job waits for something else.
   return unheld < need.gpus ? holders : std::vector<GpuHolder>{};
 }
 
