@@ -188,14 +188,20 @@ TEST(RenderStatus, JobsThatWaitAndCameTogetherAreOneLine) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 8) << text;
 }
 
+// Job `id` of a sweep: all were submitted together.
+api::JobView OfSweep(int id) {
+  api::JobView job;
+  job.id = id;
+  job.tag = fmt::format("lr-{}", id);
+  job.user = "lab1";
+  job.submitted_at = At(0);
+  return job;
+}
+
 TEST(RenderStatus, ALineOfASweepHasTheSweepsNameAndWhatItsCommandsHaveInCommon) {
   api::StatusView status;
   for (int id = 1; id <= 12; ++id) {
-    api::JobView job;
-    job.id = id;
-    job.tag = fmt::format("lr-{}", id);
-    job.user = "lab1";
-    job.submitted_at = At(0);
+    api::JobView job = OfSweep(id);
     job.state = id < 10 ? spec::JobState::kRunning : spec::JobState::kQueued;
     job.command = {"train", "--long"};
     if (id == 11) job.command = {"train"};
@@ -212,11 +218,7 @@ TEST(RenderStatus, TheIdsOfALineAreThoseOfItsJobsAlone) {
   api::StatusView status;
   for (int id = 2; id <= 21; ++id) {
     if (id == 4) continue;  // somebody else's
-    api::JobView job;
-    job.id = id;
-    job.tag = fmt::format("lr-{}", id);
-    job.user = "lab1";
-    job.submitted_at = At(0);
+    api::JobView job = OfSweep(id);
     job.state = spec::JobState::kQueued;
     job.command = {"train"};
     status.jobs.push_back(job);
@@ -231,11 +233,7 @@ TEST(RenderStatus, TheIdsOfALineAreThoseOfItsJobsAlone) {
 TEST(RenderStatus, JobsThatEndedAlikeAndCameTogetherAreOneLine) {
   api::StatusView status;
   for (int id = 1; id <= 30; ++id) {
-    api::JobView job;
-    job.id = id;
-    job.tag = fmt::format("lr-{}", id);
-    job.user = "lab1";
-    job.submitted_at = At(0);
+    api::JobView job = OfSweep(id);
     job.command = {"train"};
     job.state = id <= 2 ? spec::JobState::kFailed : spec::JobState::kCancelled;
     job.reason = id <= 2 ? "exit_status" : "cancelled";
