@@ -20,7 +20,21 @@ class Turns {
     if (waiting.empty()) order_.push_back(who);
     waiting.push_back(std::move(work));
   }
+  // Enters work in the place of the party's oldest, which it returns. Call it only if some of the party
+  // waits.
+  Work Exchange(Party who, Work work) {
+    auto& waiting = waiting_.find(who)->second;
+    Work oldest = std::move(waiting.front());
+    waiting.pop_front();
+    waiting.push_back(std::move(work));
+    return oldest;
+  }
   bool empty() const { return order_.empty(); }
+  // How much work of this party waits.
+  std::size_t CountOf(Party who) const {
+    const auto mine = waiting_.find(who);
+    return mine == waiting_.end() ? 0 : mine->second.size();
+  }
   // Call it only if not empty(). A party that has more work goes behind the others.
   Work Next() {
     const Party who = order_.front();

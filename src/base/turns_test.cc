@@ -1,12 +1,22 @@
 #include "base/turns.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace gpuman::base {
 namespace {
+
+using ::testing::ElementsAre;
+
+std::vector<std::string> All(Turns<std::string>& turns) {
+  std::vector<std::string> all;
+  while (!turns.empty()) all.push_back(turns.Next());
+  return all;
+}
 
 TEST(Turns, WhoSendsManyWaitsBehindTheOthers) {
   Turns<std::function<void()>> turns;
@@ -31,6 +41,36 @@ TEST(Turns, WorkThatBringsWorkWaitsItsTurn) {
   turns.Enter(2, [&] { done += 'X'; });
   while (!turns.empty()) turns.Next()();
   EXPECT_EQ(done, "aXb");
+}
+
+TEST(Turns, CountsTheWorkOfEachParty) {
+  Turns<std::string> turns;
+  turns.Enter(1, "a");
+  turns.Enter(1, "b");
+  turns.Enter(2, "c");
+  EXPECT_EQ(turns.CountOf(1), 2u);
+  EXPECT_EQ(turns.CountOf(2), 1u);
+  EXPECT_EQ(turns.CountOf(3), 0u);
+  turns.Next();
+  EXPECT_EQ(turns.CountOf(1), 1u);
+}
+
+TEST(Turns, AnExchangeReturnsTheOldestAndKeepsThePartysTurn) {
+  Turns<std::string> turns;
+  turns.Enter(1, "oldest");
+  turns.Enter(1, "middle");
+  turns.Enter(2, "other");
+  EXPECT_EQ(turns.Exchange(1, "newest"), "oldest");
+  EXPECT_EQ(turns.CountOf(1), 2u);
+  EXPECT_THAT(All(turns), ElementsAre("middle", "other", "newest"));
+}
+
+TEST(Turns, AnExchangeOfTheOnlyWorkKeepsTheTurn) {
+  Turns<std::string> turns;
+  turns.Enter(1, "old");
+  turns.Enter(2, "other");
+  EXPECT_EQ(turns.Exchange(1, "new"), "old");
+  EXPECT_THAT(All(turns), ElementsAre("new", "other"));
 }
 
 }  // namespace

@@ -93,12 +93,12 @@ class Connections(HostileTest):
         self.assertEqual(read_line(self.python_as(ATTACKER, TRICKLE, self.m.env["GPUMAN_SOCKET"], count)), "connected")
 
     def test_nine_hundred_sockets_trickle_and_the_neighbour_is_answered(self):
-        with self.beside("900 connections that send a byte at a time", least=20):
+        with self.beside("900 connections that send a byte at a time", least=10):
             self.trickle()
 
     def test_nine_hundred_sockets_trickle_and_root_and_newcomers_are_answered(self):
         for who in (User("root", 0, 0), OUTSIDER):
-            with self.beside(f"900 connections that send a byte at a time, asked by {who.name}", who=who, least=20):
+            with self.beside(f"900 connections that send a byte at a time, asked by {who.name}", who=who, least=10):
                 self.trickle()
 
     def test_metrics_are_asked_for_in_eight_loops(self):

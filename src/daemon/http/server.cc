@@ -19,7 +19,8 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr uid_t kRoot = 0;
-constexpr int kAtOnce = 64;  // connections, before other work on the loop has its turn
+// Connections, before other work on the loop has its turn: to accept one costs little, to begin one more.
+constexpr int kAcceptedAtOnce = 1024, kBegunAtOnce = 64;
 
 Protocol ProtocolOf(int listener) {
   sockaddr_storage address{};
@@ -55,7 +56,8 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     const auto wait = asio::socket_base::wait_read;
     acceptor_.async_wait(wait, [self = shared_from_this()](boost::system::error_code error) {
       if (self->stopped_) return;
-      for (int i = 0; i < kAtOnce && !error; ++i) self->AcceptNow(error);
+      for (int i = 0; i < kAcceptedAtOnce && !error; ++i) self->AcceptNow(error);
+      self->BeginSome();
       if (error == asio::error::would_block) error = {};
       // The process is out of descriptors: the server makes room and tries again soon, instead of looping on
       // the same error.
@@ -69,7 +71,17 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   void AcceptNow(boost::system::error_code& error) {
     Socket socket(acceptor_.get_executor());
     acceptor_.accept(socket, error);
-    if (!error) Begin(std::move(socket));
+    if (error) return;
+    const bool is_local = ProtocolOf(socket.native_handle()).family() == AF_UNIX;
+    const auto peer = PeerOf(socket);
+    const Party who = !peer ? 0 : is_local ? PartyOf(peer->uid) : PartyOfTcp(socket.native_handle());
+    if (!peer) return HangUp(std::move(socket));
+    // Connections begin in turns, one of each party, so nobody waits behind a party that connects in a loop.
+    Arrival arrival{std::move(socket), *peer, who};
+    if (arrivals_.CountOf(who) < common_.limits.connections)
+      arrivals_.Enter(who, std::move(arrival));
+    else
+      HangUp(arrivals_.Exchange(who, std::move(arrival)).socket);
   }
 
   void Stop() {
@@ -83,11 +95,19 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
       if (const auto session = weak.lock()) session->Close();
     }
     turns_ = {};
+    while (!arrivals_.empty()) HangUp(arrivals_.Next().socket);
   }
 
   std::size_t connections() const { return sessions_.size(); }
 
  private:
+  // A connection that is accepted and waits to begin.
+  struct Arrival {
+    Socket socket;
+    Peer peer;
+    Party who;
+  };
+
   // Lets the handler answer one request; then the loop does other work before the next one.
   void Enter(Party who, Work work) {
     turns_.Enter(who, std::move(work));
@@ -104,16 +124,26 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     });
   }
 
-  void Begin(Socket socket) {
-    const bool is_local = ProtocolOf(socket.native_handle()).family() == AF_UNIX;
-    const auto peer = PeerOf(socket);
-    const Party who = !peer ? 0 : is_local ? PartyOf(peer->uid) : PartyOfTcp(socket.native_handle());
-    if (!peer || !MakeRoomFor(who))
-      return base::UntrustedSocket(UntrustedStream(std::move(socket)).Release(), common_.closer).HangUp();
+  void BeginSome() {
+    if (arrivals_.empty() || std::exchange(begins_, true)) return;
+    asio::post(acceptor_.get_executor(), [self = shared_from_this()] {
+      self->begins_ = false;
+      for (int i = 0; i < kBegunAtOnce && !self->arrivals_.empty(); ++i) self->Begin(self->arrivals_.Next());
+      self->BeginSome();
+    });
+  }
+
+  void HangUp(Socket socket) {
+    base::UntrustedSocket(UntrustedStream(std::move(socket)).Release(), common_.closer).HangUp();
+  }
+
+  void Begin(Arrival arrival) {
+    const Party who = arrival.who;
+    if (!MakeRoomFor(who)) return HangUp(std::move(arrival.socket));
     const auto place = sessions_.emplace(sessions_.end());
     ++counts_[who];
     // The session refers to members of this object, so its callback keeps this object alive.
-    auto session = std::make_shared<Session>(std::move(socket), *peer, who, common_,
+    auto session = std::make_shared<Session>(std::move(arrival.socket), arrival.peer, who, common_,
                                              [self = shared_from_this(), place, who] {
                                                self->sessions_.erase(place);
                                                if (--self->counts_[who] == 0) self->counts_.erase(who);
@@ -176,7 +206,9 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   asio::steady_timer retry_;
   Common common_;
   base::Turns<Work> turns_;
-  bool posted_ = false;                         // the next turn is posted
+  bool posted_ = false;  // the next turn is posted
+  base::Turns<Arrival> arrivals_;
+  bool begins_ = false;                         // some arrivals are about to begin
   std::list<std::weak_ptr<Session>> sessions_;  // in the order in which they came
   std::map<Party, std::size_t> counts_;         // of sessions; no entry is 0
   bool stopped_ = false;
