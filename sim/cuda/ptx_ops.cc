@@ -485,6 +485,7 @@ void ReadTimer(Warp& warp, const Instruction& i) {
       static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
   if (warp.warp_began_ns == 0) warp.warp_began_ns = now;
   const std::uint64_t real = now - warp.warp_began_ns;
+  warp.waited = true;
   std::uint64_t* d = warp.At(i.d);
   for (unsigned lane = 0; lane < kLanes; ++lane) {
     if ((warp.active >> lane & 1) == 0) continue;
@@ -504,6 +505,7 @@ void Nanosleep(Warp& warp, const Instruction& i) {
     }
     return warp.Pause(longest);
   }
+  warp.waited = true;
   for (unsigned lane = 0; lane < kLanes; ++lane) {
     if ((warp.active >> lane & 1) != 0) warp.elapsed_ns.lane[lane] += static_cast<std::uint32_t>(a[lane]);
   }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "sim/cuda/ptx_warp.h"
 
@@ -244,11 +245,13 @@ RunResult Run(const Kernel& kernel, std::span<const std::uint64_t> globals, Dime
           const unsigned first = index * kLanes;
           const unsigned count = std::min(kLanes, threads - first);
           SetSpecials(registers, kernel, index, warps, grid, block, place);
-          warp.elapsed_ns.lane.fill(0);
           warp.warp_began_ns = 0;
+          if (std::exchange(warp.waited, false)) warp.elapsed_ns.lane.fill(0);
           RunWarp(warp, kernel, count == kLanes ? ~std::uint32_t{0} : (std::uint32_t{1} << count) - 1);
-          result.waited_ns = std::max(
-              result.waited_ns, *std::max_element(warp.elapsed_ns.lane.begin(), warp.elapsed_ns.lane.end()));
+          if (warp.waited) {
+            const auto& elapsed = warp.elapsed_ns.lane;
+            result.waited_ns = std::max(result.waited_ns, *std::max_element(elapsed.begin(), elapsed.end()));
+          }
           if (warp.fault != Fault::kNone || warp.given_up) {
             result.fault = warp.fault;
             result.fault_address = warp.fault_address;

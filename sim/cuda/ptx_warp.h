@@ -25,6 +25,7 @@ struct Warp {
   std::uint64_t epoch_ns = 0;
   std::uint64_t warp_began_ns = 0;
   Column elapsed_ns{};
+  bool waited = false;  // elapsed_ns is not all 0
 
   // Waiting for memory that somebody else writes. `fresh`: since the last pause the warp has read memory as
   // changing. `looks`: how often in a row it found the same value in the same word, and wrote nothing
