@@ -210,7 +210,7 @@ bool Extent(const CopySide& side, const CopyBox& box, std::uint64_t& bytes) {
 
 }  // namespace
 
-CUresult PlaceSide(Driver& driver, CopySide& side, const CopyBox& box, bool write, bool device_only) {
+CUresult ResolveSide(Driver& driver, CopySide& side, const CopyBox& box, bool write, bool device_only) {
   std::uint64_t bytes = 0;
   if (!Extent(side, box, bytes)) return CUDA_ERROR_INVALID_VALUE;
   switch (driver.memory.Check(side.address, bytes, write)) {
@@ -271,7 +271,7 @@ CUresult SubmitFill(const Call& call, const StreamReference& stream, const Fill&
   }
   Driver& driver = call.driver();
   CopySide side{.address = fill.address, .pitch = fill.pitch};
-  const CUresult placed = PlaceSide(driver, side, {.width = bytes, .height = fill.height}, true, true);
+  const CUresult placed = ResolveSide(driver, side, {.width = bytes, .height = fill.height}, true, true);
   if (placed != CUDA_SUCCESS) return placed;
   auto run = [&driver, &device = stream.context->device(), fill] {
     if (driver.fault() == CUDA_SUCCESS) RunFill(driver, device, fill);

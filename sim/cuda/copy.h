@@ -25,7 +25,7 @@ struct CopyBox {
 
 // Finds out where the side lies and whether memory for all of the box exists. `device_only` refuses memory
 // that is not the driver's. INVALID_VALUE if the box does not fit.
-CUresult PlaceSide(Driver& driver, CopySide& side, const CopyBox& box, bool write, bool device_only);
+CUresult ResolveSide(Driver& driver, CopySide& side, const CopyBox& box, bool write, bool device_only);
 
 // Queues the copy. Waits for it when `synchronous`, and whenever pageable memory takes part: the program may
 // reuse that memory as soon as the call returns.

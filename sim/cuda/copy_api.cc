@@ -17,9 +17,9 @@ CUresult Copy(const char* function, std::uint64_t to, Want destination_is, std::
   if (bytes == 0) return CUDA_SUCCESS;
   CopySide source{.address = from}, destination{.address = to};
   const CopyBox box{.width = bytes};
-  CUresult placed = PlaceSide(call.driver(), source, box, false, source_is == Want::kDevice);
+  CUresult placed = ResolveSide(call.driver(), source, box, false, source_is == Want::kDevice);
   if (placed == CUDA_SUCCESS)
-    placed = PlaceSide(call.driver(), destination, box, true, destination_is == Want::kDevice);
+    placed = ResolveSide(call.driver(), destination, box, true, destination_is == Want::kDevice);
   if (placed != CUDA_SUCCESS) return placed;
   return SubmitCopy(call, on, source, destination, box, stream == nullptr);
 }

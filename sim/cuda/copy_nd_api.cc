@@ -34,7 +34,7 @@ CUresult ArraySide(Driver& driver, const End& end, const CopyBox& box, CopySide&
 CUresult MakeSide(Driver& driver, const End& end, const CopyBox& box, bool write, CopySide& side) {
   if (end.type == CU_MEMORYTYPE_ARRAY) {
     const CUresult made = ArraySide(driver, end, box, side);
-    return made != CUDA_SUCCESS ? made : PlaceSide(driver, side, box, write, true);
+    return made != CUDA_SUCCESS ? made : ResolveSide(driver, side, box, write, true);
   }
   const bool rows = box.height > 1 || box.depth > 1 || end.y > 0 || end.z > 0;
   side.pitch = end.pitch;
@@ -53,9 +53,9 @@ CUresult MakeSide(Driver& driver, const End& end, const CopyBox& box, bool write
   switch (end.type) {
     case CU_MEMORYTYPE_HOST:
     case CU_MEMORYTYPE_UNIFIED:
-      return base == 0 ? CUDA_ERROR_INVALID_VALUE : PlaceSide(driver, side, box, write, false);
+      return base == 0 ? CUDA_ERROR_INVALID_VALUE : ResolveSide(driver, side, box, write, false);
     case CU_MEMORYTYPE_DEVICE:
-      return PlaceSide(driver, side, box, write, true);
+      return ResolveSide(driver, side, box, write, true);
     default:
       return CUDA_ERROR_INVALID_VALUE;
   }

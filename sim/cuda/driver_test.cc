@@ -70,7 +70,7 @@ TEST(SimCuda, ContextsDoNotSurviveAFork) {
 // The answers of an H200 with driver 580 (measured).
 TEST(SimCuda, GetProcAddressAnswersByNameVersionAndFlags) {
   OnState({}, [](Cuda& cu, TestState&) {
-    const auto look = [&](const char* name, int version, cuuint64_t flags) {
+    const auto find = [&](const char* name, int version, cuuint64_t flags) {
       void* found = nullptr;
       CUdriverProcAddressQueryResult status{};
       const CUresult result = cu.cuGetProcAddress_v2(name, &found, version, flags, &status);
@@ -79,21 +79,21 @@ TEST(SimCuda, GetProcAddressAnswersByNameVersionAndFlags) {
       if (found == nullptr) return "status " + std::to_string(status);
       return dladdr(found, &info) != 0 && info.dli_sname != nullptr ? std::string(info.dli_sname) : "?";
     };
-    EXPECT_EQ(look("cuMemAlloc", 12000, 0), "cuMemAlloc_v2");
-    EXPECT_EQ(look("cuMemAlloc", 1000, 0), "status 2");
-    EXPECT_EQ(look("cuMemAlloc_v2", 12000, 0), "status 1");
-    EXPECT_EQ(look("cuNope", 12000, 0), "status 1");
-    EXPECT_EQ(look("cuGetProcAddress", 11040, 0), "cuGetProcAddress");
-    EXPECT_EQ(look("cuGetProcAddress", 12000, 0), "cuGetProcAddress_v2");
-    EXPECT_EQ(look("cuMemPrefetchAsync", 12010, 0), "cuMemPrefetchAsync");
-    EXPECT_EQ(look("cuMemPrefetchAsync", 12020, 2), "cuMemPrefetchAsync_v2_ptsz");
-    EXPECT_EQ(look("cuCtxSynchronize", 12000, 0), "cuCtxSynchronize");
-    EXPECT_EQ(look("cuCtxSynchronize", 13000, 0), "cuCtxSynchronize_v2");
-    EXPECT_EQ(look("cuMemcpyHtoD", 12000, 2), "cuMemcpyHtoD_v2_ptds");
-    EXPECT_EQ(look("cuMemcpyHtoD", 12000, 1), "cuMemcpyHtoD_v2");
-    EXPECT_EQ(look("cuMemcpyHtoD", 6050, 2), "status 2");
-    EXPECT_EQ(look("cuInit", 13010, 0), "CUDA_ERROR_INVALID_VALUE");
-    EXPECT_EQ(look("cuInit", 12000, 4), "CUDA_ERROR_INVALID_VALUE");
+    EXPECT_EQ(find("cuMemAlloc", 12000, 0), "cuMemAlloc_v2");
+    EXPECT_EQ(find("cuMemAlloc", 1000, 0), "status 2");
+    EXPECT_EQ(find("cuMemAlloc_v2", 12000, 0), "status 1");
+    EXPECT_EQ(find("cuNope", 12000, 0), "status 1");
+    EXPECT_EQ(find("cuGetProcAddress", 11040, 0), "cuGetProcAddress");
+    EXPECT_EQ(find("cuGetProcAddress", 12000, 0), "cuGetProcAddress_v2");
+    EXPECT_EQ(find("cuMemPrefetchAsync", 12010, 0), "cuMemPrefetchAsync");
+    EXPECT_EQ(find("cuMemPrefetchAsync", 12020, 2), "cuMemPrefetchAsync_v2_ptsz");
+    EXPECT_EQ(find("cuCtxSynchronize", 12000, 0), "cuCtxSynchronize");
+    EXPECT_EQ(find("cuCtxSynchronize", 13000, 0), "cuCtxSynchronize_v2");
+    EXPECT_EQ(find("cuMemcpyHtoD", 12000, 2), "cuMemcpyHtoD_v2_ptds");
+    EXPECT_EQ(find("cuMemcpyHtoD", 12000, 1), "cuMemcpyHtoD_v2");
+    EXPECT_EQ(find("cuMemcpyHtoD", 6050, 2), "status 2");
+    EXPECT_EQ(find("cuInit", 13010, 0), "CUDA_ERROR_INVALID_VALUE");
+    EXPECT_EQ(find("cuInit", 12000, 4), "CUDA_ERROR_INVALID_VALUE");
     void* found = nullptr;
     EXPECT_CU(CUDA_ERROR_NOT_FOUND, cu.cuGetProcAddress("cuNope", &found, 12000, 0));
     EXPECT_OK(cu.cuGetProcAddress("cuInit", &found, 12000, 0));

@@ -26,7 +26,7 @@ const auto& Symbols() {
   return symbols;
 }
 
-constexpr cuuint64_t kLookFlags =
+constexpr cuuint64_t kLookupFlags =
     CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
 
 // As measured on driver 580: a version that the driver does not reach yet is an error, `status` reports a
@@ -34,7 +34,7 @@ constexpr cuuint64_t kLookFlags =
 CUresult FindFunction(std::string_view name, int version, cuuint64_t flags, void*& function,
                       CUdriverProcAddressQueryResult& status) {
   const int newest = Driver::Get().cuda_version();
-  if ((flags & ~kLookFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if ((flags & ~kLookupFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
   if (version > newest) return CUDA_ERROR_INVALID_VALUE;
   function = nullptr;
   status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;

@@ -7,9 +7,9 @@
 #include <shared_mutex>
 
 #include "sim/cuda/api.h"
-#include "sim/cuda/looks.h"
 #include "sim/cuda/managed.h"
 #include "sim/cuda/module.h"
+#include "sim/cuda/polling.h"
 #include "sim/cuda/ptx_run.h"
 
 namespace gpuman::sim::cuda {
@@ -23,9 +23,9 @@ class KernelMemory : public ptx::Memory {
   KernelMemory(Driver& driver, const Context& context, std::shared_lock<RwLock>& execution)
       : driver_(driver), context_(context), execution_(execution) {}
 
-  bool Pause(std::uint64_t nanoseconds, unsigned looks) override {
+  bool Pause(std::uint64_t nanoseconds, unsigned polls) override {
     execution_.unlock();
-    LookAgainLater(nanoseconds, looks);
+    PauseBeforeNextPoll(nanoseconds, polls);
     execution_.lock();
     return driver_.fault() == CUDA_SUCCESS;
   }

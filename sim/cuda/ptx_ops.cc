@@ -355,7 +355,7 @@ bool AreInSteps(const Warp& warp, const std::uint64_t* a, std::uint64_t step) {
 // Calls access(lane, pointer) for the active threads, if all their addresses are valid.
 template <typename T, typename Access>
 void ForAddresses(Warp& warp, const Instruction& i, bool write, Access access) {
-  if (write) warp.looks = 0;
+  if (write) warp.polls = 0;
   const std::uint64_t* a = warp.At(i.a);
   if (AreInSteps(warp, a, sizeof(T))) {
     const std::uint64_t first = a[0] + static_cast<std::uint64_t>(i.offset);

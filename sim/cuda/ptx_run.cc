@@ -47,9 +47,9 @@ std::uint32_t GuardBits(Warp& warp, const Instruction& instruction) {
 
 // The positions of the threads of a warp. Threads that took different branches wait until the group at the
 // lowest position reaches them; so the two sides of a branch, and threads that left a loop, join again.
-class Places {
+class WarpPositions {
  public:
-  explicit Places(std::uint32_t live) : group_(live) {}
+  explicit WarpPositions(std::uint32_t live) : group_(live) {}
 
   std::uint32_t pc = 0;
   std::uint32_t group() const { return group_; }
@@ -98,47 +98,47 @@ class Places {
   std::array<std::uint32_t, kLanes> at_{};
 };
 
-// A warp that has looked so often in vain pauses in each round of its loop. One that reads other words in
+// A warp that has polled so often in vain pauses in each round of its loop. One that reads other words in
 // between, or as many as a copy reads, pauses in a few rounds only.
 constexpr unsigned kFruitlessPolls = 16, kRoundsBetweenPauses = 4096;
 
 void PauseIfItWaits(Warp& warp) {
   if (!warp.fresh) return;
-  if (warp.looks < kFruitlessPolls && ++warp.backward_branches % kRoundsBetweenPauses != 0) return;
+  if (warp.polls < kFruitlessPolls && ++warp.backward_branches % kRoundsBetweenPauses != 0) return;
   warp.Pause(0);
 }
 
 void RunWarp(Warp& warp, const Kernel& kernel, std::uint32_t live) {
-  Places places(live);
+  WarpPositions positions(live);
   const Instruction* const code = kernel.code.data();
   do {
-    const Instruction& instruction = code[places.pc];
-    std::uint32_t executing = places.group();
+    const Instruction& instruction = code[positions.pc];
+    std::uint32_t executing = positions.group();
     if (instruction.guard != kNoGuard) executing &= GuardBits(warp, instruction);
     switch (instruction.flow) {
       case Flow::kNext:
-        ++places.pc;
+        ++positions.pc;
         if (executing == 0) break;
         SetActive(warp, executing);
         instruction.execute(warp, instruction);
         if (warp.fault != Fault::kNone || warp.given_up) return;
         break;
       case Flow::kBranch:
-        if (executing != 0 && instruction.target <= places.pc) PauseIfItWaits(warp);
+        if (executing != 0 && instruction.target <= positions.pc) PauseIfItWaits(warp);
         if (warp.given_up) return;
-        if (executing == places.group()) {
-          places.pc = instruction.target;
+        if (executing == positions.group()) {
+          positions.pc = instruction.target;
         } else {
-          ++places.pc;
-          if (executing != 0) places.Park(executing, instruction.target);
+          ++positions.pc;
+          if (executing != 0) positions.Park(executing, instruction.target);
         }
         break;
       case Flow::kReturn:
-        ++places.pc;
-        places.Retire(executing);
+        ++positions.pc;
+        positions.Retire(executing);
         break;
     }
-  } while (places.Next());
+  } while (positions.Next());
 }
 
 // The value of a register that differs between the threads of a warp; nullopt: it is the same for all of

@@ -28,10 +28,10 @@ class Memory {
   virtual ~Memory() = default;
   // The accessible range around `address`; false when there is none.
   virtual bool Find(std::uint64_t address, Range& range) = 0;
-  // The kernel has looked `looks` times in vain at a word that somebody else is to write, and asks to sleep
+  // The kernel has polled `polls` times in vain a word that somebody else is to write, and asks to sleep
   // for `nanoseconds` (0: it does not ask). Ranges from before the call are no longer valid after it. False:
   // the kernel is to be given up.
-  virtual bool Pause(std::uint64_t /*nanoseconds*/, unsigned /*looks*/) { return true; }
+  virtual bool Pause(std::uint64_t /*nanoseconds*/, unsigned /*polls*/) { return true; }
 };
 
 struct Dimensions {

@@ -208,13 +208,13 @@ TEST(Ptx, WaitingByTheTimerTakesItsTimeOnceForTheWholeGrid) {
 class Awaited : public OneBuffer {
  public:
   using OneBuffer::OneBuffer;
-  bool Pause(std::uint64_t nanoseconds, unsigned looks) override {
+  bool Pause(std::uint64_t nanoseconds, unsigned polls) override {
     asked_ns = nanoseconds;
-    most_looks = std::max(most_looks, looks);
+    most_polls = std::max(most_polls, polls);
     if (++pauses == writes_after) words()[0] = 5;
     return pauses < gives_up_after;
   }
-  unsigned pauses = 0, writes_after = 100, gives_up_after = 1000, most_looks = 0;
+  unsigned pauses = 0, writes_after = 100, gives_up_after = 1000, most_polls = 0;
   std::uint64_t asked_ns = 0;
 };
 
@@ -236,7 +236,7 @@ TEST(Ptx, AKernelWaitsForAWordThatSomebodyElseWrites) {
       EXPECT_FALSE(result.given_up);
       EXPECT_EQ(result.waited_ns, 0u) << "it has waited in real time";
       EXPECT_EQ(memory.pauses, 100u) << load << pause;
-      EXPECT_GE(memory.most_looks, 99u) << load << pause;
+      EXPECT_GE(memory.most_polls, 99u) << load << pause;
       EXPECT_EQ(memory.asked_ns, *pause != 0 ? 700u : 0u);
       EXPECT_EQ(memory.words()[1], 1u);
     }
@@ -256,7 +256,7 @@ TEST(Ptx, AWaitingKernelCanBeGivenUp) {
 }
 
 // A loop that looks at several words in turn, and one that copies, never find the same word twice in a row.
-TEST(Ptx, AKernelThatLooksAtSeveralWordsPausesNowAndThen) {
+TEST(Ptx, AKernelThatPollsSeveralWordsPausesNowAndThen) {
   const auto program = Load(R"(
     .reg .u64 %rd<2>; .reg .u32 %r<3>; .reg .pred %p<2>; ld.param.u64 %rd1, [p];
     AGAIN: ld.volatile.global.u32 %r1, [%rd1]; ld.volatile.global.u32 %r2, [%rd1+4];
@@ -268,7 +268,7 @@ TEST(Ptx, AKernelThatLooksAtSeveralWordsPausesNowAndThen) {
   EXPECT_EQ(memory.pauses, 3u);
 }
 
-TEST(Ptx, AKernelThatWorksAndLooksAtAFlagInEachRoundIsNotHeldUp) {
+TEST(Ptx, AKernelThatWorksAndPollsAFlagInEachRoundIsNotHeldUp) {
   const auto program = Load(R"(
     .reg .u64 %rd<2>; .reg .u32 %r<3>; .reg .pred %p<2>; ld.param.u64 %rd1, [p]; mov.u32 %r2, 0;
     AGAIN: ld.volatile.global.u32 %r1, [%rd1]; setp.eq.u32 %p0, %r1, 5; @%p0 bra OUT;

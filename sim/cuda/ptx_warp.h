@@ -28,11 +28,11 @@ struct Warp {
   bool waited = false;  // elapsed_ns is not all 0
 
   // Waiting for memory that somebody else writes. `fresh`: since the last pause the warp has read memory as
-  // changing. `looks`: how often in a row it found the same value in the same word, and wrote nothing
+  // changing. `polls`: how often in a row it found the same value in the same word, and wrote nothing
   // meanwhile.
   bool fresh = false;
-  unsigned looks = 0;
-  std::uint64_t look_address = 0, look_value = 0;
+  unsigned polls = 0;
+  std::uint64_t polled_address = 0, polled_value = 0;
   unsigned backward_branches = 0;
   bool given_up = false;
 
@@ -62,14 +62,14 @@ struct Warp {
 
   void Polled(std::uint64_t address, std::uint64_t value) {
     fresh = true;
-    looks = address == look_address && value == look_value ? looks + 1 : 0;
-    look_address = address;
-    look_value = value;
+    polls = address == polled_address && value == polled_value ? polls + 1 : 0;
+    polled_address = address;
+    polled_value = value;
   }
   void Pause(std::uint64_t nanoseconds) {
     fresh = false;
     recent = {};
-    given_up = !memory->Pause(nanoseconds, looks);
+    given_up = !memory->Pause(nanoseconds, polls);
   }
 };
 

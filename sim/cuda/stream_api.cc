@@ -3,7 +3,7 @@
 
 #include "sim/cuda/api.h"
 #include "sim/cuda/event.h"
-#include "sim/cuda/looks.h"
+#include "sim/cuda/polling.h"
 #include "sim/cuda/pool.h"
 
 namespace gpuman::sim::cuda {
@@ -92,7 +92,7 @@ CUresult WaitValue(const StreamCall& call, CUdeviceptr address, T value, unsigne
   }
   return call.on.context->Enqueue(
       call.on.stream, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, [&driver, address, value, flags] {
-        for (unsigned looks = 0; driver.fault() == CUDA_SUCCESS; ++looks) {
+        for (unsigned polls = 0; driver.fault() == CUDA_SUCCESS; ++polls) {
           {
             const std::shared_lock execution(driver.execution);
             if (driver.memory.Check(address, sizeof(T), false) != AddressSpace::Lookup::kGood) {
@@ -101,7 +101,7 @@ CUresult WaitValue(const StreamCall& call, CUdeviceptr address, T value, unsigne
             if (Satisfied(__atomic_load_n(reinterpret_cast<T*>(address), __ATOMIC_ACQUIRE), value, flags))
               return;
           }
-          LookAgainLater(0, looks);
+          PauseBeforeNextPoll(0, polls);
         }
       });
 }

@@ -159,19 +159,19 @@ TEST(SimCudaStream, ADestroyedStreamFinishesItsWork) {
 
 TEST(SimCudaStream, CallbacksMayNotCallTheDriver) {
   OnDevice([](Cuda& cu, TestState&) {
-    struct Told {
+    struct Callback {
       Cuda* cu;
       CUresult result;
-    } told{&cu, CUDA_SUCCESS};
+    } callback{&cu, CUDA_SUCCESS};
     EXPECT_OK(cu.cuLaunchHostFunc(
         nullptr,
         [](void* data) {
-          auto& to = *static_cast<Told*>(data);
+          auto& to = *static_cast<Callback*>(data);
           to.result = to.cu->cuCtxSynchronize();
         },
-        &told));
+        &callback));
     EXPECT_OK(cu.cuCtxSynchronize());
-    EXPECT_CU(CUDA_ERROR_NOT_PERMITTED, told.result);
+    EXPECT_CU(CUDA_ERROR_NOT_PERMITTED, callback.result);
   });
 }
 

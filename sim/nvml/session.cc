@@ -70,16 +70,16 @@ nvmlComputeInstance_t Session::HandleOf(const MigInstance& instance, unsigned co
   return reinterpret_cast<nvmlComputeInstance_t>(&computes_[instance.index * kComputes + compute_id]);
 }
 
-std::optional<MigDevice> Session::At(std::size_t place) const {
-  const auto instance = MigInstanceAt(state_.shared(), static_cast<unsigned>(place / kComputes));
-  const auto compute = instance ? instance->Compute(static_cast<unsigned>(place % kComputes)) : std::nullopt;
+std::optional<MigDevice> Session::At(std::size_t index) const {
+  const auto instance = MigInstanceAt(state_.shared(), static_cast<unsigned>(index / kComputes));
+  const auto compute = instance ? instance->Compute(static_cast<unsigned>(index % kComputes)) : std::nullopt;
   return compute ? std::optional(MigDevice{*instance, *compute}) : std::nullopt;
 }
 
 namespace {
 
 template <std::size_t N>
-std::optional<std::size_t> PlaceOf(const std::array<char, N>& handles, const void* handle) {
+std::optional<std::size_t> HandleIndex(const std::array<char, N>& handles, const void* handle) {
   for (std::size_t i = 0; i < N; ++i)
     if (handle == &handles[i]) return i;
   return std::nullopt;
@@ -88,16 +88,16 @@ std::optional<std::size_t> PlaceOf(const std::array<char, N>& handles, const voi
 }  // namespace
 
 std::optional<MigDevice> Session::MigDeviceOf(nvmlDevice_t handle) const {
-  const auto place = PlaceOf(mig_devices_, handle);
-  return place ? At(*place) : std::nullopt;
+  const auto index = HandleIndex(mig_devices_, handle);
+  return index ? At(*index) : std::nullopt;
 }
 std::optional<MigDevice> Session::ComputeOf(nvmlComputeInstance_t handle) const {
-  const auto place = PlaceOf(computes_, handle);
-  return place ? At(*place) : std::nullopt;
+  const auto index = HandleIndex(computes_, handle);
+  return index ? At(*index) : std::nullopt;
 }
 std::optional<MigInstance> Session::InstanceOf(nvmlGpuInstance_t handle) const {
-  const auto place = PlaceOf(instances_, handle);
-  return place ? MigInstanceAt(state_.shared(), static_cast<unsigned>(*place)) : std::nullopt;
+  const auto index = HandleIndex(instances_, handle);
+  return index ? MigInstanceAt(state_.shared(), static_cast<unsigned>(*index)) : std::nullopt;
 }
 
 nvmlReturn_t GiveText(char* to, unsigned size, const char* text) {

@@ -32,7 +32,7 @@ void SetIdentity(GpuStatic& gpu, const char* first, unsigned index, std::uint32_
 }
 
 // The topology of a server with eight GPUs: NVLink joins all, a PCIe switch has two, a socket four.
-void SetServerPlace(GpuStatic& gpu, unsigned index) {
+void SetServerTopology(GpuStatic& gpu, unsigned index) {
   gpu.nvlink_peers = ~(1u << index);
   gpu.pcie_switch = index / 2;
   gpu.numa_node = index / 4;
@@ -57,7 +57,7 @@ void FillH200(GpuStatic& gpu, unsigned index) {
   gpu.pci_bus = 0;
   SetIdentity(gpu, "GPU-93f6e897-3b2d-3c8a-a1c7-4a689d9a62b6", index, 6);
   gpu.module_id = 4 + index;
-  SetServerPlace(gpu, index);
+  SetServerTopology(gpu, index);
   gpu.features = kDataCentre | kFeatureLockedMemoryClocks | kFeatureTemperatureLimit;
   gpu.memory_total = 143771 * kMiB;
   gpu.memory_reserved = 9841 * 64 * 1024;  // shown rounded up: 616 MiB, and 143156 MiB free
@@ -117,7 +117,7 @@ void FillA100(GpuStatic& gpu, unsigned index) {
   Copy(gpu.inforom_ecc, "6.16");
   gpu.pci_bus = 7;
   SetIdentity(gpu, "GPU-5d0a1b7c-93e4-4d2f-8b61-c07e2f9a4410", index, 0);
-  SetServerPlace(gpu, index);
+  SetServerTopology(gpu, index);
   gpu.features = kDataCentre;
   gpu.memory_total = 81920 * kMiB;
   gpu.memory_reserved = 614 * kMiB;

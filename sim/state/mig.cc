@@ -65,7 +65,7 @@ bool HasRoom(const Shared& shared, unsigned gpu, unsigned row, unsigned start) {
   return same <= wanted.most && decoders <= whole.decoders && jpegs <= whole.jpegs && ofas <= whole.ofas;
 }
 
-std::optional<unsigned> FreePlace(const Shared& shared, unsigned gpu, unsigned row) {
+std::optional<unsigned> FindFreeStart(const Shared& shared, unsigned gpu, unsigned row) {
   for (unsigned start = 0; start < 32; ++start)
     if (HasRoom(shared, gpu, row, start)) return start;
   return std::nullopt;
@@ -216,7 +216,7 @@ MigOutcome CreateMigInstance(Shared& shared, unsigned gpu, unsigned row, std::op
                              MigInstance& made) {
   const Lock lock(shared);
   if (Fails(shared.gpu[gpu])) return MigOutcome::kNoRoom;
-  if (!start) start = FreePlace(shared, gpu, row);
+  if (!start) start = FindFreeStart(shared, gpu, row);
   if (!start || !HasRoom(shared, gpu, row, *start)) return MigOutcome::kNoRoom;
   for (unsigned index = 0; index < kMaxInstances; ++index) {
     if (shared.mig[index].what.load() != 0) continue;

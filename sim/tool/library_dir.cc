@@ -11,13 +11,13 @@ base::Result<std::filesystem::path> LibraryDirectory() {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
   const auto prefix = self.parent_path().parent_path();
-  constexpr std::array<std::string_view, 2> kPlaces{"lib/sim", "lib/gpuman/sim"};
-  for (const auto place : kPlaces) {
-    if (std::filesystem::is_directory(prefix / place, error)) return prefix / place;
+  constexpr std::array<std::string_view, 2> kFolders{"lib/sim", "lib/gpuman/sim"};
+  for (const auto folder : kFolders) {
+    if (std::filesystem::is_directory(prefix / folder, error)) return prefix / folder;
   }
   return base::Fail(base::ErrorCode::kNotFound,
-                    "the simulated libraries are neither in " + (prefix / kPlaces[0]).string() + " nor in " +
-                        (prefix / kPlaces[1]).string(),
+                    "the simulated libraries are neither in " + (prefix / kFolders[0]).string() + " nor in " +
+                        (prefix / kFolders[1]).string(),
                     "build everything with ./dev build, or install the package again");
 }
 

@@ -12,6 +12,8 @@
 #include <map>
 #include <memory>
 
+#include "base/executor.h"
+
 namespace gpuman::base {
 
 // The user of a task for which all users wait together.
@@ -19,7 +21,6 @@ inline constexpr uid_t kEveryUser = static_cast<uid_t>(-1);
 
 class FairQueue {
  public:
-  using Post = std::function<void(std::function<void()>)>;
   struct Task {
     std::function<void()> work;     // on a thread
     std::function<void()> then{};   // on the loop, once `work` is done
@@ -30,8 +31,8 @@ class FairQueue {
     std::size_t of_user = 1;
   };
 
-  // Both call their argument later: `to_threads` on a thread, `to_loop` on the loop.
-  FairQueue(Post to_threads, Post to_loop, Bounds bounds)
+  // `to_threads` calls its argument on a thread, `to_loop` on the loop.
+  FairQueue(Executor to_threads, Executor to_loop, Bounds bounds)
       : to_threads_(std::move(to_threads)), to_loop_(std::move(to_loop)), bounds_(bounds) {}
   ~FairQueue() { *self_ = nullptr; }
   FairQueue(const FairQueue&) = delete;
@@ -50,7 +51,7 @@ class FairQueue {
   void Start();
   void Finish(uid_t uid);
 
-  Post to_threads_, to_loop_;
+  Executor to_threads_, to_loop_;
   const Bounds bounds_;
   std::map<uid_t, User> users_;  // users who have a task
   std::deque<uid_t> order_;      // users who may begin a task, each once

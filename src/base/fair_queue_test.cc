@@ -13,7 +13,7 @@ namespace {
 class FairQueueTest : public testing::Test {
  protected:
   using Posted = std::deque<std::function<void()>>;
-  static FairQueue::Post To(Posted& list) {
+  static Executor To(Posted& list) {
     return [&list](std::function<void()> act) { list.push_back(std::move(act)); };
   }
   static void Next(Posted& list) {

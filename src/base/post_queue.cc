@@ -4,8 +4,9 @@
 
 namespace gpuman::base {
 
-PostQueue::PostQueue(Post post, std::shared_ptr<const Clock> clock) : queue_(std::make_shared<Queue>()) {
-  queue_->post = std::move(post);
+PostQueue::PostQueue(Executor to_loop, std::shared_ptr<const Clock> clock)
+    : queue_(std::make_shared<Queue>()) {
+  queue_->to_loop = std::move(to_loop);
   queue_->clock = std::move(clock);
 }
 
@@ -19,7 +20,7 @@ void PostQueue::Add(Call call) {
 }
 
 void PostQueue::PostSome(const std::shared_ptr<Queue>& queue) {
-  queue->post([queue] { CallSome(queue); });
+  queue->to_loop([queue] { CallSome(queue); });
 }
 
 void PostQueue::CallSome(const std::shared_ptr<Queue>& queue) {

@@ -11,23 +11,22 @@
 #include <mutex>
 
 #include "base/clock.h"
+#include "base/executor.h"
 
 namespace gpuman::base {
 
 class PostQueue {
  public:
   using Call = std::function<void()>;
-  using Post = std::function<void(Call)>;
   static constexpr std::chrono::microseconds kTurn{2'000};
 
-  // `post` may be called from any thread. It calls its argument later, on the loop, after everything that
-  // waits there.
-  explicit PostQueue(Post post, std::shared_ptr<const Clock> clock = std::make_shared<SystemClock>());
+  // `to_loop` calls its argument on the loop, after everything that waits there.
+  explicit PostQueue(Executor to_loop, std::shared_ptr<const Clock> clock = std::make_shared<SystemClock>());
   void Add(Call call);
 
  private:
   struct Queue {
-    Post post;
+    Executor to_loop;
     std::shared_ptr<const Clock> clock;
     std::mutex mutex;
     std::deque<Call> calls;

@@ -11,7 +11,7 @@ void SlicedWork::Add(uid_t user, Slice slice) {
 
 void SlicedWork::PostNext() {
   if (std::exchange(posted_, true)) return;
-  post_([self = self_] {
+  to_loop_([self = self_] {
     if (*self) (*self)->DoOne();
   });
 }

@@ -15,6 +15,7 @@
 #include <memory>
 
 #include "base/clock.h"
+#include "base/executor.h"
 #include "base/units.h"
 
 namespace gpuman::base {
@@ -32,14 +33,13 @@ class Turn {
 
 class SlicedWork {
  public:
-  using Post = std::function<void(std::function<void()>)>;
   // True: there is more to do. A slice that has returned false is not called again.
   using Slice = std::function<bool(const Turn&)>;
   static constexpr std::chrono::microseconds kTurn{2'000};
 
-  // `post` calls its argument later, on the loop, after everything that waits there. `clock` must outlive
+  // `to_loop` calls its argument on the loop, after everything that waits there. `clock` must outlive
   // this object.
-  SlicedWork(Post post, const Clock& clock) : post_(std::move(post)), clock_(clock) {}
+  SlicedWork(Executor to_loop, const Clock& clock) : to_loop_(std::move(to_loop)), clock_(clock) {}
   ~SlicedWork() { *self_ = nullptr; }
   SlicedWork(const SlicedWork&) = delete;
   SlicedWork& operator=(const SlicedWork&) = delete;
@@ -51,7 +51,7 @@ class SlicedWork {
   void PostNext();
   void DoOne();
 
-  Post post_;
+  Executor to_loop_;
   const Clock& clock_;
   std::map<uid_t, std::deque<Slice>> work_;  // no list is empty
   uid_t last_ = 0;                           // the user of the last turn

@@ -14,12 +14,12 @@ struct Pair {
   explicit Pair(int type) {
     int ends[2] = {-1, -1};
     EXPECT_EQ(::socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends), 0);
-    guest = Fd(ends[0]);
+    peer = Fd(ends[0]);
     PrepareUntrusted(ends[1]);
     ours = UntrustedSocket(Fd(ends[1]), std::make_shared<Closer>());
   }
   void Say(const std::string& text) const {
-    EXPECT_EQ(::send(guest.get(), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+    EXPECT_EQ(::send(peer.get(), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
   }
   // The next message; "!" and a number: the error.
   std::string Hear() const {
@@ -29,9 +29,9 @@ struct Pair {
   }
   bool Ended() const {
     char byte = 0;
-    return ::recv(guest.get(), &byte, 1, 0) <= 0;
+    return ::recv(peer.get(), &byte, 1, 0) <= 0;
   }
-  Fd guest;
+  Fd peer;
   UntrustedSocket ours;
 };
 
@@ -43,7 +43,7 @@ TEST(UntrustedSocket, HearsWhatIsSaidAndNoMore) {
     EXPECT_EQ(pair.Hear(), "!" + std::to_string(EAGAIN));
     pair.Say("one");
     EXPECT_EQ(pair.Hear(), "one");
-    pair.guest.Close();
+    pair.peer.Close();
     EXPECT_EQ(pair.Hear(), "");
   }
 }
@@ -53,7 +53,7 @@ TEST(UntrustedSocket, TakesNothingThatComesWithADescriptor) {
     Pair pair(type);
     LingeringSocket lingering;
     ASSERT_TRUE(lingering.ok());
-    ASSERT_TRUE(lingering.PassTo(pair.guest.get(), "x"));
+    ASSERT_TRUE(lingering.PassTo(pair.peer.get(), "x"));
     EXPECT_EQ(pair.Hear(), kBad);
     EXPECT_EQ(pair.Hear(), kBad) << "it is still there";
     pair.ours.HangUp();
@@ -67,7 +67,7 @@ TEST(UntrustedSocket, LooksBehindWhatCameFirst) {
   LingeringSocket lingering;
   ASSERT_TRUE(lingering.ok());
   pair.Say("GET");
-  ASSERT_TRUE(lingering.PassTo(pair.guest.get(), "x"));
+  ASSERT_TRUE(lingering.PassTo(pair.peer.get(), "x"));
   // Only the data before the descriptor, or nothing.
   for (std::string said = pair.Hear(); said != kBad; said = pair.Hear()) ASSERT_EQ(said, "GET");
   pair.ours.HangUp();
@@ -78,7 +78,7 @@ TEST(UntrustedSocket, OutOfBandDataHidesNothing) {
   Pair pair(SOCK_STREAM);
   LingeringSocket lingering;
   ASSERT_TRUE(lingering.ok());
-  if (!lingering.PassTo(pair.guest.get(), "x", MSG_OOB))
+  if (!lingering.PassTo(pair.peer.get(), "x", MSG_OOB))
     GTEST_SKIP() << "this kernel has none on unix sockets";
   pair.Say("GET");
   EXPECT_EQ(pair.Hear(), kBad);
@@ -92,7 +92,7 @@ TEST(UntrustedSocket, HangsUpOnWhoHasPassedADescriptorUnasked) {
     LingeringSocket lingering;
     ASSERT_TRUE(lingering.ok());
     pair.Say("");  // an empty message, where there are messages; it looks like the end
-    ASSERT_TRUE(lingering.PassTo(pair.guest.get(), type == SOCK_STREAM ? "x" : ""));
+    ASSERT_TRUE(lingering.PassTo(pair.peer.get(), type == SOCK_STREAM ? "x" : ""));
     pair.ours.HangUp();
     EXPECT_TRUE(pair.Ended());
     lingering.AwaitClosed();
@@ -123,7 +123,7 @@ TEST(UntrustedSocket, HangsUpOnADescriptorBehindDataOrOutOfBand) {
     LingeringSocket lingering;
     ASSERT_TRUE(lingering.ok());
     pair.Say("GET");
-    if (!lingering.PassTo(pair.guest.get(), "x", flags))
+    if (!lingering.PassTo(pair.peer.get(), "x", flags))
       GTEST_SKIP() << "this kernel has no out-of-band data on unix sockets";
     pair.ours.HangUp();
     EXPECT_TRUE(pair.Ended());

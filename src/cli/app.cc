@@ -18,45 +18,45 @@ constexpr const char* kLook = "Look";
 constexpr const char* kShareGpus = "Share and split GPUs";
 constexpr const char* kAdminister = "Administer";
 
-struct Entry {
+struct CommandRow {
   std::string_view name;
   Command (*make)();
   const char* heading;  // in the list of commands
 };
 // The commands of gpuman in the order of the help.
 constexpr std::array kCommands{
-    Entry{"run", &RunCommand, kRun},
-    Entry{"logs", &LogsCommand, kRun},
-    Entry{"update", &UpdateCommand, kRun},
-    Entry{"restart", &RestartCommand, kRun},
-    Entry{"remove", &RemoveCommand, kRun},
-    Entry{"suspend", &SuspendCommand, kRun},
-    Entry{"resume", &ResumeCommand, kRun},
-    Entry{"move", &MoveCommand, kRun},
-    Entry{"submit", &SubmitCommand, kQueue},
-    Entry{"queue", &QueueCommand, kQueue},
-    Entry{"job", &JobCommand, kQueue},
-    Entry{"cancel", &CancelCommand, kQueue},
-    Entry{"info", &InfoCommand, kQueue},
-    Entry{"stats", &StatsCommand, kQueue},
-    Entry{"status", &StatusCommand, kLook},
-    Entry{"top", &TopCommand, kLook},
-    Entry{"proclist", &ProclistCommand, kLook},
-    Entry{"why", &WhyCommand, kLook},
-    Entry{"history", &HistoryCommand, kLook},
-    Entry{"events", &EventsCommand, kLook},
-    Entry{"health", &HealthCommand, kLook},
-    Entry{"doctor", &DoctorCommand, kLook},
-    Entry{"metrics", &MetricsCommand, kLook},
-    Entry{"share", &ShareCommand, kShareGpus},
-    Entry{"mps", &MpsCommand, kShareGpus},
-    Entry{"mig", &MigCommand, kShareGpus},
-    Entry{"gpu", &GpuCommand, kAdminister},
-    Entry{"device", &DeviceCommand, kAdminister},
-    Entry{"reserve", &ReserveCommand, kAdminister},
-    Entry{"quota", &QuotaCommand, kAdminister},
-    Entry{"config", &ConfigCommand, kAdminister},
-    Entry{"completion", &CompletionCommand, kAdminister},
+    CommandRow{"run", &RunCommand, kRun},
+    CommandRow{"logs", &LogsCommand, kRun},
+    CommandRow{"update", &UpdateCommand, kRun},
+    CommandRow{"restart", &RestartCommand, kRun},
+    CommandRow{"remove", &RemoveCommand, kRun},
+    CommandRow{"suspend", &SuspendCommand, kRun},
+    CommandRow{"resume", &ResumeCommand, kRun},
+    CommandRow{"move", &MoveCommand, kRun},
+    CommandRow{"submit", &SubmitCommand, kQueue},
+    CommandRow{"queue", &QueueCommand, kQueue},
+    CommandRow{"job", &JobCommand, kQueue},
+    CommandRow{"cancel", &CancelCommand, kQueue},
+    CommandRow{"info", &InfoCommand, kQueue},
+    CommandRow{"stats", &StatsCommand, kQueue},
+    CommandRow{"status", &StatusCommand, kLook},
+    CommandRow{"top", &TopCommand, kLook},
+    CommandRow{"proclist", &ProclistCommand, kLook},
+    CommandRow{"why", &WhyCommand, kLook},
+    CommandRow{"history", &HistoryCommand, kLook},
+    CommandRow{"events", &EventsCommand, kLook},
+    CommandRow{"health", &HealthCommand, kLook},
+    CommandRow{"doctor", &DoctorCommand, kLook},
+    CommandRow{"metrics", &MetricsCommand, kLook},
+    CommandRow{"share", &ShareCommand, kShareGpus},
+    CommandRow{"mps", &MpsCommand, kShareGpus},
+    CommandRow{"mig", &MigCommand, kShareGpus},
+    CommandRow{"gpu", &GpuCommand, kAdminister},
+    CommandRow{"device", &DeviceCommand, kAdminister},
+    CommandRow{"reserve", &ReserveCommand, kAdminister},
+    CommandRow{"quota", &QuotaCommand, kAdminister},
+    CommandRow{"config", &ConfigCommand, kAdminister},
+    CommandRow{"completion", &CompletionCommand, kAdminister},
 };
 
 constexpr const char* kFooter =
@@ -80,7 +80,7 @@ Command Gpuman(std::string_view first) {
       "Runs programs on NVIDIA GPUs within memory limits, so that one cannot take the others down.";
   program.footer = kFooter;
   const auto asked = std::find_if(kCommands.begin(), kCommands.end(),
-                                  [&](const Entry& entry) { return entry.name == first; });
+                                  [&](const CommandRow& entry) { return entry.name == first; });
   for (const auto& entry : kCommands) {
     if (asked != kCommands.end() && entry.name != first) continue;
     program.commands.push_back(entry.make());

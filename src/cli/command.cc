@@ -39,7 +39,7 @@ base::Result<> RequireChoice(std::string_view value, const std::string& word) {
                     fmt::format("'{}' is not one of {}", word, fmt::join(choices, ", ")));
 }
 
-base::Result<> TakeOptions(const Options& options, const std::vector<TypedOption>& typed) {
+base::Result<> TakeOptions(const Options& options, const std::vector<ParsedOption>& typed) {
   for (const auto& [name, value] : typed) {
     const auto option = std::find_if(options.begin(), options.end(),
                                      [&, &name = name](const Option& one) { return NameOf(one) == name; });

@@ -65,14 +65,14 @@ struct Argument {
 using Arguments = std::vector<Argument>;
 
 // An option as it was typed.
-struct TypedOption {
+struct ParsedOption {
   std::string name;   // as NameOf has it
   std::string value;  // empty for an option without one
 };
 
 // What was typed for a command.
 struct CommandLine {
-  std::vector<TypedOption> options;                  // in the order in which they were typed
+  std::vector<ParsedOption> options;                 // in the order in which they were typed
   std::vector<std::string> words;                    // the arguments, or a user's command without "--"
   std::optional<std::vector<std::string>> trailing;  // a user's command behind "--"
 };
@@ -84,7 +84,7 @@ inline constexpr const char* kHelpOfVersion = "Print the version and exit";
 inline constexpr const char* kCommonHeading = "Options of every command";
 
 // Calls `take` of the options in the order in which they were typed. An error begins with the option's name.
-base::Result<> TakeOptions(const Options& options, const std::vector<TypedOption>& typed);
+base::Result<> TakeOptions(const Options& options, const std::vector<ParsedOption>& typed);
 
 struct Command {
   std::string name;

@@ -107,7 +107,7 @@ TEST(ConnectError, LeavesOtherErrorsAlone) {
   EXPECT_EQ(ExplainConnectError(other, facts, kBob, SocketKind::kNamed, kSystem).message, other.message);
 }
 
-TEST(OwnPlace, IsNotInAnotherUsersDirectory) {
+TEST(CheckOwnSocket, IsNotInAnotherUsersDirectory) {
   const auto facts = Facts(SocketState::kMissing, "/run/user/1000/gpuman/s", "/run/user/1000", kAda);
   EXPECT_TRUE(CheckOwnSocket(facts, kAda));
   const auto root = CheckOwnSocket(facts, kRoot);

@@ -23,17 +23,17 @@ using Words = std::vector<std::string>;
 constexpr std::string_view kGpuman = "gpuman";
 
 // A command as CLI11 has it, and what was typed for it.
-struct Entry {
+struct ParsedCommand {
   const Command* command = nullptr;
-  std::vector<TypedOption> options;
-  std::vector<TypedOption> named;  // options that give an argument
+  std::vector<ParsedOption> options;
+  std::vector<ParsedOption> named;  // options that give an argument
 };
-using Entries = std::map<const CLI::App*, Entry>;
+using ParsedCommands = std::map<const CLI::App*, ParsedCommand>;
 
 Words Reversed(const Words& words) { return {words.rbegin(), words.rend()}; }
 
 // The parser notes the option in `typed` when it reads it, so that options stay in order.
-CLI::Option* AddOption(CLI::App& app, const Option& option, std::vector<TypedOption>& typed) {
+CLI::Option* AddOption(CLI::App& app, const Option& option, std::vector<ParsedOption>& typed) {
   const std::string name = NameOf(option);
   if (option.value.empty())
     return app
@@ -56,7 +56,7 @@ CLI::Option* AddOption(CLI::App& app, const Option& option, std::vector<TypedOpt
       ->required(option.required);
 }
 
-void AddOptions(CLI::App& app, const Options& options, std::vector<TypedOption>& typed) {
+void AddOptions(CLI::App& app, const Options& options, std::vector<ParsedOption>& typed) {
   for (const auto& option : options) {
     auto* const added = AddOption(app, option, typed);
     if (option.help.empty())
@@ -67,7 +67,7 @@ void AddOptions(CLI::App& app, const Options& options, std::vector<TypedOption>&
 }
 
 // CLI11 has options only: SortWords takes the arguments.
-void AddNamesOfArguments(CLI::App& app, const Arguments& arguments, std::vector<TypedOption>& typed) {
+void AddNamesOfArguments(CLI::App& app, const Arguments& arguments, std::vector<ParsedOption>& typed) {
   for (const auto& argument : arguments)
     if (!argument.names.empty()) AddOption(app, {argument.names, argument.value, argument.help, {}}, typed);
 }
@@ -102,7 +102,7 @@ class Reading {
     if (!Asked().run) return WithoutCommand();
     GPUMAN_ASSIGN(CommandLine line, Line());
     if (!required.empty()) return base::Fail(ErrorOf(*sorted_.app, required));
-    return Parsed(Chosen{&Asked(), PathOf(*sorted_.app), std::move(line), std::move(common_typed_)});
+    return Parsed(Chosen{&Asked(), PathOf(*sorted_.app), std::move(line), std::move(common_options_)});
   }
 
  private:
@@ -111,7 +111,7 @@ class Reading {
     entry.command = &command;
     app.description(command.summary);
     app.footer(FooterOf(command));
-    AddOptions(app, common_, common_typed_);
+    AddOptions(app, common_, common_options_);
     AddOptions(app, command.options, entry.options);
     AddNamesOfArguments(app, command.arguments, entry.named);
     app.prefix_command(command.ends_at_word);
@@ -165,7 +165,7 @@ class Reading {
   // How the words look with "--" in front of the user's command. A job needs a tag unless it waits for GPUs.
   std::string WithDashes(const std::string& first) const {
     const auto& typed = entries_.at(sorted_.app).options;
-    const bool is_whole = std::any_of(typed.begin(), typed.end(), [](const TypedOption& option) {
+    const bool is_whole = std::any_of(typed.begin(), typed.end(), [](const ParsedOption& option) {
       return option.name == "--tag" || option.name == "--gpus";
     });
     Words words;
@@ -224,8 +224,8 @@ class Reading {
 
   const Command& program_;
   const Options& common_;
-  Entries entries_;
-  std::vector<TypedOption> common_typed_;
+  ParsedCommands entries_;
+  std::vector<ParsedOption> common_options_;
   SortedWords sorted_;
   CLI::App app_{"", program_.name};
 };
@@ -257,7 +257,7 @@ Words WithHelpAsOption(const Command& program, Words words) {
 
 struct OptionReader::Reader {
   const Options& options;
-  std::vector<TypedOption> typed;
+  std::vector<ParsedOption> typed;
   CLI::App app;
 };
 

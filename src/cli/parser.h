@@ -18,7 +18,7 @@ struct Chosen {
   const Command* command = nullptr;  // of the program that was read; has `run`
   std::string path;                  // "gpuman job show"
   CommandLine line;
-  std::vector<TypedOption> common;
+  std::vector<ParsedOption> common;
 };
 // What the program prints instead of running a command: a help text, the version.
 struct HelpText {

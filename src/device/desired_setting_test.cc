@@ -23,7 +23,7 @@ struct Case {
   std::string text, expected;
 };
 
-TEST(WishTest, IsAValueOnADeviceThatCanHaveIt) {
+TEST(DesiredSettingTest, IsAValueOnADeviceThatCanHaveIt) {
   const std::vector<Case> cases{
       {Setting::kPersistence, "on", "on"},
       {Setting::kEcc, "off", "off"},
@@ -50,7 +50,7 @@ TEST(WishTest, IsAValueOnADeviceThatCanHaveIt) {
     EXPECT_EQ(On(H200(), setting, text), expected) << ToString(setting) << " " << text;
 }
 
-TEST(WishTest, OutOfRangeNamesTheRange) {
+TEST(DesiredSettingTest, OutOfRangeNamesTheRange) {
   EXPECT_EQ(On(H200(), Setting::kPower, "900W"), "error: 900W is out of range: this GPU takes 200W to 700W");
   EXPECT_THAT(On(H200(), Setting::kPower, "199"), HasSubstr("200W to 700W"));
   EXPECT_THAT(On(H200(), Setting::kGraphicsClocks, "1201"),
@@ -59,7 +59,7 @@ TEST(WishTest, OutOfRangeNamesTheRange) {
   EXPECT_THAT(On(H200(), Setting::kMemoryClocks, "3200"), HasSubstr("next to it are 2201 and 3201"));
 }
 
-TEST(WishTest, GraphicsClocksHaveToGoWithTheMemoryClock) {
+TEST(DesiredSettingTest, GraphicsClocksHaveToGoWithTheMemoryClock) {
   const auto wanted = ParseDesiredSetting(Setting::kGraphicsClocks, "1980");
   ASSERT_TRUE(wanted);
   EXPECT_TRUE(Resolve(*wanted, H200(), 3201));
@@ -71,7 +71,7 @@ TEST(WishTest, GraphicsClocksHaveToGoWithTheMemoryClock) {
   EXPECT_THAT(memory.error().message, HasSubstr("none of this GPU's memory clocks, which are 2 from"));
 }
 
-TEST(WishTest, WhatTheDeviceHasNotIsNotSupported) {
+TEST(DesiredSettingTest, WhatTheDeviceHasNotIsNotSupported) {
   for (const auto setting : {Setting::kEcc, Setting::kPower}) {
     const auto wanted = ParseDesiredSetting(setting, setting == Setting::kEcc ? "on" : "100W");
     const auto value = Resolve(*wanted, Laptop());
@@ -81,12 +81,12 @@ TEST(WishTest, WhatTheDeviceHasNotIsNotSupported) {
   }
 }
 
-TEST(WishTest, AClockThatCannotBeCheckedIsTriedButNoShareOfItIs) {
+TEST(DesiredSettingTest, AClockThatCannotBeCheckedIsTriedButNoShareOfItIs) {
   EXPECT_EQ(On(Laptop(), Setting::kGraphicsClocks, "1201"), "1201,1201");
   EXPECT_THAT(On(Laptop(), Setting::kGraphicsClocks, "75%"), HasSubstr("does not tell"));
 }
 
-TEST(WishTest, WhatIsNoWishIsRefused) {
+TEST(DesiredSettingTest, WhatIsNoSettingIsRefused) {
   const std::vector<std::pair<Setting, std::string>> cases{{Setting::kPersistence, "yes"},
                                                            {Setting::kPersistence, ""},
                                                            {Setting::kComputeMode, "exclusive"},
@@ -108,7 +108,7 @@ TEST(WishTest, WhatIsNoWishIsRefused) {
     EXPECT_THAT(On(H200(), setting, text), HasSubstr("refused: ")) << ToString(setting) << " " << text;
 }
 
-TEST(WishTest, ALowerEndAboveTheHigherOneIsRefusedOnTheDevice) {
+TEST(DesiredSettingTest, ALowerEndAboveTheHigherOneIsRefusedOnTheDevice) {
   EXPECT_THAT(On(H200(), Setting::kGraphicsClocks, "1500,50%"), HasSubstr("1500 to 990 MHz"));
 }
 

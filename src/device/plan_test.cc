@@ -181,7 +181,7 @@ TEST(PlanTest, ALockIsLostOnlyWhenTheClockIsAboveIt) {
               ElementsAre(Drift{Setting::kGraphicsClocks, Clocks(1200, 1200), Clocks(1980, 1980)}));
 }
 
-std::vector<DesiredSetting> Wishes(const std::vector<std::pair<Setting, std::string>>& texts) {
+std::vector<DesiredSetting> DesiredSettings(const std::vector<std::pair<Setting, std::string>>& texts) {
   std::vector<DesiredSetting> desired;
   desired.reserve(texts.size());
   for (const auto& [setting, text] : texts) desired.push_back(*ParseDesiredSetting(setting, text));
@@ -189,25 +189,26 @@ std::vector<DesiredSetting> Wishes(const std::vector<std::pair<Setting, std::str
 }
 
 TEST(PlanTest, ClocksThatAreAskedForTogetherHaveToGoTogether) {
-  const auto good =
-      ResolveAll(Wishes({{Setting::kGraphicsClocks, "max"}, {Setting::kMemoryClocks, "2201"}}), H200(), {});
+  const auto good = ResolveAll(
+      DesiredSettings({{Setting::kGraphicsClocks, "max"}, {Setting::kMemoryClocks, "2201"}}), H200(), {});
   ASSERT_TRUE(good) << good.error().message;
   EXPECT_EQ(good->at(Setting::kGraphicsClocks), Clocks(375, 375));
-  EXPECT_FALSE(
-      ResolveAll(Wishes({{Setting::kGraphicsClocks, "1980"}, {Setting::kMemoryClocks, "2201"}}), H200(), {}));
+  EXPECT_FALSE(ResolveAll(
+      DesiredSettings({{Setting::kGraphicsClocks, "1980"}, {Setting::kMemoryClocks, "2201"}}), H200(), {}));
 }
 
 TEST(PlanTest, ClocksHaveToGoWithThoseThatAreLockedAlready) {
   const auto memory = WithValues({}, {{Setting::kMemoryClocks, Clocks(2201, 2201)}}, H200(), At(0));
-  EXPECT_FALSE(ResolveAll(Wishes({{Setting::kGraphicsClocks, "1980"}}), H200(), memory));
-  EXPECT_TRUE(ResolveAll(Wishes({{Setting::kGraphicsClocks, "375"}}), H200(), memory));
+  EXPECT_FALSE(ResolveAll(DesiredSettings({{Setting::kGraphicsClocks, "1980"}}), H200(), memory));
+  EXPECT_TRUE(ResolveAll(DesiredSettings({{Setting::kGraphicsClocks, "375"}}), H200(), memory));
   const auto graphics = WithValues({}, {{Setting::kGraphicsClocks, Clocks(1980, 1980)}}, H200(), At(0));
-  const auto refused = ResolveAll(Wishes({{Setting::kMemoryClocks, "2201"}}), H200(), graphics);
+  const auto refused = ResolveAll(DesiredSettings({{Setting::kMemoryClocks, "2201"}}), H200(), graphics);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("do not go with memory at 2201 MHz"));
-  EXPECT_TRUE(ResolveAll(Wishes({{Setting::kMemoryClocks, "3201"}}), H200(), graphics));
-  EXPECT_TRUE(ResolveAll(Wishes({{Setting::kMemoryClocks, "2201"}, {Setting::kGraphicsClocks, "unlocked"}}),
-                         H200(), graphics));
+  EXPECT_TRUE(ResolveAll(DesiredSettings({{Setting::kMemoryClocks, "3201"}}), H200(), graphics));
+  EXPECT_TRUE(
+      ResolveAll(DesiredSettings({{Setting::kMemoryClocks, "2201"}, {Setting::kGraphicsClocks, "unlocked"}}),
+                 H200(), graphics));
 }
 
 // Layers are added and removed in any order, and the daemon may end at any point between storing and setting.

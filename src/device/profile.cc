@@ -11,7 +11,7 @@ namespace {
 constexpr Amount kMax{Amount::Kind::kMax};
 constexpr Amount Percent(double number) { return {Amount::Kind::kPercent, number}; }
 
-std::map<Setting, DesiredSetting> WishesOf(std::vector<DesiredSetting> list) {
+std::map<Setting, DesiredSetting> BySetting(std::vector<DesiredSetting> list) {
   std::map<Setting, DesiredSetting> desired;
   for (auto& wanted : list) desired.emplace(wanted.setting, std::move(wanted));
   return desired;
@@ -21,24 +21,24 @@ const DesiredSetting kPersistent{Setting::kPersistence, "on", {}, {Amount::Kind:
 
 std::array<Profile, 3> MakeBuiltIn() {
   return {{{"performance", "as fast as the device can: highest power limit, clocks left to the driver",
-            WishesOf({kPersistent,
-                      {Setting::kPower, "max", {}, kMax},
-                      {Setting::kMemoryClocks, "unlocked", {}, {}},
-                      {Setting::kGraphicsClocks, "unlocked", {}, {}}}),
+            BySetting({kPersistent,
+                       {Setting::kPower, "max", {}, kMax},
+                       {Setting::kMemoryClocks, "unlocked", {}, {}},
+                       {Setting::kGraphicsClocks, "unlocked", {}, {}}}),
             true},
            // A clock that the device can hold under any load: near its base clock, well below the boost
            // clock, which temperature and power reduce.
            {"benchmark", "the same speed every time: memory at its highest clock, graphics locked at 75%",
-            WishesOf({kPersistent,
-                      {Setting::kPower, "max", {}, kMax},
-                      {Setting::kMemoryClocks, "max", kMax, kMax},
-                      {Setting::kGraphicsClocks, "75%", Percent(75), Percent(75)}}),
+            BySetting({kPersistent,
+                       {Setting::kPower, "max", {}, kMax},
+                       {Setting::kMemoryClocks, "max", kMax, kMax},
+                       {Setting::kGraphicsClocks, "75%", Percent(75), Percent(75)}}),
             true},
            {"efficiency", "less power for somewhat less speed: power limit at 60%, clocks left to the driver",
-            WishesOf({kPersistent,
-                      {Setting::kPower, "60%", {}, Percent(60)},
-                      {Setting::kMemoryClocks, "unlocked", {}, {}},
-                      {Setting::kGraphicsClocks, "unlocked", {}, {}}}),
+            BySetting({kPersistent,
+                       {Setting::kPower, "60%", {}, Percent(60)},
+                       {Setting::kMemoryClocks, "unlocked", {}, {}},
+                       {Setting::kGraphicsClocks, "unlocked", {}, {}}}),
             true}}};
 }
 

@@ -17,7 +17,7 @@ const Profile& BuiltIn(std::string_view name) {
   throw std::out_of_range(std::string(name));
 }
 
-TEST(ProfileTest, BuiltInOnesAreInTheTermsOfTheDevice) {
+TEST(ProfileTest, BuiltInOnesAreInUnitsOfTheDevice) {
   const auto benchmark = FitProfile(BuiltIn("benchmark"), H200());
   ASSERT_TRUE(benchmark) << benchmark.error().message;
   EXPECT_EQ(benchmark->values, (Values{{Setting::kPersistence, Switch(true)},

@@ -31,7 +31,7 @@ struct NvmlExecutor::Core {
     Work work;
     std::function<void()> then;
   };
-  explicit Core(Post to) : post(std::move(to)) {}
+  explicit Core(base::Executor to) : to_loop(std::move(to)) {}
 
   // Does the waiting work until none is left. `on_thread` is false if the system gave no thread: then
   // the work gets that error.
@@ -47,7 +47,7 @@ struct NvmlExecutor::Core {
         task.work(
             base::Fail(base::ErrorCode::kExhausted, "the system gives no thread to call the driver on"));
       lock.lock();
-      if (!stopped) post(std::move(task.then));  // after Stop there may be no loop
+      if (!stopped) to_loop(std::move(task.then));  // after Stop there may be no loop
       // The work is destroyed without the mutex, since what it owns may be large.
       lock.unlock();
       task = {};
@@ -57,7 +57,7 @@ struct NvmlExecutor::Core {
     idle.notify_all();
   }
 
-  const Post post;
+  const base::Executor to_loop;
   std::mutex mutex;  // guards the members below
   std::condition_variable idle;
   std::deque<Task> waiting;
@@ -65,8 +65,8 @@ struct NvmlExecutor::Core {
   bool stopped = false;
 };
 
-NvmlExecutor::NvmlExecutor(Order order, Post post)
-    : order_(order), core_(std::make_shared<Core>(std::move(post))) {}
+NvmlExecutor::NvmlExecutor(Order order, base::Executor to_loop)
+    : order_(order), core_(std::make_shared<Core>(std::move(to_loop))) {}
 
 NvmlExecutor::~NvmlExecutor() { (void)Stop(kPatience); }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 
+#include "base/executor.h"
 #include "base/result.h"
 #include "base/units.h"
 
@@ -21,13 +22,12 @@ class NvmlExecutor {
     kAtOnce,   // each piece of work has a thread: one that hangs delays no other
     kInOrder,  // one after the other
   };
-  // Runs its argument on the loop's thread; called from other threads.
-  using Post = std::function<void(std::function<void()>)>;
   // Runs on a thread of the executor. If the system gives no thread, Run itself calls the work with that
   // error.
   using Work = std::function<void(const LoadedNvml&)>;
 
-  NvmlExecutor(Order order, Post post);
+  // `to_loop` calls its argument on the loop's thread.
+  NvmlExecutor(Order order, base::Executor to_loop);
   // Stops, and waits two seconds for work that is under way. Work that has not returned then is left behind
   // with everything it needs.
   ~NvmlExecutor();

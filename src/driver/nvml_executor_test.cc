@@ -16,7 +16,7 @@ constexpr base::Millis kDeadline{60'000};  // only ends a test that has failed
 // The queue of a loop.
 class Loop {
  public:
-  NvmlExecutor::Post Post() {
+  base::Executor Executor() {
     return [this](std::function<void()> act) {
       const std::lock_guard lock(mutex_);
       posted_.push_back(std::move(act));
@@ -43,7 +43,7 @@ class Loop {
 
 TEST(NvmlExecutor, WorkIsDoneOnAThreadOfItsOwnAndItsEndIsPosted) {
   Loop loop;
-  NvmlExecutor executor(NvmlExecutor::Order::kAtOnce, loop.Post());
+  NvmlExecutor executor(NvmlExecutor::Order::kAtOnce, loop.Executor());
   std::thread::id where;
   bool ended = false;
   executor.Run([&](const LoadedNvml&) { where = std::this_thread::get_id(); }, [&] { ended = true; });
@@ -57,7 +57,7 @@ TEST(NvmlExecutor, WorkIsDoneOnAThreadOfItsOwnAndItsEndIsPosted) {
 
 TEST(NvmlExecutor, WorkKnowsTheDriverOrWhyThereIsNone) {
   Loop loop;
-  NvmlExecutor executor(NvmlExecutor::Order::kAtOnce, loop.Post());
+  NvmlExecutor executor(NvmlExecutor::Order::kAtOnce, loop.Executor());
   bool one_of_both = false;
   executor.Run([&](const LoadedNvml& nvml) { one_of_both = !nvml || *nvml; }, [] {});
   ASSERT_TRUE(loop.Await(1));
@@ -66,7 +66,7 @@ TEST(NvmlExecutor, WorkKnowsTheDriverOrWhyThereIsNone) {
 
 TEST(NvmlExecutor, WhatHangsHoldsUpNothingElseAndReachesNobodyAfterTheEnd) {
   Loop loop;
-  NvmlExecutor executor(NvmlExecutor::Order::kAtOnce, loop.Post());
+  NvmlExecutor executor(NvmlExecutor::Order::kAtOnce, loop.Executor());
   std::promise<void> release;
   executor.Run([released = release.get_future().share()](const LoadedNvml&) { released.wait(); }, [] {});
   executor.Run([](const LoadedNvml&) {}, [] {});
@@ -81,7 +81,7 @@ TEST(NvmlExecutor, WhatHangsHoldsUpNothingElseAndReachesNobodyAfterTheEnd) {
 
 TEST(NvmlExecutor, WorkInOrderWaitsForTheWorkBeforeIt) {
   Loop loop;
-  NvmlExecutor executor(NvmlExecutor::Order::kInOrder, loop.Post());
+  NvmlExecutor executor(NvmlExecutor::Order::kInOrder, loop.Executor());
   std::promise<void> release;
   std::vector<int> done;  // written by the one thread
   executor.Run(
@@ -99,7 +99,7 @@ TEST(NvmlExecutor, WorkInOrderWaitsForTheWorkBeforeIt) {
 
 TEST(NvmlExecutor, WorkThatHasNotBegunIsDroppedAtTheEnd) {
   Loop loop;
-  NvmlExecutor executor(NvmlExecutor::Order::kInOrder, loop.Post());
+  NvmlExecutor executor(NvmlExecutor::Order::kInOrder, loop.Executor());
   std::promise<void> begun, release;
   executor.Run(
       [&](const LoadedNvml&) {

@@ -30,10 +30,10 @@ std::optional<base::JobId> Ancestry::JobOfKeeper(base::ProcessId process) const 
 // Called when the parent of the path's last process has ended. Reads again, upwards from the path's end, and
 // drops ended processes. True: the first that still lives has another parent now, or is another process.
 // False: it still has the same parent, which we cannot see, or the whole path has ended.
-bool Ancestry::Reread(Path& path, std::size_t& looks) const {
+bool Ancestry::Reread(Path& path, std::size_t& reads) const {
   const base::ProcessInfo before = path.back();
   for (; !path.empty(); path.pop_back()) {
-    ++looks;
+    ++reads;
     auto now = table_.Find(path.back().id.pid);
     if (!now || now->id != path.back().id) continue;
     const bool moved = now->id != before.id || now->parent != before.parent;
@@ -52,10 +52,10 @@ Ancestry::Found Ancestry::Learn(const Path& path, Known known) {
 
 Ancestry::Found Ancestry::JobAbove(const base::ProcessInfo& process, std::size_t most) {
   Path path{process};
-  for (std::size_t looks = 0; looks < most;) {
+  for (std::size_t reads = 0; reads < most;) {
     if (const auto known = known_.find(path.back().id); known != known_.end()) {
       if (!known->second.reached) return Learn(path, known->second);
-      ++looks;
+      ++reads;
       auto reached = table_.Find(known->second.reached->pid);
       const bool is_there = reached && reached->id == *known->second.reached;
       if (is_there) {
@@ -65,11 +65,11 @@ Ancestry::Found Ancestry::JobAbove(const base::ProcessInfo& process, std::size_t
       known_.erase(known);  // it has ended: continue step by step
     }
     if (path.back().parent <= 1) return Learn(path, {});
-    ++looks;
+    ++reads;
     auto parent = table_.Find(path.back().parent);
     // The parent has ended, or its pid now belongs to a process that is younger than the child.
     if (!parent || parent->id.start_time > path.back().id.start_time) {
-      if (!Reread(path, looks)) return {};
+      if (!Reread(path, reads)) return {};
       continue;
     }
     if (const auto job = JobOfKeeper(parent->id)) return Learn(path, {std::nullopt, job});

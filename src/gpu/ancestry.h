@@ -46,7 +46,7 @@ class Ancestry {
   };
   using Path = std::vector<base::ProcessInfo>;
   std::optional<base::JobId> JobOfKeeper(base::ProcessId process) const;
-  bool Reread(Path& path, std::size_t& looks) const;
+  bool Reread(Path& path, std::size_t& reads) const;
   Found Learn(const Path& path, Known known);
 
   const base::ProcessTable& table_;

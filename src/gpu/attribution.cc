@@ -78,18 +78,18 @@ void Attribution::DropUnlisted(const std::vector<pid_t>& pids) {
   }
 }
 
-Attribution::Known Attribution::Resolve(pid_t pid, std::size_t looks) const {
+Attribution::Known Attribution::Resolve(pid_t pid, std::size_t most_reads) const {
   const auto info = table_.Find(pid);
   if (!info) return {{pid, 0}, std::nullopt, std::nullopt, {}};
   const auto uid = table_.Owner(pid);
-  const auto found = FindJob(*info, uid, looks);
+  const auto found = FindJob(*info, uid, most_reads);
   return {info->id, found.job, uid, info->name, found.complete};
 }
 
 Finding Attribution::FindJob(const base::ProcessInfo& process, std::optional<uid_t> uid,
-                             std::size_t looks) const {
+                             std::size_t most_reads) const {
   if (jobs_.empty()) return {};
-  const auto above = ancestry_.JobAbove(process, looks);
+  const auto above = ancestry_.JobAbove(process, most_reads);
   if (above.job || !above.complete) return {above.job, above.complete};
   const auto container = container_of_(process.id.pid);
   if (container && !(own_container_ && own_container_->group.id == container->group.id)) {

@@ -108,9 +108,9 @@ class Attribution {
     bool complete = true;  // as in Finding
     Finding finding() const { return {job, complete}; }
   };
-  Known Resolve(pid_t pid, std::size_t looks = kReadsOnGpu) const;
+  Known Resolve(pid_t pid, std::size_t most_reads = kReadsOnGpu) const;
   void DropUnlisted(const std::vector<pid_t>& pids);
-  Finding FindJob(const base::ProcessInfo& process, std::optional<uid_t> uid, std::size_t looks) const;
+  Finding FindJob(const base::ProcessInfo& process, std::optional<uid_t> uid, std::size_t most_reads) const;
   std::optional<JobId> ByContainer(const std::string& container) const;
   std::optional<JobId> ByCgroup(pid_t pid) const;
   Finding ByEnvironment(const base::ProcessInfo& process, std::optional<uid_t> uid) const;

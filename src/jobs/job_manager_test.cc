@@ -80,8 +80,8 @@ TEST_F(JobManagerTest, NobodyIsLookedForOnTheLoop) {
   EXPECT_EQ(Reached(id, 0), 1u);
   EXPECT_EQ(Reached(id, SIGKILL), 1u);
   ASSERT_TRUE(Ends(id));
-  EXPECT_GT(table.looks(), 0);
-  EXPECT_FALSE(table.LookedOn(std::this_thread::get_id()));
+  EXPECT_GT(table.listings(), 0);
+  EXPECT_FALSE(table.WasReadOn(std::this_thread::get_id()));
 }
 
 TEST_F(JobManagerTest, TheSignalsOfARunAreToldBeforeItsEnd) {

@@ -22,7 +22,7 @@ constexpr std::uint64_t kShortenEvery = 1000;  // records, some 200 KB
 
 }  // namespace
 
-KeeperLink::KeeperLink(asio::io_context& loop, Post to_workers, std::filesystem::path program,
+KeeperLink::KeeperLink(asio::io_context& loop, base::Executor to_workers, std::filesystem::path program,
                        std::filesystem::path job_dir, Callbacks callbacks)
     : loop_(loop),
       to_workers_(std::move(to_workers)),

@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/executor.h"
 #include "keeper/client.h"
 
 namespace gpuman::jobs {
@@ -38,10 +39,9 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   // answered. Other errors: the keeper refused it.
   using Answer = std::function<void(const base::Result<>&)>;
 
-  // Runs its argument on a worker, when the job's user has a turn; or not at all if the daemon is gone.
-  using Post = std::function<void(std::function<void()>)>;
-
-  KeeperLink(boost::asio::io_context& loop, Post to_workers, std::filesystem::path program,
+  // `to_workers` calls its argument on a worker, when the job's user has a turn; or not at all if the daemon
+  // is gone.
+  KeeperLink(boost::asio::io_context& loop, base::Executor to_workers, std::filesystem::path program,
              std::filesystem::path job_dir, Callbacks callbacks);
 
   // Makes the job's directory from `spec`, unless it exists. May be called while the job's record is being
@@ -85,7 +85,7 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   void DeleteDirectory();
 
   boost::asio::io_context& loop_;
-  Post to_workers_;
+  base::Executor to_workers_;
   std::filesystem::path program_;
   std::filesystem::path job_dir_;
   Callbacks callbacks_;

@@ -53,8 +53,8 @@ base::Result<> HasRoomFor(const Store& store, const std::vector<Job>& jobs, std:
 
 }  // namespace
 
-StoreWorker::StoreWorker(std::unique_ptr<Store> store, Post post)
-    : store_(std::move(store)), answers_(std::move(post)), thread_([this] { Run(); }) {}
+StoreWorker::StoreWorker(std::unique_ptr<Store> store, base::Executor to_loop)
+    : store_(std::move(store)), answers_(std::move(to_loop)), thread_([this] { Run(); }) {}
 
 StoreWorker::~StoreWorker() {
   {

@@ -5,8 +5,8 @@
 // jobs is written in several commits, all of it or nothing (arrival.h). Other batches are written between
 // them, so that no user waits for another user's many jobs. If a batch is refused, batches for its jobs that
 // were submitted before its `done` was called are refused as well: their caller did not know of the refusal,
-// and a job's later record would lose what belongs to the earlier one. `done` runs through `post`, that is on
-// the event loop, after the batch is on the disk or was refused. Submit may be called from any thread. The
+// and a job's later record would lose what belongs to the earlier one. `done` runs through `to_loop`, that is
+// on the event loop, after the batch is on the disk or was refused. Submit may be called from any thread. The
 // destructor writes what is queued and drops the answers.
 #pragma once
 
@@ -19,6 +19,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/executor.h"
 #include "base/post_queue.h"
 #include "base/result.h"
 #include "jobs/arrival.h"
@@ -29,9 +30,8 @@ namespace gpuman::jobs {
 class StoreWorker {
  public:
   using Done = std::function<void(base::Result<>)>;
-  using Post = std::function<void(std::function<void()>)>;
 
-  StoreWorker(std::unique_ptr<Store> store, Post post);
+  StoreWorker(std::unique_ptr<Store> store, base::Executor to_loop);
   StoreWorker(const StoreWorker&) = delete;
   StoreWorker& operator=(const StoreWorker&) = delete;
   ~StoreWorker();

@@ -110,13 +110,13 @@ struct TreeSignals::Thread {
   // no process, since it could not be killed any more.
   void Round(std::vector<WalkPtr>& walks, bool last) {
     const auto listing = table.List();
-    std::vector<std::pair<WalkPtr, std::vector<ProcessInfo>>> looks;
-    looks.reserve(walks.size());
-    for (const auto& walk : walks) looks.emplace_back(walk, MembersOf(*walk, listing));
-    std::stable_sort(looks.begin(), looks.end(),
+    std::vector<std::pair<WalkPtr, std::vector<ProcessInfo>>> found;
+    found.reserve(walks.size());
+    for (const auto& walk : walks) found.emplace_back(walk, MembersOf(*walk, listing));
+    std::stable_sort(found.begin(), found.end(),
                      [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
     walks.clear();
-    for (const auto& [walk, members] : looks) {
+    for (const auto& [walk, members] : found) {
       if (last)
         (void)keeper::SignalAll(members, walk->order.signal);
       else if (Step(*walk, members))
@@ -172,10 +172,10 @@ struct TreeSignals::Thread {
   std::thread thread;
 };
 
-TreeSignals::TreeSignals(Post post, const base::ProcessTable& table, const base::Clock& clock)
-    : post_(std::move(post)), clock_(clock), self_(std::make_shared<TreeSignals*>(this)) {
-  side_ = std::make_unique<Thread>(table, clock, [post = post_, self = self_](JobId job) {
-    post([self, job] {
+TreeSignals::TreeSignals(base::Executor to_loop, const base::ProcessTable& table, const base::Clock& clock)
+    : to_loop_(std::move(to_loop)), clock_(clock), self_(std::make_shared<TreeSignals*>(this)) {
+  side_ = std::make_unique<Thread>(table, clock, [to_loop = to_loop_, self = self_](JobId job) {
+    to_loop([self, job] {
       if (*self) (*self)->OnFinished(job);
     });
   });

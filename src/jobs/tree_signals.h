@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/executor.h"
 #include "base/ids.h"
 #include "base/process.h"
 #include "keeper/process_tree.h"
@@ -44,12 +45,11 @@ struct SignalSent {
 
 class TreeSignals {
  public:
-  // Runs its argument on the loop; called from the thread.
-  using Post = std::function<void(std::function<void()>)>;
   using Done = std::function<void(const SignalSent&)>;
 
-  // `table` and `clock` are thread-safe and must outlive this object.
-  TreeSignals(Post post, const base::ProcessTable& table, const base::Clock& clock);
+  // `to_loop` calls its argument on the loop. `table` and `clock` are thread-safe and must outlive this
+  // object.
+  TreeSignals(base::Executor to_loop, const base::ProcessTable& table, const base::Clock& clock);
   // Waits for the listing that is under way. Every ordered signal has then been sent to the processes of one
   // listing.
   ~TreeSignals();
@@ -77,7 +77,7 @@ class TreeSignals {
   void Begin(JobId job, Pending& pending, SignalOrder order, std::vector<Done> done);
   void OnFinished(JobId job);
 
-  const Post post_;
+  const base::Executor to_loop_;
   const base::Clock& clock_;
   std::map<JobId, Pending> pending_;
   std::shared_ptr<TreeSignals*> self_;  // a callback that outlives this object finds nullptr

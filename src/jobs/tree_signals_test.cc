@@ -89,14 +89,14 @@ class TreeSignalsTest : public ::testing::Test {
       clock_};
 };
 
-TEST_F(TreeSignalsTest, LooksAtNoProcessOnTheThreadThatOrders) {
+TEST_F(TreeSignalsTest, ListsNoProcessOnTheThreadThatOrders) {
   const auto order = Job(3, SIGKILL);
   signals_->Send(kJob, order, Count());
   Await(1);
   EXPECT_EQ(told_[0], 3u);
   AwaitNone(order);
-  EXPECT_GT(table_.looks(), 0);
-  EXPECT_FALSE(table_.LookedOn(std::this_thread::get_id()));
+  EXPECT_GT(table_.listings(), 0);
+  EXPECT_FALSE(table_.WasReadOn(std::this_thread::get_id()));
 }
 
 TEST_F(TreeSignalsTest, WhatIsOrderedMeanwhileBecomesOneOrderOfTheStrongestSignal) {
@@ -113,7 +113,7 @@ TEST_F(TreeSignalsTest, WhatIsOrderedMeanwhileBecomesOneOrderOfTheStrongestSigna
   table_.Release();
   Await(6);
   AwaitNone(order(0));  // SIGKILL has won
-  EXPECT_LE(table_.looks(), 3) << "one for SIGCONT, one that finds whom to kill and one that finds nobody";
+  EXPECT_LE(table_.listings(), 3) << "one for SIGCONT, one that finds whom to kill and one that finds nobody";
 }
 
 TEST_F(TreeSignalsTest, AKillThatIsUnderWayIsWhatFurtherOnesAskFor) {
@@ -125,10 +125,10 @@ TEST_F(TreeSignalsTest, AKillThatIsUnderWayIsWhatFurtherOnesAskFor) {
   table_.Release();
   Await(11);
   EXPECT_EQ(told_, std::vector<std::size_t>(11, 1));
-  EXPECT_EQ(table_.looks(), 2);
+  EXPECT_EQ(table_.listings(), 2);
 }
 
-TEST_F(TreeSignalsTest, JobsAreFoundInOneLookAndTheSmallestIsServedFirst) {
+TEST_F(TreeSignalsTest, JobsAreFoundInOneListingAndTheSmallestIsServedFirst) {
   const auto first = Job(1, SIGCONT);  // holds the thread until the others have come
   const auto large = Job(100, SIGTERM);
   const auto small = Job(1, SIGTERM);
@@ -140,7 +140,7 @@ TEST_F(TreeSignalsTest, JobsAreFoundInOneLookAndTheSmallestIsServedFirst) {
   table_.Release();
   Await(3);
   EXPECT_EQ(told_, (std::vector<std::size_t>{1, 1, 100}));
-  EXPECT_EQ(table_.looks(), 2);
+  EXPECT_EQ(table_.listings(), 2);
 }
 
 TEST_F(TreeSignalsTest, ManyProcessesAreStoppedBeforeTheyAreKilled) {

@@ -22,7 +22,7 @@ class WatchedTable final : public base::ProcessTable {
   std::vector<base::ProcessInfo> List() const override {
     {
       std::unique_lock lock(mutex_);
-      ++looks_;
+      ++listings_;
       threads_.insert(std::this_thread::get_id());
       waits_ = true;
       change_.notify_all();
@@ -39,11 +39,11 @@ class WatchedTable final : public base::ProcessTable {
   std::optional<std::filesystem::path> Cgroup(pid_t pid) const override { return proc_.Cgroup(pid); }
 
   // The number of complete listings.
-  int looks() const {
+  int listings() const {
     const std::lock_guard lock(mutex_);
-    return looks_;
+    return listings_;
   }
-  bool LookedOn(std::thread::id thread) const {
+  bool WasReadOn(std::thread::id thread) const {
     const std::lock_guard lock(mutex_);
     return threads_.contains(thread);
   }
@@ -71,7 +71,7 @@ class WatchedTable final : public base::ProcessTable {
   const base::ProcFs proc_;
   mutable std::mutex mutex_;
   mutable std::condition_variable change_;
-  mutable int looks_ = 0;
+  mutable int listings_ = 0;
   mutable std::set<std::thread::id> threads_;
   mutable bool waits_ = false;
   bool held_ = false;

@@ -48,7 +48,7 @@ TEST_F(KeeperTest, MeasuresTheRun) {
   EXPECT_GT(history.ended->usage.max_rss.count, 0u);
 }
 
-TEST_F(KeeperTest, GivesTheCommandItsSurroundings) {
+TEST_F(KeeperTest, GivesTheCommandItsEnvironmentAndDirectory) {
   ASSERT_EQ(::mkdir((dir_.path() / "here").c_str(), 0755), 0);
   spec_.cwd = dir_.path() / "here";
   spec_.umask = 027;

@@ -68,7 +68,7 @@ TEST(FindLedger, IsNotThatOfAnotherJobNorAnotherFile) {
 
 // Runs in a process of its own, which gets its own mounts. Returns whether FindLedger finds such a file; 2:
 // it cannot be made here.
-int LookBesideAFileOfTheSameName(const std::filesystem::path& directory) {
+int FindBesideAFileOfTheSameName(const std::filesystem::path& directory) {
   if (::unshare(CLONE_NEWNS) != 0 || ::mount("", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
       ::mount("none", directory.c_str(), "tmpfs", 0, nullptr) != 0)
     return 2;
@@ -82,7 +82,7 @@ int LookBesideAFileOfTheSameName(const std::filesystem::path& directory) {
 TEST(FindLedger, IsNoFileOfAFileSystem) {
   const base::TempDir dir;
   const pid_t child = ::fork();
-  if (child == 0) ::_exit(LookBesideAFileOfTheSameName(dir.path()));
+  if (child == 0) ::_exit(FindBesideAFileOfTheSameName(dir.path()));
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));

@@ -19,13 +19,13 @@ bool MadeWay(const Server& gone, const std::vector<Server>& servers) {
 
 Notice Died(const Server& server) { return {Notice::Kind::kServerDied, server.pid, server.clients}; }
 
-std::set<pid_t> OutsidersIn(const Observation& observed) {
-  std::set<pid_t> outsiders(observed.on_gpu.begin(), observed.on_gpu.end());
+std::set<pid_t> ForeignIn(const Observation& observed) {
+  std::set<pid_t> foreign(observed.on_gpu.begin(), observed.on_gpu.end());
   for (const auto& server : observed.servers) {
-    outsiders.erase(server.pid);
-    for (const auto& client : server.clients) outsiders.erase(client.pid);
+    foreign.erase(server.pid);
+    for (const auto& client : server.clients) foreign.erase(client.pid);
   }
-  return outsiders;
+  return foreign;
 }
 
 template <typename T>
@@ -71,9 +71,9 @@ std::vector<Notice> Watch::On(const Observation& observed) {
     else
       notices.push_back(Died(server));
   }
-  const auto outsiders = OutsidersIn(observed);
+  const auto foreign = ForeignIn(observed);
   std::set<pid_t> confirmed;
-  for (const pid_t pid : outsiders) {
+  for (const pid_t pid : foreign) {
     if (!suspects_.contains(pid)) continue;
     confirmed.insert(pid);
     if (!outside_.contains(pid)) notices.push_back({Notice::Kind::kUnlimitedProcess, pid, {}});
@@ -82,7 +82,7 @@ std::vector<Notice> Watch::On(const Observation& observed) {
   KeepWhatWasSeen(servers_, knows_limits_, servers);
   servers_ = std::move(servers);
   knows_limits_ = true;
-  suspects_ = outsiders;
+  suspects_ = foreign;
   outside_ = std::move(confirmed);
   return notices;
 }

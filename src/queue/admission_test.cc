@@ -20,7 +20,7 @@ std::string Answer(Lab& lab, JobId job, std::size_t gpu) {
 
 void Suspended(RunningJob& job) { job.phase = RunningPhase::kSuspended; }
 
-TEST(QueuePlaces, ASuspendedJobComesBackToAGpuThatNobodyHas) {
+TEST(QueueAdmission, ASuspendedJobComesBackToAGpuThatNobodyHas) {
   Lab lab(2);
   const JobId job = lab.Runs(Lab::Exactly({0}), {0}, "ann", Suspended);
   EXPECT_EQ(Answer(lab, job, 0), "may");
@@ -29,7 +29,7 @@ TEST(QueuePlaces, ASuspendedJobComesBackToAGpuThatNobodyHas) {
   EXPECT_EQ(Answer(lab, job, 0), "job 1 cannot go to GPU 0 now: it has no room beside job 2");
 }
 
-TEST(QueuePlaces, SharedJobsGoWhereTheirMemoryFits) {
+TEST(QueueAdmission, SharedJobsGoWhereTheirMemoryFits) {
   Lab lab(2);
   const JobId job = lab.Runs(Lab::Part(40), {0}, "ann");
   lab.Runs(Lab::Part(40), {1});
@@ -38,7 +38,7 @@ TEST(QueuePlaces, SharedJobsGoWhereTheirMemoryFits) {
   EXPECT_EQ(Answer(lab, job, 1), "job 1 cannot go to GPU 1 now: it has no room beside job 2, 3");
 }
 
-TEST(QueuePlaces, WhatStaysOfSuspendedJobsIsTold) {
+TEST(QueueAdmission, WhatStaysOfSuspendedJobsIsTold) {
   Lab lab(2);
   const JobId job = lab.Runs(Lab::Part(60), {0}, "ann", [](RunningJob& row) {
     Suspended(row);
@@ -54,7 +54,7 @@ TEST(QueuePlaces, WhatStaysOfSuspendedJobsIsTold) {
             "there");
 }
 
-TEST(QueuePlaces, ReservedDrainedAndUnmanagedGpusAreNotForIt) {
+TEST(QueueAdmission, ReservedDrainedAndUnmanagedGpusAreNotForIt) {
   Lab lab(4);
   const JobId job = lab.Runs(Lab::Gpus(1), {0}, "ann", Suspended);
   lab.machine[2].drained = true;
@@ -71,7 +71,7 @@ TEST(QueuePlaces, ReservedDrainedAndUnmanagedGpusAreNotForIt) {
   EXPECT_EQ(Answer(lab, job, 3), no + "3 now: it is in use by pid 7 (x, user y)");
 }
 
-TEST(QueuePlaces, AQuotaHoldsForAJobThatComesBack) {
+TEST(QueueAdmission, AQuotaHoldsForAJobThatComesBack) {
   Lab lab(2);
   const JobId job = lab.Runs(Lab::Gpus(1), {0}, "ann", Suspended);
   lab.Runs(Lab::Gpus(1), {1}, "ann");
@@ -81,7 +81,7 @@ TEST(QueuePlaces, AQuotaHoldsForAJobThatComesBack) {
       "job 1 cannot go to GPU 0 now: the quota of its user or project allows it no GPU beside the others");
 }
 
-TEST(QueuePlaces, AJobOfSeveralGpusStaysWithThem) {
+TEST(QueueAdmission, AJobOfSeveralGpusStaysWithThem) {
   Lab lab(3);
   const JobId job = lab.Runs(Lab::Gpus(2), {0, 1}, "ann", Suspended);
   EXPECT_EQ(Answer(lab, job, 2), "job 1 cannot go to GPU 2 now: it has 2 GPUs, not one");

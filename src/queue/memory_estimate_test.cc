@@ -111,7 +111,7 @@ class Random {
   double Normal() {
     return std::sqrt(-2 * std::log(Uniform(1e-12, 1))) * std::cos(2 * std::numbers::pi * Uniform(0, 1));
   }
-  bool Happens(double probability) { return Uniform(0, 1) < probability; }
+  bool IsTrueWith(double probability) { return Uniform(0, 1) < probability; }
 
  private:
   std::mt19937_64 bits_;
@@ -130,7 +130,7 @@ class Program {
   }
   double Peak(double part_of_all_runs, Random& random) const {
     double peak = usual_ * (1 + growth_ * part_of_all_runs);
-    if (rare_ > 0 && random.Happens(rare_)) peak *= larger_;
+    if (rare_ > 0 && random.IsTrueWith(rare_)) peak *= larger_;
     return std::clamp(peak * (1 + jitter_ * random.Normal()), 0.3, kGpu - 1);
   }
 

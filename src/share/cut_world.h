@@ -170,7 +170,7 @@ class CutWorld {
   void Timer(unsigned process, Span after);
   void OnTimer(unsigned process);
   void CallMade(unsigned process);
-  void LookAtRest(unsigned process);
+  void CheckGrant(unsigned process);
   void EndGrant(unsigned process);
   void Notify();
   void ObserveAt(base::MonoTime time);

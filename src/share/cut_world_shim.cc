@@ -134,7 +134,7 @@ void CutWorld::OnTimer(unsigned index) {
       return threads_[grant.thread].state == Thread::State::kBlocked ? CallMade(index)
                                                                      : Timer(index, kAtOnce);
     case Grant::State::kObserve:
-      return LookAtRest(index);
+      return CheckGrant(index);
     case Grant::State::kPause:
       return grant.rests != rests_ ? EndGrant(index) : Serve(index);
     default:
@@ -160,7 +160,7 @@ void CutWorld::CallMade(unsigned index) {
   Timer(index, IsBusy(grant.unit) ? kAtOnce : Between(10, 60));
 }
 
-void CutWorld::LookAtRest(unsigned index) {
+void CutWorld::CheckGrant(unsigned index) {
   Grant& grant = processes_[index].grant;
   if (Works(grant.unit)) {
     grant.state = Grant::State::kLong;

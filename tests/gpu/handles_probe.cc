@@ -5,7 +5,7 @@
 //   g++ -O2 -std=c++20 -pthread handles_probe.cc -ldl -o handles_probe
 //   handles_probe [GIB [PIECE_MIB]]     (10 and 1024)
 //
-// Prints one line for each question: its name, the driver's answers (0: success) and seconds. A guest (this
+// Prints one line for each question: its name, the driver's answers (0: success) and seconds. A child (this
 // program again) holds the memory; the first process copies and checkpoints it.
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -206,7 +206,7 @@ struct Region {
   }
 };
 
-// The commands to the guest, and its answers.
+// The commands to the child, and its answers.
 enum Verb : int { kTake, kHandOut, kExport, kAdopt, kCheck, kDropAll, kCloseKept, kEnd };
 struct Message {
   Verb verb;
@@ -214,7 +214,7 @@ struct Message {
   double export_s, drop_s, import_s;
 };
 
-[[noreturn]] void Guest(int socket) {
+[[noreturn]] void RunProgram(int socket) {
   Load();
   Region region;
   region.Reserve();
@@ -288,7 +288,7 @@ class Target {
     pid_ = fork();
     if (pid_ == 0) {
       const auto number = std::to_string(pair[1]);
-      execl("/proc/self/exe", "handles_probe", "guest", number.c_str(), nullptr);
+      execl("/proc/self/exe", "handles_probe", "child", number.c_str(), nullptr);
       _exit(9);
     }
     close(pair[1]);
@@ -305,7 +305,7 @@ class Target {
   Message Hear() const {
     Message message{};
     if (recv(socket_, &message, sizeof message, 0) <= 0) {
-      std::puts("  the guest is gone");
+      std::puts("  the child is gone");
       std::exit(1);
     }
     return message;
@@ -398,43 +398,43 @@ void TellProcesses(const char* when) {
 }
 
 // A process that could not be restored is lost.
-void DriverAlone(const char* name, const Target& guest) {
+void DriverAlone(const char* name, const Target& child) {
   double out_s = 0, back_s = 0;
-  const Result out = guest.Out(out_s), back = out == 0 ? guest.Back(back_s) : -1;
+  const Result out = child.Out(out_s), back = out == 0 ? child.Back(back_s) : -1;
   std::printf("%s, the driver alone: %d in %.3f s, %d in %.3f s", name, out, out_s, back, back_s);
   if (out == 0 && back != 0)
     std::puts("");
   else
-    std::printf(", wrong words %zu\n", guest.Wrong());
+    std::printf(", wrong words %zu\n", child.Wrong());
 }
 
-std::vector<int> TakeAndExport(const Target& guest, std::size_t count, std::size_t piece) {
-  guest.Ask({kTake, count, piece, 0, 0, 0, 0, 0});
-  guest.Tell({kExport, count, piece, 0, 0, 0, 0, 0});
-  auto files = ReceiveFiles(guest.socket(), count);
-  guest.Hear();
+std::vector<int> TakeAndExport(const Target& child, std::size_t count, std::size_t piece) {
+  child.Ask({kTake, count, piece, 0, 0, 0, 0, 0});
+  child.Tell({kExport, count, piece, 0, 0, 0, 0, 0});
+  auto files = ReceiveFiles(child.socket(), count);
+  child.Hear();
   return files;
 }
 
-// One way out and back. `keep_out`: the guest's descriptors stay open during the checkpoint; `keep_back`: the
-// guest keeps the descriptors that it gets, for the next time.
-void Cycle(const char* name, const Target& guest, Region& own, const Arena& arena, std::size_t count,
+// One way out and back. `keep_out`: the child's descriptors stay open during the checkpoint; `keep_back`: the
+// child keeps the descriptors that it gets, for the next time.
+void Cycle(const char* name, const Target& child, Region& own, const Arena& arena, std::size_t count,
            bool overlap, std::size_t keep_out, std::size_t keep_back) {
   const double begin = Now();
-  guest.Tell({kHandOut, count, own.piece, keep_out, 0, 0, 0, 0});
-  auto files = ReceiveFiles(guest.socket(), count);
-  const Message handed = guest.Hear();
+  child.Tell({kHandOut, count, own.piece, keep_out, 0, 0, 0, 0});
+  auto files = ReceiveFiles(child.socket(), count);
+  const Message handed = child.Hear();
   own.Import(files);
   CloseAll(files);
   double copy = 0, save = 0, restore = 0;
   Result out = 0, back = 0;
   if (overlap) {
-    std::thread driver([&] { out = guest.Out(save); });
+    std::thread driver([&] { out = child.Out(save); });
     copy = arena.Copy(own, true);
     driver.join();
   } else {
     copy = arena.Copy(own, true);
-    out = guest.Out(save);
+    out = child.Out(save);
   }
   own.Drop();
   const double gone = Now(), size = static_cast<double>(own.piece * count) / 1e9;
@@ -444,24 +444,24 @@ void Cycle(const char* name, const Target& guest, Region& own, const Arena& aren
       name, out, gone - begin, handed.export_s, handed.drop_s, copy, size / copy, save, FreeGiB());
   own.Create(count);
   if (overlap && out == 0) {
-    std::thread driver([&] { back = guest.Back(restore); });
+    std::thread driver([&] { back = child.Back(restore); });
     copy = arena.Copy(own, false);
     driver.join();
   } else {
-    if (out == 0) back = guest.Back(restore);
+    if (out == 0) back = child.Back(restore);
     copy = arena.Copy(own, false);
   }
   files = own.Export();
-  guest.Tell({kAdopt, count, own.piece, keep_back, 0, 0, 0, 0});
-  SendFiles(guest.socket(), files);
+  child.Tell({kAdopt, count, own.piece, keep_back, 0, 0, 0, 0});
+  SendFiles(child.socket(), files);
   CloseAll(files);
-  const Message adopted = guest.Hear();
+  const Message adopted = child.Hear();
   TellProcesses("both hold it");
   own.Drop();
   const double there = Now();
   std::printf(
       "%s, back: %d in %.3f s: copy %.3f (%.1f GB/s), restore %.3f, adopt %.4f; wrong words %zu; SUM %.3f\n",
-      name, back, there - gone, copy, size / copy, restore, adopted.import_s, guest.Wrong(), there - begin);
+      name, back, there - gone, copy, size / copy, restore, adopted.import_s, child.Wrong(), there - begin);
 }
 
 }  // namespace
@@ -472,7 +472,7 @@ int main(int count, char** words) {
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
   setvbuf(stdout, nullptr, _IOLBF, 0);
-  if (count == 3 && std::strcmp(words[1], "guest") == 0) Guest(std::atoi(words[2]));
+  if (count == 3 && std::strcmp(words[1], "child") == 0) RunProgram(std::atoi(words[2]));
   const std::size_t gib = count > 1 ? std::strtoul(words[1], nullptr, 10) : 10;
   const std::size_t piece = (count > 2 ? std::strtoul(words[2], nullptr, 10) : 1024) * kMiB;
   const std::size_t pieces = gib * kGiB / piece, small = 16 * kMiB,
@@ -484,54 +484,54 @@ int main(int count, char** words) {
   own.Reserve();
   own.piece = piece;
   {
-    const Target guest;
+    const Target child;
     for (int i = 0; i < 2; ++i) {
-      const Result out = guest.Out(out_s), back = guest.Back(back_s);
+      const Result out = child.Out(out_s), back = child.Back(back_s);
       std::printf("context alone: %d %d, checkpoint %.3f s, restore %.3f s\n", out, back, out_s, back_s);
     }
-    guest.Ask({kTake, pieces, piece, 0, 0, 0, 0, 0});
-    Cycle("one after the other", guest, own, arena, pieces, false, 0, 0);
-    guest.Ask({kDropAll, 0, 0, 0, 0, 0, 0, 0});
-    guest.Ask({kTake, pieces, piece, 0, 0, 0, 0, 0});
-    Cycle("at the same time, kept", guest, own, arena, pieces, true, 0, 1);
-    Cycle("kept descriptors passed again", guest, own, arena, pieces, true, 0, 1);
-    guest.Ask({kDropAll, 0, 0, 0, 0, 0, 0, 0});
+    child.Ask({kTake, pieces, piece, 0, 0, 0, 0, 0});
+    Cycle("one after the other", child, own, arena, pieces, false, 0, 0);
+    child.Ask({kDropAll, 0, 0, 0, 0, 0, 0, 0});
+    child.Ask({kTake, pieces, piece, 0, 0, 0, 0, 0});
+    Cycle("at the same time, kept", child, own, arena, pieces, true, 0, 1);
+    Cycle("kept descriptors passed again", child, own, arena, pieces, true, 0, 1);
+    child.Ask({kDropAll, 0, 0, 0, 0, 0, 0, 0});
     own.piece = small;
     const std::size_t many = gib * kGiB / small;
-    guest.Ask({kTake, many, small, 0, 0, 0, 0, 0});
-    Cycle("handles of 16 MiB", guest, own, arena, many, true, 0, 1);
-    guest.Ask({kDropAll, 0, 0, 0, 0, 0, 0, 0});
+    child.Ask({kTake, many, small, 0, 0, 0, 0, 0});
+    Cycle("handles of 16 MiB", child, own, arena, many, true, 0, 1);
+    child.Ask({kDropAll, 0, 0, 0, 0, 0, 0, 0});
     own.piece = piece;
-    guest.Ask({kTake, few, piece, 0, 0, 0, 0, 0});
-    Cycle("descriptors open in the guest during the checkpoint", guest, own, arena, few, true, 1, 0);
+    child.Ask({kTake, few, piece, 0, 0, 0, 0, 0});
+    Cycle("descriptors open in the child during the checkpoint", child, own, arena, few, true, 1, 0);
   }
   {
-    const Target guest;
-    guest.Ask({kTake, few, piece, 0, 0, 0, 0, 0});
-    DriverAlone("exportable, never exported", guest);
+    const Target child;
+    child.Ask({kTake, few, piece, 0, 0, 0, 0, 0});
+    DriverAlone("exportable, never exported", child);
   }
   {
-    const Target guest;
-    auto files = TakeAndExport(guest, few, piece);
+    const Target child;
+    auto files = TakeAndExport(child, few, piece);
     CloseAll(files);
-    DriverAlone("exported, nobody else has it", guest);
+    DriverAlone("exported, nobody else has it", child);
   }
   {
-    const Target guest;
-    auto files = TakeAndExport(guest, few, piece);
+    const Target child;
+    auto files = TakeAndExport(child, few, piece);
     own.piece = piece;
     own.Import(files);
     CloseAll(files);
     TellProcesses("exported and imported by another");
-    DriverAlone("exported and imported by another", guest);
+    DriverAlone("exported and imported by another", child);
     own.Drop();
   }
   for (const bool keep : {true, false}) {
-    const Target guest;
-    guest.Ask({kTake, few, piece, 0, 0, 0, 0, 0});
-    Cycle("before the next question", guest, own, arena, few, true, 0, 1);
-    if (!keep) guest.Ask({kCloseKept, 0, 0, 0, 0, 0, 0, 0});
-    DriverAlone(keep ? "imported, descriptors kept" : "imported, no descriptor", guest);
+    const Target child;
+    child.Ask({kTake, few, piece, 0, 0, 0, 0, 0});
+    Cycle("before the next question", child, own, arena, few, true, 0, 1);
+    if (!keep) child.Ask({kCloseKept, 0, 0, 0, 0, 0, 0, 0});
+    DriverAlone(keep ? "imported, descriptors kept" : "imported, no descriptor", child);
   }
   return 0;
 }

@@ -162,7 +162,7 @@ class BadDaysTest(QueueCase):
         self.assertEqual(self.wait("goes-on")["state"], "finished")
 
 
-class PlacesTest(QueueCase):
+class PlacementTest(QueueCase):
     """If a user names a GPU, a job of the queue goes there only if the queue has room for it."""
 
     def holds(self, gpu=None):

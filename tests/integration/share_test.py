@@ -194,7 +194,7 @@ class TakingTurns(ShareCase):
         self.assertEqual(self.share()["settings"], before)
 
 
-class WhatMayHappen(ShareCase):
+class Failures(ShareCase):
     def a_pair(self):
         """Two that take turns: the first has no end, the second ends when its end is asked for, however many turns it had."""
         self.end = self.m.dir / "end"

@@ -52,7 +52,7 @@ void* Export(void*) {
   return nullptr;
 }
 
-void* Look(void*) {
+void* ReadOrdinal(void*) {
   auto* const call = Find<fn::cuPointerGetAttribute>("cuPointerGetAttribute");
   int ordinal = -1;
   ::pthread_cancel(::pthread_self());
@@ -71,7 +71,7 @@ int main() {
   for (std::string line; std::getline(std::cin, line);) {
     answer = -1;
     pthread_t thread;
-    if (::pthread_create(&thread, nullptr, line == "export" ? Export : Look, nullptr) != 0) return 1;
+    if (::pthread_create(&thread, nullptr, line == "export" ? Export : ReadOrdinal, nullptr) != 0) return 1;
     ::pthread_join(thread, nullptr);
     std::cout << answer << std::endl;
   }

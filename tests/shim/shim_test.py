@@ -135,7 +135,7 @@ class EveryKindOfMemory(ShimCase):
         self.assertEqual(ledger("used", self.uuid), "0")
 
 
-class WhatTheProgramIsTold(ShimCase):
+class ReportedMemory(ShimCase):
     def test_its_limit_is_the_total_and_what_is_left_is_free(self):
         self.serve()
         told = self.probe("told")
@@ -421,7 +421,7 @@ class ADaemonThatIsNoneOfOurs(ShimCase):
                 self.assertEqual(self.answered(answer)[0], without)
 
 
-class AGuest(ShimCase):
+class PreloadedLibrary(ShimCase):
     def test_children_of_a_fork_count_for_themselves(self):
         ledger = self.serve()
         told = self.probe("fork_first")

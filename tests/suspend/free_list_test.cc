@@ -11,7 +11,7 @@ namespace abi = driver::abi;
 
 constexpr std::uint64_t kBytes = std::uint64_t{4} << 20;
 
-class SparesTest : public GpusTest {
+class FreeListTest : public GpusTest {
  protected:
   void SetUp() override {
     ASSERT_NO_FATAL_FAILURE(GpusTest::SetUp());
@@ -39,13 +39,13 @@ class SparesTest : public GpusTest {
   std::uint64_t free_at_first = 0;
 };
 
-TEST_F(SparesTest, MemoryThatNobodyExpectsGoes) {
+TEST_F(FreeListTest, MemoryThatNobodyExpectsGoes) {
   Leave(HandedOut());
   EXPECT_EQ(Taken(), 0u);
   EXPECT_FALSE(free_list.Take(0, kBytes));
 }
 
-TEST_F(SparesTest, WhoExpectsSuchMemoryGetsItAsItIs) {
+TEST_F(FreeListTest, WhoExpectsSuchMemoryGetsItAsItIs) {
   free_list.Expect(0, kBytes);
   FreeList::Block left = HandedOut();
   const auto address = left.memory.address();
@@ -57,20 +57,20 @@ TEST_F(SparesTest, WhoExpectsSuchMemoryGetsItAsItIs) {
   EXPECT_TRUE(gpus->Import(got->file.get(), kBytes)) << "it can be passed on";
 }
 
-TEST_F(SparesTest, NoMoreIsKeptThanIsExpected) {
+TEST_F(FreeListTest, NoMoreIsKeptThanIsExpected) {
   free_list.Expect(0, kBytes);
   for (int i = 0; i < 3; ++i) Leave(HandedOut());
   EXPECT_EQ(Taken(), kBytes);
 }
 
-TEST_F(SparesTest, MemoryOfAnotherSizeServesNobody) {
+TEST_F(FreeListTest, MemoryOfAnotherSizeServesNobody) {
   free_list.Expect(0, 2 * kBytes);
   Leave(HandedOut());
   EXPECT_EQ(Taken(), 0u);
   EXPECT_FALSE(free_list.Take(0, 2 * kBytes));
 }
 
-TEST_F(SparesTest, WhatIsNotExpectedAnyMoreGoes) {
+TEST_F(FreeListTest, WhatIsNotExpectedAnyMoreGoes) {
   for (int i = 0; i < 2; ++i) free_list.Expect(0, kBytes);
   for (int i = 0; i < 2; ++i) Leave(HandedOut());
   free_list.Cancel(0, kBytes);
@@ -79,7 +79,7 @@ TEST_F(SparesTest, WhatIsNotExpectedAnyMoreGoes) {
   EXPECT_EQ(Taken(), 0u);
 }
 
-TEST_F(SparesTest, WhereTheGpuHasNoRoomAllGoes) {
+TEST_F(FreeListTest, WhereTheGpuHasNoRoomAllGoes) {
   free_list.Expect(0, kBytes);
   Leave(HandedOut());
   EXPECT_TRUE(free_list.Empty());

@@ -60,7 +60,7 @@ TEST_F(MovingTest, AnOfferThatTheProcessWentBackOnTouchesNothingOfTheOneThatItTh
   ExpectWhole(6);
 }
 
-TEST_F(MovingTest, WhoCannotTakeItGetsItInMemoryOfItsOwnWhateverLotsItLeftIn) {
+TEST_F(MovingTest, WhoCannotTakeItGetsItInMemoryOfItsOwnWhateverBatchesItLeftIn) {
   Make(7);
   EXPECT_EQ(Wait(HandOut(2, 6)->asked).outcome, Outcome::kDone);
   EXPECT_EQ(Wait(HandOut(0, 2)->asked).outcome, Outcome::kDone);

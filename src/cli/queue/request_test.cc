@@ -132,7 +132,7 @@ class Request : public ::testing::Test {
                                     std::optional<std::vector<std::string>> trailing = std::nullopt,
                                     Flavour flavour = Flavour::kGpuman) {
     options.insert(options.end(), words.begin(), words.end());
-    GPUMAN_ASSIGN(auto typed, Typed(options, flavour, context_.now));
+    GPUMAN_ASSIGN(auto typed, ParseSubmission(options, flavour, context_.now));
     typed.line.trailing = std::move(trailing);
     return MakeSubmission(std::move(typed.settings), typed.line, flavour, context_);
   }

@@ -35,7 +35,7 @@ tl::unexpected<base::Error> Misuse(std::string message, std::string hint = {}) {
 
 bool WaitsForGpus(const CommandLine& line) {
   return std::any_of(line.options.begin(), line.options.end(),
-                     [](const TypedOption& option) { return option.name == "--gpus"; });
+                     [](const ParsedOption& option) { return option.name == "--gpus"; });
 }
 
 bool HasCommand(const RunSettings& s, const CommandLine& line) {

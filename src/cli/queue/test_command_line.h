@@ -9,14 +9,15 @@
 
 namespace gpuman::cli::queue {
 
-struct TypedSubmission {
+struct ParsedSubmission {
   SubmitSettings settings;  // what the options said
   CommandLine line;
 };
 
-inline base::Result<TypedSubmission> Typed(const std::vector<std::string>& words,
-                                           Flavour flavour = Flavour::kGpuman, base::WallTime now = {}) {
-  TypedSubmission typed;
+inline base::Result<ParsedSubmission> ParseSubmission(const std::vector<std::string>& words,
+                                                      Flavour flavour = Flavour::kGpuman,
+                                                      base::WallTime now = {}) {
+  ParsedSubmission typed;
   const Command program{.name = "submit",
                         .summary = {},
                         .example = {},

@@ -92,7 +92,7 @@ base::Result<Snapshot> TakeSnapshot(const std::filesystem::path& socket, const A
     GPUMAN_ASSIGN(snapshot.queue, api::ListQueueRows(api::Client(socket), waiting, options));
   }
   snapshot.facts = reader.Read(PidsOf(snapshot.status));
-  snapshot.host = LookAtHost();
+  snapshot.host = ReadHostFacts();
   snapshot.at = base::SystemClock().Wall();
   return snapshot;
 }

@@ -158,7 +158,7 @@ TEST(TopHostFacts, AreReadFromProc) {
   EXPECT_EQ(host->total, base::MiB(2));
   EXPECT_FALSE(ParseHost("", memory, 8));
   EXPECT_FALSE(ParseHost("1.5", "MemTotal: 5 kB\n", 8));
-  EXPECT_TRUE(LookAtHost());
+  EXPECT_TRUE(ReadHostFacts());
 }
 
 TEST(TopProcessFacts, OfThisProcessAreThere) {

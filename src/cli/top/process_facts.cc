@@ -81,7 +81,7 @@ std::optional<HostFacts> ParseHost(const std::string& load, const std::string& m
   return host;
 }
 
-std::optional<HostFacts> LookAtHost() {
+std::optional<HostFacts> ReadHostFacts() {
   const auto load = base::ReadFile("/proc/loadavg"), memory = base::ReadFile("/proc/meminfo");
   if (!load || !memory) return std::nullopt;
   return ParseHost(*load, *memory, static_cast<unsigned>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))));

@@ -20,7 +20,7 @@ struct ProcessFacts {
   base::ProcessId id;
   base::Millis used{};  // of processors, since its start
   std::optional<double>
-      cpu{};             // processors in use since the look before, 1.5: one and a half; null: first look
+      cpu{};  // processors in use since the reading before, 1.5: one and a half; null: first reading
   base::Bytes resident;  // host memory
   base::Millis age{};    // since its start
 };
@@ -41,7 +41,7 @@ struct HostFacts {
 };
 // From the texts of /proc/loadavg and /proc/meminfo; nullopt: they are no such texts.
 std::optional<HostFacts> ParseHost(const std::string& load, const std::string& memory, unsigned processors);
-std::optional<HostFacts> LookAtHost();
+std::optional<HostFacts> ReadHostFacts();
 
 // Looks at processes again and again. Not thread-safe.
 class ProcessReader {

@@ -12,7 +12,7 @@ const Caller kRootCaller{0, 0, {0}, "root"};
 const Caller kAdmin{1000, 1000, {1000, kAdmins}, "admin"};
 const Caller kOwnerCaller{1001, 1001, {1001, kSubmitters}, "owner"};
 const Caller kOther{1002, 1002, {1002, kSubmitters}, "other"};
-const Caller kGuest{1003, 1003, {1003}, "guest"};
+const Caller kStranger{1003, 1003, {1003}, "stranger"};
 
 struct AccessRow {
   api::Right right;
@@ -20,7 +20,7 @@ struct AccessRow {
 };
 
 TEST(Authorize, FollowsTheTable) {
-  const std::vector<const Caller*> everybody{&kRootCaller, &kAdmin, &kOwnerCaller, &kOther, &kGuest};
+  const std::vector<const Caller*> everybody{&kRootCaller, &kAdmin, &kOwnerCaller, &kOther, &kStranger};
   const std::vector<AccessRow> table{
       {api::Right::kAnybody, everybody},
       {api::Right::kSee, everybody},
@@ -64,9 +64,9 @@ TEST(Authorize, WithoutTheGroupsOnlyRootActsAndOwnersKeepTheirJobs) {
 
 TEST(Authorize, TheHintNamesTheConfiguredGroups) {
   const auto hint = [](const Access& access, api::Right right) {
-    return Authorize(access, kGuest, right, kOwnerCaller.uid).error().hint;
+    return Authorize(access, kStranger, right, kOwnerCaller.uid).error().hint;
   };
-  EXPECT_EQ(hint(kSystem, api::Right::kSubmit), "an administrator adds users with: usermod -aG lab guest");
+  EXPECT_EQ(hint(kSystem, api::Right::kSubmit), "an administrator adds users with: usermod -aG lab stranger");
   EXPECT_EQ(hint(kSystem, api::Right::kManage), "root or a member of the group wheel may");
   EXPECT_EQ(hint(kSystem, api::Right::kControlJob), "its owner, root or a member of the group wheel may");
   EXPECT_NE(hint({{"wheel"}, {"lab"}}, api::Right::kSubmit).find("no group 'lab'"), std::string::npos);

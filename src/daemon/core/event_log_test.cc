@@ -5,7 +5,7 @@
 namespace gpuman::daemon {
 namespace {
 
-jobs::Event Happened(std::int64_t second) {
+jobs::Event EventAt(std::int64_t second) {
   jobs::Event event;
   event.kind = "test";
   event.at = base::WallTime(std::chrono::seconds(second));
@@ -23,8 +23,8 @@ std::vector<std::int64_t> Since(const EventLog& log, std::int64_t since, std::si
 TEST(EventLog, NumbersGoOnFromTheStoreAndAreNeverReused) {
   std::vector<std::int64_t> written;
   EventLog log({}, {}, 41, [&](const jobs::Event& event, auto) { written.push_back(event.id); });
-  log.Add(Happened(1));
-  log.Add(Happened(2));
+  log.Add(EventAt(1));
+  log.Add(EventAt(2));
   EXPECT_EQ(written, (std::vector<std::int64_t>{42, 43}));
   EXPECT_EQ(Since(log, 42, 10), (std::vector<std::int64_t>{43}));
   EXPECT_TRUE(Since(log, 43, 10).empty());
@@ -32,14 +32,14 @@ TEST(EventLog, NumbersGoOnFromTheStoreAndAreNeverReused) {
 
 TEST(EventLog, GivesTheNewestWhenThereAreMoreThanAsked) {
   EventLog log({.in_memory = 100}, {}, 0, [](const auto&, auto) {});
-  for (int i = 0; i < 150; ++i) log.Add(Happened(i));
+  for (int i = 0; i < 150; ++i) log.Add(EventAt(i));
   EXPECT_EQ(Since(log, 0, 3), (std::vector<std::int64_t>{148, 149, 150}));
   EXPECT_EQ(Since(log, 0, 1000).size(), 100u) << "what memory holds";
 }
 
 TEST(EventLog, FindsWhereATimeBegins) {
   EventLog log({}, {}, 0, [](const auto&, auto) {});
-  for (const int second : {10, 20, 5, 30, 30}) log.Add(Happened(second));
+  for (const int second : {10, 20, 5, 30, 30}) log.Add(EventAt(second));
   const auto at = [](int second) { return base::WallTime(std::chrono::seconds(second)); };
   EXPECT_EQ(log.LastOlderThan(at(31)), 5);
   EXPECT_EQ(log.LastOlderThan(at(30)), 3);
@@ -54,17 +54,17 @@ TEST(EventLog, FollowersSeeEveryEventUntilTheyLeave) {
   number = log.Follow([&](const jobs::Event&) {
     if (++seen == 2) log.Unfollow(number);
   });
-  for (int i = 0; i < 5; ++i) log.Add(Happened(i));
+  for (int i = 0; i < 5; ++i) log.Add(EventAt(i));
   EXPECT_EQ(seen, 2);
 }
 
 TEST(EventLog, TakesHowMuchIsKeptAnew) {
   std::optional<std::int64_t> first;
   EventLog log({}, {}, 0, [&](const auto&, auto kept) { first = kept ? kept : first; });
-  for (int i = 0; i < 2000; ++i) log.Add(Happened(i));
+  for (int i = 0; i < 2000; ++i) log.Add(EventAt(i));
   EXPECT_FALSE(first);
   log.SetSettings({.keep_count = 100});
-  log.Add(Happened(2000));
+  log.Add(EventAt(2000));
   EXPECT_EQ(first, 1902);
 }
 
@@ -73,7 +73,7 @@ TEST(EventLog, OldEventsAreLetGoByCountAndByAge) {
   EventLog by_count({.in_memory = 10, .keep_count = 1000}, {}, 0, [&](const auto&, auto kept) {
     if (kept) first_kept = kept;
   });
-  for (int i = 0; i < 3000; ++i) by_count.Add(Happened(i));
+  for (int i = 0; i < 3000; ++i) by_count.Add(EventAt(i));
   ASSERT_TRUE(first_kept);
   EXPECT_GE(*first_kept, 3000 - 1000 - 500);
   EXPECT_LE(*first_kept, 3000 - 1000 + 1);
@@ -82,9 +82,9 @@ TEST(EventLog, OldEventsAreLetGoByCountAndByAge) {
   EventLog by_age({.keep = std::chrono::hours(1)}, {}, 0, [&](const auto&, auto kept) {
     if (kept) first_kept = kept;
   });
-  for (int i = 0; i < 600; ++i) by_age.Add(Happened(i));
+  for (int i = 0; i < 600; ++i) by_age.Add(EventAt(i));
   EXPECT_FALSE(first_kept);
-  by_age.Add(Happened(100'000));
+  by_age.Add(EventAt(100'000));
   EXPECT_EQ(first_kept, 601);
 }
 

@@ -212,7 +212,7 @@ TEST_F(DevicesTest, AChangeThatWasGivenUpWhileItWasMadeIsUndone) {
   EXPECT_EQ(Gpu().power_limit_mw.load(), 700'000U);
 }
 
-TEST_F(DevicesTest, ALookAtAGpuThatDoesNotAnswerSaysSo) {
+TEST_F(DevicesTest, AReportOfAGpuThatDoesNotAnswerSaysSo) {
   std::vector<DeviceState> states;
   host_.hangs = true;
   devices_->Query(Some({0, 1}), [&](std::vector<DeviceState> looked) { states = std::move(looked); });

@@ -71,7 +71,7 @@ JobProfiles::Decision JobProfiles::Follow(
   }
   for (const auto& [id, why] : not_given)
     if (const auto it = not_given_.find(id); it == not_given_.end() || it->second != why)
-      decision.news[id] = why;
+      decision.refused[id] = why;
   not_given_ = std::move(not_given);
   doubted_ = std::move(doubted);
   return decision;

@@ -32,7 +32,7 @@ class JobProfiles {
   struct Decision {
     std::map<std::string, JobProfile> given;  // by GPU
     // Jobs that do not get their profile, and why; only what is new since the last call.
-    std::map<base::JobId, std::string> news;
+    std::map<base::JobId, std::string> refused;
   };
   // `statuses`: the latest samples, by UUID. `in_force`: the job whose profile the GPU has now.
   Decision Follow(const std::vector<RunningJob>& running, const gpu::Inventory& inventory,

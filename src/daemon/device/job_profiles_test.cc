@@ -65,14 +65,14 @@ TEST_F(JobProfilesTest, WhoNamesNoGpuHasAllWholeOnes) {
 TEST_F(JobProfilesTest, AnotherJobIsCompanyAndThatIsToldOnce) {
   const auto decision = Follow({kBench, kOtherAsker});
   EXPECT_THAT(decision.given, IsEmpty());
-  EXPECT_THAT(decision.news, ElementsAre(Pair(base::JobId{7}, HasSubstr("job 8 runs there too"))));
-  EXPECT_THAT(Follow({kBench, kOtherAsker}).news, IsEmpty());
+  EXPECT_THAT(decision.refused, ElementsAre(Pair(base::JobId{7}, HasSubstr("job 8 runs there too"))));
+  EXPECT_THAT(Follow({kBench, kOtherAsker}).refused, IsEmpty());
   EXPECT_THAT(profiles.NotesOf({7}), ElementsAre(HasSubstr("on GPU 0")));
   EXPECT_THAT(Follow({kBench}).given, ElementsAre(Pair("GPU-0", JobProfile{7, "benchmark"})));
   EXPECT_THAT(profiles.NotesOf({7}), IsEmpty());
 }
 
-TEST_F(JobProfilesTest, OneLookAtAStrangerTakesNothingAwayTwoDo) {
+TEST_F(JobProfilesTest, AForeignProcessThatIsSeenOnceTakesNothingAwayOneSeenTwiceDoes) {
   Follow({kBench});
   See("GPU-0", {Process(70, std::nullopt)});
   EXPECT_EQ(Follow({kBench}).given.size(), 1U) << "it may turn out to be the job's";
@@ -80,7 +80,7 @@ TEST_F(JobProfilesTest, OneLookAtAStrangerTakesNothingAwayTwoDo) {
   See("GPU-0", {Process(70, std::nullopt)});
   const auto decision = Follow({kBench});
   EXPECT_THAT(decision.given, IsEmpty());
-  EXPECT_THAT(decision.news, ElementsAre(Pair(base::JobId{7}, HasSubstr("pid 70 (python) uses it too"))));
+  EXPECT_THAT(decision.refused, ElementsAre(Pair(base::JobId{7}, HasSubstr("pid 70 (python) uses it too"))));
 }
 
 TEST_F(JobProfilesTest, AStrangerThatWasThereFirstKeepsItAway) {
@@ -102,7 +102,7 @@ TEST_F(JobProfilesTest, AnInstanceHasNoSettings) {
   inventory.gpus.push_back(instance);
   const auto decision = Follow({{{7}, "benchmark", std::vector<std::string>{"MIG-0"}}});
   EXPECT_THAT(decision.given, IsEmpty());
-  EXPECT_THAT(decision.news, ElementsAre(Pair(base::JobId{7}, HasSubstr("GPU 0:0 is an instance (MIG)"))));
+  EXPECT_THAT(decision.refused, ElementsAre(Pair(base::JobId{7}, HasSubstr("GPU 0:0 is an instance (MIG)"))));
 }
 
 TEST_F(JobProfilesTest, ARefusalIsRememberedUntilTheRunIsOver) {

@@ -121,7 +121,7 @@ void DeviceModule::FollowJobProfiles() {
   auto decision =
       job_profiles_.Follow(running, core_.inventory(), core_.guard().Statuses(),
                            [this](const std::string& uuid) { return devices_.ProfiledJob(uuid); });
-  for (const auto& [id, why] : decision.news) TellProfileNotGiven(id, why);
+  for (const auto& [id, why] : decision.refused) TellProfileNotGiven(id, why);
   devices_.SetJobProfiles(std::move(decision.given));
 }
 

@@ -44,38 +44,38 @@ void HealthMonitors::Recall(const jobs::SettingRows& settings) {
     auto record = health::ParseRecord(*text);
     if (!record) continue;  // the first sample makes a new record
     const auto uuid = key.substr(kHealthKey.size());
-    Patient& patient = PatientOf(uuid);
-    patient.is_stored = record->boot == boot_;
-    patient.stored = record->faults;
-    Tell(uuid, patient.monitor.Restore(std::move(record->faults), record->boot != boot_, Now()));
+    MonitoredGpu& monitored = EntryOf(uuid);
+    monitored.is_stored = record->boot == boot_;
+    monitored.stored = record->faults;
+    Tell(uuid, monitored.monitor.Restore(std::move(record->faults), record->boot != boot_, Now()));
   }
 }
 
 void HealthMonitors::SetSettings(const health::MonitorSettings& settings) {
   settings_ = settings;
-  for (auto& [uuid, patient] : patients_) patient.monitor.SetSettings(settings);
+  for (auto& [uuid, monitored] : gpus_) monitored.monitor.SetSettings(settings);
 }
 
-HealthMonitors::Patient& HealthMonitors::PatientOf(const std::string& uuid) {
-  return patients_.try_emplace(uuid, settings_).first->second;
+HealthMonitors::MonitoredGpu& HealthMonitors::EntryOf(const std::string& uuid) {
+  return gpus_.try_emplace(uuid, settings_).first->second;
 }
 
 void HealthMonitors::OnInventory(const gpu::Inventory& inventory) {
   const bool whole = !inventory.gpus.empty() && inventory.problem.empty();
-  for (const auto& gpu : inventory.gpus) Tell(gpu.uuid, (PatientOf(gpu.uuid), health::Notices{}));
+  for (const auto& gpu : inventory.gpus) Tell(gpu.uuid, (EntryOf(gpu.uuid), health::Notices{}));
   std::vector<std::string> known;
-  for (const auto& [uuid, patient] : patients_) known.push_back(uuid);
+  for (const auto& [uuid, monitored] : gpus_) known.push_back(uuid);
   for (const auto& uuid : known) {
     const bool here = std::any_of(inventory.gpus.begin(), inventory.gpus.end(),
                                   [&](const gpu::Gpu& gpu) { return gpu.uuid == uuid; });
-    Patient& patient = patients_.at(uuid);
-    patient.missing = !here;
+    MonitoredGpu& monitored = gpus_.at(uuid);
+    monitored.missing = !here;
     // Without a driver, or with devices that the driver could not name, the daemon cannot say whether the GPU
     // is missing.
     if (here || !whole) continue;
     health::Reading reading;
     reading.missing = true;
-    Tell(uuid, patient.monitor.On(reading, Now()));
+    Tell(uuid, monitored.monitor.On(reading, Now()));
   }
 }
 
@@ -86,14 +86,14 @@ void HealthMonitors::OnSample(const gpu::Sample& sample) {
     reading.lost = sample.error.empty() ? "the GPU is lost" : sample.error;
   if (sample.state == gpu::GpuState::kUnresponsive)
     reading.silent = sample.error.empty() ? "the driver does not answer" : sample.error;
-  Patient& patient = PatientOf(sample.uuid);
-  patient.missing = false;
-  Tell(sample.uuid, patient.monitor.On(reading, Now()));
+  MonitoredGpu& monitored = EntryOf(sample.uuid);
+  monitored.missing = false;
+  Tell(sample.uuid, monitored.monitor.On(reading, Now()));
 }
 
 void HealthMonitors::OnXid(const std::string& uuid, unsigned xid) {
   const auto now = Now();
-  Tell(uuid, PatientOf(uuid).monitor.On(health::Xid{xid, {}, {}, now.wall}, now));
+  Tell(uuid, EntryOf(uuid).monitor.On(health::Xid{xid, {}, {}, now.wall}, now));
   KeepLogTime();  // the log has it as well
 }
 
@@ -107,7 +107,7 @@ void HealthMonitors::OnKernelLog(const std::vector<KernelXid>& xids, const gpu::
     });
     if (gpu == inventory.gpus.end()) continue;
     const auto at = booted + std::chrono::duration_cast<base::Millis>(one.since_boot);
-    Tell(gpu->uuid, PatientOf(gpu->uuid).monitor.On(
+    Tell(gpu->uuid, EntryOf(gpu->uuid).monitor.On(
                         health::Xid{one.logged.xid, one.logged.pid, one.logged.text, at}, now));
   }
   KeepLogTime();
@@ -124,9 +124,9 @@ void HealthMonitors::KeepLogTime() {
 
 base::Result<> HealthMonitors::Acknowledge(const std::string& uuid, const std::string& code,
                                            const std::string& by) {
-  const auto it = patients_.find(uuid);
+  const auto it = gpus_.find(uuid);
   const auto notices =
-      it == patients_.end() ? health::Notices{} : it->second.monitor.Acknowledge(code, by, Now());
+      it == gpus_.end() ? health::Notices{} : it->second.monitor.Acknowledge(code, by, Now());
   if (notices.empty()) {
     return base::Fail(base::ErrorCode::kNotFound,
                       code.empty()
@@ -139,31 +139,31 @@ base::Result<> HealthMonitors::Acknowledge(const std::string& uuid, const std::s
   const bool is_gone = std::any_of(faults.begin(), faults.end(),
                                    [](const health::Fault& fault) { return fault.code == "missing"; });
   if (!it->second.missing || !is_gone) return {};
-  patients_.erase(it);
+  gpus_.erase(it);
   host_.KeepHealth({{HealthKeyOf(uuid), std::nullopt}});
   return {};
 }
 
 void HealthMonitors::Tell(const std::string& uuid, const health::Notices& notices) {
-  Patient& patient = patients_.at(uuid);
-  const auto faults = patient.monitor.faults();
+  MonitoredGpu& monitored = gpus_.at(uuid);
+  const auto faults = monitored.monitor.faults();
   // Changes of figures alone, which come every second, are not written.
   const bool is_same =
-      std::equal(faults.begin(), faults.end(), patient.stored.begin(), patient.stored.end(),
+      std::equal(faults.begin(), faults.end(), monitored.stored.begin(), monitored.stored.end(),
                  [](const auto& a, const auto& b) {
                    return a.code == b.code && a.count == b.count && a.acknowledged == b.acknowledged;
                  });
-  if (!patient.is_stored || !is_same) {
-    patient.is_stored = true;
-    patient.stored = faults;
+  if (!monitored.is_stored || !is_same) {
+    monitored.is_stored = true;
+    monitored.stored = faults;
     host_.KeepHealth({{HealthKeyOf(uuid), health::SerializeRecord({boot_, faults})}});
   }
   for (const auto& notice : notices) host_.OnHealth(uuid, notice);
 }
 
 const health::Monitor* HealthMonitors::Find(const std::string& uuid) const {
-  const auto it = patients_.find(uuid);
-  return it == patients_.end() ? nullptr : &it->second.monitor;
+  const auto it = gpus_.find(uuid);
+  return it == gpus_.end() ? nullptr : &it->second.monitor;
 }
 
 bool HealthMonitors::IsUnhealthy(const std::string& uuid) const {
@@ -173,8 +173,8 @@ bool HealthMonitors::IsUnhealthy(const std::string& uuid) const {
 
 std::vector<std::string> HealthMonitors::Missing() const {
   std::vector<std::string> missing;
-  for (const auto& [uuid, patient] : patients_)
-    if (patient.missing) missing.push_back(uuid);
+  for (const auto& [uuid, monitored] : gpus_)
+    if (monitored.missing) missing.push_back(uuid);
   return missing;
 }
 

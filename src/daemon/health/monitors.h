@@ -59,8 +59,8 @@ class HealthMonitors {
   std::vector<std::string> Missing() const;
 
  private:
-  struct Patient {
-    explicit Patient(const health::MonitorSettings& settings) : monitor(settings) {}
+  struct MonitoredGpu {
+    explicit MonitoredGpu(const health::MonitorSettings& settings) : monitor(settings) {}
     health::Monitor monitor;
     std::vector<health::Fault> stored;
     bool is_stored = false;
@@ -69,7 +69,7 @@ class HealthMonitors {
 
   health::Now Now() const { return {clock_.Mono(), clock_.Wall()}; }
   std::chrono::microseconds SinceBoot() const;
-  Patient& PatientOf(const std::string& uuid);
+  MonitoredGpu& EntryOf(const std::string& uuid);
   void Tell(const std::string& uuid, const health::Notices& notices);
   void KeepLogTime();
 
@@ -77,7 +77,7 @@ class HealthMonitors {
   HealthHost& host_;
   const std::string boot_;
   health::MonitorSettings settings_;
-  std::map<std::string, Patient> patients_;  // by UUID
+  std::map<std::string, MonitoredGpu> gpus_;  // by UUID
   std::chrono::microseconds log_read_to_{0};
 };
 

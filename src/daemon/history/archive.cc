@@ -51,8 +51,8 @@ history::Question QuestionOf(const Archive::Asked& asked, const history::Store& 
 
 }  // namespace
 
-Archive::Archive(std::filesystem::path folder, ArchiveSettings settings, Post to_threads, Post to_loop,
-                 Wants wants)
+Archive::Archive(std::filesystem::path folder, ArchiveSettings settings, base::Executor to_threads,
+                 base::Executor to_loop, Wants wants)
     : folder_(std::move(folder)),
       settings_(settings),
       to_threads_(std::move(to_threads)),

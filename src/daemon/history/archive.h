@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/executor.h"
 #include "base/result.h"
 #include "base/units.h"
 #include "history/query.h"
@@ -29,12 +30,12 @@ struct ArchiveSettings {
 
 class Archive {
  public:
-  using Post = std::function<void(std::function<void()>)>;
   using Wants = std::function<bool(const history::Key&)>;
 
   // `to_threads` and `to_loop` call their argument later, on a thread and on the loop. `wants`: of which
   // series rows are to go on that an earlier daemon began; called on a thread.
-  Archive(std::filesystem::path folder, ArchiveSettings settings, Post to_threads, Post to_loop, Wants wants);
+  Archive(std::filesystem::path folder, ArchiveSettings settings, base::Executor to_threads,
+          base::Executor to_loop, Wants wants);
   ~Archive();
   Archive(const Archive&) = delete;
   Archive& operator=(const Archive&) = delete;
@@ -82,7 +83,7 @@ class Archive {
 
   const std::filesystem::path folder_;
   ArchiveSettings settings_;
-  const Post to_threads_, to_loop_;
+  const base::Executor to_threads_, to_loop_;
   const Wants wants_;
   std::shared_ptr<history::Store> store_;  // shared with threads
   history::Recorder recorder_;

@@ -74,14 +74,14 @@ OwnProcesses MigModule::Own() {
 
 // The sampler is asked to look at once. After some seconds `then` is called anyway: the sampler will see the
 // divisions later.
-void MigModule::WhenDivided(std::vector<DividedGpu> divisions, std::function<void()> then, int looks) {
-  if (looks == 0 || IsDivided(divisions, core_.inventory())) return then();
-  if (looks % kPollsPerSample == 0) core_.SampleNow();
+void MigModule::WhenDivided(std::vector<DividedGpu> divisions, std::function<void()> then, int polls) {
+  if (polls == 0 || IsDivided(divisions, core_.inventory())) return then();
+  if (polls % kPollsPerSample == 0) core_.SampleNow();
   const auto timer =
       std::make_shared<boost::asio::steady_timer>(core_.loop(), kMigPollInterval);  // kept by its wait
   timer->async_wait([this, timer, divisions = std::move(divisions), then = std::move(then),
-                     looks](boost::system::error_code error) mutable {
-    if (!error) WhenDivided(std::move(divisions), std::move(then), looks - 1);
+                     polls](boost::system::error_code error) mutable {
+    if (!error) WhenDivided(std::move(divisions), std::move(then), polls - 1);
   });
 }
 

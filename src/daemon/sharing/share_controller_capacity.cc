@@ -25,12 +25,12 @@ base::Bytes AssumedContext(base::Bytes whole) {
 // memory in it, too, so while there is any, the earlier figures hold.
 base::Bytes ShareController::DriverOf(const std::string& gpu, base::Bytes shown) {
   const base::Bytes managed = shims_.ManagedOn(gpu);
-  auto& looks = driver_[gpu];
-  if (managed.count > 0 && looks.empty()) return shown - managed;
+  auto& readings = driver_[gpu];
+  if (managed.count > 0 && readings.empty()) return shown - managed;
   // The median of several figures is used, because used memory and processes are not read at the same moment.
-  if (managed.count == 0) looks.push_back(shown);
-  if (looks.size() > kReadings) looks.pop_front();
-  auto sorted = std::vector(looks.begin(), looks.end());
+  if (managed.count == 0) readings.push_back(shown);
+  if (readings.size() > kReadings) readings.pop_front();
+  auto sorted = std::vector(readings.begin(), readings.end());
   std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2),
                    sorted.end());
   return sorted[sorted.size() / 2];

@@ -12,27 +12,27 @@ using base::MonoTime;
 
 constexpr MonoTime kStart{std::chrono::hours{1}};
 
-// The times of the looks up to `end`, counted from the order.
-std::vector<int> LooksAfterAnOrder(AnswerPoll poll, Millis end, bool silent) {
-  std::vector<int> looks;
+// The times of the polls up to `end`, counted from the order.
+std::vector<int> PollsAfterAnOrder(AnswerPoll poll, Millis end, bool silent) {
+  std::vector<int> polls;
   poll.Ordered(kStart);
   while (poll.due() <= kStart + end) {
-    looks.push_back(static_cast<int>(std::chrono::duration_cast<Millis>(poll.due() - kStart).count()));
+    polls.push_back(static_cast<int>(std::chrono::duration_cast<Millis>(poll.due() - kStart).count()));
     poll.Checked(poll.due(), silent);
   }
-  return looks;
+  return polls;
 }
 
-TEST(AnswerPollTest, LooksSoonAfterAnOrderAndThenLessAndLessOften) {
-  EXPECT_EQ(LooksAfterAnOrder(AnswerPoll(Millis{2}), Millis{110}, false),
+TEST(AnswerPollTest, PollsSoonAfterAnOrderAndThenLessAndLessOften) {
+  EXPECT_EQ(PollsAfterAnOrder(AnswerPoll(Millis{2}), Millis{110}, false),
             (std::vector<int>{2, 6, 14, 30, 55, 80, 105}));
 }
 
-TEST(AnswerPollTest, LooksAsOftenAsAtFirstWhereNobodyNotifies) {
-  EXPECT_EQ(LooksAfterAnOrder(AnswerPoll(Millis{3}), Millis{15}, true), (std::vector<int>{3, 6, 9, 12, 15}));
+TEST(AnswerPollTest, PollsAsOftenAsAtFirstWhereNobodyNotifies) {
+  EXPECT_EQ(PollsAfterAnOrder(AnswerPoll(Millis{3}), Millis{15}, true), (std::vector<int>{3, 6, 9, 12, 15}));
 }
 
-TEST(AnswerPollTest, AnotherOrderIsLookedAtSoonToo) {
+TEST(AnswerPollTest, AnotherOrderIsPolledSoonToo) {
   AnswerPoll poll(Millis{2});
   poll.Ordered(kStart);
   for (int i = 0; i < 10; ++i) poll.Checked(poll.due(), false);
@@ -43,7 +43,7 @@ TEST(AnswerPollTest, AnotherOrderIsLookedAtSoonToo) {
   EXPECT_EQ(poll.due(), later + Millis{6});
 }
 
-TEST(AnswerPollTest, ALookThatIsDueIsNotPutOffByAnOrder) {
+TEST(AnswerPollTest, APollThatIsDueIsNotPutOffByAnOrder) {
   AnswerPoll poll(Millis{2});
   poll.Ordered(kStart);
   poll.Ordered(kStart + Millis{1});

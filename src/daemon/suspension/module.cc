@@ -217,17 +217,17 @@ void SuspensionModule::WhenIdleMoversLeft(std::function<void()> then) {
   WhenEnded(controller_->movers().RetireIdle(), std::move(then), kPollsForEnd);
 }
 
-void SuspensionModule::WhenEnded(std::set<pid_t> processes, std::function<void()> then, int looks) {
+void SuspensionModule::WhenEnded(std::set<pid_t> processes, std::function<void()> then, int polls) {
   std::erase_if(processes, [this](pid_t pid) {
     const auto process = core_.processes().Find(pid);
     return !process || process->state == 'Z';
   });
-  if (looks == 0 || processes.empty()) return then();
+  if (polls == 0 || processes.empty()) return then();
   const auto timer =
       std::make_shared<boost::asio::steady_timer>(core_.loop(), kMoverPollInterval);  // kept by its wait
   timer->async_wait([this, timer, processes = std::move(processes), then = std::move(then),
-                     looks](boost::system::error_code error) mutable {
-    if (!error) WhenEnded(std::move(processes), std::move(then), looks - 1);
+                     polls](boost::system::error_code error) mutable {
+    if (!error) WhenEnded(std::move(processes), std::move(then), polls - 1);
   });
 }
 

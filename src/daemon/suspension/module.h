@@ -64,7 +64,7 @@ class SuspensionModule final : public Module {
   void OnPhase(base::JobId job, suspend::SuspensionPhase phase);
   void ReadLeft(base::JobId job);
   void LiftHostLimit(const jobs::Job& job, suspend::SuspensionPhase phase);
-  void WhenEnded(std::set<pid_t> processes, std::function<void()> then, int looks);
+  void WhenEnded(std::set<pid_t> processes, std::function<void()> then, int polls);
 
   Core& core_;
   CgroupLimitWriter memory_limits_;

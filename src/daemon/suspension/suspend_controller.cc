@@ -220,7 +220,7 @@ void SuspendController::AwaitFigures(base::JobId job) {
   const auto it = entries_.find(job);
   if (it == entries_.end()) return;
   const bool waits = it->second.machine.AwaitsFigures();
-  if (!std::exchange(it->second.looks, waits) && waits) core_.SampleNow();
+  if (!std::exchange(it->second.sampling, waits) && waits) core_.SampleNow();
 }
 
 void SuspendController::Prepare() {

@@ -115,7 +115,8 @@ class SuspendController {
     AnswerPoll poll{kAnswerPoll};
     JobRest::AttemptId rest = 0;  // the last attempt to bring the job to rest
     bool on_the_way = false;
-    bool looks = false;   // new figures of the GPUs were asked for, because the state machine waits for them
+    bool sampling =
+        false;            // new figures of the GPUs were asked for, because the state machine waits for them
     bool silent = false;  // a process has an order, and its shim will send no notification of its answer
     suspend::SuspensionPhase told = suspend::SuspensionPhase::kRunning;
     suspend::BytesByGpu coming{};  // memory that the job still needs while it comes back

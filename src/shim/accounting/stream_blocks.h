@@ -53,7 +53,7 @@ class StreamBlocks {
 
   // Finds the block that was given out and in which the address lies. Returns false when there is none.
   bool Find(std::uint64_t segment, std::uint64_t address, Block& block);
-  bool IsGiven(std::uint64_t address) { return given_.Find(address) != nullptr; }
+  bool IsInUse(std::uint64_t address) { return given_.Find(address) != nullptr; }
   // Frees the block that was given out at the address, behind an event or at once (event 0). Returns false
   // when there is none.
   bool Free(std::uint64_t address, const StreamKey& stream, const Behind& behind);

@@ -166,7 +166,7 @@ FreedInOrder FreeInOrder(BackingState& state, CUdeviceptr pointer, CUstream stre
     return FreedInOrder::kDriver;
   const Locked lock(state.pools);
   StreamPool& pool = state.streams.pool[number - 1];
-  if (!pool.blocks.IsGiven(pointer)) {
+  if (!pool.blocks.IsInUse(pointer)) {
     result = CUDA_ERROR_INVALID_VALUE;
     return FreedInOrder::kDone;
   }

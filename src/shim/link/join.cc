@@ -125,7 +125,7 @@ bool Enter(const wire::Welcome& welcome, const Descriptor& owner, const Descript
   return true;
 }
 
-enum class Path { kGiven, kUsual };
+enum class Path { kFromEnvironment, kUsual };
 
 // The socket of the daemon that has this process in a job.
 struct {
@@ -206,12 +206,12 @@ Reply AskForLedger(JoinedLedger& joined, Patience patience) {
     const Reply reply = Ask(path, kind, joined, ends);
     if (reply == Reply::kJoined) RememberDaemon(path, kind);
     answered = answered || reply == Reply::kNoJob;
-    own_is_away = own_is_away || (kind == Path::kGiven && reply == Reply::kNoDaemon);
+    own_is_away = own_is_away || (kind == Path::kFromEnvironment && reply == Reply::kNoDaemon);
     return reply == Reply::kJoined;
   };
   char path[sizeof sockaddr_un::sun_path + 32];
   const auto user = static_cast<unsigned>(::geteuid());
-  if (said.socket[0] != '\0' && joins(said.socket, Path::kGiven)) return Reply::kJoined;
+  if (said.socket[0] != '\0' && joins(said.socket, Path::kFromEnvironment)) return Reply::kJoined;
   if (joins("/run/gpuman/shim.sock", Path::kUsual)) return Reply::kJoined;
   if (said.runtime[0] == '/') {
     std::snprintf(path, sizeof path, "%s/gpuman/%s", said.runtime, wire::kSocketName);

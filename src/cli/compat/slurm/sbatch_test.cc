@@ -119,7 +119,7 @@ class SbatchScript : public ::testing::Test {
     queue::SubmitContext context;
     context.origin.directory = directory_.path().string();
     context.origin.environment = {"PATH=/usr/bin:/bin"};
-    auto typed = queue::Typed(options);
+    auto typed = queue::ParseSubmission(options);
     if (!typed) ADD_FAILURE() << typed.error().message;
     if (!typed) return {};
     auto made =

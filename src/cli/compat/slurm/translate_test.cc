@@ -23,7 +23,7 @@ constexpr base::WallTime kNow{base::Millis(1'800'000'000'000)};
 
 base::Result<api::Submission> Parsed(Words options, const Words& command = {"train"}) {
   options.emplace_back("--to=slurm");
-  GPUMAN_ASSIGN(auto typed, queue::Typed(options, queue::Flavour::kGpuman, kNow));
+  GPUMAN_ASSIGN(auto typed, queue::ParseSubmission(options, queue::Flavour::kGpuman, kNow));
   typed.line.trailing = command;
   queue::SubmitContext context;
   context.origin.directory = "/home/ada";

@@ -4,7 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 
-public class Guest {
+public class Program {
   static int lengthOf(String text) { return text.length(); }
 
   public static void main(String[] arguments) throws Exception {

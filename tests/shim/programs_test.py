@@ -1,6 +1,6 @@
 """libgpuman.so in programs of every kind, most without CUDA: they run as they run without it.
 
-Usage: guests_test.py [NAME…]; GPUMAN_BUILD_DIR names the build. Tests that need a missing compiler,
+Usage: programs_test.py [NAME…]; GPUMAN_BUILD_DIR names the build. Tests that need a missing compiler,
 JVM or root are skipped.
 """
 
@@ -110,7 +110,7 @@ int main(void) {
 """
 
 
-class Guests(ShimCase):
+class ProgramCase(ShimCase):
     def environment(self, **variables):
         return {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "GPUMAN_JOB_ID": "1", "GPUMAN_SHIM_SOCKET": self.socket,
                 **variables}
@@ -141,7 +141,7 @@ class Guests(ShimCase):
         return with_shim
 
 
-class OtherLibcs(Guests):
+class OtherLibcs(ProgramCase):
     """Only the guard limits these programs. They must start."""
 
     def test_a_static_program(self):
@@ -170,7 +170,7 @@ class OtherLibcs(Guests):
         self.assertEqual((status, errors), (7, ""))
 
 
-class Sanitizers(Guests):
+class Sanitizers(ProgramCase):
     def test_gccs_for_addresses_wants_to_be_told_not_to_mind(self):
         """As with every preloaded library; docs/shim-protocol.md says so."""
         program = self.compiled("addresses", "gcc", "-fsanitize=address", "-DLOADS")
@@ -181,12 +181,12 @@ class Sanitizers(Guests):
         self.assertIn("ASan runtime does not come first", with_shim[2])
 
 
-class Runtimes(Guests):
+class Runtimes(ProgramCase):
     def test_a_jvm_with_threads_processes_and_signals(self):
         if shutil.which("java") is None or shutil.which("javac") is None:
             self.skipTest("no JDK")
-        subprocess.run(["javac", "-d", self.dir, HERE / "Guest.java"], check=True, capture_output=True)
-        status, said, _ = self.same(["java", "-cp", self.dir, "Guest"])
+        subprocess.run(["javac", "-d", self.dir, HERE / "Program.java"], check=True, capture_output=True)
+        status, said, _ = self.same(["java", "-cp", self.dir, "Program"])
         self.assertEqual(status, 3)
         self.assertIn("caught 25000\nsum 1225\nprocess 'child' 5\nprocess '' 137\nprocess '' 0\nSig", said)
 
@@ -202,7 +202,7 @@ class Runtimes(Guests):
                 os.unlink(self.socket)
 
 
-class OddPrograms(Guests):
+class OddPrograms(ProgramCase):
     def odd(self, *words):
         done = subprocess.run(self.command(*map(str, words)), capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
