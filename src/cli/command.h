@@ -37,7 +37,7 @@ struct Option {
   std::string help;   // empty: neither the help nor the completion shows the option
   Take take;
   std::string heading{};  // the help lists the option below it; empty: below "Options"
-  std::string sets{};     // the API's name of the field of a job that it sets; empty: none
+  std::string sets{};     // the API's name of the field that it sets, of a job or a reservation; empty: none
   bool required = false;
 };
 using Options = std::vector<Option>;

@@ -4,7 +4,28 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
+
+#include "cli/printed_json.h"
+
+namespace gpuman::doctor {
+
+static void Fields(base::json::Writer& v, const Finding& x) {
+  v("check", x.check);
+  v("severity", std::string(ToString(x.severity)));
+  v("subject", cli::NonEmpty(x.subject));
+  v("text", x.text);
+  v("remedy", cli::NonEmpty(x.remedy));
+}
+
+static void Fields(base::json::Writer& v, const ColdStart& x) {
+  const bool measured = x.problem.empty();
+  v("gpu", x.gpu);
+  v("cold_s", measured ? cli::SecondsOf(x.cold) : std::nullopt);
+  v("warm_s", measured ? cli::SecondsOf(x.warm) : std::nullopt);
+  v("problem", cli::NonEmpty(x.problem));
+}
+
+}  // namespace gpuman::doctor
 
 namespace gpuman::cli {
 namespace {
@@ -65,25 +86,11 @@ std::string RenderFindings(const doctor::Findings& findings,
 
 api::Json FindingsToJson(const doctor::Findings& findings,
                          const std::optional<doctor::ColdStart>& cold_start) {
-  api::Json list = api::Json::array();
-  for (const auto& finding : findings)
-    list.push_back({{"check", finding.check},
-                    {"severity", std::string(doctor::ToString(finding.severity))},
-                    {"subject", finding.subject.empty() ? api::Json(nullptr) : api::Json(finding.subject)},
-                    {"text", finding.text},
-                    {"remedy", finding.remedy.empty() ? api::Json(nullptr) : api::Json(finding.remedy)}});
-  api::Json json{{"ok", !doctor::IsWrong(findings)}, {"findings", std::move(list)}, {"cold_start", nullptr}};
-  if (!cold_start) return json;
-  const auto seconds = [&](base::Millis time) {
-    return cold_start->problem.empty() ? api::Json(static_cast<double>(time.count()) / 1000)
-                                       : api::Json(nullptr);
-  };
-  json["cold_start"] = {
-      {"gpu", cold_start->gpu},
-      {"cold_s", seconds(cold_start->cold)},
-      {"warm_s", seconds(cold_start->warm)},
-      {"problem", cold_start->problem.empty() ? api::Json(nullptr) : api::Json(cold_start->problem)}};
-  return json;
+  base::json::Writer json(kPrintedFormat);
+  json("ok", !doctor::IsWrong(findings));
+  json("findings", findings);
+  json("cold_start", cold_start);
+  return std::move(json).Take();
 }
 
 }  // namespace gpuman::cli

@@ -167,24 +167,35 @@ Take Limit(api::QuotaUpdate& update, const char* name, Parse parse) {
   };
 }
 
+// Each option that sets a field of the request names that field.
+Options CreateOptions(ReserveSettings& s) {
+  Options options;
+  const auto add = [&](const char* names, const char* value, const char* help, Take take, const char* sets) {
+    options.push_back({names, value, help, std::move(take), {}, sets});
+  };
+  auto& request = s.request;
+  add("-u,--user", "NAME", "For this user", take::Text(request.user), "user");
+  add("-g,--gpus", "N", "Number of GPUs, any of them", take::Integer(request.count, 1, 1024), "count");
+  add("--gpu,--gpu-spec", "GPUS", "Exactly these GPUs: 0,2 or 0-3", take::Into(request.devices, ParseGpus),
+      "devices");
+  add("--start", "TIME", "Start of the reservation: 14:00, '2026-01-28 14:00', now", take::Text(s.start),
+      "start");
+  add("--duration", "TIME", "Length of the reservation: 2h, 30m, 1h30m", take::Into(s.duration, ParseSpan),
+      "duration_s");
+  add("--timezone", "ZONE", "Time zone of --start: Europe/Berlin", take::Text(s.zone), "");
+  return options;
+}
+
 }  // namespace
 
 std::vector<Command> ReserveCommands() {
   const auto s = std::make_shared<ReserveSettings>();  // shared by the options and the actions
-  auto& request = s->request;
   return {
       {"create",
        "Reserve GPUs for a user",
        "gpuman reserve create --user ada --gpus 2 --start 14:00 --duration 2h",
        {},
-       {{"-u,--user", "NAME", "For this user", take::Text(request.user)},
-        {"-g,--gpus", "N", "Number of GPUs, any of them", take::Integer(request.count, 1, 1024)},
-        {"--gpu,--gpu-spec", "GPUS", "Exactly these GPUs: 0,2 or 0-3",
-         take::Into(request.devices, ParseGpus)},
-        {"--start", "TIME", "Start of the reservation: 14:00, '2026-01-28 14:00', now", take::Text(s->start)},
-        {"--duration", "TIME", "Length of the reservation: 2h, 30m, 1h30m",
-         take::Into(s->duration, ParseSpan)},
-        {"--timezone", "ZONE", "Time zone of --start: Europe/Berlin", take::Text(s->zone)}},
+       CreateOptions(*s),
        [s](Session& session, const auto&) { return CreateReservation(session, *s); }},
       {"list",
        "List reservations",

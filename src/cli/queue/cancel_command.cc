@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "api/ask.h"
 #include "api/queue_client.h"
 #include "cli/compat/slurm/actions.h"
+#include "cli/printed_json.h"
 #include "cli/queue/commands.h"
 #include "cli/queue/listing.h"
 #include "cli/queue/named_jobs.h"
@@ -25,22 +25,22 @@ int CancelInSlurm(Session& session, const std::vector<slurm::JobName>& names, bo
   int status = kExitDone;
   for (const auto& [name, job, error] : slurm::Cancel(slurm::Engine(session), names, dry_run)) {
     const auto id = slurm::ToString(name);
-    api::Json one = {{"job", id}, {"id", id}};
+    base::json::Writer one(kPrintedFormat);
+    one("job", id);
+    one("id", id);
+    one("state", error ? std::nullopt : std::optional(dry_run ? *job->state : spec::JobState::kCancelled));
     if (error) {
       session.PrintError(*error);
       status = std::max(status, ExitStatusOf(error->code));
-      one["state"] = nullptr;
-      one["error"] = error->message;
-      one["error_code"] = std::string(base::ToString(error->code));
+      one("error", error->message);
+      one("error_code", std::string(base::ToString(error->code)));
     } else if (dry_run) {
-      one["state"] = std::string(spec::ToString(*job->state));
-      one["would_cancel"] = true;
+      one("would_cancel", true);
       if (!session.json) session.Print(fmt::format("{}\t{}\tok\n", id, GflowState(*job->state)));
-    } else {
-      one["state"] = "cancelled";
-      if (!session.json) session.Print(fmt::format("Job {} cancelled.\n", id));
+    } else if (!session.json) {
+      session.Print(fmt::format("Job {} cancelled.\n", id));
     }
-    list.push_back(std::move(one));
+    list.push_back(std::move(one).Take());
   }
   return status;
 }
@@ -65,28 +65,30 @@ Result<int> PreviewCancel(Session& session, const api::Client& daemon, const std
   std::set<std::int64_t> seen;
   int status = kExitDone;
   for (const auto& job : answer.jobs) {
-    if (!job.state) {
+    if (job.state && !seen.insert(job.id).second) continue;
+    const bool ok = job.state && !spec::IsEnded(*job.state);
+    base::json::Writer one(kPrintedFormat);
+    if (!job.state) one("job", job.job);
+    one("id", job.id);
+    one("state", job.state);
+    one("would_cancel", ok);
+    if (job.state) {
+      text += fmt::format("{}\t{}\t{}\n", job.id, GflowState(*job.state), ok ? "ok" : "invalid");
+    } else {
       status = std::max(status, PrintRefusal(session, daemon, job, refs.size() == 1));
-      jobs.push_back({{"job", job.job},
-                      {"id", job.id},
-                      {"state", nullptr},
-                      {"would_cancel", false},
-                      {"error", job.error.value_or("")},
-                      {"error_code", job.error_code.value_or("")}});
-      continue;
+      one("error", job.error.value_or(""));
+      one("error_code", job.error_code.value_or(""));
     }
-    if (!seen.insert(job.id).second) continue;
-    const bool ok = !spec::IsEnded(*job.state);
-    text += fmt::format("{}\t{}\t{}\n", job.id, GflowState(*job.state), ok ? "ok" : "invalid");
-    jobs.push_back(
-        {{"id", job.id}, {"state", std::string(spec::ToString(*job.state))}, {"would_cancel", ok}});
+    jobs.push_back(std::move(one).Take());
   }
   for (const auto& job : answer.dependents) {
     text += fmt::format("{}\t{}\tblocked\t{}\n", job.id, GflowState(job.state), job.depends_on);
-    dependents.push_back({{"id", job.id},
-                          {"state", std::string(spec::ToString(job.state))},
-                          {"depends_on", std::to_string(job.depends_on)},
-                          {"would_cancel", job.cancelled}});
+    base::json::Writer one(kPrintedFormat);
+    one("id", job.id);
+    one("state", job.state);
+    one("depends_on", std::to_string(job.depends_on));
+    one("would_cancel", job.cancelled);
+    dependents.push_back(std::move(one).Take());
   }
   jobs.insert(jobs.end(), in_slurm.begin(), in_slurm.end());
   if (session.json)

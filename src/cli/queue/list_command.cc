@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "api/queue_client.h"
 #include "api/queue_json.h"
 #include "cli/compat/slurm/list.h"
+#include "cli/printed_json.h"
 #include "cli/queue/commands.h"
 #include "cli/queue/listing.h"
 #include "cli/queue/named_jobs.h"
@@ -91,24 +91,19 @@ Result<std::vector<Listed>> Fetch(const api::Client& daemon, const ListSettings&
 api::Json GflowJson(const std::vector<Listed>& jobs, base::WallTime now) {
   api::Json list = api::Json::array();
   for (const auto& [row, after] : jobs) {
-    api::Json one = api::Json::object();
-    one["id"] = row.id;
-    one["name"] = row.tag;
-    one["state"] = std::string(GflowState(row.state));
-    const auto time = RunTime(row, now);
-    one["time"] = time ? api::Json(static_cast<double>(time->count()) / 1000) : api::Json(nullptr);
-    one["gpus"] = row.gpus;
-    one["user"] = row.user;
-    one["project"] = row.project.empty() ? api::Json(nullptr) : api::Json(row.project);
-    one["submitted_at"] = base::FormatIso8601(row.submitted_at);
-    one["reason"] = row.reason.empty() ? api::Json(nullptr) : api::Json(GflowReason(row.reason));
-    list.push_back(std::move(one));
+    base::json::Writer one(kPrintedFormat);
+    one("id", row.id);
+    one("name", row.tag);
+    one("state", std::string(GflowState(row.state)));
+    one("time", SecondsOf(RunTime(row, now)));
+    one("gpus", row.gpus);
+    one("user", row.user);
+    one("project", NonEmpty(row.project));
+    one("submitted_at", row.submitted_at);
+    one("reason", row.reason.empty() ? std::nullopt : std::optional(GflowReason(row.reason)));
+    list.push_back(std::move(one).Take());
   }
-  api::Json whole = api::Json::object();
-  whole["total"] = list.size();
-  whole["timestamp"] = base::FormatIso8601(now);
-  whole["jobs"] = std::move(list);
-  return whole;
+  return {{"total", list.size()}, {"timestamp", base::FormatIso8601(now)}, {"jobs", std::move(list)}};
 }
 
 // Prints the jobs in Slurm where no daemon runs, as on a login node.

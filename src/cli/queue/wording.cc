@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "cli/queue/commands.h"
+
 namespace gpuman::cli::queue {
 namespace {
 
@@ -18,27 +20,30 @@ struct FieldName {
 // Whether the field's name cannot be an ordinary word of a sentence.
 bool IsUnmistakable(std::string_view field) { return field.find_first_of("._") != std::string_view::npos; }
 
+// Adds the fields that the options set. Unmistakable names come first.
+std::vector<FieldName> WithFieldsOf(const Options& options, std::vector<FieldName> fields) {
+  for (const Option& option : options)
+    if (!option.sets.empty()) fields.push_back({option.sets, NameOf(option)});
+  std::partition(fields.begin(), fields.end(), [](const FieldName& f) { return IsUnmistakable(f.field); });
+  return fields;
+}
+
 // The fields of a job: what the options of `submit` set, and what others set.
 const std::vector<FieldName>& JobFields() {
   static const std::vector<FieldName> all = [] {
-    std::vector<FieldName> fields{{"warn_signal", "--warn"},        {"memory_auto", "--memory auto"},
-                                  {"auto_cancel", "--auto-cancel"}, {"array_limit", "--array-limit"},
-                                  {"script", "--script"},           {"restart", "--restart"}};
     SubmitSettings settings;
-    for (const Option& option : SubmitOptions(settings, Flavour::kGpuman, {}))
-      if (!option.sets.empty()) fields.push_back({option.sets, NameOf(option)});
-    std::partition(fields.begin(), fields.end(), [](const FieldName& f) { return IsUnmistakable(f.field); });
-    return fields;
+    return WithFieldsOf(SubmitOptions(settings, Flavour::kGpuman, {}), {{"warn_signal", "--warn"},
+                                                                        {"memory_auto", "--memory auto"},
+                                                                        {"auto_cancel", "--auto-cancel"},
+                                                                        {"array_limit", "--array-limit"},
+                                                                        {"script", "--script"},
+                                                                        {"restart", "--restart"}});
   }();
   return all;
 }
 
 const std::vector<FieldName>& ReservationFields() {
-  static const std::vector<FieldName> all{{"duration_s", "--duration"},
-                                          {"count", "--gpus"},
-                                          {"devices", "--gpu"},
-                                          {"start", "--start"},
-                                          {"user", "--user"}};
+  static const std::vector<FieldName> all = WithFieldsOf(ReserveCommands().front().options, {});
   return all;
 }
 

@@ -52,8 +52,7 @@ HoldAnswers ReadHoldAnswers(const std::vector<ledger::SlotStatus>& slots,
 bool AreOpening(const std::vector<ledger::SlotStatus>& slots,
                 const std::function<bool(const base::ProcessId&)>& is_stopped) {
   return std::any_of(slots.begin(), slots.end(), [&](const ledger::SlotStatus& one) {
-    const bool has_context = one.stage != MemoryStage::kNone && one.stage != MemoryStage::kFailed;
-    return has_context && one.ordered == ledger::wire::OrderKind::kRun && !one.answered &&
+    return HasContext(one) && one.ordered == ledger::wire::OrderKind::kRun && !one.answered &&
            !is_stopped(one.process);
   });
 }

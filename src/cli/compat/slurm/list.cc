@@ -53,7 +53,7 @@ void PrintList(Session& session, const std::vector<JobLine>& jobs, bool apart) {
 }
 
 api::Json ListJson(const std::vector<JobLine>& jobs) {
-  api::Json list = api::Json::array();
+  auto list = api::Json::array();
   for (const auto& job : jobs) list.push_back(ToJson(job));
   return list;
 }

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
 #include "cli/compat/slurm/translate.h"
+#include "cli/printed_json.h"
 #include "cli/queue/listing.h"
 #include "cli/queue/when.h"
 #include "cli/table.h"
@@ -197,41 +197,33 @@ std::string RenderJob(const JobLine& job, const TerminalStyle& style) {
   return text;
 }
 
-api::Json ToJson(const JobLine& job) {
-  const auto text = [](const std::string& value) {
-    return value.empty() ? api::Json(nullptr) : api::Json(value);
-  };
-  const auto time = [](const std::optional<base::WallTime>& value) {
-    return value ? api::Json(base::FormatIso8601(*value)) : api::Json(nullptr);
-  };
-  const auto number = [](const std::optional<int>& value) {
-    return value ? api::Json(*value) : api::Json(nullptr);
-  };
-  api::Json json = api::Json::object();
-  json["id"] = job.id;
-  json["tag"] = job.tag;
-  json["user"] = text(job.user);
-  json["project"] = job.project ? api::Json(*job.project) : api::Json(nullptr);
-  json["state"] = job.state ? api::Json(spec::ToString(*job.state)) : api::Json(nullptr);
-  json["reason"] = text(job.reason);
-  json["reason_detail"] = text(job.reason_word);
-  json["command"] = job.command;
-  json["directory"] = text(job.directory);
-  json["exit_code"] = number(job.exit_code);
-  json["signal"] = number(job.signal);
-  json["submitted_at"] = time(job.submitted_at);
-  json["started_at"] = time(IsWaiting(job) ? std::nullopt : job.started_at);
-  json["ended_at"] = time(job.ended_at);
-  json["estimated_start"] = time(IsWaiting(job) ? job.started_at : std::nullopt);
-  json["time_limit_s"] =
-      job.time_limit ? api::Json(static_cast<double>(job.time_limit->count()) / 1000) : api::Json(nullptr);
-  json["log_path"] = text(job.output);
-  auto& slurm = json["slurm"] = api::Json::object();
-  slurm["state"] = text(job.state_word);
-  slurm["gres"] = text(job.gres);
-  slurm["nodes"] = text(IsWaiting(job) ? "" : job.nodes);
-  slurm["partition"] = text(job.partition);
-  return json;
+static void Fields(base::json::Writer& v, const JobLine& job) {
+  const bool waits = IsWaiting(job);
+  v("id", job.id);
+  v("tag", job.tag);
+  v("user", NonEmpty(job.user));
+  v("project", job.project);
+  v("state", job.state);
+  v("reason", NonEmpty(job.reason));
+  v("reason_detail", NonEmpty(job.reason_word));
+  v("command", job.command);
+  v("directory", NonEmpty(job.directory));
+  v("exit_code", job.exit_code);
+  v("signal", job.signal);
+  v("submitted_at", job.submitted_at);
+  v("started_at", waits ? std::nullopt : job.started_at);
+  v("ended_at", job.ended_at);
+  v("estimated_start", waits ? job.started_at : std::nullopt);
+  v("time_limit_s", SecondsOf(job.time_limit));
+  v("log_path", NonEmpty(job.output));
+  v.Group("slurm", [&](auto& slurm) {
+    slurm("state", NonEmpty(job.state_word));
+    slurm("gres", NonEmpty(job.gres));
+    slurm("nodes", waits ? std::nullopt : NonEmpty(job.nodes));
+    slurm("partition", NonEmpty(job.partition));
+  });
 }
+
+api::Json ToJson(const JobLine& job) { return base::json::Write(kPrintedFormat, job); }
 
 }  // namespace gpuman::cli::slurm
