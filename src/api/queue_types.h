@@ -36,8 +36,8 @@ struct ArrayRequest {
 // The number of tasks.
 std::int64_t CountTasks(const ArrayRequest& array);
 
-// Which receivers are told of what. Words of `on`: started finished failed timeout cancelled killed suspended
-// requeued, or all; empty: every end.
+// Which receivers get messages about what. Words of `on`: started finished failed timeout cancelled killed
+// suspended requeued, or all; empty: every end.
 struct NotifyRequest {
   std::vector<std::string> webhooks;  // http and https URLs
   std::vector<std::string> mails;
@@ -278,10 +278,9 @@ struct FairShare {
   std::optional<double> factor;  // null: a user of several projects has one in each
 };
 
-// GET /v1/stats: one row for each user, project or GPU.
-// What runs have used of one GPU at most, each by its peak.
+// How much of one GPU runs have used at most: statistics over the peaks of the runs.
 struct PeakStats {
-  std::int64_t runs = 0;  // of which the peak is known
+  std::int64_t runs = 0;  // those with a known peak
   base::Bytes median, p95, most;
 };
 struct StatsRow {
@@ -293,13 +292,15 @@ struct StatsRow {
   base::Millis wait_mean{}, run_mean{};
   double gpu_hours = 0;
   double gpu_byte_hours = 0;
-  // Of gpu_byte_hours: of runs with a known peak, and what of that they never used. Null: no peak is known.
+  // The part of gpu_byte_hours of runs with a known peak, and what they never used of that part. Null: no
+  // peak is known.
   std::optional<double> gpu_byte_hours_known{}, gpu_byte_hours_unused{};
   std::optional<double> success;          // part of the completed runs that finished, 0 to 1
   std::optional<double> energy;           // joules; null: not measured
   std::optional<PeakStats> peak{};        // null: not known of any run
   std::optional<FairShare> fair_share{};  // as of now; null: a GPU, or a name that is not in the queue
 };
+// GET /v1/stats: one row for each user, project, name or GPU.
 struct StatsView {
   std::string by = "user";
   std::vector<StatsRow> rows;

@@ -76,7 +76,7 @@ struct RefusalView {
   std::string by;                    // limit, sharing (no room came on a shared GPU), device (it was full)
   base::WallTime at{};
   std::string message;   // the refusal as a sentence, with what can be done
-  bool context = false;  // it was a context; `asked` is 0 where nobody knew what one costs there
+  bool context = false;  // the allocation was a context; `asked` is 0 where its cost there was not known
   // null: not known.
   std::optional<std::int64_t> count{};        // of the run's refusals on that GPU, with this one
   std::optional<FirstRefusalView> first{};    // of these
@@ -121,7 +121,7 @@ struct JobView {
   std::optional<QueueFields> queue;    // null: it never was in the queue
 };
 
-// GET /v1/jobs/{ref}/why: why the job waits, runs or ended, and how that came.
+// GET /v1/jobs/{ref}/why: why the job waits, runs or ended, and what led to that.
 struct StoryLine {
   base::WallTime at{};
   std::string text;
@@ -136,9 +136,9 @@ struct JobStory {
   std::string cause;    // a word: memory_refused, time_limit, … (docs/why.md)
   std::string because;  // a sentence with the numbers in it
   std::vector<StoryLine> story;
-  int left_out = 0;  // so many lines are not in `story`, after its first `left_out_after`
+  int left_out = 0;  // how many lines `story` leaves out, after its first `left_out_after` lines
   int left_out_after = 0;
-  std::vector<std::string> advice;  // what to do, a sentence each
+  std::vector<std::string> advice;  // each is a sentence that says what to do
 };
 
 struct MemoryView {

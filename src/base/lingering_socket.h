@@ -1,5 +1,5 @@
-// A TCP socket whose last close waits for an hour, since its other end does not read what it has sent. A
-// stranger may pass such a socket to us. For tests.
+// A TCP socket whose last close waits for an hour, because its other end does not read the data that were
+// sent. A stranger may pass such a socket to us. For tests.
 #pragma once
 
 #include <netinet/in.h>

@@ -15,7 +15,7 @@
 namespace gpuman::cli {
 
 // The order of jobs and processes: the largest memory or utilization of the GPU first, the oldest first, or
-// by user, job or pid. Those by the use of the host are of the screen alone, and have no words.
+// by user, job or pid. Only the screen has the orders by the use of the host; they have no words.
 enum class TopOrder { kMemory, kUtilization, kAge, kUser, kJob, kPid, kCpu, kHostMemory };
 
 inline constexpr const char* kTopOrderValue = "memory|utilization|age|user|job|pid";

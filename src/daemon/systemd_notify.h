@@ -11,7 +11,7 @@ namespace gpuman::daemon {
 void NotifyReady();
 void NotifyStopping();
 void NotifyReloading();
-// The caller calls it more often than once in WatchdogPeriod().
+// The caller has to call it more often than once in WatchdogPeriod().
 void NotifyAlive();
 // nullopt: systemd does not watch the service.
 std::optional<std::chrono::microseconds> WatchdogPeriod();

@@ -38,7 +38,7 @@ enum class Reason : std::uint8_t {
 // "resources", "priority", "making_room"; empty for kStarts.
 std::string_view ToString(Reason reason);
 
-// For one waiting job.
+// What a pass has decided about one waiting job.
 struct Verdict {
   Reason reason = Reason::kStarts;
   std::uint32_t position = 0;  // among the jobs that wait for room, from 1; 0: it does not wait for room
@@ -54,8 +54,9 @@ struct Resume {
   JobId job{};
   GpuSet gpus{};
 };
-// A job leaves the GPU: the daemon suspends a suspendable job; it ends another one, to run it again
-// (requeue). It also ends a job of which too much would stay: then `left` says how much, on all its GPUs.
+// A job leaves the GPU. The daemon suspends a job that is suspendable; it ends any other job, to run it again
+// (requeue). It also ends a suspendable job that would leave too much memory on its GPUs: then `left` says
+// how much, on all of them together.
 struct Preempt {
   JobId job{};
   bool requeue = false;

@@ -9,7 +9,7 @@
 
 namespace gpuman::share {
 
-// Numbers that depend on `seed` alone, in every place that asks for them.
+// Random numbers that depend on the arguments of the constructor alone.
 class Dice {
  public:
   explicit Dice(std::uint64_t seed) : state_(seed) {}
@@ -25,7 +25,7 @@ class Dice {
   }
   unsigned Below(unsigned most) { return static_cast<unsigned>(Next() % most); }
   bool OneIn(unsigned n) { return Below(n) == 0; }
-  // Small ones are as likely as large ones.
+  // Returns a time from `least` to `most`; short times are as likely as long ones.
   Span Time(Span least, Span most) {
     Span time = least;
     const auto doublings = std::bit_width(static_cast<std::uint64_t>(most / least));
@@ -56,7 +56,7 @@ JobPlan SeveralGpus(std::uint64_t number);
 // Some steps capture a stream, and the hosts wait for each other meanwhile.
 JobPlan Captures(std::uint64_t number);
 
-// --- without one
+// --- without such a meeting
 
 // Forward and backward along a chain; a unit waits for its neighbours alone.
 JobPlan Pipeline(std::uint64_t number);

@@ -20,11 +20,11 @@ struct GpuPart {
   base::Bytes granted;     // room for its Bring, not used yet
   base::Bytes promised;    // room for the allocation that waits; only while the gate is not closed
   OrderId evict = 0;       // not answered yet
-  base::Bytes evict_left;  // of that order
+  base::Bytes evict_left;  // what has still to leave by that order
   base::Bytes grown;       // memory of others that had to leave for its allocations in this turn
   bool denied = false;     // it does not get the room that it wants
-  bool jammed = false;     // nor does the tenant that has this room give it before it gets room itself
-  bool expected = false;   // it has nothing there yet, and may come
+  bool jammed = false;     // the tenant that has this room gives it only when it gets room itself
+  bool expected = false;   // the tenant has no memory there yet, and may come there
 
   // The room that it wants and that was neither denied nor promised.
   base::Bytes Lacks() const { return denied ? base::Bytes{} : demand.wants - promised; }
@@ -72,11 +72,11 @@ struct Tenant {
   base::MonoTime left_since{};  // while it is evicted: when its memory last left, or was ordered to leave
   bool told_staying = false;    // it was reported that none of its memory leaves
   bool parked = false;          // suspended
-  bool told = false;            // its demand was told
+  bool told = false;            // the caller has told its demand
   bool moved = false;           // its memory moved, and no DemandIs has said since then how much is away
   base::Bytes peak;             // the most memory that it had on all of its GPUs together
   Span steady{};                // how long it has run since it had more than ever before, or waited for room;
-                                // of the time in which it rested a part
+                                // a part of the time in which it rested counts, too
   bool grows = false;           // it is on several GPUs, or may come there, and may soon want more memory
   OrderId bring = 0;            // not answered yet
   bool stopping = false;        // StopBring was sent for that Bring
@@ -91,19 +91,19 @@ struct Tenant {
   Span burst{};             // of the present burst, the time in which it had a turn
   bool rests_shut = false;  // it came to rest while its gate was closed, which may be the reason
 
-  bool member = false;   // of the run set
-  bool starves = false;  // lacks room that only another run set can give it; that memory leaves is not enough
-  bool backfilled = false;                 // let in while a tenant before it kept waiting
+  bool member = false;      // of the run set
+  bool starves = false;     // it lacks room that only another run set can give it, and not memory that leaves
+  bool backfilled = false;  // let in while a tenant before it kept waiting
   std::optional<base::MonoTime> incoming;  // since when a hand-over brings its memory in
-  int moves_charged = 1;  // hand-overs charged for coming in; 2: pushed another tenant off; 0: was pushed off
+  int moves_charged = 1;  // hand-overs charged to it; 2: it pushed another tenant off; 0: it was pushed off
   std::optional<base::MonoTime> too_large_since;  // since when it would not fit alone
   bool told_too_large = false;
   base::MonoTime turn_since{};
   // GPU seconds divided by the weight, relative to the tenant with the least among those that want a turn.
-  // Never negative while this tenant wants a turn itself; while it does not, down to minus its credit
+  // Never negative while this tenant wants a turn itself; while it wants none, not below minus its credit
   // (kCredit).
   double ahead = 0;
-  Span had_turn{};  // sum
+  Span had_turn{};  // how long all its turns were together
 
   bool IsOpen() const { return gate == Gate::kOpen; }
   bool IsIdle() const { return activity == Activity::kIdle; }
@@ -135,15 +135,15 @@ struct Tenant {
   bool IsEvicting() const {
     return std::any_of(parts.begin(), parts.end(), [](const auto& part) { return part.second.evict != 0; });
   }
-  // It could use a turn now.
+  // The tenant could use a turn now.
   bool Wants() const { return !parked && (!IsIdle() || LacksRoom()); }
-  // It stands still because it lacks a turn or room.
+  // The tenant stands still because it lacks a turn or room.
   bool Waits() const {
     if (parked) return false;
     if (LacksRoom()) return true;
     return !IsOpen() && (activity == Activity::kWaiting || activity == Activity::kUnknown);
   }
-  // It runs, and all its memory is on its GPUs.
+  // The tenant runs, and all its memory is on its GPUs.
   bool Runs() const { return IsOpen() && !HasAway() && bring == 0; }
   // Managed memory that is on the GPU while the tenant may work. PagedToCome: managed memory that comes to
   // the GPU by itself once the tenant may work.

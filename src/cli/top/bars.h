@@ -12,7 +12,8 @@ namespace gpuman::cli::top {
 // `part` is 0.
 std::string Bar(double part, std::size_t width, bool unicode);
 
-// One sign a value: the higher, the more. What is not known (nullopt) is a blank, and 0 is not.
+// One sign for each value: the higher the value, the fuller the sign. An unknown value (nullopt) is a blank;
+// a 0 is not.
 std::string Strip(std::span<const std::optional<double>> values, bool unicode);
 
 }  // namespace gpuman::cli::top

@@ -9,11 +9,11 @@
 
 namespace gpuman::cli::top {
 
-// At most `rows` lines for State::job_page, which must be there. The log has what the rest leaves, at least a
-// third.
+// Returns at most `rows` lines. State::job_page must have a value. The log gets the rows that the other parts
+// leave, at least a third of them all.
 std::vector<Line> JobPageLines(const State& state, std::size_t columns, std::size_t rows);
 
-// The most that the log can be scrolled back on a page of that size.
+// By how many lines at most the log can be scrolled back on a page of that size.
 std::size_t MostBack(const State& state, std::size_t columns, std::size_t rows);
 
 }  // namespace gpuman::cli::top

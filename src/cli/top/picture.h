@@ -12,8 +12,8 @@
 
 namespace gpuman::cli::top {
 
-// Colours by what they say; the screen knows what they look like. No ink says anything that the text does
-// not.
+// Colours, named by their meaning; the screen knows how they look. An ink says nothing that the text does not
+// say.
 enum class Ink {
   kPlain,
   kTitle,
@@ -46,7 +46,7 @@ struct Target {
   friend bool operator==(const Target&, const Target&) = default;
 };
 
-// A target is `columns` columns of a line from `column` on.
+// The part of a line where a click means `target`: `columns` columns from `column` on.
 struct Area {
   std::size_t column = 0, columns = 0;
   Target target;
@@ -61,13 +61,13 @@ class Line {
   Line& Add(const Line& line);
   // Adds blanks up to the column, or cuts there.
   Line& PadTo(std::size_t columns);
-  // Cuts what is beyond.
+  // Cuts the text behind that column.
   Line& CutTo(std::size_t columns);
   // A click anywhere on the line means `target`, also beyond its text.
   void TargetAll(const Target& target);
-  // Another text of the same columns wherever `text` is.
+  // Puts `other`, which has as many columns, in place of `text` wherever the line has it.
   void Replace(std::string_view text, std::string_view other);
-  // All of the line in one ink.
+  // Gives the whole line one ink.
   void Dye(Ink ink);
 
   const std::vector<Span>& spans() const { return spans_; }

@@ -31,7 +31,7 @@ struct Key {
     kTab,
     kBackTab,
     kBackspace,
-    kOther,  // without a meaning
+    kOther,  // the screen knows no meaning of it
   };
   Code code = Code::kCharacter;
   std::string character{};  // of kCharacter: UTF-8
@@ -45,7 +45,7 @@ struct Wheel {
 struct Resized {
   Size size;
 };
-// The time goes on. It comes at least as often as NextTick says.
+// Time has passed. The caller sends a Tick at least as often as NextTick says.
 struct Tick {
   base::MonoTime now;
 };
@@ -68,7 +68,7 @@ struct JobCame {
   base::Result<api::JobStory> story;
   base::Result<std::string> log;
 };
-// What became of Do: a sentence, or the refusal.
+// The result of Do: a sentence for the user, or the refusal.
 struct Done {
   Question question;
   base::Result<std::string> sentence;
@@ -83,11 +83,12 @@ struct AskJob {
   std::int64_t job = 0;
 };
 struct Do {
-  Question question;  // which was answered with yes
+  Question question;  // the user has answered it with yes
 };
 struct Quit {};
 using Effect = std::variant<AskStatus, AskJob, Do, Quit>;
 
+// Changes the state as the event says, and returns what the caller has to do.
 std::vector<Effect> Update(State& state, Event event);
 
 // When the next Tick is due.

@@ -1,5 +1,5 @@
-// The health of GPUs as a capability of the daemon: keeps and tells the faults of GPUs, and has jobs leave a
-// GPU that is unhealthy.
+// The health of GPUs as a capability of the daemon: keeps and tells the faults of GPUs, and makes jobs leave
+// a GPU that is unhealthy.
 #pragma once
 
 #include <functional>
@@ -24,7 +24,7 @@ class HealthModule final : public Module, private HealthHost {
   HealthMonitors& monitors() { return monitors_; }
   // An instance of an unhealthy GPU is unhealthy, too.
   bool IsUnhealthy(const gpu::Gpu& gpu) const;
-  // What makes it so; nullopt: it is not unhealthy.
+  // Why the GPU is unhealthy; nullopt: it is not.
   std::optional<std::string> WhyUnhealthy(const gpu::Gpu& gpu) const;
   // The known faults of a GPU have changed.
   Signal<> on_change;

@@ -30,6 +30,7 @@ class BookWriter {
   BookWriter(QueueBooks& books, Write write, std::function<void()> changed)
       : books_(books), write_(std::move(write)), changed_(std::move(changed)) {}
 
+  // Calls `done` with the error of `decide` or of the write, or when the change has taken effect.
   void Do(Decide decide, Done done) {
     orders_.push_back({std::move(decide), std::move(done)});
     if (!busy_) Next();

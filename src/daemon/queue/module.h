@@ -33,18 +33,19 @@ class QueueModule final : public Module, private DispatcherHost {
   Dispatcher& dispatcher() { return *dispatcher_; }
   const Dispatcher& dispatcher() const { return *dispatcher_; }
   const QueueBooks& books() const { return books_; }
-  // By what `--memory auto` is chosen; refers to parts of this module.
+  // What the choice of `--memory auto` is based on. The result refers to parts of this module.
   MemoryGrounds memory_grounds() { return {past_runs_, dispatcher_->book()}; }
   // Makes administrators' changes of the queue, one after the other.
   BookWriter& writer() { return writer_; }
   api::QueueInfo Info();
   // Whether the GPU is drained or unhealthy, so that the queue starts nothing there.
   bool IsUnfit(const gpu::Gpu& gpu) const;
-  // What whoever puts a job on these GPUs beside the queue should know of them. `gpus`: UUIDs; empty: all
+  // Notes about these GPUs for a user who puts a job there beside the queue. `gpus`: UUIDs; empty: all GPUs
   // that a program gets if it names none.
   std::vector<std::string> NotesOn(const std::vector<std::string>& gpus, GpuChoice choice) const;
   spec::JobState StateOf(const jobs::Job& job) const;
-  // A job with what the queue says of it. Costs a view of the queue (Dispatcher::IsViewCheap).
+  // The view of the job, with what the queue says about it. It costs a view of the queue
+  // (Dispatcher::IsViewCheap).
   api::JobView View(const jobs::Job& job);
   // Calls `done` with the job as the queue sees it: at once, or when there is a view of the queue. The job
   // may be gone by then. `in_full`: also why a waiting job is ahead of others.
@@ -91,7 +92,7 @@ class QueueModule final : public Module, private DispatcherHost {
 
   // Who drained the GPU, or the GPU that it is a part of; empty: not known; nullopt: it is not drained.
   std::optional<std::string> DrainedBy(const gpu::Gpu& gpu) const;
-  api::JobView ViewInQueue(const jobs::Job& job) const;  // without what only a view of the queue shows
+  api::JobView ViewInQueue(const jobs::Job& job) const;  // has no value that only a view of the queue shows
   // Tells the dispatcher what the books and the configuration say.
   void SetBooks();
   void ChargePast();
@@ -111,7 +112,7 @@ class QueueModule final : public Module, private DispatcherHost {
   BookWriter writer_;
   std::set<std::string> protected_names_;
   queue::PastRuns past_runs_;
-  bool knows_past_runs_ = false;  // those of earlier daemons
+  bool knows_past_runs_ = false;  // the runs of earlier daemons have been read
   const base::WallTime began_;
   base::MonoTime forget_at_{};
 };

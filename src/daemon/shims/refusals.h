@@ -29,12 +29,12 @@ api::RefusalView ViewOf(const jobs::Job& job, const jobs::RefusedAllocation& ref
 // Adds the refusal to the reason of a job that failed.
 void Explain(jobs::Job& job, const gpu::Inventory& inventory, const std::string& name = {});
 
-// Decides which refusals are told as events: for a program that is refused in a loop, one event in
-// kAtMostEvery. Not thread-safe.
+// Decides which refusals become events. A program that is refused in a loop causes one event in kAtMostEvery
+// at most. Not thread-safe.
 class RefusalTeller {
  public:
   static constexpr base::Millis kAtMostEvery{10LL * 60'000};
-  // True: tell it now.
+  // Returns whether the daemon is to tell a refusal of the job now.
   bool Tells(base::JobId job, base::MonoTime now);
   void Forget(base::JobId job) { told_.erase(job); }
 

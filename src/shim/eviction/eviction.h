@@ -33,8 +33,8 @@ struct Leaving {
 // (gate/rest.h). Where that fails, the gate is open again. `was_at_rest`: the gate is closed already.
 Ended Shut(EvictionState& state, const RestLimit& limit, bool was_at_rest = false);
 
-// Hands out so much of the memory that can leave, or all of it, and gives it up: of all devices, or of none.
-// The gate is closed.
+// Hands out as much of the memory that can leave as `leaving` says, or all of it, and gives it up. Either all
+// devices give up theirs, or none does. The gate is closed.
 Ended HandOut(EvictionState& state, const Leaving& leaving);
 
 // Maps memory at all addresses again, with the same bytes in it. The gate is closed.

@@ -21,9 +21,11 @@ struct Watch {
   std::uint64_t own_since;     // when `own` began; CLOCK_MONOTONIC, ns
   std::uint64_t last_call;  // when a call was last seen; CLOCK_MONOTONIC, ns; only the service thread uses it
   std::uint32_t at_gate, for_room;
-  // Bytes that allocations wait for: where the slot tells them, and then by entry of Ledger::home.
+  // Bytes that allocations wait for. The first number is of the GPU of which the slot tells, the others are
+  // of the entries of Ledger::home.
   std::uint64_t wants[1 + ledger::wire::kHomes];
-  // No notification when threads come to the gate or leave it; the service thread sends one later.
+  // While this is true, threads that come to the gate or leave it send no notification; the service thread
+  // sends one later.
   bool quiet;
 };
 
@@ -54,7 +56,7 @@ class ForRoom {
   const std::uint64_t bytes_;
 };
 
-// Returns how many bytes allocations wait for, as the ledger tells.
+// Returns how many bytes allocations wait for, as the ledger tells. `entry`: as for ForRoom.
 std::uint64_t WantsOf(const LinkState& state, std::uint32_t entry);
 
 bool AnyAtGate(LinkState& state);
