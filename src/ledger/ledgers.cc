@@ -265,22 +265,6 @@ std::uint64_t Ledgers::OrdersOf(JobId job, base::ProcessId process, std::string_
   return std::uint64_t{wire::Load(slot.order)} << 32 | wire::Load(slot.answered);
 }
 
-unsigned Ledgers::Reclaim(JobId job) {
-  const auto found = jobs_.find(job);
-  if (found == jobs_.end()) return 0;
-  Entry& entry = found->second;
-  unsigned gone = 0;
-  for (unsigned slot = 0; slot < wire::kSlots; ++slot) {
-    if (!entry.members.contains(slot)) continue;  // skips slots that no process has joined
-    if (!wire::LockSlot(entry.page.descriptor(), slot)) continue;
-    wire::Clear(*entry.page, slot);
-    wire::UnlockSlot(entry.page.descriptor(), slot);
-    entry.members.erase(slot);
-    ++gone;
-  }
-  return gone;
-}
-
 std::vector<GpuUsage> Ledgers::UsageOf(JobId job) const {
   return OnEachGpu(job, [](const wire::Ledger& ledger, unsigned gpu) { return wire::TotalOf(ledger, gpu); });
 }

@@ -195,9 +195,6 @@ class Ledgers {
   bool IsMoving(base::JobId job, base::ProcessId process, std::string_view uuid) const;
   // Changes with each order to the process, and with each answer.
   std::uint64_t OrdersOf(base::JobId job, base::ProcessId process, std::string_view uuid) const;
-  // Gives back what ended processes held, and returns the number of these processes. A process of the job
-  // that is refused memory does the same by itself, so no process waits for this call.
-  unsigned Reclaim(base::JobId job);
   // Orders a process to do something. Gives the order again where the process refused the last such order,
   // and does nothing where the process has carried it out or is about to. Returns at once: SlotStatusesOf
   // tells the result. kNotFound: no such process counts in the job's ledger; kNotSupported: eviction is not

@@ -8,6 +8,7 @@
 
 #include <cstring>
 
+#include "ledger/test_reclaim.h"
 #include "ledger/wire/books.h"
 #include "ledger/wire/detail.h"
 #include "ledger/wire/slot_lock.h"
@@ -101,14 +102,14 @@ TEST(Ledgers, AProcessHoldsItsSlotByItsMappingAlone) {
     const Mapped mapped(joined->owner);
     EXPECT_EQ(wire::Reserve(*mapped, 0, joined->slot, 4096), wire::Outcome::kDone);
     EXPECT_TRUE(ledgers.Registered(kOwnedJob, base::SelfId()));
-    EXPECT_EQ(ledgers.Reclaim(kOwnedJob), 0u);
+    EXPECT_EQ(ReclaimEnded(kOwnedJob), 0u);
     EXPECT_EQ(ledgers.UsageOf(kOwnedJob).at(0).used.count, 4096u);
     auto other = ledgers.Join(kOwnedJob, base::SelfId());
     ASSERT_TRUE(other);
     EXPECT_NE(other->slot, joined->slot);
   }
   EXPECT_FALSE(ledgers.Registered(kOwnedJob, base::SelfId()));
-  EXPECT_EQ(ledgers.Reclaim(kOwnedJob), 2u);
+  EXPECT_EQ(ReclaimEnded(kOwnedJob), 2u);
   EXPECT_EQ(ledgers.UsageOf(kOwnedJob).at(0).used.count, 0u);
 }
 
@@ -117,7 +118,7 @@ TEST(Ledgers, TakeAsMuchMemoryAsTheyHaveProcesses) {
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1 << 20)}));
   const auto joined = ledgers.Join(kOwnedJob, base::SelfId());
   ASSERT_TRUE(joined);
-  ledgers.Reclaim(kOwnedJob);
+  EXPECT_EQ(ledgers.SlotStatusesOf(kOwnedJob).size(), 1u);
   struct stat status {};
   ASSERT_EQ(::fstat(joined->file.get(), &status), 0);
   EXPECT_LE(status.st_blocks * 512, 4 * 4096) << "the limits, and a process";
@@ -560,7 +561,7 @@ TEST(Ledgers, ANewDaemonTakesOverTheLedgerThatProcessesUse) {
   EXPECT_EQ(ledgers.UsageOf(kOwnedJob).at(0).used.count, 4096u);
   EXPECT_EQ(ledgers.HeldBy(kOwnedJob, base::SelfId(), kFirst), base::Bytes{4096})
       << "who sits there is known again";
-  EXPECT_EQ(ledgers.Reclaim(kOwnedJob), 0u);
+  EXPECT_EQ(ReclaimEnded(kOwnedJob), 0u);
   EXPECT_EQ(wire::Reserve(*mapped, 0, joined->slot, 4096), wire::Outcome::kRefused);
 }
 

@@ -28,6 +28,7 @@
 
 #include "ledger/ledgers.h"
 #include "ledger/server.h"
+#include "ledger/test_reclaim.h"
 #include "mover/packet.h"
 #include "suspend/mover_link.h"
 #include "suspend/request.h"
@@ -320,7 +321,7 @@ class Test {
       const auto process = base::IdentityOf(static_cast<pid_t>(number));
       Say(process && ledgers_.Registered(options_.job, *process) ? "yes" : "no");
     } else if (command == "reclaim") {
-      Say(std::to_string(ledgers_.Reclaim(options_.job)));
+      Say(std::to_string(ReclaimEnded(options_.job)));
     } else if (command == "intact") {
       Say(ledgers_.Intact(options_.job) ? "yes" : "no");
     } else if (command == "order") {

@@ -16,8 +16,9 @@
 #include <vector>
 
 #include "ledger/ledgers.h"
+#include "ledger/test_reclaim.h"
 #include "ledger/wire/books.h"
-#include "ledger/wire/slot_lock.h"
+#include "ledger/wire/reclaim.h"
 
 namespace gpuman::ledger {
 namespace {
@@ -111,7 +112,7 @@ TEST_F(BooksRace, TheLimitHoldsAndTheBooksEndAtZero) {
     EXPECT_EQ(status, 0);
   }
   EXPECT_EQ(Used(), 0u);
-  EXPECT_EQ(ledgers_.Reclaim(job_), kProcesses);
+  EXPECT_EQ(ReclaimEnded(job_), kProcesses);
 }
 
 // Some are killed at any instruction, while others go on and reclaim what they had.
@@ -124,17 +125,13 @@ TEST_F(BooksRace, WhatKilledProcessesHadComesBackToTheByte) {
           Start([](wire::Ledger& ledger, unsigned slot, int) { Work(ledger, slot, UINT32_MAX, false); }));
     const pid_t reclaims = Start([](wire::Ledger& ledger, unsigned slot, int file) {
       for (;;) {
-        for (unsigned other = 0; other < 16; ++other) {
-          if (other == slot || !wire::LockSlot(file, other)) continue;
-          wire::Clear(ledger, other);
-          wire::UnlockSlot(file, other);
-        }
+        wire::ReclaimSlots(ledger, file, slot);
         if (wire::TotalOf(ledger, 0) > kLimit) ::_exit(4);
       }
     });
     children.push_back(reclaims);
     KillAll(children, random);
-    ledgers_.Reclaim(job_);
+    ReclaimEnded(job_);
     ASSERT_EQ(Used(), 0u) << "round " << round;
   }
 }
@@ -159,16 +156,10 @@ TEST_F(BooksRace, HomesBelongToOneProcessAndComeBackWhenItIsKilled) {
         }
       }));
     children.push_back(Start([](wire::Ledger& ledger, unsigned slot, int file) {
-      for (;;) {
-        for (unsigned other = 0; other < 16; ++other) {
-          if (other == slot || !wire::LockSlot(file, other)) continue;
-          wire::Clear(ledger, other);
-          wire::UnlockSlot(file, other);
-        }
-      }
+      for (;;) wire::ReclaimSlots(ledger, file, slot);
     }));
     KillAll(children, random);
-    ledgers_.Reclaim(job_);
+    ReclaimEnded(job_);
     auto joined = ledgers_.Join(job_, base::SelfId());  // to see the ledger
     ASSERT_TRUE(joined);
     void* const at =

@@ -13,32 +13,30 @@
 
 namespace gpuman::ledger::wire {
 
-// Takes the lock without waiting. Returns false when another file description has the lock.
-inline bool LockSlot(int descriptor, unsigned slot) {
+// The request of fcntl(2) for the byte of a slot.
+inline struct flock SlotRequest(short type, unsigned slot) {
   struct flock lock {};
-  lock.l_type = F_WRLCK;
+  lock.l_type = type;
   lock.l_whence = SEEK_SET;
   lock.l_start = slot;
   lock.l_len = 1;
+  return lock;
+}
+
+// Takes the lock without waiting. Returns false when another file description has the lock.
+inline bool LockSlot(int descriptor, unsigned slot) {
+  struct flock lock = SlotRequest(F_WRLCK, slot);
   return ::fcntl(descriptor, F_OFD_SETLK, &lock) == 0;
 }
 
 inline void UnlockSlot(int descriptor, unsigned slot) {
-  struct flock lock {};
-  lock.l_type = F_UNLCK;
-  lock.l_whence = SEEK_SET;
-  lock.l_start = slot;
-  lock.l_len = 1;
+  struct flock lock = SlotRequest(F_UNLCK, slot);
   (void)::fcntl(descriptor, F_OFD_SETLK, &lock);
 }
 
 // Returns whether another file description than that of `descriptor` holds the lock.
 inline bool SlotIsLocked(int descriptor, unsigned slot) {
-  struct flock lock {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  lock.l_start = slot;
-  lock.l_len = 1;
+  struct flock lock = SlotRequest(F_WRLCK, slot);
   return ::fcntl(descriptor, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "ledger/wire/books.h"
-#include "ledger/wire/slot_lock.h"
+#include "ledger/wire/reclaim.h"
 #include "shim/accounting/pools.h"
 #include "shim/libc/clock.h"
 #include "shim/libc/lock.h"
@@ -125,13 +125,7 @@ bool OthersCount(const AccountingState& state, const Device& device) {
 void ReclaimOthers(AccountingState& state) {
   const Locked lock(state.meter);
   if (state.ledger == nullptr || !IsStill(state.file)) return;
-  const int file = state.file.descriptor;
-  for (unsigned slot = 0; slot < wire::kSlots; ++slot) {
-    if (slot == state.slot || __atomic_load_n(&state.ledger->slot[slot].pid, __ATOMIC_ACQUIRE) == 0) continue;
-    if (!wire::LockSlot(file, slot)) continue;
-    wire::Clear(*state.ledger, slot);
-    wire::UnlockSlot(file, slot);
-  }
+  wire::ReclaimSlots(*state.ledger, state.file.descriptor, state.slot);
 }
 
 ReportedMemory Tell(AccountingState& state, bool in_ledger, unsigned gpu) {
