@@ -42,6 +42,16 @@ void AddJob(const Job& job, Exposition& out) {
   }
 }
 
+struct SumMetrics {
+  Metric jobs, used, peak, limit;
+};
+void AddSum(const SumMetrics& metrics, const Labels& labels, const Sum& sum, Exposition& out) {
+  out.Add(metrics.jobs, labels, sum.jobs);
+  out.Add(metrics.used, labels, sum.used.count);
+  out.Add(metrics.peak, labels, sum.peak.count);
+  out.Add(metrics.limit, labels, sum.limit.count);
+}
+
 }  // namespace
 
 void AddJobs(const Snapshot& snapshot, Exposition& out) {
@@ -53,20 +63,11 @@ void AddJobs(const Snapshot& snapshot, Exposition& out) {
     if (!job.project.empty()) AddTo(projects[job.project], job);
     ++states[job.state];
   }
-  for (const auto& [user, sum] : users) {
-    const Labels labels("user", user);
-    out.Add(Metric::kUserJobs, labels, sum.jobs);
-    out.Add(Metric::kUserUsed, labels, sum.used.count);
-    out.Add(Metric::kUserPeak, labels, sum.peak.count);
-    out.Add(Metric::kUserLimit, labels, sum.limit.count);
-  }
-  for (const auto& [project, sum] : projects) {
-    const Labels labels("project", project);
-    out.Add(Metric::kProjectJobs, labels, sum.jobs);
-    out.Add(Metric::kProjectUsed, labels, sum.used.count);
-    out.Add(Metric::kProjectPeak, labels, sum.peak.count);
-    out.Add(Metric::kProjectLimit, labels, sum.limit.count);
-  }
+  using enum Metric;
+  for (const auto& [user, sum] : users)
+    AddSum({kUserJobs, kUserUsed, kUserPeak, kUserLimit}, Labels("user", user), sum, out);
+  for (const auto& [project, sum] : projects)
+    AddSum({kProjectJobs, kProjectUsed, kProjectPeak, kProjectLimit}, Labels("project", project), sum, out);
   for (const auto& [reason, count] : snapshot.queue.waiting)
     states[reason == "held_by_user" ? "held" : "queued"] += count;
   for (const char* const state : {"queued", "held", "starting", "running", "suspended", "stopping"})

@@ -291,27 +291,32 @@ void ListKey(State& state, char key) {
   Settle(state);
 }
 
-Effects JobPageKey(State& state, const Key& key) {
-  const auto page = static_cast<std::int64_t>(RowsOfJobPage(state) / 2);
-  switch (key.code) {
+// How many rows the key goes down, where PageUp and PageDown go `page` rows; nullopt: it goes nowhere.
+std::optional<std::int64_t> RowsDown(Key::Code code, std::size_t page) {
+  switch (code) {
     case Key::Code::kUp:
-      ScrollLog(state, 1);
-      break;
+      return -1;
     case Key::Code::kDown:
-      ScrollLog(state, -1);
-      break;
+      return 1;
     case Key::Code::kPageUp:
-      ScrollLog(state, page);
-      break;
+      return -static_cast<std::int64_t>(page);
     case Key::Code::kPageDown:
-      ScrollLog(state, -page);
-      break;
+      return static_cast<std::int64_t>(page);
     case Key::Code::kHome:
-      ScrollLog(state, INT32_MAX);
-      break;
+      return -INT32_MAX;
     case Key::Code::kEnd:
-      ScrollLog(state, -INT64_C(0x7fffffff));
-      break;
+      return INT32_MAX;
+    default:
+      return std::nullopt;
+  }
+}
+
+Effects JobPageKey(State& state, const Key& key) {
+  if (const auto rows = RowsDown(key.code, RowsOfJobPage(state) / 2)) {
+    ScrollLog(state, -*rows);
+    return {};
+  }
+  switch (key.code) {
     case Key::Code::kEscape:
     case Key::Code::kEnter:
     case Key::Code::kBackspace:
@@ -326,27 +331,12 @@ Effects JobPageKey(State& state, const Key& key) {
 }
 
 Effects ListMove(State& state, const Key& key) {
-  const auto page = static_cast<std::int64_t>(RowsOfPageKey(state));
+  if (const auto rows = RowsDown(key.code, static_cast<std::size_t>(RowsOfPageKey(state)))) {
+    Move(state, *rows);
+    return {};
+  }
   const auto place = static_cast<std::size_t>(state.page);
   switch (key.code) {
-    case Key::Code::kUp:
-      Move(state, -1);
-      break;
-    case Key::Code::kDown:
-      Move(state, 1);
-      break;
-    case Key::Code::kPageUp:
-      Move(state, -page);
-      break;
-    case Key::Code::kPageDown:
-      Move(state, page);
-      break;
-    case Key::Code::kHome:
-      Move(state, -INT32_MAX);
-      break;
-    case Key::Code::kEnd:
-      Move(state, INT32_MAX);
-      break;
     case Key::Code::kTab:
     case Key::Code::kRight:
       return GoTo(state, kPages[(place + 1) % kPages.size()]);
