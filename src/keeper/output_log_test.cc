@@ -1,11 +1,15 @@
 #include "keeper/output_log.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/fsuid.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <fstream>
 
 #include "base/file.h"
 #include "base/temp_dir.h"
@@ -118,14 +122,44 @@ TEST_F(OutputLogTest, FollowsNoLinkAndWaitsForNoFifo) {
   EXPECT_FALSE(Make(0, 1).Open());
 }
 
-TEST_F(OutputLogTest, BelongsToTheUserOfTheJob) {
+TEST_F(OutputLogTest, TheUserOfTheJobReadsItAndDoesNotWrite) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root";
-  OutputLog log({path_, base::Bytes{0}, 1}, 65534, 65534, clock_);
+  std::filesystem::permissions(dir_.path(), std::filesystem::perms::all);
+  // As an earlier version left it.
+  std::ofstream(path_) << "old\n";
+  ASSERT_EQ(::chown(path_.c_str(), 65534, 65534), 0);
+  OutputLog log({path_, base::Bytes{0}, 1}, 65534, 65533, clock_);
   log.Write("x\n");
   struct stat status {};
   ASSERT_EQ(::stat(path_.c_str(), &status), 0);
-  EXPECT_EQ(status.st_uid, 65534u);
-  EXPECT_EQ(status.st_mode & 07777, 0640u & ~0022u);
+  if (status.st_uid == 65534) GTEST_SKIP() << "no access control lists here";
+  EXPECT_EQ(status.st_uid, 0u);
+  EXPECT_EQ(status.st_gid, 65533u);
+  EXPECT_EQ(status.st_mode & 07777, 0640u);
+  const auto may = [&](uid_t user, int flags) {
+    const uid_t before = ::setfsuid(user);
+    const gid_t group = ::setfsgid(65500);
+    const base::Fd fd(::open(path_.c_str(), flags | O_CLOEXEC));
+    ::setfsgid(group);
+    ::setfsuid(before);
+    return fd.ok();
+  };
+  EXPECT_TRUE(may(65534, O_RDONLY));
+  EXPECT_FALSE(may(65534, O_WRONLY));
+  EXPECT_FALSE(may(65532, O_RDONLY));
+  EXPECT_EQ(Read(), "old\nx\n");
+}
+
+TEST(LogsOnAFullDisk, LeaveAPartToTheRecords) {
+  const auto total = base::MiB(500);  // 10 MiB are kept, 5 of them for short logs as well
+  EXPECT_TRUE(MayGrow(base::GiB(1), base::MiB(10), total));
+  EXPECT_FALSE(MayGrow(base::GiB(1), base::MiB(9), total));
+  EXPECT_FALSE(MayGrow(base::KiB(16), base::MiB(9), total));
+  EXPECT_TRUE(MayGrow(base::KiB(15), base::MiB(9), total));
+  EXPECT_TRUE(MayGrow(base::KiB(15), base::MiB(5), total));
+  EXPECT_FALSE(MayGrow(base::Bytes{0}, base::MiB(4), total));
+  EXPECT_TRUE(MayGrow(base::GiB(1), base::MiB(256), base::GiB(20000)));
+  EXPECT_FALSE(MayGrow(base::GiB(1), base::MiB(255), base::GiB(20000)));
 }
 
 }  // namespace
