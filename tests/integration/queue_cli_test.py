@@ -185,6 +185,24 @@ class QueueCliTest(DaemonTest):
         self.assertIn("no jobs were submitted together as 'lx-*'", self.gpuman("cancel", "lx-*", status=4))
         self.assertEqual(self.job(alone)["state"], "held")
 
+    def test_a_job_waits_for_all_of_a_sweep_by_its_name(self):
+        ids = [job["id"] for job in self.submit("--hold", "--name", "lr", "--param", "lr=1,2,3", "--", "echo", "{lr}")["jobs"]]
+        self.gpuman("job", "release", str(ids[0]))
+        self.wait_for(ids[0], "finished")
+        after = self.submit("--depends", "afterok:lr-*", "true")["id"]
+        self.assertEqual([[one["kind"], one["job"]] for one in self.job(after)["queue"]["depends"]["list"]],
+                         [["afterok", str(job)] for job in ids], "also for the one that has ended")
+        later = self.submit("--hold", "--depends-any", f"{after},lr-*", "true")["id"]
+        self.assertEqual([one["job"] for one in self.job(later)["queue"]["depends"]["list"]], [str(job) for job in [after, *ids]])
+        self.gpuman("job", "update", str(later), "--depends", "afterany:lr-*")
+        self.assertEqual([one["kind"] for one in self.job(later)["queue"]["depends"]["list"]], ["afterany"] * 3)
+        done = self.m.run("submit", "--depends", "afterok:lx-*", "--", "true")
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("no jobs were submitted together as 'lx-*'", done.stderr)
+        self.assertIn("`gpuman status` shows the names of sweeps", done.stderr)
+        self.gpuman("cancel", "lr-*")
+        self.wait_for(after, "cancelled")
+
     def test_a_name_that_several_have_ends_none_of_them(self):
         ids = [str(self.submit("--hold", "--name", "twin", "true")["id"]) for _ in range(2)]
         for words in (["cancel", "twin"], ["cancel", "twin", "--dry-run"], ["remove", "twin"], ["job", "release", "twin"],

@@ -190,6 +190,13 @@ Result<T> Changed(Result<T> result, Flavour flavour) {
   return result;
 }
 
+Result<api::JobUpdate> ResolvedUpdateOf(Session& session, const UpdateSettings& s, const api::JobView& job) {
+  api::JobUpdate update = UpdateOf(s, job);
+  if (update.queue && update.queue->depends)
+    GPUMAN_TRY(SweepDependencies(session).Resolve(*update.queue->depends));
+  return update;
+}
+
 Result<int> Update(Session& session, Flavour flavour, const UpdateSettings& s, const JobWords& words) {
   if (s.Empty())
     return base::Fail(ErrorCode::kInvalidArgument, "there is nothing to change",
@@ -199,9 +206,9 @@ Result<int> Update(Session& session, Flavour flavour, const UpdateSettings& s, c
   };
   const auto update = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
-    return PrintJob(
-        session, "updated: ",
-        Changed(api::AskPatiently(daemon, api::routes::kUpdateJob, {{ref}}, UpdateOf(s, job)), flavour));
+    GPUMAN_ASSIGN(const auto changes, ResolvedUpdateOf(session, s, job));
+    return PrintJob(session, "updated: ",
+                    Changed(api::AskPatiently(daemon, api::routes::kUpdateJob, {{ref}}, changes), flavour));
   };
   return ForEach(session, words, update, in_slurm);
 }
@@ -212,8 +219,9 @@ Result<int> Redo(Session& session, Flavour flavour, const UpdateSettings& s, con
   };
   const auto redo = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
+    GPUMAN_ASSIGN(auto update, ResolvedUpdateOf(session, s, job));
     GPUMAN_ASSIGN(const auto answer, Changed(api::AskPatiently(daemon, api::routes::kRedoJob, {{ref}},
-                                                               {UpdateOf(s, job), s.cascade}),
+                                                               {std::move(update), s.cascade}),
                                              flavour));
     for (const auto& note : answer.notes) session.Note(note);
     if (session.json)

@@ -42,17 +42,17 @@ std::vector<Sweep> SweepsNamed(std::string_view start, const std::vector<api::Qu
 }
 
 // Of the caller's own jobs first, as with other names.
-Result<std::vector<std::string>> FindSweep(Session& session, std::string_view name) {
+Result<std::vector<std::string>> FindSweep(Session& session, std::string_view name, OfSweep which) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   api::QueueFilter filter;
   filter.states = {"all"};
   filter.users = {CallersName()};
   GPUMAN_ASSIGN(const auto own, api::ListQueueRows(daemon, filter));
-  auto found = JobsOfSweep(name, own);
+  auto found = JobsOfSweep(name, own, which);
   if (found || found.error().code != ErrorCode::kNotFound) return found;
   filter.users.clear();
   GPUMAN_ASSIGN(const auto all, api::ListQueueRows(daemon, filter));
-  return JobsOfSweep(name, all);
+  return JobsOfSweep(name, all, which);
 }
 
 }  // namespace
@@ -70,7 +70,8 @@ std::string NameOfSweep(const std::vector<std::string_view>& tags) {
   return fmt::format("{}*", common);
 }
 
-Result<std::vector<std::string>> JobsOfSweep(std::string_view name, const std::vector<api::QueueRow>& rows) {
+Result<std::vector<std::string>> JobsOfSweep(std::string_view name, const std::vector<api::QueueRow>& rows,
+                                             OfSweep which) {
   const auto start = name.substr(0, name.size() - 1);
   if (start.empty())
     return base::Fail(ErrorCode::kInvalidArgument, "'*' names no jobs", "name them by their ids: 5-9,12");
@@ -82,15 +83,16 @@ Result<std::vector<std::string>> JobsOfSweep(std::string_view name, const std::v
   for (const auto& sweep : sweeps)
     if (!sweep.open.empty()) open.push_back(&sweep);
   if (open.size() > 1) {
-    std::vector<std::string> which;
-    for (const auto* const sweep : open) which.push_back(JoinIds(sweep->open));
+    std::vector<std::string> ids;
+    for (const auto* const sweep : open) ids.push_back(JoinIds(sweep->open));
     return base::Fail(
         ErrorCode::kConflict,
-        fmt::format("{} submissions have jobs named '{}': {}", open.size(), name, fmt::join(which, "; ")),
+        fmt::format("{} submissions have jobs named '{}': {}", open.size(), name, fmt::join(ids, "; ")),
         "say which by their ids");
   }
+  const Sweep& meant = open.empty() ? sweeps.back() : *open.front();
   std::vector<std::string> jobs;
-  for (const auto id : open.empty() ? sweeps.back().all : open.front()->open)
+  for (const auto id : open.empty() || which == OfSweep::kAll ? meant.all : meant.open)
     jobs.push_back(std::to_string(id));
   return jobs;
 }
@@ -101,11 +103,29 @@ Result<std::vector<std::string>> JobsNamed(Session& session, const std::vector<s
   for (const auto& ref : refs) {
     std::vector<std::string> some{ref};
     if (IsSweepName(ref)) {
-      GPUMAN_ASSIGN(some, FindSweep(session, ref));
+      GPUMAN_ASSIGN(some, FindSweep(session, ref, OfSweep::kOpen));
     }
     jobs.insert(jobs.end(), some.begin(), some.end());
   }
   return jobs;
+}
+
+Result<> SweepDependencies::Resolve(spec::NamedDependencies& depends) {
+  std::vector<spec::NamedDependency> list;
+  for (auto& one : depends.list) {
+    if (!IsSweepName(one.job)) {
+      list.push_back(std::move(one));
+      continue;
+    }
+    auto known = known_.find(one.job);
+    if (known == known_.end()) {
+      GPUMAN_ASSIGN(auto jobs, FindSweep(session_, one.job, OfSweep::kAll));
+      known = known_.emplace(one.job, std::move(jobs)).first;
+    }
+    for (const auto& job : known->second) list.push_back({one.kind, job});
+  }
+  depends.list = std::move(list);
+  return {};
 }
 
 }  // namespace gpuman::cli::queue

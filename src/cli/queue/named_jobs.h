@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "api/queue_rows.h"
 #include "base/result.h"
 #include "cli/session.h"
+#include "spec/job_spec.h"
 
 namespace gpuman::cli::queue {
 
@@ -17,13 +19,32 @@ namespace gpuman::cli::queue {
 // the tags have nothing in common.
 std::string NameOfSweep(const std::vector<std::string_view>& tags);
 
-// The ids of the sweep's jobs that have not ended; where all have, of all of them. `rows`: the jobs of all
-// states. kConflict: several sweeps that have not ended have the name. kNotFound: none has.
+enum class OfSweep {
+  kOpen,  // its jobs that have not ended; where all have, all of them
+  kAll
+};
+
+// The ids of the sweep's jobs; of several sweeps of the name, of the one that has not ended, else of the
+// newest. `rows`: the jobs of all states. kConflict: several sweeps that have not ended have the name.
+// kNotFound: none has.
 base::Result<std::vector<std::string>> JobsOfSweep(std::string_view name,
-                                                   const std::vector<api::QueueRow>& rows);
+                                                   const std::vector<api::QueueRow>& rows,
+                                                   OfSweep which = OfSweep::kOpen);
 
 // The references of jobs that the words name. Asks the daemon only where a word is the name of a sweep.
 base::Result<std::vector<std::string>> JobsNamed(Session& session, const std::vector<std::string>& words);
+
+// Puts in place of each name of a sweep all of its jobs, also those that have ended: who waits for a sweep
+// wants to know how all of it went. Asks the daemon only where there is such a name, and once for each name.
+class SweepDependencies {
+ public:
+  explicit SweepDependencies(Session& session) : session_(session) {}
+  base::Result<> Resolve(spec::NamedDependencies& depends);
+
+ private:
+  Session& session_;
+  std::map<std::string, std::vector<std::string>> known_;
+};
 
 // Calls `act` for each job, continues after an error, and returns the highest exit status; of one job alone
 // the error.

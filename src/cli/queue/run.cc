@@ -88,7 +88,7 @@ Result<int> RunInQueue(Session& session, const RunSettings& s, MadeSubmission ma
     GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
     return RunOnTerminal(session, daemon, std::move(made.request));
   }
-  return s.detach ? QueueAndLeave(session, made) : QueueAndShow(session, made);
+  return s.detach ? QueueAndLeave(session, std::move(made)) : QueueAndShow(session, std::move(made));
 }
 
 api::RunRequest RequestOf(MadeSubmission made) {

@@ -188,7 +188,7 @@ void AddMain(Options& table, SubmitSettings& s, bool gflow) {
     add("-w,--wait", "", "Show its output and exit with its exit status", Flag(s.wait));
   }
   add("-d,--depends,--depends-on,--dependency", "JOBS",
-      "Start after these jobs: 7,train,@ or afterok:7,afterany:8,afternotok:9,after:10", Depends(s, {}),
+      "Start after these jobs: 7,train,@ or afterok:7,afterany:8,afternotok:lr-*,after:10", Depends(s, {}),
       "depends");
   add("--depends-on-all", "JOBS", "", Depends(s, spec::DependencyMode::kAll));
   add("-a,--array", "INDICES",

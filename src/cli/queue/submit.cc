@@ -13,6 +13,7 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/compat/slurm/submit.h"
+#include "cli/queue/named_jobs.h"
 #include "cli/queue/when.h"
 #include "cli/queue/wording.h"
 #include "cli/show.h"
@@ -162,8 +163,10 @@ void PrintAnswer(Session& session, const api::Client& daemon, const MadeSubmissi
 }
 
 // Sends the submission, and shows the daemon's notes; a refusal names the options that the user typed.
-Result<api::SubmissionAnswer> Send(Session& session, const api::Client& daemon, const MadeSubmission& made,
+Result<api::SubmissionAnswer> Send(Session& session, const api::Client& daemon, MadeSubmission& made,
                                    Flavour flavour) {
+  SweepDependencies sweeps(session);
+  for (auto& job : made.request.jobs) GPUMAN_TRY(sweeps.Resolve(job.depends));
   auto answer = api::AskPatiently(daemon, api::routes::kSubmit, {}, made.request);
   if (!answer) return base::Fail(WithOrigins(std::move(answer.error()), made.origins, flavour, made.lines));
   for (const auto& note : answer->notes) session.Note(note);
@@ -212,8 +215,7 @@ void TellNotes(Session& session, const MadeSubmission& made) {
 
 Result<int> Submit(Session& session, SubmitSettings settings, const CommandLine& line) {
   GPUMAN_ASSIGN(const SubmitContext context, ContextOfThisProcess());
-  GPUMAN_ASSIGN(const MadeSubmission made,
-                MakeSubmission(std::move(settings), line, Flavour::kGpuman, context));
+  GPUMAN_ASSIGN(MadeSubmission made, MakeSubmission(std::move(settings), line, Flavour::kGpuman, context));
   TellNotes(session, made);
   if (made.to_slurm) return slurm::Submit(session, made, Flavour::kGpuman);
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
@@ -225,8 +227,7 @@ Result<int> Submit(Session& session, SubmitSettings settings, const CommandLine&
 
 Result<int> SubmitAsGflow(Session& session, SubmitSettings settings, const CommandLine& line) {
   GPUMAN_ASSIGN(const SubmitContext context, ContextOfThisProcess());
-  GPUMAN_ASSIGN(const MadeSubmission made,
-                MakeSubmission(std::move(settings), line, Flavour::kGflow, context));
+  GPUMAN_ASSIGN(MadeSubmission made, MakeSubmission(std::move(settings), line, Flavour::kGflow, context));
   TellNotes(session, made);
   if (made.to_slurm) return slurm::Submit(session, made, Flavour::kGflow);
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
@@ -245,14 +246,14 @@ Result<int> SubmitAsGflow(Session& session, SubmitSettings settings, const Comma
   return kExitDone;
 }
 
-Result<int> QueueAndLeave(Session& session, const MadeSubmission& made) {
+Result<int> QueueAndLeave(Session& session, MadeSubmission made) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto answer, Send(session, daemon, made, Flavour::kGpuman));
   PrintAnswer(session, daemon, made, answer);
   return kExitDone;
 }
 
-Result<int> QueueAndShow(Session& session, const MadeSubmission& made) {
+Result<int> QueueAndShow(Session& session, MadeSubmission made) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto answer, Send(session, daemon, made, Flavour::kGpuman));
   const auto& first = answer.jobs.front();

@@ -23,9 +23,9 @@ base::Result<int> SubmitAsGflow(Session& session, SubmitSettings settings, const
 
 // Queues the only job, shows its output when it runs, and returns its exit status. Ctrl-C takes the job out
 // of the queue while it waits there.
-base::Result<int> QueueAndShow(Session& session, const MadeSubmission& made);
+base::Result<int> QueueAndShow(Session& session, MadeSubmission made);
 // Queues the only job and prints it.
-base::Result<int> QueueAndLeave(Session& session, const MadeSubmission& made);
+base::Result<int> QueueAndLeave(Session& session, MadeSubmission made);
 
 // The answer as --json prints it: a single job is the object itself, with the notes in it if there are any.
 api::Json JsonOf(const api::SubmissionAnswer& answer);
