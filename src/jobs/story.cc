@@ -152,9 +152,12 @@ std::string InTheWay(const StoryFacts& facts) {
 }
 
 std::string WhyItWaits(const StoryFacts& facts) {
-  const std::string holders = InTheWay(facts);
-  if (facts.reason_detail.empty() && holders.empty()) return "it is about to start";
-  return facts.reason_detail + (facts.reason_detail.empty() || holders.empty() ? "" : "; ") + holders;
+  std::vector<std::string> parts{facts.reason_detail, InTheWay(facts)};
+  if (!facts.in_front.empty())
+    parts.push_back(
+        fmt::format("{} {} first", JoinFirst(facts.in_front), facts.in_front.size() == 1 ? "comes" : "come"));
+  std::erase(parts, "");
+  return parts.empty() ? "it is about to start" : fmt::format("{}", fmt::join(parts, "; "));
 }
 
 std::string OfTurn(const SharedWait& wait, const StoryFacts& facts) {

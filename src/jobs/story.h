@@ -104,6 +104,7 @@ struct StoryFacts {
   // Runs of other jobs that ended just before this one started, by their end.
   std::vector<RunAccount> holders;
   std::vector<GpuHolder> in_the_way;  // of a job that waits for a GPU, in the order of the GPUs
+  std::vector<std::string> in_front;  // jobs that start before it: "job 5 'train' (ann)", the next one first
   std::optional<SharedWait> wait;
   std::optional<base::Bytes> peak;                               // the most that it has used of a GPU so far
   std::optional<base::MemoryParts> peak_parts;                   // what that was; absent: not known

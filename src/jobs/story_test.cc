@@ -252,6 +252,12 @@ TEST_F(StoryLines, AJobThatWaitsForAGpuNamesWhoHasIt) {
   EXPECT_THAT(Story().because, testing::StartsWith("GPU 0 and GPU 1 are held by"));
   for (const char* const who : {"c", "d", "e", "f"}) facts.in_the_way.push_back({"GPU-b", who, {}});
   EXPECT_THAT(Story().because, testing::EndsWith("GPU 1 is held by c, and 3 more"));
+  facts.in_the_way.clear();
+  facts.in_front = {"job 5 'train' (ann)"};
+  facts.reason_detail = "wants 1 GPU; what is free is kept";
+  EXPECT_EQ(Story().because, "wants 1 GPU; what is free is kept; job 5 'train' (ann) comes first");
+  facts.in_front = {"a", "b", "c", "d", "e"};
+  EXPECT_THAT(Story().because, testing::EndsWith("; a, b, c, and 2 more come first"));
 }
 
 TEST_F(StoryLines, AJobThatWaitsOnASharedGpuSaysSoAndWhoHasIt) {

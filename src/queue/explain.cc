@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace gpuman::queue {
@@ -216,6 +217,47 @@ std::string Explainer::Of(Index waiting) const {
                          need.gpus == 1 ? "a GPU" : Count(static_cast<std::size_t>(need.gpus), "GPU"));
   }
   return {};
+}
+
+// If enough GPUs are held by nobody, the job waits for something else, and nobody is named.
+std::vector<GpuHolder> Explainer::HoldersFor(const Need& need) const {
+  std::vector<GpuHolder> holders;
+  int unheld = 0;
+  for (std::size_t place = 0; place < snapshot_.gpus.size(); ++place) {
+    const Gpu& gpu = snapshot_.gpus[place];
+    if (!need.possible.test(place) || gpu.lost || gpu.drained || gpu.restricted) continue;
+    const std::size_t before = holders.size();
+    std::vector<JobId> jobs;
+    for (const auto& row : snapshot_.running)
+      if (row.phase != RunningPhase::kSuspended && row.gpus.test(place)) jobs.push_back(row.id);
+    std::sort(jobs.begin(), jobs.end());
+    for (const JobId job : jobs) holders.push_back({gpu.uuid, job, {}});
+    if (gpu.unmanaged) holders.push_back({gpu.uuid, {}, gpu.holder});
+    if (holders.size() == before) ++unheld;
+  }
+  return unheld < need.gpus ? holders : std::vector<GpuHolder>{};
+}
+
+InTheWay Explainer::InTheWayOf(Index waiting) const {
+  const Verdict& verdict = plan_.verdicts[waiting];
+  InTheWay in_the_way;
+  switch (verdict.reason) {
+    case Reason::kPriority:
+      for (const Index row : plan_.order) {
+        const auto position = plan_.verdicts[row].position;
+        if (position > 0 && position < verdict.position)
+          in_the_way.in_front.push_back(snapshot_.waiting[row].id);
+      }
+      [[fallthrough]];
+    case Reason::kResources:
+    case Reason::kMakingRoom:
+    case Reason::kUnmanaged:
+      in_the_way.holders = HoldersFor(snapshot_.needs[snapshot_.waiting[waiting].need]);
+      break;
+    default:
+      break;
+  }
+  return in_the_way;
 }
 
 }  // namespace gpuman::queue

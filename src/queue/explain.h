@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "queue/dependencies.h"
 #include "queue/plan.h"
@@ -21,6 +22,17 @@ std::string NameById(JobId job);
 std::string Explain(Reason reason, const Dependencies& depends,
                     const std::function<std::string(JobId)>& name_of = NameById);
 
+// What has a GPU that a waiting job may get.
+struct GpuHolder {
+  std::string gpu;      // UUID
+  JobId job{};          // {}: a process of no job
+  std::string process;  // "pid 4711 (python, user ann)"
+};
+struct InTheWay {
+  std::vector<GpuHolder> holders;  // in the order of the GPUs
+  std::vector<JobId> in_front;     // of a job that waits for others to start first: those, the next one first
+};
+
 // The caller makes one explainer for a snapshot and its plan, and calls it for each job that a user looks at.
 // The explainer refers to the snapshot and the plan.
 class Explainer {
@@ -29,12 +41,15 @@ class Explainer {
   Explainer(const Snapshot& snapshot, const Plan& plan, WallTime now, const Dependents& dependents);
   // Empty for a job that starts.
   std::string Of(Index waiting) const;
+  // Nobody is in the way of a job that waits for anything but GPUs.
+  InTheWay InTheWayOf(Index waiting) const;
 
  private:
   std::string Resources(const Waiting& job) const;
   std::string Quotas(const Waiting& job) const;
   std::string List(const Need& need, bool (*holds)(const Gpu&), std::string_view what) const;
   std::string OutOfUse(const Need& need) const;
+  std::vector<GpuHolder> HoldersFor(const Need& need) const;
   std::string WhatStays(const Waiting& job) const;
 
   const Snapshot& snapshot_;

@@ -80,6 +80,9 @@ struct Lab {
   }
   // The verdict of the last Decide().
   Verdict Of(JobId job) const { return plan.verdicts[*book.RowOfWaiting(job)]; }
+  InTheWay InTheWayOf(JobId job) {
+    return Explainer(View(), plan, now, dependents).InTheWayOf(*book.RowOfWaiting(job));
+  }
   std::string Why(JobId job) { return Explainer(View(), plan, now, dependents).Of(*book.RowOfWaiting(job)); }
 
   std::vector<Gpu> machine{};

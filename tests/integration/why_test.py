@@ -178,6 +178,23 @@ class OfTwoGpus(WhyCase):
             self.wait(job)
 
 
+class BehindOthers(WhyCase):
+    gpus, memory, config = 2, "4GiB", '[queue]\npatience = "0s"\n'
+
+    def test_a_job_for_which_others_come_first_names_them(self):
+        holder, = self.shells("exec sleep 1000", 1, gpus=1, time_limit_s=3600)
+        self.becomes(holder, "running")
+        wide, = self.shells("exit 0", 1, gpus=2, name="wide")
+        waits, = self.shells("exit 0", 1, gpus=1)
+        story = until("it waits for the one in front", lambda: self.job(waits)["reason"] == "priority" and self.why(waits), lambda: self.job(waits))
+        self.assertRegex(story["because"], rf"; job {wide} 'wide' \(root\) comes first$")
+        self.assertNotIn("is held by", story["because"])
+        self.assertNotIn("first", self.why(wide)["because"])
+        self.assertEqual(self.request("POST", f"/v1/jobs/{holder}/cancel").status, 200)
+        for job in (wide, waits):
+            self.wait(job)
+
+
 class Stories(WhyCase):
     gpus, memory, config = 1, "1536MiB", '[sampling]\nrest = "20ms"\n[guard]\nreserve = "384MiB"\n'
 

@@ -40,25 +40,20 @@ void TakeView(const api::JobView& view, jobs::StoryFacts& facts) {
   facts.refusal_text = refusal.message;
 }
 
-// Reasons for which somebody may have what the job waits for.
-bool WaitsForGpus(std::string_view reason) {
-  static constexpr std::string_view kReasons[] = {"resources", "priority", "making_room", "unmanaged"};
-  return std::find(std::begin(kReasons), std::end(kReasons), reason) != std::end(kReasons);
-}
-
 // "job 5 'train' (ann)".
 std::string NameOf(const jobs::Job& job) {
   return fmt::format("job {} '{}' ({})", job.id.value, job.tag, job.owner->user);
 }
 
-void TakeHolders(JobsModule& jobs, const jobs::Job& job, jobs::StoryFacts& facts) {
-  if (!jobs::IsWaiting(job) || !WaitsForGpus(facts.reason)) return;
-  for (const auto& held : jobs.queue().dispatcher().HoldersFor(job)) {
-    if (const jobs::Job* const holder = jobs.core().jobs().Find(held.job))
+void TakeInTheWay(const jobs::JobManager& jobs, const queue::InTheWay& in_the_way, jobs::StoryFacts& facts) {
+  for (const auto& held : in_the_way.holders) {
+    if (const jobs::Job* const holder = jobs.Find(held.job))
       facts.in_the_way.push_back({held.gpu, NameOf(*holder), holder->started_at});
     else if (!held.process.empty())
       facts.in_the_way.push_back({held.gpu, held.process + ", no job of gpuman", std::nullopt});
   }
+  for (const base::JobId id : in_the_way.in_front)
+    if (const jobs::Job* const other = jobs.Find(id)) facts.in_front.push_back(NameOf(*other));
 }
 
 void TakeWait(JobsModule& jobs, const jobs::Job& job, jobs::StoryFacts& facts) {
@@ -126,7 +121,9 @@ base::Result<> Why(JobsModule& jobs, const StoryCall& call, const jobs::Job& job
   const auto request = std::make_shared<StoryRequest>();
   call.exchange()->OnGone([request] { request->gone = true; });
   jobs.queue().WithView(
-      job, /*in_full=*/true, [&jobs, &core, call, request](const base::Result<api::JobView>& view) {
+      job, /*in_full=*/true,
+      [&jobs, &core, call, request](const base::Result<api::JobView>& view,
+                                    const queue::InTheWay& in_the_way) {
         if (!view) return call.Refuse(view.error());
         // The view may have come later than the request, and the job may have gone on.
         const auto now = StillThere(core, {view->id});
@@ -135,7 +132,7 @@ base::Result<> Why(JobsModule& jobs, const StoryCall& call, const jobs::Job& job
         request->gpus = GpusOf(request->job, core.inventory());
         request->facts.name = core.jobs().NameOf(request->job);
         TakeView(*view, request->facts);
-        TakeHolders(jobs, request->job, request->facts);
+        TakeInTheWay(core.jobs(), in_the_way, request->facts);
         TakeWait(jobs, request->job, request->facts);
         // The call goes back to the loop: its connection must not end on the store's thread.
         auto tell = [&core, call, request](const base::Result<>& read) { Tell(core, call, *request, read); };

@@ -168,13 +168,6 @@ class Dispatcher {
   base::Result<> IsOneJob(const std::string& reference, uid_t user) const;
   // For the user where a name means several jobs, of which one was taken; else empty.
   std::string NoteOnName(const std::string& reference, uid_t user) const;
-  // What has the GPUs that this waiting job may get, in the order of the GPUs. Costs no pass.
-  struct GpuHolder {
-    std::string gpu;      // UUID
-    base::JobId job{};    // {}: a process of no job
-    std::string process;  // "pid 4711 (python, user ann)"
-  };
-  std::vector<GpuHolder> HoldersFor(const jobs::Job& waiting) const;
   // What the job asked for; for a job of `gpuman run`, what it takes, as the queue sees it. Never null.
   std::shared_ptr<const spec::JobSpec> SpecFor(const jobs::Job& job) const;
   // Checks that the job could wait in this form: it waits neither in a circle nor for something that can

@@ -50,27 +50,6 @@ bool Dispatcher::WasCancelledWith(const jobs::Job& job, const std::set<JobId>& j
                      [&](const spec::Dependency& each) { return jobs.contains(each.job); });
 }
 
-std::vector<Dispatcher::GpuHolder> Dispatcher::HoldersFor(const jobs::Job& waiting) const {
-  const auto& snapshot = book_.snapshot();
-  const auto need = book_.NeedOf(*waiting.spec);
-  std::vector<GpuHolder> holders;
-  int unheld = 0;
-  for (std::size_t place = 0; place < snapshot.gpus.size(); ++place) {
-    const auto& gpu = snapshot.gpus[place];
-    if (!need.possible.test(place) || gpu.lost || gpu.drained || gpu.restricted) continue;
-    const std::size_t before = holders.size();
-    std::vector<JobId> jobs;
-    for (const auto& row : snapshot.running)
-      if (row.phase != queue::RunningPhase::kSuspended && row.gpus.test(place)) jobs.push_back(row.id);
-    std::sort(jobs.begin(), jobs.end());
-    for (const JobId job : jobs) holders.push_back({gpu.uuid, job, {}});
-    if (gpu.unmanaged) holders.push_back({gpu.uuid, {}, gpu.holder});
-    if (holders.size() == before) ++unheld;
-  }
-  // If enough GPUs are held by nobody, the job waits for something else.
-  return unheld < need.gpus ? holders : std::vector<GpuHolder>{};
-}
-
 // --- Which jobs are meant ---
 
 void Dispatcher::RememberRecent(const jobs::Job& job) {

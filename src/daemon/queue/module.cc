@@ -248,21 +248,22 @@ api::JobView QueueModule::View(const jobs::Job& job) {
   return view;
 }
 
-void QueueModule::WithView(const jobs::Job& job, bool in_full,
-                           const std::function<void(base::Result<api::JobView>)>& done) {
+void QueueModule::WithView(const jobs::Job& job, bool in_full, const Viewed& done) {
   if (!job.queued || !jobs::IsWaiting(job) || (!in_full && dispatcher_->IsViewCheap()))
-    return done(View(job));
+    return done(View(job), {});
   dispatcher_->WithSnapshot(
       [this, done, id = job.id, in_full](const std::shared_ptr<const QueueSnapshot>& snapshot) {
         const auto now = StillThere(core_, id);
-        if (!now) return done(base::Fail(now.error()));
+        if (!now) return done(base::Fail(now.error()), {});
+        queue::InTheWay in_the_way;
         auto view = ViewInQueue(**now);
         if ((*now)->queued && jobs::IsWaiting(**now)) {
           const auto row = snapshot->RowOf(id);
           ShowWaiting(snapshot->view(), snapshot->explainer(), row, view);
           if (in_full) ShowAdvantage(snapshot->view(), row, view);
+          if (in_full && row != queue::kNone) in_the_way = snapshot->explainer().InTheWayOf(row);
         }
-        done(std::move(view));
+        done(std::move(view), in_the_way);
       });
 }
 

@@ -48,9 +48,9 @@ class QueueModule final : public Module, private DispatcherHost {
   // (Dispatcher::IsViewCheap).
   api::JobView View(const jobs::Job& job);
   // Calls `done` with the job as the queue sees it: at once, or when there is a view of the queue. The job
-  // may be gone by then. `in_full`: also why a waiting job is ahead of others.
-  void WithView(const jobs::Job& job, bool in_full,
-                const std::function<void(base::Result<api::JobView>)>& done);
+  // may be gone by then. `in_full`: also why a waiting job is ahead of others, and who is in its way.
+  using Viewed = std::function<void(base::Result<api::JobView>, const queue::InTheWay&)>;
+  void WithView(const jobs::Job& job, bool in_full, const Viewed& done);
   // Adds the accounts of runs that ended in [since, until), and the jobs that have not ended, to `stats`. The
   // work counts for `user`, and stops once `*gone` is true.
   void AddUp(Stats stats, base::WallTime since, base::WallTime until, uid_t user, std::shared_ptr<bool> gone,

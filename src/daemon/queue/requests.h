@@ -42,7 +42,7 @@ template <typename Body>
 JobDone AnswerWithJob(QueueModule& queue, const Call<Body, api::JobView>& call, bool in_full = false) {
   return JobDone([&queue, call, in_full](const base::Result<jobs::Job>& job, const Notes& notes) {
     if (!job) return call.Refuse(job.error());
-    queue.WithView(*job, in_full, [call, notes](base::Result<api::JobView> view) {
+    queue.WithView(*job, in_full, [call, notes](base::Result<api::JobView> view, const auto&) {
       if (view) view->notes.insert(view->notes.end(), notes.begin(), notes.end());
       call.SendResult(view);
     });
