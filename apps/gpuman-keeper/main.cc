@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/output.h"
 #include "base/process.h"
 #include "keeper/keeper.h"
 
@@ -33,7 +34,7 @@ int main(int argc, char** argv) {
     const std::string word = argv[i];
     if (word == "--help") {
       std::fputs(kUsage, stdout);
-      return 0;
+      return gpuman::base::FinishOutput("gpuman-keeper", 0);
     }
     if (word == "--foreground") {
       foreground = true;

@@ -4,6 +4,7 @@
 #include <array>
 #include <string>
 
+#include "base/output.h"
 #include "exit_code.h"
 #include "plan.h"
 
@@ -207,7 +208,7 @@ std::variant<Options, int> ParseOptions(int argc, char** argv) {
     if (options.opposite && !texts.pattern.empty() && texts.pattern != "ddp")
       throw CLI::RequiresError("--opposite", "--pattern ddp");
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kDone : kUsage;
+    return app.exit(error) == 0 ? base::FinishOutput("gpuman-load", kDone) : kUsage;
   }
   Assign(texts.alloc, base::ParseSize, options.alloc);
   Assign(texts.step, base::ParseSize, options.step);

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/output.h"
 #include "mover/mover.h"
 
 namespace {
@@ -16,7 +17,7 @@ constexpr int kExitUsage = 2;
 int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "--help") == 0) {
     std::fputs(kUsage, stdout);
-    return 0;
+    return gpuman::base::FinishOutput("gpuman-mover", 0);
   }
   const auto options = gpuman::suspend::ParseMoverOptions(argc, argv);
   if (!options) {

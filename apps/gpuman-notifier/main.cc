@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/output.h"
 #include "notifier/notifier.h"
 
 namespace {
@@ -17,7 +18,7 @@ int main(int argc, char** argv) {
   if (argc > 1) {
     const bool help = std::strcmp(argv[1], "--help") == 0;
     std::fputs(kUsage, help ? stdout : stderr);
-    return help ? 0 : kExitUsage;
+    return help ? gpuman::base::FinishOutput("gpuman-notifier", 0) : kExitUsage;
   }
   return gpuman::notifier::Run();
 }

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "base/output.h"
 #include "plugins/kubernetes/plugin.h"
 
 namespace gpuman::kubernetes {
@@ -83,7 +84,7 @@ int RunProgram(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsage;
+    return app.exit(error) == 0 ? base::FinishOutput("gpuman-kube-plugin", 0) : kUsage;
   }
   auto config = Load(options);
   if (!config) {

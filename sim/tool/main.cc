@@ -5,6 +5,7 @@
 #include <functional>
 #include <string_view>
 
+#include "base/output.h"
 #include "base/units.h"
 #include "sim/tool/bus_speeds.h"
 #include "sim/tool/exec.h"
@@ -67,7 +68,7 @@ int OnMachine(const std::function<base::Result<>(const sim::State&)>& act) {
   const auto state = sim::State::OpenFromEnvironment();
   if (!state) return Complain({base::ErrorCode::kNotFound, state.error(), "run this inside gpuman-sim exec"});
   const auto done = act(*state);
-  return done ? 0 : Complain(done.error());
+  return done ? base::FinishOutput("gpuman-sim", 0) : Complain(done.error());
 }
 
 }  // namespace
@@ -95,7 +96,7 @@ int main(int argc, char** argv) {
     app.parse(static_cast<int>(dashes - argv), argv);
     if (exec_command->parsed() && exec.command.empty()) throw CLI::RequiredError("-- COMMAND");
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    return app.exit(error) == 0 ? base::FinishOutput("gpuman-sim", 0) : 2;
   }
   if (exec_command->parsed()) {
     const auto status = sim::Exec(exec);

@@ -16,6 +16,7 @@
 
 #include "base/file.h"
 #include "base/heap.h"
+#include "base/output.h"
 #include "base/paths.h"
 #include "daemon/config/config.h"
 #include "daemon/daemon.h"
@@ -222,7 +223,7 @@ int RunProgram(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsage;
+    return app.exit(error) == 0 ? base::FinishOutput("gpumand", 0) : kUsage;
   }
   const auto config = Load(options);
   if (!config) return config.error();
@@ -233,7 +234,7 @@ int RunProgram(int argc, char** argv) {
       std::printf("%s: valid\n", file.c_str());
     else
       std::printf("%s: there is no such file; the defaults are used\n", file.c_str());
-    return 0;
+    return base::FinishOutput("gpumand", 0);
   }
   return Serve(options, *config);
 }

@@ -335,6 +335,21 @@ class CliTest(unittest.TestCase):
             self.assertEqual(done.returncode, 1, words)
             self.assertIn("writing the output: No space left on device", done.stderr, words)
 
+    def test_programs_beside_gpuman_say_that_their_output_cannot_be_written(self):
+        config = self.m.home / "gpumand-to-check.toml"
+        config.touch()
+        for words in (("gbatch", "--help"), ("gjob", "--version"), ("gpumand", "--help"), ("gpumand", "--version"),
+                      ("gpumand", "--config", str(config), "--check-config"), ("gpuman-load", "--help"),
+                      ("gpuman-kube-plugin", "--help"), ("gpuman-kube-plugin", "--version"), ("gpuman-sim", "--help"),
+                      ("gpuman-sim", "show"), ("gpuman-keeper", "--help"), ("gpuman-mover", "--help"), ("gpuman-notifier", "--help")):
+            if not (pathlib.Path(BIN) / words[0]).exists():  # built without Kubernetes
+                continue
+            with open("/dev/full", "w") as full:
+                done = subprocess.run(words, env=self.m.env, cwd=self.m.home, stdout=full,
+                                      stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
+            self.assertEqual(done.returncode, 1, words)
+            self.assertIn("writing the output: No space left on device", done.stderr, words)
+
     def test_a_reader_who_has_enough_is_told_nothing(self):
         for ignores in (False, True):  # SIGPIPE ends the program, or a write fails with EPIPE
             reader, writer = os.pipe()
