@@ -25,7 +25,8 @@ Query QueryOf(const EventOptions& options, bool follow) {
       .AddFlag("follow", follow)
       .AddNumber("since", options.since)
       .Add("from", options.from)
-      .AddNumber("limit", options.limit);
+      .AddNumber("limit", options.limit)
+      .Add("jobs", options.jobs);
 }
 
 }  // namespace

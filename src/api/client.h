@@ -35,6 +35,7 @@ struct EventOptions {
   std::optional<std::int64_t> since;     // only later events, by id
   std::optional<base::WallTime> from{};  // only events of this time and later
   std::optional<int> limit;
+  std::vector<std::string> jobs{};  // only of the jobs with these ids; empty: all events
 };
 
 // Ends a long wait from outside; see HttpOptions.

@@ -61,9 +61,9 @@ base::Result<> FollowEvents(Session& session, const api::Client& daemon, api::Ev
   const bool shows_some = options.limit ? *options.limit > 0 : !session.json;
   const auto follow = [&](const api::Client& from) -> base::Result<> {
     if (!options.since && !options.from) {
-      GPUMAN_ASSIGN(
-          const auto last,
-          from.Events({.since = std::nullopt, .limit = std::max(options.limit.value_or(kEventsBefore), 1)}));
+      GPUMAN_ASSIGN(const auto last, from.Events({.since = {},
+                                                  .limit = std::max(options.limit.value_or(kEventsBefore), 1),
+                                                  .jobs = options.jobs}));
       options.since = last.events.empty() ? 0 : last.events.back().id;
       options.limit.reset();
       if (shows_some)
@@ -81,8 +81,22 @@ base::Result<> FollowEvents(Session& session, const api::Client& daemon, api::Ev
   return {};
 }
 
-base::Result<int> Events(Session& session, const EventsOptions& options) {
+// The ids of the jobs. An id may be that of a job of which the daemon knows nothing but events.
+base::Result<std::vector<std::string>> IdsOf(Session& session, const api::Client& daemon,
+                                             const std::vector<std::string>& words) {
+  GPUMAN_ASSIGN(auto jobs, queue::JobsNamed(session, words));
+  for (auto& job : jobs) {
+    if (job.find_first_not_of("0123456789") == std::string::npos) continue;
+    auto found = daemon.Job(job);
+    if (!found) return base::Fail(WithNearestTag(daemon, job, found.error()));
+    job = std::to_string(found->id);
+  }
+  return jobs;
+}
+
+base::Result<int> Events(Session& session, const CommandLine& line, EventsOptions options) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(options.events.jobs, IdsOf(session, daemon, line.words));
   if (options.follow) {
     GPUMAN_TRY(FollowEvents(session, daemon, options.events));
     return kExitDone;
@@ -130,7 +144,7 @@ Command EventsCommand() {
       "events",
       "Print events: jobs that start and end, limits that are exceeded, GPUs that fail",
       "gpuman events -f",
-      {},
+      {{kJobValue, 0, kAnyNumber, "Only events of these jobs, by tag or id (default: all events)"}},
       {{"-f,--follow", "",
         "Print the last 10 events, then new ones as they happen (with --json only new ones)",
         take::Flag(o->follow)},
@@ -138,7 +152,7 @@ Command EventsCommand() {
         "Print only events since 1h, 2d, today, yesterday, 2026-02-01, or after the one with this id",
         TakeSince(o->events)},
        {"-n,--limit", "N", "Print at most the last N events", take::Integer(o->events.limit, 0, 1'000'000)}},
-      [o](Session& session, const CommandLine&) { return Events(session, *o); }};
+      [o](Session& session, const CommandLine& line) { return Events(session, line, *o); }};
 }
 
 }  // namespace gpuman::cli

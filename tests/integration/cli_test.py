@@ -350,6 +350,24 @@ class CliTest(unittest.TestCase):
             self.assertEqual(done.returncode, 1, words)
             self.assertIn("writing the output: No space left on device", done.stderr, words)
 
+    def test_events_of_a_job_are_shown_alone(self):
+        for tag in ("one", "two", "three"):
+            self.ok("run", "--tag", tag, "--wait", "--", "true")
+        ids = {tag: json.loads(self.ok("job", "show", tag, "--json"))["id"] for tag in ("one", "two", "three")}
+
+        def jobs_of(*words):
+            return [event["job"] for event in json.loads(self.ok("events", "--json", *words))["events"]]
+        self.assertEqual(set(jobs_of("two")), {ids["two"]})
+        self.assertEqual(len(jobs_of("one", "-n", "1")), 1, "the newest of its own, though there are newer ones of others")
+        self.assertEqual(set(jobs_of("one", str(ids["three"]))), {ids["one"], ids["three"]})
+        self.assertEqual(jobs_of("999999"), [])
+        self.assertEqual(self.m.run("events", "nosuch").returncode, 4)
+        with subprocess.Popen(["gpuman", "events", "one", "-f", "--json", "--since", "0"], env=self.m.env, stdout=subprocess.PIPE,
+                              text=True) as following:
+            first = json.loads(following.stdout.readline())
+            following.kill()
+        self.assertEqual(first["job"], ids["one"])
+
     def test_a_reader_who_has_enough_is_told_nothing(self):
         for ignores in (False, True):  # SIGPIPE ends the program, or a write fails with EPIPE
             reader, writer = os.pipe()

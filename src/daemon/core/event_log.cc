@@ -44,10 +44,15 @@ const jobs::Event* EventLog::After(std::int64_t id) const {
   return next == recent_.end() ? nullptr : &*next;
 }
 
-std::int64_t EventLog::Before(std::int64_t since, std::size_t limit) const {
+std::int64_t EventLog::Before(std::int64_t since, std::size_t limit, const Filter& is_wanted) const {
   const auto first =
       std::upper_bound(recent_.begin(), recent_.end(), since,
                        [](std::int64_t id, const jobs::Event& event) { return id < event.id; });
+  if (is_wanted && limit > 0) {
+    for (auto event = recent_.end(); event != first;)
+      if (is_wanted(*--event) && --limit == 0) return event->id - 1;
+    return since;
+  }
   const auto available = static_cast<std::size_t>(recent_.end() - first);
   if (available <= limit) return since;
   return limit == 0 ? last_id_ : (first + static_cast<std::ptrdiff_t>(available - limit))->id - 1;

@@ -18,6 +18,7 @@ class EventLog {
  public:
   // Writes an event to the store. Events before `first_kept` may be deleted.
   using Write = std::function<void(const jobs::Event& event, std::optional<std::int64_t> first_kept)>;
+  using Filter = std::function<bool(const jobs::Event&)>;
   using Follower = std::function<void(const jobs::Event&)>;
 
   struct Settings {
@@ -37,8 +38,8 @@ class EventLog {
 
   // The first event after `id`; nullptr: there is none.
   const jobs::Event* After(std::int64_t id) const;
-  // The id just before the newest `limit` events after `since`.
-  std::int64_t Before(std::int64_t since, std::size_t limit) const;
+  // The id just before the newest `limit` events after `since` that `is_wanted`.
+  std::int64_t Before(std::int64_t since, std::size_t limit, const Filter& is_wanted = {}) const;
   // The id of the newest event that is older than this; 0: none of those that are kept is.
   std::int64_t LastOlderThan(base::WallTime time) const;
 

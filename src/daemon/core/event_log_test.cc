@@ -37,6 +37,15 @@ TEST(EventLog, GivesTheNewestWhenThereAreMoreThanAsked) {
   EXPECT_EQ(Since(log, 0, 1000).size(), 100u) << "what memory holds";
 }
 
+TEST(EventLog, CountsOnlyWhatIsWanted) {
+  EventLog log({}, {}, 0, [](const auto&, auto) {});
+  for (int i = 0; i < 10; ++i) log.Add(EventAt(i));
+  const auto even = [](const jobs::Event& event) { return event.id % 2 == 0; };
+  EXPECT_EQ(log.Before(0, 2, even), 7) << "before 8 and 10";
+  EXPECT_EQ(log.Before(6, 5, even), 6) << "fewer are there";
+  EXPECT_EQ(log.Before(0, 0, even), 10);
+}
+
 TEST(EventLog, FindsWhereATimeBegins) {
   EventLog log({}, {}, 0, [](const auto&, auto) {});
   for (const int second : {10, 20, 5, 30, 30}) log.Add(EventAt(second));

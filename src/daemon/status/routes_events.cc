@@ -1,6 +1,10 @@
 // Events, as a list and as they happen.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
 #include <memory>
+#include <set>
 
 #include "api/json.h"
 #include "daemon/core/requests.h"
@@ -14,6 +18,25 @@ using http::ExchangePtr;
 
 constexpr std::uint64_t kEventsShown = 1000;
 
+// Which events are asked for.
+struct Selection {
+  std::int64_t since = 0;  // only later ones, by id
+  std::size_t limit = kEventsShown;
+  std::set<std::int64_t> jobs{};  // only of these; empty: all events
+
+  EventLog::Filter Filter() const {
+    if (jobs.empty()) return {};
+    return [wanted = jobs](const jobs::Event& event) { return event.job && wanted.contains(*event.job); };
+  }
+};
+
+// The first event after `id` that is wanted.
+const jobs::Event* Next(const EventLog& events, std::int64_t id, const EventLog::Filter& is_wanted) {
+  const auto* event = events.After(id);
+  while (event && is_wanted && !is_wanted(*event)) event = events.After(event->id);
+  return event;
+}
+
 // One event of a text/event-stream.
 std::string Frame(const jobs::Event& event) {
   return "id: " + std::to_string(event.id) + "\nevent: " + event.kind +
@@ -23,6 +46,7 @@ std::string Frame(const jobs::Event& event) {
 // Sends existing events in slices, as fast as the client reads them, and then each new event as it happens.
 struct Following {
   ExchangePtr exchange;
+  EventLog::Filter is_wanted;
   std::int64_t at = 0;
   bool gone = false;
   std::uint64_t follower = 0;  // 0: older events are still being sent
@@ -35,19 +59,21 @@ bool SendSome(Core& core, const std::shared_ptr<Following>& following, const bas
   std::string text;
   const jobs::Event* event = nullptr;
   while (text.size() < ListAnswers::kPiece && !turn.IsOver() &&
-         (event = core.events().After(following->at))) {
+         (event = Next(core.events(), following->at, following->is_wanted))) {
     text += Frame(*event);
     following->at = event->id;
   }
   following->exchange->Write(std::move(text));
   if (following->gone) return false;
-  if (core.events().After(following->at)) {
+  if (Next(core.events(), following->at, following->is_wanted)) {
     if (following->exchange->Unsent() <= ListAnswers::kAhead) return true;
     following->exchange->WhenSent([&core, following] { CatchUp(core, following); });
     return false;
   }
   following->follower = core.events().Follow(
-      [exchange = following->exchange](const jobs::Event& newest) { exchange->Write(Frame(newest)); });
+      [exchange = following->exchange, is_wanted = following->is_wanted](const jobs::Event& newest) {
+        if (!is_wanted || is_wanted(newest)) exchange->Write(Frame(newest));
+      });
   return false;
 }
 
@@ -56,10 +82,12 @@ void CatchUp(Core& core, const std::shared_ptr<Following>& following) {
                     [&core, following](const base::Turn& turn) { return SendSome(core, following, turn); });
 }
 
-void Follow(Core& core, const ExchangePtr& exchange, std::int64_t since, std::uint64_t limit) {
+void Follow(Core& core, const ExchangePtr& exchange, const Selection& selection) {
   exchange->BeginStream("text/event-stream");
   exchange->Write(": gpuman events\n\n");
-  const auto following = std::make_shared<Following>(Following{exchange, core.events().Before(since, limit)});
+  const auto is_wanted = selection.Filter();
+  const auto following = std::make_shared<Following>(
+      Following{exchange, is_wanted, core.events().Before(selection.since, selection.limit, is_wanted)});
   // This callback keeps the exchange until its client goes.
   exchange->OnGone([&core, following] {
     following->gone = true;
@@ -68,11 +96,12 @@ void Follow(Core& core, const ExchangePtr& exchange, std::int64_t since, std::ui
   CatchUp(core, following);
 }
 
-void List(Core& core, const ExchangePtr& exchange, std::int64_t since, std::uint64_t limit) {
-  core.lists().Answer(exchange, "application/json", [&core, since, limit](const auto& then) {
-    then([&core, at = core.events().Before(since, limit), last = core.events().last_id(),
-          list = JsonList(R"({"events":[)")](std::string& text) mutable {
-      const auto* const event = core.events().After(at);
+void List(Core& core, const ExchangePtr& exchange, const Selection& selection) {
+  core.lists().Answer(exchange, "application/json", [&core, selection](const auto& then) {
+    const auto is_wanted = selection.Filter();
+    then([&core, is_wanted, at = core.events().Before(selection.since, selection.limit, is_wanted),
+          last = core.events().last_id(), list = JsonList(R"({"events":[)")](std::string& text) mutable {
+      const auto* const event = Next(core.events(), at, is_wanted);
       if (!event || event->id > last) {
         list.End(text);
         return false;
@@ -82,6 +111,24 @@ void List(Core& core, const ExchangePtr& exchange, std::int64_t since, std::uint
       return true;
     });
   });
+}
+
+// "7,9".
+base::Result<std::set<std::int64_t>> JobsParameter(const http::Request& request) {
+  std::set<std::int64_t> jobs;
+  const auto text = request.Query("jobs").value_or("");
+  for (std::size_t at = 0; at < text.size();) {
+    const auto end = std::min(text.find(',', at), text.size());
+    std::int64_t id = 0;
+    const auto [last, failed] = std::from_chars(text.data() + at, text.data() + end, id);
+    if (failed != std::errc{} || last != text.data() + end)
+      return base::Fail(base::ErrorCode::kInvalidArgument,
+                        fmt::format("jobs: '{}' is not the id of a job", text.substr(at, end - at)),
+                        "write ids with commas: 7,9");
+    jobs.insert(id);
+    at = end + 1;
+  }
+  return jobs;
 }
 
 base::Result<> ShowEvents(StatusModule& module, const Call<api::NoBody, api::EventList>& call) {
@@ -94,7 +141,8 @@ base::Result<> ShowEvents(StatusModule& module, const Call<api::NoBody, api::Eve
   GPUMAN_ASSIGN(auto since, NumberParameter(request, "since", start));
   if (from) since = std::max(since, static_cast<std::uint64_t>(core.events().LastOlderThan(*from)));
   GPUMAN_ASSIGN(const auto limit, NumberParameter(request, "limit", kEventsShown));
-  (follow ? Follow : List)(core, call.exchange(), static_cast<std::int64_t>(since), limit);
+  GPUMAN_ASSIGN(auto jobs, JobsParameter(request));
+  (follow ? Follow : List)(core, call.exchange(), {static_cast<std::int64_t>(since), limit, std::move(jobs)});
   return {};
 }
 
