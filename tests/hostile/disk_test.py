@@ -67,7 +67,7 @@ class FullDisk(HostileTest):
         return user.run([client, *words], env=environment, cwd=home, **options)
 
     def the_neighbour_works(self):
-        """A job of `run` and one of the queue are taken, run and have their output, also after a crash of the daemon."""
+        """A job of `run` and one of the queue are taken, run and have their output, also after the daemon's crash."""
         first = self.start_as(NEIGHBOUR, "run", "echo said")
         answered = self.as_user(NEIGHBOUR, "POST", "/v1/submissions", {
             "jobs": [{"command": ["/bin/sh", "-c", "echo said"], "gpus": {"count": 1}}], "directory": "/",
@@ -85,7 +85,8 @@ class FullDisk(HostileTest):
         home = self.full_home()
         with self.beside("a user whose home, working directory and temporary files have no room"):
             for number in range(10):
-                done = self.gpuman(ATTACKER, home, "submit", "--name", f"full-{number}", "--", "sh", "-c", "echo kept; head -c 99999 /dev/zero > made; exec sleep 1000")
+                done = self.gpuman(ATTACKER, home, "submit", "--name", f"full-{number}", "--", "sh", "-c",
+                                   "echo kept; head -c 99999 /dev/zero > made; exec sleep 1000")
                 self.assertEqual(done.returncode, 0, done.stderr)
         until("it has written", lambda: "No space left" in self.as_user(ATTACKER, "GET", "/v1/jobs/full-0/log").body)
         with open(home / "filler", "ab") as onto_it:
@@ -101,7 +102,8 @@ class FullDisk(HostileTest):
 
     def test_a_job_that_fills_its_log_leaves_room_for_others_jobs(self):
         with self.beside("a job that writes to its log until the disk of the daemon's state is full") as attack:
-            job = self.start_as(ATTACKER, "writes", "yes 0123456789012345678901234567890123456789012345678901234567890 | head -c 100000000; exec sleep 1000")
+            line = "0123456789" * 6
+            job = self.start_as(ATTACKER, "writes", f"yes {line} | head -c 100000000; exec sleep 1000")
             attack.over = lambda: self.left() < MIB
         until("it was told", lambda: "output is dropped" in self.as_user(ATTACKER, "GET", f"/v1/jobs/{job}/log?tail=1").body)
         with self.beside("the disk of the daemon's state has no room for logs"):
