@@ -152,6 +152,9 @@ std::string Explainer::Resources(const Waiting& job) const {
   if (need.exact && need.possible.count() < wanted)
     return fmt::format("wants {}; {} of them {} not here now", Describe(need), wanted - need.possible.count(),
                        wanted - need.possible.count() == 1 ? "is" : "are");
+  // So it is for the first moments of a daemon, and where the driver does not answer.
+  if (snapshot_.gpus.empty())
+    return fmt::format("wants {}; no GPU of this machine is known now", Describe(need));
   const GpuSet fitting = room_.Fitting(request, {.claims = false, .reservations = false});
   return fmt::format("wants {}; {} of {} can be used now{}", Describe(need), fitting.count(),
                      Count(need.possible.count(), "GPU"), WhatStays(job));

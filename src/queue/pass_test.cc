@@ -24,6 +24,14 @@ TEST(QueuePass, JobsStartInTheOrderTheyCame) {
   EXPECT_EQ(lab.Why(third), "wants 1 GPU; 0 of 2 GPUs can be used now");
 }
 
+TEST(QueuePass, GpusThatAreNotKnownAreNotCounted) {
+  Lab lab(0);
+  const JobId job = lab.Waits(Lab::Gpus(1));
+  EXPECT_EQ(Text(lab.Decide().starts), "");
+  EXPECT_EQ(lab.Of(job).reason, Reason::kResources);
+  EXPECT_EQ(lab.Why(job), "wants 1 GPU; no GPU of this machine is known now");
+}
+
 TEST(QueuePass, AJobWithoutGpusStartsWhereNoneIsFree) {
   Lab lab(1);
   lab.Runs(Lab::Gpus(1), {0});

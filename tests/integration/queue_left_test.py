@@ -82,7 +82,8 @@ class Waits(LeftCase):
         stays = rf"asks for 3\.7GiB on each, and 5\d\d(\.\d)?MiB of suspended job {gang} stay on GPU 0, and .* on GPU 1"
         for _ in range(2):
             for job in (big, limited):
-                self.assertRegex(self.waits_for(job, "resources")["reason_detail"], stays)
+                # A daemon that has just begun knows no GPU yet.
+                until("it says what stays", lambda job=job: re.search(stays, self.waits_for(job, "resources")["reason_detail"]))
             small = self.wants("2GiB", "exit 0")
             self.assertEqual(self.wait(small)["state"], "finished", "what it asks for is there")
             self.m.stop_daemon(signal.SIGKILL)
