@@ -137,8 +137,8 @@ TEST_F(OutputLogTest, TheUserOfTheJobReadsItAndDoesNotWrite) {
   EXPECT_EQ(status.st_gid, 65533u);
   EXPECT_EQ(status.st_mode & 07777, 0640u);
   const auto may = [&](uid_t user, int flags) {
-    const uid_t before = ::setfsuid(user);
-    const gid_t group = ::setfsgid(65500);
+    const auto before = static_cast<uid_t>(::setfsuid(user));
+    const auto group = static_cast<gid_t>(::setfsgid(65500));
     const base::Fd fd(::open(path_.c_str(), flags | O_CLOEXEC));
     ::setfsgid(group);
     ::setfsuid(before);
