@@ -353,6 +353,7 @@ class JobManager {
   void OnRecord(JobId id, const keeper::JournalRecord& record);
   void OnConnected(JobId id);
   void OnFailed(JobId id, const base::Error& error);
+  void OnLost(Entry& entry, const base::Error& error);
   void Trouble(JobId id, const std::string& what);
   void ApplyEvent(JobId id, const JobEvent& event, Done<void> stored = {});
   void Perform(JobId id, const std::vector<Effect>& effects);

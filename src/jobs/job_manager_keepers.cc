@@ -4,7 +4,9 @@
 #include <csignal>
 #include <utility>
 
+#include "base/boot.h"
 #include "jobs/job_manager.h"
+#include "keeper/process_tree.h"
 
 namespace gpuman::jobs {
 namespace {
@@ -63,7 +65,8 @@ void JobManager::MakeLink(Entry& entry) {
     if (*self) (*self)->keeper_work_.Add(user, {std::move(work)});
   };
   entry.link = std::make_shared<KeeperLink>(loop_, in_turn, options_.keeper_program,
-                                            JobDirectory(options_.jobs_dir, entry.job), std::move(callbacks));
+                                            JobDirectory(options_.jobs_dir, entry.job), entry.job.journal_seq,
+                                            std::move(callbacks));
 }
 
 void JobManager::Launch(Entry& entry) {
@@ -144,11 +147,34 @@ void JobManager::OnConnected(JobId id) {
   CarryOutLater(id);
 }
 
+// The new keeper has ended what it knew of. The daemon may know of more: a journal that is gone names
+// nothing.
+void JobManager::OnLost(Entry& entry, const base::Error& error) {
+  const Job& job = entry.job;
+  const JobId id = job.id;
+  const auto end = [this, id, incarnation = job.incarnation, error] {
+    const Job* const lost = Find(id);
+    if (!lost || lost->incarnation != incarnation) return;
+    ApplyEvent(id, Lost{fmt::format("{}; the command was not run again, and what was left of it was ended; "
+                                    "gpuman restart {} starts it again",
+                                    error.message, NameOf(*lost)),
+                        clock_.Wall()});
+  };
+  if (!job.keeper || job.boot_id != base::BootId()) return end();
+  keeper_work_.Add(job.owner->uid,
+                   {[keeper = *job.keeper, cgroup = job.cgroup, key = entry.runtime.key, &table = table_] {
+                      (void)base::SendSignal(keeper, SIGKILL);
+                      keeper::EndLeftovers(cgroup, key, table);
+                    },
+                    end});
+}
+
 void JobManager::OnFailed(JobId id, const base::Error& error) {
   auto it = entries_.find(id);
   if (it == entries_.end()) return;
-  Trouble(id, "starting the keeper: " + error.message);
   const Job& job = it->second.job;
+  if (error.code == ErrorCode::kCorrupt) return OnLost(it->second, error);
+  Trouble(id, "starting the keeper: " + error.message);
   // If a keeper was there before, it may have left processes, and the end of its run is not known yet. A job
   // of the queue has waited for this start, and others wait behind it: a disk that is full for a while fails
   // none of them.

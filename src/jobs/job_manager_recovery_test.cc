@@ -125,6 +125,86 @@ TEST_F(JobManagerTest, ARunningJobWhoseDirectoryCannotBeReadForAWhileIsFoundAgai
   EXPECT_EQ(manager->Find(id)->exit_code, 5);
 }
 
+// A job that restarts whenever it ends.
+class DamageTest : public JobManagerTest {
+ protected:
+  JobId Begin() {
+    Job asked = Asked("train", "echo ran; trap 'exit 5' TERM; while :; do sleep 0.05; done");
+    asked.spec.Change([](auto& spec) { spec.restart = spec::RestartMode::kAlways; });
+    const auto job = Create(asked);
+    EXPECT_TRUE(job && Until([&] { return LogOf(job->id) == "ran\n"; }) &&
+                Becomes(job->id, JobState::kRunning));
+    return job->id;
+  }
+  void Damage(const char* file) {
+    const auto path = dir.path() / "jobs" / "1" / file;
+    auto text = base::ReadFile(path).value();
+    text[12] ^= 1;
+    ASSERT_TRUE(base::ReplaceFile(path, text, 0600));
+  }
+  // The job's last words.
+  std::string Detail(JobId id) {
+    EXPECT_TRUE(Ends(id));
+    const Job& job = *manager->Find(id);
+    EXPECT_EQ(job.state, JobState::kFailed);
+    EXPECT_EQ(job.reason, "keeper_lost");
+    EXPECT_EQ(job.runs, 1);
+    EXPECT_EQ(LogOf(id), "ran\n");
+    return job.reason_detail.value_or("");
+  }
+  std::string PathOf(const char* file) { return (dir.path() / "jobs" / "1" / file).string(); }
+};
+
+TEST_F(DamageTest, OfTheJournalOfADeadKeeperEndsTheJob) {
+  const JobId id = Begin();
+  const Job before = *manager->Find(id);
+  StopDaemon();
+  ASSERT_TRUE(base::SendSignal(*before.keeper, SIGKILL));
+  EXPECT_TRUE(IsGoneSoon(*before.keeper));
+  ASSERT_NO_FATAL_FAILURE(Damage("journal"));
+  StartDaemon();
+  EXPECT_EQ(Detail(id), "line 1 of " + PathOf("journal") +
+                            " is damaged; the command was not run again, and what was left of it was ended; "
+                            "gpuman restart train starts it again");
+  EXPECT_FALSE(base::IsAlive(*before.process));
+  EXPECT_EQ(accounts.size(), 1u);
+  std::optional<base::Result<Job>> answer;
+  manager->Restart(id, {"restart", "by me"}, [&](auto job) { answer = std::move(job); });
+  ASSERT_TRUE(Until([&] { return answer && LogOf(id) == "ran\nran\n"; })) << "as it says";
+}
+
+TEST_F(DamageTest, OfTheSpecOfADeadKeeperEndsTheJob) {
+  const JobId id = Begin();
+  ASSERT_NO_FATAL_FAILURE(Damage("spec.json"));
+  ASSERT_TRUE(base::SendSignal(*manager->Find(id)->keeper, SIGKILL));
+  const auto said = Detail(id);
+  EXPECT_NE(said.find(PathOf("spec.json")), std::string::npos) << said;
+}
+
+TEST_F(DamageTest, OfAJournalWhoseKeeperLivesEndsNothingAndIsTold) {
+  const JobId id = Begin();
+  StopDaemon();
+  ASSERT_NO_FATAL_FAILURE(Damage("journal"));
+  StartDaemon();
+  ASSERT_TRUE(Until([&] { return !troubles.empty(); }));
+  EXPECT_EQ(troubles.front(),
+            "line 1 of " + PathOf("journal") + " is damaged; the job goes on as long as its keeper lives");
+  EXPECT_EQ(manager->Find(id)->state, JobState::kRunning);
+  EXPECT_TRUE(Removed(id));
+}
+
+TEST_F(DamageTest, ByWhichTheWholeDirectoryIsGoneStartsNoSecondRunBesideTheFirst) {
+  const JobId id = Begin();
+  const Job before = *manager->Find(id);
+  StopDaemon();
+  std::filesystem::remove_all(PathOf(""));
+  StartDaemon();
+  const auto said = Detail(id);
+  EXPECT_NE(said.find("it ends with record 0"), std::string::npos) << said;
+  EXPECT_TRUE(IsGoneSoon(*before.keeper));
+  EXPECT_TRUE(IsGoneSoon(*before.process));
+}
+
 TEST_F(JobManagerTest, AnEndThatCannotBeReadForAWhileIsLearnedLater) {
   const auto trick = dir.path() / "trick";
   WrapKeeper(

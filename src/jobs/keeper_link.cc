@@ -23,11 +23,12 @@ constexpr std::uint64_t kShortenEvery = 1000;  // records, some 200 KB
 }  // namespace
 
 KeeperLink::KeeperLink(asio::io_context& loop, base::Executor to_workers, std::filesystem::path program,
-                       std::filesystem::path job_dir, Callbacks callbacks)
+                       std::filesystem::path job_dir, std::uint64_t known_records, Callbacks callbacks)
     : loop_(loop),
       to_workers_(std::move(to_workers)),
       program_(std::move(program)),
       job_dir_(std::move(job_dir)),
+      known_records_(known_records),
       callbacks_(std::move(callbacks)),
       retry_(loop) {}
 
@@ -77,8 +78,8 @@ void KeeperLink::DeleteDirectory() {
 }
 
 void KeeperLink::Spawn() {
-  to_workers_([self = shared_from_this()] {
-    auto outcome = keeper::SpawnKeeper({self->program_, self->job_dir_});
+  to_workers_([self = shared_from_this(), known = known_records_] {
+    auto outcome = keeper::SpawnKeeper({self->program_, self->job_dir_, known});
     asio::post(self->loop_, [self, outcome = std::move(outcome)] {
       if (!self->stopped_) self->OnSpawned(outcome);
     });
@@ -151,8 +152,7 @@ void KeeperLink::OnReadable() {
       failures_ = 0;
       if (!stopped_ && !ended_ && callbacks_.on_connected) callbacks_.on_connected();
     } else if (const auto* record = std::get_if<keeper::JournalRecord>(&**message)) {
-      ended_ = ended_ || std::holds_alternative<keeper::JobEnded>(record->body);
-      callbacks_.on_record(*record);
+      GiveRecord(*record);
     } else if (const auto* reply = std::get_if<keeper::Reply>(&**message)) {
       OnReply(*reply);
     }
@@ -171,12 +171,20 @@ void KeeperLink::OnReply(const keeper::Reply& reply) {
 
 bool KeeperLink::ReadJournal() {
   ended_ = false;
-  const auto read = keeper::EachRecord(job_dir_, [this](const keeper::JournalRecord& record) {
-    ended_ = ended_ || std::holds_alternative<keeper::JobEnded>(record.body);
-    if (!stopped_) callbacks_.on_record(record);
-  });
+  const auto read =
+      keeper::EachRecord(job_dir_, [this](const keeper::JournalRecord& record) { GiveRecord(record); });
   if (!read && !stopped_) callbacks_.on_trouble("reading the job's journal: " + read.error().message);
+  // The keeper that lives knows what it wrote; the next one will refuse.
+  if (read && read->damaged_line && hello_ && !ended_ && !stopped_ && !std::exchange(damage_told_, true))
+    callbacks_.on_trouble(keeper::DamagedLine(job_dir_, *read->damaged_line).message +
+                          "; the job goes on as long as its keeper lives");
   return read.has_value();
+}
+
+void KeeperLink::GiveRecord(const keeper::JournalRecord& record) {
+  ended_ = ended_ || std::holds_alternative<keeper::JobEnded>(record.body);
+  known_records_ = std::max(known_records_, record.seq);
+  if (!stopped_) callbacks_.on_record(record);
 }
 
 void KeeperLink::OnStored(std::uint64_t seq) {

@@ -28,7 +28,7 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
     // The keeper listens, and on_record has got all records that the keeper has written so far.
     std::function<void()> on_connected;
     // The job's directory could not be made, or the keeper could not be started, for another reason than that
-    // it was killed.
+    // it was killed. kCorrupt: the job has lost records, and no keeper will go on with it.
     std::function<void(const base::Error&)> on_failed;
     // Something that an administrator should know; the link continues.
     std::function<void(const std::string&)> on_trouble;
@@ -40,9 +40,9 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   using Answer = std::function<void(const base::Result<>&)>;
 
   // `to_workers` calls its argument on a worker, when the job's user has a turn; or not at all if the daemon
-  // is gone.
+  // is gone. `known_records`: the newest record that an earlier link gave.
   KeeperLink(boost::asio::io_context& loop, base::Executor to_workers, std::filesystem::path program,
-             std::filesystem::path job_dir, Callbacks callbacks);
+             std::filesystem::path job_dir, std::uint64_t known_records, Callbacks callbacks);
 
   // Makes the job's directory from `spec`, unless it exists. May be called while the job's record is being
   // committed; Start waits for it.
@@ -76,6 +76,7 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   // Gives the records of the journal file to on_record, and notes whether the job's end is among them. False:
   // the file could not be read to its end.
   bool ReadJournal();
+  void GiveRecord(const keeper::JournalRecord& record);
   void HangUp();
   void OnReply(const keeper::Reply& reply);
   // Ends the connection, and with it the orders that wait for an answer.
@@ -88,6 +89,7 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   base::Executor to_workers_;
   std::filesystem::path program_;
   std::filesystem::path job_dir_;
+  std::uint64_t known_records_;
   Callbacks callbacks_;
   bool stopped_ = false;
   bool discarded_ = false;
@@ -99,6 +101,7 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   bool shortens_ = false;  // whether the keeper can shorten its journal
   std::uint64_t told_stored_ = 0;
   bool ended_ = false;
+  bool damage_told_ = false;
   int failures_ = 0;  // in a row
   std::optional<keeper::KeeperConnection> connection_;
   std::map<std::uint64_t, Answer> asked_;  // orders over this connection, by the number of the command

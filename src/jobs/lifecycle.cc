@@ -318,6 +318,9 @@ void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::
     job.state = job.verdict.value_or(JobState::kFailed);
   else
     job.state = job.cancel_wanted ? JobState::kCancelled : OrderedEnd(job.reason.value_or(""));
+  // The record of its run's end was lost.
+  if (!job.verdict && !job.reason && ended.last_run > 0)
+    Explain(job, {std::string(kKeeperLost), "the record of how its command ended cannot be read"});
   if (ended.why == "restarts_exhausted") job.reason_detail = Because(job) + "; no restarts are left";
   if (job.queued && !job.remove_when_ended && RunsAgain(t, record.wall)) return;
   job.ended_at = record.wall;
@@ -473,6 +476,29 @@ void OnEvent(Transition& t, const RootEnded& ended) {
   t.changed = true;
   BackOnGpu(job, ended.at);
   if (job.started_at) t.run = AccountOf(job, ended.at);
+  t.notices.push_back({"job_" + std::string(ToString(job.state)), Because(job)});
+  if (job.remove_when_ended) t.effects.push_back(Effect::kForget);
+}
+
+void OnEvent(Transition& t, const Lost& lost) {
+  Job& job = t.job;
+  if (IsEnded(job) || IsWaiting(job)) return;
+  job.exit_code.reset();
+  job.signal.reset();
+  const bool end_ordered = job.state == JobState::kStopping && !job.requeue_when_ended;
+  if (end_ordered && job.reason && !job.verdict) {
+    job.state = job.cancel_wanted ? JobState::kCancelled : OrderedEnd(*job.reason);
+    job.reason_detail = Because(job) + "; " + lost.message;
+  } else {
+    job.state = JobState::kFailed;
+    Explain(job, {std::string(kKeeperLost), lost.message});
+  }
+  const bool run_is_open = job.started_at && !job.verdict;
+  job.verdict = job.state;
+  job.ended_at = lost.at;
+  t.changed = true;
+  BackOnGpu(job, lost.at);
+  if (run_is_open) t.run = AccountOf(job, lost.at);
   t.notices.push_back({"job_" + std::string(ToString(job.state)), Because(job)});
   if (job.remove_when_ended) t.effects.push_back(Effect::kForget);
 }

@@ -67,6 +67,13 @@ struct CannotStart {
   base::WallTime at;
 };
 
+// The job has lost records of what its keepers did, and no keeper goes on with it. What they left is ended;
+// nothing is run again, whatever the restart policy and the retries say.
+struct Lost {
+  std::string message;
+  base::WallTime at;
+};
+
 // The processes that an attached job's root started are gone. `another_boot`: the machine was rebooted
 // meanwhile.
 struct RootEnded {
@@ -99,8 +106,9 @@ struct RequeueAsked {
   keeper::Reason reason;
 };
 
-using JobEvent = std::variant<Recorded, StopAsked, RestartAsked, GuardOrdered, GuardRefused, CannotStart,
-                              RootEnded, HoldAsked, ReleaseAsked, CancelAsked, StartOrdered, RequeueAsked>;
+using JobEvent =
+    std::variant<Recorded, StopAsked, RestartAsked, GuardOrdered, GuardRefused, CannotStart, Lost, RootEnded,
+                 HoldAsked, ReleaseAsked, CancelAsked, StartOrdered, RequeueAsked>;
 
 // An event for people: the store keeps it, `gpuman events` shows it.
 struct Notice {

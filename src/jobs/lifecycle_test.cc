@@ -339,6 +339,62 @@ TEST(Lifecycle, AJobThatCannotBeStartedFails) {
   EXPECT_EQ(story.job.ended_at, At(3));
 }
 
+TEST(Lifecycle, AJobThatLostItsRecordsEndsAsTheTableSays) {
+  struct Row {
+    const char* what;
+    std::optional<JobEvent> before;
+    JobState state;
+    const char* reason;
+    const char* detail;
+  };
+  const std::vector<Row> table{
+      {"nobody ordered an end", {}, JobState::kFailed, "keeper_lost", "line 1 is damaged"},
+      {"the guard did", GuardOrdered{kLimit}, JobState::kKilled, "memory_limit",
+       "used 600MiB of 512MiB; line 1 is damaged"},
+      {"its owner did", CancelAsked{{"cancelled", "by lab1"}, At(1)}, JobState::kCancelled, "cancelled",
+       "by lab1; line 1 is damaged"},
+      {"it is to be gone", StopAsked{{"removed", ""}, true, At(1)}, JobState::kKilled, "removed",
+       "removed; line 1 is damaged"},
+      {"it was to make room", RequeueAsked{{"preempted", "for 8"}}, JobState::kFailed, "keeper_lost",
+       "line 1 is damaged"},
+  };
+  for (const Row& row : table) {
+    Story story;
+    story.job.queued = true;
+    story.job.spec.Change([](spec::JobSpec& spec) {
+      spec.retries.count = 3;
+      spec.restart = spec::RestartMode::kAlways;
+    });
+    story.KeeperStarts().Runs();
+    if (row.before) story.ApplyEvent(*row.before);
+    story.ApplyEvent(Lost{"line 1 is damaged", At(9)});
+    EXPECT_EQ(story.job.state, row.state) << row.what;
+    EXPECT_EQ(story.job.reason, row.reason) << row.what;
+    EXPECT_EQ(story.job.reason_detail, row.detail) << row.what;
+    EXPECT_EQ(story.job.ended_at, At(9)) << row.what;
+    ASSERT_TRUE(story.last.run) << row.what;
+    EXPECT_EQ(story.last.run->ran, base::Millis(7000)) << row.what;
+    EXPECT_EQ(story.last.effects.size(), story.job.remove_when_ended ? 1 : 0) << row.what;
+    story.ApplyEvent(Lost{"line 1 is damaged", At(10)});
+    EXPECT_FALSE(story.last.changed) << "it has ended";
+  }
+}
+
+TEST(Lifecycle, ARunWhoseEndWasAccountedIsNotAccountedAgainWhenRecordsAreLost) {
+  Story story;
+  story.KeeperStarts().Runs().Ends(EndKind::kExited, 3).ApplyEvent(Lost{"line 1 is damaged", At(9)});
+  EXPECT_EQ(story.job.reason, "keeper_lost");
+  EXPECT_EQ(story.job.exit_code, std::nullopt);
+  EXPECT_FALSE(story.last.run);
+}
+
+TEST(Lifecycle, AnEndWithoutTheRecordOfItsRunsEndSaysSo) {
+  Story story;
+  story.KeeperStarts().Runs().Over();
+  EXPECT_EQ(story.job.state, JobState::kFailed);
+  EXPECT_EQ(story.job.reason, "keeper_lost");
+}
+
 Story QueuedJob(spec::Retries retries = {}) {
   Story story;
   spec::JobSpec asked;

@@ -65,6 +65,8 @@ base::Result<SpawnOutcome> OutcomeOf(int exit_status, std::string said) {
       return SpawnOutcome::kAlreadyRunning;
     case kExitAlreadyEnded:
       return SpawnOutcome::kAlreadyEnded;
+    case kExitDamaged:
+      return Fail(ErrorCode::kCorrupt, std::move(said));
     default:
       // A keeper that fails says why.
       if (said.empty()) return Fail(ErrorCode::kUnavailable, "it was killed before it was ready");
@@ -120,7 +122,8 @@ base::Result<SpawnOutcome> SpawnKeeper(const SpawnOptions& options) {
   const base::Fd errors(pipe_fds[0]);
   base::Fd errors_in(pipe_fds[1]);
 
-  std::vector<std::string> words{options.program.string(), "--job-dir", options.job_dir.string()};
+  std::vector<std::string> words{options.program.string(), "--job-dir", options.job_dir.string(),
+                                 "--known-records", std::to_string(options.known_records)};
   const auto argv = base::PointersTo(words);
   base::SpawnSetup setup;
   setup.GiveNull(0, O_RDONLY);
@@ -134,7 +137,8 @@ base::Result<SpawnOutcome> SpawnKeeper(const SpawnOptions& options) {
   GPUMAN_ASSIGN(const int status, ExitStatusOf(pid));
   if (!said) return Fail(said.error());
   auto outcome = OutcomeOf(status, std::move(*said));
-  if (!outcome) return Fail(std::move(outcome.error()).In("starting the keeper"));
+  if (!outcome && outcome.error().code != ErrorCode::kCorrupt)
+    return Fail(std::move(outcome.error()).In("starting the keeper"));
   return outcome;
 }
 

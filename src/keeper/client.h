@@ -32,6 +32,7 @@ base::Result<Spec> ReadSpec(const std::filesystem::path& job_dir);
 struct SpawnOptions {
   std::filesystem::path program;  // gpuman-keeper
   std::filesystem::path job_dir;
+  std::uint64_t known_records = 0;  // the newest record of the job that the caller has seen
   base::Millis timeout{10'000};
 };
 enum class SpawnOutcome { kStarted, kAlreadyRunning, kAlreadyEnded };
@@ -40,9 +41,12 @@ enum class SpawnOutcome { kStarted, kAlreadyRunning, kAlreadyEnded };
 inline constexpr int kExitStarted = 0;
 inline constexpr int kExitAlreadyRunning = 10;
 inline constexpr int kExitAlreadyEnded = 11;
+inline constexpr int kExitDamaged = 12;  // stderr says what
 
 // Blocks for some milliseconds, until the keeper listens on its control socket (it starts the command right
-// after). Thread-safe; for a worker thread. The caller must not reap children it did not start (waitpid(-1)).
+// after). kCorrupt: the journal has lost records, so a keeper will never go on with this job; what earlier
+// keepers had left is ended. Thread-safe; for a worker thread. The caller must not reap children it did not
+// start (waitpid(-1)).
 base::Result<SpawnOutcome> SpawnKeeper(const SpawnOptions& options);
 
 // True while a keeper (or its child on the way to execve) holds the job's lock.

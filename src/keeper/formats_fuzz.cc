@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
 
   const auto journal = ParseJournal(text);
-  if (journal.valid_bytes > size) std::abort();
+  if (journal.end.whole_bytes > size) std::abort();
   (void)Summarize(journal.records).last_seq;
   if (const auto record = ParseRecord(text); record && ParseRecord(SerializeRecord(*record)) != *record)
     std::abort();

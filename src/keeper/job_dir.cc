@@ -16,6 +16,8 @@
 namespace gpuman::keeper {
 namespace {
 
+constexpr std::size_t kLongestText = 16384;  // a record with the path of a cgroup
+
 struct flock WholeFile() {
   struct flock lock {};
   lock.l_type = F_WRLCK;
@@ -65,10 +67,7 @@ base::Result<base::Fd> TakeLock(const std::filesystem::path& job_dir) {
       return base::Fail(base::ErrorCode::kConflict, "another keeper of this job lives");
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
-  const std::string text = HolderText(base::SelfId());
-  if (::ftruncate(fd.get(), 0) != 0 || ::pwrite(fd.get(), text.data(), text.size(), 0) < 0) {
-    // The disk is full: the lock itself holds; only the wait above lacks the name of the keeper.
-  }
+  WriteBehindHolder(fd.get(), ReadBehindHolder(fd.get()));
   return fd;
 }
 
@@ -77,6 +76,22 @@ bool LockHeld(const std::filesystem::path& job_dir) {
   if (!fd) return false;
   auto lock = WholeFile();
   return ::fcntl(fd->get(), F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+std::string ReadBehindHolder(int lock_fd) {
+  std::string text(kLongestText, '\0');
+  const ssize_t n = ::pread(lock_fd, text.data(), text.size(), 0);
+  text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  const auto newline = text.find('\n');
+  return newline == std::string::npos ? "" : text.substr(newline + 1);
+}
+
+void WriteBehindHolder(int lock_fd, std::string_view behind) {
+  const std::string text = HolderText(base::SelfId()).append(behind);
+  if (::pwrite(lock_fd, text.data(), text.size(), 0) < 0 ||
+      ::ftruncate(lock_fd, static_cast<off_t>(text.size())) != 0) {
+    // The disk is full: the lock itself holds; only the wait in TakeLock may lack the name of the keeper.
+  }
 }
 
 }  // namespace gpuman::keeper

@@ -4,6 +4,8 @@
 #include <sys/un.h>
 
 #include <filesystem>
+#include <string>
+#include <string_view>
 
 #include "base/fd.h"
 #include "base/result.h"
@@ -24,5 +26,10 @@ sockaddr_un ControlAddress(int directory_fd);
 // kConflict when another process holds it. LockHeld only tests whether a process holds the lock.
 base::Result<base::Fd> TakeLock(const std::filesystem::path& job_dir);
 bool LockHeld(const std::filesystem::path& job_dir);
+
+// The lock's file has the line of the process that took it last, and behind that what such processes wrote
+// there; taking the lock leaves it. A disk that takes no text leaves the lock as good as it was.
+std::string ReadBehindHolder(int lock_fd);
+void WriteBehindHolder(int lock_fd, std::string_view text);
 
 }  // namespace gpuman::keeper

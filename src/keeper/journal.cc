@@ -22,40 +22,79 @@ constexpr std::size_t kCrcDigits = 8;
 constexpr std::size_t kPiece = 1u << 20;
 constexpr std::size_t kLongestLine = 4u << 20;  // far more than a record takes
 
-// The record of one line without its newline; nullopt when the line cannot be trusted, or when only a later
-// version knows its kind. In the second case `known` is false, and the caller skips the record.
-std::optional<JournalRecord> DecodeLine(std::string_view line, bool& known) {
-  known = true;
-  if (line.size() <= kCrcDigits || line[kCrcDigits] != ' ') return std::nullopt;
+struct Line {
+  bool sound = false;                   // as it was written
+  std::optional<JournalRecord> record;  // nullopt where sound: only a later version knows its kind
+};
+Line DecodeLine(std::string_view line) {  // without its newline
+  if (line.size() <= kCrcDigits || line[kCrcDigits] != ' ') return {};
   std::uint32_t crc = 0;
   const auto [end, error] = std::from_chars(line.data(), line.data() + kCrcDigits, crc, 16);
-  if (error != std::errc{} || end != line.data() + kCrcDigits) return std::nullopt;
+  if (error != std::errc{} || end != line.data() + kCrcDigits) return {};
   const auto json = line.substr(kCrcDigits + 1);
-  if (base::Crc32c(json) != crc) return std::nullopt;
+  if (base::Crc32c(json) != crc) return {};
   auto record = ParseRecord(json);
-  if (record) return std::move(*record);
-  known = record.error().code != base::ErrorCode::kNotSupported;
-  return std::nullopt;
+  if (record) return {true, std::move(*record)};
+  return {record.error().code == base::ErrorCode::kNotSupported, std::nullopt};
 }
 
-struct Part {
-  std::size_t bytes = 0;  // of whole lines that can be trusted
-  bool bad = false;       // a whole line follows that cannot
-};
-Part ReadLines(std::string_view text, const std::function<void(JournalRecord)>& visit) {
-  Part part;
-  for (;;) {
-    const auto rest = text.substr(part.bytes);
-    const auto newline = rest.find('\n');
-    if (newline == std::string_view::npos) return part;
-    bool known = false;
-    auto record = DecodeLine(rest.substr(0, newline), known);
-    part.bad = !record && known;
-    if (part.bad) return part;
-    part.bytes += newline + 1;
-    if (record) visit(std::move(*record));
+// Takes a journal piece by piece.
+class LineReader {
+ public:
+  explicit LineReader(const std::function<void(JournalRecord)>& visit) : visit_(visit) {}
+
+  // Takes the whole lines at the beginning of `text`, and returns their length.
+  std::size_t TakeLines(std::string_view text) {
+    std::size_t taken = 0;
+    for (;;) {
+      const auto rest = text.substr(taken);
+      const auto newline = rest.find('\n');
+      if (newline == std::string_view::npos) break;
+      Take(DecodeLine(rest.substr(0, newline)));
+      taken += newline + 1;
+    }
+    end_.whole_bytes += taken;
+    return taken;
   }
-}
+
+  // `rest`: what is left of the file, without a newline.
+  JournalEnd Finish(std::string_view rest) {
+    if (rest.empty()) return end_;
+    auto whole = DecodeLine(rest);
+    auto but_one = DecodeLine(rest.substr(0, rest.size() - 1));
+    if (whole.sound) {
+      end_.lacks_newline = true;
+      end_.whole_bytes += rest.size();
+      Take(std::move(whole));
+    } else if (but_one.sound) {
+      // Something else stands where its newline was.
+      Take(std::move(but_one));
+      NoteDamage();
+    } else if (rest.size() > kLongestLine) {
+      Take({});
+    } else {
+      end_.torn = true;
+    }
+    return end_;
+  }
+
+ private:
+  void Take(Line line) {
+    ++lines_;
+    if (!line.sound) return NoteDamage();
+    if (line.record)
+      visit_(std::move(*line.record));
+    else
+      ++end_.unknown;
+  }
+  void NoteDamage() {
+    if (!end_.damaged_line) end_.damaged_line = lines_;
+  }
+
+  const std::function<void(JournalRecord)>& visit_;
+  JournalEnd end_;
+  std::size_t lines_ = 0;
+};
 
 // Whether `text` sets a setting that `later` does not set; copies such settings into `later`.
 bool SaysMore(const std::string& text, UpdateSettings& later) {
@@ -150,20 +189,20 @@ std::string EncodeLine(const JournalRecord& record) {
 
 JournalContent ParseJournal(std::string_view text) {
   JournalContent content;
-  const auto part =
-      ReadLines(text, [&](JournalRecord record) { content.records.push_back(std::move(record)); });
-  content.valid_bytes = part.bytes;
-  content.torn = part.bytes < text.size();
+  const std::function<void(JournalRecord)> visit = [&](JournalRecord record) {
+    content.records.push_back(std::move(record));
+  };
+  LineReader reader(visit);
+  const auto taken = reader.TakeLines(text);
+  content.end = reader.Finish(text.substr(taken));
   return content;
 }
 
 base::Result<JournalContent> ReadJournal(const std::filesystem::path& job_dir) {
   JournalContent content;
-  GPUMAN_ASSIGN(const auto end, EachRecord(job_dir, [&](JournalRecord record) {
+  GPUMAN_ASSIGN(content.end, EachRecord(job_dir, [&](JournalRecord record) {
                   content.records.push_back(std::move(record));
                 }));
-  content.valid_bytes = end.valid_bytes;
-  content.torn = end.torn;
   return content;
 }
 
@@ -172,7 +211,7 @@ base::Result<JournalEnd> EachRecord(const std::filesystem::path& job_dir,
   const auto fd = base::OpenFile(job_dir / kJournalFile, O_RDONLY);
   if (!fd && fd.error().code == base::ErrorCode::kNotFound) return JournalEnd{};
   if (!fd) return base::Fail(fd.error());
-  JournalEnd end;
+  LineReader reader(visit);
   std::string text;
   for (;;) {
     const std::size_t before = text.size();
@@ -184,12 +223,14 @@ base::Result<JournalEnd> EachRecord(const std::filesystem::path& job_dir,
     }
     if (n < 0) return base::FailSystem(errno, "reading a job's journal");
     text.resize(before + static_cast<std::size_t>(n));
-    const auto part = ReadLines(text, visit);
-    end.valid_bytes += part.bytes;
-    text.erase(0, part.bytes);
-    end.torn = part.bad || text.size() > kLongestLine || (n == 0 && !text.empty());
-    if (end.torn || n == 0) return end;
+    text.erase(0, reader.TakeLines(text));
+    if (n == 0 || text.size() > kLongestLine) return reader.Finish(text);
   }
+}
+
+base::Error DamagedLine(const std::filesystem::path& job_dir, std::size_t line) {
+  return {base::ErrorCode::kCorrupt,
+          fmt::format("line {} of {} is damaged", line, (job_dir / kJournalFile).string())};
 }
 
 std::vector<JournalRecord> StillNeeded(const std::vector<JournalRecord>& records, std::uint64_t stored) {

@@ -1,10 +1,11 @@
 // The records that a keeper writes of a job: STATE/jobs/ID/journal.
 //
-// Text, one record a line, appended: 8 hex digits of CRC-32C, a space, JSON, a newline. The first line that
-// cannot be trusted (torn by a crash, altered) ends the readable part. docs/keeper.md has every field. The
-// reader takes no lock and may read while a keeper writes. The keeper removes old records when a daemon has
-// them in its store, so that the journal of a job that is restarted for years stays short. Values;
-// thread-compatible.
+// Text, one record a line, appended: 8 hex digits of CRC-32C, a space, JSON, a newline. A last line without
+// its newline is torn: its writer was killed, and what it stands for has not happened. Any other line that
+// cannot be trusted is damage: its record was there once. The lines after it are read all the same.
+// docs/keeper.md has every field. The reader takes no lock and may read while a keeper writes. The keeper
+// removes old records when a daemon has them in its store, so that the journal of a job that is restarted for
+// years stays short. Values; thread-compatible.
 #pragma once
 
 #include <chrono>
@@ -141,10 +142,19 @@ base::Result<JournalRecord> ParseRecord(std::string_view json);
 // The whole line, "CRC JSON\n".
 std::string EncodeLine(const JournalRecord& record);
 
+// What a reader found besides the records.
+struct JournalEnd {
+  std::size_t whole_bytes = 0;  // up to the end of the last whole line
+  bool torn = false;            // an incomplete line follows
+  bool lacks_newline = false;   // the last line is a whole record, but for its newline; it counts as whole
+  std::optional<std::size_t> damaged_line{};  // the first one (1, 2, …) whose record cannot be read any more
+  std::size_t unknown = 0;                    // records of kinds that only a later version knows
+  friend bool operator==(const JournalEnd&, const JournalEnd&) = default;
+};
+
 struct JournalContent {
-  std::vector<JournalRecord> records;
-  std::size_t valid_bytes = 0;  // length of the part that the records came from
-  bool torn = false;            // something unreadable follows
+  std::vector<JournalRecord> records;  // all that can be read, also those behind damage
+  JournalEnd end;
 };
 JournalContent ParseJournal(std::string_view text);
 
@@ -152,12 +162,11 @@ JournalContent ParseJournal(std::string_view text);
 base::Result<JournalContent> ReadJournal(const std::filesystem::path& job_dir);
 
 // The same, one record at a time, for files of any size. An error may come after some records.
-struct JournalEnd {
-  std::size_t valid_bytes = 0;
-  bool torn = false;
-};
 base::Result<JournalEnd> EachRecord(const std::filesystem::path& job_dir,
                                     const std::function<void(JournalRecord)>& visit);
+
+// The sentence about a damaged line, with the file's name; kCorrupt.
+base::Error DamagedLine(const std::filesystem::path& job_dir, std::size_t line);
 
 // The records that are still needed when a daemon's store has everything up to `stored`: all younger records,
 // and those older records that a later keeper needs. Their history is the same, except for the number of runs

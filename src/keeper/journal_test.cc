@@ -53,7 +53,7 @@ std::string TextOf(const std::vector<JournalRecord>& records) {
 TEST(Journal, ReadsBackEveryKindOfRecord) {
   const auto content = ParseJournal(TextOf(Story()));
   EXPECT_EQ(content.records, Story());
-  EXPECT_FALSE(content.torn);
+  EXPECT_EQ(content.end, JournalEnd{.whole_bytes = TextOf(Story()).size()});
 }
 
 TEST(Journal, TornAtAnyByteYieldsExactlyTheWholeRecordsBefore) {
@@ -62,33 +62,59 @@ TEST(Journal, TornAtAnyByteYieldsExactlyTheWholeRecordsBefore) {
   std::size_t whole = 0;
   std::size_t whole_bytes = 0;
   for (std::size_t length = 0; length <= text.size(); ++length) {
-    if (length > 0 && text[length - 1] == '\n') {
-      ++whole;
-      whole_bytes = length;
-    }
+    // Only the newline may be missing.
+    const bool lacks_newline = length < text.size() && text[length] == '\n';
+    if (lacks_newline || (length > 0 && text[length - 1] == '\n')) whole_bytes = length;
+    whole += lacks_newline ? 1 : 0;
     const auto content = ParseJournal(std::string_view(text).substr(0, length));
     ASSERT_EQ(content.records.size(), whole) << length;
-    ASSERT_EQ(content.valid_bytes, whole_bytes) << length;
-    ASSERT_EQ(content.torn, length != whole_bytes) << length;
+    ASSERT_EQ(content.end.whole_bytes, whole_bytes) << length;
+    ASSERT_EQ(content.end.torn, length != whole_bytes) << length;
+    ASSERT_EQ(content.end.lacks_newline, lacks_newline) << length;
+    ASSERT_FALSE(content.end.damaged_line) << length;
   }
 }
 
-TEST(Journal, AnAlteredByteIsNeverReadAsARecord) {
+// Whether each of `records` is one of `story`, in the same order.
+bool AreSomeOf(const std::vector<JournalRecord>& records, const std::vector<JournalRecord>& story) {
+  auto from = story.begin();
+  for (const auto& record : records) {
+    from = std::find(from, story.end(), record);
+    if (from == story.end()) return false;
+    ++from;
+  }
+  return true;
+}
+
+TEST(Journal, AnAlteredByteIsDamageOfItsLineAndTheOthersAreReadAllTheSame) {
   const auto story = Story();
   const std::string text = TextOf(story);
   for (std::size_t at = 0; at < text.size(); ++at) {
-    std::string altered = text;
-    altered[at] = static_cast<char>(altered[at] ^ 0x04);
-    const auto content = ParseJournal(altered);
-    ASSERT_LT(content.records.size(), story.size()) << at;
-    ASSERT_TRUE(content.torn) << at;
-    for (std::size_t i = 0; i < content.records.size(); ++i) ASSERT_EQ(content.records[i], story[i]) << at;
+    const auto line = static_cast<std::size_t>(
+        std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string altered = text;
+      altered[at] = static_cast<char>(altered[at] ^ (1 << bit));
+      const auto content = ParseJournal(altered);
+      if (content.records == story && content.end.whole_bytes == text.size() && !content.end.damaged_line)
+        continue;  // a digit of the checksum as a capital letter
+      ASSERT_EQ(content.end.damaged_line, line + 1) << at << " " << bit;
+      ASSERT_FALSE(content.end.torn) << at << " " << bit;
+      ASSERT_GE(content.records.size(), story.size() - 2) << at << " " << bit;
+      ASSERT_TRUE(AreSomeOf(content.records, story)) << at << " " << bit;
+    }
   }
+}
+
+TEST(Journal, WhatStandsBehindALineThatIsFarTooLongIsNotLookedFor) {
+  const auto content = ParseJournal(TextOf({Story()[0]}) + std::string(5u << 20, 'x'));
+  EXPECT_EQ(content.end.damaged_line, 2u);
+  EXPECT_FALSE(content.end.torn);
 }
 
 RC_GTEST_PROP(Journal, ReaderSurvivesAnyText, (const std::string& text)) {
   const auto content = ParseJournal(text);
-  RC_ASSERT(content.valid_bytes <= text.size());
+  RC_ASSERT(content.end.whole_bytes <= text.size());
 }
 
 TEST(Journal, SkipsRecordsOfAKindThatALaterVersionKnows) {

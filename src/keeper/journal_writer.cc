@@ -24,9 +24,11 @@ off_t SizeOf(int fd) {
 // A file system without fallocate gives no promise for a full disk; nothing else changes.
 void Reserve(int fd) { (void)::fallocate(fd, FALLOC_FL_KEEP_SIZE, SizeOf(fd), kReserve); }
 
-base::Result<> CutTorn(int fd, const JournalEnd& end) {
-  if (end.torn && ::ftruncate(fd, static_cast<off_t>(end.valid_bytes)) != 0)
+// Makes the end fit for another line.
+base::Result<> MendEnd(int fd, const JournalEnd& end) {
+  if (end.torn && ::ftruncate(fd, static_cast<off_t>(end.whole_bytes)) != 0)
     return base::FailSystem(errno, "cutting a torn record off the journal");
+  if (end.lacks_newline) return base::WriteAll(fd, "\n");
   return {};
 }
 
@@ -58,7 +60,8 @@ base::Result<JournalWriter> JournalWriter::Open(const std::filesystem::path& job
   history = {};
   GPUMAN_ASSIGN(const auto end,
                 EachRecord(job_dir, [&](const JournalRecord& record) { Apply(history, record); }));
-  GPUMAN_TRY(CutTorn(fd.get(), end));
+  if (end.damaged_line) return base::Fail(DamagedLine(job_dir, *end.damaged_line));
+  GPUMAN_TRY(MendEnd(fd.get(), end));
   Reserve(fd.get());
   JournalWriter writer(std::move(fd), clock);
   writer.next_seq_ = history.last_seq + 1;
@@ -91,7 +94,7 @@ base::Result<std::optional<JournalRecord>> JournalWriter::ReleaseAfterLoss(
     const std::filesystem::path& job_dir) {
   JournalRecord last;
   GPUMAN_ASSIGN(const auto end, EachRecord(job_dir, [&](JournalRecord record) { last = std::move(record); }));
-  GPUMAN_TRY(CutTorn(fd_.get(), end));
+  GPUMAN_TRY(MendEnd(fd_.get(), end));
   const bool wrote = last.seq == next_seq_;
   Release(wrote);
   if (!wrote) return std::nullopt;
@@ -101,6 +104,7 @@ base::Result<std::optional<JournalRecord>> JournalWriter::ReleaseAfterLoss(
 base::Result<> JournalWriter::Shorten(const std::filesystem::path& job_dir, std::uint64_t stored) {
   if (held_) return base::Fail(base::ErrorCode::kConflict, "a run is just being started");
   GPUMAN_ASSIGN(const auto content, ReadJournal(job_dir));
+  if (content.end.damaged_line) return base::Fail(DamagedLine(job_dir, *content.end.damaged_line));
   GPUMAN_ASSIGN(const base::Fd directory, base::OpenFile(job_dir, O_RDONLY | O_DIRECTORY));
   const auto path = job_dir / kJournalFile;
   const auto made = path.string() + ".new";

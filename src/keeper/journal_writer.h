@@ -19,7 +19,8 @@ namespace gpuman::keeper {
 
 class JournalWriter {
  public:
-  // Reads the records that exist into `history` and cuts off a torn last line.
+  // Reads the records that exist into `history` and cuts off a torn last line. kCorrupt: a line is damaged;
+  // the file stays as it is.
   static base::Result<JournalWriter> Open(const std::filesystem::path& job_dir, const base::Clock& clock,
                                           JobHistory& history);
 
@@ -42,7 +43,7 @@ class JournalWriter {
   // returns the record that the child wrote.
   base::Result<std::optional<JournalRecord>> ReleaseAfterLoss(const std::filesystem::path& job_dir);
   // Reduces the file to the records that are StillNeeded; the file is whole at any moment. kConflict while
-  // held.
+  // held; kCorrupt: a line is damaged, and all stay.
   base::Result<> Shorten(const std::filesystem::path& job_dir, std::uint64_t stored);
   std::uint64_t NextSeq() const { return next_seq_; }
   std::uint64_t LastSeq() const { return next_seq_ - 1; }

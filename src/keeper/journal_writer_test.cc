@@ -78,22 +78,49 @@ TEST_F(WriterTest, AJournalOfAnyLengthIsReadInPieces) {
       EachRecord(dir_.path(), [&](const JournalRecord& record) { ASSERT_EQ(record.seq, ++seen); });
   ASSERT_TRUE(end);
   EXPECT_EQ(seen, count);
-  EXPECT_EQ(end->valid_bytes, whole);
+  EXPECT_EQ(end->whole_bytes, whole);
   EXPECT_TRUE(end->torn);
 }
 
 TEST_F(WriterTest, CutsATornLineOffSoThatWhatFollowsCanBeRead) {
   const std::string whole = EncodeLine({1, {}, {}, KeeperStarted{{100, 5000}, "boot", "", "key", "0.1"}});
-  for (const std::size_t torn : {std::size_t{1}, whole.size() / 2, whole.size() - 1}) {
+  for (const std::size_t torn : {std::size_t{1}, whole.size() / 2, whole.size() - 2}) {
     std::ofstream(dir_.path() / "journal") << whole << whole.substr(0, torn);
     auto writer = Open();
     writer.Append(StopOrdered{{"a", ""}});
     ASSERT_TRUE(writer.Flush().result);
     const auto content = ReadJournal(dir_.path()).value();
-    EXPECT_FALSE(content.torn);
+    EXPECT_FALSE(content.end.torn);
     ASSERT_EQ(content.records.size(), 2u);
     EXPECT_EQ(content.records[1].seq, 2u);
   }
+}
+
+TEST_F(WriterTest, KeepsALastRecordThatLacksOnlyItsNewline) {
+  const std::string whole = EncodeLine({1, {}, {}, KeeperStarted{{100, 5000}, "boot", "", "key", "0.1"}});
+  std::ofstream(dir_.path() / "journal") << whole.substr(0, whole.size() - 1);
+  auto writer = Open();
+  EXPECT_EQ(history_.keeper->key, "key");
+  writer.Append(StopOrdered{{"a", ""}});
+  ASSERT_TRUE(writer.Flush().result);
+  const auto content = ReadJournal(dir_.path()).value();
+  EXPECT_EQ(content.records.size(), 2u);
+  EXPECT_EQ(content.end, JournalEnd{.whole_bytes = Text().size()});
+}
+
+TEST_F(WriterTest, LeavesADamagedJournalAsItIs) {
+  auto writer = Open();
+  for (int i = 0; i < 3; ++i) writer.Append(StopOrdered{{"a", ""}});
+  ASSERT_TRUE(writer.Flush().result);
+  std::string damaged = Text();
+  damaged[damaged.find('\n') + 20] ^= 1;
+  std::ofstream(dir_.path() / "journal") << damaged << "torn";
+  const auto again = JournalWriter::Open(dir_.path(), clock_, history_);
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().code, base::ErrorCode::kCorrupt);
+  EXPECT_EQ(again.error().message, "line 2 of " + (dir_.path() / "journal").string() + " is damaged");
+  EXPECT_EQ(writer.Shorten(dir_.path(), 3).error().code, base::ErrorCode::kCorrupt);
+  EXPECT_EQ(Text(), damaged + "torn");
 }
 
 TEST_F(WriterTest, HoldsStillWhileTheChildMayWrite) {
@@ -119,7 +146,7 @@ TEST_F(WriterTest, FindsTheRecordOfAChildThatDiedWithoutAWord) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->seq, 1u);
   EXPECT_EQ(writer.NextSeq(), 2u);
-  EXPECT_FALSE(ReadJournal(dir_.path())->torn);
+  EXPECT_FALSE(ReadJournal(dir_.path())->end.torn);
 }
 
 TEST_F(WriterTest, KeepsWhatAFullDiskRefusesAndWritesItLater) {

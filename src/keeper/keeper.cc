@@ -19,6 +19,7 @@
 #include "keeper/host_limits.h"
 #include "keeper/job_dir.h"
 #include "keeper/process_tree.h"
+#include "keeper/recovery.h"
 #include "keeper/supervisor.h"
 
 namespace gpuman::keeper {
@@ -142,24 +143,41 @@ base::Result<KeeperResources> AcquireResources(const std::filesystem::path& job_
   return resources;
 }
 
+// Once a keeper has begun, a spec that cannot be read any more is damage like that of the journal.
+base::Result<Spec> SpecOf(const std::filesystem::path& job_dir, bool has_begun) {
+  auto spec = ReadSpec(job_dir);
+  if (spec) return spec;
+  auto error = std::move(spec.error()).In((job_dir / kSpecFile).string());
+  const bool damaged = error.code == base::ErrorCode::kCorrupt || error.code == base::ErrorCode::kNotFound;
+  if (damaged) error.code = has_begun ? base::ErrorCode::kCorrupt : base::ErrorCode::kInternal;
+  return base::Fail(std::move(error));
+}
+
 }  // namespace
 
-base::Result<int> KeepJob(const std::filesystem::path& given_dir, const base::Clock& clock,
-                          const base::ProcessTable& table, const std::function<void()>& ready) {
+base::Result<int> KeepJob(const std::filesystem::path& given_dir, std::uint64_t known_records,
+                          const base::Clock& clock, const base::ProcessTable& table,
+                          const std::function<void()>& ready) {
   const auto job_dir = std::filesystem::absolute(given_dir);
   auto lock = TakeLock(job_dir);
   if (!lock && lock.error().code == base::ErrorCode::kConflict) return kExitAlreadyRunning;
   if (!lock) return base::Fail(std::move(lock.error()));
   if (::chdir("/") != 0) return base::FailSystem(errno, "entering /");
+  GPUMAN_ASSIGN(const auto past, ReadPast(job_dir));
+  if (past.history.job_ended) return kExitAlreadyEnded;
+  const std::string boot_id = base::BootId();
+  const Witnesses witnesses{LastInCharge(lock->get()), boot_id, known_records};
+  if (auto damage = DamageOf(past, witnesses, job_dir)) {
+    EndLeftoversOfAll(past, witnesses, table);
+    return base::Fail(std::move(*damage));
+  }
   JobHistory history;
   GPUMAN_ASSIGN(auto journal, JournalWriter::Open(job_dir, clock, history));
-  if (history.job_ended) return kExitAlreadyEnded;
-  GPUMAN_ASSIGN(auto spec, ReadSpec(job_dir));
 
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return base::FailSystem(errno, "becoming a subreaper");
-  const std::string boot_id = base::BootId();
   const bool same_boot = history.keeper && history.keeper->boot_id == boot_id;
   if (same_boot) EndLeftovers(history.keeper->cgroup, history.keeper->key, table);
+  GPUMAN_ASSIGN(auto spec, SpecOf(job_dir, history.keeper.has_value()));
   ProtectFromOomKiller(spec);
   GPUMAN_ASSIGN(auto resources, AcquireResources(job_dir, std::move(spec), std::move(journal), clock));
   const auto cgroup = resources.tree.cgroup;
@@ -167,7 +185,8 @@ base::Result<int> KeepJob(const std::filesystem::path& given_dir, const base::Cl
       KeeperStarted{resources.tree.keeper, boot_id, cgroup, resources.key, GPUMAN_VERSION});
   ready();
   // A first run's start is synced together with this record.
-  (void)resources.journal.Flush(/*sync=*/history.last_run > 0);
+  const auto flushed = resources.journal.Flush(/*sync=*/history.last_run > 0);
+  if (!flushed.written.empty()) NoteInCharge(lock->get(), flushed.written.front());
   Supervisor(std::move(resources), clock, table).Run(history, same_boot);
   if (!cgroup.empty()) RemoveCgroup(cgroup);
   ::unlink((job_dir / kControlSocket).c_str());

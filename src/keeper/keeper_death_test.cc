@@ -93,6 +93,75 @@ TEST_F(KeeperDeathTest, NewKeeperKillsWhatDaemonisedWithoutACgroup) {
   EXPECT_FALSE(base::IsAlive(*daemon));
 }
 
+class DamagedJournalTest : public KeeperDeathTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  // Runs a command, kills its keeper, and leaves of the journal what `damage` makes of it.
+  void LoseKeeper(const std::function<std::string(std::string)>& damage) {
+    spec_.use_cgroup = GetParam();
+    spec_.restart.mode = RestartMode::kAlways;
+    Shell("echo x >> " + (dir_.path() / "count").string() + "; " + Daemonise() + "sleep 1000");
+    Start();
+    daemon_ = Daemon();
+    ASSERT_TRUE(daemon_);
+    AwaitRun();
+    KillKeeper();
+    left_ = damage(base::ReadFile(job_dir_ / "journal").value());
+    ASSERT_TRUE(base::ReplaceFile(job_dir_ / "journal", left_, 0600));
+  }
+  // What the next keeper says.
+  std::string Refusal() {
+    const auto outcome = Spawn();
+    if (outcome) return "none";
+    EXPECT_EQ(outcome.error().code, base::ErrorCode::kCorrupt);
+    EXPECT_FALSE(base::IsAlive(*daemon_));
+    EXPECT_FALSE(KeeperLives(job_dir_));
+    EXPECT_EQ(FileText("count"), "x\n");
+    EXPECT_EQ(base::ReadFile(job_dir_ / "journal").value(), left_);
+    return outcome.error().message;
+  }
+
+  std::optional<base::ProcessId> daemon_;
+  std::string left_;
+};
+INSTANTIATE_TEST_SUITE_P(WithAndWithoutCgroup, DamagedJournalTest, ::testing::Bool());
+
+TEST_P(DamagedJournalTest, OfItsFirstLineNothingRunsAgainAndNothingRunsOn) {
+  LoseKeeper([](std::string text) {
+    text[text.find("\"key\":\"") + 10] ^= 1;
+    return text;
+  });
+  const auto said = Refusal();
+  EXPECT_EQ(said, "line 1 of " + (job_dir_ / "journal").string() + " is damaged");
+  EXPECT_EQ(Refusal(), said) << "nor when it is asked again";
+}
+
+TEST_P(DamagedJournalTest, OfItsLastLineNothingRunsAgain) {
+  LoseKeeper([](std::string text) {
+    text.back() = 'x';
+    return text;
+  });
+  EXPECT_THAT(Refusal(), ::testing::StartsWith("line 2 of "));
+}
+
+TEST_P(DamagedJournalTest, ThatIsEmptyOrFullOfZerosIsNoNewJob) {
+  LoseKeeper([](const std::string& text) { return std::string(text.size(), '\0'); });
+  EXPECT_THAT(Refusal(), ::testing::HasSubstr("the record of the last keeper"));
+  left_.clear();
+  ASSERT_TRUE(base::ReplaceFile(job_dir_ / "journal", left_, 0600));
+  EXPECT_THAT(Refusal(), ::testing::HasSubstr("the record of the last keeper"));
+}
+
+TEST_P(DamagedJournalTest, WithTheJobsEndInItIsThatOfAJobThatHasEnded) {
+  spec_.use_cgroup = GetParam();
+  Shell("exit 3");
+  Start();
+  AwaitEnd();
+  auto text = base::ReadFile(job_dir_ / "journal").value();
+  text[0] = 'x';
+  ASSERT_TRUE(base::ReplaceFile(job_dir_ / "journal", text, 0600));
+  EXPECT_EQ(Spawn().value(), SpawnOutcome::kAlreadyEnded);
+}
+
 TEST_F(KeeperDeathTest, OrderedStopOutlivesTheKeeper) {
   spec_.restart.mode = RestartMode::kAlways;
   Shell("trap '' TERM; echo x > " + (dir_.path() / "ready").string() + "; while :; do sleep 0.05; done");

@@ -59,6 +59,7 @@ std::size_t SignalNew(const std::vector<ProcessInfo>& members, int signal, std::
 }
 
 std::vector<ProcessInfo> Marked(const std::string& key, const base::ProcessTable& table) {
+  if (key.empty()) return {};
   auto listing = table.List();
   std::erase_if(listing, [&](const ProcessInfo& process) {
     return process.state == 'Z' || table.Environment(process.id.pid, kKeyVariable) != key;

@@ -73,7 +73,7 @@ class Killing {
 inline constexpr const char* kKeyVariable = "GPUMAN_JOB_KEY";
 std::string MakeKey();  // 32 random hex digits
 
-// Kills the processes that a job left, found by its cgroup (empty: none) and its key, and waits until they
+// Kills the processes that a job left, found by its cgroup and its key (empty: none), and waits until they
 // are gone, some seconds at most. The job's keeper, or the root of an attached job, must be dead and of this
 // boot.
 void EndLeftovers(const std::filesystem::path& cgroup, const std::string& key,
