@@ -1,6 +1,31 @@
 #include "daemon/shims/stopped.h"
 
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "base/file.h"
+
 namespace gpuman::daemon {
+namespace {
+
+// The kernel takes SIGSTOP off the pending signals and stops the thread that took it in one step, and SIGCONT
+// does away with a pending SIGSTOP. So a process in which neither is seen, in this order, goes on.
+bool HasPendingStop(const std::filesystem::path& directory) {
+  constexpr std::string_view kField = "\nShdPnd:\t";
+  const auto text = base::ReadFile(directory / "status");
+  const auto at = text ? text->find(kField) : std::string::npos;
+  if (at == std::string::npos) return false;
+  std::uint64_t pending = 0;
+  (void)std::from_chars(text->data() + at + kField.size(), text->data() + text->size(), pending, 16);
+  return (pending >> (SIGSTOP - 1) & 1) != 0;
+}
+
+}  // namespace
 
 std::optional<StoppedBy> IsStopped(const base::ProcessId& process) {
   const auto info = base::ProcFs().Find(process.pid);
@@ -8,6 +33,17 @@ std::optional<StoppedBy> IsStopped(const base::ProcessId& process) {
   if (info->state == 'T') return StoppedBy::kSignal;
   if (info->state == 't') return StoppedBy::kDebugger;
   return std::nullopt;
+}
+
+bool IsOrWillBeStopped(const base::ProcessId& process) {
+  const auto directory = std::filesystem::path("/proc") / std::to_string(process.pid);
+  const bool pending = HasPendingStop(directory);
+  const auto info = base::ProcFs().Find(process.pid);
+  if (!info || info->id != process) return false;
+  const auto threads = base::ProcFs(directory / "task").List();
+  return pending || std::any_of(threads.begin(), threads.end(), [](const base::ProcessInfo& thread) {
+           return thread.state == 'T' || thread.state == 't';
+         });
 }
 
 }  // namespace gpuman::daemon

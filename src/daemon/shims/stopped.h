@@ -12,4 +12,8 @@ enum class StoppedBy { kSignal, kDebugger };
 // nullopt: the process is not stopped, or has ended.
 std::optional<StoppedBy> IsStopped(const base::ProcessId& process);
 
+// Whether the process is stopped, or has been sent a SIGSTOP that no SIGCONT has taken back: a process takes
+// a signal only when it runs next, and a call of the driver may keep it from that for long.
+bool IsOrWillBeStopped(const base::ProcessId& process);
+
 }  // namespace gpuman::daemon

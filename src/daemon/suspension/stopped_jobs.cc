@@ -8,13 +8,6 @@
 #include "daemon/shims/stopped.h"
 
 namespace gpuman::daemon {
-namespace {
-
-// A process takes a signal only when it runs next.
-constexpr base::Millis kShowsStopped{10'000};
-
-}  // namespace
-
 std::vector<base::ProcessId> StoppedJobs::ProcessesOf(base::JobId job) const {
   std::vector<base::ProcessId> stopped;
   const auto* const record = controller_.RecordOf(job);
@@ -34,8 +27,6 @@ void StoppedJobs::Suspend(base::JobId id, suspend::event::SuspendAsked asked, Su
     const bool runs = job && job->state == spec::JobState::kRunning;  // no stop for an ending job
     for (const auto& process : stopped)
       if (runs) (void)base::SendSignal(process, SIGSTOP);
-    if (const auto known = suspended_.find(id); known != suspended_.end() && !stopped.empty())
-      known->second = core_.clock().Mono() + kShowsStopped;
     done(std::move(off));
   });
 }
@@ -43,22 +34,19 @@ void StoppedJobs::Suspend(base::JobId id, suspend::event::SuspendAsked asked, Su
 void StoppedJobs::OnPhase(base::JobId job, suspend::SuspensionPhase phase) {
   const auto* const record = controller_.RecordOf(job);
   if (record && phase == suspend::SuspensionPhase::kSuspended && record->reason == kProcessStopped)
-    suspended_.try_emplace(job);
+    suspended_.insert(job);
   else
     suspended_.erase(job);
 }
 
 void StoppedJobs::AfterSamples() {
   const auto jobs = suspended_;
-  for (const auto& [id, shows_by] : jobs) {
+  for (const auto id : jobs) {
     const auto* const record = controller_.RecordOf(id);
     if (!record || taking_off_.contains(id)) continue;
     const bool stopped = std::any_of(record->held.begin(), record->held.end(),
-                                     [](const auto& held) { return IsStopped(held.first).has_value(); });
-    if (stopped)
-      suspended_[id] = {};
-    else if (core_.clock().Mono() >= shows_by)
-      controller_.Resume(id, std::nullopt, [](const base::Result<>&) {});
+                                     [](const auto& held) { return IsOrWillBeStopped(held.first); });
+    if (!stopped) controller_.Resume(id, std::nullopt, [](const base::Result<>&) {});
   }
 }
 

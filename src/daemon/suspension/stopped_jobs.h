@@ -6,11 +6,9 @@
 // Lives on the event loop; not thread-safe.
 #pragma once
 
-#include <map>
 #include <set>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/process.h"
 #include "daemon/suspension/suspend_controller.h"
 
@@ -40,9 +38,8 @@ class StoppedJobs {
   Core& core_;
   SuspendController& controller_;
   std::set<base::JobId> taking_off_;
-  // Jobs that were suspended because their processes were stopped; until when a process that was stopped
-  // again may still look as if it ran.
-  std::map<base::JobId, base::MonoTime> suspended_;
+  // Jobs that were suspended because their processes were stopped.
+  std::set<base::JobId> suspended_;
 };
 
 }  // namespace gpuman::daemon
