@@ -3,9 +3,9 @@
 // Built for clients that are slow, silent, many or hostile: every phase of a connection has a time limit,
 // headers and bodies a size limit. When there are too many connections, the server closes one of the user who
 // has most: the oldest that is silent or, in favour of a user who has fewer, the newest. No user but root has
-// more than three quarters of the connections. The server answers requests in turns: one request of each user
-// who asks. Over TCP the user is the owner of the other end, if that is on this machine; else each address
-// counts as a user.
+// more than three quarters of the connections. The server begins connections and answers requests in turns:
+// one of each user who connects or asks. Over TCP the user is the owner of the other end, if that is on this
+// machine; else each address counts as a user.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
