@@ -72,7 +72,7 @@ profile = "1g.18gb"
   EXPECT_EQ(config->resources[4].profile, "1g.18gb");
 }
 
-TEST(KubeConfigTest, WhatIsWrongIsSaidWithItsLineAndKey) {
+TEST(KubeConfigTest, AMistakeIsNamedWithLineAndKey) {
   const struct {
     const char* text;
     const char* problem;

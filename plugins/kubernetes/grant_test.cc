@@ -80,7 +80,7 @@ TEST_F(GrantTest, PartsOfOneGpuGiveItsUuidAndTheirMemory) {
   EXPECT_THAT(grant->cdi, IsEmpty());
 }
 
-TEST_F(GrantTest, WhatCannotBeGivenIsRefusedWithTheReason) {
+TEST_F(GrantTest, AnImpossibleGrantIsRefusedWithTheReason) {
   EXPECT_THAT(ErrorOf({"GPU-0::1", "GPU-1::1"}), Pair(ErrorCode::kConflict, HasSubstr("spread over 2 GPUs")));
   EXPECT_THAT(ErrorOf({"GPU-0::16"}), Pair(ErrorCode::kNotFound, HasSubstr("has no device GPU-0::16")));
   EXPECT_THAT(ErrorOf({"GPU-0::1", "GPU-0::1"}), Pair(ErrorCode::kConflict, HasSubstr("twice")));

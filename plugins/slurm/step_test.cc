@@ -42,7 +42,7 @@ struct Words {
   const char* refusal;  // part of the message; "": accepted
 };
 
-TEST(SlurmSettings, AreWhatStandsBehindThePlugin) {
+TEST(SlurmSettings, AreTheArgumentsOfThePluginLine) {
   const std::vector<Words> table{
       {"nothing", {}, ""},
       {"all",

@@ -24,7 +24,7 @@ TEST(SimCuda, ExportsEveryFunctionOfTheListAndEveryTwin) {
   }
 }
 
-TEST(SimCuda, ExportsNothingElse) {
+TEST(SimCuda, ExportsNoFunctionOutsideTheList) {
   const Cuda cu;
   EXPECT_EQ(dlsym(cu.handle, "_ZN6gpuman3sim6ClientC1ERKNS0_5StateE"), nullptr);
 }

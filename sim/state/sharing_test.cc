@@ -28,7 +28,7 @@ TEST_F(SimSharing, MemoryOfOneHolderCountsOnceAnyway) {
   EXPECT_EQ(Passed(0), 0u);
 }
 
-TEST_F(SimSharing, WhatTwoHoldIsCountedOnceAndIsTheYoungerOnes) {
+TEST_F(SimSharing, MemoryOfTwoHoldersCountsOnceForTheYoungerOne) {
   Begin(0, 7);
   Begin(1, 7);
   EXPECT_EQ(CountedAgain(*shared_, 0), 2u);
@@ -40,13 +40,13 @@ TEST_F(SimSharing, WhatTwoHoldIsCountedOnceAndIsTheYoungerOnes) {
   EXPECT_EQ(Passed(0), 0u);
 }
 
-TEST_F(SimSharing, WhatEachOfManyHoldsIsCountedOnce) {
+TEST_F(SimSharing, MemoryOfManyHoldersCountsOnce) {
   for (unsigned slot = 0; slot < kMaxHolders; ++slot) Begin(slot, 7);
   EXPECT_EQ(CountedAgain(*shared_, 0), 2u * (kMaxHolders - 1));
   EXPECT_GE(kMaxHolders, 9u) << "a rank on each of eight GPUs, and the mover";
 }
 
-TEST_F(SimSharing, WhoDiedHoldsNothing) {
+TEST_F(SimSharing, ADeadProcessHoldsNothing) {
   Begin(0, 7);
   Begin(1, 7);
   shared_->processes[1].owner.store(0);

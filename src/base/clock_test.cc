@@ -5,7 +5,7 @@
 namespace gpuman::base {
 namespace {
 
-TEST(Iso8601, WhatIsPrintedReadsBack) {
+TEST(Iso8601, APrintedTimeReadsBack) {
   const auto now = SystemClock().Wall();
   EXPECT_EQ(ParseIso8601(FormatIso8601(now)), now);
   EXPECT_EQ(FormatIso8601(WallTime(std::chrono::milliseconds(1234))), "1970-01-01T00:00:01.234Z");

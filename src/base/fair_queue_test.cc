@@ -82,7 +82,7 @@ TEST_F(FairQueueTest, ATaskBeginsOnTheLoopWhenItsTurnHasCome) {
   EXPECT_EQ(worked, "www");
 }
 
-TEST_F(FairQueueTest, WhatATaskHasIsLetGoOfOnTheLoop) {
+TEST_F(FairQueueTest, ATaskIsDestroyedOnTheLoop) {
   FairQueue queue(To(threads), To(loop), {});
   auto kept = std::make_shared<int>(0);
   queue.Add(1, {[kept] { ++*kept; }});
@@ -99,7 +99,7 @@ TEST_F(FairQueueTest, ATaskThatIsDoneMayAddAnother) {
   EXPECT_EQ(worked, "ab");
 }
 
-TEST_F(FairQueueTest, WhatWaitsIsDroppedWithItAndWhatIsUnderWayTellsNobody) {
+TEST_F(FairQueueTest, TheEndDropsWaitingTasksAndSilencesRunningOnes) {
   {
     FairQueue queue(To(threads), To(loop), {.of_all = 1});
     Add(queue, 1, "ab");

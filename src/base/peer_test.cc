@@ -76,7 +76,7 @@ class PeerTest : public testing::Test {
   Fd connection_;
 };
 
-TEST_F(PeerTest, IsWhoConnectedAndLives) {
+TEST_F(PeerTest, IsTheConnectedProcessWhileItLives) {
   for (const auto& ask : {PeerOf, PeerByPid}) {
     const auto peer = ask(connection_.get(), TicksNow());
     ASSERT_TRUE(peer) << peer.error().message;
@@ -86,7 +86,7 @@ TEST_F(PeerTest, IsWhoConnectedAndLives) {
   }
 }
 
-TEST_F(PeerTest, IsNobodyOnceItHasEnded) {
+TEST_F(PeerTest, IsUnknownOnceTheProcessHasEnded) {
   const auto by_descriptor = PeerOf(connection_.get(), TicksNow());
   const auto by_pid = PeerByPid(connection_.get(), TicksNow());
   ASSERT_TRUE(by_descriptor && by_pid);

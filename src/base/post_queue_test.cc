@@ -39,7 +39,7 @@ class PostQueueTest : public testing::Test {
   std::string done;
 };
 
-TEST_F(PostQueueTest, WhatElseIsOnTheLoopComesBetweenLongOnes) {
+TEST_F(PostQueueTest, OtherWorkOfTheLoopRunsBetweenLongCalls) {
   for (const char* name : {"a", "b", "c", "d"}) queue.Add(Named(name, PostQueue::kTurn / 2));
   posted.push_back(Named("X", {}));
   EXPECT_EQ(done, "") << "nothing is called within Add";
@@ -55,7 +55,7 @@ TEST_F(PostQueueTest, ManyShortOnesAreCalledTogetherInTheirOrder) {
   EXPECT_FALSE(RunOne());
 }
 
-TEST_F(PostQueueTest, WhatACallAddsComesAfterWhatWasThere) {
+TEST_F(PostQueueTest, ACallAddedByACallRunsAfterTheQueuedOnes) {
   queue.Add([this] { queue.Add(Named("c", {})); });
   queue.Add(Named("b", {}));
   while (RunOne()) {
@@ -63,7 +63,7 @@ TEST_F(PostQueueTest, WhatACallAddsComesAfterWhatWasThere) {
   EXPECT_EQ(done, "bc");
 }
 
-TEST_F(PostQueueTest, WhatIsQueuedOutlivesTheQueue) {
+TEST_F(PostQueueTest, QueuedCallsOutliveTheQueue) {
   {
     PostQueue shorter([this](PostQueue::Call call) { posted.push_back(std::move(call)); }, clock);
     shorter.Add(Named("a", PostQueue::kTurn));

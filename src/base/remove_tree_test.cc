@@ -31,7 +31,7 @@ TEST(RemoveTree, AlsoWhileAnotherRemovesFromIt) {
   }
 }
 
-TEST(RemoveTree, WhatIsNotThereIsFineAndWhatCannotBeRemovedIsNamed) {
+TEST(RemoveTree, AMissingPathIsFineAndAPathThatStaysIsNamed) {
   const TempDir dir;
   EXPECT_TRUE(RemoveTree(dir.path() / "nothing"));
   const auto refused = RemoveTree("/proc/self/status");

@@ -83,7 +83,7 @@ TEST_F(SlicedWorkTest, ASliceMayAddWork) {
   EXPECT_EQ(done, "ab");
 }
 
-TEST(SlicedWork, WhatIsLeftIsDroppedWithIt) {
+TEST(SlicedWork, TheEndDropsWaitingWork) {
   SteppedClock clock;
   std::function<void()> posted;
   const auto kept = std::make_shared<int>(0);

@@ -21,7 +21,7 @@ TEST(TimeBudget, AllowsSoMuchAtOnceAndAShareInTheLongRun) {
   EXPECT_NEAR(later, 50, 1) << "a twentieth of 10 s";
 }
 
-TEST(TimeBudget, WhatTakesLongWaitsLong) {
+TEST(TimeBudget, ALongTaskLeadsToALongWait) {
   TimeBudget budget(milliseconds(100), 20);
   MonoTime now{};
   budget.Spend(now, seconds(1));

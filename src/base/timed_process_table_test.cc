@@ -54,7 +54,7 @@ TEST_F(TimedProcessTableTest, ReadsWhatCanBeRead) {
   EXPECT_TRUE(calm_.CommandLine(2).empty()) << "there is none";
 }
 
-TEST_F(TimedProcessTableTest, WhoHoldsTheReaderUpIsGivenUpAndReadAgainLater) {
+TEST_F(TimedProcessTableTest, AProcessThatBlocksTheReaderIsReadAgainLater) {
   Add(1, 1001, true);
   EXPECT_TRUE(table_.CommandLine(1).empty());
   EXPECT_EQ(table_.Environment(1, "A"), std::nullopt);
@@ -75,7 +75,7 @@ class SteppingClock final : public Clock {
   std::chrono::milliseconds step{0};
 };
 
-TEST_F(TimedProcessTableTest, WhoAnswersSlowlyIsNotWaitedForBeyondAShareOfTheTime) {
+TEST_F(TimedProcessTableTest, ASlowProcessGetsOnlyItsShareOfTheTime) {
   using Command = std::vector<std::string>;
   SteppingClock clock;
   const TimedProcessTable table(dir_.path(), std::chrono::hours(1), TimedProcessTable::For::kLoop, clock);
@@ -109,7 +109,7 @@ TEST_F(TimedProcessTableTest, ThreadsWaitForEachAsLongAsThePatienceIs) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(table.Environment(1, "B"), "2");
 }
 
-TEST_F(TimedProcessTableTest, WhatIsKnownOfAProcessIsNotSaidOfAnotherWithItsPid) {
+TEST_F(TimedProcessTableTest, AReusedPidDoesNotGetTheOldFacts) {
   SteppingClock clock;
   const TimedProcessTable table(dir_.path(), std::chrono::hours(1), TimedProcessTable::For::kLoop, clock);
   Add(1, 1001, false);

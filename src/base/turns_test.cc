@@ -18,7 +18,7 @@ std::vector<std::string> All(Turns<std::string>& turns) {
   return all;
 }
 
-TEST(Turns, WhoSendsManyWaitsBehindTheOthers) {
+TEST(Turns, APartyWithManyCallsWaitsBehindTheOthers) {
   Turns<std::function<void()>> turns;
   std::string done;
   const auto enter = [&](Party who, char name) { turns.Enter(who, [&done, name] { done += name; }); };

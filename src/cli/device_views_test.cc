@@ -43,7 +43,7 @@ TEST(DeviceViews, ATableHasWhatIsAndWhatIsWanted) {
   EXPECT_THAT(text, HasSubstr("graphics 1980 MHz, memory n/a MHz"));
 }
 
-TEST(DeviceViews, WhatIsNotKnownIsNeverZero) {
+TEST(DeviceViews, AnUnknownSettingIsNeverZero) {
   auto ecc = Setting("ecc");
   ecc.supported = false;
   ecc.why = "this kind of GPU does not have it";

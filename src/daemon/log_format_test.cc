@@ -21,7 +21,7 @@ TEST(LogFormat, AMessageIsOneLineWhateverItSays) {
             "info: job 1 (m\xc3\xbc\\u202exe.\\xff): started\\x0d\n");
 }
 
-TEST(LogFormat, WhatCanBeShownStaysAsItIs) {
+TEST(LogFormat, PrintableTextStaysAsItIs) {
   EXPECT_EQ(EscapedForLog("train.py --name \"\xe6\xa8\xa1\" \\n"), "train.py --name \"\xe6\xa8\xa1\" \\n");
   EXPECT_EQ(EscapedForLog("a\tb\x7f\xc2\x9b"), "a\\tb\\x7f\\u009b");
   EXPECT_EQ(EscapedForLog("\xf3\xa0\x80\x81"), "\\U000e0001");

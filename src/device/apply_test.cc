@@ -88,7 +88,7 @@ TEST_F(DeviceApply, ReadsWhatADataCentreGpuHas) {
   EXPECT_TRUE(reading.energy_mj);
 }
 
-TEST_F(DeviceApply, WhatALaptopHasNotIsUnsupportedAndNotZero) {
+TEST_F(DeviceApply, ASettingThatALaptopLacksIsUnsupportedAndNotZero) {
   Boot("rtx4050");
   const auto reading = Read();
   for (const auto setting : {Setting::kEcc, Setting::kPower}) {
@@ -181,7 +181,7 @@ TEST_F(DeviceApply, AnErrorSaysWhatIsNeeded) {
   EXPECT_THAT(outcome.failures[0].error.hint, HasSubstr("proclist"));
 }
 
-TEST_F(DeviceApply, WhatGoesOnDoesTheRest) {
+TEST_F(DeviceApply, AfterAFailureGoOnAppliesTheRest) {
   Refuse("nvmlDeviceSetPowerManagementLimit_v2", kUnknown, 0);
   const auto outcome = Do(OnFailure::kGoOn);
   EXPECT_THAT(outcome.failures, SizeIs(1));
@@ -198,7 +198,7 @@ TEST_F(DeviceApply, WorkThatNobodyWaitsForIsUndone) {
   EXPECT_TRUE(IsUntouched(1));
 }
 
-TEST_F(DeviceApply, WhatWasNotKnownBeforeCannotBeUndoneAndThatIsSaid) {
+TEST_F(DeviceApply, AnUnknownOldValueIsReportedAsNotUndone) {
   Refuse("nvmlDeviceSetPowerManagementLimit_v2", kUnknown);
   const auto outcome = Apply(*nvml_,
                              {{Uuid(),

@@ -71,7 +71,7 @@ TEST(DesiredSettingTest, GraphicsClocksHaveToGoWithTheMemoryClock) {
   EXPECT_THAT(memory.error().message, HasSubstr("none of this GPU's memory clocks, which are 2 from"));
 }
 
-TEST(DesiredSettingTest, WhatTheDeviceHasNotIsNotSupported) {
+TEST(DesiredSettingTest, ASettingThatTheDeviceLacksIsNotSupported) {
   for (const auto setting : {Setting::kEcc, Setting::kPower}) {
     const auto wanted = ParseDesiredSetting(setting, setting == Setting::kEcc ? "on" : "100W");
     const auto value = Resolve(*wanted, Laptop());
@@ -86,7 +86,7 @@ TEST(DesiredSettingTest, AClockThatCannotBeCheckedIsTriedButNoShareOfItIs) {
   EXPECT_THAT(On(Laptop(), Setting::kGraphicsClocks, "75%"), HasSubstr("does not tell"));
 }
 
-TEST(DesiredSettingTest, WhatIsNoSettingIsRefused) {
+TEST(DesiredSettingTest, AnInvalidValueIsRefused) {
   const std::vector<std::pair<Setting, std::string>> cases{{Setting::kPersistence, "yes"},
                                                            {Setting::kPersistence, ""},
                                                            {Setting::kComputeMode, "exclusive"},

@@ -44,7 +44,7 @@ struct World {
   }
 };
 
-TEST(PlanTest, WhatIsAsItShouldBeNeedsNoStep) {
+TEST(PlanTest, ASettingWithItsDesiredValueNeedsNoStep) {
   const auto next = WithValues({}, {{Setting::kPersistence, Switch(true)}}, H200(), At(0));
   EXPECT_THAT(StepsTo(next, {}, H200(), true), IsEmpty());
 }
@@ -111,7 +111,7 @@ TEST(PlanTest, AProfileAfterAnotherGoesBackToWhatWasBeforeBoth) {
   EXPECT_EQ(world.Is(Setting::kPower), Milliwatts(700'000));
 }
 
-TEST(PlanTest, WhatIsOwedIsNotForgottenWhenAnotherLayerComesBeforeItIsSet) {
+TEST(PlanTest, ANewLayerKeepsARestoreThatIsStillDue) {
   World world;
   world.Become(
       WithLayer(world.record, {"a", {{Setting::kPower, Milliwatts(300'000)}}, {}, 1}, world.reading));

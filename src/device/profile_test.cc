@@ -33,7 +33,7 @@ TEST(ProfileTest, BuiltInOnesAreInUnitsOfTheDevice) {
   EXPECT_EQ(performance->values.at(Setting::kGraphicsClocks), kUnlocked);
 }
 
-TEST(ProfileTest, WhatBuiltInOnesSayCanBeWrittenInAConfigurationToo) {
+TEST(ProfileTest, EachBuiltInProfileCanBeWrittenInAConfiguration) {
   for (const auto& profile : BuiltInProfiles()) {
     EXPECT_TRUE(IsProfileName(profile.name));
     for (const auto& [setting, wanted] : profile.desired) {
@@ -45,7 +45,7 @@ TEST(ProfileTest, WhatBuiltInOnesSayCanBeWrittenInAConfigurationToo) {
   }
 }
 
-TEST(ProfileTest, WhatTheDeviceHasNotIsLeftOutAndSaid) {
+TEST(ProfileTest, ASettingThatTheDeviceLacksIsLeftOutAndNamed) {
   const auto fitted = FitProfile(BuiltIn("efficiency"), Laptop());
   ASSERT_TRUE(fitted);
   EXPECT_FALSE(fitted->values.contains(Setting::kPower));

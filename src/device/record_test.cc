@@ -26,7 +26,7 @@ TEST(DeviceRecordTest, ComesBackAsItWasStored) {
   }
 }
 
-TEST(DeviceRecordTest, WhatThisVersionDidNotWriteIsCorrupt) {
+TEST(DeviceRecordTest, ARecordThatThisVersionCannotWriteIsCorrupt) {
   const auto text = SerializeRecord(Full());
   const auto with = [&](const std::string& what, const std::string& instead) {
     auto changed = text;

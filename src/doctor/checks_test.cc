@@ -187,7 +187,7 @@ TEST(Doctor, ClocksThatSomebodySetAreAWarning) {
   EXPECT_FINDS(facts, "clocks", kWarning, "somebody has set its clocks");
 }
 
-TEST(Doctor, WhatTheDaemonKeepsIsTold) {
+TEST(Doctor, SettingsThatTheDaemonKeepsAreReported) {
   Facts facts = Well();
   facts.daemon.kept = std::vector<Kept>{};
   EXPECT_FINDS(facts, "settings", kFine, "as wanted");
@@ -292,7 +292,7 @@ TEST(Doctor, TheDaemonsStateAndVersionAreTold) {
   EXPECT_FINDS(facts, "daemon", kWarning, "the daemon is 0.9, this program is 1.0");
 }
 
-TEST(Doctor, WhoMayNotSubmitIsToldHowToBeAllowed) {
+TEST(Doctor, AUserWhoMayNotSubmitIsToldHowToBeAllowed) {
   Facts facts = Well();
   facts.caller.in_group = false;
   EXPECT_FINDS(facts, "access", kWarning, "ann is not in the group gpuman");

@@ -55,7 +55,7 @@ TEST_F(Root, TheHostIsReadFromItsFiles) {
   EXPECT_FALSE(facts.host.shm);
 }
 
-TEST_F(Root, WhatIsMissingIsNotKnown) {
+TEST_F(Root, AMissingFileLeavesItsFactUnknown) {
   Facts facts;
   GatherHost(facts, dir_.path() / "nowhere", dir_.path());
   EXPECT_FALSE(facts.host.memory);

@@ -64,7 +64,7 @@ TEST(NvmlExecutor, WorkKnowsTheDriverOrWhyThereIsNone) {
   EXPECT_TRUE(one_of_both);
 }
 
-TEST(NvmlExecutor, WhatHangsHoldsUpNothingElseAndReachesNobodyAfterTheEnd) {
+TEST(NvmlExecutor, AHungCallBlocksNoOtherAndReportsNothingAfterStop) {
   Loop loop;
   NvmlExecutor executor(NvmlExecutor::Order::kAtOnce, loop.Executor());
   std::promise<void> release;

@@ -65,7 +65,7 @@ TEST_F(AncestryTest, ALongWayIsGoneInStepsThatAreBounded) {
   EXPECT_EQ(Ask(1100).job, kOuterJob);
 }
 
-TEST_F(AncestryTest, WhatManyHaveAboveThemIsLookedAtOnce) {
+TEST_F(AncestryTest, ASharedAncestorIsReadOnce) {
   Chain(1000);
   table_.Put(100, 99'999, 1);  // not a keeper any more: the path goes to the top, and nothing is found
   table_.Put(99, 9, 1);

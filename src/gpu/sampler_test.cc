@@ -623,7 +623,7 @@ TEST_F(SimulatedSampler, NoticesInstancesThatComeAndGoAndCallsNoneLost) {
   }
 }
 
-TEST(IsDividedAnew, WhatCannotBeAskedIsAsItWas) {
+TEST(IsDividedAnew, AGpuThatDoesNotAnswerIsAsItWas) {
   const Divisions before{{0, {true, {"MIG-a"}}}, {1, {}}};
   EXPECT_FALSE(IsDividedAnew(before, before));
   EXPECT_FALSE(IsDividedAnew(before, {{1, {}}}));

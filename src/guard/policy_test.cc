@@ -620,7 +620,7 @@ TEST(Pressure, TellsWhatStaysOfSuspendedJobsWhereNothingMayBeEnded) {
   EXPECT_THAT(story.last.front().event.message, HasSubstr("; 2.9GiB of suspended job 7 't7' stay there"));
 }
 
-TEST(Pressure, WhatWouldStayMakesNoRoomForTheReturn) {
+TEST(Pressure, MemoryThatStaysMakesNoRoomForTheReturn) {
   Staying story(3000);
   EXPECT_THAT(story.Observe(0, {Process(1, 7, 9500)}), ElementsAre("kill job 7 device_pressure"));
   EXPECT_THAT(story.last.front().event.message, HasSubstr("so it could not come back"));

@@ -335,7 +335,7 @@ TEST(Health, CountersThatBeginAnewTellOfAReset) {
   EXPECT_THAT(Feed(monitor, reading, 2), ElementsAre("cleared xid_48"));
 }
 
-TEST(Health, WhatIsAcknowledgedStaysListedAndCountsForNothingUntilItComesAgain) {
+TEST(Health, AnAcknowledgedFaultIsListedAndCountsOnlyWhenItReturns) {
   Monitor monitor;
   Strike(monitor, 74, 0);
   Strike(monitor, 62, 0);

@@ -18,7 +18,7 @@ TEST(HealthRecord, ReadsBack) {
   EXPECT_EQ(*back, record);
 }
 
-TEST(HealthRecord, WhatCannotBeReadIsSaidToBeCorrupt) {
+TEST(HealthRecord, AnUnreadableRecordIsCorrupt) {
   const std::string whole = SerializeRecord(
       {"6c3f", {{"xid_79", HealthState::kUnhealthy, Action::kPowerCycle, "x", {}, {}, 1, false}}});
   ASSERT_TRUE(ParseRecord(whole));

@@ -76,7 +76,7 @@ TEST(Rules, LinkErrorsAreCountedBySecond) {
             "100 errors a second on its links");
 }
 
-TEST(Rules, WhatWasNotReadIsNotLookedAt) {
+TEST(Rules, AFactThatWasNotReadIsNotJudged) {
   Watch watch;
   const auto results = watch.Check(SeenAt(0), {});
   EXPECT_EQ(results.size(), 3U);  // lost, silent, missing: these are always known

@@ -90,7 +90,7 @@ TEST(Row, WithAValueBeyondAllBoundsDoesNotKnowIt) {
   EXPECT_EQ(MemoryRow(1, kMaxValue)[Metric::kMemory].count, 1u);
 }
 
-TEST(Row, WhoseCountsContradictEachOtherIsNotSound) {
+TEST(Row, ARowWithContradictingCountsIsNotSound) {
   Row row = MemoryRow(1, 5);
   EXPECT_TRUE(IsSound(row));
   row.waiting = row.suspended = 1;

@@ -91,7 +91,7 @@ TEST_F(UserBounds, TheTextOfJobsThatHaveNotEndedIsBounded) {
   EXPECT_TRUE(manager->MayAddText(eve, {}, base::KiB(90))) << "it has ended";
 }
 
-TEST_F(UserBounds, WhatJobsHaveInCommonCountsOnce) {
+TEST_F(UserBounds, TextThatJobsShareCountsOnce) {
   text_of_user = base::KiB(100);
   RestartDaemon();
   for (int i = 0; i < 5; ++i) {
@@ -102,7 +102,7 @@ TEST_F(UserBounds, WhatJobsHaveInCommonCountsOnce) {
   EXPECT_TRUE(manager->MayAddText({kEve, kEve, {}, "eve"}, {}, base::KiB(30)));
 }
 
-TEST_F(UserBounds, WhoEndsJobsInALoopPushesOutNobodyElses) {
+TEST_F(UserBounds, AUserWithManyEndedJobsPushesOutNoOthers) {
   keep_ended = 4;
   RestartDaemon();
   const JobId neighbours = Ended(kAnn);

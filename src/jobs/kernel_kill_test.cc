@@ -53,7 +53,7 @@ TEST(KernelKill, ANameMayHoldAnything) {
   }
 }
 
-TEST(KernelKill, WhatIsNotKnownIsLeftOut) {
+TEST(KernelKill, UnknownMemoryIsLeftOut) {
   const std::string begin = "4,1,5,-;Out of memory: Killed process 7 (x) total-vm:1kB";
   for (const char* sizes :
        {"", ", anon-rss:8kB", ", anon-rss:8kB, file-rss:1kB", ", anon-rss:8kB, file-rss:1kB, shmem-rss:",
@@ -70,7 +70,7 @@ TEST(KernelKill, WhatIsNotKnownIsLeftOut) {
             "fewer jobs at once");
 }
 
-TEST(KernelKill, NothingElseIsOne) {
+TEST(KernelKill, OtherLinesAreNoKernelKill) {
   for (const char* line :
        {"", "4,1,5,-;", "Out of memory: Killed process 7 (x) total-vm:1kB",
         "12,1,5,-;Out of memory: Killed process 7 (x) total-vm:1kB",  // a program wrote it

@@ -173,7 +173,7 @@ TEST(LaunchPlan, TimeLimitAndFilesAreThoseOfTheSpec) {
   EXPECT_TRUE(keeper::Validate(spec));
 }
 
-TEST(LaunchPlan, WhatTheQueueTakesTheKeeperRuns) {
+TEST(LaunchPlan, AJobThatTheQueueAcceptsIsValidForTheKeeper) {
   Job job = Queued();
   spec::JobSpec asked;
   asked.time_limit = std::chrono::hours(24 * 366 * 10);

@@ -453,7 +453,7 @@ struct Answer {
   JobState then;
 };
 
-TEST(Lifecycle, WhatAWaitingJobDoesStandsInTheTable) {
+TEST(Lifecycle, AWaitingJobFollowsItsTable) {
   const HoldAsked hold{{"held_by_user", "by lab1"}};
   const CancelAsked cancel{{"cancelled", "by lab1"}, At(1)};
   const StartOrdered start{{"GPU-a"}};
@@ -623,7 +623,7 @@ TEST(Lifecycle, OnlyTheExitStatusesThatWereNamedAreWorthARetry) {
   }
 }
 
-TEST(Lifecycle, WhatSomebodyOrderedIsNotRepeated) {
+TEST(Lifecycle, ARunThatWasEndedByOrderIsNotRetried) {
   for (const Reason& reason : {Reason{"time_limit", ""}, kLimit}) {
     Story story = QueuedJob({2, {}, {}});
     story.ApplyEvent(StartOrdered{})

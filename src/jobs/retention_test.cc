@@ -25,7 +25,7 @@ TEST(ToForget, TheOldestGoWhereOneUserHasThemAll) {
   EXPECT_EQ(Forgotten(ended, {.count = 1}), (std::vector<std::int64_t>{2, 3}));
 }
 
-TEST(ToForget, WhoEndsJobsInALoopPushesOutTheOwnOnes) {
+TEST(ToForget, AUserWithManyEndedJobsPushesOutTheirOwn) {
   std::vector<EndedJob> ended{{{1}, kAnn, Second(1)}, {{2}, kAnn, Second(2)}, {{3}, kBob, Second(3)}};
   for (int i = 0; i < 10; ++i) ended.push_back({{10 + i}, kEve, Second(10 + i)});
   EXPECT_EQ(Forgotten(ended, {.count = 8}), (std::vector<std::int64_t>{10, 11, 12, 13, 14}));
@@ -38,12 +38,12 @@ TEST(ToForget, OfTwoWhoHaveAsManyTheOlderOnesGo) {
   EXPECT_EQ(Forgotten(ended, {.count = 2}), (std::vector<std::int64_t>{3, 1}));
 }
 
-TEST(ToForget, WhatIsTooOldGoesWhoseverItIs) {
+TEST(ToForget, AJobThatIsTooOldIsForgottenWhoeverOwnsIt) {
   const std::vector<EndedJob> ended{{{1}, kAnn, Second(1)}, {{2}, kBob, Second(20)}, {{3}, kEve, Second(21)}};
   EXPECT_EQ(Forgotten(ended, {.count = 10, .oldest = Second(20)}), (std::vector<std::int64_t>{1}));
 }
 
-TEST(ToForget, WhatEndedInTheFutureDidSoBeforeTheClockWasSetBack) {
+TEST(ToForget, AnEndInTheFutureIsOldAsTheClockWasSetBack) {
   const std::vector<EndedJob> ended{{{1}, kAnn, Second(10)}, {{2}, kAnn, Second(5000)}};
   EXPECT_EQ(Forgotten(ended, {.count = 1}), (std::vector<std::int64_t>{2}));
   EXPECT_EQ(Forgotten(ended, {.count = 2, .oldest = Second(5)}), (std::vector<std::int64_t>{}))

@@ -47,7 +47,7 @@ TEST(Shared, TheEmptyValueIsOneWhereverItComesFrom) {
   EXPECT_EQ(pool.Share(none).pointer(), other.Share(empty).pointer());
 }
 
-TEST(Shared, WhatWasMovedAwayIsEmpty) {
+TEST(Shared, AMovedFromValueIsEmpty) {
   Environment one = Variables{{"A", "1"}};
   const Environment other = std::move(one);
   EXPECT_TRUE(one->empty());  // NOLINT(bugprone-use-after-move): this is what is asked

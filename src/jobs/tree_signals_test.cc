@@ -99,7 +99,7 @@ TEST_F(TreeSignalsTest, ListsNoProcessOnTheThreadThatOrders) {
   EXPECT_FALSE(table_.WasReadOn(std::this_thread::get_id()));
 }
 
-TEST_F(TreeSignalsTest, WhatIsOrderedMeanwhileBecomesOneOrderOfTheStrongestSignal) {
+TEST_F(TreeSignalsTest, OrdersThatWaitMergeIntoTheStrongestSignal) {
   const auto order = [&, job = Job(2, SIGCONT)](int signal) {
     auto copy = job;
     copy.signal = signal;
@@ -208,7 +208,7 @@ TEST_F(TreeSignalsTest, ACgroupIsKilledAtOnce) {
   EXPECT_EQ(told_, (std::vector<std::size_t>{1, 2}));
 }
 
-TEST_F(TreeSignalsTest, WhatWasOrderedIsSentBeforeTheEnd) {
+TEST_F(TreeSignalsTest, SignalsThatWereOrderedAreSentBeforeTheEnd) {
   const auto killed = Job(100, SIGKILL);
   const auto other = Job(1, SIGKILL);
   table_.Hold();

@@ -185,7 +185,7 @@ TEST(ParseProcessors, ReadsTheKernelsLists) {
     EXPECT_THAT(ParseProcessors(bad), IsEmpty()) << bad;
 }
 
-TEST(FreestProcessors, AreSomeOfOurs) { EXPECT_EQ(FreestProcessors(1, 7).size(), 1u); }
+TEST(FreestProcessors, AreAmongTheProcessorsOfThisProcess) { EXPECT_EQ(FreestProcessors(1, 7).size(), 1u); }
 
 }  // namespace
 }  // namespace gpuman::keeper

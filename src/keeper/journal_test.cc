@@ -106,7 +106,7 @@ TEST(Journal, AnAlteredByteIsDamageOfItsLineAndTheOthersAreReadAllTheSame) {
   }
 }
 
-TEST(Journal, WhatStandsBehindALineThatIsFarTooLongIsNotLookedFor) {
+TEST(Journal, NothingIsReadBehindALineThatIsFarTooLong) {
   const auto content = ParseJournal(TextOf({Story()[0]}) + std::string(5u << 20, 'x'));
   EXPECT_EQ(content.end.damaged_line, 2u);
   EXPECT_FALSE(content.end.torn);

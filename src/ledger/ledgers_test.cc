@@ -255,7 +255,7 @@ TEST(Ledgers, AnOrderThatWasRefusedIsGivenAnew) {
   EXPECT_EQ(slot.order, 12u);
 }
 
-TEST(Ledgers, WhoJoinsAJobThatIsOrderedOutIsOrderedOutToo) {
+TEST(Ledgers, AProcessThatJoinsAnEvictedJobIsOrderedToLeaveToo) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
   EXPECT_EQ(ledgers.OrderAll(kOwnedJob, true).value(), 0u);
@@ -480,7 +480,7 @@ TEST_F(LedgersOfTwoGpus, TakeBytesOfEachGpu) {
   EXPECT_EQ(slot.order_bytes, 0u);
 }
 
-TEST(Ledgers, WhatAProcessSaysOfItselfMayBeAnything) {
+TEST(Ledgers, ASlotWithArbitraryBytesIsReadSafely) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
   auto joined = ledgers.Join(kOwnedJob, base::SelfId());

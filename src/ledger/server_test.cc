@@ -306,7 +306,7 @@ TEST_F(ServerTest, AProcessThatEndsWhileItIsLookedForGetsNothing) {
   for (const int end : ready) ::close(end);
 }
 
-TEST_F(ServerTest, WhoSaysNothingIsLetGoOfAlsoWhenNothingElseHappens) {
+TEST_F(ServerTest, ASilentClientIsDisconnectedWithoutOtherEvents) {
   const base::Fd silent = Connect();
   Serve();
   std::array<pollfd, 2> entries{{{server_->descriptor(), POLLIN, 0}, {silent.get(), POLLIN, 0}}};
@@ -366,7 +366,7 @@ TEST_F(ServerTest, OneProcessIsAnsweredAtATime) {
   }
 }
 
-TEST_F(ServerTest, WhoCouldNotBeFoundOutAboutIsAskedAboutAgain) {
+TEST_F(ServerTest, AClientThatIsNotIdentifiedYetIsLookedUpAgain) {
   const base::Fd first = Connect(), second = Connect();
   const auto hello = GoodHello();
   answer_ = {Verdict::kNotYet, {}};

@@ -28,7 +28,7 @@ TEST(SegmentPlan, ManySmallProcessesTakeLittle) {
   EXPECT_EQ(For(std::vector<std::uint64_t>(64, std::uint64_t{1} << 20)), (Stock{{kSmall, 1}}));
 }
 
-TEST(SegmentPlan, WhatIsNotThereIsMissingTheLargestFirst) {
+TEST(SegmentPlan, MissingSegmentsComeLargestFirst) {
   EXPECT_THAT(Missing({}, {{kBig, 1}, {kSmall, 2}}), ElementsAre(kBig, kSmall, kSmall));
   EXPECT_THAT(Missing({{kBig, 1}, {kSmall, 1}}, {{kBig, 1}, {kSmall, 2}}), ElementsAre(kSmall));
   EXPECT_THAT(Missing({{kBig, 1}}, {{kBig, 1}}), IsEmpty());

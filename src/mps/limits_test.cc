@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(MpsLimits, WhatLiesOutsideOfTheRangeIsRefusedWithTheRange) {
+TEST(MpsLimits, ALimitOutOfRangeIsRefusedWithTheRange) {
   const base::Bytes whole = base::GiB(4);
   EXPECT_TRUE(Validate({}, whole));
   EXPECT_TRUE(Validate({1.0, base::MiB(64)}, whole));

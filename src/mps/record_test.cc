@@ -22,7 +22,7 @@ TEST(MpsRecord, OfBeforeChangesWereKeptIsRead) {
   EXPECT_FALSE(record->changed);
 }
 
-TEST(MpsRecord, WhatItDidNotWriteIsRefused) {
+TEST(MpsRecord, ARecordThatWasNotWrittenHereIsRefused) {
   for (
       const char* wrong :
       {"", "[]", "{}", "nonsense",

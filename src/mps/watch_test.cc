@@ -43,7 +43,7 @@ TEST(MpsWatch, NorHasOneWhoseSuccessorIsStillOnItsWay) {
   EXPECT_THAT(watch.On({{Serving(12, 1001, {31})}, {}}), ElementsAre(Died(11, {30}, 1001)));
 }
 
-TEST(MpsWatch, WhatWasSeenBeforeAResetHasNotDied) {
+TEST(MpsWatch, AServerSeenBeforeAResetIsNotReportedDead) {
   Watch watch;
   watch.On({{Serving(10, 1000, {20})}, {}});
   watch.On({{}, {}});
@@ -85,7 +85,7 @@ TEST(MpsWatch, AProgramThatIsJustJoiningIsNotOutside) {
   EXPECT_THAT(watch.outside(), IsEmpty());
 }
 
-TEST(MpsWatch, WhoLeavesTheGpuAndComesBackIsToldAgain) {
+TEST(MpsWatch, AProcessThatReturnsToTheGpuIsReportedAgain) {
   Watch watch;
   watch.On({{}, {30}});
   watch.On({{}, {30}});

@@ -38,7 +38,7 @@ TEST(QueueAdmission, SharedJobsGoWhereTheirMemoryFits) {
   EXPECT_EQ(Answer(lab, job, 1), "job 1 cannot go to GPU 1 now: it has no room beside job 2, 3");
 }
 
-TEST(QueueAdmission, WhatStaysOfSuspendedJobsIsTold) {
+TEST(QueueAdmission, MemoryThatSuspendedJobsKeepIsNamed) {
   Lab lab(2);
   const JobId job = lab.Runs(Lab::Part(60), {0}, "ann", [](RunningJob& row) {
     Suspended(row);

@@ -162,7 +162,7 @@ TEST(QueueBook, ChangesAddUpToWhatThereIs) {
   }));
 }
 
-TEST(QueueAdmission, WhatNoWaitingHelpsIsRefusedWithTheNumbers) {
+TEST(QueueAdmission, ARequestThatCanNeverFitIsRefusedWithTheNumbers) {
   Lab lab(4);
   lab.machine[0].drained = true;  // comes back
   lab.book.SetGpus(lab.machine);

@@ -44,7 +44,7 @@ TEST(QueueDependencies, AnArrayIsEachOfItsTasksAndEachJobIsTakenOnce) {
   EXPECT_EQ(wrong.error().message, "jobs are numbered from 1");
 }
 
-TEST(QueueDependencies, WhatEachKindComesTo) {
+TEST(QueueDependencies, EachDependencyKindFollowsItsTable) {
   using enum Progress;
   // Progress of the other job:        kWaits       kBegan       kOk                kNotOk kCancelled kUnknown
   const std::map<DependencyKind, std::vector<State>> table{

@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 // --- backfill
 
-TEST(QueuePassRoom, WhatEndsBeforeTheFirstBlockedJobBeginsMayStart) {
+TEST(QueuePassRoom, AJobThatEndsBeforeTheFirstBlockedJobBeginsMayStart) {
   Lab lab(4);
   lab.Runs(Lab::Gpus(2, 3h), {0, 1});  // 2 h left
   const JobId wide = lab.Waits(Lab::Gpus(4, 1h));
@@ -164,7 +164,7 @@ TEST(QueuePassRoom, PreemptibleJobsLeaveForOthersAndTheRoomIsKept) {
   EXPECT_TRUE(plan.resumes.empty());
 }
 
-TEST(QueuePassRoom, WhoLosesNothingLeavesFirstThenLowerPriorityThenNewer) {
+TEST(QueuePassRoom, VictimsAreSuspendableThenLowerPriorityThenNewer) {
   Lab lab(4);
   const auto one = Preemptible(Lab::Gpus(1));
   const auto low = With(one, [](Request& r) { r.priority = 10; });
@@ -337,7 +337,7 @@ Request WithFree(std::uint64_t gib) {
   return With(Lab::Gpus(1), [&](Request& r) { r.gpus.free_memory = base::SizeSpec{base::GiB(gib), 0}; });
 }
 
-TEST(QueuePassRoom, WhatStaysOfASuspendedJobIsNotFreeForOthers) {
+TEST(QueuePassRoom, MemoryThatASuspendedJobKeepsIsNotFree) {
   const Request limited = With(Lab::Gpus(1), [](Request& r) { r.memory_on_each = base::GiB(51); });
   for (const auto& [request, starts] : {std::pair(Lab::Gpus(1), true),
                                         {WithFree(50), true},
@@ -358,7 +358,7 @@ TEST(QueuePassRoom, WhatStaysOfASuspendedJobIsNotFreeForOthers) {
   }
 }
 
-TEST(QueuePassRoom, WhatStaysCountsForEachSuspendedJobAndNotBesideARunningOne) {
+TEST(QueuePassRoom, KeptMemoryCountsForEachSuspendedJobOnly) {
   Lab lab(1);
   SuspendedWith(lab, Lab::Gpus(1), 10);
   const JobId other = SuspendedWith(lab, Lab::Gpus(1), 5);
@@ -389,7 +389,7 @@ TEST(QueuePassRoom, AGpuIsNotKeptForAJobThatDoesNotFitBesideWhatStays) {
   EXPECT_EQ(lab.Of(big).reason, Reason::kResources);
 }
 
-TEST(QueuePassRoom, WhatStaysIsOfTheGpuWhateverPlaceItHas) {
+TEST(QueuePassRoom, KeptMemoryFollowsTheGpuWhateverItsIndex) {
   Lab lab(2);
   SuspendedWith(lab, Lab::Gpus(1), 30);
   std::swap(lab.machine[0], lab.machine[1]);
@@ -433,7 +433,7 @@ TEST(QueuePassRoom, NobodyLeavesForAJobThatWouldNotFitAllTheSame) {
   EXPECT_NE(lab.Why(job).find("40GiB of suspended job 1 stay"), std::string::npos) << lab.Why(job);
 }
 
-TEST(QueuePassRoom, WhoLeavesEnoughGoesBeforeWhoWouldBeEnded) {
+TEST(QueuePassRoom, AJobThatFreesEnoughLeavesBeforeOneThatWouldEnd) {
   Lab lab(2);
   WouldLeave(lab, 30);
   const JobId plain = lab.Runs(Preemptible(Lab::Gpus(1)), {1});
@@ -456,7 +456,7 @@ TEST(QueuePassRoom, OfSeveralThatLeaveThoseAreEndedThatLeaveMost) {
   EXPECT_EQ(std::pair(plan.preempts[1].job, plan.preempts[1].requeue), std::pair(large, true));
 }
 
-TEST(QueuePassRoom, WhatAJobOnItsWayOffWillLeaveIsNotWaitedFor) {
+TEST(QueuePassRoom, MemoryThatALeavingJobKeepsIsNotWaitedFor) {
   Lab lab(1);
   const JobId goes = lab.Runs(Preemptible(Lab::Gpus(1)), {0}, "bob", [](RunningJob& job) {
     job.phase = RunningPhase::kLeaving;

@@ -40,7 +40,7 @@ TEST(QueuePass, AJobWithoutGpusStartsWhereNoneIsFree) {
   EXPECT_EQ(Text(lab.Decide().starts), "3:");
 }
 
-TEST(QueuePass, WhatKeepsAJobBackIsSaid) {
+TEST(QueuePass, TheReasonOfAWaitingJobIsNamed) {
   Lab lab(4);
   lab.book.SetQuota(AccountKind::kUser, "cat", {.running = 0});
   struct Row {
@@ -259,7 +259,7 @@ TEST(QueuePass, PriorityIsWorthWaitingTime) {
   EXPECT_EQ(Text(lab.Decide().starts), "2:0");
 }
 
-TEST(QueuePass, WhoUsedLessGoesFirst) {
+TEST(QueuePass, TheUserWhoUsedLessGoesFirst) {
   Lab lab(1);
   lab.book.Charge("ann", "", {4, 4}, kStart - 24h, kStart - 1h);
   lab.Waits(Lab::Gpus(1), "ann");

@@ -27,7 +27,7 @@ class ShareCompute : public testing::Test {
   ComputeChoice choice_;
 };
 
-TEST_F(ShareCompute, WhatIsSetIsDoneWithoutATrial) {
+TEST_F(ShareCompute, AConfiguredModeNeedsNoTrial) {
   for (const auto set : {Compute::kConcurrent, Compute::kExclusive}) {
     settings_.compute = set;
     Update();
@@ -93,7 +93,7 @@ TEST_F(ShareCompute, ItIsTriedAgainAfterAWhileAndWhenOthersWork) {
   EXPECT_EQ(choice_.Deadline(), now_ + settings_.compute_trial);
 }
 
-TEST_F(ShareCompute, WhatWasFoundStandsWhileOneIsAloneForAMoment) {
+TEST_F(ShareCompute, AResultHoldsWhileOneJobIsAloneForAMoment) {
   Update();
   Try(100, 100);
   Try(150, 150);

@@ -159,7 +159,7 @@ void Check(const CutView& view, const CutDecision& decision, const CutDecision& 
   }
 }
 
-TEST(CutProperty, WhateverTheViewsSayNoDecisionIsUnsafe) {
+TEST(CutProperty, NoViewLeadsToAnUnsafeDecision) {
   std::size_t rested = 0, failed = 0, stepped = 0;
   for (std::uint64_t number = 1; number <= 2000 && !HasFailure(); ++number) {
     SCOPED_TRACE("case " + std::to_string(number));

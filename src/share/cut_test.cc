@@ -220,7 +220,7 @@ TEST_F(CutTest, OneByOneTheLeastSteppedIsNext) {
 
 // --- what is learned
 
-TEST_F(CutTest, WhoFreedTheLongestWorkingUnitBeforeIsSteppedForIt) {
+TEST_F(CutTest, TheUnitThatFreedTheWorkingOneBeforeIsStepped) {
   EXPECT_EQ(Steps(After(3ms, "1w 3g")), "3x64");
   Decide("1g 3g", {{Unit("3"), 1}});
   Restart(std::move(cut_).Take());
@@ -260,7 +260,7 @@ TEST_F(CutTest, NothingIsLearnedWhereSeveralWereStepped) {
   EXPECT_THAT(std::move(cut_).Take().freed_by, IsEmpty());
 }
 
-TEST_F(CutTest, WhatWasSeenOnceIsForgottenAfterThreeAttempts) {
+TEST_F(CutTest, AnObservationIsForgottenAfterThreeAttempts) {
   After(3ms, "1w 3g");
   Decide("1g 3g", {{Unit("3"), 1}});
   for (int i = 0; i < 3; ++i) {
@@ -361,7 +361,7 @@ TEST_F(CutTest, StepsWhoStandsAtTheGateThoughAnotherWaitsForRoom) {
   EXPECT_EQ(Decide("1 2r 3g", {{Unit("3"), 1}}).kind, Kind::kRested);
 }
 
-TEST_F(CutTest, WhatIsBrokenIsNotAtRest) {
+TEST_F(CutTest, ABrokenViewIsNotAtRest) {
   CutView view = View("1 2g");
   view.broken = true;
   EXPECT_EQ(cut_.Decide(view, now_).kind, Kind::kFailed);

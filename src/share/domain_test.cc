@@ -55,7 +55,7 @@ TEST_F(ShareDomain, ItsFirstGpuIsItsNameWhoeverJoinedItFirst) {
   EXPECT_THAT(Domains(), ElementsAre("a: 1 2 3"));
 }
 
-TEST_F(ShareDomain, WhoIsOnNoGpuSharesNothing) {
+TEST_F(ShareDomain, AJobOnNoGpuSharesNothing) {
   Add(1, {});
   Add(2, {"a"});
   Add(3, {});

@@ -103,7 +103,7 @@ void ExpectPrompt(double training, double interactive, Span every) {
   for (std::size_t i = 3; i < job.stood.size(); ++i) EXPECT_LE(job.stood[i], restore + 100ms) << i;
 }
 
-TEST(ShareEvaluation, WhoComesBackFromIdlingBesideATrainingGetsInAtOnce) {
+TEST(ShareEvaluation, AnIdleJobGetsInAtOnceBesideATraining) {
   ExpectPrompt(0.9, 0.2, 10s);
   ExpectPrompt(0.9, 0.9, 10s);
   ExpectPrompt(0.9, 0.5, 3s);

@@ -71,7 +71,7 @@ TEST_F(SharePolicy, ATurnIsLetComeToItsEnd) {
   EXPECT_EQ(Leaves(), Span(0s));
 }
 
-TEST_F(SharePolicy, WhoIsNotOwedATurnWaitsForAnotherUnderFairAndNotUnderFcfs) {
+TEST_F(SharePolicy, AJobAheadWaitsUnderFairAndNotUnderFcfs) {
   waiter_.ahead = 10;
   holder_.turn_since = kNow - 3s;
   EXPECT_EQ(Leaves(), Span(2s)) << "the holder begins another turn";
@@ -135,7 +135,7 @@ TEST_F(SharePolicy, AVisitorGetsInAtOnceWhereItsVisitFitsIntoWhatItIsBehind) {
   EXPECT_LT(Leaves(), Span(1s)) << "as soon as it is behind enough";
 }
 
-TEST_F(SharePolicy, WhoIsSoonerDoneThanTheVisitWouldBeIsLetFinish) {
+TEST_F(SharePolicy, AHolderThatEndsBeforeTheShortTurnWouldFinishes) {
   holder_.ahead = 5;
   holder_.rhythm.AddBurst(1200ms);
   holder_.burst = 1s;
@@ -146,7 +146,7 @@ TEST_F(SharePolicy, WhoIsSoonerDoneThanTheVisitWouldBeIsLetFinish) {
   EXPECT_EQ(Leaves(), Span(0s)) << "nobody knows for how long any more";
 }
 
-TEST_F(SharePolicy, WhoWorksWithoutPauseIsNoVisitor) {
+TEST_F(SharePolicy, AJobWithoutPausesGetsNoShortTurn) {
   holder_.ahead = 5;
   waiter_.rhythm.AddGap(50ms);
   waiter_.rhythm.AddBurst(50ms);
@@ -161,7 +161,7 @@ TEST_F(SharePolicy, FirstComeKnowsNoVisitors) {
   EXPECT_EQ(Leaves(), Span(1s));
 }
 
-TEST_F(SharePolicy, WhatRanIsChargedByItsWeightAndAGapOnlyWhereSomebodyWaits) {
+TEST_F(SharePolicy, ARunIsChargedByWeightAndAGapOnlyWhereSomebodyWaits) {
   holder_.weight = 2;
   Charge({&holder_, &waiter_}, 4s);
   EXPECT_DOUBLE_EQ(holder_.ahead, 2);
@@ -174,7 +174,7 @@ TEST_F(SharePolicy, WhatRanIsChargedByItsWeightAndAGapOnlyWhereSomebodyWaits) {
   EXPECT_DOUBLE_EQ(holder_.ahead, 4);
 }
 
-TEST_F(SharePolicy, WhoDoesNotWantATurnSavesUpNoMoreThanItsCredit) {
+TEST_F(SharePolicy, AnIdleJobSavesUpNoMoreThanItsCredit) {
   waiter_.activity = Activity::kIdle;
   waiter_.ahead = -100;
   holder_.ahead = 3;

@@ -100,7 +100,7 @@ std::string LiveFrom(std::uint64_t seed, unsigned gpus) {
   return Live(world);
 }
 
-TEST(ShareGangProperty, WhateverHappensCapacityHoldsAndNobodyStaysClosed) {
+TEST(ShareGangProperty, CapacityHoldsAndNoJobStaysClosed) {
   for (const unsigned gpus : {4u, 8u}) {
     for (std::uint64_t seed = 1; seed <= 3 && !HasFailure(); ++seed) {
       SCOPED_TRACE(std::to_string(gpus) + " GPUs, world " + std::to_string(seed));

@@ -139,7 +139,7 @@ TEST_F(Gangs, AHandOverOnOneGpuDoesNotHoldUpThoseOnOthers) {
   EXPECT_TRUE(IsIn(kGang));
 }
 
-TEST_F(Gangs, WhoWaitsForAnotherGpuIsNotHeldUpByOneWhoseTurnHasNotCome) {
+TEST_F(Gangs, AWaiterForOneGpuDoesNotHoldUpAnother) {
   Runs(kGang, Resident({"a", "b"}, GiB(1)));
   Runs(kB, Resident({"b"}, GiB(10)));
   Rests(kC, {"a"}, GiB(10));

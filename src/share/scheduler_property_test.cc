@@ -10,7 +10,7 @@ std::string LiveFrom(std::uint64_t seed) {
   return Live(world);
 }
 
-TEST(ShareProperty, WhateverHappensCapacityHoldsAndNobodyStaysClosed) {
+TEST(ShareProperty, CapacityHoldsAndNoJobStaysClosed) {
   for (std::uint64_t seed = 1; seed <= 12 && !HasFailure(); ++seed) {
     SCOPED_TRACE("world " + std::to_string(seed));
     LiveFrom(seed);

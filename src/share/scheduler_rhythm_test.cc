@@ -107,7 +107,7 @@ TEST_F(ShareRhythmOfTurns, SoDoTwoThatPausedBeforeWhateverTheirWeights) {
   ExpectFullTurns();
 }
 
-TEST_F(ShareRhythmOfTurns, WhoStaysAwayFromItsShutGateForLongerThanTheIdleTimeHadAPauseAndVisits) {
+TEST_F(ShareRhythmOfTurns, APauseAtAShutGateCountsAsIdleAndGivesShortTurns) {
   Set(Policy::kPriority);
   BeginTwo(/*priority=*/1);
   for (int visit = 0; visit < 3 && !HasFailure(); ++visit) {

@@ -13,13 +13,13 @@ TEST_F(ShareScheduler, AnAllocationThatFitsIsGrantedItsRoom) {
   EXPECT_TRUE(Said<action::Grant>().empty()) << "promised to another";
 }
 
-TEST_F(ShareScheduler, WhatCanNeverFitIsDeniedAtOnce) {
+TEST_F(ShareScheduler, ADemandThatCanNeverFitIsDeniedAtOnce) {
   Join(kA, GiB(8));
   Has(kA, GiB(8), {}, GiB(9));
   EXPECT_EQ(One<action::Deny>(), (action::Deny{kA, "gpu"}));
 }
 
-TEST_F(ShareScheduler, WhatCouldNotBeHadForAMomentIsGrantedAfterAll) {
+TEST_F(ShareScheduler, ADemandDeniedForAMomentIsGrantedAfterAll) {
   Join(kA, GiB(8));
   Tell(event::Joined{kB});
   Tell(event::DemandIs{kB, {{"gpu", {{}, {}, GiB(8), {}}}}});
@@ -31,7 +31,7 @@ TEST_F(ShareScheduler, WhatCouldNotBeHadForAMomentIsGrantedAfterAll) {
   EXPECT_EQ(One<action::Grant>(), (action::Grant{kA, "gpu", GiB(1), false}));
 }
 
-TEST_F(ShareScheduler, WhatCouldNotBeHadForAMomentIsNotDeniedDuringAHandOver) {
+TEST_F(ShareScheduler, ADemandIsNotDeniedDuringAHandOver) {
   Join(kA, GiB(8));
   Tell(event::Joined{kC});
   Tell(event::DemandIs{kC, {{"gpu", {{}, {}, GiB(4), {}}}}});
@@ -74,7 +74,7 @@ TEST_F(ShareScheduler, AllocationsOfOneSizeAreGrantedOneAfterTheOther) {
   EXPECT_EQ(One<action::Grant>(), (action::Grant{kA, "gpu", GiB(1), false}));
 }
 
-TEST_F(ShareScheduler, WhatOneIsPromisedIsVoidWhenItsGateIsShutAndKeepsNobodyOut) {
+TEST_F(ShareScheduler, AShutGateVoidsAGrantAndFreesItsRoom) {
   Join(kA, GiB(8));
   Join(kB, GiB(7));
   Pass(60s);
@@ -90,7 +90,7 @@ TEST_F(ShareScheduler, WhatOneIsPromisedIsVoidWhenItsGateIsShutAndKeepsNobodyOut
   EXPECT_EQ(scheduler_.View(now_).gpus.at(0).tenants.at(1).waits_for, "room");
 }
 
-TEST_F(ShareScheduler, WhoAllocatesAgainAndAgainDoesNotBeginItsTurnAnew) {
+TEST_F(ShareScheduler, RepeatedAllocationsDoNotRestartATurn) {
   Join(kA, GiB(10));
   JoinAway(kB, GiB(10));
   Is(kB, Activity::kWaiting);
@@ -171,7 +171,7 @@ TEST_F(ShareScheduler, RoomThatWasPromisedBeforeTheCapacityWasKnownIsDeniedWhere
   EXPECT_EQ(One<action::Grant>().bytes, GiB(6)) << "now there is";
 }
 
-TEST_F(ShareScheduler, WhoFitsNoMoreNotEvenAloneIsReportedOnceAndOnlyWhereThatLasts) {
+TEST_F(ShareScheduler, AJobThatFitsNoMoreIsReportedOnceWhereThatLasts) {
   Tell(event::CapacityChanged{"gpu", GiB(8)});
   JoinAway(kA, GiB(10));
   Is(kA, Activity::kWaiting);

@@ -4,7 +4,7 @@
 namespace gpuman::share {
 namespace {
 
-TEST_F(ShareScheduler, WhatFitsRunsAndNoTimerRuns) {
+TEST_F(ShareScheduler, JobsThatFitRunWithoutATimer) {
   Join(kA, GiB(8));
   Join(kB, GiB(8));
   EXPECT_TRUE(Silent());
@@ -40,7 +40,7 @@ TEST_F(ShareScheduler, NobodyIsEvictedForOneThatIsIdle) {
   EXPECT_TRUE(Silent());
 }
 
-TEST_F(ShareScheduler, WhoIsAwayAndIdleComesBackWhenThereIsRoom) {
+TEST_F(ShareScheduler, AnIdleEvictedJobReturnsWhenThereIsRoom) {
   Join(kA, GiB(10));
   JoinAway(kB, GiB(10));
   Tell(event::Left{kA});
@@ -59,7 +59,7 @@ TEST_F(ShareScheduler, AHolderThatIdlesGivesTheRestOfItsTurnAway) {
   EXPECT_EQ(One<action::Close>().tenant, kA);
 }
 
-TEST_F(ShareScheduler, WhoComesBackWhileItsMemoryIsThereRunsAtOnce) {
+TEST_F(ShareScheduler, AJobWhoseMemoryIsThereRunsAtOnce) {
   Join(kA, GiB(10));
   Join(kB, GiB(4));
   Tell(event::Joined{kC, 1, 0, Gate::kClosed});
@@ -134,7 +134,7 @@ TEST_F(ShareScheduler, MemoryThatStandsStillOnItsWayOutIsToldOfOnceAndNobodyIsEn
   Tell(event::OutDone{kA, "gpu", evict.order});
 }
 
-TEST_F(ShareScheduler, WhatCameBackFromSuspendIsBroughtWhenItIsKnownHowMuchThatIs) {
+TEST_F(ShareScheduler, AResumedJobIsBroughtBackOnceItsSizeIsKnown) {
   Join(kA, GiB(4));
   Tell(event::Suspended{kA});
   Tell(event::Unsuspended{kA, Gate::kClosed});
@@ -154,7 +154,7 @@ TEST_F(ShareScheduler, AnAnswerToAnOlderOrderIsNoAnswer) {
   EXPECT_TRUE(Said<action::Evict>().empty());
 }
 
-TEST_F(ShareScheduler, WhoseMemoryCannotLeaveRunsOnAndTheOtherTriesAgainSoonAndThenEverLessOften) {
+TEST_F(ShareScheduler, AfterAFailedEvictionTheJobRunsOnAndRetriesGetRarer) {
   Join(kA, GiB(10));
   JoinAway(kB, GiB(10));
   Pass(60s);

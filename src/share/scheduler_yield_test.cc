@@ -152,7 +152,7 @@ TEST_F(DoesNotYield, TwoOfThemBothRunWhereBothHaveTheirMemory) {
   EXPECT_TRUE(Said<action::Close>().empty()) << "both have been asked";
 }
 
-TEST_F(DoesNotYield, WhoFitsBesideItRuns) {
+TEST_F(DoesNotYield, AJobThatFitsBesideItRuns) {
   Ask();
   Tick();
   StopB();
@@ -265,7 +265,7 @@ TEST_F(DoesNotAnswer, OneThatGoesOnInTimeIsLeftAlone) {
   EXPECT_TRUE(Said<action::Escalate>().empty());
 }
 
-TEST_F(DoesNotAnswer, WhatIsSetBetweenUsersHoldsAtOnce) {
+TEST_F(DoesNotAnswer, ASettingBetweenUsersHoldsAtOnce) {
   Tell(event::SettingsChanged{{.on_no_answer = OnNoYield::kWait}});
   Ask("somebody else");
   Stops(kA);

@@ -9,19 +9,19 @@ using base::Millis;
 
 const base::MonoTime kStart = base::MonoTime{} + std::chrono::hours(1);
 
-TEST(Allowance, WhatIsSaidAtOnceIsHeardAtOnce) {
+TEST(Allowance, AMessageWithinTheAllowanceIsReadAtOnce) {
   Allowance allowance(1000, 100);
   EXPECT_EQ(allowance.Spend(600, kStart), Millis(0));
   EXPECT_EQ(allowance.Spend(400, kStart), Millis(0));
 }
 
-TEST(Allowance, WhoSaysMoreIsHeardLater) {
+TEST(Allowance, AMessageBeyondTheAllowanceIsReadLater) {
   Allowance allowance(1000, 100);
   EXPECT_EQ(allowance.Spend(1200, kStart), Millis(2000));
   EXPECT_EQ(allowance.Spend(100, kStart + Millis(2000)), Millis(1000));
 }
 
-TEST(Allowance, WhoIsSilentForLongHasTheWholeOfItAndNoMore) {
+TEST(Allowance, ALongSilenceRestoresTheAllowanceAndNoMore) {
   Allowance allowance(1000, 100);
   EXPECT_EQ(allowance.Spend(1000, kStart), Millis(0));
   EXPECT_EQ(allowance.Spend(1000, kStart + std::chrono::hours(100'000)), Millis(0));

@@ -22,7 +22,7 @@ TEST(Handles, FilesWithoutANameAndDevicesCanBeMemory) {
   EXPECT_TRUE(CanBeDeviceMemory(Fd(::open("/dev/null", O_RDWR | O_CLOEXEC)).get()));
 }
 
-TEST(Handles, WhatMayKeepItsCloserWaitingCannot) {
+TEST(Handles, ADescriptorThatMayBlockOnCloseIsNoDeviceMemory) {
   int pair[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
   const Fd one(pair[0]), other(pair[1]);

@@ -68,7 +68,7 @@ TEST(HoldsCheckpoint, LeavesTheMachineItsShare) {
   EXPECT_FALSE(HoldsCheckpoint({GiB(16), GiB(8)}, GiB(8)));
 }
 
-TEST(HostRoom, WhatOthersSayThatTheyHaveCountsAsFarAsItIsInUse) {
+TEST(HostRoom, ReportedMemoryCountsUpToTheMemoryInUse) {
   const HostMemory memory{GiB(64), GiB(60)};
   EXPECT_EQ(Believed(memory, GiB(3)), GiB(3));
   EXPECT_EQ(Believed(memory, base::Bytes{std::uint64_t{1} << 44}), GiB(4));

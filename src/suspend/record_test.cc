@@ -29,7 +29,7 @@ TEST(SuspendRecord, ReadsWhatWasWrittenBeforeItSaidWhatIsLeft) {
   EXPECT_EQ(record->held.at({12, 34}).at("GPU-a"), base::Bytes{3});
 }
 
-TEST(SuspendRecord, WhatIsNotLeftIsAway) {
+TEST(SuspendRecord, MemoryThatDidNotStayIsAway) {
   SuspensionRecord record;
   record.held[{12, 34}] = {{"a", base::GiB(3)}, {"b", base::GiB(1)}};
   record.held[{13, 35}] = {{"a", base::GiB(2)}};

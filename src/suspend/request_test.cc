@@ -82,7 +82,7 @@ TEST(SuspendAnswer, ReadsTheSameAsWritten) {
 }
 
 // A mover is its user's process.
-TEST(SuspendAnswer, WhatCannotBeIsNotBelieved) {
+TEST(SuspendAnswer, AnImpossibleAnswerIsRefused) {
   EXPECT_TRUE(ParseAnswer(R"({"id":1,"outcome":"moving","state":"unknown","bytes":17592186044416})"));
   EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"moving","state":"unknown","bytes":17592186044417})"));
   EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"moving","state":"unknown","bytes":18446744073709551615})"));

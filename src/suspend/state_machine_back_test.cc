@@ -40,7 +40,7 @@ TEST(SuspendBack, WaitsForRoomThenRestoresParentsFirstThenTheShimsReturn) {
   EXPECT_TRUE(s.machine.record().held.empty());
 }
 
-TEST(SuspendBack, WhoTakesTurnsComesBackWithoutWhatItsTurnBrings) {
+TEST(SuspendBack, AJobThatSharesResumesBeforeItsTurnRestoresTheRest) {
   Story s = Suspended();
   s.by_hand = true;
   s.machine.SetSettings({.returns_held = true});
@@ -262,7 +262,7 @@ TEST(SuspendMove, GoesOutAndComesBackOnTheOtherGpu) {
 }
 
 // The driver has restored the process, and the mover died before it answered.
-TEST(SuspendMove, WhoseRestoreIsNotAnsweredCountsWhereItIs) {
+TEST(SuspendMove, AnUnansweredRestoreCountsOnTheNewGpu) {
   Story s;
   s.Process(11, GiB(10), GiB(9));
   s.Observe();
@@ -289,7 +289,7 @@ Story OnItsWayToB() {
   return s;
 }
 
-TEST(SuspendMove, WhoseMoverDiedBeforeItUnlockedTheProcessCountsWhereItIs) {
+TEST(SuspendMove, ALockedProcessOfADeadMoverCountsOnTheNewGpu) {
   Story s = OnItsWayToB();
   s.Says(11, Outcome::kLost, Saved::kUnknown);
   EXPECT_THAT(s.Says(11, Outcome::kDone, Saved::kLocked), ElementsAre("moved b", "restore 11"));
@@ -306,7 +306,7 @@ TEST(SuspendMove, ThatFollowsAnotherAtOnceStartsWhereTheJobIs) {
   EXPECT_THAT(s.Restored(11), ElementsAre("moved a", "= running", "! job_moved"));
 }
 
-TEST(SuspendMove, WhoseRestoreWasNotDoneIsMadeAgain) {
+TEST(SuspendMove, ARestoreThatWasNotDoneIsMadeAgain) {
   Story s = OnItsWayToB();
   EXPECT_THAT(s.Says(11, Outcome::kLost, Saved::kUnknown), ElementsAre("state? 11"));
   EXPECT_THAT(s.Says(11, Outcome::kDone, Saved::kCheckpointed), ElementsAre("restore 11 a>b b>a c>c"));

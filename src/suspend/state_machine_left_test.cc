@@ -111,7 +111,7 @@ TEST_F(Fetching, OneThatFindsNoRoomLeavesTheOthersAtTheirGates) {
   EXPECT_THAT(s_.MoverAnswered(12, Verb::kSecure), ElementsAre("= suspended resources"));
 }
 
-TEST_F(Fetching, WhatCameAndLeftBeforeAnybodyLookedIsSecuredAnew) {
+TEST_F(Fetching, MemoryThatReturnedAndLeftUnseenIsSecuredAgain) {
   ComeBack();
   s_.Shim(12, ShimStage::kFailed, "no room on the device");
   EXPECT_THAT(s_.Evicted(11), ElementsAre("secure 11")) << "it was on the GPU meanwhile";
@@ -145,7 +145,7 @@ TEST_F(Fetching, OneThatCannotIsLoadedAndAllWithIt) {
   EXPECT_THAT(ComeBack(), ElementsAre("= resuming resuming", "load 11", "load 12 b"));
 }
 
-TEST_F(Fetching, WhoIsSuspendedAgainOnTheWayBackLeaves) {
+TEST_F(Fetching, AJobSuspendedAgainOnTheWayBackLeaves) {
   ComeBack();
   s_.Fetched(11);
   s_.Shim(12, ShimStage::kRestoring);

@@ -88,7 +88,7 @@ TEST(SuspendMover, MemoryDoesNotWaitOnTheGpuThatItLeaves) {
               ElementsAre("= resuming resuming", "load 11 b", "restore 11 a>b b>a c>c"));
 }
 
-TEST(SuspendMover, WhatCouldNotGoStraightIsCopiedOutBeforeItIsTriedAgain) {
+TEST(SuspendMover, AFailedDirectCopyGoesToHostMemoryFirst) {
   Story s = Leaving();
   s.Straight(11, Verb::kSecure);
   s.Checkpointed(11);
@@ -172,7 +172,7 @@ TEST(SuspendMover, WithoutRoomOnTheWayBackKeepsItInHostMemory) {
   EXPECT_THAT(s.MoverAnswered(11, Verb::kSecure), ElementsAre("= suspended resources"));
 }
 
-TEST(SuspendMover, WhoIsCalledOutAgainWhileItLoadsIsSecuredAfterwards) {
+TEST(SuspendMover, AProcessSuspendedWhileItLoadsIsSecuredAfterwards) {
   Story s = OnTheWayBack();
   EXPECT_THAT(s.Suspend(), ElementsAre("= suspending held_by_user"));
   EXPECT_THAT(s.MoverAnswered(11, Verb::kLoad), ElementsAre("secure 11"));
@@ -200,7 +200,7 @@ TEST(SuspendMover, WaitsForASampleThatShowsWhatTheShimHasTaken) {
   EXPECT_EQ(s.machine.record().held.at(Story::IdOf(11)).at("a"), MiB(234));
 }
 
-TEST(SuspendMover, WhatAContextTakesIsAddedToWhatTheShimCountsWhereTheSampleIsOlder) {
+TEST(SuspendMover, WithAnOldSampleTheContextIsAddedToTheShimsCount) {
   Story s;
   s.Process(11, MiB(106), MiB(1024)).gpus["a"].context = MiB(106);
   s.Observe();

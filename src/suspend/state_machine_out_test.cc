@@ -206,7 +206,7 @@ TEST(SuspendOutFailure, AMoverThatCannotBeStartedChangesNothing) {
   EXPECT_EQ(s.Detail(), "no such file");
 }
 
-TEST(SuspendOut, WhatACallInFlightTookBeforeTheDriverHeldItIsNeededToComeBack) {
+TEST(SuspendOut, MemoryOfACallInFlightIsNeededForTheReturn) {
   Story s;
   s.Process(11, MiB(106), MiB(0));
   s.Observe();
@@ -221,7 +221,7 @@ TEST(SuspendOut, WhatACallInFlightTookBeforeTheDriverHeldItIsNeededToComeBack) {
   EXPECT_THAT(s.Room(MiB(240)), ::testing::Contains("restore 11"));
 }
 
-TEST(SuspendOut, WhatTheShimGaveAwayCountsOnce) {
+TEST(SuspendOut, MemoryThatTheShimEvictedCountsOnce) {
   Story s;
   s.Process(11, GiB(2), GiB(1));
   s.Observe();

@@ -428,7 +428,7 @@ class World {
   std::deque<Asked> moves_;
 };
 
-TEST(SuspendProperty, WhateverHappensItComesToRestAndNeverOrdersWhatWouldHarm) {
+TEST(SuspendProperty, AnyOrderOfEventsEndsSafely) {
   EXPECT_TRUE(rc::check("any order of events", [] { World().Run(); }));
 }
 

@@ -90,7 +90,7 @@ TEST(SuspendRebuild, AnUndoingGoesOnAndKeepsItsReason) {
   EXPECT_THAT(s.Detail(), HasSubstr("did not come to rest"));
 }
 
-TEST(SuspendRebuild, WhatWasEvictedWithoutARecordIsBroughtBack) {
+TEST(SuspendRebuild, MemoryEvictedWithoutARecordIsRestored) {
   Story before = OneProcess();
   Story s = Restarted(before);
   s.At(11).stage = ShimStage::kEvicted;

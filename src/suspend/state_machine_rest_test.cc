@@ -30,7 +30,7 @@ TEST_F(Together, NothingLeavesBeforeAllHaveComeToRest) {
   EXPECT_THAT(s_.Rested(), ElementsAre("evict 11", "evict 12"));
 }
 
-TEST_F(Together, WhatTheShareControllerHasClosedIsAtRest) {
+TEST_F(Together, AJobThatTheShareControllerClosedIsAtRest) {
   for (const pid_t pid : {11, 12}) {
     auto& [gpu, share] = *s_.At(pid).gpus.begin();
     share.evicted = std::exchange(share.evictable, {});
@@ -156,7 +156,7 @@ TEST_F(Together, OneWithoutAContextGetsItsOrderBackAndNobodyWaitsForItsAnswer) {
   EXPECT_THAT(Runs(12), ElementsAre("= running suspend_failed"));
 }
 
-TEST_F(Together, WhoAsksForItsReturnMeanwhileHasItRunOn) {
+TEST_F(Together, AResumeDuringTheAttemptLetsTheJobRunOn) {
   s_.Suspend();
   EXPECT_THAT(s_.Resume(), ElementsAre("cancel rest", "= undoing resuming", "return 11", "return 12"));
   EXPECT_THAT(s_.Feed(event::Rested{}), IsEmpty()) << "the answer to an earlier order";
@@ -224,19 +224,19 @@ class Alone : public testing::Test {
   Story s_;
 };
 
-TEST_F(Alone, WhoWorksTooLongRunsOn) {
+TEST_F(Alone, AProcessThatWorksTooLongRunsOn) {
   s_.At(11).closing = true;
   s_.Observe();
   EXPECT_THAT(s_.NotRested("process 11: its GPU work did not come to an end in time"),
               ElementsAre("= undoing suspend_failed", "! suspend_failed", "return 11"));
 }
 
-TEST_F(Alone, WhoDoesNotAnswerIsLeftToTheDriver) {
+TEST_F(Alone, AProcessThatDoesNotAnswerIsLeftToTheDriver) {
   EXPECT_THAT(s_.NotRested("process 11 does not answer"), ElementsAre("return 11", "checkpoint 11"));
   EXPECT_THAT(s_.Checkpointed(11), ElementsAre("= suspended held_by_user", "! job_suspended"));
 }
 
-TEST_F(Alone, WhoDoesNotAnswerAndSharesMemoryIsNotCheckpointed) {
+TEST_F(Alone, ASilentProcessThatSharesMemoryIsNotCheckpointed) {
   s_.At(11).shares = true;
   s_.Observe();
   EXPECT_THAT(s_.NotRested("process 11 does not answer"), Not(Contains("checkpoint 11")));

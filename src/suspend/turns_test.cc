@@ -35,7 +35,7 @@ TEST_F(TurnsTest, OneCallAtATime) {
   EXPECT_THAT(turns.Begin(At(20)), ElementsAre(2));
 }
 
-TEST_F(TurnsTest, WhoHasAThousandWaitingDelaysOthersByOne) {
+TEST_F(TurnsTest, AThousandWaitingCallsDelayOtherUsersByOne) {
   for (std::uint64_t id = 1; id <= 1000; ++id) turns.Ask(kAda, id);
   EXPECT_THAT(turns.Begin(At(0)), ElementsAre(1));
   turns.Ask(kBob, 2001);
@@ -59,7 +59,7 @@ TEST_F(TurnsTest, ACallThatTakesLongIsWaitedForOnceAndNotEnded) {
   EXPECT_THAT(turns.Begin(At(502)), ElementsAre(3)) << "nobody waits for it any more";
 }
 
-TEST_F(TurnsTest, WhoTookLongIsNotWaitedForTheNextTime) {
+TEST_F(TurnsTest, AUserWithALongCallIsNotWaitedForNextTime) {
   turns.Ask(kAda, 1);
   turns.Begin(At(0));
   turns.End(1, At(900));
@@ -70,7 +70,7 @@ TEST_F(TurnsTest, WhoTookLongIsNotWaitedForTheNextTime) {
   EXPECT_EQ(turns.Deadline(), std::nullopt);
 }
 
-TEST_F(TurnsTest, WhoTookLongWaitsForOthersAndHasOneCallAtATime) {
+TEST_F(TurnsTest, AUserWithALongCallWaitsAndHasOneCallAtATime) {
   turns.Ask(kAda, 1);
   turns.Begin(At(0));
   turns.End(1, At(900));
@@ -106,7 +106,7 @@ TEST_F(TurnsTest, ManyWhoStandStillAreOvertaken) {
   EXPECT_THAT(turns.Begin(At(500 * kUsers)), ElementsAre(100));
 }
 
-TEST_F(TurnsTest, WhatIsWithdrawnIsNotBegun) {
+TEST_F(TurnsTest, AWithdrawnCallIsNotBegun) {
   turns.Ask(kAda, 1);
   turns.Ask(kAda, 2);
   turns.Ask(kBob, 3);

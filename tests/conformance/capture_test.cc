@@ -84,7 +84,7 @@ TEST_F(Capture, SynchronizingTheStreamSpoilsIt) {
   EXPECT_EQ(Status(stream.get()), abi::CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
-TEST_F(Capture, WhatIsRefusedMeanwhileAndWhatItLeaves) {
+TEST_F(Capture, CallsRefusedDuringACaptureAndTheirEffects) {
   Stream stream, other;
   DeviceMemory memory(kMiB);
   abi::CUevent event = nullptr;

@@ -95,7 +95,7 @@ TEST_F(Pools, FreeingAcrossKinds) {
 }
 
 // The shim's own pools answer in the same way.
-TEST_F(Pools, WhatTheyGiveOutIsNotForLegacyIpcAndTellsItsPool) {
+TEST_F(Pools, PoolMemoryNamesItsPoolAndHasNoLegacyIpc) {
   Stream stream;
   abi::CUdeviceptr small = 0, large = 0;
   ASSERT_OK(CU(cuMemAllocAsync, &small, std::size_t{100}, stream.get()));

@@ -126,7 +126,7 @@ PROBE(proc_address_null_status) {
   Say("result", CudaErrorName(CU(cuGetProcAddress_v2, "cuInit", &function, 12000, 0u, nullptr)));
 }
 
-TEST_F(ProcAddress, WhatIsAnsweredToOddQuestions) {
+TEST_F(ProcAddress, OddQuestionsGetTheDriversAnswers) {
   // The real driver crashes in one of these.
   for (const char* name :
        {"proc_address_null_name", "proc_address_null_function", "proc_address_null_status"}) {

@@ -137,7 +137,7 @@ lowered_patience = "300ms"
         self.start("plain", without, memory="1GiB", preload=False)
         self.assertIsNone(self.becomes("plain", "running")["unshimmed"], "nobody is asked to count")
 
-    def test_what_does_not_count_still_takes_from_the_limit(self):
+    def test_uncounted_memory_takes_from_the_limit(self):
         self.start("mixed", f"env -u LD_PRELOAD {self.load('512MiB', '--hold', '1h', '--json')} & wait", memory="1GiB")
         until("the guard sees it", lambda: (self.job("mixed")["memory"]["used"] or 0) >= 512 * MIB)
         self.assertEqual(self.job("mixed")["state"], "running")
@@ -155,7 +155,7 @@ lowered_patience = "300ms"
             self.assertIn(self.wait("stays")["state"], ("finished", "failed"), self.log("stays"))
             self.assertIn("oom", [event["event"] for event in self.events_of("stays")], "what the first has counts")
 
-    def test_what_left_while_the_daemon_was_away_takes_no_more_from_the_limit(self):
+    def test_memory_freed_without_a_daemon_leaves_the_limit(self):
         with tempfile.TemporaryDirectory() as directory:
             go = pathlib.Path(directory) / "go"
             # A process that counts stays on the other GPU, and keeps the ledger; the process that does not count ends.
@@ -283,7 +283,7 @@ lowered_patience = "300ms"
         self.assertEqual(self.kinds(loop).count("allocation_refused"), 1)
         self.assertRegex(self.m.run("status").stdout, r"job \d+ loop: 2GiB was refused at its limit of 512MiB .*(just now| ago)\)")
 
-    def test_what_the_gpu_itself_had_no_room_for_is_told_as_that(self):
+    def test_a_refusal_by_a_full_gpu_names_the_device(self):
         gpu = self.request("GET", "/v1/gpus").json()["gpus"][0]["uuid"]
         self.held("has-it", "3GiB", gpus=[gpu])
         late = self.wait(self.start("late", self.load("2GiB"), gpus=[gpu]))
@@ -300,7 +300,7 @@ lowered_patience = "300ms"
         self.assertRegex(why, r"^job \d+ 'late' has ended: failed \(memory_refused\)")
         self.assertIn("`gpuman status` shows who has the GPU's memory", why)
 
-    def test_what_sharing_could_not_make_room_for_is_told_as_that(self):
+    def test_a_refusal_by_sharing_names_sharing(self):
         large = self.wait(self.start("large", self.load("6GiB"), share=True))
         self.assertEqual((large["state"], large["refusal"]["by"]), ("failed", "sharing"), large)
         self.assertIn("6GiB was refused on GPU", large["reason_detail"])

@@ -66,7 +66,7 @@ class AttachTest(DaemonTest):
         self.assertEqual(answer.status, 201, answer.body)
         return answer.json()
 
-    def test_what_it_starts_is_held_to_the_limit(self):
+    def test_an_attached_process_is_held_to_the_limit(self):
         job = self.attached("step", memory="1GiB", gpus=["0"])
         self.starter.start(self.load("2GiB"), job["environment"])
         self.assertEqual(self.starter.status(), 3, "out of memory, of its own")
@@ -75,11 +75,11 @@ class AttachTest(DaemonTest):
         self.assertEqual(self.job("step")["state"], "running")
         self.assertEqual(self.job("step")["memory"]["limit"], 1024 * MIB)
 
-    def test_what_was_allotted_bounds_what_is_asked_for(self):
+    def test_the_allotted_memory_bounds_the_requested_limit(self):
         self.attached("step", memory="75%", at_most="1GiB", gpus=["0"])
         self.assertEqual(self.job("step")["memory"]["limit"], 1024 * MIB)
 
-    def test_what_is_without_the_library_ends_at_the_limit(self):
+    def test_a_process_without_the_library_ends_at_the_limit(self):
         job = self.attached("step", memory="512MiB", gpus=["0"], preload=False)
         self.assertNotIn("LD_PRELOAD", job["environment"])
         self.starter.start(self.load("1GiB", "--hold", "1h"), job["environment"])
@@ -128,7 +128,7 @@ class AttachTest(DaemonTest):
         self.request("DELETE", "/v1/jobs/step")
         self.assertEqual(self.attached("step", memory="1GiB", gpus=["0"]), job, "with its name free as well")
 
-    def test_what_belongs_to_a_job_stays_there(self):
+    def test_a_process_of_a_job_cannot_be_attached_again(self):
         self.attached("step", gpus=["0"])
         self.starter.start("sh -c 'echo started; sleep 1000; :'", {})
         child = until("the child is there", self.starter.children)

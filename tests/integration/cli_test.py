@@ -310,7 +310,7 @@ class CliTest(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("--since: 'whenever' is not a time", done.stderr)
 
-    def test_who_follows_events_sees_the_last_ones_first(self):
+    def test_a_follower_of_events_sees_the_last_ones_first(self):
         self.ok("run", "--tag", "before", "--wait", "--", "true")
         following = subprocess.Popen(["gpuman", "events", "-f"], env=self.m.env, stdout=subprocess.PIPE, text=True)
         seen = []
@@ -430,7 +430,7 @@ class CliTest(unittest.TestCase):
         self.assertIn("unset XDG_RUNTIME_DIR", done.stderr)
         self.assertEqual(list(foreign.iterdir()), [])
 
-    def test_what_people_type_from_elsewhere_is_answered(self):
+    def test_commands_of_other_tools_get_a_hint(self):
         for words, says in ((("kill", "7"), "gpuman cancel JOB"), (("ps",), "gpuman proclist"),
                             (("status", "-w"), "gpuman top"), (("run", "-it", "bash"), "--pty"),
                             (("device", "set", "power", "250"), "gpuman device power set 250W"),
@@ -471,7 +471,7 @@ class CliTest(unittest.TestCase):
         self.addCleanup(self.m.env.pop, "GPUMAN_CONFIG")
         self.refused(4, f"there is no file {missing}", "config", "check")
 
-    def test_who_shares_a_gpu_is_shown(self):
+    def test_jobs_that_share_a_gpu_are_shown(self):
         self.start("sharer", "--alloc", "64MiB", "--hold", "1h", run=("--share", "--gpu", "1"))
         text = self.m.until("it is there", lambda: "sharer" in (text := self.ok("share", "status")) and text)
         self.assertRegex(text, r"GPU 1: everybody runs; .* wanted of ")
@@ -487,7 +487,7 @@ class CliTest(unittest.TestCase):
     def settings(self):
         return self.m.json("share", "status")["settings"]
 
-    def test_who_comes_from_nvshare_types_what_they_know(self):
+    def test_nvshare_commands_work_as_they_do_there(self):
         before = self.settings()
         for typed in (["-T", "40"], ["-T41"], ["--set-tq=42"], ["--set-tq", "43"]):
             done = self.nvsharectl(*typed)
@@ -533,7 +533,7 @@ class CliTest(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (2, ""), typed)
             self.assertIn("nvsharectl --help", done.stderr)
 
-    def test_what_cannot_be_is_refused_with_the_reason(self):
+    def test_an_impossible_command_is_refused_with_the_reason(self):
         self.refused(6, "", "run", "--tag", "x", "--memory", "1TiB", "--", "true")
         self.refused(4, "", "run", "--tag", "x", "--gpu", "9", "--", "true")
         self.refused(2, "", "run", "--tag", "x y", "--", "true")

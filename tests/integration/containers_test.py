@@ -91,7 +91,7 @@ class ContainersTest(ContainersCase):
         self.assertEqual(over.wait(), 3, "out of memory, of its own")
         self.assertEqual(job["id"], self.job_of(container)["id"])
 
-    def test_what_is_executed_in_it_later_counts_too(self):
+    def test_a_process_executed_later_counts_too(self):
         container = self.given("exec")
         self.holds(container, "768MiB")
         self.assertEqual(self.load(container, "512MiB").wait(), 3)
@@ -138,7 +138,7 @@ class ContainersTest(ContainersCase):
         self.assertEqual(self.load(container, "768MiB").wait(), 3)
         self.assertIsNone(process.poll())
 
-    def test_who_is_not_named_any_more_keeps_what_it_had(self):
+    def test_a_container_that_is_no_longer_listed_keeps_its_limit(self):
         container = self.given("old")
         self.holds(container, "256MiB")
         job = self.job_of(container)
@@ -146,7 +146,7 @@ class ContainersTest(ContainersCase):
         self.assertEqual(self.load(container, "2GiB").wait(), 3)
         self.assertEqual(self.job_of(container)["id"], job["id"])
 
-    def test_who_was_given_nothing_runs_on_as_before(self):
+    def test_a_container_without_a_grant_runs_on_as_before(self):
         container = self.container("stranger")
         self.tell()
         self.holds(container, "2GiB")

@@ -149,7 +149,7 @@ class DeviceTest(DeviceCase):
         self.assertEqual(done.stdout, "would set GPU 0: power 700W -> 250W\nwould set GPU 1: power 700W -> 250W\n")
         self.assertEqual((self.now("power"), self.setting("power")["wanted"]), ("700W", None))
 
-    def test_what_cannot_be_is_refused_with_what_could(self):
+    def test_an_impossible_setting_is_refused_with_the_choices(self):
         for words, status, text in (
                 (["power", "set", "900W"], 2, "this GPU takes 200W to 700W"),
                 (["clocks", "lock", "--graphics", "1201"], 2, "next to it are 1200 and 1215"),
@@ -211,7 +211,7 @@ class DeviceTest(DeviceCase):
         until("it takes changes again", lambda: self.request("POST", "/v1/devices/settings", {"gpus": ["0"], "set": {"power": "350W"}}).status == 200)
         self.assertEqual(self.now("power"), "350W")
 
-    def test_what_was_acknowledged_outlasts_daemon_and_driver(self):
+    def test_an_acknowledged_setting_outlasts_daemon_and_driver(self):
         self.set(gpus=["0"], power="250W", graphics_clocks="1200,1500")
         self.m.stop_daemon(signal.SIGKILL)
         self.inject("reset", "--gpu", "0")
@@ -227,7 +227,7 @@ class DeviceTest(DeviceCase):
         until("it is set again", lambda: self.now("power") == "250W")
         until("that is told", lambda: len(self.told("device_reapplied")) > before)
 
-    def test_what_somebody_else_changed_is_told_and_left(self):
+    def test_a_foreign_change_is_reported_and_left(self):
         self.set(gpus=["0"], power="250W")
         subprocess.run([sys.executable, "-c", SET_POWER, "0", "300"], env=self.m.env, check=True)
         until("it is told", lambda: any("power limit 300W, wanted 250W" in text for text in self.told("device_drift")))
@@ -268,7 +268,7 @@ class DeviceTest(DeviceCase):
 class MendingTest(DeviceCase):
     config = DeviceCase.config + 'mend_drift = true\n[device.profiles.night]\npower = "40%"\n'
 
-    def test_what_somebody_else_changed_is_set_back_where_that_is_configured(self):
+    def test_a_foreign_change_is_undone_where_configured(self):
         self.set(gpus=["0"], power="250W")
         subprocess.run([sys.executable, "-c", SET_POWER, "0", "300"], env=self.m.env, check=True)
         until("it is told", lambda: any("somebody had changed it" in text for text in self.told("device_reapplied")))
@@ -363,7 +363,7 @@ class LaptopTest(DeviceCase):
     def tearDown(self):
         DaemonTest.tearDown(self)
 
-    def test_what_a_device_has_not_is_not_zero_and_not_set(self):
+    def test_a_missing_setting_is_not_zero_and_not_set(self):
         for name in ("power", "ecc"):
             setting = self.setting(name)
             self.assertEqual((setting["supported"], setting["now"], setting["range"]), (False, None, None))

@@ -105,7 +105,7 @@ class HealthTest(HealthCase):
         until("its log has it", lambda: "Xid 31: GPU memory page fault" in self.log("faulty"))
         self.request("DELETE", "/v1/jobs/faulty")
 
-    def test_what_the_counters_say_is_a_fault_with_its_figures(self):
+    def test_error_counters_raise_a_fault_with_their_figures(self):
         self.inject("row-remap", "--count", "3", "--pending", "--gpu", "0")
         until("it is degraded", lambda: self.state() == "degraded")
         self.assertEqual((self.codes(), self.health()["action"]), (["row_remap_pending"], "reset_when_idle"))
@@ -119,7 +119,7 @@ class HealthTest(HealthCase):
         until("it is unhealthy", lambda: self.state(1) == "unhealthy")
         self.assertEqual((self.codes(1), self.health(1)["action"]), (["sram_threshold"], "field_diagnostics"))
 
-    def test_what_is_acknowledged_counts_for_nothing_until_it_comes_again(self):
+    def test_an_acknowledged_fault_counts_only_when_it_returns(self):
         self.inject("xid", "74", "--gpu", "0")
         until("it is degraded", lambda: self.state() == "degraded")
         self.assertEqual(self.request("POST", "/v1/health/acknowledge", {"gpu": "0", "code": "xid_79"}).status, 404)
@@ -140,7 +140,7 @@ class HealthTest(HealthCase):
         self.m.start_daemon()
         self.assertEqual((self.state(), self.health()["faults"][0]["since"]), ("unhealthy", since))
 
-    def test_what_nobody_knows_is_refused(self):
+    def test_an_unknown_acknowledgement_is_refused(self):
         for body in ({}, {"gpu": 0}, {"gpu": "0", "cod": "x"}, {"gpu": "7"}):
             answer = self.request("POST", "/v1/health/acknowledge", body)
             self.assertIn(answer.status, (400, 404), answer.body)
@@ -182,7 +182,7 @@ class HealthTest(HealthCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stderr
 
-    def test_who_starts_a_job_beside_the_queue_is_told_that_its_gpu_is_drained_or_unhealthy(self):
+    def test_a_run_on_a_drained_or_unhealthy_gpu_gets_a_note(self):
         self.told_by("gpu", "drain", "0")
         drained = r"GPU 0 is drained \(by \S+\); the job uses it all the same, as it was named"
         self.assertRegex(self.told_by("run", "--tag", "named", "--gpu", "0", "--", "sleep", "1000"), drained)

@@ -162,7 +162,7 @@ class Command(HistoryCase):
         self.assertTrue(text.isascii())
         self.assertLessEqual(max(map(len, text.splitlines())), 80)
 
-    def test_what_is_not_there_says_what_to_do(self):
+    def test_an_unknown_name_is_refused_with_advice(self):
         gone = self.m.run("history", "nobody")
         self.assertEqual(gone.returncode, 4)
         self.assertIn("nobody", gone.stderr)

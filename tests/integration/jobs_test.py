@@ -49,7 +49,7 @@ class JobsTest(DaemonTest):
         kinds = [e["kind"] for e in self.events() if e["job"] == hog]
         self.assertLess(kinds.index("hard_limit"), kinds.index("job_killed"))
 
-    def test_what_is_asked_right_after_the_start_is_done(self):
+    def test_an_order_right_after_the_start_is_done(self):
         for turn in range(5):
             self.start(f"again{turn}", "exec sleep 1000")
             answer = self.request("POST", f"/v1/jobs/again{turn}/restart")

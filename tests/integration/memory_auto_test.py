@@ -194,7 +194,7 @@ class MemoryAuto(DaemonTest):
         ran = self.m.run("run", "--gpus", "1", "--tag", "many", "--memory", "auto", "--", "true")
         self.assertEqual((ran.returncode, bool(re.search("runs of 'many'", ran.stderr))), (0, True), ran.stderr)
 
-    def test_what_becomes_known_while_jobs_wait_counts_for_them(self):
+    def test_a_finished_run_sets_the_memory_of_waiting_jobs(self):
         script = f'[ "$GPUMAN_ARRAY_TASK_ID" = 0 ] && {self.uses("512MiB")}; {self.held("512MiB")}'
         array, said = self.submit("sweep", script, "--memory", "auto", "--share", "--array", "0-5")
         self.assertIn("no run of 'sweep' is known yet", said)

@@ -244,7 +244,7 @@ class ContentTest(MetricsCase):
         for job in reversed(jobs):
             self.request("DELETE", f"/v1/jobs/{job}")
 
-    def test_what_is_slow_to_read_is_read_while_somebody_scrapes(self):
+    def test_slow_figures_are_read_while_somebody_scrapes(self):
         until("all of it is there", lambda: {
             "DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_MEM_CLOCK", "DCGM_FI_DEV_MEMORY_TEMP", "DCGM_FI_DEV_ENC_UTIL",
             "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", "gpuman_gpu_pcie_transmit_bytes_per_second",

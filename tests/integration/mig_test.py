@@ -115,7 +115,7 @@ class MigTest(MigCase):
         self.assertEqual(self.apply("2x1g.18gb", "3g.71gb")[0]["steps"], [])
         self.assertIn("mig_changed", self.kinds())
 
-    def test_what_is_in_use_stays_or_is_named(self):
+    def test_an_instance_in_use_stays_or_is_named(self):
         self.apply("3g.71gb", "1g.18gb")
         with self.busy(self.instance("3g.71gb")["compute"][0]["uuid"]) as pid:
             answer = self.change("apply", ["7g.141gb"], ["0"])
@@ -130,7 +130,7 @@ class MigTest(MigCase):
         until("it is gone", lambda: not self.instance("3g.71gb")["processes"])
         self.apply("7g.141gb")
 
-    def test_what_cannot_be_is_refused_with_the_reason(self):
+    def test_an_impossible_layout_is_refused_with_the_reason(self):
         for instances, status, words in ((["3x3g.71gb"], 422, "3 of 3g.71gb are too many"),
                                          (["3g.72gb"], 404, "it has 1g.18gb"),
                                          (["4g.71gb", "3g.71gb", "1g.18gb"], 422, "9 slices"),
@@ -189,7 +189,7 @@ class MigTest(MigCase):
         self.m.start_daemon()
         until("it is made again", lambda: self.layout() == ["2g.35gb"])
 
-    def test_what_is_cleared_stays_away(self):
+    def test_a_cleared_layout_is_not_made_again(self):
         self.apply("2g.35gb")
         self.assertEqual(self.change("apply", [], ["0"], forget=True).status, 200)
         self.assertEqual((self.layout(), self.mig()["enabled"], self.mig()["wanted"]), ([], True, None))
@@ -311,7 +311,7 @@ class InstanceTest(InstanceCase):
             self.request("POST", f"/v1/jobs/{job}/cancel")
         until("the other has an instance", lambda: self.job(any_one[1])["state"] == "running")
 
-    def test_what_a_gpu_has_more_of_is_given_whole(self):
+    def test_a_request_beyond_an_instance_gets_a_whole_gpu(self):
         self.apply("1g.18gb")
         memory = self.gpu("0:0")["memory"]["total"]
         jobs = [self.submit(gpus={"count": 1, "model": "H200"}), self.submit(gpus={"count": 1, "free_memory": memory + MIB})]
@@ -408,7 +408,7 @@ class InstanceTest(InstanceCase):
         self.becomes(job, "running")
         self.assertEqual(self.job(job)["gpus"], [uuid])
 
-    def test_what_a_reset_takes_is_no_gpu_that_was_lost(self):
+    def test_an_instance_lost_to_a_reset_is_no_lost_gpu(self):
         self.apply("1g.18gb")
         uuid = self.uuids()[0]
         self.inject("reset", "--gpu", "0")

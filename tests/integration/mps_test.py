@@ -123,7 +123,7 @@ class MpsTest(MpsCase):
         late = self.start("late", f"exec {self.load('1GiB')}", gpus=["0"], mps=True)
         self.assertEqual(self.wait(late)["exit_code"], 3)
 
-    def test_who_came_before_limits_were_changed_is_shown_with_what_it_came_with(self):
+    def test_an_older_client_is_shown_with_its_own_limits(self):
         self.order("start", gpus=["0"], threads=50)
         self.client("first")
         self.order("limit", threads=20)  # on every GPU where it runs
@@ -188,7 +188,7 @@ class MpsTest(MpsCase):
         self.assertEqual(self.order("terminate", 404, pid=pid)["code"], "not_found")
         self.told("mps_client_terminated")
 
-    def test_who_is_outside_is_shown_and_told(self):
+    def test_a_process_outside_mps_is_shown_and_reported(self):
         self.order("start", gpus=["0"])
         self.client("inside")
         job = self.start("outside", f"exec {self.load('64MiB', '--hold', '1h')}", gpus=["0"])

@@ -81,14 +81,14 @@ class NewKeeperTest(DaemonTest):
         self.assertEqual(self.job("again")["id"], job)
         return int(status.read_text())
 
-    def test_what_it_starts_waits_until_the_daemon_knows_it(self):
+    def test_a_run_of_a_new_keeper_waits_for_the_daemon(self):
         self.assertEqual(self.lose_keeper(), OUT_OF_MEMORY)
 
-    def test_so_it_does_for_a_daemon_that_comes_back(self):
+    def test_a_run_of_a_new_keeper_waits_for_a_restarted_daemon(self):
         self.assertEqual(self.lose_keeper(with_daemon=True), OUT_OF_MEMORY)
 
     @unittest.skipIf(os.geteuid() != 0, "needs root, whose jobs run as whom they like")
-    def test_so_it_does_where_it_has_become_another_user(self):
+    def test_a_run_of_another_user_waits_for_the_daemon(self):
         needs_reach(self, program("gpuman-load"))
         simulation = pathlib.Path(self.m.env["GPUMAN_SIM_DIR"])
         simulation.parent.chmod(0o755)

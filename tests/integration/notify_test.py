@@ -291,7 +291,7 @@ class ProxyTest(NotifyCase):
             until("it is delivered", lambda: f"POST {url} HTTP/1.1" in proxy.lines and self.left(job) == [])
         self.assertEqual(self.others.lines, [])
 
-    def test_what_is_encrypted_goes_through_a_tunnel_and_stays_so(self):
+    def test_an_encrypted_webhook_goes_through_a_tunnel(self):
         made, context = self.certificate()
         server = Receiver(context)
         self.addCleanup(server.close)
@@ -324,7 +324,7 @@ class WebhookTest(NotifyCase):
         self.assertFalse(genuine(SECRET.encode(), signature.replace("t=", "t=1"), body, 1 << 60))
         self.assertFalse(genuine(SECRET.encode(), signature, body, -1))
 
-    def test_what_was_asked_for_is_told_in_its_order(self):
+    def test_requested_events_are_sent_in_their_order(self):
         self.submit("exit 0", webhooks=[self.receiver.url + "/all"], on=["all"])
         events = [json.loads(body)["event"] for _, body in self.told("/all", 2)]
         self.assertEqual(events, ["started", "finished"])
@@ -479,7 +479,7 @@ class WebhookTest(NotifyCase):
 class LimitsTest(NotifyCase):
     more = 'give_up = "0s"\nper_user = 2\n'
 
-    def test_what_is_too_old_is_given_up_and_what_is_too_much_dropped(self):
+    def test_old_messages_are_given_up_and_excess_ones_dropped(self):
         self.receiver.plan["/down"] = [500]
         job = self.submit("exit 0", webhooks=[self.receiver.url + "/down"])
         self.assertIn("the receiver answered 500", self.failure(job))

@@ -94,7 +94,7 @@ class Peak(DaemonTest):
             ended, said = self.ran(f"killed{seed}", seed, "--steps", 400, "--processes", 3, "--kills", 8)
             self.assertTrue(said["least"] <= ended["memory"]["peak"] <= said["most"], (seed, said, ended["memory"]))
 
-    def test_what_runs_of_a_name_used_is_in_the_statistics(self):
+    def test_statistics_by_name_have_the_peaks_of_runs(self):
         for size in ("100MiB", "300MiB", "200MiB"):
             self.wait(self.start("named", "exec " + self.load(size, "--hold", "0s"), gpus=["0"]))
         used = {"runs": 3, **{name: self.context_bytes + size * MIB for name, size in

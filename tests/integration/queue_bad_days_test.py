@@ -316,7 +316,7 @@ class FullStoreTest(QueueCase):
         self.assertEqual([job["id"] for job in self.queue("?states=all")], [kept])
         self.assertEqual(self.request("DELETE", f"/v1/jobs/{kept}").status, 200)
 
-    def test_what_is_small_is_taken_after_a_batch_that_was_not(self):
+    def test_a_small_job_is_accepted_after_a_refused_batch(self):
         for how in (None, signal.SIGKILL, signal.SIGTERM):
             with self.subTest(daemon=how and how.name):
                 self.refuse_a_batch()

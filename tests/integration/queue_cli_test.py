@@ -145,7 +145,7 @@ class QueueCliTest(DaemonTest):
                          "".join(f"Job {job} cancelled.\n" for job in waiting))
         self.gpuman("cancel", "nothing", status=4)
 
-    def test_what_is_held_or_released_already_is_said_and_is_no_failure(self):
+    def test_a_repeated_hold_or_release_is_no_failure(self):
         array = self.submit("--hold", "--array", "0-2", "--begin", "now+2h", "true")
         job = str(array["id"])
         for words, says in ((("hold", job), "is held already"), (("release", f"{job}_1"), None),
@@ -305,7 +305,7 @@ class QueueCliTest(DaemonTest):
         self.assertIn("this machine knows no user nosuchuser", done.stderr)
         self.gpuman("quota", "remove", "--user", "nosuchuser")
 
-    def test_what_can_never_run_is_refused(self):
+    def test_a_job_that_can_never_run_is_refused(self):
         self.assertIn("2", self.gpuman("submit", "--gpus", "3", "true", status=6))
         self.gpuman("submit", "--depends", "no-such-job", "true", status=4)
         refused = lambda *words, status=6: self.gpuman("submit", *words, "true", status=status)  # noqa: E731
@@ -424,7 +424,7 @@ class QueueCliTest(DaemonTest):
             self.assertIn(local, self.gpuman("job", "show", "later"))
         self.assertIn("begins at 2031-01-01T10:00:00.000Z, in ", job["reason_detail"])
 
-    def test_who_waits_for_jobs_says_for_which(self):
+    def test_a_waiting_job_names_the_jobs_it_waits_for(self):
         first = self.submit("--hold", "--name", "first", "true")["id"]
         second = self.submit("--depends", "first", "--name", "second", "true")["id"]
         self.assertIn(f"waits for job {first} to finish\n", self.gpuman("job", "show", str(second)))
@@ -449,7 +449,7 @@ class QueueCliTest(DaemonTest):
         self.assertEqual(self.gpuman("job", "log", job, "--first", "2", "--json"), '{"line":"one"}\n{"line":"two"}\n')
         self.assertEqual(self.gpuman("job", "log", job, "--json").splitlines()[-1], '{"line":"three"}')
 
-    def test_what_is_reserved_now_is_told(self):
+    def test_a_current_reservation_is_shown(self):
         made = self.gpuman("reserve", "create", "--user", "nobody", "--gpu", "1", "--start", "now", "--duration", "1h")
         self.assertIn("1 (GPU 1)", made)
         self.assertRegex(self.gpuman("info"), r"\nReserved:\nGPU 1 for nobody until ")

@@ -159,7 +159,7 @@ class UnmeasuredTest(QueueCase):
     """A kind of GPU that does not report its energy."""
     profile = "rtx4050"
 
-    def test_what_is_not_measured_is_null(self):
+    def test_energy_that_is_not_measured_is_null(self):
         self.wait(self.submit("true", project="unmeasured"))
         total = self.request("GET", "/v1/stats").json()["total"]
         self.assertIsNone(total["energy_j"])

@@ -66,7 +66,7 @@ class LeftCase(QueueCase, Ranks):
 
 
 class Waits(LeftCase):
-    def test_who_asks_for_more_than_is_beside_it_with_the_reason_also_after_a_restart(self):
+    def test_a_job_too_large_beside_kept_memory_waits(self):
         gang = self.gang()
         off = self.act(gang, "suspend")
         self.assertEqual(off.status, 200, off.body)
@@ -97,7 +97,7 @@ class Waits(LeftCase):
 
 
 class Preempts(LeftCase):
-    def test_who_leaves_enough_is_suspended_and_who_would_not_is_ended_and_queued_again(self):
+    def test_a_victim_that_frees_too_little_is_queued_again(self):
         gang = self.gang()
         fits = self.wants("2GiB", self.gate("one"), gpus=2, priority=250)
         self.becomes(fits, "running")

@@ -90,7 +90,7 @@ class QueueTerminalTest(DaemonTest):
         self.m.stop_daemon(signal.SIGKILL)
         self.m.start_daemon()
 
-    def test_what_a_job_showed_is_seen_also_when_it_came_and_went_unseen(self):
+    def test_output_of_a_job_that_ended_unseen_is_shown(self):
         done = self.m.run("submit", "--gpus", "2", "--name", "block", "--", "sh", "-c", self.until_gone_on())
         self.assertEqual(done.returncode, 0, done.stderr)
         self.wait_for("block", "running")
@@ -132,7 +132,7 @@ class QueueTerminalTest(DaemonTest):
         self.assertIn(b"ENDED", terminal.shown)
         self.assertEqual(self.job("mine")["exit_code"], 4)
 
-    def test_who_waits_stays_while_the_daemon_is_restarted(self):
+    def test_a_waiting_command_survives_a_restart_of_the_daemon(self):
         log = open(self.m.dir / "shown", "wb+")
         self.addCleanup(log.close)
         options = {"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE}
@@ -150,7 +150,7 @@ class QueueTerminalTest(DaemonTest):
         self.assertIn(b"has ended: failed", told)
         self.assertIn(b"the daemon is not reachable", stays.communicate()[1])
 
-    def test_who_follows_goes_on_after_the_daemon_was_restarted(self):
+    def test_a_following_command_goes_on_after_a_restart(self):
         last = max((event["id"] for event in self.events()), default=0)
         done = self.m.run("submit", "--gpus", "1", "--name", "mine", "--", "sh", "-c",
                           f"echo ONE; echo TWO; {self.until_gone_on()}; echo THREE")

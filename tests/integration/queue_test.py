@@ -134,7 +134,7 @@ class QueueTest(QueueCase):
         self.assertEqual(self.log(job).strip(), "[]")
         self.open("end")
 
-    def test_who_waits_starts_when_a_gpu_is_free_in_order_of_priority_then_age(self):
+    def test_waiting_jobs_start_by_priority_then_age(self):
         first = self.submit(self.gate("end"), 2)
         self.becomes(first, "running")
         line = f">> {self.dir}/order"
@@ -186,7 +186,7 @@ class QueueTest(QueueCase):
         self.assertEqual((taken["jobs"], taken["tags"]), ([job], ["owner"]))
         self.open("end")
 
-    def test_what_can_never_run_is_refused(self):
+    def test_a_job_that_can_never_run_is_refused(self):
         self.assertIn("3", self.refused(self.shell("true", 3)))
         self.refused({"command": ["true"], "gpus": {"count": 1, "model": "no-such-gpu"}})
         self.refused(self.shell("true", share=True, memory="64GiB"))
@@ -379,7 +379,7 @@ class ChangeTest(QueueCase):
     def patch(self, job, **fields):
         return self.request("PATCH", f"/v1/jobs/{job}", fields)
 
-    def test_what_a_waiting_job_asks_for_can_be_changed(self):
+    def test_the_request_of_a_waiting_job_can_be_changed(self):
         job = self.submit("exit 3", 1, hold=True)
         changed = self.patch(job, priority=7, queue={"gpus": {"count": 2}, "time_limit_s": 60, "name": "new",
                                                      "command": ["/bin/sh", "-c", "echo $CUDA_VISIBLE_DEVICES"]})
@@ -591,7 +591,7 @@ class RestartTest(QueueCase):
         self.open("end")
         self.assertEqual(self.wait(second)["state"], "finished")
 
-    def test_what_ended_while_no_daemon_lived_frees_its_gpus(self):
+    def test_a_job_that_ended_without_a_daemon_frees_its_gpus(self):
         running = self.submit(self.gate("end"), 2)
         pid = self.becomes(running, "running")["pid"]
         waiting = self.submit("true", 2)

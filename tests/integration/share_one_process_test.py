@@ -167,7 +167,7 @@ class ContextsStay(OffCase):
     """The driver cannot checkpoint: the contexts stay."""
     size, driver = 48, "535.183.01"
 
-    def test_what_stays_is_told_for_each_gpu(self):
+    def test_kept_memory_is_reported_for_each_gpu(self):
         job = self.gang("job", size=self.size)
         gpus = {gpu["uuid"] for gpu in self.on_gpus()}
         for _ in range(2):

@@ -96,7 +96,7 @@ idle = "20ms"
 class HostBudget(ShareCase):
     config = ShareCase.config.replace("222MiB", "340MiB") + '[suspend]\nhost_memory = "200MiB"\n'
 
-    def test_what_is_away_for_anothers_turn_counts_against_what_may_be_suspended(self):
+    def test_memory_evicted_for_a_turn_counts_for_the_host_budget(self):
         turns = [self.busy(tag, "120MiB", iterations=0) for tag in ("first", "second")]
         self.start("plain", "exec " + self.load("8MiB", "--hold", "1h", "--json"), gpus=["0"])
         until("it has memory", lambda: (self.job("plain")["memory"]["used"] or 0) > 8 * MIB)
@@ -130,7 +130,7 @@ class TakingTurns(ShareCase):
         for job in jobs:
             self.finishes_with_its_data(job)
 
-    def test_who_is_denied_much_may_have_less(self):
+    def test_a_smaller_allocation_works_after_a_denied_one(self):
         neighbour = self.busy("neighbour", iterations=0)
         until("it has memory", lambda: (one := self.tenant(neighbour)) and one["memory"]["resident"] >= 8 * MIB)
         self.start("greedy", f"{sys.executable} {EVICT_PROBE} takes_less 64", gpus=["0"], share=True)

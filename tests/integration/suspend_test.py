@@ -158,7 +158,7 @@ class SuspendTest(SuspendCase):
         self.assertIn("milliseconds_copy", told["job_suspended"])
         self.finishes_with_its_data("apart")
 
-    def test_who_asks_is_told_that_the_way_back_failed(self):
+    def test_a_failed_resume_is_reported_to_the_caller(self):
         self.busy("back", "96MiB")
         self.assertEqual(self.suspend("back").status, 200)
         self.inject("alloc-fail", "--nth", "1")
@@ -168,7 +168,7 @@ class SuspendTest(SuspendCase):
         self.assertEqual(self.job("back")["state"], "suspended")
         self.assertEqual(self.resume("back").json()["state"], "running")
 
-    def test_what_is_not_there_cannot_be_suspended(self):
+    def test_an_ended_or_unknown_job_cannot_be_suspended(self):
         self.start("ended", "true")
         self.wait("ended")
         self.assertEqual(self.suspend("ended").code(), "conflict")
@@ -188,7 +188,7 @@ class SuspendTest(SuspendCase):
         self.assertEqual(self.wait("killed")["signal"], signal.SIGKILL)
         until("nothing of them is on the GPU", lambda: set(self.processes_on(0)) <= set(self.movers()))
 
-    def test_who_comes_back_waits_for_room_and_says_so(self):
+    def test_a_resumed_job_waits_for_room_and_says_so(self):
         self.busy("waits", "1GiB")
         self.suspend("waits")
         self.start("there", self.load("3300MiB", "--hold", "1h"), gpus=["0"])
@@ -245,7 +245,7 @@ class SuspendTest(SuspendCase):
         self.assertEqual(self.m.run("suspend", "nobody").returncode, 4)
         self.finishes_with_its_data("typed")
 
-    def test_what_is_there_already_is_said_and_is_no_failure(self):
+    def test_a_repeated_suspend_resume_or_move_is_no_failure(self):
         job = self.busy("typed")
         for words, says in ((("move", "typed", "--to", "0"), "is on GPU 0 already"),
                             (("resume", "typed", "--gpu", "0"), "is on GPU 0 already"),
@@ -258,7 +258,7 @@ class SuspendTest(SuspendCase):
         self.assertNotIn("job_moved", self.kinds(job), "it never left its GPU for that")
         self.finishes_with_its_data("typed")
 
-    def test_who_waits_for_room_returns_by_priority_and_then_in_the_order_of_asking(self):
+    def test_resumed_jobs_return_by_priority_then_order_of_asking(self):
         # Listed in the order of starting; resumed in the order late, early, first. They do not share: only room
         # decides.
         names = ["early", "late", "first"]

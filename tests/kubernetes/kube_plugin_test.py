@@ -68,7 +68,7 @@ class KubePluginTest(unittest.TestCase):
         self.assertEqual(granted["environment"]["NVIDIA_VISIBLE_DEVICES"], self.uuids[1])
         self.assertEqual(granted["environment"]["GPUMAN_MEMORY"], str(3 << 30))
 
-    def test_what_cannot_be_is_refused_and_the_plugin_goes_on(self):
+    def test_an_impossible_allocation_is_refused(self):
         node = self.running()
         self.is_whole(node)
         spread = node.kubelet.ask("allocate", GIB, *self.parts(0, 1), *self.parts(1, 1))
@@ -306,7 +306,7 @@ class KubePluginTest(unittest.TestCase):
         node.config.write_text(WHOLE)
         self.assertEqual(subprocess.run(node.command("--check-config"), timeout=180).returncode, 0)
 
-    def test_what_is_no_http2_harms_nobody(self):
+    def test_bytes_that_are_no_http2_do_no_harm(self):
         import socket
         node = self.running()
         self.is_whole(node)

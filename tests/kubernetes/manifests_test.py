@@ -72,7 +72,7 @@ class ManifestsTest(unittest.TestCase):
                 asked |= set(container["resources"]["limits"])
         self.assertEqual(asked, shown)
 
-    def test_what_is_named_is_there(self):
+    def test_each_name_in_the_manifests_exists(self):
         kustomization = yaml.safe_load((HERE / "kustomization.yaml").read_text())
         files = kustomization["resources"] + [name for one in kustomization["configMapGenerator"] for name in one["files"]]
         for name in files:

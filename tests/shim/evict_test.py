@@ -259,7 +259,7 @@ class AProcessThatIsAway(EvictCase):
 
 
 class AProgramAtItsEnd(EvictCase):
-    def test_whose_context_the_runtime_destroys_while_it_is_away_is_let_go(self):
+    def test_a_destroyed_context_lets_an_evicted_process_go(self):
         ledger = self.evictable()
         process = self.start_probe("ends_away")
         self.until_on_gpu(ledger)

@@ -80,7 +80,7 @@ class Oversubscribed(ManagedCase):
         self.assertEqual((told["total"], told["device_total"]), (real["total"], real["device_total"]))
         self.assertEqual(told["free"], real["total"] - CONTEXT)
 
-    def test_what_it_has_is_told_and_goes(self):
+    def test_managed_memory_is_counted_and_freed(self):
         said, counts = self.steps(self.begin())
         self.assertEqual(said, {"managed": [True, False, True, True], "pitch": 4096})
         self.assertEqual([one["managed"] for one in counts], [10 * MIB, 6 * MIB, 0])

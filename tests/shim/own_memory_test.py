@@ -293,7 +293,7 @@ class SeveralDevices(OwnCase):
             process, pid = self.start_both(ledger)
             self.tell_both(process)
 
-    def test_whose_mover_dies_comes_back_whole(self):
+    def test_memory_comes_back_whole_after_the_mover_died(self):
         ledger = self.serve_both()
         process = self.start_probe("two_devices")
         pid = self.only(ledger)["pid"]

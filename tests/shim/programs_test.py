@@ -263,7 +263,7 @@ class OddPrograms(ProgramCase):
                 self.assertEqual(self.odd(*words, *self.probe_command("told")), told)
         ledger.until_given_back(self.uuid)
 
-    def test_what_a_deeply_bound_library_takes_is_not_seen_here(self):
+    def test_a_deeply_bound_library_is_not_counted(self):
         """The guard sees it: tests/integration/second_line_test.py."""
         ledger = self.serve(512 * MIB)
         process = self.start(str(BUILD / "tests/odd_program"), "deep", str(BUILD / "tests/deep_library.so"))

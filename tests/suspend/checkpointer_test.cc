@@ -34,7 +34,7 @@ TEST_F(CheckpointerTest, AProcessLeavesTheDeviceAndComesBackWithItsData) {
   EXPECT_EQ(MemoryOf(held.id()), before);
 }
 
-TEST_F(CheckpointerTest, WhatIsDoneAlreadyIsDone) {
+TEST_F(CheckpointerTest, ARepeatedStepSucceeds) {
   HeldProcess held(0, 8);
   EXPECT_EQ(Ask(Verb::kRestore, held.id()).outcome, Outcome::kDone);
   EXPECT_EQ(Ask(Verb::kUnlock, held.id()).outcome, Outcome::kDone);
@@ -52,7 +52,7 @@ TEST_F(CheckpointerTest, GpuWorkThatDoesNotEndLetsTheProcessRunOn) {
   EXPECT_EQ(answer.state, Saved::kRunning);
 }
 
-TEST_F(CheckpointerTest, WhatTheDriverRefusesLetsTheProcessRunOn) {
+TEST_F(CheckpointerTest, AfterARefusedCheckpointTheProcessRunsOn) {
   HeldProcess held(0, 8);
   ASSERT_EQ(held.Ask("managed"), "managed");
   const Answer answer = Ask(Verb::kCheckpoint, held.id());

@@ -45,7 +45,7 @@ TEST_F(FreeListTest, MemoryThatNobodyExpectsGoes) {
   EXPECT_FALSE(free_list.Take(0, kBytes));
 }
 
-TEST_F(FreeListTest, WhoExpectsSuchMemoryGetsItAsItIs) {
+TEST_F(FreeListTest, ExpectedMemoryIsHandedOverAsItIs) {
   free_list.Expect(0, kBytes);
   FreeList::Block left = HandedOut();
   const auto address = left.memory.address();
@@ -70,7 +70,7 @@ TEST_F(FreeListTest, MemoryOfAnotherSizeServesNobody) {
   EXPECT_FALSE(free_list.Take(0, 2 * kBytes));
 }
 
-TEST_F(FreeListTest, WhatIsNotExpectedAnyMoreGoes) {
+TEST_F(FreeListTest, MemoryThatIsNoLongerExpectedIsFreed) {
   for (int i = 0; i < 2; ++i) free_list.Expect(0, kBytes);
   for (int i = 0; i < 2; ++i) Leave(HandedOut());
   free_list.Cancel(0, kBytes);

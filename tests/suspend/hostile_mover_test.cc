@@ -125,7 +125,7 @@ exec sleep 1000)");
   EXPECT_EQ(Wait(AskOf(bob)).outcome, Outcome::kDone);
 }
 
-TEST_F(HostileMoverTest, WhatItPassesAlongIsLetGoOfWhereNobodyWaits) {
+TEST_F(HostileMoverTest, DescriptorsFromAMoverAreClosedOffTheLoop) {
   OfAdaIsForged("lingering");
   const Answer answer = Wait(AskOf(ada));
   EXPECT_EQ(answer.outcome, Outcome::kLost);
@@ -155,7 +155,7 @@ class HostileTransferTest : public HostileMoverTest {
   }
 };
 
-TEST_F(HostileTransferTest, WhatIsHeldOfOneUserIsBounded) {
+TEST_F(HostileTransferTest, DescriptorsHeldForOneUserAreBounded) {
   options.most_held = 100;
   OfAdaIsForged("holding");
   const std::size_t before = Descriptors();

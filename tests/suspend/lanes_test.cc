@@ -152,7 +152,7 @@ TEST_F(LanesTest, MemoryOfTwoGpusDoesNotComeBackToOne) {
   ExpectAllBack();
 }
 
-TEST_F(LanesTest, WhoCannotTakeItGetsBothInMemoryOfItsOwn) {
+TEST_F(LanesTest, AProcessThatCannotImportGetsBothInItsOwnMemory) {
   HandOutAll();
   base::Fd socket;
   const auto back = Begin({.verb = Verb::kGive}, &socket);

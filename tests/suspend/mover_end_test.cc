@@ -135,7 +135,7 @@ class MoverEndTest : public GpusTest {
 };
 
 // If the daemon lived, the memory would have stayed on its GPU, for the other GPU to read.
-TEST_F(MoverEndTest, WhatItTakesAsTheDaemonEndsIsWholeInHostMemory) {
+TEST_F(MoverEndTest, MemoryTakenAsTheDaemonEndsIsWholeInHostMemory) {
   const Noise noise;
   for (unsigned char round = 1; round <= 10 && !HasFatalFailure(); ++round) {
     SCOPED_TRACE(testing::Message() << "round " << int{round});

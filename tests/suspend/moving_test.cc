@@ -26,7 +26,7 @@ TEST_F(MovingTest, LeavesInPartsAndComesBackWithinTheRoomThatIsGranted) {
   ExpectWhole(12);
 }
 
-TEST_F(MovingTest, WhatWaitsForRoomCanBeCalledOff) {
+TEST_F(MovingTest, ARestoreThatWaitsForRoomCanBeCancelled) {
   Make(6);
   EXPECT_EQ(Wait(HandOut(0, 6)->asked).outcome, Outcome::kDone);
   base::Fd socket;
@@ -60,7 +60,7 @@ TEST_F(MovingTest, AnOfferThatTheProcessWentBackOnTouchesNothingOfTheOneThatItTh
   ExpectWhole(6);
 }
 
-TEST_F(MovingTest, WhoCannotTakeItGetsItInMemoryOfItsOwnWhateverBatchesItLeftIn) {
+TEST_F(MovingTest, AProcessThatCannotImportIsCopiedIntoItsOwnMemory) {
   Make(7);
   EXPECT_EQ(Wait(HandOut(2, 6)->asked).outcome, Outcome::kDone);
   EXPECT_EQ(Wait(HandOut(0, 2)->asked).outcome, Outcome::kDone);
@@ -74,7 +74,7 @@ TEST_F(MovingTest, WhoCannotTakeItGetsItInMemoryOfItsOwnWhateverBatchesItLeftIn)
   ExpectWhole(7);
 }
 
-TEST_F(MovingTest, WhatIsStillOnTheGpuOutlivesAMoverAlsoAfterTheProcessWentBackOnTakingIt) {
+TEST_F(MovingTest, MemoryOnTheGpuOutlivesAMoverAfterAnAbortedRestore) {
   Make(6);
   base::Fd socket;
   // It goes to the other GPU: the memory stays, and the other GPU reads it.

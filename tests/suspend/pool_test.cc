@@ -55,7 +55,7 @@ TEST_F(PoolTest, MemoryLiesWhereItCanHaveHugePages) {
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(segment.at()) % kHugePage, 0u);
 }
 
-TEST_F(PoolTest, WhatIsReadyIsTakenNearTheGpuFirstAndElsewhereRatherThanMade) {
+TEST_F(PoolTest, ReadySegmentsAreTakenNearTheGpuThenElsewhere) {
   pool->Want({{kNear, {kSmall}}, {kFar, {kSmall}}});
   ASSERT_NO_FATAL_FAILURE(AwaitReady(2 * kSmall));
   auto segments = Take(kFar, 2);
@@ -76,7 +76,7 @@ TEST_F(PoolTest, EachProcessFindsItsOwnRestReady) {
   EXPECT_EQ(pool->free_bytes(), 0u);
 }
 
-TEST_F(PoolTest, WhatIsWantedIsTheBound) {
+TEST_F(PoolTest, TheDesiredSizeIsTheBound) {
   pool->Want({{kNear, {4 * kSmall}}});
   ASSERT_NO_FATAL_FAILURE(AwaitReady(4 * kSmall));
   auto taken = Take(kNear, 3);

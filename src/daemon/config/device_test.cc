@@ -46,7 +46,7 @@ compute_mode = "exclusive-process"
   EXPECT_EQ(night.desired.at(device::Setting::kPower).text, "250");
 }
 
-TEST(DeviceConfig, WhatIsWrongIsNamedWithItsLineAndKey) {
+TEST(DeviceConfig, AMistakeIsNamedWithLineAndKey) {
   EXPECT_THAT(
       ProblemOf("[device.profiles.night]\nclock = 1200\n"),
       HasSubstr("gpumand.toml:2: device.profiles.night.clock: there is no such key; there are summary, "

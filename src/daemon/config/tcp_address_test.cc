@@ -22,7 +22,7 @@ TEST(TcpAddress, IsAnAddressOfEitherKindWithAPort) {
   EXPECT_EQ(six->size, sizeof(sockaddr_in6));
 }
 
-TEST(TcpAddress, IsNothingElse) {
+TEST(TcpAddress, IsRefusedInAnyOtherForm) {
   for (const char* text :
        {"", "9835", "127.0.0.1", "127.0.0.1:", ":9835", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:-1",
         "127.0.0.1:98x", "localhost:9835", "::1:9835", "[::1]", "[]:9835"}) {

@@ -92,7 +92,7 @@ TEST_F(ListAnswersTest, NoMoreIsMadeThanTheClientTakes) {
   EXPECT_EQ(client->text.size(), 10'000u << 10);
 }
 
-TEST_F(ListAnswersTest, WhatAClientThatHasGoneAskedForIsDroppedAtOnce) {
+TEST_F(ListAnswersTest, ARequestOfAClosedConnectionIsDroppedAtOnce) {
   const auto waits = Ask(1001, 10'000);
   Run();
   ASSERT_EQ(alive.use_count(), 2);

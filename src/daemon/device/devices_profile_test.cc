@@ -44,7 +44,7 @@ TEST_F(DevicesTest, ADaemonThatDiedWhileItTookAProfileOffTakesItOffWhenItStarts)
   EXPECT_FALSE(IsStored());
 }
 
-TEST_F(DevicesTest, WhatCannotBePutBackNowIsPutBackLater) {
+TEST_F(DevicesTest, AFailedRestoreIsTriedAgainLater) {
   Apply("efficiency", 60);
   host_.Pump();
   Refuse("nvmlDeviceSetPowerManagementLimit_v2", kUnknown, 0);

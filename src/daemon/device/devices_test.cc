@@ -35,7 +35,7 @@ TEST_F(DevicesTest, ADryRunChangesAndKeepsNothing) {
   EXPECT_THAT(host_.log, Not(Contains("kept")));
 }
 
-TEST_F(DevicesTest, WhatCannotBeKeptIsNotMade) {
+TEST_F(DevicesTest, AChangeThatCannotBeStoredIsNotMade) {
   host_.disk_is_full = true;
   const auto answer = Set("power", "250W");
   host_.Pump();
@@ -137,7 +137,7 @@ TEST_F(DevicesTest, AResetThatNobodySawIsKnownByTheEnergyCounter) {
   EXPECT_THAT(host_.TakeReports(), ElementsAre(HasSubstr("the GPU was reset, or its driver loaded anew")));
 }
 
-TEST_F(DevicesTest, WhatSomebodyElseChangedIsToldOnceAndLeftAlone) {
+TEST_F(DevicesTest, AForeignChangeIsReportedOnceAndLeftAlone) {
   Set("power", "250W");
   host_.Pump();
   Gpu().power_limit_mw.store(300'000);
@@ -250,7 +250,7 @@ TEST_F(DevicesTest, EccSaysWhenItTookEffect) {
   EXPECT_THAT(host_.TakeReports(), Contains("device_ecc: GPU 0: ECC is off since the last reset"));
 }
 
-TEST_F(DevicesTest, WhatCannotBeReadFromTheStoreIsNotWanted) {
+TEST_F(DevicesTest, AnUnreadableRecordAsksForNothing) {
   host_.disk["device/" + Uuid()] = "not json";
   Start();
   host_.Pump();

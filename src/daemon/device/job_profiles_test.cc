@@ -52,13 +52,13 @@ class JobProfilesTest : public ::testing::Test {
 const RunningJob kBench{{7}, "benchmark", std::vector<std::string>{"GPU-0"}};
 const RunningJob kOtherAsker{{8}, "", std::vector<std::string>{"GPU-0"}};
 
-TEST_F(JobProfilesTest, WhoIsAloneGetsItOnItsGpusOnly) {
+TEST_F(JobProfilesTest, AJobAloneGetsItsProfileOnItsGpusOnly) {
   See("GPU-0", {Process(70, base::JobId{7})});
   EXPECT_THAT(Follow({kBench}).given, ElementsAre(Pair("GPU-0", JobProfile{7, "benchmark"})));
   EXPECT_THAT(profiles.NotesOf({7}), IsEmpty());
 }
 
-TEST_F(JobProfilesTest, WhoNamesNoGpuHasAllWholeOnes) {
+TEST_F(JobProfilesTest, AJobThatNamesNoGpuHasAllWholeGpus) {
   EXPECT_EQ(Follow({{{7}, "benchmark", std::nullopt}}).given.size(), 2U);
 }
 

@@ -106,7 +106,7 @@ TEST_F(HealthMonitorsTest, ARebootEndsIt) {
   EXPECT_THAT(host_.Heard(), IsEmpty()) << "told once";
 }
 
-TEST_F(HealthMonitorsTest, WhatCannotBeReadIsBegunAnew) {
+TEST_F(HealthMonitorsTest, UnreadableRecordsAreReplaced) {
   host_.disk["health/GPU-a"] = "not json";
   host_.disk["health_log"] = "[]";
   EXPECT_FALSE(Start()->IsUnhealthy("GPU-a"));
@@ -203,7 +203,7 @@ TEST_F(HealthMonitorsTest, TheLogOfAnotherBootIsNew) {
   EXPECT_THAT(host_.Heard(), ElementsAre("GPU-a 1 xid_79", "GPU-a 0 xid_79", "GPU-b 3 xid_31"));
 }
 
-TEST_F(HealthMonitorsTest, WhatIsNotThereCannotBeAcknowledged) {
+TEST_F(HealthMonitorsTest, OnlyAFaultThatIsThereCanBeAcknowledged) {
   const auto monitors = Start();
   monitors->OnXid("GPU-a", 74);
   EXPECT_EQ(monitors->Acknowledge("GPU-a", "xid_79", "root").error().code, base::ErrorCode::kNotFound);

@@ -285,7 +285,7 @@ TEST_F(ServerTest, HalfSentBodiesOfAUserHaveABound) {
   }
 }
 
-TEST_F(ServerTest, WhoWritesMuchIsToldWhenItWasTaken) {
+TEST_F(ServerTest, AWriterIsToldWhenItsDataWereSent) {
   std::atomic<int> pieces = 0;
   Start({.unsent_bytes = 1u << 20}, [&](const ExchangePtr& exchange) {
     exchange->BeginStream("text/plain");
@@ -308,7 +308,7 @@ TEST_F(ServerTest, WhoWritesMuchIsToldWhenItWasTaken) {
   EXPECT_EQ(pieces, 20);
 }
 
-TEST_F(ServerTest, WhatAUserDoesNotTakeHasABoundOverAllConnections) {
+TEST_F(ServerTest, UnreadDataOfAUserAreBoundedOverAllConnections) {
   std::promise<void> gone;
   std::vector<ExchangePtr> kept;  // the loop's
   Start({.unsent_bytes = 8u << 20, .unsent_of_user = 16u << 20}, [&](const ExchangePtr& exchange) {

@@ -55,7 +55,7 @@ TEST_F(LogReadersTest, AUserWhoseReadTakesLongHoldsUpNobodyElse) {
   EXPECT_EQ(done_, "XZYabcd");
 }
 
-TEST(LogReaders, WhatIsLeftIsDroppedWithIt) {
+TEST(LogReaders, TheEndDropsWaitingWork) {
   boost::asio::io_context loop;
   int told = 0;
   {

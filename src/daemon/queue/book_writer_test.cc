@@ -80,7 +80,7 @@ TEST_F(BookWriterTest, OfTwoThatWantTheSameOnePasses) {
   EXPECT_EQ(written.size(), 2u);
 }
 
-TEST_F(BookWriterTest, WhatCouldNotBeWrittenNeverWas) {
+TEST_F(BookWriterTest, AFailedWriteChangesNothing) {
   RaiseQuota();
   RaiseQuota();
   Reserve(7);
@@ -92,7 +92,7 @@ TEST_F(BookWriterTest, WhatCouldNotBeWrittenNeverWas) {
   EXPECT_EQ(answers, (std::vector<std::string>{"full", "done", "full"}));
 }
 
-TEST_F(BookWriterTest, WhoIsAnsweredMayAskAgain) {
+TEST_F(BookWriterTest, ACallbackMayStartAChange) {
   int asked = 0;
   writer.Do(
       [](const QueueBooks&) -> base::Result<BookWriter::Change> {

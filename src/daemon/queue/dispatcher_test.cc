@@ -280,7 +280,7 @@ TEST_F(RunningJobTest, SmallChangesOfWhatWouldStayAreNotToldButAllOfWhatStays) {
   EXPECT_EQ(Left(), base::GiB(1) + base::MiB(17));
 }
 
-TEST_F(RunningJobTest, WhatStayedOnceMayStayAgain) {
+TEST_F(RunningJobTest, MemoryThatStayedOnceIsExpectedToStayAgain) {
   left_ = {{"GPU-a", base::GiB(3)}};
   dispatcher_.OnPhase({1}, suspend::SuspensionPhase::kSuspended);
   EXPECT_EQ(Left(), base::GiB(3)) << "no sample is needed";
@@ -395,7 +395,7 @@ TEST_F(DispatcherTest, AJobWhoseMemoryIsChosenStartsWithWhatIsKnownThen) {
   EXPECT_EQ(told_, std::vector<std::string>{"1, queued: a note"}) << "it was written before the start";
 }
 
-TEST_F(DispatcherTest, WhatARunHasShownCountsForWaitingJobsOfTheSameUserAndName) {
+TEST_F(DispatcherTest, ARunSetsTheMemoryOfWaitingJobsOfItsUserAndName) {
   size_ = base::GiB(3);
   jobs::StoreContents contents;
   const auto add = [&](std::int64_t id, const char* name, uid_t user, bool chosen, spec::JobState state) {

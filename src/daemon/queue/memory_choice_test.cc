@@ -71,7 +71,7 @@ TEST_F(MemoryChoiceTest, OnlyTheUsersOwnRunsOfTheNameCount) {
   EXPECT_EQ(Chosen(), GiB(15));
 }
 
-TEST_F(MemoryChoiceTest, WhatARunShowsDependsOnHowItEnded) {
+TEST_F(MemoryChoiceTest, TheLessonOfARunDependsOnItsEnd) {
   EXPECT_TRUE(PastRunOf(Account(1, GiB(4)))->to_its_end);
   EXPECT_TRUE(PastRunOf(Account(1, GiB(4), "timeout"))->to_its_end);
   for (const char* const early : {"failed", "killed", "cancelled"})

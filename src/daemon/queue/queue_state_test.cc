@@ -54,7 +54,7 @@ TEST(QueueState, ComesBackAsItWasKept) {
   EXPECT_EQ(books.last_number, 9);
 }
 
-TEST(QueueState, WhatCannotBeReadIsLeftOut) {
+TEST(QueueState, UnreadableRecordsAreLeftOut) {
   const QueueBooks books = ReadBooks({{"queue", "{"},
                                       {"ignore/x", "{}"},
                                       {"quota/user", "{}"},

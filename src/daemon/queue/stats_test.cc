@@ -39,7 +39,7 @@ TEST(Stats, AddsUpByUserProjectOrGpu) {
   }
 }
 
-TEST(Stats, WhatHasNotEndedIsCountedAndSaysNothingOfSuccess) {
+TEST(Stats, AJobThatHasNotEndedCountsWithoutASuccessRate) {
   Stats stats(StatsBy::kUser);
   jobs::Job job;
   job.owner = jobs::Owner{.user = "ann"};
@@ -73,7 +73,7 @@ TEST(Stats, AJobCountsOnceByItsLastRun) {
   }
 }
 
-TEST(Stats, WhatARunOfAJobThatGoesOnCameToIsNoVerdict) {
+TEST(Stats, ARunOfAJobThatGoesOnIsNoSuccessOrFailure) {
   Stats stats(StatsBy::kUser);
   jobs::Job job;
   job.id = {1};
@@ -91,7 +91,7 @@ TEST(Stats, WhatARunOfAJobThatGoesOnCameToIsNoVerdict) {
   EXPECT_GT(view.rows[0].gpu_hours, 0) << "what it took it took";
 }
 
-TEST(Stats, WhatItsUserCancelledIsNoPartOfTheSuccess) {
+TEST(Stats, ACancelledJobIsNotPartOfTheSuccessRate) {
   Stats stats(StatsBy::kUser);
   stats.Add(Took(1, "ann", "", {"GPU-a"}, 60, "finished"));
   stats.Add(Took(2, "ann", "", {"GPU-a"}, 60, "cancelled"));

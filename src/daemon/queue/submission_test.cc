@@ -159,7 +159,7 @@ TEST_F(SubmissionTest, APercentageWhereNoGpuIsKnownIsRefusedByItsField) {
   EXPECT_TRUE(names(asked.gpus.free_memory, "gpus.free_memory"));
 }
 
-TEST_F(SubmissionTest, WhoIsToldOfWhatIsKept) {
+TEST_F(SubmissionTest, TheReceiversOfNotificationsAreKept) {
   using On = spec::NotifyOn;
   Add().notify = {{"https://x/"}, {"a@b"}, {"killed", "suspended"}};
   Add().notify = {{}, {"a@b"}, {"failed", "all"}};

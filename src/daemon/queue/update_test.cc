@@ -186,7 +186,7 @@ TEST_F(UpdateTest, WithoutATimeLimitThereIsNothingToWarnOf) {
   EXPECT_EQ(job.spec->warn_signal, 0);
 }
 
-TEST_F(UpdateTest, WhatAJobExecutesIsItsOwnersAndRootsToChange) {
+TEST_F(UpdateTest, OnlyOwnerAndRootChangeWhatAJobExecutes) {
   for (const char* const text :
        {R"({"queue":{"stdout":"a.log"}})", R"({"queue":{"stdin":null}})", R"({"queue":{"stderr":"a.log"}})",
         R"({"queue":{"conda_env":"torch"}})", R"({"queue":{"conda_env":null}})",

@@ -149,7 +149,7 @@ TEST_F(RestViewTest, EachProcessCountsOnceForEachOfItsGpus) {
   EXPECT_EQ(CountAtRest(slots_), (RestCount{8, 4}));
 }
 
-TEST_F(RestViewTest, WhatDidNotComeToRestIsNamed) {
+TEST_F(RestViewTest, ProcessesThatDidNotComeToRestAreNamed) {
   Process(11, {.works = 3});
   Process(12, {.capturing = true});
   Process(13, {.shut = true}, MemoryStage::kHeld);
@@ -162,7 +162,7 @@ TEST_F(RestViewTest, WhatDidNotComeToRestIsNamed) {
       "process 15 is in a call; and 2 more");
 }
 
-TEST_F(RestViewTest, WhoMakesNoCallIsNamedBesideThoseThatMayWaitForIt) {
+TEST_F(RestViewTest, AProcessWithoutCallsIsNamedBesideItsWaiters) {
   Process(11, {.shut = true, .works = 1});
   Process(12, {.shut = true}, MemoryStage::kHeld);
   Process(13, {.shut = true, .waits = 1}, MemoryStage::kHeld);

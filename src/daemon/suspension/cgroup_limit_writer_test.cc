@@ -76,7 +76,7 @@ TEST_F(MemoryLimitsTest, ALimitIsLiftedAtOnce) {
   EXPECT_EQ(kernel_->done, Lines{"a max"});
 }
 
-TEST_F(MemoryLimitsTest, WhatWasWantedLastHoldsInTheEnd) {
+TEST_F(MemoryLimitsTest, TheLastLimitHoldsInTheEnd) {
   limits_.Set("a", MiB(100));
   AwaitBegan(1);
   limits_.Set("a", std::nullopt);

@@ -116,7 +116,7 @@ TEST_F(BooksRace, TheLimitHoldsAndTheBooksEndAtZero) {
 }
 
 // Some are killed at any instruction, while others go on and reclaim what they had.
-TEST_F(BooksRace, WhatKilledProcessesHadComesBackToTheByte) {
+TEST_F(BooksRace, MemoryOfKilledProcessesIsReclaimedToTheByte) {
   std::minstd_rand random(7);
   for (int round = 0; round < 30; ++round) {
     std::vector<pid_t> children;

@@ -83,7 +83,7 @@ TEST_F(MadeMemoryTest, IsUnmappedByRangesOfWholeMappings) {
   EXPECT_EQ(Unmap(kAt, 2000 * kMiB), 990u);
 }
 
-TEST_F(MadeMemoryTest, WhatTheDriverRefusesToUnmapStays) {
+TEST_F(MadeMemoryTest, AMappingThatTheDriverRefusesToUnmapStays) {
   const auto token = Make();
   made_.Mapped({kAt, token, 2 * kMiB});
   MadeMapping mapping{};

@@ -53,7 +53,7 @@ TEST_F(VirtualMemoryTest, OneUnmapTakesAllMappingsThatLieInItsRange) {
   EXPECT_EQ(Unmap(kAt, 100 * kMiB), 4 * kMiB);
 }
 
-TEST_F(VirtualMemoryTest, WhatTheDriverRefusesToDropStays) {
+TEST_F(VirtualMemoryTest, MemoryThatTheDriverRefusesToReleaseStays) {
   account_.Created(7, 0, 8 * kMiB);
   account_.Mapped(kAt, 8 * kMiB, 7);
   VirtualReference reference{};

@@ -52,7 +52,7 @@ TEST(EntryPoints, HaveEachFunctionOfTheDriverOnceAndNoOther) {
   }
 }
 
-TEST(EntryPoints, WhatLaunchesCopiesOrSetsIsSubmitted) {
+TEST(EntryPoints, LaunchesCopiesAndSetsAreSubmissions) {
   for (const auto& [symbol, entry_class] : Classes()) {
     for (const char* beginning : {"cuLaunch", "cuMemcpy", "cuMemset", "cuMemPrefetch", "cuGraphLaunch",
                                   "cuGraphUpload", "cuStreamBatchMemOp", "cuStreamWriteValue"}) {
@@ -63,7 +63,7 @@ TEST(EntryPoints, WhatLaunchesCopiesOrSetsIsSubmitted) {
   }
 }
 
-TEST(EntryPoints, WhatSubmitsAllocatesOrFreesPassesTheGate) {
+TEST(EntryPoints, SubmissionsAllocationsAndFreesPassTheGate) {
   std::set<std::string> plain;
 #define GPUMAN_ROW(symbol, entry_class) plain.insert(#symbol);
   GPUMAN_SHIM_PLAIN(GPUMAN_ROW)
@@ -76,7 +76,7 @@ TEST(EntryPoints, WhatSubmitsAllocatesOrFreesPassesTheGate) {
   }
 }
 
-TEST(EntryPoints, WhatIsNamedAllocOrFreeOfDeviceMemoryIsReplaced) {
+TEST(EntryPoints, EachAllocationAndFreeOfDeviceMemoryIsReplaced) {
   std::set<std::string> replaced;
 #define GPUMAN_ROW(symbol, entry_class, twin) replaced.insert(#symbol);
   GPUMAN_SHIM_HOOKED(GPUMAN_ROW)
@@ -93,7 +93,7 @@ TEST(EntryPoints, WhatIsNamedAllocOrFreeOfDeviceMemoryIsReplaced) {
   }
 }
 
-TEST(EntryPoints, WhatTellsTheMemoryOfADeviceByNvmlIsReplaced) {
+TEST(EntryPoints, NvmlFunctionsForDeviceMemoryAreReplaced) {
   std::set<std::string> replaced;
 #define GPUMAN_ROW(symbol, entry_class) replaced.insert(#symbol);
   GPUMAN_SHIM_HOOKED_NVML(GPUMAN_ROW)

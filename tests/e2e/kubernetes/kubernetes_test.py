@@ -100,7 +100,7 @@ class KubernetesTest(KubernetesCase):
             self.node.until_whole(since)
             self.goes_on("pod", container)
 
-    def test_what_a_pod_has_is_nobody_elses_after_a_restart_of_kubelet(self):
+    def test_a_pod_keeps_its_gpu_over_a_restart_of_kubelet(self):
         self.held("pod", 6)
         for kill in (False, True):
             self.restart_kubelet(kill)

@@ -10,7 +10,7 @@ from node import GIB, until
 
 # In commands of pods `$$$$` stands for the shell's `$$`.
 class LimitsTest(KubernetesCase):
-    def test_who_takes_more_than_it_was_given_is_out_of_memory_and_its_neighbour_goes_on(self):
+    def test_a_pod_over_its_share_fails_and_its_neighbour_goes_on(self):
         neighbour = self.held("neighbour", 2)
         for name, size, status in (("greedy", "3GiB", OUT_OF_MEMORY), ("modest", "1GiB", 0)):
             self.start(name, 2, *load(size))
@@ -44,7 +44,7 @@ class LimitsTest(KubernetesCase):
             self.assertIn(f"status {status}", self.node.said_by("pair", name).splitlines())
             self.goes_on("pair", containers[name])
 
-    def test_what_is_executed_in_a_container_counts_with_it(self):
+    def test_a_process_executed_in_a_container_counts_with_it(self):
         container = self.held("both", 2)
         for size, status in (("256MiB", 0), ("1GiB", OUT_OF_MEMORY)):  # both processes have a context of 518 MiB
             self.assertEqual(self.node.execute(container, *load(size)), status)
@@ -83,7 +83,7 @@ class LimitsTest(KubernetesCase):
             users, first = self.node.said_by(name).splitlines()[:2]
             self.assertEqual((users.split(), first), (["0", "0", "1"], "1"), "it has users and processes of its own")
 
-    def test_who_removes_the_library_is_ended_at_its_limit_and_its_neighbour_goes_on(self):
+    def test_a_pod_without_the_library_is_ended_at_its_limit(self):
         neighbour = self.held("neighbour", 2)
         greedy = "exec gpuman-load --alloc 3GiB --hold 1h"
         # Every user can mount something over it, in their own namespaces; to unmount it needs rights that a pod must be

@@ -67,7 +67,7 @@ class SlurmTest(ClusterCase):
 
     # --- limits ---
 
-    def test_who_asks_for_too_much_is_refused_and_its_neighbour_goes_on(self):
+    def test_a_step_over_its_share_fails_and_its_neighbour_goes_on(self):
         neighbour = self.held()
         done = self.srun("--gres=shard:1", *load("2GiB"))
         self.assertEqual(done.returncode, OUT_OF_MEMORY, done.stderr)
@@ -152,7 +152,7 @@ class SlurmTest(ClusterCase):
         self.assertEqual({job["memory"]["limit"] for job in jobs}, {GIB})
         self.assertEqual(len({job["tag"] for job in jobs}), 3)
 
-    def test_what_is_cancelled_is_over_here_too(self):
+    def test_a_cancelled_slurm_job_ends_here_too(self):
         job = self.held()
         self.c.ask("scancel", re.search(r"\d+", job["tag"]).group())
         self.assertEqual(self.c.m.api("GET", f"/v1/jobs/{job['id']}/wait")["state"], "finished")
@@ -276,7 +276,7 @@ class SlurmTest(ClusterCase):
 
     # --- what is left ---
 
-    def test_what_a_step_leaves_behind_is_ended(self):
+    def test_a_process_left_behind_by_a_step_is_ended(self):
         pid_file = self.c.dir / "stray.pid"
         stray = f"setsid sh -c 'echo $$ > {pid_file}; exec {' '.join(load('512MiB', '--hold', '1h'))}' >/dev/null 2>&1 </dev/null &"
         self.srun("--gres=shard:1", "sh", "-c", f"{stray} until [ -s {pid_file} ]; do sleep 0.05; done")

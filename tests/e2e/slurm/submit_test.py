@@ -87,7 +87,7 @@ class SubmitTest(ClusterCase):
         self.assertEqual(done.returncode, 6)
         self.assertIn("Requested node configuration is not available", done.stderr)
 
-    def test_what_slurm_has_no_word_for_is_refused_and_nothing_is_queued(self):
+    def test_an_option_that_slurm_lacks_is_refused(self):
         done = self.gpuman("submit", "--to", "slurm", "--gpu", "0", "--", "true")
         self.assertEqual(done.returncode, 6)
         self.assertIn("--gpu: Slurm chooses the GPUs", done.stderr)
@@ -212,7 +212,7 @@ class SubmitTest(ClusterCase):
         self.assertEqual(self.wait(job), 9)
         self.assertEqual(self.gpuman("job", "log", job).stdout, "run\n" * 3)
 
-    def test_what_slurm_has_forgotten_is_told_from_the_record(self):
+    def test_a_job_that_slurm_forgot_is_shown_from_the_record(self):
         job = self.submit("--name", "old", "--", "sh", "-c", "exit 6")
         self.assertEqual(self.wait(job), 6)
         record = self.dir / "state" / "gpuman" / "slurm.jsonl"
