@@ -1,4 +1,4 @@
-// Who may use a route of the HTTP API. docs/api/openapi.yaml calls it x-right.
+// The right to use a route of the HTTP API. docs/api/openapi.yaml calls it x-right.
 #pragma once
 
 namespace gpuman::api {

@@ -12,8 +12,8 @@
 namespace gpuman::base {
 
 // The exit status of a program that printed to stdout and would end with `status`. If the output could not be
-// written (a full disk), the reason is printed to stderr, and the status is 1, as that of `gpuman`. Whoever
-// closes a pipe, as `head` does, has read enough: that is not told.
+// written (a full disk), the reason is printed to stderr, and the status is 1, as that of `gpuman`. A reader
+// that closes the pipe, as `head` does, has read enough: nothing is printed then.
 inline int FinishOutput(const char* program, int status) {
   std::cout.flush();
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()) return status;

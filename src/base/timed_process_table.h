@@ -26,8 +26,8 @@ class TimedProcessTable final : public ProcessTable {
   // kThreads, for threads other than the loop: nothing is charged, each read may take the whole patience.
   enum class For { kLoop, kThreads };
   // On the loop each owner may take `patience` at once and a twentieth of the time in the long run.
-  // Environments and arguments count separately, since anybody may ask for the arguments of anybody's
-  // processes. `clock` must outlive this object.
+  // Environments and arguments count separately, since any user may ask for the arguments of all processes.
+  // `clock` must outlive this object.
   explicit TimedProcessTable(std::filesystem::path root = "/proc",
                              std::chrono::milliseconds patience = std::chrono::milliseconds(200),
                              For whom = For::kLoop);

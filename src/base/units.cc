@@ -190,7 +190,7 @@ std::string FormatUsedHours(double hours) {
   if (std::isinf(hours)) return "unlimited";
   if (hours < 0.0001) return "<0.0001";
   if (hours < 0.1) return fmt::format("{:.2g}", hours);
-  // What is 4.99 may be 4.9899999.
+  // 4.99 may be stored as 4.9899999.
   constexpr double kTolerance = 1e-9;
   return fmt::format("{:.15g}", std::floor(hours * 100 + kTolerance) / 100);
 }

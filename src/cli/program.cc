@@ -86,7 +86,7 @@ int RunProgram(const Command& program, const std::vector<std::string>& arguments
   session.Flush();
   const int error = session.output_error();
   if (error == 0) return *status;
-  // Who closes a pipe, as `head` does, has read enough.
+  // A reader that closes the pipe, as `head` does, has read enough.
   if (error != EPIPE) session.PrintError(base::SystemError(error, "writing the output"));
   return kExitFailed;
 }

@@ -10,7 +10,7 @@
 
 namespace gpuman::cli {
 
-// Stands where a value is not known.
+// The text in place of a value that is not known.
 inline constexpr std::string_view kUnknown = "n/a";
 
 // How output may look. It is made once from the descriptors and the environment; renderers get it as an

@@ -1,7 +1,7 @@
 // Makes rows of readings, in all resolutions, and keeps them until they are written. Without clock and files.
 //
-// A reading holds until the next one, for `hold` seconds at most: who reads the GPUs does not report a round
-// in which nothing changed. A longer silence is a gap. Where the clock is set back, the rows that follow are
+// A reading holds until the next one, for `hold` seconds at most: the sampler does not report a round in
+// which nothing changed. A longer silence is a gap. Where the clock is set back, the rows that follow are
 // rows of those times; the ones that were there stay.
 //
 // The rows of ten seconds and of five minutes wait until a block of them is full. After a crash, Replay makes

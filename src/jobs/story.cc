@@ -205,7 +205,7 @@ std::string Because(Cause cause, const Job& job, const StoryFacts& facts) {
   }
 }
 
-// Who had the job's GPUs until it got them.
+// The jobs that had the job's GPUs until it got them.
 std::string Holders(const Job& job, const StoryFacts& facts) {
   std::vector<std::string> names;
   for (auto run = facts.holders.rbegin(); run != facts.holders.rend(); ++run) {

@@ -92,7 +92,7 @@ struct SharedWait {
   std::vector<std::string> gpus;  // UUIDs
   std::string word;               // as share::TenantStatus::waits_for has it
   base::WallTime since{};
-  std::vector<std::string> others;  // who is there meanwhile: "job 5 'train' (ann)"
+  std::vector<std::string> others;  // the jobs there meanwhile: "job 5 'train' (ann)"
 };
 
 struct StoryFacts {

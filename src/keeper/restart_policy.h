@@ -17,9 +17,10 @@ base::Result<RestartMode> ParseRestartMode(std::string_view word);  // kInvalidA
 
 struct RestartPolicy {
   RestartMode mode = RestartMode::kNo;
-  base::Millis initial_delay{
-      1000};                       // before the first restart in a row; each further one waits twice as long
-  base::Millis max_delay{60'000};  // after five in a row the delay is at least 100 ms, whatever is set here
+  // Before the first restart in a row; each further restart waits twice as long as the one before.
+  base::Millis initial_delay{1000};
+  // After five restarts in a row the delay is at least 100 ms, whatever is set here.
+  base::Millis max_delay{60'000};
   base::Millis reset_after{60'000};             // a run that lasted at least this long ends the row
   std::optional<std::uint32_t> max_restarts{};  // in a row; empty: no limit
   friend bool operator==(const RestartPolicy&, const RestartPolicy&) = default;

@@ -43,7 +43,7 @@ struct MemoryQuestion {
 
 struct MemoryEstimate {
   std::optional<base::Bytes> size;  // at most that of the GPU; absent: too little is known to set a limit
-  std::string note;                 // why, as a sentence for who submits the job
+  std::string note;                 // why, as a sentence for the user who submits the job
 };
 
 MemoryEstimate EstimateMemory(const MemoryQuestion& question);

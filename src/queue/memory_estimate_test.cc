@@ -156,8 +156,8 @@ bool RunOnce(Sums& sums, const Execution& run, double limit) {
   return fits;
 }
 
-// By hand: the first run has the whole GPU. What it used, times `times`, is what is asked for from then on;
-// who is refused asks for twice as much.
+// By hand: the first run has the whole GPU. Later runs ask for `times` times what it used; a run that is
+// refused asks for twice as much next.
 struct ByHand {
   double times;
   bool power_of_two;

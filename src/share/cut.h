@@ -192,7 +192,8 @@ class Cut {
   base::MonoTime changed_, shut_changed_;  // when the view and all_shut changed last
   // A unit has to work for so long before others are stepped because of it; doubled with each leap.
   Span patience_;
-  // Of the last round: who was stepped, who worked when it began, and which of these rests since.
+  // Units of the last round: those that were stepped, those that worked when it began, and those of the
+  // latter that have come to rest since.
   std::set<UnitId> stepped_, worked_, rested_;
   bool behind_ = false;                       // it was a step behind
   std::optional<UnitId> target_;              // the longest working unit in the last round

@@ -45,7 +45,7 @@ base::MonoTime LeavesAt(Tenant& holder, const Tenant& waiter, const Circumstance
 // long enough for the moving time.
 Span TurnFor(const Tenant& waiter, const Circumstances& at);
 
-// The tenant has a turn and can use it; a tenant that waits for room stands still.
+// The tenant has a turn and can use it; a tenant that waits for room cannot use it.
 bool HasTurn(const Tenant& tenant);
 
 // Charge adds the time since the last event to Tenant::ahead of the tenants that ran; Rebase makes `ahead`

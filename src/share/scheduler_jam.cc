@@ -107,7 +107,7 @@ void Scheduler::EndJam(const Domain& domain, State& state, base::MonoTime now) {
         {{"asked", asked}});
     part.jammed = true;
   }
-  // What was in its way is over: it can come to rest now.
+  // The obstacle is gone: the part can come to rest now.
   last.keeps_until.reset();
   last.stuck = false;
 }

@@ -250,7 +250,7 @@ bool SuspensionStateMachine::CheckpointNext(MonoTime now) {
   return true;
 }
 
-// What stays is told by figures that are newer than the last shim's answer, where they come in time.
+// Figures that are newer than the last shim's answer say what stays, if they come in time.
 bool SuspensionStateMachine::AwaitFigures(MonoTime now) {
   if (!IsStrict()) return false;
   for (const auto& [id, member] : members_) {
@@ -335,8 +335,8 @@ void SuspensionStateMachine::HoldWhatCameLast(const Member& member) {
   }
 }
 
-// The figure from before the eviction may have been older than the last of the memory: a process held what is
-// left, and what it gave away.
+// The figure from before the eviction may be older than the last allocation. So the process held at least
+// what is left and what it gave away.
 void SuspensionStateMachine::HoldWhatStays() {
   for (const auto& [id, member] : members_) {
     const auto held = record_.held.find(id);

@@ -169,7 +169,7 @@ class World {
           target.view.stage == ShimStage::kNone)
         continue;
       if (target.told == Target::Ordered::kHold) {
-        // What it has begun to take back it takes; what it has not stays where it is.
+        // It completes a restore that it has begun; other memory stays where it is.
         if (target.view.stage == ShimStage::kRestoring) target.out = {};
         if (target.view.stage == ShimStage::kRestoring || target.view.stage == ShimStage::kEvicted)
           target.view.stage = ShimStage::kOnGpu;

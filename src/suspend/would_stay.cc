@@ -12,7 +12,7 @@ BytesByGpu WouldStay(const std::vector<ProcessView>& processes, std::optional<bo
   for (const ProcessView& process : processes) {
     if (checkpoints != false && !(shares && process.has_shim)) continue;
     for (const auto& [gpu, share] : process.gpus) {
-      // A figure of the driver may be older than the shim's count; whoever has memory has a context.
+      // A figure of the driver may be older than the shim's count; a process that has memory has a context.
       const base::Bytes bytes = std::max(share.used - share.evictable, share.context);
       if (bytes.count > 0) left[gpu] += bytes;
     }

@@ -34,8 +34,9 @@ base::Result<std::vector<std::string>> JobsOfSweep(std::string_view name,
 // The references of jobs that the words name. Asks the daemon only where a word is the name of a sweep.
 base::Result<std::vector<std::string>> JobsNamed(Session& session, const std::vector<std::string>& words);
 
-// Puts in place of each name of a sweep all of its jobs, also those that have ended: who waits for a sweep
-// wants to know how all of it went. Asks the daemon only where there is such a name, and once for each name.
+// Puts in place of each name of a sweep all of its jobs, also those that have ended: a job that waits for a
+// sweep depends on the end of all its jobs. Asks the daemon only where there is such a name, and once for
+// each name.
 class SweepDependencies {
  public:
   explicit SweepDependencies(Session& session) : session_(session) {}

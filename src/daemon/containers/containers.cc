@@ -25,7 +25,7 @@ void Containers::SetTable(std::vector<api::AllocatedContainer> table) {
 bool Containers::IsComing(base::ProcessId process, base::MonoTime now) {
   if (strangers_.contains(process)) return false;
   const auto container = callbacks_.container_of(process.pid);
-  // A container without a pod may be anybody's.
+  // A container without a pod may belong to any pod.
   if (container && !told_) return !container->group.pod_uid.empty();
   const auto stranger = [&] {
     if (strangers_.size() >= kMaxRemembered) strangers_.clear();

@@ -1,4 +1,4 @@
-// Who may do what. Pure.
+// The rights of users. Pure.
 //
 // Every user who reaches the socket sees everything but other users' logs. Owners act on their own jobs. Root
 // and the administrators' group act on all jobs and on devices. Only members of the submitters' group may

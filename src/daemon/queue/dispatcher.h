@@ -263,7 +263,7 @@ class Dispatcher {
   struct OfName {
     const jobs::Job* job;
     std::string name;
-    std::optional<uid_t> among;  // whose jobs the name means; nullopt: anybody's
+    std::optional<uid_t> among;  // the user whose jobs the name means; nullopt: jobs of any user
   };
   std::optional<OfName> FindName(const std::string& reference, uid_t user) const;
   std::optional<base::JobId> TaskNamed(const std::string& tag, std::int64_t task, uid_t user) const;

@@ -22,7 +22,8 @@ struct MemoryGrounds {
 std::optional<queue::PastRun> PastRunOf(const jobs::RunAccount& run);
 
 // Sets `memory` of a spec with `memory_auto` by the past runs of the job's user and name; absent: no limit.
-// Returns the note for who submits the job. `job`: has owner, tag and command; its own spec is not looked at.
+// Returns the note for the user who submits the job. `job`: has owner, tag and command; its own spec is not
+// looked at.
 std::string ChooseMemory(const jobs::Job& job, const MemoryGrounds& grounds, spec::JobSpec& spec);
 
 // The same for a waiting job whose turn has come: since it was submitted, more runs may have become known.

@@ -54,8 +54,8 @@ void ChangeAll(QueueModule& queue, const JobCall& call, const std::vector<base::
     std::size_t changed = 0;
     bool all_had_it = true;
     std::optional<base::Error> error{};
-    std::optional<jobs::Job>
-        first{};  // as it was changed; of very many the oldest may be forgotten by the end
+    // The first job after its change. If there are very many jobs, it may be forgotten before all are done.
+    std::optional<jobs::Job> first{};
   };
   const auto progress = std::make_shared<Progress>(Progress{ids.size()});
   const auto change = [&queue, progress, already, change_job](base::JobId id, const DoneWithJob& done) {

@@ -37,7 +37,7 @@ struct SubmissionContext {
 struct Prepared {
   std::vector<jobs::Job> jobs;
   std::vector<std::size_t> heads;
-  std::vector<std::string> notes{};  // for who submits them: each once, and not too many
+  std::vector<std::string> notes{};  // for the user who submits: each once, and not too many
 };
 
 // The error names the job ("jobs[3].gpus.devices: …") where the request has several.

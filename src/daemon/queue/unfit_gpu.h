@@ -1,5 +1,4 @@
-// GPUs on which the queue starts nothing, and what is said of them to whoever starts a job there all the
-// same. Pure.
+// GPUs on which the queue starts nothing, and the note for a user who starts a job there all the same. Pure.
 #pragma once
 
 #include <optional>

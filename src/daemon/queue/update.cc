@@ -71,7 +71,7 @@ Result<> ApplyQueue(const api::QueueUpdate& update, const gpu::Inventory& invent
 }
 
 // The size of `--memory auto` is chosen anew if the update asks for that, or changes what the size depends
-// on. A size in the update takes its place. The answer is the note for who asks.
+// on. A size in the update takes its place. The answer is the note for the caller.
 Result<std::string> ApplyMemory(const api::JobUpdate& update, const jobs::Job& before,
                                 const MemoryGrounds& memory, const jobs::Job& job, spec::JobSpec& spec) {
   const auto* const size = update.job.Find("memory");

@@ -8,7 +8,7 @@
 namespace gpuman::daemon {
 
 // kConflict: the update changes something that cannot change while the job runs. `lookup`: of the caller's
-// jobs. The answer is a note for who asks; empty: there is none.
+// jobs. The answer is a note for the caller; empty: there is none.
 base::Result<std::string> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::Inventory& inventory,
                                            const queue::ReferenceLookup& lookup, const MemoryGrounds& memory,
                                            jobs::Job& job);

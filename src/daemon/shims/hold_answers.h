@@ -13,7 +13,7 @@ namespace gpuman::daemon {
 
 struct HoldAnswers {
   bool all_held = true;
-  std::vector<base::ProcessId> again{};  // whose shims only took too long: they are asked again
+  std::vector<base::ProcessId> again{};  // processes whose shims only took too long: they are asked again
   // Why not all processes will be held, where that is certain before the attempt is over; empty: they may be.
   // It goes on where a sentence has said "the job did not come to rest: ".
   std::string why{};

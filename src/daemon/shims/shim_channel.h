@@ -3,7 +3,8 @@
 //
 //   job runs ------------> SetJob: a ledger with its limits (made, or found again after a restart)
 //   process asks --------> whose is it? (attribution) -> its place in the ledger
-//   sample of a GPU -----> OnSample: writes `outside`, learns what a context costs, tells what is odd
+//   sample of a GPU -----> OnSample: writes `outside`, learns what a context costs, reports
+//                            ledgers that a program has overwritten
 //
 // Lives on the event loop; not thread-safe.
 #pragma once

@@ -1,9 +1,10 @@
 // The entries of Ledger::home: each is one GPU of one process, beside the process's first home, whose memory
 // can leave it.
 //
-// A process claims a free entry by exchanging `owner`, and keeps it until it ends; whoever clears its slot
-// frees its entries (books.h). Only the thread that may change the slot calls ClaimHome and ClearHomes for
-// it. A program may have written anything into the ledger: no function here follows what it reads unchecked.
+// A process claims a free entry by exchanging `owner`, and keeps it until it ends; the process that clears
+// its slot frees its entries (books.h). Only the thread that may change the slot calls ClaimHome and
+// ClearHomes for it. A program may have written anything into the ledger: no function here follows what it
+// reads unchecked.
 #pragma once
 
 #include <initializer_list>

@@ -18,7 +18,7 @@ namespace gpuman::ledger::wire {
 struct StepGrant {
   static constexpr unsigned kAnyGpu = 31;
   static constexpr unsigned kMaxCalls = 1023, kMaxStride = 7;
-  unsigned gpu = kAnyGpu;  // the index in the ledger; kAnyGpu: whoever waits longest
+  unsigned gpu = kAnyGpu;  // the index in the ledger; kAnyGpu: the call that waits longest
   unsigned calls = 0;      // how many calls may pass at most; 0: the grant is withdrawn
   unsigned stride = 0;     // log2 of how many calls pass between two looks whether the GPU is at rest
   bool careful = false;    // before each call but the first the shim waits 100 us more

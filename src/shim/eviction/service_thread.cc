@@ -131,7 +131,7 @@ class Attending {
     Tell(MemoryStage::kHeld);
     NotifyDaemon();
   }
-  // The process runs again, though the order stands.
+  // The process runs again, although the daemon has not withdrawn the order.
   void EndHold(const Ended& ended) {
     TellActivity(state_, IsWatched() ? wire::Activity::kBusy : wire::Activity::kUnknown, NowNs());
     state_.service_thread.shut = false;
@@ -147,8 +147,8 @@ class Attending {
     // The daemon wakes this thread when it begins to watch the job. The thread may miss that, so it looks by
     // itself.
     constexpr int kWatchersIntervalMs = 30'000;
-    // It may miss that it is woken because of a grant too. A hold that is provisional is short, and in it the
-    // daemon waits for who comes to the gate.
+    // The thread may also miss that a grant wakes it. A provisional hold is short: during it the daemon waits
+    // to learn which threads come to the gate.
     constexpr int kProvisionalIntervalMs = 2, kGrantIntervalMs = 1'000;
     if (state_.service_thread.shut)
       return IsForNow() ? kProvisionalIntervalMs : what_ == wire::OrderKind::kHold ? kGrantIntervalMs : -1;

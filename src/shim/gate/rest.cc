@@ -18,8 +18,8 @@ using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendo
 // A GPU that rests before this had nothing to do that others could wait for.
 constexpr std::uint64_t kShortWork = kMillisecond;
 
-// Writes the words that differ from what the slot told before. What works is written first: a reader that
-// finds that a call has returned finds the work of that call as well.
+// Writes the words that differ from what the slot told before. The GPUs that work are written first: so a
+// reader that sees that a call has returned sees the work of that call as well.
 void Publish(GateState& state, std::uint32_t rest, std::uint32_t bits) {
   PublishedRest& told = state.rest;
   if (told.rest == rest && told.state == bits) return;

@@ -31,10 +31,10 @@ enum class Rested { kYes, kBusy, kCapturing, kFailed };
 // process has rested since.
 Rested ComeToRest(GateState& state, const RestLimit& limit, bool was_at_rest, driver::abi::CUresult& result);
 
-// The process is held at rest: tells who waits at the gate by now. `for_now`: the hold is provisional, so a
-// thread that arrives wakes the service thread to tell that.
+// The process is held at rest: reports which threads wait at the gate by now. `for_now`: the hold is
+// provisional, so a thread that arrives wakes the service thread to tell that.
 void TellWaits(GateState& state, bool for_now);
-// The process is not held any more, or its memory leaves: the slot tells nothing.
+// The process is not held any more, or its memory leaves: the slot reports nothing.
 void TellNoRest(GateState& state);
 
 // Returns whether there is a grant that the process has not seen. ComeToRest serves it.
