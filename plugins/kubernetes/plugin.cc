@@ -99,9 +99,9 @@ void Plugin::OnAway(const base::Error& error) {
 void Plugin::Tell() {
   auto pools = MakePools(config_, inventory_);
   for (auto& problem : pools.problems) {
-    if (told_.insert(problem).second) spdlog::error("{}", problem);
+    if (logged_.insert(problem).second) spdlog::error("{}", problem);
   }
-  std::erase_if(told_, [&](const auto& told) {
+  std::erase_if(logged_, [&](const auto& told) {
     return std::find(pools.problems.begin(), pools.problems.end(), told) == pools.problems.end();
   });
   for (auto& pool : pools.pools) {

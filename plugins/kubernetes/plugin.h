@@ -69,7 +69,7 @@ class Plugin {
   Inventory inventory_;
   bool away_ = true;
   std::string away_why_;
-  std::set<std::string> told_;                 // problems that are already in the log
+  std::set<std::string> logged_;               // problems that are already in the log
   std::map<std::string, Endpoint> endpoints_;  // by resource
   Reporter reporter_;
   std::unique_ptr<KubeletWatch> kubelet_;

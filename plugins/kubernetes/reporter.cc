@@ -52,10 +52,10 @@ void Reporter::OnAnswer(const base::Result<RpcAnswer>& answer) {
 
 void Reporter::Finish(const base::Result<>& result) {
   const std::string problem = result ? "" : result.error().message;
-  if (!problem.empty() && problem != told_)
+  if (!problem.empty() && problem != logged_)
     spdlog::warn("limits of containers that start now are not held: {}", problem);
-  if (problem.empty() && !told_.empty()) spdlog::info("containers are held to what they were given");
-  told_ = problem;
+  if (problem.empty() && !logged_.empty()) spdlog::info("containers are held to what they were given");
+  logged_ = problem;
   for (const auto& done : std::exchange(under_way_, {})) done(result);
   if (!next_.empty() && under_way_.empty()) Begin();
 }

@@ -43,7 +43,7 @@ class Reporter {
   const MakeTable make_;
   std::filesystem::path pod_resources_;
   std::vector<Done> under_way_, next_;
-  std::string told_;  // the problem that is already in the log
+  std::string logged_;  // the problem that is already in the log
   std::shared_ptr<Reporter*> alive_ = std::make_shared<Reporter*>(this);
   boost::asio::thread_pool thread_{1};  // last: its work uses the other members
 };

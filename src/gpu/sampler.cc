@@ -103,8 +103,8 @@ void Sampler::Core::Deliver(const XidSeen& xid) {
 
 void Sampler::Core::Deliver(const Inventory& inventory) {
   const Lock delivery(delivery_mutex_);
-  if (closed_ || told_ == inventory) return;
-  told_ = inventory;
+  if (closed_ || reported_ == inventory) return;
+  reported_ = inventory;
   callbacks_.on_inventory(inventory);
 }
 

@@ -102,7 +102,7 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
 
   std::mutex delivery_mutex_;  // held around callbacks; never taken with mutex_ held
   bool closed_ = false;
-  std::optional<Inventory> told_;
+  std::optional<Inventory> reported_;
 };
 
 // What a worker does in its turn for one GPU. While the worker's thread reads, it owns the reader; the core's

@@ -231,7 +231,7 @@ void Sampler::Core::CheckWatchdog() {
   Inventory inventory;
   {
     const Lock delivery(delivery_mutex_);
-    if (told_) inventory = *told_;
+    if (reported_) inventory = *reported_;
   }
   inventory.problem = "the NVIDIA driver does not answer";
   Deliver(inventory);

@@ -74,7 +74,7 @@ void HoldSoft(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, base
 }
 
 void TellUnknown(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, const Usage& usage) {
-  if (usage.unknown == 0 || !round.state.jobs[job.id].unknown_told.insert(gpu.uuid).second) return;
+  if (usage.unknown == 0 || !round.state.jobs[job.id].unknown_reported.insert(gpu.uuid).second) return;
   Tell(round, job, gpu, kUsageUnknown,
        fmt::format("{} has a limit, but the driver does not tell the memory of {} of its {} processes on {}: "
                    "only what it tells is held to the limit",

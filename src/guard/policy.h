@@ -169,7 +169,7 @@ struct JobState {
   std::uint64_t run = 0;
   Ending ending;
   std::set<std::string> over_soft;  // GPUs
-  std::set<std::string> unknown_told;
+  std::set<std::string> unknown_reported;
   std::map<std::string, base::MonoTime> over_hard_since{};  // GPUs on which it may stay over its limit
   std::optional<base::MonoTime> asked_to_leave{};           // and the job has not left since
   unsigned departures = 0;                                  // for pressure, without `calm` in between
@@ -187,7 +187,7 @@ struct Target {
 struct GpuPressure {
   std::optional<Target> victim;               // is being ended, for any reason, or suspended
   std::optional<base::MonoTime> victim_gone;  // the first sample without it
-  bool unrelieved_told = false;
+  bool unrelieved_reported = false;
   std::optional<base::MonoTime> since;  // since when free memory is below the reserve
 };
 
@@ -195,7 +195,7 @@ struct PolicyState {
   std::map<JobId, JobState> jobs;
   std::map<base::ProcessId, Ending> processes;  // unmanaged processes that are being ended
   std::map<std::string, GpuPressure> pressure;  // by GPU
-  std::set<std::pair<std::string, uid_t>> unmanaged_told;
+  std::set<std::pair<std::string, uid_t>> unmanaged_reported;
 };
 
 std::vector<Action> Decide(const Snapshot& snapshot, const PolicySettings& settings, base::MonoTime now,

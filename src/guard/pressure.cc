@@ -154,7 +154,7 @@ std::string WhatStays(const Round& round, const GpuSnapshot& gpu) {
 }
 
 void TellUnrelieved(Round& round, GpuPressure& pressure, const GpuSnapshot& gpu, std::string message) {
-  if (std::exchange(pressure.unrelieved_told, true)) return;
+  if (std::exchange(pressure.unrelieved_reported, true)) return;
   Action action;
   action.event.kind = kPressureUnrelieved;
   action.event.at = round.now;
@@ -170,7 +170,7 @@ void HoldReserve(Round& round, const GpuSnapshot& gpu) {
   auto& pressure = round.state.pressure[gpu.uuid];
   const bool waits = WaitsForMemory(round, pressure, gpu);
   if (gpu.free >= gpu.reserve) {
-    pressure.unrelieved_told = false;
+    pressure.unrelieved_reported = false;
     pressure.since.reset();
     return;
   }

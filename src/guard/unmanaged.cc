@@ -42,7 +42,7 @@ const gpu::OwnedProcess* NextToEnd(const Round& round, const Processes& processe
 }
 
 void Warn(Round& round, const GpuSnapshot& gpu, uid_t uid, base::Bytes used, base::Bytes ceiling) {
-  if (!round.state.unmanaged_told.insert({gpu.uuid, uid}).second) return;
+  if (!round.state.unmanaged_reported.insert({gpu.uuid, uid}).second) return;
   Action action;
   action.event.kind = kUnmanagedWarning;
   action.event.at = round.now;
@@ -84,13 +84,13 @@ const UnmanagedRule* RuleFor(uid_t uid, const PolicySettings& settings) {
 void HoldUnmanaged(Round& round, const GpuSnapshot& gpu) {
   if (round.settings.unmanaged.empty()) return;
   const auto users = ByUser(gpu, round.settings);
-  std::erase_if(round.state.unmanaged_told,
+  std::erase_if(round.state.unmanaged_reported,
                 [&](const auto& told) { return told.first == gpu.uuid && !users.contains(told.second); });
   for (const auto& [uid, use] : users) {
     const UnmanagedRule* rule = RuleFor(uid, round.settings);
     if (!rule) continue;
     const base::Bytes ceiling = rule->ceiling.Of(gpu.total);
-    if (use.known < FallenBelow(ceiling)) round.state.unmanaged_told.erase({gpu.uuid, uid});
+    if (use.known < FallenBelow(ceiling)) round.state.unmanaged_reported.erase({gpu.uuid, uid});
     if (use.known <= ceiling) continue;
     if (rule->mode == UnmanagedMode::kWarn)
       Warn(round, gpu, uid, use.known, ceiling);

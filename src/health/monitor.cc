@@ -105,7 +105,7 @@ Notices Monitor::On(const Xid& xid, Now now) {
               1,
               false};
   if (kind.state == HealthState::kHealthy) {
-    const auto [told, first] = told_.try_emplace(xid.number, xid.at);
+    const auto [told, first] = reported_.try_emplace(xid.number, xid.at);
     if (!first && xid.at < std::exchange(told->second, xid.at) + settings_.xid_repeat) return {};
     return {{Change::kReported, std::move(fault), xid.pid, {}}};
   }

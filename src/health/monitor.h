@@ -107,7 +107,7 @@ class Monitor {
   Watch watch_;
   std::map<std::string, Fault> faults_;
   std::map<std::string_view, Condition> conditions_;
-  std::map<unsigned, base::WallTime> told_;  // when an Xid that breaks nothing last occurred
+  std::map<unsigned, base::WallTime> reported_;  // when an Xid that breaks nothing last occurred
   std::optional<base::MonoTime> driver_quiet_since_;
   std::optional<std::uint64_t> double_bit_errors_;
   bool was_lost_ = false;

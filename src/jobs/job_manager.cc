@@ -163,7 +163,7 @@ void JobManager::LeaveRun(Entry& entry) {
   entry.runtime = {};
   entry.stop_in_journal = false;
   entry.settings_in_journal.reset();
-  entry.settings_told.reset();
+  entry.settings_sent.reset();
 }
 
 void JobManager::Perform(JobId id, const std::vector<Effect>& effects) {

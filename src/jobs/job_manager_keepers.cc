@@ -129,7 +129,7 @@ void JobManager::OnConnected(JobId id) {
   host_.OnJobChanged(entry.job, entry.runtime);
   // Settings that an earlier connection carried are in the journal by now, or never will be. And the change
   // may have been undone since.
-  entry.settings_told.reset();
+  entry.settings_sent.reset();
   if (entry.job.updated || entry.settings_in_journal) SendSettings(entry);
   // The job left its GPU, or came back, while daemon or keeper was away.
   if (const bool off = host_.IsOffGpu(id); off != entry.job.off_since.has_value()) SetOffGpu(id, off);
@@ -220,14 +220,14 @@ void JobManager::SendSettings(Entry& entry) {
   settings.restart = options_.launch.restart;
   settings.restart->mode = mode;
   auto text = keeper::SerializeSettings(settings);
-  const auto& known = entry.settings_told ? entry.settings_told : entry.settings_in_journal;
+  const auto& known = entry.settings_sent ? entry.settings_sent : entry.settings_in_journal;
   if (known && *known == text) return;
   const auto sent = Order(entry, settings, [](JobManager& me, Entry& told, const Result<>& outcome) {
     if (outcome || outcome.error().code == ErrorCode::kUnavailable) return;  // OnConnected tells again
-    told.settings_told.reset();
+    told.settings_sent.reset();
     me.Trouble(told.job.id, "its keeper did not take its settings: " + outcome.error().message);
   });
-  if (sent) entry.settings_told = std::move(text);
+  if (sent) entry.settings_sent = std::move(text);
 }
 
 void JobManager::Announce(JobId id, const keeper::Reason& reason) {

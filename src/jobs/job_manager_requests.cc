@@ -186,7 +186,7 @@ void JobManager::Restart(JobId id, const keeper::Reason& reason, Done<Job> done)
   Index(entry);
   entry.stop_in_journal = false;
   entry.settings_in_journal.reset();
-  entry.settings_told.reset();
+  entry.settings_sent.reset();
   Launch(entry);
   Batch batch;
   batch.put = {entry.job};
@@ -242,14 +242,14 @@ void JobManager::Release(JobId id, Done<Job> done) {
     if (it == (*self)->entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
     if (outcome) return (*self)->LetGo(id, done);
     it->second.forgotten_soon = false;
-    it->second.settings_told.reset();
+    it->second.settings_sent.reset();
     if (IsEnded(it->second.job)) return (*self)->Remove(id, {"removed", ""}, done);
     (*self)->Save(id, {});
     // If the keeper took the settings all the same, OnConnected corrects the settings by the journal.
     done(Fail(outcome.error().code,
               fmt::format("job {} was not let go: {}", id.value, outcome.error().message), "try again"));
   };
-  entry.settings_told = keeper::SerializeSettings(settings);
+  entry.settings_sent = keeper::SerializeSettings(settings);
   if (auto sent = entry.link->Send(settings, answer); !sent) {
     entry.forgotten_soon = false;
     done(Fail(sent.error()));

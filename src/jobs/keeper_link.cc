@@ -175,7 +175,7 @@ bool KeeperLink::ReadJournal() {
       keeper::EachRecord(job_dir_, [this](const keeper::JournalRecord& record) { GiveRecord(record); });
   if (!read && !stopped_) callbacks_.on_trouble("reading the job's journal: " + read.error().message);
   // The keeper that lives knows what it wrote; the next one will refuse.
-  if (read && read->damaged_line && hello_ && !ended_ && !stopped_ && !std::exchange(damage_told_, true))
+  if (read && read->damaged_line && hello_ && !ended_ && !stopped_ && !std::exchange(damage_reported_, true))
     callbacks_.on_trouble(keeper::DamagedLine(job_dir_, *read->damaged_line).message +
                           "; the job goes on as long as its keeper lives");
   return read.has_value();
@@ -188,9 +188,9 @@ void KeeperLink::GiveRecord(const keeper::JournalRecord& record) {
 }
 
 void KeeperLink::OnStored(std::uint64_t seq) {
-  if (seq < told_stored_ + kShortenEvery || !connected() || !shortens_) return;
+  if (seq < stored_sent_ + kShortenEvery || !connected() || !shortens_) return;
   // If the keeper cannot be told, the link connects again and tells the next number.
-  if (Send(keeper::RecordsStored{seq})) told_stored_ = seq;
+  if (Send(keeper::RecordsStored{seq})) stored_sent_ = seq;
 }
 
 void KeeperLink::OnGone() {
@@ -234,7 +234,7 @@ void KeeperLink::Disconnect() {
   readable_.reset();
   connection_.reset();
   hello_ = false;
-  told_stored_ = 0;
+  stored_sent_ = 0;
   if (asked_.empty()) return;
   asio::post(loop_, [asked = std::exchange(asked_, {})] {
     for (const auto& [id, answer] : asked)

@@ -99,9 +99,9 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   bool start_wanted_ = false;
   bool hello_ = false;
   bool shortens_ = false;  // whether the keeper can shorten its journal
-  std::uint64_t told_stored_ = 0;
+  std::uint64_t stored_sent_ = 0;
   bool ended_ = false;
-  bool damage_told_ = false;
+  bool damage_reported_ = false;
   int failures_ = 0;  // in a row
   std::optional<keeper::KeeperConnection> connection_;
   std::map<std::uint64_t, Answer> asked_;  // orders over this connection, by the number of the command

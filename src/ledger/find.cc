@@ -60,7 +60,7 @@ std::optional<base::Fd> FindInFolders(const std::vector<pid_t>& pids, const std:
 // A look at a process's mappings waits for as long as the process's owner keeps its memory locked: so a
 // thread of its own waits for that, and the caller waits only for a moment.
 template <typename Function>
-std::invoke_result_t<Function> Patiently(Function look) {
+std::invoke_result_t<Function> WithTimeout(Function look) {
   constexpr std::chrono::milliseconds kPatience{500};
   constexpr int kMaxHeld = 8;
   static std::atomic<int> held = 0;
@@ -89,7 +89,7 @@ std::optional<base::Fd> FindLedger(base::JobId job, std::span<const pid_t> pids,
   const std::vector<pid_t> all(pids.begin(), pids.end());
   if (auto found = FindInFolders(all, proc, "fd", name)) return found;
   // A program may have closed the shim's descriptor: the process still has the file mapped.
-  return Patiently([all, proc, name] { return FindInFolders(all, proc, "map_files", name); });
+  return WithTimeout([all, proc, name] { return FindInFolders(all, proc, "map_files", name); });
 }
 
 }  // namespace gpuman::ledger

@@ -1,6 +1,6 @@
 // The messages that are not delivered yet: which message is sent next, and what happens after each attempt.
 //
-//   Add --Stored--> waits --TakeDue--> in flight --Settle--> gone | waits again | failed, kept for a while
+//   Add --Stored--> waits --TakeDue--> in flight --RecordAttempt--> gone | waits again | failed and kept
 //
 // Messages of one user to one receiver are sent in the order of their numbers, one at a time. Messages of
 // different users, or to different receivers, do not wait for each other. At most half of the messages in

@@ -205,7 +205,7 @@ const Snapshot& Book::View(base::MonoTime now) {
     const Millis on =
         since ? std::max(Millis(0), std::chrono::duration_cast<Millis>(now - *since)) : Millis(0);
     snapshot_.running[i].ran = before + on;
-    snapshot_.running[i].settled = on;
+    snapshot_.running[i].undisturbed = on;
   }
   return snapshot_;
 }

@@ -105,8 +105,8 @@ TEST(QueueBook, HowLongAJobRanGrowsWithTheClock) {
   book.PutRunning({.id = {1}, .user = "ann", .ran_before = 10s, .on_since = base::MonoTime{} + 5s},
                   Lab::Gpus(0));
   EXPECT_EQ(book.View(base::MonoTime{} + 25s).running[0].ran, 30s);
-  EXPECT_EQ(book.View(base::MonoTime{} + 25s).running[0].settled, 20s);
-  EXPECT_EQ(book.View(base::MonoTime{}).running[0].settled, 0s);
+  EXPECT_EQ(book.View(base::MonoTime{} + 25s).running[0].undisturbed, 20s);
+  EXPECT_EQ(book.View(base::MonoTime{}).running[0].undisturbed, 0s);
 }
 
 TEST(QueueBook, GpusThatComeAndGoAreFoundAgainByTheirUuid) {

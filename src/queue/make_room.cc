@@ -93,7 +93,7 @@ bool IsCandidate(const Room& room, std::size_t gpu, const PlacementRequest& requ
 }
 
 bool HasRunLongEnough(const Room& room, const Running& job) {
-  return job.phase == RunningPhase::kRunning && job.settled >= room.snapshot().settings.preempt_after;
+  return job.phase == RunningPhase::kRunning && job.undisturbed >= room.snapshot().settings.preempt_after;
 }
 
 double CostOf(const Running& job, bool ends) {
@@ -184,13 +184,13 @@ std::optional<RoomPlan> MakeRoomByPreempting(const Room& room, const Ranks& rank
     Ground ground = Survey(room, gpu, request, [&](const Running& job) {
       if (!yields(job)) return false;
       if (!HasRunLongEnough(room, job))
-        again = std::min(again, room.now() + snapshot.settings.preempt_after - job.settled);
+        again = std::min(again, room.now() + snapshot.settings.preempt_after - job.undisturbed);
       return HasRunLongEnough(room, job);
     });
     std::sort(ground.may_go.begin(), ground.may_go.end(), [&](Index a, Index b) {
       const Running &x = snapshot.running[a], &y = snapshot.running[b];
-      return std::tuple(!x.suspendable, x.priority, x.settled, -x.id.value) <
-             std::tuple(!y.suspendable, y.priority, y.settled, -y.id.value);
+      return std::tuple(!x.suspendable, x.priority, x.undisturbed, -x.id.value) <
+             std::tuple(!y.suspendable, y.priority, y.undisturbed, -y.id.value);
     });
     if (auto going = WhoGoes(room, gpu, request, ground)) candidates.emplace_back(gpu, std::move(*going));
   }

@@ -155,9 +155,9 @@ struct Running {
   GpuSet leaving{};          // those of `gpus` that it leaves (kMoving)
   // What stays of a suspended job; of another that is suspendable, what would stay, as far as that is known.
   std::vector<LeftOnGpu> left{};
-  Millis ran{0};      // of this run, without the time it was suspended
-  Millis settled{0};  // time since it was last started, resumed or moved
-  WallTime since{};   // since when it is suspended
+  Millis ran{0};          // of this run, without the time it was suspended
+  Millis undisturbed{0};  // time since it was last started, resumed or moved
+  WallTime since{};       // since when it is suspended
 };
 
 // The memory of the job that stays on this GPU, or would.

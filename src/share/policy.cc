@@ -47,17 +47,17 @@ base::MonoTime TurnEnds(Tenant& holder, const Tenant& waiter, Span turn, const C
   return std::min(last, at.now + std::max(*left, kSoon));
 }
 
-base::MonoTime VisitFits(const Tenant& holder, const Tenant& waiter, Span cost, const Circumstances& at) {
-  // A waiter that does not leave again by itself is no visitor. Neither is a waiter whose present burst,
+base::MonoTime ShortTurnFits(const Tenant& holder, const Tenant& waiter, Span cost, const Circumstances& at) {
+  // A waiter that does not leave again by itself gets no short turn. Nor does a waiter whose present burst,
   // which its gate has interrupted, is already longer than any burst before.
   if (waiter.rhythm.GapLeft(Span{}).value_or(Span{}) <= 2 * cost) return base::MonoTime::max();
   const auto rest = waiter.rhythm.BurstLeft(waiter.burst);
   if (!rest) return base::MonoTime::max();
-  const Span visit = *rest + 2 * cost;
-  // A holder whose burst ends before the visit would end may finish it.
+  const Span short_turn = *rest + 2 * cost;
+  // A holder whose burst ends before the short turn would end may finish it.
   const auto left = holder.IsIdle() ? std::nullopt : holder.rhythm.BurstLeft(holder.burst);
-  if (left && *left <= visit) return at.now + std::max(*left, kSoon);
-  const double behind = holder.ahead - waiter.ahead - Seconds(visit) / waiter.weight;
+  if (left && *left <= short_turn) return at.now + std::max(*left, kSoon);
+  const double behind = holder.ahead - waiter.ahead - Seconds(short_turn) / waiter.weight;
   const base::MonoTime fits = behind >= 0 ? at.now : at.now + FromSeconds(-behind * holder.weight) + kSoon;
   return std::max(fits, holder.turn_since + at.meter.HandOver());
 }
@@ -87,7 +87,7 @@ base::MonoTime LeavesAt(Tenant& holder, const Tenant& waiter, const Circumstance
   if (holder.starves) return at.now;
   if (holder.backfilled && waiter.waiting_since <= holder.turn_since) return at.now;
   when = std::min(when, TurnEnds(holder, waiter, turn, at));
-  if (at.settings.policy != Policy::kFcfs) when = std::min(when, VisitFits(holder, waiter, cost, at));
+  if (at.settings.policy != Policy::kFcfs) when = std::min(when, ShortTurnFits(holder, waiter, cost, at));
   return std::max(when, at.now);
 }
 

@@ -8,11 +8,11 @@
 //   - when the holder's turn is used up and the waiter had less GPU time than the holder. If the holder's
 //     last bursts say that its work will end soon (within two more quanta), it may finish: a hand-over in the
 //     middle of a burst costs time that a gap would have hidden, and needs a second hand-over later,
-//   - when the waiter leaves again by itself (its gaps are longer than moving takes), and its whole visit
-//     (the usual rest of its burst, moving the waiter in, moving the holder back) fits into the time that the
-//     waiter is behind: a tenant that mostly sleeps gets in at once, however much of the holder's turn is
-//     left. The holder first has a turn as long as its own hand-over took: so moving takes at most half of
-//     the time, whatever visitors do,
+//   - when the waiter leaves again by itself (its gaps are longer than moving takes), and its whole short
+//     turn (the usual rest of its burst, moving the waiter in, moving the holder back) fits into the time
+//     that the waiter is behind: a tenant that mostly sleeps gets in at once, however much of the holder's
+//     turn is left. The holder first has a turn as long as its own hand-over took: so moving takes at most
+//     half of the time, however many short turns there are,
 //   - at once where the policy is strict priority and the waiter's priority is higher, where the holder was
 //     let in only while the waiter had to wait anyway, and where the holder itself waits for room that it
 //     does not get in this run set.

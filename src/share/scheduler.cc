@@ -34,11 +34,11 @@ Span WaitBound(const SchedulerSettings& settings, const std::vector<double>& wei
   if (weights.empty()) return {};
   const double least = *std::min_element(weights.begin(), weights.end());
   const Span quantum = std::max(Span(settings.quantum_max), Span(settings.compute_quantum));
-  const Span visit = kLongestTurn * quantum + 2 * hand_over;
-  const Span behind = 2 * (kCredit * quantum + visit);
-  Span sum = visit;
+  const Span longest_turn = kLongestTurn * quantum + 2 * hand_over;
+  const Span behind = 2 * (kCredit * quantum + longest_turn);
+  Span sum = longest_turn;
   for (const double weight : weights)
-    sum += std::chrono::duration_cast<Span>(behind * (weight / least)) + visit;
+    sum += std::chrono::duration_cast<Span>(behind * (weight / least)) + longest_turn;
   return sum;
 }
 
@@ -107,7 +107,7 @@ void Scheduler::Expire(Tenant& tenant, base::MonoTime now) {
     Refuse(tenant, {}, true, now);
   // The scheduler only reports it, because the mover may be the cause.
   if (tenant.IsEvicting() && now >= tenant.left_since + settings_.yield_limit + kStandsStill &&
-      !std::exchange(tenant.told_staying, true))
+      !std::exchange(tenant.staying_reported, true))
     Report(tenant.id, "share_not_yielded", "its memory does not leave");
 }
 
@@ -154,7 +154,7 @@ void Scheduler::Forget(Tenant& tenant) {
 void Scheduler::Handle(const event::DemandIs& is, base::MonoTime now) {
   Tenant* tenant = Find(is.tenant);
   if (!tenant) return;
-  tenant->told = true;
+  tenant->demand_known = true;
   const bool waited = tenant->Waits(), was_stuck = tenant->stuck;
   std::map<std::string, GpuPart> parts;
   if (tenant->bring != 0 || tenant->IsEvicting()) parts = tenant->parts;
@@ -260,7 +260,7 @@ void Scheduler::Handle(const event::MovedOut& moved, base::MonoTime now) {
   GpuPart& part = tenant->parts.at(moved.gpu);
   if (part.evict == 0) return;
   tenant->left_since = now;
-  tenant->told_staying = false;
+  tenant->staying_reported = false;
   const base::Bytes bytes = std::min(moved.bytes, part.demand.resident);
   part.demand.resident = part.demand.resident - bytes;
   part.demand.away += bytes;

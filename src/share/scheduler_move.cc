@@ -110,7 +110,7 @@ bool Scheduler::EvictFrom(const Domain& domain, const std::string& gpu, base::By
     GpuPart& part = tenant->parts.at(gpu);
     part.evict = NextOrder();
     tenant->left_since = *last_;
-    tenant->told_staying = false;
+    tenant->staying_reported = false;
     part.evict_left = std::min(bytes, part.demand.resident);
     bytes = bytes - part.evict_left;
     out_.emplace_back(action::Evict{tenant->id, gpu, part.evict, part.evict_left});
@@ -236,11 +236,11 @@ void Scheduler::TellTooLarge(const Domain& domain, base::MonoTime now) {
     const auto part = std::find_if(tenant->parts.begin(), tenant->parts.end(), exceeds);
     if (part == tenant->parts.end() || tenant->parked || tenant->Runs()) {
       tenant->too_large_since.reset();
-      tenant->told_too_large = false;
+      tenant->too_large_reported = false;
       continue;
     }
     if (!tenant->too_large_since) tenant->too_large_since = now;
-    if (now < *tenant->too_large_since + kTooLargeHolds || std::exchange(tenant->told_too_large, true))
+    if (now < *tenant->too_large_since + kTooLargeHolds || std::exchange(tenant->too_large_reported, true))
       continue;
     Report(tenant->id, "share_too_large", "it does not fit on " + part->first + " any more, not even alone",
            {{"needs", Signed(NeedsAlone(domain, part->first, part->second))},

@@ -73,7 +73,7 @@ class ShareRhythmOfTurns : public ShareScheduler {
   }
 };
 
-// On the H200 they visited each other every 0.9 s, instead of after a turn of 6 s.
+// On the H200 they interrupted each other every 0.9 s, instead of after a turn of 6 s.
 TEST_F(ShareRhythmOfTurns, TwoThatWorkWithoutPauseTakeTurnsOfTheFullQuantum) {
   BeginTwo();
   ExpectFullTurns();
@@ -110,7 +110,7 @@ TEST_F(ShareRhythmOfTurns, SoDoTwoThatPausedBeforeWhateverTheirWeights) {
 TEST_F(ShareRhythmOfTurns, APauseAtAShutGateCountsAsIdleAndGivesShortTurns) {
   Set(Policy::kPriority);
   BeginTwo(/*priority=*/1);
-  for (int visit = 0; visit < 3 && !HasFailure(); ++visit) {
+  for (int turn = 0; turn < 3 && !HasFailure(); ++turn) {
     Is(kA, Activity::kIdle);
     Turn();
     HandOver(kA, kB, std::nullopt);

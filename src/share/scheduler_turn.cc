@@ -97,7 +97,7 @@ Scheduler::Frozen Scheduler::FrozenOf(const Domain& domain) const {
 // A tenant that could not use a turn gets none.
 bool Scheduler::MayRun(const Tenant& tenant) {
   // The scheduler does not know how much memory a closed tenant has, and where, before its first DemandIs.
-  if (!tenant.told && !tenant.IsOpen()) return false;
+  if (!tenant.demand_known && !tenant.IsOpen()) return false;
   if (tenant.parked || (tenant.back_blocked && tenant.HasAway())) return false;
   return tenant.answers || tenant.IsOpen();
 }

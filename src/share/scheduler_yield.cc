@@ -51,9 +51,9 @@ void Scheduler::Refuse(Tenant& tenant, const std::string& why, bool late, base::
   if (tenant.gate != Gate::kOpen) out_.emplace_back(action::Open{tenant.id, NextOrder()});
   tenant.gate = Gate::kOpen;
   tenant.gate_order = 0;
-  const bool told = (!tenant.refused.empty() && !tenant.untold) ||
-                    (tenant.told_refused && now < *tenant.told_refused + kTellAgain);
-  tenant.untold = !told && at_once && tenant.stuck && tenant.refusals < kSoonOver;
+  const bool told = (!tenant.refused.empty() && !tenant.unreported) ||
+                    (tenant.refusal_reported_at && now < *tenant.refusal_reported_at + kTellAgain);
+  tenant.unreported = !told && at_once && tenant.stuck && tenant.refusals < kSoonOver;
   if (!tenant.answers) {
     tenant.refused = tenant.silence;
     return TellSilence(tenant);
@@ -62,8 +62,8 @@ void Scheduler::Refuse(Tenant& tenant, const std::string& why, bool late, base::
   tenant.refused = !late ? why
                          : fmt::format("its work did not come to rest within {}{}{}",
                                        base::FormatDuration(MillisOf(limit)), why.empty() ? "" : ": ", why);
-  if (!told && !tenant.untold) {
-    tenant.told_refused = now;
+  if (!told && !tenant.unreported) {
+    tenant.refusal_reported_at = now;
     figures.emplace("milliseconds", MillisOf(limit).count());
     figures["asked_again_milliseconds"] = MillisOf(*tenant.keeps_until - now).count();
     Report(tenant.id, "share_not_yielded", tenant.refused + "; it runs on and keeps its place",
@@ -74,7 +74,7 @@ void Scheduler::Refuse(Tenant& tenant, const std::string& why, bool late, base::
 
 // Reports each silence once.
 void Scheduler::TellSilence(Tenant& tenant) {
-  if (!std::exchange(tenant.told_silent, true)) Report(tenant.id, "share_not_yielded", tenant.silence);
+  if (!std::exchange(tenant.silence_reported, true)) Report(tenant.id, "share_not_yielded", tenant.silence);
   Escalate(tenant, tenant.silence);
 }
 
@@ -105,7 +105,7 @@ void Scheduler::Handle(const event::Answers& is, base::MonoTime now) {
   tenant->answers = is.answers;
   tenant->silence = is.why;
   tenant->silent_since = now;
-  tenant->told_silent = tenant->forced = false;
+  tenant->silence_reported = tenant->forced = false;
   if (is.answers) {
     // The tenant can yield again, and its memory can leave.
     tenant->keeps_until.reset();

@@ -9,7 +9,7 @@ namespace gpuman::share {
 namespace {
 
 std::string WhatFor(const Tenant& tenant, bool is_blocked) {
-  if (tenant.told_too_large) return "too_large";
+  if (tenant.too_large_reported) return "too_large";
   if (tenant.bring != 0) return "return";
   if (tenant.back_blocked || (tenant.out_blocked && !tenant.IsOpen())) return "retry";
   if (is_blocked) return "yield";
@@ -121,9 +121,9 @@ std::optional<base::MonoTime> Scheduler::Deadline() const {
     due(ForcedAt(tenant));
     due(tenant.out_blocked);
     due(tenant.back_blocked);
-    if (tenant.IsEvicting() && !tenant.told_staying)
+    if (tenant.IsEvicting() && !tenant.staying_reported)
       due(tenant.left_since + settings_.yield_limit + kStandsStill);
-    if (tenant.too_large_since && !tenant.told_too_large) due(*tenant.too_large_since + kTooLargeHolds);
+    if (tenant.too_large_since && !tenant.too_large_reported) due(*tenant.too_large_since + kTooLargeHolds);
   }
   for (const auto& [name, state] : states_) {
     due(state.decide_at);

@@ -62,24 +62,24 @@ struct Tenant {
   enum class InPart { kNo, kAsked, kTried } in_part = InPart::kNo;
   base::MonoTime in_part_until{};  // while it is kAsked: when it counts as tried
   std::string refused;  // why it did not yield when it was asked last; empty: it was not asked, or it yielded
-  std::optional<base::MonoTime> told_refused;
-  bool untold = false;  // `refused` was not reported: it may soon be over
+  std::optional<base::MonoTime> refusal_reported_at;
+  bool unreported = false;  // `refused` was not reported: it may soon be over
   // False: one of its processes is stopped, or takes up no order.
   bool answers = true;
   std::string silence;  // which process, and why
   base::MonoTime silent_since{};
-  bool told_silent = false, forced = false;  // of this silence
-  base::MonoTime left_since{};  // while it is evicted: when its memory last left, or was ordered to leave
-  bool told_staying = false;    // it was reported that none of its memory leaves
-  bool parked = false;          // suspended
-  bool told = false;            // the caller has told its demand
-  bool moved = false;           // its memory moved, and no DemandIs has said since then how much is away
-  base::Bytes peak;             // the most memory that it had on all of its GPUs together
-  Span steady{};                // how long it has run since it had more than ever before, or waited for room;
-                                // a part of the time in which it rested counts, too
-  bool grows = false;           // it is on several GPUs, or may come there, and may soon want more memory
-  OrderId bring = 0;            // not answered yet
-  bool stopping = false;        // StopBring was sent for that Bring
+  bool silence_reported = false, forced = false;  // of this silence
+  base::MonoTime left_since{};    // while it is evicted: when its memory last left, or was ordered to leave
+  bool staying_reported = false;  // it was reported that none of its memory leaves
+  bool parked = false;            // suspended
+  bool demand_known = false;      // a DemandIs has come
+  bool moved = false;             // its memory moved, and no DemandIs has said since then how much is away
+  base::Bytes peak;               // the most memory that it had on all of its GPUs together
+  Span steady{};          // how long it has run since it had more than ever before, or waited for room;
+                          // a part of the time in which it rested counts, too
+  bool grows = false;     // it is on several GPUs, or may come there, and may soon want more memory
+  OrderId bring = 0;      // not answered yet
+  bool stopping = false;  // StopBring was sent for that Bring
   // A move failed: the scheduler does not try again before this time.
   std::optional<base::MonoTime> out_blocked, back_blocked;
   unsigned out_failures = 0, back_failures = 0;  // in a row
@@ -97,7 +97,7 @@ struct Tenant {
   std::optional<base::MonoTime> incoming;  // since when a hand-over brings its memory in
   int moves_charged = 1;  // hand-overs charged to it; 2: it pushed another tenant off; 0: it was pushed off
   std::optional<base::MonoTime> too_large_since;  // since when it would not fit alone
-  bool told_too_large = false;
+  bool too_large_reported = false;
   base::MonoTime turn_since{};
   // GPU seconds divided by the weight, relative to the tenant with the least among those that want a turn.
   // Never negative while this tenant wants a turn itself; while it wants none, not below minus its credit

@@ -36,7 +36,7 @@ class World {
  public:
   struct Job {
     Program program;
-    bool alive = true, open = true, gap = false, told_idle = false, parked = false;
+    bool alive = true, open = true, gap = false, idle_reported = false, parked = false;
     std::set<std::string> runs_on;  // closed in part: the GPUs on which its work did not come to rest
     bool closing = false;           // ordered to close its gate, and not at rest yet: its memory stays in use
     std::map<std::string, base::Bytes> here, away, managed;
@@ -282,7 +282,7 @@ class World {
       return Continue(id);
     }
     job.gap = true;
-    job.told_idle = false;
+    job.idle_reported = false;
     gap_ends_[id] = now_ + job.program.gap;
     const std::uint64_t next = ++job.epoch;
     PlanGapEnd(id, next);
@@ -292,7 +292,7 @@ class World {
     At(now_ + look, [this, id, begin] {
       Job& idle = jobs_.at(id);
       if (!idle.alive || !idle.gap || gap_begin(id) != begin) return;
-      idle.told_idle = true;
+      idle.idle_reported = true;
       Feed(event::ActivityIs{id, Activity::kIdle, begin});
     });
   }
@@ -306,7 +306,7 @@ class World {
       job.since = now_;
       if (!job.open) return StandAtGate(id);
       Continue(id);
-      if (job.told_idle) Feed(event::ActivityIs{id, Activity::kBusy});
+      if (job.idle_reported) Feed(event::ActivityIs{id, Activity::kBusy});
     });
   }
   void StandAtGate(TenantId id) {

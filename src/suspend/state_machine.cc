@@ -78,7 +78,7 @@ void SuspensionStateMachine::Want(bool gpu, std::optional<std::string> target) {
   record_.absence.reset();
   retries_ = 0;
   not_before_ = {};
-  told_of_room_.reset();
+  room_reported_at_.reset();
 }
 
 void SuspensionStateMachine::Handle(const event::SuspendAsked& asked, MonoTime now) {
@@ -318,8 +318,8 @@ void SuspensionStateMachine::Handle(const event::Room& room, MonoTime now) {
   for (auto& [id, member] : members_)
     if (member.location == Location::kStraight) member.location = Location::kUnknown;
   // Tells the user once, and then at intervals, because the free memory changes with every sample.
-  if (told_of_room_ && now - *told_of_room_ < settings_.retry) return;
-  told_of_room_ = now;
+  if (room_reported_at_ && now - *room_reported_at_ < settings_.retry) return;
+  room_reported_at_ = now;
   if (room.settling && record_.absence)
     return SetAway("resources",
                    fmt::format("it comes back when the room that there is now lasts for {}; {}",

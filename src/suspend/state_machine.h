@@ -99,7 +99,7 @@ struct ProcessView {
   bool closing = false;  // the shim is closing its gate
   bool stopped = false;  // by a signal or a debugger: driver calls for it would not return (measured)
   // False: the driver's figure is older than the shim's count, and the next figure is not known yet.
-  bool settled = true;
+  bool figures_current = true;
 };
 
 struct GpuView {
@@ -309,7 +309,7 @@ class SuspensionStateMachine {
     // The process could not be taken off the GPU, or need not be: the state machine does not look at it again
     // before this time.
     std::optional<base::MonoTime> left_until{};
-    bool told = false;
+    bool reported = false;
     base::MonoTime recheck_at{};  // from this time on the state machine checks whether a checkpointed process
                                   // is on the GPU
     std::optional<GpuMove> arrived;  // its last move, while samples may still show the process on its old GPU
@@ -461,7 +461,7 @@ class SuspensionStateMachine {
   int retries_ = 0;
   base::MonoTime not_before_{};  // no way back begins earlier
   base::MonoTime began_{};       // when this way began
-  std::optional<base::MonoTime> told_of_room_;
+  std::optional<base::MonoTime> room_reported_at_;
   std::optional<base::MonoTime> left_due_;     // until when it waits for figures (AwaitFigures)
   bool left_changed_ = false;                  // a process of the suspended job ended, or was taken off
   std::map<std::string, std::int64_t> spent_;  // milliseconds of this way, by the kind of step

@@ -191,11 +191,11 @@ TEST(SuspendMover, MemoryThatTheDriverCannotRestoreLeavesByTheShimHoweverLittleI
 
 TEST(SuspendMover, WaitsForASampleThatShowsWhatTheShimHasTaken) {
   Story s;
-  s.Process(11, MiB(0), MiB(128)).settled = false;
+  s.Process(11, MiB(0), MiB(128)).figures_current = false;
   s.Observe();
   EXPECT_THAT(s.Suspend(), ElementsAre("= suspending held_by_user", "can?"));
   s.At(11).gpus["a"].used = MiB(234);
-  s.At(11).settled = true;
+  s.At(11).figures_current = true;
   EXPECT_THAT(s.Observe(), ::testing::Contains("evict 11"));
   EXPECT_EQ(s.machine.record().held.at(Story::IdOf(11)).at("a"), MiB(234));
 }
@@ -210,7 +210,7 @@ TEST(SuspendMover, WithAnOldSampleTheContextIsAddedToTheShimsCount) {
 
 TEST(SuspendMover, GoesOnWhereTheDriverNeverShowsIt) {
   Story s;
-  s.Process(11, MiB(0), MiB(128)).settled = false;
+  s.Process(11, MiB(0), MiB(128)).figures_current = false;
   s.Observe();
   s.Suspend();
   EXPECT_THAT(s.Wait(), ::testing::Contains("evict 11"));

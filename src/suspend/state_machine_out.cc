@@ -30,12 +30,12 @@ Bytes Counted(const GpuShare& share) {
 // The room that a process needs for its return is recorded before the process leaves, and not from a sample
 // older than its allocations.
 bool SuspensionStateMachine::AwaitSample(MonoTime now) {
-  settling_ =
-      phase() == SuspensionPhase::kSuspending && now < began_ + settings_.settle_limit &&
-      std::any_of(members_.begin(), members_.end(), [](const auto& one) {
-        const Member& member = one.second;
-        return !member.seen.settled && member.saved == Saved::kRunning && member.order == Order::kNone;
-      });
+  settling_ = phase() == SuspensionPhase::kSuspending && now < began_ + settings_.settle_limit &&
+              std::any_of(members_.begin(), members_.end(), [](const auto& one) {
+                const Member& member = one.second;
+                return !member.seen.figures_current && member.saved == Saved::kRunning &&
+                       member.order == Order::kNone;
+              });
   return settling_;
 }
 
@@ -349,7 +349,7 @@ void SuspensionStateMachine::HoldWhatStays() {
 }
 
 void SuspensionStateMachine::ReportNewcomer(Member& member, MonoTime now) {
-  if (phase() != SuspensionPhase::kSuspended || std::exchange(member.told, true)) return;
+  if (phase() != SuspensionPhase::kSuspended || std::exchange(member.reported, true)) return;
   Emit("suspended_process_taken",
        fmt::format("process {} of the suspended job came to the GPU with {}; it is taken off as well",
                    member.seen.id.pid, FormatBytes(Sum(member.seen, &GpuShare::used))),
@@ -359,7 +359,7 @@ void SuspensionStateMachine::ReportNewcomer(Member& member, MonoTime now) {
 void SuspensionStateMachine::FailOut(Member& member, const std::string& why, MonoTime now) {
   if (IsStrict()) return TurnBack(record_.target ? "move_failed" : "suspend_failed", why, now);
   member.left_until = now + settings_.retry;
-  if (std::exchange(member.told, true)) return;
+  if (std::exchange(member.reported, true)) return;
   Emit("process_not_suspended", why, now);
 }
 

@@ -56,7 +56,7 @@ class World {
     target.stuck = *rc::gen::inRange(0, 4) == 0;
     target.shares = target.view.has_shim && *rc::gen::inRange(0, 4) == 0;
     target.view.fetches = target.view.has_shim && *rc::gen::inRange(0, 4) != 0;
-    target.view.settled = *rc::gen::inRange(0, 4) != 0;
+    target.view.figures_current = *rc::gen::inRange(0, 4) != 0;
     // Without a context no thread of its shim answers.
     const bool has_context = target.view.has_shim && target.context.count > 0;
     target.view.stage = has_context ? ShimStage::kOnGpu : ShimStage::kNone;

@@ -60,7 +60,7 @@ void ChooseIn(State& state, const std::vector<Row>& rows, std::size_t index, boo
 
 // Finds the chosen row again after rows have come, gone, or another order. Where it is gone, the row in its
 // place is chosen.
-void Settle(State& state) {
+void RestoreChoice(State& state) {
   const auto rows = RowsOf(state);
   auto& choice = state.choice();
   const auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.id == choice.id; });
@@ -114,7 +114,7 @@ Effects AskForJob(State& state) {
 Effects GoTo(State& state, Page page) {
   state.job_page.reset();
   state.page = page;
-  Settle(state);
+  RestoreChoice(state);
   AskSoon(state);
   return {};
 }
@@ -237,7 +237,7 @@ void EditFilter(State& state, const Key& key) {
     default:
       break;
   }
-  Settle(state);
+  RestoreChoice(state);
 }
 
 constexpr std::array kOrderKeys{std::pair{'m', TopOrder::kMemory}, std::pair{'l', TopOrder::kUtilization},
@@ -288,7 +288,7 @@ void ListKey(State& state, char key) {
   if (key == 'i') state.inverted = !state.inverted;
   if (key == 'v') state.plots = !state.plots;
   if (key == 't') state.processes = !state.processes;
-  Settle(state);
+  RestoreChoice(state);
 }
 
 // How many rows the key goes down, where PageUp and PageDown go `page` rows; nullopt: it goes nowhere.
@@ -322,7 +322,7 @@ Effects JobPageKey(State& state, const Key& key) {
     case Key::Code::kBackspace:
     case Key::Code::kLeft:
       state.job_page.reset();
-      Settle(state);
+      RestoreChoice(state);
       break;
     default:
       break;
@@ -349,7 +349,7 @@ Effects ListMove(State& state, const Key& key) {
       if (state.filter.empty()) state.message = "q quits";
       state.message_is_refusal = false;
       state.filter.clear();
-      Settle(state);
+      RestoreChoice(state);
       break;
     default:
       break;
@@ -386,7 +386,7 @@ Effects OnClick(State& state, const Target& target) {
     case Target::Kind::kOrder:
       state.inverted = state.order == static_cast<TopOrder>(target.index) && !state.inverted;
       state.order = static_cast<TopOrder>(target.index);
-      Settle(state);
+      RestoreChoice(state);
       return {};
     case Target::Kind::kRow: {
       const auto rows = RowsOf(state);
@@ -425,7 +425,7 @@ void OnStatus(State& state, base::Result<Snapshot> snapshot) {
       state.question.reset();
     }
   }
-  Settle(state);
+  RestoreChoice(state);
 }
 
 Effects OnJob(State& state, JobCame came) {
@@ -494,7 +494,7 @@ std::vector<Effect> Update(State& state, Event event) {
                                      },
                                      [&](const Resized& resized) {
                                        state.size = resized.size;
-                                       if (!state.job_page) Settle(state);
+                                       if (!state.job_page) RestoreChoice(state);
                                        return Effects{};
                                      },
                                      [&](const Tick& tick) { return OnTick(state, tick.now); },

@@ -16,7 +16,7 @@ constexpr std::size_t kMaxRemembered = 4096;  // beyond this the daemon forgets 
 }  // namespace
 
 void Containers::SetTable(std::vector<api::AllocatedContainer> table) {
-  if (std::exchange(told_, true) && table == table_) return;
+  if (std::exchange(has_table_, true) && table == table_) return;
   table_ = std::move(table);
   strangers_.clear();
   std::erase_if(seen_, [](const auto& entry) { return entry.second.stage == Stage::kNobody; });
@@ -26,7 +26,7 @@ bool Containers::IsComing(base::ProcessId process, base::MonoTime now) {
   if (strangers_.contains(process)) return false;
   const auto container = callbacks_.container_of(process.pid);
   // A container without a pod may belong to any pod.
-  if (container && !told_) return !container->group.pod_uid.empty();
+  if (container && !has_table_) return !container->group.pod_uid.empty();
   const auto stranger = [&] {
     if (strangers_.size() >= kMaxRemembered) strangers_.clear();
     strangers_.insert(process);

@@ -55,7 +55,7 @@ class Containers {
 
   const std::filesystem::path logs_;
   const Callbacks callbacks_;
-  bool told_ = false;
+  bool has_table_ = false;
   bool waits_ = false;
   std::vector<api::AllocatedContainer> table_;
   std::map<std::string, Seen> seen_;     // by the container's id

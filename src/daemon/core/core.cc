@@ -145,7 +145,7 @@ void Core::Keep(jobs::SettingRows entries, std::function<void(base::Result<>)> d
   store_->Submit(std::move(batch), std::move(done));
 }
 
-void Core::Tell(const jobs::Job& job, const jobs::Notice& notice) {
+void Core::AddJobEvent(const jobs::Job& job, const jobs::Notice& notice) {
   spdlog::info("job {} ({}): {}: {}", job.id.value, job.tag, notice.kind, notice.message);
   jobs::Event event;
   event.at = clock_.Wall();
@@ -180,7 +180,7 @@ void Core::ChangeGpu(base::JobId id, const std::string& gpu,
   if (job && job->gpus == std::vector{gpu}) return done({});
   const auto readings = EnergyAt(guard().Statuses(), clock_.Mono());
   const auto change = [&](jobs::Job& stored) {
-    SettleEnergy(stored, readings);
+    PauseEnergy(stored, readings);
     stored.gpus = {gpu};
     ContinueEnergy(stored, readings);
   };

@@ -45,7 +45,7 @@ void ContinueEnergy(jobs::Job& job, const EnergyReadings& now) {
   if (job.energy_used) Take(job, now);
 }
 
-void SettleEnergy(jobs::Job& job, const EnergyReadings& now) {
+void PauseEnergy(jobs::Job& job, const EnergyReadings& now) {
   for (const auto& [gpu, before] : std::exchange(job.energy_before, {})) {
     const auto reading = now.find(gpu);
     if (reading == now.end() || reading->second + kReckonedTooHigh < before || !job.energy_used) {
@@ -57,7 +57,7 @@ void SettleEnergy(jobs::Job& job, const EnergyReadings& now) {
 }
 
 std::optional<double> EnergyOf(jobs::Job job, const EnergyReadings& now) {
-  SettleEnergy(job, now);
+  PauseEnergy(job, now);
   if (!job.energy_used) return std::nullopt;
   return static_cast<double>(*job.energy_used) / 1000;
 }

@@ -27,7 +27,7 @@ EnergyReadings EnergyAt(const std::map<std::string, guard::GpuStatus>& statuses,
 void BeginEnergy(jobs::Job& job, const EnergyReadings& now);
 void ContinueEnergy(jobs::Job& job, const EnergyReadings& now);
 // The job has left those GPUs.
-void SettleEnergy(jobs::Job& job, const EnergyReadings& now);
+void PauseEnergy(jobs::Job& job, const EnergyReadings& now);
 // Joules of the run that ends now; nullopt: not measured.
 std::optional<double> EnergyOf(jobs::Job job, const EnergyReadings& now);
 

@@ -39,7 +39,7 @@ TEST(Energy, IsNotToldOfGpusThatAreSharedOrDoNotTell) {
 TEST(Energy, DoesNotCountTheTimeOffTheGpu) {
   auto job = Exclusive({kA});
   BeginEnergy(job, {{kA, 1'000}});
-  SettleEnergy(job, {{kA, 3'000}});
+  PauseEnergy(job, {{kA, 3'000}});
   EXPECT_DOUBLE_EQ(*EnergyOf(job, {{kA, 90'000}}), 2) << "it ended while it was off";
   ContinueEnergy(job, {{kA, 100'000}});
   EXPECT_DOUBLE_EQ(*EnergyOf(job, {{kA, 101'000}}), 3);
@@ -48,7 +48,7 @@ TEST(Energy, DoesNotCountTheTimeOffTheGpu) {
 TEST(Energy, GoesWithAJobThatIsMoved) {
   auto job = Exclusive({kA});
   BeginEnergy(job, {{kA, 1'000}, {kB, 7'000}});
-  SettleEnergy(job, {{kA, 2'000}, {kB, 7'500}});
+  PauseEnergy(job, {{kA, 2'000}, {kB, 7'500}});
   job.gpus = {kB};
   ContinueEnergy(job, {{kA, 2'000}, {kB, 7'500}});
   EXPECT_DOUBLE_EQ(*EnergyOf(job, {{kA, 9'000}, {kB, 8'000}}), 1.5);
@@ -60,7 +60,7 @@ TEST(Energy, IsNotToldWhereTheCounterBeganAnewOrNobodyLooked) {
   EXPECT_DOUBLE_EQ(*EnergyOf(job, {{kA, 999'999'000}}), 0) << "it was reckoned too high";
   EXPECT_FALSE(EnergyOf(job, {{kA, 10}}));
   EXPECT_FALSE(EnergyOf(job, {}));
-  SettleEnergy(job, {});
+  PauseEnergy(job, {});
   ContinueEnergy(job, {{kA, 2'000}});
   EXPECT_FALSE(EnergyOf(job, {{kA, 3'000}})) << "what it used before is not known";
 }

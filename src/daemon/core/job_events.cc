@@ -75,7 +75,7 @@ void JobEvents::SetGuarded(const jobs::Job& job, const jobs::Runtime& runtime) {
   core_.guard().SetJob(guarded);
 }
 
-void JobEvents::OnNotice(const jobs::Job& job, const jobs::Notice& notice) { core_.Tell(job, notice); }
+void JobEvents::OnNotice(const jobs::Job& job, const jobs::Notice& notice) { core_.AddJobEvent(job, notice); }
 
 void JobEvents::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) {
   RecordEnergy(job, record);
@@ -87,7 +87,7 @@ void JobEvents::RecordEnergy(jobs::Job& job, const keeper::JournalRecord& record
   const auto readings = fresh ? EnergyAt(core_.guard().Statuses(), core_.clock().Mono()) : EnergyReadings{};
   if (std::holds_alternative<keeper::RunStarted>(record.body)) BeginEnergy(job, readings);
   const auto* const clock = std::get_if<keeper::ClockPaused>(&record.body);
-  if (clock && clock->paused) SettleEnergy(job, readings);
+  if (clock && clock->paused) PauseEnergy(job, readings);
   if (clock && !clock->paused) ContinueEnergy(job, readings);
 }
 

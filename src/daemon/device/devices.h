@@ -159,7 +159,7 @@ class Devices {
   base::Result<> Plan(Change& change);
   static jobs::SettingRows EntriesOf(const Change& change);
   static driver::NvmlExecutor::Work Setting(const Change& change);
-  base::Result<DeviceReport> Settle(Change& change);
+  base::Result<DeviceReport> StoreResults(Change& change);
   void Finish(std::uint64_t id, base::Result<DeviceReport> result);
   void GiveUp(Change& change);
   base::Error ErrorOf(const Change& change, const device::Outcome& outcome) const;

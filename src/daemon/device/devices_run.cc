@@ -126,7 +126,7 @@ base::Detached Devices::RunChange(std::shared_ptr<Change> change) {
   for (const auto& [uuid, record] : change->next) DeviceOf(uuid).record = record;
   EnterDriver(*change, Stage::kSetting);
   co_await Drive(Setting(*change));
-  Finish(change->id, change->given_up ? DeviceReport{} : Settle(*change));
+  Finish(change->id, change->given_up ? DeviceReport{} : StoreResults(*change));
 }
 
 // Reads all GPUs of the change.
@@ -197,7 +197,7 @@ driver::NvmlExecutor::Work Devices::Setting(const Change& change) {
 }
 
 // Stores and reports the results of the steps.
-base::Result<DeviceReport> Devices::Settle(Change& change) {
+base::Result<DeviceReport> Devices::StoreResults(Change& change) {
   const auto& outcome = change.shared->outcome;
   std::map<std::string, std::set<device::Setting>> failed;
   for (const auto& failure : outcome.failures)

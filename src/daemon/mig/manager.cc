@@ -91,7 +91,7 @@ void MigManager::Keep(std::vector<MigOutcome> outcomes, bool forget, Answer then
   jobs::SettingRows entries;
   for (const auto& outcome : outcomes) {
     if (!outcome.done) continue;
-    told_.erase(outcome.gpu.uuid);
+    reported_.erase(outcome.gpu.uuid);
     if (outcome.needs_reset.empty()) split_[outcome.gpu.uuid] = outcome.wanted.enabled;
     const std::string key = std::string(kMigKey) + outcome.gpu.uuid;
     if (forget) {
@@ -150,13 +150,13 @@ void MigManager::OnRestored(const std::vector<MigOutcome>& outcomes) {
   for (const auto& outcome : outcomes) {
     const auto& uuid = outcome.gpu.uuid;
     if (outcome.done && outcome.needs_reset.empty()) {
-      told_.erase(uuid);
+      reported_.erase(uuid);
       Tell(outcome.gpu, "mig_restored", TextOf(outcome.wanted));
       continue;
     }
     const bool waits = outcome.error && outcome.error->code == base::ErrorCode::kConflict;
     const std::string text = outcome.error ? outcome.error->message : outcome.needs_reset;
-    if (std::exchange(told_[uuid], text) == text) continue;
+    if (std::exchange(reported_[uuid], text) == text) continue;
     Tell(outcome.gpu, waits ? "mig_waits" : outcome.error ? "mig_failed" : "mig_needs_reset", text);
   }
 }

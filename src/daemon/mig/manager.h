@@ -61,9 +61,9 @@ class MigManager {
   bool checking_ = false;
   unsigned applying_ = 0;  // orders in progress; a check meanwhile would make again what they remove
   bool has_looked_ = false;
-  std::map<std::string, bool> split_;          // by UUID
-  std::map<std::string, mig::Wanted> wanted_;  // by UUID
-  std::map<std::string, std::string> told_;    // texts of orders that wait or fail; each is told once
+  std::map<std::string, bool> split_;            // by UUID
+  std::map<std::string, mig::Wanted> wanted_;    // by UUID
+  std::map<std::string, std::string> reported_;  // texts of orders that wait or fail; each is told once
 };
 
 }  // namespace gpuman::daemon

@@ -37,7 +37,7 @@ std::vector<std::string> MpsModule::VariablesOf(const jobs::Job& job) const {
   if (!manager_->IsRunning(job.gpus.front())) {
     const std::string what =
         "MPS does not run on its GPU: without a server it runs beside the others there, unlimited";
-    core_.Tell(job, {"mps_missing", fmt::format("job {} '{}': {}", job.id.value, job.tag, what), {}});
+    core_.AddJobEvent(job, {"mps_missing", fmt::format("job {} '{}': {}", job.id.value, job.tag, what), {}});
   }
   std::vector<std::string> variables;
   for (const auto& [name, value] : mps::ClientVariables(manager_->DirectoriesFor(job.gpus.front()), threads))

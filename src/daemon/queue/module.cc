@@ -190,7 +190,7 @@ void QueueModule::MoveTo(base::JobId id, const std::string& gpu, Done done) {
 void QueueModule::OnMemoryChosen(const jobs::Job& job, const std::string& note) {
   constexpr std::string_view kBegin = "memory: ";  // the kind of the event says it
   const bool has_it = note.starts_with(kBegin);
-  core_.Tell(
+  core_.AddJobEvent(
       job, {"memory_chosen",
             has_it ? note.substr(kBegin.size()) : note,
             {{"memory", static_cast<std::int64_t>(job.spec->memory_on_each.value_or(base::Bytes{}).count)}}});

@@ -162,7 +162,7 @@ void ShareController::Withdraw(Entry& entry) {
   entry.deny_at.reset();
   shims_.SetSharing(entry.job.id, {});
   for (const auto& gpu : entry.job.gpus) shims_.SetRoom(entry.job.id, gpu, std::nullopt);
-  entry.told = {};
+  entry.sent = {};
   entry.stale = true;
   SetCapacities();  // the suspend controller frees the job's memory
   Feed(share::event::Suspended{entry.job.id});
@@ -186,7 +186,7 @@ void ShareController::SetSettings(share::SchedulerSettings settings) {
 
 void ShareController::Tell(const share::action::Report& report) {
   if (const auto* const job = core_.jobs().Find(report.tenant))
-    core_.Tell(*job, {report.kind, report.message, report.data});
+    core_.AddJobEvent(*job, {report.kind, report.message, report.data});
 }
 
 // --- The scheduler ---
@@ -206,7 +206,7 @@ void ShareController::Feed(const share::Event& event) {
     for (auto& [id, entry] : entries_) OrderToLeave(entry);
   }
   feeding_ = false;
-  Settle();
+  UpdateRoomAndTimers();
 }
 
 void ShareController::Perform(const share::Action& action) {
@@ -240,7 +240,7 @@ void ShareController::Perform(const share::Action& action) {
 }
 
 // Brings room and timers in line with the scheduler's present state.
-void ShareController::Settle() {
+void ShareController::UpdateRoomAndTimers() {
   TellRoom();
   SetTimers();
 }

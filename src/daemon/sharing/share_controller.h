@@ -169,7 +169,7 @@ class ShareController {
     int fruitless = 0;  // grants for an allocation since the job last grew
     base::Bytes counted_at_grant;
     share::Activity activity = share::Activity::kUnknown;
-    ledger::Sharing told{};
+    ledger::Sharing sent{};
   };
 
   // --- share_controller.cc
@@ -179,7 +179,7 @@ class ShareController {
   void TakeBack(Entry& entry);
   void Feed(const share::Event& event);
   void Perform(const share::Action& action);
-  void Settle();
+  void UpdateRoomAndTimers();
   Entry* Find(base::JobId job);
   std::vector<base::JobId> Jobs() const;
   void CheckSoon(base::JobId job);

@@ -245,9 +245,9 @@ void ShareController::TellSharing(Entry& entry) {
       std::any_of(gpus.begin(), gpus.end(), [this](const auto& gpu) { return scheduler_.IsContended(gpu); });
   const base::Millis idle = std::min(scheduler_.settings().idle, kReportedPause);
   const ledger::Sharing sharing{contended ? idle : base::Millis(0), kRoomPatience, entry.denied};
-  if (entry.told != sharing) {
+  if (entry.sent != sharing) {
     entry.offer = entry.offer || entry.denied.count > 0;
-    entry.told = sharing;
+    entry.sent = sharing;
     shims_.SetSharing(entry.job.id, sharing);
   }
   if (!std::exchange(entry.offer, false)) return;

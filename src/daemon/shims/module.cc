@@ -125,10 +125,10 @@ void ShimsModule::WarnOfTightLimits(const jobs::Job& job, const std::vector<ledg
         "CUDA will be out of memory at once",
         job.id.value, job.tag, base::FormatBytes(*limit.hard), base::FormatBytes(*context));
     core_.jobs().Note(job.id, message);
-    return core_.Tell(job, {"limit_below_context",
-                            message,
-                            {{"limit", static_cast<std::int64_t>(limit.hard->count)},
-                             {"context", static_cast<std::int64_t>(context->count)}}});
+    return core_.AddJobEvent(job, {"limit_below_context",
+                                   message,
+                                   {{"limit", static_cast<std::int64_t>(limit.hard->count)},
+                                    {"context", static_cast<std::int64_t>(context->count)}}});
   }
 }
 
@@ -197,7 +197,7 @@ void ShimsModule::TellOtherVersion(base::JobId id, base::ProcessId process, std:
       "alone holds its limit; restart the job to give it the one that is installed",
       process.pid, id.value, job->tag, version, ledger::wire::kVersion);
   core_.jobs().Note(id, message);
-  core_.Tell(*job, {"shim_other_version", message, {{"pid", process.pid}, {"version", version}}});
+  core_.AddJobEvent(*job, {"shim_other_version", message, {{"pid", process.pid}, {"version", version}}});
 }
 
 std::optional<jobs::RefusedAllocation> ShimsModule::RefusalOf(const jobs::Job& job) const {
@@ -221,7 +221,7 @@ void ShimsModule::TellRefusal(const jobs::Job& job, const jobs::RefusedAllocatio
                       {{"asked", static_cast<std::int64_t>(refusal.asked.count)},
                        {"used", static_cast<std::int64_t>(refusal.used.count)}}};
   if (refusal.limit) notice.data["limit"] = static_cast<std::int64_t>(refusal.limit->count);
-  core_.Tell(job, notice);
+  core_.AddJobEvent(job, notice);
 }
 
 // The ledger goes when the job ends, so its refusals are taken into the job's record.
@@ -264,12 +264,12 @@ void ShimsModule::OnSample(const gpu::Sample& sample) {
 void ShimsModule::TellOverwritten(base::JobId id) {
   const auto* const job = core_.jobs().Find(id);
   if (!job) return;
-  core_.Tell(*job,
-             {"ledger_overwritten",
-              fmt::format("a program of job {} '{}' has overwritten what its processes count their memory "
-                          "in; the guard alone holds its limit now",
-                          id.value, job->tag),
-              {}});
+  core_.AddJobEvent(
+      *job, {"ledger_overwritten",
+             fmt::format("a program of job {} '{}' has overwritten what its processes count their memory "
+                         "in; the guard alone holds its limit now",
+                         id.value, job->tag),
+             {}});
 }
 
 // --- What is shown ---

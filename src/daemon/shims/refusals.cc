@@ -118,7 +118,7 @@ void Explain(jobs::Job& job, const gpu::Inventory& inventory, const std::string&
 }
 
 bool RefusalTeller::Tells(base::JobId job, base::MonoTime now) {
-  const auto [it, fresh] = told_.try_emplace(job, now);
+  const auto [it, fresh] = reported_.try_emplace(job, now);
   if (!fresh && now - it->second < kAtMostEvery) return false;
   it->second = now;
   return true;

@@ -36,10 +36,10 @@ class RefusalTeller {
   static constexpr base::Millis kAtMostEvery{10LL * 60'000};
   // Returns whether the daemon is to tell a refusal of the job now.
   bool Tells(base::JobId job, base::MonoTime now);
-  void Forget(base::JobId job) { told_.erase(job); }
+  void Forget(base::JobId job) { reported_.erase(job); }
 
  private:
-  std::map<base::JobId, base::MonoTime> told_;
+  std::map<base::JobId, base::MonoTime> reported_;
 };
 
 }  // namespace gpuman::daemon

@@ -30,7 +30,7 @@ base::Result<std::unique_ptr<ShimChannel>> ShimChannel::Open(boost::asio::io_con
                                  std::move(listening), channel->ledgers_, std::move(attribute),
                                  [self = channel.get(), tell = std::move(other_version)](
                                      base::JobId job, const ledger::Caller& caller, std::uint32_t version) {
-                                   if (!std::exchange(self->jobs_[job].told_version, true))
+                                   if (!std::exchange(self->jobs_[job].version_reported, true))
                                      tell(job, caller, version);
                                  }));
   channel->server_.emplace(std::move(server));
@@ -116,7 +116,7 @@ base::Bytes ShimChannel::UncountedOf(base::JobId job, const std::string& uuid) c
   const auto known = jobs_.find(job);
   if (known == jobs_.end()) return {};
   const auto on = known->second.on.find(uuid);
-  return on == known->second.on.end() ? base::Bytes{} : on->second.told.value_or(base::Bytes{});
+  return on == known->second.on.end() ? base::Bytes{} : on->second.written.value_or(base::Bytes{});
 }
 
 base::Bytes ShimChannel::ManagedOn(const std::string& uuid) const {
@@ -187,7 +187,7 @@ std::vector<base::JobId> ShimChannel::RefusedAnew() {
   for (auto& [id, job] : jobs_) {
     bool any = false;
     for (const auto& [last, first] : ledgers_.RefusalsOf(id))
-      any |= std::exchange(job.refused_told[last.uuid], last.number) != last.number;
+      any |= std::exchange(job.refusals_reported[last.uuid], last.number) != last.number;
     if (any) anew.push_back(id);
   }
   return anew;
@@ -233,12 +233,12 @@ ShimChannel::Findings ShimChannel::OnSample(const guard::GpuStatus& status) {
     Job& job = jobs_.at(id);
     OnGpu& on = job.on.try_emplace(uuid, OnGpu{{}, base::Bytes{}}).first->second;
     auto& outside = on.outside;
-    auto& told = on.told;
+    auto& written = on.written;
     const base::Bytes bytes = outside.Observe(seen);
     base::Bytes& most = job.uncounted_peak[uuid];
     most = std::max(most, outside.lasting());
-    if (told != bytes) {
-      told = bytes;
+    if (written != bytes) {
+      written = bytes;
       ledgers_.SetUncounted(id, uuid, bytes);
     }
     if (outside.context() && learned_.insert(uuid).second) {

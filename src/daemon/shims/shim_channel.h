@@ -140,7 +140,7 @@ class ShimChannel {
   // The job's uncounted memory on one GPU.
   struct OnGpu {
     ledger::UncountedMemory outside;
-    std::optional<base::Bytes> told;  // the value in the ledger; nullopt: a value from an earlier daemon
+    std::optional<base::Bytes> written;  // the value in the ledger; nullopt: a value from an earlier daemon
     std::map<base::ProcessId, unsigned>
         uncounted{};  // processes that do not count; in how many samples in a row
   };
@@ -148,11 +148,12 @@ class ShimChannel {
     std::vector<ledger::GpuLimit> limits;  // without contexts
     std::map<std::string, OnGpu> on;       // by GPU: where the job is, was at the last look, or may have been
     base::MonoTime run_began{};
-    std::map<std::string, std::uint64_t> refused_told;  // by GPU: number of the last refusal told
+    std::map<std::string, std::uint64_t>
+        refusals_reported;  // by GPU: number of the last refusal that was reported
     std::map<std::string, base::Bytes> uncounted_peak;  // by GPU: the most uncounted memory that lasted
     bool all_count = true;  // false: a process that does not count was seen three times in a row
     bool overwritten = false;
-    bool told_version = false;
+    bool version_reported = false;
   };
 
   // On the GPU where it is most.

@@ -167,7 +167,7 @@ void SuspendController::TellPhase(base::JobId job) {
   Entry& entry = entries_.at(job);
   const SuspensionPhase phase = entry.machine.phase();
   if (phase == SuspensionPhase::kResuming) entry.coming = Coming(entry.machine.record());
-  const SuspensionPhase before = std::exchange(entry.told, phase);
+  const SuspensionPhase before = std::exchange(entry.reported, phase);
   if (before == phase) return;
   if (before == SuspensionPhase::kResuming)
     arrivals_.Add(core_.clock().Mono(), std::exchange(entry.coming, {}));

@@ -118,7 +118,7 @@ class SuspendController {
     bool sampling =
         false;            // new figures of the GPUs were asked for, because the state machine waits for them
     bool silent = false;  // a process has an order, and its shim will send no notification of its answer
-    suspend::SuspensionPhase told = suspend::SuspensionPhase::kRunning;
+    suspend::SuspensionPhase reported = suspend::SuspensionPhase::kRunning;
     suspend::BytesByGpu coming{};  // memory that the job still needs while it comes back
   };
   using Entries = std::map<base::JobId, Entry>;

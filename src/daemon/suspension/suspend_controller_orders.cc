@@ -102,7 +102,7 @@ void SuspendController::Save(base::JobId id, std::string record, std::function<v
 void SuspendController::Tell(base::JobId id, const suspend::action::Emit& event) {
   const auto* const job = core_.jobs().Find(id);
   if (!job) return;
-  core_.Tell(*job, {event.kind, event.message, event.data});
+  core_.AddJobEvent(*job, {event.kind, event.message, event.data});
   core_.SampleNow();  // the job has left a GPU or come to one
   core_.jobs().Note(id, event.message);
 }

@@ -97,7 +97,8 @@ std::vector<suspend::ProcessView> SuspensionView(
       share.evictable = std::min(home.evictable, most);
       share.evicted = std::min(home.evicted, most);
       share.context = context_cost(uuid);
-      view.settled = view.settled && (share.used >= home.evictable || share.context.count > 0);
+      view.figures_current =
+          view.figures_current && (share.used >= home.evictable || share.context.count > 0);
     }
   }
   std::vector<suspend::ProcessView> list;

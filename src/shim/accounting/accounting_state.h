@@ -56,9 +56,9 @@ struct AccountingState : LinkState {
   // driver.
   pthread_mutex_t pools;
   Table<Pool> pool;
-  std::uint64_t spare[kMaxDevices];   // bytes of the spare (pools.h), which count
-  std::uint64_t ending[kMaxDevices];  // bytes of pools that were destroyed while their work went on
-  bool pools_used;                    // atomic
+  std::uint64_t headroom[kMaxDevices];  // bytes of the headroom (pools.h), which count
+  std::uint64_t ending[kMaxDevices];    // bytes of pools that were destroyed while their work went on
+  bool pools_used;                      // atomic
   // The caller holds `pools`. The first gives back the memory that the shim's own pools have on the device
   // and do not use, and returns how many bytes; the second returns how many bytes of these pools no
   // allocation has. stream_pools.cc sets both with the first such pool; null: there is no such pool.

@@ -248,7 +248,7 @@ void Charge(AccountingState& state, int ordinal, MemoryKind kind, std::uint64_t 
   RaisePeak(state, *device);
 }
 
-bool Settle(AccountingState& state, int device, MemoryKind kind, std::uint64_t reserved, std::uint64_t cost) {
+bool Commit(AccountingState& state, int device, MemoryKind kind, std::uint64_t reserved, std::uint64_t cost) {
   if (cost < reserved) Withdraw(state, device, reserved - cost);
   if (cost > reserved && !Reserve(state, device, cost - reserved)) return false;
   Granted(state, device, kind, cost);

@@ -50,7 +50,7 @@ bool IsWithinRoom(AccountingState& state, int device);
 void Granted(AccountingState& state, int device, MemoryKind kind, std::uint64_t bytes);
 // The driver has not granted bytes that were reserved.
 void Withdraw(AccountingState& state, int device, std::uint64_t bytes);
-// The process keeps granted bytes counted though its program has given them back (the spare of pools).
+// The process keeps granted bytes counted though its program has given them back (the headroom of pools).
 void Retain(AccountingState& state, int device, MemoryKind kind, std::uint64_t bytes);
 // The device has got back bytes that it had granted.
 void GiveBack(AccountingState& state, int device, MemoryKind kind, std::uint64_t bytes);
@@ -59,7 +59,7 @@ void Charge(AccountingState& state, int device, MemoryKind kind, std::uint64_t b
 // A hook calls this after the driver has granted the memory: `cost` bytes count instead of `reserved`.
 // Returns false where the limit does not hold `cost`; then the caller gives up the memory, and withdraws
 // `reserved`.
-bool Settle(AccountingState& state, int device, MemoryKind kind, std::uint64_t reserved, std::uint64_t cost);
+bool Commit(AccountingState& state, int device, MemoryKind kind, std::uint64_t reserved, std::uint64_t cost);
 
 // Reported memory: what the shim tells the program of a device.
 struct ReportedMemory {

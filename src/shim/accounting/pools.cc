@@ -40,18 +40,18 @@ std::uint64_t HeldOn(AccountingState& state, int device) {
   return held;
 }
 
-void FillSpare(AccountingState& state, int device) {
-  std::uint64_t& spare = state.spare[device];
-  while (spare < kSpareBytes && IsNearLimit(state, device) && ReserveAtOnce(state, device, kPoolPiece))
-    spare += kPoolPiece;
+void FillHeadroom(AccountingState& state, int device) {
+  std::uint64_t& headroom = state.headroom[device];
+  while (headroom < kHeadroomBytes && IsNearLimit(state, device) && ReserveAtOnce(state, device, kPoolPiece))
+    headroom += kPoolPiece;
 }
 
 // Pools of the device have given back `bytes`.
 void CameBack(AccountingState& state, int device, std::uint64_t bytes) {
-  std::uint64_t& spare = state.spare[device];
-  if (spare < kSpareBytes && HeldOn(state, device) != 0 && IsNearLimit(state, device)) {
-    const std::uint64_t kept = bytes < kSpareBytes - spare ? bytes : kSpareBytes - spare;
-    spare += kept;
+  std::uint64_t& headroom = state.headroom[device];
+  if (headroom < kHeadroomBytes && HeldOn(state, device) != 0 && IsNearLimit(state, device)) {
+    const std::uint64_t kept = bytes < kHeadroomBytes - headroom ? bytes : kHeadroomBytes - headroom;
+    headroom += kept;
     Retain(state, device, MemoryKind::kPool, kept);
     bytes -= kept;
   }
@@ -75,10 +75,10 @@ void RefreshPools(AccountingState& state) {
   });
   for (int device = 0; device < kMaxDevices; ++device) {
     if (gone[device] != 0) CameBack(state, device, gone[device]);
-    std::uint64_t& spare = state.spare[device];
-    if (spare == 0 || HeldOn(state, device) != 0) continue;
-    Withdraw(state, device, spare);
-    spare = 0;
+    std::uint64_t& headroom = state.headroom[device];
+    if (headroom == 0 || HeldOn(state, device) != 0) continue;
+    Withdraw(state, device, headroom);
+    headroom = 0;
   }
 }
 
@@ -98,19 +98,19 @@ bool CoverGrowth(AccountingState& state, int device, std::uint64_t bytes, std::u
   const std::uint64_t most = RoundUp(bytes, kPoolPiece);
   reserved = most;
   if (!IsCounted(device) || ReserveBesidePools(state, device, most)) return true;
-  std::uint64_t& spare = state.spare[device];
-  if (most > spare && TrimPools(state, device) && ReserveAtOnce(state, device, most)) return true;
-  if (most <= spare) {
+  std::uint64_t& headroom = state.headroom[device];
+  if (most > headroom && TrimPools(state, device) && ReserveAtOnce(state, device, most)) return true;
+  if (most <= headroom) {
     reserved = 0;
     return true;
   }
-  // The request is larger than the spare. Use the spare as a part of the room.
-  if (spare == 0 || !ReserveAtOnce(state, device, most - spare)) return false;
-  spare = 0;
+  // The request is larger than the headroom. Use the headroom as a part of the room.
+  if (headroom == 0 || !ReserveAtOnce(state, device, most - headroom)) return false;
+  headroom = 0;
   return true;
 }
 
-Grown SettlePool(AccountingState& state, CUmemoryPool pool, int device, std::uint64_t reserved) {
+Grown CommitPool(AccountingState& state, CUmemoryPool pool, int device, std::uint64_t reserved) {
   if (!IsCounted(device)) return Grown::kCovered;
   const Relaxed relaxed;
   const bool fresh = state.pool.Find(NumberOf(pool)) == nullptr;
@@ -129,7 +129,7 @@ Grown SettlePool(AccountingState& state, CUmemoryPool pool, int device, std::uin
   if (grown <= reserved) {
     Withdraw(state, device, reserved - grown);
     Granted(state, device, MemoryKind::kPool, grown);
-    FillSpare(state, device);
+    FillHeadroom(state, device);
     return Grown::kCovered;
   }
   const std::uint64_t more = grown - reserved;
@@ -137,13 +137,13 @@ Grown SettlePool(AccountingState& state, CUmemoryPool pool, int device, std::uin
     Granted(state, device, MemoryKind::kPool, grown);
     return Grown::kCovered;
   }
-  std::uint64_t& spare = state.spare[device];
-  const bool enough = more <= spare;
-  const std::uint64_t of_spare = enough ? more : spare;
-  spare -= of_spare;
-  Granted(state, device, MemoryKind::kPool, reserved + of_spare);
-  if (!enough) Charge(state, device, MemoryKind::kPool, more - of_spare);
-  return enough ? Grown::kOnSpare : Grown::kTooFar;
+  std::uint64_t& headroom = state.headroom[device];
+  const bool enough = more <= headroom;
+  const std::uint64_t of_headroom = enough ? more : headroom;
+  headroom -= of_headroom;
+  Granted(state, device, MemoryKind::kPool, reserved + of_headroom);
+  if (!enough) Charge(state, device, MemoryKind::kPool, more - of_headroom);
+  return enough ? Grown::kOnHeadroom : Grown::kTooFar;
 }
 
 void PoolMade(AccountingState& state, CUmemoryPool pool, const CUmemLocation& location) {

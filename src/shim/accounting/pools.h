@@ -4,8 +4,8 @@
 // The driver does not tell in advance whether an allocation lets its pool grow. So the shim counts the most
 // that the pool can grow by before it asks the driver, and afterwards gives back what the pool did not grow
 // by. At the limit this alone would refuse allocations that fit into the unused parts of a pool. For these
-// the process sets a little memory aside when the limit comes near: the spare. The spare counts, although no
-// pool has it, and covers such an allocation while the shim asks the driver.
+// the process sets a little memory aside when the limit comes near: the headroom. The headroom counts,
+// although no pool has it, and covers such an allocation while the shim asks the driver.
 //
 // The caller of each function holds state.pools.
 #pragma once
@@ -19,28 +19,28 @@ namespace gpuman::shim {
 // Measured on an H200: a pool grows by pieces of this size, and by no more pieces than hold the request.
 inline constexpr std::uint64_t kPoolPiece = std::uint64_t{32} << 20;
 // An allocation in unused memory that has no whole piece in it touches two pieces at most.
-inline constexpr std::uint64_t kSpareBytes = 2 * kPoolPiece;
-// The process sets a spare aside when less than this is left of the limit.
+inline constexpr std::uint64_t kHeadroomBytes = 2 * kPoolPiece;
+// The process sets a headroom aside when less than this is left of the limit.
 inline constexpr std::uint64_t kNearLimit = 8 * kPoolPiece;
 
-// Counts what each pool has now. While the limit is near, memory that came back fills the spare first. The
-// process gives up the spare together with the last memory of its pools.
+// Counts what each pool has now. While the limit is near, memory that came back fills the headroom first. The
+// process gives up the headroom together with the last memory of its pools.
 void RefreshPools(AccountingState& state);
 
 // Takes unused memory from the device's pools, the driver's and the shim's. Returns false where none came.
 bool TrimPools(AccountingState& state, int device);
 
 // A hook calls this before an allocation of `bytes`. It reserves what a pool can grow by, or finds that the
-// spare covers that; then `reserved` is 0. Returns false where neither is possible.
+// headroom covers that; then `reserved` is 0. Returns false where neither is possible.
 bool CoverGrowth(AccountingState& state, int device, std::uint64_t bytes, std::uint64_t& reserved);
 
 enum class Grown {
-  kCovered,  // what was reserved covers the growth
-  kOnSpare,  // the pool has taken the spare, or a part of it
-  kTooFar    // the pool grew further than the driver ever let one grow; this counts all the same
+  kCovered,     // what was reserved covers the growth
+  kOnHeadroom,  // the pool has taken the headroom, or a part of it
+  kTooFar       // the pool grew further than the driver ever let one grow; this counts all the same
 };
 // A hook calls this after the allocation: the growth of the pool counts instead of `reserved`.
-Grown SettlePool(AccountingState& state, driver::abi::CUmemoryPool pool, int device, std::uint64_t reserved);
+Grown CommitPool(AccountingState& state, driver::abi::CUmemoryPool pool, int device, std::uint64_t reserved);
 
 // The program has made a pool. The pool counts on the device where its memory is, whichever stream allocates.
 void PoolMade(AccountingState& state, driver::abi::CUmemoryPool pool,

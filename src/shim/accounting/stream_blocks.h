@@ -60,7 +60,7 @@ class StreamBlocks {
 
   // Calls done(behind) for each event that a block waits for. Where that is true, the block waits no more.
   template <typename Done>
-  void Settle(Done done) {
+  void CheckEvents(Done done) {
     for (std::uint32_t i = 1; i < made_ && pending_ != 0; ++i) {
       const Node& node = nodes_[i];
       if (node.state == State::kFree && node.behind.event != 0 && done(node.behind)) Completed(i);

@@ -55,7 +55,7 @@ void Recall(BackingState& state, Made& made) {
   }
 }
 
-void Settle(BackingState& state, std::uint64_t token) {
+void UpdateEvictable(BackingState& state, std::uint64_t token) {
   Made* const made = state.made.Find(token);
   if (made == nullptr) return;
   const bool leaves = !made->stays && made->mappings == 1 && made->whole && made->handle != 0 &&
@@ -149,7 +149,7 @@ void MappedHeld(BackingState& state, CUdeviceptr address, std::size_t size, Prog
   {
     const Locked lock(state.books);
     state.made.Mapped({address, handle, size});
-    Settle(state, handle);
+    UpdateEvictable(state, handle);
   }
   TellEvictable(state);
 }
@@ -159,7 +159,7 @@ void StaysHeld(BackingState& state, ProgramHandle handle) {
   {
     const Locked lock(state.books);
     if (Made* const made = state.made.Find(handle)) made->stays = true;
-    Settle(state, handle);
+    UpdateEvictable(state, handle);
   }
   TellEvictable(state);
 }
@@ -179,7 +179,7 @@ void StaysAt(BackingState& state, CUdeviceptr address, std::size_t size) {
         continue;
       }
       made->stays = true;
-      Settle(state, region.token);
+      UpdateEvictable(state, region.token);
     }
   }
   TellEvictable(state);
@@ -222,7 +222,7 @@ void Unmapping::End(bool unmapped) {
       else
         state_.made.PutBack(mapping);
       gone = state_.made.TakeEnded(mapping.token, ended);
-      if (!gone) Settle(state_, mapping.token);
+      if (!gone) UpdateEvictable(state_, mapping.token);
     }
     if (gone) shim::End(state_, ended);
   });

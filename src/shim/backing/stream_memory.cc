@@ -100,7 +100,7 @@ CUresult Try(BackingState& state, const StreamRequest& request, CUdeviceptr* poi
   std::uint64_t address = 0;
   if (!trial.Take(*pool, address)) {
     const Relaxed relaxed;
-    SettleBlocks(state, *pool);
+    CheckEvents(state, *pool);
     if (!trial.Take(*pool, address) && !trial.TakeAfter(*pool, true, address)) {
       const CUresult grown = trial.Grow(*pool, full);
       const bool taken =

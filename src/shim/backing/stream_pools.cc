@@ -116,7 +116,7 @@ void PoolDestroyed(BackingState& state, CUmemoryPool handle) {
   const Relaxed relaxed;
   pool->handle = nullptr;
   pool->serves = false;
-  SettleBlocks(state, *pool);
+  CheckEvents(state, *pool);
   ReleaseSegments(state, *pool, 0);
 }
 
@@ -134,10 +134,10 @@ CUresult AddSegment(BackingState& state, StreamPool& pool, std::uint64_t bytes, 
   return CUDA_SUCCESS;
 }
 
-void SettleBlocks(BackingState& state, StreamPool& pool) {
+void CheckEvents(BackingState& state, StreamPool& pool) {
   auto* const query = GPUMAN_REAL(cuEventQuery);
   if (query == nullptr || pool.blocks.pending() == 0) return;
-  pool.blocks.Settle([&](const Behind& behind) {
+  pool.blocks.CheckEvents([&](const Behind& behind) {
     return query(reinterpret_cast<CUevent>(static_cast<std::uintptr_t>(behind.event))) == CUDA_SUCCESS;
   });
   Recycle(state, pool);
@@ -162,7 +162,7 @@ std::uint64_t ReleaseSegmentsOn(BackingState& state, int device) {
   std::uint64_t released = 0;
   for (StreamPool& pool : state.streams.pool) {
     if (!pool.known || pool.device != device || pool.blocks.reserved() == pool.blocks.used()) continue;
-    SettleBlocks(state, pool);
+    CheckEvents(state, pool);
     released += ReleaseSegments(state, pool, 0);
   }
   return released;
@@ -181,7 +181,7 @@ void ReleaseAfterWait(BackingState& state) {
     const Relaxed relaxed;
     const std::uint64_t threshold = ThresholdOf(pool);
     if (pool.blocks.reserved() <= threshold) continue;
-    SettleBlocks(state, pool);
+    CheckEvents(state, pool);
     ReleaseSegments(state, pool, threshold);
   }
 }
@@ -239,7 +239,7 @@ void PoolsWithoutContext(BackingState& state, std::uint64_t context) {
   for (StreamPool& pool : streams.pool) {
     if (!pool.known) continue;
     Recycle(state, pool);
-    pool.blocks.Settle([&](const Behind& behind) { return behind.context == context; });
+    pool.blocks.CheckEvents([&](const Behind& behind) { return behind.context == context; });
     Recycle(state, pool);
   }
   for (unsigned i = streams.events; i-- > 0;) {

@@ -48,7 +48,7 @@ driver::abi::CUresult AddSegment(BackingState& state, StreamPool& pool, std::uin
 
 // Finds blocks that wait for nothing any more. The caller is Relaxed (driver_calls.h), also for the next two
 // functions.
-void SettleBlocks(BackingState& state, StreamPool& pool);
+void CheckEvents(BackingState& state, StreamPool& pool);
 // Gives back unused segments until at most `keep` bytes are left. Returns how many bytes it gave back.
 std::uint64_t ReleaseSegments(BackingState& state, StreamPool& pool, std::uint64_t keep);
 // Gives back all unused segments of the pools on the device.

@@ -366,7 +366,7 @@ Ended FetchBack(EvictionState& state) {
       UnmapMarked(state, PieceBacking::kFresh, kAllDevices);
       return ended.driver == CUDA_ERROR_OUT_OF_MEMORY ? Ended{Trouble::kNoRoom, ended.driver} : ended;
     }
-    SettleAdopted(state);
+    FinishAdoption(state);
     DiscardSegments(state, 0);
     const Locked lock(state.books);
     for (std::uint64_t& away : state.away) away = 0;

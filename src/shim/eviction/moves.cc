@@ -171,7 +171,7 @@ CUresult GiveAccessToFresh(EvictionState& state) {
   return CUDA_SUCCESS;
 }
 
-void SettleAdopted(EvictionState& state) {
+void FinishAdoption(EvictionState& state) {
   const Locked lock(state.books);
   for (std::size_t r = 0; r < state.regions.size(); ++r) {
     const Region& region = state.regions.at(r);

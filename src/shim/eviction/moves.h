@@ -39,6 +39,6 @@ driver::abi::CUresult AdoptPiece(EvictionState& state, std::uint64_t address, st
 driver::abi::CUresult GiveAccessToFresh(EvictionState& state);
 // The service thread calls this after all memory has come back: this removes the marks. A piece whose
 // descriptor could not be kept is stuck from now on.
-void SettleAdopted(EvictionState& state);
+void FinishAdoption(EvictionState& state);
 
 }  // namespace gpuman::shim

@@ -38,7 +38,7 @@ CUresult CreateWithin(Handle* handle, std::uint64_t bytes, Create create, Report
     const Locked lock((*scope).books);
     entered = (*scope).arrays.Add(number, entry, cost);
   }
-  if (entered && Settle(*scope, where.device, MemoryKind::kArray, reserved, cost)) return CUDA_SUCCESS;
+  if (entered && Commit(*scope, where.device, MemoryKind::kArray, reserved, cost)) return CUDA_SUCCESS;
   {
     const Locked lock((*scope).books);
     if (entered && (*scope).arrays.Take(number, entry)) (*scope).arrays.Freed(entry);

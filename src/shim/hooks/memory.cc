@@ -81,7 +81,7 @@ CUresult TryWithin(ProcessState& state, const Where& where, CUdeviceptr* pointer
   std::uint64_t cost = 0;
   const auto [size, managed] = made();
   if (Enter(state, {*pointer, size, where.context, where.granule, where.device, managed}, cost) &&
-      Settle(state, where.device, MemoryKind::kAllocation, reserved, cost)) {
+      Commit(state, where.device, MemoryKind::kAllocation, reserved, cost)) {
     if (managed) TellManaged(state);
     return CUDA_SUCCESS;
   }

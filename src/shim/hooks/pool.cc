@@ -64,10 +64,10 @@ CUresult TryFromPool(ProcessState& state, int of_stream, CUdeviceptr* pointer, s
     return result;
   }
   const CUmemoryPool pool = PoolOf(*pointer);
-  const Grown grown = SettlePool(state, pool != nullptr ? pool : asked, device, reserved);
-  // The spare is for allocations that fit into a pool. Where no pool had room, the spare is the last of the
-  // room.
-  if (grown == Grown::kCovered || (grown == Grown::kOnSpare && must_grow)) return CUDA_SUCCESS;
+  const Grown grown = CommitPool(state, pool != nullptr ? pool : asked, device, reserved);
+  // The headroom is for allocations that fit into a pool. Where no pool had room, the headroom is the last of
+  // the room.
+  if (grown == Grown::kCovered || (grown == Grown::kOnHeadroom && must_grow)) return CUDA_SUCCESS;
   source.free(*pointer);
   *pointer = before;
   refused = true;
@@ -214,7 +214,7 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t min_bytes_to_keep) {
     const Locked lock((*scope).pools);
     if (StreamPool* const own = KnownPool(*scope, pool)) {
       const Relaxed relaxed;
-      SettleBlocks(*scope, *own);
+      CheckEvents(*scope, *own);
       ReleaseSegments(*scope, *own, min_bytes_to_keep);
     }
   }
