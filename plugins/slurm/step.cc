@@ -154,7 +154,7 @@ std::map<std::string, std::string> EnvironmentFor(const api::Attached& attached,
   return environment;
 }
 
-Refusal OnError(const base::Error& error, const StepSettings& settings) {
+AttachFailure OnError(const base::Error& error, const StepSettings& settings) {
   const std::string hint = error.hint.empty() ? "" : " (" + error.hint + ")";
   // The user's request is wrong: the step must not start without it.
   if (error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kUnsatisfiable)

@@ -63,10 +63,10 @@ std::map<std::string, std::string> EnvironmentFor(const api::Attached& attached,
                                                   const std::string& preloaded);
 
 // What the plugin does with a task that gpumand could not attach.
-struct Refusal {
+struct AttachFailure {
   bool may_start = false;
   std::string message;  // for the user, one line
 };
-Refusal OnError(const base::Error& error, const StepSettings& settings);
+AttachFailure OnError(const base::Error& error, const StepSettings& settings);
 
 }  // namespace gpuman::slurm

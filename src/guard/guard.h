@@ -149,7 +149,7 @@ class Guard {
   struct Suspension {
     Residency residency = Residency::kOnGpu;
     base::MonoTime since{};
-    std::optional<Refusal> refusal{};
+    std::optional<SuspensionRefusal> refusal{};
     std::map<std::string, base::Bytes> left{};
   };
   std::map<JobId, Suspension> suspensions_;

@@ -107,7 +107,7 @@ struct JobLimit {
 enum class Residency { kOnGpu, kLeaving, kOff, kReturning };
 
 // Why a job was not suspended although the guard asked for it.
-struct Refusal {
+struct SuspensionRefusal {
   base::MonoTime at{};
   std::string why;
 };
@@ -126,7 +126,7 @@ struct JobSnapshot {
   bool shares = false;  // its memory is moved off the GPU if others need the room
   Residency residency = Residency::kOnGpu;
   base::MonoTime residency_since{};
-  std::optional<Refusal> refusal{};  // the last
+  std::optional<SuspensionRefusal> refusal{};  // the last
   // By GPU: what stays while it is suspended; of one that is not, what would stay, as far as that is known.
   std::map<std::string, base::Bytes> left{};
 };
@@ -165,7 +165,7 @@ struct Ending {
   base::MonoTime signalled_at{};  // the last signal
 };
 
-struct JobState {
+struct JobEnforcement {
   std::uint64_t run = 0;
   Ending ending;
   std::set<std::string> over_soft;  // GPUs
@@ -192,7 +192,7 @@ struct GpuPressure {
 };
 
 struct PolicyState {
-  std::map<JobId, JobState> jobs;
+  std::map<JobId, JobEnforcement> jobs;
   std::map<base::ProcessId, Ending> processes;  // unmanaged processes that are being ended
   std::map<std::string, GpuPressure> pressure;  // by GPU
   std::set<std::pair<std::string, uid_t>> unmanaged_reported;

@@ -195,7 +195,7 @@ TEST(GuardProperty, EndsForPressureOnlyWhoWasAskedToLeaveAndCouldNot) {
           asked.erase(job.id);
         } else if (refuses.contains(job.id) && refuses[job.id] <= now) {
           job.residency = Residency::kOnGpu;
-          job.refusal = Refusal{At(now), "no"};
+          job.refusal = SuspensionRefusal{At(now), "no"};
           refuses.erase(job.id);
         } else if (job.residency == Residency::kOff && *rc::gen::inRange(0, 6) == 0) {
           job.residency = Residency::kOnGpu;

@@ -11,7 +11,7 @@ std::int64_t UpTo(std::int64_t value, std::int64_t step) { return (value + step 
 
 }  // namespace
 
-Plan PlanOf(const Question& question, const std::array<std::optional<std::int64_t>, kTiers>& oldest) {
+Plan PlanOf(const Query& question, const std::array<std::optional<std::int64_t>, kTiers>& oldest) {
   const std::int64_t points = std::clamp<std::int64_t>(question.points, kMinPoints, kMaxPoints);
   const std::int64_t since = std::clamp<std::int64_t>(question.since, 0, kLastTime);
   const std::int64_t until = std::clamp<std::int64_t>(question.until, since + 1, kLastTime + 1);

@@ -12,7 +12,7 @@ namespace gpuman::history {
 
 inline constexpr std::int64_t kMinPoints = 2, kMaxPoints = 2000;
 
-struct Question {
+struct Query {
   std::int64_t since = 0, until = 0;  // seconds since 1970; `since` is earlier
   std::int64_t points = 300;          // at most so many buckets, kMinPoints to kMaxPoints
 };
@@ -27,7 +27,7 @@ struct Plan {
 // Buckets begin at multiples of their length, so that a page that asks again a moment later gets the same
 // ones. `oldest`: the earliest row of each resolution (Store::Oldest). A coarser resolution answers where a
 // finer one does not reach back as far as the question.
-Plan PlanOf(const Question& question, const std::array<std::optional<std::int64_t>, kTiers>& oldest);
+Plan PlanOf(const Query& question, const std::array<std::optional<std::int64_t>, kTiers>& oldest);
 
 // The rows of a plan, added up bucket by bucket. A bucket with `seconds` 0 is a gap.
 class Buckets {

@@ -56,7 +56,7 @@ class StoreWorker {
     std::optional<ArrivalRemoval> removal{};
     JobRange Jobs() const { return {item.batch.add->front().id, item.batch.add->back().id}; }
   };
-  struct Refusal {
+  struct RefusedBatches {
     std::uint64_t before = UINT64_MAX;  // batches with smaller numbers are refused
     base::Error error;
   };
@@ -79,7 +79,7 @@ class StoreWorker {
   std::deque<std::function<void(Store&)>> reads_;
   std::deque<Arrival> arrivals_;  // used by the worker only
   std::uint64_t last_number_ = 0;
-  std::map<JobId, Refusal> refused_;
+  std::map<JobId, RefusedBatches> refused_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for answers after the end of this object
   bool stopping_ = false;
   std::thread thread_;  // last: it uses everything above

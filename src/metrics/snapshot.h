@@ -72,7 +72,7 @@ struct Rest {
 };
 
 // What stays on a GPU of jobs that are suspended.
-struct Left {
+struct LeftMemory {
   std::string gpu{}, uuid{};
   base::Bytes bytes{};
 };
@@ -89,7 +89,7 @@ struct Snapshot {
   std::vector<Job> jobs{};
   std::vector<Shared> shared{};
   std::vector<Rest> rests{};
-  std::vector<Left> left{};
+  std::vector<LeftMemory> left{};
   Queue queue{};
   std::size_t notifications_pending = 0, notifications_failed = 0;
   EventCounters counters{};

@@ -47,7 +47,7 @@ Result<> ProcessMemory::Find() {
     lane.Adopt(std::move(buffer));
   }
   found_ = means_.pages.Any();
-  std::vector<Held> held;
+  std::vector<UnnamedBatch> held;
   {
     const std::lock_guard lock(mutex_);
     held.swap(held_);

@@ -76,11 +76,11 @@ class ProcessMemory {
   bool found_ = false;  // what earlier movers took is in the lanes
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<Lane>> lanes_;  // by suspend::LaneOf
-  struct Held {
+  struct UnnamedBatch {
     std::size_t first;
     std::vector<base::Fd> files;
   };
-  std::vector<Held> held_;  // for no named lane: from a daemon that knows of one only
+  std::vector<UnnamedBatch> held_;  // for no named lane: from a daemon that knows of one only
 };
 
 }  // namespace gpuman::mover

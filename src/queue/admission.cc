@@ -30,7 +30,7 @@ base::Result<> CheckQuota(std::string_view kind, const Account& account, const N
     return Never(fmt::format("it asks for {}, and the quota of {} {} is {}", Describe(need), kind,
                              account.name, *quota.gpus));
   if (!quota.gpu_hours || need.gpus == 0) return {};
-  const double hours = HeldBy(need, Millis(0), false).GpuHours();
+  const double hours = UsageOf(need, Millis(0), false).GpuHours();
   if (std::isinf(hours))
     return Never(fmt::format("{} {} has a quota of {} GPU-hours, so a job needs a time limit", kind,
                              account.name, base::FormatHours(*quota.gpu_hours)),

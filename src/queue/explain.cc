@@ -18,7 +18,8 @@ std::string Count(std::size_t count, std::string_view what) {
 }
 
 // The part of the quota that prevents `more`; empty: no part prevents it.
-std::string QuotaText(std::string_view kind, const Account& account, const Held& held, const Held& more) {
+std::string QuotaText(std::string_view kind, const Account& account, const AccountUsage& held,
+                      const AccountUsage& more) {
   if (Allows(account, held, more)) return {};
   const Quota& quota = account.quota;
   const std::string who = fmt::format("{} {}", kind, account.name);
@@ -161,7 +162,7 @@ std::string Explainer::Resources(const Waiting& job) const {
 }
 
 std::string Explainer::Quotas(const Waiting& job) const {
-  const Held more = HeldBy(snapshot_.needs[job.need], Millis(0), false);
+  const AccountUsage more = UsageOf(snapshot_.needs[job.need], Millis(0), false);
   std::string text = QuotaText("user", snapshot_.users[job.user], quota_use_.user(job.user), more);
   if (text.empty() && job.project != kNone)
     text = QuotaText("project", snapshot_.projects[job.project], quota_use_.project(job.project), more);

@@ -5,8 +5,8 @@
 
 namespace gpuman::queue {
 
-Held HeldBy(const Need& need, Millis ran, bool suspended) {
-  Held held{.running = 1, .gpus = suspended ? 0 : need.gpus};
+AccountUsage UsageOf(const Need& need, Millis ran, bool suspended) {
+  AccountUsage held{.running = 1, .gpus = suspended ? 0 : need.gpus};
   if (need.gpus == 0) return held;
   const double whole = need.time_limit.count() > 0
                            ? static_cast<double>(std::max(need.time_limit, ran).count())
@@ -15,7 +15,7 @@ Held HeldBy(const Need& need, Millis ran, bool suspended) {
   return held;
 }
 
-bool Allows(const Account& account, const Held& held, const Held& more) {
+bool Allows(const Account& account, const AccountUsage& held, const AccountUsage& more) {
   const Quota& quota = account.quota;
   if (quota.running && held.running + more.running > *quota.running) return false;
   if (quota.gpus && more.gpus > 0 && held.gpus + more.gpus > *quota.gpus) return false;
@@ -33,14 +33,14 @@ QuotaUse::QuotaUse(const Snapshot& snapshot)
   for (const Account& project : snapshot.projects) limited_projects_.push_back(project.quota != Quota{});
   for (const Running& job : snapshot.running) {
     Add(job.user, job.project,
-        HeldBy(snapshot.needs[job.need], job.ran, job.phase == RunningPhase::kSuspended));
+        UsageOf(snapshot.needs[job.need], job.ran, job.phase == RunningPhase::kSuspended));
     if (job.array != kNone) ++arrays_[job.array];
     if (job.group != kNone) ++groups_[job.group];
   }
 }
 
-void QuotaUse::Add(Index user, Index project, const Held& more) {
-  const auto add = [&](Held& held) {
+void QuotaUse::Add(Index user, Index project, const AccountUsage& more) {
+  const auto add = [&](AccountUsage& held) {
     held.running += more.running;
     held.gpus += more.gpus;
     held.gpu_millis += more.gpu_millis;
@@ -56,7 +56,7 @@ Reason QuotaUse::Refuses(const Waiting& job) const {
   if (job.group != kNone && groups_[job.group] >= snapshot_.groups[job.group].limit)
     return Reason::kGroupLimit;
   if (!IsLimited(job.user, job.project)) return Reason::kStarts;
-  const Held more = HeldBy(snapshot_.needs[job.need], Millis(0), false);
+  const AccountUsage more = UsageOf(snapshot_.needs[job.need], Millis(0), false);
   if (!Allows(snapshot_.users[job.user], users_[job.user], more)) return Reason::kQuota;
   if (job.project != kNone && !Allows(snapshot_.projects[job.project], projects_[job.project], more))
     return Reason::kQuota;
@@ -64,7 +64,7 @@ Reason QuotaUse::Refuses(const Waiting& job) const {
 }
 
 Reason QuotaUse::Refuses(const Running& job) const {
-  const Held more{.gpus = snapshot_.needs[job.need].gpus};
+  const AccountUsage more{.gpus = snapshot_.needs[job.need].gpus};
   if (!Allows(snapshot_.users[job.user], users_[job.user], more)) return Reason::kQuota;
   if (job.project != kNone && !Allows(snapshot_.projects[job.project], projects_[job.project], more))
     return Reason::kQuota;
@@ -72,7 +72,7 @@ Reason QuotaUse::Refuses(const Running& job) const {
 }
 
 void QuotaUse::Start(const Waiting& job) {
-  Add(job.user, job.project, HeldBy(snapshot_.needs[job.need], Millis(0), false));
+  Add(job.user, job.project, UsageOf(snapshot_.needs[job.need], Millis(0), false));
   if (job.array != kNone) ++arrays_[job.array];
   if (job.group != kNone) ++groups_[job.group];
 }

@@ -10,7 +10,7 @@
 namespace gpuman::queue {
 
 // What an account holds at the moment.
-struct Held {
+struct AccountUsage {
   int running = 0;  // jobs, suspended ones too
   int gpus = 0;     // without suspended ones
   // The GPU time that its running jobs have used, and the time that their time limits still allow; infinity
@@ -19,7 +19,7 @@ struct Held {
   double GpuHours() const { return gpu_millis / 3'600'000; }
 };
 // What one job holds.
-Held HeldBy(const Need& need, Millis ran, bool suspended);
+AccountUsage UsageOf(const Need& need, Millis ran, bool suspended);
 
 class QuotaUse {
  public:
@@ -36,25 +36,25 @@ class QuotaUse {
   void Start(const Waiting& job);
   void Resume(const Running& job);
 
-  const Held& user(Index user) const { return users_[user]; }
-  const Held& project(Index project) const { return projects_[project]; }
+  const AccountUsage& user(Index user) const { return users_[user]; }
+  const AccountUsage& project(Index project) const { return projects_[project]; }
   int array(Index array) const { return arrays_[array]; }
   int group(Index group) const { return groups_[group]; }
 
  private:
-  void Add(Index user, Index project, const Held& more);
+  void Add(Index user, Index project, const AccountUsage& more);
 
   bool IsLimited(Index user, Index project) const {
     return limited_users_[user] || (project != kNone && limited_projects_[project]);
   }
 
   const Snapshot& snapshot_;
-  std::vector<Held> users_, projects_;
+  std::vector<AccountUsage> users_, projects_;
   std::vector<bool> limited_users_{}, limited_projects_{};  // those with a quota
   std::vector<int> arrays_, groups_;
 };
 
 // Whether the account's quota lets it have `more`.
-bool Allows(const Account& account, const Held& held, const Held& more);
+bool Allows(const Account& account, const AccountUsage& held, const AccountUsage& more);
 
 }  // namespace gpuman::queue

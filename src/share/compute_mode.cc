@@ -5,39 +5,39 @@ namespace gpuman::share {
 void ComputeChoice::Update(const std::set<TenantId>& working, const SchedulerSettings& settings,
                            base::MonoTime now) {
   if (settings.compute != Compute::kAuto) {
-    phase_ = Phase::kNone;
+    phase_ = TrialPhase::kNone;
     exclusive_ = settings.compute == Compute::kExclusive;
     return;
   }
   alone_ = working.size() < 2;
   if (alone_) {
     // If a tenant is alone for a while, the result of the trials stays.
-    if (phase_ != Phase::kKept) Enter(Phase::kNone, {});
+    if (phase_ != TrialPhase::kKept) Enter(TrialPhase::kNone, {});
     return;
   }
   const bool others = working != working_;
-  if (phase_ == Phase::kNone || others || (phase_ == Phase::kKept && now >= until_)) {
+  if (phase_ == TrialPhase::kNone || others || (phase_ == TrialPhase::kKept && now >= until_)) {
     working_ = working;
-    return Enter(Phase::kConcurrent, now + settings.compute_trial);
+    return Enter(TrialPhase::kConcurrent, now + settings.compute_trial);
   }
   if (now < until_) return;
-  if (phase_ == Phase::kConcurrent) {
+  if (phase_ == TrialPhase::kConcurrent) {
     side_by_side_ = counts_;
-    return Enter(Phase::kExclusive, now + settings.compute_trial);
+    return Enter(TrialPhase::kExclusive, now + settings.compute_trial);
   }
   Compare();
-  Enter(Phase::kKept, now + settings.compute_again);
+  Enter(TrialPhase::kKept, now + settings.compute_again);
 }
 
 void ComputeChoice::Add(TenantId tenant, std::uint64_t completed) { counts_[tenant] += completed; }
 
 std::optional<base::MonoTime> ComputeChoice::Deadline() const {
-  if (phase_ == Phase::kNone || alone_) return std::nullopt;
+  if (phase_ == TrialPhase::kNone || alone_) return std::nullopt;
   return until_;
 }
 
-void ComputeChoice::Enter(Phase phase, base::MonoTime until) {
-  if (phase != Phase::kKept) exclusive_ = phase == Phase::kExclusive;
+void ComputeChoice::Enter(TrialPhase phase, base::MonoTime until) {
+  if (phase != TrialPhase::kKept) exclusive_ = phase == TrialPhase::kExclusive;
   phase_ = phase;
   until_ = until;
   counts_.clear();

@@ -27,11 +27,11 @@ class ComputeChoice {
   std::optional<double> Ratio() const { return ratio_; }
 
  private:
-  enum class Phase { kNone, kConcurrent, kExclusive, kKept };
-  void Enter(Phase phase, base::MonoTime until);
+  enum class TrialPhase { kNone, kConcurrent, kExclusive, kKept };
+  void Enter(TrialPhase phase, base::MonoTime until);
   void Compare();
 
-  Phase phase_ = Phase::kNone;
+  TrialPhase phase_ = TrialPhase::kNone;
   bool exclusive_ = false, alone_ = false;
   std::set<TenantId> working_;
   base::MonoTime until_{};

@@ -86,7 +86,7 @@ void Cut::Note(const CutView& view, base::MonoTime now) {
 }
 
 void Cut::NoteEnds(const CutView& view, base::MonoTime now) {
-  for (const StepReport& ended : view.ended) {
+  for (const UnitReport& ended : view.ended) {
     const auto grant = open_.find(ended.unit.process);
     if (grant == open_.end() || grant->second.unit != ended.unit) continue;
     open_.erase(grant);
@@ -227,7 +227,7 @@ CutDecision Cut::Step(base::MonoTime now) {
     return Order({{LeastStepped(candidates), kCalls, 0, true, false}}, now);
   std::map<base::ProcessId, std::vector<UnitId>> by_process;
   for (const UnitId& unit : candidates) by_process[unit.process].push_back(unit);
-  std::vector<StepGrant> steps;
+  std::vector<UnitGrant> steps;
   for (const auto& [process, units] : by_process) {
     const UnitId unit = LeastStepped(units);
     steps.push_back(
@@ -262,7 +262,7 @@ CutDecision Cut::StepBehind(base::MonoTime now) {
     if (!is_first && fewer(id, place->second)) place->second = id;
   }
   ++(AllWork() ? behind_uses_ : host_uses_);
-  std::vector<StepGrant> steps;
+  std::vector<UnitGrant> steps;
   for (const auto& [process, unit] : chosen) {
     ++units_.at(unit).behind;
     steps.push_back({unit, 1, 0, false, true});
@@ -272,7 +272,7 @@ CutDecision Cut::StepBehind(base::MonoTime now) {
   return decision;
 }
 
-CutDecision Cut::Order(std::vector<StepGrant> steps, base::MonoTime now) {
+CutDecision Cut::Order(std::vector<UnitGrant> steps, base::MonoTime now) {
   if (figures_.rounds++ == 0) LearnUsual();
   behind_ = false;
   worked_.clear();
@@ -281,7 +281,7 @@ CutDecision Cut::Order(std::vector<StepGrant> steps, base::MonoTime now) {
     worked_.insert(id);
     unit.run = 0;
   }
-  for (const StepGrant& step : steps) {
+  for (const UnitGrant& step : steps) {
     stepped_.insert(step.unit);
     open_[step.unit.process] = step;
   }

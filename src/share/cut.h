@@ -64,7 +64,7 @@ struct UnitView {
 
 // What became of a grant that has ended, for whatever reason. A process has one grant at a time; nothing is
 // told of one that was replaced.
-struct StepReport {
+struct UnitReport {
   UnitId unit;
   unsigned calls = 0;  // that were made
 };
@@ -77,7 +77,7 @@ struct CutView {
   std::vector<UnitView> units;
   bool all_shut = false;  // the gate of every process that has a context is closed
   bool broken = false;    // no cut can be: a process is stopped or silent, its driver failed, its gate opened
-  std::vector<StepReport> ended{};  // since the last Decide
+  std::vector<UnitReport> ended{};  // since the last Decide
 };
 
 struct CutSettings {
@@ -102,14 +102,14 @@ struct CutHistory {
 
 // A grant: the unit may make so many calls, one after the other, as they come to its gate. It replaces an
 // earlier grant of the same process, on whichever GPU.
-struct StepGrant {
+struct UnitGrant {
   UnitId unit;
   unsigned calls = 0;  // at most 1023
   // log2 of how many calls are made between two looks at the GPU, which has to rest before the next call.
   unsigned stride = 0;
   bool careful = false;  // a pause before each further call, so that the shim sees that others came to rest
   bool behind = false;   // the call is made although the GPU works, and nothing is awaited
-  friend bool operator==(const StepGrant&, const StepGrant&) = default;
+  friend bool operator==(const UnitGrant&, const UnitGrant&) = default;
 };
 
 struct CutDecision {
@@ -120,7 +120,7 @@ struct CutDecision {
     kFailed,  // it is broken, or the time is over; open grants have to be withdrawn
   };
   Kind kind = Kind::kWait;
-  std::vector<StepGrant> steps{};
+  std::vector<UnitGrant> steps{};
   base::MonoTime look_at{};  // with kWait and kStep: Decide is due then, and whenever the view changes
 };
 
@@ -176,7 +176,7 @@ class Cut {
   base::MonoTime BehindAt() const;
   CutDecision Step(base::MonoTime now);
   CutDecision StepBehind(base::MonoTime now);
-  CutDecision Order(std::vector<StepGrant> steps, base::MonoTime now);
+  CutDecision Order(std::vector<UnitGrant> steps, base::MonoTime now);
   std::vector<UnitId> Choose();
   unsigned StrideOf(const UnitId& unit) const;
   UnitId LeastStepped(const std::vector<UnitId>& candidates) const;
@@ -187,7 +187,7 @@ class Cut {
   base::MonoTime began_, deadline_;
   Figures figures_{};
   std::map<UnitId, Unit> units_;               // that are in the view
-  std::map<base::ProcessId, StepGrant> open_;  // grants that have not ended
+  std::map<base::ProcessId, UnitGrant> open_;  // grants that have not ended
   bool all_shut_ = false;
   base::MonoTime changed_, shut_changed_;  // when the view and all_shut changed last
   // A unit has to work for so long before others are stepped because of it; doubled with each leap.

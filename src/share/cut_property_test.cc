@@ -147,7 +147,7 @@ void Check(const CutView& view, const CutDecision& decision, const CutDecision& 
     EXPECT_FALSE(decision.steps.empty());
   }
   std::set<base::ProcessId> stepped;
-  for (const StepGrant& step : decision.steps) {
+  for (const UnitGrant& step : decision.steps) {
     EXPECT_TRUE(stepped.insert(step.unit.process).second) << "two grants to a process";
     const auto unit = std::find_if(view.units.begin(), view.units.end(),
                                    [&](const UnitView& each) { return each.id == step.unit; });
@@ -192,7 +192,7 @@ TEST(CutProperty, NoViewLeadsToAnUnsafeDecision) {
       }
       const CutDecision decision = cut.Decide(view, now);
       Check(view, decision, last, now >= deadline, open);
-      for (const StepGrant& step : decision.steps) open[step.unit.process] = step.unit;
+      for (const UnitGrant& step : decision.steps) open[step.unit.process] = step.unit;
       EXPECT_TRUE(decision.kind != Kind::kWait || decision.look_at > now);
       rested += decision.kind == Kind::kRested && last.kind != Kind::kRested;
       failed += decision.kind == Kind::kFailed && last.kind != Kind::kFailed;

@@ -37,13 +37,13 @@ CutView View(const std::string& words) {
 
 class CutTest : public testing::Test {
  protected:
-  CutDecision Decide(const std::string& words, std::vector<StepReport> ended = {}) {
+  CutDecision Decide(const std::string& words, std::vector<UnitReport> ended = {}) {
     CutView view = View(words);
     view.ended = std::move(ended);
     return cut_.Decide(view, now_);
   }
   // After the view has stayed like that for `span`.
-  CutDecision After(Span span, const std::string& words, std::vector<StepReport> ended = {}) {
+  CutDecision After(Span span, const std::string& words, std::vector<UnitReport> ended = {}) {
     Decide(words, std::move(ended));
     now_ += span;
     return Decide(words);
@@ -52,7 +52,7 @@ class CutTest : public testing::Test {
   // looks, "!" careful, "b" behind.
   static std::string Steps(const CutDecision& decision) {
     std::string said;
-    for (const StepGrant& step : decision.steps) {
+    for (const UnitGrant& step : decision.steps) {
       said += (said.empty() ? "" : " ") + std::to_string(step.unit.process.pid);
       if (step.unit.gpu != 0) said += "." + std::to_string(step.unit.gpu);
       said += "x" + std::to_string(step.calls);
@@ -151,7 +151,7 @@ TEST_F(CutTest, AUnitFarBehindMakesMoreCallsBetweenTwoLooks) {
   std::string before;
   const auto step = [&](unsigned calls) {
     before = Steps(After(
-        3ms, "1w 2g", calls == 0 ? std::vector<StepReport>{} : std::vector<StepReport>{{Unit("2"), calls}}));
+        3ms, "1w 2g", calls == 0 ? std::vector<UnitReport>{} : std::vector<UnitReport>{{Unit("2"), calls}}));
     return before;
   };
   EXPECT_EQ(step(0), "2x64");
@@ -295,7 +295,7 @@ TEST_F(CutTest, TheFirstStepIsMadeInTheFirstEighthOfTheTime) {
 TEST_F(CutTest, IfAllWorkEachProcessMayMakeACallBehindItsWorkNowAndThen) {
   EXPECT_EQ(After(249ms, "1wg 2w 3wg 3.1wg 4wx").kind, Kind::kWait);
   EXPECT_EQ(Steps(After(1ms, "1wg 2w 3wg 3.1wg 4wx")), "1x1b 3x1b");
-  const std::vector<StepReport> ended{{Unit("1"), 1}, {Unit("3"), 1}};
+  const std::vector<UnitReport> ended{{Unit("1"), 1}, {Unit("3"), 1}};
   EXPECT_EQ(After(374ms, "1wg 2w 3wg 3.1wg 4wx", ended).kind, Kind::kWait);
   EXPECT_EQ(Steps(After(1ms, "1wg 2w 3wg 3.1wg 4wx")), "1x1b 3.1x1b");
 }

@@ -121,7 +121,7 @@ class CutWorld {
     enum class State { kNone, kWaiter, kCall, kCapture, kObserve, kLong, kPause, kEnded };
     State state = State::kNone;
     unsigned unit = 0;
-    StepGrant order{};
+    UnitGrant order{};
     unsigned calls = 0;
     unsigned thread = 0;  // whose call is made
     std::uint64_t rests = 0;

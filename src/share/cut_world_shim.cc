@@ -266,7 +266,7 @@ void CutWorld::CarryOut(const CutDecision& decision) {
   if (before_.empty()) before_ = threads_;
   std::ostringstream said;
   said << static_cast<int>(decision.kind) << '@' << now_.time_since_epoch().count();
-  for (const StepGrant& step : decision.steps) {
+  for (const UnitGrant& step : decision.steps) {
     said << ' ' << step.unit.gpu << 'x' << step.calls << (step.behind ? "b" : "");
     Process& process = processes_[units_[step.unit.gpu].process];
     if (!process.says_shut) Problem("a step to a process whose gate is open");

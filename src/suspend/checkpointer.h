@@ -137,7 +137,7 @@ class Checkpointer {
   // only.
   using LaneId = std::pair<base::ProcessId, std::string>;
   // Descriptors of memory that the mover with pid `by` has taken and that is not all in host memory yet.
-  struct Held {
+  struct HeldDescriptors {
     MoverUser user;
     std::string gpu;  // as the mover calls it
     pid_t by = 0;
@@ -174,7 +174,7 @@ class Checkpointer {
   void OnHolding(std::uint64_t id, const Transfer& transfer, const Answer& answer,
                  std::vector<base::Fd> files);
   void PassOnHeld(MoverLink& link, std::uint64_t id, const base::ProcessId& process);
-  bool IsOver(const LaneId& lane, const Held& held, const Transfer& finished, std::uint64_t id,
+  bool IsOver(const LaneId& lane, const HeldDescriptors& held, const Transfer& finished, std::uint64_t id,
               const Answer& answer) const;
   // The lanes of the process that have something here.
   std::vector<LaneId> HeldOf(const base::ProcessId& process) const;
@@ -199,7 +199,7 @@ class Checkpointer {
   };
   std::map<Party, Deaths> deaths_;
   std::map<std::uint64_t, Transfer> transfers_;  // by the request's id
-  std::map<LaneId, Held> held_;
+  std::map<LaneId, HeldDescriptors> held_;
   struct Demand {
     HostDemand each{};
     base::Bytes wanted{}, ready{};

@@ -85,7 +85,7 @@ void Checkpointer::Grant(const MoverUser& user, base::ProcessId process, const s
 // Another mover needs the descriptors of the process's memory to go on, whatever its first request is.
 void Checkpointer::PassOnHeld(MoverLink& link, std::uint64_t id, const base::ProcessId& process) {
   for (const auto& lane : HeldOf(process)) {
-    Held& held = held_.at(lane);
+    HeldDescriptors& held = held_.at(lane);
     if (held.by == link.pid()) continue;
     std::vector<int> files;
     for (const auto& file : held.files) files.push_back(file.get());
@@ -121,7 +121,7 @@ void Checkpointer::OnHolding(std::uint64_t id, const Transfer& transfer, const A
   if (!held_.contains(lane) && HeldOf(lane.first).size() >= options_.most_lanes)
     return OnGone(transfer.user,
                   {base::ErrorCode::kCorrupt, "gpuman-mover names more GPUs than a process has"});
-  Held& held = held_[lane];
+  HeldDescriptors& held = held_[lane];
   if (held.take > id) return;  // this notice belongs to an offer that the process took back
   if (held.take != id)
     held = {transfer.user, answer.gpu, movers_.at(transfer.user).link->pid(), id, false, false, 0, {}};
@@ -152,8 +152,8 @@ void Checkpointer::OnNotice(std::uint64_t id, Transfer& transfer, const Answer& 
 
 // Whether the descriptors are not needed any more: the memory is whole in host memory, the process has it
 // again, or it was never taken.
-bool Checkpointer::IsOver(const LaneId& lane, const Held& held, const Transfer& finished, std::uint64_t id,
-                          const Answer& answer) const {
+bool Checkpointer::IsOver(const LaneId& lane, const HeldDescriptors& held, const Transfer& finished,
+                          std::uint64_t id, const Answer& answer) const {
   if (held.over) return true;
   if (answer.outcome == Outcome::kLost) return false;
   const bool done = answer.outcome == Outcome::kDone;

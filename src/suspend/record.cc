@@ -12,12 +12,12 @@ namespace {
 constexpr base::json::Format kFormat{};
 
 // An entry of SuspensionRecord::held.
-struct Held {
+struct HeldEntry {
   base::ProcessId process;
   BytesByGpu gpus;
 };
 
-template <typename V, base::json::Of<Held> T>
+template <typename V, base::json::Of<HeldEntry> T>
 void Fields(V& v, T& x) {
   Fields(v, x.process);
   v.Required("gpus", x.gpus);
@@ -39,7 +39,7 @@ void Fields(V& v, T& x) {
   v.Required("wants_gpu", x.wants_gpu);
   v.Required("reason", x.reason);
   v.Required("detail", x.detail);
-  std::vector<Held> held;
+  std::vector<HeldEntry> held;
   if constexpr (V::kReads) {
     v.Required("held", held);
     for (auto& entry : held) x.held[entry.process] = std::move(entry.gpus);

@@ -19,7 +19,7 @@ void Containers::SetTable(std::vector<api::AllocatedContainer> table) {
   if (std::exchange(has_table_, true) && table == table_) return;
   table_ = std::move(table);
   strangers_.clear();
-  std::erase_if(seen_, [](const auto& entry) { return entry.second.stage == Stage::kNobody; });
+  std::erase_if(seen_, [](const auto& entry) { return entry.second.stage == CreationStage::kNobody; });
 }
 
 bool Containers::IsComing(base::ProcessId process, base::MonoTime now) {
@@ -34,15 +34,15 @@ bool Containers::IsComing(base::ProcessId process, base::MonoTime now) {
   };
   if (!container) return stranger();
   if (seen_.size() >= kMaxRemembered) seen_.clear();
-  Seen& seen = seen_.try_emplace(container->group.id, Seen{now, Stage::kNew}).first->second;
-  if (seen.stage == Stage::kNobody) return stranger();
-  if (seen.stage == Stage::kBeingMade) return true;
+  Seen& seen = seen_.try_emplace(container->group.id, Seen{now, CreationStage::kNew}).first->second;
+  if (seen.stage == CreationStage::kNobody) return stranger();
+  if (seen.stage == CreationStage::kBeingMade) return true;
   const KnownContainer known{FindContainerName(logs_, container->group.id),
                              FindPodName(logs_, container->group.pod_uid), now - seen.since < kNamesTake};
   const Match match = MatchContainer(table_, known, callbacks_.is_held);
   waits_ = waits_ || match.wait;
   if (match.wait) return true;
-  seen.stage = match.given ? Stage::kBeingMade : Stage::kNobody;
+  seen.stage = match.given ? CreationStage::kBeingMade : CreationStage::kNobody;
   if (!match.given) return stranger();
   const auto given = *match.given;
   callbacks_.hold(*container, given, process.pid);
@@ -51,7 +51,7 @@ bool Containers::IsComing(base::ProcessId process, base::MonoTime now) {
 
 void Containers::Drop(const std::string& id) {
   const auto seen = seen_.find(id);
-  if (seen != seen_.end()) seen->second.stage = Stage::kNobody;
+  if (seen != seen_.end()) seen->second.stage = CreationStage::kNobody;
 }
 
 }  // namespace gpuman::daemon

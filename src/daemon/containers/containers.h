@@ -47,10 +47,10 @@ class Containers {
   bool TakeWaits() { return std::exchange(waits_, false); }
 
  private:
-  enum class Stage { kNew, kBeingMade, kNobody };
+  enum class CreationStage { kNew, kBeingMade, kNobody };
   struct Seen {
     base::MonoTime since{};
-    Stage stage = Stage::kNew;
+    CreationStage stage = CreationStage::kNew;
   };
 
   const std::filesystem::path logs_;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kEventsInMemory = 10'000;
 
-EventLog::Settings EventSettingsOf(const Config& config) {
+EventLogSettings EventSettingsOf(const Config& config) {
   return {kEventsInMemory, config.events.keep_count, config.events.keep};
 }
 

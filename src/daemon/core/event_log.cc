@@ -8,7 +8,8 @@ namespace gpuman::daemon {
 // Old events are deleted this many at a time, so that not every event costs a delete.
 constexpr std::int64_t kPruneStep = 500;
 
-EventLog::EventLog(Settings settings, std::vector<jobs::Event> stored, std::int64_t last_id, Write write)
+EventLog::EventLog(EventLogSettings settings, std::vector<jobs::Event> stored, std::int64_t last_id,
+                   Write write)
     : settings_(settings), last_id_(last_id), write_(std::move(write)) {
   for (auto& event : stored) recent_.push_back(std::move(event));
   while (recent_.size() > settings_.in_memory) recent_.pop_front();

@@ -14,6 +14,12 @@
 
 namespace gpuman::daemon {
 
+struct EventLogSettings {
+  std::size_t in_memory = 10'000;
+  std::size_t keep_count = 100'000;
+  std::chrono::milliseconds keep{30LL * 86'400'000};
+};
+
 class EventLog {
  public:
   // Writes an event to the store. Events before `first_kept` may be deleted.
@@ -21,17 +27,11 @@ class EventLog {
   using Filter = std::function<bool(const jobs::Event&)>;
   using Follower = std::function<void(const jobs::Event&)>;
 
-  struct Settings {
-    std::size_t in_memory = 10'000;
-    std::size_t keep_count = 100'000;
-    std::chrono::milliseconds keep{30LL * 86'400'000};
-  };
-
   // `stored`: the events of the store, by id; `last_id`: the highest id ever given.
-  EventLog(Settings settings, std::vector<jobs::Event> stored, std::int64_t last_id, Write write);
+  EventLog(EventLogSettings settings, std::vector<jobs::Event> stored, std::int64_t last_id, Write write);
 
   // The settings hold from the next event on.
-  void SetSettings(Settings settings) { settings_ = settings; }
+  void SetSettings(EventLogSettings settings) { settings_ = settings; }
 
   // Gives the event its number.
   void Add(jobs::Event event);
@@ -52,7 +52,7 @@ class EventLog {
  private:
   std::optional<std::int64_t> FirstKept(const jobs::Event& newest);
 
-  Settings settings_;
+  EventLogSettings settings_;
   std::deque<jobs::Event> recent_;
   std::int64_t last_id_;
   std::int64_t first_kept_ = 0;

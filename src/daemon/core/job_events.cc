@@ -32,7 +32,7 @@ std::optional<base::Bytes> MemoryOf(const jobs::Job& job, const std::vector<std:
 
 void JobEvents::OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) {
   for (auto* const module : core_.modules()) module->OnJobChanged(job);
-  if (jobs::IsEnded(job) || jobs::IsWaiting(job) || !job.keeper) return Leave(job.id, Left::kEnded);
+  if (jobs::IsEnded(job) || jobs::IsWaiting(job) || !job.keeper) return Leave(job.id, UnwatchReason::kEnded);
   SetGuarded(job, runtime);
   watched_.insert(job.id);
   for (auto* const module : core_.modules()) module->OnJobRuns(job);
@@ -41,11 +41,11 @@ void JobEvents::OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime)
 
 void JobEvents::OnJobForgotten(base::JobId job) {
   for (auto* const module : core_.modules()) module->OnJobForgotten(job);
-  Leave(job, Left::kLetGo);
+  Leave(job, UnwatchReason::kLetGo);
 }
 
 // Most of 100,000 jobs may never have run: for such a job there is nothing to do.
-void JobEvents::Leave(base::JobId job, Left why) {
+void JobEvents::Leave(base::JobId job, UnwatchReason why) {
   if (watched_.erase(job) == 0) return;
   stopping_since_.erase(job);
   const auto& modules = core_.modules();

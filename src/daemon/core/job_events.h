@@ -18,7 +18,7 @@
 namespace gpuman::daemon {
 
 class Core;
-enum class Left;
+enum class UnwatchReason;
 
 class JobEvents final : public jobs::JobManagerHost {
  public:
@@ -46,7 +46,7 @@ class JobEvents final : public jobs::JobManagerHost {
   std::vector<std::string> MpsVariablesOf(const jobs::Job& job) override;
 
  private:
-  void Leave(base::JobId job, Left why);
+  void Leave(base::JobId job, UnwatchReason why);
   void SetGuarded(const jobs::Job& job, const jobs::Runtime& runtime);
   void RecordEnergy(jobs::Job& job, const keeper::JournalRecord& record);
 

@@ -24,7 +24,7 @@
 namespace gpuman::daemon {
 
 // Why the daemon stops watching a job: its run is over, or it runs on and does not belong to gpuman any more.
-enum class Left { kEnded, kLetGo };
+enum class UnwatchReason { kEnded, kLetGo };
 
 class Module {
  public:
@@ -66,7 +66,7 @@ class Module {
   // knows the job.
   virtual void OnJobRuns(const jobs::Job& /*job*/) {}
   // A job ran, and the daemon stops watching it. Called in the reverse order; the guard still knows the job.
-  virtual void OnJobLeft(base::JobId /*job*/, Left /*why*/) {}
+  virtual void OnJobLeft(base::JobId /*job*/, UnwatchReason /*why*/) {}
   // The job does not belong to gpuman any more: it was removed, forgotten or let go. Called before OnJobLeft.
   virtual void OnJobForgotten(base::JobId /*job*/) {}
   // A keeper's record is about to be written into the job's record. The module may add its own part to the

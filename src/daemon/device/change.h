@@ -18,7 +18,7 @@ struct Devices::Change {
   std::uint64_t id = 0;
   DeviceTask task;
   Done done;
-  Stage stage = Stage::kReading;
+  ChangeStage stage = ChangeStage::kReading;
   base::MonoTime deadline{};
   bool owns_gpus = true;
   bool given_up = false;

@@ -111,7 +111,7 @@ void Devices::OnTime() {
   const auto now = clock_.Mono();
   std::vector<std::shared_ptr<Change>> late;
   for (const auto& [id, change] : changes_)
-    if (!change->given_up && change->stage != Stage::kKeeping && change->deadline <= now)
+    if (!change->given_up && change->stage != ChangeStage::kKeeping && change->deadline <= now)
       late.push_back(change);
   for (const auto& change : late) GiveUp(*change);
   std::vector<std::uint64_t> ended;

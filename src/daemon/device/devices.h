@@ -145,7 +145,7 @@ class Devices {
     bool busy = false;
     std::optional<base::MonoTime> stuck_since;
   };
-  enum class Stage { kReading, kKeeping, kSetting };
+  enum class ChangeStage { kReading, kKeeping, kSetting };
   struct Change;
   struct PendingQuery;
 
@@ -154,7 +154,7 @@ class Devices {
   base::Detached RunChange(std::shared_ptr<Change> change);
   base::Callback<std::monostate> Drive(driver::NvmlExecutor::Work work);
   base::Callback<base::Result<>> Keep(jobs::SettingRows entries);
-  void EnterDriver(Change& change, Stage stage);
+  void EnterDriver(Change& change, ChangeStage stage);
   static driver::NvmlExecutor::Work Reading(const Change& change);
   base::Result<> Plan(Change& change);
   static jobs::SettingRows EntriesOf(const Change& change);

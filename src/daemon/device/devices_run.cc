@@ -89,7 +89,7 @@ base::Callback<base::Result<>> Devices::Keep(jobs::SettingRows entries) {
       });
 }
 
-void Devices::EnterDriver(Change& change, Stage stage) {
+void Devices::EnterDriver(Change& change, ChangeStage stage) {
   change.stage = stage;
   change.deadline = clock_.Mono() + settings_.call_limit;
   change.shared->progress.gpu = 0;
@@ -98,7 +98,7 @@ void Devices::EnterDriver(Change& change, Stage stage) {
 // If the driver does not answer in time, OnTime gives the change up and tells the caller; this function goes
 // on when the driver's call returns.
 base::Detached Devices::RunChange(std::shared_ptr<Change> change) {
-  EnterDriver(*change, Stage::kReading);
+  EnterDriver(*change, ChangeStage::kReading);
   co_await Drive(Reading(*change));
   if (change->given_up) {
     Finish(change->id, DeviceReport{});
@@ -114,7 +114,7 @@ base::Detached Devices::RunChange(std::shared_ptr<Change> change) {
   }
   // The records are kept before the first step, so that the next daemon knows what was wanted, whatever
   // happens meanwhile.
-  change->stage = Stage::kKeeping;
+  change->stage = ChangeStage::kKeeping;
   if (auto entries = EntriesOf(*change); !entries.empty()) {
     auto kept = co_await Keep(std::move(entries));
     if (!kept) {
@@ -124,7 +124,7 @@ base::Detached Devices::RunChange(std::shared_ptr<Change> change) {
     }
   }
   for (const auto& [uuid, record] : change->next) DeviceOf(uuid).record = record;
-  EnterDriver(*change, Stage::kSetting);
+  EnterDriver(*change, ChangeStage::kSetting);
   co_await Drive(Setting(*change));
   Finish(change->id, change->given_up ? DeviceReport{} : StoreResults(*change));
 }
@@ -269,7 +269,7 @@ void Devices::GiveUp(Change& change) {
   const auto at = std::min<std::size_t>(change.shared->progress.gpu, change.task.gpus.size() - 1);
   for (const auto& gpu : change.task.gpus)
     DeviceOf(gpu.uuid).stuck_since = clock_.Mono() - settings_.call_limit;
-  if (change.stage == Stage::kSetting && !change.task.go_on)
+  if (change.stage == ChangeStage::kSetting && !change.task.go_on)
     for (const auto& [uuid, record] : change.former) Store(uuid, record);
   const auto done = std::exchange(change.done, {});
   done(base::Fail(ErrorCode::kTimeout,

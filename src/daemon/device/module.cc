@@ -48,7 +48,7 @@ void DeviceModule::OnSample(const gpu::Sample& sample) {
   if (sample.state == gpu::GpuState::kOk && away_.erase(sample.uuid) > 0) devices_.OnBack(sample.uuid);
 }
 
-void DeviceModule::OnJobLeft(base::JobId job, Left /*why*/) { job_profiles_.Forget(job); }
+void DeviceModule::OnJobLeft(base::JobId job, UnwatchReason /*why*/) { job_profiles_.Forget(job); }
 
 void DeviceModule::Show(const jobs::Job& job, api::JobView& view) const {
   if (!job.spec->device_profile) return;

@@ -31,7 +31,7 @@ class DeviceModule final : public Module, private DeviceHost {
   bool Stop() override;
   void OnInventory() override;
   void OnSample(const gpu::Sample& sample) override;
-  void OnJobLeft(base::JobId job, Left why) override;
+  void OnJobLeft(base::JobId job, UnwatchReason why) override;
   void Show(const jobs::Job& job, api::JobView& view) const override;
 
  private:

@@ -41,8 +41,7 @@ std::optional<history::Store::Range> RangeOf(const history::Store& store, const 
   return range;
 }
 
-history::Question QuestionOf(const Archive::Asked& asked, const history::Store& store,
-                             const InMemory& memory) {
+history::Query QuestionOf(const Archive::Asked& asked, const history::Store& store, const InMemory& memory) {
   const auto range = asked.since ? std::nullopt : RangeOf(store, asked.key, memory);
   const std::int64_t now = asked.second + 1;
   const std::int64_t until = asked.until.value_or(range ? std::min(range->last, now) : now);

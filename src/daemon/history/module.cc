@@ -82,6 +82,6 @@ void HistoryModule::AfterSamples(const std::set<std::string>& /*gpus*/) {
   }
 }
 
-void HistoryModule::OnJobLeft(base::JobId job, Left /*why*/) { archive_->End(KeyOf(job)); }
+void HistoryModule::OnJobLeft(base::JobId job, UnwatchReason /*why*/) { archive_->End(KeyOf(job)); }
 
 }  // namespace gpuman::daemon

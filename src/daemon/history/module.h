@@ -35,7 +35,7 @@ class HistoryModule final : public Module {
   void OnTick() override;
   void OnSample(const gpu::Sample& sample) override;
   void AfterSamples(const std::set<std::string>& gpus) override;
-  void OnJobLeft(base::JobId job, Left why) override;
+  void OnJobLeft(base::JobId job, UnwatchReason why) override;
 
  private:
   ArchiveSettings Settings() const;

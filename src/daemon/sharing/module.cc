@@ -60,7 +60,7 @@ void SharingModule::Reconcile() {
 void SharingModule::OnJobRuns(const jobs::Job& /*job*/) { Reconcile(); }
 
 // Reconcile opens the gate of the job that left.
-void SharingModule::OnJobLeft(base::JobId /*job*/, Left /*why*/) { Reconcile(); }
+void SharingModule::OnJobLeft(base::JobId /*job*/, UnwatchReason /*why*/) { Reconcile(); }
 
 void SharingModule::AfterSamples(const std::set<std::string>& /*gpus*/) {
   if (controller_) controller_->OnSample();

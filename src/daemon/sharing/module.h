@@ -42,7 +42,7 @@ class SharingModule final : public Module {
   bool Stop() override;
   void AfterSamples(const std::set<std::string>& gpus) override;
   void OnJobRuns(const jobs::Job& job) override;
-  void OnJobLeft(base::JobId job, Left why) override;
+  void OnJobLeft(base::JobId job, UnwatchReason why) override;
   void SetUpLaunch(jobs::LaunchSettings& settings) const override;
   void Show(const jobs::Job& job, api::JobView& view) const override;
   void AddMetrics(metrics::Snapshot& snapshot) override;

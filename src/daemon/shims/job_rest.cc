@@ -205,7 +205,7 @@ void JobRest::Confirm(base::JobId job, Attempt& attempt, const Slots& slots, con
 }
 
 // Without a number the process has just ended, and its grant with it.
-void JobRest::GiveSteps(base::JobId job, Attempt& attempt, const share::StepGrant& order) {
+void JobRest::GiveSteps(base::JobId job, Attempt& attempt, const share::UnitGrant& order) {
   const auto number = shims_.Step(job, order.unit.process,
                                   {order.unit.gpu, order.calls, order.stride, order.careful, order.behind});
   if (number) attempt.progress.grants[order.unit.process] = {order.unit, *number};

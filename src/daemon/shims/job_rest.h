@@ -125,7 +125,7 @@ class JobRest {
   void Check(base::JobId job);
   void Decide(base::JobId job, Attempt& attempt, const Slots& slots, const HoldAnswers& answers);
   void Confirm(base::JobId job, Attempt& attempt, const Slots& slots, const HoldAnswers& answers);
-  void GiveSteps(base::JobId job, Attempt& attempt, const share::StepGrant& order);
+  void GiveSteps(base::JobId job, Attempt& attempt, const share::UnitGrant& order);
   using Attempts = std::map<base::JobId, Attempt>;
 
   share::Cut NewCut(share::CutHistory history, base::MonoTime began, base::MonoTime deadline) const;

@@ -86,9 +86,9 @@ void ShimsModule::OnReady() { AskAgain(); }
 
 void ShimsModule::OnJobRuns(const jobs::Job& job) { SetLedger(job); }
 
-void ShimsModule::OnJobLeft(base::JobId job, Left why) {
+void ShimsModule::OnJobLeft(base::JobId job, UnwatchReason why) {
   if (!channel_) return;
-  if (why == Left::kEnded)
+  if (why == UnwatchReason::kEnded)
     channel_->RemoveJob(job);
   else
     channel_->ReleaseJob(job);

@@ -49,7 +49,7 @@ class ShimsModule final : public Module {
   void BeforeSample(const gpu::Sample& sample) override;
   void OnSample(const gpu::Sample& sample) override;
   void OnJobRuns(const jobs::Job& job) override;
-  void OnJobLeft(base::JobId job, Left why) override;
+  void OnJobLeft(base::JobId job, UnwatchReason why) override;
   void OnJobForgotten(base::JobId job) override;
   void OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) override;
   void SetUpLaunch(jobs::LaunchSettings& settings) const override;

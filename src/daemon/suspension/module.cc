@@ -147,7 +147,7 @@ void SuspensionModule::OnJobRuns(const jobs::Job& job) {
   run->second = job.runs;
 }
 
-void SuspensionModule::OnJobLeft(base::JobId job, Left /*why*/) {
+void SuspensionModule::OnJobLeft(base::JobId job, UnwatchReason /*why*/) {
   runs_.erase(job);
   controller_->End(job);
   left_.erase(job);

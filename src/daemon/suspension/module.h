@@ -55,7 +55,7 @@ class SuspensionModule final : public Module {
   void BeforeSample(const gpu::Sample& sample) override;
   void AfterSamples(const std::set<std::string>& gpus) override;
   void OnJobRuns(const jobs::Job& job) override;
-  void OnJobLeft(base::JobId job, Left why) override;
+  void OnJobLeft(base::JobId job, UnwatchReason why) override;
   void Show(const jobs::Job& job, api::JobView& view) const override;
   void AddMetrics(metrics::Snapshot& snapshot) override;
 

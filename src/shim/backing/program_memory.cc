@@ -105,7 +105,7 @@ CUresult CreateForProgram(BackingState& state, ProgramHandle* handle, std::size_
   return CUDA_SUCCESS;
 }
 
-Held HeldBy(BackingState& state, ProgramHandle handle) {
+HandleInfo InfoOf(BackingState& state, ProgramHandle handle) {
   if (!MadeMemory::IsToken(handle)) return {handle, PieceBacking::kOwn, UINT32_MAX, 0, false};
   const Locked lock(state.books);
   const Made* const made = state.made.Held(handle);

@@ -20,14 +20,14 @@ driver::abi::CUresult CreateForProgram(BackingState& state, ProgramHandle* handl
 
 // What a handle of the program stands for. `handle`: the driver's handle; the program's own where that is no
 // token; 0 where the token's memory has ended.
-struct Held {
+struct HandleInfo {
   ProgramHandle handle;
   int kept;             // as PieceBacking::kept
   std::uint32_t types;  // handle types by which the program may export it
   unsigned char direct;
   bool token;
 };
-Held HeldBy(BackingState& state, ProgramHandle handle);
+HandleInfo InfoOf(BackingState& state, ProgramHandle handle);
 
 // Returns false where the handle is no token; then the driver has to be asked. Otherwise `result` is the
 // answer of cuMemRelease.

@@ -14,7 +14,7 @@ template <typename Real, typename Bind>
 CUresult BindBy(Real* real, CUmemGenericAllocationHandle handle, Bind bind) {
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const HookScope scope;
-  const CUresult result = bind(real, scope ? HeldBy(*scope, handle).handle : handle);
+  const CUresult result = bind(real, scope ? InfoOf(*scope, handle).handle : handle);
   if (scope && result == CUDA_SUCCESS) {
     StaysHeld(*scope, handle);
     TellShares(*scope);
@@ -41,7 +41,7 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop,
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const HookScope scope;
   if (!scope) return real(prop, handle);
-  const Held held = HeldBy(*scope, handle);
+  const HandleInfo held = InfoOf(*scope, handle);
   const CUresult result = real(prop, held.handle);
   if (result != CUDA_SUCCESS || !held.token) return result;
   prop->requestedHandleTypes = static_cast<CUmemAllocationHandleType>(held.types);
@@ -55,7 +55,7 @@ CUresult cuMemExportToShareableHandle(void* shareable_handle, CUmemGenericAlloca
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const HookScope scope;
   if (!scope) return real(shareable_handle, handle, handle_type, flags);
-  const Held held = HeldBy(*scope, handle);
+  const HandleInfo held = InfoOf(*scope, handle);
   // The driver answers so for memory that was not made for such an export (measured).
   if (held.token && (handle_type == 0 || (held.types & handle_type) != handle_type))
     return CUDA_ERROR_INVALID_VALUE;

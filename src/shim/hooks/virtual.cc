@@ -126,7 +126,7 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const HookScope scope;
   if (!scope) return real(ptr, size, offset, handle, flags);
-  const CUresult result = real(ptr, size, offset, HeldBy(*scope, handle).handle, flags);
+  const CUresult result = real(ptr, size, offset, InfoOf(*scope, handle).handle, flags);
   if (result != CUDA_SUCCESS) return result;
   {
     const Locked lock((*scope).books);
