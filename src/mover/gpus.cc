@@ -47,7 +47,7 @@ void Memory::Drop() {
 Result<int> Gpus::Find(const std::string& uuid) const {
   GPUMAN_ASSIGN(const auto devices, driver_.Devices());
   for (const auto& device : devices)
-    if (uuid.empty() || suspend::LaneOf(device.uuid) == suspend::LaneOf(uuid)) return device.handle;
+    if (uuid.empty() || suspend::BareUuid(device.uuid) == suspend::BareUuid(uuid)) return device.handle;
   return Fail(ErrorCode::kNotFound, fmt::format("there is no GPU {}", uuid));
 }
 

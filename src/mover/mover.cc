@@ -53,7 +53,7 @@ bool Send(const Answer& answer, std::span<const int> files = {}) {
 }
 
 // Sends the notices of a request in progress: what has moved, at most once every few milliseconds for each
-// lane. Thread-safe.
+// GPU. Thread-safe.
 class Notices : public Progress {
  public:
   // `moved`: the daemon wants to know what has moved; `taken`: and when the process has given it away.
@@ -63,19 +63,19 @@ class Notices : public Progress {
     constexpr std::chrono::milliseconds kPause{4};
     if (!tells_moved_) return;
     const std::lock_guard lock(mutex_);
-    LaneNotice& lane = lanes_[gpu];
-    lane.bytes += bytes;
-    lane.pieces = std::max<std::uint64_t>(lane.pieces, pieces);
+    GpuNotice& notice = notices_[gpu];
+    notice.bytes += bytes;
+    notice.pieces = std::max<std::uint64_t>(notice.pieces, pieces);
     const auto now = std::chrono::steady_clock::now();
-    if (bytes != 0 && now - lane.last < kPause) return;
-    lane.last = now;
-    Tell(gpu, lane);
+    if (bytes != 0 && now - notice.last < kPause) return;
+    notice.last = now;
+    Tell(gpu, notice);
   }
   // The pieces of what comes next are counted anew.
   void Taken(const std::string& gpu, std::uint64_t bytes) override {
     if (!tells_taken_) return;
     const std::lock_guard lock(mutex_);
-    lanes_[gpu].pieces = 0;
+    notices_[gpu].pieces = 0;
     Send({.id = id_, .outcome = Outcome::kTaken, .bytes = {bytes}, .gpu = gpu});
   }
   void Holding(const std::string& gpu, std::span<const int> descriptors) override {
@@ -85,24 +85,28 @@ class Notices : public Progress {
   // Tells the rest, before the answer.
   void Flush() {
     const std::lock_guard lock(mutex_);
-    for (auto& [gpu, lane] : lanes_)
-      if (lane.bytes != 0) Tell(gpu, lane);
+    for (auto& [gpu, notice] : notices_)
+      if (notice.bytes != 0) Tell(gpu, notice);
   }
 
  private:
-  struct LaneNotice {
+  struct GpuNotice {
     std::chrono::steady_clock::time_point last{};
     std::uint64_t bytes = 0, pieces = 0;
   };
-  void Tell(const std::string& gpu, LaneNotice& lane) const {
-    Send({.id = id_, .outcome = Outcome::kMoving, .bytes = {lane.bytes}, .pieces = lane.pieces, .gpu = gpu});
-    lane.bytes = 0;
+  void Tell(const std::string& gpu, GpuNotice& notice) const {
+    Send({.id = id_,
+          .outcome = Outcome::kMoving,
+          .bytes = {notice.bytes},
+          .pieces = notice.pieces,
+          .gpu = gpu});
+    notice.bytes = 0;
   }
 
   const std::uint64_t id_;
   const bool tells_moved_, tells_taken_;
   std::mutex mutex_;
-  std::map<std::string, LaneNotice> lanes_;
+  std::map<std::string, GpuNotice> notices_;
 };
 
 class Mover {
@@ -148,23 +152,23 @@ class Mover {
         Send({.id = request.id, .outcome = Outcome::kDone, .bytes = {pool_.free_bytes()}});
         return;
       case Verb::kHold:
-        return MemoryOf(request.process)->Hold(request.lane, request.first, std::move(files));
+        return MemoryOf(request.process)->Hold(request.source, request.first, std::move(files));
       case Verb::kGrant:
-        return MemoryOf(request.process)->Grant(request.lane, request.bytes);
+        return MemoryOf(request.process)->Grant(request.source, request.bytes);
       case Verb::kForget: {
         const std::lock_guard lock(mutex_);
         const auto found = memory_.find(request.process);
         if (found == memory_.end()) return;
-        found->second->CallOff(request.lane);
-        return workers_.Run([memory = found->second, lane = request.lane] { memory->Drop(lane); });
+        found->second->CallOff(request.source);
+        return workers_.Run([memory = found->second, source = request.source] { memory->Drop(source); });
       }
       case Verb::kTake:
       case Verb::kSecure:
       case Verb::kLoad:
       case Verb::kGive: {
         const auto memory = MemoryOf(request.process);
-        if (request.verb == Verb::kSecure) memory->CallOff(request.lane);
-        if (request.verb == Verb::kLoad) memory->Begin(request.lane, request.room);
+        if (request.verb == Verb::kSecure) memory->CallOff(request.source);
+        if (request.verb == Verb::kLoad) memory->Begin(request.source, request.room);
         if (request.verb == Verb::kGive) memory->Begin({}, request.room);
         return workers_.Run([this, request, memory, files = std::move(files)]() mutable {
           Perform(request, *memory, std::move(files));
@@ -178,7 +182,7 @@ class Mover {
     }
   }
 
-  // A daemon that knows of one lane only names one GPU.
+  // A daemon that knows of one GPU for each process names it.
   Pool::Wanted WantedOf(const Request& request) const {
     Pool::Wanted wanted;
     for (const auto& [uuid, processes] : request.each) {
@@ -226,10 +230,10 @@ class Mover {
         if (connected) answer = memory.Give(std::move(files[0]), request.gpu, notices);
         break;
       case Verb::kSecure:
-        answer = memory.Secure(request.lane, request.gpu, notices);
+        answer = memory.Secure(request.source, request.gpu, notices);
         break;
       default:
-        answer = memory.Load(request.lane, request.gpu, notices);
+        answer = memory.Load(request.source, request.gpu, notices);
         break;
     }
     notices.Flush();

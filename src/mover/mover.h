@@ -3,7 +3,7 @@
 // that user's processes hand to it (process_memory.h).
 //
 //   daemon ---requests---> reads ---> one thread: checkpoint calls, one after the other
-//                               \---> a thread for each step of a process's memory, and for each of its lanes
+//                               \---> a thread for each step of a process's memory, and for each of its GPUs
 //                                     Pool: host memory ahead of need
 //
 // When the daemon's socket closes, the mover finishes its work and ends: all memory that it has taken over is

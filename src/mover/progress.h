@@ -7,7 +7,7 @@
 
 namespace gpuman::mover {
 
-// Steps call these functions from the threads of all lanes at the same time. `gpu`: the lane's.
+// Steps call these functions from the threads of all transfers at the same time. `gpu`: the transfer's.
 class Progress {
  public:
   Progress() = default;
@@ -19,9 +19,9 @@ class Progress {
   // pieces of the batch that have left so far.
   virtual void Moved(const std::string& /*gpu*/, std::uint64_t /*bytes*/, std::size_t /*pieces*/) {}
   // Gets descriptors, for another mover if this one dies; called before the process gives its memory away.
-  // The descriptors stay the lane's.
+  // The descriptors stay the transfer's.
   virtual void Holding(const std::string& /*gpu*/, std::span<const int> /*descriptors*/) {}
-  // All of the lane's memory is whole in host memory: its descriptors are not needed any more.
+  // All of the transfer's memory is whole in host memory: its descriptors are not needed any more.
   virtual void Safe(const std::string& /*gpu*/) {}
   // The process has given its memory away.
   virtual void Taken(const std::string& /*gpu*/, std::uint64_t /*bytes*/) {}

@@ -194,34 +194,34 @@ void Checkpointer::FailRequests(const MoverUser& user, const Answer& answer) {
   for (const auto id : ids) FinishRequest(id, answer);
 }
 
-std::vector<Checkpointer::LaneId> Checkpointer::HeldOf(const base::ProcessId& process) const {
-  std::vector<LaneId> lanes;
+std::vector<Checkpointer::ProcessGpu> Checkpointer::HeldOf(const base::ProcessId& process) const {
+  std::vector<ProcessGpu> keys;
   for (auto it = held_.lower_bound({process, {}}); it != held_.end() && it->first.first == process; ++it)
-    lanes.push_back(it->first);
-  return lanes;
+    keys.push_back(it->first);
+  return keys;
 }
 
 // Closing the last descriptor gives the memory back, which takes the driver some time.
-void Checkpointer::LetGo(const LaneId& lane) {
-  auto held = held_.extract(lane);
+void Checkpointer::LetGo(const ProcessGpu& key) {
+  auto held = held_.extract(key);
   if (held) asio::post(workers_, [files = std::move(held.mapped().files)]() mutable { files.clear(); });
 }
 
 void Checkpointer::ForgetDead() {
-  std::vector<LaneId> dead;
-  for (const auto& [lane, held] : held_)
-    if (!base::IsAlive(lane.first)) dead.push_back(lane);
-  for (const auto& lane : dead) LetGo(lane);
+  std::vector<ProcessGpu> dead;
+  for (const auto& [key, held] : held_)
+    if (!base::IsAlive(key.first)) dead.push_back(key);
+  for (const auto& key : dead) LetGo(key);
 }
 
 void Checkpointer::Forget(const MoverUser& user, const base::ProcessId& process) {
-  const auto lanes = HeldOf(process);
+  const auto keys = HeldOf(process);
   for (const auto& [id, transfer] : transfers_) {
     if (transfer.request.process != process) continue;
-    for (const auto& lane : lanes) held_.at(lane).over = true;
+    for (const auto& key : keys) held_.at(key).over = true;
     return;
   }
-  for (const auto& lane : lanes) LetGo(lane);
+  for (const auto& key : keys) LetGo(key);
   if (const auto mover = movers_.find(user); mover != movers_.end() && mover->second.ready)
     mover->second.link->Send({.id = kNobodyWaits, .verb = Verb::kForget, .process = process});
 }

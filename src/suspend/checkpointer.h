@@ -48,10 +48,10 @@ struct CheckpointerOptions {
   TurnSettings turns{};
   // Bounds for one user: the descriptors that the Checkpointer holds, and the connections of processes whose
   // transfers are not over. `most_of_process`: such connections of one process, eight for each of eight GPUs.
-  // `most_lanes`: the GPUs of one process that a mover may name.
+  // `most_gpus`: the GPUs of one process that a mover may name.
   std::size_t most_held = 16'384;
   std::size_t most_transfers = 1'024, most_of_process = 64;
-  std::size_t most_lanes = 32;
+  std::size_t most_gpus = 32;
 };
 
 class Checkpointer {
@@ -76,10 +76,10 @@ class Checkpointer {
   // many transfers under way, the answer is kFailed and the connection is closed.
   void Move(const MoverUser& user, Request request, base::UntrustedSocket connection, Done done,
             Progress progress = {});
-  // Gives `bytes` more room to the process's kLoad of this lane, or to its kLoad or kGive of all lanes where
-  // `lane` is empty, if that request has a `room`. Does nothing where the mover has ended meanwhile: the
+  // Gives `bytes` more room to the process's kLoad of this GPU, or to its kLoad or kGive of all GPUs where
+  // `source` is empty, if that request has a `room`. Does nothing where the mover has ended meanwhile: the
   // answer to the request is kLost then.
-  void Grant(const MoverUser& user, base::ProcessId process, const std::string& lane, base::Bytes bytes);
+  void Grant(const MoverUser& user, base::ProcessId process, const std::string& source, base::Bytes bytes);
   // Asks the user's mover to prepare host memory for memory that may come. While there is any, the mover is
   // started ahead of need and stays.
   void Prepare(const MoverUser& user, HostDemand demand);
@@ -133,9 +133,9 @@ class Checkpointer {
     bool taken = false;  // kTake: the process has given its memory away
     std::unique_ptr<boost::asio::steady_timer> limit;
   };
-  // Whose memory of which GPU: the process, and the lane's name (LaneOf); empty: the mover knows of one lane
-  // only.
-  using LaneId = std::pair<base::ProcessId, std::string>;
+  // The memory of one process of one GPU: the process, and the GPU's BareUuid; empty: the mover knows of one
+  // GPU for each process only.
+  using ProcessGpu = std::pair<base::ProcessId, std::string>;
   // Descriptors of memory that the mover with pid `by` has taken and that is not all in host memory yet.
   struct HeldDescriptors {
     MoverUser user;
@@ -174,11 +174,11 @@ class Checkpointer {
   void OnHolding(std::uint64_t id, const Transfer& transfer, const Answer& answer,
                  std::vector<base::Fd> files);
   void PassOnHeld(MoverLink& link, std::uint64_t id, const base::ProcessId& process);
-  bool IsOver(const LaneId& lane, const HeldDescriptors& held, const Transfer& finished, std::uint64_t id,
+  bool IsOver(const ProcessGpu& key, const HeldDescriptors& held, const Transfer& finished, std::uint64_t id,
               const Answer& answer) const;
-  // The lanes of the process that have something here.
-  std::vector<LaneId> HeldOf(const base::ProcessId& process) const;
-  void LetGo(const LaneId& lane);
+  // The entries of the process in `held_`.
+  std::vector<ProcessGpu> HeldOf(const base::ProcessId& process) const;
+  void LetGo(const ProcessGpu& key);
   bool IsIdle(const MoverUser& user) const;
   void StopWhenIdle(const MoverUser& user);
   void StopNow(const MoverUser& user);
@@ -199,7 +199,7 @@ class Checkpointer {
   };
   std::map<Party, Deaths> deaths_;
   std::map<std::uint64_t, Transfer> transfers_;  // by the request's id
-  std::map<LaneId, HeldDescriptors> held_;
+  std::map<ProcessGpu, HeldDescriptors> held_;
   struct Demand {
     HostDemand each{};
     base::Bytes wanted{}, ready{};

@@ -62,37 +62,37 @@ bool Checkpointer::HasRoomFor(const MoverUser& user, const base::ProcessId& proc
 
 std::size_t Checkpointer::HeldBy(const Party& party) const {
   std::size_t count = 0;
-  for (const auto& [lane, held] : held_)
+  for (const auto& [key, held] : held_)
     if (PartyOf(held.user) == party) count += held.files.size();
   return count;
 }
 
-void Checkpointer::Grant(const MoverUser& user, base::ProcessId process, const std::string& lane,
+void Checkpointer::Grant(const MoverUser& user, base::ProcessId process, const std::string& source,
                          base::Bytes bytes) {
   // If the transfer is not sent yet, the room goes with its request.
   for (auto& [id, transfer] : transfers_) {
     if (transfer.sent || transfer.request.process != process || !transfer.request.room ||
-        LaneOf(transfer.request.lane) != LaneOf(lane))
+        BareUuid(transfer.request.source) != BareUuid(source))
       continue;
     *transfer.request.room += bytes;
     return;
   }
   const auto mover = movers_.find(user);
   if (mover != movers_.end() && mover->second.ready)
-    mover->second.link->Send({.verb = Verb::kGrant, .process = process, .lane = lane, .bytes = bytes});
+    mover->second.link->Send({.verb = Verb::kGrant, .process = process, .source = source, .bytes = bytes});
 }
 
 // Another mover needs the descriptors of the process's memory to go on, whatever its first request is.
 void Checkpointer::PassOnHeld(MoverLink& link, std::uint64_t id, const base::ProcessId& process) {
-  for (const auto& lane : HeldOf(process)) {
-    HeldDescriptors& held = held_.at(lane);
+  for (const auto& key : HeldOf(process)) {
+    HeldDescriptors& held = held_.at(key);
     if (held.by == link.pid()) continue;
     std::vector<int> files;
     for (const auto& file : held.files) files.push_back(file.get());
     for (std::size_t from = 0; from < files.size(); from += ledger::wire::kMaxParts) {
       const auto count = std::min<std::size_t>(ledger::wire::kMaxParts, files.size() - from);
       link.Send(
-          {.id = id, .verb = Verb::kHold, .process = process, .lane = held.gpu, .first = held.first + from},
+          {.id = id, .verb = Verb::kHold, .process = process, .source = held.gpu, .first = held.first + from},
           std::span(files).subspan(from, count));
     }
     held.by = link.pid();
@@ -116,12 +116,12 @@ void Checkpointer::SendTransfers(const MoverUser& user) {
 
 void Checkpointer::OnHolding(std::uint64_t id, const Transfer& transfer, const Answer& answer,
                              std::vector<base::Fd> files) {
-  const LaneId lane{transfer.request.process, LaneOf(answer.gpu)};
-  if (files.empty()) return LetGo(lane);
-  if (!held_.contains(lane) && HeldOf(lane.first).size() >= options_.most_lanes)
+  const ProcessGpu key{transfer.request.process, BareUuid(answer.gpu)};
+  if (files.empty()) return LetGo(key);
+  if (!held_.contains(key) && HeldOf(key.first).size() >= options_.most_gpus)
     return OnGone(transfer.user,
                   {base::ErrorCode::kCorrupt, "gpuman-mover names more GPUs than a process has"});
-  HeldDescriptors& held = held_[lane];
+  HeldDescriptors& held = held_[key];
   if (held.take > id) return;  // this notice belongs to an offer that the process took back
   if (held.take != id)
     held = {transfer.user, answer.gpu, movers_.at(transfer.user).link->pid(), id, false, false, 0, {}};
@@ -141,8 +141,8 @@ void Checkpointer::OnNotice(std::uint64_t id, Transfer& transfer, const Answer& 
   if (answer.outcome == Outcome::kHolding) return OnHolding(id, transfer, answer, std::move(files));
   if (answer.outcome == Outcome::kTaken) transfer.taken = true;
   // The descriptors keep memory on the GPU, so those of pieces that have left are closed.
-  const LaneId lane{transfer.request.process, LaneOf(answer.gpu)};
-  if (const auto held = held_.find(lane); held != held_.end()) {
+  const ProcessGpu key{transfer.request.process, BareUuid(answer.gpu)};
+  if (const auto held = held_.find(key); held != held_.end()) {
     for (; held->second.first < answer.pieces && !held->second.files.empty(); ++held->second.first)
       held->second.files.pop_front();
   }
@@ -152,7 +152,7 @@ void Checkpointer::OnNotice(std::uint64_t id, Transfer& transfer, const Answer& 
 
 // Whether the descriptors are not needed any more: the memory is whole in host memory, the process has it
 // again, or it was never taken.
-bool Checkpointer::IsOver(const LaneId& lane, const HeldDescriptors& held, const Transfer& finished,
+bool Checkpointer::IsOver(const ProcessGpu& key, const HeldDescriptors& held, const Transfer& finished,
                           std::uint64_t id, const Answer& answer) const {
   if (held.over) return true;
   if (answer.outcome == Outcome::kLost) return false;
@@ -164,10 +164,10 @@ bool Checkpointer::IsOver(const LaneId& lane, const HeldDescriptors& held, const
     case Verb::kLoad:
       return false;
     default: {
-      if (!request.lane.empty() && LaneOf(request.lane) != lane.second) return false;
+      if (!request.source.empty() && BareUuid(request.source) != key.second) return false;
       // Another kTake may have begun before this request was answered.
       const auto takes = [&](const auto& entry) {
-        return entry.second.request.verb == Verb::kTake && entry.second.request.process == lane.first;
+        return entry.second.request.verb == Verb::kTake && entry.second.request.process == key.first;
       };
       const bool stays = request.verb == Verb::kSecure && answer.straight;
       return done && !stays && held.take < id && std::none_of(transfers_.begin(), transfers_.end(), takes);
@@ -176,8 +176,8 @@ bool Checkpointer::IsOver(const LaneId& lane, const HeldDescriptors& held, const
 }
 
 void Checkpointer::Release(const Transfer& finished, std::uint64_t id, const Answer& answer) {
-  for (const auto& lane : HeldOf(finished.request.process))
-    if (IsOver(lane, held_.at(lane), finished, id, answer)) LetGo(lane);
+  for (const auto& key : HeldOf(finished.request.process))
+    if (IsOver(key, held_.at(key), finished, id, answer)) LetGo(key);
 }
 
 void Checkpointer::FinishTransfer(std::uint64_t id, Answer answer) {

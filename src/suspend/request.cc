@@ -57,7 +57,7 @@ void Fields(V& v, T& x) {
   v.Changed("whole", x.whole);
   v.Option("room", x.room);
   v.Changed("first", x.first);
-  v.Changed("lane", x.lane);
+  v.Changed("lane", x.source);
   if (!IsAboutProcess(x.verb)) return;
   Fields(v, x.process);
   v.Check(x.process.pid != 0, "pid", "it is no process");

@@ -33,9 +33,9 @@ enum class Verb {
   kRestore,     // restore, then unlock
   kUnlock,      // for a process that is only locked
   // For memory that leaves the GPU through its shim (ledger/wire/transfer.h). Any number of these at a time.
-  // A process's memory of one GPU is a lane; `lane` names one, where it is empty the request is for all.
-  // `gpu` says where the process will be: memory that this GPU can read stays where it is, and is copied
-  // straight to this GPU at kGive.
+  // `source` names the GPU that the memory is of; where it is empty the request is for all GPUs of the
+  // process. `gpu` says where the process will be: memory that this GPU can read stays where it is, and is
+  // copied straight to this GPU at kGive.
   kTake,    // with the process's connection: takes over the memory that the process hands out, and begins to
             // copy it. The answer comes when the process has given the memory away or, with `whole`, when the
             // memory is in host memory
@@ -43,7 +43,7 @@ enum class Verb {
             // answer says `straight`
   kLoad,    // brings the process's data into memory on a GPU, ready to be given
   kHold,    // has no answer: descriptors for a request that follows, for the pieces from `first` on
-  kGive,    // with the process's connection: gives the memory of all lanes to the process, `gpu` as in
+  kGive,    // with the process's connection: gives the memory of all GPUs to the process, `gpu` as in
             // kLoad; loads the rest meanwhile
   kForget,  // has no answer: the process has all the memory that it handed out, or does not want it
   kPrepare,  // makes host memory for `bytes` ready in the background, near the GPUs of `each`
@@ -85,13 +85,15 @@ struct Request {
   base::ProcessId process{};     // all but kCan
   base::Millis lock_timeout{0};  // kCheckpoint; never 0 there: 0 would wait without limit
   std::vector<GpuMove> gpus{};   // kRestore: every GPU of the machine; empty: the process keeps its GPUs
-  std::string gpu{};    // the UUID; empty: the GPU that the memory came from (kLoad), any GPU (kPrepare)
-  std::string lane{};   // kSecure, kLoad, kHold, kForget, kGrant: the UUID of the GPU; empty: all lanes
+  std::string gpu{};  // the UUID; empty: the GPU that the memory came from (kLoad), any GPU (kPrepare)
+  // kSecure, kLoad, kHold, kForget, kGrant: the UUID of the GPU that the memory comes from; empty: all GPUs.
+  // Messages call it `lane`.
+  std::string source{};
   base::Bytes bytes{};  // kPrepare: the sum of `each`; kGrant
   HostDemand each{};    // kPrepare; empty: `bytes` of the GPU `gpu`
   bool whole = false;   // kTake
-  // kLoad, kGive: bytes that the mover may take on the GPU before the daemon grants more, for all lanes in
-  // sum where no lane is named; none: no bound.
+  // kLoad, kGive: bytes that the mover may take on the GPU before the daemon grants more, for all GPUs in
+  // sum where `source` is empty; none: no bound.
   std::optional<base::Bytes> room{};
   std::uint64_t first = 0;  // kHold
   friend bool operator==(const Request&, const Request&) = default;
@@ -158,7 +160,7 @@ struct Answer {
   base::Millis took{0};           // by the driver's call, or by the copy
   std::uint64_t pieces = 0;       // kMoving, out: the pieces of this transfer that have left the GPU so far
   bool straight = false;          // kSecure, kLoad: the data are still on their old GPU, not in host memory
-  std::string gpu{};              // kTake, and all notices: the lane. Empty: a mover that knows of no lanes
+  std::string gpu{};  // kTake, and all notices: the GPU that the memory comes from; empty: an old mover
   friend bool operator==(const Answer&, const Answer&) = default;
 };
 
@@ -171,9 +173,9 @@ std::string_view ToString(Verb verb);
 std::string_view ToString(Outcome outcome);
 std::string_view ToString(Saved state);
 
-// The name of a GPU's lane: the UUID without its prefix. CUDA tells a mover only the sixteen bytes, and the
-// daemon writes "MIG-" before those of an instance.
-inline std::string_view LaneOf(std::string_view uuid) { return uuid.substr(uuid.find('-') + 1); }
+// The UUID of a GPU without its prefix: so daemon and mover name it alike. CUDA tells a mover only the
+// sixteen bytes, and the daemon writes "MIG-" before those of an instance.
+inline std::string_view BareUuid(std::string_view uuid) { return uuid.substr(uuid.find('-') + 1); }
 
 inline constexpr std::size_t kMaxLine = 64 * 1024;
 

@@ -18,7 +18,7 @@ TEST(SuspendRequest, ReadsTheSameAsWritten) {
   EXPECT_EQ(ParseRequest(Serialize(grant)).value(), grant);
   const Request hold{.id = 11, .verb = Verb::kHold, .process = {1, 2}, .first = 32};
   EXPECT_EQ(ParseRequest(Serialize(hold)).value(), hold);
-  const Request load{.id = 12, .verb = Verb::kLoad, .process = {1, 2}, .lane = "GPU-a"};
+  const Request load{.id = 12, .verb = Verb::kLoad, .process = {1, 2}, .source = "GPU-a"};
   EXPECT_EQ(ParseRequest(Serialize(load)).value(), load);
   const Request prepare{.id = 13,
                         .verb = Verb::kPrepare,
@@ -38,16 +38,16 @@ TEST(SuspendRequest, TheWordsOfTheProtocolAreFixed) {
             R"({"id":7,"do":"checkpoint","pid":1,"start_time":2,"lock_timeout_ms":5})");
   EXPECT_EQ(Serialize(Answer{7, Outcome::kNoRoom, Saved::kCheckpointed, "full"}),
             R"({"id":7,"outcome":"no_room","state":"checkpointed","message":"full"})");
-  EXPECT_EQ(Serialize(Request{.id = 8, .verb = Verb::kSecure, .process = {1, 2}, .lane = "GPU-a"}),
+  EXPECT_EQ(Serialize(Request{.id = 8, .verb = Verb::kSecure, .process = {1, 2}, .source = "GPU-a"}),
             R"({"id":8,"do":"secure","lane":"GPU-a","pid":1,"start_time":2})");
   EXPECT_EQ(Serialize(Answer{.id = 8, .outcome = Outcome::kMoving, .gpu = "GPU-a"}),
             R"({"id":8,"outcome":"moving","state":"unknown","gpu":"GPU-a"})");
 }
 
-TEST(SuspendRequest, ALaneIsNamedAlikeByDriverAndDaemon) {
-  EXPECT_EQ(LaneOf("MIG-1234-56"), LaneOf("GPU-1234-56"));
-  EXPECT_NE(LaneOf("GPU-1234-56"), LaneOf("GPU-1234-57"));
-  EXPECT_EQ(LaneOf(""), "");
+TEST(SuspendRequest, DriverAndDaemonNameAGpuAlike) {
+  EXPECT_EQ(BareUuid("MIG-1234-56"), BareUuid("GPU-1234-56"));
+  EXPECT_NE(BareUuid("GPU-1234-56"), BareUuid("GPU-1234-57"));
+  EXPECT_EQ(BareUuid(""), "");
 }
 
 TEST(SuspendRequest, RefusesWhatItCannotBeSureOf) {

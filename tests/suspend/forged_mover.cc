@@ -74,7 +74,7 @@ int RunForgedMover(int argc, char** argv) {
     if (how == "lingering") {
       PassLingering(answer, file);
       PassLingering(answer, file);
-    } else if (how == "lanes") {
+    } else if (how == "many_gpus") {
       SendGpuNotices(request->id, 1000);
     } else if (how == "holding") {
       SendManyNotices(request->id);

@@ -166,13 +166,13 @@ TEST_F(HostileTransferTest, DescriptorsHeldForOneUserAreBounded) {
 }
 
 TEST_F(HostileTransferTest, OneThatNamesMoreGpusThanThereAreIsKilled) {
-  options.most_lanes = 10;
-  OfAdaIsForged("lanes");
+  options.most_gpus = 10;
+  OfAdaIsForged("many_gpus");
   const std::size_t before = Descriptors();
   const Answer answer = Wait(Take()->asked);
   EXPECT_EQ(answer.outcome, Outcome::kLost);
   EXPECT_THAT(answer.message, HasSubstr("more GPUs than a process has"));
-  EXPECT_LE(Descriptors(), before + options.most_lanes + 20);
+  EXPECT_LE(Descriptors(), before + options.most_gpus + 20);
 }
 
 TEST_F(HostileTransferTest, AProcessThatConnectsAgainAndAgainIsSentAway) {

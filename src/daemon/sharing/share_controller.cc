@@ -152,8 +152,8 @@ void ShareController::Withdraw(Entry& entry) {
   entry.silence.clear();
   std::set<base::ProcessId> loaded;  // the mover has memory of them on a GPU, or is about to
   if (entry.restore)
-    for (const auto& [lane, load] : entry.restore->loads) loaded.insert(lane.process);
-  for (const auto& [lane, bytes] : entry.loaded) loaded.insert(lane.process);
+    for (const auto& [key, load] : entry.restore->loads) loaded.insert(key.process);
+  for (const auto& [key, bytes] : entry.loaded) loaded.insert(key.process);
   for (const auto& process : loaded) Secure(entry, process, {}, {});
   entry.restore.reset();
   entry.loaded.clear();

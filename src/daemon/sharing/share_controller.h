@@ -88,11 +88,11 @@ class ShareController {
   }
 
  private:
-  // A process's memory of one GPU. It moves by itself: it has a lane of its own at the mover.
-  struct Lane {
+  // A process's memory of one GPU. It moves by itself: the mover has a transfer for it.
+  struct ProcessGpu {
     base::ProcessId process;
     std::string gpu;
-    auto operator<=>(const Lane&) const = default;
+    auto operator<=>(const ProcessGpu&) const = default;
   };
   struct Evicting {
     share::OrderId order = 0;
@@ -109,12 +109,12 @@ class ShareController {
     base::JobId job;
     base::ProcessId process;
     std::map<std::string, share::OrderId> orders{};  // by GPU
-    std::string lane{};                              // the GPU as the mover names it; empty: not named yet
+    std::string gpu{};                               // as the mover names it; empty: not named yet
     bool taken = false;                              // the process has given the memory away
     base::Bytes moved{};
   };
   struct Load {
-    std::string lane;  // as the mover is asked for it: empty where the process has memory of one GPU only
+    std::string source;  // as the mover is asked for it: empty where the process has memory of one GPU only
     base::Bytes need{}, granted{}, came{};
     base::Bytes again{};  // bytes that are copied again, and of which the scheduler was already told
     bool done = false;
@@ -122,7 +122,7 @@ class ShareController {
   };
   struct Restore {
     share::OrderId order = 0;
-    std::map<Lane, Load> loads;
+    std::map<ProcessGpu, Load> loads;
     bool stopping = false;
     unsigned securing = 0;
     std::string why;
@@ -150,7 +150,7 @@ class ShareController {
     std::map<std::string, Evicting> evicting;  // by GPU
     std::set<base::ProcessId> leaving;  // processes that are to leave a GPU, and have not been ordered yet
     std::optional<Restore> restore;
-    std::map<Lane, base::Bytes> loaded;  // memory that the mover holds on the GPU
+    std::map<ProcessGpu, base::Bytes> loaded;  // memory that the mover holds on the GPU
     std::map<base::ProcessId, std::uint64_t> completed;
     std::map<std::string, share::Demand> demand;  // as the scheduler was told last
     bool stale = true;                            // tell the scheduler the demand even if it is unchanged
@@ -216,18 +216,18 @@ class ShareController {
   void OrderToLeave(Entry& entry);
   void Take(base::JobId job, base::ProcessId process, base::UntrustedSocket connection);
   void GoOn(const std::shared_ptr<Departure>& departure, int losses);
-  // `lane`: the GPU as the mover names it; only suspend::LaneOf of it counts. Empty: not named.
-  void Name(Departure& departure, const std::string& lane);
-  void TellMovedOut(const Departure& departure, const std::string& lane, base::Bytes bytes);
+  // `named`: the GPU as the mover names it; only suspend::BareUuid of it counts. Empty: not named.
+  void Name(Departure& departure, const std::string& named);
+  void TellMovedOut(const Departure& departure, const std::string& named, base::Bytes bytes);
   void TakeEnded(const Departure& departure, const std::string& why);
-  void TransferEnded(base::JobId job, const Lane& lane, share::OrderId order, const std::string& why);
+  void TransferEnded(base::JobId job, const ProcessGpu& key, share::OrderId order, const std::string& why);
   void EndEvicting(Entry& entry, const std::string& gpu);
   // The rest of the host memory that all jobs together may use (suspend.host_memory). HostMemoryLeft also
   // subtracts memory that jobs have been ordered to bring there; HostMemoryUnused subtracts only memory that
   // is there now.
   base::Bytes HostMemoryLeft() const;
   base::Bytes HostMemoryUnused() const;
-  void Secure(const Entry& entry, base::ProcessId process, const std::string& lane,
+  void Secure(const Entry& entry, base::ProcessId process, const std::string& source,
               suspend::Checkpointer::Done done);
   // Returns a callback that calls `act` with this object if the object still exists.
   template <typename Act>
@@ -240,10 +240,10 @@ class ShareController {
 
   // --- share_controller_back.cc
   void Bring(Entry& entry, share::OrderId order);
-  void StartLoad(base::JobId job, const Lane& lane, base::Bytes room);
-  void LoadCame(base::JobId job, const Lane& lane, share::OrderId order, base::Bytes bytes);
-  void LoadEnded(base::JobId job, const Lane& lane, share::OrderId order, const suspend::Answer& answer);
-  void TryAgain(base::JobId job, const Lane& lane, share::OrderId order);
+  void StartLoad(base::JobId job, const ProcessGpu& key, base::Bytes room);
+  void LoadCame(base::JobId job, const ProcessGpu& key, share::OrderId order, base::Bytes bytes);
+  void LoadEnded(base::JobId job, const ProcessGpu& key, share::OrderId order, const suspend::Answer& answer);
+  void TryAgain(base::JobId job, const ProcessGpu& key, share::OrderId order);
   void StopBring(Entry& entry, std::string why);
   void EndRestore(Entry& entry);
   void GrantRoom(Entry& entry, const share::action::Grant& grant);
@@ -262,7 +262,7 @@ class ShareController {
   base::Bytes CountedOf(base::JobId job, const std::string& gpu) const;
   void SetCapacities();
   base::Bytes DriverOf(const std::string& gpu, base::Bytes shown);
-  static std::string LaneName(const std::vector<ledger::Home>& homes, const ledger::Home& home);
+  static std::string SourceName(const std::vector<ledger::Home>& homes, const ledger::Home& home);
 
   Core& core_;
   const base::Clock& clock_;

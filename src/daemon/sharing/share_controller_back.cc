@@ -24,56 +24,57 @@ void ShareController::Bring(Entry& entry, share::OrderId order) {
   for (const auto& one : shims_.SlotStatusesOf(entry.job.id)) {
     const auto homes = HomesOf(one, entry.job.gpus);
     for (const auto& home : homes) {
-      const Lane lane{one.process, home.uuid};
-      if (home.evicted.count == 0 || entry.loaded.contains(lane)) continue;
-      restore.loads[lane] = {.lane = LaneName(homes, home), .need = home.evicted};
+      const ProcessGpu key{one.process, home.uuid};
+      if (home.evicted.count == 0 || entry.loaded.contains(key)) continue;
+      restore.loads[key] = {.source = SourceName(homes, home), .need = home.evicted};
     }
   }
   if (restore.loads.empty()) return EndRestore(entry);
-  for (const auto& [lane, load] : restore.loads) StartLoad(entry.job.id, lane, {});
+  for (const auto& [key, load] : restore.loads) StartLoad(entry.job.id, key, {});
 }
 
-void ShareController::StartLoad(base::JobId job, const Lane& lane, base::Bytes room) {
+void ShareController::StartLoad(base::JobId job, const ProcessGpu& key, base::Bytes room) {
   const Entry& entry = entries_.at(job);
   const auto order = entry.restore->order;
   movers_.Move(entry.job.owner,
                {.verb = Verb::kLoad,
-                .process = lane.process,
-                .lane = entry.restore->loads.at(lane).lane,
+                .process = key.process,
+                .source = entry.restore->loads.at(key).source,
                 .room = room},
-               {}, IfHere([job, lane, order](ShareController& me, const Answer& answer) {
-                 me.LoadEnded(job, lane, order, answer);
+               {}, IfHere([job, key, order](ShareController& me, const Answer& answer) {
+                 me.LoadEnded(job, key, order, answer);
                }),
-               IfHere([job, lane, order](ShareController& me, const Answer& notice) {
-                 if (notice.outcome == Outcome::kMoving) me.LoadCame(job, lane, order, notice.bytes);
+               IfHere([job, key, order](ShareController& me, const Answer& notice) {
+                 if (notice.outcome == Outcome::kMoving) me.LoadCame(job, key, order, notice.bytes);
                }));
 }
 
-void ShareController::LoadCame(base::JobId job, const Lane& lane, share::OrderId order, base::Bytes bytes) {
+void ShareController::LoadCame(base::JobId job, const ProcessGpu& key, share::OrderId order,
+                               base::Bytes bytes) {
   Entry* const entry = Find(job);
   if (!entry || !entry->restore || entry->restore->order != order || entry->restore->stopping) return;
-  Load& load = entry->restore->loads.at(lane);
+  Load& load = entry->restore->loads.at(key);
   const base::Bytes told = std::min(load.again, bytes);
   load.again = load.again - told;
   bytes = std::min(bytes - told, load.need - load.came);
   if (bytes.count == 0) return;
   load.came += bytes;
-  Feed(share::event::Back{job, lane.gpu, bytes});
+  Feed(share::event::Back{job, key.gpu, bytes});
 }
 
-void ShareController::LoadEnded(base::JobId job, const Lane& lane, share::OrderId order,
+void ShareController::LoadEnded(base::JobId job, const ProcessGpu& key, share::OrderId order,
                                 const Answer& answer) {
   Entry* const entry = Find(job);
   if (!entry || !entry->restore || entry->restore->order != order || entry->restore->stopping) return;
-  Load& load = entry->restore->loads.at(lane);
-  const bool over = !base::IsAlive(lane.process);
+  Load& load = entry->restore->loads.at(key);
+  const bool over = !base::IsAlive(key.process);
   if (answer.outcome == Outcome::kDone) {
-    LoadCame(job, lane, order, load.need + load.again);  // the part not told yet
-    entry->loaded[lane] = load.need;
+    LoadCame(job, key, order, load.need + load.again);  // the part not told yet
+    entry->loaded[key] = load.need;
   } else if (!over && (answer.outcome == Outcome::kLost || answer.outcome == Outcome::kNoRoom) &&
              ++load.tries < kMaxTries) {
     // The mover died, or other jobs are just giving up the memory.
-    return TryAgain(job, lane, order);
+    return TryAgain(job, key, order);
   } else if (!over) {
     return StopBring(*entry, answer.message);
   }
@@ -83,15 +84,15 @@ void ShareController::LoadEnded(base::JobId job, const Lane& lane, share::OrderI
     EndRestore(*entry);
 }
 
-void ShareController::TryAgain(base::JobId job, const Lane& lane, share::OrderId order) {
+void ShareController::TryAgain(base::JobId job, const ProcessGpu& key, share::OrderId order) {
   const auto timer = std::make_shared<boost::asio::steady_timer>(core_.loop());
   timer->expires_after(kRetry);
-  timer->async_wait(IfHere([timer, job, lane, order](ShareController& me, const boost::system::error_code&) {
+  timer->async_wait(IfHere([timer, job, key, order](ShareController& me, const boost::system::error_code&) {
     const Entry* const entry = me.Find(job);
     if (!entry || !entry->restore || entry->restore->order != order || entry->restore->stopping) return;
-    Load& load = me.entries_.at(job).restore->loads.at(lane);
+    Load& load = me.entries_.at(job).restore->loads.at(key);
     load.again = load.came;
-    me.StartLoad(job, lane, load.granted);
+    me.StartLoad(job, key, load.granted);
   }));
 }
 
@@ -100,10 +101,10 @@ void ShareController::StopBring(Entry& entry, std::string why) {
   if (!entry.restore || std::exchange(entry.restore->stopping, true)) return;
   Restore& restore = *entry.restore;
   restore.why = std::move(why);
-  for (const auto& [lane, load] : restore.loads) {
+  for (const auto& [key, load] : restore.loads) {
     ++restore.securing;
-    entry.loaded.erase(lane);
-    Secure(entry, lane.process, load.lane,
+    entry.loaded.erase(key);
+    Secure(entry, key.process, load.source,
            IfHere([job = entry.job.id, order = restore.order](ShareController& me, const Answer&) {
              Entry* const there = me.Find(job);
              if (!there || !there->restore || there->restore->order != order) return;
@@ -126,13 +127,13 @@ void ShareController::GrantRoom(Entry& entry, const share::action::Grant& grant)
     entry.granted[grant.gpu] += grant.bytes;
     base::Bytes left = grant.bytes;
     if (!entry.restore) return;
-    for (auto& [lane, load] : entry.restore->loads) {
-      if (lane.gpu != grant.gpu) continue;
+    for (auto& [key, load] : entry.restore->loads) {
+      if (key.gpu != grant.gpu) continue;
       const base::Bytes bytes = std::min(left, load.need - load.granted);
       if (bytes.count == 0) continue;
       load.granted += bytes;
       left = left - bytes;
-      movers_.Grant(entry.job.owner, lane.process, load.lane, bytes);
+      movers_.Grant(entry.job.owner, key.process, load.source, bytes);
     }
     return;
   }

@@ -62,8 +62,8 @@ void ShareController::Evict(Entry& entry, const share::action::Evict& order) {
 base::Bytes ShareController::SecureLoaded(Entry& entry, const share::action::Evict& order) {
   base::Bytes secured;
   for (const auto& one : shims_.SlotStatusesOf(entry.job.id)) {
-    const Lane lane{one.process, order.gpu};
-    const auto loaded = entry.loaded.find(lane);
+    const ProcessGpu key{one.process, order.gpu};
+    const auto loaded = entry.loaded.find(key);
     if (loaded == entry.loaded.end() || secured >= order.bytes) continue;
     base::Bytes bytes;  // 0: the process has taken it since
     std::string name;
@@ -71,16 +71,16 @@ base::Bytes ShareController::SecureLoaded(Entry& entry, const share::action::Evi
     for (const auto& home : homes) {
       if (home.uuid != order.gpu) continue;
       bytes = std::min(loaded->second, home.evicted);
-      name = LaneName(homes, home);
+      name = SourceName(homes, home);
     }
     entry.loaded.erase(loaded);
     if (bytes.count == 0) continue;
     secured += bytes;
     ++entry.evicting.at(order.gpu).moving;
     Secure(entry, one.process, name,
-           IfHere([id = entry.job.id, lane, number = order.order, bytes](ShareController& me, const Answer&) {
-             me.Feed(share::event::MovedOut{id, lane.gpu, bytes});
-             me.TransferEnded(id, lane, number, {});
+           IfHere([id = entry.job.id, key, number = order.order, bytes](ShareController& me, const Answer&) {
+             me.Feed(share::event::MovedOut{id, key.gpu, bytes});
+             me.TransferEnded(id, key, number, {});
            }));
   }
   return secured;
@@ -175,7 +175,7 @@ void ShareController::GoOn(const std::shared_ptr<Departure>& departure, int loss
   const Entry* const entry = Find(departure->job);
   if (!entry) return;
   movers_.Move(entry->job.owner,
-               {.verb = Verb::kSecure, .process = departure->process, .lane = departure->lane}, {},
+               {.verb = Verb::kSecure, .process = departure->process, .source = departure->gpu}, {},
                IfHere([departure, losses](ShareController& me, const Answer& answer) {
                  const auto& process = departure->process;
                  if (answer.outcome == Outcome::kLost && losses < kMaxLosses && base::IsAlive(process))
@@ -189,24 +189,26 @@ void ShareController::GoOn(const std::shared_ptr<Departure>& departure, int loss
 }
 
 // The departure is of this GPU and of no other.
-void ShareController::Name(Departure& departure, const std::string& lane) {
-  if (lane.empty() || !departure.lane.empty()) return;
-  departure.lane = lane;
-  const auto is_of = [&](const auto& order) { return suspend::LaneOf(order.first) == suspend::LaneOf(lane); };
+void ShareController::Name(Departure& departure, const std::string& named) {
+  if (named.empty() || !departure.gpu.empty()) return;
+  departure.gpu = named;
+  const auto is_of = [&](const auto& order) {
+    return suspend::BareUuid(order.first) == suspend::BareUuid(named);
+  };
   if (departure.orders.size() < 2 || std::none_of(departure.orders.begin(), departure.orders.end(), is_of))
     return;
   for (const auto& [gpu, order] : std::exchange(departure.orders, {})) {
-    if (suspend::LaneOf(gpu) == suspend::LaneOf(lane))
+    if (suspend::BareUuid(gpu) == suspend::BareUuid(named))
       departure.orders[gpu] = order;
     else
       TransferEnded(departure.job, {departure.process, gpu}, order, {});
   }
 }
 
-void ShareController::TellMovedOut(const Departure& departure, const std::string& lane, base::Bytes bytes) {
+void ShareController::TellMovedOut(const Departure& departure, const std::string& named, base::Bytes bytes) {
   if (bytes.count == 0) return;
   for (const auto& [gpu, order] : departure.orders) {
-    if (departure.orders.size() == 1 || suspend::LaneOf(gpu) == suspend::LaneOf(lane))
+    if (departure.orders.size() == 1 || suspend::BareUuid(gpu) == suspend::BareUuid(named))
       return Feed(share::event::MovedOut{departure.job, gpu, bytes});
   }
 }
@@ -218,14 +220,14 @@ void ShareController::TakeEnded(const Departure& departure, const std::string& w
   if (entry != nullptr) Check(*entry);
 }
 
-void ShareController::TransferEnded(base::JobId job, const Lane& lane, share::OrderId order,
+void ShareController::TransferEnded(base::JobId job, const ProcessGpu& key, share::OrderId order,
                                     const std::string& why) {
   Entry* const entry = Find(job);
   if (!entry) return;
-  const auto found = entry->evicting.find(lane.gpu);
+  const auto found = entry->evicting.find(key.gpu);
   if (found != entry->evicting.end() && found->second.order == order) {
     --found->second.moving;
-    if (!why.empty()) found->second.from_movers[lane.process] = why;
+    if (!why.empty()) found->second.from_movers[key.process] = why;
   }
   Check(*entry);
 }
@@ -237,15 +239,15 @@ void ShareController::EndEvicting(Entry& entry, const std::string& gpu) {
   Feed(share::event::OutDone{entry.job.id, gpu, node.mapped().order, node.mapped().why});
 }
 
-// A process that was moved to another GPU may still tell of the old one, so its only lane is not named.
-std::string ShareController::LaneName(const std::vector<ledger::Home>& homes, const ledger::Home& home) {
+// A process that was moved to another GPU may still tell of the old one, so its only GPU is not named.
+std::string ShareController::SourceName(const std::vector<ledger::Home>& homes, const ledger::Home& home) {
   const auto has_memory = [](const ledger::Home& one) { return (one.evictable + one.evicted).count > 0; };
   return std::ranges::count_if(homes, has_memory) > 1 ? home.uuid : std::string();
 }
 
-void ShareController::Secure(const Entry& entry, base::ProcessId process, const std::string& lane,
+void ShareController::Secure(const Entry& entry, base::ProcessId process, const std::string& source,
                              suspend::Checkpointer::Done done) {
-  movers_.Move(entry.job.owner, {.verb = Verb::kSecure, .process = process, .lane = lane}, {},
+  movers_.Move(entry.job.owner, {.verb = Verb::kSecure, .process = process, .source = source}, {},
                std::move(done));
 }
 

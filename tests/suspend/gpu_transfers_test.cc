@@ -10,7 +10,7 @@ using ::testing::HasSubstr;
 
 constexpr std::uint64_t kEach = 8;  // pieces on each GPU
 
-class LanesTest : public MovingTest {
+class GpuTransfersTest : public MovingTest {
  protected:
   void SetUp() override {
     MovingTest::SetUp();
@@ -42,7 +42,7 @@ class LanesTest : public MovingTest {
   }
 };
 
-TEST_F(LanesTest, EachGpuHasItsOwnWayOutAndAllComesBackOverOneConnection) {
+TEST_F(GpuTransfersTest, EachGpuHasItsOwnWayOutAndAllComesBackOverOneConnection) {
   const auto one = HandOut(0, kEach), other = HandOut(kOther, kOther + kEach);
   EXPECT_EQ(Wait(one->asked).gpu, Uuid(0));
   EXPECT_EQ(Wait(other->asked).gpu, Uuid(1));
@@ -61,7 +61,7 @@ TEST_F(LanesTest, EachGpuHasItsOwnWayOutAndAllComesBackOverOneConnection) {
 }
 
 // The first GPU's transfer stands still, because the process does not give its memory up.
-TEST_F(LanesTest, OneGpusMemoryLeavesWhileAnothersIsStillOnItsWay) {
+TEST_F(GpuTransfersTest, OneGpusMemoryLeavesWhileAnothersIsStillOnItsWay) {
   base::Fd socket;
   const auto one = Begin({.verb = Verb::kTake, .whole = true}, &socket);
   Offer(socket.get(), 0, kEach);
@@ -73,11 +73,11 @@ TEST_F(LanesTest, OneGpusMemoryLeavesWhileAnothersIsStillOnItsWay) {
   ExpectAllBack();
 }
 
-TEST_F(LanesTest, OneGpusMemoryComesBackWhileAnothersWaitsForRoom) {
+TEST_F(GpuTransfersTest, OneGpusMemoryComesBackWhileAnothersWaitsForRoom) {
   HandOutAll();
-  const auto one = Begin({.verb = Verb::kLoad, .lane = Uuid(0), .room = base::Bytes{2 * kPiece}});
+  const auto one = Begin({.verb = Verb::kLoad, .source = Uuid(0), .room = base::Bytes{2 * kPiece}});
   ASSERT_TRUE(Until([&] { return one->bytes == 2 * kPiece; }));
-  const auto other = Begin({.verb = Verb::kLoad, .lane = Uuid(1), .room = base::Bytes{}});
+  const auto other = Begin({.verb = Verb::kLoad, .source = Uuid(1), .room = base::Bytes{}});
   Grant(1, kEach);
   EXPECT_EQ(Wait(other->asked).outcome, Outcome::kDone);
   EXPECT_EQ(other->bytes, kEach * kPiece);
@@ -87,12 +87,12 @@ TEST_F(LanesTest, OneGpusMemoryComesBackWhileAnothersWaitsForRoom) {
   ExpectAllBack();
 }
 
-TEST_F(LanesTest, CallingOneGpuOffLeavesTheOtherLoaded) {
+TEST_F(GpuTransfersTest, CallingOneGpuOffLeavesTheOtherLoaded) {
   HandOutAll();
-  EXPECT_EQ(Wait(Begin({.verb = Verb::kLoad, .lane = Uuid(1)})->asked).outcome, Outcome::kDone);
-  const auto one = Begin({.verb = Verb::kLoad, .lane = Uuid(0), .room = base::Bytes{2 * kPiece}});
+  EXPECT_EQ(Wait(Begin({.verb = Verb::kLoad, .source = Uuid(1)})->asked).outcome, Outcome::kDone);
+  const auto one = Begin({.verb = Verb::kLoad, .source = Uuid(0), .room = base::Bytes{2 * kPiece}});
   ASSERT_TRUE(Until([&] { return one->bytes == 2 * kPiece; }));
-  EXPECT_EQ(Wait(Begin({.verb = Verb::kSecure, .lane = Uuid(0)})->asked).outcome, Outcome::kDone);
+  EXPECT_EQ(Wait(Begin({.verb = Verb::kSecure, .source = Uuid(0)})->asked).outcome, Outcome::kDone);
   EXPECT_EQ(Wait(one->asked).outcome, Outcome::kNoRoom);
   base::Fd socket;
   const auto back = Begin({.verb = Verb::kGive}, &socket);
@@ -103,7 +103,7 @@ TEST_F(LanesTest, CallingOneGpuOffLeavesTheOtherLoaded) {
 }
 
 // As a daemon does that knows of one GPU only.
-TEST_F(LanesTest, WithoutALaneRoomIsForAllGpusInSumAndWhatIsCalledOffIsOffAll) {
+TEST_F(GpuTransfersTest, RoomWithoutASourceIsForAllGpusInSum) {
   HandOutAll();
   base::Fd socket;
   auto back = Begin({.verb = Verb::kGive, .room = base::Bytes{5 * kPiece}}, &socket);
@@ -123,7 +123,7 @@ TEST_F(LanesTest, WithoutALaneRoomIsForAllGpusInSumAndWhatIsCalledOffIsOffAll) {
 }
 
 // The second GPU's piece comes in the first message, or in a later one.
-TEST_F(LanesTest, MemoryOfTwoGpusInOneTransferIsRefusedAndStaysTheProcesss) {
+TEST_F(GpuTransfersTest, MemoryOfTwoGpusInOneTransferIsRefusedAndStaysTheProcesss) {
   for (const std::size_t of_first : {2u, 7u}) {
     base::Fd socket;
     const auto mixed = Begin({.verb = Verb::kTake, .whole = true}, &socket);
@@ -142,17 +142,17 @@ TEST_F(LanesTest, MemoryOfTwoGpusInOneTransferIsRefusedAndStaysTheProcesss) {
   ExpectAllBack();
 }
 
-TEST_F(LanesTest, MemoryOfTwoGpusDoesNotComeBackToOne) {
+TEST_F(GpuTransfersTest, MemoryOfTwoGpusDoesNotComeBackToOne) {
   HandOutAll();
-  for (const std::string& lane : {std::string(), Uuid(0)}) {
-    const Answer answer = Wait(Begin({.verb = Verb::kLoad, .gpu = Uuid(1), .lane = lane})->asked);
+  for (const std::string& source : {std::string(), Uuid(0)}) {
+    const Answer answer = Wait(Begin({.verb = Verb::kLoad, .gpu = Uuid(1), .source = source})->asked);
     EXPECT_EQ(answer.outcome, Outcome::kFailed);
     EXPECT_THAT(answer.message, HasSubstr("cannot"));
   }
   ExpectAllBack();
 }
 
-TEST_F(LanesTest, AProcessThatCannotImportGetsBothInItsOwnMemory) {
+TEST_F(GpuTransfersTest, AProcessThatCannotImportGetsBothInItsOwnMemory) {
   HandOutAll();
   base::Fd socket;
   const auto back = Begin({.verb = Verb::kGive}, &socket);
@@ -179,7 +179,7 @@ TEST_F(LanesTest, AProcessThatCannotImportGetsBothInItsOwnMemory) {
   ExpectWhole(kOther, kOther + kEach);
 }
 
-TEST_F(LanesTest, HostMemoryIsReadyForEachGpuAndTheMoverHasItsContexts) {
+TEST_F(GpuTransfersTest, HostMemoryIsReadyForEachGpuAndTheMoverHasItsContexts) {
   const HostDemand demand{{Uuid(0), {base::MiB(64)}}, {Uuid(1), {base::MiB(64), base::MiB(64)}}};
   ASSERT_TRUE(Until([&] {
     Get().Prepare(user, demand);
@@ -194,21 +194,21 @@ TEST_F(LanesTest, HostMemoryIsReadyForEachGpuAndTheMoverHasItsContexts) {
   Get().Prepare(user, {});
 }
 
-TEST_F(LanesTest, TheNextMoverFindsBothInTheProcess) {
+TEST_F(GpuTransfersTest, TheNextMoverFindsBothInTheProcess) {
   HandOutAll();
   KillMover();
-  EXPECT_EQ(Wait(Begin({.verb = Verb::kLoad, .lane = Uuid(1)})->asked).outcome, Outcome::kDone);
+  EXPECT_EQ(Wait(Begin({.verb = Verb::kLoad, .source = Uuid(1)})->asked).outcome, Outcome::kDone);
   ExpectAllBack();
 }
 
-TEST_F(LanesTest, TheNextMoverFindsOneGpusMemoryThoughItHasJustTakenAnothers) {
+TEST_F(GpuTransfersTest, TheNextMoverFindsOneGpusMemoryThoughItHasJustTakenAnothers) {
   EXPECT_EQ(Wait(HandOut(0, kEach)->asked).outcome, Outcome::kDone);
   KillMover();
   EXPECT_EQ(Wait(HandOut(kOther, kOther + kEach)->asked).outcome, Outcome::kDone);
   ExpectAllBack();
 }
 
-TEST_F(LanesTest, AMoverThatDiesWithOneGpusMemoryWholeAndAnothersHalfIsFollowed) {
+TEST_F(GpuTransfersTest, AMoverThatDiesWithOneGpusMemoryWholeAndAnothersHalfIsFollowed) {
   for (unsigned round = 0; round < 3; ++round) {
     EXPECT_EQ(Wait(HandOut(0, kEach)->asked).outcome, Outcome::kDone);
     const auto half = HandOut(kOther, kOther + kEach);
@@ -217,9 +217,9 @@ TEST_F(LanesTest, AMoverThatDiesWithOneGpusMemoryWholeAndAnothersHalfIsFollowed)
     if (const auto pid = Get().MoverPid(user)) ::kill(*pid, SIGKILL);
     const Answer answer = Wait(half->asked);
     EXPECT_TRUE(answer.outcome == Outcome::kLost || answer.outcome == Outcome::kDone) << answer.message;
-    Answer secured = Wait(Begin({.verb = Verb::kSecure, .lane = Uuid(1)})->asked);
+    Answer secured = Wait(Begin({.verb = Verb::kSecure, .source = Uuid(1)})->asked);
     if (secured.outcome == Outcome::kLost)  // the request went to a mover that was just killed
-      secured = Wait(Begin({.verb = Verb::kSecure, .lane = Uuid(1)})->asked);
+      secured = Wait(Begin({.verb = Verb::kSecure, .source = Uuid(1)})->asked);
     EXPECT_EQ(secured.outcome, Outcome::kDone) << secured.message;
     ExpectAllBack();
     FreeAll();
@@ -229,7 +229,7 @@ TEST_F(LanesTest, AMoverThatDiesWithOneGpusMemoryWholeAndAnothersHalfIsFollowed)
 }
 
 // Both are copied out when the mover dies: its follower gets the descriptors of each.
-TEST_F(LanesTest, AMoverThatDiesWithBothHalfIsFollowed) {
+TEST_F(GpuTransfersTest, AMoverThatDiesWithBothHalfIsFollowed) {
   const auto one = HandOut(0, kEach), other = HandOut(kOther, kOther + kEach);
   if (const auto pid = Get().MoverPid(user)) ::kill(*pid, SIGKILL);
   EXPECT_TRUE(Until([&] { return one->asked->answer && other->asked->answer; }));

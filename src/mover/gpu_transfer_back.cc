@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "ledger/wire/transfer.h"
-#include "mover/lane.h"
+#include "mover/gpu_transfer.h"
 
 namespace gpuman::mover {
 namespace {
@@ -28,15 +28,15 @@ constexpr std::chrono::seconds kSilence{20};  // then daemon and process learn t
 }  // namespace
 
 // Tells free_list which memory the pieces still need.
-class Lane::Needs {
+class GpuTransfer::Requirements {
  public:
-  Needs(FreeList& free_list, int gpu) : free_list_(free_list), gpu_(gpu) {}
-  ~Needs() {
+  Requirements(FreeList& free_list, int gpu) : free_list_(free_list), gpu_(gpu) {}
+  ~Requirements() {
     for (const auto& [bytes, count] : open_)
       for (std::size_t i = 0; i < count; ++i) free_list_.Cancel(gpu_, bytes);
   }
-  Needs(const Needs&) = delete;
-  Needs& operator=(const Needs&) = delete;
+  Requirements(const Requirements&) = delete;
+  Requirements& operator=(const Requirements&) = delete;
 
   void Expect(std::uint64_t bytes) {
     ++open_[bytes];
@@ -54,34 +54,34 @@ class Lane::Needs {
 };
 
 // Makes memory for each piece that has none, loads its data, and sends pieces as they arrive.
-class Lane::Filling {
+class GpuTransfer::Loading {
  public:
-  Filling(Lane& lane, int gpu, Credit& credit, Progress& progress, const SendParts& send,
+  Loading(GpuTransfer& transfer, int gpu, Credit& credit, Progress& progress, const SendParts& send,
           const std::atomic<bool>& stop)
-      : lane_(lane),
+      : transfer_(transfer),
         gpu_(gpu),
         credit_(credit),
         progress_(progress),
         send_(send),
         stop_(stop),
-        needs_(lane.means_.free_list, gpu) {}
+        requirements_(transfer.shared_.free_list, gpu) {}
 
   Result<> Run(Answer& answer) {
-    GPUMAN_ASSIGN(stream_, CopyStream::Open(lane_.means_.gpus, gpu_, Direction::kIn));
-    lane_.ForEachPiece([&](const Piece& piece, PieceRef ref) {
+    GPUMAN_ASSIGN(stream_, CopyStream::Open(transfer_.shared_.gpus, gpu_, Direction::kIn));
+    transfer_.ForEachPiece([&](const Piece& piece, PieceRef ref) {
       refs_.push_back(ref);
-      if (!MemoryOf(ref)) needs_.Expect(piece.bytes);
+      if (!MemoryOf(ref)) requirements_.Expect(piece.bytes);
     });
     while (next_ < refs_.size() || !flying_.empty()) {
       if (stop_) return Fail(ErrorCode::kUnavailable, "memory of another GPU could not be loaded");
       GPUMAN_TRY(BeginCopies());
       const auto [ref, copied] = flying_.front();
       flying_.pop_front();
-      const std::uint64_t bytes = lane_.PieceAt(ref).bytes;
+      const std::uint64_t bytes = transfer_.PieceAt(ref).bytes;
       if (copied) {
         GPUMAN_TRY(stream_->Await());
         answer.bytes.count += bytes;
-        progress_.Moved(lane_.gpu_, bytes, 0);
+        progress_.Moved(transfer_.gpu_, bytes, 0);
       }
       ready_.push_back(ref);
       ready_bytes_ += bytes;
@@ -91,11 +91,11 @@ class Lane::Filling {
   }
 
  private:
-  Memory& MemoryOf(const PieceRef& ref) { return lane_.batches_[ref.batch].memory[ref.piece]; }
+  Memory& MemoryOf(const PieceRef& ref) { return transfer_.batches_[ref.batch].memory[ref.piece]; }
 
   Result<> Flush() {
     if (ready_.empty()) return {};
-    GPUMAN_TRY(lane_.Send(send_, ready_));
+    GPUMAN_TRY(transfer_.Send(send_, ready_));
     ready_.clear();
     ready_bytes_ = 0;
     return {};
@@ -107,7 +107,7 @@ class Lane::Filling {
       const bool there = static_cast<bool>(MemoryOf(ref));
       if (!there) {
         if (flying_.empty()) GPUMAN_TRY(Flush());
-        GPUMAN_ASSIGN(const bool room, GetRoom(lane_.PieceAt(ref).bytes));
+        GPUMAN_ASSIGN(const bool room, GetRoom(transfer_.PieceAt(ref).bytes));
         if (!room) break;
         GPUMAN_TRY(BeginCopy(ref));
       }
@@ -129,37 +129,37 @@ class Lane::Filling {
           break;
       }
       if (!flying_.empty()) return false;
-      if (!base::IsAlive(lane_.means_.process)) return WentBack();
-      progress_.Moved(lane_.gpu_, 0, 0);
-      GPUMAN_TRY(lane_.Send(send_, {}));
+      if (!base::IsAlive(transfer_.shared_.process)) return WentBack();
+      progress_.Moved(transfer_.gpu_, 0, 0);
+      GPUMAN_TRY(transfer_.Send(send_, {}));
     }
   }
 
   Result<> BeginCopy(const PieceRef& ref) {
-    Batch& batch = lane_.batches_[ref.batch];
-    const std::uint64_t bytes = lane_.PieceAt(ref).bytes;
+    Batch& batch = transfer_.batches_[ref.batch];
+    const std::uint64_t bytes = transfer_.PieceAt(ref).bytes;
     Memory& memory = MemoryOf(ref);
     batch.files.resize(batch.memory.size());
-    if (auto block = needs_.Take(bytes)) {
+    if (auto block = requirements_.Take(bytes)) {
       memory = std::move(block->memory);
       batch.files[ref.piece] = std::move(block->file);
     } else {
-      auto made = lane_.means_.gpus.Create(gpu_, bytes);
+      auto made = transfer_.shared_.gpus.Create(gpu_, bytes);
       const bool full = !made && made.error().code == ErrorCode::kExhausted;
       // The kept blocks had other sizes.
-      if (full && lane_.means_.free_list.Empty()) made = lane_.means_.gpus.Create(gpu_, bytes);
+      if (full && transfer_.shared_.free_list.Empty()) made = transfer_.shared_.gpus.Create(gpu_, bytes);
       GPUMAN_ASSIGN(memory, std::move(made));
     }
-    return stream_->Add(lane_.CopiesOf(batch, ref.piece, memory));
+    return stream_->Add(transfer_.CopiesOf(batch, ref.piece, memory));
   }
 
-  Lane& lane_;
+  GpuTransfer& transfer_;
   const int gpu_;
   Credit& credit_;
   Progress& progress_;
   const SendParts& send_;
   const std::atomic<bool>& stop_;
-  Needs needs_;
+  Requirements requirements_;
   std::optional<CopyStream> stream_;
   std::vector<PieceRef> refs_, ready_;
   std::size_t next_ = 0;
@@ -167,7 +167,7 @@ class Lane::Filling {
   std::uint64_t ready_bytes_ = 0;
 };
 
-void Lane::ForEachPiece(const std::function<void(const Piece&, PieceRef)>& visit) const {
+void GpuTransfer::ForEachPiece(const std::function<void(const Piece&, PieceRef)>& visit) const {
   for (std::size_t b = 0; b < batches_.size(); ++b) {
     const auto& pieces = batches_[b].buffer.layout().pieces;
     for (std::size_t i = 0; i < pieces.size(); ++i) visit(pieces[i], {b, i});
@@ -175,7 +175,7 @@ void Lane::ForEachPiece(const std::function<void(const Piece&, PieceRef)>& visit
 }
 
 // Finishes copies to host memory that no mover has finished so far, unless the memory may stay where it is.
-Result<> Lane::FinishBeforeLoading(int target, Progress& progress) {
+Result<> GpuTransfer::FinishBeforeLoading(int target, Progress& progress) {
   const auto elsewhere = [&](const Batch& batch) {
     return std::ranges::any_of(batch.memory, [&](const Memory& one) { return one && one.gpu() != target; });
   };
@@ -191,15 +191,15 @@ Result<> Lane::FinishBeforeLoading(int target, Progress& progress) {
               secured.message);
 }
 
-Answer Lane::Load(const std::string& wanted, Credit& credit, Progress& progress, const SendParts& send,
-                  const std::atomic<bool>& stop) {
+Answer GpuTransfer::Load(const std::string& wanted, Credit& credit, Progress& progress, const SendParts& send,
+                         const std::atomic<bool>& stop) {
   const auto begin = std::chrono::steady_clock::now();
   const std::string& home = batches_.front().buffer.layout().gpu;
-  if (const auto gpu = NumberOf(wanted); gpu && suspend::LaneOf(wanted) != suspend::LaneOf(home))
+  if (const auto gpu = NumberOf(wanted); gpu && suspend::BareUuid(wanted) != suspend::BareUuid(home))
     return MakeReadyFor(*gpu, progress);
   elsewhere_.reset();
   // If no GPU is named, the target is the GPU where the memory is loaded already, else the GPU where it was.
-  auto target = means_.gpus.Find(wanted.empty() ? home : wanted);
+  auto target = shared_.gpus.Find(wanted.empty() ? home : wanted);
   for (Batch& batch : batches_) {
     if (auto regained = Regain(batch); !regained) return AnswerOf(regained.error());
     for (const Memory& one : batch.memory)
@@ -212,7 +212,7 @@ Answer Lane::Load(const std::string& wanted, Credit& credit, Progress& progress,
     batch.memory.resize(batch.buffer.layout().pieces.size());
   }
   Answer answer{.outcome = Outcome::kDone};
-  if (auto filled = Filling(*this, *target, credit, progress, send, stop).Run(answer); !filled) {
+  if (auto filled = Loading(*this, *target, credit, progress, send, stop).Run(answer); !filled) {
     Unload();
     return AnswerOf(filled.error());
   }
@@ -220,7 +220,7 @@ Answer Lane::Load(const std::string& wanted, Credit& credit, Progress& progress,
   return answer;
 }
 
-void Lane::Unload() {
+void GpuTransfer::Unload() {
   for (Batch& batch : batches_) {
     for (std::size_t i = 0; i < std::min(batch.memory.size(), batch.buffer.whole()); ++i) {
       batch.memory[i] = {};
@@ -230,16 +230,16 @@ void Lane::Unload() {
 }
 
 // The process will make its own memory on that GPU, and ask the mover to fill it.
-Answer Lane::MakeReadyFor(int gpu, Progress& progress) {
+Answer GpuTransfer::MakeReadyFor(int gpu, Progress& progress) {
   elsewhere_ = gpu;
   Answer secured = SecureAll(progress, gpu);
   if (secured.outcome != Outcome::kDone || secured.straight) return secured;
-  if (auto ready = means_.gpus.Use(gpu); !ready) return AnswerOf(ready.error());
+  if (auto ready = shared_.gpus.Use(gpu); !ready) return AnswerOf(ready.error());
   return {.outcome = Outcome::kDone};
 }
 
 // Sends pieces by their descriptors; a message without pieces only shows that the mover still lives.
-Result<> Lane::Send(const SendParts& send, std::span<const PieceRef> refs) {
+Result<> GpuTransfer::Send(const SendParts& send, std::span<const PieceRef> refs) {
   if (!send) return {};
   wire::Parts parts{wire::kPartsMagic, 0, 0, 0, 0, {}};
   std::vector<Fd> made;
@@ -250,7 +250,7 @@ Result<> Lane::Send(const SendParts& send, std::span<const PieceRef> refs) {
     if (ref.piece < batch.files.size() && batch.files[ref.piece].ok()) {
       files[parts.count] = batch.files[ref.piece].get();
     } else {
-      GPUMAN_ASSIGN(Fd file, means_.gpus.Export(batch.memory[ref.piece]));
+      GPUMAN_ASSIGN(Fd file, shared_.gpus.Export(batch.memory[ref.piece]));
       files[parts.count] = file.get();
       made.push_back(std::move(file));
     }
@@ -260,9 +260,9 @@ Result<> Lane::Send(const SendParts& send, std::span<const PieceRef> refs) {
   return send(parts, files);
 }
 
-Result<> Lane::Pour(const std::vector<Own>& own) {
+Result<> GpuTransfer::CopyInto(const std::vector<Own>& own) {
   if (own.empty()) return {};
-  GPUMAN_ASSIGN(CopyStream stream, CopyStream::Open(means_.gpus, own.front().memory.gpu(), Direction::kIn));
+  GPUMAN_ASSIGN(CopyStream stream, CopyStream::Open(shared_.gpus, own.front().memory.gpu(), Direction::kIn));
   for (const auto& [ref, memory] : own) {
     Batch& batch = batches_[ref.batch];
     if (batch.buffer.content() == Content::kComplete)

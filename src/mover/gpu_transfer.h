@@ -1,5 +1,5 @@
 // One process's memory of one GPU, between that GPU and the host: the mover takes it from the process in one
-// or more batches, copies it, loads it again, and gives it all back at once. `ours` means: the mover has it.
+// or more batches, copies it, loads it again, and gives it all back at once. `ours` shared: the mover has it.
 //
 //   Take -> on the GPU, ours -Secure-> in host memory -Load-> on a GPU, ours -Give-> the process's
 //
@@ -63,10 +63,10 @@ class KnownPages {
   std::set<std::uint64_t> inodes_;
 };
 
-class Lane {
+class GpuTransfer {
  public:
-  // What all lanes of a process use; outlives them.
-  struct Means {
+  // What all transfers of a process use; outlives them.
+  struct Shared {
     base::ProcessId process;
     Gpus& gpus;
     Pool& pool;
@@ -74,7 +74,7 @@ class Lane {
     KnownPages pages{};
   };
   // `gpu`: the UUID of the GPU that the memory comes from.
-  Lane(Means& means, std::string gpu) : means_(means), gpu_(std::move(gpu)) {}
+  GpuTransfer(Shared& shared, std::string gpu) : shared_(shared), gpu_(std::move(gpu)) {}
 
   const std::string& gpu() const { return gpu_; }
   [[nodiscard]] std::unique_lock<std::mutex> Lock() { return std::unique_lock(mutex_); }
@@ -90,9 +90,9 @@ class Lane {
     PartsMessage message;
     Memory first;
   };
-  // Takes what the process hands out over the connection. kDone: the lane has the batch; with `whole` it is
-  // in host memory, otherwise Secure brings it there. `target`: the GPU where the process goes next; empty:
-  // not known.
+  // Takes what the process hands out over the connection. kDone: the transfer has the batch; with `whole` it
+  // is in host memory, otherwise Secure brings it there. `target`: the GPU where the process goes next;
+  // empty: not known.
   suspend::Answer Take(int connection, Opening opening, bool whole, const std::string& target,
                        Progress& progress);
   // Goes on with a batch that an earlier mover took.
@@ -121,10 +121,10 @@ class Lane {
     Memory memory;
   };
   void ForEachPiece(const std::function<void(const Piece&, PieceRef)>& visit) const;
-  // Brings the lane to host memory, or leaves it where the GPU to come can read it.
-  suspend::Answer MakeReadyToPour(Progress& progress) { return SecureAll(progress, elsewhere_); }
+  // Brings the transfer to host memory, or leaves it where the GPU to come can read it.
+  suspend::Answer PrepareCopy(Progress& progress) { return SecureAll(progress, elsewhere_); }
   // Copies from the GPU where the memory stayed, or from host memory.
-  base::Result<> Pour(const std::vector<Own>& own);
+  base::Result<> CopyInto(const std::vector<Own>& own);
 
   // The process has ended, or has all of the memory.
   void Clear();
@@ -132,7 +132,7 @@ class Lane {
   // Gets descriptors of memory that another mover had taken and not finished, for the pieces from `first` on;
   // the next step uses them.
   void Hold(std::size_t first, std::vector<base::Fd> files);
-  // The room that the next Load of this lane alone may take.
+  // The room that the next Load of this transfer alone may take.
   Credit& credit() { return credit_; }
 
  private:
@@ -169,15 +169,15 @@ class Lane {
   base::Result<> Secure(Batch& batch, Progress& progress, suspend::Answer& answer);
   suspend::Answer MakeReadyFor(int gpu, Progress& progress);
   base::Result<> FinishBeforeLoading(int target, Progress& progress);
-  class Filling;
-  class Needs;
+  class Loading;
+  class Requirements;
   std::vector<Copy> CopiesOf(Batch& batch, std::size_t piece, const Memory& memory);
   base::Result<> Send(const SendParts& send, std::span<const PieceRef> refs);
   const Piece& PieceAt(const PieceRef& ref) const {
     return batches_[ref.batch].buffer.layout().pieces[ref.piece];
   }
 
-  Means& means_;
+  Shared& shared_;
   const std::string gpu_;
   Credit credit_;
   std::mutex mutex_;

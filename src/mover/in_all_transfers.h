@@ -1,4 +1,4 @@
-// One step of several lanes of a process at the same time.
+// One step of several transfers of a process at the same time.
 #pragma once
 
 #include <algorithm>
@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "mover/lane.h"
+#include "mover/gpu_transfer.h"
 
 namespace gpuman::mover {
 
-// Adds one lane's answer to those of other lanes. A failure counts as the answer of all, and so does memory
-// that stays on a GPU: `bytes` are only those that stay then.
+// Adds one transfer's answer to those of other transfers. A failure counts as the answer of all, and so does
+// memory that stays on a GPU: `bytes` are only those that stay then.
 inline void AddAnswer(suspend::Answer& sum, const suspend::Answer& one) {
   const bool failed = sum.outcome != suspend::Outcome::kDone;
   if (failed || (sum.straight && !one.straight && one.outcome == suspend::Outcome::kDone)) return;
@@ -26,21 +26,21 @@ inline void AddAnswer(suspend::Answer& sum, const suspend::Answer& one) {
   sum.took = std::max(sum.took, one.took);
 }
 
-// Runs step(lane), which returns the lane's answer or nullopt, in a thread for each lane. Returns the sum of
-// the answers, in the order in which they came; nullopt: no lane had one.
+// Runs step(transfer), which returns the transfer's answer or nullopt, in a thread for each transfer. Returns
+// the sum of the answers, in the order in which they came; nullopt: no transfer had one.
 template <typename Step>
-std::optional<suspend::Answer> InAllLanes(std::span<Lane* const> lanes, const Step& step) {
+std::optional<suspend::Answer> InAllTransfers(std::span<GpuTransfer* const> transfers, const Step& step) {
   std::mutex mutex;
   std::optional<suspend::Answer> sum;
-  const auto run = [&](Lane& lane) {
-    const std::optional<suspend::Answer> answer = step(lane);
+  const auto run = [&](GpuTransfer& transfer) {
+    const std::optional<suspend::Answer> answer = step(transfer);
     const std::lock_guard lock(mutex);
     if (answer && sum) AddAnswer(*sum, *answer);
     if (answer && !sum) sum = *answer;
   };
   std::vector<std::thread> others;
-  for (std::size_t i = 1; i < lanes.size(); ++i) others.emplace_back([&, i] { run(*lanes[i]); });
-  if (!lanes.empty()) run(*lanes.front());
+  for (std::size_t i = 1; i < transfers.size(); ++i) others.emplace_back([&, i] { run(*transfers[i]); });
+  if (!transfers.empty()) run(*transfers.front());
   for (auto& thread : others) thread.join();
   return sum;
 }

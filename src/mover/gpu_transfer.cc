@@ -1,5 +1,5 @@
 // The way off the GPU.
-#include "mover/lane.h"
+#include "mover/gpu_transfer.h"
 
 #include <fmt/format.h>
 
@@ -33,7 +33,7 @@ Answer AnswerOf(const base::Error& error) {
   return {.outcome = no_room ? Outcome::kNoRoom : Outcome::kFailed, .message = error.message};
 }
 
-void Lane::Clear() {
+void GpuTransfer::Clear() {
   for (Batch& batch : batches_) Discard(batch);
   batches_.clear();
   elsewhere_.reset();
@@ -41,28 +41,28 @@ void Lane::Clear() {
   held_.clear();
 }
 
-void Lane::Discard(Batch& batch) {
+void GpuTransfer::Discard(Batch& batch) {
   batch.stream.reset();
   batch.memory.clear();
   batch.files.clear();
   const std::uint64_t page = batch.buffer.page_inode();
-  means_.pool.Give(std::move(batch.buffer).Empty());
-  means_.pages.Remove(page);  // it is empty now, so that nobody goes on with it
+  shared_.pool.Give(std::move(batch.buffer).Empty());
+  shared_.pages.Remove(page);  // it is empty now, so that nobody goes on with it
 }
 
-void Lane::Adopt(HostBuffer buffer) {
-  means_.pages.Add(buffer.page_inode());
+void GpuTransfer::Adopt(HostBuffer buffer) {
+  shared_.pages.Add(buffer.page_inode());
   batches_.push_back({.buffer = std::move(buffer)});
 }
 
-bool Lane::NeedsDescriptors() const {
+bool GpuTransfer::NeedsDescriptors() const {
   return std::ranges::any_of(batches_, [](const Batch& batch) {
     return batch.buffer.content() != Content::kComplete && batch.memory.empty();
   });
 }
 
 // Imports again the memory that another mover had taken and not copied out.
-Result<> Lane::Regain(Batch& batch) {
+Result<> GpuTransfer::Regain(Batch& batch) {
   if (batch.buffer.content() == Content::kComplete) return {};
   const auto& pieces = batch.buffer.layout().pieces;
   batch.memory.resize(pieces.size());
@@ -74,25 +74,25 @@ Result<> Lane::Regain(Batch& batch) {
   }
   for (auto& [piece, file] : held) {
     if (piece >= pieces.size() || piece < batch.buffer.whole() || batch.memory[piece]) continue;
-    GPUMAN_ASSIGN(batch.memory[piece], means_.gpus.Import(file.get(), pieces[piece].bytes));
+    GPUMAN_ASSIGN(batch.memory[piece], shared_.gpus.Import(file.get(), pieces[piece].bytes));
     batch.files[piece] = std::move(file);
   }
   return {};
 }
 
-std::optional<int> Lane::NumberOf(const std::string& gpu) const {
+std::optional<int> GpuTransfer::NumberOf(const std::string& gpu) const {
   if (gpu.empty()) return std::nullopt;
-  const auto found = means_.gpus.Find(gpu);
+  const auto found = shared_.gpus.Find(gpu);
   return found ? std::optional(*found) : std::nullopt;
 }
 
 // Whether all of the batch is on GPUs other than the target, and the target can read them.
-bool Lane::GoesStraight(Batch& batch, std::optional<int> target) {
+bool GpuTransfer::GoesStraight(Batch& batch, std::optional<int> target) {
   if (!target || batch.stream || batch.buffer.content() == Content::kComplete || batch.buffer.whole() != 0)
     return false;
   if (!Regain(batch)) return false;
   if (batch.read_by == target) return true;
-  Gpus& gpus = means_.gpus;
+  Gpus& gpus = shared_.gpus;
   for (const Memory& one : batch.memory) {
     if (!one || one.gpu() == *target || !gpus.Reaches(*target, one.gpu()) || !gpus.LetRead(one, *target))
       return false;
@@ -101,7 +101,7 @@ bool Lane::GoesStraight(Batch& batch, std::optional<int> target) {
   return true;
 }
 
-std::vector<Copy> Lane::CopiesOf(Batch& batch, std::size_t piece, const Memory& memory) {
+std::vector<Copy> GpuTransfer::CopiesOf(Batch& batch, std::size_t piece, const Memory& memory) {
   if (batch.slices.empty()) batch.slices = SlicesOf(batch.buffer.layout());
   std::vector<Copy> copies;
   // Slices are ordered by piece. Clang 14 has no std::ranges::equal_range with the library of GCC 12.
@@ -113,11 +113,11 @@ std::vector<Copy> Lane::CopiesOf(Batch& batch, std::size_t piece, const Memory& 
 }
 
 // Takes one piece. Importing takes ten times as long while copies run, so no copy begins yet.
-Result<> Lane::Accept(Offer& offer, Memory memory, Fd file, Cutter& cutter) {
+Result<> GpuTransfer::Accept(Offer& offer, Memory memory, Fd file, Cutter& cutter) {
   Batch& batch = *offer.batch;
   if (!batch.memory.empty() && memory.gpu() != batch.memory.front().gpu())
     return Fail(ErrorCode::kInternal,
-                fmt::format("process {} hands out memory of several GPUs at once", means_.process.pid));
+                fmt::format("process {} hands out memory of several GPUs at once", shared_.process.pid));
   std::vector<Slice> slices;
   if (!cutter.Cut(memory.bytes(), slices))
     return Fail(ErrorCode::kInternal, "the process has more than it said");
@@ -130,11 +130,11 @@ Result<> Lane::Accept(Offer& offer, Memory memory, Fd file, Cutter& cutter) {
 }
 
 // Begins the copies of the waiting pieces, whose data do not change any more.
-Result<> Lane::SetOut(Offer& offer) {
+Result<> GpuTransfer::SetOut(Offer& offer) {
   Batch& batch = *offer.batch;
   if (offer.waiting.empty()) return {};
   if (!batch.stream) {
-    GPUMAN_ASSIGN(batch.stream, CopyStream::Open(means_.gpus, batch.memory.front().gpu(), Direction::kOut));
+    GPUMAN_ASSIGN(batch.stream, CopyStream::Open(shared_.gpus, batch.memory.front().gpu(), Direction::kOut));
     batch.begun = Clock::now();
   }
   for (const auto& copies : offer.waiting) GPUMAN_TRY(batch.stream->Add(copies));
@@ -143,44 +143,44 @@ Result<> Lane::SetOut(Offer& offer) {
 }
 
 // Whether the batch may stay where it is, for the target to read.
-bool Lane::MayStay(const Batch& batch, std::optional<int> target) const {
+bool GpuTransfer::MayStay(const Batch& batch, std::optional<int> target) const {
   return target && !batch.stream && std::ranges::all_of(batch.memory, [&](const Memory& one) {
-           return means_.gpus.Reaches(*target, one.gpu());
+           return shared_.gpus.Reaches(*target, one.gpu());
          });
 }
 
 // Checks the size that a process names, because the mover makes so much host memory for it.
-Result<> Lane::MayHave(int gpu, std::uint64_t bytes) const {
-  GPUMAN_ASSIGN(const std::uint64_t all, means_.gpus.MemoryOf(gpu));
+Result<> GpuTransfer::MayHave(int gpu, std::uint64_t bytes) const {
+  GPUMAN_ASSIGN(const std::uint64_t all, shared_.gpus.MemoryOf(gpu));
   const std::uint64_t most = 2 * all;  // memory that is away, and memory that takes its place meanwhile
   std::uint64_t away = 0;
   for (const Batch& batch : batches_) away += std::min(BytesOf(batch.buffer.layout().pieces), most - away);
   if (bytes <= most - away) return {};
   return Fail(ErrorCode::kInternal, fmt::format("process {} says that it has {} bytes, more than the GPU",
-                                                means_.process.pid, bytes));
+                                                shared_.process.pid, bytes));
 }
 
 // Makes host memory for an offer.
-Result<> Lane::Prepare(int gpu, const wire::Parts& parts, Progress& progress, Offer& offer,
-                       std::optional<Cutter>& cutter) {
+Result<> GpuTransfer::Prepare(int gpu, const wire::Parts& parts, Progress& progress, Offer& offer,
+                              std::optional<Cutter>& cutter) {
   offer.more = parts.more != 0;
   if (offer.more && !batches_.empty()) {
     // One batch is on its way at a time: a descriptor's piece number does not tell its batch.
     if (const Answer before = SecureAll(progress); before.outcome != Outcome::kDone)
       return Fail(ErrorCode::kInternal, before.message);
   }
-  GPUMAN_ASSIGN(auto segments, means_.pool.Take(gpu, SegmentSizes(parts.total)));
+  GPUMAN_ASSIGN(auto segments, shared_.pool.Take(gpu, SegmentSizes(parts.total)));
   std::vector<std::uint64_t> sizes;
   for (const Segment& segment : segments) sizes.push_back(segment.bytes());
   cutter.emplace(std::move(sizes));
   GPUMAN_ASSIGN(auto buffer, HostBuffer::Make(std::move(segments)));
-  means_.pages.Add(buffer.page_inode());
+  shared_.pages.Add(buffer.page_inode());
   offer.batch.emplace(Batch{.buffer = std::move(buffer)});
   return {};
 }
 
-Result<> Lane::Receive(int connection, Opening opening, std::optional<int> target, Progress& progress,
-                       Offer& offer) {
+Result<> GpuTransfer::Receive(int connection, Opening opening, std::optional<int> target, Progress& progress,
+                              Offer& offer) {
   std::optional<Cutter> cutter;
   std::vector<Piece> pieces;
   GPUMAN_TRY(MayHave(opening.first.gpu(), opening.message.parts.total));
@@ -191,7 +191,7 @@ Result<> Lane::Receive(int connection, Opening opening, std::optional<int> targe
       const wire::Part& part = parts.part[i];
       Memory memory = std::exchange(opening.first, {});
       if (!memory) {
-        GPUMAN_ASSIGN(memory, means_.gpus.Import(message.files[i].get(), part.bytes));
+        GPUMAN_ASSIGN(memory, shared_.gpus.Import(message.files[i].get(), part.bytes));
       }
       GPUMAN_TRY(Accept(offer, std::move(memory), std::move(message.files[i]), *cutter));
       pieces.push_back({part.address, part.bytes});
@@ -202,13 +202,13 @@ Result<> Lane::Receive(int connection, Opening opening, std::optional<int> targe
     if (last) break;
     GPUMAN_ASSIGN(message, ReceiveParts(connection));
   }
-  Layout layout{means_.process, {}, std::move(pieces), {}};
-  GPUMAN_ASSIGN(layout.gpu, means_.gpus.UuidOf(offer.batch->memory.front().gpu()));
+  Layout layout{shared_.process, {}, std::move(pieces), {}};
+  GPUMAN_ASSIGN(layout.gpu, shared_.gpus.UuidOf(offer.batch->memory.front().gpu()));
   return offer.batch->buffer.Seal(std::move(layout));
 }
 
 // Hands host memory to the process, which then gives the device memory away.
-Result<> Lane::HandOver(int connection, const Batch& batch) {
+Result<> GpuTransfer::HandOver(int connection, const Batch& batch) {
   std::vector<int> files{batch.buffer.page()};
   for (const Segment& segment : batch.buffer.segments()) files.push_back(segment.file());
   for (std::size_t from = 0; from < files.size(); from += wire::kMaxParts) {
@@ -216,13 +216,13 @@ Result<> Lane::HandOver(int connection, const Batch& batch) {
     const wire::Reply reply{wire::kReplyMagic, count, from + count == files.size() ? 1u : 0u, 0};
     if (!wire::SendWith(connection, &reply, sizeof reply, &files[from], count, kPeerMs)) return WentBack();
   }
-  GPUMAN_TRY(AwaitReceipt(connection, means_.process));
+  GPUMAN_TRY(AwaitReceipt(connection, shared_.process));
   return {};
 }
 
 // A Take whose offer the process gave up may run after the Take of its next offer.
-Answer Lane::Take(int connection, Opening opening, bool whole, const std::string& target,
-                  Progress& progress) {
+Answer GpuTransfer::Take(int connection, Opening opening, bool whole, const std::string& target,
+                         Progress& progress) {
   Offer offer;
   Result<> taken = Receive(connection, std::move(opening), NumberOf(target), progress, offer);
   if (!taken) {
@@ -251,7 +251,7 @@ Answer Lane::Take(int connection, Opening opening, bool whole, const std::string
 }
 
 // Copies the rest of a batch, piece by piece.
-Result<> Lane::Secure(Batch& batch, Progress& progress, Answer& answer) {
+Result<> GpuTransfer::Secure(Batch& batch, Progress& progress, Answer& answer) {
   if (batch.buffer.content() == Content::kComplete) return {};
   if (batch.begun == Clock::time_point{}) batch.begun = Clock::now();
   const auto& pieces = batch.buffer.layout().pieces;
@@ -261,13 +261,13 @@ Result<> Lane::Secure(Batch& batch, Progress& progress, Answer& answer) {
     if (batch.memory[i]) continue;
     return Fail(ErrorCode::kCorrupt,
                 fmt::format("the data of process {} is lost: it was being copied when gpuman-mover ended",
-                            means_.process.pid));
+                            shared_.process.pid));
   }
   // Copies in progress were begun in the order of the pieces.
   std::size_t next = first + (batch.stream ? batch.stream->waiting() : 0);
   for (std::size_t i = first; i < pieces.size(); ++i) {
     if (!batch.stream) {
-      GPUMAN_ASSIGN(batch.stream, CopyStream::Open(means_.gpus, batch.memory[i].gpu(), Direction::kOut));
+      GPUMAN_ASSIGN(batch.stream, CopyStream::Open(shared_.gpus, batch.memory[i].gpu(), Direction::kOut));
     }
     for (; next < pieces.size(); ++next)
       GPUMAN_TRY(batch.stream->Add(CopiesOf(batch, next, batch.memory[next])));
@@ -276,7 +276,7 @@ Result<> Lane::Secure(Batch& batch, Progress& progress, Answer& answer) {
       return done;
     }
     batch.buffer.SetWhole(i + 1);
-    means_.free_list.Leave(std::move(batch.memory[i]), std::move(batch.files[i]));
+    shared_.free_list.Leave(std::move(batch.memory[i]), std::move(batch.files[i]));
     batch.memory[i] = {};
     batch.files[i].Close();
     answer.bytes.count += pieces[i].bytes;
@@ -290,12 +290,12 @@ Result<> Lane::Secure(Batch& batch, Progress& progress, Answer& answer) {
   return {};
 }
 
-void Lane::Hold(std::size_t first, std::vector<Fd> files) {
+void GpuTransfer::Hold(std::size_t first, std::vector<Fd> files) {
   const std::lock_guard lock(held_mutex_);
   for (auto& file : files) held_.emplace_back(first++, std::move(file));
 }
 
-Answer Lane::Secure(const std::string& target, Progress& progress) {
+Answer GpuTransfer::Secure(const std::string& target, Progress& progress) {
   Answer answer = SecureAll(progress, NumberOf(target));
   const Answer before = std::exchange(finished_, {});
   if (answer.outcome != Outcome::kDone || answer.straight) return answer;
@@ -304,13 +304,13 @@ Answer Lane::Secure(const std::string& target, Progress& progress) {
   return answer;
 }
 
-void Lane::Finish(const std::string& target) {
+void GpuTransfer::Finish(const std::string& target) {
   Progress nobody;
   if (!batches_.empty()) finished_ = SecureAll(nobody, NumberOf(target));
 }
 
 // Leaves batches on the GPU that `target` can read: if any stay, the answer's bytes are theirs.
-Answer Lane::SecureAll(Progress& progress, std::optional<int> target) {
+Answer GpuTransfer::SecureAll(Progress& progress, std::optional<int> target) {
   Answer answer{.outcome = Outcome::kDone};
   std::uint64_t staying = 0;
   for (Batch& batch : batches_) {
