@@ -11,6 +11,7 @@
 #include "api/json_types.h"
 #include "base/json.h"
 #include "base/utf8.h"
+#include "spec/option_rules.h"
 
 namespace gpuman::api {
 
@@ -23,17 +24,13 @@ constexpr bool IsRequest(const ShareUpdate*) { return true; }
 static void Check(base::json::Reading& r, const RunRequest& request) {
   if (request.tag.empty()) r.Fail("tag", "it is empty");
   if (request.command.empty() || request.command.front().empty()) r.Fail("command", "it is empty");
-  if (!request.directory.empty() && request.directory.front() != '/')
-    r.Fail("directory", fmt::format("'{}' is not absolute", request.directory));
-  if (request.umask > 0777) r.Fail("umask", fmt::format("{} lies outside 0 to 511", request.umask));
-  if (request.priority < spec::kLowestPriority || request.priority > spec::kHighestPriority)
-    r.Fail("priority", fmt::format("{} lies outside {} to {}", request.priority, spec::kLowestPriority,
-                                   spec::kHighestPriority));
-  if (request.weight < 0.001 || request.weight > 1000)
-    r.Fail("weight", fmt::format("{} lies outside 0.001 to 1000", request.weight));
-  for (const auto& [name, value] : request.environment)
-    if (name.empty() || name.find_first_of(std::string_view("=\0", 2)) != std::string::npos)
-      r.Fail("environment", fmt::format("'{}' is no name of a variable", name));
+  const auto report = [&r](std::string_view field, const std::string& problem) {
+    if (!r.failed()) r.Fail(field, problem);
+  };
+  spec::CheckDirectory(request.directory, report);
+  spec::CheckUmask(request.umask, report);
+  spec::CheckRunOptions(request, report);
+  spec::CheckEnvironment(request.environment, report);
 }
 
 Json ToJson(const base::Error& error) {

@@ -227,6 +227,7 @@ TEST(RunRequestJson, NamesWhatIsWrongAndWhere) {
            {R"({"tag":"t","command":["x"],"memory":"101%"})", "at most 100"},
            {R"({"tag":"t","command":["x"],"priority":256})", "priority: 256 lies outside 0 to 255"},
            {R"({"tag":"t","command":["x"],"priority":99999999999})", "priority: 99999999999 lies outside"},
+           {R"({"tag":"t","command":["x"],"device_profile":""})", "device_profile: it is empty"},
            {R"({"tag":"t","command":["x"],"restart":"maybe"})", "'maybe' is none of no, on-failure, always"},
            {R"({"tag":"t","command":["x"],"grace":-1})", "grace: a time is at least 0"},
            {R"({"tag":"t","command":["x"],"grace":[]})", "grace: seconds or a string"},

@@ -5,18 +5,15 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <set>
+#include <vector>
 
 #include "api/queue_json.h"
 #include "base/url.h"
+#include "spec/option_rules.h"
 
 namespace gpuman::api {
 namespace {
 
-constexpr int kMaxGpus = 1024;
-constexpr int kMaxCpus = 1'000'000;
-constexpr int kMaxRetries = 1000;
-constexpr std::size_t kLongestName = 64;
 constexpr std::size_t kMaxReceivers = 10;  // of webhooks, and of mails, for a job
 constexpr std::size_t kMaxJobs = 100'000;  // in one request
 constexpr std::size_t kLargestScript = std::size_t{8} << 20;
@@ -28,6 +25,9 @@ class Checker {
 
   void Fail(std::string_view field, std::string_view what) {
     if (!reading_.failed()) reading_.Fail(path_ + std::string(field), what);
+  }
+  spec::Report Report() {
+    return [this](std::string_view field, const std::string& problem) { Fail(field, problem); };
   }
   void Require(bool true_for, std::string_view field, std::string_view what) {
     if (!true_for) Fail(field, what);
@@ -51,8 +51,6 @@ class Checker {
 };
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
-
 bool IsOfId(char c) { return IsDigit(c) || c == '_'; }
 bool AreDigits(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), IsDigit);
@@ -80,14 +78,6 @@ void CheckName(Checker& c, const std::optional<std::string>& name) {
   if (const auto wrong = WrongWithName(*name)) c.Fail("name", *wrong);
 }
 
-void CheckProject(Checker& c, const std::optional<std::string>& project) {
-  if (!project) return;
-  c.Require(!project->empty() && !IsBlank(project->front()) && !IsBlank(project->back()), "project",
-            "it is empty, or begins or ends with a blank");
-  c.Require(project->size() <= kLongestName, "project",
-            fmt::format("'{}…' has more than {} bytes", project->substr(0, 20), kLongestName));
-}
-
 void CheckCommand(Checker& c, const Submission& job) {
   const bool command = !job.command.empty();
   c.Require(command || job.script, "command", "there is no command and no script to run");
@@ -101,30 +91,8 @@ void CheckCommand(Checker& c, const Submission& job) {
             "only a script takes them; a command has its arguments in itself");
 }
 
-void CheckEnvironment(Checker& c, std::string_view field,
-                      const std::map<std::string, std::string>& variables) {
-  for (const auto& [name, value] : variables)
-    if (name.empty() || name.find_first_of(std::string_view("=\0", 2)) != std::string::npos)
-      c.Fail(field, fmt::format("'{}' is no name of a variable", name));
-}
-
-void CheckDirectory(Checker& c, const std::string& directory) {
-  c.Require(directory.empty() || directory.front() == '/', "directory",
-            fmt::format("'{}' is not absolute", directory));
-}
-
 void CheckGpus(Checker& c, const spec::GpuRequest& gpus) {
-  c.Range("gpus.count", gpus.count, 0, kMaxGpus);
-  std::set<std::string> seen;
-  for (const auto& device : gpus.devices) {
-    c.Require(!device.empty(), "gpus.devices", "the name of a GPU is empty");
-    c.Require(seen.insert(device).second, "gpus.devices", fmt::format("'{}' is there twice", device));
-  }
-  if (!gpus.devices.empty())
-    c.Require(gpus.count == 0 || gpus.count == static_cast<int>(gpus.devices.size()), "gpus.count",
-              fmt::format("{} GPUs are asked for and {} are named; leave the number out", gpus.count,
-                          gpus.devices.size()));
-  c.NotEmpty("gpus.model", gpus.model);
+  spec::CheckGpuRequest(gpus, c.Report());
   const bool none = gpus.count == 0 && gpus.devices.empty();
   constexpr const char* kHowMany = "it says which GPUs, and nothing says how many; give gpus.count";
   if (gpus.model) c.Require(!none, "gpus.model", kHowMany);
@@ -196,33 +164,10 @@ void CheckDepends(Checker& c, std::string_view field, const spec::NamedDependenc
     c.Require(!dependency.job.empty(), field, "a dependency names no job");
 }
 
-void CheckRetries(Checker& c, std::string_view field, const spec::Retries& retries) {
-  c.Range(fmt::format("{}.count", field), retries.count, 0, kMaxRetries);
-  for (const int code : retries.on_exit_codes) c.Range(fmt::format("{}.on_exit_codes", field), code, 1, 255);
-}
-
-// These check each option by itself, for a submission and for an update.
-void CheckRunOptions(Checker& c, const spec::RunOptions& options) {
-  c.Range("priority", options.priority, spec::kLowestPriority, spec::kHighestPriority);
-  c.NotEmpty("device_profile", options.device_profile);
-  c.Range("weight", options.weight, 0.001, 1000.0);
-}
-void CheckOptions(Checker& c, const spec::JobOptions& options) {
-  CheckProject(c, options.project);
-  c.NotEmpty("stdin", options.stdin_file);
-  c.NotEmpty("stdout", options.stdout_file);
-  c.NotEmpty("stderr", options.stderr_file);
-  if (options.host_memory) c.Require(options.host_memory->count > 0, "host_memory", "it is zero");
-  c.Range("cpus", options.cpus, 1, kMaxCpus);
-  if (options.time_limit) c.Require(options.time_limit->count() > 0, "time_limit_s", "it is zero");
-  CheckRetries(c, "retries", options.retries);
-  c.NotEmpty("conda_env", options.conda_env);
-  CheckRunOptions(c, options);
-}
-
 void CheckNotify(Checker& c, const NotifyRequest& notify) {
-  constexpr std::array<std::string_view, 9> kWords{"started", "finished",  "failed",   "timeout", "cancelled",
-                                                   "killed",  "suspended", "requeued", "all"};
+  std::vector<std::string_view> words;
+  for (const auto& [event, word] : WordsOf(spec::NotifyOn{})) words.push_back(word);
+  words.push_back("all");
   for (const auto& url : notify.webhooks) {
     const auto parsed = base::ParseHttpUrl(url);
     c.Require(parsed.has_value(), "notify.webhooks", parsed ? "" : parsed.error().message);
@@ -235,8 +180,8 @@ void CheckNotify(Checker& c, const NotifyRequest& notify) {
     c.Require(count <= kMaxReceivers, name,
               fmt::format("there are {}; {} are the most", count, kMaxReceivers));
   for (const auto& word : notify.on)
-    c.Require(std::find(kWords.begin(), kWords.end(), word) != kWords.end(), "notify.on",
-              fmt::format("'{}' is none of {}", word, fmt::join(kWords, ", ")));
+    c.Require(std::find(words.begin(), words.end(), word) != words.end(), "notify.on",
+              fmt::format("'{}' is none of {}", word, fmt::join(words, ", ")));
   c.Require(notify.on.empty() || !notify.mails.empty() || !notify.webhooks.empty(), "notify.on",
             "there is nobody to tell; give notify.mails or notify.webhooks");
 }
@@ -245,8 +190,8 @@ void CheckNotify(Checker& c, const NotifyRequest& notify) {
 
 std::optional<std::string> WrongWithName(std::string_view name) {
   if (name.empty()) return "it is empty";
-  if (name.size() > kLongestName)
-    return fmt::format("'{}…' has more than {} bytes", name.substr(0, 20), kLongestName);
+  if (name.size() > spec::kLongestName)
+    return fmt::format("'{}…' has more than {} bytes", name.substr(0, 20), spec::kLongestName);
   if (LooksLikeId(name)) return fmt::format("'{}' could be the number of a job; add a letter", name);
   if (std::all_of(name.begin(), name.end(), IsOfTag)) return std::nullopt;
   return fmt::format("'{}' has other characters than letters, digits and . _ - + : @", name);
@@ -274,18 +219,18 @@ void CheckSubmission(base::json::Reading& r, const std::string& path, const Subm
   Checker c(r, path);
   CheckName(c, job.name);
   CheckCommand(c, job);
-  CheckDirectory(c, job.directory);
-  if (job.environment) CheckEnvironment(c, "environment", *job.environment);
-  c.Range<std::uint32_t>("umask", job.umask, 0, 0777);
+  spec::CheckDirectory(job.directory, c.Report());
+  if (job.environment) spec::CheckEnvironment(*job.environment, c.Report());
+  if (job.umask) spec::CheckUmask(*job.umask, c.Report());
   CheckGpus(c, job.gpus);
   CheckMemory(c, job);
-  CheckOptions(c, job);
+  spec::CheckJobOptions(job, c.Report());
   CheckCodesHaveRetries(c, job.retries);
   CheckTimes(c, job);
   CheckDepends(c, "depends", job.depends);
   if (job.array) CheckArray(c, *job.array);
   c.NotEmpty("group", job.group);
-  c.Range("max_concurrent", job.max_concurrent, 1, static_cast<int>(kMaxJobs));
+  if (job.max_concurrent) spec::CheckGroupLimit(*job.max_concurrent, c.Report());
   if (job.max_concurrent)
     c.Require(job.group.has_value(), "max_concurrent", "it is for the jobs of a group; give group a name");
   CheckNotify(c, job.notify);
@@ -297,9 +242,9 @@ void Check(base::json::Reading& r, const SubmitRequest& request) {
   c.Require(!request.jobs.empty(), "jobs", "there are none");
   c.Require(request.jobs.size() <= kMaxJobs, "jobs",
             fmt::format("{} are more than {}; an array is one", request.jobs.size(), kMaxJobs));
-  CheckDirectory(c, request.directory);
-  CheckEnvironment(c, "environment", request.environment);
-  c.Range<std::uint32_t>("umask", request.umask, 0, 0777);
+  spec::CheckDirectory(request.directory, c.Report());
+  spec::CheckEnvironment(request.environment, c.Report());
+  spec::CheckUmask(request.umask, c.Report());
   for (std::size_t i = 0; i < request.jobs.size() && !r.failed(); ++i)
     CheckSubmission(r, fmt::format("jobs[{}].", i), request.jobs[i]);
 }
@@ -308,16 +253,17 @@ namespace {
 
 // Checks what a patch sets; `options`: those that it leaves as they are.
 template <typename Patch, typename Options>
-void CheckChange(Checker& c, const Patch& patch, Options options, void (*check)(Checker&, const Options&)) {
+void CheckChange(Checker& c, const Patch& patch, Options options,
+                 void (*check)(const Options&, const spec::Report&)) {
   if (const auto set = SetOptions(patch, options); !set)
     c.Fail("", set.error().message);
   else
-    check(c, options);
+    check(options, c.Report());
 }
 
 void CheckUpdate(base::json::Reading& r, const std::string& path, const JobUpdate& update) {
   Checker job(r, path);
-  CheckChange(job, update.job, spec::RunOptions{}, CheckRunOptions);
+  CheckChange(job, update.job, spec::RunOptions{}, spec::CheckRunOptions);
   if (!update.queue) return;
   const QueueUpdate& queue = *update.queue;
   const std::string inner = path + "queue.";
@@ -329,9 +275,9 @@ void CheckUpdate(base::json::Reading& r, const std::string& path, const JobUpdat
   c.Require(!queue.command || !queue.script, "script", "there is a command as well; give one of them");
   if (queue.gpus) CheckGpus(c, *queue.gpus);
   if (queue.depends) CheckDepends(c, "depends", *queue.depends);
-  c.Range("max_concurrent", queue.max_concurrent, 1, static_cast<int>(kMaxJobs));
+  if (queue.max_concurrent) spec::CheckGroupLimit(*queue.max_concurrent, c.Report());
   c.Range("array_limit", queue.array_limit, 1, kMaxArrayTasks);
-  CheckChange(c, queue.options, spec::JobOptions{}, CheckOptions);
+  CheckChange(c, queue.options, spec::JobOptions{}, spec::CheckJobOptions);
 }
 
 }  // namespace
@@ -349,9 +295,6 @@ void Check(base::json::Reading& r, const CancelRequest& request) {
 }
 
 void Check(base::json::Reading& r, const QueueSettingsUpdate& update) {
-  const auto& choice = update.choice;
-  if (choice && *choice != "sequential" && *choice != "random" && *choice != "topology")
-    r.Fail("choice", fmt::format("'{}' is none of sequential, random, topology", *choice));
   if (update.allowed)
     for (const auto& gpu : *update.allowed)
       if (gpu.empty()) r.Fail("allowed", "the name of a GPU is empty");
@@ -361,7 +304,7 @@ void Check(base::json::Reading& r, const ReservationRequest& request) {
   const std::string none;
   Checker c(r, none);
   c.Require(!request.user.empty(), "user", "it is empty");
-  c.Range("count", request.count, 0, kMaxGpus);
+  c.Range("count", request.count, 0, spec::kMaxGpusOfJob);
   c.Require(request.count > 0 || !request.devices.empty(), "count",
             "no GPU is reserved; give their number, or name them");
   c.Require(request.count == 0 || request.devices.empty() ||

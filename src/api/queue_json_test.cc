@@ -305,8 +305,6 @@ TEST(AddOption, PutsAnOptionAtItsPlaceWithTheUsualValueToo) {
 
 TEST(QueueRequests, RefuseWhatMakesNoSense) {
   EXPECT_THAT(Decode<CancelRequest>(R"({"jobs":[]})").error().message, HasSubstr("there are none"));
-  EXPECT_THAT(Decode<QueueSettingsUpdate>(R"({"choice":"best"})").error().message,
-              HasSubstr("choice: 'best' is none of sequential, random, topology"));
   EXPECT_THAT(Decode<ReservationRequest>(R"({"user":"a","start":"2026-11-22T00:00:00.000Z","duration_s":60})")
                   .error()
                   .message,

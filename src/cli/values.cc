@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "api/queue_json.h"
+#include "spec/option_rules.h"
 
 namespace gpuman::cli {
 namespace {
@@ -165,8 +166,9 @@ template base::Result<std::int64_t> ParseInteger(std::string_view text, std::int
 
 base::Result<double> ParseWeight(std::string_view text) {
   const auto weight = NumberWithSign<double>(text);
-  if (!weight || !(*weight >= 0.001 && *weight <= 1000))
-    return Bad(text, "is not a weight", "a number from 0.001 to 1000");
+  if (!weight || !(*weight >= spec::kLowestWeight && *weight <= spec::kHighestWeight))
+    return Bad(text, "is not a weight",
+               fmt::format("a number from {} to {}", spec::kLowestWeight, spec::kHighestWeight));
   return *weight;
 }
 
@@ -187,14 +189,13 @@ base::Result<std::vector<int>> ParseExitCodes(std::string_view text) {
   GPUMAN_ASSIGN(const auto parts, SplitList(text));
   std::vector<int> codes;
   for (const auto& part : parts) {
-    GPUMAN_ASSIGN(const int code, ParseInteger(part, 1, 255));
+    GPUMAN_ASSIGN(const int code, ParseInteger(part, spec::kLowestExitCode, spec::kHighestExitCode));
     codes.push_back(code);
   }
   return codes;
 }
 
 base::Result<GpuCount> ParseGpuCount(std::string_view text) {
-  constexpr int kMaxGpus = 1024;
   constexpr std::string_view kWrite =
       "how many, such as 2; gpu:2 and gpu:h100:2 mean what they mean in Slurm";
   std::string_view rest = text;
@@ -208,7 +209,7 @@ base::Result<GpuCount> ParseGpuCount(std::string_view text) {
   const auto count = Number<int>(last);
   const bool is_model = resource && !rest.empty() && colon == std::string_view::npos;
   if (!count && is_model) return GpuCount{1, std::string(rest)};  // "gpu:h100"
-  if (!count || *count < 0 || *count > kMaxGpus || (gpus.model && gpus.model->empty()))
+  if (!count || *count < 0 || *count > spec::kMaxGpusOfJob || (gpus.model && gpus.model->empty()))
     return Bad(text, "is not a number of GPUs", kWrite);
   gpus.count = *count;
   return gpus;

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+
+#include "spec/option_rules.h"
 
 namespace gpuman::spec {
 namespace {
@@ -11,70 +12,82 @@ namespace {
 using base::ErrorCode;
 using base::Fail;
 
-// Ten years: sums of waiting times and lengths stay far from overflow.
-constexpr Millis kLongest = std::chrono::hours(24 * 366 * 10);
-constexpr int kMaxCount = 1'000'000;
-
-base::Result<> Refuse(std::string_view field, std::string_view what) {
-  return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: it {}", field, what));
+base::Result<> Refuse(std::string_view field, std::string_view problem) {
+  return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: {}", field, problem));
 }
 
-base::Result<> CheckRange(std::string_view field, std::int64_t value, std::int64_t least, std::int64_t most) {
-  if (value >= least && value <= most) return {};
-  return Refuse(field, fmt::format("is {}; it must be from {} to {}", value, least, most));
+// The first thing that a rule reports.
+class FirstProblem {
+ public:
+  explicit FirstProblem(base::Result<>& result) : result_(result) {}
+  void operator()(std::string_view field, const std::string& problem) const {
+    if (result_) result_ = Refuse(field, problem);
+  }
+
+ private:
+  base::Result<>& result_;
+};
+
+base::Result<> CheckGpus(const GpuRequest& gpus) {
+  base::Result<> checked;
+  CheckGpuRequest(gpus, FirstProblem(checked));
+  if (checked && gpus.devices.size() > static_cast<std::size_t>(gpus.count))
+    return Refuse("gpus.count", fmt::format("it is 0, but {} GPUs are named", gpus.devices.size()));
+  return checked;
 }
 
-base::Result<> CheckDuration(std::string_view field, Millis value, Millis least) {
-  if (value >= least && value <= kLongest) return {};
-  return Refuse(field, fmt::format("must be from {} to {}", base::FormatDuration(least),
-                                   base::FormatDuration(kLongest)));
+base::Result<> CheckOptions(const JobSpec& spec) {
+  base::Result<> checked;
+  CheckJobOptions(spec, FirstProblem(checked));
+  return checked;
+}
+
+base::Result<> CheckGroup(const Group& group) {
+  base::Result<> checked;
+  if (group.name.empty() != (group.limit == 0)) return Refuse("group", "it needs a name and a limit");
+  if (group.limit != 0) CheckGroupLimit(group.limit, FirstProblem(checked));
+  return checked;
 }
 
 base::Result<> CheckName(std::string_view field, std::string_view name) {
-  if (name.size() > 255) return Refuse(field, "is longer than 255 bytes");
+  if (name.size() > 255) return Refuse(field, "it is longer than 255 bytes");
   const bool printable =
       std::all_of(name.begin(), name.end(), [](unsigned char c) { return c >= 0x20 && c != 0x7f; });
-  if (!printable) return Refuse(field, "has control characters in it");
+  if (!printable) return Refuse(field, "it has control characters in it");
   return {};
-}
-
-base::Result<> CheckGpus(const GpuRequest& gpus) {
-  GPUMAN_TRY(CheckRange("gpus.count", gpus.count, 0, 1024));
-  const std::set<std::string> distinct(gpus.devices.begin(), gpus.devices.end());
-  if (distinct.size() != gpus.devices.size()) return Refuse("gpus.devices", "names a GPU twice");
-  if (!gpus.devices.empty() && gpus.devices.size() != static_cast<std::size_t>(gpus.count))
-    return Refuse("gpus.count",
-                  fmt::format("is {}, but {} devices are named", gpus.count, gpus.devices.size()));
-  return CheckName("gpus.model", gpus.model.value_or(""));
 }
 
 base::Result<> CheckTexts(const JobSpec& spec) {
   GPUMAN_TRY(CheckName("project", spec.project.value_or("")));
   GPUMAN_TRY(CheckName("group", spec.group.name));
+  GPUMAN_TRY(CheckName("gpus.model", spec.gpus.model.value_or("")));
   bool nul = false;
   ForEachText(spec, [&](const std::string& text) { nul = nul || text.find('\0') != std::string::npos; });
   if (nul)
     return Fail(ErrorCode::kInvalidArgument, "the name of a file, or another name, has a NUL byte in it");
-  if (spec.script.find('\0') != std::string::npos) return Refuse("script", "has a NUL byte in it");
+  if (spec.script.find('\0') != std::string::npos) return Refuse("script", "it has a NUL byte in it");
   return {};
 }
 
-base::Result<> CheckTimes(const JobSpec& spec) {
-  if (spec.time_limit) {
-    GPUMAN_TRY(CheckDuration("time_limit_s", *spec.time_limit, Millis(1)));
-  }
-  GPUMAN_TRY(CheckDuration("warn_before_s", spec.warn_before, Millis(0)));
-  GPUMAN_TRY(CheckRange("warn_signal", spec.warn_signal, 0, 64));
-  GPUMAN_TRY(CheckDuration("retries.delay_s", spec.retries.delay, Millis(0)));
-  const WallTime latest(kLongest * 20);
-  if (spec.begin && (*spec.begin < WallTime{} || *spec.begin > latest))
-    return Refuse("begin", "is no time that will come");
+base::Result<> CheckWarning(const JobSpec& spec) {
+  if (spec.warn_before < Millis(0) || spec.warn_before > kLongestTime)
+    return Refuse("warn_before_s",
+                  fmt::format("it lies outside 0s to {}", base::FormatDuration(kLongestTime)));
+  if (spec.warn_signal < 0 || spec.warn_signal > 64)
+    return Refuse("warn_signal", fmt::format("{} lies outside 0 to 64", spec.warn_signal));
+  return {};
+}
+
+base::Result<> CheckBegin(const std::optional<WallTime>& begin) {
+  const WallTime latest(kLongestTime * 20);
+  if (begin && (*begin < WallTime{} || *begin > latest))
+    return Refuse("begin", "it is no time that will come");
   return {};
 }
 
 base::Result<> CheckDependencies(const Dependencies& depends) {
   for (const Dependency& each : depends.list)
-    if (each.job.value < 1) return Refuse("depends", fmt::format("names job {}", each.job.value));
+    if (each.job.value < 1) return Refuse("depends", fmt::format("it names job {}", each.job.value));
   return {};
 }
 
@@ -82,16 +95,12 @@ base::Result<> CheckDependencies(const Dependencies& depends) {
 
 base::Result<> Validate(const JobSpec& spec) {
   GPUMAN_TRY(CheckGpus(spec.gpus));
-  if (spec.memory_on_each && spec.memory_on_each->count == 0) return Refuse("memory", "is zero");
-  GPUMAN_TRY(CheckTimes(spec));
+  if (spec.memory_on_each && spec.memory_on_each->count == 0) return Refuse("memory", "it is zero");
   GPUMAN_TRY(CheckTexts(spec));
-  GPUMAN_TRY(CheckRange("priority", spec.priority, kLowestPriority, kHighestPriority));
-  GPUMAN_TRY(CheckRange("cpus", spec.cpus.value_or(0), 0, kMaxCount));
-  GPUMAN_TRY(CheckRange("max_concurrent", spec.group.limit, 0, kMaxCount));
-  if (spec.group.name.empty() != (spec.group.limit == 0)) return Refuse("group", "needs a name and a limit");
-  GPUMAN_TRY(CheckRange("retries.count", spec.retries.count, 0, kMaxCount));
-  for (const int code : spec.retries.on_exit_codes)
-    GPUMAN_TRY(CheckRange("retries.on_exit_codes", code, 0, 255));
+  GPUMAN_TRY(CheckOptions(spec));
+  GPUMAN_TRY(CheckGroup(spec.group));
+  GPUMAN_TRY(CheckWarning(spec));
+  GPUMAN_TRY(CheckBegin(spec.begin));
   return CheckDependencies(spec.depends);
 }
 
@@ -99,12 +108,13 @@ base::Result<> ValidateForQueue(const JobSpec& spec) {
   GPUMAN_TRY(Validate(spec));
   const GpuRequest& gpus = spec.gpus;
   if (gpus.count > 0) {
-    if (spec.share && !spec.memory) return Refuse("memory", "must be given for a job that shares its GPUs");
+    if (spec.share && !spec.memory)
+      return Refuse("memory", "it must be given for a job that shares its GPUs");
     return {};
   }
-  if (spec.share) return Refuse("share", "needs a number of GPUs");
+  if (spec.share) return Refuse("share", "it needs a number of GPUs");
   if (gpus.model || gpus.free_memory)
-    return Refuse("gpus.count", "must be given with a model or with free memory");
+    return Refuse("gpus.count", "it must be given with a model or with free memory");
   return {};
 }
 

@@ -78,7 +78,7 @@ TEST(JobSpecJson, WhatWasNotWrittenHereIsRefusedWithTheField) {
       {R"({"v":1,"share":"yes"})", "share: a boolean was expected"},
       {R"({"v":1,"depends":{"list":[["afterok"]]}})", "depends.list[0]: it is no kind and job"},
       {R"({"v":1,"depends":{"list":[["sometimes",1]]}})", "depends.list[0]: 'sometimes' is none of afterok"},
-      {R"({"v":1,"priority":256})", "priority: it is 256"},
+      {R"({"v":1,"priority":256})", "priority: 256 lies outside"},
   };
   for (const auto& [text, said] : rows) {
     const auto read = ParseJobSpec(text);
@@ -113,11 +113,11 @@ TEST(JobSpecJson, AnyValidSpecComesBackTheSame) {
   EXPECT_TRUE(rc::check([] {
     JobSpec spec = *rc::gen::arbitrary<bool>() ? Full() : JobSpec{};
     spec.priority = *rc::gen::inRange(0, 256);
-    spec.cpus = *rc::gen::inRange(0, 1000);
+    spec.cpus = *rc::gen::inRange(1, 1000);
     spec.script = *rc::gen::container<std::string>(rc::gen::inRange<char>(1, 127));
     if (*rc::gen::arbitrary<bool>())
       spec.time_limit = Millis(*rc::gen::inRange<std::int64_t>(1, 1'000'000'000));
-    spec.retries.on_exit_codes = *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 256));
+    spec.retries.on_exit_codes = *rc::gen::container<std::vector<int>>(rc::gen::inRange(1, 256));
     const auto read = ParseJobSpec(Serialize(spec));
     RC_ASSERT(read.has_value());
     RC_ASSERT(*read == spec);

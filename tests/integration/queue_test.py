@@ -577,6 +577,9 @@ class RestartTest(QueueCase):
         self.open("end")
         self.assertEqual(self.wait(dependent)["state"], "finished")
         self.assertEqual((self.dir / "order").read_text().split(), [str(number) for number in range(5)])
+        refused = self.request("PATCH", "/v1/queue/settings", {"choice": "best"})
+        self.assertEqual(refused.status, 400)
+        self.assertIn("'best' is no way to choose GPUs", refused.json()["error"]["message"])
         self.request("PATCH", "/v1/queue/settings", {"choice": "sequential"})
 
     def test_usual_quotas_hold_after_a_start(self):

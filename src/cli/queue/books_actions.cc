@@ -8,6 +8,7 @@
 #include "cli/queue/wording.h"
 #include "cli/show.h"
 #include "cli/take.h"
+#include "spec/option_rules.h"
 
 namespace gpuman::cli::queue {
 namespace {
@@ -175,7 +176,8 @@ Options CreateOptions(ReserveSettings& s) {
   };
   auto& request = s.request;
   add("-u,--user", "NAME", "For this user", take::Text(request.user), "user");
-  add("-g,--gpus", "N", "Number of GPUs, any of them", take::Integer(request.count, 1, 1024), "count");
+  add("-g,--gpus", "N", "Number of GPUs, any of them", take::Integer(request.count, 1, spec::kMaxGpusOfJob),
+      "count");
   add("--gpu,--gpu-spec", "GPUS", "Exactly these GPUs: 0,2 or 0-3", take::Into(request.devices, ParseGpus),
       "devices");
   add("--start", "TIME", "Start of the reservation: 14:00, '2026-01-28 14:00', now", take::Text(s.start),

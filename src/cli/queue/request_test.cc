@@ -282,6 +282,16 @@ TEST_F(Request, CapturesAsMuchOfTheEnvironmentAsIsAskedFor) {
 
 // The variable that a shell has if it was set up for nvshare.
 constexpr const char* kPreload = "LD_PRELOAD=/opt/libnvshare.so:/opt/other.so";
+TEST_F(Request, RefusesNumbersThatTheApiWouldRefuse) {
+  for (const char* option :
+       {"--max-concurrent=100001", "--cpus=1000001", "--retries=1001", "--priority=256"}) {
+    const auto made = Make({"--gpus=1", option}, {"true"});
+    ASSERT_FALSE(made) << option;
+    EXPECT_THAT(made.error().message, HasSubstr("is not a number in the possible range")) << option;
+  }
+  EXPECT_TRUE(Make({"--group=g", "--max-concurrent=100000", "--cpus=1000000", "--retries=1000"}, {"true"}));
+}
+
 constexpr const char* kNoteOfLibrary = "libnvshare.so was removed from LD_PRELOAD: libgpuman.so replaces it";
 
 TEST_F(Request, LeavesTheLibraryOfNvshareOutOfJobsThatShare) {

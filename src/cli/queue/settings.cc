@@ -8,6 +8,7 @@
 
 #include "cli/take.h"
 #include "cli/values.h"
+#include "spec/option_rules.h"
 
 namespace gpuman::cli::queue {
 namespace {
@@ -19,8 +20,6 @@ using take::Flag;
 using take::Into;
 using take::Size;
 using take::Text;
-
-constexpr int kMax = 1'000'000;
 
 // Clears a list at its first option in a source.
 void Begin(SubmitSettings& s, const char* list, std::vector<std::string>& values) {
@@ -238,7 +237,7 @@ void AddWhen(Options& table, SubmitSettings& s, bool gflow, base::WallTime now) 
   auto& job = s.job;
   const auto add = Under(table, "When it starts");
   add("-p,--priority,--nice", "N", "0 to 255 (default: 128); a higher one starts sooner",
-      take::Integer(job.priority, 0, 255), "priority");
+      take::Integer(job.priority, spec::kLowestPriority, spec::kHighestPriority), "priority");
   add("-b,--begin", "TIME", "Start no earlier than this: 22:00, 2026-02-01T08:00, now+2h, tomorrow",
       Into(job.begin, [now](const std::string& text) { return ParseTime(text, now); }), "begin");
   add("--depends-any,--depends-on-any", "JOBS", "As --depends, but one of these jobs is enough",
@@ -261,7 +260,7 @@ void AddMany(Options& table, SubmitSettings& s, bool gflow) {
       Text(s.parameter_file));
   add("--name-template", "TEXT", "Name of each job of --param: run-{lr}-{seed}", Text(s.name_template));
   add("--max-concurrent", "N", "Run at most N of these jobs, or of the jobs of --group, at once",
-      take::Integer(job.max_concurrent, 1, kMax), "max_concurrent");
+      take::Integer(job.max_concurrent, 1, spec::kMaxConcurrent), "max_concurrent");
   add("--group", "NAME", "Group of jobs that --max-concurrent counts", Text(job.group), "group");
   if (!gflow)
     add("--jobs", "FILE", "Queue many jobs, all or none: a file with OPTIONS -- COMMAND or JSON on each line",
@@ -276,7 +275,7 @@ void AddHost(Options& table, SubmitSettings& s, bool gflow) {
         Into(job.host_memory, ParseMebibytes));
     add("-c", "NAME", "", Text(job.conda_env));
   } else {
-    add("--cpus", "N", "Number of CPUs", take::Integer(job.cpus, 1, kMax), "cpus");
+    add("--cpus", "N", "Number of CPUs", take::Integer(job.cpus, 1, spec::kMaxCpus), "cpus");
     add("--host-memory", "SIZE", "Limit on the machine's memory, enforced where cgroups allow it",
         Into(job.host_memory, base::ParseBytes), "host_memory");
     add("-D,--directory", "DIR", "Working directory (default: the current one)", Text(job.directory),
@@ -295,7 +294,7 @@ void AddEnd(Options& table, SubmitSettings& s, bool gflow) {
   auto& job = s.job;
   const auto add = Under(table, "When it ends");
   add("--retries,--max-retries", "N", "Run it again up to N times when it fails",
-      take::Integer(job.retries.count, 0, 1000), "retries.count");
+      take::Integer(job.retries.count, 0, spec::kMaxRetries), "retries.count");
   add("--retry-delay", "TIME", "Time between a failure and the next run",
       Into(job.retries.delay, base::ParseDuration), "retries.delay_s");
   add("--retry-on", "CODES", "Run it again only after these exit codes: 1,75", ExitCodes(s),

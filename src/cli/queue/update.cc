@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "cli/command_line.h"
 #include "cli/take.h"
+#include "spec/option_rules.h"
 
 namespace gpuman::cli::queue {
 namespace {
@@ -81,7 +82,7 @@ Take Depends(UpdateSettings& s, std::optional<spec::DependencyMode> mode) {
 }
 
 Take Count(UpdateSettings& s) {
-  return Change(s.gpus, Integer(0, 1024), [](spec::GpuRequest& gpus, int count) {
+  return Change(s.gpus, Integer(0, spec::kMaxGpusOfJob), [](spec::GpuRequest& gpus, int count) {
     gpus.count = count;
     gpus.devices.clear();
   });
@@ -98,7 +99,7 @@ Take Model(UpdateSettings& s) {
   });
 }
 Take RetryCount(UpdateSettings& s) {
-  return Change(s.retries, Integer(0, 1000),
+  return Change(s.retries, Integer(0, spec::kMaxRetries),
                 [](spec::Retries& retries, int count) { retries.count = count; });
 }
 Take NoRetries(UpdateSettings& s) {
@@ -152,7 +153,8 @@ Options GflowOptions(UpdateSettings& s, base::WallTime now) {
           {"--gpu-memory,--max-gpu-mem", "MEMORY", "Memory limit on each of its GPUs",
            SetOrClearOption(s, "memory", &J::memory, AsMebibytes)},
           {"--clear-gpu-memory-limit", "", "None", ClearOption(s, "memory")},
-          {"-p,--priority", "N", "0 to 255", SetOption(s, "priority", &J::priority, Integer(0, 255))},
+          {"-p,--priority", "N", "0 to 255",
+           SetOption(s, "priority", &J::priority, Integer(spec::kLowestPriority, spec::kHighestPriority))},
           {"--begin", "TIME", "Start no earlier than this, or none",
            SetOrClearOption(s, "begin", &J::begin,
                             [now](const std::string& text) { return ParseTime(text, now); })},
@@ -273,7 +275,8 @@ Options UpdateOptions(UpdateSettings& s, Flavour flavour, ForWhat what, base::Wa
       {"--depends-any,--depends-on-any", "JOBS", "Start after one of these jobs",
        Depends(s, spec::DependencyMode::kAny)},
       {"--max-concurrent", "N", "Run at most N jobs of its group at once, or none",
-       take::IntoOrNone(s.queue().max_concurrent, s.queue().clear_max_concurrent, Integer(1, 1'000'000))},
+       take::IntoOrNone(s.queue().max_concurrent, s.queue().clear_max_concurrent,
+                        Integer(1, spec::kMaxConcurrent))},
       {"--retries,--max-retries", "N", "Run it again up to N times when it fails", RetryCount(s)}};
   table.insert(table.end(), common.begin(), common.end());
   if (flavour == Flavour::kGpuman) AddOptionsOfSubmit(table, s, now);

@@ -10,6 +10,7 @@
 #include "cli/queue/queue_views.h"
 #include "cli/show.h"
 #include "cli/take.h"
+#include "spec/option_rules.h"
 
 namespace gpuman::cli::gflow {
 namespace {
@@ -113,7 +114,7 @@ Result<int> ListIgnored(Session& session, const CommandLine&) {
 // Sets the limit of a job's group, named by a job or by the group's name; an array has a limit of its own.
 Result<int> SetLimit(Session& session, const CommandLine& line) {
   const std::string& group = line.words[0];
-  GPUMAN_ASSIGN(const int limit, ParseInteger(line.words[1], 1, 1'000'000));
+  GPUMAN_ASSIGN(const int limit, ParseInteger(line.words[1], 1, spec::kMaxConcurrent));
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   auto job = daemon.Job(group);
   if (!job) {
