@@ -5,6 +5,7 @@
 
 #include "api/queue_json.h"
 #include "cli/command_line.h"
+#include "cli/compat/gflow/options.h"
 #include "cli/parser.h"
 #include "cli/queue/request.h"
 #include "cli/queue/script.h"
@@ -21,7 +22,7 @@ class LineReader {
  public:
   // `typed`: the options of every line.
   LineReader(const SubmitSettings& typed, Flavour flavour, base::WallTime now)
-      : typed_(typed), options_(SubmitOptions(settings_, flavour, now)), reader_(options_, true) {}
+      : typed_(typed), options_(gflow::SubmitOptionsFor(flavour, settings_, now)), reader_(options_, true) {}
 
   base::Result<SubmitSettings> Read(std::string_view line) {
     GPUMAN_ASSIGN(const LineWords words, SplitLine(line));

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/utf8.h"
 #include "cli/command_line.h"
+#include "cli/compat/gflow/options.h"
 #include "cli/compat/gflow/submission.h"
 #include "cli/compat/nvshare/environment.h"
 #include "cli/compat/slurm/sbatch.h"
@@ -298,7 +299,7 @@ class Maker {
     GPUMAN_TRY(ApplyDirectives(directives, script->name, both, context_.now));
     GPUMAN_ASSIGN(const auto sbatch, ReadAsSbatch(*script, directives, settings, both, context_));
     both.BeginSource();
-    GPUMAN_TRY(TakeOptions(SubmitOptions(both, flavour_, context_.now), typed.options));
+    GPUMAN_TRY(TakeOptions(gflow::SubmitOptionsFor(flavour_, both, context_.now), typed.options));
     GPUMAN_TRY(TakeCommand(both, typed, flavour_, script));
     const bool plain = flavour_ == Flavour::kGpuman && settings.to != "slurm" && directives.list.empty() &&
                        directives.too_late.empty();

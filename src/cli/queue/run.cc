@@ -129,7 +129,7 @@ Result<int> Run(Session& session, const RunSettings& s, const CommandLine& line)
 class OptionsOfRun {
  public:
   explicit OptionsOfRun(RunSettings& s)
-      : s_(s), submit_(SubmitOptions(s.submit, Flavour::kGpuman, base::SystemClock().Wall())) {}
+      : s_(s), submit_(SubmitOptions(s.submit, base::SystemClock().Wall())) {}
 
   Options Make() {
     Main();

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "cli/compat/gflow/options.h"
 #include "cli/parser.h"
 
 namespace gpuman::cli::queue {
@@ -65,7 +66,7 @@ base::Result<std::optional<Word>> NextWord(std::string_view line, std::size_t at
 // Reads the options of one flavour into settings, which must outlive it.
 struct FlavourReader {
   FlavourReader(SubmitSettings& settings, Flavour flavour, base::WallTime now)
-      : options(SubmitOptions(settings, flavour, now)), reader(options) {}
+      : options(gflow::SubmitOptionsFor(flavour, settings, now)), reader(options) {}
   const Options options;
   OptionReader reader;
 };

@@ -133,26 +133,10 @@ Take SizeOrAuto(spec::JobOptions& job) {
   };
 }
 
-Take MebibytesOnGpu(std::optional<base::SizeSpec>& target) {
-  return [&target](const std::string& text) -> Result<> {
-    GPUMAN_ASSIGN(const base::Bytes bytes, ParseMebibytes(text));
-    target = base::SizeSpec{bytes, 0};
-    return {};
-  };
-}
-
 Take MpsThreads(SubmitSettings& s) {
   return [&s](const std::string& text) -> Result<> {
     GPUMAN_ASSIGN(s.job.mps_threads, ParsePercentage(text));
     s.job.mps = true;
-    return {};
-  };
-}
-
-// gflow accepts any name; a name that is not a valid tag becomes one.
-Take GflowName(SubmitSettings& s) {
-  return [&s](const std::string& text) -> Result<> {
-    s.job.name = TagFrom(text);
     return {};
   };
 }
@@ -167,25 +151,17 @@ auto Under(Options& table, std::string heading) {
   };
 }
 
-void AddMain(Options& table, SubmitSettings& s, bool gflow) {
+void AddMain(Options& table, SubmitSettings& s) {
   auto& job = s.job;
   const auto add = Under(table, "Options");
   add("-g,--gpus,--gres", "N", "Number of GPUs (default: 0)", Count(s), "gpus.count");
-  if (gflow) {
-    add("--gpu-memory,--max-gpu-mem,--max-gpu-memory", "MEMORY",
-        "Memory limit on each of its GPUs: 24G, 8192 (MiB)", MebibytesOnGpu(job.memory));
-    add("-t,--time,--time-limit,--timelimit", "TIME", "Time limit: 30 (minutes), 5:30, 2:00:00",
-        Into(job.time_limit, ParseMinutes));
-    add("-n,--name,--job-name,-J", "NAME", "Its name", GflowName(s));
-  } else {
-    add("-m,--memory,--gpu-memory", "SIZE",
-        "Memory limit on each of its GPUs: 512MiB, 8G, 50%, or auto: what past runs of its name used",
-        SizeOrAuto(job), "memory");
-    add("--time,--time-limit,--timelimit", "TIME", "Time limit: 90s, 30m, 2h, 1d, H:M:S",
-        Duration(job.time_limit), "time_limit_s");
-    add("-n,--name,--tag,--job-name", "NAME", "Name of the job (default: job-ID)", Text(job.name), "name");
-    add("-w,--wait", "", "Show its output and exit with its exit status", Flag(s.wait));
-  }
+  add("-m,--memory,--gpu-memory", "SIZE",
+      "Memory limit on each of its GPUs: 512MiB, 8G, 50%, or auto: what past runs of its name used",
+      SizeOrAuto(job), "memory");
+  add("--time,--time-limit,--timelimit", "TIME", "Time limit: 90s, 30m, 2h, 1d, H:M:S",
+      Duration(job.time_limit), "time_limit_s");
+  add("-n,--name,--tag,--job-name", "NAME", "Name of the job (default: job-ID)", Text(job.name), "name");
+  add("-w,--wait", "", "Show its output and exit with its exit status", Flag(s.wait));
   add("-d,--depends,--depends-on,--dependency", "JOBS",
       "Start after these jobs: 7,train,@ or afterok:7,afterany:8,afternotok:lr-*,after:10", Depends(s, {}),
       "depends");
@@ -193,47 +169,40 @@ void AddMain(Options& table, SubmitSettings& s, bool gflow) {
   add("-a,--array", "INDICES",
       "One task for each index: 0-99, 0-99:2 or 1,3,5; 0-99%4 runs at most four at once",
       Into(job.array, ParseArray), "array");
-  if (!gflow) {
-    add("-o,--output", "FILE", "File for its output instead of its log; %j id, %A array, %a task, %x name",
-        Text(job.stdout_file), "stdout");
-    add("-c,--command", "STRING", "The command as one string, which /bin/sh would understand",
-        Text(s.command), "command");
-  }
+  add("-o,--output", "FILE", "File for its output instead of its log; %j id, %A array, %a task, %x name",
+      Text(job.stdout_file), "stdout");
+  add("-c,--command", "STRING", "The command as one string, which /bin/sh would understand", Text(s.command),
+      "command");
   add("--dry-run", "", "Show what would happen, and when; queue nothing", Flag(s.dry_run));
 }
 
-void AddGpus(Options& table, SubmitSettings& s, bool gflow) {
+void AddGpus(Options& table, SubmitSettings& s) {
   auto& job = s.job;
   const auto add = Under(table, "GPUs");
-  if (gflow) {
-    add("--shared", "", "Share its GPUs with other shared jobs; needs --gpu-memory", Flag(job.share));
-  } else {
-    add("--gpu", "GPU", "Exactly this GPU, by index or UUID, or a MIG instance (0:1); repeat for more",
-        Devices(s), "gpus.devices");
-    add("--gpu-model", "TEXT", "Only GPUs whose name contains this text: h200", Text(job.gpus.model),
-        "gpus.model");
-    add("--gpu-free", "SIZE", "Only GPUs with at least this much free memory", Size(job.gpus.free_memory),
-        "gpus.free_memory");
-    add("--soft", "SIZE", "Soft memory limit: above it gpuman warns", Size(job.soft), "soft");
-    add("--share", "", "Share its GPUs with other jobs that use --share; needs --memory", Flag(job.share),
-        "share");
-    add("--weight", "N", "Its part of the turns on a shared GPU; 2 gets twice as much as 1",
-        Into(job.weight, ParseWeight), "weight");
-    add("--oversubscribe", "", "Let a process allocate more memory than its GPU has, which is slow",
-        Flag(job.oversubscribe), "oversubscribe");
-    add("--mps", "", "Run its processes as clients of the GPU's MPS server", Flag(job.mps), "mps");
-    add("--mps-threads", "PERCENT", "As --mps, and limit each process to this part of the GPU's threads: 25%",
-        MpsThreads(s), "mps_threads");
-    add("--device-profile", "NAME", "Clocks and power limit while no other job uses its GPUs",
-        Text(job.device_profile), "device_profile");
-  }
+  add("--gpu", "GPU", "Exactly this GPU, by index or UUID, or a MIG instance (0:1); repeat for more",
+      Devices(s), "gpus.devices");
+  add("--gpu-model", "TEXT", "Only GPUs whose name contains this text: h200", Text(job.gpus.model),
+      "gpus.model");
+  add("--gpu-free", "SIZE", "Only GPUs with at least this much free memory", Size(job.gpus.free_memory),
+      "gpus.free_memory");
+  add("--soft", "SIZE", "Soft memory limit: above it gpuman warns", Size(job.soft), "soft");
+  add("--share", "", "Share its GPUs with other jobs that use --share; needs --memory", Flag(job.share),
+      "share");
+  add("--weight", "N", "Its part of the turns on a shared GPU; 2 gets twice as much as 1",
+      Into(job.weight, ParseWeight), "weight");
+  add("--oversubscribe", "", "Let a process allocate more memory than its GPU has, which is slow",
+      Flag(job.oversubscribe), "oversubscribe");
+  add("--mps", "", "Run its processes as clients of the GPU's MPS server", Flag(job.mps), "mps");
+  add("--mps-threads", "PERCENT", "As --mps, and limit each process to this part of the GPU's threads: 25%",
+      MpsThreads(s), "mps_threads");
+  add("--device-profile", "NAME", "Clocks and power limit while no other job uses its GPUs",
+      Text(job.device_profile), "device_profile");
   add("--visible-devices", "index|uuid", "How CUDA_VISIBLE_DEVICES names its GPUs", Text(s.visible_devices));
-  if (!gflow)
-    add("--no-preload", "", "Do not load libgpuman.so into it; the daemon alone enforces its limit",
-        Flag(job.preload, false), "preload");
+  add("--no-preload", "", "Do not load libgpuman.so into it; the daemon alone enforces its limit",
+      Flag(job.preload, false), "preload");
 }
 
-void AddWhen(Options& table, SubmitSettings& s, bool gflow, base::WallTime now) {
+void AddWhen(Options& table, SubmitSettings& s, base::WallTime now) {
   auto& job = s.job;
   const auto add = Under(table, "When it starts");
   add("-p,--priority,--nice", "N", "0 to 255 (default: 128); a higher one starts sooner",
@@ -244,13 +213,12 @@ void AddWhen(Options& table, SubmitSettings& s, bool gflow, base::WallTime now) 
       Depends(s, spec::DependencyMode::kAny));
   add("--no-auto-cancel", "", "Stay in the queue when a dependency can no longer be met",
       Flag(job.auto_cancel, false));
-  if (gflow) return;
   add("-H,--hold", "", "Do not start it before gpuman job release", Flag(job.hold));
   add("--preemptible", "", "Jobs with a higher priority may take its GPUs; it continues later",
       Flag(job.preemptible), "preemptible");
 }
 
-void AddMany(Options& table, SubmitSettings& s, bool gflow) {
+void AddMany(Options& table, SubmitSettings& s) {
   auto& job = s.job;
   const auto add = Under(table, "Many jobs");
   add("--param", "NAME=VALUES",
@@ -262,35 +230,27 @@ void AddMany(Options& table, SubmitSettings& s, bool gflow) {
   add("--max-concurrent", "N", "Run at most N of these jobs, or of the jobs of --group, at once",
       take::Integer(job.max_concurrent, 1, spec::kMaxConcurrent), "max_concurrent");
   add("--group", "NAME", "Group of jobs that --max-concurrent counts", Text(job.group), "group");
-  if (!gflow)
-    add("--jobs", "FILE", "Queue many jobs, all or none: a file with OPTIONS -- COMMAND or JSON on each line",
-        Text(s.jobs_file));
+  add("--jobs", "FILE", "Queue many jobs, all or none: a file with OPTIONS -- COMMAND or JSON on each line",
+      Text(s.jobs_file));
 }
 
-void AddHost(Options& table, SubmitSettings& s, bool gflow) {
+void AddHost(Options& table, SubmitSettings& s) {
   auto& job = s.job;
   const auto add = Under(table, "Machine, files and environment");
-  if (gflow) {
-    add("-m,--memory,--max-mem,--max-memory", "MEMORY", "Limit on the machine's memory: 8G, 512 (MiB)",
-        Into(job.host_memory, ParseMebibytes));
-    add("-c", "NAME", "", Text(job.conda_env));
-  } else {
-    add("--cpus", "N", "Number of CPUs", take::Integer(job.cpus, 1, spec::kMaxCpus), "cpus");
-    add("--host-memory", "SIZE", "Limit on the machine's memory, enforced where cgroups allow it",
-        Into(job.host_memory, base::ParseBytes), "host_memory");
-    add("-D,--directory", "DIR", "Working directory (default: the current one)", Text(job.directory),
-        "directory");
-    add("--export", "LIST", "Environment variables: all (default), none, NAMES, NAME=VALUE",
-        List(s, "export", s.export_parts));
-  }
+  add("--cpus", "N", "Number of CPUs", take::Integer(job.cpus, 1, spec::kMaxCpus), "cpus");
+  add("--host-memory", "SIZE", "Limit on the machine's memory, enforced where cgroups allow it",
+      Into(job.host_memory, base::ParseBytes), "host_memory");
+  add("-D,--directory", "DIR", "Working directory (default: the current one)", Text(job.directory),
+      "directory");
+  add("--export", "LIST", "Environment variables: all (default), none, NAMES, NAME=VALUE",
+      List(s, "export", s.export_parts));
   add("--conda-env", "NAME", "Run it in this conda environment", Text(job.conda_env), "conda_env");
-  if (gflow) return;
   add("-i,--input", "FILE", "File for its standard input (default: none)", Text(job.stdin_file), "stdin");
   add("-e,--error", "FILE", "File for its error output (default: as --output)", Text(job.stderr_file),
       "stderr");
 }
 
-void AddEnd(Options& table, SubmitSettings& s, bool gflow) {
+void AddEnd(Options& table, SubmitSettings& s) {
   auto& job = s.job;
   const auto add = Under(table, "When it ends");
   add("--retries,--max-retries", "N", "Run it again up to N times when it fails",
@@ -299,12 +259,9 @@ void AddEnd(Options& table, SubmitSettings& s, bool gflow) {
       Into(job.retries.delay, base::ParseDuration), "retries.delay_s");
   add("--retry-on", "CODES", "Run it again only after these exit codes: 1,75", ExitCodes(s),
       "retries.on_exit_codes");
-  if (!gflow) {
-    add("--warn", "[SIGNAL@]TIME", "Send a signal this long before the time limit: USR1@60s", Warn(s),
-        "warn_before_s");
-    add("--grace", "TIME", "Time between SIGTERM and SIGKILL when it is stopped", Duration(job.grace),
-        "grace");
-  }
+  add("--warn", "[SIGNAL@]TIME", "Send a signal this long before the time limit: USR1@60s", Warn(s),
+      "warn_before_s");
+  add("--grace", "TIME", "Time between SIGTERM and SIGKILL when it is stopped", Duration(job.grace), "grace");
   add("--notify-mail,--notify-email", "ADDRESS", "Send a mail to this address; repeat for more",
       List(s, "notify-mail", job.notify.mails), "notify.mails");
   add("--notify-url", "URL", "Send a POST request to this URL; repeat for more",
@@ -314,22 +271,13 @@ void AddEnd(Options& table, SubmitSettings& s, bool gflow) {
       NotifyOn(s), "notify.on");
 }
 
-void AddOther(Options& table, SubmitSettings& s, bool gflow) {
+void AddOther(Options& table, SubmitSettings& s) {
   const auto add = Under(table, "Slurm and accounting");
   add("-P,--project", "NAME", "Project that its GPU time is counted for", Text(s.job.project), "project");
   add("--to", "here|slurm", "Queue it on this machine (default) or hand it to Slurm", Text(s.to));
   add("--slurm-option", "OPTION",
       "With --to slurm: an option of sbatch, such as partition=gpu; repeat for more",
       Whole(s, "slurm-option", s.slurm_options));
-  if (!gflow) return;
-  add("--auto-close", "", "", take::Nothing());
-  add("--config", "FILE", "", take::Nothing());
-}
-
-// gpuman's name for an option of gflow, where the two differ.
-std::string GeneralName(std::string name, Flavour flavour) {
-  if (flavour != Flavour::kGflow) return name;
-  return name == "--memory" ? "--host-memory" : name == "--gpu-memory" ? "--memory" : name;
 }
 
 }  // namespace
@@ -347,23 +295,29 @@ std::string TagFrom(std::string_view name) {
   return tag;
 }
 
-Options SubmitOptions(SubmitSettings& settings, Flavour flavour, base::WallTime now) {
+Option WithLine(Option option, std::string name, SubmitSettings& settings) {
+  option.take = [take = std::move(option.take), name = std::move(name),
+                 &settings](const std::string& value) -> Result<> {
+    GPUMAN_TRY(take(value));
+    settings.lines[name] = settings.line;
+    return {};
+  };
+  return option;
+}
+
+Options SubmitOptions(SubmitSettings& settings, base::WallTime now) {
   Options table;
-  const bool gflow = flavour == Flavour::kGflow;
-  AddMain(table, settings, gflow);
-  AddGpus(table, settings, gflow);
-  AddWhen(table, settings, gflow, now);
-  AddMany(table, settings, gflow);
-  AddHost(table, settings, gflow);
-  AddEnd(table, settings, gflow);
-  AddOther(table, settings, gflow);
-  for (auto& option : table)
-    option.take = [take = std::move(option.take), name = GeneralName(NameOf(option), flavour),
-                   &settings](const std::string& value) -> Result<> {
-      GPUMAN_TRY(take(value));
-      settings.lines[name] = settings.line;
-      return {};
-    };
+  AddMain(table, settings);
+  AddGpus(table, settings);
+  AddWhen(table, settings, now);
+  AddMany(table, settings);
+  AddHost(table, settings);
+  AddEnd(table, settings);
+  AddOther(table, settings);
+  for (auto& option : table) {
+    std::string name = NameOf(option);
+    option = WithLine(std::move(option), std::move(name), settings);
+  }
   return table;
 }
 

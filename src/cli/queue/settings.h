@@ -1,5 +1,5 @@
 // The settings of `gpuman submit`, and the table of its options: one table for the command line, for lines of
-// scripts and for lines of job files; with gpuman's names or gflow's.
+// scripts and for lines of job files. compat/gflow/options.h has gflow's names for it.
 #pragma once
 
 #include <map>
@@ -54,7 +54,10 @@ struct SubmitSettings {
 
 // The table's functions write into `settings`, which must live as long as the table. `now` is for times such
 // as now+2h.
-Options SubmitOptions(SubmitSettings& settings, Flavour flavour, base::WallTime now);
+Options SubmitOptions(SubmitSettings& settings, base::WallTime now);
+
+// The same option, which also notes in settings.lines, under gpuman's `name`, where it was read.
+Option WithLine(Option option, std::string name, SubmitSettings& settings);
 
 // The option of a table that has this long name. std::logic_error: there is none, so a name in our code is
 // wrong.

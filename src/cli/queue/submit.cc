@@ -278,7 +278,7 @@ Command SubmitCommand() {
               "--seed {seed}\n"
               "  gpuman submit --array 0-99%4 --gpus 1 -- sh -c 'python eval.py $GPUMAN_ARRAY_TASK_ID'",
           .arguments = {},
-          .options = queue::SubmitOptions(*settings, queue::Flavour::kGpuman, base::SystemClock().Wall()),
+          .options = queue::SubmitOptions(*settings, base::SystemClock().Wall()),
           .run = [settings](Session& session,
                             const CommandLine& line) { return queue::Submit(session, *settings, line); },
           .user_command = "(-- COMMAND... | SCRIPT ARGUMENTS... | --jobs FILE)",

@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "cli/compat/gflow/options.h"
 #include "cli/parser.h"
 #include "cli/queue/settings.h"
 
@@ -22,7 +23,7 @@ inline base::Result<ParsedSubmission> ParseSubmission(const std::vector<std::str
                         .summary = {},
                         .example = {},
                         .arguments = {},
-                        .options = SubmitOptions(typed.settings, flavour, now),
+                        .options = gflow::SubmitOptionsFor(flavour, typed.settings, now),
                         .run = [](Session&, const CommandLine&) -> base::Result<int> { return kExitDone; },
                         .user_command = "COMMAND",
                         .ends_at_word = true};

@@ -7,6 +7,8 @@
 #include "api/queue_json.h"
 #include "base/file.h"
 #include "cli/command_line.h"
+#include "cli/compat/gflow/options.h"
+#include "cli/queue/update_takes.h"
 #include "cli/take.h"
 #include "spec/option_rules.h"
 
@@ -15,29 +17,6 @@ namespace {
 
 using base::Result;
 using J = spec::JobOptions;
-
-// Sets the option of the job that has the name `option` in the API.
-template <typename Class, typename T, typename Parse>
-Take SetOption(UpdateSettings& s, const char* option, T Class::*member, Parse parse) {
-  return [&s, option, member, parse](const std::string& text) -> Result<> {
-    J options;
-    GPUMAN_ASSIGN(options.*member, parse(text));
-    api::AddOption(options, option, s.update);
-    return {};
-  };
-}
-Take ClearOption(UpdateSettings& s, const std::string& option) {
-  return [&s, option](const std::string&) -> Result<> {
-    api::AddOption({}, option, s.update);
-    return {};
-  };
-}
-// Sets the option; "none" removes it.
-template <typename Class, typename T, typename Parse>
-Take SetOrClearOption(UpdateSettings& s, const char* option, T Class::*member, Parse parse) {
-  return [set = SetOption(s, option, member, parse), clear = ClearOption(s, option)](
-             const std::string& text) -> Result<> { return text == "none" ? clear(text) : set(text); };
-}
 
 // Adds a change of a part that the daemon replaces as a whole: `apply` gets the part and the parsed value.
 template <typename Part, typename Parse, typename Apply>
@@ -52,21 +31,9 @@ Take Change(std::vector<std::function<void(Part&)>>& changes, Parse parse, Apply
 auto Integer(int least, int most) {
   return [=](const std::string& text) { return ParseInteger(text, least, most); };
 }
-Result<std::string> AsText(const std::string& text) { return text; }
-Result<base::SizeSpec> AsMebibytes(const std::string& text) {
-  GPUMAN_ASSIGN(const auto bytes, ParseMebibytes(text));
-  return base::SizeSpec{bytes, 0};
-}
 Result<std::string> AsFile(const std::string& path) {
   constexpr std::size_t kLargest = std::size_t{8} << 20;
   return base::ReadFile(path, kLargest);
-}
-
-Take AutoCancel(UpdateSettings& s, bool value) {
-  return [&s, value](const std::string&) -> Result<> {
-    s.queue().auto_cancel = value;
-    return {};
-  };
 }
 
 Take Depends(UpdateSettings& s, std::optional<spec::DependencyMode> mode) {
@@ -102,9 +69,6 @@ Take RetryCount(UpdateSettings& s) {
   return Change(s.retries, Integer(0, spec::kMaxRetries),
                 [](spec::Retries& retries, int count) { retries.count = count; });
 }
-Take NoRetries(UpdateSettings& s) {
-  return [&s](const std::string&) { return RetryCount(s)("0"); };
-}
 Take RetryDelay(UpdateSettings& s) {
   return Change(s.retries, base::ParseDuration,
                 [](spec::Retries& retries, base::Millis delay) { retries.delay = delay; });
@@ -139,37 +103,6 @@ Options GpumanOptions(UpdateSettings& s) {
       {"--retry-delay", "TIME", "Time between a failure and the next run", RetryDelay(s)},
       {"--retry-on", "CODES", "Run it again only after these exit codes: 1,75, or none for any failure",
        RetryCodes(s)}};
-}
-
-Options GflowOptions(UpdateSettings& s, base::WallTime now) {
-  return {{"-e,--conda-env", "NAME", "Conda environment", SetOption(s, "conda_env", &J::conda_env, AsText)},
-          {"--clear-conda-env", "", "None", ClearOption(s, "conda_env")},
-          {"-t,--time-limit,--time", "TIME", "Time limit",
-           SetOption(s, "time_limit_s", &J::time_limit, ParseMinutes)},
-          {"--clear-time-limit", "", "None", ClearOption(s, "time_limit_s")},
-          {"-m,--memory-limit,--memory,--max-mem", "MEMORY", "Limit on the machine's memory",
-           SetOption(s, "host_memory", &J::host_memory, ParseMebibytes)},
-          {"--clear-memory-limit", "", "None", ClearOption(s, "host_memory")},
-          {"--gpu-memory,--max-gpu-mem", "MEMORY", "Memory limit on each of its GPUs",
-           SetOrClearOption(s, "memory", &J::memory, AsMebibytes)},
-          {"--clear-gpu-memory-limit", "", "None", ClearOption(s, "memory")},
-          {"-p,--priority", "N", "0 to 255",
-           SetOption(s, "priority", &J::priority, Integer(spec::kLowestPriority, spec::kHighestPriority))},
-          {"--begin", "TIME", "Start no earlier than this, or none",
-           SetOrClearOption(s, "begin", &J::begin,
-                            [now](const std::string& text) { return ParseTime(text, now); })},
-          {"--auto-cancel-on-dep-failure", "", "Cancel it when a dependency fails", AutoCancel(s, true)},
-          {"--no-auto-cancel-on-dep-failure", "", "Keep it in the queue then", AutoCancel(s, false)},
-          {"--clear-max-concurrent", "", "No limit on how many of its group run at once",
-           take::Flag(s.queue().clear_max_concurrent)},
-          {"--clear-max-retries", "", "No retries", NoRetries(s)},
-          {"--param", "NAME=VALUE", "", [](const std::string& text) -> Result<> {
-             return base::Fail(base::ErrorCode::kNotSupported,
-                               fmt::format("'{}': the parameters of a job cannot be changed, since its "
-                                           "command has their values already",
-                                           text),
-                               "change the command with -c");
-           }}};
 }
 
 // The flag that reverses a flag: --no-preemptible for --preemptible, --preload for --no-preload.
@@ -214,7 +147,7 @@ Options ChangesBy(const Option& option, UpdateSettings& s) {
 // Adds the options of `submit` that can also change a job, except an option with a name that the table
 // already has.
 void AddOptionsOfSubmit(Options& table, UpdateSettings& s, base::WallTime now) {
-  for (const Option& option : SubmitOptions(s.submission, Flavour::kGpuman, now)) {
+  for (const Option& option : SubmitOptions(s.submission, now)) {
     if (!api::MayChange(option.sets) || HasNameOf(table, option)) continue;
     const auto changes = ChangesBy(option, s);
     table.insert(table.end(), changes.begin(), changes.end());
@@ -236,7 +169,7 @@ Option WithoutAuto(Option memory) {
 
 // The options of `submit` with these names, as a job that runs may have them.
 Options OptionsOfSubmit(UpdateSettings& s, std::initializer_list<std::string_view> names) {
-  const Options submit = SubmitOptions(s.submission, Flavour::kGpuman, {});
+  const Options submit = SubmitOptions(s.submission, {});
   Options table;
   for (const auto name : names) {
     const Option& option = OptionNamed(submit, name);
@@ -247,6 +180,24 @@ Options OptionsOfSubmit(UpdateSettings& s, std::initializer_list<std::string_vie
 }
 
 }  // namespace
+
+Take ClearOption(UpdateSettings& s, const std::string& option) {
+  return [&s, option](const std::string&) -> Result<> {
+    api::AddOption({}, option, s.update);
+    return {};
+  };
+}
+
+Take AutoCancel(UpdateSettings& s, bool value) {
+  return [&s, value](const std::string&) -> Result<> {
+    s.queue().auto_cancel = value;
+    return {};
+  };
+}
+
+Take NoRetries(UpdateSettings& s) {
+  return [&s](const std::string&) { return RetryCount(s)("0"); };
+}
 
 bool UpdateSettings::Empty() const {
   return update.job == api::UpdateRequest{} && update.queue == api::QueueUpdate{} && gpus.empty() &&
@@ -263,7 +214,7 @@ Options RunningOptions(UpdateSettings& s) {
 }
 
 Options UpdateOptions(UpdateSettings& s, Flavour flavour, ForWhat what, base::WallTime now) {
-  Options table = flavour == Flavour::kGflow ? GflowOptions(s, now) : GpumanOptions(s);
+  Options table = flavour == Flavour::kGflow ? gflow::GjobOptions(s, now) : GpumanOptions(s);
   const Options common{
       {"-c,--command", "STRING", "Another command", take::Into(s.queue().command, SplitCommand)},
       {"-s,--script", "FILE", "Run this script in place of the command",

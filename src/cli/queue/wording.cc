@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/compat/gflow/options.h"
 #include "cli/queue/commands.h"
 
 namespace gpuman::cli::queue {
@@ -32,12 +33,12 @@ std::vector<FieldName> WithFieldsOf(const Options& options, std::vector<FieldNam
 const std::vector<FieldName>& JobFields() {
   static const std::vector<FieldName> all = [] {
     SubmitSettings settings;
-    return WithFieldsOf(SubmitOptions(settings, Flavour::kGpuman, {}), {{"warn_signal", "--warn"},
-                                                                        {"memory_auto", "--memory auto"},
-                                                                        {"auto_cancel", "--auto-cancel"},
-                                                                        {"array_limit", "--array-limit"},
-                                                                        {"script", "--script"},
-                                                                        {"restart", "--restart"}});
+    return WithFieldsOf(SubmitOptions(settings, {}), {{"warn_signal", "--warn"},
+                                                      {"memory_auto", "--memory auto"},
+                                                      {"auto_cancel", "--auto-cancel"},
+                                                      {"array_limit", "--array-limit"},
+                                                      {"script", "--script"},
+                                                      {"restart", "--restart"}});
   }();
   return all;
 }
@@ -50,16 +51,11 @@ const std::vector<FieldName>& ReservationFields() {
 // Where the fields of a job stand in a change and in a redo.
 constexpr std::array<std::string_view, 2> kParents{"changes.", "queue."};
 
-std::string_view OptionFor(std::string_view field, std::string_view option, Flavour flavour) {
-  if (flavour != Flavour::kGflow) return option;
-  return field == "memory" ? "--gpu-memory" : field == "host_memory" ? "--memory" : option;
-}
-
 bool IsPartOfName(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; }
 
 std::string Reworded(std::string text, const std::vector<FieldName>& names, Flavour flavour) {
   for (const auto& [field, general] : names) {
-    const auto option = OptionFor(field, general, flavour);
+    const std::string_view option = flavour == Flavour::kGflow ? gflow::NameOfOption(general) : general;
     if (!IsUnmistakable(field)) {
       if (text.starts_with(field) && text.substr(field.size(), 2) == ": ")
         return text.replace(0, field.size(), option);

@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/file.h"
 #include "cli/compat/gflow/commands.h"
+#include "cli/compat/gflow/options.h"
 #include "cli/completion_scripts.h"
 #include "cli/queue/submit.h"
 #include "cli/take.h"
@@ -45,7 +46,7 @@ Command Gbatch() {
                   "Queue a script or a command",
                   "gbatch --gpus 1 python train.py",
                   {},
-                  queue::SubmitOptions(*settings, Flavour::kGflow, base::SystemClock().Wall()),
+                  GbatchOptions(*settings, base::SystemClock().Wall()),
                   [settings](Session& session, const CommandLine& line) {
                     return queue::SubmitAsGflow(session, *settings, line);
                   }};

@@ -1,0 +1,140 @@
+#include "cli/compat/gflow/options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "cli/queue/update_takes.h"
+#include "cli/take.h"
+#include "cli/values.h"
+#include "spec/option_rules.h"
+
+namespace gpuman::cli::gflow {
+namespace {
+
+using base::Result;
+using queue::SubmitSettings;
+using queue::UpdateSettings;
+using J = spec::JobOptions;
+
+// Options that have other names here, by gpuman's name.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kOtherNames{{
+    {"--memory", "--gpu-memory"},
+    {"--host-memory", "--memory"},
+}};
+
+// Options of `gpuman submit` that gbatch does not have.
+constexpr std::array<std::string_view, 23> kNotOfGbatch{
+    "--wait",       "--output", "--command",       "--gpu",   "--gpu-model",   "--gpu-free",
+    "--soft",       "--weight", "--oversubscribe", "--mps",   "--mps-threads", "--device-profile",
+    "--no-preload", "--hold",   "--preemptible",   "--jobs",  "--cpus",        "--directory",
+    "--export",     "--input",  "--error",         "--grace", "--warn"};
+
+std::size_t PlaceOf(const Options& table, std::string_view name) {
+  const auto found =
+      std::find_if(table.begin(), table.end(), [&](const Option& option) { return NameOf(option) == name; });
+  if (found == table.end()) throw std::logic_error(fmt::format("there is no option {}", name));
+  return static_cast<std::size_t>(found - table.begin());
+}
+
+Result<base::SizeSpec> MebibytesOnGpu(const std::string& text) {
+  GPUMAN_ASSIGN(const base::Bytes bytes, ParseMebibytes(text));
+  return base::SizeSpec{bytes, 0};
+}
+
+// gflow accepts any name; a name that is not a valid tag becomes one.
+Result<std::string> TagOf(const std::string& text) { return queue::TagFrom(text); }
+
+// Puts an option of gbatch in the place of gpuman's option `name`, under the same heading.
+class Replacing {
+ public:
+  Replacing(Options& table, SubmitSettings& settings) : table_(table), settings_(settings) {}
+
+  void operator()(std::string_view name, std::string names, std::string value, std::string help, Take take) {
+    Option& place = table_[PlaceOf(table_, name)];
+    place =
+        queue::WithLine({std::move(names), std::move(value), std::move(help), std::move(take), place.heading},
+                        std::string(name), settings_);
+  }
+
+ private:
+  Options& table_;
+  SubmitSettings& settings_;
+};
+
+}  // namespace
+
+Options GbatchOptions(SubmitSettings& settings, base::WallTime now) {
+  Options table = queue::SubmitOptions(settings, now);
+  auto& job = settings.job;
+  Replacing replace(table, settings);
+  replace("--memory", "--gpu-memory,--max-gpu-mem,--max-gpu-memory", "MEMORY",
+          "Memory limit on each of its GPUs: 24G, 8192 (MiB)", take::Into(job.memory, MebibytesOnGpu));
+  replace("--time", "-t,--time,--time-limit,--timelimit", "TIME", "Time limit: 30 (minutes), 5:30, 2:00:00",
+          take::Into(job.time_limit, ParseMinutes));
+  replace("--name", "-n,--name,--job-name,-J", "NAME", "Its name", take::Into(job.name, TagOf));
+  replace("--share", "--shared", "", "Share its GPUs with other shared jobs; needs --gpu-memory",
+          take::Flag(job.share));
+  replace("--host-memory", "-m,--memory,--max-mem,--max-memory", "MEMORY",
+          "Limit on the machine's memory: 8G, 512 (MiB)", take::Into(job.host_memory, ParseMebibytes));
+  for (const auto name : kNotOfGbatch)
+    table.erase(table.begin() + static_cast<std::ptrdiff_t>(PlaceOf(table, name)));
+  table.push_back(queue::WithLine({"-c", "NAME", "", take::Text(job.conda_env)}, "--conda-env", settings));
+  table.push_back({"--auto-close", "", "", take::Nothing()});
+  table.push_back({"--config", "FILE", "", take::Nothing()});
+  return table;
+}
+
+Options SubmitOptionsFor(queue::Flavour flavour, SubmitSettings& settings, base::WallTime now) {
+  return flavour == queue::Flavour::kGflow ? GbatchOptions(settings, now)
+                                           : queue::SubmitOptions(settings, now);
+}
+
+Options GjobOptions(UpdateSettings& s, base::WallTime now) {
+  using queue::AsText, queue::ClearOption, queue::SetOption, queue::SetOrClearOption;
+  const auto priority = [](const std::string& text) {
+    return ParseInteger(text, spec::kLowestPriority, spec::kHighestPriority);
+  };
+  const auto begin = [now](const std::string& text) { return ParseTime(text, now); };
+  return {
+      {"-e,--conda-env", "NAME", "Conda environment", SetOption(s, "conda_env", &J::conda_env, AsText)},
+      {"--clear-conda-env", "", "None", ClearOption(s, "conda_env")},
+      {"-t,--time-limit,--time", "TIME", "Time limit",
+       SetOption(s, "time_limit_s", &J::time_limit, ParseMinutes)},
+      {"--clear-time-limit", "", "None", ClearOption(s, "time_limit_s")},
+      {"-m,--memory-limit,--memory,--max-mem", "MEMORY", "Limit on the machine's memory",
+       SetOption(s, "host_memory", &J::host_memory, ParseMebibytes)},
+      {"--clear-memory-limit", "", "None", ClearOption(s, "host_memory")},
+      {"--gpu-memory,--max-gpu-mem", "MEMORY", "Memory limit on each of its GPUs",
+       SetOrClearOption(s, "memory", &J::memory, MebibytesOnGpu)},
+      {"--clear-gpu-memory-limit", "", "None", ClearOption(s, "memory")},
+      {"-p,--priority", "N", "0 to 255", SetOption(s, "priority", &J::priority, priority)},
+      {"--begin", "TIME", "Start no earlier than this, or none",
+       SetOrClearOption(s, "begin", &J::begin, begin)},
+      {"--auto-cancel-on-dep-failure", "", "Cancel it when a dependency fails", queue::AutoCancel(s, true)},
+      {"--no-auto-cancel-on-dep-failure", "", "Keep it in the queue when a dependency fails",
+       queue::AutoCancel(s, false)},
+      {"--clear-max-concurrent", "", "No limit on how many of its group run at once",
+       take::Flag(s.queue().clear_max_concurrent)},
+      {"--clear-max-retries", "", "No retries", queue::NoRetries(s)},
+      {"--param", "NAME=VALUE", "", [](const std::string& text) -> Result<> {
+         return base::Fail(base::ErrorCode::kNotSupported,
+                           fmt::format("'{}': the parameters of a job cannot be changed, since its "
+                                       "command has their values already",
+                                       text),
+                           "change the command with -c");
+       }}};
+}
+
+std::string_view NameOfOption(std::string_view gpumans) {
+  const auto other = std::find_if(kOtherNames.begin(), kOtherNames.end(),
+                                  [&](const auto& names) { return names.first == gpumans; });
+  return other == kOtherNames.end() ? gpumans : other->second;
+}
+
+}  // namespace gpuman::cli::gflow
