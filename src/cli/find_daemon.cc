@@ -7,6 +7,7 @@
 
 #include "api/http.h"
 #include "cli/connect_error.h"
+#include "cli/search_path.h"
 
 namespace gpuman::cli {
 namespace {
@@ -86,13 +87,8 @@ base::Result<std::filesystem::path> FindProgram(std::string_view name,
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
   if (const auto beside = self.parent_path() / name; !error && runs(beside)) return beside;
-  const std::string path = environment("PATH").value_or("/usr/local/bin:/usr/bin:/bin");
-  for (std::size_t at = 0; at <= path.size();) {
-    const auto end = std::min(path.find(':', at), path.size());
-    const auto folder = path.substr(at, end - at);
+  for (const auto& folder : FoldersOf(environment("PATH").value_or(std::string(kUsualPath))))
     if (const auto found = std::filesystem::path(folder) / name; !folder.empty() && runs(found)) return found;
-    at = end + 1;
-  }
   return base::Fail(ErrorCode::kUnavailable, fmt::format("{} is neither beside gpuman nor in PATH", name),
                     "is gpuman installed completely?");
 }

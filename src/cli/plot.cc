@@ -12,6 +12,7 @@
 #include <ctime>
 
 #include "base/units.h"
+#include "cli/local_time.h"
 
 namespace gpuman::cli {
 namespace {
@@ -109,15 +110,8 @@ std::string Right(const std::string& text, std::size_t width) {
   return std::string(width - Width(cut), ' ') + cut;
 }
 
-std::tm Local(base::WallTime time) {
-  const std::time_t seconds = std::chrono::floor<std::chrono::seconds>(time.time_since_epoch()).count();
-  std::tm local{};
-  ::localtime_r(&seconds, &local);
-  return local;
-}
-
 std::string TimeText(base::WallTime time, base::Millis range) {
-  const std::tm local = Local(time);
+  const std::tm local = LocalTime(time);
   if (range <= std::chrono::minutes(30)) return fmt::format("{:%H:%M:%S}", local);
   if (range <= std::chrono::hours(24)) return fmt::format("{:%H:%M}", local);
   if (range <= std::chrono::hours(24 * 7)) return fmt::format("{:%m-%d %H:%M}", local);

@@ -168,6 +168,10 @@ std::string Fit(std::string_view text, std::size_t width, bool right) {
   return right ? blanks + fitted : fitted + blanks;
 }
 
+std::string Rounded(const std::optional<double>& value, std::string_view unit) {
+  return value ? fmt::format("{:.0f}{}", *value, unit) : std::string(kUnknown);
+}
+
 std::string JoinIds(const std::vector<std::int64_t>& ids) {
   std::string text;
   for (std::size_t i = 0; i < ids.size();) {

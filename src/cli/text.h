@@ -42,6 +42,9 @@ std::string Cut(std::string_view text, std::size_t width);
 // Exactly `width` columns: cut, or with blanks behind it (`right`: before it).
 std::string Fit(std::string_view text, std::size_t width, bool right = false);
 
+// The number without decimals and its unit, "45C"; kUnknown where there is none.
+std::string Rounded(const std::optional<double>& value, std::string_view unit);
+
 // Ids of jobs as commands take them, "2-4,7"; they rise.
 std::string JoinIds(const std::vector<std::int64_t>& ids);
 

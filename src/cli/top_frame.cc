@@ -12,6 +12,7 @@
 #include "cli/command_line.h"
 #include "cli/queue/when.h"
 #include "cli/table.h"
+#include "cli/text.h"
 #include "cli/views.h"
 
 namespace gpuman::cli {
@@ -52,11 +53,6 @@ std::string Memory(const api::GpuView& gpu, bool bar) {
                      base::FormatBytes(memory.total));
 }
 
-template <typename T>
-std::string With(const std::optional<T>& value, std::string_view unit) {
-  return value ? fmt::format("{:.0f}{}", static_cast<double>(*value), unit) : std::string(kUnknown);
-}
-
 // The lines of a table: its title, then one for each row.
 std::vector<std::string> LinesOf(const Table& table, std::size_t columns) {
   std::istringstream text(table.Render({false, false, columns}));
@@ -94,7 +90,7 @@ std::vector<std::string> GpuTable(const std::vector<api::GpuView>& gpus, std::si
     if (form.utilization) cells.emplace_back(Utilization(gpu, form.utilization_bar));
     if (form.memory) cells.emplace_back(Memory(gpu, form.memory_bar));
     if (form.sensors)
-      cells.insert(cells.end(), {Cell(With(gpu.temperature_c, "C")), Cell(With(gpu.power_w, "W"))});
+      cells.insert(cells.end(), {Cell(Rounded(gpu.temperature_c, "C")), Cell(Rounded(gpu.power_w, "W"))});
     cells.emplace_back(gpu.health.state);
     table.Add(std::move(cells));
   }

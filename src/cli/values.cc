@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "api/queue_json.h"
+#include "cli/local_time.h"
 #include "spec/option_rules.h"
 
 namespace gpuman::cli {
@@ -64,14 +65,8 @@ base::WallTime FromLocal(std::tm local) {
                     summer.tm_mday == local.tm_mday;
   return base::WallTime(std::chrono::seconds(same ? first : either));
 }
-std::tm ToLocal(base::WallTime time) {
-  const std::time_t seconds_since = std::chrono::floor<std::chrono::seconds>(time.time_since_epoch()).count();
-  std::tm local{};
-  ::localtime_r(&seconds_since, &local);
-  return local;
-}
 base::WallTime Midnight(base::WallTime now, int days) {
-  std::tm local = ToLocal(now);
+  std::tm local = LocalTime(now);
   local.tm_mday += days;
   local.tm_hour = local.tm_min = local.tm_sec = 0;
   return FromLocal(local);
@@ -310,7 +305,7 @@ base::Result<base::WallTime> ParseTime(std::string_view text, base::WallTime now
     if (!time) return Bad(text, "is not a time", kWrite);
     return *time - zoned->ahead;
   }
-  std::tm local = ToLocal(now);
+  std::tm local = LocalTime(now);
   const bool noon = text == "noon";
   if (ReadClock(noon ? "12:00" : text, local)) {
     const auto today = FromLocal(local);

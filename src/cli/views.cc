@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "cli/command_line.h"
+#include "cli/local_time.h"
 #include "cli/queue/named_jobs.h"
 #include "cli/queue/when.h"
 #include "cli/table.h"
@@ -388,9 +389,7 @@ std::string RenderProcesses(const std::vector<api::GpuView>& gpus, const Termina
 
 std::string RenderEvent(const api::EventView& event, const TerminalStyle& style) {
   // Local time, as in every log on the machine; --json has UTC.
-  const auto at = std::chrono::system_clock::to_time_t(event.at);
-  std::tm local{};
-  ::localtime_r(&at, &local);
+  const std::tm local = LocalTime(event.at);
   std::string about;
   const bool named = event.job && NamesJob(event.message, *event.job);
   if (event.job && !named) about = fmt::format("job {}{}", *event.job, event.tag ? " " + *event.tag : "");

@@ -49,6 +49,12 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
 
   // sampler_workers.cc: the threads, and which GPUs each of them reads.
   void Run(const WorkerPtr& worker);
+  // How much the next read of a GPU reads. Sets when the task is due again.
+  struct PlannedRead {
+    Depth depth;
+    DetailsWanted details;
+  };
+  PlannedRead PlanRead(Task& task, base::MonoTime now) const;
   void RunTask(Lock& lock, const WorkerPtr& worker, const TaskPtr& task, base::MonoTime now);
   static TaskPtr MostOverdue(const Worker& worker, base::MonoTime now);
   std::optional<base::MonoTime> NextWake(const Worker& worker) const;

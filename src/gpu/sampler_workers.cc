@@ -124,19 +124,24 @@ std::optional<MonoTime> Sampler::Core::NextWake(const Worker& worker) const {
   return wake;
 }
 
-void Sampler::Core::RunTask(Lock& lock, const WorkerPtr& worker, const TaskPtr& task, MonoTime now) {
-  const bool slow = task->poked || task->slow_due <= now;
-  const bool close = task->period < settings_.rest_period;
-  const Depth depth = task->poked || (slow && close) ? Depth::kAll
-                      : slow                         ? Depth::kReadings
-                      : close                        ? Depth::kProcesses
-                                                     : Depth::kMemory;
-  task->poked = false;
-  if (slow) task->slow_due = NextMultiple(now, settings_.slow_period);
-  task->due = NextMultiple(now, task->period);
+auto Sampler::Core::PlanRead(Task& task, MonoTime now) const -> PlannedRead {
+  const bool slow = task.poked || task.slow_due <= now;
+  const bool close = task.period < settings_.rest_period;
+  const Depth depth = task.poked || (slow && close) ? Depth::kAll
+                      : slow                        ? Depth::kReadings
+                      : close                       ? Depth::kProcesses
+                                                    : Depth::kMemory;
+  task.poked = false;
+  if (slow) task.slow_due = NextMultiple(now, settings_.slow_period);
+  task.due = NextMultiple(now, task.period);
   const auto details = now >= details_until_ ? DetailsWanted::kNone
                        : close               ? DetailsWanted::kQuick
                                              : DetailsWanted::kAll;
+  return {depth, details};
+}
+
+void Sampler::Core::RunTask(Lock& lock, const WorkerPtr& worker, const TaskPtr& task, MonoTime now) {
+  const auto [depth, details] = PlanRead(*task, now);
   const bool change = std::exchange(task->nvml_changed, false);
   auto nvml = std::exchange(task->new_nvml, nullptr);
   worker->current = task;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/nearest.h"
+#include "cli/search_path.h"
 
 namespace gpuman::cli::queue {
 namespace {
@@ -30,13 +31,12 @@ Program Examine(const std::filesystem::path& path) {
 Program Find(const std::string& name, const std::filesystem::path& directory, const Variables& environment) {
   if (name.find('/') != std::string::npos) return Examine(directory / name);
   const auto variable = environment.find("PATH");
-  const std::string path = variable == environment.end() ? "/usr/local/bin:/usr/bin:/bin" : variable->second;
+  const std::string_view path = variable == environment.end() ? kUsualPath : variable->second;
   Program best = Program::kMissing;
-  for (std::size_t at = 0; at <= path.size() && best != Program::kFine;) {
-    const auto end = std::min(path.find(':', at), path.size());
-    const Program found = Examine(directory / path.substr(at, end - at) / name);
-    if (found == Program::kFine || found == Program::kNotExecutable) best = found;
-    at = end + 1;
+  for (const auto& folder : FoldersOf(path)) {
+    const Program found = Examine(directory / folder / name);
+    if (found == Program::kFine) return found;
+    if (found == Program::kNotExecutable) best = found;
   }
   return best;
 }

@@ -1,4 +1,5 @@
 #include "cli/queue/when.h"
+#include "cli/local_time.h"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -9,34 +10,27 @@
 namespace gpuman::cli::queue {
 namespace {
 
-std::tm Local(base::WallTime time) {
-  const std::time_t seconds = std::chrono::floor<std::chrono::seconds>(time.time_since_epoch()).count();
-  std::tm local{};
-  ::localtime_r(&seconds, &local);
-  return local;
-}
-
 bool SameDay(const std::tm& a, const std::tm& b) { return a.tm_year == b.tm_year && a.tm_yday == b.tm_yday; }
 
 }  // namespace
 
 std::string FormatWhen(base::WallTime time, base::WallTime now) {
-  const std::tm then = Local(time);
-  if (SameDay(then, Local(now))) return fmt::format("{:%H:%M}", then);
-  if (SameDay(then, Local(now + std::chrono::hours(24)))) return fmt::format("tomorrow {:%H:%M}", then);
+  const std::tm then = LocalTime(time);
+  if (SameDay(then, LocalTime(now))) return fmt::format("{:%H:%M}", then);
+  if (SameDay(then, LocalTime(now + std::chrono::hours(24)))) return fmt::format("tomorrow {:%H:%M}", then);
   return fmt::format("{:%Y-%m-%d %H:%M}", then);
 }
 
 std::string FormatAbout(base::WallTime time, base::WallTime now) {
-  const std::tm then = Local(time);
-  if (SameDay(then, Local(now))) return "~today";
-  if (SameDay(then, Local(now + std::chrono::hours(24)))) return "~tomorrow";
+  const std::tm then = LocalTime(time);
+  if (SameDay(then, LocalTime(now))) return "~today";
+  if (SameDay(then, LocalTime(now + std::chrono::hours(24)))) return "~tomorrow";
   return fmt::format("~{:%Y-%m-%d}", then);
 }
 
-std::string FormatLocal(base::WallTime time) { return fmt::format("{:%Y-%m-%d %H:%M:%S}", Local(time)); }
+std::string FormatLocal(base::WallTime time) { return fmt::format("{:%Y-%m-%d %H:%M:%S}", LocalTime(time)); }
 
-std::string FormatTimeOfDay(base::WallTime time) { return fmt::format("{:%H:%M:%S}", Local(time)); }
+std::string FormatTimeOfDay(base::WallTime time) { return fmt::format("{:%H:%M:%S}", LocalTime(time)); }
 
 std::string WithLocalTimes(std::string_view sentence) {
   constexpr std::string_view kForm = "0000-00-00T00:00:00.000Z";  // of base::FormatIso8601

@@ -42,11 +42,6 @@ Ink HealthInk(std::string_view health) {
   return health == "unhealthy" ? Ink::kBad : Ink::kWarning;
 }
 
-template <typename T>
-std::string With(const std::optional<T>& value, std::string_view unit) {
-  return value ? fmt::format("{:.0f}{}", static_cast<double>(*value), unit) : std::string(kUnknown);
-}
-
 // A bar of a part that is not known is empty space.
 Span BarOf(const State& state, const std::optional<double>& part, std::size_t width, Ink ink) {
   if (!part) return {std::string(width, ' ')};
@@ -82,10 +77,10 @@ Line GpuLine(const State& state, const api::GpuView& gpu, const Form& form, std:
       const auto span = BarOf(state, utilization, bar, Ink::kUtilization);
       line.Add(span.text, span.ink).Add(" ");
     }
-    line.Add(fmt::format("{:>4}", With(gpu.utilization_gpu, "%")));
+    line.Add(fmt::format("{:>4}", Rounded(gpu.utilization_gpu, "%")));
   }
   if (form.sensors)
-    line.Add(fmt::format("  {:>4} {:>5}", With(gpu.temperature_c, "C"), With(gpu.power_w, "W")));
+    line.Add(fmt::format("  {:>4} {:>5}", Rounded(gpu.temperature_c, "C"), Rounded(gpu.power_w, "W")));
   return line;
 }
 

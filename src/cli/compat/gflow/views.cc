@@ -7,6 +7,7 @@
 #include <cmath>
 #include <ctime>
 
+#include "cli/local_time.h"
 #include "cli/queue/listing.h"
 #include "cli/queue/queue_views.h"
 #include "cli/queue/when.h"
@@ -20,12 +21,7 @@ std::string Clock(base::Millis time) {
   return fmt::format("{:02}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
-std::string Moment(base::WallTime time) {
-  const std::time_t whole = std::chrono::floor<std::chrono::seconds>(time).time_since_epoch().count();
-  std::tm local{};
-  ::localtime_r(&whole, &local);
-  return fmt::format("{:%m/%d-%H:%M:%S}", local);
-}
+std::string Moment(base::WallTime time) { return fmt::format("{:%m/%d-%H:%M:%S}", LocalTime(time)); }
 
 // A heading with "  KEY=VALUE" lines; the heading appears only if there are lines.
 class Section {

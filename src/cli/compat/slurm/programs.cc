@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "base/run_command.h"
+#include "cli/search_path.h"
 
 namespace gpuman::cli::slurm {
 namespace {
@@ -17,12 +18,9 @@ using base::Result;
 constexpr base::Millis kPatience{60'000}, kSubmitPatience{180'000};
 
 Result<std::filesystem::path> Find(const base::EnvironmentLookup& environment, const std::string& program) {
-  const std::string path = environment("PATH").value_or("/usr/local/bin:/usr/bin:/bin");
-  for (std::size_t at = 0; at <= path.size();) {
-    const auto end = std::min(path.find(':', at), path.size());
-    const auto file = std::filesystem::path(path.substr(at, end - at)) / program;
+  for (const auto& folder : FoldersOf(environment("PATH").value_or(std::string(kUsualPath)))) {
+    const auto file = std::filesystem::path(folder) / program;
     if (file.is_absolute() && ::access(file.c_str(), X_OK) == 0) return file;
-    at = end + 1;
   }
   return base::Fail(ErrorCode::kUnavailable, fmt::format("there is no {} in PATH", program),
                     "Slurm's commands are in the package slurm-client; without --to slurm this machine's "

@@ -10,20 +10,19 @@
 #include "cli/queue/listing.h"
 #include "cli/queue/when.h"
 #include "cli/table.h"
+#include "cli/text.h"
 
 namespace gpuman::cli::slurm {
 namespace {
 
 using spec::JobState;
 
-constexpr const char* kUnknown = "n/a";
-
 bool Has(const std::vector<std::string>& list, const std::string& word) {
   return list.empty() || std::find(list.begin(), list.end(), word) != list.end();
 }
 
 std::string StateText(const JobLine& job) {
-  std::string text = job.state ? std::string(spec::ToString(*job.state)) : kUnknown;
+  std::string text = job.state ? std::string(spec::ToString(*job.state)) : std::string(kUnknown);
   if (job.exit_code && *job.exit_code != 0) text += fmt::format(" (exit status {})", *job.exit_code);
   if (job.signal) text += fmt::format(" (signal {})", *job.signal);
   return text;
@@ -158,11 +157,11 @@ std::string RenderTable(const std::vector<JobLine>& jobs, const TerminalStyle& s
   for (const auto& job : jobs) {
     const auto time = RunTime(job, now);
     const auto reason = job.reason.empty() ? std::string("-") : fmt::format("({})", job.reason);
-    table.Add({job.id, job.tag, job.state ? std::string(queue::ShortState(*job.state)) : kUnknown,
-               time ? queue::FormatClock(*time) : "-",
-               job.time_limit ? queue::FormatClock(*job.time_limit) : "-", job.gres.empty() ? "-" : job.gres,
-               job.nodes.empty() || IsWaiting(job) ? reason : job.nodes,
-               job.started_at ? queue::FormatWhen(*job.started_at, now) : "-"});
+    table.Add(
+        {job.id, job.tag, job.state ? std::string(queue::ShortState(*job.state)) : std::string(kUnknown),
+         time ? queue::FormatClock(*time) : "-", job.time_limit ? queue::FormatClock(*job.time_limit) : "-",
+         job.gres.empty() ? "-" : job.gres, job.nodes.empty() || IsWaiting(job) ? reason : job.nodes,
+         job.started_at ? queue::FormatWhen(*job.started_at, now) : "-"});
   }
   return table.Render(style);
 }
