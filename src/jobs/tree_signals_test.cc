@@ -16,7 +16,7 @@
 
 #include "base/file.h"
 #include "base/temp_dir.h"
-#include "jobs/watched_table.h"
+#include "jobs/test_watched_table.h"
 
 namespace gpuman::jobs {
 namespace {

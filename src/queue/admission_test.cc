@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "queue/lab.h"
+#include "queue/test_lab.h"
 
 namespace gpuman::queue {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "queue/admission.h"
 #include "queue/forecast.h"
-#include "queue/lab.h"
 #include "queue/placement.h"
+#include "queue/test_lab.h"
 
 namespace gpuman::queue {
 namespace {

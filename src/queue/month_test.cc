@@ -1,5 +1,5 @@
 // A month of a shared lab under three schedulers. Prints the table of docs/scheduler.md.
-#include "queue/month.h"
+#include "queue/test_month.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "queue/forecast.h"
-#include "queue/lab.h"
+#include "queue/test_lab.h"
 
 namespace gpuman::queue {
 namespace {

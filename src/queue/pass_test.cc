@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "queue/lab.h"
 #include "queue/priority.h"
+#include "queue/test_lab.h"
 
 namespace gpuman::queue {
 namespace {

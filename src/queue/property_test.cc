@@ -7,7 +7,7 @@
 #include <random>
 
 #include "queue/quota_use.h"
-#include "queue/simulator.h"
+#include "queue/test_simulator.h"
 #include "spec/json.h"
 
 namespace gpuman::queue {

@@ -1,5 +1,5 @@
-// What must always hold of Cut, in the model of cut_world.h, for programs drawn at random. The number of a
-// case determines everything in it. GPUMAN_CUT_CASES sets how many cases of each family are tried.
+// What must always hold of Cut, in the model of test_cut_world.h, for programs drawn at random. The number of
+// a case determines everything in it. GPUMAN_CUT_CASES sets how many cases of each family are tried.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "share/cut_programs.h"
+#include "share/test_cut_programs.h"
 
 namespace gpuman::share {
 namespace {

@@ -1,5 +1,5 @@
 // What the policy gains, in the model of world.h: a bus of 55 GB/s each way at once.
-#include "share/world.h"
+#include "share/test_world.h"
 
 namespace gpuman::share {
 namespace {

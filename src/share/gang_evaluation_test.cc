@@ -1,6 +1,6 @@
 // What a job on all GPUs costs jobs on one, in the model of world.h. docs/results.md has the figures.
 #include "share/seconds.h"
-#include "share/world.h"
+#include "share/test_world.h"
 
 namespace gpuman::share {
 namespace {

@@ -1,5 +1,5 @@
 // What must always hold, in the model of world.h.
-#include "share/random_world.h"
+#include "share/test_random_world.h"
 
 namespace gpuman::share {
 namespace {

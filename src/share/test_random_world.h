@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "share/world.h"
+#include "share/test_world.h"
 
 namespace gpuman::share {
 

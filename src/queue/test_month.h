@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "queue/simulator.h"
+#include "queue/test_simulator.h"
 
 namespace gpuman::queue {
 

@@ -1,4 +1,4 @@
-#include "share/cut_programs.h"
+#include "share/test_cut_programs.h"
 
 #include <utility>
 

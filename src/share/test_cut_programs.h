@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "share/cut_world.h"
+#include "share/test_cut_world.h"
 
 namespace gpuman::share {
 

@@ -1,4 +1,4 @@
-#include "share/cut_world.h"
+#include "share/test_cut_world.h"
 
 #include <algorithm>
 #include <utility>

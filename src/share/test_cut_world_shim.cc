@@ -3,7 +3,7 @@
 #include <sstream>
 #include <utility>
 
-#include "share/cut_world.h"
+#include "share/test_cut_world.h"
 
 namespace gpuman::share {
 namespace {

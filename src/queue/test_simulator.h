@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "queue/lab.h"
 #include "queue/priority.h"
+#include "queue/test_lab.h"
 
 namespace gpuman::queue {
 
