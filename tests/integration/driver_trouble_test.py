@@ -68,6 +68,9 @@ class DriverTroubleTest(DaemonTest):
         self.inject("nvml-hang")
         until("it is told", lambda: "gpu_unresponsive" in self.kinds_since(before))
         self.m.stop_daemon(signal.SIGTERM)
+        # It leaves the thread that hangs without a destruction of what that thread uses.
+        self.assertEqual(self.m.daemon.returncode, 0)
+        self.assertIn("a call of the driver or of the kernel has not come back", (self.m.dir / "daemon.log").read_text())
         self.m.start_daemon()
         self.assertEqual(self.job("plain")["state"], "running")
 
