@@ -60,7 +60,7 @@ class JobManagerHost {
   // A keeper's journal record is about to be applied to the job; the host may add facts that it knows now.
   virtual void OnRecorded([[maybe_unused]] Job& job, [[maybe_unused]] const keeper::JournalRecord& record) {}
   // What ended the run that this record (RunEnded) tells of, if the kernel did for want of host memory. Asked
-  // where IsUnexplainedKill says so, before the record is applied.
+  // where IsUnexplainedFailure says so, before the record is applied.
   virtual std::optional<KernelKill> KernelKillOf(const Job& /*job*/,
                                                  const keeper::JournalRecord& /*record*/) {
     return std::nullopt;

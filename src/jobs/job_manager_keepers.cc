@@ -118,7 +118,7 @@ void JobManager::OnRecord(JobId id, const keeper::JournalRecord& record) {
   if (const auto* changed = std::get_if<keeper::SettingsChanged>(&record.body))
     entry.settings_in_journal = AsWrittenHere(changed->settings);
   std::optional<KernelKill> kill;
-  if (IsUnexplainedKill(entry.job, record)) kill = host_.KernelKillOf(entry.job, record);
+  if (IsUnexplainedFailure(entry.job, record)) kill = host_.KernelKillOf(entry.job, record);
   ApplyEvent(id, Recorded{record, std::move(kill)});
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <filesystem>
 
 #include "base/kernel_log.h"
 #include "base/printable.h"
@@ -61,6 +62,17 @@ std::optional<base::Bytes> MemoryOf(std::string_view text) {
   return sum;
 }
 
+// In the time `before` the end, with what the two clocks may differ by.
+bool IsBefore(const KernelKill& kill, base::Millis ended, base::Millis before) {
+  const auto at = std::chrono::duration_cast<base::Millis>(kill.since_boot);
+  const base::Millis slack = kKeeperLate + std::min(ended / kDrift, kMaxDrift);
+  return at >= ended - before - slack && at <= ended + slack;
+}
+
+bool HasComponent(const std::filesystem::path& path, const std::string& name) {
+  return std::find(path.begin(), path.end(), name) != path.end();
+}
+
 }  // namespace
 
 std::optional<KernelKill> ParseKernelKill(std::string_view line) {
@@ -82,11 +94,34 @@ std::optional<KernelKill> ParseKernelKill(std::string_view line) {
   return kill;
 }
 
+// The names in the line may hold commas; those of its numbers come last.
+std::optional<KernelVictim> ParseKernelVictim(std::string_view line) {
+  constexpr std::string_view kSummary = "oom-kill:", kCgroup = ",task_memcg=", kTask = ",task=",
+                             kPid = ",pid=";
+  const auto record = base::ParseKernelLogLine(line);
+  if (!record || !record->from_kernel) return std::nullopt;
+  auto text = record->message;
+  if (!Skip(text, kSummary)) return std::nullopt;
+  const auto pid_at = text.rfind(kPid), cgroup_at = text.find(kCgroup);
+  if (pid_at == std::string_view::npos || cgroup_at == std::string_view::npos || pid_at < cgroup_at)
+    return std::nullopt;
+  auto number = text.substr(pid_at + kPid.size());
+  const auto pid = TakeNumber<pid_t>(number);
+  const auto cgroup = text.substr(cgroup_at + kCgroup.size(), pid_at - cgroup_at - kCgroup.size());
+  const auto end = cgroup.find(kTask);
+  if (!pid || *pid <= 0 || end == std::string_view::npos) return std::nullopt;
+  return KernelVictim{*pid, std::string(cgroup.substr(0, end))};
+}
+
 bool IsEndOf(const KernelKill& kill, pid_t pid, base::Millis ended, base::Millis lasted) {
-  if (kill.pid != pid) return false;
-  const auto at = std::chrono::duration_cast<base::Millis>(kill.since_boot);
-  const base::Millis slack = kKeeperLate + std::min(ended / kDrift, kMaxDrift);
-  return at >= ended - lasted - slack && at <= ended + slack;
+  return kill.pid == pid && IsBefore(kill, ended, lasted);
+}
+
+bool IsWithinEndOf(const KernelKill& kill, std::string_view cgroup, base::Millis ended, base::Millis lasted) {
+  constexpr base::Millis kFailsWithin{60'000};
+  const std::string name = std::filesystem::path(cgroup).filename();
+  return !name.empty() && HasComponent(kill.cgroup, name) &&
+         IsBefore(kill, ended, std::min(lasted, kFailsWithin));
 }
 
 keeper::Reason ReasonOf(const KernelKill& kill) {

@@ -32,6 +32,52 @@ TEST(KernelKill, OfACgroupSaysSo) {
   EXPECT_NE(ReasonOf(*kill).detail.find("because its cgroup had no memory left; "), std::string::npos);
 }
 
+const std::string kSummary =
+    "6,1233,98765431,-;oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/"
+    ",mems_allowed=0,global_oom,";
+
+TEST(KernelVictim, IsReadWithItsCgroup) {
+  EXPECT_EQ(ParseKernelVictim(kSummary + "task_memcg=/gpuman/job-7-1f2e3d4c,task=python3,pid=1234,uid=1000"),
+            (KernelVictim{1234, "/gpuman/job-7-1f2e3d4c"}));
+}
+
+TEST(KernelVictim, ANameMayHoldAnything) {
+  for (const char* name : {"a,pid=9", ",task=", "a,task_memcg=/b", ""})
+    EXPECT_EQ(ParseKernelVictim(kSummary + "task_memcg=/g,task=" + name + ",pid=7,uid=0"),
+              (KernelVictim{7, "/g"}))
+        << name;
+}
+
+TEST(KernelVictim, LinesThatAreNoSummaryAreLeftOut) {
+  const std::string rest = "task_memcg=/g,task=x,pid=7,uid=0";
+  for (const std::string& line :
+       {std::string(), kRecord, kSummary, kSummary + "task_memcg=/g,task=x", kSummary + "task=x,pid=7",
+        kSummary + "task_memcg=/g,task=x,pid=0", kSummary + "task_memcg=/g,task=x,pid=99999999999",
+        "12,1,5,-;oom-kill:" + rest, "4,1,5,-;something:" + rest})
+    EXPECT_FALSE(ParseKernelVictim(line)) << line;
+}
+
+TEST(KernelKill, OfAWorkerExplainsTheEndThatFollows) {
+  const std::string cgroup = "/sys/fs/cgroup/gpuman/job-7-1f2e3d4c";
+  KernelKill kill{.pid = 9, .since_boot = std::chrono::seconds(1000)};
+  const auto explains = [&](const std::string& of, Millis ended, Millis lasted) {
+    kill.cgroup = of;
+    return IsWithinEndOf(kill, cgroup, ended, lasted);
+  };
+  constexpr Millis kSoon{1'020'000}, kHour{3'600'000};
+  EXPECT_TRUE(explains("/gpuman/job-7-1f2e3d4c", kSoon, kHour));
+  EXPECT_TRUE(explains("/outside/gpuman/job-7-1f2e3d4c/inside", kSoon, kHour))
+      << "namespaces and its own groups";
+  EXPECT_FALSE(explains("/gpuman/job-7-00000000", kSoon, kHour)) << "another job's";
+  EXPECT_FALSE(explains("/gpuman/job-7-1f2e3d4cx", kSoon, kHour));
+  EXPECT_FALSE(explains("", kSoon, kHour)) << "not known";
+  EXPECT_FALSE(explains("/gpuman/job-7-1f2e3d4c", Millis(1'070'000), kHour))
+      << "it went on without the worker";
+  EXPECT_FALSE(explains("/gpuman/job-7-1f2e3d4c", Millis(990'000), kHour)) << "it had ended before";
+  EXPECT_FALSE(explains("/gpuman/job-7-1f2e3d4c", kSoon, Millis(10'000))) << "the run before it";
+  EXPECT_FALSE(IsWithinEndOf(kill, "", kSoon, kHour)) << "a job without a cgroup";
+}
+
 TEST(KernelKill, OfOtherKernelsIsReadToo) {
   for (const char* before : {"", "Out of memory (oom_kill_allocating_task): "})
     EXPECT_TRUE(ParseKernelKill("3,1,5,-;" + std::string(before) + "Killed process 7 (x)" + kSizes))

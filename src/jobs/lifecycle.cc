@@ -333,7 +333,7 @@ void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::
 
 void OnEvent(Transition& t, const Recorded& recorded) {
   if (recorded.record.seq <= t.job.journal_seq || IsEnded(t.job)) return;
-  const bool unexplained = IsUnexplainedKill(t.job, recorded.record);
+  const bool unexplained = IsUnexplainedFailure(t.job, recorded.record);
   t.changed = true;
   t.job.journal_seq = recorded.record.seq;
   std::visit([&](const auto& body) { OnRecord(t, recorded.record, body); }, recorded.record.body);
@@ -573,11 +573,12 @@ std::string AccountName(const Job& job) {
   return IsMadeUp(name, job) ? ProgramName(CommandOfUser(job)) : name;
 }
 
-bool IsUnexplainedKill(const Job& job, const keeper::JournalRecord& record) {
+bool IsUnexplainedFailure(const Job& job, const keeper::JournalRecord& record) {
   const auto* const ended = std::get_if<keeper::RunEnded>(&record.body);
   const bool known = record.seq <= job.journal_seq || IsEnded(job);
-  return ended && !known && ended->kind == EndKind::kSignalled && ended->code == SIGKILL && !ended->ordered &&
-         job.state != JobState::kStopping;
+  const bool failed = ended && ((ended->kind == EndKind::kSignalled && ended->code == SIGKILL) ||
+                                (ended->kind == EndKind::kExited && ended->code != 0));
+  return failed && !known && !ended->ordered && job.state != JobState::kStopping;
 }
 
 Transition Apply(const Job& job, const JobEvent& event) {

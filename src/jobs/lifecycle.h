@@ -32,7 +32,7 @@ namespace gpuman::jobs {
 // A record of the job's journal; a record that was applied before changes nothing.
 struct Recorded {
   keeper::JournalRecord record;
-  std::optional<KernelKill> kill{};  // what ended the run, where IsUnexplainedKill asks
+  std::optional<KernelKill> kill{};  // what ended the run, where IsUnexplainedFailure asks
 };
 
 // The owner or an administrator ordered the end. `remove`: forget the job when it has ended.
@@ -135,8 +135,9 @@ struct Transition {
 
 Transition Apply(const Job& job, const JobEvent& event);
 
-// Whether the record tells of a run that was ended by SIGKILL, and nobody of gpuman ordered that.
-bool IsUnexplainedKill(const Job& job, const keeper::JournalRecord& record);
+// Whether the record tells of a run that failed by SIGKILL or by an exit status, and nobody of gpuman ordered
+// that.
+bool IsUnexplainedFailure(const Job& job, const keeper::JournalRecord& record);
 
 // What a run that ended then would have used with the allocation that its limit refused. nullopt: the run did
 // not fail by itself, or not because of such a refusal.

@@ -125,25 +125,31 @@ TEST(Lifecycle, ARunThatTheKernelEndedForHostMemorySaysSo) {
     const char* reason;
   };
   const RunEnded killed{.run = 1, .kind = EndKind::kSignalled, .code = 9, .usage = {}, .ordered = {}};
-  RunEnded by_limit = killed, crashed = killed;
+  RunEnded by_limit = killed, crashed = killed, failed = killed, finished = killed;
   by_limit.ordered = kLimit;
   crashed.code = 11;
+  failed.kind = finished.kind = EndKind::kExited;
+  failed.code = 1, finished.code = 0;
   for (const Row& row :
        {Row{"nobody ordered it", killed, {}, JobState::kFailed, "host_memory"},
         Row{"the keeper was told", by_limit, {}, JobState::kKilled, "memory_limit"},
         Row{"the guard was about to", killed, GuardOrdered{kLimit}, JobState::kKilled, "memory_limit"},
-        Row{"another signal", crashed, {}, JobState::kFailed, "signal"}}) {
+        Row{"another signal", crashed, {}, JobState::kFailed, "signal"},
+        Row{"a worker of it was ended", failed, {}, JobState::kFailed, "host_memory"}}) {
     Story story;
     story.KeeperStarts().Runs();
     if (row.before) story.ApplyEvent(*row.before);
     const keeper::JournalRecord end{3, At(3), base::Millis(0), row.ended};
-    EXPECT_EQ(IsUnexplainedKill(story.job, end), row.reason == std::string("host_memory")) << row.what;
+    EXPECT_EQ(IsUnexplainedFailure(story.job, end), row.reason == std::string("host_memory")) << row.what;
     story.ApplyEvent(Recorded{end, kKernelKill});
-    EXPECT_FALSE(IsUnexplainedKill(story.job, end)) << "it is known";
+    EXPECT_FALSE(IsUnexplainedFailure(story.job, end)) << "it is known";
     story.ApplyEvent(Recorded{{4, At(4), base::Millis(0), JobEnded{1, "finished"}}});
     EXPECT_EQ(story.job.state, row.state) << row.what;
     EXPECT_EQ(story.job.reason, row.reason) << row.what;
   }
+  Story story;
+  story.KeeperStarts().Runs();
+  EXPECT_FALSE(IsUnexplainedFailure(story.job, {3, At(3), base::Millis(0), finished}));
 }
 
 TEST(Lifecycle, RunningShowsProcessAndStart) {

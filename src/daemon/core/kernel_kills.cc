@@ -22,7 +22,8 @@ std::optional<jobs::KernelKill> KernelKills::Find(const jobs::Job& job, const ke
   if (!ended || !job.process || job.boot_id.empty() || job.boot_id != base::BootId()) return std::nullopt;
   ReadLog();
   const auto kill = std::find_if(kills_.rbegin(), kills_.rend(), [&](const jobs::KernelKill& one) {
-    return jobs::IsEndOf(one, job.process->pid, record.mono, ended->lasted);
+    return jobs::IsEndOf(one, job.process->pid, record.mono, ended->lasted) ||
+           jobs::IsWithinEndOf(one, job.cgroup, record.mono, ended->lasted);
   });
   return kill == kills_.rend() ? std::nullopt : std::optional(*kill);
 }
@@ -36,8 +37,14 @@ void KernelKills::ReadLog() {
   }
   const auto text = log_->ReadMore(kLogAtOnce);
   if (!text) return log_.reset();
-  for (std::string_view rest = *text; !rest.empty();)
-    if (auto kill = jobs::ParseKernelKill(base::TakeUntil(rest, '\n'))) kills_.push_back(std::move(*kill));
+  for (std::string_view rest = *text; !rest.empty();) {
+    const auto line = base::TakeUntil(rest, '\n');
+    if (auto victim = jobs::ParseKernelVictim(line)) victim_ = std::move(victim);
+    auto kill = jobs::ParseKernelKill(line);
+    if (!kill) continue;
+    if (victim_ && victim_->pid == kill->pid) kill->cgroup = victim_->cgroup;
+    kills_.push_back(std::move(*kill));
+  }
   while (kills_.size() > kKillsKept) kills_.pop_front();
 }
 

@@ -1,4 +1,4 @@
-// Finds out whether the kernel ended a job's run for want of host memory.
+// Finds out whether the kernel ended a job's run, or a process in it, for want of host memory.
 //
 // The line is in the log before the process has ended: the kernel locks the process from the signal until it
 // has written the line, and the process has to take the same lock on its way out. So nobody waits for a line.
@@ -31,7 +31,8 @@ class KernelKills {
 
   const std::filesystem::path path_;
   std::optional<base::KernelLog> log_;
-  std::deque<jobs::KernelKill> kills_;  // the last ones, the oldest first
+  std::deque<jobs::KernelKill> kills_;        // the last ones, the oldest first
+  std::optional<jobs::KernelVictim> victim_;  // of the last such line
 };
 
 }  // namespace gpuman::daemon

@@ -49,6 +49,20 @@ TEST_F(KernelKillsTest, AreFoundByTheirProcessAlsoLater) {
   EXPECT_EQ(kills.Find(JobOf(9), kEnded), std::nullopt);
 }
 
+TEST_F(KernelKillsTest, OfAWorkerAreFoundByTheCgroupOfItsJob) {
+  std::ofstream(log)
+      << "6,1,69999999,-;oom-kill:constraint=CONSTRAINT_NONE,task_memcg=/g/job-7-aa,task=w,pid=8,uid=1\n"
+      << kEight << "4,3,70000001,-;Out of memory: Killed process 9 (z) total-vm:1kB\n";
+  KernelKills kills(log);
+  auto job = JobOf(7);
+  EXPECT_EQ(kills.Find(job, kEnded), std::nullopt) << "a job without a cgroup";
+  job.cgroup = "/sys/fs/cgroup/g/job-7-aa";
+  ASSERT_TRUE(kills.Find(job, kEnded));
+  EXPECT_EQ(kills.Find(job, kEnded)->name, "y");
+  job.cgroup = "/sys/fs/cgroup/g/job-8-bb";
+  EXPECT_EQ(kills.Find(job, kEnded), std::nullopt);
+}
+
 TEST_F(KernelKillsTest, OfAnotherBootAreOfOtherProcesses) {
   std::ofstream(log) << kSeven;
   KernelKills kills(log);
