@@ -106,15 +106,29 @@ class LintSourcesTest(unittest.TestCase):
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         return done.stdout.split() if done.returncode == 0 else done.stderr
 
+    def units(self, names):
+        done = subprocess.run(["bash", "-c", '. "$1"; lint_units build/commands.json', "bash", SCRIPT], cwd=self.tree,
+                              input="".join(name + "\n" for name in names), text=True, check=True, stdout=subprocess.PIPE)
+        return done.stdout.split()
+
     def test_a_database_that_names_every_source_is_taken(self):
         names = ["apps/a.cc", "plugins/p/b.cc", "src/c.cc"]
         self.assertEqual(self.sources(names, [*names, "build/made.pb.cc"]), names)
         self.assertEqual(self.sources(names, names, "src", "plugins/p"), ["plugins/p/b.cc", "src/c.cc"])
 
-    def test_a_unity_build_is_refused_and_what_it_hides_is_named(self):
-        said = self.sources(["src/a.cc", "src/b.cc", "src/c.cc"], ["src/c.cc", "build/src/Unity/unity_0_cxx.cxx"])
-        self.assertIn("2 of 3 sources are not compiled", said)
-        self.assertIn("src/a.cc src/b.cc", said)
+    def test_what_is_compiled_several_at_once_is_looked_at_by_the_file_that_includes_it(self):
+        several = self.tree / "build" / "src" / "Unity" / "unity_0_cxx.cxx"
+        several.parent.mkdir(parents=True)
+        includes = "".join('#include "%s"\n' % (self.tree / name) for name in ("src/a.cc", "src/b.cc"))
+        compiled = ["src/c.cc", "build/src/Unity/unity_0_cxx.cxx"]
+        names = ["src/a.cc", "src/b.cc", "src/c.cc"]
+        several.write_text(includes)
+        self.assertEqual(self.sources(names, compiled), names)
+        self.assertEqual(self.units(names), [str(several), str(self.tree / "src/c.cc")])
+        self.assertEqual(self.units(["src/b.cc"]), [str(several)])
+        said = self.sources([*names, "src/d.cc"], compiled)
+        self.assertIn("1 of 4 sources are not compiled", said)
+        self.assertIn("src/d.cc", said)
 
     def test_a_source_that_no_target_has_is_named(self):
         self.assertIn("src/forgotten.cc", self.sources(["src/a.cc", "src/forgotten.cc"], ["src/a.cc"], "src"))
@@ -129,13 +143,6 @@ class LintSourcesTest(unittest.TestCase):
         done = subprocess.run(["bash", "-c", script, "bash", SCRIPT], cwd=SCRIPT.parents[2], check=True, text=True,
                               stdout=subprocess.PIPE)
         self.assertEqual(done.stdout, "")
-
-    def test_lint_asks_for_a_build_of_single_sources(self):
-        commands = [line for line in (SCRIPT.parent / "lint.sh").read_text().replace("\\\n", " ").splitlines()
-                    if "cmake --preset" in line]
-        self.assertEqual(len(commands), 1)
-        self.assertIn("-DGPUMAN_UNITY=OFF", commands[0])
-        self.assertIn("-B build/lint", commands[0])
 
 
 if __name__ == "__main__":

@@ -141,6 +141,7 @@ TEST(ShareGangProperty, OfGangsThatWaitForEachOthersRoomNoneWaitsForEver) {
     GangWorld world(seed, /*trouble=*/false, {}, 3);
     const auto jobs = static_cast<int>(2 + world.Below(3));
     std::vector<TenantId> ids;
+    ids.reserve(static_cast<std::size_t>(jobs));
     for (int i = 0; i < jobs; ++i) ids.push_back(world.StartGang(base::MiB(3000 + world.Below(4500))));
     world.RunFor(100s);
     std::map<TenantId, Span> computed;
@@ -167,6 +168,7 @@ TEST(ShareGangProperty, OfGangsThatStartAtOnceNoneIsDenied) {
     GangWorld world(seed, /*trouble=*/false, {}, 3);
     const auto jobs = static_cast<int>(2 + world.Below(2));
     std::vector<TenantId> ids;
+    ids.reserve(static_cast<std::size_t>(jobs));
     for (int i = 0; i < jobs; ++i) ids.push_back(world.StartGang(base::MiB(100)));
     const auto whole = [&](TenantId id) { return !world.GrowTowards(id, base::GiB(11)); };
     for (int i = 0; i < 4000 && world.denied() == 0; ++i) {

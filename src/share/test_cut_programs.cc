@@ -51,7 +51,7 @@ struct Job {
   }
   // One thread for each unit; each unit is a process.
   JobPlan Plan(unsigned streams, std::size_t ahead,
-               std::function<Ops(unsigned unit, std::uint64_t step)> ops) const {
+               const std::function<Ops(unsigned unit, std::uint64_t step)>& ops) const {
     JobPlan plan;
     for (unsigned unit = 0; unit < units; ++unit) {
       plan.units.push_back({unit, streams, ahead});

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Format, layers, shell scripts, stray paths, links, clang-tidy. Reports everything it finds before it fails. clang-tidy
-# looks at the sources that differ from the branch's upstream, or from --since REVISION; with --all at every one (an hour
-# and more on two processors), or with folders at those in them. JOBS=1 runs one clang-tidy at a time.
+# looks at the sources that differ from the branch's upstream, or from --since REVISION; with --all at every one, or with
+# folders at those in them. JOBS=1 runs one clang-tidy at a time.
 . tools/dev/common.sh
 . tools/dev/lint_scope.sh
 
@@ -70,10 +70,17 @@ sys.exit(broken > 0)'
 }
 
 tidy() {
-  local database=build/lint/compile_commands.json every chosen sources=() headers=() started=$SECONDS rc=0
-  # Each source by itself: clang-tidy finds no commands for those that the compiler gets several at once. Clang reads no
-  # precompiled headers of GCC, and without them a missing include is found.
-  quiet configure-lint cmake --preset release -B build/lint -DGPUMAN_UNITY=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON \
+  local build=build/lint unity=OFF several=() every chosen sources=() headers=() started=$SECONDS rc=0
+  # What differs is looked at each by itself: so a missing include is found as well. All of them are looked at as the
+  # unity build compiles them: the same findings, in a twentieth of the time, since headers are read once for twenty.
+  if [ $all = yes ]; then
+    build=build/lint-all unity=ON
+    several=(--argument='--header-filter=/(src|apps|sim|plugins|tests|bench)/[^.]*\.(h|cc)$'
+      --argument=--checks=-bugprone-suspicious-include)
+  fi
+  local database=$build/compile_commands.json
+  # Clang reads no precompiled headers of GCC.
+  quiet configure-lint cmake --preset release -B $build -DGPUMAN_UNITY=$unity -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON \
     -DCCACHE_PROGRAM= || return 1
   every=$(tracked '*.cc' | lint_sources $database) || return 1
   chosen=$(lint_changed "$base" '*.cc' | lint_sources $database "${folders[@]}") || return 1
@@ -82,10 +89,10 @@ tidy() {
   say "$scope"
   [ ${#sources[@]} -gt 0 ] || return 0
   # Headers that the build generates are included by sources.
-  mapfile -t headers < <(ninja -C build/lint -t targets all | sed -nE 's/^([^/].*\.h): CUSTOM_COMMAND$/\1/p')
-  [ ${#headers[@]} = 0 ] || quiet headers-lint cmake --build build/lint --target "${headers[@]}" || return 1
-  printf '%s\n' "${sources[@]}" |
-    python3 -B tools/tidy_all.py --database build/lint --jobs "${JOBS:-$(nproc)}" || rc=$?
+  mapfile -t headers < <(ninja -C $build -t targets all | sed -nE 's/^([^/].*\.h): CUSTOM_COMMAND$/\1/p')
+  [ ${#headers[@]} = 0 ] || quiet headers-lint cmake --build $build --target "${headers[@]}" || return 1
+  printf '%s\n' "${sources[@]}" | lint_units $database |
+    python3 -B tools/tidy_all.py --database $build --jobs "${JOBS:-$(nproc)}" "${several[@]}" || rc=$?
   say "clang-tidy took $((SECONDS - started)) s"
   return $rc
 }

@@ -26,6 +26,8 @@ lint_changed() {
   fi
 }
 
+LINT_TOOLS=$(dirname "${BASH_SOURCE[0]}")/..
+
 # Sources that the build of ./dev lint does not compile, which clang-tidy therefore never sees.
 LINT_NOT_COMPILED=(
   'src/driver/abi/*_abi_*.cc' # needs the vendor's headers, which few machines have
@@ -35,22 +37,14 @@ LINT_NOT_COMPILED=(
 # lint_sources DATABASE [FOLDER…]: those sources of the input that clang-tidy is for, of all folders or of these. It fails,
 # and names them, when DATABASE (compile_commands.json) lacks one that is not in the list above.
 lint_sources() {
-  local database=$1 known
+  local database=$1 known=() pattern
   shift
-  known=$(printf '%s\n' "${LINT_NOT_COMPILED[@]}")
-  LINT_KNOWN=$known python3 -c '
-import fnmatch, json, os, sys
-compiled = {os.path.realpath(os.path.join(entry["directory"], entry["file"])) for entry in json.load(open(sys.argv[1]))}
-known = os.environ["LINT_KNOWN"].split("\n")
-folders = tuple(folder + "/" for folder in sys.argv[2:]) or ""
-sources = [line for line in sys.stdin.read().splitlines()
-           if line.startswith(folders) and not any(fnmatch.fnmatch(line, pattern) for pattern in known)]
-missing = [source for source in sources if os.path.realpath(source) not in compiled]
-if missing:
-    sys.exit("%d of %d sources are not compiled, so that clang-tidy cannot look at them: %s%s" % (
-        len(missing), len(sources), " ".join(missing[:10]), " …" if len(missing) > 10 else ""))
-sys.stdout.writelines(source + "\n" for source in sources)' "$database" "$@"
+  for pattern in "${LINT_NOT_COMPILED[@]}"; do known+=("--known=$pattern"); done
+  python3 -B "$LINT_TOOLS/compiled_sources.py" "$database" check "${known[@]}" "$@"
 }
+
+# lint_units DATABASE: what clang-tidy is given for the sources of the input, one a line.
+lint_units() { python3 -B "$LINT_TOOLS/compiled_sources.py" "$1" units; }
 
 # lint_scope ALL BASE SEEN OF: one line that says what clang-tidy was run over.
 lint_scope() {

@@ -85,12 +85,17 @@ fi
 build_preset release
 ASAN=
 TSAN=
+end_builds() {
+  local build
+  end_progress
+  for build in $ASAN $TSAN; do kill -- "-$build" 2>/dev/null || true; done
+}
 if [ $release_only = no ]; then
   setsid bash tools/dev/build_sanitizers.sh asan >build/log/sanitizers-asan.log 2>&1 </dev/null &
   ASAN=$!
   setsid bash tools/dev/build_sanitizers.sh tsan "$ASAN" >build/log/sanitizers-tsan.log 2>&1 </dev/null &
   TSAN=$!
-  trap 'end_progress; for build in $ASAN $TSAN; do kill -- "-$build" 2>/dev/null || true; done' EXIT
+  trap end_builds EXIT
 fi
 pass release -LE gpu "$@"
 
