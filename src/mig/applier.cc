@@ -158,12 +158,13 @@ base::Error RollBack(Worker& worker, const Geometry& geometry, std::span<const S
 
 }  // namespace
 
-base::Result<Applied> Apply(const driver::Nvml& nvml, const std::string& uuid, const Wanted& wanted) {
+base::Result<Applied> Apply(const driver::Nvml& nvml, const std::string& uuid, const Wanted& wanted,
+                            const std::set<pid_t>& own) {
   Applied applied;
   GPUMAN_ASSIGN(applied.before, ReadDevice(nvml, uuid));
   GPUMAN_ASSIGN(applied.plan, MakePlan(applied.before, wanted));
   const auto& steps = applied.plan.steps;
-  if (!steps.empty() && !applied.plan.in_the_way.empty()) return base::Fail(InTheWay(applied.plan));
+  if (!steps.empty() && !applied.plan.in_the_way.empty()) return base::Fail(InTheWay(applied.plan, own));
   Worker worker(nvml, uuid, applied.before.geometry);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (auto done = worker.Do(steps[i]); !done) {

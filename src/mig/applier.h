@@ -4,6 +4,9 @@
 // it in reverse order. The error says so, or says which steps could not be undone.
 #pragma once
 
+#include <sys/types.h>
+
+#include <set>
 #include <string>
 
 #include "base/result.h"
@@ -22,6 +25,8 @@ struct Applied {
 
 // Reads the GPU, makes a plan, and carries it out. kConflict: processes are in the way; Apply changed
 // nothing.
-base::Result<Applied> Apply(const driver::Nvml& nvml, const std::string& uuid, const Wanted& wanted);
+// `own`: gpuman's own processes.
+base::Result<Applied> Apply(const driver::Nvml& nvml, const std::string& uuid, const Wanted& wanted,
+                            const std::set<pid_t>& own);
 
 }  // namespace gpuman::mig

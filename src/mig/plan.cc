@@ -266,14 +266,14 @@ std::string Describe(const Geometry& geometry, const Step& step) {
   return "";
 }
 
-base::Error InTheWay(const Plan& plan) {
+base::Error InTheWay(const Plan& plan, const std::set<pid_t>& own) {
   std::vector<std::string> names;
   for (const auto& process : plan.in_the_way)
     names.push_back(
-        process.name.empty() ? std::to_string(process.pid)
-        : process.name == "gpuman-mover"
+        own.contains(process.pid)
             ? fmt::format("{} (gpuman's own, for jobs that are suspended or take turns)", process.pid)
-            : fmt::format("{} ({})", process.pid, process.name));
+        : process.name.empty() ? std::to_string(process.pid)
+                               : fmt::format("{} ({})", process.pid, process.name));
   return {base::ErrorCode::kConflict,
           fmt::format("{} where something has to change: {}",
                       names.size() == 1 ? "1 process runs" : fmt::format("{} processes run", names.size()),

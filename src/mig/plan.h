@@ -5,6 +5,9 @@
 // possible.
 #pragma once
 
+#include <sys/types.h>
+
+#include <set>
 #include <string>
 #include <vector>
 
@@ -57,6 +60,7 @@ bool IsLost(const Device& device, const Wanted& wanted);
 std::string Describe(const Geometry& geometry, const Step& step);
 
 // kConflict that names the processes in the way; call it only if the plan has some.
-base::Error InTheWay(const Plan& plan);
+// `own`: gpuman's own processes.
+base::Error InTheWay(const Plan& plan, const std::set<pid_t>& own);
 
 }  // namespace gpuman::mig

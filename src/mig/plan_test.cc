@@ -125,12 +125,21 @@ TEST(MigPlan, NamesTheProcessesInTheWayAndThoseAlone) {
   device.processes = {{41, "python", 1, 0}, {42, "", 2, 0}, {43, "train", 5, 0}};
   const auto plan = *MakePlan(device, {true, Items({"4g.71gb", "3g.71gb"})});
   ASSERT_EQ(plan.in_the_way.size(), 2u);
-  const auto error = InTheWay(plan);
+  const auto error = InTheWay(plan, {});
   EXPECT_EQ(error.code, base::ErrorCode::kConflict);
   EXPECT_EQ(error.message, "2 processes run where something has to change: 41 (python), 42");
   Plan alone = plan;
   alone.in_the_way.pop_back();
-  EXPECT_EQ(InTheWay(alone).message, "1 process runs where something has to change: 41 (python)");
+  EXPECT_EQ(InTheWay(alone, {}).message, "1 process runs where something has to change: 41 (python)");
+}
+
+TEST(MigPlan, CallsAProcessGpumansOwnByItsPidAndNotByItsName) {
+  Plan plan;
+  plan.in_the_way = {{41, "gpuman-mover", {}, {}}, {42, "gpuman-mover", {}, {}}};
+  EXPECT_EQ(
+      InTheWay(plan, {41}).message,
+      "2 processes run where something has to change: 41 (gpuman's own, for jobs that are suspended or take "
+      "turns), 42 (gpuman-mover)");
 }
 
 TEST(MigPlan, KeepsTheInstanceThatIsInUseOfTwoThatCouldStay) {

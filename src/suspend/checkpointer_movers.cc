@@ -37,7 +37,8 @@ Checkpointer::Mover& Checkpointer::MoverOf(const MoverUser& user) {
       MoverLink::Callbacks{[this, user](const Answer& answer, std::vector<base::Fd> files) {
                              OnAnswer(user, answer, std::move(files));
                            },
-                           [this, user](const base::Error& error) { OnGone(user, error); }});
+                           [this, user](const base::Error& error) { OnGone(user, error); },
+                           options_.on_started});
   Mover& mover = movers_
                      .emplace(user, Mover{.link = std::move(link),
                                           .idle = std::make_unique<asio::steady_timer>(loop_),

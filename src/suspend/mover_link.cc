@@ -42,6 +42,9 @@ void MoverLink::OnSpawned(base::Result<base::Fd> socket) {
   if (!socket) return Gone(socket.error());
   if (stopped_) return closer_->Close(std::move(*socket));  // Stop came meanwhile; nothing was read from it
   socket_.assign(socket->Release());
+  // The loop reaps the child, so its pid is still its own here.
+  if (const auto id = base::IdentityOf(child_->pid()); id && callbacks_.on_started)
+    callbacks_.on_started(*id);
   Read();
 }
 

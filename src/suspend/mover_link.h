@@ -28,6 +28,7 @@
 #include "base/child_process.h"
 #include "base/closer.h"
 #include "base/fd.h"
+#include "base/process.h"
 #include "base/result.h"
 #include "suspend/allowance.h"
 #include "suspend/mover_options.h"
@@ -54,6 +55,8 @@ class MoverLink : public std::enable_shared_from_this<MoverLink> {
     std::function<void(const Answer&, std::vector<base::Fd>)> on_answer;
     // The mover could not be started, has ended or writes nonsense; nothing more comes.
     std::function<void(const base::Error&)> on_gone;
+    // The mover runs. It has got no request yet, so it has no memory of a GPU.
+    std::function<void(const base::ProcessId&)> on_started{};
   };
 
   MoverLink(boost::asio::io_context& loop, boost::asio::thread_pool& workers,

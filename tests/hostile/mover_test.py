@@ -8,7 +8,9 @@ Usage: mover_test.py [UNITTEST ARGUMENTS]    (as root; GPUMAN_BUILD_DIR names th
 
 import os
 import pathlib
+import shutil
 import signal
+import subprocess
 import sys
 import unittest
 
@@ -302,6 +304,31 @@ class Movers(HostileTest):
 
     def test_transfers_by_the_thousand(self):
         self.forge("many", "3,000 transfers begun by one process")
+
+
+class NamedLikeAMover(HostileTest):
+    """Every user can give a program the name of gpuman's own."""
+    gpus, config = 1, '[sampling]\nslow = "100ms"\n[queue]\nhoarder_idle = "200ms"\n'
+
+    def queue_gpu(self):
+        return self.request("GET", "/v1/queue/info").json()["gpus"][0]
+
+    def test_a_program_with_the_name_of_a_mover_is_a_process_like_any_other(self):
+        scratch = self.scratch(ATTACKER)
+        named = scratch / "gpuman-mover"
+        shutil.copy(program("gpuman-load"), named)
+        named.chmod(0o755)
+        process = ATTACKER.popen([str(named), "--alloc", "256MiB", "--hold", "1h"], env=self.m.env, stdout=subprocess.DEVNULL)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        seen = until("it is on the GPU", lambda: next((one for one in self.queue_gpu()["processes"] if one["name"] == "gpuman-mover"), None))
+        self.assertFalse(seen["gpuman"])
+        self.assertEqual(seen["user"], ATTACKER.name)
+        until("the GPU is not handed out", lambda: self.queue_gpu()["state"] == "unmanaged")
+        until("it is suspected of holding it without use", lambda: self.queue_gpu()["processes"][0]["hoarding"])
+        text = self.m.run("info").stdout
+        self.assertIn(f"pid {seen['pid']}", text)
+        self.assertIn("gpuman-mover", text)
 
 
 if __name__ == "__main__":

@@ -227,6 +227,25 @@ class Stopped(SharingCase):
         self.runs("neighbours")
         self.ends_right("neighbours")
 
+    def test_a_mover_that_a_killed_daemon_left_is_gpumans_own_until_it_ends(self):
+        def movers():
+            return [one for one in self.request("GET", "/v1/queue/info").json()["gpus"][0]["processes"] if one["name"] == "gpuman-mover"]
+
+        mover = until("the attacker's mover is on the GPU", lambda: next((one for one in movers() if one["user"] == ATTACKER.name), None))
+        self.assertTrue(mover["gpuman"])
+        os.kill(mover["pid"], signal.SIGSTOP)  # it would end soon after its daemon
+        self.m.stop_daemon(signal.SIGKILL)
+        self.m.start_daemon()
+        left = until("it is seen", lambda: next((one for one in movers() if one["pid"] == mover["pid"]), None))
+        self.assertTrue(left["gpuman"])
+        self.assertFalse(left["hoarding"])
+        os.kill(mover["pid"], signal.SIGCONT)
+        until("it ends", lambda: mover["pid"] not in [one["pid"] for one in movers()])
+        self.goes_on("neighbours")
+        self.goes_on("attackers")
+        self.ends_right("attackers")
+        self.ends_right("neighbours")
+
 
 if __name__ == "__main__":
     main()

@@ -27,8 +27,9 @@ std::string TextOf(const mig::Wanted& wanted) {
 
 }  // namespace
 
-MigManager::MigManager(Core& core, std::function<void()> on_split)
+MigManager::MigManager(Core& core, std::function<std::set<pid_t>()> own, std::function<void()> on_split)
     : core_(core),
+      own_(std::move(own)),
       on_split_(std::move(on_split)),
       executor_(driver::NvmlExecutor::Order::kInOrder,
                 [&core](std::function<void()> then) { boost::asio::post(core.loop(), std::move(then)); }),
@@ -78,8 +79,8 @@ void MigManager::Plan(std::vector<MigOrder> orders, Answer then) {
 void MigManager::Apply(std::vector<MigOrder> orders, MigHolders holders, bool forget, Answer then) {
   const auto done = std::make_shared<base::Result<std::vector<MigOutcome>>>();  // as above
   ++applying_;
-  executor_.Run([done, orders = std::move(orders), holders = std::move(holders)](
-                    const driver::LoadedNvml& nvml) { *done = ApplyOrders(nvml, orders, holders); },
+  executor_.Run([done, orders = std::move(orders), obstacles = MigObstacles{std::move(holders), own_()}](
+                    const driver::LoadedNvml& nvml) { *done = ApplyOrders(nvml, orders, obstacles); },
                 [this, done, forget, then = std::move(then)] {
                   --applying_;
                   if (!*done) return then(std::move(*done));
@@ -132,8 +133,8 @@ void MigManager::Check() {
       orders.push_back({gpu, {}, *wanted});
   checking_ = true;
   const auto check = std::make_shared<MigCheck>();  // shared by the thread's work and the loop's
-  executor_.Run([check, gpus, orders = std::move(orders)](
-                    const driver::LoadedNvml& nvml) { *check = CheckGpus(nvml, gpus, orders); },
+  executor_.Run([check, gpus, orders = std::move(orders), own = own_()](
+                    const driver::LoadedNvml& nvml) { *check = CheckGpus(nvml, gpus, orders, own); },
                 [this, check] { OnChecked(*check); });
 }
 

@@ -22,8 +22,8 @@ class Core;
 class MigManager {
  public:
   // `core` must outlive this object. `on_split` is called when it becomes known which GPUs are in MIG mode,
-  // and when it may have changed.
-  MigManager(Core& core, std::function<void()> on_split);
+  // and when it may have changed. `own`: the pids of gpuman's own processes.
+  MigManager(Core& core, std::function<std::set<pid_t>()> own, std::function<void()> on_split);
 
   // Takes over the records that an earlier daemon kept. Call once, before anything else.
   void Recall(const jobs::SettingRows& settings);
@@ -54,6 +54,7 @@ class MigManager {
   void Tell(const gpu::Gpu& gpu, const char* kind, const std::string& text);
 
   Core& core_;
+  const std::function<std::set<pid_t>()> own_;
   const std::function<void()> on_split_;
   driver::NvmlExecutor executor_;
   boost::asio::steady_timer timer_;

@@ -18,7 +18,11 @@ constexpr int kPollsPerSample = 25;
 }  // namespace
 
 MigModule::MigModule(Core& core, SuspensionModule& suspension, MpsModule& mps)
-    : core_(core), suspension_(suspension), mps_(mps), manager_(core, [this] { OnSplit(); }) {}
+    : core_(core),
+      suspension_(suspension),
+      mps_(mps),
+      manager_(
+          core, [this] { return suspension_.OwnPids(); }, [this] { OnSplit(); }) {}
 
 void MigModule::Restore(jobs::StoreContents& contents) {
   manager_.Recall(contents.settings);

@@ -70,10 +70,10 @@ bool IsHeldUp(const MigOutcome& outcome) {
   return !outcome.plan.steps.empty() && !outcome.plan.in_the_way.empty();
 }
 
-std::optional<base::Error> WhyHeldUp(const MigOutcome& outcome, const MigHolders& holders) {
-  const auto held = HeldBy(outcome, holders);
+std::optional<base::Error> WhyHeldUp(const MigOutcome& outcome, const MigObstacles& obstacles) {
+  const auto held = HeldBy(outcome, obstacles.holders);
   std::optional<base::Error> error;
-  if (IsHeldUp(outcome)) error = mig::InTheWay(outcome.plan);
+  if (IsHeldUp(outcome)) error = mig::InTheWay(outcome.plan, obstacles.own);
   if (held.empty()) return error;
   const auto who = fmt::format("{}", fmt::join(held, ", "));
   if (error) error->message += "; " + who;
@@ -82,8 +82,8 @@ std::optional<base::Error> WhyHeldUp(const MigOutcome& outcome, const MigHolders
                              "end it, or wait: gpuman gpu drain keeps new jobs away"};
 }
 
-void Perform(const driver::Nvml& nvml, MigOutcome& outcome) {
-  auto applied = mig::Apply(nvml, outcome.gpu.uuid, outcome.wanted);
+void Perform(const driver::Nvml& nvml, const std::set<pid_t>& own, MigOutcome& outcome) {
+  auto applied = mig::Apply(nvml, outcome.gpu.uuid, outcome.wanted, own);
   if (!applied) {
     outcome.error = std::move(applied.error());
     return;
@@ -128,17 +128,17 @@ std::vector<std::string> HeldBy(const MigOutcome& outcome, const MigHolders& hol
 
 base::Result<std::vector<MigOutcome>> ApplyOrders(const driver::LoadedNvml& nvml,
                                                   const std::vector<MigOrder>& orders,
-                                                  const MigHolders& holders) {
+                                                  const MigObstacles& obstacles) {
   if (!nvml) return base::Fail(nvml.error());
   GPUMAN_ASSIGN(auto outcomes, Plan(**nvml, orders));
   bool may = true;
   for (auto& outcome : outcomes) {
-    if (!outcome.error) outcome.error = WhyHeldUp(outcome, holders);
+    if (!outcome.error) outcome.error = WhyHeldUp(outcome, obstacles);
     may = may && !outcome.error;
   }
   for (auto& outcome : outcomes) {
     if (!may) break;
-    Perform(**nvml, outcome);
+    Perform(**nvml, obstacles.own, outcome);
     may = outcome.done;
   }
   return outcomes;
@@ -146,16 +146,17 @@ base::Result<std::vector<MigOutcome>> ApplyOrders(const driver::LoadedNvml& nvml
 
 namespace {
 
-std::vector<MigOutcome> RestoreLost(const driver::Nvml& nvml, const std::vector<MigOrder>& orders) {
+std::vector<MigOutcome> RestoreLost(const driver::Nvml& nvml, const std::vector<MigOrder>& orders,
+                                    const std::set<pid_t>& own) {
   auto outcomes =
       orders.empty() ? std::vector<MigOutcome>() : Plan(nvml, orders).value_or(std::vector<MigOutcome>());
   std::vector<MigOutcome> lost;
   for (auto& outcome : outcomes) {
     if (outcome.error || !mig::IsLost(outcome.before, outcome.wanted)) continue;
     if (IsHeldUp(outcome))
-      outcome.error = mig::InTheWay(outcome.plan);
+      outcome.error = mig::InTheWay(outcome.plan, own);
     else
-      Perform(nvml, outcome);
+      Perform(nvml, own, outcome);
     lost.push_back(std::move(outcome));
   }
   return lost;
@@ -164,10 +165,10 @@ std::vector<MigOutcome> RestoreLost(const driver::Nvml& nvml, const std::vector<
 }  // namespace
 
 MigCheck CheckGpus(const driver::LoadedNvml& nvml, const std::vector<gpu::Gpu>& gpus,
-                   const std::vector<MigOrder>& orders) {
+                   const std::vector<MigOrder>& orders, const std::set<pid_t>& own) {
   MigCheck check;
   if (!nvml) return check;
-  check.lost = RestoreLost(**nvml, orders);
+  check.lost = RestoreLost(**nvml, orders, own);
   for (const auto& gpu : gpus) {
     const auto device = (*nvml)->DeviceByUuid(gpu.uuid);
     if (!device) continue;

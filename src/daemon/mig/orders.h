@@ -2,8 +2,11 @@
 // NVML, reads, plans and changes.
 #pragma once
 
+#include <sys/types.h>
+
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,11 +49,18 @@ std::vector<MigReading> ReadAll(const driver::LoadedNvml& nvml, const std::vecto
 base::Result<std::vector<MigOutcome>> PlanOrders(const driver::LoadedNvml& nvml,
                                                  const std::vector<MigOrder>& orders);
 
+// What is in the way of orders. The devices of `holders` are not touched. `own`: the pids of gpuman's own
+// processes.
+struct MigObstacles {
+  MigHolders holders;
+  std::set<pid_t> own;
+};
+
 // Plans as PlanOrders, then carries the plans out one after the other, up to the first that fails. If one of
 // the plans cannot be carried out, none is begun.
 base::Result<std::vector<MigOutcome>> ApplyOrders(const driver::LoadedNvml& nvml,
                                                   const std::vector<MigOrder>& orders,
-                                                  const MigHolders& holders);
+                                                  const MigObstacles& obstacles);
 
 // The holders of the devices that the plan takes away from them; pure.
 std::vector<std::string> HeldBy(const MigOutcome& outcome, const MigHolders& holders);
@@ -61,6 +71,6 @@ struct MigCheck {
 };
 // Reads the modes, and makes lost instances again.
 MigCheck CheckGpus(const driver::LoadedNvml& nvml, const std::vector<gpu::Gpu>& gpus,
-                   const std::vector<MigOrder>& orders);
+                   const std::vector<MigOrder>& orders, const std::set<pid_t>& own);
 
 }  // namespace gpuman::daemon

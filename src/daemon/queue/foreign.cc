@@ -7,11 +7,8 @@
 namespace gpuman::daemon {
 namespace {
 
-// A mover of a daemon that was killed: it finishes its transfers, and then ends.
-constexpr const char* kMover = "gpuman-mover";
-
 bool IsInNobodysWay(const gpu::OwnedProcess& process, const std::set<std::string>& protected_names) {
-  if (process.ours || process.kind == gpu::ProcessKind::kGraphics || process.name == kMover) return true;
+  if (process.ours || process.kind == gpu::ProcessKind::kGraphics) return true;
   return protected_names.contains(process.name) &&
          (process.uid == uid_t{0} || process.kind != gpu::ProcessKind::kCompute);
 }

@@ -37,12 +37,21 @@ TEST_F(ForeignTest, AProcessOfNobodysJobTakesTheGpu) {
 
 TEST_F(ForeignTest, JobsDisplayServersAndWhatHasEndedDoNot) {
   status.processes = {Process(10, "python", 1), Process(11, "Xorg", 0), Process(12, "python", 2),
-                      Process(13, "gpuman-mover", 0)};
+                      Process(13, "gpuman-mover", 1)};
   status.processes[0].job = base::JobId{3};
+  status.processes[3].ours = true;
   dead = {12, 7};
   const ForeignUse use = Use();
   EXPECT_FALSE(use.unmanaged) << use.holder;
   EXPECT_EQ(use.memory, base::MiB(200)) << "the display server's and the mover's is gone all the same";
+}
+
+TEST_F(ForeignTest, AProcessThatHasTheNameOfAMoverIsAProcessLikeAnyOther) {
+  const auto process = Process(10, "gpuman-mover", 1);
+  status.processes = {process};
+  EXPECT_TRUE(Use().unmanaged);
+  EXPECT_EQ(Use().holder, "pid 10 (gpuman-mover, user ann)");
+  EXPECT_TRUE(IsHoarding(process, std::chrono::hours(2), std::chrono::hours(1), {}));
 }
 
 TEST_F(ForeignTest, ARuleIgnoresWhatAllOfItFits) {

@@ -1,12 +1,13 @@
 #include "daemon/suspension/module.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <utility>
 
+#include "base/boot.h"
 #include "daemon/shims/module.h"
 #include "daemon/suspension/suspension_views.h"
 #include "keeper/host_limits.h"
@@ -22,6 +23,7 @@ namespace {
 constexpr base::Millis kMemoryPatience{1000};  // how long Stop waits for a write of a limit to return
 constexpr std::chrono::milliseconds kMoverPollInterval{20};
 constexpr int kPollsForEnd = 100;
+constexpr const char* kMoversKey = "movers";  // of the settings table: OwnMovers::Record
 
 // A cgroup without a memory controller has no such file; the job's notes say so.
 void WriteMemoryLimit(const std::filesystem::path& cgroup, std::optional<base::Bytes> limit) {
@@ -35,8 +37,10 @@ SuspendControllerSettings SettingsOf(const Config& config) {
   return settings;
 }
 
-suspend::CheckpointerOptions CheckpointerOf(const Core& core) {
+suspend::CheckpointerOptions CheckpointerOf(const Core& core,
+                                            std::function<void(const base::ProcessId&)> on_started) {
   suspend::CheckpointerOptions options;
+  options.on_started = std::move(on_started);
   options.program = {core.options().mover_program, core.config().state_dir};
   return options;
 }
@@ -45,9 +49,14 @@ suspend::CheckpointerOptions CheckpointerOf(const Core& core) {
 
 SuspensionModule::SuspensionModule(Core& core, ShimsModule& shims)
     : core_(core),
+      own_movers_(base::BootId()),
       memory_limits_(WriteMemoryLimit),
-      controller_(
-          std::make_unique<SuspendController>(core, shims, SettingsOf(core.config()), CheckpointerOf(core))),
+      controller_(std::make_unique<SuspendController>(core, shims, SettingsOf(core.config()),
+                                                      CheckpointerOf(core,
+                                                                     [this](const base::ProcessId& mover) {
+                                                                       own_movers_.Add(mover);
+                                                                       KeepOwnMovers();
+                                                                     }))),
       stopped_(std::make_unique<StoppedJobs>(core, *controller_)) {
   controller_->on_phase.Connect([this](base::JobId job, SuspensionPhase phase) { OnPhase(job, phase); });
   if (auto* const channel = shims.channel())
@@ -64,6 +73,13 @@ SuspensionModule::SuspensionModule(Core& core, ShimsModule& shims)
 }
 
 SuspensionModule::~SuspensionModule() = default;
+
+void SuspensionModule::Restore(jobs::StoreContents& contents) {
+  const auto kept = contents.settings.find(kMoversKey);
+  if (kept == contents.settings.end() || !kept->second) return;
+  if (const auto taken = own_movers_.Recall(*kept->second, core_.clock().Mono()); !taken)
+    spdlog::warn("{}", taken.error().message);
+}
 
 void SuspensionModule::Reconfigure() { controller_->SetSettings(SettingsOf(core_.config())); }
 
@@ -203,14 +219,19 @@ void SuspensionModule::AfterSamples(const std::set<std::string>& /*gpus*/) {
 // --- gpuman's own processes ---
 
 std::set<pid_t> SuspensionModule::OwnPids() {
-  auto now = controller_->movers().MoverPids();
-  for (const auto pid : std::exchange(own_pids_, {})) {
-    if (now.contains(pid)) continue;
-    const auto process = core_.processes().Find(pid);
-    if (process && process->parent == ::getpid()) own_pids_.insert(pid);
-  }
-  own_pids_.merge(now);
-  return own_pids_;
+  const auto is_there = [this](const base::ProcessId& mover) {
+    const auto process = core_.processes().Find(mover.pid);
+    return process && process->id == mover;
+  };
+  if (own_movers_.Refresh(controller_->movers().MoverPids(), is_there, core_.clock().Mono())) KeepOwnMovers();
+  return own_movers_.Pids();
+}
+
+// A daemon that is killed leaves its movers behind, and the next one reads here which they are.
+void SuspensionModule::KeepOwnMovers() {
+  core_.Keep({{kMoversKey, own_movers_.Record()}}, [](const base::Result<>& written) {
+    if (!written) spdlog::warn("the movers could not be stored: {}", written.error().message);
+  });
 }
 
 void SuspensionModule::WhenIdleMoversLeft(std::function<void()> then) {

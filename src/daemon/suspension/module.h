@@ -11,6 +11,7 @@
 #include "daemon/core/core.h"
 #include "daemon/core/module.h"
 #include "daemon/suspension/cgroup_limit_writer.h"
+#include "daemon/suspension/own_movers.h"
 #include "daemon/suspension/stopped_jobs.h"
 #include "daemon/suspension/suspend_controller.h"
 #include "suspend/would_stay.h"
@@ -45,11 +46,12 @@ class SuspensionModule final : public Module {
   void Resume(base::JobId job, std::optional<std::string> gpu, Done done);
   void MoveTo(base::JobId job, const std::string& gpu, Done done);
 
-  // gpuman's own processes on GPUs. A mover that was told to leave counts until it has ended.
+  // gpuman's own processes on GPUs (OwnMovers).
   std::set<pid_t> OwnPids();
   // Calls `then` once movers that have nothing to do have left their GPUs, or after some seconds.
   void WhenIdleMoversLeft(std::function<void()> then);
 
+  void Restore(jobs::StoreContents& contents) override;
   void Reconfigure() override;
   bool Stop() override;
   void BeforeSample(const gpu::Sample& sample) override;
@@ -66,14 +68,16 @@ class SuspensionModule final : public Module {
   void LiftHostLimit(const jobs::Job& job, suspend::SuspensionPhase phase);
   void WhenEnded(std::set<pid_t> processes, std::function<void()> then, int polls);
 
+  void KeepOwnMovers();
+
   Core& core_;
+  OwnMovers own_movers_;
   CgroupLimitWriter memory_limits_;
   std::unique_ptr<SuspendController> controller_;
   std::unique_ptr<StoppedJobs> stopped_;
   std::map<base::JobId, int> runs_;  // of jobs whose suspension is known; a new run is on its GPU
   std::map<base::JobId, suspend::BytesByGpu> left_;  // by LeftOf; no entry is empty
   std::map<base::JobId, suspend::SteadyEstimate> estimates_;
-  std::set<pid_t> own_pids_;  // as of the last call of OwnPids
 };
 
 }  // namespace gpuman::daemon
