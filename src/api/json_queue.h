@@ -188,6 +188,8 @@ void Fields(V& v, T& x) {
   v.Option("choice", x.choice);
   v.Option("paused", x.paused);
   v.Clearable("allowed", x.allowed, x.clear_allowed);
+  v.Changed("allow", x.allow, {});
+  v.Changed("restrict", x.restrict_these, {});
   v.Changed("drain", x.drain, {});
   v.Changed("undrain", x.undrain, {});
 }

@@ -208,6 +208,9 @@ struct QueueSettingsUpdate {
   std::optional<bool> paused;
   std::optional<std::vector<std::string>> allowed;  // index, UUID or UUID prefix
   bool clear_allowed = false;
+  // Added to the allowed GPUs, and then removed from them, as all earlier changes left them. Index, number of
+  // an instance, UUID or UUID prefix; a GPU stands for its instances as well.
+  std::vector<std::string> allow, restrict_these;
   std::vector<std::string> drain, undrain;  // index, UUID or UUID prefix
 };
 

@@ -7,6 +7,7 @@ Usage: queue_lists_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the b
 import json
 import pathlib
 import signal
+import subprocess
 import sys
 import threading
 import unittest
@@ -185,6 +186,8 @@ class BoundTest(QueueCase):
 
 
 class BooksTest(QueueCase):
+    gpus = 8
+
     def at_once(self, *requests):
         """Sends each request on a connection of its own, all before it reads the first answer."""
         connections = []
@@ -220,9 +223,24 @@ class BooksTest(QueueCase):
             self.request("PATCH", "/v1/queue/settings", {"paused": False, "undrain": ["0"], "choice": "sequential"})
             self.request("DELETE", f"/v1/ignored-processes/{answers[3][1]['id']}")
 
+    def test_gpus_that_are_allowed_and_restricted_at_the_same_time_are_all_so(self):
+        def each(word, gpus):
+            commands = [self.m.popen("gpu", word, gpu, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for gpu in gpus]
+            for command in commands:
+                output, _ = command.communicate()
+                self.assertEqual(command.returncode, 0, output)
+            return self.request("GET", "/v1/queue/info").json()
+
+        for _ in range(5):
+            first = each("restrict", "01234567")
+            self.assertEqual(first["settings"]["allowed"], [])
+            some = each("allow", "1357")
+            self.assertEqual(some["settings"]["allowed"], sorted(gpu["uuid"] for gpu in some["gpus"] if gpu["index"] % 2 == 1))
+            self.assertIsNone(each("allow", "0246")["settings"]["allowed"])
+
     def test_of_changes_at_the_same_time_that_exclude_each_other_one_is_made(self):
         time = {"user": "somebody", "start": "2099-01-01T00:00:00Z", "duration_s": 3600}
-        for devices in ({"devices": ["0"]}, {"count": 2}):
+        for devices in ({"devices": ["0"]}, {"count": 8}):
             answers = self.at_once(*[("POST", "/v1/reservations", {**time, **devices})] * 5)
             made = [answer for status, answer in answers if status == 201]
             self.assertEqual(len(made), 1, answers)

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "cli/compat/gflow/views.h"
 #include "cli/queue/commands.h"
@@ -71,40 +70,7 @@ Result<int> Stats(Session& session, Flavour flavour, const StatsSettings& s) {
 
 // --- gpu
 
-bool IsMeant(const std::string& name, const api::QueueGpu& gpu, const api::QueueInfo& info) {
-  if (api::NumberOf(gpu) == name || gpu.uuid.starts_with(name)) return true;
-  if (!gpu.mig) return false;
-  // The name of a GPU also means its MIG instances.
-  return std::any_of(info.gpus.begin(), info.gpus.end(), [&](const api::QueueGpu& other) {
-    return other.uuid == gpu.mig->parent && IsMeant(name, other, info);
-  });
-}
-
-// The allowed GPUs after `named` are added, or removed if `restrict_them`. A GPU in the list includes all of
-// its instances, so that future instances are allowed, too. `known` gets the names that match something.
-std::vector<std::string> AllowedAfter(const api::QueueInfo& info, const std::vector<std::string>& named,
-                                      bool restrict_them, std::set<std::string>& known) {
-  const auto& before = info.settings.allowed;
-  const auto was = [&](const std::string& uuid) {
-    return !before || std::find(before->begin(), before->end(), uuid) != before->end();
-  };
-  std::set<std::string> allowed, in_part;
-  for (const auto& gpu : info.gpus) {
-    bool is_allowed = was(gpu.uuid) || (gpu.mig && was(gpu.mig->parent));
-    for (const auto& name : named) {
-      if (!IsMeant(name, gpu, info)) continue;
-      is_allowed = !restrict_them;
-      known.insert(name);
-    }
-    if (is_allowed) allowed.insert(gpu.uuid);
-    if (!is_allowed && gpu.mig) in_part.insert(gpu.mig->parent);
-  }
-  for (const auto& uuid : in_part) allowed.erase(uuid);
-  return {allowed.begin(), allowed.end()};
-}
-
 Result<int> SetAllowed(Session& session, const Words& words, bool restrict_them) {
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   api::QueueSettingsUpdate update;
   const bool all = words.size() == 1 && words.front() == "all";
   if (all && !restrict_them) {
@@ -112,25 +78,14 @@ Result<int> SetAllowed(Session& session, const Words& words, bool restrict_them)
   } else if (all) {
     update.allowed.emplace();
   } else {
-    GPUMAN_ASSIGN(const auto info, api::AskPatiently(daemon, api::routes::kQueueInfo));
-    std::vector<std::string> named;
+    // The daemon changes the list as it is then, so that changes at the same time are all kept.
+    auto& named = restrict_them ? update.restrict_these : update.allow;
     for (const auto& word : words) {
       GPUMAN_ASSIGN(const auto some, ParseGpus(word));
       named.insert(named.end(), some.begin(), some.end());
     }
-    // "allow" adds to the allowed GPUs, "restrict" removes from them; the daemon knows which names exist.
-    std::set<std::string> known;
-    const auto& allowed = update.allowed.emplace(AllowedAfter(info, named, restrict_them, known));
-    for (const auto& name : named)
-      if (!known.contains(name))
-        return base::Fail(ErrorCode::kNotFound, fmt::format("there is no GPU {}", name),
-                          "gpuman info shows them");
-    if (allowed.size() == info.gpus.size()) {
-      update.allowed.reset();
-      update.clear_allowed = true;
-    }
   }
-  GPUMAN_TRY(api::AskPatiently(daemon, api::routes::kSetQueue, {}, update));
+  GPUMAN_TRY(AskDaemon(session, api::routes::kSetQueue, {}, update, api::Patient()));
   return Info(session, Flavour::kGpuman);
 }
 

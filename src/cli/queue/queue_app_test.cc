@@ -464,12 +464,18 @@ TEST(Info, SaysThatAllGpusAreRestricted) {
   EXPECT_THAT(Gpuman(server, {"info"}).out, HasSubstr("The queue uses no GPU: all are restricted"));
 }
 
-TEST(GpuAllow, AddsToWhatIsAllowedAndRestrictTakesAway) {
-  const TestServer server({TestServer::Answer(200, kInfo),
-                           TestServer::Answer(200, R"({"choice":"sequential"})"),
-                           TestServer::Answer(200, kInfo)});
-  EXPECT_EQ(Gpuman(server, {"gpu", "restrict", "1"}).status, 0);
-  EXPECT_EQ(BodyOf(server.requests().at(1)), R"({"allowed":["GPU-a"]})");
+// The daemon has the list, and other users may change it at the same time.
+TEST(GpuAllow, SendsTheChangeAndNotTheWholeList) {
+  const TestServer server(
+      {TestServer::Answer(200, R"({"choice":"sequential"})"), TestServer::Answer(200, kInfo),
+       TestServer::Answer(200, R"({"reservations":[]})"),
+       TestServer::Answer(200, R"({"choice":"sequential"})"), TestServer::Answer(200, kInfo),
+       TestServer::Answer(200, R"({"reservations":[]})"),
+       TestServer::Answer(404, R"({"error":{"code":"not_found","message":"no GPU 9"}})")});
+  EXPECT_EQ(Gpuman(server, {"gpu", "restrict", "1,3"}).status, 0);
+  EXPECT_EQ(BodyOf(server.requests().at(0)), R"({"restrict":["1","3"]})");
+  EXPECT_EQ(Gpuman(server, {"gpu", "allow", "0:1", "GPU-a"}).status, 0);
+  EXPECT_EQ(BodyOf(server.requests().at(3)), R"({"allow":["0:1","GPU-a"]})");
   EXPECT_EQ(Gpuman(server, {"gpu", "allow", "9"}).status, 4);
 }
 

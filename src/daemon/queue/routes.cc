@@ -7,6 +7,7 @@
 #include <set>
 
 #include "api/queue_json.h"
+#include "daemon/queue/allowed_gpus.h"
 #include "daemon/queue/requests.h"
 
 namespace gpuman::daemon {
@@ -240,6 +241,10 @@ base::Result<QueueState> ChangedState(const gpu::Inventory& inventory, QueueStat
     GPUMAN_ASSIGN(const auto gpus, gpu::SelectAll(inventory.gpus, *update.allowed));
     state.allowed.emplace();
     for (const auto& gpu : gpus) state.allowed->insert(gpu.uuid);
+  }
+  if (!update.allow.empty() || !update.restrict_these.empty()) {
+    GPUMAN_ASSIGN(state.allowed,
+                  ChangeAllowed(inventory.gpus, state.allowed, update.allow, update.restrict_these));
   }
   GPUMAN_ASSIGN(const auto drain, gpu::SelectAll(inventory.gpus, update.drain));
   GPUMAN_ASSIGN(const auto undrain, gpu::SelectAll(inventory.gpus, update.undrain));
