@@ -1,5 +1,6 @@
 #include "plugins/kubernetes/program.h"
 
+#include <fmt/format.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -17,7 +18,7 @@
 namespace gpuman::kubernetes {
 namespace {
 
-constexpr int kFailed = 1, kUsage = 2;
+constexpr int kFailed = 1, kUsage = 2, kNoSuchFile = 4;  // as gpumand's
 constexpr const char* kFooter =
     R"(Ends with SIGTERM and reads its configuration again with SIGHUP; one with mistakes is not taken.
 Runs as root on each node, beside gpumand; packaging/kubernetes has it as a DaemonSet.)";
@@ -29,8 +30,11 @@ struct Options {
 };
 
 base::Result<Config> Load(const Options& options) {
-  GPUMAN_ASSIGN(const auto text, base::ReadFile(options.config));
-  GPUMAN_ASSIGN(auto config, ParseConfig(text, options.config));
+  const auto text = base::ReadFile(options.config);
+  if (!text && text.error().code == base::ErrorCode::kNotFound)
+    return base::Fail(base::ErrorCode::kNotFound, fmt::format("there is no file {}", options.config));
+  if (!text) return base::Fail(text.error());
+  GPUMAN_ASSIGN(auto config, ParseConfig(*text, options.config));
   if (!options.kubelet.empty()) config.kubelet = options.kubelet;
   if (!options.socket.empty()) config.gpumand = options.socket;
   return config;
@@ -89,7 +93,7 @@ int RunProgram(int argc, char** argv) {
   auto config = Load(options);
   if (!config) {
     std::fprintf(stderr, "%s\n", config.error().message.c_str());
-    return kUsage;
+    return config.error().code == base::ErrorCode::kNotFound ? kNoSuchFile : kUsage;
   }
   return options.check ? 0 : Serve(options, std::move(*config));
 }

@@ -305,6 +305,9 @@ class KubePluginTest(unittest.TestCase):
         self.assertIn("GPU 0 is in gpuman.io/gpumem-gib and in gpuman.io/gpumem-gb", done.stderr)
         node.config.write_text(WHOLE)
         self.assertEqual(subprocess.run(node.command("--check-config"), timeout=180).returncode, 0)
+        node.config.unlink()
+        done = subprocess.run(node.command("--check-config"), capture_output=True, text=True, timeout=180)
+        self.assertEqual((done.returncode, done.stderr), (4, f"there is no file {node.config}\n"), "as gpumand --check-config")
 
     def test_bytes_that_are_no_http2_do_no_harm(self):
         import socket
