@@ -173,6 +173,20 @@ class GflowTest(unittest.TestCase):
             self.assertEqual(refused.returncode, 4)
             self.assertIn("nothing was changed", refused.stderr)
             self.assertEqual(self.m.type("gctl show-gpus"), before)
+        running = self.m.type("gflowd status")
+        for command in ("restart", "reload", "up", "init"):
+            refused = subprocess.run(["gflowd", command, "--gpus", "0,7", "--gpu-allocation-strategy", "random"],
+                                     env=self.m.env, capture_output=True, text=True)
+            self.assertEqual((refused.returncode, refused.stdout), (4, ""), command)
+            self.assertIn("there is no GPU 7 on this machine; nothing was changed", refused.stderr)
+            self.assertEqual(self.m.type("gflowd status"), running, "it was not restarted")
+            self.assertEqual(self.m.type("gctl show-gpus"), before)
+        self.assertEqual(json.loads(self.m.type("gpuman info --json"))["settings"]["choice"], "sequential")
+        self.m.type("gflowd down")
+        for command in ("up", "restart"):
+            refused = subprocess.run(["gflowd", command, "--gpus", "7"], env=self.m.env, capture_output=True, text=True)
+            self.assertEqual((refused.returncode, refused.stdout), (4, ""), command)
+            self.assertIn("Not running", self.m.type("gflowd status"), "none was left behind")
 
     def test_a_restart_says_what_it_did(self):
         done = subprocess.run(["gflowd", "restart"], env=self.m.env, capture_output=True, text=True)

@@ -12,15 +12,9 @@ namespace gpuman::cli::gflow {
 Command Gctl();
 Command Gflowd();
 
-// What happens with an index that no GPU of this machine has.
-enum class UnknownGpu {
-  kRefuse,    // kNotFound, and nothing changes: gctl
-  kPassOver,  // a note: gflowd, whose option may come from the configuration of another machine
-};
-// The UUIDs of those indices of `spec` ("0,2", "0-3") that are GPUs of this machine; nullopt for "all".
-// kNotFound where no index is a GPU of this machine.
-base::Result<std::optional<std::vector<std::string>>> AllowedGpus(Session& session, const api::Client& daemon,
-                                                                  const std::string& spec,
-                                                                  UnknownGpu unknown);
+// The UUIDs of the indices of `spec` ("0,2", "0-3"); nullopt for "all", and where they are all GPUs.
+// kNotFound where this machine does not have one of them.
+base::Result<std::optional<std::vector<std::string>>> AllowedGpus(const api::Client& daemon,
+                                                                  const std::string& spec);
 
 }  // namespace gpuman::cli::gflow

@@ -20,7 +20,7 @@ using base::Result;
 
 Result<int> SetGpus(Session& session, const CommandLine& line) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto allowed, AllowedGpus(session, daemon, line.words.front(), UnknownGpu::kRefuse));
+  GPUMAN_ASSIGN(const auto allowed, AllowedGpus(daemon, line.words.front()));
   api::QueueSettingsUpdate update;
   update.allowed = allowed;
   update.clear_allowed = !allowed;
@@ -169,8 +169,8 @@ Command OfGctl(Command command) {
 
 }  // namespace
 
-Result<std::optional<std::vector<std::string>>> AllowedGpus(Session& session, const api::Client& daemon,
-                                                            const std::string& spec, UnknownGpu unknown) {
+Result<std::optional<std::vector<std::string>>> AllowedGpus(const api::Client& daemon,
+                                                            const std::string& spec) {
   if (spec == "all") return std::optional<std::vector<std::string>>();
   GPUMAN_ASSIGN(const auto names, ParseGpus(spec));
   GPUMAN_ASSIGN(const auto info, api::AskPatiently(daemon, api::routes::kQueueInfo));
@@ -185,7 +185,7 @@ Result<std::optional<std::vector<std::string>>> AllowedGpus(Session& session, co
     else
       missing += (missing.empty() ? "" : ",") + name;
   }
-  if (uuids.empty() || (unknown == UnknownGpu::kRefuse && !missing.empty()))
+  if (!missing.empty())
     return base::Fail(
         ErrorCode::kNotFound, fmt::format("there is no GPU {} on this machine; nothing was changed", missing),
         fmt::format("it has {}; ginfo shows them",
@@ -193,8 +193,6 @@ Result<std::optional<std::vector<std::string>>> AllowedGpus(Session& session, co
                     : info.gpus.size() == 1 ? "GPU " + api::NumberOf(info.gpus.front())
                                             : fmt::format("GPU {} to {}", api::NumberOf(info.gpus.front()),
                                                           api::NumberOf(info.gpus.back()))));
-  if (!missing.empty())
-    session.Note(fmt::format("there is no GPU {} on this machine; it is ignored", missing));
   if (uuids.size() == info.gpus.size()) return std::optional<std::vector<std::string>>();
   return std::optional(std::move(uuids));
 }

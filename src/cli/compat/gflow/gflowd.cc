@@ -53,24 +53,6 @@ Result<int> PrintState(Session& session, const api::Client& daemon) {
   return PrintState(session, std::optional(std::move(version)));
 }
 
-// Applies the settings that the options ask for and says so; does nothing without such options.
-Result<> Apply(Session& session, const api::Client& daemon, const DaemonSettings& s) {
-  api::QueueSettingsUpdate update;
-  if (s.gpus) {
-    GPUMAN_ASSIGN(update.allowed, AllowedGpus(session, daemon, *s.gpus, UnknownGpu::kPassOver));
-    update.clear_allowed = !update.allowed;
-  }
-  if (!s.strategy.empty()) update.choice = s.strategy;
-  if (!update.allowed && !update.clear_allowed && !update.choice) return {};
-  GPUMAN_ASSIGN(const auto settings, api::AskPatiently(daemon, api::routes::kSetQueue, {}, update));
-  if (s.gpus)
-    Say(session, settings.allowed ? fmt::format("Only GPU {} is used from now on.\n",
-                                                queue::IndicesOf(*settings.allowed, queue::GpusOf(daemon)))
-                                  : "All GPUs are used from now on.\n");
-  if (!s.strategy.empty()) Say(session, fmt::format("Of several free GPUs it takes: {}.\n", settings.choice));
-  return {};
-}
-
 // Ends the user's own daemon and waits until its process is gone; false: the user may not end it. Jobs
 // continue.
 Result<bool> Stop(const api::Client& daemon) {
@@ -87,12 +69,55 @@ Result<bool> Stop(const api::Client& daemon) {
   return true;
 }
 
-Result<int> Up(Session& session, const DaemonSettings& s) {
+// The settings that the options ask for. kNotFound: the machine does not have one of the GPUs.
+Result<api::QueueSettingsUpdate> UpdateOf(const api::Client& daemon, const DaemonSettings& s) {
+  api::QueueSettingsUpdate update;
+  if (s.gpus) {
+    GPUMAN_ASSIGN(update.allowed, AllowedGpus(daemon, *s.gpus));
+    update.clear_allowed = !update.allowed;
+  }
+  if (!s.strategy.empty()) update.choice = s.strategy;
+  return update;
+}
+
+// Changes the settings and says so; does nothing where no option asks for a change.
+Result<> Apply(Session& session, const api::Client& daemon, const DaemonSettings& s,
+               const api::QueueSettingsUpdate& update) {
+  if (!update.allowed && !update.clear_allowed && !update.choice) return {};
+  GPUMAN_ASSIGN(const auto settings, api::AskPatiently(daemon, api::routes::kSetQueue, {}, update));
+  if (s.gpus)
+    Say(session, settings.allowed ? fmt::format("Only GPU {} is used from now on.\n",
+                                                queue::IndicesOf(*settings.allowed, queue::GpusOf(daemon)))
+                                  : "All GPUs are used from now on.\n");
+  if (!s.strategy.empty()) Say(session, fmt::format("Of several free GPUs it takes: {}.\n", settings.choice));
+  return {};
+}
+
+// The daemon, which is started where it does not run, and the settings that the options ask for. Where they
+// name a GPU that the machine does not have, nothing is done: a daemon that was started to look is stopped.
+struct Ready {
+  api::Client daemon;
+  api::QueueSettingsUpdate update;
+  bool ran = false;
+};
+Result<Ready> GetReady(Session& session, const DaemonSettings& s, bool tells = true) {
   const bool ran = session.RunningDaemon().has_value();
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  Say(session, ran ? "gflowd is already running.\n" : "gflowd started.\n");
-  GPUMAN_TRY(Apply(session, daemon, s));
-  return PrintState(session, daemon);
+  GPUMAN_ASSIGN(api::Client daemon, session.Daemon(tells));
+  auto update = UpdateOf(daemon, s);
+  if (!update) {
+    if (!ran) {
+      GPUMAN_TRY(Stop(daemon));
+    }
+    return base::Fail(std::move(update.error()));
+  }
+  return Ready{std::move(daemon), std::move(*update), ran};
+}
+
+Result<int> Up(Session& session, const DaemonSettings& s) {
+  GPUMAN_ASSIGN(const auto ready, GetReady(session, s));
+  Say(session, ready.ran ? "gflowd is already running.\n" : "gflowd started.\n");
+  GPUMAN_TRY(Apply(session, ready.daemon, s, ready.update));
+  return PrintState(session, ready.daemon);
 }
 
 // Does not end the daemon of the machine, or a daemon whose socket the user named: no program would start
@@ -104,6 +129,7 @@ Result<int> Restart(Session& session, const DaemonSettings& s) {
   if (const auto running = session.RunningDaemon()) {
     GPUMAN_ASSIGN(const auto version, running->Version());
     before = version.pid;
+    GPUMAN_TRY(UpdateOf(*running, s));  // before anything is done
     if (named) {
       kept =
           "its socket is named by GPUMAN_SOCKET or --socket, so it has to be restarted where it was started";
@@ -112,8 +138,8 @@ Result<int> Restart(Session& session, const DaemonSettings& s) {
       if (!stopped) kept = "it is the machine's daemon; to restart it: sudo systemctl restart gpumand";
     }
   }
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon(/*tells=*/false));
-  GPUMAN_ASSIGN(const auto now, daemon.Version());
+  GPUMAN_ASSIGN(const auto ready, GetReady(session, s, /*tells=*/false));
+  GPUMAN_ASSIGN(const auto now, ready.daemon.Version());
   if (!kept.empty())
     Say(session, fmt::format("gflowd (gpumand, pid {}) was not restarted: {}.\n", before, kept));
   else if (before == 0)
@@ -123,7 +149,7 @@ Result<int> Restart(Session& session, const DaemonSettings& s) {
         fmt::format(
             "gflowd restarted: gpumand (pid {}) was stopped and started again (pid {}); jobs kept running.\n",
             before, now.pid));
-  GPUMAN_TRY(Apply(session, daemon, s));
+  GPUMAN_TRY(Apply(session, ready.daemon, s, ready.update));
   GPUMAN_ASSIGN(const int shown, PrintState(session, now));
   return kept.empty() ? shown : kExitFailed;
 }
@@ -162,10 +188,10 @@ Result<int> Status(Session& session, const DaemonSettings&) {
 }
 
 Result<int> Init(Session& session, const DaemonSettings& s) {
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_TRY(Apply(session, daemon, s));
+  GPUMAN_ASSIGN(const auto ready, GetReady(session, s));
+  GPUMAN_TRY(Apply(session, ready.daemon, s, ready.update));
   Say(session, "There is nothing to prepare. Queue a job with: gbatch --gpus 1 COMMAND\n");
-  return PrintState(session, daemon);
+  return PrintState(session, ready.daemon);
 }
 
 Result<int> RefuseService(Session&, const DaemonSettings&) {
