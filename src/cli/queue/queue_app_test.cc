@@ -308,6 +308,28 @@ TEST(Cancel, SaysOfEachJobWhatBecameOfIt) {
             "Job 7 cancelled.\nJob 8 (b) waited for job 7 and is cancelled too.\n");
 }
 
+// Columns are only added at the end: scripts may count them.
+TEST(QueueRecords, MarkAStartThatIsAGuess) {
+  auto guess = Row(7, "a", spec::JobState::kQueued, "resources", "");
+  guess.estimated_start = *base::ParseIso8601("2031-01-01T10:00:00Z");
+  auto estimate = guess;
+  guess.estimate_presumed = 1;
+  std::string text = api::QueueRowTitles();
+  api::AppendQueueRow(text, guess);
+  api::AppendQueueRow(text, estimate);
+  api::AppendQueueRow(text, Row(9, "c", spec::JobState::kHeld, "held_by_user", ""));
+  const TestServer server({TestServer::Answer(200, text, "text/tab-separated-values")});
+  const auto csv = Gpuman(server, {"queue", "-o", "csv"});
+  EXPECT_THAT(csv.out, HasSubstr(",ended_at,estimated_start,estimate_presumed\n"));
+  EXPECT_THAT(csv.out, HasSubstr(",2031-01-01T10:00:00.000Z,true\n"));
+  EXPECT_THAT(csv.out, HasSubstr(",2031-01-01T10:00:00.000Z,false\n"));
+  EXPECT_THAT(csv.out, HasSubstr(",,\n"));
+  const auto yaml = Gpuman(server, {"queue", "-o", "yaml"}).out;
+  EXPECT_THAT(yaml, HasSubstr("\n    estimate_presumed: true\n"));
+  EXPECT_THAT(yaml, HasSubstr("\n    estimate_presumed: false\n"));
+  EXPECT_THAT(yaml, HasSubstr("\n    estimate_presumed: null\n"));
+}
+
 TEST(JobUpdate, ChangesPartsAndKeepsTheRest) {
   const TestServer server({TestServer::Answer(200, kJob)});
   const auto outcome = Gpuman(

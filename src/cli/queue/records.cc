@@ -38,7 +38,8 @@ std::vector<std::pair<std::string_view, std::string>> RecordOf(const api::QueueR
           {"submitted_at", base::FormatIso8601(row.submitted_at)},
           {"started_at", time(row.started_at)},
           {"ended_at", time(row.ended_at)},
-          {"estimated_start", time(row.estimated_start)}};
+          {"estimated_start", time(row.estimated_start)},
+          {"estimate_presumed", row.estimated_start ? row.estimate_presumed != 0 ? "true" : "false" : ""}};
 }
 
 std::string CsvField(const std::string& text) {
