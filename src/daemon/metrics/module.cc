@@ -43,7 +43,7 @@ std::optional<metrics::JobPart> PartOf(const jobs::Job& job, const std::vector<s
 
 }  // namespace
 
-MetricsModule::MetricsModule(Core& core) : core_(core) {
+MetricsModule::MetricsModule(Core& core) : core_(core), scrapes_(core.clock()) {
   core_.events().Follow([this](const jobs::Event& event) { Count(event); });
   core_.sampling().on_xid.Connect([this](const gpu::XidSeen& seen) { counters_.OnXid(seen.uuid, seen.xid); });
 }
@@ -119,11 +119,11 @@ metrics::Job MetricsModule::JobOf(const jobs::Job& job) {
 }
 
 std::string MetricsModule::Text(bool with_dcgm) {
-  const auto began = core_.clock().Mono();
-  core_.sampling().sampler().WantDetails(began + kDetailsWanted);
-  ++scrapes_;
-  if (const auto last = scraped_.find(with_dcgm); last != scraped_.end() && !scrape_budget_.Allows(began))
-    return last->second;
+  core_.sampling().sampler().WantDetails(core_.clock().Mono() + kDetailsWanted);
+  return scrapes_.Answer(with_dcgm, [&] { return NewText(with_dcgm); });
+}
+
+std::string MetricsModule::NewText(bool with_dcgm) {
   metrics::Snapshot snapshot;
   static const std::string host = base::HostName().value_or("unknown");
   snapshot.host = host;
@@ -137,13 +137,9 @@ std::string MetricsModule::Text(bool with_dcgm) {
   snapshot.counters = counters_;
   snapshot.rounds = core_.sampling().sampler().Rounds();
   snapshot.self = metrics::ReadSelfCost();
-  snapshot.scrapes = scrapes_;
-  snapshot.scrape_seconds = scrape_seconds_;
-  auto text = metrics::Render(snapshot, with_dcgm);
-  const auto now = core_.clock().Mono();
-  scrape_seconds_ += Seconds(now - began);
-  scrape_budget_.Spend(now, now - began);
-  return scraped_[with_dcgm] = std::move(text);
+  snapshot.scrapes = scrapes_.count();
+  snapshot.scrape_seconds = scrapes_.seconds();
+  return metrics::Render(snapshot, with_dcgm);
 }
 
 }  // namespace gpuman::daemon

@@ -2,15 +2,13 @@
 // module adds. A scrape makes no driver call.
 #pragma once
 
-#include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 
-#include "base/time_budget.h"
 #include "daemon/core/core.h"
 #include "daemon/core/module.h"
 #include "daemon/http/server.h"
+#include "daemon/metrics/scrapes.h"
 #include "metrics/event_counters.h"
 
 namespace gpuman::daemon {
@@ -21,8 +19,7 @@ class MetricsModule final : public Module {
 
   Core& core() { return core_; }
 
-  // `with_dcgm`: with the metrics for dcgm-exporter's dashboards. When scrapes come more often than the time
-  // budget allows, the answer is the last one.
+  // `with_dcgm`: with the metrics for dcgm-exporter's dashboards. Answers are those of Scrapes.
   std::string Text(bool with_dcgm);
 
   void Restore(jobs::StoreContents& contents) override;
@@ -31,6 +28,7 @@ class MetricsModule final : public Module {
 
  private:
   void Count(const jobs::Event& event);
+  std::string NewText(bool with_dcgm);
   void Serve();
   metrics::Device DeviceOf(const guard::GpuStatus& status);
   metrics::Job JobOf(const jobs::Job& job);
@@ -38,10 +36,7 @@ class MetricsModule final : public Module {
 
   Core& core_;
   metrics::EventCounters counters_;
-  base::TimeBudget scrape_budget_{base::Millis(100), 20};
-  std::map<bool, std::string> scraped_;  // the last answers, by with_dcgm
-  std::uint64_t scrapes_ = 0;
-  double scrape_seconds_ = 0;
+  Scrapes scrapes_;
   http::Router public_router_;
   std::unique_ptr<http::Server> public_server_;  // over TCP; nullptr: not configured
 };
