@@ -227,6 +227,30 @@ class Stopped(SharingCase):
         self.runs("neighbours")
         self.ends_right("neighbours")
 
+    def test_a_job_that_starts_beside_one_that_is_stopped_waits_with_this_reason(self):
+        self.addCleanup(self.share, on_no_answer="suspend")
+        self.share(on_no_answer="wait")
+        self.ends_right("neighbours")
+        until("the attacker's is alone", lambda: self.tenant(self.attackers)["gate"] == "open" and not self.tenant(self.neighbours))
+        self.signal(self.pid(), signal.SIGSTOP)
+        until("it stands", self.stands, self.what_it_does)
+        self.assertEqual(self.tenant(self.attackers)["gate"], "open", "it is stopped at work")
+        late = self.sharing(NEIGHBOUR, "late")
+        view = until("the newcomer is told why it waits", lambda: (one := self.job(late))["reason"] == "share_wait" and one, self.what_stands)
+        self.assertEqual(view["state"], "running")
+        self.assertRegex(view["reason_detail"], rf"job {self.attackers} 'attackers', which does not yield: process {self.pid()} is stopped")
+        one = self.tenant(late)
+        self.assertEqual(one["waits_for"], "yield", one)
+        self.assertGreater(one["memory"]["wanted"], 0, "it has its context, and no memory yet")
+        self.share(on_no_answer="suspend")
+        self.assertEqual(self.becomes(self.attackers, "suspended")["reason"], "process_stopped")
+        self.runs("late")
+        self.ends_right("late")
+        until("it is stopped again, as its user left it", self.stands)
+        self.signal(self.pid(), signal.SIGCONT)
+        self.becomes(self.attackers, "running")
+        self.ends_right("attackers")
+
     def test_a_mover_that_a_killed_daemon_left_is_gpumans_own_until_it_ends(self):
         def movers():
             return [one for one in self.request("GET", "/v1/queue/info").json()["gpus"][0]["processes"] if one["name"] == "gpuman-mover"]
