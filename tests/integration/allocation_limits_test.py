@@ -266,9 +266,14 @@ lowered_patience = "300ms"
         self.assertIn("256MiB was refused at its limit of 1GiB", told[0]["message"])
         self.assertRegex(self.m.run("status").stdout, r"job \d+ hog: ended with exit status 3; " + said)
         self.assertRegex(self.m.run("job", "show", "hog").stdout, "Reason .*" + said)
-        self.assertEqual(self.request("POST", f"/v1/jobs/{hog}/restart", {"memory": "3GiB"}).status, 200)
+        done = self.m.run("restart", "hog", "--memory", "3GiB")
+        self.assertEqual(done.returncode, 0, done.stderr)
         ended = self.wait(hog)
         self.assertEqual((ended["state"], ended["refusal"]), ("finished", None), self.log(hog))
+        self.assertEqual(ended["memory"]["limit"], 3 << 30)
+        again = self.m.run_json("job", "redo", "hog", "--memory", "2560MiB")["id"]
+        ended = self.wait(again)
+        self.assertEqual((ended["state"], ended["memory"]["limit"]), ("finished", 2560 << 20), self.log(again))
 
     def test_a_program_that_is_refused_in_a_loop_is_told_of_once(self):
         loop = self.start("loop", f"{self.load('64MiB', '--hold', '1h')} & "

@@ -274,6 +274,9 @@ class QueueCliTest(DaemonTest):
         waits = self.gpuman("submit", "--gpus", "1", "true")
         self.assertRegex(waits, r"expected start: ~(today|tomorrow) \(a guess: .*--time")
         self.assertRegex(self.gpuman("queue"), r"~(today|tomorrow)")
+        job = next(one["id"] for one in json.loads(self.gpuman("queue", "--json"))["jobs"] if one["state"] == "queued")
+        self.assertRegex(self.gpuman("job", "show", str(job)), r"Expected start +~(today|tomorrow) \(a guess: .*--time")
+        self.assertRegex(self.gpuman("queue", "-o", "csv"), rf"(?m)^{job},.*Z,true$")
         (self.m.dir / "go").touch()
 
     def test_status_shows_what_waits_together_as_one_line(self):

@@ -485,12 +485,16 @@ TEST(TopQueue, ShowsJobsThatTheStatusLeavesOut) {
   machine.queue = std::vector{row};
   auto state = TestState({100, 30}, machine);
   Press(state, "2");
-  EXPECT_THAT(Screenful(state),
-              AllOf(HasSubstr("7000 later"), HasSubstr("resources"), HasSubstr("1970-01-0")));
+  EXPECT_THAT(Screenful(state), AllOf(HasSubstr("7000 later"), HasSubstr("resources"), HasSubstr("1970-01-0"),
+                                      Not(HasSubstr("~"))));
   Press(state, "c");
   EXPECT_THAT(Screenful(state), HasSubstr("cancel job 7000 'later' of eve? y/n"));
   Update(state, StatusCame{machine});
   EXPECT_TRUE(state.question) << "the status never had it";
+  Press(state, "n");
+  machine.queue->front().estimate_presumed = 1;
+  Update(state, StatusCame{machine});
+  EXPECT_THAT(Screenful(state), HasSubstr("~1970-01-0")) << "a guess is marked";
 }
 
 }  // namespace
