@@ -178,7 +178,7 @@ void Declare(CLI::App& app, Options& o, Texts& t) {
   app.add_flag("--parent-exits", o.parent_exits, "End at once and leave the children behind")
       ->needs("--children");
   app.add_flag("--ignore-term", o.ignore_term, "Ignore SIGTERM, SIGINT and SIGHUP");
-  app.add_flag("--json", o.json, "One JSON line an event");
+  app.add_flag("--json", o.json, "Print each event as a line of JSON");
   app.get_option("--step")->needs("--alloc");
   app.get_option("--flip-byte")->needs("--verify");
   DeclareRanks(app, o, t);

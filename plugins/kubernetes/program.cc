@@ -20,7 +20,8 @@ namespace {
 
 constexpr int kFailed = 1, kUsage = 2, kNoSuchFile = 4;  // as gpumand's
 constexpr const char* kFooter =
-    R"(Ends with SIGTERM and reads its configuration again with SIGHUP; one with mistakes is not taken.
+    R"(SIGTERM ends it. SIGHUP makes it read its configuration again; if there are mistakes in it, the former one
+stays in force.
 Runs as root on each node, beside gpumand; packaging/kubernetes has it as a DaemonSet.)";
 
 struct Options {

@@ -91,6 +91,8 @@ Command Gpuman(std::string_view first) {
 
 }  // namespace
 
+Command GpumanProgram() { return Gpuman(""); }
+
 int RunCli(std::string_view name, const std::vector<std::string>& arguments, const SessionContext& context) {
   const std::string first = arguments.empty() ? "" : arguments.front();
   if (gflow::IsProgram(name)) return RunProgram(gflow::MakeProgram(name, arguments), arguments, context);

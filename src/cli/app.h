@@ -5,9 +5,13 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/command.h"
 #include "cli/session.h"
 
 namespace gpuman::cli {
+
+// `gpuman` with all of its commands.
+Command GpumanProgram();
 
 // Runs `gpuman`, or the program of gflow or nvshare with this name, with its arguments; returns the exit
 // status.

@@ -7,13 +7,6 @@
 namespace gpuman::cli {
 namespace {
 
-struct Hint {
-  std::string_view path;
-  std::string_view words;  // "kill|stop": any of these; "#": a number; "*": any word that is no option
-  std::string_view text;   // "{}" stands for the word
-};
-
-// The first entry that fits counts.
 constexpr std::array kHints{
     // Commands.
     Hint{"gpuman", "kill|stop|end|terminate|abort|qdel|scancel|gcancel",
@@ -43,8 +36,7 @@ constexpr std::array kHints{
     Hint{"gpuman", "gctl", "gpuman gpu, reserve and quota do what gctl does"},
     Hint{"gpuman", "sacctmgr|limit|limits",
          "gpuman update JOB --memory SIZE changes a job's limit, gpuman quota set a user's"},
-    Hint{"gpuman", "history|past|ended",
-         "gpuman queue --all lists ended jobs, too; gpuman events what happened"},
+    Hint{"gpuman", "past|ended", "gpuman queue --all lists ended jobs, too; gpuman events what happened"},
     Hint{"gpuman", "pause|freeze|stash",
          "gpuman suspend JOB takes a job off its GPU; gpuman gpu choice pause stops the queue"},
     Hint{"gpuman", "continue|cont|unpause|unsuspend|thaw",
@@ -69,7 +61,7 @@ constexpr std::array kHints{
          "gpuman "
          "device --help"},
     Hint{"gpuman device", "#", "gpuman device show {}"},
-    Hint{"gpuman device power", "limit|set", "gpuman device power set 250W"},
+    Hint{"gpuman device power", "limit", "gpuman device power set 250W"},
     Hint{"gpuman device persistence", "set", "gpuman device persistence on"},
     Hint{"gpuman device compute-mode", "set", "gpuman device compute-mode exclusive-process"},
     Hint{"gpuman device ecc", "set", "gpuman device ecc on"},
@@ -127,7 +119,6 @@ constexpr std::array kHints{
     Hint{"gpuman queue", "*", "gpuman queue --jobs {}; gpuman job show {} has all of one job"},
     Hint{"gpuman info", "*", "gpuman gpu show {}"},
     Hint{"gpuman proclist", "#", "gpuman gpu show {} has the processes of one GPU"},
-    Hint{"gpuman events", "*", "gpuman events | grep {}"},
     Hint{"gpuman top", "#", "gpuman top --interval {}s"},
     Hint{"gpuman stats", "*", "gpuman stats --user {}"},
     Hint{"gpuman move", "*", "gpuman move JOB --to {}"},
@@ -164,7 +155,7 @@ constexpr std::array kHints{
     Hint{"gpuman submit", "-G|--ngpus|--num-gpus|--n-gpus|--gpus-per-node|--gpus-per-task|--gpu-count",
          "how many GPUs is given with --gpus N"},
     Hint{"gpuman submit", "--cpus-per-task|--ntasks-per-node", "how many CPUs is given with --cpus N"},
-    Hint{"gpuman submit", "-N|--nodes|--ntasks|-p|--partition|--qos|--constraint|--nodelist|-w",
+    Hint{"gpuman submit", "-N|--nodes|--ntasks|--partition|--qos|--constraint|--nodelist",
          "a job runs on this machine; for a cluster: --to slurm --slurm-option NAME=VALUE"},
     Hint{"gpuman submit", "--wrap|--cmd", "a command for the shell is given with --command STRING"},
     Hint{"gpuman submit", "--mail-user|--mail|--email", "write to an address: --notify-mail ADDRESS"},
@@ -208,7 +199,7 @@ constexpr std::array kHints{
     Hint{"gpuman proclist", "-w|--watch|-f|--follow", "gpuman top watches processes"},
     Hint{"gpuman health", "-w|--watch|-f|--follow", "gpuman events -f tells when health changes"},
     Hint{"gpuman", "-L|--list-gpus|-q|-l|-pm|-pl|-lgc|-i",
-         "gpuman gpu list shows the GPUs, gpuman device their settings"},
+         "gpuman gpu list shows the GPUs, gpuman device show their settings"},
 };
 
 bool IsNumber(std::string_view word) {
@@ -229,6 +220,8 @@ bool Fits(std::string_view words, std::string_view word, bool any_word) {
 }
 
 }  // namespace
+
+std::span<const Hint> Hints() { return kHints; }
 
 std::string HintFor(std::string_view path, std::string_view word, bool any_word) {
   if (word.starts_with("--")) word = word.substr(0, word.find('='));

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
 #include <sstream>
+#include <vector>
 
 #include "cli/app.h"
 
@@ -76,21 +79,112 @@ TEST(Hints, LeaveOtherWordsToTheirLikeness) {
   EXPECT_THAT(ErrorOf({"statsu"}), HasSubstr("did you mean 'status'?"));
 }
 
+std::vector<std::string> Split(std::string_view text, std::string_view at) {
+  std::vector<std::string> parts{""};
+  for (std::size_t i = 0; i < text.size();) {
+    if (text.substr(i).starts_with(at)) {
+      parts.emplace_back();
+      i += at.size();
+    } else {
+      parts.back() += text[i++];
+    }
+  }
+  return parts;
+}
+
+// Commas and colons are words of their own.
+std::vector<std::string> WordsOf(std::string_view text) {
+  std::vector<std::string> words;
+  for (auto& word : Split(text, " ")) {
+    const bool ends = word.ends_with(',') || word.ends_with(':') || word.ends_with(';');
+    if (ends) word.pop_back();
+    if (!word.empty()) words.push_back(word);
+    if (ends) words.emplace_back(",");
+  }
+  return words;
+}
+
+const Command* CommandAt(const Command& program, std::string_view path) {
+  const Command* command = &program;
+  const auto words = Split(path, " ");
+  for (std::size_t i = 1; i < words.size() && command; ++i) command = FindCommand(*command, words[i]);
+  return command;
+}
+
+bool HasOption(const Command& command, const std::string& name) {
+  return name == "--help" || name == "--json" ||
+         std::any_of(command.options.begin(), command.options.end(), [&](const Option& option) {
+           const auto names = NamesOf(option);
+           return std::find(names.begin(), names.end(), name) != names.end();
+         });
+}
+
+// What is wrong with the words behind "gpuman": the first of them that is neither a command, nor an option of
+// the command, nor a word that the command takes. Empty: nothing.
+std::string UnknownWordIn(const Command& program, const std::vector<std::string>& words) {
+  // Words of a sentence about a command.
+  const std::set<std::string> prose{"shows", "has", "does", "starts"};
+  const Command* command = &program;
+  std::size_t at = 0;
+  for (; at < words.size(); ++at) {
+    const auto* const below = FindCommand(*command, words[at]);
+    if (!below) break;
+    command = below;
+  }
+  if (at == 0) return words.empty() || prose.contains(words[0]) ? "" : words[0];
+  const bool takes_word = at < words.size() && words[at] != "," && !words[at].starts_with('-');
+  if (takes_word && !command->run && !prose.contains(words[at])) return words[at];
+  if (takes_word && !command->arguments.empty()) {
+    const auto choices = ChoicesOf(command->arguments.front().value);
+    if (!choices.empty() && std::find(choices.begin(), choices.end(), words[at]) == choices.end())
+      return words[at];
+  }
+  for (; at < words.size() && words[at] != "--"; ++at)
+    if (words[at].starts_with('-') && !HasOption(*command, words[at])) return words[at];
+  return "";
+}
+
 TEST(Hints, MeanCommandsAndOptionsThatThereAre) {
-  // Each "gpuman COMMAND" of a hint must be a command that has a help text.
-  for (const char* word :
-       {"kill",     "ps",   "rm",    "watch", "nvidia-smi", "gpus",     "squeue",  "sbatch",
-        "srun",     "exec", "sinfo", "sacct", "scontrol",   "sacctmgr", "history", "pause",
-        "continue", "set",  "power", "sweep", "ack",        "check",    "book"}) {
-    const auto hint = HintFor("gpuman", word);
-    ASSERT_FALSE(hint.empty()) << word;
-    for (std::size_t at = 0; (at = hint.find("gpuman ", at)) != std::string::npos;) {
-      at += 7;
-      const auto command = hint.substr(at, hint.find_first_of(" ,:;", at) - at);
-      std::ostringstream out;
-      std::ostringstream err;
-      EXPECT_EQ(RunCli("gpuman", {command, "--help"}, {out, err, {}, {}}), 0) << word << ": " << command;
-      EXPECT_THAT(out.str(), HasSubstr("gpuman " + command)) << word;
+  const Command program = GpumanProgram();
+  const Command& run = *CommandAt(program, "gpuman run");
+  for (const Hint& hint : Hints()) {
+    const auto* const of = CommandAt(program, hint.path);
+    ASSERT_TRUE(of) << hint.path;
+    for (const auto& word : Split(hint.words, "|")) {
+      const auto text = HintFor(hint.path, word == "#" ? "7" : word == "*" ? "train" : word);
+      for (const auto& sentence : Split(text, "; ")) {
+        if (sentence.find("sudo ") != std::string::npos) continue;  // of another program
+        const auto parts = Split(sentence, "gpuman ");
+        for (std::size_t i = 1; i < parts.size(); ++i)
+          EXPECT_EQ(UnknownWordIn(program, WordsOf(parts[i])), "")
+              << hint.path << " " << word << ": " << text;
+        for (const auto& typed : WordsOf(parts[0]))
+          if (typed.starts_with("--")) {
+            EXPECT_TRUE(HasOption(*of, typed) || HasOption(run, typed)) << hint.path << ": " << text;
+          }
+      }
+    }
+  }
+}
+
+// A word that the command takes gets no hint.
+TEST(Hints, AreForWordsThatTheirCommandDoesNotTake) {
+  const Command program = GpumanProgram();
+  std::set<std::pair<std::string_view, std::string>> seen;
+  for (const Hint& hint : Hints()) {
+    const auto* const of = CommandAt(program, hint.path);
+    ASSERT_TRUE(of) << hint.path;
+    for (const auto& word : Split(hint.words, "|")) {
+      EXPECT_TRUE(seen.insert({hint.path, word}).second) << hint.path << " " << word << " has two hints";
+      if (word.starts_with('-')) {
+        EXPECT_FALSE(HasOption(*of, word)) << hint.path << " " << word;
+        continue;
+      }
+      EXPECT_FALSE(FindCommand(*of, word)) << hint.path << " " << word;
+      const bool takes_all =
+          std::any_of(of->arguments.begin(), of->arguments.end(),
+                      [](const Argument& argument) { return argument.most >= kAnyNumber; });
+      EXPECT_FALSE(takes_all) << hint.path << " " << word << ": it takes every word";
     }
   }
 }

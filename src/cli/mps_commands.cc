@@ -76,7 +76,7 @@ base::Result<int> Terminate(Session& session, const CommandLine& line) {
 Command MpsCommand() {
   return {"mps",
           "Run processes of several jobs on a GPU at the same time, with NVIDIA MPS",
-          "",
+          "gpuman mps start --gpu 0",
           {},
           {},
           {},

@@ -97,12 +97,21 @@ Options GpumanOptions(UpdateSettings& s) {
       {"-t,--time,--time-limit", "TIME", "Time limit, or none",
        SetOrClearOption(s, "time_limit_s", &J::time_limit, base::ParseDuration)},
       {"--auto-cancel", "", "Cancel it when a dependency can no longer be met", AutoCancel(s, true)},
-      {"--no-auto-cancel", "", "Keep it in the queue then", AutoCancel(s, false)},
+      {"--no-auto-cancel", "", "Keep it waiting when a dependency can no longer be met",
+       AutoCancel(s, false)},
       {"--array-limit", "N", "Run at most N tasks of the array at once, or none",
        take::IntoOrNone(s.queue().array_limit, s.queue().clear_array_limit, Integer(1, api::kMaxArrayTasks))},
       {"--retry-delay", "TIME", "Time between a failure and the next run", RetryDelay(s)},
       {"--retry-on", "CODES", "Run it again only after these exit codes: 1,75, or none for any failure",
        RetryCodes(s)}};
+}
+
+// The help of an option of `submit` without " (default: …)": a change that leaves the option out changes
+// nothing.
+std::string WithoutDefault(std::string help) {
+  const auto begin = help.find(" (default: ");
+  const auto end = help.find(')', begin);
+  return begin == help.npos || end == help.npos ? help : help.erase(begin, end + 1 - begin);
 }
 
 // The flag that reverses a flag: --no-preemptible for --preemptible, --preload for --no-preload.
@@ -137,7 +146,8 @@ Options ChangesBy(const Option& option, UpdateSettings& s) {
     api::AddOption(takes_away ? spec::JobOptions{} : s.submission.job, sets, s.update);
     return {};
   };
-  Options changes{{option.names, option.value, option.help + (has_none ? ", or none" : ""), change}};
+  Options changes{
+      {option.names, option.value, WithoutDefault(option.help) + (has_none ? ", or none" : ""), change}};
   if (is_flag)
     changes.push_back(
         {InverseOf(NameOf(option)), "", "Take " + NameOf(option) + " back", ClearOption(s, option.sets)});

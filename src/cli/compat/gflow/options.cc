@@ -117,7 +117,7 @@ Options GjobOptions(UpdateSettings& s, base::WallTime now) {
       {"--begin", "TIME", "Start no earlier than this, or none",
        SetOrClearOption(s, "begin", &J::begin, begin)},
       {"--auto-cancel-on-dep-failure", "", "Cancel it when a dependency fails", queue::AutoCancel(s, true)},
-      {"--no-auto-cancel-on-dep-failure", "", "Keep it in the queue when a dependency fails",
+      {"--no-auto-cancel-on-dep-failure", "", "Keep it waiting when a dependency fails",
        queue::AutoCancel(s, false)},
       {"--clear-max-concurrent", "", "No limit on how many of its group run at once",
        take::Flag(s.queue().clear_max_concurrent)},
