@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "jobs/clock_answer.h"
 #include "jobs/job_manager.h"
 
 namespace gpuman::jobs {
@@ -212,12 +213,8 @@ void JobManager::SetOffGpu(JobId id, bool off) {
   // If no answer comes, OnConnected corrects this by the journal.
   (void)Order(it->second, keeper::PauseClock{off},
               [off](JobManager& me, Entry& entry, const Result<>& outcome) {
-                if (outcome || outcome.error().code == ErrorCode::kUnavailable) return;
-                // The run is over, as records before this answer say; the next run has a clock of its own.
-                if (outcome.error().code == ErrorCode::kConflict && entry.job.state != JobState::kRunning)
-                  return;
-                me.Trouble(entry.job.id, fmt::format("its keeper does not {} the clock of its time limit: {}",
-                                                     off ? "stop" : "start", outcome.error().message));
+                if (const auto trouble = TroubleOfClock(off, outcome, entry.job.state))
+                  me.Trouble(entry.job.id, *trouble);
               });
 }
 
