@@ -381,6 +381,20 @@ TEST(TopJobPage, FollowsItsJobAndTakesNoAnswerOfAnother) {
   EXPECT_EQ(state.question->job, 1);
 }
 
+TEST(TopJobPage, MarksAStartThatIsAGuess) {
+  auto machine = TestMachine();
+  auto job = TestJob(2, "bert", "bob", spec::JobState::kQueued);
+  job.queue.emplace().estimated_start = machine.at + std::chrono::hours(48);
+  for (const bool guess : {false, true}) {
+    job.queue->estimate_presumed = guess;
+    machine.status.jobs = {job};
+    auto state = TestState({100, 30}, machine);
+    Press(state, Code::kEnter);
+    Update(state, JobCame{2, job, api::JobStory{}, std::string()});
+    EXPECT_THAT(Screenful(state), HasSubstr(guess ? "; starts ~1970-01-0" : "; starts 1970-01-0"));
+  }
+}
+
 TEST(TopJobPage, ScrollsItsLogAndFollowsItsEnd) {
   auto state = TestState({80, 24});
   Press(state, Code::kEnter);
