@@ -15,8 +15,18 @@ COMMON = """say() { printf '%s\\n' "$*"; }
 die() { printf '%s\\n' "$*" >&2; exit 1; }
 need() { say "need $*"; }
 missing_of() { printf '%s' "${ABSENT:-}"; }
+# In place of the program: whatever is run takes an hour, and is left off where LEFT_OFF names it.
+timeout() {
+  local rc=0
+  shift 2
+  "$@" || rc=$?
+  SECONDS=$((SECONDS + 3600))
+  if [ -n "${LEFT_OFF:-}" ] && [[ "$*" = *$LEFT_OFF* ]]; then return "${LEFT_OFF_WITH:-124}"; fi
+  return $rc
+}
 """
 STEP = """echo "$(basename "$0") $*"
+eval "${DOES:-}"
 exit "${FAILS:-0}"
 """
 
@@ -84,6 +94,42 @@ class ClangTest(unittest.TestCase):
             rc, said = self.call("tools/dev/clang.sh", *arguments, FAILS="3")
             self.assertEqual(rc, 3, said)
             self.assertNotIn("everything built", said)
+
+    def test_a_failure_that_comes_when_the_time_is_over_is_none_the_less_one(self):
+        rc, said = self.call("tools/dev/clang.sh", "--if-there", FAILS="3", GPUMAN_CLANG_MINUTES="60")
+        self.assertEqual(rc, 3, said)
+        self.assertNotIn("not whole", said)
+
+    def left_off(self, step, does):
+        """What it says where that step is left off by the limit, having done this."""
+        return self.call("tools/dev/clang.sh", "--if-there", LEFT_OFF=step, GPUMAN_CLANG_MINUTES="90" if step == "fuzz.sh" else "60",
+                         DOES="case $0 in *%s) %s ;; esac" % (step, does))
+
+    def test_where_nothing_had_failed_by_then_it_is_not_whole(self):
+        log = self.tree / "build/log/build-ninja-clang.log"
+        log.parent.mkdir(parents=True)
+        for step in "build.sh", "fuzz.sh":
+            log.write_text("FAILED: of a run before\n")
+            rc, said = self.left_off(step, "true")
+            self.assertEqual(rc, 0, said)
+            self.assertIn("not whole after", said)
+            self.assertIn("at %s;" % step, said)
+
+    def test_a_build_that_had_failed_by_then_is_a_failure(self):
+        for step, log in ("build.sh", "build-ninja-clang"), ("fuzz.sh", "build-fuzz"):
+            rc, said = self.left_off(step, "printf '[1/2] x\\nFAILED: x.o\\n' >build/log/%s.log" % log)
+            self.assertEqual(rc, 1, said)
+            self.assertIn("build/log/%s.log" % log, said)
+
+    def test_an_input_that_was_found_by_then_is_a_failure_and_is_named(self):
+        findings = self.tree / "build/fuzz/findings"
+        findings.mkdir(parents=True)
+        old = findings / "units_fuzz-crash-0"
+        old.touch()
+        os.utime(old, (0, 0))
+        rc, said = self.left_off("fuzz.sh", "touch build/fuzz/findings/units_fuzz-crash-1 build/fuzz/findings/table.txt")
+        self.assertEqual(rc, 1, said)
+        self.assertIn("found when the time was over: build/fuzz/findings/units_fuzz-crash-1\n", said)
 
 
 if __name__ == "__main__":
