@@ -90,17 +90,24 @@ build_jobs() {
 # everything.
 CONFIGURE=()
 build_preset() {
-  local preset=$1 log=build/log/build-$1.log started=$SECONDS rc=0
+  local preset=$1
   shift
-  say "building $preset, several minutes where nothing is built yet; its output: $log"
+  say "building $preset, several minutes where nothing is built yet; its output: build/log/build-$preset.log"
   quiet "configure-$preset" cmake --preset "$preset" "${CONFIGURE[@]}"
+  build_folder "$preset" "$@"
+}
+
+# build_folder NAME [TARGET…]: build those targets, or everything, in build/NAME, and tell how far it is.
+build_folder() {
+  local name=$1 log=build/log/build-$1.log started=$SECONDS rc=0
+  shift
   : >"$log"
-  report_progress "$log" "$preset" &
+  report_progress "$log" "$name" &
   PROGRESS=$!
-  quiet "build-$preset" cmake --build "build/$preset" --parallel "$(build_jobs)" ${1:+--target "$@"} || rc=$?
+  quiet "build-$name" cmake --build "build/$name" --parallel "$(build_jobs)" ${1:+--target "$@"} || rc=$?
   end_progress
   [ "$rc" = 0 ] || return "$rc"
-  say "built $preset in $((SECONDS - started)) s"
+  say "built $name in $((SECONDS - started)) s"
 }
 
 # The line on how far the build is goes with the build, also where that is interrupted.

@@ -11,8 +11,8 @@ for value in MAINTAINER HOMEPAGE; do
 done
 quiet configure-package cmake --preset release -B build/package -DCMAKE_INSTALL_PREFIX=/usr -DGPUMAN_TESTS=OFF -DGPUMAN_BENCHMARKS=OFF \
   "${named[@]}"
-say "building the packages; to watch: tail -f build/log/build-package.log"
-quiet build-package cmake --build build/package --parallel "$(build_jobs)"
+say "building the packages, several minutes where nothing is built yet; its output: build/log/build-package.log"
+build_folder package
 rm -rf build/package/packages
 (cd build/package && umask 022 && cpack -G DEB >../log/cpack.log 2>&1) || {
   tail -n 50 build/log/cpack.log >&2
