@@ -1,22 +1,30 @@
 #!/usr/bin/env bash
 # Installs, uses, upgrades, removes and purges the packages in a minimal system of its own, and compares its files
-# before and after. Not part of ./dev test. Needs root, debootstrap, and a mirror; ./dev package comes first.
+# before and after. Not part of ./dev test; .github/workflows has it after ./dev package, which comes first. Needs root,
+# debootstrap, and a mirror.
 #
 # Usage: packaging/test/deb_test.sh [SUITE]      MIRROR=URL; TREE=DIRECTORY of a system made before (not changed)
+#   SUITE    bookworm (default), noble (Ubuntu 24.04): the one that the packages were built on
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
 
 suite=${1:-bookworm}
-packages=(build/package/packages/*.deb)
+case $suite in
+  noble) mirror=${MIRROR:-http://archive.ubuntu.com/ubuntu} components=main,universe ;;
+  *) mirror=${MIRROR:-http://deb.debian.org/debian} components=main ;;
+esac
+packages=(build/package/packages/*.deb build/package/packages/*.ddeb)
 [ -f "${packages[0]}" ] || { echo "deb_test.sh: ./dev package first" >&2; exit 1; }
 [ "$(id -u)" = 0 ] || { echo "deb_test.sh: needs root" >&2; exit 1; }
+echo "== what the packages say of themselves"
+python3 -B packaging/test/packages_test.py
 work=$(mktemp -d /var/tmp/gpuman-deb-XXXXXX)
 trap 'rm -rf --one-file-system "$work"' EXIT
 tree=$work/tree
 if [ -n "${TREE:-}" ]; then
   cp -a "$TREE" "$tree"
 else
-  debootstrap --variant=minbase "$suite" "$tree" "${MIRROR:-http://deb.debian.org/debian}" >"$work/log" 2>&1 ||
+  debootstrap --variant=minbase --components="$components" "$suite" "$tree" "$mirror" >"$work/log" 2>&1 ||
     { tail "$work/log" >&2; exit 1; }
 fi
 mkdir "$tree/packages"
@@ -62,6 +70,14 @@ grep -oE '\]\([^)#:]+[)#]' /usr/share/doc/gpuman/README.md | sed 's/^..//; s/.$/
   [ -s "/usr/share/doc/gpuman/$link" ] || fail "README.md links to $link, which is not there"
 done
 [ -L /etc/systemd/system/multi-user.target.wants/gpumand.service ] || fail "the service is not enabled"
+
+echo "== debug symbols come and go beside them"
+dpkg -i /packages/*.ddeb >/tmp/symbols.log 2>&1 || { cat /tmp/symbols.log; fail "debug symbols"; }
+for ddeb in /packages/*.ddeb; do
+  symbols=$(dpkg -L "$(dpkg-deb -f "$ddeb" Package)" | grep '\.debug$') || fail "$ddeb has no debug symbols"
+  for file in $symbols; do [ -s "$file" ] || fail "$file"; done
+  apt-get -qq purge -y "$(dpkg-deb -f "$ddeb" Package)" >/dev/null 2>&1 || fail "purging $ddeb"
+done
 
 echo "== use, as a system daemon on the simulated driver"
 gpuman-sim exec --profile rtx4050 -- bash -euc '

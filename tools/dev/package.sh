@@ -38,6 +38,8 @@ say "== lintian"
 lintian --fail-on error --tag-display-limit 0 --suppress-tags-from-file packaging/deb/lintian-suppressed "${packages[@]}"
 version=$(dpkg-deb -f "${packages[0]}" Version)
 python3 -B tools/sbom.py build/package "build/package/packages/gpuman_$version.cdx.json" "${packages[@]}"
+say "== what they say of themselves, and the debug symbols beside them"
+python3 -B packaging/test/packages_test.py
 for package in "${packages[@]}"; do
   say "$package ($(du -h "$package" | cut -f1), $(($(dpkg-deb -f "$package" Installed-Size) / 1024)) MiB installed)"
 done
