@@ -1,4 +1,5 @@
 // The queue's commands and the programs under gflow's names, against a server with prepared answers.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,6 +22,7 @@ namespace {
 using api::TestServer;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -272,6 +274,47 @@ TEST(Queue, ListsJobsInTheColumnsThatAreAskedFor) {
                     HasSubstr("    project: null\n")));
   EXPECT_EQ(Gpuman(server, {"queue", "-s", "asleep"}).status, 2);
   EXPECT_EQ(Gpuman(server, {"queue", "-r", "beauty"}).status, 2);
+}
+
+// The paths of the requests that a command sends to a daemon with two pages: a full one of `most` jobs, then
+// a job.
+template <typename Page>
+std::vector<std::string> AskedForPages(const std::vector<std::string>& arguments, std::int64_t most,
+                                       Page page) {
+  // What is asked after both, whatever it is, has one job too.
+  const TestServer server({page(std::int64_t{1}, most), page(most + 1, most + 1)});
+  const auto outcome = Gpuman(server, arguments);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("\n1 "), HasSubstr(fmt::format("\n{} ", most)),
+                                 HasSubstr(fmt::format("\n{} ", most + 1))));
+  std::vector<std::string> paths;
+  for (const auto& request : server.requests()) {
+    const auto from = request.find(' ') + 1;
+    paths.push_back(request.substr(from, request.find(' ', from) - from));
+  }
+  return paths;
+}
+
+TEST(Queue, IsAskedForInPagesAndNeverWhole) {
+  EXPECT_THAT(AskedForPages({"queue", "-a", "-f", "jobid,name"}, 5000,
+                            [](std::int64_t first, std::int64_t last) {
+                              std::string text = api::QueueRowTitles();
+                              for (auto id = first; id <= last; ++id)
+                                api::AppendQueueRow(text, Row(id, "a", spec::JobState::kQueued, "", ""));
+                              return TestServer::Answer(200, text, "text/tab-separated-values");
+                            }),
+              ElementsAre(AllOf(StartsWith("/v1/queue/rows?"), EndsWith("limit=5000&after=0")),
+                          AllOf(StartsWith("/v1/queue/rows?"), EndsWith("limit=5000&after=5000"))));
+  const auto jobs = [](std::int64_t first, std::int64_t last) {
+    std::string text = R"({"gpus":[],"jobs":[)";
+    for (auto id = first; id <= last; ++id)
+      text +=
+          fmt::format(R"({}{{"id":{},"tag":"a","state":"queued","queue":{{}}}})", id == first ? "" : ",", id);
+    return TestServer::Answer(200, text + "]}");
+  };
+  EXPECT_THAT(AskedForPages({"queue", "--tree", "-f", "jobid,name"}, 1000, jobs),
+              ElementsAre(AllOf(StartsWith("/v1/queue?"), EndsWith("limit=1000&after=0")),
+                          AllOf(StartsWith("/v1/queue?"), EndsWith("limit=1000&after=1000")), "/v1/gpus"));
 }
 
 TEST(Queue, ShowsWhatWaitsForWhatAsATree) {
