@@ -120,7 +120,7 @@ std::string Timing(const api::JobView& job, base::WallTime now) {
                                         : fmt::format("{} (running {} so far)", Moment(*job.started_at),
                                                       span(*job.started_at, now)));
   if (job.ended_at)
-    section.Add("Finished", job.started_at ? fmt::format("{} (ran {})", Moment(*job.ended_at),
+    section.Add("Finished", job.started_at ? fmt::format("{} (runtime {})", Moment(*job.ended_at),
                                                          span(*job.started_at, *job.ended_at))
                                            : Moment(*job.ended_at));
   return section.Text();

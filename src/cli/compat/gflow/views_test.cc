@@ -60,6 +60,50 @@ TEST(GflowJob, HasTheKeysOfGflow) {
     EXPECT_THAT(text, HasSubstr(line));
 }
 
+// "Section: KEY KEY" for each section of a rendered job.
+std::vector<std::string> KeysOf(const std::string& text) {
+  std::vector<std::string> sections;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.ends_with(':') && !line.starts_with(' '))
+      sections.push_back(line);
+    else if (!line.empty())
+      sections.back() += line.substr(1, line.find('=') - 1);
+  }
+  return sections;
+}
+
+// gflow 0.4.18 prints of a job, in this order: ID State Priority SubmittedBy GroupID MaxRetries and Command,
+// Script or Command(template) and Command(actual); Parameters: a line each; Resources: GPUs GPUSharing
+// GPUMemoryLimit GPUIDs MemoryLimit CondaEnv; Execution: WorkingDir TmuxSession NotifyEmail NotifyOn;
+// Dependencies: DependsOn Mode AutoCancel TaskID; Timing: TimeLimit Submitted Started Finished.
+// docs/coming-from-gflow.md says what is not here.
+TEST(GflowJob, HasTheKeysOfGflowInItsOrderAndItsOwnBetween) {
+  auto job = Running();
+  job.state = spec::JobState::kFailed;
+  job.reason = "exit_status";
+  job.log_path = "/var/lib/gpuman/7.log";
+  job.exit_code = 1;
+  job.signal = 9;
+  job.ended_at = kNow;
+  job.queue->asked.project = "p";
+  job.queue->asked.time_limit = base::Millis(600'000);
+  job.queue->asked.begin = kNow;
+  job.queue->asked.host_memory = base::GiB(2);
+  job.queue->asked.conda_env = "base";
+  job.queue->group = "g";
+  job.queue->asked.retries.count = 2;
+  job.queue->depends.list = {{spec::DependencyKind::kAfterOk, "3"}};
+  job.queue->array_task = 1;
+  EXPECT_THAT(
+      KeysOf(RenderJob(job, Gpus(), kNow)),
+      ::testing::ElementsAre(
+          "Job Details: ID Name State Reason Priority SubmittedBy Project GroupID MaxRetries Command",
+          "Resources: GPUs GPUSharing GPUMemoryLimit GPUIDs MemoryLimit CondaEnv",
+          "Execution: WorkingDir Log ExitCode Signal", "Dependencies: DependsOn Mode AutoCancel TaskID",
+          "Timing: TimeLimit Begin Submitted Started Finished"));
+}
+
 TEST(GflowJob, LeavesOutWhatAJobDoesNotHave) {
   auto job = Running();
   job.state = spec::JobState::kQueued;
@@ -75,7 +119,7 @@ TEST(GflowJob, LeavesOutWhatAJobDoesNotHave) {
   job.ended_at = kNow;
   job.exit_code = 0;
   EXPECT_THAT(RenderJob(job, Gpus(), kNow),
-              AllOf(HasSubstr("(ran 00:01:02)\n"), HasSubstr("  ExitCode=0\n")));
+              AllOf(HasSubstr("(runtime 00:01:02)\n"), HasSubstr("  ExitCode=0\n")));
 }
 
 TEST(GflowJob, PassesNothingOnThatATerminalWouldObey) {
