@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The workflows of .github: they can be read, run the whole check as root, and test the packages that they release.
-Steps are run here beside programs that only say how they were called."""
+"""The workflows and templates of .github: they can be read, run the whole check as root, and test the packages that are
+released. Steps are run here beside programs that only say how they were called."""
 
 import os
 import pathlib
@@ -130,6 +130,18 @@ class WorkflowsTest(unittest.TestCase):
                 for command in commands(workflow, job):
                     for name in re.findall(r"(?<![\w/])(?:\./dev|\.ci/run|(?:tools|packaging)/[\w/]+\.(?:py|sh))", command):
                         self.assertTrue(os.access(TREE / name, os.R_OK), name)
+
+
+class TemplatesTest(unittest.TestCase):
+    def test_who_opens_an_issue_is_told_where_holes_are_reported(self):
+        templates = {path.stem: yaml.safe_load(path.read_text()) for path in (TREE / ".github/ISSUE_TEMPLATE").glob("*.yml")}
+        link, = templates.pop("config")["contact_links"]
+        self.assertRegex(link["url"], r"^https://[^ ]+/SECURITY\.md$")
+        self.assertTrue((TREE / "SECURITY.md").exists())
+        for field in "name", "about":
+            self.assertTrue(link[field])
+        for name, template in templates.items():
+            self.assertTrue(template["name"] and template["description"] and template["body"], name)
 
 
 if __name__ == "__main__":
