@@ -49,6 +49,15 @@ class DocumentsTest(unittest.TestCase):
         for page in ("walks.md", "glossary.md", "architecture.md"):
             self.assertEqual(unknown_sources(tree / "docs" / page, tree), [], page)
 
+    def test_each_attempt_of_the_hostile_suite_is_named_on_its_page(self):
+        tree = PACKAGING.parent
+        said = re.findall(r"\b(\w+_\w+)(…?)", (tree / "docs/hostile-users.md").read_text())
+        names = [name for file in (tree / "tests/hostile").glob("*_test.py")
+                 for name in re.findall(r"def test_(\w+)", file.read_text())]
+        self.assertGreater(len(names), 50)
+        self.assertEqual([name for name in names if not any(
+            name == one or more and len(one) > 5 and name.startswith(one) for one, more in said)], [])
+
     def test_a_source_that_is_not_there_is_found(self):
         with tempfile.TemporaryDirectory() as folder:
             tree = pathlib.Path(folder)

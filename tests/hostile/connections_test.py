@@ -7,10 +7,12 @@ Usage: connections_test.py [UNITTEST ARGUMENTS]    (as root; GPUMAN_BUILD_DIR na
 import pathlib
 import socket
 import sys
+import threading
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from hostile_case import ATTACKER, OUTSIDER, HostileTest, main  # noqa: E402
-from users import User, read_line  # noqa: E402
+from users import PATIENCE, User, read_line  # noqa: E402
 
 # Sends one byte of a request at a time on each of many connections, and reopens closed ones.
 TRICKLE = """
@@ -45,10 +47,10 @@ while not select.select([sys.stdin], [], [], 0)[0]:
             del connections[s]
 """
 
-# Sends the same request again and again, on persistent connections, and reads each answer.
-ASK_AGAIN = """
-import http.client, select, socket, sys, threading
-family, address, target, loops = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+# Asks for /metrics again and again, on persistent connections. Reports of each answer which scrape it was made for.
+SCRAPE = """
+import http.client, re, socket, sys, threading
+family, address, loops = sys.argv[1], sys.argv[2], int(sys.argv[3])
 def connect():
     if family == "tcp":
         host, port = address.rsplit(":", 1)
@@ -56,23 +58,19 @@ def connect():
     s = socket.socket(socket.AF_UNIX)
     s.connect(address)
     return s
-first = threading.Semaphore(0)
 def loop():
     c = http.client.HTTPConnection("localhost")
     while True:
         try:
             if c.sock is None:
                 c.sock = connect()
-            c.request("GET", target)
-            c.getresponse().read()
+            c.request("GET", "/metrics")
+            text = c.getresponse().read()
+            sys.stdout.write(re.search(rb"(?m)^gpuman_scrapes_total (\\d+)$", text).group(1).decode() + "\\n")
         except (OSError, http.client.HTTPException):
             c.close()
-        first.release()
 for _ in range(loops):
     threading.Thread(target=loop, daemon=True).start()
-for _ in range(loops):
-    first.acquire()
-print("asked", flush=True)
 sys.stdin.read()
 """
 
@@ -101,13 +99,38 @@ class Connections(HostileTest):
             with self.beside(f"900 connections that send a byte at a time, asked by {who.name}", who=who, least=10):
                 self.trickle()
 
+    def hold_jobs(self, count):
+        array = {"indices": [{"first": 0, "last": count - 1}]}
+        answered = self.as_user(ATTACKER, "POST", "/v1/submissions",
+                                {"jobs": [{"command": ["true"], "gpus": {"count": 1}, "hold": True, "array": array}],
+                                 "directory": "/"})
+        self.assertEqual(answered.status, 201, answered.body[:300])
+
+    # What tells is how often an answer is given again, and no time: each answer has the number of the scrape that it
+    # was made for. The attempt goes on until three of four were given again.
+    def scrape(self, attempt, *where):
+        self.hold_jobs(200)
+        with self.beside(attempt) as attack:
+            process = self.python_as(ATTACKER, SCRAPE, *where, 8)
+            made_for = []
+
+            def read():
+                made_for.extend(int(line) for line in process.stdout)
+
+            reader = threading.Thread(target=read)
+            reader.start()
+            ends = time.monotonic() + PATIENCE
+            attack.over = lambda: len(made_for) > max(100, 4 * len(set(made_for))) or time.monotonic() > ends
+        process.kill()
+        reader.join()
+        self.assertGreater(len(made_for), 100)
+        self.assertGreater(len(made_for), 4 * len(set(made_for)), "answers that were made, and those in all")
+
     def test_metrics_are_asked_for_in_eight_loops(self):
-        with self.beside("/metrics in 8 loops over the socket"):
-            self.assertEqual(read_line(self.python_as(ATTACKER, ASK_AGAIN, "unix", self.m.env["GPUMAN_SOCKET"], "/metrics", 8)), "asked")
+        self.scrape("/metrics in 8 loops over the socket, 200 jobs wait", "unix", self.m.env["GPUMAN_SOCKET"])
 
     def test_metrics_are_asked_for_in_eight_loops_over_tcp(self):
-        with self.beside("/metrics in 8 loops over TCP"):
-            self.assertEqual(read_line(self.python_as(ATTACKER, ASK_AGAIN, "tcp", f"127.0.0.1:{PORT}", "/metrics", 8)), "asked")
+        self.scrape("/metrics in 8 loops over TCP, 200 jobs wait", "tcp", f"127.0.0.1:{PORT}")
 
 
 if __name__ == "__main__":

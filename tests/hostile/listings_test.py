@@ -9,16 +9,21 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import sys
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from hostile_case import ATTACKER, HostileTest, main  # noqa: E402
 from daemon_case import MIB, until  # noqa: E402
-from users import read_line  # noqa: E402
+from users import PATIENCE, read_line  # noqa: E402
 
 # The attacker's jobs; GPUMAN_HOSTILE_JOBS sets more: 200,000 were tried by hand.
 HELD = int(os.environ.get("GPUMAN_HOSTILE_JOBS", 12_000))
+
+# Answers that are as long as their users have jobs or events.
+LISTS = ("/v1/queue?states=all", "/v1/queue/rows?states=all", "/v1/status?all=1", "/v1/jobs?all=1",
+         "/v1/events?limit=100000")
 
 # Requests a list on many connections, and reads each answer to its end, or only a number of bytes of it. Reports when
 # each connection has had a part of an answer; ends with its input.
@@ -146,10 +151,37 @@ class Listings(HostileTest):
         self.assertEqual(read_line(process), "asked")
         return process
 
+    def pieces(self, target):
+        """The sizes of the pieces in which the answer comes, by what HTTP calls chunks; none if it comes as one."""
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(PATIENCE)
+            client.connect(self.m.env["GPUMAN_SOCKET"])
+            client.sendall(f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+            with client.makefile("rb") as answer:
+                head = list(iter(answer.readline, b"\r\n"))
+                self.assertIn(b" 200 ", head[0])
+                if b"transfer-encoding: chunked\r\n" not in [line.lower() for line in head]:
+                    return []
+                sizes = []
+                while size := int(answer.readline(), 16):
+                    sizes.append(size)
+                    answer.read(size + 2)
+                return sizes
+
+    # No time is asserted here: that nobody waits for more than a slice is held by src/daemon/core/list_answers_test.cc
+    # and src/base/sliced_work_test.cc, and here, that each list is made in such slices.
+    def test_long_lists_are_made_in_pieces(self):
+        self.hold_arrays()
+        for target in LISTS:
+            with self.subTest(target):
+                sizes = self.pieces(target)
+                self.assertTrue(sizes, "it is made at once")
+                self.assertLess(max(sizes), 256 << 10)
+
+    # The figures that this prints are the measure; the test before it tells.
     def test_eight_clients_list_the_whole_queue_again_and_again(self):
         self.hold_arrays()
-        for target in ("/v1/queue?states=all", "/v1/queue/rows?states=all", "/v1/status?all=1", "/v1/jobs?all=1", "/v1/stats",
-                       "/v1/events?limit=100000"):
+        for target in (*LISTS, "/v1/stats"):
             with self.subTest(target), self.beside(f"{target} in 8 loops, {HELD} jobs wait"):
                 process = self.lists(target, 8, begun=1)
             self.end(process)
