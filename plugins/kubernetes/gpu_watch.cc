@@ -90,7 +90,7 @@ base::Result<Inventory> GpuWatch::Ask() {
   GPUMAN_ASSIGN(const auto gpus, gpumand.Gpus());
   // gpumand asks the driver for this report, and the driver may hang or fail: the last report counts then, so
   // that the plugin neither takes a split GPU for a whole one nor every GPU for unhealthy.
-  if (auto mig = api::AskPatiently(gpumand, api::routes::kMig))
+  if (auto mig = api::AskWithoutTimeout(gpumand, api::routes::kMig))
     mig_ = std::move(*mig);
   else if (!mig_ && !gpus.gpus.empty() && mig.error().code != base::ErrorCode::kNotSupported)
     return base::Fail(std::move(mig.error()));

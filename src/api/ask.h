@@ -15,7 +15,7 @@
 namespace gpuman::api {
 
 // Options of a request that may take any time: the daemon waits for drivers, the store and ending jobs.
-inline HttpOptions Patient() {
+inline HttpOptions NoTimeout() {
   HttpOptions options;
   options.patience.reset();
   return options;
@@ -63,9 +63,10 @@ base::Result<Answer> Ask(const Daemon& daemon, const Route<Body, Answer>& route,
 }
 
 template <typename Daemon, typename Body, typename Answer>
-base::Result<Answer> AskPatiently(const Daemon& daemon, const Route<Body, Answer>& route,
-                                  const Target& target = {}, const std::type_identity_t<Body>& body = {}) {
-  return Ask(daemon, route, target, body, Patient());
+base::Result<Answer> AskWithoutTimeout(const Daemon& daemon, const Route<Body, Answer>& route,
+                                       const Target& target = {},
+                                       const std::type_identity_t<Body>& body = {}) {
+  return Ask(daemon, route, target, body, NoTimeout());
 }
 
 }  // namespace gpuman::api

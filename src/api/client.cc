@@ -13,8 +13,8 @@
 namespace gpuman::api {
 namespace {
 
-HttpOptions PatientWith(const Wake& wake) {
-  HttpOptions options = Patient();
+HttpOptions NoTimeoutWith(const Wake& wake) {
+  HttpOptions options = NoTimeout();
   options.wake_fd = wake.fd;
   options.on_wake = wake.on_wake;
   return options;
@@ -86,11 +86,11 @@ base::Result<JobView> Client::Restart(std::string_view job, const UpdateRequest&
   // A daemon of an earlier version takes no body: the client sends one only if something changes.
   HttpRequest request = RequestFor(routes::kRestartJob, {{job}}, changes);
   if (changes == UpdateRequest{}) request.body.clear();
-  return ValueOf<JobView>(AskRaw(request, Patient()));
+  return ValueOf<JobView>(AskRaw(request, NoTimeout()));
 }
 
 base::Result<JobView> Client::Wait(std::string_view job, const Wake& wake) const {
-  return Ask(*this, routes::kWaitForJob, {{job}}, {}, PatientWith(wake));
+  return Ask(*this, routes::kWaitForJob, {{job}}, {}, NoTimeoutWith(wake));
 }
 
 base::Result<> Client::Log(std::string_view job, const LogOptions& options, const BodySink& sink,
@@ -99,7 +99,7 @@ base::Result<> Client::Log(std::string_view job, const LogOptions& options, cons
                          .AddFlag("follow", options.follow)
                          .AddNumber("tail", options.tail)
                          .AddNumber("offset", options.offset);
-  HttpOptions http = PatientWith(wake);
+  HttpOptions http = NoTimeoutWith(wake);
   http.sink = sink;
   if (options.begins) {
     http.header = kLogOffsetHeader;
@@ -122,7 +122,7 @@ base::Result<> Client::FollowEvents(const EventOptions& options,
   const auto query = QueryOf(options, /*follow=*/true);
   EventStreamReader reader;
   std::optional<base::Error> bad;
-  HttpOptions http = Patient();
+  HttpOptions http = NoTimeout();
   http.sink = [&](std::string_view piece) {
     for (const auto& data : reader.Feed(piece)) {
       auto event = Decode<EventView>(data);

@@ -21,7 +21,7 @@ void Fields(V& v, T& x) {
   spec::RunOptionFields(v, x);
 }
 
-template <typename V, base::json::Of<PlaceRequest> T>
+template <typename V, base::json::Of<TargetGpuRequest> T>
 void Fields(V& v, T& x) {
   v.Option("gpu", x.gpu);
 }

@@ -63,7 +63,7 @@ void PutInOrder(std::vector<T>& jobs) {
 bool IsOnePage(const QueueFilter& filter) { return filter.limit || filter.after; }
 
 base::Result<JobList> ListPage(const Client& daemon, const QueueFilter& filter) {
-  return AskPatiently(daemon, routes::kQueue, {{}, QueryOf(filter)});
+  return AskWithoutTimeout(daemon, routes::kQueue, {{}, QueryOf(filter)});
 }
 
 base::Result<std::vector<QueueRow>> ListRowsOfPage(const Client& daemon, const QueueFilter& filter,
@@ -89,7 +89,7 @@ base::Result<JobList> ListQueue(const Client& daemon, const QueueFilter& filter)
 
 base::Result<std::string> ListQueueJson(const Client& daemon, const QueueFilter& filter) {
   GPUMAN_ASSIGN(HttpAnswer answer,
-                daemon.AskRaw(RequestFor(routes::kQueue, {{}, QueryOf(filter)}), Patient()));
+                daemon.AskRaw(RequestFor(routes::kQueue, {{}, QueryOf(filter)}), NoTimeout()));
   return std::move(answer.body);
 }
 

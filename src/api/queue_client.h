@@ -29,5 +29,5 @@ base::Result<std::string> ListQueueJson(const Client& daemon, const QueueFilter&
 // The same jobs with only the fields of a table: for tens of thousands of jobs.
 // `options` are those of each exchange.
 base::Result<std::vector<QueueRow>> ListQueueRows(const Client& daemon, const QueueFilter& filter,
-                                                  const HttpOptions& options = Patient());
+                                                  const HttpOptions& options = NoTimeout());
 }  // namespace gpuman::api

@@ -95,9 +95,9 @@ inline constexpr JobRoute<UpdateRequest, JobView> kRestartJob{
     {"POST", "/v1/jobs/{ref}/restart", Right::kControlJob, Wait::kNever, 200, BodyMayBe::kEmpty}};
 inline constexpr JobRoute<NoBody, JobView> kSuspendJob{
     {"POST", "/v1/jobs/{ref}/suspend", Right::kControlJob, Wait::kNever}};
-inline constexpr JobRoute<PlaceRequest, JobView> kResumeJob{
+inline constexpr JobRoute<TargetGpuRequest, JobView> kResumeJob{
     {"POST", "/v1/jobs/{ref}/resume", Right::kControlJob, Wait::kNever, 200, BodyMayBe::kEmpty}};
-inline constexpr JobRoute<PlaceRequest, JobView> kMoveJob{
+inline constexpr JobRoute<TargetGpuRequest, JobView> kMoveJob{
     {"POST", "/v1/jobs/{ref}/move", Right::kControlJob, Wait::kNever, 200, BodyMayBe::kEmpty}};
 inline constexpr JobRoute<NoBody, JobView> kWaitForJob{
     {"GET", "/v1/jobs/{ref}/wait", Right::kSee, Wait::kNever}};

@@ -20,27 +20,28 @@ using ChangePtr = std::shared_ptr<api::DeviceChange>;  // shared by the options 
 
 base::Result<int> Send(Session& session, const api::DeviceChange& change) {
   GPUMAN_ASSIGN(const auto report,
-                AskDaemon(session, api::routes::kChangeDevices, {}, change, api::Patient()));
+                AskDaemon(session, api::routes::kChangeDevices, {}, change, api::NoTimeout()));
   return Show(session, report, RenderDeviceReport);
 }
 
 base::Result<int> Send(Session& session, const api::DeviceProfileChange& change) {
   GPUMAN_ASSIGN(const auto report,
-                AskDaemon(session, api::routes::kChangeDeviceProfile, {}, change, api::Patient()));
+                AskDaemon(session, api::routes::kChangeDeviceProfile, {}, change, api::NoTimeout()));
   return Show(session, report, RenderDeviceReport);
 }
 
 base::Result<int> PrintDevices(Session& session, const CommandLine& line) {
   api::Query query;
   if (!line.words.empty()) query.Add("gpu", line.words.front());
-  GPUMAN_ASSIGN(const auto list, AskDaemon(session, api::routes::kDevices, {{}, query}, {}, api::Patient()));
+  GPUMAN_ASSIGN(const auto list,
+                AskDaemon(session, api::routes::kDevices, {{}, query}, {}, api::NoTimeout()));
   if (!session.json || line.words.empty()) return Show(session, list, RenderDevices);
   session.PrintJson(api::ToJson(list.devices.at(0)));
   return kExitDone;
 }
 
 base::Result<api::DeviceProfileList> AskProfiles(Session& session) {
-  return AskDaemon(session, api::routes::kDeviceProfiles, {}, {}, api::Patient());
+  return AskDaemon(session, api::routes::kDeviceProfiles, {}, {}, api::NoTimeout());
 }
 
 base::Result<int> PrintProfiles(Session& session, const CommandLine&) {

@@ -106,10 +106,10 @@ void AskDaemon(Session& session, doctor::Facts& facts) {
   facts.daemon.version = version->version;
   facts.caller.user_daemon = version->user_mode;
   if (const auto report = api::Ask(*client, api::routes::kHealth)) facts.daemon.faults = FaultsOf(*report);
-  if (const auto info = api::AskPatiently(*client, api::routes::kQueueInfo))
+  if (const auto info = api::AskWithoutTimeout(*client, api::routes::kQueueInfo))
     facts.daemon.idle = IdleOf(*info);
   if (const auto report = api::Ask(*client, api::routes::kMps)) facts.daemon.mps = MpsOf(*report);
-  if (const auto devices = api::AskPatiently(*client, api::routes::kDevices))
+  if (const auto devices = api::AskWithoutTimeout(*client, api::routes::kDevices))
     facts.daemon.kept = KeptOf(*devices);
 }
 

@@ -46,7 +46,7 @@ base::Result<int> Drain(Session& session, const std::vector<std::string>& gpus, 
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   api::QueueSettingsUpdate update;
   (drain ? update.drain : update.undrain) = gpus;
-  GPUMAN_ASSIGN(const auto settings, api::AskPatiently(daemon, api::routes::kSetQueue, {}, update));
+  GPUMAN_ASSIGN(const auto settings, api::AskWithoutTimeout(daemon, api::routes::kSetQueue, {}, update));
   if (!drain) {
     GPUMAN_ASSIGN(const auto report, api::Ask(daemon, api::routes::kHealth));
     for (const auto& gpu : report.gpus)

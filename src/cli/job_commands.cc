@@ -90,7 +90,7 @@ Command RemoveCommand() {
                 session, line, *keep_running ? "no longer managed: " : "removed: ",
                 [&](const auto& daemon, const auto& job) {
                   const auto query = api::Query().AddFlag("keep_running", *keep_running);
-                  return api::AskPatiently(daemon, api::routes::kRemoveJob, {{job}, query});
+                  return api::AskWithoutTimeout(daemon, api::routes::kRemoveJob, {{job}, query});
                 },
                 *keep_running ? SentenceWithoutLimit : JobSentence);
           }};
@@ -104,13 +104,13 @@ Command SuspendCommand() {
           {},
           [](Session& session, const CommandLine& line) {
             return WithJob(session, line, "off its GPUs: ", [](const auto& daemon, const auto& job) {
-              return api::AskPatiently(daemon, api::routes::kSuspendJob, {{job}});
+              return api::AskWithoutTimeout(daemon, api::routes::kSuspendJob, {{job}});
             });
           }};
 }
 
 Command ResumeCommand() {
-  const auto o = std::make_shared<api::PlaceRequest>();  // shared by the options and the action
+  const auto o = std::make_shared<api::TargetGpuRequest>();  // shared by the options and the action
   return {"resume",
           "Bring a suspended job back to a GPU as soon as there is room",
           "gpuman resume train --gpu 1",
@@ -121,14 +121,14 @@ Command ResumeCommand() {
             return WithJob(
                 session, line, "",
                 [&](const auto& daemon, const auto& job) {
-                  return api::AskPatiently(daemon, api::routes::kResumeJob, {{job}}, *o);
+                  return api::AskWithoutTimeout(daemon, api::routes::kResumeJob, {{job}}, *o);
                 },
                 SentenceOfResumed);
           }};
 }
 
 Command MoveCommand() {
-  const auto o = std::make_shared<api::PlaceRequest>();  // shared by the options and the action
+  const auto o = std::make_shared<api::TargetGpuRequest>();  // shared by the options and the action
   return {"move",
           "Move a job to another GPU of the same model; it continues there",
           "gpuman move train --to 1",
@@ -140,7 +140,7 @@ Command MoveCommand() {
             .required = true}},
           [o](Session& session, const CommandLine& line) {
             return WithJob(session, line, "", [&](const auto& daemon, const auto& job) {
-              return api::AskPatiently(daemon, api::routes::kMoveJob, {{job}}, *o);
+              return api::AskWithoutTimeout(daemon, api::routes::kMoveJob, {{job}}, *o);
             });
           }};
 }

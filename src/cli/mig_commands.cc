@@ -33,7 +33,7 @@ struct MigOptions {
 base::Result<api::MigReport> AskMig(const api::Client& daemon, std::string_view gpu) {
   api::Query query;
   if (!gpu.empty()) query.Add("gpu", gpu);
-  return api::AskPatiently(daemon, api::routes::kMig, {{}, query});
+  return api::AskWithoutTimeout(daemon, api::routes::kMig, {{}, query});
 }
 
 base::Result<api::MigReport> AskMig(Session& session, const std::vector<std::string>& gpus) {
@@ -91,7 +91,7 @@ base::Result<int> Change(Session& session, const api::MigRequest& request, bool 
   // To apply takes seconds for each GPU.
   GPUMAN_ASSIGN(const auto changes,
                 AskDaemon(session, is_plan ? api::routes::kPlanMig : api::routes::kApplyMig, {}, request,
-                          api::Patient()));
+                          api::NoTimeout()));
   GPUMAN_TRY(Show(session, changes, [&] { return RenderMigChanges(changes, is_plan); }));
   const bool failed = std::any_of(changes.gpus.begin(), changes.gpus.end(), [&](const api::MigChange& gpu) {
     return gpu.error.has_value() || (!is_plan && !gpu.done);

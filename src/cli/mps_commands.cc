@@ -18,7 +18,7 @@ template <typename Body>
 base::Result<int> Report(Session& session, const api::Route<Body, api::MpsReport>& route,
                          const std::type_identity_t<Body>& body = {}) {
   // A question is answered at once; an order waits for the control daemons, at most some seconds for a GPU.
-  const auto options = std::is_same_v<Body, api::NoBody> ? api::HttpOptions{} : api::Patient();
+  const auto options = std::is_same_v<Body, api::NoBody> ? api::HttpOptions{} : api::NoTimeout();
   GPUMAN_ASSIGN(const auto report, AskDaemon(session, route, {}, body, options));
   GPUMAN_ASSIGN(const int status, Show(session, report, RenderMps));
   for (const auto& note : report.notes) session.Note(note);

@@ -28,7 +28,7 @@ bool PassOn(const api::Client& daemon, const std::string& job, int signal) {
 bool TakeOut(const api::Client& daemon, const std::string& job) {
   const auto now = daemon.Job(job);
   const bool waits = now && spec::IsWaiting(now->state);
-  return waits && api::AskPatiently(daemon, api::routes::kCancelJob, {{job}}).has_value();
+  return waits && api::AskWithoutTimeout(daemon, api::routes::kCancelJob, {{job}}).has_value();
 }
 
 }  // namespace

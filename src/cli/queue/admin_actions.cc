@@ -22,11 +22,12 @@ using Words = std::vector<std::string>;
 
 Result<int> Info(Session& session, Flavour flavour, bool topology = false) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto info, api::AskPatiently(daemon, api::routes::kQueueInfo));
+  GPUMAN_ASSIGN(const auto info, api::AskWithoutTimeout(daemon, api::routes::kQueueInfo));
   return Show(session, info, [&] {
     if (topology) return RenderTopology(info, session.style());
     if (flavour == Flavour::kGflow) return RenderGflowInfo(info, session.style());
-    const auto kept = api::AskPatiently(daemon, api::routes::kReservations).value_or(api::ReservationList{});
+    const auto kept =
+        api::AskWithoutTimeout(daemon, api::routes::kReservations).value_or(api::ReservationList{});
     return RenderInfo(info, kept.reservations, session.style(), SystemClock().Wall());
   });
 }
@@ -44,7 +45,7 @@ Result<int> Stats(Session& session, Flavour flavour, const StatsSettings& s) {
   // Of runs that ended from `since` to `until`.
   api::Query query = api::Query().Add("by", s.by).Add("since", s.since).Add("until", s.until);
   if (s.user && s.by != "user") query.Add("user", std::string_view(*s.user));
-  GPUMAN_ASSIGN(auto stats, AskDaemon(session, api::routes::kStats, {{}, query}, {}, api::Patient()));
+  GPUMAN_ASSIGN(auto stats, AskDaemon(session, api::routes::kStats, {{}, query}, {}, api::NoTimeout()));
   const bool gflow = flavour == Flavour::kGflow;
   std::optional<std::string> user = s.user;
   if (gflow && !user && !s.all_users) user = CallersName();
@@ -85,7 +86,7 @@ Result<int> SetAllowed(Session& session, const Words& words, bool restrict_them)
       named.insert(named.end(), some.begin(), some.end());
     }
   }
-  GPUMAN_TRY(AskDaemon(session, api::routes::kSetQueue, {}, update, api::Patient()));
+  GPUMAN_TRY(AskDaemon(session, api::routes::kSetQueue, {}, update, api::NoTimeout()));
   return Info(session, Flavour::kGpuman);
 }
 
@@ -97,20 +98,21 @@ struct IgnoreSettings {
 Result<int> Ignore(Session& session, const IgnoreSettings& s) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   if (s.remove) {
-    GPUMAN_ASSIGN(const auto gone, api::AskPatiently(daemon, api::routes::kStopIgnoring, {{*s.remove}}));
+    GPUMAN_ASSIGN(const auto gone, api::AskWithoutTimeout(daemon, api::routes::kStopIgnoring, {{*s.remove}}));
     return Show(session, gone, [&] { return fmt::format("Rule {} was removed.\n", gone.id); });
   }
   if (!s.rule.pid && !s.rule.user && !s.rule.name) {
-    GPUMAN_ASSIGN(const auto list, api::AskPatiently(daemon, api::routes::kIgnoredProcesses));
+    GPUMAN_ASSIGN(const auto list, api::AskWithoutTimeout(daemon, api::routes::kIgnoredProcesses));
     return Show(session, list, [&] { return RenderIgnored(list.ignored, GpusOf(daemon), session.style()); });
   }
-  GPUMAN_ASSIGN(const auto rule, api::AskPatiently(daemon, api::routes::kIgnoreProcess, {}, s.rule));
+  GPUMAN_ASSIGN(const auto rule, api::AskWithoutTimeout(daemon, api::routes::kIgnoreProcess, {}, s.rule));
   if (s.rule.user) NoteStranger(session, *s.rule.user);
   return Show(session, rule, [&] { return RenderIgnored({rule}, GpusOf(daemon), session.style()); });
 }
 
 Result<int> Change(Session& session, const api::QueueSettingsUpdate& update) {
-  GPUMAN_ASSIGN(const auto settings, AskDaemon(session, api::routes::kSetQueue, {}, update, api::Patient()));
+  GPUMAN_ASSIGN(const auto settings,
+                AskDaemon(session, api::routes::kSetQueue, {}, update, api::NoTimeout()));
   return Show(session, settings, [&] {
     return fmt::format("Of several free GPUs the queue takes: {}.{}\n", settings.choice,
                        settings.paused ? " It is paused." : "");

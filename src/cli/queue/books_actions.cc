@@ -45,7 +45,7 @@ Result<int> CreateReservation(Session& session, ReserveSettings s) {
   GPUMAN_ASSIGN(s.request.start, s.zone ? ParseTimeIn(*s.zone, *s.start, now) : ParseTime(*s.start, now));
   s.request.duration = *s.duration;
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  const auto made = api::AskPatiently(daemon, api::routes::kReserve, {}, s.request);
+  const auto made = api::AskWithoutTimeout(daemon, api::routes::kReserve, {}, s.request);
   if (!made) return base::Fail(WithReservationOptions(made.error()));
   NoteStranger(session, made->user);
   return Show(session, *made, [&] {
@@ -57,7 +57,7 @@ Result<int> ListReservations(Session& session, const ReserveSettings& s,
                              const std::optional<std::string>& id) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   const auto query = api::Query().AddFlag("all", s.all || id || s.status);
-  GPUMAN_ASSIGN(auto list, api::AskPatiently(daemon, api::routes::kReservations, {{}, query}));
+  GPUMAN_ASSIGN(auto list, api::AskWithoutTimeout(daemon, api::routes::kReservations, {{}, query}));
   std::erase_if(list.reservations, [&](const auto& r) {
     return (id && std::to_string(r.id) != *id) || (s.user && r.user != *s.user) ||
            (s.active && r.state != "active") || (s.status && r.state != *s.status);
@@ -73,7 +73,7 @@ Result<int> ListReservations(Session& session, const ReserveSettings& s,
 Result<int> CancelReservations(Session& session, const CommandLine& line) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   for (const auto& id : line.words) {
-    GPUMAN_ASSIGN(const auto gone, api::AskPatiently(daemon, api::routes::kCancelReservation, {{id}}));
+    GPUMAN_ASSIGN(const auto gone, api::AskWithoutTimeout(daemon, api::routes::kCancelReservation, {{id}}));
     GPUMAN_TRY(Show(session, gone, [&] {
       return fmt::format("Reservation {} of {} is cancelled.\n", gone.id, Printable(gone.user));
     }));
@@ -110,7 +110,7 @@ Result<int> SetQuota(Session& session, const QuotaSettings& s) {
     return base::Fail(ErrorCode::kInvalidArgument, "no limit is given",
                       "give --running-jobs, --gpus, --queued-jobs, --gpu-hours or --shares");
   GPUMAN_ASSIGN(const auto quota, AskDaemon(session, api::routes::kSetQuota, {{subject.kind, subject.name}},
-                                            s.update, api::Patient()));
+                                            s.update, api::NoTimeout()));
   if (s.user) NoteStranger(session, *s.user);
   return Show(session, quota, [&] { return RenderQuotas({quota}, session.style()); });
 }
@@ -118,7 +118,7 @@ Result<int> SetQuota(Session& session, const QuotaSettings& s) {
 Result<int> RemoveQuota(Session& session, const QuotaSettings& s) {
   GPUMAN_ASSIGN(const auto subject, SubjectOf(s));
   GPUMAN_ASSIGN(const auto quota, AskDaemon(session, api::routes::kRemoveQuota,
-                                            {{subject.kind, subject.name}}, {}, api::Patient()));
+                                            {{subject.kind, subject.name}}, {}, api::NoTimeout()));
   return Show(session, quota, [&] {
     return fmt::format("The limits of {} {} were removed.\n", quota.subject,
                        quota.name == "*" ? "(each other)" : Printable(quota.name));
@@ -126,7 +126,7 @@ Result<int> RemoveQuota(Session& session, const QuotaSettings& s) {
 }
 
 Result<int> ListQuotas(Session& session, const CommandLine&) {
-  GPUMAN_ASSIGN(const auto list, AskDaemon(session, api::routes::kQuotas, {}, {}, api::Patient()));
+  GPUMAN_ASSIGN(const auto list, AskDaemon(session, api::routes::kQuotas, {}, {}, api::NoTimeout()));
   return Show(session, list, [&] { return RenderQuotas(list.quotas, session.style()); });
 }
 

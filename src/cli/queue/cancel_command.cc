@@ -59,7 +59,8 @@ int PrintRefusal(Session& session, const api::Client& daemon, const api::Cancell
 // them.
 Result<int> PreviewCancel(Session& session, const api::Client& daemon, const std::vector<std::string>& refs,
                           const api::Json& in_slurm) {
-  GPUMAN_ASSIGN(const auto answer, api::AskPatiently(daemon, api::routes::kCancelJobs, {}, {refs, true}));
+  GPUMAN_ASSIGN(const auto answer,
+                api::AskWithoutTimeout(daemon, api::routes::kCancelJobs, {}, {refs, true}));
   std::string text;
   api::Json jobs = api::Json::array(), dependents = api::Json::array();
   std::set<std::int64_t> seen;
@@ -127,7 +128,7 @@ Result<int> Cancel(Session& session, bool dry_run, const std::vector<std::string
     GPUMAN_ASSIGN(const int here, PreviewCancel(session, daemon, refs, in_slurm));
     return std::max(status, here);
   }
-  GPUMAN_ASSIGN(const auto answer, api::AskPatiently(daemon, api::routes::kCancelJobs, {}, {refs}));
+  GPUMAN_ASSIGN(const auto answer, api::AskWithoutTimeout(daemon, api::routes::kCancelJobs, {}, {refs}));
   std::map<std::string, std::set<std::int64_t>> tasks;  // the tasks of an array, which have one name
   for (const auto& job : answer.jobs)
     if (job.state) tasks[job.job].insert(job.id);

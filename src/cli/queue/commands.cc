@@ -52,7 +52,7 @@ Argument UsualArgument(const std::string& value, std::size_t most) {
 }
 
 std::vector<api::QueueGpu> GpusOf(const api::Client& daemon) {
-  return api::AskPatiently(daemon, api::routes::kQueueInfo).value_or(api::QueueInfo{}).gpus;
+  return api::AskWithoutTimeout(daemon, api::routes::kQueueInfo).value_or(api::QueueInfo{}).gpus;
 }
 
 void NoteStranger(Session& session, const std::string& user) {

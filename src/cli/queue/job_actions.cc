@@ -176,9 +176,9 @@ Result<int> Release(Session& session, const std::optional<base::WallTime>& at, c
       options.begin = at;
       api::JobUpdate update;
       api::AddOption(options, "begin", update);
-      GPUMAN_TRY(api::AskPatiently(daemon, api::routes::kUpdateJob, {{ref}}, update));
+      GPUMAN_TRY(api::AskWithoutTimeout(daemon, api::routes::kUpdateJob, {{ref}}, update));
     }
-    return PrintJob(session, "", api::AskPatiently(daemon, api::routes::kReleaseJob, {{ref}}));
+    return PrintJob(session, "", api::AskWithoutTimeout(daemon, api::routes::kReleaseJob, {{ref}}));
   };
   return ForEach(session, words, release, release_in_slurm);
 }
@@ -207,8 +207,9 @@ Result<int> Update(Session& session, Flavour flavour, const UpdateSettings& s, c
   const auto update = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
     GPUMAN_ASSIGN(const auto changes, ResolvedUpdateOf(session, s, job));
-    return PrintJob(session, "updated: ",
-                    Changed(api::AskPatiently(daemon, api::routes::kUpdateJob, {{ref}}, changes), flavour));
+    return PrintJob(
+        session, "updated: ",
+        Changed(api::AskWithoutTimeout(daemon, api::routes::kUpdateJob, {{ref}}, changes), flavour));
   };
   return ForEach(session, words, update, in_slurm);
 }
@@ -220,8 +221,8 @@ Result<int> Redo(Session& session, Flavour flavour, const UpdateSettings& s, con
   const auto redo = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
     GPUMAN_ASSIGN(auto update, ResolvedUpdateOf(session, s, job));
-    GPUMAN_ASSIGN(const auto answer, Changed(api::AskPatiently(daemon, api::routes::kRedoJob, {{ref}},
-                                                               {std::move(update), s.cascade}),
+    GPUMAN_ASSIGN(const auto answer, Changed(api::AskWithoutTimeout(daemon, api::routes::kRedoJob, {{ref}},
+                                                                    {std::move(update), s.cascade}),
                                              flavour));
     for (const auto& note : answer.notes) session.Note(note);
     if (session.json)
@@ -241,7 +242,7 @@ Result<int> Hold(Session& session, const CommandLine& line) {
     return slurm::Hold(session, engine, name);
   };
   const auto hold = [&](const api::Client& daemon, const std::string& ref) {
-    return PrintJob(session, "", api::AskPatiently(daemon, api::routes::kHoldJob, {{ref}}));
+    return PrintJob(session, "", api::AskWithoutTimeout(daemon, api::routes::kHoldJob, {{ref}}));
   };
   return ForEach(session, line.words, hold, hold_in_slurm);
 }

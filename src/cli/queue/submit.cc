@@ -167,7 +167,7 @@ Result<api::SubmissionAnswer> Send(Session& session, const api::Client& daemon, 
                                    Flavour flavour) {
   SweepDependencies sweeps(session);
   for (auto& job : made.request.jobs) GPUMAN_TRY(sweeps.Resolve(job.depends));
-  auto answer = api::AskPatiently(daemon, api::routes::kSubmit, {}, made.request);
+  auto answer = api::AskWithoutTimeout(daemon, api::routes::kSubmit, {}, made.request);
   if (!answer) return base::Fail(WithOrigins(std::move(answer.error()), made.origins, flavour, made.lines));
   for (const auto& note : answer->notes) session.Note(note);
   return answer;

@@ -211,7 +211,7 @@ Result<int> RunOnTerminal(Session& session, const api::Client& daemon, api::Subm
   if (error) return base::Fail(base::SystemError(error.value(), "finding this program"));
   auto& command = request.jobs.front().command;
   command.insert(command.begin(), {self.string(), kTerminalWord, listener.socket()});
-  GPUMAN_ASSIGN(const auto answer, api::AskPatiently(daemon, api::routes::kSubmit, {}, request));
+  GPUMAN_ASSIGN(const auto answer, api::AskWithoutTimeout(daemon, api::routes::kSubmit, {}, request));
   for (const auto& note : answer.notes) session.Note(note);
   const auto& first = answer.jobs.front();
   const std::string id = std::to_string(first.id);
@@ -222,7 +222,7 @@ Result<int> RunOnTerminal(Session& session, const api::Client& daemon, api::Subm
   int last_signal = 0;
   Relay relay(session, listener, [&](int signal) {
     last_signal = signal;
-    if (!api::AskPatiently(daemon, api::routes::kCancelJob, {{id}}))
+    if (!api::AskWithoutTimeout(daemon, api::routes::kCancelJob, {{id}}))
       session.Note(fmt::format("job {} cannot be cancelled", first.id));
   });
   api::Wake wake;

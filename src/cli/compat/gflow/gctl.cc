@@ -24,7 +24,7 @@ Result<int> SetGpus(Session& session, const CommandLine& line) {
   api::QueueSettingsUpdate update;
   update.allowed = allowed;
   update.clear_allowed = !allowed;
-  GPUMAN_ASSIGN(const auto settings, api::AskPatiently(daemon, api::routes::kSetQueue, {}, update));
+  GPUMAN_ASSIGN(const auto settings, api::AskWithoutTimeout(daemon, api::routes::kSetQueue, {}, update));
   return Show(session, settings, [&]() -> std::string {
     if (!settings.allowed) return "GPU restriction removed: all GPUs are used.\n";
     return fmt::format("GPU restriction set: only GPU {} is used from now on.\n",
@@ -49,7 +49,7 @@ std::string RenderGpus(const api::QueueInfo& info) {
 }
 
 Result<int> ShowGpus(Session& session, const CommandLine&) {
-  GPUMAN_ASSIGN(const auto info, AskDaemon(session, api::routes::kQueueInfo, {}, {}, api::Patient()));
+  GPUMAN_ASSIGN(const auto info, AskDaemon(session, api::routes::kQueueInfo, {}, {}, api::NoTimeout()));
   return Show(session, info, [&] { return RenderGpus(info); });
 }
 
@@ -74,7 +74,8 @@ Result<int> IgnoreOne(Session& session, const Process& process) {
   api::IgnoredProcess wanted;
   wanted.gpu = process.gpu;
   wanted.pid = process.pid;
-  GPUMAN_ASSIGN(const auto rule, AskDaemon(session, api::routes::kIgnoreProcess, {}, wanted, api::Patient()));
+  GPUMAN_ASSIGN(const auto rule,
+                AskDaemon(session, api::routes::kIgnoreProcess, {}, wanted, api::NoTimeout()));
   return Show(session, rule, [&] {
     return fmt::format("Ignoring GPU process PID {} on GPU {}\n", *process.pid, *process.gpu);
   });
@@ -83,13 +84,13 @@ Result<int> IgnoreOne(Session& session, const Process& process) {
 Result<int> UnignoreOne(Session& session, const Process& process) {
   GPUMAN_TRY(RequireBoth(process));
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto list, api::AskPatiently(daemon, api::routes::kIgnoredProcesses));
-  GPUMAN_ASSIGN(const auto info, api::AskPatiently(daemon, api::routes::kQueueInfo));
+  GPUMAN_ASSIGN(const auto list, api::AskWithoutTimeout(daemon, api::routes::kIgnoredProcesses));
+  GPUMAN_ASSIGN(const auto info, api::AskWithoutTimeout(daemon, api::routes::kQueueInfo));
   for (const auto& rule : list.ignored) {
     if (rule.pid != process.pid || !rule.gpu) continue;
     if (*rule.gpu != *process.gpu && queue::IndicesOf({*rule.gpu}, info.gpus) != *process.gpu) continue;
     GPUMAN_ASSIGN(const auto gone,
-                  api::AskPatiently(daemon, api::routes::kStopIgnoring, {{std::to_string(rule.id)}}));
+                  api::AskWithoutTimeout(daemon, api::routes::kStopIgnoring, {{std::to_string(rule.id)}}));
     return Show(session, gone, [&] {
       return fmt::format("GPU process PID {} on GPU {} is no longer ignored\n", *process.pid, *process.gpu);
     });
@@ -100,8 +101,8 @@ Result<int> UnignoreOne(Session& session, const Process& process) {
 
 Result<int> ListIgnored(Session& session, const CommandLine&) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto list, api::AskPatiently(daemon, api::routes::kIgnoredProcesses));
-  GPUMAN_ASSIGN(const auto info, api::AskPatiently(daemon, api::routes::kQueueInfo));
+  GPUMAN_ASSIGN(const auto list, api::AskWithoutTimeout(daemon, api::routes::kIgnoredProcesses));
+  GPUMAN_ASSIGN(const auto info, api::AskWithoutTimeout(daemon, api::routes::kQueueInfo));
   return Show(session, list, [&] {
     std::string text = list.ignored.empty() ? "No ignored GPU processes\n" : "";
     for (const auto& rule : list.ignored)
@@ -131,7 +132,7 @@ Result<int> SetLimit(Session& session, const CommandLine& line) {
   else
     update.queue.emplace().max_concurrent = limit;
   GPUMAN_ASSIGN(const auto updated,
-                api::AskPatiently(daemon, api::routes::kUpdateJob, {{std::to_string(job->id)}}, update));
+                api::AskWithoutTimeout(daemon, api::routes::kUpdateJob, {{std::to_string(job->id)}}, update));
   return Show(session, updated, [&] {
     return fmt::format("At most {} jobs of the group of job {} run at once.\n", limit, job->id);
   });
@@ -173,7 +174,7 @@ Result<std::optional<std::vector<std::string>>> AllowedGpus(const api::Client& d
                                                             const std::string& spec) {
   if (spec == "all") return std::optional<std::vector<std::string>>();
   GPUMAN_ASSIGN(const auto names, ParseGpus(spec));
-  GPUMAN_ASSIGN(const auto info, api::AskPatiently(daemon, api::routes::kQueueInfo));
+  GPUMAN_ASSIGN(const auto info, api::AskWithoutTimeout(daemon, api::routes::kQueueInfo));
   std::vector<std::string> uuids;
   std::string missing;
   for (const auto& name : names) {

@@ -84,7 +84,7 @@ Result<api::QueueSettingsUpdate> UpdateOf(const api::Client& daemon, const Daemo
 Result<> Apply(Session& session, const api::Client& daemon, const DaemonSettings& s,
                const api::QueueSettingsUpdate& update) {
   if (!update.allowed && !update.clear_allowed && !update.choice) return {};
-  GPUMAN_ASSIGN(const auto settings, api::AskPatiently(daemon, api::routes::kSetQueue, {}, update));
+  GPUMAN_ASSIGN(const auto settings, api::AskWithoutTimeout(daemon, api::routes::kSetQueue, {}, update));
   if (s.gpus)
     Say(session, settings.allowed ? fmt::format("Only GPU {} is used from now on.\n",
                                                 queue::IndicesOf(*settings.allowed, queue::GpusOf(daemon)))
@@ -179,7 +179,7 @@ Result<int> Status(Session& session, const DaemonSettings&) {
   session.Print(fmt::format("Status: Running\nHosting: {}\nVersion:   {}\nPID:       {}\n",
                             version->user_mode ? "gpumand --user" : "system service gpumand",
                             version->version, version->pid));
-  if (const auto info = api::AskPatiently(*daemon, api::routes::kQueueInfo)) {
+  if (const auto info = api::AskWithoutTimeout(*daemon, api::routes::kQueueInfo)) {
     const auto idle = std::count_if(info->gpus.begin(), info->gpus.end(),
                                     [](const auto& gpu) { return gpu.state == "idle"; });
     session.Print(fmt::format("GPUs:      {} total, {} available\n", info->gpus.size(), idle));
