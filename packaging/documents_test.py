@@ -43,7 +43,29 @@ def unknown_sources(page, tree):
     return [one for one in said if "NAME" not in one and one not in (known if "/" in one else names)]
 
 
+def without_code(text):
+    """The text with its blocks and pieces of code left out, which are as wide as what they show."""
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"^[ ]*```.*?^[ ]*```", "", text, flags=re.MULTILINE | re.DOTALL))
+
+
+def too_wide(page, columns=120):
+    return [line for line in without_code(page.read_text()).splitlines() if len(line) > columns]
+
+
 class DocumentsTest(unittest.TestCase):
+    def test_pages_are_at_most_120_columns_wide(self):
+        tree = PACKAGING.parent
+        pages = [tree / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
+        pages += [page for folder in ("docs", "tests", ".github") for page in (tree / folder).rglob("*.md")]
+        self.assertGreater(len(pages), 40)
+        self.assertEqual({page.name: lines for page in pages if (lines := too_wide(page))}, {})
+
+    def test_a_line_that_is_too_wide_is_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = pathlib.Path(folder, "page.md")
+            page.write_text("%s\n```\n%s\n```\n%s\n" % ("a " * 60, "b" * 200, "c " * 61))
+            self.assertEqual(too_wide(page), ["c " * 61])
+
     def test_the_walks_and_the_glossary_name_sources_that_there_are(self):
         tree = PACKAGING.parent
         for page in ("walks.md", "glossary.md", "architecture.md"):
