@@ -10,7 +10,7 @@ namespace gpuman::guard {
 
 namespace {
 
-void Stamp(Event& event, ActionKind what, const Sent& sent) {
+void Stamp(Event& event, ActionKind what, const SignalsSent& sent) {
   event.data[what == ActionKind::kKill ? "sigkill_ns" : "signal_ns"] = Nanoseconds(sent.at);
   event.data["signalled"] = static_cast<std::int64_t>(sent.processes);
 }
@@ -24,7 +24,7 @@ base::Result<> Enforcer::Send(Action& action) {
     Stamp(action.event, action.what, {1, clock_.Mono()});
     return {};
   }
-  const auto tell = [this, what = action.what, event = action.event](const Sent& sent) {
+  const auto tell = [this, what = action.what, event = action.event](const SignalsSent& sent) {
     if (event.kind.empty()) return;
     Event told = event;
     Stamp(told, what, sent);

@@ -44,7 +44,7 @@ class RecordingActuator final : public Actuator {
     calls.push_back(fmt::format("announce {} {}", job.value, reason));
     if (on_announce) on_announce(job);
   }
-  base::Result<> SignalJob(JobId job, int signal, std::function<void(const Sent&)> sent) override {
+  base::Result<> SignalJob(JobId job, int signal, std::function<void(const SignalsSent&)> sent) override {
     calls.push_back(fmt::format("signal {} {}", signal, job.value));
     under_way.push_back(std::move(sent));
     return {};
@@ -61,7 +61,7 @@ class RecordingActuator final : public Actuator {
     calls.push_back("emit " + event.kind);
     last = std::move(event);
   }
-  std::vector<std::function<void(const Sent&)>> under_way;
+  std::vector<std::function<void(const SignalsSent&)>> under_way;
   std::vector<std::string> calls;
   Event last;
   std::function<void(JobId)> on_announce;

@@ -40,7 +40,7 @@ void GuardLoop::Announce(base::JobId job, const std::string& reason, const std::
 }
 
 base::Result<> GuardLoop::SignalJob(base::JobId job, int signal,
-                                    std::function<void(const guard::Sent&)> sent) {
+                                    std::function<void(const guard::SignalsSent&)> sent) {
   return core_.jobs().Signal(job, signal, [sent = std::move(sent)](const jobs::SignalSent& done) {
     sent({done.processes, done.at});
   });

@@ -31,7 +31,7 @@ class GuardLoop final : private guard::Actuator {
  private:
   void Announce(base::JobId job, const std::string& reason, const std::string& detail) override;
   base::Result<> SignalJob(base::JobId job, int signal,
-                           std::function<void(const guard::Sent&)> sent) override;
+                           std::function<void(const guard::SignalsSent&)> sent) override;
   base::Result<> SignalProcess(base::ProcessId process, int signal) override;
   void SuspendJob(base::JobId job, const std::string& reason, const std::string& detail,
                   base::Millis return_after) override;

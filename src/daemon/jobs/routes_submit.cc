@@ -111,7 +111,7 @@ struct Incoming {
   std::optional<MemoryGrounds> memory{};
   base::JobId first_id{};
   Dispatcher::Claim claim{};
-  std::optional<Preparation> preparation{};
+  std::optional<SubmissionPreparer> preparation{};
   Prepared prepared{};
   std::size_t at = 0, head = 0;  // the next job and the next head to bind
   std::set<std::string> notes{}, mps{};

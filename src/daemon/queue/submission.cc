@@ -188,7 +188,7 @@ base::Bytes TextOf(const api::SubmitRequest& submitted) {
   return text;
 }
 
-Preparation::Preparation(const api::SubmitRequest& submitted, const SubmissionContext& context)
+SubmissionPreparer::SubmissionPreparer(const api::SubmitRequest& submitted, const SubmissionContext& context)
     : submitted_(submitted),
       context_(context),
       common_(EnvironmentOf(submitted.environment, context)),
@@ -197,7 +197,7 @@ Preparation::Preparation(const api::SubmitRequest& submitted, const SubmissionCo
   named_.reserve(submitted.jobs.size());
 }
 
-std::vector<base::JobId> Preparation::Find(const queue::Reference& reference) const {
+std::vector<base::JobId> SubmissionPreparer::Find(const queue::Reference& reference) const {
   using Kind = queue::Reference::Kind;
   const auto tasks_of = [&](base::JobId head) {
     std::vector<base::JobId> ids{head};
@@ -222,7 +222,8 @@ std::vector<base::JobId> Preparation::Find(const queue::Reference& reference) co
 }
 
 // Each job's view lists all jobs that it waits for, so their number has a bound.
-Result<> Preparation::CountDependencies(const api::Submission& asked, const spec::Dependencies& depends) {
+Result<> SubmissionPreparer::CountDependencies(const api::Submission& asked,
+                                               const spec::Dependencies& depends) {
   std::size_t tasks = asked.array ? 0 : 1;
   if (asked.array)
     for (const auto& range : asked.array->indices)
@@ -237,7 +238,7 @@ Result<> Preparation::CountDependencies(const api::Submission& asked, const spec
       "put a job between that waits for all of them, as `-- true` does, and wait for that one");
 }
 
-Result<> Preparation::One(const api::Submission& asked) {
+Result<> SubmissionPreparer::One(const api::Submission& asked) {
   GPUMAN_ASSIGN(auto job, JobFrom(asked, submitted_, common_, context_));
   auto& jobs = prepared_.jobs;
   const base::JobId head{context_.first_id.value + static_cast<std::int64_t>(jobs.size())};
@@ -262,7 +263,7 @@ Result<> Preparation::One(const api::Submission& asked) {
   return {};
 }
 
-void Preparation::AddNote(std::string note) {
+void SubmissionPreparer::AddNote(std::string note) {
   auto& notes = prepared_.notes;
   if (std::find(notes.begin(), notes.end(), note) != notes.end()) return;
   if (notes.size() < kMaxNotes)
@@ -271,14 +272,14 @@ void Preparation::AddNote(std::string note) {
     ++left_out_;
 }
 
-Prepared Preparation::Take() {
+Prepared SubmissionPreparer::Take() {
   if (left_out_ > 0)
     prepared_.notes.push_back(fmt::format("memory: chosen in the same way for {} more jobs", left_out_));
   return std::move(prepared_);
 }
 
 // Makes tasks until there are `end` jobs in all, or no more tasks of the array.
-void Preparation::SomeTasks(std::size_t end) {
+void SubmissionPreparer::SomeTasks(std::size_t end) {
   auto& [array, task, head, range, index] = *tasks_;
   const auto& ranges = array.indices;
   while (range < ranges.size() && prepared_.jobs.size() < end) {
@@ -293,7 +294,7 @@ void Preparation::SomeTasks(std::size_t end) {
   if (range >= ranges.size()) tasks_.reset();
 }
 
-Result<bool> Preparation::Continue(std::size_t most) {
+Result<bool> SubmissionPreparer::Continue(std::size_t most) {
   const auto& asked = submitted_.jobs;
   const std::size_t made = prepared_.jobs.size();
   const std::size_t end = most < SIZE_MAX - made ? made + most : SIZE_MAX;
@@ -314,7 +315,7 @@ Result<bool> Preparation::Continue(std::size_t most) {
 }
 
 Result<Prepared> Prepare(const api::SubmitRequest& submitted, const SubmissionContext& context) {
-  Preparation preparation(submitted, context);
+  SubmissionPreparer preparation(submitted, context);
   GPUMAN_TRY(preparation.Continue(SIZE_MAX));
   return preparation.Take();
 }

@@ -54,9 +54,9 @@ base::Bytes TextOf(const api::SubmitRequest& submitted);
 
 // The same in pieces, for a large request. The arguments of the constructor and the objects that `context`
 // refers to must outlive this object. No other jobs may have the ids from `first_id` on. Not thread-safe.
-class Preparation {
+class SubmissionPreparer {
  public:
-  Preparation(const api::SubmitRequest& submitted, const SubmissionContext& context);
+  SubmissionPreparer(const api::SubmitRequest& submitted, const SubmissionContext& context);
   // Prepares at most `most` more jobs; each task of an array counts. False: no jobs are left.
   base::Result<bool> Continue(std::size_t most);
   // To be called when no jobs are left.

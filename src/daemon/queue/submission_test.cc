@@ -284,8 +284,8 @@ TEST_F(SubmissionTest, InPiecesItComesToTheSame) {
     if (i > 0) job.depends.list = {{spec::DependencyKind::kAfterOk, i % 2 ? "@" : "job0"}};
   }
   const auto whole = Fine();
-  Preparation preparation(request,
-                          {caller, inventory, driver, limits, JobId{11}, base::WallTime{}, lookup, memory});
+  SubmissionPreparer preparation(
+      request, {caller, inventory, driver, limits, JobId{11}, base::WallTime{}, lookup, memory});
   std::vector<bool> more;
   do more.push_back(preparation.Continue(3).value());
   while (more.back());

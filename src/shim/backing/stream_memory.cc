@@ -16,7 +16,7 @@ namespace {
 namespace wire = ledger::wire;
 using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 
-CUevent EventOf(const Behind& behind) {
+CUevent EventOf(const FreeEvent& behind) {
   return reinterpret_cast<CUevent>(static_cast<std::uintptr_t>(behind.event));
 }
 
@@ -41,7 +41,7 @@ class Trial {
   // Takes a block that may be used once other work is done. The stream waits for that work.
   bool TakeAfter(StreamPool& pool, bool same, std::uint64_t& address) const {
     auto* const wait = GPUMAN_REAL(cuStreamWaitEvent);
-    Behind behind{};
+    FreeEvent behind{};
     const std::uint32_t found = pool.blocks.FindAfter(request_.bytes, key_, same, behind);
     if (found == 0 || wait == nullptr || wait(request_.stream, EventOf(behind), 0) != CUDA_SUCCESS)
       return false;
@@ -170,13 +170,13 @@ FreedInOrder FreeInOrder(BackingState& state, CUdeviceptr pointer, CUstream stre
     result = CUDA_ERROR_INVALID_VALUE;
     return FreedInOrder::kDone;
   }
-  const Behind behind = TakeEvent(state, where.context);
+  const FreeEvent behind = TakeEvent(state, where.context);
   result = behind.event != 0 ? record(EventOf(behind), stream) : CUDA_ERROR_OUT_OF_MEMORY;
   if (result == CUDA_SUCCESS)
     pool.blocks.Free(pointer, KeyOf(where.context, stream), behind);
   else if (behind.event != 0)
     PutEvent(state, behind);
-  for (Behind spent{}; pool.blocks.TakeSpent(spent);) PutEvent(state, spent);
+  for (FreeEvent spent{}; pool.blocks.TakeSpent(spent);) PutEvent(state, spent);
   return FreedInOrder::kDone;
 }
 
