@@ -61,9 +61,10 @@ base::Bytes Figure(const std::uint64_t& word) { return {std::min(wire::Load(word
 
 // The limit of the GPU with this index; null: there is none.
 const GpuLimit* LimitOf(const wire::Ledger& ledger, const std::vector<GpuLimit>& limits, int index) {
+  if (index < 0) return nullptr;  // most homes of most ledgers: they are free, or another slot's
   const auto found = std::ranges::find_if(limits, [&](const GpuLimit& limit) {
     const auto uuid = ParseUuid(limit.uuid);
-    return index >= 0 && uuid && wire::FindGpu(ledger, uuid->data()) == index;
+    return uuid && wire::FindGpu(ledger, uuid->data()) == index;
   });
   return found == limits.end() ? nullptr : &*found;
 }
