@@ -114,7 +114,8 @@ def context_overhead(m):
 
 
 def reaction(m, number, limit, overhead, arguments):
-    """Runs a load past its limit; returns the milliseconds from the allocation call that passes it to the SIGKILL."""
+    """Runs a load past its limit; returns the milliseconds from the allocation call that passes it to the SIGKILL. None
+    where the load was killed before it could write down that call."""
     job = m.run_json("run", "--tag", f"hog{number}", "--memory", str(limit), "--no-preload", "--detach", "--",
                      machine.program("gpuman-load"), *arguments, "--json")
     ended = m.api("GET", f"/v1/jobs/{job['id']}/wait")
@@ -122,10 +123,19 @@ def reaction(m, number, limit, overhead, arguments):
         raise SystemExit(f"bench: trial {number} ended as {ended['state']}, {ended['reason']}: {ended['reason_detail']}")
     killed = next(e["data"]["sigkill_ns"] for e in reversed(m.events())
                   if e["job"] == job["id"] and "sigkill_ns" in e["data"])
-    passed = next(line["before_ns"] for line in log_lines(m, ended)
-                  if line.get("event") == "alloc" and line["total"] + overhead > limit)
+    passed = next((line["before_ns"] for line in log_lines(m, ended)
+                   if line.get("event") == "alloc" and line["total"] + overhead > limit), None)
     m.run("remove", str(job["id"]))
-    return (killed - passed) / 1e6
+    return None if passed is None else (killed - passed) / 1e6
+
+
+def reactions(m, numbers, *arguments):
+    """The milliseconds of each trial that could be measured."""
+    times = [reaction(m, number, *arguments) for number in numbers]
+    unseen = times.count(None)
+    if unseen:
+        print(f"  {unseen} of {len(times)} trials not measured: the load was killed before it wrote down its allocation")
+    return [time for time in times if time is not None]
 
 
 def bench_guard(arguments):
@@ -137,11 +147,11 @@ def bench_guard(arguments):
         # Long enough for the guard to reach its longest interval between looks (src/guard/cadence.h).
         jump = ["--alloc", str(64 * MIB), "--hold", "3s", "--jump", str(1024 * MIB)]
         with Burners():
-            climbing = [reaction(m, i, limit, overhead, climb) for i in range(arguments.trials)]
+            climbing = reactions(m, range(arguments.trials), limit, overhead, climb)
             if climbing:
                 row("limit passed to SIGKILL, climbing", spread(climbing), "p99 at most 20 ms")
             jumps = arguments.trials if arguments.jumps is None else arguments.jumps
-            jumping = [reaction(m, 100000 + i, limit, overhead, jump) for i in range(jumps)]
+            jumping = reactions(m, range(100000, 100000 + jumps), limit, overhead, jump)
             if jumping:
                 row("limit passed to SIGKILL, jump out of rest", spread(jumping), "at most 120 ms")
     if arguments.samples:
