@@ -39,7 +39,7 @@ std::vector<api::GpuView> Gpus() {
   return {gpu};
 }
 
-TEST(GflowJob, HasTheKeysOfGflow) {
+api::JobView RunningWithOptions() {
   auto job = Running();
   job.queue->asked.time_limit = base::Millis(600'000);
   job.queue->asked.host_memory = base::GiB(2);
@@ -48,6 +48,11 @@ TEST(GflowJob, HasTheKeysOfGflow) {
   job.queue->asked.retries.count = 2;
   job.queue->depends.list = {{spec::DependencyKind::kAfterOk, "3"}};
   job.queue->array_task = 1;
+  return job;
+}
+
+TEST(GflowJob, HasTheKeysOfGflow) {
+  const auto job = RunningWithOptions();
   const auto text = RenderJob(job, Gpus(), kNow);
   EXPECT_THAT(text, StartsWith("Job Details:\n  ID=7\n"));
   for (const char* line :
@@ -79,7 +84,7 @@ std::vector<std::string> KeysOf(const std::string& text) {
 // Dependencies: DependsOn Mode AutoCancel TaskID; Timing: TimeLimit Submitted Started Finished.
 // docs/coming-from-gflow.md says what is not here.
 TEST(GflowJob, HasTheKeysOfGflowInItsOrderAndItsOwnBetween) {
-  auto job = Running();
+  auto job = RunningWithOptions();
   job.state = spec::JobState::kFailed;
   job.reason = "exit_status";
   job.log_path = "/var/lib/gpuman/7.log";
@@ -87,14 +92,7 @@ TEST(GflowJob, HasTheKeysOfGflowInItsOrderAndItsOwnBetween) {
   job.signal = 9;
   job.ended_at = kNow;
   job.queue->asked.project = "p";
-  job.queue->asked.time_limit = base::Millis(600'000);
   job.queue->asked.begin = kNow;
-  job.queue->asked.host_memory = base::GiB(2);
-  job.queue->asked.conda_env = "base";
-  job.queue->group = "g";
-  job.queue->asked.retries.count = 2;
-  job.queue->depends.list = {{spec::DependencyKind::kAfterOk, "3"}};
-  job.queue->array_task = 1;
   EXPECT_THAT(
       KeysOf(RenderJob(job, Gpus(), kNow)),
       ::testing::ElementsAre(
