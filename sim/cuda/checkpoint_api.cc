@@ -54,15 +54,35 @@ struct Arguments {
   std::optional<std::array<std::uint32_t, kMaxGpus>> gpu_map{};
 };
 
+// A process that is asked, as long as it owns its slot.
+struct Target {
+  std::uint32_t pid;
+  ProcessSlot& slot;
+  std::uint64_t owner;
+  bool Lives() const { return slot.owner.load() == owner && Driver::Get().client().SlotOf(pid) == &slot; }
+};
+
+// Until the process has answered request `number`. False: it died.
+bool AwaitAnswer(const Target& target, std::uint32_t number) {
+  Checkpoint& mailbox = target.slot.checkpoint;
+  while (true) {
+    const std::uint32_t answered = mailbox.answered.load();
+    if (answered == number) return true;
+    FutexWait(mailbox.answered, answered, 100);
+    if (!target.Lives()) return false;
+  }
+}
+
 CUresult Ask(int pid, CheckpointRequest request, const Arguments& arguments) {
   ProcessSlot* slot = nullptr;
   const CUresult found = FindTarget(pid, slot);
   if (found != CUDA_SUCCESS) return found;
   Checkpoint& mailbox = slot->checkpoint;
-  const std::uint64_t owner = slot->owner.load();
+  const Target target{static_cast<std::uint32_t>(pid), *slot, slot->owner.load()};
   const Turn turn(mailbox.caller);
-  if (Driver::Get().client().SlotOf(static_cast<std::uint32_t>(pid)) != slot || slot->owner.load() != owner)
-    return CUDA_ERROR_OPERATING_SYSTEM;  // the process died, and its slot may have a new owner
+  if (!target.Lives()) return CUDA_ERROR_OPERATING_SYSTEM;  // its slot may have a new owner
+  // The process may still carry out the request of a caller that died, and reads the arguments meanwhile.
+  if (!AwaitAnswer(target, mailbox.asked.load())) return CUDA_ERROR_OPERATING_SYSTEM;
   mailbox.timeout_ms.store(arguments.timeout_ms);
   mailbox.pairs.store(arguments.gpu_map ? 1 : 0);
   for (unsigned gpu = 0; arguments.gpu_map && gpu < kMaxGpus; ++gpu) {
@@ -71,15 +91,8 @@ CUresult Ask(int pid, CheckpointRequest request, const Arguments& arguments) {
   mailbox.request.store(static_cast<std::uint32_t>(request));
   const std::uint32_t number = mailbox.asked.fetch_add(1) + 1;
   FutexWakeAll(mailbox.asked);
-  while (true) {
-    const std::uint32_t answered = mailbox.answered.load();
-    if (answered == number) return static_cast<CUresult>(mailbox.result.load());
-    FutexWait(mailbox.answered, answered, 100);
-    if (slot->owner.load() != owner ||
-        Driver::Get().client().SlotOf(static_cast<std::uint32_t>(pid)) != slot) {
-      return CUDA_ERROR_OPERATING_SYSTEM;  // the process died
-    }
-  }
+  if (!AwaitAnswer(target, number)) return CUDA_ERROR_OPERATING_SYSTEM;
+  return static_cast<CUresult>(mailbox.result.load());
 }
 
 // Fills in the new GPU of every GPU of the machine, each once.

@@ -421,6 +421,51 @@ TEST(SimCudaCheckpoint, AProcessCanComeBackOnAnotherGpu) {
   EXPECT_TRUE(target.Finish());
 }
 
+TEST(SimCudaCheckpoint, TheRestoreOfACallerThatDiedEndsAsItWasAskedFor) {
+  TestState state({.gpus = 2, .restore_speed = 1024 * kMegabyte});
+  Worker target(state, [](const Cuda& cu, const std::function<void()>& tell) {
+    const CUdeviceptr words = Allocate(cu, 8 * kMegabyte);
+    EXPECT_OK(cu.cuMemsetD32_v2(words, 0xbeef, 2 * kMegabyte));
+    tell();
+    EXPECT_TRUE(AllWordsAre(cu, words, 2 * kMegabyte, 0xbeefu));
+    tell();
+  });
+  ASSERT_TRUE(target.Await());
+  const pid_t pid = target.pid();
+  const std::uint64_t used = DeviceUsed(state.shared(), 0);
+  Worker caller(state, [pid](const Cuda& cu, const std::function<void()>& tell) {
+    std::array<CUcheckpointGpuPair, 2> swap{};
+    EXPECT_OK(cu.cuDeviceGetUuid_v2(&swap[0].oldUuid, 0));
+    EXPECT_OK(cu.cuDeviceGetUuid_v2(&swap[1].oldUuid, 1));
+    swap[0].newUuid = swap[1].oldUuid;
+    swap[1].newUuid = swap[0].oldUuid;
+    CUcheckpointRestoreArgs args{};
+    args.gpuPairs = swap.data();
+    args.gpuPairsCount = swap.size();
+    EXPECT_OK(cu.cuCheckpointProcessLock(pid, nullptr));
+    EXPECT_OK(cu.cuCheckpointProcessCheckpoint(pid, nullptr));
+    tell();
+    (void)cu.cuCheckpointProcessRestore(pid, &args);
+  });
+  ASSERT_TRUE(caller.Await());
+  Client onlooker(state.state());
+  ProcessSlot* const slot = onlooker.SlotOf(static_cast<std::uint32_t>(pid));
+  ASSERT_NE(slot, nullptr);
+  const std::uint32_t before = slot->checkpoint.asked.load();
+  caller.GoOn();
+  while (slot->checkpoint.asked.load() == before) FutexWait(slot->checkpoint.asked, before, -1);
+  caller.Kill();
+  AsCaller(state, [&](const Cuda& cu) {
+    EXPECT_CU(CUDA_ERROR_ILLEGAL_STATE, cu.cuCheckpointProcessRestore(pid, nullptr)) << "it is restored";
+    EXPECT_OK(cu.cuCheckpointProcessUnlock(pid, nullptr));
+  });
+  EXPECT_EQ(DeviceUsed(state.shared(), 0), 0u);
+  EXPECT_EQ(DeviceUsed(state.shared(), 1), used);
+  target.GoOn();
+  ASSERT_TRUE(target.Await());
+  EXPECT_TRUE(target.Finish());
+}
+
 TEST(SimCudaCheckpoint, RefusesManagedMemoryAndIpc) {
   TestState state;
   Worker managed(state, [](const Cuda& cu, const std::function<void()>& tell) {
