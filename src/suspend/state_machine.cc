@@ -21,6 +21,7 @@ SuspensionStateMachine SuspensionStateMachine::Rebuild(SuspensionSettings settin
   SuspensionStateMachine machine(settings);
   machine.record_ = std::move(record);
   machine.rebuilt_ = true;
+  machine.counts_on_target_ = machine.record_.target && IsSuspended(machine.phase());
   if (machine.phase() == SuspensionPhase::kUndoing) machine.turned_reason_ = "suspend_failed";
   if (machine.phase() == SuspensionPhase::kRetreating) machine.turned_reason_ = "resume_failed";
   machine.why_ = machine.record_.detail;
@@ -74,7 +75,12 @@ void SuspensionStateMachine::Begin(SuspensionPhase phase, MonoTime now) {
 
 void SuspensionStateMachine::Want(bool gpu, std::optional<std::string> target) {
   record_.wants_gpu = gpu;
-  if (target || !IsPartlyMoved()) record_.target = std::move(target);
+  if (target) {
+    record_.target = std::move(target);
+    counts_on_target_ = counts_on_target_ || IsSuspended(phase());
+  } else {
+    DropTarget();
+  }
   record_.absence.reset();
   retries_ = 0;
   not_before_ = {};
@@ -294,10 +300,10 @@ void SuspensionStateMachine::TakeAnswer(Member& member, Verb verb, Answer answer
                               ? fmt::format("the GPU work of process {} did not come to rest within {}",
                                             process.pid, base::FormatDuration(settings_.lock_timeout))
                               : fmt::format("process {}: {}", process.pid, answer.message);
-  if (verb == Verb::kCheckpoint && out) FailOut(member, why, now);
-  if (verb == Verb::kState && member.losses > 1) out ? FailOut(member, why, now) : FailBack(why, false, now);
   // After a lost answer, first asks for the state of the process.
   const bool ask = answer.outcome == Outcome::kLost && member.losses < 2;
+  if (verb == Verb::kCheckpoint && out && (!ask || IsStrict())) FailOut(member, why, now);
+  if (verb == Verb::kState && member.losses > 1) out ? FailOut(member, why, now) : FailBack(why, false, now);
   if (verb == Verb::kRestore && !out && !ask) FailBack(why, answer.outcome == Outcome::kNoRoom, now);
 }
 

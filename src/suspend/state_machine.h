@@ -223,7 +223,8 @@ struct Load {
   std::string gpu;
   friend bool operator==(const Load&, const Load&) = default;
 };
-// The job is on this GPU from now on: one of its processes came back there, even if others fail to.
+// The job is on this GPU from now on: one of its processes came back there, even if others fail to; or a job
+// that was to move comes back here, where it was.
 struct Moved {
   std::string gpu;
   friend bool operator==(const Moved&, const Moved&) = default;
@@ -392,6 +393,7 @@ class SuspensionStateMachine {
   void LoadAll();
   bool IsReadyToReturn(const Member& member) const;
   bool RestoreNext(base::MonoTime now);
+  bool TurnBackToMove(base::MonoTime now);
   bool RestoreMemory(Order order, base::MonoTime now);
   static bool MustCome(const Member& member) {
     return member.order == Order::kFetch || member.order == Order::kReturn;
@@ -405,8 +407,10 @@ class SuspensionStateMachine {
   // The driver says that the process is not checkpointed: a restore without an answer may have moved the
   // process.
   void FindWhere(Member& member, base::MonoTime now);
-  // A part of the job has moved already: the rest follows.
+  // A part of the job has moved already, or may have: the rest follows.
   bool IsPartlyMoved() const;
+  // The job comes back where it was, unless a part of it has moved.
+  void DropTarget();
 
   // --- state_machine_queries.cc: what is known
   static bool IsOnGpu(const Member& member);
@@ -447,10 +451,12 @@ class SuspensionStateMachine {
   SuspensionRecord record_;
   std::map<base::ProcessId, Member> members_;
   std::vector<GpuView> gpus_;
-  bool resting_ = false;     // Rest was ordered and is not answered
-  bool rested_ = false;      // on this way, all processes that have to come to rest were held
-  bool settling_ = false;    // the driver does not yet show all memory that `held` has to record
-  bool rebuilt_ = false;     // until the first Observed
+  bool resting_ = false;   // Rest was ordered and is not answered
+  bool rested_ = false;    // on this way, all processes that have to come to rest were held
+  bool settling_ = false;  // the driver does not yet show all memory that `held` has to record
+  bool rebuilt_ = false;   // until the first Observed
+  // Users see the job on record_.target: it is suspended, and waits for room there.
+  bool counts_on_target_ = false;
   std::optional<bool> can_;  // the driver can checkpoint
   bool can_asked_ = false;
   std::string cannot_;  // why not

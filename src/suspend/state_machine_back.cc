@@ -14,7 +14,7 @@ using base::MonoTime;
 
 void SuspensionStateMachine::GoBack(MonoTime now) {
   LoadAll();
-  if (pending_ || AskUnknown(now) || RestoreNext(now)) return;
+  if (pending_ || AskUnknown(now) || TurnBackToMove(now) || RestoreNext(now)) return;
   if (Fetches() && RestoreMemory(Order::kFetch, now)) return;
   if (RestoreMemory(Order::kReturn, now)) return;
   ArriveBack(now);
@@ -75,6 +75,21 @@ bool SuspensionStateMachine::RestoreNext(MonoTime now) {
   pending_moves_ = next->saved == Saved::kCheckpointed ? MovesFor(next->seen.id) : std::vector<GpuMove>{};
   AskDriver(next->seen.id, Verb::kRestore);
   return true;
+}
+
+// A process that could not be taken off its GPU after a failed way back is still there: before the job can
+// come to another GPU, it has to leave.
+bool SuspensionStateMachine::TurnBackToMove(MonoTime now) {
+  if (phase() != SuspensionPhase::kResuming) return false;
+  for (const auto& [id, member] : members_) {
+    const bool here = member.saved == Saved::kRunning || member.saved == Saved::kLocked;
+    if (!here || member.no_cuda || MovesFor(id).empty()) continue;
+    FailBack(fmt::format("process {} is still on GPU {}, and leaves it first", id.pid,
+                         NameOf(record_.held.at(id).begin()->first)),
+             true, now);
+    return true;
+  }
+  return false;
 }
 
 // Every GPU of the machine, with source and target exchanged, as the driver requires.
@@ -140,9 +155,20 @@ void SuspensionStateMachine::FindWhere(Member& member, MonoTime now) {
 }
 
 bool SuspensionStateMachine::IsPartlyMoved() const {
-  return record_.target && std::any_of(record_.held.begin(), record_.held.end(), [this](const auto& held) {
-           return held.second.contains(*record_.target);
-         });
+  if (!record_.target) return false;
+  const bool moves = pending_ && pending_->verb == Verb::kRestore && !pending_moves_.empty();
+  return moves ||
+         std::any_of(members_.begin(), members_.end(),
+                     [](const auto& one) { return !one.second.lost_moves.empty(); }) ||
+         std::any_of(record_.held.begin(), record_.held.end(),
+                     [this](const auto& held) { return held.second.contains(*record_.target); });
+}
+
+void SuspensionStateMachine::DropTarget() {
+  if (!record_.target || IsPartlyMoved()) return;
+  record_.target.reset();
+  if (!std::exchange(counts_on_target_, false)) return;
+  if (auto source = OnlyGpu()) out_.push_back(action::Moved{*std::move(source)});
 }
 
 bool SuspensionStateMachine::MayNotCome(const Member& member) {
@@ -207,7 +233,8 @@ bool SuspensionStateMachine::RestoreMemory(Order order, MonoTime now) {
 
 void SuspensionStateMachine::ArriveBack(MonoTime now) {
   const bool undone = phase() == SuspensionPhase::kUndoing;
-  const bool moved = record_.target.has_value();
+  const bool moved = std::exchange(record_.target, std::nullopt).has_value();
+  counts_on_target_ = false;
   const BytesByGpu left = std::exchange(record_.left, {});
   record_.phase = SuspensionPhase::kRunning;
   record_.held.clear();
@@ -227,7 +254,7 @@ void SuspensionStateMachine::FailBack(const std::string& why, bool may_pass, Mon
   turned_reason_ = record_.target ? "move_failed" : "resume_failed";
   why_ = why;
   record_.wants_gpu = again;
-  if (!again && !IsPartlyMoved()) record_.target.reset();
+  if (!again) DropTarget();
   not_before_ = now + settings_.retry;
   Begin(SuspensionPhase::kRetreating, now);
   SetState(turned_reason_, why_);

@@ -357,6 +357,66 @@ TEST(SuspendMove, ThatFailsHalfWayStaysSuspendedAndGoesOnToTheOtherGpuAsAWhole) 
   EXPECT_THAT(s.Restored(12), ElementsAre("moved b", "= running", "! job_moved"));
 }
 
+// The process has moved to b and could not take its memory back. It is on its way out again when the user
+// names a. The mover dies before it checkpoints the process, twice: the process is still on b.
+TEST(SuspendMove, AProcessThatStayedOnTheOtherGpuLeavesItFirst) {
+  Story s;
+  s.Process(11, GiB(10), GiB(9));
+  s.Observe();
+  s.Can(true);
+  s.Move("b");
+  s.Evicted(11);
+  s.Checkpointed(11);
+  s.Room(GiB(10), true, "b");
+  s.Restored(11);
+  EXPECT_THAT(s.Shim(11, ShimStage::kFailed, "the mover ended"), IsSupersetOf({"! move_failed", "evict 11"}));
+  EXPECT_THAT(s.Evicted(11), ElementsAre("checkpoint 11"));
+  EXPECT_THAT(s.Move("a"), IsEmpty());
+  EXPECT_THAT(s.Says(11, Outcome::kLost, Saved::kUnknown), ElementsAre("state? 11"));
+  EXPECT_THAT(s.Says(11, Outcome::kDone, Saved::kRunning), ElementsAre("checkpoint 11")) << "tried again";
+  EXPECT_THAT(s.Says(11, Outcome::kLost, Saved::kUnknown), Contains("! process_not_suspended"));
+  s.Resume("a");
+  EXPECT_THAT(s.Room(GiB(10), true, "a"), ElementsAre("= resuming resuming", "state? 11"));
+  EXPECT_THAT(s.Says(11, Outcome::kDone, Saved::kRunning),
+              ElementsAre("= retreating move_failed", "! move_failed", "checkpoint 11"));
+  EXPECT_THAT(s.Detail(), HasSubstr("process 11 is still on GPU b"));
+  EXPECT_THAT(s.Checkpointed(11), ElementsAre("= suspended resources"));
+  s.now += SuspensionSettings{}.retry;
+  EXPECT_THAT(s.Room(GiB(10), true, "a"), ElementsAre("= resuming resuming", "restore 11 a>b b>a c>c"));
+  EXPECT_THAT(s.Restored(11), ElementsAre("moved a", "return 11"));
+  EXPECT_THAT(s.Returned(11), ElementsAre("= running", "! job_moved"));
+}
+
+TEST(SuspendMove, OneThatWaitsForRoomCountsWhereItWasWhenItIsCalledOff) {
+  Story s;
+  s.Process(11, GiB(10));
+  s.Observe();
+  s.Can(true);
+  s.Move("b");
+  s.Checkpointed(11);
+  EXPECT_THAT(s.Room(GiB(1), true, "b"), ElementsAre("= suspended resources"));
+  EXPECT_THAT(s.Resume(), ElementsAre("moved a", "= suspended resources"));
+  EXPECT_EQ(s.machine.Needs(s.now), (BytesByGpu{{"a", GiB(10)}}));
+  EXPECT_THAT(s.Room(GiB(10)), ElementsAre("= resuming resuming", "restore 11"));
+  EXPECT_THAT(s.Restored(11), ElementsAre("= running", "! job_resumed"));
+}
+
+TEST(SuspendMove, CalledOffDuringARestoreOnTheOtherGpuTheRestFollowsThere) {
+  Story s;
+  s.Process(11, GiB(1));
+  s.Process(12, GiB(1));
+  s.Observe();
+  s.Can(true);
+  s.Move("b");
+  s.Checkpointed(12);
+  s.Checkpointed(11);
+  EXPECT_THAT(s.Room(GiB(2), true, "b"), ElementsAre("= resuming moving", "restore 11 a>b b>a c>c"));
+  s.Suspend();
+  s.Resume();
+  EXPECT_THAT(s.Restored(11), ElementsAre("moved b", "restore 12 a>b b>a c>c"));
+  EXPECT_THAT(s.Restored(12), ElementsAre("moved b", "= running"));
+}
+
 TEST(SuspendMove, ResumeMayNameAnotherGpu) {
   Story s = Suspended();
   EXPECT_THAT(s.Resume("b"), ElementsAre("= suspended resources"));

@@ -120,7 +120,7 @@ TEST(SuspendMover, OneThatStaysAfterAllGoesToHostMemory) {
   Story s = Leaving();
   s.Straight(11, Verb::kSecure);
   s.Checkpointed(11);
-  EXPECT_THAT(s.Suspend(), ElementsAre("= suspended held_by_user", "secure 11"));
+  EXPECT_THAT(s.Suspend(), ElementsAre("moved a", "= suspended held_by_user", "secure 11"));
 }
 
 TEST(SuspendMover, OneThatDiesIsFollowedByAnother) {

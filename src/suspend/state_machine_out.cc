@@ -285,6 +285,7 @@ void SuspensionStateMachine::ArriveOut(MonoTime now) {
     return SetState(turned_reason_, why_);
   }
   record_.phase = SuspensionPhase::kSuspended;
+  counts_on_target_ = GoesOn();
   record_.left = Left();
   HoldWhatStays();
   left_changed_ = false;

@@ -21,7 +21,20 @@ struct Target {
   bool imported = false, stuck = false;  // it has memory of another process; not all of that can leave
   bool shares = false;                   // others may have some of its memory
   bool shut = false;                     // its gate is closed
+  std::string gpu = "a";
+  bool from_start = false;  // it was there before the first request to move
   enum class Ordered { kNothing, kHold, kEvict, kFetch, kReturn } told = Ordered::kNothing;
+};
+
+struct Asked {  // the driver
+  base::ProcessId process;
+  Verb verb;
+  std::vector<GpuMove> moves;
+};
+struct Transfer {
+  base::ProcessId process;
+  Verb verb;
+  std::string to;
 };
 
 class World {
@@ -30,6 +43,7 @@ class World {
     can_ = *rc::gen::inRange(0, 4) != 0;
     honest_ = *rc::gen::arbitrary<bool>();
     for (int count = *rc::gen::inRange(0, 4); count > 0; --count) Start();
+    for (auto& [id, target] : targets_) target.from_start = true;
     Feed(event::Observed{Views(), gpus_});
   }
 
@@ -68,8 +82,9 @@ class World {
     std::vector<ProcessView> views;
     for (auto& [id, target] : targets_) {
       const bool here = target.saved != Saved::kCheckpointed;
-      target.view.gpus["a"] = {here ? target.context + (target.data - target.out) : base::Bytes{},
-                               target.data - target.out, target.out};
+      target.view.gpus.clear();
+      target.view.gpus[target.gpu] = {here ? target.context + (target.data - target.out) : base::Bytes{},
+                                      target.data - target.out, target.out};
       target.view.shares = target.shares;
       target.view.holds_imported = here && target.imported && (target.stuck || target.out.count == 0);
       views.push_back(target.view);
@@ -84,7 +99,7 @@ class World {
       case 1:
         return Feed(event::ResumeAsked{});
       case 2:
-        return Feed(event::MoveAsked{"b"});
+        return Move(*rc::gen::element<std::string>("a", "b"));
       case 3:
         return Feed(event::Room{{{"a", GiB(100)}, {"b", GiB(100)}}, true});
       case 4:
@@ -111,6 +126,11 @@ class World {
       default:
         return AnswerOne(/*fail=*/*rc::gen::inRange(0, 3) == 0);
     }
+  }
+
+  void Move(const std::string& gpu) {
+    if (machine_.CanMove(gpu)) wanted_ = gpu;
+    Feed(event::MoveAsked{gpu});
   }
 
   // A daemon is killed and started again: requests on their way are carried out, their answers lost.
@@ -208,10 +228,10 @@ class World {
   }
 
   // What the driver does with a request, and what the mover answers.
-  Answer AnswerMover(const std::pair<base::ProcessId, Verb>& ask, bool fail) {
+  Answer AnswerMover(const Asked& ask, bool fail) {
     if (!can_) return {.outcome = Outcome::kUnsupported, .message = "old"};
-    if (ask.second == Verb::kCan) return {.outcome = Outcome::kDone};
-    const auto it = targets_.find(ask.first);
+    if (ask.verb == Verb::kCan) return {.outcome = Outcome::kDone};
+    const auto it = targets_.find(ask.process);
     if (it == targets_.end()) return {.outcome = Outcome::kGone};
     Target& target = it->second;
     if (!target.cuda) return {.outcome = Outcome::kNoCuda, .state = Saved::kRunning};
@@ -219,20 +239,28 @@ class World {
     const int how = fail ? *rc::gen::inRange(0, 5) : -1;
     if (how == 0) return {.state = target.saved, .message = "no"};
     if (how == 1) return {.outcome = Outcome::kLost, .message = "died before"};
-    if (how == 2 && ask.second != Verb::kState && *rc::gen::inRange(0, 3) == 0) {
+    if (how == 2 && ask.verb != Verb::kState && *rc::gen::inRange(0, 3) == 0) {
       target.saved = Saved::kBroken;
       return {.state = Saved::kBroken, .message = "broken"};
     }
     if (how == 3) {
-      const bool restore = ask.second == Verb::kRestore && target.saved == Saved::kCheckpointed;
-      if (!restore && ask.second != Verb::kCheckpoint) return {.state = target.saved, .message = "no"};
+      const bool restore = ask.verb == Verb::kRestore && target.saved == Saved::kCheckpointed;
+      if (!restore && ask.verb != Verb::kCheckpoint) return {.state = target.saved, .message = "no"};
       return {
           .outcome = restore ? Outcome::kNoRoom : Outcome::kTimeout, .state = target.saved, .message = "no"};
     }
-    if (ask.second == Verb::kCheckpoint) target.saved = Saved::kCheckpointed;
-    if (ask.second == Verb::kRestore) target.saved = Saved::kRunning;
+    if (ask.verb == Verb::kCheckpoint) target.saved = Saved::kCheckpointed;
+    if (ask.verb == Verb::kRestore) {
+      if (target.saved == Saved::kCheckpointed)
+        for (const GpuMove& move : ask.moves)
+          if (target.gpu == move.from) {
+            target.gpu = move.to;
+            break;
+          }
+      target.saved = Saved::kRunning;
+    }
     if (how == 4) {
-      if (ask.second == Verb::kCheckpoint && *rc::gen::arbitrary<bool>()) target.saved = Saved::kLocked;
+      if (ask.verb == Verb::kCheckpoint && *rc::gen::arbitrary<bool>()) target.saved = Saved::kLocked;
       return {.outcome = Outcome::kLost, .message = "died after"};
     }
     return {.outcome = Outcome::kDone, .state = target.saved};
@@ -240,7 +268,8 @@ class World {
 
   void MoveOne(bool fail) {
     if (moves_.empty()) return;
-    const auto [process, verb, to] = moves_.front();
+    const Transfer moving = moves_.front();
+    const auto& [process, verb, to] = moving;
     moves_.pop_front();
     const auto it = targets_.find(process);
     if (it == targets_.end()) return Feed(event::MoverAnswered{process, verb, {.outcome = Outcome::kGone}});
@@ -266,12 +295,12 @@ class World {
     const auto ask = asked_.front();
     asked_.pop_front();
     // A mover is its user's process, and the user may make it say anything.
-    if (!honest_ && fail && *rc::gen::inRange(0, 4) == 0 && ask.second != Verb::kCan)
+    if (!honest_ && fail && *rc::gen::inRange(0, 4) == 0 && ask.verb != Verb::kCan)
       return Feed(
-          event::Answered{ask.first,
+          event::Answered{ask.process,
                           {.outcome = Outcome::kDone,
                            .state = *rc::gen::element(Saved::kUnknown, Saved::kLocked, Saved::kRunning)}});
-    Feed(event::Answered{ask.first, AnswerMover(ask, fail)});
+    Feed(event::Answered{ask.process, AnswerMover(ask, fail)});
   }
 
   void Feed(const Event& event) {
@@ -292,6 +321,7 @@ class World {
     });
     if (begins && before != SuspensionPhase::kSuspending) NoteBegin();
     Check(actions);
+    Count(actions);
     if (const auto deadline = machine_.Deadline()) RC_ASSERT(*deadline > now_);
   }
 
@@ -323,7 +353,7 @@ class World {
             RC_ASSERT(target.told != Target::Ordered::kFetch || target.out.count == 0);
         Tell(back->process, Target::Ordered::kReturn);
       }
-      if (std::get_if<action::AskCan>(&action)) asked_.push_back({{}, Verb::kCan});
+      if (std::get_if<action::AskCan>(&action)) asked_.push_back({{}, Verb::kCan, {}});
       if (const auto* state = std::get_if<action::AskState>(&action)) Ask(state->process, Verb::kState);
       if (const auto* save = std::get_if<action::Checkpoint>(&action)) {
         Ask(save->process, Verb::kCheckpoint);
@@ -335,9 +365,11 @@ class World {
         RC_ASSERT(!it->second.view.has_shim || !AnyStays());
       }
       if (const auto* secure = std::get_if<action::Secure>(&action))
-        Move(secure->process, Verb::kSecure, secure->target);
-      if (const auto* load = std::get_if<action::Load>(&action)) Move(load->process, Verb::kLoad, load->gpu);
-      if (const auto* restore = std::get_if<action::Restore>(&action)) Ask(restore->process, Verb::kRestore);
+        Transport(secure->process, Verb::kSecure, secure->target);
+      if (const auto* load = std::get_if<action::Load>(&action))
+        Transport(load->process, Verb::kLoad, load->gpu);
+      if (const auto* restore = std::get_if<action::Restore>(&action))
+        Ask(restore->process, Verb::kRestore, restore->gpus);
     }
   }
 
@@ -348,19 +380,27 @@ class World {
     });
   }
 
-  struct Asked {
-    base::ProcessId process;
-    Verb verb;
-    std::string to;
-  };
-  void Move(base::ProcessId process, Verb verb, const std::string& to) {
-    for (const Asked& moving : moves_) RC_ASSERT(moving.process != process);
+  void Transport(base::ProcessId process, Verb verb, const std::string& to) {
+    for (const Transfer& moving : moves_) RC_ASSERT(moving.process != process);
     moves_.push_back({process, verb, to});
   }
 
-  void Ask(base::ProcessId process, Verb verb) {
-    for (const auto& [other, pending] : asked_) RC_ASSERT(pending == Verb::kCan);
-    asked_.emplace_back(process, verb);
+  void Ask(base::ProcessId process, Verb verb, std::vector<GpuMove> moves = {}) {
+    for (const Asked& pending : asked_) RC_ASSERT(pending.verb == Verb::kCan);
+    asked_.push_back({process, verb, std::move(moves)});
+  }
+
+  // What the daemon does with a request for a GPU: the job counts there when it has arrived, and also when it
+  // only waits for room there.
+  void Count(const Actions& actions) {
+    const auto& record = machine_.record();
+    for (const Action& action : actions) {
+      if (const auto* moved = std::get_if<action::Moved>(&action)) counts_on_ = moved->gpu;
+      const auto* emit = std::get_if<action::Emit>(&action);
+      if (emit && emit->kind == "job_moved") counts_on_ = wanted_;
+    }
+    const bool waits = record.phase == SuspensionPhase::kSuspended && record.wants_gpu && record.target;
+    if (waits && record.reason == "resources") counts_on_ = *record.target;
   }
 
   void Tell(base::ProcessId process, Target::Ordered told) {
@@ -369,7 +409,7 @@ class World {
     if (honest_) RC_ASSERT(it->second.saved == Saved::kRunning || it->second.saved == Saved::kBroken);
     if (told == Target::Ordered::kFetch) {
       RC_ASSERT(it->second.view.fetches);
-      for (const Asked& moving : moves_) RC_ASSERT(moving.process != process);
+      for (const Transfer& moving : moves_) RC_ASSERT(moving.process != process);
     }
     if (told == Target::Ordered::kReturn) RC_ASSERT(it->second.loaded || it->second.out.count == 0);
     it->second.told = told;
@@ -398,6 +438,8 @@ class World {
       RC_ASSERT(target.saved == Saved::kRunning || target.saved == Saved::kBroken);
       if (target.answers) RC_ASSERT(target.out.count == 0);
       if (target.answers) RC_ASSERT(!target.view.held);
+      const bool moves = can_ && target.cuda && target.from_start && target.context.count > 0;
+      if (moves && target.saved == Saved::kRunning) RC_ASSERT(target.gpu == counts_on_);
     }
   }
   bool AnyShimHasAnOrder() const {
@@ -424,8 +466,9 @@ class World {
   base::MonoTime now_{std::chrono::hours(1)};
   std::vector<GpuView> gpus_{{"a", "NVIDIA H200"}, {"b", "NVIDIA H200"}};
   std::map<base::ProcessId, Target> targets_;
-  std::deque<std::pair<base::ProcessId, Verb>> asked_;
-  std::deque<Asked> moves_;
+  std::string wanted_ = "a", counts_on_ = "a";
+  std::deque<Asked> asked_;
+  std::deque<Transfer> moves_;
 };
 
 TEST(SuspendProperty, AnyOrderOfEventsEndsSafely) {

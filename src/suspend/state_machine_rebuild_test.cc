@@ -128,5 +128,30 @@ TEST(SuspendRebuild, AMoverThatCannotSayLeavesItSuspended) {
   EXPECT_EQ(s.machine.phase(), SuspensionPhase::kSuspended);
 }
 
+// The daemon before had ordered the shim to return. When the job is suspended again, nothing of it leaves
+// before all of it is at rest.
+TEST(SuspendRebuild, AShimThatReturnsIsHeldBeforeTheNextWayOut) {
+  Story before;
+  before.Process(11, GiB(1));
+  before.Process(12, GiB(10), GiB(9));
+  before.Observe();
+  before.Suspend();
+  before.Can(true);
+  before.Evicted(12);
+  before.Checkpointed(12);
+  before.Checkpointed(11);
+  before.Resume();
+  before.Room(GiB(11));
+  Story s = Restarted(before);
+  s.rests_by_hand = true;
+  s.At(12).stage = ShimStage::kEvicting;
+  EXPECT_THAT(s.Observe(), ElementsAre("state? 11"));
+  s.At(12).gpus["a"] = {GiB(10), GiB(9), {}};
+  s.Shim(12, ShimStage::kRestoring);
+  s.Suspend();
+  EXPECT_THAT(s.Says(11, Outcome::kDone, Saved::kRunning), ElementsAre("state? 12"));
+  EXPECT_THAT(s.Says(12, Outcome::kDone, Saved::kRunning), ElementsAre("rest"));
+}
+
 }  // namespace
 }  // namespace gpuman::suspend

@@ -23,7 +23,8 @@ bool SuspensionStateMachine::AwaitRest(MonoTime now) {
       // memory is away may be on its way back, and works again when it has the order; but where the shims
       // fetch, no gate has opened yet.
       const bool refused = member.seen.stage == ShimStage::kFailed || member.seen.stage == ShimStage::kOnGpu;
-      const bool leaves = member.order == Order::kEvict && !(member.seen.answered && refused);
+      const bool returns = member.guessed && member.seen.stage == ShimStage::kRestoring;
+      const bool leaves = member.order == Order::kEvict && !(member.seen.answered && refused) && !returns;
       const bool fetches = member.order == Order::kFetch && !member.guessed;
       if (leaves || fetches || (IsAway(member) && !ComesBack(member))) rested_ = true;
       any = any || CanBeHeld(member);
