@@ -167,7 +167,7 @@ void CheckDepends(Checker& c, std::string_view field, const spec::NamedDependenc
 void CheckNotify(Checker& c, const NotifyRequest& notify) {
   std::vector<std::string_view> words;
   for (const auto& [event, word] : WordsOf(spec::NotifyOn{})) words.push_back(word);
-  words.push_back("all");
+  words.emplace_back("all");
   for (const auto& url : notify.webhooks) {
     const auto parsed = base::ParseHttpUrl(url);
     c.Require(parsed.has_value(), "notify.webhooks", parsed ? "" : parsed.error().message);

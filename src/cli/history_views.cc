@@ -119,7 +119,7 @@ std::string States(const api::HistoryView& history, const PlotForm& form, const 
       text += "\n";
       column = 0;
     }
-    text += begin + Paint(style, kinds[i].color, mark) + words;
+    text += fmt::format("{}{}{}", begin, Paint(style, kinds[i].color, mark), words);
     column += begin.size() + Width(mark + words);
   }
   return text + "\n";

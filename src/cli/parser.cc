@@ -173,7 +173,7 @@ class Reading {
     for (const auto& [name, value] : typed) {
       const bool is_flag = !TakesValue(*sorted_.app->get_option_no_throw(name));
       const bool joined = !is_flag && (value.empty() || value.front() == '-');
-      words.push_back(joined ? name + "=" + value : name);
+      words.push_back(joined ? fmt::format("{}={}", name, value) : name);
       if (!is_flag && !joined) words.push_back(value);
     }
     words.insert(words.end(), {"--", first});

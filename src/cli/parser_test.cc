@@ -1,5 +1,6 @@
 #include "cli/parser.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -93,7 +94,7 @@ Seen SeenBy(const Command& program, const Words& words) {
   auto& chosen = std::get<Chosen>(*parsed);
   Seen seen{chosen.path, {}, chosen.line.words, chosen.line.trailing};
   for (const auto& [name, value] : chosen.line.options)
-    seen.options.push_back(name + (value.empty() ? "" : "=" + value));
+    seen.options.push_back(value.empty() ? name : fmt::format("{}={}", name, value));
   return seen;
 }
 

@@ -110,6 +110,7 @@ base::Result<pid_t> Spawn(const std::filesystem::path& program, const LogFile& l
   std::array<char*, 3> argv{name.data(), option.data(), nullptr};
   auto words = EnvironmentOfDaemon();
   std::vector<char*> variables;
+  variables.reserve(words.size() + 1);
   for (std::string& word : words) variables.push_back(word.data());
   variables.push_back(nullptr);
   pid_t pid = -1;

@@ -537,7 +537,7 @@ bool IsInterpreter(std::string_view program) {
 std::string ProgramName(const std::vector<std::string>& command) {
   const auto base_of = [](const std::string& word) { return word.substr(word.rfind('/') + 1); };
   if (command.empty()) return {};
-  const std::string program = base_of(command.front());
+  std::string program = base_of(command.front());
   if (!IsInterpreter(program)) return program;
   for (auto word = command.begin() + 1; word != command.end(); ++word) {
     if (*word == "-c") break;  // its own text follows

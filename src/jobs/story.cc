@@ -86,6 +86,7 @@ Cause CauseOf(const Job& job, const StoryFacts& facts) {
 
 std::string NamesOf(const std::vector<std::string>& gpus, const StoryFacts& facts) {
   std::vector<std::string> names;
+  names.reserve(gpus.size());
   for (const std::string& gpu : gpus) names.push_back(facts.gpu_name(gpu));
   return fmt::format("{}", fmt::join(names, " and "));
 }

@@ -70,7 +70,7 @@ Answer ProcessMemory::Load(const std::string& source, const std::string& gpu, Pr
     return {.message = "the memory of one GPU alone cannot go to another GPU"};
   const auto step = LockTransfers(source);
   Credit& credit = CreditOf(source);
-  const Answer answer = step ? LoadAll(step->transfers, gpu, credit, progress, {}) : AnswerOf(step.error());
+  Answer answer = step ? LoadAll(step->transfers, gpu, credit, progress, {}) : AnswerOf(step.error());
   credit.End();
   return answer;
 }

@@ -84,6 +84,7 @@ Result<std::vector<std::string>> JobsOfSweep(std::string_view name, const std::v
     if (!sweep.open.empty()) open.push_back(&sweep);
   if (open.size() > 1) {
     std::vector<std::string> ids;
+    ids.reserve(open.size());
     for (const auto* const sweep : open) ids.push_back(JoinIds(sweep->open));
     return base::Fail(
         ErrorCode::kConflict,

@@ -53,7 +53,7 @@ template <typename Act>
 base::Result<int> ForEachJob(Session& session, const std::vector<std::string>& jobs, Act act) {
   int status = kExitDone;
   for (const auto& job : jobs) {
-    const base::Result<int> one = act(job);
+    base::Result<int> one = act(job);
     if (!one && jobs.size() == 1) return one;
     if (!one) session.PrintError(one.error());
     status = std::max(status, one ? *one : ExitStatusOf(one.error().code));

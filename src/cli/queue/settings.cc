@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <stdexcept>
+#include <utility>
 
 #include "cli/take.h"
 #include "cli/values.h"
@@ -144,8 +145,8 @@ Take MpsThreads(SubmitSettings& s) {
 // Adds options under one heading of the help. `sets`: as in Option; `job update` and `redo` take those
 // options too that an update may change, and `update` those that change while the job runs.
 auto Under(Options& table, std::string heading) {
-  return [&table, heading](std::string names, std::string value, std::string help, Take take,
-                           std::string sets = {}) {
+  return [&table, heading = std::move(heading)](std::string names, std::string value, std::string help,
+                                                Take take, std::string sets = {}) {
     table.push_back(
         {std::move(names), std::move(value), std::move(help), std::move(take), heading, std::move(sets)});
   };

@@ -66,7 +66,7 @@ class NamesOfDryRun {
     const auto tasks = job.array ? fmt::format(" of {} tasks", api::CountTasks(*job.array)) : std::string();
     const std::string_view what = job.array ? "array" : "job";
     if (job.name) return fmt::format("{} '{}'{}", what, *job.name, tasks);
-    const auto text = fmt::format("the {}{}", what, tasks);
+    auto text = fmt::format("the {}{}", what, tasks);
     if (place < origins_.size() && !origins_[place].empty()) return text + " of " + origins_[place];
     if (request_.jobs.size() == 1 || job.command.empty()) return text;
     return fmt::format("{} '{}'", text, Cut(JoinCommand(job.command), kLongestCommand));

@@ -147,7 +147,7 @@ std::string AboutChosen(const State& state) {
   const auto row =
       std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.id == state.choice().id; });
   if (row == rows.end()) return {};
-  const auto place = fmt::format("{}/{}  ", row - rows.begin() + 1, rows.size());
+  auto place = fmt::format("{}/{}  ", row - rows.begin() + 1, rows.size());
   if (row->share_job && row->share_job->detail) return place + *row->share_job->detail;
   if (row->process) return place + ProcessCommand(*row->process);
   const auto* const job = row->queued ? FindJob(state, row->queued->id) : row->job;
@@ -184,6 +184,7 @@ Line KeysLine(const State& state) {
 
 std::vector<Line> HelpLines() {
   std::vector<Line> lines;
+  lines.reserve(kHelp.size());
   for (const auto text : kHelp) lines.push_back(Line().Add(text, lines.empty() ? Ink::kTitle : Ink::kPlain));
   return lines;
 }

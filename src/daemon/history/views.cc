@@ -24,9 +24,9 @@ void Show(const Figures& figures, api::HistoryBytes& shown) {
   const auto bytes = [&](double kib) {
     return known ? std::optional(std::llround(kib) * std::int64_t{1024}) : std::nullopt;
   };
-  shown.mean.push_back(bytes(known ? MeanOf(figures) : 0));
-  shown.min.push_back(bytes(static_cast<double>(figures.min)));
-  shown.max.push_back(bytes(static_cast<double>(figures.max)));
+  shown.mean.emplace_back(bytes(known ? MeanOf(figures) : 0));
+  shown.min.emplace_back(bytes(static_cast<double>(figures.min)));
+  shown.max.emplace_back(bytes(static_cast<double>(figures.max)));
 }
 
 // `unit`: of the figures, in the unit that is shown.

@@ -97,7 +97,7 @@ void QueueModule::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record
     return !gpu || health_.IsUnhealthy(*gpu);
   };
   if (std::any_of(job.gpus.begin(), job.gpus.end(), is_bad)) return;
-  if (auto more = MoreMemoryAfter(job, record.wall, dispatcher_->book())) job.more_memory = std::move(more);
+  if (const auto more = MoreMemoryAfter(job, record.wall, dispatcher_->book())) job.more_memory = more;
 }
 
 void QueueModule::OnRunEnded(const jobs::Job& job, const jobs::RunAccount& run) {
