@@ -67,7 +67,7 @@ bool AwaitAnswer(const Target& target, std::uint32_t number) {
   Checkpoint& mailbox = target.slot.checkpoint;
   while (true) {
     const std::uint32_t answered = mailbox.answered.load();
-    if (answered == number) return true;
+    if (static_cast<std::int32_t>(answered - number) >= 0) return true;
     FutexWait(mailbox.answered, answered, 100);
     if (!target.Lives()) return false;
   }
@@ -141,11 +141,18 @@ CUresult cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs*) {
   return Ask(pid, CheckpointRequest::kUnlock, {});
 }
 
+// Measured: while the process is being checkpointed or restored the answer waits for the end of that, also
+// where the caller died.
 CUresult cuCheckpointProcessGetState(int pid, CUprocessState* state) {
   ProcessSlot* slot = nullptr;
   const CUresult found = FindTarget(pid, slot);
   if (found != CUDA_SUCCESS) return found;
   if (state == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const Target target{static_cast<std::uint32_t>(pid), *slot, slot->owner.load()};
+  const std::uint32_t asked = slot->checkpoint.asked.load();
+  const auto request = static_cast<CheckpointRequest>(slot->checkpoint.request.load());
+  const bool waits = request == CheckpointRequest::kCheckpoint || request == CheckpointRequest::kRestore;
+  if (waits && !AwaitAnswer(target, asked)) return CUDA_ERROR_OPERATING_SYSTEM;
   *state = static_cast<CUprocessState>(slot->checkpoint.state.load());
   return CUDA_SUCCESS;
 }

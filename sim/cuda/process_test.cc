@@ -456,6 +456,7 @@ TEST(SimCudaCheckpoint, TheRestoreOfACallerThatDiedEndsAsItWasAskedFor) {
   while (slot->checkpoint.asked.load() == before) FutexWait(slot->checkpoint.asked, before, -1);
   caller.Kill();
   AsCaller(state, [&](const Cuda& cu) {
+    EXPECT_EQ(StateOf(cu, pid), CU_PROCESS_STATE_LOCKED) << "the answer waits for the end of the restore";
     EXPECT_CU(CUDA_ERROR_ILLEGAL_STATE, cu.cuCheckpointProcessRestore(pid, nullptr)) << "it is restored";
     EXPECT_OK(cu.cuCheckpointProcessUnlock(pid, nullptr));
   });

@@ -47,6 +47,7 @@ RC_GTEST_PROP(Block, WithAnyByteChangedIsRefusedOrSound, ()) {
 
 TEST(Block, CutAtAnyByteIsRefused) {
   std::vector<Row> rows;
+  rows.reserve(20);
   for (int i = 0; i < 20; ++i) rows.push_back(MemoryRow(1'700'000'000 + i, i * i * 1000));
   const auto block = EncodeBlock("7", rows);
   for (std::size_t length = 0; length < block.size(); ++length) {
@@ -61,6 +62,7 @@ TEST(Block, AnHourOfTheSameTakesLessThan150Bytes) {
   reading[Metric::kUtilization] = 97;
   reading[Metric::kPower] = 6830;
   reading[Metric::kTemperature] = 61;
+  rows.reserve(3600);
   for (int i = 0; i < 3600; ++i) rows.push_back(RowOf(1'700'000'000 + i, reading));
   const auto block = EncodeBlock("GPU-93f6e897-3b2d-3c8a-a1c7-4a689d9a62b6", rows);
   EXPECT_LT(block.size(), 150u);

@@ -11,6 +11,7 @@ namespace {
 
 std::vector<std::int64_t> TimesOf(const std::vector<Row>& rows) {
   std::vector<std::int64_t> times;
+  times.reserve(rows.size());
   for (const Row& row : rows) times.push_back(row.at);
   return times;
 }

@@ -48,11 +48,10 @@ Walked WalkBlocks(std::string_view file, const std::function<bool(const BlockHea
     if (length == 0 || length > kLongestBlock || length > file.size() - at - kFrame) break;
     const std::string_view block = file.substr(at + kFrame, length);
     const auto head = ReadHead(block);
-    if (!head)
+    const bool wanted = head && is_wanted(*head);
+    if (!head || (wanted && base::Crc32c(block) != FixedAt(file, at + 4)))
       ++walked.damaged;
-    else if (is_wanted(*head) && base::Crc32c(block) != FixedAt(file, at + 4))
-      ++walked.damaged;
-    else if (is_wanted(*head))
+    else if (wanted)
       on_block(*head);
     at += kFrame + length;
   }

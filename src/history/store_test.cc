@@ -50,6 +50,7 @@ struct StoreTest : testing::Test {
 
 std::vector<Row> Rows(std::int64_t from, int count, std::int64_t step = 1) {
   std::vector<Row> rows;
+  rows.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) rows.push_back(MemoryRow(from + i * step, i % 7));
   return rows;
 }

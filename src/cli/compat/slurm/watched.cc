@@ -63,7 +63,7 @@ std::vector<SeenJob> Watched::Seen() const {
 }
 
 Result<bool> Watched::AfterFailure(const base::Error& error) {
-  constexpr auto kPatience = std::chrono::minutes(1);
+  constexpr auto kAnswerPatience = std::chrono::minutes(1);
   if (error.code == ErrorCode::kNotFound && (kept_ || !jobs_.empty())) {
     if (!jobs_.empty() && waiting_.empty() && AllEnded()) return true;
     // The job has ended since gpuman last saw it; how it ended is unknown.
@@ -75,7 +75,7 @@ Result<bool> Watched::AfterFailure(const base::Error& error) {
   }
   const bool away = error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kTimeout;
   if (!lost_since_) lost_since_ = Steady::now();
-  if (!away || !asked_before_ || Steady::now() - *lost_since_ > kPatience) return base::Fail(error);
+  if (!away || !asked_before_ || Steady::now() - *lost_since_ > kAnswerPatience) return base::Fail(error);
   return false;
 }
 
