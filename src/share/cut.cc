@@ -16,7 +16,9 @@ constexpr unsigned kLinkedRounds = 24;
 constexpr unsigned kLink = 4;
 // Neither the wait before the first step nor the patience with a unit that works is longer than this part of
 // the whole time.
-constexpr int kLongestWait = 8, kLongestPatience = 16;
+constexpr int kLongestWait = 8, kLongestPatience = 64;
+// A host that waits for its GPU on the way to the others' place makes the rest of its calls later.
+constexpr unsigned kAlignments = 4;
 
 unsigned Strongest(const std::map<UnitId, unsigned>& links) {
   unsigned strongest = 0;
@@ -53,6 +55,10 @@ CutDecision Cut::Decide(const CutView& view, base::MonoTime now) {
   if (all_shut_ && !AnyWorks() && open_.empty()) return Rest(now);
   if (now >= deadline_) return Fail(now);
   if (IsStepping() || !settings_.step) return WaitUntil(deadline_);
+  if (aligning_ && !open_.empty() && now < aligned_at_ + settings_.host_patience)
+    return WaitUntil(aligned_at_ + settings_.host_patience);
+  if (auto steps = StepsToAlign(); !steps.empty())
+    return now < AlignAt() ? WaitUntil(AlignAt()) : Align(std::move(steps), now);
   const bool behind = Candidates().empty();
   if (behind && AnyForRoom()) {
     const base::MonoTime due = changed_ + settings_.host_patience;
@@ -109,6 +115,7 @@ void Cut::NoteUnit(const UnitView& seen, base::MonoTime now) {
   unit.waits = seen.waits;
   unit.steppable = seen.steppable;
   unit.for_room = seen.for_room;
+  unit.calls_made = seen.calls;
 }
 
 // Learns from the last round, once.
@@ -176,11 +183,16 @@ CutDecision Cut::Rest(base::MonoTime now) {
   EndRound();
   if (figures_.rounds == 0) LearnUsual();
   figures_.took = now - began_;
+  using Way = Lockstep::Way;
+  const Way aligned = figures_.rounds == alignments_ ? Way::kAligned : Way::kAlignedAndMore;
+  const Way without = figures_.rounds == 0 ? Way::kNoCalls : Way::kWithout;
+  history_.lockstep.LearnCut(Calls(), alignments_ > 0 ? aligned : without, figures_.took);
   over_ = CutDecision{CutDecision::Kind::kRested, {}, {}};
   return *over_;
 }
 
 CutDecision Cut::Fail(base::MonoTime now) {
+  if (alignments_ > 0 && !over_) history_.lockstep.Doubt();
   figures_.took = now - began_;
   over_ = CutDecision{CutDecision::Kind::kFailed, {}, {}};
   return *over_;
@@ -195,6 +207,12 @@ void Cut::LearnUsual() {
   history_.usual = history_.usual == Span{} ? drained : (history_.usual + drained) / 2;
 }
 
+CallsByProcess Cut::Calls() const {
+  CallsByProcess calls;
+  for (const auto& [id, unit] : units_) calls[id.process] = unit.calls_made;
+  return calls;
+}
+
 // The view has to stay the same for a while, and a unit that works has to do so for a while. A gate that is
 // open is waited for first: a stream is captured. Before the first step, queues that need none are left to
 // drain.
@@ -202,8 +220,11 @@ base::MonoTime Cut::StepAt() const {
   base::MonoTime due = changed_ + settings_.settle;
   if (!all_shut_) due = std::max(due, shut_changed_ + settings_.host_patience);
   if (const auto longest = LongestWorking()) due = std::max(due, units_.at(*longest).works_since + patience_);
+  // What has been launched for those that were behind comes to its end first.
+  const Span drains = std::min<Span>(history_.usual * 5 / 4, (deadline_ - began_) / kLongestWait);
+  if (alignments_ > 0) due = std::max(due, aligned_at_ + drains);
   if (figures_.rounds > 0) return due;
-  return std::max(due, began_ + std::min<Span>(history_.usual * 5 / 4, (deadline_ - began_) / kLongestWait));
+  return std::max(due, began_ + drains);
 }
 
 // When a call may be made behind work. A unit that is alone waits for no other: its work is long, and would
@@ -234,6 +255,34 @@ CutDecision Cut::Step(base::MonoTime now) {
         {unit, StrideOf(unit) == kLongestStride ? kMaxCalls : kCalls, StrideOf(unit), false, false});
   }
   return Order(std::move(steps), now);
+}
+
+// One grant for each process that is behind and has a thread at its gate.
+std::vector<UnitGrant> Cut::StepsToAlign() const {
+  std::vector<UnitGrant> steps;
+  if (!all_shut_ || !open_.empty() || alignments_ >= kAlignments || AnyForRoom()) return steps;
+  std::map<base::ProcessId, unsigned> behind = history_.lockstep.Behind(Calls());
+  for (const auto& [id, unit] : units_) {
+    const auto by = behind.find(id.process);
+    if (by == behind.end() || by->second == 0 || !unit.waits || !unit.steppable) continue;
+    steps.push_back({id, by->second, 0, false, true});
+    behind.erase(by);
+  }
+  return steps;
+}
+
+// Where the hosts are does not depend on how long their GPUs work.
+base::MonoTime Cut::AlignAt() const {
+  return (alignments_ == 0 ? shut_changed_ : changed_) + settings_.settle;
+}
+
+CutDecision Cut::Align(std::vector<UnitGrant> steps, base::MonoTime now) {
+  EndRound();
+  ++alignments_;
+  aligned_at_ = now;
+  CutDecision decision = Order(std::move(steps), now);
+  behind_ = aligning_ = true;
+  return decision;
 }
 
 // Of those that could be stepped, the ones that the working units most probably wait for. Links may be wrong:
@@ -274,7 +323,7 @@ CutDecision Cut::StepBehind(base::MonoTime now) {
 
 CutDecision Cut::Order(std::vector<UnitGrant> steps, base::MonoTime now) {
   if (figures_.rounds++ == 0) LearnUsual();
-  behind_ = false;
+  behind_ = aligning_ = false;
   worked_.clear();
   for (auto& [id, unit] : units_) {
     if (!unit.works) continue;

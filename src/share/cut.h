@@ -20,6 +20,9 @@
 // itself. If no unit rests and waits and still some GPU works, then, more and more rarely, a unit may make a
 // call *behind* work that has not ended.
 //
+// Before all of that: where the processes execute the same program (lockstep.h), those that are behind make
+// the calls that the furthest has made, also behind work. Then what each has launched finds its other parts.
+//
 // If there is a meeting of all units ahead (an all-reduce, a barrier), which each unit reaches after finitely
 // many calls, the last phase comes to a cut: no unit gets past its part of that meeting, and each call of a
 // unit that has not launched its part yet brings it nearer. Calls behind work may pass the meeting; then the
@@ -39,6 +42,7 @@
 #include "base/clock.h"
 #include "base/process.h"
 #include "share/events.h"
+#include "share/lockstep.h"
 
 namespace gpuman::share {
 
@@ -60,6 +64,7 @@ struct UnitView {
   // An allocation of the process waits for room. None is made for it before the attempt is over, so it makes
   // no other call that a unit may wait for.
   bool for_room = false;
+  std::uint64_t calls = 0;  // that its process has made, in all; 0: not known
 };
 
 // What became of a grant that has ended, for whatever reason. A process has one grant at a time; nothing is
@@ -98,6 +103,7 @@ struct CutHistory {
   std::map<UnitId, std::map<UnitId, unsigned>> freed_by{};
   // How long after the order to close the work that needs no steps usually comes to rest.
   Span usual{};
+  Lockstep lockstep{};
 };
 
 // A grant: the unit may make so many calls, one after the other, as they come to its gate. It replaces an
@@ -108,7 +114,7 @@ struct UnitGrant {
   // log2 of how many calls are made between two looks at the GPU, which has to rest before the next call.
   unsigned stride = 0;
   bool careful = false;  // a pause before each further call, so that the shim sees that others came to rest
-  bool behind = false;   // the call is made although the GPU works, and nothing is awaited
+  bool behind = false;   // calls are made although the GPU works, and nothing is awaited
   friend bool operator==(const UnitGrant&, const UnitGrant&) = default;
 };
 
@@ -147,6 +153,7 @@ class Cut {
  private:
   struct Unit {
     bool works = false, waits = false, steppable = false, for_room = false;
+    std::uint64_t calls_made = 0;  // by its process, in all
     base::MonoTime works_since{};
     unsigned run = 0;  // calls that it was allowed since it worked last while others were stepped
     unsigned calls = 0, behind = 0;  // that it was allowed in this attempt; and of them behind unended work
@@ -172,10 +179,14 @@ class Cut {
   CutDecision Fail(base::MonoTime now);
   CutDecision WaitUntil(base::MonoTime time) const;
   void LearnUsual();
+  CallsByProcess Calls() const;
   base::MonoTime StepAt() const;
   base::MonoTime BehindAt() const;
   CutDecision Step(base::MonoTime now);
   CutDecision StepBehind(base::MonoTime now);
+  std::vector<UnitGrant> StepsToAlign() const;
+  base::MonoTime AlignAt() const;
+  CutDecision Align(std::vector<UnitGrant> steps, base::MonoTime now);
   CutDecision Order(std::vector<UnitGrant> steps, base::MonoTime now);
   std::vector<UnitId> Choose();
   unsigned StrideOf(const UnitId& unit) const;
@@ -199,6 +210,9 @@ class Cut {
   std::optional<UnitId> target_;              // the longest working unit in the last round
   unsigned linked_rounds_ = 0;                // with this target
   unsigned host_uses_ = 0, behind_uses_ = 0;  // of the two patiences
+  bool aligning_ = false;                     // it was for processes that were behind
+  unsigned alignments_ = 0;
+  base::MonoTime aligned_at_{};  // the last of them
   std::optional<CutDecision> over_;
 };
 

@@ -37,7 +37,7 @@ void Try(const Family& family, std::uint64_t number, Meets meets, Span limit, Se
   CutWorld world(family(number), number);
   world.RunFor(dice.Time(500us, 30ms));
   CutHistory history;
-  for (int attempt = 0; attempt < 2 && !testing::Test::HasFailure(); ++attempt) {
+  for (int attempt = 0; attempt < 4 && !testing::Test::HasFailure(); ++attempt) {
     const CutWorld::Result result = world.Close({}, std::move(history), limit);
     ASSERT_EQ(world.problem(), "") << result.said;
     ++seen.cases;

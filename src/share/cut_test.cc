@@ -22,15 +22,16 @@ UnitId Unit(const std::string& name) {
           point == std::string::npos ? 0 : static_cast<unsigned>(std::stoul(name.substr(point + 1)))};
 }
 
-// Words as "1w 2g 3x 4 5r": unit 1 works, 2 waits at its gate, 3 waits and cannot be stepped, 4 does neither,
-// 5 waits for room.
+// Words as "1w 2g 3x 4 5r 6g#90": unit 1 works, 2 waits at its gate, 3 waits and cannot be stepped, 4 does
+// neither, 5 waits for room, the process of 6 has made 90 calls.
 CutView View(const std::string& words) {
   CutView view;
   view.all_shut = true;
   std::istringstream in(words);
   for (std::string word; in >> word;) {
     const auto has = [&word](char what) { return word.find(what) != std::string::npos; };
-    view.units.push_back({Unit(word), has('w'), has('g') || has('x'), !has('x'), has('r')});
+    const std::uint64_t calls = has('#') ? std::stoull(word.substr(word.find('#') + 1)) : 0;
+    view.units.push_back({Unit(word), has('w'), has('g') || has('x'), !has('x'), has('r'), calls});
   }
   return view;
 }
@@ -204,8 +205,8 @@ TEST_F(CutTest, WithEachLeapAUnitHasToWorkLongerBeforeOthersAreSteppedForIt) {
   EXPECT_EQ(After(1ms, "1g 2w").kind, Kind::kStep);
 }
 
-TEST_F(CutTest, ThePatienceIsASixteenthOfTheLimitAtMost) {
-  cut_ = Cut({}, {}, now_, now_ + 160ms);
+TEST_F(CutTest, ThePatienceIsA64thOfTheLimitAtMost) {
+  cut_ = Cut({}, {}, now_, now_ + 640ms);
   for (int i = 0; i < 3; ++i) Leap(10ms);
   EXPECT_EQ(After(10ms, "1w 2g").kind, Kind::kStep);
 }
@@ -288,6 +289,62 @@ TEST_F(CutTest, TheFirstStepIsMadeInTheFirstEighthOfTheTime) {
   Restart(std::move(history));
   EXPECT_EQ(After(12499ms, "1w 2g").kind, Kind::kWait);
   EXPECT_EQ(After(1ms, "1w 2g").kind, Kind::kStep);
+}
+
+// --- processes of one program
+
+// Processes 1 to 3 were at the same place of their program after 100 calls of each.
+CutHistory InLockstep() {
+  CutHistory history;
+  history.lockstep.holds = true;
+  for (const pid_t process : {1, 2, 3}) history.lockstep.at[{process, 1}] = 100;
+  return history;
+}
+
+TEST_F(CutTest, WhoIsBehindInTheSameProgramMakesTheMissingCallsFirst) {
+  Restart(InLockstep());
+  EXPECT_EQ(Steps(After(3ms, "1wg#160 2wg#120 3g#159")), "2x40b 3x1b") << "also behind work";
+  EXPECT_EQ(After(49ms, "1wg#160 2wg#130 3g#160", {{Unit("3"), 1}}).kind, Kind::kWait) << "2 is on its way";
+  Decide("1wg#160 2wg#160 3wg#160", {{Unit("2"), 40}});
+  EXPECT_EQ(Decide("1g#160 2g#160 3g#160").kind, Kind::kRested);
+  EXPECT_EQ(cut_.figures().steps, 41u);
+  EXPECT_EQ(cut_.figures().leaps, 0u);
+}
+
+TEST_F(CutTest, AHostThatWaitedForItsGpuOnTheWayMakesTheRestLater) {
+  Restart(InLockstep());
+  EXPECT_EQ(Steps(After(3ms, "1wg#160 2wg#120 3wg#160")), "2x40b");
+  EXPECT_EQ(After(3ms, "1wg#160 2w#130 3wg#160", {{Unit("2"), 10}}).kind, Kind::kWait);
+  EXPECT_EQ(Steps(After(3ms, "1wg#160 2g#130 3wg#160")), "2x30b");
+}
+
+TEST_F(CutTest, WhatIsNotInLockstepIsSteppedAsElse) {
+  for (const std::string words : {"1w#160 2g#120", "1w#160 2g#120 3g#0", "1w#900 2g#120 3g#120"}) {
+    Restart(InLockstep());
+    EXPECT_THAT(Steps(After(3ms, words)), HasSubstr("2x64")) << words;
+  }
+}
+
+TEST_F(CutTest, NobodyIsBroughtToTheOthersWhileAGateIsOpenOrForRoom) {
+  Restart(InLockstep());
+  CutView view = View("1wg#160 2g#120 3g#160");
+  view.all_shut = false;
+  cut_.Decide(view, now_);
+  now_ += 10ms;
+  EXPECT_EQ(cut_.Decide(view, now_).kind, Kind::kWait);
+  Restart(InLockstep());
+  EXPECT_THAT(Steps(After(3ms, "1wr#160 2g#120 3g#160")), HasSubstr("2x64"));
+}
+
+TEST_F(CutTest, LockstepIsLearnedFromTwoCuts) {
+  Restart({});
+  Decide("1g#100 2g#90");
+  Restart(std::move(cut_).Take());
+  Decide("1g#300 2g#291");
+  CutHistory history = std::move(cut_).Take();
+  EXPECT_TRUE(history.lockstep.holds);
+  Restart(std::move(history));
+  EXPECT_EQ(Steps(After(3ms, "1wg#340 2g#310")), "2x20b");
 }
 
 // --- behind work

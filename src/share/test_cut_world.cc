@@ -186,6 +186,7 @@ void CutWorld::Returned(unsigned index) {
   Thread& thread = threads_[index];
   const unsigned unit = thread.unit, process = units_[unit].process;
   --processes_[process].in_call;
+  ++processes_[process].calls;
   --units_[unit].in_call;
   Changed(process);
   Grant& grant = processes_[process].grant;

@@ -130,6 +130,7 @@ class CutWorld {
   struct Process {
     bool open = true, ordered = false, says_shut = false, publishes = false, told = true;
     unsigned captures = 0, in_call = 0;
+    std::uint64_t calls = 0, says_calls = 0;  // that have returned
     Grant grant, next_grant;
     std::vector<unsigned> units;
   };

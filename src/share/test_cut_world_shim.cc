@@ -72,6 +72,7 @@ bool CutWorld::Works(unsigned unit) const {
 void CutWorld::Publish(unsigned index) {
   Process& process = processes_[index];
   bool changed = std::exchange(process.says_shut, !process.open) == process.open;
+  process.says_calls = process.calls;
   for (const unsigned each : process.units) {
     Unit& unit = units_[each];
     const bool works = Works(each), waits = Waiter(each).has_value();
@@ -151,7 +152,11 @@ void CutWorld::CallMade(unsigned index) {
     return;
   }
   ++grant.calls;
-  if (grant.order.behind) return EndGrant(index);
+  if (grant.order.behind) {
+    if (grant.calls == grant.order.calls) return EndGrant(index);
+    grant.state = Grant::State::kNone;
+    return Serve(index);
+  }
   if (grant.calls % (1u << grant.order.stride) != 0 && grant.calls < grant.order.calls) {
     grant.state = Grant::State::kNone;
     return Serve(index);
@@ -212,7 +217,8 @@ CutWorld::Result CutWorld::Close(const CutSettings& settings, CutHistory history
   result_.figures = cut_->figures();
   std::uint64_t furthest = 0;
   for (const Thread& thread : before_) furthest = std::max(furthest, thread.steps);
-  result_.needed = CallsBefore(furthest + 1 + 8 * result_.figures.leaps);
+  const unsigned passed = result_.behind > 0 ? 1 : 0;  // calls behind work may pass a meeting
+  result_.needed = CallsBefore(furthest + 1 + passed + 8 * result_.figures.leaps);
   result_.history = std::move(*cut_).Take();
   return result_;
 }
@@ -237,8 +243,9 @@ CutView CutWorld::ViewNow() {
       view.ended.push_back({IdOf(process.grant.unit), process.grant.calls});
   }
   for (unsigned i = 0; i < units_.size(); ++i)
-    view.units.push_back(
-        {IdOf(i), units_[i].says_works, units_[i].says_waits, processes_[units_[i].process].says_shut});
+    view.units.push_back({IdOf(i), units_[i].says_works, units_[i].says_waits,
+                          processes_[units_[i].process].says_shut, false,
+                          processes_[units_[i].process].says_calls});
   std::sort(view.units.begin(), view.units.end(),
             [](const UnitView& a, const UnitView& b) { return a.id < b.id; });
   return view;
@@ -270,7 +277,7 @@ void CutWorld::CarryOut(const CutDecision& decision) {
     said << ' ' << step.unit.gpu << 'x' << step.calls << (step.behind ? "b" : "");
     Process& process = processes_[units_[step.unit.gpu].process];
     if (!process.says_shut) Problem("a step to a process whose gate is open");
-    result_.behind += step.behind;
+    if (step.behind) result_.behind += step.calls;
     result_.beyond += (1u << step.stride) - 1;
     process.told = true;
     process.next_grant = {Grant::State::kNone, step.unit.gpu, step, 0, 0, 0, ++numbers_};

@@ -34,7 +34,8 @@ void AddUnits(const ledger::SlotStatus& one, std::uint16_t used, std::optional<u
                      works || calls || open,
                      waits || one.rest.anywhere,
                      steppable,
-                     one.rest.for_room});
+                     one.rest.for_room,
+                     one.completed});
   };
   for (unsigned gpu = 0; gpu < ledger::wire::kMaxGpus; ++gpu)
     if (Has(used, gpu)) add(gpu, Has(one.rest.works, gpu), Has(one.rest.waits, gpu));

@@ -58,8 +58,8 @@ int CheckActivity(GateState& state) {
   const std::uint64_t now = NowNs();
   bool in_flight = false;
   const std::uint64_t calls = CallsSince(state.gate, in_flight);
-  wire::Slot& slot = state.ledger->slot[state.slot];
-  wire::Store(slot.completed, wire::Load(slot.completed) + calls);
+  watch.completed += calls;
+  wire::Store(state.ledger->slot[state.slot].completed, watch.completed);
   // A thread that waits is not idle: it goes on as soon as its wait ends.
   const bool quiet = calls == 0 && !in_flight && !AnyWaits(state);
   if (!quiet || watch.own == Activity::kUnknown) {

@@ -61,6 +61,12 @@ std::uint32_t CallsOf(const Gate& gate) {
   return calls;
 }
 
+// Calls that have returned and that CallsSince has not counted.
+std::uint32_t UnseenOf(const ThreadSlot& one, std::uint32_t word) {
+  constexpr std::uint32_t kMaxCalls = UINT32_MAX / kOneCall;
+  return (word / kOneCall - one.seen) & kMaxCalls;
+}
+
 // Returns a free thread slot; null: there is no memory. The caller holds `registry`.
 ThreadSlot* FindFree(Gate& gate) {
   for (ThreadSlotChunk* chunk = gate.chunks; chunk != nullptr; chunk = chunk->next) {
@@ -254,14 +260,13 @@ GateExit::~GateExit() {
 }
 
 std::uint64_t CallsSince(Gate& gate, bool& in_flight) {
-  constexpr std::uint32_t kMaxCalls = UINT32_MAX / kOneCall;
   std::uint64_t calls = 0;
   in_flight = false;
   const Locked lock(gate.registry);
   ForEachThreadSlot(gate, [&](ThreadSlot& one) {
     const std::uint32_t word = Load(one.in_flight);
     in_flight = in_flight || (word & kDepthMask) != 0;
-    calls += (word / kOneCall - one.seen) & kMaxCalls;
+    calls += UnseenOf(one, word);
     one.seen = word / kOneCall;
   });
   return calls;
@@ -300,6 +305,7 @@ GateReading ReadGate(Gate& gate) {
     const std::uint32_t word = Load(one.in_flight);
     reading.in_flight = reading.in_flight || (word & kDepthMask) != 0;
     reading.delicate = reading.delicate || (word & kDelicate) != 0;
+    reading.unseen += UnseenOf(one, word);
     if (Load(one.waits) == 0) return;
     reading.waits = true;
     const std::uint32_t device = Load(one.device);

@@ -165,6 +165,7 @@ struct GateReading {
   bool in_flight = false;     // a call has not returned
   bool delicate = false;      // and one of them is not CallKind::kPlain
   std::uint32_t calls = 0;    // the sum of all calls that have returned; only differences mean anything
+  std::uint64_t unseen = 0;   // calls that have returned since the last CallsSince
   bool waits = false;         // a thread waits at the gate
   bool elsewhere = false;     // a thread waits whose device is not known
   std::uint64_t devices = 0;  // the devices for which threads wait, one bit each

@@ -73,6 +73,8 @@ Resting::~Resting() {
 void Resting::Observe() {
   seen_ = wire::Load(state_.gate.notifications);
   reading_ = ReadGate(state_.gate);
+  // By that the daemon sees how far the processes of a job are in their program.
+  wire::Store(SlotOf(state_).completed, state_.watch.completed + reading_.unseen);
   {
     // Its holder may be in the driver: in a call that is in flight.
     const TryLocked lock(state_.contexts);

@@ -96,7 +96,8 @@ StepEnd Steps::Step() {
     if (looks && !RestsAtOnce(device_)) return AwaitRest(device_);
     if (calls_ == grant_.calls) return StepEnd::kUsedUp;
     if (grant_.careful && calls_ != 0) Sleep(kCareful);
-    if (RestsOfOthers() != rests) return StepEnd::kOthersChanged;
+    // Calls behind work bring the process to where the others are, whatever they do meanwhile.
+    if ((!grant_.behind || calls_ == 0) && RestsOfOthers() != rests) return StepEnd::kOthersChanged;
     ThreadSlot* const thread = AwaitThread();
     if (thread == nullptr) return IsVoid() ? StepEnd::kWithdrawn : StepEnd::kNobodyWaited;
     const bool plain = wire::Load(thread->kind) == static_cast<std::uint32_t>(CallKind::kPlain);

@@ -20,6 +20,7 @@ struct Watch {
   ledger::wire::Activity own;  // without the threads that wait; only the service thread sets it
   std::uint64_t own_since;     // when `own` began; CLOCK_MONOTONIC, ns
   std::uint64_t last_call;  // when a call was last seen; CLOCK_MONOTONIC, ns; only the service thread uses it
+  std::uint64_t completed;  // calls that CallsSince has counted; only the service thread uses it
   std::uint32_t at_gate, for_room;
   // Bytes that allocations wait for. The first number is of the GPU of which the slot tells, the others are
   // of the entries of Ledger::home.

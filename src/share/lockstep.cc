@@ -1,0 +1,81 @@
+#include "share/lockstep.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace gpuman::share {
+namespace {
+
+// Between two cuts the processes may differ by so many calls: at a cut one may be somewhat further than
+// another, but not past the next collective.
+constexpr std::int64_t kApart = 64;
+constexpr std::int64_t kFarthestBehind = 256;
+constexpr std::uint64_t kMostCalls = std::uint64_t{1} << 48;  // a process may write anything
+constexpr unsigned kLongestPause = 6;                         // log2
+
+// Calls of each process since `at`; empty where not both know the same processes.
+std::map<base::ProcessId, std::int64_t> Since(const CallsByProcess& at, const CallsByProcess& now) {
+  std::map<base::ProcessId, std::int64_t> since;
+  if (at.size() != now.size() || now.size() < 2) return since;
+  for (const auto& [process, calls] : now) {
+    const auto before = at.find(process);
+    if (before == at.end() || before->second == 0 || calls < before->second ||
+        calls - before->second > kMostCalls)
+      return {};
+    since[process] = static_cast<std::int64_t>(calls - before->second);
+  }
+  return since;
+}
+
+std::int64_t MostOf(const std::map<base::ProcessId, std::int64_t>& since) {
+  std::int64_t most = 0;
+  for (const auto& [process, calls] : since) most = std::max(most, calls);
+  return most;
+}
+
+}  // namespace
+
+std::map<base::ProcessId, unsigned> Lockstep::Behind(const CallsByProcess& now) const {
+  std::map<base::ProcessId, unsigned> behind;
+  if (!holds || pause > 0) return behind;
+  const auto since = Since(at, now);
+  const std::int64_t most = MostOf(since);
+  for (const auto& [process, calls] : since) {
+    if (most - calls > kFarthestBehind) return {};
+    behind[process] = static_cast<unsigned>(most - calls);
+  }
+  return behind;
+}
+
+void Lockstep::LearnCut(const CallsByProcess& now, Way way, std::chrono::nanoseconds took) {
+  if (pause > 0) --pause;
+  if (way == Way::kWithout) usual = usual.count() == 0 ? took : (3 * usual + took) / 4;
+  const bool slow = usual.count() != 0 && 4 * took > 5 * usual;
+  if (way == Way::kAlignedAndMore || (way == Way::kAligned && slow)) {
+    Doubt();
+  } else if (way == Way::kAligned) {
+    failures = 0;
+    proven = true;
+  }
+  const auto since = Since(at, now);
+  const std::int64_t most = MostOf(since);
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (const auto& [process, calls] : since) least = std::min(least, calls);
+  holds = !since.empty() && most > 0 && most - least <= kApart;
+  proven = proven && holds;
+  const bool needed_more = way == Way::kWithout || way == Way::kAlignedAndMore;
+  if (!holds || (needed_more && !proven)) {
+    at = now;
+    return;
+  }
+  // At a cut one may be somewhat further than another, though both are at the same place.
+  for (auto& [process, calls] : at) calls += static_cast<std::uint64_t>(most);
+}
+
+void Lockstep::Doubt() {
+  if (++failures < 2) return;
+  proven = false;
+  pause = 1u << std::min(failures - 2, kLongestPause);
+}
+
+}  // namespace gpuman::share

@@ -1,0 +1,43 @@
+// How far the processes of a job are in a program that all of them execute. Ranks of a training make the same
+// calls in the same order, so a rank that has made fewer calls than another since the last cut is behind it
+// by so many. When each has made the missing calls, every part of a collective has been launched, and all of
+// them come to rest.
+//
+// Nothing says that a job is such a program. It counts as one as long as all its processes made nearly as
+// many calls between two cuts.
+//
+// Pure.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+
+#include "base/process.h"
+
+namespace gpuman::share {
+
+using CallsByProcess = std::map<base::ProcessId, std::uint64_t>;  // that each has made since it began
+
+struct Lockstep {
+  // At the same place of the program.
+  CallsByProcess at;
+  bool holds = false;
+  // Calls as Behind says were enough for a cut, so `at` is right.
+  bool proven = false;
+  // Cuts one after the other for which Behind did not help, and those for which it says nothing because of
+  // that.
+  unsigned failures = 0, pause = 0;
+  // How long a cut usually takes that needs calls, where Behind says nothing. 0: not known.
+  std::chrono::nanoseconds usual{};
+
+  // By how many calls each process is behind the one that is furthest. Empty: not known.
+  std::map<base::ProcessId, unsigned> Behind(const CallsByProcess& now) const;
+  // How a cut was found: no calls were needed; calls as Behind says were enough, or not; or without Behind.
+  enum class Way { kNoCalls, kAligned, kAlignedAndMore, kWithout };
+  void LearnCut(const CallsByProcess& now, Way way, std::chrono::nanoseconds took);
+  // What Behind said did not help. Once may be chance.
+  void Doubt();
+};
+
+}  // namespace gpuman::share
