@@ -12,7 +12,6 @@ using base::Millis;
 using base::WallTime;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::Not;
 
 WallTime Clock(int seconds) { return WallTime(Millis(1'000'000) + Millis(seconds * 1000)); }
