@@ -54,7 +54,7 @@ struct Arguments {
   std::optional<std::array<std::uint32_t, kMaxGpus>> gpu_map{};
 };
 
-// A process that is asked, as long as it owns its slot.
+// The process that is asked. It lives as long as it owns its slot.
 struct Target {
   std::uint32_t pid;
   ProcessSlot& slot;
@@ -62,7 +62,7 @@ struct Target {
   bool Lives() const { return slot.owner.load() == owner && Driver::Get().client().SlotOf(pid) == &slot; }
 };
 
-// Until the process has answered request `number`. False: it died.
+// Waits until the process has answered request `number`. Returns false where the process died.
 bool AwaitAnswer(const Target& target, std::uint32_t number) {
   Checkpoint& mailbox = target.slot.checkpoint;
   while (true) {

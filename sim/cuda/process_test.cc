@@ -386,24 +386,32 @@ TEST(SimCudaCheckpoint, RestoreNeedsRoom) {
   EXPECT_TRUE(target.Finish());
 }
 
+void KeepsItsWords(const Cuda& cu, const std::function<void()>& tell) {
+  const CUdeviceptr words = Allocate(cu, 8 * kMegabyte);
+  EXPECT_OK(cu.cuMemsetD32_v2(words, 0xbeef, 2 * kMegabyte));
+  tell();
+  EXPECT_TRUE(AllWordsAre(cu, words, 2 * kMegabyte, 0xbeefu));
+  tell();
+}
+
+// For a restore on the other of two GPUs.
+std::array<CUcheckpointGpuPair, 2> Exchanged(const Cuda& cu) {
+  std::array<CUcheckpointGpuPair, 2> swap{};
+  EXPECT_OK(cu.cuDeviceGetUuid_v2(&swap[0].oldUuid, 0));
+  EXPECT_OK(cu.cuDeviceGetUuid_v2(&swap[1].oldUuid, 1));
+  swap[0].newUuid = swap[1].oldUuid;
+  swap[1].newUuid = swap[0].oldUuid;
+  return swap;
+}
+
 TEST(SimCudaCheckpoint, AProcessCanComeBackOnAnotherGpu) {
   TestState state({.gpus = 2});
-  Worker target(state, [](const Cuda& cu, const std::function<void()>& tell) {
-    const CUdeviceptr words = Allocate(cu, 8 * kMegabyte);
-    EXPECT_OK(cu.cuMemsetD32_v2(words, 0xbeef, 2 * kMegabyte));
-    tell();
-    EXPECT_TRUE(AllWordsAre(cu, words, 2 * kMegabyte, 0xbeefu));
-    tell();
-  });
+  Worker target(state, KeepsItsWords);
   ASSERT_TRUE(target.Await());
   const std::uint64_t used = DeviceUsed(state.shared(), 0);
   EXPECT_EQ(DeviceUsed(state.shared(), 1), 0u);
   AsCaller(state, [&](const Cuda& cu) {
-    std::array<CUcheckpointGpuPair, 2> swap{};
-    EXPECT_OK(cu.cuDeviceGetUuid_v2(&swap[0].oldUuid, 0));
-    EXPECT_OK(cu.cuDeviceGetUuid_v2(&swap[1].oldUuid, 1));
-    swap[0].newUuid = swap[1].oldUuid;
-    swap[1].newUuid = swap[0].oldUuid;
+    auto swap = Exchanged(cu);
     CUcheckpointRestoreArgs args{};
     args.gpuPairs = swap.data();
     args.gpuPairsCount = 1;
@@ -423,22 +431,12 @@ TEST(SimCudaCheckpoint, AProcessCanComeBackOnAnotherGpu) {
 
 TEST(SimCudaCheckpoint, TheRestoreOfACallerThatDiedEndsAsItWasAskedFor) {
   TestState state({.gpus = 2, .restore_speed = 1024 * kMegabyte});
-  Worker target(state, [](const Cuda& cu, const std::function<void()>& tell) {
-    const CUdeviceptr words = Allocate(cu, 8 * kMegabyte);
-    EXPECT_OK(cu.cuMemsetD32_v2(words, 0xbeef, 2 * kMegabyte));
-    tell();
-    EXPECT_TRUE(AllWordsAre(cu, words, 2 * kMegabyte, 0xbeefu));
-    tell();
-  });
+  Worker target(state, KeepsItsWords);
   ASSERT_TRUE(target.Await());
   const pid_t pid = target.pid();
   const std::uint64_t used = DeviceUsed(state.shared(), 0);
   Worker caller(state, [pid](const Cuda& cu, const std::function<void()>& tell) {
-    std::array<CUcheckpointGpuPair, 2> swap{};
-    EXPECT_OK(cu.cuDeviceGetUuid_v2(&swap[0].oldUuid, 0));
-    EXPECT_OK(cu.cuDeviceGetUuid_v2(&swap[1].oldUuid, 1));
-    swap[0].newUuid = swap[1].oldUuid;
-    swap[1].newUuid = swap[0].oldUuid;
+    auto swap = Exchanged(cu);
     CUcheckpointRestoreArgs args{};
     args.gpuPairs = swap.data();
     args.gpuPairsCount = swap.size();

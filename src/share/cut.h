@@ -210,7 +210,7 @@ class Cut {
   std::optional<UnitId> target_;              // the longest working unit in the last round
   unsigned linked_rounds_ = 0;                // with this target
   unsigned host_uses_ = 0, behind_uses_ = 0;  // of the two patiences
-  bool aligning_ = false;                     // it was for processes that were behind
+  bool aligning_ = false;                     // the last round was for processes that were behind
   unsigned alignments_ = 0;
   base::MonoTime aligned_at_{};  // the last of them
   std::optional<CutDecision> over_;

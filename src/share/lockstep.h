@@ -20,13 +20,12 @@ namespace gpuman::share {
 using CallsByProcess = std::map<base::ProcessId, std::uint64_t>;  // that each has made since it began
 
 struct Lockstep {
-  // At the same place of the program.
+  // How many calls each had made when all were at the same place of the program.
   CallsByProcess at;
   bool holds = false;
   // Calls as Behind says were enough for a cut, so `at` is right.
   bool proven = false;
-  // Cuts one after the other for which Behind did not help, and those for which it says nothing because of
-  // that.
+  // In how many cuts in a row Behind did not help, and in how many it therefore says nothing.
   unsigned failures = 0, pause = 0;
   // How long a cut usually takes that needs calls, where Behind says nothing. 0: not known.
   std::chrono::nanoseconds usual{};
@@ -36,7 +35,7 @@ struct Lockstep {
   // How a cut was found: no calls were needed; calls as Behind says were enough, or not; or without Behind.
   enum class Way { kNoCalls, kAligned, kAlignedAndMore, kWithout };
   void LearnCut(const CallsByProcess& now, Way way, std::chrono::nanoseconds took);
-  // What Behind said did not help. Once may be chance.
+  // Call when what Behind said did not help. One such time may be chance.
   void Doubt();
 };
 

@@ -332,7 +332,8 @@ TEST(SuspendMove, ThatANewDaemonFindsDoneCountsWhereItIs) {
   }
 }
 
-TEST(SuspendMove, ThatFailsHalfWayStaysSuspendedAndGoesOnToTheOtherGpuAsAWhole) {
+// A job of two processes that has left a, and waits for room on b.
+Story TwoThatLeftForB() {
   Story s;
   s.Process(11, GiB(1));
   s.Process(12, GiB(1));
@@ -341,6 +342,11 @@ TEST(SuspendMove, ThatFailsHalfWayStaysSuspendedAndGoesOnToTheOtherGpuAsAWhole) 
   s.Move("b");
   s.Checkpointed(12);
   s.Checkpointed(11);
+  return s;
+}
+
+TEST(SuspendMove, ThatFailsHalfWayStaysSuspendedAndGoesOnToTheOtherGpuAsAWhole) {
+  Story s = TwoThatLeftForB();
   s.Room(GiB(10), true, "b");
   EXPECT_THAT(s.Restored(11), ElementsAre("moved b", "restore 12 a>b b>a c>c"));
   EXPECT_THAT(s.Says(12, Outcome::kRefused, Saved::kCheckpointed),
@@ -402,14 +408,7 @@ TEST(SuspendMove, OneThatWaitsForRoomCountsWhereItWasWhenItIsCalledOff) {
 }
 
 TEST(SuspendMove, CalledOffDuringARestoreOnTheOtherGpuTheRestFollowsThere) {
-  Story s;
-  s.Process(11, GiB(1));
-  s.Process(12, GiB(1));
-  s.Observe();
-  s.Can(true);
-  s.Move("b");
-  s.Checkpointed(12);
-  s.Checkpointed(11);
+  Story s = TwoThatLeftForB();
   EXPECT_THAT(s.Room(GiB(2), true, "b"), ElementsAre("= resuming moving", "restore 11 a>b b>a c>c"));
   s.Suspend();
   s.Resume();
