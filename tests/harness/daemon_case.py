@@ -29,7 +29,8 @@ def until(what, true, remark=lambda: ""):
         if value:
             return value
         time.sleep(min(0.01 + waited / 50, 0.03))
-    raise AssertionError(f"{what}: not within {PATIENCE} s {remark()}")
+    said = "".join(machine.last_words() for machine in Machine.running)
+    raise AssertionError(f"{what}: not within {PATIENCE} s {remark()}{said}")
 
 
 def needs_reach(test, path):

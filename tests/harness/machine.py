@@ -74,6 +74,8 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 class Machine:
+    running = set()
+
     def __init__(self, profile="h200", gpus=1, memory=None, real=False, config="", driver=None, bus=None, vmm=True, nvlink=None):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="gpuman-test-"))
         self.real = real
@@ -99,10 +101,12 @@ class Machine:
         if not self.real:
             self._start_simulation()
         self.start_daemon()
+        Machine.running.add(self)
         return self
 
     def __exit__(self, *_):
         """Also runs after an __enter__ that failed."""
+        Machine.running.discard(self)
         with contextlib.suppress(Exception):
             for job in self.api("GET", "/v1/jobs")["jobs"]:
                 if job["ended_at"] is None:
@@ -114,6 +118,13 @@ class Machine:
             self.sim.stdout.close()
         self._keep_log()
         shutil.rmtree(self.dir, ignore_errors=True)
+
+    def last_words(self, lines=15):
+        """What the daemon wrote last, for a failure that happens on another machine only."""
+        with contextlib.suppress(OSError):
+            written = (self.dir / "daemon.log").read_text(errors="replace").splitlines()[-lines:]
+            return f"\nthe daemon's last words:\n{chr(10).join(line[:240] for line in written)}"
+        return ""
 
     def _keep_log(self):
         """Copies the daemon's log into the folder that GPUMAN_TEST_LOGS names, for a search after a failure."""

@@ -12,6 +12,7 @@ import ctypes
 import os
 import pathlib
 import signal
+import socket
 import sys
 import tempfile
 import unittest
@@ -23,10 +24,26 @@ from daemon_case import DaemonTest, until  # noqa: E402,F401
 from machine import Machine, UnixConnection, build_dir  # noqa: E402,F401
 from users import User  # noqa: E402
 
-ATTACKER = User("attacker", 61301, 61301)
-NEIGHBOUR = User("neighbour", 61302, 61302)
-OUTSIDER = User("outsider", 61303, 61303)  # in no group
-GROUP, GROUP_ID = "gpuman", 61300
+FIRST_ID, IDS_OF_A_RUN, RUNS = 61300, 4, 200
+
+
+def ids_of_this_run():
+    """The first of four ids that no other run has now: a test may stop, continue and kill every process of its attacker,
+    and a limit on a user's processes counts all of them. The name of a socket is the claim; the kernel frees it with the
+    process."""
+    claim = socket.socket(socket.AF_UNIX)
+    for run in range(RUNS):
+        with contextlib.suppress(OSError):
+            claim.bind(f"\0gpuman-hostile-users-{run}")
+            return claim, FIRST_ID + run * IDS_OF_A_RUN
+    raise SystemExit(f"{RUNS} runs of tests/hostile have their users: end some")
+
+
+CLAIM, GROUP_ID = ids_of_this_run()
+GROUP = "gpuman"
+ATTACKER = User("attacker", GROUP_ID + 1, GROUP_ID + 1)
+NEIGHBOUR = User("neighbour", GROUP_ID + 2, GROUP_ID + 2)
+OUTSIDER = User("outsider", GROUP_ID + 3, GROUP_ID + 3)  # in no group
 ROUNDS = 50  # the neighbour's requests, at rest and during an attempt
 SKIPPED = 77
 
