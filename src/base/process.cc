@@ -160,7 +160,9 @@ Result<Fd> OpenProcess(ProcessId id) {
 }
 
 bool IsAlive(ProcessId id) {
-  const auto info = ProcFs().Find(id.pid);
+  const auto text = ReadFile(fmt::format("/proc/{}/stat", id.pid));
+  if (!text) return text.error().code != ErrorCode::kNotFound;
+  const auto info = ParseStat(*text);
   return info && info->id == id && info->state != 'Z' && info->state != 'X';
 }
 

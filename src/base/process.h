@@ -82,7 +82,9 @@ ProcessId SelfId();
 
 // A pidfd to exactly this process. kNotFound: it has ended, or the pid belongs to another process now.
 Result<Fd> OpenProcess(ProcessId id);
-bool IsAlive(ProcessId id);  // zombies count as ended
+// Zombies count as ended. True where the kernel does not tell, as it does not to a program that has no
+// descriptor left: what belongs to a process must not be given away on a doubt.
+bool IsAlive(ProcessId id);
 
 // kNotFound: the process has ended.
 Result<> SendSignal(ProcessId id, int signal);

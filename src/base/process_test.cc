@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -113,6 +114,19 @@ TEST(SendSignal, NeverHitsAProcessThatReusedThePid) {
   EXPECT_FALSE(IsAlive(*id)) << "a zombie counts as ended";
   ::waitpid(child, nullptr, 0);
   EXPECT_EQ(SendSignal(*id, SIGKILL).error().code, ErrorCode::kNotFound);
+}
+
+TEST(IsAlive, CountsAProcessAsAliveWhereItCannotLook) {
+  const ProcessId self = SelfId();
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const bool alive = IsAlive(self);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(alive);
+  EXPECT_FALSE(IsAlive({self.pid, self.start_time + 1}));
+  EXPECT_FALSE(IsAlive({1 << 22, 1})) << "there is no such process";
 }
 
 TEST(Descendants, FollowsEveryGenerationAndNothingElse) {

@@ -41,6 +41,14 @@ void GpuTransfer::Clear() {
   held_.clear();
 }
 
+void GpuTransfer::Clear(Absence last) {
+  if (std::ranges::all_of(batches_, [&](const Batch& batch) { return batch.absence <= last; }))
+    return Clear();
+  for (Batch& batch : batches_)
+    if (batch.absence <= last) Discard(batch);
+  std::erase_if(batches_, [&](const Batch& batch) { return batch.absence <= last; });
+}
+
 void GpuTransfer::Discard(Batch& batch) {
   batch.stream.reset();
   batch.memory.clear();
@@ -50,9 +58,9 @@ void GpuTransfer::Discard(Batch& batch) {
   shared_.pages.Remove(page);  // it is empty now, so that nobody goes on with it
 }
 
-void GpuTransfer::Adopt(HostBuffer buffer) {
+void GpuTransfer::Adopt(HostBuffer buffer, Absence absence) {
   shared_.pages.Add(buffer.page_inode());
-  batches_.push_back({.buffer = std::move(buffer)});
+  batches_.push_back({.buffer = std::move(buffer), .absence = absence});
 }
 
 bool GpuTransfer::NeedsDescriptors() const {
@@ -222,7 +230,7 @@ Result<> GpuTransfer::HandOver(int connection, const Batch& batch) {
 
 // A Take whose offer the process gave up may run after the Take of its next offer.
 Answer GpuTransfer::Take(int connection, Opening opening, bool whole, const std::string& target,
-                         Progress& progress) {
+                         Absence absence, Progress& progress) {
   Offer offer;
   Result<> taken = Receive(connection, std::move(opening), NumberOf(target), progress, offer);
   if (!taken) {
@@ -243,6 +251,7 @@ Answer GpuTransfer::Take(int connection, Opening opening, bool whole, const std:
     return AnswerOf(taken.error());
   }
   if (!offer.more) Clear();  // removes what an earlier offer left
+  offer.batch->absence = absence;
   const std::uint64_t bytes = BytesOf(offer.batch->buffer.layout().pieces);
   batches_.push_back(std::move(*offer.batch));
   progress.Taken(gpu_, bytes);

@@ -38,6 +38,10 @@
 
 namespace gpuman::mover {
 
+// Which times of a process off the GPU: those between the daemon's two messages that the process has all of
+// its memory. Such a message may be carried out when the next absence has begun.
+enum class Absence : std::uint64_t {};
+
 // The pages of the host buffers that this mover has of a process. Thread-safe.
 class KnownPages {
  public:
@@ -94,9 +98,9 @@ class GpuTransfer {
   // is in host memory, otherwise Secure brings it there. `target`: the GPU where the process goes next;
   // empty: not known.
   suspend::Answer Take(int connection, Opening opening, bool whole, const std::string& target,
-                       Progress& progress);
+                       Absence absence, Progress& progress);
   // Goes on with a batch that an earlier mover took.
-  void Adopt(HostBuffer buffer);
+  void Adopt(HostBuffer buffer, Absence absence);
   // Brings all batches to host memory; memory that `target` can read may stay. The answer includes the bytes
   // that Finish has copied.
   suspend::Answer Secure(const std::string& target, Progress& progress);
@@ -128,6 +132,8 @@ class GpuTransfer {
 
   // The process has ended, or has all of the memory.
   void Clear();
+  // The same for batches of this absence and of earlier ones.
+  void Clear(Absence last);
 
   // Gets descriptors of memory that another mover had taken and not finished, for the pieces from `first` on;
   // the next step uses them.
@@ -144,6 +150,7 @@ class GpuTransfer {
     std::vector<Slice> slices{};         // of all pieces, once all pieces are known
     std::chrono::steady_clock::time_point begun{};
     std::optional<int> read_by{};  // another GPU that can read its memory
+    Absence absence{};
   };
   // The memory that a process hands out, until the process has given it away.
   struct Offer {

@@ -160,7 +160,9 @@ class Mover {
         const auto found = memory_.find(request.process);
         if (found == memory_.end()) return;
         found->second->CallOff(request.source);
-        return workers_.Run([memory = found->second, source = request.source] { memory->Drop(source); });
+        const Absence over = found->second->Forget();
+        return workers_.Run(
+            [memory = found->second, source = request.source, over] { memory->Drop(source, over); });
       }
       case Verb::kTake:
       case Verb::kSecure:
@@ -170,8 +172,9 @@ class Mover {
         if (request.verb == Verb::kSecure) memory->CallOff(request.source);
         if (request.verb == Verb::kLoad) memory->Begin(request.source, request.room);
         if (request.verb == Verb::kGive) memory->Begin({}, request.room);
-        return workers_.Run([this, request, memory, files = std::move(files)]() mutable {
-          Perform(request, *memory, std::move(files));
+        const Absence absence = memory->absence();
+        return workers_.Run([this, request, memory, absence, files = std::move(files)]() mutable {
+          Perform(request, *memory, absence, std::move(files));
         });
       }
       default: {
@@ -218,13 +221,14 @@ class Mover {
     return memory;
   }
 
-  void Perform(const Request& request, ProcessMemory& memory, std::vector<base::Fd> files) {
+  void Perform(const Request& request, ProcessMemory& memory, Absence absence, std::vector<base::Fd> files) {
     const bool connected = files.size() == 1;
     Notices notices(request.id, request.verb != Verb::kTake || request.whole, request.whole);
     Answer answer{.outcome = Outcome::kFailed, .message = "a connection has to come with it"};
     switch (request.verb) {
       case Verb::kTake:
-        if (connected) answer = memory.Take(std::move(files[0]), request.whole, request.gpu, notices);
+        if (connected)
+          answer = memory.Take(std::move(files[0]), request.whole, request.gpu, absence, notices);
         break;
       case Verb::kGive:
         if (connected) answer = memory.Give(std::move(files[0]), request.gpu, notices);
@@ -260,7 +264,7 @@ class Mover {
       lock.unlock();
       for (const auto& memory : gone) {
         memory->CallOff({});
-        memory->Drop({});
+        memory->Drop({}, memory->absence());
       }
       lock.lock();
     }

@@ -44,7 +44,7 @@ Result<> ProcessMemory::Find() {
   for (auto& buffer : buffers) {
     GpuTransfer& transfer = TransferOf(buffer.layout().gpu);
     const auto lock = transfer.Lock();
-    transfer.Adopt(std::move(buffer));
+    transfer.Adopt(std::move(buffer), absence());
   }
   found_ = shared_.pages.Any();
   std::vector<UnnamedBatch> held;
@@ -98,7 +98,8 @@ Answer ProcessMemory::TakeNothing(int connection) const {
 }
 
 // A Take whose offer the process gave up may run after the Take of its next offer.
-Answer ProcessMemory::Take(Fd connection, bool whole, const std::string& target, Progress& progress) {
+Answer ProcessMemory::Take(Fd connection, bool whole, const std::string& target, Absence absence,
+                           Progress& progress) {
   auto message = ReceiveParts(connection.get());
   if (message && message->files.empty()) return TakeNothing(connection.get());
   auto opening = message ? Open(std::move(*message)) : Fail(message.error());
@@ -109,7 +110,7 @@ Answer ProcessMemory::Take(Fd connection, bool whole, const std::string& target,
   }
   GpuTransfer& transfer = TransferOf(*gpu);
   const auto lock = transfer.Lock();
-  Answer answer = transfer.Take(connection.get(), std::move(*opening), whole, target, progress);
+  Answer answer = transfer.Take(connection.get(), std::move(*opening), whole, target, absence, progress);
   answer.gpu = *gpu;
   return answer;
 }
@@ -133,10 +134,16 @@ void ProcessMemory::Finish(const std::string& source, const std::string& target)
   });
 }
 
-void ProcessMemory::Drop(const std::string& source) {
+Absence ProcessMemory::Forget() {
+  const Absence over = absence_;
+  absence_ = Absence{static_cast<std::uint64_t>(over) + 1};
+  return over;
+}
+
+void ProcessMemory::Drop(const std::string& source, Absence last) {
   for (GpuTransfer* const transfer : TransfersOf(source)) {
     const auto lock = transfer->Lock();
-    transfer->Clear();
+    transfer->Clear(last);
   }
 }
 

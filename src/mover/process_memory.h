@@ -7,6 +7,7 @@
 // CallOff and Hold may come at any time.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -27,8 +28,14 @@ class ProcessMemory {
   ProcessMemory(base::ProcessId process, Gpus& gpus, Pool& pool, FreeList& free_list)
       : shared_{process, gpus, pool, free_list} {}
 
+  // What Take begins with. To be asked in the order of the daemon's requests, as Forget is.
+  Absence absence() const { return absence_; }
+  // The process has all of its memory: ends the absence, which is what Drop takes.
+  Absence Forget();
+
   // For the steps see GpuTransfer. A message with memory of several GPUs is refused.
-  suspend::Answer Take(base::Fd connection, bool whole, const std::string& target, Progress& progress);
+  suspend::Answer Take(base::Fd connection, bool whole, const std::string& target, Absence absence,
+                       Progress& progress);
   suspend::Answer Secure(const std::string& source, const std::string& target, Progress& progress);
   // Secure without a request.
   void Finish(const std::string& source, const std::string& target);
@@ -37,8 +44,8 @@ class ProcessMemory {
   suspend::Answer Load(const std::string& source, const std::string& gpu, Progress& progress);
   // Loads the rest of all transfers first. kDone: the mover has no memory of the process any more.
   suspend::Answer Give(base::Fd connection, const std::string& gpu, Progress& progress);
-  // The process does not need what the mover has.
-  void Drop(const std::string& source);
+  // The process does not need what the mover has of this absence and of earlier ones.
+  void Drop(const std::string& source, Absence last);
 
   // Sets the room that the next Load of the transfer, or the next Load or Give of all transfers in sum, may
   // take; none: no bound.
@@ -74,6 +81,7 @@ class ProcessMemory {
                          suspend::Answer& answer);
 
   GpuTransfer::Shared shared_;
+  std::atomic<Absence> absence_{};
   Credit credit_;  // of steps of all transfers
   std::mutex find_mutex_;
   bool found_ = false;  // what earlier movers took is in the transfers

@@ -1,0 +1,94 @@
+// What a mover has of a process, with this process in the shim's place.
+#include "mover/process_memory.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <thread>
+#include <vector>
+
+#include "gpus_fixture.h"
+
+namespace gpuman::mover {
+namespace {
+
+using suspend::Answer;
+using suspend::Outcome;
+namespace wire = ledger::wire;
+
+constexpr std::uint64_t kPiece = std::uint64_t{4} << 20;
+
+class ProcessMemoryTest : public GpusTest {
+ protected:
+  void SetUp() override {
+    ASSERT_NO_FATAL_FAILURE(GpusTest::SetUp());
+    pool.emplace(*gpus);
+    memory.emplace(base::SelfId(), *gpus, *pool, free_list);
+  }
+  // Hands out one piece, and keeps the host memory that comes for it.
+  Answer HandOut(Absence absence) {
+    int pair[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    const base::Fd ours(pair[0]);
+    Answer answer;
+    std::thread mover([&, theirs = base::Fd(pair[1])]() mutable {
+      answer = memory->Take(std::move(theirs), /*whole=*/true, {}, absence, nobody);
+    });
+    auto piece = gpus->Create(0, kPiece);
+    EXPECT_TRUE(piece);
+    const auto file = gpus->Export(*piece);
+    EXPECT_TRUE(file);
+    const int number = file->get();
+    const wire::Parts parts{wire::kPartsMagic, 1, 1, 0, kPiece, {{0x700000000000, kPiece}}};
+    EXPECT_TRUE(wire::SendWith(ours.get(), &parts, sizeof parts, &number, 1, 10'000));
+    for (wire::Reply reply{}; reply.last == 0 && reply.error == 0;) {
+      int files[wire::kMaxParts];
+      unsigned count = 0;
+      if (wire::ReceiveWith(ours.get(), &reply, sizeof reply, files, count, 10'000) != sizeof reply) break;
+      for (unsigned i = 0; i < count; ++i) host.emplace_back(files[i]);
+    }
+    *piece = {};
+    const wire::Reply receipt{wire::kReplyMagic, 0, 1, 0};
+    EXPECT_TRUE(wire::SendWith(ours.get(), &receipt, sizeof receipt, nullptr, 0, 10'000));
+    mover.join();
+    return answer;
+  }
+
+  Progress nobody;
+  std::vector<base::Fd> host;
+  FreeList free_list;
+  std::optional<Pool> pool;
+  std::optional<ProcessMemory> memory;
+};
+
+// The daemon says that the process has its memory, and orders it to leave again; the first is carried out
+// last.
+TEST_F(ProcessMemoryTest, ALateForgetTakesNothingOfTheNextAbsence) {
+  EXPECT_EQ(HandOut(memory->absence()).outcome, Outcome::kDone);
+  const Absence over = memory->Forget();
+  const Absence next = memory->absence();
+  EXPECT_EQ(HandOut(next).outcome, Outcome::kDone);
+  memory->Drop({}, over);
+  EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, Outcome::kDone) << "it is there";
+  memory->Drop({}, memory->Forget());
+  EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, Outcome::kNothing);
+}
+
+TEST_F(ProcessMemoryTest, AForgetTakesWhatWasTakenBeforeIt) {
+  EXPECT_EQ(HandOut(memory->absence()).outcome, Outcome::kDone);
+  memory->Drop({}, memory->Forget());
+  EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, Outcome::kNothing);
+}
+
+// What an earlier mover took is found late: by then the daemon may have spoken of an absence before.
+TEST_F(ProcessMemoryTest, ALateForgetTakesNothingOfAnEarlierMover) {
+  EXPECT_EQ(HandOut(memory->absence()).outcome, Outcome::kDone);
+  memory.emplace(base::SelfId(), *gpus, *pool, free_list);
+  const Absence over = memory->Forget();
+  EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, Outcome::kDone) << "it is found";
+  memory->Drop({}, over);
+  EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, Outcome::kDone) << "it is there";
+}
+
+}  // namespace
+}  // namespace gpuman::mover
