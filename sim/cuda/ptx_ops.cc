@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <type_traits>
 
 #include "sim/cuda/ptx_warp.h"
@@ -343,13 +344,26 @@ void Convert(Warp& warp, const Instruction& i) {
            [=](unsigned lane) { return Put<To>(ConvertValue<To, From>(Get<From>(a[lane]), rounding)); });
 }
 
-// Whether all threads are active, and each address is the one before plus `step`. Most accesses are of that
-// kind, or (0) of all threads to the same word.
-bool AreInSteps(const Warp& warp, const std::uint64_t* a, std::uint64_t step) {
-  if (warp.active != ~std::uint32_t{0} || a[kLanes - 1] - a[0] != (kLanes - 1) * step) return false;
+// By how much each address is above the one before, as most accesses have it; nullopt: not all threads are
+// active, or the steps differ. All threads at the same word: 0. A step downwards is the negative one, modulo
+// 2^64.
+std::optional<std::uint64_t> StepOf(const Warp& warp, const std::uint64_t* a) {
+  if (warp.active != ~std::uint32_t{0}) return std::nullopt;
+  const std::uint64_t step = a[1] - a[0];
   std::uint64_t others = 0;
-  for (unsigned lane = 0; lane < kLanes; ++lane) others |= a[lane] ^ (a[0] + lane * step);
-  return others == 0;
+  for (unsigned lane = 1; lane < kLanes; ++lane) others |= (a[lane] - a[lane - 1]) ^ step;
+  return others == 0 ? std::optional(step) : std::nullopt;
+}
+
+// Whether all threads may access `size` bytes (a power of two) each, the first one at `first`: all lie in one
+// of the recent ranges, and none is misaligned. False also where somebody has to look more closely.
+bool HasAll(const Warp& warp, std::uint64_t first, std::uint64_t step, std::uint64_t size, bool write) {
+  constexpr std::uint64_t kLongest = std::uint64_t{1} << 48;  // beyond that the lanes could go round 2^64
+  const bool down = static_cast<std::int64_t>(step) < 0;
+  const std::uint64_t length = down ? 0 - step : step;
+  if (length > kLongest || ((first | length) & (size - 1)) != 0) return false;
+  const std::uint64_t span = (kLanes - 1) * length;
+  return warp.Has(down ? first - span : first, span + size, write);
 }
 
 // Calls access(lane, pointer) for the active threads, if all their addresses are valid.
@@ -357,10 +371,11 @@ template <typename T, typename Access>
 void ForAddresses(Warp& warp, const Instruction& i, bool write, Access access) {
   if (write) warp.polls = 0;
   const std::uint64_t* a = warp.At(i.a);
-  if (AreInSteps(warp, a, sizeof(T))) {
-    const std::uint64_t first = a[0] + static_cast<std::uint64_t>(i.offset);
-    if (warp.Has(first, kLanes * sizeof(T), write) && first % sizeof(T) == 0) {
-      for (unsigned lane = 0; lane < kLanes; ++lane) access(lane, reinterpret_cast<T*>(first) + lane);
+  if (const auto step = StepOf(warp, a)) {
+    std::uint64_t address = a[0] + static_cast<std::uint64_t>(i.offset);
+    if (HasAll(warp, address, *step, sizeof(T), write)) {
+      for (unsigned lane = 0; lane < kLanes; ++lane, address += *step)
+        access(lane, reinterpret_cast<T*>(address));
       return;
     }
   }
@@ -381,7 +396,7 @@ struct Load {
   template <typename T>
   static void Run(Warp& warp, const Instruction& i) {
     std::uint64_t* d = warp.At(i.d);
-    if (const std::uint64_t* a = warp.At(i.a); AreInSteps(warp, a, 0)) {
+    if (const std::uint64_t* a = warp.At(i.a); StepOf(warp, a) == std::uint64_t{0}) {
       const std::uint64_t address = a[0] + static_cast<std::uint64_t>(i.offset);
       if (!warp.Check(address, sizeof(T), false)) return;
       const std::uint64_t value = Put(__atomic_load_n(reinterpret_cast<Bits<T>*>(address), __ATOMIC_RELAXED));

@@ -192,6 +192,102 @@ TEST(Ptx, ThreadsReadAndWriteSideBySideApartOrTheSameWord) {
   }
 }
 
+// The words 0, 1, ... with a hole in the middle, where no memory is; the two parts are ranges of their own.
+class TwoParts : public Memory {
+ public:
+  static constexpr int kWords = 1024, kHole = 500, kEndOfHole = 520;
+  TwoParts() : words_(kWords) { std::iota(words_.begin(), words_.end(), 0u); }
+  bool Find(std::uint64_t address, Range& range) override {
+    range = address < At(kHole) ? Range{At(0), At(kHole), true} : Range{At(kEndOfHole), At(kWords), writable};
+    return address >= range.begin && address < range.end;
+  }
+  std::uint64_t At(int word) { return reinterpret_cast<std::uint64_t>(words_.data() + word); }
+  std::vector<std::uint32_t>& words() { return words_; }
+  bool writable = true;  // the second part
+
+ private:
+  std::vector<std::uint32_t> words_;
+};
+
+// Thread t adds 1000 to two words from p + t * step on. The warp has seen both parts before.
+constexpr const char* kAddInSteps = R"(
+  .reg .u64 %rd<4>; .reg .u32 %r<3>;
+  ld.param.u64 %rd1, [one]; ld.global.u32 %r0, [%rd1]; ld.param.u64 %rd1, [other]; ld.global.u32 %r0, [%rd1];
+  ld.param.u64 %rd1, [p]; ld.param.u64 %rd2, [step];
+  mov.u32 %r2, %tid.x; cvt.u64.u32 %rd3, %r2; mul.lo.s64 %rd2, %rd2, %rd3; add.s64 %rd1, %rd1, %rd2;
+  ld.global.u32 %r0, [%rd1]; ld.global.u32 %r1, [%rd1+4]; add.u32 %r0, %r0, 1000; add.u32 %r1, %r1, 1000;
+  st.global.u32 [%rd1], %r0; st.global.u32 [%rd1+4], %r1; ret;)";
+
+class PtxSteps : public testing::Test {
+ protected:
+  RunResult Run(std::uint64_t from, std::int64_t step, unsigned threads = 32) {
+    return RunKernel(*program_, memory, {1}, {threads}, from, step, memory.At(0),
+                     memory.At(TwoParts::kEndOfHole));
+  }
+  // The word at which the first of 32 threads fails.
+  std::int64_t FaultOf(int from, int step) {
+    const RunResult result = Run(memory.At(from), step);
+    EXPECT_EQ(result.fault, Fault::kIllegalAddress);
+    return static_cast<std::int64_t>(result.fault_address - memory.At(0)) / 4;
+  }
+  TwoParts memory;
+
+ private:
+  tl::expected<Program, std::string> program_ =
+      Load(kAddInSteps, ".param .u64 p, .param .u64 step, .param .u64 one, .param .u64 other");
+};
+
+TEST_F(PtxSteps, TheAddressesOfAWarpMayGoUpOrDownByAnyStep) {
+  for (const unsigned threads : {32u, 31u}) {
+    for (const int step : {8, 16, 24, 56, -8, -16, -56}) {
+      memory = {};
+      auto expected = memory.words();
+      const int first = step > 0 ? 540 : 990;
+      for (unsigned t = 0; t < threads; ++t) {
+        const auto word = static_cast<std::size_t>(first + static_cast<int>(t) * step / 4);
+        expected[word] += 1000;
+        expected[word + 1] += 1000;
+      }
+      const RunResult result = Run(memory.At(first), step, threads);
+      EXPECT_EQ(result.fault, Fault::kNone) << result.fault_address - memory.At(0);
+      EXPECT_EQ(memory.words(), expected) << threads << " threads, a step of " << step;
+    }
+  }
+}
+
+TEST_F(PtxSteps, AStepOutOfTheMemoryIsAFaultOfTheThreadThatTakesIt) {
+  EXPECT_EQ(FaultOf(470, 8), 500) << "up, into the hole and out again";
+  EXPECT_EQ(FaultOf(550, -8), 518) << "down, into the hole and out again";
+  EXPECT_EQ(FaultOf(437, 8), 500) << "the second word of the last thread";
+  EXPECT_EQ(FaultOf(1000, 8), 1024) << "past the end";
+  EXPECT_EQ(FaultOf(40, -8), -2) << "down, past the start";
+}
+
+TEST_F(PtxSteps, AHoleThatNoThreadFallsIntoIsNone) {
+  EXPECT_EQ(Run(memory.At(256), 96).fault, Fault::kNone) << "the words 496 and 520 are steps";
+  EXPECT_EQ(memory.words()[496], 1496u);
+  EXPECT_EQ(memory.words()[520], 1520u);
+}
+
+// 31 steps are -16 modulo 2^64: the last address is beside the first.
+TEST_F(PtxSteps, AStepThatGoesRoundAllAddressesIsAFault) {
+  constexpr std::int64_t kStep = 595'056'260'442'243'600;
+  const RunResult result = Run(memory.At(600), kStep);
+  EXPECT_EQ(result.fault, Fault::kIllegalAddress);
+  EXPECT_EQ(result.fault_address, memory.At(600) + static_cast<std::uint64_t>(kStep));
+}
+
+TEST_F(PtxSteps, MisalignedOnesAndThoseThatMayNotBeWrittenAreRefused) {
+  const RunResult odd = Run(memory.At(600), 10);
+  EXPECT_EQ(odd.fault, Fault::kMisalignedAddress);
+  EXPECT_EQ(odd.fault_address, memory.At(600) + 10);
+  EXPECT_EQ(Run(memory.At(600) + 2, 16).fault, Fault::kMisalignedAddress);
+  memory.writable = false;
+  const RunResult unwritable = Run(memory.At(990), -16);
+  EXPECT_EQ(unwritable.fault, Fault::kIllegalAddress);
+  EXPECT_EQ(unwritable.fault_address, memory.At(990));
+}
+
 TEST(Ptx, WaitingByTheTimerTakesItsTimeOnceForTheWholeGrid) {
   const auto program = Load(R"(.reg .u64 %rd<4>; .reg .pred %p;
     ld.param.u64 %rd1, [p]; mov.u64 %rd2, %globaltimer;
