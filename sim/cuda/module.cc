@@ -44,6 +44,11 @@ CUresult LoadModule(Driver& driver, const std::shared_ptr<Context>& context, con
                     std::shared_ptr<Module>& module, std::string& log) {
   const auto* const text = static_cast<const char*>(image);
   if (text == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Device& device = context->device();
+  if (device.state().shared().faults.modules_fail[device.gpu()].load() != 0) {
+    log = "libnvidia-ptxjitcompiler.so.1 was not found";
+    return CUDA_ERROR_JIT_COMPILER_NOT_FOUND;
+  }
   const std::size_t size = strnlen(text, kLargestImage);
   if (size >= 4 && IsBinary(image)) {
     log = "machine code cannot run on the simulated driver; PTX text can";

@@ -14,7 +14,7 @@
 namespace gpuman::sim {
 
 inline constexpr std::uint64_t kStateMagic = 0x4d49534d55504721;  // "!GPUMSIM"
-inline constexpr std::uint32_t kStateVersion = 8;
+inline constexpr std::uint32_t kStateVersion = 9;
 inline constexpr unsigned kMaxGpus = 16;
 inline constexpr unsigned kMaxInstances = 16;  // MIG instances, of all GPUs together
 // GPUs, then MIG instances: every device with memory and processes of its own.
@@ -274,6 +274,7 @@ struct Faults {
   // The same for copies between the GPU and page-locked host memory; for_good: the context is lost as well.
   std::array<Word64, kMaxDevices> copy_fails_in;
   std::array<Word32, kMaxDevices> copy_fails_for_good;
+  std::array<Word32, kMaxDevices> modules_fail;  // non-zero: none can be loaded
   // The process whose contexts are lost with its next call; 0: none. As its own pid namespace numbers it.
   Word64 loses_contexts;
 };

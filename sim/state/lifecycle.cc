@@ -121,6 +121,7 @@ void ClearFaults(Shared& shared, unsigned gpu) {
     shared.gpu[i].mig_create_fails_for_good.store(0);
     shared.faults.allocation_fails_in[i].store(0);
     shared.faults.copy_fails_in[i].store(0);
+    shared.faults.modules_fail[i].store(0);
   }
   shared.faults.loses_contexts.store(0);
   std::uint32_t active = 0;

@@ -232,6 +232,12 @@ void DeclareBreakage(CLI::App& parent, Injection& chosen) {
       ->check(CLI::PositiveNumber);
   failing->add_flag("--for-good", copy->flag, "The context of who copies is lost with it");
 
+  Declare(parent, chosen, "module-fail", "No module can be loaded: the driver finds no compiler for PTX",
+          std::make_shared<Arguments>(), [](const State& state, const Arguments& given) -> Result<> {
+            state->faults.modules_fail[given.gpu].store(1);
+            return {};
+          });
+
   auto contexts = std::make_shared<Arguments>();
   Declare(parent, chosen, "contexts-lost",
           "A process loses its contexts with its next call (ECC_UNCORRECTABLE)", contexts,

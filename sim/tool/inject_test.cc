@@ -170,6 +170,22 @@ TEST_F(Injection, TheNthAllocationFails) {
   }));
 }
 
+TEST_F(Injection, ModulesDoNotLoadUntilCleared) {
+  EXPECT_TRUE(cuda::Forked([&] {
+    using namespace driver::abi;  // NOLINT(google-build-using-namespace)
+    using cuda::Gives;
+    const cuda::Cuda cu;
+    cuda::Start(cu);
+    CUmodule module = nullptr;
+    ASSERT_EQ(Inject("module-fail --gpu 1"), 0);
+    EXPECT_OK(cu.cuModuleLoadData(&module, cuda::kTestKernels)) << "on GPU 0";
+    ASSERT_EQ(Inject("module-fail --gpu 0"), 0);
+    EXPECT_CU(CUDA_ERROR_JIT_COMPILER_NOT_FOUND, cu.cuModuleLoadData(&module, cuda::kTestKernels));
+    ASSERT_EQ(Inject("clear"), 0);
+    EXPECT_OK(cu.cuModuleLoadData(&module, cuda::kTestKernels));
+  }));
+}
+
 TEST_F(Injection, AProcessLosesItsContextsAndNoOtherDoes) {
   EXPECT_TRUE(cuda::Forked([&] {
     using namespace driver::abi;  // NOLINT(google-build-using-namespace)
