@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/numa.h"
+#include "mover/hasher.h"
 #include "mover/host_node.h"
 #include "suspend/request.h"
 
@@ -43,6 +44,9 @@ void Memory::Drop() {
   address_ = 0;
   mapped_ = false;
 }
+
+Gpus::Gpus(const driver::CudaDriver& driver) : driver_(driver) {}
+Gpus::~Gpus() = default;
 
 Result<int> Gpus::Find(const std::string& uuid) const {
   GPUMAN_ASSIGN(const auto devices, driver_.Devices());
@@ -176,6 +180,24 @@ bool Gpus::Register(void* at, std::uint64_t bytes) const {
 
 void Gpus::Unregister(void* at) const {
   (void)driver_.Invoke(GPUMAN_CALL("cuMemHostUnregister", cuMemHostUnregister), at);
+}
+
+Gpus::HasherEntry& Gpus::EntryOf(int gpu) {
+  std::unique_lock lock(hashers_mutex_);
+  HasherEntry& entry = hashers_[gpu];
+  lock.unlock();  // GPUs do not wait for one another's
+  std::call_once(entry.made, [&] { entry.hasher = Hasher::Make(*this, gpu, hash_key_); });
+  return entry;
+}
+
+Hasher* Gpus::HasherOf(int gpu) {
+  const auto& hasher = EntryOf(gpu).hasher;
+  return hasher ? hasher->get() : nullptr;
+}
+
+std::optional<base::Error> Gpus::HasherTrouble(int gpu) {
+  const auto& hasher = EntryOf(gpu).hasher;
+  return hasher ? std::nullopt : std::optional(hasher.error());
 }
 
 }  // namespace gpuman::mover

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -14,6 +15,7 @@
 #include "base/fd.h"
 #include "base/result.h"
 #include "driver/cuda.h"
+#include "mover/chunk_hash.h"
 
 namespace gpuman::mover {
 
@@ -26,6 +28,7 @@ struct Copy {
 };
 
 class Gpus;
+class Hasher;
 
 // Device memory mapped at addresses of this process; the destructor frees the memory and the addresses.
 class Memory {
@@ -56,9 +59,10 @@ class Memory {
 class Gpus {
  public:
   // `driver` is initialised and outlives this object.
-  explicit Gpus(const driver::CudaDriver& driver) : driver_(driver) {}
+  explicit Gpus(const driver::CudaDriver& driver);
   Gpus(const Gpus&) = delete;
   Gpus& operator=(const Gpus&) = delete;
+  ~Gpus();
 
   // Finds a GPU by UUID; empty: the first. kNotFound: there is no such GPU.
   base::Result<int> Find(const std::string& uuid) const;
@@ -88,15 +92,32 @@ class Gpus {
   bool Register(void* at, std::uint64_t bytes) const;
   void Unregister(void* at) const;
 
+  // What hashes chunks of the GPU's memory; nullptr: this GPU cannot. The first call for a GPU makes it,
+  // which takes a while, and what comes of it holds for good.
+  Hasher* HasherOf(int gpu);
+  // Why HasherOf gives nullptr; nullopt: it does not.
+  std::optional<base::Error> HasherTrouble(int gpu);
+  // The key of all its hashes; another one in each object.
+  const HashKey& hash_key() const { return hash_key_; }
+
  private:
   friend class Memory;
   friend class CopyStream;
+  friend class Hasher;
+  struct HasherEntry {
+    std::once_flag made;
+    base::Result<std::unique_ptr<Hasher>> hasher;
+  };
   base::Result<> Map(Memory& memory);
   base::Result<> Allow(const Memory& memory, int gpu);
+  HasherEntry& EntryOf(int gpu);
 
   const driver::CudaDriver& driver_;
   std::mutex mutex_;
   std::map<int, driver::abi::CUcontext> contexts_;
+  const HashKey hash_key_ = HashKey::Random();
+  std::mutex hashers_mutex_;
+  std::map<int, HasherEntry> hashers_;
 };
 
 }  // namespace gpuman::mover

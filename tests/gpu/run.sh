@@ -12,6 +12,7 @@ mkdir -p "$out"
 out=$(readlink -f "$out")
 test=$build/tests/conformance_test
 load=$build/bin/gpuman-load
+hasher=$build/tests/hasher_test
 if [ ! -x "$test" ] || [ ! -x "$load" ]; then
   echo "run.sh: no tests/conformance_test or bin/gpuman-load in $build" >&2
   exit 2
@@ -88,9 +89,26 @@ loads() {
   load_case duty 0 --alloc 64MiB --kernel-time 20ms --duty 0.25 --hold 2s
 }
 
+# The mover's kernel: whether this GPU hashes as the processor does.
+hashes() {
+  local start=$SECONDS status
+  if [ ! -x "$hasher" ]; then
+    row hasher skipped 0 "no tests/hasher_test in $build"
+    return
+  fi
+  timeout -k 5 60 "$hasher" --gtest_filter="HasherTest.*" --gtest_color=no >"$out/hasher.log" 2>&1
+  status=$?
+  if [ $status = 0 ]; then
+    row hasher ok $((SECONDS - start)) "$(grep -c '^\[       OK' "$out/hasher.log") passed"
+  else
+    row hasher FAILED $((SECONDS - start)) "exit status $status"
+  fi
+}
+
 machine
 conformance
 loads
+hashes
 
 {
   echo "# On a real GPU"
@@ -106,7 +124,7 @@ loads
   echo "## What failed"
   echo
   echo '```'
-  grep -h -B1 -A12 -E ': Failure$' "$out"/conformance.*.log | head -400
+  grep -sh -B1 -A12 -E ': Failure$' "$out"/conformance.*.log "$out"/hasher.log | head -400
   echo '```'
   echo
   echo "## Facts"
