@@ -53,26 +53,29 @@ void GpuTransfer::Discard(Batch& batch) {
   batch.stream.reset();
   batch.memory.clear();
   batch.files.clear();
-  const std::uint64_t page = batch.buffer.page_inode();
-  shared_.pool.Give(std::move(batch.buffer).Empty());
-  shared_.pages.Remove(page);  // it is empty now, so that nobody goes on with it
+  batch.page.Become(Content::kEmpty);
+  for (const Place& place : batch.places) arena_.Free(place);
+  batch.places.clear();
+  shared_.pages.Remove(batch.page.inode());  // it is empty now, so that nobody goes on with it
 }
 
-void GpuTransfer::Adopt(HostBuffer buffer, Absence absence) {
-  shared_.pages.Add(buffer.page_inode());
-  batches_.push_back({.buffer = std::move(buffer), .absence = absence});
+Result<> GpuTransfer::Adopt(HostPage::Found found, Absence absence) {
+  GPUMAN_ASSIGN(auto places, arena_.Adopt(std::move(found.segments), found.page.layout()));
+  shared_.pages.Add(found.page.inode());
+  batches_.push_back({.page = std::move(found.page), .places = std::move(places), .absence = absence});
+  return {};
 }
 
 bool GpuTransfer::NeedsDescriptors() const {
   return std::ranges::any_of(batches_, [](const Batch& batch) {
-    return batch.buffer.content() != Content::kComplete && batch.memory.empty();
+    return batch.page.content() != Content::kComplete && batch.memory.empty();
   });
 }
 
 // Imports again the memory that another mover had taken and not copied out.
 Result<> GpuTransfer::Regain(Batch& batch) {
-  if (batch.buffer.content() == Content::kComplete) return {};
-  const auto& pieces = batch.buffer.layout().pieces;
+  if (batch.page.content() == Content::kComplete) return {};
+  const auto& pieces = batch.page.layout().pieces;
   batch.memory.resize(pieces.size());
   batch.files.resize(pieces.size());
   std::vector<std::pair<std::size_t, Fd>> held;
@@ -81,7 +84,7 @@ Result<> GpuTransfer::Regain(Batch& batch) {
     held.swap(held_);
   }
   for (auto& [piece, file] : held) {
-    if (piece >= pieces.size() || piece < batch.buffer.whole() || batch.memory[piece]) continue;
+    if (piece >= pieces.size() || piece < batch.page.whole() || batch.memory[piece]) continue;
     GPUMAN_ASSIGN(batch.memory[piece], shared_.gpus.Import(file.get(), pieces[piece].bytes));
     batch.files[piece] = std::move(file);
   }
@@ -96,7 +99,7 @@ std::optional<int> GpuTransfer::NumberOf(const std::string& gpu) const {
 
 // Whether all of the batch is on GPUs other than the target, and the target can read them.
 bool GpuTransfer::GoesStraight(Batch& batch, std::optional<int> target) {
-  if (!target || batch.stream || batch.buffer.content() == Content::kComplete || batch.buffer.whole() != 0)
+  if (!target || batch.stream || batch.page.content() == Content::kComplete || batch.page.whole() != 0)
     return false;
   if (!Regain(batch)) return false;
   if (batch.read_by == target) return true;
@@ -109,29 +112,31 @@ bool GpuTransfer::GoesStraight(Batch& batch, std::optional<int> target) {
   return true;
 }
 
-std::vector<Copy> GpuTransfer::CopiesOf(Batch& batch, std::size_t piece, const Memory& memory) {
-  if (batch.slices.empty()) batch.slices = SlicesOf(batch.buffer.layout());
+std::vector<Copy> GpuTransfer::CopiesOf(const Batch& batch, std::size_t piece, const Memory& memory) {
   std::vector<Copy> copies;
-  // Slices are ordered by piece. Clang 14 has no std::ranges::equal_range with the library of GCC 12.
-  auto slice = std::lower_bound(batch.slices.begin(), batch.slices.end(), piece,
-                                [](const Slice& each, std::size_t sought) { return each.piece < sought; });
-  for (; slice != batch.slices.end() && slice->piece == piece; ++slice)
-    copies.push_back({memory.address() + slice->in_piece, batch.buffer.At(*slice), slice->bytes});
+  std::uint64_t done = 0;
+  for (const Extent& extent : batch.places[piece]) {
+    const std::uint64_t bytes = std::min(extent.bytes, memory.bytes() - done);
+    copies.push_back({memory.address() + done, extent.at(), bytes});
+    done += bytes;
+  }
   return copies;
 }
 
 // Takes one piece. Importing takes ten times as long while copies run, so no copy begins yet.
-Result<> GpuTransfer::Accept(Offer& offer, Memory memory, Fd file, Cutter& cutter) {
+Result<> GpuTransfer::Accept(Offer& offer, Memory memory, Fd file) {
   Batch& batch = *offer.batch;
   if (!batch.memory.empty() && memory.gpu() != batch.memory.front().gpu())
     return Fail(ErrorCode::kInternal,
                 fmt::format("process {} hands out memory of several GPUs at once", shared_.process.pid));
-  std::vector<Slice> slices;
-  if (!cutter.Cut(memory.bytes(), slices))
-    return Fail(ErrorCode::kInternal, "the process has more than it said");
-  std::vector<Copy>& copies = offer.waiting.emplace_back();
-  for (const Slice& slice : slices)
-    copies.push_back({memory.address() + slice.in_piece, batch.buffer.At(slice), slice.bytes});
+  if (memory.bytes() > offer.left) return Fail(ErrorCode::kInternal, "the process has more than it said");
+  offer.left -= memory.bytes();
+  auto place = TakeFirst(offer.free, memory.bytes());
+  if (!place) {
+    GPUMAN_ASSIGN(place, arena_.Allocate(memory.gpu(), memory.bytes()));
+  }
+  batch.places.push_back(std::move(*place));
+  offer.waiting.push_back(CopiesOf(batch, batch.memory.size(), memory));
   batch.memory.push_back(std::move(memory));
   batch.files.push_back(std::move(file));
   return {};
@@ -162,37 +167,41 @@ Result<> GpuTransfer::MayHave(int gpu, std::uint64_t bytes) const {
   GPUMAN_ASSIGN(const std::uint64_t all, shared_.gpus.MemoryOf(gpu));
   const std::uint64_t most = 2 * all;  // memory that is away, and memory that takes its place meanwhile
   std::uint64_t away = 0;
-  for (const Batch& batch : batches_) away += std::min(BytesOf(batch.buffer.layout().pieces), most - away);
+  for (const Batch& batch : batches_) away += std::min(BytesOf(batch.page.layout().pieces), most - away);
   if (bytes <= most - away) return {};
   return Fail(ErrorCode::kInternal, fmt::format("process {} says that it has {} bytes, more than the GPU",
                                                 shared_.process.pid, bytes));
 }
 
 // Makes host memory for an offer.
-Result<> GpuTransfer::Prepare(int gpu, const wire::Parts& parts, Progress& progress, Offer& offer,
-                              std::optional<Cutter>& cutter) {
+Result<> GpuTransfer::Prepare(int gpu, const wire::Parts& parts, Progress& progress, Offer& offer) {
   offer.more = parts.more != 0;
   if (offer.more && !batches_.empty()) {
     // One batch is on its way at a time: a descriptor's piece number does not tell its batch.
     if (const Answer before = SecureAll(progress); before.outcome != Outcome::kDone)
       return Fail(ErrorCode::kInternal, before.message);
   }
-  GPUMAN_ASSIGN(auto segments, shared_.pool.Take(gpu, SegmentSizes(parts.total)));
-  std::vector<std::uint64_t> sizes;
-  for (const Segment& segment : segments) sizes.push_back(segment.bytes());
-  cutter.emplace(std::move(sizes));
-  GPUMAN_ASSIGN(auto buffer, HostBuffer::Make(std::move(segments)));
-  shared_.pages.Add(buffer.page_inode());
-  offer.batch.emplace(Batch{.buffer = std::move(buffer)});
+  offer.left = parts.total;
+  GPUMAN_ASSIGN(offer.free, arena_.Allocate(gpu, parts.total));
+  GPUMAN_ASSIGN(auto page, HostPage::Make());
+  shared_.pages.Add(page.inode());
+  offer.batch.emplace(Batch{.page = std::move(page)});
   return {};
+}
+
+// Writes the page: all pieces have their places.
+Result<> GpuTransfer::Seal(Offer& offer, std::vector<Piece> pieces) {
+  Layout layout{shared_.process, {}, std::move(pieces), {}, {}};
+  GPUMAN_ASSIGN(layout.gpu, shared_.gpus.UuidOf(offer.batch->memory.front().gpu()));
+  DescribePlaces(offer.batch->places, layout);
+  return offer.batch->page.Seal(std::move(layout));
 }
 
 Result<> GpuTransfer::Receive(int connection, Opening opening, std::optional<int> target, Progress& progress,
                               Offer& offer) {
-  std::optional<Cutter> cutter;
   std::vector<Piece> pieces;
   GPUMAN_TRY(MayHave(opening.first.gpu(), opening.message.parts.total));
-  GPUMAN_TRY(Prepare(opening.first.gpu(), opening.message.parts, progress, offer, cutter));
+  GPUMAN_TRY(Prepare(opening.first.gpu(), opening.message.parts, progress, offer));
   for (PartsMessage message = std::move(opening.message);;) {
     const wire::Parts& parts = message.parts;
     for (unsigned i = 0; i < parts.count; ++i) {
@@ -201,7 +210,7 @@ Result<> GpuTransfer::Receive(int connection, Opening opening, std::optional<int
       if (!memory) {
         GPUMAN_ASSIGN(memory, shared_.gpus.Import(message.files[i].get(), part.bytes));
       }
-      GPUMAN_TRY(Accept(offer, std::move(memory), std::move(message.files[i]), *cutter));
+      GPUMAN_TRY(Accept(offer, std::move(memory), std::move(message.files[i])));
       pieces.push_back({part.address, part.bytes});
     }
     const bool last = parts.last != 0;
@@ -210,15 +219,13 @@ Result<> GpuTransfer::Receive(int connection, Opening opening, std::optional<int
     if (last) break;
     GPUMAN_ASSIGN(message, ReceiveParts(connection));
   }
-  Layout layout{shared_.process, {}, std::move(pieces), {}};
-  GPUMAN_ASSIGN(layout.gpu, shared_.gpus.UuidOf(offer.batch->memory.front().gpu()));
-  return offer.batch->buffer.Seal(std::move(layout));
+  return Seal(offer, std::move(pieces));
 }
 
 // Hands host memory to the process, which then gives the device memory away.
 Result<> GpuTransfer::HandOver(int connection, const Batch& batch) {
-  std::vector<int> files{batch.buffer.page()};
-  for (const Segment& segment : batch.buffer.segments()) files.push_back(segment.file());
+  std::vector<int> files{batch.page.file()};
+  for (const Segment* const segment : SegmentsOf(batch.places)) files.push_back(segment->file());
   for (std::size_t from = 0; from < files.size(); from += wire::kMaxParts) {
     const auto count = static_cast<unsigned>(std::min<std::size_t>(wire::kMaxParts, files.size() - from));
     const wire::Reply reply{wire::kReplyMagic, count, from + count == files.size() ? 1u : 0u, 0};
@@ -246,13 +253,14 @@ Answer GpuTransfer::Take(int connection, Opening opening, bool whole, const std:
     }
     taken = HandOver(connection, *offer.batch);
   }
+  arena_.Free(offer.free);  // pieces that had a place
   if (!taken) {
     if (offer.batch) Discard(*offer.batch);
     return AnswerOf(taken.error());
   }
   if (!offer.more) Clear();  // removes what an earlier offer left
   offer.batch->absence = absence;
-  const std::uint64_t bytes = BytesOf(offer.batch->buffer.layout().pieces);
+  const std::uint64_t bytes = BytesOf(offer.batch->page.layout().pieces);
   batches_.push_back(std::move(*offer.batch));
   progress.Taken(gpu_, bytes);
   if (!whole) return {.outcome = Outcome::kDone, .bytes = {bytes}};
@@ -261,11 +269,11 @@ Answer GpuTransfer::Take(int connection, Opening opening, bool whole, const std:
 
 // Copies the rest of a batch, piece by piece.
 Result<> GpuTransfer::Secure(Batch& batch, Progress& progress, Answer& answer) {
-  if (batch.buffer.content() == Content::kComplete) return {};
+  if (batch.page.content() == Content::kComplete) return {};
   if (batch.begun == Clock::time_point{}) batch.begun = Clock::now();
-  const auto& pieces = batch.buffer.layout().pieces;
+  const auto& pieces = batch.page.layout().pieces;
   GPUMAN_TRY(Regain(batch));
-  const std::size_t first = batch.buffer.whole();
+  const std::size_t first = batch.page.whole();
   for (std::size_t i = first; i < pieces.size(); ++i) {
     if (batch.memory[i]) continue;
     return Fail(ErrorCode::kCorrupt,
@@ -284,7 +292,7 @@ Result<> GpuTransfer::Secure(Batch& batch, Progress& progress, Answer& answer) {
       batch.stream.reset();  // the next attempt begins with this piece
       return done;
     }
-    batch.buffer.SetWhole(i + 1);
+    batch.page.SetWhole(i + 1);
     shared_.free_list.Leave(std::move(batch.memory[i]), std::move(batch.files[i]));
     batch.memory[i] = {};
     batch.files[i].Close();
@@ -294,7 +302,7 @@ Result<> GpuTransfer::Secure(Batch& batch, Progress& progress, Answer& answer) {
   batch.stream.reset();
   batch.memory.clear();
   batch.files.clear();
-  batch.buffer.Become(Content::kComplete);
+  batch.page.Become(Content::kComplete);
   answer.took = std::max(answer.took, std::chrono::duration_cast<base::Millis>(Clock::now() - batch.begun));
   return {};
 }
@@ -324,7 +332,7 @@ Answer GpuTransfer::SecureAll(Progress& progress, std::optional<int> target) {
   std::uint64_t staying = 0;
   for (Batch& batch : batches_) {
     if (GoesStraight(batch, target)) {
-      staying += BytesOf(batch.buffer.layout().pieces);
+      staying += BytesOf(batch.page.layout().pieces);
       continue;
     }
     if (auto secured = Secure(batch, progress, answer); !secured) return AnswerOf(secured.error());

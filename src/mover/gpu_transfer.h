@@ -31,7 +31,8 @@
 #include "mover/credit.h"
 #include "mover/free_list.h"
 #include "mover/gpus.h"
-#include "mover/host_buffer.h"
+#include "mover/host_arena.h"
+#include "mover/host_page.h"
 #include "mover/peer.h"
 #include "mover/progress.h"
 #include "suspend/request.h"
@@ -42,7 +43,7 @@ namespace gpuman::mover {
 // its memory. Such a message may be carried out when the next absence has begun.
 enum class Absence : std::uint64_t {};
 
-// The pages of the host buffers that this mover has of a process. Thread-safe.
+// The pages that this mover has of a process. Thread-safe.
 class KnownPages {
  public:
   void Add(std::uint64_t inode) {
@@ -78,7 +79,7 @@ class GpuTransfer {
     KnownPages pages{};
   };
   // `gpu`: the UUID of the GPU that the memory comes from.
-  GpuTransfer(Shared& shared, std::string gpu) : shared_(shared), gpu_(std::move(gpu)) {}
+  GpuTransfer(Shared& shared, std::string gpu) : shared_(shared), gpu_(std::move(gpu)), arena_(shared.pool) {}
 
   const std::string& gpu() const { return gpu_; }
   [[nodiscard]] std::unique_lock<std::mutex> Lock() { return std::unique_lock(mutex_); }
@@ -100,7 +101,7 @@ class GpuTransfer {
   suspend::Answer Take(int connection, Opening opening, bool whole, const std::string& target,
                        Absence absence, Progress& progress);
   // Goes on with a batch that an earlier mover took.
-  void Adopt(HostBuffer buffer, Absence absence);
+  base::Result<> Adopt(HostPage::Found found, Absence absence);
   // Brings all batches to host memory; memory that `target` can read may stay. The answer includes the bytes
   // that Finish has copied.
   suspend::Answer Secure(const std::string& target, Progress& progress);
@@ -143,11 +144,11 @@ class GpuTransfer {
 
  private:
   struct Batch {
-    HostBuffer buffer;
+    HostPage page;
+    std::vector<Place> places{};         // in host memory, by piece
     std::vector<Memory> memory{};        // by piece, where it is on a GPU; else empty
     std::vector<base::Fd> files{};       // of imported memory; with these the mover can give it back uncopied
     std::optional<CopyStream> stream{};  // for the copies on their way out
-    std::vector<Slice> slices{};         // of all pieces, once all pieces are known
     std::chrono::steady_clock::time_point begun{};
     std::optional<int> read_by{};  // another GPU that can read its memory
     Absence absence{};
@@ -155,7 +156,9 @@ class GpuTransfer {
   // The memory that a process hands out, until the process has given it away.
   struct Offer {
     std::optional<Batch> batch{};
-    bool more = false;  // in addition to the batches that the process has handed out before
+    bool more = false;       // in addition to the batches that the process has handed out before
+    std::uint64_t left = 0;  // bytes that the process has announced and not handed out
+    Place free{};            // host memory for these
     std::vector<std::vector<Copy>> waiting{};  // by piece: their copies begin together
   };
 
@@ -164,11 +167,11 @@ class GpuTransfer {
   bool GoesStraight(Batch& batch, std::optional<int> target);
   void Discard(Batch& batch);
   base::Result<> MayHave(int gpu, std::uint64_t bytes) const;
-  base::Result<> Prepare(int gpu, const ledger::wire::Parts& parts, Progress& progress, Offer& offer,
-                         std::optional<Cutter>& cutter);
+  base::Result<> Prepare(int gpu, const ledger::wire::Parts& parts, Progress& progress, Offer& offer);
   base::Result<> Receive(int connection, Opening opening, std::optional<int> target, Progress& progress,
                          Offer& offer);
-  base::Result<> Accept(Offer& offer, Memory memory, base::Fd file, Cutter& cutter);
+  base::Result<> Accept(Offer& offer, Memory memory, base::Fd file);
+  base::Result<> Seal(Offer& offer, std::vector<Piece> pieces);
   base::Result<> SetOut(Offer& offer);
   bool MayStay(const Batch& batch, std::optional<int> target) const;
   base::Result<> HandOver(int connection, const Batch& batch);
@@ -178,14 +181,15 @@ class GpuTransfer {
   base::Result<> FinishBeforeLoading(int target, Progress& progress);
   class Loading;
   class Requirements;
-  std::vector<Copy> CopiesOf(Batch& batch, std::size_t piece, const Memory& memory);
+  static std::vector<Copy> CopiesOf(const Batch& batch, std::size_t piece, const Memory& memory);
   base::Result<> Send(const SendParts& send, std::span<const PieceRef> refs);
   const Piece& PieceAt(const PieceRef& ref) const {
-    return batches_[ref.batch].buffer.layout().pieces[ref.piece];
+    return batches_[ref.batch].page.layout().pieces[ref.piece];
   }
 
   Shared& shared_;
   const std::string gpu_;
+  HostArena arena_;
   Credit credit_;
   std::mutex mutex_;
   std::vector<Batch> batches_;

@@ -150,7 +150,7 @@ class GpuTransfer::Loading {
       if (full && transfer_.shared_.free_list.Empty()) made = transfer_.shared_.gpus.Create(gpu_, bytes);
       GPUMAN_ASSIGN(memory, std::move(made));
     }
-    return stream_->Add(transfer_.CopiesOf(batch, ref.piece, memory));
+    return stream_->Add(CopiesOf(batch, ref.piece, memory));
   }
 
   GpuTransfer& transfer_;
@@ -169,7 +169,7 @@ class GpuTransfer::Loading {
 
 void GpuTransfer::ForEachPiece(const std::function<void(const Piece&, PieceRef)>& visit) const {
   for (std::size_t b = 0; b < batches_.size(); ++b) {
-    const auto& pieces = batches_[b].buffer.layout().pieces;
+    const auto& pieces = batches_[b].page.layout().pieces;
     for (std::size_t i = 0; i < pieces.size(); ++i) visit(pieces[i], {b, i});
   }
 }
@@ -180,9 +180,9 @@ Result<> GpuTransfer::FinishBeforeLoading(int target, Progress& progress) {
     return std::ranges::any_of(batch.memory, [&](const Memory& one) { return one && one.gpu() != target; });
   };
   const auto stays = [](const Batch& batch) {
-    std::size_t i = batch.buffer.whole();
+    std::size_t i = batch.page.whole();
     while (i < batch.memory.size() && batch.memory[i]) ++i;
-    return i == batch.buffer.layout().pieces.size();
+    return i == batch.page.layout().pieces.size();
   };
   if (!std::ranges::any_of(batches_, elsewhere) && std::ranges::all_of(batches_, stays)) return {};
   const Answer secured = SecureAll(progress);
@@ -194,7 +194,7 @@ Result<> GpuTransfer::FinishBeforeLoading(int target, Progress& progress) {
 Answer GpuTransfer::Load(const std::string& wanted, Credit& credit, Progress& progress, const SendParts& send,
                          const std::atomic<bool>& stop) {
   const auto begin = std::chrono::steady_clock::now();
-  const std::string& home = batches_.front().buffer.layout().gpu;
+  const std::string& home = batches_.front().page.layout().gpu;
   if (const auto gpu = NumberOf(wanted); gpu && suspend::BareUuid(wanted) != suspend::BareUuid(home))
     return MakeReadyFor(*gpu, progress);
   elsewhere_.reset();
@@ -209,7 +209,7 @@ Answer GpuTransfer::Load(const std::string& wanted, Credit& credit, Progress& pr
   if (auto finished = FinishBeforeLoading(*target, progress); !finished) return AnswerOf(finished.error());
   for (Batch& batch : batches_) {
     batch.stream.reset();
-    batch.memory.resize(batch.buffer.layout().pieces.size());
+    batch.memory.resize(batch.page.layout().pieces.size());
   }
   Answer answer{.outcome = Outcome::kDone};
   if (auto filled = Loading(*this, *target, credit, progress, send, stop).Run(answer); !filled) {
@@ -222,7 +222,7 @@ Answer GpuTransfer::Load(const std::string& wanted, Credit& credit, Progress& pr
 
 void GpuTransfer::Unload() {
   for (Batch& batch : batches_) {
-    for (std::size_t i = 0; i < std::min(batch.memory.size(), batch.buffer.whole()); ++i) {
+    for (std::size_t i = 0; i < std::min(batch.memory.size(), batch.page.whole()); ++i) {
       batch.memory[i] = {};
       if (i < batch.files.size()) batch.files[i].Close();
     }
@@ -265,7 +265,7 @@ Result<> GpuTransfer::CopyInto(const std::vector<Own>& own) {
   GPUMAN_ASSIGN(CopyStream stream, CopyStream::Open(shared_.gpus, own.front().memory.gpu(), Direction::kIn));
   for (const auto& [ref, memory] : own) {
     Batch& batch = batches_[ref.batch];
-    if (batch.buffer.content() == Content::kComplete)
+    if (batch.page.content() == Content::kComplete)
       GPUMAN_TRY(stream.Add(CopiesOf(batch, ref.piece, memory)));
     else
       GPUMAN_TRY(stream.AddAcross(memory, batch.memory[ref.piece]));

@@ -38,13 +38,12 @@ std::vector<GpuTransfer*> ProcessMemory::TransfersOf(const std::string& source) 
 Result<> ProcessMemory::Find() {
   const std::lock_guard finding(find_mutex_);
   if (found_ && shared_.pages.Any()) return {};
-  GPUMAN_ASSIGN(auto buffers, HostBuffer::Find(shared_.process, [this](std::uint64_t inode) {
-                  return shared_.pages.Has(inode);
-                }));
-  for (auto& buffer : buffers) {
-    GpuTransfer& transfer = TransferOf(buffer.layout().gpu);
+  GPUMAN_ASSIGN(auto pages, HostPage::Find(shared_.process,
+                                           [this](std::uint64_t inode) { return shared_.pages.Has(inode); }));
+  for (auto& found : pages) {
+    GpuTransfer& transfer = TransferOf(found.page.layout().gpu);
     const auto lock = transfer.Lock();
-    transfer.Adopt(std::move(buffer), absence());
+    GPUMAN_TRY(transfer.Adopt(std::move(found), absence()));
   }
   found_ = shared_.pages.Any();
   std::vector<UnnamedBatch> held;

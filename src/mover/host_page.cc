@@ -1,4 +1,4 @@
-#include "mover/host_buffer.h"
+#include "mover/host_page.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -79,101 +79,94 @@ Result<Layout> ReadLayout(int page) {
 
 }  // namespace
 
-void HostBuffer::ReadWord() {
+void HostPage::ReadWord() {
   std::uint32_t word = 0;
-  if (::pread(page_.get(), &word, sizeof word, 0) != sizeof word) word = 0;
+  if (::pread(file_.get(), &word, sizeof word, 0) != sizeof word) word = 0;
   const std::uint32_t content = word & kContentMask;
   content_ = content > static_cast<std::uint32_t>(Content::kComplete) ? Content::kEmpty
                                                                       : static_cast<Content>(content);
   whole_ = std::min<std::size_t>(word >> kContentBits, layout_.pieces.size());
 }
 
-void HostBuffer::Become(Content content) {
+void HostPage::Become(Content content) {
   content_ = content;
   whole_ = 0;
   const auto word = static_cast<std::uint32_t>(content);
-  (void)!::pwrite(page_.get(), &word, sizeof word, 0);
+  (void)!::pwrite(file_.get(), &word, sizeof word, 0);
   if (content != Content::kFilling) at_work_.Close();
 }
 
-void HostBuffer::SetWhole(std::size_t pieces) {
+void HostPage::SetWhole(std::size_t pieces) {
   whole_ = pieces;
   const auto word =
       static_cast<std::uint32_t>(pieces << kContentBits) | static_cast<std::uint32_t>(Content::kFilling);
-  (void)!::pwrite(page_.get(), &word, sizeof word, 0);
+  (void)!::pwrite(file_.get(), &word, sizeof word, 0);
 }
 
-Result<HostBuffer> HostBuffer::Make(std::vector<Segment> segments) {
-  HostBuffer made;
-  made.segments_ = std::move(segments);
-  made.page_ = Fd(::memfd_create(kLayoutFile, MFD_CLOEXEC));
-  if (!made.page_.ok()) return FailSystem(errno, "making a layout");
+Result<HostPage> HostPage::Make() {
+  HostPage made;
+  made.file_ = Fd(::memfd_create(kLayoutFile, MFD_CLOEXEC));
+  if (!made.file_.ok()) return FailSystem(errno, "making a layout");
   return made;
 }
 
-Result<> HostBuffer::Seal(Layout layout) {
+Result<> HostPage::Seal(Layout layout) {
   layout_ = std::move(layout);
-  layout_.segments.clear();
-  for (const Segment& segment : segments_) layout_.segments.push_back({segment.inode(), segment.bytes()});
   const std::string text = SerializeLayout(layout_);
-  if (::pwrite(page_.get(), text.data(), text.size(), 4) != static_cast<ssize_t>(text.size()))
+  if (::pwrite(file_.get(), text.data(), text.size(), 4) != static_cast<ssize_t>(text.size()))
     return FailSystem(errno, "writing a layout");
-  at_work_ = Reopen(page_.get());
+  at_work_ = Reopen(file_.get());
   if (!at_work_.ok() || !Lock(at_work_.get(), false)) return FailSystem(errno, "locking a layout");
   Become(Content::kFilling);
   return {};
 }
 
-Result<> HostBuffer::OpenSegments(HostBuffer& found, std::vector<Fd>& files) {
-  for (const auto& name : found.layout_.segments) {
-    bool got = false;
-    for (Fd& file : files) {
-      if (InodeOf(file) != name.inode) continue;
-      GPUMAN_ASSIGN(auto segment, Segment::Open(std::move(file), name.bytes));
-      found.segments_.push_back(std::move(segment));
-      got = true;
-      break;
-    }
-    if (!got)
+std::uint64_t HostPage::inode() const { return InodeOf(file_); }
+
+namespace {
+
+// The segments that the layout names. Pages of one process may name the same segment.
+Result<std::vector<Segment>> OpenSegments(const Layout& layout, const std::vector<Fd>& files) {
+  std::vector<Segment> segments;
+  for (const auto& name : layout.segments) {
+    const auto file = std::ranges::find(files, name.inode, InodeOf);
+    if (file == files.end())
       return Fail(ErrorCode::kCorrupt,
-                  fmt::format("host memory of process {} is missing", found.layout_.process.pid));
+                  fmt::format("host memory of process {} is missing", layout.process.pid));
+    GPUMAN_ASSIGN(auto segment, Segment::Open(Reopen(file->get()), name.bytes));
+    segments.push_back(std::move(segment));
   }
-  return {};
+  return segments;
 }
 
-std::uint64_t HostBuffer::page_inode() const { return InodeOf(page_); }
+}  // namespace
 
-Result<std::vector<HostBuffer>> HostBuffer::Find(const base::ProcessId& process, const Known& known) {
-  std::vector<HostBuffer> all;
+Result<std::vector<HostPage::Found>> HostPage::Find(const base::ProcessId& process, const Known& known) {
+  std::vector<Found> all;
   std::vector<std::uint64_t> seen;  // the process may have several descriptors of a page
   std::vector<Fd> files;
-  for (Fd& page : FilesOf(process.pid, kLayoutFile)) {
-    auto layout = ReadLayout(page.get());
-    const std::uint64_t inode = InodeOf(page);
+  for (Fd& file : FilesOf(process.pid, kLayoutFile)) {
+    auto layout = ReadLayout(file.get());
+    const std::uint64_t inode = InodeOf(file);
     if (!layout || layout->process != process || std::ranges::count(seen, inode) != 0 || known(inode))
       continue;
     seen.push_back(inode);
-    HostBuffer found;
-    found.layout_ = std::move(*layout);
-    found.page_ = std::move(page);
-    found.ReadWord();
-    if (found.content() == Content::kEmpty) continue;
-    found.at_work_ = Reopen(found.page_.get());
-    if (!found.at_work_.ok() || !Lock(found.at_work_.get(), /*wait=*/true))
+    HostPage page;
+    page.layout_ = std::move(*layout);
+    page.file_ = std::move(file);
+    page.ReadWord();
+    if (page.content() == Content::kEmpty) continue;
+    page.at_work_ = Reopen(page.file_.get());
+    if (!page.at_work_.ok() || !Lock(page.at_work_.get(), /*wait=*/true))
       return FailSystem(errno, "waiting for an earlier mover");
-    found.ReadWord();  // the value that the earlier mover left
-    if (found.content() == Content::kEmpty) continue;
+    page.ReadWord();  // the value that the earlier mover left
+    if (page.content() == Content::kEmpty) continue;
     if (files.empty()) files = FilesOf(process.pid, kSegmentFile);
-    GPUMAN_TRY(OpenSegments(found, files));
-    if (found.content() == Content::kComplete) found.at_work_.Close();
-    all.push_back(std::move(found));
+    GPUMAN_ASSIGN(auto segments, OpenSegments(page.layout(), files));
+    if (page.content() == Content::kComplete) page.at_work_.Close();
+    all.push_back({std::move(page), std::move(segments)});
   }
   return all;
-}
-
-std::vector<Segment> HostBuffer::Empty() && {
-  Become(Content::kEmpty);
-  return std::move(segments_);
 }
 
 }  // namespace gpuman::mover

@@ -1,0 +1,73 @@
+// The host memory of one transfer (gpu_transfer.h): segments from the pool, and which parts of them are in
+// use.
+//
+// A part belongs to whoever has its extent, until Free. A segment without a part in use goes back to the
+// pool. Parts begin and end at whole chunks, so that each chunk of a piece lies in one extent. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+#include "mover/layout.h"
+#include "mover/segments.h"
+
+namespace gpuman::mover {
+
+struct Extent {
+  const Segment* segment = nullptr;  // lives as long as the extent is in use
+  std::uint64_t in_segment = 0, bytes = 0;
+
+  std::uint8_t* at() const { return segment->at() + in_segment; }
+};
+// What holds one piece: its bytes lie in the order of the extents. A piece may be less than its place.
+using Place = std::vector<Extent>;
+
+std::uint64_t BytesOf(const Place& place);
+// Moves the first extents to a place of its own, of so many bytes, rounded up to whole chunks. nullopt: there
+// are not so many.
+std::optional<Place> TakeFirst(Place& place, std::uint64_t bytes);
+
+// The segments in which the places lie, each once, and the layout's segments and slices for its pieces, in
+// the same order.
+std::vector<const Segment*> SegmentsOf(const std::vector<Place>& places);
+void DescribePlaces(const std::vector<Place>& places, Layout& layout);
+
+class HostArena {
+ public:
+  explicit HostArena(Pool& pool) : pool_(pool) {}
+  // Data in use stay the process's, which has descriptors of the segments.
+  ~HostArena() = default;
+  HostArena(const HostArena&) = delete;
+  HostArena& operator=(const HostArena&) = delete;
+
+  // So many bytes, rounded up to whole chunks: of what is free, and of new segments near that GPU.
+  // kExhausted: there is too little host memory.
+  base::Result<Place> Allocate(int gpu, std::uint64_t bytes);
+  void Free(const Place& place);
+
+  // Takes over what an earlier mover made, and the layout that its page names: a place for each piece. A
+  // segment that an earlier page named as well is there already. kCorrupt: two pieces lie in the same place.
+  base::Result<std::vector<Place>> Adopt(std::vector<Segment> segments, const Layout& layout);
+
+ private:
+  using Parts = std::map<std::uint64_t, std::uint64_t>;  // bytes, by where they begin; no two are neighbours
+  struct Entry {
+    Segment segment;
+    Parts free;
+  };
+  void TakeFree(std::uint64_t bytes, Place& place);
+  base::Result<> Occupy(Entry& entry, std::uint64_t begin, std::uint64_t bytes);
+  void FreePart(const Extent& extent);
+  std::vector<Segment> TakeUnused();
+
+  Pool& pool_;
+  mutable std::mutex mutex_;
+  std::list<Entry> entries_;  // guarded by mutex_; extents point to its segments
+};
+
+}  // namespace gpuman::mover

@@ -1,0 +1,60 @@
+// The page of one batch of a process's memory (gpu_transfer.h): it says which pieces are in host memory, and
+// where. The process has descriptors of the page and of the segments; a later mover finds them in the process
+// and can go on with them.
+//
+// The process can write the page at any moment, and is not trusted. So the mover reads the page only once,
+// when it finds it, and checks its content; from then on the values in this object count, and the mover only
+// writes the page.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "mover/layout.h"
+#include "mover/segments.h"
+
+namespace gpuman::mover {
+
+// Move-only; thread-compatible.
+class HostPage {
+ public:
+  // A page for data that are about to come, in pieces that Seal will name.
+  static base::Result<HostPage> Make();
+  // Writes the layout and Content::kFilling to the page.
+  base::Result<> Seal(Layout layout);
+
+  // A page of an earlier mover, and the segments that its layout names, in this order.
+  struct Found;
+  // All pages of a process that an earlier mover served, but for the `known` ones; waits while that mover is
+  // still at work. kCorrupt: the data are lost.
+  using Known = std::function<bool(std::uint64_t inode)>;
+  static base::Result<std::vector<Found>> Find(const base::ProcessId& process, const Known& known);
+
+  const Layout& layout() const { return layout_; }
+  int file() const { return file_.get(); }
+  std::uint64_t inode() const;
+  Content content() const { return content_; }
+  void Become(Content content);
+  // How many of the pieces, from the first on, are whole.
+  std::size_t whole() const { return content_ == Content::kComplete ? layout_.pieces.size() : whole_; }
+  void SetWhole(std::size_t pieces);
+
+ private:
+  HostPage() = default;
+  void ReadWord();
+  Layout layout_;
+  Content content_ = Content::kEmpty;
+  std::size_t whole_ = 0;
+  base::Fd file_;
+  base::Fd at_work_;  // its own open file description, locked while a mover may fill the page
+};
+
+struct HostPage::Found {
+  HostPage page;
+  std::vector<Segment> segments;
+};
+
+}  // namespace gpuman::mover
