@@ -52,6 +52,9 @@ Result<> CopyStream::Add(std::span<const Copy> copies) {
     if (direction_ == Direction::kOut) {
       GPUMAN_TRY(driver.Invoke(GPUMAN_CALL("cuMemcpyDtoHAsync", cuMemcpyDtoHAsync_v2), copy.host, copy.device,
                                copy.bytes, stream_));
+    } else if (copy.host == nullptr) {
+      GPUMAN_TRY(driver.Invoke(GPUMAN_CALL("cuMemsetD8Async", cuMemsetD8Async), copy.device,
+                               static_cast<unsigned char>(0), copy.bytes, stream_));
     } else {
       GPUMAN_TRY(driver.Invoke(GPUMAN_CALL("cuMemcpyHtoDAsync", cuMemcpyHtoDAsync_v2), copy.device, copy.host,
                                copy.bytes, stream_));

@@ -8,6 +8,7 @@
 
 #include "ledger/wire/orders.h"
 #include "ledger/wire/transfer.h"
+#include "mover/changed_chunks.h"
 
 namespace gpuman::mover {
 
@@ -26,6 +27,12 @@ using Clock = std::chrono::steady_clock;
 // Pieces whose copies begin together: usually 16 GiB, which are imported within some milliseconds.
 constexpr std::size_t kTogether = 64;
 
+std::vector<Place> PlacesOf(std::span<const HostCopy> copies) {
+  std::vector<Place> places;
+  for (const HostCopy& copy : copies) places.push_back(copy.place);
+  return places;
+}
+
 }  // namespace
 
 Answer AnswerOf(const base::Error& error) {
@@ -33,8 +40,21 @@ Answer AnswerOf(const base::Error& error) {
   return {.outcome = no_room ? Outcome::kNoRoom : Outcome::kFailed, .message = error.message};
 }
 
+void GpuTransfer::Keep() {
+  std::uint64_t copied = 0, bytes = 0;
+  for (Batch& batch : batches_) {
+    for (const std::uint64_t one : batch.copied) copied += one;
+    bytes += BytesOf(batch.page.layout().pieces);
+    Discard(batch, elsewhere_ ? Then::kFree : Then::kKeep);
+  }
+  batches_.clear();
+  kept_.SetChanged(copied, bytes);
+  if (elsewhere_) kept_.DropAll();
+  Clear();
+}
+
 void GpuTransfer::Clear() {
-  for (Batch& batch : batches_) Discard(batch);
+  for (Batch& batch : batches_) Discard(batch, Then::kFree);
   batches_.clear();
   elsewhere_.reset();
   const std::lock_guard lock(held_mutex_);
@@ -45,25 +65,47 @@ void GpuTransfer::Clear(Absence last) {
   if (std::ranges::all_of(batches_, [&](const Batch& batch) { return batch.absence <= last; }))
     return Clear();
   for (Batch& batch : batches_)
-    if (batch.absence <= last) Discard(batch);
+    if (batch.absence <= last) Discard(batch, Then::kFree);
   std::erase_if(batches_, [&](const Batch& batch) { return batch.absence <= last; });
 }
 
-void GpuTransfer::Discard(Batch& batch) {
+void GpuTransfer::Discard(Batch& batch, Then then) {
   batch.stream.reset();
   batch.memory.clear();
   batch.files.clear();
   batch.page.Become(Content::kEmpty);
-  for (const Place& place : batch.places) arena_.Free(place);
-  batch.places.clear();
+  for (std::size_t i = 0; i < batch.copies.size(); ++i) {
+    HostCopy& copy = batch.copies[i];
+    if (then == Then::kKeep && IsWorthKeeping(copy))
+      kept_.Keep(batch.page.layout().pieces[i].address, std::move(copy));
+    else
+      arena_.Free(copy.place);
+  }
+  batch.copies.clear();
   shared_.pages.Remove(batch.page.inode());  // it is empty now, so that nobody goes on with it
 }
 
 Result<> GpuTransfer::Adopt(HostPage::Found found, Absence absence) {
+  const auto& pieces = found.page.layout().pieces;
   GPUMAN_ASSIGN(auto places, arena_.Adopt(std::move(found.segments), found.page.layout()));
+  std::vector<HostCopy> copies;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    HostCopy& copy = copies.emplace_back(EmptyCopy(pieces[i].bytes, std::move(places[i])));
+    const std::vector<bool> zeros = found.page.Zeros(i);
+    for (std::size_t chunk = 0; i < found.page.whole() && chunk < zeros.size(); ++chunk)
+      if (zeros[chunk]) copy.chunks[chunk].state = ChunkRecord::State::kZero;
+  }
   shared_.pages.Add(found.page.inode());
-  batches_.push_back({.page = std::move(found.page), .places = std::move(places), .absence = absence});
+  batches_.push_back({.page = std::move(found.page), .copies = std::move(copies), .absence = absence});
   return {};
+}
+
+// Kept copies give way to what has to leave a GPU.
+Result<Place> GpuTransfer::MakeRoom(int gpu, std::uint64_t bytes) {
+  for (;;) {
+    auto place = arena_.Allocate(gpu, bytes);
+    if (place || place.error().code != ErrorCode::kExhausted || !shared_.kept.GiveWay(bytes)) return place;
+  }
 }
 
 bool GpuTransfer::NeedsDescriptors() const {
@@ -112,46 +154,53 @@ bool GpuTransfer::GoesStraight(Batch& batch, std::optional<int> target) {
   return true;
 }
 
-std::vector<Copy> GpuTransfer::CopiesOf(const Batch& batch, std::size_t piece, const Memory& memory) {
-  std::vector<Copy> copies;
-  std::uint64_t done = 0;
-  for (const Extent& extent : batch.places[piece]) {
-    const std::uint64_t bytes = std::min(extent.bytes, memory.bytes() - done);
-    copies.push_back({memory.address() + done, extent.at(), bytes});
-    done += bytes;
-  }
-  return copies;
-}
-
 // Takes one piece. Importing takes ten times as long while copies run, so no copy begins yet.
-Result<> GpuTransfer::Accept(Offer& offer, Memory memory, Fd file) {
+Result<> GpuTransfer::Accept(Offer& offer, std::uint64_t address, Memory memory, Fd file) {
   Batch& batch = *offer.batch;
   if (!batch.memory.empty() && memory.gpu() != batch.memory.front().gpu())
     return Fail(ErrorCode::kInternal,
                 fmt::format("process {} hands out memory of several GPUs at once", shared_.process.pid));
   if (memory.bytes() > offer.left) return Fail(ErrorCode::kInternal, "the process has more than it said");
   offer.left -= memory.bytes();
-  auto place = TakeFirst(offer.free, memory.bytes());
-  if (!place) {
-    GPUMAN_ASSIGN(place, arena_.Allocate(memory.gpu(), memory.bytes()));
+  auto copy = kept_.Claim(address, memory.bytes());
+  if (!copy) {
+    auto place = TakeFirst(offer.free, memory.bytes());
+    if (!place) {
+      GPUMAN_ASSIGN(place, MakeRoom(memory.gpu(), memory.bytes()));
+    }
+    copy = EmptyCopy(memory.bytes(), std::move(*place));
   }
-  batch.places.push_back(std::move(*place));
-  offer.waiting.push_back(CopiesOf(batch, batch.memory.size(), memory));
+  batch.copies.push_back(std::move(*copy));
   batch.memory.push_back(std::move(memory));
   batch.files.push_back(std::move(file));
   return {};
 }
 
-// Begins the copies of the waiting pieces, whose data do not change any more.
-Result<> GpuTransfer::SetOut(Offer& offer) {
-  Batch& batch = *offer.batch;
-  if (offer.waiting.empty()) return {};
+// Begins the copies of the pieces that have come, whose data do not change any more: what the host copies do
+// not hold already. Chunks are hashed while those of the pieces before are copied.
+Result<> GpuTransfer::SetOut(Batch& batch) {
+  if (batch.begun_copies == batch.memory.size()) return {};
+  const int gpu = batch.memory[batch.begun_copies].gpu();
   if (!batch.stream) {
-    GPUMAN_ASSIGN(batch.stream, CopyStream::Open(shared_.gpus, batch.memory.front().gpu(), Direction::kOut));
-    batch.begun = Clock::now();
+    GPUMAN_ASSIGN(batch.stream, CopyStream::Open(shared_.gpus, gpu, Direction::kOut));
   }
-  for (const auto& copies : offer.waiting) GPUMAN_TRY(batch.stream->Add(copies));
-  offer.waiting.clear();
+  if (batch.begun == Clock::time_point{}) batch.begun = Clock::now();
+  batch.copied.resize(batch.memory.size());
+  std::set<const Segment*> with_process;
+  for (const Batch& other : batches_) {
+    if (&other == &batch) continue;
+    for (const Segment* const segment : SegmentsOf(PlacesOf(other.copies))) with_process.insert(segment);
+  }
+  ChangedChunks changed(HasherOf(gpu), shared_.gpus.hash_key(), batch.memory, batch.copies,
+                        batch.begun_copies, with_process);
+  while (batch.begun_copies < batch.memory.size()) {
+    changed.Plan();
+    const auto copies =
+        CopiesOut(batch.memory[batch.begun_copies].address(), batch.copies[batch.begun_copies]);
+    GPUMAN_TRY(batch.stream->Add(copies));
+    batch.copied[batch.begun_copies] = BytesOf(copies);
+    ++batch.begun_copies;
+  }
   return {};
 }
 
@@ -182,7 +231,7 @@ Result<> GpuTransfer::Prepare(int gpu, const wire::Parts& parts, Progress& progr
       return Fail(ErrorCode::kInternal, before.message);
   }
   offer.left = parts.total;
-  GPUMAN_ASSIGN(offer.free, arena_.Allocate(gpu, parts.total));
+  GPUMAN_ASSIGN(offer.free, MakeRoom(gpu, parts.total - std::min(parts.total, kept_.bytes())));
   GPUMAN_ASSIGN(auto page, HostPage::Make());
   shared_.pages.Add(page.inode());
   offer.batch.emplace(Batch{.page = std::move(page)});
@@ -193,7 +242,7 @@ Result<> GpuTransfer::Prepare(int gpu, const wire::Parts& parts, Progress& progr
 Result<> GpuTransfer::Seal(Offer& offer, std::vector<Piece> pieces) {
   Layout layout{shared_.process, {}, std::move(pieces), {}, {}};
   GPUMAN_ASSIGN(layout.gpu, shared_.gpus.UuidOf(offer.batch->memory.front().gpu()));
-  DescribePlaces(offer.batch->places, layout);
+  DescribePlaces(PlacesOf(offer.batch->copies), layout);
   return offer.batch->page.Seal(std::move(layout));
 }
 
@@ -210,12 +259,13 @@ Result<> GpuTransfer::Receive(int connection, Opening opening, std::optional<int
       if (!memory) {
         GPUMAN_ASSIGN(memory, shared_.gpus.Import(message.files[i].get(), part.bytes));
       }
-      GPUMAN_TRY(Accept(offer, std::move(memory), std::move(message.files[i])));
+      GPUMAN_TRY(Accept(offer, part.address, std::move(memory), std::move(message.files[i])));
       pieces.push_back({part.address, part.bytes});
     }
     const bool last = parts.last != 0;
-    if ((last || offer.waiting.size() >= kTogether) && !MayStay(*offer.batch, target))
-      GPUMAN_TRY(SetOut(offer));
+    Batch& batch = *offer.batch;
+    if ((last || batch.memory.size() - batch.begun_copies >= kTogether) && !MayStay(batch, target))
+      GPUMAN_TRY(SetOut(batch));
     if (last) break;
     GPUMAN_ASSIGN(message, ReceiveParts(connection));
   }
@@ -225,7 +275,12 @@ Result<> GpuTransfer::Receive(int connection, Opening opening, std::optional<int
 // Hands host memory to the process, which then gives the device memory away.
 Result<> GpuTransfer::HandOver(int connection, const Batch& batch) {
   std::vector<int> files{batch.page.file()};
-  for (const Segment* const segment : SegmentsOf(batch.places)) files.push_back(segment->file());
+  std::vector<Fd> theirs;
+  for (const Segment* const segment : SegmentsOf(PlacesOf(batch.copies))) {
+    GPUMAN_ASSIGN(Fd file, segment->OpenForOthers());
+    files.push_back(file.get());
+    theirs.push_back(std::move(file));
+  }
   for (std::size_t from = 0; from < files.size(); from += wire::kMaxParts) {
     const auto count = static_cast<unsigned>(std::min<std::size_t>(wire::kMaxParts, files.size() - from));
     const wire::Reply reply{wire::kReplyMagic, count, from + count == files.size() ? 1u : 0u, 0};
@@ -255,7 +310,7 @@ Answer GpuTransfer::Take(int connection, Opening opening, bool whole, const std:
   }
   arena_.Free(offer.free);  // pieces that had a place
   if (!taken) {
-    if (offer.batch) Discard(*offer.batch);
+    if (offer.batch) Discard(*offer.batch, Then::kFree);
     return AnswerOf(taken.error());
   }
   if (!offer.more) Clear();  // removes what an earlier offer left
@@ -280,24 +335,24 @@ Result<> GpuTransfer::Secure(Batch& batch, Progress& progress, Answer& answer) {
                 fmt::format("the data of process {} is lost: it was being copied when gpuman-mover ended",
                             shared_.process.pid));
   }
-  // Copies in progress were begun in the order of the pieces.
-  std::size_t next = first + (batch.stream ? batch.stream->waiting() : 0);
+  if (!batch.stream) batch.begun_copies = first;  // copies that failed are made again
+  GPUMAN_TRY(SetOut(batch));
   for (std::size_t i = first; i < pieces.size(); ++i) {
-    if (!batch.stream) {
-      GPUMAN_ASSIGN(batch.stream, CopyStream::Open(shared_.gpus, batch.memory[i].gpu(), Direction::kOut));
-    }
-    for (; next < pieces.size(); ++next)
-      GPUMAN_TRY(batch.stream->Add(CopiesOf(batch, next, batch.memory[next])));
     if (auto done = batch.stream->Await(); !done) {
       batch.stream.reset();  // the next attempt begins with this piece
       return done;
     }
+    HostCopy& copy = batch.copies[i];
+    Confirm(copy);
+    batch.page.SetZeros(i, ZerosOf(copy));
     batch.page.SetWhole(i + 1);
     shared_.free_list.Leave(std::move(batch.memory[i]), std::move(batch.files[i]));
     batch.memory[i] = {};
     batch.files[i].Close();
+    const std::uint64_t unchanged = pieces[i].bytes - batch.copied[i];
     answer.bytes.count += pieces[i].bytes;
-    progress.Moved(gpu_, pieces[i].bytes, i + 1);
+    answer.unchanged.count += unchanged;
+    progress.Moved(gpu_, pieces[i].bytes, unchanged, i + 1);
   }
   batch.stream.reset();
   batch.memory.clear();
@@ -317,6 +372,7 @@ Answer GpuTransfer::Secure(const std::string& target, Progress& progress) {
   const Answer before = std::exchange(finished_, {});
   if (answer.outcome != Outcome::kDone || answer.straight) return answer;
   answer.bytes += before.bytes;
+  answer.unchanged += before.unchanged;
   answer.took = std::max(answer.took, before.took);
   return answer;
 }

@@ -7,6 +7,9 @@
 // its own memory, and the mover copies straight into it. If the target GPU cannot, the copy comes from host
 // memory.
 //
+// The host copy of a piece is kept when the process has the piece again (kept_copies.h): at the next way out
+// only the chunks that have changed are copied.
+//
 // Pieces leave and come back one by one: the pieces of a batch that are whole in host memory are off the GPU,
 // and those that are loaded are on it. A step that fails leaves each piece where it was: each piece is whole
 // in one of the two places at any time.
@@ -32,7 +35,9 @@
 #include "mover/free_list.h"
 #include "mover/gpus.h"
 #include "mover/host_arena.h"
+#include "mover/host_copy.h"
 #include "mover/host_page.h"
+#include "mover/kept_copies.h"
 #include "mover/peer.h"
 #include "mover/progress.h"
 #include "suspend/request.h"
@@ -76,10 +81,12 @@ class GpuTransfer {
     Gpus& gpus;
     Pool& pool;
     FreeList& free_list;
+    KeptCopiesBudget& kept;
     KnownPages pages{};
   };
   // `gpu`: the UUID of the GPU that the memory comes from.
-  GpuTransfer(Shared& shared, std::string gpu) : shared_(shared), gpu_(std::move(gpu)), arena_(shared.pool) {}
+  GpuTransfer(Shared& shared, std::string gpu)
+      : shared_(shared), gpu_(std::move(gpu)), arena_(shared.pool), kept_(shared.kept, arena_) {}
 
   const std::string& gpu() const { return gpu_; }
   [[nodiscard]] std::unique_lock<std::mutex> Lock() { return std::unique_lock(mutex_); }
@@ -131,7 +138,9 @@ class GpuTransfer {
   // Copies from the GPU where the memory stayed, or from host memory.
   base::Result<> CopyInto(const std::vector<Own>& own);
 
-  // The process has ended, or has all of the memory.
+  // The process has all of the memory: its host copies are kept.
+  void Keep();
+  // The process has ended, or does not need what was taken.
   void Clear();
   // The same for batches of this absence and of earlier ones.
   void Clear(Absence last);
@@ -145,10 +154,12 @@ class GpuTransfer {
  private:
   struct Batch {
     HostPage page;
-    std::vector<Place> places{};         // in host memory, by piece
+    std::vector<HostCopy> copies{};      // by piece
     std::vector<Memory> memory{};        // by piece, where it is on a GPU; else empty
     std::vector<base::Fd> files{};       // of imported memory; with these the mover can give it back uncopied
     std::optional<CopyStream> stream{};  // for the copies on their way out
+    std::size_t begun_copies = 0;        // the pieces before this one are in the stream, or whole
+    std::vector<std::uint64_t> copied{};  // by piece: bytes that have to be copied out
     std::chrono::steady_clock::time_point begun{};
     std::optional<int> read_by{};  // another GPU that can read its memory
     Absence absence{};
@@ -159,29 +170,32 @@ class GpuTransfer {
     bool more = false;       // in addition to the batches that the process has handed out before
     std::uint64_t left = 0;  // bytes that the process has announced and not handed out
     Place free{};            // host memory for these
-    std::vector<std::vector<Copy>> waiting{};  // by piece: their copies begin together
   };
 
   base::Result<> Regain(Batch& batch);
   std::optional<int> NumberOf(const std::string& gpu) const;
   bool GoesStraight(Batch& batch, std::optional<int> target);
-  void Discard(Batch& batch);
+  enum class Then { kKeep, kFree };
+  void Discard(Batch& batch, Then then);
+  base::Result<Place> MakeRoom(int gpu, std::uint64_t bytes);
   base::Result<> MayHave(int gpu, std::uint64_t bytes) const;
   base::Result<> Prepare(int gpu, const ledger::wire::Parts& parts, Progress& progress, Offer& offer);
   base::Result<> Receive(int connection, Opening opening, std::optional<int> target, Progress& progress,
                          Offer& offer);
-  base::Result<> Accept(Offer& offer, Memory memory, base::Fd file);
+  base::Result<> Accept(Offer& offer, std::uint64_t address, Memory memory, base::Fd file);
   base::Result<> Seal(Offer& offer, std::vector<Piece> pieces);
-  base::Result<> SetOut(Offer& offer);
+  // nullptr: its memory is not hashed.
+  Hasher* HasherOf(int gpu) const { return shared_.kept.hashing() ? shared_.gpus.HasherOf(gpu) : nullptr; }
+  base::Result<> SetOut(Batch& batch);
   bool MayStay(const Batch& batch, std::optional<int> target) const;
   base::Result<> HandOver(int connection, const Batch& batch);
   suspend::Answer SecureAll(Progress& progress, std::optional<int> target = std::nullopt);
   base::Result<> Secure(Batch& batch, Progress& progress, suspend::Answer& answer);
   suspend::Answer MakeReadyFor(int gpu, Progress& progress);
   base::Result<> FinishBeforeLoading(int target, Progress& progress);
+  base::Result<> Lost(std::size_t chunks) const;
   class Loading;
   class Requirements;
-  static std::vector<Copy> CopiesOf(const Batch& batch, std::size_t piece, const Memory& memory);
   base::Result<> Send(const SendParts& send, std::span<const PieceRef> refs);
   const Piece& PieceAt(const PieceRef& ref) const {
     return batches_[ref.batch].page.layout().pieces[ref.piece];
@@ -190,6 +204,7 @@ class GpuTransfer {
   Shared& shared_;
   const std::string gpu_;
   HostArena arena_;
+  KeptCopies kept_;
   Credit credit_;
   std::mutex mutex_;
   std::vector<Batch> batches_;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ledger/wire/transfer.h"
+#include "mover/changed_chunks.h"
 #include "mover/gpu_transfer.h"
 
 namespace gpuman::mover {
@@ -80,10 +81,13 @@ class GpuTransfer::Loading {
       const std::uint64_t bytes = transfer_.PieceAt(ref).bytes;
       if (copied) {
         GPUMAN_TRY(stream_->Await());
+        const std::uint64_t zeros = ZeroBytes(transfer_.batches_[ref.batch].copies[ref.piece]);
         answer.bytes.count += bytes;
-        progress_.Moved(transfer_.gpu_, bytes, 0);
+        answer.unchanged.count += zeros;
+        progress_.Moved(transfer_.gpu_, bytes, zeros, 0);
       }
       ready_.push_back(ref);
+      if (copied) unchecked_.push_back(ref);
       ready_bytes_ += bytes;
       if (ready_.size() == wire::kMaxParts || ready_bytes_ >= kBatch) GPUMAN_TRY(Flush());
     }
@@ -95,10 +99,33 @@ class GpuTransfer::Loading {
 
   Result<> Flush() {
     if (ready_.empty()) return {};
+    GPUMAN_TRY(Check());
     GPUMAN_TRY(transfer_.Send(send_, ready_));
     ready_.clear();
     ready_bytes_ = 0;
     return {};
+  }
+
+  // What has come must be what left. A piece that is not is copied once more.
+  Result<> Check() {
+    const auto loaded = LoadedPieces();
+    Hasher* const hasher = transfer_.HasherOf(gpu_);
+    if (CountChanged(hasher, loaded) != 0) {
+      GPUMAN_ASSIGN(CopyStream again, CopyStream::Open(transfer_.shared_.gpus, gpu_, Direction::kIn));
+      for (const auto& piece : loaded) GPUMAN_TRY(again.Add(CopiesIn(piece.device, *piece.copy)));
+      while (again.waiting() != 0) GPUMAN_TRY(again.Await());
+      if (const std::size_t changed = CountChanged(hasher, loaded); changed != 0)
+        return transfer_.Lost(changed);
+    }
+    unchecked_.clear();
+    return {};
+  }
+
+  std::vector<LoadedPiece> LoadedPieces() {
+    std::vector<LoadedPiece> pieces;
+    for (const PieceRef& ref : unchecked_)
+      pieces.push_back({MemoryOf(ref).address(), &transfer_.batches_[ref.batch].copies[ref.piece]});
+    return pieces;
   }
 
   Result<> BeginCopies() {
@@ -130,7 +157,7 @@ class GpuTransfer::Loading {
       }
       if (!flying_.empty()) return false;
       if (!base::IsAlive(transfer_.shared_.process)) return WentBack();
-      progress_.Moved(transfer_.gpu_, 0, 0);
+      progress_.Moved(transfer_.gpu_, 0, 0, 0);
       GPUMAN_TRY(transfer_.Send(send_, {}));
     }
   }
@@ -150,7 +177,7 @@ class GpuTransfer::Loading {
       if (full && transfer_.shared_.free_list.Empty()) made = transfer_.shared_.gpus.Create(gpu_, bytes);
       GPUMAN_ASSIGN(memory, std::move(made));
     }
-    return stream_->Add(CopiesOf(batch, ref.piece, memory));
+    return stream_->Add(CopiesIn(memory.address(), batch.copies[ref.piece]));
   }
 
   GpuTransfer& transfer_;
@@ -161,7 +188,7 @@ class GpuTransfer::Loading {
   const std::atomic<bool>& stop_;
   Requirements requirements_;
   std::optional<CopyStream> stream_;
-  std::vector<PieceRef> refs_, ready_;
+  std::vector<PieceRef> refs_, ready_, unchecked_;
   std::size_t next_ = 0;
   std::deque<std::pair<PieceRef, bool>> flying_;  // the piece, and whether it is being copied
   std::uint64_t ready_bytes_ = 0;
@@ -262,16 +289,30 @@ Result<> GpuTransfer::Send(const SendParts& send, std::span<const PieceRef> refs
 
 Result<> GpuTransfer::CopyInto(const std::vector<Own>& own) {
   if (own.empty()) return {};
-  GPUMAN_ASSIGN(CopyStream stream, CopyStream::Open(shared_.gpus, own.front().memory.gpu(), Direction::kIn));
+  const int gpu = own.front().memory.gpu();
+  GPUMAN_ASSIGN(CopyStream stream, CopyStream::Open(shared_.gpus, gpu, Direction::kIn));
+  std::vector<LoadedPiece> loaded;
   for (const auto& [ref, memory] : own) {
     Batch& batch = batches_[ref.batch];
-    if (batch.page.content() == Content::kComplete)
-      GPUMAN_TRY(stream.Add(CopiesOf(batch, ref.piece, memory)));
-    else
+    if (batch.page.content() == Content::kComplete) {
+      loaded.push_back({memory.address(), &batch.copies[ref.piece]});
+      GPUMAN_TRY(stream.Add(CopiesIn(memory.address(), batch.copies[ref.piece])));
+    } else {
       GPUMAN_TRY(stream.AddAcross(memory, batch.memory[ref.piece]));
+    }
   }
   while (stream.waiting() != 0) GPUMAN_TRY(stream.Await());
+  const std::size_t changed = CountChanged(HasherOf(gpu), loaded);
+  if (changed != 0) return Lost(changed);
   return {};
+}
+
+Result<> GpuTransfer::Lost(std::size_t chunks) const {
+  return Fail(
+      ErrorCode::kCorrupt,
+      fmt::format("the host memory of process {} was changed while the process was away: {} of its parts of "
+                  "2 MiB have not the bytes that left the GPU",
+                  shared_.process.pid, chunks));
 }
 
 }  // namespace gpuman::mover

@@ -23,7 +23,7 @@ enum class Direction { kOut, kIn };
 
 struct Copy {
   driver::abi::CUdeviceptr device;
-  void* host;
+  void* host;  // nullptr: zeros, only for kIn
   std::uint64_t bytes;
 };
 

@@ -11,6 +11,8 @@
 #include <string>
 #include <utility>
 
+#include "mover/chunk_hash.h"
+
 namespace gpuman::mover {
 namespace {
 
@@ -65,7 +67,8 @@ std::vector<Fd> FilesOf(pid_t pid, const char* name) {
   return files;
 }
 
-Result<Layout> ReadLayout(int page) {
+// The page without its first word.
+Result<std::string> ReadText(int page) {
   struct stat status {};
   // Accepts only memory files: for any other file, a file system of its owner may take any time to answer.
   if (::fcntl(page, F_GET_SEALS) < 0 || ::fstat(page, &status) != 0 || status.st_size < 4 ||
@@ -74,7 +77,7 @@ Result<Layout> ReadLayout(int page) {
   std::string text(static_cast<std::size_t>(status.st_size) - 4, '\0');
   if (::pread(page, text.data(), text.size(), 4) != static_cast<ssize_t>(text.size()))
     return FailSystem(errno, "reading a layout");
-  return ParseLayout(text);
+  return text;
 }
 
 }  // namespace
@@ -86,6 +89,11 @@ void HostPage::ReadWord() {
   content_ = content > static_cast<std::uint32_t>(Content::kComplete) ? Content::kEmpty
                                                                       : static_cast<Content>(content);
   whole_ = std::min<std::size_t>(word >> kContentBits, layout_.pieces.size());
+}
+
+// What is not on the page is not zeros.
+void HostPage::ReadZeros() {
+  (void)!::pread(file_.get(), zeros_.data(), zeros_.size(), static_cast<off_t>(zeros_at_));
 }
 
 void HostPage::Become(Content content) {
@@ -110,8 +118,39 @@ Result<HostPage> HostPage::Make() {
   return made;
 }
 
-Result<> HostPage::Seal(Layout layout) {
+void HostPage::SetLayout(Layout layout) {
   layout_ = std::move(layout);
+  first_chunk_.clear();
+  std::size_t chunks = 0;
+  for (const Piece& piece : layout_.pieces) {
+    first_chunk_.push_back(chunks);
+    chunks += piece.bytes / kChunk;
+  }
+  zeros_.assign((chunks + 7) / 8, 0);
+  zeros_at_ = 4 + SerializeLayout(layout_).size();
+}
+
+void HostPage::SetZeros(std::size_t piece, const std::vector<bool>& chunks) {
+  const std::size_t first = first_chunk_[piece];
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    const auto bit = static_cast<std::uint8_t>(1u << (first + i) % 8);
+    auto& byte = zeros_[(first + i) / 8];
+    byte = static_cast<std::uint8_t>(chunks[i] ? byte | bit : byte & ~bit);
+  }
+  const std::size_t begin = first / 8, end = (first + chunks.size() + 7) / 8;
+  if (begin == end) return;
+  (void)!::pwrite(file_.get(), &zeros_[begin], end - begin, static_cast<off_t>(zeros_at_ + begin));
+}
+
+std::vector<bool> HostPage::Zeros(std::size_t piece) const {
+  std::vector<bool> chunks(layout_.pieces[piece].bytes / kChunk);
+  for (std::size_t i = 0; i < chunks.size(); ++i)
+    chunks[i] = zeros_[(first_chunk_[piece] + i) / 8] >> (first_chunk_[piece] + i) % 8 & 1;
+  return chunks;
+}
+
+Result<> HostPage::Seal(Layout layout) {
+  SetLayout(std::move(layout));
   const std::string text = SerializeLayout(layout_);
   if (::pwrite(file_.get(), text.data(), text.size(), 4) != static_cast<ssize_t>(text.size()))
     return FailSystem(errno, "writing a layout");
@@ -146,13 +185,14 @@ Result<std::vector<HostPage::Found>> HostPage::Find(const base::ProcessId& proce
   std::vector<std::uint64_t> seen;  // the process may have several descriptors of a page
   std::vector<Fd> files;
   for (Fd& file : FilesOf(process.pid, kLayoutFile)) {
-    auto layout = ReadLayout(file.get());
+    const auto text = ReadText(file.get());
+    auto layout = text ? ParseLayout(*text) : Fail(text.error());
     const std::uint64_t inode = InodeOf(file);
     if (!layout || layout->process != process || std::ranges::count(seen, inode) != 0 || known(inode))
       continue;
     seen.push_back(inode);
     HostPage page;
-    page.layout_ = std::move(*layout);
+    page.SetLayout(std::move(*layout));
     page.file_ = std::move(file);
     page.ReadWord();
     if (page.content() == Content::kEmpty) continue;
@@ -161,6 +201,7 @@ Result<std::vector<HostPage::Found>> HostPage::Find(const base::ProcessId& proce
       return FailSystem(errno, "waiting for an earlier mover");
     page.ReadWord();  // the value that the earlier mover left
     if (page.content() == Content::kEmpty) continue;
+    page.ReadZeros();
     if (files.empty()) files = FilesOf(process.pid, kSegmentFile);
     GPUMAN_ASSIGN(auto segments, OpenSegments(page.layout(), files));
     if (page.content() == Content::kComplete) page.at_work_.Close();

@@ -41,11 +41,20 @@ class HostPage {
   // How many of the pieces, from the first on, are whole.
   std::size_t whole() const { return content_ == Content::kComplete ? layout_.pieces.size() : whole_; }
   void SetWhole(std::size_t pieces);
+  // Which chunks of a piece (chunk_hash.h) are zeros, and so are not in host memory: to be said before the
+  // piece is whole.
+  void SetZeros(std::size_t piece, const std::vector<bool>& chunks);
+  std::vector<bool> Zeros(std::size_t piece) const;
 
  private:
   HostPage() = default;
   void ReadWord();
+  void ReadZeros();
+  void SetLayout(Layout layout);
   Layout layout_;
+  std::vector<std::size_t> first_chunk_;  // by piece: the number of chunks before it
+  std::vector<std::uint8_t> zeros_;       // a bit for each chunk; on the page behind the layout
+  std::uint64_t zeros_at_ = 0;
   Content content_ = Content::kEmpty;
   std::size_t whole_ = 0;
   base::Fd file_;

@@ -23,6 +23,7 @@ void ResetSignals() {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::signal(SIGIO, SIG_IGN);  // whoever opens a segment just as Segment::IsOursAlone asks for it causes one
 }
 
 Result<> Become(const MoverUser& user) {

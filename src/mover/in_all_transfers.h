@@ -23,6 +23,7 @@ inline void AddAnswer(suspend::Answer& sum, const suspend::Answer& one) {
     return;
   }
   sum.bytes += one.bytes;
+  sum.unchanged += one.unchanged;
   sum.took = std::max(sum.took, one.took);
 }
 

@@ -59,12 +59,14 @@ class Notices : public Progress {
   // `moved`: the daemon wants to know what has moved; `taken`: and when the process has given it away.
   Notices(std::uint64_t id, bool moved, bool taken) : id_(id), tells_moved_(moved), tells_taken_(taken) {}
 
-  void Moved(const std::string& gpu, std::uint64_t bytes, std::size_t pieces) override {
+  void Moved(const std::string& gpu, std::uint64_t bytes, std::uint64_t unchanged,
+             std::size_t pieces) override {
     constexpr std::chrono::milliseconds kPause{4};
     if (!tells_moved_) return;
     const std::lock_guard lock(mutex_);
     GpuNotice& notice = notices_[gpu];
     notice.bytes += bytes;
+    notice.unchanged += unchanged;
     notice.pieces = std::max<std::uint64_t>(notice.pieces, pieces);
     const auto now = std::chrono::steady_clock::now();
     if (bytes != 0 && now - notice.last < kPause) return;
@@ -92,15 +94,16 @@ class Notices : public Progress {
  private:
   struct GpuNotice {
     std::chrono::steady_clock::time_point last{};
-    std::uint64_t bytes = 0, pieces = 0;
+    std::uint64_t bytes = 0, unchanged = 0, pieces = 0;
   };
   void Tell(const std::string& gpu, GpuNotice& notice) const {
     Send({.id = id_,
           .outcome = Outcome::kMoving,
           .bytes = {notice.bytes},
+          .unchanged = {notice.unchanged},
           .pieces = notice.pieces,
           .gpu = gpu});
-    notice.bytes = 0;
+    notice.bytes = notice.unchanged = 0;
   }
 
   const std::uint64_t id_;
@@ -148,8 +151,7 @@ class Mover {
   void Begin(Request request, std::vector<base::Fd> files) {
     switch (request.verb) {
       case Verb::kPrepare:
-        pool_.Want(WantedOf(request));
-        Send({.id = request.id, .outcome = Outcome::kDone, .bytes = {pool_.free_bytes()}});
+        Prepare(request);
         return;
       case Verb::kHold:
         return MemoryOf(request.process)->Hold(request.source, request.first, std::move(files));
@@ -185,6 +187,23 @@ class Mover {
     }
   }
 
+  // A kept copy is a part of the host memory that its piece will need: it never makes that more.
+  void Prepare(const Request& request) {
+    Pool::Wanted wanted = WantedOf(request);
+    std::uint64_t bytes = 0;
+    for (const auto& [gpu, processes] : wanted)
+      for (const std::uint64_t one : processes) bytes += one;
+    const bool off = request.unchanged == suspend::Unchanged::kOff;
+    kept_.SetHashing(!off);
+    kept_.SetLimit(off ? 0 : std::min(bytes, request.keep.value_or(base::Bytes{bytes}).count));
+    pool_.Want(std::move(wanted), !off);
+    const base::Bytes kept{kept_.bytes()};
+    Send({.id = request.id,
+          .outcome = Outcome::kDone,
+          .bytes = base::Bytes{pool_.free_bytes()} + kept,
+          .kept = kept});
+  }
+
   // A daemon that knows of one GPU for each process names it.
   Pool::Wanted WantedOf(const Request& request) const {
     Pool::Wanted wanted;
@@ -217,7 +236,7 @@ class Mover {
   std::shared_ptr<ProcessMemory> MemoryOf(const base::ProcessId& process) {
     const std::lock_guard lock(mutex_);
     auto& memory = memory_[process];
-    if (!memory) memory = std::make_shared<ProcessMemory>(process, gpus_, pool_, free_list_);
+    if (!memory) memory = std::make_shared<ProcessMemory>(process, gpus_, pool_, free_list_, kept_);
     return memory;
   }
 
@@ -275,6 +294,7 @@ class Mover {
   Gpus gpus_;
   FreeList free_list_;
   Pool pool_;
+  KeptCopiesBudget kept_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Request> queue_;

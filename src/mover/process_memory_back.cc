@@ -105,7 +105,7 @@ Answer ProcessMemory::Give(Fd connection, const std::string& gpu, Progress& prog
     receipt = AwaitReceipt(socket, shared_.process);
   }
   if (!receipt) return AnswerOf(receipt.error());
-  for (GpuTransfer* const transfer : step->transfers) transfer->Clear();
+  for (GpuTransfer* const transfer : step->transfers) transfer->Keep();
   return answer;
 }
 

@@ -15,9 +15,10 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // So many more bytes have left the GPU, or have come to it; on the way out, `pieces` is the number of
-  // pieces of the batch that have left so far.
-  virtual void Moved(const std::string& /*gpu*/, std::uint64_t /*bytes*/, std::size_t /*pieces*/) {}
+  // So many more bytes have left the GPU, or have come to it, and so many of them without a copy; on the way
+  // out, `pieces` is the number of pieces of the batch that have left so far.
+  virtual void Moved(const std::string& /*gpu*/, std::uint64_t /*bytes*/, std::uint64_t /*unchanged*/,
+                     std::size_t /*pieces*/) {}
   // Gets descriptors, for another mover if this one dies; called before the process gives its memory away.
   // The descriptors stay the transfer's.
   virtual void Holding(const std::string& /*gpu*/, std::span<const int> /*descriptors*/) {}

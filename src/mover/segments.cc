@@ -58,6 +58,13 @@ std::uint8_t* MapAligned(int file, std::uint64_t bytes) {
   return at;
 }
 
+// The same file by an open file description of its own.
+Result<base::Fd> Reopen(int descriptor) {
+  base::Fd file(::open(fmt::format("/proc/self/fd/{}", descriptor).c_str(), O_RDWR | O_CLOEXEC));
+  if (!file.ok()) return FailSystem(errno, "opening host memory");
+  return file;
+}
+
 Result<> Touch(std::uint8_t* at, std::uint64_t bytes) {
   if (::madvise(at, bytes, kPopulateWrite) == 0) return {};
   if (errno != EINVAL) return FailSystem(errno, "taking host memory");
@@ -97,11 +104,13 @@ Result<Segment> Segment::Make(std::uint64_t bytes, std::optional<int> node, cons
   Segment segment;
   segment.bytes_ = bytes;
   segment.node_ = node;
-  segment.file_ = base::Fd(::memfd_create(kSegmentFile, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!segment.file_.ok()) return FailSystem(errno, "making host memory");
-  if (::ftruncate(segment.file_.get(), static_cast<off_t>(bytes)) != 0 ||
-      ::fcntl(segment.file_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+  const base::Fd made(::memfd_create(kSegmentFile, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!made.ok()) return FailSystem(errno, "making host memory");
+  if (::ftruncate(made.get(), static_cast<off_t>(bytes)) != 0 ||
+      ::fcntl(made.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     return FailSystem(errno, "sizing host memory");
+  // The kernel does not count the description of memfd_create among the writers, which IsOursAlone asks for.
+  GPUMAN_ASSIGN(segment.file_, Reopen(made.get()));
   GPUMAN_TRY(segment.MapIt());
   // Memory that the kernel does not put there serves as well, only slower.
   if (node) (void)base::PreferNode(segment.at_, bytes, *node);
@@ -124,6 +133,16 @@ Result<Segment> Segment::Open(base::Fd file, std::uint64_t bytes) {
   segment.bytes_ = bytes;
   GPUMAN_TRY(segment.MapIt());
   return segment;
+}
+
+Result<base::Fd> Segment::OpenForOthers() const { return Reopen(file_.get()); }
+
+// The kernel grants a lease for writing only where the file is open nowhere else, mappings included. Nobody
+// can open the file meanwhile but by a descriptor of it.
+bool Segment::IsOursAlone() const {
+  if (::fcntl(file_.get(), F_SETLEASE, F_WRLCK) != 0) return false;
+  ::fcntl(file_.get(), F_SETLEASE, F_UNLCK);
+  return true;
 }
 
 std::uint64_t Segment::inode() const {
@@ -234,9 +253,10 @@ void Pool::Give(std::vector<Segment> segments) {
   changed_.notify_all();
 }
 
-void Pool::Want(Wanted wanted) {
+void Pool::Want(Wanted wanted, bool hashing) {
   {
     const std::lock_guard lock(mutex_);
+    hashing_ = hashing;
     if (wanted_ == wanted) return;
     wanted_ = std::move(wanted);
     for (auto& [id, node] : nodes_) {
@@ -320,9 +340,11 @@ void Pool::Prepare() {
       making_ = true;
       for (const Job& job : jobs) ++nodes_[job.node].making[job.bytes];
       const Wanted wanted = wanted_;
+      const bool hashing = hashing_;
       lock.unlock();
       // A context that comes later would have to learn of all memory that is registered by then.
-      for (const auto& [gpu, processes] : wanted) (void)gpus_.Use(gpu);
+      for (const auto& [gpu, processes] : wanted)
+        if (gpus_.Use(gpu) && hashing) (void)gpus_.HasherOf(gpu);  // whose kernels the driver has to compile
       MakeAll(jobs);
       lock.lock();
       making_ = false;

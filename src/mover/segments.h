@@ -36,7 +36,11 @@ class Segment {
   Segment& operator=(Segment&& other) noexcept;
   ~Segment();
 
-  int file() const { return file_.get(); }
+  // A descriptor to hand to another process. IsOursAlone is false until all of its duplicates and mappings
+  // are gone.
+  base::Result<base::Fd> OpenForOthers() const;
+  // No other process can read or write the segment by a descriptor or mapping.
+  bool IsOursAlone() const;
   std::uint64_t inode() const;
   std::uint64_t bytes() const { return bytes_; }
   std::optional<int> node() const { return node_; }
@@ -68,7 +72,8 @@ class Pool {
   // machine's memory allows; segments that are taken already count. Frees segments if the sum is much larger.
   // The GPUs get contexts.
   using Wanted = std::map<int, std::vector<std::uint64_t>>;
-  void Want(Wanted wanted);
+  // With `hashing` they get hashers as well.
+  void Want(Wanted wanted, bool hashing = false);
   std::uint64_t free_bytes() const;
 
  private:
@@ -98,7 +103,7 @@ class Pool {
   std::map<NodeId, Node> nodes_;
   Wanted wanted_;
   int gpu_ = 0;  // one that has a context, or gets one
-  bool ending_ = false, refused_ = false, making_ = false;
+  bool ending_ = false, refused_ = false, making_ = false, hashing_ = false;
   std::thread thread_;
 };
 

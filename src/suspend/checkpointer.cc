@@ -103,15 +103,22 @@ void Checkpointer::Send(std::uint64_t id) {
   movers_.at(user).link->Send(pending.request);
 }
 
-void Checkpointer::Prepare(const MoverUser& user, HostDemand each) {
+void Checkpointer::Prepare(const MoverUser& user, HostDemand each, std::optional<base::Bytes> keep) {
   Demand& demand = demands_[user];
   const base::Bytes bytes = SumOf(each);
   const bool last = demand.wanted.count > 0 && bytes.count == 0;
   demand.each = std::move(each);
+  demand.keep = keep;
   demand.wanted = bytes;
   if (bytes.count == 0 && !movers_.contains(user)) return;
   if (last) StopWhenIdle(user);
   if (MoverOf(user).ready) SendDemand(user);
+}
+
+void Checkpointer::SetUnchanged(Unchanged how) {
+  if (std::exchange(unchanged_, how) == how) return;
+  for (const auto& [user, mover] : movers_)
+    if (mover.ready) SendDemand(user);
 }
 
 // The mover's own figure counts only up to the bytes that Prepare asked for.
@@ -119,6 +126,15 @@ base::Bytes Checkpointer::Prepared(const MoverUser& user) const {
   const auto found = demands_.find(user);
   if (found == demands_.end() || !movers_.contains(user)) return {};
   return std::min(found->second.ready, found->second.wanted);
+}
+
+// A mover's own figure counts only up to the bytes that it was allowed.
+base::Bytes Checkpointer::Kept() const {
+  base::Bytes kept;
+  for (const auto& [user, demand] : demands_)
+    if (movers_.contains(user))
+      kept += std::min({demand.kept, demand.wanted, demand.keep.value_or(demand.wanted)});
+  return kept;
 }
 
 void Checkpointer::SendDemand(const MoverUser& user) {
@@ -129,7 +145,9 @@ void Checkpointer::SendDemand(const MoverUser& user) {
                     .verb = Verb::kPrepare,
                     .gpu = demand.each.empty() ? std::string() : demand.each.begin()->first,
                     .bytes = demand.wanted,
-                    .each = demand.each});
+                    .each = demand.each,
+                    .unchanged = unchanged_,
+                    .keep = demand.keep});
 }
 
 void Checkpointer::OnAnswer(const MoverUser& user, const Answer& answer, std::vector<base::Fd> files) {
@@ -154,7 +172,9 @@ void Checkpointer::OnAnswer(const MoverUser& user, const Answer& answer, std::ve
       it != transfers_.end() && it->second.sent && it->second.user == user)
     return OnAnswerOf(answer.id, it->second, answer, std::move(files));
   if (answer.id == kNobodyWaits && files.empty()) {
-    demands_[user].ready = answer.bytes;
+    Demand& demand = demands_[user];
+    demand.ready = answer.bytes;
+    demand.kept = answer.kept;
     return;
   }
   const auto it = requests_.find(answer.id);

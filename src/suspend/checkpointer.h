@@ -84,7 +84,11 @@ class Checkpointer {
   void Grant(const MoverUser& user, base::ProcessId process, const std::string& source, base::Bytes bytes);
   // Asks the user's mover to prepare host memory for memory that may come. While there is any, the mover is
   // started ahead of need and stays.
-  void Prepare(const MoverUser& user, HostDemand demand);
+  // `keep`: the most bytes of copies that the mover may keep of memory that is on a GPU again; none: as many
+  // as it prepares memory for.
+  void Prepare(const MoverUser& user, HostDemand demand, std::optional<base::Bytes> keep = {});
+  // Holds at once for all movers.
+  void SetUnchanged(Unchanged how);
 
   // The user's mover has a context on the GPU and nothing to copy for now: the mover ends if it has nothing
   // to do, and the next request starts another.
@@ -101,6 +105,8 @@ class Checkpointer {
 
   // The part of the prepared memory that is ready and not in use, as the mover said last.
   base::Bytes Prepared(const MoverUser& user) const;
+  // The copies that all movers keep, as they said last.
+  base::Bytes Kept() const;
 
   // The pid of the user's mover; nullopt: none runs.
   std::optional<pid_t> MoverPid(const MoverUser& user) const;
@@ -204,9 +210,11 @@ class Checkpointer {
   std::map<ProcessGpu, HeldDescriptors> held_;
   struct Demand {
     HostDemand each{};
-    base::Bytes wanted{}, ready{};
+    std::optional<base::Bytes> keep{};
+    base::Bytes wanted{}, ready{}, kept{};
   };
   std::map<MoverUser, Demand> demands_;
+  Unchanged unchanged_ = Unchanged::kHash;  // as kPrepare that names none
   // Posted work holds a weak reference, so that none of it outlives this object.
   std::shared_ptr<Checkpointer*> self_;
 };

@@ -77,4 +77,16 @@ Result<> HoldsCheckpoint(const HostMemory& memory, Bytes bytes) {
   return {};
 }
 
+std::map<MoverUser, Bytes> KeepFor(Bytes budget, Bytes in_use, const std::map<MoverUser, Bytes>& wanted) {
+  using Wide = unsigned __int128;  // of the product of two sizes
+  const Bytes left = budget - in_use;
+  Bytes all;
+  for (const auto& [user, bytes] : wanted) all += bytes;
+  if (all <= left) return wanted;
+  std::map<MoverUser, Bytes> keep;
+  for (const auto& [user, bytes] : wanted)
+    keep[user] = {static_cast<std::uint64_t>(Wide{bytes.count} * left.count / all.count)};
+  return keep;
+}
+
 }  // namespace gpuman::suspend

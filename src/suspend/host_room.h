@@ -3,10 +3,12 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string_view>
 
 #include "base/result.h"
 #include "base/units.h"
+#include "suspend/mover_options.h"
 
 namespace gpuman::suspend {
 
@@ -45,5 +47,11 @@ base::Result<> Holds(const HostRoom& room, const HostNeed& need);
 
 // The same for one process that the driver is about to checkpoint; checks the machine's memory only.
 base::Result<> HoldsCheckpoint(const HostMemory& memory, base::Bytes bytes);
+
+// Copies that movers may keep of memory that is on a GPU again: what `in_use` (away now or on its way) leaves
+// of the budget. Each user gets as much as is `wanted`, or where that is too much for all, a part of the rest
+// in proportion. Such copies give way at once, so they are a part of no HostRoom.
+std::map<MoverUser, base::Bytes> KeepFor(base::Bytes budget, base::Bytes in_use,
+                                         const std::map<MoverUser, base::Bytes>& wanted);
 
 }  // namespace gpuman::suspend

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 namespace gpuman::suspend {
 namespace {
 
@@ -73,6 +75,60 @@ TEST(HostRoom, ReportedMemoryCountsUpToTheMemoryInUse) {
   EXPECT_EQ(Believed(memory, GiB(3)), GiB(3));
   EXPECT_EQ(Believed(memory, base::Bytes{std::uint64_t{1} << 44}), GiB(4));
   EXPECT_EQ(Believed({GiB(64), GiB(65)}, GiB(3)), base::Bytes{}) << "a kernel that says nonsense";
+}
+
+MoverUser User(uid_t uid) { return {.uid = uid}; }
+
+TEST(KeepFor, EachUserKeepsAPartOfWhatIsLeftAsItWants) {
+  const struct {
+    const char* what;
+    base::Bytes budget, in_use;
+    std::map<MoverUser, base::Bytes> wanted, keep;
+  } table[] = {
+      {"all of it fits",
+       GiB(10),
+       GiB(4),
+       {{User(1), GiB(4)}, {User(2), GiB(2)}},
+       {{User(1), GiB(4)}, {User(2), GiB(2)}}},
+      {"half of it fits",
+       GiB(7),
+       GiB(4),
+       {{User(1), GiB(4)}, {User(2), GiB(2)}},
+       {{User(1), GiB(2)}, {User(2), GiB(1)}}},
+      {"all is in use", GiB(4), GiB(4), {{User(1), GiB(4)}}, {{User(1), {}}}},
+      {"more than all is in use", GiB(4), GiB(5), {{User(1), GiB(4)}}, {{User(1), {}}}},
+      {"nobody wants any", GiB(4), {}, {{User(1), {}}}, {{User(1), {}}}},
+      {"nobody is there", GiB(4), {}, {}, {}},
+  };
+  for (const auto& row : table) EXPECT_EQ(KeepFor(row.budget, row.in_use, row.wanted), row.keep) << row.what;
+}
+
+TEST(KeepFor, TheSumIsNeverMoreThanWhatIsLeftNorAnyPartMoreThanWanted) {
+  std::mt19937_64 random(1);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same each time
+  const auto some = [&] { return base::Bytes{random() >> (random() % 64)}; };
+  for (int round = 0; round < 5'000; ++round) {
+    const base::Bytes budget = some(), in_use = some();
+    std::map<MoverUser, base::Bytes> wanted;
+    for (auto users = random() % 5; users > 0; --users)
+      wanted[User(static_cast<uid_t>(users))] = {some().count >> 4};
+    const auto keep = KeepFor(budget, in_use, wanted);
+    ASSERT_EQ(keep.size(), wanted.size());
+    base::Bytes sum, all;
+    for (const auto& [user, bytes] : wanted) {
+      ASSERT_LE(keep.at(user), bytes);
+      sum += keep.at(user);
+      all += bytes;
+    }
+    const base::Bytes left = budget - in_use;
+    ASSERT_LE(sum, left);
+    // Nothing is left over but what rounding takes.
+    ASSERT_GE(sum + base::Bytes{wanted.size()}, std::min(left, all));
+    for (const auto& [one, mine] : wanted)
+      for (const auto& [other, its] : wanted)
+        if (mine <= its) {
+          ASSERT_LE(keep.at(one), keep.at(other)) << "who wants more keeps no less";
+        }
+  }
 }
 
 }  // namespace

@@ -53,7 +53,11 @@ void Fields(V& v, T& x) {
   v.Required("do", x.verb);
   v.Changed("gpu", x.gpu);
   if (HasBytes(x.verb)) v.Required("bytes", x.bytes);
-  if (x.verb == Verb::kPrepare) v.Changed("each", x.each);
+  if (x.verb == Verb::kPrepare) {
+    v.Changed("each", x.each);
+    v.Changed("unchanged", x.unchanged);
+    v.Option("keep", x.keep);
+  }
   v.Changed("whole", x.whole);
   v.Option("room", x.room);
   v.Changed("first", x.first);
@@ -76,6 +80,10 @@ void Fields(V& v, T& x) {
   v.Required("state", x.state);
   v.Changed("bytes", x.bytes);
   v.Check(x.bytes.count <= kMaxBytes, "bytes", "it is more than a ledger counts");
+  v.Changed("unchanged", x.unchanged);
+  v.Check(x.unchanged <= x.bytes, "unchanged", "it is more than what moved");
+  v.Changed("kept", x.kept);
+  v.Check(x.kept.count <= kMaxBytes, "kept", "it is more than a ledger counts");
   v.Changed("milliseconds", x.took);
   v.Check(IsDuration(x.took), "milliseconds", "it is no duration");
   v.Changed("pieces", x.pieces);
@@ -102,6 +110,7 @@ bool MayAnswer(const Request& request, const Answer& answer) {
 }
 
 std::string_view ToString(Verb verb) { return base::WordOf(WordsOf(verb), verb); }
+std::string_view ToString(Unchanged how) { return base::WordOf(WordsOf(how), how); }
 std::string_view ToString(Outcome outcome) { return base::WordOf(WordsOf(outcome), outcome); }
 std::string_view ToString(Saved state) { return base::WordOf(WordsOf(state), state); }
 

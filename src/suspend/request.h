@@ -46,7 +46,8 @@ enum class Verb {
   kGive,    // with the process's connection: gives the memory of all GPUs to the process, `gpu` as in
             // kLoad; loads the rest meanwhile
   kForget,  // has no answer: the process has all the memory that it handed out, or does not want it
-  kPrepare,  // makes host memory for `bytes` ready in the background, near the GPUs of `each`
+  kPrepare,  // makes host memory for `bytes` ready in the background, near the GPUs of `each`; says which
+             // copies may be kept there. The answer's `bytes`: what is ready and free, or gives way
   kGrant,    // has no answer: gives `bytes` more room to the process's kLoad or kGive
 };
 
@@ -75,6 +76,16 @@ struct GpuMove {
   friend bool operator==(const GpuMove&, const GpuMove&) = default;
 };
 
+// How a mover finds out what of a piece need not be copied, since the host has it from the last time.
+enum class Unchanged {
+  kHash,  // the GPU hashes it
+  kOff,   // not at all: all of it is copied, and no copies are kept
+};
+constexpr auto WordsOf(Unchanged) {
+  using enum Unchanged;
+  return base::Words<Unchanged, 2>{{{kHash, "hash"}, {kOff, "off"}}};
+}
+
 // Memory that may come to the host: of each GPU, by its UUID, the bytes of each process.
 using HostDemand = std::map<std::string, std::vector<base::Bytes>>;
 base::Bytes SumOf(const HostDemand& demand);
@@ -89,9 +100,13 @@ struct Request {
   // kSecure, kLoad, kHold, kForget, kGrant: the UUID of the GPU that the memory comes from; empty: all GPUs.
   // Messages call it `lane`.
   std::string source{};
-  base::Bytes bytes{};  // kPrepare: the sum of `each`; kGrant
-  HostDemand each{};    // kPrepare; empty: `bytes` of the GPU `gpu`
-  bool whole = false;   // kTake
+  base::Bytes bytes{};                     // kPrepare: the sum of `each`; kGrant
+  HostDemand each{};                       // kPrepare; empty: `bytes` of the GPU `gpu`
+  Unchanged unchanged = Unchanged::kHash;  // kPrepare
+  // kPrepare: the most bytes of copies that the mover may keep of memory that is on a GPU again, at most
+  // `bytes`; none: no other bound.
+  std::optional<base::Bytes> keep{};
+  bool whole = false;  // kTake
   // kLoad, kGive: bytes that the mover may take on the GPU before the daemon grants more, for all GPUs in
   // sum where `source` is empty; none: no bound.
   std::optional<base::Bytes> room{};
@@ -156,7 +171,9 @@ struct Answer {
   Saved state = Saved::kUnknown;  // at the end, whatever the outcome; kUnknown with an outcome other than
                                   // kLost: nothing was done
   std::string message{};          // a sentence when the outcome is neither kDone nor kNoCuda
-  base::Bytes bytes{};            // bytes copied; in a notice: since the last one
+  base::Bytes bytes{};            // bytes that moved; in a notice: since the last one
+  base::Bytes unchanged{};        // of `bytes`: not copied, since the host has them already or they are zeros
+  base::Bytes kept{};             // kPrepare: the copies that are kept now
   base::Millis took{0};           // by the driver's call, or by the copy
   std::uint64_t pieces = 0;       // kMoving, out: the pieces of this transfer that have left the GPU so far
   bool straight = false;          // kSecure, kLoad: the data are still on their old GPU, not in host memory
@@ -170,6 +187,7 @@ bool IsLast(Outcome outcome);
 bool MayAnswer(const Request& request, const Answer& answer);
 
 std::string_view ToString(Verb verb);
+std::string_view ToString(Unchanged how);
 std::string_view ToString(Outcome outcome);
 std::string_view ToString(Saved state);
 

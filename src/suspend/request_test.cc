@@ -24,11 +24,15 @@ TEST(SuspendRequest, ReadsTheSameAsWritten) {
                         .verb = Verb::kPrepare,
                         .gpu = "GPU-a",
                         .bytes = {6},
-                        .each = {{"GPU-a", {{1}, {2}}}, {"GPU-b", {{3}}}}};
+                        .each = {{"GPU-a", {{1}, {2}}}, {"GPU-b", {{3}}}},
+                        .unchanged = Unchanged::kOff,
+                        .keep = base::Bytes{4}};
   EXPECT_EQ(ParseRequest(Serialize(prepare)).value(), prepare);
   EXPECT_EQ(SumOf(prepare.each), base::Bytes{6});
   const Answer moving{.id = 9, .outcome = Outcome::kMoving, .bytes = {4096}, .pieces = 3, .gpu = "GPU-a"};
   EXPECT_EQ(ParseAnswer(Serialize(moving)).value(), moving);
+  const Answer prepared{.id = 13, .outcome = Outcome::kDone, .bytes = {6}, .kept = {4}};
+  EXPECT_EQ(ParseAnswer(Serialize(prepared)).value(), prepared);
   const Request can{0, Verb::kCan};
   EXPECT_EQ(ParseRequest(Serialize(can)).value(), can);
 }
@@ -42,6 +46,20 @@ TEST(SuspendRequest, TheWordsOfTheProtocolAreFixed) {
             R"({"id":8,"do":"secure","lane":"GPU-a","pid":1,"start_time":2})");
   EXPECT_EQ(Serialize(Answer{.id = 8, .outcome = Outcome::kMoving, .gpu = "GPU-a"}),
             R"({"id":8,"outcome":"moving","state":"unknown","gpu":"GPU-a"})");
+}
+
+TEST(SuspendRequest, CopiesAreKeptByHashAndWithoutABoundUnlessItSaysOtherwise) {
+  const auto plain = ParseRequest(R"({"id":1,"do":"prepare","bytes":8})");
+  ASSERT_TRUE(plain) << plain.error().message;
+  EXPECT_EQ(plain->unchanged, Unchanged::kHash);
+  EXPECT_EQ(plain->keep, std::nullopt);
+  EXPECT_EQ(Serialize(Request{.id = 1, .verb = Verb::kPrepare, .bytes = {8}}),
+            R"({"id":1,"do":"prepare","bytes":8})");
+  const auto off = ParseRequest(R"({"id":1,"do":"prepare","bytes":8,"unchanged":"off","keep":0})");
+  ASSERT_TRUE(off) << off.error().message;
+  EXPECT_EQ(off->unchanged, Unchanged::kOff);
+  EXPECT_EQ(off->keep, base::Bytes{}) << "nothing to keep is not no bound";
+  EXPECT_FALSE(ParseRequest(R"({"id":1,"do":"prepare","bytes":8,"unchanged":"guess"})"));
 }
 
 TEST(SuspendRequest, DriverAndDaemonNameAGpuAlike) {
@@ -86,6 +104,9 @@ TEST(SuspendAnswer, AnImpossibleAnswerIsRefused) {
   EXPECT_TRUE(ParseAnswer(R"({"id":1,"outcome":"moving","state":"unknown","bytes":17592186044416})"));
   EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"moving","state":"unknown","bytes":17592186044417})"));
   EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"moving","state":"unknown","bytes":18446744073709551615})"));
+  EXPECT_TRUE(ParseAnswer(R"({"id":1,"outcome":"moving","state":"unknown","bytes":8,"unchanged":8})"));
+  EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"moving","state":"unknown","bytes":8,"unchanged":9})"));
+  EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"done","state":"unknown","kept":17592186044417})"));
   EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"done","state":"unknown","milliseconds":4294967296})"));
   EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"moving","state":"unknown","gpu":")" + std::string(65, 'a') +
                            R"("})"));

@@ -248,7 +248,10 @@ void SuspensionStateMachine::Handle(const event::MoverAnswered& answered, MonoTi
   if (answer.outcome == Outcome::kDone) {
     member.location = !secure ? Location::kGpu : answer.straight ? Location::kStraight : Location::kHost;
     if (answer.straight && !secure) spent_["straight"] += static_cast<std::int64_t>(answer.bytes.count);
-    if (answer.bytes.count > 0 && !answer.straight) Spend("copy", answer.took);
+    if (answer.bytes.count > 0 && !answer.straight) {
+      Spend("copy", answer.took);
+      spent_["copied"] += static_cast<std::int64_t>((answer.bytes - answer.unchanged).count);
+    }
     return;
   }
   // A mover that died may have carried out the request: the data are where they were, or the next mover finds

@@ -470,7 +470,7 @@ class SuspensionStateMachine {
   std::optional<base::MonoTime> room_reported_at_;
   std::optional<base::MonoTime> left_due_;     // until when it waits for figures (AwaitFigures)
   bool left_changed_ = false;                  // a process of the suspended job ended, or was taken off
-  std::map<std::string, std::int64_t> spent_;  // milliseconds of this way, by the kind of step
+  std::map<std::string, std::int64_t> spent_;  // milliseconds and bytes of this way, by what they are
   Actions out_;                                // of the event being handled
 };
 

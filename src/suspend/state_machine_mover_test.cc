@@ -255,14 +255,16 @@ TEST(SuspendMover, TheEventSaysWhatTookHowLong) {
       event::Answered{Story::IdOf(11),
                       {.outcome = Outcome::kDone, .state = Saved::kCheckpointed, .took = base::Millis(300)}});
   const auto actions = s.machine.On(
-      event::MoverAnswered{Story::IdOf(11),
-                           Verb::kSecure,
-                           {.outcome = Outcome::kDone, .bytes = GiB(9), .took = base::Millis(180)}},
+      event::MoverAnswered{
+          Story::IdOf(11),
+          Verb::kSecure,
+          {.outcome = Outcome::kDone, .bytes = GiB(9), .unchanged = GiB(7), .took = base::Millis(180)}},
       s.now);
   const auto* told = std::get_if<action::Emit>(&actions.back());
   ASSERT_NE(told, nullptr);
   EXPECT_EQ(told->data.at("milliseconds_checkpoint"), 300);
   EXPECT_EQ(told->data.at("milliseconds_copy"), 180);
+  EXPECT_EQ(told->data.at("copied"), static_cast<std::int64_t>(GiB(2).count));
 }
 
 }  // namespace

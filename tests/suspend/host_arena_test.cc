@@ -79,7 +79,7 @@ TEST_F(HostArenaTest, GoesOnWithThePlacesThatAPageNames) {
   const auto open = [&] {
     std::vector<Segment> segments;
     for (const Segment* const segment : SegmentsOf(places)) {
-      auto opened = Segment::Open(base::Fd(::dup(segment->file())), segment->bytes());
+      auto opened = Segment::Open(std::move(*segment->OpenForOthers()), segment->bytes());
       EXPECT_TRUE(opened);
       segments.push_back(std::move(*opened));
     }

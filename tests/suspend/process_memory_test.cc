@@ -23,7 +23,7 @@ class ProcessMemoryTest : public GpusTest {
   void SetUp() override {
     ASSERT_NO_FATAL_FAILURE(GpusTest::SetUp());
     pool.emplace(*gpus);
-    memory.emplace(base::SelfId(), *gpus, *pool, free_list);
+    memory.emplace(base::SelfId(), *gpus, *pool, free_list, kept);
   }
   // Hands out one piece, and keeps the host memory that comes for it.
   Answer HandOut(Absence absence) {
@@ -57,6 +57,7 @@ class ProcessMemoryTest : public GpusTest {
   Progress nobody;
   std::vector<base::Fd> host;
   FreeList free_list;
+  KeptCopiesBudget kept;
   std::optional<Pool> pool;
   std::optional<ProcessMemory> memory;
 };
@@ -83,7 +84,7 @@ TEST_F(ProcessMemoryTest, AForgetTakesWhatWasTakenBeforeIt) {
 // What an earlier mover took is found late: by then the daemon may have spoken of an absence before.
 TEST_F(ProcessMemoryTest, ALateForgetTakesNothingOfAnEarlierMover) {
   EXPECT_EQ(HandOut(memory->absence()).outcome, Outcome::kDone);
-  memory.emplace(base::SelfId(), *gpus, *pool, free_list);
+  memory.emplace(base::SelfId(), *gpus, *pool, free_list, kept);
   const Absence over = memory->Forget();
   EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, Outcome::kDone) << "it is found";
   memory->Drop({}, over);

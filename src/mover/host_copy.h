@@ -1,0 +1,59 @@
+// The host copy of one piece: where it is, and what is known of its chunks. Values; the functions are pure.
+//
+// A chunk is copied to the host at its first way off the GPU. At a later one its hash on the GPU tells
+// whether the copy still holds the same bytes; a chunk of zeros is not copied at all.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "mover/chunk_hash.h"
+#include "mover/gpus.h"
+#include "mover/host_arena.h"
+
+namespace gpuman::mover {
+
+struct ChunkRecord {
+  enum class State : std::uint8_t {
+    kUnknown,  // the host memory of the chunk may hold anything
+    kCopying,  // it is being overwritten with bytes of this hash
+    kHeld,     // it holds bytes of this hash
+    kZero      // the chunk is zeros; its host memory may hold anything
+  };
+  State state = State::kUnknown;
+  ChunkHash hash{};
+};
+
+struct HostCopy {
+  std::uint64_t bytes = 0;  // of the piece
+  Place place;
+  std::vector<ChunkRecord> chunks;  // the piece's whole chunks; a rest behind them has no record
+};
+
+HostCopy EmptyCopy(std::uint64_t bytes, Place place);
+
+// Sets the records for a piece that is about to be copied out: kCopying where its bytes must be copied, else
+// as they are on the GPU. `hashes`: of the chunks. `believed`: whether a segment may be believed to hold what
+// was copied into it; called only where that decides.
+using Believed = std::function<bool(const Segment* segment)>;
+void PlanCopyOut(HostCopy& copy, std::span<const ChunkHash> hashes, const HashKey& key,
+                 const Believed& believed);
+// All of it must be copied, and nothing is known of the chunks.
+void PlanWholeCopy(HostCopy& copy);
+
+// The copies between a piece at this address and its host copy. Out: what is not the same already. In:
+// everything; a chunk of zeros has no host address.
+std::vector<Copy> CopiesOut(driver::abi::CUdeviceptr device, const HostCopy& copy);
+std::vector<Copy> CopiesIn(driver::abi::CUdeviceptr device, const HostCopy& copy);
+std::uint64_t BytesOf(std::span<const Copy> copies);
+
+// The copies out have been made, and the piece is the mover's.
+void Confirm(HostCopy& copy);
+std::vector<bool> ZerosOf(const HostCopy& copy);  // by chunk
+std::uint64_t ZeroBytes(const HostCopy& copy);
+// Whether a later way out can use anything of it.
+bool IsWorthKeeping(const HostCopy& copy);
+
+}  // namespace gpuman::mover

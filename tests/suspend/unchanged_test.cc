@@ -1,0 +1,267 @@
+// Memory of which only what has changed is copied to the host, with the real mover; see moving_fixture.h.
+#include <sys/mman.h>
+
+#include <filesystem>
+
+#include "moving_fixture.h"
+
+namespace gpuman::suspend {
+namespace {
+
+constexpr std::uint64_t kChunk = std::uint64_t{2} << 20;
+
+class UnchangedTest : public MovingTest {
+ protected:
+  void SetUp() override {
+    ASSERT_NO_FATAL_FAILURE(MovingTest::SetUp());
+    Prepare();
+  }
+  // As the daemon does: so much memory of this process may come to the host, and its copies may be kept.
+  void Prepare() {
+    const base::Bytes wanted{16 * kPiece};
+    ASSERT_TRUE(Until([&] {
+      Get().Prepare(user, {{Uuid(0), {wanted}}});
+      return Get().Prepared(user) == wanted;
+    }));
+  }
+  // The bytes that did not have to be copied.
+  std::uint64_t Out(std::size_t from, std::size_t to) {
+    const Answer answer = Wait(HandOut(from, to)->asked);
+    EXPECT_EQ(answer.outcome, Outcome::kDone) << answer.message;
+    EXPECT_EQ(answer.bytes, base::Bytes{(to - from) * kPiece});
+    return answer.unchanged.count;
+  }
+  Answer Back(bool taken = true) {
+    base::Fd socket;
+    const auto back = Begin({.verb = Verb::kGive}, &socket);
+    EXPECT_EQ(TakeBack(socket.get()), taken);
+    return Wait(back->asked);
+  }
+  // Memory that came back cannot be exported again: new memory at the same addresses takes its place.
+  void MakeAnew(std::size_t pieces) {
+    FreeAll();
+    Make(pieces);
+  }
+  void Write(std::size_t piece, std::uint64_t at, std::uint8_t value) {
+    Must(cuda->calls().cuMemcpyHtoD_v2(At(piece) + at, &value, 1));
+  }
+  std::uint8_t Read(std::size_t piece, std::uint64_t at) {
+    std::uint8_t value = 0;
+    Must(cuda->calls().cuMemcpyDtoH_v2(&value, At(piece) + at, 1));
+    return value;
+  }
+  // Flips a bit in each page of the segments that the process has.
+  void DamageHostMemory() {
+    for (const auto& file : host) {
+      std::error_code error;
+      const auto name = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(file.get()), error);
+      if (name.string().find("gpuman-segment") == std::string::npos) continue;
+      for (off_t at = 0; at < ::lseek(file.get(), 0, SEEK_END); at += 4096) {
+        std::uint8_t byte = 0;
+        ASSERT_EQ(::pread(file.get(), &byte, 1, at), 1);
+        byte ^= 1;
+        ASSERT_EQ(::pwrite(file.get(), &byte, 1, at), 1);
+      }
+    }
+  }
+};
+
+TEST_F(UnchangedTest, WhatTheHostHasIsNotCopiedAgain) {
+  Make(6);
+  EXPECT_EQ(Out(0, 6), 0u) << "the first time";
+  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  for (unsigned round = 0; round < 3; ++round) {
+    MakeAnew(6);
+    EXPECT_EQ(Out(0, 6), 6 * kPiece);
+    EXPECT_EQ(Back().outcome, Outcome::kDone);
+    ExpectWhole(6);
+  }
+}
+
+TEST_F(UnchangedTest, OfOneByteItsChunkIsCopied) {
+  Make(6);
+  EXPECT_EQ(Out(0, 6), 0u);
+  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  MakeAnew(6);
+  Write(3, kPiece - 1, 77);
+  Write(5, 0, 78);
+  EXPECT_EQ(Out(0, 6), 6 * kPiece - 2 * kChunk);
+  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  EXPECT_EQ(Read(3, kPiece - 1), 77);
+  EXPECT_EQ(Read(5, 0), 78);
+  ExpectWhole(0, 3);
+  MakeAnew(6);
+  EXPECT_EQ(Out(0, 6), 6 * kPiece - 2 * kChunk) << "the bytes from before, in two chunks";
+  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  ExpectWhole(6);
+}
+
+TEST_F(UnchangedTest, EachPieceFindsItsCopyWhateverLeavesWithIt) {
+  Make(8);
+  EXPECT_EQ(Out(0, 8), 0u);
+  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  MakeAnew(8);
+  EXPECT_EQ(Out(5, 7), 2 * kPiece);
+  EXPECT_EQ(Out(0, 3), 3 * kPiece);
+  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  ExpectWhole(8);
+  MakeAnew(8);
+  EXPECT_EQ(Out(2, 8), 6 * kPiece) << "also of those that stayed last time";
+  EXPECT_EQ(Out(0, 2), 2 * kPiece);
+  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  ExpectWhole(8);
+}
+
+TEST_F(UnchangedTest, ZerosAreNotCopiedInEitherDirection) {
+  MakeEmpty(0, 4);
+  Make(4, 6);
+  EXPECT_EQ(Out(0, 6), 4 * kPiece);
+  Make(10, 16);  // whose memory may be used for what comes back
+  EXPECT_EQ(Out(10, 16), 0u);
+  const Answer back = Back();
+  EXPECT_EQ(back.outcome, Outcome::kDone) << back.message;
+  EXPECT_EQ(back.unchanged, base::Bytes{4 * kPiece});
+  for (std::size_t piece = 0; piece < 4; ++piece) {
+    std::vector<std::uint8_t> bytes(kPiece, 1);
+    Must(cuda->calls().cuMemcpyDtoH_v2(bytes.data(), At(piece), kPiece));
+    EXPECT_EQ(bytes, std::vector<std::uint8_t>(kPiece)) << "piece " << piece;
+  }
+  ExpectWhole(4, 6);
+  ExpectWhole(10, 16);
+}
+
+TEST_F(UnchangedTest, ALaterMoverKnowsWhichChunksAreZeros) {
+  MakeEmpty(0, 4);
+  Make(4, 6);
+  EXPECT_EQ(Out(0, 6), 4 * kPiece);
+  const auto first = Get().MoverPid(user);
+  ASSERT_TRUE(first);
+  ::kill(*first, SIGKILL);
+  ASSERT_TRUE(Until([&] { return Get().MoverPid(user) != first; }));
+  const Answer back = Back();
+  EXPECT_EQ(back.outcome, Outcome::kDone) << back.message;
+  EXPECT_EQ(back.unchanged, base::Bytes{4 * kPiece});
+  ExpectWhole(4, 6);
+  std::vector<std::uint8_t> bytes(kPiece, 1);
+  Must(cuda->calls().cuMemcpyDtoH_v2(bytes.data(), At(2), kPiece));
+  EXPECT_EQ(bytes, std::vector<std::uint8_t>(kPiece));
+}
+
+// The copies of the offer begin before the process goes back on it; what they overwrote is not believed
+// afterwards, although the data are what they were before.
+TEST_F(UnchangedTest, AnOfferThatTheProcessGoesBackOnLeavesNothingToBelieve) {
+  Make(6);
+  EXPECT_EQ(Out(0, 6), 0u);
+  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  MakeAnew(6);
+  for (std::size_t piece = 0; piece < 6; ++piece) Write(piece, 5, 99);
+  base::Fd socket;
+  const auto given_up = Begin({.verb = Verb::kTake, .whole = true}, &socket);
+  Offer(socket.get(), 0, 6);
+  ASSERT_TRUE(Keep(socket.get())) << "so the mover has begun to copy";
+  socket.Close();
+  host.clear();
+  EXPECT_EQ(Wait(given_up->asked).outcome, Outcome::kFailed);
+  MakeAnew(6);
+  EXPECT_EQ(Out(0, 6), 0u);
+  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  ExpectWhole(6);
+}
+
+TEST_F(UnchangedTest, AMoverThatDiesTakesWhatItKnewWithIt) {
+  Make(6);
+  EXPECT_EQ(Out(0, 6), 0u);
+  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  const auto first = Get().MoverPid(user);
+  ASSERT_TRUE(first);
+  ::kill(*first, SIGKILL);
+  ASSERT_TRUE(Until([&] { return Get().MoverPid(user) != first; }));
+  MakeAnew(6);
+  EXPECT_EQ(Out(0, 6), 0u);
+  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  ExpectWhole(6);
+}
+
+TEST_F(UnchangedTest, ACopyThatTheProcessCanWriteIsNotBelieved) {
+  Make(6);
+  EXPECT_EQ(Out(0, 6), 0u);
+  std::vector<base::Fd> kept;
+  for (const auto& file : host) kept.emplace_back(::dup(file.get()));
+  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  MakeAnew(6);
+  EXPECT_EQ(Out(0, 6), 0u);
+  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  kept.clear();
+  MakeAnew(6);
+  EXPECT_EQ(Out(0, 6), 6 * kPiece) << "once nobody else has it";
+  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  ExpectWhole(6);
+}
+
+TEST_F(UnchangedTest, HostMemoryThatChangedWhileItsProcessWasAwayIsNotBelieved) {
+  Make(6);
+  EXPECT_EQ(Out(0, 6), 0u);
+  DamageHostMemory();
+  const Answer back = Back(false);
+  EXPECT_EQ(back.outcome, Outcome::kFailed);
+  EXPECT_NE(back.message.find("was changed while the process was away"), std::string::npos) << back.message;
+  DamageHostMemory();  // which makes it what it was
+  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  ExpectWhole(6);
+}
+
+TEST_F(UnchangedTest, SwitchedOffAllIsCopied) {
+  MakeEmpty(0, 6);
+  Get().SetUnchanged(Unchanged::kOff);
+  for (unsigned round = 0; round < 2; ++round) {
+    EXPECT_EQ(Out(0, 6), 0u);
+    EXPECT_EQ(Back().outcome, Outcome::kDone);
+    MakeAnew(6);
+  }
+  Get().SetUnchanged(Unchanged::kHash);
+  EXPECT_EQ(Out(0, 6), 0u);
+  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  MakeAnew(6);
+  EXPECT_EQ(Out(0, 6), 6 * kPiece) << "and switched on again";
+}
+
+TEST_F(UnchangedTest, NothingIsKeptOfWhatNeedNotLeave) {
+  Make(6);
+  EXPECT_EQ(Out(0, 6), 0u);
+  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  Get().Prepare(user, {});
+  Prepare();
+  MakeAnew(6);
+  EXPECT_EQ(Out(0, 6), 0u);
+  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  ExpectWhole(6);
+}
+
+TEST_F(UnchangedTest, OnAnotherGpuItBeginsAnew) {
+  Make(6);
+  EXPECT_EQ(Out(0, 6), 0u);
+  base::Fd socket;
+  const auto there = Begin({.verb = Verb::kGive, .gpu = Uuid(1)}, &socket);
+  wire::Parts parts{};
+  int files[wire::kMaxParts];
+  unsigned count = 0;
+  ASSERT_EQ(Await(socket.get(), parts, files, count), ssize_t{sizeof parts});
+  ASSERT_EQ(parts.count, 0u);
+  const wire::Reply own{wire::kReplyMagic, 0, 0, 0};
+  ASSERT_TRUE(wire::SendWith(socket.get(), &own, sizeof own, nullptr, 0, 10'000));
+  ASSERT_TRUE(Keep(socket.get()));
+  MakeEmpty(0, 6);
+  Offer(socket.get(), 0, 6);
+  ASSERT_TRUE(Keep(socket.get())) << "it is filled";
+  Receipt(socket.get());
+  host.clear();
+  EXPECT_EQ(Wait(there->asked).outcome, Outcome::kDone);
+  ExpectWhole(6);
+  MakeAnew(6);
+  EXPECT_EQ(Out(0, 6), 0u);
+  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  ExpectWhole(6);
+}
+
+}  // namespace
+}  // namespace gpuman::suspend
