@@ -26,6 +26,7 @@ void Fields(V& v, T& x) {
   v("retry", x.retry);
   v("on_no_answer", x.on_no_answer);
   v("answer_limit", x.answer_limit);
+  v("unchanged", x.unchanged);
 }
 
 template <typename V, base::json::Of<ShareUpdate> T>
@@ -47,6 +48,7 @@ void Fields(V& v, T& x) {
   v.Option("retry", x.retry);
   v.Option("on_no_answer", x.on_no_answer);
   v.Option("answer_limit", x.answer_limit);
+  v.Option("unchanged", x.unchanged);
 }
 
 template <typename V, base::json::Of<ShareMemory> T>
@@ -98,6 +100,8 @@ void Fields(V& v, T& x) {
   v("quantum_left", x.quantum_left);
   v("moved_out", x.moved_out);
   v("moved_in", x.moved_in);
+  v("copied_out", x.copied_out);
+  v("copied_in", x.copied_in);
   v("hand_overs", x.hand_overs);
   v("moving", x.moving);
   v("moving_share", x.moving_share);

@@ -28,6 +28,7 @@ struct ShareSettings {
   bool step = true;          // processes that wait for each other make single calls, so that all come to rest
   std::string on_no_answer;  // between users: wait, suspend, end
   base::Millis answer_limit{};
+  std::string unchanged;  // hash, off: how memory is found that need not be copied
 };
 
 // PUT /v1/share: absent fields stay as they are. The change holds until the daemon restarts, or reads its
@@ -49,6 +50,7 @@ struct ShareUpdate {
   std::optional<bool> step;
   std::optional<std::string> on_no_answer;
   std::optional<base::Millis> answer_limit;
+  std::optional<std::string> unchanged;
 };
 
 // On one GPU, in bytes.
@@ -89,6 +91,7 @@ struct ShareGpu {
   base::Millis quantum{};
   std::optional<base::Millis> quantum_left;
   base::Bytes moved_out, moved_in;
+  base::Bytes copied_out, copied_in;  // of these, what had to be copied
   std::uint64_t hand_overs = 0;
   base::Millis moving{};  // spent in hand-overs
   double moving_share = 0;

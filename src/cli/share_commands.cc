@@ -74,7 +74,12 @@ Command SetShareCommand() {
         "What to do with a job whose processes are stopped while another user's job waits for its place",
         take::Text(o->on_no_answer)},
        {"--answer-limit", kTimeValue, "Time that a stopped job has before this is done",
-        take::Duration(o->answer_limit)}},
+        take::Duration(o->answer_limit)},
+       {"--unchanged", "hash|off",
+        "hash: memory that has not changed since it was last in host memory is not copied again; off: all of "
+        "it "
+        "is",
+        take::Text(o->unchanged)}},
       [o](Session& session, const CommandLine&) { return SetShare(session, *o); }};
 }
 

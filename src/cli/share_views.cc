@@ -23,9 +23,12 @@ std::string GpuText(const api::ShareGpu& gpu) {
                                  gpu.capacity ? base::FormatBytes(*gpu.capacity) : std::string("n/a"));
   if (!gpu.contended && gpu.hand_overs == 0) return text;
   const auto left = gpu.quantum_left ? fmt::format(", {} left", base::FormatDuration(*gpu.quantum_left)) : "";
-  return text + fmt::format("       quantum {}{}; {} hand-overs, {} out, {} back, {} of the time moving\n",
+  const auto copied = gpu.copied_out < gpu.moved_out
+                          ? fmt::format(", {} of it copied", base::FormatBytes(gpu.copied_out))
+                          : std::string();
+  return text + fmt::format("       quantum {}{}; {} hand-overs, {} out{}, {} back, {} of the time moving\n",
                             base::FormatDuration(gpu.quantum), left, gpu.hand_overs,
-                            base::FormatBytes(gpu.moved_out), base::FormatBytes(gpu.moved_in),
+                            base::FormatBytes(gpu.moved_out), copied, base::FormatBytes(gpu.moved_in),
                             Percent(gpu.moving_share));
 }
 
@@ -98,6 +101,7 @@ std::string RenderShareSettings(const api::ShareSettings& s) {
   line("step", s.step ? "on" : "off");
   line("on no answer",
        fmt::format("{} after {}, between users", s.on_no_answer, base::FormatDuration(s.answer_limit)));
+  line("unchanged", s.unchanged);
   return text;
 }
 

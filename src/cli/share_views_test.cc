@@ -37,5 +37,17 @@ TEST(ShareView, CountsNothingOfAJobOfOneProcessOnOneGpu) {
   EXPECT_THAT(Shown(job), Not(HasSubstr("at rest")));
 }
 
+TEST(ShareView, TellsWhatWasCopiedWhereThatIsLessThanWhatMoved) {
+  api::ShareGpu gpu;
+  gpu.number = "0";
+  gpu.hand_overs = 14;
+  gpu.moved_out = gpu.copied_out = base::GiB(198);
+  gpu.moved_in = base::GiB(197);
+  EXPECT_THAT(RenderShare({{}, {gpu}}, {}), HasSubstr("14 hand-overs, 198GiB out, 197GiB back,"));
+  gpu.copied_out = base::GiB(3);
+  EXPECT_THAT(RenderShare({{}, {gpu}}, {}),
+              HasSubstr("14 hand-overs, 198GiB out, 3GiB of it copied, 197GiB back,"));
+}
+
 }  // namespace
 }  // namespace gpuman::cli

@@ -97,6 +97,7 @@ struct Family {
   X(kShareTenants, "gpuman_share_jobs", kGauge, "Jobs that share the GPU, by whether they are in the run set.") \
   X(kShareContended, "gpuman_share_contended", kGauge, "1 where not all jobs that share the GPU fit, so that they take turns.") \
   X(kShareMoved, "gpuman_share_moved_bytes_total", kCounter, "Moved off the GPU and back onto it for hand-overs.") \
+  X(kShareCopied, "gpuman_share_copied_bytes_total", kCounter, "Of that, what had to be copied: the rest was there already, or zeros.") \
   X(kShareHandOver, "gpuman_share_hand_over_seconds", kHistogram, "From the order to make room until the next job has its turn.") \
   X(kShareMoving, "gpuman_share_moving_ratio", kGauge, "Part of the contended time that went into hand-overs.") \
   X(kShareMovingSeconds, "gpuman_share_moving_seconds_total", kCounter, "Time that went into hand-overs.") \
@@ -106,6 +107,7 @@ struct Family {
   X(kSuspensions, "gpuman_suspensions_total", kCounter, "Times that a job left its GPUs (out), came back, or was moved to others, since the daemon began.") \
   X(kSuspendedBytes, "gpuman_suspension_moved_bytes_total", kCounter, "Device memory that suspensions took off the GPUs since the daemon began.") \
   X(kLeft, "gpuman_left_bytes", kGauge, "Device memory of suspended jobs that stays on the GPU: contexts, and memory that processes share.") \
+  X(kKept, "gpuman_kept_host_memory_bytes", kGauge, "Host memory of copies that are kept of memory that is on a GPU again.") \
   X(kNotificationsPending, "gpuman_notifications_pending", kGauge, "Notifications that are not delivered yet.") \
   X(kNotificationsFailed, "gpuman_notifications_failed", kGauge, "Notifications that were given up and are still kept.") \
   X(kEvents, "gpuman_events_total", kCounter, "Events since the daemon began, by kind.") \

@@ -34,6 +34,8 @@ void AddShared(const Shared& shared, Exposition& out) {
   out.Add(Metric::kShareContended, labels, shared.contended);
   out.Add(Metric::kShareMoved, labels.With("direction", "out"), shared.moved_out.count);
   out.Add(Metric::kShareMoved, labels.With("direction", "in"), shared.moved_in.count);
+  out.Add(Metric::kShareCopied, labels.With("direction", "out"), shared.copied_out.count);
+  out.Add(Metric::kShareCopied, labels.With("direction", "in"), shared.copied_in.count);
   out.Add(Metric::kShareHandOver, labels, shared.hand_overs);
   out.Add(Metric::kShareMoving, labels, shared.moving_ratio);
   out.Add(Metric::kShareMovingSeconds, labels, shared.moving_seconds);
@@ -78,6 +80,7 @@ std::string Render(const Snapshot& snapshot, bool with_dcgm) {
   AddRests(snapshot.rests, out);
   for (const auto& left : snapshot.left)
     out.Add(Metric::kLeft, metrics::LabelsOf(left.gpu, left.uuid), left.bytes.count);
+  out.Add(Metric::kKept, {}, snapshot.kept.count);
   AddEventCounters(snapshot.counters, out);
   AddDaemon(snapshot, out);
   return out.Text();

@@ -72,12 +72,14 @@ Snapshot FullSnapshot(const gpu::Sample& sample) {
   shared.uuid = kUuid;
   shared.in_run_set = 1;
   shared.moved_out = base::GiB(2);
+  shared.copied_out = base::GiB(1);
   shared.hand_overs = base::Histogram({1});
   snapshot.shared.push_back(shared);
   Rest rest{"several", base::Histogram({0.1, 1}), {{"rested", 1}, {"late", 2}}, 40};
   rest.seconds.Observe(0.05);
   snapshot.rests = {{"one", base::Histogram({0.1, 1}), {{"rested", 3}}, 2}, rest};
   snapshot.left = {{"0", kUuid, base::MiB(524)}};
+  snapshot.kept = base::MiB(256);
   snapshot.queue.waiting = {{"resources", 4}, {"held_by_user", 2}};
   snapshot.queue.oldest_seconds = 60;
   snapshot.counters.OnXid(kUuid, 74);
@@ -235,6 +237,13 @@ TEST(Metrics, OfComingToRestAreToldByTheNumberOfProcessesAndTheResult) {
   EXPECT_THAT(text, HasSubstr("gpuman_rest_attempts_total{processes=\"several\",result=\"late\"} 2\n"));
   EXPECT_THAT(text, HasSubstr("gpuman_rest_steps_total 42\n"));
   EXPECT_THAT(text, HasSubstr("gpuman_left_bytes{gpu=\"0\",uuid=\"GPU-0\"} 549453824\n"));
+  EXPECT_THAT(text, HasSubstr("gpuman_kept_host_memory_bytes 268435456\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("gpuman_share_moved_bytes_total{gpu=\"0\",uuid=\"GPU-0\",direction=\"out\"} 2147483648\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("gpuman_share_copied_bytes_total{gpu=\"0\",uuid=\"GPU-0\",direction=\"out\"} 1073741824\n"));
 }
 
 TEST(Metrics, OfTheQueueTellHeldFromQueued) {

@@ -59,6 +59,7 @@ struct Shared {
   std::size_t in_run_set = 0, waiting = 0;  // jobs
   bool contended = false;
   base::Bytes moved_out{}, moved_in{};
+  base::Bytes copied_out{}, copied_in{};  // of these
   base::Histogram hand_overs{{}};
   double moving_ratio = 0, moving_seconds = 0;
 };
@@ -90,6 +91,7 @@ struct Snapshot {
   std::vector<Shared> shared{};
   std::vector<Rest> rests{};
   std::vector<LeftMemory> left{};
+  base::Bytes kept{};  // host memory: copies of what is on a GPU again
   Queue queue{};
   std::size_t notifications_pending = 0, notifications_failed = 0;
   EventCounters counters{};

@@ -99,11 +99,13 @@ struct Answers {
   bool answers = true;
   std::string why{};
 };
-// So many bytes have just left the device.
+// So many bytes have just left the device. `unchanged`: those of them that were not copied, since the host
+// has them, or they are zeros.
 struct MovedOut {
   TenantId tenant;
   std::string gpu;
   base::Bytes bytes;
+  base::Bytes unchanged{};
 };
 // The answer to Evict, after all its MovedOut. `why` is empty, or what failed.
 struct OutDone {
@@ -112,11 +114,12 @@ struct OutDone {
   OrderId order = 0;
   std::string why{};
 };
-// So many of the granted bytes have just come to the device.
+// So many of the granted bytes have just come to the device. `unchanged`: those of them that were not copied.
 struct Back {
   TenantId tenant;
   std::string gpu;
   base::Bytes bytes;
+  base::Bytes unchanged{};
 };
 // The answer to Bring, after all its Back.
 struct BackDone {

@@ -14,7 +14,7 @@ constexpr base::MonoTime kNow{1h};
 class SharePolicy : public testing::Test {
  protected:
   SharePolicy() {
-    meter_.Add(100ms, GiB(4));  // a quantum of 2 s
+    meter_.Add(100ms, {GiB(4), GiB(4)});  // a quantum of 2 s
     holder_.id = TenantId{1};
     holder_.activity = Activity::kBusy;
     holder_.turn_since = kNow - 1s;

@@ -14,13 +14,15 @@ constexpr base::Bytes kMinMeasured = base::MiB(64);  // smaller transfers do not
 
 }  // namespace
 
-void MovingMeter::Add(Span took, base::Bytes bytes, Span paging) {
+void MovingMeter::Add(Span took, Moved moved, Span paging) {
   took = std::max(took, Span{});
   const Span whole = took + paging;
   hand_over_ =
       hand_over_ == Span{} ? whole : FromSeconds(Seconds(hand_over_) * (1 - kNew) + Seconds(whole) * kNew);
-  if (bytes < kMinMeasured || took == Span{}) return;
-  const double rate = static_cast<double>(bytes.count) / Seconds(took);
+  // Where most did not have to be copied, most of the time went into other things than copies.
+  const bool shows_speed = moved.copied >= kMinMeasured && moved.copied.count >= moved.bytes.count / 2;
+  if (!shows_speed || took == Span{}) return;
+  const double rate = static_cast<double>(moved.copied.count) / Seconds(took);
   bytes_per_second_ = bytes_per_second_ == 0 ? rate : bytes_per_second_ * (1 - kNew) + rate * kNew;
 }
 

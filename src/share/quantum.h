@@ -9,12 +9,17 @@ namespace gpuman::share {
 // How long hand-overs took on the GPUs of one domain, as a moving average of the last few.
 class MovingMeter {
  public:
-  // Adds a hand-over. `took`: from the first order to the last. `bytes`: moved in one direction: the larger
-  // of both directions, on the GPU where it was most. `paging`: the time that the driver will need in
-  // addition, which cannot be observed.
-  void Add(Span took, base::Bytes bytes, Span paging = {});
+  // Bytes of one direction: the larger of both directions, on the GPU where it was most. `copied`: those that
+  // did not have to be copied do not count.
+  struct Moved {
+    base::Bytes bytes, copied;
+  };
+  // Adds a hand-over. `took`: from the first order to the last. `paging`: the time that the driver will need
+  // in addition, which cannot be observed.
+  void Add(Span took, Moved moved, Span paging = {});
   Span HandOver() const { return hand_over_; }
-  // How long it takes to move so many bytes; a cautious guess before the first measurement.
+  // How long it takes to copy so many bytes; a cautious guess before the first measurement. Memory that comes
+  // back is copied whole, however little of it was copied on its way out.
   Span TimeFor(base::Bytes bytes) const;
 
  private:

@@ -265,8 +265,11 @@ void Scheduler::Handle(const event::MovedOut& moved, base::MonoTime now) {
   part.demand.resident = part.demand.resident - bytes;
   part.demand.away += bytes;
   part.evict_left = part.evict_left - bytes;
+  const base::Bytes copied = std::min(moved.bytes - moved.unchanged, bytes);
   totals_[moved.gpu].out += bytes;
+  totals_[moved.gpu].copied_out += copied;
   hand_overs_[moved.gpu].out += bytes;
+  hand_overs_[moved.gpu].copied_out += copied;
   hand_overs_[moved.gpu].moved = true;
 }
 
@@ -308,8 +311,11 @@ void Scheduler::Handle(const event::Back& back, base::MonoTime) {
   part.demand.away = part.demand.away - bytes;
   part.demand.resident += bytes;
   part.granted = part.granted - bytes;
+  const base::Bytes copied = std::min(back.bytes - back.unchanged, bytes);
   totals_[back.gpu].in += bytes;
+  totals_[back.gpu].copied_in += copied;
   hand_overs_[back.gpu].in += bytes;
+  hand_overs_[back.gpu].copied_in += copied;
   hand_overs_[back.gpu].moved = true;
 }
 

@@ -101,12 +101,14 @@ class Scheduler {
   };
   // What changes on one GPU; a hand-over of a tenant on several GPUs is one on each of them.
   struct HandOver {
-    std::optional<base::MonoTime> began;  // nullopt: none is in progress
-    base::Bytes out, in;
-    bool moved = false;  // memory moved, if only by the driver
+    std::optional<base::MonoTime> began{};  // nullopt: none is in progress
+    base::Bytes out{}, in{};
+    base::Bytes copied_out{}, copied_in{};  // of these
+    bool moved = false;                     // memory moved, if only by the driver
   };
   struct GpuTotals {
     base::Bytes out, in;
+    base::Bytes copied_out, copied_in;  // of these
     std::uint64_t hand_overs = 0;
     base::Histogram times{HandOverBounds()};
     Span moving{}, contended{};

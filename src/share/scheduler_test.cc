@@ -87,6 +87,40 @@ TEST_F(ShareScheduler, TheHigherPriorityNeedsNotWaitForTheTurnToEnd) {
   EXPECT_TRUE(Silent()) << "the lower waits";
 }
 
+TEST_F(ShareScheduler, CountsApartWhatHadToBeCopied) {
+  Join(kA, GiB(10));
+  JoinAway(kB, GiB(10));
+  Pass(60s);
+  Is(kB, Activity::kWaiting);
+  CloseNow(kA);
+  const auto evict = One<action::Evict>();
+  EXPECT_EQ(evict.bytes, GiB(4));
+  Tell(event::MovedOut{kA, "gpu", GiB(3), GiB(3)});
+  Tell(event::MovedOut{kA, "gpu", GiB(1), base::MiB(768)});
+  Tell(event::OutDone{kA, "gpu", evict.order});
+  const auto bring = One<action::Bring>();
+  Tell(event::Back{kB, "gpu", GiB(10), GiB(2)});
+  Tell(event::BackDone{kB, bring.order});
+  const auto gpu = scheduler_.View(now_).gpus.at(0);
+  EXPECT_EQ(gpu.moved_out, GiB(4));
+  EXPECT_EQ(gpu.copied_out, base::MiB(256));
+  EXPECT_EQ(gpu.moved_in, GiB(10));
+  EXPECT_EQ(gpu.copied_in, GiB(8));
+}
+
+TEST_F(ShareScheduler, CountsNoMoreAsCopiedThanAsMoved) {
+  Join(kA, GiB(10));
+  JoinAway(kB, GiB(10));
+  Pass(60s);
+  Is(kB, Activity::kWaiting);
+  CloseNow(kA);
+  Tell(event::MovedOut{kA, "gpu", GiB(30), GiB(31)});
+  Tell(event::MovedOut{kA, "gpu", GiB(30)});
+  const auto gpu = scheduler_.View(now_).gpus.at(0);
+  EXPECT_EQ(gpu.moved_out, GiB(10));
+  EXPECT_EQ(gpu.copied_out, base::Bytes{});
+}
+
 TEST_F(ShareScheduler, AHolderThatDoesNotYieldIsToldOfAndThenHandledAsSet) {
   Tell(event::SettingsChanged{{.on_no_yield = OnNoYield::kSuspend}});
   Join(kA, GiB(10));

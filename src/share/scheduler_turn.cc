@@ -266,7 +266,7 @@ void Scheduler::SetMembers(const Domain& domain, const Group& chosen, base::Mono
     if (!member) tenant->backfilled = false;
     if (IsInPlace(*tenant)) continue;
     for (const auto& [gpu, part] : tenant->parts)
-      if (!hand_overs_[gpu].began) hand_overs_[gpu] = {now, {}, {}, false};
+      if (!hand_overs_[gpu].began) hand_overs_[gpu] = {.began = now};
   }
 }
 
@@ -279,7 +279,8 @@ bool Scheduler::FinishHandOvers(Domain& domain, State& state, base::MonoTime now
       if (!IsInPlace(*tenant)) finished.erase(gpu);
   if (finished.empty()) return false;
   Group incoming;
-  base::Bytes most, paged;
+  MovingMeter::Moved most{};
+  base::Bytes paged;
   for (Tenant* tenant : domain.tenants) {
     if (!tenant->incoming || !std::all_of(tenant->parts.begin(), tenant->parts.end(), [&](const auto& part) {
           return finished.count(part.first) != 0 || !hand_overs_[part.first].began;
@@ -296,11 +297,12 @@ bool Scheduler::FinishHandOvers(Domain& domain, State& state, base::MonoTime now
     const HandOver done = std::exchange(hand_overs_[gpu], {});
     began = std::min(began, *done.began);
     if (!done.moved) continue;
-    most = std::max({most, done.out, done.in});
+    most.bytes = std::max({most.bytes, done.out, done.in});
+    most.copied = std::max({most.copied, done.copied_out, done.copied_in});
     ++totals_[gpu].hand_overs;
     totals_[gpu].times.Observe(std::chrono::duration<double>(now - *done.began).count());
   }
-  if ((most + paged).count > 0) state.meter.Add(now - began, most, PagingTime(paged));
+  if ((most.bytes + paged).count > 0) state.meter.Add(now - began, most, PagingTime(paged));
   for (Tenant* tenant : incoming) {
     const Span took = now - *std::exchange(tenant->incoming, std::nullopt);
     const double seconds = std::chrono::duration<double>(took).count() * tenant->moves_charged;

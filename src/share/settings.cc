@@ -21,6 +21,7 @@ constexpr Words<Memory, 3> kMemories{
     {{Memory::kAuto, "auto"}, {Memory::kVmm, "vmm"}, {Memory::kManaged, "managed"}}};
 constexpr Words<OnNoYield, 3> kHows{
     {{OnNoYield::kWait, "wait"}, {OnNoYield::kSuspend, "suspend"}, {OnNoYield::kEnd, "end"}}};
+constexpr Words<Unchanged, 2> kUnchanged{{{Unchanged::kHash, "hash"}, {Unchanged::kOff, "off"}}};
 
 template <typename Value, std::size_t kCount>
 std::string_view WordOf(const Words<Value, kCount>& words, Value value) {
@@ -77,6 +78,7 @@ std::string_view ToString(Policy policy) { return WordOf(kPolicies, policy); }
 std::string_view ToString(Compute compute) { return WordOf(kComputes, compute); }
 std::string_view ToString(Memory memory) { return WordOf(kMemories, memory); }
 std::string_view ToString(OnNoYield how) { return WordOf(kHows, how); }
+std::string_view ToString(Unchanged how) { return WordOf(kUnchanged, how); }
 
 base::Result<Policy> ParsePolicy(std::string_view word) { return ValueOf(kPolicies, "share.policy", word); }
 base::Result<Compute> ParseCompute(std::string_view word) {
@@ -88,6 +90,9 @@ base::Result<OnNoYield> ParseOnNoYield(std::string_view word) {
 }
 base::Result<OnNoYield> ParseOnNoAnswer(std::string_view word) {
   return ValueOf(kHows, "share.on_no_answer", word);
+}
+base::Result<Unchanged> ParseUnchanged(std::string_view word) {
+  return ValueOf(kUnchanged, "share.unchanged", word);
 }
 
 }  // namespace gpuman::share

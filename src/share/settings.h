@@ -23,6 +23,9 @@ enum class Memory { kAuto, kVmm, kManaged };
 // What happens to a holder whose work does not come to rest within yield_limit, or whose processes do not
 // answer.
 enum class OnNoYield { kWait, kSuspend, kEnd };
+// How movers find out what of memory that leaves a GPU need not be copied, since the host has it from the
+// last time: by a hash, or not at all.
+enum class Unchanged { kHash, kOff };
 
 struct SchedulerSettings {
   Policy policy = Policy::kFair;
@@ -48,6 +51,7 @@ struct SchedulerSettings {
   OnNoYield on_no_answer = OnNoYield::kSuspend;
   base::Millis answer_limit{30'000};
   base::Millis retry{30'000};  // the longest wait after a failed move before the next try
+  Unchanged unchanged = Unchanged::kOff;
   friend bool operator==(const SchedulerSettings&, const SchedulerSettings&) = default;
 };
 
@@ -58,15 +62,17 @@ base::Result<> Validate(const SchedulerSettings& settings);
 base::Bytes CapacityOf(const SchedulerSettings& settings, const std::string& gpu, base::Bytes whole);
 
 // "fair", "priority", "fcfs"; "concurrent", "exclusive", "auto"; "auto", "vmm", "managed"; "wait", "suspend",
-// "end".
+// "end"; "hash", "off".
 std::string_view ToString(Policy policy);
 std::string_view ToString(Compute compute);
 std::string_view ToString(Memory memory);
 std::string_view ToString(OnNoYield how);
+std::string_view ToString(Unchanged how);
 base::Result<Policy> ParsePolicy(std::string_view word);
 base::Result<Compute> ParseCompute(std::string_view word);
 base::Result<Memory> ParseMemory(std::string_view word);
 base::Result<OnNoYield> ParseOnNoYield(std::string_view word);
 base::Result<OnNoYield> ParseOnNoAnswer(std::string_view word);
+base::Result<Unchanged> ParseUnchanged(std::string_view word);
 
 }  // namespace gpuman::share

@@ -68,6 +68,8 @@ Snapshot Scheduler::View(base::MonoTime now) const {
     if (const auto totals = totals_.find(gpu); totals != totals_.end()) {
       status.moved_out = totals->second.out;
       status.moved_in = totals->second.in;
+      status.copied_out = totals->second.copied_out;
+      status.copied_in = totals->second.copied_in;
       status.hand_overs = totals->second.hand_overs;
       status.hand_over_times = totals->second.times;
       status.moving = totals->second.moving + moving;

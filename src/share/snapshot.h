@@ -41,8 +41,9 @@ struct GpuStatus {
   bool exclusive = false;             // tenants that fit together take turns too
   bool handing_over = false;
   Span quantum{};
-  std::optional<Span> quantum_left;  // of the turn that ends first, while a tenant waits for it
-  base::Bytes moved_out, moved_in;   // since the scheduler began
+  std::optional<Span> quantum_left;   // of the turn that ends first, while a tenant waits for it
+  base::Bytes moved_out, moved_in;    // since the scheduler began
+  base::Bytes copied_out, copied_in;  // of these, what had to be copied
   std::uint64_t hand_overs = 0;
   base::Histogram hand_over_times{HandOverBounds()};  // in seconds
   Span moving{};                                      // spent in hand-overs

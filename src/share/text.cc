@@ -9,6 +9,10 @@ std::string Job(TenantId id) { return fmt::format("job {}", id.value); }
 
 std::string Because(const std::string& why) { return why.empty() ? std::string() : ": " + why; }
 
+std::string OfIt(base::Bytes unchanged) {
+  return unchanged.count == 0 ? std::string() : fmt::format(", {} of it not copied", unchanged.count);
+}
+
 struct TextVisitor {
   std::string operator()(const event::Joined& e) const { return Job(e.tenant) + " joined"; }
   std::string operator()(const event::Left& e) const { return Job(e.tenant) + " left"; }
@@ -33,13 +37,13 @@ struct TextVisitor {
     return Job(e.tenant) + (e.answers ? " answers" : " does not answer") + Because(e.why);
   }
   std::string operator()(const event::MovedOut& e) const {
-    return fmt::format("{} moved out {} of {}", Job(e.tenant), e.bytes.count, e.gpu);
+    return fmt::format("{} moved out {} of {}{}", Job(e.tenant), e.bytes.count, e.gpu, OfIt(e.unchanged));
   }
   std::string operator()(const event::OutDone& e) const {
     return fmt::format("{} is out of {}", Job(e.tenant), e.gpu) + Because(e.why);
   }
   std::string operator()(const event::Back& e) const {
-    return fmt::format("{} has {} back on {}", Job(e.tenant), e.bytes.count, e.gpu);
+    return fmt::format("{} has {} back on {}{}", Job(e.tenant), e.bytes.count, e.gpu, OfIt(e.unchanged));
   }
   std::string operator()(const event::BackDone& e) const {
     return Job(e.tenant) + " is back" + Because(e.why);

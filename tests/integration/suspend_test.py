@@ -549,6 +549,36 @@ class HostMemoryTest(SuspendCase):
                 self.request("DELETE", f"/v1/jobs/{name}")
 
 
+class UnchangedTest(SuspendCase):
+    """Memory that has not changed since it last left is not copied again."""
+    config = SuspendCase.config + '[share]\nunchanged = "hash"\n'
+
+    def out_and_back(self, job):
+        """What the suspension says of the bytes."""
+        self.assertEqual(self.suspend(job).status, 200)
+        self.resumed(job)
+        told = [event["data"] for event in self.events() if event["kind"] == "job_suspended" and event["job"] == job]
+        return told[-1]
+
+    def test_a_job_that_does_nothing_is_copied_once(self):
+        job = self.start("still", "exec " + self.load("96MiB", "--hold", "1h"), gpus=["0"], share=True)
+        until("it holds memory", lambda: (self.job(job)["memory"]["used"] or 0) > 96 * MIB)
+        first, second = self.out_and_back(job), self.out_and_back(job)
+        self.assertEqual(first["evicted"], second["evicted"])
+        self.assertEqual(second["copied"], 0, (first, second))
+        self.request("PUT", "/v1/share", {"unchanged": "off"})
+        self.addCleanup(self.request, "PUT", "/v1/share", {"unchanged": "hash"})
+        third = self.out_and_back(job)
+        self.assertEqual(third["copied"], third["evicted"], "a changed setting holds at once")
+
+    def test_twenty_times_at_work(self):
+        self.busy("often")
+        for _ in range(20):
+            self.assertEqual(self.suspend("often").status, 200)
+            self.resumed("often")
+        self.finishes_with_its_data("often")
+
+
 if __name__ == "__main__":
     if not (build_dir() / "lib/libgpuman.so").exists():
         print("libgpuman.so is not built")

@@ -106,6 +106,7 @@ void ReadShare(TomlReader& in, Config& config) {
   ReadWord(in, "share.on_no_answer", s.on_no_answer, share::ParseOnNoAnswer);
   in.Time("share.answer_limit", s.answer_limit, Millis(100), kDay);
   in.Time("share.retry", s.retry, Millis(100), kDay);
+  ReadWord(in, "share.unchanged", s.unchanged, share::ParseUnchanged);
   if (s.quantum_max < s.quantum_min)
     in.Problem(in.Take("share.quantum_max"), "share.quantum_max", "is shorter than share.quantum_min");
 }

@@ -9,6 +9,19 @@
 #include "daemon/suspension/module.h"
 
 namespace gpuman::daemon {
+namespace {
+
+suspend::Unchanged UnchangedOf(const share::SchedulerSettings& settings) {
+  switch (settings.unchanged) {
+    case share::Unchanged::kHash:
+      return suspend::Unchanged::kHash;
+    case share::Unchanged::kOff:
+      return suspend::Unchanged::kOff;
+  }
+  return suspend::Unchanged::kOff;
+}
+
+}  // namespace
 
 SharingModule::SharingModule(Core& core, ShimsModule& shims, SuspensionModule& suspension)
     : core_(core), suspension_(suspension) {
@@ -16,7 +29,10 @@ SharingModule::SharingModule(Core& core, ShimsModule& shims, SuspensionModule& s
   suspension_.controller().SetTakesTurns([this](base::JobId job) { return TakesTurns(job); });
   suspension_.controller().on_phase.Connect(
       [this](base::JobId /*job*/, suspend::SuspensionPhase /*phase*/) { Reconcile(); });
+  suspension_.controller().SetComing(
+      [this] { return controller_ ? controller_->HostMemoryComing() : base::Bytes{}; });
   if (shims.channel()) Begin(*shims.channel(), *shims.rest());
+  TellUnchanged();
 }
 
 void SharingModule::Begin(ShimChannel& channel, JobRest& rest) {
@@ -42,11 +58,18 @@ const share::SchedulerSettings& SharingModule::settings() const {
 
 void SharingModule::SetSettings(share::SchedulerSettings settings) {
   controller_->SetSettings(std::move(settings));
+  TellUnchanged();
   core_.SetUpLaunch();
 }
 
 void SharingModule::Reconfigure() {
   if (controller_) controller_->SetSettings(core_.config().share);
+  TellUnchanged();
+}
+
+// The setting holds for all memory that movers take, also for that of suspensions.
+void SharingModule::TellUnchanged() {
+  suspension_.controller().movers().SetUnchanged(UnchangedOf(settings()));
 }
 
 void SharingModule::SetUpLaunch(jobs::LaunchSettings& launch) const {
@@ -122,6 +145,8 @@ void SharingModule::AddMetrics(metrics::Snapshot& snapshot) {
     one.contended = status.contended;
     one.moved_out = status.moved_out;
     one.moved_in = status.moved_in;
+    one.copied_out = status.copied_out;
+    one.copied_in = status.copied_in;
     one.hand_overs = std::move(status.hand_over_times);
     one.moving_ratio = status.moving_share;
     one.moving_seconds = std::chrono::duration<double>(status.moving).count();

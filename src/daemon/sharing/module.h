@@ -50,6 +50,7 @@ class SharingModule final : public Module {
  private:
   void Begin(ShimChannel& channel, JobRest& rest);
   void Reconcile();
+  void TellUnchanged();
   bool TakesTurns(base::JobId job) const;
 
   // --- module_escalate.cc: a job does not give up its place ---

@@ -72,6 +72,9 @@ class ShareController {
   // Tells the report as an event of the job.
   void Tell(const share::action::Report& report);
 
+  // Memory that jobs have been ordered to bring to host memory, and that is not there yet.
+  base::Bytes HostMemoryComing() const;
+
   void SetSettings(share::SchedulerSettings settings);
   const share::SchedulerSettings& settings() const { return scheduler_.settings(); }
   share::Snapshot View() const { return scheduler_.View(clock_.Mono()); }
@@ -111,12 +114,13 @@ class ShareController {
     std::map<std::string, share::OrderId> orders{};  // by GPU
     std::string gpu{};                               // as the mover names it; empty: not named yet
     bool taken = false;                              // the process has given the memory away
-    base::Bytes moved{};
+    base::Bytes moved{}, unchanged{};                // told so far
   };
   struct Load {
     std::string source;  // as the mover is asked for it: empty where the process has memory of one GPU only
     base::Bytes need{}, granted{}, came{};
-    base::Bytes again{};  // bytes that are copied again, and of which the scheduler was already told
+    base::Bytes again{};   // bytes that are copied again, and of which the scheduler was already told
+    base::Bytes copied{};  // in this try, as far as it was told
     bool done = false;
     int tries = 0;
   };
@@ -218,7 +222,7 @@ class ShareController {
   void GoOn(const std::shared_ptr<Departure>& departure, int losses);
   // `named`: the GPU as the mover names it; only suspend::BareUuid of it counts. Empty: not named.
   void Name(Departure& departure, const std::string& named);
-  void TellMovedOut(const Departure& departure, const std::string& named, base::Bytes bytes);
+  void TellMovedOut(Departure& departure, const std::string& named, base::Bytes bytes, base::Bytes unchanged);
   void TakeEnded(const Departure& departure, const std::string& why);
   void TransferEnded(base::JobId job, const ProcessGpu& key, share::OrderId order, const std::string& why);
   void EndEvicting(Entry& entry, const std::string& gpu);
@@ -241,7 +245,8 @@ class ShareController {
   // --- share_controller_back.cc
   void Bring(Entry& entry, share::OrderId order);
   void StartLoad(base::JobId job, const ProcessGpu& key, base::Bytes room);
-  void LoadCame(base::JobId job, const ProcessGpu& key, share::OrderId order, base::Bytes bytes);
+  void LoadCame(base::JobId job, const ProcessGpu& key, share::OrderId order, base::Bytes bytes,
+                base::Bytes copied);
   void LoadEnded(base::JobId job, const ProcessGpu& key, share::OrderId order, const suspend::Answer& answer);
   void TryAgain(base::JobId job, const ProcessGpu& key, share::OrderId order);
   void StopBring(Entry& entry, std::string why);

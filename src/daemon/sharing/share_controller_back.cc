@@ -45,21 +45,23 @@ void ShareController::StartLoad(base::JobId job, const ProcessGpu& key, base::By
                  me.LoadEnded(job, key, order, answer);
                }),
                IfHere([job, key, order](ShareController& me, const Answer& notice) {
-                 if (notice.outcome == Outcome::kMoving) me.LoadCame(job, key, order, notice.bytes);
+                 if (notice.outcome == Outcome::kMoving)
+                   me.LoadCame(job, key, order, notice.bytes, notice.bytes - notice.unchanged);
                }));
 }
 
 void ShareController::LoadCame(base::JobId job, const ProcessGpu& key, share::OrderId order,
-                               base::Bytes bytes) {
+                               base::Bytes bytes, base::Bytes copied) {
   Entry* const entry = Find(job);
   if (!entry || !entry->restore || entry->restore->order != order || entry->restore->stopping) return;
   Load& load = entry->restore->loads.at(key);
+  load.copied += copied;
   const base::Bytes told = std::min(load.again, bytes);
   load.again = load.again - told;
   bytes = std::min(bytes - told, load.need - load.came);
   if (bytes.count == 0) return;
   load.came += bytes;
-  Feed(share::event::Back{job, key.gpu, bytes});
+  Feed(share::event::Back{job, key.gpu, bytes, bytes - copied});
 }
 
 void ShareController::LoadEnded(base::JobId job, const ProcessGpu& key, share::OrderId order,
@@ -69,7 +71,8 @@ void ShareController::LoadEnded(base::JobId job, const ProcessGpu& key, share::O
   Load& load = entry->restore->loads.at(key);
   const bool over = !base::IsAlive(key.process);
   if (answer.outcome == Outcome::kDone) {
-    LoadCame(job, key, order, load.need + load.again);  // the part not told yet
+    // The part not told yet; memory that was on the GPU already was not copied.
+    LoadCame(job, key, order, load.need + load.again, answer.bytes - answer.unchanged - load.copied);
     entry->loaded[key] = load.need;
   } else if (!over && (answer.outcome == Outcome::kLost || answer.outcome == Outcome::kNoRoom) &&
              ++load.tries < kMaxTries) {
@@ -92,6 +95,7 @@ void ShareController::TryAgain(base::JobId job, const ProcessGpu& key, share::Or
     if (!entry || !entry->restore || entry->restore->order != order || entry->restore->stopping) return;
     Load& load = me.entries_.at(job).restore->loads.at(key);
     load.again = load.came;
+    load.copied = {};
     me.StartLoad(job, key, load.granted);
   }));
 }

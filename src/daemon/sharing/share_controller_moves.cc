@@ -38,6 +38,7 @@ void ShareController::Evict(Entry& entry, const share::action::Evict& order) {
     return EndEvicting(entry, order.gpu);
   }
   evicting.host = shims_.HostMemoryOf(entry.job.id) + order.bytes;
+  suspension_.PrepareMovers();  // kept copies give way
   base::Bytes left = order.bytes - SecureLoaded(entry, order);
   std::vector<std::pair<base::ProcessId, ledger::Home>> homes;
   for (const auto& one : shims_.SlotStatusesOf(entry.job.id)) {
@@ -78,8 +79,11 @@ base::Bytes ShareController::SecureLoaded(Entry& entry, const share::action::Evi
     secured += bytes;
     ++entry.evicting.at(order.gpu).moving;
     Secure(entry, one.process, name,
-           IfHere([id = entry.job.id, key, number = order.order, bytes](ShareController& me, const Answer&) {
-             me.Feed(share::event::MovedOut{id, key.gpu, bytes});
+           IfHere([id = entry.job.id, key, number = order.order, bytes](ShareController& me,
+                                                                        const Answer& answer) {
+             // What came from host memory is there still, and goes without a copy.
+             const base::Bytes copied = answer.bytes - answer.unchanged;
+             me.Feed(share::event::MovedOut{id, key.gpu, bytes, bytes - copied});
              me.TransferEnded(id, key, number, {});
            }));
   }
@@ -119,12 +123,13 @@ base::Bytes ShareController::HostMemoryUnused() const {
 }
 
 // Memory that jobs have been ordered to bring to host memory counts already.
-base::Bytes ShareController::HostMemoryLeft() const {
-  base::Bytes left = HostMemoryUnused();
+base::Bytes ShareController::HostMemoryLeft() const { return HostMemoryUnused() - HostMemoryComing(); }
+
+base::Bytes ShareController::HostMemoryComing() const {
+  base::Bytes coming;
   for (const auto& [id, entry] : entries_)
-    for (const auto& [gpu, evicting] : entry.evicting)
-      left = left - (evicting.host - shims_.HostMemoryOf(id));
-  return left;
+    for (const auto& [gpu, evicting] : entry.evicting) coming += evicting.host - shims_.HostMemoryOf(id);
+  return coming;
 }
 
 bool ShareController::PassOn(base::JobId job, base::ProcessId process, bool out,
@@ -155,7 +160,8 @@ void ShareController::Take(base::JobId job, base::ProcessId process, base::Untru
                  me.Name(*departure, answer.gpu);
                  const bool done = answer.outcome == Outcome::kDone;
                  if (done && answer.bytes > departure->moved)
-                   me.TellMovedOut(*departure, answer.gpu, answer.bytes - departure->moved);
+                   me.TellMovedOut(*departure, answer.gpu, answer.bytes - departure->moved,
+                                   answer.unchanged - departure->unchanged);
                  // The data of memory that the process has given up must reach host memory.
                  if (!done && (departure->taken || answer.outcome == Outcome::kLost))
                    return me.GoOn(departure, 0);
@@ -165,8 +171,7 @@ void ShareController::Take(base::JobId job, base::ProcessId process, base::Untru
                  me.Name(*departure, notice.gpu);
                  if (notice.outcome == Outcome::kTaken) departure->taken = true;
                  if (notice.outcome != Outcome::kMoving) return;
-                 departure->moved += notice.bytes;
-                 me.TellMovedOut(*departure, notice.gpu, notice.bytes);
+                 me.TellMovedOut(*departure, notice.gpu, notice.bytes, notice.unchanged);
                }));
 }
 
@@ -184,7 +189,7 @@ void ShareController::GoOn(const std::shared_ptr<Departure>& departure, int loss
                }),
                IfHere([departure](ShareController& me, const Answer& notice) {
                  if (notice.outcome == Outcome::kMoving)
-                   me.TellMovedOut(*departure, notice.gpu, notice.bytes);
+                   me.TellMovedOut(*departure, notice.gpu, notice.bytes, notice.unchanged);
                }));
 }
 
@@ -205,11 +210,14 @@ void ShareController::Name(Departure& departure, const std::string& named) {
   }
 }
 
-void ShareController::TellMovedOut(const Departure& departure, const std::string& named, base::Bytes bytes) {
+void ShareController::TellMovedOut(Departure& departure, const std::string& named, base::Bytes bytes,
+                                   base::Bytes unchanged) {
+  departure.moved += bytes;
+  departure.unchanged += unchanged;
   if (bytes.count == 0) return;
   for (const auto& [gpu, order] : departure.orders) {
     if (departure.orders.size() == 1 || suspend::BareUuid(gpu) == suspend::BareUuid(named))
-      return Feed(share::event::MovedOut{departure.job, gpu, bytes});
+      return Feed(share::event::MovedOut{departure.job, gpu, bytes, unchanged});
   }
 }
 

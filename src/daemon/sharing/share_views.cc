@@ -79,6 +79,7 @@ api::ShareSettings ViewOf(const share::SchedulerSettings& settings) {
   view.on_no_answer = ToString(settings.on_no_answer);
   view.answer_limit = settings.answer_limit;
   view.retry = settings.retry;
+  view.unchanged = ToString(settings.unchanged);
   return view;
 }
 
@@ -104,6 +105,8 @@ api::ShareView ShareViewOf(const share::Snapshot& snapshot, const share::Schedul
       if (status.quantum_left) gpu.quantum_left = MillisOf(*status.quantum_left);
       gpu.moved_out = status.moved_out;
       gpu.moved_in = status.moved_in;
+      gpu.copied_out = status.copied_out;
+      gpu.copied_in = status.copied_in;
       gpu.hand_overs = status.hand_overs;
       gpu.moving = MillisOf(status.moving);
       gpu.moving_share = status.moving_share;
@@ -130,6 +133,9 @@ base::Result<share::SchedulerSettings> Changed(share::SchedulerSettings settings
   }
   if (update.on_no_answer) {
     GPUMAN_ASSIGN(settings.on_no_answer, share::ParseOnNoAnswer(*update.on_no_answer));
+  }
+  if (update.unchanged) {
+    GPUMAN_ASSIGN(settings.unchanged, share::ParseUnchanged(*update.unchanged));
   }
   settings.answer_limit = update.answer_limit.value_or(settings.answer_limit);
   settings.quantum_min = update.quantum_min.value_or(settings.quantum_min);

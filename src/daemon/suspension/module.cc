@@ -264,6 +264,7 @@ void SuspensionModule::Show(const jobs::Job& job, api::JobView& view) const {
 }
 
 void SuspensionModule::AddMetrics(metrics::Snapshot& snapshot) {
+  snapshot.kept = controller_->movers().Kept();
   for (auto& shown : snapshot.jobs)
     if (const auto* const job = core_.jobs().Find({shown.id})) shown.state = ToString(StateOf(*job));
   std::map<std::string, base::Bytes> left;

@@ -125,11 +125,8 @@ void SuspendController::OnSample() {
   for (const auto job : jobs) Observe(job);
   if (!jobs.empty()) OfferRoom();
   checkpointer_.ForgetDead();
-  // Prepare looks at all GPUs, and their samples come together, so once in a while is enough.
-  if (const auto now = core_.clock().Mono(); now >= prepare_at_) {
-    Prepare();
-    prepare_at_ = now + kPrepareEvery;
-  }
+  // PrepareMovers looks at all GPUs, and their samples come together, so once in a while is enough.
+  if (core_.clock().Mono() >= prepare_at_) PrepareMovers();
 }
 
 void SuspendController::Observe(base::JobId job) {
@@ -172,6 +169,7 @@ void SuspendController::TellPhase(base::JobId job) {
   if (before == SuspensionPhase::kResuming)
     arrivals_.Add(core_.clock().Mono(), std::exchange(entry.coming, {}));
   if (phase == SuspensionPhase::kRunning) ForgetThoseBack(job, entry.machine.record());
+  if (phase == SuspensionPhase::kSuspending) PrepareMovers();  // kept copies give way
   on_phase(job, phase);
 }
 
@@ -223,7 +221,8 @@ void SuspendController::AwaitFigures(base::JobId job) {
   if (!std::exchange(it->second.sampling, waits) && waits) core_.SampleNow();
 }
 
-void SuspendController::Prepare() {
+void SuspendController::PrepareMovers() {
+  prepare_at_ = core_.clock().Mono() + kPrepareEvery;
   std::map<suspend::MoverUser, suspend::HostDemand> wanted;
   std::set<suspend::MoverUser> unwanted;
   for (const auto& one : readings_.MovableMemory()) {
@@ -242,8 +241,11 @@ void SuspendController::Prepare() {
   for (const auto& user : unwanted)
     if (!wanted.contains(user)) checkpointer_.Retire(user);
   prepared_.clear();
+  BytesByUser sums;
+  for (const auto& [user, demand] : wanted) sums[user] = suspend::SumOf(demand);
+  const auto keep = MayKeep(sums);
   for (auto& [user, demand] : wanted) {
-    checkpointer_.Prepare(user, std::move(demand));
+    checkpointer_.Prepare(user, std::move(demand), keep ? std::optional(keep->at(user)) : std::nullopt);
     prepared_.insert(user);
   }
 }

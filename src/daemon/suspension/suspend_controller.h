@@ -58,11 +58,17 @@ class SuspendController {
   // Sets the function that says whether a job takes turns with others on its GPU. The memory of such a job
   // comes back with its turn (state_machine.h: returns_held). Registered once.
   void SetTakesTurns(std::function<bool(base::JobId)> takes_turns) { takes_turns_ = std::move(takes_turns); }
+  // Sets the function that says how much memory is on its way to the host for other jobs' turns. Registered
+  // once.
+  void SetComing(std::function<base::Bytes()> coming) { coming_ = std::move(coming); }
   // The phase of a job has changed; kRunning also when this controller no longer knows the job. A listener
   // may call this object only later, from the loop.
   Signal<base::JobId, suspend::SuspensionPhase> on_phase;
 
   void SetSettings(SuspendControllerSettings settings);
+  // Tells all movers what may come to the host, and what they may keep there. Done after samples, too; call
+  // it before an order that brings memory to the host, so that kept copies give way.
+  void PrepareMovers();
 
   // Call when the job runs. `stored`: its record from an earlier daemon; empty: none. A call for a known job
   // does nothing.
@@ -143,7 +149,6 @@ class SuspendController {
   void Order(base::JobId job, base::ProcessId process, const ledger::Command& command);
   void Save(base::JobId job, std::string record, std::function<void()> done);
   void Tell(base::JobId job, const suspend::action::Emit& event);
-  void Prepare();
   void ForgetThoseBack(base::JobId job, const suspend::SuspensionRecord& record);
   // Whether the job was suspended because another needed its place. Until there is room again, not even the
   // mover's context stays on the GPU for it.
@@ -157,6 +162,11 @@ class SuspendController {
   static suspend::BytesByGpu Coming(const suspend::SuspensionRecord& record);
   void DropIfDone(base::JobId job);
 
+  // Host memory that all jobs except `but` have, or are about to have because they are being suspended.
+  base::Bytes HostMemoryInUse(const suspend::HostMemory& memory, base::JobId but) const;
+  // What movers may keep of memory that is on a GPU again; none: no bound.
+  using BytesByUser = std::map<suspend::MoverUser, base::Bytes>;
+  std::optional<BytesByUser> MayKeep(const BytesByUser& wanted) const;
   // Host memory of all jobs except `but` that are not suspended: their memory that is off the GPU during
   // another job's turn.
   base::Bytes HostMemoryOfTurns(base::JobId but) const;
@@ -165,6 +175,7 @@ class SuspendController {
   const ShimsModule& shims_;
   const SuspensionReadings readings_;
   std::function<bool(base::JobId)> takes_turns_;
+  std::function<base::Bytes()> coming_;
   SuspendControllerSettings settings_;
   suspend::Checkpointer checkpointer_;
   Entries entries_;

@@ -20,6 +20,18 @@ base::Bytes SuspendController::HostMemoryOfTurns(base::JobId but) const {
   return used;
 }
 
+base::Bytes SuspendController::HostMemoryInUse(const suspend::HostMemory& memory, base::JobId but) const {
+  base::Bytes there = HostMemoryOfTurns(but), coming;
+  for (const auto& [job, entry] : entries_) {
+    if (job == but) continue;
+    const bool comes = entry.machine.phase() == SuspensionPhase::kSuspending;
+    (comes ? coming : there) += entry.machine.InHost();
+  }
+  return suspend::Believed(memory, there) + coming;
+}
+
+// Copies that movers keep count nowhere here. Each lies in memory that its mover has prepared, so it takes
+// nothing of what is available, and a mover counts it as prepared, since it gives way.
 base::Result<suspend::HostRoom> SuspendController::HostRoomFor(base::JobId job) {
   GPUMAN_ASSIGN(const auto memory, suspend::ReadHostMemory());
   suspend::HostRoom room;
@@ -28,17 +40,20 @@ base::Result<suspend::HostRoom> SuspendController::HostRoomFor(base::JobId job) 
   if (const auto owner = readings_.OwnerOf(job)) room.prepared += checkpointer_.Prepared(*owner);
   room.available = memory.available;
   room.kept_free = suspend::KeptFree(memory);
-  base::Bytes there = HostMemoryOfTurns(job), coming;
+  room.in_use = HostMemoryInUse(memory, job);
   for (const auto& [other, entry] : entries_) {
-    if (other == job) continue;
-    const bool comes = entry.machine.phase() == SuspensionPhase::kSuspending;
-    (comes ? coming : there) += entry.machine.InHost();
-    if (!comes) continue;
+    if (other == job || entry.machine.phase() != SuspensionPhase::kSuspending) continue;
     const auto need = entry.machine.NeedOfHost();
     room.available = room.available - (need.evicted - readings_.HostMemoryOf(other) + need.checkpointed);
   }
-  room.in_use = suspend::Believed(memory, there) + coming;
   return room;
+}
+
+std::optional<SuspendController::BytesByUser> SuspendController::MayKeep(const BytesByUser& wanted) const {
+  const auto memory = suspend::ReadHostMemory();
+  if (!memory) return std::nullopt;
+  const base::Bytes in_use = HostMemoryInUse(*memory, {}) + (coming_ ? coming_() : base::Bytes{});
+  return suspend::KeepFor(settings_.host_memory.Of(memory->total), in_use, wanted);
 }
 
 void SuspendController::Refuse(base::JobId job, const char* kind, base::Error error,
