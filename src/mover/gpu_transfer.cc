@@ -69,6 +69,11 @@ void GpuTransfer::Clear(Absence last) {
   std::erase_if(batches_, [&](const Batch& batch) { return batch.absence <= last; });
 }
 
+void GpuTransfer::End() {
+  Clear();
+  kept_.DropAll();
+}
+
 void GpuTransfer::Discard(Batch& batch, Then then) {
   batch.stream.reset();
   batch.memory.clear();

@@ -140,10 +140,12 @@ class GpuTransfer {
 
   // The process has all of the memory: its host copies are kept.
   void Keep();
-  // The process has ended, or does not need what was taken.
+  // The process does not need what was taken.
   void Clear();
   // The same for batches of this absence and of earlier ones.
   void Clear(Absence last);
+  // The process has ended: host copies are not kept either.
+  void End();
 
   // Gets descriptors of memory that another mover had taken and not finished, for the pieces from `first` on;
   // the next step uses them.

@@ -283,7 +283,7 @@ class Mover {
       lock.unlock();
       for (const auto& memory : gone) {
         memory->CallOff({});
-        memory->Drop({}, memory->absence());
+        memory->End();
       }
       lock.lock();
     }

@@ -146,6 +146,13 @@ void ProcessMemory::Drop(const std::string& source, Absence last) {
   }
 }
 
+void ProcessMemory::End() {
+  for (GpuTransfer* const transfer : TransfersOf({})) {
+    const auto lock = transfer->Lock();
+    transfer->End();
+  }
+}
+
 void ProcessMemory::Begin(const std::string& source, std::optional<base::Bytes> room) {
   CreditOf(source).Begin(room ? std::optional(room->count) : std::nullopt);
 }

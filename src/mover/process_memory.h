@@ -46,6 +46,8 @@ class ProcessMemory {
   suspend::Answer Give(base::Fd connection, const std::string& gpu, Progress& progress);
   // The process does not need what the mover has of this absence and of earlier ones.
   void Drop(const std::string& source, Absence last);
+  // The process has ended.
+  void End();
 
   // Sets the room that the next Load of the transfer, or the next Load or Give of all transfers in sum, may
   // take; none: no bound.

@@ -36,6 +36,7 @@ class ProcessMemoryTest : public GpusTest {
     });
     auto piece = gpus->Create(0, kPiece);
     EXPECT_TRUE(piece);
+    EXPECT_EQ(cuda->calls().cuMemsetD8_v2(piece->address(), 1, kPiece), driver::abi::CUDA_SUCCESS);
     const auto file = gpus->Export(*piece);
     EXPECT_TRUE(file);
     const int number = file->get();
@@ -51,6 +52,27 @@ class ProcessMemoryTest : public GpusTest {
     const wire::Reply receipt{wire::kReplyMagic, 0, 1, 0};
     EXPECT_TRUE(wire::SendWith(ours.get(), &receipt, sizeof receipt, nullptr, 0, 10'000));
     mover.join();
+    return answer;
+  }
+
+  // Takes the memory that comes back, and frees it.
+  Answer TakeBack() {
+    int pair[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    const base::Fd ours(pair[0]);
+    Answer answer;
+    std::thread mover(
+        [&, theirs = base::Fd(pair[1])]() mutable { answer = memory->Give(std::move(theirs), {}, nobody); });
+    for (wire::Parts parts{}; parts.last == 0;) {
+      int files[wire::kMaxParts];
+      unsigned count = 0;
+      if (wire::ReceiveWith(ours.get(), &parts, sizeof parts, files, count, 10'000) != sizeof parts) break;
+      for (unsigned i = 0; i < count; ++i) ::close(files[i]);
+    }
+    const wire::Reply receipt{wire::kReplyMagic, 0, 1, 0};
+    EXPECT_TRUE(wire::SendWith(ours.get(), &receipt, sizeof receipt, nullptr, 0, 10'000));
+    mover.join();
+    host.clear();
     return answer;
   }
 
@@ -89,6 +111,19 @@ TEST_F(ProcessMemoryTest, ALateForgetTakesNothingOfAnEarlierMover) {
   EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, Outcome::kDone) << "it is found";
   memory->Drop({}, over);
   EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, Outcome::kDone) << "it is there";
+}
+
+TEST_F(ProcessMemoryTest, TheHostMemoryOfAProcessThatEndedIsThePools) {
+  kept.SetLimit(kSmallSegment);
+  EXPECT_EQ(HandOut(memory->absence()).outcome, Outcome::kDone);
+  EXPECT_EQ(TakeBack().outcome, Outcome::kDone);
+  EXPECT_EQ(kept.bytes(), kPiece);
+  memory->Drop({}, memory->Forget());
+  EXPECT_EQ(kept.bytes(), kPiece) << "its process has all of its memory, and lives";
+  EXPECT_EQ(pool->free_bytes(), 0u);
+  memory->End();
+  EXPECT_EQ(kept.bytes(), 0u);
+  EXPECT_EQ(pool->free_bytes(), kSmallSegment);
 }
 
 }  // namespace
