@@ -208,6 +208,13 @@ class DaemonTest(unittest.TestCase):
     def events(self):
         return self.request("GET", "/v1/events").json()["events"]
 
+    def metric(self, name, **labels):
+        """The sum of the samples with these labels."""
+        text = self.request("GET", "/metrics").body.decode()
+        found = re.findall(rf"^{name}(?:{{(.*)}})? (\S+)$", text, re.MULTILINE)
+        return sum(float(value) for has, value in found
+                   if all(f'{label}="{wanted}"' in has for label, wanted in labels.items()))
+
     def what_stands(self):
         """For a failure: how the jobs share, what became of them, what was told of them and what they said."""
         def said(job):

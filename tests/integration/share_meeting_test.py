@@ -63,13 +63,6 @@ class Meets:
         names = {re.sub(r"GPU-[-0-9a-f]+", "UUID", name) for name in event["data"]}
         self.assertLessEqual(names, event_data.of_suspensions(), event)
 
-    def metric(self, name, **labels):
-        """The sum of the samples with these labels."""
-        text = self.request("GET", "/metrics").body.decode()
-        found = re.findall(rf"^{name}(?:{{(.*)}})? (\S+)$", text, re.MULTILINE)
-        return sum(float(value) for has, value in found
-                   if all(f'{label}="{wanted}"' in has for label, wanted in labels.items()))
-
     def gates(self, job):
         answer = self.request("GET", "/v1/share").json()
         return {gpu["uuid"]: one["gate"] for gpu in answer["gpus"] for one in gpu["jobs"] if one["id"] == job}

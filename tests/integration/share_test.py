@@ -168,6 +168,8 @@ class TakingTurns(ShareCase):
         self.finishes_with_its_data(small)
         gpu = self.gpu()
         self.assertGreater(gpu["moved_out"], 0)
+        self.assertLessEqual(gpu["copied_out"], gpu["moved_out"])
+        self.assertLessEqual(gpu["copied_in"], gpu["moved_in"])
         # 8 + 4 MiB and two contexts on 222 MiB: 2 MiB are too much.
         self.assertLess(gpu["moved_out"] / max(1, gpu["hand_overs"]), 8 * MIB)
 

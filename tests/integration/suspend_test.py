@@ -579,6 +579,24 @@ class UnchangedTest(SuspendCase):
         self.finishes_with_its_data("often")
 
 
+class KeptWithinTheBudgetTest(SuspendCase):
+    config = SuspendCase.config + 'host_memory = "450MiB"\n[share]\nunchanged = "hash"\n'
+
+    def test_copies_that_are_kept_are_no_reason_to_refuse_and_give_way(self):
+        self.busy("kept", "128MiB")
+        self.busy("other", "128MiB")
+        self.assertEqual([self.suspend("kept").status, self.resume("kept").status], [200, 200])
+        until("its copies are kept", lambda: self.metric("gpuman_kept_host_memory_bytes") >= 96 * MIB)
+        self.assertEqual(self.suspend("other").status, 200)
+
+        def in_host_memory():
+            return self.metric("gpuman_job_host_memory_bytes") + self.metric("gpuman_kept_host_memory_bytes")
+        until("what is kept gave way", lambda: in_host_memory() <= 450 * MIB)
+        self.assertEqual(self.resume("other").status, 200)
+        for tag in ("kept", "other"):
+            self.finishes_with_its_data(tag)
+
+
 if __name__ == "__main__":
     if not (build_dir() / "lib/libgpuman.so").exists():
         print("libgpuman.so is not built")
