@@ -18,7 +18,7 @@ namespace gpuman::mover {
 // thread; the pieces stay mapped and at rest as long as the object lives.
 class ChangedChunks {
  public:
-  // Of the pieces from `first` on, which are on one GPU. Where it cannot hash, all is to be copied.
+  // Of the pieces from `first` on, which are on one GPU. No hasher: all is to be copied.
   // `with_process`: segments of which the process has descriptors, since they hold other pieces of it.
   using Segments = std::set<const Segment*>;
   ChangedChunks(Hasher* hasher, const HashKey& key, std::span<const Memory> memory,

@@ -9,20 +9,10 @@
 #include <set>
 #include <vector>
 
+#include "mover/test_bytes.h"
+
 namespace gpuman::mover {
 namespace {
-
-using Bytes = std::vector<std::uint8_t>;
-
-Bytes RandomBytes(std::uint64_t seed, std::size_t size = kChunk) {
-  std::mt19937_64 random(seed);
-  Bytes bytes(size);
-  for (std::size_t i = 0; i < size; i += 8) {
-    const std::uint64_t word = random();
-    std::memcpy(bytes.data() + i, &word, std::min<std::size_t>(8, size - i));
-  }
-  return bytes;
-}
 
 // As chunk_hash.h writes the function down, word by word, with no thought of speed.
 ChunkHash Reference(const HashKey::Tables& key, const Bytes& chunk) {

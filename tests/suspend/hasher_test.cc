@@ -15,23 +15,12 @@
 #include <vector>
 
 #include "gpus_fixture.h"
+#include "mover/test_bytes.h"
 
 namespace gpuman::mover {
 namespace {
 
 namespace abi = driver::abi;
-using Bytes = std::vector<std::uint8_t>;
-
-Bytes RandomBytes(std::uint64_t seed, std::size_t size = kChunk) {
-  std::mt19937_64 random(seed);
-  Bytes bytes(size);
-  for (std::size_t i = 0; i < size; i += 8) {
-    const std::uint64_t word = random();
-    std::memcpy(bytes.data() + i, &word, 8);
-  }
-  return bytes;
-}
-
 class HasherTest : public GpusTest {
  protected:
   // Memory of the kind that processes hand over, with these bytes.

@@ -50,6 +50,20 @@ class UnchangedTest : public MovingTest {
     Must(cuda->calls().cuMemcpyDtoH_v2(&value, At(piece) + at, 1));
     return value;
   }
+  void ExpectZeros(std::size_t from, std::size_t to) {
+    for (std::size_t piece = from; piece < to; ++piece) {
+      std::vector<std::uint8_t> bytes(kPiece, 1);
+      Must(cuda->calls().cuMemcpyDtoH_v2(bytes.data(), At(piece), kPiece));
+      EXPECT_EQ(bytes, std::vector<std::uint8_t>(kPiece)) << "piece " << piece;
+    }
+  }
+  // Makes pieces that have left once, and are to leave again.
+  void MakeOnceOut(std::size_t pieces) {
+    Make(pieces);
+    EXPECT_EQ(Out(0, pieces), 0u) << "the first time";
+    EXPECT_EQ(Back().outcome, Outcome::kDone);
+    MakeAnew(pieces);
+  }
   // Flips a bit in each page of the segments that the process has.
   void DamageHostMemory() {
     for (const auto& file : host) {
@@ -79,10 +93,7 @@ TEST_F(UnchangedTest, WhatTheHostHasIsNotCopiedAgain) {
 }
 
 TEST_F(UnchangedTest, OfOneByteItsChunkIsCopied) {
-  Make(6);
-  EXPECT_EQ(Out(0, 6), 0u);
-  EXPECT_EQ(Back().outcome, Outcome::kDone);
-  MakeAnew(6);
+  MakeOnceOut(6);
   Write(3, kPiece - 1, 77);
   Write(5, 0, 78);
   EXPECT_EQ(Out(0, 6), 6 * kPiece - 2 * kChunk);
@@ -97,10 +108,7 @@ TEST_F(UnchangedTest, OfOneByteItsChunkIsCopied) {
 }
 
 TEST_F(UnchangedTest, EachPieceFindsItsCopyWhateverLeavesWithIt) {
-  Make(8);
-  EXPECT_EQ(Out(0, 8), 0u);
-  EXPECT_EQ(Back().outcome, Outcome::kDone);
-  MakeAnew(8);
+  MakeOnceOut(8);
   EXPECT_EQ(Out(5, 7), 2 * kPiece);
   EXPECT_EQ(Out(0, 3), 3 * kPiece);
   EXPECT_EQ(Back().outcome, Outcome::kDone);
@@ -121,11 +129,7 @@ TEST_F(UnchangedTest, ZerosAreNotCopiedInEitherDirection) {
   const Answer back = Back();
   EXPECT_EQ(back.outcome, Outcome::kDone) << back.message;
   EXPECT_EQ(back.unchanged, base::Bytes{4 * kPiece});
-  for (std::size_t piece = 0; piece < 4; ++piece) {
-    std::vector<std::uint8_t> bytes(kPiece, 1);
-    Must(cuda->calls().cuMemcpyDtoH_v2(bytes.data(), At(piece), kPiece));
-    EXPECT_EQ(bytes, std::vector<std::uint8_t>(kPiece)) << "piece " << piece;
-  }
+  ExpectZeros(0, 4);
   ExpectWhole(4, 6);
   ExpectWhole(10, 16);
 }
@@ -142,18 +146,13 @@ TEST_F(UnchangedTest, ALaterMoverKnowsWhichChunksAreZeros) {
   EXPECT_EQ(back.outcome, Outcome::kDone) << back.message;
   EXPECT_EQ(back.unchanged, base::Bytes{4 * kPiece});
   ExpectWhole(4, 6);
-  std::vector<std::uint8_t> bytes(kPiece, 1);
-  Must(cuda->calls().cuMemcpyDtoH_v2(bytes.data(), At(2), kPiece));
-  EXPECT_EQ(bytes, std::vector<std::uint8_t>(kPiece));
+  ExpectZeros(0, 4);
 }
 
 // The copies of the offer begin before the process goes back on it; what they overwrote is not believed
 // afterwards, although the data are what they were before.
 TEST_F(UnchangedTest, AnOfferThatTheProcessGoesBackOnLeavesNothingToBelieve) {
-  Make(6);
-  EXPECT_EQ(Out(0, 6), 0u);
-  EXPECT_EQ(Back().outcome, Outcome::kDone);
-  MakeAnew(6);
+  MakeOnceOut(6);
   for (std::size_t piece = 0; piece < 6; ++piece) Write(piece, 5, 99);
   base::Fd socket;
   const auto given_up = Begin({.verb = Verb::kTake, .whole = true}, &socket);
