@@ -12,7 +12,6 @@
 
 #include "base/numa.h"
 #include "base/units.h"
-#include "mover/host_memory.h"
 #include "mover/layout.h"
 
 namespace gpuman::mover {
@@ -98,9 +97,6 @@ Result<> Segment::MapIt() {
 }
 
 Result<Segment> Segment::Make(std::uint64_t bytes, std::optional<int> node, const Gpus& gpus) {
-  if (!HostHas(bytes))
-    return Fail(ErrorCode::kExhausted, fmt::format("the machine has too little memory available for {} more",
-                                                   base::FormatBytes(base::Bytes{bytes})));
   Segment segment;
   segment.bytes_ = bytes;
   segment.node_ = node;
@@ -150,7 +146,8 @@ std::uint64_t Segment::inode() const {
   return ::fstat(file_.get(), &status) == 0 ? status.st_ino : 0;
 }
 
-Pool::Pool(Gpus& gpus) : gpus_(gpus), thread_([this] { Prepare(); }) {}
+Pool::Pool(Gpus& gpus, HasRoom has_room)
+    : gpus_(gpus), has_room_(std::move(has_room)), thread_([this] { Prepare(); }) {}
 
 Pool::~Pool() {
   {
@@ -185,6 +182,48 @@ std::optional<Segment> Pool::AwaitMade(NodeId node, std::uint64_t bytes) {
   return segment;
 }
 
+Result<Segment> Pool::Make(NodeId node, std::uint64_t bytes) {
+  if (has_room_(bytes)) return Segment::Make(bytes, node, gpus_);
+  return Fail(ErrorCode::kExhausted, fmt::format("the machine has too little memory available for {} more",
+                                                 base::FormatBytes(base::Bytes{bytes})));
+}
+
+// Segments of all sizes are made ahead, as long as the machine has room. Without this, those that nobody asks
+// for would keep out the one that somebody needs.
+Result<Segment> Pool::MakeInPlaceOfFree(NodeId node, std::uint64_t bytes) {
+  for (;;) {
+    auto made = Make(node, bytes);
+    if (made || made.error().code != ErrorCode::kExhausted) return made;
+    std::optional<Segment> given_up;
+    {
+      const std::lock_guard lock(mutex_);
+      refused_ = true;  // the thread makes none meanwhile
+      if (auto free = TakeFree(node, bytes)) {
+        --nodes_[free->node()].taken[bytes];  // the caller has counted it
+        return std::move(*free);
+      }
+      given_up = LargestFree();
+    }
+    if (!given_up) return made;
+  }
+}
+
+// mutex_ is held.
+std::optional<Segment> Pool::LargestFree() {
+  std::vector<Segment>* from = nullptr;
+  std::vector<Segment>::iterator largest;
+  for (auto& [id, node] : nodes_) {
+    const auto one = std::ranges::max_element(node.free, {}, &Segment::bytes);
+    if (one == node.free.end() || (from != nullptr && one->bytes() <= largest->bytes())) continue;
+    from = &node.free;
+    largest = one;
+  }
+  if (from == nullptr) return std::nullopt;
+  std::optional<Segment> segment(std::move(*largest));
+  from->erase(largest);
+  return segment;
+}
+
 void Pool::Undo(NodeId node, std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   auto& count = nodes_[node].taken[bytes];
@@ -215,7 +254,7 @@ Result<std::vector<Segment>> Pool::Take(int gpu, const std::vector<std::uint64_t
   std::optional<base::Error> error;
   const auto make = [&](std::size_t i) {
     (void)gpus_.Use(gpu);
-    auto made = Segment::Make(sizes[i], node, gpus_);
+    auto made = MakeInPlaceOfFree(node, sizes[i]);
     if (!made) Undo(node, sizes[i]);
     const std::lock_guard lock(errors);
     if (made)
@@ -323,7 +362,7 @@ void Pool::MakeAll(const std::vector<Job>& jobs) {
   InParallel(jobs.size(), [&](std::size_t i) {
     const auto& [id, gpu, bytes] = jobs[i];
     (void)gpus_.Use(gpu);
-    auto made = Segment::Make(bytes, id, gpus_);
+    auto made = Make(id, bytes);
     const std::lock_guard lock(mutex_);
     if (made)
       nodes_[id].free.push_back(std::move(*made));

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "base/fd.h"
 #include "base/result.h"
 #include "mover/gpus.h"
+#include "mover/host_memory.h"
 #include "mover/segment_plan.h"
 
 namespace gpuman::mover {
@@ -27,8 +29,7 @@ inline constexpr char kLayoutFile[] = "gpuman-layout";
 // Move-only.
 class Segment {
  public:
-  // `node`: where its memory should be, as far as the kernel can; nullopt: anywhere. kExhausted: the machine
-  // has too little memory available, with the numbers.
+  // `node`: where its memory should be, as far as the kernel can; nullopt: anywhere.
   static base::Result<Segment> Make(std::uint64_t bytes, std::optional<int> node, const Gpus& gpus);
   // Opens a segment that an earlier mover made; it is not registered.
   static base::Result<Segment> Open(base::Fd file, std::uint64_t bytes);
@@ -59,13 +60,16 @@ class Segment {
 // Thread-safe.
 class Pool {
  public:
-  explicit Pool(Gpus& gpus);
+  // `has_room`: whether so many bytes of host memory may be taken; called from several threads.
+  using HasRoom = std::function<bool(std::uint64_t bytes)>;
+  explicit Pool(Gpus& gpus, HasRoom has_room = HostHas);
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
   // Takes segments of these sizes for copies of a GPU, near that GPU where there are some; makes those that
-  // are not ready. kExhausted: there is not enough host memory.
+  // are not ready. Where the machine has no room for these, free segments of other sizes give way.
+  // kExhausted: there is not enough host memory.
   base::Result<std::vector<Segment>> Take(int gpu, const std::vector<std::uint64_t>& sizes);
   void Give(std::vector<Segment> segments);
   // Makes segments for so many bytes of each process on each GPU ready in the background, as far as the
@@ -91,6 +95,9 @@ class Pool {
   };
   std::optional<Segment> TakeFree(NodeId node, std::uint64_t bytes);
   std::optional<Segment> AwaitMade(NodeId node, std::uint64_t bytes);
+  base::Result<Segment> Make(NodeId node, std::uint64_t bytes);
+  base::Result<Segment> MakeInPlaceOfFree(NodeId node, std::uint64_t bytes);
+  std::optional<Segment> LargestFree();
   void Undo(NodeId node, std::uint64_t bytes);
   std::vector<Job> NextJobs() const;
   std::optional<Segment> NextSurplus();
@@ -98,6 +105,7 @@ class Pool {
   void Prepare();
 
   Gpus& gpus_;
+  const HasRoom has_room_;
   mutable std::mutex mutex_;
   std::condition_variable changed_, made_;
   std::map<NodeId, Node> nodes_;

@@ -1,6 +1,7 @@
 // Host memory ahead of need, on the simulated driver with GPUs of two nodes.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -84,6 +85,24 @@ TEST_F(PoolTest, TheDesiredSizeIsTheBound) {
   ASSERT_NO_FATAL_FAILURE(AwaitReady(2 * kSmall)) << "what holds data counts";
   pool->Give(std::move(taken));
   EXPECT_LE(pool->free_bytes(), 5 * kSmall + kSlack);
+}
+
+// On a machine that has room for five small segments.
+TEST_F(PoolTest, WhereThereIsNoRoomFreeSegmentsOfOtherSizesGiveWay) {
+  std::atomic<std::uint64_t> taken = 0;
+  pool.emplace(*gpus, [&](std::uint64_t bytes) { return taken + pool->free_bytes() + bytes <= 5 * kSmall; });
+  pool->Want({{kNear, {4 * kSmall}}});
+  ASSERT_NO_FATAL_FAILURE(AwaitReady(4 * kSmall));
+  auto large = pool->Take(kNear, {4 * kSmall});
+  ASSERT_TRUE(large) << large.error().message;
+  taken = 4 * kSmall;
+  EXPECT_EQ(pool->free_bytes(), kSmall) << "no more than was needed";
+  const auto refused = pool->Take(kNear, {2 * kSmall});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, base::ErrorCode::kExhausted);
+  pool->Give(std::move(*large));
+  taken = 0;
+  EXPECT_TRUE(pool->Take(kFar, {2 * kSmall})) << "of the other node's memory";
 }
 
 TEST_F(PoolTest, AGpuGetsItsContextBeforeItIsNeeded) {
