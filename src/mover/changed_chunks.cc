@@ -75,6 +75,7 @@ std::size_t CountChanged(Hasher* hasher, std::span<const LoadedPiece> pieces) {
       were.push_back(&copy->chunks[i].hash);
     }
   }
+  if (chunks.empty()) return 0;
   const auto hashes = hasher->Hash(chunks);
   if (!hashes) return 0;
   std::size_t changed = 0;

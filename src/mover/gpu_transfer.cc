@@ -101,7 +101,9 @@ Result<> GpuTransfer::Adopt(HostPage::Found found, Absence absence) {
       if (zeros[chunk]) copy.chunks[chunk].state = ChunkRecord::State::kZero;
   }
   shared_.pages.Add(found.page.inode());
-  batches_.push_back({.page = std::move(found.page), .copies = std::move(copies), .absence = absence});
+  const bool hashed = shared_.hashing.Covers(BytesOf(pieces));
+  batches_.push_back(
+      {.page = std::move(found.page), .copies = std::move(copies), .hashed = hashed, .absence = absence});
   return {};
 }
 
@@ -196,8 +198,8 @@ Result<> GpuTransfer::SetOut(Batch& batch) {
     if (&other == &batch) continue;
     for (const Segment* const segment : SegmentsOf(PlacesOf(other.copies))) with_process.insert(segment);
   }
-  ChangedChunks changed(HasherOf(gpu), shared_.gpus.hash_key(), batch.memory, batch.copies,
-                        batch.begun_copies, with_process);
+  ChangedChunks changed(batch.hashed ? HasherOf(gpu) : nullptr, shared_.gpus.hash_key(), batch.memory,
+                        batch.copies, batch.begun_copies, with_process);
   while (batch.begun_copies < batch.memory.size()) {
     changed.Plan();
     const auto copies =
@@ -239,7 +241,7 @@ Result<> GpuTransfer::Prepare(int gpu, const wire::Parts& parts, Progress& progr
   GPUMAN_ASSIGN(offer.free, MakeRoom(gpu, parts.total - std::min(parts.total, kept_.bytes())));
   GPUMAN_ASSIGN(auto page, HostPage::Make());
   shared_.pages.Add(page.inode());
-  offer.batch.emplace(Batch{.page = std::move(page)});
+  offer.batch.emplace(Batch{.page = std::move(page), .hashed = shared_.hashing.Covers(parts.total)});
   return {};
 }
 

@@ -34,6 +34,7 @@
 #include "mover/credit.h"
 #include "mover/free_list.h"
 #include "mover/gpus.h"
+#include "mover/hashing_rule.h"
 #include "mover/host_arena.h"
 #include "mover/host_copy.h"
 #include "mover/host_page.h"
@@ -82,6 +83,7 @@ class GpuTransfer {
     Pool& pool;
     FreeList& free_list;
     KeptCopiesBudget& kept;
+    const HashingRule& hashing;
     KnownPages pages{};
   };
   // `gpu`: the UUID of the GPU that the memory comes from.
@@ -163,6 +165,7 @@ class GpuTransfer {
     std::size_t begun_copies = 0;        // the pieces before this one are in the stream, or whole
     std::vector<std::uint64_t> copied{};  // by piece: bytes that have to be copied out
     std::chrono::steady_clock::time_point begun{};
+    bool hashed = false;           // on its way out
     std::optional<int> read_by{};  // another GPU that can read its memory
     Absence absence{};
   };
@@ -186,8 +189,8 @@ class GpuTransfer {
                          Offer& offer);
   base::Result<> Accept(Offer& offer, std::uint64_t address, Memory memory, base::Fd file);
   base::Result<> Seal(Offer& offer, std::vector<Piece> pieces);
-  // nullptr: its memory is not hashed.
-  Hasher* HasherOf(int gpu) const { return shared_.kept.hashing() ? shared_.gpus.HasherOf(gpu) : nullptr; }
+  // nullptr: memory there is not hashed.
+  Hasher* HasherOf(int gpu) const { return shared_.hashing.on() ? shared_.gpus.HasherOf(gpu) : nullptr; }
   base::Result<> SetOut(Batch& batch);
   bool MayStay(const Batch& batch, std::optional<int> target) const;
   base::Result<> HandOver(int connection, const Batch& batch);

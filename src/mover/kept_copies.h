@@ -3,7 +3,6 @@
 // else needs it.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -26,9 +25,6 @@ class KeptCopiesBudget {
   // transfer go first that had changed most.
   bool GiveWay(std::uint64_t bytes);
   std::uint64_t bytes() const;
-  // Whether chunks are hashed at all; true before the first call.
-  void SetHashing(bool hashing) { hashing_ = hashing; }
-  bool hashing() const { return hashing_; }
 
  private:
   friend class KeptCopies;
@@ -39,7 +35,6 @@ class KeptCopiesBudget {
 
   mutable std::mutex mutex_;  // taken before a KeptCopies' own
   std::uint64_t limit_ = 0;
-  std::atomic<bool> hashing_{true};
   std::set<KeptCopies*> all_;
 };
 

@@ -194,7 +194,7 @@ class Mover {
     for (const auto& [gpu, processes] : wanted)
       for (const std::uint64_t one : processes) bytes += one;
     const bool off = request.unchanged == suspend::Unchanged::kOff;
-    kept_.SetHashing(!off);
+    hashing_.Set(!off, request.hash_from.count);
     kept_.SetLimit(off ? 0 : std::min(bytes, request.keep.value_or(base::Bytes{bytes}).count));
     pool_.Want(std::move(wanted), !off);
     const base::Bytes kept{kept_.bytes()};
@@ -236,7 +236,7 @@ class Mover {
   std::shared_ptr<ProcessMemory> MemoryOf(const base::ProcessId& process) {
     const std::lock_guard lock(mutex_);
     auto& memory = memory_[process];
-    if (!memory) memory = std::make_shared<ProcessMemory>(process, gpus_, pool_, free_list_, kept_);
+    if (!memory) memory = std::make_shared<ProcessMemory>(process, gpus_, pool_, free_list_, kept_, hashing_);
     return memory;
   }
 
@@ -295,6 +295,7 @@ class Mover {
   FreeList free_list_;
   Pool pool_;
   KeptCopiesBudget kept_;
+  HashingRule hashing_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Request> queue_;

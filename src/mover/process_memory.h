@@ -25,8 +25,9 @@ namespace gpuman::mover {
 
 class ProcessMemory {
  public:
-  ProcessMemory(base::ProcessId process, Gpus& gpus, Pool& pool, FreeList& free_list, KeptCopiesBudget& kept)
-      : shared_{process, gpus, pool, free_list, kept} {}
+  ProcessMemory(base::ProcessId process, Gpus& gpus, Pool& pool, FreeList& free_list, KeptCopiesBudget& kept,
+                const HashingRule& hashing)
+      : shared_{process, gpus, pool, free_list, kept, hashing} {}
 
   // What Take begins with. To be asked in the order of the daemon's requests, as Forget is.
   Absence absence() const { return absence_; }

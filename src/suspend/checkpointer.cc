@@ -115,8 +115,11 @@ void Checkpointer::Prepare(const MoverUser& user, HostDemand each, std::optional
   if (MoverOf(user).ready) SendDemand(user);
 }
 
-void Checkpointer::SetUnchanged(Unchanged how) {
-  if (std::exchange(unchanged_, how) == how) return;
+void Checkpointer::SetUnchanged(Unchanged how, base::Bytes hash_from) {
+  const bool same = unchanged_ == how && hash_from_ == hash_from;
+  unchanged_ = how;
+  hash_from_ = hash_from;
+  if (same) return;
   for (const auto& [user, mover] : movers_)
     if (mover.ready) SendDemand(user);
 }
@@ -147,6 +150,7 @@ void Checkpointer::SendDemand(const MoverUser& user) {
                     .bytes = demand.wanted,
                     .each = demand.each,
                     .unchanged = unchanged_,
+                    .hash_from = hash_from_,
                     .keep = demand.keep});
 }
 

@@ -87,8 +87,8 @@ class Checkpointer {
   // `keep`: the most bytes of copies that the mover may keep of memory that is on a GPU again; none: as many
   // as it prepares memory for.
   void Prepare(const MoverUser& user, HostDemand demand, std::optional<base::Bytes> keep = {});
-  // Holds at once for all movers.
-  void SetUnchanged(Unchanged how);
+  // Holds at once for all movers. `hash_from`: as Request::hash_from.
+  void SetUnchanged(Unchanged how, base::Bytes hash_from = kWorthHashing);
 
   // The user's mover has a context on the GPU and nothing to copy for now: the mover ends if it has nothing
   // to do, and the next request starts another.
@@ -215,6 +215,7 @@ class Checkpointer {
   };
   std::map<MoverUser, Demand> demands_;
   Unchanged unchanged_ = Unchanged::kHash;  // as kPrepare that names none
+  base::Bytes hash_from_ = kWorthHashing;
   // Posted work holds a weak reference, so that none of it outlives this object.
   std::shared_ptr<Checkpointer*> self_;
 };

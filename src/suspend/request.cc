@@ -56,6 +56,7 @@ void Fields(V& v, T& x) {
   if (x.verb == Verb::kPrepare) {
     v.Changed("each", x.each);
     v.Changed("unchanged", x.unchanged);
+    v.Changed("hash_from", x.hash_from, kWorthHashing);
     v.Option("keep", x.keep);
   }
   v.Changed("whole", x.whole);

@@ -23,7 +23,7 @@ class ProcessMemoryTest : public GpusTest {
   void SetUp() override {
     ASSERT_NO_FATAL_FAILURE(GpusTest::SetUp());
     pool.emplace(*gpus);
-    memory.emplace(base::SelfId(), *gpus, *pool, free_list, kept);
+    memory.emplace(base::SelfId(), *gpus, *pool, free_list, kept, hashing);
   }
   // Hands out one piece, and keeps the host memory that comes for it.
   Answer HandOut(Absence absence) {
@@ -80,6 +80,7 @@ class ProcessMemoryTest : public GpusTest {
   std::vector<base::Fd> host;
   FreeList free_list;
   KeptCopiesBudget kept;
+  HashingRule hashing;
   std::optional<Pool> pool;
   std::optional<ProcessMemory> memory;
 };
@@ -106,7 +107,7 @@ TEST_F(ProcessMemoryTest, AForgetTakesWhatWasTakenBeforeIt) {
 // What an earlier mover took is found late: by then the daemon may have spoken of an absence before.
 TEST_F(ProcessMemoryTest, ALateForgetTakesNothingOfAnEarlierMover) {
   EXPECT_EQ(HandOut(memory->absence()).outcome, Outcome::kDone);
-  memory.emplace(base::SelfId(), *gpus, *pool, free_list, kept);
+  memory.emplace(base::SelfId(), *gpus, *pool, free_list, kept, hashing);
   const Absence over = memory->Forget();
   EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, Outcome::kDone) << "it is found";
   memory->Drop({}, over);

@@ -19,6 +19,7 @@ class UnchangedTest : public MovingTest {
   // As the daemon does: so much memory of this process may come to the host, and its copies may be kept.
   void Prepare() {
     const base::Bytes wanted{16 * kPiece};
+    Get().SetUnchanged(Unchanged::kHash, /*hash_from=*/{});
     ASSERT_TRUE(Until([&] {
       Get().Prepare(user, {{Uuid(0), {wanted}}});
       return Get().Prepared(user) == wanted;
@@ -209,6 +210,21 @@ TEST_F(UnchangedTest, HostMemoryThatChangedWhileItsProcessWasAwayIsNotBelieved) 
   ExpectWhole(6);
 }
 
+TEST_F(UnchangedTest, LittleMemoryIsCopiedWithoutALook) {
+  Get().SetUnchanged(Unchanged::kHash, base::Bytes{4 * kPiece});
+  MakeOnceOut(6);
+  EXPECT_EQ(Out(0, 6), 6 * kPiece);
+  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  MakeAnew(6);
+  EXPECT_EQ(Out(0, 3), 0u) << "less than four leave together";
+  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  ExpectWhole(6);
+  MakeAnew(6);
+  EXPECT_EQ(Out(0, 6), 3 * kPiece) << "of those that left without a look nothing is known";
+  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  ExpectWhole(6);
+}
+
 TEST_F(UnchangedTest, SwitchedOffAllIsCopied) {
   MakeEmpty(0, 6);
   Get().SetUnchanged(Unchanged::kOff);
@@ -217,7 +233,7 @@ TEST_F(UnchangedTest, SwitchedOffAllIsCopied) {
     EXPECT_EQ(Back().outcome, Outcome::kDone);
     MakeAnew(6);
   }
-  Get().SetUnchanged(Unchanged::kHash);
+  Get().SetUnchanged(Unchanged::kHash, /*hash_from=*/{});
   EXPECT_EQ(Out(0, 6), 0u);
   EXPECT_EQ(Back().outcome, Outcome::kDone);
   MakeAnew(6);
