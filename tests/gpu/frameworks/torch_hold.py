@@ -8,7 +8,9 @@ JSON lines on standard output, times of CLOCK_MONOTONIC in seconds:
   {"event": "progress", "ticks", "longest_pause_s", "t"}        every --every seconds; the pause since the last answer to "pause"
   {"event": "paused", "from", "to", "seconds"}                  at once after each pause above 50 ms
 A line on standard input is obeyed: "verify" answers with {"event": "verify", "wrong_bytes", "hash", "same", "seconds"}, "pause"
-with {"event": "pause", "longest_pause_s"} and starts over, "quit" or the end of the input ends. Exit status 4: data was wrong.
+with {"event": "pause", "longest_pause_s"} and starts over, "change PART" changes one byte in that part of all chunks of 2 MiB
+(0 to 1, spread evenly) and answers with {"event": "change", "bytes", "hash"}, "renew" fills the memory anew and answers with
+{"event": "renew", "hash"}, "quit" or the end of the input ends. Exit status 4: data was wrong.
 --driver: without PyTorch, for the simulated driver.
 """
 
@@ -23,6 +25,27 @@ import time
 from common import GIB, MIB, say
 
 PAUSE = 0.05  # seconds; a tick takes a few milliseconds
+CHUNK = 2 * MIB
+
+
+class Changes:
+    """Which bytes of which block differ from what its seed gives: by their lowest bit."""
+
+    def __init__(self):
+        self.of_block = {}
+
+    def draw(self, sizes, part):
+        """Places of one byte in that part of all chunks, as (block, offset)."""
+        chunks = [(number, start) for number, size in enumerate(sizes) for start in range(0, size, CHUNK)]
+        count = min(len(chunks), max(1, round(len(chunks) * part)))
+        return [(number, start + random.randrange(min(CHUNK, sizes[number] - start)))
+                for number, start in (chunks[i * len(chunks) // count] for i in range(count))]
+
+    def toggle(self, number, offset):
+        self.of_block.setdefault(number, set()).symmetric_difference_update({offset})
+
+    def of(self, number):
+        return sorted(self.of_block.get(number, ()))
 
 
 class TorchData:
@@ -33,12 +56,30 @@ class TorchData:
         self.torch = torch
         self.light = torch.zeros(1024, device="cuda")
         sizes = [block] * (size // block) + ([size % block] if size % block else [])
+        self.changes, self.round = Changes(), 0
         self.blocks = [self._make(number, each) for number, each in enumerate(sizes)]
         torch.cuda.synchronize()
 
-    def _make(self, seed, size):
-        generator = self.torch.Generator(device="cuda").manual_seed(seed + 1)
-        return self.torch.randint(0, 256, (size,), dtype=self.torch.uint8, device="cuda", generator=generator)
+    def _make(self, number, size):
+        generator = self.torch.Generator(device="cuda").manual_seed(self.round * 10000 + number + 1)
+        block = self.torch.randint(0, 256, (size,), dtype=self.torch.uint8, device="cuda", generator=generator)
+        if places := self.changes.of(number):
+            block[self.torch.tensor(places, device="cuda")] ^= 1
+        return block
+
+    def change(self, part):
+        places = self.changes.draw([block.numel() for block in self.blocks], part)
+        for number, offset in places:
+            self.blocks[number][offset] ^= 1
+            self.changes.toggle(number, offset)
+        self.torch.cuda.synchronize()
+        return len(places)
+
+    def renew(self):
+        self.changes, self.round = Changes(), self.round + 1
+        for number, block in enumerate(self.blocks):
+            block.copy_(self._make(number, block.numel()))
+        self.torch.cuda.synchronize()
 
     def tick(self):
         self.light.add_(1)
@@ -62,16 +103,31 @@ class DriverData:
         from driver import Device
         self.device = Device()
         sizes = [block] * (size // block) + ([size % block] if size % block else [])
-        self.blocks = []
+        self.blocks, self.changes, self.round = [], Changes(), 0
         for number, each in enumerate(sizes):
             address = self.device.allocate(each)
             self.device.write(address, self._make(number, each))
             self.blocks.append((address, each))
         self.light = self.device.allocate(4096)
 
-    @staticmethod
-    def _make(seed, size):
-        return random.Random(seed + 1).randbytes(size)
+    def _make(self, number, size):
+        block = bytearray(random.Random(self.round * 10000 + number + 1).randbytes(size))
+        for offset in self.changes.of(number):
+            block[offset] ^= 1
+        return bytes(block)
+
+    def change(self, part):
+        places = self.changes.draw([size for _, size in self.blocks], part)
+        for number, offset in places:
+            address = self.blocks[number][0] + offset
+            self.device.write(address, bytes([self.device.read(address, 1)[0] ^ 1]))
+            self.changes.toggle(number, offset)
+        return len(places)
+
+    def renew(self):
+        self.changes, self.round = Changes(), self.round + 1
+        for number, (address, size) in enumerate(self.blocks):
+            self.device.write(address, self._make(number, size))
 
     def tick(self):
         self.device.fill(self.light, 1, 1024)
@@ -148,6 +204,14 @@ def main():
             elif line == "pause":
                 say(event="pause", longest_pause_s=longest, t=last)
                 longest = 0.0
+            elif line and line.startswith("change "):
+                changed = data.change(float(line.split()[1]))
+                at_start = data.digest()
+                say(event="change", bytes=changed, hash=at_start)
+            elif line == "renew":
+                data.renew()
+                at_start = data.digest()
+                say(event="renew", hash=at_start)
         last = time.monotonic()  # a pause that was asked for does not count
 
 
