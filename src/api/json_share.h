@@ -13,6 +13,7 @@ void Fields(V& v, T& x) {
   v("quantum_max", x.quantum_max);
   v("overhead", x.overhead);
   v("idle", x.idle);
+  v("interactive_wait", x.interactive_wait);
   v("pause", x.pause);
   v("compute", x.compute);
   v("memory", x.memory);
@@ -36,6 +37,7 @@ void Fields(V& v, T& x) {
   v.Option("quantum_max", x.quantum_max);
   v.Option("overhead", x.overhead);
   v.Option("idle", x.idle);
+  v.Option("interactive_wait", x.interactive_wait);
   v.Option("pause", x.pause);
   v.Option("compute", x.compute);
   v.Option("memory", x.memory);
@@ -68,6 +70,13 @@ void Fields(V& v, T& x) {
   v("milliseconds", x.milliseconds);
 }
 
+template <typename V, base::json::Of<ShareWaits> T>
+void Fields(V& v, T& x) {
+  v("count", x.count);
+  v("median", x.median);
+  v("longest", x.longest);
+}
+
 template <typename V, base::json::Of<ShareJob> T>
 void Fields(V& v, T& x) {
   v.Required("id", x.id);
@@ -83,6 +92,8 @@ void Fields(V& v, T& x) {
   v("had_turn", x.had_turn);
   v("weight", x.weight);
   v("priority", x.priority);
+  v("interactive", x.interactive);
+  v("waits", x.waits);
   v("memory", x.memory);
 }
 

@@ -146,6 +146,7 @@ void Fields(V& v, T& x) {
   v("priority", x.priority);
   v("share", x.share);
   v("weight", x.weight);
+  v("interactive", x.interactive);
   v("oversubscribe", x.oversubscribe);
   v("device_profile", x.device_profile);
   v("mps", x.mps);

@@ -16,6 +16,7 @@ struct ShareSettings {
   base::Millis quantum_min{}, quantum_max{};
   double overhead = 0;  // the part of the time that may go into moving memory, 0 to 1
   base::Millis idle{};
+  base::Millis interactive_wait{};
   bool pause = false;
   std::string compute;  // concurrent, exclusive, auto
   std::string memory;   // auto, vmm, managed
@@ -38,6 +39,7 @@ struct ShareUpdate {
   std::optional<base::Millis> quantum_min, quantum_max;
   std::optional<double> overhead;
   std::optional<base::Millis> idle;
+  std::optional<base::Millis> interactive_wait;
   std::optional<bool> pause;
   std::optional<std::string> compute;
   std::optional<std::string> memory;
@@ -65,6 +67,12 @@ struct ShareResting {
   std::int64_t milliseconds = 0;  // so far
 };
 
+// How long a job waited for its turns.
+struct ShareWaits {
+  std::uint64_t count = 0;                          // since it began to share
+  std::optional<base::Millis> median{}, longest{};  // of the last 50; null: it never waited
+};
+
 struct ShareJob {
   std::int64_t id = 0;
   std::string tag;
@@ -78,6 +86,8 @@ struct ShareJob {
   base::Millis waiting{}, had_turn{};
   double weight = 1;
   int priority = 0;
+  std::optional<std::string> interactive;  // asked, learned; null: it is not interactive
+  ShareWaits waits;
   ShareMemory memory;
 };
 

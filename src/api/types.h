@@ -100,6 +100,7 @@ struct JobView {
   int priority = 128;
   bool share = false;
   double weight = 1;
+  bool interactive = false;
   bool oversubscribe = false;
   std::optional<std::string> device_profile;
   bool mps = false;

@@ -129,7 +129,7 @@ constexpr std::array kHints{
     Hint{"gpuman remove", "*", "it takes one job at a time; gpuman cancel takes several"},
     Hint{"gpuman logs", "*", "it takes one job at a time"},
     // Options.
-    Hint{"gpuman run", "-it|-ti|-i|-T|--interactive|--tty|--terminal",
+    Hint{"gpuman run", "-it|-ti|-i|-T|--tty|--terminal",
          "for a terminal: gpuman run --gpus 1 --pty -- COMMAND"},
     Hint{"gpuman run", "-n|--name|-J|--job-name", "its name is given with --tag NAME"},
     Hint{"gpuman run", "--mem|--vram|--limit|--gpu-memory|--gpu-mem|--max-mem|--memory-limit",
@@ -147,7 +147,7 @@ constexpr std::array kHints{
     Hint{"gpuman run", "--background|--bg|--daemon", "it runs in the background unless --wait is given"},
     Hint{"gpuman run", "--retries|--depends|--array|--begin|--hold|--param|--dependency|--cpus|--host-memory",
          "gpuman submit has {}, for jobs of the queue"},
-    Hint{"gpuman submit", "-it|-ti|-T|--interactive|--tty|--pty|--terminal",
+    Hint{"gpuman submit", "-it|-ti|-T|--tty|--pty|--terminal",
          "for a terminal: gpuman run --gpus 1 --pty -- COMMAND"},
     Hint{"gpuman submit", "--mem|--max-mem",
          "--host-memory SIZE is the machine's memory, --memory SIZE each GPU's"},

@@ -46,6 +46,8 @@ Command SetShareCommand() {
         take::Into(o->overhead, ParseOverhead)},
        {"--idle", kTimeValue, "A turn ends when the job has not used the GPU for this time and others wait",
         take::Duration(o->idle)},
+       {"--interactive-wait", kTimeValue, "Time after which an interactive job gets the GPU",
+        take::Duration(o->interactive_wait)},
        {"--capacity", kSizeValue, "Memory of each GPU for the jobs that share it; none: all that is free",
         take::IntoOrNone(o->capacity, o->clear_capacity, base::ParseSize)},
        {"--compute", "concurrent|exclusive|auto",
@@ -76,9 +78,7 @@ Command SetShareCommand() {
        {"--answer-limit", kTimeValue, "Time that a stopped job has before this is done",
         take::Duration(o->answer_limit)},
        {"--unchanged", "hash|off",
-        "hash: memory that has not changed since it was last in host memory is not copied again; off: all of "
-        "it "
-        "is",
+        "hash: memory that has not changed since it was last in host memory is not copied again; off: all is",
         take::Text(o->unchanged)}},
       [o](Session& session, const CommandLine&) { return SetShare(session, *o); }};
 }

@@ -32,6 +32,12 @@ std::string GpuText(const api::ShareGpu& gpu) {
                             Percent(gpu.moving_share));
 }
 
+// What it waited for its turns, usually and at most.
+std::string WaitsOf(const api::ShareWaits& waits) {
+  if (!waits.median || !waits.longest) return "n/a";
+  return fmt::format("{} ({})", base::FormatDuration(*waits.median), base::FormatDuration(*waits.longest));
+}
+
 std::string WhatItDoes(const api::ShareJob& job) {
   if (job.resting && job.resting->units > 1)
     return fmt::format("closing ({} of {} at rest)", job.resting->at_rest, job.resting->units);
@@ -60,7 +66,8 @@ std::string RenderShare(const api::ShareView& view, const TerminalStyle& style) 
                                 {"AWAY", Align::kRight},
                                 {"WANTS", Align::kRight},
                                 {"WEIGHT", Align::kRight},
-                                {"TURNS", Align::kRight}};
+                                {"TURNS", Align::kRight},
+                                {"WAITS", Align::kRight}};
     if (managed) columns.insert(columns.begin() + 5, {"MANAGED", Align::kRight});
     Table table(std::move(columns));
     for (const auto& job : gpu.jobs) {
@@ -71,11 +78,16 @@ std::string RenderShare(const api::ShareView& view, const TerminalStyle& style) 
                               base::FormatBytes(job.memory.away),
                               base::FormatBytes(job.memory.wanted),
                               fmt::format("{}", job.weight),
-                              base::FormatDuration(job.had_turn)};
+                              base::FormatDuration(job.had_turn),
+                              WaitsOf(job.waits)};
       if (managed) cells.insert(cells.begin() + 5, base::FormatBytes(job.memory.managed));
       table.Add(std::move(cells));
     }
     text += table.Render(style);
+    for (const auto& job : gpu.jobs)
+      if (job.interactive)
+        text += fmt::format("{}: interactive ({})\n", Printable(job.tag),
+                            *job.interactive == "asked" ? "--interactive" : "by its rhythm");
     for (const auto& job : gpu.jobs)
       if (job.detail) text += fmt::format("{}: {}\n", Printable(job.tag), Printable(*job.detail));
   }
@@ -92,6 +104,7 @@ std::string RenderShareSettings(const api::ShareSettings& s) {
        fmt::format("{} to {}", base::FormatDuration(s.quantum_min), base::FormatDuration(s.quantum_max)));
   line("overhead", Percent(s.overhead));
   line("idle", base::FormatDuration(s.idle));
+  line("interactive", fmt::format("after {}", base::FormatDuration(s.interactive_wait)));
   line("capacity", s.capacity.value_or("what is free"));
   line("compute", s.compute);
   line("memory", s.memory);

@@ -109,5 +109,42 @@ TEST(ShareEvaluation, AnIdleJobGetsInAtOnceBesideATraining) {
   ExpectPrompt(0.9, 0.5, 3s);
 }
 
+// Two trainings begin while a server answers a request every few seconds. It waits for none of their turns,
+// and each of them has what it would have had.
+void ExpectNoTurnIsWaitedFor(bool asked, std::size_t unknown) {
+  const base::Bytes capacity = base::GiB(16), training = Part(capacity, 0.9);
+  World world({}, {{"gpu", capacity}}, kBus);
+  const TenantId server = world.Start(
+      {.memory = {{"gpu", Part(capacity, 0.6)}}, .burst = 300ms, .gap = 5s, .interactive = asked});
+  world.RunFor(asked ? 1s : 60s);
+  world.Start({.memory = {{"gpu", training}}});
+  world.RunFor(60s);
+  world.Start({.memory = {{"gpu", training}}});
+  world.RunFor(300s);
+  const auto& stood = world.job(server).stood;
+  ASSERT_GT(stood.size(), 50u);
+  const Span both_ways = std::chrono::duration_cast<Span>(
+      std::chrono::duration<double>(2 * static_cast<double>(training.count) / kBus));
+  for (std::size_t i = unknown; i < stood.size(); ++i) EXPECT_LE(stood[i], 1s + both_ways + 50ms) << i;
+}
+
+TEST(ShareEvaluation, AServerWaitsForNoTurnOfThoseThatBeginBesideIt) {
+  ExpectNoTurnIsWaitedFor(/*asked=*/false, 0);
+  ExpectNoTurnIsWaitedFor(/*asked=*/true, 0);
+}
+
+TEST(ShareEvaluation, OneThatSaysItIsInteractiveAndWorksAllTheTimeGainsNothing) {
+  World world({}, {{"gpu", base::GiB(16)}}, kBus);
+  Program program{.memory = {{"gpu", base::GiB(14)}}};
+  const TenantId honest = world.Start(program);
+  program.interactive = true;
+  const TenantId other = world.Start(program);
+  world.RunFor(600s);
+  const double all =
+      std::chrono::duration<double>(world.job(honest).computed + world.job(other).computed).count();
+  EXPECT_GE(all, 0.93 * 600);
+  EXPECT_NEAR(std::chrono::duration<double>(world.job(honest).computed).count() / all, 0.5, 0.03);
+}
+
 }  // namespace
 }  // namespace gpuman::share

@@ -51,6 +51,7 @@ struct Joined {
   Gate gate = Gate::kOpen;
   std::string user{};
   std::set<std::string> gpus{};
+  bool interactive = false;  // its user says that it works in short bursts, and that somebody waits for each
 };
 // The job is over, or does not share a GPU any more. Orders to the tenant are not answered.
 struct Left {
@@ -143,6 +144,7 @@ struct WeightIs {
   TenantId tenant;
   double weight = 1;
   int priority = 0;
+  bool interactive = false;
 };
 struct SettingsChanged {
   SchedulerSettings settings;

@@ -47,6 +47,19 @@ base::MonoTime TurnEnds(Tenant& holder, const Tenant& waiter, Span turn, const C
   return std::min(last, at.now + std::max(*left, kSoon));
 }
 
+// An urgent waiter does not wait for the end of a turn. A holder that is itself interactive may finish its
+// burst, within the shortest turn.
+base::MonoTime UrgentGetsIn(const Tenant& holder, const Tenant& waiter, const Circumstances& at) {
+  if (!waiter.urgent) return base::MonoTime::max();
+  if (holder.urgent && !holder.IsIdle()) {
+    const auto left = holder.rhythm.BurstLeft(holder.burst);
+    const base::MonoTime last = holder.turn_since + at.settings.quantum_min;
+    if (left && at.now < last) return std::min(last, at.now + std::max(*left, kSoon));
+  }
+  return std::max(waiter.waiting_since + at.settings.interactive_wait,
+                  holder.turn_since + at.meter.HandOver());
+}
+
 base::MonoTime ShortTurnFits(const Tenant& holder, const Tenant& waiter, Span cost, const Circumstances& at) {
   // A waiter that does not leave again by itself gets no short turn. Nor does a waiter whose present burst,
   // which its gate has interrupted, is already longer than any burst before.
@@ -64,10 +77,24 @@ base::MonoTime ShortTurnFits(const Tenant& holder, const Tenant& waiter, Span co
 
 }  // namespace
 
+bool IsLearnedInteractive(const Tenant& tenant, const Circumstances& at) {
+  const Span cost = CostOf(tenant, at);
+  const auto usual = tenant.rhythm.BurstLeft(Span{});
+  return usual && *usual <= at.settings.quantum_min && tenant.rhythm.AreGapsOver(2 * cost) &&
+         tenant.rhythm.BurstLeft(tenant.burst);  // the present burst is not longer than all before
+}
+
+bool IsUrgent(const Tenant& tenant, const Circumstances& at) {
+  const Span turn = TurnFor(tenant, at);
+  const bool interactive = (tenant.interactive && tenant.burst <= turn) || IsLearnedInteractive(tenant, at);
+  return interactive && tenant.ahead <= kOverdraft * Seconds(turn) / tenant.weight;
+}
+
 bool IsBefore(const Tenant& a, const Tenant& b, Policy policy) {
   const auto key = [policy](const Tenant& tenant) {
-    return std::make_tuple(policy == Policy::kPriority ? -tenant.priority : 0,
-                           policy == Policy::kFcfs ? 0.0 : tenant.ahead, tenant.waiting_since, tenant.id);
+    const bool fcfs = policy == Policy::kFcfs;
+    return std::make_tuple(policy == Policy::kPriority ? -tenant.priority : 0, fcfs || !tenant.urgent,
+                           fcfs ? 0.0 : tenant.ahead, tenant.waiting_since, tenant.id);
   };
   return key(a) < key(b);
 }
@@ -87,7 +114,8 @@ base::MonoTime LeavesAt(Tenant& holder, const Tenant& waiter, const Circumstance
   if (holder.starves) return at.now;
   if (holder.backfilled && waiter.waiting_since <= holder.turn_since) return at.now;
   when = std::min(when, TurnEnds(holder, waiter, turn, at));
-  if (at.settings.policy != Policy::kFcfs) when = std::min(when, ShortTurnFits(holder, waiter, cost, at));
+  if (at.settings.policy != Policy::kFcfs)
+    when = std::min({when, ShortTurnFits(holder, waiter, cost, at), UrgentGetsIn(holder, waiter, at)});
   return std::max(when, at.now);
 }
 

@@ -13,6 +13,10 @@
 //     that the waiter is behind: a tenant that mostly sleeps gets in at once, however much of the holder's
 //     turn is left. The holder first has a turn as long as its own hand-over took: so moving takes at most
 //     half of the time, however many short turns there are,
+//   - when the waiter is interactive and has waited for interactive_wait, whatever is left of the holder's
+//     turn (the holder first has a turn as long as its own hand-over took, as above). A tenant is interactive
+//     where its user says so, or where its bursts are usually shorter than the shortest turn and its gaps
+//     longer than moving takes; and only as long as it had no more than its overdraft beyond its fair part,
 //   - at once where the policy is strict priority and the waiter's priority is higher, where the holder was
 //     let in only while the waiter had to wait anyway, and where the holder itself waits for room that it
 //     does not get in this run set.
@@ -34,7 +38,15 @@ constexpr int kLongestTurn = 3;
 // The credit that a tenant can save up while it wants no turn, in quanta.
 constexpr int kCredit = 2;
 
-// The order of waiting tenants.
+// What an interactive tenant may have had beyond the one that had least, in quanta.
+constexpr int kOverdraft = 2;
+
+// Whether the tenant is interactive, and within its overdraft.
+bool IsUrgent(const Tenant& tenant, const Circumstances& at);
+// Whether it is interactive by its rhythm, whatever its user says.
+bool IsLearnedInteractive(const Tenant& tenant, const Circumstances& at);
+
+// The order of waiting tenants: under kFair and among equals of kPriority those that are urgent come first.
 bool IsBefore(const Tenant& a, const Tenant& b, Policy policy);
 
 // When the holder makes room for the waiter: now, or not before the returned time; then the caller asks

@@ -35,6 +35,104 @@ class SharePolicy : public testing::Test {
   Tenant holder_, waiter_;
 };
 
+// The holder has a turn of 2 s, which began 1 s ago, and the waiter is not behind.
+class ShareInteractive : public SharePolicy {
+ protected:
+  ShareInteractive() { waiter_.waiting_since = kNow - 400ms; }
+  void Decide() {
+    const Circumstances at{settings_, meter_, kNow};
+    holder_.urgent = IsUrgent(holder_, at);
+    waiter_.urgent = IsUrgent(waiter_, at);
+  }
+  static void WorksInShortBursts(Tenant& tenant) {
+    for (int i = 0; i < 3; ++i) {
+      tenant.rhythm.AddBurst(500ms);
+      tenant.rhythm.AddGap(5s);
+    }
+  }
+};
+
+TEST_F(ShareInteractive, GetsInAfterItsWaitThoughTheTurnIsNotOver) {
+  Decide();
+  EXPECT_EQ(Leaves(), 1s) << "the rest of the turn";
+  waiter_.interactive = true;
+  Decide();
+  EXPECT_EQ(Leaves(), 600ms) << "a second after it began to wait";
+  settings_.interactive_wait = 300ms;
+  EXPECT_EQ(Leaves(), 0ms);
+}
+
+TEST_F(ShareInteractive, IsLearnedFromShortBurstsAndLongGaps) {
+  WorksInShortBursts(waiter_);
+  waiter_.ahead = 1;  // so that it gets in for no other reason
+  Decide();
+  EXPECT_EQ(Leaves(), 600ms);
+  waiter_.burst = 3s;  // longer than all before
+  Decide();
+  EXPECT_FALSE(waiter_.urgent);
+}
+
+TEST_F(ShareInteractive, LongBurstsOrShortGapsAreNotInteractive) {
+  for (int i = 0; i < 3; ++i) {
+    waiter_.rhythm.AddBurst(1500ms);
+    waiter_.rhythm.AddGap(5s);
+    holder_.rhythm.AddBurst(100ms);
+    holder_.rhythm.AddGap(150ms);  // its memory takes 100 ms to move
+  }
+  holder_.parts["gpu"].demand.away = GiB(4);
+  Decide();
+  EXPECT_FALSE(waiter_.urgent);
+  EXPECT_FALSE(holder_.urgent);
+}
+
+TEST_F(ShareInteractive, ThatSaysSoAndWorksForLongerThanATurnWaitsLikeAll) {
+  waiter_.interactive = true;
+  waiter_.burst = 2100ms;
+  Decide();
+  EXPECT_FALSE(waiter_.urgent);
+}
+
+TEST_F(ShareInteractive, GainsNoTime) {
+  waiter_.interactive = true;
+  waiter_.ahead = 4;
+  Decide();
+  EXPECT_TRUE(waiter_.urgent);
+  waiter_.ahead = 4.1;  // more than two turns
+  Decide();
+  EXPECT_FALSE(waiter_.urgent);
+}
+
+TEST_F(ShareInteractive, LetsTheHolderHaveTheTimeThatItsMovingTook) {
+  waiter_.interactive = true;
+  waiter_.waiting_since = kNow - 5s;
+  holder_.turn_since = kNow - 30ms;
+  Decide();
+  EXPECT_EQ(Leaves(), 70ms);
+}
+
+TEST_F(ShareInteractive, LetsAnotherInteractiveFinishItsBurstWithinTheShortestTurn) {
+  waiter_.interactive = true;
+  waiter_.waiting_since = kNow - 5s;
+  WorksInShortBursts(holder_);
+  holder_.burst = 300ms;
+  holder_.turn_since = kNow - 300ms;
+  Decide();
+  EXPECT_EQ(Leaves(), 200ms);
+  holder_.turn_since = kNow - 900ms;
+  EXPECT_EQ(Leaves(), 100ms);
+}
+
+TEST_F(ShareInteractive, ComesFirstAmongThoseThatWait) {
+  waiter_.interactive = true;
+  waiter_.ahead = 1;
+  Decide();
+  EXPECT_TRUE(IsBefore(waiter_, holder_, Policy::kFair));
+  EXPECT_TRUE(IsBefore(waiter_, holder_, Policy::kPriority));
+  EXPECT_FALSE(IsBefore(waiter_, holder_, Policy::kFcfs));
+  holder_.priority = 1;
+  EXPECT_FALSE(IsBefore(waiter_, holder_, Policy::kPriority));
+}
+
 TEST_F(SharePolicy, FairIsBeforeWhoHadLessThenWhoWaitsForLonger) {
   holder_.ahead = 2;
   waiter_.ahead = 1;

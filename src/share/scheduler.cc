@@ -35,7 +35,7 @@ Span WaitBound(const SchedulerSettings& settings, const std::vector<double>& wei
   const double least = *std::min_element(weights.begin(), weights.end());
   const Span quantum = std::max(Span(settings.quantum_max), Span(settings.compute_quantum));
   const Span longest_turn = kLongestTurn * quantum + 2 * hand_over;
-  const Span behind = 2 * (kCredit * quantum + longest_turn);
+  const Span behind = 2 * ((kCredit + kOverdraft) * quantum + longest_turn);
   Span sum = longest_turn;
   for (const double weight : weights)
     sum += std::chrono::duration_cast<Span>(behind * (weight / least)) + longest_turn;
@@ -57,7 +57,15 @@ Actions Scheduler::On(const Event& event, base::MonoTime now) {
     Advance(domain, now);
     TellTooLarge(domain, now);
   }
+  for (auto& [id, tenant] : tenants_) CountWait(tenant, now);
   return std::exchange(out_, {});
+}
+
+// A wait ends when the tenant's gate opens, or when it has the room.
+void Scheduler::CountWait(Tenant& tenant, base::MonoTime now) {
+  const bool waits = tenant.Waits();
+  if (tenant.waits_now && !waits && !tenant.parked) tenant.waits.Add(now - tenant.waiting_since);
+  tenant.waits_now = waits;
 }
 
 void Scheduler::Regroup() {
@@ -126,6 +134,7 @@ void Scheduler::Handle(const event::Joined& joined, base::MonoTime now) {
   tenant.user = joined.user;
   tenant.weight = std::max(joined.weight, 0.001);
   tenant.priority = joined.priority;
+  tenant.interactive = joined.interactive;
   tenant.gate = joined.gate;
   tenant.since = tenant.waiting_since = tenant.turn_since = now;
   tenant.member = joined.gate == Gate::kOpen;
@@ -372,6 +381,7 @@ void Scheduler::Handle(const event::WeightIs& is, base::MonoTime) {
   if (!tenant) return;
   tenant->weight = std::max(is.weight, 0.001);
   tenant->priority = is.priority;
+  tenant->interactive = is.interactive;
 }
 
 // The settings hold at once. Tenants that did not yield are asked again.

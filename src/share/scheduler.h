@@ -144,6 +144,7 @@ class Scheduler {
   void Expire(Tenant& tenant, base::MonoTime now);
   void EndBurst(Tenant& tenant, Span no_work);
   void SetWaiting(Tenant& tenant, bool waited, base::MonoTime now);
+  static void CountWait(Tenant& tenant, base::MonoTime now);
 
   // --- scheduler_yield.cc: tenants that do not yield
   using Figures = std::map<std::string, std::int64_t>;

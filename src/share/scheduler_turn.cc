@@ -54,6 +54,7 @@ void Scheduler::SetPaged(const Domain& domain) {
 void Scheduler::Advance(Domain& domain, base::MonoTime now) {
   State& state = states_[domain.name];
   SetPaged(domain);
+  for (Tenant* tenant : domain.tenants) tenant->urgent = IsUrgent(*tenant, {settings_, state.meter, now});
   for (Tenant* tenant : domain.tenants)
     tenant->grows = !settings_.pause && tenant->parts.size() > 1 && tenant->steady < kSteady;
   UpdateCompute(domain, state, now);

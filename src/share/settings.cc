@@ -59,6 +59,7 @@ base::Result<> Validate(const SchedulerSettings& settings) {
   GPUMAN_TRY(Within("share.compute_quantum", settings.compute_quantum, Millis(10), kDay));
   GPUMAN_TRY(Within("share.compute_trial", settings.compute_trial, Millis(1000), kHour));
   GPUMAN_TRY(Within("share.compute_again", settings.compute_again, settings.compute_trial, kDay));
+  GPUMAN_TRY(Within("share.interactive_wait", settings.interactive_wait, Millis(10), kDay));
   GPUMAN_TRY(Within("share.yield_limit", settings.yield_limit, Millis(100), kDay));
   GPUMAN_TRY(Within("share.answer_limit", settings.answer_limit, Millis(100), kDay));
   GPUMAN_TRY(Within("share.retry", settings.retry, Millis(100), kDay));

@@ -34,7 +34,9 @@ struct SchedulerSettings {
   base::Millis quantum_max{30'000};
   double overhead_target = 0.05;
   base::Millis idle{100};  // after so long without work in flight, the tenant loses the rest of its turn
-  bool pause = false;      // turns stay as they are; tenants that fit still run
+  // After so long, a tenant of short bursts gets in however much of the holder's turn is left (policy.h).
+  base::Millis interactive_wait{1000};
+  bool pause = false;  // turns stay as they are; tenants that fit still run
   Compute compute = Compute::kConcurrent;
   Memory memory = Memory::kAuto;
   bool managed_turns = true;                 // false: no tenant waits because of managed memory
@@ -51,7 +53,7 @@ struct SchedulerSettings {
   OnNoYield on_no_answer = OnNoYield::kSuspend;
   base::Millis answer_limit{30'000};
   base::Millis retry{30'000};  // the longest wait after a failed move before the next try
-  Unchanged unchanged = Unchanged::kOff;
+  Unchanged unchanged = Unchanged::kHash;
   friend bool operator==(const SchedulerSettings&, const SchedulerSettings&) = default;
 };
 

@@ -27,7 +27,9 @@ TenantStatus StatusOf(const Tenant& tenant, const GpuPart& part, base::MonoTime 
                       .suspended = tenant.parked,
                       .had_turn = tenant.had_turn + (HasTurn(tenant) ? unbooked : Span{}),
                       .weight = tenant.weight,
-                      .priority = tenant.priority};
+                      .priority = tenant.priority,
+                      .interactive = tenant.interactive,
+                      .waits = tenant.waits.Get()};
   if (tenant.Waits()) status.waiting = std::max(now - tenant.waiting_since, Span{});
   return status;
 }
@@ -45,6 +47,9 @@ Snapshot Scheduler::View(base::MonoTime now) const {
                           part.demand.managed;
       TenantStatus& status = gpus[gpu].tenants.emplace_back(StatusOf(tenant, part, now, unbooked));
       const auto obstacle = ObstacleOf(id);
+      if (const auto domain = domain_of_.find(gpu); domain != domain_of_.end())
+        status.learned_interactive =
+            IsLearnedInteractive(tenant, {settings_, states_.at(domain->second).meter, now});
       status.waits_for = WhatFor(tenant, obstacle && obstacle->tenant != id);
       if (!obstacle) continue;
       status.obstacle = obstacle->tenant;

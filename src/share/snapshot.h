@@ -8,6 +8,7 @@
 
 #include "base/histogram.h"
 #include "share/events.h"
+#include "share/recent_waits.h"
 
 namespace gpuman::share {
 
@@ -27,6 +28,9 @@ struct TenantStatus {
   Span had_turn{};                     // since it joined
   double weight = 1;
   int priority = 0;
+  bool interactive = false;          // its user says so
+  bool learned_interactive = false;  // by its rhythm
+  RecentWaits::Summary waits{};
 };
 
 // The bounds of the histogram, in seconds.

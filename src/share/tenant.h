@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "share/events.h"
+#include "share/recent_waits.h"
 #include "share/rhythm.h"
 
 namespace gpuman::share {
@@ -47,6 +48,7 @@ struct Tenant {
   std::string user;
   double weight = 1;
   int priority = 0;
+  bool interactive = false;  // its user says that its bursts are short, and that somebody waits for each
   std::map<std::string, GpuPart> parts;
   std::set<std::string> may_use;  // GPUs
 
@@ -87,11 +89,14 @@ struct Tenant {
   Activity activity = Activity::kUnknown;
   base::MonoTime since{};          // when the activity began
   base::MonoTime waiting_since{};  // for a turn or for room
+  RecentWaits waits;
+  bool waits_now = false;  // after the last event
   Rhythm rhythm;
   Span burst{};             // of the present burst, the time in which it had a turn
   bool rests_shut = false;  // it came to rest while its gate was closed, which may be the reason
 
   bool member = false;      // of the run set
+  bool urgent = false;      // it is interactive, and had no more than its overdraft (policy.h)
   bool starves = false;     // it lacks room that only another run set can give it, and not memory that leaves
   bool backfilled = false;  // let in while a tenant before it kept waiting
   std::optional<base::MonoTime> incoming;  // since when a hand-over brings its memory in

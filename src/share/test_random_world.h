@@ -73,6 +73,7 @@ class RandomWorld : public World {
     program.pinned = Parts(Below(100));
     program.drain = Time(50);
     program.managed = Below(4) == 0;
+    program.interactive = Below(4) == 0;
   }
 
   // The most jobs that are there at once.

@@ -29,6 +29,7 @@ struct Program {
   base::Bytes pinned{};  // on each of its GPUs
   Span drain = 5ms;      // until the work in flight has come to rest
   bool managed = false;  // the driver moves its memory
+  bool interactive = false;
   bool IsGang() const { return memory.size() > 1; }
 };
 
@@ -77,6 +78,7 @@ class World {
     job.since = now_;
     event::Joined joined{id, job.program.weight, job.program.priority};
     for (const auto& [gpu, bytes] : job.program.memory) joined.gpus.insert(gpu);
+    joined.interactive = job.program.interactive;
     Feed(joined);
     Feed(event::ActivityIs{id, Activity::kBusy});
     TellDemand(id);

@@ -51,7 +51,8 @@ struct TextVisitor {
   std::string operator()(const event::Suspended& e) const { return Job(e.tenant) + " suspended"; }
   std::string operator()(const event::Unsuspended& e) const { return Job(e.tenant) + " unsuspended"; }
   std::string operator()(const event::WeightIs& e) const {
-    return fmt::format("{} weighs {}, priority {}", Job(e.tenant), e.weight, e.priority);
+    return fmt::format("{} weighs {}, priority {}{}", Job(e.tenant), e.weight, e.priority,
+                       e.interactive ? ", interactive" : "");
   }
   std::string operator()(const event::SettingsChanged&) const { return "settings changed"; }
   std::string operator()(const event::CapacityChanged& e) const {

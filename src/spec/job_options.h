@@ -61,6 +61,7 @@ struct RunOptions {
   bool preload = true;            // false: only the guard holds the limit
   bool share = false;             // its memory may leave the GPU and come back, and it takes turns
   double weight = 1;              // of its turns, 0.001 to 1000
+  bool interactive = false;       // it works in short bursts, for each of which somebody waits
   bool oversubscribe = false;     // one process may have more memory than its GPU, in managed memory
   std::optional<std::string> device_profile{};  // in force while it has its GPUs alone
   bool mps = false;                             // its programs are clients of its GPU's MPS server
@@ -80,6 +81,7 @@ void LimitFields(V& v, T& x) {
   v.Changed("priority", x.priority, kUsualPriority);
   v.Option(v.in_seconds() ? "grace" : "grace_ms", x.grace);
   v.Changed("weight", x.weight, 1);
+  v.Changed("interactive", x.interactive);
 }
 
 // What an update changes of a job, whether it is of the queue or not.

@@ -480,12 +480,12 @@ class CliTest(unittest.TestCase):
         self.assertEqual((job["tag"], job["gate"], job["memory"]["managed"]), ("sharer", "open", 0))
         self.ok("remove", "sharer")
 
-    def test_what_has_not_changed_is_not_copied_where_that_is_set(self):
-        self.assertEqual(self.settings()["unchanged"], "off")
-        self.assertRegex(self.ok("share", "set", "--unchanged", "hash"), r"(?m)^unchanged +hash$")
+    def test_what_has_not_changed_is_copied_only_where_that_is_set(self):
         self.assertEqual(self.settings()["unchanged"], "hash")
+        self.assertRegex(self.ok("share", "set", "--unchanged", "off"), r"(?m)^unchanged +off$")
+        self.assertEqual(self.settings()["unchanged"], "off")
         self.refused(2, "hash, off", "share", "set", "--unchanged", "compare")
-        self.ok("share", "set", "--unchanged", "off")
+        self.ok("share", "set", "--unchanged", "hash")
 
     def nvsharectl(self, *arguments):
         return subprocess.run(["nvsharectl", *arguments], env=self.m.env, cwd=self.m.home, text=True,

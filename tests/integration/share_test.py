@@ -196,6 +196,38 @@ class TakingTurns(ShareCase):
         self.assertEqual(self.share()["settings"], before)
 
 
+class Interactive(ShareCase):
+    """Nobody's turn is over in this test: it would take an hour."""
+    config = ShareCase.config.replace('"50ms"', '"1h"').replace('"200ms"', '"2h"') + 'interactive_wait = "100ms"\n'
+
+    def asker(self, tag, **more):
+        return self.busy(tag, iterations=None, options=["--until", str(self.m.dir / tag)], **more)
+
+    def works(self, job):
+        until("it has its memory and works", lambda: '"event":"iteration"' in self.log(job), self.what_stands)
+
+    def gets_in_and_ends(self, job, tag):
+        self.works(job)
+        self.assertEqual((self.tenant(job)["interactive"], self.job(job)["interactive"]), ("asked", True))
+        waits = self.tenant(job)["waits"]
+        self.assertGreaterEqual(waits["count"], 1)
+        self.assertLessEqual(waits["median"], waits["longest"])
+        (self.m.dir / tag).touch()
+        self.finishes_with_its_data(job)
+
+    def test_one_that_somebody_waits_for_does_not_wait_for_the_end_of_a_turn(self):
+        holder = self.busy("holder", iterations=0)
+        self.works(holder)
+        self.gets_in_and_ends(self.asker("asks", interactive=True), "asks")
+        later = self.asker("later")
+        until("it waits", lambda: (one := self.tenant(later)) and one["waits_for"] in ("turn", "room"), self.what_stands)
+        self.assertIsNone(self.tenant(later)["interactive"])
+        self.assertEqual(self.request("PATCH", f"/v1/jobs/{later}", {"interactive": True}).status, 200)
+        self.gets_in_and_ends(later, "later")
+        until("the holder's turn goes on", lambda: self.tenant(holder)["gate"] == "open", self.what_stands)
+        self.request("DELETE", f"/v1/jobs/{holder}")
+
+
 class Failures(ShareCase):
     def a_pair(self):
         """Two that take turns: the first has no end, the second ends when its end is asked for, however many turns it had."""

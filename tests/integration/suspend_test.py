@@ -551,7 +551,6 @@ class HostMemoryTest(SuspendCase):
 
 class UnchangedTest(SuspendCase):
     """Memory that has not changed since it last left is not copied again."""
-    config = SuspendCase.config + '[share]\nunchanged = "hash"\n'
 
     def out_and_back(self, job):
         """What the suspension says of the bytes."""
@@ -580,7 +579,7 @@ class UnchangedTest(SuspendCase):
 
 
 class KeptWithinTheBudgetTest(SuspendCase):
-    config = SuspendCase.config + 'host_memory = "450MiB"\n[share]\nunchanged = "hash"\n'
+    config = SuspendCase.config + 'host_memory = "450MiB"\n'
 
     def test_copies_that_are_kept_are_no_reason_to_refuse_and_give_way(self):
         self.busy("kept", "128MiB")

@@ -191,6 +191,9 @@ void AddGpus(Options& table, SubmitSettings& s) {
       "share");
   add("--weight", "N", "Its part of the turns on a shared GPU; 2 gets twice as much as 1",
       Into(job.weight, ParseWeight), "weight");
+  add("--interactive", "",
+      "It works in short bursts, for each of which somebody waits: it gets a shared GPU soon",
+      Flag(job.interactive), "interactive");
   add("--oversubscribe", "", "Let a process allocate more memory than its GPU has, which is slow",
       Flag(job.oversubscribe), "oversubscribe");
   add("--mps", "", "Run its processes as clients of the GPU's MPS server", Flag(job.mps), "mps");

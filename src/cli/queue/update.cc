@@ -217,7 +217,8 @@ bool UpdateSettings::Empty() const {
 Options LimitOptions(UpdateSettings& s) { return OptionsOfSubmit(s, {"--memory", "--soft"}); }
 
 Options RunningOptions(UpdateSettings& s) {
-  Options table = OptionsOfSubmit(s, {"--memory", "--soft", "--priority", "--weight", "--grace"});
+  Options table =
+      OptionsOfSubmit(s, {"--memory", "--soft", "--priority", "--weight", "--interactive", "--grace"});
   table.push_back({"--restart", kRestartValue, "Whether to start it again when it ends",
                    SetOption(s, "restart", &J::restart, ParseRestartMode)});
   return table;

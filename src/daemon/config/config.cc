@@ -93,6 +93,7 @@ void ReadShare(TomlReader& in, Config& config) {
   else
     s.overhead_target = overhead->percent / 100;
   in.Time("share.idle", s.idle, Millis(2), Millis(60'000));
+  in.Time("share.interactive_wait", s.interactive_wait, Millis(10), kDay);
   in.Flag("share.pause", s.pause);
   ReadWord(in, "share.compute", s.compute, share::ParseCompute);
   ReadWord(in, "share.memory", s.memory, share::ParseMemory);

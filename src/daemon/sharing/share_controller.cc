@@ -78,7 +78,7 @@ std::vector<SharedJob> ShareController::SharedJobs() const {
     const auto* const record = suspension_.RecordOf(job->id);
     const bool withdrawn =
         stops ? IsWithdrawn(job->id) : record && record->phase != suspend::SuspensionPhase::kRunning;
-    shared.push_back({job->id, *owner, job->spec->weight, job->spec->priority,
+    shared.push_back({job->id, *owner, job->spec->weight, job->spec->priority, job->spec->interactive,
                       job->gpus.empty() ? core_.AllGpus() : job->gpus, withdrawn, job->spec->oversubscribe});
   }
   return shared;
@@ -99,10 +99,13 @@ void ShareController::Reconcile() {
       Join(std::move(job));
       continue;
     }
-    const bool weighs = known->job.weight != job.weight || known->job.priority != job.priority;
+    const bool weighs = known->job.weight != job.weight || known->job.priority != job.priority ||
+                        known->job.interactive != job.interactive;
     const bool was_withdrawn = known->job.withdrawn, withdrawn = job.withdrawn;
     known->job = std::move(job);
-    if (weighs) Feed(share::event::WeightIs{known->job.id, known->job.weight, known->job.priority});
+    if (weighs)
+      Feed(share::event::WeightIs{known->job.id, known->job.weight, known->job.priority,
+                                  known->job.interactive});
     if (withdrawn && !was_withdrawn) Withdraw(*known);
     if (!withdrawn && was_withdrawn) TakeBack(*known);
   }
@@ -120,7 +123,8 @@ void ShareController::Join(SharedJob job) {
                             entry.job.priority,
                             runs ? share::Gate::kOpen : share::Gate::kClosed,
                             UserOf(entry.job),
-                            {entry.job.gpus.begin(), entry.job.gpus.end()}});
+                            {entry.job.gpus.begin(), entry.job.gpus.end()},
+                            entry.job.interactive});
   if (entry.job.withdrawn) return Withdraw(entry);
   if (!runs) return TakeBack(entry);
   Check(entry);

@@ -53,6 +53,13 @@ api::ShareJob ViewOf(const share::TenantStatus& tenant, const ShareViewSources& 
   job.had_turn = MillisOf(tenant.had_turn);
   job.weight = tenant.weight;
   job.priority = tenant.priority;
+  if (tenant.interactive || tenant.learned_interactive)
+    job.interactive = tenant.interactive ? "asked" : "learned";
+  job.waits.count = tenant.waits.count;
+  if (tenant.waits.count > 0) {
+    job.waits.median = MillisOf(tenant.waits.median);
+    job.waits.longest = MillisOf(tenant.waits.longest);
+  }
   job.memory = {tenant.demand.resident, tenant.demand.away, tenant.demand.pinned, tenant.demand.managed,
                 tenant.demand.wants};
   if (const auto progress = sources.progress_of(tenant.tenant)) ShowProgress(*progress, job);
@@ -66,6 +73,7 @@ api::ShareSettings ViewOf(const share::SchedulerSettings& settings) {
   view.quantum_max = settings.quantum_max;
   view.overhead = settings.overhead_target;
   view.idle = settings.idle;
+  view.interactive_wait = settings.interactive_wait;
   view.pause = settings.pause;
   view.compute = ToString(settings.compute);
   view.memory = ToString(settings.memory);
@@ -142,6 +150,7 @@ base::Result<share::SchedulerSettings> Changed(share::SchedulerSettings settings
   settings.quantum_max = update.quantum_max.value_or(settings.quantum_max);
   settings.overhead_target = update.overhead.value_or(settings.overhead_target);
   settings.idle = update.idle.value_or(settings.idle);
+  settings.interactive_wait = update.interactive_wait.value_or(settings.interactive_wait);
   settings.pause = update.pause.value_or(settings.pause);
   settings.managed_turns = update.managed_turns.value_or(settings.managed_turns);
   settings.compute_quantum = update.compute_quantum.value_or(settings.compute_quantum);

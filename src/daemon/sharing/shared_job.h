@@ -15,6 +15,7 @@ struct SharedJob {
   suspend::MoverUser owner;
   double weight = 1;
   int priority = 0;
+  bool interactive = false;
   std::vector<std::string> gpus;  // UUIDs that it may use
   bool withdrawn = false;         // the suspend controller has it
   bool oversubscribes = false;    // its allocations wait for no room: they are managed memory

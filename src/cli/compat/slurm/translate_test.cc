@@ -123,6 +123,7 @@ TEST(Translate, RefusesByTheOptionsNameWhatSlurmHasNoWordFor) {
       {{"--gpus=1", "--device-profile=quiet"}, "--device-profile: "},
       {{"--gpus=1", "--oversubscribe", "--share", "--memory=8G"}, "--oversubscribe: "},
       {{"--gpus=1", "--weight=2"}, "--weight: "},
+      {{"--gpus=1", "--interactive"}, "--interactive: "},
       {{"--no-preload"}, "--no-preload: "},
       {{"--grace=10s"}, "--grace: "},
       {{"--notify-url=https://x.y/"}, "--notify-url: "},
