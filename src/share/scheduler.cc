@@ -61,11 +61,14 @@ Actions Scheduler::On(const Event& event, base::MonoTime now) {
   return std::exchange(out_, {});
 }
 
-// A wait ends when the tenant's gate opens, or when it has the room.
+// A wait ends when the tenant's gate opens, or when it has the room. A tenant that only may wait (its
+// activity is not known) is not counted.
 void Scheduler::CountWait(Tenant& tenant, base::MonoTime now) {
-  const bool waits = tenant.Waits();
-  if (tenant.waits_now && !waits && !tenant.parked) tenant.waits.Add(now - tenant.waiting_since);
-  tenant.waits_now = waits;
+  const bool waits = tenant.Waits() && (tenant.LacksRoom() || tenant.activity == Activity::kWaiting);
+  if (waits && !tenant.wait_began) tenant.wait_began = now;
+  if (waits || !tenant.wait_began) return;
+  if (!tenant.parked) tenant.waits.Add(now - *tenant.wait_began);
+  tenant.wait_began.reset();
 }
 
 void Scheduler::Regroup() {

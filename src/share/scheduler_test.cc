@@ -240,6 +240,33 @@ TEST_F(ShareScheduler, OneThatHadLessToGiveIsAskedAgainAndToldOfOnlyWhereThatGoe
   EXPECT_EQ(told, 1u);
 }
 
+TEST_F(ShareScheduler, CountsHowLongEachWaitedForItsTurns) {
+  const auto waits = [&](TenantId tenant) {
+    for (const TenantStatus& one : scheduler_.View(now_).gpus.at(0).tenants)
+      if (one.tenant == tenant) return one.waits;
+    return RecentWaits::Summary{};
+  };
+  Join(kA, GiB(10));
+  JoinAway(kB, GiB(10));
+  Pass(60s);
+  Is(kB, Activity::kWaiting);
+  const auto bring = One<action::Bring>();
+  CloseNow(kA);
+  Is(kA, Activity::kIdle);  // what it does was not known when its gate closed
+  const auto evict = One<action::Evict>();
+  Pass(300ms);
+  Tell(event::MovedOut{kA, "gpu", GiB(4)});
+  Tell(event::OutDone{kA, "gpu", evict.order});
+  EXPECT_EQ(waits(kB).count, 0u) << "it waits still";
+  Tell(event::Back{kB, "gpu", GiB(10)});
+  Tell(event::BackDone{kB, bring.order});
+  EXPECT_EQ(One<action::Open>().tenant, kB);
+  EXPECT_EQ(waits(kB).count, 1u);
+  EXPECT_EQ(waits(kB).median, 300ms);
+  EXPECT_EQ(waits(kB).longest, 300ms);
+  EXPECT_EQ(waits(kA).count, 0u) << "it wants no turn";
+}
+
 TEST_F(ShareScheduler, WhileItIsPausedNobodyHasToLeave) {
   Tell(event::SettingsChanged{{.pause = true}});
   Join(kA, GiB(10));

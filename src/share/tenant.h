@@ -90,7 +90,7 @@ struct Tenant {
   base::MonoTime since{};          // when the activity began
   base::MonoTime waiting_since{};  // for a turn or for room
   RecentWaits waits;
-  bool waits_now = false;  // after the last event
+  std::optional<base::MonoTime> wait_began;  // of the wait that is not in `waits` yet
   Rhythm rhythm;
   Span burst{};             // of the present burst, the time in which it had a turn
   bool rests_shut = false;  // it came to rest while its gate was closed, which may be the reason

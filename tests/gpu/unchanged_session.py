@@ -121,21 +121,20 @@ class UnchangedSession(Session):
                      "bar 0.85, 1.3" if count == 6 else f"bar p99 {base + 1.2:.2f}")
 
     def training(self):
-        for how in ("hash",):
-            self.unchanged(how)
-            server = self.server(int(11.5 * GIB), "--every", 3, "--until", time.time() + 75)
-            self.ready([server])
-            time.sleep(10)
-            begin = time.time()
-            training = self.start(30 * GIB, "--seconds", 30)
-            time.sleep(25)
-            told = next(job for job in self.gpu()["jobs"] if job["tag"] == server)
-            self.finish(server)
-            self.finish(training)
-            took = [line["seconds"] for line in self.requests([server], begin)]
-            self.results[f"training-{how}"] = {"seconds": took, "told": told}
-            self.row(f"server beside a training, {how}", f"median {statistics.median(took):.2f}, most {max(took):.2f} s of {len(took)}",
-                     f"its start included; {told.get('interactive')}, waits {told.get('waits')}", "bar 2 s")
+        self.unchanged("hash")
+        server = self.server(int(11.5 * GIB), "--every", 3, "--until", time.time() + 75)
+        self.ready([server])
+        time.sleep(10)
+        begin = time.time()
+        training = self.start(30 * GIB, "--seconds", 30)
+        time.sleep(25)
+        told = next(job for job in self.gpu()["jobs"] if job["tag"] == server)
+        self.finish(server)
+        self.finish(training)
+        took = [line["seconds"] for line in self.requests([server], begin)]
+        self.results["training"] = {"seconds": took, "told": told}
+        self.row("server beside a training", f"median {statistics.median(took):.2f}, most {max(took):.2f} s of {len(took)}",
+                 f"its start included; {told.get('interactive')}, waits {told.get('waits')}", "bar 2 s")
 
     def bytes(self):
         self.unchanged("hash")
