@@ -77,8 +77,9 @@ Command SetShareCommand() {
         take::Text(o->on_no_answer)},
        {"--answer-limit", kTimeValue, "Time that a stopped job has before this is done",
         take::Duration(o->answer_limit)},
-       {"--unchanged", "hash|off",
-        "hash: memory that has not changed since it was last in host memory is not copied again; off: all is",
+       {"--unchanged", "hash|compare|off",
+        "hash: memory that has not changed since it was last in host memory is not copied again; compare: it "
+        "is, and is compared; off: all is copied",
         take::Text(o->unchanged)}},
       [o](Session& session, const CommandLine&) { return SetShare(session, *o); }};
 }

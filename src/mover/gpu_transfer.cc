@@ -9,6 +9,7 @@
 #include "ledger/wire/orders.h"
 #include "ledger/wire/transfer.h"
 #include "mover/changed_chunks.h"
+#include "mover/compare.h"
 
 namespace gpuman::mover {
 
@@ -329,6 +330,19 @@ Answer GpuTransfer::Take(int connection, Opening opening, bool whole, const std:
   return SecureAll(progress);
 }
 
+// Copies what is taken for unchanged as well, and compares it.
+Result<> GpuTransfer::Compare(const Memory& piece, HostCopy& copy, Answer& answer) {
+  GPUMAN_ASSIGN(const auto scratch, MakeRoom(piece.gpu(), kChunk));
+  Result<std::size_t> wrong = [&]() -> Result<std::size_t> {
+    GPUMAN_ASSIGN(CopyStream stream, CopyStream::Open(shared_.gpus, piece.gpu(), Direction::kOut));
+    return CompareSkipped(stream, piece.address(), copy, scratch.front().at());
+  }();
+  arena_.Free(scratch);
+  if (!wrong) return Fail(wrong.error());
+  answer.misjudged += *wrong;
+  return {};
+}
+
 // Copies the rest of a batch, piece by piece.
 Result<> GpuTransfer::Secure(Batch& batch, Progress& progress, Answer& answer) {
   if (batch.page.content() == Content::kComplete) return {};
@@ -350,13 +364,15 @@ Result<> GpuTransfer::Secure(Batch& batch, Progress& progress, Answer& answer) {
       return done;
     }
     HostCopy& copy = batch.copies[i];
+    const bool compares = batch.hashed && shared_.hashing.compares();
+    if (compares) GPUMAN_TRY(Compare(batch.memory[i], copy, answer));
     Confirm(copy);
     batch.page.SetZeros(i, ZerosOf(copy));
     batch.page.SetWhole(i + 1);
     shared_.free_list.Leave(std::move(batch.memory[i]), std::move(batch.files[i]));
     batch.memory[i] = {};
     batch.files[i].Close();
-    const std::uint64_t unchanged = pieces[i].bytes - batch.copied[i];
+    const std::uint64_t unchanged = compares ? 0 : pieces[i].bytes - batch.copied[i];
     answer.bytes.count += pieces[i].bytes;
     answer.unchanged.count += unchanged;
     progress.Moved(gpu_, pieces[i].bytes, unchanged, i + 1);
@@ -380,6 +396,7 @@ Answer GpuTransfer::Secure(const std::string& target, Progress& progress) {
   if (answer.outcome != Outcome::kDone || answer.straight) return answer;
   answer.bytes += before.bytes;
   answer.unchanged += before.unchanged;
+  answer.misjudged += before.misjudged;
   answer.took = std::max(answer.took, before.took);
   return answer;
 }

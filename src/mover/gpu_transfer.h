@@ -196,6 +196,7 @@ class GpuTransfer {
   base::Result<> HandOver(int connection, const Batch& batch);
   suspend::Answer SecureAll(Progress& progress, std::optional<int> target = std::nullopt);
   base::Result<> Secure(Batch& batch, Progress& progress, suspend::Answer& answer);
+  base::Result<> Compare(const Memory& piece, HostCopy& copy, suspend::Answer& answer);
   suspend::Answer MakeReadyFor(int gpu, Progress& progress);
   base::Result<> FinishBeforeLoading(int target, Progress& progress);
   base::Result<> Lost(std::size_t chunks) const;

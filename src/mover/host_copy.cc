@@ -75,6 +75,17 @@ std::vector<Copy> CopiesOut(driver::abi::CUdeviceptr device, const HostCopy& cop
   return copies;
 }
 
+std::vector<SkippedChunk> SkippedChunks(driver::abi::CUdeviceptr device, const HostCopy& copy) {
+  std::vector<SkippedChunk> chunks;
+  ForEachPart(
+      copy, kChunk, [&](std::uint64_t in_piece, const Extent&, std::uint8_t* host, std::uint64_t bytes) {
+        const State state = StateAt(copy, in_piece);
+        if (state == State::kHeld || state == State::kZero)
+          chunks.push_back({in_piece / kChunk, {device + in_piece, host, bytes}, state == State::kZero});
+      });
+  return chunks;
+}
+
 std::vector<Copy> CopiesIn(driver::abi::CUdeviceptr device, const HostCopy& copy) {
   std::vector<Copy> copies;
   ForEachPart(copy, kChunk,

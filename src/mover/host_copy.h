@@ -49,6 +49,14 @@ std::vector<Copy> CopiesOut(driver::abi::CUdeviceptr device, const HostCopy& cop
 std::vector<Copy> CopiesIn(driver::abi::CUdeviceptr device, const HostCopy& copy);
 std::uint64_t BytesOf(std::span<const Copy> copies);
 
+// A chunk of a piece that CopiesOut leaves out.
+struct SkippedChunk {
+  std::size_t chunk = 0;
+  Copy copy;          // its place on the GPU, and in host memory
+  bool zero = false;  // it is taken for zeros; else host memory is to have its bytes
+};
+std::vector<SkippedChunk> SkippedChunks(driver::abi::CUdeviceptr device, const HostCopy& copy);
+
 // The copies out have been made, and the piece is the mover's.
 void Confirm(HostCopy& copy);
 std::vector<bool> ZerosOf(const HostCopy& copy);  // by chunk

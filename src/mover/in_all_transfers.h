@@ -24,6 +24,7 @@ inline void AddAnswer(suspend::Answer& sum, const suspend::Answer& one) {
   }
   sum.bytes += one.bytes;
   sum.unchanged += one.unchanged;
+  sum.misjudged += one.misjudged;
   sum.took = std::max(sum.took, one.took);
 }
 

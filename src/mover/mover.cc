@@ -194,7 +194,7 @@ class Mover {
     for (const auto& [gpu, processes] : wanted)
       for (const std::uint64_t one : processes) bytes += one;
     const bool off = request.unchanged == suspend::Unchanged::kOff;
-    hashing_.Set(!off, request.hash_from.count);
+    hashing_.Set(!off, request.hash_from.count, request.unchanged == suspend::Unchanged::kCompare);
     kept_.SetLimit(off ? 0 : std::min(bytes, request.keep.value_or(base::Bytes{bytes}).count));
     pool_.Want(std::move(wanted), !off);
     const base::Bytes kept{kept_.bytes()};

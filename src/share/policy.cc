@@ -78,9 +78,9 @@ base::MonoTime ShortTurnFits(const Tenant& holder, const Tenant& waiter, Span co
 }  // namespace
 
 bool IsLearnedInteractive(const Tenant& tenant, const Circumstances& at) {
-  const Span cost = CostOf(tenant, at);
+  const Span pause = std::max(2 * CostOf(tenant, at), Span(at.settings.idle));
   const auto usual = tenant.rhythm.BurstLeft(Span{});
-  return usual && *usual <= at.settings.quantum_min && tenant.rhythm.AreGapsOver(2 * cost) &&
+  return usual && *usual <= at.settings.quantum_min && tenant.rhythm.AreGapsOver(pause) &&
          tenant.rhythm.BurstLeft(tenant.burst);  // the present burst is not longer than all before
 }
 

@@ -77,12 +77,16 @@ TEST_F(ShareInteractive, LongBurstsOrShortGapsAreNotInteractive) {
     waiter_.rhythm.AddBurst(1500ms);
     waiter_.rhythm.AddGap(5s);
     holder_.rhythm.AddBurst(100ms);
-    holder_.rhythm.AddGap(150ms);  // its memory takes 100 ms to move
+    holder_.rhythm.AddGap(150ms);
   }
-  holder_.parts["gpu"].demand.away = GiB(4);
+  EXPECT_TRUE((Decide(), holder_.urgent)) << "a gap, where its memory is there";
+  holder_.parts["gpu"].demand.away = GiB(4);  // which takes 100 ms to move
   Decide();
   EXPECT_FALSE(waiter_.urgent);
   EXPECT_FALSE(holder_.urgent);
+  holder_.parts.clear();
+  settings_.idle = 200ms;
+  EXPECT_FALSE((Decide(), holder_.urgent)) << "a gap that is no pause";
 }
 
 TEST_F(ShareInteractive, ThatSaysSoAndWorksForLongerThanATurnWaitsLikeAll) {

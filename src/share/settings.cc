@@ -21,7 +21,8 @@ constexpr Words<Memory, 3> kMemories{
     {{Memory::kAuto, "auto"}, {Memory::kVmm, "vmm"}, {Memory::kManaged, "managed"}}};
 constexpr Words<OnNoYield, 3> kHows{
     {{OnNoYield::kWait, "wait"}, {OnNoYield::kSuspend, "suspend"}, {OnNoYield::kEnd, "end"}}};
-constexpr Words<Unchanged, 2> kUnchanged{{{Unchanged::kHash, "hash"}, {Unchanged::kOff, "off"}}};
+constexpr Words<Unchanged, 3> kUnchanged{
+    {{Unchanged::kHash, "hash"}, {Unchanged::kCompare, "compare"}, {Unchanged::kOff, "off"}}};
 
 template <typename Value, std::size_t kCount>
 std::string_view WordOf(const Words<Value, kCount>& words, Value value) {

@@ -24,8 +24,8 @@ enum class Memory { kAuto, kVmm, kManaged };
 // answer.
 enum class OnNoYield { kWait, kSuspend, kEnd };
 // How movers find out what of memory that leaves a GPU need not be copied, since the host has it from the
-// last time: by a hash, or not at all.
-enum class Unchanged { kHash, kOff };
+// last time: by a hash; by a hash, and by a comparison of each byte; or not at all.
+enum class Unchanged { kHash, kCompare, kOff };
 
 struct SchedulerSettings {
   Policy policy = Policy::kFair;
@@ -64,7 +64,7 @@ base::Result<> Validate(const SchedulerSettings& settings);
 base::Bytes CapacityOf(const SchedulerSettings& settings, const std::string& gpu, base::Bytes whole);
 
 // "fair", "priority", "fcfs"; "concurrent", "exclusive", "auto"; "auto", "vmm", "managed"; "wait", "suspend",
-// "end"; "hash", "off".
+// "end"; "hash", "compare", "off".
 std::string_view ToString(Policy policy);
 std::string_view ToString(Compute compute);
 std::string_view ToString(Memory memory);

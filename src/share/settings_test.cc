@@ -66,9 +66,9 @@ TEST(ShareSettings, WordsAreReadAsTheyAreWritten) {
     EXPECT_EQ(ParseCompute(ToString(compute)).value(), compute);
   for (const auto how : {OnNoYield::kWait, OnNoYield::kSuspend, OnNoYield::kEnd})
     EXPECT_EQ(ParseOnNoYield(ToString(how)).value(), how);
-  for (const auto how : {Unchanged::kHash, Unchanged::kOff})
+  for (const auto how : {Unchanged::kHash, Unchanged::kCompare, Unchanged::kOff})
     EXPECT_EQ(ParseUnchanged(ToString(how)).value(), how);
-  EXPECT_THAT(ParseUnchanged("on").error().message, HasSubstr("hash, off"));
+  EXPECT_THAT(ParseUnchanged("on").error().message, HasSubstr("hash, compare, off"));
   EXPECT_THAT(ParsePolicy("Fair").error().message, HasSubstr("fair, priority, fcfs"));
   EXPECT_FALSE(ParseCompute(""));
   EXPECT_FALSE(ParseOnNoYield("kill"));

@@ -43,6 +43,9 @@ struct CheckpointerOptions {
   MoverProgram program;
   // Gets each mover that is started, before the mover gets its first request.
   std::function<void(const base::ProcessId&)> on_started{};
+  // Of this process so many chunks had changed, and the hash had taken them for unchanged
+  // (Unchanged::kCompare).
+  std::function<void(const base::ProcessId&, std::uint64_t chunks)> on_misjudged{};
   base::Millis start_limit{30'000};     // until a new mover has loaded the driver
   base::Millis request_limit{180'000};  // 141 GiB at the 2.5 GB/s of an H200's checkpoint take one minute
   base::Millis idle_limit{600'000};     // a mover without requests is stopped

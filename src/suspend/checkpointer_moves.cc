@@ -188,6 +188,8 @@ void Checkpointer::FinishTransfer(std::uint64_t id, Answer answer) {
   ForgetDead();
   answer.id = id;
   if (finished.sent && answer.outcome != Outcome::kLost) OfUse(finished.user);
+  if (answer.misjudged != 0 && options_.on_misjudged)
+    options_.on_misjudged(finished.request.process, answer.misjudged);
   StopWhenIdle(finished.user);
   if (finished.done) finished.done(answer);
 }

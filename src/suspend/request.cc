@@ -83,6 +83,8 @@ void Fields(V& v, T& x) {
   v.Check(x.bytes.count <= kMaxBytes, "bytes", "it is more than a ledger counts");
   v.Changed("unchanged", x.unchanged);
   v.Check(x.unchanged <= x.bytes, "unchanged", "it is more than what moved");
+  v.Changed("misjudged", x.misjudged);
+  v.Check(x.misjudged <= x.bytes.count, "misjudged", "it is more than what moved");
   v.Changed("kept", x.kept);
   v.Check(x.kept.count <= kMaxBytes, "kept", "it is more than a ledger counts");
   v.Changed("milliseconds", x.took);

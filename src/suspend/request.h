@@ -81,12 +81,13 @@ struct GpuMove {
 inline constexpr base::Bytes kWorthHashing = base::MiB(64);
 // How a mover finds out what of a piece need not be copied, since the host has it from the last time.
 enum class Unchanged {
-  kHash,  // the GPU hashes it
-  kOff,   // not at all: all of it is copied, and no copies are kept
+  kHash,     // the GPU hashes it
+  kCompare,  // the same; what is not to be copied by that is copied all the same, and compared
+  kOff,      // not at all: all of it is copied, and no copies are kept
 };
 constexpr auto WordsOf(Unchanged) {
   using enum Unchanged;
-  return base::Words<Unchanged, 2>{{{kHash, "hash"}, {kOff, "off"}}};
+  return base::Words<Unchanged, 3>{{{kHash, "hash"}, {kCompare, "compare"}, {kOff, "off"}}};
 }
 
 // Memory that may come to the host: of each GPU, by its UUID, the bytes of each process.
@@ -177,6 +178,7 @@ struct Answer {
   std::string message{};          // a sentence when the outcome is neither kDone nor kNoCuda
   base::Bytes bytes{};            // bytes that moved; in a notice: since the last one
   base::Bytes unchanged{};        // of `bytes`: not copied, since the host has them already or they are zeros
+  std::uint64_t misjudged = 0;    // chunks that the hash took for unchanged, and that had changed (kCompare)
   base::Bytes kept{};             // kPrepare: the copies that are kept now
   base::Millis took{0};           // by the driver's call, or by the copy
   std::uint64_t pieces = 0;       // kMoving, out: the pieces of this transfer that have left the GPU so far

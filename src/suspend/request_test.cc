@@ -106,6 +106,8 @@ TEST(SuspendAnswer, AnImpossibleAnswerIsRefused) {
   EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"moving","state":"unknown","bytes":18446744073709551615})"));
   EXPECT_TRUE(ParseAnswer(R"({"id":1,"outcome":"moving","state":"unknown","bytes":8,"unchanged":8})"));
   EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"moving","state":"unknown","bytes":8,"unchanged":9})"));
+  EXPECT_TRUE(ParseAnswer(R"({"id":1,"outcome":"done","state":"unknown","bytes":8,"misjudged":1})"));
+  EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"done","state":"unknown","bytes":8,"misjudged":9})"));
   EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"done","state":"unknown","kept":17592186044417})"));
   EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"done","state":"unknown","milliseconds":4294967296})"));
   EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"moving","state":"unknown","gpu":")" + std::string(65, 'a') +

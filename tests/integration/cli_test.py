@@ -484,7 +484,8 @@ class CliTest(unittest.TestCase):
         self.assertEqual(self.settings()["unchanged"], "hash")
         self.assertRegex(self.ok("share", "set", "--unchanged", "off"), r"(?m)^unchanged +off$")
         self.assertEqual(self.settings()["unchanged"], "off")
-        self.refused(2, "hash, off", "share", "set", "--unchanged", "compare")
+        self.assertRegex(self.ok("share", "set", "--unchanged", "compare"), r"(?m)^unchanged +compare$")
+        self.refused(2, "hash, compare, off", "share", "set", "--unchanged", "guess")
         self.ok("share", "set", "--unchanged", "hash")
 
     def nvsharectl(self, *arguments):

@@ -17,6 +17,7 @@ from share_test import MIB, ShareCase, build_dir, until
 PROGRAM = pathlib.Path(__file__).with_name("share_program.py")
 HAND_OVERS = int(os.environ.get("GPUMAN_HAND_OVERS", "3000"))
 CONTEXT = 104  # MiB of a context on the simulated GPU
+HASHER = 2  # MiB that the mover's hasher takes there
 
 
 class ManyCase(ShareCase):
@@ -65,10 +66,10 @@ idle = "2ms"
         return len(had) == len(jobs) and min(had.values()) >= least and had
 
     def keeps_within_the_devices_capacity(self):
-        """By the driver's figures: the jobs' memory, the memory that moves, and the mover's context. Only after each
+        """By the driver's figures: the jobs' memory, the memory that moves, and the mover's context and hasher. Only after each
         job has had a turn: a new job brings a context, and the others make room for it afterwards. For a moment there
         may be one more piece, which has left one job and waits to serve another (mover/free_list.h)."""
-        most = (self.each * self.context + self.beside + self.context + self.slack) * MIB
+        most = (self.each * self.context + self.beside + self.context + HASHER + self.slack) * MIB
         until("no GPU has more than its capacity", lambda: all(
             gpu["memory"]["used"] <= empty + most for gpu, empty in zip(self.on_gpus(), self.empty)),
             lambda: f"{most} beside {self.empty}: {json.dumps(self.on_gpus())} {self.what_stands()}")

@@ -225,6 +225,25 @@ TEST_F(UnchangedTest, LittleMemoryIsCopiedWithoutALook) {
   ExpectWhole(6);
 }
 
+TEST_F(UnchangedTest, WhereItIsComparedAllIsCopiedAndRight) {
+  Get().SetUnchanged(Unchanged::kCompare, /*hash_from=*/{});
+  MakeEmpty(0, 2);
+  Make(2, 6);
+  EXPECT_EQ(Out(0, 6), 0u);
+  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  ExpectZeros(0, 2);
+  ExpectWhole(2, 6);
+  MakeAnew(6);
+  Write(3, 5, 77);
+  const Answer again = Wait(HandOut(0, 6)->asked);
+  EXPECT_EQ(again.outcome, Outcome::kDone) << again.message;
+  EXPECT_EQ(again.unchanged, base::Bytes{});
+  EXPECT_EQ(again.misjudged, 0u);
+  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  EXPECT_EQ(Read(3, 5), 77);
+  ExpectWhole(0, 3);
+}
+
 TEST_F(UnchangedTest, SwitchedOffAllIsCopied) {
   MakeEmpty(0, 6);
   Get().SetUnchanged(Unchanged::kOff);

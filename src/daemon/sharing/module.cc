@@ -15,6 +15,8 @@ suspend::Unchanged UnchangedOf(const share::SchedulerSettings& settings) {
   switch (settings.unchanged) {
     case share::Unchanged::kHash:
       return suspend::Unchanged::kHash;
+    case share::Unchanged::kCompare:
+      return suspend::Unchanged::kCompare;
     case share::Unchanged::kOff:
       return suspend::Unchanged::kOff;
   }

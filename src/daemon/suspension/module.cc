@@ -41,6 +41,12 @@ suspend::CheckpointerOptions CheckpointerOf(const Core& core,
                                             std::function<void(const base::ProcessId&)> on_started) {
   suspend::CheckpointerOptions options;
   options.on_started = std::move(on_started);
+  options.on_misjudged = [](const base::ProcessId& process, std::uint64_t chunks) {
+    spdlog::error(
+        "{} parts (2MiB each) of the memory of process {} had changed although their hash had not; they were "
+        "copied. Set share.unchanged = \"off\", and report it: see SECURITY.md",
+        chunks, process.pid);
+  };
   options.program = {core.options().mover_program, core.config().state_dir};
   return options;
 }
