@@ -8,13 +8,13 @@ namespace gpuman::api {
 constexpr bool IsRequest(const DeviceChange*) { return true; }
 constexpr bool IsRequest(const DeviceProfileChange*) { return true; }
 
-static void Check(base::json::Reading& r, const DeviceChange& change) {
+static void Check(base::json::ParseState& r, const DeviceChange& change) {
   if (change.set.empty() && change.reset.empty() && !change.clear_ecc)
     r.Fail("", "it changes nothing: there is neither set, nor reset, nor clear_ecc");
   if (change.clear_ecc && *change.clear_ecc != "volatile" && *change.clear_ecc != "aggregate")
     r.Fail("clear_ecc", fmt::format("'{}' is neither volatile nor aggregate", *change.clear_ecc));
 }
-static void Check(base::json::Reading& r, const DeviceProfileChange& change) {
+static void Check(base::json::ParseState& r, const DeviceProfileChange& change) {
   if (change.duration && !change.name) r.Fail("for", "there is no profile that it could be for");
   if (change.duration && change.duration->count() <= 0)
     r.Fail("for", "a profile is put on for longer than no time");

@@ -21,7 +21,7 @@ constexpr bool IsRequest(const HealthAcknowledgement*) { return true; }
 constexpr bool IsRequest(const ShareUpdate*) { return true; }
 
 // Rules that types cannot express.
-static void Check(base::json::Reading& r, const RunRequest& request) {
+static void Check(base::json::ParseState& r, const RunRequest& request) {
   if (request.tag.empty()) r.Fail("tag", "it is empty");
   if (request.command.empty() || request.command.front().empty()) r.Fail("command", "it is empty");
   const auto report = [&r](std::string_view field, const std::string& problem) {

@@ -1,7 +1,7 @@
 // Internal to the codec: makes ToJson, FromJson, Decode and Encode for a type whose fields are known.
 //
-// A request type has an IsRequest(const T*) that says so, and may have a Check(Reading&, const T&) for rules
-// that types cannot express; both are found in the type's own namespace.
+// A request type has an IsRequest(const T*) that says so, and may have a Check(ParseState&, const T&) for
+// rules that types cannot express; both are found in the type's own namespace.
 #pragma once
 
 #include <utility>
@@ -15,7 +15,7 @@ inline constexpr base::json::Format kFormat{.durations = base::json::DurationFor
 
 constexpr bool IsRequest(const void*) { return false; }
 template <typename T>
-void Check(base::json::Reading&, const T&) {}
+void Check(base::json::ParseState&, const T&) {}
 
 template <typename T>
 Json ToJson(const T& value) {
@@ -24,12 +24,12 @@ Json ToJson(const T& value) {
 
 template <typename T>
 base::Result<T> FromJson(const Json& json) {
-  base::json::Reading reading{.format = kFormat};
-  reading.format.strict = IsRequest(static_cast<const T*>(nullptr));
+  base::json::ParseState state{.format = kFormat};
+  state.format.strict = IsRequest(static_cast<const T*>(nullptr));
   T value;
-  base::json::Read(reading, {}, json, value);
-  if (!reading.failed()) Check(reading, value);
-  if (reading.failed()) return base::Fail(base::ErrorCode::kInvalidArgument, std::move(reading.error));
+  base::json::Read(state, {}, json, value);
+  if (!state.failed()) Check(state, value);
+  if (state.failed()) return base::Fail(base::ErrorCode::kInvalidArgument, std::move(state.error));
   return value;
 }
 

@@ -21,10 +21,10 @@ constexpr std::size_t kLargestScript = std::size_t{8} << 20;
 // The job, and its place in the request.
 class Checker {
  public:
-  Checker(base::json::Reading& reading, const std::string& path) : reading_(reading), path_(path) {}
+  Checker(base::json::ParseState& state, const std::string& path) : state_(state), path_(path) {}
 
   void Fail(std::string_view field, std::string_view what) {
-    if (!reading_.failed()) reading_.Fail(path_ + std::string(field), what);
+    if (!state_.failed()) state_.Fail(path_ + std::string(field), what);
   }
   spec::Report Report() {
     return [this](std::string_view field, const std::string& problem) { Fail(field, problem); };
@@ -46,7 +46,7 @@ class Checker {
   }
 
  private:
-  base::json::Reading& reading_;
+  base::json::ParseState& state_;
   const std::string& path_;
 };
 
@@ -215,7 +215,7 @@ std::optional<std::string> SignalName(std::string_view text) {
   return name;
 }
 
-void CheckSubmission(base::json::Reading& r, const std::string& path, const Submission& job) {
+void CheckSubmission(base::json::ParseState& r, const std::string& path, const Submission& job) {
   Checker c(r, path);
   CheckName(c, job.name);
   CheckCommand(c, job);
@@ -236,7 +236,7 @@ void CheckSubmission(base::json::Reading& r, const std::string& path, const Subm
   CheckNotify(c, job.notify);
 }
 
-void Check(base::json::Reading& r, const SubmitRequest& request) {
+void Check(base::json::ParseState& r, const SubmitRequest& request) {
   const std::string none;
   Checker c(r, none);
   c.Require(!request.jobs.empty(), "jobs", "there are none");
@@ -261,7 +261,7 @@ void CheckChange(Checker& c, const Patch& patch, Options options,
     check(options, c.Report());
 }
 
-void CheckUpdate(base::json::Reading& r, const std::string& path, const JobUpdate& update) {
+void CheckUpdate(base::json::ParseState& r, const std::string& path, const JobUpdate& update) {
   Checker job(r, path);
   CheckChange(job, update.job, spec::RunOptions{}, spec::CheckRunOptions);
   if (!update.queue) return;
@@ -282,25 +282,25 @@ void CheckUpdate(base::json::Reading& r, const std::string& path, const JobUpdat
 
 }  // namespace
 
-void Check(base::json::Reading& r, const UpdateRequest& update) { CheckUpdate(r, "", {update, {}}); }
-void Check(base::json::Reading& r, const JobUpdate& update) { CheckUpdate(r, "", update); }
-void Check(base::json::Reading& r, const RedoRequest& request) {
+void Check(base::json::ParseState& r, const UpdateRequest& update) { CheckUpdate(r, "", {update, {}}); }
+void Check(base::json::ParseState& r, const JobUpdate& update) { CheckUpdate(r, "", update); }
+void Check(base::json::ParseState& r, const RedoRequest& request) {
   CheckUpdate(r, "changes.", request.changes);
 }
 
-void Check(base::json::Reading& r, const CancelRequest& request) {
+void Check(base::json::ParseState& r, const CancelRequest& request) {
   if (request.jobs.empty()) r.Fail("jobs", "there are none");
   for (const auto& job : request.jobs)
     if (job.empty()) r.Fail("jobs", "the name of a job is empty");
 }
 
-void Check(base::json::Reading& r, const QueueSettingsUpdate& update) {
+void Check(base::json::ParseState& r, const QueueSettingsUpdate& update) {
   if (update.allowed)
     for (const auto& gpu : *update.allowed)
       if (gpu.empty()) r.Fail("allowed", "the name of a GPU is empty");
 }
 
-void Check(base::json::Reading& r, const ReservationRequest& request) {
+void Check(base::json::ParseState& r, const ReservationRequest& request) {
   const std::string none;
   Checker c(r, none);
   c.Require(!request.user.empty(), "user", "it is empty");
@@ -315,7 +315,7 @@ void Check(base::json::Reading& r, const ReservationRequest& request) {
   c.Require(request.duration.count() > 0, "duration_s", "it is zero");
 }
 
-void Check(base::json::Reading& r, const QuotaUpdate& update) {
+void Check(base::json::ParseState& r, const QuotaUpdate& update) {
   const std::string none;
   Checker c(r, none);
   constexpr int kMax = 1'000'000'000;
@@ -328,7 +328,7 @@ void Check(base::json::Reading& r, const QuotaUpdate& update) {
   c.Range("shares", limits.shares, 0.001, 1e9);
 }
 
-void Check(base::json::Reading& r, const IgnoredProcess& rule) {
+void Check(base::json::ParseState& r, const IgnoredProcess& rule) {
   if (!rule.pid && !rule.user && !rule.name)
     r.Fail("", "a rule says which process is ignored: by pid, user or name");
   if (rule.pid && *rule.pid < 1) r.Fail("pid", fmt::format("{} is no process", *rule.pid));

@@ -95,9 +95,9 @@ bool MayBeAbsent(const std::string& name) {
 }
 
 base::Result<> Check(const Submission& job) {
-  base::json::Reading reading{.format = kFormat};
-  CheckSubmission(reading, "", job);
-  if (reading.failed()) return base::Fail(base::ErrorCode::kInvalidArgument, std::move(reading.error));
+  base::json::ParseState state{.format = kFormat};
+  CheckSubmission(state, "", job);
+  if (state.failed()) return base::Fail(base::ErrorCode::kInvalidArgument, std::move(state.error));
   return {};
 }
 

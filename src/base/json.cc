@@ -98,17 +98,17 @@ std::string Path::Text() const {
   return text.append(name_);
 }
 
-void Reading::Fail(std::string_view path, std::string_view what, ErrorCode why) {
+void ParseState::Fail(std::string_view path, std::string_view what, ErrorCode why) {
   if (failed()) return;
   error = path.empty() ? std::string(what) : fmt::format("{}: {}", path, what);
   code = why;
 }
 
-void Reading::Fail(const Path& path, std::string_view what, ErrorCode why) {
+void ParseState::Fail(const Path& path, std::string_view what, ErrorCode why) {
   if (!failed()) Fail(path.Text(), what, why);
 }
 
-void Reading::WrongType(const Path& path, std::string_view expected, const Json& found) {
+void ParseState::WrongType(const Path& path, std::string_view expected, const Json& found) {
   const std::string_view kind = found.is_number_float()     ? "a fraction"
                                 : found.is_number_integer() ? "an integer"
                                 : found.is_string()         ? "a string"
@@ -122,7 +122,7 @@ void Reading::WrongType(const Path& path, std::string_view expected, const Json&
 namespace {
 
 template <typename T>
-void ReadBetween(Reading& r, const Path& path, const Json& json, T least, T most, T& out) {
+void ReadBetween(ParseState& r, const Path& path, const Json& json, T least, T most, T& out) {
   if (!json.is_number_integer()) return r.WrongType(path, "an integer", json);
   const auto number = WholeNumber<T>(json);
   if (!number || *number < least || *number > most)
@@ -132,16 +132,16 @@ void ReadBetween(Reading& r, const Path& path, const Json& json, T least, T most
 
 }  // namespace
 
-void ReadWithin(Reading& r, const Path& path, const Json& json, std::int64_t least, std::int64_t most,
+void ReadWithin(ParseState& r, const Path& path, const Json& json, std::int64_t least, std::int64_t most,
                 std::int64_t& out) {
   ReadBetween(r, path, json, least, most, out);
 }
-void ReadWithin(Reading& r, const Path& path, const Json& json, std::uint64_t least, std::uint64_t most,
+void ReadWithin(ParseState& r, const Path& path, const Json& json, std::uint64_t least, std::uint64_t most,
                 std::uint64_t& out) {
   ReadBetween(r, path, json, least, most, out);
 }
 
-std::optional<std::size_t> ReadWord(Reading& r, const Path& path, const Json& json,
+std::optional<std::size_t> ReadWord(ParseState& r, const Path& path, const Json& json,
                                     std::span<const std::string_view> words) {
   if (!json.is_string()) {
     r.WrongType(path, "a word", json);
@@ -154,18 +154,18 @@ std::optional<std::size_t> ReadWord(Reading& r, const Path& path, const Json& js
   return std::nullopt;
 }
 
-void Read(Reading& r, const Path& path, const Json& json, bool& out) {
+void Read(ParseState& r, const Path& path, const Json& json, bool& out) {
   if (!json.is_boolean()) return r.WrongType(path, "a boolean", json);
   out = json.get<bool>();
 }
 
-void Read(Reading& r, const Path& path, const Json& json, double& out) {
+void Read(ParseState& r, const Path& path, const Json& json, double& out) {
   if (!json.is_number()) return r.WrongType(path, "a number", json);
   out = json.get<double>();
 }
 
 // An argument, a path or a variable ends at a NUL, so a request must not contain one.
-void Read(Reading& r, const Path& path, const Json& json, std::string& out) {
+void Read(ParseState& r, const Path& path, const Json& json, std::string& out) {
   if (json.is_string()) {
     out = json.get_ref<const std::string&>();
   } else {
@@ -176,13 +176,13 @@ void Read(Reading& r, const Path& path, const Json& json, std::string& out) {
   if (r.format.strict && out.find('\0') != std::string::npos) r.Fail(path, "a string holds a NUL character");
 }
 
-void Read(Reading& r, const Path& path, const Json& json, std::filesystem::path& out) {
+void Read(ParseState& r, const Path& path, const Json& json, std::filesystem::path& out) {
   std::string text;
   Read(r, path, json, text);
   out = std::move(text);
 }
 
-void Read(Reading& r, const Path& path, const Json& json, Bytes& out) {
+void Read(ParseState& r, const Path& path, const Json& json, Bytes& out) {
   if (r.format.strict && json.is_string()) {
     const auto parsed = ParseBytes(json.get_ref<const std::string&>());
     if (!parsed) return r.Fail(path, parsed.error().message);
@@ -194,9 +194,9 @@ void Read(Reading& r, const Path& path, const Json& json, Bytes& out) {
   out.count = *count;
 }
 
-void Read(Reading& r, const Path& path, const Json& json, JobId& out) { Read(r, path, json, out.value); }
+void Read(ParseState& r, const Path& path, const Json& json, JobId& out) { Read(r, path, json, out.value); }
 
-void Read(Reading& r, const Path& path, const Json& json, WallTime& out) {
+void Read(ParseState& r, const Path& path, const Json& json, WallTime& out) {
   if (r.format.times == TimeForm::kMillis) {
     std::int64_t count = 0;
     Read(r, path, json, count);
@@ -209,7 +209,7 @@ void Read(Reading& r, const Path& path, const Json& json, WallTime& out) {
   out = *time;
 }
 
-void Read(Reading& r, const Path& path, const Json& json, Millis& out) {
+void Read(ParseState& r, const Path& path, const Json& json, Millis& out) {
   if (r.format.durations == DurationForm::kMillis) {
     std::int64_t count = 0;
     Read(r, path, json, count);
@@ -231,7 +231,7 @@ void Read(Reading& r, const Path& path, const Json& json, Millis& out) {
   }
 }
 
-void Read(Reading& r, const Path& path, const Json& json, SizeSpec& out) {
+void Read(ParseState& r, const Path& path, const Json& json, SizeSpec& out) {
   std::string text;
   if (json.is_object() && !r.format.strict) {
     // A record of an older gpuman has {"bytes":…} or {"percent":…}.
@@ -258,10 +258,10 @@ void Read(Reading& r, const Path& path, const Json& json, SizeSpec& out) {
   out = *parsed;
 }
 
-Reader::Reader(Reading& reading, const Path& path, const Json& json)
-    : reading_(reading), path_(path), json_(json) {
+Reader::Reader(ParseState& state, const Path& path, const Json& json)
+    : state_(state), path_(path), json_(json) {
   if (!json_.is_object()) {
-    reading_.WrongType(path_, "an object", json_);
+    state_.WrongType(path_, "an object", json_);
     return;
   }
   for (const auto& [name, ignored] : json_.get_ref<const Json::object_t&>()) marks_ |= MarkOf(name);
@@ -269,7 +269,7 @@ Reader::Reader(Reading& reading, const Path& path, const Json& json)
 
 const Json* Reader::Find(const char* name) {
   if (!json_.is_object()) return nullptr;
-  if (reading_.format.strict) seen_.emplace_back(name);
+  if (state_.format.strict) seen_.emplace_back(name);
   const std::string_view text = name;
   if (!(marks_ & MarkOf(text))) return nullptr;
   // If a name occurs twice, the last value counts.
@@ -281,33 +281,33 @@ const Json* Reader::Find(const char* name) {
   return &found->second;
 }
 
-void Reader::Missing(const char* name) { reading_.Fail(path_, fmt::format("'{}' is missing", name)); }
+void Reader::Missing(const char* name) { state_.Fail(path_, fmt::format("'{}' is missing", name)); }
 
 void Reader::NotKnown(const char* name, std::string_view alternative) {
-  reading_.Fail(At(name), fmt::format("'{}' is not known here", alternative), ErrorCode::kNotSupported);
+  state_.Fail(At(name), fmt::format("'{}' is not known here", alternative), ErrorCode::kNotSupported);
 }
 
 void Reader::Version(const char* name, int version) {
   int found = 0;
   Required(name, found);
   if (found != version)
-    reading_.Fail(At(name), fmt::format("{} is not known here, only {}", found, version),
-                  ErrorCode::kNotSupported);
+    state_.Fail(At(name), fmt::format("{} is not known here, only {}", found, version),
+                ErrorCode::kNotSupported);
 }
 
 void Reader::Check(bool holds, const char* name, std::string_view what) {
-  if (!holds) reading_.Fail(At(name), what);
+  if (!holds) state_.Fail(At(name), what);
 }
 
 void Reader::Valid(const Result<>& valid) {
-  if (!valid) reading_.Fail(path_, valid.error().message);
+  if (!valid) state_.Fail(path_, valid.error().message);
 }
 
 void Reader::Finish() {
-  if (!reading_.format.strict || !json_.is_object()) return;
+  if (!state_.format.strict || !json_.is_object()) return;
   for (const auto& [key, ignored] : json_.items())
     if (std::find(seen_.begin(), seen_.end(), key) == seen_.end())
-      reading_.Fail(path_, fmt::format("unknown field '{}'", key));
+      state_.Fail(path_, fmt::format("unknown field '{}'", key));
 }
 
 std::optional<Json> Parse(std::string_view text) {

@@ -15,7 +15,7 @@
 //   GPUMAN_ASSIGN(const auto retries, base::json::FromText<Retries>(text, kFormat, "the stored retries"));
 //
 // An enum is a word; its table is WordsOf(Enum) in the namespace of the enum. A type that is no object has
-// its own Json Write(const Format&, const T&) and void Read(Reading&, const Path& path, const Json&,
+// its own Json Write(const Format&, const T&) and void Read(ParseState&, const Path& path, const Json&,
 // T&) there.
 //
 // Pure functions; thread-safe; they throw no exception. Text that is not UTF-8 is replaced by U+FFFD, or
@@ -276,7 +276,7 @@ class Path {
 };
 
 // The state of reading: its format, and the first error.
-struct Reading {
+struct ParseState {
   Format format;
   std::string error{};  // "jobs[0].memory: an integer was expected, not a string"; empty: no error so far
   ErrorCode code =
@@ -288,37 +288,38 @@ struct Reading {
   bool failed() const { return !error.empty(); }
 };
 
-void Read(Reading& r, const Path& path, const Json& json, bool& out);
-void Read(Reading& r, const Path& path, const Json& json, double& out);
-void Read(Reading& r, const Path& path, const Json& json, std::string& out);
-void Read(Reading& r, const Path& path, const Json& json, std::filesystem::path& out);
-void Read(Reading& r, const Path& path, const Json& json, Bytes& out);
-void Read(Reading& r, const Path& path, const Json& json, JobId& out);
-void Read(Reading& r, const Path& path, const Json& json, WallTime& out);
-void Read(Reading& r, const Path& path, const Json& json, Millis& out);
-void Read(Reading& r, const Path& path, const Json& json, SizeSpec& out);
-void ReadWithin(Reading& r, const Path& path, const Json& json, std::int64_t least, std::int64_t most,
+void Read(ParseState& r, const Path& path, const Json& json, bool& out);
+void Read(ParseState& r, const Path& path, const Json& json, double& out);
+void Read(ParseState& r, const Path& path, const Json& json, std::string& out);
+void Read(ParseState& r, const Path& path, const Json& json, std::filesystem::path& out);
+void Read(ParseState& r, const Path& path, const Json& json, Bytes& out);
+void Read(ParseState& r, const Path& path, const Json& json, JobId& out);
+void Read(ParseState& r, const Path& path, const Json& json, WallTime& out);
+void Read(ParseState& r, const Path& path, const Json& json, Millis& out);
+void Read(ParseState& r, const Path& path, const Json& json, SizeSpec& out);
+void ReadWithin(ParseState& r, const Path& path, const Json& json, std::int64_t least, std::int64_t most,
                 std::int64_t& out);
-void ReadWithin(Reading& r, const Path& path, const Json& json, std::uint64_t least, std::uint64_t most,
+void ReadWithin(ParseState& r, const Path& path, const Json& json, std::uint64_t least, std::uint64_t most,
                 std::uint64_t& out);
 template <std::integral T>
-void Read(Reading& r, const Path& path, const Json& json, T& out) {
+void Read(ParseState& r, const Path& path, const Json& json, T& out) {
   using Wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
   Wide number = out;
   ReadWithin(r, path, json, Wide{std::numeric_limits<T>::min()}, Wide{std::numeric_limits<T>::max()}, number);
   out = static_cast<T>(number);
 }
 template <typename Period>
-void Read(Reading& r, const Path& path, const Json& json, std::chrono::duration<std::int64_t, Period>& out) {
+void Read(ParseState& r, const Path& path, const Json& json,
+          std::chrono::duration<std::int64_t, Period>& out) {
   std::int64_t count = 0;
   Read(r, path, json, count);
   out = std::chrono::duration<std::int64_t, Period>(count);
 }
 // The place of the word among `words`. If it is none of them, the reading fails and this returns nullopt.
-std::optional<std::size_t> ReadWord(Reading& r, const Path& path, const Json& json,
+std::optional<std::size_t> ReadWord(ParseState& r, const Path& path, const Json& json,
                                     std::span<const std::string_view> words);
 template <Word T>
-void Read(Reading& r, const Path& path, const Json& json, T& out) {
+void Read(ParseState& r, const Path& path, const Json& json, T& out) {
   static constexpr auto kWords = WordsOf(T{});
   static constexpr auto kNames = [] {
     std::array<std::string_view, kWords.size()> names{};
@@ -328,32 +329,32 @@ void Read(Reading& r, const Path& path, const Json& json, T& out) {
   if (const auto place = ReadWord(r, path, json, kNames)) out = kWords[*place].first;
 }
 template <typename T>
-void Read(Reading& r, const Path& path, const Json& json, std::optional<T>& out);
+void Read(ParseState& r, const Path& path, const Json& json, std::optional<T>& out);
 template <typename T>
-void Read(Reading& r, const Path& path, const Json& json, std::vector<T>& out);
+void Read(ParseState& r, const Path& path, const Json& json, std::vector<T>& out);
 template <typename T>
-void Read(Reading& r, const Path& path, const Json& json, std::set<T>& out);
+void Read(ParseState& r, const Path& path, const Json& json, std::set<T>& out);
 template <typename T>
-void Read(Reading& r, const Path& path, const Json& json, std::map<std::string, T>& out);
+void Read(ParseState& r, const Path& path, const Json& json, std::map<std::string, T>& out);
 template <typename T>
 requires std::is_class_v<T>
-void Read(Reading& r, const Path& path, const Json& json, T& out);
+void Read(ParseState& r, const Path& path, const Json& json, T& out);
 
 class Reader {
  public:
   static constexpr bool kReads = true;
 
   // `json` must outlive the reader; if it is no object, the reading fails.
-  Reader(Reading& reading, const Path& path, const Json& json);
+  Reader(ParseState& state, const Path& path, const Json& json);
 
   template <typename T>
   void operator()(const char* name, T& value) {
-    if (const Json* found = Find(name)) Read(reading_, At(name), *found, value);
+    if (const Json* found = Find(name)) Read(state_, At(name), *found, value);
   }
   template <typename T>
   void Required(const char* name, T& value) {
     if (const Json* found = Find(name))
-      Read(reading_, At(name), *found, value);
+      Read(state_, At(name), *found, value);
     else
       Missing(name);
   }
@@ -362,7 +363,7 @@ class Reader {
     const Json* found = Find(name);
     if (found == nullptr) return;
     value = usual;
-    if (!in_patch_ || !found->is_null()) Read(reading_, At(name), *found, value);
+    if (!in_patch_ || !found->is_null()) Read(state_, At(name), *found, value);
   }
   template <typename T>
   void Option(const char* name, std::optional<T>& value) {
@@ -375,7 +376,7 @@ class Reader {
     if (found->is_null())
       clear = true;
     else
-      Read(reading_, At(name), *found, value);
+      Read(state_, At(name), *found, value);
   }
   // Takes the fields of the patch that are there, and reads their values, so that an error has its place.
   template <typename T, typename F>
@@ -396,7 +397,7 @@ class Reader {
   void Group(const char* name, F&& list) {
     const Json* found = Find(name);
     if (found == nullptr || found->is_null()) return;
-    Reader inner(reading_, At(name), *found);
+    Reader inner(state_, At(name), *found);
     list(inner);
     inner.Finish();
   }
@@ -405,14 +406,14 @@ class Reader {
   void Variant(const char* name, std::variant<Alternatives...>& value) {
     std::string word;
     Required(name, word);
-    if (reading_.failed()) return;
+    if (state_.failed()) return;
     if (!(Try<Alternatives>(word, value) || ...)) NotKnown(name, word);
   }
   void Check(bool holds, const char* name, std::string_view what);
   void Valid(const Result<>& valid);
   bool Has(const char* name) { return Find(name) != nullptr; }
-  bool failed() const { return reading_.failed(); }
-  bool in_seconds() const { return reading_.format.durations == DurationForm::kSeconds; }
+  bool failed() const { return state_.failed(); }
+  bool in_seconds() const { return state_.format.durations == DurationForm::kSeconds; }
   // If the format is strict, refuses fields that were not read.
   void Finish();
 
@@ -430,7 +431,7 @@ class Reader {
     return true;
   }
 
-  Reading& reading_;
+  ParseState& state_;
   const Path path_;
   const Json& json_;
   std::uint64_t marks_ = 0;             // of all members: a name without its mark is missing, as most are
@@ -440,25 +441,25 @@ class Reader {
 };
 
 template <typename T>
-void Read(Reading& r, const Path& path, const Json& json, std::optional<T>& out) {
+void Read(ParseState& r, const Path& path, const Json& json, std::optional<T>& out) {
   if (json.is_null()) return out.reset();
   Read(r, path, json, out.emplace());
 }
 template <typename T>
-void Read(Reading& r, const Path& path, const Json& json, std::vector<T>& out) {
+void Read(ParseState& r, const Path& path, const Json& json, std::vector<T>& out) {
   if (!json.is_array()) return r.WrongType(path, "an array", json);
   out.clear();
   for (std::size_t i = 0; i < json.size() && !r.failed(); ++i)
     Read(r, Path(path, i), json[i], out.emplace_back());
 }
 template <typename T>
-void Read(Reading& r, const Path& path, const Json& json, std::set<T>& out) {
+void Read(ParseState& r, const Path& path, const Json& json, std::set<T>& out) {
   std::vector<T> elements;
   Read(r, path, json, elements);
   out = {elements.begin(), elements.end()};
 }
 template <typename T>
-void Read(Reading& r, const Path& path, const Json& json, std::map<std::string, T>& out) {
+void Read(ParseState& r, const Path& path, const Json& json, std::map<std::string, T>& out) {
   if (!json.is_object()) return r.WrongType(path, "an object", json);
   out.clear();
   for (const auto& [key, value] : json.items()) {
@@ -468,7 +469,7 @@ void Read(Reading& r, const Path& path, const Json& json, std::map<std::string, 
 }
 template <typename T>
 requires std::is_class_v<T>
-void Read(Reading& r, const Path& path, const Json& json, T& out) {
+void Read(ParseState& r, const Path& path, const Json& json, T& out) {
   Reader reader(r, path, json);
   Fields(reader, out);
   reader.Finish();
@@ -500,21 +501,20 @@ std::string Dump(const Json& json);
 
 template <typename T>
 Result<T> FromJson(const Json& json, const Format& format, std::string_view what) {
-  Reading reading{.format = format};
+  ParseState state{.format = format};
   T value{};
-  Read(reading, {}, json, value);
-  if (reading.failed())
-    return base::Fail(reading.code, fmt::format("{} cannot be read: {}", what, reading.error));
+  Read(state, {}, json, value);
+  if (state.failed()) return base::Fail(state.code, fmt::format("{} cannot be read: {}", what, state.error));
   return value;
 }
 
 // Sets the fields of the patch in `value`, and leaves the others as they are. `list`: as for Patched().
 template <typename T, typename F>
 Result<> Apply(const Patch<T>& patch, const Format& format, T& value, F&& list) {
-  Reading reading{.format = format};
-  Reader reader(reading, {}, patch.fields);
+  ParseState state{.format = format};
+  Reader reader(state, {}, patch.fields);
   reader.Change(value, std::forward<F>(list));
-  if (reading.failed()) return base::Fail(reading.code, reading.error);
+  if (state.failed()) return base::Fail(state.code, state.error);
   return {};
 }
 

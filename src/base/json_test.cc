@@ -224,11 +224,11 @@ TEST(Json, NamesTheAlternativeBesideItsFields) {
 
 TEST(Json, ReadsSizesAsPeopleAndAsOlderRecordsHaveThem) {
   const auto read = [](const char* text) {
-    Reading reading{kPeople};
+    ParseState state{kPeople};
     SizeSpec size;
     const Path whole;
-    Read(reading, Path(whole, "size"), *Parse(text), size);
-    return std::pair(size, reading.error);
+    Read(state, Path(whole, "size"), *Parse(text), size);
+    return std::pair(size, state.error);
   };
   EXPECT_EQ(read("1024").first, (SizeSpec{{1024}, 0}));
   EXPECT_EQ(read("\"50%\"").first, (SizeSpec{{}, 50}));

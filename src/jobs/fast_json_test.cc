@@ -22,8 +22,8 @@ TEST(ParseFast, KeepsBothOfTwoWithOneNameAndTheLastCounts) {
   } two;
   const auto json = ParseFast(R"({"a":1,"a":3})");
   ASSERT_TRUE(json);
-  base::json::Reading reading{{}};
-  base::json::Reader(reading, {}, *json)("a", two.a);
+  base::json::ParseState state{{}};
+  base::json::Reader(state, {}, *json)("a", two.a);
   EXPECT_EQ(two.a, 3);
 }
 

@@ -23,7 +23,7 @@ struct LimitRow {
 Json Write(const base::json::Format&, const LimitRow& row) {
   return Json::array({row.resource, row.soft, row.hard});
 }
-void Read(base::json::Reading& r, const base::json::Path& path, const Json& json, LimitRow& row) {
+void Read(base::json::ParseState& r, const base::json::Path& path, const Json& json, LimitRow& row) {
   if (!json.is_array() || json.size() != 3) return r.Fail(path, "it is no limit and its two values");
   using base::json::Read;
   Read(r, path, json[0], row.resource);
@@ -44,7 +44,7 @@ Json Write(const base::json::Format& format, const Shared<T>& value) {
   return Write(format, *value);
 }
 template <typename T>
-void Read(base::json::Reading& r, const base::json::Path& path, const Json& json, Shared<T>& out) {
+void Read(base::json::ParseState& r, const base::json::Path& path, const Json& json, Shared<T>& out) {
   T value;
   Read(r, path, json, value);
   out = std::move(value);
@@ -226,12 +226,12 @@ static base::Result<T> Parse(std::string_view text, std::string_view what) {
 
 base::Result<Job> ParseJob(std::string_view text, Shared<spec::JobSpec> spec) {
   GPUMAN_ASSIGN(const auto json, ParseFast(text));
-  base::json::Reading reading{.format = kFormat};
+  base::json::ParseState state{.format = kFormat};
   Job job;
   job.spec = std::move(spec);
-  base::json::Read(reading, {}, json, job);
-  if (reading.failed())
-    return base::Fail(base::ErrorCode::kCorrupt, "a job's record cannot be read: " + reading.error);
+  base::json::Read(state, {}, json, job);
+  if (state.failed())
+    return base::Fail(base::ErrorCode::kCorrupt, "a job's record cannot be read: " + state.error);
   return job;
 }
 base::Result<Environment> ParseEnvironment(std::string_view text) {
@@ -245,12 +245,12 @@ base::Result<ResourceLimits> ParseLimits(std::string_view text) {
 // {"request":"{…}","script":"…"} and copies of fields of the request.
 static base::Result<spec::JobSpec> OlderSpec(const Json& json) {
   std::string request, script;
-  base::json::Reading reading{.format = kFormat};
-  base::json::Reader older(reading, {}, json);
+  base::json::ParseState state{.format = kFormat};
+  base::json::Reader older(state, {}, json);
   older("request", request);
   older("script", script);
-  if (reading.failed())
-    return base::Fail(base::ErrorCode::kCorrupt, "a job's spec cannot be read: " + reading.error);
+  if (state.failed())
+    return base::Fail(base::ErrorCode::kCorrupt, "a job's spec cannot be read: " + state.error);
   if (request.empty()) return spec::JobSpec{};
   auto spec = spec::ParseJobSpec(request).value_or(spec::JobSpec{});
   spec.script = std::move(script);

@@ -53,7 +53,7 @@ base::Result<> CheckPath(const std::filesystem::path& path, std::string_view wha
 
 // "unlimited" is null.
 static Json LimitValue(rlim_t value) { return value == RLIM_INFINITY ? Json(nullptr) : Json(value); }
-static void ReadLimitValue(base::json::Reading& r, const base::json::Path& path, const Json& json,
+static void ReadLimitValue(base::json::ParseState& r, const base::json::Path& path, const Json& json,
                            rlim_t& out) {
   out = RLIM_INFINITY;
   if (!json.is_null()) Read(r, path, json, out);
@@ -66,7 +66,7 @@ static Json Write(const base::json::Format&, const std::vector<ResourceLimit>& l
     object[std::string(LimitName(limit.resource))] = {LimitValue(limit.soft), LimitValue(limit.hard)};
   return object;
 }
-static void Read(base::json::Reading& r, const base::json::Path& path, const Json& json,
+static void Read(base::json::ParseState& r, const base::json::Path& path, const Json& json,
                  std::vector<ResourceLimit>& limits) {
   if (!json.is_object()) return r.WrongType(path, "an object", json);
   for (const auto& [name, pair] : json.items()) {

@@ -39,7 +39,7 @@ base::Result<> CheckLength(std::string_view line) {
 static base::json::Json Write(const base::json::Format&, const GpuMove& move) {
   return base::json::Json::array({move.from, move.to});
 }
-static void Read(base::json::Reading& r, const base::json::Path& path, const base::json::Json& json,
+static void Read(base::json::ParseState& r, const base::json::Path& path, const base::json::Json& json,
                  GpuMove& move) {
   std::vector<std::string> pair;
   Read(r, path, json, pair);
