@@ -21,7 +21,7 @@
 #include "base/ids.h"
 #include "base/process.h"
 #include "base/result.h"
-#include "base/turns.h"
+#include "base/round_robin_queue.h"
 #include "base/untrusted_socket.h"
 #include "ledger/ledgers.h"
 #include "ledger/wire/messages.h"
@@ -165,7 +165,8 @@ class Server {
   std::map<Number, Waiting> waiting_;  // connected, and nothing read from it yet
   std::map<int, Number> silent_;       // the processes of waiting_ that have said nothing, by descriptor
   std::map<Number, Early> early_;      // read from, and not answered yet
-  base::Turns<Number> turns_;          // of processes that have spoken, or about which the server asks again
+  // Processes that have spoken, or about which the server asks again.
+  base::RoundRobinQueue<Number> turns_;
   std::map<uid_t, std::deque<Number>> to_retry_{};  // the server retries one process of each user at a time
   bool retries_ = false;                            // the timer runs
 };

@@ -8,7 +8,7 @@
 
 #include <optional>
 
-#include "base/turns.h"
+#include "base/round_robin_queue.h"
 
 namespace gpuman::daemon::http {
 

@@ -205,9 +205,9 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   asio::basic_socket_acceptor<Protocol> acceptor_;
   asio::steady_timer retry_;
   Common common_;
-  base::Turns<Work> turns_;
+  base::RoundRobinQueue<Work> turns_;
   bool posted_ = false;  // the next turn is posted
-  base::Turns<Arrival> arrivals_;
+  base::RoundRobinQueue<Arrival> arrivals_;
   bool begins_ = false;                         // some arrivals are about to begin
   std::list<std::weak_ptr<Session>> sessions_;  // in the order in which they came
   std::map<Party, std::size_t> counts_;         // of sessions; no entry is 0

@@ -1,4 +1,4 @@
-#include "base/turns.h"
+#include "base/round_robin_queue.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,14 +12,14 @@ namespace {
 
 using ::testing::ElementsAre;
 
-std::vector<std::string> All(Turns<std::string>& turns) {
+std::vector<std::string> All(RoundRobinQueue<std::string>& turns) {
   std::vector<std::string> all;
   while (!turns.empty()) all.push_back(turns.Next());
   return all;
 }
 
-TEST(Turns, APartyWithManyCallsWaitsBehindTheOthers) {
-  Turns<std::function<void()>> turns;
+TEST(RoundRobinQueue, APartyWithManyCallsWaitsBehindTheOthers) {
+  RoundRobinQueue<std::function<void()>> turns;
   std::string done;
   const auto enter = [&](Party who, char name) { turns.Enter(who, [&done, name] { done += name; }); };
   for (const char name : {'a', 'b', 'c', 'd'}) enter(1, name);
@@ -31,8 +31,8 @@ TEST(Turns, APartyWithManyCallsWaitsBehindTheOthers) {
   EXPECT_EQ(done, "aXYbZcd");
 }
 
-TEST(Turns, WorkThatBringsWorkWaitsItsTurn) {
-  Turns<std::function<void()>> turns;
+TEST(RoundRobinQueue, WorkThatBringsWorkWaitsItsTurn) {
+  RoundRobinQueue<std::function<void()>> turns;
   std::string done;
   turns.Enter(1, [&] {
     done += 'a';
@@ -43,8 +43,8 @@ TEST(Turns, WorkThatBringsWorkWaitsItsTurn) {
   EXPECT_EQ(done, "aXb");
 }
 
-TEST(Turns, CountsTheWorkOfEachParty) {
-  Turns<std::string> turns;
+TEST(RoundRobinQueue, CountsTheWorkOfEachParty) {
+  RoundRobinQueue<std::string> turns;
   turns.Enter(1, "a");
   turns.Enter(1, "b");
   turns.Enter(2, "c");
@@ -55,8 +55,8 @@ TEST(Turns, CountsTheWorkOfEachParty) {
   EXPECT_EQ(turns.CountOf(1), 1u);
 }
 
-TEST(Turns, AnExchangeReturnsTheOldestAndKeepsThePartysTurn) {
-  Turns<std::string> turns;
+TEST(RoundRobinQueue, AnExchangeReturnsTheOldestAndKeepsThePartysTurn) {
+  RoundRobinQueue<std::string> turns;
   turns.Enter(1, "oldest");
   turns.Enter(1, "middle");
   turns.Enter(2, "other");
@@ -65,8 +65,8 @@ TEST(Turns, AnExchangeReturnsTheOldestAndKeepsThePartysTurn) {
   EXPECT_THAT(All(turns), ElementsAre("middle", "other", "newest"));
 }
 
-TEST(Turns, AnExchangeOfTheOnlyWorkKeepsTheTurn) {
-  Turns<std::string> turns;
+TEST(RoundRobinQueue, AnExchangeOfTheOnlyWorkKeepsTheTurn) {
+  RoundRobinQueue<std::string> turns;
   turns.Enter(1, "old");
   turns.Enter(2, "other");
   EXPECT_EQ(turns.Exchange(1, "new"), "old");

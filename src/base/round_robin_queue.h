@@ -13,7 +13,7 @@ namespace gpuman::base {
 using Party = std::uint64_t;
 
 template <typename Work>
-class Turns {
+class RoundRobinQueue {
  public:
   void Enter(Party who, Work work) {
     auto& waiting = waiting_[who];
