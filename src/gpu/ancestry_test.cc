@@ -34,7 +34,7 @@ class CountedTable final : public base::ProcessTable {
 
 constexpr JobId kOuterJob{7}, kInnerJob{8};
 constexpr ProcessId kOuterKeeper{100, 10};
-constexpr std::size_t kMostReads = 50;
+constexpr std::size_t kMaxReads = 50;
 
 class AncestryTest : public testing::Test {
  protected:
@@ -44,7 +44,7 @@ class AncestryTest : public testing::Test {
     for (pid_t pid = 101; pid <= 100 + length; ++pid)
       table_.Put(pid, static_cast<std::uint64_t>(pid), pid - 1);
   }
-  Ancestry::Found Ask(pid_t pid) { return ancestry_.JobAbove(table_.entries.at(pid), kMostReads); }
+  Ancestry::Found Ask(pid_t pid) { return ancestry_.JobAbove(table_.entries.at(pid), kMaxReads); }
 
   CountedTable table_;
   Ancestry ancestry_{table_};
@@ -57,7 +57,7 @@ TEST_F(AncestryTest, ALongWayIsGoneInStepsThatAreBounded) {
   for (Ancestry::Found found{std::nullopt, false}; !found.complete; ++calls) {
     const auto before = table_.finds;
     found = Ask(1100);
-    EXPECT_LE(table_.finds - before, kMostReads + 1);
+    EXPECT_LE(table_.finds - before, kMaxReads + 1);
     EXPECT_EQ(found.job.has_value(), found.complete);
     ASSERT_LT(calls, 40) << "each call gets further";
   }

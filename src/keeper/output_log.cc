@@ -19,11 +19,11 @@ namespace gpuman::keeper {
 namespace {
 
 constexpr std::uint64_t kReservedPart = 50;  // of the disk, one part in so many
-constexpr base::Bytes kMostReserved = base::MiB(256);
+constexpr base::Bytes kMaxReserved = base::MiB(256);
 constexpr base::Bytes kShortLog = base::KiB(16);
 
 base::Bytes Reserved(base::Bytes total) {
-  return std::min(base::Bytes{total.count / kReservedPart}, kMostReserved);
+  return std::min(base::Bytes{total.count / kReservedPart}, kMaxReserved);
 }
 
 // The kernel's form of an access control list, in the extended attribute system.posix_acl_access

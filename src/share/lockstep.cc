@@ -10,8 +10,8 @@ namespace {
 // another, but not past the next collective.
 constexpr std::int64_t kApart = 64;
 constexpr std::int64_t kFarthestBehind = 256;
-constexpr std::uint64_t kMostCalls = std::uint64_t{1} << 48;  // a process may write anything
-constexpr unsigned kLongestPause = 6;                         // log2
+constexpr std::uint64_t kMaxNewCalls = std::uint64_t{1} << 48;  // a process may write anything
+constexpr unsigned kLongestPause = 6;                        // log2
 
 // Calls of each process since `at`; empty where not both know the same processes.
 std::map<base::ProcessId, std::int64_t> Since(const CallsByProcess& at, const CallsByProcess& now) {
@@ -20,7 +20,7 @@ std::map<base::ProcessId, std::int64_t> Since(const CallsByProcess& at, const Ca
   for (const auto& [process, calls] : now) {
     const auto before = at.find(process);
     if (before == at.end() || before->second == 0 || calls < before->second ||
-        calls - before->second > kMostCalls)
+        calls - before->second > kMaxNewCalls)
       return {};
     since[process] = static_cast<std::int64_t>(calls - before->second);
   }
