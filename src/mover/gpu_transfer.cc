@@ -28,10 +28,10 @@ using Clock = std::chrono::steady_clock;
 // Pieces whose copies begin together: usually 16 GiB, which are imported within some milliseconds.
 constexpr std::size_t kTogether = 64;
 
-std::vector<Place> PlacesOf(std::span<const HostCopy> copies) {
-  std::vector<Place> places;
-  for (const HostCopy& copy : copies) places.push_back(copy.place);
-  return places;
+std::vector<Extents> ExtentsOf(std::span<const HostCopy> copies) {
+  std::vector<Extents> extents;
+  for (const HostCopy& copy : copies) extents.push_back(copy.extents);
+  return extents;
 }
 
 }  // namespace
@@ -85,7 +85,7 @@ void GpuTransfer::Discard(Batch& batch, Then then) {
     if (then == Then::kKeep && IsWorthKeeping(copy))
       kept_.Keep(batch.page.layout().pieces[i].address, std::move(copy));
     else
-      arena_.Free(copy.place);
+      arena_.Free(copy.extents);
   }
   batch.copies.clear();
   shared_.pages.Remove(batch.page.inode());  // it is empty now, so that nobody goes on with it
@@ -93,10 +93,10 @@ void GpuTransfer::Discard(Batch& batch, Then then) {
 
 Result<> GpuTransfer::Adopt(HostPage::Found found, Absence absence) {
   const auto& pieces = found.page.layout().pieces;
-  GPUMAN_ASSIGN(auto places, arena_.Adopt(std::move(found.segments), found.page.layout()));
+  GPUMAN_ASSIGN(auto extents, arena_.Adopt(std::move(found.segments), found.page.layout()));
   std::vector<HostCopy> copies;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
-    HostCopy& copy = copies.emplace_back(EmptyCopy(pieces[i].bytes, std::move(places[i])));
+    HostCopy& copy = copies.emplace_back(EmptyCopy(pieces[i].bytes, std::move(extents[i])));
     const std::vector<bool> zeros = found.page.Zeros(i);
     for (std::size_t chunk = 0; i < found.page.whole() && chunk < zeros.size(); ++chunk)
       if (zeros[chunk]) copy.chunks[chunk].state = ChunkRecord::State::kZero;
@@ -109,10 +109,11 @@ Result<> GpuTransfer::Adopt(HostPage::Found found, Absence absence) {
 }
 
 // Kept copies give way to what has to leave a GPU.
-Result<Place> GpuTransfer::MakeRoom(int gpu, std::uint64_t bytes) {
+Result<Extents> GpuTransfer::MakeRoom(int gpu, std::uint64_t bytes) {
   for (;;) {
-    auto place = arena_.Allocate(gpu, bytes);
-    if (place || place.error().code != ErrorCode::kExhausted || !shared_.kept.GiveWay(bytes)) return place;
+    auto extents = arena_.Allocate(gpu, bytes);
+    if (extents || extents.error().code != ErrorCode::kExhausted || !shared_.kept.GiveWay(bytes))
+      return extents;
   }
 }
 
@@ -172,11 +173,11 @@ Result<> GpuTransfer::Accept(Offer& offer, std::uint64_t address, Memory memory,
   offer.left -= memory.bytes();
   auto copy = kept_.Claim(address, memory.bytes());
   if (!copy) {
-    auto place = TakeFirst(offer.free, memory.bytes());
-    if (!place) {
-      GPUMAN_ASSIGN(place, MakeRoom(memory.gpu(), memory.bytes()));
+    auto extents = TakeFirst(offer.free, memory.bytes());
+    if (!extents) {
+      GPUMAN_ASSIGN(extents, MakeRoom(memory.gpu(), memory.bytes()));
     }
-    copy = EmptyCopy(memory.bytes(), std::move(*place));
+    copy = EmptyCopy(memory.bytes(), std::move(*extents));
   }
   batch.copies.push_back(std::move(*copy));
   batch.memory.push_back(std::move(memory));
@@ -197,7 +198,7 @@ Result<> GpuTransfer::SetOut(Batch& batch) {
   std::set<const Segment*> with_process;
   for (const Batch& other : batches_) {
     if (&other == &batch) continue;
-    for (const Segment* const segment : SegmentsOf(PlacesOf(other.copies))) with_process.insert(segment);
+    for (const Segment* const segment : SegmentsOf(ExtentsOf(other.copies))) with_process.insert(segment);
   }
   ChangedChunks changed(batch.hashed ? HasherOf(gpu) : nullptr, shared_.gpus.hash_key(), batch.memory,
                         batch.copies, batch.begun_copies, with_process);
@@ -246,11 +247,11 @@ Result<> GpuTransfer::Prepare(int gpu, const wire::Parts& parts, Progress& progr
   return {};
 }
 
-// Writes the page: all pieces have their places.
+// Writes the page: all pieces have their extents.
 Result<> GpuTransfer::Seal(Offer& offer, std::vector<Piece> pieces) {
   Layout layout{shared_.process, {}, std::move(pieces), {}, {}};
   GPUMAN_ASSIGN(layout.gpu, shared_.gpus.UuidOf(offer.batch->memory.front().gpu()));
-  DescribePlaces(PlacesOf(offer.batch->copies), layout);
+  DescribeExtents(ExtentsOf(offer.batch->copies), layout);
   return offer.batch->page.Seal(std::move(layout));
 }
 
@@ -284,7 +285,7 @@ Result<> GpuTransfer::Receive(int connection, Opening opening, std::optional<int
 Result<> GpuTransfer::HandOver(int connection, const Batch& batch) {
   std::vector<int> files{batch.page.file()};
   std::vector<Fd> theirs;
-  for (const Segment* const segment : SegmentsOf(PlacesOf(batch.copies))) {
+  for (const Segment* const segment : SegmentsOf(ExtentsOf(batch.copies))) {
     GPUMAN_ASSIGN(Fd file, segment->OpenForOthers());
     files.push_back(file.get());
     theirs.push_back(std::move(file));
@@ -316,7 +317,7 @@ Answer GpuTransfer::Take(int connection, Opening opening, bool whole, const std:
     }
     taken = HandOver(connection, *offer.batch);
   }
-  arena_.Free(offer.free);  // pieces that had a place
+  arena_.Free(offer.free);  // of pieces that had host memory
   if (!taken) {
     if (offer.batch) Discard(*offer.batch, Then::kFree);
     return AnswerOf(taken.error());

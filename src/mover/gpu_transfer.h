@@ -174,7 +174,7 @@ class GpuTransfer {
     std::optional<Batch> batch{};
     bool more = false;       // in addition to the batches that the process has handed out before
     std::uint64_t left = 0;  // bytes that the process has announced and not handed out
-    Place free{};            // host memory for these
+    Extents free{};          // host memory for these
   };
 
   base::Result<> Regain(Batch& batch);
@@ -182,7 +182,7 @@ class GpuTransfer {
   bool GoesStraight(Batch& batch, std::optional<int> target);
   enum class Then { kKeep, kFree };
   void Discard(Batch& batch, Then then);
-  base::Result<Place> MakeRoom(int gpu, std::uint64_t bytes);
+  base::Result<Extents> MakeRoom(int gpu, std::uint64_t bytes);
   base::Result<> MayHave(int gpu, std::uint64_t bytes) const;
   base::Result<> Prepare(int gpu, const ledger::wire::Parts& parts, Progress& progress, Offer& offer);
   base::Result<> Receive(int connection, Opening opening, std::optional<int> target, Progress& progress,

@@ -16,17 +16,17 @@ std::uint64_t WholeChunks(std::uint64_t bytes) { return (bytes + kChunk - 1) / k
 
 }  // namespace
 
-std::uint64_t BytesOf(const Place& place) {
+std::uint64_t BytesOf(const Extents& extents) {
   std::uint64_t sum = 0;
-  for (const Extent& extent : place) sum += extent.bytes;
+  for (const Extent& extent : extents) sum += extent.bytes;
   return sum;
 }
 
-std::optional<Place> TakeFirst(Place& place, std::uint64_t bytes) {
+std::optional<Extents> TakeFirst(Extents& extents, std::uint64_t bytes) {
   std::uint64_t missing = WholeChunks(bytes);
-  if (BytesOf(place) < missing) return std::nullopt;
-  Place first;
-  auto from = place.begin();
+  if (BytesOf(extents) < missing) return std::nullopt;
+  Extents first;
+  auto from = extents.begin();
   while (missing != 0) {
     const std::uint64_t some = std::min(from->bytes, missing);
     first.push_back({from->segment, from->in_segment, some});
@@ -35,28 +35,28 @@ std::optional<Place> TakeFirst(Place& place, std::uint64_t bytes) {
     from->bytes -= some;
     if (from->bytes == 0) ++from;
   }
-  place.erase(place.begin(), from);
+  extents.erase(extents.begin(), from);
   return first;
 }
 
-std::vector<const Segment*> SegmentsOf(const std::vector<Place>& places) {
+std::vector<const Segment*> SegmentsOf(const std::vector<Extents>& all) {
   std::vector<const Segment*> segments;
   std::set<const Segment*> seen;
-  for (const Place& place : places)
-    for (const Extent& extent : place)
+  for (const Extents& extents : all)
+    for (const Extent& extent : extents)
       if (seen.insert(extent.segment).second) segments.push_back(extent.segment);
   return segments;
 }
 
-void DescribePlaces(const std::vector<Place>& places, Layout& layout) {
+void DescribeExtents(const std::vector<Extents>& all, Layout& layout) {
   std::map<const Segment*, std::uint64_t> numbers;
-  for (const Segment* const segment : SegmentsOf(places)) {
+  for (const Segment* const segment : SegmentsOf(all)) {
     numbers.emplace(segment, layout.segments.size());
     layout.segments.push_back({segment->inode(), segment->bytes()});
   }
-  for (std::size_t piece = 0; piece < places.size(); ++piece) {
+  for (std::size_t piece = 0; piece < all.size(); ++piece) {
     std::uint64_t done = 0;
-    for (const Extent& extent : places[piece]) {
+    for (const Extent& extent : all[piece]) {
       const std::uint64_t bytes = std::min(extent.bytes, layout.pieces[piece].bytes - done);
       layout.slices.push_back({piece, numbers.at(extent.segment), done, extent.in_segment, bytes});
       done += bytes;
@@ -65,31 +65,31 @@ void DescribePlaces(const std::vector<Place>& places, Layout& layout) {
 }
 
 // mutex_ is held.
-void HostArena::TakeFree(std::uint64_t bytes, Place& place) {
+void HostArena::TakeFree(std::uint64_t bytes, Extents& extents) {
   for (Entry& entry : entries_) {
     while (bytes != 0 && !entry.free.empty()) {
       const auto [begin, free] = *entry.free.begin();
       const std::uint64_t some = std::min(free, bytes);
       entry.free.erase(entry.free.begin());
       if (some < free) entry.free.emplace(begin + some, free - some);
-      place.push_back({&entry.segment, begin, some});
+      extents.push_back({&entry.segment, begin, some});
       bytes -= some;
     }
   }
 }
 
-Result<Place> HostArena::Allocate(int gpu, std::uint64_t bytes) {
+Result<Extents> HostArena::Allocate(int gpu, std::uint64_t bytes) {
   const std::uint64_t wanted = WholeChunks(bytes);
-  Place place;
+  Extents extents;
   {
     const std::lock_guard lock(mutex_);
-    TakeFree(wanted, place);
+    TakeFree(wanted, extents);
   }
-  const std::uint64_t missing = wanted - BytesOf(place);
-  if (missing == 0) return place;
+  const std::uint64_t missing = wanted - BytesOf(extents);
+  if (missing == 0) return extents;
   auto made = pool_.Take(gpu, SegmentSizes(missing));
   if (!made) {
-    Free(place);
+    Free(extents);
     return base::Fail(made.error());
   }
   const std::lock_guard lock(mutex_);
@@ -97,11 +97,11 @@ Result<Place> HostArena::Allocate(int gpu, std::uint64_t bytes) {
   for (Segment& segment : *made) {
     Entry& entry = entries_.emplace_back(Entry{std::move(segment), {}});
     const std::uint64_t some = std::min(entry.segment.bytes(), left);
-    place.push_back({&entry.segment, 0, some});
+    extents.push_back({&entry.segment, 0, some});
     left -= some;
     if (some < entry.segment.bytes()) entry.free.emplace(some, entry.segment.bytes() - some);
   }
-  return place;
+  return extents;
 }
 
 // mutex_ is held.
@@ -137,11 +137,11 @@ std::vector<Segment> HostArena::TakeUnused() {
   return unused;
 }
 
-void HostArena::Free(const Place& place) {
+void HostArena::Free(const Extents& extents) {
   std::vector<Segment> unused;
   {
     const std::lock_guard lock(mutex_);
-    for (const Extent& extent : place) FreePart(extent);
+    for (const Extent& extent : extents) FreePart(extent);
     unused = TakeUnused();
   }
   pool_.Give(std::move(unused));
@@ -159,8 +159,8 @@ Result<> HostArena::Occupy(Entry& entry, std::uint64_t begin, std::uint64_t byte
   return {};
 }
 
-Result<std::vector<Place>> HostArena::Adopt(std::vector<Segment> segments, const Layout& layout) {
-  std::vector<Place> places(layout.pieces.size());
+Result<std::vector<Extents>> HostArena::Adopt(std::vector<Segment> segments, const Layout& layout) {
+  std::vector<Extents> all(layout.pieces.size());
   Result<> occupied;
   {
     const std::lock_guard lock(mutex_);
@@ -177,11 +177,11 @@ Result<std::vector<Place>> HostArena::Adopt(std::vector<Segment> segments, const
     for (const Slice& slice : layout.slices) {
       occupied = Occupy(*named[slice.segment], slice.in_segment, slice.bytes);
       if (!occupied) break;
-      places[slice.piece].push_back({&named[slice.segment]->segment, slice.in_segment, slice.bytes});
+      all[slice.piece].push_back({&named[slice.segment]->segment, slice.in_segment, slice.bytes});
     }
   }
-  if (occupied) return places;
-  for (const Place& place : places) Free(place);
+  if (occupied) return all;
+  for (const Extents& extents : all) Free(extents);
   return base::Fail(occupied.error());
 }
 

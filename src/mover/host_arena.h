@@ -24,18 +24,19 @@ struct Extent {
 
   std::uint8_t* at() const { return segment->at() + in_segment; }
 };
-// What holds one piece: its bytes lie in the order of the extents. A piece may be less than its place.
-using Place = std::vector<Extent>;
+// What holds one piece: its bytes lie in the order of the extents, which may be larger than the piece.
+using Extents = std::vector<Extent>;
 
-std::uint64_t BytesOf(const Place& place);
-// Moves the first extents to a place of its own, of so many bytes, rounded up to whole chunks. nullopt: there
-// are not so many.
-std::optional<Place> TakeFirst(Place& place, std::uint64_t bytes);
+std::uint64_t BytesOf(const Extents& extents);
+// Takes extents of so many bytes, rounded up to whole chunks, from the front of the list. nullopt: the list
+// has fewer bytes.
+std::optional<Extents> TakeFirst(Extents& extents, std::uint64_t bytes);
 
-// The segments in which the places lie, each once, and the layout's segments and slices for its pieces, in
-// the same order.
-std::vector<const Segment*> SegmentsOf(const std::vector<Place>& places);
-void DescribePlaces(const std::vector<Place>& places, Layout& layout);
+// The segments in which these extents lie, each segment once.
+std::vector<const Segment*> SegmentsOf(const std::vector<Extents>& all);
+// Writes the segments and slices of the layout: `all` has the extents of its pieces, in the order of the
+// pieces.
+void DescribeExtents(const std::vector<Extents>& all, Layout& layout);
 
 class HostArena {
  public:
@@ -47,12 +48,12 @@ class HostArena {
 
   // So many bytes, rounded up to whole chunks: of what is free, and of new segments near that GPU.
   // kExhausted: there is too little host memory.
-  base::Result<Place> Allocate(int gpu, std::uint64_t bytes);
-  void Free(const Place& place);
+  base::Result<Extents> Allocate(int gpu, std::uint64_t bytes);
+  void Free(const Extents& extents);
 
-  // Takes over what an earlier mover made, and the layout that its page names: a place for each piece. A
+  // Takes over what an earlier mover made, by the layout that its page names: returns each piece's extents. A
   // segment that an earlier page named as well is there already. kCorrupt: two pieces lie in the same place.
-  base::Result<std::vector<Place>> Adopt(std::vector<Segment> segments, const Layout& layout);
+  base::Result<std::vector<Extents>> Adopt(std::vector<Segment> segments, const Layout& layout);
 
  private:
   using Parts = std::map<std::uint64_t, std::uint64_t>;  // bytes, by where they begin; no two are neighbours
@@ -60,7 +61,7 @@ class HostArena {
     Segment segment;
     Parts free;
   };
-  void TakeFree(std::uint64_t bytes, Place& place);
+  void TakeFree(std::uint64_t bytes, Extents& extents);
   base::Result<> Occupy(Entry& entry, std::uint64_t begin, std::uint64_t bytes);
   void FreePart(const Extent& extent);
   std::vector<Segment> TakeUnused();

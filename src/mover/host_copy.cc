@@ -13,7 +13,7 @@ using State = ChunkRecord::State;
 template <typename Use>
 void ForEachPart(const HostCopy& copy, std::uint64_t cut, Use use) {
   std::uint64_t in_piece = 0;
-  for (const Extent& extent : copy.place) {
+  for (const Extent& extent : copy.extents) {
     for (std::uint64_t in_extent = 0; in_extent < extent.bytes && in_piece < copy.bytes;) {
       const std::uint64_t bytes =
           std::min({cut - in_piece % cut, extent.bytes - in_extent, copy.bytes - in_piece});
@@ -45,8 +45,8 @@ State StateAt(const HostCopy& copy, std::uint64_t in_piece) {
 
 }  // namespace
 
-HostCopy EmptyCopy(std::uint64_t bytes, Place place) {
-  return {bytes, std::move(place), std::vector<ChunkRecord>(bytes / kChunk)};
+HostCopy EmptyCopy(std::uint64_t bytes, Extents extents) {
+  return {bytes, std::move(extents), std::vector<ChunkRecord>(bytes / kChunk)};
 }
 
 void PlanCopyOut(HostCopy& copy, std::span<const ChunkHash> hashes, const HashKey& key,

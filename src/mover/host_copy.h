@@ -28,11 +28,11 @@ struct ChunkRecord {
 
 struct HostCopy {
   std::uint64_t bytes = 0;  // of the piece
-  Place place;
+  Extents extents;
   std::vector<ChunkRecord> chunks;  // the piece's whole chunks; a rest behind them has no record
 };
 
-HostCopy EmptyCopy(std::uint64_t bytes, Place place);
+HostCopy EmptyCopy(std::uint64_t bytes, Extents extents);
 
 // Sets the records for a piece that is about to be copied out: kCopying where its bytes must be copied, else
 // as they are on the GPU. `hashes`: of the chunks. `believed`: whether a segment may be believed to hold what

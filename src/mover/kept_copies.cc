@@ -63,7 +63,7 @@ void KeptCopies::Keep(std::uint64_t address, HostCopy copy) {
   (void)Claim(address, 0);
   {
     const std::lock_guard lock(mutex_);
-    bytes_ += BytesOf(copy.place);
+    bytes_ += BytesOf(copy.extents);
     by_age_.emplace(next_, address);
     entries_.emplace(address, Entry{std::move(copy), next_++});
   }
@@ -77,7 +77,7 @@ std::optional<HostCopy> KeptCopies::Take(std::uint64_t address) {
   HostCopy copy = std::move(found->second.copy);
   by_age_.erase(found->second.kept);
   entries_.erase(found);
-  bytes_ -= BytesOf(copy.place);
+  bytes_ -= BytesOf(copy.extents);
   return copy;
 }
 
@@ -88,7 +88,7 @@ std::optional<HostCopy> KeptCopies::Claim(std::uint64_t address, std::uint64_t b
     copy = Take(address);
   }
   if (!copy || copy->bytes == bytes) return copy;
-  arena_.Free(copy->place);
+  arena_.Free(copy->extents);
   return std::nullopt;
 }
 
@@ -104,8 +104,8 @@ std::uint64_t KeptCopies::DropOldest() {
     if (!by_age_.empty()) copy = Take(by_age_.begin()->second);
   }
   if (!copy) return 0;
-  arena_.Free(copy->place);
-  return BytesOf(copy->place);
+  arena_.Free(copy->extents);
+  return BytesOf(copy->extents);
 }
 
 void KeptCopies::DropAll() {
