@@ -1,4 +1,4 @@
-// Which chunks of pieces are not what their host copies hold, by hashes that the GPU makes.
+// Tells which chunks of pieces differ from their host copies, by hashes that the GPU makes.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@
 namespace gpuman::mover {
 
 // Plans the copies out of pieces, one piece after the other, while the GPU hashes the pieces behind. For one
-// thread; the pieces stay mapped and at rest as long as the object lives.
+// thread; the caller keeps the pieces mapped and at rest as long as the object lives.
 class ChangedChunks {
  public:
-  // Of the pieces from `first` on, which are on one GPU. No hasher: all is to be copied.
-  // `with_process`: segments of which the process has descriptors, since they hold other pieces of it.
+  // Plans for the pieces from `first` on, which are on one GPU. Without a hasher it plans to copy all of
+  // them. `with_process`: segments of which the process has descriptors, since they hold other pieces of it.
   using Segments = std::set<const Segment*>;
   ChangedChunks(Hasher* hasher, const HashKey& key, std::span<const Memory> memory,
                 std::span<HostCopy> copies, std::size_t first, const Segments& with_process);
-  // Sets the records of the next piece.
+  // Sets the chunk records of the next piece (host_copy.h).
   void Plan();
 
  private:
@@ -54,7 +54,7 @@ struct LoadedPiece {
   driver::abi::CUdeviceptr device;
   const HostCopy* copy;
 };
-// How many chunks do not have the hash that they had when they left. 0 also where the GPU cannot tell.
+// Counts the chunks whose hash is not the one that they left with. 0 also where the GPU cannot tell.
 std::size_t CountChanged(Hasher* hasher, std::span<const LoadedPiece> pieces);
 
 }  // namespace gpuman::mover

@@ -1,7 +1,8 @@
-// The host copy of one piece: where it is, and what is known of its chunks. Values; the functions are pure.
+// The host copy of one piece: where it is, and what the mover knows of its chunks. Values; the functions are
+// pure.
 //
-// A chunk is copied to the host at its first way off the GPU. At a later one its hash on the GPU tells
-// whether the copy still holds the same bytes; a chunk of zeros is not copied at all.
+// The mover copies a chunk to the host when the chunk leaves the GPU for the first time. Later the chunk's
+// hash on the GPU tells whether the copy still holds the same bytes; the mover never copies a chunk of zeros.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ namespace gpuman::mover {
 struct ChunkRecord {
   enum class State : std::uint8_t {
     kUnknown,  // the host memory of the chunk may hold anything
-    kCopying,  // it is being overwritten with bytes of this hash
+    kCopying,  // a copy overwrites it with bytes of this hash
     kHeld,     // it holds bytes of this hash
     kZero      // the chunk is zeros; its host memory may hold anything
   };
@@ -34,17 +35,17 @@ struct HostCopy {
 
 HostCopy EmptyCopy(std::uint64_t bytes, Extents extents);
 
-// Sets the records for a piece that is about to be copied out: kCopying where its bytes must be copied, else
-// as they are on the GPU. `hashes`: of the chunks. `believed`: whether a segment may be believed to hold what
-// was copied into it; called only where that decides.
+// Sets the records for a piece that is about to leave: kCopying where the mover must copy the bytes, else
+// what the chunk is on the GPU. `hashes`: of the chunks. `believed`: whether the mover may believe that a
+// segment holds what it copied there; called only where that decides.
 using Believed = std::function<bool(const Segment* segment)>;
 void PlanCopyOut(HostCopy& copy, std::span<const ChunkHash> hashes, const HashKey& key,
                  const Believed& believed);
-// All of it must be copied, and nothing is known of the chunks.
+// Sets the records so that the mover copies the whole piece, and forgets what it knew of the chunks.
 void PlanWholeCopy(HostCopy& copy);
 
-// The copies between a piece at this address and its host copy. Out: what is not the same already. In:
-// everything; a chunk of zeros has no host address.
+// The copies between a piece at this address and its host copy. Out: the chunks that differ. In: all chunks;
+// a chunk of zeros has no host address.
 std::vector<Copy> CopiesOut(driver::abi::CUdeviceptr device, const HostCopy& copy);
 std::vector<Copy> CopiesIn(driver::abi::CUdeviceptr device, const HostCopy& copy);
 std::uint64_t BytesOf(std::span<const Copy> copies);
@@ -57,11 +58,11 @@ struct SkippedChunk {
 };
 std::vector<SkippedChunk> SkippedChunks(driver::abi::CUdeviceptr device, const HostCopy& copy);
 
-// The copies out have been made, and the piece is the mover's.
+// Call it when the copies out are made and the piece is the mover's: the copied chunks become kHeld.
 void Confirm(HostCopy& copy);
 std::vector<bool> ZerosOf(const HostCopy& copy);  // by chunk
 std::uint64_t ZeroBytes(const HostCopy& copy);
-// Whether a later way out can use anything of it.
+// Whether the copy can save the mover anything when the piece leaves again.
 bool IsWorthKeeping(const HostCopy& copy);
 
 }  // namespace gpuman::mover

@@ -1,6 +1,6 @@
-// Host copies of pieces that are on the GPU again: at their next way out only what has changed is copied.
-// They use host memory that is the mover's in any case, for those very pieces, and give way when anything
-// else needs it.
+// Host copies of pieces that are on the GPU again: when such a piece leaves, the mover copies only the chunks
+// that have changed. A kept copy lies in host memory that the mover holds for that piece in any case, and the
+// mover drops it when anything else needs that memory.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@ class KeptCopies;
 // The kept copies of all transfers of a mover, and how many bytes they may be. Thread-safe.
 class KeptCopiesBudget {
  public:
-  // What is more is dropped at once. Nothing is kept before the first call.
+  // Drops the copies beyond the limit at once. The limit is 0 before the first call.
   void SetLimit(std::uint64_t bytes);
-  // Drops copies of at least so many bytes, as far as there are; false: there were none. Those of the
-  // transfer go first that had changed most.
+  // Drops copies of at least so many bytes, as far as there are; false: there were none. The first to go are
+  // those of the transfer whose memory had changed most.
   bool GiveWay(std::uint64_t bytes);
   std::uint64_t bytes() const;
 
@@ -38,7 +38,7 @@ class KeptCopiesBudget {
   std::set<KeptCopies*> all_;
 };
 
-// Those of one transfer. Thread-safe.
+// The kept copies of one transfer. Thread-safe.
 class KeptCopies {
  public:
   // Both outlive this object.
@@ -47,11 +47,12 @@ class KeptCopies {
   KeptCopies(const KeptCopies&) = delete;
   KeptCopies& operator=(const KeptCopies&) = delete;
 
-  // Of the piece at this address of the process. A copy that was kept for the address before is dropped.
+  // Keeps the copy of the piece at this address of the process, and drops one that it kept for the address
+  // before.
   void Keep(std::uint64_t address, HostCopy copy);
   // Takes the copy that was kept for a piece of this size; drops one of another size.
   std::optional<HostCopy> Claim(std::uint64_t address, std::uint64_t bytes);
-  // How much of the transfer's last way out had to be copied.
+  // Notes how many bytes of the transfer's last way out the mover had to copy, and of how many.
   void SetChanged(std::uint64_t copied, std::uint64_t bytes);
   void DropAll();
   std::uint64_t bytes() const;
