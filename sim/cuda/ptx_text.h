@@ -1,4 +1,4 @@
-// Parses PTX text into statements, without their meaning. ptx_decode.h decodes the meaning.
+// Parses PTX text into statements, without their meaning. ptx_decode.cc decodes the meaning.
 //
 // Understands the directives and the statement syntax of hand-written and compiler-made kernels without
 // shared or local memory. Anything else is an error with a line number. Pure.

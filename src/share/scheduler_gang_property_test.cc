@@ -1,4 +1,4 @@
-// Jobs on two to all GPUs (gangs) among jobs on one: what must always hold, in the model of world.h.
+// Jobs on two to all GPUs (gangs) among jobs on one: what must always hold, in the model of test_world.h.
 #include "share/test_random_world.h"
 
 namespace gpuman::share {

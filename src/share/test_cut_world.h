@@ -140,7 +140,7 @@ class CutWorld {
     std::vector<std::pair<unsigned, unsigned>> streams;  // of units, that wait
   };
 
-  // --- cut_world.cc: programs and GPUs
+  // --- test_cut_world.cc: programs and GPUs
   void At(base::MonoTime time, What what, unsigned index, unsigned stream = 0, std::uint64_t serial = 0);
   void Handle(const Event& event);
   bool StepOnce(base::MonoTime end);
@@ -159,7 +159,7 @@ class CutWorld {
   bool IsQuiet() const;
   std::uint64_t CallsBefore(std::uint64_t steps) const;
 
-  // --- cut_world_shim.cc: gates, shims and what asks Cut
+  // --- test_cut_world_shim.cc: gates, shims and what asks Cut
   void Shut(unsigned process);
   void OpenGate(unsigned process);
   void Changed(unsigned process);

@@ -1,4 +1,4 @@
-// Jobs that come, go, fail and change at random, in the model of world.h. The number of a world determines
+// Jobs that come, go, fail and change at random, in the model of test_world.h. The number of a world determines
 // everything in it. For the tests of this folder.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Internal to daemon/config.cc: the keys of [notify].
+// Internal to daemon/config/config.cc: the keys of [notify].
 #pragma once
 
 #include <string>
