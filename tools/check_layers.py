@@ -12,6 +12,7 @@ Reads every #include "…" of C and C++ sources under src, sim, apps, plugins, t
   - an include that names no file, or climbs with "..",
   - headers that include each other in a circle,
   - a folder of src/ that this table does not know, and a source of src/shim that is in no room,
+  - a folder that LAYERS, SHIM_ROOMS or DAEMON has and the tree does not have,
   - an apps/*/main.cc of 60 lines or more,
   - a whole number that the product takes out of JSON without a check (src/base/json_number.h).
 
@@ -244,12 +245,19 @@ def check(root):
     return sorted(set(findings))
 
 
+def missing_folders(root):
+    """The entries of the tables above that are no folder of the tree at root, sorted."""
+    tables = (("src", LAYERS, "LAYERS"), ("src/shim", SHIM_ROOMS, "SHIM_ROOMS"), ("src/daemon", DAEMON, "DAEMON"))
+    return sorted("%s/%s:1: %s of tools/check_layers.py has this folder, and the tree does not" % (above, name, table)
+                  for above, names, table in tables for name in names if not (root / above / name).is_dir())
+
+
 def main(arguments):
     if len(arguments) > 1 or any(argument.startswith("-") for argument in arguments):
         print(__doc__, file=sys.stderr)
         return 2
     root = pathlib.Path(arguments[0]) if arguments else pathlib.Path(__file__).resolve().parent.parent
-    findings = check(root)
+    findings = check(root) + missing_folders(root)
     for finding in findings:
         print(finding)
     return 1 if findings else 0

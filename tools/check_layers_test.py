@@ -163,6 +163,22 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(len(findings), 1)
         self.assertIn("no layer", findings[0])
 
+    def test_a_folder_of_a_table_that_the_tree_does_not_have_is_reported(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for above, names in (("src", check_layers.LAYERS), ("src/shim", check_layers.SHIM_ROOMS),
+                                 ("src/daemon", check_layers.DAEMON)):
+                for name in names:
+                    (root / above / name).mkdir(parents=True, exist_ok=True)
+            self.assertEqual(check_layers.missing_folders(root), [])
+            gone = ("src/daemon/mps", "src/mps", "src/shim/gate")
+            for name in gone:
+                (root / name).rmdir()
+            findings = check_layers.missing_folders(root)
+            self.assertEqual([finding.split(":")[0] for finding in findings], list(gone))
+            self.assertIn("DAEMON of tools/check_layers.py has this folder", findings[0])
+            self.assertEqual(check_layers.main([folder]), 1)
+
     def test_a_circle_is_reported_once(self):
         findings = self.findings({
             "src/base/a.h": ["base/b.h"], "src/base/b.h": ["base/c.h"], "src/base/c.h": ["base/a.h"],
