@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
 import sys
 import tempfile
@@ -16,7 +17,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import DaemonTest, MIB, PATIENCE, SCHEMA, until  # noqa: E402
-from machine import UnixConnection  # noqa: E402
+from machine import ROOT, UnixConnection  # noqa: E402
 
 
 class JobsTest(DaemonTest):
@@ -80,6 +81,14 @@ class JobsTest(DaemonTest):
         ended = self.wait(job)
         self.assertEqual((ended["state"], ended["exit_code"], ended["reason"]), ("failed", 7, "exit_status"))
         self.assertEqual(sorted(self.log(job).split()), ["err", "out"])
+
+    def test_the_journal_names_the_version_of_the_keeper(self):
+        job = self.start("dated", "true")
+        self.wait(job)
+        lines = pathlib.Path(self.m.env["GPUMAN_STATE_DIR"], "jobs", str(job), "journal").read_text().splitlines()
+        started = [json.loads(line.split(" ", 1)[1]) for line in lines if '"t":"keeper"' in line]
+        version = re.search(r"project\(gpuman VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
+        self.assertEqual([record["program"] for record in started], [version])
 
     def test_environment_umask_and_directory_are_the_callers(self):
         directory = tempfile.mkdtemp()

@@ -248,6 +248,25 @@ class BooksTest(QueueCase):
             gone = self.at_once(*[("DELETE", f"/v1/reservations/{made[0]['id']}", None)] * 3)
             self.assertEqual(sorted(status for status, _ in gone), [200, 404, 404])
 
+    def test_of_reservations_of_named_gpus_that_overlap_and_are_made_at_the_same_time_one_is_refused(self):
+        def create(gpus, start):
+            words = [word for gpu in gpus for word in ("--gpu", gpu)]
+            return self.m.popen("reserve", "create", "--user", "somebody", *words, "--start", start, "--duration", "2h",
+                                "--json", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+        for _ in range(3):
+            commands = [create("01", "2099-01-01T10:00"), create("12", "2099-01-01T11:00"), create("34", "2099-01-01T10:30")]
+            said = [command.communicate() for command in commands]
+            first, second, apart = (command.returncode for command in commands)
+            self.assertEqual(apart, 0, said)
+            self.assertEqual([first, second].count(0), 1, said)
+            refused = said[0] if first else said[1]
+            self.assertIn("GPU", json.loads(refused[1])["error"]["message"])
+            for output, _ in said:
+                if output:
+                    self.request("DELETE", f"/v1/reservations/{json.loads(output)['id']}")
+            self.assertEqual(self.m.run_json("reserve", "list")["reservations"], [])
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
