@@ -19,13 +19,6 @@ void Fields(V& v, T& x) {
   v.Option("limit", x.limit);
 }
 
-template <typename V, base::json::Of<NotifyRequest> T>
-void Fields(V& v, T& x) {
-  v.Changed("webhooks", x.webhooks, {});
-  v.Changed("mails", x.mails, {});
-  v.Changed("on", x.on, {});
-}
-
 template <typename V, base::json::Of<Submission> T>
 void Fields(V& v, T& x) {
   v.Option("name", x.name);
@@ -36,15 +29,8 @@ void Fields(V& v, T& x) {
   v.Option("environment", x.environment);
   v.Option("umask", x.umask);
   v.Changed("gpus", x.gpus);
-  spec::OptionFields(v, x);
-  v.Option("warn_signal", x.warn_signal);
-  v.Option("warn_before_s", x.warn_before);
-  v.Changed("depends", x.depends);
-  v.Changed("auto_cancel", x.auto_cancel, true);
+  spec::RequestFields(v, x);
   v.Option("array", x.array);
-  v.Option("group", x.group);
-  v.Option("max_concurrent", x.max_concurrent);
-  v.Changed("notify", x.notify);
 }
 
 template <typename V, base::json::Of<SubmitRequest> T>
@@ -87,11 +73,8 @@ void Fields(V& v, T& x) {
   v.Option("command", x.command);
   v.Option("script", x.script);
   v.Option("gpus", x.gpus);
-  v.Option("depends", x.depends);
-  v.Option("auto_cancel", x.auto_cancel);
-  v.Clearable("max_concurrent", x.max_concurrent, x.clear_max_concurrent);
   v.Clearable("array_limit", x.array_limit, x.clear_array_limit);
-  v.Patched(x.options, [](auto& list, auto& options) { spec::QueueUpdateFields(list, options); });
+  v.Patched(x.options, [](auto& list, auto& options) { spec::RequestUpdateFields(list, options); });
 }
 
 template <typename V, base::json::Of<JobUpdate> T>

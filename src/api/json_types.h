@@ -54,14 +54,14 @@ void Fields(V& v, T& x) {
   v("cpus", asked.cpus);
   v("time_limit_s", asked.time_limit);
   v("begin", asked.begin);
-  v("depends", x.depends);
-  v("auto_cancel", x.auto_cancel);
+  v("depends", asked.depends);
+  v("auto_cancel", asked.auto_cancel);
   v("array_id", x.array_id);
   v("array_task", x.array_task);
   v("attempts", x.attempts);
   v("retries", asked.retries);
-  v("group", x.group);
-  v("max_concurrent", x.max_concurrent);
+  v("group", asked.group);
+  v("max_concurrent", asked.max_concurrent);
   v("preemptible", asked.preemptible);
   v("conda_env", asked.conda_env);
   v("stdin_file", asked.stdin_file);

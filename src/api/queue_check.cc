@@ -3,18 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <vector>
 
 #include "api/queue_json.h"
-#include "base/url.h"
 #include "spec/option_rules.h"
 
 namespace gpuman::api {
 namespace {
 
-constexpr std::size_t kMaxReceivers = 10;  // of webhooks, and of mails, for a job
 constexpr std::size_t kMaxJobs = 100'000;  // in one request
 constexpr std::size_t kLargestScript = std::size_t{8} << 20;
 
@@ -121,19 +118,6 @@ void CheckMemory(Checker& c, const Submission& job) {
   }
 }
 
-void CheckTimes(Checker& c, const Submission& job) {
-  if (job.warn_signal)
-    c.Require(SignalName(*job.warn_signal).has_value(), "warn_signal",
-              fmt::format("'{}' is no signal that a program can be warned with", *job.warn_signal));
-  if (job.warn_signal || job.warn_before)
-    c.Require(job.time_limit.has_value(), job.warn_before ? "warn_before_s" : "warn_signal",
-              "there is no time limit to warn of; give time_limit_s");
-  if (job.warn_before && job.time_limit)
-    c.Require(*job.warn_before < *job.time_limit, "warn_before_s",
-              fmt::format("{} before the end is not after the start: the limit is {}",
-                          base::FormatDuration(*job.warn_before), base::FormatDuration(*job.time_limit)));
-}
-
 void CheckArray(Checker& c, const ArrayRequest& array) {
   c.Require(!array.indices.empty(), "array.indices", "there are none");
   std::int64_t before = -1;
@@ -159,31 +143,9 @@ void CheckCodesHaveRetries(Checker& c, const spec::Retries& retries) {
             "they are for retries, and there are none; give retries.count");
 }
 
-void CheckDepends(Checker& c, std::string_view field, const spec::NamedDependencies& depends) {
+void CheckDepends(Checker& c, const spec::NamedDependencies& depends) {
   for (const auto& dependency : depends.list)
-    c.Require(!dependency.job.empty(), field, "a dependency names no job");
-}
-
-void CheckNotify(Checker& c, const NotifyRequest& notify) {
-  std::vector<std::string_view> words;
-  for (const auto& [event, word] : WordsOf(spec::NotifyOn{})) words.push_back(word);
-  words.emplace_back("all");
-  for (const auto& url : notify.webhooks) {
-    const auto parsed = base::ParseHttpUrl(url);
-    c.Require(parsed.has_value(), "notify.webhooks", parsed ? "" : parsed.error().message);
-  }
-  for (const auto& mail : notify.mails)
-    c.Require(base::IsMailAddress(mail), "notify.mails",
-              fmt::format("'{}' is not an address such as ada@example.org", mail));
-  for (const auto& [name, count] :
-       {std::pair("notify.webhooks", notify.webhooks.size()), std::pair("notify.mails", notify.mails.size())})
-    c.Require(count <= kMaxReceivers, name,
-              fmt::format("there are {}; {} are the most", count, kMaxReceivers));
-  for (const auto& word : notify.on)
-    c.Require(std::find(words.begin(), words.end(), word) != words.end(), "notify.on",
-              fmt::format("'{}' is none of {}", word, fmt::join(words, ", ")));
-  c.Require(notify.on.empty() || !notify.mails.empty() || !notify.webhooks.empty(), "notify.on",
-            "there is nobody to tell; give notify.mails or notify.webhooks");
+    c.Require(!dependency.job.empty(), "depends", "a dependency names no job");
 }
 
 }  // namespace
@@ -205,16 +167,6 @@ std::int64_t CountTasks(const ArrayRequest& array) {
   return tasks;
 }
 
-std::optional<std::string> SignalName(std::string_view text) {
-  constexpr std::array<std::string_view, 8> kNames{"HUP",  "INT",  "QUIT", "USR1",
-                                                   "USR2", "ALRM", "TERM", "CONT"};
-  std::string name;
-  for (const char letter : text) name += static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
-  if (name.starts_with("SIG")) name.erase(0, 3);
-  if (std::find(kNames.begin(), kNames.end(), name) == kNames.end()) return std::nullopt;
-  return name;
-}
-
 void CheckSubmission(base::json::ParseState& r, const std::string& path, const Submission& job) {
   Checker c(r, path);
   CheckName(c, job.name);
@@ -226,14 +178,11 @@ void CheckSubmission(base::json::ParseState& r, const std::string& path, const S
   CheckMemory(c, job);
   spec::CheckJobOptions(job, c.Report());
   CheckCodesHaveRetries(c, job.retries);
-  CheckTimes(c, job);
-  CheckDepends(c, "depends", job.depends);
+  spec::CheckWarning(job, c.Report());
+  CheckDepends(c, job.depends);
   if (job.array) CheckArray(c, *job.array);
-  c.NotEmpty("group", job.group);
-  if (job.max_concurrent) spec::CheckGroupLimit(*job.max_concurrent, c.Report());
-  if (job.max_concurrent)
-    c.Require(job.group.has_value(), "max_concurrent", "it is for the jobs of a group; give group a name");
-  CheckNotify(c, job.notify);
+  spec::CheckGroup(job, c.Report());
+  spec::CheckReceivers(job, c.Report());
 }
 
 void Check(base::json::ParseState& r, const SubmitRequest& request) {
@@ -251,19 +200,21 @@ void Check(base::json::ParseState& r, const SubmitRequest& request) {
 
 namespace {
 
-// Checks what a patch sets; `options`: those that it leaves as they are.
-template <typename Patch, typename Options>
-void CheckChange(Checker& c, const Patch& patch, Options options,
-                 void (*check)(const Options&, const spec::Report&)) {
+// Checks what a patch sets, by itself.
+template <typename Options, typename Patch, typename Check>
+void CheckChange(Checker& c, const Patch& patch, Check check) {
+  Options options;
   if (const auto set = SetOptions(patch, options); !set)
     c.Fail("", set.error().message);
   else
-    check(options, c.Report());
+    check(options);
 }
 
 void CheckUpdate(base::json::ParseState& r, const std::string& path, const JobUpdate& update) {
   Checker job(r, path);
-  CheckChange(job, update.job, spec::RunOptions{}, spec::CheckRunOptions);
+  CheckChange<spec::RunOptions>(job, update.job, [&](const spec::RunOptions& options) {
+    spec::CheckRunOptions(options, job.Report());
+  });
   if (!update.queue) return;
   const QueueUpdate& queue = *update.queue;
   const std::string inner = path + "queue.";
@@ -274,10 +225,11 @@ void CheckUpdate(base::json::ParseState& r, const std::string& path, const JobUp
   c.NotEmpty("script", queue.script);
   c.Require(!queue.command || !queue.script, "script", "there is a command as well; give one of them");
   if (queue.gpus) CheckGpus(c, *queue.gpus);
-  if (queue.depends) CheckDepends(c, "depends", *queue.depends);
-  if (queue.max_concurrent) spec::CheckGroupLimit(*queue.max_concurrent, c.Report());
   c.Range("array_limit", queue.array_limit, 1, kMaxArrayTasks);
-  CheckChange(c, queue.options, spec::JobOptions{}, spec::CheckJobOptions);
+  CheckChange<spec::JobRequest>(c, queue.options, [&](const spec::JobRequest& options) {
+    CheckDepends(c, options.depends);
+    spec::CheckJobOptions(options, c.Report());
+  });
 }
 
 }  // namespace

@@ -37,15 +37,11 @@ struct NotificationView {
 
 // `queue` of a job in the API's answers; null for a job of `gpuman run` that never was in the queue.
 struct QueueFields {
-  spec::JobOptions asked;
+  spec::JobRequest asked;  // of URLs of `notify` without the parts that may be secret
   spec::GpuRequest gpus;
-  spec::NamedDependencies depends;
-  bool auto_cancel = true;
   std::optional<std::int64_t> array_id;
   std::optional<int> array_task;
   int attempts = 0;  // runs so far, including the current one
-  std::optional<std::string> group;
-  std::optional<int> max_concurrent;
   // For a job that waits; null if it is not known.
   std::optional<base::WallTime> estimated_start;
   bool estimate_presumed = false;               // it uses queue.presumed_time for a job without a time limit

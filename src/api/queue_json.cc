@@ -49,7 +49,7 @@ base::Result<> Set(const base::json::Patch<T>& patch, T& options, F&& list) {
 
 // The options of a list of fields with their values; null: the option has none.
 template <typename F>
-Json ValuesOf(const spec::JobOptions& options, F&& list) {
+Json ValuesOf(const spec::JobRequest& options, F&& list) {
   base::json::Format format = kFormat;
   format.defaults = true;
   base::json::Writer writer(format);
@@ -58,7 +58,16 @@ Json ValuesOf(const spec::JobOptions& options, F&& list) {
 }
 
 constexpr auto kUpdateFields = [](auto& list, auto& options) { spec::UpdateFields(list, options); };
-constexpr auto kQueueUpdateFields = [](auto& list, auto& options) { spec::QueueUpdateFields(list, options); };
+constexpr auto kQueueUpdateFields = [](auto& list, auto& options) {
+  spec::RequestUpdateFields(list, options);
+};
+
+// "notify.mails" -> "notify", "mails"; "cpus" -> "cpus", "".
+std::pair<std::string, std::string> Split(const std::string& name) {
+  const auto dot = name.find('.');
+  if (dot == std::string::npos) return {name, {}};
+  return {name.substr(0, dot), name.substr(dot + 1)};
+}
 
 }  // namespace
 
@@ -66,7 +75,7 @@ base::Result<> SetOptions(const UpdateRequest& patch, spec::RunOptions& options)
   return Set(patch, options, kUpdateFields);
 }
 
-base::Result<> SetOptions(const OptionsPatch& patch, spec::JobOptions& options) {
+base::Result<> SetOptions(const OptionsPatch& patch, spec::JobRequest& options) {
   return Set(patch, options, kQueueUpdateFields);
 }
 
@@ -74,24 +83,35 @@ base::Result<> SetLimits(const QuotaUpdate& patch, QuotaLimits& limits) {
   return Set(patch, limits, [](auto& list, auto& fields) { Fields(list, fields); });
 }
 
-void AddOption(const spec::JobOptions& options, const std::string& name, JobUpdate& update) {
+void AddOption(const spec::JobRequest& options, const std::string& name, JobUpdate& update) {
   if (const Json values = ValuesOf(options, kUpdateFields); values.contains(name)) {
     update.job.fields[name] = values[name];
     return;
   }
   if (!update.queue) update.queue.emplace();
-  update.queue->options.fields[name] = ValuesOf(options, kQueueUpdateFields).at(name);
+  const auto [whole, part] = Split(name);
+  const Json value = ValuesOf(options, kQueueUpdateFields).at(whole);
+  Json& field = update.queue->options.fields[whole];
+  if (part.empty())
+    field = value;
+  else
+    field[part] = value.at(part);
 }
 
 bool MayChange(const std::string& name) {
-  return ValuesOf({}, kUpdateFields).contains(name) || ValuesOf({}, kQueueUpdateFields).contains(name);
+  if (ValuesOf({}, kUpdateFields).contains(name)) return true;
+  const auto [whole, part] = Split(name);
+  const Json values = ValuesOf({}, kQueueUpdateFields);
+  return values.contains(whole) && (part.empty() || values.at(whole).contains(part));
 }
 
 bool MayBeAbsent(const std::string& name) {
   JobUpdate update;
   AddOption({}, name, update);
   const auto& fields = update.queue ? update.queue->options.fields : update.job.fields;
-  return fields.at(name).is_null();
+  const auto [whole, part] = Split(name);
+  const Json& value = part.empty() ? fields.at(whole) : fields.at(whole).at(part);
+  return value.is_null() || (value.is_array() && value.empty());
 }
 
 base::Result<> Check(const Submission& job) {

@@ -11,14 +11,14 @@ namespace gpuman::api {
 // Sets the options that the patch has, and leaves the others as they are; null takes an option away that may
 // be absent. kInvalidArgument names the field.
 base::Result<> SetOptions(const UpdateRequest& patch, spec::RunOptions& options);
-base::Result<> SetOptions(const OptionsPatch& patch, spec::JobOptions& options);
+base::Result<> SetOptions(const OptionsPatch& patch, spec::JobRequest& options);
 base::Result<> SetLimits(const QuotaUpdate& patch, QuotaLimits& limits);
 // Puts an option with the value that it has here into an update, at its place there; `name` is its name in
-// the API.
-void AddOption(const spec::JobOptions& options, const std::string& name, JobUpdate& update);
+// the API, or that of a part of it that an update may have alone ("notify.mails").
+void AddOption(const spec::JobRequest& options, const std::string& name, JobUpdate& update);
 // Whether an update may have this option; `name` as above.
 bool MayChange(const std::string& name);
-// Whether a job may be without a value of this option, which an update may have.
+// Whether a job may be without a value of this option, which an update may have; so may a list be empty.
 bool MayBeAbsent(const std::string& name);
 
 // Checks a submission as far as that needs no knowledge of GPUs and jobs; FromJson<SubmitRequest> calls it
@@ -28,9 +28,5 @@ base::Result<> Check(const Submission& job);
 // What is wrong with the name of a job, as the end of a sentence that begins with "name: "; absent: nothing.
 // A name has 1 to 64 of letters, digits and . _ - + : @, and no command takes it for an id or a range of ids.
 std::optional<std::string> WrongWithName(std::string_view name);
-
-// The name of a signal without "SIG" ("usr1", "SIGUSR1", "USR1" -> "USR1"); absent: no signal that can warn a
-// program has this name.
-std::optional<std::string> SignalName(std::string_view text);
 
 }  // namespace gpuman::api

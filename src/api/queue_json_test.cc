@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <nlohmann/json.hpp>
 
 namespace gpuman::api {
@@ -33,7 +34,7 @@ Submission Full() {
   job.host_memory = base::GiB(32);
   job.cpus = 4;
   job.time_limit = base::Millis(7'200'000);
-  job.warn_signal = "USR1";
+  job.warn_signal = spec::Signal{SIGUSR1};
   job.warn_before = base::Millis(60'500);
   job.begin = base::WallTime(base::Millis(1'800'000'000'000));
   job.priority = 200;
@@ -47,7 +48,8 @@ Submission Full() {
   job.retries = {2, base::Millis(30'000), {1, 75}};
   job.preemptible = true;
   job.device_profile = "bench";
-  job.notify = {{"https://example.org/h"}, {"ada@example.org"}, {"failed", "timeout"}};
+  job.notify = {
+      {"https://example.org/h"}, {"ada@example.org"}, {spec::NotifyOn::kFailed, spec::NotifyOn::kTimeout}};
   job.conda_env = "torch";
   job.grace = base::Millis(5'000);
   job.preload = false;
@@ -155,7 +157,8 @@ TEST(SubmitRequest, NamesTheJobTheFieldAndTheValueThatIsWrong) {
           {R"({"command":["x"],"notify":{"mails":["a@b\r\nBcc: c@d"]}})", "is not an address"},
           {R"({"command":["x"],"notify":{"mails":["a@b","a@b","a@b","a@b","a@b","a@b","a@b","a@b","a@b","a@b","a@b"]}})",
            "notify.mails: there are 11; 10 are the most"},
-          {R"({"command":["x"],"notify":{"mails":["a@b"],"on":["ended"]}})", "notify.on: 'ended' is none of"},
+          {R"({"command":["x"],"notify":{"mails":["a@b"],"on":["ended"]}})",
+           "notify.on[0]: 'ended' is none of"},
           {R"({"command":["x"],"notify":{"on":["failed"]}})", "notify.on: there is nobody to tell"},
           {R"({"command":["x"],"conda_env":""})", "conda_env: it is empty"},
           {R"({"command":["x\u0000y"]})", "command[0]: a string holds a NUL"},
@@ -173,13 +176,6 @@ TEST(SubmitRequest, CountsTheTasksOfAnArray) {
   EXPECT_EQ(CountTasks({{{0, 99, 2}}, {}}), 50);
   EXPECT_EQ(CountTasks({{{0, 0, 1}, {5, 9, 3}}, {}}), 3);
   EXPECT_EQ(CountTasks({{{0, INT32_MAX, 1}}, {}}), std::int64_t{1} << 31);
-}
-
-TEST(SignalName, TakesTheUsualWaysToWriteIt) {
-  EXPECT_EQ(SignalName("SIGUSR1"), "USR1");
-  EXPECT_EQ(SignalName("term"), "TERM");
-  EXPECT_EQ(SignalName("KILL"), std::nullopt);
-  EXPECT_EQ(SignalName(""), std::nullopt);
 }
 
 TEST(UpdateRequest, NullTakesALimitAwayAndAbsenceLeavesIt) {
@@ -236,7 +232,7 @@ TEST(JobUpdate, SetsTheOptionsThatItNamesAndNoOthers) {
   const auto update = Decode<JobUpdate>(
       R"({"queue":{"time_limit_s":90,"host_memory":"2GiB","project":null,"preemptible":false,"retries":{"count":3}}})");
   ASSERT_TRUE(update) << update.error().message;
-  spec::JobOptions options;
+  spec::JobRequest options;
   options.project = "p";
   options.preemptible = true;
   options.cpus = 4;
@@ -254,16 +250,39 @@ TEST(JobUpdate, SetsTheOptionsThatItNamesAndNoOthers) {
 TEST(JobUpdate, MakesOptionsUsualAgainWithNull) {
   const auto update = Decode<JobUpdate>(R"({"queue":{"preemptible":null,"preload":null,"retries":null}})");
   ASSERT_TRUE(update) << update.error().message;
-  spec::JobOptions options;
+  spec::JobRequest options;
   options.preemptible = true;
   options.preload = false;
   options.retries.count = 3;
   ASSERT_TRUE(SetOptions(update->queue->options, options));
-  EXPECT_EQ(options, spec::JobOptions{});
+  EXPECT_EQ(options, spec::JobRequest{});
   EXPECT_EQ(Decode<JobUpdate>(Encode(*update))->queue, update->queue);
   const auto submitted = Decode<SubmitRequest>(R"({"jobs":[{"command":["x"],"preemptible":null}]})");
   ASSERT_FALSE(submitted);
   EXPECT_THAT(submitted.error().message, HasSubstr("preemptible: a boolean was expected, not null"));
+}
+
+TEST(JobUpdate, ChangesTheReceiversThatItNamesAndReplacesDependenciesAsAWhole) {
+  const auto update = Decode<JobUpdate>(
+      R"({"queue":{"notify":{"mails":["a@b"],"on":["all"]},"warn_signal":"SIGTERM","warn_before_s":"1m",)"
+      R"("group":"g","max_concurrent":null,"auto_cancel":false,"depends":{"list":[{"job":"7"}]}}})");
+  ASSERT_TRUE(update) << update.error().message;
+  spec::JobRequest options;
+  options.notify = {{"https://x/secret"}, {"c@d", "e@f"}, {spec::NotifyOn::kFailed}};
+  options.max_concurrent = 4;
+  options.depends = {spec::DependencyMode::kAny, {{spec::DependencyKind::kAfterAny, "3"}}};
+  ASSERT_TRUE(SetOptions(update->queue->options, options));
+  EXPECT_EQ(options.notify, (spec::Notify{{"https://x/secret"}, {"a@b"}, {spec::NotifyOn::kAll}}))
+      << "the webhooks were not named";
+  EXPECT_EQ(options.warn_signal, spec::Signal{SIGTERM});
+  EXPECT_EQ(options.warn_before, base::Millis(60'000));
+  EXPECT_EQ(options.group, "g");
+  EXPECT_FALSE(options.max_concurrent || options.auto_cancel);
+  EXPECT_EQ(options.depends,
+            (spec::NamedDependencies{spec::DependencyMode::kAll, {{spec::DependencyKind::kAfterOk, "7"}}}));
+  EXPECT_EQ(Decode<JobUpdate>(Encode(*update))->queue, update->queue);
+  ASSERT_TRUE(SetOptions(Decode<JobUpdate>(R"({"queue":{"notify":null}})")->queue->options, options));
+  EXPECT_EQ(options.notify, spec::Notify{});
 }
 
 TEST(JobUpdate, RefusesOptionsThatAreNoneOrMakeNoSense) {
@@ -272,6 +291,11 @@ TEST(JobUpdate, RefusesOptionsThatAreNoneOrMakeNoSense) {
       {R"({"queue":{"preemptible":1}})", "queue.preemptible: a boolean was expected, not an integer"},
       {R"({"queue":{"time_limit_s":0}})", "queue.time_limit_s: it is zero"},
       {R"({"queue":{"stdout":""}})", "queue.stdout: it is empty"},
+      {R"({"queue":{"notify":{"mails":["ada"]}}})", "queue.notify.mails: 'ada' is not an address"},
+      {R"({"queue":{"notify":{"mail":["a@b"]}}})", "queue.notify: unknown field 'mail'"},
+      {R"({"queue":{"warn_signal":"KILL"}})", "queue.warn_signal: 'KILL' is no signal"},
+      {R"({"queue":{"max_concurrent":0}})", "queue.max_concurrent: 0 lies outside 1 to 100000"},
+      {R"({"queue":{"depends":{"list":[{"job":""}]}}})", "queue.depends: a dependency names no job"},
       {R"({"queue":{"stdout":"a\u0000b"}})", "queue.stdout: a string holds a NUL"},
       {R"({"queue":{"retries":{"count":-1}}})", "queue.retries.count: -1"},
       {R"({"priority":256,"queue":{}})", "priority: 256"},
@@ -290,7 +314,7 @@ TEST(JobUpdate, RefusesOptionsThatAreNoneOrMakeNoSense) {
 }
 
 TEST(AddOption, PutsAnOptionAtItsPlaceWithTheUsualValueToo) {
-  spec::JobOptions options;
+  spec::JobRequest options;
   options.time_limit = base::Millis(1500);
   options.restart = spec::RestartMode::kAlways;
   JobUpdate update;
@@ -299,8 +323,19 @@ TEST(AddOption, PutsAnOptionAtItsPlaceWithTheUsualValueToo) {
   for (const char* const name : {"time_limit_s", "preemptible", "cpus"}) AddOption(options, name, update);
   EXPECT_EQ(Encode(update), R"({"soft":null,"weight":1.0,"restart":"always",)"
                             R"("queue":{"time_limit_s":1.5,"preemptible":false,"cpus":null}})");
-  EXPECT_TRUE(MayBeAbsent("soft") && MayBeAbsent("cpus"));
+  EXPECT_TRUE(MayBeAbsent("soft") && MayBeAbsent("cpus") && MayBeAbsent("notify.mails"));
   EXPECT_FALSE(MayBeAbsent("priority") || MayBeAbsent("preemptible"));
+}
+
+TEST(AddOption, PutsAPartOfAnOptionBesideTheOthers) {
+  spec::JobRequest options;
+  options.notify = {{"https://x/"}, {"a@b"}, {spec::NotifyOn::kFailed}};
+  JobUpdate update;
+  AddOption(options, "notify.mails", update);
+  AddOption({}, "notify.on", update);
+  EXPECT_EQ(Encode(update), R"({"queue":{"notify":{"mails":["a@b"],"on":[]}}})");
+  EXPECT_TRUE(MayChange("notify.webhooks") && MayChange("warn_before_s") && MayChange("depends"));
+  EXPECT_FALSE(MayChange("notify.mail") || MayChange("gpus.count") || MayChange("hold"));
 }
 
 TEST(QueueRequests, RefuseWhatMakesNoSense) {
@@ -354,14 +389,23 @@ TEST(JobView, HasTheQueuesFieldsOrNull) {
   job.tag = "t";
   EXPECT_THAT(Encode(job), HasSubstr(R"("queue":null)"));
   job.queue.emplace();
-  job.queue->depends = {spec::DependencyMode::kAll, {{spec::DependencyKind::kAfterOk, "3"}}};
+  job.queue->asked.depends = {spec::DependencyMode::kAll, {{spec::DependencyKind::kAfterOk, "3"}}};
   job.queue->asked.time_limit = base::Millis(90'000);
+  job.queue->asked.group = "sweep";
+  job.queue->asked.max_concurrent = 2;
+  job.queue->asked.warn_signal = spec::Signal{SIGUSR1};
+  job.queue->asked.warn_before = base::Millis(5'000);
+  job.queue->asked.notify.mails = {"a@b"};
   const auto out = Decode<JobView>(Encode(job));
   ASSERT_TRUE(out) << out.error().message;
-  EXPECT_EQ(out->queue->depends, job.queue->depends);
+  EXPECT_EQ(out->queue->asked.depends, job.queue->asked.depends);
   EXPECT_EQ(out->queue->asked.time_limit, base::Millis(90'000));
   EXPECT_THAT(Encode(job), HasSubstr(R"("time_limit_s":90,"begin":null)"));
-  EXPECT_THAT(Encode(job), HasSubstr(R"("asked":{"time_limit_s":90})"));
+  EXPECT_THAT(Encode(job), HasSubstr(R"("group":"sweep","max_concurrent":2,"preemptible":false)"));
+  EXPECT_THAT(Encode(job),
+              HasSubstr(R"("asked":{"time_limit_s":90,"group":"sweep","max_concurrent":2,)"
+                        R"("warn_signal":"USR1","warn_before_s":5,"notify":{"mails":["a@b"]}})"));
+  EXPECT_EQ(out->queue->asked, job.queue->asked);
 }
 
 }  // namespace

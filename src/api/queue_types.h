@@ -36,18 +36,9 @@ struct ArrayRequest {
 // The number of tasks.
 std::int64_t CountTasks(const ArrayRequest& array);
 
-// Which receivers get messages about what. Words of `on`: started finished failed timeout cancelled killed
-// suspended requeued, or all; empty: every end.
-struct NotifyRequest {
-  std::vector<std::string> webhooks;  // http and https URLs
-  std::vector<std::string> mails;
-  std::vector<std::string> on;
-  friend bool operator==(const NotifyRequest&, const NotifyRequest&) = default;
-};
-
 // One job for the queue. It has a command or a script; all other fields may keep their defaults. `share`
 // needs `memory` or `memory_auto`.
-struct Submission : spec::JobOptions {
+struct Submission : spec::JobRequest {
   std::optional<std::string> name;  // the tag; default: "job-ID"
   std::vector<std::string> command;
   // The text of a script; the program in its first line runs it ("#!/bin/bash"), else /bin/sh.
@@ -58,14 +49,7 @@ struct Submission : spec::JobOptions {
   std::optional<std::map<std::string, std::string>> environment;
   std::optional<std::uint32_t> umask;
   spec::GpuRequest gpus;
-  std::optional<std::string> warn_signal;   // "TERM", "SIGUSR1"; default USR1
-  std::optional<base::Millis> warn_before;  // this long before the time limit
-  spec::NamedDependencies depends;
-  bool auto_cancel = true;  // the job is cancelled when a dependency can never be met
   std::optional<ArrayRequest> array;
-  std::optional<std::string> group;   // jobs of one user with the same word are a group
-  std::optional<int> max_concurrent;  // at most this many jobs of the group run at once
-  NotifyRequest notify;
 };
 
 // POST /v1/submissions: all jobs are accepted, or none.
@@ -99,8 +83,8 @@ struct SubmissionAnswer {
 // POST /v1/jobs/{ref}/restart: the options of spec::UpdateFields.
 struct UpdateRequest : base::json::Patch<spec::RunOptions> {};
 
-// The options of spec::QueueUpdateFields.
-using OptionsPatch = base::json::Patch<spec::JobOptions>;
+// The options of spec::RequestUpdateFields.
+using OptionsPatch = base::json::Patch<spec::JobRequest>;
 
 // `queue` of PATCH /v1/jobs/{ref} and of redo: absent fields stay, null removes a value that may be absent.
 // For jobs that wait; time_limit, max_concurrent, array_limit and retries also while the job runs.
@@ -109,10 +93,6 @@ struct QueueUpdate {
   std::optional<std::vector<std::string>> command;
   std::optional<std::string> script;
   std::optional<spec::GpuRequest> gpus;
-  std::optional<spec::NamedDependencies> depends;  // replaces all dependencies
-  std::optional<bool> auto_cancel;
-  std::optional<int> max_concurrent;
-  bool clear_max_concurrent = false;
   std::optional<int> array_limit;
   bool clear_array_limit = false;
   OptionsPatch options;  // their fields stand beside the others: "cpus", "time_limit_s", …

@@ -156,6 +156,11 @@ class Writer {
     else if (format_.defaults)
       AddNull(name);
   }
+  // As Changed(), of an object; a patch changes only those of its fields that the patch has.
+  template <typename T>
+  void Part(const char* name, const T& value) {
+    Changed(name, value);
+  }
   // Writes null if `clear` is true.
   template <typename T>
   void Clearable(const char* name, const std::optional<T>& value, const bool& clear) {
@@ -368,6 +373,15 @@ class Reader {
   template <typename T>
   void Option(const char* name, std::optional<T>& value) {
     (*this)(name, value);
+  }
+  template <typename T>
+  void Part(const char* name, T& value) {
+    const Json* found = Find(name);
+    if (found == nullptr) return;
+    if (!in_patch_ || found->is_null()) return Changed(name, value);
+    Reader inner(state_, At(name), *found);
+    inner.Change(value, [](auto& list, auto& fields) { Fields(list, fields); });
+    inner.Finish();
   }
   template <typename T>
   void Clearable(const char* name, std::optional<T>& value, bool& clear) {

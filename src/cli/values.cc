@@ -1,9 +1,11 @@
 #include "cli/values.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
+#include <csignal>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
@@ -365,10 +367,10 @@ base::Result<base::Bytes> ParseMebibytes(std::string_view text) {
 
 base::Result<Warning> ParseWarning(std::string_view text) {
   constexpr std::string_view kWrite = "a time before the end, such as 60s, or with a signal: USR1@60s";
-  Warning warning{"USR1", {}};
+  Warning warning{{SIGUSR1}, {}};
   const auto at = text.find('@');
   if (at != std::string_view::npos) {
-    const auto signal = api::SignalName(text.substr(0, at));
+    const auto signal = spec::SignalOf(text.substr(0, at));
     if (!signal) return Bad(text.substr(0, at), "is not a signal that a program can be warned with", kWrite);
     warning.signal = *signal;
   }
@@ -376,6 +378,26 @@ base::Result<Warning> ParseWarning(std::string_view text) {
   if (!before) return Bad(text, "has no time", kWrite);
   warning.before = *before;
   return warning;
+}
+
+base::Result<std::vector<spec::NotifyOn>> ParseNotifyOn(std::string_view text) {
+  constexpr auto kWords = WordsOf(spec::NotifyOn{});
+  GPUMAN_ASSIGN(const auto parts, SplitList(text));
+  std::vector<spec::NotifyOn> on;
+  for (const auto& part : parts) {
+    std::string_view word = part;
+    if (word.starts_with("job_")) word.remove_prefix(4);
+    if (word == "completed") word = "finished";
+    const auto event = base::ValueOf(kWords, word);
+    if (!event) {
+      std::vector<std::string_view> known;
+      for (const auto& [value, name] : kWords) known.push_back(name);
+      return base::Fail(base::ErrorCode::kInvalidArgument,
+                        fmt::format("'{}' is none of {}", word, fmt::join(known, ", ")));
+    }
+    on.push_back(*event);
+  }
+  return on;
 }
 
 base::Result<std::vector<std::string>> ParseJobs(std::string_view text) {

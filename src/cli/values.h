@@ -59,10 +59,12 @@ base::Result<base::Millis> ParseMinutes(std::string_view text);
 base::Result<base::Bytes> ParseMebibytes(std::string_view text);
 // "[USR1@]60s": a signal this long before the time limit.
 struct Warning {
-  std::string signal;  // without SIG
+  spec::Signal signal;
   base::Millis before{};
 };
 base::Result<Warning> ParseWarning(std::string_view text);
+// "failed,timeout"; gflow's words are understood: "job_completed" is "finished".
+base::Result<std::vector<spec::NotifyOn>> ParseNotifyOn(std::string_view text);
 
 // Expands "42", "1,3,5-7", "train", "7_3", "@" to refs of jobs in their order; a range becomes single ids.
 base::Result<std::vector<std::string>> ParseJobs(std::string_view text);

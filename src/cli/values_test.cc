@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 
@@ -191,7 +192,7 @@ TEST(Lists, SpellOutRanges) {
   EXPECT_FALSE(ParseGpus(":1"));
   EXPECT_FALSE(ParseGpus("0:1:2"));
   EXPECT_EQ(ParseWarning("TERM@90s")->before, base::Millis(90'000));
-  EXPECT_EQ(ParseWarning("60s")->signal, "USR1");
+  EXPECT_EQ(ParseWarning("60s")->signal, spec::Signal{SIGUSR1});
   EXPECT_FALSE(ParseWarning("KILL@60s"));
 }
 

@@ -109,7 +109,8 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
   if (job.queued) {
     const spec::JobSpec& asked = *job.spec;
     spec.script = asked.script;
-    spec.time_limit = {asked.time_limit, asked.warn_signal, asked.warn_before};
+    spec.time_limit = {asked.time_limit, asked.warn_signal.value_or(spec::Signal{}).number,
+                       asked.warn_before.value_or(base::Millis{0})};
     spec.host = {asked.host_memory, asked.cpus.value_or(0)};
     spec.standard_input = asked.stdin_file.value_or("");
     const auto file = [words = WordsFor(job)](const std::optional<std::string>& pattern) {

@@ -161,7 +161,7 @@ TEST(LaunchPlan, TimeLimitAndFilesAreThoseOfTheSpec) {
   Job job = Queued();
   spec::JobSpec asked;
   asked.time_limit = base::Millis(5000);
-  asked.warn_signal = 10;
+  asked.warn_signal = spec::Signal{10};
   asked.warn_before = base::Millis(100);
   asked.host_memory = base::GiB(8);
   asked.cpus = 4;

@@ -122,10 +122,10 @@ std::string After(WallTime before, WallTime then) {
 // The signal that ended the job is the one that `--warn` had sent shortly before.
 bool EndedByWarning(const Job& job) {
   const auto& spec = *job.spec;
-  if (!spec.time_limit || spec.warn_signal == 0 || job.signal != spec.warn_signal || !job.started_at)
-    return false;
+  if (!spec.time_limit || !spec.warn_signal || !spec.warn_before || !job.started_at) return false;
+  if (job.signal != spec.warn_signal->number) return false;
   const auto ran = *job.ended_at - *job.started_at - job.suspended;
-  return ran >= *spec.time_limit - spec.warn_before;
+  return ran >= *spec.time_limit - *spec.warn_before;
 }
 
 // "GPU 0 and GPU 1 are held by job 5 'train' (ann) since 2026-11-27T10:02:00Z, and 3 more"; empty: nobody is
@@ -183,7 +183,7 @@ std::string Because(Cause cause, const Job& job, const StoryFacts& facts) {
       return fmt::format(
           "{}, the warning that `--warn` sends {} before the time limit of {}: a program that does "
           "not handle the signal is ended by it",
-          HowItEnded(job), FormatDuration(job.spec->warn_before), FormatDuration(*job.spec->time_limit));
+          HowItEnded(job), FormatDuration(*job.spec->warn_before), FormatDuration(*job.spec->time_limit));
     case Cause::kRuns:
       if (!facts.reason_detail.empty()) return facts.reason_detail;
       if (facts.wait) return OfTurn(*facts.wait, facts);

@@ -127,7 +127,7 @@ TEST_F(StoryLines, ASignalThatWasTheWarningBeforeTheTimeLimitIsCalledThat) {
   EXPECT_THAT(Story().because, Not(HasSubstr("--warn")));
   job.spec.Change([](auto& spec) {
     spec.time_limit = Millis{100'000};
-    spec.warn_signal = 10;
+    spec.warn_signal = spec::Signal{10};
     spec.warn_before = Millis{5'000};
   });
   EXPECT_EQ(Story().because,

@@ -62,7 +62,8 @@ std::optional<std::string_view> WordOf(std::string_view notice) {
 
 bool IsWanted(const std::vector<std::string>& words, std::string_view word) {
   if (words.empty()) return word != "started" && word != "suspended" && word != "requeued";
-  return std::find(words.begin(), words.end(), word) != words.end();
+  return std::any_of(words.begin(), words.end(),
+                     [&](const std::string& wanted) { return wanted == word || wanted == "all"; });
 }
 
 std::string BodyOf(const Notification& notification, const std::string& delivery) {

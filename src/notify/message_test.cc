@@ -26,6 +26,7 @@ TEST(IsWanted, EachEndWhereNothingIsSaidAndElseWhatIs) {
   for (const char* const other : {"started", "suspended", "requeued"}) EXPECT_FALSE(IsWanted({}, other));
   EXPECT_TRUE(IsWanted({"started", "failed"}, "started"));
   EXPECT_FALSE(IsWanted({"started", "failed"}, "finished"));
+  EXPECT_TRUE(IsWanted({"all"}, "started"));
 }
 
 Message Full() {

@@ -137,7 +137,7 @@ void Book::PutWaiting(const WaitingJob& job, const JobSpec& spec) {
               .dependency = job.dependency,
               .held = job.held,
               .retries = job.not_before > spec.begin.value_or(WallTime::min()),
-              .auto_cancel = spec.depends.auto_cancel};
+              .auto_cancel = spec.auto_cancel};
   SetCommon(row, common);
   rows_[job.id.value] = {false, static_cast<Index>(snapshot_.waiting.size())};
   CountQueued(row, 1);
@@ -293,9 +293,9 @@ Book::Common Book::Acquire(std::string_view user, const JobSpec& spec,
     const std::string name = std::to_string(array->array.value);
     common.array = AcquireName(arrays_, snapshot_.arrays, name, {name, array->limit});
   }
-  if (spec.group.limit > 0)
-    common.group = AcquireName(groups_, snapshot_.groups, std::string(user) + '\n' + spec.group.name,
-                               {spec.group.name, spec.group.limit});
+  if (spec.group && spec.max_concurrent)
+    common.group = AcquireName(groups_, snapshot_.groups, std::string(user) + '\n' + *spec.group,
+                               {*spec.group, *spec.max_concurrent});
   return common;
 }
 

@@ -129,7 +129,8 @@ TEST(QueueBook, ChangesAddUpToWhatThereIs) {
     for (int i = 0; i < steps; ++i) {
       const JobId id{*rc::gen::inRange<std::int64_t>(1, 12)};
       Request request = Lab::Gpus(*rc::gen::inRange(0, 3), std::chrono::minutes(*rc::gen::inRange(0, 3)));
-      if (*rc::gen::arbitrary<bool>()) request.group = {*rc::gen::element<std::string>("a", "b"), 2};
+      if (*rc::gen::arbitrary<bool>())
+        request.group = *rc::gen::element<std::string>("a", "b"), request.max_concurrent = 2;
       if (*rc::gen::arbitrary<bool>()) request.array = ArrayTask{{*rc::gen::inRange(1, 3)}, 1, 1};
       switch (*rc::gen::inRange(0, 3)) {
         case 0:
@@ -151,8 +152,8 @@ TEST(QueueBook, ChangesAddUpToWhatThereIs) {
       const auto& [running, request] = jobs.at(row.id.value);
       RC_ASSERT(running == runs);
       RC_ASSERT(snapshot.needs[row.need] == lab.book.NeedOf(request));
-      RC_ASSERT((row.group == kNone) == (request.group.limit == 0));
-      if (row.group != kNone) RC_ASSERT(snapshot.groups[row.group].name == request.group.name);
+      RC_ASSERT((row.group == kNone) == !request.group);
+      if (row.group != kNone) RC_ASSERT(snapshot.groups[row.group].name == request.group);
       if (row.array != kNone)
         RC_ASSERT(snapshot.arrays[row.array].name == std::to_string(request.array->array.value));
     };

@@ -220,6 +220,7 @@ const Dependencies* Dependents::DependenciesOf(JobId job) const {
 }
 
 std::vector<Affected> Dependents::AffectedBy(std::vector<JobId> cancelled, const ProgressLookup& progress,
+                                             const std::function<bool(JobId)>& auto_cancel,
                                              std::size_t most) const {
   std::set<JobId> gone(cancelled.begin(), cancelled.end());
   const auto then = [&](JobId job) {
@@ -237,12 +238,12 @@ std::vector<Affected> Dependents::AffectedBy(std::vector<JobId> cancelled, const
       if (it == waited_for_.end() || affected.size() >= most) continue;
       for (const auto& [entry, place] : it->second) {
         if (!seen.insert(entry.get()).second) continue;
-        const bool goes = entry->dependencies.auto_cancel &&
-                          Judge(entry->dependencies, then) == DependencyState::kImpossible;
+        const bool impossible = Judge(entry->dependencies, then) == DependencyState::kImpossible;
         for (const JobId job : entry->jobs) {
           if (gone.contains(job)) continue;
           const auto [row, fresh] = rows.try_emplace(job, affected.size());
           if (fresh) affected.push_back({job, on});
+          const bool goes = impossible && auto_cancel(job);
           affected[row->second].goes = goes;
           if (goes) next.push_back(job);
         }

@@ -81,9 +81,10 @@ class Dependents {
   bool Any(JobId job) const { return waited_for_.contains(job.value); }
   const Dependencies* DependenciesOf(JobId job) const;
   // The jobs that wait for the jobs `cancelled`, then those that wait for them, and so on along the jobs that
-  // are cancelled too: the first `most` of them.
+  // are cancelled too: the first `most` of them. `auto_cancel`: whether a job is cancelled when its
+  // dependencies can never be met.
   std::vector<Affected> AffectedBy(std::vector<JobId> cancelled, const ProgressLookup& progress,
-                                   std::size_t most) const;
+                                   const std::function<bool(JobId)>& auto_cancel, std::size_t most) const;
 
  private:
   struct Entry {

@@ -116,22 +116,21 @@ TEST(QueueDependents, ThatCanNeverStartGoWithWhatIsCancelled) {
   const auto waits = [&](std::int64_t job, const Dependencies& depends) {
     dependents.Set({job}, depends, progress);
   };
-  Dependencies kept{.list = {{kAfterOk, {11}}}};
-  kept.auto_cancel = false;
+  const auto auto_cancel = [](JobId id) { return id != JobId{16}; };
   waits(10, {.list = {{kAfterOk, {1}}}});
   waits(11, {.list = {{kAfterOk, {10}}, {kAfterAny, {3}}}});
   waits(12, {.list = {{kAfterAny, {1}}}});
   waits(13, {.list = {{kAfterNotOk, {2}}}});
   waits(14, {.mode = DependencyMode::kAny, .list = {{kAfterOk, {1}}, {kAfterOk, {10}}}});
   waits(15, {.mode = DependencyMode::kAny, .list = {{kAfterOk, {1}}, {kAfterOk, {3}}}});
-  waits(16, kept);
+  waits(16, {.list = {{kAfterOk, {11}}}});
   waits(17, {.list = {{kAfterOk, {16}}}});
   const std::vector<Affected> all{{{10}, {1}, true},  {{12}, {1}, false}, {{14}, {1}, true},
                                   {{15}, {1}, false}, {{13}, {2}, false}, {{11}, {10}, true},
                                   {{16}, {11}, false}};
-  EXPECT_EQ(dependents.AffectedBy({{1}, {2}}, progress, 100), all);
-  EXPECT_EQ(dependents.AffectedBy({{1}, {2}}, progress, 3).size(), 3U);
-  EXPECT_TRUE(dependents.AffectedBy({{17}}, progress, 100).empty());
+  EXPECT_EQ(dependents.AffectedBy({{1}, {2}}, progress, auto_cancel, 100), all);
+  EXPECT_EQ(dependents.AffectedBy({{1}, {2}}, progress, auto_cancel, 3).size(), 3U);
+  EXPECT_TRUE(dependents.AffectedBy({{17}}, progress, auto_cancel, 100).empty());
 }
 
 TEST(QueueDependents, LookOnceAtWhatManyWaitFor) {

@@ -71,7 +71,7 @@ TEST(QueuePass, DependenciesHoldAndCancel) {
   Lab lab(4);
   const JobId waits = lab.Waits(Lab::Gpus(1));
   const JobId never = lab.Waits(Lab::Gpus(1));
-  const JobId stays = lab.Waits(With(Lab::Gpus(1), [](Request& r) { r.depends.auto_cancel = false; }));
+  const JobId stays = lab.Waits(With(Lab::Gpus(1), [](Request& r) { r.auto_cancel = false; }));
   lab.book.SetDependency(waits, DependencyState::kWaits);
   lab.book.SetDependency(never, DependencyState::kImpossible);
   lab.book.SetDependency(stays, DependencyState::kImpossible);
@@ -107,8 +107,9 @@ TEST(QueuePass, ArraysAndGroupsRunAtMostAsManyAsTheySay) {
   Lab lab(8);
   for (int task = 0; task < 4; ++task)
     lab.Waits(With(Lab::Gpus(1), [&](Request& r) { r.array = ArrayTask{{1}, task, 2}; }));
-  for (int i = 0; i < 3; ++i) lab.Waits(With(Lab::Gpus(1), [](Request& r) { r.group = {"sweep", 1}; }));
-  lab.Waits(With(Lab::Gpus(1), [](Request& r) { r.group = {"sweep", 1}; }), "cat");
+  const auto one_at_a_time = [](Request& r) { r.group = "sweep", r.max_concurrent = 1; };
+  for (int i = 0; i < 3; ++i) lab.Waits(With(Lab::Gpus(1), one_at_a_time));
+  lab.Waits(With(Lab::Gpus(1), one_at_a_time), "cat");
   EXPECT_EQ(Text(lab.Decide().starts), "1:0 2:1 5:2 8:3");
   EXPECT_EQ(lab.Of({3}).reason, Reason::kArrayLimit);
   EXPECT_EQ(lab.Why({3}), "2 tasks of array 1 run; at most 2 may");

@@ -36,7 +36,7 @@ Request AnyRequest() {
   request.priority = *rc::gen::element(128, 128, 128, 100, 200);
   if (*rc::gen::inRange(0, 4) == 0) request.host_memory = base::GiB(*rc::gen::inRange<std::uint64_t>(1, 100));
   if (*rc::gen::inRange(0, 4) == 0) request.project = "vision";
-  if (*rc::gen::inRange(0, 6) == 0) request.group = {"sweep", 2};
+  if (*rc::gen::inRange(0, 6) == 0) request.group = "sweep", request.max_concurrent = 2;
   if (*rc::gen::inRange(0, 6) == 0) request.array = ArrayTask{{1}, 1, 1};
   if (*rc::gen::inRange(0, 8) == 0) request.begin = kStart + std::chrono::minutes(*rc::gen::inRange(0, 600));
   return request;

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "base/words.h"
+#include "spec/signal.h"
 
 namespace gpuman::spec {
 
@@ -50,6 +51,48 @@ void Fields(V& v, T& x) {
   v("count", x.count);
   v(v.in_seconds() ? "delay_s" : "delay_ms", x.delay);
   v("on_exit_codes", x.on_exit_codes);
+}
+
+enum class NotifyOn : std::uint8_t {
+  kStarted,
+  kFinished,
+  kFailed,
+  kTimeout,
+  kCancelled,
+  kRequeued,
+  kKilled,
+  kSuspended,
+  kAll  // each of the others
+};
+constexpr auto WordsOf(NotifyOn) {
+  using enum NotifyOn;
+  return base::Words<NotifyOn, 9>{{
+      {kStarted, "started"},
+      {kFinished, "finished"},
+      {kFailed, "failed"},
+      {kTimeout, "timeout"},
+      {kCancelled, "cancelled"},
+      {kRequeued, "requeued"},
+      {kKilled, "killed"},
+      {kSuspended, "suspended"},
+      {kAll, "all"},
+  }};
+}
+std::string_view ToString(NotifyOn event);
+
+// Which receivers get messages, and about what. An answer has the URLs without what may be secret.
+struct Notify {
+  std::vector<std::string> webhooks{};  // http and https URLs
+  std::vector<std::string> mails{};
+  std::vector<NotifyOn> on{};  // empty: each end
+  friend bool operator==(const Notify&, const Notify&) = default;
+};
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, Notify>
+void Fields(V& v, T& x) {
+  v.Changed("webhooks", x.webhooks);
+  v.Changed("mails", x.mails);
+  v.Changed("on", x.on);
 }
 
 // Options of each job, whether it starts at once or waits in the queue.
@@ -125,6 +168,16 @@ struct JobOptions : RunOptions {
   // has it. It stays absent where no run is known.
   bool memory_auto = false;
   Retries retries{};
+  bool auto_cancel = true;  // it is cancelled when its dependencies can never be met; false: it waits
+  // Of the jobs of one user that name the same group at most `max_concurrent` run at a time; the last
+  // submission sets that limit. A request may name a group alone: then it is 1. The store has both or none.
+  std::optional<std::string> group{};
+  std::optional<int> max_concurrent{};
+  // The job gets the signal so long before its time limit. A request may have one of them alone
+  // (daemon/queue/submission.h has the usual values); the store has both or none.
+  std::optional<Signal> warn_signal{};
+  std::optional<Millis> warn_before{};
+  Notify notify{};
   friend bool operator==(const JobOptions&, const JobOptions&) = default;
 };
 
@@ -143,6 +196,12 @@ void QueueOptionFields(V& v, T& x) {
   v.Changed("preemptible", x.preemptible);
   v.Changed("memory_auto", x.memory_auto);
   v.Changed("retries", x.retries);
+  v.Changed("auto_cancel", x.auto_cancel, true);
+  v.Option("group", x.group);
+  v.Option("max_concurrent", x.max_concurrent);
+  v.Option("warn_signal", x.warn_signal);
+  v.Option(v.in_seconds() ? "warn_before_s" : "warn_before_ms", x.warn_before);
+  v.Part("notify", x.notify);  // a client cannot give back the URLs that it was not shown
 }
 
 // What an update changes of a job of the queue beyond UpdateFields.
@@ -173,6 +232,8 @@ struct TextVisitor {
   void Option(const char*, T&) const {}
   template <typename T, typename... Usual>
   void Changed(const char*, T&, const Usual&...) const {}
+  template <typename T>
+  void Part(const char*, T&) const {}
   F& each;
 };
 

@@ -16,37 +16,11 @@ base::Result<> Refuse(std::string_view field, std::string_view problem) {
   return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: {}", field, problem));
 }
 
-// The first thing that a rule reports.
-class FirstProblem {
- public:
-  explicit FirstProblem(base::Result<>& result) : result_(result) {}
-  void operator()(std::string_view field, const std::string& problem) const {
-    if (result_) result_ = Refuse(field, problem);
-  }
-
- private:
-  base::Result<>& result_;
-};
-
 base::Result<> CheckGpus(const GpuRequest& gpus) {
-  base::Result<> checked;
-  CheckGpuRequest(gpus, FirstProblem(checked));
-  if (checked && gpus.devices.size() > static_cast<std::size_t>(gpus.count))
+  GPUMAN_TRY(FirstProblemOf([&](const Report& report) { CheckGpuRequest(gpus, report); }));
+  if (gpus.devices.size() > static_cast<std::size_t>(gpus.count))
     return Refuse("gpus.count", fmt::format("it is 0, but {} GPUs are named", gpus.devices.size()));
-  return checked;
-}
-
-base::Result<> CheckOptions(const JobSpec& spec) {
-  base::Result<> checked;
-  CheckJobOptions(spec, FirstProblem(checked));
-  return checked;
-}
-
-base::Result<> CheckGroup(const Group& group) {
-  base::Result<> checked;
-  if (group.name.empty() != (group.limit == 0)) return Refuse("group", "it needs a name and a limit");
-  if (group.limit != 0) CheckGroupLimit(group.limit, FirstProblem(checked));
-  return checked;
+  return {};
 }
 
 base::Result<> CheckName(std::string_view field, std::string_view name) {
@@ -59,22 +33,13 @@ base::Result<> CheckName(std::string_view field, std::string_view name) {
 
 base::Result<> CheckTexts(const JobSpec& spec) {
   GPUMAN_TRY(CheckName("project", spec.project.value_or("")));
-  GPUMAN_TRY(CheckName("group", spec.group.name));
+  GPUMAN_TRY(CheckName("group", spec.group.value_or("")));
   GPUMAN_TRY(CheckName("gpus.model", spec.gpus.model.value_or("")));
   bool nul = false;
   ForEachText(spec, [&](const std::string& text) { nul = nul || text.find('\0') != std::string::npos; });
   if (nul)
     return Fail(ErrorCode::kInvalidArgument, "the name of a file, or another name, has a NUL byte in it");
   if (spec.script.find('\0') != std::string::npos) return Refuse("script", "it has a NUL byte in it");
-  return {};
-}
-
-base::Result<> CheckWarning(const JobSpec& spec) {
-  if (spec.warn_before < Millis(0) || spec.warn_before > kLongestTime)
-    return Refuse("warn_before_s",
-                  fmt::format("it lies outside 0s to {}", base::FormatDuration(kLongestTime)));
-  if (spec.warn_signal < 0 || spec.warn_signal > 64)
-    return Refuse("warn_signal", fmt::format("{} lies outside 0 to 64", spec.warn_signal));
   return {};
 }
 
@@ -97,9 +62,9 @@ base::Result<> Validate(const JobSpec& spec) {
   GPUMAN_TRY(CheckGpus(spec.gpus));
   if (spec.memory_on_each && spec.memory_on_each->count == 0) return Refuse("memory", "it is zero");
   GPUMAN_TRY(CheckTexts(spec));
-  GPUMAN_TRY(CheckOptions(spec));
-  GPUMAN_TRY(CheckGroup(spec.group));
-  GPUMAN_TRY(CheckWarning(spec));
+  GPUMAN_TRY(FirstProblemOf([&](const Report& report) { CheckJobOptions(spec, report); }));
+  if (spec.group.has_value() != spec.max_concurrent.has_value())
+    return Refuse("group", "it needs a name and a limit");
   GPUMAN_TRY(CheckBegin(spec.begin));
   return CheckDependencies(spec.depends);
 }

@@ -76,7 +76,6 @@ struct Dependency {
 struct Dependencies {
   DependencyMode mode = DependencyMode::kAll;
   std::vector<Dependency> list{};
-  bool auto_cancel = true;  // cancel the job when they can never be met; false: it waits for an update
   friend bool operator==(const Dependencies&, const Dependencies&) = default;
 };
 
@@ -107,44 +106,23 @@ void Fields(V& v, T& x) {
   v.Required("list", x.list);
 }
 
-// At most `limit` jobs of one user that name the same group run at a time; the last submission sets the
-// limit.
-struct Group {
-  std::string name{};
-  int limit = 0;  // 0: no group
-  friend bool operator==(const Group&, const Group&) = default;
+// What a request asks of a job, and what answers show: its options, and the jobs that it waits for by their
+// names.
+struct JobRequest : JobOptions {
+  NamedDependencies depends{};
+  friend bool operator==(const JobRequest&, const JobRequest&) = default;
 };
-
-enum class NotifyOn : std::uint8_t {
-  kStarted,
-  kFinished,
-  kFailed,
-  kTimeout,
-  kCancelled,
-  kRequeued,
-  kKilled,
-  kSuspended
-};
-constexpr auto WordsOf(NotifyOn) {
-  using enum NotifyOn;
-  return base::Words<NotifyOn, 8>{{
-      {kStarted, "started"},
-      {kFinished, "finished"},
-      {kFailed, "failed"},
-      {kTimeout, "timeout"},
-      {kCancelled, "cancelled"},
-      {kRequeued, "requeued"},
-      {kKilled, "killed"},
-      {kSuspended, "suspended"},
-  }};
+template <typename V, typename T>
+void RequestFields(V& v, T& x) {
+  OptionFields(v, x);
+  v.Changed("depends", x.depends);
 }
-
-struct Notify {
-  std::vector<std::string> webhooks{};
-  std::vector<std::string> mails{};
-  std::vector<NotifyOn> on{};  // empty: each end
-  friend bool operator==(const Notify&, const Notify&) = default;
-};
+// What an update changes of a job of the queue beyond UpdateFields; `depends` is replaced as a whole.
+template <typename V, typename T>
+void RequestUpdateFields(V& v, T& x) {
+  QueueUpdateFields(v, x);
+  v.Changed("depends", x.depends);
+}
 
 // Which task of which array a job is. An array has the id of its first task.
 struct ArrayTask {
@@ -160,11 +138,7 @@ struct JobSpec : JobOptions {
   GpuRequest gpus{};
   // `memory` on the smallest GPU that would do, as of the submission: what the queue counts.
   std::optional<base::Bytes> memory_on_each{};
-  int warn_signal = 0;  // sent `warn_before` ahead of the time limit; 0: none
-  Millis warn_before{0};
   Dependencies depends{};
-  Group group{};
-  Notify notify{};
   friend bool operator==(const JobSpec&, const JobSpec&) = default;
 };
 
@@ -177,7 +151,6 @@ base::Result<> ValidateForQueue(const JobSpec& spec);
 // The words of WordsOf(); nullopt for other words.
 std::string_view ToString(DependencyKind kind);
 std::string_view ToString(DependencyMode mode);
-std::string_view ToString(NotifyOn event);
 std::optional<DependencyKind> DependencyKindFromString(std::string_view word);
 
 }  // namespace gpuman::spec

@@ -24,12 +24,12 @@ TEST(ValidateJobSpec, WhatNoMachineCouldRunIsRefusedWithTheField) {
       {[](JobSpec& r) { r.gpus.count = 1, r.memory_on_each = base::Bytes{0}; }, "memory: it is zero"},
       {[](JobSpec& r) { r.time_limit = Millis(0); }, "time_limit_s: it is zero"},
       {[](JobSpec& r) { r.time_limit = Millis::max(); }, "time_limit_s: it is longer than"},
-      {[](JobSpec& r) { r.warn_signal = 65; }, "warn_signal: 65 lies outside 0 to 64"},
+      {[](JobSpec& r) { r.warn_signal = Signal{65}; }, "warn_signal: 65 lies outside 0 to 64"},
       {[](JobSpec& r) { r.begin = WallTime::max(); }, "begin: it is no time that will come"},
       {[](JobSpec& r) { r.priority = -1; }, "priority: -1 lies outside 0 to 255"},
       {[](JobSpec& r) { r.project = "a\nb"; }, "project: it has control characters"},
       {[](JobSpec& r) { r.stdout_file = std::string("a\0b", 3); }, "NUL byte"},
-      {[](JobSpec& r) { r.group.name = "g"; }, "group: it needs a name and a limit"},
+      {[](JobSpec& r) { r.group = "g"; }, "group: it needs a name and a limit"},
       {[](JobSpec& r) { r.retries.on_exit_codes = {256}; }, "on_exit_codes: 256 lies outside 1 to 255"},
       {[](JobSpec& r) {
          r.depends.list = {{DependencyKind::kAfter, {0}}};

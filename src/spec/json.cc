@@ -29,20 +29,6 @@ template <typename V, base::json::Of<Dependencies> T>
 void Fields(V& v, T& x) {
   v.Changed("mode", x.mode);
   v.Changed("list", x.list);
-  v.Changed("auto_cancel", x.auto_cancel, true);
-}
-
-template <typename V, base::json::Of<Group> T>
-void Fields(V& v, T& x) {
-  v.Changed("name", x.name);
-  v.Changed("limit", x.limit);
-}
-
-template <typename V, base::json::Of<Notify> T>
-void Fields(V& v, T& x) {
-  v.Changed("webhooks", x.webhooks);
-  v.Changed("mails", x.mails);
-  v.Changed("on", x.on);
 }
 
 template <typename V, base::json::Of<JobSpec> T>
@@ -52,18 +38,35 @@ void Fields(V& v, T& x) {
   v.Changed("script", x.script);
   v.Changed("gpus", x.gpus);
   v.Option("memory_on_each", x.memory_on_each);
-  v.Changed("warn_signal", x.warn_signal);
-  v.Changed("warn_before_ms", x.warn_before);
   v.Changed("restart", x.restart);
   v.Changed("depends", x.depends);
-  v.Changed("group", x.group);
-  v.Changed("notify", x.notify);
 }
 
 std::string Serialize(const JobSpec& spec) { return base::json::ToText(spec, kFormat); }
 
+// Older specs have the group and its limit in an object, {"group":{"name":"g","limit":2}}, and `auto_cancel`
+// among the dependencies. The same with those where they are now; nullopt: it has them there.
+static std::optional<Json> WithoutOlderParts(const Json& json) {
+  if (!json.is_object()) return std::nullopt;
+  const auto group = json.find("group");
+  const auto depends = json.find("depends");
+  const bool older_group = group != json.end() && group->is_object();
+  const bool older_depends =
+      depends != json.end() && depends->is_object() && depends->contains("auto_cancel");
+  if (!older_group && !older_depends) return std::nullopt;
+  Json now = json;
+  if (older_group) {
+    now.erase("group");
+    if (group->contains("name")) now["group"] = group->at("name");
+    if (group->contains("limit")) now["max_concurrent"] = group->at("limit");
+  }
+  if (older_depends) now["auto_cancel"] = depends->at("auto_cancel");
+  return now;
+}
+
 base::Result<JobSpec> JobSpecOf(const Json& json) {
-  return base::json::FromJson<JobSpec>(json, kFormat, "a job's spec");
+  const auto now = WithoutOlderParts(json);
+  return base::json::FromJson<JobSpec>(now ? *now : json, kFormat, "a job's spec");
 }
 
 JobSpec WithoutChange(const JobSpec& now, const JobSpec& before, const JobSpec& changed) {

@@ -33,14 +33,15 @@ JobSpec Full() {
   spec.host_memory = base::GiB(64);
   spec.cpus = 4;
   spec.time_limit = std::chrono::hours(2);
-  spec.warn_signal = 10;
+  spec.warn_signal = Signal{10};
   spec.warn_before = std::chrono::minutes(1);
   spec.begin = WallTime(Millis(1'800'000'000'000));
   spec.priority = 200;
   spec.hold = spec.preemptible = true;
-  spec.depends = {
-      DependencyMode::kAny, {{DependencyKind::kAfterOk, {7}}, {DependencyKind::kAfter, {9}}}, false};
-  spec.group = {"sweep", 2};
+  spec.depends = {DependencyMode::kAny, {{DependencyKind::kAfterOk, {7}}, {DependencyKind::kAfter, {9}}}};
+  spec.auto_cancel = false;
+  spec.group = "sweep";
+  spec.max_concurrent = 2;
   spec.retries = {3, Millis(1500), {1, 137}};
   spec.notify = {{"http://x/"}, {"a@b"}, {NotifyOn::kFailed, NotifyOn::kRequeued}};
   return spec;
@@ -103,6 +104,30 @@ TEST(JobSpecJson, AChangeIsTakenOutFieldByField) {
   expected.share = now.share;
   EXPECT_EQ(WithoutChange(now, before, changed), expected);
   EXPECT_EQ(WithoutChange(now, before, before), now);
+}
+
+// As gpuman wrote it while these were no options of their own.
+TEST(JobSpecJson, AnOlderSpecIsReadWithItsGroupWarningReceiversAndDependencies) {
+  const auto read = ParseJobSpec(
+      R"({"v":1,"time_limit_ms":7200000,"gpus":{"count":2},"warn_signal":10,"warn_before_ms":60000,)"
+      R"("depends":{"mode":"any","list":[["afterok",7]],"auto_cancel":false},)"
+      R"("group":{"name":"sweep","limit":2},)"
+      R"("notify":{"webhooks":["http://x/"],"mails":["a@b"],"on":["failed","requeued"]}})");
+  ASSERT_TRUE(read) << read.error().message;
+  JobSpec expected;
+  expected.time_limit = std::chrono::hours(2);
+  expected.gpus.count = 2;
+  expected.warn_signal = Signal{10};
+  expected.warn_before = std::chrono::minutes(1);
+  expected.depends = {DependencyMode::kAny, {{DependencyKind::kAfterOk, {7}}}};
+  expected.auto_cancel = false;
+  expected.group = "sweep";
+  expected.max_concurrent = 2;
+  expected.notify = {{"http://x/"}, {"a@b"}, {NotifyOn::kFailed, NotifyOn::kRequeued}};
+  EXPECT_EQ(*read, expected);
+  EXPECT_EQ(ParseJobSpec(Serialize(*read)), expected);
+  EXPECT_EQ(ParseJobSpec(R"({"v":1,"group":{"name":7}})").error().message,
+            "a job's spec cannot be read: group: a string was expected, not an integer");
 }
 
 TEST(JobSpecJson, FieldsOfALaterVersionAreIgnored) {

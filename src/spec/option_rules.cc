@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <set>
+#include <utility>
+
+#include "base/url.h"
 
 namespace gpuman::spec {
 namespace {
@@ -40,7 +43,28 @@ void CheckRetries(const Retries& retries, const Report& report) {
     CheckRange("retries.on_exit_codes", code, kLowestExitCode, kHighestExitCode, report);
 }
 
+void CheckNotify(const Notify& notify, const Report& report) {
+  for (const auto& url : notify.webhooks)
+    if (const auto parsed = base::ParseHttpUrl(url); !parsed)
+      report("notify.webhooks", parsed.error().message);
+  for (const auto& mail : notify.mails)
+    if (!base::IsMailAddress(mail))
+      report("notify.mails", fmt::format("'{}' is not an address such as ada@example.org", mail));
+  for (const auto& [field, count] :
+       {std::pair("notify.webhooks", notify.webhooks.size()), std::pair("notify.mails", notify.mails.size())})
+    if (count > kMaxReceivers)
+      report(field, fmt::format("there are {}; {} are the most", count, kMaxReceivers));
+}
+
 }  // namespace
+
+base::Result<> FirstProblemOf(const std::function<void(const Report&)>& rules) {
+  base::Result<> first;
+  rules([&](std::string_view field, const std::string& problem) {
+    if (first) first = base::Fail(base::ErrorCode::kInvalidArgument, fmt::format("{}: {}", field, problem));
+  });
+  return first;
+}
 
 void CheckRunOptions(const RunOptions& options, const Report& report) {
   CheckRange("priority", options.priority, kLowestPriority, kHighestPriority, report);
@@ -59,7 +83,34 @@ void CheckJobOptions(const JobOptions& options, const Report& report) {
   if (options.time_limit) CheckLongest("time_limit_s", *options.time_limit, report);
   CheckRetries(options.retries, report);
   CheckNotEmpty("conda_env", options.conda_env, report);
+  CheckNotEmpty("group", options.group, report);
+  if (options.max_concurrent)
+    CheckRange("max_concurrent", *options.max_concurrent, 1, kMaxConcurrent, report);
+  if (options.warn_signal) CheckRange("warn_signal", options.warn_signal->number, 0, kHighestSignal, report);
+  if (options.warn_before) CheckLongest("warn_before_s", *options.warn_before, report);
+  CheckNotify(options.notify, report);
   CheckRunOptions(options, report);
+}
+
+void CheckWarning(const JobOptions& options, const Report& report) {
+  const auto& limit = options.time_limit;
+  const auto& before = options.warn_before;
+  if (!limit && (before || options.warn_signal))
+    report(before ? "warn_before_s" : "warn_signal", "there is no time limit to warn of; give time_limit_s");
+  if (limit && before && *before >= *limit)
+    report("warn_before_s", fmt::format("{} before the end is not after the start: the limit is {}",
+                                        base::FormatDuration(*before), base::FormatDuration(*limit)));
+}
+
+void CheckGroup(const JobOptions& options, const Report& report) {
+  if (options.max_concurrent && !options.group)
+    report("max_concurrent", "it is for the jobs of a group; give group a name");
+}
+
+void CheckReceivers(const JobOptions& options, const Report& report) {
+  const auto& notify = options.notify;
+  if (!notify.on.empty() && notify.mails.empty() && notify.webhooks.empty())
+    report("notify.on", "there is nobody to tell; give notify.mails or notify.webhooks");
 }
 
 void CheckGpuRequest(const GpuRequest& gpus, const Report& report) {
@@ -73,10 +124,6 @@ void CheckGpuRequest(const GpuRequest& gpus, const Report& report) {
     report("gpus.count", fmt::format("{} GPUs are asked for and {} are named; leave the number out",
                                      gpus.count, gpus.devices.size()));
   CheckNotEmpty("gpus.model", gpus.model, report);
-}
-
-void CheckGroupLimit(int limit, const Report& report) {
-  CheckRange("max_concurrent", limit, 1, kMaxConcurrent, report);
 }
 
 void CheckEnvironment(const std::map<std::string, std::string>& variables, const Report& report) {

@@ -18,7 +18,9 @@ namespace gpuman::spec {
 inline constexpr int kMaxGpusOfJob = 1024;
 inline constexpr int kMaxCpus = 1'000'000;
 inline constexpr int kMaxRetries = 1000;
-inline constexpr int kMaxConcurrent = 100'000;  // of the jobs of a group
+inline constexpr int kHighestSignal = 64;
+inline constexpr std::size_t kMaxReceivers = 10;  // of webhooks, and of mails
+inline constexpr int kMaxConcurrent = 100'000;    // of the jobs of a group
 inline constexpr double kLowestWeight = 0.001, kHighestWeight = 1000;
 inline constexpr int kLowestExitCode = 1, kHighestExitCode = 255;  // of a failure
 inline constexpr std::size_t kLongestName = 64;                    // bytes, of a project and of a job
@@ -28,13 +30,18 @@ inline constexpr Millis kLongestTime = std::chrono::hours(24 * 366 * 10);
 // Called with what is wrong: the field as the API names it ("retries.count"), and the rest of the sentence
 // ("-1 lies outside 0 to 1000", "it is zero").
 using Report = std::function<void(std::string_view field, const std::string& problem)>;
+// What the rules report first, as kInvalidArgument: "retries.count: -1 lies outside 0 to 1000".
+base::Result<> FirstProblemOf(const std::function<void(const Report&)>& rules);
 
 void CheckRunOptions(const RunOptions& options, const Report& report);
 void CheckJobOptions(const JobOptions& options, const Report& report);  // with those of RunOptions
 // `count` may be 0 where devices are named.
 void CheckGpuRequest(const GpuRequest& gpus, const Report& report);
-// `limit`: of the group's jobs that run at once.
-void CheckGroupLimit(int limit, const Report& report);
+// Whether options agree that a request sets together: a warning comes within a time limit, a limit of jobs is
+// that of a group, and what receivers are told of has receivers.
+void CheckWarning(const JobOptions& options, const Report& report);
+void CheckGroup(const JobOptions& options, const Report& report);
+void CheckReceivers(const JobOptions& options, const Report& report);
 void CheckEnvironment(const std::map<std::string, std::string>& variables, const Report& report);
 void CheckDirectory(const std::string& directory, const Report& report);  // absolute, or empty
 void CheckUmask(std::uint32_t umask, const Report& report);

@@ -33,12 +33,12 @@ TEST(OptionRules, DefaultsAndBoundsThemselvesAreTaken) {
   EXPECT_THAT(Problems(CheckJobOptions, With([](JobOptions& o) {
                          o.priority = kHighestPriority, o.weight = kLowestWeight, o.cpus = kMaxCpus;
                          o.time_limit = kLongestTime, o.retries = {kMaxRetries, kLongestTime, {1, 255}};
+                         o.max_concurrent = kMaxConcurrent, o.warn_signal = Signal{kHighestSignal};
                          o.project = std::string(kLongestName, 'p'), o.host_memory = base::Bytes{1};
                        })),
               IsEmpty());
   EXPECT_THAT(Problems(CheckGpuRequest, GpuRequest{0, {"GPU-a", "GPU-b"}}), IsEmpty());
   EXPECT_THAT(Problems(CheckGpuRequest, GpuRequest{kMaxGpusOfJob}), IsEmpty());
-  EXPECT_THAT(Problems(CheckGroupLimit, kMaxConcurrent), IsEmpty());
   EXPECT_THAT(Problems(CheckUmask, 0777u), IsEmpty());
 }
 
@@ -79,8 +79,35 @@ TEST(OptionRules, RequestsForGpusNameEachOnceAndAgreeWithTheirNumber) {
   EXPECT_THAT(Problems(CheckGpuRequest, GpuRequest{1, {}, ""}), ElementsAre("gpus.model: it is empty"));
 }
 
+TEST(OptionRules, AWarningAGroupAndReceiversAreCheckedByThemselves) {
+  const std::pair<std::function<void(JobOptions&)>, const char*> rows[] = {
+      {[](JobOptions& o) { o.max_concurrent = 0; }, "max_concurrent: 0 lies outside 1 to 100000"},
+      {[](JobOptions& o) { o.group = ""; }, "group: it is empty"},
+      {[](JobOptions& o) { o.warn_before = Millis(-1); }, "warn_before_s: it is negative"},
+      {[](JobOptions& o) { o.notify.mails = {"ada"}; },
+       "notify.mails: 'ada' is not an address such as ada@example.org"},
+      {[](JobOptions& o) { o.notify.mails.assign(11, "a@b"); },
+       "notify.mails: there are 11; 10 are the most"},
+  };
+  for (const auto& [change, problem] : rows)
+    EXPECT_THAT(Problems(CheckJobOptions, With(change)), ElementsAre(problem));
+  EXPECT_THAT(Problems(CheckJobOptions, With([](JobOptions& o) { o.notify.webhooks = {"ftp://x"}; })),
+              ElementsAre(testing::StartsWith("notify.webhooks: 'ftp://x'")));
+}
+
+TEST(OptionRules, OptionsThatARequestSetsTogetherAgree) {
+  EXPECT_THAT(Problems(CheckWarning, With([](JobOptions& o) { o.warn_signal = Signal{10}; })),
+              ElementsAre("warn_signal: there is no time limit to warn of; give time_limit_s"));
+  const auto late = With([](JobOptions& o) { o.time_limit = o.warn_before = Millis(5000); });
+  EXPECT_THAT(Problems(CheckWarning, late),
+              ElementsAre("warn_before_s: 5s before the end is not after the start: the limit is 5s"));
+  EXPECT_THAT(Problems(CheckGroup, With([](JobOptions& o) { o.max_concurrent = 2; })),
+              ElementsAre("max_concurrent: it is for the jobs of a group; give group a name"));
+  EXPECT_THAT(Problems(CheckReceivers, With([](JobOptions& o) { o.notify.on = {NotifyOn::kFailed}; })),
+              ElementsAre("notify.on: there is nobody to tell; give notify.mails or notify.webhooks"));
+}
+
 TEST(OptionRules, SurroundingsOfACommandAreChecked) {
-  EXPECT_THAT(Problems(CheckGroupLimit, 0), ElementsAre("max_concurrent: 0 lies outside 1 to 100000"));
   EXPECT_THAT(Problems(CheckUmask, 01000u), ElementsAre("umask: 512 lies outside 0 to 511"));
   EXPECT_THAT(Problems(CheckDirectory, std::string("a/b")), ElementsAre("directory: 'a/b' is not absolute"));
   EXPECT_THAT(Problems(CheckDirectory, std::string()), IsEmpty());

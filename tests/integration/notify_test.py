@@ -408,6 +408,19 @@ class WebhookTest(NotifyCase):
         self.reload()
         until("it is delivered", lambda: server.at("/tls"))
 
+    def test_everybody_sees_the_receivers_without_what_may_be_secret(self):
+        url = self.receiver.url
+        job = self.submit("exit 0", more={"hold": True}, webhooks=[f"{url}/secret?token=hush"], mails=["a@b"], on=["all"])
+        shown = self.job(job)["queue"]["asked"]["notify"]
+        self.assertEqual(shown, {"webhooks": [f"{url}/…"], "mails": ["a@b"], "on": ["all"]})
+        for command in (("job", "show", str(job)), ("job", "show", str(job), "--json"), ("queue", "--json")):
+            self.assertNotIn("hush", self.m.run(*command).stdout, command)
+        # What is changed beside them leaves them as they were.
+        changed = self.request("PATCH", f"/v1/jobs/{job}", {"queue": {"notify": {"mails": [], "on": ["finished"]}}})
+        self.assertEqual(changed.status, 200, changed.body)
+        self.request("POST", f"/v1/jobs/{job}/release")
+        self.told("/secret?token=hush")
+
     def test_addresses_that_are_not_public_are_refused(self):
         for url, what in {"http://127.0.0.2/": "the machine itself", "http://[::1]:8000/": "the machine itself",
                           "http://10.0.0.1/": "a private network", "http://169.254.169.254/latest": "the local link",
@@ -418,6 +431,10 @@ class WebhookTest(NotifyCase):
             done = self.m.run("submit", "--notify-url", url, "--", "true")
             self.assertEqual(done.returncode, 2, done.stderr)
         self.assertEqual(self.m.run("submit", "--notify-mail", "a@b\r\nBcc: c@d", "--", "true").returncode, 2)
+        waiting = self.submit("exit 0", more={"hold": True})
+        refused = self.request("PATCH", f"/v1/jobs/{waiting}", {"queue": {"notify": {"webhooks": ["http://10.0.0.1/"]}}})
+        self.assertEqual(refused.status, 400, refused.body)
+        self.assertIn("a private network", refused.json()["error"]["message"])
         # The daemon also checks when it connects: an address that was allowed is no longer allowed.
         running = self.submit("sleep 1000", webhooks=[self.receiver.url + "/later"])
         self.becomes(running, "running")

@@ -145,6 +145,27 @@ class QueueCliTest(DaemonTest):
                          "".join(f"Job {job} cancelled.\n" for job in waiting))
         self.gpuman("cancel", "nothing", status=4)
 
+    def test_warning_group_and_notifications_are_shown_and_changed_while_the_job_waits(self):
+        job = str(self.submit("--hold", "--time", "1h", "--warn", "TERM@5m", "--group", "mine", "--max-concurrent", "2",
+                              "--no-auto-cancel", "--notify-mail", "ada@example.org", "--notify-on", "failed,timeout", "true")["id"])
+        text = self.gpuman("job", "show", job)
+        for line in ("Warn signal +TERM", "Warn before +5m", "Group +mine", "At once +2", "Auto cancel +no",
+                     "Notify +ada@example.org of failed, timeout"):
+            self.assertRegex(text, rf"(?m)^{line}$")
+        self.gpuman("job", "update", job, "--warn", "90s", "--group", "other", "--auto-cancel", "--notify-mail", "bob@example.org",
+                    "--notify-mail", "carol@example.org")
+        asked = self.job(job)["queue"]["asked"]
+        self.assertEqual(asked["notify"], {"mails": ["bob@example.org", "carol@example.org"], "on": ["failed", "timeout"]})
+        self.assertEqual([asked.get(name) for name in ("warn_signal", "warn_before_s", "group", "max_concurrent", "auto_cancel")],
+                         ["USR1", 90, "other", 2, None])
+        self.gpuman("job", "update", job, "--warn", "none", "--group", "none", "--notify-on", "none", "--notify-mail", "none")
+        self.assertEqual(self.job(job)["queue"]["asked"], {"time_limit_s": 3600})
+        self.assertIn("gpuman: --notify-on: there is nobody to tell", self.gpuman("job", "update", job, "--notify-on", "all", status=2))
+        self.assertIn("gpuman: --warn: 1h before the end is not after the start",
+                      self.gpuman("job", "update", job, "--warn", "1h", status=2))
+        self.assertIn("--notify-on: 'ended' is none of started, ", self.gpuman("job", "update", job, "--notify-on", "ended", status=2))
+        self.gpuman("cancel", job)
+
     def test_a_repeated_hold_or_release_is_no_failure(self):
         array = self.submit("--hold", "--array", "0-2", "--begin", "now+2h", "true")
         job = str(array["id"])

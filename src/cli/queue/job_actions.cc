@@ -172,7 +172,7 @@ Result<int> Release(Session& session, const std::optional<base::WallTime>& at, c
   };
   const auto release = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     if (at) {
-      spec::JobOptions options;
+      spec::JobRequest options;
       options.begin = at;
       api::JobUpdate update;
       api::AddOption(options, "begin", update);
@@ -190,11 +190,9 @@ Result<T> Changed(Result<T> result, Flavour flavour) {
   return result;
 }
 
-Result<api::JobUpdate> ResolvedUpdateOf(Session& session, const UpdateSettings& s, const api::JobView& job) {
-  api::JobUpdate update = UpdateOf(s, job);
-  if (update.queue && update.queue->depends)
-    GPUMAN_TRY(SweepDependencies(session).Resolve(*update.queue->depends));
-  return update;
+Result<api::JobUpdate> ResolvedUpdateOf(Session& session, UpdateSettings s, const api::JobView& job) {
+  if (s.depends) GPUMAN_TRY(SweepDependencies(session).Resolve(*s.depends));
+  return UpdateOf(s, job);
 }
 
 Result<int> Update(Session& session, Flavour flavour, const UpdateSettings& s, const JobWords& words) {

@@ -210,7 +210,7 @@ api::QueueRow RowOf(const api::JobView& job, const std::vector<api::GpuView>& gp
 Listed ListedOf(const api::JobView& job, const std::vector<api::GpuView>& gpus) {
   Listed listed{RowOf(job, gpus), {}};
   if (!job.queue) return listed;
-  for (const auto& dependency : job.queue->depends.list)
+  for (const auto& dependency : job.queue->asked.depends.list)
     if (const auto id = ParseInteger(dependency.job, 1, INT32_MAX)) listed.after.push_back(*id);
   if (job.queue->redo_of) listed.after.push_back(*job.queue->redo_of);
   return listed;

@@ -396,6 +396,29 @@ TEST(JobUpdate, TakesTheOptionsOfSubmit) {
   EXPECT_EQ(Gpuman(server, {"job", "update", "7", "--mps"}).status, 2) << "that is for `submit` alone";
 }
 
+TEST(JobUpdate, TakesWarningGroupAndReceiversInParts) {
+  const TestServer server({TestServer::Answer(200, kJob)});
+  const auto sends = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"job", "update", "7"});
+    const auto outcome = Gpuman(server, options);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return BodyOf(server.requests().back());
+  };
+  EXPECT_EQ(sends({"--warn", "TERM@90s"}), R"({"queue":{"warn_before_s":90,"warn_signal":"TERM"}})");
+  EXPECT_EQ(sends({"--warn", "none"}), R"({"queue":{"warn_before_s":null,"warn_signal":null}})");
+  EXPECT_EQ(sends({"--notify-mail", "a@b", "--notify-mail", "c@d,e@f", "--notify-on", "job_completed"}),
+            R"({"queue":{"notify":{"mails":["a@b","c@d","e@f"],"on":["finished"]}}})");
+  EXPECT_EQ(sends({"--notify-url", "none"}), R"({"queue":{"notify":{"webhooks":[]}}})");
+  EXPECT_EQ(sends({"--group", "g", "--max-concurrent", "none", "--no-auto-cancel"}),
+            R"({"queue":{"group":"g","max_concurrent":null,"auto_cancel":false}})");
+  EXPECT_EQ(
+      sends({"--auto-cancel", "--depends", "8"}),
+      R"({"queue":{"auto_cancel":true,"depends":{"mode":"all","list":[{"kind":"afterok","job":"8"}]}}})");
+  const auto refused = Gpuman(server, {"job", "update", "7", "--notify-on", "ended"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--notify-on: 'ended' is none of started, finished, "));
+}
+
 TEST(JobUpdate, ChangesWhatIsNotOfTheQueueToo) {
   const TestServer server({TestServer::Answer(200, kJob)});
   ASSERT_EQ(Gpuman(server, {"job", "update", "7", "--soft", "1GiB", "--weight", "2", "--grace", "5s"}).status,

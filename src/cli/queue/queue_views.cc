@@ -230,7 +230,7 @@ namespace {
 // Options that RenderJob itself shows, on other lines or in other words.
 constexpr std::array<std::string_view, 6> kSaidElsewhere{"memory", "memory_auto", "priority",
                                                          "share",  "hold",        "retries"};
-constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kOwnLabels{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kOwnLabels{{
     {"cpus", "CPUs"},
     {"conda_env", "Conda"},
     {"stdin", "Input"},
@@ -238,6 +238,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kOwnLabel
     {"stderr", "Errors"},
     {"mps", "MPS"},
     {"mps_threads", "MPS threads (%)"},
+    {"max_concurrent", "At once"},
 }};
 
 // "time_limit_s" -> "Time limit"
@@ -262,6 +263,10 @@ class OptionTexts {
   void Changed(std::string_view name, const T& value, const std::type_identity_t<T>& usual = {}) {
     if (!(value == usual)) Add(name, TextOf(value));
   }
+  template <typename T>
+  void Part(std::string_view name, const T& value) {
+    Changed(name, value);
+  }
   static bool in_seconds() { return true; }
   std::vector<std::pair<std::string, std::string>> Take() && { return std::move(texts_); }
 
@@ -277,6 +282,15 @@ class OptionTexts {
   static std::string TextOf(base::Millis value) { return base::FormatDuration(value); }
   static std::string TextOf(base::WallTime value) { return FormatLocal(value); }
   static std::string TextOf(const spec::Retries& value) { return std::to_string(value.count); }
+  static std::string TextOf(spec::Signal value) { return spec::NameOf(value); }
+  static std::string TextOf(const spec::Notify& value) {
+    auto receivers = value.mails;
+    receivers.insert(receivers.end(), value.webhooks.begin(), value.webhooks.end());
+    std::vector<std::string_view> words;
+    for (const auto event : value.on) words.push_back(spec::ToString(event));
+    return fmt::format("{} of {}", fmt::join(receivers, ", "),
+                       words.empty() ? "each end" : fmt::format("{}", fmt::join(words, ", ")));
+  }
 
   void Add(std::string_view name, std::string text) {
     if (std::find(kSaidElsewhere.begin(), kSaidElsewhere.end(), name) == kSaidElsewhere.end())
@@ -334,9 +348,7 @@ std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& 
     const auto& queue = *job.queue;
     line("GPUs asked", GpuRequestText(queue.gpus) + (job.share ? ", shared" : ""));
     for (const auto& [name, value] : OptionTextsOf(queue.asked)) line(name, value);
-    line("After", DependencyText(queue.depends));
-    line("Group", queue.group.value_or(""));
-    if (queue.max_concurrent) line("At once", std::to_string(*queue.max_concurrent));
+    line("After", DependencyText(queue.asked.depends));
     const int runs = queue.asked.retries.count + 1;
     if (runs > 1 || queue.attempts > 1) line("Runs", fmt::format("{} of {}", queue.attempts, runs));
     if (queue.position) line("Position", std::to_string(*queue.position));

@@ -154,7 +154,7 @@ Result<> RequireUtf8(const api::Submission& job) {
                           "put it into a script and run the script");
   if (!base::IsUtf8(job.name.value_or("")))
     return base::Fail(ErrorCode::kInvalidArgument, "the tag is not UTF-8");
-  bool utf8 = base::IsUtf8(job.group.value_or(""));
+  bool utf8 = true;
   spec::ForEachText(job, [&](const std::string& text) { utf8 = utf8 && base::IsUtf8(text); });
   if (!utf8) return base::Fail(ErrorCode::kInvalidArgument, "the value of an option is not UTF-8");
   return {};

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <fstream>
 
 #include "base/temp_dir.h"
@@ -156,7 +157,7 @@ TEST_F(Request, TakesACommandWithWhatItNeeds) {
   EXPECT_EQ(job.time_limit, base::Millis(7'200'000));
   EXPECT_EQ(job.array->limit, 2);
   EXPECT_EQ(job.retries, (spec::Retries{2, {}, {75}}));
-  EXPECT_EQ(job.warn_signal, "TERM");
+  EXPECT_EQ(job.warn_signal, spec::Signal{SIGTERM});
   EXPECT_TRUE(made->wait);
   EXPECT_EQ(made->request.directory, directory_.path().string());
   EXPECT_EQ(made->request.umask, 027U);
@@ -372,7 +373,7 @@ TEST_F(Request, HasGflowsOptionsWithGflowsMeaning) {
   EXPECT_EQ(job.host_memory, base::MiB(512));
   EXPECT_EQ(job.priority, 50);
   EXPECT_EQ(job.name, "my-run");
-  EXPECT_THAT(job.notify.on, ElementsAre("failed"));
+  EXPECT_THAT(job.notify.on, ElementsAre(spec::NotifyOn::kFailed));
   EXPECT_THAT(job.command, ElementsAre("true", "-x"));
 }
 

@@ -23,7 +23,8 @@ using take::Size;
 using take::Text;
 
 // Clears a list at its first option in a source.
-void Begin(SubmitSettings& s, const char* list, std::vector<std::string>& values) {
+template <typename T>
+void Begin(SubmitSettings& s, const char* list, std::vector<T>& values) {
   if (s.touched.insert(list).second) values.clear();
 }
 Take List(SubmitSettings& s, const char* name, std::vector<std::string>& list) {
@@ -111,16 +112,12 @@ Take Parameters(SubmitSettings& s) {
   };
 }
 
-// gflow's job_completed is gpuman's finished.
 Take NotifyOn(SubmitSettings& s) {
   return [&s](const std::string& text) -> Result<> {
-    GPUMAN_ASSIGN(const auto parts, SplitList(text));
-    Begin(s, "notify-on", s.job.notify.on);
-    for (std::string word : parts) {
-      if (word.starts_with("job_")) word.erase(0, 4);
-      if (word == "completed") word = "finished";
-      s.job.notify.on.push_back(word);
-    }
+    GPUMAN_ASSIGN(const auto more, ParseNotifyOn(text));
+    auto& on = s.job.notify.on;
+    Begin(s, "notify-on", on);
+    on.insert(on.end(), more.begin(), more.end());
     return {};
   };
 }
@@ -216,7 +213,7 @@ void AddWhen(Options& table, SubmitSettings& s, base::WallTime now) {
   add("--depends-any,--depends-on-any", "JOBS", "As --depends, but one of these jobs is enough",
       Depends(s, spec::DependencyMode::kAny));
   add("--no-auto-cancel", "", "Stay in the queue when a dependency can no longer be met",
-      Flag(job.auto_cancel, false));
+      Flag(job.auto_cancel, false), "auto_cancel");
   add("-H,--hold", "", "Do not start it before gpuman job release", Flag(job.hold));
   add("--preemptible", "", "Jobs with a higher priority may take its GPUs; it continues later",
       Flag(job.preemptible), "preemptible");

@@ -16,7 +16,7 @@ namespace gpuman::cli::queue {
 namespace {
 
 using base::Result;
-using J = spec::JobOptions;
+using J = spec::JobRequest;
 
 // Adds a change of a part that the daemon replaces as a whole: `apply` gets the part and the parsed value.
 template <typename Part, typename Parse, typename Apply>
@@ -43,7 +43,7 @@ Take Depends(UpdateSettings& s, std::optional<spec::DependencyMode> mode) {
       GPUMAN_ASSIGN(depends, ParseDependencies(text));
     }
     if (mode) depends.mode = *mode;
-    s.queue().depends = std::move(depends);
+    s.depends = std::move(depends);
     return {};
   };
 }
@@ -96,9 +96,6 @@ Options GpumanOptions(UpdateSettings& s) {
       {"--gpu-model", "TEXT", "Only GPUs whose name contains this text, or none", Model(s)},
       {"-t,--time,--time-limit", "TIME", "Time limit, or none",
        SetOrClearOption(s, "time_limit_s", &J::time_limit, base::ParseDuration)},
-      {"--auto-cancel", "", "Cancel it when a dependency can no longer be met", AutoCancel(s, true)},
-      {"--no-auto-cancel", "", "Keep it waiting when a dependency can no longer be met",
-       AutoCancel(s, false)},
       {"--array-limit", "N", "Run at most N tasks of the array at once, or none",
        take::IntoOrNone(s.queue().array_limit, s.queue().clear_array_limit, Integer(1, api::kMaxArrayTasks))},
       {"--retry-delay", "TIME", "Time between a failure and the next run", RetryDelay(s)},
@@ -143,7 +140,10 @@ Options ChangesBy(const Option& option, UpdateSettings& s) {
       return {};
     }
     if (sets == "memory" && s.update.queue) s.update.queue->options.fields.erase("memory_auto");
-    api::AddOption(takes_away ? spec::JobOptions{} : s.submission.job, sets, s.update);
+    const J& options = takes_away ? J{} : s.submission.job;
+    api::AddOption(options, sets, s.update);
+    // --warn has the signal as well.
+    if (sets == "warn_before_s") api::AddOption(options, "warn_signal", s.update);
     return {};
   };
   Options changes{
@@ -200,7 +200,9 @@ Take ClearOption(UpdateSettings& s, const std::string& option) {
 
 Take AutoCancel(UpdateSettings& s, bool value) {
   return [&s, value](const std::string&) -> Result<> {
-    s.queue().auto_cancel = value;
+    J options;
+    options.auto_cancel = value;
+    api::AddOption(options, "auto_cancel", s.update);
     return {};
   };
 }
@@ -211,7 +213,7 @@ Take NoRetries(UpdateSettings& s) {
 
 bool UpdateSettings::Empty() const {
   return update.job == api::UpdateRequest{} && update.queue == api::QueueUpdate{} && gpus.empty() &&
-         retries.empty();
+         retries.empty() && !depends;
 }
 
 Options LimitOptions(UpdateSettings& s) { return OptionsOfSubmit(s, {"--memory", "--soft"}); }
@@ -237,8 +239,7 @@ Options UpdateOptions(UpdateSettings& s, Flavour flavour, ForWhat what, base::Wa
       {"--depends-any,--depends-on-any", "JOBS", "Start after one of these jobs",
        Depends(s, spec::DependencyMode::kAny)},
       {"--max-concurrent", "N", "Run at most N jobs of its group at once, or none",
-       take::IntoOrNone(s.queue().max_concurrent, s.queue().clear_max_concurrent,
-                        Integer(1, spec::kMaxConcurrent))},
+       SetOrClearOption(s, "max_concurrent", &J::max_concurrent, Integer(1, spec::kMaxConcurrent))},
       {"--retries,--max-retries", "N", "Run it again up to N times when it fails", RetryCount(s)}};
   table.insert(table.end(), common.begin(), common.end());
   if (flavour == Flavour::kGpuman) AddOptionsOfSubmit(table, s, now);
@@ -248,7 +249,7 @@ Options UpdateOptions(UpdateSettings& s, Flavour flavour, ForWhat what, base::Wa
                      take::Flag(s.cascade)});
     table.push_back(
         {"--clear-deps", "", "Queue it without its dependencies", [&s](const std::string&) -> Result<> {
-           s.queue().depends.emplace();
+           s.depends.emplace();
            return {};
          }});
   }
@@ -266,6 +267,11 @@ api::JobUpdate UpdateOf(const UpdateSettings& s, const api::JobView& job) {
     if (job.queue) options.retries = job.queue->asked.retries;
     for (const auto& change : s.retries) change(options.retries);
     api::AddOption(options, "retries", update);
+  }
+  if (s.depends) {
+    J options;
+    options.depends = *s.depends;
+    api::AddOption(options, "depends", update);
   }
   if (update.queue == api::QueueUpdate{}) update.queue.reset();
   return update;

@@ -18,6 +18,7 @@ struct UpdateSettings {
   // values.
   std::vector<std::function<void(spec::GpuRequest&)>> gpus;
   std::vector<std::function<void(spec::Retries&)>> retries;
+  std::optional<spec::NamedDependencies> depends;  // in place of those that it has
   bool cascade = false;
 
   api::QueueUpdate& queue() { return *update.queue; }

@@ -15,7 +15,7 @@ inline base::Result<std::string> AsText(const std::string& text) { return text; 
 template <typename Class, typename T, typename Parse>
 Take SetOption(UpdateSettings& s, const char* option, T Class::*member, Parse parse) {
   return [&s, option, member, parse](const std::string& text) -> base::Result<> {
-    spec::JobOptions options;
+    spec::JobRequest options;
     GPUMAN_ASSIGN(options.*member, parse(text));
     api::AddOption(options, option, s.update);
     return {};

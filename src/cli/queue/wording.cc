@@ -35,7 +35,6 @@ const std::vector<FieldName>& JobFields() {
     SubmitSettings settings;
     return WithFieldsOf(SubmitOptions(settings, {}), {{"warn_signal", "--warn"},
                                                       {"memory_auto", "--memory auto"},
-                                                      {"auto_cancel", "--auto-cancel"},
                                                       {"array_limit", "--array-limit"},
                                                       {"script", "--script"},
                                                       {"restart", "--restart"}});

@@ -113,7 +113,7 @@ base::Result<> Change(JobsModule& jobs, const http::Peer& peer, const jobs::Job&
   const auto lookup = jobs.queue().dispatcher().LookupFor(peer.uid);
   GPUMAN_ASSIGN(auto note, ApplyQueueUpdate(update, jobs.core().inventory(), lookup,
                                             jobs.queue().memory_grounds(), changed));
-  GPUMAN_TRY(CheckProfile(jobs, update, changed));
+  GPUMAN_TRY(CheckChanged(jobs, update, changed));
   GPUMAN_TRY(jobs.core().jobs().MayChangeText(job.id, changed));
   // Takes what the changed job asks for. The stored job keeps its own progress.
   const auto take = [&changed](jobs::Job& stored) {
@@ -237,10 +237,13 @@ api::SubmittedJob SubmittedOf(JobsModule& jobs, base::JobId id, bool viewed) {
   return one;
 }
 
-base::Result<> CheckProfile(JobsModule& jobs, const api::JobUpdate& update, const jobs::Job& changed) {
-  const auto& profile = changed.spec->device_profile;
-  const bool gives = profile && update.queue && update.queue->options.Find("device_profile") != nullptr;
-  return gives ? jobs.device().devices().CheckProfile(*profile) : base::Result<>{};
+base::Result<> CheckChanged(JobsModule& jobs, const api::JobUpdate& update, const jobs::Job& changed) {
+  if (!update.queue) return {};
+  const auto& sets = update.queue->options;
+  if (const auto& profile = changed.spec->device_profile; profile && sets.Find("device_profile"))
+    GPUMAN_TRY(jobs.device().devices().CheckProfile(*profile));
+  if (sets.Find("notify")) GPUMAN_TRY(jobs.notify().notifications().Check(changed.spec->notify));
+  return {};
 }
 
 jobs::Job AskingAsMuch(const jobs::Job& old) {

@@ -57,8 +57,9 @@ void ServeJob(JobsModule& jobs, http::Router& router, const api::JobRoute<Body, 
             });
 }
 
-// Checks, as at the submission, that the device profile exists that the update gave the job.
-base::Result<> CheckProfile(JobsModule& jobs, const api::JobUpdate& update, const jobs::Job& changed);
+// Checks, as at the submission, what the update gave the job: that the device profile exists, and that gpuman
+// may send to the receivers of notifications.
+base::Result<> CheckChanged(JobsModule& jobs, const api::JobUpdate& update, const jobs::Job& changed);
 
 // A new job in the answer to its submission. `viewed`: as the queue sees it, which costs a view of it.
 api::SubmittedJob SubmittedOf(JobsModule& jobs, base::JobId id, bool viewed);

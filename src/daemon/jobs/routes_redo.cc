@@ -120,7 +120,7 @@ base::Result<> MakeAnew(JobsModule& jobs, const http::Peer& peer, Redoing& all) 
     GPUMAN_TRY(ApplyQueueUpdate(all.asked.changes, jobs.core().inventory(),
                                 jobs.queue().dispatcher().LookupFor(peer.uid), jobs.queue().memory_grounds(),
                                 again));
-    GPUMAN_TRY(CheckProfile(jobs, all.asked.changes, again));
+    GPUMAN_TRY(CheckChanged(jobs, all.asked.changes, again));
     GPUMAN_TRY(HasEnded(*job));
   }
   again.spec.Change([&](spec::JobSpec& spec) {

@@ -39,7 +39,12 @@ Result<Dispatcher::Claim> Dispatcher::MayBecome(const jobs::Job& changed) {
 
 std::vector<queue::Affected> Dispatcher::AffectedBy(std::vector<JobId> jobs, std::size_t most) const {
   return dependents_.AffectedBy(
-      std::move(jobs), [this](JobId id) { return ProgressOf(id); }, most);
+      std::move(jobs), [this](JobId id) { return ProgressOf(id); },
+      [this](JobId id) {
+        const auto* const job = jobs_.Find(id);
+        return job && job->spec->auto_cancel;
+      },
+      most);
 }
 
 bool Dispatcher::WasCancelledWith(const jobs::Job& job, const std::set<JobId>& jobs) {

@@ -1,10 +1,9 @@
 #include "daemon/queue/submission.h"
 
 #include <fmt/format.h>
-#include <string.h>
 
 #include <algorithm>
-#include <array>
+#include <csignal>
 #include <sstream>
 
 #include "api/queue_json.h"
@@ -19,32 +18,16 @@ using base::ErrorCode;
 using base::Fail;
 using base::Result;
 
-constexpr const char* kUsualWarning = "USR1";
+constexpr spec::Signal kUsualWarning{SIGUSR1};
 constexpr base::Millis kUsualWarningTime{60'000};
 constexpr std::size_t kMaxDependencies = 1'000'000;
 constexpr std::size_t kMaxNotes = 5;
-
-int SignalNumber(const std::string& text) {
-  const auto name = api::SignalName(text);
-  for (int number = 1; name && number <= 31; ++number)
-    if (const char* known = ::sigabbrev_np(number); known && *name == known) return number;
-  return 0;
-}
 
 std::map<std::string, std::string> EnvironmentOf(const std::map<std::string, std::string>& asked,
                                                  const SubmissionContext& context) {
   auto environment = asked;
   AddDriverEnvironment(context.driver_environment, environment);
   return environment;
-}
-
-spec::Notify NotifyOf(const api::NotifyRequest& asked) {
-  spec::Notify notify{asked.webhooks, asked.mails, {}};
-  const bool all = std::find(asked.on.begin(), asked.on.end(), "all") != asked.on.end();
-  for (const auto& [event, word] : WordsOf(spec::NotifyOn{}))
-    if (all || std::find(asked.on.begin(), asked.on.end(), word) != asked.on.end())
-      notify.on.push_back(event);
-  return notify;
 }
 
 // The bytes of a size on each GPU. A percentage is of the smallest GPU that fits the request.
@@ -78,13 +61,8 @@ Result<spec::JobSpec> SpecFrom(const api::Submission& asked, const SubmissionCon
   GPUMAN_TRY(CheckQueuedSharing(spec, context.inventory));
   GPUMAN_TRY(CheckLibrary(spec));
   GPUMAN_TRY(CheckMps(spec));
-  if (asked.time_limit && (asked.warn_signal || asked.warn_before)) {
-    spec.warn_signal = SignalNumber(asked.warn_signal.value_or(kUsualWarning));
-    spec.warn_before = asked.warn_before.value_or(std::min(kUsualWarningTime, *asked.time_limit));
-  }
-  GPUMAN_ASSIGN(spec.depends, DependenciesOf(asked.depends, asked.auto_cancel, lookup));
-  if (asked.group) spec.group = {*asked.group, asked.max_concurrent.value_or(1)};
-  spec.notify = NotifyOf(asked.notify);
+  CompleteOptions(spec);
+  GPUMAN_ASSIGN(spec.depends, queue::Resolve(asked.depends, lookup));
   GPUMAN_TRY(spec::ValidateForQueue(spec));
   return spec;
 }
@@ -123,6 +101,20 @@ Result<> CountMemory(spec::JobSpec& spec, const gpu::Inventory& inventory) {
   return {};
 }
 
+void CompleteOptions(spec::JobOptions& options) {
+  if (!options.time_limit) {
+    options.warn_signal.reset();
+    options.warn_before.reset();
+  } else if (options.warn_signal || options.warn_before) {
+    options.warn_signal = options.warn_signal.value_or(kUsualWarning);
+    options.warn_before = options.warn_before.value_or(std::min(kUsualWarningTime, *options.time_limit));
+  }
+  if (options.group)
+    options.max_concurrent = options.max_concurrent.value_or(1);
+  else
+    options.max_concurrent.reset();
+}
+
 Result<> CheckQueuedSharing(const spec::JobSpec& spec, const gpu::Inventory& inventory) {
   const auto& named = spec.gpus.devices;
   return named.empty() ? Result<>{} : CheckSharing(spec.share, named, inventory);
@@ -142,13 +134,6 @@ Result<spec::GpuRequest> GpusOf(const spec::GpuRequest& asked, const gpu::Invent
   GPUMAN_ASSIGN(const auto free, OnEachGpu("gpus.free_memory", asked.free_memory, gpus, inventory));
   if (free) gpus.free_memory = base::SizeSpec{*free, 0};
   return gpus;
-}
-
-Result<spec::Dependencies> DependenciesOf(const spec::NamedDependencies& asked, bool auto_cancel,
-                                          const queue::ReferenceLookup& lookup) {
-  GPUMAN_ASSIGN(auto depends, queue::Resolve(asked, lookup));
-  depends.auto_cancel = auto_cancel;
-  return depends;
 }
 
 std::vector<std::string> CommandOfScript(const std::string& script,

@@ -95,8 +95,10 @@ class SubmissionPreparer {
 // cannot be shared.
 base::Result<> CheckQueuedSharing(const spec::JobSpec& spec, const gpu::Inventory& inventory);
 base::Result<spec::GpuRequest> GpusOf(const spec::GpuRequest& asked, const gpu::Inventory& inventory);
-base::Result<spec::Dependencies> DependenciesOf(const spec::NamedDependencies& asked, bool auto_cancel,
-                                                const queue::ReferenceLookup& lookup);
+// Sets the options that follow from others. A warning has a signal (USR1) and a time (one minute before the
+// time limit), and there is none without a time limit; of a group one job runs at a time, unless the request
+// says how many.
+void CompleteOptions(spec::JobOptions& options);
 // Sets memory_on_each by the GPUs that fit the request; kInvalidArgument: the soft limit is above the hard
 // one.
 base::Result<> CountMemory(spec::JobSpec& spec, const gpu::Inventory& inventory);

@@ -70,7 +70,8 @@ TEST_F(SubmissionTest, AJobHasWhatItWasSubmittedWith) {
   EXPECT_EQ(job.spec->priority, 200);
   EXPECT_EQ(job.spec->project.value_or(""), "vision");
   EXPECT_EQ(job.spec->retries, (spec::Retries{2, base::Millis(500), {75}}));
-  EXPECT_EQ(job.spec->warn_signal, SIGUSR1);
+  EXPECT_EQ(job.spec->warn_signal, spec::Signal{SIGUSR1});
+  EXPECT_EQ(job.spec->warn_before, base::Millis(1000));
   EXPECT_EQ(job.spec->gpus.count, 2);
   const auto back = spec::ParseJobSpec(spec::Serialize(*job.spec));
   ASSERT_TRUE(back) << back.error().message;
@@ -161,13 +162,13 @@ TEST_F(SubmissionTest, APercentageWhereNoGpuIsKnownIsRefusedByItsField) {
 
 TEST_F(SubmissionTest, TheReceiversOfNotificationsAreKept) {
   using On = spec::NotifyOn;
-  Add().notify = {{"https://x/"}, {"a@b"}, {"killed", "suspended"}};
-  Add().notify = {{}, {"a@b"}, {"failed", "all"}};
+  Add().notify = {{"https://x/"}, {"a@b"}, {On::kKilled, On::kSuspended}};
+  Add().notify = {{}, {"a@b"}, {On::kFailed, On::kAll}};
   const auto prepared = Fine();
   ASSERT_EQ(prepared.jobs.size(), 2U);
   EXPECT_EQ(prepared.jobs[0].spec->notify,
             (spec::Notify{{"https://x/"}, {"a@b"}, {On::kKilled, On::kSuspended}}));
-  EXPECT_EQ(prepared.jobs[1].spec->notify.on.size(), 8U);
+  EXPECT_EQ(prepared.jobs[1].spec->notify.on, (std::vector{On::kFailed, On::kAll}));
 }
 
 TEST_F(SubmissionTest, TasksOfAnArrayHaveConsecutiveIdsAndOneText) {

@@ -7,6 +7,7 @@
 #include "api/queue_json.h"
 #include "daemon/core/job_request.h"
 #include "jobs/bounds.h"
+#include "spec/option_rules.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -19,8 +20,7 @@ bool OnlyForRunning(const api::QueueUpdate& update) {
   api::QueueUpdate rest = update;
   rest.options.fields.erase("time_limit_s");
   rest.options.fields.erase("retries");
-  rest.max_concurrent.reset();
-  rest.clear_max_concurrent = false;
+  rest.options.fields.erase("max_concurrent");
   rest.array_limit.reset();
   rest.clear_array_limit = false;
   return rest == api::QueueUpdate{};
@@ -40,30 +40,40 @@ void ApplyCommand(const api::QueueUpdate& update, jobs::Job& job, spec::JobSpec&
   job.command = std::move(command);
 }
 
-Result<> ApplyDependencies(const api::QueueUpdate& update, const queue::ReferenceLookup& lookup,
-                           spec::JobSpec& spec) {
-  if (update.depends) {
-    const bool auto_cancel = spec.depends.auto_cancel;
-    GPUMAN_ASSIGN(spec.depends, DependenciesOf(*update.depends, auto_cancel, lookup));
+// A limit without a group makes the job a group of its own; without the limit, or without the group, there is
+// neither.
+void ApplyGroup(const api::OptionsPatch& patch, const std::string& tag, spec::JobOptions& options) {
+  const bool sets_limit = patch.Find("max_concurrent") != nullptr;
+  if (sets_limit && options.max_concurrent && !options.group) options.group = tag;
+  if (sets_limit && !options.max_concurrent) options.group.reset();
+}
+
+Result<> ApplyOptions(const api::OptionsPatch& patch, const queue::ReferenceLookup& lookup,
+                      const std::string& tag, spec::JobSpec& spec) {
+  spec::JobRequest changed{spec};
+  GPUMAN_TRY(api::SetOptions(patch, changed));
+  ApplyGroup(patch, tag, changed);
+  // Only what the patch sets has to agree with the others: a time limit that it sets may come before the time
+  // of the warning, which then comes at once.
+  GPUMAN_TRY(spec::FirstProblemOf([&](const spec::Report& report) {
+    if (patch.Find("warn_signal") || patch.Find("warn_before_s")) spec::CheckWarning(changed, report);
+    if (patch.Find("notify")) spec::CheckReceivers(changed, report);
+  }));
+  CompleteOptions(changed);
+  static_cast<spec::JobOptions&>(spec) = changed;
+  if (patch.Find("depends")) {
+    GPUMAN_ASSIGN(spec.depends, queue::Resolve(changed.depends, lookup));
   }
-  if (update.auto_cancel) spec.depends.auto_cancel = *update.auto_cancel;
   return {};
 }
 
 Result<> ApplyQueue(const api::QueueUpdate& update, const gpu::Inventory& inventory,
                     const queue::ReferenceLookup& lookup, jobs::Job& job, spec::JobSpec& spec) {
   if (update.name) job.tag = *update.name;
-  GPUMAN_TRY(api::SetOptions(update.options, spec));
+  GPUMAN_TRY(ApplyOptions(update.options, lookup, job.tag, spec));
   ApplyCommand(update, job, spec);
   if (update.gpus) {
     GPUMAN_ASSIGN(spec.gpus, GpusOf(*update.gpus, inventory));
-  }
-  if (!spec.time_limit) spec.warn_signal = 0;
-  GPUMAN_TRY(ApplyDependencies(update, lookup, spec));
-  if (update.clear_max_concurrent) spec.group = {};
-  if (update.max_concurrent) {
-    spec.group.limit = *update.max_concurrent;
-    if (spec.group.name.empty()) spec.group.name = job.tag;
   }
   if (job.array.array.value != 0 && (update.array_limit || update.clear_array_limit))
     job.array.limit = update.array_limit.value_or(0);

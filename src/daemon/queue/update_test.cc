@@ -151,10 +151,12 @@ TEST_F(UpdateTest, LimitsAndRetriesChangeAlsoWhileTheJobRuns) {
       "");
   EXPECT_EQ(job.spec->time_limit, base::Millis(90'000));
   EXPECT_EQ(job.spec->retries.count, 3);
-  EXPECT_EQ(job.spec->group.limit, 5);
+  EXPECT_EQ(job.spec->max_concurrent, 5);
+  EXPECT_EQ(job.spec->group, "train") << "a job without a group is one by itself";
   EXPECT_EQ(job.array.limit, 2);
-  EXPECT_EQ(Trouble(R"({"queue":{"array_limit":null}})"), "");
+  EXPECT_EQ(Trouble(R"({"queue":{"array_limit":null,"max_concurrent":null}})"), "");
   EXPECT_EQ(job.array.limit, 0);
+  EXPECT_FALSE(job.spec->group || job.spec->max_concurrent);
 }
 
 TEST_F(UpdateTest, NothingElseChangesWhileTheJobRuns) {
@@ -162,7 +164,9 @@ TEST_F(UpdateTest, NothingElseChangesWhileTheJobRuns) {
   job.array = {{7}, 0, 4};
   for (const char* const text :
        {R"({"queue":{"cpus":8}})", R"({"queue":{"time_limit_s":90,"cpus":8}})",
-        R"({"queue":{"project":null}})", R"({"queue":{"array_limit":2,"name":"other"}})"}) {
+        R"({"queue":{"project":null}})", R"({"queue":{"array_limit":2,"name":"other"}})",
+        R"({"queue":{"group":"g"}})", R"({"queue":{"notify":{"mails":["a@b"]}}})",
+        R"({"queue":{"warn_before_s":5}})"}) {
     const auto updated = Update(text);
     ASSERT_FALSE(updated) << text;
     EXPECT_EQ(updated.error().code, ErrorCode::kConflict) << updated.error().message;
@@ -175,15 +179,63 @@ TEST_F(UpdateTest, NothingElseChangesWhileTheJobRuns) {
 TEST_F(UpdateTest, WithoutATimeLimitThereIsNothingToWarnOf) {
   Has([](spec::JobSpec& spec) {
     spec.time_limit = base::Millis(3'600'000);
-    spec.warn_signal = SIGUSR1;
+    spec.warn_signal = spec::Signal{SIGUSR1};
     spec.warn_before = base::Millis(60'000);
   });
   Runs();
   EXPECT_EQ(Trouble(R"({"queue":{"time_limit_s":7200}})"), "");
-  EXPECT_EQ(job.spec->warn_signal, SIGUSR1);
+  EXPECT_EQ(job.spec->warn_signal, spec::Signal{SIGUSR1});
   EXPECT_EQ(Trouble(R"({"queue":{"time_limit_s":null}})"), "");
   EXPECT_FALSE(job.spec->time_limit);
-  EXPECT_EQ(job.spec->warn_signal, 0);
+  EXPECT_FALSE(job.spec->warn_signal || job.spec->warn_before);
+}
+
+TEST_F(UpdateTest, AJobThatWaitsGetsAnotherWarning) {
+  EXPECT_EQ(Trouble(R"({"queue":{"warn_before_s":5}})"),
+            "warn_before_s: there is no time limit to warn of; give time_limit_s");
+  EXPECT_EQ(Trouble(R"({"queue":{"time_limit_s":30,"warn_signal":"TERM"}})"), "");
+  EXPECT_EQ(job.spec->warn_signal, spec::Signal{SIGTERM});
+  EXPECT_EQ(job.spec->warn_before, base::Millis(30'000)) << "the usual minute is longer than the limit";
+  EXPECT_EQ(Trouble(R"({"queue":{"cpus":2}})"), "") << "that is the same";
+  EXPECT_EQ(Trouble(R"({"queue":{"warn_before_s":5}})"), "");
+  EXPECT_EQ(job.spec->warn_before, base::Millis(5'000));
+  EXPECT_EQ(job.spec->warn_signal, spec::Signal{SIGTERM});
+  EXPECT_EQ(Trouble(R"({"queue":{"warn_before_s":30}})"),
+            "warn_before_s: 30s before the end is not after the start: the limit is 30s");
+  EXPECT_EQ(Trouble(R"({"queue":{"warn_before_s":null,"warn_signal":null}})"), "");
+  EXPECT_FALSE(job.spec->warn_signal || job.spec->warn_before);
+  EXPECT_EQ(job.spec->time_limit, base::Millis(30'000));
+}
+
+TEST_F(UpdateTest, AJobThatWaitsGetsOtherReceiversOfNotifications) {
+  Has([](spec::JobSpec& spec) { spec.notify = {{"https://x/secret"}, {"a@b"}, {}}; });
+  EXPECT_EQ(Trouble(R"({"queue":{"notify":{"on":["failed"]}}})"), "");
+  EXPECT_EQ(job.spec->notify, (spec::Notify{{"https://x/secret"}, {"a@b"}, {spec::NotifyOn::kFailed}}));
+  EXPECT_EQ(Trouble(R"({"queue":{"notify":{"mails":[],"webhooks":[]}}})"),
+            "notify.on: there is nobody to tell; give notify.mails or notify.webhooks");
+  EXPECT_EQ(Trouble(R"({"queue":{"notify":null}})"), "");
+  EXPECT_EQ(job.spec->notify, spec::Notify{});
+}
+
+TEST_F(UpdateTest, AJobThatWaitsGoesToAnotherGroup) {
+  EXPECT_EQ(Trouble(R"({"queue":{"group":"g"}})"), "");
+  EXPECT_EQ(job.spec->group, "g");
+  EXPECT_EQ(job.spec->max_concurrent, 1);
+  EXPECT_EQ(Trouble(R"({"queue":{"group":"h","max_concurrent":3}})"), "");
+  EXPECT_EQ(job.spec->group, "h");
+  EXPECT_EQ(job.spec->max_concurrent, 3);
+  EXPECT_EQ(Trouble(R"({"queue":{"group":null}})"), "");
+  EXPECT_FALSE(job.spec->group || job.spec->max_concurrent);
+}
+
+TEST_F(UpdateTest, DependenciesAreReplacedAsAWholeAndAutoCancelStays) {
+  EXPECT_EQ(Trouble(R"({"queue":{"auto_cancel":false,"depends":{"list":[{"job":"3"},{"job":"4"}]}}})"), "");
+  EXPECT_EQ(job.spec->depends.list.size(), 2U);
+  EXPECT_EQ(Trouble(R"({"queue":{"depends":{"list":[{"kind":"afterany","job":"5"}]}}})"), "");
+  EXPECT_EQ(job.spec->depends.list, (std::vector{spec::Dependency{spec::DependencyKind::kAfterAny, {5}}}));
+  EXPECT_FALSE(job.spec->auto_cancel);
+  EXPECT_EQ(Trouble(R"({"queue":{"cpus":2}})"), "");
+  EXPECT_EQ(job.spec->depends.list.size(), 1U) << "they were not named";
 }
 
 TEST_F(UpdateTest, OnlyOwnerAndRootChangeWhatAJobExecutes) {

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "base/url.h"
 #include "daemon/core/views.h"
 #include "queue/priority.h"
 
@@ -71,20 +72,17 @@ std::vector<std::string> LinksOf(const std::vector<gpu::Link>& links, std::size_
 api::QueueFields QueueFieldsOf(const jobs::Job& job) {
   const spec::JobSpec& spec = *job.spec;
   api::QueueFields fields;
-  fields.asked = spec;
+  static_cast<spec::JobOptions&>(fields.asked) = spec;
   fields.asked.hold = false;  // the job's state tells it
+  for (auto& url : fields.asked.notify.webhooks)
+    url = base::UrlWithoutSecrets(url);  // everybody may see a job
+  fields.asked.depends = DependenciesView(spec.depends);
   fields.gpus = spec.gpus;
-  fields.depends = DependenciesView(spec.depends);
-  fields.auto_cancel = spec.depends.auto_cancel;
   if (job.array.array.value != 0) {
     fields.array_id = job.array.array.value;
     fields.array_task = static_cast<int>(job.array.task);
   }
   fields.attempts = job.runs;
-  if (spec.group.limit > 0) {
-    fields.group = spec.group.name;
-    fields.max_concurrent = spec.group.limit;
-  }
   if (job.redo_of.value != 0) fields.redo_of = job.redo_of.value;
   if (job.suspended.count() > 0) fields.suspended_total = job.suspended;
   return fields;

@@ -120,17 +120,21 @@ Result<int> SetLimit(Session& session, const CommandLine& line) {
   auto job = daemon.Job(group);
   if (!job) {
     GPUMAN_ASSIGN(const auto queue, api::ListQueue(daemon, {}));
-    const auto it = std::find_if(queue.jobs.begin(), queue.jobs.end(),
-                                 [&](const auto& one) { return one.queue && one.queue->group == group; });
+    const auto it = std::find_if(queue.jobs.begin(), queue.jobs.end(), [&](const auto& one) {
+      return one.queue && one.queue->asked.group == group;
+    });
     if (it == queue.jobs.end()) return base::Fail(WithNearestTag(daemon, group, std::move(job.error())));
     job = *it;
   }
   api::JobUpdate update;
-  const bool is_array = job->queue && job->queue->array_id && !job->queue->group;
-  if (is_array)
+  const bool is_array = job->queue && job->queue->array_id && !job->queue->asked.group;
+  if (is_array) {
     update.queue.emplace().array_limit = limit;
-  else
-    update.queue.emplace().max_concurrent = limit;
+  } else {
+    spec::JobRequest options;
+    options.max_concurrent = limit;
+    api::AddOption(options, "max_concurrent", update);
+  }
   GPUMAN_ASSIGN(const auto updated,
                 api::AskWithoutTimeout(daemon, api::routes::kUpdateJob, {{std::to_string(job->id)}}, update));
   return Show(session, updated, [&] {

@@ -120,7 +120,7 @@ Options GjobOptions(UpdateSettings& s, base::WallTime now) {
       {"--no-auto-cancel-on-dep-failure", "", "Keep it waiting when a dependency fails",
        queue::AutoCancel(s, false)},
       {"--clear-max-concurrent", "", "No limit on how many of its group run at once",
-       take::Flag(s.queue().clear_max_concurrent)},
+       queue::ClearOption(s, "max_concurrent")},
       {"--clear-max-retries", "", "No retries", queue::NoRetries(s)},
       {"--param", "NAME=VALUE", "", [](const std::string& text) -> Result<> {
          return base::Fail(base::ErrorCode::kNotSupported,

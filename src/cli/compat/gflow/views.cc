@@ -53,7 +53,7 @@ std::string Details(const api::JobView& job) {
   section.Add("SubmittedBy", job.user);
   if (job.queue) {
     section.Add("Project", job.queue->asked.project);
-    section.Add("GroupID", job.queue->group);
+    section.Add("GroupID", job.queue->asked.group);
     if (job.queue->asked.retries.count > 0)
       section.Add("MaxRetries", std::to_string(job.queue->asked.retries.count));
   }
@@ -91,7 +91,7 @@ std::string Execution(const api::JobView& job) {
 std::string DependenciesOf(const api::JobView& job) {
   Section section("Dependencies");
   if (!job.queue) return {};
-  const auto& depends = job.queue->depends;
+  const auto& depends = job.queue->asked.depends;
   std::vector<std::string> names;
   for (const auto& [kind, name] : depends.list)
     names.push_back(
@@ -99,7 +99,7 @@ std::string DependenciesOf(const api::JobView& job) {
   if (!names.empty()) {
     section.Add("DependsOn", fmt::format("{}", fmt::join(names, ",")));
     section.Add("Mode", std::string(depends.mode == spec::DependencyMode::kAny ? "Any" : "All"));
-    section.Add("AutoCancel", std::string(job.queue->auto_cancel ? "enabled" : "disabled"));
+    section.Add("AutoCancel", std::string(job.queue->asked.auto_cancel ? "enabled" : "disabled"));
   }
   if (job.queue->array_task) section.Add("TaskID", std::to_string(*job.queue->array_task));
   return section.Text();

@@ -44,9 +44,9 @@ api::JobView RunningWithOptions() {
   job.queue->asked.time_limit = base::Millis(600'000);
   job.queue->asked.host_memory = base::GiB(2);
   job.queue->asked.conda_env = "base";
-  job.queue->group = "g";
+  job.queue->asked.group = "g";
   job.queue->asked.retries.count = 2;
-  job.queue->depends.list = {{spec::DependencyKind::kAfterOk, "3"}};
+  job.queue->asked.depends.list = {{spec::DependencyKind::kAfterOk, "3"}};
   job.queue->array_task = 1;
   return job;
 }

@@ -115,7 +115,7 @@ TakeValue Export(SubmitSettings& s) {
 
 struct Mail {
   std::string user;
-  std::vector<std::string> on;
+  std::vector<spec::NotifyOn> on;
 };
 
 TakeValue MailTypes(Mail& mail) {
@@ -132,9 +132,9 @@ TakeValue MailTypes(Mail& mail) {
       const auto* const it =
           std::find_if(kWords.begin(), kWords.end(), [&](const auto& w) { return w.first == type; });
       if (it == kWords.end()) return type == "NONE";
-      GPUMAN_ASSIGN(const auto words, SplitList(it->second));
-      for (const auto& word : words)
-        if (std::find(mail.on.begin(), mail.on.end(), word) == mail.on.end()) mail.on.push_back(word);
+      GPUMAN_ASSIGN(const auto events, ParseNotifyOn(it->second));
+      for (const auto event : events)
+        if (std::find(mail.on.begin(), mail.on.end(), event) == mail.on.end()) mail.on.push_back(event);
     }
     return true;
   };

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <fstream>
 
 #include "base/temp_dir.h"
@@ -47,11 +48,12 @@ TEST(Sbatch, ReadsTheCommonOptionsAsSlurmMeansThem) {
   EXPECT_EQ(job.stdout_file, "%x-%j.out");
   EXPECT_EQ(job.stderr_file, "err.txt");
   EXPECT_EQ(job.project, "vision");
-  EXPECT_EQ(job.warn_signal, "USR1");
+  EXPECT_EQ(job.warn_signal, spec::Signal{SIGUSR1});
   EXPECT_EQ(job.warn_before, base::Millis(60'000));
   EXPECT_TRUE(job.hold);
   EXPECT_THAT(job.notify.mails, ElementsAre("a@b.c"));
-  EXPECT_THAT(job.notify.on, ElementsAre("failed", "timeout", "killed"));
+  EXPECT_THAT(job.notify.on,
+              ElementsAre(spec::NotifyOn::kFailed, spec::NotifyOn::kTimeout, spec::NotifyOn::kKilled));
 }
 
 TEST(Sbatch, TakesNumbersAloneAsMinutesAndMebibytes) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <csignal>
 
 #include "cli/compat/slurm/batch_script.h"
 
@@ -156,7 +157,8 @@ class Translator {
       if (job_.retries.count > 0)
         return Refuse("--warn: with --retries the signal would end the script that runs the command again",
                       "leave one of them out");
-      Add("signal", fmt::format("B:{}@{}", job_.warn_signal.value_or("USR1"), seconds));
+      Add("signal",
+          fmt::format("B:{}@{}", spec::NameOf(job_.warn_signal.value_or(spec::Signal{SIGUSR1})), seconds));
     }
     if (job_.begin && *job_.begin > context_.now)
       Add("begin", fmt::format("now+{}", Seconds(*job_.begin - context_.now)));
@@ -247,20 +249,22 @@ class Translator {
     if (notify.mails.size() > 1)
       return Refuse("--notify-mail: Slurm sends mail to one address only", "name a list or one of them");
     struct Word {
-      std::string_view ours, slurm;
+      spec::NotifyOn ours;
+      std::string_view slurm;
     };
-    constexpr std::array<Word, 5> kWords{{{"started", "BEGIN"},
-                                          {"failed", "FAIL"},
-                                          {"timeout", "TIME_LIMIT"},
-                                          {"requeued", "REQUEUE"},
-                                          {"all", "ALL"}}};
+    using enum spec::NotifyOn;
+    constexpr std::array<Word, 5> kWords{{{kStarted, "BEGIN"},
+                                          {kFailed, "FAIL"},
+                                          {kTimeout, "TIME_LIMIT"},
+                                          {kRequeued, "REQUEUE"},
+                                          {kAll, "ALL"}}};
     std::string types;
-    for (const auto& word : notify.on) {
+    for (const auto event : notify.on) {
       const auto* known =
-          std::find_if(kWords.begin(), kWords.end(), [&](const Word& w) { return w.ours == word; });
+          std::find_if(kWords.begin(), kWords.end(), [&](const Word& w) { return w.ours == event; });
       if (known == kWords.end())
         return Refuse(
-            fmt::format("--notify-on: Slurm cannot tell of '{}' alone", word),
+            fmt::format("--notify-on: Slurm cannot tell of '{}' alone", spec::ToString(event)),
             "started, failed, timeout, requeued or all; without --notify-on it tells of every end of a job");
       types += types.empty() ? "" : ",";
       types += known->slurm;
