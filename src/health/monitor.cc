@@ -140,8 +140,8 @@ Notices Monitor::Acknowledge(const std::string& code, const std::string& by, Now
   return notices;
 }
 
-Verdict Monitor::verdict() const {
-  Verdict verdict;
+HealthVerdict Monitor::verdict() const {
+  HealthVerdict verdict;
   bool driver_says = false;
   for (const auto& [code, fault] : faults_) {
     if (fault.acknowledged) continue;

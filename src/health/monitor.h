@@ -66,10 +66,10 @@ struct Notice {
 };
 using Notices = std::vector<Notice>;
 
-struct Verdict {
+struct HealthVerdict {
   HealthState state = HealthState::kHealthy;
   Action action = Action::kNone;
-  friend bool operator==(const Verdict&, const Verdict&) = default;
+  friend bool operator==(const HealthVerdict&, const HealthVerdict&) = default;
 };
 
 class Monitor {
@@ -84,7 +84,7 @@ class Monitor {
   // notice. Returns no notice if there is no such fault.
   Notices Acknowledge(const std::string& code, const std::string& by, Now now);
 
-  Verdict verdict() const;
+  HealthVerdict verdict() const;
   // The most severe first, then the oldest.
   std::vector<Fault> faults() const;
 

@@ -162,7 +162,7 @@ TEST_P(EachRule, IsRaisedWithItsStateAndAction) {
   EXPECT_EQ(fault.action, rule_.action);
   EXPECT_FALSE(fault.text.empty());
   EXPECT_EQ(fault.since, At(at_).wall);
-  EXPECT_EQ(monitor_.verdict(), (Verdict{rule_.state, rule_.action}));
+  EXPECT_EQ(monitor_.verdict(), (HealthVerdict{rule_.state, rule_.action}));
 }
 
 TEST_P(EachRule, HoldsAndIsToldOnce) {
@@ -187,7 +187,7 @@ TEST_P(EachRule, IsOverAfterItsTime) {
   const int seconds = Clear();
   EXPECT_GE(seconds, rule_.clear_after.count() / 1000);
   EXPECT_LT(seconds, 15 * kMinute + rule_.clear_after.count() / 1000);
-  EXPECT_EQ(monitor_.verdict(), Verdict{});
+  EXPECT_EQ(monitor_.verdict(), HealthVerdict{});
 }
 
 TEST_P(EachRule, OutlastsARestartOfTheDaemonAndIsNotToldAgain) {
@@ -219,7 +219,7 @@ class EachXid : public ::testing::TestWithParam<XidClass> {
 
 TEST_P(EachXid, IsRaisedOrMerelyTold) {
   EXPECT_THAT(Strike(monitor_, kind_.xid, 0, 77), ElementsAre((breaks_ ? "raised " : "told ") + code_));
-  EXPECT_EQ(monitor_.verdict(), (breaks_ ? Verdict{kind_.state, kind_.action} : Verdict{}));
+  EXPECT_EQ(monitor_.verdict(), (breaks_ ? HealthVerdict{kind_.state, kind_.action} : HealthVerdict{}));
 }
 
 TEST_P(EachXid, HoldsAndIsCounted) {
@@ -248,7 +248,7 @@ TEST_P(EachXid, OutlastsTheDaemonAndNotAReboot) {
   EXPECT_EQ(same.verdict(), monitor_.verdict());
   EXPECT_EQ(WordsOf(rebooted.Restore(monitor_.faults(), true, At(9))),
             breaks_ ? Words{"cleared " + code_} : Words{});
-  EXPECT_EQ(rebooted.verdict(), Verdict{});
+  EXPECT_EQ(rebooted.verdict(), HealthVerdict{});
 }
 
 INSTANTIATE_TEST_SUITE_P(Xids, EachXid, ::testing::ValuesIn(XidClasses().begin(), XidClasses().end()),
@@ -259,7 +259,7 @@ TEST(Health, EveryRuleHasAnExample) { EXPECT_EQ(Examples().size(), Rules().size(
 TEST(Health, OfAGpuThatIsFineThereIsNothingToSay) {
   Monitor monitor;
   for (int at = 0; at < 20 * kMinute; ++at) EXPECT_THAT(Feed(monitor, Fine(), at), IsEmpty());
-  EXPECT_EQ(monitor.verdict(), Verdict{});
+  EXPECT_EQ(monitor.verdict(), HealthVerdict{});
 }
 
 TEST(Health, TheWorstFaultDecidesAndTheDriversWordOutranksTheOthers) {
@@ -267,13 +267,13 @@ TEST(Health, TheWorstFaultDecidesAndTheDriversWordOutranksTheOthers) {
   Reading reading = Fine();
   reading.remap_pending = true;
   Feed(monitor, reading, 0);
-  EXPECT_EQ(monitor.verdict(), (Verdict{HealthState::kDegraded, Action::kResetWhenIdle}));
+  EXPECT_EQ(monitor.verdict(), (HealthVerdict{HealthState::kDegraded, Action::kResetWhenIdle}));
   reading.remap_failed = true;
   Feed(monitor, reading, 1);
-  EXPECT_EQ(monitor.verdict(), (Verdict{HealthState::kUnhealthy, Action::kFieldDiagnostics}));
+  EXPECT_EQ(monitor.verdict(), (HealthVerdict{HealthState::kUnhealthy, Action::kFieldDiagnostics}));
   reading.recovery = Recovery::kReset;
   Feed(monitor, reading, 2);
-  EXPECT_EQ(monitor.verdict(), (Verdict{HealthState::kUnhealthy, Action::kReset}));
+  EXPECT_EQ(monitor.verdict(), (HealthVerdict{HealthState::kUnhealthy, Action::kReset}));
   EXPECT_EQ(monitor.faults().front().state, HealthState::kUnhealthy);
 }
 
@@ -306,7 +306,7 @@ TEST(Health, AGpuThatFellOffTheBusStaysSoWhateverTheDriverSays) {
   Monitor monitor;
   Strike(monitor, 79, 0);
   for (int at = 1; at < 20 * kMinute; ++at) Feed(monitor, Fine(), at);
-  EXPECT_EQ(monitor.verdict(), (Verdict{HealthState::kUnhealthy, Action::kPowerCycle}));
+  EXPECT_EQ(monitor.verdict(), (HealthVerdict{HealthState::kUnhealthy, Action::kPowerCycle}));
 }
 
 TEST(Health, OneThatComesBackAfterItWasLostWasReset) {
@@ -340,10 +340,10 @@ TEST(Health, AnAcknowledgedFaultIsListedAndCountsOnlyWhenItReturns) {
   Strike(monitor, 74, 0);
   Strike(monitor, 62, 0);
   EXPECT_THAT(WordsOf(monitor.Acknowledge("xid_62", "lab1", At(1))), ElementsAre("acknowledged xid_62"));
-  EXPECT_EQ(monitor.verdict(), (Verdict{HealthState::kDegraded, Action::kInspectLink}));
+  EXPECT_EQ(monitor.verdict(), (HealthVerdict{HealthState::kDegraded, Action::kInspectLink}));
   EXPECT_EQ(monitor.faults().size(), 2U);
   EXPECT_THAT(WordsOf(monitor.Acknowledge("", "lab1", At(2))), ElementsAre("acknowledged xid_74"));
-  EXPECT_EQ(monitor.verdict(), Verdict{});
+  EXPECT_EQ(monitor.verdict(), HealthVerdict{});
   EXPECT_THAT(monitor.Acknowledge("xid_13", "lab1", At(3)), IsEmpty());
   EXPECT_THAT(Strike(monitor, 62, 4), ElementsAre("raised xid_62"));
   EXPECT_EQ(monitor.verdict().state, HealthState::kUnhealthy);
@@ -373,7 +373,7 @@ TEST(Health, ProgramsFaultsAreToldOnceAMinute) {
 TEST(Health, AnXidThatIsIgnoredBreaksNothing) {
   Monitor monitor(MonitorSettings{.ignored_xids = {62}});
   EXPECT_THAT(Strike(monitor, 62, 0), ElementsAre("told xid_62"));
-  EXPECT_EQ(monitor.verdict(), Verdict{});
+  EXPECT_EQ(monitor.verdict(), HealthVerdict{});
 }
 
 TEST(Health, ARebootEndsWhatAResetEndsAndNotWhatIsWritten) {
@@ -390,7 +390,7 @@ TEST(Health, ARuleOfAnotherVersionIsForgotten) {
   Monitor next;
   next.Restore({{"no_such_rule", HealthState::kUnhealthy, Action::kReset, "x", {}, {}, 1, false}}, false,
                At(0));
-  EXPECT_EQ(next.verdict(), Verdict{});
+  EXPECT_EQ(next.verdict(), HealthVerdict{});
 }
 
 }  // namespace

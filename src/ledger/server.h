@@ -40,9 +40,9 @@ struct Caller {
 // Says whose ledger the process gets. kLater: the job is not known yet, but may be in a moment; the caller
 // then calls Server::AskAgain. kNotYet: the callback needs more than one look to find out; the server asks it
 // again by itself.
-enum class Verdict { kJob, kNobody, kLater, kNotYet };
+enum class AttributionOutcome { kJob, kNobody, kLater, kNotYet };
 struct Attribution {
-  Verdict verdict = Verdict::kNobody;
+  AttributionOutcome outcome = AttributionOutcome::kNobody;
   base::JobId job{};  // kLater: the job that the process waits for, or none
 };
 using Attribute = std::function<Attribution(const Caller&)>;

@@ -102,8 +102,9 @@ std::optional<Server::Awaited> Server::PassOn(Waiting& waiting, const wire::Hell
   const auto peer = base::PeerOf(waiting.connection.get(), waiting.accepted);
   if (!peer || hello.version != wire::kVersion) return std::nullopt;
   const auto found = attribute_(CallerOf(*peer, hello));
-  if (found.verdict == Verdict::kNotYet && peer->Lives()) return Awaited{found.job, true};
-  if (found.verdict != Verdict::kJob || !ledgers_->Registered(found.job, peer->process()) || !peer->Lives())
+  if (found.outcome == AttributionOutcome::kNotYet && peer->Lives()) return Awaited{found.job, true};
+  if (found.outcome != AttributionOutcome::kJob || !ledgers_->Registered(found.job, peer->process()) ||
+      !peer->Lives())
     return std::nullopt;
   if (hello.magic == wire::kNotifyMagic) {
     if (notify_) notify_(found.job, peer->process());
@@ -178,9 +179,9 @@ std::optional<Server::Awaited> Server::Answer(const Waiting& waiting, const wire
   const auto found = attribute_(caller);
   // The result is about a pid: it holds for the peer only if the peer still lives.
   if (!peer->Lives()) return say(wire::JoinAnswer::kNoJob, nullptr);
-  if (found.verdict == Verdict::kLater || found.verdict == Verdict::kNotYet)
-    return Awaited{found.job, found.verdict == Verdict::kNotYet};
-  if (found.verdict == Verdict::kNobody || !ledgers_->Has(found.job))
+  if (found.outcome == AttributionOutcome::kLater || found.outcome == AttributionOutcome::kNotYet)
+    return Awaited{found.job, found.outcome == AttributionOutcome::kNotYet};
+  if (found.outcome == AttributionOutcome::kNobody || !ledgers_->Has(found.job))
     return say(wire::JoinAnswer::kNoJob, nullptr);
   if (hello.version != wire::kVersion) {
     (void)say(wire::JoinAnswer::kOtherVersion, nullptr);

@@ -90,7 +90,7 @@ class ServerTest : public testing::Test {
   base::TempDir dir_;
   std::filesystem::path path_ = std::filesystem::path(dir_.path()) / "shim.sock";
   Ledgers ledgers_;
-  Attribution answer_{Verdict::kJob, kAskedJob};
+  Attribution answer_{AttributionOutcome::kJob, kAskedJob};
   std::optional<Caller> caller_;
   int asked_ = 0;  // how often the server asked for a process's job
   std::function<void()> while_attributing_;
@@ -120,7 +120,7 @@ TEST_F(ServerTest, SaysWhyThereIsNone) {
   EXPECT_EQ(Ask(hello, descriptors).answer, wire::JoinAnswer::kOtherVersion);
   answer_ = {};
   EXPECT_EQ(Ask(GoodHello(), descriptors).answer, wire::JoinAnswer::kNoJob);
-  answer_.verdict = Verdict::kJob;
+  answer_.outcome = AttributionOutcome::kJob;
   answer_.job = {1000};  // a job without a ledger
   EXPECT_EQ(Ask(GoodHello(), descriptors).answer, wire::JoinAnswer::kNoJob);
   EXPECT_EQ(descriptors, 0);
@@ -130,13 +130,13 @@ TEST_F(ServerTest, KeepsAProcessWaitingWhoseJobIsNotKnownYet) {
   const base::Fd fd = Connect();
   const auto hello = GoodHello();
   ASSERT_EQ(::send(fd.get(), &hello, sizeof hello, 0), static_cast<ssize_t>(sizeof hello));
-  answer_ = {Verdict::kLater, {}};
+  answer_ = {AttributionOutcome::kLater, {}};
   Serve();
   server_->AskAgain();
   Serve();
   wire::Welcome welcome{};
   EXPECT_EQ(::recv(fd.get(), &welcome, sizeof welcome, MSG_DONTWAIT), -1);
-  answer_ = {Verdict::kJob, kAskedJob};
+  answer_ = {AttributionOutcome::kJob, kAskedJob};
   server_->AskAgain();
   Serve();
   EXPECT_EQ(::recv(fd.get(), &welcome, sizeof welcome, MSG_DONTWAIT), static_cast<ssize_t>(sizeof welcome));
@@ -197,11 +197,11 @@ TEST_F(ServerTest, AProcessThatIsAnsweredLateMayHavePassedADescriptorToo) {
   const base::Fd fd = Connect();
   const auto hello = GoodHello();
   ASSERT_EQ(::send(fd.get(), &hello, sizeof hello, 0), static_cast<ssize_t>(sizeof hello));
-  answer_ = {Verdict::kLater, {}};
+  answer_ = {AttributionOutcome::kLater, {}};
   Serve();
   base::LingeringSocket lingering;
   ASSERT_TRUE(lingering.PassTo(fd.get(), "x"));
-  answer_ = {Verdict::kJob, kAskedJob};
+  answer_ = {AttributionOutcome::kJob, kAskedJob};
   server_->AskAgain();
   Serve();
   lingering.AwaitClosed();
@@ -322,10 +322,10 @@ TEST_F(ServerTest, AJobThatHasComeIsAReasonToAskAboutThoseWhoWaitForItAlone) {
     waiting[i] = Connect();
     const auto hello = GoodHello();
     ASSERT_EQ(::send(waiting[i].get(), &hello, sizeof hello, 0), static_cast<ssize_t>(sizeof hello));
-    answer_ = {Verdict::kLater, base::JobId{i == 0 ? 0 : 100 + static_cast<std::int64_t>(i)}};
+    answer_ = {AttributionOutcome::kLater, base::JobId{i == 0 ? 0 : 100 + static_cast<std::int64_t>(i)}};
     Serve();
   }
-  answer_ = {Verdict::kJob, kAskedJob};
+  answer_ = {AttributionOutcome::kJob, kAskedJob};
   server_->AskAgain(base::JobId{102});
   Serve();
   wire::Welcome welcome{};
@@ -349,7 +349,7 @@ TEST_F(ServerTest, OneProcessIsAnsweredAtATime) {
   const auto hello = GoodHello();
   for (const auto& fd : connections)
     ASSERT_EQ(::send(fd.get(), &hello, sizeof hello, 0), static_cast<ssize_t>(sizeof hello));
-  answer_ = {Verdict::kLater, {}};
+  answer_ = {AttributionOutcome::kLater, {}};
   pollfd entry{server_->descriptor(), POLLIN, 0};
   for (int i = 1; i <= 5; ++i) {
     EXPECT_EQ(::poll(&entry, 1, 0), 1);
@@ -369,7 +369,7 @@ TEST_F(ServerTest, OneProcessIsAnsweredAtATime) {
 TEST_F(ServerTest, AClientThatIsNotIdentifiedYetIsLookedUpAgain) {
   const base::Fd first = Connect(), second = Connect();
   const auto hello = GoodHello();
-  answer_ = {Verdict::kNotYet, {}};
+  answer_ = {AttributionOutcome::kNotYet, {}};
   for (const auto* const fd : {&first, &second})
     ASSERT_EQ(::send(fd->get(), &hello, sizeof hello, 0), static_cast<ssize_t>(sizeof hello));
   pollfd entry{server_->descriptor(), POLLIN, 0};
@@ -379,7 +379,7 @@ TEST_F(ServerTest, AClientThatIsNotIdentifiedYetIsLookedUpAgain) {
   }
   wire::Welcome welcome{};
   EXPECT_EQ(::recv(first.get(), &welcome, sizeof welcome, MSG_DONTWAIT), -1);
-  answer_ = {Verdict::kJob, kAskedJob};
+  answer_ = {AttributionOutcome::kJob, kAskedJob};
   for (const auto* const fd : {&first, &second}) {
     while (::recv(fd->get(), &welcome, sizeof welcome, MSG_DONTWAIT) < 0) {
       ASSERT_EQ(::poll(&entry, 1, -1), 1);
@@ -399,14 +399,14 @@ TEST_F(ServerTest, ANotificationIsKeptUntilItsSenderIsKnown) {
   notify.magic = wire::kNotifyMagic;
   const base::Fd fd = Connect();
   ASSERT_EQ(::send(fd.get(), &notify, sizeof notify, 0), static_cast<ssize_t>(sizeof notify));
-  answer_ = {Verdict::kNotYet, {}};
+  answer_ = {AttributionOutcome::kNotYet, {}};
   pollfd entry{server_->descriptor(), POLLIN, 0};
   for (const int before = asked_; asked_ < before + 2;) {
     ASSERT_EQ(::poll(&entry, 1, -1), 1);
     server_->Serve();
   }
   EXPECT_EQ(rung, 0);
-  answer_ = {Verdict::kJob, kAskedJob};
+  answer_ = {AttributionOutcome::kJob, kAskedJob};
   while (rung == 0) {
     ASSERT_EQ(::poll(&entry, 1, -1), 1);
     server_->Serve();
@@ -495,7 +495,7 @@ TEST_F(ServerTest, AUserWhoConnectsAndSaysNothingKeepsNobodyElseOut) {
     ASSERT_NE(said, 0);
     Serve();
   }
-  answer_ = {Verdict::kJob, kAskedJob};
+  answer_ = {AttributionOutcome::kJob, kAskedJob};
   int descriptors = 0;
   EXPECT_EQ(Ask(GoodHello(), descriptors).answer, wire::JoinAnswer::kJoined);
   ASSERT_EQ(::write(hold[1], "", 1), 1);

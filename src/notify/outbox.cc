@@ -96,22 +96,22 @@ std::optional<Outbox::AttemptResult> Outbox::RecordAttempt(std::int64_t number, 
   const auto it = entries_.find(number);
   Message& message = it->second.message;
   AttemptResult result;
-  result.verdict = Judge(message, attempt);
+  result.outcome = Judge(message, attempt);
   ++message.attempts;
   message.problem = ProblemOf(message, attempt);
   const auto seed = std::hash<std::string>()(message.delivery);
   message.next = now + DelayOf(settings_.retry, message.attempts, seed, attempt.retry_after);
-  if (result.verdict == Verdict::kRetry && now - message.made >= settings_.retry.give_up)
-    result.verdict = Verdict::kGivenUp;
-  if (result.verdict != Verdict::kRetry) Leave(message);
-  message.failed = result.verdict == Verdict::kGivenUp;
+  if (result.outcome == DeliveryOutcome::kRetry && now - message.made >= settings_.retry.give_up)
+    result.outcome = DeliveryOutcome::kGivenUp;
+  if (result.outcome != DeliveryOutcome::kRetry) Leave(message);
+  message.failed = result.outcome == DeliveryOutcome::kGivenUp;
   // The time for which a failed message is kept begins with its last attempt.
   if (message.failed) {
     message.next = now;
     failed_.insert(number);
   }
   result.message = message;
-  if (result.verdict == Verdict::kDelivered) {
+  if (result.outcome == DeliveryOutcome::kDelivered) {
     if (message.job)
       if (auto job = of_job_.find(*message.job);
           job != of_job_.end() && job->second.erase(number) > 0 && job->second.empty())

@@ -44,7 +44,7 @@ class Outbox {
 
   struct AttemptResult {
     Message message;
-    Verdict verdict = Verdict::kDelivered;
+    DeliveryOutcome outcome = DeliveryOutcome::kDelivered;
   };
   // nullopt: the message is not in flight. The caller must store a message again if it was not delivered.
   std::optional<AttemptResult> RecordAttempt(std::int64_t number, const Attempt& attempt, base::WallTime now);

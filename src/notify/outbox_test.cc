@@ -58,14 +58,14 @@ TEST_F(OutboxTest, KeepsTheOrderForEachReceiver) {
   outbox.Add(Made(2, "ann", "x"), true);
   outbox.Add(Made(3, "bob", "x"), true);
   EXPECT_THAT(Due(0), ElementsAre(1, 3));
-  ASSERT_EQ(outbox.RecordAttempt(1, down, At(0))->verdict, Verdict::kRetry);
+  ASSERT_EQ(outbox.RecordAttempt(1, down, At(0))->outcome, DeliveryOutcome::kRetry);
   EXPECT_THAT(Due(100), IsEmpty());  // 2 waits for 1
   const auto next = outbox.NextDue(At(100));
   ASSERT_TRUE(next);
   EXPECT_GT(*next, At(100));
   EXPECT_LE(*next, At(1000));
   EXPECT_THAT(Due(1000), ElementsAre(1));
-  EXPECT_EQ(outbox.RecordAttempt(1, fine, At(1001))->verdict, Verdict::kDelivered);
+  EXPECT_EQ(outbox.RecordAttempt(1, fine, At(1001))->outcome, DeliveryOutcome::kDelivered);
   EXPECT_THAT(Due(1001), ElementsAre(2));
 }
 
@@ -104,11 +104,11 @@ TEST_F(OutboxTest, GivesUpWhatIsFinalAndWhatIsOld) {
   outbox.Add(Made(2, "ann", "x"), true);
   EXPECT_THAT(Due(0), ElementsAre(1));
   const auto first = outbox.RecordAttempt(1, gone, At(5));
-  EXPECT_EQ(first->verdict, Verdict::kGivenUp);
+  EXPECT_EQ(first->outcome, DeliveryOutcome::kGivenUp);
   EXPECT_TRUE(first->message.failed);
   EXPECT_EQ(first->message.problem, "the receiver answered 410");
   EXPECT_THAT(Due(5), ElementsAre(2));
-  EXPECT_EQ(outbox.RecordAttempt(2, down, At(60'000))->verdict, Verdict::kGivenUp);
+  EXPECT_EQ(outbox.RecordAttempt(2, down, At(60'000))->outcome, DeliveryOutcome::kGivenUp);
   EXPECT_FALSE(outbox.RecordAttempt(2, down, At(60'000)));
   EXPECT_FALSE(outbox.NextDue(At(60'000)));
 }

@@ -19,13 +19,14 @@ bool Succeeded(const Message& message, const Attempt& attempt) {
 
 }  // namespace
 
-Verdict Judge(const Message& message, const Attempt& attempt) {
-  if (Succeeded(message, attempt)) return Verdict::kDelivered;
-  if (attempt.hopeless) return Verdict::kGivenUp;
+DeliveryOutcome Judge(const Message& message, const Attempt& attempt) {
+  if (Succeeded(message, attempt)) return DeliveryOutcome::kDelivered;
+  if (attempt.hopeless) return DeliveryOutcome::kGivenUp;
   const int status = attempt.status;
-  if (message.channel == Channel::kMail) return status >= 500 ? Verdict::kGivenUp : Verdict::kRetry;
+  if (message.channel == Channel::kMail)
+    return status >= 500 ? DeliveryOutcome::kGivenUp : DeliveryOutcome::kRetry;
   const bool again = status == 0 || status >= 500 || status == kRequestTimeout || status == kTooManyRequests;
-  return again ? Verdict::kRetry : Verdict::kGivenUp;
+  return again ? DeliveryOutcome::kRetry : DeliveryOutcome::kGivenUp;
 }
 
 std::string ProblemOf(const Message& message, const Attempt& attempt) {

@@ -20,11 +20,11 @@ struct Attempt {
   std::optional<base::Millis> retry_after{};  // as the receiver asks
 };
 
-enum class Verdict { kDelivered, kRetry, kGivenUp };
+enum class DeliveryOutcome { kDelivered, kRetry, kGivenUp };
 
 // HTTP: 2xx means delivered. After 408, 429, 5xx, or no answer, the message is tried again. Other answers are
 // final (redirects are not followed). SMTP: 5yz is final, 4yz is tried again (RFC 5321, 4.2.1).
-Verdict Judge(const Message& message, const Attempt& attempt);
+DeliveryOutcome Judge(const Message& message, const Attempt& attempt);
 // A sentence for people; empty when it was delivered.
 std::string ProblemOf(const Message& message, const Attempt& attempt);
 

@@ -15,26 +15,29 @@ Message To(Channel channel) {
 
 TEST(Judge, OfAWebhook) {
   const Message webhook = To(Channel::kWebhook);
-  const std::pair<int, Verdict> table[] = {
-      {200, Verdict::kDelivered}, {204, Verdict::kDelivered}, {301, Verdict::kGivenUp},
-      {302, Verdict::kGivenUp},   {400, Verdict::kGivenUp},   {404, Verdict::kGivenUp},
-      {408, Verdict::kRetry},     {410, Verdict::kGivenUp},   {429, Verdict::kRetry},
-      {500, Verdict::kRetry},     {503, Verdict::kRetry},     {0, Verdict::kRetry},
+  const std::pair<int, DeliveryOutcome> table[] = {
+      {200, DeliveryOutcome::kDelivered}, {204, DeliveryOutcome::kDelivered},
+      {301, DeliveryOutcome::kGivenUp},   {302, DeliveryOutcome::kGivenUp},
+      {400, DeliveryOutcome::kGivenUp},   {404, DeliveryOutcome::kGivenUp},
+      {408, DeliveryOutcome::kRetry},     {410, DeliveryOutcome::kGivenUp},
+      {429, DeliveryOutcome::kRetry},     {500, DeliveryOutcome::kRetry},
+      {503, DeliveryOutcome::kRetry},     {0, DeliveryOutcome::kRetry},
   };
-  for (const auto& [status, verdict] : table) {
-    EXPECT_EQ(Judge(webhook, {status, "", false, {}}), verdict) << status;
-    EXPECT_EQ(ProblemOf(webhook, {status, "", false, {}}).empty(), verdict == Verdict::kDelivered);
+  for (const auto& [status, outcome] : table) {
+    EXPECT_EQ(Judge(webhook, {status, "", false, {}}), outcome) << status;
+    EXPECT_EQ(ProblemOf(webhook, {status, "", false, {}}).empty(), outcome == DeliveryOutcome::kDelivered);
   }
-  EXPECT_EQ(Judge(webhook, {0, "connection refused", false, {}}), Verdict::kRetry);
-  EXPECT_EQ(Judge(webhook, {0, "10.0.0.1 is an address of a private network", true, {}}), Verdict::kGivenUp);
+  EXPECT_EQ(Judge(webhook, {0, "connection refused", false, {}}), DeliveryOutcome::kRetry);
+  EXPECT_EQ(Judge(webhook, {0, "10.0.0.1 is an address of a private network", true, {}}),
+            DeliveryOutcome::kGivenUp);
 }
 
 TEST(Judge, OfAMail) {
   const Message mail = To(Channel::kMail);
-  EXPECT_EQ(Judge(mail, {250, "", false, {}}), Verdict::kDelivered);
-  EXPECT_EQ(Judge(mail, {451, "greylisted", false, {}}), Verdict::kRetry);
-  EXPECT_EQ(Judge(mail, {550, "no such mailbox", false, {}}), Verdict::kGivenUp);
-  EXPECT_EQ(Judge(mail, {0, "timed out", false, {}}), Verdict::kRetry);
+  EXPECT_EQ(Judge(mail, {250, "", false, {}}), DeliveryOutcome::kDelivered);
+  EXPECT_EQ(Judge(mail, {451, "greylisted", false, {}}), DeliveryOutcome::kRetry);
+  EXPECT_EQ(Judge(mail, {550, "no such mailbox", false, {}}), DeliveryOutcome::kGivenUp);
+  EXPECT_EQ(Judge(mail, {0, "timed out", false, {}}), DeliveryOutcome::kRetry);
 }
 
 constexpr RetrySettings kSettings{base::Millis(1000), base::Millis(60'000), base::Millis(0)};

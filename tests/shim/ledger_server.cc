@@ -150,10 +150,11 @@ class Test {
       GPUMAN_TRY(ledgers_.Adopt(options_.job, std::move(file), options_.gpus, options_.eviction));
     }
     GPUMAN_ASSIGN(base::Fd listening, ListenForShims(options_.socket, 0666));
-    GPUMAN_ASSIGN(Server made, Server::Make(std::move(listening), ledgers_, [&](const Caller& caller) {
-                    joined_.push_back(caller);
-                    return options_.nobody ? Attribution{} : Attribution{Verdict::kJob, options_.job};
-                  }));
+    GPUMAN_ASSIGN(
+        Server made, Server::Make(std::move(listening), ledgers_, [&](const Caller& caller) {
+          joined_.push_back(caller);
+          return options_.nobody ? Attribution{} : Attribution{AttributionOutcome::kJob, options_.job};
+        }));
     Server& server = server_.emplace(std::move(made));
     if (!options_.mover.empty()) {
       mover_.emplace(options_.mover);

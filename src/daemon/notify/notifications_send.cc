@@ -125,7 +125,7 @@ void Notifications::RecordAttempt(std::int64_t number, const notify::Attempt& at
   if (!result) return;
   const notify::Message& message = result->message;
   jobs::Batch batch;
-  if (result->verdict == notify::Verdict::kDelivered)
+  if (result->outcome == notify::DeliveryOutcome::kDelivered)
     batch.outbox_erase = {number};
   else
     batch.outbox = {{number, message.job, message.user, notify::SerializeMessage(message)}};
@@ -133,9 +133,9 @@ void Notifications::RecordAttempt(std::int64_t number, const notify::Attempt& at
     if (!stored)
       spdlog::warn("what became of a notification could not be stored: {}", stored.error().message);
   });
-  if (result->verdict == notify::Verdict::kRetry)
+  if (result->outcome == notify::DeliveryOutcome::kRetry)
     spdlog::info("{} was not delivered and is tried again: {}", TitleOf(message), message.problem);
-  if (result->verdict == notify::Verdict::kGivenUp) TellGivenUp(message);
+  if (result->outcome == notify::DeliveryOutcome::kGivenUp) TellGivenUp(message);
   if (link_) Watch();
   PumpSoon();
 }

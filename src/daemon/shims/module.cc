@@ -140,9 +140,9 @@ std::optional<std::string> ShimsModule::TightLimitOf(const jobs::Job& job) const
 
 ledger::Attribution ShimsModule::JobOf(const ledger::Caller& caller) const {
   const auto found = core_.guard().JobOf(caller.process.pid);
-  if (!found.complete) return {ledger::Verdict::kNotYet, {}};
+  if (!found.complete) return {ledger::AttributionOutcome::kNotYet, {}};
   const auto known = found.job;
-  if (!known && is_coming_(caller.process)) return {ledger::Verdict::kLater, {}};
+  if (!known && is_coming_(caller.process)) return {ledger::AttributionOutcome::kLater, {}};
   const auto* job = core_.jobs().Find(known.value_or(caller.claimed_job.value_or(base::JobId{})));
   if (!job || !job->spec->preload || jobs::IsEnded(*job)) return {};
   if (!MayBeOf(*job, caller)) return {};
@@ -150,11 +150,11 @@ ledger::Attribution ShimsModule::JobOf(const ledger::Caller& caller) const {
     // Limits in bytes need the GPUs, so it is too early while no GPU is known.
     const bool early =
         !core_.is_ready() && core_.inventory().gpus.empty() && !channel_->Counts(*known, caller.process);
-    return {early ? ledger::Verdict::kLater : ledger::Verdict::kJob, *known};
+    return {early ? ledger::AttributionOutcome::kLater : ledger::AttributionOutcome::kJob, *known};
   }
   // The keeper may have started the command and not have told it yet.
   const bool may_be_its = !channel_->Has(job->id) || MayHaveNewKeeper(*job);
-  return {may_be_its ? ledger::Verdict::kLater : ledger::Verdict::kNobody, job->id};
+  return {may_be_its ? ledger::AttributionOutcome::kLater : ledger::AttributionOutcome::kNobody, job->id};
 }
 
 void ShimsModule::OnInventory() {
