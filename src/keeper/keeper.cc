@@ -163,12 +163,12 @@ base::Result<int> KeepJob(const std::filesystem::path& given_dir, std::uint64_t 
   if (!lock && lock.error().code == base::ErrorCode::kConflict) return kExitAlreadyRunning;
   if (!lock) return base::Fail(std::move(lock.error()));
   if (::chdir("/") != 0) return base::FailSystem(errno, "entering /");
-  GPUMAN_ASSIGN(const auto past, ReadPast(job_dir));
-  if (past.history.job_ended) return kExitAlreadyEnded;
+  GPUMAN_ASSIGN(const auto recovered, RecoverJournal(job_dir));
+  if (recovered.history.job_ended) return kExitAlreadyEnded;
   const std::string boot_id = base::BootId();
-  const Witnesses witnesses{LastInCharge(lock->get()), boot_id, known_records};
-  if (auto damage = DamageOf(past, witnesses, job_dir)) {
-    EndLeftoversOfAll(past, witnesses, table);
+  const JournalEvidence evidence{LastInCharge(lock->get()), boot_id, known_records};
+  if (auto damage = DamageOf(recovered, evidence, job_dir)) {
+    EndLeftoversOfAll(recovered, evidence, table);
     return base::Fail(std::move(*damage));
   }
   JobHistory history;

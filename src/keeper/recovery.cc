@@ -9,43 +9,44 @@
 
 namespace gpuman::keeper {
 
-base::Result<Past> ReadPast(const std::filesystem::path& job_dir) {
-  Past past;
-  GPUMAN_ASSIGN(past.end, EachRecord(job_dir, [&](const JournalRecord& record) {
-                  Apply(past.history, record);
+base::Result<RecoveredJournal> RecoverJournal(const std::filesystem::path& job_dir) {
+  RecoveredJournal recovered;
+  GPUMAN_ASSIGN(recovered.end, EachRecord(job_dir, [&](const JournalRecord& record) {
+                  Apply(recovered.history, record);
                   if (const auto* keeper = std::get_if<KeeperStarted>(&record.body))
-                    past.keepers.push_back(*keeper);
+                    recovered.keepers.push_back(*keeper);
                 }));
-  return past;
+  return recovered;
 }
 
-std::optional<base::Error> DamageOf(const Past& past, const Witnesses& witnesses,
+std::optional<base::Error> DamageOf(const RecoveredJournal& recovered, const JournalEvidence& evidence,
                                     const std::filesystem::path& job_dir) {
-  if (past.end.damaged_line) return DamagedLine(job_dir, *past.end.damaged_line);
+  if (recovered.end.damaged_line) return DamagedLine(job_dir, *recovered.end.damaged_line);
   const auto error = [&](std::string_view what) {
     return base::Error{base::ErrorCode::kCorrupt,
                        fmt::format("{} is damaged: {}", (job_dir / kJournalFile).string(), what)};
   };
-  const std::uint64_t last = past.history.last_seq;
+  const std::uint64_t last = recovered.history.last_seq;
   // Every keeper writes its record first. A record that only a later version knows may be of a keeper.
-  if (last > 0 && past.keepers.empty() && past.end.unknown == 0)
+  if (last > 0 && recovered.keepers.empty() && recovered.end.unknown == 0)
     return error("line 1 does not name the job's keeper");
-  if (witnesses.known_records > 1 && last + past.end.unknown < witnesses.known_records)
+  if (evidence.known_records > 1 && last + recovered.end.unknown < evidence.known_records)
     return error(
-        fmt::format("it ends with record {}, and record {} was in it before", last, witnesses.known_records));
-  const auto& charged = witnesses.in_charge;
-  if (!charged || charged->boot_id != witnesses.boot_id) return std::nullopt;
-  for (const auto& keeper : past.keepers)
+        fmt::format("it ends with record {}, and record {} was in it before", last, evidence.known_records));
+  const auto& charged = evidence.in_charge;
+  if (!charged || charged->boot_id != evidence.boot_id) return std::nullopt;
+  for (const auto& keeper : recovered.keepers)
     if (keeper.key == charged->key) return std::nullopt;
   return error("the record of the last keeper is not in it any more");
 }
 
-void EndLeftoversOfAll(const Past& past, const Witnesses& witnesses, const base::ProcessTable& table) {
-  auto keepers = past.keepers;
-  if (witnesses.in_charge) keepers.push_back(*witnesses.in_charge);
+void EndLeftoversOfAll(const RecoveredJournal& recovered, const JournalEvidence& evidence,
+                       const base::ProcessTable& table) {
+  auto keepers = recovered.keepers;
+  if (evidence.in_charge) keepers.push_back(*evidence.in_charge);
   std::set<std::string> done;
   for (const auto& keeper : keepers)
-    if (keeper.boot_id == witnesses.boot_id && !keeper.key.empty() && done.insert(keeper.key).second)
+    if (keeper.boot_id == evidence.boot_id && !keeper.key.empty() && done.insert(keeper.key).second)
       EndLeftovers(keeper.cgroup, keeper.key, table);
 }
 

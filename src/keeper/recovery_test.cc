@@ -24,13 +24,13 @@ class RecoveryTest : public ::testing::Test {
   RecoveryTest() {
     Add(Keeper("first"));
     Add(RunStarted{1, {101, 5001}, {}});
-    witnesses_.in_charge = Keeper("first");
+    evidence_.in_charge = Keeper("first");
   }
 
   void Add(RecordBody body) { text_ += EncodeLine({++last_, {}, {}, std::move(body)}); }
   std::optional<base::Error> Damage(const std::string& text) {
     std::ofstream(dir_.path() / "journal", std::ios::trunc) << text;
-    return DamageOf(ReadPast(dir_.path()).value(), witnesses_, dir_.path());
+    return DamageOf(RecoverJournal(dir_.path()).value(), evidence_, dir_.path());
   }
   std::string Message(const std::string& text) {
     const auto damage = Damage(text);
@@ -40,15 +40,15 @@ class RecoveryTest : public ::testing::Test {
   base::TempDir dir_;
   std::string text_;
   std::uint64_t last_ = 0;
-  Witnesses witnesses_{{}, "boot", 0};
+  JournalEvidence evidence_{{}, "boot", 0};
 };
 
 TEST_F(RecoveryTest, AWholeOrTornJournalIsNotDamaged) {
   EXPECT_FALSE(Damage(text_));
   EXPECT_FALSE(Damage(text_ + "12345678 {\"seq\":3,"));
-  witnesses_.known_records = 2;
+  evidence_.known_records = 2;
   EXPECT_FALSE(Damage(text_));
-  witnesses_ = {{}, "boot", 0};
+  evidence_ = {{}, "boot", 0};
   EXPECT_FALSE(Damage("")) << "no keeper has begun";
   EXPECT_FALSE(Damage("1234")) << "the first keeper was killed at once";
 }
@@ -56,14 +56,14 @@ TEST_F(RecoveryTest, AWholeOrTornJournalIsNotDamaged) {
 // The promise: whatever byte is altered, a keeper knows that the run began, or refuses.
 TEST_F(RecoveryTest, WithAnAlteredByteNoKeeperTakesTheJobForOneThatHasNotRun) {
   for (const bool noted : {true, false}) {
-    if (!noted) witnesses_.in_charge.reset();
+    if (!noted) evidence_.in_charge.reset();
     for (std::size_t at = 0; at < text_.size(); ++at)
       for (const int bits : {0x01, 0x20, 0xff}) {
         std::string altered = text_;
         altered[at] = static_cast<char>(altered[at] ^ bits);
         if (Damage(altered)) continue;
-        const auto past = ReadPast(dir_.path()).value();
-        ASSERT_TRUE(past.history.run_open && past.history.keeper) << at << " " << bits;
+        const auto recovered = RecoverJournal(dir_.path()).value();
+        ASSERT_TRUE(recovered.history.run_open && recovered.history.keeper) << at << " " << bits;
       }
   }
 }
@@ -79,25 +79,25 @@ TEST_F(RecoveryTest, NamesTheFileAndTheLine) {
 TEST_F(RecoveryTest, AKeeperWhoseRecordIsGoneIsMissed) {
   for (const std::string& left : {std::string(), std::string(text_.size(), '\0'), text_.substr(0, 20)})
     EXPECT_THAT(Message(left), HasSubstr("the record of the last keeper is not in it any more")) << left;
-  witnesses_.in_charge = Keeper("second");
+  evidence_.in_charge = Keeper("second");
   EXPECT_THAT(Message(text_), HasSubstr("the record of the last keeper"));
-  witnesses_.boot_id = "later";
+  evidence_.boot_id = "later";
   EXPECT_FALSE(Damage(text_)) << "the record was not on the disk when the machine went down";
 }
 
 TEST_F(RecoveryTest, ARecordThatTheDaemonHasSeenIsMissed) {
   const auto first = text_.substr(0, text_.find('\n') + 1);
   EXPECT_FALSE(Damage(first)) << "nobody knows of another";
-  witnesses_.known_records = 2;
+  evidence_.known_records = 2;
   EXPECT_THAT(Message(first), HasSubstr("it ends with record 1, and record 2 was in it before"));
-  witnesses_.in_charge.reset();
+  evidence_.in_charge.reset();
   EXPECT_THAT(Message(""), HasSubstr("it ends with record 0"));
-  witnesses_.known_records = 1;
+  evidence_.known_records = 1;
   EXPECT_FALSE(Damage("")) << "the first record is synced with the second";
 }
 
 TEST_F(RecoveryTest, AJournalWithoutAKeeperIsDamaged) {
-  witnesses_.in_charge.reset();
+  evidence_.in_charge.reset();
   EXPECT_THAT(Message(text_.substr(text_.find('\n') + 1)),
               HasSubstr("line 1 does not name the job's keeper"));
 }
