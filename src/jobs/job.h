@@ -22,7 +22,7 @@
 #include "base/process.h"
 #include "base/units.h"
 #include "jobs/environment.h"
-#include "jobs/rare.h"
+#include "jobs/indirect_optional.h"
 #include "jobs/shared.h"
 #include "keeper/spec.h"
 #include "spec/job_spec.h"
@@ -161,10 +161,10 @@ struct Job {
   std::optional<int> signal;
   std::optional<JobState> verdict;  // the job's state after the last end, unless it runs again
   std::optional<base::Bytes> peak;
-  Rare<base::MemoryParts> peak_parts;  // what that was, where their sum is `peak`
-  std::vector<std::string> notes;      // of the current or last run: requests that could not be met
-  Rare<RefusedAllocation> refusal;     // of the last run, once it has ended
-  Rare<MoreMemory> more_memory;        // set at the end of a run that was refused memory
+  IndirectOptional<base::MemoryParts> peak_parts;  // what that was, where their sum is `peak`
+  std::vector<std::string> notes;               // of the current or last run: requests that could not be met
+  IndirectOptional<RefusedAllocation> refusal;  // of the last run, once it has ended
+  IndirectOptional<MoreMemory> more_memory;     // set at the end of a run that was refused memory
   // `energy_before`: the energy that each GPU had used since the driver was loaded, in millijoules by UUID,
   // when the job came on that GPU; empty: the job is on no GPU. `energy_used`: the energy that the run used
   // before that; absent: not measured.

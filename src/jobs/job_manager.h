@@ -251,8 +251,9 @@ class JobManager {
     bool stop_in_journal = false;
     bool end_unwritten = false;   // the job has ended, and its stored record will say so soon
     bool forgotten_soon = false;  // its stored record is being deleted
-    Rare<std::string> settings_in_journal;
-    Rare<std::string> settings_sent;  // over this connection; the keeper writes them to its journal soon
+    IndirectOptional<std::string> settings_in_journal;
+    IndirectOptional<std::string>
+        settings_sent;                // over this connection; the keeper writes them to its journal soon
     std::vector<Done<Job>> removals;  // called when the job is gone
     std::size_t tag_hash = 0;         // its key in the index
     uid_t tag_user = 0;

@@ -11,18 +11,18 @@
 namespace gpuman::jobs {
 
 template <typename T>
-class Rare {
+class IndirectOptional {
  public:
-  Rare() = default;
-  Rare(T value)  // NOLINT(google-explicit-constructor): as std::optional
+  IndirectOptional() = default;
+  IndirectOptional(T value)  // NOLINT(google-explicit-constructor): as std::optional
       : value_(std::make_unique<T>(std::move(value))) {}
-  Rare(std::optional<T> value)  // NOLINT(google-explicit-constructor): as std::optional
+  IndirectOptional(std::optional<T> value)  // NOLINT(google-explicit-constructor): as std::optional
       : value_(value ? std::make_unique<T>(*std::move(value)) : nullptr) {}
-  Rare(const Rare& other) : value_(other ? std::make_unique<T>(*other) : nullptr) {}
-  Rare(Rare&&) noexcept = default;
-  Rare& operator=(const Rare& other) { return *this = Rare(other); }
-  Rare& operator=(Rare&&) noexcept = default;
-  ~Rare() = default;
+  IndirectOptional(const IndirectOptional& other) : value_(other ? std::make_unique<T>(*other) : nullptr) {}
+  IndirectOptional(IndirectOptional&&) noexcept = default;
+  IndirectOptional& operator=(const IndirectOptional& other) { return *this = IndirectOptional(other); }
+  IndirectOptional& operator=(IndirectOptional&&) noexcept = default;
+  ~IndirectOptional() = default;
 
   explicit operator bool() const { return value_ != nullptr; }
   T& operator*() { return *value_; }
@@ -32,7 +32,9 @@ class Rare {
   void reset() { value_.reset(); }
   std::optional<T> Optional() const { return value_ ? std::optional(*value_) : std::nullopt; }
 
-  friend bool operator==(const Rare& a, const Rare& b) { return a && b ? *a == *b : !a == !b; }
+  friend bool operator==(const IndirectOptional& a, const IndirectOptional& b) {
+    return a && b ? *a == *b : !a == !b;
+  }
 
  private:
   std::unique_ptr<T> value_;
