@@ -42,8 +42,8 @@ enum class Activity { kUnknown, kBusy, kIdle, kWaiting };
 
 namespace event {
 // A tenant that runs already (the daemon is new) may join with its gate closed; it has no turn before its
-// first DemandIs. `user`: a word that is the same for all tenants of one user. `gpus`: the UUIDs of the GPUs
-// that it may use.
+// first DemandChanged. `user`: a word that is the same for all tenants of one user. `gpus`: the UUIDs of the
+// GPUs that it may use.
 struct Joined {
   TenantId tenant;
   double weight = 1;
@@ -57,18 +57,18 @@ struct Joined {
 struct Left {
   TenantId tenant;
 };
-// Each DemandIs names all GPUs of the tenant, by UUID. While an Evict or a Bring of the tenant is not
+// Each DemandChanged names all GPUs of the tenant, by UUID. While an Evict or a Bring of the tenant is not
 // answered, the scheduler counts resident and away itself from the reports of progress, and takes only the
-// other fields; so the caller sends DemandIs again after OutDone and BackDone. wants falls to 0 when the
+// other fields; so the caller sends DemandChanged again after OutDone and BackDone. wants falls to 0 when the
 // allocation succeeded or gave up. `taken`: GPUs where the tenant has used the granted room, and another
 // allocation, maybe as large, waits now.
-struct DemandIs {
+struct DemandChanged {
   TenantId tenant;
   std::map<std::string, Demand> gpus;
   std::set<std::string> taken{};
 };
 // `since`: with kIdle, when the last work ended.
-struct ActivityIs {
+struct ActivityChanged {
   TenantId tenant;
   Activity activity = Activity::kUnknown;
   base::MonoTime since{};
@@ -116,13 +116,13 @@ struct OutDone {
   std::string why{};
 };
 // So many of the granted bytes have just come to the device. `unchanged`: those of them that were not copied.
-struct Back {
+struct MovedIn {
   TenantId tenant;
   std::string gpu;
   base::Bytes bytes;
   base::Bytes unchanged{};
 };
-// The answer to Bring, after all its Back.
+// The answer to Bring, after all its MovedIn.
 struct BackDone {
   TenantId tenant;
   OrderId order = 0;
@@ -133,14 +133,14 @@ struct BackDone {
 struct Suspended {
   TenantId tenant;
 };
-// The tenant can have turns again; the next DemandIs tells of its memory. With an open gate all of its memory
-// is on its GPUs; `refused`: why its gate could not be closed.
+// The tenant can have turns again; the next DemandChanged tells of its memory. With an open gate all of its
+// memory is on its GPUs; `refused`: why its gate could not be closed.
 struct Unsuspended {
   TenantId tenant;
   Gate gate = Gate::kClosed;
   std::string refused{};
 };
-struct WeightIs {
+struct WeightChanged {
   TenantId tenant;
   double weight = 1;
   int priority = 0;
@@ -157,10 +157,11 @@ struct CapacityChanged {
 };
 struct Tick {};  // the deadline has come
 }  // namespace event
-using Event = std::variant<event::Joined, event::Left, event::DemandIs, event::ActivityIs, event::Completed,
-                           event::GateClosed, event::GateNotClosed, event::Answers, event::MovedOut,
-                           event::OutDone, event::Back, event::BackDone, event::Suspended, event::Unsuspended,
-                           event::WeightIs, event::SettingsChanged, event::CapacityChanged, event::Tick>;
+using Event =
+    std::variant<event::Joined, event::Left, event::DemandChanged, event::ActivityChanged, event::Completed,
+                 event::GateClosed, event::GateNotClosed, event::Answers, event::MovedOut, event::OutDone,
+                 event::MovedIn, event::BackDone, event::Suspended, event::Unsuspended, event::WeightChanged,
+                 event::SettingsChanged, event::CapacityChanged, event::Tick>;
 
 namespace action {
 // An Open has no answer: it counts as done. It voids a Close that is not answered yet.
@@ -200,8 +201,8 @@ struct StopBring {
   friend bool operator==(const StopBring&, const StopBring&) = default;
 };
 // So much more room: for the tenant's Bring (in_bring), or for the allocation that waits. The grant is void
-// when Bring fails, when DemandIs says that another allocation waits or that none waits, and when the gate is
-// closed.
+// when Bring fails, when DemandChanged says that another allocation waits or that none waits, and when the
+// gate is closed.
 struct Grant {
   TenantId tenant;
   std::string gpu;

@@ -15,12 +15,12 @@ constexpr int kRestCounts = 6;
 bool NeedsMoving(const Tenant& waiter) { return (waiter.Missing() + waiter.MostPagedToCome()).count > 0; }
 
 // The time to bring the waiter's memory in.
-Span CostOf(const Tenant& waiter, const Circumstances& at) {
+Span CostOf(const Tenant& waiter, const PolicyContext& at) {
   return at.meter.TimeFor(waiter.Missing()) + PagingTime(waiter.MostPagedToCome());
 }
 
 // When a holder in a gap leaves: now, or when the forecast may change.
-base::MonoTime GapEnds(const Tenant& holder, Span cost, const Circumstances& at) {
+base::MonoTime GapEnds(const Tenant& holder, Span cost, const PolicyContext& at) {
   const Span so_far = at.now - holder.since;
   // If all its earlier gaps were long, there is no reason to wait for the idle time.
   if (so_far < at.settings.idle && !holder.rhythm.AreGapsOver(at.settings.idle + cost))
@@ -34,7 +34,7 @@ base::MonoTime GapEnds(const Tenant& holder, Span cost, const Circumstances& at)
   return at.now;
 }
 
-base::MonoTime TurnEnds(Tenant& holder, const Tenant& waiter, Span turn, const Circumstances& at) {
+base::MonoTime TurnEnds(Tenant& holder, const Tenant& waiter, Span turn, const PolicyContext& at) {
   if (at.now < holder.turn_since + turn) return holder.turn_since + turn;
   const bool owed = at.settings.policy == Policy::kFcfs || waiter.ahead < holder.ahead;
   if (!owed) {
@@ -49,7 +49,7 @@ base::MonoTime TurnEnds(Tenant& holder, const Tenant& waiter, Span turn, const C
 
 // An urgent waiter does not wait for the end of a turn. A holder that is itself interactive may finish its
 // burst, within the shortest turn.
-base::MonoTime UrgentGetsIn(const Tenant& holder, const Tenant& waiter, const Circumstances& at) {
+base::MonoTime UrgentGetsIn(const Tenant& holder, const Tenant& waiter, const PolicyContext& at) {
   if (!waiter.urgent) return base::MonoTime::max();
   if (holder.urgent && !holder.IsIdle()) {
     const auto left = holder.rhythm.BurstLeft(holder.burst);
@@ -60,7 +60,7 @@ base::MonoTime UrgentGetsIn(const Tenant& holder, const Tenant& waiter, const Ci
                   holder.turn_since + at.meter.HandOver());
 }
 
-base::MonoTime ShortTurnFits(const Tenant& holder, const Tenant& waiter, Span cost, const Circumstances& at) {
+base::MonoTime ShortTurnFits(const Tenant& holder, const Tenant& waiter, Span cost, const PolicyContext& at) {
   // A waiter that does not leave again by itself gets no short turn. Nor does a waiter whose present burst,
   // which its gate has interrupted, is already longer than any burst before.
   if (waiter.rhythm.GapLeft(Span{}).value_or(Span{}) <= 2 * cost) return base::MonoTime::max();
@@ -77,14 +77,14 @@ base::MonoTime ShortTurnFits(const Tenant& holder, const Tenant& waiter, Span co
 
 }  // namespace
 
-bool IsLearnedInteractive(const Tenant& tenant, const Circumstances& at) {
+bool IsLearnedInteractive(const Tenant& tenant, const PolicyContext& at) {
   const Span pause = std::max(2 * CostOf(tenant, at), Span(at.settings.idle));
   const auto usual = tenant.rhythm.BurstLeft(Span{});
   return usual && *usual <= at.settings.quantum_min && tenant.rhythm.AreGapsOver(pause) &&
          tenant.rhythm.BurstLeft(tenant.burst);  // the present burst is not longer than all before
 }
 
-bool IsUrgent(const Tenant& tenant, const Circumstances& at) {
+bool IsUrgent(const Tenant& tenant, const PolicyContext& at) {
   const Span turn = TurnFor(tenant, at);
   const bool interactive = (tenant.interactive && tenant.burst <= turn) || IsLearnedInteractive(tenant, at);
   return interactive && tenant.ahead <= kOverdraft * Seconds(turn) / tenant.weight;
@@ -99,12 +99,12 @@ bool IsBefore(const Tenant& a, const Tenant& b, Policy policy) {
   return key(a) < key(b);
 }
 
-Span TurnFor(const Tenant& waiter, const Circumstances& at) {
+Span TurnFor(const Tenant& waiter, const PolicyContext& at) {
   if (!NeedsMoving(waiter)) return at.settings.compute_quantum;
   return QuantumFor(at.meter.HandOver() > Span{} ? at.meter.HandOver() : CostOf(waiter, at), at.settings);
 }
 
-base::MonoTime LeavesAt(Tenant& holder, const Tenant& waiter, const Circumstances& at) {
+base::MonoTime LeavesAt(Tenant& holder, const Tenant& waiter, const PolicyContext& at) {
   const Span cost = CostOf(waiter, at);
   const Span turn = TurnFor(waiter, at);
   base::MonoTime when = base::MonoTime::max();

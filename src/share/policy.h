@@ -27,7 +27,7 @@
 
 namespace gpuman::share {
 
-struct Circumstances {
+struct PolicyContext {
   const SchedulerSettings& settings;
   const MovingMeter& meter;
   base::MonoTime now;
@@ -42,20 +42,20 @@ constexpr int kCredit = 2;
 constexpr int kOverdraft = 2;
 
 // Whether the tenant is interactive, and within its overdraft.
-bool IsUrgent(const Tenant& tenant, const Circumstances& at);
+bool IsUrgent(const Tenant& tenant, const PolicyContext& at);
 // Whether it is interactive by its rhythm, whatever its user says.
-bool IsLearnedInteractive(const Tenant& tenant, const Circumstances& at);
+bool IsLearnedInteractive(const Tenant& tenant, const PolicyContext& at);
 
 // The order of waiting tenants: under kFair and among equals of kPriority those that are urgent come first.
 bool IsBefore(const Tenant& a, const Tenant& b, Policy policy);
 
 // When the holder makes room for the waiter: now, or not before the returned time; then the caller asks
 // again. Where the holder's turn is over and the waiter is not owed a turn, the holder begins another turn.
-base::MonoTime LeavesAt(Tenant& holder, const Tenant& waiter, const Circumstances& at);
+base::MonoTime LeavesAt(Tenant& holder, const Tenant& waiter, const PolicyContext& at);
 
 // How long a turn has to be, given the waiter's hand-over: compute_quantum where no memory has to move, else
 // long enough for the moving time.
-Span TurnFor(const Tenant& waiter, const Circumstances& at);
+Span TurnFor(const Tenant& waiter, const PolicyContext& at);
 
 // The tenant has a turn and can use it; a tenant that waits for room cannot use it.
 bool HasTurn(const Tenant& tenant);

@@ -40,7 +40,7 @@ class ShareInteractive : public SharePolicy {
  protected:
   ShareInteractive() { waiter_.waiting_since = kNow - 400ms; }
   void Decide() {
-    const Circumstances at{settings_, meter_, kNow};
+    const PolicyContext at{settings_, meter_, kNow};
     holder_.urgent = IsUrgent(holder_, at);
     waiter_.urgent = IsUrgent(waiter_, at);
   }

@@ -50,7 +50,7 @@ Actions Scheduler::On(const Event& event, base::MonoTime now) {
   ForceSilent(now);
   bool regroups = std::holds_alternative<event::Joined>(event) ||
                   std::holds_alternative<event::Left>(event) ||
-                  std::holds_alternative<event::DemandIs>(event);
+                  std::holds_alternative<event::DemandChanged>(event);
   for (auto& [id, tenant] : tenants_) regroups = ExpectNoMore(tenant) || regroups;
   if (regroups) Regroup();
   for (Domain& domain : domains_) {
@@ -163,7 +163,7 @@ void Scheduler::Forget(Tenant& tenant) {
   }
 }
 
-void Scheduler::Handle(const event::DemandIs& is, base::MonoTime now) {
+void Scheduler::Handle(const event::DemandChanged& is, base::MonoTime now) {
   Tenant* tenant = Find(is.tenant);
   if (!tenant) return;
   tenant->demand_known = true;
@@ -204,7 +204,7 @@ void Scheduler::Handle(const event::DemandIs& is, base::MonoTime now) {
   SetWaiting(*tenant, waited, now);
 }
 
-void Scheduler::Handle(const event::ActivityIs& is, base::MonoTime now) {
+void Scheduler::Handle(const event::ActivityChanged& is, base::MonoTime now) {
   Tenant* tenant = Find(is.tenant);
   if (!tenant || tenant->activity == is.activity) return;
   const bool waited = tenant->Waits();
@@ -315,7 +315,7 @@ void Scheduler::Handle(const event::OutDone& done, base::MonoTime now) {
     Report(tenant->id, "share_move_failed", "it had less to give than it said");
 }
 
-void Scheduler::Handle(const event::Back& back, base::MonoTime) {
+void Scheduler::Handle(const event::MovedIn& back, base::MonoTime) {
   Tenant* tenant = Find(back.tenant);
   if (!tenant || tenant->bring == 0 || tenant->parts.count(back.gpu) == 0) return;
   GpuPart& part = tenant->parts.at(back.gpu);
@@ -340,7 +340,7 @@ void Scheduler::Handle(const event::BackDone& done, base::MonoTime now) {
   tenant->moved = true;
   for (auto& [gpu, part] : tenant->parts) {
     if (whole) {
-      // All granted memory is on the device now, even if no Back reported it, and no other memory is away.
+      // All granted memory is on the device now, even if no MovedIn reported it, and no other memory is away.
       part.demand.resident += std::min(part.granted, part.demand.away);
       part.demand.away = {};
     }
@@ -379,7 +379,7 @@ void Scheduler::Handle(const event::Unsuspended& unsuspended, base::MonoTime now
     KeepsRoom(*tenant, CloseLimit(*tenant), now);
 }
 
-void Scheduler::Handle(const event::WeightIs& is, base::MonoTime) {
+void Scheduler::Handle(const event::WeightChanged& is, base::MonoTime) {
   Tenant* tenant = Find(is.tenant);
   if (!tenant) return;
   tenant->weight = std::max(is.weight, 0.001);

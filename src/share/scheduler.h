@@ -117,19 +117,19 @@ class Scheduler {
   // --- scheduler.cc: events
   void Handle(const event::Joined& joined, base::MonoTime now);
   void Handle(const event::Left& left, base::MonoTime now);
-  void Handle(const event::DemandIs& is, base::MonoTime now);
-  void Handle(const event::ActivityIs& is, base::MonoTime now);
+  void Handle(const event::DemandChanged& is, base::MonoTime now);
+  void Handle(const event::ActivityChanged& is, base::MonoTime now);
   void Handle(const event::Completed& completed, base::MonoTime now);
   void Handle(const event::GateClosed& closed, base::MonoTime now);
   void Handle(const event::GateNotClosed& not_closed, base::MonoTime now);
   void Handle(const event::Answers& answers, base::MonoTime now);
   void Handle(const event::MovedOut& moved, base::MonoTime now);
   void Handle(const event::OutDone& done, base::MonoTime now);
-  void Handle(const event::Back& back, base::MonoTime now);
+  void Handle(const event::MovedIn& back, base::MonoTime now);
   void Handle(const event::BackDone& done, base::MonoTime now);
   void Handle(const event::Suspended& suspended, base::MonoTime now);
   void Handle(const event::Unsuspended& unsuspended, base::MonoTime now);
-  void Handle(const event::WeightIs& is, base::MonoTime now);
+  void Handle(const event::WeightChanged& is, base::MonoTime now);
   void Handle(const event::SettingsChanged& changed, base::MonoTime now);
   void Handle(const event::CapacityChanged& changed, base::MonoTime now);
   void Handle(const event::Tick&, base::MonoTime now);

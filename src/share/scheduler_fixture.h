@@ -32,7 +32,7 @@ class ShareScheduler : public testing::Test {
     Tell(event::Tick{});
   }
   void Has(TenantId tenant, base::Bytes resident, base::Bytes away = {}, base::Bytes wants = {}) {
-    Tell(event::DemandIs{tenant, {{"gpu", {resident, away, {}, wants}}}});
+    Tell(event::DemandChanged{tenant, {{"gpu", {resident, away, {}, wants}}}});
   }
   // A tenant that runs with so much.
   void Join(TenantId tenant, base::Bytes resident, double weight = 1, int priority = 0) {
@@ -47,15 +47,15 @@ class ShareScheduler : public testing::Test {
     Is(tenant, gate == Gate::kOpen ? Activity::kBusy : Activity::kWaiting);
   }
   void HasManaged(TenantId tenant, base::Bytes managed) {
-    Tell(event::DemandIs{tenant, {{"gpu", {{}, {}, {}, {}, managed}}}});
+    Tell(event::DemandChanged{tenant, {{"gpu", {{}, {}, {}, {}, managed}}}});
   }
   // A tenant whose memory is away, and that waits at its gate.
   void JoinAway(TenantId tenant, base::Bytes away, double weight = 1, int priority = 0) {
     Tell(event::Joined{tenant, weight, priority, Gate::kClosed});
-    Tell(event::ActivityIs{tenant, Activity::kIdle, now_});
+    Tell(event::ActivityChanged{tenant, Activity::kIdle, now_});
     Has(tenant, {}, away);
   }
-  void Is(TenantId tenant, Activity activity) { Tell(event::ActivityIs{tenant, activity, now_}); }
+  void Is(TenantId tenant, Activity activity) { Tell(event::ActivityChanged{tenant, activity, now_}); }
 
   // The actions since the last look, without reports.
   template <typename Kind>

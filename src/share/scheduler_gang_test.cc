@@ -21,7 +21,7 @@ class Gangs : public ShareScheduler {
   }
   void Runs(TenantId tenant, const Memory& memory) {
     Tell(event::Joined{tenant, 1, 0});
-    Tell(event::DemandIs{tenant, memory});
+    Tell(event::DemandChanged{tenant, memory});
     Is(tenant, Activity::kBusy);
   }
   // Its memory is away, and it does not want a turn yet.
@@ -29,8 +29,8 @@ class Gangs : public ShareScheduler {
     Memory memory;
     for (const auto& gpu : gpus) memory[gpu] = {{}, bytes, {}, {}};
     Tell(event::Joined{tenant, 1, 0, Gate::kClosed});
-    Tell(event::ActivityIs{tenant, Activity::kIdle, now_});
-    Tell(event::DemandIs{tenant, memory});
+    Tell(event::ActivityChanged{tenant, Activity::kIdle, now_});
+    Tell(event::DemandChanged{tenant, memory});
   }
   void Leaves(const action::Evict& order) {
     Tell(event::MovedOut{order.tenant, order.gpu, order.bytes});
@@ -40,10 +40,11 @@ class Gangs : public ShareScheduler {
   void ComesBack(TenantId tenant) {
     const auto bring = One<action::Bring>();
     EXPECT_EQ(bring.tenant, tenant);
-    for (const auto& grant : Said<action::Grant>()) Tell(event::Back{grant.tenant, grant.gpu, grant.bytes});
+    for (const auto& grant : Said<action::Grant>())
+      Tell(event::MovedIn{grant.tenant, grant.gpu, grant.bytes});
     Tell(event::BackDone{tenant, bring.order});
   }
-  void ReportDemand(TenantId tenant, const Memory& memory) { Tell(event::DemandIs{tenant, memory}); }
+  void ReportDemand(TenantId tenant, const Memory& memory) { Tell(event::DemandChanged{tenant, memory}); }
   bool IsIn(TenantId tenant) {
     for (const auto& gpu : scheduler_.View(now_).gpus)
       for (const auto& each : gpu.tenants)
@@ -68,10 +69,10 @@ TEST_F(Gangs, LeaveAllTheirGpusAndOpenWhenAllOfTheirMemoryIsBack) {
   ASSERT_EQ(out.size(), 2u);
   const auto bring = One<action::Bring>();
   Leaves(out[0]);
-  for (const auto& grant : Said<action::Grant>()) Tell(event::Back{grant.tenant, grant.gpu, grant.bytes});
+  for (const auto& grant : Said<action::Grant>()) Tell(event::MovedIn{grant.tenant, grant.gpu, grant.bytes});
   EXPECT_TRUE(Said<action::Open>().empty()) << "the other GPU lacks its memory";
   Leaves(out[1]);
-  for (const auto& grant : Said<action::Grant>()) Tell(event::Back{grant.tenant, grant.gpu, grant.bytes});
+  for (const auto& grant : Said<action::Grant>()) Tell(event::MovedIn{grant.tenant, grant.gpu, grant.bytes});
   EXPECT_TRUE(Said<action::Open>().empty());
   Tell(event::BackDone{kOther, bring.order});
   ReportDemand(kOther, Resident({"a", "b"}, GiB(10)));

@@ -73,7 +73,7 @@ TEST_F(ManagedMemory, OthersLeaveForManagedMemoryAsFarAsIsNeeded) {
   EXPECT_EQ(bring.tenant, kA);
   CloseNow(kB);
   EXPECT_EQ(One<action::Grant>(), (action::Grant{kA, "gpu", GiB(4), true}));
-  Tell(event::Back{kA, "gpu", GiB(4)});
+  Tell(event::MovedIn{kA, "gpu", GiB(4)});
   Tell(event::BackDone{kA, bring.order});
   EXPECT_EQ(One<action::Open>().tenant, kA);
 }
@@ -94,10 +94,10 @@ TEST_F(ManagedMemory, OneThatHasMoreManagedMemoryThanTheGpuRunsWhenItCanHaveAllO
 
 TEST_F(ManagedMemory, AnAllocationOfManagedMemoryBeyondTheGpuIsDenied) {
   JoinManaged(kA, GiB(10));
-  Tell(event::DemandIs{kA, {{"gpu", {{}, {}, {}, GiB(6), GiB(10)}}}});
+  Tell(event::DemandChanged{kA, {{"gpu", {{}, {}, {}, GiB(6), GiB(10)}}}});
   EXPECT_EQ(One<action::Grant>().bytes, GiB(6));
   HasManaged(kA, GiB(16));
-  Tell(event::DemandIs{kA, {{"gpu", {{}, {}, {}, GiB(1), GiB(16)}}}});
+  Tell(event::DemandChanged{kA, {{"gpu", {{}, {}, {}, GiB(1), GiB(16)}}}});
   EXPECT_EQ(One<action::Deny>().tenant, kA);
 }
 

@@ -47,7 +47,7 @@ class ShareRhythmOfTurns : public ShareScheduler {
     Said<action::Grant>();
     const auto bring = One<action::Bring>();
     EXPECT_EQ(bring.tenant, to);
-    Tell(event::Back{to, "gpu", kOver});
+    Tell(event::MovedIn{to, "gpu", kOver});
     Tell(event::BackDone{to, bring.order});
     Has(to, kEach);
     EXPECT_EQ(One<action::Open>().tenant, to);
@@ -103,7 +103,7 @@ TEST_F(ShareRhythmOfTurns, SoDoTwoThatPausedBeforeWhateverTheirWeights) {
   Has(kB, kEach);
   Turn();
   HandOver(kB, kA, 15ms);
-  Tell(event::WeightIs{kA, 4});
+  Tell(event::WeightChanged{kA, 4});
   ExpectFullTurns();
 }
 

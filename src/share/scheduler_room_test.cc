@@ -22,11 +22,11 @@ TEST_F(ShareScheduler, ADemandThatCanNeverFitIsDeniedAtOnce) {
 TEST_F(ShareScheduler, ADemandDeniedForAMomentIsGrantedAfterAll) {
   Join(kA, GiB(8));
   Tell(event::Joined{kB});
-  Tell(event::DemandIs{kB, {{"gpu", {{}, {}, GiB(8), {}}}}});
+  Tell(event::DemandChanged{kB, {{"gpu", {{}, {}, GiB(8), {}}}}});
   Has(kA, GiB(8), {}, GiB(1));
   EXPECT_EQ(One<action::Deny>(), (action::Deny{kA, "gpu", true})) << "what is in the way may end";
   EXPECT_TRUE(scheduler_.IsDenied(kA));
-  Tell(event::DemandIs{kB, {{"gpu", {{}, {}, GiB(1), {}}}}});
+  Tell(event::DemandChanged{kB, {{"gpu", {{}, {}, GiB(1), {}}}}});
   EXPECT_FALSE(scheduler_.IsDenied(kA));
   EXPECT_EQ(One<action::Grant>(), (action::Grant{kA, "gpu", GiB(1), false}));
 }
@@ -34,7 +34,7 @@ TEST_F(ShareScheduler, ADemandDeniedForAMomentIsGrantedAfterAll) {
 TEST_F(ShareScheduler, ADemandIsNotDeniedDuringAHandOver) {
   Join(kA, GiB(8));
   Tell(event::Joined{kC});
-  Tell(event::DemandIs{kC, {{"gpu", {{}, {}, GiB(4), {}}}}});
+  Tell(event::DemandChanged{kC, {{"gpu", {{}, {}, GiB(4), {}}}}});
   JoinAway(kB, GiB(8));
   Has(kA, GiB(8), {}, GiB(5));
   EXPECT_TRUE(scheduler_.IsDenied(kA));
@@ -58,9 +58,9 @@ TEST_F(ShareScheduler, WhereADeadTenantsMemoryStillMovesNothingElseOfItIsLeft) {
   Is(kB, Activity::kWaiting);
   CloseNow(kA);
   EXPECT_EQ(One<action::Evict>().tenant, kA);
-  Tell(event::DemandIs{kA, {{"gpu", {GiB(10), {}, GiB(4), {}}}}});
+  Tell(event::DemandChanged{kA, {{"gpu", {GiB(10), {}, GiB(4), {}}}}});
   EXPECT_EQ(pinned(), GiB(4));
-  Tell(event::DemandIs{kA, {}});
+  Tell(event::DemandChanged{kA, {}});
   EXPECT_EQ(pinned(), base::Bytes{});
 }
 
@@ -70,7 +70,7 @@ TEST_F(ShareScheduler, AllocationsOfOneSizeAreGrantedOneAfterTheOther) {
   EXPECT_EQ(Said<action::Grant>().size(), 1u);
   Has(kA, GiB(8), {}, GiB(1));
   EXPECT_TRUE(Said<action::Grant>().empty()) << "it has not taken it yet";
-  Tell(event::DemandIs{kA, {{"gpu", {GiB(9), {}, {}, GiB(1)}}}, {"gpu"}});
+  Tell(event::DemandChanged{kA, {{"gpu", {GiB(9), {}, {}, GiB(1)}}}, {"gpu"}});
   EXPECT_EQ(One<action::Grant>(), (action::Grant{kA, "gpu", GiB(1), false}));
 }
 
@@ -114,7 +114,7 @@ TEST_F(ShareScheduler, ForWhoAllocatesBitByBitOthersLeaveInGrowingPortions) {
   base::Bytes has, left = GiB(16);
   std::vector<base::Bytes> leave;
   while (has < GiB(8)) {
-    Tell(event::DemandIs{kB, {{"gpu", {has, {}, {}, GiB(1)}}}, {"gpu"}});
+    Tell(event::DemandChanged{kB, {{"gpu", {has, {}, {}, GiB(1)}}}, {"gpu"}});
     for (const auto& close : Said<action::Close>()) Tell(event::GateClosed{kA, close.order});
     for (const auto& evict : Said<action::Evict>()) {
       leave.push_back(evict.bytes);
@@ -138,7 +138,7 @@ TEST_F(ShareScheduler, WhileMemoryLeavesForAnAllocationNobodyHasATurnAndAllOfThe
   base::Bytes has, left = GiB(16);
   Span moving{};
   for (int portion = 0; portion < 3; ++portion) {
-    Tell(event::DemandIs{kB, {{"gpu", {has, {}, {}, base::GiB(1 << portion)}}}, {"gpu"}});
+    Tell(event::DemandChanged{kB, {{"gpu", {has, {}, {}, base::GiB(1 << portion)}}}, {"gpu"}});
     for (const auto& close : Said<action::Close>()) Tell(event::GateClosed{kA, close.order});
     const auto before = scheduler_.View(now_).gpus.at(0);
     const auto evict = One<action::Evict>();
@@ -157,13 +157,13 @@ TEST_F(ShareScheduler, WhileMemoryLeavesForAnAllocationNobodyHasATurnAndAllOfThe
     EXPECT_EQ(scheduler_.View(now_).gpus.at(0).moving, moving);
     has += One<action::Grant>().bytes;
     Said<action::Open>();
-    Tell(event::DemandIs{kB, {{"gpu", {has, {}, {}, {}}}}, {"gpu"}});
+    Tell(event::DemandChanged{kB, {{"gpu", {has, {}, {}, {}}}}, {"gpu"}});
   }
 }
 
 TEST_F(ShareScheduler, RoomThatWasPromisedBeforeTheCapacityWasKnownIsDeniedWhereThereIsNotSoMuch) {
   Tell(event::Joined{kA});
-  Tell(event::DemandIs{kA, {{"new", {{}, {}, {}, GiB(6)}}}, {}});
+  Tell(event::DemandChanged{kA, {{"new", {{}, {}, {}, GiB(6)}}}, {}});
   EXPECT_EQ(One<action::Grant>().bytes, GiB(6));
   Tell(event::CapacityChanged{"new", GiB(4)});
   EXPECT_EQ(One<action::Deny>().gpu, "new");

@@ -78,7 +78,7 @@ TEST_F(ShareScheduler, TheHigherPriorityNeedsNotWaitForTheTurnToEnd) {
   Tell(event::MovedOut{kA, "gpu", GiB(4)});
   Tell(event::OutDone{kA, "gpu", evict.order});
   const auto bring = One<action::Bring>();
-  Tell(event::Back{kB, "gpu", GiB(10)});
+  Tell(event::MovedIn{kB, "gpu", GiB(10)});
   Tell(event::BackDone{kB, bring.order});
   EXPECT_EQ(One<action::Open>().tenant, kB);
   Said<action::Grant>();
@@ -99,7 +99,7 @@ TEST_F(ShareScheduler, CountsApartWhatHadToBeCopied) {
   Tell(event::MovedOut{kA, "gpu", GiB(1), base::MiB(768)});
   Tell(event::OutDone{kA, "gpu", evict.order});
   const auto bring = One<action::Bring>();
-  Tell(event::Back{kB, "gpu", GiB(10), GiB(2)});
+  Tell(event::MovedIn{kB, "gpu", GiB(10), GiB(2)});
   Tell(event::BackDone{kB, bring.order});
   const auto gpu = scheduler_.View(now_).gpus.at(0);
   EXPECT_EQ(gpu.moved_out, GiB(4));
@@ -290,10 +290,10 @@ TEST_F(ShareScheduler, InExclusiveModeWhoFitsTogetherTakesTurnsWithoutMoving) {
 TEST_F(ShareScheduler, AJobOnTwoGpusMakesRoomOnBothOrNone) {
   Tell(event::CapacityChanged{"other", GiB(16)});
   Tell(event::Joined{kA});
-  Tell(event::DemandIs{kA, {{"gpu", {GiB(10), {}, {}, {}}}, {"other", {GiB(10), {}, {}, {}}}}});
+  Tell(event::DemandChanged{kA, {{"gpu", {GiB(10), {}, {}, {}}}, {"other", {GiB(10), {}, {}, {}}}}});
   Is(kA, Activity::kBusy);
   Tell(event::Joined{kB, 1, 0, Gate::kClosed});
-  Tell(event::DemandIs{kB, {{"other", {{}, GiB(10), {}, {}}}}});
+  Tell(event::DemandChanged{kB, {{"other", {{}, GiB(10), {}, {}}}}});
   Pass(60s);
   Is(kB, Activity::kWaiting);
   CloseNow(kA);

@@ -97,7 +97,8 @@ Scheduler::Frozen Scheduler::FrozenOf(const Domain& domain) const {
 
 // A tenant that could not use a turn gets none.
 bool Scheduler::MayRun(const Tenant& tenant) {
-  // The scheduler does not know how much memory a closed tenant has, and where, before its first DemandIs.
+  // The scheduler does not know how much memory a closed tenant has, and where, before its first
+  // DemandChanged.
   if (!tenant.demand_known && !tenant.IsOpen()) return false;
   if (tenant.parked || (tenant.back_blocked && tenant.HasAway())) return false;
   return tenant.answers || tenant.IsOpen();
@@ -182,7 +183,7 @@ std::optional<Group> Scheduler::MakeRoomFor(Tenant& waiter, const Group& members
   Packing everybody = packing;
   const bool all_fit = std::all_of(meeting.begin(), meeting.end(),
                                    [&](const Tenant* member) { return add(everybody, *member); });
-  const Circumstances at{settings_, state.meter, now};
+  const PolicyContext at{settings_, state.meter, now};
   for (Tenant* member : meeting) {
     const base::MonoTime when = member->keeps_until                    ? *member->keeps_until
                                 : all_fit || frozen.count(member) != 0 ? base::MonoTime::max()

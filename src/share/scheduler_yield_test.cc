@@ -12,7 +12,7 @@ class DoesNotYield : public ShareScheduler {
   void Ask(const std::string& user_of_b = "") {
     Join(kA, GiB(10));
     Tell(event::Joined{kB, 1, 0, Gate::kClosed, user_of_b});
-    Tell(event::ActivityIs{kB, Activity::kIdle, now_});
+    Tell(event::ActivityChanged{kB, Activity::kIdle, now_});
     Has(kB, {}, GiB(10));
     Pass(60s);
     Is(kB, Activity::kWaiting);
@@ -60,7 +60,7 @@ TEST_F(DoesNotYield, AnAnswerALittleAfterTheDeadlineStillSaysWhy) {
   Ask();
   const auto close = One<action::Close>();
   now_ = close.deadline + 300ms;
-  Tell(event::ActivityIs{kB, Activity::kWaiting});
+  Tell(event::ActivityChanged{kB, Activity::kWaiting});
   EXPECT_TRUE(Said<action::Open>().empty());
   Tell(event::GateNotClosed{kA, close.order, "process 1 works on GPU 0", true});
   EXPECT_EQ(One<action::Open>().tenant, kA);

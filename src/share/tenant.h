@@ -74,9 +74,9 @@ struct Tenant {
   base::MonoTime left_since{};    // while it is evicted: when its memory last left, or was ordered to leave
   bool staying_reported = false;  // it was reported that none of its memory leaves
   bool parked = false;            // suspended
-  bool demand_known = false;      // a DemandIs has come
-  bool moved = false;             // its memory moved, and no DemandIs has said since then how much is away
-  base::Bytes peak;               // the most memory that it had on all of its GPUs together
+  bool demand_known = false;      // a DemandChanged has come
+  bool moved = false;     // its memory moved, and no DemandChanged has said since then how much is away
+  base::Bytes peak;       // the most memory that it had on all of its GPUs together
   Span steady{};          // how long it has run since it had more than ever before, or waited for room;
                           // a part of the time in which it rested counts, too
   bool grows = false;     // it is on several GPUs, or may come there, and may soon want more memory

@@ -80,7 +80,7 @@ class World {
     for (const auto& [gpu, bytes] : job.program.memory) joined.gpus.insert(gpu);
     joined.interactive = job.program.interactive;
     Feed(joined);
-    Feed(event::ActivityIs{id, Activity::kBusy});
+    Feed(event::ActivityChanged{id, Activity::kBusy});
     TellDemand(id);
     return id;
   }
@@ -106,7 +106,7 @@ class World {
       job.wanted[gpu] = bytes;
     else
       job.growth[gpu] = bytes;
-    Feed(event::ActivityIs{id, Activity::kWaiting});
+    Feed(event::ActivityChanged{id, Activity::kWaiting});
     TellDemand(id);
   }
 
@@ -237,7 +237,7 @@ class World {
 
   void TellDemand(TenantId id) {
     Job& job = jobs_.at(id);
-    event::DemandIs is{id, {}};
+    event::DemandChanged is{id, {}};
     for (const auto& [gpu, bytes] : job.program.memory)
       is.gpus[gpu] = {job.here[gpu], job.away[gpu],
                       job.wanted.count(gpu) > 0 || job.parked ? base::Bytes{} : job.program.pinned,
@@ -295,7 +295,7 @@ class World {
       Job& idle = jobs_.at(id);
       if (!idle.alive || !idle.gap || gap_begin(id) != begin) return;
       idle.idle_reported = true;
-      Feed(event::ActivityIs{id, Activity::kIdle, begin});
+      Feed(event::ActivityChanged{id, Activity::kIdle, begin});
     });
   }
   base::MonoTime gap_begin(TenantId id) { return gap_ends_[id] - jobs_.at(id).program.gap; }
@@ -308,14 +308,14 @@ class World {
       job.since = now_;
       if (!job.open) return StandAtGate(id);
       Continue(id);
-      if (job.idle_reported) Feed(event::ActivityIs{id, Activity::kBusy});
+      if (job.idle_reported) Feed(event::ActivityChanged{id, Activity::kBusy});
     });
   }
   void StandAtGate(TenantId id) {
     Job& job = jobs_.at(id);
     if (job.parked) return;
     if (!job.stands) job.stands = now_;
-    Feed(event::ActivityIs{id, Activity::kWaiting});
+    Feed(event::ActivityChanged{id, Activity::kWaiting});
   }
 
   // --- actions
@@ -451,7 +451,7 @@ class World {
     job.growth.erase(gpu);
     TellDemand(id);
     Continue(id);
-    if (job.Computes()) Feed(event::ActivityIs{id, Activity::kBusy});
+    if (job.Computes()) Feed(event::ActivityChanged{id, Activity::kBusy});
   }
   // Moves a piece at a time on each GPU, as far as there is credit.
   void MoveBack(TenantId id, OrderId order) {
@@ -478,7 +478,7 @@ class World {
     job.away[gpu] = job.away[gpu] - base::Bytes{piece};
     job.here[gpu] += base::Bytes{piece};
     job.moved_in[gpu] += piece;
-    Feed(event::Back{id, gpu, {piece}});
+    Feed(event::MovedIn{id, gpu, {piece}});
     MoveBack(id, order);
   }
   void FinishBack(TenantId id, const std::string& why) {

@@ -16,14 +16,14 @@ std::string OfIt(base::Bytes unchanged) {
 struct TextVisitor {
   std::string operator()(const event::Joined& e) const { return Job(e.tenant) + " joined"; }
   std::string operator()(const event::Left& e) const { return Job(e.tenant) + " left"; }
-  std::string operator()(const event::DemandIs& e) const {
+  std::string operator()(const event::DemandChanged& e) const {
     std::string text = Job(e.tenant) + " demands";
     for (const auto& [gpu, d] : e.gpus)
       text += fmt::format(" {}: resident {}, away {}, pinned {}, wants {}", gpu, d.resident.count,
                           d.away.count, d.pinned.count, d.wants.count);
     return text;
   }
-  std::string operator()(const event::ActivityIs& e) const {
+  std::string operator()(const event::ActivityChanged& e) const {
     return fmt::format("{} is {}", Job(e.tenant), ToString(e.activity));
   }
   std::string operator()(const event::Completed& e) const {
@@ -42,7 +42,7 @@ struct TextVisitor {
   std::string operator()(const event::OutDone& e) const {
     return fmt::format("{} is out of {}", Job(e.tenant), e.gpu) + Because(e.why);
   }
-  std::string operator()(const event::Back& e) const {
+  std::string operator()(const event::MovedIn& e) const {
     return fmt::format("{} has {} back on {}{}", Job(e.tenant), e.bytes.count, e.gpu, OfIt(e.unchanged));
   }
   std::string operator()(const event::BackDone& e) const {
@@ -50,7 +50,7 @@ struct TextVisitor {
   }
   std::string operator()(const event::Suspended& e) const { return Job(e.tenant) + " suspended"; }
   std::string operator()(const event::Unsuspended& e) const { return Job(e.tenant) + " unsuspended"; }
-  std::string operator()(const event::WeightIs& e) const {
+  std::string operator()(const event::WeightChanged& e) const {
     return fmt::format("{} weighs {}, priority {}{}", Job(e.tenant), e.weight, e.priority,
                        e.interactive ? ", interactive" : "");
   }

@@ -104,7 +104,7 @@ void ShareController::Reconcile() {
     const bool was_withdrawn = known->job.withdrawn, withdrawn = job.withdrawn;
     known->job = std::move(job);
     if (weighs)
-      Feed(share::event::WeightIs{known->job.id, known->job.weight, known->job.priority,
+      Feed(share::event::WeightChanged{known->job.id, known->job.weight, known->job.priority,
                                   known->job.interactive});
     if (withdrawn && !was_withdrawn) Withdraw(*known);
     if (!withdrawn && was_withdrawn) TakeBack(*known);

@@ -1,10 +1,11 @@
 // Jobs that share GPUs: tells the scheduler (share/scheduler.h) what their ledgers, movers and samples show,
 // and carries the scheduler's decisions to their shims and movers.
 //
-//   ledgers (notify, samples) -- DemandIs, ActivityIs --+                 +-- Close, Open ---> ledgers
+//   ledgers (notify, samples) -- DemandChanged,
+//                                ActivityChanged -------+                 +-- Close, Open ---> ledgers
 //   orders answered in ledgers -- GateClosed -----------+                 +-- Evict ---------> ledgers, mover
 //   mover: take ----------------- MovedOut, OutDone ----+--> Scheduler ---+-- Bring, Grant --> mover
-//   mover: load ----------------- Back, BackDone -------+                 +-- Report --------> events
+//   mover: load ----------------- MovedIn, BackDone ----+                 +-- Report --------> events
 //   samples of the driver ------- CapacityChanged ------+
 //
 // The mover loads returning memory while the job's gate is still shut. The job's processes get that memory

@@ -61,7 +61,7 @@ void ShareController::LoadCame(base::JobId job, const ProcessGpu& key, share::Or
   bytes = std::min(bytes - told, load.need - load.came);
   if (bytes.count == 0) return;
   load.came += bytes;
-  Feed(share::event::Back{job, key.gpu, bytes, bytes - copied});
+  Feed(share::event::MovedIn{job, key.gpu, bytes, bytes - copied});
 }
 
 void ShareController::LoadEnded(base::JobId job, const ProcessGpu& key, share::OrderId order,

@@ -143,7 +143,7 @@ void ShareController::CheckDemand(Entry& entry, const std::vector<ledger::SlotSt
   if (!wants) entry.deny_at.reset();
   entry.stale = false;
   entry.demand = demand;
-  Feed(share::event::DemandIs{entry.job.id, std::move(demand), std::move(taken)});
+  Feed(share::event::DemandChanged{entry.job.id, std::move(demand), std::move(taken)});
 }
 
 void ShareController::Check(Entry& entry) {
@@ -196,7 +196,7 @@ void ShareController::TellActivity(Entry& entry, const std::vector<ledger::SlotS
   if (activity == entry.activity) return;
   entry.activity = activity;
   const base::MonoTime when = since == 0 ? clock_.Mono() : base::MonoTime(std::chrono::nanoseconds(since));
-  Feed(share::event::ActivityIs{entry.job.id, activity, when});
+  Feed(share::event::ActivityChanged{entry.job.id, activity, when});
 }
 
 // Every job may take free memory within its share of the GPU without asking. There are as many shares as jobs
