@@ -156,7 +156,7 @@ void SuspensionStateMachine::Handle(const event::Ended&, MonoTime) {
 void SuspensionStateMachine::Handle(const event::Observed& observed, MonoTime now) {
   gpus_ = observed.gpus;
   std::map<base::ProcessId, Member> members;
-  for (const ProcessView& view : observed.processes) {
+  for (const ObservedProcess& view : observed.processes) {
     const auto known = members_.find(view.id);
     Member member = known == members_.end() ? Member{} : std::move(known->second);
     if (member.seen.stage != view.stage) member.stage_since = now;

@@ -79,7 +79,7 @@ struct GpuShare {
   friend bool operator==(const GpuShare&, const GpuShare&) = default;
 };
 
-struct ProcessView {
+struct ObservedProcess {
   base::ProcessId id;
   std::map<std::string, GpuShare> gpus{};  // by UUID; the GPUs on which the process has memory
   bool has_shim = false;
@@ -102,7 +102,7 @@ struct ProcessView {
   bool figures_current = true;
 };
 
-struct GpuView {
+struct ObservedGpu {
   std::string uuid, name;
   std::optional<unsigned> index{};  // as users know the GPU
 };
@@ -126,8 +126,8 @@ struct Ended {};
 // Every process of the job and every GPU of the machine, all of them each time. The caller sends it before it
 // sends any request; then after each sampling and whenever a shim's stage changed.
 struct Observed {
-  std::vector<ProcessView> processes;
-  std::vector<GpuView> gpus;
+  std::vector<ObservedProcess> processes;
+  std::vector<ObservedGpu> gpus;
 };
 // The answers to Rest. `took`, `steps` (calls that had to pass) and the like go into the event of the job.
 struct Rested {
@@ -180,7 +180,7 @@ struct OrderEvict {
   base::ProcessId process;
   friend bool operator==(const OrderEvict&, const OrderEvict&) = default;
 };
-// All memory is on the GPU again, and the gate stays closed (ProcessView::fetches).
+// All memory is on the GPU again, and the gate stays closed (ObservedProcess::fetches).
 struct OrderFetch {
   base::ProcessId process;
   friend bool operator==(const OrderFetch&, const OrderFetch&) = default;
@@ -295,7 +295,7 @@ class SuspensionStateMachine {
   enum class Location { kUnknown, kHost, kStraight, kGpu };
 
   struct Member {
-    ProcessView seen;
+    ObservedProcess seen;
     Saved saved = Saved::kRunning;
     bool no_cuda = false;  // the driver finds no CUDA in it
     Order order = Order::kNone;
@@ -426,7 +426,7 @@ class SuspensionStateMachine {
   bool AnyStays() const;
   bool AnyShares() const;
   static base::MonoTime AtWorkSince(const Member& member);  // on the last order
-  static base::Bytes Sum(const ProcessView& view, base::Bytes GpuShare::*part);
+  static base::Bytes Sum(const ObservedProcess& view, base::Bytes GpuShare::*part);
   std::string Whereabouts() const;
   std::string NameOf(const std::string& gpu) const;
   base::Bytes HeldOn(const Member& member, const std::string& gpu) const;
@@ -450,7 +450,7 @@ class SuspensionStateMachine {
   SuspensionSettings settings_;
   SuspensionRecord record_;
   std::map<base::ProcessId, Member> members_;
-  std::vector<GpuView> gpus_;
+  std::vector<ObservedGpu> gpus_;
   bool resting_ = false;   // Rest was ordered and is not answered
   bool rested_ = false;    // on this way, all processes that have to come to rest were held
   bool settling_ = false;  // the driver does not yet show all memory that `held` has to record

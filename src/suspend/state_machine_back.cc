@@ -100,7 +100,7 @@ std::vector<GpuMove> SuspensionStateMachine::MovesFor(const base::ProcessId& pro
   const std::string& target = *record_.target;
   if (source == target) return {};
   std::vector<GpuMove> moves;
-  for (const GpuView& gpu : gpus_)
+  for (const ObservedGpu& gpu : gpus_)
     moves.push_back({gpu.uuid, gpu.uuid == source ? target : gpu.uuid == target ? source : gpu.uuid});
   return moves;
 }

@@ -70,9 +70,9 @@ class Story {
   explicit Story(SuspensionSettings settings = {}) : machine(settings) {}
 
   // A process started later has a bigger number. `evictable` of `used` is what its shim could evict.
-  ProcessView& Process(pid_t pid, base::Bytes used, std::optional<base::Bytes> evictable = std::nullopt,
-                       const std::string& gpu = "a") {
-    ProcessView view;
+  ObservedProcess& Process(pid_t pid, base::Bytes used, std::optional<base::Bytes> evictable = std::nullopt,
+                           const std::string& gpu = "a") {
+    ObservedProcess view;
     view.id = IdOf(pid);
     view.has_shim = evictable.has_value();
     view.stage = view.has_shim ? ShimStage::kOnGpu : ShimStage::kNone;
@@ -81,7 +81,7 @@ class Story {
     return processes.back();
   }
   static base::ProcessId IdOf(pid_t pid) { return {pid, static_cast<std::uint64_t>(pid) * 100}; }
-  ProcessView& At(pid_t pid) {
+  ObservedProcess& At(pid_t pid) {
     return *std::find_if(processes.begin(), processes.end(),
                          [&](const auto& one) { return one.id.pid == pid; });
   }
@@ -192,13 +192,13 @@ class Story {
 
   SuspensionStateMachine machine;
   bool by_hand = false, rests_by_hand = false;
-  std::vector<ProcessView> processes;
-  std::vector<GpuView> gpus{{"a", "NVIDIA H200"}, {"b", "NVIDIA H200"}, {"c", "NVIDIA A100"}};
+  std::vector<ObservedProcess> processes;
+  std::vector<ObservedGpu> gpus{{"a", "NVIDIA H200"}, {"b", "NVIDIA H200"}, {"c", "NVIDIA A100"}};
   base::MonoTime now{std::chrono::hours(1)};
 
  private:
   // The driver does not list a checkpointed process.
-  void OnDevice(ProcessView& view, bool on) {
+  void OnDevice(ObservedProcess& view, bool on) {
     if (!on)
       for (auto& [gpu, share] : view.gpus) parked_[view.id][gpu] = std::exchange(share.used, {});
     else

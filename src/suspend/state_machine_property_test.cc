@@ -10,7 +10,7 @@ namespace gpuman::suspend {
 namespace {
 
 struct Target {
-  ProcessView view;
+  ObservedProcess view;
   base::Bytes context, data;            // data: what its shim could evict
   base::Bytes out{};                    // the part of `data` that the mover has
   bool secure = false, loaded = false;  // whole in host memory; on a GPU again
@@ -78,8 +78,8 @@ class World {
     targets_[target.view.id] = target;
   }
 
-  std::vector<ProcessView> Views() {
-    std::vector<ProcessView> views;
+  std::vector<ObservedProcess> Views() {
+    std::vector<ObservedProcess> views;
     for (auto& [id, target] : targets_) {
       const bool here = target.saved != Saved::kCheckpointed;
       target.view.gpus.clear();
@@ -155,7 +155,7 @@ class World {
   void AnswerRest(bool fail) {
     if (!rest_ordered_) return;
     const bool all = std::all_of(targets_.begin(), targets_.end(), [](const auto& one) {
-      const ProcessView& view = one.second.view;
+      const ObservedProcess& view = one.second.view;
       const bool holds = view.has_shim && view.stage != ShimStage::kNone;
       return one.second.saved != Saved::kRunning || !holds || view.held;
     });
@@ -375,7 +375,7 @@ class World {
 
   bool AnyStays() const {
     return std::any_of(targets_.begin(), targets_.end(), [](const auto& one) {
-      const ProcessView& view = one.second.view;
+      const ObservedProcess& view = one.second.view;
       return view.stage == ShimStage::kEvicted && view.answered && (view.holds_imported || view.shares);
     });
   }
@@ -464,7 +464,7 @@ class World {
   bool rested_ = false;  // on this way out
   pid_t next_pid_ = 11;
   base::MonoTime now_{std::chrono::hours(1)};
-  std::vector<GpuView> gpus_{{"a", "NVIDIA H200"}, {"b", "NVIDIA H200"}};
+  std::vector<ObservedGpu> gpus_{{"a", "NVIDIA H200"}, {"b", "NVIDIA H200"}};
   std::map<base::ProcessId, Target> targets_;
   std::string wanted_ = "a", counts_on_ = "a";
   std::deque<Asked> asked_;

@@ -26,7 +26,7 @@ Bytes SumOf(const BytesByGpu& gpus) {
 
 }  // namespace
 
-Bytes SuspensionStateMachine::Sum(const ProcessView& view, Bytes GpuShare::*part) {
+Bytes SuspensionStateMachine::Sum(const ObservedProcess& view, Bytes GpuShare::*part) {
   Bytes sum;
   for (const auto& [gpu, share] : view.gpus) sum += share.*part;
   return sum;
@@ -128,7 +128,7 @@ BytesByGpu SuspensionStateMachine::Left() const {
 
 std::string SuspensionStateMachine::NameOf(const std::string& gpu) const {
   const auto known =
-      std::find_if(gpus_.begin(), gpus_.end(), [&](const GpuView& one) { return one.uuid == gpu; });
+      std::find_if(gpus_.begin(), gpus_.end(), [&](const ObservedGpu& one) { return one.uuid == gpu; });
   return known != gpus_.end() && known->index ? std::to_string(*known->index) : gpu;
 }
 
@@ -259,7 +259,7 @@ Result<> SuspensionStateMachine::CanMove(const std::string& gpu) const {
   GPUMAN_TRY(HasNoManagedMemory());
   GPUMAN_TRY(NothingIsStopped());
   const auto find = [&](const std::string& uuid) {
-    return std::find_if(gpus_.begin(), gpus_.end(), [&](const GpuView& one) { return one.uuid == uuid; });
+    return std::find_if(gpus_.begin(), gpus_.end(), [&](const ObservedGpu& one) { return one.uuid == uuid; });
   };
   const auto target = find(gpu);
   if (target == gpus_.end()) return Fail(ErrorCode::kNotFound, fmt::format("there is no GPU {}", gpu));

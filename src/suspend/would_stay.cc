@@ -4,12 +4,12 @@
 
 namespace gpuman::suspend {
 
-BytesByGpu WouldStay(const std::vector<ProcessView>& processes, std::optional<bool> checkpoints) {
-  const bool shares = std::any_of(processes.begin(), processes.end(), [](const ProcessView& process) {
+BytesByGpu WouldStay(const std::vector<ObservedProcess>& processes, std::optional<bool> checkpoints) {
+  const bool shares = std::any_of(processes.begin(), processes.end(), [](const ObservedProcess& process) {
     return process.has_shim && process.shares;
   });
   BytesByGpu left;
-  for (const ProcessView& process : processes) {
+  for (const ObservedProcess& process : processes) {
     if (checkpoints != false && !(shares && process.has_shim)) continue;
     for (const auto& [gpu, share] : process.gpus) {
       // A figure of the driver may be older than the shim's count; a process that has memory has a context.

@@ -14,7 +14,7 @@ namespace gpuman::suspend {
 // An estimate for each GPU, by the driver's figures and the shims' counts; no more than is known, so a GPU
 // that it does not name may be one of which nothing is known. `checkpoints`: whether the driver can
 // checkpoint processes; nullopt: not known, and taken for yes.
-BytesByGpu WouldStay(const std::vector<ProcessView>& processes, std::optional<bool> checkpoints);
+BytesByGpu WouldStay(const std::vector<ObservedProcess>& processes, std::optional<bool> checkpoints);
 
 // Takes one estimate after the other. The driver's figures and the shims' counts are not of the same moment,
 // so an estimate is too large while memory is taken or leaves: what grows counts only when it has lasted.

@@ -9,8 +9,8 @@ using base::Bytes;
 using base::GiB;
 using base::MiB;
 
-ProcessView WithShim(pid_t pid, std::map<std::string, GpuShare> gpus, bool shares = false) {
-  ProcessView view;
+ObservedProcess WithShim(pid_t pid, std::map<std::string, GpuShare> gpus, bool shares = false) {
+  ObservedProcess view;
   view.id = {pid, 1};
   view.gpus = std::move(gpus);
   view.has_shim = true;
@@ -19,7 +19,7 @@ ProcessView WithShim(pid_t pid, std::map<std::string, GpuShare> gpus, bool share
 }
 
 TEST(WouldStay, NothingWhereTheDriverTakesTheRest) {
-  const std::vector<ProcessView> job{WithShim(1, {{"a", {GiB(10), GiB(9), {}}}})};
+  const std::vector<ObservedProcess> job{WithShim(1, {{"a", {GiB(10), GiB(9), {}}}})};
   EXPECT_EQ(WouldStay(job, true), BytesByGpu{});
   EXPECT_EQ(WouldStay(job, std::nullopt), BytesByGpu{});
   EXPECT_EQ(WouldStay(job, false), (BytesByGpu{{"a", GiB(1)}}));
@@ -28,7 +28,7 @@ TEST(WouldStay, NothingWhereTheDriverTakesTheRest) {
 TEST(WouldStay, OfAJobThatSharesMemoryAllThatItsShimsCannotEvict) {
   auto without = WithShim(3, {{"a", {GiB(2), {}, {}}}});
   without.has_shim = false;
-  const std::vector<ProcessView> job{
+  const std::vector<ObservedProcess> job{
       WithShim(1, {{"a", {GiB(10), GiB(9), {}}}, {"b", {GiB(3), {}, {}}}}, true),
       WithShim(2, {{"b", {GiB(11), GiB(9), {}}}}), without};
   EXPECT_EQ(WouldStay(job, true), (BytesByGpu{{"a", GiB(1)}, {"b", GiB(5)}}))

@@ -11,7 +11,7 @@
 
 namespace gpuman::daemon {
 
-std::vector<suspend::ProcessView> SuspensionReadings::ProcessesOf(
+std::vector<suspend::ObservedProcess> SuspensionReadings::ProcessesOf(
     base::JobId id, const suspend::SuspensionRecord& record) const {
   const auto* job = core_.jobs().Find(id);
   if (!job) return {};
@@ -22,7 +22,7 @@ std::vector<suspend::ProcessView> SuspensionReadings::ProcessesOf(
   return views;
 }
 
-std::vector<suspend::ProcessView> SuspensionReadings::ViewsOf(
+std::vector<suspend::ObservedProcess> SuspensionReadings::ViewsOf(
     const jobs::Job& job, const suspend::SuspensionRecord& record,
     const std::vector<ledger::SlotStatus>& slots) const {
   auto held = record.held;
@@ -43,8 +43,8 @@ suspend::BytesByGpu SuspensionReadings::WouldStay(base::JobId id, std::optional<
   return suspend::WouldStay(ViewsOf(*job, {}, slots), checkpoints);
 }
 
-std::vector<suspend::GpuView> SuspensionReadings::Gpus() const {
-  std::vector<suspend::GpuView> gpus;
+std::vector<suspend::ObservedGpu> SuspensionReadings::Gpus() const {
+  std::vector<suspend::ObservedGpu> gpus;
   for (const auto& gpu : core_.whole_gpus().gpus) gpus.push_back({gpu.uuid, gpu.name, gpu.index});
   return gpus;
 }

@@ -38,11 +38,11 @@ class SuspensionReadings {
 
   // All processes of the job that have to do with a GPU: those on a GPU, those that count in its ledger, and
   // those in `held` of the record that still live.
-  std::vector<suspend::ProcessView> ProcessesOf(base::JobId job,
-                                                const suspend::SuspensionRecord& record) const;
+  std::vector<suspend::ObservedProcess> ProcessesOf(base::JobId job,
+                                                    const suspend::SuspensionRecord& record) const;
   // What would stay of the job (suspend/would_stay.h).
   suspend::BytesByGpu WouldStay(base::JobId job, std::optional<bool> checkpoints) const;
-  std::vector<suspend::GpuView> Gpus() const;
+  std::vector<suspend::ObservedGpu> Gpus() const;
   // Memory that jobs may take, by UUID: the free memory less the guard's reserve.
   suspend::BytesByGpu FreeMemory() const;
   // The time of the latest sample, by UUID.
@@ -58,8 +58,8 @@ class SuspensionReadings {
   base::Bytes HostMemoryOf(base::JobId job) const;
 
  private:
-  std::vector<suspend::ProcessView> ViewsOf(const jobs::Job& job, const suspend::SuspensionRecord& record,
-                                            const std::vector<ledger::SlotStatus>& slots) const;
+  std::vector<suspend::ObservedProcess> ViewsOf(const jobs::Job& job, const suspend::SuspensionRecord& record,
+                                                const std::vector<ledger::SlotStatus>& slots) const;
 
   Core& core_;
   const ShimsModule& shims_;

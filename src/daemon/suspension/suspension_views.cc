@@ -32,7 +32,7 @@ suspend::ShimStage StageOf(const ledger::SlotStatus& slot) {
 }
 
 // The GPU of a home that its shim does not name: the process sees only one.
-std::string OnlyGpuOf(const suspend::ProcessView& view, const suspend::BytesByGpu* held,
+std::string OnlyGpuOf(const suspend::ObservedProcess& view, const suspend::BytesByGpu* held,
                       const std::vector<std::string>& only) {
   const suspend::GpuShare* most = nullptr;
   std::string uuid;
@@ -48,13 +48,13 @@ std::string OnlyGpuOf(const suspend::ProcessView& view, const suspend::BytesByGp
 
 }  // namespace
 
-std::vector<suspend::ProcessView> SuspensionView(
+std::vector<suspend::ObservedProcess> SuspensionView(
     base::JobId job, const std::map<std::string, guard::GpuStatus>& gpus,
     const std::vector<ledger::SlotStatus>& slots, const std::map<base::ProcessId, suspend::BytesByGpu>& held,
     const std::vector<std::string>& only,
     const std::function<base::Bytes(const std::string&)>& context_cost) {
-  std::map<base::ProcessId, suspend::ProcessView> views;
-  const auto view_of = [&](const base::ProcessId& process) -> suspend::ProcessView& {
+  std::map<base::ProcessId, suspend::ObservedProcess> views;
+  const auto view_of = [&](const base::ProcessId& process) -> suspend::ObservedProcess& {
     auto& view = views[process];
     view.id = process;
     return view;
@@ -101,7 +101,7 @@ std::vector<suspend::ProcessView> SuspensionView(
           view.figures_current && (share.used >= home.evictable || share.context.count > 0);
     }
   }
-  std::vector<suspend::ProcessView> list;
+  std::vector<suspend::ObservedProcess> list;
   list.reserve(views.size());
   for (auto& [process, view] : views) list.push_back(std::move(view));
   return list;

@@ -16,7 +16,7 @@ namespace gpuman::daemon {
 // The processes of `job` on `gpus`, those that count in its ledger, and those of `held` that still live.
 // `only`: the job's GPU where it has one. A shim's figures for a process that is on no known GPU count for
 // that GPU. `context_cost`: the cost of a context on a GPU, 0 where it is not known.
-std::vector<suspend::ProcessView> SuspensionView(
+std::vector<suspend::ObservedProcess> SuspensionView(
     base::JobId job, const std::map<std::string, guard::GpuStatus>& gpus,
     const std::vector<ledger::SlotStatus>& slots, const std::map<base::ProcessId, suspend::BytesByGpu>& held,
     const std::vector<std::string>& only, const std::function<base::Bytes(const std::string&)>& context_cost);
