@@ -54,7 +54,7 @@ struct Refusal {
   std::optional<base::MemoryParts> parts{};  // of `used`
 };
 
-struct Refusals {
+struct RefusalHistory {
   Refusal last;
   std::optional<Refusal> first{};  // since ForgetFirstRefusals; absent: not known
 };
@@ -233,7 +233,7 @@ class Ledgers {
   // short that was. 0: they had none.
   std::vector<GpuUsage> PeaksOf(base::JobId job) const;
   // On each GPU that had one, in the order of the limits.
-  std::vector<Refusals> RefusalsOf(base::JobId job) const;
+  std::vector<RefusalHistory> RefusalsOf(base::JobId job) const;
   // A run of the job has begun at `at` (CLOCK_MONOTONIC, ns): earlier refusals are not the first of it.
   void ForgetFirstRefusals(base::JobId job, std::uint64_t at);
   // What the peak on the GPU was, as in PeaksOf; nothing in it is uncounted. nullopt: not known.

@@ -64,8 +64,8 @@ std::vector<GpuUsage> Ledgers::PeaksOf(JobId job) const {
   });
 }
 
-std::vector<Refusals> Ledgers::RefusalsOf(JobId job) const {
-  std::vector<Refusals> refusals;
+std::vector<RefusalHistory> Ledgers::RefusalsOf(JobId job) const {
+  std::vector<RefusalHistory> refusals;
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return refusals;
   const wire::Ledger& ledger = *found->second.page;

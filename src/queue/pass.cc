@@ -7,7 +7,7 @@
 #include "queue/make_room.h"
 #include "queue/priority.h"
 #include "queue/quota_use.h"
-#include "queue/refusals.h"
+#include "queue/refused_requests.h"
 #include "queue/room.h"
 
 namespace gpuman::queue {
@@ -284,7 +284,7 @@ class Passing {
   std::vector<Reason> refused_;  // for each need: why there is no room for it any more in this pass
   std::vector<bool> attempted_;  // for each need: no jobs can make room for it
   int attempts_ = 0;
-  Refusals refusals_{};
+  RefusedRequests refusals_{};
   bool can_yield_ = false;  // some job may be preempted or moved
   bool kept_ = false;
   WallTime wake_ = kNever;

@@ -41,7 +41,7 @@ std::string TimesOf(const jobs::RefusedAllocation& refusal) {
 
 }  // namespace
 
-jobs::RefusedAllocation RefusalOf(const ledger::Refusals& seen, base::MonoTime mono_now,
+jobs::RefusedAllocation RefusalOf(const ledger::RefusalHistory& seen, base::MonoTime mono_now,
                                   base::WallTime wall_now) {
   const auto now = static_cast<std::uint64_t>(std::chrono::nanoseconds(mono_now.time_since_epoch()).count());
   // The program may have written any time into the ledger.

@@ -14,7 +14,7 @@
 namespace gpuman::daemon {
 
 // `mono_now` and `wall_now`: the same moment on both clocks.
-jobs::RefusedAllocation RefusalOf(const ledger::Refusals& seen, base::MonoTime mono_now,
+jobs::RefusedAllocation RefusalOf(const ledger::RefusalHistory& seen, base::MonoTime mono_now,
                                   base::WallTime wall_now);
 
 // "256MiB was refused at its limit of 1GiB on GPU 0, …: gpuman update hog --memory SIZE". The advice depends

@@ -78,7 +78,7 @@ TEST(Refusals, AreTheReasonOfAJobThatFailedAndOfNoOther) {
 }
 
 TEST(Refusals, ThatAProgramMadeUpHaveATimeThatCanBe) {
-  ledger::Refusals seen;
+  ledger::RefusalHistory seen;
   const base::MonoTime now{std::chrono::hours(5)};
   const base::WallTime wall{std::chrono::hours(500'000)};
   for (const std::uint64_t at : {std::uint64_t{0}, UINT64_MAX, std::uint64_t{1} << 63}) {
@@ -91,7 +91,7 @@ TEST(Refusals, ThatAProgramMadeUpHaveATimeThatCanBe) {
 }
 
 TEST(Refusals, SayHowManyThereWereAndWhatTheMemoryWas) {
-  ledger::Refusals seen;
+  ledger::RefusalHistory seen;
   seen.last = {"GPU-0",      14, ledger::wire::RefusedBy::kLimit, base::MiB(256), false, base::MiB(900),
                base::GiB(1), 0};
   jobs::Job job = Hog();

@@ -146,10 +146,10 @@ void ShimChannel::SetContext(const std::string& uuid, base::Bytes bytes) {
   for (const auto& [job, entry] : jobs_) (void)ledgers_.SetLimits(job, WithContexts(entry.limits));
 }
 
-std::optional<ledger::Refusals> ShimChannel::RefusalOf(base::JobId job) const {
+std::optional<ledger::RefusalHistory> ShimChannel::RefusalOf(base::JobId job) const {
   const auto known = jobs_.find(job);
   if (known == jobs_.end()) return std::nullopt;
-  std::optional<ledger::Refusals> newest;
+  std::optional<ledger::RefusalHistory> newest;
   for (auto& refusals : ledgers_.RefusalsOf(job)) {
     if (refusals.last.at < NanosecondsOf(known->second.run_began)) continue;
     if (!newest || refusals.last.at > newest->last.at) newest = std::move(refusals);

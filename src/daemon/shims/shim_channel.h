@@ -73,7 +73,7 @@ class ShimChannel {
   void SetSampled(const gpu::Sample& sample);
 
   // The newest refused allocation of the job's programs in the present run; nullopt: none.
-  std::optional<ledger::Refusals> RefusalOf(base::JobId job) const;
+  std::optional<ledger::RefusalHistory> RefusalOf(base::JobId job) const;
   // The jobs with a new refusal since the last call of this function.
   std::vector<base::JobId> RefusedAnew();
   // The most that the job has used of one GPU at a time: what its processes have counted, and the most

@@ -10,7 +10,7 @@ namespace gpuman::queue {
 
 // Refused requests with their reasons. A pass refuses a job that wants at least as much in every respect
 // without a check of the GPUs. A few entries are enough, since needs differ little.
-class Refusals {
+class RefusedRequests {
  public:
   void Add(const PlacementRequest& request, Reason reason) {
     if (refused_.size() < kMax)
