@@ -42,7 +42,7 @@ void Monitor::ClearThose(Predicate over, const std::string& why, Notices& notice
   }
 }
 
-Notices Monitor::On(const Reading& reading, Now now) {
+Notices Monitor::On(const Reading& reading, Timestamp now) {
   Notices notices;
   const bool is_lost = reading.missing || !reading.lost.empty();
   const bool is_known = !is_lost && reading.silent.empty();
@@ -57,7 +57,8 @@ Notices Monitor::On(const Reading& reading, Now now) {
   return notices;
 }
 
-void Monitor::Consider(const Rule& rule, const std::optional<std::string>& found, Now now, Notices& notices) {
+void Monitor::Consider(const Rule& rule, const std::optional<std::string>& found, Timestamp now,
+                       Notices& notices) {
   Condition& condition = conditions_[rule.code];
   const auto known = faults_.find(std::string(rule.code));
   if (found) {
@@ -84,7 +85,7 @@ void Monitor::Consider(const Rule& rule, const std::optional<std::string>& found
 }
 
 // If the driver reports the recovery it needs, its report counts more than the table of Xids.
-void Monitor::HeedDriver(const Reading& reading, Now now, Notices& notices) {
+void Monitor::HeedDriver(const Reading& reading, Timestamp now, Notices& notices) {
   const bool is_known = !reading.missing && reading.lost.empty() && reading.silent.empty();
   if (reading.recovery != Recovery::kNone || !is_known) return driver_quiet_since_.reset();
   if (!driver_quiet_since_) driver_quiet_since_ = now.mono;
@@ -92,7 +93,7 @@ void Monitor::HeedDriver(const Reading& reading, Now now, Notices& notices) {
   ClearThose(IsForDriverToSay, "the driver asks for no recovery of the GPU", notices);
 }
 
-Notices Monitor::On(const Xid& xid, Now now) {
+Notices Monitor::On(const Xid& xid, Timestamp now) {
   XidClass kind = ClassOf(xid.number);
   if (settings_.ignored_xids.contains(xid.number))
     kind = {kind.xid, kind.name, HealthState::kHealthy, Action::kNone};
@@ -119,7 +120,7 @@ Notices Monitor::On(const Xid& xid, Now now) {
   return {{Change::kRaised, known->second, xid.pid, {}}};
 }
 
-Notices Monitor::OnReset(Now) {
+Notices Monitor::OnReset(Timestamp) {
   Notices notices;
   double_bit_errors_.reset();
   watch_ = {};
@@ -131,7 +132,7 @@ Notices Monitor::OnReset(Now) {
   return notices;
 }
 
-Notices Monitor::Acknowledge(const std::string& code, const std::string& by, Now) {
+Notices Monitor::Acknowledge(const std::string& code, const std::string& by, Timestamp) {
   Notices notices;
   for (auto& [known, fault] : faults_) {
     if ((!code.empty() && known != code) || std::exchange(fault.acknowledged, true)) continue;
@@ -162,7 +163,7 @@ std::vector<Fault> Monitor::faults() const {
   return faults;
 }
 
-Notices Monitor::Restore(std::vector<Fault> faults, bool rebooted, Now) {
+Notices Monitor::Restore(std::vector<Fault> faults, bool rebooted, Timestamp) {
   for (auto& fault : faults) {
     // Drops a fault whose rule exists only in an earlier version.
     if (!IsXid(fault) && RuleOf(fault.code) == nullptr) continue;

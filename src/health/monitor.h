@@ -32,7 +32,7 @@ struct MonitorSettings {
   std::set<unsigned> ignored_xids{};  // these are only reported; they raise no fault
 };
 
-struct Now {
+struct Timestamp {
   base::MonoTime mono{};
   base::WallTime wall{};
 };
@@ -76,13 +76,13 @@ class Monitor {
  public:
   explicit Monitor(MonitorSettings settings = {}) : settings_(std::move(settings)) {}
 
-  Notices On(const Reading& reading, Now now);
-  Notices On(const Xid& xid, Now now);
+  Notices On(const Reading& reading, Timestamp now);
+  Notices On(const Xid& xid, Timestamp now);
   // The GPU was reset, or its driver was loaded again.
-  Notices OnReset(Now now);
+  Notices OnReset(Timestamp now);
   // Acknowledges the fault `code`, or all faults if `code` is empty. `by`: the name of the user, for the
   // notice. Returns no notice if there is no such fault.
-  Notices Acknowledge(const std::string& code, const std::string& by, Now now);
+  Notices Acknowledge(const std::string& code, const std::string& by, Timestamp now);
 
   HealthVerdict verdict() const;
   // The most severe first, then the oldest.
@@ -90,7 +90,7 @@ class Monitor {
 
   // Takes over the faults of an earlier monitor. `rebooted`: the machine was rebooted since. A reboot ends
   // all faults of Xids, and all other faults that a reset or a reboot ends.
-  Notices Restore(std::vector<Fault> faults, bool rebooted, Now now);
+  Notices Restore(std::vector<Fault> faults, bool rebooted, Timestamp now);
   void SetSettings(MonitorSettings settings) { settings_ = std::move(settings); }
 
  private:
@@ -98,8 +98,8 @@ class Monitor {
     std::optional<base::MonoTime> holds_since, over_since;
   };
 
-  void Consider(const Rule& rule, const std::optional<std::string>& found, Now now, Notices& notices);
-  void HeedDriver(const Reading& reading, Now now, Notices& notices);
+  void Consider(const Rule& rule, const std::optional<std::string>& found, Timestamp now, Notices& notices);
+  void HeedDriver(const Reading& reading, Timestamp now, Notices& notices);
   template <typename Predicate>
   void ClearThose(Predicate over, const std::string& why, Notices& notices);
 

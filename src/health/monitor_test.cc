@@ -17,7 +17,7 @@ using Words = std::vector<std::string>;
 
 constexpr int kMinute = 60;
 
-Now At(int seconds) {
+Timestamp At(int seconds) {
   return {base::MonoTime(std::chrono::seconds(seconds)),
           base::WallTime(std::chrono::seconds(1'795'000'000 + seconds))};
 }

@@ -13,9 +13,9 @@ namespace gpuman::health {
 
 // Measures a counter that only grows, and starts at 0 again when its device is reset. A value below the last
 // one means a reset; all of that value was counted since the reset.
-class GrowthOf {
+class CounterGrowth {
  public:
-  explicit GrowthOf(base::Millis window) : window_(window) {}
+  explicit CounterGrowth(base::Millis window) : window_(window) {}
 
   void Add(base::MonoTime now, std::uint64_t counter);
   // The growth within the window that ends with the last value; nullopt: fewer than two values.
@@ -35,9 +35,9 @@ class GrowthOf {
 };
 
 // Counts in how many of the last minutes a condition was seen.
-class MinutesWith {
+class MinuteCounter {
  public:
-  explicit MinutesWith(int minutes) : minutes_(minutes) {}
+  explicit MinuteCounter(int minutes) : minutes_(minutes) {}
 
   void Add(base::MonoTime now, bool seen);
   int Count() const { return static_cast<int>(seen_.size()); }

@@ -47,9 +47,9 @@ class Watch {
   void CheckSlowdowns(base::MonoTime now, const Reading& reading, RuleResults& results);
   void CheckLinks(base::MonoTime now, const Reading& reading, RuleResults& results);
 
-  GrowthOf replays_{base::Millis(60'000)};
-  GrowthOf crc_errors_{base::Millis(5'000)};
-  MinutesWith slowdowns_{10};
+  CounterGrowth replays_{base::Millis(60'000)};
+  CounterGrowth crc_errors_{base::Millis(5'000)};
+  MinuteCounter slowdowns_{10};
 };
 
 }  // namespace gpuman::health

@@ -67,7 +67,7 @@ class HealthMonitors {
     bool missing = false;
   };
 
-  health::Now Now() const { return {clock_.Mono(), clock_.Wall()}; }
+  health::Timestamp Now() const { return {clock_.Mono(), clock_.Wall()}; }
   std::chrono::microseconds SinceBoot() const;
   MonitoredGpu& EntryOf(const std::string& uuid);
   void Tell(const std::string& uuid, const health::Notices& notices);
