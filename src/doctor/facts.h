@@ -107,14 +107,14 @@ struct ColdStart {
 };
 
 // Two GPUs of which one cannot access the other's memory, by their indices.
-struct Apart {
+struct NoPeerAccess {
   unsigned gpu = 0, other = 0;
 };
 
 struct Facts {
   Driver driver;
   std::vector<GpuFacts> gpus;
-  std::optional<std::vector<Apart>> apart{};  // of the GPUs that answer and are not split
+  std::optional<std::vector<NoPeerAccess>> apart{};  // of the GPUs that answer and are not split
   Daemon daemon;
   Caller caller;
   Shim shim;

@@ -99,8 +99,9 @@ std::optional<bool> Reaches(const driver::NvmlCalls& calls, abi::nvmlDevice_t de
 }
 
 // nullopt: the driver does not tell it of some pair.
-std::optional<std::vector<Apart>> ApartOf(const driver::Nvml& nvml, const std::vector<GpuFacts>& gpus) {
-  std::vector<Apart> apart;
+std::optional<std::vector<NoPeerAccess>> ApartOf(const driver::Nvml& nvml,
+                                                 const std::vector<GpuFacts>& gpus) {
+  std::vector<NoPeerAccess> apart;
   for (const auto& gpu : gpus) {
     for (const auto& other : gpus) {
       const bool asked = gpu.index < other.index && gpu.problem.empty() && other.problem.empty() &&

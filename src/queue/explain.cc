@@ -131,7 +131,7 @@ std::string Explainer::WhatStays(const Waiting& job) const {
     const bool too_little = (need.share || need.free_memory.count > 0) && !slot.exclusive &&
                             wanted > slot.free && wanted <= slot.free + room_.LeftBeside(i, job.id);
     if (room_.HasRoomBesideLeft(i, need, job.id) && !too_little) continue;
-    for (const LeftBy& left : slot.left)
+    for (const LeftMemory& left : slot.left)
       text += fmt::format(", and {} of suspended job {} stay on GPU {}", base::FormatBytes(left.bytes),
                           left.job.value, NumberOf(snapshot_.gpus[i]));
   }
@@ -242,9 +242,9 @@ std::vector<GpuHolder> Explainer::HoldersFor(const Need& need) const {
   return unheld < need.gpus ? holders : std::vector<GpuHolder>{};
 }
 
-InTheWay Explainer::InTheWayOf(Index waiting) const {
+Blockers Explainer::BlockersOf(Index waiting) const {
   const Verdict& verdict = plan_.verdicts[waiting];
-  InTheWay in_the_way;
+  Blockers in_the_way;
   switch (verdict.reason) {
     case Reason::kPriority:
       for (const Index row : plan_.order) {

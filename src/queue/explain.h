@@ -28,7 +28,7 @@ struct GpuHolder {
   JobId job{};          // {}: a process of no job
   std::string process;  // "pid 4711 (python, user ann)"
 };
-struct InTheWay {
+struct Blockers {
   std::vector<GpuHolder> holders;  // in the order of the GPUs
   std::vector<JobId> in_front;     // of a job that waits for others to start first: those, the next one first
 };
@@ -42,7 +42,7 @@ class Explainer {
   // Empty for a job that starts.
   std::string Of(Index waiting) const;
   // Nobody is in the way of a job that waits for anything but GPUs.
-  InTheWay InTheWayOf(Index waiting) const;
+  Blockers BlockersOf(Index waiting) const;
 
  private:
   std::string Resources(const Waiting& job) const;

@@ -25,12 +25,12 @@ TEST(QueuePassRoom, AJobThatEndsBeforeTheFirstBlockedJobBeginsMayStart) {
   for (const JobId job : {longer, endless}) {
     EXPECT_EQ(lab.Of(job).reason, Reason::kPriority);
     EXPECT_NE(lab.Why(job).find("kept for a job in front"), std::string::npos) << lab.Why(job);
-    EXPECT_EQ(lab.InTheWayOf(job).in_front.front(), wide);
-    EXPECT_TRUE(lab.InTheWayOf(job).holders.empty()) << "a GPU is free";
+    EXPECT_EQ(lab.BlockersOf(job).in_front.front(), wide);
+    EXPECT_TRUE(lab.BlockersOf(job).holders.empty()) << "a GPU is free";
   }
-  EXPECT_EQ(lab.InTheWayOf(endless).in_front, (std::vector{wide, longer}));
-  EXPECT_TRUE(lab.InTheWayOf(wide).in_front.empty());
-  EXPECT_EQ(lab.InTheWayOf(wide).holders.size(), 2u);
+  EXPECT_EQ(lab.BlockersOf(endless).in_front, (std::vector{wide, longer}));
+  EXPECT_TRUE(lab.BlockersOf(wide).in_front.empty());
+  EXPECT_EQ(lab.BlockersOf(wide).holders.size(), 2u);
 }
 
 TEST(QueuePassRoom, GpusBeyondThoseOfTheFirstBlockedJobAreForEverybody) {

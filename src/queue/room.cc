@@ -113,7 +113,7 @@ bool Room::MayHold(std::size_t gpu, const PlacementRequest& request, const Const
 
 base::Bytes Room::LeftBeside(std::size_t gpu, JobId job) const {
   base::Bytes sum;
-  for (const LeftBy& each : slots_[gpu].left)
+  for (const LeftMemory& each : slots_[gpu].left)
     if (each.job != job) sum += each.bytes;
   return sum;
 }
@@ -122,7 +122,7 @@ base::Bytes Room::FreeFor(std::size_t gpu, JobId job) const {
   const Slot& slot = slots_[gpu];
   if (slot.exclusive) return slot.free;
   base::Bytes free = slot.free;
-  for (const LeftBy& each : slot.left)
+  for (const LeftMemory& each : slot.left)
     if (each.job == job) free += each.bytes;
   return free;
 }
@@ -198,7 +198,7 @@ void Room::Take(const PlacementRequest& request, const GpuSet& gpus) {
     Slot& slot = slots_[gpu];
     // A suspended job that comes back holds what had stayed.
     slot.free = FreeFor(gpu, request.job);
-    std::erase_if(slot.left, [&](const LeftBy& each) { return each.job == request.job; });
+    std::erase_if(slot.left, [&](const LeftMemory& each) { return each.job == request.job; });
     Hold(gpu, {kNone, request.end, request.need.memory, request.need.share});
     if (request.end > slot.claimed) slot.spare = slot.spare - request.need.memory;
   });

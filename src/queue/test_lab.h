@@ -80,8 +80,8 @@ struct Lab {
   }
   // The verdict of the last Decide().
   Verdict Of(JobId job) const { return plan.verdicts[*book.RowOfWaiting(job)]; }
-  InTheWay InTheWayOf(JobId job) {
-    return Explainer(View(), plan, now, dependents).InTheWayOf(*book.RowOfWaiting(job));
+  Blockers BlockersOf(JobId job) {
+    return Explainer(View(), plan, now, dependents).BlockersOf(*book.RowOfWaiting(job));
   }
   std::string Why(JobId job) { return Explainer(View(), plan, now, dependents).Of(*book.RowOfWaiting(job)); }
 

@@ -45,7 +45,7 @@ std::string NameOf(const jobs::Job& job) {
   return fmt::format("job {} '{}' ({})", job.id.value, job.tag, job.owner->user);
 }
 
-void TakeInTheWay(const jobs::JobManager& jobs, const queue::InTheWay& in_the_way, jobs::StoryFacts& facts) {
+void TakeBlockers(const jobs::JobManager& jobs, const queue::Blockers& in_the_way, jobs::StoryFacts& facts) {
   for (const auto& held : in_the_way.holders) {
     if (const jobs::Job* const holder = jobs.Find(held.job))
       facts.in_the_way.push_back({held.gpu, NameOf(*holder), holder->started_at});
@@ -123,7 +123,7 @@ base::Result<> Why(JobsModule& jobs, const StoryCall& call, const jobs::Job& job
   jobs.queue().WithView(
       job, /*in_full=*/true,
       [&jobs, &core, call, request](const base::Result<api::JobView>& view,
-                                    const queue::InTheWay& in_the_way) {
+                                    const queue::Blockers& in_the_way) {
         if (!view) return call.Refuse(view.error());
         // The view may have come later than the request, and the job may have gone on.
         const auto now = StillThere(core, {view->id});
@@ -132,7 +132,7 @@ base::Result<> Why(JobsModule& jobs, const StoryCall& call, const jobs::Job& job
         request->gpus = GpusOf(request->job, core.inventory());
         request->facts.name = core.jobs().NameOf(request->job);
         TakeView(*view, request->facts);
-        TakeInTheWay(core.jobs(), in_the_way, request->facts);
+        TakeBlockers(core.jobs(), in_the_way, request->facts);
         TakeWait(jobs, request->job, request->facts);
         // The call goes back to the loop: its connection must not end on the store's thread.
         auto tell = [&core, call, request](const base::Result<>& read) { Tell(core, call, *request, read); };

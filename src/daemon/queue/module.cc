@@ -255,13 +255,13 @@ void QueueModule::WithView(const jobs::Job& job, bool in_full, const Viewed& don
       [this, done, id = job.id, in_full](const std::shared_ptr<const QueueSnapshot>& snapshot) {
         const auto now = StillThere(core_, id);
         if (!now) return done(base::Fail(now.error()), {});
-        queue::InTheWay in_the_way;
+        queue::Blockers in_the_way;
         auto view = ViewInQueue(**now);
         if ((*now)->queued && jobs::IsWaiting(**now)) {
           const auto row = snapshot->RowOf(id);
           ShowWaiting(snapshot->view(), snapshot->explainer(), row, view);
           if (in_full) ShowAdvantage(snapshot->view(), row, view);
-          if (in_full && row != queue::kNone) in_the_way = snapshot->explainer().InTheWayOf(row);
+          if (in_full && row != queue::kNone) in_the_way = snapshot->explainer().BlockersOf(row);
         }
         done(std::move(view), in_the_way);
       });

@@ -49,7 +49,7 @@ class QueueModule final : public Module, private DispatcherHost {
   api::JobView View(const jobs::Job& job);
   // Calls `done` with the job as the queue sees it: at once, or when there is a view of the queue. The job
   // may be gone by then. `in_full`: also why a waiting job is ahead of others, and who is in its way.
-  using Viewed = std::function<void(base::Result<api::JobView>, const queue::InTheWay&)>;
+  using Viewed = std::function<void(base::Result<api::JobView>, const queue::Blockers&)>;
   void WithView(const jobs::Job& job, bool in_full, const Viewed& done);
   // Adds the accounts of runs that ended in [since, until), and the jobs that have not ended, to `stats`. The
   // work counts for `user`, and stops once `*gone` is true.
