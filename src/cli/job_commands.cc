@@ -22,7 +22,7 @@ base::Result<int> WithJob(Session& session, const CommandLine& line, std::string
     const base::Result<api::JobView> view = ask(daemon, job);
     if (!view)
       return base::Fail(
-          queue::WithOptionNames(WithNearestTag(daemon, job, view.error()), queue::Flavour::kGpuman));
+          queue::WithOptionNames(WithNearestTag(daemon, job, view.error()), queue::Dialect::kGpuman));
     GPUMAN_TRY(Show(session, *view, [&] { return fmt::format("{}{}\n", done, sentence(*view)); }));
     if (!spec::IsEnded(view->state))
       for (const auto& note : view->notes) session.Note(note);
@@ -48,7 +48,7 @@ std::string SentenceOfResumed(const api::JobView& job) {
 Argument JobArgument() { return {.value = kJobValue, .help = "Tag or id of the job", .names = "-t,--tag"}; }
 
 Command UpdateCommand() {
-  const auto s = std::make_shared<queue::UpdateSettings>();  // shared by the options and the action
+  const auto s = std::make_shared<queue::JobUpdateSettings>();  // shared by the options and the action
   return {"update",
           "Change the limits of a job, also while it runs",
           "gpuman update train --memory 12GiB",
@@ -65,7 +65,7 @@ Command UpdateCommand() {
 }
 
 Command RestartCommand() {
-  const auto s = std::make_shared<queue::UpdateSettings>();  // shared by the options and the action
+  const auto s = std::make_shared<queue::JobUpdateSettings>();  // shared by the options and the action
   return {"restart",
           "Stop a job and start it again",
           "gpuman restart train --memory 12GiB",

@@ -102,7 +102,8 @@ class Reading {
     if (!Asked().run) return WithoutCommand();
     GPUMAN_ASSIGN(CommandLine line, Line());
     if (!required.empty()) return base::Fail(ErrorOf(*sorted_.app, required));
-    return Parsed(Chosen{&Asked(), PathOf(*sorted_.app), std::move(line), std::move(common_options_)});
+    return Parsed(
+        RequestedCommand{&Asked(), PathOf(*sorted_.app), std::move(line), std::move(common_options_)});
   }
 
  private:

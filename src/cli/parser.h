@@ -14,7 +14,7 @@
 namespace gpuman::cli {
 
 // The command that a command line asks for, and what was typed for it.
-struct Chosen {
+struct RequestedCommand {
   const Command* command = nullptr;  // of the program that was read; has `run`
   std::string path;                  // "gpuman job show"
   CommandLine line;
@@ -29,7 +29,7 @@ struct VersionAsked {};
 struct NothingAsked {
   std::string help;
 };
-using Parsed = std::variant<Chosen, HelpText, VersionAsked, NothingAsked>;
+using Parsed = std::variant<RequestedCommand, HelpText, VersionAsked, NothingAsked>;
 
 // Reads the words of a command line, without the program's name. `program` must outlive the result; `common`
 // are the options that each command has. ReadCommandLine does not check values: TakeOptions does that.

@@ -87,11 +87,11 @@ struct Seen {
 };
 Seen SeenBy(const Command& program, const Words& words) {
   auto parsed = Read(program, words);
-  if (!parsed || !std::holds_alternative<Chosen>(*parsed)) {
+  if (!parsed || !std::holds_alternative<RequestedCommand>(*parsed)) {
     ADD_FAILURE() << ::testing::PrintToString(words) << (parsed ? "" : parsed.error().message);
     return {};
   }
-  auto& chosen = std::get<Chosen>(*parsed);
+  auto& chosen = std::get<RequestedCommand>(*parsed);
   Seen seen{chosen.path, {}, chosen.line.words, chosen.line.trailing};
   for (const auto& [name, value] : chosen.line.options)
     seen.options.push_back(value.empty() ? name : fmt::format("{}={}", name, value));
@@ -150,7 +150,7 @@ TEST(CommandLineOptions, TakeEachWayToWriteAValue) {
               ElementsAre("--name=a=b", "--name=-d", "--name=--"));
   const auto parsed = Read(Tool(), {"submit", "--name=", "-g=", "x"});
   ASSERT_TRUE(parsed) << parsed.error().message;
-  const auto& line = std::get<Chosen>(*parsed).line;
+  const auto& line = std::get<RequestedCommand>(*parsed).line;
   ASSERT_EQ(line.options.size(), 2U);
   EXPECT_EQ(line.options[0].value + line.options[1].value, "");
   EXPECT_THAT(line.words, ElementsAre("x"));

@@ -43,7 +43,7 @@ base::Result<> RequireChoices(const Command& command, const std::vector<std::str
   return {};
 }
 
-base::Result<int> Run(Session& session, const Options& common, const Chosen& chosen) {
+base::Result<int> Run(Session& session, const Options& common, const RequestedCommand& chosen) {
   auto taken = TakeOptions(common, chosen.common);
   if (taken) taken = TakeOptions(chosen.command->options, chosen.line.options);
   if (taken) taken = RequireChoices(*chosen.command, chosen.line.words);
@@ -77,7 +77,7 @@ int RunProgram(const Command& program, const std::vector<std::string>& arguments
     context.err << nothing->help;
     return kExitUsage;
   } else {
-    status = Run(session, common, std::get<Chosen>(*parsed));
+    status = Run(session, common, std::get<RequestedCommand>(*parsed));
   }
   if (!status) {
     session.PrintError(status.error());

@@ -258,7 +258,7 @@ TEST_F(ShareScheduler, CountsHowLongEachWaitedForItsTurns) {
   Tell(event::MovedOut{kA, "gpu", GiB(4)});
   Tell(event::OutDone{kA, "gpu", evict.order});
   EXPECT_EQ(waits(kB).count, 0u) << "it waits still";
-  Tell(event::Back{kB, "gpu", GiB(10)});
+  Tell(event::MovedIn{kB, "gpu", GiB(10)});
   Tell(event::BackDone{kB, bring.order});
   EXPECT_EQ(One<action::Open>().tenant, kB);
   EXPECT_EQ(waits(kB).count, 1u);

@@ -20,12 +20,12 @@ using Words = std::vector<std::string>;
 
 // --- info, stats
 
-Result<int> Info(Session& session, Flavour flavour, bool topology = false) {
+Result<int> Info(Session& session, Dialect dialect, bool topology = false) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto info, api::AskWithoutTimeout(daemon, api::routes::kQueueInfo));
   return Show(session, info, [&] {
     if (topology) return RenderTopology(info, session.style());
-    if (flavour == Flavour::kGflow) return RenderGflowInfo(info, session.style());
+    if (dialect == Dialect::kGflow) return RenderGflowInfo(info, session.style());
     const auto kept =
         api::AskWithoutTimeout(daemon, api::routes::kReservations).value_or(api::ReservationList{});
     return RenderInfo(info, kept.reservations, session.style(), SystemClock().Wall());
@@ -41,12 +41,12 @@ struct StatsSettings {
   std::optional<std::string> since_text;
 };
 
-Result<int> Stats(Session& session, Flavour flavour, const StatsSettings& s) {
+Result<int> Stats(Session& session, Dialect dialect, const StatsSettings& s) {
   // Of runs that ended from `since` to `until`.
   api::Query query = api::Query().Add("by", s.by).Add("since", s.since).Add("until", s.until);
   if (s.user && s.by != "user") query.Add("user", std::string_view(*s.user));
   GPUMAN_ASSIGN(auto stats, AskDaemon(session, api::routes::kStats, {{}, query}, {}, api::NoTimeout()));
-  const bool gflow = flavour == Flavour::kGflow;
+  const bool gflow = dialect == Dialect::kGflow;
   std::optional<std::string> user = s.user;
   if (gflow && !user && !s.all_users) user = CallersName();
   if (gflow && user == "all") user.reset();
@@ -87,7 +87,7 @@ Result<int> SetAllowed(Session& session, const Words& words, bool restrict_them)
     }
   }
   GPUMAN_TRY(AskDaemon(session, api::routes::kSetQueue, {}, update, api::NoTimeout()));
-  return Info(session, Flavour::kGpuman);
+  return Info(session, Dialect::kGpuman);
 }
 
 struct IgnoreSettings {
@@ -136,8 +136,8 @@ Result<int> Choose(Session& session, const CommandLine& line) {
 
 }  // namespace
 
-Command InfoCommand(Flavour flavour) {
-  const bool gflow = flavour == Flavour::kGflow;
+Command InfoCommand(Dialect dialect) {
+  const bool gflow = dialect == Dialect::kGflow;
   const auto topology = std::make_shared<bool>(false);  // shared by the option and the action
   Command info{
       gflow ? "ginfo" : "info",
@@ -145,7 +145,7 @@ Command InfoCommand(Flavour flavour) {
       gflow ? "ginfo" : "gpuman info",
       {},
       {},
-      [flavour, topology](Session& session, const auto&) { return Info(session, flavour, *topology); }};
+      [dialect, topology](Session& session, const auto&) { return Info(session, dialect, *topology); }};
   if (gflow)
     info.options = {{"--config", "FILE", "", take::Nothing()}};
   else
@@ -154,10 +154,10 @@ Command InfoCommand(Flavour flavour) {
   return info;
 }
 
-Command StatsCommand(Flavour flavour) {
+Command StatsCommand(Dialect dialect) {
   const auto s = std::make_shared<StatsSettings>();  // shared by the options and the action
   const auto since = [now = SystemClock().Wall()](const std::string& text) { return ParseSince(text, now); };
-  const bool gflow = flavour == Flavour::kGflow;
+  const bool gflow = dialect == Dialect::kGflow;
   Command stats{gflow ? "gstats" : "stats",
                 "Show how much users and projects used, and how busy GPUs were",
                 gflow ? "gstats --since 7d" : "gpuman stats --by project --since 30d",
@@ -170,7 +170,7 @@ Command StatsCommand(Flavour flavour) {
                     return {};
                   }},
                  {"-o,--output", "table|json|csv", "Format of the output", take::Text(s->output)}},
-                [s, flavour](Session& session, const auto&) { return Stats(session, flavour, *s); }};
+                [s, dialect](Session& session, const auto&) { return Stats(session, dialect, *s); }};
   if (gflow) {
     stats.options.push_back({"-a,--all-users", "", "All users", take::Flag(s->all_users)});
   } else {

@@ -155,9 +155,9 @@ Result<int> Cancel(Session& session, bool dry_run, const std::vector<std::string
 
 }  // namespace
 
-Command CancelCommand(Flavour flavour) {
+Command CancelCommand(Dialect dialect) {
   const auto dry_run = std::make_shared<bool>(false);  // shared by the option and the action
-  const bool gflow = flavour == Flavour::kGflow;
+  const bool gflow = dialect == Dialect::kGflow;
   Command command{
       gflow ? "gcancel" : "cancel",
       "Cancel jobs: waiting ones leave the queue, running ones are stopped",

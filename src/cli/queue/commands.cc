@@ -9,12 +9,12 @@
 
 namespace gpuman::cli {
 
-using queue::Flavour;
+using queue::Dialect;
 
-Command QueueCommand() { return queue::ListCommand(Flavour::kGpuman); }
-Command CancelCommand() { return queue::CancelCommand(Flavour::kGpuman); }
-Command InfoCommand() { return queue::InfoCommand(Flavour::kGpuman); }
-Command StatsCommand() { return queue::StatsCommand(Flavour::kGpuman); }
+Command QueueCommand() { return queue::ListCommand(Dialect::kGpuman); }
+Command CancelCommand() { return queue::CancelCommand(Dialect::kGpuman); }
+Command InfoCommand() { return queue::InfoCommand(Dialect::kGpuman); }
+Command StatsCommand() { return queue::StatsCommand(Dialect::kGpuman); }
 
 Command JobCommand() {
   return {"job",
@@ -23,7 +23,7 @@ Command JobCommand() {
           {},
           {},
           {},
-          queue::JobCommands(Flavour::kGpuman)};
+          queue::JobCommands(Dialect::kGpuman)};
 }
 Command ReserveCommand() {
   return {"reserve", "Reserve GPUs for users", "gpuman reserve list", {}, {}, {}, queue::ReserveCommands()};

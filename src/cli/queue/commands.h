@@ -10,11 +10,11 @@
 
 namespace gpuman::cli::queue {
 
-Command ListCommand(Flavour flavour);    // queue, gqueue
-Command CancelCommand(Flavour flavour);  // cancel, gcancel
-std::vector<Command> JobCommands(Flavour flavour);
-Command InfoCommand(Flavour flavour);
-Command StatsCommand(Flavour flavour);
+Command ListCommand(Dialect dialect);    // queue, gqueue
+Command CancelCommand(Dialect dialect);  // cancel, gcancel
+std::vector<Command> JobCommands(Dialect dialect);
+Command InfoCommand(Dialect dialect);
+Command StatsCommand(Dialect dialect);
 std::vector<Command> ReserveCommands();
 std::vector<Command> QuotaCommands();
 std::vector<Command> GpuCommands();  // allow, restrict, ignore-process, choice

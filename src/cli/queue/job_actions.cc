@@ -79,7 +79,7 @@ Result<int> PrintJob(Session& session, std::string_view done, const Result<api::
   return kExitDone;
 }
 
-Result<int> Show(Session& session, Flavour flavour, const JobWords& words) {
+Result<int> Show(Session& session, Dialect dialect, const JobWords& words) {
   std::vector<api::GpuView> gpus;
   bool first = true;
   const auto show_in_slurm = [&](const slurm::Engine& engine, const slurm::JobName& name) {
@@ -98,7 +98,7 @@ Result<int> Show(Session& session, Flavour flavour, const JobWords& words) {
         session.PrintJson(api::ToJson(job));
       else
         session.Print((first ? "" : "\n") +
-                      (flavour == Flavour::kGflow
+                      (dialect == Dialect::kGflow
                            ? gflow::RenderJob(job, gpus, SystemClock().Wall())
                            : RenderJob(job, gpus, session.style(), SystemClock().Wall())));
       first = false;
@@ -185,17 +185,17 @@ Result<int> Release(Session& session, const std::optional<base::WallTime>& at, c
 
 // The result of a change; an error names the options that the user typed.
 template <typename T>
-Result<T> Changed(Result<T> result, Flavour flavour) {
-  if (!result) return base::Fail(WithOptionNames(std::move(result.error()), flavour));
+Result<T> Changed(Result<T> result, Dialect dialect) {
+  if (!result) return base::Fail(WithOptionNames(std::move(result.error()), dialect));
   return result;
 }
 
-Result<api::JobUpdate> ResolvedUpdateOf(Session& session, UpdateSettings s, const api::JobView& job) {
+Result<api::JobUpdate> ResolvedUpdateOf(Session& session, JobUpdateSettings s, const api::JobView& job) {
   if (s.depends) GPUMAN_TRY(SweepDependencies(session).Resolve(*s.depends));
   return UpdateOf(s, job);
 }
 
-Result<int> Update(Session& session, Flavour flavour, const UpdateSettings& s, const JobWords& words) {
+Result<int> Update(Session& session, Dialect dialect, const JobUpdateSettings& s, const JobWords& words) {
   if (s.Empty())
     return base::Fail(ErrorCode::kInvalidArgument, "there is nothing to change",
                       fmt::format("gpuman job update {} --gpus 2 --time 4h", words.front()));
@@ -207,12 +207,12 @@ Result<int> Update(Session& session, Flavour flavour, const UpdateSettings& s, c
     GPUMAN_ASSIGN(const auto changes, ResolvedUpdateOf(session, s, job));
     return PrintJob(
         session, "updated: ",
-        Changed(api::AskWithoutTimeout(daemon, api::routes::kUpdateJob, {{ref}}, changes), flavour));
+        Changed(api::AskWithoutTimeout(daemon, api::routes::kUpdateJob, {{ref}}, changes), dialect));
   };
   return ForEach(session, words, update, in_slurm);
 }
 
-Result<int> Redo(Session& session, Flavour flavour, const UpdateSettings& s, const JobWords& words) {
+Result<int> Redo(Session& session, Dialect dialect, const JobUpdateSettings& s, const JobWords& words) {
   const auto in_slurm = [](const slurm::Engine&, const slurm::JobName& name) {
     return slurm::Refuse(name, "job redo", "submit it again, or scontrol requeue " + slurm::InSlurm(name));
   };
@@ -221,11 +221,11 @@ Result<int> Redo(Session& session, Flavour flavour, const UpdateSettings& s, con
     GPUMAN_ASSIGN(auto update, ResolvedUpdateOf(session, s, job));
     GPUMAN_ASSIGN(const auto answer, Changed(api::AskWithoutTimeout(daemon, api::routes::kRedoJob, {{ref}},
                                                                     {std::move(update), s.cascade}),
-                                             flavour));
+                                             dialect));
     for (const auto& note : answer.notes) session.Note(note);
     if (session.json)
       session.PrintJson(JsonOf(answer));
-    else if (flavour == Flavour::kGflow)
+    else if (dialect == Dialect::kGflow)
       for (const auto& one : answer.jobs)
         session.Print(fmt::format("Submitted batch job {} ({})\n", one.id, Printable(one.tag)));
     else
@@ -248,16 +248,16 @@ Result<int> Hold(Session& session, const CommandLine& line) {
 Arguments OneJob() { return {UsualArgument(kJobValue)}; }
 Arguments SeveralJobs() { return {UsualArgument(kJobValue, kAnyNumber)}; }
 
-Command LogCommand(Flavour flavour) {
+Command LogCommand(Dialect dialect) {
   const auto s = std::make_shared<LogSettings>();  // shared by the options and the action
   const auto lines = [](std::optional<int>& target) { return take::Integer(target, 0, 1'000'000'000); };
   Command log{"log",
               "Print the output of a job",
-              flavour == Flavour::kGflow ? "gjob log @ --last 50" : "gpuman job log train -f",
+              dialect == Dialect::kGflow ? "gjob log @ --last 50" : "gpuman job log train -f",
               OneJob(),
               {},
               [s](Session& session, const auto& line) { return Log(session, *s, line.words); }};
-  if (flavour == Flavour::kGflow)
+  if (dialect == Dialect::kGflow)
     log.options = {{"-f,--first", "LINES", "Print only the first lines", lines(s->first)},
                    {"-l,--last", "LINES", "Print only the last lines", lines(s->last)}};
   else
@@ -278,33 +278,33 @@ Command ReleaseCommand(const std::string& program) {
           [at](Session& session, const auto& line) { return Release(session, *at, line.words); }};
 }
 
-Command UpdateCommand(Flavour flavour, const std::string& program) {
-  const auto s = std::make_shared<UpdateSettings>();  // shared by the options and the action
+Command UpdateCommand(Dialect dialect, const std::string& program) {
+  const auto s = std::make_shared<JobUpdateSettings>();  // shared by the options and the action
   return {
       "update",
       "Change waiting jobs",
-      program + (flavour == Flavour::kGflow ? " update 7 --gpus 2 --time-limit 4:00:00"
+      program + (dialect == Dialect::kGflow ? " update 7 --gpus 2 --time-limit 4:00:00"
                                             : " update train --gpus 2 --time 4h --priority 200"),
       SeveralJobs(),
-      UpdateOptions(*s, flavour, ForWhat::kUpdate, SystemClock().Wall()),
-      [s, flavour](Session& session, const auto& line) { return Update(session, flavour, *s, line.words); }};
+      UpdateOptions(*s, dialect, UpdatePurpose::kUpdate, SystemClock().Wall()),
+      [s, dialect](Session& session, const auto& line) { return Update(session, dialect, *s, line.words); }};
 }
 
-Command RedoCommand(Flavour flavour, const std::string& program) {
-  const auto s = std::make_shared<UpdateSettings>();  // shared by the options and the action
+Command RedoCommand(Dialect dialect, const std::string& program) {
+  const auto s = std::make_shared<JobUpdateSettings>();  // shared by the options and the action
   return {
       "redo",
       "Queue an ended job again, with changes if options are given",
       program + " redo 7 --gpus 2",
       SeveralJobs(),
-      UpdateOptions(*s, flavour, ForWhat::kRedo, SystemClock().Wall()),
-      [s, flavour](Session& session, const auto& line) { return Redo(session, flavour, *s, line.words); }};
+      UpdateOptions(*s, dialect, UpdatePurpose::kRedo, SystemClock().Wall()),
+      [s, dialect](Session& session, const auto& line) { return Redo(session, dialect, *s, line.words); }};
 }
 
 }  // namespace
 
-std::vector<Command> JobCommands(Flavour flavour) {
-  const bool gflow = flavour == Flavour::kGflow;
+std::vector<Command> JobCommands(Dialect dialect) {
+  const bool gflow = dialect == Dialect::kGflow;
   const std::string program = gflow ? "gjob" : "gpuman job";
   std::vector<Command> commands{
       {"show",
@@ -312,8 +312,8 @@ std::vector<Command> JobCommands(Flavour flavour) {
        program + " show 7",
        SeveralJobs(),
        {},
-       [flavour](Session& session, const auto& line) { return Show(session, flavour, line.words); }},
-      LogCommand(flavour),
+       [dialect](Session& session, const auto& line) { return Show(session, dialect, line.words); }},
+      LogCommand(dialect),
       {"attach",
        "Show a job's output from the beginning and exit with its exit status; Ctrl-C is passed on to it",
        program + " attach 7",
@@ -322,8 +322,8 @@ std::vector<Command> JobCommands(Flavour flavour) {
        Attach},
       {"hold", "Keep waiting jobs from starting", program + " hold 7 10-12", SeveralJobs(), {}, Hold},
       ReleaseCommand(program),
-      UpdateCommand(flavour, program),
-      RedoCommand(flavour, program)};
+      UpdateCommand(dialect, program),
+      RedoCommand(dialect, program)};
   if (!gflow)
     commands.push_back({"wait",
                         "Wait until jobs have ended, and exit with their exit status",

@@ -21,8 +21,8 @@ using base::ErrorCode;
 class LineReader {
  public:
   // `typed`: the options of every line.
-  LineReader(const SubmitSettings& typed, Flavour flavour, base::WallTime now)
-      : typed_(typed), options_(gflow::SubmitOptionsFor(flavour, settings_, now)), reader_(options_, true) {}
+  LineReader(const SubmitSettings& typed, Dialect dialect, base::WallTime now)
+      : typed_(typed), options_(gflow::SubmitOptionsFor(dialect, settings_, now)), reader_(options_, true) {}
 
   base::Result<SubmitSettings> Read(std::string_view line) {
     GPUMAN_ASSIGN(const LineWords words, SplitLine(line));
@@ -59,7 +59,7 @@ base::Result<std::vector<SubmitSettings>> ReadJson(std::string_view text) {
 }  // namespace
 
 base::Result<std::vector<SubmitSettings>> ReadJobs(std::string_view text, std::string_view name,
-                                                   const SubmitSettings& typed, Flavour flavour,
+                                                   const SubmitSettings& typed, Dialect dialect,
                                                    base::WallTime now) {
   const auto first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos)
@@ -70,7 +70,7 @@ base::Result<std::vector<SubmitSettings>> ReadJobs(std::string_view text, std::s
     return jobs;
   }
   std::vector<SubmitSettings> jobs;
-  LineReader lines(typed, flavour, now);
+  LineReader lines(typed, dialect, now);
   for (int number = 1; !text.empty(); ++number) {
     const auto end = text.find('\n');
     const auto line = text.substr(0, end);
@@ -88,7 +88,7 @@ base::Result<std::vector<SubmitSettings>> ReadJobs(std::string_view text, std::s
     auto settings = lines.Read(line);
     if (!settings) return base::Fail(std::move(settings.error()).In(where));
     if (auto checked = api::Check(settings->job); !checked)
-      return base::Fail(WithOptionNames(std::move(checked.error()), flavour).In(where));
+      return base::Fail(WithOptionNames(std::move(checked.error()), dialect).In(where));
     settings->origin = where;
     jobs.push_back(std::move(*settings));
   }

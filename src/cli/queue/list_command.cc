@@ -25,7 +25,7 @@ using base::Result;
 using base::SystemClock;
 
 struct ListSettings {
-  Flavour flavour = Flavour::kGpuman;
+  Dialect dialect = Dialect::kGpuman;
   api::QueueFilter filter;
   bool all = false, completed = false, watch = false;
   SortBy sort = SortBy::kQueue;
@@ -121,7 +121,7 @@ Result<> PrintSlurmAlone(Session& session, const ListSettings& s) {
 Result<> PrintOnce(Session& session, const api::Client& daemon, const ListSettings& s) {
   const auto now = SystemClock().Wall();
   const bool json = session.json || s.output == "json";
-  if (json && s.flavour == Flavour::kGpuman) {
+  if (json && s.dialect == Dialect::kGpuman) {
     GPUMAN_ASSIGN(auto text, api::ListQueueJson(daemon, FilterOf(s)));
     while (text.ends_with('\n')) text.pop_back();
     if (const auto in_slurm = slurm::List(session, FilterOf(s))) {
@@ -139,7 +139,7 @@ Result<> PrintOnce(Session& session, const api::Client& daemon, const ListSettin
     session.Print(RenderCsv(jobs, now));
   else if (s.output == "yaml")
     session.Print(RenderYaml(jobs, now));
-  else if (jobs.empty() && s.flavour == Flavour::kGpuman)
+  else if (jobs.empty() && s.dialect == Dialect::kGpuman)
     session.Print("No jobs.\n");
   else
     session.Print(RenderTable(jobs, s.form, session.style(), now));
@@ -193,7 +193,7 @@ Take TakeSort(SortBy& sort) {
 }
 
 Options ListOptions(ListSettings& s, base::WallTime now) {
-  const bool gflow = s.flavour == Flavour::kGflow;
+  const bool gflow = s.dialect == Dialect::kGflow;
   return {
       {"-s,--states,--state", "STATES",
        "Only these states: queued,held,running,suspended,finished,failed,… or PD,R,CD,…",
@@ -247,10 +247,10 @@ Result<std::vector<std::string>> JobsOf(const std::vector<std::string>& words) {
   return jobs;
 }
 
-Command ListCommand(Flavour flavour) {
+Command ListCommand(Dialect dialect) {
   const auto s = std::make_shared<ListSettings>();  // shared by the options and the action
-  s->flavour = flavour;
-  const bool gflow = flavour == Flavour::kGflow;
+  s->dialect = dialect;
+  const bool gflow = dialect == Dialect::kGflow;
   s->form.gflow = gflow;
   s->form.columns = gflow ? GflowColumns() : UsualColumns();
   if (gflow) s->filter.users = {"me"};

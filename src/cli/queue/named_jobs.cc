@@ -42,7 +42,7 @@ std::vector<Sweep> SweepsNamed(std::string_view start, const std::vector<api::Qu
 }
 
 // Of the caller's own jobs first, as with other names.
-Result<std::vector<std::string>> FindSweep(Session& session, std::string_view name, OfSweep which) {
+Result<std::vector<std::string>> FindSweep(Session& session, std::string_view name, SweepScope which) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   api::QueueFilter filter;
   filter.states = {"all"};
@@ -71,7 +71,7 @@ std::string NameOfSweep(const std::vector<std::string_view>& tags) {
 }
 
 Result<std::vector<std::string>> JobsOfSweep(std::string_view name, const std::vector<api::QueueRow>& rows,
-                                             OfSweep which) {
+                                             SweepScope which) {
   const auto start = name.substr(0, name.size() - 1);
   if (start.empty())
     return base::Fail(ErrorCode::kInvalidArgument, "'*' names no jobs", "name them by their ids: 5-9,12");
@@ -93,7 +93,7 @@ Result<std::vector<std::string>> JobsOfSweep(std::string_view name, const std::v
   }
   const Sweep& meant = open.empty() ? sweeps.back() : *open.front();
   std::vector<std::string> jobs;
-  for (const auto id : open.empty() || which == OfSweep::kAll ? meant.all : meant.open)
+  for (const auto id : open.empty() || which == SweepScope::kAll ? meant.all : meant.open)
     jobs.push_back(std::to_string(id));
   return jobs;
 }
@@ -104,7 +104,7 @@ Result<std::vector<std::string>> JobsNamed(Session& session, const std::vector<s
   for (const auto& ref : refs) {
     std::vector<std::string> some{ref};
     if (IsSweepName(ref)) {
-      GPUMAN_ASSIGN(some, FindSweep(session, ref, OfSweep::kOpen));
+      GPUMAN_ASSIGN(some, FindSweep(session, ref, SweepScope::kOpen));
     }
     jobs.insert(jobs.end(), some.begin(), some.end());
   }
@@ -120,7 +120,7 @@ Result<> SweepDependencies::Resolve(spec::NamedDependencies& depends) {
     }
     auto known = known_.find(one.job);
     if (known == known_.end()) {
-      GPUMAN_ASSIGN(auto jobs, FindSweep(session_, one.job, OfSweep::kAll));
+      GPUMAN_ASSIGN(auto jobs, FindSweep(session_, one.job, SweepScope::kAll));
       known = known_.emplace(one.job, std::move(jobs)).first;
     }
     for (const auto& job : known->second) list.push_back({one.kind, job});

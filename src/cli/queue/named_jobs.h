@@ -19,7 +19,7 @@ namespace gpuman::cli::queue {
 // the tags have nothing in common.
 std::string NameOfSweep(const std::vector<std::string_view>& tags);
 
-enum class OfSweep {
+enum class SweepScope {
   kOpen,  // its jobs that have not ended; where all have, all of them
   kAll
 };
@@ -29,7 +29,7 @@ enum class OfSweep {
 // kNotFound: none has.
 base::Result<std::vector<std::string>> JobsOfSweep(std::string_view name,
                                                    const std::vector<api::QueueRow>& rows,
-                                                   OfSweep which = OfSweep::kOpen);
+                                                   SweepScope which = SweepScope::kOpen);
 
 // The references of jobs that the words name. Asks the daemon only where a word is the name of a sweep.
 base::Result<std::vector<std::string>> JobsNamed(Session& session, const std::vector<std::string>& words);

@@ -38,7 +38,7 @@ TEST(JobsOfSweep, AreThoseOfOneSubmissionThatHaveNotEnded) {
       Row(7, "lr-2", 2, RowState::kFinished)};
   EXPECT_THAT(JobsOfSweep("lr-*", rows).value(), ElementsAre("2", "3"))
       << "neither one that was submitted alone, nor one of a sweep that has ended";
-  EXPECT_THAT(JobsOfSweep("lr-*", rows, OfSweep::kAll).value(), ElementsAre("1", "2", "3"));
+  EXPECT_THAT(JobsOfSweep("lr-*", rows, SweepScope::kAll).value(), ElementsAre("1", "2", "3"));
   rows[1].state = rows[2].state = RowState::kFinished;
   EXPECT_THAT(JobsOfSweep("lr-*", rows).value(), ElementsAre("6", "7")) << "the newest by its ids";
 }

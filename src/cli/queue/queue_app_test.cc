@@ -462,11 +462,11 @@ TEST(JobUpdate, ReplacesTheExitCodesThatARetryIsFor) {
 }
 
 TEST(JobUpdate, HasEachNameOfAnOptionOnce) {
-  for (const auto flavour : {Flavour::kGpuman, Flavour::kGflow})
-    for (const auto what : {ForWhat::kUpdate, ForWhat::kRedo}) {
-      UpdateSettings settings;
+  for (const auto dialect : {Dialect::kGpuman, Dialect::kGflow})
+    for (const auto what : {UpdatePurpose::kUpdate, UpdatePurpose::kRedo}) {
+      JobUpdateSettings settings;
       std::set<std::string> names;
-      for (const auto& option : UpdateOptions(settings, flavour, what, {}))
+      for (const auto& option : UpdateOptions(settings, dialect, what, {}))
         for (const auto& name : NamesOf(option)) EXPECT_TRUE(names.insert(name).second) << name;
     }
 }

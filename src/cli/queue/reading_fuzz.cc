@@ -26,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     SubmitSettings settings;
     (void)ApplyDirectives(*directives, "script", settings, now);
   }
-  (void)ReadJobs(text, "jobs", SubmitSettings{}, Flavour::kGpuman, now);
+  (void)ReadJobs(text, "jobs", SubmitSettings{}, Dialect::kGpuman, now);
   if (const auto table = ReadCsv(text))
     for (const auto& row : *table) Require(row.size() == table->front().size());
   if (const auto array = ParseArray(text)) {

@@ -38,14 +38,14 @@ Result<std::string> ReadText(const std::string& path, std::string_view what) {
   return text;
 }
 
-std::string HowToSubmit(Flavour flavour) {
-  return flavour == Flavour::kGflow ? "gbatch --gpus 1 COMMAND ARGUMENTS…, or gbatch SCRIPT"
+std::string HowToSubmit(Dialect dialect) {
+  return dialect == Dialect::kGflow ? "gbatch --gpus 1 COMMAND ARGUMENTS…, or gbatch SCRIPT"
                                     : "gpuman submit --gpus 1 -- COMMAND ARGUMENTS…, or gpuman submit SCRIPT";
 }
 
-Result<std::string> ReadStandardInput(const SubmitContext& context, std::string_view why, Flavour flavour) {
+Result<std::string> ReadStandardInput(const SubmitContext& context, std::string_view why, Dialect dialect) {
   if (!context.standard_input)
-    return base::Fail(ErrorCode::kInvalidArgument, std::string(why), HowToSubmit(flavour));
+    return base::Fail(ErrorCode::kInvalidArgument, std::string(why), HowToSubmit(dialect));
   GPUMAN_ASSIGN(auto text, context.standard_input());
   if (!base::IsUtf8(text)) return base::Fail(ErrorCode::kInvalidArgument, "standard input is not UTF-8");
   return text;
@@ -73,14 +73,14 @@ struct Script {
   bool in_place = false;
 };
 
-Result<std::optional<Script>> FindScript(const CommandLine& typed, Flavour flavour,
+Result<std::optional<Script>> FindScript(const CommandLine& typed, Dialect dialect,
                                          const SubmitContext& context, const SubmitSettings& settings) {
   if (settings.command || typed.trailing) return std::optional<Script>();
   if (typed.words.empty() || typed.words.front() == "-") {
-    GPUMAN_ASSIGN(auto text, ReadStandardInput(context, "there is no command to run", flavour));
+    GPUMAN_ASSIGN(auto text, ReadStandardInput(context, "there is no command to run", dialect));
     if (text.find_first_not_of(" \t\r\n") == std::string::npos)
       return base::Fail(ErrorCode::kInvalidArgument,
-                        "there is no command to run, and standard input is empty", HowToSubmit(flavour));
+                        "there is no command to run, and standard input is empty", HowToSubmit(dialect));
     return std::optional(Script{std::string(slurm::kStandardInput), std::move(text), false});
   }
   const auto& word = typed.words.front();
@@ -90,7 +90,7 @@ Result<std::optional<Script>> FindScript(const CommandLine& typed, Flavour flavo
   return std::optional(Script{word, std::move(*text), in_place});
 }
 
-Result<> TakeCommand(SubmitSettings& settings, const CommandLine& typed, Flavour flavour,
+Result<> TakeCommand(SubmitSettings& settings, const CommandLine& typed, Dialect dialect,
                      const std::optional<Script>& script = std::nullopt) {
   auto& job = settings.job;
   if (script && !script->in_place) {
@@ -115,7 +115,7 @@ Result<> TakeCommand(SubmitSettings& settings, const CommandLine& typed, Flavour
   // A script with another interpreter runs in place; without a slash the keeper would look for it in PATH.
   if (script && job.command.front().find('/') == std::string::npos) job.command.front().insert(0, "./");
   if (job.command.empty() || job.command.front().empty())
-    return base::Fail(ErrorCode::kInvalidArgument, "there is no command to run", HowToSubmit(flavour));
+    return base::Fail(ErrorCode::kInvalidArgument, "there is no command to run", HowToSubmit(dialect));
   return {};
 }
 
@@ -209,11 +209,11 @@ void NoteWhatIsNotThere(MadeSubmission& made) {
 
 // Sets how the daemon names the job's GPUs in CUDA_VISIBLE_DEVICES; jobs/launch_plan.h reads it. Programs of
 // gflow's users expect indices there.
-void NameDevices(const std::string& asked, Flavour flavour, Variables& environment) {
+void NameDevices(const std::string& asked, Dialect dialect, Variables& environment) {
   constexpr const char* kName = "GPUMAN_VISIBLE_DEVICES";
   if (!asked.empty())
     environment[kName] = asked;
-  else if (flavour == Flavour::kGflow)
+  else if (dialect == Dialect::kGflow)
     environment.emplace(kName, "index");
 }
 
@@ -254,7 +254,7 @@ void FinishScript(const slurm::SbatchReading& reading, const Script& script, boo
 // Makes the request from the options of a command line, of a script and of a file of jobs.
 class Maker {
  public:
-  Maker(const SubmitContext& context, Flavour flavour) : context_(context), flavour_(flavour) {
+  Maker(const SubmitContext& context, Dialect dialect) : context_(context), flavour_(dialect) {
     made_.request.directory = context.origin.directory;
     made_.request.umask = context.origin.umask;
     variables_ = VariablesOf(context.origin, made_.left_out);
@@ -301,7 +301,7 @@ class Maker {
     both.BeginSource();
     GPUMAN_TRY(TakeOptions(gflow::SubmitOptionsFor(flavour_, both, context_.now), typed.options));
     GPUMAN_TRY(TakeCommand(both, typed, flavour_, script));
-    const bool plain = flavour_ == Flavour::kGpuman && settings.to != "slurm" && directives.list.empty() &&
+    const bool plain = flavour_ == Dialect::kGpuman && settings.to != "slurm" && directives.list.empty() &&
                        directives.too_late.empty();
     FinishScript(sbatch, *script, plain, both, made_);
     if (!typed.words.empty() && typed.words.front() != "-") made_.script_name = script->name;
@@ -311,7 +311,7 @@ class Maker {
   // Makes the last changes to the jobs, adds notes about them, and returns the submission.
   Result<MadeSubmission> Finish() {
     auto& jobs = made_.request.jobs;
-    if (flavour_ == Flavour::kGflow) std::for_each(jobs.begin(), jobs.end(), gflow::Forgive);
+    if (flavour_ == Dialect::kGflow) std::for_each(jobs.begin(), jobs.end(), gflow::Forgive);
     NameDevices("", flavour_, made_.request.environment);
     for (auto& note : nvshare::LeaveOutLibrary(made_.request)) made_.notes.push_back(std::move(note));
     return std::move(made_);
@@ -382,41 +382,41 @@ class Maker {
   }
 
   const SubmitContext& context_;
-  const Flavour flavour_;
+  const Dialect flavour_;
   Variables variables_;  // of the shell
   MadeSubmission made_;
 };
 
 }  // namespace
 
-Result<> Check(const MadeSubmission& made, Flavour flavour) {
+Result<> Check(const MadeSubmission& made, Dialect dialect) {
   for (const auto& job : made.request.jobs)
     if (auto checked = api::Check(job); !checked)
-      return base::Fail(WithOrigins(std::move(checked.error()), {}, flavour, made.lines));
+      return base::Fail(WithOrigins(std::move(checked.error()), {}, dialect, made.lines));
   return {};
 }
 
 Result<MadeSubmission> MakeOneJob(SubmitSettings settings, const CommandLine& line,
                                   const SubmitContext& context) {
-  Maker maker(context, Flavour::kGpuman);
+  Maker maker(context, Dialect::kGpuman);
   GPUMAN_TRY(maker.TakeOneJob(std::move(settings), line));
   GPUMAN_ASSIGN(auto made, maker.Finish());
   GPUMAN_TRY(CheckPrograms(made));
   return made;
 }
 
-Result<MadeSubmission> MakeSubmission(SubmitSettings settings, const CommandLine& line, Flavour flavour,
+Result<MadeSubmission> MakeSubmission(SubmitSettings settings, const CommandLine& line, Dialect dialect,
                                       const SubmitContext& context) {
-  Maker maker(context, flavour);
+  Maker maker(context, dialect);
   GPUMAN_TRY(settings.jobs_file ? maker.TakeFile(std::move(settings), line)
                                 : maker.TakeCommandOrScript(std::move(settings), line));
   GPUMAN_ASSIGN(auto made, maker.Finish());
-  GPUMAN_TRY(Check(made, flavour));
+  GPUMAN_TRY(Check(made, dialect));
   if (!made.to_slurm) {  // the nodes of Slurm have their own programs
     GPUMAN_TRY(CheckPrograms(made));
     NoteWhatIsNotThere(made);
   }
-  if (flavour == Flavour::kGflow)
+  if (dialect == Dialect::kGflow)
     std::for_each(made.request.jobs.begin(), made.request.jobs.end(), gflow::NameTask);
   return made;
 }

@@ -39,7 +39,7 @@ struct MadeSubmission {
 // the values of the options of `line`; for a script, MakeSubmission applies these options once more, after
 // the lines of the script. kInvalidArgument names the option, or the file and its line; kNotFound and
 // kPermissionDenied for files and programs.
-base::Result<MadeSubmission> MakeSubmission(SubmitSettings settings, const CommandLine& line, Flavour flavour,
+base::Result<MadeSubmission> MakeSubmission(SubmitSettings settings, const CommandLine& line, Dialect dialect,
                                             const SubmitContext& context);
 
 // A job that is one command: `line` has the command, `settings` the values of all its options. MakeOneJob
@@ -47,13 +47,13 @@ base::Result<MadeSubmission> MakeSubmission(SubmitSettings settings, const Comma
 base::Result<MadeSubmission> MakeOneJob(SubmitSettings settings, const CommandLine& line,
                                         const SubmitContext& context);
 // kInvalidArgument names the option.
-base::Result<> Check(const MadeSubmission& made, Flavour flavour);
+base::Result<> Check(const MadeSubmission& made, Dialect dialect);
 
 // Reads the jobs of a file, one a line ("--gpus 1 --name a -- python train.py"), or JSON: one Submission a
 // line, or an array of them. `typed` applies to each line with options, which override it. Reads no file;
 // `name` is for errors.
 base::Result<std::vector<SubmitSettings>> ReadJobs(std::string_view text, std::string_view name,
-                                                   const SubmitSettings& typed, Flavour flavour,
+                                                   const SubmitSettings& typed, Dialect dialect,
                                                    base::WallTime now);
 
 }  // namespace gpuman::cli::queue

@@ -34,7 +34,7 @@ TEST(Script, HasOptionsInItsFirstLines) {
   ASSERT_THAT(directives->list, SizeIs(3));
   EXPECT_THAT(directives->list[0].words, ElementsAre("--gpus", "2", "--name", "a b"));
   EXPECT_EQ(directives->list[1].line, 3);
-  EXPECT_EQ(directives->list[2].flavour, Flavour::kGflow);
+  EXPECT_EQ(directives->list[2].dialect, Dialect::kGflow);
   EXPECT_THAT(directives->too_late, ElementsAre(7));
 }
 
@@ -131,11 +131,11 @@ class Request : public ::testing::Test {
   }
   base::Result<MadeSubmission> Make(std::vector<std::string> options, const std::vector<std::string>& words,
                                     std::optional<std::vector<std::string>> trailing = std::nullopt,
-                                    Flavour flavour = Flavour::kGpuman) {
+                                    Dialect dialect = Dialect::kGpuman) {
     options.insert(options.end(), words.begin(), words.end());
-    GPUMAN_ASSIGN(auto typed, ParseSubmission(options, flavour, context_.now));
+    GPUMAN_ASSIGN(auto typed, ParseSubmission(options, dialect, context_.now));
     typed.line.trailing = std::move(trailing);
-    return MakeSubmission(std::move(typed.settings), typed.line, flavour, context_);
+    return MakeSubmission(std::move(typed.settings), typed.line, dialect, context_);
   }
   std::string ErrorOf(std::vector<std::string> options, const std::vector<std::string>& words) {
     const auto made = Make(std::move(options), words);
@@ -343,7 +343,7 @@ TEST_F(Request, LeavesTheLibraryOfNvshareToJobsThatDoNotShare) {
 // The job does not share: gflow accepts --shared for a job without GPUs.
 TEST_F(Request, LeavesTheLibraryOfNvshareToAJobOfGflowWithoutGpus) {
   context_.origin.environment.emplace_back(kPreload);
-  const auto made = Make({"--shared", "--gpu-memory=1G"}, {"true"}, std::nullopt, Flavour::kGflow);
+  const auto made = Make({"--shared", "--gpu-memory=1G"}, {"true"}, std::nullopt, Dialect::kGflow);
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_EQ(made->request.environment.at("LD_PRELOAD"), "/opt/libnvshare.so:/opt/other.so");
   EXPECT_THAT(made->notes, SizeIs(0));
@@ -364,7 +364,7 @@ TEST_F(Request, HasGflowsOptionsWithGflowsMeaning) {
   const auto made =
       Make({"--gpus", "1", "--shared", "--gpu-memory", "20G", "-t", "30", "-m", "512", "--nice=50", "--name",
             "my run", "--dependency", "5", "--notify-email", "a@b.c", "--notify-on", "job_failed"},
-           {"true", "-x"}, std::nullopt, Flavour::kGflow);
+           {"true", "-x"}, std::nullopt, Dialect::kGflow);
   ASSERT_TRUE(made) << made.error().message;
   const auto& job = made->request.jobs[0];
   EXPECT_EQ(job.memory->bytes, base::GiB(20));
@@ -379,14 +379,14 @@ TEST_F(Request, HasGflowsOptionsWithGflowsMeaning) {
 
 TEST_F(Request, TellsGflowsTasksTheirIndexUnderItsName) {
   const auto made =
-      Make({"--array", "1-3"}, {"echo", "a b", "--i=$GFLOW_ARRAY_TASK_ID."}, std::nullopt, Flavour::kGflow);
+      Make({"--array", "1-3"}, {"echo", "a b", "--i=$GFLOW_ARRAY_TASK_ID."}, std::nullopt, Dialect::kGflow);
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_THAT(made->request.jobs[0].command,
               ElementsAre("/bin/sh", "-c",
                           "export GFLOW_ARRAY_TASK_ID=\"$GPUMAN_ARRAY_TASK_ID\"; exec echo 'a b' "
                           "--i=\"$GFLOW_ARRAY_TASK_ID\"."));
   Write("a.sh", "#!/bin/bash\n# GFLOW --array=1-3\necho\n");
-  const auto script = Make({"--array=1-3"}, {"a.sh"}, std::nullopt, Flavour::kGflow);
+  const auto script = Make({"--array=1-3"}, {"a.sh"}, std::nullopt, Dialect::kGflow);
   ASSERT_TRUE(script) << script.error().message;
   EXPECT_THAT(*script->request.jobs[0].script,
               HasSubstr("#!/bin/bash\n# GFLOW --array=1-3\nexport GFLOW_ARRAY_TASK_ID="));

@@ -82,7 +82,7 @@ base::Error WithTag(base::Error error) {
 }
 
 Result<int> RunInQueue(Session& session, const RunSettings& s, MadeSubmission made) {
-  GPUMAN_TRY(Check(made, Flavour::kGpuman));
+  GPUMAN_TRY(Check(made, Dialect::kGpuman));
   made.request.new_tags = made.request.jobs.front().name.has_value();
   if (s.pty && ::isatty(STDIN_FILENO) == 1) {
     GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());

@@ -63,10 +63,10 @@ base::Result<std::optional<Word>> NextWord(std::string_view line, std::size_t at
   return std::optional(std::move(word));
 }
 
-// Reads the options of one flavour into settings, which must outlive it.
+// Reads the options of one dialect into settings, which must outlive it.
 struct FlavourReader {
-  FlavourReader(SubmitSettings& settings, Flavour flavour, base::WallTime now)
-      : options(gflow::SubmitOptionsFor(flavour, settings, now)), reader(options) {}
+  FlavourReader(SubmitSettings& settings, Dialect dialect, base::WallTime now)
+      : options(gflow::SubmitOptionsFor(dialect, settings, now)), reader(options) {}
   const Options options;
   OptionReader reader;
 };
@@ -103,18 +103,18 @@ base::Result<Directives> ReadDirectives(std::string_view text) {
     }
     auto words = SplitLine(ours ? *ours : *theirs);
     if (!words) return base::Fail(std::move(words.error()).In(fmt::format("line {}", number)));
-    directives.list.push_back({number, ours ? Flavour::kGpuman : Flavour::kGflow, std::move(words->texts)});
+    directives.list.push_back({number, ours ? Dialect::kGpuman : Dialect::kGflow, std::move(words->texts)});
   }
   return directives;
 }
 
 base::Result<> ApplyDirectives(const Directives& directives, std::string_view name, SubmitSettings& settings,
                                base::WallTime now) {
-  std::map<Flavour, FlavourReader> readers;
-  for (const auto& [line, flavour, words] : directives.list) {
+  std::map<Dialect, FlavourReader> readers;
+  for (const auto& [line, dialect, words] : directives.list) {
     const auto where = fmt::format("{}:{}", name, line);
     settings.line = where;
-    auto rest = readers.try_emplace(flavour, settings, flavour, now).first->second.reader.Read(words);
+    auto rest = readers.try_emplace(dialect, settings, dialect, now).first->second.reader.Read(words);
     if (!rest) return base::Fail(std::move(rest.error()).In(where));
     if (!rest->empty())
       return base::Fail(ErrorCode::kInvalidArgument,

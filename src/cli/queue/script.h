@@ -20,7 +20,7 @@ namespace gpuman::cli::queue {
 
 struct Directive {
   int line = 0;  // 1 is the first
-  Flavour flavour = Flavour::kGpuman;
+  Dialect dialect = Dialect::kGpuman;
   std::vector<std::string> words;
 };
 

@@ -15,8 +15,8 @@
 
 namespace gpuman::cli::queue {
 
-// In gflow's flavour --memory is host memory, and numbers without a unit are minutes and MiB.
-enum class Flavour { kGpuman, kGflow };
+// In gflow's dialect --memory is host memory, and numbers without a unit are minutes and MiB.
+enum class Dialect { kGpuman, kGflow };
 
 struct Parameter {
   std::string name;

@@ -164,11 +164,11 @@ void PrintAnswer(Session& session, const api::Client& daemon, const MadeSubmissi
 
 // Sends the submission, and shows the daemon's notes; a refusal names the options that the user typed.
 Result<api::SubmissionAnswer> Send(Session& session, const api::Client& daemon, MadeSubmission& made,
-                                   Flavour flavour) {
+                                   Dialect dialect) {
   SweepDependencies sweeps(session);
   for (auto& job : made.request.jobs) GPUMAN_TRY(sweeps.Resolve(job.depends));
   auto answer = api::AskWithoutTimeout(daemon, api::routes::kSubmit, {}, made.request);
-  if (!answer) return base::Fail(WithOrigins(std::move(answer.error()), made.origins, flavour, made.lines));
+  if (!answer) return base::Fail(WithOrigins(std::move(answer.error()), made.origins, dialect, made.lines));
   for (const auto& note : answer->notes) session.Note(note);
   return answer;
 }
@@ -215,11 +215,11 @@ void TellNotes(Session& session, const MadeSubmission& made) {
 
 Result<int> Submit(Session& session, SubmitSettings settings, const CommandLine& line) {
   GPUMAN_ASSIGN(const SubmitContext context, ContextOfThisProcess());
-  GPUMAN_ASSIGN(MadeSubmission made, MakeSubmission(std::move(settings), line, Flavour::kGpuman, context));
+  GPUMAN_ASSIGN(MadeSubmission made, MakeSubmission(std::move(settings), line, Dialect::kGpuman, context));
   TellNotes(session, made);
-  if (made.to_slurm) return slurm::Submit(session, made, Flavour::kGpuman);
+  if (made.to_slurm) return slurm::Submit(session, made, Dialect::kGpuman);
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto answer, Send(session, daemon, made, Flavour::kGpuman));
+  GPUMAN_ASSIGN(const auto answer, Send(session, daemon, made, Dialect::kGpuman));
   if (made.wait) return WaitForAll(session, daemon, answer);
   PrintAnswer(session, daemon, made, answer);
   return kExitDone;
@@ -227,11 +227,11 @@ Result<int> Submit(Session& session, SubmitSettings settings, const CommandLine&
 
 Result<int> SubmitAsGflow(Session& session, SubmitSettings settings, const CommandLine& line) {
   GPUMAN_ASSIGN(const SubmitContext context, ContextOfThisProcess());
-  GPUMAN_ASSIGN(MadeSubmission made, MakeSubmission(std::move(settings), line, Flavour::kGflow, context));
+  GPUMAN_ASSIGN(MadeSubmission made, MakeSubmission(std::move(settings), line, Dialect::kGflow, context));
   TellNotes(session, made);
-  if (made.to_slurm) return slurm::Submit(session, made, Flavour::kGflow);
+  if (made.to_slurm) return slurm::Submit(session, made, Dialect::kGflow);
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto answer, Send(session, daemon, made, Flavour::kGflow));
+  GPUMAN_ASSIGN(const auto answer, Send(session, daemon, made, Dialect::kGflow));
   if (made.request.dry_run || session.json) {
     PrintAnswer(session, daemon, made, answer);
     return kExitDone;
@@ -248,14 +248,14 @@ Result<int> SubmitAsGflow(Session& session, SubmitSettings settings, const Comma
 
 Result<int> QueueAndLeave(Session& session, MadeSubmission made) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto answer, Send(session, daemon, made, Flavour::kGpuman));
+  GPUMAN_ASSIGN(const auto answer, Send(session, daemon, made, Dialect::kGpuman));
   PrintAnswer(session, daemon, made, answer);
   return kExitDone;
 }
 
 Result<int> QueueAndShow(Session& session, MadeSubmission made) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto answer, Send(session, daemon, made, Flavour::kGpuman));
+  GPUMAN_ASSIGN(const auto answer, Send(session, daemon, made, Dialect::kGpuman));
   const auto& first = answer.jobs.front();
   if (first.state == spec::JobState::kQueued && first.reason)
     session.Note(SentenceOf(first, {}, {}, base::SystemClock().Wall()));

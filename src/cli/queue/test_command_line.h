@@ -16,19 +16,19 @@ struct ParsedSubmission {
 };
 
 inline base::Result<ParsedSubmission> ParseSubmission(const std::vector<std::string>& words,
-                                                      Flavour flavour = Flavour::kGpuman,
+                                                      Dialect dialect = Dialect::kGpuman,
                                                       base::WallTime now = {}) {
   ParsedSubmission typed;
   const Command program{.name = "submit",
                         .summary = {},
                         .example = {},
                         .arguments = {},
-                        .options = gflow::SubmitOptionsFor(flavour, typed.settings, now),
+                        .options = gflow::SubmitOptionsFor(dialect, typed.settings, now),
                         .run = [](Session&, const CommandLine&) -> base::Result<int> { return kExitDone; },
                         .user_command = "COMMAND",
                         .ends_at_word = true};
   GPUMAN_ASSIGN(auto parsed, ReadCommandLine(program, {}, words));
-  typed.line = std::get<Chosen>(std::move(parsed)).line;
+  typed.line = std::get<RequestedCommand>(std::move(parsed)).line;
   GPUMAN_TRY(TakeOptions(program.options, typed.line.options));
   return typed;
 }

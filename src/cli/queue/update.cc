@@ -36,7 +36,7 @@ Result<std::string> AsFile(const std::string& path) {
   return base::ReadFile(path, kLargest);
 }
 
-Take Depends(UpdateSettings& s, std::optional<spec::DependencyMode> mode) {
+Take Depends(JobUpdateSettings& s, std::optional<spec::DependencyMode> mode) {
   return [&s, mode](const std::string& text) -> Result<> {
     spec::NamedDependencies depends;
     if (text != "none") {
@@ -48,33 +48,33 @@ Take Depends(UpdateSettings& s, std::optional<spec::DependencyMode> mode) {
   };
 }
 
-Take Count(UpdateSettings& s) {
+Take Count(JobUpdateSettings& s) {
   return Change(s.gpus, Integer(0, spec::kMaxGpusOfJob), [](spec::GpuRequest& gpus, int count) {
     gpus.count = count;
     gpus.devices.clear();
   });
 }
-Take Devices(UpdateSettings& s) {
+Take Devices(JobUpdateSettings& s) {
   return Change(s.gpus, ParseGpus, [](spec::GpuRequest& gpus, const std::vector<std::string>& devices) {
     gpus.count = 0;
     gpus.devices = devices;
   });
 }
-Take Model(UpdateSettings& s) {
+Take Model(JobUpdateSettings& s) {
   return Change(s.gpus, AsText, [](spec::GpuRequest& gpus, const std::string& text) {
     gpus.model = text == "none" ? std::nullopt : std::optional(text);
   });
 }
-Take RetryCount(UpdateSettings& s) {
+Take RetryCount(JobUpdateSettings& s) {
   return Change(s.retries, Integer(0, spec::kMaxRetries),
                 [](spec::Retries& retries, int count) { retries.count = count; });
 }
-Take RetryDelay(UpdateSettings& s) {
+Take RetryDelay(JobUpdateSettings& s) {
   return Change(s.retries, base::ParseDuration,
                 [](spec::Retries& retries, base::Millis delay) { retries.delay = delay; });
 }
 // The first of these options replaces the codes that the job has.
-Take RetryCodes(UpdateSettings& s) {
+Take RetryCodes(JobUpdateSettings& s) {
   return [&s](const std::string& text) -> Result<> {
     std::vector<int> codes;
     if (text != "none") {
@@ -89,7 +89,7 @@ Take RetryCodes(UpdateSettings& s) {
   };
 }
 
-Options GpumanOptions(UpdateSettings& s) {
+Options GpumanOptions(JobUpdateSettings& s) {
   return {
       {"-n,--name,--tag", "NAME", "Another name", take::Text(s.queue().name)},
       {"--gpu", "GPUS", "Exactly these GPUs: 0,2", Devices(s)},
@@ -126,7 +126,7 @@ bool HasNameOf(const Options& table, const Option& option) {
 }
 
 // The option of `submit` as an option that changes a job; for a flag also the flag that takes it back.
-Options ChangesBy(const Option& option, UpdateSettings& s) {
+Options ChangesBy(const Option& option, JobUpdateSettings& s) {
   const bool is_flag = option.value.empty();
   const bool has_none = !is_flag && api::MayBeAbsent(option.sets);
   const auto change = [&s, has_none, take = option.take,
@@ -156,7 +156,7 @@ Options ChangesBy(const Option& option, UpdateSettings& s) {
 
 // Adds the options of `submit` that can also change a job, except an option with a name that the table
 // already has.
-void AddOptionsOfSubmit(Options& table, UpdateSettings& s, base::WallTime now) {
+void AddOptionsOfSubmit(Options& table, JobUpdateSettings& s, base::WallTime now) {
   for (const Option& option : SubmitOptions(s.submission, now)) {
     if (!api::MayChange(option.sets) || HasNameOf(table, option)) continue;
     const auto changes = ChangesBy(option, s);
@@ -178,7 +178,7 @@ Option WithoutAuto(Option memory) {
 }
 
 // The options of `submit` with these names, as a job that runs may have them.
-Options OptionsOfSubmit(UpdateSettings& s, std::initializer_list<std::string_view> names) {
+Options OptionsOfSubmit(JobUpdateSettings& s, std::initializer_list<std::string_view> names) {
   const Options submit = SubmitOptions(s.submission, {});
   Options table;
   for (const auto name : names) {
@@ -191,14 +191,14 @@ Options OptionsOfSubmit(UpdateSettings& s, std::initializer_list<std::string_vie
 
 }  // namespace
 
-Take ClearOption(UpdateSettings& s, const std::string& option) {
+Take ClearOption(JobUpdateSettings& s, const std::string& option) {
   return [&s, option](const std::string&) -> Result<> {
     api::AddOption({}, option, s.update);
     return {};
   };
 }
 
-Take AutoCancel(UpdateSettings& s, bool value) {
+Take AutoCancel(JobUpdateSettings& s, bool value) {
   return [&s, value](const std::string&) -> Result<> {
     J options;
     options.auto_cancel = value;
@@ -207,18 +207,18 @@ Take AutoCancel(UpdateSettings& s, bool value) {
   };
 }
 
-Take NoRetries(UpdateSettings& s) {
+Take NoRetries(JobUpdateSettings& s) {
   return [&s](const std::string&) { return RetryCount(s)("0"); };
 }
 
-bool UpdateSettings::Empty() const {
+bool JobUpdateSettings::Empty() const {
   return update.job == api::UpdateRequest{} && update.queue == api::QueueUpdate{} && gpus.empty() &&
          retries.empty() && !depends;
 }
 
-Options LimitOptions(UpdateSettings& s) { return OptionsOfSubmit(s, {"--memory", "--soft"}); }
+Options LimitOptions(JobUpdateSettings& s) { return OptionsOfSubmit(s, {"--memory", "--soft"}); }
 
-Options RunningOptions(UpdateSettings& s) {
+Options RunningOptions(JobUpdateSettings& s) {
   Options table =
       OptionsOfSubmit(s, {"--memory", "--soft", "--priority", "--weight", "--interactive", "--grace"});
   table.push_back({"--restart", kRestartValue, "Whether to start it again when it ends",
@@ -226,8 +226,8 @@ Options RunningOptions(UpdateSettings& s) {
   return table;
 }
 
-Options UpdateOptions(UpdateSettings& s, Flavour flavour, ForWhat what, base::WallTime now) {
-  Options table = flavour == Flavour::kGflow ? gflow::GjobOptions(s, now) : GpumanOptions(s);
+Options UpdateOptions(JobUpdateSettings& s, Dialect dialect, UpdatePurpose what, base::WallTime now) {
+  Options table = dialect == Dialect::kGflow ? gflow::GjobOptions(s, now) : GpumanOptions(s);
   const Options common{
       {"-c,--command", "STRING", "Another command", take::Into(s.queue().command, SplitCommand)},
       {"-s,--script", "FILE", "Run this script in place of the command",
@@ -242,8 +242,8 @@ Options UpdateOptions(UpdateSettings& s, Flavour flavour, ForWhat what, base::Wa
        SetOrClearOption(s, "max_concurrent", &J::max_concurrent, Integer(1, spec::kMaxConcurrent))},
       {"--retries,--max-retries", "N", "Run it again up to N times when it fails", RetryCount(s)}};
   table.insert(table.end(), common.begin(), common.end());
-  if (flavour == Flavour::kGpuman) AddOptionsOfSubmit(table, s, now);
-  if (what == ForWhat::kRedo) {
+  if (dialect == Dialect::kGpuman) AddOptionsOfSubmit(table, s, now);
+  if (what == UpdatePurpose::kRedo) {
     table.push_back({"--cascade", "",
                      "Also queue the jobs again that were cancelled because it did not finish",
                      take::Flag(s.cascade)});
@@ -256,7 +256,7 @@ Options UpdateOptions(UpdateSettings& s, Flavour flavour, ForWhat what, base::Wa
   return table;
 }
 
-api::JobUpdate UpdateOf(const UpdateSettings& s, const api::JobView& job) {
+api::JobUpdate UpdateOf(const JobUpdateSettings& s, const api::JobView& job) {
   api::JobUpdate update = s.update;
   if (!s.gpus.empty()) {
     auto& gpus = update.queue->gpus.emplace(job.queue ? job.queue->gpus : spec::GpuRequest{});

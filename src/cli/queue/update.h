@@ -11,7 +11,7 @@
 
 namespace gpuman::cli::queue {
 
-struct UpdateSettings {
+struct JobUpdateSettings {
   api::JobUpdate update{{}, api::QueueUpdate{}};
   SubmitSettings submission;  // values of options of `submit`; `update` gets them as well
   // Changes within parts that the daemon replaces as a whole; UpdateOf applies them to the job's present
@@ -26,13 +26,13 @@ struct UpdateSettings {
 };
 
 // The limits of memory, and all options that change any job, also while it runs.
-Options LimitOptions(UpdateSettings& settings);
-Options RunningOptions(UpdateSettings& settings);
+Options LimitOptions(JobUpdateSettings& settings);
+Options RunningOptions(JobUpdateSettings& settings);
 
-enum class ForWhat { kUpdate, kRedo };
-Options UpdateOptions(UpdateSettings& settings, Flavour flavour, ForWhat what, base::WallTime now);
+enum class UpdatePurpose { kUpdate, kRedo };
+Options UpdateOptions(JobUpdateSettings& settings, Dialect dialect, UpdatePurpose what, base::WallTime now);
 
 // The update that the daemon gets for `job`, given its present values.
-api::JobUpdate UpdateOf(const UpdateSettings& settings, const api::JobView& job);
+api::JobUpdate UpdateOf(const JobUpdateSettings& settings, const api::JobView& job);
 
 }  // namespace gpuman::cli::queue

@@ -13,7 +13,7 @@ inline base::Result<std::string> AsText(const std::string& text) { return text; 
 
 // Sets the option of the job that has the name `option` in the API.
 template <typename Class, typename T, typename Parse>
-Take SetOption(UpdateSettings& s, const char* option, T Class::*member, Parse parse) {
+Take SetOption(JobUpdateSettings& s, const char* option, T Class::*member, Parse parse) {
   return [&s, option, member, parse](const std::string& text) -> base::Result<> {
     spec::JobRequest options;
     GPUMAN_ASSIGN(options.*member, parse(text));
@@ -22,16 +22,16 @@ Take SetOption(UpdateSettings& s, const char* option, T Class::*member, Parse pa
   };
 }
 // The job is without the option then.
-Take ClearOption(UpdateSettings& s, const std::string& option);
+Take ClearOption(JobUpdateSettings& s, const std::string& option);
 // Sets the option; "none" clears it.
 template <typename Class, typename T, typename Parse>
-Take SetOrClearOption(UpdateSettings& s, const char* option, T Class::*member, Parse parse) {
+Take SetOrClearOption(JobUpdateSettings& s, const char* option, T Class::*member, Parse parse) {
   return [set = SetOption(s, option, member, parse), clear = ClearOption(s, option)](
              const std::string& text) -> base::Result<> { return text == "none" ? clear(text) : set(text); };
 }
 
 // Whether a dependency that can no longer be met cancels the job.
-Take AutoCancel(UpdateSettings& s, bool value);
-Take NoRetries(UpdateSettings& s);
+Take AutoCancel(JobUpdateSettings& s, bool value);
+Take NoRetries(JobUpdateSettings& s);
 
 }  // namespace gpuman::cli::queue

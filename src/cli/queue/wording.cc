@@ -52,9 +52,9 @@ constexpr std::array<std::string_view, 2> kParents{"changes.", "queue."};
 
 bool IsPartOfName(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; }
 
-std::string Reworded(std::string text, const std::vector<FieldName>& names, Flavour flavour) {
+std::string Reworded(std::string text, const std::vector<FieldName>& names, Dialect dialect) {
   for (const auto& [field, general] : names) {
-    const std::string_view option = flavour == Flavour::kGflow ? gflow::NameOfOption(general) : general;
+    const std::string_view option = dialect == Dialect::kGflow ? gflow::NameOfOption(general) : general;
     if (!IsUnmistakable(field)) {
       if (text.starts_with(field) && text.substr(field.size(), 2) == ": ")
         return text.replace(0, field.size(), option);
@@ -80,20 +80,20 @@ std::string_view OptionOf(std::string_view message) {
 
 }  // namespace
 
-base::Error WithOptionNames(base::Error error, Flavour flavour) {
+base::Error WithOptionNames(base::Error error, Dialect dialect) {
   for (const auto parent : kParents)
     if (error.message.starts_with(parent)) error.message.erase(0, parent.size());
-  error.message = Reworded(std::move(error.message), JobFields(), flavour);
-  error.hint = Reworded(std::move(error.hint), JobFields(), flavour);
+  error.message = Reworded(std::move(error.message), JobFields(), dialect);
+  error.hint = Reworded(std::move(error.hint), JobFields(), dialect);
   return error;
 }
 
 base::Error WithReservationOptions(base::Error error) {
-  error.message = Reworded(std::move(error.message), ReservationFields(), Flavour::kGpuman);
+  error.message = Reworded(std::move(error.message), ReservationFields(), Dialect::kGpuman);
   return error;
 }
 
-base::Error WithOrigins(base::Error error, const std::vector<std::string>& origins, Flavour flavour,
+base::Error WithOrigins(base::Error error, const std::vector<std::string>& origins, Dialect dialect,
                         const OptionLines& lines) {
   constexpr std::string_view kBegin = "jobs[";
   std::string_view rest = error.message;
@@ -111,7 +111,7 @@ base::Error WithOrigins(base::Error error, const std::vector<std::string>& origi
   }
   if (const auto line = lines.find(OptionOf(error.message)); line != lines.end() && !line->second.empty())
     origin = line->second + ": ";
-  error = WithOptionNames(std::move(error), flavour);
+  error = WithOptionNames(std::move(error), dialect);
   error.message.insert(0, origin);
   return error;
 }

@@ -8,8 +8,8 @@ namespace {
 
 using base::ErrorCode;
 
-std::string Said(std::string message, Flavour flavour = Flavour::kGpuman) {
-  return WithOptionNames({ErrorCode::kInvalidArgument, std::move(message), ""}, flavour).message;
+std::string Said(std::string message, Dialect dialect = Dialect::kGpuman) {
+  return WithOptionNames({ErrorCode::kInvalidArgument, std::move(message), ""}, dialect).message;
 }
 
 TEST(Wording, FieldsOfTheApiAreSaidAsOptions) {
@@ -24,7 +24,7 @@ TEST(Wording, FieldsOfTheApiAreSaidAsOptions) {
   EXPECT_EQ(Said("notify.webhooks: it is empty"), "--notify-url: it is empty");
   EXPECT_EQ(Said("stderr: it is empty"), "--error: it is empty");
   EXPECT_EQ(Said("grace: it is negative"), "--grace: it is negative");
-  EXPECT_EQ(Said("memory: a job that shares", Flavour::kGflow), "--gpu-memory: a job that shares");
+  EXPECT_EQ(Said("memory: a job that shares", Dialect::kGflow), "--gpu-memory: a job that shares");
 }
 
 TEST(Wording, FieldsOfAChangeAreSaidAsOptions) {
@@ -55,7 +55,7 @@ TEST(Wording, WordsOfSentencesStay) {
 TEST(Wording, AJobOfAFileIsNamedByItsLine) {
   const std::vector<std::string> origins{"list.txt:1", "list.txt:4", ""};
   const auto said = [&](std::string message) {
-    return WithOrigins({ErrorCode::kUnsatisfiable, std::move(message), ""}, origins, Flavour::kGpuman)
+    return WithOrigins({ErrorCode::kUnsatisfiable, std::move(message), ""}, origins, Dialect::kGpuman)
         .message;
   };
   EXPECT_EQ(said("jobs[1].memory: too much"), "list.txt:4: --memory: too much");
@@ -68,11 +68,11 @@ TEST(Wording, AJobOfAFileIsNamedByItsLine) {
 
 TEST(Wording, AnOptionOfAScriptIsNamedByItsLine) {
   const OptionLines lines{{"--cpus", "job.sh:3"}, {"--memory", "job.sh:4"}, {"--gpus", ""}};
-  const auto said = [&](std::string message, Flavour flavour = Flavour::kGpuman) {
-    return WithOrigins({ErrorCode::kUnsatisfiable, std::move(message), ""}, {}, flavour, lines).message;
+  const auto said = [&](std::string message, Dialect dialect = Dialect::kGpuman) {
+    return WithOrigins({ErrorCode::kUnsatisfiable, std::move(message), ""}, {}, dialect, lines).message;
   };
   EXPECT_EQ(said("cpus: it asks for 4 processors"), "job.sh:3: --cpus: it asks for 4 processors");
-  EXPECT_EQ(said("memory: too much", Flavour::kGflow), "job.sh:4: --gpu-memory: too much");
+  EXPECT_EQ(said("memory: too much", Dialect::kGflow), "job.sh:4: --gpu-memory: too much");
   EXPECT_EQ(said("gpus.count: it asks for 9 GPUs"), "--gpus: it asks for 9 GPUs")
       << "typed on the command line";
   EXPECT_EQ(said("host_memory: too much"), "--host-memory: too much");

@@ -18,8 +18,8 @@ namespace gpuman::cli::gflow {
 namespace {
 
 using base::Result;
+using queue::JobUpdateSettings;
 using queue::SubmitSettings;
-using queue::UpdateSettings;
 using J = spec::JobOptions;
 
 // Options that have other names here, by gpuman's name.
@@ -90,12 +90,12 @@ Options GbatchOptions(SubmitSettings& settings, base::WallTime now) {
   return table;
 }
 
-Options SubmitOptionsFor(queue::Flavour flavour, SubmitSettings& settings, base::WallTime now) {
-  return flavour == queue::Flavour::kGflow ? GbatchOptions(settings, now)
+Options SubmitOptionsFor(queue::Dialect dialect, SubmitSettings& settings, base::WallTime now) {
+  return dialect == queue::Dialect::kGflow ? GbatchOptions(settings, now)
                                            : queue::SubmitOptions(settings, now);
 }
 
-Options GjobOptions(UpdateSettings& s, base::WallTime now) {
+Options GjobOptions(JobUpdateSettings& s, base::WallTime now) {
   using queue::AsText, queue::ClearOption, queue::SetOption, queue::SetOrClearOption;
   const auto priority = [](const std::string& text) {
     return ParseInteger(text, spec::kLowestPriority, spec::kHighestPriority);

@@ -16,10 +16,10 @@ namespace gpuman::cli::gflow {
 Options GbatchOptions(queue::SubmitSettings& settings, base::WallTime now);
 
 // These, or those of `gpuman submit`.
-Options SubmitOptionsFor(queue::Flavour flavour, queue::SubmitSettings& settings, base::WallTime now);
+Options SubmitOptionsFor(queue::Dialect dialect, queue::SubmitSettings& settings, base::WallTime now);
 
 // The options of gjob update and gjob redo that differ from those of `gpuman job update`; as above.
-Options GjobOptions(queue::UpdateSettings& settings, base::WallTime now);
+Options GjobOptions(queue::JobUpdateSettings& settings, base::WallTime now);
 
 // gflow's name of gpuman's option; the same where they do not differ.
 std::string_view NameOfOption(std::string_view gpumans);

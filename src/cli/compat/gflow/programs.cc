@@ -19,7 +19,7 @@ namespace gpuman::cli::gflow {
 namespace {
 
 using base::Result;
-using queue::Flavour;
+using queue::Dialect;
 using queue::SubmitSettings;
 
 // gbatch new NAME: writes a template of a script.
@@ -65,7 +65,7 @@ Result<int> CloseSessions(Session& session, const CommandLine&) {
 
 Command Gjob() {
   Command program{"gjob", "Show and change jobs of the queue", "", {}, {},
-                  {},     queue::JobCommands(Flavour::kGflow)};
+                  {},     queue::JobCommands(Dialect::kGflow)};
   for (auto& command : program.commands)
     if (command.name != "redo") command.aliases = {command.name.substr(0, 1)};
   program.commands.push_back({"close-sessions",
@@ -87,12 +87,12 @@ struct Program {
   Command (*make)();
 };
 constexpr Program kPrograms[]{{"gbatch", &Gbatch},
-                              {"gqueue", [] { return queue::ListCommand(Flavour::kGflow); }},
-                              {"ginfo", [] { return queue::InfoCommand(Flavour::kGflow); }},
+                              {"gqueue", [] { return queue::ListCommand(Dialect::kGflow); }},
+                              {"ginfo", [] { return queue::InfoCommand(Dialect::kGflow); }},
                               {"gjob", &Gjob},
-                              {"gcancel", [] { return queue::CancelCommand(Flavour::kGflow); }},
+                              {"gcancel", [] { return queue::CancelCommand(Dialect::kGflow); }},
                               {"gctl", &Gctl},
-                              {"gstats", [] { return queue::StatsCommand(Flavour::kGflow); }},
+                              {"gstats", [] { return queue::StatsCommand(Dialect::kGflow); }},
                               {"gflowd", &Gflowd}};
 
 const Program* Find(std::string_view name) {

@@ -125,7 +125,7 @@ class SbatchScript : public ::testing::Test {
     if (!typed) ADD_FAILURE() << typed.error().message;
     if (!typed) return {};
     auto made =
-        queue::MakeSubmission(std::move(typed->settings), typed->line, queue::Flavour::kGpuman, context);
+        queue::MakeSubmission(std::move(typed->settings), typed->line, queue::Dialect::kGpuman, context);
     EXPECT_TRUE(made) << made.error().message;
     return made ? std::move(*made) : MadeSubmission{};
   }

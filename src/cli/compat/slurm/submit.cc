@@ -74,7 +74,7 @@ struct Prepared {
 };
 
 Result<std::vector<Prepared>> Prepare(Session& session, const queue::MadeSubmission& made,
-                                      const Engine& engine, queue::Flavour flavour) {
+                                      const Engine& engine, queue::Dialect dialect) {
   TranslationContext context;
   GPUMAN_ASSIGN(context.site, SiteOf(session.environment()));
   context.directory = made.request.directory;
@@ -91,7 +91,7 @@ Result<std::vector<Prepared>> Prepare(Session& session, const queue::MadeSubmiss
     if (!translated) {
       auto error = std::move(translated.error());
       if (!made.origins[i].empty()) error = std::move(error).In(made.origins[i]);
-      return base::Fail(queue::WithOptionNames(std::move(error), flavour));
+      return base::Fail(queue::WithOptionNames(std::move(error), dialect));
     }
     const auto& variables = VariablesOf(made, job);
     const bool all = variables.size() + made.left_out.size() == callers.size() &&
@@ -190,7 +190,7 @@ std::string SentenceOf(const Taken& taken) {
   return fmt::format("job slurm-{} '{}' is {} by Slurm\n", taken.kept.id, name, state);
 }
 
-void PrintTaken(Session& session, const std::vector<Taken>& list, queue::Flavour flavour) {
+void PrintTaken(Session& session, const std::vector<Taken>& list, queue::Dialect dialect) {
   api::Json jobs = api::Json::array();
   for (const auto& taken : list) {
     const auto& kept = taken.kept;
@@ -201,7 +201,7 @@ void PrintTaken(Session& session, const std::vector<Taken>& list, queue::Flavour
            {"state", taken.held ? "held" : "queued"},
            {"log_path", kept.array ? api::Json(nullptr)
                                    : api::Json(ExpandFile(kept.output, {kept.id, {}}, kept.id, kept.name))}});
-    else if (flavour == queue::Flavour::kGflow)
+    else if (dialect == queue::Dialect::kGflow)
       session.Print(fmt::format("Submitted batch job slurm-{} ({})\n", kept.id, Printable(kept.name)));
     else
       session.Print(SentenceOf(taken));
@@ -211,13 +211,13 @@ void PrintTaken(Session& session, const std::vector<Taken>& list, queue::Flavour
 
 }  // namespace
 
-Result<int> Submit(Session& session, const queue::MadeSubmission& made, queue::Flavour flavour) {
+Result<int> Submit(Session& session, const queue::MadeSubmission& made, queue::Dialect dialect) {
   const Engine engine(session);
-  GPUMAN_ASSIGN(const auto list, Prepare(session, made, engine, flavour));
+  GPUMAN_ASSIGN(const auto list, Prepare(session, made, engine, dialect));
   if (made.request.dry_run) return PrintDryRun(session, list);
   GPUMAN_ASSIGN(const auto taken, HandOver(session, made, engine, list));
   if (!made.wait) {
-    PrintTaken(session, taken, flavour);
+    PrintTaken(session, taken, dialect);
     return kExitDone;
   }
   if (taken.size() == 1 && !taken.front().kept.array)

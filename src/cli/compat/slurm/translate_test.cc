@@ -23,13 +23,13 @@ constexpr base::WallTime kNow{base::Millis(1'800'000'000'000)};
 
 base::Result<api::Submission> Parsed(Words options, const Words& command = {"train"}) {
   options.emplace_back("--to=slurm");
-  GPUMAN_ASSIGN(auto typed, queue::ParseSubmission(options, queue::Flavour::kGpuman, kNow));
+  GPUMAN_ASSIGN(auto typed, queue::ParseSubmission(options, queue::Dialect::kGpuman, kNow));
   typed.line.trailing = command;
   queue::SubmitContext context;
   context.origin.directory = "/home/ada";
   context.now = kNow;
   GPUMAN_ASSIGN(auto made, queue::MakeSubmission(std::move(typed.settings), typed.line,
-                                                 queue::Flavour::kGpuman, context));
+                                                 queue::Dialect::kGpuman, context));
   return std::move(made.request.jobs.front());
 }
 
