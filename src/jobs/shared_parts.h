@@ -1,0 +1,35 @@
+// Makes the parts that many jobs have in common one object for all of them (shared.h). A daemon keeps 100,000
+// jobs, and those of one user mostly have the same environment, limits and options.
+//
+// Not thread-safe. Keeps no part alive.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "jobs/environment.h"
+#include "jobs/job.h"
+#include "jobs/shared.h"
+
+namespace gpuman::jobs {
+
+class SharedParts {
+ public:
+  // Replaces each part of `job` by the equal one that another job has.
+  void Share(Job& job) {
+    job.environment = environments_.Share(job.environment);
+    job.resource_limits = limits_.Share(job.resource_limits);
+    job.spec = specs_.Share(job.spec);
+    job.owner = owners_.Share(job.owner);
+    job.directory = directories_.Share(job.directory);
+  }
+
+ private:
+  Pool<Variables, VariablesHash> environments_;
+  Pool<ResourceLimits, ResourceLimitsHash> limits_;
+  Pool<spec::JobSpec, JobSpecHash> specs_;
+  Pool<Owner, OwnerHash> owners_;
+  Pool<std::string, std::hash<std::string>> directories_;
+};
+
+}  // namespace gpuman::jobs
