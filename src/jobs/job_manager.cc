@@ -17,8 +17,7 @@ constexpr std::size_t kKeeperWork = 2;
 using base::Result;
 
 JobManager::JobManager(boost::asio::io_context& loop, boost::asio::thread_pool& workers, StoreWorker& store,
-                       const base::Clock& clock, const base::ProcessTable& table, JobManagerHost& host,
-                       JobManagerOptions options)
+                       const base::Clock& clock, const base::ProcessTable& table, JobManagerOptions options)
     : loop_(loop),
       keeper_work_([&workers](std::function<void()> act) { boost::asio::post(workers, std::move(act)); },
                    [&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); },
@@ -26,7 +25,6 @@ JobManager::JobManager(boost::asio::io_context& loop, boost::asio::thread_pool& 
       store_(store),
       clock_(clock),
       table_(table),
-      host_(host),
       options_(std::move(options)),
       retry_(loop),
       slices_([&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); }, clock),
@@ -46,7 +44,7 @@ void JobManager::Adopt(StoreContents contents) {
     entry.job = std::move(job);
     ShareParts(entry.job);
     Index(entry);
-    host_.OnJobChanged(entry.job, entry.runtime);
+    callbacks_.on_job_changed(entry.job, entry.runtime);
   }
   SweepDirectories();
   for (const JobId id : std::set(active_)) PickUp(entries_.at(id));
@@ -106,7 +104,7 @@ void JobManager::ApplyEvent(JobId id, const JobEvent& event, Done<void> stored) 
   const Job before = std::exchange(entry.job, std::move(t.job));
   const bool ended_now = IsEnded(entry.job) && !IsEnded(before);
   const bool run_over = ended_now || (IsWaiting(entry.job) && !IsWaiting(before));
-  if (const auto peak = host_.PeakOf(id); peak && (!entry.job.peak || *peak > *entry.job.peak))
+  if (const auto peak = callbacks_.peak(id); peak && (!entry.job.peak || *peak > *entry.job.peak))
     entry.job.peak = peak;
   Index(entry);
   // Until the stored record says that the run is over, the next daemon relies on the journal: without it that
@@ -131,13 +129,13 @@ void JobManager::ApplyEvent(JobId id, const JobEvent& event, Done<void> stored) 
     };
   }
   if (const auto* const recorded = std::get_if<Recorded>(&event))
-    host_.OnRecorded(entry.job, recorded->record);
-  if (t.run) host_.OnRunEnded(entry.job, *t.run);
+    callbacks_.on_recorded(entry.job, recorded->record);
+  if (t.run) callbacks_.on_run_ended(entry.job, *t.run);
   Enclosed enclosed;
-  enclosed.messages = host_.MessagesAbout(entry.job, t.notices);
+  enclosed.messages = callbacks_.messages_about(entry.job, t.notices);
   if (t.run) enclosed.runs.push_back(std::move(*t.run));
   Save(id, std::move(stored), std::move(enclosed));
-  for (const Notice& notice : t.notices) host_.OnNotice(entries_.at(id).job, notice);
+  for (const Notice& notice : t.notices) callbacks_.on_notice(entries_.at(id).job, notice);
   if (run_over) {
     // The caller may be the link itself.
     boost::asio::post(loop_, [link = std::move(entries_.at(id).link)] {
@@ -147,7 +145,7 @@ void JobManager::ApplyEvent(JobId id, const JobEvent& event, Done<void> stored) 
     entries_.at(id).root.reset();
     if (!ended_now) LeaveRun(entries_.at(id));
   }
-  host_.OnJobChanged(entries_.at(id).job, entries_.at(id).runtime);
+  callbacks_.on_job_changed(entries_.at(id).job, entries_.at(id).runtime);
   AnswerReruns(id);
   CarryOutLater(id);
   Perform(id, t.effects);
@@ -196,7 +194,7 @@ void JobManager::Save(JobId id, Done<void> stored, Enclosed enclosed) {
     if (const auto keeper = link.lock(); keeper && outcome) keeper->OnStored(seq);
     // A removed job is not written any more; its messages are sent all the same.
     if (!enclosed.messages.empty() && (outcome || !me.entries_.contains(id)))
-      me.host_.OnMessagesStored(enclosed.messages);
+      me.callbacks_.on_messages_stored(enclosed.messages);
     if (!outcome && me.entries_.contains(id)) {
       me.Trouble(id, "its record could not be written: " + outcome.error().message);
       Enclosed& unwritten = me.dirty_[id];

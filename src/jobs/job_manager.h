@@ -29,6 +29,7 @@
 #include "base/result.h"
 #include "base/sliced_work.h"
 #include "jobs/job.h"
+#include "jobs/job_manager_callbacks.h"
 #include "jobs/keeper_link.h"
 #include "jobs/kernel_kill.h"
 #include "jobs/launch_plan.h"
@@ -42,58 +43,10 @@
 
 namespace gpuman::jobs {
 
-// Facts about a job that are known only while this daemon runs.
-struct Runtime {
-  base::MonoTime run_started{};  // of the current or last run
-  std::string key;               // GPUMAN_JOB_KEY of its processes
-};
-
-// The job manager calls the host. The host may call the job manager, but may not destroy it.
-class JobManagerHost {
- public:
-  virtual ~JobManagerHost() = default;
-  // A job is new, or its record changed.
-  virtual void OnJobChanged(const Job& job, const Runtime& runtime) = 0;
-  // gpuman does not manage the job any more: it was removed, forgotten or released.
-  virtual void OnJobForgotten(JobId job) = 0;
-  virtual void OnNotice(const Job& job, const Notice& notice) = 0;
-  // A keeper's journal record is about to be applied to the job; the host may add facts that it knows now.
-  virtual void OnRecorded([[maybe_unused]] Job& job, [[maybe_unused]] const keeper::JournalRecord& record) {}
-  // What ended the run that this record (RunEnded) tells of, if the kernel did for want of host memory. Asked
-  // where IsUnexplainedFailure says so, before the record is applied.
-  virtual std::optional<KernelKill> KernelKillOf(const Job& /*job*/,
-                                                 const keeper::JournalRecord& /*record*/) {
-    return std::nullopt;
-  }
-  // A run has ended. Its account is written with the job's record; the host may complete it.
-  virtual void OnRunEnded(const Job& job, RunAccount& run) = 0;
-  // The messages to send for these notices; they are stored with the record that the notices are about.
-  virtual std::vector<OutboxRow> MessagesAbout(const Job& /*job*/, const std::vector<Notice>& /*notices*/) {
-    return {};
-  }
-  // Called also if the rows could not be stored: the host sends them in both cases.
-  virtual void OnMessagesStored(const std::vector<OutboxRow>& /*rows*/) {}
-  // Whether others wait for the job's end: then the job manager does not forget the job because of its age.
-  virtual bool IsNeeded(JobId job) = 0;
-  // For the daemon's log.
-  virtual void OnTrouble(const Job& job, const std::string& what) = 0;
-  // Whether the job is off the GPU: that time does not count for its time limit. The job manager also tells
-  // this to a keeper that it finds again.
-  virtual bool IsOffGpu(JobId /*job*/) { return false; }
-  // The largest use of memory in this run.
-  virtual std::optional<base::Bytes> PeakOf(JobId job) = 0;
-  // UUIDs of the machine's GPUs.
-  virtual std::vector<std::string> AllGpus() = 0;
-  // Indices of UUIDs as CUDA counts GPUs; empty: not known.
-  virtual std::map<std::string, unsigned> GpuIndices() { return {}; }
-  // LaunchSettings::mps of a job.
-  virtual std::vector<std::string> MpsVariablesOf(const Job& /*job*/) { return {}; }
-};
-
 struct JobManagerOptions {
   std::filesystem::path keeper_program;
   std::filesystem::path jobs_dir;  // exists
-  LaunchSettings launch;           // the job manager asks the host for all_gpus
+  LaunchSettings launch;           // JobManagerCallbacks::all_gpus tells all_gpus
   std::size_t keep_ended = 1000;   // older ended jobs are forgotten (retention.h)
   base::Millis keep_ended_for{30LL * 86'400'000};
   // The bounds of each user but root. 0: no bound.
@@ -108,11 +61,13 @@ class JobManager {
 
   // All must outlive this object.
   JobManager(boost::asio::io_context& loop, boost::asio::thread_pool& workers, StoreWorker& store,
-             const base::Clock& clock, const base::ProcessTable& table, JobManagerHost& host,
-             JobManagerOptions options);
+             const base::Clock& clock, const base::ProcessTable& table, JobManagerOptions options);
   ~JobManager();
   JobManager(const JobManager&) = delete;
   JobManager& operator=(const JobManager&) = delete;
+
+  // Functions are registered after the construction and before Adopt.
+  JobManagerCallbacks& callbacks() { return callbacks_; }
 
   // Takes the jobs of the store; call it once, before anything else.
   void Adopt(StoreContents contents);
@@ -382,7 +337,7 @@ class JobManager {
   StoreWorker& store_;
   const base::Clock& clock_;
   const base::ProcessTable& table_;
-  JobManagerHost& host_;
+  JobManagerCallbacks callbacks_;
   JobManagerOptions options_;
   std::map<JobId, Entry> entries_;
   std::map<uid_t, UserTotals> users_;  // users who have a job

@@ -83,7 +83,7 @@ void JobManager::BeginAttached(Job job, std::string how, Done<Job> done) {
   const Notice notice{"job_started", std::move(how), {{"pid", entry.job.process->pid}}};
   Batch batch;
   batch.put = {entry.job};
-  auto messages = host_.MessagesAbout(entry.job, {notice});
+  auto messages = callbacks_.messages_about(entry.job, {notice});
   batch.outbox = messages;
   store_.Submit(std::move(batch), [self = self_, id, notice, messages = std::move(messages),
                                    done = std::move(done)](const Result<>& stored) {
@@ -94,11 +94,11 @@ void JobManager::BeginAttached(Job job, std::string how, Done<Job> done) {
     if (!stored) {
       me.Unindex(it->second);
       me.entries_.erase(it);
-      me.host_.OnJobForgotten(id);
+      me.callbacks_.on_job_forgotten(id);
       return done(Fail(stored.error()));
     }
-    if (!messages.empty()) me.host_.OnMessagesStored(messages);
-    me.host_.OnNotice(it->second.job, notice);
+    if (!messages.empty()) me.callbacks_.on_messages_stored(messages);
+    me.callbacks_.on_notice(it->second.job, notice);
     me.WatchRoot(it->second);
     done(it->second.job);
     me.ForgetOldOnes();
@@ -121,7 +121,7 @@ void JobManager::WatchRoot(Entry& entry) {
   if (!watch && watch.error().code == ErrorCode::kNotFound) return boost::asio::post(loop_, ended);
   if (!watch) return WatchLater(entry, watch.error());
   entry.root = std::move(*watch);
-  host_.OnJobChanged(entry.job, entry.runtime);
+  callbacks_.on_job_changed(entry.job, entry.runtime);
   // An end was ordered, and the daemon was killed before it carried out the end.
   if (entry.job.state == JobState::kStopping) StopAttached(id);
 }
@@ -131,7 +131,7 @@ void JobManager::WatchRoot(Entry& entry) {
 void JobManager::WatchLater(Entry& entry, const base::Error& error) {
   const JobId id = entry.job.id;
   Trouble(id, "it cannot be watched now: " + error.message);
-  host_.OnJobChanged(entry.job, entry.runtime);
+  callbacks_.on_job_changed(entry.job, entry.runtime);
   const auto timer = std::make_shared<boost::asio::steady_timer>(loop_, kRewatchDelay);  // kept by its wait
   timer->async_wait([self = self_, id, timer](boost::system::error_code stopped) {
     if (stopped || !*self) return;
@@ -169,7 +169,7 @@ void JobManager::WatchContainer(Entry& entry) {
     if (!watched && watched.error().code == ErrorCode::kNotFound) continue;
     if (!watched) return WatchLater(entry, watched.error());
     if (!is_new) return;
-    host_.OnJobChanged(entry.job, entry.runtime);
+    callbacks_.on_job_changed(entry.job, entry.runtime);
     if (entry.job.state == JobState::kStopping) StopAttached(id);
     return;
   }

@@ -33,7 +33,7 @@ inline constexpr std::chrono::seconds kPatience{30};
 
 // The parts of a daemon over a state directory; Restart() stands for a daemon that was killed and started
 // again.
-class JobManagerTest : public ::testing::Test, public JobManagerHost {
+class JobManagerTest : public ::testing::Test {
  protected:
   void SetUp() override {
     const char* build = std::getenv("GPUMAN_BUILD_DIR");
@@ -91,7 +91,8 @@ class JobManagerTest : public ::testing::Test, public JobManagerHost {
     options.launch.log_dir = dir.path() / "logs";
     options.launch.stop_grace = base::Millis(2000);
     options.launch.restart.initial_delay = base::Millis(1);
-    manager = std::make_unique<JobManager>(*loop, *workers, *store, clock, table, *this, std::move(options));
+    manager = std::make_unique<JobManager>(*loop, *workers, *store, clock, table, std::move(options));
+    Register(manager->callbacks());
     manager->Adopt(*contents);
   }
 
@@ -175,15 +176,14 @@ class JobManagerTest : public ::testing::Test, public JobManagerHost {
   }
   std::string LogOf(JobId id) { return base::ReadFile(manager->LogPathOf(id)).value_or(""); }
 
-  void OnJobChanged(const Job&, const Runtime&) override {}
-  void OnJobForgotten(JobId job) override { forgotten.push_back(job); }
-  void OnNotice(const Job&, const Notice& notice) override { kinds.push_back(notice.kind); }
-  void OnRunEnded(const Job&, RunAccount& run) override { accounts.push_back(run); }
-  bool IsNeeded(JobId) override { return false; }
-  bool IsOffGpu(JobId job) override { return off_gpu.contains(job); }
-  void OnTrouble(const Job&, const std::string& what) override { troubles.push_back(what); }
-  std::optional<base::Bytes> PeakOf(JobId) override { return std::nullopt; }
-  std::vector<std::string> AllGpus() override { return {"GPU-a"}; }
+  virtual void Register(JobManagerCallbacks& callbacks) {
+    callbacks.on_job_forgotten = [this](JobId job) { forgotten.push_back(job); };
+    callbacks.on_notice = [this](const Job&, const Notice& notice) { kinds.push_back(notice.kind); };
+    callbacks.on_run_ended = [this](const Job&, RunAccount& run) { accounts.push_back(run); };
+    callbacks.is_off_gpu = [this](JobId job) { return off_gpu.contains(job); };
+    callbacks.on_trouble = [this](const Job&, const std::string& what) { troubles.push_back(what); };
+    callbacks.all_gpus = [] { return std::vector<std::string>{"GPU-a"}; };
+  }
 
   base::TempDir dir;
   std::filesystem::path keeper_program;

@@ -27,7 +27,7 @@ void JobManager::Forget(JobId id) {
   store_.Submit(std::move(batch), [self = self_, id, messages = std::move(messages)](const Result<>& stored) {
     if (!*self) return;
     JobManager& me = **self;
-    if (stored && !messages.empty()) me.host_.OnMessagesStored(messages);
+    if (stored && !messages.empty()) me.callbacks_.on_messages_stored(messages);
     auto it = me.entries_.find(id);
     if (it == me.entries_.end()) return;
     const auto removals = std::exchange(it->second.removals, {});
@@ -59,9 +59,9 @@ void JobManager::Vanish(JobId id) {
   if (const auto unwritten = dirty_.find(id); unwritten != dirty_.end()) {
     const auto messages = std::move(unwritten->second.messages);
     dirty_.erase(unwritten);
-    if (!messages.empty()) host_.OnMessagesStored(messages);
+    if (!messages.empty()) callbacks_.on_messages_stored(messages);
   }
-  host_.OnJobForgotten(id);
+  callbacks_.on_job_forgotten(id);
   AnswerReruns(id);
   CarryOutLater(id);
 }
@@ -80,7 +80,7 @@ void JobManager::ForgetOldOnes() {
   const base::WallTime now = clock_.Wall();
   const RetentionBounds bounds{options_.keep_ended, now - options_.keep_ended_for, options_.text_of_user};
   for (const JobId id : ToForget(ended, bounds, std::move(text), now))
-    if (!host_.IsNeeded(id)) Forget(id);
+    if (!callbacks_.is_needed(id)) Forget(id);
 }
 
 // Deletes the directories that belong to no job: of a request whose commit failed or never happened, or of

@@ -72,9 +72,9 @@ void JobManager::MakeLink(Entry& entry) {
 void JobManager::Launch(Entry& entry) {
   MakeLink(entry);
   LaunchSettings settings = options_.launch;
-  settings.all_gpus = host_.AllGpus();
-  settings.gpu_indices = host_.GpuIndices();
-  settings.mps = host_.MpsVariablesOf(entry.job);
+  settings.all_gpus = callbacks_.all_gpus();
+  settings.gpu_indices = callbacks_.gpu_indices();
+  settings.mps = callbacks_.mps_variables(entry.job);
   entry.link->Prepare(PlanLaunch(entry.job, settings));
 }
 
@@ -118,7 +118,7 @@ void JobManager::OnRecord(JobId id, const keeper::JournalRecord& record) {
   if (const auto* changed = std::get_if<keeper::SettingsChanged>(&record.body))
     entry.settings_in_journal = AsWrittenHere(changed->settings);
   std::optional<KernelKill> kill;
-  if (IsUnexplainedFailure(entry.job, record)) kill = host_.KernelKillOf(entry.job, record);
+  if (IsUnexplainedFailure(entry.job, record)) kill = callbacks_.kernel_kill(entry.job, record);
   ApplyEvent(id, Recorded{record, std::move(kill)});
 }
 
@@ -126,13 +126,13 @@ void JobManager::OnConnected(JobId id) {
   auto it = entries_.find(id);
   if (it == entries_.end() || IsEnded(it->second.job)) return;
   Entry& entry = it->second;
-  host_.OnJobChanged(entry.job, entry.runtime);
+  callbacks_.on_job_changed(entry.job, entry.runtime);
   // Settings that an earlier connection carried are in the journal by now, or never will be. And the change
   // may have been undone since.
   entry.settings_sent.reset();
   if (entry.job.updated || entry.settings_in_journal) SendSettings(entry);
   // The job left its GPU, or came back, while daemon or keeper was away.
-  if (const bool off = host_.IsOffGpu(id); off != entry.job.off_since.has_value()) SetOffGpu(id, off);
+  if (const bool off = callbacks_.is_off_gpu(id); off != entry.job.off_since.has_value()) SetOffGpu(id, off);
   if (entry.job.stop_wanted && !entry.stop_in_journal) {
     SendStop(entry);
   } else if (entry.job.state == JobState::kStopping && !entry.job.verdict && entry.job.reason &&
@@ -184,7 +184,7 @@ void JobManager::OnFailed(JobId id, const base::Error& error) {
 }
 
 void JobManager::Trouble(JobId id, const std::string& what) {
-  if (const Job* job = Find(id)) host_.OnTrouble(*job, what);
+  if (const Job* job = Find(id)) callbacks_.on_trouble(*job, what);
 }
 
 Result<> JobManager::Order(Entry& entry, keeper::Command command, Answered answered) {

@@ -47,7 +47,7 @@ void JobManager::TakeIn(Job job, std::vector<JobId>& ids) {
   Entry& entry = entries_.emplace_hint(entries_.end(), id, Entry{})->second;
   entry.job = std::move(job);
   Index(entry);
-  host_.OnJobChanged(entry.job, entry.runtime);
+  callbacks_.on_job_changed(entry.job, entry.runtime);
 }
 
 void JobManager::Enqueue(std::vector<Job> jobs, Done<std::vector<JobId>> done) {
@@ -137,13 +137,13 @@ void JobManager::Start(JobId id, std::vector<std::string> gpus, Done<Job> done) 
       now.job = before;
       now.job.incarnation = incarnation;
       me.Index(now);
-      me.host_.OnJobChanged(now.job, now.runtime);
+      me.callbacks_.on_job_changed(now.job, now.runtime);
       if (unwanted) me.ApplyEvent(id, CancelAsked{{std::string(kCancelledWord), ""}, me.clock_.Wall()});
       return done(Fail(stored.error()));
     }
     // Preparing may have failed meanwhile: then the job has ended, or waits again.
     if (now.link && !IsEnded(now.job)) now.link->Start();
-    me.host_.OnJobChanged(now.job, now.runtime);
+    me.callbacks_.on_job_changed(now.job, now.runtime);
     done(now.job);
   });
 }
@@ -201,7 +201,7 @@ void JobManager::Change(JobId id, const std::function<void(Job&)>& change, Done<
   ChangeStored(entry, change, [self = self_, id, done = std::move(done)](const Result<>& stored) {
     const auto it = (*self)->entries_.find(id);
     if (it == (*self)->entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
-    (*self)->host_.OnJobChanged(it->second.job, it->second.runtime);
+    (*self)->callbacks_.on_job_changed(it->second.job, it->second.runtime);
     if (!stored) return done(Fail(stored.error()));
     done(it->second.job);
   });

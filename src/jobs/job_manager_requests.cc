@@ -53,13 +53,13 @@ void JobManager::Create(Job job, Done<Job> done) {
       me.store_.Submit(std::move(undo), [](const Result<>&) {});
       me.Unindex(it->second);
       me.entries_.erase(it);
-      me.host_.OnJobForgotten(id);
+      me.callbacks_.on_job_forgotten(id);
       me.CarryOutLater(id);
       return done(Fail(stored.error()));
     }
     // Preparing may have failed meanwhile: then the job has ended already, and the answer says so.
     if (!IsEnded(it->second.job)) it->second.link->Start();
-    me.host_.OnJobChanged(it->second.job, it->second.runtime);
+    me.callbacks_.on_job_changed(it->second.job, it->second.runtime);
     done(it->second.job);
     me.ForgetOldOnes();
   });
@@ -74,7 +74,7 @@ void JobManager::Update(JobId id, const std::function<void(Job&)>& change, Done<
     if (it == (*self)->entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
     if (!stored) return done(Fail(stored.error()));
     (*self)->SendSettings(it->second);
-    (*self)->host_.OnJobChanged(it->second.job, it->second.runtime);
+    (*self)->callbacks_.on_job_changed(it->second.job, it->second.runtime);
     done(it->second.job);
   });
 }
@@ -135,7 +135,7 @@ void JobManager::SetSuspension(JobId id, std::string record, const std::vector<N
   if (it == entries_.end()) return;
   it->second.job.suspension = std::move(record);
   Enclosed enclosed;
-  enclosed.messages = host_.MessagesAbout(it->second.job, notices);
+  enclosed.messages = callbacks_.messages_about(it->second.job, notices);
   Save(
       id, [done = std::move(done)](const Result<>&) { done(); }, std::move(enclosed));
 }
@@ -207,7 +207,7 @@ void JobManager::Restart(JobId id, const keeper::Reason& reason, Done<Job> done)
                   }
                   if (!IsEnded(it->second.job)) it->second.link->Start();
                   me.DeleteFiles(it->second.job.owner->uid, {old_dir});
-                  me.host_.OnJobChanged(it->second.job, it->second.runtime);
+                  me.callbacks_.on_job_changed(it->second.job, it->second.runtime);
                   done(it->second.job);
                 });
 }

@@ -429,9 +429,12 @@ TEST_F(OrdersWaitForTheirAnswer, AClockThatIsStoppedMeanwhileStandsWhenTheKeeper
 // Accounts so large that a full disk refuses them.
 class LargeAccounts : public JobManagerTest {
  protected:
-  void OnRunEnded(const Job&, RunAccount& run) override {
-    run.project = std::string(1'000'000, 'x');
-    ++ended;
+  void Register(JobManagerCallbacks& callbacks) override {
+    JobManagerTest::Register(callbacks);
+    callbacks.on_run_ended = [this](const Job&, RunAccount& run) {
+      run.project = std::string(1'000'000, 'x');
+      ++ended;
+    };
   }
   std::size_t Stored() {
     std::promise<std::size_t> count;

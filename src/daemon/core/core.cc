@@ -61,8 +61,9 @@ base::Result<> Core::Begin(jobs::StoreContents& contents) {
       EventSettingsOf(config_), std::move(contents.events), contents.last_event_id,
       [this](const jobs::Event& event, std::optional<std::int64_t> first_kept) { Write(event, first_kept); });
   guard_loop_ = std::make_unique<GuardLoop>(*this);
-  job_manager_ = std::make_unique<jobs::JobManager>(loop_, workers_, *store_, clock_, table_of_threads_,
-                                                    job_events_, JobOptions());
+  job_manager_ =
+      std::make_unique<jobs::JobManager>(loop_, workers_, *store_, clock_, table_of_threads_, JobOptions());
+  job_events_.Register(job_manager_->callbacks());
   sampling_ = std::make_unique<Sampling>(*this);
   return {};
 }

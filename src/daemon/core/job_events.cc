@@ -30,6 +30,29 @@ std::optional<base::Bytes> MemoryOf(const jobs::Job& job, const std::vector<std:
 
 }  // namespace
 
+void JobEvents::Register(jobs::JobManagerCallbacks& callbacks) {
+  callbacks.on_job_changed = [this](const jobs::Job& job, const jobs::Runtime& runtime) {
+    OnJobChanged(job, runtime);
+  };
+  callbacks.on_job_forgotten = [this](base::JobId job) { OnJobForgotten(job); };
+  callbacks.on_notice = [this](const jobs::Job& job, const jobs::Notice& notice) {
+    core_.AddJobEvent(job, notice);
+  };
+  callbacks.on_recorded = [this](jobs::Job& job, const keeper::JournalRecord& record) {
+    OnRecorded(job, record);
+  };
+  callbacks.on_run_ended = [this](const jobs::Job& job, jobs::RunAccount& run) { OnRunEnded(job, run); };
+  callbacks.on_trouble = [](const jobs::Job& job, const std::string& what) {
+    spdlog::warn("job {} ({}): {}", job.id.value, job.tag, what);
+  };
+  callbacks.kernel_kill = [this](const jobs::Job& job, const keeper::JournalRecord& record) {
+    return kernel_kills_.Find(job, record);
+  };
+  callbacks.peak = [this](base::JobId job) { return core_.UsageOf(job).peak; };
+  callbacks.all_gpus = [this] { return core_.AllGpus(); };
+  callbacks.gpu_indices = [this] { return GpuIndices(); };
+}
+
 void JobEvents::OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) {
   for (auto* const module : core_.modules()) module->OnJobChanged(job);
   if (jobs::IsEnded(job) || jobs::IsWaiting(job) || !job.keeper) return Leave(job.id, UnwatchReason::kEnded);
@@ -75,8 +98,6 @@ void JobEvents::SetGuarded(const jobs::Job& job, const jobs::Runtime& runtime) {
   core_.guard().SetJob(guarded);
 }
 
-void JobEvents::OnNotice(const jobs::Job& job, const jobs::Notice& notice) { core_.AddJobEvent(job, notice); }
-
 void JobEvents::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) {
   RecordEnergy(job, record);
   for (auto* const module : core_.modules()) module->OnRecorded(job, record);
@@ -91,13 +112,8 @@ void JobEvents::RecordEnergy(jobs::Job& job, const keeper::JournalRecord& record
   if (clock && !clock->paused) ContinueEnergy(job, readings);
 }
 
-std::optional<jobs::KernelKill> JobEvents::KernelKillOf(const jobs::Job& job,
-                                                        const keeper::JournalRecord& record) {
-  return kernel_kills_.Find(job, record);
-}
-
 void JobEvents::OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) {
-  run.peak = std::max(run.peak, PeakOf(job.id));
+  run.peak = std::max(run.peak, core_.UsageOf(job.id).peak);
   run.needed = jobs::NeededMemory(job, run.ended);
   if (run.gpus.empty() && !job.queued) return;
   if (std::chrono::abs(core_.clock().Wall() - run.ended) < kFresh)
@@ -106,38 +122,13 @@ void JobEvents::OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) {
   for (auto* const module : core_.modules()) module->OnRunEnded(job, run);
 }
 
-std::vector<jobs::OutboxRow> JobEvents::MessagesAbout(const jobs::Job& job,
-                                                      const std::vector<jobs::Notice>& notices) {
-  return core_.callbacks().messages_about_job(job, notices);
-}
-
-void JobEvents::OnMessagesStored(const std::vector<jobs::OutboxRow>& rows) {
-  core_.callbacks().on_messages_stored(rows);
-}
-
-bool JobEvents::IsNeeded(base::JobId job) { return core_.callbacks().is_needed(job); }
-
-void JobEvents::OnTrouble(const jobs::Job& job, const std::string& what) {
-  spdlog::warn("job {} ({}): {}", job.id.value, job.tag, what);
-}
-
-bool JobEvents::IsOffGpu(base::JobId job) { return core_.callbacks().is_off_gpu(job); }
-
-std::optional<base::Bytes> JobEvents::PeakOf(base::JobId job) { return core_.UsageOf(job).peak; }
-
-std::vector<std::string> JobEvents::AllGpus() { return core_.AllGpus(); }
-
-std::map<std::string, unsigned> JobEvents::GpuIndices() {
+std::map<std::string, unsigned> JobEvents::GpuIndices() const {
   std::map<std::string, unsigned> indices;
   for (const auto& gpu : core_.inventory().gpus) {
     if (gpu.mig || gpu.split) return {};  // which instances CUDA counts depends on the program
     indices.emplace(gpu.uuid, gpu.index);
   }
   return indices;
-}
-
-std::vector<std::string> JobEvents::MpsVariablesOf(const jobs::Job& job) {
-  return core_.callbacks().mps_variables(job);
 }
 
 }  // namespace gpuman::daemon

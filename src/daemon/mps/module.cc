@@ -16,7 +16,7 @@ MpsModule::MpsModule(Core& core)
     : core_(core),
       manager_(
           std::make_unique<MpsManager>(core, core.config().socket.parent_path() / "mps", base::BootId())) {
-  core_.callbacks().mps_variables = [this](const jobs::Job& job) { return VariablesOf(job); };
+  core_.jobs().callbacks().mps_variables = [this](const jobs::Job& job) { return VariablesOf(job); };
 }
 
 void MpsModule::Restore(jobs::StoreContents& contents) {

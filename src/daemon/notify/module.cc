@@ -13,14 +13,15 @@ NotifyModule::NotifyModule(Core& core)
             if (event.job) event.tag = core.TagOf({*event.job});
             core.events().Add(std::move(event));
           })) {
-  auto& callbacks = core_.callbacks();
-  callbacks.messages_about_job = [this](const jobs::Job& job, const std::vector<jobs::Notice>& notices) {
+  const auto send = [this](const std::vector<jobs::OutboxRow>& rows) { notifications_->OnStored(rows); };
+  auto& of_jobs = core_.jobs().callbacks();
+  of_jobs.messages_about = [this](const jobs::Job& job, const std::vector<jobs::Notice>& notices) {
     return notifications_->About(job, notices);
   };
-  callbacks.messages_about_event = [this](const jobs::Event& event) { return notifications_->About(event); };
-  callbacks.on_messages_stored = [this](const std::vector<jobs::OutboxRow>& rows) {
-    notifications_->OnStored(rows);
-  };
+  of_jobs.on_messages_stored = send;
+  auto& of_events = core_.callbacks();
+  of_events.messages_about_event = [this](const jobs::Event& event) { return notifications_->About(event); };
+  of_events.on_messages_stored = send;
 }
 
 void NotifyModule::Restore(jobs::StoreContents& contents) {

@@ -32,14 +32,19 @@ class HandClock final : public base::Clock {
 };
 
 // Jobs that wait on a machine without GPUs.
-class DispatcherTest : public ::testing::Test, public jobs::JobManagerHost, public DispatcherHost {
+class DispatcherTest : public ::testing::Test, public DispatcherHost {
  protected:
   DispatcherTest()
       : workers_(1),
         store_(jobs::Store::Open(dir_.path() / "gpuman.db").value(),
                [this](std::function<void()> task) { boost::asio::post(loop_, std::move(task)); }),
-        jobs_(loop_, workers_, store_, clock_, table_, *this, InDirectory()),
-        dispatcher_(loop_, clock_, jobs_, *this) {}
+        jobs_(loop_, workers_, store_, clock_, table_, InDirectory()),
+        dispatcher_(loop_, clock_, jobs_, *this) {
+    jobs_.callbacks().on_job_changed = [this](const jobs::Job& job, const jobs::Runtime&) {
+      dispatcher_.OnJobChanged(job);
+    };
+    jobs_.callbacks().on_job_forgotten = [this](base::JobId job) { dispatcher_.OnJobForgotten(job); };
+  }
   ~DispatcherTest() override { workers_.join(); }
 
   jobs::JobManagerOptions InDirectory() {
@@ -96,14 +101,6 @@ class DispatcherTest : public ::testing::Test, public jobs::JobManagerHost, publ
     return run;
   }
 
-  void OnJobChanged(const jobs::Job& job, const jobs::Runtime&) override { dispatcher_.OnJobChanged(job); }
-  void OnJobForgotten(base::JobId job) override { dispatcher_.OnJobForgotten(job); }
-  void OnNotice(const jobs::Job&, const jobs::Notice&) override {}
-  void OnRunEnded(const jobs::Job&, jobs::RunAccount&) override {}
-  bool IsNeeded(base::JobId) override { return false; }
-  void OnTrouble(const jobs::Job&, const std::string&) override {}
-  std::optional<base::Bytes> PeakOf(base::JobId) override { return std::nullopt; }
-  std::vector<std::string> AllGpus() override { return {}; }
   const gpu::Inventory& GpuInventory() override { return inventory_; }
   const std::map<std::string, guard::GpuStatus>& GpuStatuses() override { return statuses_; }
   base::Bytes ReserveOf(const std::string&) override { return {}; }

@@ -47,7 +47,7 @@ QueueModule::QueueModule(Core& core, NotifyModule& notify, SuspensionModule& sus
           },
           [this] { SetBooks(); }),
       began_(core.clock().Wall()) {
-  core_.callbacks().is_needed = [this](base::JobId job) { return dispatcher_->IsNeeded(job); };
+  core_.jobs().callbacks().is_needed = [this](base::JobId job) { return dispatcher_->IsNeeded(job); };
   suspension_.controller().on_phase.Connect(
       [this](base::JobId job, suspend::SuspensionPhase phase) { dispatcher_->OnPhase(job, phase); });
   mig.on_split.Connect([this] { dispatcher_->OnInventory(); });

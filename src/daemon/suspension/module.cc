@@ -67,13 +67,12 @@ SuspensionModule::SuspensionModule(Core& core, ShimsModule& shims)
   controller_->on_phase.Connect([this](base::JobId job, SuspensionPhase phase) { OnPhase(job, phase); });
   if (auto* const channel = shims.channel())
     channel->on_notify.Connect([this](base::JobId job) { controller_->OnNotify(job); });
-  auto& callbacks = core_.callbacks();
-  callbacks.is_off_gpu = [this](base::JobId job) {
+  core_.jobs().callbacks().is_off_gpu = [this](base::JobId job) {
     const auto* const record = controller_->RecordOf(job);
     return record && record->phase == SuspensionPhase::kSuspended;
   };
-  callbacks.suspend_job = [this](base::JobId job, const std::string& reason, const std::string& detail,
-                                 base::Millis return_after) {
+  core_.callbacks().suspend_job = [this](base::JobId job, const std::string& reason,
+                                         const std::string& detail, base::Millis return_after) {
     SuspendForGuard(job, {reason, detail, return_after});
   };
 }
@@ -102,8 +101,9 @@ base::Result<SuspendController*> SuspensionModule::ControllerFor(const jobs::Job
     return base::Fail(
         base::ErrorCode::kConflict,
         fmt::format("job {} '{}' is not running: it is {}", job.id.value, job.tag, spec::ToString(job.state)),
-        jobs::IsEnded(job) ? fmt::format("gpuman restart {} starts it again", core_.jobs().NameOf(job))
-                           : std::string());
+        jobs::IsEnded(job)
+            ? fmt::format("gpuman restart {} starts it again", core_.jobs().NameOf(job))
+            : std::string());
   const auto gpus = job.gpus.empty() && !job.queued ? core_.AllGpus() : job.gpus;
   if (std::any_of(gpus.begin(), gpus.end(), gpu::IsInstance))
     return base::Fail(
