@@ -33,7 +33,8 @@ jobs::SettingRows::value_type EntryOf(const std::string& uuid, const device::Set
           record.IsEmpty() ? std::nullopt : std::optional(device::SerializeRecord(record))};
 }
 
-Devices::Devices(const base::Clock& clock, DeviceHost& host) : clock_(clock), host_(host) {}
+Devices::Devices(const base::Clock& clock, DeviceCallbacks callbacks)
+    : clock_(clock), callbacks_(std::move(callbacks)) {}
 Devices::~Devices() = default;
 
 void Devices::Recall(const jobs::SettingRows& settings) {
@@ -54,7 +55,7 @@ void Devices::Store(const std::string& uuid, const device::SettingsRecord& recor
   auto& device = DeviceOf(uuid);
   if (device.record == record) return;
   device.record = record;
-  host_.KeepDevices({EntryOf(uuid, record)}, [uuid](base::Result<> kept) {
+  callbacks_.keep({EntryOf(uuid, record)}, [uuid](base::Result<> kept) {
     if (!kept) spdlog::error("the settings of {} could not be stored: {}", uuid, kept.error().message);
   });
 }
@@ -93,8 +94,8 @@ void Devices::Reapply(const std::string& uuid, const std::string& why) {
     DeviceOf(uuid).trouble.clear();
     TellDrift(uuid, {});
     if (done->steps.empty()) return;
-    host_.TellDevice("device_reapplied", uuid,
-                     fmt::format("{}: set again as {}: {}", NameOf(uuid), why, TextOf(*done)));
+    callbacks_.tell("device_reapplied", uuid,
+                    fmt::format("{}: set again as {}: {}", NameOf(uuid), why, TextOf(*done)));
   });
 }
 
@@ -103,8 +104,8 @@ void Devices::TellTrouble(const std::string& uuid, const std::string& what) {
   auto& device = DeviceOf(uuid);
   if (device.trouble == what) return;
   device.trouble = what;
-  host_.TellDevice("device_failed", uuid,
-                   fmt::format("settings that are wanted could not be made so: {}", what));
+  callbacks_.tell("device_failed", uuid,
+                  fmt::format("settings that are wanted could not be made so: {}", what));
 }
 
 void Devices::OnTime() {
@@ -144,7 +145,7 @@ void Devices::EndProfiles() {
     };
     Run(std::move(task), [this, uuid = gpu.uuid, name](base::Result<DeviceReport> done) {
       if (!done) return TellTrouble(uuid, done.error().message);
-      host_.TellDevice(
+      callbacks_.tell(
           "device_profile_over", uuid,
           fmt::format("{}: the time of profile {} is over: {}", NameOf(uuid), name, TextOf(*done)));
     });
@@ -196,21 +197,21 @@ void Devices::FollowJobs(const std::string& uuid) {
   };
   if (wanted && !profile) {
     device.refused = wanted;
-    host_.TellProfileRefused(wanted->job, uuid,
-                             fmt::format("profile {} is not there any more", wanted->profile));
+    callbacks_.on_profile_refused(wanted->job, uuid,
+                                  fmt::format("profile {} is not there any more", wanted->profile));
     if (!is) return;
   }
   Run(std::move(task), [this, uuid, given](base::Result<DeviceReport> done) {
     if (!done) {
       if (!given) return TellTrouble(uuid, done.error().message);
       DeviceOf(uuid).refused = given;
-      return host_.TellProfileRefused(given->job, uuid,
-                                      fmt::format("profile {}: {}", given->profile, done.error().message));
+      return callbacks_.on_profile_refused(
+          given->job, uuid, fmt::format("profile {}: {}", given->profile, done.error().message));
     }
-    host_.TellDevice(given ? "device_profile" : "device_profile_over", uuid,
-                     given ? fmt::format("{}: profile {} for job {}: {}", NameOf(uuid), given->profile,
-                                         given->job, TextOf(*done))
-                           : fmt::format("{}: as it was before its job: {}", NameOf(uuid), TextOf(*done)));
+    callbacks_.tell(given ? "device_profile" : "device_profile_over", uuid,
+                    given ? fmt::format("{}: profile {} for job {}: {}", NameOf(uuid), given->profile,
+                                        given->job, TextOf(*done))
+                          : fmt::format("{}: as it was before its job: {}", NameOf(uuid), TextOf(*done)));
   });
 }
 

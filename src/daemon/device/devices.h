@@ -34,19 +34,18 @@
 namespace gpuman::daemon {
 
 // What the devices need of the daemon.
-class DeviceHost {
- public:
-  virtual ~DeviceHost() = default;
-  // `entries`: setting rows; nullopt: delete the row. `done` is called when they are on the disk, or with the
-  // error.
-  virtual void KeepDevices(jobs::SettingRows entries, std::function<void(base::Result<>)> done) = 0;
+struct DeviceCallbacks {
+  // `entries`: setting rows; nullopt: the row is deleted. `done` is called when they are on the disk, or with
+  // the error.
+  std::function<void(jobs::SettingRows entries, std::function<void(base::Result<>)> done)> keep;
   // Runs `work` on a worker thread, then `then` on the event loop.
-  virtual void Drive(driver::NvmlExecutor::Work work, std::function<void()> then) = 0;
-  virtual void TellDevice(const char* kind, const std::string& gpu, const std::string& message) = 0;
+  std::function<void(driver::NvmlExecutor::Work work, std::function<void()> then)> drive;
+  // Tells an event of the GPU.
+  std::function<void(const char* kind, const std::string& gpu, const std::string& message)> tell;
   // A job runs without the profile that it asked for.
-  virtual void TellProfileRefused(std::int64_t job, const std::string& gpu, const std::string& why) = 0;
+  std::function<void(std::int64_t job, const std::string& gpu, const std::string& why)> on_profile_refused;
   // The programs on the GPU, as text for people: "pid 71 (python, job 3)"; empty: none are known.
-  virtual std::string UsersOf(const std::string& gpu) = 0;
+  std::function<std::string(const std::string& gpu)> users_of;
 };
 
 struct DeviceSettings {
@@ -102,8 +101,8 @@ class Devices {
  public:
   using Done = std::function<void(base::Result<DeviceReport>)>;
 
-  // All must outlive this object.
-  Devices(const base::Clock& clock, DeviceHost& host);
+  // `clock` must outlive this object.
+  Devices(const base::Clock& clock, DeviceCallbacks callbacks);
   ~Devices();
 
   // Takes over the records that an earlier daemon kept. Call once, before anything else.
@@ -180,7 +179,7 @@ class Devices {
   void EndQuery(std::uint64_t id);
 
   const base::Clock& clock_;
-  DeviceHost& host_;
+  const DeviceCallbacks callbacks_;
   DeviceSettings settings_;
   std::map<std::string, Device> devices_;  // by UUID
   std::map<std::string, JobProfile> job_profiles_;

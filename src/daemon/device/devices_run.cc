@@ -78,14 +78,14 @@ void Devices::Begin(std::unique_ptr<Change> owned) {
 base::Callback<std::monostate> Devices::Drive(driver::NvmlExecutor::Work work) {
   return base::Callback<std::monostate>(
       [this, work = std::move(work)](const std::function<void(std::monostate)>& then) {
-        host_.Drive(work, [then] { then({}); });
+        callbacks_.drive(work, [then] { then({}); });
       });
 }
 
 base::Callback<base::Result<>> Devices::Keep(jobs::SettingRows entries) {
   return base::Callback<base::Result<>>(
       [this, entries = std::move(entries)](std::function<void(base::Result<>)> done) {
-        host_.KeepDevices(entries, std::move(done));
+        callbacks_.keep(entries, std::move(done));
       });
 }
 
@@ -234,7 +234,7 @@ base::Error Devices::ErrorOf(const Change& change, const device::Outcome& outcom
   auto error = outcome.failures.front().error;
   error.message = fmt::format("{}", fmt::join(parts, "; "));
   if (error.hint == device::kInUseHint && !change.task.gpus.empty()) {
-    const auto users = host_.UsersOf(outcome.failures.front().uuid);
+    const auto users = callbacks_.users_of(outcome.failures.front().uuid);
     if (!users.empty()) error.hint = "in use by " + users;
   }
   return error;
@@ -291,7 +291,7 @@ void Devices::Query(std::vector<gpu::Gpu> gpus, std::function<void(std::vector<D
   if (gpus.empty()) return EndQuery(id);
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     const auto reading = std::make_shared<std::optional<base::Result<device::Reading>>>();
-    host_.Drive(
+    callbacks_.drive(
         [reading, uuid = gpus[i].uuid](const driver::LoadedNvml& nvml) {
           reading->emplace(nvml ? device::ReadDevice(**nvml, uuid)
                                 : base::Result<device::Reading>(base::Fail(nvml.error())));

@@ -26,7 +26,7 @@ void Devices::BeginChecks() {
       if (!failed) TellTrouble(id, failed.error().message);
     };
     changes_[change->id] = change;
-    host_.Drive(
+    callbacks_.drive(
         [reading, id = uuid, settings](const driver::LoadedNvml& nvml) {
           reading->emplace(nvml ? device::ReadSettings(**nvml, id, settings)
                                 : base::Result<device::Reading>(base::Fail(nvml.error())));
@@ -45,9 +45,9 @@ void Devices::OnChecked(const std::string& uuid, const base::Result<device::Read
   const bool forgot = last && reading->energy_mj && *reading->energy_mj < *last;
   const auto record = WithEccSeen(device.record, *reading, Now());
   if (record.ecc_since && record.ecc_since != device.record.ecc_since)
-    host_.TellDevice("device_ecc", uuid,
-                     fmt::format("{}: ECC is {} since the last reset", NameOf(uuid),
-                                 Format(device::Setting::kEcc, record.base.at(device::Setting::kEcc))));
+    callbacks_.tell("device_ecc", uuid,
+                    fmt::format("{}: ECC is {} since the last reset", NameOf(uuid),
+                                Format(device::Setting::kEcc, record.base.at(device::Setting::kEcc))));
   Store(uuid, record);
   if (forgot) return Reapply(uuid, "the GPU was reset, or its driver loaded anew");
   if (!record.to_restore.empty()) return Reapply(uuid, "it could not be set before");
@@ -69,7 +69,7 @@ void Devices::TellDrift(const std::string& uuid, std::vector<device::Drift> drif
   if (is_same) return;
   if (device.drift.empty()) {
     if (was)
-      host_.TellDevice("device_drift_over", uuid, fmt::format("{}: set as it is wanted again", NameOf(uuid)));
+      callbacks_.tell("device_drift_over", uuid, fmt::format("{}: set as it is wanted again", NameOf(uuid)));
     return;
   }
   std::vector<std::string> parts;
@@ -78,8 +78,8 @@ void Devices::TellDrift(const std::string& uuid, std::vector<device::Drift> drif
                                                     found.high, Format(setting, wanted))
                                       : fmt::format("{} {}, wanted {}", device::NameOf(setting),
                                                     Format(setting, found), Format(setting, wanted)));
-  host_.TellDevice("device_drift", uuid,
-                   fmt::format("{} is not set as it is wanted: {}", NameOf(uuid), fmt::join(parts, "; ")));
+  callbacks_.tell("device_drift", uuid,
+                  fmt::format("{} is not set as it is wanted: {}", NameOf(uuid), fmt::join(parts, "; ")));
 }
 
 }  // namespace gpuman::daemon

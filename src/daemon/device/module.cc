@@ -23,7 +23,7 @@ DeviceModule::DeviceModule(Core& core, SuspensionModule& suspension)
       suspension_(suspension),
       executor_(driver::NvmlExecutor::Order::kAtOnce,
                 [&core](std::function<void()> act) { boost::asio::post(core.loop(), std::move(act)); }),
-      devices_(core.clock(), static_cast<DeviceHost&>(*this)) {}
+      devices_(core.clock(), Callbacks()) {}
 
 void DeviceModule::Restore(jobs::StoreContents& contents) {
   Reconfigure();
@@ -58,16 +58,20 @@ void DeviceModule::Show(const jobs::Job& job, api::JobView& view) const {
 
 // --- What the devices need ---
 
-void DeviceModule::KeepDevices(jobs::SettingRows entries, std::function<void(base::Result<>)> done) {
-  core_.Keep(std::move(entries), std::move(done));
-}
-
-void DeviceModule::Drive(driver::NvmlExecutor::Work work, std::function<void()> then) {
-  executor_.Run(std::move(work), std::move(then));
-}
-
-void DeviceModule::TellDevice(const char* kind, const std::string& gpu, const std::string& message) {
-  core_.AddGpuEvent(kind, gpu, message);
+DeviceCallbacks DeviceModule::Callbacks() {
+  return {[this](jobs::SettingRows entries, std::function<void(base::Result<>)> done) {
+            core_.Keep(std::move(entries), std::move(done));
+          },
+          [this](driver::NvmlExecutor::Work work, std::function<void()> then) {
+            executor_.Run(std::move(work), std::move(then));
+          },
+          [this](const char* kind, const std::string& gpu, const std::string& message) {
+            core_.AddGpuEvent(kind, gpu, message);
+          },
+          [this](std::int64_t job, const std::string& gpu, const std::string& why) {
+            TellProfileRefused({job}, gpu, why);
+          },
+          [this](const std::string& gpu) { return UsersOf(gpu); }};
 }
 
 void DeviceModule::TellChange(const DeviceReport& report, const std::string& by) {
@@ -84,11 +88,11 @@ void DeviceModule::TellChange(const DeviceReport& report, const std::string& by)
     index[gpu.uuid] = gpu.index;
   }
   for (const auto& [uuid, texts] : steps)
-    TellDevice("device_changed", uuid,
-               fmt::format("GPU {}: {} (by {})", index.at(uuid), fmt::join(texts, ", "), by));
+    core_.AddGpuEvent("device_changed", uuid,
+                      fmt::format("GPU {}: {} (by {})", index.at(uuid), fmt::join(texts, ", "), by));
 }
 
-std::string DeviceModule::UsersOf(const std::string& gpu) {
+std::string DeviceModule::UsersOf(const std::string& gpu) const {
   const auto* const status = core_.guard().Find(gpu);
   if (!status) return {};
   std::vector<std::string> users;
@@ -138,8 +142,7 @@ void DeviceModule::TellProfileNotGiven(base::JobId id, const std::string& why) {
   core_.jobs().Note(id, why);
 }
 
-void DeviceModule::TellProfileRefused(std::int64_t job, const std::string& gpu, const std::string& why) {
-  const base::JobId id{job};
+void DeviceModule::TellProfileRefused(base::JobId id, const std::string& gpu, const std::string& why) {
   const auto note = fmt::format("on {}: {}", gpu, why);
   job_profiles_.SetRefused(id, note);
   TellProfileNotGiven(id, note);

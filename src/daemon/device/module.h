@@ -15,7 +15,7 @@ namespace gpuman::daemon {
 
 class SuspensionModule;
 
-class DeviceModule final : public Module, private DeviceHost {
+class DeviceModule final : public Module {
  public:
   DeviceModule(Core& core, SuspensionModule& suspension);
 
@@ -35,13 +35,9 @@ class DeviceModule final : public Module, private DeviceHost {
   void Show(const jobs::Job& job, api::JobView& view) const override;
 
  private:
-  // DeviceHost
-  void KeepDevices(jobs::SettingRows entries, std::function<void(base::Result<>)> done) override;
-  void Drive(driver::NvmlExecutor::Work work, std::function<void()> then) override;
-  void TellDevice(const char* kind, const std::string& gpu, const std::string& message) override;
-  void TellProfileRefused(std::int64_t job, const std::string& gpu, const std::string& why) override;
-  std::string UsersOf(const std::string& gpu) override;
-
+  DeviceCallbacks Callbacks();
+  void TellProfileRefused(base::JobId job, const std::string& gpu, const std::string& why);
+  std::string UsersOf(const std::string& gpu) const;
   void FollowJobProfiles();
   void TellProfileNotGiven(base::JobId id, const std::string& why);
 

@@ -29,9 +29,24 @@ class FakeClock final : public base::Clock {
 
 // A simulated machine: a disk, the driver, and the events that were told. The devices' orders wait until
 // Pump.
-class Host final : public DeviceHost {
+class Host {
  public:
-  void KeepDevices(jobs::SettingRows entries, std::function<void(base::Result<>)> done) override {
+  DeviceCallbacks Callbacks() {
+    return {[this](jobs::SettingRows entries, std::function<void(base::Result<>)> done) {
+              Keep(std::move(entries), std::move(done));
+            },
+            [this](driver::NvmlExecutor::Work work, std::function<void()> then) {
+              Drive(std::move(work), std::move(then));
+            },
+            [this](const char* kind, const std::string&, const std::string& message) {
+              told.push_back(fmt::format("{}: {}", kind, message));
+            },
+            [this](std::int64_t job, const std::string&, const std::string& why) {
+              told.push_back(fmt::format("job {} refused: {}", job, why));
+            },
+            [](const std::string&) { return "pid 71 (python, job 3)"; }};
+  }
+  void Keep(jobs::SettingRows entries, std::function<void(base::Result<>)> done) {
     const bool full = std::exchange(disk_is_full, false);
     log.emplace_back(full ? "refused to keep" : "kept");
     for (auto& [key, value] : full ? jobs::SettingRows{} : entries) {
@@ -45,7 +60,7 @@ class Host final : public DeviceHost {
                 : base::Result<>());
     });
   }
-  void Drive(driver::NvmlExecutor::Work work, std::function<void()> then) override {
+  void Drive(driver::NvmlExecutor::Work work, std::function<void()> then) {
     auto act = [this, work = std::move(work), then = std::move(then)] {
       log.emplace_back("driver");
       const auto nvml = driver::Nvml::Load(GPUMAN_SIM_LIBRARIES "/libnvidia-ml.so.1");
@@ -54,14 +69,6 @@ class Host final : public DeviceHost {
     };
     (hangs ? hung : todo).emplace_back(std::move(act));
   }
-  void TellDevice(const char* kind, const std::string&, const std::string& message) override {
-    told.push_back(fmt::format("{}: {}", kind, message));
-  }
-  void TellProfileRefused(std::int64_t job, const std::string&, const std::string& why) override {
-    told.push_back(fmt::format("job {} refused: {}", job, why));
-  }
-  std::string UsersOf(const std::string&) override { return "pid 71 (python, job 3)"; }
-
   void Pump(int steps = 1'000'000) {
     for (; steps > 0 && !todo.empty(); --steps) {
       const auto act = std::move(todo.front());
@@ -91,7 +98,7 @@ class DevicesTest : public ::testing::Test {
   // Starts a daemon. Of an earlier daemon, only the disk is left.
   void Start() {
     host_.todo.clear();
-    devices_ = std::make_unique<Devices>(clock_, host_);
+    devices_ = std::make_unique<Devices>(clock_, host_.Callbacks());
     devices_->SetSettings(settings_);
     devices_->Recall(host_.disk);
     devices_->OnInventory(inventory_);

@@ -43,7 +43,10 @@ std::string MessageOf(const health::Notice& notice) {
 HealthModule::HealthModule(Core& core, SuspensionModule& suspension)
     : core_(core),
       suspension_(suspension),
-      monitors_(core.clock(), static_cast<HealthHost&>(*this), base::BootId()) {
+      monitors_(core.clock(),
+                {[this](jobs::SettingRows entries) { Keep(std::move(entries)); },
+                 [this](const std::string& gpu, const health::Notice& notice) { OnNotice(gpu, notice); }},
+                base::BootId()) {
   core_.sampling().on_xid.Connect([this](const gpu::XidSeen& seen) { monitors_.OnXid(seen.uuid, seen.xid); });
 }
 
@@ -85,14 +88,14 @@ void HealthModule::ReadKernelLog() {
   monitors_.OnKernelLog(*xids, core_.whole_gpus());
 }
 
-void HealthModule::KeepHealth(jobs::SettingRows entries) {
+void HealthModule::Keep(jobs::SettingRows entries) {
   core_.Keep(std::move(entries), [](base::Result<> written) {
     if (!written)
       spdlog::warn("what is known of a GPU's health could not be stored: {}", written.error().message);
   });
 }
 
-void HealthModule::OnHealth(const std::string& uuid, const health::Notice& notice) {
+void HealthModule::OnNotice(const std::string& uuid, const health::Notice& notice) {
   const auto* const status = core_.guard().Find(uuid);
   const auto gpu = status ? fmt::format("GPU {}", status->gpu.index) : "GPU " + uuid;
   const auto text = fmt::format("{}: {}", gpu, MessageOf(notice));

@@ -16,7 +16,7 @@ namespace gpuman::daemon {
 
 class SuspensionModule;
 
-class HealthModule final : public Module, private HealthHost {
+class HealthModule final : public Module {
  public:
   HealthModule(Core& core, SuspensionModule& suspension);
 
@@ -42,10 +42,8 @@ class HealthModule final : public Module, private HealthHost {
   void AddMetrics(metrics::Snapshot& snapshot) override;
 
  private:
-  // HealthHost
-  void KeepHealth(jobs::SettingRows entries) override;
-  void OnHealth(const std::string& gpu, const health::Notice& notice) override;
-
+  void Keep(jobs::SettingRows entries);
+  void OnNotice(const std::string& gpu, const health::Notice& notice);
   void ReadKernelLog();
   void Tell(const std::string& gpu, const health::Notice& notice, const std::string& text);
   // The jobs on the GPU and on its instances. `status`: the guard's status of the GPU.

@@ -119,7 +119,7 @@ std::chrono::microseconds HealthMonitors::SinceBoot() const {
 
 void HealthMonitors::KeepLogTime() {
   log_read_to_ = SinceBoot();
-  host_.KeepHealth({{kLogKey, base::json::ToText(LogPosition{boot_, log_read_to_}, {})}});
+  callbacks_.keep({{kLogKey, base::json::ToText(LogPosition{boot_, log_read_to_}, {})}});
 }
 
 base::Result<> HealthMonitors::Acknowledge(const std::string& uuid, const std::string& code,
@@ -140,7 +140,7 @@ base::Result<> HealthMonitors::Acknowledge(const std::string& uuid, const std::s
                                    [](const health::Fault& fault) { return fault.code == "missing"; });
   if (!it->second.missing || !is_gone) return {};
   gpus_.erase(it);
-  host_.KeepHealth({{HealthKeyOf(uuid), std::nullopt}});
+  callbacks_.keep({{HealthKeyOf(uuid), std::nullopt}});
   return {};
 }
 
@@ -156,9 +156,9 @@ void HealthMonitors::Tell(const std::string& uuid, const health::Notices& notice
   if (!monitored.is_stored || !is_same) {
     monitored.is_stored = true;
     monitored.stored = faults;
-    host_.KeepHealth({{HealthKeyOf(uuid), health::SerializeRecord({boot_, faults})}});
+    callbacks_.keep({{HealthKeyOf(uuid), health::SerializeRecord({boot_, faults})}});
   }
-  for (const auto& notice : notices) host_.OnHealth(uuid, notice);
+  for (const auto& notice : notices) callbacks_.on_notice(uuid, notice);
 }
 
 const health::Monitor* HealthMonitors::Find(const std::string& uuid) const {

@@ -1,7 +1,7 @@
 // The health of every GPU that this machine has or had: feeds the monitors, keeps their faults on the disk,
-// and tells the host what changed.
+// and tells what changed.
 //
-//   samples, Xids, kernel's log --> a monitor for each GPU (pure) --> records: store; notices: host
+//   samples, Xids, kernel's log --> a monitor for each GPU (pure) --> records, notices: HealthCallbacks
 //
 // Lives on the event loop; not thread-safe.
 #pragma once
@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -23,20 +24,18 @@ namespace gpuman::daemon {
 
 struct KernelXid;
 
-class HealthHost {
- public:
-  virtual ~HealthHost() = default;
-  // nullopt: delete the row.
-  virtual void KeepHealth(jobs::SettingRows entries) = 0;
+struct HealthCallbacks {
+  // Writes the records; nullopt: the row is deleted.
+  std::function<void(jobs::SettingRows entries)> keep;
   // Called after the monitor has changed.
-  virtual void OnHealth(const std::string& gpu, const health::Notice& notice) = 0;
+  std::function<void(const std::string& gpu, const health::Notice& notice)> on_notice;
 };
 
 class HealthMonitors {
  public:
-  // All must outlive this object. `boot`: the id of this boot of the machine.
-  HealthMonitors(const base::Clock& clock, HealthHost& host, std::string boot)
-      : clock_(clock), host_(host), boot_(std::move(boot)) {}
+  // `clock` must outlive this object. `boot`: the id of this boot of the machine.
+  HealthMonitors(const base::Clock& clock, HealthCallbacks callbacks, std::string boot)
+      : clock_(clock), callbacks_(std::move(callbacks)), boot_(std::move(boot)) {}
 
   // Takes over the records that an earlier daemon kept. Call once, before anything else.
   void Recall(const jobs::SettingRows& settings);
@@ -74,7 +73,7 @@ class HealthMonitors {
   void KeepLogTime();
 
   const base::Clock& clock_;
-  HealthHost& host_;
+  const HealthCallbacks callbacks_;
   const std::string boot_;
   health::MonitorSettings settings_;
   std::map<std::string, MonitoredGpu> gpus_;  // by UUID

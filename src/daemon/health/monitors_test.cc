@@ -23,9 +23,15 @@ class FakeClock final : public base::Clock {
 };
 
 // A simulated disk, and the notices that were told.
-class Host final : public HealthHost {
- public:
-  void KeepHealth(jobs::SettingRows entries) override {
+struct Recorder {
+  HealthCallbacks Callbacks() {
+    return {
+        [this](jobs::SettingRows entries) { Keep(std::move(entries)); },
+        [this](const std::string& gpu, const health::Notice& notice) {
+          heard.push_back(fmt::format("{} {} {}", gpu, static_cast<int>(notice.change), notice.fault.code));
+        }};
+  }
+  void Keep(jobs::SettingRows entries) {
     ++writes;
     for (auto& [key, value] : entries) {
       if (value)
@@ -33,9 +39,6 @@ class Host final : public HealthHost {
       else
         disk.erase(key);
     }
-  }
-  void OnHealth(const std::string& gpu, const health::Notice& notice) override {
-    heard.push_back(fmt::format("{} {} {}", gpu, static_cast<int>(notice.change), notice.fault.code));
   }
   std::vector<std::string> Heard() { return std::exchange(heard, {}); }
 
@@ -62,19 +65,19 @@ gpu::Inventory Two() {
 class HealthMonitorsTest : public ::testing::Test {
  protected:
   std::unique_ptr<HealthMonitors> Start(const std::string& boot = "first") {
-    auto monitors = std::make_unique<HealthMonitors>(clock_, host_, boot);
-    monitors->Recall(host_.disk);
+    auto monitors = std::make_unique<HealthMonitors>(clock_, recorder_.Callbacks(), boot);
+    monitors->Recall(recorder_.disk);
     return monitors;
   }
   FakeClock clock_;
-  Host host_;
+  Recorder recorder_;
 };
 
 TEST_F(HealthMonitorsTest, TellsAFaultOnceAndKeepsIt) {
   const auto monitors = Start();
   monitors->OnInventory(Two());
   for (int i = 0; i < 5; ++i) monitors->OnSample(Sampled("GPU-a", {.remap_failed = true}));
-  EXPECT_THAT(host_.Heard(), ElementsAre("GPU-a 0 row_remap_failed"));
+  EXPECT_THAT(recorder_.Heard(), ElementsAre("GPU-a 0 row_remap_failed"));
   EXPECT_TRUE(monitors->IsUnhealthy("GPU-a"));
   EXPECT_FALSE(monitors->IsUnhealthy("GPU-b"));
   EXPECT_FALSE(monitors->IsUnhealthy("GPU-c"));
@@ -84,31 +87,31 @@ TEST_F(HealthMonitorsTest, WritesOnlyWhatChanged) {
   const auto monitors = Start();
   monitors->OnInventory(Two());
   monitors->OnSample(Sampled("GPU-a", {.remap_failed = true}));
-  const int writes = host_.writes;
+  const int writes = recorder_.writes;
   for (; clock_.seconds < 200; ++clock_.seconds) monitors->OnSample(Sampled("GPU-a", {.remap_failed = true}));
-  EXPECT_EQ(host_.writes, writes);
+  EXPECT_EQ(recorder_.writes, writes);
 }
 
 TEST_F(HealthMonitorsTest, AnotherDaemonKnowsIt) {
   Start()->OnXid("GPU-a", 79);
-  host_.Heard();
+  recorder_.Heard();
   const auto next = Start();
   EXPECT_TRUE(next->IsUnhealthy("GPU-a"));
-  EXPECT_THAT(host_.Heard(), IsEmpty());
+  EXPECT_THAT(recorder_.Heard(), IsEmpty());
 }
 
 TEST_F(HealthMonitorsTest, ARebootEndsIt) {
   Start()->OnXid("GPU-a", 79);
-  host_.Heard();
+  recorder_.Heard();
   EXPECT_FALSE(Start("second")->IsUnhealthy("GPU-a"));
-  EXPECT_THAT(host_.Heard(), ElementsAre("GPU-a 1 xid_79"));
+  EXPECT_THAT(recorder_.Heard(), ElementsAre("GPU-a 1 xid_79"));
   Start("second");
-  EXPECT_THAT(host_.Heard(), IsEmpty()) << "told once";
+  EXPECT_THAT(recorder_.Heard(), IsEmpty()) << "told once";
 }
 
 TEST_F(HealthMonitorsTest, UnreadableRecordsAreReplaced) {
-  host_.disk["health/GPU-a"] = "not json";
-  host_.disk["health_log"] = "[]";
+  recorder_.disk["health/GPU-a"] = "not json";
+  recorder_.disk["health_log"] = "[]";
   EXPECT_FALSE(Start()->IsUnhealthy("GPU-a"));
 }
 
@@ -118,7 +121,7 @@ TEST_F(HealthMonitorsTest, AGpuThatIsNotThereAnyMoreIsMissing) {
   auto one = Two();
   one.gpus.pop_back();
   monitors->OnInventory(one);
-  EXPECT_THAT(host_.Heard(), ElementsAre("GPU-b 0 missing"));
+  EXPECT_THAT(recorder_.Heard(), ElementsAre("GPU-b 0 missing"));
   EXPECT_THAT(monitors->Missing(), ElementsAre("GPU-b"));
   const auto report = HealthReportOf(*monitors, {});
   ASSERT_EQ(report.gpus.size(), 1U);
@@ -128,14 +131,14 @@ TEST_F(HealthMonitorsTest, AGpuThatIsNotThereAnyMoreIsMissing) {
   EXPECT_TRUE(monitors->Acknowledge("GPU-b", "", "root"));
   EXPECT_THAT(monitors->Missing(), IsEmpty());
   EXPECT_THAT(Start()->Missing(), IsEmpty());
-  EXPECT_FALSE(host_.disk.contains("health/GPU-b"));
+  EXPECT_FALSE(recorder_.disk.contains("health/GPU-b"));
 }
 
 TEST_F(HealthMonitorsTest, WithoutADriverItIsNotKnownWhetherAGpuIsMissing) {
   const auto monitors = Start();
   monitors->OnInventory(Two());
   monitors->OnXid("GPU-b", 79);
-  host_.Heard();
+  recorder_.Heard();
   gpu::Inventory none;
   none.problem = "no NVIDIA driver is loaded";
   monitors->OnInventory(none);
@@ -143,7 +146,7 @@ TEST_F(HealthMonitorsTest, WithoutADriverItIsNotKnownWhetherAGpuIsMissing) {
   half.gpus.pop_back();
   half.problem = "GPU 1 cannot be used";
   monitors->OnInventory(half);
-  EXPECT_THAT(host_.Heard(), IsEmpty());
+  EXPECT_THAT(recorder_.Heard(), IsEmpty());
   const auto report = HealthReportOf(*monitors, {});
   ASSERT_EQ(report.gpus.size(), 1U);
   EXPECT_EQ(report.gpus[0].uuid, "GPU-b");
@@ -176,7 +179,7 @@ TEST_F(HealthMonitorsTest, TheKernelsLogTellsOfTheTimeBeforeTheStartAndIsReadOnc
   const auto monitors = Start();
   monitors->OnInventory(Two());
   monitors->OnKernelLog(Log(), Two());
-  EXPECT_THAT(host_.Heard(), ElementsAre("GPU-a 0 xid_79", "GPU-b 3 xid_31"));
+  EXPECT_THAT(recorder_.Heard(), ElementsAre("GPU-a 0 xid_79", "GPU-b 3 xid_31"));
   ASSERT_NE(monitors->Find("GPU-a"), nullptr);
   // The machine was started 100 seconds before the clock's time.
   EXPECT_EQ(monitors->Find("GPU-a")->faults().at(0).since,
@@ -184,23 +187,23 @@ TEST_F(HealthMonitorsTest, TheKernelsLogTellsOfTheTimeBeforeTheStartAndIsReadOnc
   const auto next = Start();
   next->OnInventory(Two());
   next->OnKernelLog(Log(), Two());
-  EXPECT_THAT(host_.Heard(), IsEmpty());
+  EXPECT_THAT(recorder_.Heard(), IsEmpty());
   EXPECT_EQ(next->Find("GPU-a")->faults().at(0).count, 1U);
 }
 
 TEST_F(HealthMonitorsTest, AnErrorThatTheDriverToldIsNotTakenFromTheLogAgain) {
   Start()->OnXid("GPU-a", 79);
-  host_.Heard();
+  recorder_.Heard();
   const auto next = Start();
   next->OnKernelLog(Log(), Two());
-  EXPECT_THAT(host_.Heard(), IsEmpty());
+  EXPECT_THAT(recorder_.Heard(), IsEmpty());
 }
 
 TEST_F(HealthMonitorsTest, TheLogOfAnotherBootIsNew) {
   Start()->OnKernelLog(Log(), Two());
-  host_.Heard();
+  recorder_.Heard();
   Start("second")->OnKernelLog(Log(), Two());
-  EXPECT_THAT(host_.Heard(), ElementsAre("GPU-a 1 xid_79", "GPU-a 0 xid_79", "GPU-b 3 xid_31"));
+  EXPECT_THAT(recorder_.Heard(), ElementsAre("GPU-a 1 xid_79", "GPU-a 0 xid_79", "GPU-b 3 xid_31"));
 }
 
 TEST_F(HealthMonitorsTest, OnlyAFaultThatIsThereCanBeAcknowledged) {
