@@ -1,16 +1,18 @@
 #include "jobs/job_manager.h"
 
-#include <fmt/format.h>
-
 #include <boost/asio/post.hpp>
-#include <utility>
+#include <set>
+#include <variant>
 
 namespace gpuman::jobs {
 namespace {
 
-constexpr base::Millis kSaveAgain{5000};
 // At once, for all users whose jobs start at the same time.
 constexpr std::size_t kKeeperWork = 2;
+
+base::Executor PostTo(boost::asio::io_context& loop) {
+  return [&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); };
+}
 
 }  // namespace
 
@@ -19,201 +21,130 @@ using base::Result;
 JobManager::JobManager(boost::asio::io_context& loop, boost::asio::thread_pool& workers, StoreWorker& store,
                        const base::Clock& clock, const base::ProcessTable& table, JobManagerOptions options)
     : loop_(loop),
-      keeper_work_([&workers](std::function<void()> act) { boost::asio::post(workers, std::move(act)); },
-                   [&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); },
-                   {.of_all = kKeeperWork, .of_user = kKeeperWork}),
       store_(store),
       clock_(clock),
       table_(table),
       options_(std::move(options)),
-      retry_(loop),
-      slices_([&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); }, clock),
-      signals_([&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); }, table, clock),
+      keeper_work_([&workers](std::function<void()> act) { boost::asio::post(workers, std::move(act)); },
+                   PostTo(loop), {.of_all = kKeeperWork, .of_user = kKeeperWork}),
+      files_(keeper_work_, options_),
+      waiters_(PostTo(loop)),
+      keepers_(loop, keeper_work_, index_, options_, KeeperCallbacks()),
+      attachments_(loop, keeper_work_, table, index_, options_, AttachmentCallbacks()),
+      writer_(loop, store, index_, keepers_, callbacks_),
+      enqueuer_(PostTo(loop), store, clock, index_, parts_,
+                [this](const Job& job) { callbacks_.on_job_changed(job, {}); }),
+      signals_(PostTo(loop), table, clock),
       self_(std::make_shared<JobManager*>(this)) {}
 
-JobManager::~JobManager() {
-  *self_ = nullptr;
-  for (auto& [id, entry] : entries_)
-    if (entry.link) entry.link->Stop();
-}
+JobManager::~JobManager() { *self_ = nullptr; }
 
 void JobManager::Adopt(StoreContents contents) {
-  last_id_ = contents.last_job_id;
+  index_.SetLastId(contents.last_job_id);
   for (Job& job : contents.jobs) {
-    Entry& entry = entries_.try_emplace(entries_.end(), job.id)->second;
-    entry.job = std::move(job);
-    ShareParts(entry.job);
-    Index(entry);
-    callbacks_.on_job_changed(entry.job, entry.runtime);
+    parts_.Share(job);
+    TellChanged(index_.Add(std::move(job)));
   }
-  SweepDirectories();
-  for (const JobId id : std::set(active_)) PickUp(entries_.at(id));
-  for (const JobId id : std::set(ended_))
-    if (entries_.at(id).job.remove_when_ended) Forget(id);
+  files_.Sweep(index_);
+  for (const JobId id : std::set(index_.active_ids())) PickUp(index_.At(id));
+  for (const JobId id : std::set(index_.ended_ids()))
+    if (index_.At(id).remove_when_ended) Forget(id);
   ForgetOldOnes();
 }
 
-void JobManager::ShareParts(Job& job) {
-  job.environment = environments_.Share(job.environment);
-  job.resource_limits = limits_.Share(job.resource_limits);
-  job.spec = specs_.Share(job.spec);
-  job.owner = owners_.Share(job.owner);
-  job.directory = directories_.Share(job.directory);
+const Runtime& JobManager::RuntimeOf(JobId id) const {
+  static const Runtime kNone;
+  const auto it = runtimes_.find(id);
+  return it == runtimes_.end() ? kNone : it->second;
 }
 
-void JobManager::Index(Entry& entry) {
-  const JobId id = entry.job.id;
-  const bool ended = IsEnded(entry.job);
-  const bool active = !ended && !IsWaiting(entry.job);
-  if (active)
-    active_.insert(id);
-  else
-    active_.erase(id);
-  if (ended)
-    ended_.insert(id);
-  else
-    ended_.erase(id);
-  CountAs(entry, {true, ended, active && !entry.job.attached, entry.job.owner->uid,
-                  TextAccount::EntryOf(entry.job)});
-  const std::size_t hash = std::hash<std::string>()(entry.job.tag);
-  const uid_t user = entry.job.owner->uid;
-  if (entry.tag_indexed && entry.tag_hash == hash && entry.tag_user == user) return;
-  if (entry.tag_indexed) tags_.erase({entry.tag_hash, entry.tag_user, id});
-  tags_.emplace(hash, user, id);
-  entry.tag_hash = hash;
-  entry.tag_user = user;
-  entry.tag_indexed = true;
+void JobManager::Trouble(JobId id, const std::string& what) const {
+  if (const Job* const job = Find(id)) callbacks_.on_trouble(*job, what);
 }
 
-void JobManager::Unindex(Entry& entry) {
-  const JobId id = entry.job.id;
-  active_.erase(id);
-  ended_.erase(id);
-  CountAs(entry, {});
-  if (entry.tag_indexed) tags_.erase({entry.tag_hash, entry.tag_user, id});
-  entry.tag_indexed = false;
+bool JobManager::IsBeingStarted(JobId id) const {
+  const Job* const job = Find(id);
+  if (!job || job->attached || IsEnded(*job) || IsWaiting(*job)) return false;
+  if (!keepers_.IsConnected(id)) return true;
+  // After a failed first attempt the job waits for the next one, which may take long.
+  return job->state == JobState::kStarting && !job->started_at && !job->verdict;
 }
 
-void JobManager::SetOptions(JobManagerOptions options) { options_ = std::move(options); }
+std::uint64_t JobManager::WaitForEnd(JobId id, std::function<void(const Job&)> ended) {
+  const Job* const job = Find(id);
+  return job ? waiters_.WaitForEnd(*job, std::move(ended)) : 0;
+}
+
+void JobManager::OnceStarted(JobId id, std::function<void()> act) {
+  waiters_.WaitForStart(id, std::move(act));
+  if (!IsBeingStarted(id)) waiters_.StartIsOver(id);
+}
+
+// Answers the requests for which the job has got far enough.
+void JobManager::AnswerWaiters(JobId id) {
+  waiters_.AnswerRuns(id, Find(id));
+  if (waiters_.IsStartAwaited(id) && !IsBeingStarted(id)) waiters_.StartIsOver(id);
+}
 
 void JobManager::ApplyEvent(JobId id, const JobEvent& event, Done<void> stored) {
   if (std::holds_alternative<RootEnded>(event)) signals_.RunIsOver(id);  // as OnRecord does
-  Transition t = Apply(entries_.at(id).job, event);
+  Transition t = Apply(index_.At(id), event);
   if (!t.changed) return Perform(id, t.effects);
-  Entry& entry = entries_.at(id);
-  const Job before = std::exchange(entry.job, std::move(t.job));
-  const bool ended_now = IsEnded(entry.job) && !IsEnded(before);
-  const bool run_over = ended_now || (IsWaiting(entry.job) && !IsWaiting(before));
-  if (const auto peak = callbacks_.peak(id); peak && (!entry.job.peak || *peak > *entry.job.peak))
-    entry.job.peak = peak;
-  Index(entry);
-  // Until the stored record says that the run is over, the next daemon relies on the journal: without it that
-  // daemon would run the command again, and would take the records of a new journal for known ones.
-  if (run_over && !ended_now)
-    stored = [self = self_, user = before.owner->uid, left = JobDirectory(options_.jobs_dir, before),
-              stored = std::move(stored)](const Result<>& outcome) {
-      if (*self && outcome) (*self)->DeleteFiles(user, {left});
-      if (stored) stored(outcome);
-    };
-  // Waiters learn of the end when it is on the disk: after a daemon that is killed before, the next daemon
-  // would find another state.
-  if (ended_now) {
-    entry.end_unwritten = true;
-    stored = [self = self_, ended = entry.job, stored = std::move(stored)](const Result<>& outcome) {
-      if (*self) {
-        if (auto it = (*self)->entries_.find(ended.id); it != (*self)->entries_.end())
-          it->second.end_unwritten = false;
-        (*self)->AnswerWaiters(ended);
-      }
-      if (stored) stored(outcome);
-    };
-  }
+  if (const auto peak = callbacks_.peak(id); peak && (!t.job.peak || *peak > *t.job.peak)) t.job.peak = peak;
+  const Job before = index_.Replace(std::move(t.job));
+  const Job& job = index_.At(id);
+  const bool ended_now = IsEnded(job) && !IsEnded(before);
+  const bool run_over = ended_now || (IsWaiting(job) && !IsWaiting(before));
   if (const auto* const recorded = std::get_if<Recorded>(&event))
-    callbacks_.on_recorded(entry.job, recorded->record);
-  if (t.run) callbacks_.on_run_ended(entry.job, *t.run);
-  Enclosed enclosed;
-  enclosed.messages = callbacks_.messages_about(entry.job, t.notices);
-  if (t.run) enclosed.runs.push_back(std::move(*t.run));
-  Save(id, std::move(stored), std::move(enclosed));
-  for (const Notice& notice : t.notices) callbacks_.on_notice(entries_.at(id).job, notice);
-  if (run_over) {
-    // The caller may be the link itself.
-    boost::asio::post(loop_, [link = std::move(entries_.at(id).link)] {
-      if (link) link->Stop();
-    });
-    entries_.at(id).link.reset();
-    entries_.at(id).root.reset();
-    if (!ended_now) LeaveRun(entries_.at(id));
-  }
-  callbacks_.on_job_changed(entries_.at(id).job, entries_.at(id).runtime);
-  AnswerReruns(id);
-  CarryOutLater(id);
+    index_.Amend(id, [&](Job& now) { callbacks_.on_recorded(now, recorded->record); });
+  if (run_over) stored = OnceRunIsOver(before, job, std::move(stored));
+  if (t.run) callbacks_.on_run_ended(job, *t.run);
+  RecordRows rows;
+  rows.messages = callbacks_.messages_about(job, t.notices);
+  if (t.run) rows.runs.push_back(std::move(*t.run));
+  writer_.Write(id, std::move(stored), std::move(rows));
+  for (const Notice& notice : t.notices) callbacks_.on_notice(job, notice);
+  if (run_over) LeaveRun(job);
+  TellChanged(job);
+  AnswerWaiters(id);
   Perform(id, t.effects);
   if (!ended_now) return;
-  const auto ended = entries_.find(id);
-  if (ended_.size() > options_.keep_ended + options_.keep_ended / 20 ||
-      (ended != entries_.end() && HasTooManyEnded(ended->second.job.owner->uid)))
+  const Job* const ended = Find(id);
+  if (index_.ended_ids().size() > options_.keep_ended + options_.keep_ended / 20 ||
+      (ended && index_.accounts().HasTooManyEnded(ended->owner->uid, options_.of_user)))
     ForgetOldOnes();
 }
 
-// The job waits for its next run; nothing of the last run stays.
-void JobManager::LeaveRun(Entry& entry) {
-  entry.runtime = {};
-  entry.stop_in_journal = false;
-  entry.settings_in_journal.reset();
-  entry.settings_sent.reset();
+// Waiters learn of the end when it is on the disk: after a daemon that is killed before, the next daemon
+// would find another state. A job that waits again keeps its directory until then: the next daemon relies on
+// the journal; without it that daemon would run the command again, and would take the records of a new
+// journal for known ones.
+RecordWriter::Stored JobManager::OnceRunIsOver(const Job& before, const Job& now, Done<void> stored) {
+  const bool ended = IsEnded(now);
+  if (ended) waiters_.EndIsUnwritten(now.id);
+  return [this, ended, job = ended ? now : before, stored = std::move(stored)](const Result<>& outcome) {
+    if (ended) waiters_.EndIsKnown(job);
+    if (!ended && outcome) files_.DeleteDirectory(job);
+    if (stored) stored(outcome);
+  };
+}
+
+// The caller may be the job's keeper itself. Nothing of the run stays for the next one.
+void JobManager::LeaveRun(const Job& job) {
+  keepers_.Leave(job.id);
+  attachments_.Leave(job.id);
+  if (!IsEnded(job)) runtimes_.erase(job.id);
 }
 
 void JobManager::Perform(JobId id, const std::vector<Effect>& effects) {
   for (const Effect effect : effects) {
-    auto it = entries_.find(id);
-    if (it == entries_.end()) return;
-    if (effect == Effect::kOrderStop) SendStop(it->second);
+    const Job* const job = Find(id);
+    if (!job) return;
+    if (effect == Effect::kOrderStop && job->attached) attachments_.End(id);
+    if (effect == Effect::kOrderStop && !job->attached) keepers_.OrderStop(*job);
     if (effect == Effect::kForget) Forget(id);
     // The requests that launch and restart a job do that themselves.
   }
-}
-
-void JobManager::Save(JobId id, Done<void> stored, Enclosed enclosed) {
-  // Also writes the rows that the disk refused before: the record says that they were written.
-  if (auto before = dirty_.extract(id); !before.empty()) {
-    Enclosed& unwritten = before.mapped();
-    enclosed.runs.insert(enclosed.runs.begin(), unwritten.runs.begin(), unwritten.runs.end());
-    enclosed.messages.insert(enclosed.messages.begin(), unwritten.messages.begin(), unwritten.messages.end());
-  }
-  Batch batch;
-  // A put after the deletion would make it a job again for the next daemon.
-  if (!entries_.at(id).forgotten_soon) batch.put = {entries_.at(id).job};
-  batch.runs = enclosed.runs;
-  batch.outbox = enclosed.messages;
-  store_.Submit(std::move(batch), [self = self_, id, stored = std::move(stored),
-                                   enclosed = std::move(enclosed), link = std::weak_ptr(entries_.at(id).link),
-                                   seq = entries_.at(id).job.journal_seq](const Result<>& outcome) {
-    if (!*self) return;
-    JobManager& me = **self;
-    if (const auto keeper = link.lock(); keeper && outcome) keeper->OnStored(seq);
-    // A removed job is not written any more; its messages are sent all the same.
-    if (!enclosed.messages.empty() && (outcome || !me.entries_.contains(id)))
-      me.callbacks_.on_messages_stored(enclosed.messages);
-    if (!outcome && me.entries_.contains(id)) {
-      me.Trouble(id, "its record could not be written: " + outcome.error().message);
-      Enclosed& unwritten = me.dirty_[id];
-      unwritten.runs.insert(unwritten.runs.end(), enclosed.runs.begin(), enclosed.runs.end());
-      unwritten.messages.insert(unwritten.messages.end(), enclosed.messages.begin(), enclosed.messages.end());
-      me.SaveDirtyLater();
-    }
-    if (stored) stored(outcome);
-  });
-}
-
-void JobManager::SaveDirtyLater() {
-  if (dirty_.empty()) return;
-  retry_.expires_after(kSaveAgain);
-  retry_.async_wait([self = self_](const boost::system::error_code& error) {
-    if (error || !*self) return;
-    for (auto& [id, enclosed] : std::exchange((*self)->dirty_, {}))
-      if ((*self)->entries_.contains(id)) (*self)->Save(id, {}, std::move(enclosed));
-  });
 }
 
 }  // namespace gpuman::jobs

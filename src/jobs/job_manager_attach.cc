@@ -1,15 +1,6 @@
-// Attached jobs: the processes below a foreign process that stands in place of a keeper, or the processes in
-// a container. There is no journal: all that is known comes from that process or the cgroup, and from the
-// store.
+// New attached jobs, and what happens to them.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <chrono>
-#include <csignal>
-#include <memory>
-#include <tuple>
 #include <utility>
 
 #include "base/boot.h"
@@ -22,20 +13,26 @@ using base::ErrorCode;
 using base::Fail;
 using base::Result;
 
-namespace {
-constexpr std::chrono::milliseconds kRewatchDelay{500};
-
-}  // namespace
+Attachments::Callbacks JobManager::AttachmentCallbacks() {
+  return {
+      [this](JobId id) { TellChanged(index_.At(id)); },
+      [this](JobId id, bool another_boot) {
+        ApplyEvent(id, RootEnded{another_boot, clock_.Wall()});
+      },
+      [this](JobId id, const std::string& what) { Trouble(id, what); },
+      [this](JobId id, int signal, TreeSignals::Done done) { return Signal(id, signal, std::move(done)); }};
+}
 
 void JobManager::Attach(Job job, base::ProcessId root, Done<Job> done) {
-  for (const auto& [id, entry] : entries_) {
-    if (!entry.job.attached || entry.job.keeper != root || IsEnded(entry.job)) continue;
-    if (entry.job.tag == job.tag && entry.job.owner->uid == job.owner->uid)
+  for (const JobId id : index_.active_ids()) {
+    const Job& other = index_.At(id);
+    if (!other.attached || other.keeper != root) continue;
+    if (other.tag == job.tag && other.owner->uid == job.owner->uid)
       return AnswerOnceStored(id, std::move(done));
     return done(Fail(ErrorCode::kConflict, fmt::format("process {} is attached to job {} '{}' already",
-                                                       root.pid, id.value, entry.job.tag)));
+                                                       root.pid, id.value, other.tag)));
   }
-  if (auto tag_is_free = TagIsFree(job.tag); !tag_is_free) return done(Fail(tag_is_free.error()));
+  if (auto tag_is_free = index_.TagIsFree(job.tag); !tag_is_free) return done(Fail(tag_is_free.error()));
   if (!base::IsAlive(root))
     return done(Fail(ErrorCode::kNotFound, fmt::format("there is no process {}", root.pid)));
   job.environment = Variables{{keeper::kKeyVariable, keeper::MakeKey()}};
@@ -48,18 +45,18 @@ void JobManager::Attach(Job job, base::ProcessId root, Done<Job> done) {
 void JobManager::AnswerOnceStored(JobId id, Done<Job> done) {
   store_.Submit(Batch{}, [self = self_, id, done = std::move(done)](const Result<>&) {
     if (!*self) return;
-    const auto it = (*self)->entries_.find(id);
-    if (it == (*self)->entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
-    done(it->second.job);
+    const Job* const job = (*self)->Find(id);
+    if (!job) return done(Fail(NoSuchJob(id)));
+    done(*job);
   });
 }
 
 void JobManager::AttachContainer(Job job, Done<Job> done) {
-  for (const JobId id : active_)
-    if (const auto& other = entries_.at(id).job; other.container && other.container->id == job.container->id)
+  for (const JobId id : index_.active_ids())
+    if (const Job& other = index_.At(id); other.container && other.container->id == job.container->id)
       return done(Fail(ErrorCode::kAlreadyExists, fmt::format("the container is job {} already", id.value)));
-  if (auto tag_is_free = TagIsFree(job.tag); !tag_is_free) return done(Fail(tag_is_free.error()));
-  job.process = OldestIn(job);
+  if (auto tag_is_free = index_.TagIsFree(job.tag); !tag_is_free) return done(Fail(tag_is_free.error()));
+  job.process = attachments_.OldestIn(job);
   if (!job.process) return done(Fail(ErrorCode::kNotFound, "nothing runs in the container"));
   job.keeper = base::ProcessId{};
   auto how = fmt::format("container {} of pod {} in {}", job.container->name, job.container->pod,
@@ -68,154 +65,43 @@ void JobManager::AttachContainer(Job job, Done<Job> done) {
 }
 
 void JobManager::BeginAttached(Job job, std::string how, Done<Job> done) {
-  job.id = {++last_id_};
+  job.id = index_.Reserve();
   job.attached = true;
   job.submitted_at = clock_.Wall();
   job.started_at = job.submitted_at;
   job.state = JobState::kRunning;
   job.boot_id = base::BootId();
   job.runs = 1;
-  const JobId id = job.id;
-  Entry& entry = entries_[id];
-  entry.job = std::move(job);
-  ShareParts(entry.job);
-  Index(entry);
-  const Notice notice{"job_started", std::move(how), {{"pid", entry.job.process->pid}}};
+  parts_.Share(job);
+  const Job& added = index_.Add(std::move(job));
+  const Notice notice{"job_started", std::move(how), {{"pid", added.process->pid}}};
   Batch batch;
-  batch.put = {entry.job};
-  auto messages = callbacks_.messages_about(entry.job, {notice});
+  batch.put = {added};
+  auto messages = callbacks_.messages_about(added, {notice});
   batch.outbox = messages;
-  store_.Submit(std::move(batch), [self = self_, id, notice, messages = std::move(messages),
+  store_.Submit(std::move(batch), [self = self_, id = added.id, notice, messages = std::move(messages),
                                    done = std::move(done)](const Result<>& stored) {
     if (!*self) return;
     JobManager& me = **self;
-    const auto it = me.entries_.find(id);
-    if (it == me.entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
+    const Job* const begun = me.Find(id);
+    if (!begun) return done(Fail(NoSuchJob(id)));
     if (!stored) {
-      me.Unindex(it->second);
-      me.entries_.erase(it);
+      me.index_.Erase(id);
       me.callbacks_.on_job_forgotten(id);
+      me.waiters_.AnswerRemovals(id, Fail(stored.error()));
       return done(Fail(stored.error()));
     }
     if (!messages.empty()) me.callbacks_.on_messages_stored(messages);
-    me.callbacks_.on_notice(it->second.job, notice);
-    me.WatchRoot(it->second);
-    done(it->second.job);
+    me.callbacks_.on_notice(*begun, notice);
+    me.WatchAttached(*begun);
+    done(*begun);
     me.ForgetOldOnes();
   });
 }
 
-// The root may have changed in any way meanwhile.
-void JobManager::WatchRoot(Entry& entry) {
-  const JobId id = entry.job.id;
-  const auto& variables = *entry.job.environment;
-  if (const auto key = variables.find(keeper::kKeyVariable); key != variables.end())
-    entry.runtime.key = key->second;
-  entry.runtime.run_started = clock_.Mono();
-  if (entry.job.boot_id != base::BootId()) return OnRootEnded(id, true);
-  if (entry.job.container) return WatchContainer(entry);
-  const auto ended = [self = self_, id] {
-    if (*self) (*self)->OnRootEnded(id, false);
-  };
-  auto watch = RootWatch::Begin(loop_, *entry.job.keeper, ended);
-  if (!watch && watch.error().code == ErrorCode::kNotFound) return boost::asio::post(loop_, ended);
-  if (!watch) return WatchLater(entry, watch.error());
-  entry.root = std::move(*watch);
-  callbacks_.on_job_changed(entry.job, entry.runtime);
-  // An end was ordered, and the daemon was killed before it carried out the end.
-  if (entry.job.state == JobState::kStopping) StopAttached(id);
-}
-
-// The watch failed, for example because no descriptor was left; the job has not ended. Its limits hold
-// meanwhile.
-void JobManager::WatchLater(Entry& entry, const base::Error& error) {
-  const JobId id = entry.job.id;
-  Trouble(id, "it cannot be watched now: " + error.message);
-  callbacks_.on_job_changed(entry.job, entry.runtime);
-  const auto timer = std::make_shared<boost::asio::steady_timer>(loop_, kRewatchDelay);  // kept by its wait
-  timer->async_wait([self = self_, id, timer](boost::system::error_code stopped) {
-    if (stopped || !*self) return;
-    const auto it = (*self)->entries_.find(id);
-    if (it != (*self)->entries_.end() && !IsEnded(it->second.job)) (*self)->WatchRoot(it->second);
-  });
-}
-
-std::optional<base::ProcessId> JobManager::OldestIn(const Job& job) const {
-  const auto members = keeper::Members({base::ProcessId{}, job.cgroup}, table_);
-  const auto oldest = std::min_element(members.begin(), members.end(), [](const auto& a, const auto& b) {
-    return std::tie(a.id.start_time, a.id.pid) < std::tie(b.id.start_time, b.id.pid);
-  });
-  return oldest == members.end() ? std::nullopt : std::optional(oldest->id);
-}
-
-// Watches one process after the other, until no process is left: a cgroup of version 1 does not report that
-// it is empty.
-void JobManager::WatchContainer(Entry& entry) {
-  const JobId id = entry.job.id;
-  const auto ended = [self = self_, id] {
-    if (!*self) return;
-    const auto it = (*self)->entries_.find(id);
-    if (it != (*self)->entries_.end() && !IsEnded(it->second.job)) (*self)->WatchContainer(it->second);
-  };
-  const bool is_new = !entry.root;
-  while (const auto oldest = OldestIn(entry.job)) {
-    base::Result<> watched;
-    if (entry.root)
-      watched = entry.root->Follow(*oldest, ended);
-    else if (auto watch = RootWatch::Begin(loop_, *oldest, ended))
-      entry.root = std::move(*watch);
-    else
-      watched = Fail(watch.error());
-    if (!watched && watched.error().code == ErrorCode::kNotFound) continue;
-    if (!watched) return WatchLater(entry, watched.error());
-    if (!is_new) return;
-    callbacks_.on_job_changed(entry.job, entry.runtime);
-    if (entry.job.state == JobState::kStopping) StopAttached(id);
-    return;
-  }
-  boost::asio::post(loop_, [self = self_, id] {
-    if (*self && (*self)->entries_.contains(id))
-      (*self)->ApplyEvent(id, RootEnded{false, (*self)->clock_.Wall()});
-  });
-}
-
-void JobManager::OnRootEnded(JobId id, bool another_boot) {
-  const auto it = entries_.find(id);
-  if (it == entries_.end() || IsEnded(it->second.job)) return;
-  // No process of an earlier boot is left, and no process has its key.
-  if (another_boot) return ApplyEvent(id, RootEnded{true, clock_.Wall()});
-  // The runtime removes a container when its processes have ended.
-  if (it->second.job.container) return;
-  keeper_work_.Add(it->second.job.owner->uid,
-                   {[&table = table_, cgroup = it->second.job.cgroup, key = it->second.runtime.key] {
-                      keeper::EndLeftovers(cgroup, key, table);
-                    },
-                    [this, id] {
-                      if (entries_.contains(id)) ApplyEvent(id, RootEnded{false, clock_.Wall()});
-                    }});
-}
-
-// The root may end when it sees the end of its processes. If the root lives on, the job is over all the same.
-void JobManager::StopAttached(JobId id) {
-  if (!entries_.at(id).root) return;
-  const auto then = [self = self_, id](const SignalSent& sent) {
-    if (!*self || !(*self)->entries_.contains(id)) return;
-    if (sent.processes == 0) return (*self)->OnRootEnded(id, false);
-    (*self)->EndAttachedAfter((*self)->entries_.at(id), base::Millis{0});
-  };
-  if (!Signal(id, SIGTERM, then)) OnRootEnded(id, false);
-}
-
-void JobManager::EndAttachedAfter(Entry& entry, base::Millis more) {
-  if (!entry.root) return;
-  const auto grace = entry.job.spec->grace.value_or(options_.launch.stop_grace);
-  entry.root->After(grace + more, [self = self_, id = entry.job.id] {
-    if (!*self || !(*self)->entries_.contains(id)) return;
-    const auto then = [self, id](const SignalSent&) {
-      if (*self) (*self)->OnRootEnded(id, false);
-    };
-    if (!(*self)->Signal(id, SIGKILL, then)) then({});
-  });
+void JobManager::WatchAttached(const Job& job) {
+  runtimes_[job.id] = {clock_.Mono(), Attachments::KeyOf(job)};
+  attachments_.Watch(job.id);
 }
 
 }  // namespace gpuman::jobs

@@ -205,6 +205,16 @@ TEST_F(AttachedJobs, AreLetGoAndNotStartedAgain) {
   EXPECT_TRUE(ChildLives());
 }
 
+TEST_F(AttachedJobs, ThatAreRemovedWhileTheyAreLetGoAnswerBoth) {
+  const auto job = Attach("step", Root("exec sleep 1000")).value();
+  std::optional<base::Result<Job>> released, removed;
+  manager->Release(job.id, [&](auto answer) { released = answer; });
+  manager->Remove(job.id, {"removed", "by me"}, [&](auto answer) { removed = answer; });
+  EXPECT_TRUE(Until([&] { return released && removed; }));
+  EXPECT_TRUE(removed && *removed);
+  EXPECT_EQ(manager->Find(job.id), nullptr);
+}
+
 TEST_F(AttachedJobs, CannotBeOfAProcessThatHasEnded) {
   const auto root = Root("exit 0");
   EndRoot();
@@ -215,7 +225,7 @@ TEST_F(AttachedJobs, AreNotThereWhereTheDiskDoesNotTakeThem) {
   const auto root = Root("exec sleep 1000");
   full_switch->SetFull(true);
   EXPECT_FALSE(Attach("step", root, std::string(100'000, 'x')));
-  EXPECT_TRUE(manager->All().empty());
+  EXPECT_TRUE(manager->index().All().empty());
   full_switch->SetFull(false);
   EXPECT_TRUE(Attach("step", root));
 }

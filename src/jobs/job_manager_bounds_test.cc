@@ -12,7 +12,7 @@ using base::ErrorCode;
 
 constexpr uid_t kAnn = 61301, kEve = 61303;
 
-class UserBounds : public JobManagerTest {
+class JobManagerBounds : public JobManagerTest {
  protected:
   Job Of(uid_t user, const std::string& tag, const std::string& script = "true") {
     Job job = Asked(tag, script);
@@ -37,7 +37,7 @@ class UserBounds : public JobManagerTest {
   }
 };
 
-TEST_F(UserBounds, AUserRunsSoManyJobsAtOnceAndOthersTheirs) {
+TEST_F(JobManagerBounds, AUserRunsSoManyJobsAtOnceAndOthersTheirs) {
   running_of_user = 2;
   RestartDaemon();
   std::vector<base::Result<Job>> answers;
@@ -59,7 +59,7 @@ TEST_F(UserBounds, AUserRunsSoManyJobsAtOnceAndOthersTheirs) {
       std::all_of(answers.begin() + 1, answers.end(), [](const auto& one) { return one.has_value(); }));
 }
 
-TEST_F(UserBounds, TheTextOfJobsThatHaveNotEndedIsBounded) {
+TEST_F(JobManagerBounds, TheTextOfJobsThatHaveNotEndedIsBounded) {
   text_of_user = base::KiB(100);
   RestartDaemon();
   const Owner eve{kEve, kEve, {}, "eve"};
@@ -91,7 +91,7 @@ TEST_F(UserBounds, TheTextOfJobsThatHaveNotEndedIsBounded) {
   EXPECT_TRUE(manager->MayAddText(eve, {}, base::KiB(90))) << "it has ended";
 }
 
-TEST_F(UserBounds, TextThatJobsShareCountsOnce) {
+TEST_F(JobManagerBounds, TextThatJobsShareCountsOnce) {
   text_of_user = base::KiB(100);
   RestartDaemon();
   for (int i = 0; i < 5; ++i) {
@@ -102,20 +102,20 @@ TEST_F(UserBounds, TextThatJobsShareCountsOnce) {
   EXPECT_TRUE(manager->MayAddText({kEve, kEve, {}, "eve"}, {}, base::KiB(30)));
 }
 
-TEST_F(UserBounds, AUserWithManyEndedJobsPushesOutNoOthers) {
+TEST_F(JobManagerBounds, AUserWithManyEndedJobsPushesOutNoOthers) {
   keep_ended = 4;
   RestartDaemon();
   const JobId neighbours = Ended(kAnn);
   std::vector<JobId> own;
   own.reserve(12);
   for (int i = 0; i < 12; ++i) own.push_back(Ended(kEve));
-  ASSERT_TRUE(Until([&] { return manager->All().size() <= 4; }));
+  ASSERT_TRUE(Until([&] { return manager->index().All().size() <= 4; }));
   EXPECT_TRUE(manager->Find(neighbours));
   EXPECT_TRUE(manager->Find(own.back()));
   EXPECT_FALSE(manager->Find(own.front()));
 }
 
-TEST_F(UserBounds, ThoseThatEndedAreForgottenWhenTheirTextIsTooMuch) {
+TEST_F(JobManagerBounds, ThoseThatEndedAreForgottenWhenTheirTextIsTooMuch) {
   text_of_user = base::KiB(100);
   RestartDaemon();
   const JobId neighbours = Ended(kAnn, std::string(60'000, '#'));
@@ -127,7 +127,7 @@ TEST_F(UserBounds, ThoseThatEndedAreForgottenWhenTheirTextIsTooMuch) {
 }
 
 // Two threads start their keepers.
-TEST_F(UserBounds, AJobBehindManyOfAnotherUserIsStartedAmongTheFirst) {
+TEST_F(JobManagerBounds, AJobBehindManyOfAnotherUserIsStartedAmongTheFirst) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root starts jobs of several users";
   const auto order = dir.path() / "order";
   WrapKeeper("echo \"$*\" >> " + order.string() + "\nexec \"$KEEPER\" \"$@\"");
@@ -136,7 +136,7 @@ TEST_F(UserBounds, AJobBehindManyOfAnotherUserIsStartedAmongTheFirst) {
   for (int i = 0; i < kMany; ++i) manager->Create(Of(kEve, "e" + std::to_string(i)), [](const auto&) {});
   manager->Create(Of(kAnn, "n"), [&](const auto& made) { neighbours = made ? made->id : JobId{}; });
   ASSERT_TRUE(Until([&] {
-    const auto jobs = manager->All();
+    const auto jobs = manager->index().All();
     return neighbours && std::all_of(jobs.begin(), jobs.end(), [](const Job* job) { return IsEnded(*job); });
   }));
   std::istringstream lines(base::ReadFile(order).value_or(""));

@@ -49,11 +49,11 @@ class JobManagerTest : public ::testing::Test {
     // A job that is just being started would be left alone.
     const auto starting = [](const Job* job) { return !IsEnded(*job) && !IsWaiting(*job) && !job->keeper; };
     (void)Until([&] {
-      const auto jobs = manager->All();
+      const auto jobs = manager->index().All();
       return std::none_of(jobs.begin(), jobs.end(), starting);
     });
     std::vector<base::ProcessId> keepers;
-    for (const Job* job : manager->All()) {
+    for (const Job* job : manager->index().All()) {
       if (!job->keeper) continue;
       keepers.push_back(*job->keeper);
       (void)manager->Signal(job->id, SIGKILL);
@@ -86,8 +86,8 @@ class JobManagerTest : public ::testing::Test {
     options.keeper_program = keeper_program;
     options.jobs_dir = dir.path() / "jobs";
     options.keep_ended = keep_ended;
-    options.running_of_user = running_of_user;
-    options.text_of_user = text_of_user;
+    options.of_user.running = running_of_user;
+    options.of_user.text = text_of_user;
     options.launch.log_dir = dir.path() / "logs";
     options.launch.stop_grace = base::Millis(2000);
     options.launch.restart.initial_delay = base::Millis(1);

@@ -1,11 +1,10 @@
-// Forgets jobs, and deletes their files that are left on the disk.
-#include <map>
+// Jobs that end being jobs of gpuman: removed, too old, or let go.
+#include <fmt/format.h>
+
 #include <utility>
 
-#include "base/remove_tree.h"
 #include "jobs/job_manager.h"
 #include "jobs/retention.h"
-#include "keeper/client.h"
 
 namespace gpuman::jobs {
 
@@ -15,94 +14,104 @@ using base::Result;
 void JobManager::Forget(JobId id) {
   // The job is out of the list while its deletion is on its way: otherwise, of many jobs that end together,
   // each would request the deletion of all jobs before it.
-  ended_.erase(id);
-  CountAs(entries_.at(id), {});
-  entries_.at(id).forgotten_soon = true;
+  index_.Unlist(id);
   Batch batch;
   batch.erase = {id};
   // Messages that the disk refused before are sent all the same.
-  if (const auto unwritten = dirty_.find(id); unwritten != dirty_.end())
-    batch.outbox = unwritten->second.messages;
-  auto messages = batch.outbox;
+  auto messages = writer_.RefusedMessages(id);
+  batch.outbox = messages;
   store_.Submit(std::move(batch), [self = self_, id, messages = std::move(messages)](const Result<>& stored) {
     if (!*self) return;
     JobManager& me = **self;
     if (stored && !messages.empty()) me.callbacks_.on_messages_stored(messages);
-    auto it = me.entries_.find(id);
-    if (it == me.entries_.end()) return;
-    const auto removals = std::exchange(it->second.removals, {});
+    const Job* const forgotten = me.Find(id);
+    if (!forgotten) return;
     if (!stored) {
-      it->second.forgotten_soon = false;
-      me.Index(it->second);
+      me.index_.Keep(id);
       me.Trouble(id, "it could not be removed: " + stored.error().message);
-      for (const auto& done : removals) done(Fail(stored.error()));
-      return;
+      return me.waiters_.AnswerRemovals(id, Fail(stored.error()));
     }
-    const Job job = it->second.job;
-    std::vector<std::filesystem::path> files{JobDirectory(me.options_.jobs_dir, job)};
-    const std::filesystem::path log = me.LogPathOf(id);
-    files.push_back(log);
-    for (std::uint32_t i = 1; i <= me.options_.launch.log_files; ++i)
-      files.emplace_back(log.string() + "." + std::to_string(i));
+    const Job job = *forgotten;
     me.Vanish(id);
-    me.DeleteFiles(job.owner->uid, std::move(files));
-    for (const auto& done : removals) done(job);
+    me.files_.DeleteAll(job);
+    me.waiters_.AnswerRemovals(id, job);
   });
 }
 
 void JobManager::Vanish(JobId id) {
-  auto it = entries_.find(id);
-  if (it == entries_.end()) return;
-  if (it->second.link) it->second.link->Stop();
-  Unindex(it->second);
-  entries_.erase(it);
-  if (const auto unwritten = dirty_.find(id); unwritten != dirty_.end()) {
-    const auto messages = std::move(unwritten->second.messages);
-    dirty_.erase(unwritten);
-    if (!messages.empty()) callbacks_.on_messages_stored(messages);
-  }
+  if (!Find(id)) return;
+  keepers_.Stop(id);
+  attachments_.Leave(id);
+  runtimes_.erase(id);
+  index_.Erase(id);
+  if (const auto messages = writer_.Drop(id); !messages.empty()) callbacks_.on_messages_stored(messages);
   callbacks_.on_job_forgotten(id);
-  AnswerReruns(id);
-  CarryOutLater(id);
+  AnswerWaiters(id);
+}
+
+// The keeper is told first, if there is one: otherwise it would apply the restart policy to a job that the
+// daemon does not know any more.
+void JobManager::Release(JobId id, Done<Job> done) {
+  auto found = index_.Existing(id);
+  if (!found) return done(Fail(found.error()));
+  const Job& job = **found;
+  if (IsEnded(job) || IsWaiting(job)) return Remove(id, {"removed", ""}, std::move(done));
+  if (job.container)
+    return done(Fail(base::ErrorCode::kNotSupported,
+                     fmt::format("job {} is a container of Kubernetes'", id.value),
+                     "gpuman update changes its limit"));
+  if (index_.IsLeaving(id))
+    return done(Fail(base::ErrorCode::kConflict, fmt::format("job {} is being removed", id.value)));
+  if (IsBeingStarted(id)) return OnceStarted(id, [this, id, done = std::move(done)] { Release(id, done); });
+  index_.SetLeaving(id);
+  if (job.attached) return LetGo(id, std::move(done));
+  const auto answer = [self = self_, id, done](const Result<>& outcome) {
+    if (!*self) return;
+    JobManager& me = **self;
+    const Job* const now = me.Find(id);
+    if (!now) return done(Fail(NoSuchJob(id)));
+    if (outcome) return me.LetGo(id, done);
+    me.index_.Keep(id);
+    if (IsEnded(*now)) return me.Remove(id, {"removed", ""}, done);
+    me.writer_.Write(id, {});
+    done(Fail(outcome.error().code,
+              fmt::format("job {} was not let go: {}", id.value, outcome.error().message), "try again"));
+  };
+  if (auto sent = keepers_.OrderNoRestart(job, answer); !sent) {
+    index_.Keep(id);
+    done(Fail(sent.error()));
+  }
+}
+
+void JobManager::LetGo(JobId id, Done<Job> done) {
+  Batch batch;
+  batch.erase = {id};
+  store_.Submit(std::move(batch), [self = self_, id, done = std::move(done)](const Result<>& stored) {
+    if (!*self) return;
+    JobManager& me = **self;
+    const Job* const now = me.Find(id);
+    if (!now) return done(Fail(NoSuchJob(id)));
+    if (!stored) {
+      me.index_.Keep(id);
+      me.writer_.Write(id, {});
+      me.keepers_.SendSettings(*now);
+      return done(Fail(stored.error()));
+    }
+    Job job = *now;
+    job.spec.Change([](spec::JobSpec& spec) { spec.restart = spec::RestartMode::kNo; });
+    me.Vanish(id);
+    me.waiters_.EndIsKnown(job);
+    me.waiters_.AnswerRemovals(id, job);
+    done(job);
+  });
 }
 
 void JobManager::ForgetOldOnes() {
-  std::vector<EndedJob> ended;
-  ended.reserve(ended_.size());
-  for (const JobId id : ended_) {
-    const Entry& entry = entries_.at(id);
-    ended.push_back(
-        {id, entry.counted.user, entry.job.ended_at.value_or(base::WallTime{}), entry.counted.text});
-  }
-  std::map<uid_t, TextAccount> text;
-  for (const auto& [user, totals] : users_)
-    if (HasTooManyEnded(user)) text.emplace(user, totals.ended);
   const base::WallTime now = clock_.Wall();
-  const RetentionBounds bounds{options_.keep_ended, now - options_.keep_ended_for, options_.text_of_user};
-  for (const JobId id : ToForget(ended, bounds, std::move(text), now))
+  const RetentionBounds bounds{options_.keep_ended, now - options_.keep_ended_for, options_.of_user.text};
+  auto text = index_.accounts().TooManyEnded(options_.of_user);
+  for (const JobId id : ToForget(index_.EndedJobs(), bounds, std::move(text), now))
     if (!callbacks_.is_needed(id)) Forget(id);
-}
-
-// Deletes the directories that belong to no job: of a request whose commit failed or never happened, or of
-// jobs that were removed or released. Directories whose keeper lives stay. Call it before anything is
-// created: an id whose commit never happened is given again, and its new job must not find the old directory.
-void JobManager::SweepDirectories() {
-  std::set<std::filesystem::path> wanted;
-  for (const auto& [id, entry] : entries_)
-    if (!IsWaiting(entry.job)) wanted.insert(JobDirectory(options_.jobs_dir, entry.job));
-  std::vector<std::filesystem::path> unwanted;
-  std::error_code error;
-  for (const auto& item : std::filesystem::directory_iterator(options_.jobs_dir, error))
-    if (!wanted.contains(item.path())) unwanted.push_back(item.path());
-  for (const auto& path : unwanted)
-    if (!keeper::KeeperLives(path)) (void)base::RemoveTree(path);
-}
-
-void JobManager::DeleteFiles(uid_t user, std::vector<std::filesystem::path> paths) {
-  keeper_work_.Add(user, {[paths = std::move(paths)] {
-                     // The next start deletes what is left.
-                     for (const auto& path : paths) (void)base::RemoveTree(path);
-                   }});
 }
 
 }  // namespace gpuman::jobs

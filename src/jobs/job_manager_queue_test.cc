@@ -69,17 +69,17 @@ TEST_F(QueuedJobs, ThatHaveNotEndedAreFoundByTheirTag) {
   ASSERT_TRUE(Enqueue(std::move(jobs)));
   const uid_t user = manager->Find({1})->owner->uid;
   using Ids = std::vector<JobId>;
-  constexpr auto kOpen = JobManager::Which::kOpen, kAll = JobManager::Which::kAll;
-  EXPECT_EQ(manager->NameOf(*manager->Find({1})), "1");
-  EXPECT_EQ(manager->NameOf(*manager->Find({2})), "other");
-  EXPECT_EQ(manager->Named("t", std::nullopt, kOpen), (Ids{{4}, {3}, {1}})) << "an array is one";
-  EXPECT_EQ(manager->Named("t", user, kOpen), (Ids{{4}, {3}, {1}}));
-  EXPECT_EQ(manager->Named("t", user + 1, kOpen), Ids{});
+  constexpr auto kOpen = JobIndex::Which::kOpen, kAll = JobIndex::Which::kAll;
+  EXPECT_EQ(manager->index().NameOf(*manager->Find({1})), "1");
+  EXPECT_EQ(manager->index().NameOf(*manager->Find({2})), "other");
+  EXPECT_EQ(manager->index().Named("t", std::nullopt, kOpen), (Ids{{4}, {3}, {1}})) << "an array is one";
+  EXPECT_EQ(manager->index().Named("t", user, kOpen), (Ids{{4}, {3}, {1}}));
+  EXPECT_EQ(manager->index().Named("t", user + 1, kOpen), Ids{});
   ASSERT_TRUE(Cancel({3}));
   ASSERT_TRUE(Until([&] { return IsEnded(StateOf({3})); }));
-  EXPECT_EQ(manager->Named("t", user, kOpen), (Ids{{4}, {1}}));
-  EXPECT_EQ(manager->Named("t", user, kAll), (Ids{{4}, {3}, {1}}));
-  EXPECT_EQ(manager->Named("nobody", user, kOpen), Ids{});
+  EXPECT_EQ(manager->index().Named("t", user, kOpen), (Ids{{4}, {1}}));
+  EXPECT_EQ(manager->index().Named("t", user, kAll), (Ids{{4}, {3}, {1}}));
+  EXPECT_EQ(manager->index().Named("nobody", user, kOpen), Ids{});
 }
 
 TEST_F(QueuedJobs, AreTakenTogetherWithConsecutiveIdsOrNotAtAll) {
@@ -92,9 +92,9 @@ TEST_F(QueuedJobs, AreTakenTogetherWithConsecutiveIdsOrNotAtAll) {
   for (int i = 0; i < 500; ++i) many.push_back(Waiting("m" + std::to_string(i), std::string(500, 'x')));
   EXPECT_FALSE(Enqueue(std::move(many)));
   full_switch->SetFull(false);
-  EXPECT_EQ(manager->All().size(), 3U);
+  EXPECT_EQ(manager->index().All().size(), 3U);
   RestartDaemon();
-  EXPECT_EQ(manager->All().size(), 3U);
+  EXPECT_EQ(manager->index().All().size(), 3U);
 }
 
 TEST_F(QueuedJobs, AStartThatTheDiskDoesNotTakeLeavesThemWaiting) {
@@ -254,16 +254,16 @@ TEST_F(QueuedJobs, AreNamedByTheirArrayWhenItsFirstOnesAreForgotten) {
   }
   jobs.push_back(Waiting("b", "true"));
   ASSERT_TRUE(Enqueue(std::move(jobs)));
-  EXPECT_EQ(manager->TasksOf({1}), (std::vector<JobId>{{1}, {2}, {3}, {4}}));
-  EXPECT_EQ(manager->TasksOf({2}), (std::vector<JobId>{{2}})) << "a task";
-  EXPECT_EQ(manager->TasksOf({5}), (std::vector<JobId>{{5}}));
+  EXPECT_EQ(manager->index().TasksOf({1}), (std::vector<JobId>{{1}, {2}, {3}, {4}}));
+  EXPECT_EQ(manager->index().TasksOf({2}), (std::vector<JobId>{{2}})) << "a task";
+  EXPECT_EQ(manager->index().TasksOf({5}), (std::vector<JobId>{{5}}));
   ASSERT_TRUE(Cancel({1}));
   ASSERT_TRUE(Cancel({3}));
   keep_ended = 0;
   RestartDaemon();
-  ASSERT_TRUE(Until([&] { return manager->All().size() == 3; }));
-  EXPECT_EQ(manager->TasksOf({1}), (std::vector<JobId>{{2}, {4}}));
-  EXPECT_TRUE(manager->TasksOf({3}).empty());
+  ASSERT_TRUE(Until([&] { return manager->index().All().size() == 3; }));
+  EXPECT_EQ(manager->index().TasksOf({1}), (std::vector<JobId>{{2}, {4}}));
+  EXPECT_TRUE(manager->index().TasksOf({3}).empty());
 }
 
 TEST_F(QueuedJobs, GiveTheirPlaceUpAndWaitAgain) {

@@ -125,7 +125,7 @@ TEST_F(JobManagerTest, RemovingEndsTheJobAndDeletesItsFiles) {
   EXPECT_FALSE(std::filesystem::exists(dir.path() / "jobs" / std::to_string(id.value)));
   EXPECT_FALSE(std::filesystem::exists(log));
   RestartDaemon();
-  EXPECT_TRUE(manager->All().empty());
+  EXPECT_TRUE(manager->index().All().empty());
 }
 
 TEST_F(JobManagerTest, LettingGoKeepsTheCommandRunning) {
@@ -139,7 +139,7 @@ TEST_F(JobManagerTest, LettingGoKeepsTheCommandRunning) {
   EXPECT_EQ(released, true);
   EXPECT_EQ(forgotten, std::vector{id});
   RestartDaemon();
-  EXPECT_TRUE(manager->All().empty());
+  EXPECT_TRUE(manager->index().All().empty());
   EXPECT_TRUE(base::IsAlive(process));
   EXPECT_TRUE(base::IsAlive(keeper));
   (void)base::SendSignal(process, SIGKILL);
@@ -199,8 +199,21 @@ TEST_F(JobManagerTest, AFullDiskRefusesANewJobAndLeavesNothing) {
   const auto job = Create(asked);
   ASSERT_FALSE(job);
   EXPECT_EQ(job.error().code, ErrorCode::kExhausted);
-  EXPECT_TRUE(manager->All().empty());
+  EXPECT_TRUE(manager->index().All().empty());
   EXPECT_TRUE(Until([&] { return std::filesystem::is_empty(dir.path() / "jobs"); }));
+}
+
+TEST_F(JobManagerTest, ARemovalOfAJobThatTheDiskThenRefusesIsAnswered) {
+  full_switch->SetFull(true);
+  Job asked = Asked("t", "true");
+  asked.environment = Variables{{"BIG", std::string(100'000, 'x')}};
+  std::optional<base::Result<Job>> created, removed;
+  manager->Create(asked, [&](auto answer) { created = std::move(answer); });
+  const JobId id = manager->index().All().front()->id;
+  manager->Remove(id, {"removed", "by me"}, [&](auto answer) { removed = std::move(answer); });
+  ASSERT_TRUE(Until([&] { return created && removed; }));
+  EXPECT_FALSE(*created);
+  EXPECT_EQ(removed->error().code, ErrorCode::kExhausted);
 }
 
 TEST_F(JobManagerTest, AFullDiskThatTakesNeitherDirectoryNorRecordRefusesTheJob) {
@@ -210,10 +223,10 @@ TEST_F(JobManagerTest, AFullDiskThatTakesNeitherDirectoryNorRecordRefusesTheJob)
   Job asked = Asked("t", "true");
   asked.environment = Variables{{"BIG", std::string(100'000, 'x')}};
   EXPECT_FALSE(Create(asked));
-  EXPECT_TRUE(manager->All().empty());
+  EXPECT_TRUE(manager->index().All().empty());
   full_switch->SetFull(false);
   RestartDaemon();
-  EXPECT_TRUE(manager->All().empty()) << "what was refused must not come back";
+  EXPECT_TRUE(manager->index().All().empty()) << "what was refused must not come back";
   EXPECT_TRUE(Create(Asked("t", "true")));
 }
 
@@ -497,9 +510,9 @@ TEST_F(JobManagerTest, FindsJobsByTagAndById) {
   const JobId first = Started("t", "exit 0");
   ASSERT_TRUE(Ends(first));
   const JobId second = Started("t", "exec sleep 1000");
-  EXPECT_EQ(*manager->Resolve("t"), second);
-  EXPECT_EQ(*manager->Resolve(std::to_string(first.value)), first);
-  EXPECT_EQ(manager->Resolve("nobody").error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(*manager->index().Resolve("t"), second);
+  EXPECT_EQ(*manager->index().Resolve(std::to_string(first.value)), first);
+  EXPECT_EQ(manager->index().Resolve("nobody").error().code, ErrorCode::kNotFound);
 }
 
 }  // namespace

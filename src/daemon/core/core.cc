@@ -122,8 +122,8 @@ jobs::JobManagerOptions Core::JobOptions() const {
   for (const auto* const module : modules_) module->SetUpLaunch(options.launch);
   options.keep_ended = config_.jobs.keep_ended_count;
   options.keep_ended_for = config_.jobs.keep_ended;
-  options.running_of_user = config_.jobs.running_jobs;
-  options.text_of_user = config_.jobs.text;
+  options.of_user.running = config_.jobs.running_jobs;
+  options.of_user.text = config_.jobs.text;
   return options;
 }
 

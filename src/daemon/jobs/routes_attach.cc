@@ -28,7 +28,7 @@ base::Result<> IsFree(JobsModule& jobs, const base::ProcessId& root, const std::
 std::string TagFor(JobsModule& jobs, const std::string& wanted, const base::ProcessId& root) {
   for (const auto* const job : jobs.core().jobs().Active())
     if (job->attached && job->keeper == root && job->tag.starts_with(wanted)) return job->tag;
-  const auto named = jobs.core().jobs().Resolve(wanted);
+  const auto named = jobs.core().jobs().index().Resolve(wanted);
   const auto* const other = named ? jobs.core().jobs().Find(*named) : nullptr;
   return !other || jobs::IsEnded(*other) ? wanted : fmt::format("{}-{}", wanted, root.pid);
 }

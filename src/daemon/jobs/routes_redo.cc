@@ -172,7 +172,7 @@ base::Result<> Redo(JobsModule& jobs, const RedoCall& call, const std::vector<ba
   const auto all =
       std::make_shared<Redoing>(Redoing{ids, call.TakeBody(), ids.size()});  // shared by its slices
   all->found.insert(ids.begin(), ids.end());
-  if (all->asked.cascade) all->ended = jobs.core().jobs().Ended();
+  if (all->asked.cascade) all->ended = jobs.core().jobs().index().Ended();
   jobs.core().slices().Add(call.peer().uid, [&jobs, call, all](const base::Turn& turn) {
     const auto more = Continue(jobs, call.peer(), *all, turn);
     if (!more) {

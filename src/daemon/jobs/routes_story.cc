@@ -130,7 +130,7 @@ base::Result<> Why(JobsModule& jobs, const StoryCall& call, const jobs::Job& job
         if (!now) return call.Refuse(now.error());
         request->job = **now;
         request->gpus = GpusOf(request->job, core.inventory());
-        request->facts.name = core.jobs().NameOf(request->job);
+        request->facts.name = core.jobs().index().NameOf(request->job);
         TakeView(*view, request->facts);
         TakeBlockers(core.jobs(), in_the_way, request->facts);
         TakeWait(jobs, request->job, request->facts);

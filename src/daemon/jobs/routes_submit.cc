@@ -160,7 +160,7 @@ base::Result<bool> BindSome(JobsModule& jobs, Incoming& incoming, const base::Tu
     if (turn && at % kJobsAtATime == 0 && turn->IsOver()) return false;
     if (incoming.head < heads.size() && heads[incoming.head] == at) {
       ++incoming.head;
-      if (incoming.new_tags) GPUMAN_TRY(jobs.core().jobs().TagIsFree(prepared[at].tag));
+      if (incoming.new_tags) GPUMAN_TRY(jobs.core().jobs().index().TagIsFree(prepared[at].tag));
       GPUMAN_TRY(CheckHead(jobs, prepared[at], incoming.notes));
     }
     GPUMAN_TRY(BindToMps(jobs, prepared[at], incoming.mps));
@@ -232,8 +232,8 @@ base::Result<> Take(JobsModule& jobs, const SubmitCall& call) {
   GPUMAN_ASSIGN(
       incoming->prepared,
       Prepare(incoming->submitted, {incoming->caller, incoming->inventory, incoming->environment,
-                                    incoming->limits, jobs.core().jobs().NextId(), jobs.core().clock().Wall(),
-                                    incoming->lookup, *incoming->memory}));
+                                    incoming->limits, jobs.core().jobs().index().NextId(),
+                                    jobs.core().clock().Wall(), incoming->lookup, *incoming->memory}));
   GPUMAN_TRY(BindSome(jobs, *incoming, nullptr));
   Go(jobs, call, incoming);
   return {};

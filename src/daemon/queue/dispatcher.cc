@@ -156,8 +156,8 @@ void Dispatcher::ChooseMemoryAfter(const jobs::Job& job) {
   boost::asio::post(loop_, [self = self_, id = job.id, user = job.owner->uid, name = jobs::AccountName(job)] {
     if (!*self) return;
     std::vector<JobId> alike;
-    const auto* next = (*self)->jobs_.After(id);
-    for (int jobs = 0; next && jobs < kJobsPerSlice; ++jobs, next = (*self)->jobs_.After(next->id))
+    const auto* next = (*self)->jobs_.index().After(id);
+    for (int jobs = 0; next && jobs < kJobsPerSlice; ++jobs, next = (*self)->jobs_.index().After(next->id))
       if (jobs::IsWaiting(*next) && next->spec->memory_auto && next->owner->uid == user &&
           jobs::AccountName(*next) == name)
         alike.push_back(next->id);

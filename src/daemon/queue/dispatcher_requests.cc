@@ -72,21 +72,22 @@ queue::ReferenceLookup Dispatcher::LookupFor(uid_t user) const {
     using Kind = queue::Reference::Kind;
     switch (reference.kind) {
       case Kind::kId:
-        return jobs_.TasksOf(reference.id);
+        return jobs_.index().TasksOf(reference.id);
       case Kind::kTask:
-        if (const auto id = jobs_.TaskOf(reference.id, reference.task)) return {*id};
+        if (const auto id = jobs_.index().TaskOf(reference.id, reference.task)) return {*id};
         return {};
       case Kind::kRecent: {
         const auto mine = recent_.find(user);
         if (mine == recent_.end() || static_cast<std::size_t>(reference.back) >= mine->second.size())
           return {};
-        return jobs_.TasksOf(
+        return jobs_.index().TasksOf(
             mine->second[mine->second.size() - 1 - static_cast<std::size_t>(reference.back)]);
       }
       case Kind::kTag: {
-        if (const auto id = jobs_.Resolve(reference.tag, user)) {
+        if (const auto id = jobs_.index().Resolve(reference.tag, user)) {
           const auto* const job = jobs_.Find(*id);
-          return job && job->array.array.value != 0 ? jobs_.TasksOf(job->array.array) : std::vector{*id};
+          return job && job->array.array.value != 0 ? jobs_.index().TasksOf(job->array.array)
+                                                    : std::vector{*id};
         }
         const auto split = SplitTask(reference.tag);
         const auto id = split ? TaskNamed(split->first, split->second, user) : std::nullopt;
@@ -98,19 +99,19 @@ queue::ReferenceLookup Dispatcher::LookupFor(uid_t user) const {
 }
 
 std::optional<JobId> Dispatcher::TaskNamed(const std::string& tag, std::int64_t task, uid_t user) const {
-  const auto id = jobs_.Resolve(tag, user);
+  const auto id = jobs_.index().Resolve(tag, user);
   const auto* const job = id ? jobs_.Find(*id) : nullptr;
-  return job && job->array.array.value != 0 ? jobs_.TaskOf(job->array.array, task) : std::nullopt;
+  return job && job->array.array.value != 0 ? jobs_.index().TaskOf(job->array.array, task) : std::nullopt;
 }
 
 std::optional<Dispatcher::OfName> Dispatcher::FindName(const std::string& text, uid_t user) const {
   const auto reference = queue::ParseReference(text);
   if (!reference || reference->kind != queue::Reference::Kind::kTag) return std::nullopt;
   std::string name = reference->tag;
-  auto id = jobs_.Resolve(name, user);
+  auto id = jobs_.index().Resolve(name, user);
   if (const auto split = id ? std::nullopt : SplitTask(name)) {
     name = split->first;
-    id = jobs_.Resolve(name, user);
+    id = jobs_.index().Resolve(name, user);
   }
   const auto* const job = id ? jobs_.Find(*id) : nullptr;
   if (!job) return std::nullopt;
@@ -120,7 +121,7 @@ std::optional<Dispatcher::OfName> Dispatcher::FindName(const std::string& text, 
 Result<> Dispatcher::IsOneJob(const std::string& text, uid_t user) const {
   const auto named = FindName(text, user);
   if (!named || jobs::IsEnded(*named->job)) return {};
-  return IsOne(named->name, jobs_.Named(named->name, named->among, jobs::JobManager::Which::kOpen));
+  return IsOne(named->name, jobs_.index().Named(named->name, named->among, jobs::JobIndex::Which::kOpen));
 }
 
 std::string Dispatcher::NoteOnName(const std::string& text, uid_t user) const {
@@ -128,8 +129,8 @@ std::string Dispatcher::NoteOnName(const std::string& text, uid_t user) const {
   if (!named) return {};
   const auto& array = named->job->array.array;
   return daemon::NoteOnName(named->name,
-                            jobs_.Named(named->name, named->among, jobs::JobManager::Which::kAll),
-                            array.value != 0 ? array : named->job->id, jobs::JobManager::kMaxNamed);
+                            jobs_.index().Named(named->name, named->among, jobs::JobIndex::Which::kAll),
+                            array.value != 0 ? array : named->job->id, jobs::JobIndex::kMaxNamed);
 }
 
 Result<std::vector<JobId>> Dispatcher::JobsOf(const std::string& text, uid_t user) const {

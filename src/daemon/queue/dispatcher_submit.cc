@@ -298,7 +298,7 @@ void Dispatcher::TryOut(std::vector<jobs::Job> prepared, Done<Outlook> done, Cla
     const uid_t user = first.owner->uid;
     const auto begin = [this, trial, number = first.id] {
       trial->book = book_;
-      trial->first = number.value != 0 ? number : jobs_.NextId();
+      trial->first = number.value != 0 ? number : jobs_.index().NextId();
       trial->mono = clock_.Mono();
       trial->now = clock_.Wall();
       PutOnTrial(trial->book, trial->outlook.jobs, trial->first, trial->now);

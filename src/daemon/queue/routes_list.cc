@@ -94,7 +94,7 @@ class Walk {
   const QueueSnapshot& snapshot() const { return *snapshot_; }
 
  private:
-  const jobs::JobManager& jobs() const { return queue_.core().jobs(); }
+  const jobs::JobIndex& jobs() const { return queue_.core().jobs().index(); }
 
   const jobs::Job* NextById(queue::Index& row) {
     const jobs::Job* job = nullptr;

@@ -217,7 +217,7 @@ void ShimsModule::TellRefusals() {
 
 void ShimsModule::TellRefusal(const jobs::Job& job, const jobs::RefusedAllocation& refusal) {
   jobs::Notice notice{"allocation_refused",
-                      Sentence(job, refusal, core_.inventory(), core_.jobs().NameOf(job)),
+                      Sentence(job, refusal, core_.inventory(), core_.jobs().index().NameOf(job)),
                       {{"asked", static_cast<std::int64_t>(refusal.asked.count)},
                        {"used", static_cast<std::int64_t>(refusal.used.count)}}};
   if (refusal.limit) notice.data["limit"] = static_cast<std::int64_t>(refusal.limit->count);
@@ -235,7 +235,7 @@ void ShimsModule::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record
   if (const auto seen = channel_->RefusalOf(job.id))
     job.refusal = daemon::RefusalOf(*seen, core_.clock().Mono(), core_.clock().Wall());
   job.peak_parts = channel_->PartsOfPeak(job.id);
-  Explain(job, core_.inventory(), core_.jobs().NameOf(job));
+  Explain(job, core_.inventory(), core_.jobs().index().NameOf(job));
   const auto peak = std::max(job.peak, core_.UsageOf(job.id).peak);
   const bool finished = ended->kind == keeper::EndKind::kExited && ended->code == 0;
   if (auto wide = finished && peak ? WideLimit(job, core_.inventory(), *peak) : std::nullopt)
@@ -289,7 +289,7 @@ void ShimsModule::Show(const jobs::Job& job, api::JobView& view) const {
   if (auto over = OverLimit(view, guard.overhead, guard.lowered_patience))
     view.notes.push_back(std::move(*over));
   if (const auto refusal = RefusalOf(job))
-    view.refusal = ViewOf(job, *refusal, core_.inventory(), core_.jobs().NameOf(job));
+    view.refusal = ViewOf(job, *refusal, core_.inventory(), core_.jobs().index().NameOf(job));
 }
 
 void ShimsModule::AddMetrics(metrics::Snapshot& snapshot) {

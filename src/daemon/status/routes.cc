@@ -23,9 +23,9 @@ api::GpuList Gpus(StatusModule& module) {
 }
 
 // Sorted by the time of the end, not by id: a job that was started again has an old id.
-std::vector<base::JobId> LastToEnd(const jobs::JobManager& jobs) {
+std::vector<base::JobId> LastToEnd(const jobs::JobIndex& jobs) {
   std::vector<std::pair<base::WallTime, base::JobId>> ends;
-  for (const auto id : jobs.Ended())
+  for (const auto id : jobs.ended_ids())
     if (const auto* const job = jobs.Find(id))
       ends.emplace_back(job->ended_at.value_or(base::WallTime{}), id);
   const std::size_t shown = std::min(ends.size(), kEndedShown);
@@ -37,7 +37,7 @@ std::vector<base::JobId> LastToEnd(const jobs::JobManager& jobs) {
 }
 
 // The jobs that have not ended, and the ones that ended last, sorted by id.
-std::vector<base::JobId> UsualJobs(const jobs::JobManager& jobs) {
+std::vector<base::JobId> UsualJobs(const jobs::JobIndex& jobs) {
   std::vector<base::JobId> ids;
   for (const auto* const job : jobs.Active()) ids.push_back(job->id);
   const auto ended = LastToEnd(jobs);
@@ -61,7 +61,7 @@ std::int64_t LeftOut(std::size_t all, std::size_t shown) {
 ListAnswers::Source JobsSource(Core& core, const http::Request& request, const Page& page, std::string head,
                                std::string tail) {
   std::optional<std::vector<base::JobId>> usual;
-  if (!FlagParameter(request, "all")) usual = UsualJobs(core.jobs());
+  if (!FlagParameter(request, "all")) usual = UsualJobs(core.jobs().index());
   return [&core, usual = std::move(usual), at = page.after.value_or(base::JobId{}), left = page.limit,
           list = JsonList(std::move(head), std::move(tail))](std::string& text) mutable {
     const jobs::Job* job = nullptr;
@@ -72,7 +72,7 @@ ListAnswers::Source JobsSource(Core& core, const http::Request& request, const P
       if (more) at = *next;
       if (more) job = core.jobs().Find(at);
     } else if (more) {
-      job = core.jobs().After(at);
+      job = core.jobs().index().After(at);
       more = job;
       if (job) at = job->id;
     }
@@ -104,9 +104,9 @@ base::Result<> ShowStatus(StatusModule& module, const Call<api::NoBody, api::Sta
     status.gpus = Gpus(module).gpus;
     if (!core.inventory().problem.empty()) status.driver_error = core.inventory().problem;
     if (!FlagParameter(call.request(), "all")) {
-      const auto& counts = core.jobs();
+      const auto& counts = core.jobs().index();
       status.waiting_left_out = LeftOut(counts.WaitingCount(), kWaitingShown);
-      status.ended_left_out = LeftOut(counts.Ended().size(), kEndedShown);
+      status.ended_left_out = LeftOut(counts.ended_ids().size(), kEndedShown);
     }
     // The only match is the empty list of jobs: inside a JSON text the quotes would be escaped.
     const std::string frame = api::Encode(status) + "\n";

@@ -102,7 +102,7 @@ base::Result<SuspendController*> SuspensionModule::ControllerFor(const jobs::Job
         base::ErrorCode::kConflict,
         fmt::format("job {} '{}' is not running: it is {}", job.id.value, job.tag, spec::ToString(job.state)),
         jobs::IsEnded(job)
-            ? fmt::format("gpuman restart {} starts it again", core_.jobs().NameOf(job))
+            ? fmt::format("gpuman restart {} starts it again", core_.jobs().index().NameOf(job))
             : std::string());
   const auto gpus = job.gpus.empty() && !job.queued ? core_.AllGpus() : job.gpus;
   if (std::any_of(gpus.begin(), gpus.end(), gpu::IsInstance))

@@ -1,0 +1,40 @@
+#include "jobs/job_files.h"
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "base/remove_tree.h"
+#include "keeper/client.h"
+
+namespace gpuman::jobs {
+
+void JobFiles::DeleteAll(const Job& job) {
+  const std::filesystem::path log = LogOf(job.id);
+  std::vector<std::filesystem::path> files{DirectoryOf(job), log};
+  for (std::uint32_t i = 1; i <= options_.launch.log_files; ++i)
+    files.emplace_back(log.string() + "." + std::to_string(i));
+  Delete(job.owner->uid, std::move(files));
+}
+
+void JobFiles::Sweep(const JobIndex& jobs) {
+  std::set<std::filesystem::path> wanted;
+  for (const Job* job = jobs.After({0}); job; job = jobs.After(job->id))
+    if (!IsWaiting(*job)) wanted.insert(DirectoryOf(*job));
+  std::vector<std::filesystem::path> unwanted;
+  std::error_code error;
+  for (const auto& item : std::filesystem::directory_iterator(options_.jobs_dir, error))
+    if (!wanted.contains(item.path())) unwanted.push_back(item.path());
+  for (const auto& path : unwanted)
+    if (!keeper::KeeperLives(path)) (void)base::RemoveTree(path);
+}
+
+void JobFiles::Delete(uid_t user, std::vector<std::filesystem::path> paths) {
+  workers_.Add(user, {[paths = std::move(paths)] {
+                 for (const auto& path : paths) (void)base::RemoveTree(path);
+               }});
+}
+
+}  // namespace gpuman::jobs
