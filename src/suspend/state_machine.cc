@@ -105,6 +105,7 @@ void SuspensionStateMachine::Handle(const event::SuspendAsked& asked, MonoTime n
     case SuspensionPhase::kResuming:
     case SuspensionPhase::kUndoing:
       Begin(SuspensionPhase::kSuspending, now);
+      if (asked.idle) spent_["milliseconds_idle"] = asked.idle->count();
       SetState(asked.reason, asked.detail);
       return AskCan();
     case SuspensionPhase::kSuspending:

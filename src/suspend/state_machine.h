@@ -52,9 +52,11 @@ namespace gpuman::suspend {
 struct SuspensionSettings {
   base::Bytes worth_evicting = base::MiB(64);  // a checkpoint moves less than this as fast as the shim does
   base::Millis lock_timeout{10'000};           // for the work of the job on its GPUs to come to rest
-  base::Millis settle_limit{1'000};            // for the driver to show what a shim already counts
-  base::Millis answer_limit{5'000};            // for a shim to take up an order
-  base::Millis evict_limit{120'000};           // for a shim to carry out an eviction
+  base::Millis idle_patience{
+      1'000};                        // the same for a job that leaves because it is idle: nothing should work
+  base::Millis settle_limit{1'000};  // for the driver to show what a shim already counts
+  base::Millis answer_limit{5'000};  // for a shim to take up an order
+  base::Millis evict_limit{120'000};  // for a shim to carry out an eviction
   base::Millis return_limit{120'000};
   base::Millis retry{30'000};  // the wait after a failure that may pass: no room, or a process that could not
                                // be taken off the GPU
@@ -110,10 +112,12 @@ struct ObservedGpu {
 namespace event {
 // `reason` (held_by_user, device_pressure, …) and `detail` become those of the job. With `room_lasts` the job
 // comes back by itself when there has been room for so long; a job that was suspended without `room_lasts`
-// before still stays away.
+// before still stays away. With kIdleReason (idle.h) `detail` stays the beginning of the detail while the job
+// is away, and a job that does not come to rest just runs on: it works, although nobody saw it.
 struct SuspendAsked {
   std::string reason, detail;
   std::optional<base::Millis> room_lasts{};
+  std::optional<base::Millis> idle{};  // with kIdleReason: since the job's last call; for the event
 };
 struct ResumeAsked {
   std::optional<std::string> gpu{};  // UUID; none: the GPU where it was

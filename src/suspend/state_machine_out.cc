@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "suspend/idle.h"
 #include "suspend/state_machine.h"
 
 namespace gpuman::suspend {
@@ -157,7 +158,7 @@ bool SuspensionStateMachine::AwaitShims(MonoTime now) {
     } else if (MayBegin(member)) {
       if (now < member.ordered_at + settings_.answer_limit) {
         waiting = true;
-      } else if (can_ == false || Shares(member) || AnyStays()) {
+      } else if (can_ == false || Shares(member) || AnyStays() || record_.reason == kIdleReason) {
         FailOut(member, fmt::format("libgpuman.so in process {} does not answer", id.pid), now);
       } else {
         // The driver can take all of the process's memory, only slower. The order is withdrawn, or the shim
@@ -293,8 +294,13 @@ void SuspensionStateMachine::ArriveOut(MonoTime now) {
     const auto detail = fmt::format("{}; {}", why_, Whereabouts());
     return SetState(record_.wants_gpu ? "resources" : turned_reason_, detail);
   }
-  SetAway(GoesOn() ? "moving" : std::string(record_.reason), Whereabouts());
+  const bool idle = record_.reason == kIdleReason;
+  SetAway(GoesOn() ? "moving" : std::string(record_.reason),
+          idle ? fmt::format("{}; {}", record_.detail, Whereabouts()) : Whereabouts());
   EmitWith(record_.left, "job_suspended", record_.detail, now);
+  Bytes freed;
+  for (const auto& [gpu, bytes] : AwayOf(record_)) freed += bytes;
+  std::get<action::Emit>(out_.back()).data["freed"] = static_cast<std::int64_t>(freed.count);
 }
 
 // A shim whose gate was closed before its eviction failed keeps the gate closed. For a job that takes turns,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "suspend/idle.h"
 #include "suspend/state_machine.h"
 
 namespace gpuman::suspend {
@@ -35,7 +36,9 @@ bool SuspensionStateMachine::AwaitRest(MonoTime now) {
     if (unknown && (pending_ || AskUnknown(now))) return true;
     if (!any) return false;
     resting_ = true;
-    out_.push_back(action::Rest{settings_.lock_timeout});
+    const bool idle = record_.reason == kIdleReason;
+    out_.push_back(action::Rest{idle ? std::min(settings_.lock_timeout, settings_.idle_patience)
+                                     : settings_.lock_timeout});
   }
   // The order reaches all shims, also that of a process without a context.
   for (auto& [id, member] : members_) {
@@ -70,9 +73,11 @@ void SuspensionStateMachine::Handle(const event::Rested& rested, MonoTime) {
 
 void SuspensionStateMachine::Handle(const event::NotRested& failed, MonoTime now) {
   if (!std::exchange(resting_, false)) return;
-  Member* const silent = OnlySilentOne();
   Spend("rest", failed.took);
   spent_["steps"] = failed.steps;
+  // Nor is it left to the driver where its shim is silent: its next call would wait where nobody sees it.
+  if (record_.reason == kIdleReason) return TurnBack("", "it did not come to rest: " + failed.why, now);
+  Member* const silent = OnlySilentOne();
   if (!silent || can_ == false || Shares(*silent)) {
     spent_["units"] = failed.units;
     spent_["working"] = failed.working;

@@ -1,0 +1,95 @@
+// Jobs that leave because they are idle.
+#include "suspend/idle.h"
+#include "suspend/state_machine_fixture.h"
+
+namespace gpuman::suspend {
+namespace {
+
+class IdleWay : public testing::Test {
+ protected:
+  IdleWay() {
+    s_.rests_by_hand = true;
+    s_.Process(11, GiB(10), GiB(9));
+    s_.Observe();
+    s_.Can(true);
+  }
+  Words Leaves() {
+    return s_.Feed(event::SuspendAsked{kIdleReason, "no GPU call for 10min", {}, base::Millis(600'000)});
+  }
+  void GoesAway() {
+    Leaves();
+    s_.Rested();
+    s_.Evicted(11);
+    s_.Checkpointed(11);
+  }
+  Story s_;
+};
+
+TEST_F(IdleWay, ItLeavesWholeAndSaysWhyAndWhatItFreed) {
+  EXPECT_THAT(Leaves(), ElementsAre("= suspending idle", "rest"));
+  EXPECT_THAT(s_.Rested(), ElementsAre("evict 11"));
+  s_.Evicted(11);
+  const auto actions = s_.machine.On(
+      event::Answered{Story::IdOf(11), {.outcome = Outcome::kDone, .state = Saved::kCheckpointed}}, s_.now);
+  const auto* const told = std::get_if<action::Emit>(&actions.back());
+  ASSERT_NE(told, nullptr);
+  EXPECT_EQ(told->kind, "job_suspended");
+  EXPECT_THAT(told->message, testing::StartsWith("no GPU call for 10min; 10GiB are in host memory"));
+  EXPECT_EQ(told->data.at("milliseconds_idle"), 600'000);
+  EXPECT_EQ(told->data.at("freed"), static_cast<std::int64_t>(GiB(10).count));
+  EXPECT_EQ(s_.machine.record().reason, kIdleReason);
+  EXPECT_FALSE(s_.machine.record().wants_gpu) << "room alone does not bring it back";
+}
+
+TEST_F(IdleWay, ACallOnItsWayOutTurnsItBackAtOnceAndNothingIsTold) {
+  Leaves();
+  EXPECT_THAT(s_.Resume(), ElementsAre("cancel rest", "= undoing resuming", "return 11"));
+  s_.At(11).held = false;
+  EXPECT_THAT(s_.Shim(11, ShimStage::kOnGpu), ElementsAre("= running"));
+  EXPECT_EQ(s_.machine.record().reason, "");
+}
+
+TEST_F(IdleWay, OneThatDoesNotComeToRestRunsOnAndNothingIsTold) {
+  Leaves();
+  EXPECT_THAT(s_.NotRested("process 11 works on GPU 0"), ElementsAre("= undoing resuming", "return 11"));
+  s_.At(11).held = false;
+  EXPECT_THAT(s_.Shim(11, ShimStage::kOnGpu), ElementsAre("= running"));
+}
+
+TEST_F(IdleWay, NobodyWaitsLongForItToComeToRest) {
+  s_.machine.SetSettings({.lock_timeout = base::Millis(10'000), .idle_patience = base::Millis(300)});
+  const Actions actions = s_.machine.On(event::SuspendAsked{kIdleReason, "idle"}, s_.now);
+  EXPECT_THAT(actions, testing::Contains(Action(action::Rest{base::Millis(300)})));
+}
+
+TEST_F(IdleWay, OneWhoseShimDoesNotAnswerIsNotLeftToTheDriver) {
+  Leaves();
+  s_.Rested();
+  s_.now += SuspensionSettings{}.answer_limit;
+  EXPECT_THAT(s_.Feed(event::Tick{}), testing::Contains("= undoing suspend_failed"));
+}
+
+TEST_F(IdleWay, ItsUserMakesItStay) {
+  GoesAway();
+  EXPECT_THAT(s_.Suspend(), ElementsAre("= suspended held_by_user"));
+  EXPECT_EQ(s_.machine.record().reason, "held_by_user");
+}
+
+TEST_F(IdleWay, ItComesBackWhenThereIsRoom) {
+  GoesAway();
+  EXPECT_THAT(s_.Resume(), ElementsAre("= suspended resources"));
+  EXPECT_THAT(s_.Room(GiB(9)), testing::Not(testing::Contains(testing::StartsWith("restore"))));
+  EXPECT_THAT(s_.Room(GiB(10)), testing::Contains("restore 11"));
+}
+
+TEST_F(IdleWay, ANewDaemonKnowsThatItIsIdle) {
+  GoesAway();
+  const auto record = ParseRecord(SerializeRecord(s_.machine.record()));
+  ASSERT_TRUE(record);
+  const auto machine = SuspensionStateMachine::Rebuild({}, *record);
+  EXPECT_EQ(machine.record().reason, kIdleReason);
+  EXPECT_THAT(machine.record().detail, HasSubstr("no GPU call for 10min"));
+}
+
+}  // namespace
+}  // namespace gpuman::suspend
