@@ -215,6 +215,11 @@ class Ledgers {
   std::vector<std::string> GpusOf(base::JobId job) const;
   // Sets how the job shares. The job's shims follow at once.
   void SetSharing(base::JobId job, const Sharing& sharing);
+  // The job's shims tell what their programs do, whether the job shares or not, and look at it at least this
+  // often; 0: only where SetSharing says so.
+  void SetIdleWatch(base::JobId job, base::Millis watched);
+  // Whether the job is suspended or on its way: then the driver may checkpoint its processes.
+  void SetSuspends(base::JobId job, bool suspends);
   // Sets the bytes that the job may have on the GPU for now; nullopt: only its limit bounds it. The job keeps
   // the memory that it has.
   void SetRoom(base::JobId job, std::string_view uuid, std::optional<base::Bytes> bytes);
@@ -262,6 +267,7 @@ class Ledgers {
     std::map<unsigned, Member> members;  // processes that may have ended
     Command joining{};                   // the order for processes that join
     Sharing sharing{};
+    base::Millis idle_watch{0};
     std::map<unsigned, std::uint64_t> room{};  // the bytes from SetRoom, by the GPU's index in the ledger
   };
   // What a process has on one GPU.
@@ -278,6 +284,7 @@ class Ledgers {
                      const Eviction& eviction);
   static void TakeOver(Entry& entry);
   static void WriteSharing(Entry& entry);
+  static void ChangeWatch(Entry& entry);
   static void Tell(Entry& entry, unsigned slot, Member& member, const Command& command);
   static OrderBytes OrderBytesOf(const Entry& entry, unsigned slot, const Command& command);
   static std::vector<Home> HomesOf(const Entry& entry, unsigned slot);

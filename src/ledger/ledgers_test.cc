@@ -392,6 +392,18 @@ TEST(Ledgers, TellWhatSharesAProcessHasAndWaitsFor) {
   EXPECT_EQ((*mapped).denied, 8192u);
   ledgers.OfferRoom(kOwnedJob);
   EXPECT_EQ((*mapped).offers, 1u);
+  ledgers.SetIdleWatch(kOwnedJob, base::Millis{1000});
+  EXPECT_EQ((*mapped).watched_ms, 50u) << "the shorter of both";
+  ledgers.SetSharing(kOwnedJob, {});
+  EXPECT_EQ((*mapped).watched_ms, 1000u);
+  ledgers.SetIdleWatch(kOwnedJob, base::Millis{0});
+  EXPECT_EQ((*mapped).watched_ms, 0u);
+  ledgers.SetSuspends(kOwnedJob, true);
+  EXPECT_EQ((*mapped).suspends, 1u);
+  ledgers.SetSharing(kOwnedJob, {});
+  EXPECT_EQ((*mapped).suspends, 1u);
+  ledgers.SetSuspends(kOwnedJob, false);
+  EXPECT_EQ((*mapped).suspends, 0u);
 }
 
 TEST(Ledgers, OrdersGoToProcessesOfEvictableJobsAlone) {

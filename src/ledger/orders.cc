@@ -200,7 +200,9 @@ void Ledgers::WriteSharing(Entry& entry) {
   wire::Ledger& ledger = *entry.page;
   wire::Store(ledger.room_patience_ms, Milliseconds(entry.sharing.room_patience));
   wire::Store(ledger.denied, entry.sharing.denied.count);
-  wire::Store(ledger.watched_ms, Milliseconds(entry.sharing.watched));
+  const base::Millis turns = entry.sharing.watched, idle = entry.idle_watch;
+  const bool both = turns.count() > 0 && idle.count() > 0;
+  wire::Store(ledger.watched_ms, Milliseconds(both ? std::min(turns, idle) : std::max(turns, idle)));
   for (unsigned gpu = 0; gpu < wire::GpusOf(ledger); ++gpu) {
     const auto set = entry.room.find(gpu);
     wire::Store(ledger.gpu[gpu].room, set == entry.room.end() ? wire::kNoLimit : set->second);
@@ -288,12 +290,27 @@ std::vector<SlotStatus> Ledgers::SlotStatusesOf(JobId job) const {
 void Ledgers::SetSharing(JobId job, const Sharing& sharing) {
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return;
-  Entry& entry = found->second;
+  found->second.sharing = sharing;
+  ChangeWatch(found->second);
+}
+
+void Ledgers::SetIdleWatch(JobId job, base::Millis watched) {
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return;
+  found->second.idle_watch = watched;
+  ChangeWatch(found->second);
+}
+
+void Ledgers::SetSuspends(JobId job, bool suspends) {
+  const auto found = jobs_.find(job);
+  if (found != jobs_.end()) wire::Store(found->second.page->suspends, suspends ? 1u : 0u);
+}
+
+void Ledgers::ChangeWatch(Entry& entry) {
   wire::Ledger& ledger = *entry.page;
-  const bool same = wire::Load(ledger.watched_ms) == Milliseconds(sharing.watched);
-  entry.sharing = sharing;
+  const std::uint32_t before = wire::Load(ledger.watched_ms);
   WriteSharing(entry);
-  if (same) return;
+  if (wire::Load(ledger.watched_ms) == before) return;
   // The shims sleep on their orders.
   for (auto& [slot, member] : entry.members) wire::WakeAll(ledger.slot[slot].order);
 }

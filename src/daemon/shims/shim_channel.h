@@ -105,6 +105,8 @@ class ShimChannel {
   }
   std::vector<std::string> GpusOf(base::JobId job) const { return ledgers_.GpusOf(job); }
   void SetSharing(base::JobId job, const ledger::Sharing& sharing) { ledgers_.SetSharing(job, sharing); }
+  void SetSuspends(base::JobId job, bool suspends) { ledgers_.SetSuspends(job, suspends); }
+  void SetIdleWatch(base::JobId job, base::Millis watched) { ledgers_.SetIdleWatch(job, watched); }
   void SetRoom(base::JobId job, const std::string& uuid, std::optional<base::Bytes> bytes) {
     ledgers_.SetRoom(job, uuid, bytes);
   }

@@ -165,7 +165,7 @@ struct Ledger {
   // allocations on that GPU wait for this many bytes together: it fails without waiting. 0: no such size.
   std::uint64_t denied;
   std::uint32_t features;  // what the daemon knows beyond the version: kFeatureHomes
-  std::uint8_t reserved1[4];
+  std::uint32_t suspends;  // 1: the job is suspended, or on its way: the driver may checkpoint its processes
   Home home[kHomes];
   std::uint8_t reserved2[16];
   Slot slot[kSlots];
@@ -195,8 +195,8 @@ static_assert(offsetof(Ledger, job) == 8 && offsetof(Ledger, gpus) == 16 && offs
               offsetof(Ledger, watched_ms) == 48 && offsetof(Ledger, offers) == 52 &&
               offsetof(Ledger, room_patience_ms) == 56 && offsetof(Ledger, rests) == 60 &&
               offsetof(Ledger, gpu) == 64 && offsetof(Ledger, denied) == 64 + kMaxGpus * sizeof(Gpu) &&
-              offsetof(Ledger, features) == 2120 && offsetof(Ledger, home) == 2128 &&
-              offsetof(Ledger, slot) == 4096);
+              offsetof(Ledger, features) == 2120 && offsetof(Ledger, suspends) == 2124 &&
+              offsetof(Ledger, home) == 2128 && offsetof(Ledger, slot) == 4096);
 static_assert(sizeof(Ledger) == 4096 + kSlots * 384);
 
 }  // namespace gpuman::ledger::wire

@@ -246,6 +246,42 @@ ThreadSlot* EnterSlowPath(FindState* find, CallKind kind) {
   return own;
 }
 
+namespace {
+
+// The job is suspended, and the driver may checkpoint this process. Not where it shares memory with others:
+// then it stays, and its calls may be what others of its job wait for.
+bool MayBeCheckpointed(const GateState& state) {
+  if (!IsJoined(state)) return false;
+  const ledger::wire::Slot& slot = state.ledger->slot[state.slot];
+  return Load(state.ledger->suspends) != 0 && (Load(slot.flags) & ledger::wire::kShares) == 0;
+}
+
+}  // namespace
+
+ThreadSlot* EnterAside(FindState* find) {
+  if (!MayBeEvicted()) return nullptr;
+  const int before = errno;
+  GateState* const state = find();
+  ThreadSlot* own = thread_slot;
+  if (state == nullptr) return nullptr;
+  // A call within a call passes.
+  if (own != nullptr && own->used != 0 && (own->in_flight & kDepthMask) > 0) return nullptr;
+  if (own == nullptr || own->used == 0) own = Register(*state);
+  if (own != nullptr) {
+    const std::uint32_t outside = own->in_flight & ~kInCallMask;
+    if (!Enters(state->gate, own, outside, CallKind::kPlain)) {
+      if (MayBeCheckpointed(*state)) {
+        Waiting waiting(*state, own, CallKind::kPlain);
+        while (!Enters(state->gate, own, outside, CallKind::kPlain)) waiting.Sleep();
+      } else {
+        own = nullptr;
+      }
+    }
+  }
+  errno = before;
+  return own;
+}
+
 bool MayExitGate() {
   const ThreadSlot* const own = thread_slot;
   return own == nullptr || (own->in_flight & kDepthMask) == 1;

@@ -118,6 +118,41 @@ class GateGuard {
   std::uint32_t before_;
 };
 
+// Does the work of AsideGuard where the thread may not simply pass. It keeps errno.
+ThreadSlot* EnterAside(FindState* find);
+
+// An object lives as long as a call that only asks (GPUMAN_SHIM_ASIDE). It waits at the closed gate only
+// where the process is suspended (Ledger::suspends) and may be checkpointed. It does not count as a call of
+// the program: one that asks again and again is not busy for that.
+class AsideGuard {
+ public:
+  explicit AsideGuard(FindState* find) {
+    ThreadSlot* const own = thread_slot;
+    if (__builtin_expect(own != nullptr, 1)) {
+      const std::uint32_t before = own->in_flight;
+      __atomic_store_n(&own->in_flight, InFlightWord(before, CallKind::kPlain), __ATOMIC_RELAXED);
+      __atomic_signal_fence(__ATOMIC_SEQ_CST);
+      if (__builtin_expect(__atomic_load_n(&own->open, __ATOMIC_ACQUIRE) == 1, 1)) {
+        thread_slot_ = own;
+        before_ = before;
+        return;
+      }
+      __atomic_store_n(&own->in_flight, before, __ATOMIC_RELAXED);
+    }
+    thread_slot_ = EnterAside(find);
+    before_ = thread_slot_ != nullptr ? WordBefore(thread_slot_->in_flight) : 0;
+  }
+  ~AsideGuard() {
+    if (thread_slot_ != nullptr) __atomic_store_n(&thread_slot_->in_flight, before_, __ATOMIC_RELEASE);
+  }
+  AsideGuard(const AsideGuard&) = delete;
+  AsideGuard& operator=(const AsideGuard&) = delete;
+
+ private:
+  ThreadSlot* thread_slot_;  // null: the call passes without a mark
+  std::uint32_t before_;
+};
+
 // A hook that has to wait for something that may need the gate closed is outside the gate while an object
 // lives. The destructor waits while the gate is closed. A call within a call may not use this (MayExitGate).
 class GateExit {

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
+#include <memory>
 #include <thread>
 
 #include "shim/gate/gate_state.h"
@@ -82,6 +84,56 @@ TEST(Gate, ThreadThatWaitsTellsItsDeviceWhereThereAreSeveral) {
   state.drain.started = 0;
   EXPECT_FALSE(look.elsewhere);
   EXPECT_EQ(look.devices, std::uint64_t{1} << kDeviceOfTest);
+}
+
+// A process of a job that is held for a turn, or suspended.
+class AsideTest : public testing::Test {
+ protected:
+  AsideTest() : ledger_(std::make_unique<ledger::wire::Ledger>()), state_(*StateOfTest()) {
+    state_.ledger = ledger_.get();
+    state_.slot = 0;
+    state_.join_state.store(JoinState::kJoined);
+    ShutGate(state_);
+  }
+  ~AsideTest() override {
+    OpenGate(state_);
+    state_.join_state.store(JoinState::kAlone);
+    state_.ledger = nullptr;
+  }
+  std::unique_ptr<ledger::wire::Ledger> ledger_;
+  GateState& state_;
+};
+
+TEST_F(AsideTest, WhoOnlyAsksPassesTheGateOfAProcessThatWaitsForItsTurn) {
+  const std::uint32_t before = Calls();
+  InThread([] { const AsideGuard call(StateOfTest); });
+  EXPECT_EQ(Calls(), before) << "that is no call of the program";
+  EXPECT_FALSE(ReadGate(state_.gate).in_flight);
+}
+
+TEST_F(AsideTest, WhoOnlyAsksWaitsWhileTheJobIsSuspended) {
+  ledger_->suspends = 1;
+  std::atomic<bool> passed = false;
+  std::thread asking([&] {
+    const AsideGuard call(StateOfTest);
+    passed = true;
+  });
+  while (!ReadGate(state_.gate).waits) std::this_thread::yield();
+  EXPECT_FALSE(passed);
+  OpenGate(state_);
+  asking.join();
+  EXPECT_TRUE(passed);
+}
+
+TEST_F(AsideTest, NothingIsKeptFromAProcessThatSharesMemoryAndStays) {
+  ledger_->suspends = 1;
+  ledger_->slot[0].flags = ledger::wire::kShares;
+  InThread([] { const AsideGuard call(StateOfTest); });
+}
+
+TEST(Gate, WhoAsksIsSeenBeforeTheGateShuts) {
+  const AsideGuard call(StateOfTest);
+  EXPECT_TRUE(ReadGate(StateOfTest()->gate).in_flight);
 }
 
 }  // namespace

@@ -68,6 +68,19 @@ consteval unsigned Index(std::string_view symbol) {
   return kNone;
 }
 
+// Functions that wait aside only (GPUMAN_SHIM_ASIDE); and cuMemGetInfo, which fails in a process that is
+// checkpointed (measured: CUDA_ERROR_OPERATING_SYSTEM).
+constexpr bool IsAside(std::string_view symbol) {
+#define GPUMAN_SHIM_ROW(its_symbol, entry_class, twin) \
+  if (symbol == #its_symbol || symbol == #its_symbol "_ptsz") return true;
+  GPUMAN_SHIM_ASIDE(GPUMAN_SHIM_ROW)
+#undef GPUMAN_SHIM_ROW
+  return symbol == "cuMemGetInfo_v2";
+}
+
+template <unsigned entry>
+inline constexpr bool kIsAside = IsAside(kSymbols[entry]);
+
 template <unsigned entry, typename Function>
 struct Body;
 
@@ -83,7 +96,10 @@ struct Body<entry, CUresult(Arguments...)> {
     }
   }
   [[gnu::always_inline]] static CUresult Call(Arguments... arguments) {
-    if constexpr (HookOf<entry>::gated) {
+    if constexpr (kIsAside<entry>) {
+      const AsideGuard guard(FindOwnState);
+      return Inner(arguments...);
+    } else if constexpr (HookOf<entry>::gated) {
       const GateGuard guard(FindOwnState, kKindOf<entry>);
       return Inner(arguments...);
     } else {
@@ -131,6 +147,7 @@ void* const kReplacements[] = {
 #define GPUMAN_SHIM_ROW(symbol, entry_class, twin) \
   reinterpret_cast<void*>(&symbol), GPUMAN_SHIM_ADDRESS_##twin(symbol)
             GPUMAN_SHIM_BACKED(GPUMAN_SHIM_ROW) GPUMAN_SHIM_GATED(GPUMAN_SHIM_ROW)
+                GPUMAN_SHIM_ASIDE(GPUMAN_SHIM_ROW)
 #undef GPUMAN_SHIM_ROW
 };
 static_assert(sizeof kReplacements / sizeof kReplacements[0] == kReplaced);

@@ -19,6 +19,7 @@ std::map<std::string, int> Listed() {
   GPUMAN_SHIM_HOOKED(GPUMAN_ROW)
   GPUMAN_SHIM_BACKED(GPUMAN_ROW)
   GPUMAN_SHIM_GATED(GPUMAN_ROW)
+  GPUMAN_SHIM_ASIDE(GPUMAN_ROW)
 #undef GPUMAN_ROW
 #define GPUMAN_ROW(symbol, entry_class) ++listed[#symbol];
   GPUMAN_SHIM_PLAIN(GPUMAN_ROW)
@@ -32,6 +33,7 @@ std::map<std::string, EntryClass> Classes() {
   GPUMAN_SHIM_HOOKED(GPUMAN_ROW)
   GPUMAN_SHIM_BACKED(GPUMAN_ROW)
   GPUMAN_SHIM_GATED(GPUMAN_ROW)
+  GPUMAN_SHIM_ASIDE(GPUMAN_ROW)
 #undef GPUMAN_ROW
 #define GPUMAN_ROW(symbol, entry_class) classes[#symbol] = EntryClass::entry_class;
   GPUMAN_SHIM_PLAIN(GPUMAN_ROW)

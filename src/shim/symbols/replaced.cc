@@ -33,7 +33,8 @@ constexpr CudaTwin PTDS = CudaTwin::kPtds;
 constexpr CudaTwin PTSZ = CudaTwin::kPtsz;
 #define GPUMAN_SHIM_ROW(symbol, entry_class, twin) Row(#symbol, DriverFunction::symbol, twin),
 constexpr Procedure kEverywhere[] = {GPUMAN_SHIM_HOOKED(GPUMAN_SHIM_ROW)};
-constexpr Procedure kEvictable[] = {GPUMAN_SHIM_BACKED(GPUMAN_SHIM_ROW) GPUMAN_SHIM_GATED(GPUMAN_SHIM_ROW)};
+constexpr Procedure kEvictable[] = {GPUMAN_SHIM_BACKED(GPUMAN_SHIM_ROW) GPUMAN_SHIM_GATED(GPUMAN_SHIM_ROW)
+                                        GPUMAN_SHIM_ASIDE(GPUMAN_SHIM_ROW)};
 #undef GPUMAN_SHIM_ROW
 
 struct Answer {

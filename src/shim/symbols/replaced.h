@@ -24,8 +24,9 @@ enum class DriverFunction : unsigned {
 #undef GPUMAN_SHIM_ROW
 #define GPUMAN_SHIM_ROW(symbol, entry_class, twin) symbol, GPUMAN_SHIM_TWIN_##twin(symbol)
           GPUMAN_SHIM_BACKED(GPUMAN_SHIM_ROW) GPUMAN_SHIM_GATED(GPUMAN_SHIM_ROW)
+              GPUMAN_SHIM_ASIDE(GPUMAN_SHIM_ROW)
 #undef GPUMAN_SHIM_ROW
-              kFirstService,
+                  kFirstService,
   kLastReplaced = kFirstService - 1,
 #define GPUMAN_SHIM_ROW(symbol) symbol,
   GPUMAN_SHIM_SERVICES(GPUMAN_SHIM_ROW)
@@ -50,9 +51,10 @@ inline constexpr const char* kSymbols[] = {
 #undef GPUMAN_SHIM_ROW
 #define GPUMAN_SHIM_ROW(symbol, entry_class, twin) #symbol, GPUMAN_SHIM_TEXT_##twin(symbol)
             GPUMAN_SHIM_BACKED(GPUMAN_SHIM_ROW) GPUMAN_SHIM_GATED(GPUMAN_SHIM_ROW)
+                GPUMAN_SHIM_ASIDE(GPUMAN_SHIM_ROW)
 #undef GPUMAN_SHIM_ROW
 #define GPUMAN_SHIM_ROW(symbol) #symbol,
-                GPUMAN_SHIM_SERVICES(GPUMAN_SHIM_ROW)
+                    GPUMAN_SHIM_SERVICES(GPUMAN_SHIM_ROW)
 #undef GPUMAN_SHIM_ROW
 };
 static_assert(sizeof kSymbols / sizeof kSymbols[0] == kDriverFunctions);

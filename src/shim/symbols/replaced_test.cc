@@ -66,6 +66,9 @@ TEST(Replaced, WhereMemoryCanLeaveTheGpuLaunchesAndCopiesAreReplacedAsWell) {
   EXPECT_EQ(Symbol("cuMemcpyHtoD_v2_ptds", Scope::kEvictable), "cuMemcpyHtoD_v2_ptds");
   EXPECT_EQ(Symbol("cuMemAlloc_v2", Scope::kEvictable), "cuMemAlloc_v2");
   EXPECT_EQ(Symbol("cuInit", Scope::kEvictable), "");
+  EXPECT_EQ(Symbol("cuEventQuery", Scope::kEvictable), "cuEventQuery");
+  EXPECT_EQ(Symbol("cuEventQuery"), "");
+  EXPECT_EQ(Procedure("cuStreamQuery", 12000, kTwin, Scope::kEvictable), "cuStreamQuery_ptsz");
   EXPECT_EQ(Procedure("cuMemcpyHtoD", 12000, kTwin, Scope::kEvictable), "cuMemcpyHtoD_v2_ptds");
   EXPECT_EQ(Procedure("cuLaunchKernelEx", 11050, 0, Scope::kEvictable), "");
   EXPECT_EQ(Procedure("cuStreamBeginCapture", 10000, 0, Scope::kEvictable), "cuStreamBeginCapture");
