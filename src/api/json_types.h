@@ -147,6 +147,7 @@ void Fields(V& v, T& x) {
   v("share", x.share);
   v("weight", x.weight);
   v("interactive", x.interactive);
+  v("idle_suspend_s", x.idle_suspend);
   v("oversubscribe", x.oversubscribe);
   v("device_profile", x.device_profile);
   v("mps", x.mps);

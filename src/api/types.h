@@ -101,6 +101,8 @@ struct JobView {
   bool share = false;
   double weight = 1;
   bool interactive = false;
+  // Without a call for so long it leaves its GPU: its own setting, or the daemon's; null: none.
+  std::optional<base::Millis> idle_suspend;
   bool oversubscribe = false;
   std::optional<std::string> device_profile;
   bool mps = false;

@@ -108,6 +108,13 @@ void Guard::SetResidency(JobId job, Residency residency) {
   RefreshJobs();
 }
 
+void Guard::SetIdle(JobId job, bool idle) {
+  if (!jobs_.contains(job)) return;
+  suspensions_[job].idle = idle;
+  for (auto& snapshot : snapshot_.jobs)
+    if (snapshot.id == job) snapshot = SnapshotOf(jobs_.at(job));
+}
+
 void Guard::SetLeft(JobId job, std::map<std::string, base::Bytes> left) {
   if (!jobs_.contains(job)) return;
   const auto known = suspensions_.find(job);
@@ -233,6 +240,7 @@ JobSnapshot Guard::SnapshotOf(const GuardedJob& job) const {
     snapshot.residency_since = it->second.since;
     snapshot.refusal = it->second.refusal;
     snapshot.left = it->second.left;
+    snapshot.idle = it->second.idle;
   }
   if (!job.hard && !job.soft) return snapshot;
   for (const auto& [uuid, status] : gpus_) {

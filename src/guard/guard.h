@@ -88,6 +88,8 @@ class Guard {
   void SetManaged(const std::string& uuid, base::Bytes bytes) { managed_[uuid] = bytes; }
   // Where the job's memory is; call it when that changes. A job is on its GPU until this says otherwise.
   void SetResidency(JobId job, Residency residency);
+  // Whether the job makes no call, and may be suspended for that. Call it when that changes.
+  void SetIdle(JobId job, bool idle);
   // What stays on each GPU while the job is suspended; of a job that is not, what would stay, as far as that
   // is known. Call it when that changes.
   void SetLeft(JobId job, std::map<std::string, base::Bytes> left);
@@ -151,6 +153,7 @@ class Guard {
     base::MonoTime since{};
     std::optional<SuspensionRefusal> refusal{};
     std::map<std::string, base::Bytes> left{};
+    bool idle = false;
   };
   std::map<JobId, Suspension> suspensions_;
   std::map<std::string, base::Millis> periods_;

@@ -12,7 +12,8 @@
 //  - Reserve: while free memory of a GPU is below its reserve, the guard ends one victim at a time, reason
 //    device_pressure. Jobs over one of their limits come first, then the lowest priority, then jobs without
 //    a hard limit there, then the newest. The guard chooses the next victim when the last one has left the
-//    GPU and its memory had `settle` to come back, or after `victim_patience`. Any job on the GPU may be a
+//    GPU and its memory had `settle` to come back, or after `victim_patience`. Idle jobs that can be suspended
+//    go before all others, and are suspended (reason idle), whatever `on_pressure` says. Any job on the GPU may be a
 //    victim. A process that gpuman does not manage may be one only if `unmanaged_victims` is set: then these
 //    come before all jobs, the newest first. Protected processes never are victims.
 //    With `on_pressure` suspend the guard suspends the chosen job instead (suspension.cc). It ends the job if
@@ -124,6 +125,7 @@ struct JobSnapshot {
   // Its hard limit still holds.
   std::optional<base::MonoTime> ending_since;
   bool shares = false;  // its memory is moved off the GPU if others need the room
+  bool idle = false;    // it makes no call, and has agreed to leave until its next one
   Residency residency = Residency::kOnGpu;
   base::MonoTime residency_since{};
   std::optional<SuspensionRefusal> refusal{};  // the last

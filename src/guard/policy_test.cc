@@ -516,6 +516,24 @@ TEST(Pressure, WaitsForAJobThatIsNotListedWhileTheMoverCopiesItsMemory) {
   EXPECT_THAT(story.Observe(6010, {Process(2, 8, 4000), Process(3, std::nullopt, 1500)}), IsEmpty());
 }
 
+TEST(Pressure, SuspendsIdleJobsBeforeAllOthersWhateverIsSet) {
+  for (const auto set : {OnPressure::kSuspend, OnPressure::kEnd}) {
+    PressureStory story;
+    story.settings.on_pressure = set;
+    story.Of(8).idle = true;  // the more important one
+    EXPECT_THAT(story.Observe(0, story.full), ElementsAre("suspend job 8 for 10s"));
+    EXPECT_EQ(story.last.front().event.reason, "idle");
+    EXPECT_THAT(story.last.front().event.message, HasSubstr("(idle)"));
+  }
+}
+
+TEST(Pressure, AnIdleJobThatCannotLeaveIsChosenAsAnyOther) {
+  PressureStory story;
+  story.Of(8).idle = true;
+  story.Of(8).left["GPU-0"] = base::MiB(4000);
+  EXPECT_THAT(story.Observe(0, story.full), ElementsAre("suspend job 7 for 10s"));
+}
+
 TEST(Pressure, EndsWhoCannotBeSuspended) {
   PressureStory story;
   story.Observe(0, story.full);

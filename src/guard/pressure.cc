@@ -14,12 +14,14 @@ struct Candidate {
   const JobSnapshot* job = nullptr;
   bool over = false;   // is over one of its limits
   bool bound = false;  // has a hard limit
+  bool idle = false;   // it makes no call, and can leave until its next one
   Usage usage;
 };
 
 // The order of victims; the first is ended first. It is a total order, so that the choice does not depend on
 // the order in which they are stored.
 bool GoesBefore(const Candidate& a, const Candidate& b) {
+  if (a.idle != b.idle) return a.idle;
   if ((a.job == nullptr) != (b.job == nullptr)) return a.job == nullptr;
   if (!a.job)
     return std::tie(a.process->id.start_time, a.process->id.pid) >
@@ -29,6 +31,15 @@ bool GoesBefore(const Candidate& a, const Candidate& b) {
   // A job with a hard limit was promised its memory.
   if (a.bound != b.bound) return b.bound;
   return std::tie(a.job->started_at, a.job->id) > std::tie(b.job->started_at, b.job->id);
+}
+
+base::Bytes FreedBy(const Candidate& job, const GpuSnapshot& gpu) {
+  return job.usage.known - LeftOn(*job.job, gpu);
+}
+
+bool CanLeaveIdle(const Round& round, const Candidate& candidate, const GpuSnapshot& gpu) {
+  return candidate.job->idle && FreedBy(candidate, gpu).count > 0 &&
+         !WhyNotSuspended(round, *candidate.job, gpu, candidate.usage);
 }
 
 std::vector<Candidate> Candidates(const Round& round, const GpuSnapshot& gpu) {
@@ -44,19 +55,22 @@ std::vector<Candidate> Candidates(const Round& round, const GpuSnapshot& gpu) {
     const auto limits = limit == job.limits.end() ? JobLimit{} : limit->second;
     const bool over =
         (limits.soft && usage.known > *limits.soft) || (limits.hard && usage.known > *limits.hard);
-    candidates.push_back({nullptr, &job, over, limits.hard.has_value(), usage});
+    Candidate candidate{nullptr, &job, over, limits.hard.has_value(), false, usage};
+    candidate.idle = CanLeaveIdle(round, candidate, gpu);
+    candidates.push_back(candidate);
   }
   if (!round.settings.unmanaged_victims) return candidates;
   for (const auto& process : gpu.processes) {
     if (!IsUnmanaged(process, round.settings) || !process.memory || process.memory->count == 0) continue;
     if (round.state.processes.contains(process.id)) continue;
-    candidates.push_back({&process, nullptr, false, false, {*process.memory, 1, 0}});
+    candidates.push_back({&process, nullptr, false, false, false, {*process.memory, 1, 0}});
   }
   return candidates;
 }
 
 std::string WhyThisOne(const Candidate& victim) {
   if (!victim.job) return "not managed by gpuman";
+  if (victim.idle) return "idle";
   if (victim.over) return "over its limit";
   return fmt::format("priority {}, the newest of the lowest", victim.job->priority);
 }
@@ -100,10 +114,6 @@ struct Choice {
   std::string note{};  // for the message: what else could have been done, and why it was not
 };
 
-base::Bytes FreedBy(const Candidate& job, const GpuSnapshot& gpu) {
-  return job.usage.known - LeftOn(*job.job, gpu);
-}
-
 bool IsEnough(base::Bytes freed, const GpuSnapshot& gpu) { return gpu.free + freed >= gpu.reserve; }
 
 // The first candidate could be suspended, but what would stay of it is too much. Finds one to suspend all the
@@ -131,6 +141,7 @@ const Candidate* SuspendedInstead(const Round& round, const GpuSnapshot& gpu,
 // `candidates` are in their order.
 Choice Choose(const Round& round, const GpuSnapshot& gpu, const std::vector<Candidate>& candidates) {
   const Candidate& first = candidates.front();
+  if (first.idle) return {&first, true};
   if (!first.job || round.settings.on_pressure != OnPressure::kSuspend) return {&first};
   if (const auto why_not = WhyNotSuspended(round, *first.job, gpu, first.usage))
     return {&first, false, ", which could not be suspended: " + *why_not};
@@ -199,7 +210,7 @@ void HoldReserve(Round& round, const GpuSnapshot& gpu) {
 
   Cause cause{
       std::string(suspend ? kPressureSuspend : kDevicePressure),
-      "device_pressure",
+      suspend && victim->idle ? "idle" : "device_pressure",
       fmt::format("{} had {} free, below its reserve of {}: {} {} with {} ({}){}", NameOf(gpu),
                   Exactly(gpu.free), Exactly(gpu.reserve), suspend ? "suspended" : "ended",
                   victim->job ? NameOf(*victim->job) : NameOf(*victim->process), Exactly(victim->usage.known),

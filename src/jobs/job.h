@@ -189,13 +189,20 @@ struct Job {
   bool remove_when_ended = false;
   bool requeue_when_ended = false;  // the job makes room and runs again later
   bool cancel_wanted = false;       // its owner cancelled the job: any end counts as cancelled
-  bool updated = false;             // its settings differ from those with which the keeper was started
+  bool gated = false;  // its run does not share, and was started with a gate: it may leave its GPU when idle
+  bool updated = false;  // its settings differ from those with which the keeper was started
 };
 
 // The command in the conda environment of that name.
 std::vector<std::string> InConda(const std::string& name, const std::vector<std::string>& command);
 // The job's command as its user wrote it: without what runs it in its conda environment.
 std::vector<std::string> CommandOfUser(const Job& job);
+
+// Whether calls of the job's programs pass a gate, and its memory can leave by their shims. Clients of MPS
+// stay on their GPU.
+inline bool HasGate(const Job& job) {
+  return job.spec->preload && !job.spec->mps && (job.spec->share || job.gated);
+}
 
 inline bool IsEnded(const Job& job) { return IsEnded(job.state); }
 inline bool IsWaiting(const Job& job) { return IsWaiting(job.state); }

@@ -38,6 +38,7 @@ void JobManager::Attach(Job job, base::ProcessId root, Done<Job> done) {
   job.environment = Variables{{keeper::kKeyVariable, keeper::MakeKey()}};
   job.process = root;
   job.keeper = root;
+  job.gated = callbacks_.wants_gate(job);
   BeginAttached(std::move(job), fmt::format("attached to process {}", root.pid), std::move(done));
 }
 

@@ -70,6 +70,8 @@ struct JobManagerCallbacks {
   std::function<std::map<std::string, unsigned>()> gpu_indices = [] {
     return std::map<std::string, unsigned>{};
   };
+  // Job::gated of a run that is about to start.
+  std::function<bool(const Job&)> wants_gate = [](const Job&) { return false; };
   // LaunchSettings::mps of a job.
   std::function<std::vector<std::string>(const Job&)> mps_variables = [](const Job&) {
     return std::vector<std::string>{};

@@ -24,6 +24,7 @@ void JobManager::Create(Job job, Done<Job> done) {
   if (auto may = index_.accounts().MayBegin(job, options_.of_user); !may) return done(Fail(may.error()));
   job.id = index_.Reserve();
   job.submitted_at = clock_.Wall();
+  job.gated = callbacks_.wants_gate(job);
   parts_.Share(job);
   const Job& added = index_.Add(std::move(job));
   // The workers make the directory while the record is committed; no keeper starts before both are done.
@@ -143,7 +144,9 @@ void JobManager::RestartRunning(const Job& job, const keeper::Reason& reason, Do
 
 void JobManager::RestartEnded(const Job& job, const keeper::Reason& reason, Done<Job> done) {
   const JobId id = job.id;
-  const Job before = index_.Replace(Apply(job, RestartAsked{reason, clock_.Wall()}).job);
+  Transition t = Apply(job, RestartAsked{reason, clock_.Wall()});
+  t.job.gated = callbacks_.wants_gate(t.job);
+  const Job before = index_.Replace(std::move(t.job));
   Launch(job);
   StoreRecord(job, [this, id, before, done = std::move(done)](const Result<>& stored) {
     const Job* const now = Find(id);

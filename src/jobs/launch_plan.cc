@@ -30,7 +30,7 @@ void AddShim(const Job& job, const LaunchSettings& settings, const std::string& 
   environment.push_back("LD_PRELOAD=" + settings.shim.string() + (before.empty() ? "" : ":" + before));
   environment.push_back("GPUMAN_SHIM_SOCKET=" + settings.shim_socket.string());
   const bool takes_turns = job.spec->share && !job.spec->mps;  // clients of MPS stay on their GPU
-  if (takes_turns) environment.emplace_back("GPUMAN_SHIM_EVICTABLE=1");
+  if (HasGate(job)) environment.emplace_back("GPUMAN_SHIM_EVICTABLE=1");
   const std::string memory = job.spec->oversubscribe ? "oversubscribe"
                              : takes_turns           ? settings.shared_memory
                                                      : "";

@@ -107,6 +107,19 @@ TEST(LaunchPlan, AClientOfMpsFindsItsServerAndStaysOnItsGpu) {
   EXPECT_THAT(environment, Not(Contains(StartsWith("GPUMAN_SHIM_MEMORY="))));
 }
 
+TEST(LaunchPlan, AJobThatMayLeaveWhenIdleGetsAGateAndNoTurns) {
+  Job job = Asked();
+  LaunchSettings settings = OnTwoGpus();
+  settings.shim = "/lib/libgpuman.so";
+  settings.shared_memory = "managed";
+  job.gated = true;
+  const auto environment = keeper::MergedEnvironment(PlanLaunch(job, settings));
+  EXPECT_THAT(environment, Contains("GPUMAN_SHIM_EVICTABLE=1"));
+  EXPECT_THAT(environment, Not(Contains(StartsWith("GPUMAN_SHIM_MEMORY="))));
+  job.spec.Change([&](auto& spec) { spec.preload = false; });
+  EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, settings)), Not(Contains("GPUMAN_SHIM_EVICTABLE=1")));
+}
+
 TEST(LaunchPlan, TellsTheShimWhatMemoryIsToBeMadeOf) {
   Job job = Asked();
   LaunchSettings settings = OnTwoGpus();

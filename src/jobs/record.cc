@@ -201,6 +201,7 @@ static void ProgressFields(V& v, T& x) {
   v.Changed("remove_when_ended", x.remove_when_ended);
   v.Changed("requeue_when_ended", x.requeue_when_ended);
   v.Changed("cancel_wanted", x.cancel_wanted);
+  v.Changed("gated", x.gated);
   v.Changed("updated", x.updated);
 }
 

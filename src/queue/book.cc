@@ -152,6 +152,7 @@ void Book::PutRunning(const RunningJob& job, const JobSpec& spec) {
               .phase = job.phase,
               .suspendable = job.suspendable,
               .movable = job.movable,
+              .idle = job.idle,
               .wants_back = job.wants_back,
               .gpus = SetOf(job.gpus),
               .leaving = SetOf(job.leaving),

@@ -33,6 +33,7 @@ struct RunningJob {
   RunningPhase phase = RunningPhase::kRunning;
   bool suspendable = false;
   bool movable = false;
+  bool idle = false;
   bool wants_back = false;
   std::vector<std::string> gpus{};            // UUIDs of all GPUs that it uses, now or soon
   std::vector<std::string> leaving{};         // those of `gpus` that it leaves (kMoving)

@@ -97,7 +97,7 @@ bool HasRunLongEnough(const Room& room, const Running& job) {
 }
 
 double CostOf(const Running& job, bool ends) {
-  if (job.suspendable && !ends) return 1;
+  if (job.suspendable && !ends) return job.idle ? 0.5 : 1;
   return 10 + std::chrono::duration<double, std::ratio<60>>(job.ran).count();  // its work is lost
 }
 
@@ -189,8 +189,8 @@ std::optional<RoomPlan> MakeRoomByPreempting(const Room& room, const Ranks& rank
     });
     std::sort(ground.may_go.begin(), ground.may_go.end(), [&](Index a, Index b) {
       const Running &x = snapshot.running[a], &y = snapshot.running[b];
-      return std::tuple(!x.suspendable, x.priority, x.undisturbed, -x.id.value) <
-             std::tuple(!y.suspendable, y.priority, y.undisturbed, -y.id.value);
+      return std::tuple(!x.idle, !x.suspendable, x.priority, x.undisturbed, -x.id.value) <
+             std::tuple(!y.idle, !y.suspendable, y.priority, y.undisturbed, -y.id.value);
     });
     if (auto going = WhoGoes(room, gpu, request, ground)) candidates.emplace_back(gpu, std::move(*going));
   }

@@ -201,6 +201,17 @@ TEST(QueuePassRoom, AJobKeepsItsGpuForAWhileBeforeItIsPreempted) {
   EXPECT_EQ(plan.wake_at, kStart + 40s);
 }
 
+TEST(QueuePassRoom, IdleJobsArePreemptedBeforeOthers) {
+  Lab lab(2);
+  lab.Runs(Preemptible(Lab::Gpus(1)), {0});
+  const JobId idle = lab.Runs(Preemptible(With(Lab::Gpus(1), [](Request& r) { r.priority = 200; })), {1},
+                              "bob", [](RunningJob& job) { job.idle = true; });
+  lab.Waits(With(Lab::Gpus(1), [](Request& r) { r.priority = 250; }));
+  const Plan plan = lab.Decide();
+  ASSERT_EQ(plan.preempts.size(), 1u);
+  EXPECT_EQ(plan.preempts.front().job, idle);
+}
+
 TEST(QueuePassRoom, WithoutHigherPriorityAJobPreemptsAfterItHasWaited) {
   Lab lab(1);
   lab.settings.preempt_wait = 2h;

@@ -150,6 +150,7 @@ struct Running {
   RunningPhase phase = RunningPhase::kRunning;
   bool suspendable = false;  // the driver can take it off the GPU and back
   bool movable = false;      // the driver can bring it back on another GPU
+  bool idle = false;         // it makes no call, and has agreed to leave until its next one
   bool wants_back = false;   // suspended, and to be resumed when there is room; not if a user suspended it
   GpuSet gpus{};             // all GPUs that it uses, now or soon
   GpuSet leaving{};          // those of `gpus` that it leaves (kMoving)

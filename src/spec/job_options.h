@@ -105,7 +105,10 @@ struct RunOptions {
   bool share = false;             // its memory may leave the GPU and come back, and it takes turns
   double weight = 1;              // of its turns, 0.001 to 1000
   bool interactive = false;       // it works in short bursts, for each of which somebody waits
-  bool oversubscribe = false;     // one process may have more memory than its GPU, in managed memory
+  // Without a call for so long it leaves its GPU, and its next call brings it back; absent: the daemon's
+  // setting.
+  std::optional<Millis> idle_suspend{};
+  bool oversubscribe = false;  // one process may have more memory than its GPU, in managed memory
   std::optional<std::string> device_profile{};  // in force while it has its GPUs alone
   bool mps = false;                             // its programs are clients of its GPU's MPS server
   std::optional<double> mps_threads{};          // percent of the GPU's threads, for each of them
@@ -125,6 +128,7 @@ void LimitFields(V& v, T& x) {
   v.Option(v.in_seconds() ? "grace" : "grace_ms", x.grace);
   v.Changed("weight", x.weight, 1);
   v.Changed("interactive", x.interactive);
+  v.Option(v.in_seconds() ? "idle_suspend_s" : "idle_suspend_ms", x.idle_suspend);
 }
 
 // What an update changes of a job, whether it is of the queue or not.

@@ -70,6 +70,12 @@ void CheckRunOptions(const RunOptions& options, const Report& report) {
   CheckRange("priority", options.priority, kLowestPriority, kHighestPriority, report);
   CheckNotEmpty("device_profile", options.device_profile, report);
   CheckRange("weight", options.weight, kLowestWeight, kHighestWeight, report);
+  if (!options.idle_suspend) return;
+  if (*options.idle_suspend < kShortestIdle)
+    report("idle_suspend_s", fmt::format("{} is shorter than {}", base::FormatDuration(*options.idle_suspend),
+                                         base::FormatDuration(kShortestIdle)));
+  else
+    CheckLongest("idle_suspend_s", *options.idle_suspend, report);
 }
 
 void CheckJobOptions(const JobOptions& options, const Report& report) {

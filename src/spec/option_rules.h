@@ -25,6 +25,7 @@ inline constexpr double kLowestWeight = 0.001, kHighestWeight = 1000;
 inline constexpr int kLowestExitCode = 1, kHighestExitCode = 255;  // of a failure
 inline constexpr std::size_t kLongestName = 64;                    // bytes, of a project and of a job
 // Ten years: sums of waiting times and lengths stay far from overflow.
+inline constexpr Millis kShortestIdle{100};  // of idle_suspend
 inline constexpr Millis kLongestTime = std::chrono::hours(24 * 366 * 10);
 
 // Called with what is wrong: the field as the API names it ("retries.count"), and the rest of the sentence

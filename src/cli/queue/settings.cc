@@ -191,6 +191,9 @@ void AddGpus(Options& table, SubmitSettings& s) {
   add("--interactive", "",
       "It works in short bursts, for each of which somebody waits: it gets a shared GPU soon",
       Flag(job.interactive), "interactive");
+  add("--idle-suspend", "TIME",
+      "Without a GPU call for so long it leaves its GPU; its next call brings it back",
+      Duration(job.idle_suspend), "idle_suspend_s");
   add("--oversubscribe", "", "Let a process allocate more memory than its GPU has, which is slow",
       Flag(job.oversubscribe), "oversubscribe");
   add("--mps", "", "Run its processes as clients of the GPU's MPS server", Flag(job.mps), "mps");

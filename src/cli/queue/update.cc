@@ -220,7 +220,8 @@ Options LimitOptions(JobUpdateSettings& s) { return OptionsOfSubmit(s, {"--memor
 
 Options RunningOptions(JobUpdateSettings& s) {
   Options table =
-      OptionsOfSubmit(s, {"--memory", "--soft", "--priority", "--weight", "--interactive", "--grace"});
+      OptionsOfSubmit(s, {"--memory", "--soft", "--priority", "--weight", "--interactive", "--grace",
+                          "--idle-suspend"});
   table.push_back({"--restart", kRestartValue, "Whether to start it again when it ends",
                    SetOption(s, "restart", &J::restart, ParseRestartMode)});
   return table;

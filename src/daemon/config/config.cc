@@ -9,6 +9,7 @@
 #include "daemon/config/device.h"
 #include "daemon/config/notify.h"
 #include "daemon/config/toml_reader.h"
+#include "spec/option_rules.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -69,6 +70,19 @@ void ReadSuspend(TomlReader& in, Config& config) {
                "takes a size such as \"64GiB\" or \"50%\" of the host's memory");
   config.suspend.host_memory = host_memory.value_or(config.suspend.host_memory);
   in.Time("suspend.patience", config.suspend.patience, Millis(100), Millis(60'000));
+}
+
+void ReadIdle(TomlReader& in, Config& config, const UserLookup& users) {
+  constexpr Millis kShortest = spec::kShortestIdle, kLongest = 3650 * kDay;
+  in.TimeOrNever("idle.suspend_after", config.idle.suspend_after, kShortest, kLongest);
+  std::map<std::string, std::optional<Millis>> by_name;
+  in.TimesOrNever("idle.users", by_name, kShortest, kLongest);
+  for (const auto& [name, after] : by_name) {
+    if (const auto uid = users(name))
+      config.idle.users[*uid] = after;
+    else
+      in.Problem(in.Take("idle.users"), "idle.users." + name, fmt::format("there is no user '{}'", name));
+  }
 }
 
 template <typename T, typename Parse>
@@ -275,6 +289,7 @@ void ReadAll(TomlReader& in, Config& config, const UserLookup& users) {
   ReadLimits(in, config, users);
   in.Flag("shim.preload", config.shim.preload);
   ReadSuspend(in, config);
+  ReadIdle(in, config, users);
   ReadShare(in, config);
   ReadJobs(in, config);
   ReadQueue(in, config);

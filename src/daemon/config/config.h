@@ -81,6 +81,13 @@ struct Config {
     base::Millis patience{10'000};       // for calls and GPU work to come to rest
   } suspend;
 
+  struct {
+    // Jobs without a setting of their own leave their GPU after so long without a call; absent: never. A
+    // user's entry goes before the setting for all.
+    std::optional<base::Millis> suspend_after;
+    std::map<uid_t, std::optional<base::Millis>> users;
+  } idle;
+
   share::SchedulerSettings share;  // of those its keys, the rest as they are
 
   struct {

@@ -64,6 +64,9 @@ text = "16MiB"
 initial_delay = "50ms"
 max_delay = "1m"
 max_restarts = 3
+[idle]
+suspend_after = "1h"
+users = { alice = "never" }
 [suspend]
 host_memory = "64GiB"
 patience = "20s"
@@ -97,6 +100,8 @@ idle_timeout = "30s"
   EXPECT_TRUE(config->guard.suspend_on_pressure);
   EXPECT_EQ(config->guard.suspend_patience, base::Millis(120'000));
   EXPECT_EQ(config->guard.return_after, base::Millis(30'000));
+  EXPECT_EQ(config->idle.suspend_after, base::Millis(3'600'000));
+  EXPECT_EQ(config->idle.users.at(1001), std::nullopt);
   EXPECT_EQ(config->suspend.host_memory, (base::SizeSpec{base::GiB(64), 0}));
   EXPECT_EQ(config->suspend.patience, base::Millis(20'000));
   EXPECT_TRUE(config->guard.unmanaged_victims);
@@ -169,6 +174,12 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"shim.preload = 1", "shim.preload", "true or false"},
         Wrong{"guard.on_pressure = \"kill\"", "guard.on_pressure", "neither end nor suspend"},
         Wrong{"guard.suspend_patience = \"0s\"", "guard.suspend_patience", "not between"},
+        Wrong{"idle.suspend_after = \"0s\"", "idle.suspend_after", "not between"},
+        Wrong{"idle.suspend_after = \"soon\"", "idle.suspend_after", "is not a time"},
+        Wrong{"idle.users = \"1h\"", "idle.users", "takes a table"},
+        Wrong{"idle.users = { alice = \"1ms\" }", "idle.users.alice", "not between"},
+        Wrong{"idle.users = { nobody-has-this-name = \"1h\" }", "idle.users.nobody-has-this-name",
+              "there is no user"},
         Wrong{"suspend.host_memory = \"none\"", "suspend.host_memory", "takes a size"},
         Wrong{"suspend.host_memory = \"150%\"", "suspend.host_memory", "percentage"},
         Wrong{"suspend.patience = \"1h\"", "suspend.patience", "not between"},

@@ -91,18 +91,49 @@ void TomlReader::Count(const char* key, std::uint32_t& target, std::int64_t leas
   target = static_cast<std::uint32_t>(*number);
 }
 
+base::Result<base::Millis> TomlReader::TimeIn(const toml::node& node, base::Millis least, base::Millis most) {
+  const auto fail = [](std::string message) {
+    return base::Fail(base::ErrorCode::kInvalidArgument, message);
+  };
+  const auto text = Plain(node);
+  if (!text) return fail(fmt::format("takes a time such as \"30s\", not {}", TypeName(node)));
+  const auto time = base::ParseDuration(*text);
+  if (!time) return fail(time.error().message + "; " + time.error().hint);
+  if (*time < least || *time > most)
+    return fail(fmt::format("{} is not between {} and {}", base::FormatDuration(*time),
+                            base::FormatDuration(least), base::FormatDuration(most)));
+  return *time;
+}
+
 void TomlReader::Time(const char* key, base::Millis& target, base::Millis least, base::Millis most) {
   const auto* node = Take(key);
   if (!node) return;
-  const auto text = Plain(*node);
-  if (!text) return Problem(node, key, fmt::format("takes a time such as \"30s\", not {}", TypeName(*node)));
-  const auto time = base::ParseDuration(*text);
-  if (!time) return Problem(node, key, time.error().message + "; " + time.error().hint);
-  if (*time < least || *time > most)
-    return Problem(node, key,
-                   fmt::format("{} is not between {} and {}", base::FormatDuration(*time),
-                               base::FormatDuration(least), base::FormatDuration(most)));
+  const auto time = TimeIn(*node, least, most);
+  if (!time) return Problem(node, key, time.error().message);
   target = *time;
+}
+
+void TomlReader::TimeOrNeverIn(const toml::node& node, const std::string& key,
+                               std::optional<base::Millis>& target, base::Millis least, base::Millis most) {
+  if (Plain(node) == "never") return target.reset();
+  const auto time = TimeIn(node, least, most);
+  if (!time) return Problem(&node, key, time.error().message);
+  target = *time;
+}
+
+void TomlReader::TimeOrNever(const char* key, std::optional<base::Millis>& target, base::Millis least,
+                             base::Millis most) {
+  if (const auto* const node = Take(key)) TimeOrNeverIn(*node, key, target, least, most);
+}
+
+void TomlReader::TimesOrNever(const char* key, std::map<std::string, std::optional<base::Millis>>& target,
+                              base::Millis least, base::Millis most) {
+  const auto* node = Take(key);
+  if (!node) return;
+  const auto* table = node->as_table();
+  if (!table) return Problem(node, key, fmt::format("takes a table, not {}", TypeName(*node)));
+  for (const auto& [name, value] : *table)
+    TimeOrNeverIn(value, fmt::format("{}.{}", key, name.str()), target[std::string(name.str())], least, most);
 }
 
 void TomlReader::Size(const char* key, base::Bytes& target, base::Bytes least, base::Bytes most) {

@@ -29,6 +29,12 @@ class TomlReader {
   void Flag(const char* key, bool& target);
   void Count(const char* key, std::uint32_t& target, std::int64_t least, std::int64_t most);
   void Time(const char* key, base::Millis& target, base::Millis least, base::Millis most);
+  // A time, or "never", which clears.
+  void TimeOrNever(const char* key, std::optional<base::Millis>& target, base::Millis least,
+                   base::Millis most);
+  // A table from any name to such.
+  void TimesOrNever(const char* key, std::map<std::string, std::optional<base::Millis>>& target,
+                    base::Millis least, base::Millis most);
   void Size(const char* key, base::Bytes& target, base::Bytes least, base::Bytes most);
   // A size or a percentage; "none" clears.
   void Spec(const char* key, std::optional<base::SizeSpec>& target);
@@ -47,6 +53,9 @@ class TomlReader {
   std::vector<ConfigProblem> TakeProblems() { return std::move(problems_); }
 
  private:
+  static base::Result<base::Millis> TimeIn(const toml::node& node, base::Millis least, base::Millis most);
+  void TimeOrNeverIn(const toml::node& node, const std::string& key, std::optional<base::Millis>& target,
+                     base::Millis least, base::Millis most);
   void RefuseUnknownIn(const toml::table& table, const std::string& prefix);
   std::string Nearest(const std::string& key) const;
 

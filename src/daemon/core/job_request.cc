@@ -80,6 +80,17 @@ Result<> CheckSizes(const spec::JobSpec& spec, const std::vector<std::string>& g
   return {};
 }
 
+// Programs get their gate when they start.
+Result<> CheckGate(const jobs::Job& job) {
+  if (jobs::IsEnded(job) || jobs::IsWaiting(job) || jobs::HasGate(job)) return {};
+  return Fail(
+      ErrorCode::kConflict,
+      fmt::format("idle_suspend_s: job {} was started with neither --idle-suspend nor --share, so its "
+                  "calls are not seen",
+                  job.id.value),
+      "start it again with --idle-suspend");
+}
+
 }  // namespace
 
 Result<> CheckTag(const std::string& tag) {
@@ -91,16 +102,24 @@ Result<> CheckTag(const std::string& tag) {
 }
 
 Result<> CheckLibrary(const spec::RunOptions& options) {
-  if (options.preload || (!options.share && !options.oversubscribe)) return {};
-  const auto* const option = options.share ? "share" : "oversubscribe";
+  if (options.preload || (!options.share && !options.oversubscribe && !options.idle_suspend)) return {};
+  const auto* const field = options.share           ? "share"
+                            : options.oversubscribe ? "oversubscribe"
+                                                    : "idle_suspend_s";
+  const auto* const option = options.share           ? "share"
+                             : options.oversubscribe ? "oversubscribe"
+                                                     : "idle-suspend";
   return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("{}: the library does that, and it is not to be preloaded", option),
+              fmt::format("{}: the library does that, and it is not to be preloaded", field),
               fmt::format("leave out --no-preload or --{}", option));
 }
 
 Result<> CheckMps(const spec::RunOptions& options) {
   if (options.mps_threads && !options.mps)
     return Fail(ErrorCode::kInvalidArgument, "mps_threads: the job does not ask for MPS", "add --mps");
+  if (options.idle_suspend && options.mps)
+    return Fail(ErrorCode::kInvalidArgument, "idle_suspend_s: a client of MPS cannot leave its GPU",
+                "leave out --mps or --idle-suspend");
   return options.mps_threads ? mps::ValidateThreads(*options.mps_threads) : Result<>{};
 }
 
@@ -158,6 +177,11 @@ Result<> ApplyUpdate(const api::UpdateRequest& update, const gpu::Inventory& inv
   spec::JobSpec spec = *job.spec;
   GPUMAN_TRY(api::SetOptions(update, spec));
   GPUMAN_TRY(CheckSizes(spec, job.gpus, inventory));
+  if (update.Find("idle_suspend_s") != nullptr && spec.idle_suspend) {
+    GPUMAN_TRY(CheckLibrary(spec));
+    GPUMAN_TRY(CheckMps(spec));
+    GPUMAN_TRY(CheckGate(job));
+  }
   job.spec = std::move(spec);
   return {};
 }

@@ -76,7 +76,10 @@ base::Result<> Suspend(JobsModule& jobs, const Call<api::NoBody, api::JobView>& 
   if (WaitsForStart(jobs, call, job, done, Suspend)) return {};
   GPUMAN_ASSIGN(auto* const suspend_controller, jobs.suspension().ControllerFor(job));
   const auto* const record = jobs.suspension().controller().RecordOf(job.id);
-  const bool already = record && record->phase == suspend::SuspensionPhase::kSuspended && !record->wants_gpu;
+  // One that is away because it is idle stays away from now on, also when it makes a call.
+  const bool already = record && record->phase == suspend::SuspensionPhase::kSuspended &&
+                       !record->wants_gpu && record->reason != suspend::kIdleReason;
+  if (job.queued) jobs.queue().dispatcher().StayAway(job.id);
   const auto notes = already ? Notes{fmt::format("job {} is suspended already", job.id.value)} : Notes{};
   suspend_controller->Suspend(job.id, {"held_by_user", "suspended by " + UserOf(call.exchange())},
                               OnceThere(jobs, job.id, done, notes));

@@ -190,15 +190,19 @@ void Dispatcher::Preempt(const queue::Preempt& order) {
   }
   Refresh(active);
   if (order.requeue) return jobs_.Requeue(order.job, {"preempted", why});
-  active.row.wants_back = true;
+  const bool idle = host_.IsIdle(order.job);
+  active.row.wants_back = !idle;
   Refresh(active);
-  host_.PreemptJob(order.job, why, [self = self_, id = order.job](const Result<>& there) {
+  host_.PreemptJob(order.job, idle, why, [self = self_, id = order.job, idle](const Result<>& there) {
     if (there || !*self) return;
     const auto found = (*self)->active_.find(id);
     if (found == (*self)->active_.end()) return;
-    // It stays where it is; the next one that needs room ends it.
-    found->second.unsuspendable = true;
-    found->second.row.suspendable = found->second.row.movable = false;
+    // It stays where it is; the next one that needs room ends it. One that was idle may just have made a
+    // call.
+    if (!idle) {
+      found->second.unsuspendable = true;
+      found->second.row.suspendable = found->second.row.movable = false;
+    }
     found->second.row.wants_back = false;
     found->second.row.phase = queue::RunningPhase::kRunning;
     (*self)->Refresh(found->second);

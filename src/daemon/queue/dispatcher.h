@@ -55,11 +55,14 @@ class DispatcherHost {
   // Whether the job is off its GPU because another job needed the place. True as well if an earlier daemon
   // took it off.
   virtual bool IsPreempted(base::JobId job) = 0;
+  // Whether the job makes no call, and has agreed to leave its GPU until its next one.
+  virtual bool IsIdle(base::JobId /*job*/) { return false; }
   // What stays on the GPUs of a suspended job; of another, what would stay, as far as that is known.
   virtual suspend::BytesByGpu LeftOf(base::JobId job) = 0;
   // These take jobs off their GPUs and bring them back. They call `done` when the job is there, or with the
   // reason why it is not.
-  virtual void PreemptJob(base::JobId job, const std::string& why, Done done) = 0;
+  // `idle`: as IsIdle says; its next call brings it back, and not room alone.
+  virtual void PreemptJob(base::JobId job, bool idle, const std::string& why, Done done) = 0;
   virtual void ResumeJob(base::JobId job, std::optional<std::string> gpu, Done done) = 0;
   virtual void MoveTo(base::JobId job, const std::string& gpu, Done done) = 0;
   // The spec of a waiting job that is about to start, if its memory is chosen anew; and that this is stored.
@@ -107,6 +110,8 @@ class Dispatcher {
   // After OnSample for all GPUs that were sampled.
   void AfterSamples();
   void OnPhase(base::JobId job, suspend::SuspensionPhase phase);
+  // DispatcherHost::IsIdle of the job has changed.
+  void OnIdle(base::JobId job);
   // A run has ended: it counts for fair share.
   void Charge(const jobs::RunAccount& run);
   // A run of this job has shown what such runs need: waiting jobs that were submitted after it with the same
@@ -179,6 +184,8 @@ class Dispatcher {
   bool WasCancelledWith(const jobs::Job& job, const std::set<base::JobId>& jobs);
   // Lets a suspended job of the queue go back to a GPU when its turn comes. False: the job is not suspended.
   bool RequestResume(base::JobId job);
+  // The user of a suspended job wants it to stay away, also where it was to come back by itself.
+  void StayAway(base::JobId job);
   // These bring a job of the queue to this GPU, out of suspension or from another GPU. Where the book has no
   // room for the job there, they fail with kConflict and change nothing.
   void ResumeOn(base::JobId job, const std::string& gpu, DispatcherHost::Done done);

@@ -215,6 +215,20 @@ void Dispatcher::OnPhase(JobId id, suspend::SuspensionPhase phase) {
   Wake();
 }
 
+void Dispatcher::OnIdle(JobId id) {
+  const auto it = active_.find(id);
+  if (it == active_.end() || !it->second.spec->preemptible) return;
+  it->second.row.idle = host_.IsIdle(id);
+  Refresh(it->second);
+}
+
+void Dispatcher::StayAway(JobId id) {
+  const auto it = active_.find(id);
+  if (it == active_.end() || it->second.row.phase != queue::RunningPhase::kSuspended) return;
+  it->second.row.wants_back = false;
+  Refresh(it->second);
+}
+
 bool Dispatcher::RequestResume(JobId id) {
   const auto it = active_.find(id);
   if (it == active_.end() || it->second.row.phase != queue::RunningPhase::kSuspended) return false;

@@ -109,7 +109,7 @@ class DispatcherTest : public ::testing::Test, public DispatcherHost {
   const std::set<std::string>& ProtectedNames() override { return protected_; }
   bool IsPreempted(base::JobId) override { return false; }
   suspend::BytesByGpu LeftOf(base::JobId) override { return left_; }
-  void PreemptJob(base::JobId, const std::string&, Done) override {}
+  void PreemptJob(base::JobId, bool, const std::string&, Done) override {}
   void ResumeJob(base::JobId, std::optional<std::string>, Done) override {}
   void MoveTo(base::JobId, const std::string&, Done done) override {
     done(base::Fail(base::ErrorCode::kUnsatisfiable, "it shares memory"));

@@ -50,6 +50,8 @@ QueueModule::QueueModule(Core& core, NotifyModule& notify, SuspensionModule& sus
   core_.jobs().callbacks().is_needed = [this](base::JobId job) { return dispatcher_->IsNeeded(job); };
   suspension_.controller().on_phase.Connect(
       [this](base::JobId job, suspend::SuspensionPhase phase) { dispatcher_->OnPhase(job, phase); });
+  suspension_.idle().on_idle.Connect([this](base::JobId job) { dispatcher_->OnIdle(job); });
+  suspension_.idle().SetResume([this](base::JobId job) { return dispatcher_->RequestResume(job); });
   mig.on_split.Connect([this] { dispatcher_->OnInventory(); });
   health_.on_change.Connect([this] { dispatcher_->OnInventory(); });
   health_.SetIsDrained([this](const std::string& uuid) { return books_.state.drained.contains(uuid); });
@@ -175,7 +177,10 @@ bool QueueModule::IsPreempted(base::JobId id) {
 
 suspend::BytesByGpu QueueModule::LeftOf(base::JobId id) { return suspension_.LeftOf(id); }
 
-void QueueModule::PreemptJob(base::JobId id, const std::string& why, Done done) {
+bool QueueModule::IsIdle(base::JobId id) { return suspension_.idle().IsIdle(id); }
+
+void QueueModule::PreemptJob(base::JobId id, bool idle, const std::string& why, Done done) {
+  if (idle) return suspension_.idle().MakeWay(id, why, std::move(done));
   suspension_.Suspend(id, {kPreempted, why}, std::move(done));
 }
 

@@ -81,7 +81,8 @@ class QueueModule final : public Module, private DispatcherHost {
   const std::set<std::string>& ProtectedNames() override { return protected_names_; }
   bool IsPreempted(base::JobId job) override;
   suspend::BytesByGpu LeftOf(base::JobId job) override;
-  void PreemptJob(base::JobId job, const std::string& why, Done done) override;
+  bool IsIdle(base::JobId job) override;
+  void PreemptJob(base::JobId job, bool idle, const std::string& why, Done done) override;
   void ResumeJob(base::JobId job, std::optional<std::string> gpu, Done done) override;
   void MoveTo(base::JobId job, const std::string& gpu, Done done) override;
   std::optional<MemoryChoice> ChooseMemory(const jobs::Job& job) override {

@@ -105,7 +105,7 @@ void ShimsModule::SetLedger(const jobs::Job& job) {
   const bool is_new = !channel_->Has(job.id);
   const auto limits = LedgerLimitsOf(job, core_.inventory());
   ledger::Eviction eviction;
-  eviction.possible = job.spec->share && !job.spec->mps;
+  eviction.possible = jobs::HasGate(job);
   eviction.patience = core_.config().suspend.patience;
   if (const auto memory = suspend::ReadHostMemory())
     eviction.host_budget = core_.config().suspend.host_memory.Of(memory->total);

@@ -63,10 +63,15 @@ SuspensionModule::SuspensionModule(Core& core, ShimsModule& shims)
                                                                        own_movers_.Add(mover);
                                                                        KeepOwnMovers();
                                                                      }))),
-      stopped_(std::make_unique<StoppedJobs>(core, *controller_)) {
+      stopped_(std::make_unique<StoppedJobs>(core, *controller_)),
+      idle_(std::make_unique<IdleJobs>(core, shims, *controller_)) {
   controller_->on_phase.Connect([this](base::JobId job, SuspensionPhase phase) { OnPhase(job, phase); });
   if (auto* const channel = shims.channel())
-    channel->on_notify.Connect([this](base::JobId job) { controller_->OnNotify(job); });
+    channel->on_notify.Connect([this](base::JobId job) {
+      controller_->OnNotify(job);
+      idle_->OnNotify();
+    });
+  core_.jobs().callbacks().wants_gate = [this](const jobs::Job& job) { return idle_->WantsGate(job); };
   core_.jobs().callbacks().is_off_gpu = [this](base::JobId job) {
     const auto* const record = controller_->RecordOf(job);
     return record && record->phase == SuspensionPhase::kSuspended;
@@ -86,9 +91,14 @@ void SuspensionModule::Restore(jobs::StoreContents& contents) {
     spdlog::warn("{}", taken.error().message);
 }
 
-void SuspensionModule::Reconfigure() { controller_->SetSettings(SettingsOf(core_.config())); }
+void SuspensionModule::Reconfigure() {
+  controller_->SetSettings(SettingsOf(core_.config()));
+  for (const auto* const job : core_.jobs().Active()) idle_->OnJobRuns(*job);
+  idle_->Look();
+}
 
 bool SuspensionModule::Stop() {
+  idle_.reset();
   stopped_.reset();
   controller_.reset();
   return memory_limits_.Stop(kMemoryPatience);
@@ -153,9 +163,12 @@ void SuspensionModule::SuspendForGuard(base::JobId id, suspend::event::SuspendAs
     });
   };
   if (!core_.jobs().Find(id)) return refuse("it is gone");
-  Suspend(id, std::move(asked), [refuse](const base::Result<>& there) {
+  const auto done = [refuse](const base::Result<>& there) {
     if (!there) refuse(there.error().message);
-  });
+  };
+  // Its next call brings it back, not room.
+  if (asked.reason == suspend::kIdleReason) return idle_->MakeWay(id, asked.detail, done);
+  Suspend(id, std::move(asked), done);
 }
 
 // --- What happens ---
@@ -167,6 +180,7 @@ void SuspensionModule::OnJobRuns(const jobs::Job& job) {
   else
     controller_->Begin(job.id, job.suspension);
   run->second = job.runs;
+  idle_->OnJobRuns(job);
 }
 
 void SuspensionModule::OnJobLeft(base::JobId job, UnwatchReason /*why*/) {
@@ -174,6 +188,7 @@ void SuspensionModule::OnJobLeft(base::JobId job, UnwatchReason /*why*/) {
   controller_->End(job);
   left_.erase(job);
   estimates_.erase(job);
+  idle_->OnJobLeft(job);
 }
 
 void SuspensionModule::OnPhase(base::JobId job, SuspensionPhase phase) {
@@ -218,6 +233,7 @@ void SuspensionModule::BeforeSample(const gpu::Sample& /*sample*/) { core_.guard
 void SuspensionModule::AfterSamples(const std::set<std::string>& /*gpus*/) {
   controller_->OnSample();
   stopped_->AfterSamples();
+  idle_->Look();
   for (const auto* const job : core_.jobs().Active())
     if (job->state == spec::JobState::kRunning) ReadLeft(job->id);
 }
@@ -267,6 +283,9 @@ spec::JobState SuspensionModule::StateOf(const jobs::Job& job) const {
 
 void SuspensionModule::Show(const jobs::Job& job, api::JobView& view) const {
   if (const auto* const record = controller_->RecordOf(job.id)) ShowSuspension(*record, view);
+  if (jobs::IsEnded(job)) return;
+  view.idle_suspend = idle_->AfterOf(job);
+  if (auto note = idle_->NoteOn(job)) view.notes.push_back(std::move(*note));
 }
 
 void SuspensionModule::AddMetrics(metrics::Snapshot& snapshot) {

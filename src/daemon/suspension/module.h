@@ -11,6 +11,7 @@
 #include "daemon/core/core.h"
 #include "daemon/core/module.h"
 #include "daemon/suspension/cgroup_limit_writer.h"
+#include "daemon/suspension/idle_jobs.h"
 #include "daemon/suspension/own_movers.h"
 #include "daemon/suspension/stopped_jobs.h"
 #include "daemon/suspension/suspend_controller.h"
@@ -30,6 +31,7 @@ class SuspensionModule final : public Module {
   SuspendController& controller() { return *controller_; }
   const SuspendController& controller() const { return *controller_; }
   StoppedJobs& stopped() { return *stopped_; }
+  IdleJobs& idle() { return *idle_; }
 
   // For a job that runs or is suspended. kConflict: the job does neither; kNotSupported: the job is in an
   // instance (MIG).
@@ -75,6 +77,7 @@ class SuspensionModule final : public Module {
   CgroupLimitWriter memory_limits_;
   std::unique_ptr<SuspendController> controller_;
   std::unique_ptr<StoppedJobs> stopped_;
+  std::unique_ptr<IdleJobs> idle_;
   std::map<base::JobId, int> runs_;  // of jobs whose suspension is known; a new run is on its GPU
   std::map<base::JobId, suspend::BytesByGpu> left_;  // by LeftOf; no entry is empty
   std::map<base::JobId, suspend::SteadyEstimate> estimates_;

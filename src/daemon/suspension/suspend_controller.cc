@@ -89,6 +89,14 @@ void SuspendController::Suspend(base::JobId job, suspend::event::SuspendAsked as
   Feed(job, std::move(asked));
 }
 
+base::Result<> SuspendController::MaySuspend(base::JobId job) {
+  Entry& entry = EntryFor(job);
+  const auto room = HostRoomFor(job);
+  auto may = room ? entry.machine.CanSuspend(*room) : base::Result<>(base::Fail(room.error()));
+  DropIfDone(job);
+  return may;
+}
+
 void SuspendController::Resume(base::JobId job, std::optional<std::string> gpu, Done done) {
   Entry& entry = EntryFor(job);
   if (auto may = entry.machine.CanResume(gpu); !may) {
@@ -166,6 +174,7 @@ void SuspendController::TellPhase(base::JobId job) {
   if (phase == SuspensionPhase::kResuming) entry.coming = Coming(entry.machine.record());
   const SuspensionPhase before = std::exchange(entry.reported, phase);
   if (before == phase) return;
+  if (auto* const channel = shims_.channel()) channel->SetSuspends(job, phase != SuspensionPhase::kRunning);
   if (before == SuspensionPhase::kResuming)
     arrivals_.Add(core_.clock().Mono(), std::exchange(entry.coming, {}));
   if (phase == SuspensionPhase::kRunning) ForgetThoseBack(job, entry.machine.record());

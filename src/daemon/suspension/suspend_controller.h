@@ -76,6 +76,8 @@ class SuspendController {
   // Call when the job ends, when gpuman releases it, or when a new run has begun.
   void End(base::JobId job);
 
+  // Whether a suspension would be accepted now. Unlike Suspend it tells nobody where it would not.
+  base::Result<> MaySuspend(base::JobId job);
   void Suspend(base::JobId job, suspend::event::SuspendAsked asked, Done done);
   // `done` is also called when the job has to wait for room; the record then says so.
   void Resume(base::JobId job, std::optional<std::string> gpu, Done done);

@@ -34,7 +34,7 @@ struct Unknown {
 // Refuses what has no translation, whatever the other options are.
 Result<> CheckTranslatable(const Submission& job) {
   constexpr const char* kQos = "ask for a QOS or a partition that has it: --slurm-option qos=NAME";
-  const std::array<Unknown, 16> unknown{
+  const std::array<Unknown, 17> unknown{
       {{!job.gpus.devices.empty(), "--gpu", "Slurm chooses the GPUs",
         "write --gpus N, with --gpu-model if it matters"},
        {job.gpus.free_memory.has_value(), "--gpu-free", "Slurm knows no free memory",
@@ -58,6 +58,8 @@ Result<> CheckTranslatable(const Submission& job) {
        {job.oversubscribe, "--oversubscribe", "gpuman's plugin for Slurm has no such option", "leave it out"},
        {job.weight != 1, "--weight", "gpuman's plugin for Slurm has no such option", "leave it out"},
        {job.interactive, "--interactive", "gpuman's plugin for Slurm has no such option", "leave it out"},
+       {job.idle_suspend.has_value(), "--idle-suspend", "gpuman's plugin for Slurm has no such option",
+        "leave it out; [idle] suspend_after on the nodes holds for steps too"},
        {!job.preload, "--no-preload", "on nodes of Slurm the administrator decides this (plugstack.conf)",
         "leave it out"},
        {job.grace.has_value(), "--grace", "KillWait in slurm.conf sets this", "leave it out"}}};

@@ -1,0 +1,371 @@
+#!/usr/bin/env python3
+"""Jobs that make no call leave their GPU, and their next call brings them back: daemon, shim and gpuman-mover, on the
+simulated driver.
+
+Usage: idle_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
+"""
+
+import json
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
+from daemon_case import DaemonTest, MIB, until  # noqa: E402
+from machine import build_dir, program  # noqa: E402
+
+PROGRAM = pathlib.Path(__file__).with_name("idle_program.py")
+SOON, NEVER = 0.4, 3600  # seconds
+FOR_PRESSURE = 11  # more than IdleSettings::for_pressure
+CONFIG = '[sampling]\nrest = "20ms"\n[suspend]\npatience = "1m"\n'  # simulated work is slow on a busy machine
+
+
+class IdleCase(DaemonTest):
+    gpus, memory, config = 2, "4GiB", CONFIG
+
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="idle-", dir=self.m.dir))
+        self.words = {}
+
+    def tearDown(self):
+        shutil.rmtree(self.dir, ignore_errors=True)
+        super().tearDown()
+        until("the GPUs are empty for the next", lambda: not any(
+            gpu["processes"] for gpu in self.request("GET", "/v1/gpus").json()["gpus"]))
+
+    def script(self, tag, *more):
+        (self.dir / tag).mkdir()
+        self.words[tag] = 0
+        return " ".join(["exec", sys.executable, str(PROGRAM), str(self.dir / tag), *more])
+
+    def notebook(self, tag, *more, **options):
+        """Starts a job that uses its GPU when it is told to; returns once it has filled its memory."""
+        settings = {"gpus": ["0"], "idle_suspend_s": SOON, **options}
+        job = self.start(tag, self.script(tag, *more), **{name: value for name, value in settings.items() if value is not None})
+        self.is_ready(job)
+        return job
+
+    def is_ready(self, job, processes=1):
+        until("it has its memory", lambda: self.log(job).count('"ready"') == processes, self.what_stands)
+
+    def said(self, ref):
+        return [json.loads(line) for line in self.log(ref).splitlines() if line.startswith("{")]
+
+    def tell(self, tag, word):
+        """Tells the program to do something. Returns its number."""
+        self.words[tag] += 1
+        number = self.words[tag]
+        half = self.dir / tag / "half"
+        half.write_text(word, encoding="utf-8")
+        half.rename(self.dir / tag / str(number))
+        return number
+
+    def done(self, tag):
+        """Waits until the program has done all that it was told to; returns what it said of the last."""
+        until(f"{tag} has done it", lambda: len(self.said(tag)) > self.words[tag], self.what_stands)
+        return self.said(tag)[self.words[tag]]
+
+    def does(self, tag, word):
+        self.tell(tag, word)
+        return self.done(tag)
+
+    def is_right(self, tag):
+        self.assertTrue(self.does(tag, "check")["right"])
+
+    def ends_with_its_data(self, tag):
+        self.tell(tag, "end")
+        ended = self.wait(tag)
+        self.assertEqual(ended["state"], "finished", self.log(tag)[-1500:])
+
+    def goes_away(self, tag):
+        job = self.becomes(tag, "suspended")
+        self.assertEqual(job["reason"], "idle")
+        return job
+
+    def update(self, ref, **changes):
+        return self.request("PATCH", f"/v1/jobs/{ref}", changes)
+
+    def suspend(self, ref):
+        answer = self.request("POST", f"/v1/jobs/{ref}/suspend")
+        self.assertEqual(answer.status, 200, answer.body)
+        return answer.json()
+
+    def resume(self, ref):
+        answer = self.request("POST", f"/v1/jobs/{ref}/resume", {})
+        self.assertEqual(answer.status, 200, answer.body)
+        return answer.json()
+
+    def told(self, job, kind):
+        return [event for event in self.events() if event["job"] == job and event["kind"] == kind]
+
+    def on_gpu(self, index=0):
+        return [process["pid"] for process in self.request("GET", f"/v1/gpus/{index}").json()["processes"]]
+
+    def has_looked(self, count=12):
+        """The daemon has taken so many samples more, and looked at the jobs after each."""
+        before = self.metric("gpuman_sampler_round_seconds_count")
+        until("samples", lambda: self.metric("gpuman_sampler_round_seconds_count") >= before + count)
+
+
+class IdleTest(IdleCase):
+    def test_it_leaves_whole_and_its_next_call_brings_it_back_with_its_data(self):
+        for share in (False, True):
+            with self.subTest(share=share):
+                tag = f"note-{share}".lower()
+                job = self.notebook(tag, share=share)
+                self.assertEqual(self.job(tag)["idle_suspend_s"], SOON)
+                away = self.goes_away(tag)
+                self.assertGreaterEqual(away["memory"]["host"], 96 * MIB)
+                self.assertRegex(away["reason_detail"], r"^no GPU call for \S+.*; .* in host memory")
+                until("its context is gone as well", lambda pid=away["pid"]: pid not in self.on_gpu())
+                event, = self.told(job, "job_suspended")
+                self.assertGreaterEqual(event["data"]["freed"], 96 * MIB)
+                self.assertGreaterEqual(event["data"]["milliseconds_idle"], SOON * 1000)
+                self.assertTrue(self.does(tag, "check")["right"])
+                self.assertTrue(self.told(job, "job_resumed"))
+                self.goes_away(tag)
+                self.ends_with_its_data(tag)
+                self.assertFalse(self.told(job, "suspend_failed"))
+
+    def test_time_away_does_not_count_for_its_time_limit(self):
+        self.notebook("note")
+        self.goes_away("note")
+        why = self.request("GET", "/v1/jobs/note/why").json()
+        self.assertIn("no GPU call", json.dumps(why))
+        self.ends_with_its_data("note")
+
+    def test_it_stays_while_its_work_is_not_done(self):
+        job = self.notebook("note", idle_suspend_s=NEVER)
+        for word in ("work", "aside"):
+            self.does("note", word)
+            self.assertEqual(self.update("note", idle_suspend_s=SOON).status, 200)
+            self.has_looked(60)
+            until("no try is on", lambda: self.job("note")["reason"] is None, self.what_stands)
+            self.assertEqual(self.job("note")["state"], "running")
+            self.assertFalse(self.told(job, "job_suspended"))
+            self.assertFalse(self.told(job, "suspend_failed"))
+            self.assertEqual(self.update("note", idle_suspend_s=NEVER).status, 200)
+            self.does("note", "release")
+            self.is_right("note")
+        self.assertEqual(self.update("note", idle_suspend_s=SOON).status, 200)
+        self.goes_away("note")
+        self.ends_with_its_data("note")
+
+    def test_it_stays_while_it_makes_calls(self):
+        job = self.notebook("note", idle_suspend_s=2)
+        for _ in range(40):
+            self.is_right("note")
+            self.has_looked(2)
+        self.assertFalse(self.told(job, "job_suspended"))
+        self.goes_away("note")
+        self.ends_with_its_data("note")
+
+    def test_the_setting_changes_while_it_runs(self):
+        self.notebook("note", idle_suspend_s=NEVER)
+        self.has_looked()
+        self.assertEqual(self.job("note")["state"], "running")
+        self.assertEqual(self.update("note", idle_suspend_s=SOON).status, 200)
+        self.goes_away("note")
+        self.assertEqual(self.update("note", idle_suspend_s=None).status, 200)
+        self.assertIsNone(self.job("note")["idle_suspend_s"])
+        self.has_looked()
+        self.assertEqual(self.job("note")["state"], "suspended", "a setting brings nothing back")
+        self.is_right("note")  # its call does, also now
+        self.has_looked(60)
+        self.assertEqual(self.job("note")["state"], "running")
+        self.ends_with_its_data("note")
+
+    def test_what_its_user_suspended_is_not_woken(self):
+        self.notebook("note")
+        self.goes_away("note")
+        job = self.suspend("note")
+        self.assertEqual((job["state"], job["reason"]), ("suspended", "held_by_user"))
+        number = self.tell("note", "check")
+        self.has_looked(40)
+        self.assertEqual(self.job("note")["reason"], "held_by_user")
+        self.assertEqual(len(self.said("note")), number, "the call waits")
+        self.resume("note")
+        self.assertTrue(self.done("note")["right"])
+        self.ends_with_its_data("note")
+
+    def test_resume_brings_it_back_without_a_call(self):
+        self.notebook("note")
+        self.goes_away("note")
+        self.assertEqual(self.update("note", idle_suspend_s=NEVER).status, 200)
+        self.assertEqual(self.resume("note")["state"], "running")
+        self.ends_with_its_data("note")
+
+    def test_calls_that_only_ask_bring_it_back_too(self):
+        self.notebook("note")
+        for word in ("query", "event"):
+            away = self.goes_away("note")
+            until("its context is gone", lambda pid=away["pid"]: pid not in self.on_gpu())
+            self.assertEqual(self.does("note", word)["status"], 0)
+        self.ends_with_its_data("note")
+
+    def test_a_new_daemon_hears_the_call(self):
+        self.notebook("note")
+        self.goes_away("note")
+        self.m.stop_daemon(signal.SIGKILL)
+        self.m.start_daemon()
+        self.assertEqual(self.goes_away("note")["reason"], "idle")
+        self.is_right("note")
+        self.goes_away("note")
+        self.m.stop_daemon(signal.SIGKILL)
+        self.tell("note", "check")  # nobody is there
+        self.m.start_daemon()
+        self.assertTrue(self.done("note")["right"])
+        self.ends_with_its_data("note")
+
+    def test_a_daemon_that_is_killed_on_the_way_is_followed_by_one_that_goes_on(self):
+        self.notebook("note", "--size", str(384 * MIB))
+        for number in range(6):
+            until("it leaves", lambda: self.job("note")["reason"] == "idle", self.what_stands)
+            self.m.stop_daemon(signal.SIGKILL)
+            if number % 2:
+                self.tell("note", "check")
+            self.m.start_daemon()
+            if not number % 2:
+                self.goes_away("note")
+                self.tell("note", "check")
+            self.assertTrue(self.done("note")["right"])
+        self.ends_with_its_data("note")
+
+    def test_all_processes_have_to_be_idle_and_any_call_wakes_all(self):
+        job = self.start("pair", self.script("pair", "--children", "1", "--size", str(80 * MIB)), gpus=["0"],
+                         idle_suspend_s=SOON)
+        self.is_ready(job, processes=2)
+        away = self.goes_away("pair")
+        self.assertGreaterEqual(away["memory"]["host"], 160 * MIB)
+        self.tell("pair", "check")
+        until("it is back", lambda: self.job("pair")["state"] == "running", self.what_stands)
+        self.ends_with_its_data("pair")
+
+    def test_a_process_without_the_shim_keeps_it_on_the_gpu(self):
+        job = self.start("note", "env -u LD_PRELOAD " + self.script("note")[len("exec "):], gpus=["0"], idle_suspend_s=SOON)
+        self.is_ready(job)
+        until("the daemon says why", lambda: any(
+            "not suspended when it is idle" in note and "libgpuman.so" in note for note in self.job("note")["notes"]))
+        self.has_looked(60)
+        self.assertEqual(self.job("note")["state"], "running")
+        self.ends_with_its_data("note")
+
+    def test_settings_that_mean_nothing_are_refused(self):
+        for value in (0, -5, 0.05, "soon"):
+            answer = self.request("POST", "/v1/jobs", self.run_request("bad", "true", idle_suspend_s=value), checked=False)
+            self.assertEqual(answer.status, 400, answer.body)
+            self.assertIn("idle_suspend_s", answer.json()["error"]["message"])
+        for more, word in ((("--no-preload",), "preload"), (("--mps",), "MPS")):
+            done = self.m.run("run", "--tag", "bad", "--idle-suspend", "10m", *more, "--", "true")
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(word, done.stderr)
+        for text in ("0", "-5m", "soon", ""):
+            done = self.m.run("run", "--tag", "bad", f"--idle-suspend={text}", "--", "true")
+            self.assertNotEqual(done.returncode, 0, text)
+            self.assertIn("idle", done.stderr)
+
+    def test_a_job_without_a_gate_does_not_take_the_setting(self):
+        job = self.notebook("note", idle_suspend_s=None)
+        answer = self.update(job, idle_suspend_s=SOON)
+        self.assertEqual(answer.status, 409, answer.body)
+        self.assertIn("start it again with --idle-suspend", answer.json()["error"]["hint"])
+        self.ends_with_its_data("note")
+
+
+class ConfiguredTest(IdleCase):
+    config = CONFIG + f'[idle]\nsuspend_after = "{SOON}s"\n'
+
+    def test_the_setting_for_all_holds_for_jobs_without_their_own(self):
+        self.notebook("own", idle_suspend_s=NEVER)
+        self.notebook("note", idle_suspend_s=None)
+        self.assertEqual(self.job("note")["idle_suspend_s"], SOON)
+        self.goes_away("note")
+        self.assertEqual(self.job("own")["state"], "running")
+        self.assertEqual(self.update("own", idle_suspend_s=None).status, 200)
+        self.goes_away("own")
+        for tag in ("note", "own"):
+            self.ends_with_its_data(tag)
+        job = self.start("bare", self.script("bare"), gpus=["0"], preload=False)
+        self.is_ready(job)
+        self.assertIn("not suspended when it is idle: libgpuman.so is not loaded into it", " ".join(self.job("bare")["notes"]))
+        self.ends_with_its_data("bare")
+
+
+class QueueTest(IdleCase):
+    gpus = 1
+
+    def submit(self, tag, *more, **options):
+        request = self.run_request(tag, self.script(tag, *more), gpus={"count": 1}, **options)
+        environment, directory = request.pop("environment"), request.pop("directory")
+        request["name"] = request.pop("tag")
+        answer = self.request("POST", "/v1/submissions", {"jobs": [request], "directory": directory, "environment": environment})
+        self.assertEqual(answer.status, 201, answer.body)
+        return answer.json()["jobs"][0]["id"]
+
+    def test_a_waiting_job_gets_the_place_of_an_idle_one_which_comes_back_after_it(self):
+        note = self.submit("note", idle_suspend_s=SOON)
+        self.is_ready(note)
+        other = self.submit("other")
+        self.is_ready(other)
+        self.assertEqual(self.job(note)["reason"], "idle")
+        self.tell("note", "check")
+        self.has_looked(40)
+        self.assertEqual(self.job(note)["state"], "suspended", "its GPU is another's")
+        self.ends_with_its_data("other")
+        self.assertTrue(self.done("note")["right"])
+        self.ends_with_its_data("note")
+
+    def test_what_its_user_suspended_stays_although_a_call_had_asked_for_its_place(self):
+        note = self.submit("note", idle_suspend_s=SOON)
+        self.is_ready(note)
+        other = self.submit("other")
+        self.is_ready(other)
+        self.tell("note", "check")
+        self.has_looked()
+        self.assertEqual(self.suspend(note)["reason"], "held_by_user")
+        self.ends_with_its_data("other")
+        self.has_looked(40)
+        self.assertEqual(self.job(note)["reason"], "held_by_user")
+        self.resume(note)
+        self.assertTrue(self.done("note")["right"])
+        self.ends_with_its_data("note")
+
+
+class PressureTest(IdleCase):
+    """The guard ends jobs here, but not idle ones."""
+    gpus, memory = 1, "1536MiB"
+    config = CONFIG + '[guard]\nreserve = "384MiB"\n'
+
+    def test_an_idle_job_leaves_before_others_and_is_not_ended(self):
+        note = self.notebook("note", "--size", str(256 * MIB), idle_suspend_s=NEVER, priority=200)
+        low = self.notebook("low", "--size", str(256 * MIB), idle_suspend_s=None, priority=1)
+        idle = time.monotonic() + FOR_PRESSURE
+        until("it has made no call for so long that it counts as idle", lambda: time.monotonic() > idle)
+        foreigner = subprocess.Popen([program("gpuman-load"), "--alloc", "300MiB", "--hold", "1h", "--json"], env=self.m.env,
+                                     stdout=subprocess.DEVNULL)
+        try:
+            job = self.goes_away("note")
+            self.assertIn("below its reserve", job["reason_detail"])
+            self.assertEqual(self.job(low)["state"], "running")
+            self.assertTrue(self.told(note, "device_pressure_suspend"))
+            self.tell("note", "check")
+            self.has_looked(40)
+            self.assertEqual(self.job("note")["state"], "suspended", "there is no room for it")
+        finally:
+            foreigner.kill()
+            foreigner.wait()
+        self.assertTrue(self.done("note")["right"])
+        for tag in ("note", "low"):
+            self.ends_with_its_data(tag)
+
+
+if __name__ == "__main__":
+    if not (build_dir() / "lib/libgpuman.so").exists():
+        print("libgpuman.so is not built here")
+        sys.exit(77)
+    unittest.main(verbosity=2)
