@@ -21,6 +21,7 @@ from machine import build_dir, program  # noqa: E402
 
 PROGRAM = pathlib.Path(__file__).with_name("idle_program.py")
 SOON, NEVER = 0.4, 3600  # seconds
+LIMIT = 15  # seconds; long enough to start on a busy machine
 FOR_PRESSURE = 11  # more than IdleSettings::for_pressure
 CONFIG = '[sampling]\nrest = "20ms"\n[suspend]\npatience = "1m"\n'  # simulated work is slow on a busy machine
 
@@ -132,7 +133,7 @@ class IdleTest(IdleCase):
                 self.ends_with_its_data(tag)
                 self.assertFalse(self.told(job, "suspend_failed"))
 
-    def test_time_away_does_not_count_for_its_time_limit(self):
+    def test_why_tells_that_no_call_came(self):
         self.notebook("note")
         self.goes_away("note")
         why = self.request("GET", "/v1/jobs/note/why").json()
@@ -318,6 +319,15 @@ class QueueTest(IdleCase):
         self.assertEqual(self.job(note)["state"], "suspended", "its GPU is another's")
         self.ends_with_its_data("other")
         self.assertTrue(self.done("note")["right"])
+        self.ends_with_its_data("note")
+
+    def test_time_away_does_not_count_for_its_time_limit(self):
+        note = self.submit("note", idle_suspend_s=SOON, time_limit_s=LIMIT)
+        self.is_ready(note)
+        self.goes_away(note)
+        end = time.monotonic() + LIMIT
+        until("its time would be over", lambda: time.monotonic() > end)
+        self.assertEqual(self.job(note)["state"], "suspended")
         self.ends_with_its_data("note")
 
     def test_what_its_user_suspended_stays_although_a_call_had_asked_for_its_place(self):
