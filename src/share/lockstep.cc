@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t kApart = 64;
 constexpr std::int64_t kFarthestBehind = 256;
 constexpr std::uint64_t kMaxNewCalls = std::uint64_t{1} << 48;  // a process may write anything
-constexpr unsigned kLongestPause = 6;                        // log2
+constexpr unsigned kLongestPause = 6;                           // log2
 
 // Calls of each process since `at`; empty where not both know the same processes.
 std::map<base::ProcessId, std::int64_t> Since(const CallsByProcess& at, const CallsByProcess& now) {

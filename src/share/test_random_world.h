@@ -1,5 +1,5 @@
-// Jobs that come, go, fail and change at random, in the model of test_world.h. The number of a world determines
-// everything in it. For the tests of this folder.
+// Jobs that come, go, fail and change at random, in the model of test_world.h. The number of a world
+// determines everything in it. For the tests of this folder.
 #pragma once
 
 #include <algorithm>

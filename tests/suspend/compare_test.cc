@@ -29,7 +29,7 @@ class CompareTest : public GpusTest {
     copy = EmptyCopy(kChunks * kChunk, *arena->Allocate(0, kChunks * kChunk));
     for (std::size_t i = 0; i < kChunks; ++i) std::fill_n(Host(i), kChunk, static_cast<std::uint8_t>(i));
   }
-  std::uint8_t* Host(std::size_t chunk) { return copy.place.front().at() + chunk * kChunk; }
+  std::uint8_t* Host(std::size_t chunk) { return copy.extents.front().at() + chunk * kChunk; }
   std::size_t Compare() {
     std::vector<std::uint8_t> scratch(kChunk);
     auto stream = CopyStream::Open(*gpus, 0, Direction::kOut);

@@ -26,10 +26,10 @@ class HostArenaTest : public GpusTest {
     pool.emplace(*gpus);
     arena.emplace(*pool);
   }
-  Place Allocate(std::uint64_t bytes) {
+  Extents Allocate(std::uint64_t bytes) {
     auto place = arena->Allocate(0, bytes);
     EXPECT_TRUE(place) << place.error().message;
-    return place ? *place : Place();
+    return place ? *place : Extents();
   }
 
   std::optional<Pool> pool;
@@ -37,7 +37,7 @@ class HostArenaTest : public GpusTest {
 };
 
 TEST_F(HostArenaTest, ASegmentGoesBackToThePoolWithItsLastPart) {
-  const Place one = Allocate(10 * kMiB), other = Allocate(kSmall);
+  const Extents one = Allocate(10 * kMiB), other = Allocate(kSmall);
   EXPECT_EQ(BytesOf(one), 10 * kMiB);
   EXPECT_EQ(BytesOf(other), kSmall);
   EXPECT_EQ(SegmentsOf({one, other}).size(), 2u) << "the second lies in what the first left, and in one more";
@@ -48,7 +48,7 @@ TEST_F(HostArenaTest, ASegmentGoesBackToThePoolWithItsLastPart) {
 }
 
 TEST_F(HostArenaTest, APartThatIsNoWholeChunkTakesAWholeOne) {
-  Place place = Allocate(kChunk + 1);
+  Extents place = Allocate(kChunk + 1);
   EXPECT_EQ(BytesOf(place), 2 * kChunk);
   EXPECT_FALSE(TakeFirst(place, 2 * kChunk + 1));
   EXPECT_EQ(BytesOf(*TakeFirst(place, 1)), kChunk);
@@ -57,7 +57,7 @@ TEST_F(HostArenaTest, APartThatIsNoWholeChunkTakesAWholeOne) {
 }
 
 TEST_F(HostArenaTest, WhatNoSegmentCanBeMadeForTakesNothing) {
-  const Place place = Allocate(kSmall / 2);
+  const Extents place = Allocate(kSmall / 2);
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit none{0, before.rlim_max};
@@ -70,9 +70,9 @@ TEST_F(HostArenaTest, WhatNoSegmentCanBeMadeForTakesNothing) {
 
 // The page of an earlier mover, and its segments opened again.
 TEST_F(HostArenaTest, GoesOnWithThePlacesThatAPageNames) {
-  const std::vector<Place> places{Allocate(40 * kMiB), Allocate(40 * kMiB)};
+  const std::vector<Extents> places{Allocate(40 * kMiB), Allocate(40 * kMiB)};
   Layout layout{base::SelfId(), "GPU-1", {{1, 40 * kMiB}, {2, 39 * kMiB}}, {}, {}};
-  DescribePlaces(places, layout);
+  DescribeExtents(places, layout);
   ASSERT_EQ(ParseLayout(SerializeLayout(layout)), layout);
   std::memset(places[1].front().at(), 7, kMiB);
   HostArena later(*pool);
@@ -102,7 +102,7 @@ TEST_F(HostArenaTest, GoesOnWithThePlacesThatAPageNames) {
 
 TEST_F(HostArenaTest, NoTwoPlacesOverlapAndNothingIsLost) {
   std::mt19937 random(23);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same sequence each time
-  std::map<unsigned, Place> places;
+  std::map<unsigned, Extents> places;
   std::uint64_t in_use = 0;
   for (unsigned step = 0; step < 400; ++step) {
     if (places.empty() || (in_use < 6 * kSmall && random() % 2 == 0)) {

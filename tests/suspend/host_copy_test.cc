@@ -51,7 +51,7 @@ class HostCopyTest : public GpusTest {
 
 TEST_F(HostCopyTest, TheFirstTimeAllIsCopiedButZeros) {
   HostCopy copy = Make(4 * kChunk + 5);
-  const std::uint8_t* const at = copy.place.front().at();
+  const std::uint8_t* const at = copy.extents.front().at();
   PlanCopyOut(copy, std::vector{Hash(1), key.of_zeros(), key.of_zeros(), Hash(2)}, key,
               [](const Segment*) { return true; });
   EXPECT_THAT(CopiesOut(kDevice, copy),
@@ -68,7 +68,7 @@ TEST_F(HostCopyTest, LaterOnlyWhatHasChangedIs) {
   HostCopy copy = Held({Hash(1), Hash(2), Hash(3)});
   PlanCopyOut(copy, std::vector{Hash(1), Hash(7), Hash(3)}, key, [](const Segment*) { return true; });
   EXPECT_THAT(CopiesOut(kDevice, copy),
-              ElementsAre(FieldsAre(kDevice + kChunk, copy.place.front().at() + kChunk, kChunk)));
+              ElementsAre(FieldsAre(kDevice + kChunk, copy.extents.front().at() + kChunk, kChunk)));
   EXPECT_EQ(copy.chunks[1].state, State::kCopying) << "not held before it is copied";
   Confirm(copy);
   PlanCopyOut(copy, std::vector{Hash(1), Hash(7), Hash(3)}, key, [](const Segment*) { return true; });
@@ -109,7 +109,7 @@ TEST_F(HostCopyTest, WithoutHashesAllIsCopied) {
 
 TEST_F(HostCopyTest, ASegmentIsOursAloneUntilAnotherGetsIt) {
   const HostCopy copy = Make(kChunk);
-  const Segment& segment = *copy.place.front().segment;
+  const Segment& segment = *copy.extents.front().segment;
   EXPECT_TRUE(segment.IsOursAlone());
   auto theirs = segment.OpenForOthers();
   ASSERT_TRUE(theirs);
@@ -139,7 +139,7 @@ TEST_F(KeptCopiesTest, IsClaimedOnceByAPieceOfItsAddressAndSize) {
   EXPECT_FALSE(kept.Claim(2, 2 * kChunk));
   EXPECT_FALSE(kept.Claim(1, 2 * kChunk)) << "another piece at the address";
   EXPECT_EQ(budget.bytes(), 0u) << "which makes the copy useless";
-  arena->Free(copy->place);
+  arena->Free(copy->extents);
   EXPECT_EQ(pool->free_bytes(), kSmallSegment);
 }
 

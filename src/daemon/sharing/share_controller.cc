@@ -105,7 +105,7 @@ void ShareController::Reconcile() {
     known->job = std::move(job);
     if (weighs)
       Feed(share::event::WeightChanged{known->job.id, known->job.weight, known->job.priority,
-                                  known->job.interactive});
+                                       known->job.interactive});
     if (withdrawn && !was_withdrawn) Withdraw(*known);
     if (!withdrawn && was_withdrawn) TakeBack(*known);
   }

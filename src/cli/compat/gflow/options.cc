@@ -30,11 +30,11 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kOtherNam
 
 // Options of `gpuman submit` that gbatch does not have.
 constexpr std::array<std::string_view, 25> kNotOfGbatch{
-    "--wait",       "--output", "--command",       "--gpu",   "--gpu-model",   "--gpu-free",
-    "--soft",       "--weight", "--oversubscribe", "--mps",   "--mps-threads", "--device-profile",
-    "--no-preload", "--hold",   "--preemptible",   "--jobs",  "--cpus",        "--directory",
-    "--export",     "--input",  "--error",         "--grace", "--warn",        "--interactive",
-    "--idle-suspend"};
+    "--wait",        "--output",         "--command",    "--gpu",           "--gpu-model",
+    "--gpu-free",    "--soft",           "--weight",     "--oversubscribe", "--mps",
+    "--mps-threads", "--device-profile", "--no-preload", "--hold",          "--preemptible",
+    "--jobs",        "--cpus",           "--directory",  "--export",        "--input",
+    "--error",       "--grace",          "--warn",       "--interactive",   "--idle-suspend"};
 
 std::size_t PlaceOf(const Options& table, std::string_view name) {
   const auto found =
