@@ -29,6 +29,7 @@ import machine  # noqa: E402
 MIB = 1 << 20
 CONTEXT, JOBS, GPUS, BESIDE = 104, 6, 2, 5  # MiB of a context, jobs, GPUs, MiB beside the contexts
 CAPACITY = JOBS // GPUS * CONTEXT + BESIDE
+HASHER = 2  # MiB that a mover's hasher takes of a GPU
 PROGRAM = HERE.parents[1] / "integration" / "share_program.py"
 CONFIG = f"""
 [sampling]
@@ -142,7 +143,7 @@ class Shared:
                 raise Wrong(f"job {number} is {job['state']} ({job['reason']}): {self.log(number)[-1000:]}")
         # Dead jobs and movers must be gone first, with all that was loaded for them.
         until("the GPUs have no more than their capacity and a mover's context", lambda: all(
-            used - empty <= (CAPACITY + CONTEXT) * MIB for used, empty in zip(self.used(), self.empty)))
+            used - empty <= (CAPACITY + CONTEXT + HASHER) * MIB for used, empty in zip(self.used(), self.empty)))
 
     def turns(self):
         return {job["id"]: job["had_turn"] for gpu in self.m.api("GET", "/v1/share")["gpus"] for job in gpu["jobs"]}
@@ -172,7 +173,7 @@ class Shared:
                 raise Wrong(f"job {number}, which was killed: {job}")
 
     def check_nothing_left(self):
-        mover = CONTEXT * MIB
+        mover = (CONTEXT + HASHER) * MIB
         until("the GPUs are empty", lambda: all(
             used - empty <= mover for used, empty in zip(self.used(), self.empty)))
         self.pids.update(self.movers())

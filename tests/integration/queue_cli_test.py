@@ -161,7 +161,7 @@ class QueueCliTest(DaemonTest):
         self.gpuman("job", "update", job, "--warn", "none", "--group", "none", "--notify-on", "none", "--notify-mail", "none")
         self.assertEqual(self.job(job)["queue"]["asked"], {"time_limit_s": 3600})
         self.assertIn("gpuman: --notify-on: there is nobody to tell", self.gpuman("job", "update", job, "--notify-on", "all", status=2))
-        self.assertIn("gpuman: --warn: 1h before the end is not after the start",
+        self.assertIn("gpuman: --warn: 1h00m before the end is not after the start",
                       self.gpuman("job", "update", job, "--warn", "1h", status=2))
         self.assertIn("--notify-on: 'ended' is none of started, ", self.gpuman("job", "update", job, "--notify-on", "ended", status=2))
         self.gpuman("cancel", job)

@@ -178,7 +178,13 @@ Options CreateOptions(ReserveSettings& s) {
   add("-u,--user", "NAME", "For this user", take::Text(request.user), "user");
   add("-g,--gpus", "N", "Number of GPUs, any of them", take::Integer(request.count, 1, spec::kMaxGpusOfJob),
       "count");
-  add("--gpu,--gpu-spec", "GPUS", "Exactly these GPUs: 0,2 or 0-3", take::Into(request.devices, ParseGpus),
+  add(
+      "--gpu,--gpu-spec", "GPUS", "Exactly these GPUs: 0,2 or 0-3; repeat for more",
+      [&request](const std::string& text) -> base::Result<> {
+        GPUMAN_ASSIGN(const auto more, ParseGpus(text));
+        request.devices.insert(request.devices.end(), more.begin(), more.end());
+        return {};
+      },
       "devices");
   add("--start", "TIME", "Start of the reservation: 14:00, '2026-01-28 14:00', now", take::Text(s.start),
       "start");
