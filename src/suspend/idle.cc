@@ -9,18 +9,18 @@ namespace gpuman::suspend {
 using base::Millis;
 using base::MonoTime;
 
-Idleness LookAt(const IdleJob& job) {
+Idleness IdlenessOf(const IdleJob& job) {
   Idleness found;
   if (!job.after) return found;
   if (!job.no_gate.empty()) {
-    found.blind = job.no_gate;
+    found.why_never = job.no_gate;
     return found;
   }
   bool any = false, all_idle = true;
   for (const IdleProcess& process : job.processes) {
     if (!process.on_gpu) continue;
     if (!process.has_shim) {
-      found.blind =
+      found.why_never =
           fmt::format("process {} has no libgpuman.so in it, so its calls are not seen", process.id.pid);
       continue;
     }
@@ -29,7 +29,7 @@ Idleness LookAt(const IdleJob& job) {
     all_idle = all_idle && process.activity == ProcessActivity::kIdle;
     found.since = std::max(found.since, process.since);
   }
-  found.idle = any && all_idle && found.blind.empty();
+  found.idle = any && all_idle && found.why_never.empty();
   return found;
 }
 
@@ -50,7 +50,7 @@ bool Calls(const IdleJob& job) {
 }  // namespace
 
 IdleDecisions DecideIdle(const std::vector<IdleJob>& jobs, const IdleSettings& settings,
-                         const std::map<base::JobId, IdleMemory>& memory, MonoTime now) {
+                         const std::map<base::JobId, IdleHistory>& history, MonoTime now) {
   IdleDecisions decisions;
   const auto look_at = [&](MonoTime time) {
     decisions.again = decisions.again ? std::min(*decisions.again, time) : time;
@@ -61,10 +61,10 @@ IdleDecisions DecideIdle(const std::vector<IdleJob>& jobs, const IdleSettings& s
       continue;
     }
     if (job.phase != SuspensionPhase::kRunning) continue;
-    const Idleness found = LookAt(job);
+    const Idleness found = IdlenessOf(job);
     if (!found.idle) continue;
-    const auto known = memory.find(job.job);
-    const MonoTime not_before = known == memory.end() ? MonoTime{} : known->second.not_before;
+    const auto known = history.find(job.job);
+    const MonoTime not_before = known == history.end() ? MonoTime{} : known->second.not_before;
     const MonoTime spare = std::max(found.since + std::min(*job.after, settings.for_pressure), not_before);
     const MonoTime due = std::max(found.since + *job.after, not_before);
     if (now < spare) {
@@ -80,9 +80,10 @@ IdleDecisions DecideIdle(const std::vector<IdleJob>& jobs, const IdleSettings& s
   return decisions;
 }
 
-void Note(IdleMemory& memory, IdleFailure failure, Millis after, const IdleSettings& settings, MonoTime now) {
+void RecordFailure(IdleHistory& history, IdleFailure failure, Millis after, const IdleSettings& settings,
+                   MonoTime now) {
   const Millis wait = failure == IdleFailure::kNotAtRest ? after : std::max(after, settings.after_failure);
-  memory.not_before = now + wait;
+  history.not_before = now + wait;
 }
 
 Millis WatchFor(Millis after) { return std::clamp(after / 4, Millis(20), Millis(1000)); }

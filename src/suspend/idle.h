@@ -4,7 +4,7 @@
 // A job is judged by the gate that its calls pass, not by the use of its GPU. A process is idle from its last
 // call on, once its shim has found no call and no work in flight (ledger/wire/orders.h: Activity). The shim
 // sees the work of the default streams. Work in other streams shows only when the job is brought to rest:
-// then the suspension is called off, and that counts as activity (Note).
+// then the suspension is called off, and that counts as activity (RecordFailure).
 //
 // An idle job that is away comes back when one of its threads waits at the gate. A job that its user
 // suspended does not.
@@ -60,12 +60,12 @@ struct Idleness {
   bool idle = false;       // and it may leave
   base::MonoTime since{};  // idle: its last call
   bool calls = false;      // a thread waits at the gate
-  std::string blind;       // why it is never suspended for being idle; empty: it is, or has no setting
+  std::string why_never;   // why it is never suspended for being idle; empty: it is, or has no setting
 };
-Idleness LookAt(const IdleJob& job);
+Idleness IdlenessOf(const IdleJob& job);
 
 // What is remembered of a job between two calls of DecideIdle; kept by the caller, erased with the job.
-struct IdleMemory {
+struct IdleHistory {
   base::MonoTime not_before{};  // no suspension is asked for earlier
 };
 
@@ -83,15 +83,15 @@ struct IdleDecisions {
 };
 
 IdleDecisions DecideIdle(const std::vector<IdleJob>& jobs, const IdleSettings& settings,
-                         const std::map<base::JobId, IdleMemory>& memory, base::MonoTime now);
+                         const std::map<base::JobId, IdleHistory>& history, base::MonoTime now);
 
 enum class IdleFailure {
   kNotAtRest,  // it works, although no call showed it; or a call came on its way out
   kOther       // it could not leave, or was refused
 };
 // A suspension that DecideIdle asked for has failed.
-void Note(IdleMemory& memory, IdleFailure failure, base::Millis after, const IdleSettings& settings,
-          base::MonoTime now);
+void RecordFailure(IdleHistory& history, IdleFailure failure, base::Millis after,
+                   const IdleSettings& settings, base::MonoTime now);
 
 // How often the shims of a job with this setting are to look at what their programs do.
 base::Millis WatchFor(base::Millis after);

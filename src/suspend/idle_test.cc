@@ -27,7 +27,7 @@ IdleJob Job(std::vector<IdleProcess> processes) {
   return {.job = kJob, .after = kAfter, .no_gate = "", .reason = "", .processes = std::move(processes)};
 }
 
-IdleDecisions Decide(const IdleJob& job, MonoTime now, const std::map<JobId, IdleMemory>& memory = {}) {
+IdleDecisions Decide(const IdleJob& job, MonoTime now, const std::map<JobId, IdleHistory>& memory = {}) {
   return DecideIdle({job}, {}, memory, now);
 }
 
@@ -70,7 +70,7 @@ TEST(Idle, WithoutASettingNothingHappens) {
   auto job = Job({Process(ProcessActivity::kIdle, At(100))});
   job.after.reset();
   EXPECT_THAT(Decide(job, At(9'999)).leave, IsEmpty());
-  EXPECT_EQ(LookAt(job).blind, "");
+  EXPECT_EQ(IdlenessOf(job).why_never, "");
 }
 
 TEST(Idle, AJobOfWhichNotAllCallsAreSeenStaysAndSaysWhy) {
@@ -79,11 +79,11 @@ TEST(Idle, AJobOfWhichNotAllCallsAreSeenStaysAndSaysWhy) {
   auto job = Job({Process(ProcessActivity::kIdle, At(100)), alien});
   EXPECT_THAT(Decide(job, At(9'999)).leave, IsEmpty());
   EXPECT_THAT(Decide(job, At(9'999)).spare, IsEmpty());
-  EXPECT_THAT(LookAt(job).blind, HasSubstr("process 44 has no libgpuman.so"));
+  EXPECT_THAT(IdlenessOf(job).why_never, HasSubstr("process 44 has no libgpuman.so"));
   job = Job({Process(ProcessActivity::kIdle, At(100))});
   job.no_gate = "it has none";
   EXPECT_THAT(Decide(job, At(9'999)).leave, IsEmpty());
-  EXPECT_EQ(LookAt(job).blind, "it has none");
+  EXPECT_EQ(IdlenessOf(job).why_never, "it has none");
 }
 
 TEST(Idle, ForPressureAShorterTimeIsEnough) {
@@ -131,8 +131,8 @@ TEST(Idle, AJobThatIsAwayOrMovingIsNotAskedAgain) {
 
 TEST(Idle, AfterAFailureAJobIsLeftAloneForAWhile) {
   const auto job = Job({Process(ProcessActivity::kIdle, At(100))});
-  std::map<JobId, IdleMemory> memory;
-  Note(memory[kJob], IdleFailure::kNotAtRest, kAfter, {}, At(700));
+  std::map<JobId, IdleHistory> memory;
+  RecordFailure(memory[kJob], IdleFailure::kNotAtRest, kAfter, {}, At(700));
   EXPECT_THAT(Decide(job, At(1'299), memory).leave, IsEmpty());
   EXPECT_THAT(Decide(job, At(1'299), memory).spare, IsEmpty());
   EXPECT_EQ(Decide(job, At(1'299), memory).again, At(1'300));
@@ -141,12 +141,12 @@ TEST(Idle, AfterAFailureAJobIsLeftAloneForAWhile) {
 }
 
 TEST(Idle, AJobThatCouldNotLeaveIsAskedLessOften) {
-  IdleMemory memory;
-  Note(memory, IdleFailure::kOther, Millis(1'000), {}, At(10));
+  IdleHistory memory;
+  RecordFailure(memory, IdleFailure::kOther, Millis(1'000), {}, At(10));
   EXPECT_EQ(memory.not_before, At(310));
-  Note(memory, IdleFailure::kNotAtRest, Millis(1'000), {}, At(10));
+  RecordFailure(memory, IdleFailure::kNotAtRest, Millis(1'000), {}, At(10));
   EXPECT_EQ(memory.not_before, At(11));
-  Note(memory, IdleFailure::kOther, Millis(900'000), {}, At(10));
+  RecordFailure(memory, IdleFailure::kOther, Millis(900'000), {}, At(10));
   EXPECT_EQ(memory.not_before, At(910));
 }
 

@@ -102,19 +102,19 @@ std::optional<suspend::IdleJob> IdleJobs::ViewOf(const jobs::Job& job) const {
 // --- What is done ---
 
 void IdleJobs::OnNotify() {
-  if (std::exchange(looks_soon_, true)) return;
+  if (std::exchange(evaluates_soon_, true)) return;
   boost::asio::post(core_.loop(), [self = self_] {
     if (!*self) return;
-    (*self)->looks_soon_ = false;
-    (*self)->Look();
+    (*self)->evaluates_soon_ = false;
+    (*self)->Evaluate();
   });
 }
 
-void IdleJobs::Look() {
+void IdleJobs::Evaluate() {
   std::vector<suspend::IdleJob> views;
   for (const auto* const job : core_.jobs().Active())
     if (auto view = ViewOf(*job)) views.push_back(std::move(*view));
-  const auto decisions = suspend::DecideIdle(views, settings_, memory_, core_.clock().Mono());
+  const auto decisions = suspend::DecideIdle(views, settings_, history_, core_.clock().Mono());
   std::set<base::JobId> changed;
   for (const auto& [job, since] : decisions.spare)
     if (!idle_.contains(job)) changed.insert(job);
@@ -140,7 +140,7 @@ void IdleJobs::SetTimer(std::optional<base::MonoTime> due) {
   }
   timer_.expires_at(*due);
   timer_.async_wait([self = self_](boost::system::error_code error) {
-    if (!error && *self) (*self)->Look();
+    if (!error && *self) (*self)->Evaluate();
   });
 }
 
@@ -160,7 +160,8 @@ void IdleJobs::MakeWay(base::JobId id, const std::string& why, SuspendController
                                     "does not know")
                        : controller_.MaySuspend(id);
   if (!may) {
-    suspend::Note(memory_[id], suspend::IdleFailure::kOther, after, settings_, core_.clock().Mono());
+    suspend::RecordFailure(history_[id], suspend::IdleFailure::kOther, after, settings_,
+                           core_.clock().Mono());
     Refused(id, may.error().message);
     return done(base::Result<>(base::Fail(may.error())));
   }
@@ -175,9 +176,9 @@ void IdleJobs::MakeWay(base::JobId id, const std::string& why, SuspendController
     if (*self && !off) {
       const auto* const record = (*self)->controller_.RecordOf(id);
       const bool works = !record || record->reason.empty();
-      suspend::Note((*self)->memory_[id],
-                    works ? suspend::IdleFailure::kNotAtRest : suspend::IdleFailure::kOther, after,
-                    (*self)->settings_, (*self)->core_.clock().Mono());
+      suspend::RecordFailure((*self)->history_[id],
+                             works ? suspend::IdleFailure::kNotAtRest : suspend::IdleFailure::kOther, after,
+                             (*self)->settings_, (*self)->core_.clock().Mono());
     }
     done(std::move(off));
   });
@@ -224,7 +225,7 @@ void IdleJobs::OnJobRuns(const jobs::Job& job) {
 }
 
 void IdleJobs::OnJobLeft(base::JobId job) {
-  memory_.erase(job);
+  history_.erase(job);
   watched_.erase(job);
   refused_.erase(job);
   woken_.erase(job);
@@ -234,8 +235,8 @@ void IdleJobs::OnJobLeft(base::JobId job) {
 std::optional<std::string> IdleJobs::NoteOn(const jobs::Job& job) const {
   if (!Runs(job) || !AfterOf(job)) return std::nullopt;
   const auto view = ViewOf(job);
-  const auto blind = view ? suspend::LookAt(*view).blind : std::string();
-  if (!blind.empty()) return fmt::format("not suspended when it is idle: {}", blind);
+  const auto why_never = view ? suspend::IdlenessOf(*view).why_never : std::string();
+  if (!why_never.empty()) return fmt::format("not suspended when it is idle: {}", why_never);
   const auto refused = refused_.find(job.id);
   if (refused == refused_.end()) return std::nullopt;
   return fmt::format("not suspended when it is idle: {}", refused->second);

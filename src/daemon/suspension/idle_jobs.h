@@ -54,7 +54,7 @@ class IdleJobs {
   void OnJobLeft(base::JobId job);
   void OnNotify();
   // Call after samples and when settings have changed.
-  void Look();
+  void Evaluate();
   // A sentence where the job has a setting and is not suspended all the same; nullopt: nothing to tell.
   std::optional<std::string> NoteOn(const jobs::Job& job) const;
 
@@ -71,13 +71,13 @@ class IdleJobs {
   SuspendController& controller_;
   const suspend::IdleSettings settings_{};
   std::function<bool(base::JobId)> resume_;
-  std::map<base::JobId, suspend::IdleMemory> memory_;
+  std::map<base::JobId, suspend::IdleHistory> history_;
   std::map<base::JobId, base::MonoTime> idle_;   // since their last call
   std::map<base::JobId, base::Millis> watched_;  // as the ledgers were told
   std::map<base::JobId, std::string> refused_;   // why, as it was told last
   std::set<base::JobId> woken_;                  // the queue was asked to bring these back
   std::set<base::JobId> leaving_;                // were asked to leave, and the answer is not there yet
-  bool looks_soon_ = false;
+  bool evaluates_soon_ = false;
   boost::asio::steady_timer timer_;
   // Callbacks that outlive this object find it gone.
   std::shared_ptr<IdleJobs*> self_;

@@ -94,7 +94,7 @@ void SuspensionModule::Restore(jobs::StoreContents& contents) {
 void SuspensionModule::Reconfigure() {
   controller_->SetSettings(SettingsOf(core_.config()));
   for (const auto* const job : core_.jobs().Active()) idle_->OnJobRuns(*job);
-  idle_->Look();
+  idle_->Evaluate();
 }
 
 bool SuspensionModule::Stop() {
@@ -233,7 +233,7 @@ void SuspensionModule::BeforeSample(const gpu::Sample& /*sample*/) { core_.guard
 void SuspensionModule::AfterSamples(const std::set<std::string>& /*gpus*/) {
   controller_->OnSample();
   stopped_->AfterSamples();
-  idle_->Look();
+  idle_->Evaluate();
   for (const auto* const job : core_.jobs().Active())
     if (job->state == spec::JobState::kRunning) ReadLeft(job->id);
 }
