@@ -1,6 +1,7 @@
 #include "daemon/suspension/idle_jobs.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
@@ -110,10 +111,26 @@ void IdleJobs::OnNotify() {
   });
 }
 
+// A daemon before this one ordered the job to rest, and ended before its suspension was on the disk. Of a job
+// that shares, the share controller knows whether its gate has to be open.
+void IdleJobs::OpenIfLeftShut(const jobs::Job& job) {
+  auto* const channel = shims_.channel();
+  if (!job.gated || job.spec->share || !channel || !Runs(job) || controller_.RecordOf(job.id)) return;
+  const auto slots = channel->SlotStatusesOf(job.id);
+  const bool shut = std::any_of(slots.begin(), slots.end(), [](const auto& slot) {
+    return slot.ordered != ledger::wire::OrderKind::kRun;
+  });
+  if (!shut) return;
+  spdlog::info("job {} was being suspended when the daemon ended: it runs on", job.id.value);
+  (void)channel->OrderAll(job.id, {ledger::wire::OrderKind::kRun});
+}
+
 void IdleJobs::Evaluate() {
   std::vector<suspend::IdleJob> views;
-  for (const auto* const job : core_.jobs().Active())
+  for (const auto* const job : core_.jobs().Active()) {
+    OpenIfLeftShut(*job);
     if (auto view = ViewOf(*job)) views.push_back(std::move(*view));
+  }
   const auto decisions = suspend::DecideIdle(views, settings_, history_, core_.clock().Mono());
   std::set<base::JobId> changed;
   for (const auto& [job, since] : decisions.spare)

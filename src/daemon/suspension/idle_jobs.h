@@ -61,6 +61,7 @@ class IdleJobs {
  private:
   std::optional<suspend::IdleJob> ViewOf(const jobs::Job& job) const;
   std::vector<suspend::IdleProcess> ProcessesOf(base::JobId job) const;
+  void OpenIfLeftShut(const jobs::Job& job);
   void Leave(base::JobId job, base::Millis idle);
   void Refused(base::JobId job, const std::string& why);
   void Wake(base::JobId job);

@@ -12,6 +12,7 @@ namespace {
 using suspend::SuspensionPhase;
 
 constexpr base::Millis kPrepareEvery{50};
+constexpr base::Millis kFindLimit{10'000};  // for a job's ledger and its GPUs, after a restart
 constexpr std::size_t kMaxNamed = 64;  // a user's processes on one GPU that a mover is told of one by one
 
 bool IsAtRest(SuspensionPhase phase) {
@@ -38,6 +39,7 @@ void SuspendController::Begin(base::JobId job, const std::string& stored) {
   if (!record) return;
   Entry entry{suspend::SuspensionStateMachine::Rebuild(SettingsFor(job), std::move(*record))};
   entry.back_since = core_.clock().Mono();
+  entry.restored_at = entry.back_since;
   entry.stored = stored;
   entries_.emplace(job, std::move(entry));
   TellPhase(job);
@@ -137,11 +139,30 @@ void SuspendController::OnSample() {
   if (core_.clock().Mono() >= prepare_at_) PrepareMovers();
 }
 
+bool SuspendController::AreProcessesKnown(base::JobId id) const {
+  const auto* const job = core_.jobs().Find(id);
+  if (!job) return true;
+  const auto* const channel = shims_.channel();
+  if (jobs::HasGate(*job) && channel && !channel->Has(id)) return false;
+  const auto& sampled = core_.guard().Statuses();
+  const auto gpus = job->gpus.empty() ? core_.AllGpus() : job->gpus;
+  return std::all_of(gpus.begin(), gpus.end(), [&](const auto& gpu) {
+    const auto found = sampled.find(gpu);
+    return found != sampled.end() && found->second.sample.taken_at != base::MonoTime{};
+  });
+}
+
 void SuspendController::Observe(base::JobId job) {
   const auto it = entries_.find(job);
   // While orders wait for the disk, the ledger does not have them yet, and would look like one whose process
   // refused them.
   if (it == entries_.end() || it->second.storing) return;
+  // Without its processes a job on its way looks as if it had nothing on a GPU: it would count as suspended,
+  // and a call as having brought it back, while its shims carry out the order of the daemon before.
+  if (auto& restored = it->second.restored_at) {
+    if (!AreProcessesKnown(job) && core_.clock().Mono() < *restored + kFindLimit) return;
+    restored.reset();
+  }
   auto processes = readings_.ProcessesOf(job, it->second.machine.record());
   it->second.silent =
       std::any_of(processes.begin(), processes.end(), [](const auto& one) { return one.silent; });

@@ -115,6 +115,8 @@ class SuspendController {
   struct Entry {
     suspend::SuspensionStateMachine machine;
     base::MonoTime back_since{};  // since when the job wants to come back
+    // When it was taken from the store; absent: its processes have been seen since.
+    std::optional<base::MonoTime> restored_at{};
     std::string stored{};
     std::deque<suspend::Actions> to_do{};  // actions to perform after the record is stored
     bool storing = false;
@@ -134,6 +136,8 @@ class SuspendController {
   // Returns the job's entry, with a state machine that has observed the job's processes. Call it before a
   // request.
   Entry& EntryFor(base::JobId job);
+  // After a restart: whether the job's ledger is found, and its GPUs are sampled.
+  bool AreProcessesKnown(base::JobId job) const;
   suspend::SuspensionSettings SettingsFor(base::JobId job);
   void Feed(base::JobId job, const suspend::Event& event);
   void Observe(base::JobId job);
