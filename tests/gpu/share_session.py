@@ -316,10 +316,32 @@ class Session:
                 act()
 
 
-def watch(machine, directory, done):
-    with (directory / "share.jsonl").open("w", encoding="utf-8") as file:
-        while not done.wait(0.5):
-            print(json.dumps({"time": time.time(), **machine.api("GET", "/v1/share")}), file=file, flush=True)
+class Recording:
+    """While it is entered, what GET /v1/share says every half second goes to a directory, and at the end the events and the
+    daemon's log. No directory: nothing is recorded."""
+
+    def __init__(self, machine, directory):
+        self.machine, self.directory, self.done = machine, directory, threading.Event()
+        self.thread = threading.Thread(target=self.watch, daemon=True)
+
+    def watch(self):
+        with (self.directory / "share.jsonl").open("w", encoding="utf-8") as file:
+            while not self.done.wait(0.5):
+                print(json.dumps({"time": time.time(), **self.machine.api("GET", "/v1/share")}), file=file, flush=True)
+
+    def __enter__(self):
+        if self.directory:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        if not self.directory:
+            return
+        self.done.set()
+        self.thread.join()
+        (self.directory / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in self.machine.events()))
+        shutil.copy(self.machine.dir / "daemon.log", self.directory / "daemon.log")
 
 
 def main():
@@ -336,18 +358,8 @@ def main():
     level = '[log]\nlevel = "debug"\n' if o.log else ""
     with Machine(real=True, config=f'{level}[share]\ncapacity = "{o.capacity}"\n') as machine:
         session = Session(machine, o)
-        watching = threading.Event()
-        watcher = threading.Thread(target=watch, args=(machine, o.log, watching), daemon=True)
-        if o.log:
-            watcher.start()
-        try:
+        with Recording(machine, o.log):
             session.run()
-        finally:
-            watching.set()
-            if o.log:
-                watcher.join()
-                (o.log / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in machine.events()))
-                shutil.copy(machine.dir / "daemon.log", o.log / "daemon.log")
     if o.json:
         pathlib.Path(o.json).write_text(json.dumps(session.results, indent=1))
     sys.exit(1 if session.bad else 0)

@@ -16,16 +16,14 @@ was wrong or a job failed. GPUMAN_BUILD_DIR names the build.
 import argparse
 import json
 import pathlib
-import shutil
 import statistics
 import subprocess
 import sys
-import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from machine import Machine  # noqa: E402
-from share_session import Session, watch  # noqa: E402
+from share_session import Recording, Session  # noqa: E402
 from suspend_session import Job, parts  # noqa: E402
 
 GIB = 1 << 30
@@ -175,19 +173,10 @@ def main():
     config = f'[share]\ncapacity = "{o.capacity}"\n[suspend]\nhost_memory = "{o.host_memory}"\n'
     with Machine(real=not o.simulated, config=('[log]\nlevel = "debug"\n' if o.log else "") + config) as machine:
         session = UnchangedSession(machine, o)
-        done = threading.Event()
-        watcher = threading.Thread(target=watch, args=(machine, o.log, done), daemon=True)
-        if o.log:
-            o.log.mkdir(parents=True, exist_ok=True)
-            watcher.start()
         try:
-            session.run()
+            with Recording(machine, o.log):
+                session.run()
         finally:
-            done.set()
-            if o.log:
-                watcher.join()
-                (o.log / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in machine.events()))
-                shutil.copy(machine.dir / "daemon.log", o.log / "daemon.log")
             if o.json:
                 o.json.write_text(json.dumps(session.results, indent=1))
     return 1 if session.bad else 0
