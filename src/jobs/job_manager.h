@@ -189,6 +189,8 @@ class JobManager {
   void StoreRecord(const Job& job, Done<void> stored);
   void ChangeStored(JobId id, const std::function<void(Job&)>& change, Done<void> done);
   void RestartRunning(const Job& job, const keeper::Reason& reason, Done<Job> done);
+  // The job begins a run: puts it into the index, and has its keeper prepared. Returns the job as it was.
+  Job PutStarted(Job started);
   void RestartEnded(const Job& job, const keeper::Reason& reason, Done<Job> done);
   void TakeBackStart(const Job& before, int incarnation);
   // Stores the change that `event` makes to a waiting job, and answers with the job; kConflict: the event

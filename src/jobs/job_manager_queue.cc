@@ -37,10 +37,7 @@ void JobManager::Start(JobId id, std::vector<std::string> gpus, Done<Job> done) 
   const Job& job = **found;
   Transition t = Apply(job, StartOrdered{std::move(gpus)});
   if (!t.changed) return done(Fail(ErrorCode::kConflict, fmt::format("job {} does not wait", id.value)));
-  t.job.gated = callbacks_.wants_gate(t.job);
-  const Job before = index_.Replace(std::move(t.job));
-  // The workers make the directory while the record is committed; no keeper starts before both are done.
-  Launch(job);
+  const Job before = PutStarted(std::move(t.job));
   StoreRecord(job, [this, id, before, done = std::move(done)](const Result<>& stored) {
     const Job* const now = Find(id);
     if (!now) return done(Fail(NoSuchJob(id)));

@@ -142,12 +142,18 @@ void JobManager::RestartRunning(const Job& job, const keeper::Reason& reason, Do
   if (auto sent = keepers_.OrderRestart(job, reason, answer); !sent) done(Fail(sent.error()));
 }
 
+// The workers make the directory while the record is committed; no keeper starts before both are done.
+Job JobManager::PutStarted(Job started) {
+  const JobId id = started.id;
+  started.gated = callbacks_.wants_gate(started);
+  Job before = index_.Replace(std::move(started));
+  Launch(index_.At(id));
+  return before;
+}
+
 void JobManager::RestartEnded(const Job& job, const keeper::Reason& reason, Done<Job> done) {
   const JobId id = job.id;
-  Transition t = Apply(job, RestartAsked{reason, clock_.Wall()});
-  t.job.gated = callbacks_.wants_gate(t.job);
-  const Job before = index_.Replace(std::move(t.job));
-  Launch(job);
+  const Job before = PutStarted(Apply(job, RestartAsked{reason, clock_.Wall()}).job);
   StoreRecord(job, [this, id, before, done = std::move(done)](const Result<>& stored) {
     const Job* const now = Find(id);
     if (!now) return done(Fail(NoSuchJob(id)));
