@@ -324,10 +324,12 @@ class Activity(LeaseCase):
         ledger = self.sharing()
         process = self.start_probe("pauses")
         ledger("watch", self.IDLE_MS)
+        notifications = 0
         for _ in range(3):
             self.until_activity(ledger, IDLE)
+            # The word is told first, the daemon is notified then.
+            self.until(lambda: (ledger("await", "all", 2), int(ledger("notifications")) > notifications)[1])
             notifications = int(ledger("notifications"))
-            self.assertGreater(notifications, 0)
             self.tell(process)  # works until a line tells it to stop
             self.until_activity(ledger, IS_BUSY)
             done = self.only(ledger)["completed"]

@@ -354,7 +354,8 @@ class HoldsForNow(StepCase):
         one = self.until(lambda: [one for one in [self.of(ledger, pid)] if one["stage"] == ON_GPU])[0]
         self.assert_stands(one, ON_GPU, BUSY)
         self.assertEqual((one["rest"]["shut"], one["rest"]["waits"]), (False, 0))
-        self.assertGreaterEqual(int(ledger("notifications")), before + 2)
+        # The stage is told first, the daemon is notified then.
+        self.until(lambda: (ledger("await", pid, 2), int(ledger("notifications")) >= before + 2)[1])
         self.end(ledger, process, pid)
 
     def test_end_where_the_daemon_is_gone(self):
