@@ -71,6 +71,7 @@ Answer ProcessMemory::Load(const std::string& source, const std::string& gpu, Pr
   const auto step = LockTransfers(source);
   Credit& credit = CreditOf(source);
   Answer answer = step ? LoadAll(step->transfers, gpu, credit, progress, {}) : AnswerOf(step.error());
+  if (!step && step.error().code == ErrorCode::kNotFound) answer.outcome = Outcome::kNothing;
   credit.End();
   return answer;
 }

@@ -123,7 +123,7 @@ enum class Outcome {
   kDone,         // also when there was nothing left to do
   kNoCuda,       // the process does not use CUDA, so there is nothing to do: no failure
   kGone,         // the process has ended
-  kNothing,      // kSecure: the process has nothing in host memory
+  kNothing,      // kSecure, kLoad: the process has nothing in host memory
   kTimeout,      // its GPU work did not come to rest in time; it runs on
   kNoRoom,       // out of memory, on the device (restore) or the host (checkpoint)
   kRefused,      // the driver cannot do it for this process

@@ -53,7 +53,7 @@ void SuspensionStateMachine::LoadAll() {
   for (auto& [id, member] : members_) {
     const bool fetches = (member.order == Order::kReturn && member.location == Location::kGpu) ||
                          (fetch && member.seen.fetches);
-    if (IsAway(member) && !IsShimAtWork(member) && !member.moving && !fetches &&
+    if (IsAway(member) && !IsShimAtWork(member) && !member.moving && !member.outdated && !fetches &&
         member.location != Location::kGpu)
       AskMover(member, Verb::kLoad);
   }

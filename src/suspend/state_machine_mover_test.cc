@@ -152,6 +152,25 @@ TEST(SuspendMover, ThatNeverFindsWhatTheProcessSaysItHasEndsTheSuspension) {
   EXPECT_THAT(s.Detail(), HasSubstr("the memory of process 11"));
 }
 
+// A daemon that was killed is followed by one that looks at the process before the shim has written all that
+// the earlier order changed.
+TEST(SuspendMover, ThatFindsNothingOnTheWayBackIsAskedAgainWhenTheProcessHasBeenLookedAt) {
+  Story s = OnTheWayBack();
+  EXPECT_THAT(s.MoverAnswered(11, Verb::kLoad, Outcome::kNothing), Not(Contains("load 11")));
+  EXPECT_EQ(s.machine.phase(), SuspensionPhase::kResuming);
+  EXPECT_THAT(s.Observe(), Contains("load 11"));
+}
+
+TEST(SuspendMover, ThatNeverFindsWhatTheProcessSaysItHasEndsTheWayBack) {
+  Story s = OnTheWayBack();
+  for (int i = 0; i < 100 && s.machine.phase() == SuspensionPhase::kResuming; ++i) {
+    s.MoverAnswered(11, Verb::kLoad, Outcome::kNothing);
+    s.Observe();
+  }
+  EXPECT_EQ(s.machine.record().reason, "resume_failed");
+  EXPECT_THAT(s.Detail(), HasSubstr("the memory of process 11"));
+}
+
 TEST(SuspendMover, ThatCannotCopyGivesTheMemoryBackAsItIs) {
   Story s = HandedOut();
   EXPECT_THAT(s.MoverAnswered(11, Verb::kSecure, Outcome::kFailed),
