@@ -68,6 +68,7 @@ void SuspensionStateMachine::Begin(SuspensionPhase phase, MonoTime now) {
   spent_.clear();
   for (auto& [id, member] : members_) {
     member.losses = 0;
+    member.nothing_found = 0;
     member.without_shim = false;
     if (phase != SuspensionPhase::kRetreating) member.left_until.reset();
   }

@@ -169,6 +169,8 @@ TEST(SuspendMover, ThatNeverFindsWhatTheProcessSaysItHasEndsTheWayBack) {
   }
   EXPECT_EQ(s.machine.record().reason, "resume_failed");
   EXPECT_THAT(s.Detail(), HasSubstr("the memory of process 11"));
+  EXPECT_THAT(s.MoverAnswered(11, Verb::kSecure, Outcome::kNothing), IsEmpty());
+  EXPECT_EQ(s.machine.phase(), SuspensionPhase::kRetreating) << "a new way counts anew";
 }
 
 TEST(SuspendMover, ThatCannotCopyGivesTheMemoryBackAsItIs) {
