@@ -65,7 +65,11 @@ class LargerThanTheGpu(LargerCase):
         until("it has its memory", lambda: "alloc" in self.log(job) and self.suspended_reason(job))
         answer = self.request("POST", f"/v1/jobs/{job}/suspend")
         self.assertGreaterEqual(answer.status, 400, answer.body)
-        self.assertEqual(self.request("POST", f"/v1/jobs/{job}/move", {"gpu": "0"}).status, 200, "it is there already")
+        # The ledger has its memory at once, a sample shows it on the GPU later.
+        until("a sample shows it", lambda: any(
+            process["job"] == job for process in self.request("GET", "/v1/gpus/0").json()["processes"]))
+        answer = self.request("POST", f"/v1/jobs/{job}/move", {"gpu": "0"})
+        self.assertEqual(answer.status, 200, ("it is there already", answer.body))
         self.assertEqual(self.job(job)["state"], "running")
 
     def suspended_reason(self, job):
