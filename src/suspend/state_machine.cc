@@ -169,6 +169,7 @@ void SuspensionStateMachine::Handle(const event::Observed& observed, MonoTime no
     if (member.order == Order::kReturn && !member.seen.answered && view.answered) Spend("return", since);
     member.seen = view;
     CorrectLocation(member, now);
+    CorrectRestored(member, now);
     if (known == members_.end()) Meet(member, now);
     member.outdated = false;
     if (!IsAway(member)) {
@@ -177,6 +178,13 @@ void SuspensionStateMachine::Handle(const event::Observed& observed, MonoTime no
     }
     HoldWhatCameLast(member);
     members.emplace(view.id, std::move(member));
+  }
+  // A process without a shim is known by samples alone, and may be back before one shows it.
+  for (auto& [id, member] : members_) {
+    if (members.contains(id) || member.restored.empty() || member.seen.has_shim) continue;
+    member.seen.gpus.clear();
+    CorrectRestored(member, now);
+    if (!member.restored.empty()) members.emplace(id, std::move(member));
   }
   members_ = std::move(members);
   const auto ended =
@@ -288,6 +296,8 @@ void SuspensionStateMachine::TakeAnswer(Member& member, Verb verb, Answer answer
     // Locked: the driver has restored the process and has not unlocked it yet.
     if (verb == Verb::kState && (answer.state == Saved::kRunning || answer.state == Saved::kLocked))
       FindWhere(member, now);
+    if (verb == Verb::kRestore) NoteRestored(member, now);
+    if (verb == Verb::kCheckpoint) member.restored.clear();
     member.lost_moves.clear();
     member.recheck_at = now + settings_.retry;  // samples from before still show the process on the GPU
     return;

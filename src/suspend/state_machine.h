@@ -49,6 +49,9 @@
 
 namespace gpuman::suspend {
 
+// More memory than a checkpointed process still has on the GPU (4 MiB on an H200).
+constexpr base::Bytes kResidue = base::MiB(16);
+
 struct SuspensionSettings {
   base::Bytes worth_evicting = base::MiB(64);  // a checkpoint moves less than this as fast as the shim does
   base::Millis lock_timeout{10'000};           // for the work of the job on its GPUs to come to rest
@@ -272,6 +275,8 @@ class SuspensionStateMachine {
   bool HasFailedBack() const { return retries_ > 0; }
   // The state machine waits for figures of the GPUs that are newer than the last shim's answer.
   bool AwaitsFigures() const { return left_due_.has_value(); }
+  // Samples may still show a process as it was before its return.
+  bool KnowsMoreThanSamples() const;
 
   // kUnsatisfiable, kNotSupported, kConflict or kNotFound with a sentence for the client that asks. An
   // accepted request may fail later.
@@ -319,6 +324,9 @@ class SuspensionStateMachine {
                                   // is on the GPU
     std::optional<GpuMove> arrived;  // its last move, while samples may still show the process on its old GPU
     base::MonoTime arrived_at{};
+    // What the driver restored last, while samples may still show the process without it.
+    BytesByGpu restored{};
+    base::MonoTime restored_at{};
     Location location = Location::kUnknown;
     std::optional<Verb> moving;  // kSecure or kLoad, not answered yet
     // The mover found none of the process's memory in host memory, although its slot showed some: the shim
@@ -408,6 +416,10 @@ class SuspensionStateMachine {
   std::vector<GpuMove> MovesFor(const base::ProcessId& process) const;
   void Moved(Member& member, const std::vector<GpuMove>& moves, base::MonoTime now);
   void CorrectLocation(Member& member, base::MonoTime now) const;
+  // The driver has restored the process; what it held is on its GPU again, whatever older samples show.
+  void NoteRestored(Member& member, base::MonoTime now) const;
+  void CorrectRestored(Member& member, base::MonoTime now) const;
+  static void ShowRestored(Member& member);
   // The driver says that the process is not checkpointed: a restore without an answer may have moved the
   // process.
   void FindWhere(Member& member, base::MonoTime now);

@@ -124,6 +124,34 @@ void SuspensionStateMachine::Moved(Member& member, const std::vector<GpuMove>& m
   out_.push_back(action::Moved{to});
 }
 
+void SuspensionStateMachine::NoteRestored(Member& member, MonoTime now) const {
+  const auto held = record_.held.find(member.seen.id);
+  if (held == record_.held.end()) return;
+  member.restored = held->second;
+  member.restored_at = now;
+  ShowRestored(member);
+}
+
+// Without this, a sample from before the restore shows nothing of the process, and the next way out leaves it
+// on its GPU. A new sample may repeat an old list of processes.
+void SuspensionStateMachine::CorrectRestored(Member& member, MonoTime now) const {
+  if (now >= member.restored_at + settings_.retry) member.restored.clear();
+  std::erase_if(member.restored, [&](const auto& one) {
+    const auto share = member.seen.gpus.find(one.first);
+    return share != member.seen.gpus.end() && share->second.sampled_at >= member.restored_at &&
+           share->second.used > kResidue;
+  });
+  ShowRestored(member);
+}
+
+void SuspensionStateMachine::ShowRestored(Member& member) {
+  for (const auto& [gpu, bytes] : member.restored) {
+    GpuShare& share = member.seen.gpus[gpu];
+    if (bytes > share.evicted) share.used = std::max(share.used, bytes - share.evicted);
+    if (share.evictable.count == 0) member.seen.figures_current = false;  // its shim counts nothing
+  }
+}
+
 // A sample from before the process arrived shows it on its old GPU: the next move would wrongly start there.
 void SuspensionStateMachine::CorrectLocation(Member& member, MonoTime now) const {
   if (!member.arrived) return;

@@ -76,6 +76,58 @@ TEST(SuspendBack, CanBeSuspendedAgainAtOnce) {
   EXPECT_THAT(s.Shim(11, ShimStage::kEvicted), ElementsAre("checkpoint 12"));
 }
 
+// A job of one process without a shim, back on its GPU, where no sample shows it yet.
+Story BackUnseen() {
+  Story s;
+  s.Process(12, GiB(1));
+  s.Observe();
+  s.Can(true);
+  s.Suspend();
+  s.Checkpointed(12);
+  s.Resume();
+  s.Room(GiB(100));
+  EXPECT_THAT(s.Restored(12), ElementsAre("= running", "! job_resumed"));
+  const auto listed = std::exchange(s.processes, {});
+  s.Observe();
+  s.processes = listed;
+  s.At(12).gpus.clear();
+  s.Observe();
+  return s;
+}
+
+TEST(SuspendBack, AProcessThatNoSampleShowsYetLeavesAgainOnceOneDoes) {
+  Story s = BackUnseen();
+  EXPECT_THAT(s.Suspend(), ElementsAre("= suspending held_by_user"));
+  s.now += base::Millis(20);
+  s.At(12).gpus["a"].used = MiB(4);
+  s.At(12).gpus["a"].sampled_at = s.now;
+  EXPECT_THAT(s.Observe(), IsEmpty()) << "a new sample with an old list of processes";
+  s.now += base::Millis(20);
+  s.At(12).gpus["a"].used = GiB(2);
+  s.At(12).gpus["a"].sampled_at = s.now;
+  EXPECT_TRUE(s.machine.KnowsMoreThanSamples());
+  EXPECT_THAT(s.Observe(), ElementsAre("checkpoint 12"));
+  EXPECT_FALSE(s.machine.KnowsMoreThanSamples());
+  EXPECT_EQ(s.machine.record().held.at(s.IdOf(12)), (BytesByGpu{{"a", GiB(2)}})) << "it took more meanwhile";
+  EXPECT_THAT(s.Checkpointed(12), ElementsAre("= suspended held_by_user", "! job_suspended"));
+}
+
+TEST(SuspendBack, AProcessThatNoSampleShowsLeavesAgainWithWhatItHad) {
+  Story s = BackUnseen();
+  s.Suspend();
+  EXPECT_THAT(s.Wait(), ElementsAre("checkpoint 12"));
+  EXPECT_THAT(s.Checkpointed(12), ElementsAre("= suspended held_by_user", "! job_suspended"));
+  EXPECT_THAT(s.Detail(), HasSubstr("1GiB are in host memory"));
+}
+
+TEST(SuspendBack, AProcessThatGaveUpItsMemorySinceIsNotLookedForWithoutEnd) {
+  Story s = BackUnseen();
+  s.now += SuspensionSettings{}.retry;
+  s.Observe();
+  EXPECT_THAT(s.Suspend(),
+              ElementsAre("= suspending held_by_user", "= suspended held_by_user", "! job_suspended"));
+}
+
 TEST(SuspendBack, AProcessThatEndedMeanwhileIsNotMissed) {
   Story s = Suspended();
   s.Dies(11);

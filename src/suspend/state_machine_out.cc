@@ -15,9 +15,6 @@ using base::FormatBytes;
 using base::FormatDuration;
 using base::MonoTime;
 
-// More memory than a checkpointed process still has on the GPU (4 MiB on an H200).
-constexpr Bytes kResidue = base::MiB(16);
-
 constexpr const char* kSharesMemory = "its processes share memory (NCCL, CUDA IPC), which cannot leave";
 
 // The memory of the process on this GPU by its shim's count, which is current; the driver's figure is from
@@ -32,10 +29,10 @@ Bytes Counted(const GpuShare& share) {
 // older than its allocations.
 bool SuspensionStateMachine::AwaitSample(MonoTime now) {
   settling_ = phase() == SuspensionPhase::kSuspending && now < began_ + settings_.settle_limit &&
-              std::any_of(members_.begin(), members_.end(), [](const auto& one) {
+              std::any_of(members_.begin(), members_.end(), [this](const auto& one) {
                 const Member& member = one.second;
                 return !member.seen.figures_current && member.saved == Saved::kRunning &&
-                       member.order == Order::kNone;
+                       member.order == Order::kNone && !record_.held.contains(one.first);
               });
   return settling_;
 }

@@ -23,6 +23,8 @@ struct Target {
   bool shut = false;                     // its gate is closed
   std::string gpu = "a";
   bool from_start = false;  // it was there before the first request to move
+  bool restored = false;    // by the driver, which said so
+  std::map<std::string, GpuShare> sampled{};
   enum class Ordered { kNothing, kHold, kEvict, kFetch, kReturn } told = Ordered::kNothing;
 };
 
@@ -78,16 +80,27 @@ class World {
     targets_[target.view.id] = target;
   }
 
+  // What the shims count is current; what the driver shows is from the last sample.
   std::vector<ObservedProcess> Views() {
     std::vector<ObservedProcess> views;
+    const bool samples = now_ >= sampled_at_ + std::chrono::seconds(10) || *rc::gen::inRange(0, 3) != 0;
+    if (samples) sampled_at_ = now_;
     for (auto& [id, target] : targets_) {
       const bool here = target.saved != Saved::kCheckpointed;
-      target.view.gpus.clear();
-      target.view.gpus[target.gpu] = {here ? target.context + (target.data - target.out) : base::Bytes{},
-                                      target.data - target.out, target.out};
+      if (samples || target.sampled.empty()) {
+        target.sampled.clear();
+        target.sampled[target.gpu].used = here ? target.context + (target.data - target.out) : base::Bytes{};
+        target.sampled[target.gpu].sampled_at = now_;
+      }
+      target.view.gpus = target.sampled;
+      target.view.gpus[target.gpu].evictable = target.data - target.out;
+      target.view.gpus[target.gpu].evicted = target.out;
       target.view.shares = target.shares;
       target.view.holds_imported = here && target.imported && (target.stuck || target.out.count == 0);
-      views.push_back(target.view);
+      // Without a shim, only a sample shows the process; while the job is away, its record does.
+      const bool known = target.view.has_shim || machine_.record().held.contains(id) ||
+                         target.sampled.begin()->second.used.count > 0;
+      if (known) views.push_back(target.view);
     }
     return views;
   }
@@ -146,6 +159,8 @@ class World {
     }
     moves_.clear();
     rest_ordered_ = false;
+    for (auto& [id, target] : targets_) target.restored = false;
+    sampled_at_ = {};
     machine_ = SuspensionStateMachine::Rebuild({}, ParseRecord(SerializeRecord(machine_.record())).value());
     NoteBegin();
     Feed(event::Observed{Views(), gpus_});
@@ -300,7 +315,10 @@ class World {
           event::Answered{ask.process,
                           {.outcome = Outcome::kDone,
                            .state = *rc::gen::element(Saved::kUnknown, Saved::kLocked, Saved::kRunning)}});
-    Feed(event::Answered{ask.process, AnswerMover(ask, fail)});
+    const Answer answer = AnswerMover(ask, fail);
+    if (const auto it = targets_.find(ask.process); it != targets_.end() && ask.verb != Verb::kState)
+      it->second.restored = ask.verb == Verb::kRestore && answer.outcome == Outcome::kDone;
+    Feed(event::Answered{ask.process, answer});
   }
 
   void Feed(const Event& event) {
@@ -325,9 +343,18 @@ class World {
     if (const auto deadline = machine_.Deadline()) RC_ASSERT(*deadline > now_);
   }
 
+  // Also where no sample has shown it since its return.
+  void CheckThatNobodyStayed() {
+    if (!honest_ || !can_ || AnyStays()) return;
+    for (const auto& [id, target] : targets_)
+      RC_ASSERT(!target.restored || target.saved != Saved::kRunning || target.context.count == 0);
+  }
+
   void Check(const Actions& actions) {
     for (const Action& action : actions) {
       RC_LOG() << "  " << WordOf(action) << "\n";
+      if (const auto* emit = std::get_if<action::Emit>(&action); emit && emit->kind == "job_suspended")
+        CheckThatNobodyStayed();
       if (std::get_if<action::Rest>(&action)) {
         RC_ASSERT(machine_.phase() == SuspensionPhase::kSuspending && !rest_ordered_);
         rest_ordered_ = true;
@@ -463,7 +490,7 @@ class World {
   bool rest_ordered_ = false;
   bool rested_ = false;  // on this way out
   pid_t next_pid_ = 11;
-  base::MonoTime now_{std::chrono::hours(1)};
+  base::MonoTime now_{std::chrono::hours(1)}, sampled_at_{};
   std::vector<ObservedGpu> gpus_{{"a", "NVIDIA H200"}, {"b", "NVIDIA H200"}};
   std::map<base::ProcessId, Target> targets_;
   std::string wanted_ = "a", counts_on_ = "a";

@@ -63,6 +63,11 @@ bool SuspensionStateMachine::AnyStays() const {
   return std::any_of(members_.begin(), members_.end(), [](const auto& one) { return Stays(one.second); });
 }
 
+bool SuspensionStateMachine::KnowsMoreThanSamples() const {
+  return std::any_of(members_.begin(), members_.end(),
+                     [](const auto& one) { return one.second.arrived || !one.second.restored.empty(); });
+}
+
 MonoTime SuspensionStateMachine::AtWorkSince(const Member& member) {
   return std::max(member.ordered_at, member.stage_since);
 }

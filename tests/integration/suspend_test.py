@@ -284,6 +284,22 @@ class SuspendTest(SuspendCase):
         self.assertEqual(back(), ["first", "late", "early"])
 
 
+class RareSamplesTest(SuspendCase):
+    """The daemon looks at a GPU at rest once a second: after a return the driver's figures are of before for a while."""
+    config = SuspendCase.config.replace('"20ms"', '"1s"')
+
+    def test_a_job_without_share_that_has_just_returned_leaves_again_before_it_is_called_suspended(self):
+        job = self.busy("again", share=False)
+        for _ in range(5):
+            left = self.suspend("again")
+            self.assertEqual(left.status, 200, left.body)
+            self.assertGreaterEqual(left.json()["memory"]["host"], 96 * MIB, left.body)
+            self.resumed("again")
+        told = [(event["kind"], event["message"]) for event in self.events() if event["job"] == job]
+        self.assertNotIn("suspended_process_taken", [kind for kind, _ in told], told)
+        self.finishes_with_its_data("again")
+
+
 class StraightTest(SuspendCase):
     """GPUs with peer access: memory moves directly from one to the other."""
     profile = "h200"

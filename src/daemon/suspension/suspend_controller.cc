@@ -132,7 +132,10 @@ void SuspendController::SetSettings(SuspendControllerSettings settings) {
 void SuspendController::OnSample() {
   std::vector<base::JobId> jobs;
   for (const auto& [job, entry] : entries_) jobs.push_back(job);
-  for (const auto job : jobs) Observe(job);
+  for (const auto job : jobs) {
+    Observe(job);
+    DropIfDone(job);
+  }
   if (!jobs.empty()) OfferRoom();
   checkpointer_.ForgetDead();
   // PrepareMovers looks at all GPUs, and their samples come together, so once in a while is enough.
@@ -313,13 +316,14 @@ void SuspendController::AnswerWaiters(base::JobId job) {
   DropIfDone(job);
 }
 
-// A job that runs normally needs no state machine.
+// A job that runs normally needs no state machine, once the samples show it where it is.
 void SuspendController::DropIfDone(base::JobId job) {
   const auto it = entries_.find(job);
   if (it == entries_.end()) return;
   const auto& record = it->second.machine.record();
   if (record.phase != SuspensionPhase::kRunning || !record.wants_gpu || !record.reason.empty() ||
-      !it->second.waiters.empty() || it->second.storing || !it->second.to_do.empty())
+      !it->second.waiters.empty() || it->second.storing || !it->second.to_do.empty() ||
+      it->second.machine.KnowsMoreThanSamples())
     return;
   if (!it->second.stored.empty()) Save(job, {}, [] {});
   entries_.erase(it);
