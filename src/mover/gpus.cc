@@ -186,7 +186,12 @@ Gpus::HasherEntry& Gpus::EntryOf(int gpu) {
   std::unique_lock lock(hashers_mutex_);
   HasherEntry& entry = hashers_[gpu];
   lock.unlock();  // GPUs do not wait for one another's
-  std::call_once(entry.made, [&] { entry.hasher = Hasher::Make(*this, gpu, hash_key_); });
+  std::call_once(entry.made, [&] {
+    entry.hasher = Hasher::Make(*this, gpu, hash_key_);
+    if (entry.hasher) return;
+    const std::lock_guard made(hashers_mutex_);
+    hasher_troubles_.emplace(gpu, entry.hasher.error());
+  });
   return entry;
 }
 
@@ -195,9 +200,9 @@ Hasher* Gpus::HasherOf(int gpu) {
   return hasher ? hasher->get() : nullptr;
 }
 
-std::optional<base::Error> Gpus::HasherTrouble(int gpu) {
-  const auto& hasher = EntryOf(gpu).hasher;
-  return hasher ? std::nullopt : std::optional(hasher.error());
+std::map<int, base::Error> Gpus::HasherTroubles() {
+  const std::lock_guard lock(hashers_mutex_);
+  return hasher_troubles_;
 }
 
 }  // namespace gpuman::mover

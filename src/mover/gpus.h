@@ -95,8 +95,8 @@ class Gpus {
   // What hashes chunks of the GPU's memory; nullptr: this GPU cannot. The first call for a GPU makes it,
   // which takes a while, and what comes of it holds for good.
   Hasher* HasherOf(int gpu);
-  // Why HasherOf gives nullptr; nullopt: it does not.
-  std::optional<base::Error> HasherTrouble(int gpu);
+  // Why HasherOf gave nullptr, by GPU. Does not wait for a call of HasherOf.
+  std::map<int, base::Error> HasherTroubles();
   // The key of all its hashes; another one in each object.
   const HashKey& hash_key() const { return hash_key_; }
 
@@ -118,6 +118,7 @@ class Gpus {
   const HashKey hash_key_ = HashKey::Random();
   std::mutex hashers_mutex_;
   std::map<int, HasherEntry> hashers_;
+  std::map<int, base::Error> hasher_troubles_;
 };
 
 }  // namespace gpuman::mover

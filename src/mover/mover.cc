@@ -200,8 +200,18 @@ class Mover {
     const base::Bytes kept{kept_.bytes()};
     Send({.id = request.id,
           .outcome = Outcome::kDone,
+          .message = WhyNotHashed(),
           .bytes = base::Bytes{pool_.free_bytes()} + kept,
           .kept = kept});
+  }
+
+  // Empty: each GPU that was asked for a hash gives one.
+  std::string WhyNotHashed() {
+    std::string why;
+    for (const auto& [gpu, error] : gpus_.HasherTroubles())
+      why += fmt::format("{}{}: {}", why.empty() ? "" : "; ", gpus_.UuidOf(gpu).value_or("a GPU"),
+                         error.message);
+    return why;
   }
 
   // A daemon that knows of one GPU for each process names it.

@@ -179,6 +179,8 @@ void Checkpointer::OnAnswer(const MoverUser& user, const Answer& answer, std::ve
     Demand& demand = demands_[user];
     demand.ready = answer.bytes;
     demand.kept = answer.kept;
+    if (!answer.message.empty() && !std::exchange(mover.said_not_hashed, true) && options_.on_not_hashed)
+      options_.on_not_hashed(user, answer.message);
     return;
   }
   const auto it = requests_.find(answer.id);

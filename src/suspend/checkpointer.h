@@ -46,6 +46,9 @@ struct CheckpointerOptions {
   // Of this process so many chunks had changed, and the hash had taken them for unchanged
   // (Unchanged::kCompare).
   std::function<void(const base::ProcessId&, std::uint64_t chunks)> on_misjudged{};
+  // This mover cannot find out on some GPU what has changed, and copies all memory of it; `why` is the
+  // mover's sentence. Once for each mover.
+  std::function<void(const MoverUser&, const std::string& why)> on_not_hashed{};
   base::Millis start_limit{30'000};     // until a new mover has loaded the driver
   base::Millis request_limit{180'000};  // 141 GiB at the 2.5 GB/s of an H200's checkpoint take one minute
   base::Millis idle_limit{600'000};     // a mover without requests is stopped
@@ -122,6 +125,7 @@ class Checkpointer {
     bool ready = false;
     bool has_moved = false;          // it has a context
     bool was_of_use = false;         // it has carried out a request
+    bool said_not_hashed = false;
     std::optional<Answer> cannot{};  // why it cannot checkpoint; it can still move memory
     std::unique_ptr<boost::asio::steady_timer> idle{};
     std::unique_ptr<boost::asio::steady_timer> start{};  // first until it is started, then until it is ready

@@ -175,7 +175,9 @@ struct Answer {
   Outcome outcome = Outcome::kFailed;
   Saved state = Saved::kUnknown;  // at the end, whatever the outcome; kUnknown with an outcome other than
                                   // kLost: nothing was done
-  std::string message{};          // a sentence when the outcome is neither kDone nor kNoCuda
+  // A sentence when the outcome is neither kDone nor kNoCuda; kPrepare: on which GPUs nothing is hashed, and
+  // why.
+  std::string message{};
   base::Bytes bytes{};            // bytes that moved; in a notice: since the last one
   base::Bytes unchanged{};        // of `bytes`: not copied, since the host has them already or they are zeros
   std::uint64_t misjudged = 0;    // chunks that the hash took for unchanged, and that had changed (kCompare)

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "gpus_fixture.h"
+#include "inject.h"
 #include "mover/test_bytes.h"
 
 namespace gpuman::mover {
@@ -67,7 +68,7 @@ TEST_F(HasherTest, TheKernelComputesWhatTheProcessorDoes) {
 
 TEST_F(HasherTest, AChangedByteChangesTheHashOfItsChunkAlone) {
   Hasher* const hasher = gpus->HasherOf(0);
-  ASSERT_TRUE(hasher) << gpus->HasherTrouble(0)->message;
+  ASSERT_TRUE(hasher) << gpus->HasherTroubles().at(0).message;
   const Memory memory = OnGpu(RandomBytes(4, 3 * kChunk));
   const std::vector<abi::CUdeviceptr> chunks{memory.address(), memory.address() + kChunk,
                                              memory.address() + 2 * kChunk};
@@ -204,10 +205,6 @@ class HasherTroubleTest : public HasherTest {
   void TearDown() override {
     if (cuda) Inject("clear");
   }
-  void Inject(const std::string& what) {
-    const std::string tool = std::string(std::getenv("GPUMAN_BUILD_DIR")) + "/bin/gpuman-sim";
-    ASSERT_EQ(std::system((tool + " inject " + what).c_str()), 0);  // NOLINT(concurrency-mt-unsafe)
-  }
   void ExpectMemoryOf(int gpu) {
     ASSERT_TRUE(gpus->Use(gpu));
     const Bytes bytes = RandomBytes(11);
@@ -222,8 +219,9 @@ class HasherTroubleTest : public HasherTest {
 TEST_F(HasherTroubleTest, AGpuThatLoadsNoKernelHasNoneAndAllElseWorks) {
   Inject("module-fail --gpu 1");
   EXPECT_EQ(gpus->HasherOf(1), nullptr);
-  EXPECT_NE(gpus->HasherTrouble(1)->message.find("cuModuleLoadData"), std::string::npos)
-      << gpus->HasherTrouble(1)->message;
+  const auto troubles = gpus->HasherTroubles();
+  ASSERT_TRUE(troubles.contains(1));
+  EXPECT_NE(troubles.at(1).message.find("cuModuleLoadData"), std::string::npos) << troubles.at(1).message;
   ExpectMemoryOf(1);
   ASSERT_TRUE(gpus->HasherOf(0)) << "another GPU has its own";
   Inject("clear");
@@ -234,7 +232,8 @@ TEST_F(HasherTroubleTest, AGpuWithoutRoomForItHasNone) {
   const std::uint64_t free = Free();
   Inject("alloc-fail --nth 1");
   EXPECT_EQ(gpus->HasherOf(0), nullptr);
-  EXPECT_EQ(gpus->HasherTrouble(0)->code, base::ErrorCode::kExhausted);
+  ASSERT_TRUE(gpus->HasherTroubles().contains(0));
+  EXPECT_EQ(gpus->HasherTroubles().at(0).code, base::ErrorCode::kExhausted);
   EXPECT_EQ(Free(), free);
   ExpectMemoryOf(0);
 }
@@ -244,7 +243,7 @@ TEST_F(HasherTroubleTest, ItTakesLittleOfTheGpuAndGivesItBack) {
   Hasher* const hasher = gpus->HasherOf(0);
   ASSERT_TRUE(hasher);
   EXPECT_EQ(gpus->HasherOf(0), hasher);
-  EXPECT_FALSE(gpus->HasherTrouble(0));
+  EXPECT_TRUE(gpus->HasherTroubles().empty());
   EXPECT_LE(free - Free(), std::uint64_t{2} << 20);
   gpus.reset();
   EXPECT_EQ(Free(), free);

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "inject.h"
 #include "moving_fixture.h"
 
 namespace gpuman::suspend {
@@ -257,6 +258,40 @@ TEST_F(UnchangedTest, SwitchedOffAllIsCopied) {
   EXPECT_EQ(Back().outcome, Outcome::kDone);
   MakeAnew(6);
   EXPECT_EQ(Out(0, 6), 6 * kPiece) << "and switched on again";
+}
+
+// The driver does not load the mover's kernel.
+class NotHashedTest : public UnchangedTest {
+ protected:
+  void SetUp() override {
+    if (!std::getenv("GPUMAN_SIM_DIR")) GTEST_SKIP() << "needs gpuman-sim";
+    Inject("module-fail --gpu 0");
+    options.on_not_hashed = [this](const MoverUser&, const std::string& why) { told.push_back(why); };
+    ASSERT_NO_FATAL_FAILURE(UnchangedTest::SetUp());
+  }
+  void TearDown() override {
+    Inject("clear");
+    UnchangedTest::TearDown();
+  }
+  std::vector<std::string> told;
+};
+
+TEST_F(NotHashedTest, AllIsCopiedAndItIsToldOnceWhy) {
+  Make(6);
+  for (unsigned round = 0; round < 2; ++round) {
+    EXPECT_EQ(Out(0, 6), 0u);
+    EXPECT_EQ(Back().outcome, Outcome::kDone);
+    ExpectWhole(6);
+    MakeAnew(6);
+    Prepare();
+  }
+  EXPECT_TRUE(Until([&] {
+    Prepare();
+    return !told.empty();
+  }));
+  Prepare();
+  EXPECT_THAT(told, ::testing::ElementsAre(::testing::AllOf(::testing::HasSubstr(Uuid(0)),
+                                                            ::testing::HasSubstr("cuModuleLoadData"))));
 }
 
 TEST_F(UnchangedTest, NothingIsKeptOfWhatNeedNotLeave) {

@@ -47,6 +47,10 @@ suspend::CheckpointerOptions CheckpointerOf(const Core& core,
         "copied. Set share.unchanged = \"off\", and report it: see SECURITY.md",
         chunks, process.pid);
   };
+  options.on_not_hashed = [](const suspend::MoverUser& user, const std::string& why) {
+    spdlog::warn("gpuman-mover of user {} copies all memory, changed or not, where it cannot hash it: {}",
+                 user.uid, why);
+  };
   options.program = {core.options().mover_program, core.config().state_dir};
   return options;
 }
