@@ -2,7 +2,8 @@
 """Many hand-overs, and many jobs on several GPUs: programs that check every byte all the time, with the shortest turns.
 
 Usage: share_many_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree; GPUMAN_HAND_OVERS how many
-hand-overs there are to be, 3,000 by itself; docs/results.md has 10,000)
+hand-overs there are to be, 3,000 by itself, and 60 of memory of which little changes; docs/results.md has 10,000 of
+each)
 """
 
 import json
@@ -108,6 +109,33 @@ class HandOvers(ManyCase):
         self.assertGreater(sum(moved), 0.9 * done * 2 * MIB)
         for one in rounds.values():
             self.assertGreater(one[0], done / len(jobs) / 4)
+        self.assertFalse([event for event in self.events() if event["kind"] == "share_move_failed"])
+
+
+class ChangedBytes(ManyCase):
+    """Two jobs on each GPU, of which one finds room, change single bytes: only what has changed is copied."""
+    size = 64  # MiB
+    beside = size + 3
+    hand_overs = int(os.environ.get("GPUMAN_HAND_OVERS", "60"))
+
+    def test_no_byte_is_wrong_where_little_is_copied(self):
+        options = ("--size", self.size * MIB, "--bytes", 2, "--rest", 0.005)
+        jobs = [self.checking(f"b{i}", *options, gpus=[str(i % self.gpus)]) for i in range(2 * self.gpus)]
+        begin = time.monotonic()
+        until("everybody is there and has had a turn", lambda: self.all_have_had(jobs, 0.001), self.what_stands)
+        seen, at = -1, begin
+        while (done := self.all_hand_overs()) < self.hand_overs:
+            if done > seen:
+                seen, at = done, time.monotonic()
+            self.assertLess(time.monotonic(), at + 60, f"stuck after {done}: {self.what_stands()}")
+            time.sleep(0.1)
+        took = time.monotonic() - begin
+        out, copied = (sum(gpu[key] for gpu in self.share()["gpus"]) for key in ("moved_out", "copied_out"))
+        rounds = self.ends_right(jobs)
+        print(f"{done} hand-overs in {took:.0f} s, {out / MIB:.0f} MiB out, {copied / MIB:.0f} copied, "
+              f"{2 * sum(map(sum, rounds.values()))} bytes changed", flush=True)
+        self.assertGreater(sum(map(sum, rounds.values())), done)
+        self.assertLess(copied, 0.8 * out)
         self.assertFalse([event for event in self.events() if event["kind"] == "share_move_failed"])
 
 

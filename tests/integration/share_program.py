@@ -1,9 +1,10 @@
 """A program that shares a GPU, for share_*_test.py: it checks every byte of its memory all the time.
 
-Usage: share_program.py STOP [--blocks N] [--size BYTES] [--rest SECONDS] [--children N] [--each-its-gpu]
+Usage: share_program.py STOP [--blocks N] [--size BYTES] [--bytes N] [--rest SECONDS] [--children N] [--each-its-gpu]
 
 Each round it reads and compares its blocks and writes new data, so that data of an earlier round would be wrong; then
-it rests. Ends when the file STOP exists or its directory is gone; each process prints a line of JSON: rounds, wrong.
+it rests. With --bytes it changes so many bytes of each block instead, at random, and compares a piece of it; all of it at
+the end. Ends when the file STOP exists or its directory is gone; each process prints a line of JSON: rounds, wrong.
 Exit status 0: data right, 4: wrong, 5: a call of the driver failed. With --children it forks first; with --each-its-gpu
 each child sees only one of the GPUs.
 """
@@ -62,13 +63,36 @@ class Block:
         return right
 
 
+class ChangedBlock(Block):
+    """Of which single bytes are changed at random."""
+
+    def __init__(self, size, count):
+        self.count, self.draw = count, random.Random(f"{os.getpid()} bytes")
+        super().__init__(size)
+        self.holds = bytearray(self.pattern[:size])
+        self.pattern = None
+        self.expected = ctypes.addressof(ctypes.c_char.from_buffer(self.holds))
+
+    def check(self):
+        right = self.is_right(self.draw.randrange(0, self.size, PIECE))
+        for _ in range(self.count):
+            at = self.draw.randrange(self.size)
+            self.holds[at] = (self.holds[at] + self.draw.randrange(1, 256)) % 256
+            must(cuda.cuMemcpyHtoD_v2(u64(self.address.value + at), ctypes.c_void_p(self.expected + at), size_t(1)), "cuMemcpyHtoD")
+        return right
+
+    def is_whole(self):
+        return all(self.is_right(at) for at in range(0, self.size, PIECE))
+
+
 def work(options):
     device, context = ctypes.c_int(), ctypes.c_void_p()
     must(cuda.cuInit(0), "cuInit")
     must(cuda.cuDeviceGet(ctypes.byref(device), 0), "cuDeviceGet")
     must(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device), "cuDevicePrimaryCtxRetain")
     must(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent")
-    blocks = [Block(options.size) for _ in range(options.blocks)]
+    blocks = [ChangedBlock(options.size, options.bytes) if options.bytes else Block(options.size)
+              for _ in range(options.blocks)]
     print(json.dumps({"pid": os.getpid(), "holds": options.blocks * options.size}), flush=True)
     stop, rounds, wrong, last = pathlib.Path(options.stop), 0, 0, False
     while not wrong and not last:
@@ -76,6 +100,8 @@ def work(options):
         wrong = sum(not block.check() for block in blocks)
         rounds += 1
         time.sleep(0 if last else options.rest)
+    if options.bytes:
+        wrong += sum(not block.is_whole() for block in blocks)
     print(json.dumps({"pid": os.getpid(), "rounds": rounds, "wrong": wrong}), flush=True)
     return 4 if wrong else 0
 
@@ -85,6 +111,7 @@ def main():
     parser.add_argument("stop")
     parser.add_argument("--blocks", type=int, default=1)
     parser.add_argument("--size", type=int, default=2 << 20)
+    parser.add_argument("--bytes", type=int, default=0)
     parser.add_argument("--rest", type=float, default=0)
     parser.add_argument("--children", type=int, default=0)
     parser.add_argument("--each-its-gpu", action="store_true")
