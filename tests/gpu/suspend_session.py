@@ -28,12 +28,12 @@ HOLD = str(pathlib.Path(__file__).resolve().parent / "frameworks" / "torch_hold.
 class Job:
     """torch_hold.py under gpuman; the test controls its standard input."""
 
-    def __init__(self, machine, tag, size, *options, driver=False):
+    def __init__(self, machine, tag, size, *options, driver=False, hold=""):
         self.m, self.tag = machine, tag
         self.fifo = machine.dir / (tag + ".in")
         os.mkfifo(self.fifo)
         machine.run_json("run", "--tag", tag, *options, "--detach", "--", "sh", "-c",
-                         f"exec python3 {HOLD} --size {size} {'--driver' if driver else ''} < {self.fifo}")
+                         f"exec python3 {HOLD} --size {size} {hold} {'--driver' if driver else ''} < {self.fifo}")
         self.input = open(self.fifo, "w", encoding="utf-8")
         self.seen = 0
         self.wait_for("ready", 120)

@@ -5,7 +5,7 @@ Usage: unchanged_session.py [--only NAME]… [--seconds 60] [--json FILE] [--log
 
   evictions   a job of 16 GiB leaves: nothing, 1 % of its chunks (one byte each) and all of it changed since it left last
   servers6    six model servers of 11.5 GiB in 40 GiB, a request every 6 s each: latency, and bytes that were copied out
-  servers10   ten of 12 GiB, a request every 10 s each
+  servers10   ten of 12 GiB, or --server, a request every 10 s each
   training    one server, beside which a training of 30 GiB starts: its slowest request
   bytes       three jobs in short turns that change single bytes at random: wrong bytes
 
@@ -150,7 +150,7 @@ class UnchangedSession(Session):
     def run(self):
         todo = {"evictions": self.evictions,
                 "servers6": lambda: self.servers(6, int(11.5 * GIB), 6, ("hash", "off")),
-                "servers10": lambda: self.servers(10, 12 * GIB, 10, ("hash",)),
+                "servers10": lambda: self.servers(10, int(self.o.server * GIB), 10, ("hash",)),
                 "training": self.training, "bytes": self.bytes}
         for name, act in todo.items():
             if not self.o.only or name in self.o.only:
@@ -162,6 +162,7 @@ def main():
     options.add_argument("--gpu", type=int, default=0)
     options.add_argument("--seconds", type=float, default=60)
     options.add_argument("--capacity", default="40GiB")
+    options.add_argument("--server", type=float, default=12, help="GiB of each of the ten servers")
     options.add_argument("--host-memory", default="100GiB", help="suspend.host_memory, touched before")
     options.add_argument("--only", action="append")
     options.add_argument("--simulated", action="store_true", help="the simulated driver, small: for evictions")

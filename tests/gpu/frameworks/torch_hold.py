@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Holds random data on the GPU and works lightly beside it, for suspend, resume and move.
 
-Usage: torch_hold.py [--size 10GiB] [--every SECONDS] [--driver]
+Usage: torch_hold.py [--size 10GiB] [--every SECONDS] [--still] [--compile] [--driver]
 
 JSON lines on standard output, times of CLOCK_MONOTONIC in seconds:
   {"event": "ready", "pid", "bytes", "hash", "t"}               the data is there
@@ -10,8 +10,10 @@ JSON lines on standard output, times of CLOCK_MONOTONIC in seconds:
 A line on standard input is obeyed: "verify" answers with {"event": "verify", "wrong_bytes", "hash", "same", "seconds"}, "pause"
 with {"event": "pause", "longest_pause_s"} and starts over, "change PART" changes one byte in that part of all chunks of 2 MiB
 (0 to 1, spread evenly) and answers with {"event": "change", "bytes", "hash"}, "renew" fills the memory anew and answers with
-{"event": "renew", "hash"}, "quit" or the end of the input ends. Exit status 4: data was wrong.
---driver: without PyTorch, for the simulated driver.
+{"event": "renew", "hash"}, "cell" works on the first block and answers with {"event": "cell", "wrong_bytes", "seconds"},
+"quit" or the end of the input ends. Exit status 4: data was wrong.
+--still: no GPU call but for a line of the input, as a notebook. --compile: the work is a function of torch.compile, whose
+compile workers stay. --driver: without PyTorch, for the simulated driver.
 """
 
 import argparse
@@ -51,10 +53,11 @@ class Changes:
 class TorchData:
     """Blocks that are each made from a seed, so that the program can make them again and compare byte for byte."""
 
-    def __init__(self, size, block=256 * MIB):
+    def __init__(self, size, compiled=False, block=256 * MIB):
         import torch
         self.torch = torch
         self.light = torch.zeros(1024, device="cuda")
+        self.work = (torch.compile if compiled else lambda work: work)(lambda x: (x * 3 + 1).sin().cumsum(0) + x)
         sizes = [block] * (size // block) + ([size % block] if size % block else [])
         self.changes, self.round = Changes(), 0
         self.blocks = [self._make(number, each) for number, each in enumerate(sizes)]
@@ -82,7 +85,7 @@ class TorchData:
         self.torch.cuda.synchronize()
 
     def tick(self):
-        self.light.add_(1)
+        self.work(self.light.add_(1))
         self.torch.cuda.synchronize()
 
     def digest(self):
@@ -92,14 +95,17 @@ class TorchData:
             sha.update(str((int(weights.sum()), int((weights ^ (weights >> 17)).sum()))).encode())
         return sha.hexdigest()[:16]
 
-    def wrong_bytes(self):
-        return sum(int((block != self._make(number, block.numel())).sum()) for number, block in enumerate(self.blocks))
+    def wrong_bytes(self, count=None):
+        """Of the first `count` blocks."""
+        return sum(int((block != self._make(number, block.numel())).sum()) for number, block in enumerate(self.blocks[:count]))
 
 
 class DriverData:
     """The same with the CUDA driver alone; small, since the data passes through Python."""
 
-    def __init__(self, size, block=4 * MIB):
+    def __init__(self, size, compiled=False, block=4 * MIB):
+        if compiled:
+            raise SystemExit("torch_hold: --compile needs PyTorch")
         from driver import Device
         self.device = Device()
         sizes = [block] * (size // block) + ([size % block] if size % block else [])
@@ -139,9 +145,9 @@ class DriverData:
             sha.update(self.device.read(address, size))
         return sha.hexdigest()[:16]
 
-    def wrong_bytes(self):
+    def wrong_bytes(self, count=None):
         wrong = 0
-        for number, (address, size) in enumerate(self.blocks):
+        for number, (address, size) in enumerate(self.blocks[:count]):
             there, right = self.device.read(address, size), self._make(number, size)
             wrong += 0 if there == right else sum(a != b for a, b in zip(there, right))
         return wrong
@@ -173,17 +179,23 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=size_of, default=10 * GIB)
     parser.add_argument("--every", type=float, default=0.25)
+    parser.add_argument("--still", action="store_true")
+    parser.add_argument("--compile", action="store_true")
     parser.add_argument("--driver", action="store_true")
     arguments = parser.parse_args()
-    data = (DriverData if arguments.driver else TorchData)(arguments.size)
+    data = (DriverData if arguments.driver else TorchData)(arguments.size, arguments.compile)
     at_start, commands, wrong = data.digest(), Commands(), 0
     data.tick()
     say(event="ready", pid=os.getpid(), bytes=arguments.size, hash=at_start, t=time.monotonic())
     ticks, longest, last = 0, 0.0, time.monotonic()
     told = last
     while True:
-        data.tick()
-        ticks += 1
+        if arguments.still:
+            select.select([0], [], [])
+            last = time.monotonic()
+        else:
+            data.tick()
+            ticks += 1
         now = time.monotonic()
         longest = max(longest, now - last)
         if now - last > PAUSE:
@@ -201,6 +213,12 @@ def main():
                 wrong += found
                 say(event="verify", wrong_bytes=found, hash=after, same=after == at_start, seconds=time.monotonic() - start)
                 wrong += after != at_start and not found
+            elif line == "cell":
+                start = time.monotonic()
+                data.tick()
+                found = data.wrong_bytes(1)
+                wrong += found
+                say(event="cell", wrong_bytes=found, seconds=time.monotonic() - start)
             elif line == "pause":
                 say(event="pause", longest_pause_s=longest, t=last)
                 longest = 0.0
