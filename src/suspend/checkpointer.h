@@ -123,8 +123,8 @@ class Checkpointer {
   struct Mover {
     std::shared_ptr<MoverLink> link;
     bool ready = false;
-    bool has_moved = false;          // it has a context
-    bool was_of_use = false;         // it has carried out a request
+    bool has_moved = false;   // it has a context
+    bool was_of_use = false;  // it has carried out a request
     bool said_not_hashed = false;
     std::optional<Answer> cannot{};  // why it cannot checkpoint; it can still move memory
     std::unique_ptr<boost::asio::steady_timer> idle{};

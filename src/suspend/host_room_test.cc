@@ -55,6 +55,7 @@ TEST(Holds, SaysWhatItWouldTakeAndWhatThereIs) {
        {GiB(3), GiB(2)},
        "takes 2GiB of the host's memory, of which 2GiB"},
       {"nothing", {{}, {}, {}, GiB(5), GiB(1)}, {}, nullptr},
+      {"nothing more, of a full machine", {GiB(10), {}, GiB(3), MiB(500), GiB(1)}, {GiB(3), {}}, nullptr},
   };
   for (const auto& row : table) {
     const auto holds = Holds(row.room, row.need);
