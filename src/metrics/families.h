@@ -108,6 +108,7 @@ struct Family {
   X(kSuspendedBytes, "gpuman_suspension_moved_bytes_total", kCounter, "Device memory that suspensions took off the GPUs since the daemon began.") \
   X(kLeft, "gpuman_left_bytes", kGauge, "Device memory of suspended jobs that stays on the GPU: contexts, and memory that processes share.") \
   X(kKept, "gpuman_kept_host_memory_bytes", kGauge, "Host memory of copies that are kept of memory that is on a GPU again.") \
+  X(kIdleJobs, "gpuman_idle_jobs", kGauge, "Jobs that make no GPU call: those that may leave their GPUs when others need room, and those that are away for it.") \
   X(kNotificationsPending, "gpuman_notifications_pending", kGauge, "Notifications that are not delivered yet.") \
   X(kNotificationsFailed, "gpuman_notifications_failed", kGauge, "Notifications that were given up and are still kept.") \
   X(kEvents, "gpuman_events_total", kCounter, "Events since the daemon began, by kind.") \

@@ -81,6 +81,8 @@ std::string Render(const Snapshot& snapshot, bool with_dcgm) {
   for (const auto& left : snapshot.left)
     out.Add(Metric::kLeft, metrics::LabelsOf(left.gpu, left.uuid), left.bytes.count);
   out.Add(Metric::kKept, {}, snapshot.kept.count);
+  out.Add(Metric::kIdleJobs, Labels("state", "on_gpu"), snapshot.idle_on_gpu);
+  out.Add(Metric::kIdleJobs, Labels("state", "away"), snapshot.idle_away);
   AddEventCounters(snapshot.counters, out);
   AddDaemon(snapshot, out);
   return out.Text();

@@ -80,6 +80,8 @@ Snapshot FullSnapshot(const gpu::Sample& sample) {
   snapshot.rests = {{"one", base::Histogram({0.1, 1}), {{"rested", 3}}, 2}, rest};
   snapshot.left = {{"0", kUuid, base::MiB(524)}};
   snapshot.kept = base::MiB(256);
+  snapshot.idle_on_gpu = 2;
+  snapshot.idle_away = 1;
   snapshot.queue.waiting = {{"resources", 4}, {"held_by_user", 2}};
   snapshot.queue.oldest_seconds = 60;
   snapshot.counters.OnXid(kUuid, 74);
@@ -238,6 +240,8 @@ TEST(Metrics, OfComingToRestAreToldByTheNumberOfProcessesAndTheResult) {
   EXPECT_THAT(text, HasSubstr("gpuman_rest_steps_total 42\n"));
   EXPECT_THAT(text, HasSubstr("gpuman_left_bytes{gpu=\"0\",uuid=\"GPU-0\"} 549453824\n"));
   EXPECT_THAT(text, HasSubstr("gpuman_kept_host_memory_bytes 268435456\n"));
+  EXPECT_THAT(text, HasSubstr("gpuman_idle_jobs{state=\"on_gpu\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("gpuman_idle_jobs{state=\"away\"} 1\n"));
   EXPECT_THAT(
       text,
       HasSubstr("gpuman_share_moved_bytes_total{gpu=\"0\",uuid=\"GPU-0\",direction=\"out\"} 2147483648\n"));

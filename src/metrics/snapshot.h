@@ -91,6 +91,7 @@ struct Snapshot {
   std::vector<Shared> shared{};
   std::vector<Rest> rests{};
   std::vector<LeftMemory> left{};
+  std::size_t idle_on_gpu = 0, idle_away = 0;
   base::Bytes kept{};  // host memory: copies of what is on a GPU again
   Queue queue{};
   std::size_t notifications_pending = 0, notifications_failed = 0;

@@ -137,6 +137,14 @@ class IdleTest(IdleCase):
                 self.ends_with_its_data(tag)
                 self.assertFalse(self.told(job, "suspend_failed"))
 
+    def test_the_metrics_count_it_while_it_is_away(self):
+        self.notebook("note")
+        self.goes_away("note")
+        until("it is counted", lambda: self.metric("gpuman_idle_jobs", state="away") == 1)
+        self.assertEqual(self.metric("gpuman_idle_jobs", state="on_gpu"), 0)
+        self.ends_with_its_data("note")
+        self.assertEqual(self.metric("gpuman_idle_jobs", state="away"), 0)
+
     def test_why_tells_that_no_call_came(self):
         self.notebook("note")
         self.goes_away("note")

@@ -299,7 +299,11 @@ void SuspensionModule::AddMetrics(metrics::Snapshot& snapshot) {
   std::map<std::string, base::Bytes> left;
   for (const auto& shown : snapshot.jobs) {
     const auto* const record = controller_->RecordOf({shown.id});
-    if (!record || !suspend::IsSuspended(record->phase)) continue;
+    if (!record || !suspend::IsSuspended(record->phase)) {
+      if (idle_->IsIdle({shown.id})) ++snapshot.idle_on_gpu;
+      continue;
+    }
+    if (record->reason == suspend::kIdleReason) ++snapshot.idle_away;
     for (const auto& [gpu, bytes] : record->left) left[gpu] += bytes;
   }
   for (const auto& gpu : core_.inventory().gpus)
