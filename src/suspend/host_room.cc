@@ -67,7 +67,8 @@ Result<> Holds(const HostRoom& room, const HostNeed& need) {
                     FormatBytes(whole), FormatBytes(room.budget), FormatBytes(room.in_use)),
         "resume or remove another suspended job, or raise suspend.host_memory");
   const Bytes fresh = need.evicted - room.prepared + need.checkpointed;
-  if (fresh.count > 0 && fresh + room.kept_free > room.available) return TooLittle(fresh, room.available, room.kept_free);
+  if (fresh.count > 0 && fresh + room.kept_free > room.available)
+    return TooLittle(fresh, room.available, room.kept_free);
   return {};
 }
 

@@ -26,7 +26,7 @@ TORCH = """
 import torch
 x = torch.randint(0, 256, ({size},), dtype=torch.uint8, device="cuda")
 def total():
-    return int(x.sum(dtype=torch.int64))
+    return int(x.view(torch.int64).sum())
 print(total())
 """
 DRIVER = """
