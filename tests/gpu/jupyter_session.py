@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A Jupyter server in an idle job, on a real GPU, through a daemon of its own: cells bring the job back, and data stay.
 
-Usage: jupyter_session.py [--size GIB] [--json FILE] [--simulated]
+Usage: jupyter_session.py [--size GIB] [--json FILE] [--log DIR] [--simulated]
 
 Needs jupyter_server, ipykernel, requests and websocket-client in this Python. Starts the server under
 `gpuman run --idle-suspend 4s` and asks it as a browser does: kernels by REST, cells by websocket. Prints one table; exit
@@ -21,6 +21,9 @@ import websocket
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from machine import Machine  # noqa: E402
+from share_session import Recording  # noqa: E402
+
+PATIENCE = 40  # seconds for a cell
 
 TORCH = """
 import torch
@@ -50,7 +53,7 @@ class Kernel:
 
     def connect(self):
         self.socket = websocket.create_connection(
-            f"{self.server.url.replace('http', 'ws')}/api/kernels/{self.id}/channels?token={self.server.token}", timeout=120)
+            f"{self.server.url.replace('http', 'ws')}/api/kernels/{self.id}/channels?token={self.server.token}", timeout=PATIENCE)
 
     def cell(self, code):
         """What the cell printed, and the seconds until its reply."""
@@ -60,7 +63,10 @@ class Kernel:
         self.socket.send(json.dumps({"header": header, "parent_header": {}, "metadata": {}, "content": content,
                                      "channel": "shell", "buffers": []}))
         while True:
-            said = json.loads(self.socket.recv())
+            try:
+                said = json.loads(self.socket.recv())
+            except websocket.WebSocketTimeoutException:
+                self.server.says_what_stands(code)
             if said["parent_header"].get("msg_id") != message:
                 continue
             if said["msg_type"] == "stream":
@@ -73,7 +79,7 @@ class Kernel:
 
 
 class Server:
-    def __init__(self, machine, simulated):
+    def __init__(self, machine):
         self.m, self.token = machine, uuid.uuid4().hex
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -106,6 +112,22 @@ class Server:
     def job(self):
         return self.m.api("GET", "/v1/jobs/lab")
 
+    def says_what_stands(self, code):
+        """Ends the session, with what is known of the job: its events, its threads, the daemon's log."""
+        job = self.job()
+        print(f"no reply within {PATIENCE} s to: {code.strip()}\n{json.dumps(job)}")
+        for event in self.m.events():
+            print(event["at"], event["kind"], event["message"])
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                if "ipykernel" in words or "gpuman-mover" in words:
+                    threads = [f"{(task / 'comm').read_text().strip()}:{(task / 'wchan').read_text()}" for task in (process / "task").iterdir()]
+                    print(process.name, words[:120], *threads)
+            except OSError:
+                continue
+        raise SystemExit((self.m.dir / "daemon.log").read_text()[-6000:])
+
     def leaves(self):
         deadline = time.monotonic() + 60
         while (job := self.job())["state"] != "suspended":
@@ -119,6 +141,7 @@ def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--size", type=float, default=10, help="GiB of the first kernel; the second has a fifth")
     options.add_argument("--json", type=pathlib.Path)
+    options.add_argument("--log", type=pathlib.Path, help="a directory for the daemon's log, and the events")
     options.add_argument("--simulated", action="store_true")
     o = options.parse_args()
     size = 96 << 20 if o.simulated else int(o.size * (1 << 30))
@@ -132,11 +155,14 @@ def main():
         results[what] = value
         print(f"{what:<62}{value}{'' if fine else '   WRONG'}", flush=True)
 
-    with Machine(real=not o.simulated) as machine:
-        server = Server(machine, o.simulated)
+    with Machine(real=not o.simulated, config='[log]\nlevel = "debug"\n') as machine, Recording(machine, o.log):
+        server = Server(machine)
         first, second = Kernel(server), Kernel(server)
-        totals = [kernel.cell(begin.format(size=one, frameworks=frameworks))[0] for kernel, one in ((first, size), (second, size // 5))]
-        row("a server with two kernels that have memory", totals, all(totals))
+        totals = []
+        for kernel, one in ((first, size), (second, size // 5)):
+            text, took = kernel.cell(begin.format(size=one, frameworks=frameworks))
+            totals.append(text)
+            row(f"a kernel takes {one >> 20} MiB", f"{took:.1f} s", text.isdigit())
         away = server.leaves()
         row("both idle: it leaves", away["reason_detail"])
         text, took = first.cell("print(6 * 7)")
