@@ -255,9 +255,11 @@ class QueueCliTest(DaemonTest):
         for words in (("job", "show", str(ids[0])), ("why", str(ids[0]))):
             self.assertEqual(self.m.run(*words).stderr, "")
         last = self.submit("--hold", "--name", "again", "true")["id"]
-        self.submit("--name", "again", "--depends", f"afterany:{ids[0]}", "true")
+        self.submit("--name", "again", "--depends", f"afterany:{ids[0]}", "sleep", "600")
+        self.wait_for(last + 1, "running")
         self.gpuman("job", "release", "again", status=1)
-        self.wait_for(last + 1, "finished")
+        self.gpuman("cancel", str(last + 1))
+        self.wait_for(last + 1, "cancelled")
         done = self.m.run("job", "release", "again")
         self.assertEqual(done.stderr, f"gpuman: 6 jobs are called 'again'; this is the newest that has not ended, job {last}; "
                                       "give the id for another\n")
