@@ -20,11 +20,6 @@ bool IsAtRest(SuspensionPhase phase) {
          phase == SuspensionPhase::kEnded;
 }
 
-// Such a record would tell the next daemon nothing: none is kept.
-bool RunsAsUsual(const suspend::SuspensionRecord& record) {
-  return record.phase == SuspensionPhase::kRunning && record.wants_gpu && record.reason.empty();
-}
-
 }  // namespace
 
 SuspendController::SuspendController(Core& core, const ShimsModule& shims, SuspendControllerSettings settings,
@@ -229,8 +224,7 @@ void SuspendController::Pump(base::JobId job) {
   auto it = entries_.find(job);
   if (it == entries_.end() || it->second.storing) return;
   Entry& entry = it->second;
-  const std::string record =
-      RunsAsUsual(entry.machine.record()) ? std::string() : suspend::SerializeRecord(entry.machine.record());
+  const std::string record = suspend::SerializeRecord(entry.machine.record());
   if (record != entry.stored && !entry.to_do.empty()) {
     entry.stored = record;
     entry.storing = true;
@@ -326,8 +320,10 @@ void SuspendController::AnswerWaiters(base::JobId job) {
 void SuspendController::DropIfDone(base::JobId job) {
   const auto it = entries_.find(job);
   if (it == entries_.end()) return;
-  if (!RunsAsUsual(it->second.machine.record()) || !it->second.waiters.empty() || it->second.storing ||
-      !it->second.to_do.empty() || it->second.machine.KnowsMoreThanSamples())
+  const auto& record = it->second.machine.record();
+  if (record.phase != SuspensionPhase::kRunning || !record.wants_gpu || !record.reason.empty() ||
+      !it->second.waiters.empty() || it->second.storing || !it->second.to_do.empty() ||
+      it->second.machine.KnowsMoreThanSamples())
     return;
   if (!it->second.stored.empty()) Save(job, {}, [] {});
   entries_.erase(it);
