@@ -193,10 +193,13 @@ void Dispatcher::Preempt(const queue::Preempt& order) {
   const bool idle = host_.IsIdle(order.job);
   active.row.wants_back = !idle;
   Refresh(active);
+  active.preempting = true;
   host_.PreemptJob(order.job, idle, why, [self = self_, id = order.job, idle](const Result<>& there) {
-    if (there || !*self) return;
+    if (!*self) return;
     const auto found = (*self)->active_.find(id);
     if (found == (*self)->active_.end()) return;
+    found->second.preempting = false;
+    if (there) return;
     // It stays where it is; the next one that needs room ends it. One that was idle may just have made a
     // call.
     if (!idle) {

@@ -204,6 +204,7 @@ class Dispatcher {
     std::shared_ptr<const spec::JobSpec> spec;  // as SpecFor has it
     queue::RunningJob row;
     bool unsuspendable = false;
+    bool preempting = false;       // it was told to leave, and what became of that is not known yet
     suspend::BytesByGpu left{};    // as the host tells it
     suspend::BytesByGpu stayed{};  // when the job was last suspended in this run
   };

@@ -205,6 +205,8 @@ void Dispatcher::OnPhase(JobId id, suspend::SuspensionPhase phase) {
       break;
     default:
       if (row.phase == queue::RunningPhase::kMoving || row.phase == queue::RunningPhase::kRunning) break;
+      // It could not leave. The answer comes when that is on the disk: a pass before it would only ask again.
+      if (row.phase == queue::RunningPhase::kLeaving && it->second.preempting) break;
       if (const auto* const job = jobs_.Find(id); !job || job->state != spec::JobState::kRunning) break;
       row.phase = queue::RunningPhase::kRunning;
       row.wants_back = false;

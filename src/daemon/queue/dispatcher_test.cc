@@ -109,7 +109,9 @@ class DispatcherTest : public ::testing::Test, public DispatcherHost {
   const std::set<std::string>& ProtectedNames() override { return protected_; }
   bool IsPreempted(base::JobId) override { return false; }
   suspend::BytesByGpu LeftOf(base::JobId) override { return left_; }
-  void PreemptJob(base::JobId, bool, const std::string&, Done) override {}
+  void PreemptJob(base::JobId, bool, const std::string&, Done done) override {
+    preempted_.push_back(std::move(done));
+  }
   void ResumeJob(base::JobId, std::optional<std::string>, Done) override {}
   void MoveTo(base::JobId, const std::string&, Done done) override {
     done(base::Fail(base::ErrorCode::kUnsatisfiable, "it shares memory"));
@@ -152,6 +154,7 @@ class DispatcherTest : public ::testing::Test, public DispatcherHost {
   std::optional<base::Bytes> size_{};  // that is chosen for jobs with memory_auto
   std::vector<std::int64_t> asked_about_;
   std::vector<std::string> told_;
+  std::vector<Done> preempted_;  // who waits for each order to leave
 };
 
 TEST_F(DispatcherTest, ATrialIsItsUsersAndASnapshotOfALongQueueIsEverybodys) {
@@ -289,6 +292,29 @@ TEST_F(RunningJobTest, MemoryThatStayedOnceIsExpectedToStayAgain) {
   Sampled({});
   EXPECT_EQ(Left(), base::GiB(3));
   EXPECT_TRUE(Row().movable) << "none of its processes shares memory any more";
+}
+
+// What became of the order is answered when it is on the disk; the phase is known before.
+TEST_F(RunningJobTest, ThatCouldNotLeaveIsNotAskedAgainBeforeTheAnswer) {
+  queue::SchedulingSettings settings;
+  settings.preempt_after = {};
+  dispatcher_.SetSettings(settings, 24h);
+  jobs::Job urgent = Waiting(2);
+  urgent.spec.Change([](spec::JobSpec& spec) {
+    spec.gpus.count = 2;
+    spec.priority = 250;
+  });
+  Adopt(std::move(urgent));
+  loop_.run_one();
+  ASSERT_EQ(preempted_.size(), 1u);
+  using suspend::SuspensionPhase;
+  for (const auto phase :
+       {SuspensionPhase::kSuspending, SuspensionPhase::kUndoing, SuspensionPhase::kRunning})
+    dispatcher_.OnPhase({1}, phase);
+  EXPECT_EQ(Row().phase, queue::RunningPhase::kLeaving);
+  preempted_[0](base::Fail(base::ErrorCode::kUnsatisfiable, "it did not come to rest"));
+  EXPECT_EQ(Row().phase, queue::RunningPhase::kRunning);
+  EXPECT_FALSE(Row().suspendable) << "the next one that needs room ends it";
 }
 
 TEST_F(RunningJobTest, ThatIsNotMovedBecauseSomethingWouldStayCanStillBeSuspended) {
