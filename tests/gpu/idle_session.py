@@ -20,11 +20,9 @@ import statistics
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
-from machine import Machine  # noqa: E402
-from share_session import Recording  # noqa: E402
-from suspend_session import Job, parts  # noqa: E402
-from unchanged_session import GIB, grow_host_memory  # noqa: E402
+from share_session import run_session
+from suspend_session import Job, parts
+from unchanged_session import GIB, grow_host_memory
 
 MIB = 1 << 20
 IDLE = 4  # seconds without a call
@@ -142,15 +140,7 @@ def main():
     else:
         grow_host_memory(int(o.host_memory.removesuffix("GiB")) * GIB)
     config = f'[suspend]\nhost_memory = "{o.host_memory}"\n'
-    with Machine(real=not o.simulated, config=('[log]\nlevel = "debug"\n' if o.log else "") + config) as machine:
-        session = IdleSession(machine, o)
-        try:
-            with Recording(machine, o.log):
-                session.run()
-        finally:
-            if o.json:
-                o.json.write_text(json.dumps(session.results, indent=1))
-    return 1 if session.bad else 0
+    return run_session(IdleSession, o, config, real=not o.simulated)
 
 
 if __name__ == "__main__":

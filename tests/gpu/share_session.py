@@ -344,6 +344,20 @@ class Recording:
         shutil.copy(self.machine.dir / "daemon.log", self.directory / "daemon.log")
 
 
+def run_session(kind, o, config, real=True):
+    """Runs a session of that class on a machine of its own; returns the exit status. With --log the daemon's log has
+    details; --json gets the results also where the session fails."""
+    with Machine(real=real, config=('[log]\nlevel = "debug"\n' if o.log else "") + config) as machine:
+        session = kind(machine, o)
+        try:
+            with Recording(machine, o.log):
+                session.run()
+        finally:
+            if o.json:
+                o.json.write_text(json.dumps(session.results, indent=1))
+    return 1 if session.bad else 0
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--gpu", type=int, default=0)
@@ -352,17 +366,10 @@ def main():
     options.add_argument("--phase", type=float, default=10)
     options.add_argument("--phases", type=int, default=3)
     options.add_argument("--only", action="append")
-    options.add_argument("--json")
+    options.add_argument("--json", type=pathlib.Path)
     options.add_argument("--log", type=pathlib.Path, help="a directory for the daemon's log, the events and what GET /v1/share said every half second, all in detail")
     o = options.parse_args()
-    level = '[log]\nlevel = "debug"\n' if o.log else ""
-    with Machine(real=True, config=f'{level}[share]\ncapacity = "{o.capacity}"\n') as machine:
-        session = Session(machine, o)
-        with Recording(machine, o.log):
-            session.run()
-    if o.json:
-        pathlib.Path(o.json).write_text(json.dumps(session.results, indent=1))
-    sys.exit(1 if session.bad else 0)
+    sys.exit(run_session(Session, o, f'[share]\ncapacity = "{o.capacity}"\n'))
 
 
 if __name__ == "__main__":

@@ -21,10 +21,8 @@ import subprocess
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
-from machine import Machine  # noqa: E402
-from share_session import Recording, Session  # noqa: E402
-from suspend_session import Job, parts  # noqa: E402
+from share_session import Session, run_session
+from suspend_session import Job, parts
 
 GIB = 1 << 30
 GROW = "import mmap, sys\nm = mmap.mmap(-1, int(sys.argv[1]))\nfor i in range(0, len(m), 4096): m[i] = 1"
@@ -172,15 +170,7 @@ def main():
     if not o.simulated:
         grow_host_memory(int(o.host_memory.removesuffix("GiB")) * GIB)
     config = f'[share]\ncapacity = "{o.capacity}"\n[suspend]\nhost_memory = "{o.host_memory}"\n'
-    with Machine(real=not o.simulated, config=('[log]\nlevel = "debug"\n' if o.log else "") + config) as machine:
-        session = UnchangedSession(machine, o)
-        try:
-            with Recording(machine, o.log):
-                session.run()
-        finally:
-            if o.json:
-                o.json.write_text(json.dumps(session.results, indent=1))
-    return 1 if session.bad else 0
+    return run_session(UnchangedSession, o, config, real=not o.simulated)
 
 
 if __name__ == "__main__":
