@@ -114,6 +114,8 @@ struct OutDone {
   std::string gpu;
   OrderId order = 0;
   std::string why{};
+  // A process of the tenant works and could not be held by itself: its work may wait for those that are held.
+  bool works = false;
 };
 // So many of the granted bytes have just come to the device. `unchanged`: those of them that were not copied.
 struct MovedIn {

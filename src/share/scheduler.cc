@@ -305,6 +305,9 @@ void Scheduler::Handle(const event::OutDone& done, base::MonoTime now) {
     tenant->out_failures = 0;
     return;
   }
+  // All of its processes run on, and are asked to come to rest together the next time.
+  if (done.works && !tenant->HasAway() && !tenant->IsEvicting() && tenant->bring == 0)
+    return Refuse(*tenant, done.why, true, now);
   tenant->out_blocked = now + RetryAfter(tenant->out_failures++);
   if (!tenant->answers) return TellSilence(*tenant);
   // A single failure may mean that the tenant freed the memory meanwhile, or ended.

@@ -206,6 +206,32 @@ TEST_F(DoesNotYield, OneThatComesBackAndCannotBeClosedRunsOn) {
   EXPECT_EQ(Of(kA).gate, Gate::kOpen);
 }
 
+// One of its processes came after the others were held, and its work waits for theirs.
+TEST_F(DoesNotYield, OneOfWhichAProcessCannotBeHeldByItselfGetsItsGateBackAndIsAskedAgain) {
+  Ask();
+  CloseNow(kA);
+  const auto evict = One<action::Evict>();
+  Tell(event::OutDone{kA, "gpu", evict.order, "process 7 works", true});
+  EXPECT_EQ(One<action::Open>().tenant, kA);
+  EXPECT_THAT(One<action::Report>().message, HasSubstr("process 7 works"));
+  StopB();
+  Has(kA, GiB(10));
+  EXPECT_EQ(Of(kA).gate, Gate::kOpen);
+  EXPECT_EQ(Of(kB).obstacle, kA);
+  ASSERT_NO_FATAL_FAILURE(Tick());
+  EXPECT_EQ(One<action::Close>().tenant, kA);
+}
+
+TEST_F(DoesNotYield, OneOfWhichSomeMemoryHasLeftStaysClosedWhereAProcessCannotBeHeldByItself) {
+  Ask();
+  CloseNow(kA);
+  const auto evict = One<action::Evict>();
+  Tell(event::MovedOut{kA, "gpu", GiB(1)});
+  Tell(event::OutDone{kA, "gpu", evict.order, "process 7 works", true});
+  EXPECT_TRUE(Said<action::Open>().empty());
+  EXPECT_EQ(Of(kA).gate, Gate::kClosed);
+}
+
 class DoesNotAnswer : public DoesNotYield {
  protected:
   void Stops(TenantId tenant) { Tell(event::Answers{tenant, false, "process 7 is stopped"}); }

@@ -18,7 +18,7 @@ import tempfile
 import time
 import unittest
 
-from shim_test import BUILD, CONTEXT, GIB, HERE, LOAD, MIB, SIM, ShimCase
+from shim_test import BUILD, CONTEXT, GIB, HERE, LOAD, MIB, SHIM, SIM, ShimCase
 
 ON_GPU, EVICTING, EVICTED, RESTORING, FAILED = 1, 2, 3, 4, 5
 IDLE, AT_GATE = 2, 3  # activities of a program
@@ -252,6 +252,22 @@ class AProcessThatIsAway(EvictCase):
         second = self.start(*self.probe_command("holds", 16, 8))
         while len(self.stages(ledger)) < 2 or any(one["stage"] != EVICTED for one in self.stages(ledger)):
             ledger("await", "all", 100)
+        self.assertEqual(ledger("order", "all", 0), "2")
+        self.assertEqual(second.stdout.readline(), "ready\n")
+        for process in (first, second):
+            self.assertTrue(json.loads(self.tell(process))["good"])
+
+    def test_keeps_one_that_joins_after_it_from_every_call_until_its_service_thread_has_read_the_order(self):
+        """Else it could have work on the GPU that waits for those that are held."""
+        ledger = self.evictable()
+        first = self.start_probe("holds", 16, 8)
+        self.assertEqual(ledger("order", "all", 1), "1")
+        self.assertEqual(ledger("await", "all", 60_000), "ok")
+        second = self.start("env", f"LD_PRELOAD={BUILD}/tests/slow_threads.so:{SHIM}",
+                            *self.probe_command("holds", 16, 8))
+        self.until(lambda: len(self.stages(ledger)) == 2)
+        self.until(lambda: all(one["stage"] == EVICTED for one in self.stages(ledger)), lambda: self.stages(ledger))
+        self.assertEqual(select.select([second.stdout], [], [], 0)[0], [], "it has its memory, so a call passed")
         self.assertEqual(ledger("order", "all", 0), "2")
         self.assertEqual(second.stdout.readline(), "ready\n")
         for process in (first, second):

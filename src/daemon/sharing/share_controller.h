@@ -104,6 +104,7 @@ class ShareController {
     std::map<base::ProcessId, base::Bytes> ordered{};
     unsigned moving = 0;  // transfers at the movers
     std::string why{};
+    bool works = false;                                    // a process did not come to rest
     base::Bytes host{};                                    // what the job will have in host memory
     std::map<base::ProcessId, std::string> from_movers{};  // why a process could not be moved
   };

@@ -120,7 +120,9 @@ void ShareController::CheckEvictions(Entry& entry) {
   for (auto& [gpu, evicting] : entry.evicting) {
     for (const auto& one : slots) {
       if (!one.answered || evicting.ordered.erase(one.process) == 0) continue;
-      if (one.trouble != Trouble::kNone && !IsAtItsEnd(one)) evicting.why = TextOf(one);
+      if (one.trouble == Trouble::kNone || IsAtItsEnd(one)) continue;
+      evicting.why = TextOf(one);
+      evicting.works = evicting.works || one.trouble == Trouble::kBusy || one.trouble == Trouble::kCapturing;
     }
     std::erase_if(evicting.ordered, [&](const auto& gone) {
       return std::none_of(slots.begin(), slots.end(),

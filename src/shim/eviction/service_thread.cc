@@ -48,6 +48,17 @@ class Working {
   ServiceThread& service_thread_;
 };
 
+// From its first context until it has read its first order, the process makes no call: the order may be to
+// hold it, and then others of its job are held already. Work that waits for those would never end.
+void ShutGateOfStart(EvictionState& state) {
+  NotifyOfGate(state, false);
+  ShutGate(state);
+}
+void OpenGateOfStart(EvictionState& state) {
+  NotifyOfGate(state, true);
+  OpenGate(state);
+}
+
 class Attending {
  public:
   explicit Attending(EvictionState& state) : state_(state), slot_(state.ledger->slot[state.slot]) {}
@@ -55,8 +66,10 @@ class Attending {
   [[noreturn]] void Run() {
     OpenDescriptorStore(state_.descriptor_store);
     TellEvictable(state_);
+    // Before the first order is read: either this thread sees an order, or the daemon sees the stage.
     Tell(MemoryStage::kOnGpu);
     std::uint32_t done = wire::Load(slot_.answered);
+    if (wire::Load(slot_.order) == done) OpenGateOfStart(state_);
     for (;;) {
       const std::uint32_t order = wire::Load(slot_.order);
       if (order == done) {
@@ -176,6 +189,7 @@ class Attending {
         wire::Load(slot_.order_bytes) == wire::kStayHeld || wire::Load(slot_.order) != order;
     Ended ended{};
     TellNoRest(state_);
+    if (!shut) OpenGateOfStart(state_);
     if (shut) {
       Tell(MemoryStage::kRestoring);
       ended = FetchBack(state_);
@@ -229,7 +243,7 @@ class Attending {
       TellWaits(state_, expires_ != 0);
     }
     if (ended.ok()) away_ = what == wire::OrderKind::kLeave ? MemoryStage::kEvicted : MemoryStage::kHeld;
-    if (!ended.ok() && shut && !was_shut) {
+    if (!ended.ok() && !was_shut) {
       shut = false;
       OpenGate(state_);
     }
@@ -271,7 +285,10 @@ void* Attend(void* word) {
   if (!IsJoined(state) || !IsEvictable(state)) return nullptr;
   {
     const Working working(state.service_thread);
-    if (IsEnding(state)) return nullptr;
+    if (IsEnding(state)) {
+      OpenGateOfStart(state);
+      return nullptr;
+    }
     LearnAll();
     MeetDriver();
     StartDrain(state);
@@ -324,7 +341,11 @@ void StartServiceThread(EvictionState& state) {
   if (!__atomic_compare_exchange_n(&state.service_thread.started, &expected, 1, false, __ATOMIC_SEQ_CST,
                                    __ATOMIC_SEQ_CST))
     return;
+  // One that has not joined has no order to wait for.
+  const bool joined = IsJoined(state);
+  if (joined) ShutGateOfStart(state);
   if (!StartThread(Attend, &state)) {
+    if (joined) OpenGateOfStart(state);
     wire::Store(state.service_thread.started, 0);
     return;
   }
