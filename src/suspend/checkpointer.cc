@@ -61,7 +61,9 @@ void Checkpointer::Admit(const MoverUser& user) {
       continue;
     }
     found->second.at = Pending::At::kInTurn;
-    turns_.Ask(PartyOf(user), id);
+    const Verb verb = found->second.request.verb;
+    const bool returns = verb == Verb::kRestore || verb == Verb::kUnlock;
+    turns_.Ask(PartyOf(user), id, returns ? Turns::Call::kBringsBack : Turns::Call::kOther);
   }
   Pump();
 }

@@ -4,14 +4,26 @@
 
 namespace gpuman::suspend {
 
-void Turns::Ask(const Party& party, std::uint64_t id) { queues_[party].waiting.push_back(id); }
+void Turns::Ask(const Party& party, std::uint64_t id, Call call) {
+  Queue& queue = queues_[party];
+  if (call == Call::kOther) return queue.waiting.push_back(id);
+  queue.waiting.insert(queue.waiting.begin() + static_cast<std::ptrdiff_t>(queue.bring_back++), id);
+}
+
+bool Turns::Withdraw(Queue& queue, std::uint64_t id) {
+  const auto found = std::find(queue.waiting.begin(), queue.waiting.end(), id);
+  if (found == queue.waiting.end()) return false;
+  if (found - queue.waiting.begin() < static_cast<std::ptrdiff_t>(queue.bring_back)) --queue.bring_back;
+  queue.waiting.erase(found);
+  return true;
+}
 
 void Turns::Overstay(Queue& queue, base::MonoTime now) { queue.slow_until = now + settings_.remembered; }
 
 void Turns::End(std::uint64_t id, base::MonoTime now) {
   for (auto it = queues_.begin(); it != queues_.end(); ++it) {
     auto& [party, queue] = *it;
-    if (std::erase(queue.waiting, id) == 0 && queue.at_work != id) continue;
+    if (!Withdraw(queue, id) && queue.at_work != id) continue;
     if (queue.at_work == id) {
       queue.at_work.reset();
       if (now - queue.since >= settings_.alone) Overstay(queue, now);
@@ -49,8 +61,9 @@ std::vector<std::uint64_t> Turns::Begin(base::MonoTime now) {
   while (!holder_) {
     Queue* const next = Next(party);
     if (!next) break;
-    next->at_work = next->waiting.front();
-    next->waiting.pop_front();
+    const auto id = next->waiting.front();
+    Withdraw(*next, id);
+    next->at_work = id;
     next->since = now;
     next->served = ++served_;
     begun.push_back(*next->at_work);

@@ -7,7 +7,9 @@
 // calls for different processes at the same time (docs/suspend.md has the measurements); one user still has
 // one call at a time.
 //
-// Users take turns: the user served longest ago is next, however many calls another user has waiting.
+// Users take turns: the user served longest ago is next, however many calls another user has waiting. Of one
+// user's calls those that bring a process back go first, since somebody waits for them: for each of them
+// there was a checkpoint before, so the others wait for a bounded time.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +34,10 @@ class Turns {
  public:
   explicit Turns(TurnSettings settings) : settings_(settings) {}
 
+  enum class Call { kBringsBack, kOther };
+
   // The party's mover is ready to make a call. The caller chooses the ids, each used once.
-  void Ask(const Party& party, std::uint64_t id);
+  void Ask(const Party& party, std::uint64_t id, Call call = Call::kOther);
   // The call has an answer, or will never have one. Does nothing for an unknown id.
   void End(std::uint64_t id, base::MonoTime now);
 
@@ -44,12 +48,14 @@ class Turns {
 
  private:
   struct Queue {
-    std::deque<std::uint64_t> waiting;
+    std::deque<std::uint64_t> waiting;  // in the order in which they begin
+    std::size_t bring_back = 0;         // so many of them, the first ones, bring a process back
     std::optional<std::uint64_t> at_work;
     base::MonoTime since{};       // of the call in progress
     base::MonoTime slow_until{};  // until then no other party waits for this one
     std::uint64_t served = 0;     // when it was served last, by `served_`
   };
+  static bool Withdraw(Queue& queue, std::uint64_t id);
   Queue* Next(const Party*& party);
   void Overstay(Queue& queue, base::MonoTime now);
 

@@ -46,6 +46,23 @@ TEST_F(TurnsTest, AThousandWaitingCallsDelayOtherUsersByOne) {
   EXPECT_THAT(turns.Begin(At(2)), ElementsAre(2)) << "and neither is the other kept out";
 }
 
+TEST_F(TurnsTest, OfOneUserThoseThatBringAProcessBackGoFirstInTheirOrder) {
+  for (std::uint64_t id = 1; id <= 4; ++id) turns.Ask(kAda, id);
+  EXPECT_THAT(turns.Begin(At(0)), ElementsAre(1));
+  for (std::uint64_t id = 11; id <= 13; ++id) turns.Ask(kAda, id, Turns::Call::kBringsBack);
+  turns.End(12, At(1));  // withdrawn
+  turns.End(1, At(1));
+  for (const std::uint64_t id : {11, 13, 2, 3}) {
+    EXPECT_THAT(turns.Begin(At(1)), ElementsAre(id));
+    turns.End(id, At(1));
+  }
+  turns.Ask(kBob, 21);
+  turns.Ask(kAda, 14, Turns::Call::kBringsBack);
+  EXPECT_THAT(turns.Begin(At(2)), ElementsAre(21)) << "users take turns as ever";
+  turns.End(21, At(3));
+  EXPECT_THAT(turns.Begin(At(3)), ElementsAre(14));
+}
+
 TEST_F(TurnsTest, ACallThatTakesLongIsWaitedForOnceAndNotEnded) {
   turns.Ask(kAda, 1);
   EXPECT_THAT(turns.Begin(At(0)), ElementsAre(1));

@@ -76,15 +76,17 @@ class IdleSession:
             away.append(job.ask("cell")["seconds"])
             there.append(job.ask("cell")["seconds"])
             measured.append(parts(self.m, self.show(job)["id"], "job_resumed"))
+        self.results["notebooks"] = {"away": away, "there": there, "back": measured}
+        self.row("from a cell to its result, away", f"median {statistics.median(away):.2f}, most {max(away):.2f} s of {len(away)}",
+                 f"there: {statistics.median(there):.3f} s", "bar 0.7 s and the copy")
+        self.row("  each", ", ".join(f"{one:.2f}" for one in away))
+        self.row("  the last one's parts", json.dumps(measured[-1]))
         wrong = 0
         for job in jobs:
             self.goes_away(job)
             wrong += self.check(job)
             job.close()
-        self.results["notebooks"] = {"away": away, "there": there, "back": measured}
-        self.row("from a cell to its result, away", f"median {statistics.median(away):.2f}, most {max(away):.2f} s of {len(away)}",
-                 f"there: {statistics.median(there):.3f} s; {wrong} wrong", "bar 0.7 s and the copy")
-        self.row("  the last one's parts", json.dumps(measured[-1]))
+        self.row("  wrong, after they were away once more", wrong)
 
     def cycles(self, name, job, count, pause):
         """Out and back; each with its parts."""
