@@ -30,6 +30,9 @@ using wire::Trouble;
 constexpr std::uint64_t kEndingNs = 2'000'000'000;  // how long the program's end waits for the service thread
 constexpr std::uint64_t kWorkedOn = 5'000'000;      // the daemon is notified of a refusal that took so long
 constexpr std::uint64_t kLivesOnNs = 5'000'000'000;
+// How long a program waits to be held. Its service thread may not be able to begin meanwhile: for example it
+// needs the loader, which the program's thread may have.
+constexpr std::uint64_t kBeginsNs = 2'000'000'000;
 
 // The program's end waits for the service thread while an object lives.
 class Working {
@@ -48,17 +51,6 @@ class Working {
   ServiceThread& service_thread_;
 };
 
-// From its first context until it has read its first order, the process makes no call: the order may be to
-// hold it, and then others of its job are held already. Work that waits for those would never end.
-void ShutGateOfStart(EvictionState& state) {
-  NotifyOfGate(state, false);
-  ShutGate(state);
-}
-void OpenGateOfStart(EvictionState& state) {
-  NotifyOfGate(state, true);
-  OpenGate(state);
-}
-
 class Attending {
  public:
   explicit Attending(EvictionState& state) : state_(state), slot_(state.ledger->slot[state.slot]) {}
@@ -66,10 +58,8 @@ class Attending {
   [[noreturn]] void Run() {
     OpenDescriptorStore(state_.descriptor_store);
     TellEvictable(state_);
-    // Before the first order is read: either this thread sees an order, or the daemon sees the stage.
     Tell(MemoryStage::kOnGpu);
     std::uint32_t done = wire::Load(slot_.answered);
-    if (wire::Load(slot_.order) == done) OpenGateOfStart(state_);
     for (;;) {
       const std::uint32_t order = wire::Load(slot_.order);
       if (order == done) {
@@ -189,7 +179,6 @@ class Attending {
         wire::Load(slot_.order_bytes) == wire::kStayHeld || wire::Load(slot_.order) != order;
     Ended ended{};
     TellNoRest(state_);
-    if (!shut) OpenGateOfStart(state_);
     if (shut) {
       Tell(MemoryStage::kRestoring);
       ended = FetchBack(state_);
@@ -243,7 +232,7 @@ class Attending {
       TellWaits(state_, expires_ != 0);
     }
     if (ended.ok()) away_ = what == wire::OrderKind::kLeave ? MemoryStage::kEvicted : MemoryStage::kHeld;
-    if (!ended.ok() && !was_shut) {
+    if (!ended.ok() && shut && !was_shut) {
       shut = false;
       OpenGate(state_);
     }
@@ -260,6 +249,11 @@ class Attending {
   wire::OrderKind what_ = wire::OrderKind::kRun;  // the order that was carried out or refused last
   std::uint64_t expires_ = 0;  // when a provisional hold ends; CLOCK_MONOTONIC, ns; 0: the hold has no end
 };
+
+// From kOnGpu on the daemon counts on the process, also before its service thread has begun.
+void TellBegins(const EvictionState& state, MemoryStage stage) {
+  if (IsJoined(state)) wire::Store(state.ledger->slot[state.slot].stage, static_cast<std::uint32_t>(stage));
+}
 
 bool IsEvictable(const EvictionState& state) {
   return wire::Load(state.ledger->backing) == static_cast<std::uint32_t>(wire::AllocationMode::kEvictable);
@@ -286,7 +280,7 @@ void* Attend(void* word) {
   {
     const Working working(state.service_thread);
     if (IsEnding(state)) {
-      OpenGateOfStart(state);
+      TellBegins(state, MemoryStage::kNone);
       return nullptr;
     }
     LearnAll();
@@ -341,17 +335,29 @@ void StartServiceThread(EvictionState& state) {
   if (!__atomic_compare_exchange_n(&state.service_thread.started, &expected, 1, false, __ATOMIC_SEQ_CST,
                                    __ATOMIC_SEQ_CST))
     return;
-  // One that has not joined has no order to wait for.
-  const bool joined = IsJoined(state);
-  if (joined) ShutGateOfStart(state);
+  TellBegins(state, MemoryStage::kOnGpu);
   if (!StartThread(Attend, &state)) {
-    if (joined) OpenGateOfStart(state);
+    TellBegins(state, MemoryStage::kNone);
     wire::Store(state.service_thread.started, 0);
     return;
   }
   if (at_end != nullptr) return;
   at_end = &state;
   if (std::atexit(AtEnd) != 0) at_end = nullptr;
+}
+
+void AwaitStandingHold(EvictionState& state) {
+  constexpr timespec kPause{0, 1'000'000};
+  if (!IsJoined(state) || wire::Load(state.service_thread.started) == 0) return;
+  const wire::Slot& slot = state.ledger->slot[state.slot];
+  const auto stands = [&] {
+    const std::uint32_t order = wire::Load(slot.order);
+    return order != wire::Load(slot.answered) && wire::OrderKindOf(order) != wire::OrderKind::kRun;
+  };
+  const std::uint64_t end = NowNs() + kBeginsNs;
+  const NoCancellation whole;
+  while (stands() && wire::Load(state.gate.closed) == 0 && !IsEnding(state) && NowNs() < end)
+    ::nanosleep(&kPause, nullptr);
 }
 
 }  // namespace gpuman::shim
