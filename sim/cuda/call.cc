@@ -1,5 +1,10 @@
 #include "sim/cuda/call.h"
 
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <string_view>
+
 #include "sim/state/lifecycle.h"
 
 namespace gpuman::sim::cuda {
@@ -8,6 +13,23 @@ namespace {
 thread_local unsigned depth = 0;
 thread_local bool per_thread_default = false;
 thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+// Calls that end a process which is checkpointed (measured: docs/shim-protocol.md). The others wait until it
+// is unlocked; a few the real driver answers, where this one waits.
+constexpr std::array<std::string_view, 5> kFatalWhileCheckpointed = {
+    "cuStreamQuery", "cuEventQuery", "cuEventElapsedTime", "cuEventSynchronize", "cuCtxSynchronize"};
+
+bool IsCheckpointed(Driver& driver) {
+  const ProcessSlot* const slot = driver.client().Slot();
+  return slot != nullptr &&
+         slot->checkpoint.state.load() == static_cast<std::uint32_t>(CheckpointState::kCheckpointed);
+}
+
+CUresult CallWhileCheckpointed(std::string_view function) {
+  const auto is = [function](std::string_view fatal) { return function.substr(0, fatal.size()) == fatal; };
+  if (std::any_of(kFatalWhileCheckpointed.begin(), kFatalWhileCheckpointed.end(), is)) std::raise(SIGSEGV);
+  return function.substr(0, 12) == "cuMemGetInfo" ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
+}
 
 }  // namespace
 
@@ -30,6 +52,8 @@ CUresult Call::Enter(const char* function, Need need) {
   // A call within a call (from a callback of the program) must not wait for a writer that waits for the outer
   // call.
   if (depth == 1) {
+    if (IsCheckpointed(driver_))
+      if (const CUresult result = CallWhileCheckpointed(function); result != CUDA_SUCCESS) return result;
     driver_.calls.lock_shared();
     holds_lock_ = true;
   }

@@ -3,6 +3,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
+
 #include "conformance.h"
 #include "kernels.h"
 #include "nvml_library.h"
@@ -13,7 +15,8 @@ namespace {
 
 constexpr std::size_t kBytes = 64 * kMiB;
 
-// Holds memory and obeys: "check" tells whether the memory is right, "spin" runs a kernel of half a second.
+// Holds memory and obeys: "spin" runs a kernel of half a second; "query", "free" and "event" make one call
+// each and tell its result; any other word: tells whether the memory is right.
 PROBE(checkpointed) {
   CU(cuInit, 0u);
   abi::CUcontext context = nullptr;
@@ -30,6 +33,14 @@ PROBE(checkpointed) {
       Spin(module, 500'000'000);
       Say("spinning", "yes");
       CU(cuCtxSynchronize);
+      continue;
+    }
+    if (line == "query" || line == "free" || line == "event") {
+      std::size_t free = 0, total = 0;
+      abi::CUevent event = nullptr;
+      Say(line, CudaErrorName(line == "query"  ? CU(cuStreamQuery, nullptr)
+                              : line == "free" ? CU(cuMemGetInfo_v2, &free, &total)
+                                               : CU(cuEventCreate, &event, 0u)));
       continue;
     }
     AddOne(module, pointer, kBytes);
@@ -97,6 +108,27 @@ TEST_F(Checkpoint, LeavesTheDeviceAndComesBackWhole) {
   probe.Tell("after");
   EXPECT_EQ(probe.Heard("after"), "whole");
   EXPECT_EQ(probe.Wait(), 0);
+}
+
+TEST_F(Checkpoint, ACallThatOnlyAsksFailsOrEndsTheProcessMeanwhileOrWaits) {
+  Probe asks("checkpointed"), queries("checkpointed");
+  for (Probe* probe : {&asks, &queries}) {
+    ASSERT_EQ(probe->Heard("ready"), "CUDA_SUCCESS");
+    ASSERT_OK(Lock(probe->pid()));
+    ASSERT_OK(Save(probe->pid()));
+  }
+  asks.Tell("free");
+  EXPECT_EQ(asks.Heard("free"), "CUDA_ERROR_OPERATING_SYSTEM");
+  queries.Tell("query");
+  EXPECT_EQ(queries.Heard("query"), "(ended)");
+  EXPECT_EQ(queries.Wait(), 128 + SIGSEGV);
+  asks.Tell("event");
+  ASSERT_OK(Restore(asks.pid()));
+  ASSERT_OK(Unlock(asks.pid()));
+  EXPECT_EQ(asks.Heard("event"), "CUDA_SUCCESS");
+  asks.Tell("after");
+  EXPECT_EQ(asks.Heard("after"), "whole");
+  EXPECT_EQ(asks.Wait(), 0);
 }
 
 TEST_F(Checkpoint, StepsOutOfTurnAreRefused) {
