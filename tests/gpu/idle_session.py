@@ -3,8 +3,8 @@
 
 Usage: idle_session.py [--only NAME]… [--count 5] [--size 20GiB] [--share] [--json FILE] [--log DIR]
 
-  notebooks   --count notebooks of --size, one after another, each leaves the GPU when it is idle: what is on the GPU then,
-              and the time from a cell to its result, of one that is away and of the same where it stays
+  notebooks   --count notebooks of --size, each leaves the GPU when it is idle: what is on the GPU then, and the time from a
+              cell to its result, of one that is away and of the same where it stays, one notebook after another
   compile     a program of torch.compile, whose compile workers live on: four times out and back without a pause, with
               --share and without
   first       the first suspension of a job right after its start, and 8 s after it, beside the next two
@@ -76,6 +76,7 @@ class IdleSession:
             away.append(job.ask("cell")["seconds"])
             there.append(job.ask("cell")["seconds"])
             measured.append(parts(self.m, self.show(job)["id"], "job_resumed"))
+            self.goes_away(job)  # the GPU has no room for all of them
         self.results["notebooks"] = {"away": away, "there": there, "back": measured}
         self.row("from a cell to its result, away", f"median {statistics.median(away):.2f}, most {max(away):.2f} s of {len(away)}",
                  f"there: {statistics.median(there):.3f} s", "bar 0.7 s and the copy")

@@ -5,6 +5,7 @@ simulated driver.
 Usage: idle_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
 
+import atexit
 import json
 import pathlib
 import shutil
@@ -18,11 +19,14 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import DaemonTest, MIB, until  # noqa: E402
 from machine import build_dir, program  # noqa: E402
+from pods import Container, unified_tree  # noqa: E402
 
 PROGRAM = pathlib.Path(__file__).with_name("idle_program.py")
 SOON, NEVER = 0.4, 3600  # seconds
 LIMIT = 15  # seconds; long enough to start on a busy machine
 FOR_PRESSURE = 11  # more than IdleSettings::for_pressure
+LOGS = tempfile.mkdtemp(prefix="gpuman-logs-")
+atexit.register(shutil.rmtree, LOGS, True)
 CONFIG = '[sampling]\nrest = "20ms"\n[suspend]\npatience = "1m"\n'  # simulated work is slow on a busy machine
 
 
@@ -264,6 +268,23 @@ class IdleTest(IdleCase):
         until("it is back", lambda: self.job("pair")["state"] == "running", self.what_stands)
         self.ends_with_its_data("pair")
 
+    def test_a_process_that_begins_while_it_is_away_brings_it_back(self):
+        """A new kernel of a notebook server, for example."""
+        first, second = self.script("first"), self.script("second")
+        begin = self.dir / "begin"
+        self.start("lab", f"({first}) & while [ ! -e {begin} ]; do sleep 0.05; done; ({second}) & wait", gpus=["0"],
+                   idle_suspend_s=SOON)
+        self.is_ready("lab")
+        self.goes_away("lab")
+        begin.touch()
+        self.is_ready("lab", 2)
+        until("it runs", lambda: self.job("lab")["state"] == "running")
+        self.goes_away("lab")
+        for tag in ("first", "second"):
+            self.tell(tag, "end")
+        ended = self.wait("lab")
+        self.assertEqual(ended["state"], "finished", self.log("lab")[-1500:])
+
     def test_a_process_without_the_shim_keeps_it_on_the_gpu(self):
         job = self.start("note", "env -u LD_PRELOAD " + self.script("note")[len("exec "):], gpus=["0"], idle_suspend_s=SOON)
         self.is_ready(job)
@@ -312,6 +333,48 @@ class ConfiguredTest(IdleCase):
         self.is_ready(job)
         self.assertIn("not suspended when it is idle: libgpuman.so is not loaded into it", " ".join(self.job("bare")["notes"]))
         self.ends_with_its_data("bare")
+
+
+class ForeignTest(IdleCase):
+    """Programs that somebody else has started: a step of Slurm, a container of Kubernetes. The file's setting holds."""
+    config = CONFIG + f'[idle]\nsuspend_after = "{SOON}s"\n[kubernetes]\nlogs = "{LOGS}"\n'
+
+    def goes_and_comes(self, ref, tag, process):
+        """The program writes to a pipe that is its log."""
+        self.assertEqual(json.loads(process.stdout.readline())["word"], "ready")
+        job = self.goes_away(ref)
+        self.assertEqual(job["memory"]["used"] or 0, 0, job)
+        self.assertNotIn(process.pid, self.on_gpu())
+        self.tell(tag, "check")
+        self.assertTrue(json.loads(process.stdout.readline())["right"])
+        self.goes_away(ref)
+        self.tell(tag, "end")
+        self.assertEqual(process.wait(60), 0, process.stdout.read())
+
+    def test_a_step_of_slurm_leaves_and_its_next_call_brings_it_back(self):
+        keeper = subprocess.Popen(["sleep", "1000"])
+        self.addCleanup(keeper.wait)
+        self.addCleanup(keeper.kill)
+        answer = self.request("POST", "/v1/attachments", {"pid": keeper.pid, "tag": "step", "gpus": ["0"]})
+        self.assertEqual(answer.status, 201, answer.body)
+        process = subprocess.Popen(["sh", "-c", self.script("step")], env={**self.m.env, **answer.json()["environment"]},
+                                   stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.kill)
+        self.goes_and_comes("step", "step", process)
+
+    @unittest.skipUnless(unified_tree(), "cgroups can be made by root where there is a tree of version 2")
+    def test_a_container_with_turns_leaves_and_its_next_call_brings_it_back(self):
+        container = Container(LOGS, "lab")
+        self.addCleanup(container.close)
+        gpu = self.request("GET", "/v1/gpus/0").json()["uuid"]
+        answer = self.request("PUT", "/v1/containers", {"containers": [container.given(gpus=[gpu], share=True)]})
+        self.assertEqual(answer.status, 200, answer.body)
+        files = answer.json()["files"]
+        environment = {**self.m.env, "LD_PRELOAD": pathlib.Path(files["preload"]).read_text().strip(),
+                       "GPUMAN_SHIM_SOCKET": files["socket_directory"] + "/shim.sock", "GPUMAN_SHIM_EVICTABLE": "1"}
+        process = container.start(["sh", "-c", self.script("lab")], environment)
+        self.goes_and_comes("kube:team:lab:main", "lab", process)
 
 
 class QueueTest(IdleCase):
