@@ -342,8 +342,8 @@ class ForeignTest(IdleCase):
     def goes_and_comes(self, ref, tag, process):
         """The program writes to a pipe that is its log."""
         self.assertEqual(json.loads(process.stdout.readline())["word"], "ready")
-        job = self.goes_away(ref)
-        self.assertEqual(job["memory"]["used"] or 0, 0, job)
+        self.goes_away(ref)
+        until("the next sample shows that it is away", lambda: not self.job(ref)["memory"]["used"], self.what_stands)
         self.assertNotIn(process.pid, self.on_gpu())
         self.tell(tag, "check")
         self.assertTrue(json.loads(process.stdout.readline())["right"])
