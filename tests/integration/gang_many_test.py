@@ -23,7 +23,7 @@ STANDS_STILL = 100  # seconds without a hand-over; a job that has not come to re
 class Many:
     """Pairs of jobs, of each kind one. A short run has one pair for each number of ranks, with all patterns and ways in
     all. `first`: where it begins in the kinds; `part`: of all hand-overs, in percent."""
-    pairs, slack = 1 if HAND_OVERS < 1000 else 6, SIZE
+    pairs, slack, size = 1 if HAND_OVERS < 1000 else 6, SIZE, SIZE
 
     def test_no_byte_is_wrong_and_nobody_stands_still(self):
         kinds = KINDS[self.first:] + KINDS[:self.first]
@@ -34,7 +34,7 @@ class Many:
 
     def take_turns_many_times(self, pair, wanted):
         begin, first = time.monotonic(), self.fewest_hand_overs()
-        jobs = {tag: self.begin_gang(tag, self.gpus, pattern, peer, options=options)
+        jobs = {tag: self.begin_gang(tag, self.gpus, pattern, peer, size=self.size, options=options)
                 for tag, (pattern, peer, options) in zip(("one", "other"), pair)}
         for tag in jobs:
             until(f"{tag} makes steps", lambda: self.steps(tag) >= 2, self.what_stands)
@@ -66,6 +66,16 @@ class FourRanks(Many, GangCase):
 
 class EightRanks(Many, GangCase):
     gpus, first, part = 8, 10, 20
+
+
+class Hashed(Many, GangCase):
+    """Each rank has as much as is worth hashing: of what leaves only the chunks are copied that have changed."""
+    first, part, size, beside = 3, 15, 96, 110
+
+    def test_no_byte_is_wrong_and_nobody_stands_still(self):
+        super().test_no_byte_is_wrong_and_nobody_stands_still()
+        out, copied = (sum(gpu[key] for gpu in self.share()["gpus"]) for key in ("moved_out", "copied_out"))
+        self.assertLess(copied, out)
 
 
 if __name__ == "__main__":

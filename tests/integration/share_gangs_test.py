@@ -31,6 +31,40 @@ class Overlapping(GangCase):
         self.ends_right(singles)
 
 
+class Chosen(GangCase):
+    """GPUs that a job gets which says how many it takes turns on, and not which."""
+    gpus = 4
+
+    def run_in_turns(self, tag, *words, status=0):
+        command = self.words_of(tag, 2, "ddp", None, "20ms", 16)
+        done = self.m.run("run", "--share", "--gpus", *words, "--", "sh", "-c", command, check=False)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done
+
+    def test_jobs_of_a_number_of_gpus_start_at_once_on_those_that_fewest_share_and_take_turns(self):
+        chosen = {}
+        for tag in ("one", "two", "three", "four"):
+            self.run_in_turns(tag, "2", "--tag", tag, "--detach")
+            chosen[tag] = tuple(self.job(tag)["gpus"])
+        self.assertEqual(len(set(chosen["one"] + chosen["two"])), 4, "each its own first")
+        self.assertEqual({chosen["three"], chosen["four"]}, {chosen["one"], chosen["two"]})
+        self.take_turns()
+        for tag in chosen:
+            self.ends_with_its_data(tag)
+
+    def test_it_shows_its_output_and_needs_no_tag_and_what_it_cannot_have_is_said(self):
+        self.end_of("shown").touch()
+        self.assertIn('"event":"done"', self.run_in_turns("shown", "2").stdout.replace(" ", ""))
+        self.assertIn("of 4 GPUs 4 can be shared by turns now, and it asks for 5", self.run_in_turns("x", "5", status=1).stderr)
+        self.assertIn("--time needs --memory beside --share", self.run_in_turns("x", "2", "--time", "1h", status=2).stderr)
+        self.m.run("submit", "--name", "held", "--gpus", "3", "--", "sleep", "1000")
+        until("it has three of them", lambda: self.job("held")["state"] == "running")
+        said = self.run_in_turns("x", "2", status=1).stderr
+        self.assertIn("of 4 GPUs 1 can be shared by turns now", said)
+        self.assertIn("with --memory it waits in the queue", said)
+        self.request("DELETE", "/v1/jobs/held")
+
+
 class GrowCase(GangCase):
     """Two jobs on two GPUs, which have room for both. Then each wants more on one of the GPUs, where one alone has room
     for it, while its other rank waits for it on the other GPU."""

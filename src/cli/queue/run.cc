@@ -10,6 +10,7 @@
 #include "cli/queue/request.h"
 #include "cli/queue/submit.h"
 #include "cli/queue/terminal.h"
+#include "cli/queue/turns.h"
 #include "cli/queue/when.h"
 #include "cli/show.h"
 #include "cli/take.h"
@@ -33,10 +34,19 @@ tl::unexpected<base::Error> Misuse(std::string message, std::string hint = {}) {
   return base::Fail(ErrorCode::kInvalidArgument, std::move(message), std::move(hint));
 }
 
-bool WaitsForGpus(const CommandLine& line) {
+bool NamesGpus(const CommandLine& line) {
   return std::any_of(line.options.begin(), line.options.end(),
                      [](const ParsedOption& option) { return option.name == "--gpus"; });
 }
+
+// It takes turns with other sharing jobs, however much memory they have together: there is no place for which
+// it would have to wait.
+bool TakesTurns(const RunSettings& s) {
+  const auto& job = s.submit.job;
+  return job.share && job.gpus.count > 0 && !job.memory && !job.memory_auto;
+}
+
+bool WaitsForGpus(const RunSettings& s, const CommandLine& line) { return NamesGpus(line) && !TakesTurns(s); }
 
 bool HasCommand(const RunSettings& s, const CommandLine& line) {
   return s.submit.command || (line.trailing && !line.trailing->empty() && !line.trailing->front().empty());
@@ -45,6 +55,12 @@ bool HasCommand(const RunSettings& s, const CommandLine& line) {
 // Checks the options of a job that starts at once.
 Result<> CheckStart(const RunSettings& s) {
   const auto& job = s.submit.job;
+  if (TakesTurns(s)) {
+    if (s.pty || job.time_limit)
+      return Misuse(fmt::format("{} needs --memory beside --share", s.pty ? "--pty" : "--time"),
+                    "with --memory it waits in the queue for that much of each GPU");
+    return {};
+  }
   if (s.pty || job.time_limit || job.memory_auto)
     return Misuse(fmt::format("{} needs --gpus", s.pty             ? "--pty"
                                                  : job.memory_auto ? "--memory auto"
@@ -59,7 +75,7 @@ Result<> CheckStart(const RunSettings& s) {
 
 Result<> CheckTogether(const RunSettings& s, const CommandLine& line) {
   const auto& submit = s.submit;
-  const bool waits_for_gpus = WaitsForGpus(line);
+  const bool waits_for_gpus = WaitsForGpus(s, line);
   if (submit.wait && s.detach) return Misuse("--wait and --detach exclude each other");
   if (!waits_for_gpus) GPUMAN_TRY(CheckStart(s));
   if (submit.job.name && submit.job.name->empty()) return Misuse("--tag: the tag is empty");
@@ -102,15 +118,28 @@ api::RunRequest RequestOf(MadeSubmission made) {
           std::move(job.gpus.devices)};
 }
 
-Result<int> RunNow(Session& session, const RunSettings& s, MadeSubmission made) {
+Result<int> RunNow(Session& session, MadeSubmission made, bool wait) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const api::JobView job, api::Ask(daemon, api::routes::kRun, {}, RequestOf(std::move(made))));
   for (const auto& note : job.notes) session.Note(note);
-  if (s.submit.wait) return WaitForJob(session, daemon, job);
+  if (wait) return WaitForJob(session, daemon, job);
   GPUMAN_TRY(Show(session, job, [&] { return JobSentence(job) + "\n"; }));
   const bool never_ran = spec::IsEnded(job.state) && !job.started_at;
   if (never_ran && job.reason_detail) session.Note(WithLocalTimes(*job.reason_detail));
   return never_ran ? kExitFailed : kExitDone;
+}
+
+Result<int> RunInTurns(Session& session, const RunSettings& s, MadeSubmission made) {
+  auto& job = made.request.jobs.front();
+  if (job.gpus.devices.empty()) {
+    GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+    GPUMAN_ASSIGN(const auto info, api::AskWithoutTimeout(daemon, api::routes::kQueueInfo));
+    GPUMAN_ASSIGN(const auto status, api::AskWithoutTimeout(daemon, api::routes::kStatus));
+    GPUMAN_ASSIGN(job.gpus.devices,
+                  ChooseForTurns(info, status.jobs, static_cast<std::size_t>(job.gpus.count)));
+  }
+  if (!job.name) job.name = fmt::format("run-{}", ::getpid());
+  return RunNow(session, std::move(made), !s.detach);
 }
 
 Result<int> Run(Session& session, const RunSettings& s, const CommandLine& line) {
@@ -118,7 +147,8 @@ Result<int> Run(Session& session, const RunSettings& s, const CommandLine& line)
   GPUMAN_ASSIGN(const SubmitContext context, ContextOfThisProcess());
   GPUMAN_ASSIGN(MadeSubmission made, MakeOneJob(s.submit, line, context));
   TellNotes(session, made);
-  if (!WaitsForGpus(line)) return RunNow(session, s, std::move(made));
+  if (TakesTurns(s)) return RunInTurns(session, s, std::move(made));
+  if (!WaitsForGpus(s, line)) return RunNow(session, std::move(made), s.submit.wait);
   auto status = RunInQueue(session, s, std::move(made));
   if (!status) return base::Fail(WithTag(std::move(status.error())));
   return status;
@@ -154,7 +184,8 @@ class OptionsOfRun {
         "GPU that it may use, by index or UUID, or a MIG instance (0:1); repeat for more (default: all)");
     AddFromSubmit(
         "--gpus", "--gpus",
-        "Wait in the queue until N GPUs are free, run it on them, and show its output as --wait does");
+        "Wait in the queue until N GPUs are free, run it on them, and show its output as --wait does; with "
+        "--share and no --memory it starts at once and takes turns");
     AddFromSubmit("--time", "--time", "With --gpus: stop it after this time");
     Add("--pty", "", "With --gpus: connect it to this terminal, for a shell or a debugger",
         take::Flag(s_.pty));

@@ -1,0 +1,56 @@
+#include "cli/queue/turns.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <tuple>
+
+namespace gpuman::cli::queue {
+namespace {
+
+struct Candidate {
+  std::size_t sharing = 0;  // jobs
+  base::Bytes free{};
+  std::size_t place = 0;
+};
+
+bool IsClosed(const api::QueueGpu& gpu) {
+  constexpr std::array<std::string_view, 3> kClosed = {"drained", "restricted", "split"};
+  return gpu.mig || std::find(kClosed.begin(), kClosed.end(), gpu.state) != kClosed.end();
+}
+
+bool Shares(const std::vector<api::JobView>& jobs, std::int64_t id) {
+  const auto job = std::find_if(jobs.begin(), jobs.end(), [&](const auto& each) { return each.id == id; });
+  return job != jobs.end() && job->share;
+}
+
+}  // namespace
+
+base::Result<std::vector<std::string>> ChooseForTurns(const api::QueueInfo& info,
+                                                      const std::vector<api::JobView>& jobs,
+                                                      std::size_t count) {
+  std::vector<Candidate> candidates;
+  for (std::size_t place = 0; place < info.gpus.size(); ++place) {
+    const api::QueueGpu& gpu = info.gpus[place];
+    if (IsClosed(gpu)) continue;
+    Candidate candidate{0, gpu.memory ? gpu.memory->free : base::Bytes{}, place};
+    for (const std::int64_t id : gpu.jobs) candidate.sharing += Shares(jobs, id) ? 1 : 0;
+    if (candidate.sharing == gpu.jobs.size()) candidates.push_back(candidate);
+  }
+  if (candidates.size() < count)
+    return base::Fail(
+        base::ErrorCode::kConflict,
+        fmt::format("--gpus: of {} GPUs {} can be shared by turns now, and it asks for {}", info.gpus.size(),
+                    candidates.size(), count),
+        "`gpuman info` shows who has which; with --memory it waits in the queue for a place of that size");
+  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    return std::tuple(a.sharing, b.free, a.place) < std::tuple(b.sharing, a.free, b.place);
+  });
+  std::vector<std::string> uuids;
+  for (std::size_t i = 0; i < count; ++i) uuids.push_back(info.gpus[candidates[i].place].uuid);
+  return uuids;
+}
+
+}  // namespace gpuman::cli::queue

@@ -1,0 +1,70 @@
+#include "cli/queue/turns.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gpuman::cli::queue {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class ForTurns : public ::testing::Test {
+ protected:
+  ForTurns() {
+    for (int i = 0; i < 4; ++i) {
+      api::QueueGpu gpu;
+      gpu.index = i;
+      gpu.uuid = "gpu" + std::to_string(i);
+      gpu.memory = api::MemoryView{base::GiB(80), {}, base::GiB(80), {}};
+      info_.gpus.push_back(gpu);
+    }
+  }
+  void Runs(const std::vector<std::size_t>& gpus, bool share) {
+    api::JobView job;
+    job.id = static_cast<std::int64_t>(jobs_.size()) + 1;
+    job.share = share;
+    for (const std::size_t gpu : gpus) info_.gpus[gpu].jobs.push_back(job.id);
+    jobs_.push_back(job);
+  }
+  auto Choose(std::size_t count) { return ChooseForTurns(info_, jobs_, count); }
+
+  api::QueueInfo info_;
+  std::vector<api::JobView> jobs_;
+};
+
+TEST_F(ForTurns, TheOnesWithTheFewestSharingJobsAreTaken) {
+  Runs({0, 1}, true);
+  EXPECT_THAT(*Choose(2), ElementsAre("gpu2", "gpu3"));
+  Runs({2, 3}, true);
+  Runs({1}, true);
+  EXPECT_THAT(*Choose(3), ElementsAre("gpu0", "gpu2", "gpu3"));
+}
+
+TEST_F(ForTurns, OfTwoAlikeTheOneWithMoreFreeMemoryIsTaken) {
+  info_.gpus[0].memory->free = base::GiB(10);
+  info_.gpus[1].memory.reset();
+  EXPECT_THAT(*Choose(3), ElementsAre("gpu2", "gpu3", "gpu0"));
+}
+
+TEST_F(ForTurns, WhatAJobHasThatDoesNotShareIsLeftToIt) {
+  Runs({0}, false);
+  Runs({0, 1}, true);
+  info_.gpus[2].jobs.push_back(77);  // it has come meanwhile
+  EXPECT_THAT(*Choose(2), ElementsAre("gpu3", "gpu1"));
+  EXPECT_FALSE(Choose(3));
+}
+
+TEST_F(ForTurns, ThoseThatAreIllKeptBackOrSplitAreLeftOutAndTooFewIsSaid) {
+  info_.gpus[0].state = "drained";
+  info_.gpus[1].state = "restricted";
+  info_.gpus[2].state = "split";
+  EXPECT_THAT(*Choose(1), ElementsAre("gpu3"));
+  const auto refused = Choose(2);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message,
+              HasSubstr("of 4 GPUs 1 can be shared by turns now, and it asks for 2"));
+}
+
+}  // namespace
+}  // namespace gpuman::cli::queue
