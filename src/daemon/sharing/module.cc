@@ -31,8 +31,10 @@ SharingModule::SharingModule(Core& core, ShimsModule& shims, SuspensionModule& s
   suspension_.controller().SetTakesTurns([this](base::JobId job) { return TakesTurns(job); });
   suspension_.controller().on_phase.Connect(
       [this](base::JobId /*job*/, suspend::SuspensionPhase /*phase*/) { Reconcile(); });
-  suspension_.controller().SetComing(
-      [this] { return controller_ ? controller_->HostMemoryComing() : base::Bytes{}; });
+  suspension_.controller().SetTurnMoves([this]() -> SuspendController::TurnMoves {
+    if (!controller_) return {};
+    return {controller_->HostMemoryComing(), controller_->HostMemoryReturning()};
+  });
   if (shims.channel()) Begin(*shims.channel(), *shims.rest());
   TellUnchanged();
 }

@@ -75,6 +75,8 @@ class ShareController {
 
   // Memory that jobs have been ordered to bring to host memory, and that is not there yet.
   base::Bytes HostMemoryComing() const;
+  // Memory in host memory of jobs that have been ordered to bring it back.
+  base::Bytes HostMemoryReturning() const;
 
   void SetSettings(share::SchedulerSettings settings);
   const share::SchedulerSettings& settings() const { return scheduler_.settings(); }

@@ -30,6 +30,7 @@ void ShareController::Bring(Entry& entry, share::OrderId order) {
     }
   }
   if (restore.loads.empty()) return EndRestore(entry);
+  suspension_.PrepareMovers();  // copies of what comes back may be kept
   for (const auto& [key, load] : restore.loads) StartLoad(entry.job.id, key, {});
 }
 

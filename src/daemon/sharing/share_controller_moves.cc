@@ -132,6 +132,13 @@ base::Bytes ShareController::HostMemoryComing() const {
   return coming;
 }
 
+base::Bytes ShareController::HostMemoryReturning() const {
+  base::Bytes returning;
+  for (const auto& [id, entry] : entries_)
+    if (entry.restore && !entry.restore->stopping) returning += shims_.HostMemoryOf(id);
+  return returning;
+}
+
 bool ShareController::PassOn(base::JobId job, base::ProcessId process, bool out,
                              base::UntrustedSocket& connection) {
   Entry* const entry = Find(job);

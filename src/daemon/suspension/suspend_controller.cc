@@ -202,7 +202,8 @@ void SuspendController::TellPhase(base::JobId job) {
   if (before == SuspensionPhase::kResuming)
     arrivals_.Add(core_.clock().Mono(), std::exchange(entry.coming, {}));
   if (phase == SuspensionPhase::kRunning) ForgetThoseBack(job, entry.machine.record());
-  if (phase == SuspensionPhase::kSuspending) PrepareMovers();  // kept copies give way
+  // Kept copies give way to what comes; of what goes back copies may be kept.
+  if (phase == SuspensionPhase::kSuspending || phase == SuspensionPhase::kResuming) PrepareMovers();
   on_phase(job, phase);
 }
 

@@ -58,9 +58,12 @@ class SuspendController {
   // Sets the function that says whether a job takes turns with others on its GPU. The memory of such a job
   // comes back with its turn (state_machine.h: returns_held). Registered once.
   void SetTakesTurns(std::function<bool(base::JobId)> takes_turns) { takes_turns_ = std::move(takes_turns); }
-  // Sets the function that says how much memory is on its way to the host for other jobs' turns. Registered
-  // once.
-  void SetComing(std::function<base::Bytes()> coming) { coming_ = std::move(coming); }
+  // Memory of jobs that take turns: on its way to the host, and on the host and on its way back to a GPU.
+  struct TurnMoves {
+    base::Bytes coming, returning;
+  };
+  // Sets the function that tells it. Registered once.
+  void SetTurnMoves(std::function<TurnMoves()> moves) { turn_moves_ = std::move(moves); }
   // The phase of a job has changed; kRunning also when this controller no longer knows the job. A listener
   // may call this object only later, from the loop.
   Signal<base::JobId, suspend::SuspensionPhase> on_phase;
@@ -181,7 +184,7 @@ class SuspendController {
   const ShimsModule& shims_;
   const SuspensionReadings readings_;
   std::function<bool(base::JobId)> takes_turns_;
-  std::function<base::Bytes()> coming_;
+  std::function<TurnMoves()> turn_moves_;
   SuspendControllerSettings settings_;
   suspend::Checkpointer checkpointer_;
   Entries entries_;

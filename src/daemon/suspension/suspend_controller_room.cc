@@ -49,10 +49,15 @@ base::Result<suspend::HostRoom> SuspendController::HostRoomFor(base::JobId job) 
   return room;
 }
 
+// What is on its way back is what may be kept next, in the same place.
 std::optional<SuspendController::BytesByUser> SuspendController::MayKeep(const BytesByUser& wanted) const {
   const auto memory = suspend::ReadHostMemory();
   if (!memory) return std::nullopt;
-  const base::Bytes in_use = HostMemoryInUse(*memory, {}) + (coming_ ? coming_() : base::Bytes{});
+  const TurnMoves turns = turn_moves_ ? turn_moves_() : TurnMoves{};
+  base::Bytes returning = turns.returning;
+  for (const auto& [job, entry] : entries_)
+    if (entry.machine.phase() == SuspensionPhase::kResuming) returning += entry.machine.InHost();
+  const base::Bytes in_use = HostMemoryInUse(*memory, {}) + turns.coming - returning;
   return suspend::KeepFor(settings_.host_memory.Of(memory->total), in_use, wanted);
 }
 
