@@ -1,4 +1,5 @@
 #include "sim/cuda/driver.h"
+#include "driver/abi/nvml.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -64,6 +65,7 @@ CUresult Driver::Init() {
   for (const Visible& gpu : visible) {
     const auto ordinal = static_cast<int>(devices_.size());
     devices_.push_back(std::make_unique<Device>(*state_, *client_, ordinal, gpu));
+    is_mps_client_ = mps.has_value();
     if (mps) {
       devices_.back()->Limit(*mps);
       devices_.back()->Limit(MpsLimitOf(std::getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), ordinal));
@@ -113,9 +115,20 @@ void Driver::KeepForever(std::shared_ptr<MemoryPool> pool) {
   kept_pools_.push_back(std::move(pool));
 }
 
+// A GPU in exclusive mode has contexts of one process, or of the clients of its MPS server.
+bool Driver::MayMakeContext(const Device& device) {
+  const auto mode = device.dynamic().compute_mode.load();
+  if (mode == gpuman::driver::abi::NVML_COMPUTEMODE_PROHIBITED) return false;
+  if (mode != gpuman::driver::abi::NVML_COMPUTEMODE_EXCLUSIVE_PROCESS || is_mps_client_) return true;
+  const ProcessSlot* const own = client_->Slot();
+  for (const ProcessSlot* const slot : client_->LiveSlots())
+    if (slot != own && slot->gpu[device.gpu()].contexts.load() > 0) return false;
+  return true;
+}
+
 CUresult Driver::CreateContext(Device& device, unsigned flags, bool is_primary,
                                std::shared_ptr<Context>& context) {
-  if (device.IsLost()) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  if (device.IsLost() || !MayMakeContext(device)) return CUDA_ERROR_DEVICE_UNAVAILABLE;
   const std::uint64_t overhead = device.info().context_overhead;
   if (!device.Reserve(overhead)) return CUDA_ERROR_OUT_OF_MEMORY;
   context = std::make_shared<Context>(device, flags, is_primary, NextId());

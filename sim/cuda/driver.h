@@ -112,10 +112,12 @@ class Driver {
  private:
   Driver() = default;
   static void AfterForkInChild();
+  bool MayMakeContext(const Device& device);
 
   std::mutex init_mutex_;
   std::atomic<bool> initialized_{false};
   bool lost_in_fork_ = false;
+  bool is_mps_client_ = false;
   std::atomic<unsigned> fault_{CUDA_SUCCESS};
   std::optional<State> state_;
   std::unique_ptr<Client> client_;

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 
+#include "driver/abi/nvml.h"
 #include "sim/cuda/test_cuda.h"
 
 namespace gpuman::sim::cuda {
@@ -131,6 +132,43 @@ TEST(SimCudaProcesses, AKilledProcessGivesItsMemoryBack) {
     victim.Kill();
   }
   EXPECT_TRUE(observer.Finish());
+}
+
+TEST(SimCudaProcesses, AGpuInExclusiveModeHasContextsOfOneProcess) {
+  namespace nvml = gpuman::driver::abi;
+  TestState state;
+  const auto set = [&](nvml::nvmlComputeMode_t mode) { state.shared().gpu[0].compute_mode.store(mode); };
+  const auto create = [](const Cuda& cu) {
+    CUcontext context = nullptr;
+    return cu.cuCtxCreate_v2(&context, 0, 0);
+  };
+  Worker first(state, [&](const Cuda& cu, const std::function<void()>& tell) {
+    tell();
+    EXPECT_OK(create(cu)) << "its second";
+    tell();
+  });
+  ASSERT_TRUE(first.Await());
+  set(nvml::NVML_COMPUTEMODE_EXCLUSIVE_PROCESS);
+  first.GoOn();
+  ASSERT_TRUE(first.Await());
+  set(nvml::NVML_COMPUTEMODE_DEFAULT);
+  Worker second(state, [&](const Cuda& cu, const std::function<void()>& tell) {
+    tell();
+    EXPECT_CU(CUDA_ERROR_DEVICE_UNAVAILABLE, create(cu)) << "exclusive";
+    tell();
+    EXPECT_CU(CUDA_ERROR_DEVICE_UNAVAILABLE, create(cu)) << "prohibited";
+    tell();
+    EXPECT_OK(create(cu)) << "default";
+  });
+  ASSERT_TRUE(second.Await());
+  for (const auto mode : {nvml::NVML_COMPUTEMODE_EXCLUSIVE_PROCESS, nvml::NVML_COMPUTEMODE_PROHIBITED}) {
+    set(mode);
+    second.GoOn();
+    ASSERT_TRUE(second.Await());
+  }
+  set(nvml::NVML_COMPUTEMODE_DEFAULT);
+  EXPECT_TRUE(second.Finish());
+  EXPECT_TRUE(first.Finish());
 }
 
 TEST(SimCudaProcesses, LegacyIpcSharesTheBytes) {

@@ -594,6 +594,24 @@ class UnchangedTest(SuspendCase):
         self.finishes_with_its_data("often")
 
 
+class ExclusiveModeTest(SuspendCase):
+    """Of a GPU in compute mode exclusive-process nobody has a context beside the job, and so no mover."""
+
+    def test_a_job_that_shares_runs_on_with_the_reason_and_another_is_taken_by_the_driver(self):
+        self.m.run("device", "compute-mode", "exclusive-process", "--gpu", "0")
+        self.addCleanup(self.m.run, "device", "compute-mode", "default", "--gpu", "0")
+        self.busy("shares")
+        answer = self.suspend("shares")
+        self.assertEqual(answer.code(), "unsatisfiable", answer.body)
+        self.assertIn("gpuman device compute-mode default", answer.json()["error"]["message"])
+        self.assertEqual(self.job("shares")["state"], "running")
+        self.finishes_with_its_data("shares")
+        self.busy("alone", share=False)
+        for _ in range(2):
+            self.assertEqual([self.suspend("alone").status, self.resume("alone").status], [200, 200])
+        self.finishes_with_its_data("alone")
+
+
 class KeptWithinTheBudgetTest(SuspendCase):
     """Of one job 128 MiB are kept; the other takes 128 MiB and its context, 100 MiB or more."""
     config = SuspendCase.config + 'host_memory = "330MiB"\n'

@@ -22,7 +22,8 @@ std::string TextOf(const ledger::SlotStatus& slot) {
     case Trouble::kDriver:
       return fmt::format("the driver failed with CUDA error {}", slot.driver_error);
     case Trouble::kNoMover:
-      return "the process that copies its memory was not there, or ended";
+      return "gpuman-mover, which copies its memory, was not there, ended, or got no context on the GPU "
+             "(in compute mode exclusive-process it gets none: gpuman device compute-mode default)";
     case Trouble::kDescriptors:
       return "its process may not keep as many descriptors as its memory needs";
   }
