@@ -34,7 +34,7 @@ class IdleSession:
         self.results, self.bad = {}, False
 
     def row(self, what, value, more="", bar=""):
-        print(f"{what:<48}{value:<52}{more:<56}{bar}", flush=True)
+        print(f"{what:<48}{value:<52} {more:<56} {bar}", flush=True)
 
     def job(self, tag, size, *options, **how):
         return Job(self.m, tag, size, "--gpu", "0", *options, driver=self.o.simulated, **how)

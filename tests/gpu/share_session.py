@@ -48,7 +48,7 @@ class Session:
 
     def row(self, what, value, compared, verdict=""):
         self.rows.append((what, value, compared, verdict))
-        print(f"{what:<44}{value:<34}{compared:<40}{verdict}", flush=True)
+        print(f"{what:<44}{value:<34} {compared:<40} {verdict}", flush=True)
 
     def size(self, part):
         """A part of the capacity, without the contexts of both jobs."""
