@@ -25,6 +25,7 @@ from share_session import Session, run_session
 from suspend_session import Job, parts
 
 GIB = 1 << 30
+TOKENS = 28  # of a request, as torch_server.py has it
 GROW = "import mmap, sys\nm = mmap.mmap(-1, int(sys.argv[1]))\nfor i in range(0, len(m), 4096): m[i] = 1"
 
 
@@ -90,16 +91,22 @@ class UnchangedSession(Session):
         return [line for tag in tags for line in self.lines(tag)
                 if line["event"] == "request" and line["time"] - line["seconds"] > since]
 
+    def alone(self, size, *tokens):
+        """The median time of a request to a server that has the GPU for itself."""
+        server = self.server(size, "--every", 1, "--until", time.time() + 25, *tokens)
+        self.finish(server)
+        return statistics.median(line["seconds"] for line in self.requests([server]))
+
     def servers(self, count, size, every, hows):
-        name = f"servers{count}"
-        until = time.time() + 25
-        alone = self.server(size, "--every", 1, "--until", until)
-        self.finish(alone)
-        base = statistics.median(line["seconds"] for line in self.requests([alone]))
+        name, tokens = f"servers{count}", ()
+        base = self.alone(size)
+        if self.o.alone:
+            tokens = ("--tokens", round(TOKENS * self.o.alone / base))
+            base = self.alone(size, *tokens)
         for how in hows:
             self.unchanged(how)
             begin = time.time() + 35 + count * 2
-            tags = [self.server(size, "--every", every, "--seed", number, "--until", begin + self.o.seconds) for number in range(count)]
+            tags = [self.server(size, "--every", every, "--seed", number, "--until", begin + self.o.seconds, *tokens) for number in range(count)]
             self.ready(tags)
             late = time.time() > begin
             time.sleep(max(0.0, begin - time.time()))
@@ -160,6 +167,7 @@ def main():
     options.add_argument("--gpu", type=int, default=0)
     options.add_argument("--seconds", type=float, default=60)
     options.add_argument("--capacity", default="40GiB")
+    options.add_argument("--alone", type=float, help="seconds of a request to a server alone: so many tokens as that takes")
     options.add_argument("--server", type=float, default=12, help="GiB of each of the ten servers")
     options.add_argument("--host-memory", default="100GiB", help="suspend.host_memory, touched before")
     options.add_argument("--only", action="append")
