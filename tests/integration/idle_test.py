@@ -316,6 +316,65 @@ class IdleTest(IdleCase):
         self.ends_with_its_data("note")
 
 
+class CommandTest(IdleCase):
+    """The same by the command line."""
+
+    def gpuman(self, *words):
+        done = self.m.run(*words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def setting_is(self, ref, seconds):
+        self.assertEqual(self.job(ref)["idle_suspend_s"], seconds)
+
+    def test_run_takes_the_time_and_update_changes_it(self):
+        script = self.script("note")
+        self.gpuman("run", "--gpu", "0", "--tag", "note", "--detach", "--idle-suspend", f"{SOON * 1000:.0f}ms", "--",
+                    "sh", "-c", script)
+        self.is_ready("note")
+        self.setting_is("note", SOON)
+        self.goes_away("note")
+        self.is_right("note")
+        self.goes_away("note")
+        self.gpuman("update", "note", "--idle-suspend", "30m")
+        self.setting_is("note", 1800)
+        self.is_right("note")
+        self.gpuman("update", "note", "--idle-suspend", "none")
+        self.setting_is("note", None)
+        self.has_looked(60)
+        self.assertEqual(self.job("note")["state"], "running")
+        self.gpuman("update", "note", "--idle-suspend", f"{SOON * 1000:.0f}ms")
+        self.goes_away("note")
+        for text in ("soon", "0", "50ms"):
+            done = self.m.run("update", "note", f"--idle-suspend={text}")
+            self.assertNotEqual(done.returncode, 0, text)
+            self.assertIn("idle", done.stderr)
+            self.setting_is("note", SOON)
+        self.ends_with_its_data("note")
+
+    def test_submit_takes_the_time_and_job_update_changes_it(self):
+        script = self.script("note")
+        self.gpuman("submit", "--gpus", "1", "--name", "note", "--idle-suspend", f"{SOON * 1000:.0f}ms", "--", "sh", "-c", script)
+        self.is_ready("note")
+        self.setting_is("note", SOON)
+        self.goes_away("note")
+        self.is_right("note")
+        self.gpuman("job", "update", "note", "--idle-suspend", "30m")
+        self.setting_is("note", 1800)
+        self.gpuman("job", "update", "note", "--idle-suspend", "none")
+        self.setting_is("note", None)
+        self.ends_with_its_data("note")
+
+    def test_job_update_changes_the_time_of_a_job_that_waits(self):
+        self.gpuman("submit", "--gpus", "1", "--hold", "--name", "later", "--idle-suspend", "10m", "--", "true")
+        self.setting_is("later", 600)
+        self.gpuman("job", "update", "later", "--idle-suspend", "30m")
+        self.setting_is("later", 1800)
+        self.gpuman("job", "update", "later", "--idle-suspend", "none")
+        self.setting_is("later", None)
+        self.gpuman("cancel", "later")
+
+
 class ConfiguredTest(IdleCase):
     config = CONFIG + f'[idle]\nsuspend_after = "{SOON}s"\n'
 
