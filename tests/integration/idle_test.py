@@ -7,7 +7,9 @@ Usage: idle_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tr
 
 import atexit
 import json
+import os
 import pathlib
+import pwd
 import shutil
 import signal
 import subprocess
@@ -392,6 +394,60 @@ class ConfiguredTest(IdleCase):
         self.is_ready(job)
         self.assertIn("not suspended when it is idle: libgpuman.so is not loaded into it", " ".join(self.job("bare")["notes"]))
         self.ends_with_its_data("bare")
+
+
+class UsersTest(IdleCase):
+    """`[idle.users]` goes before the setting for all."""
+    user = pwd.getpwuid(os.getuid()).pw_name
+    config = CONFIG + f'[idle]\nsuspend_after = "1h"\n[idle.users]\n"{user}" = "{SOON}s"\n'
+
+    def configure(self, idle):
+        """Gives the daemon another file, and waits until it holds."""
+        log = self.m.dir / "daemon.log"
+        read = log.read_text().count("configuration read again")
+        pathlib.Path(self.m.env["GPUMAN_CONFIG"]).write_text(CONFIG + idle)
+        self.m.daemon.send_signal(signal.SIGHUP)
+        until("it is read", lambda: log.read_text().count("configuration read again") > read)
+
+    def users(self, after):
+        self.configure(f'[idle]\nsuspend_after = "{SOON}s"\n[idle.users]\n"{self.user}" = "{after}"\n')
+
+    def setting_is(self, seconds):
+        self.assertEqual(self.job("note")["idle_suspend_s"], seconds)
+
+    def stays(self):
+        self.has_looked(60)
+        self.assertEqual(self.job("note")["state"], "running")
+
+    def test_the_setting_for_its_user_holds_for_a_job_also_after_a_change_of_the_file(self):
+        self.notebook("note", idle_suspend_s=None)
+        self.setting_is(SOON)
+        self.goes_away("note")
+        self.users("never")
+        self.setting_is(None)
+        self.assertEqual(self.job("note")["state"], "suspended", "a setting brings nothing back")
+        self.is_right("note")
+        self.stays()
+        self.users(f"{NEVER}s")
+        self.setting_is(NEVER)
+        self.stays()
+        self.users(f"{SOON}s")
+        self.goes_away("note")
+        self.is_right("note")
+        self.configure('[idle]\nsuspend_after = "1h"\n')
+        self.setting_is(3600)
+        self.ends_with_its_data("note")
+
+    def test_a_user_who_is_not_there_is_refused_and_the_setting_stays(self):
+        self.users(f"{SOON}s")
+        file = pathlib.Path(self.m.env["GPUMAN_CONFIG"])
+        file.write_text(CONFIG + '[idle.users]\nnobody_of_this_name = "1h"\n')
+        self.m.daemon.send_signal(signal.SIGHUP)
+        until("the complaint", lambda: "nobody_of_this_name" in (self.m.dir / "daemon.log").read_text())
+        self.notebook("note", idle_suspend_s=None)
+        self.setting_is(SOON)
+        self.goes_away("note")
+        self.ends_with_its_data("note")
 
 
 class ForeignTest(IdleCase):
