@@ -492,9 +492,7 @@ class ForeignTest(IdleCase):
         self.goes_and_comes("kube:team:lab:main", "lab", process)
 
 
-class QueueTest(IdleCase):
-    gpus = 1
-
+class QueueCase(IdleCase):
     def submit(self, tag, *more, **options):
         request = self.run_request(tag, self.script(tag, *more), gpus={"count": 1}, **options)
         environment, directory = request.pop("environment"), request.pop("directory")
@@ -502,6 +500,10 @@ class QueueTest(IdleCase):
         answer = self.request("POST", "/v1/submissions", {"jobs": [request], "directory": directory, "environment": environment})
         self.assertEqual(answer.status, 201, answer.body)
         return answer.json()["jobs"][0]["id"]
+
+
+class QueueTest(QueueCase):
+    gpus = 1
 
     def test_a_waiting_job_gets_the_place_of_an_idle_one_which_comes_back_after_it(self):
         note = self.submit("note", idle_suspend_s=SOON)
@@ -539,6 +541,54 @@ class QueueTest(IdleCase):
         self.resume(note)
         self.assertTrue(self.done("note")["right"])
         self.ends_with_its_data("note")
+
+
+class PreemptTest(QueueCase):
+    """Two jobs that may be preempted, and a third that waits for a place."""
+    gpus, config = 2, CONFIG + '[queue]\npreempt_after = "0s"\n'
+
+    def preemptible(self, tag, **options):
+        job = self.submit(tag, preemptible=True, **options)
+        self.is_ready(job)
+        return job
+
+    def counts_as_idle(self, number):
+        until("so many jobs may leave for others", lambda: self.metric("gpuman_idle_jobs", state="on_gpu") == number,
+              self.what_stands)
+
+    def test_an_idle_job_is_preempted_before_a_busy_one_of_lower_priority(self):
+        busy = self.preemptible("busy", idle_suspend_s=NEVER, priority=5)
+        self.does("busy", "work")  # work in flight, until it is released
+        idle = self.preemptible("idle", idle_suspend_s=NEVER, priority=20)
+        self.counts_as_idle(1)
+        self.assertEqual(self.job(idle)["state"], "running", "its own time is long")
+        urgent = self.submit("urgent", priority=250)
+        self.is_ready(urgent)
+        self.assertEqual(self.job(idle)["gpus"], self.job(urgent)["gpus"])
+        away = self.job(idle)
+        self.assertEqual((away["state"], away["reason"]), ("suspended", "idle"))
+        self.assertIn(f"made room for job {urgent}", away["reason_detail"])
+        self.assertEqual(self.job(busy)["state"], "running")
+        self.assertFalse(self.told(busy, "job_suspended"))
+        self.ends_with_its_data("urgent")
+        self.has_looked(40)
+        self.assertEqual(self.job(idle)["state"], "suspended", "a place alone does not bring it back")
+        self.is_right("idle")
+        self.does("busy", "release")
+        for tag in ("busy", "idle"):
+            self.ends_with_its_data(tag)
+
+    def test_without_an_idle_one_the_job_of_the_lower_priority_is_preempted(self):
+        low = self.preemptible("low", priority=5)
+        high = self.preemptible("high", priority=20)
+        urgent = self.submit("urgent", priority=250)
+        self.is_ready(urgent)
+        self.assertEqual((self.job(low)["state"], self.job(low)["reason"]), ("suspended", "preempted"))
+        self.assertEqual(self.job(high)["state"], "running")
+        self.ends_with_its_data("urgent")
+        self.becomes(low, "running")
+        for tag in ("low", "high"):
+            self.ends_with_its_data(tag)
 
 
 class PressureTest(IdleCase):
