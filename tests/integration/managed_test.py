@@ -72,6 +72,22 @@ class LargerThanTheGpu(LargerCase):
         self.assertEqual(answer.status, 200, ("it is there already", answer.body))
         self.assertEqual(self.job(job)["state"], "running")
 
+    def test_it_stays_when_it_is_idle_and_the_daemon_says_why(self):
+        job = self.larger("idle", "--hold", "1h", oversubscribe=True, idle_suspend_s=0.2)
+        told = lambda: [event["message"] for event in self.events()
+                        if event["kind"] == "idle_suspend_refused" and event["job"] == job]
+        until("it is told", told, self.what_stands)
+        self.assertIn("managed memory", told()[0])
+        note = next(note for note in self.job(job)["notes"] if "not suspended when it is idle" in note)
+        self.assertIn("managed memory", note)
+        self.assertIn(note, self.m.run("job", "show", str(job)).stdout)
+        listed = next(one for one in self.m.run_json("status")["jobs"] if one["id"] == job)
+        self.assertIn(note, listed["notes"])
+        before = self.metric("gpuman_sampler_round_seconds_count")
+        until("it was looked at again", lambda: self.metric("gpuman_sampler_round_seconds_count") >= before + 20)
+        self.assertEqual((self.job(job)["state"], len(told())), ("running", 1))
+        self.assertIn(self.job(job)["pid"], [process["pid"] for process in self.request("GET", "/v1/gpus/0").json()["processes"]])
+
     def suspended_reason(self, job):
         answer = self.request("POST", f"/v1/jobs/{job}/suspend")
         if answer.status < 400:  # the job had none yet

@@ -338,6 +338,17 @@ class InstanceTest(InstanceCase):
         self.becomes("whole", "running")
         self.assertEqual(self.request("POST", "/v1/jobs/whole/move", {"gpu": "0:1"}).status, 501)
 
+    def test_an_idle_job_stays_in_its_instance_and_the_daemon_says_why(self):
+        self.apply("1g.18gb")
+        job = self.start("idle", self.load("64MiB", "--hold", "1h"), gpus=["0:0"], idle_suspend_s=0.2)
+        until("it is told", lambda: "idle_suspend_refused" in self.kinds(), self.what_stands)
+        told = next(event for event in self.events() if event["kind"] == "idle_suspend_refused" and event["job"] == job)
+        self.assertIn("an instance of a GPU (MIG)", told["message"])
+        notes = self.job(job)["notes"]
+        self.assertTrue(any("not suspended when it is idle" in note and "(MIG)" in note for note in notes), notes)
+        self.holds(job, "0:0")
+        self.assertEqual(self.job(job)["state"], "running")
+
     def test_jobs_share_an_instance_and_take_turns(self):
         self.apply("3g.71gb")
         uuid = self.uuids()[0]
