@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
 import sys
 import time
@@ -206,22 +207,50 @@ class Interactive(ShareCase):
     def works(self, job):
         until("it has its memory and works", lambda: '"event":"iteration"' in self.log(job), self.what_stands)
 
+    def printed(self, tag):
+        """The job's WAITS of `gpuman share status`, and the lines of the job below the table."""
+        done = self.m.run("share", "status")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [re.split(r" {2,}", line.strip()) for line in done.stdout.splitlines()]
+        heading = next(line for line in lines if line[0] == "ID")
+        row = next(line for line in lines if len(line) == len(heading) and line[1] == tag)
+        below = [line.partition(": ")[2] for line in done.stdout.splitlines() if line.startswith(f"{tag}: ")]
+        return dict(zip(heading, row))["WAITS"], below
+
+    def prints_its_waits(self, job, tag):
+        def shown():
+            before = self.tenant(job)["waits"]
+            printed = self.printed(tag)
+            return self.tenant(job)["waits"] == before and (before, *printed)
+
+        waits, text, below = until("no wait of it ended meanwhile", shown)
+        words = re.fullmatch(r"(\S+) \((\S+)\)", text)
+        self.assertTrue(words, text)
+        units = {"ms": 0.001, "s": 1, "m": 60}
+        for figure, word in zip((waits["median"], waits["longest"]), words.groups()):
+            seconds = sum(float(number) * units[unit] for number, unit in re.findall(r"([0-9.]+)(ms|s|m)", word))
+            self.assertAlmostEqual(seconds, figure, delta=0.001 + figure / 10, msg=(text, waits))  # it is rounded
+        self.assertIn("interactive (--interactive)", below)
+
     def gets_in_and_ends(self, job, tag):
         self.works(job)
         self.assertEqual((self.tenant(job)["interactive"], self.job(job)["interactive"]), ("asked", True))
         waits = self.tenant(job)["waits"]
         self.assertGreaterEqual(waits["count"], 1)
         self.assertLessEqual(waits["median"], waits["longest"])
+        self.prints_its_waits(job, tag)
         (self.m.dir / tag).touch()
         self.finishes_with_its_data(job)
 
     def test_one_that_somebody_waits_for_does_not_wait_for_the_end_of_a_turn(self):
         holder = self.busy("holder", iterations=0)
         self.works(holder)
+        self.assertEqual(self.printed("holder"), ("n/a", []), self.tenant(holder))
         self.gets_in_and_ends(self.asker("asks", interactive=True), "asks")
         later = self.asker("later")
         until("it waits", lambda: (one := self.tenant(later)) and one["waits_for"] in ("turn", "room"), self.what_stands)
         self.assertIsNone(self.tenant(later)["interactive"])
+        self.assertNotIn("interactive", " ".join(self.printed("later")[1]))
         self.assertEqual(self.request("PATCH", f"/v1/jobs/{later}", {"interactive": True}).status, 200)
         self.gets_in_and_ends(later, "later")
         until("the holder's turn goes on", lambda: self.tenant(holder)["gate"] == "open", self.what_stands)
