@@ -22,6 +22,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import DaemonTest, MIB, until  # noqa: E402
 from machine import build_dir, program  # noqa: E402
 from pods import Container, unified_tree  # noqa: E402
+from queue_terminal_test import Terminal  # noqa: E402
 
 PROGRAM = pathlib.Path(__file__).with_name("idle_program.py")
 SOON, NEVER = 0.4, 3600  # seconds
@@ -375,6 +376,35 @@ class CommandTest(IdleCase):
         self.gpuman("job", "update", "later", "--idle-suspend", "none")
         self.setting_is("later", None)
         self.gpuman("cancel", "later")
+
+
+class TerminalTest(IdleCase):
+    def terminal(self):
+        """A program in a terminal, which leaves."""
+        terminal = Terminal(self, "run", "--gpus", "1", "--tag", "note", "--pty", "--idle-suspend", f"{SOON}s", "--", "sh", "-c",
+                            self.script("note"))
+        terminal.read_until(b'"ready"')
+        away = self.goes_away("note")
+        self.assertGreaterEqual(away["memory"]["host"], 96 * MIB)
+        until("its context is gone as well", lambda: away["pid"] not in self.on_gpu())
+        return terminal
+
+    def test_a_program_in_a_terminal_leaves_and_its_next_call_brings_it_back(self):
+        terminal = self.terminal()
+        for _ in range(2):
+            terminal.shown = b""
+            self.tell("note", "check")
+            terminal.read_until(b'"right": true')
+            self.goes_away("note")
+        self.tell("note", "end")
+        self.assertEqual(terminal.status(), 0, terminal.shown)
+        self.assertEqual(self.job("note")["state"], "finished")
+
+    def test_a_program_that_is_away_hears_its_terminal(self):
+        terminal = self.terminal()
+        os.write(terminal.fd, b"\x03")
+        self.assertEqual(terminal.status(), 130, terminal.shown)
+        self.assertIn(b"KeyboardInterrupt", terminal.shown)
 
 
 class ConfiguredTest(IdleCase):
