@@ -341,6 +341,7 @@ class CommandTest(IdleCase):
         self.goes_away("note")
         self.gpuman("update", "note", "--idle-suspend", "30m")
         self.setting_is("note", 1800)
+        self.assertIn("leaves its GPU after 30m without a call", self.gpuman("job", "show", "note"))
         self.is_right("note")
         self.gpuman("update", "note", "--idle-suspend", "none")
         self.setting_is("note", None)
@@ -354,6 +355,7 @@ class CommandTest(IdleCase):
             self.assertIn("idle", done.stderr)
             self.setting_is("note", SOON)
         self.ends_with_its_data("note")
+        self.setting_is("note", SOON)
 
     def test_submit_takes_the_time_and_job_update_changes_it(self):
         script = self.script("note")

@@ -178,6 +178,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"idle.suspend_after = \"soon\"", "idle.suspend_after", "is not a time"},
         Wrong{"idle.users = \"1h\"", "idle.users", "takes a table"},
         Wrong{"idle.users = { alice = \"1ms\" }", "idle.users.alice", "not between"},
+        Wrong{"idle.users = { alice = \"none\" }", "idle.users.alice", "or \"never\""},
         Wrong{"idle.users = { nobody-has-this-name = \"1h\" }", "idle.users.nobody-has-this-name",
               "there is no user"},
         Wrong{"suspend.host_memory = \"none\"", "suspend.host_memory", "takes a size"},

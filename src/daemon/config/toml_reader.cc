@@ -117,7 +117,7 @@ void TomlReader::TimeOrNeverIn(const toml::node& node, const std::string& key,
                                std::optional<base::Millis>& target, base::Millis least, base::Millis most) {
   if (Plain(node) == "never") return target.reset();
   const auto time = TimeIn(node, least, most);
-  if (!time) return Problem(&node, key, time.error().message);
+  if (!time) return Problem(&node, key, time.error().message + "; or \"never\"");
   target = *time;
 }
 
