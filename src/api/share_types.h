@@ -29,7 +29,7 @@ struct ShareSettings {
   bool step = true;          // processes that wait for each other make single calls, so that all come to rest
   std::string on_no_answer;  // between users: wait, suspend, end
   base::Millis answer_limit{};
-  std::string unchanged;  // hash, off: how memory is found that need not be copied
+  std::string unchanged;  // hash, compare, off: how memory is found that need not be copied
 };
 
 // PUT /v1/share: absent fields stay as they are. The change holds until the daemon restarts, or reads its
