@@ -178,13 +178,13 @@ struct Answer {
   // A sentence when the outcome is neither kDone nor kNoCuda; kPrepare: on which GPUs nothing is hashed, and
   // why.
   std::string message{};
-  base::Bytes bytes{};            // bytes that moved; in a notice: since the last one
-  base::Bytes unchanged{};        // of `bytes`: not copied, since the host has them already or they are zeros
-  std::uint64_t misjudged = 0;    // chunks that the hash took for unchanged, and that had changed (kCompare)
-  base::Bytes kept{};             // kPrepare: the copies that are kept now
-  base::Millis took{0};           // by the driver's call, or by the copy
-  std::uint64_t pieces = 0;       // kMoving, out: the pieces of this transfer that have left the GPU so far
-  bool straight = false;          // kSecure, kLoad: the data are still on their old GPU, not in host memory
+  base::Bytes bytes{};          // bytes that moved; in a notice: since the last one
+  base::Bytes unchanged{};      // of `bytes`: not copied, since the host has them already or they are zeros
+  std::uint64_t misjudged = 0;  // chunks that the hash took for unchanged, and that had changed (kCompare)
+  base::Bytes kept{};           // kPrepare: the copies that are kept now
+  base::Millis took{0};         // by the driver's call, or by the copy
+  std::uint64_t pieces = 0;     // kMoving, out: the pieces of this transfer that have left the GPU so far
+  bool straight = false;        // kSecure, kLoad: the data are still on their old GPU, not in host memory
   std::string gpu{};  // kTake, and all notices: the GPU that the memory comes from; empty: an old mover
   friend bool operator==(const Answer&, const Answer&) = default;
 };

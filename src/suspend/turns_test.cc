@@ -52,7 +52,7 @@ TEST_F(TurnsTest, OfOneUserThoseThatBringAProcessBackGoFirstInTheirOrder) {
   for (std::uint64_t id = 11; id <= 13; ++id) turns.Ask(kAda, id, Turns::Call::kBringsBack);
   turns.End(12, At(1));  // withdrawn
   turns.End(1, At(1));
-  for (const std::uint64_t id : {11, 13, 2, 3}) {
+  for (const std::uint64_t id : {11U, 13U, 2U, 3U}) {
     EXPECT_THAT(turns.Begin(At(1)), ElementsAre(id));
     turns.End(id, At(1));
   }

@@ -3,7 +3,9 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
+#include <cerrno>
 #include <chrono>
+#include <new>
 #include <thread>
 
 namespace {
@@ -29,7 +31,8 @@ extern "C" __attribute__((visibility("default"))) int pthread_create(pthread_t* 
                                                                      void* (*run)(void*), void* argument) {
   using Create = int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
   static auto* const create = reinterpret_cast<Create*>(::dlsym(RTLD_NEXT, "pthread_create"));
-  auto* const beginning = new Beginning{run, argument};
+  auto* const beginning = new (std::nothrow) Beginning{run, argument};
+  if (beginning == nullptr) return EAGAIN;
   const int result = create(thread, attributes, Begin, beginning);
   if (result != 0) delete beginning;
   return result;

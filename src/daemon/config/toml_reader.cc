@@ -1,6 +1,7 @@
 #include "daemon/config/toml_reader.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/nearest.h"
 
@@ -93,7 +94,7 @@ void TomlReader::Count(const char* key, std::uint32_t& target, std::int64_t leas
 
 base::Result<base::Millis> TomlReader::TimeIn(const toml::node& node, base::Millis least, base::Millis most) {
   const auto fail = [](std::string message) {
-    return base::Fail(base::ErrorCode::kInvalidArgument, message);
+    return base::Fail(base::ErrorCode::kInvalidArgument, std::move(message));
   };
   const auto text = Plain(node);
   if (!text) return fail(fmt::format("takes a time such as \"30s\", not {}", TypeName(node)));

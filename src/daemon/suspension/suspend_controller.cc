@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "daemon/core/core.h"
+#include "daemon/shims/module.h"
 
 namespace gpuman::daemon {
 namespace {
