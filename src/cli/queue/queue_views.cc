@@ -340,7 +340,9 @@ std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& 
   line("Priority", std::to_string(job.priority));
   line("GPUs", row.gpus.empty() ? "" : row.gpus);
   line("GPU memory", MemoryText(job));
-  if (job.idle_suspend)
+  // What a job of the queue asked for is told below.
+  const bool asked = job.queue && job.queue->asked.idle_suspend == job.idle_suspend;
+  if (job.idle_suspend && !asked)
     line("Idle",
          fmt::format("leaves its GPU after {} without a call", base::FormatDuration(*job.idle_suspend)));
   if (job.memory.peak)
