@@ -1,5 +1,4 @@
 #include "sim/cuda/driver.h"
-#include "driver/abi/nvml.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -8,6 +7,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "driver/abi/nvml.h"
 #include "sim/cuda/array.h"
 #include "sim/cuda/checkpoint.h"
 #include "sim/cuda/event.h"
@@ -61,11 +61,11 @@ CUresult Driver::Init() {
   if (visible.empty()) return CUDA_ERROR_NO_DEVICE;
   if (client_->Slot() == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   const auto mps = JoinMps(*this);
+  is_mps_client_ = mps.has_value();
   current_pools_ = std::vector<std::atomic<MemoryPool*>>(visible.size());
   for (const Visible& gpu : visible) {
     const auto ordinal = static_cast<int>(devices_.size());
     devices_.push_back(std::make_unique<Device>(*state_, *client_, ordinal, gpu));
-    is_mps_client_ = mps.has_value();
     if (mps) {
       devices_.back()->Limit(*mps);
       devices_.back()->Limit(MpsLimitOf(std::getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), ordinal));
