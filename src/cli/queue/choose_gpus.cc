@@ -1,4 +1,4 @@
-#include "cli/queue/turns.h"
+#include "cli/queue/choose_gpus.h"
 
 #include <fmt/format.h>
 
@@ -28,9 +28,9 @@ bool Shares(const std::vector<api::JobView>& jobs, std::int64_t id) {
 
 }  // namespace
 
-base::Result<std::vector<std::string>> ChooseForTurns(const api::QueueInfo& info,
-                                                      const std::vector<api::JobView>& jobs,
-                                                      std::size_t count) {
+base::Result<std::vector<std::string>> ChooseGpusForTurns(const api::QueueInfo& info,
+                                                          const std::vector<api::JobView>& jobs,
+                                                          std::size_t count) {
   std::vector<Candidate> candidates;
   for (std::size_t place = 0; place < info.gpus.size(); ++place) {
     const api::QueueGpu& gpu = info.gpus[place];

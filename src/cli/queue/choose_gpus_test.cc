@@ -1,4 +1,4 @@
-#include "cli/queue/turns.h"
+#include "cli/queue/choose_gpus.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ class ForTurns : public ::testing::Test {
     for (const std::size_t gpu : gpus) info_.gpus[gpu].jobs.push_back(job.id);
     jobs_.push_back(job);
   }
-  auto Choose(std::size_t count) { return ChooseForTurns(info_, jobs_, count); }
+  auto Choose(std::size_t count) { return ChooseGpusForTurns(info_, jobs_, count); }
 
   api::QueueInfo info_;
   std::vector<api::JobView> jobs_;

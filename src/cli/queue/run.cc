@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/queue/choose_gpus.h"
 #include "cli/queue/request.h"
 #include "cli/queue/submit.h"
 #include "cli/queue/terminal.h"
-#include "cli/queue/turns.h"
 #include "cli/queue/when.h"
 #include "cli/show.h"
 #include "cli/take.h"
@@ -136,7 +136,7 @@ Result<int> RunInTurns(Session& session, const RunSettings& s, MadeSubmission ma
     GPUMAN_ASSIGN(const auto info, api::AskWithoutTimeout(daemon, api::routes::kQueueInfo));
     GPUMAN_ASSIGN(const auto status, api::AskWithoutTimeout(daemon, api::routes::kStatus));
     GPUMAN_ASSIGN(job.gpus.devices,
-                  ChooseForTurns(info, status.jobs, static_cast<std::size_t>(job.gpus.count)));
+                  ChooseGpusForTurns(info, status.jobs, static_cast<std::size_t>(job.gpus.count)));
   }
   if (!job.name) job.name = fmt::format("run-{}", ::getpid());
   return RunNow(session, std::move(made), !s.detach);
