@@ -42,9 +42,10 @@ bool MayWake(const IdleJob& job) {
 }
 
 bool Calls(const IdleJob& job) {
-  return std::any_of(job.processes.begin(), job.processes.end(), [](const IdleProcess& process) {
-    return process.has_shim && process.activity == ProcessActivity::kWaits;
-  });
+  return job.called ||
+         std::any_of(job.processes.begin(), job.processes.end(), [](const IdleProcess& process) {
+           return process.has_shim && process.activity == ProcessActivity::kWaits;
+         });
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 // sees the work of the default streams. Work in other streams shows only when the job is brought to rest:
 // then the suspension is called off, and that counts as activity (RecordFailure).
 //
-// An idle job that is away comes back when one of its threads waits at the gate. A job that its user
-// suspended does not.
+// An idle job that is away comes back when one of its threads waits at the gate, or when a process came to
+// the GPU that no gate holds. A job that its user suspended does not.
 #pragma once
 
 #include <map>
@@ -51,7 +51,8 @@ struct IdleJob {
   std::optional<base::Millis> after;  // the setting; absent: it is not suspended for being idle
   std::string no_gate;                // why its calls pass no gate; empty: they do
   SuspensionPhase phase = SuspensionPhase::kRunning;
-  std::string reason;  // of its suspension record
+  std::string reason;   // of its suspension record
+  bool called = false;  // from the same (SuspensionRecord::called)
   std::vector<IdleProcess> processes;
 };
 

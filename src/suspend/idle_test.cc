@@ -109,6 +109,16 @@ TEST(Idle, ACallBringsBackAJobThatIsAwayOrOnItsWayForBeingIdle) {
   }
 }
 
+TEST(Idle, ACallThatNoGateShowsBringsBackAJobThatIsAwayForBeingIdle) {
+  auto job = Job({});
+  job.called = true;
+  job.phase = SuspensionPhase::kSuspended;
+  job.reason = kIdleReason;
+  EXPECT_THAT(Decide(job, At(1)).wake, ElementsAre(kJob));
+  job.reason = "held_by_user";
+  EXPECT_THAT(Decide(job, At(1)).wake, IsEmpty());
+}
+
 TEST(Idle, ACallDoesNotBringBackWhatSomebodyElseTookAway) {
   for (const char* reason : {"held_by_user", "device_pressure", "preempted", "resources", "resume_failed"}) {
     auto job = Job({Process(ProcessActivity::kWaits)});

@@ -48,6 +48,7 @@ void Fields(V& v, T& x) {
     v.Required("held", held);
   }
   v.Changed("left", x.left);
+  v.Changed("called", x.called);
   v.Option("target", x.target);
   v.Option("absence", x.absence);
 }

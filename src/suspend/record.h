@@ -64,6 +64,9 @@ struct SuspensionRecord {
   std::map<base::ProcessId, BytesByGpu> held;
   // What stays on the GPUs while the job is suspended: contexts, and memory that cannot leave.
   BytesByGpu left{};
+  // Of an idle job that is away: a process came to the GPU meanwhile, and was not behind its gate when the
+  // driver took it. So it may be in the middle of a call that shows at no gate, and the job is to come back.
+  bool called = false;
   friend bool operator==(const SuspensionRecord&, const SuspensionRecord&) = default;
 };
 

@@ -62,6 +62,7 @@ void SuspensionStateMachine::Begin(SuspensionPhase phase, MonoTime now) {
   CancelRest();
   record_.phase = phase;
   if (phase == SuspensionPhase::kSuspending) record_.left.clear();
+  record_.called = false;
   began_ = now;
   rested_ = false;
   left_due_.reset();

@@ -435,6 +435,10 @@ class SuspensionStateMachine {
   static bool IsAway(const Member& member);
   static bool ComesBack(const Member& member);
   static bool IsShimAtWork(const Member& member);
+  // Its next call waits at its gate, and shows.
+  static bool IsBehindGate(const Member& member) {
+    return member.seen.held || member.seen.stage == ShimStage::kEvicted;
+  }
   // Others may reach memory of the process, or it reaches memory of others.
   static bool Shares(const Member& member) { return member.seen.holds_imported || member.seen.shares; }
   // Its shim has evicted what can leave, and memory that is shared with others is left.

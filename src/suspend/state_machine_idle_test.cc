@@ -82,6 +82,38 @@ TEST_F(IdleWay, ItComesBackWhenThereIsRoom) {
   EXPECT_THAT(s_.Room(GiB(10)), testing::Contains("restore 11"));
 }
 
+TEST_F(IdleWay, AProcessThatComesMeanwhileAndIsNotBehindItsGateHasCalled) {
+  GoesAway();
+  EXPECT_FALSE(s_.machine.record().called);
+  s_.Process(12, MiB(100));
+  EXPECT_THAT(s_.Observe(), ElementsAre("! suspended_process_taken", "checkpoint 12"));
+  EXPECT_TRUE(s_.machine.record().called);
+  const auto record = ParseRecord(SerializeRecord(s_.machine.record()));
+  EXPECT_TRUE(record && record->called) << "a new daemon brings it back all the same";
+  s_.Checkpointed(12);
+  s_.Resume();
+  s_.Room(GiB(20));
+  EXPECT_FALSE(s_.machine.record().called) << "it is on its way";
+}
+
+TEST_F(IdleWay, AProcessThatComesMeanwhileAndWaitsBehindItsGateHasNotCalled) {
+  GoesAway();
+  s_.Process(12, MiB(100), MiB(1));
+  s_.At(12).stage = ShimStage::kOnGpu;
+  s_.At(12).held = true;
+  EXPECT_THAT(s_.Observe(), ElementsAre("! suspended_process_taken", "checkpoint 12"));
+  EXPECT_FALSE(s_.machine.record().called);
+}
+
+TEST_F(IdleWay, AProcessThatComesMeanwhileAndCannotBeTakenWorks) {
+  GoesAway();
+  s_.Process(12, MiB(100), MiB(90));
+  EXPECT_THAT(s_.Observe(), ElementsAre("! suspended_process_taken", "evict 12"));
+  s_.now += SuspensionSettings{}.answer_limit;
+  s_.Feed(event::Tick{});
+  EXPECT_TRUE(s_.machine.record().called);
+}
+
 TEST_F(IdleWay, ANewDaemonKnowsThatItIsIdle) {
   GoesAway();
   const auto record = ParseRecord(SerializeRecord(s_.machine.record()));

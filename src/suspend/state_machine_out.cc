@@ -244,6 +244,7 @@ bool SuspensionStateMachine::CheckpointNext(MonoTime now) {
   if (!next) return false;
   Hold(*next);
   ReportNewcomer(*next, now);
+  if (record_.reason == kIdleReason && !IsBehindGate(*next)) record_.called = true;
   AskDriver(next->seen.id, Verb::kCheckpoint);
   return true;
 }
@@ -362,6 +363,7 @@ void SuspensionStateMachine::ReportNewcomer(Member& member, MonoTime now) {
 
 void SuspensionStateMachine::FailOut(Member& member, const std::string& why, MonoTime now) {
   if (IsStrict()) return TurnBack(record_.target ? "move_failed" : "suspend_failed", why, now);
+  if (record_.reason == kIdleReason) record_.called = true;  // it works
   member.left_until = now + settings_.retry;
   if (std::exchange(member.reported, true)) return;
   Emit("process_not_suspended", why, now);

@@ -288,6 +288,21 @@ class IdleTest(IdleCase):
         ended = self.wait("lab")
         self.assertEqual(ended["state"], "finished", self.log("lab")[-1500:])
 
+    def test_a_process_that_no_gate_holds_brings_it_back(self):
+        """Its call waits in the driver, which has taken it off the GPU as well, and shows nowhere."""
+        first, second = self.script("first"), self.script("second")[len("exec "):]
+        begin = self.dir / "begin"
+        self.start("lab", f"({first}) & while [ ! -e {begin} ]; do sleep 0.05; done; env -u LD_PRELOAD {second} & wait",
+                   gpus=["0"], idle_suspend_s=SOON)
+        self.is_ready("lab")
+        self.goes_away("lab")
+        begin.touch()
+        self.is_ready("lab", 2)
+        for tag in ("first", "second"):
+            self.tell(tag, "end")
+        ended = self.wait("lab")
+        self.assertEqual(ended["state"], "finished", self.log("lab")[-1500:])
+
     def test_a_process_without_the_shim_keeps_it_on_the_gpu(self):
         job = self.start("note", "env -u LD_PRELOAD " + self.script("note")[len("exec "):], gpus=["0"], idle_suspend_s=SOON)
         self.is_ready(job)

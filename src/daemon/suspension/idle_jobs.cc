@@ -92,6 +92,7 @@ std::optional<suspend::IdleJob> IdleJobs::ViewOf(const jobs::Job& job) const {
   if (record) {
     view.phase = record->phase;
     view.reason = record->reason;
+    view.called = record->called;
   }
   // Its last try is over, and what became of it is not known yet.
   if (view.phase == SuspensionPhase::kRunning && leaving_.contains(job.id)) return std::nullopt;
