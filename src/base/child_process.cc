@@ -8,6 +8,8 @@
 #include <boost/asio/post.hpp>
 #include <utility>
 
+#include "base/await_ready.h"
+
 namespace gpuman::base {
 
 ChildProcess::ChildProcess(boost::asio::io_context& loop, boost::asio::thread_pool& workers)
@@ -32,12 +34,10 @@ void ChildProcess::Start(Spawn spawn, OnSpawned on_spawned) {
 void ChildProcess::Watch(SpawnedChild& spawned) {
   pid_ = spawned.pid;
   process_.assign(spawned.process.Release());
-  process_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                      [self = shared_from_this()](const boost::system::error_code& error) {
-                        if (error) return;
-                        ::waitpid(self->pid_, nullptr, WNOHANG);
-                        self->process_.close();
-                      });
+  AwaitReady(process_, process_.wait_read, POLLIN, [self = shared_from_this()] {
+    ::waitpid(self->pid_, nullptr, WNOHANG);
+    self->process_.close();
+  });
 }
 
 void ChildProcess::Kill() {

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/await_ready.h"
+
 namespace gpuman::jobs {
 
 base::Result<std::unique_ptr<RootWatch>> RootWatch::Begin(boost::asio::io_context& loop,
@@ -17,10 +19,7 @@ base::Result<> RootWatch::Follow(base::ProcessId process, std::function<void()> 
   boost::system::error_code ignored;
   process_.close(ignored);
   process_.assign(descriptor.Release());
-  process_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                      [ended = std::move(ended)](boost::system::error_code error) {
-                        if (!error) ended();
-                      });
+  base::AwaitReady(process_, process_.wait_read, POLLIN, std::move(ended));
   return {};
 }
 

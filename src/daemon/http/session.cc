@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "api/types.h"
+#include "base/await_ready.h"
 
 namespace gpuman::daemon::http {
 namespace beast = boost::beast;
@@ -249,9 +250,9 @@ void Session::WatchForGone() {
 // Out-of-band data also end this wait, and then the connection. No client of gpuman sends any.
 void Session::WatchForHangUp() {
   if (std::exchange(watching_hang_up_, true)) return;
-  stream_.socket().async_wait(Socket::wait_error, [self = shared_from_this()](beast::error_code error) {
+  base::AwaitReady(stream_.socket(), Socket::wait_error, POLLPRI, [self = shared_from_this()] {
     self->watching_hang_up_ = false;
-    if (!error && self->answering_) self->Close();
+    if (self->answering_) self->Close();
   });
 }
 

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/await_ready.h"
 #include "daemon/core/core.h"
 
 namespace gpuman::daemon {
@@ -146,10 +147,7 @@ void MpsManager::Adopt(const std::string& uuid, base::ProcessId control) {
   ends_.erase(uuid);
   auto& end = ends_.emplace(uuid, boost::asio::posix::stream_descriptor(core_.loop(), process->Release()))
                   .first->second;
-  end.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                 [this, uuid](boost::system::error_code error) {
-                   if (!error) OnEnded(uuid);
-                 });
+  base::AwaitReady(end, end.wait_read, POLLIN, [this, uuid] { OnEnded(uuid); });
 }
 
 // If the control daemon was told to stop, the end of that order does the rest.
