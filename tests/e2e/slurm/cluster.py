@@ -196,6 +196,12 @@ class Cluster:
         jobs = self.m.api("GET", "/v1/jobs?all=1")["jobs"]
         return [job for job in jobs if everything or job["ended_at"] is None]
 
+    def story(self):
+        """What gpumand and Slurm said last, for a test that fails."""
+        logs = [self.m.dir / "daemon.log", *(self.dir / f"{name}.log" for name in ("slurmctld", "slurmd"))]
+        return "\n".join([f"jobs: {self.jobs(True)[-4:]}", f"events: {self.m.events()[-16:]}",
+                          *(f"{log.name}:\n{log.read_text()[-6000:]}" for log in logs)])
+
     def job(self, tag):
         return next((job for job in reversed(self.jobs(True)) if job["tag"] == tag), None)
 

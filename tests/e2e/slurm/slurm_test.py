@@ -145,12 +145,12 @@ class SlurmTest(ClusterCase):
         script = self.script("#SBATCH --gres=shard:1 --array=1-3", "exec " + " ".join(load("512MiB", "--hold", "1h")))
         self.c.run("sbatch", "-o", "/dev/null", script)
         try:
-            jobs = until("all are there", lambda: len(self.c.jobs()) == 3 and self.c.jobs())
+            jobs = until("all are there", lambda: len(found := self.c.jobs()) == 3 and found)
         except AssertionError as late:
             said = self.c.ask("squeue", "-h", "-o", "%i %T %r"), self.c.ask("scontrol", "show", "node"), self.c.jobs()
             raise AssertionError(f"{late}: {said}") from late
         self.assertEqual({job["memory"]["limit"] for job in jobs}, {GIB})
-        self.assertEqual(len({job["tag"] for job in jobs}), 3)
+        self.assertEqual(len({job["tag"] for job in jobs}), 3, self.c.story())
 
     def test_a_cancelled_slurm_job_ends_here_too(self):
         job = self.held()
@@ -165,7 +165,7 @@ class SlurmTest(ClusterCase):
         steps = [self.c.start("srun", "--gres=shard:2", "--gpuman-share", *work) for _ in range(2)]
         for step in steps:
             out, _ = step.communicate(timeout=PATIENCE)
-            self.assertEqual(step.returncode, 0, out)
+            self.assertEqual(step.returncode, 0, out + self.c.story())
         jobs = [job for job in self.c.jobs(True) if job["share"]][-2:]
         self.assertEqual(jobs[0]["gpus"], jobs[1]["gpus"])
         said = [event["kind"] for event in self.c.m.events() if event["job"] in [job["id"] for job in jobs]]
