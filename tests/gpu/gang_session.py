@@ -10,6 +10,8 @@ Usage: gang_session.py [--load NAME] [--gpus 0,1] [--size 2GiB] [--seconds 20] [
              PyTorch's, by the median time of ten steps
   phases     two jobs of 90 % of --capacity that work half of the time, in phases of --seconds, --phases of them: against
              one after the other
+  restarts   as turns, with torchrun --max-restarts: in hand-overs a rank of the first job is killed, --kills times; torchrun
+             starts its workers anew, and both jobs go on
 
 --load gpuman: the ranks are gpuman-load's (--ranks, --pattern, --peer), which verify the sum of every all-reduce and every
 byte at the end. ddp, fsdp, tensor: PyTorch's, by torchrun (frameworks/torch_gang.py); jax: one process on all GPUs
@@ -20,8 +22,10 @@ one table; exit status 1 where data was wrong or a job failed. GPUMAN_BUILD_DIR 
 
 import argparse
 import json
+import os
 import pathlib
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -34,7 +38,7 @@ FRAMEWORKS = pathlib.Path(__file__).resolve().parent / "frameworks"
 MIB = 1 << 20
 
 
-PARTS = ("turns", "suspend", "alone", "phases")
+PARTS = ("turns", "suspend", "alone", "phases", "restarts")
 
 
 class Session:
@@ -60,6 +64,7 @@ class Session:
         if self.o.load == "jax":
             return ["python3", FRAMEWORKS / "jax_gang.py", "--ballast", size, *until]
         return ["python3", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", self.o.ranks,
+                "--max-restarts", self.o.kills if "restarts" in (self.o.only or ()) else 0,
                 FRAMEWORKS / "torch_gang.py", "--pattern", self.o.load, "--width", self.o.width, "--ballast", size, *until]
 
     def start(self, *more, share=True, preload=True, size=None):
@@ -135,14 +140,38 @@ class Session:
             self.demands.append((time.monotonic(), demand))
         return demand if demand and time.monotonic() > self.demands[-1][0] + seconds else None
 
-    def turns(self):
-        begin = time.monotonic()
+    def both_in_turns(self):
+        """Two jobs that do not fit together, after their first two hand-overs."""
         tags = [self.start() for _ in range(2)]
         self.until("both hold their memory", lambda: all(self.steps(tag) > 2 for tag in tags))
         demand = self.until("the demand of both is known", self.steady_demand)
         if demand:
             self.m.api("PUT", "/v1/share", {"capacity": demand - self.o.bytes // 2})
         self.until("they take turns", lambda: self.shared() and min(gpu["hand_overs"] for gpu in self.shared()) >= 2)
+        return tags
+
+    def ranks_of(self, tag):
+        number = self.m.api("GET", f"/v1/jobs/{tag}")["id"]
+        return {process["pid"] for gpu in self.m.api("GET", "/v1/gpus")["gpus"] for process in gpu["processes"] if process["job"] == number}
+
+    def restarts(self):
+        tags, waits = self.both_in_turns(), []
+        for _ in range(self.o.kills):
+            ranks = self.until("its ranks are on their GPUs", lambda: len(found := self.ranks_of(tags[0])) >= self.o.ranks and found) or set()
+            self.until("a hand-over is in progress", lambda: any(gpu["handing_over"] for gpu in self.shared()))
+            for pid in sorted(ranks)[-1:]:
+                os.kill(pid, signal.SIGKILL)
+            began, told = time.monotonic(), [len(self.lines(tag)) for tag in tags]
+            self.until("both make steps", lambda: all(len(self.lines(tag)) > before + 3 for tag, before in zip(tags, told)), 120)
+            waits.append(time.monotonic() - began)
+        self.m.api("PUT", "/v1/share", {"clear_capacity": True})
+        made = [self.finish(tag) for tag in tags]
+        self.row(f"{self.what}: ranks killed in hand-overs", f"{len(waits)}", f"both made steps again after {[round(wait, 1) for wait in waits]} s")
+        self.row("  steps at the end", f"{made}", self.data())
+
+    def turns(self):
+        begin = time.monotonic()
+        tags = self.both_in_turns()
         before, steps, began = self.shared(), [self.steps(tag) for tag in tags], time.monotonic()
         time.sleep(self.o.seconds)
         after, seconds = self.shared(), time.monotonic() - began
@@ -269,6 +298,7 @@ def main():
     parser.add_argument("--away", type=float, default=0, help="seconds between suspend and resume")
     parser.add_argument("--bus", action="store_true", help="measure the buses as well (needs PyTorch)")
     parser.add_argument("--pairs", type=int, default=1, help="of runs alone")
+    parser.add_argument("--kills", type=int, default=3)
     parser.add_argument("--phases", type=int, default=3)
     parser.add_argument("--capacity", type=int, default=16 << 30, help="bytes that sharing jobs may use of a GPU, for phases")
     parser.add_argument("--context", type=int, help="bytes of a rank beside its ballast, for phases (default: measured)")

@@ -93,17 +93,20 @@ class UnchangedSession(Session):
 
     def alone(self, size, *tokens):
         """The median time of a request to a server that has the GPU for itself."""
-        server = self.server(size, "--every", 1, "--until", time.time() + 25, *tokens)
+        server = self.server(size, "--every", 1, "--until", time.time() + 18, *tokens)
         self.finish(server)
         return statistics.median(line["seconds"] for line in self.requests([server]))
 
     def servers(self, count, size, every, hows):
-        name, tokens = f"servers{count}", ()
+        name, tokens, number = f"servers{count}", (), TOKENS
         base = self.alone(size)
-        if self.o.alone:
-            tokens = ("--tokens", round(TOKENS * self.o.alone / base))
+        for _ in range(3):  # the time is not in proportion to the tokens
+            if not self.o.alone or abs(base / self.o.alone - 1) < 0.05:
+                break
+            number = max(1, round(number * self.o.alone / base))
+            tokens = ("--tokens", number)
             base = self.alone(size, *tokens)
-        for how in hows:
+        for how in self.o.how or hows:
             self.unchanged(how)
             begin = time.time() + 35 + count * 2
             tags = [self.server(size, "--every", every, "--seed", number, "--until", begin + self.o.seconds, *tokens) for number in range(count)]
@@ -169,6 +172,7 @@ def main():
     options.add_argument("--capacity", default="40GiB")
     options.add_argument("--alone", type=float, help="seconds of a request to a server alone: so many tokens as that takes")
     options.add_argument("--server", type=float, default=12, help="GiB of each of the ten servers")
+    options.add_argument("--how", action="append", choices=("hash", "off"), help="the servers only with this share.unchanged")
     options.add_argument("--host-memory", default="100GiB", help="suspend.host_memory, touched before")
     options.add_argument("--only", action="append")
     options.add_argument("--simulated", action="store_true", help="the simulated driver, small: for evictions")
