@@ -625,6 +625,21 @@ class PreemptTest(QueueCase):
         for tag in ("busy", "idle"):
             self.ends_with_its_data(tag)
 
+    def test_what_has_not_changed_is_not_copied_when_it_is_preempted_again(self):
+        low = self.preemptible("low", priority=5, share=True, memory="512MiB")
+        self.preemptible("high", priority=20)
+        for number in (1, 2):
+            urgent = self.submit(f"urgent{number}", priority=250)
+            self.is_ready(urgent)
+            until("the event", lambda count=number: len(self.told(low, "job_suspended")) == count, self.what_stands)
+            self.ends_with_its_data(f"urgent{number}")
+            until("it is back", lambda count=number: len(self.told(low, "job_resumed")) == count, self.what_stands)
+        first, second = (event["data"] for event in self.told(low, "job_suspended"))
+        self.assertGreaterEqual(first["copied"], 96 * MIB)
+        self.assertEqual((second["evicted"], second["copied"]), (first["evicted"], 0))
+        for tag in ("low", "high"):
+            self.ends_with_its_data(tag)
+
     def test_without_an_idle_one_the_job_of_the_lower_priority_is_preempted(self):
         low = self.preemptible("low", priority=5)
         high = self.preemptible("high", priority=20)

@@ -68,6 +68,22 @@ class PressureCase(DaemonTest):
 
 
 class SuspendTest(PressureCase):
+    def test_what_has_not_changed_is_not_copied_again(self):
+        low = self.start("still", "exec " + self.load("256MiB", "--verify", "--json", "--hold", "1h"), priority=10, share=True)
+        self.verified("high", "256MiB", priority=200, idle_suspend_s=3600)  # so the mover stays, with the key of its hash
+        until("it has written its memory", lambda: any(e["event"] == "alloc" for e in self.said("still")))
+        for number in (1, 2):
+            other = self.foreign("300MiB")
+            self.becomes("still", "suspended")
+            until("the event", lambda count=number: len(self.of_job(low, "job_suspended")) == count)
+            other.kill()
+            other.wait()
+            until("it is back", lambda count=number: len(self.of_job(low, "job_resumed")) == count)
+        first, second = (event["data"] for event in self.of_job(low, "job_suspended"))
+        self.assertEqual(second["evicted"], first["evicted"])
+        self.assertGreaterEqual(first["copied"], 256 * MIB)
+        self.assertEqual(second["copied"], 0)
+
     def test_the_least_important_job_leaves_and_comes_back_with_its_data(self):
         low = self.verified("low", "256MiB", hold="40s", priority=10, share=True)  # the guard leaves it alone for 10 s
         high = self.verified("high", "256MiB", priority=200)
