@@ -244,7 +244,8 @@ TEST_F(PtxSteps, TheAddressesOfAWarpMayGoUpOrDownByAnyStep) {
       auto expected = memory.words();
       const int first = step > 0 ? 540 : 990;
       for (unsigned t = 0; t < threads; ++t) {
-        const auto word = static_cast<std::size_t>(first + static_cast<int>(t) * step / 4);
+        const int at = first + static_cast<int>(t) * step / 4;
+        const auto word = static_cast<std::size_t>(at);
         expected[word] += 1000;
         expected[word + 1] += 1000;
       }

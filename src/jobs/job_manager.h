@@ -188,7 +188,7 @@ class JobManager {
   // is not called once this object is gone.
   void StoreRecord(const Job& job, Done<void> stored);
   void ChangeStored(JobId id, const std::function<void(Job&)>& change, Done<void> done);
-  void RestartRunning(const Job& job, const keeper::Reason& reason, Done<Job> done);
+  void RestartRunning(const Job& job, const keeper::Reason& reason, const Done<Job>& done);
   // The job begins a run: puts it into the index, and has its keeper prepared. Returns the job as it was.
   Job PutStarted(Job started);
   void RestartEnded(const Job& job, const keeper::Reason& reason, Done<Job> done);

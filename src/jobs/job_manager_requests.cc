@@ -118,12 +118,12 @@ void JobManager::Restart(JobId id, const keeper::Reason& reason, Done<Job> done)
   if (IsBeingStarted(id))
     return OnceStarted(id, [this, id, reason, done = std::move(done)] { Restart(id, reason, done); });
   const Job& job = index_.At(id);
-  if (!IsEnded(job)) return RestartRunning(job, reason, std::move(done));
+  if (!IsEnded(job)) return RestartRunning(job, reason, done);
   if (job.queued) return Decide(id, RestartAsked{reason, clock_.Wall()}, std::move(done));
   RestartEnded(job, reason, std::move(done));
 }
 
-void JobManager::RestartRunning(const Job& job, const keeper::Reason& reason, Done<Job> done) {
+void JobManager::RestartRunning(const Job& job, const keeper::Reason& reason, const Done<Job>& done) {
   const auto answer = [self = self_, id = job.id, reason, runs = job.runs, done](const Result<>& outcome) {
     if (!*self) return;
     JobManager& me = **self;

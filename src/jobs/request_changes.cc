@@ -10,7 +10,8 @@ namespace {
 
 // Undoes the change of each member, and of each field of the spec, that was not changed again since.
 void TakeBack(Job& now, const RequestChanges::Change& change) {
-  const auto& [before, changed] = change;
+  const Job& before = change.before;
+  const Job& changed = change.changed;
   const auto undo = [&](auto member) {
     if (now.*member == changed.*member) now.*member = before.*member;
   };

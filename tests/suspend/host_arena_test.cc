@@ -111,7 +111,7 @@ TEST_F(HostArenaTest, NoTwoPlacesOverlapAndNothingIsLost) {
       ASSERT_EQ(BytesOf(places[step]), bytes);
       in_use += bytes;
     } else {
-      const auto one = std::next(places.begin(), random() % places.size());
+      const auto one = std::next(places.begin(), static_cast<std::ptrdiff_t>(random() % places.size()));
       in_use -= BytesOf(one->second);
       arena->Free(one->second);
       places.erase(one);

@@ -13,7 +13,6 @@ namespace gpuman::mover {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::Eq;
 using ::testing::FieldsAre;
 using ::testing::IsEmpty;
 using State = ChunkRecord::State;
@@ -169,7 +168,7 @@ TEST_F(KeptCopiesTest, TheTransferThatHadChangedMostGivesWayFirst) {
   HostArena other_arena(*pool);
   KeptCopies training(budget, *arena), server(budget, other_arena);
   budget.SetLimit(kSmallSegment);
-  for (const std::uint64_t address : {1, 2}) {
+  for (const std::uint64_t address : {1U, 2U}) {
     server.Keep(address, Held(other_arena, {Hash(1)}));
     training.Keep(address, Held({Hash(1)}));
   }

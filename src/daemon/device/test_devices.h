@@ -32,8 +32,8 @@ class FakeClock final : public base::Clock {
 class Host {
  public:
   DeviceCallbacks Callbacks() {
-    return {[this](jobs::SettingRows entries, std::function<void(base::Result<>)> done) {
-              Keep(std::move(entries), std::move(done));
+    return {[this](const jobs::SettingRows& entries, const std::function<void(base::Result<>)>& done) {
+              Keep(entries, done);
             },
             [this](driver::NvmlExecutor::Work work, std::function<void()> then) {
               Drive(std::move(work), std::move(then));
@@ -46,10 +46,10 @@ class Host {
             },
             [](const std::string&) { return "pid 71 (python, job 3)"; }};
   }
-  void Keep(jobs::SettingRows entries, std::function<void(base::Result<>)> done) {
+  void Keep(const jobs::SettingRows& entries, const std::function<void(base::Result<>)>& done) {
     const bool full = std::exchange(disk_is_full, false);
     log.emplace_back(full ? "refused to keep" : "kept");
-    for (auto& [key, value] : full ? jobs::SettingRows{} : entries) {
+    for (const auto& [key, value] : full ? jobs::SettingRows{} : entries) {
       if (value)
         disk[key] = value;
       else

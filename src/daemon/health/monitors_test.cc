@@ -26,14 +26,14 @@ class FakeClock final : public base::Clock {
 struct Recorder {
   HealthCallbacks Callbacks() {
     return {
-        [this](jobs::SettingRows entries) { Keep(std::move(entries)); },
+        [this](const jobs::SettingRows& entries) { Keep(entries); },
         [this](const std::string& gpu, const health::Notice& notice) {
           heard.push_back(fmt::format("{} {} {}", gpu, static_cast<int>(notice.change), notice.fault.code));
         }};
   }
-  void Keep(jobs::SettingRows entries) {
+  void Keep(const jobs::SettingRows& entries) {
     ++writes;
-    for (auto& [key, value] : entries) {
+    for (const auto& [key, value] : entries) {
       if (value)
         disk[key] = value;
       else

@@ -180,7 +180,7 @@ suspend::BytesByGpu QueueModule::LeftOf(base::JobId id) { return suspension_.Lef
 bool QueueModule::IsIdle(base::JobId id) { return suspension_.idle().IsIdle(id); }
 
 void QueueModule::PreemptJob(base::JobId id, bool idle, const std::string& why, Done done) {
-  if (idle) return suspension_.idle().MakeWay(id, why, std::move(done));
+  if (idle) return suspension_.idle().MakeWay(id, why, done);
   suspension_.Suspend(id, {kPreempted, why}, std::move(done));
 }
 

@@ -166,7 +166,7 @@ void IdleJobs::Leave(base::JobId id, base::Millis idle) {
   MakeWay(id, fmt::format("no GPU call for {}", base::FormatDuration(idle)), [](const base::Result<>&) {});
 }
 
-void IdleJobs::MakeWay(base::JobId id, const std::string& why, SuspendController::Done done) {
+void IdleJobs::MakeWay(base::JobId id, const std::string& why, const SuspendController::Done& done) {
   const auto* const job = core_.jobs().Find(id);
   if (!job) return done(base::Fail(base::ErrorCode::kConflict, "it does not run"));
   const auto after = AfterOf(*job).value_or(settings_.for_pressure);

@@ -48,7 +48,7 @@ class IdleJobs {
   bool WantsGate(const jobs::Job& job) const;
 
   // Takes an idle job off its GPU before its time, since others need the room. `why` as a sentence.
-  void MakeWay(base::JobId job, const std::string& why, SuspendController::Done done);
+  void MakeWay(base::JobId job, const std::string& why, const SuspendController::Done& done);
 
   void OnJobRuns(const jobs::Job& job);
   void OnJobLeft(base::JobId job);

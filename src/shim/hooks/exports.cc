@@ -30,7 +30,7 @@ constexpr bool IsGated(EntryClass entry_class) {
   template <>                                                    \
   struct HookOf<static_cast<unsigned>(DriverFunction::symbol)> { \
     static constexpr bool exists = true;                         \
-    static constexpr bool gated = its_gated;                     \
+    [[maybe_unused]] static constexpr bool gated = its_gated;    \
     static constexpr auto* function = &hook::symbol;             \
   };
 #define GPUMAN_SHIM_HOOK_NONE(symbol, its_gated)
