@@ -9,10 +9,12 @@ Reads every #include "…" of C and C++ sources under src, sim, apps, plugins, t
   - an include within src/shim that goes up from one of its rooms to another (SHIM_ROOMS),
   - an include between folders of src/daemon against their order (DAEMON below), a folder that is not in it, and modules
     that are constructed in another order,
+  - an include between folders of src/cli against their order (CLI below), but for those of CLI_UPWARDS; a folder that is
+    not in CLI, and a file of CLI_UPWARDS that makes no such include any more,
   - an include that names no file, or climbs with "..",
   - headers that include each other in a circle,
   - a folder of src/ that this table does not know, and a source of src/shim that is in no room,
-  - a folder that LAYERS, SHIM_ROOMS or DAEMON has and the tree does not have,
+  - a folder that LAYERS, SHIM_ROOMS, DAEMON or CLI has and the tree does not have,
   - an apps/*/main.cc of 60 lines or more,
   - a whole number that the product takes out of JSON without a check (src/base/json_number.h).
 
@@ -57,6 +59,13 @@ SHIM_ROOMS = ("libc", "symbols", "link", "accounting", "gate", "backing", "evict
 # (src/daemon/daemon.cc). What lies in src/daemon itself puts them together and may include all of them.
 DAEMON = ("config", "http", "core", "notify", "shims", "containers", "suspension", "sharing", "device", "mps", "mig",
           "health", "queue", "jobs", "history", "status", "metrics")
+# The folders of the command line: each may include those before it. What lies in src/cli itself is used by all of them
+# and puts them together. Tests of a folder run whole programs, and may include all of them.
+CLI = ("queue", "top", "compat")
+# Files that include a later folder. The list only gets shorter.
+CLI_UPWARDS = tuple("src/cli/queue/%s.cc" % name for name in (
+    "admin_actions", "cancel_command", "job_actions", "job_file", "list_command", "request", "script", "submit", "update",
+    "wording"))
 SIM_MAY = ("driver/abi/",)
 SIM_TOOL_MAY = ("driver/abi/", "base")  # gpuman-sim is a program of its own; the libraries live in other programs
 PLUGIN_MAY = ("api", "base", "spec")
@@ -106,6 +115,20 @@ def daemon_folder(path):
     """The folder of src/daemon that a path relative to the root lies in; None: src/daemon itself, or elsewhere."""
     parts = path.parts
     return parts[2] if parts[:2] == ("src", "daemon") and len(parts) > 3 else None
+
+
+def cli_folder(path):
+    """The folder of src/cli that a path relative to the root lies in; None: src/cli itself, or elsewhere."""
+    parts = path.parts
+    return parts[2] if parts[:2] == ("src", "cli") and len(parts) > 3 else None
+
+
+def against_cli(source, target):
+    """Whether the include goes from a folder of the command line to a later one; both relative to the root."""
+    here, there = cli_folder(source), cli_folder(target)
+    if here not in CLI or there not in CLI or is_test(source):
+        return False
+    return CLI.index(there) > CLI.index(here)
 
 
 def misplaced_modules(text):
@@ -209,6 +232,8 @@ def check(root):
                 findings.append("%s:1: no room of the shim for this source in tools/check_layers.py" % source)
             if daemon_folder(source) not in (None, *DAEMON):
                 findings.append("%s:1: no place for this folder in DAEMON of tools/check_layers.py" % source)
+            if cli_folder(source) not in (None, *CLI):
+                findings.append("%s:1: no place for this folder in CLI of tools/check_layers.py" % source)
             includes = graph.setdefault(source, set())
             lines = full.read_text(encoding="utf-8", errors="replace").splitlines()
             if source.as_posix() == MODULES:
@@ -236,6 +261,10 @@ def check(root):
                 if goes_up(source, target):
                     findings.append("%s: %s is below %s, and may not include it"
                                     % (where, source.parent, target))
+                if against_cli(source, target) and source.as_posix() not in CLI_UPWARDS:
+                    findings.append("%s: src/cli/%s may not include %s" % (where, cli_folder(source), target))
+            if source.as_posix() in CLI_UPWARDS and not any(against_cli(source, target) for target in includes):
+                findings.append("%s:1: includes no later folder of src/cli; take it out of CLI_UPWARDS" % source)
     for circle in circles(graph):
         findings.append("%s:1: includes itself: %s" % (circle[0], " -> ".join(map(str, circle + circle[:1]))))
     for main in sorted((root / "apps").glob("*/main.cc")):
@@ -247,7 +276,8 @@ def check(root):
 
 def missing_folders(root):
     """The entries of the tables above that are no folder of the tree at root, sorted."""
-    tables = (("src", LAYERS, "LAYERS"), ("src/shim", SHIM_ROOMS, "SHIM_ROOMS"), ("src/daemon", DAEMON, "DAEMON"))
+    tables = (("src", LAYERS, "LAYERS"), ("src/shim", SHIM_ROOMS, "SHIM_ROOMS"), ("src/daemon", DAEMON, "DAEMON"),
+              ("src/cli", CLI, "CLI"))
     return sorted("%s/%s:1: %s of tools/check_layers.py has this folder, and the tree does not" % (above, name, table)
                   for above, names, table in tables for name in names if not (root / above / name).is_dir())
 

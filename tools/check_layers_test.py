@@ -98,6 +98,27 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(len(findings), 1, findings)
         self.assertIn("shims is constructed out of the order", findings[0])
 
+    def test_folders_of_the_command_line_include_those_before_them(self):
+        self.assert_allowed("src/cli/compat/gflow/views.cc", "src/cli/queue/listing.h", "cli/queue/listing.h")
+        self.assert_allowed("src/cli/queue/listing.cc", "src/cli/table.h", "cli/table.h")
+        self.assert_allowed("src/cli/app.cc", "src/cli/compat/gflow/programs.h", "cli/compat/gflow/programs.h")
+        self.assert_allowed("src/cli/queue/queue_app_test.cc", "src/cli/compat/gflow/views.h", "cli/compat/gflow/views.h")
+        self.assert_refused("src/cli/queue/listing.cc", "src/cli/compat/gflow/views.h", "cli/compat/gflow/views.h",
+                            "src/cli/queue may not include src/cli/compat/gflow/views.h")
+        self.assert_refused("src/cli/queue/listing.h", "src/cli/top/rows.h", "cli/top/rows.h")
+        self.assert_refused("src/cli/top/rows.cc", "src/cli/compat/slurm/jobs.h", "cli/compat/slurm/jobs.h")
+
+    def test_a_folder_of_the_command_line_without_a_place_is_refused(self):
+        findings = self.findings({"src/cli/misc/thing.h": []})
+        self.assertEqual(len(findings), 1, findings)
+        self.assertIn("no place for this folder in CLI", findings[0])
+
+    def test_an_exception_of_the_command_line_is_taken_out_when_nothing_needs_it(self):
+        above = "src/cli/compat/gflow/views.h"
+        for source in check_layers.CLI_UPWARDS:
+            self.assert_allowed(source, above, above[len("src/"):])
+            self.assert_refused(source, "src/cli/table.h", "cli/table.h", "take it out of CLI_UPWARDS")
+
     def test_jobs_sees_only_the_public_face_of_keeper(self):
         for name in ("spec", "journal", "client", "process_tree"):
             self.assert_allowed("src/jobs/job_manager.cc", "src/keeper/%s.h" % name, "keeper/%s.h" % name)
@@ -167,7 +188,7 @@ class CheckLayers(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             for above, names in (("src", check_layers.LAYERS), ("src/shim", check_layers.SHIM_ROOMS),
-                                 ("src/daemon", check_layers.DAEMON)):
+                                 ("src/daemon", check_layers.DAEMON), ("src/cli", check_layers.CLI)):
                 for name in names:
                     (root / above / name).mkdir(parents=True, exist_ok=True)
             self.assertEqual(check_layers.missing_folders(root), [])
