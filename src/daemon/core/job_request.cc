@@ -11,6 +11,7 @@
 
 #include "api/queue_json.h"
 #include "base/file.h"
+#include "daemon/compat/nvshare.h"
 #include "jobs/bounds.h"
 #include "mps/limits.h"
 
@@ -46,14 +47,6 @@ std::optional<gpu::Gpu> SmallestOf(const std::vector<std::string>& uuids, const 
     if (used && (!smallest || gpu.memory < smallest->memory)) smallest = gpu;
   }
   return smallest;
-}
-
-// Whether the environment of a job that shares asks for oversubscription, as nvshare reads it from a
-// program's environment.
-bool AsksAsInNvshare(const api::RunRequest& request) {
-  if (!request.share || !request.preload) return false;
-  const auto variable = request.environment.find("NVSHARE_ENABLE_SINGLE_OVERSUB");
-  return variable != request.environment.end() && !variable->second.empty() && variable->second != "0";
 }
 
 Result<> CheckSizes(const spec::JobSpec& spec, const std::vector<std::string>& gpus,
@@ -166,7 +159,7 @@ Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& c
   spec::JobSpec spec;
   static_cast<spec::RunOptions&>(spec) = request;
   if (spec.device_profile && spec.device_profile->empty()) spec.device_profile.reset();
-  spec.oversubscribe = request.oversubscribe || AsksAsInNvshare(request);
+  spec.oversubscribe = request.oversubscribe || nvshare::AsksForOversubscription(request);
   GPUMAN_TRY(CheckSizes(spec, job.gpus, inventory));
   job.spec = std::move(spec);
   GPUMAN_TRY(jobs::CheckExecutable(job.command, *job.environment));
