@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "cli/compat/gflow/views.h"
 #include "cli/queue/commands.h"
 #include "cli/queue/queue_views.h"
 #include "cli/show.h"
@@ -20,12 +19,11 @@ using Words = std::vector<std::string>;
 
 // --- info, stats
 
-Result<int> Info(Session& session, Dialect dialect, bool topology = false) {
+Result<int> Info(Session& session, bool topology = false) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto info, api::AskWithoutTimeout(daemon, api::routes::kQueueInfo));
   return Show(session, info, [&] {
     if (topology) return RenderTopology(info, session.style());
-    if (dialect == Dialect::kGflow) return RenderGflowInfo(info, session.style());
     const auto kept =
         api::AskWithoutTimeout(daemon, api::routes::kReservations).value_or(api::ReservationList{});
     return RenderInfo(info, kept.reservations, session.style(), SystemClock().Wall());
@@ -36,32 +34,18 @@ struct StatsSettings {
   std::string by = "user";
   std::string output = "table";
   std::optional<std::string> user;
-  bool all_users = false, waste = false;
+  bool waste = false;
   std::optional<base::WallTime> since, until;
-  std::optional<std::string> since_text;
 };
 
-Result<int> Stats(Session& session, Dialect dialect, const StatsSettings& s) {
+Result<int> Stats(Session& session, const StatsSettings& s) {
   // Of runs that ended from `since` to `until`.
   api::Query query = api::Query().Add("by", s.by).Add("since", s.since).Add("until", s.until);
   if (s.user && s.by != "user") query.Add("user", std::string_view(*s.user));
   GPUMAN_ASSIGN(auto stats, AskDaemon(session, api::routes::kStats, {{}, query}, {}, api::NoTimeout()));
-  const bool gflow = dialect == Dialect::kGflow;
-  std::optional<std::string> user = s.user;
-  if (gflow && !user && !s.all_users) user = CallersName();
-  if (gflow && user == "all") user.reset();
-  if (user && s.by == "user") {
-    std::erase_if(stats.rows, [&](const auto& row) { return row.name != *user; });
-    stats.total = stats.rows.empty() ? api::StatsRow{} : stats.rows.front();
-    stats.total.name = *user;
-  }
+  if (s.user && s.by == "user") KeepUser(stats, *s.user);
   if (session.json || s.output == "json")
     session.PrintJson(api::ToJson(stats));
-  else if (gflow && s.output == "csv")
-    session.Print(gflow::RenderStatsCsv(stats.total));
-  else if (gflow)
-    session.Print(gflow::RenderStats(stats.total, user.value_or("all"), s.since_text.value_or("all time"),
-                                     session.style()));
   else
     session.Print(s.output == "csv" ? RenderStatsCsv(stats)
                   : s.waste         ? RenderWaste(stats, session.style())
@@ -87,7 +71,7 @@ Result<int> SetAllowed(Session& session, const Words& words, bool restrict_them)
     }
   }
   GPUMAN_TRY(AskDaemon(session, api::routes::kSetQueue, {}, update, api::NoTimeout()));
-  return Info(session, Dialect::kGpuman);
+  return Info(session);
 }
 
 struct IgnoreSettings {
@@ -136,55 +120,34 @@ Result<int> Choose(Session& session, const CommandLine& line) {
 
 }  // namespace
 
-Command InfoCommand(Dialect dialect) {
-  const bool gflow = dialect == Dialect::kGflow;
+Command InfoCommand() {
   const auto topology = std::make_shared<bool>(false);  // shared by the option and the action
-  Command info{
-      gflow ? "ginfo" : "info",
-      "Show GPUs as the queue sees them: which are free, who has the others, and why",
-      gflow ? "ginfo" : "gpuman info",
-      {},
-      {},
-      [dialect, topology](Session& session, const auto&) { return Info(session, dialect, *topology); }};
-  if (gflow)
-    info.options = {{"--config", "FILE", "", take::Nothing()}};
-  else
-    info.options = {
-        {"--topology", "", "Show how the GPUs are connected to each other", take::Flag(*topology)}};
-  return info;
+  return {"info",
+          "Show GPUs as the queue sees them: which are free, who has the others, and why",
+          "gpuman info",
+          {},
+          {{"--topology", "", "Show how the GPUs are connected to each other", take::Flag(*topology)}},
+          [topology](Session& session, const auto&) { return Info(session, *topology); }};
 }
 
-Command StatsCommand(Dialect dialect) {
+Command StatsCommand() {
   const auto s = std::make_shared<StatsSettings>();  // shared by the options and the action
   const auto since = [now = SystemClock().Wall()](const std::string& text) { return ParseSince(text, now); };
-  const bool gflow = dialect == Dialect::kGflow;
-  Command stats{gflow ? "gstats" : "stats",
-                "Show how much users and projects used, and how busy GPUs were",
-                gflow ? "gstats --since 7d" : "gpuman stats --by project --since 30d",
-                {},
-                {{"-u,--user", "NAME", "Only this user", take::Text(s->user)},
-                 {"-t,--since", "TIME", "Only jobs that ended since 1h, 7d, today, 2026-02-01",
-                  [s, since](const std::string& text) -> Result<> {
-                    GPUMAN_ASSIGN(s->since, since(text));
-                    s->since_text = text;
-                    return {};
-                  }},
-                 {"-o,--output", "table|json|csv", "Format of the output", take::Text(s->output)}},
-                [s, dialect](Session& session, const auto&) { return Stats(session, dialect, *s); }};
-  if (gflow) {
-    stats.options.push_back({"-a,--all-users", "", "All users", take::Flag(s->all_users)});
-  } else {
-    stats.options.push_back(
-        {"--until", "TIME", "Only jobs that ended until this time", take::Into(s->until, since)});
-    stats.options.push_back(
-        {"-b,--by", "user|project|name|gpu",
-         "One line for each user, project, name of jobs (with the memory that they used) or GPU",
-         take::Text(s->by)});
-    stats.options.push_back({"--waste", "",
-                             "The memory that jobs had for themselves and never used, the most first",
-                             take::Flag(s->waste)});
-  }
-  return stats;
+  return {"stats",
+          "Show how much users and projects used, and how busy GPUs were",
+          "gpuman stats --by project --since 30d",
+          {},
+          {{"-u,--user", "NAME", "Only this user", take::Text(s->user)},
+           {"-t,--since", "TIME", "Only jobs that ended since 1h, 7d, today, 2026-02-01",
+            take::Into(s->since, since)},
+           {"-o,--output", "table|json|csv", "Format of the output", take::Text(s->output)},
+           {"--until", "TIME", "Only jobs that ended until this time", take::Into(s->until, since)},
+           {"-b,--by", "user|project|name|gpu",
+            "One line for each user, project, name of jobs (with the memory that they used) or GPU",
+            take::Text(s->by)},
+           {"--waste", "", "The memory that jobs had for themselves and never used, the most first",
+            take::Flag(s->waste)}},
+          [s](Session& session, const auto&) { return Stats(session, *s); }};
 }
 
 std::vector<Command> GpuCommands() {

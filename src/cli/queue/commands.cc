@@ -13,8 +13,8 @@ using queue::Dialect;
 
 Command QueueCommand() { return queue::ListCommand(Dialect::kGpuman); }
 Command CancelCommand() { return queue::CancelCommand(Dialect::kGpuman); }
-Command InfoCommand() { return queue::InfoCommand(Dialect::kGpuman); }
-Command StatsCommand() { return queue::StatsCommand(Dialect::kGpuman); }
+Command InfoCommand() { return queue::InfoCommand(); }
+Command StatsCommand() { return queue::StatsCommand(); }
 
 Command JobCommand() {
   return {"job",

@@ -13,8 +13,8 @@ namespace gpuman::cli::queue {
 Command ListCommand(Dialect dialect);    // queue, gqueue
 Command CancelCommand(Dialect dialect);  // cancel, gcancel
 std::vector<Command> JobCommands(Dialect dialect);
-Command InfoCommand(Dialect dialect);
-Command StatsCommand(Dialect dialect);
+Command InfoCommand();
+Command StatsCommand();
 std::vector<Command> ReserveCommands();
 std::vector<Command> QuotaCommands();
 std::vector<Command> GpuCommands();  // allow, restrict, ignore-process, choice

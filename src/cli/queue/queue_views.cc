@@ -15,19 +15,25 @@
 #include "cli/views.h"
 
 namespace gpuman::cli::queue {
-namespace {
 
 std::string IndexOf(const api::QueueGpu& gpu) {
   return gpu.number || gpu.index ? api::NumberOf(gpu) : gpu.uuid.substr(0, 12);
 }
 
-std::string JobsOf(const api::QueueGpu& gpu) {
+std::string JobsOn(const api::QueueGpu& gpu) {
   std::string text;
   for (std::size_t i = 0; i < gpu.jobs.size(); ++i)
     text += fmt::format("{}{}{}", i == 0 ? "" : ", ", gpu.jobs[i],
                         i < gpu.tags.size() ? fmt::format(" ({})", gpu.tags[i]) : "");
   return text;
 }
+
+std::string StateOf(const api::QueueGpu& gpu) {
+  return gpu.state == "drained" && !gpu.unfit.empty() ? fmt::format("{}", fmt::join(gpu.unfit, ", "))
+                                                      : gpu.state;
+}
+
+namespace {
 
 std::string ProcessText(const api::QueueProcess& process) {
   std::string text = fmt::format("pid {}", process.pid);
@@ -45,18 +51,6 @@ Color StateColor(std::string_view state) {
          : state == "unmanaged" || state == "drained" ? Color::kRed
          : state == "restricted"                      ? Color::kDim
                                                       : Color::kYellow;
-}
-
-// The word of the state; instead of "drained" what the GPU is: "unhealthy", "lost", "unhealthy, drained".
-std::string StateOf(const api::QueueGpu& gpu) {
-  return gpu.state == "drained" && !gpu.unfit.empty() ? fmt::format("{}", fmt::join(gpu.unfit, ", "))
-                                                      : gpu.state;
-}
-
-std::string Capital(std::string_view word) {
-  std::string text(word);
-  if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
-  return text;
 }
 
 // "3/8": used of allowed; "-" for no limit.
@@ -390,7 +384,7 @@ std::string RenderInfo(const api::QueueInfo& info, const std::vector<api::Reserv
   for (const auto& gpu : info.gpus) {
     const auto free = gpu.memory ? std::optional(gpu.memory->free) : std::nullopt;
     table.Add(
-        {IndexOf(gpu), gpu.model, SizeText(free), Cell(StateOf(gpu), StateColor(gpu.state)), JobsOf(gpu)});
+        {IndexOf(gpu), gpu.model, SizeText(free), Cell(StateOf(gpu), StateColor(gpu.state)), JobsOn(gpu)});
     for (const auto& each : gpu.left)
       left += fmt::format("GPU {}: {} of job {} ({})\n", IndexOf(gpu), base::FormatBytes(each.bytes),
                           each.job, Printable(each.tag));
@@ -437,29 +431,6 @@ std::string RenderTopology(const api::QueueInfo& info, const TerminalStyle& styl
   return table.Render(style);
 }
 
-std::string RenderGflowInfo(const api::QueueInfo& info, const TerminalStyle& style) {
-  struct Line {
-    std::string state, job;
-    std::vector<std::string> gpus;
-  };
-  std::vector<Line> lines;
-  for (const auto& gpu : info.gpus) {
-    const bool idle = gpu.state == "idle";
-    std::string job = JobsOf(gpu);
-    if (!idle && job.empty()) job = fmt::format("({})", Capital(StateOf(gpu)));
-    const std::string state = idle ? "idle" : "allocated";
-    auto it = std::find_if(lines.begin(), lines.end(),
-                           [&](const Line& line) { return line.state == state && line.job == job; });
-    if (it == lines.end()) it = lines.insert(lines.end(), Line{state, job, {}});
-    it->gpus.push_back(IndexOf(gpu));
-  }
-  std::stable_partition(lines.begin(), lines.end(), [](const Line& line) { return line.state == "idle"; });
-  Table table({{"PARTITION"}, {"GPUS"}, {"NODES"}, {"STATE"}, {"JOB(REASON)"}});
-  for (const auto& [state, job, gpus] : lines)
-    table.Add({"gpu", std::to_string(gpus.size()), fmt::format("{}", fmt::join(gpus, ",")), state, job});
-  return table.Render(style);
-}
-
 std::string RenderReservations(const std::vector<api::Reservation>& list,
                                const std::vector<api::QueueGpu>& gpus, const TerminalStyle& style,
                                base::WallTime now) {
@@ -490,6 +461,12 @@ std::string RenderQuotas(const std::vector<api::Quota>& quotas, const TerminalSt
                HoursOf(used.gpu_hours, limits.gpu_hours),
                limits.shares ? fmt::format("{:g}", *limits.shares) : "-"});
   return table.Render(style);
+}
+
+void KeepUser(api::StatsView& stats, const std::string& user) {
+  std::erase_if(stats.rows, [&](const auto& row) { return row.name != user; });
+  stats.total = stats.rows.empty() ? api::StatsRow{} : stats.rows.front();
+  stats.total.name = user;
 }
 
 std::string RenderStats(const api::StatsView& stats, const TerminalStyle& style) {

@@ -10,6 +10,8 @@
 namespace gpuman::cli::gflow {
 
 Command Gctl();
+Command Ginfo();
+Command Gstats();
 Command Gflowd();
 
 // The UUIDs of the indices of `spec` ("0,2", "0-3"); nullopt for "all", and where they are all GPUs.

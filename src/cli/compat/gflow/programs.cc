@@ -88,11 +88,11 @@ struct Program {
 };
 constexpr Program kPrograms[]{{"gbatch", &Gbatch},
                               {"gqueue", [] { return queue::ListCommand(Dialect::kGflow); }},
-                              {"ginfo", [] { return queue::InfoCommand(Dialect::kGflow); }},
+                              {"ginfo", &Ginfo},
                               {"gjob", &Gjob},
                               {"gcancel", [] { return queue::CancelCommand(Dialect::kGflow); }},
                               {"gctl", &Gctl},
-                              {"gstats", [] { return queue::StatsCommand(Dialect::kGflow); }},
+                              {"gstats", &Gstats},
                               {"gflowd", &Gflowd}};
 
 const Program* Find(std::string_view name) {
