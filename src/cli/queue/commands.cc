@@ -6,12 +6,13 @@
 
 #include "api/ask.h"
 #include "cli/commands.h"
+#include "cli/queue/listing.h"
 
 namespace gpuman::cli {
 
 using queue::Dialect;
 
-Command QueueCommand() { return queue::ListCommand(Dialect::kGpuman); }
+Command QueueCommand() { return queue::ListCommand({}); }
 Command CancelCommand() { return queue::CancelCommand(Dialect::kGpuman); }
 Command InfoCommand() { return queue::InfoCommand(); }
 Command StatsCommand() { return queue::StatsCommand(); }

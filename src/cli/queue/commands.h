@@ -10,7 +10,8 @@
 
 namespace gpuman::cli::queue {
 
-Command ListCommand(Dialect dialect);    // queue, gqueue
+struct ListForm;
+Command ListCommand(ListForm form);
 Command CancelCommand(Dialect dialect);  // cancel, gcancel
 std::vector<Command> JobCommands(Dialect dialect);
 Command InfoCommand();

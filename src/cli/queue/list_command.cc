@@ -1,4 +1,4 @@
-// queue, gqueue: the list of jobs.
+// queue: the list of jobs.
 #include <fmt/format.h>
 #include <pwd.h>
 #include <unistd.h>
@@ -25,11 +25,10 @@ using base::Result;
 using base::SystemClock;
 
 struct ListSettings {
-  Dialect dialect = Dialect::kGpuman;
+  ListForm form;
   api::QueueFilter filter;
   bool all = false, completed = false, watch = false;
   SortBy sort = SortBy::kQueue;
-  TableForm form;
   std::string output = "table";
   std::optional<base::WallTime> since;
   std::optional<int> limit;  // negative: the last ones
@@ -59,14 +58,14 @@ api::QueueFilter FilterOf(const ListSettings& s) {
     filter.states = {"finished", "failed", "cancelled", "timeout", "killed"};
   if ((s.all || !filter.jobs.empty()) && filter.states.empty()) filter.states = {"all"};
   // The daemon chooses the first N jobs in the queue's order.
-  if (s.limit && *s.limit > 0 && s.sort == SortBy::kQueue && !s.since && !s.form.tree)
+  if (s.limit && *s.limit > 0 && s.sort == SortBy::kQueue && !s.since && !s.form.table.tree)
     filter.limit = *s.limit;
   return filter;
 }
 
 Result<std::vector<Listed>> Fetch(const api::Client& daemon, const ListSettings& s) {
   std::vector<Listed> jobs;
-  if (s.form.tree) {
+  if (s.form.table.tree) {
     GPUMAN_ASSIGN(const auto list, api::ListQueue(daemon, FilterOf(s)));
     const auto gpus = daemon.Gpus().value_or(api::GpuList{}).gpus;
     for (const auto& job : list.jobs) jobs.push_back(ListedOf(job, gpus));
@@ -88,24 +87,6 @@ Result<std::vector<Listed>> Fetch(const api::Client& daemon, const ListSettings&
   return jobs;
 }
 
-api::Json GflowJson(const std::vector<Listed>& jobs, base::WallTime now) {
-  api::Json list = api::Json::array();
-  for (const auto& [row, after] : jobs) {
-    base::json::Writer one(kPrintedFormat);
-    one("id", row.id);
-    one("name", row.tag);
-    one("state", std::string(GflowState(row.state)));
-    one("time", SecondsOf(RunTime(row, now)));
-    one("gpus", row.gpus);
-    one("user", row.user);
-    one("project", NonEmpty(row.project));
-    one("submitted_at", row.submitted_at);
-    one("reason", row.reason.empty() ? std::nullopt : std::optional(GflowReason(row.reason)));
-    list.push_back(std::move(one).Take());
-  }
-  return {{"total", list.size()}, {"timestamp", base::FormatIso8601(now)}, {"jobs", std::move(list)}};
-}
-
 // Prints the jobs in Slurm where no daemon runs, as on a login node.
 Result<> PrintSlurmAlone(Session& session, const ListSettings& s) {
   const auto jobs = slurm::List(session, FilterOf(s)).value_or(std::vector<slurm::JobLine>());
@@ -121,7 +102,7 @@ Result<> PrintSlurmAlone(Session& session, const ListSettings& s) {
 Result<> PrintOnce(Session& session, const api::Client& daemon, const ListSettings& s) {
   const auto now = SystemClock().Wall();
   const bool json = session.json || s.output == "json";
-  if (json && s.dialect == Dialect::kGpuman) {
+  if (json && s.form.json == nullptr) {
     GPUMAN_ASSIGN(auto text, api::ListQueueJson(daemon, FilterOf(s)));
     while (text.ends_with('\n')) text.pop_back();
     if (const auto in_slurm = slurm::List(session, FilterOf(s))) {
@@ -134,15 +115,15 @@ Result<> PrintOnce(Session& session, const api::Client& daemon, const ListSettin
   }
   GPUMAN_ASSIGN(const auto jobs, Fetch(daemon, s));
   if (json)
-    session.PrintJson(GflowJson(jobs, now));
+    session.PrintJson(s.form.json(jobs, now));
   else if (s.output == "csv")
     session.Print(RenderCsv(jobs, now));
   else if (s.output == "yaml")
     session.Print(RenderYaml(jobs, now));
-  else if (jobs.empty() && s.dialect == Dialect::kGpuman)
-    session.Print("No jobs.\n");
+  else if (jobs.empty() && !s.form.if_empty.empty())
+    session.Print(std::string(s.form.if_empty));
   else
-    session.Print(RenderTable(jobs, s.form, session.style(), now));
+    session.Print(RenderTable(jobs, s.form.table, session.style(), now));
   if (!json && s.output == "table")
     slurm::PrintList(session, slurm::List(session, FilterOf(s)).value_or(std::vector<slurm::JobLine>()),
                      /*apart=*/true);
@@ -193,13 +174,12 @@ Take TakeSort(SortBy& sort) {
 }
 
 Options ListOptions(ListSettings& s, base::WallTime now) {
-  const bool gflow = s.dialect == Dialect::kGflow;
   return {
       {"-s,--states,--state", "STATES",
        "Only these states: queued,held,running,suspended,finished,failed,… or PD,R,CD,…",
        [&s](const std::string& text) { return TakeStates(text, s.filter); }},
       {"-u,--user,--users", "USERS",
-       gflow ? "Only these users (default: you), or all" : "Only these users; me is yourself",
+       s.form.of_caller ? "Only these users (default: you), or all" : "Only these users; me is yourself",
        [&s, first = true](const std::string& text) mutable -> Result<> {
          if (std::exchange(first, false)) s.filter.users.clear();
          return take::List(s.filter.users)(text);
@@ -215,9 +195,9 @@ Options ListOptions(ListSettings& s, base::WallTime now) {
        take::Integer(s.limit, -1'000'000, 1'000'000)},
       {"-r,--sort", "ORDER", "Sort by id, state, time, name, gpus or priority", TakeSort(s.sort)},
       {"-f,--format", "COLUMNS", "Columns: JOBID,NAME,ST,TIME,TIMELIMIT,MEMORY,NODES,NODELIST(REASON),USER,…",
-       take::Into(s.form.columns, ParseColumns)},
-      {"-t,--tree", "", "Show each job below the job it waits for", take::Flag(s.form.tree)},
-      {"-g,--group", "", "One table for each state", take::Flag(s.form.group)},
+       take::Into(s.form.table.columns, ParseColumns)},
+      {"-t,--tree", "", "Show each job below the job it waits for", take::Flag(s.form.table.tree)},
+      {"-g,--group", "", "One table for each state", take::Flag(s.form.table.group)},
       {"-o,--output", "table|json|csv|yaml", "Format of the output", take::Text(s.output)},
       {"-w,--watch", "", "Refresh the list until Ctrl-C", take::Flag(s.watch)},
       {"--interval", "TIME", "Time between two refreshes of --watch (default: 2s)",
@@ -247,25 +227,16 @@ Result<std::vector<std::string>> JobsOf(const std::vector<std::string>& words) {
   return jobs;
 }
 
-Command ListCommand(Dialect dialect) {
+Command ListCommand(ListForm form) {
   const auto s = std::make_shared<ListSettings>();  // shared by the options and the action
-  s->dialect = dialect;
-  const bool gflow = dialect == Dialect::kGflow;
-  s->form.gflow = gflow;
-  s->form.columns = gflow ? GflowColumns() : UsualColumns();
-  if (gflow) s->filter.users = {"me"};
-  Command command{gflow ? "gqueue" : "queue",
-                  "List running and waiting jobs, with the reason and the expected start",
-                  gflow ? "gqueue -s Running,Queued -f 'JOBID,NAME,ST,NODES,NODELIST(REASON)'"
-                        : "gpuman queue -u me --tree",
-                  {},
-                  ListOptions(*s, SystemClock().Wall()),
-                  [s](Session& session, const auto&) { return List(session, *s); }};
-  if (gflow) {
-    command.options.push_back({"-T,--tmux", "", "", take::Nothing()});
-    command.options.push_back({"--config", "FILE", "", take::Nothing()});
-  }
-  return command;
+  if (form.of_caller) s->filter.users = {"me"};
+  s->form = std::move(form);
+  return {"queue",
+          "List running and waiting jobs, with the reason and the expected start",
+          "gpuman queue -u me --tree",
+          {},
+          ListOptions(*s, SystemClock().Wall()),
+          [s](Session& session, const auto&) { return List(session, *s); }};
 }
 
 }  // namespace gpuman::cli::queue

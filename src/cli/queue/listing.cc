@@ -66,19 +66,9 @@ std::string Upper(std::string_view text) {
 
 std::string Size(const std::optional<base::Bytes>& size) { return size ? base::FormatBytes(*size) : "-"; }
 
-std::string PlaceOrReason(const api::QueueRow& row, bool gflow) {
-  const bool cancelled = row.state == JobState::kCancelled;
-  const bool shows_reason = IsWaiting(row.state) || (cancelled && (gflow || row.gpus.empty()));
-  if (!shows_reason && !row.gpus.empty()) return row.gpus;
-  if (row.reason.empty()) return "-";
-  if (!shows_reason && !gflow) return fmt::format("({})", row.reason);
-  return shows_reason ? fmt::format("({})", gflow ? GflowReason(row.reason) : row.reason) : "-";
-}
-
 struct View {
-  const TerminalStyle& style;
   base::WallTime now;
-  bool gflow = false;
+  std::string (*place)(const api::QueueRow& row);
 };
 
 // Makes the cell of a column; looked up once for a table, since lists are long.
@@ -115,7 +105,7 @@ CellMaker MakerOf(std::string_view column) {
   if (column == "MEMORY") return [](R row, V) -> Cell { return Size(row.host_memory); };
   if (column == "GPUMEM") return [](R row, V) -> Cell { return Size(row.memory); };
   if (column == "NODES" || column == "GPUS") return GpusCell;
-  if (column == "NODELIST(REASON)") return [](R row, V v) -> Cell { return PlaceOrReason(row, v.gflow); };
+  if (column == "NODELIST(REASON)") return [](R row, V view) -> Cell { return view.place(row); };
   if (column == "USER") return [](R row, V) -> Cell { return row.user; };
   if (column == "PROJECT") return [](R row, V) -> Cell { return row.project.empty() ? "-" : row.project; };
   if (column == "PRIORITY") return [](R row, V) -> Cell { return std::to_string(row.priority); };
@@ -255,13 +245,15 @@ base::Result<std::vector<std::string>> ParseColumns(std::string_view text) {
 std::vector<std::string> UsualColumns() {
   return {"JOBID", "NAME", "USER", "STATE", "TIME", "TIMELIMIT", "GPUS", "NODELIST(REASON)", "START"};
 }
-std::vector<std::string> GflowColumns() {
-  return {"JOBID", "NAME", "ST", "TIME", "NODES", "NODELIST(REASON)"};
+
+std::string PlaceOrReason(const api::QueueRow& row) {
+  if (!IsWaiting(row.state) && !row.gpus.empty()) return row.gpus;
+  return row.reason.empty() ? "-" : fmt::format("({})", row.reason);
 }
 
 std::string RenderTable(const std::vector<Listed>& jobs, const TableForm& form, const TerminalStyle& style,
                         base::WallTime now) {
-  const View view{style, now, form.gflow};
+  const View view{now, form.place};
   std::vector<Column> columns;
   std::vector<CellMaker> makers;
   for (const auto& name : form.columns) {
@@ -291,24 +283,13 @@ std::string RenderTable(const std::vector<Listed>& jobs, const TableForm& form, 
                  [wanted = state](const Listed& job) { return job.row.state == wanted; });
     if (some.empty()) continue;
     text += fmt::format("{}{} ({})\n", text.empty() ? "" : "\n", spec::ToString(state), some.size());
-    text += RenderTable(some, {form.columns, false, false, form.gflow}, style, now);
+    text += RenderTable(some, {form.columns, false, false, form.place}, style, now);
   }
   return text;
 }
 
 std::string_view ShortState(JobState state) { return NamesOf(state).letters; }
 std::string_view GflowState(JobState state) { return NamesOf(state).gflow; }
-
-std::string GflowReason(std::string_view reason) {
-  if (reason == "held_by_user") return "JobHeldUser";
-  std::string words;
-  bool begins = true;
-  for (const char c : reason) {
-    if (c != '_') words += begins ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
-    begins = c == '_';
-  }
-  return words;
-}
 
 std::optional<std::vector<std::string>> StatesOf(std::string_view word) {
   if (spec::JobStateFromString(word)) return std::vector{std::string(word)};

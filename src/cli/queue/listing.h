@@ -1,4 +1,4 @@
-// The list of jobs: `gpuman queue` and gflow's `gqueue`, in their columns. Pure.
+// The list of jobs in its columns. Pure.
 #pragma once
 
 #include <optional>
@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/json.h"
 #include "api/queue_rows.h"
 #include "api/types.h"
 #include "cli/text.h"
@@ -32,25 +33,34 @@ void Sort(std::vector<Listed>& jobs, SortBy by, base::WallTime now);
 // unknown column.
 base::Result<std::vector<std::string>> ParseColumns(std::string_view text);
 std::vector<std::string> UsualColumns();
-std::vector<std::string> GflowColumns();
+// NODELIST(REASON): the GPUs, or the reason why it has none.
+std::string PlaceOrReason(const api::QueueRow& row);
 
 struct TableForm {
-  std::vector<std::string> columns;
+  std::vector<std::string> columns = UsualColumns();
   bool tree = false;
   bool group = false;  // by state
-  bool gflow = false;  // reasons in gflow's words
+  std::string (*place)(const api::QueueRow& row) = PlaceOrReason;
 };
 std::string RenderTable(const std::vector<Listed>& jobs, const TableForm& form, const TerminalStyle& style,
                         base::WallTime now);
+
+// How a command shows the list.
+struct ListForm {
+  TableForm table;
+  bool of_caller = false;                    // only the caller's jobs, where no user is typed
+  std::string_view if_empty = "No jobs.\n";  // empty: the table's headings
+  // Makes the JSON; absent: it is what the daemon and Slurm answer.
+  api::Json (*json)(const std::vector<Listed>& jobs, base::WallTime now) = nullptr;
+};
 
 // One record a job with fixed field names: id name state … (docs/queue.md).
 std::string RenderCsv(const std::vector<Listed>& jobs, base::WallTime now);
 std::string RenderYaml(const std::vector<Listed>& jobs, base::WallTime now);
 
-// gflow's letters and words: PD and "Queued" for a state; "JobHeldUser" for the reason held_by_user.
+// gflow's letters and words: PD and "Queued" for a state.
 std::string_view ShortState(spec::JobState state);
 std::string_view GflowState(spec::JobState state);
-std::string GflowReason(std::string_view reason);
 // The states that a word means: "running", gflow's "Running" and "R" mean one state, in any case; some words
 // mean several states. nullopt for an unknown word.
 std::optional<std::vector<std::string>> StatesOf(std::string_view word);

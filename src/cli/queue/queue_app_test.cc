@@ -252,6 +252,10 @@ TEST(Queue, ShowsWhereACancelledJobRan) {
             "JOBID  NODELIST(REASON)\n"
             "5      0,1\n"
             "6      (dependency_never)\n");
+  EXPECT_EQ(Gflow(&server, "gqueue", {"-a", "-f", "jobid,nodelist"}).out,
+            "JOBID  NODELIST(REASON)\n"
+            "5      (Cancelled)\n"
+            "6      (DependencyNever)\n");
 }
 
 TEST(Queue, ListsJobsInTheColumnsThatAreAskedFor) {

@@ -9,6 +9,7 @@
 
 namespace gpuman::cli::gflow {
 
+Command Gqueue();
 Command Gctl();
 Command Ginfo();
 Command Gstats();

@@ -87,7 +87,7 @@ struct Program {
   Command (*make)();
 };
 constexpr Program kPrograms[]{{"gbatch", &Gbatch},
-                              {"gqueue", [] { return queue::ListCommand(Dialect::kGflow); }},
+                              {"gqueue", &Gqueue},
                               {"ginfo", &Ginfo},
                               {"gjob", &Gjob},
                               {"gcancel", [] { return queue::CancelCommand(Dialect::kGflow); }},
