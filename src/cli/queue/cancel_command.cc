@@ -1,4 +1,4 @@
-// cancel, gcancel: cancel many jobs at once.
+// cancel: cancel many jobs at once.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -155,21 +155,14 @@ Result<int> Cancel(Session& session, bool dry_run, const std::vector<std::string
 
 }  // namespace
 
-Command CancelCommand(Dialect dialect) {
+Command CancelCommand() {
   const auto dry_run = std::make_shared<bool>(false);  // shared by the option and the action
-  const bool gflow = dialect == Dialect::kGflow;
-  Command command{
-      gflow ? "gcancel" : "cancel",
-      "Cancel jobs: waiting ones leave the queue, running ones are stopped",
-      gflow ? "gcancel 1,3,5-7" : "gpuman cancel 7 train 10-19 20_3",
-      {UsualArgument(kJobValue, kAnyNumber)},
-      {{"--dry-run", "", "Only show which jobs, and which jobs wait for them", take::Flag(*dry_run)}},
-      [dry_run](Session& session, const auto& line) { return Cancel(session, *dry_run, line.words); }};
-  if (gflow) {
-    command.options.push_back({"--cancel,--kill", "", "", take::Nothing()});
-    command.options.push_back({"--config", "FILE", "", take::Nothing()});
-  }
-  return command;
+  return {"cancel",
+          "Cancel jobs: waiting ones leave the queue, running ones are stopped",
+          "gpuman cancel 7 train 10-19 20_3",
+          {UsualArgument(kJobValue, kAnyNumber)},
+          {{"--dry-run", "", "Only show which jobs, and which jobs wait for them", take::Flag(*dry_run)}},
+          [dry_run](Session& session, const auto& line) { return Cancel(session, *dry_run, line.words); }};
 }
 
 }  // namespace gpuman::cli::queue

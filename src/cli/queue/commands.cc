@@ -13,7 +13,7 @@ namespace gpuman::cli {
 using queue::Dialect;
 
 Command QueueCommand() { return queue::ListCommand({}); }
-Command CancelCommand() { return queue::CancelCommand(Dialect::kGpuman); }
+Command CancelCommand() { return queue::CancelCommand(); }
 Command InfoCommand() { return queue::InfoCommand(); }
 Command StatsCommand() { return queue::StatsCommand(); }
 

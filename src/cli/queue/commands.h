@@ -12,7 +12,7 @@ namespace gpuman::cli::queue {
 
 struct ListForm;
 Command ListCommand(ListForm form);
-Command CancelCommand(Dialect dialect);  // cancel, gcancel
+Command CancelCommand();
 std::vector<Command> JobCommands(Dialect dialect);
 Command InfoCommand();
 Command StatsCommand();

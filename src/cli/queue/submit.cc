@@ -149,19 +149,6 @@ Result<int> WaitForAll(Session& session, const api::Client& daemon, const api::S
   return worst;
 }
 
-void PrintAnswer(Session& session, const api::Client& daemon, const MadeSubmission& made,
-                 const api::SubmissionAnswer& answer) {
-  const auto& request = made.request;
-  if (session.json) {
-    session.PrintJson(JsonOf(answer));
-    return;
-  }
-  std::vector<api::GpuView> gpus;
-  if (request.dry_run)
-    if (auto list = daemon.Gpus()) gpus = std::move(list->gpus);
-  session.Print(RenderSubmitted(request, answer, made.origins, gpus, base::SystemClock().Wall()));
-}
-
 // Sends the submission, and shows the daemon's notes; a refusal names the options that the user typed.
 Result<api::SubmissionAnswer> Send(Session& session, const api::Client& daemon, MadeSubmission& made,
                                    Dialect dialect) {
@@ -171,6 +158,13 @@ Result<api::SubmissionAnswer> Send(Session& session, const api::Client& daemon, 
   if (!answer) return base::Fail(WithOrigins(std::move(answer.error()), made.origins, dialect, made.lines));
   for (const auto& note : answer->notes) session.Note(note);
   return answer;
+}
+
+Result<int> WaitOrPrint(Session& session, const api::Client& daemon, const MadeSubmission& made,
+                        const api::SubmissionAnswer& answer) {
+  if (made.wait) return WaitForAll(session, daemon, answer);
+  PrintAnswer(session, daemon, made, answer);
+  return kExitDone;
 }
 
 }  // namespace
@@ -199,6 +193,19 @@ std::string RenderSubmitted(const api::SubmitRequest& request, const api::Submis
          fmt::format("and {} more, the last of them job {}\n", answer.jobs.size() - 1, answer.jobs.back().id);
 }
 
+void PrintAnswer(Session& session, const api::Client& daemon, const MadeSubmission& made,
+                 const api::SubmissionAnswer& answer) {
+  const auto& request = made.request;
+  if (session.json) {
+    session.PrintJson(JsonOf(answer));
+    return;
+  }
+  std::vector<api::GpuView> gpus;
+  if (request.dry_run)
+    if (auto list = daemon.Gpus()) gpus = std::move(list->gpus);
+  session.Print(RenderSubmitted(request, answer, made.origins, gpus, base::SystemClock().Wall()));
+}
+
 Result<SubmitContext> ContextOfThisProcess() {
   SubmitContext context;
   GPUMAN_ASSIGN(context.origin, OriginOfThisProcess());
@@ -213,37 +220,15 @@ void TellNotes(Session& session, const MadeSubmission& made) {
   for (const auto& note : made.notes) session.Note(note);
 }
 
-Result<int> Submit(Session& session, SubmitSettings settings, const CommandLine& line) {
+Result<int> Submit(Session& session, SubmitSettings settings, const CommandLine& line, Dialect dialect,
+                   Finish finish) {
   GPUMAN_ASSIGN(const SubmitContext context, ContextOfThisProcess());
-  GPUMAN_ASSIGN(MadeSubmission made, MakeSubmission(std::move(settings), line, Dialect::kGpuman, context));
+  GPUMAN_ASSIGN(MadeSubmission made, MakeSubmission(std::move(settings), line, dialect, context));
   TellNotes(session, made);
-  if (made.to_slurm) return slurm::Submit(session, made, Dialect::kGpuman);
+  if (made.to_slurm) return slurm::Submit(session, made, dialect);
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto answer, Send(session, daemon, made, Dialect::kGpuman));
-  if (made.wait) return WaitForAll(session, daemon, answer);
-  PrintAnswer(session, daemon, made, answer);
-  return kExitDone;
-}
-
-Result<int> SubmitAsGflow(Session& session, SubmitSettings settings, const CommandLine& line) {
-  GPUMAN_ASSIGN(const SubmitContext context, ContextOfThisProcess());
-  GPUMAN_ASSIGN(MadeSubmission made, MakeSubmission(std::move(settings), line, Dialect::kGflow, context));
-  TellNotes(session, made);
-  if (made.to_slurm) return slurm::Submit(session, made, Dialect::kGflow);
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto answer, Send(session, daemon, made, Dialect::kGflow));
-  if (made.request.dry_run || session.json) {
-    PrintAnswer(session, daemon, made, answer);
-    return kExitDone;
-  }
-  const auto& first = answer.jobs.front();
-  const std::size_t count = std::max(answer.jobs.size(), first.tasks.size());
-  if (count == 1)
-    session.Print(fmt::format("Submitted batch job {} ({})\n", first.id, Printable(first.tag)));
-  else
-    session.Print(fmt::format("Submitted {} batch jobs with group_id: {}\n", count,
-                              made.request.jobs.front().group.value_or(std::to_string(first.id))));
-  return kExitDone;
+  GPUMAN_ASSIGN(const auto answer, Send(session, daemon, made, dialect));
+  return finish(session, daemon, made, answer);
 }
 
 Result<int> QueueAndLeave(Session& session, MadeSubmission made) {
@@ -279,8 +264,10 @@ Command SubmitCommand() {
               "  gpuman submit --array 0-99%4 --gpus 1 -- sh -c 'python eval.py $GPUMAN_ARRAY_TASK_ID'",
           .arguments = {},
           .options = queue::SubmitOptions(*settings, base::SystemClock().Wall()),
-          .run = [settings](Session& session,
-                            const CommandLine& line) { return queue::Submit(session, *settings, line); },
+          .run =
+              [settings](Session& session, const CommandLine& line) {
+                return queue::Submit(session, *settings, line, queue::Dialect::kGpuman, queue::WaitOrPrint);
+              },
           .user_command = "(-- COMMAND... | SCRIPT ARGUMENTS... | --jobs FILE)",
           .ends_at_word = true};
 }

@@ -1,5 +1,5 @@
-// `gpuman submit`, `gbatch`, `gpuman run --gpus`: sends jobs to the queue, prints the result, and waits for
-// the jobs where that is asked for.
+// `gpuman submit`, `gpuman run --gpus`: sends jobs to the queue, prints the result, and waits for the jobs
+// where that is asked for.
 #pragma once
 
 #include <string>
@@ -16,10 +16,15 @@ base::Result<SubmitContext> ContextOfThisProcess();
 // Prints what the user should know of the jobs that were made.
 void TellNotes(Session& session, const MadeSubmission& made);
 
+// Does the rest once the jobs are made: prints them, or waits for them. Returns the exit status.
+using Finish = base::Result<int> (*)(Session& session, const api::Client& daemon, const MadeSubmission& made,
+                                     const api::SubmissionAnswer& answer);
 // `settings` have the values of the options of `line`.
-base::Result<int> Submit(Session& session, SubmitSettings settings, const CommandLine& line);
-// The same with gflow's words; a name that is taken gets a number at its end.
-base::Result<int> SubmitAsGflow(Session& session, SubmitSettings settings, const CommandLine& line);
+base::Result<int> Submit(Session& session, SubmitSettings settings, const CommandLine& line, Dialect dialect,
+                         Finish finish);
+// Prints the jobs that were made, or that a dry run would make.
+void PrintAnswer(Session& session, const api::Client& daemon, const MadeSubmission& made,
+                 const api::SubmissionAnswer& answer);
 
 // Queues the only job, shows its output when it runs, and returns its exit status. Ctrl-C takes the job out
 // of the queue while it waits there.

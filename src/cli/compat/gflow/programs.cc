@@ -40,6 +40,22 @@ Result<int> NewScript(Session& session, const CommandLine& line) {
   return kExitDone;
 }
 
+Result<int> PrintSubmitted(Session& session, const api::Client& daemon, const queue::MadeSubmission& made,
+                           const api::SubmissionAnswer& answer) {
+  if (made.request.dry_run || session.json) {
+    queue::PrintAnswer(session, daemon, made, answer);
+    return kExitDone;
+  }
+  const auto& first = answer.jobs.front();
+  const std::size_t count = std::max(answer.jobs.size(), first.tasks.size());
+  if (count == 1)
+    session.Print(fmt::format("Submitted batch job {} ({})\n", first.id, Printable(first.tag)));
+  else
+    session.Print(fmt::format("Submitted {} batch jobs with group_id: {}\n", count,
+                              made.request.jobs.front().group.value_or(std::to_string(first.id))));
+  return kExitDone;
+}
+
 Command Gbatch() {
   const auto settings = std::make_shared<SubmitSettings>();  // shared by the options and the action
   Command command{"gbatch",
@@ -48,7 +64,7 @@ Command Gbatch() {
                   {},
                   GbatchOptions(*settings, base::SystemClock().Wall()),
                   [settings](Session& session, const CommandLine& line) {
-                    return queue::SubmitAsGflow(session, *settings, line);
+                    return queue::Submit(session, *settings, line, Dialect::kGflow, PrintSubmitted);
                   }};
   command.user_command = "COMMAND...";
   command.ends_at_word = true;
@@ -82,18 +98,22 @@ Command Gjob() {
   return program;
 }
 
+Command Gcancel() {
+  Command command = queue::CancelCommand();
+  command.name = "gcancel";
+  command.example = "gcancel 1,3,5-7";
+  command.options.push_back({"--cancel,--kill", "", "", take::Nothing()});
+  command.options.push_back({"--config", "FILE", "", take::Nothing()});
+  return command;
+}
+
 struct Program {
   std::string_view name;
   Command (*make)();
 };
-constexpr Program kPrograms[]{{"gbatch", &Gbatch},
-                              {"gqueue", &Gqueue},
-                              {"ginfo", &Ginfo},
-                              {"gjob", &Gjob},
-                              {"gcancel", [] { return queue::CancelCommand(Dialect::kGflow); }},
-                              {"gctl", &Gctl},
-                              {"gstats", &Gstats},
-                              {"gflowd", &Gflowd}};
+constexpr Program kPrograms[]{{"gbatch", &Gbatch}, {"gqueue", &Gqueue},   {"ginfo", &Ginfo},
+                              {"gjob", &Gjob},     {"gcancel", &Gcancel}, {"gctl", &Gctl},
+                              {"gstats", &Gstats}, {"gflowd", &Gflowd}};
 
 const Program* Find(std::string_view name) {
   const auto* const found = std::find_if(std::begin(kPrograms), std::end(kPrograms),
