@@ -1,7 +1,6 @@
 // info, stats, gpu allow|restrict|ignore-process|choice: commands about the queue as a whole.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cli/queue/commands.h"

@@ -11,7 +11,6 @@
 #include "api/queue_client.h"
 #include "api/queue_json.h"
 #include "cli/compat/slurm/list.h"
-#include "cli/printed_json.h"
 #include "cli/queue/commands.h"
 #include "cli/queue/listing.h"
 #include "cli/queue/named_jobs.h"
