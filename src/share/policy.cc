@@ -104,11 +104,15 @@ Span TurnFor(const Tenant& waiter, const PolicyContext& at) {
   return QuantumFor(at.meter.HandOver() > Span{} ? at.meter.HandOver() : CostOf(waiter, at), at.settings);
 }
 
+base::MonoTime GapLasts(const Tenant& holder, const Tenant& waiter, const PolicyContext& at) {
+  return GapEnds(holder, NeedsMoving(waiter) ? CostOf(waiter, at) : Span{}, at);
+}
+
 base::MonoTime LeavesAt(Tenant& holder, const Tenant& waiter, const PolicyContext& at) {
   const Span cost = CostOf(waiter, at);
   const Span turn = TurnFor(waiter, at);
   base::MonoTime when = base::MonoTime::max();
-  if (holder.IsIdle()) when = GapEnds(holder, NeedsMoving(waiter) ? cost : Span{}, at);
+  if (holder.IsIdle()) when = GapLasts(holder, waiter, at);
   if (at.settings.policy == Policy::kPriority && holder.priority != waiter.priority)
     return waiter.priority > holder.priority ? at.now : when;
   if (holder.starves) return at.now;

@@ -53,6 +53,9 @@ bool IsBefore(const Tenant& a, const Tenant& b, Policy policy);
 // again. Where the holder's turn is over and the waiter is not owed a turn, the holder begins another turn.
 base::MonoTime LeavesAt(Tenant& holder, const Tenant& waiter, const PolicyContext& at);
 
+// Until when an idle holder's gap counts as short, whatever its turn says: now, or a later time.
+base::MonoTime GapLasts(const Tenant& holder, const Tenant& waiter, const PolicyContext& at);
+
 // How long a turn has to be, given the waiter's hand-over: compute_quantum where no memory has to move, else
 // long enough for the moving time.
 Span TurnFor(const Tenant& waiter, const PolicyContext& at);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "share/eviction.h"
 #include "share/scheduler.h"
 
 namespace gpuman::share {
@@ -65,22 +66,30 @@ void Scheduler::SendOff(const Domain& domain, base::MonoTime now) {
   }
 }
 
+std::int64_t Scheduler::Lack(const Domain& domain, const std::string& gpu) const {
+  std::int64_t lack = -Free(domain, gpu);
+  for (const Tenant* tenant : domain.tenants) {
+    const auto found = tenant->parts.find(gpu);
+    if (found == tenant->parts.end()) continue;
+    const GpuPart& part = found->second;
+    lack -= Signed(std::min(part.evict_left, part.demand.resident));
+    if (tenant->member) lack += Signed(ToCome(part) + part.Lacks() + tenant->PagedToCome(part));
+  }
+  return lack;
+}
+
 void Scheduler::MakeRoom(const Domain& domain) {
   for (const std::string& gpu : GpusOf(domain)) {
-    std::int64_t lack = -Free(domain, gpu), grown = 0;
+    const std::int64_t lack = Lack(domain, gpu);
+    if (lack <= 0) continue;
+    std::int64_t grown = 0;
     std::vector<GpuPart*> growing;
     for (Tenant* tenant : domain.tenants) {
       const auto found = tenant->parts.find(gpu);
-      if (found == tenant->parts.end()) continue;
-      GpuPart& part = found->second;
-      lack -= Signed(std::min(part.evict_left, part.demand.resident));
-      if (!tenant->member) continue;
-      lack += Signed(ToCome(part) + part.Lacks() + tenant->PagedToCome(part));
-      if (part.Lacks().count == 0) continue;
-      grown += Signed(part.grown);
-      growing.push_back(&part);
+      if (!tenant->member || found == tenant->parts.end() || found->second.Lacks().count == 0) continue;
+      grown += Signed(found->second.grown);
+      growing.push_back(&found->second);
     }
-    if (lack <= 0) continue;
     // A tenant that allocates little by little would wait each time, so more memory leaves than it lacks now:
     // as much more as it has already waited for in this turn.
     if (!EvictFrom(domain, gpu, {static_cast<std::uint64_t>(lack + grown)})) continue;
@@ -88,34 +97,73 @@ void Scheduler::MakeRoom(const Domain& domain) {
   }
 }
 
-// Evicts from the tenant whose turn is furthest away: first the tenant that has been idle longest, then the
-// last of the tenants that wait. False: no tenant can be evicted now.
-bool Scheduler::EvictFrom(const Domain& domain, const std::string& gpu, base::Bytes bytes) {
-  Group victims;
+// The idle tenants give first (eviction.h), among equals the one that has been idle longest; then those that
+// wait, from the last one on. An idle tenant whose gate still closes counts, and gives its part then.
+std::vector<Scheduler::Victim> Scheduler::VictimsOn(const Domain& domain, const std::string& gpu,
+                                                    base::Bytes bytes, const Group& leaving) const {
+  Group idle, waiting;
   for (Tenant* tenant : domain.tenants) {
     const auto part = tenant->parts.find(gpu);
-    if (tenant->member || tenant->parked || tenant->gate != Gate::kClosed || tenant->bring != 0 ||
-        tenant->out_blocked || part == tenant->parts.end() || part->second.evict != 0 ||
-        part->second.demand.resident.count == 0)
+    if (part == tenant->parts.end() || part->second.evict != 0 || part->second.demand.resident.count == 0)
       continue;
-    victims.push_back(tenant);
+    const bool leaves = std::find(leaving.begin(), leaving.end(), tenant) != leaving.end();
+    if (tenant->parked || tenant->out_blocked || tenant->bring != 0 || (tenant->member && !leaves)) continue;
+    if (tenant->IsIdle())
+      idle.push_back(tenant);
+    else if (tenant->gate == Gate::kClosed)
+      waiting.push_back(tenant);
   }
-  std::sort(victims.begin(), victims.end(), [this](const Tenant* a, const Tenant* b) {
-    if (a->IsIdle() != b->IsIdle()) return a->IsIdle();
-    if (a->IsIdle() && a->since != b->since) return a->since < b->since;
-    return IsBefore(*b, *a, settings_.policy);
+  std::sort(idle.begin(), idle.end(), [](const Tenant* a, const Tenant* b) {
+    if (a->member != b->member) return b->member;
+    return a->since != b->since ? a->since < b->since : a->id < b->id;
   });
-  for (Tenant* tenant : victims) {
-    if (bytes.count == 0) break;
+  std::sort(waiting.begin(), waiting.end(),
+            [this](const Tenant* a, const Tenant* b) { return IsBefore(*b, *a, settings_.policy); });
+  std::vector<IdleMemory> memory;
+  for (const Tenant* tenant : idle)
+    memory.push_back({tenant->parts.at(gpu).demand.resident,
+                      std::max(*last_ - tenant->since, tenant->rhythm.GapLeft({}).value_or(Span{}))});
+  const std::vector<base::Bytes> parts = DivideEviction(memory, bytes);
+  std::vector<Victim> victims;
+  for (std::size_t i = 0; i < idle.size(); ++i) {
+    victims.push_back({idle[i], parts[i]});
+    bytes = bytes - parts[i];
+  }
+  for (Tenant* tenant : waiting) {
+    victims.push_back({tenant, std::min(bytes, tenant->parts.at(gpu).demand.resident)});
+    bytes = bytes - victims.back().gives;
+  }
+  std::erase_if(victims, [](const Victim& victim) { return victim.gives.count == 0; });
+  return victims;
+}
+
+std::set<const Tenant*> Scheduler::GiversAmong(const Group& resting, const Tenant& waiter,
+                                               const Domain& domain) const {
+  std::set<const Tenant*> givers;
+  for (const auto& [gpu, part] : waiter.parts) {
+    std::int64_t lack = Lack(domain, gpu);
+    if (!waiter.member) lack += Signed(ToCome(part) + part.Lacks() + waiter.PagedToCome(part));
+    if (lack <= 0) continue;
+    for (const Victim& victim : VictimsOn(domain, gpu, {static_cast<std::uint64_t>(lack)}, resting))
+      if (victim.tenant->member) givers.insert(victim.tenant);
+  }
+  return givers;
+}
+
+// False: no tenant can be evicted now.
+bool Scheduler::EvictFrom(const Domain& domain, const std::string& gpu, base::Bytes bytes) {
+  bool any = false;
+  for (const auto& [tenant, gives] : VictimsOn(domain, gpu, bytes)) {
+    if (tenant->gate != Gate::kClosed) continue;
     GpuPart& part = tenant->parts.at(gpu);
     part.evict = NextOrder();
+    part.evict_left = gives;
     tenant->left_since = *last_;
     tenant->staying_reported = false;
-    part.evict_left = std::min(bytes, part.demand.resident);
-    bytes = bytes - part.evict_left;
-    out_.emplace_back(action::Evict{tenant->id, gpu, part.evict, part.evict_left});
+    out_.emplace_back(action::Evict{tenant->id, gpu, part.evict, gives});
+    any = true;
   }
-  return !victims.empty();
+  return any;
 }
 
 // Waits until the scheduler knows exactly how much is away: a Bring that gets less room than it needs waits

@@ -130,6 +130,7 @@ void Scheduler::Decide(Domain& domain, State& state, const Frozen& frozen, base:
     if (tenant->member && MayRun(*tenant)) members.push_back(tenant);
   Packing wanted(domain.tenants, capacities_, /*exclusive=*/false);
   for (const Tenant* tenant : members) wanted.Put(*tenant);
+  for (Tenant* tenant : domain.tenants) tenant->gives = false;
   for (Tenant* tenant : domain.tenants)
     tenant->starves = tenant->LacksRoom() && !(tenant->member && wanted.HoldsWhere(*tenant));
   Group chosen = Remain(members, domain, state, frozen);
@@ -184,7 +185,14 @@ std::optional<Group> Scheduler::MakeRoomFor(Tenant& waiter, const Group& members
   const bool all_fit = std::all_of(meeting.begin(), meeting.end(),
                                    [&](const Tenant* member) { return add(everybody, *member); });
   const PolicyContext at{settings_, state.meter, now};
+  Group resting;
+  for (Tenant* member : meeting)
+    if (member->IsIdle() && !member->keeps_until && frozen.count(member) == 0 &&
+        GapLasts(*member, waiter, at) <= now)
+      resting.push_back(member);
+  const std::set<const Tenant*> givers = GiversAmong(resting, waiter, domain);
   for (Tenant* member : meeting) {
+    if (givers.count(member) != 0) continue;
     const base::MonoTime when = member->keeps_until                    ? *member->keeps_until
                                 : all_fit || frozen.count(member) != 0 ? base::MonoTime::max()
                                                                        : LeavesAt(*member, waiter, at);
@@ -207,6 +215,7 @@ std::optional<Group> Scheduler::MakeRoomFor(Tenant& waiter, const Group& members
       member->moves_charged = 0;
     }
   }
+  for (Tenant* member : resting) member->gives = givers.count(member) != 0;
   return chosen;
 }
 
@@ -239,7 +248,7 @@ void Scheduler::Extend(Group& chosen, const Domain& domain, const State& state, 
   for (const Tenant* tenant : chosen) packing.Put(*tenant);
   Group waiting, resting;
   for (Tenant* tenant : domain.tenants) {
-    if (Contains(chosen, tenant) || !MayRun(*tenant) || frozen.count(tenant) != 0) continue;
+    if (Contains(chosen, tenant) || !MayRun(*tenant) || frozen.count(tenant) != 0 || tenant->gives) continue;
     (tenant->Waits() ? waiting : resting).push_back(tenant);
   }
   std::sort(waiting.begin(), waiting.end(),

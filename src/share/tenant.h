@@ -99,6 +99,7 @@ struct Tenant {
   bool urgent = false;      // it is interactive, and had no more than its overdraft (policy.h)
   bool starves = false;     // it lacks room that only another run set can give it, and not memory that leaves
   bool backfilled = false;  // let in while a tenant before it kept waiting
+  bool gives = false;       // idle, and leaves the run set to give a part of its memory with others
   std::optional<base::MonoTime> incoming;  // since when a hand-over brings its memory in
   int moves_charged = 1;  // hand-overs charged to it; 2: it pushed another tenant off; 0: it was pushed off
   std::optional<base::MonoTime> too_large_since;  // since when it would not fit alone
