@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 namespace gpuman::share {
 namespace {
@@ -12,6 +13,7 @@ constexpr std::int64_t kApart = 64;
 constexpr std::int64_t kFarthestBehind = 256;
 constexpr std::uint64_t kMaxNewCalls = std::uint64_t{1} << 48;  // a process may write anything
 constexpr unsigned kLongestPause = 6;                           // log2
+constexpr std::size_t kCutsRemembered = 5;                      // cuts
 
 // Calls of each process since `at`; empty where not both know the same processes.
 std::map<base::ProcessId, std::int64_t> Since(const CallsByProcess& at, const CallsByProcess& now) {
@@ -25,6 +27,19 @@ std::map<base::ProcessId, std::int64_t> Since(const CallsByProcess& at, const Ca
     since[process] = static_cast<std::int64_t>(calls - before->second);
   }
   return since;
+}
+
+template <typename Number>
+Number MedianOf(std::vector<Number> numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  return numbers[numbers.size() / 2];
+}
+
+// The calls of the process in the middle.
+std::int64_t MiddleOf(const CallsByProcess& calls) {
+  std::vector<std::uint64_t> numbers;
+  for (const auto& [process, number] : calls) numbers.push_back(number);
+  return static_cast<std::int64_t>(MedianOf(numbers));
 }
 
 std::int64_t MostOf(const std::map<base::ProcessId, std::int64_t>& since) {
@@ -48,14 +63,18 @@ std::map<base::ProcessId, unsigned> Lockstep::Behind(const CallsByProcess& now) 
 }
 
 void Lockstep::LearnCut(const CallsByProcess& now, Way way, std::chrono::nanoseconds took) {
+  // Where Behind was asked and said that nobody is behind, the cut was an easy one.
+  if (way == Way::kWithout && (!holds || pause > 0))
+    usual = usual.count() == 0 ? took : (3 * usual + took) / 4;
   if (pause > 0) --pause;
-  if (way == Way::kWithout) usual = usual.count() == 0 ? took : (3 * usual + took) / 4;
-  const bool slow = usual.count() != 0 && 4 * took > 5 * usual;
-  if (way == Way::kAlignedAndMore || (way == Way::kAligned && slow)) {
-    Doubt();
-  } else if (way == Way::kAligned) {
-    failures = 0;
-    proven = true;
+  if (way == Way::kAligned || way == Way::kAlignedAndMore) {
+    const bool slow = usual.count() == 0 ? way == Way::kAlignedAndMore : 4 * took > 5 * usual;
+    misses = way == Way::kAligned ? 0 : misses + 1;
+    proven = misses < 2 && (proven || way == Way::kAligned);
+    if (slow)
+      Doubt();
+    else
+      failures = 0;
   }
   const auto since = Since(at, now);
   const std::int64_t most = MostOf(since);
@@ -63,13 +82,30 @@ void Lockstep::LearnCut(const CallsByProcess& now, Way way, std::chrono::nanosec
   for (const auto& [process, calls] : since) least = std::min(least, calls);
   holds = !since.empty() && most > 0 && most - least <= kApart;
   proven = proven && holds;
+  if (!holds) ahead.clear();
+  if (way != Way::kAligned && !now.empty()) {
+    ahead.emplace_back();
+    for (const auto& [process, calls] : now)
+      ahead.back()[process] = static_cast<std::int64_t>(calls) - MiddleOf(now);
+    if (ahead.size() > kCutsRemembered) ahead.pop_front();
+  }
   const bool needed_more = way == Way::kWithout || way == Way::kAlignedAndMore;
   if (!holds || (needed_more && !proven)) {
-    at = now;
+    at = SamePlace(now);
     return;
   }
   // At a cut one may be somewhat further than another, though both are at the same place.
   for (auto& [process, calls] : at) calls += static_cast<std::uint64_t>(most);
+}
+
+CallsByProcess Lockstep::SamePlace(const CallsByProcess& now) const {
+  CallsByProcess place;
+  for (const auto& [process, calls] : now) {
+    std::vector<std::int64_t> each;
+    for (const auto& cut : ahead) each.push_back(cut.at(process));
+    place[process] = each.empty() ? calls : static_cast<std::uint64_t>(MiddleOf(now) + MedianOf(each));
+  }
+  return place;
 }
 
 void Lockstep::Doubt() {

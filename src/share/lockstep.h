@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <map>
 
 #include "base/process.h"
@@ -20,14 +21,20 @@ namespace gpuman::share {
 using CallsByProcess = std::map<base::ProcessId, std::uint64_t>;  // that each has made since it began
 
 struct Lockstep {
-  // How many calls each had made when all were at the same place of the program.
+  // How many calls each had made when all were at the same place of the program, as far as is known.
   CallsByProcess at;
+  // By how many calls each was ahead of the others at the last cuts that were found without Behind. At a cut
+  // a process may be anywhere before its next collective, so one cut says little of its place, but the median
+  // of several does.
+  std::deque<std::map<base::ProcessId, std::int64_t>> ahead{};
   bool holds = false;
-  // Calls as Behind says were enough for a cut, so `at` is right.
+  // Calls as Behind says were enough for a cut, so `at` is right. `misses`: in how many cuts in a row they
+  // have not been enough since.
   bool proven = false;
+  unsigned misses = 0;
   // In how many cuts in a row Behind did not help, and in how many it therefore says nothing.
   unsigned failures = 0, pause = 0;
-  // How long a cut usually takes that needs calls, where Behind says nothing. 0: not known.
+  // How long a cut usually takes that needs calls, where Behind is not asked. 0: not known.
   std::chrono::nanoseconds usual{};
 
   // By how many calls each process is behind the one that is furthest. Empty: not known.
@@ -37,6 +44,9 @@ struct Lockstep {
   void LearnCut(const CallsByProcess& now, Way way, std::chrono::nanoseconds took);
   // Call when what Behind said did not help. One such time may be chance.
   void Doubt();
+
+ private:
+  CallsByProcess SamePlace(const CallsByProcess& now) const;
 };
 
 }  // namespace gpuman::share

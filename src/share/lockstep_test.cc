@@ -60,20 +60,40 @@ TEST(Lockstep, SaysNothingOfOneThatIsFarBehindIsNewOrIsUnknown) {
   EXPECT_TRUE(lockstep.Behind({{Process(1), 700}}).empty());
 }
 
-TEST(Lockstep, ACutThatNeededMoreMovesThePlaces) {
-  Lockstep lockstep = AfterTwoCuts();
-  lockstep.LearnCut(Calls(700, 690), Way::kAlignedAndMore, milliseconds(1));
-  EXPECT_EQ(BehindOf(lockstep, 800, 790), 0u) << "20 further than it seemed";
+TEST(Lockstep, PlacesAreWhatMostOfTheLastCutsSay) {
+  Lockstep lockstep;
+  // At a cut each of them may be anywhere before its next collective.
+  lockstep.LearnCut(Calls(100, 75), Way::kWithout, milliseconds(1));
+  lockstep.LearnCut(Calls(600, 562), Way::kWithout, milliseconds(1));
+  lockstep.LearnCut(Calls(700, 670), Way::kAlignedAndMore, milliseconds(1));
+  lockstep.LearnCut(Calls(800, 770), Way::kAlignedAndMore, milliseconds(1));
+  EXPECT_EQ(BehindOf(lockstep, 900, 870), 0u) << "30 apart, and not 25 or 38";
+  lockstep.LearnCut(Calls(1000, 950), Way::kAlignedAndMore, milliseconds(1));
+  EXPECT_EQ(BehindOf(lockstep, 1100, 1070), 0u) << "as most say";
+}
+
+TEST(Lockstep, ThatIsNewLearnsItsPlacesAnew) {
+  Lockstep lockstep;
+  for (std::uint64_t cut = 1; cut < 5; ++cut)
+    lockstep.LearnCut(Calls(100 * cut, 100 * cut), Way::kWithout, milliseconds(1));
+  lockstep.LearnCut(Calls(1000, 600), Way::kWithout, milliseconds(1));
+  EXPECT_FALSE(lockstep.holds);
+  lockstep.LearnCut(Calls(1100, 700), Way::kWithout, milliseconds(1));
+  EXPECT_EQ(BehindOf(lockstep, 1200, 800), 0u);
 }
 
 TEST(Lockstep, PlacesThatWereRightOnceAreDoubtedOnlyAfterTwoFailures) {
   Lockstep lockstep = AfterTwoCuts();
   lockstep.LearnCut(Calls(700, 670), Way::kAligned, milliseconds(1));
-  lockstep.LearnCut(Calls(800, 790), Way::kAlignedAndMore, milliseconds(1));
-  EXPECT_EQ(BehindOf(lockstep, 900, 870), 0u) << "as before";
-  lockstep.LearnCut(Calls(900, 890), Way::kAlignedAndMore, milliseconds(1));
-  lockstep.LearnCut(Calls(1000, 990), Way::kNoCalls, milliseconds(1));
-  EXPECT_EQ(BehindOf(lockstep, 1100, 1090), 0u) << "20 further than it seemed";
+  for (std::uint64_t calls = 800; calls < 1200; calls += 100) {
+    EXPECT_EQ(BehindOf(lockstep, calls, calls - 30), 0u) << "as before";
+    lockstep.LearnCut(Calls(calls, calls - 10), Way::kNoCalls, milliseconds(1));
+  }
+  lockstep.LearnCut(Calls(1200, 1190), Way::kAlignedAndMore, milliseconds(1));
+  EXPECT_EQ(BehindOf(lockstep, 1300, 1270), 0u) << "once may be chance";
+  lockstep.LearnCut(Calls(1300, 1290), Way::kAlignedAndMore, milliseconds(1));
+  lockstep.LearnCut(Calls(1400, 1390), Way::kNoCalls, milliseconds(1));
+  EXPECT_EQ(BehindOf(lockstep, 1500, 1490), 0u) << "20 further than it seemed";
 }
 
 TEST(Lockstep, ACutWithoutCallsLeavesThePlaces) {
@@ -85,27 +105,50 @@ TEST(Lockstep, ACutWithoutCallsLeavesThePlaces) {
 TEST(Lockstep, PausesLongerEachTimeItDidNotHelp) {
   Lockstep lockstep = AfterTwoCuts();
   std::uint64_t calls = 700;
-  lockstep.LearnCut(Calls(calls, calls), Way::kAlignedAndMore, milliseconds(1));
-  EXPECT_EQ(BehindOf(lockstep, calls + 10, calls), 10u) << "once may be chance";
+  lockstep.LearnCut(Calls(calls, calls), Way::kAlignedAndMore, milliseconds(9));
+  EXPECT_NE(BehindOf(lockstep, calls + 10, calls), 999u) << "once may be chance";
   for (const int pause : {1, 2, 4}) {
     calls += 100;
-    lockstep.LearnCut(Calls(calls, calls), Way::kAlignedAndMore, milliseconds(1));
+    lockstep.LearnCut(Calls(calls, calls), Way::kAlignedAndMore, milliseconds(9));
     for (int i = 0; i < pause; ++i) {
       EXPECT_EQ(BehindOf(lockstep, calls + 10, calls), 999u) << pause;
       calls += 100;
       lockstep.LearnCut(Calls(calls, calls), Way::kWithout, milliseconds(1));
     }
-    EXPECT_EQ(BehindOf(lockstep, calls + 10, calls), 10u) << pause;
+    EXPECT_NE(BehindOf(lockstep, calls + 10, calls), 999u) << pause;
   }
 }
 
+// They are not known to be in lockstep yet, so Behind is not asked.
+Lockstep WhereACutTakesFiftyMilliseconds() {
+  Lockstep lockstep;
+  lockstep.LearnCut(Calls(100, 100), Way::kWithout, milliseconds(50));
+  lockstep.LearnCut(Calls(200, 200), Way::kWithout, milliseconds(50));
+  return lockstep;
+}
+
 TEST(Lockstep, CountsAsNoHelpWhereItTakesLongerThanWithout) {
-  Lockstep lockstep = AfterTwoCuts();
-  lockstep.LearnCut(Calls(700, 700), Way::kWithout, milliseconds(50));
+  Lockstep lockstep = WhereACutTakesFiftyMilliseconds();
   lockstep.LearnCut(Calls(800, 800), Way::kAligned, milliseconds(62));
   EXPECT_EQ(lockstep.failures, 0u);
   lockstep.LearnCut(Calls(900, 900), Way::kAligned, milliseconds(63));
   EXPECT_EQ(lockstep.failures, 1u);
+}
+
+TEST(Lockstep, HelpedWhereMoreCallsWereNeededAndItTookNoLongerThanWithout) {
+  Lockstep lockstep = WhereACutTakesFiftyMilliseconds();
+  for (std::uint64_t calls = 800; calls < 2000; calls += 100)
+    lockstep.LearnCut(Calls(calls, calls), Way::kAlignedAndMore, milliseconds(60));
+  EXPECT_EQ(lockstep.failures, 0u);
+  EXPECT_EQ(BehindOf(lockstep, 2010, 2000), 10u);
+}
+
+TEST(Lockstep, EasyCutsDoNotCountAsTheTimeWithout) {
+  Lockstep lockstep = WhereACutTakesFiftyMilliseconds();
+  for (std::uint64_t calls = 800; calls < 2000; calls += 100)
+    lockstep.LearnCut(Calls(calls, calls), Way::kWithout, milliseconds(5));
+  lockstep.LearnCut(Calls(2100, 2100), Way::kAligned, milliseconds(40));
+  EXPECT_EQ(lockstep.failures, 0u);
 }
 
 }  // namespace

@@ -60,9 +60,10 @@ class CutWorld {
     CutDecision::Kind kind = CutDecision::Kind::kWait;
     Cut::Figures figures{};
     unsigned behind = 0;  // calls behind work
+    unsigned passes = 0;  // decisions that let calls through behind work: each may pass a meeting
     // The most calls that are needed, if all units meet at the end of each step: to the end of the step in
-    // which the furthest thread was when the first call was allowed, and eight steps more for each leap (of
-    // eight calls).
+    // which the furthest thread was when the first call was allowed, one step more for each of `passes`, and
+    // eight for each leap (of eight calls).
     std::uint64_t needed = 0;
     std::uint64_t beyond = 0;  // the most calls that the grants' strides let through without a look
     CutHistory history{};

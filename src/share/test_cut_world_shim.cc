@@ -217,8 +217,7 @@ CutWorld::Result CutWorld::Close(const CutSettings& settings, CutHistory history
   result_.figures = cut_->figures();
   std::uint64_t furthest = 0;
   for (const Thread& thread : before_) furthest = std::max(furthest, thread.steps);
-  const unsigned passed = result_.behind > 0 ? 1 : 0;  // calls behind work may pass a meeting
-  result_.needed = CallsBefore(furthest + 1 + passed + 8 * result_.figures.leaps);
+  result_.needed = CallsBefore(furthest + 1 + result_.passes + 8 * result_.figures.leaps);
   result_.history = std::move(*cut_).Take();
   return result_;
 }
@@ -271,6 +270,8 @@ void CutWorld::Observe() {
 void CutWorld::CarryOut(const CutDecision& decision) {
   if (decision.kind == CutDecision::Kind::kWait) return;
   if (before_.empty()) before_ = threads_;
+  if (std::any_of(decision.steps.begin(), decision.steps.end(), [](const auto& step) { return step.behind; }))
+    ++result_.passes;
   std::ostringstream said;
   said << static_cast<int>(decision.kind) << '@' << now_.time_since_epoch().count();
   for (const UnitGrant& step : decision.steps) {
