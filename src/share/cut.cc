@@ -19,6 +19,10 @@ constexpr unsigned kLink = 4;
 constexpr int kLongestWait = 8, kLongestPatience = 64;
 // A host that waits for its GPU on the way to the others' place makes the rest of its calls later.
 constexpr unsigned kAlignments = 4;
+// Where processes seem to be at the same place and still wait for each other, the places are wrong by a few
+// calls, and one process stands just before a call that the others have made. So many more calls of each take
+// them away from there; another such call seldom lies between as well.
+constexpr unsigned kShift = 8, kShifts = 2;
 
 unsigned Strongest(const std::map<UnitId, unsigned>& links) {
   unsigned strongest = 0;
@@ -59,6 +63,11 @@ CutDecision Cut::Decide(const CutView& view, base::MonoTime now) {
     return WaitUntil(aligned_at_ + settings_.host_patience);
   if (auto steps = StepsToAlign(); !steps.empty())
     return now < AlignAt() ? WaitUntil(AlignAt()) : Align(std::move(steps), now);
+  if (auto steps = StepsToShift(); !steps.empty()) {
+    if (now < StepAt()) return WaitUntil(StepAt());
+    ++shifts_;
+    return Align(std::move(steps), now);
+  }
   const bool behind = Candidates().empty();
   if (behind && AnyForRoom()) {
     const base::MonoTime due = changed_ + settings_.host_patience;
@@ -260,7 +269,7 @@ CutDecision Cut::Step(base::MonoTime now) {
 // One grant for each process that is behind and has a thread at its gate.
 std::vector<UnitGrant> Cut::StepsToAlign() const {
   std::vector<UnitGrant> steps;
-  if (!all_shut_ || !open_.empty() || alignments_ >= kAlignments || AnyForRoom()) return steps;
+  if (!all_shut_ || !open_.empty() || alignments_ >= kAlignments + 2 * shifts_ || AnyForRoom()) return steps;
   std::map<base::ProcessId, unsigned> behind = history_.lockstep.Behind(Calls());
   for (const auto& [id, unit] : units_) {
     const auto by = behind.find(id.process);
@@ -268,6 +277,20 @@ std::vector<UnitGrant> Cut::StepsToAlign() const {
     steps.push_back({id, by->second, 0, false, true});
     behind.erase(by);
   }
+  return steps;
+}
+
+// A few calls for each process, if none is behind and that has been right before.
+std::vector<UnitGrant> Cut::StepsToShift() const {
+  std::vector<UnitGrant> steps;
+  if (!all_shut_ || !open_.empty() || shifts_ >= kShifts || AnyForRoom() || !history_.lockstep.proven)
+    return steps;
+  const std::map<base::ProcessId, unsigned> behind = history_.lockstep.Behind(Calls());
+  if (std::any_of(behind.begin(), behind.end(), [](const auto& by) { return by.second != 0; })) return steps;
+  std::set<base::ProcessId> chosen;
+  for (const auto& [id, unit] : units_)
+    if (behind.count(id.process) != 0 && unit.waits && unit.steppable && chosen.insert(id.process).second)
+      steps.push_back({id, kShift, 0, false, true});
   return steps;
 }
 

@@ -22,6 +22,8 @@
 //
 // Before all of that: where the processes execute the same program (lockstep.h), those that are behind make
 // the calls that the furthest has made, also behind work. Then what each has launched finds its other parts.
+// If they are not and still wait for each other, their places are known only roughly, and each of them makes
+// a few calls more.
 //
 // If there is a meeting of all units ahead (an all-reduce, a barrier), which each unit reaches after finitely
 // many calls, the last phase comes to a cut: no unit gets past its part of that meeting, and each call of a
@@ -185,6 +187,7 @@ class Cut {
   CutDecision Step(base::MonoTime now);
   CutDecision StepBehind(base::MonoTime now);
   std::vector<UnitGrant> StepsToAlign() const;
+  std::vector<UnitGrant> StepsToShift() const;
   base::MonoTime AlignAt() const;
   CutDecision Align(std::vector<UnitGrant> steps, base::MonoTime now);
   CutDecision Order(std::vector<UnitGrant> steps, base::MonoTime now);
@@ -211,8 +214,8 @@ class Cut {
   unsigned linked_rounds_ = 0;                // with this target
   unsigned host_uses_ = 0, behind_uses_ = 0;  // of the two patiences
   bool aligning_ = false;                     // the last round was for processes that were behind
-  unsigned alignments_ = 0;
-  base::MonoTime aligned_at_{};  // the last of them
+  unsigned alignments_ = 0, shifts_ = 0;      // a shift is an alignment as well
+  base::MonoTime aligned_at_{};               // the last of them
   std::optional<CutDecision> over_;
 };
 

@@ -318,6 +318,22 @@ TEST_F(CutTest, AHostThatWaitedForItsGpuOnTheWayMakesTheRestLater) {
   EXPECT_EQ(Steps(After(3ms, "1wg#160 2g#130 3wg#160")), "2x30b");
 }
 
+TEST_F(CutTest, WhoSeemsToBeAtTheSamePlaceAndWaitsForTheOthersGoesAFewCallsFurtherWithThem) {
+  CutHistory history = InLockstep();
+  history.lockstep.proven = true;
+  Restart(std::move(history));
+  EXPECT_EQ(After(2ms, "1wg#160 2g#160 3wg#160").kind, Kind::kWait);
+  EXPECT_EQ(Steps(After(1ms, "1wg#160 2g#160 3wg#160")), "1x8b 2x8b 3x8b");
+  Decide("1wg#168 2wg#165 3wg#168", {{Unit("1"), 8}, {Unit("2"), 5}, {Unit("3"), 8}});
+  EXPECT_EQ(Steps(After(3ms, "1wg#168 2wg#165 3wg#168")), "2x3b") << "its host had to wait";
+  Decide("1wg#168 2wg#168 3wg#168", {{Unit("2"), 3}});
+  EXPECT_EQ(Steps(After(3ms, "1wg#168 2g#168 3wg#168")), "1x8b 2x8b 3x8b") << "once more";
+  Decide("1wg#176 2g#176 3wg#176", {{Unit("1"), 8}, {Unit("2"), 8}, {Unit("3"), 8}});
+  EXPECT_EQ(Steps(After(3ms, "1wg#176 2g#176 3wg#176")), "2x64") << "and no more than that";
+  Restart(InLockstep());
+  EXPECT_EQ(Steps(After(3ms, "1wg#160 2g#160 3wg#160")), "2x64") << "it was never right before";
+}
+
 TEST_F(CutTest, WhatIsNotInLockstepIsSteppedAsElse) {
   for (const std::string words : {"1w#160 2g#120", "1w#160 2g#120 3g#0", "1w#900 2g#120 3g#120"}) {
     Restart(InLockstep());
