@@ -11,7 +11,6 @@ namespace {
 
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 using Kind = CutDecision::Kind;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 

@@ -15,6 +15,7 @@ using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 
 std::vector<IdleMemory> Alike(const std::vector<Bytes>& sizes) {
   std::vector<IdleMemory> tenants;
+  tenants.reserve(sizes.size());
   for (const Bytes size : sizes) tenants.push_back({size, 6s});
   return tenants;
 }
@@ -51,8 +52,9 @@ TEST(DivideEviction, MoreThanAllHaveTakesAllThatTheyHave) {
 
 RC_GTEST_PROP(DivideEvictionProperty, GivesWhatIsAskedForAndNobodyGivesMoreThanItHas, ()) {
   std::vector<IdleMemory> tenants;
-  const auto count = *rc::gen::inRange(0, 9);
-  for (int i = 0; i < count; ++i)
+  const auto count = *rc::gen::inRange<std::size_t>(0, 9);
+  tenants.reserve(count);
+  for (std::size_t i = 0; i < count; ++i)
     tenants.push_back(
         {MiB(*rc::gen::inRange<std::uint64_t>(0, 20'000)), std::chrono::seconds(*rc::gen::inRange(0, 100))});
   const Bytes bytes = MiB(*rc::gen::inRange<std::uint64_t>(0, 200'000)) + Bytes{*rc::gen::inRange(0u, 9u)};
