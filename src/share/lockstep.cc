@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace gpuman::share {
@@ -36,10 +37,10 @@ Number MedianOf(std::vector<Number> numbers) {
 }
 
 // The calls of the process in the middle.
-std::int64_t MiddleOf(const CallsByProcess& calls) {
+std::uint64_t MiddleOf(const CallsByProcess& calls) {
   std::vector<std::uint64_t> numbers;
   for (const auto& [process, number] : calls) numbers.push_back(number);
-  return static_cast<std::int64_t>(MedianOf(numbers));
+  return MedianOf(std::move(numbers));
 }
 
 std::int64_t MostOf(const std::map<base::ProcessId, std::int64_t>& since) {
@@ -84,9 +85,10 @@ void Lockstep::LearnCut(const CallsByProcess& now, Way way, std::chrono::nanosec
   proven = proven && holds;
   if (!holds) ahead.clear();
   if (way != Way::kAligned && !now.empty()) {
+    const std::uint64_t middle = MiddleOf(now);
     ahead.emplace_back();
     for (const auto& [process, calls] : now)
-      ahead.back()[process] = static_cast<std::int64_t>(calls) - MiddleOf(now);
+      ahead.back()[process] = static_cast<std::int64_t>(calls - middle);
     if (ahead.size() > kCutsRemembered) ahead.pop_front();
   }
   const bool needed_more = way == Way::kWithout || way == Way::kAlignedAndMore;
@@ -99,11 +101,13 @@ void Lockstep::LearnCut(const CallsByProcess& now, Way way, std::chrono::nanosec
 }
 
 CallsByProcess Lockstep::SamePlace(const CallsByProcess& now) const {
+  if (ahead.empty()) return now;
+  const std::uint64_t middle = MiddleOf(now);
   CallsByProcess place;
   for (const auto& [process, calls] : now) {
     std::vector<std::int64_t> each;
     for (const auto& cut : ahead) each.push_back(cut.at(process));
-    place[process] = each.empty() ? calls : static_cast<std::uint64_t>(MiddleOf(now) + MedianOf(each));
+    place[process] = middle + static_cast<std::uint64_t>(MedianOf(std::move(each)));
   }
   return place;
 }

@@ -72,6 +72,15 @@ TEST(Lockstep, PlacesAreWhatMostOfTheLastCutsSay) {
   EXPECT_EQ(BehindOf(lockstep, 1100, 1070), 0u) << "as most say";
 }
 
+TEST(Lockstep, NumbersThatAProcessMadeUpDoNoHarm) {
+  Lockstep lockstep;
+  for (const std::uint64_t number : {std::uint64_t{1} << 63, UINT64_MAX, std::uint64_t{1}, UINT64_MAX})
+    for (int cut = 0; cut < 3; ++cut) lockstep.LearnCut(Calls(number, 5), Way::kWithout, milliseconds(1));
+  lockstep.LearnCut({{Process(3), 7}}, Way::kWithout, milliseconds(1));
+  lockstep.LearnCut({}, Way::kNoCalls, milliseconds(1));
+  EXPECT_TRUE(lockstep.Behind(Calls(UINT64_MAX, 5)).empty());
+}
+
 TEST(Lockstep, ThatIsNewLearnsItsPlacesAnew) {
   Lockstep lockstep;
   for (std::uint64_t cut = 1; cut < 5; ++cut)
