@@ -283,7 +283,8 @@ std::vector<UnitGrant> Cut::StepsToAlign() const {
 // A few calls for each process, if none is behind and that has been right before.
 std::vector<UnitGrant> Cut::StepsToShift() const {
   std::vector<UnitGrant> steps;
-  if (!all_shut_ || !open_.empty() || shifts_ >= kShifts || AnyForRoom() || !history_.lockstep.proven)
+  if (!all_shut_ || !open_.empty() || shifts_ >= kShifts || AnyForRoom() || AllWork() ||
+      !history_.lockstep.proven)
     return steps;
   const std::map<base::ProcessId, unsigned> behind = history_.lockstep.Behind(Calls());
   if (std::any_of(behind.begin(), behind.end(), [](const auto& by) { return by.second != 0; })) return steps;

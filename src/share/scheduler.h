@@ -190,15 +190,18 @@ class Scheduler {
   // The room that the members lack, less what is on its way out; negative where some is free.
   std::int64_t Lack(const Domain& domain, const std::string& gpu) const;
   bool EvictFrom(const Domain& domain, const std::string& gpu, base::Bytes bytes);
-  // How much each tenant gives, the first to give first. `leaving`: idle members that could leave as well.
+  // How much each tenant gives, the first to give first. `resting`: idle members that could leave as well.
+  // `waiter`: gives nothing, since the room is for it.
   struct Victim {
     Tenant* tenant;
     base::Bytes gives;
   };
   std::vector<Victim> VictimsOn(const Domain& domain, const std::string& gpu, base::Bytes bytes,
-                                const Group& leaving = {}) const;
-  // Those of `resting` (idle members) that give a part of their memory to the waiter.
-  std::set<const Tenant*> GiversAmong(const Group& resting, const Tenant& waiter, const Domain& domain) const;
+                                const Group& resting = {}, const Tenant* waiter = nullptr) const;
+  // Those of `resting` that give a part of their memory to the waiter. `chosen`: the run set without them;
+  // `leaving`: the members that leave anyway, and give all that they have first.
+  std::set<const Tenant*> GiversAmong(const Group& resting, const Tenant& waiter, const Group& chosen,
+                                      const Group& leaving, const Domain& domain) const;
   void OrderReturns(Domain& domain);
   void GrantRoom(const Domain& domain);
   void GrantWanted(const Domain& domain, Tenant& tenant, base::MonoTime now);

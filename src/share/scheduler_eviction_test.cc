@@ -131,6 +131,37 @@ TEST_F(ShareSchedulerEviction, OneThatIsUsedSeldomLeavesAndTheOtherKeepsItsGateO
   EXPECT_TRUE(Said<action::Close>().empty());
 }
 
+TEST_F(ShareSchedulerEviction, OneThatRestsStaysWhereAnotherLeavesAnywayAndGivesEnough) {
+  Join(kA, GiB(8));
+  JoinResting(kB, GiB(2));
+  JoinAway(kC, GiB(14));
+  Pass(60s);
+  Is(kC, Activity::kWaiting);
+  const auto closes = Said<action::Close>();
+  ASSERT_EQ(closes.size(), 1u);
+  EXPECT_EQ(closes[0].tenant, kA);
+}
+
+TEST_F(ShareSchedulerEviction, OneThatRestsGivesNothingWhereItsPriorityIsHigherOrItDoesNotAnswer) {
+  SchedulerSettings settings;
+  settings.policy = Policy::kPriority;
+  for (const bool answers : {true, false}) {
+    scheduler_ = Scheduler{answers ? settings : SchedulerSettings{}};
+    Tell(event::CapacityChanged{"gpu", GiB(16)});
+    JoinResting(kA, GiB(8));
+    Join(kB, GiB(1), 1, answers ? 200 : 0);
+    Is(kB, Activity::kIdle);
+    JoinAway(kC, GiB(10), 1, answers ? 100 : 0);
+    Pass(1h);
+    if (!answers) Tell(event::Answers{kB, false, "process 2 is stopped"});
+    Said<action::Close>();
+    Is(kC, Activity::kWaiting);
+    const auto closes = Said<action::Close>();
+    ASSERT_EQ(closes.size(), 1u) << answers;
+    EXPECT_EQ(closes[0].tenant, kA) << answers;
+  }
+}
+
 TEST_F(ShareSchedulerEviction, AFewMegabytesComeFromOneAlone) {
   JoinResting(kA, GiB(8));
   JoinResting(kB, GiB(8));

@@ -100,14 +100,17 @@ void Scheduler::MakeRoom(const Domain& domain) {
 // The idle tenants give first (eviction.h), among equals the one that has been idle longest; then those that
 // wait, from the last one on. An idle tenant whose gate still closes counts, and gives its part then.
 std::vector<Scheduler::Victim> Scheduler::VictimsOn(const Domain& domain, const std::string& gpu,
-                                                    base::Bytes bytes, const Group& leaving) const {
+                                                    base::Bytes bytes, const Group& resting,
+                                                    const Tenant* waiter) const {
   Group idle, waiting;
   for (Tenant* tenant : domain.tenants) {
     const auto part = tenant->parts.find(gpu);
     if (part == tenant->parts.end() || part->second.evict != 0 || part->second.demand.resident.count == 0)
       continue;
-    const bool leaves = std::find(leaving.begin(), leaving.end(), tenant) != leaving.end();
-    if (tenant->parked || tenant->out_blocked || tenant->bring != 0 || (tenant->member && !leaves)) continue;
+    const bool rests = std::find(resting.begin(), resting.end(), tenant) != resting.end();
+    if (tenant == waiter || tenant->parked || tenant->out_blocked || tenant->bring != 0 ||
+        (tenant->member && !rests))
+      continue;
     if (tenant->IsIdle())
       idle.push_back(tenant);
     else if (tenant->gate == Gate::kClosed)
@@ -138,13 +141,23 @@ std::vector<Scheduler::Victim> Scheduler::VictimsOn(const Domain& domain, const 
 }
 
 std::set<const Tenant*> Scheduler::GiversAmong(const Group& resting, const Tenant& waiter,
+                                               const Group& chosen, const Group& leaving,
                                                const Domain& domain) const {
   std::set<const Tenant*> givers;
-  for (const auto& [gpu, part] : waiter.parts) {
-    std::int64_t lack = Lack(domain, gpu);
-    if (!waiter.member) lack += Signed(ToCome(part) + part.Lacks() + waiter.PagedToCome(part));
+  for (const auto& [gpu, of_waiter] : waiter.parts) {
+    std::int64_t lack = -Free(domain, gpu);
+    for (const Tenant* tenant : domain.tenants)
+      if (const auto part = tenant->parts.find(gpu); part != tenant->parts.end())
+        lack -= Signed(std::min(part->second.evict_left, part->second.demand.resident));
+    for (const Tenant* tenant : chosen)
+      if (const auto part = tenant->parts.find(gpu); part != tenant->parts.end())
+        lack += Signed(ToCome(part->second) + part->second.Lacks() + tenant->PagedToCome(part->second));
+    for (const Tenant* tenant : leaving)
+      if (const auto part = tenant->parts.find(gpu); part != tenant->parts.end())
+        lack -=
+            Signed(part->second.demand.resident + part->second.promised + tenant->PagedHere(part->second));
     if (lack <= 0) continue;
-    for (const Victim& victim : VictimsOn(domain, gpu, {static_cast<std::uint64_t>(lack)}, resting))
+    for (const Victim& victim : VictimsOn(domain, gpu, {static_cast<std::uint64_t>(lack)}, resting, &waiter))
       if (victim.tenant->member) givers.insert(victim.tenant);
   }
   return givers;

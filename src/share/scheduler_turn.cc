@@ -19,6 +19,13 @@ bool StaysRather(const Tenant* a, const Tenant* b) {
   return a->id < b->id;
 }
 
+// The member rests, and may leave to give a part of its memory to the waiter, even if it would fit beside it.
+bool MayGive(const Tenant& member, const Tenant& waiter, const PolicyContext& at) {
+  if (!member.IsIdle() || member.keeps_until || !member.answers) return false;
+  if (at.settings.policy == Policy::kPriority && member.priority > waiter.priority) return false;
+  return GapLasts(member, waiter, at) <= at.now;
+}
+
 // It is as the run set says, and nothing of it moves.
 bool IsInPlace(const Tenant& tenant) {
   if (tenant.parked) return true;
@@ -186,35 +193,39 @@ std::optional<Group> Scheduler::MakeRoomFor(Tenant& waiter, const Group& members
                                    [&](const Tenant* member) { return add(everybody, *member); });
   const PolicyContext at{settings_, state.meter, now};
   Group resting;
-  for (Tenant* member : meeting)
-    if (member->IsIdle() && !member->keeps_until && frozen.count(member) == 0 &&
-        GapLasts(*member, waiter, at) <= now)
-      resting.push_back(member);
-  const std::set<const Tenant*> givers = GiversAmong(resting, waiter, domain);
   for (Tenant* member : meeting) {
-    if (givers.count(member) != 0) continue;
+    if (frozen.count(member) == 0 && MayGive(*member, waiter, at)) resting.push_back(member);
     const base::MonoTime when = member->keeps_until                    ? *member->keeps_until
                                 : all_fit || frozen.count(member) != 0 ? base::MonoTime::max()
                                                                        : LeavesAt(*member, waiter, at);
+    if (Contains(resting, member)) continue;
     (when > now ? stay : may_leave).push_back(member);
     if (when > now && !all_fit) state.decide_at = std::min(state.decide_at.value_or(when), when);
   }
   std::sort(may_leave.begin(), may_leave.end(), StaysRather);
+  std::sort(resting.begin(), resting.end(), StaysRather);
   for (Tenant* member : stay) {
     if (!add(packing, *member)) return std::nullopt;
     chosen.push_back(member);
   }
   if (waiter.IsOpen()) waiter.turn_since = now;
+  Group leaving;
   for (Tenant* member : may_leave) {
     if (add(packing, *member)) {
       chosen.push_back(member);
-    } else if (!member->IsIdle() && now < member->turn_since + TurnFor(waiter, at)) {
+      continue;
+    }
+    leaving.push_back(member);
+    if (!member->IsIdle() && now < member->turn_since + TurnFor(waiter, at)) {
       // The waiter pushes the member off before the member's turn is over, so both moves are charged to the
       // waiter.
       waiter.moves_charged = 2;
       member->moves_charged = 0;
     }
   }
+  const std::set<const Tenant*> givers = GiversAmong(resting, waiter, chosen, leaving, domain);
+  for (Tenant* member : resting)
+    if (givers.count(member) == 0 && add(packing, *member)) chosen.push_back(member);
   for (Tenant* member : resting) member->gives = givers.count(member) != 0;
   return chosen;
 }
