@@ -148,10 +148,10 @@ TEST_F(ShareSchedulerEviction, OneThatRestsGivesNothingWhereItsPriorityIsHigherO
   for (const bool answers : {true, false}) {
     scheduler_ = Scheduler{answers ? settings : SchedulerSettings{}};
     Tell(event::CapacityChanged{"gpu", GiB(16)});
-    JoinResting(kA, GiB(8));
-    Join(kB, GiB(1), 1, answers ? 200 : 0);
+    JoinResting(kA, GiB(7));
+    Join(kB, GiB(8), 1, answers ? 200 : 0);
     Is(kB, Activity::kIdle);
-    JoinAway(kC, GiB(10), 1, answers ? 100 : 0);
+    JoinAway(kC, GiB(6), 1, answers ? 100 : 0);
     Pass(1h);
     if (!answers) Tell(event::Answers{kB, false, "process 2 is stopped"});
     Said<action::Close>();
