@@ -187,8 +187,8 @@ class Scheduler {
   void IssueOrders(Domain& domain, base::MonoTime now);
   void SendOff(const Domain& domain, base::MonoTime now);
   void MakeRoom(const Domain& domain);
-  // The room that the members lack, less what is on its way out; negative where some is free.
-  std::int64_t Lack(const Domain& domain, const std::string& gpu) const;
+  // The room that these members lack, less what is on its way out; negative where some is free.
+  std::int64_t Lack(const Domain& domain, const std::string& gpu, const Group& members) const;
   bool EvictFrom(const Domain& domain, const std::string& gpu, base::Bytes bytes);
   // How much each tenant gives, the first to give first. `resting`: idle members that could leave as well.
   // `waiter`: gives nothing, since the room is for it.

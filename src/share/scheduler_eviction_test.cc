@@ -77,17 +77,22 @@ class ShareSchedulerEviction : public ShareScheduler {
     Join(tenant, resident);
     Is(tenant, Activity::kIdle);
   }
+  // A third tenant needs the room of two that rest; the gate of the first is closed. Returns both orders.
+  std::vector<action::Close> CloseTheFirstOfTwo() {
+    JoinResting(kA, GiB(8));
+    JoinResting(kB, GiB(8));
+    JoinAway(kC, GiB(6));
+    Pass(60s);
+    Is(kC, Activity::kWaiting);
+    auto closes = Said<action::Close>();
+    if (!closes.empty()) Tell(event::GateClosed{closes[0].tenant, closes[0].order});
+    return closes;
+  }
 };
 
 TEST_F(ShareSchedulerEviction, TwoThatRestGiveHalfOfTheRoomEach) {
-  JoinResting(kA, GiB(8));
-  JoinResting(kB, GiB(8));
-  JoinAway(kC, GiB(6));
-  Pass(60s);
-  Is(kC, Activity::kWaiting);
-  const auto closes = Said<action::Close>();
+  const auto closes = CloseTheFirstOfTwo();
   ASSERT_EQ(closes.size(), 2u);
-  Tell(event::GateClosed{closes[0].tenant, closes[0].order});
   const auto first = One<action::Evict>();
   EXPECT_EQ(first.bytes, GiB(3)) << "the other one's gate still closes, and it gives the rest";
   Tell(event::GateClosed{closes[1].tenant, closes[1].order});
@@ -97,14 +102,8 @@ TEST_F(ShareSchedulerEviction, TwoThatRestGiveHalfOfTheRoomEach) {
 }
 
 TEST_F(ShareSchedulerEviction, OneThatDoesNotYieldLeavesItsPartToTheOther) {
-  JoinResting(kA, GiB(8));
-  JoinResting(kB, GiB(8));
-  JoinAway(kC, GiB(6));
-  Pass(60s);
-  Is(kC, Activity::kWaiting);
-  const auto closes = Said<action::Close>();
+  const auto closes = CloseTheFirstOfTwo();
   ASSERT_EQ(closes.size(), 2u);
-  Tell(event::GateClosed{closes[0].tenant, closes[0].order});
   const TenantId yields = closes[0].tenant;
   const auto first = One<action::Evict>();
   EXPECT_EQ(first.bytes, GiB(3));

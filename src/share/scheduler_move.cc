@@ -66,27 +66,29 @@ void Scheduler::SendOff(const Domain& domain, base::MonoTime now) {
   }
 }
 
-std::int64_t Scheduler::Lack(const Domain& domain, const std::string& gpu) const {
+std::int64_t Scheduler::Lack(const Domain& domain, const std::string& gpu, const Group& members) const {
   std::int64_t lack = -Free(domain, gpu);
-  for (const Tenant* tenant : domain.tenants) {
-    const auto found = tenant->parts.find(gpu);
-    if (found == tenant->parts.end()) continue;
-    const GpuPart& part = found->second;
-    lack -= Signed(std::min(part.evict_left, part.demand.resident));
-    if (tenant->member) lack += Signed(ToCome(part) + part.Lacks() + tenant->PagedToCome(part));
-  }
+  for (const Tenant* tenant : domain.tenants)
+    if (const auto part = tenant->parts.find(gpu); part != tenant->parts.end())
+      lack -= Signed(std::min(part->second.evict_left, part->second.demand.resident));
+  for (const Tenant* tenant : members)
+    if (const auto part = tenant->parts.find(gpu); part != tenant->parts.end())
+      lack += Signed(ToCome(part->second) + part->second.Lacks() + tenant->PagedToCome(part->second));
   return lack;
 }
 
 void Scheduler::MakeRoom(const Domain& domain) {
+  Group members;
+  for (Tenant* tenant : domain.tenants)
+    if (tenant->member) members.push_back(tenant);
   for (const std::string& gpu : GpusOf(domain)) {
-    const std::int64_t lack = Lack(domain, gpu);
+    const std::int64_t lack = Lack(domain, gpu, members);
     if (lack <= 0) continue;
     std::int64_t grown = 0;
     std::vector<GpuPart*> growing;
-    for (Tenant* tenant : domain.tenants) {
+    for (Tenant* tenant : members) {
       const auto found = tenant->parts.find(gpu);
-      if (!tenant->member || found == tenant->parts.end() || found->second.Lacks().count == 0) continue;
+      if (found == tenant->parts.end() || found->second.Lacks().count == 0) continue;
       grown += Signed(found->second.grown);
       growing.push_back(&found->second);
     }
@@ -145,13 +147,7 @@ std::set<const Tenant*> Scheduler::GiversAmong(const Group& resting, const Tenan
                                                const Domain& domain) const {
   std::set<const Tenant*> givers;
   for (const auto& [gpu, of_waiter] : waiter.parts) {
-    std::int64_t lack = -Free(domain, gpu);
-    for (const Tenant* tenant : domain.tenants)
-      if (const auto part = tenant->parts.find(gpu); part != tenant->parts.end())
-        lack -= Signed(std::min(part->second.evict_left, part->second.demand.resident));
-    for (const Tenant* tenant : chosen)
-      if (const auto part = tenant->parts.find(gpu); part != tenant->parts.end())
-        lack += Signed(ToCome(part->second) + part->second.Lacks() + tenant->PagedToCome(part->second));
+    std::int64_t lack = Lack(domain, gpu, chosen);
     for (const Tenant* tenant : leaving)
       if (const auto part = tenant->parts.find(gpu); part != tenant->parts.end())
         lack -=
