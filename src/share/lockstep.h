@@ -3,8 +3,8 @@
 // by so many. When each has made the missing calls, every part of a collective has been launched, and all of
 // them come to rest.
 //
-// Nothing says that a job is such a program. It counts as one as long as all its processes made nearly as
-// many calls between two cuts.
+// Nothing says that a job is such a program. Before the first cut it counts as one where all its processes
+// have made nearly as many calls since they began, and then as long as they do so between two cuts.
 //
 // Pure.
 #pragma once
@@ -27,6 +27,10 @@ struct Lockstep {
   // a process may be anywhere before its next collective, so one cut says little of its place, but the median
   // of several does.
   std::deque<std::map<base::ProcessId, std::int64_t>> ahead{};
+  // Where places differ by a few calls only, or nothing is known yet, all processes are taken to have made
+  // equally many calls since they began. False while places as `ahead` says have their turn, since equal ones
+  // were not enough.
+  bool equal = true;
   bool holds = false;
   // Calls as Behind says were enough for a cut, so `at` is right. `misses`: in how many cuts in a row they
   // have not been enough since.
@@ -46,6 +50,8 @@ struct Lockstep {
   void Doubt();
 
  private:
+  // The places that Behind compares with; empty where nothing is known.
+  CallsByProcess Assumed(const CallsByProcess& now) const;
   CallsByProcess SamePlace(const CallsByProcess& now) const;
 };
 

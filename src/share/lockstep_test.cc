@@ -26,11 +26,41 @@ Lockstep AfterTwoCuts() {
   return lockstep;
 }
 
-TEST(Lockstep, IsNotKnownBeforeTwoCuts) {
+TEST(Lockstep, BeforeTheFirstCutAllHaveMadeEquallyManyCalls) {
+  const Lockstep lockstep;
+  EXPECT_EQ(BehindOf(lockstep, 100, 70), 30u);
+  EXPECT_EQ(BehindOf(lockstep, 100, 100), 0u);
+  EXPECT_EQ(BehindOf(lockstep, 100, 30), 999u) << "these are no such program";
+  EXPECT_EQ(BehindOf(lockstep, 100, 0), 999u);
+}
+
+TEST(Lockstep, EqualNumbersThatWereEnoughAreThePlaces) {
   Lockstep lockstep;
-  EXPECT_EQ(BehindOf(lockstep, 100, 70), 999u);
-  lockstep.LearnCut(Calls(100, 70), Way::kNoCalls, milliseconds(1));
-  EXPECT_EQ(BehindOf(lockstep, 100, 70), 999u);
+  lockstep.LearnCut(Calls(100, 98), Way::kAligned, milliseconds(1));
+  EXPECT_TRUE(lockstep.proven);
+  EXPECT_EQ(BehindOf(lockstep, 200, 195), 5u);
+}
+
+TEST(Lockstep, ThatIsOneCallApartAtACutCountsAsEqual) {
+  Lockstep lockstep;
+  lockstep.LearnCut(Calls(100, 98), Way::kWithout, milliseconds(1));
+  EXPECT_EQ(BehindOf(lockstep, 200, 198), 2u);
+  lockstep.LearnCut(Calls(200, 199), Way::kNoCalls, milliseconds(1));
+  EXPECT_EQ(BehindOf(lockstep, 300, 298), 2u);
+}
+
+TEST(Lockstep, IsWhatTheCutsSayWhereEqualNumbersWereNotEnoughTwice) {
+  Lockstep lockstep;
+  for (std::uint64_t calls = 100; calls < 300; calls += 100)
+    lockstep.LearnCut(Calls(calls, calls - 3), Way::kAlignedAndMore, milliseconds(1));
+  lockstep.LearnCut(Calls(300, 297), Way::kNoCalls, milliseconds(1));
+  lockstep.LearnCut(Calls(400, 397), Way::kNoCalls, milliseconds(1));
+  EXPECT_EQ(BehindOf(lockstep, 500, 497), 0u);
+  for (std::uint64_t calls = 500; calls < 700; calls += 100)
+    lockstep.LearnCut(Calls(calls, calls - 3), Way::kAlignedAndMore, milliseconds(1));
+  for (std::uint64_t calls = 700; calls < 1200; calls += 100)
+    lockstep.LearnCut(Calls(calls, calls - 3), Way::kNoCalls, milliseconds(1));
+  EXPECT_EQ(BehindOf(lockstep, 1200, 1197), 3u) << "each has its turn";
 }
 
 TEST(Lockstep, ComparesPlacesAndNotNumbers) {
@@ -62,6 +92,7 @@ TEST(Lockstep, SaysNothingOfOneThatIsFarBehindIsNewOrIsUnknown) {
 
 TEST(Lockstep, PlacesAreWhatMostOfTheLastCutsSay) {
   Lockstep lockstep;
+  lockstep.usual = milliseconds(50);  // so what Behind says helps
   // At a cut each of them may be anywhere before its next collective.
   lockstep.LearnCut(Calls(100, 75), Way::kWithout, milliseconds(1));
   lockstep.LearnCut(Calls(600, 562), Way::kWithout, milliseconds(1));
@@ -131,8 +162,10 @@ TEST(Lockstep, PausesLongerEachTimeItDidNotHelp) {
 // They are not known to be in lockstep yet, so Behind is not asked.
 Lockstep WhereACutTakesFiftyMilliseconds() {
   Lockstep lockstep;
-  lockstep.LearnCut(Calls(100, 100), Way::kWithout, milliseconds(50));
-  lockstep.LearnCut(Calls(200, 200), Way::kWithout, milliseconds(50));
+  lockstep.LearnCut(Calls(300, 100), Way::kWithout, milliseconds(50));
+  lockstep.LearnCut(Calls(400, 200), Way::kWithout, milliseconds(50));
+  lockstep.LearnCut(Calls(600, 600), Way::kNoCalls, milliseconds(50));
+  lockstep.LearnCut(Calls(700, 700), Way::kNoCalls, milliseconds(50));
   return lockstep;
 }
 
