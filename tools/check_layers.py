@@ -49,7 +49,8 @@ LAYERS = {
     "keeper": ("base", "spec"),
     "api": ("base", "spec"),
     "doctor": ("driver", "base"),
-    "cli": ("api", "base", "spec", "doctor"),
+    "cli": ("api", "base", "spec", "doctor", "web"),
+    "web": ("api", "base"),
     "daemon": ("api", "gpu", "driver", "base", "spec", "keeper") + CAPABILITIES,
     "shim": ("driver/abi/", "ledger/wire/"),
 }

@@ -41,6 +41,7 @@ constexpr std::array kCommands{
     CommandRow{"stats", &StatsCommand, kQueue},
     CommandRow{"status", &StatusCommand, kLook},
     CommandRow{"top", &TopCommand, kLook},
+    CommandRow{"web", &WebCommand, kLook},
     CommandRow{"proclist", &ProclistCommand, kLook},
     CommandRow{"why", &WhyCommand, kLook},
     CommandRow{"history", &HistoryCommand, kLook},

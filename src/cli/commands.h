@@ -26,6 +26,7 @@ Command TopCommand();
 Command ProclistCommand();
 Command EventsCommand();
 Command WhyCommand();
+Command WebCommand();
 Command HistoryCommand();
 Command HealthCommand();
 Command DoctorCommand();

@@ -1,0 +1,66 @@
+// Requests to the daemon, by way of the server of `gpuman web`, and what went wrong with them in plain English.
+
+const AGAIN = "Run gpuman web again, and open the link that it prints.";
+
+// `away`: the daemon did not answer; else the words are its own.
+export class ApiError extends Error {
+  constructor(message, hint, { away = false, code } = {}) {
+    super(message);
+    Object.assign(this, { hint, away, code });
+  }
+
+  get sentence() {
+    const end = /[.!?]$/.test(this.message) ? "" : ".";
+    return `${this.message}${end}${this.hint ? ` ${this.hint}` : ""}`;
+  }
+}
+
+async function errorOf(answer) {
+  const { status } = answer;
+  const error = await answer.json().then((told) => told.error, () => null);
+  // The daemon's own 403 has a code.
+  if (status === 401 || (status === 403 && error?.code !== "permission_denied"))
+    return new ApiError("This link is no longer valid", AGAIN, { away: true });
+  const away = status >= 502 && status <= 504;
+  if (error?.message) return new ApiError(error.message, error.hint, { away, code: error.code });
+  if (away) return new ApiError("gpumand does not answer", "gpuman doctor looks for the reason.", { away });
+  return new ApiError(`The answer was ${status} ${answer.statusText}`.trim());
+}
+
+// The answer, when its headers have come.
+async function open(path, { method, body, signal } = {}) {
+  let answer;
+  try {
+    answer = await fetch(path, { method, signal, cache: "no-store",
+      headers: body && { "Content-Type": "application/json" }, body: body && JSON.stringify(body) });
+  } catch (error) {
+    throw error.name === "AbortError" ? error : new ApiError("gpuman web does not answer", AGAIN, { away: true });
+  }
+  if (!answer.ok) throw await errorOf(answer);
+  return answer;
+}
+
+const broken = (error) => {
+  throw error.name === "AbortError" ? error : new ApiError("The answer broke off", null, { away: true });
+};
+
+export const get = async (path, signal) => (await open(path, { signal })).json().catch(broken);
+export const text = async (path, signal) => (await open(path, { signal })).text().catch(broken);
+
+// The answer, and the note that came with it.
+export async function act(method, path, body) {
+  const answer = await open(path, { method, body });
+  return { value: await answer.json().catch(broken), note: answer.headers.get("Gpuman-Note") ?? "" };
+}
+
+// Calls began(), then take(text) with each piece of the answer as it comes.
+export async function stream(path, signal, began, take) {
+  const answer = await open(path, { signal });
+  began();
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (;;) {
+    const { done, value } = await reader.read().catch(broken);
+    if (done) return;
+    take(value);
+  }
+}

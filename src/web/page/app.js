@@ -1,0 +1,78 @@
+// The frame around the pages: which one is shown, the events, and whether the daemon answers.
+import { h, hide, set, setText } from "./dom.js";
+import { clock, printable, sentence } from "./format.js";
+import { Poller, followEvents } from "./live.js";
+
+const NEWS_EVERY = 4_000;        // ms between two announcements to a screen reader
+const WITHOUT_EVENTS = 3_000;    // ms between two requests while the stream of events is away
+
+const ROUTES = [
+  [/^#?\/?$/, () => import("./machine.js"), "Machine"],
+  [/^#\/queue$/, () => import("./queue.js"), "Queue"],
+  [/^#\/job\/([^/]+)$/, () => import("./job.js"), "Job"],
+  [/^#\/people$/, () => import("./people.js"), "People"],
+];
+
+const [main, trouble, link, news] = ["main", "trouble", "link", "news"].map((id) => document.getElementById(id));
+
+let page = null;  // {event(event), close()}
+let pollers = [];
+let problem = null;   // why the figures are old
+let answered = null;  // when the daemon answered last
+
+function showState() {
+  const live = events?.connected;
+  setText(link, problem ? "no answer" : live ? "live" : answered ? "asks every few seconds" : "connecting");
+  set(link, "class", problem ? "bad" : live ? "good" : null);
+  hide(trouble, !problem);
+  if (problem) setText(trouble, `${answered ? `These are old figures, of ${clock(answered)}: ` : ""}${sentence(problem.sentence)}`);
+}
+
+// What a page is given. Pollers end with it.
+const frame = {
+  poll(run, every) {
+    const poller = new Poller(run, () => (events.connected ? every : Math.min(every, WITHOUT_EVENTS)), (error) => {
+      problem = error;
+      if (!error) answered = Date.now();
+      showState();
+    });
+    pollers.push(poller);
+    return poller;
+  },
+  title: (text) => (document.title = `${printable(text)} - gpuman`),
+};
+
+let newest = null;
+const events = followEvents((event) => {
+  if (newest === null)
+    setTimeout(() => {
+      setText(news, sentence(newest));
+      newest = null;
+    }, NEWS_EVERY);
+  newest = event.message;
+  page?.event(event);
+}, showState);
+
+async function route(focus) {
+  const { hash } = location;
+  if (hash === "#main") return main.focus();
+  const found = ROUTES.find(([pattern]) => pattern.test(hash));
+  pollers.forEach((poller) => poller.close());
+  pollers = [];
+  page?.close?.();
+  page = problem = null;
+  for (const item of document.querySelectorAll("nav a"))
+    set(item, "aria-current", item.getAttribute("href") === (ROUTES[0] === found ? "#/" : hash) ? "page" : null);
+  showState();
+  const [pattern, load, title] = found ?? [/$/, null, "No such page"];
+  const module = await load?.();
+  if (location.hash !== hash) return;  // gone on meanwhile
+  main.replaceChildren(...(found ? [] : [h("h1", { text: title }), h("a", { href: "#/", text: "Go to the machine" })]));
+  frame.title(title);
+  page = module?.open(main, frame, decodeURIComponent(hash.match(pattern)[1] ?? "")) ?? null;
+  scrollTo(0, 0);
+  // A reader of the screen goes on at the new page.
+  if (focus) main.focus({ preventScroll: true });
+}
+addEventListener("hashchange", () => route(true));
+route(false);

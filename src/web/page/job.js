@@ -1,0 +1,188 @@
+// One job: what may be done with it, its facts, why it waits, runs or ended, its history, and the end of its log.
+import { ApiError, act, get } from "./api.js";
+import { h, hide, reconcile, section, set, setText } from "./dom.js";
+import { ENDED, WAITING, bytes, command, duration, gpusOf, local, printable, sentence, stateClass, time, when } from "./format.js";
+import { Log } from "./log.js";
+import { Plot } from "./plot.js";
+import { makeStrip, showStrip, stripKeys } from "./strip.js";
+
+const EVERY = 3_000, HISTORY_EVERY = 10_000;  // ms
+
+// [route and verb, the states in which it is offered, what it means].
+const ACTIONS = [
+  ["suspend", ["running"], "It leaves its GPUs; its data is kept in the machine's memory."],
+  ["resume", ["suspended"], "It comes back to a GPU as soon as there is room."],
+  ["hold", ["queued"], "It does not start before it is released."],
+  ["release", ["held"], "It may start as soon as there is room."],
+  ["restart", ["starting", "running", "suspended", ...ENDED], "If it runs, it is stopped first."],
+  ["cancel", ["queued", "held", "starting", "running", "suspended"], "A job that waits leaves the queue; one that runs is stopped."],
+];
+
+function placeOf(job, gpus) {
+  const { memory } = job, numbers = gpusOf(job, gpus);
+  return [numbers === "-" ? "not yet on a GPU" : numbers === "none" ? "no GPU" : `GPU ${numbers}`,
+    `${bytes(memory.used)} used${memory.limit == null ? ", no limit" : ` of ${bytes(memory.limit)}`}, peak ${bytes(memory.peak)}` +
+      (memory.host == null ? "" : `, ${bytes(memory.host)} in host memory`),
+    `priority ${job.priority}${job.share ? ", shares" : ""}`, job.restarts > 0 && `started again ${job.restarts} times`];
+}
+
+function timesOf(job) {
+  const started = time(job.started_at), ended = time(job.ended_at), { queue } = job;
+  return [`submitted ${local(time(job.submitted_at))}`, started && `started ${local(started)}`, ended && `ended ${local(ended)}`,
+    started && `ran ${duration((ended ?? Date.now()) - started)}`,
+    queue?.estimated_start && WAITING.includes(job.state) && `starts ${when(time(queue.estimated_start), queue.estimate_presumed)}`];
+}
+
+const queueOf = (queue) => [`wants ${queue.gpus.count} GPU${queue.gpus.count === 1 ? "" : "s"}`,
+  queue.time_limit_s == null ? "no time limit" : `time limit ${duration(queue.time_limit_s * 1000)}`,
+  queue.project && `project ${queue.project}`, queue.position && `place ${queue.position}`,
+  queue.begin && `not before ${local(time(queue.begin))}`, queue.array_id && `task ${queue.array_task} of array ${queue.array_id}`,
+  queue.depends?.list?.length > 0 && queue.depends.list.map((one) => `${one.kind ?? "afterok"}:${one.job}`).join(", "),
+  queue.attempts > 1 && `${queue.attempts} runs`];
+
+// [name, text or parts of it, class]; what is null is left out.
+function factsOf(job, gpus) {
+  const why = job.reason ?? (job.signal != null ? `signal ${job.signal}` : job.exit_code ? `exit ${job.exit_code}` : job.state);
+  const kind = stateClass(job.state), { kubernetes } = job;
+  return [["state", why === job.state ? why : `${job.state} (${why})`, kind], ["user", job.user], ["place", placeOf(job, gpus)],
+    ["times", timesOf(job)], ["queue", job.queue && queueOf(job.queue)],
+    ["container", kubernetes && `${kubernetes.namespace}/${kubernetes.pod}/${kubernetes.container}`],
+    ["command", command(job.command)], ["directory", job.directory], ["reason", job.reason_detail, kind],
+    ["refused", ENDED.includes(job.state) ? null : job.refusal?.message, "warning"], ...job.notes.map((note) => ["note", note])]
+    .filter(([, text]) => text).map(([name, text, more]) => [name, Array.isArray(text) ? text.filter(Boolean).join("; ") : text, more]);
+}
+
+// Resolves to whether the user said yes.
+const ask = (question, yes, details) => new Promise((resolve) => {
+  const dialog = h("dialog", { "aria-labelledby": "question", onclose: () => {
+    dialog.remove();
+    resolve(dialog.returnValue === "yes");
+  } }, h("h2", { id: "question", text: question }), ...details.map((text) => h("p", { text })),
+  h("p", { class: "row" }, ...[["No", "no"], [yes, "yes"]].map(([text, value]) =>
+    h("button", { type: "button", text, class: value, onclick: () => dialog.close(value) }))));
+  document.body.append(dialog);
+  dialog.showModal();
+});
+
+const dryCancel = async (id) => (await act("POST", "/v1/cancellations", { jobs: [String(id)], dry_run: true })).value;
+
+// Buttons for what the caller may do.
+class Actions {
+  constructor(done) {
+    this.done = done;
+    this.buttons = h("p", { class: "row" });
+    this.said = h("p", { role: "status" });
+  }
+
+  async update(job) {
+    this.job = job;
+    if (this.refused === undefined) {
+      // A cancellation that does nothing is refused to whom the job does not obey.
+      const [row] = (await dryCancel(job.id)).jobs;
+      this.refused = row.error_code === "permission_denied";
+      if (this.refused) this.#say(row.error);
+    }
+    reconcile(this.buttons, ACTIONS.filter(([, states]) => !this.refused && states.includes(job.state)), ([verb]) => verb, (action) =>
+      h("button", { type: "button", text: action[0][0].toUpperCase() + action[0].slice(1), onclick: () => this.#do(action) }),
+    (button) => set(button, "aria-disabled", this.busy));
+  }
+
+  async #do([verb, , means]) {
+    if (this.busy) return;
+    const { id, tag, user } = this.job, details = [means];
+    try {
+      if (verb === "cancel") {
+        const lost = (await dryCancel(id)).dependents.filter(({ cancelled }) => cancelled).length;
+        if (lost > 0) details.push(`Jobs that wait for it and are cancelled too: ${lost}.`);
+      }
+      if (!(await ask(`${verb} job ${id} '${printable(tag)}' of ${printable(user)}?`, `Yes, ${verb}`, details))) return;
+      this.busy = true;
+      this.update(this.job);
+      this.#say(`${verb}: the daemon is at it …`);
+      const { value, note } = await act("POST", `/v1/jobs/${id}/${verb}`);
+      this.#say(`${verb}: done, job ${id} is ${value.state}. ${note}`);
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      this.#say(`${verb}: ${error.sentence}`, "bad");
+    } finally {
+      this.busy = false;
+      this.done();
+    }
+  }
+
+  #say(text, kind) {
+    setText(this.said, sentence(text));
+    set(this.said, "class", kind);
+  }
+}
+
+export function open(main, frame, name) {
+  const path = `/v1/jobs/${encodeURIComponent(name)}`;
+  let job = null, log = null;
+  const title = h("h1", { text: `Job ${printable(name)}` }), actions = new Actions(() => poller.begin());
+  const facts = h("dl", { class: "facts" });
+  const because = h("p", { class: "because" }), story = h("ol", { class: "story" }), advice = h("ul"), toDo = h("h3", { text: "What to do", hidden: "" });
+  const memory = new Plot("Memory", [{ name: "memory", color: "--memory" }], bytes, "7rem");
+  const use = new Plot("Utilization", [{ name: "utilization", color: "--use" }], (value) => `${Math.round(value)}%`, "5rem");
+  const strip = makeStrip(), nothing = h("p", { class: "dim", text: "Nothing is recorded yet." });
+  const plots = h("div", { class: "plots", hidden: "" }, memory.element, stripKeys(), strip, use.element);
+  const logs = section("log", "The end of its log");
+  main.append(title, actions.buttons, actions.said, facts, section("why", "Why", because, story, toDo, advice),
+    section("history", "History", nothing, plots), logs);
+
+  function showStory(told) {
+    setText(because, sentence(told.because));
+    const steps = told.story.map((step) => [local(time(step.at)),
+      sentence(step.text) + (step.times > 1 ? ` (${step.times} times, the last at ${local(time(step.last))})` : "")]);
+    if (told.left_out > 0) steps.splice(told.left_out_after, 0, ["", `… ${told.left_out} more …`]);
+    reconcile(story, steps, (_, i) => i, () => h("li", {}, h("time"), h("span")), (row, [at, text]) => {
+      setText(row.firstChild, at);
+      setText(row.lastChild, text);
+    });
+    reconcile(advice, told.advice, (_, i) => i, () => h("li"), (row, text) => setText(row, sentence(text)));
+    hide(toDo, told.advice.length === 0);
+  }
+
+  const poller = frame.poll(async (signal) => {
+    const [shown, told, { gpus }] = await Promise.all([get(path, signal), get(`${path}/why`, signal), get("/v1/gpus", signal)]);
+    const before = job;
+    job = shown;
+    frame.title(`Job ${job.id} ${job.tag}`);
+    setText(title, `Job ${job.id} ${printable(job.tag)}`);
+    reconcile(facts, factsOf(job, gpus), ([fact], i) => fact + i, () => h("div", {}, h("dt"), h("dd")), (row, [fact, text, kind]) => {
+      setText(row.firstChild, fact);
+      setText(row.lastChild, sentence(text));
+      set(row.lastChild, "class", kind || null);
+    });
+    showStory(told);
+    if (before?.started_at !== job.started_at) {
+      log?.close();
+      log = new Log(job.id);
+      logs.append(log.element);
+      history.begin();
+    }
+    await actions.update(job);
+  }, EVERY);
+
+  const history = frame.poll(async (signal) => {
+    if (!job?.started_at) return;
+    const figures = await get(`/v1/history?job=${job.id}&points=300`, signal);
+    const recorded = figures.recorded.some((part) => part > 0);
+    hide(nothing, recorded);
+    hide(plots, !recorded);
+    if (!recorded) return;
+    const most = Math.max(1, figures.memory_limit ?? 0, ...figures.memory.max);
+    showStrip(strip, "What the job did", figures);
+    await memory.show(figures, [figures.memory.mean], most);
+    await use.show(figures, [figures.utilization.mean], 100);
+  }, HISTORY_EVERY);
+
+  return {
+    event: (event) => event.job === job?.id && poller.soon(),
+    close() {
+      log?.close();
+      memory.close();
+      use.close();
+    },
+  };
+}

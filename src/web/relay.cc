@@ -1,0 +1,60 @@
+#include "web/relay.h"
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "api/http.h"
+
+namespace gpuman::web {
+
+const Headers& CommonHeaders() {
+  static const Headers headers{
+      {"Cache-Control", "no-store"},
+      {"X-Content-Type-Options", "nosniff"},
+      {"Referrer-Policy", "no-referrer"},
+      {"Cross-Origin-Opener-Policy", "same-origin"},
+      {"Cross-Origin-Resource-Policy", "same-origin"},
+      {"Content-Security-Policy",
+       "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+       "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+  };
+  return headers;
+}
+
+namespace {
+
+Headers HeadersOf(std::string_view content_type) {
+  Headers headers = CommonHeaders();
+  headers.emplace_back("Content-Type", content_type);
+  return headers;
+}
+
+}  // namespace
+
+bool SendError(Connection& connection, int status, const std::string& message, const std::string& hint) {
+  const nlohmann::json body{
+      {"error", {{"message", message}, {"hint", hint.empty() ? nlohmann::json() : nlohmann::json(hint)}}}};
+  constexpr auto kReplace = nlohmann::json::error_handler_t::replace;  // a request may have any bytes
+  return connection.Send(status, HeadersOf("application/json"), body.dump(-1, ' ', false, kReplace) + "\n");
+}
+
+bool Relay(const std::filesystem::path& daemon, const Request& request, Connection& connection) {
+  bool begun = false, sent = true;
+  api::HttpOptions options;
+  options.header = "Content-Type";
+  options.take_header = [&](std::string_view type) {
+    begun = true;
+    sent = connection.BeginStream(200, HeadersOf(type));
+  };
+  options.sink = [&](std::string_view piece) { return sent = sent && connection.Write(piece); };
+  options.patience.reset();  // the browser says how long it waits
+  options.wake_fd = connection.fd();
+  options.on_wake = [] { return false; };  // the browser has gone
+  const auto answer = api::Exchange(daemon, {request.method, request.target, request.body}, options);
+  if (begun) return sent && answer && connection.EndStream();
+  if (answer) return connection.Send(answer->status, HeadersOf("application/json"), answer->body);
+  const bool gone = answer.error().code == base::ErrorCode::kConflict;
+  return !gone && SendError(connection, 503, answer.error().message, answer.error().hint);
+}
+
+}  // namespace gpuman::web

@@ -1,0 +1,53 @@
+// Decides whether the server of `gpuman web` answers a request. Pure.
+//
+// The server listens on a port of the loopback device, which every program of this machine can reach, and
+// every page that the user's browser shows. What keeps them out:
+//
+//   - the secret of the link. The page sends it as a bearer token, and no cookie: browsers send cookies to
+//     all ports of a host, so to servers of other users as well.
+//   - the user at the other end of the connection, where the kernel tells it
+//   - the name in Host, against names of other hosts that are made to mean this address (DNS rebinding)
+//   - Origin and Sec-Fetch-Site, against pages of other origins
+//
+// The files of the page hold nothing of anybody's, so they need no secret.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace gpuman::web {
+
+// What a request says of who sends it. An empty text: the request has no such header.
+struct Sender {
+  std::optional<uid_t> user;  // at the other end of the connection; nullopt: the kernel does not tell
+  std::string_view host, origin, fetch_site, authorization;
+};
+
+// Who may ask.
+struct Owner {
+  uid_t user = 0;
+  std::string secret;
+};
+
+// Why the server does not answer.
+struct Refusal {
+  int status = 0;       // of HTTP
+  std::string message;  // what is wrong
+  std::string hint;     // what to do; may be empty
+};
+
+// Whether the kernel says that this is another user's connection. Root's is nobody's: it can do all anyway.
+bool IsStranger(std::optional<uid_t> user, const Owner& owner);
+
+// For every request.
+std::optional<Refusal> RefusalOf(const Sender& sender, const Owner& owner);
+// For a request that is passed on to the daemon; it includes RefusalOf.
+std::optional<Refusal> RefusalOfCall(const Sender& sender, const Owner& owner);
+
+// Whether both texts are the same. The time that it takes tells nothing of where they differ.
+bool SameSecret(std::string_view one, std::string_view other);
+
+}  // namespace gpuman::web
