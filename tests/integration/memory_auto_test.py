@@ -163,9 +163,12 @@ class MemoryAuto(DaemonTest):
         (self.m.dir / "end").touch()
         self.assertEqual(self.wait(job)["state"], "finished")
         (self.m.dir / "end").unlink()
-        job, _ = self.submit("plain", self.held("2GiB"), "--no-preload", "--memory", "auto")
+        go = self.m.dir / "go"
+        job, _ = self.submit("plain", f"until [ -e {go} ]; do sleep 0.02; done; {self.held('2GiB')}", "--no-preload",
+                             "--memory", "auto")
         limit = self.becomes(job, "running")["memory"]["limit"]
-        self.pause(True)
+        self.pause(True)  # else it may start again before it is seen to wait
+        go.touch()
         waits = until("it waits again", lambda: (view := self.job(job))["state"] == "queued" and view, self.what_stands)
         self.assertGreaterEqual(waits["memory"]["limit"], 2 * limit)
         self.assertIn("used more than its limit of", self.texts(job))

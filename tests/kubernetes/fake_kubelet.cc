@@ -236,9 +236,10 @@ class Registry final : public v1beta1::Registration::Service {
     Say({{"event", "registered"},
          {"resource", request->resource_name()},
          {"prefers", request->options().prefers()}});
-    auto resource = std::make_shared<Resource>(request->resource_name(), directory_ / request->endpoint());
+    // The resource says its devices as soon as it is made; a command that follows has to find it.
     const std::lock_guard lock(mutex_);
-    resources_[request->resource_name()] = std::move(resource);
+    resources_[request->resource_name()] =
+        std::make_shared<Resource>(request->resource_name(), directory_ / request->endpoint());
     return grpc::Status::OK;
   }
 
