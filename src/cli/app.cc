@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/compat/gflow/programs.h"
 #include "cli/compat/nvshare/nvsharectl.h"
+#include "cli/compat/other_tools.h"
 #include "cli/program.h"
 #include "cli/queue/terminal.h"
 
@@ -23,6 +24,10 @@ struct CommandRow {
   Command (*make)();
   const char* heading;  // in the list of commands
 };
+template <Command (*kMake)(const queue::OtherTools&)>
+Command WithOtherTools() {
+  return kMake(OtherTools());
+}
 // The commands of gpuman in the order of the help.
 constexpr std::array kCommands{
     CommandRow{"run", &RunCommand, kRun},
@@ -33,10 +38,10 @@ constexpr std::array kCommands{
     CommandRow{"suspend", &SuspendCommand, kRun},
     CommandRow{"resume", &ResumeCommand, kRun},
     CommandRow{"move", &MoveCommand, kRun},
-    CommandRow{"submit", &SubmitCommand, kQueue},
-    CommandRow{"queue", &QueueCommand, kQueue},
-    CommandRow{"job", &JobCommand, kQueue},
-    CommandRow{"cancel", &CancelCommand, kQueue},
+    CommandRow{"submit", &WithOtherTools<SubmitCommand>, kQueue},
+    CommandRow{"queue", &WithOtherTools<QueueCommand>, kQueue},
+    CommandRow{"job", &WithOtherTools<JobCommand>, kQueue},
+    CommandRow{"cancel", &WithOtherTools<CancelCommand>, kQueue},
     CommandRow{"info", &InfoCommand, kQueue},
     CommandRow{"stats", &StatsCommand, kQueue},
     CommandRow{"status", &StatusCommand, kLook},

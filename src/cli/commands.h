@@ -7,6 +7,10 @@
 
 namespace gpuman::cli {
 
+namespace queue {
+struct OtherTools;
+}
+
 Command RunCommand();
 Command LogsCommand();
 Command UpdateCommand();
@@ -15,10 +19,11 @@ Command RemoveCommand();
 Command SuspendCommand();
 Command ResumeCommand();
 Command MoveCommand();
-Command SubmitCommand();
-Command QueueCommand();
-Command JobCommand();
-Command CancelCommand();
+// `tools` must outlive the command.
+Command SubmitCommand(const queue::OtherTools& tools);
+Command QueueCommand(const queue::OtherTools& tools);
+Command JobCommand(const queue::OtherTools& tools);
+Command CancelCommand(const queue::OtherTools& tools);
 Command InfoCommand();
 Command StatsCommand();
 Command StatusCommand();

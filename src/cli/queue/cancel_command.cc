@@ -7,11 +7,11 @@
 
 #include "api/ask.h"
 #include "api/queue_client.h"
-#include "cli/compat/slurm/actions.h"
 #include "cli/printed_json.h"
 #include "cli/queue/commands.h"
 #include "cli/queue/listing.h"
 #include "cli/queue/named_jobs.h"
+#include "cli/queue/other_tools.h"
 #include "cli/take.h"
 
 namespace gpuman::cli::queue {
@@ -19,29 +19,38 @@ namespace {
 
 using base::Result;
 
-// Cancels jobs in Slurm; in JSON mode the results are appended to `list`. Returns the highest exit status.
-int CancelInSlurm(Session& session, const std::vector<slurm::JobName>& names, bool dry_run, api::Json& list) {
-  if (names.empty()) return kExitDone;
+// Cancels the jobs of another queue, and takes them out of `refs`; in JSON mode the results are appended to
+// `list`. Returns the highest exit status.
+int CancelElsewhere(Session& session, const OtherQueue& other, std::vector<std::string>& refs, bool dry_run,
+                    api::Json& list) {
   int status = kExitDone;
-  for (const auto& [name, job, error] : slurm::Cancel(slurm::Engine(session), names, dry_run)) {
-    const auto id = slurm::ToString(name);
+  std::vector<std::string> here;
+  for (auto& ref : refs) {
+    const auto job = other.Find(session, ref);
+    if (!job) {
+      here.push_back(std::move(ref));
+      continue;
+    }
+    const auto before = job->Cancel(dry_run);
+    const auto id = job->Name();
     base::json::Writer one(kPrintedFormat);
     one("job", id);
     one("id", id);
-    one("state", error ? std::nullopt : std::optional(dry_run ? *job->state : spec::JobState::kCancelled));
-    if (error) {
-      session.PrintError(*error);
-      status = std::max(status, ExitStatusOf(error->code));
-      one("error", error->message);
-      one("error_code", std::string(base::ToString(error->code)));
+    one("state", !before ? std::nullopt : std::optional(dry_run ? *before : spec::JobState::kCancelled));
+    if (!before) {
+      session.PrintError(before.error());
+      status = std::max(status, ExitStatusOf(before.error().code));
+      one("error", before.error().message);
+      one("error_code", std::string(base::ToString(before.error().code)));
     } else if (dry_run) {
       one("would_cancel", true);
-      if (!session.json) session.Print(fmt::format("{}\t{}\tok\n", id, GflowState(*job->state)));
+      if (!session.json) session.Print(fmt::format("{}\t{}\tok\n", id, GflowState(*before)));
     } else if (!session.json) {
       session.Print(fmt::format("Job {} cancelled.\n", id));
     }
     list.push_back(std::move(one).Take());
   }
+  refs = std::move(here);
   return status;
 }
 
@@ -58,7 +67,7 @@ int PrintRefusal(Session& session, const api::Client& daemon, const api::Cancell
 // Prints what a cancellation would do: which jobs it would cancel, in gflow's lines, and which jobs depend on
 // them.
 Result<int> PreviewCancel(Session& session, const api::Client& daemon, const std::vector<std::string>& refs,
-                          const api::Json& in_slurm) {
+                          const api::Json& elsewhere) {
   GPUMAN_ASSIGN(const auto answer,
                 api::AskWithoutTimeout(daemon, api::routes::kCancelJobs, {}, {refs, true}));
   std::string text;
@@ -91,7 +100,7 @@ Result<int> PreviewCancel(Session& session, const api::Client& daemon, const std
     one("would_cancel", job.cancelled);
     dependents.push_back(std::move(one).Take());
   }
-  jobs.insert(jobs.end(), in_slurm.begin(), in_slurm.end());
+  jobs.insert(jobs.end(), elsewhere.begin(), elsewhere.end());
   if (session.json)
     session.PrintJson({{"jobs", std::move(jobs)}, {"dependents", std::move(dependents)}});
   else
@@ -115,17 +124,18 @@ std::string CancelledToo(const std::vector<api::CancelledDependent>& dependents)
   return text;
 }
 
-Result<int> Cancel(Session& session, bool dry_run, const std::vector<std::string>& words) {
+Result<int> Cancel(Session& session, const OtherQueue& other, bool dry_run,
+                   const std::vector<std::string>& words) {
   GPUMAN_ASSIGN(auto refs, JobsNamed(session, words));
-  api::Json in_slurm = api::Json::array();
-  int status = CancelInSlurm(session, slurm::TakeJobs(refs), dry_run, in_slurm);
+  api::Json elsewhere = api::Json::array();
+  int status = CancelElsewhere(session, other, refs, dry_run, elsewhere);
   if (refs.empty()) {
-    if (session.json) session.PrintJson({{"jobs", std::move(in_slurm)}});
+    if (session.json) session.PrintJson({{"jobs", std::move(elsewhere)}});
     return status;
   }
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   if (dry_run) {
-    GPUMAN_ASSIGN(const int here, PreviewCancel(session, daemon, refs, in_slurm));
+    GPUMAN_ASSIGN(const int here, PreviewCancel(session, daemon, refs, elsewhere));
     return std::max(status, here);
   }
   GPUMAN_ASSIGN(const auto answer, api::AskWithoutTimeout(daemon, api::routes::kCancelJobs, {}, {refs}));
@@ -147,7 +157,7 @@ Result<int> Cancel(Session& session, bool dry_run, const std::vector<std::string
   if (!session.json) session.Print(CancelledToo(answer.dependents));
   if (session.json) {
     api::Json json = api::ToJson(answer);
-    json["jobs"].insert(json["jobs"].end(), in_slurm.begin(), in_slurm.end());
+    json["jobs"].insert(json["jobs"].end(), elsewhere.begin(), elsewhere.end());
     session.PrintJson(json);
   }
   return status;
@@ -155,14 +165,16 @@ Result<int> Cancel(Session& session, bool dry_run, const std::vector<std::string
 
 }  // namespace
 
-Command CancelCommand() {
+Command CancelCommand(const OtherTools& tools) {
   const auto dry_run = std::make_shared<bool>(false);  // shared by the option and the action
   return {"cancel",
           "Cancel jobs: waiting ones leave the queue, running ones are stopped",
           "gpuman cancel 7 train 10-19 20_3",
           {UsualArgument(kJobValue, kAnyNumber)},
           {{"--dry-run", "", "Only show which jobs, and which jobs wait for them", take::Flag(*dry_run)}},
-          [dry_run](Session& session, const auto& line) { return Cancel(session, *dry_run, line.words); }};
+          [dry_run, &tools](Session& session, const auto& line) {
+            return Cancel(session, tools.queue, *dry_run, line.words);
+          }};
 }
 
 }  // namespace gpuman::cli::queue

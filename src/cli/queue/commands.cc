@@ -12,19 +12,19 @@ namespace gpuman::cli {
 
 using queue::Dialect;
 
-Command QueueCommand() { return queue::ListCommand({}); }
-Command CancelCommand() { return queue::CancelCommand(); }
+Command QueueCommand(const queue::OtherTools& tools) { return queue::ListCommand({}, tools); }
+Command CancelCommand(const queue::OtherTools& tools) { return queue::CancelCommand(tools); }
 Command InfoCommand() { return queue::InfoCommand(); }
 Command StatsCommand() { return queue::StatsCommand(); }
 
-Command JobCommand() {
+Command JobCommand(const queue::OtherTools& tools) {
   return {"job",
           "Show and change jobs of the queue: show, log, wait, hold, update, redo, …",
           "gpuman job show train",
           {},
           {},
           {},
-          queue::JobCommands(Dialect::kGpuman)};
+          queue::JobCommands(Dialect::kGpuman, tools)};
 }
 Command ReserveCommand() {
   return {"reserve", "Reserve GPUs for users", "gpuman reserve list", {}, {}, {}, queue::ReserveCommands()};

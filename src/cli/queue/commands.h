@@ -11,9 +11,12 @@
 namespace gpuman::cli::queue {
 
 struct ListForm;
-Command ListCommand(ListForm form);
-Command CancelCommand();
-std::vector<Command> JobCommands(Dialect dialect);
+struct OtherTools;
+
+// `tools` must outlive the commands.
+Command ListCommand(ListForm form, const OtherTools& tools);
+Command CancelCommand(const OtherTools& tools);
+std::vector<Command> JobCommands(Dialect dialect, const OtherTools& tools);
 Command InfoCommand();
 Command StatsCommand();
 std::vector<Command> ReserveCommands();

@@ -2,17 +2,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "api/queue_client.h"
 #include "api/queue_json.h"
 #include "cli/compat/gflow/views.h"
-#include "cli/compat/slurm/actions.h"
 #include "cli/job_output.h"
 #include "cli/log_printer.h"
 #include "cli/queue/commands.h"
 #include "cli/queue/named_jobs.h"
+#include "cli/queue/other_tools.h"
 #include "cli/queue/queue_views.h"
 #include "cli/queue/submit.h"
 #include "cli/queue/update.h"
@@ -30,25 +30,25 @@ using base::Result;
 using base::SystemClock;
 using JobWords = std::vector<std::string>;
 
-// Calls `ask` or `ask_slurm` for each job, continues after an error, and returns the highest exit status.
-// Jobs of Slurm need no daemon.
-template <typename Ask, typename AskSlurm>
-Result<int> ForEach(Session& session, const JobWords& words, Ask ask, AskSlurm ask_slurm) {
+// Calls `ask` for each job, or `ask_other` for one of the other queue; continues after an error, and returns
+// the highest exit status. Jobs of the other queue need no daemon.
+template <typename Ask, typename AskOther>
+Result<int> ForEach(Session& session, const OtherQueue& other_queue, const JobWords& words, Ask ask,
+                    AskOther ask_other) {
   GPUMAN_ASSIGN(const auto refs, JobsNamed(session, words));
-  const slurm::Engine engine(session);
   std::optional<api::Client> daemon;
   int status = kExitDone;
   for (const auto& ref : refs) {
-    const auto in_slurm = slurm::JobNameFromString(ref);
-    if (!in_slurm && !daemon) {
+    const auto other = other_queue.Find(session, ref);
+    if (!other && !daemon) {
       GPUMAN_ASSIGN(daemon, session.Daemon());
     }
-    const Result<int> one = in_slurm ? ask_slurm(engine, *in_slurm) : ask(*daemon, ref);
+    const Result<int> one = other ? ask_other(*other) : ask(*daemon, ref);
     if (one) {
       status = std::max(status, *one);
       continue;
     }
-    const auto error = in_slurm ? one.error() : WithNearestTag(*daemon, ref, one.error());
+    const auto error = other ? one.error() : WithNearestTag(*daemon, ref, one.error());
     if (refs.size() == 1) return base::Fail(error);
     session.PrintError(error);
     status = std::max(status, ExitStatusOf(error.code));
@@ -79,12 +79,9 @@ Result<int> PrintJob(Session& session, std::string_view done, const Result<api::
   return kExitDone;
 }
 
-Result<int> Show(Session& session, Dialect dialect, const JobWords& words) {
+Result<int> Show(Session& session, const OtherQueue& others, Dialect dialect, const JobWords& words) {
   std::vector<api::GpuView> gpus;
   bool first = true;
-  const auto show_in_slurm = [&](const slurm::Engine& engine, const slurm::JobName& name) {
-    return slurm::Show(session, engine, name, std::exchange(first, false));
-  };
   const auto show = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     GPUMAN_ASSIGN(api::JobView job, daemon.Job(ref));
     GPUMAN_ASSIGN(const auto ids, IdsOf(daemon, ref, job));
@@ -105,18 +102,11 @@ Result<int> Show(Session& session, Dialect dialect, const JobWords& words) {
     }
     return kExitDone;
   };
-  return ForEach(session, words, show, show_in_slurm);
+  const auto show_other = [&](OtherJob& job) { return job.Show(std::exchange(first, false)); };
+  return ForEach(session, others, words, show, show_other);
 }
 
-struct LogSettings {
-  bool follow = false;
-  std::optional<int> first, last;
-};
-
-Result<int> Log(Session& session, const LogSettings& s, const JobWords& words) {
-  const auto log_in_slurm = [&](const slurm::Engine& engine, const slurm::JobName& name) {
-    return slurm::Log(session, engine, name, {s.follow, s.first, s.last});
-  };
+Result<int> Log(Session& session, const OtherQueue& others, const LogSettings& s, const JobWords& words) {
   const auto log = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     api::LogOptions options;
     options.follow = s.follow;
@@ -128,24 +118,18 @@ Result<int> Log(Session& session, const LogSettings& s, const JobWords& words) {
     TellOtherOutput(session, daemon, ref);
     return kExitDone;
   };
-  return ForEach(session, words, log, log_in_slurm);
+  return ForEach(session, others, words, log, [&](OtherJob& job) { return job.Log(s); });
 }
 
-Result<int> Attach(Session& session, const CommandLine& line) {
-  const auto attach_in_slurm = [&](const slurm::Engine& engine, const slurm::JobName& name) {
-    return slurm::Attach(session, engine, name);
-  };
+Result<int> Attach(Session& session, const OtherQueue& others, const JobWords& words) {
   const auto attach = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
     return WaitForJob(session, daemon, job);
   };
-  return ForEach(session, line.words, attach, attach_in_slurm);
+  return ForEach(session, others, words, attach, std::mem_fn(&OtherJob::Attach));
 }
 
-Result<int> Wait(Session& session, const CommandLine& line) {
-  const auto wait_in_slurm = [&](const slurm::Engine& engine, const slurm::JobName& name) {
-    return slurm::Wait(session, engine, name);
-  };
+Result<int> Wait(Session& session, const OtherQueue& others, const JobWords& words) {
   const auto wait = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     auto named = daemon.Job(ref);
     while (!named) {
@@ -162,14 +146,11 @@ Result<int> Wait(Session& session, const CommandLine& line) {
     }
     return status;
   };
-  return ForEach(session, line.words, wait, wait_in_slurm);
+  return ForEach(session, others, words, wait, std::mem_fn(&OtherJob::Wait));
 }
 
-Result<int> Release(Session& session, const std::optional<base::WallTime>& at, const JobWords& words) {
-  const auto release_in_slurm = [&](const slurm::Engine& engine, const slurm::JobName& name) {
-    const auto now = SystemClock().Wall();
-    return slurm::Release(session, engine, name, at ? std::optional<base::Millis>(*at - now) : std::nullopt);
-  };
+Result<int> Release(Session& session, const OtherQueue& others, std::optional<base::WallTime> at,
+                    const JobWords& words) {
   const auto release = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     if (at) {
       spec::JobRequest options;
@@ -180,7 +161,7 @@ Result<int> Release(Session& session, const std::optional<base::WallTime>& at, c
     }
     return PrintJob(session, "", api::AskWithoutTimeout(daemon, api::routes::kReleaseJob, {{ref}}));
   };
-  return ForEach(session, words, release, release_in_slurm);
+  return ForEach(session, others, words, release, [&](OtherJob& job) { return job.Release(at); });
 }
 
 // The result of a change; an error names the options that the user typed.
@@ -195,13 +176,11 @@ Result<api::JobUpdate> ResolvedUpdateOf(Session& session, JobUpdateSettings s, c
   return UpdateOf(s, job);
 }
 
-Result<int> Update(Session& session, Dialect dialect, const JobUpdateSettings& s, const JobWords& words) {
+Result<int> Update(Session& session, const OtherQueue& others, Dialect dialect, const JobUpdateSettings& s,
+                   const JobWords& words) {
   if (s.Empty())
     return base::Fail(ErrorCode::kInvalidArgument, "there is nothing to change",
                       fmt::format("gpuman job update {} --gpus 2 --time 4h", words.front()));
-  const auto in_slurm = [](const slurm::Engine&, const slurm::JobName& name) {
-    return slurm::Refuse(name, "job update", "scontrol update JobId=" + slurm::InSlurm(name) + " …");
-  };
   const auto update = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
     GPUMAN_ASSIGN(const auto changes, ResolvedUpdateOf(session, s, job));
@@ -209,13 +188,12 @@ Result<int> Update(Session& session, Dialect dialect, const JobUpdateSettings& s
         session, "updated: ",
         Changed(api::AskWithoutTimeout(daemon, api::routes::kUpdateJob, {{ref}}, changes), dialect));
   };
-  return ForEach(session, words, update, in_slurm);
+  const auto refuse = [](OtherJob& job) -> Result<int> { return base::Fail(job.RefuseUpdate()); };
+  return ForEach(session, others, words, update, refuse);
 }
 
-Result<int> Redo(Session& session, Dialect dialect, const JobUpdateSettings& s, const JobWords& words) {
-  const auto in_slurm = [](const slurm::Engine&, const slurm::JobName& name) {
-    return slurm::Refuse(name, "job redo", "submit it again, or scontrol requeue " + slurm::InSlurm(name));
-  };
+Result<int> Redo(Session& session, const OtherQueue& others, Dialect dialect, const JobUpdateSettings& s,
+                 const JobWords& words) {
   const auto redo = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
     GPUMAN_ASSIGN(auto update, ResolvedUpdateOf(session, s, job));
@@ -232,31 +210,36 @@ Result<int> Redo(Session& session, Dialect dialect, const JobUpdateSettings& s, 
       session.Print(RenderSubmitted({}, answer, {}, {}, SystemClock().Wall()));
     return kExitDone;
   };
-  return ForEach(session, words, redo, in_slurm);
+  const auto refuse = [](OtherJob& job) -> Result<int> { return base::Fail(job.RefuseRedo()); };
+  return ForEach(session, others, words, redo, refuse);
 }
 
-Result<int> Hold(Session& session, const CommandLine& line) {
-  const auto hold_in_slurm = [&](const slurm::Engine& engine, const slurm::JobName& name) {
-    return slurm::Hold(session, engine, name);
-  };
+Result<int> Hold(Session& session, const OtherQueue& others, const JobWords& words) {
   const auto hold = [&](const api::Client& daemon, const std::string& ref) {
     return PrintJob(session, "", api::AskWithoutTimeout(daemon, api::routes::kHoldJob, {{ref}}));
   };
-  return ForEach(session, line.words, hold, hold_in_slurm);
+  return ForEach(session, others, words, hold, std::mem_fn(&OtherJob::Hold));
+}
+
+// The action of a command without options.
+auto ActionOf(const OtherQueue& others, Result<int> (*act)(Session&, const OtherQueue&, const JobWords&)) {
+  return
+      [&others, act](Session& session, const CommandLine& line) { return act(session, others, line.words); };
 }
 
 Arguments OneJob() { return {UsualArgument(kJobValue)}; }
 Arguments SeveralJobs() { return {UsualArgument(kJobValue, kAnyNumber)}; }
 
-Command LogCommand(Dialect dialect) {
+Command LogCommand(const OtherQueue& others, Dialect dialect) {
   const auto s = std::make_shared<LogSettings>();  // shared by the options and the action
   const auto lines = [](std::optional<int>& target) { return take::Integer(target, 0, 1'000'000'000); };
-  Command log{"log",
-              "Print the output of a job",
-              dialect == Dialect::kGflow ? "gjob log @ --last 50" : "gpuman job log train -f",
-              OneJob(),
-              {},
-              [s](Session& session, const auto& line) { return Log(session, *s, line.words); }};
+  Command log{
+      "log",
+      "Print the output of a job",
+      dialect == Dialect::kGflow ? "gjob log @ --last 50" : "gpuman job log train -f",
+      OneJob(),
+      {},
+      [s, &others](Session& session, const auto& line) { return Log(session, others, *s, line.words); }};
   if (dialect == Dialect::kGflow)
     log.options = {{"-f,--first", "LINES", "Print only the first lines", lines(s->first)},
                    {"-l,--last", "LINES", "Print only the last lines", lines(s->last)}};
@@ -267,7 +250,7 @@ Command LogCommand(Dialect dialect) {
   return log;
 }
 
-Command ReleaseCommand(const std::string& program) {
+Command ReleaseCommand(const OtherQueue& others, const std::string& program) {
   const auto at = std::make_shared<std::optional<base::WallTime>>();  // shared by the option and the action
   return {"release",
           "Release held jobs, so that they can start",
@@ -275,35 +258,40 @@ Command ReleaseCommand(const std::string& program) {
           SeveralJobs(),
           {{"--at", "TIME", "Start no earlier than this: 22:00, now+1h",
             take::Into(*at, [](const std::string& text) { return ParseTime(text, SystemClock().Wall()); })}},
-          [at](Session& session, const auto& line) { return Release(session, *at, line.words); }};
+          [at, &others](Session& session, const auto& line) {
+            return Release(session, others, *at, line.words);
+          }};
 }
 
-Command UpdateCommand(Dialect dialect, const std::string& program) {
+Command UpdateCommand(const OtherQueue& others, Dialect dialect, const std::string& program) {
   const auto s = std::make_shared<JobUpdateSettings>();  // shared by the options and the action
-  return {
-      "update",
-      "Change waiting jobs",
-      program + (dialect == Dialect::kGflow ? " update 7 --gpus 2 --time-limit 4:00:00"
-                                            : " update train --gpus 2 --time 4h --priority 200"),
-      SeveralJobs(),
-      UpdateOptions(*s, dialect, UpdatePurpose::kUpdate, SystemClock().Wall()),
-      [s, dialect](Session& session, const auto& line) { return Update(session, dialect, *s, line.words); }};
+  return {"update",
+          "Change waiting jobs",
+          program + (dialect == Dialect::kGflow ? " update 7 --gpus 2 --time-limit 4:00:00"
+                                                : " update train --gpus 2 --time 4h --priority 200"),
+          SeveralJobs(),
+          UpdateOptions(*s, dialect, UpdatePurpose::kUpdate, SystemClock().Wall()),
+          [s, dialect, &others](Session& session, const auto& line) {
+            return Update(session, others, dialect, *s, line.words);
+          }};
 }
 
-Command RedoCommand(Dialect dialect, const std::string& program) {
+Command RedoCommand(const OtherQueue& others, Dialect dialect, const std::string& program) {
   const auto s = std::make_shared<JobUpdateSettings>();  // shared by the options and the action
-  return {
-      "redo",
-      "Queue an ended job again, with changes if options are given",
-      program + " redo 7 --gpus 2",
-      SeveralJobs(),
-      UpdateOptions(*s, dialect, UpdatePurpose::kRedo, SystemClock().Wall()),
-      [s, dialect](Session& session, const auto& line) { return Redo(session, dialect, *s, line.words); }};
+  return {"redo",
+          "Queue an ended job again, with changes if options are given",
+          program + " redo 7 --gpus 2",
+          SeveralJobs(),
+          UpdateOptions(*s, dialect, UpdatePurpose::kRedo, SystemClock().Wall()),
+          [s, dialect, &others](Session& session, const auto& line) {
+            return Redo(session, others, dialect, *s, line.words);
+          }};
 }
 
 }  // namespace
 
-std::vector<Command> JobCommands(Dialect dialect) {
+std::vector<Command> JobCommands(Dialect dialect, const OtherTools& tools) {
+  const OtherQueue& others = tools.queue;
   const bool gflow = dialect == Dialect::kGflow;
   const std::string program = gflow ? "gjob" : "gpuman job";
   std::vector<Command> commands{
@@ -312,25 +300,32 @@ std::vector<Command> JobCommands(Dialect dialect) {
        program + " show 7",
        SeveralJobs(),
        {},
-       [dialect](Session& session, const auto& line) { return Show(session, dialect, line.words); }},
-      LogCommand(dialect),
+       [dialect, &others](Session& session, const auto& line) {
+         return Show(session, others, dialect, line.words);
+       }},
+      LogCommand(others, dialect),
       {"attach",
        "Show a job's output from the beginning and exit with its exit status; Ctrl-C is passed on to it",
        program + " attach 7",
        OneJob(),
        {},
-       Attach},
-      {"hold", "Keep waiting jobs from starting", program + " hold 7 10-12", SeveralJobs(), {}, Hold},
-      ReleaseCommand(program),
-      UpdateCommand(dialect, program),
-      RedoCommand(dialect, program)};
+       ActionOf(others, Attach)},
+      {"hold",
+       "Keep waiting jobs from starting",
+       program + " hold 7 10-12",
+       SeveralJobs(),
+       {},
+       ActionOf(others, Hold)},
+      ReleaseCommand(others, program),
+      UpdateCommand(others, dialect, program),
+      RedoCommand(others, dialect, program)};
   if (!gflow)
     commands.push_back({"wait",
                         "Wait until jobs have ended, and exit with their exit status",
                         program + " wait 7",
                         SeveralJobs(),
                         {},
-                        Wait});
+                        ActionOf(others, Wait)});
   return commands;
 }
 

@@ -10,10 +10,10 @@
 
 #include "api/queue_client.h"
 #include "api/queue_json.h"
-#include "cli/compat/slurm/list.h"
 #include "cli/queue/commands.h"
 #include "cli/queue/listing.h"
 #include "cli/queue/named_jobs.h"
+#include "cli/queue/other_tools.h"
 #include "cli/take.h"
 
 namespace gpuman::cli::queue {
@@ -86,27 +86,26 @@ Result<std::vector<Listed>> Fetch(const api::Client& daemon, const ListSettings&
   return jobs;
 }
 
-// Prints the jobs in Slurm where no daemon runs, as on a login node.
-Result<> PrintSlurmAlone(Session& session, const ListSettings& s) {
-  const auto jobs = slurm::List(session, FilterOf(s)).value_or(std::vector<slurm::JobLine>());
+// Prints the jobs of the other queue where no daemon runs, as on a login node.
+Result<> PrintOtherAlone(Session& session, const OtherQueue& other, const ListSettings& s) {
+  const auto jobs = other.List(session, FilterOf(s)).value_or(OtherJobs{api::Json::array(), {}});
   if (session.json || s.output == "json")
-    session.PrintJson({{"jobs", api::Json::array()}, {"slurm", slurm::ListJson(jobs)}});
-  else if (jobs.empty())
-    session.Print("No jobs.\n");
+    session.PrintJson({{"jobs", api::Json::array()}, {other.Name(), jobs.json}});
   else
-    slurm::PrintList(session, jobs, /*apart=*/false);
+    session.Print(jobs.table.empty() ? "No jobs.\n" : jobs.table);
   return {};
 }
 
-Result<> PrintOnce(Session& session, const api::Client& daemon, const ListSettings& s) {
+Result<> PrintOnce(Session& session, const api::Client& daemon, const OtherQueue& other,
+                   const ListSettings& s) {
   const auto now = SystemClock().Wall();
   const bool json = session.json || s.output == "json";
   if (json && s.form.json == nullptr) {
     GPUMAN_ASSIGN(auto text, api::ListQueueJson(daemon, FilterOf(s)));
     while (text.ends_with('\n')) text.pop_back();
-    if (const auto in_slurm = slurm::List(session, FilterOf(s))) {
+    if (auto elsewhere = other.List(session, FilterOf(s))) {
       GPUMAN_ASSIGN(api::Json whole, api::ParseJson(text));
-      whole["slurm"] = slurm::ListJson(*in_slurm);
+      whole[other.Name()] = std::move(elsewhere->json);
       text = PrintableJson(api::Dump(whole));
     }
     session.Print(text + "\n");
@@ -123,16 +122,16 @@ Result<> PrintOnce(Session& session, const api::Client& daemon, const ListSettin
     session.Print(std::string(s.form.if_empty));
   else
     session.Print(RenderTable(jobs, s.form.table, session.style(), now));
-  if (!json && s.output == "table")
-    slurm::PrintList(session, slurm::List(session, FilterOf(s)).value_or(std::vector<slurm::JobLine>()),
-                     /*apart=*/true);
+  if (json || s.output != "table") return {};
+  if (const auto elsewhere = other.List(session, FilterOf(s)); elsewhere && !elsewhere->table.empty())
+    session.Print("\n" + elsewhere->table);
   return {};
 }
 
-// nullopt where jobs go to Slurm and no daemon runs here: gpuman would start a daemon only to learn that it
-// has no jobs.
-Result<std::optional<api::Client>> DaemonFor(Session& session) {
-  if (slurm::ServesAlone(session)) {
+// nullopt where jobs go to another queue and no daemon runs here: gpuman would start a daemon only to learn
+// that it has no jobs.
+Result<std::optional<api::Client>> DaemonFor(Session& session, const OtherQueue& other) {
+  if (other.ServesAlone(session)) {
     auto running = session.RunningDaemon();
     if (running) return std::optional(std::move(*running));
     if (running.error().code == ErrorCode::kUnavailable) return std::optional<api::Client>();
@@ -141,12 +140,12 @@ Result<std::optional<api::Client>> DaemonFor(Session& session) {
   return std::optional(std::move(daemon));
 }
 
-Result<int> List(Session& session, ListSettings& s) {
+Result<int> List(Session& session, const OtherQueue& other, ListSettings& s) {
   GPUMAN_ASSIGN(s.filter.jobs, JobsNamed(session, s.filter.jobs));
-  GPUMAN_ASSIGN(const auto daemon, DaemonFor(session));
+  GPUMAN_ASSIGN(const auto daemon, DaemonFor(session, other));
   for (;;) {
     if (s.watch && session.style().terminal) session.PrintOutput("\033[H\033[2J");
-    GPUMAN_TRY(daemon ? PrintOnce(session, *daemon, s) : PrintSlurmAlone(session, s));
+    GPUMAN_TRY(daemon ? PrintOnce(session, *daemon, other, s) : PrintOtherAlone(session, other, s));
     session.Flush();
     if (!s.watch || session.output_error() != 0) return kExitDone;
     std::this_thread::sleep_for(s.interval);
@@ -226,7 +225,7 @@ Result<std::vector<std::string>> JobsOf(const std::vector<std::string>& words) {
   return jobs;
 }
 
-Command ListCommand(ListForm form) {
+Command ListCommand(ListForm form, const OtherTools& tools) {
   const auto s = std::make_shared<ListSettings>();  // shared by the options and the action
   if (form.of_caller) s->filter.users = {"me"};
   s->form = std::move(form);
@@ -235,7 +234,7 @@ Command ListCommand(ListForm form) {
           "gpuman queue -u me --tree",
           {},
           ListOptions(*s, SystemClock().Wall()),
-          [s](Session& session, const auto&) { return List(session, *s); }};
+          [s, &tools](Session& session, const auto&) { return List(session, tools.queue, *s); }};
 }
 
 }  // namespace gpuman::cli::queue

@@ -162,9 +162,9 @@ Result<> RequireUtf8(const api::Submission& job) {
 
 // All jobs of a submission have one destination.
 Result<> TakeDestination(MadeSubmission& made, const SubmitSettings& settings) {
-  made.to_slurm = settings.to == "slurm";
+  made.to_other_queue = !settings.StaysHere();
   made.slurm_options = settings.slurm_options;
-  if (!made.to_slurm && !made.slurm_options.empty())
+  if (!made.to_other_queue && !made.slurm_options.empty())
     return base::Fail(ErrorCode::kInvalidArgument, "--slurm-option: the job does not go to Slurm",
                       "write --to slurm with it");
   return {};
@@ -231,7 +231,7 @@ Result<std::vector<Combination>> TableOf(const SubmitSettings& settings) {
 Result<slurm::SbatchReading> ReadAsSbatch(const Script& script, const Directives& directives,
                                           const SubmitSettings& typed, SubmitSettings& settings,
                                           const SubmitContext& context) {
-  if (!directives.list.empty() || !directives.too_late.empty() || typed.to == "slurm")
+  if (!directives.list.empty() || !directives.too_late.empty() || !typed.StaysHere())
     return slurm::SbatchReading{};
   return slurm::ApplySbatch(script.text, script.name, settings, context.now);
 }
@@ -301,7 +301,7 @@ class Maker {
     both.BeginSource();
     GPUMAN_TRY(TakeOptions(gflow::SubmitOptionsFor(flavour_, both, context_.now), typed.options));
     GPUMAN_TRY(TakeCommand(both, typed, flavour_, script));
-    const bool plain = flavour_ == Dialect::kGpuman && settings.to != "slurm" && directives.list.empty() &&
+    const bool plain = flavour_ == Dialect::kGpuman && settings.StaysHere() && directives.list.empty() &&
                        directives.too_late.empty();
     FinishScript(sbatch, *script, plain, both, made_);
     if (!typed.words.empty() && typed.words.front() != "-") made_.script_name = script->name;
@@ -412,7 +412,7 @@ Result<MadeSubmission> MakeSubmission(SubmitSettings settings, const CommandLine
                                 : maker.TakeCommandOrScript(std::move(settings), line));
   GPUMAN_ASSIGN(auto made, maker.Finish());
   GPUMAN_TRY(Check(made, dialect));
-  if (!made.to_slurm) {  // the nodes of Slurm have their own programs
+  if (!made.to_other_queue) {  // other nodes have their own programs
     GPUMAN_TRY(CheckPrograms(made));
     NoteWhatIsNotThere(made);
   }

@@ -26,8 +26,8 @@ struct SubmitContext {
 struct MadeSubmission {
   api::SubmitRequest request;
   bool wait = false;
-  bool to_slurm = false;                   // --to slurm
-  std::vector<std::string> slurm_options;  // for sbatch
+  bool to_other_queue = false;             // --to slurm
+  std::vector<std::string> slurm_options;  // --slurm-option
   std::string script_name;                 // the name of a script that has a file
   std::vector<std::string> left_out;       // variables that are not UTF-8
   std::vector<std::string> notes;

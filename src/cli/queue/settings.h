@@ -43,6 +43,7 @@ struct SubmitSettings {
   std::string line;             // the line of the script that is being read: "job.sh:3"; empty: none
   OptionLines lines;            // the last place of each option
 
+  bool StaysHere() const { return to == "here"; }
   // Begins the next source of options, which overrides the sources before it; lists are replaced as a whole.
   // The command line follows the script's lines.
   void BeginSource() {

@@ -12,8 +12,8 @@
 #include "api/queue_json.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/compat/slurm/submit.h"
 #include "cli/queue/named_jobs.h"
+#include "cli/queue/other_tools.h"
 #include "cli/queue/when.h"
 #include "cli/queue/wording.h"
 #include "cli/show.h"
@@ -221,11 +221,11 @@ void TellNotes(Session& session, const MadeSubmission& made) {
 }
 
 Result<int> Submit(Session& session, SubmitSettings settings, const CommandLine& line, Dialect dialect,
-                   Finish finish) {
+                   const OtherTools& tools, Finish finish) {
   GPUMAN_ASSIGN(const SubmitContext context, ContextOfThisProcess());
   GPUMAN_ASSIGN(MadeSubmission made, MakeSubmission(std::move(settings), line, dialect, context));
   TellNotes(session, made);
-  if (made.to_slurm) return slurm::Submit(session, made, dialect);
+  if (made.to_other_queue) return tools.queue.Submit(session, made, dialect);
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto answer, Send(session, daemon, made, dialect));
   return finish(session, daemon, made, answer);
@@ -252,7 +252,7 @@ Result<int> QueueAndShow(Session& session, MadeSubmission made) {
 
 namespace gpuman::cli {
 
-Command SubmitCommand() {
+Command SubmitCommand(const queue::OtherTools& tools) {
   const auto settings = std::make_shared<queue::SubmitSettings>();  // shared by the options and the action
   return {.name = "submit",
           .summary = "Queue a command or a script; it starts when GPUs are free",
@@ -265,8 +265,9 @@ Command SubmitCommand() {
           .arguments = {},
           .options = queue::SubmitOptions(*settings, base::SystemClock().Wall()),
           .run =
-              [settings](Session& session, const CommandLine& line) {
-                return queue::Submit(session, *settings, line, queue::Dialect::kGpuman, queue::WaitOrPrint);
+              [settings, &tools](Session& session, const CommandLine& line) {
+                return queue::Submit(session, *settings, line, queue::Dialect::kGpuman, tools,
+                                     queue::WaitOrPrint);
               },
           .user_command = "(-- COMMAND... | SCRIPT ARGUMENTS... | --jobs FILE)",
           .ends_at_word = true};

@@ -10,6 +10,8 @@
 
 namespace gpuman::cli::queue {
 
+struct OtherTools;
+
 // The submit context of this process.
 base::Result<SubmitContext> ContextOfThisProcess();
 
@@ -21,7 +23,7 @@ using Finish = base::Result<int> (*)(Session& session, const api::Client& daemon
                                      const api::SubmissionAnswer& answer);
 // `settings` have the values of the options of `line`.
 base::Result<int> Submit(Session& session, SubmitSettings settings, const CommandLine& line, Dialect dialect,
-                         Finish finish);
+                         const OtherTools& tools, Finish finish);
 // Prints the jobs that were made, or that a dry run would make.
 void PrintAnswer(Session& session, const api::Client& daemon, const MadeSubmission& made,
                  const api::SubmissionAnswer& answer);

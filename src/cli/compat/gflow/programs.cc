@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "cli/compat/gflow/commands.h"
 #include "cli/compat/gflow/options.h"
+#include "cli/compat/other_tools.h"
 #include "cli/completion_scripts.h"
 #include "cli/queue/submit.h"
 #include "cli/take.h"
@@ -64,7 +65,8 @@ Command Gbatch() {
                   {},
                   GbatchOptions(*settings, base::SystemClock().Wall()),
                   [settings](Session& session, const CommandLine& line) {
-                    return queue::Submit(session, *settings, line, Dialect::kGflow, PrintSubmitted);
+                    return queue::Submit(session, *settings, line, Dialect::kGflow, OtherTools(),
+                                         PrintSubmitted);
                   }};
   command.user_command = "COMMAND...";
   command.ends_at_word = true;
@@ -80,8 +82,13 @@ Result<int> CloseSessions(Session& session, const CommandLine&) {
 }
 
 Command Gjob() {
-  Command program{"gjob", "Show and change jobs of the queue", "", {}, {},
-                  {},     queue::JobCommands(Dialect::kGflow)};
+  Command program{"gjob",
+                  "Show and change jobs of the queue",
+                  "",
+                  {},
+                  {},
+                  {},
+                  queue::JobCommands(Dialect::kGflow, OtherTools())};
   for (auto& command : program.commands)
     if (command.name != "redo") command.aliases = {command.name.substr(0, 1)};
   program.commands.push_back({"close-sessions",
@@ -99,7 +106,7 @@ Command Gjob() {
 }
 
 Command Gcancel() {
-  Command command = queue::CancelCommand();
+  Command command = queue::CancelCommand(OtherTools());
   command.name = "gcancel";
   command.example = "gcancel 1,3,5-7";
   command.options.push_back({"--cancel,--kill", "", "", take::Nothing()});

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/compat/gflow/commands.h"
+#include "cli/compat/other_tools.h"
 #include "cli/printed_json.h"
 #include "cli/queue/listing.h"
 #include "cli/take.h"
@@ -58,7 +59,8 @@ Command Gqueue() {
                                     .place = PlaceOrReason},
                           .of_caller = true,
                           .if_empty = {},
-                          .json = JsonOf});
+                          .json = JsonOf},
+                         OtherTools());
   command.name = "gqueue";
   command.example = "gqueue -s Running,Queued -f 'JOBID,NAME,ST,NODES,NODELIST(REASON)'";
   command.options.push_back({"-T,--tmux", "", "", take::Nothing()});

@@ -152,16 +152,17 @@ Result<int> Attach(Session& session, const Engine& engine, const JobName& name) 
   return ExitStatusOf(watched.End());
 }
 
-Result<int> Log(Session& session, const Engine& engine, const JobName& name, const LogOptions& options) {
+Result<int> Log(Session& session, const Engine& engine, const JobName& name,
+                const queue::LogSettings& settings) {
   Watched watched(engine, name);
   GPUMAN_ASSIGN(bool ended, watched.Ask());
-  if (options.first) {
-    if (const auto path = watched.Output()) GPUMAN_TRY(PrintFirst(session, *path, *options.first));
+  if (settings.first) {
+    if (const auto path = watched.Output()) GPUMAN_TRY(PrintFirst(session, *path, *settings.first));
     return kExitDone;
   }
   Output output(session);
-  if (options.last) GPUMAN_TRY(output.SkipTo(watched.Output(), *options.last));
-  if (options.follow && !ended) {
+  if (settings.last) GPUMAN_TRY(output.SkipTo(watched.Output(), *settings.last));
+  if (settings.follow && !ended) {
     GPUMAN_ASSIGN(ended, UntilEnded(watched, -1, [&]() -> Result<bool> {
                     GPUMAN_TRY(output.Show(watched.Output()));
                     return true;

@@ -2,12 +2,12 @@
 // often the longer the job runs, and at least every five seconds.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "cli/compat/slurm/watched.h"
+#include "cli/queue/other_queue.h"
 #include "cli/session.h"
 
 namespace gpuman::cli::slurm {
@@ -23,10 +23,7 @@ base::Result<int> Wait(Session& session, const Engine& engine, const JobName& na
 // the second one leaves the job. For an array it shows the output of the first task.
 base::Result<int> Attach(Session& session, const Engine& engine, const JobName& name);
 
-struct LogOptions {
-  bool follow = false;
-  std::optional<int> first, last;  // lines
-};
-base::Result<int> Log(Session& session, const Engine& engine, const JobName& name, const LogOptions& options);
+base::Result<int> Log(Session& session, const Engine& engine, const JobName& name,
+                      const queue::LogSettings& settings);
 
 }  // namespace gpuman::cli::slurm

@@ -1,12 +1,10 @@
-#include "cli/compat/slurm/list.h"
-
-#include <fmt/format.h>
-
+// Queue::List.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
 #include "cli/compat/slurm/follow.h"
+#include "cli/compat/slurm/queue.h"
 
 namespace gpuman::cli::slurm {
 namespace {
@@ -29,32 +27,23 @@ base::Result<std::vector<JobLine>> Ask(const Engine& engine, std::vector<Submitt
 
 }  // namespace
 
-bool ServesAlone(const Session& session) {
+bool Queue::ServesAlone(const Session& session) const {
   const bool names_daemon = session.socket || session.environment()("GPUMAN_SOCKET");
   return !names_daemon && !SubmissionFile::OfUser(session.environment()).Jobs().empty();
 }
 
-std::optional<std::vector<JobLine>> List(Session& session, const api::QueueFilter& filter) {
+std::optional<queue::OtherJobs> Queue::List(Session& session, const api::QueueFilter& filter) const {
   const Engine engine(session);
   auto kept = engine.record.Jobs();
   const bool could_show = std::any_of(
       kept.begin(), kept.end(), [&](const Submitted& job) { return !filter.states.empty() || !job.ended; });
   if (!could_show) return std::nullopt;
-  auto lines = Ask(engine, std::move(kept), filter);
-  if (lines) return std::move(*lines);
-  session.Note("Slurm's part is missing: " + lines.error().message);
-  return std::vector<JobLine>();
-}
-
-void PrintList(Session& session, const std::vector<JobLine>& jobs, bool apart) {
-  if (jobs.empty()) return;
-  session.Print(fmt::format("{}In Slurm:\n{}", apart ? "\n" : "",
-                            RenderTable(jobs, session.style(), base::SystemClock().Wall())));
-}
-
-api::Json ListJson(const std::vector<JobLine>& jobs) {
-  auto list = api::Json::array();
-  for (const auto& job : jobs) list.push_back(ToJson(job));
+  queue::OtherJobs list{api::Json::array(), {}};
+  const auto lines = Ask(engine, std::move(kept), filter);
+  if (!lines) session.Note("Slurm's part is missing: " + lines.error().message);
+  if (!lines || lines->empty()) return list;
+  for (const auto& line : *lines) list.json.push_back(ToJson(line));
+  list.table = "In Slurm:\n" + RenderTable(*lines, session.style(), base::SystemClock().Wall());
   return list;
 }
 

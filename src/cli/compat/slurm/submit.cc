@@ -1,5 +1,4 @@
-#include "cli/compat/slurm/submit.h"
-
+// Queue::Submit: `gpuman submit --to slurm`, `gbatch --to slurm` hand jobs to sbatch and record them.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -9,6 +8,8 @@
 #include "base/clock.h"
 #include "cli/command_line.h"
 #include "cli/compat/slurm/follow.h"
+#include "cli/compat/slurm/queue.h"
+#include "cli/queue/request.h"
 #include "cli/queue/wording.h"
 
 namespace gpuman::cli::slurm {
@@ -211,7 +212,7 @@ void PrintTaken(Session& session, const std::vector<Taken>& list, queue::Dialect
 
 }  // namespace
 
-Result<int> Submit(Session& session, const queue::MadeSubmission& made, queue::Dialect dialect) {
+Result<int> Queue::Submit(Session& session, const queue::MadeSubmission& made, queue::Dialect dialect) const {
   const Engine engine(session);
   GPUMAN_ASSIGN(const auto list, Prepare(session, made, engine, dialect));
   if (made.request.dry_run) return PrintDryRun(session, list);
