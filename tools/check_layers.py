@@ -65,7 +65,7 @@ DAEMON = ("config", "http", "compat", "core", "notify", "shims", "containers", "
 CLI = ("queue", "top", "compat")
 # Files that include a later folder. The list only gets shorter.
 CLI_UPWARDS = tuple("src/cli/queue/%s.cc" % name for name in (
-    "job_actions", "job_file", "request", "script", "update", "wording"))
+    "request",))
 SIM_MAY = ("driver/abi/",)
 SIM_TOOL_MAY = ("driver/abi/", "base")  # gpuman-sim is a program of its own; the libraries live in other programs
 PLUGIN_MAY = ("api", "base", "spec")

@@ -5,8 +5,8 @@
 
 #include "cli/commands.h"
 #include "cli/compat/gflow/programs.h"
+#include "cli/compat/known_tools.h"
 #include "cli/compat/nvshare/nvsharectl.h"
-#include "cli/compat/other_tools.h"
 #include "cli/program.h"
 #include "cli/queue/terminal.h"
 
@@ -26,11 +26,11 @@ struct CommandRow {
 };
 template <Command (*kMake)(const queue::OtherTools&)>
 Command WithOtherTools() {
-  return kMake(OtherTools());
+  return kMake(KnownTools());
 }
 // The commands of gpuman in the order of the help.
 constexpr std::array kCommands{
-    CommandRow{"run", &RunCommand, kRun},
+    CommandRow{"run", &WithOtherTools<RunCommand>, kRun},
     CommandRow{"logs", &LogsCommand, kRun},
     CommandRow{"update", &UpdateCommand, kRun},
     CommandRow{"restart", &RestartCommand, kRun},

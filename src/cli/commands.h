@@ -11,7 +11,6 @@ namespace queue {
 struct OtherTools;
 }
 
-Command RunCommand();
 Command LogsCommand();
 Command UpdateCommand();
 Command RestartCommand();
@@ -20,6 +19,7 @@ Command SuspendCommand();
 Command ResumeCommand();
 Command MoveCommand();
 // `tools` must outlive the command.
+Command RunCommand(const queue::OtherTools& tools);
 Command SubmitCommand(const queue::OtherTools& tools);
 Command QueueCommand(const queue::OtherTools& tools);
 Command JobCommand(const queue::OtherTools& tools);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/queue/dialect.h"
 #include "cli/queue/named_jobs.h"
 #include "cli/queue/update.h"
 #include "cli/queue/wording.h"
@@ -21,8 +22,7 @@ base::Result<int> WithJob(Session& session, const CommandLine& line, std::string
   return queue::ForEachJob(session, jobs, [&](const std::string& job) -> base::Result<int> {
     const base::Result<api::JobView> view = ask(daemon, job);
     if (!view)
-      return base::Fail(
-          queue::WithOptionNames(WithNearestTag(daemon, job, view.error()), queue::Dialect::kGpuman));
+      return base::Fail(queue::WithOptionNames(WithNearestTag(daemon, job, view.error()), queue::kGpuman));
     GPUMAN_TRY(Show(session, *view, [&] { return fmt::format("{}{}\n", done, sentence(*view)); }));
     if (!spec::IsEnded(view->state))
       for (const auto& note : view->notes) session.Note(note);

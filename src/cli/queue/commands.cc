@@ -6,11 +6,10 @@
 
 #include "api/ask.h"
 #include "cli/commands.h"
+#include "cli/queue/dialect.h"
 #include "cli/queue/listing.h"
 
 namespace gpuman::cli {
-
-using queue::Dialect;
 
 Command QueueCommand(const queue::OtherTools& tools) { return queue::ListCommand({}, tools); }
 Command CancelCommand(const queue::OtherTools& tools) { return queue::CancelCommand(tools); }
@@ -24,7 +23,7 @@ Command JobCommand(const queue::OtherTools& tools) {
           {},
           {},
           {},
-          queue::JobCommands(Dialect::kGpuman, tools)};
+          queue::JobCommands(queue::kGpuman, tools)};
 }
 Command ReserveCommand() {
   return {"reserve", "Reserve GPUs for users", "gpuman reserve list", {}, {}, {}, queue::ReserveCommands()};

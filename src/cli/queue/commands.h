@@ -1,4 +1,4 @@
-// The queue's commands, for `gpuman` and for the programs under gflow's names.
+// The queue's commands, for `gpuman` and for programs under other names.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@ namespace gpuman::cli::queue {
 struct ListForm;
 struct OtherTools;
 
-// `tools` must outlive the commands.
+// `tools` must outlive the commands. The examples are of `gpuman job`, also in another dialect.
 Command ListCommand(ListForm form, const OtherTools& tools);
 Command CancelCommand(const OtherTools& tools);
-std::vector<Command> JobCommands(Dialect dialect, const OtherTools& tools);
+std::vector<Command> JobCommands(const Dialect& dialect, const OtherTools& tools);
 Command InfoCommand();
 Command StatsCommand();
 std::vector<Command> ReserveCommands();

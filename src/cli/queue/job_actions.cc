@@ -1,4 +1,4 @@
-// job show, log, attach, wait, hold, release, update, redo; gjob's commands of the same names.
+// job show, log, attach, wait, hold, release, update, redo.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,7 +7,6 @@
 
 #include "api/queue_client.h"
 #include "api/queue_json.h"
-#include "cli/compat/gflow/views.h"
 #include "cli/job_output.h"
 #include "cli/log_printer.h"
 #include "cli/queue/commands.h"
@@ -79,7 +78,7 @@ Result<int> PrintJob(Session& session, std::string_view done, const Result<api::
   return kExitDone;
 }
 
-Result<int> Show(Session& session, const OtherQueue& others, Dialect dialect, const JobWords& words) {
+Result<int> Show(Session& session, const OtherQueue& others, const Dialect& dialect, const JobWords& words) {
   std::vector<api::GpuView> gpus;
   bool first = true;
   const auto show = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
@@ -95,9 +94,7 @@ Result<int> Show(Session& session, const OtherQueue& others, Dialect dialect, co
         session.PrintJson(api::ToJson(job));
       else
         session.Print((first ? "" : "\n") +
-                      (dialect == Dialect::kGflow
-                           ? gflow::RenderJob(job, gpus, SystemClock().Wall())
-                           : RenderJob(job, gpus, session.style(), SystemClock().Wall())));
+                      dialect.render_job(job, gpus, session.style(), SystemClock().Wall()));
       first = false;
     }
     return kExitDone;
@@ -166,7 +163,7 @@ Result<int> Release(Session& session, const OtherQueue& others, std::optional<ba
 
 // The result of a change; an error names the options that the user typed.
 template <typename T>
-Result<T> Changed(Result<T> result, Dialect dialect) {
+Result<T> Changed(Result<T> result, const Dialect& dialect) {
   if (!result) return base::Fail(WithOptionNames(std::move(result.error()), dialect));
   return result;
 }
@@ -176,8 +173,8 @@ Result<api::JobUpdate> ResolvedUpdateOf(Session& session, JobUpdateSettings s, c
   return UpdateOf(s, job);
 }
 
-Result<int> Update(Session& session, const OtherQueue& others, Dialect dialect, const JobUpdateSettings& s,
-                   const JobWords& words) {
+Result<int> Update(Session& session, const OtherQueue& others, const Dialect& dialect,
+                   const JobUpdateSettings& s, const JobWords& words) {
   if (s.Empty())
     return base::Fail(ErrorCode::kInvalidArgument, "there is nothing to change",
                       fmt::format("gpuman job update {} --gpus 2 --time 4h", words.front()));
@@ -192,8 +189,8 @@ Result<int> Update(Session& session, const OtherQueue& others, Dialect dialect, 
   return ForEach(session, others, words, update, refuse);
 }
 
-Result<int> Redo(Session& session, const OtherQueue& others, Dialect dialect, const JobUpdateSettings& s,
-                 const JobWords& words) {
+Result<int> Redo(Session& session, const OtherQueue& others, const Dialect& dialect,
+                 const JobUpdateSettings& s, const JobWords& words) {
   const auto redo = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
     GPUMAN_ASSIGN(auto update, ResolvedUpdateOf(session, s, job));
@@ -203,9 +200,8 @@ Result<int> Redo(Session& session, const OtherQueue& others, Dialect dialect, co
     for (const auto& note : answer.notes) session.Note(note);
     if (session.json)
       session.PrintJson(JsonOf(answer));
-    else if (dialect == Dialect::kGflow)
-      for (const auto& one : answer.jobs)
-        session.Print(fmt::format("Submitted batch job {} ({})\n", one.id, Printable(one.tag)));
+    else if (dialect.submitted != nullptr)
+      for (const auto& one : answer.jobs) session.Print(dialect.submitted(std::to_string(one.id), one.tag));
     else
       session.Print(RenderSubmitted({}, answer, {}, {}, SystemClock().Wall()));
     return kExitDone;
@@ -230,31 +226,24 @@ auto ActionOf(const OtherQueue& others, Result<int> (*act)(Session&, const Other
 Arguments OneJob() { return {UsualArgument(kJobValue)}; }
 Arguments SeveralJobs() { return {UsualArgument(kJobValue, kAnyNumber)}; }
 
-Command LogCommand(const OtherQueue& others, Dialect dialect) {
+Command LogCommand(const OtherQueue& others) {
   const auto s = std::make_shared<LogSettings>();  // shared by the options and the action
   const auto lines = [](std::optional<int>& target) { return take::Integer(target, 0, 1'000'000'000); };
-  Command log{
-      "log",
-      "Print the output of a job",
-      dialect == Dialect::kGflow ? "gjob log @ --last 50" : "gpuman job log train -f",
-      OneJob(),
-      {},
-      [s, &others](Session& session, const auto& line) { return Log(session, others, *s, line.words); }};
-  if (dialect == Dialect::kGflow)
-    log.options = {{"-f,--first", "LINES", "Print only the first lines", lines(s->first)},
-                   {"-l,--last", "LINES", "Print only the last lines", lines(s->last)}};
-  else
-    log.options = {{"-f,--follow", "", "Follow the output until the job ends", take::Flag(s->follow)},
-                   {"-n,--tail,--last", "N", "Print only the last N lines", lines(s->last)},
-                   {"--first", "N", "Print only the first N lines", lines(s->first)}};
-  return log;
+  return {"log",
+          "Print the output of a job",
+          "gpuman job log train -f",
+          OneJob(),
+          {{"-f,--follow", "", "Follow the output until the job ends", take::Flag(s->follow)},
+           {"-n,--tail,--last", "N", "Print only the last N lines", lines(s->last)},
+           {"--first", "N", "Print only the first N lines", lines(s->first)}},
+          [s, &others](Session& session, const auto& line) { return Log(session, others, *s, line.words); }};
 }
 
-Command ReleaseCommand(const OtherQueue& others, const std::string& program) {
+Command ReleaseCommand(const OtherQueue& others) {
   const auto at = std::make_shared<std::optional<base::WallTime>>();  // shared by the option and the action
   return {"release",
           "Release held jobs, so that they can start",
-          program + " release 7 --at 22:00",
+          "gpuman job release 7 --at 22:00",
           SeveralJobs(),
           {{"--at", "TIME", "Start no earlier than this: 22:00, now+1h",
             take::Into(*at, [](const std::string& text) { return ParseTime(text, SystemClock().Wall()); })}},
@@ -263,70 +252,64 @@ Command ReleaseCommand(const OtherQueue& others, const std::string& program) {
           }};
 }
 
-Command UpdateCommand(const OtherQueue& others, Dialect dialect, const std::string& program) {
+Command UpdateCommand(const OtherQueue& others, const Dialect& dialect) {
   const auto s = std::make_shared<JobUpdateSettings>();  // shared by the options and the action
   return {"update",
           "Change waiting jobs",
-          program + (dialect == Dialect::kGflow ? " update 7 --gpus 2 --time-limit 4:00:00"
-                                                : " update train --gpus 2 --time 4h --priority 200"),
+          "gpuman job update train --gpus 2 --time 4h --priority 200",
           SeveralJobs(),
           UpdateOptions(*s, dialect, UpdatePurpose::kUpdate, SystemClock().Wall()),
-          [s, dialect, &others](Session& session, const auto& line) {
+          [s, &dialect, &others](Session& session, const auto& line) {
             return Update(session, others, dialect, *s, line.words);
           }};
 }
 
-Command RedoCommand(const OtherQueue& others, Dialect dialect, const std::string& program) {
+Command RedoCommand(const OtherQueue& others, const Dialect& dialect) {
   const auto s = std::make_shared<JobUpdateSettings>();  // shared by the options and the action
   return {"redo",
           "Queue an ended job again, with changes if options are given",
-          program + " redo 7 --gpus 2",
+          "gpuman job redo 7 --gpus 2",
           SeveralJobs(),
           UpdateOptions(*s, dialect, UpdatePurpose::kRedo, SystemClock().Wall()),
-          [s, dialect, &others](Session& session, const auto& line) {
+          [s, &dialect, &others](Session& session, const auto& line) {
             return Redo(session, others, dialect, *s, line.words);
           }};
 }
 
 }  // namespace
 
-std::vector<Command> JobCommands(Dialect dialect, const OtherTools& tools) {
+std::vector<Command> JobCommands(const Dialect& dialect, const OtherTools& tools) {
   const OtherQueue& others = tools.queue;
-  const bool gflow = dialect == Dialect::kGflow;
-  const std::string program = gflow ? "gjob" : "gpuman job";
-  std::vector<Command> commands{
-      {"show",
-       "Show all details of jobs",
-       program + " show 7",
-       SeveralJobs(),
-       {},
-       [dialect, &others](Session& session, const auto& line) {
-         return Show(session, others, dialect, line.words);
-       }},
-      LogCommand(others, dialect),
-      {"attach",
-       "Show a job's output from the beginning and exit with its exit status; Ctrl-C is passed on to it",
-       program + " attach 7",
-       OneJob(),
-       {},
-       ActionOf(others, Attach)},
-      {"hold",
-       "Keep waiting jobs from starting",
-       program + " hold 7 10-12",
-       SeveralJobs(),
-       {},
-       ActionOf(others, Hold)},
-      ReleaseCommand(others, program),
-      UpdateCommand(others, dialect, program),
-      RedoCommand(others, dialect, program)};
-  if (!gflow)
-    commands.push_back({"wait",
-                        "Wait until jobs have ended, and exit with their exit status",
-                        program + " wait 7",
-                        SeveralJobs(),
-                        {},
-                        ActionOf(others, Wait)});
-  return commands;
+  return {{"show",
+           "Show all details of jobs",
+           "gpuman job show 7",
+           SeveralJobs(),
+           {},
+           [&dialect, &others](Session& session, const auto& line) {
+             return Show(session, others, dialect, line.words);
+           }},
+          LogCommand(others),
+          {"attach",
+           "Show a job's output from the beginning and exit with its exit status; Ctrl-C is passed on to it",
+           "gpuman job attach 7",
+           OneJob(),
+           {},
+           ActionOf(others, Attach)},
+          {"hold",
+           "Keep waiting jobs from starting",
+           "gpuman job hold 7 10-12",
+           SeveralJobs(),
+           {},
+           ActionOf(others, Hold)},
+          ReleaseCommand(others),
+          UpdateCommand(others, dialect),
+          RedoCommand(others, dialect),
+          {"wait",
+           "Wait until jobs have ended, and exit with their exit status",
+           "gpuman job wait 7",
+           SeveralJobs(),
+           {},
+           ActionOf(others, Wait)}};
 }
 
 }  // namespace gpuman::cli::queue

@@ -5,8 +5,8 @@
 
 #include "api/queue_json.h"
 #include "cli/command_line.h"
-#include "cli/compat/gflow/options.h"
 #include "cli/parser.h"
+#include "cli/queue/dialect.h"
 #include "cli/queue/request.h"
 #include "cli/queue/script.h"
 #include "cli/queue/wording.h"
@@ -21,8 +21,8 @@ using base::ErrorCode;
 class LineReader {
  public:
   // `typed`: the options of every line.
-  LineReader(const SubmitSettings& typed, Dialect dialect, base::WallTime now)
-      : typed_(typed), options_(gflow::SubmitOptionsFor(dialect, settings_, now)), reader_(options_, true) {}
+  LineReader(const SubmitSettings& typed, const Dialect& dialect, base::WallTime now)
+      : typed_(typed), options_(dialect.submit_options(settings_, now)), reader_(options_, true) {}
 
   base::Result<SubmitSettings> Read(std::string_view line) {
     GPUMAN_ASSIGN(const LineWords words, SplitLine(line));
@@ -59,7 +59,7 @@ base::Result<std::vector<SubmitSettings>> ReadJson(std::string_view text) {
 }  // namespace
 
 base::Result<std::vector<SubmitSettings>> ReadJobs(std::string_view text, std::string_view name,
-                                                   const SubmitSettings& typed, Dialect dialect,
+                                                   const SubmitSettings& typed, const Dialect& dialect,
                                                    base::WallTime now) {
   const auto first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos)

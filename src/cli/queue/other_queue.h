@@ -57,7 +57,8 @@ class OtherQueue {
   // is such a job. `session` must outlive the result.
   virtual std::unique_ptr<OtherJob> Find(Session& session, const std::string& word) const = 0;
   // Submits the jobs and prints them, or waits for them; returns the exit status.
-  virtual base::Result<int> Submit(Session& session, const MadeSubmission& made, Dialect dialect) const = 0;
+  virtual base::Result<int> Submit(Session& session, const MadeSubmission& made,
+                                   const Dialect& dialect) const = 0;
   // Whether the list needs no daemon: where the user has jobs there, gpuman starts no daemon only to show an
   // empty queue.
   virtual bool ServesAlone(const Session& session) const = 0;

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/temp_dir.h"
 #include "cli/app.h"
+#include "cli/compat/gflow/dialect.h"
 #include "cli/compat/gflow/programs.h"
 #include "cli/queue/listing.h"
 #include "cli/queue/update.h"
@@ -466,11 +467,11 @@ TEST(JobUpdate, ReplacesTheExitCodesThatARetryIsFor) {
 }
 
 TEST(JobUpdate, HasEachNameOfAnOptionOnce) {
-  for (const auto dialect : {Dialect::kGpuman, Dialect::kGflow})
+  for (const auto* dialect : {&kGpuman, &gflow::kDialect})
     for (const auto what : {UpdatePurpose::kUpdate, UpdatePurpose::kRedo}) {
       JobUpdateSettings settings;
       std::set<std::string> names;
-      for (const auto& option : UpdateOptions(settings, dialect, what, {}))
+      for (const auto& option : UpdateOptions(settings, *dialect, what, {}))
         for (const auto& name : NamesOf(option)) EXPECT_TRUE(names.insert(name).second) << name;
     }
 }

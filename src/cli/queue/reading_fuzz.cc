@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "cli/compat/known_tools.h"
 #include "cli/queue/request.h"
 #include "cli/queue/script.h"
 #include "cli/queue/sweep.h"
@@ -22,11 +23,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace gpuman::cli::queue;  // NOLINT(google-build-using-namespace)
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const gpuman::base::WallTime now(gpuman::base::Millis(1'800'000'000'000));
-  if (const auto directives = ReadDirectives(text)) {
+  if (const auto directives = ReadDirectives(text, KnownTools().dialects)) {
     SubmitSettings settings;
     (void)ApplyDirectives(*directives, "script", settings, now);
   }
-  (void)ReadJobs(text, "jobs", SubmitSettings{}, Dialect::kGpuman, now);
+  (void)ReadJobs(text, "jobs", SubmitSettings{}, kGpuman, now);
   if (const auto table = ReadCsv(text))
     for (const auto& row : *table) Require(row.size() == table->front().size());
   if (const auto array = ParseArray(text)) {

@@ -13,8 +13,6 @@
 #include "base/file.h"
 #include "base/utf8.h"
 #include "cli/command_line.h"
-#include "cli/compat/gflow/options.h"
-#include "cli/compat/gflow/submission.h"
 #include "cli/compat/nvshare/environment.h"
 #include "cli/compat/slurm/sbatch.h"
 #include "cli/queue/find_program.h"
@@ -38,14 +36,10 @@ Result<std::string> ReadText(const std::string& path, std::string_view what) {
   return text;
 }
 
-std::string HowToSubmit(Dialect dialect) {
-  return dialect == Dialect::kGflow ? "gbatch --gpus 1 COMMAND ARGUMENTS…, or gbatch SCRIPT"
-                                    : "gpuman submit --gpus 1 -- COMMAND ARGUMENTS…, or gpuman submit SCRIPT";
-}
-
-Result<std::string> ReadStandardInput(const SubmitContext& context, std::string_view why, Dialect dialect) {
+Result<std::string> ReadStandardInput(const SubmitContext& context, std::string_view why,
+                                      const Dialect& dialect) {
   if (!context.standard_input)
-    return base::Fail(ErrorCode::kInvalidArgument, std::string(why), HowToSubmit(dialect));
+    return base::Fail(ErrorCode::kInvalidArgument, std::string(why), dialect.how_to_submit);
   GPUMAN_ASSIGN(auto text, context.standard_input());
   if (!base::IsUtf8(text)) return base::Fail(ErrorCode::kInvalidArgument, "standard input is not UTF-8");
   return text;
@@ -73,14 +67,14 @@ struct Script {
   bool in_place = false;
 };
 
-Result<std::optional<Script>> FindScript(const CommandLine& typed, Dialect dialect,
+Result<std::optional<Script>> FindScript(const CommandLine& typed, const Dialect& dialect,
                                          const SubmitContext& context, const SubmitSettings& settings) {
   if (settings.command || typed.trailing) return std::optional<Script>();
   if (typed.words.empty() || typed.words.front() == "-") {
     GPUMAN_ASSIGN(auto text, ReadStandardInput(context, "there is no command to run", dialect));
     if (text.find_first_not_of(" \t\r\n") == std::string::npos)
       return base::Fail(ErrorCode::kInvalidArgument,
-                        "there is no command to run, and standard input is empty", HowToSubmit(dialect));
+                        "there is no command to run, and standard input is empty", dialect.how_to_submit);
     return std::optional(Script{std::string(slurm::kStandardInput), std::move(text), false});
   }
   const auto& word = typed.words.front();
@@ -90,7 +84,7 @@ Result<std::optional<Script>> FindScript(const CommandLine& typed, Dialect diale
   return std::optional(Script{word, std::move(*text), in_place});
 }
 
-Result<> TakeCommand(SubmitSettings& settings, const CommandLine& typed, Dialect dialect,
+Result<> TakeCommand(SubmitSettings& settings, const CommandLine& typed, const Dialect& dialect,
                      const std::optional<Script>& script = std::nullopt) {
   auto& job = settings.job;
   if (script && !script->in_place) {
@@ -115,7 +109,7 @@ Result<> TakeCommand(SubmitSettings& settings, const CommandLine& typed, Dialect
   // A script with another interpreter runs in place; without a slash the keeper would look for it in PATH.
   if (script && job.command.front().find('/') == std::string::npos) job.command.front().insert(0, "./");
   if (job.command.empty() || job.command.front().empty())
-    return base::Fail(ErrorCode::kInvalidArgument, "there is no command to run", HowToSubmit(dialect));
+    return base::Fail(ErrorCode::kInvalidArgument, "there is no command to run", dialect.how_to_submit);
   return {};
 }
 
@@ -207,16 +201,6 @@ void NoteWhatIsNotThere(MadeSubmission& made) {
   }
 }
 
-// Sets how the daemon names the job's GPUs in CUDA_VISIBLE_DEVICES; jobs/launch_plan.h reads it. Programs of
-// gflow's users expect indices there.
-void NameDevices(const std::string& asked, Dialect dialect, Variables& environment) {
-  constexpr const char* kName = "GPUMAN_VISIBLE_DEVICES";
-  if (!asked.empty())
-    environment[kName] = asked;
-  else if (dialect == Dialect::kGflow)
-    environment.emplace(kName, "index");
-}
-
 // The table of --param-file; empty without one.
 Result<std::vector<Combination>> TableOf(const SubmitSettings& settings) {
   if (!settings.parameter_file) return std::vector<Combination>();
@@ -254,14 +238,14 @@ void FinishScript(const slurm::SbatchReading& reading, const Script& script, boo
 // Makes the request from the options of a command line, of a script and of a file of jobs.
 class Maker {
  public:
-  Maker(const SubmitContext& context, Dialect dialect) : context_(context), flavour_(dialect) {
+  Maker(const SubmitContext& context, const Dialect& dialect) : context_(context), dialect_(dialect) {
     made_.request.directory = context.origin.directory;
     made_.request.umask = context.origin.umask;
     variables_ = VariablesOf(context.origin, made_.left_out);
   }
 
   Result<> TakeOneJob(SubmitSettings settings, const CommandLine& line) {
-    GPUMAN_TRY(TakeCommand(settings, line, flavour_));
+    GPUMAN_TRY(TakeCommand(settings, line, dialect_));
     return Add(std::move(settings));
   }
 
@@ -274,11 +258,11 @@ class Maker {
     const bool piped = *settings.jobs_file == "-";
     const std::string name = piped ? "standard input" : *settings.jobs_file;
     GPUMAN_ASSIGN(const auto text,
-                  piped ? ReadStandardInput(context_, "--jobs -: standard input is a terminal", flavour_)
+                  piped ? ReadStandardInput(context_, "--jobs -: standard input is a terminal", dialect_)
                         : ReadText(*settings.jobs_file, "--jobs"));
     GPUMAN_TRY(TakeCommon(settings));
     settings.BeginSource();
-    GPUMAN_ASSIGN(auto jobs, ReadJobs(text, name, settings, flavour_, context_.now));
+    GPUMAN_ASSIGN(auto jobs, ReadJobs(text, name, settings, dialect_, context_.now));
     for (auto& job : jobs) {
       const bool own = job.to != settings.to || job.slurm_options != settings.slurm_options;
       if (own && !job.origin.empty())
@@ -292,16 +276,16 @@ class Maker {
 
   // A command, or a script with options of its own, which the typed ones override.
   Result<> TakeCommandOrScript(SubmitSettings settings, const CommandLine& typed) {
-    GPUMAN_ASSIGN(const auto script, FindScript(typed, flavour_, context_, settings));
+    GPUMAN_ASSIGN(const auto script, FindScript(typed, dialect_, context_, settings));
     if (!script) return TakeOneJob(std::move(settings), typed);
     GPUMAN_ASSIGN(const auto directives, DirectivesOf(*script));
     SubmitSettings both;
     GPUMAN_TRY(ApplyDirectives(directives, script->name, both, context_.now));
     GPUMAN_ASSIGN(const auto sbatch, ReadAsSbatch(*script, directives, settings, both, context_));
     both.BeginSource();
-    GPUMAN_TRY(TakeOptions(gflow::SubmitOptionsFor(flavour_, both, context_.now), typed.options));
-    GPUMAN_TRY(TakeCommand(both, typed, flavour_, script));
-    const bool plain = flavour_ == Dialect::kGpuman && settings.StaysHere() && directives.list.empty() &&
+    GPUMAN_TRY(TakeOptions(dialect_.submit_options(both, context_.now), typed.options));
+    GPUMAN_TRY(TakeCommand(both, typed, dialect_, script));
+    const bool plain = &dialect_ == &kGpuman && settings.StaysHere() && directives.list.empty() &&
                        directives.too_late.empty();
     FinishScript(sbatch, *script, plain, both, made_);
     if (!typed.words.empty() && typed.words.front() != "-") made_.script_name = script->name;
@@ -310,9 +294,7 @@ class Maker {
 
   // Makes the last changes to the jobs, adds notes about them, and returns the submission.
   Result<MadeSubmission> Finish() {
-    auto& jobs = made_.request.jobs;
-    if (flavour_ == Dialect::kGflow) std::for_each(jobs.begin(), jobs.end(), gflow::Forgive);
-    NameDevices("", flavour_, made_.request.environment);
+    dialect_.prepare(made_.request);
     for (auto& note : nvshare::LeaveOutLibrary(made_.request)) made_.notes.push_back(std::move(note));
     return std::move(made_);
   }
@@ -339,7 +321,7 @@ class Maker {
 
   // The lines of options of a script, and notes on those that are not read.
   Result<Directives> DirectivesOf(const Script& script) {
-    auto directives = ReadDirectives(script.text);
+    auto directives = ReadDirectives(script.text, context_.tools.dialects);
     if (!directives) return base::Fail(std::move(directives.error()).In(script.name));
     for (const int line : directives->too_late)
       made_.notes.push_back(fmt::format(
@@ -357,8 +339,10 @@ class Maker {
     if (settings.export_parts != common_export) {
       GPUMAN_ASSIGN(job.environment, EnvironmentOf(settings.export_parts, variables_));
     }
-    if (!settings.visible_devices.empty() && !job.environment) job.environment = made_.request.environment;
-    if (job.environment) NameDevices(settings.visible_devices, flavour_, *job.environment);
+    if (!settings.visible_devices.empty()) {
+      if (!job.environment) job.environment = made_.request.environment;
+      (*job.environment)[kVisibleDevices] = settings.visible_devices;
+    }
     GPUMAN_TRY(RequireUtf8(job));
     if (job.max_concurrent && !job.group)
       job.group = fmt::format("{}-{:x}", job.name.value_or("submit"),
@@ -382,14 +366,14 @@ class Maker {
   }
 
   const SubmitContext& context_;
-  const Dialect flavour_;
+  const Dialect& dialect_;
   Variables variables_;  // of the shell
   MadeSubmission made_;
 };
 
 }  // namespace
 
-Result<> Check(const MadeSubmission& made, Dialect dialect) {
+Result<> Check(const MadeSubmission& made, const Dialect& dialect) {
   for (const auto& job : made.request.jobs)
     if (auto checked = api::Check(job); !checked)
       return base::Fail(WithOrigins(std::move(checked.error()), {}, dialect, made.lines));
@@ -398,15 +382,15 @@ Result<> Check(const MadeSubmission& made, Dialect dialect) {
 
 Result<MadeSubmission> MakeOneJob(SubmitSettings settings, const CommandLine& line,
                                   const SubmitContext& context) {
-  Maker maker(context, Dialect::kGpuman);
+  Maker maker(context, kGpuman);
   GPUMAN_TRY(maker.TakeOneJob(std::move(settings), line));
   GPUMAN_ASSIGN(auto made, maker.Finish());
   GPUMAN_TRY(CheckPrograms(made));
   return made;
 }
 
-Result<MadeSubmission> MakeSubmission(SubmitSettings settings, const CommandLine& line, Dialect dialect,
-                                      const SubmitContext& context) {
+Result<MadeSubmission> MakeSubmission(SubmitSettings settings, const CommandLine& line,
+                                      const Dialect& dialect, const SubmitContext& context) {
   Maker maker(context, dialect);
   GPUMAN_TRY(settings.jobs_file ? maker.TakeFile(std::move(settings), line)
                                 : maker.TakeCommandOrScript(std::move(settings), line));
@@ -416,8 +400,7 @@ Result<MadeSubmission> MakeSubmission(SubmitSettings settings, const CommandLine
     GPUMAN_TRY(CheckPrograms(made));
     NoteWhatIsNotThere(made);
   }
-  if (dialect == Dialect::kGflow)
-    std::for_each(made.request.jobs.begin(), made.request.jobs.end(), gflow::NameTask);
+  dialect.complete(made.request);
   return made;
 }
 

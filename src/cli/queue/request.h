@@ -11,16 +11,21 @@
 #include "base/result.h"
 #include "cli/command.h"
 #include "cli/queue/origin.h"
+#include "cli/queue/other_tools.h"
 #include "cli/queue/settings.h"
 
 namespace gpuman::cli::queue {
 
+// Says how the daemon names the job's GPUs in CUDA_VISIBLE_DEVICES; jobs/launch_plan.h reads it.
+inline constexpr const char* kVisibleDevices = "GPUMAN_VISIBLE_DEVICES";
+
 // What surrounds a submission; tests make their own.
 struct SubmitContext {
-  Origin origin;
+  const OtherTools& tools;
+  Origin origin{};
   base::WallTime now{};
   // Reads all of standard input; absent: it is a terminal, and gpuman does not read from it.
-  std::function<base::Result<std::string>()> standard_input;
+  std::function<base::Result<std::string>()> standard_input{};
 };
 
 struct MadeSubmission {
@@ -39,21 +44,21 @@ struct MadeSubmission {
 // the values of the options of `line`; for a script, MakeSubmission applies these options once more, after
 // the lines of the script. kInvalidArgument names the option, or the file and its line; kNotFound and
 // kPermissionDenied for files and programs.
-base::Result<MadeSubmission> MakeSubmission(SubmitSettings settings, const CommandLine& line, Dialect dialect,
-                                            const SubmitContext& context);
+base::Result<MadeSubmission> MakeSubmission(SubmitSettings settings, const CommandLine& line,
+                                            const Dialect& dialect, const SubmitContext& context);
 
 // A job that is one command: `line` has the command, `settings` the values of all its options. MakeOneJob
 // does not check whether the job fits into the queue: Check does that.
 base::Result<MadeSubmission> MakeOneJob(SubmitSettings settings, const CommandLine& line,
                                         const SubmitContext& context);
 // kInvalidArgument names the option.
-base::Result<> Check(const MadeSubmission& made, Dialect dialect);
+base::Result<> Check(const MadeSubmission& made, const Dialect& dialect);
 
 // Reads the jobs of a file, one a line ("--gpus 1 --name a -- python train.py"), or JSON: one Submission a
 // line, or an array of them. `typed` applies to each line with options, which override it. Reads no file;
 // `name` is for errors.
 base::Result<std::vector<SubmitSettings>> ReadJobs(std::string_view text, std::string_view name,
-                                                   const SubmitSettings& typed, Dialect dialect,
+                                                   const SubmitSettings& typed, const Dialect& dialect,
                                                    base::WallTime now);
 
 }  // namespace gpuman::cli::queue

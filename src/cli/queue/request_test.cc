@@ -7,6 +7,8 @@
 #include <fstream>
 
 #include "base/temp_dir.h"
+#include "cli/compat/gflow/dialect.h"
+#include "cli/compat/known_tools.h"
 #include "cli/queue/script.h"
 #include "cli/queue/sweep.h"
 #include "cli/queue/test_command_line.h"
@@ -20,6 +22,8 @@ using ::testing::SizeIs;
 
 // --- scripts
 
+const std::vector<const Dialect*> kDialects{&gflow::kDialect};
+
 TEST(Script, HasOptionsInItsFirstLines) {
   const auto directives = ReadDirectives(
       "#!/bin/bash\n"
@@ -29,12 +33,13 @@ TEST(Script, HasOptionsInItsFirstLines) {
       "# GPUMANIAC --x\n"
       "python train.py\n"
       "# GPUMAN --gpus 3\n"
-      "  # GFLOW --memory=4G\n");
+      "  # GFLOW --memory=4G\n",
+      kDialects);
   ASSERT_TRUE(directives) << directives.error().message;
   ASSERT_THAT(directives->list, SizeIs(3));
   EXPECT_THAT(directives->list[0].words, ElementsAre("--gpus", "2", "--name", "a b"));
   EXPECT_EQ(directives->list[1].line, 3);
-  EXPECT_EQ(directives->list[2].dialect, Dialect::kGflow);
+  EXPECT_EQ(directives->list[2].dialect, &gflow::kDialect);
   EXPECT_THAT(directives->too_late, ElementsAre(7));
 }
 
@@ -46,13 +51,13 @@ TEST(Script, NamesTheLineThatIsWrong) {
            {"# GPUMAN --gpus\n", "s.sh:1: --gpus: its value is missing"},
            {"# GPUMAN --wait\n", "--wait, --command and --jobs are possible on the command line only"}}) {
     SubmitSettings settings;
-    const auto directives = ReadDirectives(text);
+    const auto directives = ReadDirectives(text, kDialects);
     ASSERT_TRUE(directives) << text;
     const auto applied = ApplyDirectives(*directives, "s.sh", settings, {});
     ASSERT_FALSE(applied) << text;
     EXPECT_THAT(applied.error().message, HasSubstr(says));
   }
-  EXPECT_THAT(ReadDirectives("x\n# GFLOW --name 'a\n").error().message,
+  EXPECT_THAT(ReadDirectives("x\n# GFLOW --name 'a\n", kDialects).error().message,
               HasSubstr("line 2: a ' is never closed"));
 }
 
@@ -131,7 +136,7 @@ class Request : public ::testing::Test {
   }
   base::Result<MadeSubmission> Make(std::vector<std::string> options, const std::vector<std::string>& words,
                                     std::optional<std::vector<std::string>> trailing = std::nullopt,
-                                    Dialect dialect = Dialect::kGpuman) {
+                                    const Dialect& dialect = kGpuman) {
     options.insert(options.end(), words.begin(), words.end());
     GPUMAN_ASSIGN(auto typed, ParseSubmission(options, dialect, context_.now));
     typed.line.trailing = std::move(trailing);
@@ -142,7 +147,7 @@ class Request : public ::testing::Test {
     return made ? "it was taken" : made.error().message;
   }
   base::TempDir directory_;
-  SubmitContext context_;
+  SubmitContext context_{KnownTools()};
 };
 
 TEST_F(Request, TakesACommandWithWhatItNeeds) {
@@ -343,7 +348,7 @@ TEST_F(Request, LeavesTheLibraryOfNvshareToJobsThatDoNotShare) {
 // The job does not share: gflow accepts --shared for a job without GPUs.
 TEST_F(Request, LeavesTheLibraryOfNvshareToAJobOfGflowWithoutGpus) {
   context_.origin.environment.emplace_back(kPreload);
-  const auto made = Make({"--shared", "--gpu-memory=1G"}, {"true"}, std::nullopt, Dialect::kGflow);
+  const auto made = Make({"--shared", "--gpu-memory=1G"}, {"true"}, std::nullopt, gflow::kDialect);
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_EQ(made->request.environment.at("LD_PRELOAD"), "/opt/libnvshare.so:/opt/other.so");
   EXPECT_THAT(made->notes, SizeIs(0));
@@ -364,7 +369,7 @@ TEST_F(Request, HasGflowsOptionsWithGflowsMeaning) {
   const auto made =
       Make({"--gpus", "1", "--shared", "--gpu-memory", "20G", "-t", "30", "-m", "512", "--nice=50", "--name",
             "my run", "--dependency", "5", "--notify-email", "a@b.c", "--notify-on", "job_failed"},
-           {"true", "-x"}, std::nullopt, Dialect::kGflow);
+           {"true", "-x"}, std::nullopt, gflow::kDialect);
   ASSERT_TRUE(made) << made.error().message;
   const auto& job = made->request.jobs[0];
   EXPECT_EQ(job.memory->bytes, base::GiB(20));
@@ -379,14 +384,14 @@ TEST_F(Request, HasGflowsOptionsWithGflowsMeaning) {
 
 TEST_F(Request, TellsGflowsTasksTheirIndexUnderItsName) {
   const auto made =
-      Make({"--array", "1-3"}, {"echo", "a b", "--i=$GFLOW_ARRAY_TASK_ID."}, std::nullopt, Dialect::kGflow);
+      Make({"--array", "1-3"}, {"echo", "a b", "--i=$GFLOW_ARRAY_TASK_ID."}, std::nullopt, gflow::kDialect);
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_THAT(made->request.jobs[0].command,
               ElementsAre("/bin/sh", "-c",
                           "export GFLOW_ARRAY_TASK_ID=\"$GPUMAN_ARRAY_TASK_ID\"; exec echo 'a b' "
                           "--i=\"$GFLOW_ARRAY_TASK_ID\"."));
   Write("a.sh", "#!/bin/bash\n# GFLOW --array=1-3\necho\n");
-  const auto script = Make({"--array=1-3"}, {"a.sh"}, std::nullopt, Dialect::kGflow);
+  const auto script = Make({"--array=1-3"}, {"a.sh"}, std::nullopt, gflow::kDialect);
   ASSERT_TRUE(script) << script.error().message;
   EXPECT_THAT(*script->request.jobs[0].script,
               HasSubstr("#!/bin/bash\n# GFLOW --array=1-3\nexport GFLOW_ARRAY_TASK_ID="));

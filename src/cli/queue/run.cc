@@ -98,7 +98,7 @@ base::Error WithTag(base::Error error) {
 }
 
 Result<int> RunInQueue(Session& session, const RunSettings& s, MadeSubmission made) {
-  GPUMAN_TRY(Check(made, Dialect::kGpuman));
+  GPUMAN_TRY(Check(made, kGpuman));
   made.request.new_tags = made.request.jobs.front().name.has_value();
   if (s.pty && ::isatty(STDIN_FILENO) == 1) {
     GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
@@ -142,9 +142,9 @@ Result<int> RunInTurns(Session& session, const RunSettings& s, MadeSubmission ma
   return RunNow(session, std::move(made), !s.detach);
 }
 
-Result<int> Run(Session& session, const RunSettings& s, const CommandLine& line) {
+Result<int> Run(Session& session, const RunSettings& s, const CommandLine& line, const OtherTools& tools) {
   GPUMAN_TRY(CheckTogether(s, line));
-  GPUMAN_ASSIGN(const SubmitContext context, ContextOfThisProcess());
+  GPUMAN_ASSIGN(const SubmitContext context, ContextOfThisProcess(tools));
   GPUMAN_ASSIGN(MadeSubmission made, MakeOneJob(s.submit, line, context));
   TellNotes(session, made);
   if (TakesTurns(s)) return RunInTurns(session, s, std::move(made));
@@ -246,7 +246,7 @@ class OptionsOfRun {
 }  // namespace
 }  // namespace queue
 
-Command RunCommand() {
+Command RunCommand(const queue::OtherTools& tools) {
   const auto s = std::make_shared<queue::RunSettings>();  // shared by the options and the action
   return {.name = "run",
           .summary = "Start a job now, with a limit on its GPU memory",
@@ -257,7 +257,8 @@ Command RunCommand() {
               "  gpuman run --gpus 1 --pty -- bash",
           .arguments = {},
           .options = queue::OptionsOfRun(*s).Make(),
-          .run = [s](Session& session, const CommandLine& line) { return queue::Run(session, *s, line); },
+          .run = [s, &tools](Session& session,
+                             const CommandLine& line) { return queue::Run(session, *s, line, tools); },
           .user_command = "(-- COMMAND... | --command STRING)"};
 }
 

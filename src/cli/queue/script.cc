@@ -7,7 +7,6 @@
 #include <map>
 #include <optional>
 
-#include "cli/compat/gflow/options.h"
 #include "cli/parser.h"
 
 namespace gpuman::cli::queue {
@@ -64,9 +63,9 @@ base::Result<std::optional<Word>> NextWord(std::string_view line, std::size_t at
 }
 
 // Reads the options of one dialect into settings, which must outlive it.
-struct FlavourReader {
-  FlavourReader(SubmitSettings& settings, Dialect dialect, base::WallTime now)
-      : options(gflow::SubmitOptionsFor(dialect, settings, now)), reader(options) {}
+struct DialectReader {
+  DialectReader(SubmitSettings& settings, const Dialect& dialect, base::WallTime now)
+      : options(dialect.submit_options(settings, now)), reader(options) {}
   const Options options;
   OptionReader reader;
 };
@@ -84,7 +83,7 @@ base::Result<LineWords> SplitLine(std::string_view line) {
   }
 }
 
-base::Result<Directives> ReadDirectives(std::string_view text) {
+base::Result<Directives> ReadDirectives(std::string_view text, const std::vector<const Dialect*>& others) {
   Directives directives;
   bool header = true;
   int number = 0;
@@ -94,27 +93,31 @@ base::Result<Directives> ReadDirectives(std::string_view text) {
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     ++number;
     if (!line.empty() && !line.starts_with('#')) header = false;
-    const auto ours = Behind(line, "GPUMAN");
-    const auto theirs = Behind(line, "GFLOW");
-    if (!ours && !theirs) continue;
-    if (ours && !header) {
+    const Dialect* dialect = &kGpuman;
+    auto options = Behind(line, dialect->mark);
+    for (auto other = others.begin(); !options && other != others.end(); ++other) {
+      dialect = *other;
+      options = Behind(line, dialect->mark);
+    }
+    if (!options) continue;
+    if (!header && !dialect->marks_anywhere) {
       directives.too_late.push_back(number);
       continue;
     }
-    auto words = SplitLine(ours ? *ours : *theirs);
+    auto words = SplitLine(*options);
     if (!words) return base::Fail(std::move(words.error()).In(fmt::format("line {}", number)));
-    directives.list.push_back({number, ours ? Dialect::kGpuman : Dialect::kGflow, std::move(words->texts)});
+    directives.list.push_back({number, dialect, std::move(words->texts)});
   }
   return directives;
 }
 
 base::Result<> ApplyDirectives(const Directives& directives, std::string_view name, SubmitSettings& settings,
                                base::WallTime now) {
-  std::map<Dialect, FlavourReader> readers;
+  std::map<const Dialect*, DialectReader> readers;
   for (const auto& [line, dialect, words] : directives.list) {
     const auto where = fmt::format("{}:{}", name, line);
     settings.line = where;
-    auto rest = readers.try_emplace(dialect, settings, dialect, now).first->second.reader.Read(words);
+    auto rest = readers.try_emplace(dialect, settings, *dialect, now).first->second.reader.Read(words);
     if (!rest) return base::Fail(std::move(rest.error()).In(where));
     if (!rest->empty())
       return base::Fail(ErrorCode::kInvalidArgument,

@@ -2,11 +2,10 @@
 //
 //   #!/bin/bash
 //   # GPUMAN --gpus 2 --time 4h
-//   # GFLOW --gpus=1 --memory=4G
 //   python train.py
 //
-// Lines of "# GPUMAN" (or "#GPUMAN") count before the first command, as Slurm's do; lines of "# GFLOW" count
-// anywhere, as in gflow. A "#" that begins a word ends the options of a line. Pure.
+// Lines of "# GPUMAN" (or "#GPUMAN") count before the first command; lines of another dialect may count
+// anywhere. A "#" that begins a word ends the options of a line. Pure.
 #pragma once
 
 #include <string>
@@ -14,23 +13,24 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cli/queue/settings.h"
+#include "cli/queue/dialect.h"
 
 namespace gpuman::cli::queue {
 
 struct Directive {
   int line = 0;  // 1 is the first
-  Dialect dialect = Dialect::kGpuman;
+  const Dialect* dialect = &kGpuman;
   std::vector<std::string> words;
 };
 
 struct Directives {
   std::vector<Directive> list;
-  std::vector<int> too_late;  // lines of "# GPUMAN" below the first command, which are ignored
+  std::vector<int> too_late;  // lines below the first command that are ignored
 };
 
-// kInvalidArgument with the line, for a quote that is never closed.
-base::Result<Directives> ReadDirectives(std::string_view text);
+// Reads lines of gpuman's dialect and of the others. kInvalidArgument with the line, for a quote that is
+// never closed.
+base::Result<Directives> ReadDirectives(std::string_view text, const std::vector<const Dialect*>& others);
 
 // Applies the directives in order; an error begins with "NAME:LINE: ".
 base::Result<> ApplyDirectives(const Directives& directives, std::string_view name, SubmitSettings& settings,

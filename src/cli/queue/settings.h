@@ -1,5 +1,5 @@
 // The settings of `gpuman submit`, and the table of its options: one table for the command line, for lines of
-// scripts and for lines of job files. compat/gflow/options.h has gflow's names for it.
+// scripts and for lines of job files.
 #pragma once
 
 #include <map>
@@ -15,8 +15,7 @@
 
 namespace gpuman::cli::queue {
 
-// In gflow's dialect --memory is host memory, and numbers without a unit are minutes and MiB.
-enum class Dialect { kGpuman, kGflow };
+struct Dialect;  // dialect.h
 
 struct Parameter {
   std::string name;
@@ -64,7 +63,7 @@ Option WithLine(Option option, std::string name, SubmitSettings& settings);
 // wrong.
 const Option& OptionNamed(const Options& table, std::string_view name);
 
-// Turns a name that gflow and Slurm accept into a tag: characters that a tag cannot have become "-".
+// Turns a name that other tools accept into a tag: characters that a tag cannot have become "-".
 std::string TagFrom(std::string_view name);
 
 // Parses "lr=0.1,0.01", or a range "seed=1:10" or "x=0:1:0.25", both ends included.

@@ -13,7 +13,6 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/queue/named_jobs.h"
-#include "cli/queue/other_tools.h"
 #include "cli/queue/when.h"
 #include "cli/queue/wording.h"
 #include "cli/show.h"
@@ -151,7 +150,7 @@ Result<int> WaitForAll(Session& session, const api::Client& daemon, const api::S
 
 // Sends the submission, and shows the daemon's notes; a refusal names the options that the user typed.
 Result<api::SubmissionAnswer> Send(Session& session, const api::Client& daemon, MadeSubmission& made,
-                                   Dialect dialect) {
+                                   const Dialect& dialect) {
   SweepDependencies sweeps(session);
   for (auto& job : made.request.jobs) GPUMAN_TRY(sweeps.Resolve(job.depends));
   auto answer = api::AskWithoutTimeout(daemon, api::routes::kSubmit, {}, made.request);
@@ -206,8 +205,8 @@ void PrintAnswer(Session& session, const api::Client& daemon, const MadeSubmissi
   session.Print(RenderSubmitted(request, answer, made.origins, gpus, base::SystemClock().Wall()));
 }
 
-Result<SubmitContext> ContextOfThisProcess() {
-  SubmitContext context;
+Result<SubmitContext> ContextOfThisProcess(const OtherTools& tools) {
+  SubmitContext context{tools};
   GPUMAN_ASSIGN(context.origin, OriginOfThisProcess());
   context.now = base::SystemClock().Wall();
   if (::isatty(STDIN_FILENO) == 0) context.standard_input = [] { return ReadAll(STDIN_FILENO); };
@@ -220,9 +219,9 @@ void TellNotes(Session& session, const MadeSubmission& made) {
   for (const auto& note : made.notes) session.Note(note);
 }
 
-Result<int> Submit(Session& session, SubmitSettings settings, const CommandLine& line, Dialect dialect,
+Result<int> Submit(Session& session, SubmitSettings settings, const CommandLine& line, const Dialect& dialect,
                    const OtherTools& tools, Finish finish) {
-  GPUMAN_ASSIGN(const SubmitContext context, ContextOfThisProcess());
+  GPUMAN_ASSIGN(const SubmitContext context, ContextOfThisProcess(tools));
   GPUMAN_ASSIGN(MadeSubmission made, MakeSubmission(std::move(settings), line, dialect, context));
   TellNotes(session, made);
   if (made.to_other_queue) return tools.queue.Submit(session, made, dialect);
@@ -233,14 +232,14 @@ Result<int> Submit(Session& session, SubmitSettings settings, const CommandLine&
 
 Result<int> QueueAndLeave(Session& session, MadeSubmission made) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto answer, Send(session, daemon, made, Dialect::kGpuman));
+  GPUMAN_ASSIGN(const auto answer, Send(session, daemon, made, kGpuman));
   PrintAnswer(session, daemon, made, answer);
   return kExitDone;
 }
 
 Result<int> QueueAndShow(Session& session, MadeSubmission made) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto answer, Send(session, daemon, made, Dialect::kGpuman));
+  GPUMAN_ASSIGN(const auto answer, Send(session, daemon, made, kGpuman));
   const auto& first = answer.jobs.front();
   if (first.state == spec::JobState::kQueued && first.reason)
     session.Note(SentenceOf(first, {}, {}, base::SystemClock().Wall()));
@@ -266,8 +265,7 @@ Command SubmitCommand(const queue::OtherTools& tools) {
           .options = queue::SubmitOptions(*settings, base::SystemClock().Wall()),
           .run =
               [settings, &tools](Session& session, const CommandLine& line) {
-                return queue::Submit(session, *settings, line, queue::Dialect::kGpuman, tools,
-                                     queue::WaitOrPrint);
+                return queue::Submit(session, *settings, line, queue::kGpuman, tools, queue::WaitOrPrint);
               },
           .user_command = "(-- COMMAND... | SCRIPT ARGUMENTS... | --jobs FILE)",
           .ends_at_word = true};

@@ -10,10 +10,8 @@
 
 namespace gpuman::cli::queue {
 
-struct OtherTools;
-
-// The submit context of this process.
-base::Result<SubmitContext> ContextOfThisProcess();
+// The submit context of this process. `tools` must outlive it.
+base::Result<SubmitContext> ContextOfThisProcess(const OtherTools& tools);
 
 // Prints what the user should know of the jobs that were made.
 void TellNotes(Session& session, const MadeSubmission& made);
@@ -22,8 +20,8 @@ void TellNotes(Session& session, const MadeSubmission& made);
 using Finish = base::Result<int> (*)(Session& session, const api::Client& daemon, const MadeSubmission& made,
                                      const api::SubmissionAnswer& answer);
 // `settings` have the values of the options of `line`.
-base::Result<int> Submit(Session& session, SubmitSettings settings, const CommandLine& line, Dialect dialect,
-                         const OtherTools& tools, Finish finish);
+base::Result<int> Submit(Session& session, SubmitSettings settings, const CommandLine& line,
+                         const Dialect& dialect, const OtherTools& tools, Finish finish);
 // Prints the jobs that were made, or that a dry run would make.
 void PrintAnswer(Session& session, const api::Client& daemon, const MadeSubmission& made,
                  const api::SubmissionAnswer& answer);

@@ -4,9 +4,8 @@
 #include <utility>
 #include <variant>
 
-#include "cli/compat/gflow/options.h"
 #include "cli/parser.h"
-#include "cli/queue/settings.h"
+#include "cli/queue/dialect.h"
 
 namespace gpuman::cli::queue {
 
@@ -16,14 +15,14 @@ struct ParsedSubmission {
 };
 
 inline base::Result<ParsedSubmission> ParseSubmission(const std::vector<std::string>& words,
-                                                      Dialect dialect = Dialect::kGpuman,
+                                                      const Dialect& dialect = kGpuman,
                                                       base::WallTime now = {}) {
   ParsedSubmission typed;
   const Command program{.name = "submit",
                         .summary = {},
                         .example = {},
                         .arguments = {},
-                        .options = gflow::SubmitOptionsFor(dialect, typed.settings, now),
+                        .options = dialect.submit_options(typed.settings, now),
                         .run = [](Session&, const CommandLine&) -> base::Result<int> { return kExitDone; },
                         .user_command = "COMMAND",
                         .ends_at_word = true};

@@ -7,7 +7,7 @@
 #include "api/queue_json.h"
 #include "base/file.h"
 #include "cli/command_line.h"
-#include "cli/compat/gflow/options.h"
+#include "cli/queue/dialect.h"
 #include "cli/queue/update_takes.h"
 #include "cli/take.h"
 #include "spec/option_rules.h"
@@ -226,8 +226,9 @@ Options RunningOptions(JobUpdateSettings& s) {
   return table;
 }
 
-Options UpdateOptions(JobUpdateSettings& s, Dialect dialect, UpdatePurpose what, base::WallTime now) {
-  Options table = dialect == Dialect::kGflow ? gflow::GjobOptions(s, now) : GpumanOptions(s);
+Options UpdateOptions(JobUpdateSettings& s, const Dialect& dialect, UpdatePurpose what, base::WallTime now) {
+  const bool own = dialect.update_options == nullptr;
+  Options table = own ? GpumanOptions(s) : dialect.update_options(s, now);
   const Options common{
       {"-c,--command", "STRING", "Another command", take::Into(s.queue().command, SplitCommand)},
       {"-s,--script", "FILE", "Run this script in place of the command",
@@ -242,7 +243,7 @@ Options UpdateOptions(JobUpdateSettings& s, Dialect dialect, UpdatePurpose what,
        SetOrClearOption(s, "max_concurrent", &J::max_concurrent, Integer(1, spec::kMaxConcurrent))},
       {"--retries,--max-retries", "N", "Run it again up to N times when it fails", RetryCount(s)}};
   table.insert(table.end(), common.begin(), common.end());
-  if (dialect == Dialect::kGpuman) AddOptionsOfSubmit(table, s, now);
+  if (own) AddOptionsOfSubmit(table, s, now);
   if (what == UpdatePurpose::kRedo) {
     table.push_back({"--cascade", "",
                      "Also queue the jobs again that were cancelled because it did not finish",

@@ -30,7 +30,8 @@ Options LimitOptions(JobUpdateSettings& settings);
 Options RunningOptions(JobUpdateSettings& settings);
 
 enum class UpdatePurpose { kUpdate, kRedo };
-Options UpdateOptions(JobUpdateSettings& settings, Dialect dialect, UpdatePurpose what, base::WallTime now);
+Options UpdateOptions(JobUpdateSettings& settings, const Dialect& dialect, UpdatePurpose what,
+                      base::WallTime now);
 
 // The update that the daemon gets for `job`, given its present values.
 api::JobUpdate UpdateOf(const JobUpdateSettings& settings, const api::JobView& job);

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "cli/compat/gflow/options.h"
 #include "cli/queue/commands.h"
+#include "cli/queue/dialect.h"
 
 namespace gpuman::cli::queue {
 namespace {
@@ -52,9 +52,9 @@ constexpr std::array<std::string_view, 2> kParents{"changes.", "queue."};
 
 bool IsPartOfName(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; }
 
-std::string Reworded(std::string text, const std::vector<FieldName>& names, Dialect dialect) {
+std::string Reworded(std::string text, const std::vector<FieldName>& names, const Dialect& dialect) {
   for (const auto& [field, general] : names) {
-    const std::string_view option = dialect == Dialect::kGflow ? gflow::NameOfOption(general) : general;
+    const std::string_view option = dialect.NameOf(general);
     if (!IsUnmistakable(field)) {
       if (text.starts_with(field) && text.substr(field.size(), 2) == ": ")
         return text.replace(0, field.size(), option);
@@ -80,7 +80,7 @@ std::string_view OptionOf(std::string_view message) {
 
 }  // namespace
 
-base::Error WithOptionNames(base::Error error, Dialect dialect) {
+base::Error WithOptionNames(base::Error error, const Dialect& dialect) {
   for (const auto parent : kParents)
     if (error.message.starts_with(parent)) error.message.erase(0, parent.size());
   error.message = Reworded(std::move(error.message), JobFields(), dialect);
@@ -89,11 +89,11 @@ base::Error WithOptionNames(base::Error error, Dialect dialect) {
 }
 
 base::Error WithReservationOptions(base::Error error) {
-  error.message = Reworded(std::move(error.message), ReservationFields(), Dialect::kGpuman);
+  error.message = Reworded(std::move(error.message), ReservationFields(), kGpuman);
   return error;
 }
 
-base::Error WithOrigins(base::Error error, const std::vector<std::string>& origins, Dialect dialect,
+base::Error WithOrigins(base::Error error, const std::vector<std::string>& origins, const Dialect& dialect,
                         const OptionLines& lines) {
   constexpr std::string_view kBegin = "jobs[";
   std::string_view rest = error.message;

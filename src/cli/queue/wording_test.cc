@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cli/compat/gflow/dialect.h"
+
 namespace gpuman::cli::queue {
 namespace {
 
 using base::ErrorCode;
 
-std::string Said(std::string message, Dialect dialect = Dialect::kGpuman) {
+std::string Said(std::string message, const Dialect& dialect = kGpuman) {
   return WithOptionNames({ErrorCode::kInvalidArgument, std::move(message), ""}, dialect).message;
 }
 
@@ -24,7 +26,7 @@ TEST(Wording, FieldsOfTheApiAreSaidAsOptions) {
   EXPECT_EQ(Said("notify.webhooks: it is empty"), "--notify-url: it is empty");
   EXPECT_EQ(Said("stderr: it is empty"), "--error: it is empty");
   EXPECT_EQ(Said("grace: it is negative"), "--grace: it is negative");
-  EXPECT_EQ(Said("memory: a job that shares", Dialect::kGflow), "--gpu-memory: a job that shares");
+  EXPECT_EQ(Said("memory: a job that shares", gflow::kDialect), "--gpu-memory: a job that shares");
 }
 
 TEST(Wording, FieldsOfAChangeAreSaidAsOptions) {
@@ -55,8 +57,7 @@ TEST(Wording, WordsOfSentencesStay) {
 TEST(Wording, AJobOfAFileIsNamedByItsLine) {
   const std::vector<std::string> origins{"list.txt:1", "list.txt:4", ""};
   const auto said = [&](std::string message) {
-    return WithOrigins({ErrorCode::kUnsatisfiable, std::move(message), ""}, origins, Dialect::kGpuman)
-        .message;
+    return WithOrigins({ErrorCode::kUnsatisfiable, std::move(message), ""}, origins, kGpuman).message;
   };
   EXPECT_EQ(said("jobs[1].memory: too much"), "list.txt:4: --memory: too much");
   EXPECT_EQ(said("jobs[0]: it asks for 9 GPUs"), "list.txt:1: it asks for 9 GPUs");
@@ -68,11 +69,11 @@ TEST(Wording, AJobOfAFileIsNamedByItsLine) {
 
 TEST(Wording, AnOptionOfAScriptIsNamedByItsLine) {
   const OptionLines lines{{"--cpus", "job.sh:3"}, {"--memory", "job.sh:4"}, {"--gpus", ""}};
-  const auto said = [&](std::string message, Dialect dialect = Dialect::kGpuman) {
+  const auto said = [&](std::string message, const Dialect& dialect = kGpuman) {
     return WithOrigins({ErrorCode::kUnsatisfiable, std::move(message), ""}, {}, dialect, lines).message;
   };
   EXPECT_EQ(said("cpus: it asks for 4 processors"), "job.sh:3: --cpus: it asks for 4 processors");
-  EXPECT_EQ(said("memory: too much", Dialect::kGflow), "job.sh:4: --gpu-memory: too much");
+  EXPECT_EQ(said("memory: too much", gflow::kDialect), "job.sh:4: --gpu-memory: too much");
   EXPECT_EQ(said("gpus.count: it asks for 9 GPUs"), "--gpus: it asks for 9 GPUs")
       << "typed on the command line";
   EXPECT_EQ(said("host_memory: too much"), "--host-memory: too much");

@@ -22,12 +22,6 @@ using queue::JobUpdateSettings;
 using queue::SubmitSettings;
 using J = spec::JobOptions;
 
-// Options that have other names here, by gpuman's name.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kOtherNames{{
-    {"--memory", "--gpu-memory"},
-    {"--host-memory", "--memory"},
-}};
-
 // Options of `gpuman submit` that gbatch does not have.
 constexpr std::array<std::string_view, 25> kNotOfGbatch{
     "--wait",        "--output",         "--command",    "--gpu",           "--gpu-model",
@@ -91,11 +85,6 @@ Options GbatchOptions(SubmitSettings& settings, base::WallTime now) {
   return table;
 }
 
-Options SubmitOptionsFor(queue::Dialect dialect, SubmitSettings& settings, base::WallTime now) {
-  return dialect == queue::Dialect::kGflow ? GbatchOptions(settings, now)
-                                           : queue::SubmitOptions(settings, now);
-}
-
 Options GjobOptions(JobUpdateSettings& s, base::WallTime now) {
   using queue::AsText, queue::ClearOption, queue::SetOption, queue::SetOrClearOption;
   const auto priority = [](const std::string& text) {
@@ -130,12 +119,6 @@ Options GjobOptions(JobUpdateSettings& s, base::WallTime now) {
                                        text),
                            "change the command with -c");
        }}};
-}
-
-std::string_view NameOfOption(std::string_view gpumans) {
-  const auto other = std::find_if(kOtherNames.begin(), kOtherNames.end(),
-                                  [&](const auto& names) { return names.first == gpumans; });
-  return other == kOtherNames.end() ? gpumans : other->second;
 }
 
 }  // namespace gpuman::cli::gflow

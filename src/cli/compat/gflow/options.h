@@ -2,8 +2,6 @@
 // gjob update and gjob redo. They set what the options of `gpuman submit` and `gpuman job update` set.
 #pragma once
 
-#include <string_view>
-
 #include "base/clock.h"
 #include "cli/command.h"
 #include "cli/queue/settings.h"
@@ -15,13 +13,7 @@ namespace gpuman::cli::gflow {
 // into `settings`, which must live as long as it does.
 Options GbatchOptions(queue::SubmitSettings& settings, base::WallTime now);
 
-// These, or those of `gpuman submit`.
-Options SubmitOptionsFor(queue::Dialect dialect, queue::SubmitSettings& settings, base::WallTime now);
-
 // The options of gjob update and gjob redo that differ from those of `gpuman job update`; as above.
 Options GjobOptions(queue::JobUpdateSettings& settings, base::WallTime now);
-
-// gflow's name of gpuman's option; the same where they do not differ.
-std::string_view NameOfOption(std::string_view gpumans);
 
 }  // namespace gpuman::cli::gflow

@@ -10,8 +10,9 @@
 #include "base/fd.h"
 #include "base/file.h"
 #include "cli/compat/gflow/commands.h"
+#include "cli/compat/gflow/dialect.h"
 #include "cli/compat/gflow/options.h"
-#include "cli/compat/other_tools.h"
+#include "cli/compat/known_tools.h"
 #include "cli/completion_scripts.h"
 #include "cli/queue/submit.h"
 #include "cli/take.h"
@@ -20,7 +21,6 @@ namespace gpuman::cli::gflow {
 namespace {
 
 using base::Result;
-using queue::Dialect;
 using queue::SubmitSettings;
 
 // gbatch new NAME: writes a template of a script.
@@ -50,7 +50,7 @@ Result<int> PrintSubmitted(Session& session, const api::Client& daemon, const qu
   const auto& first = answer.jobs.front();
   const std::size_t count = std::max(answer.jobs.size(), first.tasks.size());
   if (count == 1)
-    session.Print(fmt::format("Submitted batch job {} ({})\n", first.id, Printable(first.tag)));
+    session.Print(kDialect.submitted(std::to_string(first.id), first.tag));
   else
     session.Print(fmt::format("Submitted {} batch jobs with group_id: {}\n", count,
                               made.request.jobs.front().group.value_or(std::to_string(first.id))));
@@ -65,8 +65,7 @@ Command Gbatch() {
                   {},
                   GbatchOptions(*settings, base::SystemClock().Wall()),
                   [settings](Session& session, const CommandLine& line) {
-                    return queue::Submit(session, *settings, line, Dialect::kGflow, OtherTools(),
-                                         PrintSubmitted);
+                    return queue::Submit(session, *settings, line, kDialect, KnownTools(), PrintSubmitted);
                   }};
   command.user_command = "COMMAND...";
   command.ends_at_word = true;
@@ -81,16 +80,32 @@ Result<int> CloseSessions(Session& session, const CommandLine&) {
   return kExitDone;
 }
 
+// gjob's log has other letters for the lines, and does not follow.
+Options LogOptions(const Options& log) {
+  Option first = queue::OptionNamed(log, "--first");
+  Option last = queue::OptionNamed(log, "--tail");
+  first.names = "-f,--first";
+  last.names = "-l,--last";
+  first.value = last.value = "LINES";
+  first.help = "Print only the first lines";
+  last.help = "Print only the last lines";
+  return {std::move(first), std::move(last)};
+}
+
 Command Gjob() {
-  Command program{"gjob",
-                  "Show and change jobs of the queue",
-                  "",
-                  {},
-                  {},
-                  {},
-                  queue::JobCommands(Dialect::kGflow, OtherTools())};
-  for (auto& command : program.commands)
+  constexpr std::string_view kOwnName = "gpuman job";  // with which examples begin
+  Command program{"gjob", "Show and change jobs of the queue",       "", {}, {},
+                  {},     queue::JobCommands(kDialect, KnownTools())};
+  std::erase_if(program.commands, [](const Command& command) { return command.name == "wait"; });
+  for (auto& command : program.commands) {
+    command.example.replace(0, kOwnName.size(), program.name);
+    if (command.name == "log") {
+      command.example = "gjob log @ --last 50";
+      command.options = LogOptions(command.options);
+    }
+    if (command.name == "update") command.example = "gjob update 7 --gpus 2 --time-limit 4:00:00";
     if (command.name != "redo") command.aliases = {command.name.substr(0, 1)};
+  }
   program.commands.push_back({"close-sessions",
                               "Does nothing: a job has no session that outlives it",
                               "gjob close-sessions --all",
@@ -106,7 +121,7 @@ Command Gjob() {
 }
 
 Command Gcancel() {
-  Command command = queue::CancelCommand(OtherTools());
+  Command command = queue::CancelCommand(KnownTools());
   command.name = "gcancel";
   command.example = "gcancel 1,3,5-7";
   command.options.push_back({"--cancel,--kill", "", "", take::Nothing()});

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/compat/gflow/commands.h"
-#include "cli/compat/other_tools.h"
+#include "cli/compat/known_tools.h"
 #include "cli/printed_json.h"
 #include "cli/queue/listing.h"
 #include "cli/take.h"
@@ -60,7 +60,7 @@ Command Gqueue() {
                           .of_caller = true,
                           .if_empty = {},
                           .json = JsonOf},
-                         OtherTools());
+                         KnownTools());
   command.name = "gqueue";
   command.example = "gqueue -s Running,Queued -f 'JOBID,NAME,ST,NODES,NODELIST(REASON)'";
   command.options.push_back({"-T,--tmux", "", "", take::Nothing()});

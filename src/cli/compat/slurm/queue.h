@@ -19,7 +19,7 @@ class Queue final : public queue::OtherQueue {
   // Translates all jobs before it submits the first one. Slurm takes jobs one by one: if it refuses a later
   // one, the earlier ones stay in its queue, and the error says so.
   base::Result<int> Submit(Session& session, const queue::MadeSubmission& made,
-                           queue::Dialect dialect) const override;
+                           const queue::Dialect& dialect) const override;
   bool ServesAlone(const Session& session) const override;
   // Records jobs that have ended.
   std::optional<queue::OtherJobs> List(Session& session, const api::QueueFilter& filter) const override;

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/temp_dir.h"
+#include "cli/compat/known_tools.h"
 #include "cli/queue/request.h"
 #include "cli/queue/test_command_line.h"
 #include "cli/values.h"
@@ -118,14 +119,13 @@ class SbatchScript : public ::testing::Test {
   MadeSubmission Submit(const std::string& text, std::vector<std::string> options = {}) {
     std::ofstream(directory_.path() / "job.sh") << text;
     options.emplace_back("job.sh");
-    queue::SubmitContext context;
+    queue::SubmitContext context{KnownTools()};
     context.origin.directory = directory_.path().string();
     context.origin.environment = {"PATH=/usr/bin:/bin"};
     auto typed = queue::ParseSubmission(options);
     if (!typed) ADD_FAILURE() << typed.error().message;
     if (!typed) return {};
-    auto made =
-        queue::MakeSubmission(std::move(typed->settings), typed->line, queue::Dialect::kGpuman, context);
+    auto made = queue::MakeSubmission(std::move(typed->settings), typed->line, queue::kGpuman, context);
     EXPECT_TRUE(made) << made.error().message;
     return made ? std::move(*made) : MadeSubmission{};
   }

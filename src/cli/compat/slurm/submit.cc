@@ -9,6 +9,7 @@
 #include "cli/command_line.h"
 #include "cli/compat/slurm/follow.h"
 #include "cli/compat/slurm/queue.h"
+#include "cli/queue/dialect.h"
 #include "cli/queue/request.h"
 #include "cli/queue/wording.h"
 
@@ -75,7 +76,7 @@ struct Prepared {
 };
 
 Result<std::vector<Prepared>> Prepare(Session& session, const queue::MadeSubmission& made,
-                                      const Engine& engine, queue::Dialect dialect) {
+                                      const Engine& engine, const queue::Dialect& dialect) {
   TranslationContext context;
   GPUMAN_ASSIGN(context.site, SiteOf(session.environment()));
   context.directory = made.request.directory;
@@ -191,7 +192,7 @@ std::string SentenceOf(const Taken& taken) {
   return fmt::format("job slurm-{} '{}' is {} by Slurm\n", taken.kept.id, name, state);
 }
 
-void PrintTaken(Session& session, const std::vector<Taken>& list, queue::Dialect dialect) {
+void PrintTaken(Session& session, const std::vector<Taken>& list, const queue::Dialect& dialect) {
   api::Json jobs = api::Json::array();
   for (const auto& taken : list) {
     const auto& kept = taken.kept;
@@ -202,8 +203,8 @@ void PrintTaken(Session& session, const std::vector<Taken>& list, queue::Dialect
            {"state", taken.held ? "held" : "queued"},
            {"log_path", kept.array ? api::Json(nullptr)
                                    : api::Json(ExpandFile(kept.output, {kept.id, {}}, kept.id, kept.name))}});
-    else if (dialect == queue::Dialect::kGflow)
-      session.Print(fmt::format("Submitted batch job slurm-{} ({})\n", kept.id, Printable(kept.name)));
+    else if (dialect.submitted != nullptr)
+      session.Print(dialect.submitted(fmt::format("slurm-{}", kept.id), kept.name));
     else
       session.Print(SentenceOf(taken));
   }
@@ -212,7 +213,8 @@ void PrintTaken(Session& session, const std::vector<Taken>& list, queue::Dialect
 
 }  // namespace
 
-Result<int> Queue::Submit(Session& session, const queue::MadeSubmission& made, queue::Dialect dialect) const {
+Result<int> Queue::Submit(Session& session, const queue::MadeSubmission& made,
+                          const queue::Dialect& dialect) const {
   const Engine engine(session);
   GPUMAN_ASSIGN(const auto list, Prepare(session, made, engine, dialect));
   if (made.request.dry_run) return PrintDryRun(session, list);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cli/compat/known_tools.h"
 #include "cli/compat/slurm/batch_script.h"
 #include "cli/queue/request.h"
 #include "cli/queue/test_command_line.h"
@@ -23,13 +24,13 @@ constexpr base::WallTime kNow{base::Millis(1'800'000'000'000)};
 
 base::Result<api::Submission> Parsed(Words options, const Words& command = {"train"}) {
   options.emplace_back("--to=slurm");
-  GPUMAN_ASSIGN(auto typed, queue::ParseSubmission(options, queue::Dialect::kGpuman, kNow));
+  GPUMAN_ASSIGN(auto typed, queue::ParseSubmission(options, queue::kGpuman, kNow));
   typed.line.trailing = command;
-  queue::SubmitContext context;
+  queue::SubmitContext context{KnownTools()};
   context.origin.directory = "/home/ada";
   context.now = kNow;
-  GPUMAN_ASSIGN(auto made, queue::MakeSubmission(std::move(typed.settings), typed.line,
-                                                 queue::Dialect::kGpuman, context));
+  GPUMAN_ASSIGN(auto made,
+                queue::MakeSubmission(std::move(typed.settings), typed.line, queue::kGpuman, context));
   return std::move(made.request.jobs.front());
 }
 

@@ -6,6 +6,6 @@
 namespace gpuman::cli {
 
 // A constant.
-const queue::OtherTools& OtherTools();
+const queue::OtherTools& KnownTools();
 
 }  // namespace gpuman::cli

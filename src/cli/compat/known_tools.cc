@@ -1,0 +1,14 @@
+#include "cli/compat/known_tools.h"
+
+#include "cli/compat/gflow/dialect.h"
+#include "cli/compat/slurm/queue.h"
+
+namespace gpuman::cli {
+
+const queue::OtherTools& KnownTools() {
+  static const slurm::Queue queue;
+  static const queue::OtherTools tools{queue, {&gflow::kDialect}};
+  return tools;
+}
+
+}  // namespace gpuman::cli
