@@ -105,6 +105,7 @@ class CheckLayers(unittest.TestCase):
         self.assert_allowed("src/cli/queue/queue_app_test.cc", "src/cli/compat/gflow/views.h", "cli/compat/gflow/views.h")
         self.assert_refused("src/cli/queue/listing.cc", "src/cli/compat/gflow/views.h", "cli/compat/gflow/views.h",
                             "src/cli/queue may not include src/cli/compat/gflow/views.h")
+        self.assert_refused("src/cli/queue/request.cc", "src/cli/compat/known_tools.h", "cli/compat/known_tools.h")
         self.assert_refused("src/cli/queue/listing.h", "src/cli/top/rows.h", "cli/top/rows.h")
         self.assert_refused("src/cli/top/rows.cc", "src/cli/compat/slurm/jobs.h", "cli/compat/slurm/jobs.h")
 
@@ -112,12 +113,6 @@ class CheckLayers(unittest.TestCase):
         findings = self.findings({"src/cli/misc/thing.h": []})
         self.assertEqual(len(findings), 1, findings)
         self.assertIn("no place for this folder in CLI", findings[0])
-
-    def test_an_exception_of_the_command_line_is_taken_out_when_nothing_needs_it(self):
-        above = "src/cli/compat/gflow/views.h"
-        for source in check_layers.CLI_UPWARDS:
-            self.assert_allowed(source, above, above[len("src/"):])
-            self.assert_refused(source, "src/cli/table.h", "cli/table.h", "take it out of CLI_UPWARDS")
 
     def test_jobs_sees_only_the_public_face_of_keeper(self):
         for name in ("spec", "journal", "client", "process_tree"):

@@ -13,8 +13,6 @@
 #include "base/file.h"
 #include "base/utf8.h"
 #include "cli/command_line.h"
-#include "cli/compat/nvshare/environment.h"
-#include "cli/compat/slurm/sbatch.h"
 #include "cli/queue/find_program.h"
 #include "cli/queue/script.h"
 #include "cli/queue/sweep.h"
@@ -75,7 +73,7 @@ Result<std::optional<Script>> FindScript(const CommandLine& typed, const Dialect
     if (text.find_first_not_of(" \t\r\n") == std::string::npos)
       return base::Fail(ErrorCode::kInvalidArgument,
                         "there is no command to run, and standard input is empty", dialect.how_to_submit);
-    return std::optional(Script{std::string(slurm::kStandardInput), std::move(text), false});
+    return std::optional(Script{std::string(kStandardInput), std::move(text), false});
   }
   const auto& word = typed.words.front();
   auto text = ScriptAt(word, context.origin.directory);
@@ -210,29 +208,13 @@ Result<std::vector<Combination>> TableOf(const SubmitSettings& settings) {
   return table;
 }
 
-// Reads #SBATCH lines, if the script has no lines for gpuman. Where the script goes to Slurm, sbatch reads
-// them.
-Result<slurm::SbatchReading> ReadAsSbatch(const Script& script, const Directives& directives,
-                                          const SubmitSettings& typed, SubmitSettings& settings,
-                                          const SubmitContext& context) {
-  if (!directives.list.empty() || !directives.too_late.empty() || !typed.StaysHere())
-    return slurm::SbatchReading{};
-  return slurm::ApplySbatch(script.text, script.name, settings, context.now);
-}
-
-// Adds what a script for Slurm still expects, and the notes for the user of any script. `plain`: the script
-// has no line with options of gpuman or gflow.
-void FinishScript(const slurm::SbatchReading& reading, const Script& script, bool plain,
-                  SubmitSettings& settings, MadeSubmission& made) {
-  auto& job = settings.job;
-  const bool gpus = job.gpus.count > 0 || !job.gpus.devices.empty();
-  for (auto& note : slurm::NotesOf(reading, script.name, script.text, gpus))
-    made.notes.push_back(std::move(note));
-  // A user who wrote no option at all may not know that a job has no GPU by default.
-  if (!reading.found && plain && !gpus && !settings.lines.contains("--gpus"))
-    made.notes.push_back(slurm::NoteOfNoGpu(script.name));
-  if (reading.found && job.array && job.script)
-    InsertLine(*job.script, "export SLURM_ARRAY_TASK_ID=\"$GPUMAN_ARRAY_TASK_ID\"");
+// Reads what the script says to other tools, if it has no lines for gpuman. Where it goes to another queue,
+// that queue's own programs read it.
+Result<OtherTools::CompleteScript> ReadOtherLines(const Script& script, const Directives& directives,
+                                                  const SubmitSettings& typed, SubmitSettings& settings,
+                                                  const SubmitContext& context) {
+  if (!directives.list.empty() || !directives.too_late.empty() || !typed.StaysHere()) return nullptr;
+  return context.tools.read_script(script.text, script.name, settings, context.now);
 }
 
 // Makes the request from the options of a command line, of a script and of a file of jobs.
@@ -281,13 +263,14 @@ class Maker {
     GPUMAN_ASSIGN(const auto directives, DirectivesOf(*script));
     SubmitSettings both;
     GPUMAN_TRY(ApplyDirectives(directives, script->name, both, context_.now));
-    GPUMAN_ASSIGN(const auto sbatch, ReadAsSbatch(*script, directives, settings, both, context_));
+    GPUMAN_ASSIGN(const auto complete, ReadOtherLines(*script, directives, settings, both, context_));
     both.BeginSource();
     GPUMAN_TRY(TakeOptions(dialect_.submit_options(both, context_.now), typed.options));
     GPUMAN_TRY(TakeCommand(both, typed, dialect_, script));
-    const bool plain = &dialect_ == &kGpuman && settings.StaysHere() && directives.list.empty() &&
-                       directives.too_late.empty();
-    FinishScript(sbatch, *script, plain, both, made_);
+    if (complete)
+      AddNotes(complete(both.job));
+    else if (settings.StaysHere() && directives.list.empty() && directives.too_late.empty())
+      NoteNoGpu(both, script->name);
     if (!typed.words.empty() && typed.words.front() != "-") made_.script_name = script->name;
     return Add(std::move(both));
   }
@@ -295,11 +278,22 @@ class Maker {
   // Makes the last changes to the jobs, adds notes about them, and returns the submission.
   Result<MadeSubmission> Finish() {
     dialect_.prepare(made_.request);
-    for (auto& note : nvshare::LeaveOutLibrary(made_.request)) made_.notes.push_back(std::move(note));
+    AddNotes(context_.tools.clean_environment(made_.request));
     return std::move(made_);
   }
 
  private:
+  void AddNotes(std::vector<std::string> notes) {
+    std::move(notes.begin(), notes.end(), std::back_inserter(made_.notes));
+  }
+
+  // A user of gpuman who wrote no option at all may not know that a job has no GPU by default.
+  void NoteNoGpu(const SubmitSettings& settings, const std::string& script) {
+    const bool gpus = settings.job.gpus.count > 0 || !settings.job.gpus.devices.empty();
+    if (&dialect_ == &kGpuman && !gpus && !settings.lines.contains("--gpus"))
+      made_.notes.push_back(NoteOfNoGpu(script));
+  }
+
   // Sets what all jobs of the request share.
   Result<> TakeCommon(const SubmitSettings& settings) {
     if (!base::IsUtf8(context_.origin.directory))

@@ -147,6 +147,12 @@ void InsertLine(std::string& script, const std::string& line) {
   script.insert(at, (needs_end ? "\n" : "") + line + "\n");
 }
 
+std::string NoteOfNoGpu(std::string_view name) {
+  return fmt::format(
+      "{}: it asks for no GPU, so the job gets none; to give it one: gpuman submit --gpus 1 {}", name,
+      name == kStandardInput ? "-" : name);
+}
+
 bool IsShellScript(std::string_view text) {
   if (!text.starts_with("#!")) return text.find('\0') == std::string_view::npos;
   constexpr std::array<std::string_view, 7> kShells{"sh", "bash", "dash", "ash", "ksh", "zsh", "fish"};

@@ -243,6 +243,22 @@ int LineOfSrun(std::string_view text) {
   return 0;
 }
 
+// `gpus`: the job asks for GPUs.
+std::vector<std::string> NotesOf(const SbatchReading& reading, std::string_view name, std::string_view text,
+                                 bool gpus) {
+  std::vector<std::string> notes;
+  if (!reading.taken.empty())
+    notes.push_back(fmt::format("{}: read from its #SBATCH lines: {}", name, fmt::join(reading.taken, " ")));
+  if (!reading.not_read.empty())
+    notes.push_back(fmt::format("{}: not read, since gpuman has nothing like it: {}", name,
+                                fmt::join(reading.not_read, " ")));
+  if (!gpus) notes.push_back(queue::NoteOfNoGpu(name));
+  if (const int line = LineOfSrun(text); line > 0)
+    notes.push_back(
+        fmt::format("{}:{}: srun belongs to Slurm; here the command runs without it", name, line));
+  return notes;
+}
+
 }  // namespace
 
 Result<SbatchReading> ApplySbatch(std::string_view text, std::string_view name, SubmitSettings& settings,
@@ -278,26 +294,15 @@ Result<SbatchReading> ApplySbatch(std::string_view text, std::string_view name, 
   return reading;
 }
 
-std::string NoteOfNoGpu(std::string_view name) {
-  return fmt::format(
-      "{}: it asks for no GPU, so the job gets none; to give it one: gpuman submit --gpus 1 {}", name,
-      name == kStandardInput ? "-" : name);
-}
-
-std::vector<std::string> NotesOf(const SbatchReading& reading, std::string_view name, std::string_view text,
-                                 bool gpus) {
-  std::vector<std::string> notes;
-  if (!reading.found) return notes;
-  if (!reading.taken.empty())
-    notes.push_back(fmt::format("{}: read from its #SBATCH lines: {}", name, fmt::join(reading.taken, " ")));
-  if (!reading.not_read.empty())
-    notes.push_back(fmt::format("{}: not read, since gpuman has nothing like it: {}", name,
-                                fmt::join(reading.not_read, " ")));
-  if (!gpus) notes.push_back(NoteOfNoGpu(name));
-  if (const int line = LineOfSrun(text); line > 0)
-    notes.push_back(
-        fmt::format("{}:{}: srun belongs to Slurm; here the command runs without it", name, line));
-  return notes;
+Result<queue::OtherTools::CompleteScript> ReadSbatch(std::string_view text, std::string_view name,
+                                                     SubmitSettings& settings, base::WallTime now) {
+  GPUMAN_ASSIGN(auto reading, ApplySbatch(text, name, settings, now));
+  if (!reading.found) return nullptr;
+  return [reading = std::move(reading), text, name](api::Submission& job) {
+    if (job.array && job.script)
+      queue::InsertLine(*job.script, "export SLURM_ARRAY_TASK_ID=\"$GPUMAN_ARRAY_TASK_ID\"");
+    return NotesOf(reading, name, text, job.gpus.count > 0 || !job.gpus.devices.empty());
+  };
 }
 
 }  // namespace gpuman::cli::slurm

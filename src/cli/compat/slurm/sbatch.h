@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "cli/queue/settings.h"
+#include "cli/queue/other_tools.h"
 
 namespace gpuman::cli::slurm {
 
@@ -25,14 +25,9 @@ struct SbatchReading {
 base::Result<SbatchReading> ApplySbatch(std::string_view text, std::string_view name,
                                         queue::SubmitSettings& settings, base::WallTime now);
 
-// The name of a script without a file, in errors and notes.
-inline constexpr std::string_view kStandardInput = "standard input";
-
-// For users who expect a GPU although the script asks for none.
-std::string NoteOfNoGpu(std::string_view name);
-
-// Notes for the user about script `name`; `gpus`: the job asks for GPUs.
-std::vector<std::string> NotesOf(const SbatchReading& reading, std::string_view name, std::string_view text,
-                                 bool gpus);
+// The same as OtherTools::read_script. The tasks of an array find their index under Slurm's name.
+base::Result<queue::OtherTools::CompleteScript> ReadSbatch(std::string_view text, std::string_view name,
+                                                           queue::SubmitSettings& settings,
+                                                           base::WallTime now);
 
 }  // namespace gpuman::cli::slurm
