@@ -44,7 +44,7 @@ int CancelElsewhere(Session& session, const OtherQueue& other, std::vector<std::
       one("error_code", std::string(base::ToString(before.error().code)));
     } else if (dry_run) {
       one("would_cancel", true);
-      if (!session.json) session.Print(fmt::format("{}\t{}\tok\n", id, GflowState(*before)));
+      if (!session.json) session.Print(fmt::format("{}\t{}\tok\n", id, LongState(*before)));
     } else if (!session.json) {
       session.Print(fmt::format("Job {} cancelled.\n", id));
     }
@@ -83,7 +83,7 @@ Result<int> PreviewCancel(Session& session, const api::Client& daemon, const std
     one("state", job.state);
     one("would_cancel", ok);
     if (job.state) {
-      text += fmt::format("{}\t{}\t{}\n", job.id, GflowState(*job.state), ok ? "ok" : "invalid");
+      text += fmt::format("{}\t{}\t{}\n", job.id, LongState(*job.state), ok ? "ok" : "invalid");
     } else {
       status = std::max(status, PrintRefusal(session, daemon, job, refs.size() == 1));
       one("error", job.error.value_or(""));
@@ -92,7 +92,7 @@ Result<int> PreviewCancel(Session& session, const api::Client& daemon, const std
     jobs.push_back(std::move(one).Take());
   }
   for (const auto& job : answer.dependents) {
-    text += fmt::format("{}\t{}\tblocked\t{}\n", job.id, GflowState(job.state), job.depends_on);
+    text += fmt::format("{}\t{}\tblocked\t{}\n", job.id, LongState(job.state), job.depends_on);
     base::json::Writer one(kPrintedFormat);
     one("id", job.id);
     one("state", job.state);

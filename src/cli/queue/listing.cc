@@ -38,7 +38,7 @@ constexpr std::array<std::string_view, 16> kColumns{"JOBID",
 struct StateNames {
   JobState state;
   std::string_view letters;
-  std::string_view gflow;
+  std::string_view word;
 };
 constexpr std::array<StateNames, 11> kStates{{{JobState::kQueued, "PD", "Queued"},
                                               {JobState::kHeld, "H", "Hold"},
@@ -289,15 +289,15 @@ std::string RenderTable(const std::vector<Listed>& jobs, const TableForm& form, 
 }
 
 std::string_view ShortState(JobState state) { return NamesOf(state).letters; }
-std::string_view GflowState(JobState state) { return NamesOf(state).gflow; }
+std::string_view LongState(JobState state) { return NamesOf(state).word; }
 
 std::optional<std::vector<std::string>> StatesOf(std::string_view word) {
   if (spec::JobStateFromString(word)) return std::vector{std::string(word)};
   const std::string upper = Upper(word);
   std::vector<std::string> states;
-  for (const auto& [state, letters, gflow] : kStates) {
+  for (const auto& [state, letters, name] : kStates) {
     const auto own = Upper(spec::ToString(state));
-    if (upper == letters || upper == Upper(gflow) || upper == own) states.emplace_back(spec::ToString(state));
+    if (upper == letters || upper == Upper(name) || upper == own) states.emplace_back(spec::ToString(state));
   }
   if (upper == "ALL") states = {"all"};
   if (upper == "PENDING") states = {"queued", "held"};

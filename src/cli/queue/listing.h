@@ -50,7 +50,7 @@ struct ListForm {
   TableForm table;
   bool of_caller = false;                    // only the caller's jobs, where no user is typed
   std::string_view if_empty = "No jobs.\n";  // empty: the table's headings
-  // Makes the JSON; absent: it is what the daemon and Slurm answer.
+  // Makes the JSON; absent: it is what the daemon and the other queue answer.
   api::Json (*json)(const std::vector<Listed>& jobs, base::WallTime now) = nullptr;
 };
 
@@ -58,11 +58,11 @@ struct ListForm {
 std::string RenderCsv(const std::vector<Listed>& jobs, base::WallTime now);
 std::string RenderYaml(const std::vector<Listed>& jobs, base::WallTime now);
 
-// gflow's letters and words: PD and "Queued" for a state.
+// The letters and the word that users of other queues know: PD and "Queued".
 std::string_view ShortState(spec::JobState state);
-std::string_view GflowState(spec::JobState state);
-// The states that a word means: "running", gflow's "Running" and "R" mean one state, in any case; some words
-// mean several states. nullopt for an unknown word.
+std::string_view LongState(spec::JobState state);
+// The states that a word means: "running", "Running" and "R" mean one state, in any case; some words mean
+// several states. nullopt for an unknown word.
 std::optional<std::vector<std::string>> StatesOf(std::string_view word);
 
 // How long the job has run until now, or until its end.

@@ -39,7 +39,7 @@ api::Json JsonOf(const std::vector<Listed>& jobs, base::WallTime now) {
     base::json::Writer one(kPrintedFormat);
     one("id", row.id);
     one("name", row.tag);
-    one("state", std::string(queue::GflowState(row.state)));
+    one("state", std::string(queue::LongState(row.state)));
     one("time", SecondsOf(queue::RunTime(row, now)));
     one("gpus", row.gpus);
     one("user", row.user);

@@ -46,7 +46,7 @@ std::string Details(const api::JobView& job) {
   Section section("Job Details");
   section.Add("ID", std::to_string(job.id));
   section.Add("Name", job.tag);
-  section.Add("State", fmt::format("{} ({})", queue::GflowState(job.state), queue::ShortState(job.state)));
+  section.Add("State", fmt::format("{} ({})", queue::LongState(job.state), queue::ShortState(job.state)));
   const auto& reason = job.reason_detail ? job.reason_detail : job.reason;
   if (reason) section.Add("Reason", queue::WithLocalTimes(*reason));
   section.Add("Priority", std::to_string(job.priority));
