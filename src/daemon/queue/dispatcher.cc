@@ -43,11 +43,12 @@ queue::Host HostOf() {
 }  // namespace
 
 Dispatcher::Dispatcher(boost::asio::io_context& loop, const base::Clock& clock, jobs::JobManager& jobs,
-                       DispatcherHost& host)
+                       const guard::Guard& guard, DispatcherCallbacks callbacks)
     : loop_(loop),
       clock_(clock),
       jobs_(jobs),
-      host_(host),
+      guard_(guard),
+      callbacks_(std::move(callbacks)),
       timer_(loop, [this] { Wake(); }),
       pause_(loop),
       snapshot_timer_(loop),
@@ -133,7 +134,7 @@ bool Dispatcher::ChoosesMemory(JobId id) {
   if (choosing_.contains(id)) return true;
   const auto* const job = jobs_.Find(id);
   if (!job || !job->spec->memory_auto) return false;
-  auto choice = host_.ChooseMemory(*job);
+  auto choice = callbacks_.choose_memory(*job);
   if (!choice) return false;
   choosing_.insert(id);
   const jobs::Shared<spec::JobSpec> spec(std::move(choice->spec));
@@ -142,7 +143,7 @@ bool Dispatcher::ChoosesMemory(JobId id) {
       [self = self_, id, note = std::move(choice->note)](const Result<jobs::Job>& changed) {
         if (!*self) return;
         (*self)->choosing_.erase(id);
-        if (changed) (*self)->host_.OnMemoryChosen(*changed, note);
+        if (changed) (*self)->callbacks_.on_memory_chosen(*changed, note);
         if (!changed && changed.error().code != ErrorCode::kConflict)
           (*self)->stuck_until_ = (*self)->clock_.Mono() + kAfterTrouble;
         (*self)->Wake();
@@ -190,11 +191,11 @@ void Dispatcher::Preempt(const queue::Preempt& order) {
   }
   Refresh(active);
   if (order.requeue) return jobs_.Requeue(order.job, {"preempted", why});
-  const bool idle = host_.IsIdle(order.job);
+  const bool idle = callbacks_.is_idle(order.job);
   active.row.wants_back = !idle;
   Refresh(active);
   active.preempting = true;
-  host_.PreemptJob(order.job, idle, why, [self = self_, id = order.job, idle](const Result<>& there) {
+  callbacks_.preempt(order.job, idle, why, [self = self_, id = order.job, idle](const Result<>& there) {
     if (!*self) return;
     const auto found = (*self)->active_.find(id);
     if (found == (*self)->active_.end()) return;
@@ -213,7 +214,7 @@ void Dispatcher::Preempt(const queue::Preempt& order) {
   });
 }
 
-void Dispatcher::Resume(JobId id, std::vector<std::string> gpus, DispatcherHost::Done done) {
+void Dispatcher::Resume(JobId id, std::vector<std::string> gpus, DispatcherCallbacks::Done done) {
   const auto it = active_.find(id);
   if (it == active_.end()) return;
   Active& active = it->second;
@@ -224,11 +225,11 @@ void Dispatcher::Resume(JobId id, std::vector<std::string> gpus, DispatcherHost:
   Refresh(active);
   const auto* const job = jobs_.Find(id);
   const bool elsewhere = gpus.size() == 1 && job && job->gpus != gpus;
-  host_.ResumeJob(id, elsewhere ? std::optional(gpus.front()) : std::nullopt,
-                  [self = self_, id, before, done = std::move(done)](const Result<>& there) {
-                    if (*self) (*self)->Resumed(id, before, there.has_value());
-                    if (done) done(there);
-                  });
+  callbacks_.resume(id, elsewhere ? std::optional(gpus.front()) : std::nullopt,
+                    [self = self_, id, before, done = std::move(done)](const Result<>& there) {
+                      if (*self) (*self)->Resumed(id, before, there.has_value());
+                      if (done) done(there);
+                    });
 }
 
 // If the job could not come back, the next change lets a pass try again.
@@ -248,7 +249,7 @@ void Dispatcher::Resumed(JobId id, const std::vector<std::string>& before, bool 
 }
 
 void Dispatcher::Move(JobId id, std::vector<std::string> from, std::vector<std::string> to,
-                      DispatcherHost::Done done) {
+                      DispatcherCallbacks::Done done) {
   const auto it = active_.find(id);
   if (it == active_.end() || to.size() != 1) return;
   queue::RunningJob& row = it->second.row;
@@ -258,10 +259,11 @@ void Dispatcher::Move(JobId id, std::vector<std::string> from, std::vector<std::
   row.gpus.insert(row.gpus.end(), to.begin(), to.end());
   row.leaving = std::move(from);
   Refresh(it->second);
-  host_.MoveTo(id, to.front(), [self = self_, id, before, to, done = std::move(done)](const Result<>& there) {
-    if (*self) (*self)->Moved(id, there ? to : before, there.has_value());
-    if (done) done(there);
-  });
+  callbacks_.move_to(id, to.front(),
+                     [self = self_, id, before, to, done = std::move(done)](const Result<>& there) {
+                       if (*self) (*self)->Moved(id, there ? to : before, there.has_value());
+                       if (done) done(there);
+                     });
 }
 
 void Dispatcher::Moved(JobId id, const std::vector<std::string>& gpus, bool there) {

@@ -2,7 +2,7 @@
 // the decisions of the pass.
 //
 //   jobs change, GPUs sampled, settings --> book --> pass (pure) --> plan --> starts, cancels: job manager
-//   time that the plan names ----------------^                          \--> preempts, moves, resumes: host
+//   time that the plan names ----------------^                          \--> preempts, moves, resumes: module
 //
 // The dispatcher makes one pass after a group of changes, and one at the time that the last pass named; it
 // makes no others. The next pass decides again what could not be carried out. The dispatcher answers
@@ -30,6 +30,7 @@
 #include "daemon/queue/queue_snapshot.h"
 #include "daemon/queue/submission.h"
 #include "daemon/queue/wall_timer.h"
+#include "guard/guard.h"
 #include "jobs/job_manager.h"
 #include "queue/book.h"
 #include "queue/dependencies.h"
@@ -40,41 +41,33 @@
 
 namespace gpuman::daemon {
 
-// What the dispatcher needs of the daemon.
-class DispatcherHost {
- public:
+// What the dispatcher needs of other modules.
+struct DispatcherCallbacks {
   using Done = std::function<void(base::Result<>)>;
-  virtual ~DispatcherHost() = default;
-  virtual const gpu::Inventory& GpuInventory() = 0;
-  virtual const std::map<std::string, guard::GpuStatus>& GpuStatuses() = 0;
-  virtual base::Bytes ReserveOf(const std::string& gpu) = 0;
-  // True: the GPU is unhealthy, is a part of an unhealthy GPU, or is split into instances.
-  virtual bool IsOutOfUse(const gpu::Gpu& gpu) = 0;
-  virtual std::string NameOfUser(uid_t uid) = 0;
-  virtual const std::set<std::string>& ProtectedNames() = 0;
+
+  // Whether the GPU is unhealthy, is a part of an unhealthy GPU, or is split into instances.
+  std::function<bool(const gpu::Gpu& gpu)> is_out_of_use;
+  std::function<std::string(uid_t uid)> name_of_user;
+
   // Whether the job is off its GPU because another job needed the place. True as well if an earlier daemon
   // took it off.
-  virtual bool IsPreempted(base::JobId job) = 0;
+  std::function<bool(base::JobId job)> is_preempted;
   // Whether the job makes no call, and has agreed to leave its GPU until its next one.
-  virtual bool IsIdle(base::JobId /*job*/) { return false; }
+  std::function<bool(base::JobId job)> is_idle;
   // What stays on the GPUs of a suspended job; of another, what would stay, as far as that is known.
-  virtual suspend::BytesByGpu LeftOf(base::JobId job) = 0;
+  std::function<suspend::BytesByGpu(base::JobId job)> left_of;
   // These take jobs off their GPUs and bring them back. They call `done` when the job is there, or with the
   // reason why it is not.
-  // `idle`: as IsIdle says; its next call brings it back, and not room alone.
-  virtual void PreemptJob(base::JobId job, bool idle, const std::string& why, Done done) = 0;
-  virtual void ResumeJob(base::JobId job, std::optional<std::string> gpu, Done done) = 0;
-  virtual void MoveTo(base::JobId job, const std::string& gpu, Done done) = 0;
+  // `idle`: as is_idle says; its next call brings it back, and not room alone.
+  std::function<void(base::JobId job, bool idle, const std::string& why, Done done)> preempt;
+  std::function<void(base::JobId job, std::optional<std::string> gpu, Done done)> resume;
+  std::function<void(base::JobId job, const std::string& gpu, Done done)> move_to;
+
   // The spec of a waiting job that is about to start, if its memory is chosen anew; and that this is stored.
-  virtual std::optional<MemoryChoice> ChooseMemory(const jobs::Job& /*job*/) { return std::nullopt; }
-  virtual void OnMemoryChosen(const jobs::Job& /*job*/, const std::string& /*note*/) {}
+  std::function<std::optional<MemoryChoice>(const jobs::Job& job)> choose_memory;
+  std::function<void(const jobs::Job& job, const std::string& note)> on_memory_chosen;
   // Does the task off the loop, when it is the user's turn.
-  // NOLINTNEXTLINE(performance-unnecessary-value-param): those that override it keep the task
-  virtual void Aside(uid_t /*user*/, base::FairQueue::Task task) {
-    if (task.begin) task.begin();
-    task.work();
-    if (task.then) task.then();
-  }
+  std::function<void(uid_t user, base::FairQueue::Task task)> aside;
 };
 
 // Settings of the queue that administrators change while it runs.
@@ -92,9 +85,9 @@ class Dispatcher {
   template <typename T>
   using Done = std::function<void(base::Result<T>)>;
 
-  // All must outlive this object.
+  // All but the callbacks must outlive this object.
   Dispatcher(boost::asio::io_context& loop, const base::Clock& clock, jobs::JobManager& jobs,
-             DispatcherHost& host);
+             const guard::Guard& guard, DispatcherCallbacks callbacks);
   ~Dispatcher();
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
@@ -110,7 +103,7 @@ class Dispatcher {
   // After OnSample for all GPUs that were sampled.
   void AfterSamples();
   void OnPhase(base::JobId job, suspend::SuspensionPhase phase);
-  // DispatcherHost::IsIdle of the job has changed.
+  // DispatcherCallbacks::is_idle of the job has changed.
   void OnIdle(base::JobId job);
   // A run has ended: it counts for fair share.
   void Charge(const jobs::RunAccount& run);
@@ -123,6 +116,9 @@ class Dispatcher {
   // `window`: the length of the window of quotas of GPU-hours.
   void SetSettings(const queue::SchedulingSettings& settings, base::Millis window);
   const QueueState& state() const { return state_; }
+  // Programs of these names are the machine's own: they hold no GPU. From the next sample, or SetState, on.
+  void SetProtectedNames(std::set<std::string> names) { protected_names_ = std::move(names); }
+  const std::set<std::string>& protected_names() const { return protected_names_; }
   // The caller may change quotas, shares, reservations and settings in it, and calls Wake afterwards.
   queue::Book& book() { return book_; }
   void Wake();
@@ -188,8 +184,8 @@ class Dispatcher {
   void StayAway(base::JobId job);
   // These bring a job of the queue to this GPU, out of suspension or from another GPU. Where the book has no
   // room for the job there, they fail with kConflict and change nothing.
-  void ResumeOn(base::JobId job, const std::string& gpu, DispatcherHost::Done done);
-  void MoveTo(base::JobId job, const std::string& gpu, DispatcherHost::Done done);
+  void ResumeOn(base::JobId job, const std::string& gpu, DispatcherCallbacks::Done done);
+  void MoveTo(base::JobId job, const std::string& gpu, DispatcherCallbacks::Done done);
   // Whether other jobs wait for this job: such a job is not forgotten.
   bool IsNeeded(base::JobId job) const { return dependents_.Any(job); }
   const IdleWatch& idle() const { return idle_; }
@@ -205,7 +201,7 @@ class Dispatcher {
     queue::RunningJob row;
     bool unsuspendable = false;
     bool preempting = false;       // it was told to leave, and what became of that is not known yet
-    suspend::BytesByGpu left{};    // as the host tells it
+    suspend::BytesByGpu left{};    // as left_of tells it
     suspend::BytesByGpu stayed{};  // when the job was last suspended in this run
   };
 
@@ -251,9 +247,9 @@ class Dispatcher {
   bool ChoosesMemory(base::JobId job);
   void Preempt(const queue::Preempt& order);
   // `done`: given where a caller waits for the end.
-  void Resume(base::JobId job, std::vector<std::string> gpus, DispatcherHost::Done done = {});
+  void Resume(base::JobId job, std::vector<std::string> gpus, DispatcherCallbacks::Done done = {});
   void Move(base::JobId job, std::vector<std::string> from, std::vector<std::string> to,
-            DispatcherHost::Done done = {});
+            DispatcherCallbacks::Done done = {});
   void Resumed(base::JobId job, const std::vector<std::string>& before, bool there);
   void Moved(base::JobId job, const std::vector<std::string>& gpus, bool there);
   base::Result<> MayGoTo(base::JobId job, const std::string& gpu);
@@ -280,10 +276,12 @@ class Dispatcher {
   boost::asio::io_context& loop_;
   const base::Clock& clock_;
   jobs::JobManager& jobs_;
-  DispatcherHost& host_;
+  const guard::Guard& guard_;
+  const DispatcherCallbacks callbacks_;
   queue::Book book_;
   queue::Dependents dependents_;
   QueueState state_;
+  std::set<std::string> protected_names_;
   std::map<base::JobId, Active> active_;
   std::map<base::JobId, Delayed> delayed_;
   std::set<base::JobId> choosing_;  // jobs whose memory was chosen anew, which is not on the disk yet

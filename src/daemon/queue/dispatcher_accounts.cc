@@ -27,7 +27,7 @@ void Dispatcher::ForgetOldAccounts() {
 void Dispatcher::Charge(const jobs::RunAccount& run) {
   queue::Rate rate;
   rate.gpus = static_cast<double>(run.gpus.size());
-  for (const auto& gpu : host_.GpuInventory().gpus)
+  for (const auto& gpu : guard_.inventory().gpus)
     if (std::count(run.gpus.begin(), run.gpus.end(), gpu.uuid) > 0 && gpu.memory.count > 0)
       rate.memory +=
           std::min(1.0, static_cast<double>(run.memory.count) / static_cast<double>(gpu.memory.count));

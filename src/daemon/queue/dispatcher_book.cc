@@ -107,7 +107,7 @@ spec::JobSpec Dispatcher::SpecOfRun(const jobs::Job& job) const {
   spec.gpus.count = static_cast<int>(spec.gpus.devices.size());
   if (!job.spec->memory || spec.gpus.devices.empty()) return spec;
   base::Bytes least{UINT64_MAX};
-  for (const auto& gpu : host_.GpuInventory().gpus)
+  for (const auto& gpu : guard_.inventory().gpus)
     if (std::count(spec.gpus.devices.begin(), spec.gpus.devices.end(), gpu.uuid) > 0)
       least = std::min(least, job.spec->memory->Of(gpu.memory));
   spec.share = true;
@@ -119,7 +119,7 @@ spec::JobSpec Dispatcher::SpecOfRun(const jobs::Job& job) const {
 std::vector<std::string> Dispatcher::GpusOfRun(const jobs::Job& job) const {
   if (!job.gpus.empty()) return job.gpus;
   std::vector<std::string> used;
-  for (const auto& [uuid, status] : host_.GpuStatuses())
+  for (const auto& [uuid, status] : guard_.Statuses())
     if (std::any_of(status.processes.begin(), status.processes.end(),
                     [&](const gpu::OwnedProcess& process) { return process.job == job.id; }))
       used.push_back(uuid);
@@ -162,7 +162,7 @@ void Dispatcher::SetMovable(Active& active) {
 // stay again, though the figures of the running job do not show it.
 bool Dispatcher::ReadLeft(Active& active) {
   const bool suspended = active.row.phase == queue::RunningPhase::kSuspended;
-  active.left = host_.LeftOf(active.row.id);
+  active.left = callbacks_.left_of(active.row.id);
   if (suspended) active.stayed = active.left;
   auto left = active.left;
   for (const auto& [gpu, bytes] : active.stayed) left[gpu] = std::max(left[gpu], bytes);
@@ -197,7 +197,7 @@ void Dispatcher::OnPhase(JobId id, suspend::SuspensionPhase phase) {
         row.ran_before += std::chrono::duration_cast<base::Millis>(clock_.Mono() - *row.on_since);
       row.on_since.reset();
       row.since = clock_.Wall();
-      row.wants_back = row.wants_back || host_.IsPreempted(id);
+      row.wants_back = row.wants_back || callbacks_.is_preempted(id);
       ReadLeft(it->second);
       break;
     case suspend::SuspensionPhase::kResuming:
@@ -220,7 +220,7 @@ void Dispatcher::OnPhase(JobId id, suspend::SuspensionPhase phase) {
 void Dispatcher::OnIdle(JobId id) {
   const auto it = active_.find(id);
   if (it == active_.end() || !it->second.spec->preemptible) return;
-  it->second.row.idle = host_.IsIdle(id);
+  it->second.row.idle = callbacks_.is_idle(id);
   Refresh(it->second);
 }
 
@@ -244,12 +244,12 @@ bool Dispatcher::RequestResume(JobId id) {
 
 void Dispatcher::OnInventory() {
   std::vector<queue::Gpu> gpus;
-  for (const auto& known : host_.GpuInventory().gpus) {
+  for (const auto& known : guard_.inventory().gpus) {
     queue::Gpu gpu;
     gpu.index = known.index;
     gpu.uuid = known.uuid;
     gpu.model = known.name;
-    gpu.memory = known.memory - host_.ReserveOf(known.uuid);
+    gpu.memory = known.memory - guard_.ReserveOf(known.uuid);
     if (known.mig) {
       gpu.instance = known.mig->number;
       gpu.profile = known.mig->profile;
@@ -260,7 +260,7 @@ void Dispatcher::OnInventory() {
       return uuids.contains(known.uuid) || (known.mig && uuids.contains(known.mig->parent));
     };
     gpu.restricted = state_.allowed && !names(*state_.allowed);
-    const bool out_of_use = host_.IsOutOfUse(known);
+    const bool out_of_use = callbacks_.is_out_of_use(known);
     gpu.drained = names(state_.drained) || out_of_use;
     gpu.unhealthy = out_of_use && !known.split;
     gpu.split = known.split;
@@ -270,19 +270,19 @@ void Dispatcher::OnInventory() {
       gpu.unmanaged = use->second.unmanaged;
       gpu.holder = use->second.holder;
     }
-    const auto status = host_.GpuStatuses().find(known.uuid);
-    gpu.lost = status != host_.GpuStatuses().end() && status->second.sample.state != gpu::GpuState::kOk;
+    const auto status = guard_.Statuses().find(known.uuid);
+    gpu.lost = status != guard_.Statuses().end() && status->second.sample.state != gpu::GpuState::kOk;
     gpus.push_back(std::move(gpu));
   }
-  book_.SetGpus(std::move(gpus), host_.GpuInventory().links);
+  book_.SetGpus(std::move(gpus), guard_.inventory().links);
   // Rows name GPUs by their place.
   for (auto& [id, active] : active_) Refresh(active);
   Wake();
 }
 
 void Dispatcher::OnSample(const std::string& uuid) {
-  const auto status = host_.GpuStatuses().find(uuid);
-  if (status == host_.GpuStatuses().end()) return;
+  const auto status = guard_.Statuses().find(uuid);
+  if (status == guard_.Statuses().end()) return;
   idle_.Observe(status->second);
   const bool lost = status->second.sample.state != gpu::GpuState::kOk;
   const auto& gpus = book_.snapshot().gpus;
@@ -296,10 +296,8 @@ void Dispatcher::OnSample(const std::string& uuid) {
     PutActive(*job);
     Wake();
   }
-  auto use = ForeignOn(
-      status->second, state_.ignored, host_.ProtectedNames(),
-      [this](uid_t uid) { return host_.NameOfUser(uid); },
-      [](const base::ProcessId& process) { return base::IsAlive(process); });
+  auto use = ForeignOn(status->second, state_.ignored, protected_names_, callbacks_.name_of_user,
+                       [](const base::ProcessId& process) { return base::IsAlive(process); });
   auto& known = foreign_[uuid];
   if (use == known) return;
   // A new pass is needed where memory became free, not at every change of memory.
@@ -330,7 +328,7 @@ void Dispatcher::SetState(const QueueState& state) {
   settings.choice = state.choice;
   book_.SetSettings(settings);
   OnInventory();
-  for (const auto& gpu : host_.GpuInventory().gpus) OnSample(gpu.uuid);
+  for (const auto& gpu : guard_.inventory().gpus) OnSample(gpu.uuid);
 }
 
 void Dispatcher::SetSettings(const queue::SchedulingSettings& settings, base::Millis window) {

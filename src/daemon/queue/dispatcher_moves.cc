@@ -22,22 +22,22 @@ base::Result<> Dispatcher::MayGoTo(JobId id, const std::string& gpu) {
                         clock_.Wall());
 }
 
-void Dispatcher::ResumeOn(JobId id, const std::string& gpu, DispatcherHost::Done done) {
+void Dispatcher::ResumeOn(JobId id, const std::string& gpu, DispatcherCallbacks::Done done) {
   const auto it = active_.find(id);
-  // The host says why it cannot bring the job back.
+  // The refusal says why the job cannot come back.
   if (it == active_.end() || it->second.row.phase != queue::RunningPhase::kSuspended)
-    return host_.ResumeJob(id, gpu, std::move(done));
+    return callbacks_.resume(id, gpu, std::move(done));
   if (auto may = MayGoTo(id, gpu); !may) return done(std::move(may));
   Resume(id, {gpu}, std::move(done));
 }
 
-void Dispatcher::MoveTo(JobId id, const std::string& gpu, DispatcherHost::Done done) {
+void Dispatcher::MoveTo(JobId id, const std::string& gpu, DispatcherCallbacks::Done done) {
   const auto it = active_.find(id);
   const auto phase = it == active_.end() ? queue::RunningPhase::kLeaving : it->second.row.phase;
-  // The host refuses to move a job of which something would stay, and says why.
+  // A job of which something would stay is not moved; the refusal says why.
   if (phase != queue::RunningPhase::kRunning || it->second.row.gpus == std::vector{gpu} ||
       !it->second.left.empty())
-    return host_.MoveTo(id, gpu, std::move(done));
+    return callbacks_.move_to(id, gpu, std::move(done));
   if (auto may = MayGoTo(id, gpu); !may) return done(std::move(may));
   Move(id, it->second.row.gpus, {gpu}, std::move(done));
 }

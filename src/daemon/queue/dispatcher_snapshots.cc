@@ -65,7 +65,7 @@ void Dispatcher::MakeSnapshot() {
   const auto ended = clock_.Mono();
   next_snapshot_ = ended + kRestPerPass * (ended - began);
   if (is_short) return made();
-  host_.Aside(base::kEveryUser, {[shared] { shared->Make(); }, made});
+  callbacks_.aside(base::kEveryUser, {[shared] { shared->Make(); }, made});
 }
 
 // The snapshot lacks changes made while it was made. Callers that asked after such a change get the next one.

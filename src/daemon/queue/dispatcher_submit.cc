@@ -304,10 +304,11 @@ void Dispatcher::TryOut(std::vector<jobs::Job> prepared, Done<Outlook> done, Cla
       PutOnTrial(trial->book, trial->outlook.jobs, trial->first, trial->now);
     };
     const auto try_out = [this, trial, user, begin, done] {
-      host_.Aside(user, {[trial] { WorkOut(*trial); }, [trial, done] { done(std::move(trial->outlook)); },
-                         [self = self_, begin] {
-                           if (*self) begin();
-                         }});
+      callbacks_.aside(user,
+                       {[trial] { WorkOut(*trial); }, [trial, done] { done(std::move(trial->outlook)); },
+                        [self = self_, begin] {
+                          if (*self) begin();
+                        }});
     };
     if (book_.snapshot().waiting.size() + trial->outlook.jobs.size() <= kCopiedAtOnce) return try_out();
     slices_.Add(user, [try_out](const base::Turn&) {

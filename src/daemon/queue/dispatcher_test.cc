@@ -31,15 +31,29 @@ class HandClock final : public base::Clock {
   base::WallTime wall{std::chrono::hours(24 * 365 * 56)};
 };
 
+class NoActuator final : public guard::Actuator {
+ public:
+  void Announce(base::JobId, const std::string&, const std::string&) override {}
+  base::Result<> SignalJob(base::JobId, int, std::function<void(const guard::SignalsSent&)>) override {
+    return {};
+  }
+  base::Result<> SignalProcess(base::ProcessId, int) override { return {}; }
+  void SuspendJob(base::JobId, const std::string&, const std::string&, base::Millis) override {}
+  void Note(base::JobId, const std::string&) override {}
+  void Emit(guard::Event) override {}
+};
+
 // Jobs that wait on a machine without GPUs.
-class DispatcherTest : public ::testing::Test, public DispatcherHost {
+class DispatcherTest : public ::testing::Test {
  protected:
+  using Done = DispatcherCallbacks::Done;
+
   DispatcherTest()
       : workers_(1),
         store_(jobs::Store::Open(dir_.path() / "gpuman.db").value(),
                [this](std::function<void()> task) { boost::asio::post(loop_, std::move(task)); }),
         jobs_(loop_, workers_, store_, clock_, table_, InDirectory()),
-        dispatcher_(loop_, clock_, jobs_, *this) {
+        dispatcher_(loop_, clock_, jobs_, guard_, Callbacks()) {
     jobs_.callbacks().on_job_changed = [this](const jobs::Job& job, const jobs::Runtime&) {
       dispatcher_.OnJobChanged(job);
     };
@@ -101,32 +115,36 @@ class DispatcherTest : public ::testing::Test, public DispatcherHost {
     return run;
   }
 
-  const gpu::Inventory& GpuInventory() override { return inventory_; }
-  const std::map<std::string, guard::GpuStatus>& GpuStatuses() override { return statuses_; }
-  base::Bytes ReserveOf(const std::string&) override { return {}; }
-  bool IsOutOfUse(const gpu::Gpu&) override { return false; }
-  std::string NameOfUser(uid_t) override { return "ann"; }
-  const std::set<std::string>& ProtectedNames() override { return protected_; }
-  bool IsPreempted(base::JobId) override { return false; }
-  suspend::BytesByGpu LeftOf(base::JobId) override { return left_; }
-  void PreemptJob(base::JobId, bool, const std::string&, Done done) override {
-    preempted_.push_back(std::move(done));
+  DispatcherCallbacks Callbacks() {
+    using base::JobId;
+    return {.is_out_of_use = [](const gpu::Gpu&) { return false; },
+            .name_of_user = [](uid_t) { return "ann"; },
+            .is_preempted = [](JobId) { return false; },
+            .is_idle = [](JobId) { return false; },
+            .left_of = [this](JobId) { return left_; },
+            .preempt = [this](JobId, bool, const std::string&,
+                              Done done) { preempted_.push_back(std::move(done)); },
+            .resume = [](JobId, const std::optional<std::string>&, const Done&) {},
+            .move_to =
+                [](JobId, const std::string&, const Done& done) {
+                  done(base::Fail(base::ErrorCode::kUnsatisfiable, "it shares memory"));
+                },
+            .choose_memory = [this](const jobs::Job& job) { return ChooseMemory(job); },
+            .on_memory_chosen =
+                [this](const jobs::Job& job, const std::string& note) {
+                  told_.push_back(std::to_string(job.id.value) + ", " + std::string(ToString(job.state)) +
+                                  ": " + note);
+                },
+            .aside = [this](uid_t user,
+                            base::FairQueue::Task task) { aside_.emplace_back(user, std::move(task)); }};
   }
-  void ResumeJob(base::JobId, std::optional<std::string>, Done) override {}
-  void MoveTo(base::JobId, const std::string&, Done done) override {
-    done(base::Fail(base::ErrorCode::kUnsatisfiable, "it shares memory"));
-  }
-  std::optional<MemoryChoice> ChooseMemory(const jobs::Job& job) override {
+  std::optional<MemoryChoice> ChooseMemory(const jobs::Job& job) {
     asked_about_.push_back(job.id.value);
     if (job.spec->memory_on_each == size_) return std::nullopt;
     MemoryChoice choice{*job.spec, "a note"};
     choice.spec.memory_on_each = size_;
     return choice;
   }
-  void OnMemoryChosen(const jobs::Job& job, const std::string& note) override {
-    told_.push_back(std::to_string(job.id.value) + ", " + std::string(ToString(job.state)) + ": " + note);
-  }
-  void Aside(uid_t user, base::FairQueue::Task task) override { aside_.emplace_back(user, std::move(task)); }
   void WorkAside() {
     auto [user, task] = std::move(aside_.front());
     aside_.erase(aside_.begin());
@@ -140,9 +158,8 @@ class DispatcherTest : public ::testing::Test, public DispatcherHost {
   base::TempDir dir_;
   HandClock clock_;
   base::ProcFs table_;
-  gpu::Inventory inventory_;
-  std::map<std::string, guard::GpuStatus> statuses_;
-  std::set<std::string> protected_;
+  NoActuator actuator_;
+  guard::Guard guard_{{}, table_, actuator_, clock_, [](const std::string&, base::Millis) {}};
   boost::asio::io_context loop_;
   boost::asio::thread_pool workers_;
   jobs::StoreWorker store_;
@@ -231,13 +248,15 @@ TEST_F(DispatcherTest, AProjectForEachRunIsForgottenWhenItCountsNoMore) {
 class RunningJobTest : public DispatcherTest {
  protected:
   RunningJobTest() {
+    gpu::Inventory inventory;
     for (const char* const uuid : {"GPU-a", "GPU-b"}) {
       gpu::Gpu gpu;
       gpu.uuid = uuid;
       gpu.name = "NVIDIA H200";
       gpu.memory = base::GiB(140);
-      inventory_.gpus.push_back(gpu);
+      inventory.gpus.push_back(gpu);
     }
+    guard_.SetInventory(inventory);
     dispatcher_.OnInventory();
     jobs::Job job = Waiting(1);
     job.state = spec::JobState::kRunning;

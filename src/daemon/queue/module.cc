@@ -38,8 +38,8 @@ QueueModule::QueueModule(Core& core, NotifyModule& notify, SuspensionModule& sus
       notify_(notify),
       suspension_(suspension),
       health_(health),
-      dispatcher_(std::make_unique<Dispatcher>(core.loop(), core.clock(), core.jobs(),
-                                               static_cast<DispatcherHost&>(*this))),
+      dispatcher_(
+          std::make_unique<Dispatcher>(core.loop(), core.clock(), core.jobs(), core.guard(), Callbacks())),
       writer_(
           books_,
           [&core](jobs::SettingRows entries, BookWriter::Done done) {
@@ -168,31 +168,34 @@ void QueueModule::ChargePast() {
 
 // --- What the dispatcher needs ---
 
-bool QueueModule::IsOutOfUse(const gpu::Gpu& gpu) { return gpu.split || health_.IsUnhealthy(gpu); }
-
-bool QueueModule::IsPreempted(base::JobId id) {
-  const auto* const record = suspension_.controller().RecordOf(id);
-  return record && record->reason == kPreempted;
+DispatcherCallbacks QueueModule::Callbacks() {
+  using base::JobId;
+  using Done = DispatcherCallbacks::Done;
+  return {.is_out_of_use = [this](const gpu::Gpu& gpu) { return gpu.split || health_.IsUnhealthy(gpu); },
+          .name_of_user = [this](uid_t uid) { return core_.NameOf(uid); },
+          .is_preempted =
+              [this](JobId id) {
+                const auto* const record = suspension_.controller().RecordOf(id);
+                return record && record->reason == kPreempted;
+              },
+          .is_idle = [this](JobId id) { return suspension_.idle().IsIdle(id); },
+          .left_of = [this](JobId id) { return suspension_.LeftOf(id); },
+          .preempt =
+              [this](JobId id, bool idle, const std::string& why, const Done& done) {
+                if (idle) return suspension_.idle().MakeWay(id, why, done);
+                suspension_.Suspend(id, {kPreempted, why}, done);
+              },
+          .resume = [this](JobId id, const std::optional<std::string>& gpu,
+                           const Done& done) { suspension_.Resume(id, gpu, done); },
+          .move_to = [this](JobId id, const std::string& gpu,
+                            const Done& done) { suspension_.MoveTo(id, gpu, done); },
+          .choose_memory = [this](const jobs::Job& job) { return ChooseMemoryAnew(job, memory_grounds()); },
+          .on_memory_chosen = [this](const jobs::Job& job,
+                                     const std::string& note) { TellMemoryChosen(job, note); },
+          .aside = [this](uid_t user, base::FairQueue::Task task) { core_.Aside(user, std::move(task)); }};
 }
 
-suspend::BytesByGpu QueueModule::LeftOf(base::JobId id) { return suspension_.LeftOf(id); }
-
-bool QueueModule::IsIdle(base::JobId id) { return suspension_.idle().IsIdle(id); }
-
-void QueueModule::PreemptJob(base::JobId id, bool idle, const std::string& why, Done done) {
-  if (idle) return suspension_.idle().MakeWay(id, why, done);
-  suspension_.Suspend(id, {kPreempted, why}, std::move(done));
-}
-
-void QueueModule::ResumeJob(base::JobId id, std::optional<std::string> gpu, Done done) {
-  suspension_.Resume(id, std::move(gpu), std::move(done));
-}
-
-void QueueModule::MoveTo(base::JobId id, const std::string& gpu, Done done) {
-  suspension_.MoveTo(id, gpu, std::move(done));
-}
-
-void QueueModule::OnMemoryChosen(const jobs::Job& job, const std::string& note) {
+void QueueModule::TellMemoryChosen(const jobs::Job& job, const std::string& note) {
   constexpr std::string_view kBegin = "memory: ";  // the kind of the event says it
   const bool has_it = note.starts_with(kBegin);
   core_.AddJobEvent(
@@ -205,7 +208,7 @@ void QueueModule::OnMemoryChosen(const jobs::Job& job, const std::string& note) 
 
 api::QueueInfo QueueModule::Info() {
   return InfoOf(*dispatcher_, core_.guard().Statuses(), core_.jobs(),
-                {[this](uid_t uid) { return core_.NameOf(uid); }, protected_names_,
+                {[this](uid_t uid) { return core_.NameOf(uid); }, dispatcher_->protected_names(),
                  core_.config().queue.hoarder_idle, core_.clock().Mono(), core_.inventory()});
 }
 
@@ -296,7 +299,7 @@ void QueueModule::AddMetricsOf(metrics::Device& device) {
   for (const auto& process : status->processes) {
     if (process.job || process.ours || !process.memory) continue;
     if (IsHoarding(process, dispatcher_->idle().IdleOf(uuid, process.id, now),
-                   core_.config().queue.hoarder_idle, protected_names_))
+                   core_.config().queue.hoarder_idle, dispatcher_->protected_names()))
       device.unmanaged[process.uid ? core_.NameOf(*process.uid) : "unknown"].idle += *process.memory;
   }
 }

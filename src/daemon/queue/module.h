@@ -24,7 +24,7 @@ class MigModule;
 class NotifyModule;
 class SuspensionModule;
 
-class QueueModule final : public Module, private DispatcherHost {
+class QueueModule final : public Module {
  public:
   QueueModule(Core& core, NotifyModule& notify, SuspensionModule& suspension, MigModule& mig,
               HealthModule& health);
@@ -72,25 +72,8 @@ class QueueModule final : public Module, private DispatcherHost {
   void AddMetrics(metrics::Snapshot& snapshot) override;
 
  private:
-  // DispatcherHost
-  const gpu::Inventory& GpuInventory() override { return core_.inventory(); }
-  const std::map<std::string, guard::GpuStatus>& GpuStatuses() override { return core_.guard().Statuses(); }
-  base::Bytes ReserveOf(const std::string& gpu) override { return core_.guard().ReserveOf(gpu); }
-  bool IsOutOfUse(const gpu::Gpu& gpu) override;
-  std::string NameOfUser(uid_t uid) override { return core_.NameOf(uid); }
-  const std::set<std::string>& ProtectedNames() override { return protected_names_; }
-  bool IsPreempted(base::JobId job) override;
-  suspend::BytesByGpu LeftOf(base::JobId job) override;
-  bool IsIdle(base::JobId job) override;
-  void PreemptJob(base::JobId job, bool idle, const std::string& why, Done done) override;
-  void ResumeJob(base::JobId job, std::optional<std::string> gpu, Done done) override;
-  void MoveTo(base::JobId job, const std::string& gpu, Done done) override;
-  std::optional<MemoryChoice> ChooseMemory(const jobs::Job& job) override {
-    return ChooseMemoryAnew(job, memory_grounds());
-  }
-  void OnMemoryChosen(const jobs::Job& job, const std::string& note) override;
-  void Aside(uid_t user, base::FairQueue::Task task) override { core_.Aside(user, std::move(task)); }
-
+  DispatcherCallbacks Callbacks();
+  void TellMemoryChosen(const jobs::Job& job, const std::string& note);
   // Who drained the GPU, or the GPU that it is a part of; empty: not known; nullopt: it is not drained.
   std::optional<std::string> DrainedBy(const gpu::Gpu& gpu) const;
   api::JobView ViewInQueue(const jobs::Job& job) const;  // has no value that only a view of the queue shows
@@ -111,7 +94,6 @@ class QueueModule final : public Module, private DispatcherHost {
   std::unique_ptr<Dispatcher> dispatcher_;
   QueueBooks books_;
   BookWriter writer_;
-  std::set<std::string> protected_names_;
   queue::PastRuns past_runs_;
   bool knows_past_runs_ = false;  // the runs of earlier daemons have been read
   const base::WallTime began_;

@@ -36,9 +36,10 @@ void SetLimits(queue::Book& book, const QueueBooks& books, const Config& config,
 }  // namespace
 
 void QueueModule::SetBooks() {
-  protected_names_ = guard::DefaultProtectedNames();
-  protected_names_.insert(core_.config().guard.protected_names.begin(),
-                          core_.config().guard.protected_names.end());
+  auto protected_names = guard::DefaultProtectedNames();
+  protected_names.insert(core_.config().guard.protected_names.begin(),
+                         core_.config().guard.protected_names.end());
+  dispatcher_->SetProtectedNames(std::move(protected_names));
   auto& book = dispatcher_->book();
   for (const auto kind : {queue::AccountKind::kUser, queue::AccountKind::kProject})
     SetLimits(book, books_, core_.config(), kind);
