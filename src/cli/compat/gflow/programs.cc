@@ -82,14 +82,8 @@ Result<int> CloseSessions(Session& session, const CommandLine&) {
 
 // gjob's log has other letters for the lines, and does not follow.
 Options LogOptions(const Options& log) {
-  Option first = queue::OptionNamed(log, "--first");
-  Option last = queue::OptionNamed(log, "--tail");
-  first.names = "-f,--first";
-  last.names = "-l,--last";
-  first.value = last.value = "LINES";
-  first.help = "Print only the first lines";
-  last.help = "Print only the last lines";
-  return {std::move(first), std::move(last)};
+  return {{"-f,--first", "LINES", "Print only the first lines", queue::OptionNamed(log, "--first").take},
+          {"-l,--last", "LINES", "Print only the last lines", queue::OptionNamed(log, "--tail").take}};
 }
 
 Command Gjob() {

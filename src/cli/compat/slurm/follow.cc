@@ -52,16 +52,6 @@ Result<bool> UntilEnded(Watched& watched, int wake, Between between) {
   }
 }
 
-void PrintLines(Session& session, const std::vector<JobLine>& lines) {
-  for (const auto& line : lines) {
-    if (session.json)
-      session.PrintJson(ToJson(line));
-    else
-      session.Print(Sentence(line) + "\n");
-  }
-  session.Flush();
-}
-
 // Prints what the job writes to its file.
 class Output {
  public:
@@ -105,6 +95,16 @@ Result<std::vector<JobLine>> LookUp(const Engine& engine, const JobName& name) {
   Watched watched(engine, name);
   GPUMAN_TRY(watched.Ask());
   return watched.Lines();
+}
+
+void PrintLines(Session& session, const std::vector<JobLine>& lines) {
+  for (const auto& line : lines) {
+    if (session.json)
+      session.PrintJson(ToJson(line));
+    else
+      session.Print(Sentence(line) + "\n");
+  }
+  session.Flush();
 }
 
 Result<int> Wait(Session& session, const Engine& engine, const JobName& name) {

@@ -16,6 +16,9 @@ namespace gpuman::cli::slurm {
 // kNotFound: neither knows the job.
 base::Result<std::vector<JobLine>> LookUp(const Engine& engine, const JobName& name);
 
+// A sentence for each, or its JSON.
+void PrintLines(Session& session, const std::vector<JobLine>& lines);
+
 // Waits until the job, or every task of an array, has ended; prints each task, and returns the exit status.
 base::Result<int> Wait(Session& session, const Engine& engine, const JobName& name);
 

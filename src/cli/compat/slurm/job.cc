@@ -71,12 +71,7 @@ class Job final : public queue::OtherJob {
  private:
   Result<int> PrintNow() {
     GPUMAN_ASSIGN(const auto lines, LookUp(engine_, name_));
-    for (const auto& line : lines) {
-      if (session_.json)
-        session_.PrintJson(ToJson(line));
-      else
-        session_.Print(Sentence(line) + "\n");
-    }
+    PrintLines(session_, lines);
     return kExitDone;
   }
 
