@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The figures of docs/results.md, measured end to end through the programs a user runs.
 
-Usage: bench.py [--real] [--gpus N] [--trials N] [--jumps N] [--samples FILE] [--scrapes N] [guard] [rest] [status] [run] [metrics] [health] [queue] [listings] [kube] [gangs] [shim]
+Usage: bench.py [--real] [--gpus N] [--trials N] [--jumps N] [--samples FILE] [--scrapes N] [guard] [rest] [status] [run] [metrics] [health] [queue] [listings] [kube] [gangs] [shim] [web]
        bench.py queue [--with-gflow]
        bench.py gangs [--ranks N…] [--patterns NAME…] [--orders N]
        bench.py shim [--real] [--rounds N] [--blocks N] [--peer NAME=LIBRARY[,SERVER]]… [--json FILE]
@@ -34,6 +34,7 @@ import listings_bench  # noqa: E402
 import machine  # noqa: E402
 import queue_bench  # noqa: E402
 import shim_bench  # noqa: E402
+import web_bench  # noqa: E402
 
 MIB = 1 << 20
 ROWS = []
@@ -345,6 +346,11 @@ def bench_shim(arguments):
             print(json.dumps({"bench": "shim", "real": arguments.real, "figures": result}), file=file)
 
 
+def bench_web(_):
+    print("web: the page of gpuman web in Chromium without a window")
+    web_bench.measure(row)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--real", action="store_true")
@@ -364,12 +370,12 @@ def main():
     parser.add_argument("--patterns", nargs="+", choices=gang_bench.PATTERNS, default=gang_bench.PATTERNS,
                         help="of gpuman-load --ranks, for gangs (default: all)")
     parser.add_argument("--orders", type=int, default=200, help="to rest, for each number of ranks and pattern, for gangs")
-    parser.add_argument("which", nargs="*", choices=[[], "guard", "rest", "status", "run", "metrics", "health", "queue", "listings", "kube", "gangs", "shim"],
+    parser.add_argument("which", nargs="*", choices=[[], "guard", "rest", "status", "run", "metrics", "health", "queue", "listings", "kube", "gangs", "shim", "web"],
                         default=[])
     arguments = parser.parse_args()
     benches = {"guard": bench_guard, "rest": bench_rest, "status": bench_status, "run": bench_run,
                "metrics": bench_metrics, "health": bench_health, "queue": bench_queue, "listings": bench_listings, "kube": bench_kube,
-               "gangs": bench_gangs, "shim": bench_shim}
+               "gangs": bench_gangs, "shim": bench_shim, "web": bench_web}
     for name in arguments.which or list(benches):
         benches[name](arguments)
     print(f"\n{time.strftime('%Y-%m-%d')}, {platform.node()}, {os.cpu_count()} processors, Linux {platform.release()}, "

@@ -1,5 +1,17 @@
 // Requests to the daemon, by way of the server of `gpuman web`, and what went wrong with them in plain English.
 
+// The secret of the link comes behind "#", so it is in no request's address. It stays in the tab's own memory, which no
+// page of another port can read.
+const SECRET = "gpuman secret", LINK = /^#secret=([0-9a-f]+)$/;
+const given = location.hash.match(LINK);
+if (given) {
+  sessionStorage.setItem(SECRET, given[1]);
+  history.replaceState(null, "", "/");
+}
+const secret = sessionStorage.getItem(SECRET) ?? "";
+// A new link in a tab that has an old one.
+addEventListener("hashchange", () => LINK.test(location.hash) && location.reload());
+
 const AGAIN = "Run gpuman web again, and open the link that it prints.";
 
 // `away`: the daemon did not answer; else the words are its own.
@@ -31,8 +43,8 @@ async function errorOf(answer) {
 async function open(path, { method, body, signal } = {}) {
   let answer;
   try {
-    answer = await fetch(path, { method, signal, cache: "no-store",
-      headers: body && { "Content-Type": "application/json" }, body: body && JSON.stringify(body) });
+    answer = await fetch(path, { method, signal, cache: "no-store", body: body && JSON.stringify(body),
+      headers: { Authorization: `Bearer ${secret}`, ...(body && { "Content-Type": "application/json" }) } });
   } catch (error) {
     throw error.name === "AbortError" ? error : new ApiError("gpuman web does not answer", AGAIN, { away: true });
   }

@@ -3,8 +3,8 @@ import { h, hide, set, setText } from "./dom.js";
 import { clock, printable, sentence } from "./format.js";
 import { Poller, followEvents } from "./live.js";
 
-const NEWS_EVERY = 4_000;        // ms between two announcements to a screen reader
-const WITHOUT_EVENTS = 3_000;    // ms between two requests while the stream of events is away
+const NEWS_EVERY = 4_000;      // ms between two announcements to a screen reader
+const WITHOUT_EVENTS = 3_000;  // ms between two requests while there is no stream of events
 
 const ROUTES = [
   [/^#?\/?$/, () => import("./machine.js"), "Machine"],
@@ -17,11 +17,11 @@ const [main, trouble, link, news] = ["main", "trouble", "link", "news"].map((id)
 
 let page = null;  // {event(event), close()}
 let pollers = [];
-let problem = null;   // why the figures are old
-let answered = null;  // when the daemon answered last
+const problems = new Map();  // why the figures are old, by poller
+let answered = null;         // when the daemon answered last
 
 function showState() {
-  const live = events?.connected;
+  const live = events.connected, [problem] = problems.values();
   setText(link, problem ? "no answer" : live ? "live" : answered ? "asks every few seconds" : "connecting");
   set(link, "class", problem ? "bad" : live ? "good" : null);
   hide(trouble, !problem);
@@ -32,8 +32,9 @@ function showState() {
 const frame = {
   poll(run, every) {
     const poller = new Poller(run, () => (events.connected ? every : Math.min(every, WITHOUT_EVENTS)), (error) => {
-      problem = error;
-      if (!error) answered = Date.now();
+      if (error) problems.set(poller, error);
+      else problems.delete(poller);
+      answered = error ? answered : Date.now();
       showState();
     });
     pollers.push(poller);
@@ -55,12 +56,12 @@ const events = followEvents((event) => {
 
 async function route(focus) {
   const { hash } = location;
-  if (hash === "#main") return main.focus();
   const found = ROUTES.find(([pattern]) => pattern.test(hash));
   pollers.forEach((poller) => poller.close());
   pollers = [];
   page?.close?.();
-  page = problem = null;
+  page = answered = null;
+  problems.clear();
   for (const item of document.querySelectorAll("nav a"))
     set(item, "aria-current", item.getAttribute("href") === (ROUTES[0] === found ? "#/" : hash) ? "page" : null);
   showState();
@@ -74,5 +75,9 @@ async function route(focus) {
   // A reader of the screen goes on at the new page.
   if (focus) main.focus({ preventScroll: true });
 }
+document.querySelector(".skip").addEventListener("click", (click) => {
+  click.preventDefault();
+  main.focus();
+});
 addEventListener("hashchange", () => route(true));
 route(false);

@@ -32,6 +32,10 @@ export function setStyle(element, property, value) {
 export const section = (id, title, ...children) =>
   h("section", { "aria-labelledby": id }, h("h2", { id, text: title }), ...children);
 
+// `options`: pairs of a value and a text.
+export const select = (id, onchange, options) =>
+  h("select", { id, onchange }, ...options.map(([value, text]) => h("option", { value, text })));
+
 // What the colours mean: pairs of a text and a class.
 export const keys = (...pairs) => h("p", { class: "keys", "aria-hidden": "true" }, ...pairs.map(([text, kind]) =>
   h("span", { class: "key" }, h("i", { class: `swatch ${kind}` }), text)));
@@ -54,36 +58,38 @@ export function reconcile(parent, items, key, make, update) {
   known.set(parent, now);
 }
 
-// A table whose rows are kept by their keys. A column: {title, cell(row), right, rank, name, help}; a cell is a text, or
-// {text, href, class, title, bar}. The column with a `name` of "long" is the row's heading. Where the window is narrow,
-// columns with a rank go, the highest first.
+// Of a table. cell(row) is a text, or {text, href, class, bar}. Where the window is narrow, columns with a rank go,
+// the highest first. A column of the kind "long" is the heading of its rows.
+export const column = (title, cell, rank = 0, kind = "", help = null) =>
+  ({ title, cell, kind, help, class: `${kind}${rank ? ` rank${rank}` : ""}`.trim() || null });
+export const figure = (title, cell, rank, help) => column(title, cell, rank, "right", help);
+
+// A table whose rows are kept by their keys.
 export class Table {
   constructor(caption, columns, key, empty) {
-    this.columns = columns.map((column) => ({ ...column,
-      class: [column.right ? "right" : "", column.rank ? `rank${column.rank}` : "", column.name ?? ""].join(" ").trim() }));
-    this.key = key;
+    Object.assign(this, { columns, key });
     this.body = h("tbody");
     this.note = h("p", { class: "dim", text: empty, hidden: "" });
     this.scroll = h("div", { class: "scroll", role: "region", tabindex: 0, "aria-label": caption }, h("table", {},
       h("caption", { text: caption }),
-      h("thead", {}, h("tr", {}, ...this.columns.map((column) =>
-        h("th", { scope: "col", class: column.class, text: column.title, title: column.help })))),
+      h("thead", {}, h("tr", {}, ...columns.map((one) =>
+        h("th", { scope: "col", class: one.class, text: one.title, title: one.help })))),
       this.body));
     this.element = h("div", {}, this.scroll, this.note);
   }
 
   show(rows) {
-    reconcile(this.body, rows, this.key, () => h("tr", {}, ...this.columns.map(({ name }) =>
-      (name === "long" ? h("th", { scope: "row" }) : h("td")))), (element, row) => this.columns.forEach((column, i) => {
-      const cell = column.cell(row);
-      fill(element.children[i], cell?.text === undefined ? { text: cell } : cell, column.class);
+    reconcile(this.body, rows, this.key, () => h("tr", {}, ...this.columns.map(({ kind }) =>
+      (kind === "long" ? h("th", { scope: "row" }) : h("td")))), (element, row) => this.columns.forEach((one, i) => {
+      const cell = one.cell(row);
+      fill(element.children[i], cell?.text === undefined ? { text: cell } : cell, one.class ?? "");
     }));
     hide(this.note, rows.length > 0);
     hide(this.scroll, rows.length === 0);
   }
 }
 
-function fill(cell, { text, href, class: more = "", title, bar }, own) {
+function fill(cell, { text, href, class: more = "", bar }, own) {
   let holder = cell;
   if (href || bar !== undefined) {
     if (!cell.firstChild) cell.append(h(href ? "a" : "span"), bar === undefined ? "" : h("div", { class: "part" }, h("i")));
@@ -91,9 +97,8 @@ function fill(cell, { text, href, class: more = "", title, bar }, own) {
     if (href) set(holder, "href", href);
     else setStyle(cell.lastChild.firstChild, "width", `${((bar ?? 0) * 100).toFixed(1)}%`);
   }
-  setText(holder, printable(String(text)));
+  const shown = printable(String(text));
+  setText(holder, shown);
   set(cell, "class", `${own} ${more}`.trim() || null);
-  set(cell, "title", title == null ? null : printable(title));
+  if (own.startsWith("long")) set(cell, "title", shown);  // it may be cut
 }
-
-export const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();

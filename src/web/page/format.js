@@ -35,6 +35,10 @@ export function clock(ms, seconds = true) {
 }
 
 export const local = (ms) => `${day(new Date(ms))} ${clock(ms)}`;
+export const span = (since, until) => ` from ${clock(since)} to ${clock(until)}`;
+
+// On an axis of so many ms.
+export const tickText = (ms, length) => (length > 86_400_000 ? local(ms).slice(5, 16) : clock(ms, length < 600_000));
 
 // An expected time; one that rests on jobs without a time limit (`about`) is a day alone.
 export function when(ms, about, now = Date.now()) {

@@ -8,14 +8,15 @@ import { makeStrip, showStrip, stripKeys } from "./strip.js";
 
 const EVERY = 3_000, HISTORY_EVERY = 10_000;  // ms
 
+const RUNS = ["starting", "running", "suspended"];
 // [route and verb, the states in which it is offered, what it means].
 const ACTIONS = [
   ["suspend", ["running"], "It leaves its GPUs; its data is kept in the machine's memory."],
   ["resume", ["suspended"], "It comes back to a GPU as soon as there is room."],
   ["hold", ["queued"], "It does not start before it is released."],
   ["release", ["held"], "It may start as soon as there is room."],
-  ["restart", ["starting", "running", "suspended", ...ENDED], "If it runs, it is stopped first."],
-  ["cancel", ["queued", "held", "starting", "running", "suspended"], "A job that waits leaves the queue; one that runs is stopped."],
+  ["restart", [...RUNS, ...ENDED], "If it runs, it is stopped first."],
+  ["cancel", [...WAITING, ...RUNS], "A job that waits leaves the queue; one that runs is stopped."],
 ];
 
 function placeOf(job, gpus) {
@@ -59,7 +60,7 @@ const ask = (question, yes, details) => new Promise((resolve) => {
     resolve(dialog.returnValue === "yes");
   } }, h("h2", { id: "question", text: question }), ...details.map((text) => h("p", { text })),
   h("p", { class: "row" }, ...[["No", "no"], [yes, "yes"]].map(([text, value]) =>
-    h("button", { type: "button", text, class: value, onclick: () => dialog.close(value) }))));
+    h("button", { text, class: value, onclick: () => dialog.close(value) }))));
   document.body.append(dialog);
   dialog.showModal();
 });
@@ -83,7 +84,7 @@ class Actions {
       if (this.refused) this.#say(row.error);
     }
     reconcile(this.buttons, ACTIONS.filter(([, states]) => !this.refused && states.includes(job.state)), ([verb]) => verb, (action) =>
-      h("button", { type: "button", text: action[0][0].toUpperCase() + action[0].slice(1), onclick: () => this.#do(action) }),
+      h("button", { text: action[0][0].toUpperCase() + action[0].slice(1), onclick: () => this.#do(action) }),
     (button) => set(button, "aria-disabled", this.busy));
   }
 
@@ -118,7 +119,7 @@ class Actions {
 
 export function open(main, frame, name) {
   const path = `/v1/jobs/${encodeURIComponent(name)}`;
-  let job = null, log = null;
+  let job = null, log = null, history = null;
   const title = h("h1", { text: `Job ${printable(name)}` }), actions = new Actions(() => poller.begin());
   const facts = h("dl", { class: "facts" });
   const because = h("p", { class: "because" }), story = h("ol", { class: "story" }), advice = h("ul"), toDo = h("h3", { text: "What to do", hidden: "" });
@@ -155,17 +156,16 @@ export function open(main, frame, name) {
       set(row.lastChild, "class", kind || null);
     });
     showStory(told);
-    if (before?.started_at !== job.started_at) {
+    if (before?.started_at !== job.started_at || !log) {
       log?.close();
       log = new Log(job.id);
       logs.append(log.element);
-      history.begin();
+      if (job.started_at) history ??= frame.poll(showHistory, HISTORY_EVERY);
     }
     await actions.update(job);
   }, EVERY);
 
-  const history = frame.poll(async (signal) => {
-    if (!job?.started_at) return;
+  async function showHistory(signal) {
     const figures = await get(`/v1/history?job=${job.id}&points=300`, signal);
     const recorded = figures.recorded.some((part) => part > 0);
     hide(nothing, recorded);
@@ -175,7 +175,7 @@ export function open(main, frame, name) {
     showStrip(strip, "What the job did", figures);
     await memory.show(figures, [figures.memory.mean], most);
     await use.show(figures, [figures.utilization.mean], 100);
-  }, HISTORY_EVERY);
+  }
 
   return {
     event: (event) => event.job === job?.id && poller.soon(),

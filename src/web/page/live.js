@@ -4,33 +4,50 @@ import { ApiError, stream } from "./api.js";
 
 const SHARE = 20;           // of the time, one part goes into asking and drawing
 const LONGEST = 30_000;     // ms between two tries
-const AFTER_EVENT = 500;    // ms in which events are gathered
+const AFTER_EVENT = 1_000;  // ms in which events are gathered
 const STREAM_AGAIN = 5_000; // ms until a stream that broke off is tried again
 
 const visible = () => document.visibilityState === "visible";
 
-// Calls run() while the tab is seen, and stop() when it is hidden or closed.
-export class WhileVisible {
+// Calls begin() when the tab is seen again, and end() when it is hidden.
+class WhileVisible {
+  controller = null;
+  timer = null;
+
   constructor() {
-    this.changed = () => (visible() ? this.begin() : this.end());
-    document.addEventListener("visibilitychange", this.changed);
+    this.onChange = () => (visible() ? this.begin() : this.end());
+    document.addEventListener("visibilitychange", this.onChange);
   }
 
   get seen() {
     return visible() && !this.closed;
   }
 
+  end() {
+    clearTimeout(this.timer);
+    this.timer = null;
+    this.controller?.abort();
+    this.controller = null;
+  }
+
   close() {
     this.closed = true;
-    document.removeEventListener("visibilitychange", this.changed);
+    document.removeEventListener("visibilitychange", this.onChange);
     this.end();
+  }
+
+  // What came of how(signal): an error, or null; undefined where it was ended meanwhile.
+  async attempt(how) {
+    const controller = (this.controller = new AbortController());
+    const error = await how(controller.signal).then(() => null, (caught) => caught);
+    if (this.controller !== controller) return undefined;
+    this.controller = null;
+    return error;
   }
 }
 
-// Calls run(signal) every every() ms, and earlier after soon(). What takes long is called less often. told(error or null)
-// hears what came of it.
+// Calls run(signal) every every() ms, earlier after soon(), less often where it takes long, and then told(error or null).
 export class Poller extends WhileVisible {
-  #controller = null;
   #last = -Infinity;
   #cost = 0;
   #failures = 0;
@@ -49,15 +66,8 @@ export class Poller extends WhileVisible {
   }
 
   soon() {
-    if (this.#controller) this.#again = true;
+    if (this.controller) this.#again = true;
     else this.#plan(Math.max(AFTER_EVENT, this.#rest()));
-  }
-
-  end() {
-    clearTimeout(this.timer);
-    this.timer = null;
-    this.#controller?.abort();
-    this.#controller = null;
   }
 
   #rest() {
@@ -74,11 +84,9 @@ export class Poller extends WhileVisible {
 
   async #go() {
     this.timer = null;
-    const controller = (this.#controller = new AbortController());
     const begin = performance.now();
-    const error = await Promise.resolve(this.run(controller.signal)).then(() => null, (caught) => caught);
-    if (this.#controller !== controller) return;  // ended meanwhile
-    this.#controller = null;
+    const error = await this.attempt(this.run);
+    if (error === undefined) return;
     this.#last = performance.now();
     this.#cost = this.#last - begin;
     this.#failures = error ? this.#failures + 1 : 0;
@@ -90,42 +98,36 @@ export class Poller extends WhileVisible {
   }
 }
 
-// A stream that is opened again when it breaks off. path(): what to ask for; took(text); `connected`: whether it is open,
-// changed() hears of that; ended(error or null) returns whether that was all of it.
+// A stream of path(), opened again when it breaks off. took(text) for each piece; changed() when `connected` does;
+// ended(error or null) returns whether that was all of it.
 export class Stream extends WhileVisible {
   connected = false;
-  #controller = null;
 
-  constructor({ path, took, changed = () => {}, ended = () => false }) {
+  constructor({ path, took, changed, ended = () => false }) {
     super();
-    Object.assign(this, { path, took, told: changed, ended });
+    Object.assign(this, { path, took, changed, ended });
     this.begin();
   }
 
   async begin() {
-    if (this.#controller || !this.seen) return;
+    if (this.controller || !this.seen) return;
     clearTimeout(this.timer);
-    const controller = (this.#controller = new AbortController());
-    const error = await stream(this.path(), controller.signal, () => this.#set(true), this.took)
-      .then(() => null, (caught) => caught);
-    if (this.#controller !== controller) return;
-    this.#controller = null;
+    const error = await this.attempt((signal) => stream(this.path(), signal, () => this.#set(true), this.took));
+    if (error === undefined) return;
     this.#set(false);
     if (!this.ended(error) && this.seen) this.timer = setTimeout(() => this.begin(), STREAM_AGAIN);
     if (error && !(error instanceof ApiError)) throw error;
   }
 
   end() {
-    clearTimeout(this.timer);
-    this.#controller?.abort();
-    this.#controller = null;
+    super.end();
     this.#set(false);
   }
 
   #set(connected) {
     if (this.connected === connected) return;
     this.connected = connected;
-    this.told();
+    this.changed();
   }
 }
 

@@ -1,18 +1,17 @@
 // The machine: each GPU with who holds its memory, its figures and its last hour; turns of jobs that share; jobs at work.
 import { get } from "./api.js";
-import { Table, h, hide, reconcile, section, set, setStyle, setText } from "./dom.js";
+import { Table, column, figure, h, hide, reconcile, section, set, setStyle, setText } from "./dom.js";
 import { AT_WORK, UNKNOWN, bytes, command, duration, gpuNumber, gpusOf, number, printable, sentence, stateClass, time } from "./format.js";
 import { Plot } from "./plot.js";
 import { makeStrip, showStrip, stripKeys } from "./strip.js";
 
 const FIGURES_EVERY = 2_000, HISTORY_EVERY = 15_000, COUNTS_EVERY = 10_000, HOUR = 3_600_000;  // ms
 const COLORS = 7;        // of jobs, in style.css
-const MOST_HOLDERS = 8;  // named in a GPU's list
+const MOST_READ = 8;     // of who has a GPU's memory, in the text for a screen reader
 const MOST_STRIPS = 16;  // of a GPU
 const ROWS = 100;        // of the table of jobs
 
-// Who has memory on the GPU, the greatest first, then what is free: [{key, label, size, job, kind}]. A size that is not
-// known is null.
+// Who has memory on the GPU, the greatest first, and the rest of it: [{key, label, size or null, job, kind}] of each.
 function holdersOf({ memory, processes }) {
   const holders = new Map();
   for (const process of processes) {
@@ -37,71 +36,61 @@ function holdersOf({ memory, processes }) {
     { key: "driver", label: "reserved by the driver", size: memory.reserved, kind: "reserved" }].filter(({ size }) => size > 0)];
 }
 
-class GpuCard {
-  constructor(gpu) {
-    const label = `GPU ${gpuNumber(gpu)}`;
-    const bar = (title) => {
-      const figure = h("span"), element = h("div", { class: "bar", role: "img" });
-      return [figure, element, h("p", { class: "line" }, h("span", { text: title }), figure)];
-    };
-    const [memory, memoryBar, memoryLine] = bar("Memory"), [use, useBar, useLine] = bar("Utilization");
-    const [name, health, power, temperature] = ["span", "span", "dd", "dd"].map((kind) => h(kind));
-    const reasons = h("p", { class: "warning", hidden: "" }), holders = h("ul", { class: "holders" }), load = h("i");
-    useBar.append(load);
-    useBar.classList.add("load");
-    name.className = "dim";
-    Object.assign(this, { label, memory, memoryBar, use, useBar, load, name, health, power, temperature, reasons, holders });
-    this.plot = new Plot(label, [{ name: "memory", color: "--memory" }, { name: "utilization", color: "--use", dash: [5, 2] }],
-      (value) => `${Math.round(value)}%`, "6rem");
-    this.element = h("article", { class: "gpu", "aria-label": label }, h("h3", {}, label, name, health), reasons,
-      memoryLine, memoryBar, holders, useLine, useBar,
-      h("dl", {}, h("dt", { text: "Power" }), power, h("dt", { text: "Temperature" }), temperature), this.plot.element);
+function makeCard(gpu) {
+  const label = `GPU ${gpuNumber(gpu)}`;
+  const [name, health, memory, use] = ["dim", null, null, null].map((kind) => h("span", { class: kind }));
+  const [memoryBar, useBar] = ["bar", "bar load"].map((kind) => h("div", { class: kind, role: "img" }));
+  const [power, temperature, load] = ["dd", "dd", "i"].map((kind) => h(kind));
+  const reasons = h("p", { class: "warning" }), list = h("ul", { class: "holders" });
+  useBar.append(load);
+  const plot = new Plot(label, [{ name: "memory", color: "--memory" }, { name: "utilization", color: "--use", dash: [5, 2] }],
+    (value) => `${Math.round(value)}%`, "6rem");
+  const line = (title, figure) => h("p", { class: "line" }, h("span", { text: title }), figure);
+  const element = h("article", { class: "gpu", "aria-label": label }, h("h3", {}, label, name, health), reasons,
+    line("Memory", memory), memoryBar, list, line("Utilization", use), useBar,
+    h("dl", {}, h("dt", { text: "Power" }), power, h("dt", { text: "Temperature" }), temperature), plot.element);
+
+  function update(now, advice) {
+    const { state } = now.health, healthy = state === "healthy", percent = now.utilization.gpu;
+    setText(name, printable(now.mig?.profile ?? now.name.replace(/^NVIDIA /, "")));
+    setText(health, healthy ? state : `! ${state}`);
+    set(health, "class", healthy ? "good" : state === "unhealthy" ? "bad" : "warning");
+    const told = [...now.health.reasons, advice, now.split && "It is split into instances (MIG)."].filter(Boolean);
+    setText(reasons, sentence(told.join("; ")));
+    hide(reasons, told.length === 0);
+    setText(use, number(percent, "%"));
+    setStyle(load, "width", `${percent ?? 0}%`);
+    set(useBar, "aria-label", `Utilization of ${label}: ${number(percent, "%")}`);
+    setText(power, number(now.power_w, " W"));
+    setText(temperature, number(now.temperature_c, " °C"));
+    showMemory(now);
   }
 
-  update(gpu, advice) {
-    const { state, reasons } = gpu.health, healthy = state === "healthy", load = gpu.utilization.gpu;
-    setText(this.name, printable(gpu.mig?.profile ?? gpu.name.replace(/^NVIDIA /, "")));
-    setText(this.health, healthy ? state : `! ${state}`);
-    set(this.health, "class", healthy ? "good" : state === "unhealthy" ? "bad" : "warning");
-    const told = [...reasons, advice, gpu.split ? "It is split into instances (MIG)." : ""].filter(Boolean);
-    setText(this.reasons, sentence(told.join("; ")));
-    hide(this.reasons, told.length === 0);
-    setText(this.use, number(load, "%"));
-    setStyle(this.load, "width", `${load ?? 0}%`);
-    set(this.useBar, "aria-label", `Utilization of ${this.label}: ${number(load, "%")}`);
-    setText(this.power, number(gpu.power_w, " W"));
-    setText(this.temperature, number(gpu.temperature_c, " °C"));
-    this.#showMemory(gpu);
-  }
-
-  #showMemory(gpu) {
-    const [holders, others] = gpu.memory ? holdersOf(gpu) : [[], []];
-    const figure = gpu.memory ? `${bytes(gpu.memory.used)}/${bytes(gpu.memory.total)}` : UNKNOWN;
-    setText(this.memory, figure);
-    reconcile(this.memoryBar, [...holders, ...others].filter(({ size }) => size > 0), ({ key }) => key, () => h("i"), (element, one) => {
-      set(element, "class", one.kind);
-      setStyle(element, "flex-grow", (one.size / gpu.memory.total).toFixed(4));
-      set(element, "title", `${printable(one.label)}: ${bytes(one.size)}`);
+  function showMemory(now) {
+    const [holders, others] = now.memory ? holdersOf(now) : [[], []], all = [...holders, ...others];
+    const figure = now.memory ? `${bytes(now.memory.used)}/${bytes(now.memory.total)}` : UNKNOWN;
+    const paint = (part, { kind }) => setStyle(part, "background", `var(--${kind})`);
+    setText(memory, figure);
+    reconcile(memoryBar, all.filter(({ size }) => size > 0), ({ key }) => key, () => h("i"), (part, one) => {
+      paint(part, one);
+      setStyle(part, "flex-grow", (one.size / now.memory.total).toFixed(4));
+      set(part, "title", `${printable(one.label)}: ${bytes(one.size)}`);
     });
-    const more = holders.splice(MOST_HOLDERS), listed = [...holders, ...others];
-    if (more.length > 0)
-      listed.splice(MOST_HOLDERS, 0, { key: "more", label: `${more.length} more`, size: more.reduce((sum, { size }) => sum + size, 0), kind: "other" });
-    reconcile(this.holders, listed, ({ key }) => key, ({ job }) =>
-      h("li", {}, h("i"), h(job != null ? "a" : "span", { href: job != null ? `#/job/${job}` : null }), h("span")), (element, one) => {
-      const [swatch, name, size] = element.children;
-      set(swatch, "class", `swatch ${one.kind}`);
-      setText(name, printable(one.label));
-      setText(size, bytes(one.size));
+    reconcile(list, all, ({ key }) => key, ({ job }) => h("li", {}, h("i", { class: "swatch" }),
+      job == null ? h("span") : h("a", { href: `#/job/${job}` }), h("span")), (row, one) => {
+      paint(row.firstChild, one);
+      setText(row.children[1], printable(one.label));
+      setText(row.lastChild, bytes(one.size));
     });
-    set(this.memoryBar, "aria-label", [`Memory of ${this.label}: ${figure}`,
-      ...listed.map((one) => `${printable(one.label)} ${bytes(one.size)}`)].join("; "));
+    set(memoryBar, "aria-label", [`Memory of ${label}: ${figure}`,
+      ...[...others, ...holders.slice(0, MOST_READ)].map((one) => `${printable(one.label)} ${bytes(one.size)}`)].join("; "));
   }
 
-  showHistory(history) {
-    const total = history.memory_limit;
-    const memory = history.memory.mean.map((value) => (value == null || !total ? null : (value / total) * 100));
-    return this.plot.show(history, [memory, history.utilization.mean], 100, Date.parse(history.until) - HOUR);
+  function showHistory(history) {
+    const used = history.memory.mean.map((value) => (value == null || !history.memory_limit ? null : (value / history.memory_limit) * 100));
+    return plot.show(history, [used, history.utilization.mean], 100, Date.parse(history.until) - HOUR);
   }
+  return { element, update, showHistory, close: () => plot.close() };
 }
 
 // What a sharing job does, in the words of gpuman top.
@@ -169,17 +158,17 @@ export function open(main, frame) {
   const cards = new Map();
   const summary = h("p", { text: "The daemon is being asked." }), grid = h("div", { class: "gpus" }), turns = new Turns();
   const table = new Table("Jobs that run or are suspended", [
-    { title: "ID", right: true, cell: (job) => job.id },
-    { title: "NAME", name: "long", cell: (job) => ({ text: job.tag, href: `#/job/${job.id}`, title: job.tag }) },
-    { title: "USER", rank: 1, cell: (job) => job.user },
-    { title: "STATE", cell: (job) => ({ text: job.state, class: stateClass(job.state) }) },
-    { title: "GPU", cell: (job) => gpusOf(job, gpus) },
-    { title: "GPU%", right: true, rank: 2, help: "utilization of the whole GPU", cell: (job) => number(utilizationOf(job, gpus), "%") },
-    { title: "MEMORY", right: true, cell: (job) => bytes(job.memory.used) },
-    { title: "LIMIT", right: true, rank: 2, cell: (job) => (job.memory.limit == null ? "none" : bytes(job.memory.limit)) },
-    { title: "PEAK", right: true, rank: 3, cell: (job) => bytes(job.memory.peak) },
-    { title: "TIME", right: true, rank: 1, cell: (job) => duration(job.started_at && now - time(job.started_at)) },
-    { title: "COMMAND", rank: 3, name: "longest", cell: (job) => ({ text: command(job.command), title: command(job.command) }) },
+    figure("ID", (job) => (job.queue?.array_id == null ? job.id : `${job.queue.array_id}_${job.queue.array_task}`)),
+    column("NAME", (job) => ({ text: job.tag, href: `#/job/${job.id}` }), 0, "long"),
+    column("USER", (job) => job.user, 1),
+    column("STATE", (job) => ({ text: job.state, class: stateClass(job.state) })),
+    column("GPU", (job) => gpusOf(job, gpus)),
+    figure("GPU%", (job) => number(utilizationOf(job, gpus), "%"), 2, "utilization of the whole GPU"),
+    figure("MEMORY", (job) => bytes(job.memory.used)),
+    figure("LIMIT", (job) => (job.memory.limit == null ? "none" : bytes(job.memory.limit)), 2),
+    figure("PEAK", (job) => bytes(job.memory.peak), 3),
+    figure("TIME", (job) => duration(job.started_at && now - time(job.started_at)), 1),
+    column("COMMAND", (job) => command(job.command), 3, "longest"),
   ], (job) => job.id, "No job runs.");
   const more = h("a", { href: "#/queue", text: "The queue has all of them.", hidden: "" });
   main.append(h("h1", { text: "Machine" }), summary, grid, turns.element, section("jobs", "Jobs", table.element, more));
@@ -193,26 +182,26 @@ export function open(main, frame) {
       const { driver_error: error } = await get("/v1/status?limit=1", signal);
       setText(summary, `No GPUs: ${sentence(error ?? "the driver shows none")}`);
     }
-    const first = gpus === null;
     gpus = list.gpus;
     now = Date.now();
     reconcile(grid, gpus, (gpu) => gpu.uuid, (gpu) => {
-      cards.set(gpu.uuid, new GpuCard(gpu));
+      cards.set(gpu.uuid, makeCard(gpu));
       return cards.get(gpu.uuid).element;
     }, (_, gpu) => cards.get(gpu.uuid).update(gpu, gpu.health.state === "healthy" ? "" : advice.get(gpu.uuid)));
     for (const [uuid, card] of cards) {
       if (gpus.some((gpu) => gpu.uuid === uuid)) continue;
-      card.plot.close();
+      card.close();
       cards.delete(uuid);
     }
     turns.update(share);
     table.show(jobs.slice(0, ROWS));
     hide(more, jobs.length <= ROWS);
-    if (first) history.begin();
+    history ??= frame.poll(showHistory, HISTORY_EVERY);
   }, FIGURES_EVERY);
 
-  const history = frame.poll((signal) => Promise.all([turns.showHistory(signal), ...[...cards].map(async ([uuid, card]) =>
-    card.showHistory(await get(`/v1/history?gpu=${uuid}&points=120`, signal)))]), HISTORY_EVERY);
+  let history = null;
+  const showHistory = (signal) => Promise.all([turns.showHistory(signal), ...[...cards].map(async ([uuid, card]) =>
+    card.showHistory(await get(`/v1/history?gpu=${uuid}&points=120`, signal)))]);
 
   const counts = frame.poll(async (signal) => {
     // Of no time: what runs and waits now.
@@ -225,6 +214,6 @@ export function open(main, frame) {
       figures.soon();
       counts.soon();
     },
-    close: () => cards.forEach((card) => card.plot.close()),
+    close: () => cards.forEach((card) => card.close()),
   };
 }

@@ -1,6 +1,6 @@
 // People: what users and projects had of the machine, what of it they did not use, and what energy it took.
 import { get } from "./api.js";
-import { Table, h, setText } from "./dom.js";
+import { Table, column, figure, h, select, setText } from "./dom.js";
 import { UNKNOWN, duration, number, small } from "./format.js";
 
 const EVERY = 30_000, DAY = 86_400_000;  // ms
@@ -13,27 +13,26 @@ const energy = (joules) => (joules == null ? UNKNOWN : `${small(joules / JOULES_
 export function open(main, frame) {
   let all = 0, most = 0;  // GPU-hours: of everybody, and of the one with the most
   const tables = Object.fromEntries([["user", "-"], ["project", "no project"]].map(([by, none]) => [by, new Table(`By ${by}`, [
-    { title: by.toUpperCase(), name: "long", cell: (row) => ({ text: row.name || none, title: row.name }) },
-    { title: "GPU-HOURS", right: true, name: "hours", cell: (row) => ({ text: small(row.gpu_hours), bar: row.gpu_hours > 0 && !row.whole ? row.gpu_hours / most : 0 }) },
-    { title: "PART", right: true, rank: 2, help: "of all GPU-hours", cell: (row) => percent(row.gpu_hours, all) },
-    { title: "UNUSED", right: true, help: "GiB-hours of memory", cell: (row) => gibHours(row.gpu_byte_hours_unused) },
-    { title: "UNUSED PART", right: true, rank: 2, help: "of the memory whose use is known", cell: (row) => percent(row.gpu_byte_hours_unused, row.gpu_byte_hours_known) },
-    { title: "ENERGY", right: true, cell: (row) => energy(row.energy_j) },
-    { title: "JOBS", right: true, rank: 1, cell: (row) => row.jobs },
-    { title: "SUCCESS", right: true, rank: 2, cell: (row) => percent(row.success, 1) },
-    { title: "FAILED", right: true, rank: 3, cell: (row) => row.failed + row.killed },
-    { title: "RUNNING", right: true, rank: 1, cell: (row) => row.running },
-    { title: "QUEUED", right: true, rank: 1, cell: (row) => row.queued },
-    { title: "WAIT", right: true, rank: 3, help: "mean of a run", cell: (row) => (row.runs > 0 ? duration(row.wait_mean_s * 1000) : UNKNOWN) },
-    { title: "RUN", right: true, rank: 3, help: "mean of a run", cell: (row) => (row.runs > 0 ? duration(row.run_mean_s * 1000) : UNKNOWN) },
-    { title: "FAIR", right: true, rank: 3, help: "1 for nothing used lately, 0.5 for just their part", cell: (row) => number(row.fair_share?.factor, "", 2) },
+    column(by.toUpperCase(), (row) => row.name || none, 0, "long"),
+    figure("GPU-HOURS", (row) => ({ text: small(row.gpu_hours), bar: row.gpu_hours > 0 && !row.whole ? row.gpu_hours / most : 0 })),
+    figure("PART", (row) => percent(row.gpu_hours, all), 2),
+    figure("UNUSED", (row) => gibHours(row.gpu_byte_hours_unused)),
+    figure("UNUSED PART", (row) => percent(row.gpu_byte_hours_unused, row.gpu_byte_hours_known), 2),
+    figure("ENERGY", (row) => energy(row.energy_j)),
+    figure("JOBS", (row) => row.jobs, 1),
+    figure("SUCCESS", (row) => percent(row.success, 1), 2),
+    figure("FAILED", (row) => row.failed + row.killed, 3),
+    figure("RUNNING", (row) => row.running, 1),
+    figure("QUEUED", (row) => row.queued, 1),
+    figure("WAIT", (row) => (row.runs > 0 ? duration(row.wait_mean_s * 1000) : UNKNOWN), 3, "mean of a run"),
+    figure("RUN", (row) => (row.runs > 0 ? duration(row.run_mean_s * 1000) : UNKNOWN), 3, "mean of a run"),
+    figure("FAIR", (row) => number(row.fair_share?.factor, "", 2), 3, "1 for nothing used lately, 0.5 for just their part"),
   ], (row) => (row.whole ? "all" : `name ${row.name}`), "Nobody ran a job in this time.")]));
-  const days = h("select", { id: "days", onchange: () => poller.begin() }, ...[[1, "the last day"], [7, "the last 7 days"],
-    [30, "the last 30 days"], [365, "the last year"]].map(([value, text]) => h("option", { value, text, selected: value === 30 ? "" : null })));
+  const days = select("days", () => poller.begin(), [[30, "the last 30 days"], [7, "the last 7 days"], [1, "the last day"], [365, "the last year"]]);
   const summary = h("p", { text: "The daemon is being asked." });
   main.append(h("h1", { text: "People" }), h("p", { class: "row" }, h("label", { for: "days", text: "Jobs that ended in" }), days), summary,
     tables.user.element, tables.project.element,
-    h("p", { class: "dim", text: "UNUSED: GiB-hours of GPU memory that jobs had and never used, of the runs of which that is known." }));
+    h("p", { class: "dim", text: "UNUSED: GiB-hours of GPU memory that runs had and never used, where that is known." }));
 
   const poller = frame.poll(async (signal) => {
     const since = new Date(Date.now() - days.value * DAY).toISOString();

@@ -1,6 +1,8 @@
 // Plots over time, by dygraphs, which is loaded when the first one is drawn.
-import { css, h, set, setText } from "./dom.js";
-import { UNKNOWN, clock, local } from "./format.js";
+import { h, set, setText } from "./dom.js";
+import { UNKNOWN, local, span, tickText } from "./format.js";
+
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 let library = null;
 function load() {
@@ -38,20 +40,18 @@ export class Plot {
     this.chart?.destroy();
   }
 
-  // `history`: an answer of GET /v1/history; `figures`: a list of values or null for each series. The plot reaches from
-  // `since`, in ms, to its end, and up to `top`.
+  // `history`: of GET /v1/history; `figures`: its values of each series; from `since`, in ms, to its end; up to `top`.
   async show(history, figures, top, since = Date.parse(history.since)) {
     const begin = Date.parse(history.since), until = Date.parse(history.until);
     this.rows = history.recorded.map((_, i) => [new Date(begin + i * history.step * 1000), ...figures.map((values) => values[i])]);
     this.#readLast();
-    set(this.box, "aria-label", `${this.what} from ${clock(since)} to ${clock(until)}: ` + this.series.map(({ name }, i) => {
+    set(this.box, "aria-label", `${this.what}${span(since, until)}: ` + this.series.map(({ name }, i) => {
       const known = figures[i].filter((value) => value != null);
       return known.length === 0 ? `${name} ${UNKNOWN}` : `${name} last ${this.format(known.at(-1))}, highest ${this.format(Math.max(...known))}`;
     }).join("; "));
     const Library = await load();
     if (this.closed || !this.box.isConnected) return;
-    this.long = until - since > 86_400_000;
-    this.short = until - since < 600_000;
+    this.span = until - since;
     const now = { file: this.rows, dateWindow: [since, until], valueRange: [0, top * 1.05] };
     if (this.chart) this.chart.updateOptions(now);
     else this.chart = new Library(this.box, this.rows, { ...now, ...this.#options() });
@@ -68,7 +68,7 @@ export class Plot {
       strokeWidth: 1.5, fillGraph: single, fillAlpha: 0.25, axisLabelFontSize: 11, rightGap: 8, interactionModel: {},
       series: Object.fromEntries(this.series.map(({ name, dash }) => [name, { strokePattern: dash }])),
       axes: {
-        x: { pixelsPerLabel: 70, axisLabelFormatter: (date) => (this.long ? local(date).slice(5, 16) : clock(date, this.short)) },
+        x: { pixelsPerLabel: 70, axisLabelFormatter: (date) => tickText(date, this.span) },
         y: { pixelsPerLabel: 30, axisLabelWidth: 56, axisLabelFormatter: this.format },
       },
       highlightCallback: (_event, x, points) => this.#read(local(x).slice(5), (name) => points.find((point) => point.name === name)?.yval),

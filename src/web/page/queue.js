@@ -1,14 +1,14 @@
 // The queue: what runs and what waits, by pages, as a table with the reason why each waits, and as a timeline.
 import { get, text } from "./api.js";
-import { Table, h, hide, keys, reconcile, section, set, setStyle, setText } from "./dom.js";
-import { AT_WORK, ENDED, WAITING, bytes, clock, duration, printable, sentence, stateClass, when } from "./format.js";
+import { Table, column, figure, h, hide, keys, reconcile, section, select, set, setStyle, setText } from "./dom.js";
+import { AT_WORK, ENDED, WAITING, bytes, duration, printable, sentence, stateClass, tickText, when } from "./format.js";
 
 const EVERY = 10_000;  // ms
 const SIZE = 25;       // jobs of a page
 const PAST = 0.2;      // of the timeline, at most
 const TICKS = 5;
 
-// Of the answer of GET /v1/queue/rows; what is empty is null. Fields that are no numbers are named.
+// Of an answer of GET /v1/queue/rows; what is empty is null, the rest a number.
 const TEXTS = new Set(["tag", "user", "project", "state", "reason", "gpus"]);
 function jobsOf(answer) {
   const [titles, ...lines] = answer.split("\n").filter((line) => line !== "").map((line) => line.split("\t"));
@@ -51,14 +51,13 @@ class Timeline {
     const x = (ms) => Math.min(100, Math.max(0, ((ms - left) / (right - left)) * 100)).toFixed(2);
     reconcile(this.axis, Array.from({ length: TICKS }, (_, i) => left + ((i + 0.5) / TICKS) * (right - left)), (_, i) => i, () => h("span"), (tick, ms) => {
       setStyle(tick, "left", `${x(ms)}%`);
-      setText(tick, right - left > 86_400_000 ? when(ms, false, now) : clock(ms, right - left < 600_000));
+      setText(tick, tickText(ms, right - left));
     });
     reconcile(this.list, known, (job) => job.id, (job) => h("li", {}, h("a", { href: `#/job/${job.id}` }),
       h("div", { class: "track", "aria-hidden": "true" }, h("i", { class: "now" }), h("i"))), (row, job) => {
       const [link, track] = row.children, name = `${job.label} ${printable(job.tag)}`;
       setText(link, name);
       set(link, "aria-label", `job ${name}, ${job.state}, ${spanText(job, now)}`);
-      set(track, "title", spanText(job, now));
       setStyle(track.firstChild, "left", `${x(now)}%`);
       const bar = track.lastChild;
       set(bar, "class", `span ${job.waits ? "waits" : "runs"}${job.waits && job.about ? " about" : ""}${job.end === null ? " open" : ""}`);
@@ -73,30 +72,30 @@ export function open(main, frame) {
   let reasons = new Map();  // sentences, by the job's id
   const summary = h("p", { text: "The daemon is being asked." }), timeline = new Timeline();
   const table = new Table("Jobs in the order in which they are expected to start", [
-    { title: "POS", right: true, rank: 1, help: "place among the jobs that wait", cell: (job) => job.position ?? "-" },
-    { title: "ID", right: true, cell: (job) => job.label },
-    { title: "NAME", name: "long", cell: (job) => ({ text: job.tag, href: `#/job/${job.id}`, title: job.tag }) },
-    { title: "USER", rank: 2, cell: (job) => job.user },
-    { title: "STATE", rank: 1, cell: (job) => ({ text: job.state, class: stateClass(job.state) }) },
-    { title: "PRIO", right: true, rank: 3, cell: (job) => job.priority },
-    { title: "GPUS", right: true, rank: 2, cell: (job) => job.gpus_asked },
-    { title: "MEMORY", right: true, rank: 3, cell: (job) => (job.memory === null ? "none" : bytes(job.memory)) },
-    { title: "LIMIT", right: true, rank: 3, help: "of its time", cell: (job) => (job.time_limit === null ? "none" : duration(job.time_limit)) },
-    { title: "WAITS", right: true, rank: 2, cell: (job) => (job.waits ? duration(now - job.submitted_at) : "-") },
-    { title: "START", cell: (job) => when(job.begin, job.waits && job.about, now) },
-    { title: "REASON", name: "sentence", cell: (job) => sentence(reasons.get(job.id) ?? job.reason ?? (job.waits ? "-" : job.state)) },
+    figure("POS", (job) => job.position ?? "-", 1, "place among the jobs that wait"),
+    figure("ID", (job) => job.label),
+    column("NAME", (job) => ({ text: job.tag, href: `#/job/${job.id}` }), 0, "long"),
+    column("USER", (job) => job.user, 2),
+    column("STATE", (job) => ({ text: job.state, class: stateClass(job.state) }), 1),
+    figure("PRIO", (job) => job.priority, 3),
+    figure("GPUS", (job) => job.gpus_asked, 2),
+    figure("MEMORY", (job) => (job.memory === null ? "none" : bytes(job.memory)), 3),
+    figure("LIMIT", (job) => (job.time_limit === null ? "none" : duration(job.time_limit)), 3),
+    figure("WAITS", (job) => (job.waits ? duration(now - job.submitted_at) : "-"), 2),
+    column("START", (job) => when(job.begin, job.waits && job.about, now)),
+    column("REASON", (job) => sentence(reasons.get(job.id) ?? job.reason ?? (job.waits ? "-" : job.state)), 0, "sentence"),
   ], (job) => job.id, "No jobs.");
   const change = (to) => () => {
     page = Math.max(0, to());
     poller.begin();
   };
-  const choice = h("select", { id: "states", onchange: change(() => 0) }, ...[["", "that have not ended"], [AT_WORK, "that run or are suspended"],
-    [WAITING, "that wait"], ["held", "that are held"], [ENDED, "that have ended"]].map(([value, name]) => h("option", { value, text: name })));
-  const user = h("input", { id: "user", type: "search", size: 12, spellcheck: "false", onchange: change(() => 0) });
+  const choice = select("states", change(() => 0), [["", "that have not ended"], [AT_WORK, "that run or are suspended"],
+    [WAITING, "that wait"], ["held", "that are held"], [ENDED, "that have ended"]]);
+  const user = h("input", { id: "user", type: "search", size: 12, onchange: change(() => 0) });
   const place = h("span", { role: "status" });
   const pages = () => Math.max(1, Math.ceil(total / SIZE));
   const [first, back, on, last] = [["First", () => 0], ["Previous", () => page - 1], ["Next", () => page + (more ? 1 : 0)], ["Last", () => (total === null ? page : pages() - 1)]]
-    .map(([name, to]) => h("button", { type: "button", text: name, onclick: change(to) }));
+    .map(([name, to]) => h("button", { text: name, onclick: change(to) }));
   main.append(h("h1", { text: "Queue" }), summary,
     h("p", { class: "row" }, h("label", { for: "states", text: "Jobs" }), choice, h("label", { for: "user", text: "of user" }), user),
     h("nav", { class: "row", "aria-label": "Pages of jobs" }, first, back, place, on, last), table.element, timeline.element);
@@ -111,7 +110,7 @@ export function open(main, frame) {
 
   const poller = frame.poll(async (signal) => {
     const filter = `${choice.value && `&states=${choice.value}`}${user.value && `&users=${encodeURIComponent(user.value.trim())}`}`;
-    // What comes before the page is asked for too: the order is no order of ids, by which the API has pages.
+    // From the first one on: the API has pages by ids alone.
     const [rows, stats] = await Promise.all([text(`/v1/queue/rows?limit=${(page + 1) * SIZE + 1}${filter}`, signal),
       get(`/v1/stats?since=${new Date().toISOString()}`, signal)]);
     const { running, queued } = stats.total, all = jobsOf(rows);

@@ -1,18 +1,18 @@
 // A strip of what a job did over time: it ran, waited for its turn, or was suspended. Height says it as well as colour.
 import { h, keys, reconcile, set, setStyle } from "./dom.js";
-import { clock } from "./format.js";
+import { span } from "./format.js";
 
 const STEPS = 4;  // heights of a part of the time in which it ran
 
 export const stripKeys = () => keys(["ran", "run"], ["waited for its turn", "wait"], ["suspended", "off"]);
 export const makeStrip = () => h("div", { class: "strip", role: "img" });
 
-// `history`: an answer of GET /v1/history of a job. The strip reaches from `since`, in ms, to its end.
+// `history`: of GET /v1/history of a job; from `since`, in ms, to its end.
 export function showStrip(strip, what, history, since = Date.parse(history.since)) {
   const { recorded, states, step } = history, begin = Date.parse(history.since), until = Date.parse(history.until);
   const whole = recorded.reduce((sum, part) => sum + part, 0);
   const part = (name) => Math.round((states[name].reduce((sum, value, i) => sum + (value ?? 0) * recorded[i], 0) / whole) * 100);
-  set(strip, "aria-label", `${what} from ${clock(since)} to ${clock(until)}: ` + (whole > 0
+  set(strip, "aria-label", `${what}${span(since, until)}: ` + (whole > 0
     ? `running ${part("running")}%, waiting for its turn ${part("waiting")}%, suspended ${part("suspended")}%` : "nothing is recorded"));
   const runs = [];
   let before = "";

@@ -1,0 +1,84 @@
+"""The page of `gpuman web`, for bench.py: until it shows the machine, how much it loads, and what it costs while nobody
+touches it. 8 simulated GPUs with a job on each, and 10,000 jobs that wait."""
+
+import os
+import pathlib
+import statistics
+import subprocess
+import time
+
+import browser
+import machine
+import web
+
+GPUS, WAITING, OPENINGS, WATCHED = 8, 10_000, 5, 30
+PAINT = """
+const paint = performance.getEntriesByName("first-contentful-paint")[0];
+return paint ? paint.startTime : null"""
+LOADED = """
+const entries = [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")];
+const files = entries.filter((entry) => !entry.name.includes("/v1/"));
+const sum = (list) => list.reduce((all, entry) => all + entry.encodedBodySize, 0);
+return [sum(files), sum(entries) - sum(files), entries.length]"""
+
+
+def seconds_of(pids):
+    """Processor time of processes so far, in seconds."""
+    ticks = 0
+    for pid in pids:
+        try:
+            words = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+            ticks += int(words[11]) + int(words[12])
+        except OSError:
+            continue
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def until_it_shows(shown, gpus):
+    begin = time.monotonic()
+    while time.monotonic() - begin < 60:
+        text = shown.text("main")
+        if all(f"GPU {number}" in text for number in range(gpus)):
+            return 1000 * (time.monotonic() - begin)
+        time.sleep(0.01)
+    raise SystemExit(f"bench: the page did not show {gpus} GPUs in 60 s: {shown.text()[:400]!r}, {shown.console()}")
+
+
+def measure(tell):
+    if lacks := browser.missing():
+        print(f"  not measured: {' and '.join(lacks)} not installed")
+        return
+    with machine.Machine(gpus=GPUS, memory="8GiB") as m:
+        load = [machine.program("gpuman-load"), "--alloc", "64MiB", "--hold", "1h"]
+        for number in range(GPUS):
+            m.run("run", "--tag", f"train{number}", "--gpus", "1", "-d", "--", *load, check=True)
+        m.run("submit", "--gpus", str(GPUS), "--array", f"0-{WAITING - 1}", "--name", "waits", "--", "true", check=True)
+        process = subprocess.Popen([machine.program("gpuman"), "web"], env=m.env, stdout=subprocess.PIPE)
+        page = web.Page(process)
+        paints, shown_after = [], []
+        try:
+            for _ in range(OPENINGS):
+                with browser.Browser() as shown:
+                    begin = time.monotonic()
+                    shown.open(page.link)
+                    until_it_shows(shown, GPUS)
+                    shown_after.append(1000 * (time.monotonic() - begin))
+                    paints.append(shown.run(PAINT))
+                    if len(paints) < OPENINGS:
+                        continue
+                    time.sleep(5)  # all of it has come
+                    files, answers, count = shown.run(LOADED)
+                    ours, browsers, daemon = [process.pid], shown.processes(), [m.daemon.pid]
+                    before = [seconds_of(p) for p in (browsers, ours, daemon)]
+                    time.sleep(WATCHED)
+                    spent = [100 * (seconds_of(p) - b) / WATCHED for p, b in zip((browsers, ours, daemon), before)]
+        finally:
+            process.kill()
+            process.communicate()
+    what = f"{GPUS} GPUs, {WAITING} jobs wait"
+    tell(f"{what}: first paint", f"median {statistics.median(paints):.0f}, max {max(paints):.0f} ms, n={len(paints)}", "1000 ms")
+    tell(f"{what}: opened until all GPUs are shown", f"median {statistics.median(shown_after):.0f}, max {max(shown_after):.0f} ms",
+         "none", "through the driver of the browser")
+    tell("files of the page", f"{files / 1000:.0f} kB", "200 kB", f"and {answers / 1000:.0f} kB of answers, {count} in all")
+    tell(f"{what}: the page stays open, of a core", f"browser {spent[0]:.1f} %, gpuman web {spent[1]:.1f} %, gpumand {spent[2]:.1f} %",
+         "5 %", f"over {WATCHED} s, 8 jobs run")
