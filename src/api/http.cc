@@ -232,13 +232,13 @@ base::Result<HttpAnswer> Exchange(base::Fd connection, const HttpRequest& reques
   HttpAnswer answer;
   answer.status = static_cast<int>(parser.get().result_int());
   const bool success = answer.status >= 200 && answer.status < 300;
-  if (const auto line = parser.get().find(options.header); success && line != parser.get().end())
-    options.take_header({line->value().data(), line->value().size()});
   if (success && options.take_note) {
     const auto [first, last] = parser.get().equal_range(kNoteHeader);
     for (auto note = first; note != last; ++note)
       options.take_note({note->value().data(), note->value().size()});
   }
+  if (const auto line = parser.get().find(options.header); success && line != parser.get().end())
+    options.take_header({line->value().data(), line->value().size()});
   const BodySink collect = [&](std::string_view piece) {
     answer.body += piece;
     return answer.body.size() <= kLargestBody;

@@ -38,7 +38,7 @@ struct HttpOptions {
   // the answer has no such header.
   std::string header{};
   std::function<void(std::string_view)> take_header{};
-  // Gets each note of a successful answer (kNoteHeader) before the body comes.
+  // Gets each note of a successful answer (kNoteHeader), before take_header.
   std::function<void(std::string_view)> take_note{};
   // The longest silence while waiting for an answer; absent: wait for ever.
   std::optional<base::Millis> patience = base::Millis(30'000);

@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "base/fd.h"
@@ -56,30 +57,38 @@ DiagnosisRequest RequestFor(const TcpAddress& own, const TcpAddress& other) {
 
 }  // namespace
 
-std::optional<uid_t> UserOfTcp(const sockaddr_storage& own, const sockaddr_storage& other) {
+TcpUser UserOfTcp(const sockaddr_storage& own, const sockaddr_storage& other) {
+  using State = TcpUser::State;
   const auto request = RequestFor(TcpAddressOf(own), TcpAddressOf(other));
-  if (request.asked.sdiag_family == AF_UNSPEC) return std::nullopt;
+  if (request.asked.sdiag_family == AF_UNSPEC) return {};
   const Fd netlink(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
-  if (!netlink.ok() || ::send(netlink.get(), &request, sizeof request, 0) != sizeof request)
-    return std::nullopt;
+  if (!netlink.ok() || ::send(netlink.get(), &request, sizeof request, 0) != sizeof request) return {};
   // The kernel answers within the call.
   alignas(nlmsghdr) std::array<char, 8192> answer{};
   const ssize_t got = ::recv(netlink.get(), answer.data(), answer.size(), MSG_DONTWAIT);
   nlmsghdr header{};
-  inet_diag_msg found{};
-  if (got < static_cast<ssize_t>(NLMSG_LENGTH(sizeof found))) return std::nullopt;
+  if (got < static_cast<ssize_t>(sizeof header)) return {};
   std::memcpy(&header, answer.data(), sizeof header);
-  if (header.nlmsg_type != SOCK_DIAG_BY_FAMILY) return std::nullopt;
+  if (nlmsgerr error{};
+      header.nlmsg_type == NLMSG_ERROR && got >= static_cast<ssize_t>(NLMSG_LENGTH(sizeof error))) {
+    std::memcpy(&error, answer.data() + NLMSG_HDRLEN, sizeof error);
+    return {error.error == -ENOENT ? State::kNone : State::kUntold};
+  }
+  inet_diag_msg found{};
+  if (header.nlmsg_type != SOCK_DIAG_BY_FAMILY || got < static_cast<ssize_t>(NLMSG_LENGTH(sizeof found)))
+    return {};
   std::memcpy(&found, answer.data() + NLMSG_HDRLEN, sizeof found);
-  return found.idiag_uid;
+  // A socket that was closed lives on in the kernel for a while, and shows root as its user.
+  if (found.idiag_inode == 0) return {State::kNone};
+  return {State::kKnown, found.idiag_uid};
 }
 
-std::optional<uid_t> UserAtOtherEnd(int connection) {
+TcpUser UserAtOtherEnd(int connection) {
   sockaddr_storage here{}, there{};
   socklen_t here_size = sizeof here, there_size = sizeof there;
-  if (::getsockname(connection, reinterpret_cast<sockaddr*>(&here), &here_size) != 0 ||
-      ::getpeername(connection, reinterpret_cast<sockaddr*>(&there), &there_size) != 0)
-    return std::nullopt;
+  if (::getsockname(connection, reinterpret_cast<sockaddr*>(&here), &here_size) != 0) return {};
+  if (::getpeername(connection, reinterpret_cast<sockaddr*>(&there), &there_size) != 0)
+    return {TcpUser::State::kNone};
   return UserOfTcp(there, here);
 }
 

@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 
 namespace gpuman::base {
 
@@ -19,11 +18,21 @@ struct TcpAddress {
 };
 TcpAddress TcpAddressOf(const sockaddr_storage& address);
 
-// The user of the socket with the address `own` that is connected to `other`. nullopt: no socket of this
-// machine has them, or the kernel does not tell the user.
-std::optional<uid_t> UserOfTcp(const sockaddr_storage& own, const sockaddr_storage& other);
+struct TcpUser {
+  enum class State {
+    kKnown,
+    kNone,    // no program of this machine has such a socket, or none any more: it was closed
+    kUntold,  // the kernel does not tell
+  };
+  State state = State::kUntold;
+  uid_t user = 0;  // with kKnown
+};
 
-// The user at the other end of a connection of TCP; nullopt as above.
-std::optional<uid_t> UserAtOtherEnd(int connection);
+// The user of the socket with the address `own` that is connected to `other`.
+TcpUser UserOfTcp(const sockaddr_storage& own, const sockaddr_storage& other);
+
+// The user at the other end of a connection of TCP. What the other end sent before it was closed can still be
+// read, so whoever asks for the user's rights takes kNone for a stranger's.
+TcpUser UserAtOtherEnd(int connection);
 
 }  // namespace gpuman::base

@@ -1,4 +1,5 @@
-// Signals as a descriptor to poll beside sockets. Not thread-safe; for programs with one thread.
+// Signals as a descriptor to poll beside sockets. Not thread-safe. For programs with one thread, or whose
+// other threads begin while the object exists: they inherit the mask.
 #pragma once
 
 #include <signal.h>

@@ -36,9 +36,12 @@ base::Result<int> Web(Session& session, std::uint16_t port) {
     session.Print(link + "\n");
   session.Flush();
   if (!forward.empty()) session.Note(fmt::format("Where your browser is, type first: {}", forward));
+  if (::geteuid() == 0)
+    session.Note(
+        "This page is root's: it answers to a browser of root's alone. Others run gpuman web as themselves.");
   session.Note("Who has this link may do what you may. Ctrl-C ends the page.");
   server.Serve(stop.fd());
-  stop.Take();  // else the signal comes when the watch ends
+  while (stop.Take() != 0) continue;  // else a signal comes when the watch ends
   return kExitDone;
 }
 

@@ -93,7 +93,8 @@ std::map<base::ProcessId, unsigned> Lockstep::Behind(const CallsByProcess& now) 
 
 void Lockstep::LearnCut(const CallsByProcess& now, Way way, std::chrono::nanoseconds took) {
   const CallsByProcess assumed = Assumed(now);
-  // Where Behind was asked and said that nobody is behind, the cut was an easy one.
+  // Where Behind had an answer (as far as the calls at the cut tell) and nobody was behind, the cut was an
+  // easy one.
   if (way == Way::kWithout && (assumed.empty() || pause > 0))
     usual = usual.count() == 0 ? took : (3 * usual + took) / 4;
   if (pause > 0) --pause;

@@ -68,6 +68,11 @@ std::optional<Request> Connection::Read() {
       return std::nullopt;
     }
     if (parser.is_done()) break;
+    // The parser keeps what it cannot take yet, and sets no limit to what a chunk's head may have.
+    if (buffer.size() > limits_.header_bytes) {
+      Refuse(431, "a line of this request is too long");
+      return std::nullopt;
+    }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     if (left.count() <= 0 || !WaitFor(POLLIN, left)) return std::nullopt;
     const auto space = buffer.prepare(kPiece);
@@ -105,8 +110,6 @@ bool Connection::Write(std::string_view piece) {
 }
 
 bool Connection::EndStream() { return SendAll("0\r\n\r\n"); }
-
-bool Connection::IsGone() const { return WaitFor(POLLIN, std::chrono::milliseconds(0)); }
 
 bool Connection::SendAll(std::string_view bytes) const {
   while (!bytes.empty()) {

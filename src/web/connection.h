@@ -47,9 +47,6 @@ class Connection {
   bool BeginStream(int status, const Headers& headers);
   bool Write(std::string_view piece);
   bool EndStream();
-  // Whether the client closed the connection. Call when fd() is readable between requests: a client that
-  // sends its next request before the answer is complete counts as gone.
-  bool IsGone() const;
   // Whether the client lets the connection be used for another request.
   bool keeps_alive() const;
   int fd() const { return socket_.get(); }

@@ -95,13 +95,25 @@ TEST_F(ConnectionTest, TakesNoLargeBody) {
   EXPECT_TRUE(Received().starts_with("HTTP/1.1 413 "));
 }
 
-TEST_F(ConnectionTest, GivesUpOnWhoIsSlowSilentOrLeaves) {
+TEST_F(ConnectionTest, TakesNoEndlessHeadOfAChunk) {
+  auto connection = Open({.header_bytes = 1024});
+  Type("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1;" + std::string(60'000, 'a'));
+  EXPECT_FALSE(connection.Read());
+  EXPECT_TRUE(Received().starts_with("HTTP/1.1 431 "));
+}
+
+TEST_F(ConnectionTest, GivesUpOnWhoIsSlowOrSilent) {
   auto connection = Open({.request = milliseconds(30), .idle = milliseconds(30)});
   EXPECT_FALSE(connection.Read()) << "silent";
   Type("GET / HT");
   EXPECT_FALSE(connection.Read()) << "slow";
+}
+
+TEST_F(ConnectionTest, SeesWhoLeavesInTheMiddle) {
+  auto connection = Open({.request = std::chrono::hours(1), .idle = std::chrono::hours(1)});
+  Type("GET / HT");
   Leave();
-  EXPECT_FALSE(connection.Read()) << "gone";
+  EXPECT_FALSE(connection.Read());
 }
 
 TEST_F(ConnectionTest, SendsAnswersWholeAndInPieces) {
@@ -127,7 +139,7 @@ TEST_F(ConnectionTest, DoesNotWaitForWhoReadsNothing) {
 }
 
 TEST_F(ConnectionTest, HangUpEndsAReadThatWaits) {
-  auto connection = Open();
+  auto connection = Open({.idle = std::chrono::hours(1)});
   std::thread reader([&] { EXPECT_FALSE(connection.Read()); });
   connection.HangUp();
   reader.join();

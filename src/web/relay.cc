@@ -4,6 +4,7 @@
 #include <string>
 
 #include "api/http.h"
+#include "api/types.h"
 
 namespace gpuman::web {
 
@@ -23,8 +24,9 @@ const Headers& CommonHeaders() {
 
 namespace {
 
-Headers HeadersOf(std::string_view content_type) {
+Headers HeadersOf(std::string_view content_type, const Headers& more = {}) {
   Headers headers = CommonHeaders();
+  headers.insert(headers.end(), more.begin(), more.end());
   headers.emplace_back("Content-Type", content_type);
   return headers;
 }
@@ -41,12 +43,17 @@ bool SendError(Connection& connection, int status, const std::string& message, c
 bool Relay(const std::filesystem::path& daemon, const Request& request, Connection& connection) {
   bool begun = false, sent = true;
   api::HttpOptions options;
+  Headers notes;
+  options.take_note = [&](std::string_view note) { notes.emplace_back(api::kNoteHeader, note); };
   options.header = "Content-Type";
   options.take_header = [&](std::string_view type) {
     begun = true;
-    sent = connection.BeginStream(200, HeadersOf(type));
+    sent = connection.BeginStream(200, HeadersOf(type, notes));
   };
-  options.sink = [&](std::string_view piece) { return sent = sent && connection.Write(piece); };
+  options.sink = [&](std::string_view piece) {
+    if (!begun) options.take_header("application/octet-stream");
+    return sent = sent && connection.Write(piece);
+  };
   options.patience.reset();  // the browser says how long it waits
   options.wake_fd = connection.fd();
   options.on_wake = [] { return false; };  // the browser has gone

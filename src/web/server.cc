@@ -11,8 +11,10 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <exception>
 #include <list>
-#include <memory>
+#include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -52,8 +54,10 @@ bool Answer(const ServerOptions& options, const Request& request, std::optional<
   return is_call ? Relay(options.daemon, request, connection) : AnswerWithFile(request, connection);
 }
 
+}  // namespace
+
 // A thread that serves one connection.
-class Worker {
+class Server::Worker {
  public:
   Worker(base::Fd socket, std::optional<uid_t> user, const ServerOptions& options)
       : connection_(std::move(socket), options.limits),
@@ -66,11 +70,16 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
 
   bool over() const { return over_; }
+  void HangUp() const { connection_.HangUp(); }
 
  private:
   void Run(std::optional<uid_t> user, const ServerOptions& options) {
-    while (const auto request = connection_.Read())
-      if (!Answer(options, *request, user, connection_) || !connection_.keeps_alive()) break;
+    try {
+      while (const auto request = connection_.Read())
+        if (!Answer(options, *request, user, connection_) || !connection_.keeps_alive()) break;
+    } catch (const std::exception&) {
+      // No memory, as a rule: this connection ends, and the others go on.
+    }
     connection_.HangUp();
     over_ = true;
   }
@@ -80,48 +89,100 @@ class Worker {
   std::thread thread_;  // the last member: it uses the others
 };
 
-}  // namespace
+namespace {
 
-Server::Server(ServerOptions options, base::Fd listener, std::uint16_t port)
-    : options_(std::move(options)), listener_(std::move(listener)), port_(port) {}
-
-base::Result<Server> Server::Open(ServerOptions options) {
-  base::Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+// A socket that listens on the loopback address of this family; `port` 0: one that is free.
+base::Result<base::Fd> ListenOn(sa_family_t family, std::uint16_t port) {
+  base::Fd listener(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!listener.ok()) return base::FailSystem(errno, "making a socket");
   const int on = 1;
   ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(options.port);
-  socklen_t size = sizeof address;
-  auto* const plain = reinterpret_cast<sockaddr*>(&address);
-  if (::bind(listener.get(), plain, size) != 0 || ::listen(listener.get(), SOMAXCONN) != 0) {
-    if (errno == EADDRINUSE)
-      return base::Fail(base::ErrorCode::kConflict, fmt::format("port {} is in use", options.port),
-                        "give another port, or none for one that is free");
-    return base::FailSystem(errno, fmt::format("listening on port {}", options.port));
+  sockaddr_storage address{};
+  socklen_t size = sizeof(sockaddr_in);
+  if (family == AF_INET6) {
+    ::setsockopt(listener.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+    reinterpret_cast<sockaddr_in6&>(address) = {AF_INET6, htons(port), 0, in6addr_loopback, 0};
+    size = sizeof(sockaddr_in6);
+  } else {
+    reinterpret_cast<sockaddr_in&>(address) = {AF_INET, htons(port), {htonl(INADDR_LOOPBACK)}, {}};
   }
-  if (::getsockname(listener.get(), plain, &size) != 0) return base::FailSystem(errno, "reading the port");
-  return Server(std::move(options), std::move(listener), ntohs(address.sin_port));
+  if (::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+      ::listen(listener.get(), SOMAXCONN) != 0) {
+    if (errno == EADDRINUSE)
+      return base::Fail(base::ErrorCode::kConflict, fmt::format("port {} is in use", port),
+                        "give another port, or none for one that is free");
+    return base::FailSystem(errno, fmt::format("listening on port {}", port));
+  }
+  return listener;
+}
+
+base::Result<std::uint16_t> PortOf(const base::Fd& listener) {
+  sockaddr_in address{};
+  socklen_t size = sizeof address;
+  if (::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
+    return base::FailSystem(errno, "reading the port");
+  return ntohs(address.sin_port);
+}
+
+// "localhost" may mean either address, so nobody else gets the same port of the other one. Absent where the
+// machine has no IPv6.
+base::Result<base::Fd> ListenBeside(std::uint16_t port) {
+  auto listener = ListenOn(AF_INET6, port);
+  if (!listener && listener.error().code != base::ErrorCode::kConflict) return base::Fd();
+  return listener;
+}
+
+constexpr int kPorts = 16;                     // that are tried where any will do
+constexpr int kPauseWithoutDescriptors = 100;  // ms
+
+}  // namespace
+
+Server::Server(ServerOptions options, std::array<base::Fd, 2> listeners, std::uint16_t port)
+    : options_(std::move(options)), listeners_(std::move(listeners)), port_(port) {}
+
+base::Result<Server> Server::Open(ServerOptions options) {
+  for (int tried = 1;; ++tried) {
+    GPUMAN_ASSIGN(base::Fd listener, ListenOn(AF_INET, options.port));
+    GPUMAN_ASSIGN(const std::uint16_t port, PortOf(listener));
+    auto beside = ListenBeside(port);
+    if (beside) return Server(std::move(options), {std::move(listener), std::move(*beside)}, port);
+    if (options.port != 0 || tried == kPorts) return tl::unexpected(beside.error());
+  }
 }
 
 void Server::Serve(int stop) {
   std::list<Worker> workers;
   for (;;) {
-    std::array<pollfd, 2> fds{{{listener_.get(), POLLIN, 0}, {stop, POLLIN, 0}}};
-    if (::poll(fds.data(), fds.size(), -1) < 0 && errno != EINTR) return;
-    if (fds[1].revents != 0) return;
-    if (fds[0].revents == 0) continue;
+    std::array<pollfd, 3> fds{
+        {{stop, POLLIN, 0}, {listeners_[0].get(), POLLIN, 0}, {listeners_[1].get(), POLLIN, 0}}};
+    if (::poll(fds.data(), fds.size(), -1) < 0 && errno != EINTR) break;
+    if (fds[0].revents != 0) break;
     workers.remove_if([](const Worker& worker) { return worker.over(); });
-    base::Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!socket.ok()) continue;
-    // Nobody else can take up the owner's connections. Above their number a new one is closed at once.
-    const auto user = base::UserAtOtherEnd(socket.get());
-    if (IsStranger(user, options_.owner) || workers.size() >= options_.connections) continue;
-    const int on = 1;
-    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    for (std::size_t i = 1; i < fds.size(); ++i) {
+      if (fds[i].revents == 0) continue;
+      base::Fd socket(::accept4(fds[i].fd, nullptr, nullptr, SOCK_CLOEXEC));
+      if (socket.ok())
+        Admit(std::move(socket), workers);
+      else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+        ::poll(fds.data(), 1, kPauseWithoutDescriptors);
+    }
+  }
+  for (const Worker& worker : workers) worker.HangUp();
+}
+
+// Nobody else can take up the owner's connections. Above their number a new one is closed at once.
+void Server::Admit(base::Fd socket, std::list<Worker>& workers) const {
+  using State = base::TcpUser::State;
+  const base::TcpUser other = base::UserAtOtherEnd(socket.get());
+  if (other.state == State::kNone || workers.size() >= options_.connections) return;
+  const auto user = other.state == State::kKnown ? std::optional(other.user) : std::nullopt;
+  if (IsStranger(user, options_.owner)) return;
+  const int on = 1;
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  try {
     workers.emplace_back(std::move(socket), user, options_);
+  } catch (const std::system_error&) {
+    // No thread more: the browser tries again.
   }
 }
 

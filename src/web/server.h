@@ -5,9 +5,11 @@
 // connection; each waits, within limits, for its browser and for the daemon.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <list>
 #include <string>
 
 #include "base/fd.h"
@@ -35,10 +37,13 @@ class Server {
   void Serve(int stop);
 
  private:
-  Server(ServerOptions options, base::Fd listener, std::uint16_t port);
+  class Worker;
+
+  Server(ServerOptions options, std::array<base::Fd, 2> listeners, std::uint16_t port);
+  void Admit(base::Fd socket, std::list<Worker>& workers) const;
 
   ServerOptions options_;
-  base::Fd listener_;
+  std::array<base::Fd, 2> listeners_;  // 127.0.0.1, and [::1] where the machine has it
   std::uint16_t port_;
 };
 

@@ -1,7 +1,7 @@
 // Requests to the daemon, by way of the server of `gpuman web`, and what went wrong with them in plain English.
 
-// The secret of the link comes behind "#", so it is in no request's address. It stays in the tab's own memory, which no
-// page of another port can read.
+// The secret of the link comes behind "#", so it is in no request's address. It stays in the storage of the tab, which
+// pages of other ports cannot read.
 const SECRET = "gpuman secret", LINK = /^#secret=([0-9a-f]+)$/;
 const given = location.hash.match(LINK);
 if (given) {
@@ -27,6 +27,9 @@ export class ApiError extends Error {
   }
 }
 
+export const noServer = () => new ApiError("gpuman web does not answer", AGAIN, { away: true });
+const noDaemon = () => new ApiError("gpumand does not answer", "gpuman doctor looks for the reason.", { away: true });
+
 async function errorOf(answer) {
   const { status } = answer;
   const error = await answer.json().then((told) => told.error, () => null);
@@ -35,7 +38,7 @@ async function errorOf(answer) {
     return new ApiError("This link is no longer valid", AGAIN, { away: true });
   const away = status >= 502 && status <= 504;
   if (error?.message) return new ApiError(error.message, error.hint, { away, code: error.code });
-  if (away) return new ApiError("gpumand does not answer", "gpuman doctor looks for the reason.", { away });
+  if (away) return noDaemon();
   return new ApiError(`The answer was ${status} ${answer.statusText}`.trim());
 }
 
@@ -46,18 +49,21 @@ async function open(path, { method, body, signal } = {}) {
     answer = await fetch(path, { method, signal, cache: "no-store", body: body && JSON.stringify(body),
       headers: { Authorization: `Bearer ${secret}`, ...(body && { "Content-Type": "application/json" }) } });
   } catch (error) {
-    throw error.name === "AbortError" ? error : new ApiError("gpuman web does not answer", AGAIN, { away: true });
+    throw error.name === "AbortError" ? error : error.name === "TimeoutError" ? noDaemon() : noServer();
   }
   if (!answer.ok) throw await errorOf(answer);
   return answer;
 }
 
 const broken = (error) => {
-  throw error.name === "AbortError" ? error : new ApiError("The answer broke off", null, { away: true });
+  throw error.name === "AbortError" ? error
+    : error.name === "TimeoutError" ? noDaemon() : new ApiError("The answer broke off", null, { away: true });
 };
 
-export const get = async (path, signal) => (await open(path, { signal })).json().catch(broken);
-export const text = async (path, signal) => (await open(path, { signal })).text().catch(broken);
+const PATIENCE = 30_000;  // ms for an answer
+const patient = (signal) => AbortSignal.any([AbortSignal.timeout(PATIENCE), ...(signal ? [signal] : [])]);
+export const get = async (path, signal) => (await open(path, { signal: patient(signal) })).json().catch(broken);
+export const text = async (path, signal) => (await open(path, { signal: patient(signal) })).text().catch(broken);
 
 // The answer, and the note that came with it.
 export async function act(method, path, body) {

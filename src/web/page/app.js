@@ -1,4 +1,5 @@
 // The frame around the pages: which one is shown, the events, and whether the daemon answers.
+import { noServer } from "./api.js";
 import { h, hide, set, setText } from "./dom.js";
 import { clock, printable, sentence } from "./format.js";
 import { Poller, followEvents } from "./live.js";
@@ -25,7 +26,8 @@ function showState() {
   setText(link, problem ? "no answer" : live ? "live" : answered ? "asks every few seconds" : "connecting");
   set(link, "class", problem ? "bad" : live ? "good" : null);
   hide(trouble, !problem);
-  if (problem) setText(trouble, `${answered ? `These are old figures, of ${clock(answered)}: ` : ""}${sentence(problem.sentence)}`);
+  const old = answered ? `These are old figures, of ${clock(answered)}: ` : "";
+  setText(trouble, problem ? old + sentence(problem.sentence) : "");
 }
 
 // What a page is given. Pollers end with it.
@@ -54,8 +56,18 @@ const events = followEvents((event) => {
   page?.event(event);
 }, showState);
 
+// What follows "#/job/"; as it stands where it is no percent-encoded text.
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+let routes = 0;
 async function route(focus) {
-  const { hash } = location;
+  const { hash } = location, mine = ++routes;
   const found = ROUTES.find(([pattern]) => pattern.test(hash));
   pollers.forEach((poller) => poller.close());
   pollers = [];
@@ -66,11 +78,16 @@ async function route(focus) {
     set(item, "aria-current", item.getAttribute("href") === (ROUTES[0] === found ? "#/" : hash) ? "page" : null);
   showState();
   const [pattern, load, title] = found ?? [/$/, null, "No such page"];
-  const module = await load?.();
-  if (location.hash !== hash) return;  // gone on meanwhile
+  const module = await load?.().catch(() => null);
+  if (mine !== routes) return;  // gone on meanwhile
+  if (found && !module) {
+    main.replaceChildren();
+    problems.set("page", noServer());
+    return showState();
+  }
   main.replaceChildren(...(found ? [] : [h("h1", { text: title }), h("a", { href: "#/", text: "Go to the machine" })]));
   frame.title(title);
-  page = module?.open(main, frame, decodeURIComponent(hash.match(pattern)[1] ?? "")) ?? null;
+  page = module?.open(main, frame, decoded(hash.match(pattern)[1] ?? "")) ?? null;
   scrollTo(0, 0);
   // A reader of the screen goes on at the new page.
   if (focus) main.focus({ preventScroll: true });

@@ -9,7 +9,7 @@ const STREAM_AGAIN = 5_000; // ms until a stream that broke off is tried again
 
 const visible = () => document.visibilityState === "visible";
 
-// Calls begin() when the tab is seen again, and end() when it is hidden.
+// Has begin() called when the tab is seen again.
 class WhileVisible {
   controller = null;
   timer = null;

@@ -4,7 +4,7 @@ import { h, hide, setText } from "./dom.js";
 import { Stream } from "./live.js";
 
 const LINES = 300, LONGEST = 2_000;  // that are shown, and characters of each
-const DRAW_EVERY = 700;              // ms
+const DRAW_EVERY = 700;  // ms
 
 // Without the signs by which a program moves the cursor or colours its text; of a line that was written over, the last.
 function plain(line) {

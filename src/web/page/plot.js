@@ -1,4 +1,5 @@
 // Plots over time, by dygraphs, which is loaded when the first one is drawn.
+import { noServer } from "./api.js";
 import { h, set, setText } from "./dom.js";
 import { UNKNOWN, local, span, tickText } from "./format.js";
 
@@ -7,7 +8,11 @@ const css = (name) => getComputedStyle(document.documentElement).getPropertyValu
 let library = null;
 function load() {
   return (library ??= new Promise((resolve, reject) => {
-    const script = h("script", { src: "/dygraph.min.js", onerror: reject, onload: () => {
+    const failed = () => {
+      library = null;  // the next plot tries again
+      reject(noServer());
+    };
+    const script = h("script", { src: "/dygraph.min.js", onerror: failed, onload: () => {
       // Its legend sets attributes that the page's policy forbids; a plot has a line of text instead.
       Dygraph.PLUGINS = Dygraph.PLUGINS.filter((plugin) => plugin !== Dygraph.Plugins.Legend);
       resolve(Dygraph);

@@ -45,7 +45,7 @@ class Timeline {
     hide(this.chart, known.length === 0);
     if (known.length === 0) return;
     const last = Math.max(now + 60_000, ...known.map((job) => job.end ?? job.begin + 60_000));
-    // What has run for days would leave no room for what comes.
+    // Leaves room for what comes.
     const left = Math.max(Math.min(now, ...known.map((job) => job.begin)), now - ((last - now) * PAST) / (1 - PAST));
     const right = last + (last - left) * 0.03;
     const x = (ms) => Math.min(100, Math.max(0, ((ms - left) / (right - left)) * 100)).toFixed(2);

@@ -1,0 +1,335 @@
+#!/usr/bin/env python3
+"""The page of `gpuman web` in a browser: what each part of it shows, what its buttons do, and that what others chose to
+be called stays text. On the simulated driver.
+
+Usage: web_page_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
+
+Skipped where Chromium, its driver or Selenium is not installed.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
+from daemon_case import DaemonTest, until  # noqa: E402
+from machine import program  # noqa: E402
+
+# Debian's package of Selenium is also good for an interpreter that is not Debian's.
+sys.path.append("/usr/lib/python3/dist-packages")
+try:
+    from selenium import webdriver
+    from selenium.common.exceptions import StaleElementReferenceException
+    from selenium.webdriver.chrome.service import Service
+    from selenium.webdriver.common.keys import Keys
+except ImportError:
+    webdriver = None
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+DRIVER = shutil.which("chromedriver")
+missing = [name for name, there in (("Chromium", CHROMIUM), ("chromedriver", DRIVER), ("Selenium", webdriver)) if not there]
+
+PAGES = ("#/", "#/queue", "#/people")
+IMAGE = "<img src=x onerror=hit()>"
+TURNED = "\u202egnp.exe"  # a sign that turns the line around
+
+
+def start_web(machine):
+    """`gpuman web`, and the link that it prints."""
+    process = subprocess.Popen([program("gpuman"), "web"], env=machine.env, stdout=subprocess.PIPE, text=True)
+    return process, process.stdout.readline().strip()
+
+
+@unittest.skipIf(missing, f"{', '.join(missing)} is not installed")
+class WebPageTest(DaemonTest):
+    gpus, memory, profile = 2, "4GiB", "h200"
+    config = '[sampling]\nrest = "20ms"\nslow = "100ms"\nretry = "200ms"\n[health]\nkernel_log = ""\n'
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.web, cls.link = start_web(cls.m)
+        cls.addClassCleanup(cls.end_web)
+        options = webdriver.ChromeOptions()
+        options.binary_location = CHROMIUM
+        for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+            options.add_argument(word)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        cls.browser = webdriver.Chrome(service=Service(DRIVER), options=options)
+        cls.addClassCleanup(cls.browser.quit)
+        cls.base = re.split("[?#]", cls.link)[0]
+
+    @classmethod
+    def end_web(cls):
+        cls.web.send_signal(signal.SIGINT)
+        cls.web.wait(timeout=30)
+        cls.web.stdout.close()
+
+    def setUp(self):
+        super().setUp()
+        self.size(1280, 800)
+        self.browser.get(self.link)
+        until("the page is live", lambda: self.text("#link") == "live", self.seen)
+
+    def tearDown(self):
+        said = self.console()
+        super().tearDown()
+        self.assertEqual(said, [])
+
+    def console(self):
+        """Errors, and reports against the policy, since it was asked last."""
+        return [entry["message"] for entry in self.browser.get_log("browser") if entry["level"] == "SEVERE"]
+
+    def size(self, width, height):
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                                     {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
+
+    def run_script(self, script, *arguments):
+        return self.browser.execute_script(script, *arguments)
+
+    def go(self, page):
+        self.run_script("location.hash = arguments[0]", page)
+
+    def all(self, selector):
+        return self.browser.find_elements("css selector", selector)
+
+    def texts(self, selector):
+        """Of every element; what a person sees of it."""
+        return self.run_script("return [...document.querySelectorAll(arguments[0])].map((one) => one.innerText)", selector)
+
+    def text(self, selector):
+        return " ".join(self.texts(selector))
+
+    def labels(self, selector):
+        return self.run_script("return [...document.querySelectorAll(arguments[0])].map((one) => one.ariaLabel ?? '')", selector)
+
+    def seen(self):
+        return f"\nthe page: {self.text('body')[:1500]}\nthe console: {self.console()}"
+
+    def shows(self, selector, words):
+        until(f"{selector} shows {words}", lambda: words in self.text(selector), self.seen)
+
+    def button(self, words):
+        return until(f"there is the button {words}", lambda: next((one for one in self.all("button") if self.label_of(one) == words), None),
+                     self.seen)
+
+    def label_of(self, element):
+        try:
+            return element.text
+        except StaleElementReferenceException:
+            return None
+
+    def eater(self, tag, *more, **options):
+        self.start(tag, f"echo it begins; exec {self.load('512MiB', '--hold', '1h', *more)}", gpus=["0"], **options)
+        until("it holds memory", lambda: self.job(tag)["memory"]["used"])
+        return self.job(tag)["id"]
+
+    def submit(self, *jobs):
+        answer = self.request("POST", "/v1/submissions", {"jobs": list(jobs), "directory": "/", "environment": {"PATH": os.environ["PATH"]}})
+        self.assertEqual(answer.status, 201, answer.body)
+        return answer.json()["jobs"]
+
+    def test_the_machine_has_who_holds_the_memory_of_each_gpu_and_its_figures(self):
+        job = self.eater("train", "--kernel-time", "5ms")
+        outside = subprocess.Popen([program("gpuman-load"), "--alloc", "256MiB", "--hold", "1h", "--device", "1"],
+                                   env=self.m.env, stdout=subprocess.DEVNULL)
+        self.addCleanup(outside.wait)
+        self.addCleanup(outside.kill)
+        until("both are in the bars", lambda: f"job {job} train" in self.labels(".bar")[0] and
+              f"pid {outside.pid} gpuman-load" in "".join(self.labels(".bar")), self.seen)
+        self.assertEqual(len(self.all(".gpu")), 2)
+        self.assertRegex(self.text(".gpu"), r"GPU 0\s+H200\s+healthy")
+        self.assertRegex(self.labels(".bar")[0], r"^Memory of GPU 0: \S+/4GiB; free \S+; .*job \d+ train \S+B$")
+        until("the utilization is told", lambda: re.search(r"Utilization of GPU 0: [1-9]\d*%", " ".join(self.labels(".bar"))), self.seen)
+        self.assertRegex(self.text(".gpu dl"), r"Power\s+\d+ W\s+Temperature\s+\d+ °C")
+        until("the last hour is drawn and told", lambda: re.search(r"memory last \d+%, highest \d+%", self.labels(".plot")[0]) and
+              self.all(".plot canvas"), self.seen)
+        self.assertRegex(self.text("tbody"), rf"{job}\s+train\s+\S+\s+running\s+0\s")
+        self.assertEqual([one.get_attribute("href") for one in self.all("tbody a")], [f"{self.base}#/job/{job}"])
+        self.shows("main", "Jobs: 1 running, 0 queued")
+
+    def test_the_page_of_a_job_has_its_facts_why_its_history_and_its_log_which_follows(self):
+        flag = self.m.dir / "flag"
+        self.start("talker", f"echo first; while [ ! -e {flag} ]; do sleep 0.05; done; echo second; exec {self.load('512MiB', '--hold', '1h')}",
+                   gpus=["0"], memory="1GiB")
+        self.becomes("talker", "running")
+        self.go("#/job/talker")
+        self.shows("pre", "first")
+        self.assertNotIn("second", self.text("pre"))
+        flag.touch()
+        self.shows("pre", "second")
+        self.shows(".facts", "used of 1GiB")
+        self.assertRegex(self.text(".facts"), r"state\s+running\s+user\s+\S+\s+place\s+GPU 0;")
+        self.assertIn("started on GPU 0 as process", self.text(".story"))
+        until("its memory is drawn and told", lambda: "Memory from" in "".join(self.labels(".plot")) and self.all(".plot canvas"), self.seen)
+        until("what it did is told", lambda: re.search(r"running \d+%", "".join(self.labels(".strip"))), self.seen)
+        self.assertRegex(self.browser.title, r"^Job \d+ talker - gpuman$")
+
+    def test_a_button_asks_first_and_then_does_it(self):
+        job = self.eater("train")
+        self.go(f"#/job/{job}")
+        self.button("Suspend").click()
+        self.assertIn(f"suspend job {job} 'train' of", self.text("dialog"))
+        self.button("No").click()
+        self.assertEqual(self.all("dialog"), [])
+        self.assertEqual(self.job(job)["state"], "running")
+        self.button("Suspend").click()
+        self.button("Yes, suspend").click()
+        self.shows("main", f"suspend: done, job {job} is suspended.")
+        self.assertEqual(self.job(job)["state"], "suspended")
+        self.button("Resume").click()
+        self.button("Yes, resume").click()
+        self.becomes(job, "running")
+        self.button("Cancel").click()
+        self.button("Yes, cancel").click()
+        self.becomes(job, "cancelled")
+        self.shows(".facts", "cancelled")
+        until("it can only be restarted", lambda: self.texts("button") == ["Restart"], self.seen)
+
+    def test_a_refusal_is_told_in_the_daemons_words(self):
+        job = self.eater("train")
+        self.go(f"#/job/{job}")
+        self.button("Suspend").click()
+        self.request("POST", f"/v1/jobs/{job}/cancel")
+        words = self.request("POST", f"/v1/jobs/{job}/suspend").json()["error"]["message"]
+        self.button("Yes, suspend").click()
+        self.shows("main", words)
+        self.assertTrue(all("409" in message for message in self.console()))
+
+    def test_escape_is_no(self):
+        job = self.eater("train")
+        self.go(f"#/job/{job}")
+        self.button("Suspend").click()
+        self.browser.switch_to.active_element.send_keys(Keys.ESCAPE)
+        until("the question is gone", lambda: not self.all("dialog"))
+        self.assertEqual(self.browser.switch_to.active_element.text, "Suspend")
+        self.assertEqual(self.job(job)["state"], "running")
+
+    def test_the_queue_has_pages_reasons_and_a_timeline(self):
+        one = {"command": ["/bin/sleep", "1000"], "gpus": {"count": 1}, "time_limit_s": 600}
+        self.submit({**one, "name": "wide", "gpus": {"count": 2}})
+        self.becomes("wide", "running")
+        array = self.submit({**one, "name": "sweep", "array": {"indices": [{"first": 1, "last": 60}]}})[0]["id"]
+        self.submit({**one, "name": "held", "hold": True})
+        self.go("#/queue")
+        self.shows("main", "Page 1 of 3")
+        self.shows("main", "Jobs: 1 running, 61 queued")
+        until("the reasons are sentences", lambda: "wants 1 GPU; 0 of 2 GPUs can be used now" in self.text("tbody"), self.seen)
+        self.assertEqual(len(self.all("tbody tr")), 25)
+        self.assertRegex(self.texts("tbody tr")[1], rf"^1\s+{array}_1\s+sweep\s")
+        self.assertEqual(self.labels(".spans a")[0].partition(",")[0], f"job {self.job('wide')['id']} wide")
+        self.assertRegex(self.labels(".spans a")[1], rf"job {array}_1 sweep, queued, expected to start .*\d\d:\d\d, ends by .*\d\d:\d\d")
+        self.button("Next").click()
+        self.shows("main", "Page 2 of 3")
+        until("it has the next ones", lambda: re.search(rf"^25\s+{array}_25\s", (self.texts("tbody tr") or [""])[0]), self.seen)
+        self.button("Last").click()
+        self.shows("main", "Page 3 of 3")
+        until("the held one is the last", lambda: re.search(r"^-\s+\d+\s+held\s.*held", (self.texts("tbody tr") or [""])[-1]), self.seen)
+        self.run_script("const one = document.querySelector('#states'); one.value = 'held'; one.dispatchEvent(new Event('change'))")
+        until("it alone is shown", lambda: len(self.all("tbody tr")) == 1 and "held" in self.text("tbody"), self.seen)
+
+    def test_people_have_what_they_had(self):
+        done = self.submit({"name": "done", "command": ["/bin/true"], "gpus": {"count": 1}, "project": "vision"})[0]["id"]
+        self.wait(done)
+        self.go("#/people")
+        user = self.job(done)["user"]
+        until("user and project are there", lambda: [rows.split("\t")[0].strip() for rows in self.texts("tbody tr")][:1] == [user] and
+              "vision" in self.text("tbody"), self.seen)
+        self.assertEqual(self.texts("caption"), ["By user", "By project"])
+        self.assertRegex(self.text("main"), r"\d+ jobs? ended: \S+ GPU-hours")
+
+    def test_what_others_chose_stays_text(self):
+        self.run_script("window.hit = () => { window.wasHit = true }")
+        for number in range(2):
+            self.submit({"name": f"evil{number}", "project": IMAGE, "gpus": {"count": 2},
+                         "command": ["/bin/sh", "-c", f"echo '{IMAGE}' '{TURNED}'; printf '\\033[31mred\\033[0m 1%%\\r2%%\\n'; sleep 1000", IMAGE, "w" * 5000]})
+        self.becomes("evil0", "running")
+        self.start("loud", f"exec {self.load('64MiB', '--hold', '1h')} '{TURNED}' 2>&1 || sleep 1000", gpus=["0"])
+        for page in ("#/", "#/queue"):
+            self.go(page)
+            self.shows("tbody", "evil0")
+        self.go("#/job/evil0")
+        self.shows("pre", IMAGE)
+        self.assertIn("2%", self.text("pre"))
+        self.assertNotRegex(self.text("pre"), "\x1b|\u202e|1%|\\[31m")
+        self.shows(".facts", f"project {IMAGE}")
+        self.assertIn("\\u202e", self.text(".facts"))
+        self.assertLess(len(self.text(".facts")), 5000)
+        self.go("#/people")
+        self.shows("main", "By project")
+        self.assertEqual(self.all("main img"), [])
+        self.assertIsNone(self.run_script("return window.wasHit ?? null"))
+
+    def test_a_hidden_page_asks_nothing(self):
+        self.run_script("""const real = window.fetch; window.asked = 0; window.fetch = (...all) => { ++window.asked; return real(...all) };
+            window.hide = (yes) => { Object.defineProperty(document, 'visibilityState', {value: yes ? 'hidden' : 'visible', configurable: true});
+                                     document.dispatchEvent(new Event('visibilitychange')) }""")
+        until("it asks", lambda: self.run_script("return window.asked") > 3)
+        self.run_script("window.hide(true); window.asked = 0")
+        self.start("unseen", "sleep 1000")
+        # Longer than it waits for figures of the machine.
+        self.browser.execute_async_script("setTimeout(arguments[0], 5000)")
+        self.assertEqual(self.run_script("return window.asked"), 0)
+        self.assertNotIn("unseen", self.text("tbody"))
+        self.run_script("window.hide(false)")
+        self.shows("tbody", "unseen")
+        self.shows("#link", "live")
+
+    def test_it_says_when_the_daemon_is_away_and_goes_on_when_it_is_back(self):
+        self.shows("main", "GPU 1")
+        self.addCleanup(self.m.start_daemon)
+        self.m.stop_daemon()
+        self.shows("#trouble", "These are old figures")
+        self.assertEqual(self.text("#link"), "no answer")
+        self.doCleanups()
+        until("it is live again", lambda: self.text("#link") == "live" and not self.text("#trouble"), self.seen)
+        self.console()  # what could not be loaded meanwhile
+
+    def test_a_link_that_is_no_longer_valid_is_told(self):
+        self.browser.execute_script("sessionStorage.clear(); location.reload()")
+        self.shows("#trouble", "Run gpuman web again")
+        self.console()  # what was refused
+
+    def test_a_job_that_is_not_there_is_told_in_the_daemons_words(self):
+        self.go("#/job/4711")
+        self.shows("#trouble", "there is no job 4711")
+        self.assertNotIn("old figures", self.text("#trouble"))
+        self.console()  # what was not found
+
+    def test_it_fits_a_phone_and_a_wide_screen_and_can_be_used_with_keys(self):
+        job = self.eater("a-job-with-a-rather-long-name-for-a-screen-of-this-size")
+        for width, height in ((360, 800), (3840, 2160)):
+            self.size(width, height)
+            for page in (*PAGES, f"#/job/{job}"):
+                self.go(page)
+                self.shows("main", {"#/people": "By user"}.get(page, "a-job-with"))
+                self.assertLessEqual(self.run_script("return document.documentElement.scrollWidth - innerWidth"), 0, (page, width))
+        self.browser.get(self.base)
+        self.shows("tbody", "a-job-with")
+        self.run_script("document.activeElement.blur()")
+        body = self.all("body")[0]
+        body.send_keys(Keys.TAB)
+        self.assertEqual(self.browser.switch_to.active_element.text, "Skip to the content")
+        self.browser.switch_to.active_element.send_keys(Keys.ENTER)
+        self.assertEqual(self.browser.switch_to.active_element.get_attribute("id"), "main")
+        self.assertEqual(self.run_script("return location.hash"), "")
+
+    def test_everything_has_a_name_for_a_screen_reader(self):
+        self.eater("train")
+        self.shows("tbody", "train")
+        for page in PAGES:
+            self.go(page)
+            self.shows("h1", {"#/": "Machine", "#/queue": "Queue", "#/people": "People"}[page])
+            unnamed = """return [...document.querySelectorAll("[role=img], [role=region], nav")].filter((one) => !one.ariaLabel && one.checkVisibility())
+                .concat([...document.querySelectorAll("table")].filter((one) => !one.caption))
+                .concat([...document.querySelectorAll("select, input")].filter((one) => one.labels.length == 0 && one.checkVisibility())).map((one) => one.outerHTML)"""
+            until(f"all of {page} has names", lambda: self.run_script(unnamed) == [], self.seen)
+            self.assertEqual(self.run_script("return document.querySelectorAll('[aria-current=page]').length"), 1)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
