@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes what the programs of a build are made of, as a CycloneDX document (an SBOM): each program with its hash, and
-the distribution's packages whose libraries it loads, whose archives are linked into it, and whose headers are compiled
-into it.
+the distribution's packages whose libraries it loads, whose archives are linked into it, whose headers are compiled into
+it, and whose files are embedded in it (cmake/EmbedFiles.cmake).
 
 Usage: sbom.py BUILD-DIRECTORY [OUTPUT [PACKAGE…]]
 
@@ -44,6 +44,12 @@ def headers_of(dependencies):
 def archives_of(links):
     """Static libraries of the system in the output of `ninja -t commands`."""
     return set(re.findall(r"(?<=\s)(/usr/\S+\.a)(?=\s|$)", links))
+
+
+def embedded_of(commands):
+    """Files of the system that are embedded, in the output of `ninja -t commands`."""
+    lists = re.findall(r"-DFILES=([^\s\"']+)", commands)
+    return {file for files in lists for file in re.split(r"\\?\|", files) if file.startswith("/usr/")}
 
 
 def needed_of(readelf):
@@ -140,7 +146,7 @@ def describe(build, debs=()):
         if not (build / program).is_file():
             continue
         objects, commands = targets_of(build, program)
-        paths = archives_of(commands)
+        paths = archives_of(commands) | embedded_of(commands)
         for each in objects:
             paths |= headers.get(each, set())
         # Precompiled headers are no object of the program's own.

@@ -26,6 +26,10 @@ class ReadingTest(unittest.TestCase):
     def test_static_archives_of_the_system_are_found_in_the_link(self):
         self.assertEqual(sbom.archives_of("c++ -o bin/x x.o src/liby.a /usr/lib/libncursesw.a -lz\n"), {"/usr/lib/libncursesw.a"})
 
+    def test_embedded_files_of_the_system_are_found(self):
+        text = 'cd src && cmake -DOUTPUT=x.cc "-DFILES=/tree/a.js|/usr/share/javascript/b.js|/usr/share/c.css" -P cmake/EmbedFiles.cmake\n'
+        self.assertEqual(sbom.embedded_of(text), {"/usr/share/javascript/b.js", "/usr/share/c.css"})
+
     def test_loaded_libraries_are_found(self):
         text = " 0x01 (NEEDED)  Shared library: [libfmt.so.9]\n 0x0e (SONAME) Library soname: [libx.so]\n"
         self.assertEqual(sbom.needed_of(text), ["libfmt.so.9"])
@@ -56,6 +60,7 @@ class DocumentTest(unittest.TestCase):
         by_name = {component["name"]: component for component in document["components"]}
         self.assertRegex(by_name["gpuman"]["hashes"][0]["content"], "^[0-9a-f]{64}$")
         self.assertTrue(by_name["nlohmann-json3-dev"]["purl"].startswith("pkg:deb/"), "a library of headers")
+        self.assertTrue(by_name["libjs-dygraphs"]["purl"].startswith("pkg:deb/"), "files that are embedded")
         self.assertTrue(any(re.match(r"libfmt\d", name) for name in by_name), "a library that is loaded")
         self.assertTrue(all(component["version"] for component in document["components"]))
         references = [component["bom-ref"] for component in document["components"]]
