@@ -44,7 +44,8 @@ export function open(main, frame) {
       tables[by].show(rows.length > 1 ? [...rows, { ...total, name: "all", whole: true }] : rows);
     }
     const { total } = answers[0];
-    setText(summary, `${total.jobs} jobs ended: ${small(total.gpu_hours)} GPU-hours, ${energy(total.energy_j)}, ${gibHours(total.gpu_byte_hours_unused)} GiB-hours unused`);
+    setText(summary, `${total.jobs} jobs ended: ${small(total.gpu_hours)} GPU-hours; energy ${energy(total.energy_j)}; ` +
+      `unused ${gibHours(total.gpu_byte_hours_unused)} GiB-hours`);
   }, EVERY);
   return { event: () => poller.soon() };
 }
