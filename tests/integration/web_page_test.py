@@ -232,6 +232,15 @@ class WebPageTest(DaemonTest):
         self.run_script("const one = document.querySelector('#states'); one.value = 'held'; one.dispatchEvent(new Event('change'))")
         until("it alone is shown", lambda: len(self.all("tbody tr")) == 1 and "held" in self.text("tbody"), self.seen)
 
+    def test_the_page_changes_with_the_events(self):
+        self.go("#/queue")
+        self.shows("main", "No jobs.")
+        self.start("short", "sleep 1000")
+        self.shows("tbody", "short")
+        self.shows("#news", "short: started")
+        self.request("DELETE", "/v1/jobs/short")
+        self.shows("main", "No jobs.")
+
     def test_people_have_what_they_had(self):
         done = self.submit({"name": "done", "command": ["/bin/true"], "gpus": {"count": 1}, "project": "vision"})[0]["id"]
         self.wait(done)

@@ -49,10 +49,10 @@ let newest = null;
 const events = followEvents((event) => {
   if (newest === null)
     setTimeout(() => {
-      setText(news, sentence(newest));
+      setText(news, newest);
       newest = null;
     }, NEWS_EVERY);
-  newest = event.message;
+  newest = sentence(event.tag ? `${event.tag}: ${event.message}` : event.message);
   page?.event(event);
 }, showState);
 
