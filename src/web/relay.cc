@@ -1,9 +1,9 @@
 #include "web/relay.h"
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "api/http.h"
+#include "api/json.h"
 #include "api/types.h"
 
 namespace gpuman::web {
@@ -34,10 +34,9 @@ Headers HeadersOf(std::string_view content_type, const Headers& more = {}) {
 }  // namespace
 
 bool SendError(Connection& connection, int status, const std::string& message, const std::string& hint) {
-  const nlohmann::json body{
-      {"error", {{"message", message}, {"hint", hint.empty() ? nlohmann::json() : nlohmann::json(hint)}}}};
-  constexpr auto kReplace = nlohmann::json::error_handler_t::replace;  // a request may have any bytes
-  return connection.Send(status, HeadersOf("application/json"), body.dump(-1, ' ', false, kReplace) + "\n");
+  const api::Json body{
+      {"error", {{"message", message}, {"hint", hint.empty() ? api::Json() : api::Json(hint)}}}};
+  return connection.Send(status, HeadersOf("application/json"), api::Dump(body) + "\n");
 }
 
 bool Relay(const std::filesystem::path& daemon, const Request& request, Connection& connection) {
@@ -54,7 +53,7 @@ bool Relay(const std::filesystem::path& daemon, const Request& request, Connecti
     if (!begun) options.take_header("application/octet-stream");
     return sent = sent && connection.Write(piece);
   };
-  options.patience.reset();  // the browser says how long it waits
+  options.patience.reset();  // the page says how long it waits
   options.wake_fd = connection.fd();
   options.on_wake = [] { return false; };  // the browser has gone
   const auto answer = api::Exchange(daemon, {request.method, request.target, request.body}, options);

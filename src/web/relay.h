@@ -14,7 +14,8 @@ const Headers& CommonHeaders();
 // False: the connection cannot be used any more.
 bool Relay(const std::filesystem::path& daemon, const Request& request, Connection& connection);
 
-// An error as the daemon says it: {"error": {"message", "hint"}}.
+// An error of this server itself: {"error": {"message", "hint"}}. It has no code, by which the page can tell
+// it from the daemon's.
 bool SendError(Connection& connection, int status, const std::string& message, const std::string& hint);
 
 }  // namespace gpuman::web

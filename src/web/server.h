@@ -5,7 +5,6 @@
 // connection; each waits, within limits, for its browser and for the daemon.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -15,6 +14,7 @@
 #include "base/fd.h"
 #include "base/result.h"
 #include "web/connection.h"
+#include "web/loopback.h"
 #include "web/request_check.h"
 
 namespace gpuman::web {
@@ -32,19 +32,18 @@ class Server {
   // Binds the port. kConflict: somebody has it.
   static base::Result<Server> Open(ServerOptions options);
 
-  std::uint16_t port() const { return port_; }
+  std::uint16_t port() const { return listeners_.port; }
   // Serves until `stop` is readable; then ends all connections. Call once.
   void Serve(int stop);
 
  private:
   class Worker;
 
-  Server(ServerOptions options, std::array<base::Fd, 2> listeners, std::uint16_t port);
+  Server(ServerOptions options, LoopbackListeners listeners);
   void Admit(base::Fd socket, std::list<Worker>& workers) const;
 
   ServerOptions options_;
-  std::array<base::Fd, 2> listeners_;  // 127.0.0.1, and [::1] where the machine has it
-  std::uint16_t port_;
+  LoopbackListeners listeners_;
 };
 
 // A new secret: 128 bits of the kernel's random numbers, in characters that a link may have.
