@@ -33,10 +33,12 @@ sockaddr_un AddressOf(const std::filesystem::path& path) {
   return address;
 }
 
-// Makes room for a new socket at `path`.
-Result<> RemoveStale(const std::filesystem::path& path) {
+enum class Present { kNothing, kStaleSocket };
+
+// What is at `path`. An error if a process serves it, or if it is no socket.
+Result<Present> LookAt(const std::filesystem::path& path) {
   struct stat status {};
-  if (::lstat(path.c_str(), &status) != 0) return {};
+  if (::lstat(path.c_str(), &status) != 0) return Present::kNothing;
   if (!S_ISSOCK(status.st_mode))
     return Fail(ErrorCode::kAlreadyExists, fmt::format("{} is there and is no socket", path.string()),
                 "move it away or choose another path with --socket");
@@ -46,9 +48,28 @@ Result<> RemoveStale(const std::filesystem::path& path) {
   if (connected == 0 || errno == EAGAIN)
     return Fail(ErrorCode::kAlreadyExists, fmt::format("a daemon already serves {}", path.string()),
                 "stop it first, or choose another path with --socket");
-  if (::unlink(path.c_str()) != 0)
+  return Present::kStaleSocket;
+}
+
+Result<> Remove(const std::filesystem::path& path) {
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT)
     return base::FailSystem(errno, "removing the stale socket " + path.string());
   return {};
+}
+
+// Where to bind the socket that is to be at `path`. A killed daemon leaves its socket, and clients wait while
+// a connection to it is refused; where there is no socket they go on without the daemon. So the new socket
+// takes the place of the stale one in one step: it is bound beside it and renamed. A path that has no room
+// for the other name is without a socket for a moment.
+Result<std::filesystem::path> PlaceToBind(const std::filesystem::path& path) {
+  GPUMAN_ASSIGN(const Present present, LookAt(path));
+  if (present == Present::kNothing) return path;
+  auto beside = path;
+  beside += ".new";
+  if (!base::CheckSocketPath(beside)) beside = path;
+  GPUMAN_TRY(LookAt(beside));
+  GPUMAN_TRY(Remove(beside));
+  return beside;
 }
 
 }  // namespace
@@ -56,7 +77,7 @@ Result<> RemoveStale(const std::filesystem::path& path) {
 Result<Fd> Listen(const ListenOptions& options) {
   GPUMAN_TRY(base::CheckSocketPath(options.path));
   GPUMAN_TRY(base::MakeDirectories(options.path.parent_path(), 0755));
-  GPUMAN_TRY(RemoveStale(options.path));
+  GPUMAN_ASSIGN(const auto place, PlaceToBind(options.path));
   Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.ok()) return base::FailSystem(errno, "making a socket");
   // No client of gpuman passes descriptors. A process that closes the last descriptor of a socket with
@@ -64,19 +85,20 @@ Result<Fd> Listen(const ListenOptions& options) {
   // accepts them all the same. Accepted sockets inherit this setting.
   const int none = 0;
   (void)::setsockopt(fd.get(), SOL_SOCKET, kPassRights, &none, sizeof none);
-  const auto address = AddressOf(options.path);
+  const auto address = AddressOf(place);
   // No process may connect between bind and chmod.
   const mode_t before = ::umask(0177);
   const int bound = ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   const int number = errno;
   ::umask(before);
-  if (bound != 0) return base::FailSystem(number, "binding " + options.path.string());
-  if (options.group && ::chown(options.path.c_str(), static_cast<uid_t>(-1), *options.group) != 0)
-    return base::FailSystem(errno, "giving " + options.path.string() + " to its group");
-  if (::chmod(options.path.c_str(), options.mode) != 0)
-    return base::FailSystem(errno, "setting the permissions of " + options.path.string());
-  if (::listen(fd.get(), kBacklog) != 0)
-    return base::FailSystem(errno, "listening on " + options.path.string());
+  if (bound != 0) return base::FailSystem(number, "binding " + place.string());
+  if (options.group && ::chown(place.c_str(), static_cast<uid_t>(-1), *options.group) != 0)
+    return base::FailSystem(errno, "giving " + place.string() + " to its group");
+  if (::chmod(place.c_str(), options.mode) != 0)
+    return base::FailSystem(errno, "setting the permissions of " + place.string());
+  if (::listen(fd.get(), kBacklog) != 0) return base::FailSystem(errno, "listening on " + place.string());
+  if (place != options.path && ::rename(place.c_str(), options.path.c_str()) != 0)
+    return base::FailSystem(errno, "replacing the stale socket " + options.path.string());
   return fd;
 }
 

@@ -19,8 +19,9 @@ struct ListenOptions {
 };
 
 // Listens at `path`. Fails with kAlreadyExists if another process serves a socket there; replaces a socket
-// that no process serves any more. Fails as well if anything else is at `path`, and leaves that alone. Makes
-// the parent directory.
+// that no process serves any more, in one step: no client finds nothing in between, unless `path` is within
+// four bytes of the longest that a socket may have. Fails as well if anything else is at `path`, and leaves
+// that alone. Makes the parent directory.
 base::Result<base::Fd> Listen(const ListenOptions& options);
 
 // The same for TCP. kAlreadyExists: another process listens there.

@@ -7,7 +7,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "base/file.h"
 #include "base/temp_dir.h"
@@ -72,6 +74,58 @@ TEST(Listen, RefusesASocketThatIsServedAndReplacesAStaleOne) {
   }
   EXPECT_TRUE(std::filesystem::exists(path)) << "the socket file outlives its server";
   EXPECT_TRUE(Listen({path, 0600, {}}));
+}
+
+// What connect() to `path` says: 0 or errno.
+int Connect(const std::filesystem::path& path) {
+  const base::Fd client(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.native().copy(address.sun_path, sizeof address.sun_path - 1);
+  return ::connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0
+                                                                                                   : errno;
+}
+
+TEST(Listen, ReplacesAStaleSocketWithoutAMomentInWhichThereIsNone) {
+  const base::TempDir dir;
+  const auto path = dir.path() / "s";
+  ASSERT_TRUE(Listen({path, 0600, {}}));
+  std::atomic<bool> ends = false;
+  std::atomic<int> none = 0, asked = 0;
+  std::thread client([&] {
+    while (!ends) {
+      none += Connect(path) == ENOENT;
+      ++asked;
+    }
+  });
+  constexpr int kRestarts = 2'000;
+  bool all = true;
+  for (int i = 0; i < kRestarts && all; ++i) all = Listen({path, 0600, {}}).has_value();
+  ends = true;
+  client.join();
+  EXPECT_TRUE(all);
+  EXPECT_EQ(none, 0) << "of " << asked;
+  EXPECT_FALSE(std::filesystem::exists(dir.path() / "s.new"));
+}
+
+TEST(Listen, ReplacesTheRemainderOfADaemonThatWasKilledWhileItStarted) {
+  const base::TempDir dir;
+  const auto path = dir.path() / "s";
+  ASSERT_TRUE(Listen({path, 0600, {}}));
+  ASSERT_TRUE(Listen({dir.path() / "s.new", 0600, {}}));
+  const auto fd = Listen({path, 0600, {}});
+  ASSERT_TRUE(fd) << fd.error().message;
+  EXPECT_EQ(Connect(path), 0);
+}
+
+TEST(Listen, ReplacesAStaleSocketWhosePathIsAsLongAsItMayBe) {
+  const base::TempDir dir;
+  const auto parent = dir.path().native().size();
+  const auto path = dir.path() / std::string(sizeof(sockaddr_un::sun_path) - 2 - parent, 'x');
+  ASSERT_TRUE(Listen({path, 0600, {}}));
+  const auto fd = Listen({path, 0600, {}});
+  ASSERT_TRUE(fd) << fd.error().message;
+  EXPECT_EQ(Connect(path), 0);
 }
 
 TEST(Listen, LeavesAFileThatIsNoSocketAlone) {
