@@ -80,6 +80,7 @@ void Fields(V& v, T& x) {
   v.Changed("filters", x.filters, {});
   v.Changed("enabled", x.enabled, true);
   v.Required("instances", x.instances);
+  v.Changed("keep_mode", x.keep_mode, false);
 }
 
 template <typename V, base::json::Of<MigRequest> T>

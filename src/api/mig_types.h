@@ -72,6 +72,9 @@ struct MigDevices {
   std::vector<std::string> filters;  // PCI device ids, "0x233510DE": only GPUs with these
   bool enabled = true;
   std::vector<std::string> instances;
+  // The mode stays as the daemon finds it, whatever `enabled` says; then no instances, and
+  // MigRequest::forget.
+  bool keep_mode = false;
 };
 
 // POST /v1/mig/plan, /v1/mig/apply

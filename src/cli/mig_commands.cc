@@ -105,31 +105,25 @@ base::Result<int> Apply(Session& session, const MigOptions& o, const std::vector
   return Change(session, request, is_plan || o.dry_run);
 }
 
-// A clear request keeps the mode of each GPU, unless the user says --disable: it asks for MIG mode only where
-// a GPU has it, or gets it at the next reset.
-base::Result<api::MigRequest> ClearRequest(Session& session, const MigOptions& o) {
-  api::MigDevices on, off;
-  off.enabled = false;
-  off.gpus = o.gpus;
-  if (o.disable) return api::MigRequest{{off}, true};
-  GPUMAN_ASSIGN(const auto report, AskMig(session, o.gpus));
-  off.gpus.clear();
-  for (const auto& gpu : report.gpus) (gpu.enabled || gpu.pending ? on : off).gpus.push_back(gpu.uuid);
-  api::MigRequest request{{}, true};
-  for (auto& devices : {on, off})
-    if (!devices.gpus.empty()) request.devices.push_back(devices);
-  return request;
+// Without --disable the daemon leaves the mode of each GPU as it finds it.
+api::MigRequest ClearRequest(const MigOptions& o) {
+  api::MigDevices devices;
+  devices.gpus = o.gpus;
+  devices.enabled = false;
+  devices.keep_mode = !o.disable;
+  return api::MigRequest{{std::move(devices)}, true};
 }
 
-bool AsksForTheMode(const api::MigRequest& request) {
-  return std::any_of(request.devices.begin(), request.devices.end(),
-                     [](const api::MigDevices& devices) { return devices.enabled; });
+bool HasSplitGpu(const api::MigReport& report) {
+  return std::any_of(report.gpus.begin(), report.gpus.end(),
+                     [](const api::MigGpu& gpu) { return gpu.enabled || gpu.pending; });
 }
 
 base::Result<int> Clear(Session& session, const MigOptions& o) {
-  GPUMAN_ASSIGN(const auto request, ClearRequest(session, o));
-  GPUMAN_ASSIGN(const int status, Change(session, request, o.dry_run));
-  if (status == kExitDone && !o.dry_run && AsksForTheMode(request))
+  GPUMAN_ASSIGN(const int status, Change(session, ClearRequest(o), o.dry_run));
+  if (status != kExitDone || o.dry_run || o.disable) return status;
+  GPUMAN_ASSIGN(const auto after, AskMig(session, o.gpus));
+  if (HasSplitGpu(after))
     session.Note(
         "MIG mode stays on: nothing runs on such a GPU until it has instances again, or until gpuman mig "
         "clear --disable");

@@ -28,6 +28,9 @@ struct Item {
 struct Wanted {
   bool enabled = true;
   std::vector<Item> items;  // empty: MIG on and no instance
+  // The mode stays as it is, on, off or to be changed by the next reset: `enabled` is not considered, and
+  // there are no items.
+  bool keep_mode = false;
   friend bool operator==(const Wanted&, const Wanted&) = default;
 };
 

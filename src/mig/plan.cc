@@ -199,9 +199,14 @@ Plan PlanOf(const Device& device, Way way) {
   return plan;
 }
 
-Plan PlanToDisable(const Device& device) {
+Plan PlanToClear(const Device& device) {
   Plan plan;
   for (const auto& instance : device.instances) DestroyGpu(instance, plan);
+  return plan;
+}
+
+Plan PlanToDisable(const Device& device) {
+  Plan plan = PlanToClear(device);
   if (device.enabled || device.pending) {
     plan.steps.push_back({StepKind::kDisable});
     AddInTheWay(
@@ -215,10 +220,10 @@ Plan PlanToDisable(const Device& device) {
 std::string_view ToString(StepKind kind) { return base::WordOf(kKinds, kind); }
 
 base::Result<Plan> MakePlan(const Device& device, const Wanted& wanted) {
-  if (!wanted.enabled) {
+  if (wanted.keep_mode || !wanted.enabled) {
     if (!wanted.items.empty())
       return base::Fail(base::ErrorCode::kInvalidArgument, "instances need MIG mode on");
-    return PlanToDisable(device);
+    return wanted.keep_mode ? PlanToClear(device) : PlanToDisable(device);
   }
   GPUMAN_ASSIGN(auto instances, Resolve(device.geometry, wanted.items));
   std::vector<std::size_t> profiles;

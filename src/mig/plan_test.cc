@@ -120,6 +120,23 @@ TEST(MigPlan, TurnsTheModeOffWhenAllIsGone) {
   EXPECT_FALSE(MakePlan(off, {false, Items({"1g.18gb"})}));
 }
 
+TEST(MigPlan, RemovesTheInstancesAndLeavesTheModeAlone) {
+  const Wanted cleared{true, {}, true};
+  Device device = DeviceWith({{"7g.141gb", 0, {}}});
+  for (const bool pending : {true, false}) {
+    device.pending = pending;
+    EXPECT_THAT(StepsOf(device, cleared), ElementsAre("destroy the compute instance of 7g.141gb at slice 0",
+                                                      "destroy 7g.141gb at slice 0"));
+  }
+  Device off = DeviceWith({});
+  for (const bool pending : {true, false}) {
+    off.enabled = false;
+    off.pending = pending;
+    EXPECT_TRUE(MakePlan(off, cleared)->steps.empty());
+  }
+  EXPECT_FALSE(MakePlan(device, {true, Items({"1g.18gb"}), true}));
+}
+
 TEST(MigPlan, NamesTheProcessesInTheWayAndThoseAlone) {
   Device device = DeviceWith({{"1g.18gb", 0, {}}, {"1g.18gb", 1, {}}, {"3g.71gb", 4, {}}});
   device.processes = {{41, "python", 1, 0}, {42, "", 2, 0}, {43, "train", 5, 0}};

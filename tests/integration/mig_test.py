@@ -147,6 +147,8 @@ class MigTest(MigCase):
         for body in ({}, {"devices": []}, {"devices": [{"instances": "x"}]}, {"devices": [{"gpu": "0", "instances": []}]}, {"devices": [{}]},
                      {"devices": [{"enabled": False, "instances": ["1g.18gb"]}]},
                      {"devices": [{"filters": ["H200"], "instances": []}]},
+                     {"devices": [{"keep_mode": True, "instances": []}]},
+                     {"devices": [{"keep_mode": True, "instances": ["1g.18gb"]}], "forget": True},
                      {"devices": [{"instances": []}, {"gpus": ["1"], "instances": []}]}):
             answer = self.request("POST", "/v1/mig/apply", body, checked=False)
             self.assertEqual(answer.status, 400, answer.body)
@@ -523,6 +525,21 @@ class CommandTest(MigCase):
         self.assertEqual(self.gpuman("mig", "clear"), "GPU 0: done\nGPU 1: nothing to change\n")
         self.assertEqual([(gpu["enabled"], gpu["layout"], gpu["wanted"]) for gpu in (self.mig(0), self.mig(1))],
                          [(True, [], None), (False, [], None)])
+
+    def test_clear_decides_by_the_mode_that_the_daemon_finds(self):
+        cleared = {"devices": [{"gpus": ["0"], "instances": [], "keep_mode": True}], "forget": True}
+        for on in (False, True):
+            if on:
+                self.apply("1g.18gb")
+            self.assertEqual(self.request("POST", "/v1/mig/apply", cleared).status, 200)
+            self.assertEqual((self.mig()["enabled"], self.layout()), (on, []))
+
+    def test_clear_leaves_a_mode_alone_that_waits_for_a_reset(self):
+        self.inject("mig-needs-reset", "--gpu", "0")
+        self.apply("7g.141gb")
+        self.assertEqual(self.gpuman("mig", "clear", "--gpu", "0", "--dry-run"), "GPU 0: nothing to change\n")
+        self.gpuman("mig", "clear", "--gpu", "0")
+        self.assertEqual((self.mig()["enabled"], self.mig()["pending"]), (False, True))
 
     def test_a_file_that_was_exported_makes_it_again(self):
         self.gpuman("mig", "apply", "--gpu", "0", "3g.71gb", "2x1g.18gb")

@@ -49,6 +49,7 @@ base::Result<std::vector<MigOutcome>> Plan(const driver::Nvml& nvml, const std::
     MigOutcome outcome{order.gpu, order.wanted, {}, {}, false, "", {}};
     if (auto device = mig::ReadDevice(nvml, order.gpu.uuid)) {
       outcome.before = std::move(*device);
+      if (outcome.wanted.keep_mode) outcome.wanted.enabled = outcome.before.enabled;
       auto plan = mig::MakePlan(outcome.before, order.wanted);
       if (plan)
         outcome.plan = std::move(*plan);

@@ -167,11 +167,14 @@ base::Result<std::vector<MigOrder>> OrdersOf(const api::MigRequest& request,
     return base::Fail(base::ErrorCode::kUnavailable, fmt::format("there is no GPU: {}", inventory.problem));
   for (const auto& entry : request.devices) {
     GPUMAN_ASSIGN(auto items, mig::ParseItems(entry.instances));
-    if (!entry.enabled && !items.empty())
+    if (entry.keep_mode && !request.forget)
+      return base::Fail(base::ErrorCode::kInvalidArgument, "keep_mode: a layout that is kept has a mode",
+                        "ask for forget as well, or for a mode by enabled");
+    if ((entry.keep_mode || !entry.enabled) && !items.empty())
       return base::Fail(base::ErrorCode::kInvalidArgument, "instances need MIG mode on");
     GPUMAN_ASSIGN(auto gpus, gpu::SelectAll(inventory.gpus, entry.gpus));
     for (const auto& gpu : entry.gpus.empty() ? inventory.gpus : gpus)
-      orders.push_back({gpu, entry.filters, {entry.enabled, items}});
+      orders.push_back({gpu, entry.filters, {entry.enabled, items, entry.keep_mode}});
   }
   return orders;
 }
