@@ -17,6 +17,9 @@ import tempfile
 
 PATIENCE = 120  # seconds for one command
 
+# Keys that are no signs, as WebDriver names them.
+TAB, ENTER, ESCAPE = "\ue004", "\ue007", "\ue00c"
+
 
 def missing():
     """What this machine lacks for a browser; empty: nothing."""
@@ -38,15 +41,16 @@ class Browser:
                      f"--window-size={width},{height}"] + (["--force-dark-mode", "--blink-settings=preferredColorScheme=0"] if dark else [])
         options = {"browserName": "chrome", "goog:loggingPrefs": {"browser": "ALL"}, "goog:chromeOptions": {"args": arguments}}
         self.session = "/session/" + self.send("POST", "/session", {"capabilities": {"alwaysMatch": options}})["sessionId"]
-        # The window's frame takes some of its size.
-        self.send("POST", self.session + "/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": {
-            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}})
+        self.size(width, height)
         self.send("POST", self.session + "/timeouts", {"script": 60_000})
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
+        self.close()
+
+    def close(self):
         with contextlib.suppress(OSError, RuntimeError):
             self.send("DELETE", self.session)
         with contextlib.suppress(ProcessLookupError):
@@ -66,20 +70,35 @@ class Browser:
             raise RuntimeError(f"{value['error']}: {value['message']}")
         return value
 
+    def size(self, width, height):
+        """Of the page: the window's frame takes some of the window's size."""
+        self.send("POST", self.session + "/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": {
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}})
+
     def open(self, link):
         self.send("POST", self.session + "/url", {"url": link})
 
     def run(self, script, *arguments):
-        """The value of a function's body in the page."""
+        """The value of a function's body in the page. An element is a value too, for click() and for arguments."""
         return self.send("POST", self.session + "/execute/sync", {"script": script, "args": list(arguments)})
 
     def text(self, selector="body"):
         """What the page shows there; empty where there is no such element."""
         return self.run("return document.querySelector(arguments[0])?.innerText ?? ''", selector)
 
-    def console(self):
-        """What the browser reported since the last call: errors, warnings, violations of the security policy."""
-        return [entry["message"] for entry in self.send("POST", self.session + "/se/log", {"type": "browser"})]
+    def click(self, element):
+        """As a mouse does: what covers the element is in the way. An element that has left the page is an error."""
+        self.send("POST", f"{self.session}/element/{next(iter(element.values()))}/click")
+
+    def press(self, *keys):
+        """Each goes to what has the focus."""
+        actions = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
+        self.send("POST", self.session + "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
+
+    def console(self, levels=("SEVERE", "WARNING", "INFO", "DEBUG")):
+        """What the browser reported since the last call. SEVERE: errors, and violations of the security policy."""
+        told = self.send("POST", self.session + "/se/log", {"type": "browser"})
+        return [entry["message"] for entry in told if entry["level"] in levels]
 
     def screenshot(self, file):
         pathlib.Path(file).write_bytes(base64.b64decode(self.send("GET", self.session + "/screenshot")))

@@ -4,34 +4,21 @@ be called stays text. On the simulated driver.
 
 Usage: web_page_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 
-Skipped where Chromium, its driver or Selenium is not installed.
+Skipped where Chromium or its driver is not installed.
 """
 
 import os
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
+import browser  # noqa: E402
 from daemon_case import DaemonTest, until  # noqa: E402
 from machine import program  # noqa: E402
-
-# Debian's package of Selenium is also good for an interpreter that is not Debian's.
-sys.path.append("/usr/lib/python3/dist-packages")
-try:
-    from selenium import webdriver
-    from selenium.common.exceptions import StaleElementReferenceException
-    from selenium.webdriver.chrome.service import Service
-    from selenium.webdriver.common.keys import Keys
-except ImportError:
-    webdriver = None
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-DRIVER = shutil.which("chromedriver")
-missing = [name for name, there in (("Chromium", CHROMIUM), ("chromedriver", DRIVER), ("Selenium", webdriver)) if not there]
 
 PAGES = ("#/", "#/queue", "#/people")
 IMAGE = "<img src=x onerror=hit()>"
@@ -44,7 +31,7 @@ def start_web(machine):
     return process, process.stdout.readline().strip()
 
 
-@unittest.skipIf(missing, f"{', '.join(missing)} is not installed")
+@unittest.skipIf(browser.missing(), f"{', '.join(browser.missing())} is not installed")
 class WebPageTest(DaemonTest):
     gpus, memory, profile = 2, "4GiB", "h200"
     config = '[sampling]\nrest = "20ms"\nslow = "100ms"\nretry = "200ms"\n[health]\nkernel_log = ""\n'
@@ -54,13 +41,8 @@ class WebPageTest(DaemonTest):
         super().setUpClass()
         cls.web, cls.link = start_web(cls.m)
         cls.addClassCleanup(cls.end_web)
-        options = webdriver.ChromeOptions()
-        options.binary_location = CHROMIUM
-        for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-            options.add_argument(word)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        cls.browser = webdriver.Chrome(service=Service(DRIVER), options=options)
-        cls.addClassCleanup(cls.browser.quit)
+        cls.browser = browser.Browser()
+        cls.addClassCleanup(cls.browser.close)
         cls.base = re.split("[?#]", cls.link)[0]
 
     @classmethod
@@ -71,8 +53,8 @@ class WebPageTest(DaemonTest):
 
     def setUp(self):
         super().setUp()
-        self.size(1280, 800)
-        self.browser.get(self.link)
+        self.browser.size(1280, 800)
+        self.browser.open(self.link)
         until("the page is live", lambda: self.text("#link") == "live", self.seen)
 
     def tearDown(self):
@@ -82,30 +64,27 @@ class WebPageTest(DaemonTest):
 
     def console(self):
         """Errors, and reports against the policy, since it was asked last."""
-        return [entry["message"] for entry in self.browser.get_log("browser") if entry["level"] == "SEVERE"]
-
-    def size(self, width, height):
-        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
-                                     {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
-
-    def run_script(self, script, *arguments):
-        return self.browser.execute_script(script, *arguments)
+        return self.browser.console(("SEVERE",))
 
     def go(self, page):
-        self.run_script("location.hash = arguments[0]", page)
+        self.browser.run("location.hash = arguments[0]", page)
 
-    def all(self, selector):
-        return self.browser.find_elements("css selector", selector)
+    def count(self, selector):
+        return self.browser.run("return document.querySelectorAll(arguments[0]).length", selector)
+
+    def focused(self):
+        """What a person sees of what has the focus."""
+        return self.browser.run("return document.activeElement.innerText")
 
     def texts(self, selector):
         """Of every element; what a person sees of it."""
-        return self.run_script("return [...document.querySelectorAll(arguments[0])].map((one) => one.innerText)", selector)
+        return self.browser.run("return [...document.querySelectorAll(arguments[0])].map((one) => one.innerText)", selector)
 
     def text(self, selector):
         return " ".join(self.texts(selector))
 
     def labels(self, selector):
-        return self.run_script("return [...document.querySelectorAll(arguments[0])].map((one) => one.ariaLabel ?? '')", selector)
+        return self.browser.run("return [...document.querySelectorAll(arguments[0])].map((one) => one.ariaLabel ?? '')", selector)
 
     def seen(self):
         return f"\nthe page: {self.text('body')[:1500]}\nthe console: {self.console()}"
@@ -113,15 +92,17 @@ class WebPageTest(DaemonTest):
     def shows(self, selector, words):
         until(f"{selector} shows {words}", lambda: words in self.text(selector), self.seen)
 
-    def button(self, words):
-        return until(f"there is the button {words}", lambda: next((one for one in self.all("button") if self.label_of(one) == words), None),
-                     self.seen)
-
-    def label_of(self, element):
-        try:
-            return element.text
-        except StaleElementReferenceException:
-            return None
+    def click(self, words):
+        """The button with these words. The page may draw it anew between the look at it and the click."""
+        def clicked():
+            button = self.browser.run("return [...document.querySelectorAll('button')].find((one) => one.innerText.trim() == arguments[0])", words)
+            try:
+                return button and (self.browser.click(button), True)
+            except RuntimeError as error:
+                if "stale" not in str(error):
+                    raise
+                return None
+        until(f"there is the button {words}", clicked, self.seen)
 
     def eater(self, tag, *more, **options):
         self.start(tag, f"echo it begins; exec {self.load('512MiB', '--hold', '1h', *more)}", gpus=["0"], **options)
@@ -141,15 +122,15 @@ class WebPageTest(DaemonTest):
         self.addCleanup(outside.kill)
         until("both are in the bars", lambda: f"job {job} train" in self.labels(".bar")[0] and
               f"pid {outside.pid} gpuman-load" in "".join(self.labels(".bar")), self.seen)
-        self.assertEqual(len(self.all(".gpu")), 2)
+        self.assertEqual(self.count(".gpu"), 2)
         self.assertRegex(self.text(".gpu"), r"GPU 0\s+H200\s+healthy")
         self.assertRegex(self.labels(".bar")[0], r"^Memory of GPU 0: \S+/4GiB; free \S+; .*job \d+ train \S+B$")
         until("the utilization is told", lambda: re.search(r"Utilization of GPU 0: [1-9]\d*%", " ".join(self.labels(".bar"))), self.seen)
         self.assertRegex(self.text(".gpu dl"), r"Power\s+\d+ W\s+Temperature\s+\d+ °C")
         until("the last hour is drawn and told", lambda: re.search(r"memory last \d+%, highest \d+%", self.labels(".plot")[0]) and
-              self.all(".plot canvas"), self.seen)
+              self.count(".plot canvas"), self.seen)
         self.assertRegex(self.text("tbody"), rf"{job}\s+train\s+\S+\s+running\s+0\s")
-        self.assertEqual([one.get_attribute("href") for one in self.all("tbody a")], [f"{self.base}#/job/{job}"])
+        self.assertEqual(self.browser.run("return [...document.querySelectorAll('tbody a')].map((one) => one.href)"), [f"{self.base}#/job/{job}"])
         self.shows("main", "Jobs: 1 running, 0 queued")
 
     def test_the_page_of_a_job_has_its_facts_why_its_history_and_its_log_which_follows(self):
@@ -165,27 +146,27 @@ class WebPageTest(DaemonTest):
         self.shows(".facts", "used of 1GiB")
         self.assertRegex(self.text(".facts"), r"state\s+running\s+user\s+\S+\s+place\s+GPU 0;")
         self.assertIn("started on GPU 0 as process", self.text(".story"))
-        until("its memory is drawn and told", lambda: "Memory from" in "".join(self.labels(".plot")) and self.all(".plot canvas"), self.seen)
+        until("its memory is drawn and told", lambda: "Memory from" in "".join(self.labels(".plot")) and self.count(".plot canvas"), self.seen)
         until("what it did is told", lambda: re.search(r"running \d+%", "".join(self.labels(".strip"))), self.seen)
-        self.assertRegex(self.browser.title, r"^Job \d+ talker - gpuman$")
+        self.assertRegex(self.browser.run("return document.title"), r"^Job \d+ talker - gpuman$")
 
     def test_a_button_asks_first_and_then_does_it(self):
         job = self.eater("train")
         self.go(f"#/job/{job}")
-        self.button("Suspend").click()
+        self.click("Suspend")
         self.assertIn(f"suspend job {job} 'train' of", self.text("dialog"))
-        self.button("No").click()
-        self.assertEqual(self.all("dialog"), [])
+        self.click("No")
+        self.assertEqual(self.count("dialog"), 0)
         self.assertEqual(self.job(job)["state"], "running")
-        self.button("Suspend").click()
-        self.button("Yes, suspend").click()
+        self.click("Suspend")
+        self.click("Yes, suspend")
         self.shows("main", f"suspend: done, job {job} is suspended.")
         self.assertEqual(self.job(job)["state"], "suspended")
-        self.button("Resume").click()
-        self.button("Yes, resume").click()
+        self.click("Resume")
+        self.click("Yes, resume")
         self.becomes(job, "running")
-        self.button("Cancel").click()
-        self.button("Yes, cancel").click()
+        self.click("Cancel")
+        self.click("Yes, cancel")
         self.becomes(job, "cancelled")
         self.shows(".facts", "cancelled")
         until("it can only be restarted", lambda: self.texts("button") == ["Restart"], self.seen)
@@ -193,20 +174,20 @@ class WebPageTest(DaemonTest):
     def test_a_refusal_is_told_in_the_daemons_words(self):
         job = self.eater("train")
         self.go(f"#/job/{job}")
-        self.button("Suspend").click()
+        self.click("Suspend")
         self.request("POST", f"/v1/jobs/{job}/cancel")
         words = self.request("POST", f"/v1/jobs/{job}/suspend").json()["error"]["message"]
-        self.button("Yes, suspend").click()
+        self.click("Yes, suspend")
         self.shows("main", words)
         self.assertTrue(all("409" in message for message in self.console()))
 
     def test_escape_is_no(self):
         job = self.eater("train")
         self.go(f"#/job/{job}")
-        self.button("Suspend").click()
-        self.browser.switch_to.active_element.send_keys(Keys.ESCAPE)
-        until("the question is gone", lambda: not self.all("dialog"))
-        self.assertEqual(self.browser.switch_to.active_element.text, "Suspend")
+        self.click("Suspend")
+        self.browser.press(browser.ESCAPE)
+        until("the question is gone", lambda: not self.count("dialog"))
+        self.assertEqual(self.focused(), "Suspend")
         self.assertEqual(self.job(job)["state"], "running")
 
     def test_the_queue_has_pages_reasons_and_a_timeline(self):
@@ -219,18 +200,18 @@ class WebPageTest(DaemonTest):
         self.shows("main", "Page 1 of 3")
         self.shows("main", "Jobs: 1 running, 61 queued")
         until("the reasons are sentences", lambda: "wants 1 GPU; 0 of 2 GPUs can be used now" in self.text("tbody"), self.seen)
-        self.assertEqual(len(self.all("tbody tr")), 25)
+        self.assertEqual(self.count("tbody tr"), 25)
         self.assertRegex(self.texts("tbody tr")[1], rf"^1\s+{array}_1\s+sweep\s")
         self.assertEqual(self.labels(".spans a")[0].partition(",")[0], f"job {self.job('wide')['id']} wide")
         self.assertRegex(self.labels(".spans a")[1], rf"job {array}_1 sweep, queued, expected to start .*\d\d:\d\d, ends by .*\d\d:\d\d")
-        self.button("Next").click()
+        self.click("Next")
         self.shows("main", "Page 2 of 3")
         until("it has the next ones", lambda: re.search(rf"^25\s+{array}_25\s", (self.texts("tbody tr") or [""])[0]), self.seen)
-        self.button("Last").click()
+        self.click("Last")
         self.shows("main", "Page 3 of 3")
         until("the held one is the last", lambda: re.search(r"^-\s+\d+\s+held\s.*held", (self.texts("tbody tr") or [""])[-1]), self.seen)
-        self.run_script("const one = document.querySelector('#states'); one.value = 'held'; one.dispatchEvent(new Event('change'))")
-        until("it alone is shown", lambda: len(self.all("tbody tr")) == 1 and "held" in self.text("tbody"), self.seen)
+        self.browser.run("const one = document.querySelector('#states'); one.value = 'held'; one.dispatchEvent(new Event('change'))")
+        until("it alone is shown", lambda: self.count("tbody tr") == 1 and "held" in self.text("tbody"), self.seen)
 
     def test_the_page_changes_with_the_events(self):
         self.go("#/queue")
@@ -252,7 +233,7 @@ class WebPageTest(DaemonTest):
         self.assertRegex(self.text("main"), r"\d+ jobs? ended: \S+ GPU-hours")
 
     def test_what_others_chose_stays_text(self):
-        self.run_script("window.hit = () => { window.wasHit = true }")
+        self.browser.run("window.hit = () => { window.wasHit = true }")
         for number in range(2):
             self.submit({"name": f"evil{number}", "project": IMAGE, "gpus": {"count": 2},
                          "command": ["/bin/sh", "-c", f"echo '{IMAGE}' '{TURNED}'; printf '\\033[31mred\\033[0m 1%%\\r2%%\\n'; sleep 1000", IMAGE, "w" * 5000]})
@@ -270,21 +251,21 @@ class WebPageTest(DaemonTest):
         self.assertLess(len(self.text(".facts")), 5000)
         self.go("#/people")
         self.shows("main", "By project")
-        self.assertEqual(self.all("main img"), [])
-        self.assertIsNone(self.run_script("return window.wasHit ?? null"))
+        self.assertEqual(self.count("main img"), 0)
+        self.assertIsNone(self.browser.run("return window.wasHit ?? null"))
 
     def test_a_hidden_page_asks_nothing(self):
-        self.run_script("""const real = window.fetch; window.asked = 0; window.fetch = (...all) => { ++window.asked; return real(...all) };
+        self.browser.run("""const real = window.fetch; window.asked = 0; window.fetch = (...all) => { ++window.asked; return real(...all) };
             window.hide = (yes) => { Object.defineProperty(document, 'visibilityState', {value: yes ? 'hidden' : 'visible', configurable: true});
                                      document.dispatchEvent(new Event('visibilitychange')) }""")
-        until("it asks", lambda: self.run_script("return window.asked") > 3)
-        self.run_script("window.hide(true); window.asked = 0")
+        until("it asks", lambda: self.browser.run("return window.asked") > 3)
+        self.browser.run("window.hide(true); window.asked = 0")
         self.start("unseen", "sleep 1000")
         # Longer than it waits for figures of the machine.
-        self.browser.execute_async_script("setTimeout(arguments[0], 5000)")
-        self.assertEqual(self.run_script("return window.asked"), 0)
+        self.browser.run("return new Promise((ended) => setTimeout(ended, 5000))")
+        self.assertEqual(self.browser.run("return window.asked"), 0)
         self.assertNotIn("unseen", self.text("tbody"))
-        self.run_script("window.hide(false)")
+        self.browser.run("window.hide(false)")
         self.shows("tbody", "unseen")
         self.shows("#link", "live")
 
@@ -299,7 +280,7 @@ class WebPageTest(DaemonTest):
         self.console()  # what could not be loaded meanwhile
 
     def test_a_link_that_is_no_longer_valid_is_told(self):
-        self.browser.execute_script("sessionStorage.clear(); location.reload()")
+        self.browser.run("sessionStorage.clear(); location.reload()")
         self.shows("#trouble", "Run gpuman web again")
         self.console()  # what was refused
 
@@ -312,20 +293,19 @@ class WebPageTest(DaemonTest):
     def test_it_fits_a_phone_and_a_wide_screen_and_can_be_used_with_keys(self):
         job = self.eater("a-job-with-a-rather-long-name-for-a-screen-of-this-size")
         for width, height in ((360, 800), (3840, 2160)):
-            self.size(width, height)
+            self.browser.size(width, height)
             for page in (*PAGES, f"#/job/{job}"):
                 self.go(page)
                 self.shows("main", {"#/people": "By user"}.get(page, "a-job-with"))
-                self.assertLessEqual(self.run_script("return document.documentElement.scrollWidth - innerWidth"), 0, (page, width))
-        self.browser.get(self.base)
+                self.assertLessEqual(self.browser.run("return document.documentElement.scrollWidth - innerWidth"), 0, (page, width))
+        self.browser.open(self.base)
         self.shows("tbody", "a-job-with")
-        self.run_script("document.activeElement.blur()")
-        body = self.all("body")[0]
-        body.send_keys(Keys.TAB)
-        self.assertEqual(self.browser.switch_to.active_element.text, "Skip to the content")
-        self.browser.switch_to.active_element.send_keys(Keys.ENTER)
-        self.assertEqual(self.browser.switch_to.active_element.get_attribute("id"), "main")
-        self.assertEqual(self.run_script("return location.hash"), "")
+        self.browser.run("document.activeElement.blur()")
+        self.browser.press(browser.TAB)
+        self.assertEqual(self.focused(), "Skip to the content")
+        self.browser.press(browser.ENTER)
+        self.assertEqual(self.browser.run("return document.activeElement.id"), "main")
+        self.assertEqual(self.browser.run("return location.hash"), "")
 
     def test_everything_has_a_name_for_a_screen_reader(self):
         self.eater("train")
@@ -336,8 +316,8 @@ class WebPageTest(DaemonTest):
             unnamed = """return [...document.querySelectorAll("[role=img], [role=region], nav")].filter((one) => !one.ariaLabel && one.checkVisibility())
                 .concat([...document.querySelectorAll("table")].filter((one) => !one.caption))
                 .concat([...document.querySelectorAll("select, input")].filter((one) => one.labels.length == 0 && one.checkVisibility())).map((one) => one.outerHTML)"""
-            until(f"all of {page} has names", lambda: self.run_script(unnamed) == [], self.seen)
-            self.assertEqual(self.run_script("return document.querySelectorAll('[aria-current=page]').length"), 1)
+            until(f"all of {page} has names", lambda: self.browser.run(unnamed) == [], self.seen)
+            self.assertEqual(self.browser.run("return document.querySelectorAll('[aria-current=page]').length"), 1)
 
 
 if __name__ == "__main__":
