@@ -124,7 +124,7 @@ class WebPageTest(DaemonTest):
               f"pid {outside.pid} gpuman-load" in "".join(self.labels(".bar")), self.seen)
         self.assertEqual(self.count(".gpu"), 2)
         self.assertRegex(self.text(".gpu"), r"GPU 0\s+H200\s+healthy")
-        self.assertRegex(self.labels(".bar")[0], r"^Memory of GPU 0: \S+/4GiB; free \S+; .*job \d+ train \S+B$")
+        self.assertRegex(self.labels(".bar")[0], r"^Memory of GPU 0: \S+/4GiB; free \S+; .*job \d+ train \S+B(; gpuman \S+B)?$")  # the mover stays a while
         until("the utilization is told", lambda: re.search(r"Utilization of GPU 0: [1-9]\d*%", " ".join(self.labels(".bar"))), self.seen)
         self.assertRegex(self.text(".gpu dl"), r"Power\s+\d+ W\s+Temperature\s+\d+ °C")
         until("the last hour is drawn and told", lambda: re.search(r"memory last \d+%, highest \d+%", self.labels(".plot")[0]) and
@@ -132,6 +132,34 @@ class WebPageTest(DaemonTest):
         self.assertRegex(self.text("tbody"), rf"{job}\s+train\s+\S+\s+running\s+0\s")
         self.assertEqual(self.browser.run("return [...document.querySelectorAll('tbody a')].map((one) => one.href)"), [f"{self.base}#/job/{job}"])
         self.shows("main", "Jobs: 1 running, 0 queued")
+
+    def test_jobs_that_share_a_gpu_have_their_turns_as_strips(self):
+        answer = self.request("PUT", "/v1/share", {"capacity": "2GiB", "quantum_min": "100ms", "quantum_max": "1s"})
+        self.assertEqual(answer.status, 200, answer.body)
+        self.addCleanup(self.request, "PUT", "/v1/share", {"clear_capacity": True})
+        # Each has a context of half a GiB beside it, and so has the mover.
+        jobs = [self.start(tag, f"exec {self.load('700MiB', '--hold', '1h', '--kernel-time', '1ms')}", gpus=["0"], share=True) for tag in ("left", "right")]
+        until("they take turns", lambda: sum(gpu["hand_overs"] for gpu in self.request("GET", "/v1/share").json()["gpus"]) >= 2, self.seen)
+        self.shows(".turns", f"{jobs[0]} left")
+        self.shows(".turns", f"{jobs[1]} right")
+        self.assertRegex(self.text("main"), r"GPU 0: (turns|being handed over); \S+ wanted of 2GiB; quantum .*; \d+ hand-overs")
+        self.browser.open("about:blank")  # its history is asked for at once, and then every 15 s
+        self.browser.open(self.link)
+        for job, tag in zip(jobs, ("left", "right")):
+            until(f"what {tag} did is told", lambda job=job, tag=tag: any(
+                (told := re.match(rf"Turns of job {job} {tag} from .*: running (\d+)%, waiting for its turn (\d+)%, suspended 0%$", label)) and
+                int(told[1]) > 0 and int(told[2]) > 0 for label in self.labels(".strip")), self.seen)
+        heights = self.browser.run("return [...document.querySelectorAll('.strip .run')].map((one) => one.style.height)")
+        self.assertTrue({"25%", "50%", "75%"} & set(heights), heights)  # turns are shorter than the parts of an hour
+
+    def test_what_is_not_known_of_a_gpu_is_told_so(self):
+        self.shows(".gpu", "Utilization\n0%")
+        self.inject("lost", "--gpu", "1")
+        self.addCleanup(self.inject, "clear", "--gpu", "1")
+        until("nothing of it is known", lambda: re.search(r"^Memory of GPU 1: n/a", " ".join(self.labels(".bar")[2:])), self.seen)
+        self.assertIn("Utilization of GPU 1: n/a", self.labels(".bar"))
+        self.assertRegex(self.texts(".gpu")[1], r"! unhealthy[^0]*Memory\s+n/a[^0]*Utilization\s+n/a\s+Power\s+n/a\s+Temperature\s+n/a")
+        self.assertRegex(self.texts(".gpu")[0], r"healthy[^!]*Memory\s+\S+/4GiB")
 
     def test_the_page_of_a_job_has_its_facts_why_its_history_and_its_log_which_follows(self):
         flag = self.m.dir / "flag"
