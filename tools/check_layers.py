@@ -30,6 +30,9 @@ CAPABILITIES = ("guard", "ledger", "share", "jobs", "queue", "suspend", "device"
 # Capabilities do not see each other's insides; these headers are a capability's public face.
 KEEPER_FACE = tuple("keeper/%s.h" % name for name in ("spec", "journal", "client", "process_tree"))
 
+# The page itself, and who may see it.
+WEB_FACE = tuple("web/%s.h" % name for name in ("assets", "page_headers", "request_check", "secret"))
+
 # Layer: what it may include besides itself. A name is a folder of src/, a name with a slash a file or a
 # folder's beginning.
 LAYERS = {
@@ -50,7 +53,7 @@ LAYERS = {
     "doctor": ("driver", "base"),
     "cli": ("api", "base", "spec", "doctor", "web"),
     "web": ("api", "base"),
-    "daemon": ("api", "gpu", "driver", "base", "spec", "keeper") + CAPABILITIES,
+    "daemon": ("api", "gpu", "driver", "base", "spec", "keeper") + CAPABILITIES + WEB_FACE,
     "shim": ("driver/abi/", "ledger/wire/"),
 }
 # The rooms of the shim, from the lowest up: a room includes itself and those before it.
@@ -58,7 +61,7 @@ SHIM_ROOMS = ("libc", "symbols", "link", "accounting", "gate", "backing", "evict
 # The folders of the daemon: each may include those before it. It is the order in which modules are constructed
 # (src/daemon/daemon.cc). What lies in src/daemon itself puts them together and may include all of them.
 DAEMON = ("config", "http", "compat", "core", "notify", "shims", "containers", "suspension", "sharing", "device", "mps",
-          "mig", "health", "queue", "jobs", "history", "status", "metrics")
+          "mig", "health", "queue", "jobs", "history", "status", "metrics", "web")
 # The folders of the command line: each may include those before it. What lies in src/cli itself is used by all of them
 # and puts them together. Tests of a folder run whole programs, and may include all of them.
 CLI = ("queue", "top", "compat")

@@ -257,6 +257,11 @@ void Fields(V& v, T& x) {
   v("user_mode", x.user_mode);
 }
 
+template <typename V, base::json::Of<WebView> T>
+void Fields(V& v, T& x) {
+  v("url", x.url);
+}
+
 template <typename V, base::json::Of<JobList> T>
 void Fields(V& v, T& x) {
   v.Required("jobs", x.jobs);

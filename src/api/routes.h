@@ -47,6 +47,7 @@ namespace routes {
 inline constexpr Route<NoBody, Text> kHealthz{"GET", "/healthz", Right::kAnybody, Wait::kNever};
 inline constexpr Route<NoBody, Text> kMetrics{"GET", "/metrics", Right::kSee};
 inline constexpr Route<NoBody, VersionView> kVersion{"GET", "/v1/version", Right::kAnybody, Wait::kNever};
+inline constexpr Route<NoBody, WebView> kWeb{"GET", "/v1/web", Right::kSee, Wait::kNever};
 inline constexpr Route<NoBody, StatusView> kStatus{"GET", "/v1/status", Right::kSee};
 inline constexpr Route<NoBody, EventList> kEvents{"GET", "/v1/events", Right::kSee, Wait::kNever};
 inline constexpr Route<NoBody, GpuList> kGpus{"GET", "/v1/gpus", Right::kSee};
@@ -153,6 +154,7 @@ void ForEach(const Visit& visit) {
   visit(kHealthz);
   visit(kMetrics);
   visit(kVersion);
+  visit(kWeb);
   visit(kStatus);
   visit(kEvents);
   visit(kGpus);

@@ -218,4 +218,9 @@ struct VersionView {
   bool user_mode = false;
 };
 
+// The page of this machine that everybody may see.
+struct WebView {
+  std::optional<std::string> url;  // with its secret; null: there is none
+};
+
 }  // namespace gpuman::api

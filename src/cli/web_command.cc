@@ -2,13 +2,17 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <memory>
 #include <string>
 
+#include "api/client.h"
+#include "api/routes.h"
 #include "base/host_name.h"
 #include "cli/commands.h"
 #include "cli/signal_watch.h"
 #include "cli/take.h"
+#include "web/secret.h"
 #include "web/server.h"
 
 namespace gpuman::cli {
@@ -22,20 +26,44 @@ std::string ForwardCommand(const base::EnvironmentLookup& environment, std::uint
   return fmt::format("ssh -N -L {0}:127.0.0.1:{0} {1}{2}", port, user ? *user + "@" : "", host);
 }
 
-base::Result<int> Web(Session& session, std::uint16_t port) {
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const std::string secret, web::NewSecret());
-  GPUMAN_ASSIGN(auto server, web::Server::Open({daemon.socket(), {::geteuid(), secret}, port}));
-  SignalWatch stop{SIGINT, SIGTERM, SIGHUP};
-  // Behind "#" the secret stays in the browser: it is in no request, no log and no other page's referrer.
-  const std::string link = fmt::format("http://127.0.0.1:{}/#secret={}", server.port(), secret);
-  const std::string forward = ForwardCommand(session.environment(), server.port());
+void ShowLink(Session& session, const std::string& link, std::uint16_t port) {
+  const std::string forward = ForwardCommand(session.environment(), port);
   if (session.json)
     session.PrintJson({{"url", link}, {"forward", forward.empty() ? api::Json() : api::Json(forward)}});
   else
     session.Print(link + "\n");
   session.Flush();
   if (!forward.empty()) session.Note(fmt::format("Where your browser is, type first: {}", forward));
+}
+
+// Of "http://127.0.0.1:8790/#secret=…".
+std::uint16_t PortOf(std::string_view link) {
+  const auto end = link.find("/#");
+  const auto digits = link.substr(0, end).substr(link.substr(0, end).rfind(':') + 1);
+  std::uint16_t port = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  return port;
+}
+
+// The daemon's own page, which shows the machine to everybody.
+base::Result<int> ShowPageForEverybody(Session& session) {
+  GPUMAN_ASSIGN(const auto page, AskDaemon(session, api::routes::kWeb));
+  if (!page.url)
+    return base::Fail(
+        base::ErrorCode::kNotFound, "this machine serves no page for everybody",
+        "an administrator sets web.listen in gpumand's configuration; gpuman web serves a page of "
+        "your own");
+  ShowLink(session, *page.url, PortOf(*page.url));
+  session.Note("Who has this link sees what every user of this machine sees; the page changes nothing.");
+  return kExitDone;
+}
+
+base::Result<int> Web(Session& session, std::uint16_t port) {
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(const std::string secret, web::NewSecret());
+  GPUMAN_ASSIGN(auto server, web::Server::Open({daemon.socket(), {::geteuid(), secret}, port}));
+  SignalWatch stop{SIGINT, SIGTERM, SIGHUP};
+  ShowLink(session, web::LinkTo(fmt::format("127.0.0.1:{}", server.port()), secret), server.port());
   if (::geteuid() == 0)
     session.Note(
         "This page is root's: it answers to a browser of root's alone. Others run gpuman web as themselves.");
@@ -48,7 +76,11 @@ base::Result<int> Web(Session& session, std::uint16_t port) {
 }  // namespace
 
 Command WebCommand() {
-  const auto port = std::make_shared<std::uint16_t>(0);  // shared by the option and the action
+  struct WebOptions {
+    std::uint16_t port = 0;
+    bool everybody = false;
+  };
+  const auto o = std::make_shared<WebOptions>();  // shared by the options and the action
   return {
       "web",
       "Show the machine, the queue and your jobs in the browser\n\n"
@@ -57,8 +89,12 @@ Command WebCommand() {
       "it also prints the command that brings the port to your own machine.",
       "gpuman web",
       {},
-      {{"--port", "PORT", "Serve on this port (default: one that is free)", take::Integer(*port, 1, 65535)}},
-      [port](Session& session, const CommandLine&) { return Web(session, *port); }};
+      {{"--port", "PORT", "Serve on this port (default: one that is free)", take::Integer(o->port, 1, 65535)},
+       {"--everybody", "", "Print the link of the page that gpumand serves to everybody, and end",
+        take::Flag(o->everybody)}},
+      [o](Session& session, const CommandLine&) {
+        return o->everybody ? ShowPageForEverybody(session) : Web(session, o->port);
+      }};
 }
 
 }  // namespace gpuman::cli

@@ -20,6 +20,7 @@
 #include "daemon/status/module.h"
 #include "daemon/suspension/module.h"
 #include "daemon/systemd_notify.h"
+#include "daemon/web/module.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -72,6 +73,7 @@ void Daemon::AddModules() {
   Add<HistoryModule>(suspension, sharing, jobs);
   Add<StatusModule>();
   Add<MetricsModule>();
+  Add<WebModule>();
 }
 
 void Daemon::Stop() {

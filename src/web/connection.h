@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "web/page_headers.h"
 
 namespace gpuman::web {
 
@@ -21,8 +22,6 @@ struct Request {
   std::string host, origin, fetch_site, authorization;  // the headers; empty: there is none, or more than one
   std::string body;
 };
-
-using Headers = std::vector<std::pair<std::string, std::string>>;
 
 struct ConnectionLimits {
   std::size_t header_bytes = 16u << 10, body_bytes = 4u << 20;

@@ -7,21 +7,6 @@
 #include "api/types.h"
 
 namespace gpuman::web {
-
-const Headers& CommonHeaders() {
-  static const Headers headers{
-      {"Cache-Control", "no-store"},
-      {"X-Content-Type-Options", "nosniff"},
-      {"Referrer-Policy", "no-referrer"},
-      {"Cross-Origin-Opener-Policy", "same-origin"},
-      {"Cross-Origin-Resource-Policy", "same-origin"},
-      {"Content-Security-Policy",
-       "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-       "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
-  };
-  return headers;
-}
-
 namespace {
 
 Headers HeadersOf(std::string_view content_type, const Headers& more = {}) {

@@ -8,9 +8,6 @@
 
 namespace gpuman::web {
 
-// Headers of every answer: what the browser may do with it.
-const Headers& CommonHeaders();
-
 // False: the connection cannot be used any more.
 bool Relay(const std::filesystem::path& daemon, const Request& request, Connection& connection);
 

@@ -26,7 +26,7 @@ bool IsLoopback(std::string_view name) {
 }  // namespace
 
 bool IsStranger(std::optional<uid_t> user, const Owner& owner) {
-  return user && *user != owner.user && *user != 0;
+  return owner.user && user && *user != *owner.user && *user != 0;
 }
 
 std::optional<Refusal> RefusalOf(const Sender& sender, const Owner& owner) {
@@ -50,7 +50,7 @@ std::optional<Refusal> RefusalOfCall(const Sender& sender, const Owner& owner) {
   if (!sender.authorization.starts_with(kBearer) ||
       !SameSecret(sender.authorization.substr(kBearer.size()), owner.secret))
     return Refusal{401, "the secret of the link is missing or is not the one of this server",
-                   "run gpuman web again, and open the link that it prints"};
+                   "run the command again that printed the link: gpuman web, or gpuman web --everybody"};
   return std::nullopt;
 }
 

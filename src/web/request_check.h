@@ -1,11 +1,12 @@
-// Decides whether the server of `gpuman web` answers a request. Pure.
+// Decides whether a request for the page, or of the page, is answered: by the server of `gpuman web`, and by
+// the daemon where it serves a page for everybody. Pure.
 //
 // The server listens on a port of the loopback device, which every program of this machine can reach, and
 // every page that the user's browser shows. What keeps them out:
 //
 //   - the secret of the link. The page sends it as a bearer token, and no cookie: browsers send cookies to
 //     all ports of a host, so to servers of other users as well.
-//   - the user at the other end of the connection, where the kernel tells it
+//   - the user at the other end of the connection, where the page is one user's and the kernel tells it
 //   - the name in Host, against names of other hosts that are made to mean this address (DNS rebinding)
 //   - Origin and Sec-Fetch-Site, against pages of other origins
 //
@@ -28,7 +29,7 @@ struct Sender {
 
 // Who may ask.
 struct Owner {
-  uid_t user = 0;
+  std::optional<uid_t> user;  // nullopt: everybody who has the secret
   std::string secret;
 };
 

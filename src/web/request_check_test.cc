@@ -43,6 +43,18 @@ TEST(RequestCheck, RefusesAnotherUserEvenWithTheSecret) {
   EXPECT_TRUE(RefusalOf(sender, kOwner)) << "nor does that user get the page";
 }
 
+TEST(RequestCheck, APageForEverybodyTakesWhoHasTheSecret) {
+  const Owner everybody{std::nullopt, "5ec2e7"};
+  Sender sender = Good();
+  for (const std::optional<uid_t> user : {std::optional<uid_t>{1001}, std::optional<uid_t>{}}) {
+    sender.user = user;
+    EXPECT_FALSE(IsStranger(user, everybody));
+    EXPECT_FALSE(RefusalOfCall(sender, everybody));
+  }
+  sender.authorization = "Bearer 5ec2e6";
+  EXPECT_EQ(RefusalOfCall(sender, everybody)->status, 401);
+}
+
 TEST(RequestCheck, RefusesNamesOfOtherHosts) {
   for (const auto* host :
        {"", "evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost.evil.example",

@@ -4,7 +4,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -136,15 +135,6 @@ void Server::Admit(base::Fd socket, std::list<Worker>& workers) const {
   } catch (const std::system_error&) {
     // No thread more: the browser tries again.
   }
-}
-
-base::Result<std::string> NewSecret() {
-  std::array<unsigned char, 16> bytes{};
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-    return base::FailSystem(errno, "getting random numbers");
-  std::string secret;
-  for (const unsigned char byte : bytes) secret += fmt::format("{:02x}", byte);
-  return secret;
 }
 
 }  // namespace gpuman::web

@@ -46,7 +46,4 @@ class Server {
   LoopbackListeners listeners_;
 };
 
-// A new secret: 128 bits of the kernel's random numbers, in characters that a link may have.
-base::Result<std::string> NewSecret();
-
 }  // namespace gpuman::web

@@ -27,13 +27,12 @@ class Answer:
         return self.json()["error"]["message"]
 
 
-class Page:
-    """`process`: a running `gpuman web` whose output is a pipe."""
+class Linked:
+    """What is behind a link to the page."""
 
-    def __init__(self, process):
-        self.process = process
-        self.link = process.stdout.readline().decode().strip()
-        parts = urllib.parse.urlsplit(self.link)
+    def __init__(self, link):
+        self.link = link
+        parts = urllib.parse.urlsplit(link)
         self.port = parts.port
         self.secret = parts.fragment.removeprefix("secret=")
 
@@ -57,6 +56,14 @@ class Page:
             return Answer(answer.status, dict(answer.getheaders()), body)
         finally:
             connection.close()
+
+
+class Page(Linked):
+    """`process`: a running `gpuman web` whose output is a pipe."""
+
+    def __init__(self, process):
+        self.process = process
+        super().__init__(process.stdout.readline().decode().strip())
 
     def end(self, signal):
         """Sends the signal; returns the exit status and the rest of the output."""

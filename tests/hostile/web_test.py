@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
-"""The neighbour's page (`gpuman web`), whose port every user of the machine can reach.
+"""The neighbour's page (`gpuman web`), and the page for everybody, whose ports every user of the machine can reach.
 
 Usage: web_test.py [UNITTEST ARGUMENTS]    (as root; GPUMAN_BUILD_DIR names the build tree)
 """
 
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import time
+import unittest
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1] / "harness")]
+import browser  # noqa: E402
 from daemon_case import until  # noqa: E402
 from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, main  # noqa: E402
 from machine import program  # noqa: E402
-from web import Page  # noqa: E402
+from web import Linked, Page  # noqa: E402
 
 # One request; prints its status, or 0 where the connection is closed without one.
 ASK = """
@@ -36,12 +39,13 @@ for _ in range(20):
         s.sendall(f"DELETE {path} HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\nAuthorization: Bearer {secret}\\r\\n\\r\\n".encode())
 print("sent", flush=True)
 """
-# Connections that say nothing, kept until the process is killed; prints how many the server has closed.
+# Connections that say nothing, kept until the process is killed; prints how many the server has closed, once these are
+# as many as the last argument says.
 HOLD = """
 import select, socket, sys
 held = [socket.create_connection(("127.0.0.1", int(sys.argv[1]))) for _ in range(int(sys.argv[2]))]
 closed = 0
-while closed < len(held):
+while closed < int(sys.argv[3]):
     ready = select.select([s for s in held if s.fileno() >= 0], [], [])[0]
     for s in ready:
         s.close()
@@ -96,7 +100,7 @@ class TheNeighboursPage(HostileTest):
         until("it runs", lambda: self.request("GET", f"/v1/jobs/{job}").json()["state"] == "running")
 
     def test_connections_of_another_user_take_up_none_of_the_owners(self):
-        attack = self.python_as(ATTACKER, HOLD, self.page.port, 200)
+        attack = self.python_as(ATTACKER, HOLD, self.page.port, 200, 200)
         self.assertEqual(attack.stdout.readline(), "200\n")
         self.assertEqual(self.ask(NEIGHBOUR, "/v1/jobs"), 200)
 
@@ -105,6 +109,113 @@ class TheNeighboursPage(HostileTest):
         said = read.stdout.readline()
         self.assertIn("web", said)
         self.assertNotIn(self.page.secret, said)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+PORT = free_port()
+
+
+class ThePageForEverybody(HostileTest):
+    config = f'[web]\nlisten = "127.0.0.1:{PORT}"\n[http]\nconnections = 40\n'
+
+    def link(self, user=ATTACKER):
+        done = user.popen([program("gpuman"), "web", "--everybody"], env=self.m.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        out, told = done.communicate(timeout=60)
+        self.assertEqual(done.returncode, 0, told)
+        return out.strip()
+
+    def setUp(self):
+        self.page = Linked(self.link())
+
+    def running(self, user, tag, script="exec sleep 1000"):
+        job = self.start_as(user, tag, script)
+        until("it runs", lambda: self.request("GET", f"/v1/jobs/{job}").json()["state"] == "running")
+        return job
+
+    def test_it_shows_the_machine_and_changes_nothing(self):
+        job, own = self.running(NEIGHBOUR, "kept", "echo words; exec sleep 1000"), self.running(ATTACKER, "own", "echo words; exec sleep 1000")
+        self.assertIn("kept", [one["tag"] for one in self.page.ask("/v1/jobs").json()["jobs"]])
+        for path in ("/", "/v1/gpus", f"/v1/jobs/{job}", f"/v1/jobs/{job}/why", f"/v1/history?job={job}", "/v1/share", "/v1/queue",
+                     "/v1/queue/rows", "/v1/stats", "/v1/status", "/v1/health"):
+            answer = self.page.ask(path)
+            self.assertEqual(answer.status, 200, path)
+            for header, value in (("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff"), ("Referrer-Policy", "no-referrer")):
+                self.assertEqual(answer.headers[header], value, path)
+            self.assertIn("frame-ancestors 'none'", answer.headers["Content-Security-Policy"])
+        for one in (job, own):
+            for method, path, body in (("DELETE", f"/v1/jobs/{one}", None), ("POST", f"/v1/jobs/{one}/cancel", None), ("POST", f"/v1/jobs/{one}/suspend", None),
+                                       ("PATCH", f"/v1/jobs/{one}", {"priority": 3}), ("GET", f"/v1/jobs/{one}/log", None),
+                                       ("POST", "/v1/cancellations", {"jobs": [str(one)], "dry_run": True}),
+                                       ("POST", "/v1/submissions", {"jobs": [{"command": ["true"]}], "directory": "/"}),
+                                       ("POST", "/v1/jobs", self.run_request("mine", "true")), ("PUT", "/v1/share", {"pause": True})):
+                answer = self.page.ask(path, method, body)
+                self.assertEqual((answer.status, answer.json()["error"]["code"]), (403, "permission_denied"), (method, path))
+        self.assertEqual({self.request("GET", f"/v1/jobs/{one}").json()["state"] for one in (job, own)}, {"running"})
+        self.assertFalse(self.request("GET", "/v1/share").json()["settings"]["pause"])
+
+    def test_without_its_secret_or_under_another_name_or_origin_it_answers_nothing(self):
+        for status, headers in ((401, {"Authorization": None}), (401, {"Authorization": "Bearer " + "0" * 32}), (421, {"Host": "evil.example"}),
+                                (403, {"Origin": "https://evil.example"}), (403, {"Sec_Fetch_Site": "cross-site"})):
+            answer = self.page.ask("/v1/jobs", **headers)
+            self.assertEqual(answer.status, status, headers)
+            self.assertNotIn("jobs", answer.json())
+        self.assertEqual(self.page.ask("/", Authorization=None).status, 200)
+        self.assertEqual(self.page.ask("/nothing").status, 404)
+        self.assertEqual(self.page.ask("/", "POST", {}).status, 405)
+        self.assertEqual(self.page.ask("/metrics").status, 404, "it is no file of the page")
+
+    def test_connections_of_one_user_leave_room_for_others(self):
+        attack = self.python_as(ATTACKER, HOLD, PORT, 200, 160)
+        self.assertGreaterEqual(int(attack.stdout.readline()), 160)
+        ask = self.python_as(NEIGHBOUR, ASK, PORT, "GET", "/v1/jobs", f"Bearer {self.page.secret}", "127.0.0.1")
+        self.assertEqual(ask.stdout.readline(), "200\n")
+        self.assertIsNone(attack.poll())
+
+    def test_events_come_as_they_happen(self):
+        connection = self.page.connect()
+        self.addCleanup(connection.close)
+        connection.request("GET", "/v1/events?follow=1&limit=0", headers=self.page.headers())
+        stream = connection.getresponse()
+        self.assertEqual((stream.status, stream.getheader("X-Content-Type-Options")), (200, "nosniff"))
+        self.start_as(NEIGHBOUR, "seen", "exit 0")
+        line = b"\n"
+        while line and b'"seen"' not in line:
+            line = stream.readline()
+        self.assertIn(b'"seen"', line)
+
+    def test_the_link_outlasts_the_daemon_and_a_port_that_is_taken_does_not_stop_it(self):
+        link = self.link()
+        self.m.stop_daemon()
+        self.m.start_daemon()
+        self.assertEqual(self.link(NEIGHBOUR), link)
+        self.m.stop_daemon(signal.SIGKILL)
+        with socket.create_server(("127.0.0.1", PORT)):
+            self.m.start_daemon()
+            self.addCleanup(self.m.stop_daemon, signal.SIGTERM)
+            done = self.m.run("web", "--everybody", check=False)
+            self.assertEqual(done.returncode, 4, done.stderr)
+            self.assertIn("this machine serves no page for everybody", done.stderr)
+        self.doCleanups()
+        self.m.start_daemon()
+        self.assertEqual(self.link(), link)
+
+    @unittest.skipIf(browser.missing(), f"{', '.join(browser.missing())} is not installed")
+    def test_the_browser_shows_a_job_without_its_log_and_without_buttons(self):
+        job = self.running(NEIGHBOUR, "train", "echo words; exec sleep 1000")
+        with browser.Browser() as view:
+            view.open(self.page.link)
+            until("it shows the job", lambda: "train" in view.text("tbody"))
+            view.run("location.hash = arguments[0]", f"#/job/{job}")
+            until("it says that it changes nothing", lambda: "changes nothing" in view.text("main"), lambda: view.text())
+            until("it says that the log is not for everybody", lambda: "changes nothing" in view.text("section:has(#log)"), lambda: view.text())
+            self.assertIn("started", view.text(".story"))
+            self.assertEqual(view.run("return document.querySelectorAll('main button').length"), 0)
+            self.assertNotIn("words", view.text("pre"))
 
 
 if __name__ == "__main__":

@@ -309,7 +309,7 @@ class WebPageTest(DaemonTest):
 
     def test_a_link_that_is_no_longer_valid_is_told(self):
         self.browser.run("sessionStorage.clear(); location.reload()")
-        self.shows("#trouble", "Run gpuman web again")
+        self.shows("#trouble", "Run the command again that printed the link")
         self.console()  # what was refused
 
     def test_a_job_that_is_not_there_is_told_in_the_daemons_words(self):

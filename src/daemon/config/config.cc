@@ -253,13 +253,24 @@ void ReadHistory(TomlReader& in, Config& config) {
   in.Time("history.flush", config.history.flush, Millis(1000), Millis(300'000));
 }
 
-void ReadMetrics(TomlReader& in, Config& config) {
+// "" is nowhere.
+void ReadAddress(TomlReader& in, const char* key, std::optional<TcpAddress>& target) {
   std::string text;
-  in.Text("metrics.listen", text, true);
+  in.Text(key, text, true);
   if (text.empty()) return;
-  const auto address = ParseTcpAddress(text);
-  if (!address) return in.Problem(in.Take("metrics.listen"), "metrics.listen", address.error().message);
-  config.metrics.listen = *address;
+  auto address = ParseTcpAddress(text);
+  if (!address) return in.Problem(in.Take(key), key, address.error().message);
+  target = std::move(*address);
+}
+
+void ReadWeb(TomlReader& in, Config& config) {
+  constexpr const char* kListen = "web.listen";
+  ReadAddress(in, kListen, config.web.listen);
+  if (!config.web.listen || IsLoopback(*config.web.listen)) return;
+  in.Problem(in.Take(kListen), kListen,
+             fmt::format("'{}': the page is served on this machine alone, as \"127.0.0.1:8790\"; from other "
+                         "machines it is reached by ssh -L, or by a web server that knows its users",
+                         config.web.listen->text));
 }
 
 void ReadMps(TomlReader& in, MpsSettings& mps) {
@@ -302,7 +313,8 @@ void ReadAll(TomlReader& in, Config& config, const UserLookup& users) {
   in.Time("events.keep", config.events.keep, Millis(0), 36'500 * kDay);
   in.Count("events.keep_count", config.events.keep_count, 100, 100'000'000);
   ReadNotify(in, config.notify);
-  ReadMetrics(in, config);
+  ReadAddress(in, "metrics.listen", config.metrics.listen);
+  ReadWeb(in, config);
   ReadHttp(in, config);
 }
 

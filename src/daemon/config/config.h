@@ -151,6 +151,10 @@ struct Config {
   } metrics;
 
   struct {
+    std::optional<TcpAddress> listen;  // of the loopback device; serves the page that everybody may see
+  } web;
+
+  struct {
     base::Millis keep{30LL * 86'400'000};
     std::uint32_t keep_count = 100'000;
   } events;

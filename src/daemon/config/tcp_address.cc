@@ -54,4 +54,15 @@ base::Result<TcpAddress> ParseTcpAddress(std::string_view text) {
   return address;
 }
 
+bool IsLoopback(const TcpAddress& address) {
+  if (address.socket.ss_family == AF_INET) {
+    sockaddr_in four{};
+    std::memcpy(&four, &address.socket, sizeof four);
+    return four.sin_addr.s_addr == htonl(INADDR_LOOPBACK);
+  }
+  sockaddr_in6 six{};
+  std::memcpy(&six, &address.socket, sizeof six);
+  return IN6_IS_ADDR_LOOPBACK(&six.sin6_addr);
+}
+
 }  // namespace gpuman::daemon

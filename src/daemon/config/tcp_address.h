@@ -20,4 +20,7 @@ struct TcpAddress {
 // wrong.
 base::Result<TcpAddress> ParseTcpAddress(std::string_view text);
 
+// Whether it is 127.0.0.1 or [::1], which only this machine can reach.
+bool IsLoopback(const TcpAddress& address);
+
 }  // namespace gpuman::daemon

@@ -50,5 +50,23 @@ TEST(ConfiguredMetrics, AreServedNowhereUnlessAskedFor) {
   EXPECT_EQ(wrong.error().front().line, 3u);
 }
 
+TEST(ConfiguredPage, IsServedOnTheLoopbackDeviceAlone) {
+  EXPECT_FALSE(ParseConfig("", "f", {})->web.listen);
+  EXPECT_FALSE(ParseConfig("[web]\nlisten = \"\"\n", "f", {})->web.listen);
+  for (const std::string address : {"127.0.0.1:8790", "[::1]:8790"}) {
+    const auto given = ParseConfig("[web]\nlisten = \"" + address + "\"\n", "f", {});
+    ASSERT_TRUE(given) << address;
+    EXPECT_EQ(given->web.listen->text, address);
+  }
+  for (const std::string address : {"0.0.0.0:8790", "127.0.0.2:8790", "10.0.0.1:80", "[::]:8790",
+                                    "[fe80::1]:80", "localhost:8790", "127.0.0.1:0", "8790"}) {
+    const auto wrong = ParseConfig("\n[web]\nlisten = \"" + address + "\"\n", "f", {});
+    ASSERT_FALSE(wrong) << address;
+    EXPECT_EQ(wrong.error().front().key, "web.listen") << address;
+    EXPECT_EQ(wrong.error().front().line, 3u);
+    EXPECT_NE(wrong.error().front().message.find("'" + address + "'"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace gpuman::daemon

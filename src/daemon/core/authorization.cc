@@ -23,7 +23,12 @@ tl::unexpected<base::Error> Refuse(const Caller& caller, std::string_view what, 
 
 base::Result<> Authorize(const Access& access, const Caller& caller, api::Right right,
                          std::optional<uid_t> owner) {
-  if (caller.uid == 0 || right == api::Right::kAnybody) return {};
+  if (right == api::Right::kAnybody) return {};
+  if (caller.over_tcp && (access.only_user || right != api::Right::kSee))
+    return base::Fail(base::ErrorCode::kPermissionDenied,
+                      "this page is for everybody: it shows the machine, and changes nothing",
+                      "gpuman web serves a page that may do what you may");
+  if (caller.uid == 0) return {};
   if (access.only_user) {
     if (caller.uid == *access.only_user) return {};
     return Refuse(

@@ -2,7 +2,8 @@
 //
 // Every user who reaches the socket sees everything but other users' logs. Owners act on their own jobs. Root
 // and the administrators' group act on all jobs and on devices. Only members of the submitters' group may
-// submit. A daemon started with --user serves only its own user and root.
+// submit. A daemon started with --user serves only its own user and root. Over TCP nobody knows who asks: such
+// a caller sees, and has no other right.
 #pragma once
 
 #include <sys/types.h>
@@ -36,6 +37,7 @@ struct Caller {
   gid_t gid = 0;
   std::vector<gid_t> groups;
   std::string user;  // name, or the number of a user without a name
+  bool over_tcp = false;
 };
 
 // `owner`: the owner of the job; absent where the request concerns no job. kByRequest is checked as kSee: the

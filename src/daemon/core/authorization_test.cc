@@ -44,6 +44,24 @@ TEST(Authorize, FollowsTheTable) {
   }
 }
 
+TEST(Authorize, OverTcpNobodyMayDoMoreThanSee) {
+  Caller caller{65534, 65534, {}, "", true};
+  for (const auto right : {api::Right::kAnybody, api::Right::kSee})
+    EXPECT_TRUE(Authorize(kSystem, caller, right));
+  for (const uid_t user : {uid_t{65534}, uid_t{0}, kOwnerCaller.uid}) {
+    caller.uid = user;
+    for (const auto right : {api::Right::kByRequest, api::Right::kSubmit, api::Right::kControlJob,
+                             api::Right::kReadLog, api::Right::kManage}) {
+      const auto result = Authorize(kSystem, caller, right, user);
+      ASSERT_FALSE(result) << user << " right " << static_cast<int>(right);
+      EXPECT_EQ(result.error().code, base::ErrorCode::kPermissionDenied);
+    }
+  }
+  const Access of_one_user{kSystem.admin_group, kSystem.submit_group, caller.uid};
+  EXPECT_FALSE(Authorize(of_one_user, caller, api::Right::kSee));
+  EXPECT_TRUE(Authorize(of_one_user, caller, api::Right::kAnybody));
+}
+
 TEST(Authorize, AUserDaemonServesItsUserAndRootAlone) {
   const Access access{kSystem.admin_group, kSystem.submit_group, kOwnerCaller.uid};
   EXPECT_TRUE(Authorize(access, kOwnerCaller, api::Right::kManage));

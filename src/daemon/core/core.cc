@@ -135,8 +135,10 @@ base::Result<> Core::Check(const http::Peer& peer, api::Right right, std::option
   const bool groups_matter = peer.uid != 0 && !access_.only_user && !for_all && owner != peer.uid;
   // The text of a refusal has the user's name.
   const bool name_matters = access_.only_user && peer.uid != 0 && peer.uid != *access_.only_user;
-  const Caller caller =
-      groups_matter ? CallerOf(peer) : Caller{peer.uid, peer.gid, {}, name_matters ? UserName(peer.uid) : ""};
+  const Caller caller = peer.over_tcp ? Caller{peer.uid, peer.gid, {}, {}, true}
+                        : groups_matter
+                            ? CallerOf(peer)
+                            : Caller{peer.uid, peer.gid, {}, name_matters ? UserName(peer.uid) : ""};
   return Authorize(access_, caller, right, owner);
 }
 

@@ -12,11 +12,15 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/peer.h"
 #include "base/result.h"
 
 namespace gpuman::daemon::http {
+
+using Headers = std::vector<std::pair<std::string, std::string>>;  // names and values
 
 // The process at the other end, as the kernel names it (SO_PEERCRED); over TCP the user is kNobody. Another
 // process may have the pid by now: see Exchange::Process.
@@ -25,6 +29,7 @@ struct Peer {
   uid_t uid = 0;
   gid_t gid = 0;
   pid_t pid = 0;
+  bool over_tcp = false;
 };
 
 struct Request {
@@ -33,6 +38,8 @@ struct Request {
   std::string path;                          // still percent-encoded, without the query
   std::map<std::string, std::string> query;  // decoded
   std::string body;
+  // Headers; empty: the request has no such header, or more than one.
+  std::string host{}, origin{}, fetch_site{}, authorization{};
 
   // The value of a query parameter; nullopt where it was not given.
   std::optional<std::string_view> Query(std::string_view name) const;
@@ -42,6 +49,7 @@ struct Response {
   unsigned status = 200;
   std::string body;
   std::string content_type = "application/json";
+  Headers headers{};  // besides those that every answer has
 };
 
 // The answer to a failed request: status by the error's code, body {"error":{"code","message","hint"}}.

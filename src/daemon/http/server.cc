@@ -30,22 +30,22 @@ Protocol ProtocolOf(int listener) {
 }
 
 std::optional<Peer> PeerOf(Socket& socket) {
-  if (ProtocolOf(socket.native_handle()).family() != AF_UNIX) return Peer{kNobody, kNobody, 0};
+  if (ProtocolOf(socket.native_handle()).family() != AF_UNIX) return Peer{kNobody, kNobody, 0, true};
   ucred credentials{};
   socklen_t size = sizeof credentials;
   if (::getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0)
     return std::nullopt;
-  return Peer{credentials.uid, credentials.gid, credentials.pid};
+  return Peer{credentials.uid, credentials.gid, credentials.pid, false};
 }
 
 }  // namespace
 
 class Server::Impl : public std::enable_shared_from_this<Impl> {
  public:
-  Impl(asio::io_context& loop, base::Fd listener, Limits limits, Handler handler)
+  Impl(asio::io_context& loop, base::Fd listener, Limits limits, Handler handler, Headers headers)
       : acceptor_(loop, ProtocolOf(listener.get()), listener.Release()),
         retry_(loop),
-        common_{std::move(limits), std::move(handler),
+        common_{std::move(limits), std::move(handler), std::move(headers),
                 [this](Party who, Work work) { Enter(who, std::move(work)); }} {
     acceptor_.non_blocking(true);
   }
@@ -214,8 +214,9 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   bool stopped_ = false;
 };
 
-Server::Server(asio::io_context& loop, base::Fd listener, Limits limits, Handler handler)
-    : impl_(std::make_shared<Impl>(loop, std::move(listener), std::move(limits), std::move(handler))) {
+Server::Server(asio::io_context& loop, base::Fd listener, Limits limits, Handler handler, Headers headers)
+    : impl_(std::make_shared<Impl>(loop, std::move(listener), std::move(limits), std::move(handler),
+                                   std::move(headers))) {
   impl_->Accept();
 }
 

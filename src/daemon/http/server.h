@@ -49,8 +49,10 @@ struct Limits {
 
 class Server {
  public:
-  // Takes a listening socket. Begins to accept at once; `handler` is called on the loop.
-  Server(boost::asio::io_context& loop, base::Fd listener, Limits limits, Handler handler);
+  // Takes a listening socket. Begins to accept at once; `handler` is called on the loop. Every answer has
+  // `headers`.
+  Server(boost::asio::io_context& loop, base::Fd listener, Limits limits, Handler handler,
+         Headers headers = {});
   // Closes the socket and every connection.
   ~Server();
   Server(const Server&) = delete;

@@ -20,6 +20,14 @@ namespace beast = boost::beast;
 namespace {
 constexpr std::size_t kDiscard = 64u << 10;
 constexpr std::size_t kSmallBody = 64u << 10;  // all connections may send a body of this size at a time
+
+template <typename Fields, typename Name>
+std::string OnlyHeader(const Fields& fields, Name name) {
+  if (fields.count(name) != 1) return {};
+  const auto value = fields[name];
+  return {value.data(), value.size()};
+}
+
 }  // namespace
 
 // Keeps the session alive while the handler holds the answer. If the handler drops it without an answer, it
@@ -220,6 +228,10 @@ void Session::Dispatch() {
   request.path = std::string(target.substr(0, question));
   if (question != std::string_view::npos) request.query = ParseQuery(target.substr(question + 1));
   request.body = std::move(message.body());
+  request.host = OnlyHeader(message, beast::http::field::host);
+  request.origin = OnlyHeader(message, beast::http::field::origin);
+  request.fetch_site = OnlyHeader(message, "Sec-Fetch-Site");
+  request.authorization = OnlyHeader(message, beast::http::field::authorization);
   if (!request.path.starts_with('/'))
     return Refuse(400, {base::ErrorCode::kInvalidArgument, "the request's target is not a path", {}});
   CloseNever();
@@ -262,6 +274,8 @@ void Session::SendWhole(Response response, const std::vector<std::string>& notes
       std::make_shared<http::response<http::string_body>>(http::int_to_status(response.status), 11);
   message->set(http::field::server, "gpumand");
   message->set(http::field::content_type, response.content_type);
+  for (const auto& headers : {common_.headers, response.headers})
+    for (const auto& [name, value] : headers) message->set(name, value);
   for (const auto& note : notes) message->insert(api::kNoteHeader, note);
   message->keep_alive(keep_alive);
   message->body() = std::move(response.body);
@@ -280,6 +294,7 @@ void Session::BeginStream(std::string_view content_type, std::string_view header
   std::string lines(header);
   if (!lines.empty()) lines += "\r\n";
   for (const auto& note : notes) lines += fmt::format("{}: {}\r\n", api::kNoteHeader, note);
+  for (const auto& [name, value] : common_.headers) lines += fmt::format("{}: {}\r\n", name, value);
   Queue(
       fmt::format("HTTP/1.1 200 OK\r\nServer: gpumand\r\nContent-Type: {}\r\nCache-Control: no-cache\r\n"
                   "Transfer-Encoding: chunked\r\n{}\r\n",
@@ -291,16 +306,15 @@ void Session::Queue(std::string data) {
   unsent_bytes_ += data.size();
   CountUnsent(static_cast<std::ptrdiff_t>(data.size()));
   unsent_.push_back(std::move(data));
-  if (unsent_bytes_ > limits_.unsent_bytes || common_.unsent[peer_.uid] > limits_.unsent_of_user)
-    return Close();
+  if (unsent_bytes_ > limits_.unsent_bytes || common_.unsent[party_] > limits_.unsent_of_user) return Close();
   Flush();
 }
 
 void Session::CountUnsent(std::ptrdiff_t by) {
   if (by == 0) return;
-  auto& all = common_.unsent[peer_.uid];
+  auto& all = common_.unsent[party_];
   all += static_cast<std::size_t>(by);  // wraps back
-  if (all == 0) common_.unsent.erase(peer_.uid);
+  if (all == 0) common_.unsent.erase(party_);
 }
 
 void Session::WhenSent(std::function<void()> sent) {

@@ -28,10 +28,11 @@ using Work = std::function<void()>;
 struct Common {
   Limits limits;
   Handler handler;
+  Headers headers;                         // of every answer
   std::function<void(Party, Work)> enter;  // does the work when it is the party's turn
   LargeBodies large{limits.large_bodies};
   BodyBudget bodies{limits.bodies_of_user, limits.bodies_of_all};
-  std::map<uid_t, std::size_t> unsent{};  // bytes of streams, by user; no entry is 0
+  std::map<Party, std::size_t> unsent{};                                    // bytes of streams; no entry is 0
   std::shared_ptr<base::Closer> closer = std::make_shared<base::Closer>();  // as UntrustedSocket has it
 };
 

@@ -12,7 +12,7 @@ const secret = sessionStorage.getItem(SECRET) ?? "";
 // A new link in a tab that has an old one.
 addEventListener("hashchange", () => LINK.test(location.hash) && location.reload());
 
-const AGAIN = "Run gpuman web again, and open the link that it prints.";
+const AGAIN = "Run the command again that printed the link, gpuman web or gpuman web --everybody.";
 
 // `away`: the daemon did not answer; else the words are its own.
 export class ApiError extends Error {

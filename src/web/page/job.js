@@ -67,6 +67,18 @@ const ask = (question, yes, details) => new Promise((resolve) => {
 
 const dryCancel = async (id) => (await act("POST", "/v1/cancellations", { jobs: [String(id)], dry_run: true })).value;
 
+// Why the job does not obey the caller; null: it does. A cancellation that does nothing is refused like others; from a
+// page for everybody all of them are.
+async function whyNot(id) {
+  try {
+    const [row] = (await dryCancel(id)).jobs;
+    return row.error_code === "permission_denied" ? row.error : null;
+  } catch (error) {
+    if (error.code === "permission_denied") return error.sentence;
+    throw error;
+  }
+}
+
 // Buttons for what the caller may do.
 class Actions {
   constructor(done) {
@@ -78,10 +90,9 @@ class Actions {
   async update(job) {
     this.job = job;
     if (this.refused === undefined) {
-      // A cancellation that does nothing is refused to whom the job does not obey.
-      const [row] = (await dryCancel(job.id)).jobs;
-      this.refused = row.error_code === "permission_denied";
-      if (this.refused) this.#say(row.error);
+      const why = await whyNot(job.id);
+      this.refused = why !== null;
+      if (this.refused) this.#say(why);
     }
     reconcile(this.buttons, ACTIONS.filter(([, states]) => !this.refused && states.includes(job.state)), ([verb]) => verb, (action) =>
       h("button", { text: action[0][0].toUpperCase() + action[0].slice(1), onclick: () => this.#do(action) }),
