@@ -42,6 +42,20 @@ JobCame AskForJob(const std::filesystem::path& socket, std::int64_t job, const a
   return came;
 }
 
+base::Result<api::HistoryView> AskForHistory(const std::filesystem::path& socket, const AskHistory& ask,
+                                             const api::HttpOptions& options) {
+  const auto since =
+      std::chrono::ceil<std::chrono::seconds>(ask.interval * static_cast<std::int64_t>(kPointsKept));
+  api::Query query;
+  if (ask.of.gpu.empty())
+    query.Add("job", std::string_view(std::to_string(ask.of.job)));
+  else
+    query.Add("gpu", std::string_view(ask.of.gpu));
+  query.Add("since", std::string_view(fmt::format("{}s", since.count())));
+  query.AddNumber("points", std::optional<std::uint64_t>(kPointsKept));
+  return api::Ask(socket, api::routes::kHistory, {{}, query}, {}, options);
+}
+
 base::Result<std::string> EndProcess(const base::ProcessId& process, bool kill) {
   GPUMAN_TRY(base::SendSignal(process, kill ? SIGKILL : SIGTERM));
   return fmt::format("process {} got {}", process.pid, kill ? "SIGKILL" : "SIGTERM");
@@ -134,6 +148,10 @@ void Asker::Ask(const AskStatus& ask) {
 
 void Asker::Ask(const AskJob& ask) {
   Post(job_, [this, ask] { return AskForJob(socket_, ask.job, Options()); });
+}
+
+void Asker::Ask(const AskHistory& ask) {
+  Post(job_, [this, ask] { return HistoryCame{AskForHistory(socket_, ask, Options())}; });
 }
 
 void Asker::Ask(const Do& action) {

@@ -1,5 +1,6 @@
 // Asks the daemon on threads of its own, so that a slow daemon does not hold up keys: one thread for the
-// status, one for the page of a job, one for actions, which may take as long as a job needs to leave its GPU.
+// status, one for the page of a job and for what was recorded, one for actions, which may take as long as a
+// job needs to leave its GPU.
 //
 // Thread-safe are fd and Take; all others are for the thread that made the object. The destructor ends the
 // exchanges that are under way; what the daemon has begun goes on.
@@ -34,6 +35,7 @@ class Asker {
 
   void Ask(const AskStatus& ask);
   void Ask(const AskJob& ask);
+  void Ask(const AskHistory& ask);
   void Ask(const Do& action);
 
   // Readable while there is an answer to take.

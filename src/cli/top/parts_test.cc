@@ -50,6 +50,75 @@ TEST(TopSamples, HaveAGapWhereTheDaemonDidNotAnswer) {
   EXPECT_EQ(samples.Job(3), nullptr) << "it had ended before";
 }
 
+// Four buckets of 2 s, the last of which ends with the history.
+api::HistoryView TestHistory() {
+  api::HistoryView history;
+  history.since = base::WallTime(std::chrono::seconds(1000));
+  history.until = base::WallTime(std::chrono::seconds(1008));
+  history.step = base::Millis(2000);
+  history.memory_limit = base::Bytes{1000};
+  history.memory.mean = {100, std::nullopt, 300, 400};
+  history.utilization.mean = {10, 20, std::nullopt, 40};
+  return history;
+}
+
+TEST(TopSamples, BeginWithWhatTheDaemonRecorded) {
+  Samples samples;
+  const auto machine = TestMachine();
+  samples.Add(machine.status, {}, machine.at);
+  samples.Add(machine.status, {}, machine.at);
+  auto history = TestHistory();
+  history.gpu = "GPU-0";
+  samples.AddBefore(history, base::Millis(1000));
+  EXPECT_EQ(samples.Gpu("GPU-0")->memory.Last(11, samples.now()),
+            (Values{kGap, 0.1, 0.1, kGap, kGap, 0.3, 0.3, 0.4, 0.4, 0.5, 0.5}));
+  EXPECT_EQ(samples.Gpu("GPU-0")->utilization.Last(10, samples.now()),
+            (Values{0.1, 0.1, 0.2, 0.2, kGap, kGap, 0.4, 0.4, 0.42, 0.42}));
+  samples.AddGap();
+  samples.Add(machine.status, {}, machine.at);
+  EXPECT_EQ(samples.Gpu("GPU-0")->memory.Last(6, samples.now()), (Values{0.4, 0.4, 0.5, 0.5, kGap, 0.5}));
+  EXPECT_EQ(samples.Gpu("GPU-1")->memory.Last(5, samples.now()), (Values{kGap, 0.5, 0.5, kGap, 0.5}));
+}
+
+TEST(TopSamples, HaveOnePointForEachIntervalAlsoOfTheTimeBefore) {
+  Samples samples;
+  samples.Add(TestMachine().status, {}, {});
+  auto history = TestHistory();
+  history.gpu = "GPU-0";
+  samples.AddBefore(history, base::Millis(4000));
+  EXPECT_EQ(samples.Gpu("GPU-0")->memory.Last(4, samples.now()), (Values{kGap, kGap, 0.4, 0.5}));
+}
+
+TEST(TopSamples, BeginWithWhatAJobHadAndDid) {
+  Samples samples;
+  samples.Add(TestMachine().status, {}, {});
+  auto history = TestHistory();
+  history.job = 1;
+  history.states.emplace();
+  history.states->suspended = {0.0, std::nullopt, 0.75, 0.25};
+  samples.AddBefore(history, base::Millis(2000));
+  const auto* const job = samples.Job(1);
+  ASSERT_NE(job, nullptr);
+  EXPECT_EQ(job->memory.Last(4, samples.now() - 1), (Values{100, kGap, 300, 400}));
+  const double running = static_cast<double>(spec::JobState::kRunning),
+               suspended = static_cast<double>(spec::JobState::kSuspended);
+  EXPECT_EQ(job->state.Last(5, samples.now()), (Values{running, kGap, suspended, running, running}));
+}
+
+TEST(TopSamples, HaveNothingBeforeOfWhatIsNotSeenOrNotRecorded) {
+  Samples samples;
+  samples.Add(TestMachine().status, {}, {});
+  auto history = TestHistory();
+  history.job = 99;
+  samples.AddBefore(history, base::Millis(1000));
+  EXPECT_EQ(samples.Job(99), nullptr);
+  api::HistoryView empty;
+  empty.gpu = "GPU-0";
+  empty.memory_limit = base::Bytes{0};
+  samples.AddBefore(empty, base::Millis(1000));
+  EXPECT_EQ(samples.Gpu("GPU-0")->memory.Last(2, samples.now()), (Values{kGap, 0.5}));
+}
+
 TEST(TopSamples, ForgetWhatIsLongGone) {
   Samples samples;
   auto machine = TestMachine();

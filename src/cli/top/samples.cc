@@ -14,7 +14,63 @@ void Forget(Map& map, Point now, const NewestOf& newest_of) {
   std::erase_if(map, [&](const auto& entry) { return newest_of(entry.second) + kPointsKept < now; });
 }
 
+// `before`: values of the points up to kPointsKept.
+Series Joined(const std::vector<std::optional<double>>& before, const Series& live) {
+  Series joined;
+  Point point = kPointsKept - before.size();
+  for (const auto& value : before) joined.Put(++point, value);
+  if (live.newest() > kPointsKept)
+    for (const auto& value : live.Last(live.newest() - kPointsKept, live.newest()))
+      joined.Put(++point, value);
+  return joined;
+}
+
+// The values of a history at kPointsKept points, the last of which is its end.
+template <typename T>
+std::vector<std::optional<double>> PointsOf(const api::HistoryView& history,
+                                            const std::vector<std::optional<T>>& values,
+                                            base::Millis interval, double unit) {
+  std::vector<std::optional<double>> points(kPointsKept);
+  if (history.step.count() <= 0) return points;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const auto at = history.until - interval * static_cast<std::int64_t>(kPointsKept - i) + interval / 2;
+    if (at < history.since) continue;
+    const auto bucket = static_cast<std::size_t>((at - history.since) / history.step);
+    if (bucket < values.size() && values[bucket]) points[i] = static_cast<double>(*values[bucket]) / unit;
+  }
+  return points;
+}
+
+std::vector<std::optional<double>> StatesOf(const api::HistoryView& history, base::Millis interval) {
+  std::vector<std::optional<double>> states;
+  if (!history.states) return states;
+  states = PointsOf(history, history.states->suspended, interval, 1);
+  for (auto& state : states)
+    if (state)
+      state = static_cast<double>(*state >= 0.5 ? spec::JobState::kSuspended : spec::JobState::kRunning);
+  return states;
+}
+
 }  // namespace
+
+void Samples::AddBefore(const api::HistoryView& history, base::Millis interval) {
+  constexpr double kPercent = 100;
+  if (history.job) {
+    const auto job = jobs_.find(*history.job);
+    if (job == jobs_.end()) return;
+    job->second.memory = Joined(PointsOf(history, history.memory.mean, interval, 1), job->second.memory);
+    job->second.state = Joined(StatesOf(history, interval), job->second.state);
+  } else if (history.gpu) {
+    const auto gpu = gpus_.find(*history.gpu);
+    if (gpu == gpus_.end()) return;
+    if (const auto size = history.memory_limit; size && size->count > 0)
+      gpu->second.memory =
+          Joined(PointsOf(history, history.memory.mean, interval, static_cast<double>(size->count)),
+                 gpu->second.memory);
+    gpu->second.utilization =
+        Joined(PointsOf(history, history.utilization.mean, interval, kPercent), gpu->second.utilization);
+  }
+}
 
 std::optional<double> UsedPart(const api::GpuView& gpu) {
   if (!gpu.memory || gpu.memory->total.count == 0) return std::nullopt;

@@ -1,5 +1,5 @@
-// What `gpuman top` has seen since it was opened, for its plots: a ring of points for each GPU, job, and job
-// on a shared GPU. Values; not thread-safe.
+// What `gpuman top` has seen since it was opened, and what the daemon recorded before, for its plots: a ring
+// of points for each GPU, job, and job on a shared GPU. Values; not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,16 @@
 #include <utility>
 #include <vector>
 
+#include "api/history_types.h"
 #include "api/share_types.h"
 #include "api/types.h"
 #include "base/clock.h"
 
 namespace gpuman::cli::top {
 
-// A point is the number of an answer of the daemon, counted from 1; a question without an answer has a number
-// as well, so plots have a gap there.
+// The number of an answer of the daemon; a question without an answer has a number as well, so plots have a
+// gap there. They are counted from kPointsKept + 1: the points before are of the time before `top` was
+// opened.
 using Point = std::uint64_t;
 
 inline constexpr std::size_t kPointsKept = 600;  // ten minutes at one a second
@@ -55,6 +57,9 @@ class Samples {
   void Add(const api::StatusView& status, const std::optional<api::ShareView>& share, base::WallTime at);
   // The daemon did not answer.
   void AddGap() { ++now_; }
+  // What the daemon recorded of a GPU or a job up to the first answer, where points are `interval` apart.
+  // Once for each; what is not seen any more has none.
+  void AddBefore(const api::HistoryView& history, base::Millis interval);
 
   Point now() const { return now_; }
   // nullptr: not seen.
@@ -71,7 +76,7 @@ class Samples {
 
   void AddShare(const api::ShareView& share, base::WallTime at);
 
-  Point now_ = 0;
+  Point now_ = kPointsKept;
   base::WallTime share_at_{};
   std::map<std::string, GpuSeries> gpus_;
   std::map<std::int64_t, JobSeries> jobs_;

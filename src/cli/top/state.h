@@ -3,10 +3,12 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -57,6 +59,13 @@ struct Question {
   bool of_active = false;                    // the status had the job, and it had not ended
 };
 
+// Of a GPU, or of a job.
+struct HistoryOf {
+  std::string gpu{};  // UUID; empty: of the job
+  std::int64_t job = 0;
+  friend auto operator<=>(const HistoryOf&, const HistoryOf&) = default;
+};
+
 struct JobPage {
   std::int64_t job = 0;
   std::optional<api::JobView> view{};  // the newest one
@@ -77,6 +86,7 @@ struct State {
   base::WallTime now{};  // of the daemon's last answer
   std::string problem;   // why this is old, as a sentence; empty: it is not old
   Samples samples;
+  std::set<HistoryOf> histories;  // that were asked for
 
   // When the daemon is asked.
   base::Millis interval{1000};

@@ -106,6 +106,12 @@ void AskSoon(State& state) {
   if (!state.asking) state.asked_at = {};
 }
 
+// The plots of what has just been seen begin with what the daemon has recorded.
+Effects AskForHistory(State& state, HistoryOf of) {
+  if (!state.histories.insert(of).second) return {};
+  return {AskHistory{std::move(of), state.interval}};
+}
+
 Effects AskForJob(State& state) {
   if (!state.job_page || std::exchange(state.asking_job, true)) return {};
   return {AskJob{state.job_page->job}};
@@ -402,12 +408,12 @@ Effects OnClick(State& state, const Target& target) {
 // The daemon did not answer, or says that it cannot.
 std::string OldFigures(std::string_view why) { return fmt::format("these are old figures: {}", why); }
 
-void OnStatus(State& state, base::Result<Snapshot> snapshot) {
+Effects OnStatus(State& state, base::Result<Snapshot> snapshot) {
   state.asking = false;
   if (!snapshot) {
     state.problem = OldFigures(snapshot.error().message);
     state.samples.AddGap();
-    return;
+    return {};
   }
   state.problem.clear();
   state.status = std::move(snapshot->status);
@@ -426,6 +432,10 @@ void OnStatus(State& state, base::Result<Snapshot> snapshot) {
     }
   }
   RestoreChoice(state);
+  Effects effects;
+  for (const auto& gpu : state.status.gpus)
+    for (auto& effect : AskForHistory(state, {gpu.uuid})) effects.push_back(std::move(effect));
+  return effects;
 }
 
 Effects OnJob(State& state, JobCame came) {
@@ -434,6 +444,7 @@ Effects OnJob(State& state, JobCame came) {
   auto& page = *state.job_page;
   if (page.job != came.job) return AskForJob(state);
   page.problem = came.view ? std::string() : came.view.error().message;
+  Effects effects = came.view ? AskForHistory(state, {{}, page.job}) : Effects();
   if (came.view) page.view = std::move(*came.view);
   if (came.story) page.story = std::move(*came.story);
   page.log_problem = came.log ? std::string() : came.log.error().message;
@@ -444,7 +455,7 @@ Effects OnJob(State& state, JobCame came) {
     page.log = std::move(lines);
   }
   ScrollLog(state, 0);
-  return {};
+  return effects;
 }
 
 void OnDone(State& state, const Done& done) {
@@ -486,28 +497,31 @@ void OnWheel(State& state, int rows) {
 }  // namespace
 
 std::vector<Effect> Update(State& state, Event event) {
-  return std::visit(base::Overloaded{[&](const Key& key) { return OnKey(state, key); },
-                                     [&](const Click& click) { return OnClick(state, click.target); },
-                                     [&](const Wheel& wheel) {
-                                       OnWheel(state, wheel.rows);
-                                       return Effects{};
-                                     },
-                                     [&](const Resized& resized) {
-                                       state.size = resized.size;
-                                       if (!state.job_page) RestoreChoice(state);
-                                       return Effects{};
-                                     },
-                                     [&](const Tick& tick) { return OnTick(state, tick.now); },
-                                     [&](StatusCame& came) {
-                                       OnStatus(state, std::move(came.snapshot));
-                                       return Effects{};
-                                     },
-                                     [&](JobCame& came) { return OnJob(state, std::move(came)); },
-                                     [&](const Done& done) {
-                                       OnDone(state, done);
-                                       return Effects{};
-                                     }},
-                    event);
+  return std::visit(
+      base::Overloaded{[&](const Key& key) { return OnKey(state, key); },
+                       [&](const Click& click) { return OnClick(state, click.target); },
+                       [&](const Wheel& wheel) {
+                         OnWheel(state, wheel.rows);
+                         return Effects{};
+                       },
+                       [&](const Resized& resized) {
+                         state.size = resized.size;
+                         if (!state.job_page) RestoreChoice(state);
+                         return Effects{};
+                       },
+                       [&](const Tick& tick) { return OnTick(state, tick.now); },
+                       [&](StatusCame& came) { return OnStatus(state, std::move(came.snapshot)); },
+                       [&](JobCame& came) { return OnJob(state, std::move(came)); },
+                       [&](const HistoryCame& came) {
+                         // Without it the plots begin when top was opened.
+                         if (came.history) state.samples.AddBefore(*came.history, state.interval);
+                         return Effects{};
+                       },
+                       [&](const Done& done) {
+                         OnDone(state, done);
+                         return Effects{};
+                       }},
+      event);
 }
 
 base::MonoTime NextTick(const State& state) {

@@ -68,12 +68,16 @@ struct JobCame {
   base::Result<api::JobStory> story;
   base::Result<std::string> log;
 };
+// The daemon's answer to AskHistory.
+struct HistoryCame {
+  base::Result<api::HistoryView> history;
+};
 // The result of Do: a sentence for the user, or the refusal.
 struct Done {
   Question question;
   base::Result<std::string> sentence;
 };
-using Event = std::variant<Key, Click, Wheel, Resized, Tick, StatusCame, JobCame, Done>;
+using Event = std::variant<Key, Click, Wheel, Resized, Tick, StatusCame, JobCame, HistoryCame, Done>;
 
 struct AskStatus {
   bool share = false;  // the sharing of GPUs as well
@@ -82,11 +86,16 @@ struct AskStatus {
 struct AskJob {
   std::int64_t job = 0;
 };
+// What was recorded before, kPointsKept points with `interval` between them.
+struct AskHistory {
+  HistoryOf of;
+  base::Millis interval;
+};
 struct Do {
   Question question;  // the user has answered it with yes
 };
 struct Quit {};
-using Effect = std::variant<AskStatus, AskJob, Do, Quit>;
+using Effect = std::variant<AskStatus, AskJob, AskHistory, Do, Quit>;
 
 // Changes the state as the event says, and returns what the caller has to do.
 std::vector<Effect> Update(State& state, Event event);

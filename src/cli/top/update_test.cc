@@ -33,6 +33,38 @@ const T* Only(const std::vector<Effect>& effects) {
 
 base::MonoTime At(int second) { return base::MonoTime(seconds(1000 + second)); }
 
+TEST(TopUpdate, AsksOnceForWhatWasRecordedOfEachGpuAndOfTheJobThatIsShown) {
+  State state;
+  auto effects = Update(state, StatusCame{TestMachine()});
+  ASSERT_EQ(effects.size(), 2u);
+  EXPECT_EQ(std::get<AskHistory>(effects[0]).of, (HistoryOf{"GPU-0"}));
+  EXPECT_EQ(std::get<AskHistory>(effects[1]).of, (HistoryOf{"GPU-1"}));
+  EXPECT_EQ(std::get<AskHistory>(effects[1]).interval, state.interval);
+  EXPECT_THAT(Update(state, StatusCame{TestMachine()}), IsEmpty());
+  state.job_page = JobPage{.job = 1};
+  const JobCame came{1, TestJob(1, "train", "ann"), api::JobStory{}, std::string()};
+  effects = Update(state, came);
+  ASSERT_TRUE(Only<AskHistory>(effects));
+  EXPECT_EQ(Only<AskHistory>(effects)->of, (HistoryOf{{}, 1}));
+  EXPECT_THAT(Update(state, came), IsEmpty());
+}
+
+TEST(TopUpdate, GoesOnWithoutWhatWasRecorded) {
+  State state;
+  Update(state, StatusCame{TestMachine()});
+  EXPECT_THAT(Update(state, HistoryCame{base::Fail(base::ErrorCode::kNotFound, "nothing is recorded")}),
+              IsEmpty());
+  EXPECT_TRUE(state.problem.empty());
+  api::HistoryView history;
+  history.gpu = "GPU-0";
+  history.since = base::WallTime(seconds(1000));
+  history.until = base::WallTime(seconds(1001));
+  history.step = base::Millis(1000);
+  history.utilization.mean = {25};
+  Update(state, HistoryCame{history});
+  EXPECT_EQ(state.samples.Gpu("GPU-0")->utilization.Last(2, state.samples.now()).front(), 0.25);
+}
+
 TEST(TopRows, AreATreeOfJobsAndTheirProcesses) {
   auto state = TestState();
   EXPECT_THAT(RowNames(state), ElementsAre("2", "p21", "1", "p12", "p11", "p99", "3"));
