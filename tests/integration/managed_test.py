@@ -114,7 +114,7 @@ reserve = "4MiB"
 class ManagedCase(ShareCase):
     def takes_turns_with_its_data(self):
         before = self.gpu().get("moved_out", 0)
-        jobs = [self.busy("first"), self.busy("second")]
+        jobs = [self.busy(tag, iterations=60) for tag in ("first", "second")]  # of several turns
         until("both have memory", lambda: len(self.gpu()["jobs"]) == 2)
         seen = 0
         while any(self.job(job)["state"] == "running" for job in jobs):

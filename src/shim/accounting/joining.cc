@@ -12,7 +12,7 @@ namespace gpuman::shim {
 namespace {
 
 // A running daemon takes a connection at once, but may have to answer a thousand processes before this one.
-constexpr Patience kPatience{.connect_ms = 500, .answer_ms = 10'000};
+constexpr Patience kPatience{.connect_ms = 500, .answer_ms = 60'000};
 constexpr std::uint64_t kFirstPause = 1'000'000'000;
 // For a process that may have to leave the GPU: the turns of other jobs depend on the memory that it has.
 constexpr std::uint64_t kPauseOfShared = 250'000'000;
