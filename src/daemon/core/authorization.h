@@ -2,8 +2,8 @@
 //
 // Every user who reaches the socket sees everything but other users' logs. Owners act on their own jobs. Root
 // and the administrators' group act on all jobs and on devices. Only members of the submitters' group may
-// submit. A daemon started with --user serves only its own user and root. Over TCP nobody knows who asks: such
-// a caller sees, and has no other right.
+// submit. A daemon started with --user serves only its own user and root. Over TCP nobody knows who asks:
+// such a caller sees, and has no other right.
 #pragma once
 
 #include <sys/types.h>
