@@ -35,12 +35,13 @@ sockaddr_un Address(const std::string& path) {
 
 class ServerTest : public testing::Test {
  protected:
-  void Start(Limits limits, Handler handler) {
+  void Start(Limits limits, Handler handler, Headers headers = {}) {
     base::Fd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const auto address = Address(path());
     ASSERT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
     ASSERT_EQ(::listen(listener.get(), 128), 0);
-    server_ = std::make_unique<Server>(loop_, std::move(listener), std::move(limits), std::move(handler));
+    server_ = std::make_unique<Server>(loop_, std::move(listener), std::move(limits), std::move(handler),
+                                       std::move(headers));
     thread_ = std::thread([this] { loop_.run(); });
   }
   ~ServerTest() override {
@@ -109,6 +110,41 @@ TEST_F(ServerTest, AnswersSeveralRequestsOfOneConnectionAndNamesThePeer) {
   EXPECT_NE(Receive(fd, "[]").find("GET /a" + who + " []"), std::string::npos);
   Send(fd, "POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi");
   EXPECT_NE(Receive(fd).find("POST /b" + who + " [hi]"), std::string::npos);
+}
+
+TEST_F(ServerTest, HandsOnTheHeadersThatSayWhoAsksAndNoneThatIsThereTwice) {
+  Start({}, [](const ExchangePtr& exchange) {
+    const auto& r = exchange->request();
+    exchange->Send(
+        {200, r.host + "|" + r.origin + "|" + r.fetch_site + "|" + r.authorization + "|", "text/plain"});
+  });
+  const auto fd = Connect();
+  Send(fd,
+       "GET / HTTP/1.1\r\nHost: h:1\r\nOrigin: http://o\r\nSec-Fetch-Site: same-site\r\nAuthorization: "
+       "Bearer x\r\n\r\n");
+  EXPECT_NE(Receive(fd, "x|").find("h:1|http://o|same-site|Bearer x|"), std::string::npos);
+  Send(fd, "GET / HTTP/1.1\r\nHost: h\r\nAuthorization: a\r\nAuthorization: b\r\nConnection: close\r\n\r\n");
+  EXPECT_NE(Receive(fd).find("\r\n\r\nh||||"), std::string::npos);
+}
+
+TEST_F(ServerTest, EveryAnswerHasTheHeadersOfTheServer) {
+  Start({},
+        [](const ExchangePtr& exchange) {
+          if (exchange->request().path == "/whole")
+            return exchange->Send({200, "w", "text/plain", {{"X-Own", "yes"}}});
+          exchange->BeginStream("text/plain");
+          exchange->Write("s");
+          exchange->EndStream();
+        },
+        {{"X-Server", "one"}, {"X-Other", "two"}});
+  for (const std::string what : {"GET /whole", "GET /stream", "nonsense"}) {
+    const auto fd = Connect();
+    Send(fd, what + " HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    const auto answer = Receive(fd);
+    EXPECT_NE(answer.find("\r\nX-Server: one\r\n"), std::string::npos) << answer;
+    EXPECT_NE(answer.find("\r\nX-Other: two\r\n"), std::string::npos) << answer;
+    EXPECT_EQ(answer.find("\r\nX-Own: yes\r\n") != std::string::npos, what == "GET /whole") << answer;
+  }
 }
 
 TEST_F(ServerTest, ANoteIsALineOfTheHeadAndNeverMore) {
