@@ -10,6 +10,7 @@
 #include "api/routes.h"
 #include "base/host_name.h"
 #include "cli/commands.h"
+#include "cli/show.h"
 #include "cli/signal_watch.h"
 #include "cli/take.h"
 #include "web/secret.h"
