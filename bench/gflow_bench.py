@@ -12,7 +12,6 @@ import json
 import os
 import pathlib
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
@@ -34,17 +33,11 @@ def programs():
     return place / "bin"
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Gflow:
     """A gflowd on the simulated GPUs of `m`. `executor`: "tmux", gflow's default, or "process"."""
 
     def __init__(self, m, executor):
-        self.bin, self.port = programs(), free_port()
+        self.bin, self.port = programs(), machine.free_port()
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="gpuman-gflow-"))
         self.env = {name: value for name, value in m.env.items() if not name.startswith(("TMUX", "XDG_"))}
         self.env.update(HOME=str(self.dir), PATH=f"{self.bin}:{os.environ['PATH']}", SHELL="/bin/bash")

@@ -31,7 +31,7 @@ CAPABILITIES = ("guard", "ledger", "share", "jobs", "queue", "suspend", "device"
 KEEPER_FACE = tuple("keeper/%s.h" % name for name in ("spec", "journal", "client", "process_tree"))
 
 # The page itself, and who may see it.
-WEB_FACE = tuple("web/%s.h" % name for name in ("assets", "page_headers", "request_check", "secret"))
+WEB_FACE = tuple("web/%s.h" % name for name in ("answers", "assets", "request_check", "secret"))
 
 # Layer: what it may include besides itself. A name is a folder of src/, a name with a slash a file or a
 # folder's beginning.

@@ -37,7 +37,7 @@ void ShowLink(Session& session, const std::string& link, std::uint16_t port) {
   if (!forward.empty()) session.Note(fmt::format("Where your browser is, type first: {}", forward));
 }
 
-// Of "http://127.0.0.1:8790/#secret=…".
+// The port that a link such as "http://127.0.0.1:8790/#secret=…" leads to.
 std::uint16_t PortOf(std::string_view link) {
   const auto end = link.find("/#");
   const auto digits = link.substr(0, end).substr(link.substr(0, end).rfind(':') + 1);

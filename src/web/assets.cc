@@ -24,4 +24,11 @@ std::optional<Asset> FindAsset(std::string_view path) {
   return std::nullopt;
 }
 
+tl::expected<Asset, Refusal> AssetFor(std::string_view method, std::string_view path) {
+  if (method != "GET") return tl::unexpected(Refusal{405, "files of the page are only read", {}});
+  const auto file = FindAsset(path);
+  if (!file) return tl::unexpected(Refusal{404, "this server has no such file", "open its first page: /"});
+  return *file;
+}
+
 }  // namespace gpuman::web

@@ -3,6 +3,9 @@
 
 #include <optional>
 #include <string_view>
+#include <tl/expected.hpp>
+
+#include "web/request_check.h"
 
 namespace gpuman::web {
 
@@ -13,5 +16,7 @@ struct Asset {
 
 // `path`: "/" for the page itself, "/app.js". nullopt: there is no such file.
 std::optional<Asset> FindAsset(std::string_view path);
+// The file that a request of HTTP asks for, or why it gets none.
+tl::expected<Asset, Refusal> AssetFor(std::string_view method, std::string_view path);
 
 }  // namespace gpuman::web

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "web/page_headers.h"
+#include "web/answers.h"
 
 namespace gpuman::web {
 

@@ -3,7 +3,6 @@
 #include <string>
 
 #include "api/http.h"
-#include "api/json.h"
 #include "api/types.h"
 
 namespace gpuman::web {
@@ -18,10 +17,8 @@ Headers HeadersOf(std::string_view content_type, const Headers& more = {}) {
 
 }  // namespace
 
-bool SendError(Connection& connection, int status, const std::string& message, const std::string& hint) {
-  const api::Json body{
-      {"error", {{"message", message}, {"hint", hint.empty() ? api::Json() : api::Json(hint)}}}};
-  return connection.Send(status, HeadersOf("application/json"), api::Dump(body) + "\n");
+bool Refuse(Connection& connection, const Refusal& refusal) {
+  return connection.Send(refusal.status, HeadersOf("application/json"), BodyOf(refusal));
 }
 
 bool Relay(const std::filesystem::path& daemon, const Request& request, Connection& connection) {
@@ -45,7 +42,7 @@ bool Relay(const std::filesystem::path& daemon, const Request& request, Connecti
   if (begun) return sent && answer && connection.EndStream();
   if (answer) return connection.Send(answer->status, HeadersOf("application/json"), answer->body);
   const bool gone = answer.error().code == base::ErrorCode::kConflict;
-  return !gone && SendError(connection, 503, answer.error().message, answer.error().hint);
+  return !gone && Refuse(connection, {503, answer.error().message, answer.error().hint});
 }
 
 }  // namespace gpuman::web

@@ -5,14 +5,14 @@
 #include <filesystem>
 
 #include "web/connection.h"
+#include "web/request_check.h"
 
 namespace gpuman::web {
 
 // False: the connection cannot be used any more.
 bool Relay(const std::filesystem::path& daemon, const Request& request, Connection& connection);
 
-// An error of this server itself: {"error": {"message", "hint"}}. It has no code, by which the page can tell
-// it from the daemon's.
-bool SendError(Connection& connection, int status, const std::string& message, const std::string& hint);
+// Answers with an error of this server itself.
+bool Refuse(Connection& connection, const Refusal& refusal);
 
 }  // namespace gpuman::web

@@ -33,9 +33,8 @@ Sender SenderOf(const Request& request, std::optional<uid_t> user) {
 std::string_view PathOf(std::string_view target) { return target.substr(0, target.find('?')); }
 
 bool AnswerWithFile(const Request& request, Connection& connection) {
-  if (request.method != "GET") return SendError(connection, 405, "files of the page are only read", {});
-  const auto file = FindAsset(PathOf(request.target));
-  if (!file) return SendError(connection, 404, "this server has no such file", "open its first page: /");
+  const auto file = AssetFor(request.method, PathOf(request.target));
+  if (!file) return Refuse(connection, file.error());
   Headers headers = CommonHeaders();
   headers.emplace_back("Content-Type", file->content_type);
   headers.emplace_back("Content-Encoding", "gzip");
@@ -48,7 +47,7 @@ bool Answer(const ServerOptions& options, const Request& request, std::optional<
   const Sender sender = SenderOf(request, user);
   const bool is_call = request.target.starts_with(kApi);
   const auto refusal = is_call ? RefusalOfCall(sender, options.owner) : RefusalOf(sender, options.owner);
-  if (refusal) return SendError(connection, refusal->status, refusal->message, refusal->hint);
+  if (refusal) return Refuse(connection, *refusal);
   return is_call ? Relay(options.daemon, request, connection) : AnswerWithFile(request, connection);
 }
 

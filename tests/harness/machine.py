@@ -50,6 +50,13 @@ def build_dir():
     return pathlib.Path(os.environ.get("GPUMAN_BUILD_DIR", ROOT / "build" / "release")).absolute()
 
 
+def free_port():
+    """A port of the loopback device that nobody has now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 def program(name):
     path = build_dir() / "bin" / name
     if not path.exists():

@@ -5,13 +5,13 @@ Usage: connections_test.py [UNITTEST ARGUMENTS]    (as root; GPUMAN_BUILD_DIR na
 """
 
 import pathlib
-import socket
 import sys
 import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from hostile_case import ATTACKER, OUTSIDER, HostileTest, main  # noqa: E402
+from machine import free_port  # noqa: E402
 from users import PATIENCE, User, read_line  # noqa: E402
 
 # Sends one byte of a request at a time on each of many connections, and reopens closed ones.
@@ -73,12 +73,6 @@ for _ in range(loops):
     threading.Thread(target=loop, daemon=True).start()
 sys.stdin.read()
 """
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 PORT = free_port()

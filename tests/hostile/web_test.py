@@ -16,7 +16,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(_
 import browser  # noqa: E402
 from daemon_case import until  # noqa: E402
 from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, main  # noqa: E402
-from machine import program  # noqa: E402
+from machine import free_port, program  # noqa: E402
 from web import Linked, Page  # noqa: E402
 
 # One request; prints its status, or 0 where the connection is closed without one.
@@ -109,12 +109,6 @@ class TheNeighboursPage(HostileTest):
         said = read.stdout.readline()
         self.assertIn("web", said)
         self.assertNotIn(self.page.secret, said)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 PORT = free_port()

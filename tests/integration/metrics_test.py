@@ -20,18 +20,12 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import DaemonTest, PATIENCE, until  # noqa: E402
-from machine import ROOT, program  # noqa: E402
+from machine import ROOT, free_port, program  # noqa: E402
 
 MIB = 1 << 20
 PROMTOOL = os.environ.get("GPUMAN_PROMTOOL") or shutil.which("promtool")
 NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\[\\"n])*)"(,|$)')
-
-
-def free_port():
-    with contextlib.closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def family_of(name, types):

@@ -18,7 +18,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import DaemonTest, until  # noqa: E402
-from machine import program  # noqa: E402
+from machine import free_port, program  # noqa: E402
 from web import Page  # noqa: E402
 
 
@@ -170,19 +170,13 @@ class WebTest(DaemonTest):
 
     def test_a_port_that_is_taken_is_refused(self):
         page = self.web()
-        own = self.free_port()
+        own = free_port()
         self.assertEqual(self.web("--port", str(own)).port, own)
         done = self.m.run("web", "--port", str(page.port))
         self.assertEqual(done.returncode, 1)
         self.assertIn(f"port {page.port} is in use", done.stderr)
         for port in ("0", "65536", "x"):
             self.assertEqual(self.m.run("web", "--port", port).returncode, 2, port)
-
-    @staticmethod
-    def free_port():
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            return s.getsockname()[1]
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@
 
 #include "daemon/core/listen.h"
 #include "daemon/core/requests.h"
+#include "web/answers.h"
 #include "web/assets.h"
-#include "web/page_headers.h"
 #include "web/secret.h"
 
 namespace gpuman::daemon {
@@ -22,18 +22,13 @@ web::Sender SenderOf(const http::Request& request) {
   return {std::nullopt, request.host, request.origin, request.fetch_site, request.authorization};
 }
 
-// Without a code, by which the page tells it from what the daemon says of a request that it has taken.
 http::Response ResponseOf(const web::Refusal& refusal) {
-  const api::Json body{{"error",
-                        {{"message", refusal.message},
-                         {"hint", refusal.hint.empty() ? api::Json() : api::Json(refusal.hint)}}}};
-  return {static_cast<unsigned>(refusal.status), api::Dump(body) + "\n"};
+  return {static_cast<unsigned>(refusal.status), web::BodyOf(refusal)};
 }
 
 http::Response FileFor(const http::Request& request) {
-  if (request.method != "GET") return ResponseOf({405, "files of the page are only read", {}});
-  const auto file = web::FindAsset(request.path);
-  if (!file) return ResponseOf({404, "this server has no such file", "open its first page: /"});
+  const auto file = web::AssetFor(request.method, request.path);
+  if (!file) return ResponseOf(file.error());
   return {200, std::string(file->bytes), std::string(file->content_type), {{"Content-Encoding", "gzip"}}};
 }
 

@@ -1,4 +1,6 @@
-#include "web/page_headers.h"
+#include "web/answers.h"
+
+#include "api/json.h"
 
 namespace gpuman::web {
 
@@ -14,6 +16,13 @@ const Headers& CommonHeaders() {
        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
   };
   return headers;
+}
+
+std::string BodyOf(const Refusal& refusal) {
+  const api::Json body{{"error",
+                        {{"message", refusal.message},
+                         {"hint", refusal.hint.empty() ? api::Json() : api::Json(refusal.hint)}}}};
+  return api::Dump(body) + "\n";
 }
 
 }  // namespace gpuman::web
