@@ -284,8 +284,8 @@ class Path {
 struct ParseState {
   Format format;
   std::string error{};  // "jobs[0].memory: an integer was expected, not a string"; empty: no error so far
-  ErrorCode code =
-      ErrorCode::kCorrupt;  // kNotSupported: a version, or an alternative, that is not known here
+  // kNotSupported: a version, or an alternative, that is not known here.
+  ErrorCode code = ErrorCode::kCorrupt;
 
   void Fail(std::string_view path, std::string_view what, ErrorCode why = ErrorCode::kCorrupt);
   void Fail(const Path& path, std::string_view what, ErrorCode why = ErrorCode::kCorrupt);

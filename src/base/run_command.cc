@@ -25,7 +25,7 @@ using Steady = std::chrono::steady_clock;
 
 constexpr std::size_t kMaxOutput = std::size_t{1} << 20;
 
-Result<pid_t> Spawn(const Command& command, int input, int output) {
+Result<pid_t> Spawn(const ProgramRun& command, int input, int output) {
   std::vector<std::string> words{command.program.string()}, environment = command.environment;
   words.insert(words.end(), command.arguments.begin(), command.arguments.end());
   const auto argv = PointersTo(words);
@@ -70,7 +70,7 @@ Result<Fd> Above(int fd) {
 
 }  // namespace
 
-Result<Finished> RunCommand(const Command& command) {
+Result<ProgramResult> RunCommand(const ProgramRun& command) {
   // The input is a socket: a program that does not read it cannot end this process by SIGPIPE. The output is
   // a pipe: Slurm's programs do not write their errors to a socket.
   std::array<int, 2> input{}, output{};
@@ -87,7 +87,7 @@ Result<Finished> RunCommand(const Command& command) {
   their_output.Close();
   (void)::send(to.get(), command.input.data(), command.input.size(), MSG_NOSIGNAL);
   ::shutdown(to.get(), SHUT_WR);
-  Finished finished;
+  ProgramResult finished;
   const auto status = Collect(pid, from.get(), Steady::now() + command.limit, finished.output);
   if (!status) {
     ::kill(pid, SIGKILL);

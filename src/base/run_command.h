@@ -10,7 +10,7 @@
 
 namespace gpuman::base {
 
-struct Command {
+struct ProgramRun {
   std::filesystem::path program;
   std::vector<std::string> arguments{};    // without the program's name
   std::vector<std::string> environment{};  // "NAME=value"; the whole environment
@@ -18,13 +18,13 @@ struct Command {
   Millis limit{10'000};  // after this time the program is killed
 };
 
-struct Finished {
+struct ProgramResult {
   int status = 0;      // exit status; 128+N for a signal
   std::string output;  // standard output and errors, at most 1 MiB
 };
 
 // Blocks until the program ends; does not wait for processes that it leaves in the background. kNotFound:
 // there is no such program; kTimeout: it took too long. Thread-safe.
-Result<Finished> RunCommand(const Command& command);
+Result<ProgramResult> RunCommand(const ProgramRun& command);
 
 }  // namespace gpuman::base

@@ -63,6 +63,8 @@ void SpawnSetup::GiveNull(int number, int flags) {
 
 void SpawnSetup::CloseFrom(int first) { ::posix_spawn_file_actions_addclosefrom_np(&actions_, first); }
 
+void SpawnSetup::InDirectory(const char* path) { ::posix_spawn_file_actions_addchdir_np(&actions_, path); }
+
 Result<pid_t> SpawnSetup::Start(const char* program, char* const* arguments, char* const* environment) const {
   pid_t pid = 0;
   const CloserPause pause;

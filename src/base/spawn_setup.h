@@ -38,6 +38,8 @@ class SpawnSetup {
   void GiveNull(int number, int flags);
   // The child gets no descriptor from `first` on.
   void CloseFrom(int first);
+  // The child's working directory; without it that of this process.
+  void InDirectory(const char* path);
 
   // Returns when the child executes `program` (a path), or returns why it does not. The child's copies of
   // descriptors that strangers have passed to this process are never the last ones (CloserPause).

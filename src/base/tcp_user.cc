@@ -14,8 +14,8 @@
 
 namespace gpuman::base {
 
-TcpAddress TcpAddressOf(const sockaddr_storage& from) {
-  TcpAddress address;
+SocketAddress SocketAddressOf(const sockaddr_storage& from) {
+  SocketAddress address;
   if (from.ss_family == AF_INET) {
     sockaddr_in in{};
     std::memcpy(&in, &from, sizeof in);
@@ -38,7 +38,7 @@ struct DiagnosisRequest {
   inet_diag_req_v2 asked;
 };
 
-DiagnosisRequest RequestFor(const TcpAddress& own, const TcpAddress& other) {
+DiagnosisRequest RequestFor(const SocketAddress& own, const SocketAddress& other) {
   DiagnosisRequest request{};
   request.header.nlmsg_len = sizeof request;
   request.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
@@ -59,7 +59,7 @@ DiagnosisRequest RequestFor(const TcpAddress& own, const TcpAddress& other) {
 
 TcpUser UserOfTcp(const sockaddr_storage& own, const sockaddr_storage& other) {
   using State = TcpUser::State;
-  const auto request = RequestFor(TcpAddressOf(own), TcpAddressOf(other));
+  const auto request = RequestFor(SocketAddressOf(own), SocketAddressOf(other));
   if (request.asked.sdiag_family == AF_UNSPEC) return {};
   const Fd netlink(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
   if (!netlink.ok() || ::send(netlink.get(), &request, sizeof request, 0) != sizeof request) return {};

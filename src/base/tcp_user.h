@@ -11,12 +11,12 @@
 namespace gpuman::base {
 
 // An address of IPv4 that is written as one of IPv6 counts as one of IPv4.
-struct TcpAddress {
+struct SocketAddress {
   sa_family_t family = AF_UNSPEC;
   in_port_t port = 0;                    // in the network's order
   std::array<std::uint32_t, 4> words{};  // in the network's order
 };
-TcpAddress TcpAddressOf(const sockaddr_storage& address);
+SocketAddress SocketAddressOf(const sockaddr_storage& address);
 
 struct TcpUser {
   enum class State {

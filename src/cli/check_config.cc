@@ -23,9 +23,9 @@ ConfigFile ConfigFileOf(const base::EnvironmentLookup& environment, const std::o
   return {(ReadsOwnFile() ? base::UserPaths() : base::SystemPaths()).config, false};
 }
 
-base::Result<base::Finished> CheckConfigFile(const base::EnvironmentLookup& environment,
-                                             const std::optional<std::string>& file) {
-  base::Command command;
+base::Result<base::ProgramResult> CheckConfigFile(const base::EnvironmentLookup& environment,
+                                                  const std::optional<std::string>& file) {
+  base::ProgramRun command;
   GPUMAN_ASSIGN(command.program, FindProgram("gpumand", environment));
   command.arguments = {"--check-config"};
   if (file)

@@ -20,7 +20,7 @@ ConfigFile ConfigFileOf(const base::EnvironmentLookup& environment, const std::o
 
 // Runs `gpumand --check-config` on the file; absent: on the file that gpumand would read. Status 0: the file
 // is valid.
-base::Result<base::Finished> CheckConfigFile(const base::EnvironmentLookup& environment,
-                                             const std::optional<std::string>& file);
+base::Result<base::ProgramResult> CheckConfigFile(const base::EnvironmentLookup& environment,
+                                                  const std::optional<std::string>& file);
 
 }  // namespace gpuman::cli

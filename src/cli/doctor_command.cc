@@ -9,6 +9,7 @@
 #include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <thread>
 
 #include "api/ask.h"
@@ -34,11 +35,16 @@ struct DoctorOptions {
 void AskDriver(doctor::Facts& facts) {
   const auto asked = std::make_shared<std::promise<doctor::Facts>>();  // the thread may outlive this function
   auto answer = asked->get_future();
-  std::thread([asked] {
-    doctor::Facts found;
-    doctor::GatherDriver(found);
-    asked->set_value(std::move(found));
-  }).detach();
+  try {
+    std::thread([asked] {
+      doctor::Facts found;
+      doctor::GatherDriver(found);
+      asked->set_value(std::move(found));
+    }).detach();
+  } catch (const std::system_error& error) {
+    facts.driver.problem = fmt::format("no thread could be started to ask it: {}", error.code().message());
+    return;
+  }
   if (answer.wait_for(kDriverPatience) == std::future_status::ready) {
     auto found = answer.get();
     facts.driver = std::move(found.driver);
@@ -79,8 +85,8 @@ std::vector<doctor::MpsOfGpu> MpsOf(const api::MpsReport& report) {
   return all;
 }
 
-std::vector<doctor::Kept> KeptOf(const api::DeviceList& list) {
-  std::vector<doctor::Kept> all;
+std::vector<doctor::KeptSetting> KeptOf(const api::DeviceList& list) {
+  std::vector<doctor::KeptSetting> all;
   for (const auto& gpu : list.devices)
     for (const auto& setting : gpu.settings) {
       if (!setting.wanted) continue;

@@ -80,7 +80,7 @@ class Session {
 
   SessionContext context_;
   int output_error_ = 0;
-  std::set<std::string, std::less<>> notes_;  // that the daemon gave and were printed
+  std::set<std::string, std::less<>> notes_;  // notes of the daemon that were printed
 };
 
 // Adds the nearest tag to an error about an unknown job.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
@@ -20,6 +19,7 @@
 #include "api/http.h"
 #include "base/fd.h"
 #include "base/file.h"
+#include "base/spawn_setup.h"
 #include "cli/find_daemon.h"
 
 namespace gpuman::cli {
@@ -87,39 +87,17 @@ std::vector<std::string> EnvironmentOfDaemon() {
 }
 
 base::Result<pid_t> Spawn(const std::filesystem::path& program, const LogFile& log) {
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawnattr_init(&attributes);
-  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, log.fd.get(), 1);
-  ::posix_spawn_file_actions_adddup2(&actions, log.fd.get(), 2);
+  base::SpawnSetup setup;
+  setup.GiveNull(0, O_RDONLY);
+  setup.Give(log.fd.get(), 1);
+  setup.Give(log.fd.get(), 2);
   // A pipe of the calling shell must not stay open for as long as the daemon lives.
-  ::posix_spawn_file_actions_addclosefrom_np(&actions, 3);
-  ::posix_spawn_file_actions_addchdir_np(&actions, "/");
-  sigset_t none;
-  sigset_t all;
-  ::sigemptyset(&none);
-  ::sigfillset(&all);
-  ::posix_spawnattr_setsigmask(&attributes, &none);
-  ::posix_spawnattr_setsigdefault(&attributes, &all);
-  ::posix_spawnattr_setflags(&attributes,
-                             POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  std::string name = program.string();
-  std::string option = "--user";
-  std::array<char*, 3> argv{name.data(), option.data(), nullptr};
-  auto words = EnvironmentOfDaemon();
-  std::vector<char*> variables;
-  variables.reserve(words.size() + 1);
-  for (std::string& word : words) variables.push_back(word.data());
-  variables.push_back(nullptr);
-  pid_t pid = -1;
-  const int error =
-      ::posix_spawn(&pid, program.c_str(), &actions, &attributes, argv.data(), variables.data());
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::posix_spawnattr_destroy(&attributes);
-  if (error != 0) return base::FailSystem(error, fmt::format("starting {}", program.string()));
-  return pid;
+  setup.CloseFrom(3);
+  setup.InDirectory("/");
+  std::vector<std::string> arguments{program.string(), "--user"};
+  std::vector<std::string> environment = EnvironmentOfDaemon();
+  return setup.Start(program.c_str(), base::PointersTo(arguments).data(),
+                     base::PointersTo(environment).data());
 }
 
 std::string HowItEnded(int status) {

@@ -20,7 +20,7 @@ base::Result<int> PrintCompletion(Session& session, const CommandLine& line) {
 
 // Prints each of the daemon's complaints on a line of its own; JSON has them in one error. The exit status is
 // the daemon's, so that one fault has one status.
-base::Result<int> TellComplaints(Session& session, const base::Finished& checked) {
+base::Result<int> TellComplaints(Session& session, const base::ProgramResult& checked) {
   if (checked.output.empty())
     return base::Fail(base::ErrorCode::kCorrupt, fmt::format("gpumand exited with {}", checked.status));
   for (std::size_t at = 0; at < checked.output.size();) {

@@ -87,7 +87,7 @@ void Daemon::Stop() {
 void Daemon::Serve(base::Fd listener) {
   for (const auto& module : modules_) module->AddRoutes(router_);
   const auto& config = core_->config();
-  http::Limits limits;
+  http::ServerLimits limits;
   limits.body_bytes = config.http.max_body.count;
   limits.bodies_of_user = std::max(limits.body_bytes, kBodiesOfUser);
   limits.bodies_of_all = std::max(4 * limits.body_bytes, kBodiesOfAll);

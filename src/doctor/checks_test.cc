@@ -41,7 +41,7 @@ Facts Well() {
                   std::vector<Process>{},
                   std::vector<Fault>{},
                   std::vector<MpsOfGpu>{},
-                  std::vector<Kept>{}};
+                  std::vector<KeptSetting>{}};
   facts.caller = {"ann", false, false, true, true};
   facts.shim = {"/usr/lib/gpuman/libgpuman.so", "", ""};
   facts.host.memory = base::GiB(512);
@@ -189,14 +189,15 @@ TEST(Doctor, ClocksThatSomebodySetAreAWarning) {
 
 TEST(Doctor, SettingsThatTheDaemonKeepsAreReported) {
   Facts facts = Well();
-  facts.daemon.kept = std::vector<Kept>{};
+  facts.daemon.kept = std::vector<KeptSetting>{};
   EXPECT_FINDS(facts, "settings", kFine, "as wanted");
-  facts.daemon.kept = std::vector<Kept>{{0, "graphics clocks", "1200,1200", "asked for", {}, false, true}};
+  facts.daemon.kept =
+      std::vector<KeptSetting>{{0, "graphics clocks", "1200,1200", "asked for", {}, false, true}};
   EXPECT_FINDS(facts, "settings", kNote, "graphics clocks are locked to 1200,1200 MHz: asked for");
-  facts.daemon.kept = std::vector<Kept>{{0, "power", "250W", "asked for", "700W", true, false}};
+  facts.daemon.kept = std::vector<KeptSetting>{{0, "power", "250W", "asked for", "700W", true, false}};
   EXPECT_FINDS(facts, "settings", kWarning, "power: 250W is wanted (asked for), and it is 700W");
   const struct {
-    Kept kept;
+    KeptSetting kept;
     const char* remedy;
   } table[] = {
       {{0, "persistence", "on", "asked for", "off", true, false}, "gpuman device persistence on --gpu 0"},
@@ -211,7 +212,7 @@ TEST(Doctor, SettingsThatTheDaemonKeepsAreReported) {
       {{0, "power", "250W", "profile night", "700W", true, false}, "gpuman device show says more"},
   };
   for (const auto& row : table) {
-    facts.daemon.kept = std::vector<Kept>{row.kept};
+    facts.daemon.kept = std::vector<KeptSetting>{row.kept};
     EXPECT_TRUE(CheckSettings(facts).front().remedy.starts_with(row.remedy)) << row.remedy;
   }
   facts.daemon.kept.reset();

@@ -58,7 +58,7 @@ struct MpsOfGpu {
 };
 
 // A setting that the daemon keeps on a GPU, as text.
-struct Kept {
+struct KeptSetting {
   unsigned gpu = 0;
   std::string name{}, wanted{}, because{};  // "graphics clocks", "1200,1400", "asked for"
   std::optional<std::string> now{};
@@ -72,10 +72,10 @@ struct Daemon {
   std::optional<std::vector<Process>> idle{};
   std::optional<std::vector<Fault>> faults{};
   std::optional<std::vector<MpsOfGpu>> mps{};
-  std::optional<std::vector<Kept>> kept{};
+  std::optional<std::vector<KeptSetting>> kept{};
 };
 
-struct Caller {
+struct CallingUser {
   std::string user{};
   bool root = false;
   bool user_daemon = false;  // the daemon runs with --user: groups do not matter
@@ -116,7 +116,7 @@ struct Facts {
   std::vector<GpuFacts> gpus;
   std::optional<std::vector<NoPeerAccess>> apart{};  // of the GPUs that answer and are not split
   Daemon daemon;
-  Caller caller;
+  CallingUser caller;
   Shim shim;
   Host host;
   std::optional<std::string> config_problem{};  // empty: no problem; absent: not checked

@@ -261,7 +261,7 @@ auto AdderFor(Findings& findings, unsigned gpu) {
 
 // The command that sets the desired setting again. If a profile wants the setting, the remedy leaves it to
 // the profile: a setting by hand would override the profile.
-std::string RemedyOfDrift(const Kept& kept) {
+std::string RemedyOfDrift(const KeptSetting& kept) {
   constexpr std::string_view kElse =
       "gpuman device show says more; device.mend_drift = true sets such settings back";
   if (kept.because != "asked for") return std::string(kElse);

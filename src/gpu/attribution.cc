@@ -86,8 +86,8 @@ Attribution::Known Attribution::Resolve(pid_t pid, std::size_t most_reads) const
   return {info->id, found.job, uid, info->name, found.complete};
 }
 
-Finding Attribution::FindJob(const base::ProcessInfo& process, std::optional<uid_t> uid,
-                             std::size_t most_reads) const {
+JobLookup Attribution::FindJob(const base::ProcessInfo& process, std::optional<uid_t> uid,
+                               std::size_t most_reads) const {
   if (jobs_.empty()) return {};
   const auto above = ancestry_.JobAbove(process, most_reads);
   if (above.job || !above.complete) return {above.job, above.complete};
@@ -116,7 +116,7 @@ std::optional<JobId> Attribution::ByCgroup(pid_t pid) const {
   return std::nullopt;
 }
 
-Finding Attribution::ByEnvironment(const base::ProcessInfo& process, std::optional<uid_t> uid) const {
+JobLookup Attribution::ByEnvironment(const base::ProcessInfo& process, std::optional<uid_t> uid) const {
   bool complete = true;
   const auto read = [&](std::optional<std::string>& value, const char* name) -> const std::string& {
     if (value) return *value;

@@ -62,7 +62,7 @@ struct OwnedProcess {
 
 // The job of a process, as far as it is known. Not complete: the process may belong to a job that was not
 // found, because it has many ancestors or its environment cannot be read yet. The next call gets further.
-struct Finding {
+struct JobLookup {
   std::optional<JobId> job{};
   bool complete = true;
 };
@@ -90,7 +90,7 @@ class Attribution {
   std::vector<OwnedProcess> Attribute(const std::string& uuid, std::span<const GpuProcess> processes);
   // The job of any process, on a GPU or not. Reads /proc each time, but only so many ancestors that the
   // caller waits for a few milliseconds at most.
-  Finding JobOf(pid_t pid) const { return Resolve(pid, kReadsWhenAsked).finding(); }
+  JobLookup JobOf(pid_t pid) const { return Resolve(pid, kReadsWhenAsked).lookup(); }
 
   // Call it when the GPU is gone or its sampling failed: its list is no longer a reason to remember a pid.
   void Forget(const std::string& uuid);
@@ -105,15 +105,15 @@ class Attribution {
     std::optional<JobId> job;
     std::optional<uid_t> uid;
     std::string name;
-    bool complete = true;  // as in Finding
-    Finding finding() const { return {job, complete}; }
+    bool complete = true;  // as in JobLookup
+    JobLookup lookup() const { return {job, complete}; }
   };
   Known Resolve(pid_t pid, std::size_t most_reads = kReadsOnGpu) const;
   void DropUnlisted(const std::vector<pid_t>& pids);
-  Finding FindJob(const base::ProcessInfo& process, std::optional<uid_t> uid, std::size_t most_reads) const;
+  JobLookup FindJob(const base::ProcessInfo& process, std::optional<uid_t> uid, std::size_t most_reads) const;
   std::optional<JobId> ByContainer(const std::string& container) const;
   std::optional<JobId> ByCgroup(pid_t pid) const;
-  Finding ByEnvironment(const base::ProcessInfo& process, std::optional<uid_t> uid) const;
+  JobLookup ByEnvironment(const base::ProcessInfo& process, std::optional<uid_t> uid) const;
 
   const base::ProcessTable& table_;
   const ContainerOf container_of_;

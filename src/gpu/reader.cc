@@ -185,7 +185,7 @@ void Reader::SetNvml(std::shared_ptr<const driver::Nvml> nvml) {
   details_.Forget();
 }
 
-std::optional<Sample> Reader::Read(base::MonoTime now, Depth depth, DetailsWanted details) {
+std::optional<Sample> Reader::Read(base::MonoTime now, ReadDepth depth, DetailsWanted details) {
   if (!nvml_) {
     NvmlError none;
     none.message = "no NVIDIA driver is loaded";
@@ -201,9 +201,9 @@ std::optional<Sample> Reader::Read(base::MonoTime now, Depth depth, DetailsWante
   if (!told && !IsMerelyUntold(told.error())) return Fail(now, told.error());
   std::optional<MemoryUse> memory;
   if (told) memory = {told->total, told->used, told->free, told->reserved};
-  const bool readings = depth == Depth::kReadings || depth == Depth::kAll || failed();
+  const bool readings = depth == ReadDepth::kReadings || depth == ReadDepth::kAll || failed();
   listing_.Observe(now, memory != last_.memory,
-                   depth == Depth::kProcesses || depth == Depth::kAll || failed());
+                   depth == ReadDepth::kProcesses || depth == ReadDepth::kAll || failed());
   std::optional<std::vector<GpuProcess>> processes;
   if (!listing_.compute_due())
     processes = last_.processes;

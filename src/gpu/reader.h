@@ -39,7 +39,7 @@ Divisions DivisionsOf(const Inventory& inventory);
 // Whether a GPU of `seen` differs from `before`; a GPU that is not in `seen` is not known.
 bool IsDividedAnew(const Divisions& before, const Divisions& seen);
 
-enum class Depth {
+enum class ReadDepth {
   kMemory,     // memory; processes only when the memory changed, and now and then (listing.h)
   kProcesses,  // memory and processes
   kReadings,   // like kMemory, with the slow readings; always a new sample
@@ -56,7 +56,7 @@ class Reader {
 
   // Returns the sample if it differs from the last one in more than its time, or if `depth` always gives one.
   // `details`: which details are wanted.
-  std::optional<Sample> Read(base::MonoTime now, Depth depth, DetailsWanted details);
+  std::optional<Sample> Read(base::MonoTime now, ReadDepth depth, DetailsWanted details);
 
   // Whether the last Read failed, and why.
   bool failed() const { return failure_.has_value(); }

@@ -51,7 +51,7 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
   void Run(const WorkerPtr& worker);
   // How much the next read of a GPU reads. Sets when the task is due again.
   struct PlannedRead {
-    Depth depth;
+    ReadDepth depth;
     DetailsWanted details;
   };
   PlannedRead PlanRead(Task& task, base::MonoTime now) const;

@@ -127,10 +127,10 @@ std::optional<MonoTime> Sampler::Core::NextWake(const Worker& worker) const {
 auto Sampler::Core::PlanRead(Task& task, MonoTime now) const -> PlannedRead {
   const bool slow = task.poked || task.slow_due <= now;
   const bool close = task.period < settings_.rest_period;
-  const Depth depth = task.poked || (slow && close) ? Depth::kAll
-                      : slow                        ? Depth::kReadings
-                      : close                       ? Depth::kProcesses
-                                                    : Depth::kMemory;
+  const ReadDepth depth = task.poked || (slow && close) ? ReadDepth::kAll
+                          : slow                        ? ReadDepth::kReadings
+                          : close                       ? ReadDepth::kProcesses
+                                                        : ReadDepth::kMemory;
   task.poked = false;
   if (slow) task.slow_due = NextMultiple(now, settings_.slow_period);
   task.due = NextMultiple(now, task.period);

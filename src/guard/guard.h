@@ -120,7 +120,7 @@ class Guard {
     return status ? SnapshotOf(*status).free : base::Bytes{};
   }
   // The job of any process, on a GPU or not.
-  gpu::Finding JobOf(pid_t pid) const { return attribution_.JobOf(pid); }
+  gpu::JobLookup JobOf(pid_t pid) const { return attribution_.JobOf(pid); }
 
  private:
   void Act();

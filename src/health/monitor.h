@@ -104,7 +104,7 @@ class Monitor {
   void ClearThose(Predicate over, const std::string& why, Notices& notices);
 
   MonitorSettings settings_;
-  Watch watch_;
+  RuleWatch watch_;
   std::map<std::string, Fault> faults_;
   std::map<std::string_view, Condition> conditions_;
   std::map<unsigned, base::WallTime> reported_;  // when an Xid that breaks nothing last occurred

@@ -115,7 +115,7 @@ std::optional<unsigned> ReplaysAllowed(unsigned generation, unsigned lanes) {
   return static_cast<unsigned>(std::ceil(lanes * kPerLane[generation - 1]));
 }
 
-RuleResults Watch::Check(base::MonoTime now, const Reading& r) {
+RuleResults RuleWatch::Check(base::MonoTime now, const Reading& r) {
   RuleResults results;
   results["missing"] =
       r.missing ? Found("it was in this machine, and the driver does not show it") : std::nullopt;
@@ -132,7 +132,7 @@ RuleResults Watch::Check(base::MonoTime now, const Reading& r) {
   return results;
 }
 
-void Watch::CheckBus(base::MonoTime now, const Reading& r, RuleResults& results) {
+void RuleWatch::CheckBus(base::MonoTime now, const Reading& r, RuleResults& results) {
   if (!r.pcie_replays) return;
   replays_.Add(now, *r.pcie_replays);
   const auto rate = replays_.RatePer(kMinute);
@@ -145,7 +145,7 @@ void Watch::CheckBus(base::MonoTime now, const Reading& r, RuleResults& results)
                         *r.pcie_generation, *r.pcie_lanes, *allowed);
 }
 
-void Watch::CheckSlowdowns(base::MonoTime now, const Reading& r, RuleResults& results) {
+void RuleWatch::CheckSlowdowns(base::MonoTime now, const Reading& r, RuleResults& results) {
   if (!r.hardware_slowdown) return;
   slowdowns_.Add(now, *r.hardware_slowdown);
   Found& found = results["hardware_slowdown"];
@@ -153,7 +153,7 @@ void Watch::CheckSlowdowns(base::MonoTime now, const Reading& r, RuleResults& re
     found = fmt::format("slowed by temperature or power in {} of the last 10 minutes", slowdowns_.Count());
 }
 
-void Watch::CheckLinks(base::MonoTime now, const Reading& r, RuleResults& results) {
+void RuleWatch::CheckLinks(base::MonoTime now, const Reading& r, RuleResults& results) {
   if (r.nvlinks_down) {
     Found& down = results["nvlink_down"];
     if (*r.nvlinks_down > 0) down = fmt::format("{} of its links to other GPUs are down", *r.nvlinks_down);

@@ -1,7 +1,7 @@
 // The conditions under which a GPU is not healthy, as a table, and a check of which conditions hold now.
 //
 // Sources: DCGM's health checks, gpud, and NVIDIA's GPU memory error management (row remapping, page
-// retirement). Pure; a Watch belongs to one GPU and one thread.
+// retirement). Pure; a RuleWatch belongs to one GPU and one thread.
 #pragma once
 
 #include <map>
@@ -38,7 +38,7 @@ std::optional<unsigned> ReplaysAllowed(unsigned generation, unsigned lanes);
 using RuleResults = std::map<std::string_view, std::optional<std::string>>;
 
 // Which conditions hold after all readings so far.
-class Watch {
+class RuleWatch {
  public:
   RuleResults Check(base::MonoTime now, const Reading& reading);
 

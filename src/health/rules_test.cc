@@ -9,7 +9,8 @@ using base::MonoTime;
 
 MonoTime SeenAt(int seconds) { return MonoTime(std::chrono::seconds(seconds)); }
 
-std::optional<std::string> Holds(Watch& watch, MonoTime now, const Reading& reading, std::string_view code) {
+std::optional<std::string> Holds(RuleWatch& watch, MonoTime now, const Reading& reading,
+                                 std::string_view code) {
   const auto results = watch.Check(now, reading);
   const auto it = results.find(code);
   return it == results.end() ? std::optional<std::string>("not looked at") : it->second;
@@ -38,7 +39,7 @@ TEST(Rules, ReplaysDependOnTheLink) {
 }
 
 TEST(Rules, ReplaysWithinWhatIsAllowedAreNone) {
-  Watch watch;
+  RuleWatch watch;
   Reading reading{{.pcie_replays = 1000, .pcie_generation = 5, .pcie_lanes = 16}};
   watch.Check(SeenAt(0), reading);
   reading.pcie_replays = 1031;
@@ -49,7 +50,7 @@ TEST(Rules, ReplaysWithinWhatIsAllowedAreNone) {
 }
 
 TEST(Rules, ThresholdsAreWhereTheTableHasThem) {
-  Watch watch;
+  RuleWatch watch;
   EXPECT_EQ(Holds(watch, SeenAt(0), {{.retired_pages = 62}}, "retired_pages"), std::nullopt);
   EXPECT_EQ(Holds(watch, SeenAt(0), {{.retired_pages = 63}}, "retired_pages"),
             "63 pages of its memory are retired");
@@ -60,7 +61,7 @@ TEST(Rules, ThresholdsAreWhereTheTableHasThem) {
 }
 
 TEST(Rules, SlowdownHasToLastMinutes) {
-  Watch watch;
+  RuleWatch watch;
   for (int minute = 0; minute < 5; ++minute)
     EXPECT_EQ(Holds(watch, SeenAt(minute * 60), {{.hardware_slowdown = true}}, "hardware_slowdown"),
               std::nullopt);
@@ -69,7 +70,7 @@ TEST(Rules, SlowdownHasToLastMinutes) {
 }
 
 TEST(Rules, LinkErrorsAreCountedBySecond) {
-  Watch watch;
+  RuleWatch watch;
   watch.Check(SeenAt(0), {{.nvlink_crc_errors = 0}});
   EXPECT_EQ(Holds(watch, SeenAt(5), {{.nvlink_crc_errors = 499}}, "nvlink_crc"), std::nullopt);
   EXPECT_EQ(Holds(watch, SeenAt(10), {{.nvlink_crc_errors = 1000}}, "nvlink_crc"),
@@ -77,13 +78,13 @@ TEST(Rules, LinkErrorsAreCountedBySecond) {
 }
 
 TEST(Rules, AFactThatWasNotReadIsNotJudged) {
-  Watch watch;
+  RuleWatch watch;
   const auto results = watch.Check(SeenAt(0), {});
   EXPECT_EQ(results.size(), 3U);  // lost, silent, missing: these are always known
 }
 
 TEST(Rules, OfALostGpuNothingElseIsKnown) {
-  Watch watch;
+  RuleWatch watch;
   Reading reading{{.double_bit_errors = 0}};
   reading.lost = "the GPU fell off the bus";
   const auto results = watch.Check(SeenAt(0), reading);

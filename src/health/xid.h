@@ -15,8 +15,8 @@ namespace gpuman::health {
 struct XidClass {
   unsigned xid = 0;
   std::string_view name;  // "GPU has fallen off the bus"
-  HealthState state =
-      HealthState::kHealthy;  // the GPU's state from then on; kHealthy: the Xid is only reported
+  // The GPU's state from then on; kHealthy: the Xid is only reported.
+  HealthState state = HealthState::kHealthy;
   Action action = Action::kNone;
 };
 

@@ -1,7 +1,8 @@
 // A block: some rows of one series as bytes, by columns. Pure. docs/history.md describes the bytes.
 //
-//   head     length of the series' name and the name, first time, time from the first to the last, number of
-//   rows columns  times; seconds, waiting, suspended; of each metric: count, sum, mean - min, max - mean
+//   head     length of the series' name and the name, first time, time from the first to the last,
+//            number of rows
+//   columns  times; seconds, waiting, suspended; of each metric: count, sum, mean - min, max - mean
 //
 // Times are written as differences of differences, other columns as differences; zeros in a row are one
 // number. So what does not change costs a byte or two, however many rows there are.

@@ -107,7 +107,7 @@ TEST(Row, ARowWithContradictingCountsIsNotSound) {
 
 // --- files
 
-std::vector<std::int64_t> FirstTimes(std::string_view file, Walked& walked) {
+std::vector<std::int64_t> FirstTimes(std::string_view file, WalkResult& walked) {
   std::vector<std::int64_t> times;
   walked = WalkBlocks(
       file, [](const BlockHead&) { return true; },
@@ -125,7 +125,7 @@ TEST(File, CutAtAnyByteGivesTheBlocksBeforeIt) {
   const std::string file = FileOf(3);
   const std::size_t one = (file.size() - kFileHeader.size()) / 3;
   for (std::size_t length = 0; length < file.size(); ++length) {
-    Walked walked;
+    WalkResult walked;
     const auto times = FirstTimes(std::string_view(file).substr(0, length), walked);
     EXPECT_EQ(walked.foreign, length < kFileHeader.size()) << length;
     if (walked.foreign) continue;
@@ -139,7 +139,7 @@ TEST(File, WithOneByteChangedLosesOneBlockOrWhatFollows) {
   for (std::size_t at = kFileHeader.size(); at < file.size(); ++at) {
     std::string damaged = file;
     damaged[at] = static_cast<char>(damaged[at] ^ 0x55);
-    Walked walked;
+    WalkResult walked;
     const auto times = FirstTimes(damaged, walked);
     EXPECT_LT(times.size(), 3u) << at;
     for (const auto time : times) EXPECT_LT(time, 3) << at;

@@ -39,7 +39,7 @@ struct Figures {
 
 struct Row {
   std::int64_t at = 0;                       // the beginning of the bucket, in seconds since 1970
-  std::uint32_t seconds = 0;                 // that were recorded
+  std::uint32_t seconds = 0;                 // seconds that were recorded
   std::uint32_t waiting = 0, suspended = 0;  // of these; in the others the job ran
   std::array<Figures, kMetrics> figures{};
 

@@ -37,9 +37,9 @@ std::string Framed(std::string_view block) {
   return out;
 }
 
-Walked WalkBlocks(std::string_view file, const std::function<bool(const BlockHead&)>& is_wanted,
-                  const std::function<void(const BlockHead&)>& on_block) {
-  Walked walked;
+WalkResult WalkBlocks(std::string_view file, const std::function<bool(const BlockHead&)>& is_wanted,
+                      const std::function<void(const BlockHead&)>& on_block) {
+  WalkResult walked;
   walked.foreign = !file.starts_with(kFileHeader);
   if (walked.foreign) return walked;
   std::size_t at = kFileHeader.size();

@@ -16,15 +16,15 @@ inline constexpr std::string_view kFileHeader{"gpumhis\x01", 8};
 // The block as it stands in a file: length and CRC-32C in four bytes each, the lowest first, then the block.
 std::string Framed(std::string_view block);
 
-struct Walked {
+struct WalkResult {
   std::size_t readable = 0;  // up to here one block followed the other
   std::size_t damaged = 0;   // blocks whose checksum is wrong
   bool foreign = false;      // the header is not that of a file of history
 };
 // Calls `on_block` for each block in the order of the file. `is_wanted` says by the head alone whether a
 // block's checksum is looked at and the block is given; a damaged block is left out.
-Walked WalkBlocks(std::string_view file, const std::function<bool(const BlockHead&)>& is_wanted,
-                  const std::function<void(const BlockHead&)>& on_block);
+WalkResult WalkBlocks(std::string_view file, const std::function<bool(const BlockHead&)>& is_wanted,
+                      const std::function<void(const BlockHead&)>& on_block);
 
 // "gpu-10s-00000012.history" and back.
 struct FileName {

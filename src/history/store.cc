@@ -93,7 +93,7 @@ base::Result<> Store::ReadFolder() {
 void Store::ReadOne(const std::filesystem::path& path, Partition& partition) {
   File file{path, 0, kLastTime, 0};
   const auto text = base::ReadFile(path, kLongestFile);
-  Walked walked;
+  WalkResult walked;
   if (text)
     walked = WalkBlocks(
         *text, [](const BlockHead&) { return true; },

@@ -91,7 +91,8 @@ void JobManager::OnLost(const Job& job, const base::Error& error) {
   const auto end = [this, id = job.id, incarnation = job.incarnation, error] {
     const Job* const lost = Find(id);
     if (!lost || lost->incarnation != incarnation) return;
-    ApplyEvent(id, Lost{fmt::format("{}; the command was not run again, and what was left of it was ended; "
+    ApplyEvent(
+        id, RecordsLost{fmt::format("{}; the command was not run again, and what was left of it was ended; "
                                     "gpuman restart {} starts it again",
                                     error.message, index_.NameOf(*lost)),
                         clock_.Wall()});

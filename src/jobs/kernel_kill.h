@@ -22,7 +22,7 @@ namespace gpuman::jobs {
 struct KernelKill {
   pid_t pid = 0;                           // in the machine's first namespace of processes
   std::string name{};                      // as the kernel writes it; shows as it is
-  std::optional<base::Bytes> memory{};     // that the process had in RAM; nullopt: not known
+  std::optional<base::Bytes> memory{};     // what the process had in RAM; nullopt: not known
   bool in_cgroup = false;                  // its cgroup had no more memory, though the machine may have had
   std::chrono::microseconds since_boot{};  // KernelLogLine::since_boot
   std::string cgroup{};                    // of the process, from the root of the hierarchy; empty: not known

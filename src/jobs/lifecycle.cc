@@ -480,7 +480,7 @@ void OnEvent(Transition& t, const RootEnded& ended) {
   if (job.remove_when_ended) t.effects.push_back(Effect::kForget);
 }
 
-void OnEvent(Transition& t, const Lost& lost) {
+void OnEvent(Transition& t, const RecordsLost& lost) {
   Job& job = t.job;
   if (IsEnded(job) || IsWaiting(job)) return;
   job.exit_code.reset();

@@ -69,7 +69,7 @@ struct CannotStart {
 
 // The job has lost records of what its keepers did, and no keeper goes on with it. What they left is ended;
 // nothing is run again, whatever the restart policy and the retries say.
-struct Lost {
+struct RecordsLost {
   std::string message;
   base::WallTime at;
 };
@@ -107,8 +107,8 @@ struct RequeueAsked {
 };
 
 using JobEvent =
-    std::variant<Recorded, StopAsked, RestartAsked, GuardOrdered, GuardRefused, CannotStart, Lost, RootEnded,
-                 HoldAsked, ReleaseAsked, CancelAsked, StartOrdered, RequeueAsked>;
+    std::variant<Recorded, StopAsked, RestartAsked, GuardOrdered, GuardRefused, CannotStart, RecordsLost,
+                 RootEnded, HoldAsked, ReleaseAsked, CancelAsked, StartOrdered, RequeueAsked>;
 
 // An event for people: the store keeps it, `gpuman events` shows it.
 struct Notice {

@@ -373,7 +373,7 @@ TEST(Lifecycle, AJobThatLostItsRecordsEndsAsTheTableSays) {
     });
     story.KeeperStarts().Runs();
     if (row.before) story.ApplyEvent(*row.before);
-    story.ApplyEvent(Lost{"line 1 is damaged", At(9)});
+    story.ApplyEvent(RecordsLost{"line 1 is damaged", At(9)});
     EXPECT_EQ(story.job.state, row.state) << row.what;
     EXPECT_EQ(story.job.reason, row.reason) << row.what;
     EXPECT_EQ(story.job.reason_detail, row.detail) << row.what;
@@ -381,14 +381,14 @@ TEST(Lifecycle, AJobThatLostItsRecordsEndsAsTheTableSays) {
     ASSERT_TRUE(story.last.run) << row.what;
     EXPECT_EQ(story.last.run->ran, base::Millis(7000)) << row.what;
     EXPECT_EQ(story.last.effects.size(), story.job.remove_when_ended ? 1 : 0) << row.what;
-    story.ApplyEvent(Lost{"line 1 is damaged", At(10)});
+    story.ApplyEvent(RecordsLost{"line 1 is damaged", At(10)});
     EXPECT_FALSE(story.last.changed) << "it has ended";
   }
 }
 
 TEST(Lifecycle, ARunWhoseEndWasAccountedIsNotAccountedAgainWhenRecordsAreLost) {
   Story story;
-  story.KeeperStarts().Runs().Ends(EndKind::kExited, 3).ApplyEvent(Lost{"line 1 is damaged", At(9)});
+  story.KeeperStarts().Runs().Ends(EndKind::kExited, 3).ApplyEvent(RecordsLost{"line 1 is damaged", At(9)});
   EXPECT_EQ(story.job.reason, "keeper_lost");
   EXPECT_EQ(story.job.exit_code, std::nullopt);
   EXPECT_FALSE(story.last.run);

@@ -77,7 +77,7 @@ struct Sharing {
 };
 
 // An order to a process.
-struct Command {
+struct ProcessOrder {
   wire::OrderKind what = wire::OrderKind::kRun;
   // kTake: of each GPU at least so many bytes are to be away in all; 0 where a GPU is not named. Bytes of a
   // GPU that is no home of the process (SlotStatus::homes) count for its first home.
@@ -89,7 +89,7 @@ struct Command {
   // kRun: a closed gate stays closed, so that the process is held with all its memory on the GPU. Only for a
   // process with SlotStatus::fetches.
   bool stay_held = false;
-  friend bool operator==(const Command&, const Command&) = default;
+  friend bool operator==(const ProcessOrder&, const ProcessOrder&) = default;
 };
 
 using wire::StepGrant;
@@ -142,7 +142,7 @@ struct SlotStatus {
   std::uint64_t completed = 0;       // calls; only differences mean anything
   bool steps = false;                // the shim tells `rest`, and takes grants of steps and a patience
   bool shares = false;               // the process exports memory by descriptor, dma-buf or multicast
-  bool fetches = false;              // the shim knows Command::stay_held
+  bool fetches = false;              // the shim knows ProcessOrder::stay_held
   RestWords rest;
   StepReport stepped;  // of the last grant of steps that the process has seen
 };
@@ -199,12 +199,12 @@ class Ledgers {
   // and does nothing where the process has carried it out or is about to. Returns at once: SlotStatusesOf
   // tells the result. kNotFound: no such process counts in the job's ledger; kNotSupported: eviction is not
   // possible in this job.
-  base::Result<> Order(base::JobId job, base::ProcessId process, const Command& command);
+  base::Result<> Order(base::JobId job, base::ProcessId process, const ProcessOrder& command);
   // Orders the process off its GPU (`out`), or back.
   base::Result<> Order(base::JobId job, base::ProcessId process, bool out);
   // The same for all processes, including those that join later (these get a hold where the command is to
   // have memory away). Returns the number of processes now.
-  base::Result<unsigned> OrderAll(base::JobId job, const Command& command);
+  base::Result<unsigned> OrderAll(base::JobId job, const ProcessOrder& command);
   base::Result<unsigned> OrderAll(base::JobId job, bool out);
   // Lets calls of a process pass the gate that an order has closed; calls == 0 withdraws the last grant.
   // Returns the number of the grant at once: SlotStatus::stepped tells how the grant ends, and the process
@@ -265,7 +265,7 @@ class Ledgers {
     std::vector<GpuLimit> limits;
     Eviction eviction;
     std::map<unsigned, Member> members;  // processes that may have ended
-    Command joining{};                   // the order for processes that join
+    ProcessOrder joining{};              // the order for processes that join
     Sharing sharing{};
     base::Millis idle_watch{0};
     std::map<unsigned, std::uint64_t> room{};  // the bytes from SetRoom, by the GPU's index in the ledger
@@ -285,8 +285,8 @@ class Ledgers {
   static void TakeOver(Entry& entry);
   static void WriteSharing(Entry& entry);
   static void ChangeWatch(Entry& entry);
-  static void Tell(Entry& entry, unsigned slot, Member& member, const Command& command);
-  static OrderBytes OrderBytesOf(const Entry& entry, unsigned slot, const Command& command);
+  static void Tell(Entry& entry, unsigned slot, Member& member, const ProcessOrder& command);
+  static OrderBytes OrderBytesOf(const Entry& entry, unsigned slot, const ProcessOrder& command);
   static std::vector<Home> HomesOf(const Entry& entry, unsigned slot);
   SlotStatus Read(const Entry& entry, unsigned slot, const Member& member) const;
   void WriteSampled(wire::Ledger& ledger) const;

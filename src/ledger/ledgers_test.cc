@@ -272,15 +272,15 @@ TEST(Ledgers, TakePartOfAProcessesMemoryAndHoldWhoJoinsMeanwhile) {
   auto joined = ledgers.Join(kOwnedJob, base::SelfId());
   const Mapped mapped(joined->owner);
   wire::Slot& slot = SlotOf(mapped, *joined);
-  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), Command{wire::OrderKind::kHold, {}}));
+  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), ProcessOrder{wire::OrderKind::kHold, {}}));
   EXPECT_EQ(wire::OrderKindOf(slot.order), wire::OrderKind::kHold);
-  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, Command{wire::OrderKind::kTake, {{kFirst, {4096}}}}));
+  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, ProcessOrder{wire::OrderKind::kTake, {{kFirst, {4096}}}}));
   const std::uint32_t order = slot.order;
   EXPECT_EQ(wire::OrderKindOf(order), wire::OrderKind::kTake);
   EXPECT_EQ(slot.order_bytes, 4096u);
-  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, Command{wire::OrderKind::kTake, {{kFirst, {4096}}}}));
+  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, ProcessOrder{wire::OrderKind::kTake, {{kFirst, {4096}}}}));
   EXPECT_EQ(slot.order, order) << "it stands";
-  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, Command{wire::OrderKind::kTake, {{kFirst, {8192}}}}));
+  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, ProcessOrder{wire::OrderKind::kTake, {{kFirst, {8192}}}}));
   EXPECT_NE(slot.order, order) << "more is another order";
   EXPECT_EQ(slot.order_bytes, 8192u);
   auto late = ledgers.Join(kOwnedJob, base::SelfId());
@@ -293,7 +293,7 @@ TEST(Ledgers, AHoldMayHaveAPatienceOfItsOwnAlsoForWhoJoinsMeanwhile) {
   auto joined = ledgers.Join(kOwnedJob, base::SelfId());
   const Mapped mapped(joined->owner);
   wire::Slot& slot = SlotOf(mapped, *joined);
-  const Command provisional{wire::OrderKind::kHold, {}, base::Millis{1500}};
+  const ProcessOrder provisional{wire::OrderKind::kHold, {}, base::Millis{1500}};
   ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, provisional));
   const std::uint32_t order = slot.order;
   EXPECT_EQ(slot.order_bytes, 1500u);
@@ -302,14 +302,14 @@ TEST(Ledgers, AHoldMayHaveAPatienceOfItsOwnAlsoForWhoJoinsMeanwhile) {
   auto late = ledgers.Join(kOwnedJob, base::SelfId());
   EXPECT_EQ(wire::OrderKindOf(SlotOf(mapped, *late).order), wire::OrderKind::kHold);
   EXPECT_EQ(SlotOf(mapped, *late).order_bytes, 1500u);
-  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, Command{wire::OrderKind::kHold}));
+  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, ProcessOrder{wire::OrderKind::kHold}));
   EXPECT_NE(slot.order, order) << "to hold without end is another order";
   EXPECT_EQ(slot.order_bytes, 0u);
-  const Command run{wire::OrderKind::kRun, {{kFirst, {4096}}}, base::Millis{5}};
+  const ProcessOrder run{wire::OrderKind::kRun, {{kFirst, {4096}}}, base::Millis{5}};
   ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, run));
   EXPECT_EQ(slot.order_bytes, 0u) << "only a hold has a patience, and only a take an amount";
   const std::uint32_t open = slot.order;
-  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, Command{.what = wire::OrderKind::kRun, .stay_held = true}));
+  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, ProcessOrder{.what = wire::OrderKind::kRun, .stay_held = true}));
   EXPECT_EQ(slot.order_bytes, wire::kStayHeld);
   EXPECT_NE(slot.order, open) << "to stay held is another order";
 }
@@ -322,7 +322,7 @@ TEST(Ledgers, GrantStepsByNumberUntilTheNextOrder) {
   auto joined = ledgers.Join(kOwnedJob, base::SelfId());
   const Mapped mapped(joined->owner);
   wire::Slot& slot = SlotOf(mapped, *joined);
-  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), Command{wire::OrderKind::kHold}));
+  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), ProcessOrder{wire::OrderKind::kHold}));
   EXPECT_EQ(slot.step, 0u);
   const StepGrant grant{0, 64, 3, true, false};
   EXPECT_EQ(ledgers.Step(kOwnedJob, base::SelfId(), grant).value(), 1u);
@@ -333,7 +333,7 @@ TEST(Ledgers, GrantStepsByNumberUntilTheNextOrder) {
   EXPECT_EQ(wire::GrantOf(slot.step).calls, 0u);
   EXPECT_EQ(wire::StepNumberOf(slot.step), 2u);
   ASSERT_TRUE(ledgers.Step(kOwnedJob, base::SelfId(), grant));
-  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), Command{wire::OrderKind::kHold}));
+  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), ProcessOrder{wire::OrderKind::kHold}));
   EXPECT_EQ(wire::GrantOf(slot.step), grant) << "the order stands, and so does the grant";
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), false));
   EXPECT_EQ(wire::GrantOf(slot.step).calls, 0u);
@@ -475,7 +475,7 @@ TEST_F(LedgersOfTwoGpus, TakeBytesOfEachGpu) {
   slot.home = 1;
   wire::Home& further = (*mapped).home[wire::ClaimHome(*mapped, joined->slot, 1)];
   const auto take = [&](std::map<std::string, base::Bytes> away) {
-    const Command command{wire::OrderKind::kTake, std::move(away)};
+    const ProcessOrder command{wire::OrderKind::kTake, std::move(away)};
     EXPECT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), command));
     return std::tuple(slot.order_bytes, further.order_bytes);
   };

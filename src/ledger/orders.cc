@@ -27,7 +27,7 @@ base::Error NotEvictable(JobId job) {
   return {ErrorCode::kNotSupported, fmt::format("job {} was not started to be evicted", job.value)};
 }
 
-Command OutOrBack(bool out) { return {out ? wire::OrderKind::kLeave : wire::OrderKind::kRun}; }
+ProcessOrder OutOrBack(bool out) { return {out ? wire::OrderKind::kLeave : wire::OrderKind::kRun}; }
 
 base::Error NotCounted(JobId job, base::ProcessId process) {
   return {ErrorCode::kNotFound,
@@ -156,7 +156,7 @@ void Ledgers::TakeOver(Entry& entry) {
 }
 
 // The words that go with the order.
-Ledgers::OrderBytes Ledgers::OrderBytesOf(const Entry& entry, unsigned slot, const Command& command) {
+Ledgers::OrderBytes Ledgers::OrderBytesOf(const Entry& entry, unsigned slot, const ProcessOrder& command) {
   if (command.what == wire::OrderKind::kHold) return {Milliseconds(command.patience), {}};
   if (command.what == wire::OrderKind::kRun && command.stay_held) return {wire::kStayHeld, {}};
   OrderBytes bytes;
@@ -172,7 +172,7 @@ Ledgers::OrderBytes Ledgers::OrderBytesOf(const Entry& entry, unsigned slot, con
   return bytes;
 }
 
-void Ledgers::Tell(Entry& entry, unsigned slot, Member& member, const Command& command) {
+void Ledgers::Tell(Entry& entry, unsigned slot, Member& member, const ProcessOrder& command) {
   wire::Slot& place = entry.page->slot[slot];
   OrderBytes bytes = OrderBytesOf(entry, slot, command);
   const bool same = wire::OrderKindOf(member.order) == command.what && member.order_bytes == bytes;
@@ -209,7 +209,7 @@ void Ledgers::WriteSharing(Entry& entry) {
   }
 }
 
-Result<> Ledgers::Order(JobId job, base::ProcessId process, const Command& command) {
+Result<> Ledgers::Order(JobId job, base::ProcessId process, const ProcessOrder& command) {
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return tl::unexpected(NoLedger(job));
   Entry& entry = found->second;
@@ -258,7 +258,7 @@ Result<> Ledgers::Order(JobId job, base::ProcessId process, bool out) {
   return Order(job, process, OutOrBack(out));
 }
 
-Result<unsigned> Ledgers::OrderAll(JobId job, const Command& command) {
+Result<unsigned> Ledgers::OrderAll(JobId job, const ProcessOrder& command) {
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return tl::unexpected(NoLedger(job));
   Entry& entry = found->second;

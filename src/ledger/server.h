@@ -30,7 +30,7 @@ namespace gpuman::ledger {
 
 // A process that asks for its ledger. `process` and `uid` come from the kernel, the other members from the
 // process itself.
-struct Caller {
+struct JoiningProcess {
   base::ProcessId process;
   uid_t uid = 0;
   std::optional<base::JobId> claimed_job;
@@ -41,14 +41,15 @@ struct Caller {
 // then calls Server::AskAgain. kNotYet: the callback needs more than one look to find out; the server asks it
 // again by itself.
 enum class AttributionOutcome { kJob, kNobody, kLater, kNotYet };
-struct Attribution {
+struct JobAttribution {
   AttributionOutcome outcome = AttributionOutcome::kNobody;
   base::JobId job{};  // kLater: the job that the process waits for, or none
 };
-using Attribute = std::function<Attribution(const Caller&)>;
+using Attribute = std::function<JobAttribution(const JoiningProcess&)>;
 // The shim of a process of the job speaks another version of the protocol: the process goes on without a
 // ledger.
-using OtherVersion = std::function<void(base::JobId job, const Caller& caller, std::uint32_t version)>;
+using OtherVersion =
+    std::function<void(base::JobId job, const JoiningProcess& caller, std::uint32_t version)>;
 
 // A process was ordered off its GPU (`out`) or back. On this connection, the process talks to the mover that
 // takes its memory or gives it back (wire/transfer.h).

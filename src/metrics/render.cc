@@ -41,7 +41,7 @@ void AddShared(const Shared& shared, Exposition& out) {
   out.Add(Metric::kShareMovingSeconds, labels, shared.moving_seconds);
 }
 
-void AddRests(const std::vector<Rest>& rests, Exposition& out) {
+void AddRests(const std::vector<RestCounts>& rests, Exposition& out) {
   std::uint64_t steps = 0;
   for (const auto& rest : rests) {
     const Labels labels("processes", rest.processes);

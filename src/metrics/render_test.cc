@@ -75,7 +75,7 @@ Snapshot FullSnapshot(const gpu::Sample& sample) {
   shared.copied_out = base::GiB(1);
   shared.hand_overs = base::Histogram({1});
   snapshot.shared.push_back(shared);
-  Rest rest{"several", base::Histogram({0.1, 1}), {{"rested", 1}, {"late", 2}}, 40};
+  RestCounts rest{"several", base::Histogram({0.1, 1}), {{"rested", 1}, {"late", 2}}, 40};
   rest.seconds.Observe(0.05);
   snapshot.rests = {{"one", base::Histogram({0.1, 1}), {{"rested", 3}}, 2}, rest};
   snapshot.left = {{"0", kUuid, base::MiB(524)}};

@@ -65,7 +65,7 @@ struct Shared {
 };
 
 // Attempts to bring jobs to rest since the daemon began.
-struct Rest {
+struct RestCounts {
   std::string processes{};                          // of these jobs: "one", "several"
   base::Histogram seconds{{}};                      // of the attempts that did
   std::map<std::string, std::uint64_t> attempts{};  // by result
@@ -89,7 +89,7 @@ struct Snapshot {
   std::vector<Device> devices{};
   std::vector<Job> jobs{};
   std::vector<Shared> shared{};
-  std::vector<Rest> rests{};
+  std::vector<RestCounts> rests{};
   std::vector<LeftMemory> left{};
   std::size_t idle_on_gpu = 0, idle_away = 0;
   base::Bytes kept{};  // host memory: copies of what is on a GPU again

@@ -158,7 +158,7 @@ base::Error RollBack(Worker& worker, const Geometry& geometry, std::span<const S
 
 }  // namespace
 
-base::Result<Applied> Apply(const driver::Nvml& nvml, const std::string& uuid, const Wanted& wanted,
+base::Result<Applied> Apply(const driver::Nvml& nvml, const std::string& uuid, const WantedLayout& wanted,
                             const std::set<pid_t>& own) {
   Applied applied;
   GPUMAN_ASSIGN(applied.before, ReadDevice(nvml, uuid));

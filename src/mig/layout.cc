@@ -72,8 +72,8 @@ void Pack(std::size_t profile, unsigned slices, std::vector<unsigned> compute,
 
 }  // namespace
 
-base::Result<Item> ParseItem(std::string_view text) {
-  Item item;
+base::Result<LayoutItem> ParseItem(std::string_view text) {
+  LayoutItem item;
   std::string_view rest = text;
   if (const auto count = TakeNumber(rest, "x")) item.count = *count;
   const auto slices = TakeNumber(rest, "c.");
@@ -91,8 +91,8 @@ base::Result<Item> ParseItem(std::string_view text) {
   return item;
 }
 
-base::Result<std::vector<Item>> ParseItems(std::span<const std::string> texts) {
-  std::vector<Item> items;
+base::Result<std::vector<LayoutItem>> ParseItems(std::span<const std::string> texts) {
+  std::vector<LayoutItem> items;
   for (const auto& text : texts) {
     GPUMAN_ASSIGN(auto item, ParseItem(text));
     items.push_back(std::move(item));
@@ -100,13 +100,14 @@ base::Result<std::vector<Item>> ParseItems(std::span<const std::string> texts) {
   return items;
 }
 
-std::string FormatItem(const Item& item) {
+std::string FormatItem(const LayoutItem& item) {
   std::string text = item.count == 1 ? "" : fmt::format("{}x", item.count);
   if (item.compute != 0) text += fmt::format("{}c.", item.compute);
   return text + item.profile;
 }
 
-base::Result<std::vector<WantedInstance>> Resolve(const Geometry& geometry, std::span<const Item> items) {
+base::Result<std::vector<WantedInstance>> Resolve(const Geometry& geometry,
+                                                  std::span<const LayoutItem> items) {
   std::vector<WantedInstance> wanted;
   std::map<std::size_t, std::vector<unsigned>> shared;  // slices of compute instances, by profile
   for (const auto& item : items) {
@@ -126,7 +127,7 @@ base::Result<std::vector<WantedInstance>> Resolve(const Geometry& geometry, std:
   return wanted;
 }
 
-std::vector<Item> ItemsOf(const Geometry& geometry, std::span<const GpuInstance> instances) {
+std::vector<LayoutItem> ItemsOf(const Geometry& geometry, std::span<const GpuInstance> instances) {
   std::map<std::pair<std::size_t, unsigned>, unsigned> counts;  // by profile and slices; 0: all of it
   for (const auto& instance : instances) {
     for (const auto& compute : instance.compute) {
@@ -138,7 +139,7 @@ std::vector<Item> ItemsOf(const Geometry& geometry, std::span<const GpuInstance>
   std::stable_sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) {
     return geometry[a.first.first].slices > geometry[b.first.first].slices;
   });
-  std::vector<Item> items;
+  std::vector<LayoutItem> items;
   items.reserve(rows.size());
   for (const auto& [what, count] : rows) items.push_back({geometry[what.first].name, what.second, count});
   return items;

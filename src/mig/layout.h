@@ -17,21 +17,21 @@
 
 namespace gpuman::mig {
 
-struct Item {
+struct LayoutItem {
   std::string profile;
   unsigned compute = 0;  // slices; 0: all of the GPU instance
   unsigned count = 1;
-  friend bool operator==(const Item&, const Item&) = default;
+  friend bool operator==(const LayoutItem&, const LayoutItem&) = default;
 };
 
 // The wanted state of one GPU.
-struct Wanted {
+struct WantedLayout {
   bool enabled = true;
-  std::vector<Item> items;  // empty: MIG on and no instance
+  std::vector<LayoutItem> items;  // empty: MIG on and no instance
   // The mode stays as it is, on, off or to be changed by the next reset: `enabled` is not considered, and
   // there are no items.
   bool keep_mode = false;
-  friend bool operator==(const Wanted&, const Wanted&) = default;
+  friend bool operator==(const WantedLayout&, const WantedLayout&) = default;
 };
 
 // A wanted GPU instance, with the slices of its compute instances, the biggest first.
@@ -42,16 +42,17 @@ struct WantedInstance {
 };
 
 // kInvalidArgument: the message says what is wrong with the text.
-base::Result<Item> ParseItem(std::string_view text);
-base::Result<std::vector<Item>> ParseItems(std::span<const std::string> texts);
-std::string FormatItem(const Item& item);
+base::Result<LayoutItem> ParseItem(std::string_view text);
+base::Result<std::vector<LayoutItem>> ParseItems(std::span<const std::string> texts);
+std::string FormatItem(const LayoutItem& item);
 
 // kNotFound: no such profile; the message names the existing profiles. kUnsatisfiable: an item asks for more
 // slices than its profile has.
-base::Result<std::vector<WantedInstance>> Resolve(const Geometry& geometry, std::span<const Item> items);
+base::Result<std::vector<WantedInstance>> Resolve(const Geometry& geometry,
+                                                  std::span<const LayoutItem> items);
 
 // The items that describe these instances, the biggest first. Resolve turns the items into the same
 // instances.
-std::vector<Item> ItemsOf(const Geometry& geometry, std::span<const GpuInstance> instances);
+std::vector<LayoutItem> ItemsOf(const Geometry& geometry, std::span<const GpuInstance> instances);
 
 }  // namespace gpuman::mig

@@ -15,12 +15,12 @@ const Geometry kGeometry = {
 };
 
 TEST(MigItem, HasACountAndASizeOfItsComputeInstance) {
-  EXPECT_EQ(*ParseItem("3g.71gb"), (Item{"3g.71gb", 0, 1}));
-  EXPECT_EQ(*ParseItem("2x1g.18gb+me"), (Item{"1g.18gb+me", 0, 2}));
-  EXPECT_EQ(*ParseItem("1c.3g.71gb"), (Item{"3g.71gb", 1, 1}));
-  EXPECT_EQ(*ParseItem("3x2c.7g.80gb"), (Item{"7g.80gb", 2, 3}));
-  EXPECT_EQ(*ParseItem("1g.24gb+me.all"), (Item{"1g.24gb+me.all", 0, 1}));
-  EXPECT_EQ(*ParseItem("1g.24gb-me"), (Item{"1g.24gb-me", 0, 1}));
+  EXPECT_EQ(*ParseItem("3g.71gb"), (LayoutItem{"3g.71gb", 0, 1}));
+  EXPECT_EQ(*ParseItem("2x1g.18gb+me"), (LayoutItem{"1g.18gb+me", 0, 2}));
+  EXPECT_EQ(*ParseItem("1c.3g.71gb"), (LayoutItem{"3g.71gb", 1, 1}));
+  EXPECT_EQ(*ParseItem("3x2c.7g.80gb"), (LayoutItem{"7g.80gb", 2, 3}));
+  EXPECT_EQ(*ParseItem("1g.24gb+me.all"), (LayoutItem{"1g.24gb+me.all", 0, 1}));
+  EXPECT_EQ(*ParseItem("1g.24gb-me"), (LayoutItem{"1g.24gb-me", 0, 1}));
 }
 
 TEST(MigItem, IsWrittenAsItIsRead) {
@@ -51,7 +51,7 @@ TEST(MigResolve, PutsComputeInstancesOfOneProfileTogether) {
 }
 
 TEST(MigResolve, NamesTheProfilesThatThereAre) {
-  const auto wanted = Resolve(kGeometry, std::vector<Item>{{"3g.41gb", 0, 1}});
+  const auto wanted = Resolve(kGeometry, std::vector<LayoutItem>{{"3g.41gb", 0, 1}});
   ASSERT_FALSE(wanted);
   EXPECT_EQ(wanted.error().code, base::ErrorCode::kNotFound);
   EXPECT_THAT(wanted.error().message, HasSubstr("1g.10gb, 3g.40gb, 7g.80gb"));
@@ -59,7 +59,7 @@ TEST(MigResolve, NamesTheProfilesThatThereAre) {
 }
 
 TEST(MigResolve, RefusesMoreSlicesThanThereAre) {
-  const auto wanted = Resolve(kGeometry, std::vector<Item>{{"3g.40gb", 4, 1}});
+  const auto wanted = Resolve(kGeometry, std::vector<LayoutItem>{{"3g.40gb", 4, 1}});
   ASSERT_FALSE(wanted);
   EXPECT_EQ(wanted.error().code, base::ErrorCode::kUnsatisfiable);
 }
@@ -68,9 +68,9 @@ TEST(MigItems, OfWhatIsThereMakeItAgain) {
   const std::vector<GpuInstance> now = {
       {1, 1, {4, 4}, {{0, 3, ""}}}, {7, 0, {0, 1}, {{0, 1, ""}}}, {8, 0, {1, 1}, {{0, 1, ""}}}};
   const auto items = ItemsOf(kGeometry, now);
-  EXPECT_EQ(items, (std::vector<Item>{{"3g.40gb", 0, 1}, {"1g.10gb", 0, 2}}));
+  EXPECT_EQ(items, (std::vector<LayoutItem>{{"3g.40gb", 0, 1}, {"1g.10gb", 0, 2}}));
   const std::vector<GpuInstance> shared = {{1, 1, {4, 4}, {{0, 2, ""}, {1, 1, ""}}}};
-  EXPECT_EQ(ItemsOf(kGeometry, shared), (std::vector<Item>{{"3g.40gb", 1, 1}, {"3g.40gb", 2, 1}}));
+  EXPECT_EQ(ItemsOf(kGeometry, shared), (std::vector<LayoutItem>{{"3g.40gb", 1, 1}, {"3g.40gb", 2, 1}}));
 }
 
 }  // namespace

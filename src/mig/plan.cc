@@ -219,7 +219,7 @@ Plan PlanToDisable(const Device& device) {
 
 std::string_view ToString(StepKind kind) { return base::WordOf(kKinds, kind); }
 
-base::Result<Plan> MakePlan(const Device& device, const Wanted& wanted) {
+base::Result<Plan> MakePlan(const Device& device, const WantedLayout& wanted) {
   if (wanted.keep_mode || !wanted.enabled) {
     if (!wanted.items.empty())
       return base::Fail(base::ErrorCode::kInvalidArgument, "instances need MIG mode on");
@@ -240,7 +240,7 @@ base::Result<Plan> MakePlan(const Device& device, const Wanted& wanted) {
   return plan;
 }
 
-bool IsLost(const Device& device, const Wanted& wanted) {
+bool IsLost(const Device& device, const WantedLayout& wanted) {
   if (!wanted.enabled) return false;
   if (!device.enabled) return !device.pending;
   return device.instances.empty() && !wanted.items.empty();

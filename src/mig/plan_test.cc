@@ -18,7 +18,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-std::vector<Item> Items(const std::vector<std::string>& texts) { return *ParseItems(texts); }
+std::vector<LayoutItem> Items(const std::vector<std::string>& texts) { return *ParseItems(texts); }
 
 struct Existing {
   const char* profile;
@@ -41,7 +41,7 @@ Device DeviceWith(const std::vector<Existing>& instances, MigKind kind = MigKind
   return device;
 }
 
-std::vector<std::string> StepsOf(const Device& device, const Wanted& wanted) {
+std::vector<std::string> StepsOf(const Device& device, const WantedLayout& wanted) {
   const auto plan = MakePlan(device, wanted);
   if (!plan) return {plan.error().message};
   std::vector<std::string> steps;
@@ -121,7 +121,7 @@ TEST(MigPlan, TurnsTheModeOffWhenAllIsGone) {
 }
 
 TEST(MigPlan, RemovesTheInstancesAndLeavesTheModeAlone) {
-  const Wanted cleared{true, {}, true};
+  const WantedLayout cleared{true, {}, true};
   Device device = DeviceWith({{"7g.141gb", 0, {}}});
   for (const bool pending : {true, false}) {
     device.pending = pending;
@@ -185,7 +185,7 @@ TEST(MigPlan, SaysWhyADeviceCannotBeThat) {
 }
 
 TEST(MigLost, IsWhatAResetTakesAndNotWhatSomebodyChanged) {
-  const Wanted wanted{true, Items({"2x3g.71gb"})};
+  const WantedLayout wanted{true, Items({"2x3g.71gb"})};
   EXPECT_TRUE(IsLost(DeviceWith({}), wanted));
   EXPECT_FALSE(IsLost(DeviceWith({{"3g.71gb", 0, {}}}), wanted));
   EXPECT_FALSE(IsLost(DeviceWith({}), {true, {}}));

@@ -9,9 +9,9 @@ constexpr base::json::Format kFormat{.strict = true};
 
 }  // namespace
 
-static base::json::Json Write(const base::json::Format&, const Item& item) { return FormatItem(item); }
+static base::json::Json Write(const base::json::Format&, const LayoutItem& item) { return FormatItem(item); }
 
-template <typename V, base::json::Of<Wanted> T>
+template <typename V, base::json::Of<WantedLayout> T>
 void Fields(V& v, T& x) {
   v.Version("v", 1);
   v.Required("enabled", x.enabled);
@@ -27,10 +27,10 @@ void Fields(V& v, T& x) {
   }
 }
 
-std::string SerializeRecord(const Wanted& wanted) { return base::json::ToText(wanted, kFormat); }
+std::string SerializeRecord(const WantedLayout& wanted) { return base::json::ToText(wanted, kFormat); }
 
-base::Result<Wanted> ParseRecord(std::string_view text) {
-  return base::json::FromText<Wanted>(text, kFormat, "the stored MIG layout of a GPU");
+base::Result<WantedLayout> ParseRecord(std::string_view text) {
+  return base::json::FromText<WantedLayout>(text, kFormat, "the stored MIG layout of a GPU");
 }
 
 }  // namespace gpuman::mig

@@ -13,9 +13,9 @@
 
 namespace gpuman::mig {
 
-std::string SerializeRecord(const Wanted& wanted);
+std::string SerializeRecord(const WantedLayout& wanted);
 
 // kNotSupported: `text` is of another version. kCorrupt: SerializeRecord did not write it.
-base::Result<Wanted> ParseRecord(std::string_view text);
+base::Result<WantedLayout> ParseRecord(std::string_view text);
 
 }  // namespace gpuman::mig

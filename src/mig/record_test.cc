@@ -6,8 +6,9 @@ namespace gpuman::mig {
 namespace {
 
 TEST(MigRecord, IsReadAsItWasWritten) {
-  for (const Wanted& wanted : {Wanted{true, {{"3g.71gb", 0, 1}, {"1g.18gb", 0, 2}, {"7g.141gb", 1, 7}}},
-                               Wanted{true, {}}, Wanted{false, {}}})
+  for (const WantedLayout& wanted :
+       {WantedLayout{true, {{"3g.71gb", 0, 1}, {"1g.18gb", 0, 2}, {"7g.141gb", 1, 7}}},
+        WantedLayout{true, {}}, WantedLayout{false, {}}})
     EXPECT_EQ(*ParseRecord(SerializeRecord(wanted)), wanted);
 }
 

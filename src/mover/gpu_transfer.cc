@@ -62,7 +62,7 @@ void GpuTransfer::Clear() {
   held_.clear();
 }
 
-void GpuTransfer::Clear(Absence last) {
+void GpuTransfer::Clear(OffPeriod last) {
   if (std::ranges::all_of(batches_, [&](const Batch& batch) { return batch.absence <= last; }))
     return Clear();
   for (Batch& batch : batches_)
@@ -91,7 +91,7 @@ void GpuTransfer::Discard(Batch& batch, Then then) {
   shared_.pages.Remove(batch.page.inode());  // it is empty now, so that nobody goes on with it
 }
 
-Result<> GpuTransfer::Adopt(HostPage::Found found, Absence absence) {
+Result<> GpuTransfer::Adopt(HostPage::Found found, OffPeriod absence) {
   const auto& pieces = found.page.layout().pieces;
   GPUMAN_ASSIGN(auto extents, arena_.Adopt(std::move(found.segments), found.page.layout()));
   std::vector<HostCopy> copies;
@@ -301,7 +301,7 @@ Result<> GpuTransfer::HandOver(int connection, const Batch& batch) {
 
 // A Take whose offer the process gave up may run after the Take of its next offer.
 Answer GpuTransfer::Take(int connection, Opening opening, bool whole, const std::string& target,
-                         Absence absence, Progress& progress) {
+                         OffPeriod absence, Progress& progress) {
   Offer offer;
   Result<> taken = Receive(connection, std::move(opening), NumberOf(target), progress, offer);
   if (!taken) {

@@ -47,7 +47,7 @@ namespace gpuman::mover {
 
 // Which times of a process off the GPU: those between the daemon's two messages that the process has all of
 // its memory. Such a message may be carried out when the next absence has begun.
-enum class Absence : std::uint64_t {};
+enum class OffPeriod : std::uint64_t {};
 
 // The pages that this mover has of a process. Thread-safe.
 class KnownPages {
@@ -108,9 +108,9 @@ class GpuTransfer {
   // is in host memory, otherwise Secure brings it there. `target`: the GPU where the process goes next;
   // empty: not known.
   suspend::Answer Take(int connection, Opening opening, bool whole, const std::string& target,
-                       Absence absence, Progress& progress);
+                       OffPeriod absence, Progress& progress);
   // Goes on with a batch that an earlier mover took.
-  base::Result<> Adopt(HostPage::Found found, Absence absence);
+  base::Result<> Adopt(HostPage::Found found, OffPeriod absence);
   // Brings all batches to host memory; memory that `target` can read may stay. The answer includes the bytes
   // that Finish has copied.
   suspend::Answer Secure(const std::string& target, Progress& progress);
@@ -145,7 +145,7 @@ class GpuTransfer {
   // The process does not need what was taken.
   void Clear();
   // The same for batches of this absence and of earlier ones.
-  void Clear(Absence last);
+  void Clear(OffPeriod last);
   // The process has ended: host copies are not kept either.
   void End();
 
@@ -167,7 +167,7 @@ class GpuTransfer {
     std::chrono::steady_clock::time_point begun{};
     bool hashed = false;           // on its way out
     std::optional<int> read_by{};  // another GPU that can read its memory
-    Absence absence{};
+    OffPeriod absence{};
   };
   // The memory that a process hands out, until the process has given it away.
   struct Offer {

@@ -162,7 +162,7 @@ class Mover {
         const auto found = memory_.find(request.process);
         if (found == memory_.end()) return;
         found->second->CallOff(request.source);
-        const Absence over = found->second->Forget();
+        const OffPeriod over = found->second->Forget();
         return workers_.Run(
             [memory = found->second, source = request.source, over] { memory->Drop(source, over); });
       }
@@ -174,7 +174,7 @@ class Mover {
         if (request.verb == Verb::kSecure) memory->CallOff(request.source);
         if (request.verb == Verb::kLoad) memory->Begin(request.source, request.room);
         if (request.verb == Verb::kGive) memory->Begin({}, request.room);
-        const Absence absence = memory->absence();
+        const OffPeriod absence = memory->absence();
         return workers_.Run([this, request, memory, absence, files = std::move(files)]() mutable {
           Perform(request, *memory, absence, std::move(files));
         });
@@ -193,8 +193,8 @@ class Mover {
     std::uint64_t bytes = 0;
     for (const auto& [gpu, processes] : wanted)
       for (const std::uint64_t one : processes) bytes += one;
-    const bool off = request.unchanged == suspend::Unchanged::kOff;
-    hashing_.Set(!off, request.hash_from.count, request.unchanged == suspend::Unchanged::kCompare);
+    const bool off = request.unchanged == suspend::UnchangedMode::kOff;
+    hashing_.Set(!off, request.hash_from.count, request.unchanged == suspend::UnchangedMode::kCompare);
     kept_.SetLimit(off ? 0 : std::min(bytes, request.keep.value_or(base::Bytes{bytes}).count));
     pool_.Want(std::move(wanted), !off);
     const base::Bytes kept{kept_.bytes()};
@@ -250,7 +250,8 @@ class Mover {
     return memory;
   }
 
-  void Perform(const Request& request, ProcessMemory& memory, Absence absence, std::vector<base::Fd> files) {
+  void Perform(const Request& request, ProcessMemory& memory, OffPeriod absence,
+               std::vector<base::Fd> files) {
     const bool connected = files.size() == 1;
     Notices notices(request.id, request.verb != Verb::kTake || request.whole, request.whole);
     Answer answer{.outcome = Outcome::kFailed, .message = "a connection has to come with it"};

@@ -13,28 +13,28 @@ using base::Fail;
 using base::ProcessId;
 using base::Result;
 using suspend::Answer;
+using suspend::DriverState;
 using suspend::GpuMove;
 using suspend::Outcome;
 using suspend::Request;
-using suspend::Saved;
 using suspend::Verb;
 namespace abi = driver::abi;
 
-Saved SavedOf(abi::CUprocessState state) {
+DriverState DriverStateOf(abi::CUprocessState state) {
   switch (state) {
     case abi::CU_PROCESS_STATE_RUNNING:
-      return Saved::kRunning;
+      return DriverState::kRunning;
     case abi::CU_PROCESS_STATE_LOCKED:
-      return Saved::kLocked;
+      return DriverState::kLocked;
     case abi::CU_PROCESS_STATE_CHECKPOINTED:
-      return Saved::kCheckpointed;
+      return DriverState::kCheckpointed;
     case abi::CU_PROCESS_STATE_FAILED:
-      return Saved::kBroken;
+      return DriverState::kBroken;
     case abi::CU_PROCESS_STATE_CHECKPOINTING:
     case abi::CU_PROCESS_STATE_RESTORING:
       break;
   }
-  return Saved::kUnknown;
+  return DriverState::kUnknown;
 }
 
 Outcome OutcomeOf(ErrorCode code) {
@@ -57,7 +57,7 @@ Answer Gone(const ProcessId& process) {
 }
 
 // `answer` for a process that is in `state` after a call was made for it.
-Answer At(const tl::expected<Saved, Answer>& state, Answer answer) {
+Answer At(const tl::expected<DriverState, Answer>& state, Answer answer) {
   if (state) {
     answer.state = *state;
   } else if (state.error().outcome == Outcome::kGone) {
@@ -143,13 +143,13 @@ Answer Operations::Perform(const Request& request) const {
   return answer;
 }
 
-tl::expected<Saved, Answer> Operations::StateOf(const ProcessId& process) const {
+tl::expected<DriverState, Answer> Operations::StateOf(const ProcessId& process) const {
   if (!Lives(process)) return tl::unexpected(Gone(process));
   const auto state = driver_->ProcessState(process.pid);
   if (!state) return tl::unexpected(Failure(process, state.error()));
-  if (!*state) return tl::unexpected(Answer{.outcome = Outcome::kNoCuda, .state = Saved::kRunning});
-  const Saved saved = SavedOf(**state);
-  if (saved == Saved::kUnknown)
+  if (!*state) return tl::unexpected(Answer{.outcome = Outcome::kNoCuda, .state = DriverState::kRunning});
+  const DriverState saved = DriverStateOf(**state);
+  if (saved == DriverState::kUnknown)
     return tl::unexpected(
         Answer{.message = fmt::format("process {} is just being checkpointed or restored", process.pid)});
   return saved;
@@ -170,11 +170,11 @@ Answer Operations::LetRunOn(const Request& request, const base::Error& error) co
   const ProcessId& process = request.process;
   Answer answer = Failure(process, error);
   auto state = StateOf(process);
-  if (state && *state == Saved::kCheckpointed) {
+  if (state && *state == DriverState::kCheckpointed) {
     (void)Checked(process, [&] { return driver_->RestoreProcess(process.pid); });
     state = StateOf(process);
   }
-  if (state && *state == Saved::kLocked) {
+  if (state && *state == DriverState::kLocked) {
     (void)Checked(process, [&] { return driver_->UnlockProcess(process.pid); });
     state = StateOf(process);
   }
@@ -185,26 +185,26 @@ Answer Operations::Checkpoint(const Request& request) const {
   const ProcessId& process = request.process;
   const auto state = StateOf(process);
   if (!state) return state.error();
-  if (*state == Saved::kCheckpointed) return {.outcome = Outcome::kDone, .state = *state};
-  if (*state == Saved::kBroken)
+  if (*state == DriverState::kCheckpointed) return {.outcome = Outcome::kDone, .state = *state};
+  if (*state == DriverState::kBroken)
     return {.state = *state, .message = fmt::format("the driver says that process {} failed", process.pid)};
   // A mover that was killed left the process locked.
-  if (*state == Saved::kRunning) {
+  if (*state == DriverState::kRunning) {
     auto locked = Checked(process, [&] { return driver_->LockProcess(process.pid, request.lock_timeout); });
     if (!locked) return LetRunOn(request, locked.error());
   }
   auto saved = Checked(process, [&] { return driver_->CheckpointProcess(process.pid); });
   if (!saved) return LetRunOn(request, saved.error());
-  return {.outcome = Outcome::kDone, .state = Saved::kCheckpointed};
+  return {.outcome = Outcome::kDone, .state = DriverState::kCheckpointed};
 }
 
 Answer Operations::Restore(const Request& request) const {
   const ProcessId& process = request.process;
   const auto state = StateOf(process);
   if (!state) return state.error();
-  if (*state == Saved::kBroken)
+  if (*state == DriverState::kBroken)
     return {.state = *state, .message = fmt::format("the driver says that process {} failed", process.pid)};
-  if (*state == Saved::kCheckpointed) {
+  if (*state == DriverState::kCheckpointed) {
     const auto pairs = PairsOf(request.gpus);
     auto restored = pairs ? Checked(process, [&] { return driver_->RestoreProcess(process.pid, *pairs); })
                           : Result<>(Fail(pairs.error()));
@@ -220,8 +220,8 @@ Answer Operations::Unlock(const Request& request) const {
   const ProcessId& process = request.process;
   const auto state = StateOf(process);
   if (!state) return state.error();
-  if (*state == Saved::kRunning) return {.outcome = Outcome::kDone, .state = *state};
-  if (*state != Saved::kLocked)
+  if (*state == DriverState::kRunning) return {.outcome = Outcome::kDone, .state = *state};
+  if (*state != DriverState::kLocked)
     return {.state = *state,
             .message = fmt::format("process {} is {} and cannot be unlocked", process.pid,
                                    suspend::ToString(*state))};

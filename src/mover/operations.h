@@ -31,7 +31,7 @@ class Operations {
   suspend::Answer Unlock(const suspend::Request& request) const;
   // Checks that the process is the right one and uses CUDA, and returns its state; otherwise returns the
   // answer for the daemon.
-  tl::expected<suspend::Saved, suspend::Answer> StateOf(const base::ProcessId& process) const;
+  tl::expected<suspend::DriverState, suspend::Answer> StateOf(const base::ProcessId& process) const;
   suspend::Answer AnswerOf(const base::ProcessId& process) const;
   // After a step failed: lets the process run on where that is possible, and tells its state.
   suspend::Answer LetRunOn(const suspend::Request& request, const base::Error& error) const;

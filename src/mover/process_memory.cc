@@ -97,7 +97,7 @@ Answer ProcessMemory::TakeNothing(int connection) const {
 }
 
 // A Take whose offer the process gave up may run after the Take of its next offer.
-Answer ProcessMemory::Take(Fd connection, bool whole, const std::string& target, Absence absence,
+Answer ProcessMemory::Take(Fd connection, bool whole, const std::string& target, OffPeriod absence,
                            Progress& progress) {
   auto message = ReceiveParts(connection.get());
   if (message && message->files.empty()) return TakeNothing(connection.get());
@@ -133,13 +133,13 @@ void ProcessMemory::Finish(const std::string& source, const std::string& target)
   });
 }
 
-Absence ProcessMemory::Forget() {
-  const Absence over = absence_;
-  absence_ = Absence{static_cast<std::uint64_t>(over) + 1};
+OffPeriod ProcessMemory::Forget() {
+  const OffPeriod over = absence_;
+  absence_ = OffPeriod{static_cast<std::uint64_t>(over) + 1};
   return over;
 }
 
-void ProcessMemory::Drop(const std::string& source, Absence last) {
+void ProcessMemory::Drop(const std::string& source, OffPeriod last) {
   for (GpuTransfer* const transfer : TransfersOf(source)) {
     const auto lock = transfer->Lock();
     transfer->Clear(last);

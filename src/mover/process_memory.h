@@ -30,12 +30,12 @@ class ProcessMemory {
       : shared_{process, gpus, pool, free_list, kept, hashing} {}
 
   // What Take begins with. To be asked in the order of the daemon's requests, as Forget is.
-  Absence absence() const { return absence_; }
+  OffPeriod absence() const { return absence_; }
   // The process has all of its memory: ends the absence, which is what Drop takes.
-  Absence Forget();
+  OffPeriod Forget();
 
   // For the steps see GpuTransfer. A message with memory of several GPUs is refused.
-  suspend::Answer Take(base::Fd connection, bool whole, const std::string& target, Absence absence,
+  suspend::Answer Take(base::Fd connection, bool whole, const std::string& target, OffPeriod absence,
                        Progress& progress);
   suspend::Answer Secure(const std::string& source, const std::string& target, Progress& progress);
   // Secure without a request.
@@ -46,7 +46,7 @@ class ProcessMemory {
   // Loads the rest of all transfers first. kDone: the mover has no memory of the process any more.
   suspend::Answer Give(base::Fd connection, const std::string& gpu, Progress& progress);
   // The process does not need what the mover has of this absence and of earlier ones.
-  void Drop(const std::string& source, Absence last);
+  void Drop(const std::string& source, OffPeriod last);
   // The process has ended.
   void End();
 
@@ -84,7 +84,7 @@ class ProcessMemory {
                          suspend::Answer& answer);
 
   GpuTransfer::Shared shared_;
-  std::atomic<Absence> absence_{};
+  std::atomic<OffPeriod> absence_{};
   Credit credit_;  // of steps of all transfers
   std::mutex find_mutex_;
   bool found_ = false;  // what earlier movers took is in the transfers

@@ -86,7 +86,7 @@ class Pool {
     Stock taken, wanted;
     std::vector<Segment> free;
     Stock making{};           // by the thread, and nobody waits for them
-    std::vector<int> gpus{};  // that are near and for which memory is wanted
+    std::vector<int> gpus{};  // near GPUs for which memory is wanted
   };
   struct Job {
     NodeId node;

@@ -24,9 +24,9 @@ struct Client {
   pid_t pid = 0;
   std::optional<uid_t> uid{};
   std::string name{};
-  Limits limits{};  // from its environment; in Watch: the limits that apply to the client
+  Limits limits{};  // from its environment; in MpsClientWatch: the limits that apply to the client
   bool limits_known = true;
-  std::optional<base::JobId> job{};  // in Watch: the client's job, as it was seen
+  std::optional<base::JobId> job{};  // in MpsClientWatch: the client's job, as it was seen
   friend bool operator==(const Client&, const Client&) = default;
 };
 

@@ -59,7 +59,7 @@ void KeepWhatWasSeen(const std::vector<Server>& before, bool knows_limits, std::
 
 }  // namespace
 
-std::vector<Notice> Watch::On(const Observation& observed) {
+std::vector<Notice> MpsClientWatch::On(const Observation& observed) {
   std::vector<Notice> notices;
   for (const auto& server : std::exchange(gone_, {}))
     if (!Has(observed.servers, server.pid) && !MadeWay(server, observed.servers))
@@ -87,7 +87,7 @@ std::vector<Notice> Watch::On(const Observation& observed) {
   return notices;
 }
 
-void Watch::Reset(bool knows_limits) {
+void MpsClientWatch::Reset(bool knows_limits) {
   knows_limits_ = knows_limits;
   servers_.clear();
   gone_.clear();

@@ -25,7 +25,7 @@ struct Notice {
   friend bool operator==(const Notice&, const Notice&) = default;
 };
 
-class Watch {
+class MpsClientWatch {
  public:
   // A missing server is reported when it is missing for the second time in a row, or when its user has
   // another server. When a server ends to make way for another user's server, there is a moment without any

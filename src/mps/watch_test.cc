@@ -20,22 +20,22 @@ Notice Died(pid_t server, const std::vector<pid_t>& clients, uid_t uid = 1000) {
   return {Kind::kServerDied, server, Serving(server, uid, clients).clients};
 }
 
-TEST(MpsWatch, AServerThatIsGoneHasDiedAndTookItsClientsAlong) {
-  Watch watch;
+TEST(MpsClientWatch, AServerThatIsGoneHasDiedAndTookItsClientsAlong) {
+  MpsClientWatch watch;
   EXPECT_THAT(watch.On({{Serving(10, 1000, {20, 21})}, {}}), IsEmpty());
   EXPECT_THAT(watch.On({{}, {}}), IsEmpty());  // another user's server may replace it
   EXPECT_THAT(watch.On({{}, {}}), ElementsAre(Died(10, {20, 21})));
   EXPECT_THAT(watch.On({{}, {}}), IsEmpty());
 }
 
-TEST(MpsWatch, AServerThatMakesWayForAnotherUserHasNotDied) {
-  Watch watch;
+TEST(MpsClientWatch, AServerThatMakesWayForAnotherUserHasNotDied) {
+  MpsClientWatch watch;
   watch.On({{Serving(10, 1000, {20})}, {}});
   EXPECT_THAT(watch.On({{Serving(11, 1001, {30})}, {}}), IsEmpty());
 }
 
-TEST(MpsWatch, NorHasOneWhoseSuccessorIsStillOnItsWay) {
-  Watch watch;
+TEST(MpsClientWatch, NorHasOneWhoseSuccessorIsStillOnItsWay) {
+  MpsClientWatch watch;
   watch.On({{Serving(10, 1000, {20})}, {}});
   EXPECT_THAT(watch.On({{}, {}}), IsEmpty());
   EXPECT_THAT(watch.On({{Serving(11, 1001, {30})}, {}}), IsEmpty());
@@ -43,16 +43,16 @@ TEST(MpsWatch, NorHasOneWhoseSuccessorIsStillOnItsWay) {
   EXPECT_THAT(watch.On({{Serving(12, 1001, {31})}, {}}), ElementsAre(Died(11, {30}, 1001)));
 }
 
-TEST(MpsWatch, AServerSeenBeforeAResetIsNotReportedDead) {
-  Watch watch;
+TEST(MpsClientWatch, AServerSeenBeforeAResetIsNotReportedDead) {
+  MpsClientWatch watch;
   watch.On({{Serving(10, 1000, {20})}, {}});
   watch.On({{}, {}});
   watch.Reset();
   EXPECT_THAT(watch.On({{}, {}}), IsEmpty());
 }
 
-TEST(MpsWatch, AClientThatEndedWithItsServerIsNamedWithItsJob) {
-  Watch watch;
+TEST(MpsClientWatch, AClientThatEndedWithItsServerIsNamedWithItsJob) {
+  MpsClientWatch watch;
   Server server = Serving(10, 1000, {20});
   server.clients.front().job = base::JobId{7};
   watch.On({{server}, {}});
@@ -62,14 +62,14 @@ TEST(MpsWatch, AClientThatEndedWithItsServerIsNamedWithItsJob) {
   EXPECT_THAT(watch.On({{}, {}}), ElementsAre(Notice{Kind::kServerDied, 10, server.clients}));
 }
 
-TEST(MpsWatch, AServerInPlaceOfOneOfTheSameUserTellsOfADeath) {
-  Watch watch;
+TEST(MpsClientWatch, AServerInPlaceOfOneOfTheSameUserTellsOfADeath) {
+  MpsClientWatch watch;
   watch.On({{Serving(10, 1000, {20})}, {}});
   EXPECT_THAT(watch.On({{Serving(11, 1000, {30})}, {}}), ElementsAre(Died(10, {20})));
 }
 
-TEST(MpsWatch, AProcessOnTheGpuThatIsNoClientIsToldOnceWhenSeenTwice) {
-  Watch watch;
+TEST(MpsClientWatch, AProcessOnTheGpuThatIsNoClientIsToldOnceWhenSeenTwice) {
+  MpsClientWatch watch;
   const Observation observed{{Serving(10, 1000, {20})}, {10, 20, 30}};
   EXPECT_THAT(watch.On(observed), IsEmpty());
   EXPECT_THAT(watch.outside(), IsEmpty());
@@ -78,15 +78,15 @@ TEST(MpsWatch, AProcessOnTheGpuThatIsNoClientIsToldOnceWhenSeenTwice) {
   EXPECT_THAT(watch.On(observed), IsEmpty());
 }
 
-TEST(MpsWatch, AProgramThatIsJustJoiningIsNotOutside) {
-  Watch watch;
+TEST(MpsClientWatch, AProgramThatIsJustJoiningIsNotOutside) {
+  MpsClientWatch watch;
   watch.On({{Serving(10, 1000)}, {30}});
   EXPECT_THAT(watch.On({{Serving(10, 1000, {30})}, {30}}), IsEmpty());
   EXPECT_THAT(watch.outside(), IsEmpty());
 }
 
-TEST(MpsWatch, AProcessThatReturnsToTheGpuIsReportedAgain) {
-  Watch watch;
+TEST(MpsClientWatch, AProcessThatReturnsToTheGpuIsReportedAgain) {
+  MpsClientWatch watch;
   watch.On({{}, {30}});
   watch.On({{}, {30}});
   watch.On({{}, {}});
@@ -95,8 +95,8 @@ TEST(MpsWatch, AProcessThatReturnsToTheGpuIsReportedAgain) {
   EXPECT_THAT(watch.On({{}, {30}}), ElementsAre(Notice{Kind::kUnlimitedProcess, 30, {}}));
 }
 
-TEST(MpsWatch, ADaemonThatBeginsAnewIsNotComparedWithTheOldOne) {
-  Watch watch;
+TEST(MpsClientWatch, ADaemonThatBeginsAnewIsNotComparedWithTheOldOne) {
+  MpsClientWatch watch;
   watch.On({{Serving(10, 1000)}, {30}});
   watch.Reset();
   EXPECT_THAT(watch.On({{}, {30}}), IsEmpty());
@@ -110,9 +110,9 @@ Observation Limited(Limits of_server, Limits of_client) {
   return {{server}, {}};
 }
 
-Client ClientIn(const Watch& watch) { return watch.servers().at(0).clients.at(0); }
+Client ClientIn(const MpsClientWatch& watch) { return watch.servers().at(0).clients.at(0); }
 
-TEST(MpsWatch, AClientHasTheLowerOfItsOwnLimitsAndItsServers) {
+TEST(MpsClientWatch, AClientHasTheLowerOfItsOwnLimitsAndItsServers) {
   const Limits half{50.0, base::GiB(8)};
   const struct {
     const char* what;
@@ -123,15 +123,15 @@ TEST(MpsWatch, AClientHasTheLowerOfItsOwnLimitsAndItsServers) {
                {"less than the server's", half, {25.0, base::GiB(2)}, {25.0, base::GiB(2)}},
                {"more than the server's", half, {75.0, base::GiB(9)}, half}};
   for (const auto& row : table) {
-    Watch watch;
+    MpsClientWatch watch;
     watch.On(Limited(row.server, row.client));
     EXPECT_EQ(ClientIn(watch).limits, row.holds) << row.what;
     EXPECT_TRUE(ClientIn(watch).limits_known) << row.what;
   }
 }
 
-TEST(MpsWatch, AClientKeepsTheLimitsThatItCameWith) {
-  Watch watch;
+TEST(MpsClientWatch, AClientKeepsTheLimitsThatItCameWith) {
+  MpsClientWatch watch;
   watch.On(Limited({50.0, {}}, {}));
   auto observed = Limited({20.0, {}}, {});
   observed.servers.front().clients.push_back({21, 1000, {}, {}});
@@ -141,8 +141,8 @@ TEST(MpsWatch, AClientKeepsTheLimitsThatItCameWith) {
   EXPECT_EQ(watch.servers().at(0).limits, (Limits{20.0, {}}));
 }
 
-TEST(MpsWatch, OfClientsThatWereThereBeforeTheLimitsAreNotKnownWhereTheyWereChanged) {
-  Watch watch;
+TEST(MpsClientWatch, OfClientsThatWereThereBeforeTheLimitsAreNotKnownWhereTheyWereChanged) {
+  MpsClientWatch watch;
   watch.Reset(false);
   watch.On(Limited({20.0, {}}, {}));
   EXPECT_FALSE(ClientIn(watch).limits_known);

@@ -18,7 +18,7 @@ bool Yields(const Room& room, const Ranks& ranks, const Holder& holder, const Pl
 
 // When enough of this GPU is free for the job.
 WallTime FreeAt(const Room& room, const Ranks& ranks, std::size_t gpu, const PlacementRequest& request) {
-  const Slot& slot = room.slots()[gpu];
+  const GpuRoom& slot = room.slots()[gpu];
   std::vector<std::pair<WallTime, base::Bytes>> ends;
   WallTime last = room.now();
   base::Bytes held;

@@ -308,7 +308,7 @@ TEST(QueueAdmission, AReservationTakesGpusThatAreFreeThen) {
 
 TEST(QueuePlacement, TopologyTakesTheBestLinkedAndLeavesThemTogether) {
   Lab lab(4);
-  lab.settings.choice = Choice::kTopology;
+  lab.settings.choice = GpuPick::kTopology;
   std::vector<Link> links(16, Link::kSystem);  // 0-3 and 1-2 are pairs
   for (const auto& [a, b] : {std::pair(0u, 3u), std::pair(1u, 2u)})
     links[a * 4 + b] = links[b * 4 + a] = Link::kNvLink;
@@ -325,7 +325,7 @@ TEST(QueuePlacement, RandomIsTheSameForTheSameJobAndSeed) {
   std::vector<Candidate> candidates;
   for (std::size_t gpu = 0; gpu < 8; ++gpu) candidates.push_back({.gpu = gpu});
   Lab lab(8);
-  lab.settings.choice = Choice::kRandom;
+  lab.settings.choice = GpuPick::kRandom;
   std::map<std::size_t, int> counts;
   for (std::int64_t job = 1; job <= 800; ++job) {
     const GpuSet set = Choose(lab.View(), candidates, 1, false, {job});

@@ -48,10 +48,10 @@ base::Result<Reference> ParseRecent(std::string_view text) {
 }
 
 // The state of one dependency, from the progress of its job.
-DependencyState Judge(DependencyKind kind, Progress progress) {
+DependencyState Judge(DependencyKind kind, DependencyProgress progress) {
   using State = DependencyState;
-  if (progress == Progress::kWaits) return State::kWaits;
-  const bool ended = progress != Progress::kBegan;
+  if (progress == DependencyProgress::kWaits) return State::kWaits;
+  const bool ended = progress != DependencyProgress::kBegan;
   switch (kind) {
     case DependencyKind::kAfter:
       return State::kMet;
@@ -59,11 +59,12 @@ DependencyState Judge(DependencyKind kind, Progress progress) {
       return ended ? State::kMet : State::kWaits;
     case DependencyKind::kAfterOk:
       if (!ended) return State::kWaits;
-      return progress == Progress::kOk ? State::kMet : State::kImpossible;
+      return progress == DependencyProgress::kOk ? State::kMet : State::kImpossible;
     case DependencyKind::kAfterNotOk:
       if (!ended) return State::kWaits;
-      return progress == Progress::kNotOk || progress == Progress::kCancelled ? State::kMet
-                                                                              : State::kImpossible;
+      return progress == DependencyProgress::kNotOk || progress == DependencyProgress::kCancelled
+                 ? State::kMet
+                 : State::kImpossible;
   }
   return State::kWaits;
 }
@@ -189,7 +190,8 @@ void Dependents::Erase(JobId job) {
   }
 }
 
-void Dependents::Tell(JobId job, Progress progress, const std::function<void(JobId, DependencyState)>& told) {
+void Dependents::Tell(JobId job, DependencyProgress progress,
+                      const std::function<void(JobId, DependencyState)>& told) {
   const auto it = waited_for_.find(job.value);
   if (it == waited_for_.end()) return;
   for (const auto& [entry, place] : it->second) {
@@ -224,9 +226,9 @@ std::vector<Affected> Dependents::AffectedBy(std::vector<JobId> cancelled, const
                                              std::size_t most) const {
   std::set<JobId> gone(cancelled.begin(), cancelled.end());
   const auto then = [&](JobId job) {
-    const Progress now = progress(job);
+    const DependencyProgress now = progress(job);
     if (!gone.contains(job)) return now;
-    return now == Progress::kBegan ? Progress::kNotOk : Progress::kCancelled;
+    return now == DependencyProgress::kBegan ? DependencyProgress::kNotOk : DependencyProgress::kCancelled;
   };
   std::vector<Affected> affected;
   std::map<JobId, std::size_t> rows;

@@ -38,7 +38,7 @@ using ReferenceLookup = std::function<std::vector<JobId>(const Reference&)>;
 base::Result<Dependencies> Resolve(const spec::NamedDependencies& named, const ReferenceLookup& lookup);
 
 // The progress of a job that others wait for.
-enum class Progress : std::uint8_t {
+enum class DependencyProgress : std::uint8_t {
   kWaits,
   kBegan,      // runs, or ran and waits to run again
   kOk,         // ended, with status 0
@@ -46,7 +46,7 @@ enum class Progress : std::uint8_t {
   kCancelled,  // ended without having begun
   kUnknown,    // not recorded any more
 };
-using ProgressLookup = std::function<Progress(JobId)>;
+using ProgressLookup = std::function<DependencyProgress(JobId)>;
 
 // A job that is not recorded any more has ended with an unknown status. It meets kAfterAny and kAfter, never
 // the other kinds.
@@ -75,7 +75,7 @@ class Dependents {
   DependencyState Set(JobId job, const Dependencies& dependencies, const ProgressLookup& progress);
   void Erase(JobId job);
   // Takes the progress of `job`. Calls `told` for each job that waits for `job` and whose state changes.
-  void Tell(JobId job, Progress progress, const std::function<void(JobId, DependencyState)>& told);
+  void Tell(JobId job, DependencyProgress progress, const std::function<void(JobId, DependencyState)>& told);
   // The jobs that wait for `job`, lowest id first.
   std::vector<JobId> Of(JobId job) const;
   bool Any(JobId job) const { return waited_for_.contains(job.value); }

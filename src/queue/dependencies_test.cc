@@ -45,7 +45,7 @@ TEST(QueueDependencies, AnArrayIsEachOfItsTasksAndEachJobIsTakenOnce) {
 }
 
 TEST(QueueDependencies, EachDependencyKindFollowsItsTable) {
-  using enum Progress;
+  using enum DependencyProgress;
   // Progress of the other job:        kWaits       kBegan       kOk                kNotOk kCancelled kUnknown
   const std::map<DependencyKind, std::vector<State>> table{
       {kAfterOk,
@@ -56,7 +56,7 @@ TEST(QueueDependencies, EachDependencyKindFollowsItsTable) {
       {kAfterAny, {State::kWaits, State::kWaits, State::kMet, State::kMet, State::kMet, State::kMet}},
       {kAfter, {State::kWaits, State::kMet, State::kMet, State::kMet, State::kMet, State::kMet}},
   };
-  const std::vector<Progress> columns{kWaits, kBegan, kOk, kNotOk, kCancelled, kUnknown};
+  const std::vector<DependencyProgress> columns{kWaits, kBegan, kOk, kNotOk, kCancelled, kUnknown};
   for (const auto& [kind, row] : table)
     for (std::size_t i = 0; i < columns.size(); ++i)
       EXPECT_EQ(Judge(Dependencies{.list = {{kind, {1}}}}, [&](JobId) { return columns[i]; }), row[i])
@@ -64,8 +64,8 @@ TEST(QueueDependencies, EachDependencyKindFollowsItsTable) {
 }
 
 TEST(QueueDependencies, AllNeedsEachAndAnyNeedsOne) {
-  using enum Progress;
-  const auto judge = [](DependencyMode mode, Progress a, Progress b) {
+  using enum DependencyProgress;
+  const auto judge = [](DependencyMode mode, DependencyProgress a, DependencyProgress b) {
     return Judge(Dependencies{mode, {{kAfterOk, {1}}, {kAfterOk, {2}}}},
                  [&](JobId id) { return id.value == 1 ? a : b; });
   };
@@ -92,7 +92,7 @@ TEST(QueueDependencies, CirclesAreFoundWithTheWayAround) {
 }
 
 TEST(QueueDependents, KnowsWhoWaitsForWhom) {
-  using enum Progress;
+  using enum DependencyProgress;
   Dependents dependents;
   const auto progress = [](JobId) { return kWaits; };
   dependents.Set({5}, {.list = {{kAfterOk, {1}}, {kAfterAny, {1}}, {kAfterOk, {2}}}}, progress);
@@ -109,9 +109,9 @@ TEST(QueueDependents, KnowsWhoWaitsForWhom) {
 }
 
 TEST(QueueDependents, ThatCanNeverStartGoWithWhatIsCancelled) {
-  using enum Progress;
+  using enum DependencyProgress;
   Dependents dependents;
-  std::map<JobId, Progress> ran{{{2}, kBegan}};
+  std::map<JobId, DependencyProgress> ran{{{2}, kBegan}};
   const auto progress = [&](JobId id) { return ran[id]; };
   const auto waits = [&](std::int64_t job, const Dependencies& depends) {
     dependents.Set({job}, depends, progress);
@@ -134,7 +134,7 @@ TEST(QueueDependents, ThatCanNeverStartGoWithWhatIsCancelled) {
 }
 
 TEST(QueueDependents, LookOnceAtWhatManyWaitFor) {
-  using enum Progress;
+  using enum DependencyProgress;
   constexpr std::int64_t kEach = 100;
   Dependencies all;
   for (std::int64_t id = 1; id <= kEach; ++id) all.list.push_back({kAfterOk, {id}});
@@ -154,14 +154,14 @@ TEST(QueueDependents, LookOnceAtWhatManyWaitFor) {
 
 // After each step, the state equals the state that is computed from all progress.
 TEST(QueueDependents, ComeToTheSameAsJudgedAnew) {
-  using enum Progress;
+  using enum DependencyProgress;
   std::mt19937 random(1);
   const auto any_of = [&](auto... values) {
     const std::array all{values...};
     return all[random() % all.size()];
   };
   constexpr std::int64_t kOthers = 6, kJobs = 5;
-  std::map<JobId, Progress> progress;
+  std::map<JobId, DependencyProgress> progress;
   const auto look = [&](JobId id) { return progress[id]; };
   std::map<JobId, State> states;
   Dependents dependents;

@@ -126,7 +126,7 @@ std::string Explainer::WhatStays(const Waiting& job) const {
   const base::Bytes wanted = std::max(need.memory, need.free_memory);
   std::string text;
   for (std::size_t i = 0; i < snapshot_.gpus.size(); ++i) {
-    const Slot& slot = room_.slots()[i];
+    const GpuRoom& slot = room_.slots()[i];
     if (!need.possible.test(i) || slot.left.empty()) continue;
     const bool too_little = (need.share || need.free_memory.count > 0) && !slot.exclusive &&
                             wanted > slot.free && wanted <= slot.free + room_.LeftBeside(i, job.id);

@@ -65,9 +65,9 @@ GpuSet ChooseLinked(const Snapshot& snapshot, const std::vector<Candidate>& cand
 
 GpuSet Choose(const Snapshot& snapshot, std::vector<Candidate> candidates, std::size_t count, bool share,
               JobId job) {
-  const Choice choice = snapshot.settings.choice;
+  const GpuPick choice = snapshot.settings.choice;
   const auto order = [&](const Candidate& each) -> std::uint64_t {
-    if (choice != Choice::kRandom) return snapshot.gpus[each.gpu].index;
+    if (choice != GpuPick::kRandom) return snapshot.gpus[each.gpu].index;
     return base::SplitMix64(snapshot.settings.seed ^
                             base::SplitMix64(static_cast<std::uint64_t>(job.value) * kMaxGpus + each.gpu));
   };
@@ -77,7 +77,7 @@ GpuSet Choose(const Snapshot& snapshot, std::vector<Candidate> candidates, std::
   };
   std::sort(candidates.begin(), candidates.end(),
             [&](const Candidate& a, const Candidate& b) { return key(a) < key(b); });
-  const bool linked = choice == Choice::kTopology && !share && count > 0 && !snapshot.links.empty();
+  const bool linked = choice == GpuPick::kTopology && !share && count > 0 && !snapshot.links.empty();
   if (linked && candidates.size() > count) return ChooseLinked(snapshot, candidates, count);
   GpuSet set;
   for (std::size_t i = 0; i < count; ++i) set.set(candidates[i].gpu);

@@ -51,8 +51,8 @@ struct Advantage {
 // A job among those that want to run.
 struct Ranked {
   std::int64_t rank = 0;  // from Ranks; after Sort: milliseconds after the first rank
-  std::uint32_t entry =
-      0;  // a place in Snapshot::waiting or, counted on from its end, in Snapshot::running (to be resumed)
+  // A place in Snapshot::waiting or, counted on from its end, in Snapshot::running (to be resumed).
+  std::uint32_t entry = 0;
   Index need = kNone;  // for a waiting job that no quota, throttle or reservation concerns; else kNone
 };
 

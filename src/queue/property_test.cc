@@ -64,7 +64,7 @@ const WallTime kReservedFrom = kStart + 120min, kReservedTo = kStart + 240min;
 
 Simulator MakeWorld() {
   Simulator world(kGpus, [](const Snapshot& snapshot, WallTime now) { return Pass(snapshot, now); });
-  world.settings().choice = *rc::gen::element(Choice::kSequential, Choice::kRandom, Choice::kTopology);
+  world.settings().choice = *rc::gen::element(GpuPick::kSequential, GpuPick::kRandom, GpuPick::kTopology);
   world.settings().patience = std::chrono::minutes(*rc::gen::inRange(0, 30));
   world.book().SetHost({base::GiB(128), std::nullopt});
   world.book().SetQuota(AccountKind::kUser, "ann", {.gpus = kGpuQuota});

@@ -28,7 +28,7 @@ Room::Room(const Snapshot& snapshot, WallTime now)
       reserved_(snapshot.gpus.size(), kNever),
       host_(snapshot.host) {
   for (const Gpu& gpu : snapshot.gpus) {
-    Slot slot;
+    GpuRoom slot;
     slot.open = !gpu.drained && !gpu.restricted && !gpu.lost;
     slot.unmanaged = gpu.unmanaged;
     slot.free = gpu.memory - gpu.foreign;
@@ -73,7 +73,7 @@ WallTime Room::EndOf(const Running& job) const {
 }
 
 void Room::Hold(std::size_t gpu, const Holder& holder) {
-  Slot& slot = slots_[gpu];
+  GpuRoom& slot = slots_[gpu];
   slot.holders.push_back(holder);
   slot.exclusive |= !holder.share;
   slot.free = slot.exclusive ? base::Bytes{} : slot.free - holder.memory;
@@ -85,7 +85,7 @@ void Room::Hold(std::size_t gpu, const Holder& holder) {
 }
 
 bool Room::IsUsable(std::size_t gpu, const Need& need) const {
-  const Slot& slot = slots_[gpu];
+  const GpuRoom& slot = slots_[gpu];
   return slot.open && (!slot.unmanaged || (need.share && snapshot_->settings.share_unmanaged));
 }
 
@@ -99,7 +99,7 @@ bool Room::IsUnreserved(std::size_t gpu, Index user, WallTime from, WallTime to)
 }
 
 bool Room::MayHold(std::size_t gpu, const PlacementRequest& request, const Constraints& constraints) const {
-  const Slot& slot = slots_[gpu];
+  const GpuRoom& slot = slots_[gpu];
   const bool leaves =
       request.need.preemptible && snapshot_->settings.preempt;  // when a claim or a reservation begins
   if (constraints.claims && !request.resumes && request.end > slot.claimed &&
@@ -119,7 +119,7 @@ base::Bytes Room::LeftBeside(std::size_t gpu, JobId job) const {
 }
 
 base::Bytes Room::FreeFor(std::size_t gpu, JobId job) const {
-  const Slot& slot = slots_[gpu];
+  const GpuRoom& slot = slots_[gpu];
   if (slot.exclusive) return slot.free;
   base::Bytes free = slot.free;
   for (const LeftMemory& each : slot.left)
@@ -132,7 +132,7 @@ bool Room::HasRoomBesideLeft(std::size_t gpu, const Need& need, JobId job, base:
 }
 
 bool Room::Fits(std::size_t gpu, const PlacementRequest& request, const Constraints& constraints) const {
-  const Slot& slot = slots_[gpu];
+  const GpuRoom& slot = slots_[gpu];
   const base::Bytes free = FreeFor(gpu, request.job);
   if (request.need.free_memory > free || (request.need.share && request.need.memory > free) ||
       !HasRoomBesideLeft(gpu, request.need, request.job))
@@ -195,7 +195,7 @@ void Room::Take(const PlacementRequest& request, const GpuSet& gpus) {
     host_holders_.push_back({request.end, request.need.host_memory, request.need.cpus});
   }
   ForEach(gpus, [&](std::size_t gpu) {
-    Slot& slot = slots_[gpu];
+    GpuRoom& slot = slots_[gpu];
     // A suspended job that comes back holds what had stayed.
     slot.free = FreeFor(gpu, request.job);
     std::erase_if(slot.left, [&](const LeftMemory& each) { return each.job == request.job; });
@@ -211,7 +211,7 @@ void Room::FindMostFree() {
 }
 
 void Room::Dismiss(Index running, bool ends) {
-  for (Slot& slot : slots_)
+  for (GpuRoom& slot : slots_)
     for (Holder& holder : slot.holders)
       if (holder.running == running) {
         holder.leaving = true;
@@ -222,7 +222,7 @@ void Room::Dismiss(Index running, bool ends) {
 
 void Room::Claim(const PlacementRequest& request, const GpuSet& gpus, WallTime from) {
   ForEach(gpus, [&](std::size_t gpu) {
-    Slot& slot = slots_[gpu];
+    GpuRoom& slot = slots_[gpu];
     slot.claimed = from;
     slot.claimed_firmly = request.need.preemptible || !snapshot_->settings.preempt;
     slot.spare = {};

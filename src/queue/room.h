@@ -43,7 +43,7 @@ struct LeftMemory {
 };
 
 // The state of a GPU during a pass.
-struct Slot {
+struct GpuRoom {
   bool open = true;        // not drained, restricted or lost
   bool unmanaged = false;  // not for exclusive jobs; for shared ones if the settings allow it
   base::Bytes free{};      // for shared jobs
@@ -99,7 +99,7 @@ class Room {
   // Whether all of the GPU but what stays of other suspended jobs, and `more`, is enough for the job.
   bool HasRoomBesideLeft(std::size_t gpu, const Need& need, JobId job, base::Bytes more = {}) const;
 
-  const std::vector<Slot>& slots() const { return slots_; }
+  const std::vector<GpuRoom>& slots() const { return slots_; }
   const Snapshot& snapshot() const { return *snapshot_; }
   WallTime now() const { return now_; }
   // The part of the host that is free at `time`, as far as it is counted.
@@ -119,7 +119,7 @@ class Room {
 
   const Snapshot* snapshot_;
   WallTime now_;
-  std::vector<Slot> slots_;
+  std::vector<GpuRoom> slots_;
   GpuSet empty_{}, partly_{};               // without any holder; without an exclusive holder
   GpuSet idle_{}, sharable_{};              // those of empty_ and partly_ that jobs may get
   base::Bytes most_free_{};                 // the most among sharable_

@@ -18,9 +18,9 @@ TEST(QueueSettings, BoundsAreHeldAndNamed) {
 }
 
 TEST(QueueSettings, ChoicesHaveWords) {
-  for (const Choice choice : {Choice::kSequential, Choice::kRandom, Choice::kTopology})
-    EXPECT_EQ(ParseChoice(ToString(choice)).value(), choice);
-  EXPECT_FALSE(ParseChoice("best"));
+  for (const GpuPick choice : {GpuPick::kSequential, GpuPick::kRandom, GpuPick::kTopology})
+    EXPECT_EQ(ParseGpuPick(ToString(choice)).value(), choice);
+  EXPECT_FALSE(ParseGpuPick("best"));
 }
 
 }  // namespace

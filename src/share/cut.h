@@ -66,14 +66,14 @@ struct UnitView {
   // An allocation of the process waits for room. None is made for it before the attempt is over, so it makes
   // no other call that a unit may wait for.
   bool for_room = false;
-  std::uint64_t calls = 0;  // that its process has made, in all; 0: not known
+  std::uint64_t calls = 0;  // calls that its process has made, in all; 0: not known
 };
 
 // What became of a grant that has ended, for whatever reason. A process has one grant at a time; nothing is
 // told of one that was replaced.
 struct UnitReport {
   UnitId unit;
-  unsigned calls = 0;  // that were made
+  unsigned calls = 0;  // calls that were made
 };
 
 // The caller reads `ended` before it reads `works` and `waits`: then what a grant submitted is seen with its
@@ -158,7 +158,7 @@ class Cut {
     std::uint64_t calls_made = 0;  // by its process, in all
     base::MonoTime works_since{};
     unsigned run = 0;  // calls that it was allowed since it worked last while others were stepped
-    unsigned calls = 0, behind = 0;  // that it was allowed in this attempt; and of them behind unended work
+    unsigned calls = 0, behind = 0;  // calls that it was allowed in this attempt; those behind unended work
   };
 
   // --- what is seen
@@ -200,7 +200,7 @@ class Cut {
   CutHistory history_;
   base::MonoTime began_, deadline_;
   Figures figures_{};
-  std::map<UnitId, Unit> units_;               // that are in the view
+  std::map<UnitId, Unit> units_;               // units that are in the view
   std::map<base::ProcessId, UnitGrant> open_;  // grants that have not ended
   bool all_shut_ = false;
   base::MonoTime changed_, shut_changed_;  // when the view and all_shut changed last

@@ -35,10 +35,10 @@ struct Demand {
   friend bool operator==(const Demand&, const Demand&) = default;
 };
 
-enum class Gate { kOpen, kClosing, kClosed };
+enum class GatePosition { kOpen, kClosing, kClosed };
 
 // kUnknown counts as busy. kWaiting: one of its threads waits at the closed gate.
-enum class Activity { kUnknown, kBusy, kIdle, kWaiting };
+enum class TenantActivity { kUnknown, kBusy, kIdle, kWaiting };
 
 namespace event {
 // A tenant that runs already (the daemon is new) may join with its gate closed; it has no turn before its
@@ -48,7 +48,7 @@ struct Joined {
   TenantId tenant;
   double weight = 1;
   int priority = 0;
-  Gate gate = Gate::kOpen;
+  GatePosition gate = GatePosition::kOpen;
   std::string user{};
   std::set<std::string> gpus{};
   bool interactive = false;  // its user says that it works in short bursts, and that somebody waits for each
@@ -70,7 +70,7 @@ struct DemandChanged {
 // `since`: with kIdle, when the last work ended.
 struct ActivityChanged {
   TenantId tenant;
-  Activity activity = Activity::kUnknown;
+  TenantActivity activity = TenantActivity::kUnknown;
   base::MonoTime since{};
 };
 // How much work the tenant was seen to complete since the last Completed.
@@ -139,7 +139,7 @@ struct Suspended {
 // memory is on its GPUs; `refused`: why its gate could not be closed.
 struct Unsuspended {
   TenantId tenant;
-  Gate gate = Gate::kClosed;
+  GatePosition gate = GatePosition::kClosed;
   std::string refused{};
 };
 struct WeightChanged {

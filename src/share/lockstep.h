@@ -18,7 +18,7 @@
 
 namespace gpuman::share {
 
-using CallsByProcess = std::map<base::ProcessId, std::uint64_t>;  // that each has made since it began
+using CallsByProcess = std::map<base::ProcessId, std::uint64_t>;  // calls that each has made since it began
 
 struct Lockstep {
   // How many calls each had made when all were at the same place of the program, as far as is known.

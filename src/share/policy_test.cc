@@ -16,11 +16,11 @@ class SharePolicy : public testing::Test {
   SharePolicy() {
     meter_.Add(100ms, {GiB(4), GiB(4)});  // a quantum of 2 s
     holder_.id = TenantId{1};
-    holder_.activity = Activity::kBusy;
+    holder_.activity = TenantActivity::kBusy;
     holder_.turn_since = kNow - 1s;
     waiter_.id = TenantId{2};
-    waiter_.gate = Gate::kClosed;
-    waiter_.activity = Activity::kWaiting;
+    waiter_.gate = GatePosition::kClosed;
+    waiter_.activity = TenantActivity::kWaiting;
     waiter_.waiting_since = kNow - 1s;
     waiter_.parts["gpu"].demand.away = GiB(4);
   }
@@ -193,7 +193,7 @@ TEST_F(SharePolicy, ABurstThatSoonEndsIsLetComeToItsEndButNotForLongerThanTwoTur
 }
 
 TEST_F(SharePolicy, AHolderThatIdlesLeavesAfterTheIdleTime) {
-  holder_.activity = Activity::kIdle;
+  holder_.activity = TenantActivity::kIdle;
   holder_.since = kNow - 20ms;
   EXPECT_EQ(Leaves(), Span(settings_.idle) - 20ms);
   holder_.since = kNow - 200ms;
@@ -201,7 +201,7 @@ TEST_F(SharePolicy, AHolderThatIdlesLeavesAfterTheIdleTime) {
 }
 
 TEST_F(SharePolicy, AHolderWhosePausesWereAllLongLeavesAtTheBeginOfTheNext) {
-  holder_.activity = Activity::kIdle;
+  holder_.activity = TenantActivity::kIdle;
   holder_.since = kNow - 20ms;
   holder_.rhythm.AddGap(5s);
   EXPECT_EQ(Leaves(), Span(settings_.idle) - 20ms) << "one tells nothing";
@@ -212,7 +212,7 @@ TEST_F(SharePolicy, AHolderWhosePausesWereAllLongLeavesAtTheBeginOfTheNext) {
 }
 
 TEST_F(SharePolicy, AGapThatUsuallyEndsBeforeTheMoveIsOverIsNoReasonToLeave) {
-  holder_.activity = Activity::kIdle;
+  holder_.activity = TenantActivity::kIdle;
   holder_.rhythm.AddGap(150ms);
   holder_.since = kNow - 120ms;
   EXPECT_EQ(Leaves(), Span(30ms)) << "asked again where it should have ended";
@@ -269,7 +269,7 @@ TEST_F(SharePolicy, ARunIsChargedByWeightAndAGapOnlyWhereSomebodyWaits) {
   EXPECT_DOUBLE_EQ(holder_.ahead, 2);
   EXPECT_DOUBLE_EQ(waiter_.ahead, 0);
   EXPECT_EQ(holder_.had_turn, Span(4s));
-  holder_.activity = Activity::kIdle;
+  holder_.activity = TenantActivity::kIdle;
   Charge({&holder_}, 4s);
   EXPECT_DOUBLE_EQ(holder_.ahead, 2);
   Charge({&holder_, &waiter_}, 4s);
@@ -277,7 +277,7 @@ TEST_F(SharePolicy, ARunIsChargedByWeightAndAGapOnlyWhereSomebodyWaits) {
 }
 
 TEST_F(SharePolicy, AnIdleJobSavesUpNoMoreThanItsCredit) {
-  waiter_.activity = Activity::kIdle;
+  waiter_.activity = TenantActivity::kIdle;
   waiter_.ahead = -100;
   holder_.ahead = 3;
   Rebase({&holder_, &waiter_}, 2s);

@@ -64,7 +64,7 @@ Actions Scheduler::On(const Event& event, base::MonoTime now) {
 // A wait ends when the tenant's gate opens, or when it has the room. A tenant that only may wait (its
 // activity is not known) is not counted.
 void Scheduler::CountWait(Tenant& tenant, base::MonoTime now) {
-  const bool waits = tenant.Waits() && (tenant.LacksRoom() || tenant.activity == Activity::kWaiting);
+  const bool waits = tenant.Waits() && (tenant.LacksRoom() || tenant.activity == TenantActivity::kWaiting);
   if (waits && !tenant.wait_began) tenant.wait_began = now;
   if (waits || !tenant.wait_began) return;
   if (!tenant.parked) tenant.waits.Add(now - *tenant.wait_began);
@@ -114,7 +114,7 @@ void Scheduler::Expire(Tenant& tenant, base::MonoTime now) {
   if (tenant.out_blocked && now >= *tenant.out_blocked) tenant.out_blocked.reset();
   if (tenant.back_blocked && now >= *tenant.back_blocked) tenant.back_blocked.reset();
   if (tenant.keeps_until && now >= *tenant.keeps_until) tenant.keeps_until.reset();
-  if (tenant.gate == Gate::kClosing && now >= tenant.close_deadline + kAnswersLate)
+  if (tenant.gate == GatePosition::kClosing && now >= tenant.close_deadline + kAnswersLate)
     Refuse(tenant, {}, true, now);
   // The scheduler only reports it, because the mover may be the cause.
   if (tenant.IsEvicting() && now >= tenant.left_since + settings_.yield_limit + kStandsStill &&
@@ -140,7 +140,7 @@ void Scheduler::Handle(const event::Joined& joined, base::MonoTime now) {
   tenant.interactive = joined.interactive;
   tenant.gate = joined.gate;
   tenant.since = tenant.waiting_since = tenant.turn_since = now;
-  tenant.member = joined.gate == Gate::kOpen;
+  tenant.member = joined.gate == GatePosition::kOpen;
   tenant.may_use = joined.gpus;
   Expect(tenant);
   tenants_.insert_or_assign(joined.tenant, std::move(tenant));
@@ -208,8 +208,8 @@ void Scheduler::Handle(const event::ActivityChanged& is, base::MonoTime now) {
   Tenant* tenant = Find(is.tenant);
   if (!tenant || tenant->activity == is.activity) return;
   const bool waited = tenant->Waits();
-  const base::MonoTime since = is.activity == Activity::kIdle ? std::min(is.since, now) : now;
-  if (is.activity == Activity::kIdle) {
+  const base::MonoTime since = is.activity == TenantActivity::kIdle ? std::min(is.since, now) : now;
+  if (is.activity == TenantActivity::kIdle) {
     tenant->rests_shut = !tenant->IsOpen();
     // The tenant did no work since `since`.
     if (!tenant->rests_shut) EndBurst(*tenant, now - since);
@@ -244,9 +244,9 @@ void Scheduler::Handle(const event::Completed& completed, base::MonoTime) {
 
 void Scheduler::Handle(const event::GateClosed& closed, base::MonoTime now) {
   Tenant* tenant = Find(closed.tenant);
-  if (!tenant || tenant->gate != Gate::kClosing || tenant->gate_order != closed.order) return;
+  if (!tenant || tenant->gate != GatePosition::kClosing || tenant->gate_order != closed.order) return;
   const bool waited = tenant->Waits();
-  tenant->gate = Gate::kClosed;
+  tenant->gate = GatePosition::kClosed;
   tenant->gate_order = 0;
   // A tenant that yields only sometimes keeps a longer limit than a tenant that always yields.
   tenant->refusals /= 2;
@@ -260,7 +260,7 @@ void Scheduler::Handle(const event::GateClosed& closed, base::MonoTime now) {
 
 void Scheduler::Handle(const event::GateNotClosed& not_closed, base::MonoTime now) {
   Tenant* tenant = Find(not_closed.tenant);
-  if (!tenant || tenant->gate != Gate::kClosing || tenant->gate_order != not_closed.order) return;
+  if (!tenant || tenant->gate != GatePosition::kClosing || tenant->gate_order != not_closed.order) return;
   tenant->stuck = not_closed.for_room;
   if (tenant->in_part == Tenant::InPart::kAsked) tenant->in_part = Tenant::InPart::kTried;
   Refuse(*tenant, not_closed.why, not_closed.late, now, not_closed.figures);
@@ -361,7 +361,7 @@ void Scheduler::Handle(const event::Suspended& suspended, base::MonoTime) {
   Forget(*tenant);
   tenant->answers = true;  // it gets no orders now
   tenant->parked = true;
-  tenant->gate = Gate::kClosed;
+  tenant->gate = GatePosition::kClosed;
   for (auto& [gpu, part] : tenant->parts) part.demand = {{}, part.demand.away + part.demand.resident, {}, {}};
 }
 
@@ -373,7 +373,7 @@ void Scheduler::Handle(const event::Unsuspended& unsuspended, base::MonoTime now
   tenant->moved = true;
   tenant->gate = unsuspended.gate;
   tenant->member = tenant->IsOpen();
-  tenant->activity = Activity::kUnknown;
+  tenant->activity = TenantActivity::kUnknown;
   tenant->since = tenant->waiting_since = tenant->turn_since = now;
   if (!tenant->IsOpen()) return;
   if (!unsuspended.refused.empty())

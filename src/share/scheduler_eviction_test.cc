@@ -75,7 +75,7 @@ class ShareSchedulerEviction : public ShareScheduler {
   // A tenant that rests, with all of its memory on the GPU.
   void JoinResting(TenantId tenant, base::Bytes resident) {
     Join(tenant, resident);
-    Is(tenant, Activity::kIdle);
+    Is(tenant, TenantActivity::kIdle);
   }
   // A third tenant needs the room of two that rest; the gate of the first is closed. Returns both orders.
   std::vector<action::Close> CloseTheFirstOfTwo() {
@@ -83,7 +83,7 @@ class ShareSchedulerEviction : public ShareScheduler {
     JoinResting(kB, GiB(8));
     JoinAway(kC, GiB(6));
     Pass(60s);
-    Is(kC, Activity::kWaiting);
+    Is(kC, TenantActivity::kWaiting);
     auto closes = Said<action::Close>();
     if (!closes.empty()) Tell(event::GateClosed{closes[0].tenant, closes[0].order});
     return closes;
@@ -122,7 +122,7 @@ TEST_F(ShareSchedulerEviction, OneThatIsUsedSeldomLeavesAndTheOtherKeepsItsGateO
   JoinResting(kB, GiB(8));
   JoinAway(kC, GiB(6));
   Pass(10s);
-  Is(kC, Activity::kWaiting);
+  Is(kC, TenantActivity::kWaiting);
   CloseNow(kA);
   const auto evict = One<action::Evict>();
   EXPECT_EQ(evict.tenant, kA);
@@ -135,7 +135,7 @@ TEST_F(ShareSchedulerEviction, OneThatRestsStaysWhereAnotherLeavesAnywayAndGives
   JoinResting(kB, GiB(2));
   JoinAway(kC, GiB(14));
   Pass(60s);
-  Is(kC, Activity::kWaiting);
+  Is(kC, TenantActivity::kWaiting);
   const auto closes = Said<action::Close>();
   ASSERT_EQ(closes.size(), 1u);
   EXPECT_EQ(closes[0].tenant, kA);
@@ -149,12 +149,12 @@ TEST_F(ShareSchedulerEviction, OneThatRestsGivesNothingWhereItsPriorityIsHigherO
     Tell(event::CapacityChanged{"gpu", GiB(16)});
     JoinResting(kA, GiB(7));
     Join(kB, GiB(8), 1, answers ? 200 : 0);
-    Is(kB, Activity::kIdle);
+    Is(kB, TenantActivity::kIdle);
     JoinAway(kC, GiB(6), 1, answers ? 100 : 0);
     Pass(1h);
     if (!answers) Tell(event::Answers{kB, false, "process 2 is stopped"});
     Said<action::Close>();
-    Is(kC, Activity::kWaiting);
+    Is(kC, TenantActivity::kWaiting);
     const auto closes = Said<action::Close>();
     ASSERT_EQ(closes.size(), 1u) << answers;
     EXPECT_EQ(closes[0].tenant, kA) << answers;
@@ -166,7 +166,7 @@ TEST_F(ShareSchedulerEviction, AFewMegabytesComeFromOneAlone) {
   JoinResting(kB, GiB(8));
   JoinAway(kC, base::MiB(600));
   Pass(60s);
-  Is(kC, Activity::kWaiting);
+  Is(kC, TenantActivity::kWaiting);
   EXPECT_EQ(Said<action::Close>().size(), 1u);
 }
 

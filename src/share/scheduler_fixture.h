@@ -38,24 +38,24 @@ class ShareScheduler : public testing::Test {
   void Join(TenantId tenant, base::Bytes resident, double weight = 1, int priority = 0) {
     Tell(event::Joined{tenant, weight, priority});
     Has(tenant, resident);
-    Is(tenant, Activity::kBusy);
+    Is(tenant, TenantActivity::kBusy);
   }
   // The same with managed memory.
-  void JoinManaged(TenantId tenant, base::Bytes managed, Gate gate = Gate::kOpen) {
+  void JoinManaged(TenantId tenant, base::Bytes managed, GatePosition gate = GatePosition::kOpen) {
     Tell(event::Joined{tenant, 1, 0, gate});
     HasManaged(tenant, managed);
-    Is(tenant, gate == Gate::kOpen ? Activity::kBusy : Activity::kWaiting);
+    Is(tenant, gate == GatePosition::kOpen ? TenantActivity::kBusy : TenantActivity::kWaiting);
   }
   void HasManaged(TenantId tenant, base::Bytes managed) {
     Tell(event::DemandChanged{tenant, {{"gpu", {{}, {}, {}, {}, managed}}}});
   }
   // A tenant whose memory is away, and that waits at its gate.
   void JoinAway(TenantId tenant, base::Bytes away, double weight = 1, int priority = 0) {
-    Tell(event::Joined{tenant, weight, priority, Gate::kClosed});
-    Tell(event::ActivityChanged{tenant, Activity::kIdle, now_});
+    Tell(event::Joined{tenant, weight, priority, GatePosition::kClosed});
+    Tell(event::ActivityChanged{tenant, TenantActivity::kIdle, now_});
     Has(tenant, {}, away);
   }
-  void Is(TenantId tenant, Activity activity) { Tell(event::ActivityChanged{tenant, activity, now_}); }
+  void Is(TenantId tenant, TenantActivity activity) { Tell(event::ActivityChanged{tenant, activity, now_}); }
 
   // The actions since the last look, without reports.
   template <typename Kind>

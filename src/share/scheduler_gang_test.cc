@@ -22,14 +22,14 @@ class Gangs : public ShareScheduler {
   void Runs(TenantId tenant, const Memory& memory) {
     Tell(event::Joined{tenant, 1, 0});
     Tell(event::DemandChanged{tenant, memory});
-    Is(tenant, Activity::kBusy);
+    Is(tenant, TenantActivity::kBusy);
   }
   // Its memory is away, and it does not want a turn yet.
   void Rests(TenantId tenant, const std::vector<std::string>& gpus, base::Bytes bytes) {
     Memory memory;
     for (const auto& gpu : gpus) memory[gpu] = {{}, bytes, {}, {}};
-    Tell(event::Joined{tenant, 1, 0, Gate::kClosed});
-    Tell(event::ActivityChanged{tenant, Activity::kIdle, now_});
+    Tell(event::Joined{tenant, 1, 0, GatePosition::kClosed});
+    Tell(event::ActivityChanged{tenant, TenantActivity::kIdle, now_});
     Tell(event::DemandChanged{tenant, memory});
   }
   void Leaves(const action::Evict& order) {
@@ -63,7 +63,7 @@ TEST_F(Gangs, LeaveAllTheirGpusAndOpenWhenAllOfTheirMemoryIsBack) {
   Runs(kGang, Resident({"a", "b"}, GiB(10)));
   Rests(kOther, {"a", "b"}, GiB(10));
   Pass(60s);
-  Is(kOther, Activity::kWaiting);
+  Is(kOther, TenantActivity::kWaiting);
   CloseNow(kGang);
   const auto out = Said<action::Evict>();
   ASSERT_EQ(out.size(), 2u);
@@ -83,13 +83,13 @@ TEST_F(Gangs, RunBesideASingleJobOnlyIfBothFit) {
   Runs(kGang, Resident({"a", "b"}, GiB(10)));
   Rests(kA, {"b"}, GiB(6));
   Rests(kB, {"b"}, GiB(7));
-  Is(kA, Activity::kWaiting);
+  Is(kA, TenantActivity::kWaiting);
   EXPECT_TRUE(Closed().empty());
   ComesBack(kA);
   ReportDemand(kA, Resident({"b"}, GiB(6)));
   EXPECT_EQ(One<action::Open>().tenant, kA);
   Pass(60s);
-  Is(kB, Activity::kWaiting);
+  Is(kB, TenantActivity::kWaiting);
   EXPECT_EQ(Closed(), std::set{kGang}) << "job 1 fits beside job 2";
 }
 
@@ -98,7 +98,7 @@ TEST_F(Gangs, WaitForTwoSingleJobsAndComeWhenBothHaveHadTheirTurn) {
   Rests(kGang, {"a", "b"}, GiB(10));
   Pass(800ms);
   Runs(kB, Resident({"b"}, GiB(10)));
-  Is(kGang, Activity::kWaiting);
+  Is(kGang, TenantActivity::kWaiting);
   EXPECT_TRUE(Closed().empty());
   std::set<TenantId> closed;
   for (int i = 0; i < 20 && closed.empty(); ++i) {
@@ -112,9 +112,9 @@ TEST_F(Gangs, ASingleJobThatFitsRunsMeanwhileAndGivesWay) {
   Runs(kA, Resident({"a"}, GiB(10)));
   Runs(kC, Resident({"c"}, GiB(1)));
   Rests(kGang, {"a", "b", "c"}, GiB(10));
-  Is(kGang, Activity::kWaiting);
+  Is(kGang, TenantActivity::kWaiting);
   Rests(kB, {"b"}, GiB(10));
-  Is(kB, Activity::kWaiting);
+  Is(kB, TenantActivity::kWaiting);
   ComesBack(kB);
   ReportDemand(kB, Resident({"b"}, GiB(10)));
   EXPECT_EQ(One<action::Open>().tenant, kB) << "nobody else has a use for that GPU now";
@@ -133,9 +133,9 @@ TEST_F(Gangs, AHandOverOnOneGpuDoesNotHoldUpThoseOnOthers) {
   Rests(kC, {"a"}, GiB(10));
   Rests(kOther, {"b"}, GiB(10));
   Pass(60s);
-  Is(kC, Activity::kWaiting);
+  Is(kC, TenantActivity::kWaiting);
   EXPECT_EQ(Closed(), std::set{kA});
-  Is(kOther, Activity::kWaiting);
+  Is(kOther, TenantActivity::kWaiting);
   EXPECT_EQ(Closed(), std::set{kB}) << "although job 1 has not left yet";
   EXPECT_TRUE(IsIn(kGang));
 }
@@ -147,9 +147,9 @@ TEST_F(Gangs, AWaiterForOneGpuDoesNotHoldUpAnother) {
   Rests(kOther, {"b"}, GiB(10));
   Pass(60s);
   Runs(kA, Resident({"a"}, GiB(10)));
-  Is(kC, Activity::kWaiting);
+  Is(kC, TenantActivity::kWaiting);
   EXPECT_TRUE(Closed().empty()) << "the turn of job 1 has only begun";
-  Is(kOther, Activity::kWaiting);
+  Is(kOther, TenantActivity::kWaiting);
   EXPECT_EQ(Closed(), std::set{kB});
 }
 
@@ -158,7 +158,7 @@ TEST_F(Gangs, OneThatAddsAGpuJoinsTheDomainsAndTheHandOverOnItCounts) {
   Rests(kC, {"b"}, GiB(10));
   Runs(kGang, Resident({"a"}, GiB(1)));
   Pass(60s);
-  Is(kC, Activity::kWaiting);
+  Is(kC, TenantActivity::kWaiting);
   CloseNow(kB);
   Pass(2s);
   ReportDemand(kGang, {{"a", {GiB(1), {}, {}, {}}}, {"b", {}}});
@@ -192,7 +192,7 @@ class Growing : public Gangs {
       for (const auto& close : closes) {
         shut_.insert(close.tenant);
         Tell(event::GateClosed{close.tenant, close.order});
-        Is(close.tenant, Activity::kWaiting);
+        Is(close.tenant, TenantActivity::kWaiting);
       }
     }
     for (const auto& open : Said<action::Open>()) shut_.erase(open.tenant);
@@ -231,7 +231,7 @@ TEST_F(Growing, TheyRunTogetherOnceOneHasRunForAWhileWithoutMore) {
 // Each might get the memory on one GPU that the other needs, before it is known that both need both.
 TEST_F(Growing, TwoThatHaveNothingYetTakeTurnsWhereBothMayCome) {
   for (const TenantId tenant : {kGang, kOther}) {
-    Tell(event::Joined{tenant, 1, 0, Gate::kOpen, {}, {"a", "b"}});
+    Tell(event::Joined{tenant, 1, 0, GatePosition::kOpen, {}, {"a", "b"}});
     ReportDemand(tenant, {});
   }
   Settle();
@@ -272,19 +272,19 @@ TEST_F(Growing, OneComesInOnlyWhenTheOtherIsAtRest) {
 }
 
 TEST_F(Growing, WhereItMightHaveComeItIsExpectedNoMoreOnceItHasAll) {
-  Tell(event::Joined{kGang, 1, 0, Gate::kOpen, {}, {"a", "b"}});
+  Tell(event::Joined{kGang, 1, 0, GatePosition::kOpen, {}, {"a", "b"}});
   ReportDemand(kGang, Resident({"a"}, GiB(1)));
   EXPECT_EQ(scheduler_.View(now_).gpus.at(1).tenants.size(), 0u) << "it has nothing there";
   Pass(11s);
   ReportDemand(kGang, Resident({"a"}, GiB(1)));
-  Tell(event::Joined{kOther, 1, 0, Gate::kOpen, {}, {"a", "b"}});
+  Tell(event::Joined{kOther, 1, 0, GatePosition::kOpen, {}, {"a", "b"}});
   ReportDemand(kOther, Resident({"b"}, GiB(1)));
   Pass(11s);
   ReportDemand(kOther, Resident({"b"}, GiB(1)));
   EXPECT_TRUE(Closed().empty());
   // So a job on the other GPU alone does not wait for it.
   Rests(kC, {"b"}, GiB(16));
-  Is(kC, Activity::kWaiting);
+  Is(kC, TenantActivity::kWaiting);
   Pass(60s);
   Tell(event::Tick{});
   EXPECT_EQ(Closed(), (std::set<TenantId>{kOther}));
@@ -310,11 +310,11 @@ TEST_F(Growing, OneBesideAnotherThatHasAll) {
 
 TEST_F(Growing, OneThatRestsWithItsMemoryHasAllAfterAMinute) {
   Runs(kGang, Resident({"a", "b"}, GiB(1)));
-  Is(kGang, Activity::kIdle);
+  Is(kGang, TenantActivity::kIdle);
   Pass(50s);
   Tell(event::Tick{});
   Runs(kOther, Resident({"a", "b"}, GiB(1)));
-  Is(kOther, Activity::kIdle);
+  Is(kOther, TenantActivity::kIdle);
   Settle();
   EXPECT_EQ(Open(), 1u);
   for (int i = 0; i < 7; ++i) {
@@ -327,7 +327,7 @@ TEST_F(Growing, OneThatRestsWithItsMemoryHasAllAfterAMinute) {
 
 TEST_F(Growing, OneThatHasNothingYetDoesNotHaveAll) {
   for (const TenantId tenant : {kGang, kOther}) {
-    Tell(event::Joined{tenant, 1, 0, Gate::kOpen, {}, {"a", "b"}});
+    Tell(event::Joined{tenant, 1, 0, GatePosition::kOpen, {}, {"a", "b"}});
     ReportDemand(tenant, {});
     Pass(600s);
   }
@@ -419,7 +419,7 @@ TEST_F(Jammed, OneThatHasTheRoomThatItWaitsForIsNotReportedForItAtOnce) {
   ReportDemand(kGang, memory);
   EXPECT_EQ(One<action::Grant>(), (action::Grant{kGang, "a", GiB(4), false}));
   Pass(60s);
-  Is(kC, Activity::kWaiting);
+  Is(kC, TenantActivity::kWaiting);
   const auto close = One<action::Close>();
   EXPECT_EQ(close.tenant, kGang);
   Tell(event::GateNotClosed{kGang, close.order, "it waits for room", false, true});
@@ -434,7 +434,7 @@ TEST_F(Jammed, OneThatHasItsRoomIsAskedAgainAtOnce) {
   const auto other = One<action::Close>();
   EXPECT_NE(other.tenant, close.tenant);
   Tell(event::GateClosed{other.tenant, other.order});
-  Is(other.tenant, Activity::kWaiting);
+  Is(other.tenant, TenantActivity::kWaiting);
   Leaves(One<action::Evict>());
   EXPECT_EQ(One<action::Grant>().tenant, close.tenant);
   Pass(2s);

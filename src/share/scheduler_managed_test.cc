@@ -18,7 +18,7 @@ class ManagedMemory : public ShareScheduler {
 
 TEST_F(ManagedMemory, TakesTurnsAndNothingOfItIsMoved) {
   JoinManaged(kA, GiB(10));
-  JoinManaged(kB, GiB(10), Gate::kClosed);
+  JoinManaged(kB, GiB(10), GatePosition::kClosed);
   EXPECT_TRUE(Silent()) << "its turn has only begun";
   EXPECT_TRUE(scheduler_.IsContended("gpu"));
   Tick();
@@ -45,7 +45,7 @@ TEST_F(ManagedMemory, ThatFitsRunsAtOnce) {
 TEST_F(ManagedMemory, ATurnWithManagedMemoryIsAsLongAsItsPagingIsWorth) {
   JoinManaged(kA, GiB(10));
   const auto begin = now_;
-  JoinManaged(kB, GiB(10), Gate::kClosed);
+  JoinManaged(kB, GiB(10), GatePosition::kClosed);
   Tick();
   const Span turn = QuantumFor(PagingTime(GiB(10)), SchedulerSettings{});
   EXPECT_GT(turn, 20s);
@@ -56,10 +56,10 @@ TEST_F(ManagedMemory, ATurnWithManagedMemoryIsAsLongAsItsPagingIsWorth) {
 
 TEST_F(ManagedMemory, OthersLeaveForManagedMemoryAsFarAsIsNeeded) {
   Join(kA, GiB(10));
-  JoinManaged(kB, GiB(10), Gate::kClosed);
+  JoinManaged(kB, GiB(10), GatePosition::kClosed);
   Tick();
   CloseNow(kA);
-  Is(kA, Activity::kWaiting);
+  Is(kA, TenantActivity::kWaiting);
   EXPECT_TRUE(Said<action::Open>().empty()) << "there is no room for it";
   const auto evict = One<action::Evict>();
   EXPECT_EQ(evict.bytes, GiB(4));
@@ -81,11 +81,11 @@ TEST_F(ManagedMemory, OthersLeaveForManagedMemoryAsFarAsIsNeeded) {
 TEST_F(ManagedMemory, OneThatHasMoreManagedMemoryThanTheGpuRunsWhenItCanHaveAllOfIt) {
   JoinManaged(kA, GiB(40));
   EXPECT_TRUE(Silent()) << "it is not too large";
-  JoinManaged(kB, GiB(1), Gate::kClosed);
+  JoinManaged(kB, GiB(1), GatePosition::kClosed);
   Tick();
   CloseNow(kA);
   EXPECT_EQ(One<action::Open>().tenant, kB);
-  Is(kA, Activity::kWaiting);
+  Is(kA, TenantActivity::kWaiting);
   TickUntilOneIsClosed();
   CloseNow(kB);
   EXPECT_EQ(One<action::Open>().tenant, kA);
@@ -103,7 +103,7 @@ TEST_F(ManagedMemory, AnAllocationOfManagedMemoryBeyondTheGpuIsDenied) {
 
 TEST_F(ManagedMemory, WithoutTurnsForManagedMemoryEverybodyRuns) {
   JoinManaged(kA, GiB(10));
-  JoinManaged(kB, GiB(10), Gate::kClosed);
+  JoinManaged(kB, GiB(10), GatePosition::kClosed);
   EXPECT_TRUE(Silent());
   Tell(event::SettingsChanged{{.managed_turns = false}});
   EXPECT_EQ(One<action::Open>().tenant, kB);
@@ -114,7 +114,7 @@ TEST_F(ManagedMemory, WithoutTurnsForManagedMemoryEverybodyRuns) {
 
 TEST_F(ManagedMemory, OneThatDoesNotYieldKeepsTheRoomOfItsManagedMemory) {
   JoinManaged(kA, GiB(10));
-  JoinManaged(kB, GiB(10), Gate::kClosed);
+  JoinManaged(kB, GiB(10), GatePosition::kClosed);
   Tick();
   const auto close = One<action::Close>();
   Tick();

@@ -55,7 +55,7 @@ void Scheduler::SendOff(const Domain& domain, base::MonoTime now) {
   for (Tenant* tenant : domain.tenants) {
     if (tenant->member || tenant->parked) continue;
     if (tenant->IsOpen()) {
-      tenant->gate = Gate::kClosing;
+      tenant->gate = GatePosition::kClosing;
       tenant->gate_order = NextOrder();
       tenant->close_deadline = now + CloseLimit(*tenant);
       out_.emplace_back(action::Close{tenant->id, tenant->gate_order, tenant->close_deadline,
@@ -115,7 +115,7 @@ std::vector<Scheduler::Victim> Scheduler::VictimsOn(const Domain& domain, const 
       continue;
     if (tenant->IsIdle())
       idle.push_back(tenant);
-    else if (tenant->gate == Gate::kClosed)
+    else if (tenant->gate == GatePosition::kClosed)
       waiting.push_back(tenant);
   }
   std::sort(idle.begin(), idle.end(), [](const Tenant* a, const Tenant* b) {
@@ -163,7 +163,7 @@ std::set<const Tenant*> Scheduler::GiversAmong(const Group& resting, const Tenan
 bool Scheduler::EvictFrom(const Domain& domain, const std::string& gpu, base::Bytes bytes) {
   bool any = false;
   for (const auto& [tenant, gives] : VictimsOn(domain, gpu, bytes)) {
-    if (tenant->gate != Gate::kClosed) continue;
+    if (tenant->gate != GatePosition::kClosed) continue;
     GpuPart& part = tenant->parts.at(gpu);
     part.evict = NextOrder();
     part.evict_left = gives;
@@ -179,8 +179,8 @@ bool Scheduler::EvictFrom(const Domain& domain, const std::string& gpu, base::By
 // for ever.
 void Scheduler::OrderReturns(Domain& domain) {
   for (Tenant* tenant : domain.tenants) {
-    if (!tenant->member || tenant->gate != Gate::kClosed || tenant->bring != 0 || tenant->IsEvicting() ||
-        !tenant->HasAway() || tenant->moved)
+    if (!tenant->member || tenant->gate != GatePosition::kClosed || tenant->bring != 0 ||
+        tenant->IsEvicting() || !tenant->HasAway() || tenant->moved)
       continue;
     tenant->bring = NextOrder();
     out_.emplace_back(action::Bring{tenant->id, tenant->bring});
@@ -238,15 +238,15 @@ void Scheduler::OpenReady(const Domain& domain, base::MonoTime now) {
       continue;
     const bool one_before =
         std::any_of(domain.tenants.begin(), domain.tenants.end(), [&](const Tenant* other) {
-          return !other->member && other->gate == Gate::kClosing &&
+          return !other->member && other->gate == GatePosition::kClosing &&
                  (exclusive ? other->Meets(*tenant) : other->MayJamWith(*tenant));
         });
     if (one_before || !HasRoomToPage(domain, *tenant)) continue;
-    tenant->gate = Gate::kOpen;
+    tenant->gate = GatePosition::kOpen;
     tenant->gate_order = 0;
     tenant->turn_since = now;
-    if (tenant->activity == Activity::kWaiting) {
-      tenant->activity = Activity::kBusy;
+    if (tenant->activity == TenantActivity::kWaiting) {
+      tenant->activity = TenantActivity::kBusy;
       tenant->since = now;
     }
     out_.emplace_back(action::Open{tenant->id, NextOrder()});

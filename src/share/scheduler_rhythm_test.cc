@@ -16,28 +16,28 @@ class ShareRhythmOfTurns : public ShareScheduler {
   // A has worked for 5 s, B not at all, and both work without pause from now on.
   void BeginTwo(int priority = 0) {
     Join(kA, kEach, 1, priority);
-    Tell(event::Joined{kB, 1, 0, Gate::kClosed});
-    Is(kB, Activity::kIdle);
+    Tell(event::Joined{kB, 1, 0, GatePosition::kClosed});
+    Is(kB, TenantActivity::kIdle);
     Has(kB, kEach - kOver, kOver);
     Pass(5s);
-    Is(kB, Activity::kWaiting);
+    Is(kB, TenantActivity::kWaiting);
   }
 
   // A short burst and a long gap before any tenant has to wait, as in programs that load something first.
   void WarmUp(TenantId tenant) {
     Pass(200ms);
-    Is(tenant, Activity::kIdle);
+    Is(tenant, TenantActivity::kIdle);
     Pass(5s);
-    Is(tenant, Activity::kBusy);
+    Is(tenant, TenantActivity::kBusy);
   }
 
   // From the close of one to the open of the other. Behind its closed gate the first seems idle until it
   // waits there; nullopt: it is idle already.
   void HandOver(TenantId from, TenantId to, std::optional<Span> stands_after, bool stays_away = false) {
     CloseNow(from);
-    if (stands_after) Is(from, Activity::kIdle);
+    if (stands_after) Is(from, TenantActivity::kIdle);
     Pass(stands_after.value_or(Span{}));
-    if (stands_after && !stays_away) Is(from, Activity::kWaiting);
+    if (stands_after && !stays_away) Is(from, TenantActivity::kWaiting);
     Pass(20ms - stands_after.value_or(Span{}));
     const auto evict = One<action::Evict>();
     EXPECT_EQ(evict.bytes, kOver);
@@ -51,7 +51,7 @@ class ShareRhythmOfTurns : public ShareScheduler {
     Tell(event::BackDone{to, bring.order});
     Has(to, kEach);
     EXPECT_EQ(One<action::Open>().tenant, to);
-    Is(to, Activity::kBusy);
+    Is(to, TenantActivity::kBusy);
   }
 
   // Runs until a tenant has to leave, and returns how long that took.
@@ -94,7 +94,7 @@ TEST_F(ShareRhythmOfTurns, SoDoTwoThatPausedBeforeWhateverTheirWeights) {
   // B waits for room, which A has to make.
   Turn();
   CloseNow(kA);
-  Is(kA, Activity::kWaiting);
+  Is(kA, TenantActivity::kWaiting);
   const auto evict = One<action::Evict>();
   Tell(event::MovedOut{kA, "gpu", evict.bytes});
   Tell(event::OutDone{kA, "gpu", evict.order});
@@ -111,14 +111,14 @@ TEST_F(ShareRhythmOfTurns, APauseAtAShutGateCountsAsIdleAndGivesShortTurns) {
   Set(Policy::kPriority);
   BeginTwo(/*priority=*/1);
   for (int turn = 0; turn < 3 && !HasFailure(); ++turn) {
-    Is(kA, Activity::kIdle);
+    Is(kA, TenantActivity::kIdle);
     Turn();
     HandOver(kA, kB, std::nullopt);
     Pass(50ms);
-    Is(kA, Activity::kWaiting);
+    Is(kA, TenantActivity::kWaiting);
     HandOver(kB, kA, 0ms, /*stays_away=*/true);
     Pass(5s);
-    Is(kB, Activity::kWaiting);
+    Is(kB, TenantActivity::kWaiting);
   }
   EXPECT_TRUE(Said<action::Close>().empty());
   Set(Policy::kFair);

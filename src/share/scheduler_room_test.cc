@@ -39,7 +39,7 @@ TEST_F(ShareScheduler, ADemandIsNotDeniedDuringAHandOver) {
   Has(kA, GiB(8), {}, GiB(5));
   EXPECT_TRUE(scheduler_.IsDenied(kA));
   Pass(60s);
-  Is(kB, Activity::kWaiting);
+  Is(kB, TenantActivity::kWaiting);
   EXPECT_EQ(One<action::Close>().tenant, kA);
   Tell(event::Left{kC});
   EXPECT_FALSE(scheduler_.IsDenied(kA));
@@ -55,7 +55,7 @@ TEST_F(ShareScheduler, WhereADeadTenantsMemoryStillMovesNothingElseOfItIsLeft) {
   Join(kA, GiB(10));
   JoinAway(kB, GiB(10));
   Pass(60s);
-  Is(kB, Activity::kWaiting);
+  Is(kB, TenantActivity::kWaiting);
   CloseNow(kA);
   EXPECT_EQ(One<action::Evict>().tenant, kA);
   Tell(event::DemandChanged{kA, {{"gpu", {GiB(10), {}, GiB(4), {}}}}});
@@ -93,7 +93,7 @@ TEST_F(ShareScheduler, AShutGateVoidsAGrantAndFreesItsRoom) {
 TEST_F(ShareScheduler, RepeatedAllocationsDoNotRestartATurn) {
   Join(kA, GiB(10));
   JoinAway(kB, GiB(10));
-  Is(kB, Activity::kWaiting);
+  Is(kB, TenantActivity::kWaiting);
   std::vector<action::Close> closed;
   for (int i = 0; i < 1000 && closed.empty(); ++i) {
     Pass(100ms);
@@ -109,7 +109,7 @@ TEST_F(ShareScheduler, RepeatedAllocationsDoNotRestartATurn) {
 TEST_F(ShareScheduler, ForWhoAllocatesBitByBitOthersLeaveInGrowingPortions) {
   Join(kA, GiB(16));
   Join(kB, {});
-  Is(kA, Activity::kIdle);
+  Is(kA, TenantActivity::kIdle);
   Pass(1s);
   base::Bytes has, left = GiB(16);
   std::vector<base::Bytes> leave;
@@ -133,7 +133,7 @@ TEST_F(ShareScheduler, ForWhoAllocatesBitByBitOthersLeaveInGrowingPortions) {
 TEST_F(ShareScheduler, WhileMemoryLeavesForAnAllocationNobodyHasATurnAndAllOfTheTimeIsMoving) {
   Join(kA, GiB(16));
   Join(kB, {});
-  Is(kA, Activity::kIdle);
+  Is(kA, TenantActivity::kIdle);
   Pass(1s);
   base::Bytes has, left = GiB(16);
   Span moving{};
@@ -174,7 +174,7 @@ TEST_F(ShareScheduler, RoomThatWasPromisedBeforeTheCapacityWasKnownIsDeniedWhere
 TEST_F(ShareScheduler, AJobThatFitsNoMoreIsReportedOnceWhereThatLasts) {
   Tell(event::CapacityChanged{"gpu", GiB(8)});
   JoinAway(kA, GiB(10));
-  Is(kA, Activity::kWaiting);
+  Is(kA, TenantActivity::kWaiting);
   Pass(500ms);
   Tell(event::CapacityChanged{"gpu", GiB(12)});
   EXPECT_EQ(One<action::Bring>().tenant, kA);
@@ -182,7 +182,7 @@ TEST_F(ShareScheduler, AJobThatFitsNoMoreIsReportedOnceWhereThatLasts) {
 
   Tell(event::CapacityChanged{"gpu", GiB(16)});
   JoinAway(kB, GiB(20));
-  Is(kB, Activity::kWaiting);
+  Is(kB, TenantActivity::kWaiting);
   Said<action::Report>();
   Pass(1min);
   Tell(event::Tick{});

@@ -16,7 +16,7 @@ TEST_F(ShareScheduler, AtAHandOverOnlyWhatIsNeededLeavesAndBothDirectionsMoveAtO
   Join(kA, GiB(10));
   JoinAway(kB, GiB(10));
   Pass(60s);
-  Is(kB, Activity::kWaiting);
+  Is(kB, TenantActivity::kWaiting);
   // A's turn has long been over; B begins as soon as the first of A's memory has left.
   EXPECT_EQ(One<action::Bring>().tenant, kB);
   EXPECT_EQ(One<action::Grant>(), (action::Grant{kB, "gpu", GiB(6), true})) << "what is free";
@@ -50,10 +50,10 @@ TEST_F(ShareScheduler, AnIdleEvictedJobReturnsWhenThereIsRoom) {
 TEST_F(ShareScheduler, AHolderThatIdlesGivesTheRestOfItsTurnAway) {
   Join(kA, GiB(10));
   JoinAway(kB, GiB(10));
-  Is(kB, Activity::kWaiting);
+  Is(kB, TenantActivity::kWaiting);
   EXPECT_TRUE(Silent()) << "its turn has only begun";
   Pass(10ms);
-  Is(kA, Activity::kIdle);
+  Is(kA, TenantActivity::kIdle);
   Tick();
   EXPECT_EQ(now_ - base::MonoTime{1h}, 10ms + Span(SchedulerSettings{}.idle));
   EXPECT_EQ(One<action::Close>().tenant, kA);
@@ -62,7 +62,7 @@ TEST_F(ShareScheduler, AHolderThatIdlesGivesTheRestOfItsTurnAway) {
 TEST_F(ShareScheduler, AJobWhoseMemoryIsThereRunsAtOnce) {
   Join(kA, GiB(10));
   Join(kB, GiB(4));
-  Tell(event::Joined{kC, 1, 0, Gate::kClosed});
+  Tell(event::Joined{kC, 1, 0, GatePosition::kClosed});
   Has(kC, GiB(2));
   EXPECT_EQ(One<action::Open>().tenant, kC);
 }
@@ -71,9 +71,9 @@ TEST_F(ShareScheduler, TheHigherPriorityNeedsNotWaitForTheTurnToEnd) {
   Tell(event::SettingsChanged{{.policy = Policy::kPriority}});
   Join(kA, GiB(10));
   JoinAway(kB, GiB(10), 1, /*priority=*/1);
-  Is(kB, Activity::kWaiting);
+  Is(kB, TenantActivity::kWaiting);
   CloseNow(kA);
-  Is(kA, Activity::kWaiting);
+  Is(kA, TenantActivity::kWaiting);
   const auto evict = One<action::Evict>();
   Tell(event::MovedOut{kA, "gpu", GiB(4)});
   Tell(event::OutDone{kA, "gpu", evict.order});
@@ -91,7 +91,7 @@ TEST_F(ShareScheduler, CountsApartWhatHadToBeCopied) {
   Join(kA, GiB(10));
   JoinAway(kB, GiB(10));
   Pass(60s);
-  Is(kB, Activity::kWaiting);
+  Is(kB, TenantActivity::kWaiting);
   CloseNow(kA);
   const auto evict = One<action::Evict>();
   EXPECT_EQ(evict.bytes, GiB(4));
@@ -112,7 +112,7 @@ TEST_F(ShareScheduler, CountsNoMoreAsCopiedThanAsMoved) {
   Join(kA, GiB(10));
   JoinAway(kB, GiB(10));
   Pass(60s);
-  Is(kB, Activity::kWaiting);
+  Is(kB, TenantActivity::kWaiting);
   CloseNow(kA);
   Tell(event::MovedOut{kA, "gpu", GiB(30), GiB(31)});
   Tell(event::MovedOut{kA, "gpu", GiB(30)});
@@ -126,7 +126,7 @@ TEST_F(ShareScheduler, AHolderThatDoesNotYieldIsToldOfAndThenHandledAsSet) {
   Join(kA, GiB(10));
   JoinAway(kB, GiB(10));
   Pass(60s);
-  Is(kB, Activity::kWaiting);
+  Is(kB, TenantActivity::kWaiting);
   const auto close = One<action::Close>();
   EXPECT_EQ(close.deadline, now_ + SchedulerSettings{}.yield_limit);
   Tick();
@@ -146,7 +146,7 @@ TEST_F(ShareScheduler, MemoryThatStandsStillOnItsWayOutIsToldOfOnceAndNobodyIsEn
   Join(kA, GiB(10));
   JoinAway(kB, GiB(10));
   Pass(60s);
-  Is(kB, Activity::kWaiting);
+  Is(kB, TenantActivity::kWaiting);
   CloseNow(kA);
   const auto evict = One<action::Evict>();
   EXPECT_EQ(evict.tenant, kA);
@@ -171,7 +171,7 @@ TEST_F(ShareScheduler, MemoryThatStandsStillOnItsWayOutIsToldOfOnceAndNobodyIsEn
 TEST_F(ShareScheduler, AResumedJobIsBroughtBackOnceItsSizeIsKnown) {
   Join(kA, GiB(4));
   Tell(event::Suspended{kA});
-  Tell(event::Unsuspended{kA, Gate::kClosed});
+  Tell(event::Unsuspended{kA, GatePosition::kClosed});
   EXPECT_TRUE(Said<action::Bring>().empty());
   Has(kA, {}, GiB(6));
   EXPECT_EQ(One<action::Bring>().tenant, kA);
@@ -182,7 +182,7 @@ TEST_F(ShareScheduler, AnAnswerToAnOlderOrderIsNoAnswer) {
   Join(kA, GiB(10));
   JoinAway(kB, GiB(10));
   Pass(60s);
-  Is(kB, Activity::kWaiting);
+  Is(kB, TenantActivity::kWaiting);
   const auto close = One<action::Close>();
   Tell(event::GateClosed{kA, close.order + 1000});
   EXPECT_TRUE(Said<action::Evict>().empty());
@@ -192,7 +192,7 @@ TEST_F(ShareScheduler, AfterAFailedEvictionTheJobRunsOnAndRetriesGetRarer) {
   Join(kA, GiB(10));
   JoinAway(kB, GiB(10));
   Pass(60s);
-  Is(kB, Activity::kWaiting);
+  Is(kB, TenantActivity::kWaiting);
   const auto fail = [this] {
     CloseNow(kA);
     Tell(event::OutDone{kA, "gpu", One<action::Evict>().order, "no room in host memory"});
@@ -223,7 +223,7 @@ TEST_F(ShareScheduler, OneThatHadLessToGiveIsAskedAgainAndToldOfOnlyWhereThatGoe
   Join(kA, GiB(10));
   JoinAway(kB, GiB(10));
   Pass(60s);
-  Is(kB, Activity::kWaiting);
+  Is(kB, TenantActivity::kWaiting);
   std::size_t told = 0;
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(told, 0u);
@@ -249,10 +249,10 @@ TEST_F(ShareScheduler, CountsHowLongEachWaitedForItsTurns) {
   Join(kA, GiB(10));
   JoinAway(kB, GiB(10));
   Pass(60s);
-  Is(kB, Activity::kWaiting);
+  Is(kB, TenantActivity::kWaiting);
   const auto bring = One<action::Bring>();
   CloseNow(kA);
-  Is(kA, Activity::kIdle);  // what it does was not known when its gate closed
+  Is(kA, TenantActivity::kIdle);  // what it does was not known when its gate closed
   const auto evict = One<action::Evict>();
   Pass(300ms);
   Tell(event::MovedOut{kA, "gpu", GiB(4)});
@@ -271,7 +271,7 @@ TEST_F(ShareScheduler, WhileItIsPausedNobodyHasToLeave) {
   Tell(event::SettingsChanged{{.pause = true}});
   Join(kA, GiB(10));
   JoinAway(kB, GiB(10));
-  Is(kB, Activity::kWaiting);
+  Is(kB, TenantActivity::kWaiting);
   Pass(1h);
   Tell(event::Tick{});
   EXPECT_TRUE(Silent());
@@ -291,11 +291,11 @@ TEST_F(ShareScheduler, AJobOnTwoGpusMakesRoomOnBothOrNone) {
   Tell(event::CapacityChanged{"other", GiB(16)});
   Tell(event::Joined{kA});
   Tell(event::DemandChanged{kA, {{"gpu", {GiB(10), {}, {}, {}}}, {"other", {GiB(10), {}, {}, {}}}}});
-  Is(kA, Activity::kBusy);
-  Tell(event::Joined{kB, 1, 0, Gate::kClosed});
+  Is(kA, TenantActivity::kBusy);
+  Tell(event::Joined{kB, 1, 0, GatePosition::kClosed});
   Tell(event::DemandChanged{kB, {{"other", {{}, GiB(10), {}, {}}}}});
   Pass(60s);
-  Is(kB, Activity::kWaiting);
+  Is(kB, TenantActivity::kWaiting);
   CloseNow(kA);
   const auto evict = One<action::Evict>();
   EXPECT_EQ(evict.gpu, "other");
@@ -305,7 +305,7 @@ TEST_F(ShareScheduler, AJobOnTwoGpusMakesRoomOnBothOrNone) {
 TEST_F(ShareScheduler, TheViewSaysWhoWaitsForWhatAndForHowLong) {
   Join(kA, GiB(10));
   JoinAway(kB, GiB(10));
-  Is(kB, Activity::kWaiting);
+  Is(kB, TenantActivity::kWaiting);
   Pass(100ms);
   const Snapshot view = scheduler_.View(now_);
   ASSERT_EQ(view.gpus.size(), 1u);

@@ -30,7 +30,7 @@ bool MayGive(const Tenant& member, const Tenant& waiter, const PolicyContext& at
 bool IsInPlace(const Tenant& tenant) {
   if (tenant.parked) return true;
   if (tenant.member) return tenant.Runs();
-  return tenant.gate == Gate::kClosed && tenant.bring == 0 && !tenant.IsEvicting();
+  return tenant.gate == GatePosition::kClosed && tenant.bring == 0 && !tenant.IsEvicting();
 }
 
 // The tenant was to come in for another one that grows, and that one did not yield.

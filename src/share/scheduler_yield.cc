@@ -45,11 +45,11 @@ void Scheduler::Refuse(Tenant& tenant, const std::string& why, bool late, base::
                        Figures figures) {
   const Span limit = CloseLimit(tenant);
   // One that refuses at once has lost little time by it, and may yield soon: it waits for room, for example.
-  const bool at_once = !late && tenant.gate == Gate::kClosing;
+  const bool at_once = !late && tenant.gate == GatePosition::kClosing;
   const Span asked = limit - (tenant.close_deadline - now);
   KeepsRoom(tenant, at_once ? std::clamp(asked, kShortestAttempt, limit) : limit, now);
-  if (tenant.gate != Gate::kOpen) out_.emplace_back(action::Open{tenant.id, NextOrder()});
-  tenant.gate = Gate::kOpen;
+  if (tenant.gate != GatePosition::kOpen) out_.emplace_back(action::Open{tenant.id, NextOrder()});
+  tenant.gate = GatePosition::kOpen;
   tenant.gate_order = 0;
   const bool told = (!tenant.refused.empty() && !tenant.unreported) ||
                     (tenant.refusal_reported_at && now < *tenant.refusal_reported_at + kTellAgain);

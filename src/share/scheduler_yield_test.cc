@@ -11,11 +11,11 @@ class DoesNotYield : public ShareScheduler {
   // A runs, B waits for it, and A was asked to yield.
   void Ask(const std::string& user_of_b = "") {
     Join(kA, GiB(10));
-    Tell(event::Joined{kB, 1, 0, Gate::kClosed, user_of_b});
-    Tell(event::ActivityChanged{kB, Activity::kIdle, now_});
+    Tell(event::Joined{kB, 1, 0, GatePosition::kClosed, user_of_b});
+    Tell(event::ActivityChanged{kB, TenantActivity::kIdle, now_});
     Has(kB, {}, GiB(10));
     Pass(60s);
-    Is(kB, Activity::kWaiting);
+    Is(kB, TenantActivity::kWaiting);
     bring_ = One<action::Bring>().order;
     Said<action::Grant>();
   }
@@ -46,7 +46,7 @@ TEST_F(DoesNotYield, GetsItsGateBackAndRunsOnAndTheOtherWaitsWithTheReason) {
   EXPECT_TRUE(Said<action::Escalate>().empty()) << "on_no_yield is wait";
   StopB();
   EXPECT_TRUE(Silent());
-  EXPECT_EQ(Of(kA).gate, Gate::kOpen);
+  EXPECT_EQ(Of(kA).gate, GatePosition::kOpen);
   EXPECT_EQ(Of(kA).waits_for, "");
   EXPECT_EQ(Of(kA).obstacle, kA);
   EXPECT_EQ(Of(kB).waits_for, "yield");
@@ -60,7 +60,7 @@ TEST_F(DoesNotYield, AnAnswerALittleAfterTheDeadlineStillSaysWhy) {
   Ask();
   const auto close = One<action::Close>();
   now_ = close.deadline + 300ms;
-  Tell(event::ActivityChanged{kB, Activity::kWaiting});
+  Tell(event::ActivityChanged{kB, TenantActivity::kWaiting});
   EXPECT_TRUE(Said<action::Open>().empty());
   Tell(event::GateNotClosed{kA, close.order, "process 1 works on GPU 0", true});
   EXPECT_EQ(One<action::Open>().tenant, kA);
@@ -147,8 +147,8 @@ TEST_F(DoesNotYield, TwoOfThemBothRunWhereBothHaveTheirMemory) {
     Tick();
     EXPECT_EQ(One<action::Open>().tenant, asked);
   }
-  EXPECT_EQ(Of(kA).gate, Gate::kOpen);
-  EXPECT_EQ(Of(kB).gate, Gate::kOpen);
+  EXPECT_EQ(Of(kA).gate, GatePosition::kOpen);
+  EXPECT_EQ(Of(kB).gate, GatePosition::kOpen);
   EXPECT_TRUE(Said<action::Close>().empty()) << "both have been asked";
 }
 
@@ -159,7 +159,7 @@ TEST_F(DoesNotYield, AJobThatFitsBesideItRuns) {
   Said<action::Close>();
   Said<action::Open>();
   Join(kC, GiB(4));
-  EXPECT_EQ(Of(kC).gate, Gate::kOpen);
+  EXPECT_EQ(Of(kC).gate, GatePosition::kOpen);
   EXPECT_EQ(Of(kC).waits_for, "");
 }
 
@@ -190,20 +190,20 @@ TEST_F(DoesNotYield, OneThatComesBackFromASuspensionThatFailedIsNotAskedAtOnce) 
   Tell(event::Suspended{kA});
   Said<action::Bring>();
   Said<action::Grant>();
-  Tell(event::Unsuspended{kA, Gate::kOpen});
+  Tell(event::Unsuspended{kA, GatePosition::kOpen});
   Has(kA, GiB(10));
   Pass(6s);
   Tell(event::Tick{});
   EXPECT_TRUE(Said<action::Close>().empty());
-  EXPECT_EQ(Of(kA).gate, Gate::kOpen);
+  EXPECT_EQ(Of(kA).gate, GatePosition::kOpen);
 }
 
 TEST_F(DoesNotYield, OneThatComesBackAndCannotBeClosedRunsOn) {
   Join(kA, GiB(10));
   Tell(event::Suspended{kA});
-  Tell(event::Unsuspended{kA, Gate::kOpen, "its GPU work did not come to an end in time"});
+  Tell(event::Unsuspended{kA, GatePosition::kOpen, "its GPU work did not come to an end in time"});
   EXPECT_THAT(One<action::Report>().message, HasSubstr("did not come to an end"));
-  EXPECT_EQ(Of(kA).gate, Gate::kOpen);
+  EXPECT_EQ(Of(kA).gate, GatePosition::kOpen);
 }
 
 // One of its processes came after the others were held, and its work waits for theirs.
@@ -216,7 +216,7 @@ TEST_F(DoesNotYield, OneOfWhichAProcessCannotBeHeldByItselfGetsItsGateBackAndIsA
   EXPECT_THAT(One<action::Report>().message, HasSubstr("process 7 works"));
   StopB();
   Has(kA, GiB(10));
-  EXPECT_EQ(Of(kA).gate, Gate::kOpen);
+  EXPECT_EQ(Of(kA).gate, GatePosition::kOpen);
   EXPECT_EQ(Of(kB).obstacle, kA);
   ASSERT_NO_FATAL_FAILURE(Tick());
   EXPECT_EQ(One<action::Close>().tenant, kA);
@@ -229,7 +229,7 @@ TEST_F(DoesNotYield, OneOfWhichSomeMemoryHasLeftStaysClosedWhereAProcessCannotBe
   Tell(event::MovedOut{kA, "gpu", GiB(1)});
   Tell(event::OutDone{kA, "gpu", evict.order, "process 7 works", true});
   EXPECT_TRUE(Said<action::Open>().empty());
-  EXPECT_EQ(Of(kA).gate, Gate::kClosed);
+  EXPECT_EQ(Of(kA).gate, GatePosition::kClosed);
 }
 
 class DoesNotAnswer : public DoesNotYield {
@@ -306,7 +306,7 @@ TEST_F(DoesNotAnswer, ASettingBetweenUsersHoldsAtOnce) {
 TEST_F(DoesNotAnswer, OneThatIsClosedGetsNoTurnsAndItsMemoryIsNotWaitedFor) {
   Ask("somebody else");
   CloseNow(kA);
-  Is(kA, Activity::kWaiting);
+  Is(kA, TenantActivity::kWaiting);
   const auto evict = One<action::Evict>();
   Stops(kA);
   Tell(event::OutDone{kA, "gpu", evict.order, "process 7 is stopped"});
@@ -327,7 +327,7 @@ TEST_F(DoesNotAnswer, OneThatComesBackIsNotTakenOffAgainForWhatWas) {
   EXPECT_TRUE(One<action::Escalate>().forced);
   Tell(event::Suspended{kA});
   Pass(1h);
-  Tell(event::Unsuspended{kA, Gate::kClosed});
+  Tell(event::Unsuspended{kA, GatePosition::kClosed});
   Has(kA, {}, GiB(10));
   Pass(1h);
   Tell(event::Tick{});

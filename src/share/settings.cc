@@ -5,13 +5,14 @@
 #include <cmath>
 #include <utility>
 
+#include "base/words.h"
+
 namespace gpuman::share {
 namespace {
 
 using base::ErrorCode;
-
-template <typename Value, std::size_t kCount>
-using Words = std::array<std::pair<Value, std::string_view>, kCount>;
+using base::WordOf;
+using base::Words;
 
 constexpr Words<Policy, 3> kPolicies{
     {{Policy::kFair, "fair"}, {Policy::kPriority, "priority"}, {Policy::kFcfs, "fcfs"}}};
@@ -25,19 +26,10 @@ constexpr Words<Unchanged, 3> kUnchanged{
     {{Unchanged::kHash, "hash"}, {Unchanged::kCompare, "compare"}, {Unchanged::kOff, "off"}}};
 
 template <typename Value, std::size_t kCount>
-std::string_view WordOf(const Words<Value, kCount>& words, Value value) {
-  for (const auto& [each, word] : words)
-    if (each == value) return word;
-  return "?";
-}
-
-template <typename Value, std::size_t kCount>
-base::Result<Value> ValueOf(const Words<Value, kCount>& words, std::string_view name, std::string_view text) {
+base::Result<Value> Parse(const Words<Value, kCount>& words, std::string_view name, std::string_view text) {
+  if (const auto value = base::ValueOf(words, text)) return *value;
   std::string known;
-  for (const auto& [each, word] : words) {
-    if (word == text) return each;
-    known += (known.empty() ? "" : ", ") + std::string(word);
-  }
+  for (const auto& [each, word] : words) known += (known.empty() ? "" : ", ") + std::string(word);
   return base::Fail(ErrorCode::kInvalidArgument,
                     std::string(name) + " cannot be \"" + std::string(text) + "\"; it is one of: " + known);
 }
@@ -82,19 +74,17 @@ std::string_view ToString(Memory memory) { return WordOf(kMemories, memory); }
 std::string_view ToString(OnNoYield how) { return WordOf(kHows, how); }
 std::string_view ToString(Unchanged how) { return WordOf(kUnchanged, how); }
 
-base::Result<Policy> ParsePolicy(std::string_view word) { return ValueOf(kPolicies, "share.policy", word); }
-base::Result<Compute> ParseCompute(std::string_view word) {
-  return ValueOf(kComputes, "share.compute", word);
-}
-base::Result<Memory> ParseMemory(std::string_view word) { return ValueOf(kMemories, "share.memory", word); }
+base::Result<Policy> ParsePolicy(std::string_view word) { return Parse(kPolicies, "share.policy", word); }
+base::Result<Compute> ParseCompute(std::string_view word) { return Parse(kComputes, "share.compute", word); }
+base::Result<Memory> ParseMemory(std::string_view word) { return Parse(kMemories, "share.memory", word); }
 base::Result<OnNoYield> ParseOnNoYield(std::string_view word) {
-  return ValueOf(kHows, "share.on_no_yield", word);
+  return Parse(kHows, "share.on_no_yield", word);
 }
 base::Result<OnNoYield> ParseOnNoAnswer(std::string_view word) {
-  return ValueOf(kHows, "share.on_no_answer", word);
+  return Parse(kHows, "share.on_no_answer", word);
 }
 base::Result<Unchanged> ParseUnchanged(std::string_view word) {
-  return ValueOf(kUnchanged, "share.unchanged", word);
+  return Parse(kUnchanged, "share.unchanged", word);
 }
 
 }  // namespace gpuman::share

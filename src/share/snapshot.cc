@@ -123,7 +123,7 @@ std::optional<base::MonoTime> Scheduler::Deadline() const {
     if (when && (!first || *when < *first)) first = when;
   };
   for (const auto& [id, tenant] : tenants_) {
-    if (tenant.gate == Gate::kClosing) due(tenant.close_deadline + kAnswersLate);
+    if (tenant.gate == GatePosition::kClosing) due(tenant.close_deadline + kAnswersLate);
     if (tenant.keeps_until && IsAwaited(tenant)) due(tenant.keeps_until);
     due(ForcedAt(tenant));
     due(tenant.out_blocked);

@@ -16,8 +16,8 @@ struct TenantStatus {
   TenantId tenant;
   Demand demand;  // on this GPU
   bool in_run_set = false;
-  Gate gate = Gate::kOpen;
-  Activity activity = Activity::kUnknown;
+  GatePosition gate = GatePosition::kOpen;
+  TenantActivity activity = TenantActivity::kUnknown;
   bool suspended = false;
   // "turn", "room", "return" (its memory is on its way), "yield" (another tenant does not yield), "retry" (a
   // move failed), "too_large"; empty: the tenant waits for nothing.

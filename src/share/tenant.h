@@ -52,7 +52,7 @@ struct Tenant {
   std::map<std::string, GpuPart> parts;
   std::set<std::string> may_use;  // GPUs
 
-  Gate gate = Gate::kOpen;
+  GatePosition gate = GatePosition::kOpen;
   OrderId gate_order = 0;  // number of the Close, until it is answered
   base::MonoTime close_deadline{};
   // The tenant's gate could not be closed and was opened again: the tenant keeps its memory, and is not asked
@@ -86,7 +86,7 @@ struct Tenant {
   std::optional<base::MonoTime> out_blocked, back_blocked;
   unsigned out_failures = 0, back_failures = 0;  // in a row
 
-  Activity activity = Activity::kUnknown;
+  TenantActivity activity = TenantActivity::kUnknown;
   base::MonoTime since{};          // when the activity began
   base::MonoTime waiting_since{};  // for a turn or for room
   RecentWaits waits;
@@ -111,8 +111,8 @@ struct Tenant {
   double ahead = 0;
   Span had_turn{};  // how long all its turns were together
 
-  bool IsOpen() const { return gate == Gate::kOpen; }
-  bool IsIdle() const { return activity == Activity::kIdle; }
+  bool IsOpen() const { return gate == GatePosition::kOpen; }
+  bool IsIdle() const { return activity == TenantActivity::kIdle; }
   // Some of its memory on its GPUs could leave.
   bool HoldsRoom() const {
     return std::any_of(parts.begin(), parts.end(), [](const auto& part) {
@@ -147,17 +147,17 @@ struct Tenant {
   bool Waits() const {
     if (parked) return false;
     if (LacksRoom()) return true;
-    return !IsOpen() && (activity == Activity::kWaiting || activity == Activity::kUnknown);
+    return !IsOpen() && (activity == TenantActivity::kWaiting || activity == TenantActivity::kUnknown);
   }
   // The tenant runs, and all its memory is on its GPUs.
   bool Runs() const { return IsOpen() && !HasAway() && bring == 0; }
   // Managed memory that is on the GPU while the tenant may work. PagedToCome: managed memory that comes to
   // the GPU by itself once the tenant may work.
   base::Bytes PagedHere(const GpuPart& part) const {
-    return gate == Gate::kClosed ? base::Bytes{} : part.paged;
+    return gate == GatePosition::kClosed ? base::Bytes{} : part.paged;
   }
   base::Bytes PagedToCome(const GpuPart& part) const {
-    return gate == Gate::kClosed ? part.paged : base::Bytes{};
+    return gate == GatePosition::kClosed ? part.paged : base::Bytes{};
   }
   // PagedToCome on the GPU where it is largest.
   base::Bytes MostPagedToCome() const {

@@ -124,21 +124,21 @@ class CutWorld {
     unsigned unit = 0;
     UnitGrant order{};
     unsigned calls = 0;
-    unsigned thread = 0;  // whose call is made
+    unsigned thread = 0;  // the thread that makes the call
     std::uint64_t rests = 0;
     std::uint64_t serial = 0;
   };
   struct Process {
     bool open = true, ordered = false, says_shut = false, publishes = false, told = true;
     unsigned captures = 0, in_call = 0;
-    std::uint64_t calls = 0, says_calls = 0;  // that have returned
+    std::uint64_t calls = 0, says_calls = 0;  // calls that have returned
     Grant grant, next_grant;
     std::vector<unsigned> units;
   };
   struct Key {
     unsigned count = 0;
-    std::vector<unsigned> threads;                       // that wait
-    std::vector<std::pair<unsigned, unsigned>> streams;  // of units, that wait
+    std::vector<unsigned> threads;                       // threads that wait
+    std::vector<std::pair<unsigned, unsigned>> streams;  // streams of units, that wait
   };
 
   // --- test_cut_world.cc: programs and GPUs

@@ -80,7 +80,7 @@ class World {
     for (const auto& [gpu, bytes] : job.program.memory) joined.gpus.insert(gpu);
     joined.interactive = job.program.interactive;
     Feed(joined);
-    Feed(event::ActivityChanged{id, Activity::kBusy});
+    Feed(event::ActivityChanged{id, TenantActivity::kBusy});
     TellDemand(id);
     return id;
   }
@@ -106,7 +106,7 @@ class World {
       job.wanted[gpu] = bytes;
     else
       job.growth[gpu] = bytes;
-    Feed(event::ActivityChanged{id, Activity::kWaiting});
+    Feed(event::ActivityChanged{id, TenantActivity::kWaiting});
     TellDemand(id);
   }
 
@@ -295,7 +295,7 @@ class World {
       Job& idle = jobs_.at(id);
       if (!idle.alive || !idle.gap || gap_begin(id) != begin) return;
       idle.idle_reported = true;
-      Feed(event::ActivityChanged{id, Activity::kIdle, begin});
+      Feed(event::ActivityChanged{id, TenantActivity::kIdle, begin});
     });
   }
   base::MonoTime gap_begin(TenantId id) { return gap_ends_[id] - jobs_.at(id).program.gap; }
@@ -308,14 +308,14 @@ class World {
       job.since = now_;
       if (!job.open) return StandAtGate(id);
       Continue(id);
-      if (job.idle_reported) Feed(event::ActivityChanged{id, Activity::kBusy});
+      if (job.idle_reported) Feed(event::ActivityChanged{id, TenantActivity::kBusy});
     });
   }
   void StandAtGate(TenantId id) {
     Job& job = jobs_.at(id);
     if (job.parked) return;
     if (!job.stands) job.stands = now_;
-    Feed(event::ActivityChanged{id, Activity::kWaiting});
+    Feed(event::ActivityChanged{id, TenantActivity::kWaiting});
   }
 
   // --- actions
@@ -451,7 +451,7 @@ class World {
     job.growth.erase(gpu);
     TellDemand(id);
     Continue(id);
-    if (job.Computes()) Feed(event::ActivityChanged{id, Activity::kBusy});
+    if (job.Computes()) Feed(event::ActivityChanged{id, TenantActivity::kBusy});
   }
   // Moves a piece at a time on each GPU, as far as there is credit.
   void MoveBack(TenantId id, OrderId order) {

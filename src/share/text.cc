@@ -86,15 +86,15 @@ struct TextVisitor {
 
 }  // namespace
 
-std::string_view ToString(Activity activity) {
+std::string_view ToString(TenantActivity activity) {
   switch (activity) {
-    case Activity::kUnknown:
+    case TenantActivity::kUnknown:
       return "unknown";
-    case Activity::kBusy:
+    case TenantActivity::kBusy:
       return "busy";
-    case Activity::kIdle:
+    case TenantActivity::kIdle:
       return "idle";
-    case Activity::kWaiting:
+    case TenantActivity::kWaiting:
       return "waiting";
   }
   return "unknown";

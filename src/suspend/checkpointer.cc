@@ -117,7 +117,7 @@ void Checkpointer::Prepare(const MoverUser& user, HostDemand each, std::optional
   if (MoverOf(user).ready) SendDemand(user);
 }
 
-void Checkpointer::SetUnchanged(Unchanged how, base::Bytes hash_from) {
+void Checkpointer::SetUnchanged(UnchangedMode how, base::Bytes hash_from) {
   const bool same = unchanged_ == how && hash_from_ == hash_from;
   unchanged_ = how;
   hash_from_ = hash_from;

@@ -113,9 +113,9 @@ bool MayAnswer(const Request& request, const Answer& answer) {
 }
 
 std::string_view ToString(Verb verb) { return base::WordOf(WordsOf(verb), verb); }
-std::string_view ToString(Unchanged how) { return base::WordOf(WordsOf(how), how); }
+std::string_view ToString(UnchangedMode how) { return base::WordOf(WordsOf(how), how); }
 std::string_view ToString(Outcome outcome) { return base::WordOf(WordsOf(outcome), outcome); }
-std::string_view ToString(Saved state) { return base::WordOf(WordsOf(state), state); }
+std::string_view ToString(DriverState state) { return base::WordOf(WordsOf(state), state); }
 
 std::string Serialize(const Request& request) { return base::json::ToText(request, kFormat); }
 std::string Serialize(const Answer& answer) { return base::json::ToText(answer, kFormat); }

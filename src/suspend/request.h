@@ -80,14 +80,14 @@ struct GpuMove {
 // least so much host memory, a segment.
 inline constexpr base::Bytes kWorthHashing = base::MiB(64);
 // How a mover finds out what of a piece need not be copied, since the host has it from the last time.
-enum class Unchanged {
+enum class UnchangedMode {
   kHash,     // the GPU hashes it
   kCompare,  // the same; what is not to be copied by that is copied all the same, and compared
   kOff,      // not at all: all of it is copied, and no copies are kept
 };
-constexpr auto WordsOf(Unchanged) {
-  using enum Unchanged;
-  return base::Words<Unchanged, 3>{{{kHash, "hash"}, {kCompare, "compare"}, {kOff, "off"}}};
+constexpr auto WordsOf(UnchangedMode) {
+  using enum UnchangedMode;
+  return base::Words<UnchangedMode, 3>{{{kHash, "hash"}, {kCompare, "compare"}, {kOff, "off"}}};
 }
 
 // Memory that may come to the host: of each GPU, by its UUID, the bytes of each process.
@@ -104,10 +104,10 @@ struct Request {
   // kSecure, kLoad, kHold, kForget, kGrant: the UUID of the GPU that the memory comes from; empty: all GPUs.
   // Messages call it `lane`.
   std::string source{};
-  base::Bytes bytes{};                     // kPrepare: the sum of `each`; kGrant
-  HostDemand each{};                       // kPrepare; empty: `bytes` of the GPU `gpu`
-  Unchanged unchanged = Unchanged::kHash;  // kPrepare
-  base::Bytes hash_from = kWorthHashing;   // kPrepare: less than this, leaving a GPU together, is not hashed
+  base::Bytes bytes{};                             // kPrepare: the sum of `each`; kGrant
+  HostDemand each{};                               // kPrepare; empty: `bytes` of the GPU `gpu`
+  UnchangedMode unchanged = UnchangedMode::kHash;  // kPrepare
+  base::Bytes hash_from = kWorthHashing;  // kPrepare: less than this, leaving a GPU together, is not hashed
   // kPrepare: the most bytes of copies that the mover may keep of memory that is on a GPU again, at most
   // `bytes`; none: no other bound.
   std::optional<base::Bytes> keep{};
@@ -158,10 +158,10 @@ constexpr auto WordsOf(Outcome) {
 }
 
 // What the driver says of a process.
-enum class Saved { kUnknown, kRunning, kLocked, kCheckpointed, kBroken };
-constexpr auto WordsOf(Saved) {
-  using enum Saved;
-  return base::Words<Saved, 5>{{
+enum class DriverState { kUnknown, kRunning, kLocked, kCheckpointed, kBroken };
+constexpr auto WordsOf(DriverState) {
+  using enum DriverState;
+  return base::Words<DriverState, 5>{{
       {kUnknown, "unknown"},
       {kRunning, "running"},
       {kLocked, "locked"},
@@ -173,8 +173,8 @@ constexpr auto WordsOf(Saved) {
 struct Answer {
   std::uint64_t id = 0;
   Outcome outcome = Outcome::kFailed;
-  Saved state = Saved::kUnknown;  // at the end, whatever the outcome; kUnknown with an outcome other than
-                                  // kLost: nothing was done
+  DriverState state = DriverState::kUnknown;  // at the end, whatever the outcome; kUnknown with an outcome
+                                              // other than kLost: nothing was done
   // A sentence when the outcome is neither kDone nor kNoCuda; kPrepare: on which GPUs nothing is hashed, and
   // why.
   std::string message{};
@@ -195,9 +195,9 @@ bool IsLast(Outcome outcome);
 bool MayAnswer(const Request& request, const Answer& answer);
 
 std::string_view ToString(Verb verb);
-std::string_view ToString(Unchanged how);
+std::string_view ToString(UnchangedMode how);
 std::string_view ToString(Outcome outcome);
-std::string_view ToString(Saved state);
+std::string_view ToString(DriverState state);
 
 // The UUID of a GPU without its prefix: so daemon and mover name it alike. CUDA tells a mover only the
 // sixteen bytes, and the daemon writes "MIG-" before those of an instance.

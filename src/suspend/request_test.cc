@@ -25,7 +25,7 @@ TEST(SuspendRequest, ReadsTheSameAsWritten) {
                         .gpu = "GPU-a",
                         .bytes = {6},
                         .each = {{"GPU-a", {{1}, {2}}}, {"GPU-b", {{3}}}},
-                        .unchanged = Unchanged::kOff,
+                        .unchanged = UnchangedMode::kOff,
                         .keep = base::Bytes{4}};
   EXPECT_EQ(ParseRequest(Serialize(prepare)).value(), prepare);
   EXPECT_EQ(SumOf(prepare.each), base::Bytes{6});
@@ -40,7 +40,7 @@ TEST(SuspendRequest, ReadsTheSameAsWritten) {
 TEST(SuspendRequest, TheWordsOfTheProtocolAreFixed) {
   EXPECT_EQ(Serialize(Request{7, Verb::kCheckpoint, {1, 2}, base::Millis(5), {}}),
             R"({"id":7,"do":"checkpoint","pid":1,"start_time":2,"lock_timeout_ms":5})");
-  EXPECT_EQ(Serialize(Answer{7, Outcome::kNoRoom, Saved::kCheckpointed, "full"}),
+  EXPECT_EQ(Serialize(Answer{7, Outcome::kNoRoom, DriverState::kCheckpointed, "full"}),
             R"({"id":7,"outcome":"no_room","state":"checkpointed","message":"full"})");
   EXPECT_EQ(Serialize(Request{.id = 8, .verb = Verb::kSecure, .process = {1, 2}, .source = "GPU-a"}),
             R"({"id":8,"do":"secure","lane":"GPU-a","pid":1,"start_time":2})");
@@ -51,13 +51,13 @@ TEST(SuspendRequest, TheWordsOfTheProtocolAreFixed) {
 TEST(SuspendRequest, CopiesAreKeptByHashAndWithoutABoundUnlessItSaysOtherwise) {
   const auto plain = ParseRequest(R"({"id":1,"do":"prepare","bytes":8})");
   ASSERT_TRUE(plain) << plain.error().message;
-  EXPECT_EQ(plain->unchanged, Unchanged::kHash);
+  EXPECT_EQ(plain->unchanged, UnchangedMode::kHash);
   EXPECT_EQ(plain->keep, std::nullopt);
   EXPECT_EQ(Serialize(Request{.id = 1, .verb = Verb::kPrepare, .bytes = {8}}),
             R"({"id":1,"do":"prepare","bytes":8})");
   const auto off = ParseRequest(R"({"id":1,"do":"prepare","bytes":8,"unchanged":"off","keep":0})");
   ASSERT_TRUE(off) << off.error().message;
-  EXPECT_EQ(off->unchanged, Unchanged::kOff);
+  EXPECT_EQ(off->unchanged, UnchangedMode::kOff);
   EXPECT_EQ(off->keep, base::Bytes{}) << "nothing to keep is not no bound";
   EXPECT_FALSE(ParseRequest(R"({"id":1,"do":"prepare","bytes":8,"unchanged":"guess"})"));
 }
@@ -92,7 +92,7 @@ TEST(SuspendRequest, RefusesWhatItCannotBeSureOf) {
 }
 
 TEST(SuspendAnswer, ReadsTheSameAsWritten) {
-  const Answer answer{9, Outcome::kRefused, Saved::kRunning, "managed \"memory\""};
+  const Answer answer{9, Outcome::kRefused, DriverState::kRunning, "managed \"memory\""};
   EXPECT_EQ(ParseAnswer(Serialize(answer)).value(), answer);
   EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"done"})"));
   EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"fine","state":"running"})"));
@@ -115,13 +115,15 @@ TEST(SuspendAnswer, AnImpossibleAnswerIsRefused) {
 }
 
 TEST(SuspendAnswer, AMessageIsShortAndMovesNoCursor) {
-  const auto answer = ParseAnswer(Serialize(Answer{
-      1, Outcome::kFailed, Saved::kUnknown, "a\x1b[2J\r\nb" + std::string(990, 'x') + "\xc3\xa4\xc3\xa4"}));
+  const auto answer =
+      ParseAnswer(Serialize(Answer{1, Outcome::kFailed, DriverState::kUnknown,
+                                   "a\x1b[2J\r\nb" + std::string(990, 'x') + "\xc3\xa4\xc3\xa4"}));
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->message, "a [2J  b" + std::string(990, 'x') + "\xc3\xa4");
-  EXPECT_LE(ParseAnswer(Serialize(Answer{1, Outcome::kFailed, Saved::kUnknown, std::string(60'000, 'x')}))
-                ->message.size(),
-            1000u);
+  EXPECT_LE(
+      ParseAnswer(Serialize(Answer{1, Outcome::kFailed, DriverState::kUnknown, std::string(60'000, 'x')}))
+          ->message.size(),
+      1000u);
 }
 
 TEST(SuspendAnswer, OnlyAWholeTransferIsTaken) {
@@ -134,7 +136,7 @@ TEST(SuspendAnswer, OnlyAWholeTransferIsTaken) {
 }
 
 TEST(SuspendAnswer, BytesThatAreNoTextDoNoHarm) {
-  const auto answer = ParseAnswer(Serialize(Answer{1, Outcome::kFailed, Saved::kUnknown,
+  const auto answer = ParseAnswer(Serialize(Answer{1, Outcome::kFailed, DriverState::kUnknown,
                                                    "a\xff"
                                                    "b"}));
   ASSERT_TRUE(answer) << answer.error().message;

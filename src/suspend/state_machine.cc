@@ -199,7 +199,7 @@ void SuspensionStateMachine::Handle(const event::Observed& observed, MonoTime no
       turned_reason_ = "suspend_failed";
       why_ = "the daemon was restarted while the job was being suspended";
       for (auto& [other, touched] : members_)
-        if (!touched.seen.gpus.empty()) touched.saved = Saved::kUnknown;
+        if (!touched.seen.gpus.empty()) touched.saved = DriverState::kUnknown;
       SetState(turned_reason_, why_);
       return;
     }
@@ -216,7 +216,7 @@ void SuspensionStateMachine::Meet(Member& member, MonoTime now) {
   member.ordered_at = now;
   const bool touched =
       record_.held.contains(member.seen.id) || !member.seen.gpus.empty() || stage != ShimStage::kNone;
-  if (rebuilt_ && phase() != SuspensionPhase::kRunning && touched) member.saved = Saved::kUnknown;
+  if (rebuilt_ && phase() != SuspensionPhase::kRunning && touched) member.saved = DriverState::kUnknown;
 }
 
 void SuspensionStateMachine::Handle(const event::Answered& answered, MonoTime now) {
@@ -282,20 +282,21 @@ void SuspensionStateMachine::TakeAnswer(Member& member, Verb verb, Answer answer
   if (verb == Verb::kRestore) Spend("restore", answer.took);
   member.no_cuda = answer.outcome == Outcome::kNoCuda;
   if (member.no_cuda) {
-    member.saved = Saved::kRunning;
+    member.saved = DriverState::kRunning;
     member.left_until = now + settings_.retry;
     return;
   }
   // A mover is its user's process: its answers may contradict themselves.
-  const bool done = answer.outcome == Outcome::kDone && answer.state != Saved::kUnknown &&
-                    (verb != Verb::kCheckpoint || answer.state == Saved::kCheckpointed) &&
-                    (verb != Verb::kRestore || answer.state == Saved::kRunning);
+  const bool done = answer.outcome == Outcome::kDone && answer.state != DriverState::kUnknown &&
+                    (verb != Verb::kCheckpoint || answer.state == DriverState::kCheckpointed) &&
+                    (verb != Verb::kRestore || answer.state == DriverState::kRunning);
   if (answer.outcome == Outcome::kDone && !done) answer.outcome = Outcome::kFailed;
-  if (answer.outcome == Outcome::kLost || answer.state != Saved::kUnknown) member.saved = answer.state;
+  if (answer.outcome == Outcome::kLost || answer.state != DriverState::kUnknown) member.saved = answer.state;
   if (done) {
     if (verb == Verb::kRestore) Moved(member, pending_moves_, now);
     // Locked: the driver has restored the process and has not unlocked it yet.
-    if (verb == Verb::kState && (answer.state == Saved::kRunning || answer.state == Saved::kLocked))
+    if (verb == Verb::kState &&
+        (answer.state == DriverState::kRunning || answer.state == DriverState::kLocked))
       FindWhere(member, now);
     if (verb == Verb::kRestore) NoteRestored(member, now);
     if (verb == Verb::kCheckpoint) member.restored.clear();
@@ -307,7 +308,7 @@ void SuspensionStateMachine::TakeAnswer(Member& member, Verb verb, Answer answer
     can_ = false;
     cannot_ = answer.message;
     // A driver that does not support the call cannot have checkpointed the process before.
-    if (verb == Verb::kState) member.saved = Saved::kRunning;
+    if (verb == Verb::kState) member.saved = DriverState::kRunning;
     if (verb == Verb::kState || (verb == Verb::kCheckpoint && !IsStrict())) return;
   }
   if (answer.outcome == Outcome::kLost || verb == Verb::kState) ++member.losses;

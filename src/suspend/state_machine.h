@@ -305,7 +305,7 @@ class SuspensionStateMachine {
 
   struct Member {
     ObservedProcess seen;
-    Saved saved = Saved::kRunning;
+    DriverState saved = DriverState::kRunning;
     bool no_cuda = false;  // the driver finds no CUDA in it
     Order order = Order::kNone;
     bool guessed = false;  // an earlier daemon gave `order`, or one like it

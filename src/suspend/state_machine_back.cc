@@ -36,7 +36,7 @@ bool SuspensionStateMachine::Fetches() const {
   if (std::any_of(members_.begin(), members_.end(), is_fetching)) return true;
   return AnyStays() && std::all_of(members_.begin(), members_.end(), [](const auto& one) {
            const Member& member = one.second;
-           const bool runs = member.saved == Saved::kRunning || member.saved == Saved::kUnknown;
+           const bool runs = member.saved == DriverState::kRunning || member.saved == DriverState::kUnknown;
            const bool loads = member.moving || member.location == Location::kGpu;
            return runs && !loads && (member.seen.fetches || !member.seen.has_shim);
          });
@@ -62,17 +62,18 @@ void SuspensionStateMachine::LoadAll() {
 bool SuspensionStateMachine::RestoreNext(MonoTime now) {
   Member* next = nullptr;
   for (auto& [id, member] : members_) {
-    if (member.saved == Saved::kBroken) {
+    if (member.saved == DriverState::kBroken) {
       FailBack(fmt::format("the driver says that process {} failed", id.pid), false, now);
       return true;
     }
-    if (member.saved != Saved::kCheckpointed && member.saved != Saved::kLocked) continue;
+    if (member.saved != DriverState::kCheckpointed && member.saved != DriverState::kLocked) continue;
     if (FailIfStopped(member, now)) return true;
     const auto age = [](const base::ProcessId& one) { return std::pair(one.start_time, one.pid); };
     if (!next || age(id) < age(next->seen.id)) next = &member;
   }
   if (!next) return false;
-  pending_moves_ = next->saved == Saved::kCheckpointed ? MovesFor(next->seen.id) : std::vector<GpuMove>{};
+  pending_moves_ =
+      next->saved == DriverState::kCheckpointed ? MovesFor(next->seen.id) : std::vector<GpuMove>{};
   AskDriver(next->seen.id, Verb::kRestore);
   return true;
 }
@@ -82,7 +83,7 @@ bool SuspensionStateMachine::RestoreNext(MonoTime now) {
 bool SuspensionStateMachine::TurnBackToMove(MonoTime now) {
   if (phase() != SuspensionPhase::kResuming) return false;
   for (const auto& [id, member] : members_) {
-    const bool here = member.saved == Saved::kRunning || member.saved == Saved::kLocked;
+    const bool here = member.saved == DriverState::kRunning || member.saved == DriverState::kLocked;
     if (!here || member.no_cuda || MovesFor(id).empty()) continue;
     FailBack(fmt::format("process {} is still on GPU {}, and leaves it first", id.pid,
                          NameOf(record_.held.at(id).begin()->first)),

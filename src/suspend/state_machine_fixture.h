@@ -137,12 +137,12 @@ class Story {
                                 can ? Answer{.outcome = Outcome::kDone}
                                     : Answer{.outcome = Outcome::kUnsupported, .message = "old driver"}});
   }
-  Words Says(pid_t pid, Outcome outcome, Saved state) {
-    if (outcome == Outcome::kDone) OnDevice(At(pid), state != Saved::kCheckpointed);
+  Words Says(pid_t pid, Outcome outcome, DriverState state) {
+    if (outcome == Outcome::kDone) OnDevice(At(pid), state != DriverState::kCheckpointed);
     return Feed(event::Answered{IdOf(pid), {.outcome = outcome, .state = state, .message = "it said so"}});
   }
-  Words Checkpointed(pid_t pid) { return Says(pid, Outcome::kDone, Saved::kCheckpointed); }
-  Words Restored(pid_t pid) { return Says(pid, Outcome::kDone, Saved::kRunning); }
+  Words Checkpointed(pid_t pid) { return Says(pid, Outcome::kDone, DriverState::kCheckpointed); }
+  Words Restored(pid_t pid) { return Says(pid, Outcome::kDone, DriverState::kRunning); }
   Words Room(base::Bytes free, bool chosen = true, const std::string& gpu = "a") {
     return Feed(event::Room{{{gpu, free}}, chosen});
   }

@@ -30,7 +30,8 @@ TEST_F(IdleWay, ItLeavesWholeAndSaysWhyAndWhatItFreed) {
   EXPECT_THAT(s_.Rested(), ElementsAre("evict 11"));
   s_.Evicted(11);
   const auto actions = s_.machine.On(
-      event::Answered{Story::IdOf(11), {.outcome = Outcome::kDone, .state = Saved::kCheckpointed}}, s_.now);
+      event::Answered{Story::IdOf(11), {.outcome = Outcome::kDone, .state = DriverState::kCheckpointed}},
+      s_.now);
   const auto* const told = std::get_if<action::Emit>(&actions.back());
   ASSERT_NE(told, nullptr);
   EXPECT_EQ(told->kind, "job_suspended");

@@ -272,9 +272,9 @@ TEST(SuspendMover, ANewDaemonAsksWhetherTheDataAreWhole) {
 
 TEST(SuspendMover, TheEventSaysWhatTookHowLong) {
   Story s = HandedOut();
-  s.Feed(
-      event::Answered{Story::IdOf(11),
-                      {.outcome = Outcome::kDone, .state = Saved::kCheckpointed, .took = base::Millis(300)}});
+  s.Feed(event::Answered{
+      Story::IdOf(11),
+      {.outcome = Outcome::kDone, .state = DriverState::kCheckpointed, .took = base::Millis(300)}});
   const auto actions = s.machine.On(
       event::MoverAnswered{
           Story::IdOf(11),

@@ -31,7 +31,7 @@ bool SuspensionStateMachine::AwaitSample(MonoTime now) {
   settling_ = phase() == SuspensionPhase::kSuspending && now < began_ + settings_.settle_limit &&
               std::any_of(members_.begin(), members_.end(), [this](const auto& one) {
                 const Member& member = one.second;
-                return !member.seen.figures_current && member.saved == Saved::kRunning &&
+                return !member.seen.figures_current && member.saved == DriverState::kRunning &&
                        member.order == Order::kNone && !record_.held.contains(one.first);
               });
   return settling_;
@@ -48,9 +48,9 @@ void SuspensionStateMachine::GoOut(MonoTime now) {
       if (member.seen.stage == ShimStage::kFailed) member.order = Order::kNone;
     }
     // The process is on the GPU again: another program restored it, or it executed another program.
-    if (phase() == SuspensionPhase::kSuspended && member.saved == Saved::kCheckpointed &&
+    if (phase() == SuspensionPhase::kSuspended && member.saved == DriverState::kCheckpointed &&
         now >= member.recheck_at && Sum(member.seen, &GpuShare::used) > kResidue) {
-      member.saved = Saved::kUnknown;
+      member.saved = DriverState::kUnknown;
       member.recheck_at = now + settings_.retry;
     }
   }
@@ -83,7 +83,7 @@ bool SuspensionStateMachine::AskUnknown(MonoTime now) {
   const bool out = phase() != SuspensionPhase::kResuming && phase() != SuspensionPhase::kUndoing;
   const SuspensionPhase before = phase();
   for (auto& [id, member] : members_) {
-    if (member.saved != Saved::kUnknown || (out && (!IsOnGpu(member) || IsLeft(member, now)))) continue;
+    if (member.saved != DriverState::kUnknown || (out && (!IsOnGpu(member) || IsLeft(member, now)))) continue;
     if (FailIfStopped(member, now)) {
       if (phase() != before) return true;
       continue;
@@ -102,11 +102,11 @@ bool SuspensionStateMachine::IsLeft(const Member& member, MonoTime now) const {
 // The shim was ordered to evict, and has not answered.
 bool SuspensionStateMachine::MayBegin(const Member& member) {
   return member.order == Order::kEvict && !member.seen.answered && !member.without_shim &&
-         member.saved == Saved::kRunning;
+         member.saved == DriverState::kRunning;
 }
 
 bool SuspensionStateMachine::IsWorthEvicting(const Member& member) const {
-  if (!member.seen.has_shim || member.without_shim || member.saved != Saved::kRunning) return false;
+  if (!member.seen.has_shim || member.without_shim || member.saved != DriverState::kRunning) return false;
   if (pending_ && pending_->process == member.seen.id) return false;
   // It cannot be left to the driver; so it waits behind its gate, also where it has nothing to give away.
   const bool only_shim = Shares(member) || AnyStays();
@@ -181,7 +181,7 @@ bool SuspensionStateMachine::RefuseToStay(MonoTime now) {
   }
   const bool leaves = std::any_of(members_.begin(), members_.end(), [](const auto& one) {
     const Member& member = one.second;
-    return IsAway(member) || member.saved == Saved::kCheckpointed ||
+    return IsAway(member) || member.saved == DriverState::kCheckpointed ||
            (!member.seen.has_shim && IsOnGpu(member));
   });
   if (leaves) return false;
@@ -223,7 +223,7 @@ bool SuspensionStateMachine::CheckpointNext(MonoTime now) {
       if (phase() == SuspensionPhase::kUndoing) return true;
       continue;
     }
-    if (member.saved == Saved::kBroken) {
+    if (member.saved == DriverState::kBroken) {
       FailOut(member, fmt::format("the driver says that process {} failed", id.pid), now);
       if (phase() == SuspensionPhase::kUndoing) return true;
       continue;
@@ -254,7 +254,7 @@ bool SuspensionStateMachine::AwaitFigures(MonoTime now) {
   if (!IsStrict()) return false;
   for (const auto& [id, member] : members_) {
     const MonoTime due = member.answered_at + settings_.settle_limit;
-    if (member.order != Order::kEvict || member.saved == Saved::kCheckpointed || now >= due) continue;
+    if (member.order != Order::kEvict || member.saved == DriverState::kCheckpointed || now >= due) continue;
     for (const auto& [gpu, share] : member.seen.gpus)
       if (IsOld(member, gpu)) left_due_ = std::max(left_due_.value_or(due), due);
   }
@@ -331,7 +331,7 @@ void SuspensionStateMachine::HoldWhatCameLast(const Member& member) {
   const auto held = record_.held.find(member.seen.id);
   if (held == record_.held.end() || (member.order != Order::kNone && member.order != Order::kHold)) return;
   const bool goes = pending_ && pending_->process == member.seen.id && pending_->verb == Verb::kCheckpoint;
-  if (!goes && member.saved != Saved::kCheckpointed) return;
+  if (!goes && member.saved != DriverState::kCheckpointed) return;
   for (const auto& [gpu, share] : member.seen.gpus) {
     const auto known = held->second.find(gpu);
     const Bytes bytes = goes ? std::max(share.used, Counted(share)) : Counted(share);

@@ -15,7 +15,7 @@ struct Target {
   base::Bytes out{};                    // the part of `data` that the mover has
   bool secure = false, loaded = false;  // whole in host memory; on a GPU again
   bool straight = false;                // it stayed on its GPU, because its job was on the way to another
-  Saved saved = Saved::kRunning;
+  DriverState saved = DriverState::kRunning;
   bool answers = true;  // its shim answers
   bool cuda = true;
   bool imported = false, stuck = false;  // it has memory of another process; not all of that can leave
@@ -86,7 +86,7 @@ class World {
     const bool samples = now_ >= sampled_at_ + std::chrono::seconds(10) || *rc::gen::inRange(0, 3) != 0;
     if (samples) sampled_at_ = now_;
     for (auto& [id, target] : targets_) {
-      const bool here = target.saved != Saved::kCheckpointed;
+      const bool here = target.saved != DriverState::kCheckpointed;
       if (samples || target.sampled.empty()) {
         target.sampled.clear();
         target.sampled[target.gpu].used = here ? target.context + (target.data - target.out) : base::Bytes{};
@@ -172,7 +172,7 @@ class World {
     const bool all = std::all_of(targets_.begin(), targets_.end(), [](const auto& one) {
       const ObservedProcess& view = one.second.view;
       const bool holds = view.has_shim && view.stage != ShimStage::kNone;
-      return one.second.saved != Saved::kRunning || !holds || view.held;
+      return one.second.saved != DriverState::kRunning || !holds || view.held;
     });
     if (!all && !fail) return;
     rest_ordered_ = false;
@@ -200,8 +200,8 @@ class World {
   // Every shim that has an order takes a step.
   void MoveShims(bool fail) {
     for (auto& [id, target] : targets_) {
-      if (target.told == Target::Ordered::kNothing || !target.answers || target.saved != Saved::kRunning ||
-          target.view.stage == ShimStage::kNone)
+      if (target.told == Target::Ordered::kNothing || !target.answers ||
+          target.saved != DriverState::kRunning || target.view.stage == ShimStage::kNone)
         continue;
       if (target.told == Target::Ordered::kHold) {
         // It completes a restore that it has begun; other memory stays where it is.
@@ -249,33 +249,33 @@ class World {
     const auto it = targets_.find(ask.process);
     if (it == targets_.end()) return {.outcome = Outcome::kGone};
     Target& target = it->second;
-    if (!target.cuda) return {.outcome = Outcome::kNoCuda, .state = Saved::kRunning};
-    if (target.saved == Saved::kBroken) return {.state = Saved::kBroken, .message = "broken"};
+    if (!target.cuda) return {.outcome = Outcome::kNoCuda, .state = DriverState::kRunning};
+    if (target.saved == DriverState::kBroken) return {.state = DriverState::kBroken, .message = "broken"};
     const int how = fail ? *rc::gen::inRange(0, 5) : -1;
     if (how == 0) return {.state = target.saved, .message = "no"};
     if (how == 1) return {.outcome = Outcome::kLost, .message = "died before"};
     if (how == 2 && ask.verb != Verb::kState && *rc::gen::inRange(0, 3) == 0) {
-      target.saved = Saved::kBroken;
-      return {.state = Saved::kBroken, .message = "broken"};
+      target.saved = DriverState::kBroken;
+      return {.state = DriverState::kBroken, .message = "broken"};
     }
     if (how == 3) {
-      const bool restore = ask.verb == Verb::kRestore && target.saved == Saved::kCheckpointed;
+      const bool restore = ask.verb == Verb::kRestore && target.saved == DriverState::kCheckpointed;
       if (!restore && ask.verb != Verb::kCheckpoint) return {.state = target.saved, .message = "no"};
       return {
           .outcome = restore ? Outcome::kNoRoom : Outcome::kTimeout, .state = target.saved, .message = "no"};
     }
-    if (ask.verb == Verb::kCheckpoint) target.saved = Saved::kCheckpointed;
+    if (ask.verb == Verb::kCheckpoint) target.saved = DriverState::kCheckpointed;
     if (ask.verb == Verb::kRestore) {
-      if (target.saved == Saved::kCheckpointed)
+      if (target.saved == DriverState::kCheckpointed)
         for (const GpuMove& move : ask.moves)
           if (target.gpu == move.from) {
             target.gpu = move.to;
             break;
           }
-      target.saved = Saved::kRunning;
+      target.saved = DriverState::kRunning;
     }
     if (how == 4) {
-      if (ask.verb == Verb::kCheckpoint && *rc::gen::arbitrary<bool>()) target.saved = Saved::kLocked;
+      if (ask.verb == Verb::kCheckpoint && *rc::gen::arbitrary<bool>()) target.saved = DriverState::kLocked;
       return {.outcome = Outcome::kLost, .message = "died after"};
     }
     return {.outcome = Outcome::kDone, .state = target.saved};
@@ -311,10 +311,10 @@ class World {
     asked_.pop_front();
     // A mover is its user's process, and the user may make it say anything.
     if (!honest_ && fail && *rc::gen::inRange(0, 4) == 0 && ask.verb != Verb::kCan)
-      return Feed(
-          event::Answered{ask.process,
-                          {.outcome = Outcome::kDone,
-                           .state = *rc::gen::element(Saved::kUnknown, Saved::kLocked, Saved::kRunning)}});
+      return Feed(event::Answered{
+          ask.process,
+          {.outcome = Outcome::kDone,
+           .state = *rc::gen::element(DriverState::kUnknown, DriverState::kLocked, DriverState::kRunning)}});
     const Answer answer = AnswerMover(ask, fail);
     if (const auto it = targets_.find(ask.process); it != targets_.end() && ask.verb != Verb::kState)
       it->second.restored = ask.verb == Verb::kRestore && answer.outcome == Outcome::kDone;
@@ -347,7 +347,7 @@ class World {
   void CheckThatNobodyStayed() {
     if (!honest_ || !can_ || AnyStays()) return;
     for (const auto& [id, target] : targets_)
-      RC_ASSERT(!target.restored || target.saved != Saved::kRunning || target.context.count == 0);
+      RC_ASSERT(!target.restored || target.saved != DriverState::kRunning || target.context.count == 0);
   }
 
   void Check(const Actions& actions) {
@@ -433,7 +433,8 @@ class World {
   void Tell(base::ProcessId process, Target::Ordered told) {
     const auto it = targets_.find(process);
     if (it == targets_.end()) return;
-    if (honest_) RC_ASSERT(it->second.saved == Saved::kRunning || it->second.saved == Saved::kBroken);
+    if (honest_)
+      RC_ASSERT(it->second.saved == DriverState::kRunning || it->second.saved == DriverState::kBroken);
     if (told == Target::Ordered::kFetch) {
       RC_ASSERT(it->second.view.fetches);
       for (const Transfer& moving : moves_) RC_ASSERT(moving.process != process);
@@ -462,18 +463,18 @@ class World {
       MoveShims(false);
     }
     for (const auto& [id, target] : targets_) {
-      RC_ASSERT(target.saved == Saved::kRunning || target.saved == Saved::kBroken);
+      RC_ASSERT(target.saved == DriverState::kRunning || target.saved == DriverState::kBroken);
       if (target.answers) RC_ASSERT(target.out.count == 0);
       if (target.answers) RC_ASSERT(!target.view.held);
       const bool moves = can_ && target.cuda && target.from_start && target.context.count > 0;
-      if (moves && target.saved == Saved::kRunning) RC_ASSERT(target.gpu == counts_on_);
+      if (moves && target.saved == DriverState::kRunning) RC_ASSERT(target.gpu == counts_on_);
     }
   }
   bool AnyShimHasAnOrder() const {
     return std::any_of(targets_.begin(), targets_.end(), [](const auto& one) {
       const Target& target = one.second;
-      return target.answers && target.saved == Saved::kRunning && target.told != Target::Ordered::kNothing &&
-             target.view.stage != ShimStage::kNone;
+      return target.answers && target.saved == DriverState::kRunning &&
+             target.told != Target::Ordered::kNothing && target.view.stage != ShimStage::kNone;
     });
   }
   // A suspended job still looks at intervals for processes that could not be taken.

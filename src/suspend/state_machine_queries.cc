@@ -33,14 +33,14 @@ Bytes SuspensionStateMachine::Sum(const ObservedProcess& view, Bytes GpuShare::*
 }
 
 bool SuspensionStateMachine::IsOnGpu(const Member& member) {
-  if (member.saved == Saved::kCheckpointed) return false;
+  if (member.saved == DriverState::kCheckpointed) return false;
   // Evicted memory implies a context, also where the driver does not show the size of the context.
   return Sum(member.seen, &GpuShare::used).count > 0 || Sum(member.seen, &GpuShare::evicted).count > 0;
 }
 
 bool SuspensionStateMachine::IsOff(const Member& member) {
-  return (member.saved != Saved::kRunning && !member.no_cuda) || member.seen.stage == ShimStage::kEvicted ||
-         Sum(member.seen, &GpuShare::evicted).count > 0;
+  return (member.saved != DriverState::kRunning && !member.no_cuda) ||
+         member.seen.stage == ShimStage::kEvicted || Sum(member.seen, &GpuShare::evicted).count > 0;
 }
 
 bool SuspensionStateMachine::IsAway(const Member& member) {
@@ -78,7 +78,7 @@ std::map<std::string, std::int64_t> SuspensionStateMachine::Figures(MonoTime now
   for (const auto& [id, member] : members_) {
     const Bytes by_shim = Sum(member.seen, &GpuShare::evicted);
     evicted += by_shim;
-    if (member.saved == Saved::kCheckpointed) {
+    if (member.saved == DriverState::kCheckpointed) {
       ++processes;
       Bytes held;
       if (const auto it = record_.held.find(id); it != record_.held.end())
@@ -115,7 +115,7 @@ bool SuspensionStateMachine::IsOld(const Member& member, const std::string& gpu)
 // that has left, its context.
 BytesByGpu SuspensionStateMachine::LeftOf(const Member& member) const {
   BytesByGpu left;
-  if (member.saved == Saved::kCheckpointed) return left;
+  if (member.saved == DriverState::kCheckpointed) return left;
   for (const auto& [gpu, share] : member.seen.gpus) {
     Bytes bytes = IsOld(member, gpu) ? HeldOn(member, gpu) - share.evicted : share.used;
     if (bytes.count == 0 && share.evicted.count > 0) bytes = share.context;
@@ -214,7 +214,7 @@ HostNeed SuspensionStateMachine::NeedOfHost() const {
   const bool shares =
       std::any_of(members_.begin(), members_.end(), [](const auto& one) { return one.second.seen.shares; });
   for (const auto& [id, member] : members_) {
-    if (member.saved == Saved::kCheckpointed) continue;
+    if (member.saved == DriverState::kCheckpointed) continue;
     const Bytes evictable = member.without_shim ? Bytes{} : Sum(member.seen, &GpuShare::evictable);
     need.evicted += evictable;
     const bool stays = shares && member.seen.has_shim;
@@ -302,7 +302,8 @@ std::optional<BytesByGpu> SuspensionStateMachine::Needs(MonoTime now) const {
   };
   for (const auto& [id, member] : members_) {
     const auto held = record_.held.find(id);
-    const bool off_whole = member.saved == Saved::kCheckpointed || member.saved == Saved::kUnknown;
+    const bool off_whole =
+        member.saved == DriverState::kCheckpointed || member.saved == DriverState::kUnknown;
     const Bytes stays = ReturnsHeld() ? Sum(member.seen, &GpuShare::evicted) : Bytes{};
     if (off_whole && held != record_.held.end()) {
       for (const auto& [gpu, bytes] : held->second) add(gpu, bytes - stays);

@@ -29,7 +29,7 @@ bool SuspensionStateMachine::AwaitRest(MonoTime now) {
       const bool fetches = member.order == Order::kFetch && !member.guessed;
       if (leaves || fetches || (IsAway(member) && !ComesBack(member))) rested_ = true;
       any = any || CanBeHeld(member);
-      unknown = unknown || (member.seen.has_shim && member.saved == Saved::kUnknown);
+      unknown = unknown || (member.seen.has_shim && member.saved == DriverState::kUnknown);
     }
     if (rested_) return false;
     // What an earlier daemon did has to be known first.
@@ -61,7 +61,7 @@ void SuspensionStateMachine::CancelRest() {
 // A shim has nothing to hold before its process has a context.
 bool SuspensionStateMachine::CanBeHeld(const Member& member) const {
   if (!member.seen.has_shim || member.without_shim || member.seen.stage == ShimStage::kNone) return false;
-  return member.saved == Saved::kRunning && (!pending_ || pending_->process != member.seen.id);
+  return member.saved == DriverState::kRunning && (!pending_ || pending_->process != member.seen.id);
 }
 
 void SuspensionStateMachine::Handle(const event::Rested& rested, MonoTime) {

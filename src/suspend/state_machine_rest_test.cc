@@ -174,7 +174,8 @@ TEST_F(Together, TheEventSaysHowLongItTookAndHowManyCallsHadToPass) {
   s_.Feed(event::Rested{base::Millis(40), 7});
   s_.Evicted(11);
   const auto actions = s_.machine.On(
-      event::Answered{Story::IdOf(11), {.outcome = Outcome::kDone, .state = Saved::kCheckpointed}}, s_.now);
+      event::Answered{Story::IdOf(11), {.outcome = Outcome::kDone, .state = DriverState::kCheckpointed}},
+      s_.now);
   const auto* told = std::get_if<action::Emit>(&actions.back());
   ASSERT_NE(told, nullptr);
   EXPECT_EQ(told->data.at("milliseconds_rest"), 40);

@@ -151,9 +151,9 @@ class Test {
     }
     GPUMAN_ASSIGN(base::Fd listening, ListenForShims(options_.socket, 0666));
     GPUMAN_ASSIGN(
-        Server made, Server::Make(std::move(listening), ledgers_, [&](const Caller& caller) {
+        Server made, Server::Make(std::move(listening), ledgers_, [&](const JoiningProcess& caller) {
           joined_.push_back(caller);
-          return options_.nobody ? Attribution{} : Attribution{AttributionOutcome::kJob, options_.job};
+          return options_.nobody ? JobAttribution{} : JobAttribution{AttributionOutcome::kJob, options_.job};
         }));
     Server& server = server_.emplace(std::move(made));
     if (!options_.mover.empty()) {
@@ -191,8 +191,9 @@ class Test {
   }
 
   // Bytes without a UUID are the first GPU's.
-  Command CommandOf(const std::string& what, std::istream& words) const {
-    Command command{what == "0" || what == "fetch" ? wire::OrderKind::kRun : wire::OrderKind::kLeave, {}};
+  ProcessOrder CommandOf(const std::string& what, std::istream& words) const {
+    ProcessOrder command{what == "0" || what == "fetch" ? wire::OrderKind::kRun : wire::OrderKind::kLeave,
+                         {}};
     command.stay_held = what == "fetch";
     if (what == "hold" || what == "hold_for") command.what = wire::OrderKind::kHold;
     if (what == "take") command.what = wire::OrderKind::kTake;
@@ -204,7 +205,7 @@ class Test {
     return command;
   }
 
-  std::string Order(const std::string& whom, const Command& command) {
+  std::string Order(const std::string& whom, const ProcessOrder& command) {
     if (whom == "all") {
       const auto told = ledgers_.OrderAll(options_.job, command);
       return told ? std::to_string(*told) : told.error().message;
@@ -402,7 +403,7 @@ class Test {
   std::uint64_t notifications_ = 0;
   std::optional<Server> server_;
   std::optional<TestMover> mover_;
-  std::vector<Caller> joined_;
+  std::vector<JoiningProcess> joined_;
 };
 
 std::optional<Options> Parse(int count, char** words) {

@@ -24,12 +24,12 @@ TEST_F(CheckpointerTest, AProcessLeavesTheDeviceAndComesBackWithItsData) {
   EXPECT_GE(*before, base::MiB(kMebibytes));
   Answer answer = Ask(Verb::kCheckpoint, held.id());
   EXPECT_EQ(answer.outcome, Outcome::kDone) << answer.message;
-  EXPECT_EQ(answer.state, Saved::kCheckpointed);
+  EXPECT_EQ(answer.state, DriverState::kCheckpointed);
   EXPECT_EQ(MemoryOf(held.id()), std::nullopt) << "gone from NVML's list";
   held.Tell("check");  // waits until the memory is back
   answer = Ask(Verb::kRestore, held.id());
   EXPECT_EQ(answer.outcome, Outcome::kDone) << answer.message;
-  EXPECT_EQ(answer.state, Saved::kRunning);
+  EXPECT_EQ(answer.state, DriverState::kRunning);
   EXPECT_EQ(held.Heard(), "whole");
   EXPECT_EQ(MemoryOf(held.id()), before);
 }
@@ -40,7 +40,7 @@ TEST_F(CheckpointerTest, ARepeatedStepSucceeds) {
   EXPECT_EQ(Ask(Verb::kUnlock, held.id()).outcome, Outcome::kDone);
   EXPECT_EQ(Ask(Verb::kCheckpoint, held.id()).outcome, Outcome::kDone);
   EXPECT_EQ(Ask(Verb::kCheckpoint, held.id()).outcome, Outcome::kDone);
-  EXPECT_EQ(Ask(Verb::kState, held.id()).state, Saved::kCheckpointed);
+  EXPECT_EQ(Ask(Verb::kState, held.id()).state, DriverState::kCheckpointed);
   EXPECT_EQ(Ask(Verb::kUnlock, held.id()).outcome, Outcome::kFailed);
 }
 
@@ -49,7 +49,7 @@ TEST_F(CheckpointerTest, GpuWorkThatDoesNotEndLetsTheProcessRunOn) {
   ASSERT_EQ(held.Ask("spin 600000"), "spinning");
   const Answer answer = Ask(Verb::kCheckpoint, held.id(), {}, base::Millis(20));
   EXPECT_EQ(answer.outcome, Outcome::kTimeout);
-  EXPECT_EQ(answer.state, Saved::kRunning);
+  EXPECT_EQ(answer.state, DriverState::kRunning);
 }
 
 TEST_F(CheckpointerTest, AfterARefusedCheckpointTheProcessRunsOn) {
@@ -57,7 +57,7 @@ TEST_F(CheckpointerTest, AfterARefusedCheckpointTheProcessRunsOn) {
   ASSERT_EQ(held.Ask("managed"), "managed");
   const Answer answer = Ask(Verb::kCheckpoint, held.id());
   EXPECT_EQ(answer.outcome, Outcome::kRefused) << answer.message;
-  EXPECT_EQ(answer.state, Saved::kRunning);
+  EXPECT_EQ(answer.state, DriverState::kRunning);
   EXPECT_EQ(held.Ask("check"), "whole");
 }
 
@@ -72,7 +72,7 @@ TEST_F(CheckpointerTest, AProcessThatEndedIsGoneAndItsPidIsNobodyElses) {
   base::ProcessId other = held.id();
   other.start_time += 1;
   EXPECT_EQ(Ask(Verb::kCheckpoint, other).outcome, Outcome::kGone);
-  EXPECT_EQ(Ask(Verb::kState, held.id()).state, Saved::kRunning);
+  EXPECT_EQ(Ask(Verb::kState, held.id()).state, DriverState::kRunning);
 }
 
 TEST_F(CheckpointerTest, ATargetKilledInBetweenIsGone) {
@@ -111,7 +111,7 @@ TEST_F(CheckpointerTest, AProcessComesBackOnAnotherGpu) {
   const std::string a = Uuid(0), b = Uuid(1);
   Answer answer = Ask(Verb::kRestore, held.id(), {{a, b}});
   EXPECT_EQ(answer.outcome, Outcome::kFailed) << "every GPU has to be named";
-  EXPECT_EQ(answer.state, Saved::kCheckpointed);
+  EXPECT_EQ(answer.state, DriverState::kCheckpointed);
   answer = Ask(Verb::kRestore, held.id(), {{a, b}, {b, "GPU-nonsense"}});
   EXPECT_EQ(answer.outcome, Outcome::kFailed);
   EXPECT_THAT(answer.message, ::testing::HasSubstr("GPU-nonsense"));

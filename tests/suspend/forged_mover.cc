@@ -69,7 +69,8 @@ int RunForgedMover(int argc, char** argv) {
     const auto request = ParseRequest(std::string_view(text).substr(0, static_cast<std::size_t>(got)));
     if (!request || request->verb == Verb::kPrepare) continue;
     const Answer answer{.id = request->id, .outcome = Outcome::kHolding};
-    if (how == "honest" && !Say({.id = request->id, .outcome = Outcome::kDone, .state = Saved::kRunning}))
+    if (how == "honest" &&
+        !Say({.id = request->id, .outcome = Outcome::kDone, .state = DriverState::kRunning}))
       return 1;
     if (how == "lingering") {
       PassLingering(answer, file);

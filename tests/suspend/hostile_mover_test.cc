@@ -119,7 +119,7 @@ exec sleep 1000)");
   const auto of_ada = AskOf(ada);
   const Answer bobs = Wait(of_bob);
   EXPECT_EQ(bobs.outcome, Outcome::kDone);
-  EXPECT_EQ(bobs.state, Saved::kRunning) << "what Bob's own mover said";
+  EXPECT_EQ(bobs.state, DriverState::kRunning) << "what Bob's own mover said";
   const Answer adas = Wait(of_ada);
   EXPECT_NE(adas.outcome, Outcome::kDone);
   EXPECT_EQ(Wait(AskOf(bob)).outcome, Outcome::kDone);

@@ -26,7 +26,7 @@ class ProcessMemoryTest : public GpusTest {
     memory.emplace(base::SelfId(), *gpus, *pool, free_list, kept, hashing);
   }
   // Hands out one piece, and keeps the host memory that comes for it.
-  Answer HandOut(Absence absence) {
+  Answer HandOut(OffPeriod absence) {
     int pair[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     const base::Fd ours(pair[0]);
@@ -89,8 +89,8 @@ class ProcessMemoryTest : public GpusTest {
 // last.
 TEST_F(ProcessMemoryTest, ALateForgetTakesNothingOfTheNextAbsence) {
   EXPECT_EQ(HandOut(memory->absence()).outcome, Outcome::kDone);
-  const Absence over = memory->Forget();
-  const Absence next = memory->absence();
+  const OffPeriod over = memory->Forget();
+  const OffPeriod next = memory->absence();
   EXPECT_EQ(HandOut(next).outcome, Outcome::kDone);
   memory->Drop({}, over);
   EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, Outcome::kDone) << "it is there";
@@ -108,7 +108,7 @@ TEST_F(ProcessMemoryTest, AForgetTakesWhatWasTakenBeforeIt) {
 TEST_F(ProcessMemoryTest, ALateForgetTakesNothingOfAnEarlierMover) {
   EXPECT_EQ(HandOut(memory->absence()).outcome, Outcome::kDone);
   memory.emplace(base::SelfId(), *gpus, *pool, free_list, kept, hashing);
-  const Absence over = memory->Forget();
+  const OffPeriod over = memory->Forget();
   EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, Outcome::kDone) << "it is found";
   memory->Drop({}, over);
   EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, Outcome::kDone) << "it is there";

@@ -33,7 +33,7 @@ TEST_F(MoverTroubleTest, OneThatIsKilledInBetweenIsReplacedAndNothingIsLost) {
   ASSERT_NE(first, 0);
   ::kill(first, SIGKILL);
   ASSERT_TRUE(Until([&] { return Pid() != first; }));
-  EXPECT_EQ(Ask(Verb::kState, held.id()).state, Saved::kCheckpointed);
+  EXPECT_EQ(Ask(Verb::kState, held.id()).state, DriverState::kCheckpointed);
   EXPECT_NE(Pid(), first);
   EXPECT_EQ(Ask(Verb::kRestore, held.id()).outcome, Outcome::kDone);
   EXPECT_EQ(held.Ask("check"), "whole");
@@ -52,7 +52,7 @@ TEST_F(MoverTroubleTest, OneThatIsKilledAtWorkAnswersThatNobodyKnows) {
   ::kill(first, SIGKILL);
   const Answer answer = Wait(asked);
   EXPECT_EQ(answer.outcome, Outcome::kLost);
-  EXPECT_EQ(answer.state, Saved::kUnknown);
+  EXPECT_EQ(answer.state, DriverState::kUnknown);
   EXPECT_EQ(Ask(Verb::kState, held.id()).outcome, Outcome::kDone) << "by another mover";
 }
 

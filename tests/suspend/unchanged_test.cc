@@ -20,7 +20,7 @@ class UnchangedTest : public MovingTest {
   // As the daemon does: so much memory of this process may come to the host, and its copies may be kept.
   void Prepare() {
     const base::Bytes wanted{16 * kPiece};
-    Get().SetUnchanged(Unchanged::kHash, /*hash_from=*/{});
+    Get().SetUnchanged(UnchangedMode::kHash, /*hash_from=*/{});
     ASSERT_TRUE(Until([&] {
       Get().Prepare(user, {{Uuid(0), {wanted}}});
       return Get().Prepared(user) == wanted;
@@ -212,7 +212,7 @@ TEST_F(UnchangedTest, HostMemoryThatChangedWhileItsProcessWasAwayIsNotBelieved) 
 }
 
 TEST_F(UnchangedTest, LittleMemoryIsCopiedWithoutALook) {
-  Get().SetUnchanged(Unchanged::kHash, base::Bytes{4 * kPiece});
+  Get().SetUnchanged(UnchangedMode::kHash, base::Bytes{4 * kPiece});
   MakeOnceOut(6);
   EXPECT_EQ(Out(0, 6), 6 * kPiece);
   EXPECT_EQ(Back().outcome, Outcome::kDone);
@@ -227,7 +227,7 @@ TEST_F(UnchangedTest, LittleMemoryIsCopiedWithoutALook) {
 }
 
 TEST_F(UnchangedTest, WhereItIsComparedAllIsCopiedAndRight) {
-  Get().SetUnchanged(Unchanged::kCompare, /*hash_from=*/{});
+  Get().SetUnchanged(UnchangedMode::kCompare, /*hash_from=*/{});
   MakeEmpty(0, 2);
   Make(2, 6);
   EXPECT_EQ(Out(0, 6), 0u);
@@ -247,13 +247,13 @@ TEST_F(UnchangedTest, WhereItIsComparedAllIsCopiedAndRight) {
 
 TEST_F(UnchangedTest, SwitchedOffAllIsCopied) {
   MakeEmpty(0, 6);
-  Get().SetUnchanged(Unchanged::kOff);
+  Get().SetUnchanged(UnchangedMode::kOff);
   for (unsigned round = 0; round < 2; ++round) {
     EXPECT_EQ(Out(0, 6), 0u);
     EXPECT_EQ(Back().outcome, Outcome::kDone);
     MakeAnew(6);
   }
-  Get().SetUnchanged(Unchanged::kHash, /*hash_from=*/{});
+  Get().SetUnchanged(UnchangedMode::kHash, /*hash_from=*/{});
   EXPECT_EQ(Out(0, 6), 0u);
   EXPECT_EQ(Back().outcome, Outcome::kDone);
   MakeAnew(6);

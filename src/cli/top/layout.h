@@ -23,7 +23,7 @@ namespace gpuman::cli::top {
 struct Layout {
   bool problem = false, summary = false, titles = false, status = false, keys = false;
   std::size_t panels_beside = 1;  // in a row of panels
-  std::size_t panels = 0;         // that are shown; the others are counted in a line of their own
+  std::size_t panels = 0;         // panels that are shown; a line of its own counts the others
   bool more_panels = false;
   std::size_t panel_columns = 0;
   std::size_t plot_rows = 0;  // of each panel

@@ -86,7 +86,7 @@ struct State {
   base::WallTime now{};  // of the daemon's last answer
   std::string problem;   // why this is old, as a sentence; empty: it is not old
   Samples samples;
-  std::set<HistoryOf> histories;  // that were asked for
+  std::set<HistoryOf> histories;  // histories that were asked for
 
   // When the daemon is asked.
   base::Millis interval{1000};

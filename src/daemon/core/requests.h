@@ -34,11 +34,11 @@ base::Result<std::optional<base::WallTime>> MomentParameter(const http::Request&
                                                             std::string_view name, base::WallTime now);
 bool FlagParameter(const http::Request& request, std::string_view name);
 // limit=, after=: at most `limit` jobs, by id, from the one after `after` on. No limit, or 0: all.
-struct Page {
+struct PageRange {
   std::size_t limit = SIZE_MAX;
   std::optional<base::JobId> after;
 };
-base::Result<Page> PageOf(const http::Request& request);
+base::Result<PageRange> PageOf(const http::Request& request);
 
 // The name of the user who asks.
 std::string UserOf(const http::ExchangePtr& exchange);
@@ -146,7 +146,7 @@ using CallHandler = std::function<void(const Call<Body, Answer>&)>;
 // Adds a handler, which is called for callers who have the right. If `wait` says so, it is called only once
 // the GPUs are known. The handler itself checks rights that depend on a job.
 void AddRoute(http::Router& router, Core& core, std::string_view method, std::string_view path,
-              api::Right right, api::Wait wait, http::RouteHandler handle);
+              api::Right right, api::WaitAtStart wait, http::RouteHandler handle);
 
 // Reads the body and calls `handle`, or answers with what is wrong with the body. A large body is read off
 // the loop.
@@ -158,9 +158,9 @@ void ReadCall(Core& core, const api::Route<Body, Answer>& route, const http::Exc
     handle({exchange, parameters, {}, route.status});
   } else {
     constexpr std::size_t kReadAtOnce = 16u << 10;  // bytes
-    const auto read = [exchange, body_may_be = route.body_may_be]() -> base::Result<Body> {
+    const auto read = [exchange, body_need = route.body_need]() -> base::Result<Body> {
       const std::string& text = exchange->request().body;
-      const bool none = text.empty() && body_may_be == api::BodyMayBe::kEmpty;
+      const bool none = text.empty() && body_need == api::BodyNeed::kOptional;
       return api::Decode<Body>(none ? "{}" : text);
     };
     const auto take = [exchange, parameters, status = route.status,

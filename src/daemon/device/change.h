@@ -11,7 +11,7 @@ jobs::SettingRows::value_type EntryOf(const std::string& uuid, const device::Set
 struct Devices::Change {
   // Shared with the worker's thread, which outlives a change that was given up.
   struct Shared {
-    device::Progress progress;
+    device::ApplyControl progress;
     std::vector<base::Result<device::Reading>> readings;  // by GPU of the task
     device::Outcome outcome;
   };
@@ -24,7 +24,7 @@ struct Devices::Change {
   bool given_up = false;
   std::map<std::string, device::SettingsRecord> former, next;
   std::vector<device::GpuSteps> work;
-  DeviceReport report;
+  DeviceResult report;
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
 };
 

@@ -55,7 +55,7 @@ struct DeviceSettings {
   std::vector<device::Profile> profiles;  // in addition to the built-in ones
 };
 
-struct DeviceReport {
+struct DeviceResult {
   struct Step {
     gpu::Gpu gpu;
     device::Step step;
@@ -99,7 +99,7 @@ struct JobProfile {
 
 class Devices {
  public:
-  using Done = std::function<void(base::Result<DeviceReport>)>;
+  using Done = std::function<void(base::Result<DeviceResult>)>;
 
   // `clock` must outlive this object.
   Devices(const base::Clock& clock, DeviceCallbacks callbacks);
@@ -158,8 +158,8 @@ class Devices {
   base::Result<> Plan(Change& change);
   static jobs::SettingRows EntriesOf(const Change& change);
   static driver::NvmlExecutor::Work Setting(const Change& change);
-  base::Result<DeviceReport> StoreResults(Change& change);
-  void Finish(std::uint64_t id, base::Result<DeviceReport> result);
+  base::Result<DeviceResult> StoreResults(Change& change);
+  void Finish(std::uint64_t id, base::Result<DeviceResult> result);
   void GiveUp(Change& change);
   base::Error ErrorOf(const Change& change, const device::Outcome& outcome) const;
   void StartWaiting();

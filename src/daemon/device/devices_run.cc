@@ -101,7 +101,7 @@ base::Detached Devices::RunChange(std::shared_ptr<Change> change) {
   EnterDriver(*change, ChangeStage::kReading);
   co_await Drive(Reading(*change));
   if (change->given_up) {
-    Finish(change->id, DeviceReport{});
+    Finish(change->id, DeviceResult{});
     co_return;
   }
   if (auto planned = Plan(*change); !planned) {
@@ -126,7 +126,7 @@ base::Detached Devices::RunChange(std::shared_ptr<Change> change) {
   for (const auto& [uuid, record] : change->next) DeviceOf(uuid).record = record;
   EnterDriver(*change, ChangeStage::kSetting);
   co_await Drive(Setting(*change));
-  Finish(change->id, change->given_up ? DeviceReport{} : StoreResults(*change));
+  Finish(change->id, change->given_up ? DeviceResult{} : StoreResults(*change));
 }
 
 // Reads all GPUs of the change.
@@ -197,7 +197,7 @@ driver::NvmlExecutor::Work Devices::Setting(const Change& change) {
 }
 
 // Stores and reports the results of the steps.
-base::Result<DeviceReport> Devices::StoreResults(Change& change) {
+base::Result<DeviceResult> Devices::StoreResults(Change& change) {
   const auto& outcome = change.shared->outcome;
   std::map<std::string, std::set<device::Setting>> failed;
   for (const auto& failure : outcome.failures)
@@ -240,7 +240,7 @@ base::Error Devices::ErrorOf(const Change& change, const device::Outcome& outcom
   return error;
 }
 
-void Devices::Finish(std::uint64_t id, base::Result<DeviceReport> result) {
+void Devices::Finish(std::uint64_t id, base::Result<DeviceResult> result) {
   const auto change = changes_.at(id);
   changes_.erase(id);
   if (change->owns_gpus)

@@ -74,7 +74,7 @@ DeviceCallbacks DeviceModule::Callbacks() {
           [this](const std::string& gpu) { return UsersOf(gpu); }};
 }
 
-void DeviceModule::TellChange(const DeviceReport& report, const std::string& by) {
+void DeviceModule::TellChange(const DeviceResult& report, const std::string& by) {
   std::map<std::string, std::vector<std::string>> steps;
   std::map<std::string, unsigned> index;
   for (const auto& [gpu, step] : report.steps) {

@@ -42,7 +42,7 @@ base::Result<> MayRun(DeviceModule& device, const http::Peer& peer, bool dry_run
 template <typename Body>
 void RunTask(DeviceModule& device, const Call<Body, api::DeviceReport>& call, DeviceTask&& task) {
   const bool dry_run = task.dry_run;
-  device.devices().Run(std::move(task), call.After([&device, call, dry_run](const DeviceReport& done) {
+  device.devices().Run(std::move(task), call.After([&device, call, dry_run](const DeviceResult& done) {
     if (!dry_run) device.TellChange(done, device.core().NameOf(call.peer().uid));
     return ViewOf(done);
   }));

@@ -157,7 +157,7 @@ DeviceTask TaskOf(const device::Profile* profile, std::optional<base::WallTime> 
   return task;
 }
 
-api::DeviceReport ViewOf(const DeviceReport& report) {
+api::DeviceReport ViewOf(const DeviceResult& report) {
   api::DeviceReport view{report.dry_run, {}, report.notes};
   for (const auto& [gpu, step] : report.steps)
     view.steps.push_back({static_cast<int>(gpu.index), gpu.uuid, std::string(ToString(step.setting)),

@@ -18,7 +18,7 @@ base::Result<DeviceTask> TaskOf(const api::DeviceChange& change, std::vector<gpu
 DeviceTask TaskOf(const device::Profile* profile, std::optional<base::WallTime> until,
                   std::vector<gpu::Gpu> gpus, bool dry_run);
 
-api::DeviceReport ViewOf(const DeviceReport& report);
+api::DeviceReport ViewOf(const DeviceResult& report);
 api::DeviceView ViewOf(const DeviceState& state);
 api::DeviceProfile ViewOf(const device::Profile& profile);
 

@@ -18,7 +18,7 @@ Party PartyOfTcp(int connection) {
   sockaddr_storage there{};
   socklen_t size = sizeof there;
   if (::getpeername(connection, reinterpret_cast<sockaddr*>(&there), &size) != 0) return kAddresses;
-  const auto words = base::TcpAddressOf(there).words;
+  const auto words = base::SocketAddressOf(there).words;
   const std::string_view bytes(reinterpret_cast<const char*>(words.data()), sizeof words);
   return kAddresses | (std::hash<std::string_view>{}(bytes) & (kAddresses - 1));
 }

@@ -42,7 +42,7 @@ std::optional<Peer> PeerOf(Socket& socket) {
 
 class Server::Impl : public std::enable_shared_from_this<Impl> {
  public:
-  Impl(asio::io_context& loop, base::Fd listener, Limits limits, Handler handler, Headers headers)
+  Impl(asio::io_context& loop, base::Fd listener, ServerLimits limits, Handler handler, Headers headers)
       : acceptor_(loop, ProtocolOf(listener.get()), listener.Release()),
         retry_(loop),
         common_{std::move(limits), std::move(handler), std::move(headers),
@@ -204,7 +204,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
 
   asio::basic_socket_acceptor<Protocol> acceptor_;
   asio::steady_timer retry_;
-  Common common_;
+  SessionShared common_;
   base::RoundRobinQueue<Work> turns_;
   bool posted_ = false;  // the next turn is posted
   base::RoundRobinQueue<Arrival> arrivals_;
@@ -214,7 +214,8 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   bool stopped_ = false;
 };
 
-Server::Server(asio::io_context& loop, base::Fd listener, Limits limits, Handler handler, Headers headers)
+Server::Server(asio::io_context& loop, base::Fd listener, ServerLimits limits, Handler handler,
+               Headers headers)
     : impl_(std::make_shared<Impl>(loop, std::move(listener), std::move(limits), std::move(handler),
                                    std::move(headers))) {
   impl_->Accept();

@@ -21,7 +21,7 @@
 
 namespace gpuman::daemon::http {
 
-struct Limits {
+struct ServerLimits {
   std::size_t header_bytes = 16u << 10;
   std::size_t body_bytes = 4u << 20;
   // Requests to this path may have a larger body, if their header says how large it is. Each user may have
@@ -51,7 +51,7 @@ class Server {
  public:
   // Takes a listening socket. Begins to accept at once; `handler` is called on the loop. Every answer has
   // `headers`.
-  Server(boost::asio::io_context& loop, base::Fd listener, Limits limits, Handler handler,
+  Server(boost::asio::io_context& loop, base::Fd listener, ServerLimits limits, Handler handler,
          Headers headers = {});
   // Closes the socket and every connection.
   ~Server();

@@ -35,7 +35,7 @@ sockaddr_un Address(const std::string& path) {
 
 class ServerTest : public testing::Test {
  protected:
-  void Start(Limits limits, Handler handler, Headers headers = {}) {
+  void Start(ServerLimits limits, Handler handler, Headers headers = {}) {
     base::Fd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const auto address = Address(path());
     ASSERT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);

@@ -82,7 +82,8 @@ class Session::Answer final : public Exchange {
   bool complete_ = false;
 };
 
-Session::Session(Socket socket, Peer peer, Party party, Common& common, std::function<void()> on_closed)
+Session::Session(Socket socket, Peer peer, Party party, SessionShared& common,
+                 std::function<void()> on_closed)
     : stream_(std::move(socket)),
       deadline_(stream_.get_executor()),
       peer_(peer),

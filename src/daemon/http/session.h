@@ -25,8 +25,8 @@ namespace gpuman::daemon::http {
 using Work = std::function<void()>;
 
 // What the sessions of one server have in common. It outlives the sessions.
-struct Common {
-  Limits limits;
+struct SessionShared {
+  ServerLimits limits;
   Handler handler;
   Headers headers;                         // of every answer
   std::function<void(Party, Work)> enter;  // does the work when it is the party's turn
@@ -39,7 +39,7 @@ struct Common {
 // Owned by its pending operations; the server keeps weak pointers to close it.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(Socket socket, Peer peer, Party party, Common& common, std::function<void()> on_closed);
+  Session(Socket socket, Peer peer, Party party, SessionShared& common, std::function<void()> on_closed);
   ~Session() { Close(); }
 
   void Start() { Read(true); }
@@ -85,15 +85,15 @@ class Session : public std::enable_shared_from_this<Session> {
   const Peer peer_;
   const Party party_;
   const std::uint64_t accepted_ = base::TicksNow();
-  Common& common_;
-  const Limits& limits_;
+  SessionShared& common_;
+  const ServerLimits& limits_;
   std::function<void()> on_closed_;
 
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
   bool closed_ = false;
   bool is_large_ = false;  // the request being read or answered
-  std::size_t body_ = 0;   // bytes of the request that Common::bodies counts
+  std::size_t body_ = 0;   // bytes of the request that SessionShared::bodies counts
   bool answering_ = false;
   bool keep_alive_ = false;
   bool watching_ = false;

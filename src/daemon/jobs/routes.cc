@@ -38,7 +38,7 @@ base::Result<> Create(JobsModule& jobs, jobs::Job job, Done done) {
 // What a user should know of the GPUs of a job that started beside the queue.
 Notes NotesOn(JobsModule& jobs, const jobs::Job& job) {
   if (job.queued || job.attached) return {};
-  return jobs.queue().NotesOn(job.gpus, job.gpus.empty() ? GpuChoice::kNoneNamed : GpuChoice::kNamed);
+  return jobs.queue().NotesOn(job.gpus, job.gpus.empty() ? GpuOrigin::kNoneNamed : GpuOrigin::kNamed);
 }
 
 base::Result<> Run(JobsModule& jobs, const Call<api::RunRequest, api::JobView>& call) {
@@ -50,7 +50,7 @@ base::Result<> Run(JobsModule& jobs, const Call<api::RunRequest, api::JobView>& 
   return Create(jobs, std::move(job), call.After([&jobs, call](const jobs::Job& made) {
     const bool chosen = call.body().gpus.empty() && !made.gpus.empty();
     AnswerWithJob(jobs.queue(), call)(
-        made, chosen ? jobs.queue().NotesOn(made.gpus, GpuChoice::kOnlyOneWithMps) : NotesOn(jobs, made));
+        made, chosen ? jobs.queue().NotesOn(made.gpus, GpuOrigin::kOnlyOneWithMps) : NotesOn(jobs, made));
   }));
 }
 

@@ -91,7 +91,7 @@ using PlaceCall = Call<api::TargetGpuRequest, api::JobView>;
 // The same for a job that comes to another GPU: its record names the new GPU, so that its limits hold there
 // and a new run begins there.
 SuspendController::Done OnceOn(JobsModule& jobs, base::JobId id, std::string gpu, const JobDone& done) {
-  auto answer = OnceThere(jobs, id, done, jobs.queue().NotesOn({gpu}, GpuChoice::kNamed));
+  auto answer = OnceThere(jobs, id, done, jobs.queue().NotesOn({gpu}, GpuOrigin::kNamed));
   return [&jobs, id, gpu = std::move(gpu), answer = std::move(answer)](base::Result<> there) {
     if (!there) return answer(std::move(there));
     const auto move = [&](jobs::Job& stored) {

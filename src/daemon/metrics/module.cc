@@ -71,7 +71,7 @@ void MetricsModule::Serve() {
   auto listener = Listen(*core_.config().metrics.listen);
   if (!listener) return spdlog::error("metrics are not served over TCP: {}", listener.error().message);
   AddPublicRoutes();
-  http::Limits limits;
+  http::ServerLimits limits;
   limits.body_bytes = kPublicBody;
   limits.connections = kPublicConnections;
   limits.request = core_.config().http.request_timeout;

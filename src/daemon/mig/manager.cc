@@ -17,7 +17,7 @@ namespace {
 //   "mig/GPU-…"     {"enabled":true,"instances":["3g.71gb"],"v":1}
 constexpr std::string_view kMigKey = "mig/";
 
-std::string TextOf(const mig::Wanted& wanted) {
+std::string TextOf(const mig::WantedLayout& wanted) {
   if (!wanted.enabled) return "MIG mode off";
   if (wanted.items.empty()) return "MIG mode on, no instances";
   std::vector<std::string> items;
@@ -117,7 +117,7 @@ void MigManager::Keep(std::vector<MigOutcome> outcomes, bool forget, Answer then
   });
 }
 
-const mig::Wanted* MigManager::WantedOf(const std::string& uuid) const {
+const mig::WantedLayout* MigManager::WantedOf(const std::string& uuid) const {
   const auto it = wanted_.find(uuid);
   return it == wanted_.end() ? nullptr : &it->second;
 }

@@ -42,7 +42,7 @@ class MigManager {
   void Apply(std::vector<MigOrder> orders, MigHolders holders, bool forget, Answer then);
 
   // nullptr: nobody has asked for a division.
-  const mig::Wanted* WantedOf(const std::string& uuid) const;
+  const mig::WantedLayout* WantedOf(const std::string& uuid) const;
 
  private:
   void Check();
@@ -62,9 +62,9 @@ class MigManager {
   bool checking_ = false;
   unsigned applying_ = 0;  // orders in progress; a check meanwhile would make again what they remove
   bool has_looked_ = false;
-  std::map<std::string, bool> split_;            // by UUID
-  std::map<std::string, mig::Wanted> wanted_;    // by UUID
-  std::map<std::string, std::string> reported_;  // texts of orders that wait or fail; each is told once
+  std::map<std::string, bool> split_;                // by UUID
+  std::map<std::string, mig::WantedLayout> wanted_;  // by UUID
+  std::map<std::string, std::string> reported_;      // texts of orders that wait or fail; each is told once
 };
 
 }  // namespace gpuman::daemon

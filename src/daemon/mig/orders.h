@@ -25,12 +25,12 @@ struct MigReading {
 struct MigOrder {
   gpu::Gpu gpu;
   std::vector<std::string> filters;  // PCI device ids that the order is for; empty: all
-  mig::Wanted wanted;
+  mig::WantedLayout wanted;
 };
 
 struct MigOutcome {
   gpu::Gpu gpu;
-  mig::Wanted wanted;
+  mig::WantedLayout wanted;
   mig::Device before;
   mig::Plan plan;
   bool done = false;

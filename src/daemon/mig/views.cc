@@ -7,7 +7,7 @@
 namespace gpuman::daemon {
 namespace {
 
-std::vector<std::string> Words(const std::vector<mig::Item>& items) {
+std::vector<std::string> Words(const std::vector<mig::LayoutItem>& items) {
   std::vector<std::string> words;
   words.reserve(items.size());
   for (const auto& item : items) words.push_back(mig::FormatItem(item));
@@ -91,8 +91,8 @@ api::MigChange ChangeView(const MigOutcome& outcome, const OwnProcesses& own) {
 
 }  // namespace
 
-api::MigGpu MigGpuOf(const MigReading& reading, const mig::Wanted* wanted, const gpu::Inventory& inventory,
-                     const OwnProcesses& own) {
+api::MigGpu MigGpuOf(const MigReading& reading, const mig::WantedLayout* wanted,
+                     const gpu::Inventory& inventory, const OwnProcesses& own) {
   api::MigGpu view;
   view.index = static_cast<int>(reading.gpu.index);
   view.uuid = reading.gpu.uuid;

@@ -20,8 +20,8 @@ struct OwnProcesses {
 };
 
 // `wanted`: null where nobody has asked for a division.
-api::MigGpu MigGpuOf(const MigReading& reading, const mig::Wanted* wanted, const gpu::Inventory& inventory,
-                     const OwnProcesses& own);
+api::MigGpu MigGpuOf(const MigReading& reading, const mig::WantedLayout* wanted,
+                     const gpu::Inventory& inventory, const OwnProcesses& own);
 api::MigChanges MigChangesOf(const std::vector<MigOutcome>& outcomes, const OwnProcesses& own);
 // The reason why nothing was done, for one of the GPUs; nullopt: something was done, or nothing stood in the
 // way.

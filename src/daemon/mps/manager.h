@@ -37,7 +37,7 @@ enum class MpsState { kStarting, kRunning, kStopping, kDead };
 struct MpsUnit {
   MpsState state = MpsState::kStarting;
   mps::GpuRecord record;
-  mps::Watch watch;
+  mps::MpsClientWatch watch;
   std::string problem;  // why MPS cannot be looked at, or why it is dead; empty: no problem
 };
 

@@ -72,7 +72,7 @@ struct DispatcherCallbacks {
 
 // Settings of the queue that administrators change while it runs.
 struct QueueState {
-  queue::Choice choice = queue::Choice::kSequential;
+  queue::GpuPick choice = queue::GpuPick::kSequential;
   bool paused = false;
   std::optional<std::set<std::string>> allowed{};   // UUIDs; nullopt: every GPU
   std::set<std::string> drained{};                  // UUIDs: no new job starts there
@@ -262,7 +262,7 @@ class Dispatcher {
   spec::JobSpec SpecOfRun(const jobs::Job& job) const;
   std::vector<std::string> GpusOfRun(const jobs::Job& job) const;
   void TellDependents(base::JobId job);
-  queue::Progress ProgressOf(base::JobId job) const;
+  queue::DependencyProgress ProgressOf(base::JobId job) const;
   // The job of a name, of this user's first; and its name, which for a task is that of its array.
   struct OfName {
     const jobs::Job* job;

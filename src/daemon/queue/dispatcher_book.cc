@@ -340,15 +340,16 @@ void Dispatcher::SetSettings(const queue::SchedulingSettings& settings, base::Mi
 
 // --- Dependencies ---
 
-queue::Progress Dispatcher::ProgressOf(JobId id) const {
+queue::DependencyProgress Dispatcher::ProgressOf(JobId id) const {
   const auto* const job = jobs_.Find(id);
-  if (!job) return queue::Progress::kUnknown;
-  if (jobs::IsWaiting(*job)) return job->runs > 0 ? queue::Progress::kBegan : queue::Progress::kWaits;
-  if (!jobs::IsEnded(*job)) return queue::Progress::kBegan;
-  if (job->state == spec::JobState::kFinished) return queue::Progress::kOk;
-  return job->runs > 0                              ? queue::Progress::kNotOk
-         : job->state == spec::JobState::kCancelled ? queue::Progress::kCancelled
-                                                    : queue::Progress::kNotOk;
+  if (!job) return queue::DependencyProgress::kUnknown;
+  if (jobs::IsWaiting(*job))
+    return job->runs > 0 ? queue::DependencyProgress::kBegan : queue::DependencyProgress::kWaits;
+  if (!jobs::IsEnded(*job)) return queue::DependencyProgress::kBegan;
+  if (job->state == spec::JobState::kFinished) return queue::DependencyProgress::kOk;
+  return job->runs > 0                              ? queue::DependencyProgress::kNotOk
+         : job->state == spec::JobState::kCancelled ? queue::DependencyProgress::kCancelled
+                                                    : queue::DependencyProgress::kNotOk;
 }
 
 void Dispatcher::TellDependents(JobId id) {

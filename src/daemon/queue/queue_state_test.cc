@@ -7,7 +7,7 @@ namespace {
 
 TEST(QueueState, ComesBackAsItWasKept) {
   QueueState state;
-  state.choice = queue::Choice::kTopology;
+  state.choice = queue::GpuPick::kTopology;
   state.paused = true;
   state.allowed = {"GPU-a"};
   state.drained = {"GPU-b"};

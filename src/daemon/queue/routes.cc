@@ -233,7 +233,7 @@ void CancelMany(QueueModule& queue, const Call<api::CancelRequest, api::CancelAn
 base::Result<QueueState> ChangedState(const gpu::Inventory& inventory, QueueState state,
                                       const api::QueueSettingsUpdate& update, const std::string& by) {
   if (update.choice) {
-    GPUMAN_ASSIGN(state.choice, queue::ParseChoice(*update.choice));
+    GPUMAN_ASSIGN(state.choice, queue::ParseGpuPick(*update.choice));
   }
   state.paused = update.paused.value_or(state.paused);
   if (update.clear_allowed) state.allowed.reset();

@@ -13,13 +13,13 @@ std::string StateOf(const UnfitGpu& gpu) {
   return text;
 }
 
-const char* Why(GpuChoice choice) {
+const char* Why(GpuOrigin choice) {
   switch (choice) {
-    case GpuChoice::kNamed:
+    case GpuOrigin::kNamed:
       return "the job uses it all the same, as it was named";
-    case GpuChoice::kNoneNamed:
+    case GpuOrigin::kNoneNamed:
       return "the job may use it all the same, as it names no GPU: --gpu names those that it may use";
-    case GpuChoice::kOnlyOneWithMps:
+    case GpuOrigin::kOnlyOneWithMps:
       return "the job uses it all the same, as MPS runs on no other GPU that is fit";
   }
   return "";
@@ -27,7 +27,7 @@ const char* Why(GpuChoice choice) {
 
 }  // namespace
 
-std::string NoteOn(const UnfitGpu& gpu, GpuChoice choice) {
+std::string NoteOn(const UnfitGpu& gpu, GpuOrigin choice) {
   return fmt::format("GPU {} is {}; {}", gpu.number, StateOf(gpu), Why(choice));
 }
 

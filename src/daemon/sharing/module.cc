@@ -11,16 +11,16 @@
 namespace gpuman::daemon {
 namespace {
 
-suspend::Unchanged UnchangedOf(const share::SchedulerSettings& settings) {
+suspend::UnchangedMode UnchangedOf(const share::SchedulerSettings& settings) {
   switch (settings.unchanged) {
     case share::Unchanged::kHash:
-      return suspend::Unchanged::kHash;
+      return suspend::UnchangedMode::kHash;
     case share::Unchanged::kCompare:
-      return suspend::Unchanged::kCompare;
+      return suspend::UnchangedMode::kCompare;
     case share::Unchanged::kOff:
-      return suspend::Unchanged::kOff;
+      return suspend::UnchangedMode::kOff;
   }
-  return suspend::Unchanged::kOff;
+  return suspend::UnchangedMode::kOff;
 }
 
 }  // namespace

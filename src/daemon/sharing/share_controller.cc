@@ -121,7 +121,7 @@ void ShareController::Join(SharedJob job) {
   Feed(share::event::Joined{id,
                             entry.job.weight,
                             entry.job.priority,
-                            runs ? share::Gate::kOpen : share::Gate::kClosed,
+                            runs ? share::GatePosition::kOpen : share::GatePosition::kClosed,
                             UserOf(entry.job),
                             {entry.job.gpus.begin(), entry.job.gpus.end()},
                             entry.job.interactive});
@@ -268,12 +268,12 @@ bool ShareController::AnswersSilently(const Entry& entry) const {
 }
 
 base::Result<> ShareController::Order(base::JobId job, base::ProcessId process,
-                                      const ledger::Command& command) {
+                                      const ledger::ProcessOrder& command) {
   answer_poll_.Ordered(clock_.Mono());
   return shims_.Order(job, process, command);
 }
 
-base::Result<unsigned> ShareController::OrderAll(base::JobId job, const ledger::Command& command) {
+base::Result<unsigned> ShareController::OrderAll(base::JobId job, const ledger::ProcessOrder& command) {
   answer_poll_.Ordered(clock_.Mono());
   return shims_.OrderAll(job, command);
 }

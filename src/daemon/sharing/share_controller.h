@@ -176,7 +176,7 @@ class ShareController {
     std::map<std::string, Pinned> pinned;
     int fruitless = 0;  // grants for an allocation since the job last grew
     base::Bytes counted_at_grant;
-    share::Activity activity = share::Activity::kUnknown;
+    share::TenantActivity activity = share::TenantActivity::kUnknown;
     ledger::Sharing sent{};
   };
 
@@ -196,8 +196,8 @@ class ShareController {
   bool IsBusy(const Entry& entry) const;
   bool IsTakingRoom(const Entry& entry) const;
   bool AnswersSilently(const Entry& entry) const;
-  base::Result<> Order(base::JobId job, base::ProcessId process, const ledger::Command& command);
-  base::Result<unsigned> OrderAll(base::JobId job, const ledger::Command& command);
+  base::Result<> Order(base::JobId job, base::ProcessId process, const ledger::ProcessOrder& command);
+  base::Result<unsigned> OrderAll(base::JobId job, const ledger::ProcessOrder& command);
   void OnTime();
 
   // --- share_controller_orders.cc: gates, and the answers in the ledgers

@@ -170,23 +170,23 @@ base::Bytes ShareController::MostWanted(const Entry& entry) const {
 }
 
 void ShareController::TellActivity(Entry& entry, const std::vector<ledger::SlotStatus>& slots) {
-  using share::Activity;
-  Activity activity = Activity::kIdle;
+  using share::TenantActivity;
+  TenantActivity activity = TenantActivity::kIdle;
   std::uint64_t since = 0, completed = 0;
   for (const auto& one : slots) {
-    Activity its = Activity::kUnknown;
+    TenantActivity its = TenantActivity::kUnknown;
     if (one.activity == Doing::kAtGate || one.activity == Doing::kForRoom)
-      its = Activity::kWaiting;
+      its = TenantActivity::kWaiting;
     else if (one.activity == Doing::kBusy)
-      its = Activity::kBusy;
+      its = TenantActivity::kBusy;
     else if (one.activity == Doing::kIdle || one.stage == MemoryStage::kNone)
-      its = Activity::kIdle;
+      its = TenantActivity::kIdle;
     since = std::max(since, one.activity_since);
-    if (its == Activity::kWaiting || activity == Activity::kWaiting)
-      activity = Activity::kWaiting;
-    else if (its == Activity::kBusy || activity == Activity::kBusy)
-      activity = Activity::kBusy;
-    else if (its == Activity::kUnknown)
+    if (its == TenantActivity::kWaiting || activity == TenantActivity::kWaiting)
+      activity = TenantActivity::kWaiting;
+    else if (its == TenantActivity::kBusy || activity == TenantActivity::kBusy)
+      activity = TenantActivity::kBusy;
+    else if (its == TenantActivity::kUnknown)
       activity = its;
     const auto [before, fresh] = entry.completed.try_emplace(one.process, one.completed);
     if (one.completed > before->second) completed += one.completed - before->second;

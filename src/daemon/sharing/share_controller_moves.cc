@@ -93,7 +93,7 @@ base::Bytes ShareController::SecureLoaded(Entry& entry, const share::action::Evi
 // One order for each process, for all GPUs that it has not left yet.
 void ShareController::OrderToLeave(Entry& entry) {
   for (const auto& process : std::exchange(entry.leaving, {})) {
-    ledger::Command take{OrderKind::kTake, {}};
+    ledger::ProcessOrder take{OrderKind::kTake, {}};
     for (const auto& [gpu, evicting] : entry.evicting)
       if (const auto its = evicting.ordered.find(process); its != evicting.ordered.end())
         take.away[gpu] = its->second;

@@ -59,7 +59,7 @@ void ShareController::Open(Entry& entry) {
   entry.at_work.clear();
   entry.fruitless = 0;
   // The scheduler takes the job for busy from now on.
-  if (entry.activity == share::Activity::kWaiting) entry.activity = share::Activity::kBusy;
+  if (entry.activity == share::TenantActivity::kWaiting) entry.activity = share::TenantActivity::kBusy;
   (void)OrderAll(entry.job.id, {OrderKind::kRun});
 }
 
@@ -143,7 +143,7 @@ void ShareController::CheckEvictions(Entry& entry) {
 void ShareController::JoinClosed(Entry& entry) {
   entry.stale = true;
   entry.mode = Entry::Mode::kShared;
-  Feed(share::event::Unsuspended{entry.job.id, share::Gate::kClosed});
+  Feed(share::event::Unsuspended{entry.job.id, share::GatePosition::kClosed});
 }
 
 // No process is stopped for this: processes with all of their memory run on, and the others get their memory
@@ -169,7 +169,7 @@ void ShareController::JoinOpen(Entry& entry, std::string refused) {
   entry.mode = Entry::Mode::kShared;
   entry.stale = true;
   Open(entry);
-  Feed(share::event::Unsuspended{entry.job.id, share::Gate::kOpen, std::move(refused)});
+  Feed(share::event::Unsuspended{entry.job.id, share::GatePosition::kOpen, std::move(refused)});
 }
 
 void ShareController::CheckOpening(Entry& entry) {

@@ -9,13 +9,13 @@ namespace {
 
 base::Millis MillisOf(share::Span span) { return std::chrono::duration_cast<base::Millis>(span); }
 
-const char* WordOf(share::Gate gate) {
+const char* WordOf(share::GatePosition gate) {
   switch (gate) {
-    case share::Gate::kOpen:
+    case share::GatePosition::kOpen:
       return "open";
-    case share::Gate::kClosing:
+    case share::GatePosition::kClosing:
       return "closing";
-    case share::Gate::kClosed:
+    case share::GatePosition::kClosed:
       return "closed";
   }
   return "open";

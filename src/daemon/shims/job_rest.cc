@@ -112,8 +112,8 @@ JobRest::Slots JobRest::SlotsOf(base::JobId job, const Attempt& attempt) const {
 }
 
 // A single unit cannot be held in part, so its hold lasts from the begin.
-ledger::Command JobRest::Hold(const Attempt& attempt) const {
-  ledger::Command command{OrderKind::kHold};
+ledger::ProcessOrder JobRest::Hold(const Attempt& attempt) const {
+  ledger::ProcessOrder command{OrderKind::kHold};
   if (attempt.several && !attempt.confirmed)
     command.patience = InMillis(attempt.deadline - attempt.began) + kHoldsOn;
   return command;

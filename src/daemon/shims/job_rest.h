@@ -129,7 +129,7 @@ class JobRest {
   using Attempts = std::map<base::JobId, Attempt>;
 
   share::Cut NewCut(share::CutHistory history, base::MonoTime began, base::MonoTime deadline) const;
-  ledger::Command Hold(const Attempt& attempt) const;
+  ledger::ProcessOrder Hold(const Attempt& attempt) const;
   void Drop(Attempts::iterator attempt);
   unsigned StepsOf(const Attempt& attempt) const { return attempt.steps + attempt.cut.figures().steps; }
   std::string WhyNot(base::JobId job, const Slots& slots) const;

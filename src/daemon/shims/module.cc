@@ -17,7 +17,7 @@ std::filesystem::path ContextCostsFile(const Config& config) { return config.sta
 // A process of the job may write the job's ledger if it belongs to the job's owner: the process runs as that
 // user, or that user made the process's user namespace (rootless containers). Jobs of root, also containers,
 // may run as any user.
-bool MayBeOf(const jobs::Job& job, const ledger::Caller& caller) {
+bool MayBeOf(const jobs::Job& job, const ledger::JoiningProcess& caller) {
   const uid_t owner = job.owner->uid;
   return owner == 0 || caller.uid == 0 || caller.uid == owner ||
          base::OwnerOfNamespace(caller.process.pid) == owner;
@@ -43,8 +43,8 @@ ShimsModule::ShimsModule(Core& core) : core_(core) {
 void ShimsModule::Open() {
   auto channel = ShimChannel::Open(
       core_.loop(), Socket(), core_.options().user_mode ? 0600 : 0666, core_.processes(),
-      [this](const ledger::Caller& caller) { return JobOf(caller); },
-      [this](base::JobId job, const ledger::Caller& caller, std::uint32_t version) {
+      [this](const ledger::JoiningProcess& caller) { return JobOf(caller); },
+      [this](base::JobId job, const ledger::JoiningProcess& caller, std::uint32_t version) {
         TellOtherVersion(job, caller.process, version);
       });
   if (!channel) return spdlog::warn("jobs get no shim: {}", channel.error().message);
@@ -138,7 +138,7 @@ std::optional<std::string> ShimsModule::TightLimitOf(const jobs::Job& job) const
                     [this](const std::string& uuid) { return channel_->ContextOn(uuid); });
 }
 
-ledger::Attribution ShimsModule::JobOf(const ledger::Caller& caller) const {
+ledger::JobAttribution ShimsModule::JobOf(const ledger::JoiningProcess& caller) const {
   const auto found = core_.guard().JobOf(caller.process.pid);
   if (!found.complete) return {ledger::AttributionOutcome::kNotYet, {}};
   const auto known = found.job;

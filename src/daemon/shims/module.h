@@ -58,7 +58,7 @@ class ShimsModule final : public Module {
 
  private:
   void Open();
-  ledger::Attribution JobOf(const ledger::Caller& caller) const;
+  ledger::JobAttribution JobOf(const ledger::JoiningProcess& caller) const;
   void TellOtherVersion(base::JobId job, base::ProcessId process, std::uint32_t version);
   void SetLedger(const jobs::Job& job);
   void SetLedgers();

@@ -26,13 +26,14 @@ base::Result<std::unique_ptr<ShimChannel>> ShimChannel::Open(boost::asio::io_con
                                                              ledger::OtherVersion other_version) {
   std::unique_ptr<ShimChannel> channel(new ShimChannel(loop, socket, table));
   GPUMAN_ASSIGN(auto listening, ledger::ListenForShims(socket, mode));
-  GPUMAN_ASSIGN(auto server, ledger::Server::Make(
-                                 std::move(listening), channel->ledgers_, std::move(attribute),
-                                 [self = channel.get(), tell = std::move(other_version)](
-                                     base::JobId job, const ledger::Caller& caller, std::uint32_t version) {
-                                   if (!std::exchange(self->jobs_[job].version_reported, true))
-                                     tell(job, caller, version);
-                                 }));
+  GPUMAN_ASSIGN(
+      auto server,
+      ledger::Server::Make(std::move(listening), channel->ledgers_, std::move(attribute),
+                           [self = channel.get(), tell = std::move(other_version)](
+                               base::JobId job, const ledger::JoiningProcess& caller, std::uint32_t version) {
+                             if (!std::exchange(self->jobs_[job].version_reported, true))
+                               tell(job, caller, version);
+                           }));
   channel->server_.emplace(std::move(server));
   channel->server_->SetTrouble([](const base::Error& error) {
     spdlog::warn("{}: processes of jobs wait for their limits", error.message);

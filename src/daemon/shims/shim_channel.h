@@ -94,10 +94,10 @@ class ShimChannel {
   }
   // These do as the same functions of Ledgers. Call SetSharing and SetRoom again after a ledger was found
   // again.
-  base::Result<> Order(base::JobId job, base::ProcessId process, const ledger::Command& command) {
+  base::Result<> Order(base::JobId job, base::ProcessId process, const ledger::ProcessOrder& command) {
     return ledgers_.Order(job, process, command);
   }
-  base::Result<unsigned> OrderAll(base::JobId job, const ledger::Command& command) {
+  base::Result<unsigned> OrderAll(base::JobId job, const ledger::ProcessOrder& command) {
     return ledgers_.OrderAll(job, command);
   }
   base::Result<unsigned> Step(base::JobId job, base::ProcessId process, const ledger::StepGrant& grant) {

@@ -128,8 +128,8 @@ class SuspendController {
     AnswerPoll poll{kAnswerPoll};
     JobRest::AttemptId rest = 0;  // the last attempt to bring the job to rest
     bool on_the_way = false;
-    bool sampling =
-        false;            // new figures of the GPUs were asked for, because the state machine waits for them
+    // New figures of the GPUs were asked for, because the state machine waits for them.
+    bool sampling = false;
     bool silent = false;  // a process has an order, and its shim will send no notification of its answer
     suspend::SuspensionPhase reported = suspend::SuspensionPhase::kRunning;
     suspend::BytesByGpu coming{};  // memory that the job still needs while it comes back
@@ -155,7 +155,7 @@ class SuspendController {
   void Checkpoint(base::JobId job, const suspend::action::Checkpoint& order);
   void Perform(base::JobId job, const suspend::Actions& actions);
   void AskMover(base::JobId job, suspend::Request request);
-  void Order(base::JobId job, base::ProcessId process, const ledger::Command& command);
+  void Order(base::JobId job, base::ProcessId process, const ledger::ProcessOrder& command);
   void Save(base::JobId job, std::string record, std::function<void()> done);
   void Tell(base::JobId job, const suspend::action::Emit& event);
   void ForgetThoseBack(base::JobId job, const suspend::SuspensionRecord& record);

@@ -82,7 +82,7 @@ void SuspendController::Rest(base::JobId job, base::Millis limit) {
 
 // The ledger shows the result of an order, also when no process is there to take it. The ledger names the
 // process in a slot, but only attribution says whether that process belongs to the job.
-void SuspendController::Order(base::JobId job, base::ProcessId process, const ledger::Command& command) {
+void SuspendController::Order(base::JobId job, base::ProcessId process, const ledger::ProcessOrder& command) {
   auto* const channel = shims_.channel();
   if (channel && core_.guard().JobOf(process.pid).job == job) (void)channel->Order(job, process, command);
 }
@@ -122,7 +122,7 @@ void SuspendController::AskDriver(base::JobId job, suspend::Request request) {
   const auto owner = readings_.OwnerOf(job);
   if (owner) return checkpointer_.Ask(*owner, std::move(request), answer);
   boost::asio::post(core_.loop(), [answer] {
-    answer({0, suspend::Outcome::kFailed, suspend::Saved::kUnknown, "the job is gone"});
+    answer({0, suspend::Outcome::kFailed, suspend::DriverState::kUnknown, "the job is gone"});
   });
 }
 

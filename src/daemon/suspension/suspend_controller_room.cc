@@ -85,7 +85,7 @@ void SuspendController::Checkpoint(base::JobId job, const suspend::action::Check
         core_.loop(), [self = self_, job, process = order.process, why = holds.error().message] {
           if (!*self) return;
           const suspend::Answer refused{
-              .outcome = suspend::Outcome::kNoRoom, .state = suspend::Saved::kRunning, .message = why};
+              .outcome = suspend::Outcome::kNoRoom, .state = suspend::DriverState::kRunning, .message = why};
           (*self)->Feed(job, suspend::event::Answered{process, refused});
         });
     return;

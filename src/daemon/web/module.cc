@@ -75,7 +75,7 @@ void WebModule::Serve(const http::Router& router) {
         "the page for everybody is not served: this daemon serves one user alone; use gpuman web");
   auto listener = Listen(*config.web.listen);
   if (!listener) return spdlog::error("the page for everybody is not served: {}", listener.error().message);
-  http::Limits limits;
+  http::ServerLimits limits;
   limits.body_bytes = kLongestBody;
   limits.connections = config.http.connections;
   limits.request = config.http.request_timeout;

@@ -36,7 +36,7 @@ enum class RefusedWhat : std::uint32_t {
 // decides nothing by it. When two allocations are refused at the same time, their words may mix.
 struct Refusal {
   std::uint64_t number;  // grows with each refusal, and is written last; 0: there was no refusal
-  std::uint64_t bytes;   // that the program asked for
+  std::uint64_t bytes;   // what the program asked for
   std::uint64_t used;    // bytes that the job used on this GPU then, with `outside`
   std::uint64_t limit;   // the hard limit then; kNoLimit: none
   std::uint64_t at;      // CLOCK_MONOTONIC, ns

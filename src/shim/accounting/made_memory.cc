@@ -4,26 +4,26 @@
 
 namespace gpuman::shim {
 
-std::uint64_t MadeMemory::Add(const Made& made) {
-  Made* const entry = made_.Insert(kTag | (last_ + 1));
+std::uint64_t MadeMemory::Add(const MadeAllocation& made) {
+  MadeAllocation* const entry = made_.Insert(kTag | (last_ + 1));
   if (entry == nullptr) return 0;
   *entry = made;
   entry->references = 1;
   return kTag | ++last_;
 }
 
-Made* MadeMemory::Held(std::uint64_t token) {
-  Made* const made = made_.Find(token);
+MadeAllocation* MadeMemory::Held(std::uint64_t token) {
+  MadeAllocation* const made = made_.Find(token);
   return made != nullptr && made->references != 0 ? made : nullptr;
 }
 
-bool MadeMemory::TakeEnded(std::uint64_t token, Made& made) {
-  const Made* const known = made_.Find(token);
+bool MadeMemory::TakeEnded(std::uint64_t token, MadeAllocation& made) {
+  const MadeAllocation* const known = made_.Find(token);
   return known != nullptr && known->references == 0 && known->mappings == 0 && made_.Take(token, made);
 }
 
 bool MadeMemory::Mapped(const MadeMapping& mapping) {
-  Made* const made = made_.Find(mapping.token);
+  MadeAllocation* const made = made_.Find(mapping.token);
   if (made == nullptr) return false;
   Mapping* const entry = mappings_.Insert(mapping.address);
   if (entry != nullptr) *entry = {mapping.token, mapping.size};
@@ -48,7 +48,7 @@ void MadeMemory::PutBack(const MadeMapping& mapping) {
 }
 
 void MadeMemory::Unmapped(const MadeMapping& mapping) {
-  Made* const made = made_.Find(mapping.token);
+  MadeAllocation* const made = made_.Find(mapping.token);
   if (made != nullptr && made->mappings != 0) --made->mappings;
 }
 

@@ -12,7 +12,7 @@
 
 namespace gpuman::shim {
 
-struct Made {
+struct MadeAllocation {
   std::uint64_t handle;  // the driver's handle; not valid while a region stands for the memory
   int kept;              // as PieceBacking::kept
   int device;
@@ -40,13 +40,13 @@ class MadeMemory {
   static constexpr bool IsToken(std::uint64_t handle) { return handle >> 48 == kTag >> 48; }
 
   // Enters the memory with one reference. Returns its token; 0: there is no memory for the entry.
-  std::uint64_t Add(const Made& made);
+  std::uint64_t Add(const MadeAllocation& made);
   // Returns null where no memory has this token, or where the memory has ended.
-  Made* Find(std::uint64_t token) { return made_.Find(token); }
+  MadeAllocation* Find(std::uint64_t token) { return made_.Find(token); }
   // Returns the memory for a call of the program with this token; null: the program has dropped its handles.
-  Made* Held(std::uint64_t token);
+  MadeAllocation* Held(std::uint64_t token);
   // Takes the memory out and returns true, where the program has no handle and no mapping of it any more.
-  bool TakeEnded(std::uint64_t token, Made& made);
+  bool TakeEnded(std::uint64_t token, MadeAllocation& made);
 
   // Enters a mapping. Returns false where there is no memory for the entry; the mapping then counts for ever.
   bool Mapped(const MadeMapping& mapping);
@@ -68,8 +68,8 @@ class MadeMemory {
     std::uint64_t token;
     std::uint64_t size;
   };
-  Table<Made> made_;         // by token
-  Table<Mapping> mappings_;  // by address
+  Table<MadeAllocation> made_;  // by token
+  Table<Mapping> mappings_;     // by address
   std::uint64_t last_ = 0;
 };
 

@@ -12,7 +12,7 @@ class MadeMemoryTest : public testing::Test {
  protected:
   ~MadeMemoryTest() override { made_.Reset(); }
   std::uint64_t Make(std::uint64_t bytes = 2 * kMiB) {
-    Made made{};
+    MadeAllocation made{};
     made.handle = 77;
     made.bytes = bytes;
     return made_.Add(made);
@@ -38,7 +38,7 @@ TEST_F(MadeMemoryTest, IsKnownByATokenThatIsNoAddressAndNoOtherOnes) {
 TEST_F(MadeMemoryTest, EndsWithItsLastHandleAndItsLastMapping) {
   const auto token = Make();
   made_.Mapped({kAt, token, 2 * kMiB});
-  Made made{};
+  MadeAllocation made{};
   EXPECT_FALSE(made_.TakeEnded(token, made));
   --made_.Held(token)->references;
   EXPECT_EQ(made_.Held(token), nullptr) << "the program has no handle of it";

@@ -144,7 +144,7 @@ void Join(AccountingState& state, const JoinedLedger& joined) {
   for (Device& device : state.devices) FindInLedger(state, device);
 }
 
-bool CurrentWhere(AccountingState& state, Where& where) {
+bool CurrentWhere(AccountingState& state, AllocationTarget& where) {
   auto* const get_device = GPUMAN_REAL(cuCtxGetDevice);
   auto* const get_context = GPUMAN_REAL(cuCtxGetCurrent);
   CUdevice device = 0;

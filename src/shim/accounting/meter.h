@@ -20,7 +20,7 @@ using ledger::wire::MemoryKind;
 void Join(AccountingState& state, const JoinedLedger& joined);
 
 // Where an allocation goes.
-struct Where {
+struct AllocationTarget {
   int device;
   std::uint64_t context;
   std::uint64_t granule;  // the device gives memory in multiples of it
@@ -28,7 +28,7 @@ struct Where {
 
 // Finds the current context and its device. Returns false where there is no context, or where the shim does
 // not count the device.
-bool CurrentWhere(AccountingState& state, Where& where);
+bool CurrentWhere(AccountingState& state, AllocationTarget& where);
 // Returns the device's granule; 0 where the shim does not count the device.
 std::uint64_t GranuleOf(AccountingState& state, int device);
 // Returns the index of the device among the ledger's GPUs; below 0: the ledger does not have the device.

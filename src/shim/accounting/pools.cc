@@ -14,7 +14,7 @@ CUmemoryPool PoolOf(std::uint64_t number) {
   return reinterpret_cast<CUmemoryPool>(static_cast<std::uintptr_t>(number));
 }
 
-// The caller of these two functions is Relaxed (driver_calls.h).
+// The caller of these two functions is RelaxedCapture (driver_calls.h).
 bool Read(CUmemoryPool pool, CUmemPool_attribute attribute, std::uint64_t& value) {
   auto* const get = GPUMAN_REAL(cuMemPoolGetAttribute);
   cuuint64_t answer = 0;
@@ -61,7 +61,7 @@ void CameBack(AccountingState& state, int device, std::uint64_t bytes) {
 }  // namespace
 
 void RefreshPools(AccountingState& state) {
-  const Relaxed relaxed;
+  const RelaxedCapture relaxed;
   std::uint64_t gone[kMaxDevices] = {};
   state.pool.ForEach([&](std::uint64_t number, Pool& pool) {
     if (!IsCounted(pool.device)) return;
@@ -84,7 +84,7 @@ void RefreshPools(AccountingState& state) {
 
 bool TrimPools(AccountingState& state, int device) {
   const std::uint64_t before = HeldOn(state, device);
-  const Relaxed relaxed;
+  const RelaxedCapture relaxed;
   const bool released = state.release_unused != nullptr && state.release_unused(state, device) != 0;
   if (before == 0) return released;
   state.pool.ForEach([&](std::uint64_t number, const Pool& pool) {
@@ -110,15 +110,15 @@ bool CoverGrowth(AccountingState& state, int device, std::uint64_t bytes, std::u
   return true;
 }
 
-Grown CommitPool(AccountingState& state, CUmemoryPool pool, int device, std::uint64_t reserved) {
-  if (!IsCounted(device)) return Grown::kCovered;
-  const Relaxed relaxed;
+PoolGrowth CommitPool(AccountingState& state, CUmemoryPool pool, int device, std::uint64_t reserved) {
+  if (!IsCounted(device)) return PoolGrowth::kCovered;
+  const RelaxedCapture relaxed;
   const bool fresh = state.pool.Find(NumberOf(pool)) == nullptr;
   Pool* const entry = state.pool.Insert(NumberOf(pool));
   std::uint64_t has = 0;
   if (entry == nullptr || !Read(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, has)) {
     Granted(state, device, MemoryKind::kPool, reserved);  // it stays counted
-    return Grown::kCovered;
+    return PoolGrowth::kCovered;
   }
   __atomic_store_n(&state.pools_used, true, __ATOMIC_RELEASE);
   if (fresh) *entry = {device, 0};
@@ -130,12 +130,12 @@ Grown CommitPool(AccountingState& state, CUmemoryPool pool, int device, std::uin
     Withdraw(state, device, reserved - grown);
     Granted(state, device, MemoryKind::kPool, grown);
     FillHeadroom(state, device);
-    return Grown::kCovered;
+    return PoolGrowth::kCovered;
   }
   const std::uint64_t more = grown - reserved;
   if (ReserveWithPools(state, device, more)) {
     Granted(state, device, MemoryKind::kPool, grown);
-    return Grown::kCovered;
+    return PoolGrowth::kCovered;
   }
   std::uint64_t& headroom = state.headroom[device];
   const bool enough = more <= headroom;
@@ -143,7 +143,7 @@ Grown CommitPool(AccountingState& state, CUmemoryPool pool, int device, std::uin
   headroom -= of_headroom;
   Granted(state, device, MemoryKind::kPool, reserved + of_headroom);
   if (!enough) Charge(state, device, MemoryKind::kPool, more - of_headroom);
-  return enough ? Grown::kOnHeadroom : Grown::kTooFar;
+  return enough ? PoolGrowth::kOnHeadroom : PoolGrowth::kTooFar;
 }
 
 void PoolMade(AccountingState& state, CUmemoryPool pool, const CUmemLocation& location) {
@@ -165,7 +165,7 @@ CUmemoryPool CurrentPool(int device) {
 int DeviceOfPool(AccountingState& state, CUmemoryPool pool, int of_stream) {
   if (const Pool* const known = state.pool.Find(NumberOf(pool))) return known->device;
   auto* const ask = GPUMAN_REAL(cuDeviceGetDefaultMemPool);
-  const Relaxed relaxed;
+  const RelaxedCapture relaxed;
   CUmemoryPool its = nullptr;
   for (int device = 0; ask != nullptr && device < kMaxDevices && ask(&its, device) == CUDA_SUCCESS; ++device)
     if (its == pool) return device;
@@ -173,7 +173,7 @@ int DeviceOfPool(AccountingState& state, CUmemoryPool pool, int of_stream) {
 }
 
 bool HasUnused(CUmemoryPool pool, std::uint64_t bytes) {
-  const Relaxed relaxed;
+  const RelaxedCapture relaxed;
   std::uint64_t has = 0, used = 0;
   return Read(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, has) &&
          Read(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, used) && used <= has && bytes <= has - used;
@@ -181,7 +181,7 @@ bool HasUnused(CUmemoryPool pool, std::uint64_t bytes) {
 
 std::uint64_t UnusedOn(AccountingState& state, int device, bool ask) {
   std::uint64_t unused = state.unused_bytes != nullptr ? state.unused_bytes(state, device) : 0;
-  const Relaxed relaxed;
+  const RelaxedCapture relaxed;
   bool told = true;
   state.pool.ForEach([&](std::uint64_t number, const Pool& pool) {
     if (pool.device != device || pool.held == 0) return;
@@ -192,11 +192,11 @@ std::uint64_t UnusedOn(AccountingState& state, int device, bool ask) {
   return told ? unused : UINT64_MAX;
 }
 
-Leaving BeforeDestroy(AccountingState& state, CUmemoryPool pool) {
+DestroyedPool BeforeDestroy(AccountingState& state, CUmemoryPool pool) {
   const Pool* const found = state.pool.Find(NumberOf(pool));
   if (found == nullptr) return {};
   if (!IsCounted(found->device)) return {true, true, 0};
-  const Relaxed relaxed;
+  const RelaxedCapture relaxed;
   Trim(pool);
   RefreshPools(state);
   const Pool* const entry = state.pool.Find(NumberOf(pool));
@@ -204,7 +204,7 @@ Leaving BeforeDestroy(AccountingState& state, CUmemoryPool pool) {
   return {true, !Read(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, used) || used != 0, entry->held};
 }
 
-void AfterDestroy(AccountingState& state, CUmemoryPool pool, const Leaving& leaving) {
+void AfterDestroy(AccountingState& state, CUmemoryPool pool, const DestroyedPool& leaving) {
   Pool entry{};
   if (!leaving.known || !state.pool.Take(NumberOf(pool), entry)) return;
   if (!leaving.in_use) state.ending[entry.device] += leaving.left;
@@ -215,7 +215,7 @@ std::uint64_t EndingOn(AccountingState& state, int device) {
   return IsCounted(device) ? state.ending[device] : 0;
 }
 
-void Ended(AccountingState& state, int device, std::uint64_t bytes) {
+void GiveBackEnded(AccountingState& state, int device, std::uint64_t bytes) {
   if (!IsCounted(device)) return;
   std::uint64_t& ending = state.ending[device];
   if (bytes > ending) bytes = ending;

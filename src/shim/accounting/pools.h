@@ -34,13 +34,14 @@ bool TrimPools(AccountingState& state, int device);
 // headroom covers that; then `reserved` is 0. Returns false where neither is possible.
 bool CoverGrowth(AccountingState& state, int device, std::uint64_t bytes, std::uint64_t& reserved);
 
-enum class Grown {
+enum class PoolGrowth {
   kCovered,     // what was reserved covers the growth
   kOnHeadroom,  // the pool has taken the headroom, or a part of it
   kTooFar       // the pool grew further than the driver ever let one grow; this counts all the same
 };
 // A hook calls this after the allocation: the growth of the pool counts instead of `reserved`.
-Grown CommitPool(AccountingState& state, driver::abi::CUmemoryPool pool, int device, std::uint64_t reserved);
+PoolGrowth CommitPool(AccountingState& state, driver::abi::CUmemoryPool pool, int device,
+                      std::uint64_t reserved);
 
 // The program has made a pool. The pool counts on the device where its memory is, whichever stream allocates.
 void PoolMade(AccountingState& state, driver::abi::CUmemoryPool pool,
@@ -59,17 +60,18 @@ bool HasUnused(driver::abi::CUmemoryPool pool, std::uint64_t bytes);
 std::uint64_t UnusedOn(AccountingState& state, int device, bool ask);
 
 // A pool that is about to be destroyed.
-struct Leaving {
+struct DestroyedPool {
   bool known;
   bool in_use;         // the program has not freed all allocations
   std::uint64_t left;  // bytes that the pool will still have
 };
-Leaving BeforeDestroy(AccountingState& state, driver::abi::CUmemoryPool pool);
+DestroyedPool BeforeDestroy(AccountingState& state, driver::abi::CUmemoryPool pool);
 // The pool is destroyed. What it has left counts until all work of its device is done. Where it is in use,
 // this counts for good: the driver does not tell any more when the use ends.
-void AfterDestroy(AccountingState& state, driver::abi::CUmemoryPool pool, const Leaving& leaving);
-// EndingOn returns how many bytes of destroyed pools wait for the device's work. Ended gives bytes back.
+void AfterDestroy(AccountingState& state, driver::abi::CUmemoryPool pool, const DestroyedPool& leaving);
+// EndingOn returns how many bytes of destroyed pools wait for the device's work. GiveBackEnded gives bytes
+// back.
 std::uint64_t EndingOn(AccountingState& state, int device);
-void Ended(AccountingState& state, int device, std::uint64_t bytes);
+void GiveBackEnded(AccountingState& state, int device, std::uint64_t bytes);
 
 }  // namespace gpuman::shim

@@ -16,7 +16,7 @@ using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendo
 
 std::uint64_t FreeOn(AccountingState& state, int device) {
   auto* const ask = GPUMAN_REAL(cuMemGetInfo_v2);
-  Where where{};
+  AllocationTarget where{};
   std::size_t free = 0, total = 0;
   if (ask == nullptr || !CurrentWhere(state, where) || where.device != device ||
       ask(&free, &total) != CUDA_SUCCESS)

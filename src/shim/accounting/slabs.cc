@@ -48,11 +48,11 @@ bool Slabs::FindFree(Slab& slab, unsigned steps, unsigned& first) {
   return false;
 }
 
-Small Slabs::Tell(const Slab& slab, unsigned first) {
+SlabAllocation Slabs::Tell(const Slab& slab, unsigned first) {
   return {slab.address + first * kStep, slab.steps[first] * kStep - slab.slack[first], slab.number[first]};
 }
 
-bool Slabs::Allocate(std::uint64_t context, int device, std::uint64_t size, Small& small) {
+bool Slabs::Allocate(std::uint64_t context, int device, std::uint64_t size, SlabAllocation& small) {
   if (size == 0 || size > kBytes) return false;
   const auto steps = static_cast<unsigned>((size + kStep - 1) / kStep);
   Slab* found = nullptr;
@@ -76,7 +76,7 @@ bool Slabs::Allocate(std::uint64_t context, int device, std::uint64_t size, Smal
   return true;
 }
 
-bool Slabs::Find(std::uint64_t slab, std::uint64_t address, Small& small) {
+bool Slabs::Find(std::uint64_t slab, std::uint64_t address, SlabAllocation& small) {
   const SlabRef* const ref = slabs_.Find(slab);
   if (ref == nullptr || address < slab || address - slab >= kBytes) return false;
   const Slab& found = *At(*ref);
@@ -87,7 +87,7 @@ bool Slabs::Find(std::uint64_t slab, std::uint64_t address, Small& small) {
   return address - small.address < small.size;
 }
 
-Slabs::Freed Slabs::Free(std::uint64_t slab, const Small& small) {
+Slabs::Freed Slabs::Free(std::uint64_t slab, const SlabAllocation& small) {
   SlabRef* const ref = slabs_.Find(slab);
   if (ref == nullptr) return Freed::kNone;
   Slab& found = *At(*ref);

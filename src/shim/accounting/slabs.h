@@ -12,7 +12,7 @@
 namespace gpuman::shim {
 
 // A part of a slab that the program was given.
-struct Small {
+struct SlabAllocation {
   std::uint64_t address;
   std::uint64_t size;    // as the program asked for it
   std::uint64_t number;  // no other allocation of the process ever has this number
@@ -30,13 +30,13 @@ class Slabs {
   bool Has(std::uint64_t address) { return slabs_.Find(address) != nullptr; }
 
   // Finds room for `size` bytes, above 0, in a slab of the context. Returns false when no slab has room.
-  bool Allocate(std::uint64_t context, int device, std::uint64_t size, Small& small);
+  bool Allocate(std::uint64_t context, int device, std::uint64_t size, SlabAllocation& small);
   // Finds the allocation, in the slab that begins at `slab`, in which the address lies. Returns false when
   // the address lies in none.
-  bool Find(std::uint64_t slab, std::uint64_t address, Small& small);
+  bool Find(std::uint64_t slab, std::uint64_t address, SlabAllocation& small);
   // Frees an allocation that Find told, and says whether the slab is empty then; kNone: it is freed already.
   enum class Freed { kNone, kSome, kLast };
-  Freed Free(std::uint64_t slab, const Small& small);
+  Freed Free(std::uint64_t slab, const SlabAllocation& small);
 
   void Reset();
 
@@ -63,7 +63,7 @@ class Slabs {
     return (slab.taken[step / 64] >> step % 64 & 1) != 0;
   }
   static bool FindFree(Slab& slab, unsigned steps, unsigned& first);
-  static Small Tell(const Slab& slab, unsigned first);
+  static SlabAllocation Tell(const Slab& slab, unsigned first);
 
   Table<SlabRef> slabs_;                  // by the address on the device
   std::uint64_t last_ = 0, numbers_ = 0;  // the slab that served last; the last number

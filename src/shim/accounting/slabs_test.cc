@@ -19,7 +19,7 @@ class SlabsTest : public testing::Test {
 };
 
 TEST_F(SlabsTest, GiveMultiplesOfTheStepAndTellWhatWasAsked) {
-  Small first{}, second{}, found{};
+  SlabAllocation first{}, second{}, found{};
   EXPECT_FALSE(slabs_.Allocate(kOwner, 0, 1000, first));
   ASSERT_TRUE(slabs_.Add(kAt, kOwner, 0));
   ASSERT_TRUE(slabs_.Allocate(kOwner, 0, 1000, first));
@@ -35,7 +35,7 @@ TEST_F(SlabsTest, GiveMultiplesOfTheStepAndTellWhatWasAsked) {
 }
 
 TEST_F(SlabsTest, AreOfOneContextAndDeviceEach) {
-  Small small{};
+  SlabAllocation small{};
   slabs_.Add(kAt, kOwner, 0);
   EXPECT_FALSE(slabs_.Allocate(kOwner + 1, 0, 512, small));
   EXPECT_FALSE(slabs_.Allocate(kOwner, 1, 512, small));
@@ -44,7 +44,7 @@ TEST_F(SlabsTest, AreOfOneContextAndDeviceEach) {
 }
 
 TEST_F(SlabsTest, SayWhenTheyAreEmptyAndFreeNothingTwice) {
-  Small first{}, second{}, again{};
+  SlabAllocation first{}, second{}, again{};
   slabs_.Add(kAt, kOwner, 0);
   slabs_.Allocate(kOwner, 0, 100, first);
   slabs_.Allocate(kOwner, 0, 100, second);
@@ -62,11 +62,11 @@ TEST_F(SlabsTest, SayWhenTheyAreEmptyAndFreeNothingTwice) {
 
 TEST_F(SlabsTest, NeverGiveOutTheSameBytesTwice) {
   std::mt19937 chance(11);
-  std::map<std::uint64_t, Small> held;
+  std::map<std::uint64_t, SlabAllocation> held;
   unsigned slabs = 0;
   for (int i = 0; i < 20'000; ++i) {
     if (held.empty() || chance() % 5 < 3) {
-      Small small{};
+      SlabAllocation small{};
       const std::uint64_t size = 1 + (chance() % 4 == 0 ? chance() % Slabs::kBytes : chance() % 5000);
       if (!slabs_.Allocate(kOwner, 0, size, small)) {
         if (slabs == 8) continue;
@@ -79,14 +79,14 @@ TEST_F(SlabsTest, NeverGiveOutTheSameBytesTwice) {
       const auto after = held.lower_bound(small.address);
       ASSERT_TRUE(after == held.end() || small.address + size <= after->first);
       if (after != held.begin()) {
-        const Small& before = std::prev(after)->second;
+        const SlabAllocation& before = std::prev(after)->second;
         ASSERT_LE(before.address + before.size, small.address);
       }
       held.emplace(small.address, small);
       continue;
     }
     const auto one = std::next(held.begin(), static_cast<long>(chance() % held.size()));
-    Small found{};
+    SlabAllocation found{};
     ASSERT_TRUE(slabs_.Find(SlabOf(one->first), one->first + one->second.size - 1, found));
     ASSERT_EQ(found.number, one->second.number);
     slabs_.Free(SlabOf(one->first), found);

@@ -25,7 +25,7 @@ bool IsBackedOn(BackingState& state, int device);
 // to backed memory as well. The caller holds state.contexts.
 void ReachFrom(BackingState& state, int device);
 
-driver::abi::CUresult AllocateBacked(BackingState& state, const Where& where,
+driver::abi::CUresult AllocateBacked(BackingState& state, const AllocationTarget& where,
                                      driver::abi::CUdeviceptr* pointer, std::uint64_t bytes);
 // Returns false where the pointer is not backed memory. Otherwise `result` is the answer of cuMemFree.
 bool FreeBacked(BackingState& state, driver::abi::CUdeviceptr pointer, driver::abi::CUresult& result);
@@ -47,8 +47,8 @@ void PinRegion(BackingState& state, const Region& region);
 
 // Makes a segment of the pool with that number: a region that does not end with a context. `bytes` are whole
 // granules.
-driver::abi::CUresult MakeSegment(BackingState& state, const Where& where, unsigned pool, std::uint64_t bytes,
-                                  std::uint64_t& address);
+driver::abi::CUresult MakeSegment(BackingState& state, const AllocationTarget& where, unsigned pool,
+                                  std::uint64_t bytes, std::uint64_t& address);
 void GiveUpSegment(BackingState& state, std::uint64_t address);
 // Lets more devices use the segments that the pool has now.
 void OpenSegments(BackingState& state, unsigned pool, std::uint64_t readers, std::uint64_t writers);

@@ -59,7 +59,7 @@ void GiveUp(BackingState& state, const Region& region) {
 // Makes a region with memory behind its addresses, and calls enter(region) with `books` held. Where that
 // returns false, the region is given up.
 template <typename Enter>
-CUresult MakeRegion(BackingState& state, const Where& where, std::uint64_t bytes, Enter enter,
+CUresult MakeRegion(BackingState& state, const AllocationTarget& where, std::uint64_t bytes, Enter enter,
                     unsigned pool = 0) {
   auto* const reserve = GPUMAN_REAL(cuMemAddressReserve);
   if (reserve == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
@@ -102,8 +102,9 @@ CUresult Health() {
   return ask == nullptr ? CUDA_ERROR_NOT_INITIALIZED : ask(&free, &total);
 }
 
-CUresult AllocateSmall(BackingState& state, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes) {
-  Small small{};
+CUresult AllocateSmall(BackingState& state, const AllocationTarget& where, CUdeviceptr* pointer,
+                       std::uint64_t bytes) {
+  SlabAllocation small{};
   const auto allocate = [&] {
     if (!state.slabs.Allocate(where.context, where.device, bytes, small)) return false;
     *pointer = small.address;
@@ -128,7 +129,7 @@ CUresult FreeSmall(BackingState& state, const Found& found) {
     const Locked lock(state.books);
     const Region* const known = state.regions.Find(found.region.address);
     if (known == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    const Small small{found.region.address, found.region.size, found.number};
+    const SlabAllocation small{found.region.address, found.region.size, found.number};
     switch (state.slabs.Free(known->address, small)) {
       case Slabs::Freed::kNone:
         return CUDA_ERROR_INVALID_VALUE;  // another thread has freed it meanwhile
@@ -147,7 +148,8 @@ CUresult FreeSmall(BackingState& state, const Found& found) {
 
 }  // namespace
 
-CUresult AllocateBacked(BackingState& state, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes) {
+CUresult AllocateBacked(BackingState& state, const AllocationTarget& where, CUdeviceptr* pointer,
+                        std::uint64_t bytes) {
   if (bytes < kMinBacked) return AllocateSmall(state, where, pointer, bytes);
   return MakeRegion(state, where, bytes, [&](const Region& region) {
     *pointer = region.address;
@@ -206,7 +208,7 @@ bool FindBacked(BackingState& state, CUdeviceptr pointer, Found& found) {
     found.region = *known;
     found.slab = known->pool != 0 || state.slabs.Has(known->address);
     if (!found.slab) return true;
-    Small small{};
+    SlabAllocation small{};
     if (known->pool == 0) {
       if (!state.slabs.Find(known->address, pointer, small)) return false;
       found.region.address = small.address;
@@ -218,7 +220,7 @@ bool FindBacked(BackingState& state, CUdeviceptr pointer, Found& found) {
   return FindInPool(state, found.region, pointer, found);
 }
 
-CUresult MakeSegment(BackingState& state, const Where& where, unsigned pool, std::uint64_t bytes,
+CUresult MakeSegment(BackingState& state, const AllocationTarget& where, unsigned pool, std::uint64_t bytes,
                      std::uint64_t& address) {
   const auto enter = [&](const Region& region) {
     address = region.address;

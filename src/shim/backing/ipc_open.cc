@@ -104,7 +104,7 @@ CUresult Fetch(const SharedHandle& handle, const Region& region, unsigned& mappe
 }
 
 // The caller holds ipc.mutex.
-CUresult MapShared(BackingState& state, const SharedHandle& handle, const Where& where,
+CUresult MapShared(BackingState& state, const SharedHandle& handle, const AllocationTarget& where,
                    std::uint64_t& address) {
   auto* const reserve = GPUMAN_REAL(cuMemAddressReserve);
   const int device = DeviceWith(handle.device);
@@ -159,7 +159,7 @@ bool FindOpened(Ipc& ipc, CUdeviceptr pointer, std::uint64_t& address) {
 }
 
 CUresult Open(BackingState& state, CUdeviceptr* pointer, const SharedHandle& handle) {
-  Where where{};
+  AllocationTarget where{};
   if (!CurrentWhere(state, where)) return CUDA_ERROR_INVALID_CONTEXT;
   Ipc& ipc = state.ipc;
   const NoCancellation whole;

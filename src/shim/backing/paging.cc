@@ -72,7 +72,8 @@ bool IsManaged(BackingState& state, int device) {
   return known == kYes;
 }
 
-CUresult AllocateManaged(BackingState& state, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes) {
+CUresult AllocateManaged(BackingState& state, const AllocationTarget& where, CUdeviceptr* pointer,
+                         std::uint64_t bytes) {
   auto* const allocate = GPUMAN_REAL(cuMemAllocManaged);
   if (allocate == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
   if (!MayExceedDevice() && !IsWithinDevice(state, where.device)) return CUDA_ERROR_OUT_OF_MEMORY;

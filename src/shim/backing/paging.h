@@ -19,7 +19,7 @@ bool IsManaged(BackingState& state, int device);
 
 // Allocates `bytes`, which are reserved already. Returns out of memory where the process would have more than
 // the device has, unless it may (MayExceedDevice).
-driver::abi::CUresult AllocateManaged(BackingState& state, const Where& where,
+driver::abi::CUresult AllocateManaged(BackingState& state, const AllocationTarget& where,
                                       driver::abi::CUdeviceptr* pointer, std::uint64_t bytes);
 
 // Tells the daemon, in the slot, how many bytes of managed memory there are.

@@ -63,7 +63,7 @@ class Trial {
 
  private:
   CUresult GrowBy(StreamPool& pool, std::uint64_t bytes, bool& full) const {
-    const Where& where = request_.where;
+    const AllocationTarget& where = request_.where;
     full = false;
     if (bytes < request_.bytes || !ReserveWithPools(state_, where.device, bytes))
       return CUDA_ERROR_OUT_OF_MEMORY;
@@ -99,7 +99,7 @@ CUresult Try(BackingState& state, const StreamRequest& request, CUdeviceptr* poi
   if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;  // the pool was destroyed meanwhile
   std::uint64_t address = 0;
   if (!trial.Take(*pool, address)) {
-    const Relaxed relaxed;
+    const RelaxedCapture relaxed;
     CheckEvents(state, *pool);
     if (!trial.Take(*pool, address) && !trial.TakeAfter(*pool, true, address)) {
       const CUresult grown = trial.Grow(*pool, full);
@@ -116,7 +116,7 @@ CUresult Try(BackingState& state, const StreamRequest& request, CUdeviceptr* poi
 // Waits for frees in the stream or, with `of_all`, in its whole context. Returns false where there is nothing
 // to wait for, or where no thread may wait now.
 bool WaitForFrees(BackingState& state, const StreamRequest& request, bool of_all) {
-  const Relaxed relaxed;
+  const RelaxedCapture relaxed;
   auto* const wait = GPUMAN_REAL(cuStreamSynchronize);
   if (!of_all) return wait != nullptr && !IsCapturing(request.stream) && wait(request.stream) == CUDA_SUCCESS;
   return wire::Load(state.captures) == 0 && SynchronizeContext(request.where.context) == CUDA_SUCCESS;
@@ -161,7 +161,7 @@ FreedInOrder FreeInOrder(BackingState& state, CUdeviceptr pointer, CUstream stre
   const unsigned number = PoolAt(state, pointer);
   if (number == 0) return FreedInOrder::kNotOfPools;
   auto* const record = GPUMAN_REAL(cuEventRecord);
-  Where where{};
+  AllocationTarget where{};
   if (record == nullptr || IsCapturing(stream) || !WhereOf(state, stream, where))
     return FreedInOrder::kDriver;
   const Locked lock(state.pools);

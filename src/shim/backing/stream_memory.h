@@ -11,7 +11,7 @@
 namespace gpuman::shim {
 
 struct StreamRequest {
-  Where where;                     // context and device of the stream
+  AllocationTarget where;          // context and device of the stream
   driver::abi::CUmemoryPool pool;  // null: the current pool of the stream's device
   driver::abi::CUstream stream;    // as PerThread names it; not captured
   std::uint64_t bytes;             // above 0

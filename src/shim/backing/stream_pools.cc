@@ -113,7 +113,7 @@ void OpenPoolTo(BackingState& state, CUmemoryPool handle, const CUmemAccessDesc*
 void PoolDestroyed(BackingState& state, CUmemoryPool handle) {
   StreamPool* const pool = KnownPool(state, handle);
   if (pool == nullptr) return;
-  const Relaxed relaxed;
+  const RelaxedCapture relaxed;
   pool->handle = nullptr;
   pool->serves = false;
   CheckEvents(state, *pool);
@@ -178,7 +178,7 @@ bool HasPendingFrees(BackingState& state, int device) {
 void ReleaseAfterWait(BackingState& state) {
   for (StreamPool& pool : state.streams.pool) {
     if (!pool.known || pool.blocks.reserved() == pool.blocks.used()) continue;
-    const Relaxed relaxed;
+    const RelaxedCapture relaxed;
     const std::uint64_t threshold = ThresholdOf(pool);
     if (pool.blocks.reserved() <= threshold) continue;
     CheckEvents(state, pool);
@@ -193,8 +193,8 @@ bool TrimForOthers(BackingState& state, int device) {
     if (TrimPools(state, device)) return true;
     if (!HasPendingFrees(state, device)) return false;
   }
-  const Relaxed relaxed;
-  Where where{};
+  const RelaxedCapture relaxed;
+  AllocationTarget where{};
   if (wire::Load(state.captures) != 0 || !CurrentWhere(state, where) ||
       SynchronizeContext(where.context) != CUDA_SUCCESS)
     return false;
@@ -215,7 +215,7 @@ FreeEvent TakeEvent(BackingState& state, std::uint64_t context) {
   auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2);
   CUcontext of = reinterpret_cast<CUcontext>(static_cast<std::uintptr_t>(context));
   if (create == nullptr || push == nullptr || pop == nullptr || push(of) != CUDA_SUCCESS) return {};
-  const Relaxed relaxed;
+  const RelaxedCapture relaxed;
   CUevent event = nullptr;
   const CUresult made = create(&event, CU_EVENT_DISABLE_TIMING);
   pop(&of);

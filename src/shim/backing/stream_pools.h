@@ -46,8 +46,8 @@ void PoolDestroyed(BackingState& state, driver::abi::CUmemoryPool pool);
 driver::abi::CUresult AddSegment(BackingState& state, StreamPool& pool, std::uint64_t bytes,
                                  std::uint64_t granule);
 
-// Finds blocks that wait for nothing any more. The caller is Relaxed (driver_calls.h), also for the next two
-// functions.
+// Finds blocks that wait for nothing any more. The caller is RelaxedCapture (driver_calls.h), also for the
+// next two functions.
 void CheckEvents(BackingState& state, StreamPool& pool);
 // Gives back unused segments until at most `keep` bytes are left. Returns how many bytes it gave back.
 std::uint64_t ReleaseSegments(BackingState& state, StreamPool& pool, std::uint64_t keep);

@@ -28,7 +28,7 @@ constexpr int kConnectMs = 2'000;
 // Parts of one message: the mover copies them while the shim exports the next ones.
 constexpr unsigned kPartsPerMessage = 4;
 
-constexpr Ended Failed(CUresult result) { return {Trouble::kDriver, result}; }
+constexpr EvictionResult Failed(CUresult result) { return {Trouble::kDriver, result}; }
 
 // The connection to the mover. The mover sees its end also where a child of a fork has the descriptor.
 class Connection {
@@ -46,7 +46,7 @@ class Connection {
   bool Send(const wire::Parts& parts, const int* descriptors) const {
     return wire::SendWith(socket_, &parts, sizeof parts, descriptors, parts.count, kMoverMs);
   }
-  void Receipt(const Ended& ended) const {
+  void Receipt(const EvictionResult& ended) const {
     const wire::Reply reply{wire::kReplyMagic, 0, 1,
                             wire::PackError(ended.trouble, static_cast<std::uint32_t>(ended.driver))};
     (void)wire::SendWith(socket_, &reply, sizeof reply, nullptr, 0, 0);
@@ -89,12 +89,12 @@ struct Message {
   int descriptor[wire::kMaxParts];
 };
 
-Ended Refused(const wire::Reply& reply) {
+EvictionResult Refused(const wire::Reply& reply) {
   return {wire::TroubleOf(reply.error), static_cast<CUresult>(wire::DriverErrorOf(reply.error))};
 }
 
 // This error tells the daemon that the process is ending.
-constexpr Ended AtItsEnd() { return Failed(CUDA_ERROR_DEINITIALIZED); }
+constexpr EvictionResult AtItsEnd() { return Failed(CUDA_ERROR_DEINITIALIZED); }
 
 bool ReceiveAtRest(EvictionState& state, const Connection& mover, Message& message) {
   const IdleScope resting(state.service_thread);
@@ -110,12 +110,12 @@ bool ReceiveBack(EvictionState& state, const Connection& mover, Message& message
 
 // Sends the pieces with this mark on the device, or on all devices: `total` bytes. A message has pieces of
 // one device only.
-Ended Offer(EvictionState& state, const Connection& mover, PieceBacking::Mark mark, int device,
-            std::uint64_t total) {
+EvictionResult Offer(EvictionState& state, const Connection& mover, PieceBacking::Mark mark, int device,
+                     std::uint64_t total) {
   wire::Parts parts{wire::kPartsMagic, 0, 0, BytesAway(state) != 0 ? 1u : 0u, total, {}};
   int descriptors[wire::kMaxParts];
   int of = device;  // the device of the pieces in `parts`
-  Ended ended{};
+  EvictionResult ended{};
   const auto send = [&] {
     const bool sent = mover.Send(parts, descriptors);
     for (unsigned i = 0; i < parts.count; ++i) ::close(descriptors[i]);
@@ -155,7 +155,7 @@ void DiscardSegments(EvictionState& state, unsigned first) {
 }
 
 // Receives the host memory that the mover copies the data to.
-Ended AwaitHostMemory(EvictionState& state, const Connection& mover) {
+EvictionResult AwaitHostMemory(EvictionState& state, const Connection& mover) {
   for (;;) {
     Message message;
     if (!ReceiveAtRest(state, mover, message) || message.reply.magic == 0) return {Trouble::kNoMover};
@@ -180,10 +180,10 @@ CUresult Map(EvictionState& state, Message& message) {
   return CUDA_SUCCESS;
 }
 
-Ended AwaitDone(EvictionState& state, const Connection& mover) {
+EvictionResult AwaitDone(EvictionState& state, const Connection& mover) {
   Message message;
   if (!ReceiveBack(state, mover, message) || message.reply.magic == 0) return {Trouble::kNoMover};
-  return message.reply.error != 0 ? Refused(message.reply) : Ended{};
+  return message.reply.error != 0 ? Refused(message.reply) : EvictionResult{};
 }
 
 // A process that the driver restored on another GPU than it began on cannot import memory there (measured).
@@ -191,12 +191,12 @@ constexpr CUresult kNotHere = CUDA_ERROR_NOT_INITIALIZED;
 
 // Maps the memory that the mover sends. `result`: what the driver answered. Where that is kNotHere, the shim
 // has received all messages, so that the mover listens again.
-Ended Adopt(EvictionState& state, const Connection& mover, CUresult& result) {
+EvictionResult Adopt(EvictionState& state, const Connection& mover, CUresult& result) {
   for (bool last = false; !last;) {
     Message message;
     if (!ReceiveBack(state, mover, message)) return {Trouble::kNoMover};
     if (message.reply.magic != 0)
-      return message.reply.error != 0 ? Refused(message.reply) : Ended{Trouble::kNoMover};
+      return message.reply.error != 0 ? Refused(message.reply) : EvictionResult{Trouble::kNoMover};
     if (message.parts.more != 0) result = kNotHere;
     if (result == CUDA_SUCCESS) result = Map(state, message);
     if (result != CUDA_SUCCESS && result != kNotHere) return {};
@@ -207,11 +207,11 @@ Ended Adopt(EvictionState& state, const Connection& mover, CUresult& result) {
 }
 
 // Makes memory of the process's own, which the mover fills.
-Ended MakeOwn(EvictionState& state, const Connection& mover) {
+EvictionResult MakeOwn(EvictionState& state, const Connection& mover) {
   UnmapMarked(state, PieceBacking::kFresh, kAllDevices);
   const wire::Reply own{wire::kReplyMagic, 0, 0, 0};
   if (!wire::SendWith(mover.get(), &own, sizeof own, nullptr, 0, kMoverMs)) return {Trouble::kNoMover};
-  Ended ended = AwaitDone(state, mover);  // the mover has given up the memory that it made
+  EvictionResult ended = AwaitDone(state, mover);  // the mover has given up the memory that it made
   for (std::size_t i = 0; i < state.regions.size() && ended.ok(); ++i) {
     const CUresult result = MapRegion(state, state.regions.at(i), PieceBacking::kFresh);
     if (result != CUDA_SUCCESS) ended = Failed(result);
@@ -220,11 +220,11 @@ Ended MakeOwn(EvictionState& state, const Connection& mover) {
   return ended.ok() ? AwaitDone(state, mover) : ended;
 }
 
-Ended Receive(EvictionState& state) {
+EvictionResult Receive(EvictionState& state) {
   const Connection mover(wire::kBackMagic);
   if (mover.get() < 0) return {Trouble::kNoMover};
   CUresult result = CUDA_SUCCESS;
-  Ended ended = Adopt(state, mover, result);
+  EvictionResult ended = Adopt(state, mover, result);
   if (!ended.ok()) return ended;
   if (result == kNotHere)
     ended = MakeOwn(state, mover);
@@ -266,22 +266,22 @@ void UncountAll(EvictionState& state) {
 
 // Hands out the marked pieces, by one connection for each device. The mover copies the memory of all these
 // devices at the same time. No device gives up memory before there is host memory for all.
-Ended HandOutMarked(EvictionState& state, const Leaving& marked) {
+EvictionResult HandOutMarked(EvictionState& state, const BytesToLeave& marked) {
   const InSomeContext context(state);
   if (!context) return Failed(CUDA_ERROR_INVALID_CONTEXT);
   LearnAccess(state);
   const unsigned segments = state.segments;
   std::optional<Connection> movers[kMaxDevices];
   const auto for_each = [&](auto act) {
-    Ended ended{};
+    EvictionResult ended{};
     for (int device = 0; device < kMaxDevices && ended.ok(); ++device) {
       if (marked.bytes[device] != 0) ended = act(device, movers[device]);
     }
     return ended;
   };
-  Ended ended = for_each([&](int device, std::optional<Connection>& mover) {
+  EvictionResult ended = for_each([&](int device, std::optional<Connection>& mover) {
     mover.emplace(wire::kOutMagic);
-    if (mover->get() < 0) return Ended{Trouble::kNoMover};
+    if (mover->get() < 0) return EvictionResult{Trouble::kNoMover};
     return Offer(state, *mover, PieceBacking::kGoing, device, marked.bytes[device]);
   });
   if (ended.ok())
@@ -299,7 +299,7 @@ Ended HandOutMarked(EvictionState& state, const Leaving& marked) {
       state.away[device] += gone;
     }
     mover->Receipt({});
-    return Ended{};
+    return EvictionResult{};
   });
 }
 
@@ -317,7 +317,7 @@ std::uint64_t BytesAwayFrom(EvictionState& state, int device) {
   return state.away[device];
 }
 
-Ended Shut(EvictionState& state, const RestLimit& limit, bool was_at_rest) {
+EvictionResult Shut(EvictionState& state, const RestLimit& limit, bool was_at_rest) {
   CUresult result = CUDA_SUCCESS;
   switch (ComeToRest(state, limit, was_at_rest, result)) {
     case Rested::kYes:
@@ -332,8 +332,8 @@ Ended Shut(EvictionState& state, const RestLimit& limit, bool was_at_rest) {
   return {};
 }
 
-Ended HandOut(EvictionState& state, const Leaving& leaving) {
-  Leaving marked{};
+EvictionResult HandOut(EvictionState& state, const BytesToLeave& leaving) {
+  BytesToLeave marked{};
   std::uint64_t bytes = 0;
   ForEachHome(state, [&](int device) {
     if (leaving.bytes[device] == 0 || BytesEvictable(state, device) == 0) return;
@@ -341,7 +341,7 @@ Ended HandOut(EvictionState& state, const Leaving& leaving) {
     bytes += marked.bytes[device];
   });
   if (bytes == 0) return {};
-  Ended ended{Trouble::kBudget};
+  EvictionResult ended{Trouble::kBudget};
   if (IsEnding(state)) {
     ended = AtItsEnd();
   } else if (Count(state, bytes) != wire::Outcome::kRefused) {
@@ -352,19 +352,20 @@ Ended HandOut(EvictionState& state, const Leaving& leaving) {
   return ended;
 }
 
-Ended FetchBack(EvictionState& state) {
+EvictionResult FetchBack(EvictionState& state) {
   if (state.segments != 0) {
     AwaitNeed(state);
     const InSomeContext context(state);
     // No context: the program is ending. The CUDA runtime destroys its context by calls that pass no gate.
     if (!context) return {Trouble::kDriver, CUDA_ERROR_INVALID_CONTEXT, true};
-    Ended ended = Receive(state);
+    EvictionResult ended = Receive(state);
     const bool other = !ended.ok() && ended.driver != CUDA_ERROR_OUT_OF_MEMORY;
     if (const CUresult health = other ? Health(state) : CUDA_SUCCESS; health != CUDA_SUCCESS)
       return {Trouble::kDriver, health, true};
     if (!ended.ok()) {
       UnmapMarked(state, PieceBacking::kFresh, kAllDevices);
-      return ended.driver == CUDA_ERROR_OUT_OF_MEMORY ? Ended{Trouble::kNoRoom, ended.driver} : ended;
+      return ended.driver == CUDA_ERROR_OUT_OF_MEMORY ? EvictionResult{Trouble::kNoRoom, ended.driver}
+                                                      : ended;
     }
     FinishAdoption(state);
     DiscardSegments(state, 0);

@@ -15,7 +15,7 @@
 
 namespace gpuman::shim {
 
-struct Ended {
+struct EvictionResult {
   ledger::wire::Trouble trouble = ledger::wire::Trouble::kNone;
   driver::abi::CUresult driver = driver::abi::CUDA_SUCCESS;
   bool failed = false;  // the driver does not serve this process any more
@@ -25,20 +25,20 @@ struct Ended {
 inline constexpr std::uint64_t kEverything = UINT64_MAX;
 
 // How many bytes at least are to leave each device.
-struct Leaving {
+struct BytesToLeave {
   std::uint64_t bytes[kMaxDevices];
 };
 
 // Closes the gate and waits for the work of all contexts, within the limit; serves grants of steps meanwhile
 // (gate/rest.h). Where that fails, the gate is open again. `was_at_rest`: the gate is closed already.
-Ended Shut(EvictionState& state, const RestLimit& limit, bool was_at_rest = false);
+EvictionResult Shut(EvictionState& state, const RestLimit& limit, bool was_at_rest = false);
 
 // Hands out as much of the memory that can leave as `leaving` says, or all of it, and gives it up. Either all
 // devices give up theirs, or none does. The gate is closed.
-Ended HandOut(EvictionState& state, const Leaving& leaving);
+EvictionResult HandOut(EvictionState& state, const BytesToLeave& leaving);
 
 // Maps memory at all addresses again, with the same bytes in it. The gate is closed.
-Ended FetchBack(EvictionState& state);
+EvictionResult FetchBack(EvictionState& state);
 
 // Returns how many bytes of the process are in host memory.
 std::uint64_t BytesAway(EvictionState& state);

@@ -80,7 +80,7 @@ class Attending {
 
  private:
   void Tell(MemoryStage stage) { wire::Store(slot_.stage, static_cast<std::uint32_t>(stage)); }
-  void Tell(const Ended& ended) {
+  void Tell(const EvictionResult& ended) {
     wire::Store(slot_.error, wire::PackError(ended.trouble, static_cast<std::uint32_t>(ended.driver)));
   }
   // The program allocates and frees while the gate is open.
@@ -118,7 +118,7 @@ class Attending {
       return false;
     }
     TellNoRest(state_);
-    EndHold(Ended{Trouble::kBusy});
+    EndHold(EvictionResult{Trouble::kBusy});
     return true;
   }
   // Whether a provisional hold holds the process, and all its memory is on the GPU.
@@ -128,14 +128,14 @@ class Attending {
     const Working working(state_.service_thread);
     if (IsEnding(state_)) return RefuseGrant(state_);
     Tell(MemoryStage::kEvicting);
-    const Ended ended = Shut(state_, LimitOfProgram(), true);
+    const EvictionResult ended = Shut(state_, LimitOfProgram(), true);
     if (!ended.ok()) return EndHold(ended);
     TellWaits(state_, expires_ != 0);
     Tell(MemoryStage::kHeld);
     NotifyDaemon();
   }
   // The process runs again, although the daemon has not withdrawn the order.
-  void EndHold(const Ended& ended) {
+  void EndHold(const EvictionResult& ended) {
     TellActivity(state_, IsWatched() ? wire::Activity::kBusy : wire::Activity::kUnknown, NowNs());
     state_.service_thread.shut = false;
     OpenGate(state_);
@@ -163,7 +163,7 @@ class Attending {
 
   // Returns false where the order is refused.
   bool Obey(std::uint32_t order) {
-    Tell(Ended{});
+    Tell(EvictionResult{});
     const wire::OrderKind what = wire::OrderKindOf(order);
     bool& shut = state_.service_thread.shut;
     what_ = what;
@@ -177,7 +177,7 @@ class Attending {
     // The word may be the next order's already. Then that order decides what becomes of the gate.
     const bool stays_held =
         wire::Load(slot_.order_bytes) == wire::kStayHeld || wire::Load(slot_.order) != order;
-    Ended ended{};
+    EvictionResult ended{};
     TellNoRest(state_);
     if (shut) {
       Tell(MemoryStage::kRestoring);
@@ -200,7 +200,7 @@ class Attending {
 
   // Finds out how much is to leave each home by the order. Returns false where the order leaves all memory
   // where it is.
-  bool FindLeaving(wire::OrderKind what, Leaving& leaving) {
+  bool FindLeaving(wire::OrderKind what, BytesToLeave& leaving) {
     bool any = what == wire::OrderKind::kLeave;
     ForEachHome(state_, [&](int device) {
       const std::uint32_t entry = HomeEntryOf(state_, device);
@@ -216,13 +216,13 @@ class Attending {
 
   bool Hold(wire::OrderKind what, bool& shut) {
     const bool was_shut = shut;
-    Ended ended{};
+    EvictionResult ended{};
     if (!shut) {
       Tell(MemoryStage::kEvicting);
-      ended = IsEnding(state_) ? Ended{Trouble::kBusy} : Shut(state_, LimitOfProgram());
+      ended = IsEnding(state_) ? EvictionResult{Trouble::kBusy} : Shut(state_, LimitOfProgram());
       shut = ended.ok();
     }
-    Leaving leaving{};
+    BytesToLeave leaving{};
     const bool any = FindLeaving(what, leaving);
     if (ended.ok() && any) {
       TellNoRest(state_);

@@ -50,7 +50,7 @@ bool IsDenied(const GateState& state, std::uint64_t bytes) {
 
 int CheckActivity(GateState& state) {
   const std::uint32_t idle_ms = wire::Load(state.ledger->watched_ms);
-  Watch& watch = state.watch;
+  WatchState& watch = state.watch;
   if (idle_ms == 0) {
     if (watch.own != Activity::kUnknown) TellActivity(state, Activity::kUnknown, NowNs());
     return -1;

@@ -28,7 +28,7 @@ void* Work(void* word) {
       result = SynchronizeContext(thread.context[i]);
     wire::Store(thread.result, static_cast<std::uint32_t>(result));
     wire::Store(thread.done, asked);
-    NotifyServiceThread(thread.state->gate);
+    WakeServiceThread(thread.state->gate);
   }
 }
 

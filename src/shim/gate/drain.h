@@ -22,7 +22,7 @@ struct DrainThread {
   std::uint32_t met;          // atomic; 1: the thread has called MeetDriver
   std::uint32_t asked, done;  // futex words; the thread works while they differ
   std::uint32_t result;       // CUresult
-  GateState* state;           // the state whose service thread is notified when the work is done
+  GateState* state;           // the state whose service thread is woken when the work is done
   unsigned contexts;          // how many there are of those that follow
   std::uint64_t context[kMaxContexts];
 

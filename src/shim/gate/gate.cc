@@ -138,7 +138,7 @@ std::uint32_t NextArrival(Gate& gate) {
 }
 
 void TellArrival(GateState& state) {
-  NotifyServiceThread(state.gate);
+  WakeServiceThread(state.gate);
   if (Load(state.gate.phase) == static_cast<std::uint32_t>(RestPhase::kHeld) && IsJoined(state))
     ledger::wire::WakeAll(state.ledger->slot[state.slot].order);
 }
@@ -329,7 +329,7 @@ void ShutAfterCaptures(GateState& state) {
     Shut(gate);
   }
   SeeEachCall(gate);
-  NotifyServiceThread(gate);
+  WakeServiceThread(gate);
 }
 
 GateReading ReadGate(Gate& gate) {
@@ -387,14 +387,14 @@ Permitted WhatBecameOf(const ThreadSlot& thread) {
   return (Load(thread.in_flight) & kDepthMask) != 0 ? Permitted::kInFlight : Permitted::kReturned;
 }
 
-void NotifyServiceThread(Gate& gate) {
-  __atomic_fetch_add(&gate.notifications, 1, __ATOMIC_SEQ_CST);
-  Wake(gate.notifications, 1);
+void WakeServiceThread(Gate& gate) {
+  __atomic_fetch_add(&gate.wake_ups, 1, __ATOMIC_SEQ_CST);
+  Wake(gate.wake_ups, 1);
 }
 
-void AwaitNotification(Gate& gate, std::uint32_t seen, std::uint64_t nanoseconds) {
+void AwaitWakeUp(Gate& gate, std::uint32_t seen, std::uint64_t nanoseconds) {
   const timespec time{0, static_cast<long>(nanoseconds)};
-  Wait(gate.notifications, seen, &time);
+  Wait(gate.wake_ups, seen, &time);
 }
 
 }  // namespace gpuman::shim

@@ -61,7 +61,7 @@ struct ThreadSlotChunk;
 // Where a thread that arrives at the closed gate finds the service thread.
 enum class RestPhase : std::uint32_t {
   kNone,    // nobody asks who waits
-  kComing,  // the service thread brings the process to rest (rest.h), and sleeps on `notifications`
+  kComing,  // the service thread brings the process to rest (rest.h), and sleeps on `wake_ups`
   kHeld     // the process is held for now; the service thread sleeps on its order
 };
 
@@ -73,7 +73,7 @@ struct Gate {
   bool for_captures;         // under `registry`; the gate is open until no stream is captured
   ThreadSlotChunk* chunks;
   // A futex word. Grows when a thread arrives at the closed gate, or a drain is done.
-  std::uint32_t notifications;
+  std::uint32_t wake_ups;
   std::uint32_t arrivals;  // atomic; the last number of an arrival
   std::uint32_t phase;     // atomic; RestPhase
 };
@@ -218,9 +218,9 @@ bool TakePermitBack(ThreadSlot& thread, std::uint32_t waits);
 enum class Permitted { kNotTaken, kInFlight, kReturned };
 Permitted WhatBecameOf(const ThreadSlot& thread);
 
-// Wakes the service thread where it sleeps in AwaitNotification.
-void NotifyServiceThread(Gate& gate);
+// Wakes the service thread where it sleeps in AwaitWakeUp.
+void WakeServiceThread(Gate& gate);
 // Sleeps until the count is no longer at the value `seen`, for at most `nanoseconds` (below a second).
-void AwaitNotification(Gate& gate, std::uint32_t seen, std::uint64_t nanoseconds);
+void AwaitWakeUp(Gate& gate, std::uint32_t seen, std::uint64_t nanoseconds);
 
 }  // namespace gpuman::shim

@@ -71,7 +71,7 @@ Resting::~Resting() {
 }
 
 void Resting::Observe() {
-  seen_ = wire::Load(state_.gate.notifications);
+  seen_ = wire::Load(state_.gate.wake_ups);
   reading_ = ReadGate(state_.gate);
   // By that the daemon sees how far the processes of a job are in their program.
   wire::Store(SlotOf(state_).completed, state_.watch.completed + reading_.unseen);
@@ -151,7 +151,7 @@ bool Resting::Rests(int device, const ThreadSlot* passed) const {
 
 bool Resting::CloseOutsideCaptures() {
   for (;;) {
-    const std::uint32_t seen = wire::Load(state_.gate.notifications);
+    const std::uint32_t seen = wire::Load(state_.gate.wake_ups);
     if (wire::Load(state_.captures) == 0) {
       ShutGate(state_);
       shut_ = true;
@@ -164,7 +164,7 @@ bool Resting::CloseOutsideCaptures() {
     reading_ = ReadGate(state_.gate);
     Tell();
     if (limit_.IsOver()) return false;
-    AwaitNotification(state_.gate, seen, kPollInterval);
+    AwaitWakeUp(state_.gate, seen, kPollInterval);
   }
 }
 

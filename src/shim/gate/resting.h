@@ -31,7 +31,7 @@ class Resting {
   // thread whose call was let pass last; null: none.
   bool Rests(int device, const ThreadSlot* passed = nullptr) const;
   // Sleeps until something may have changed since the last look, for at most `nanoseconds`.
-  void Await(std::uint64_t nanoseconds) { AwaitNotification(state_.gate, seen_, nanoseconds); }
+  void Await(std::uint64_t nanoseconds) { AwaitWakeUp(state_.gate, seen_, nanoseconds); }
   // Closes the gate when no stream is captured. Returns false where the limit is over before; then the gate
   // is open.
   bool CloseOutsideCaptures();
@@ -49,7 +49,7 @@ class Resting {
   GateState& state_;
   const RestLimit& limit_;
   GateReading reading_{};
-  std::uint32_t seen_ = 0;   // the notifications before the last reading
+  std::uint32_t seen_ = 0;   // the wake-ups before the last reading
   std::uint64_t works_ = 0;  // the devices that work, or may work; one bit each
   driver::abi::CUresult failed_ = driver::abi::CUDA_SUCCESS;
   bool shut_ = false;

@@ -133,11 +133,11 @@ StepEnd Steps::AwaitRest(int device) {
 ThreadSlot* Steps::AwaitThread() {
   const bool alone = wire::Load(state_.drain.started) < 2;
   for (const std::uint64_t end = NowNs() + kComesToGate;;) {
-    const std::uint32_t seen = wire::Load(state_.gate.notifications);
+    const std::uint32_t seen = wire::Load(state_.gate.wake_ups);
     if (ThreadSlot* const thread = LongestWaiting(state_.gate, alone ? kAnyDevice : device_)) return thread;
     if (NowNs() >= end || IsVoid()) return nullptr;
     resting_.Observe();
-    AwaitNotification(state_.gate, seen, kPollInterval);
+    AwaitWakeUp(state_.gate, seen, kPollInterval);
   }
 }
 
@@ -148,7 +148,7 @@ bool Steps::LetPass(ThreadSlot& thread) {
   passed_ = &thread;
   GivePermit(thread);
   for (std::uint64_t taken = 0;;) {
-    const std::uint32_t seen = wire::Load(state_.gate.notifications);
+    const std::uint32_t seen = wire::Load(state_.gate.wake_ups);
     const Permitted now = WhatBecameOf(thread);
     if (now == Permitted::kReturned) return true;
     if (now == Permitted::kNotTaken) {
@@ -158,7 +158,7 @@ bool Steps::LetPass(ThreadSlot& thread) {
     } else if (NowNs() - taken >= kAtOnce) {
       return true;
     }
-    AwaitNotification(state_.gate, seen, kCallPollInterval);
+    AwaitWakeUp(state_.gate, seen, kCallPollInterval);
   }
 }
 

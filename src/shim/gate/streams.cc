@@ -14,7 +14,7 @@ bool IsCapturing(CUstream stream) {
   return ask == nullptr || ask(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-bool WhereOf(GateState& state, CUstream stream, Where& where) {
+bool WhereOf(GateState& state, CUstream stream, AllocationTarget& where) {
   if (!CurrentWhere(state, where)) return false;
   if (stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD) return true;
   auto* const ask = GPUMAN_REAL(cuStreamGetCtx);

@@ -21,7 +21,7 @@ bool IsCapturing(driver::abi::CUstream stream);
 
 // Finds the stream's context and device. Returns false where this is no stream, or where the shim does not
 // count its device.
-bool WhereOf(GateState& state, driver::abi::CUstream stream, Where& where);
+bool WhereOf(GateState& state, driver::abi::CUstream stream, AllocationTarget& where);
 
 // Returns the key of a stream of that context. The key is not sure where the driver has no number for the
 // stream, since the handle may later stand for another stream. It is not sure for the default stream of a

@@ -11,7 +11,7 @@ namespace {
 template <typename Ask>
 void Replace(const char* symbol, void** out, int version, cuuint64_t flags, Ask ask) {
   DriverFunction entry{};
-  const Scope scope = MayBeEvicted() ? Scope::kEvictable : Scope::kEverywhere;
+  const ReplacedScope scope = MayBeEvicted() ? ReplacedScope::kEvictable : ReplacedScope::kEverywhere;
   if (symbol == nullptr || out == nullptr || *out == nullptr ||
       !FindReplaced(symbol, version, flags, scope, entry))
     return;

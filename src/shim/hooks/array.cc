@@ -14,7 +14,7 @@ template <typename Handle, typename Create, typename ReportedMemory, typename De
 CUresult CreateWithin(Handle* handle, std::uint64_t bytes, Create create, ReportedMemory told,
                       Destroy destroy) {
   const HookScope scope;
-  Where where{};
+  AllocationTarget where{};
   if (!scope || handle == nullptr || bytes == 0 || !CurrentWhere(*scope, where)) return create();
   const std::uint64_t reserved = RoundUp(bytes, where.granule);
   const auto refuse = [&](CUresult result, bool full) {

@@ -45,8 +45,8 @@ void Undo(ProcessState& state, std::uint64_t address) {
 // being captured, a small allocation goes to the driver: the driver may refuse it, and its free must not
 // wait. `managed`: the driver pages the memory.
 template <typename Plain>
-CUresult BackedOr(ProcessState* state, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes,
-                  bool& managed, Plain plain) {
+CUresult BackedOr(ProcessState* state, const AllocationTarget& where, CUdeviceptr* pointer,
+                  std::uint64_t bytes, bool& managed, Plain plain) {
   managed = false;
   if (state == nullptr || bytes == 0) return plain();
   const bool capturing = __atomic_load_n(&state->captures, __ATOMIC_SEQ_CST) != 0;
@@ -67,8 +67,8 @@ struct Taken {
 // `allocate` is the driver's call, or the call that stands for it. `reserved` is the most that it takes;
 // `made` tells afterwards what it took. `full`: the device had no room, or the job has no room there for now.
 template <typename Allocate, typename Tell>
-CUresult TryWithin(ProcessState& state, const Where& where, CUdeviceptr* pointer, std::uint64_t reserved,
-                   Allocate allocate, Tell made, bool& full) {
+CUresult TryWithin(ProcessState& state, const AllocationTarget& where, CUdeviceptr* pointer,
+                   std::uint64_t reserved, Allocate allocate, Tell made, bool& full) {
   if (!Reserve(state, where.device, reserved)) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUdeviceptr before = *pointer;
   full = !IsWithinRoom(state, where.device);
@@ -94,7 +94,7 @@ CUresult TryWithin(ProcessState& state, const Where& where, CUdeviceptr* pointer
 template <typename Allocate, typename Tell>
 CUresult AllocateWithin(CUdeviceptr* pointer, std::uint64_t asked, Allocate allocate, Tell made) {
   const HookScope scope;
-  Where where{};
+  AllocationTarget where{};
   if (!scope || pointer == nullptr || asked == 0 || !CurrentWhere(*scope, where))
     return allocate(nullptr, where);
   const std::uint64_t reserved = RoundUp(asked, where.granule);
@@ -174,7 +174,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {
   bool managed = false;
   return AllocateWithin(
       pointer, bytes,
-      [&](ProcessState* state, const Where& where) {
+      [&](ProcessState* state, const AllocationTarget& where) {
         return BackedOr(state, where, pointer, bytes, managed, [&] { return real(pointer, bytes); });
       },
       [&] {
@@ -189,7 +189,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr* pointer, size_t* pitch, size_t width_in
   bool managed = false;
   return AllocateWithin(
       pointer, pitch == nullptr ? 0 : PitchedBytes(RoundUp(width_in_bytes, kPitch), height),
-      [&](ProcessState* state, const Where& where) {
+      [&](ProcessState* state, const AllocationTarget& where) {
         const auto plain = [&] { return real(pointer, pitch, width_in_bytes, height, element_size_bytes); };
         const bool good = width_in_bytes != 0 && height != 0 &&
                           (element_size_bytes == 4 || element_size_bytes == 8 || element_size_bytes == 16);
@@ -212,7 +212,7 @@ CUresult cuMemAllocManaged(CUdeviceptr* pointer, size_t bytes, unsigned int flag
   auto* const real = GPUMAN_REAL(cuMemAllocManaged);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   return AllocateWithin(
-      pointer, bytes, [&](ProcessState*, const Where&) { return real(pointer, bytes, flags); },
+      pointer, bytes, [&](ProcessState*, const AllocationTarget&) { return real(pointer, bytes, flags); },
       [&] {
         return Taken{bytes, true};
       });

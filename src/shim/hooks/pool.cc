@@ -25,7 +25,7 @@ CUmemoryPool PoolOf(CUdeviceptr pointer) {
 // Waits for the frees of this stream: before that, pools cannot give their memory back. It waits for this
 // stream only, since a wait for another stream could spoil a capture there.
 bool WaitForFrees(CUstream stream) {
-  const Relaxed relaxed;
+  const RelaxedCapture relaxed;
   auto* const wait = GPUMAN_REAL(cuStreamSynchronize);
   return wait != nullptr && !IsCapturing(stream) && wait(stream) == CUDA_SUCCESS;
 }
@@ -64,10 +64,10 @@ CUresult TryFromPool(ProcessState& state, int of_stream, CUdeviceptr* pointer, s
     return result;
   }
   const CUmemoryPool pool = PoolOf(*pointer);
-  const Grown grown = CommitPool(state, pool != nullptr ? pool : asked, device, reserved);
+  const PoolGrowth grown = CommitPool(state, pool != nullptr ? pool : asked, device, reserved);
   // The headroom is for allocations that fit into a pool. Where no pool had room, the headroom is the last of
   // the room.
-  if (grown == Grown::kCovered || (grown == Grown::kOnHeadroom && must_grow)) return CUDA_SUCCESS;
+  if (grown == PoolGrowth::kCovered || (grown == PoolGrowth::kOnHeadroom && must_grow)) return CUDA_SUCCESS;
   source.free(*pointer);
   *pointer = before;
   refused = true;
@@ -79,7 +79,7 @@ template <typename Allocate, typename Free>
 CUresult AllocateFromPool(CUdeviceptr* pointer, std::uint64_t bytes, CUstream queried,
                           const Source<Allocate, Free>& source) {
   const HookScope scope;
-  Where where{};
+  AllocationTarget where{};
   // In a captured stream, the allocation is a node of a graph: the graph takes memory when it runs.
   if (!scope || pointer == nullptr || bytes == 0 || IsCapturing(queried) || !WhereOf(*scope, queried, where))
     return source.allocate();
@@ -121,7 +121,7 @@ bool HasOneContext(ProcessState& state, int device) {
 template <typename Wait>
 CUresult WaitForAll(Wait wait) {
   const HookScope scope;
-  Where where{};
+  AllocationTarget where{};
   if (!scope || !__atomic_load_n(&(*scope).pools_used, __ATOMIC_ACQUIRE) || !CurrentWhere(*scope, where) ||
       !HasOneContext(*scope, where.device))
     return Waited(wait());
@@ -133,7 +133,7 @@ CUresult WaitForAll(Wait wait) {
   const CUresult result = wait();
   if (ending != 0 && result == CUDA_SUCCESS) {
     const Locked lock((*scope).pools);
-    Ended(*scope, where.device, ending);
+    GiveBackEnded(*scope, where.device, ending);
   }
   return Waited(result);
 }
@@ -198,7 +198,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   const HookScope scope;
   if (!scope) return real(pool);
   const Locked lock((*scope).pools);
-  const Leaving leaving = BeforeDestroy(*scope, pool);
+  const DestroyedPool leaving = BeforeDestroy(*scope, pool);
   const CUresult result = real(pool);
   if (result != CUDA_SUCCESS) return result;
   AfterDestroy(*scope, pool, leaving);
@@ -213,7 +213,7 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t min_bytes_to_keep) {
   if (const HookScope scope; scope && result == CUDA_SUCCESS) {
     const Locked lock((*scope).pools);
     if (StreamPool* const own = KnownPool(*scope, pool)) {
-      const Relaxed relaxed;
+      const RelaxedCapture relaxed;
       CheckEvents(*scope, *own);
       ReleaseSegments(*scope, *own, min_bytes_to_keep);
     }

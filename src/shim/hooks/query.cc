@@ -75,7 +75,7 @@ CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(free, total);
   const HookScope scope;
-  Where where{};
+  AllocationTarget where{};
   if (!scope || result != CUDA_SUCCESS || !CurrentWhere(*scope, where)) return result;
   if (__atomic_load_n(&(*scope).pools_used, __ATOMIC_ACQUIRE)) {
     const Locked lock((*scope).pools);

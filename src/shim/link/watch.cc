@@ -26,7 +26,7 @@ bool TellWants(LinkState& state, std::uint32_t entry) {
 // may wait for more or less by the change.
 template <typename Change>
 void Tell(LinkState& state, Change change, std::uint32_t entry = 0) {
-  Watch& watch = state.watch;
+  WatchState& watch = state.watch;
   bool notifies = false;
   {
     const Locked lock(watch.mutex);
@@ -50,17 +50,17 @@ void Tell(LinkState& state, Change change, std::uint32_t entry = 0) {
 }  // namespace
 
 AtGate::AtGate(LinkState& state) : state_(state) {
-  Tell(state_, [](Watch& watch) { ++watch.at_gate; });
+  Tell(state_, [](WatchState& watch) { ++watch.at_gate; });
 }
 AtGate::~AtGate() {
-  Tell(state_, [](Watch& watch) { --watch.at_gate; });
+  Tell(state_, [](WatchState& watch) { --watch.at_gate; });
 }
 
 ForRoom::ForRoom(LinkState& state, std::uint32_t entry, std::uint64_t bytes)
     : state_(state), entry_(entry), bytes_(bytes) {
   Tell(
       state_,
-      [&](Watch& watch) {
+      [&](WatchState& watch) {
         ++watch.for_room;
         watch.wants[entry_] += bytes_;
       },
@@ -69,7 +69,7 @@ ForRoom::ForRoom(LinkState& state, std::uint32_t entry, std::uint64_t bytes)
 ForRoom::~ForRoom() {
   Tell(
       state_,
-      [&](Watch& watch) {
+      [&](WatchState& watch) {
         --watch.for_room;
         watch.wants[entry_] -= bytes_;
       },
@@ -103,7 +103,7 @@ bool AnyWaits(LinkState& state) {
 
 void TellActivity(LinkState& state, Activity own, std::uint64_t since) {
   state.watch.last_call = since;
-  Tell(state, [&](Watch& watch) {
+  Tell(state, [&](WatchState& watch) {
     watch.own = own;
     watch.own_since = since;
   });

@@ -26,12 +26,12 @@ CUresult SynchronizeContext(std::uint64_t context) {
   return result;
 }
 
-Relaxed::Relaxed() : mode_(CU_STREAM_CAPTURE_MODE_RELAXED), exchanged_(false) {
+RelaxedCapture::RelaxedCapture() : mode_(CU_STREAM_CAPTURE_MODE_RELAXED), exchanged_(false) {
   auto* const exchange = GPUMAN_REAL(cuThreadExchangeStreamCaptureMode);
   exchanged_ = exchange != nullptr && exchange(&mode_) == CUDA_SUCCESS;
 }
 
-Relaxed::~Relaxed() {
+RelaxedCapture::~RelaxedCapture() {
   auto* const exchange = GPUMAN_REAL(cuThreadExchangeStreamCaptureMode);
   if (exchanged_ && exchange != nullptr) exchange(&mode_);
 }

@@ -17,12 +17,12 @@ driver::abi::CUresult SynchronizeContext(std::uint64_t context);
 
 // While an object lives, queries of pools, trims and waits by the calling thread spoil no capture of the
 // program. While a stream is captured, the driver allows them only to a thread whose capture mode is relaxed.
-class Relaxed {
+class RelaxedCapture {
  public:
-  Relaxed();
-  ~Relaxed();
-  Relaxed(const Relaxed&) = delete;
-  Relaxed& operator=(const Relaxed&) = delete;
+  RelaxedCapture();
+  ~RelaxedCapture();
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
 
  private:
   driver::abi::CUstreamCaptureMode mode_;

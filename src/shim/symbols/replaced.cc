@@ -58,10 +58,10 @@ Answer Newest(const Procedure (&rows)[count], const char* name, int version, boo
 
 }  // namespace
 
-bool FindReplaced(const char* symbol, Scope scope, DriverFunction& entry) {
+bool FindReplaced(const char* symbol, ReplacedScope scope, DriverFunction& entry) {
   const bool ours = (symbol[0] == 'c' && symbol[1] == 'u') || (symbol[0] == 'n' && symbol[1] == 'v');
   if (!ours) return false;
-  const unsigned count = scope == Scope::kEvictable ? kReplaced : kReplacedEverywhere;
+  const unsigned count = scope == ReplacedScope::kEvictable ? kReplaced : kReplacedEverywhere;
   for (unsigned i = 0; i < count; ++i) {
     if (std::strcmp(kSymbols[i], symbol) != 0) continue;
     entry = static_cast<DriverFunction>(i);
@@ -70,11 +70,11 @@ bool FindReplaced(const char* symbol, Scope scope, DriverFunction& entry) {
   return false;
 }
 
-bool FindReplaced(const char* name, int version, driver::abi::cuuint64_t flags, Scope scope,
+bool FindReplaced(const char* name, int version, driver::abi::cuuint64_t flags, ReplacedScope scope,
                   DriverFunction& entry) {
   const bool per_thread = (flags & driver::abi::CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
   Answer best = Newest(kEverywhere, name, version, per_thread, {});
-  if (scope == Scope::kEvictable) best = Newest(kEvictable, name, version, per_thread, best);
+  if (scope == ReplacedScope::kEvictable) best = Newest(kEvictable, name, version, per_thread, best);
   if (best.row == nullptr) return false;
   entry = static_cast<DriverFunction>(static_cast<unsigned>(best.row->entry) + (best.twin ? 1 : 0));
   return true;

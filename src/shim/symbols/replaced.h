@@ -64,14 +64,14 @@ constexpr bool IsNvml(DriverFunction entry) { return SymbolOf(entry)[0] == 'n'; 
 
 // Which replacements count: those of every process, or also those of a process whose memory can leave the
 // GPU.
-enum class Scope { kEverywhere, kEvictable };
+enum class ReplacedScope { kEverywhere, kEvictable };
 
 // Finds the replaced function with this symbol. Returns false when there is none.
-bool FindReplaced(const char* symbol, Scope scope, DriverFunction& entry);
+bool FindReplaced(const char* symbol, ReplacedScope scope, DriverFunction& entry);
 
 // Finds the replaced function that a driver answers for these. Returns false when the shim does not replace
 // the answer.
-bool FindReplaced(const char* name, int version, driver::abi::cuuint64_t flags, Scope scope,
+bool FindReplaced(const char* name, int version, driver::abi::cuuint64_t flags, ReplacedScope scope,
                   DriverFunction& entry);
 
 }  // namespace gpuman::shim

@@ -51,7 +51,7 @@ Variables WithThoseOfSlurm(Variables job, const Variables& caller) {
 
 Result<std::string> Programs::Run(const std::string& program, std::vector<std::string> arguments) const {
   GPUMAN_ASSIGN(auto file, Find(environment_, program));
-  base::Command command{std::move(file), std::move(arguments), CallersEnvironment(), {}, kPatience};
+  base::ProgramRun command{std::move(file), std::move(arguments), CallersEnvironment(), {}, kPatience};
   GPUMAN_ASSIGN(auto finished, base::RunCommand(command));
   if (finished.status != 0) return base::Fail(RefusalOf(program, finished.output));
   return std::move(finished.output);
@@ -59,7 +59,7 @@ Result<std::string> Programs::Run(const std::string& program, std::vector<std::s
 
 Result<Accepted> Programs::Submit(const Translated& job, const Variables& variables) const {
   GPUMAN_ASSIGN(auto file, Find(environment_, "sbatch"));
-  base::Command command{std::move(file), {"--parsable"}, {}, job.script, kSubmitPatience};
+  base::ProgramRun command{std::move(file), {"--parsable"}, {}, job.script, kSubmitPatience};
   command.arguments.insert(command.arguments.end(), job.options.begin(), job.options.end());
   for (const auto& [name, value] : variables)
     command.environment.push_back(fmt::format("{}={}", name, value));
