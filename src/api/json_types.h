@@ -117,6 +117,16 @@ void Fields(V& v, T& x) {
   v("last", x.last);
 }
 
+template <typename V, base::json::Of<MemoryPeakView> T>
+void Fields(V& v, T& x) {
+  v.Required("gpu", x.gpu);
+  v("number", x.number);
+  v("pid", x.pid);
+  v("program", x.program);
+  v.Required("bytes", x.bytes);
+  v("parts", x.parts);
+}
+
 template <typename V, base::json::Of<JobStory> T>
 void Fields(V& v, T& x) {
   v.Required("id", x.id);
@@ -128,6 +138,7 @@ void Fields(V& v, T& x) {
   v("left_out", x.left_out);
   v("left_out_after", x.left_out_after);
   v("advice", x.advice);
+  v("peaks", x.peaks);
 }
 
 template <typename V, base::json::Of<JobView> T>

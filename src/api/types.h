@@ -132,6 +132,16 @@ struct StoryLine {
   base::WallTime last{};
 };
 
+// The most memory that a job, or one process of it, has used of one GPU at a time.
+struct MemoryPeakView {
+  std::string gpu;                     // UUID
+  std::optional<std::string> number;   // of that GPU, as GpuView::number; null: it is not there any more
+  std::optional<int> pid;              // null: the whole job
+  std::optional<std::string> program;  // of the process; null: not known
+  base::Bytes bytes;
+  std::optional<base::MemoryParts> parts;  // of `bytes`; null: not known
+};
+
 struct JobStory {
   std::int64_t id = 0;
   std::string tag;
@@ -142,6 +152,8 @@ struct JobStory {
   int left_out = 0;  // how many lines `story` leaves out, after its first `left_out_after` lines
   int left_out_after = 0;
   std::vector<std::string> advice;  // each is a sentence that says what to do
+  // Since the job started last: the job on each GPU, then the processes that had most, the largest first.
+  std::vector<MemoryPeakView> peaks;
 };
 
 struct MemoryView {

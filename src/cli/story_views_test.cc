@@ -50,9 +50,28 @@ TEST(RenderStory, AJobThatRunsHasNoCauseInBrackets) {
   EXPECT_THAT(text, Not(HasSubstr("What to do")));
 }
 
+TEST(RenderStory, TellsThePeaksOfSeveralProcessesOrGpus) {
+  api::JobStory story = Failed();
+  const base::MemoryParts parts{base::GiB(3), {}, {}, {}, {}, {}, {}};
+  story.peaks = {{"GPU-a", "0", {}, {}, base::GiB(4), {}},
+                 {"GPU-a", "0", 60, "python3", base::GiB(3), parts}};
+  EXPECT_THAT(RenderStory(story, {}), Not(HasSubstr("Most memory"))) << "the story says as much";
+  story.peaks.push_back({"GPU-b", std::nullopt, 61, std::nullopt, base::GiB(1), {}});
+  EXPECT_THAT(RenderStory(story, {}),
+              HasSubstr("\nMost memory at a time:\n"
+                        "  job                          GPU 0      4GiB\n"
+                        "  process 60 python3           GPU 0      3GiB  3GiB in allocations\n"
+                        "  process 61                   GPU-b      1GiB\n"));
+  story.peaks.resize(12, story.peaks.back());
+  EXPECT_THAT(RenderStory(story, {}), HasSubstr("  … 4 more, with --json\n"));
+  story.peaks = {{"GPU-a", "0", {}, {}, base::GiB(4), {}}, {"GPU-b", "1", {}, {}, base::GiB(3), {}}};
+  EXPECT_THAT(RenderStory(story, {}), HasSubstr("  job                          GPU 1      3GiB\n"));
+}
+
 TEST(RenderStory, ShowsNoControlCharacters) {
   api::JobStory story = Failed();
   story.story[0].text = story.because = story.advice[0] = story.tag = "a\x1b[31mb";
+  story.peaks.resize(2, {"GPU-a", "0", 60, "a\x1b[31mb", base::GiB(1), {}});
   EXPECT_THAT(RenderStory(story, {}), Not(HasSubstr("\x1b")));
 }
 

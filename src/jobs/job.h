@@ -116,6 +116,16 @@ struct RefusedAllocation {
   friend bool operator==(const RefusedAllocation&, const RefusedAllocation&) = default;
 };
 
+// The most memory that a job, or one process of it, has used of one GPU at a time.
+struct MemoryPeak {
+  std::string gpu;         // UUID
+  std::optional<int> pid;  // absent: the whole job
+  std::string program;     // the name of the process's program; empty: not known, or the whole job
+  base::Bytes bytes;
+  std::optional<base::MemoryParts> parts{};  // of `bytes`; absent: not known
+  friend bool operator==(const MemoryPeak&, const MemoryPeak&) = default;
+};
+
 // A job that asked for `--memory auto` and was refused memory by its limit runs once more, with a larger one.
 struct MoreMemory {
   base::Bytes had;       // the limit
@@ -162,6 +172,9 @@ struct Job {
   std::optional<JobState> verdict;  // the job's state after the last end, unless it runs again
   std::optional<base::Bytes> peak;
   IndirectOptional<base::MemoryParts> peak_parts;  // what that was, where their sum is `peak`
+  // Since the job started last, once it has ended: of the job on each of its GPUs, then of the processes that
+  // had most.
+  IndirectOptional<std::vector<MemoryPeak>> peaks;
   std::vector<std::string> notes;               // of the current or last run: requests that could not be met
   IndirectOptional<RefusedAllocation> refusal;  // of the last run, once it has ended
   IndirectOptional<MoreMemory> more_memory;     // set at the end of a run that was refused memory

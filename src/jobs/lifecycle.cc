@@ -382,6 +382,7 @@ void OnEvent(Transition& t, const RestartAsked& asked) {
   job.submitted_at = asked.at;
   job.peak.reset();
   job.peak_parts.reset();
+  job.peaks.reset();
   job.refusal.reset();
   job.more_memory.reset();
   job.attempts = 0;

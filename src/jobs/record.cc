@@ -97,6 +97,15 @@ void Fields(V& v, T& x) {
   v.Option("device_free", x.device_free);
 }
 
+template <typename V, base::json::Of<MemoryPeak> T>
+void Fields(V& v, T& x) {
+  v("gpu", x.gpu);
+  v.Option("pid", x.pid);
+  v.Changed("program", x.program);
+  v("bytes", x.bytes);
+  v.Option("parts", x.parts);
+}
+
 template <typename V, base::json::Of<MoreMemory> T>
 void Fields(V& v, T& x) {
   v("had", x.had);
@@ -174,6 +183,7 @@ static void ProgressFields(V& v, T& x) {
   v.Option("verdict", x.verdict);
   v.Option("peak", x.peak);
   RareOption(v, "peak_parts", x.peak_parts);
+  RareOption(v, "peaks", x.peaks);
   v("submitted_at", x.submitted_at);
   v.Option("started_at", x.started_at);
   v.Option("ended_at", x.ended_at);

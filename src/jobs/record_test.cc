@@ -56,6 +56,9 @@ Job Full() {
   job.refusal->pools_unused = base::MiB(1);
   job.refusal->device_free = base::MiB(2);
   job.peak_parts = base::MemoryParts{base::MiB(600), {}, {}, {}, {}, {}, {}};
+  job.peaks = std::vector{
+      MemoryPeak{"GPU-a", {}, {}, base::MiB(600), base::MemoryParts{base::MiB(600), {}, {}, {}, {}, {}, {}}},
+      MemoryPeak{"GPU-a", 60, "python3", base::MiB(400), {}}};
   job.more_memory = MoreMemory{base::GiB(1), base::MiB(256), base::GiB(2), true};
   job.energy_before = {{"GPU-a", 12'345'678'901}};
   job.energy_used = 0;

@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "ledger/wire/books.h"
-#include "ledger/wire/detail.h"
+#include "ledger/wire/peaks.h"
 #include "ledger/wire/slot_lock.h"
 
 namespace gpuman::ledger {
@@ -83,7 +83,7 @@ void Write(wire::Ledger& ledger, const Eviction& eviction) {
   wire::Store(ledger.host_budget, Word(eviction.host_budget));
   wire::Store(ledger.patience_ms, PatienceWord(eviction));
   wire::Store(ledger.backing, static_cast<std::uint32_t>(backing));
-  wire::Store(ledger.features, wire::kFeatureHomes);
+  wire::Store(ledger.features, wire::kFeatureHomes | wire::kFeaturePeaks);
 }
 
 bool Says(const wire::Ledger& ledger, const Eviction& eviction) {
@@ -198,6 +198,7 @@ Result<JoinedSlot> Ledgers::Join(JobId job, base::ProcessId process) {
     const OrderBytes bytes = OrderBytesOf(entry, slot, entry.joining);
     wire::Store(ledger.slot[slot].order_bytes, bytes.slot);
     wire::Store(ledger.slot[slot].order, order);
+    FreePeaks(entry);
     wire::Store(ledger.slot[slot].start_time, process.start_time);
     __atomic_store_n(&ledger.slot[slot].pid, static_cast<std::uint32_t>(process.pid), __ATOMIC_RELEASE);
     entry.members[slot] = {process, order, bytes, 0};

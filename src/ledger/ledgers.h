@@ -54,6 +54,14 @@ struct Refusal {
   std::optional<base::MemoryParts> parts{};  // of `used`
 };
 
+// The most that a process has counted on one GPU at a time.
+struct ProcessPeak {
+  base::ProcessId process;
+  std::string program;  // its name, at most 16 characters; empty: not known
+  std::string uuid;
+  base::MemoryParts parts;  // what it was; nothing in it is other processes' or uncounted
+};
+
 struct RefusalHistory {
   Refusal last;
   std::optional<Refusal> first{};  // since ForgetFirstRefusals; absent: not known
@@ -243,6 +251,9 @@ class Ledgers {
   void ForgetFirstRefusals(base::JobId job, std::uint64_t at);
   // What the peak on the GPU was, as in PeaksOf; nothing in it is uncounted. nullopt: not known.
   std::optional<base::MemoryParts> PartsOfPeak(base::JobId job, std::string_view uuid) const;
+  // The peaks of the job's processes, those that have ended as well, the largest first. Of a process that
+  // ended long ago there may be none.
+  std::vector<ProcessPeak> ProcessPeaksOf(base::JobId job) const;
   // False when the ledger's content differs from what the daemon wrote: a program has overwritten it.
   bool Intact(base::JobId job) const;
 
@@ -268,6 +279,7 @@ class Ledgers {
     ProcessOrder joining{};              // the order for processes that join
     Sharing sharing{};
     base::Millis idle_watch{0};
+    std::size_t peaks_claimed = 0;             // at most so many marks of processes' peaks are not free
     std::map<unsigned, std::uint64_t> room{};  // the bytes from SetRoom, by the GPU's index in the ledger
   };
   // What a process has on one GPU.
@@ -283,6 +295,7 @@ class Ledgers {
   base::Result<> Add(base::JobId job, base::Result<Page> page, std::span<const GpuLimit> limits,
                      const Eviction& eviction);
   static void TakeOver(Entry& entry);
+  static void FreePeaks(Entry& entry);
   static void WriteSharing(Entry& entry);
   static void ChangeWatch(Entry& entry);
   static void Tell(Entry& entry, unsigned slot, Member& member, const ProcessOrder& command);

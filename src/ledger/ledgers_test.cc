@@ -6,11 +6,14 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
+#include <vector>
 
 #include "ledger/test_reclaim.h"
 #include "ledger/wire/books.h"
-#include "ledger/wire/detail.h"
+#include "ledger/wire/peaks.h"
 #include "ledger/wire/slot_lock.h"
 
 namespace gpuman::ledger {
@@ -447,7 +450,7 @@ TEST_F(LedgersOfTwoGpus, AProcessThatSeesSeveralGpusSaysOnWhichItsMemoryCanLeave
 }
 
 TEST_F(LedgersOfTwoGpus, AProcessTellsOfEachGpuThatItsMemoryCanLeave) {
-  EXPECT_EQ((*mapped).features, wire::kFeatureHomes);
+  EXPECT_EQ((*mapped).features, wire::kFeatureHomes | wire::kFeaturePeaks);
   for (const unsigned gpu : {0u, 1u}) wire::Reserve(*mapped, gpu, joined->slot, 65536);
   slot.home = 2;
   slot.evictable = 8192;
@@ -632,6 +635,80 @@ TEST(Ledgers, APeakSaysWhatItWas) {
             (base::MemoryParts{{1000}, {200}, {30}, {4}, {5}, {61}, {}}));
   EXPECT_EQ(ledgers.PartsOfPeak(kOwnedJob, kSecond), std::nullopt);
   EXPECT_EQ(ledgers.PartsOfPeak({99}, kFirst), std::nullopt);
+}
+
+// What the shim of the process tells in its slot.
+wire::ProcessPeak* Claim(const Mapped& mapped, unsigned slot, unsigned gpu = 0) {
+  std::uint64_t name[2] = {};
+  std::memcpy(name, "python3\n", 8);
+  return wire::ClaimPeak(*mapped, slot, gpu, name);
+}
+
+TEST(Ledgers, TheMostThatAProcessHadOutlivesIt) {
+  constexpr std::uint64_t kUnit = wire::kUnit;
+  Ledgers ledgers;
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192), Limit(kSecond, 8192)}));
+  EXPECT_TRUE(ledgers.ProcessPeaksOf(kOwnedJob).empty());
+  EXPECT_TRUE(ledgers.ProcessPeaksOf({99}).empty());
+  {
+    auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+    const Mapped mapped(joined->owner);
+    wire::ProcessPeak* const first = Claim(mapped, joined->slot);
+    ASSERT_TRUE(first);
+    EXPECT_TRUE(ledgers.ProcessPeaksOf(kOwnedJob).empty()) << "nothing was told yet";
+    wire::WritePeak(*first, {kUnit, 0, 0, 0, 1});
+    wire::WritePeak(*first, {3 * kUnit, 0, 0, 0, kUnit});
+    wire::WritePeak(*Claim(mapped, joined->slot, 1), {5 * kUnit, 0, 0, 0, 0});
+  }
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());  // has its slot now
+  const Mapped mapped(joined->owner);
+  const auto peaks = ledgers.ProcessPeaksOf(kOwnedJob);
+  ASSERT_EQ(peaks.size(), 2u);
+  EXPECT_EQ(peaks[0].uuid, kSecond) << "the larger one first";
+  EXPECT_EQ(peaks[1].uuid, kFirst);
+  EXPECT_EQ(peaks[1].process, base::SelfId());
+  EXPECT_EQ(peaks[1].program, "python3") << "a control character is left out";
+  EXPECT_EQ(peaks[1].parts, (base::MemoryParts{{3 * kUnit}, {}, {}, {}, {kUnit}, {}, {}}));
+
+  auto& written = *reinterpret_cast<wire::PeakSlot*>(&(*mapped).slot[wire::kProcessSlots]);
+  written.peak[0].parts[1].sum = 0;  // it was killed while it wrote the last one
+  EXPECT_EQ(ledgers.ProcessPeaksOf(kOwnedJob).at(1).parts.Sum(), base::Bytes{2 * kUnit})
+      << "the one before it";
+  written.peak[0].owner = UINT64_MAX;
+  EXPECT_EQ(ledgers.ProcessPeaksOf(kOwnedJob).size(), 1u) << "a program has written it";
+  written.pid = 1;
+  EXPECT_TRUE(ledgers.ProcessPeaksOf(kOwnedJob).empty()) << "a process of an older ledger has the slot";
+}
+
+TEST(Ledgers, OfMoreProcessesThanHaveRoomThePeaksOfTheLargestStay) {
+  Ledgers ledgers;
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}));
+  auto lasting = ledgers.Join(kOwnedJob, base::SelfId());
+  const Mapped its(lasting->owner);
+  wire::WritePeak(*Claim(its, lasting->slot), {1, 0, 0, 0, 0});
+  for (unsigned i = 1; i <= 10 * wire::kPeaks; ++i) {
+    auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+    const Mapped mapped(joined->owner);
+    wire::ProcessPeak* const peak = Claim(mapped, joined->slot);
+    ASSERT_TRUE(peak) << i;
+    wire::WritePeak(*peak, {((i * 7919) % 10'007 + 2) * wire::kUnit, 0, 0, 0, 0});
+  }
+  const auto peaks = ledgers.ProcessPeaksOf(kOwnedJob);
+  std::vector<std::uint64_t> largest;
+  for (unsigned i = 1; i <= 10 * wire::kPeaks; ++i) largest.push_back((i * 7919) % 10'007 + 2);
+  std::ranges::sort(largest, std::greater{});
+  for (unsigned i = 0; i < wire::kPeaks / 4; ++i)
+    EXPECT_EQ(peaks.at(i).parts.Sum().count, largest[i] * wire::kUnit) << i;
+  EXPECT_EQ(peaks.back().parts.Sum().count, wire::kUnit) << "it lives";
+}
+
+TEST(Ledgers, AShimTellsAnOlderDaemonNoPeak) {
+  Ledgers ledgers;
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}));
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  const Mapped mapped(joined->owner);
+  (*mapped).features = wire::kFeatureHomes;
+  EXPECT_EQ(Claim(mapped, joined->slot), nullptr);
 }
 
 TEST(Ledgers, TheLastRefusalOnEachGpuIsRead) {

@@ -152,6 +152,7 @@ void Ledgers::TakeOver(Entry& entry) {
     entry.members[slot] = {*process, order, std::move(bytes), wire::Load(place.step)};
     if (wire::OrderKindOf(order) == wire::OrderKind::kLeave) ++out;
   }
+  entry.peaks_claimed = wire::kPeaks;  // not known yet
   if (out != 0 && out == entry.members.size()) entry.joining = {wire::OrderKind::kLeave};
 }
 

@@ -1,7 +1,13 @@
 // What the shims tell for people: peaks, and allocations that were refused.
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <utility>
+
 #include "ledger/ledgers.h"
 #include "ledger/wire/books.h"
-#include "ledger/wire/detail.h"
+#include "ledger/wire/peaks.h"
+#include "ledger/wire/slot_lock.h"
 
 namespace gpuman::ledger {
 namespace {
@@ -55,7 +61,76 @@ std::optional<Refusal> RefusalIn(const std::string& uuid, const wire::Refusal& t
   return refusal;
 }
 
+// The name of a program, without what is no printable character.
+std::string ProgramIn(const wire::ProcessPeak& peak) {
+  std::string name;
+  for (const std::uint64_t& word : peak.name)
+    for (std::uint64_t rest = wire::Load(word); rest != 0; rest >>= 8)
+      if (const auto c = static_cast<char>(rest & 0xff); c >= ' ' && c <= '~') name.push_back(c);
+  return name;
+}
+
+base::MemoryParts PartsIn(const wire::PeakParts& told) {
+  const auto of = [&](wire::MemoryKind kind) {
+    return base::Bytes{told.of_kind[static_cast<unsigned>(kind)] * wire::kUnit};
+  };
+  using enum wire::MemoryKind;
+  return {of(kAllocation), of(kPool), of(kVirtual), of(kArray), of(kContext), {}, {}};
+}
+
 }  // namespace
+
+std::vector<ProcessPeak> Ledgers::ProcessPeaksOf(JobId job) const {
+  std::vector<ProcessPeak> peaks;
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return peaks;
+  const wire::Ledger& ledger = *found->second.page;
+  std::map<unsigned, std::string> uuids;
+  for (const GpuLimit& limit : found->second.limits) {
+    const auto uuid = ParseUuid(limit.uuid);
+    const int gpu = uuid ? wire::FindGpu(ledger, uuid->data()) : -1;
+    if (gpu >= 0) uuids[static_cast<unsigned>(gpu)] = limit.uuid;
+  }
+  for (unsigned i = 0; i < wire::kPeaks; ++i) {
+    const wire::ProcessPeak* const peak = wire::PeakAt(ledger, i);
+    const std::uint64_t owner = peak ? wire::Load(peak->owner) : 0;
+    const auto gpu = uuids.find(wire::GpuOfPeak(owner));
+    wire::PeakParts told{};
+    if (gpu == uuids.end() || !wire::ReadPeak(*peak, told)) continue;
+    peaks.push_back({{static_cast<pid_t>(wire::PidOfPeak(owner)), wire::Load(peak->start_time)},
+                     ProgramIn(*peak),
+                     gpu->second,
+                     PartsIn(told)});
+  }
+  std::ranges::stable_sort(peaks, std::greater{}, [](const auto& peak) { return peak.parts.Sum(); });
+  return peaks;
+}
+
+// Where few marks are free, frees the smaller half of those whose process has ended. Does not look at them
+// before, since to look takes memory: the ledger's file has holes.
+void Ledgers::FreePeaks(Entry& entry) {
+  entry.peaks_claimed += wire::GpusOf(*entry.page);
+  if (entry.peaks_claimed + wire::kMaxGpus <= wire::kPeaks) return;
+  wire::Ledger& ledger = *entry.page;
+  unsigned free = 0;
+  std::vector<std::pair<std::uint32_t, wire::ProcessPeak*>> ended;
+  for (unsigned i = 0; i < wire::kPeaks; ++i) {
+    wire::ProcessPeak* const peak = wire::PeakAt(ledger, i);
+    const std::uint64_t owner = peak ? wire::Load(peak->owner) : 0;
+    if (peak && owner == 0) ++free;
+    if (owner == 0) continue;
+    const unsigned slot = wire::SlotOfPeak(owner);
+    const bool lives = slot < wire::kSlots && wire::SlotIsLocked(entry.page.descriptor(), slot) &&
+                       wire::Load(ledger.slot[slot].pid) == wire::PidOfPeak(owner);
+    wire::PeakParts told{};
+    wire::ReadPeak(*peak, told);
+    if (!lives) ended.emplace_back(told.sum, peak);
+  }
+  const std::size_t freed = free < wire::kMaxGpus ? (ended.size() + 1) / 2 : 0;
+  std::ranges::sort(ended);
+  for (std::size_t i = 0; i < freed; ++i) wire::FreePeak(*ended[i].second);
+  entry.peaks_claimed = wire::kPeaks - free - freed;
+}
 
 std::vector<GpuUsage> Ledgers::PeaksOf(JobId job) const {
   return OnEachGpu(job, [](const wire::Ledger& ledger, unsigned gpu) {

@@ -8,7 +8,8 @@ at any instruction, and another takes its place. Prints a line of JSON at its en
 had, BYTES for each context included. `least`: what was surely there at a time; `most`: with the memory of processes
 that ended about that time, and what calls took in which a process was killed. Without kills both are the same.
 `refused`: how many calls did not get their memory, `asked`: how much the first and the last of these asked for. `parts`:
-what a single process had when it had most. With --pool a single process takes its memory from the driver's pool, and
+what a single process had when it had most. `processes`: of each one that began, its pid and the bounds of what it had at
+most. With --pool a single process takes its memory from the driver's pool, and
 says what the driver says of that.
 """
 
@@ -51,6 +52,9 @@ class Shared:
         # of each kind when it had most.
         self.refused = (ctypes.c_int64 * 3).from_buffer(self.page, ctypes.sizeof(self.word))
         self.parts = (ctypes.c_int64 * 2).from_buffer(self.page, ctypes.sizeof(self.word) + ctypes.sizeof(self.refused))
+        # The most that each process had, and what it will have if its call under way succeeds.
+        self.own = (ctypes.c_int64 * (2 * processes)).from_buffer(
+            self.page, ctypes.sizeof(self.word) + ctypes.sizeof(self.refused) + ctypes.sizeof(self.parts))
 
     def __enter__(self):
         fcntl.lockf(self.file, fcntl.LOCK_EX, 1, 0)
@@ -81,21 +85,31 @@ class Shared:
         os.waitpid(pid, 0)
         time.sleep(0.05)
         with self:
+            bounds = self.bounds(pid, number)
             self.word[3 + number] = self.word[3 + self.processes + number] = 0
+        return bounds
+
+    def bounds(self, pid, number):
+        """Of a process that has ended; another may have its number now."""
+        own, called = self.own[2 * number:2 * number + 2]
+        self.own[2 * number:2 * number + 2] = 0, 0
+        return [pid, own, max(own, called)]
 
     def call(self, number, bytes_, call):
         """One call, while no other process makes one. `bytes_`: what it takes if it succeeds, below 0: what it frees."""
         with self:
             self.word[1] = max(self.word[1], self.word[2])  # a process was killed in its call
             self.word[2] = self.alive(number)[1] + bytes_
+            self.own[2 * number + 1] = self.word[3 + number] + bytes_
             status = call()
             if status == OUT_OF_MEMORY:
                 self.refused[:] = self.refused[0] + 1, self.refused[1] or bytes_, bytes_
             if status == 0:
                 self.word[3 + number] += bytes_
+                self.own[2 * number] = max(self.own[2 * number], self.word[3 + number])
                 self.word[1] = max(self.word[1], self.word[2])
                 self.word[0] = max(self.word[0], self.alive(number)[0])
-            self.word[2] = 0
+            self.word[2] = self.own[2 * number + 1] = 0
 
 
 def work(options, shared, number, seed):
@@ -172,6 +186,7 @@ def main():
                           "parts": {"pools": most - options.context, "contexts": options.context}}), flush=True)
         return 0
     draw, shared, running, kills = random.Random(options.seed), Shared(options.processes), {}, options.kills
+    processes = []
 
     def start(number):
         seed = draw.random()
@@ -187,18 +202,19 @@ def main():
         if kills:
             time.sleep(draw.random() * 0.02)
             pid = draw.choice(list(running))
-            shared.kill(pid, running[pid])
+            processes.append(shared.kill(pid, running[pid]))
             kills -= 1
         else:
             pid, status = os.wait()
             if status:
                 return 5
+            processes.append(shared.bounds(pid, running[pid]))
         number = running.pop(pid)
         if kills:
             start(number)
     plain, made = shared.parts
     print(json.dumps({"least": shared.word[0], "most": shared.word[1], "refused": shared.refused[0], "asked": shared.refused[1:],
-                      "parts": {"allocations": plain, "virtual_memory": made, "contexts": options.context}}), flush=True)
+                      "parts": {"allocations": plain, "virtual_memory": made, "contexts": options.context}, "processes": processes}), flush=True)
     return 0
 
 

@@ -82,9 +82,20 @@ class Peak(DaemonTest):
             for limit in (None, 700 * MIB):
                 self.is_told_whole(*self.ran(f"pool{seed}", seed, "--steps", 100, "--pool", memory=limit))
 
+    def peaks_of(self, job):
+        """Of the job on its GPU, and of its processes: pid and bytes."""
+        whole, *processes = self.request("GET", f"/v1/jobs/{job['id']}/why").json()["peaks"]
+        self.assertEqual([whole["pid"], whole["number"], whole["bytes"]], [None, "0", job["memory"]["peak"]])
+        self.assertEqual(sorted(processes, key=lambda one: -one["bytes"]), processes)
+        for one in processes:
+            self.assertEqual([sum(one["parts"].values()), one["number"]], [one["bytes"], "0"], one)
+            self.assertEqual(one["program"], pathlib.Path(sys.executable).name[:16])
+        return [(one["pid"], one["bytes"]) for one in processes]
+
     def test_of_processes_together(self):
         for seed in range(PROGRAMS):
             ended, said = self.ran(f"three{seed}", seed, "--steps", 60, "--processes", 3)
+            self.assertEqual(sorted(self.peaks_of(ended)), sorted((pid, most) for pid, _, most in said["processes"]), said)
             self.assertEqual(ended["memory"]["peak"], said["most"], (seed, said))
             self.assertEqual(sum(ended["memory"]["peak_parts"].values()), said["most"], said)
             self.counts_refusals(ended, said)
@@ -93,6 +104,10 @@ class Peak(DaemonTest):
         for seed in range(PROGRAMS):
             ended, said = self.ran(f"killed{seed}", seed, "--steps", 400, "--processes", 3, "--kills", 8)
             self.assertTrue(said["least"] <= ended["memory"]["peak"] <= said["most"], (seed, said, ended["memory"]))
+            bounds = {pid: (least, most) for pid, least, most in said["processes"] if most}
+            for pid, bytes_ in (peaks := self.peaks_of(ended)):
+                self.assertTrue(bounds[pid][0] <= bytes_ <= bounds[pid][1], (pid, bytes_, said))
+            self.assertTrue({pid for pid, (least, _) in bounds.items() if least} <= {pid for pid, _ in peaks}, (peaks, said))
 
     def test_statistics_by_name_have_the_peaks_of_runs(self):
         for size in ("100MiB", "300MiB", "200MiB"):

@@ -9,6 +9,7 @@
 
 #include "daemon/jobs/routes.h"
 #include "daemon/sharing/module.h"
+#include "daemon/shims/module.h"
 #include "jobs/story.h"
 
 namespace gpuman::daemon {
@@ -25,6 +26,7 @@ struct StoryRequest {
   jobs::Job job;
   std::vector<std::string> gpus;  // UUIDs
   jobs::StoryFacts facts;
+  std::vector<api::MemoryPeakView> peaks;
   bool gone = false;
 };
 
@@ -92,10 +94,23 @@ api::JobStory ViewOf(const StoryRequest& request, const jobs::JobStory& story) {
                      request.facts.state,  std::string(ToString(story.cause)),
                      story.because,        {},
                      story.left_out,       story.left_out_after,
-                     story.advice};
+                     story.advice,         request.peaks};
   for (const jobs::StoryLine& line : story.lines)
     view.story.push_back({line.at, line.text, line.times, line.last});
   return view;
+}
+
+std::vector<api::MemoryPeakView> PeaksOf(const std::vector<jobs::MemoryPeak>& peaks,
+                                         const gpu::Inventory& inventory) {
+  std::vector<api::MemoryPeakView> views;
+  for (const jobs::MemoryPeak& peak : peaks) {
+    const gpu::Gpu* const gpu = gpu::FindGpu(inventory, peak.gpu);
+    auto& view = views.emplace_back();
+    view = {peak.gpu, {}, peak.pid, {}, peak.bytes, peak.parts};
+    if (gpu != nullptr) view.number = gpu::NumberOf(*gpu);
+    if (!peak.program.empty()) view.program = peak.program;
+  }
+  return views;
 }
 
 // The UUIDs under which events of the job's GPUs are told: of an instance, that of its GPU.
@@ -131,6 +146,7 @@ base::Result<> Why(JobsModule& jobs, const StoryCall& call, const jobs::Job& job
         request->job = **now;
         request->gpus = GpusOf(request->job, core.inventory());
         request->facts.name = core.jobs().index().NameOf(request->job);
+        request->peaks = PeaksOf(jobs.shims().PeaksOf(request->job), core.inventory());
         TakeView(*view, request->facts);
         TakeBlockers(core.jobs(), in_the_way, request->facts);
         TakeWait(jobs, request->job, request->facts);

@@ -36,7 +36,8 @@ ShimsModule::ShimsModule(Core& core) : core_(core) {
     context_costs_ = ContextCosts::Parse(*known);
   if (!core_.options().shim_library.empty()) Open();
   core_.callbacks().exact_peak = [this](base::JobId job) {
-    return channel_ ? channel_->PeakOf(job) : std::nullopt;
+    const auto peak = channel_ ? channel_->LargestPeakOf(job) : std::nullopt;
+    return peak ? std::optional(peak->bytes) : std::nullopt;
   };
 }
 
@@ -224,6 +225,11 @@ void ShimsModule::TellRefusal(const jobs::Job& job, const jobs::RefusedAllocatio
   core_.AddJobEvent(job, notice);
 }
 
+std::vector<jobs::MemoryPeak> ShimsModule::PeaksOf(const jobs::Job& job) const {
+  if (channel_ && channel_->Has(job.id)) return channel_->PeaksOf(job.id);
+  return job.peaks.Optional().value_or(std::vector<jobs::MemoryPeak>{});
+}
+
 // The ledger goes when the job ends, so its refusals are taken into the job's record.
 void ShimsModule::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) {
   if (!channel_) return;
@@ -234,7 +240,10 @@ void ShimsModule::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record
   TellRefusals();
   if (const auto seen = channel_->RefusalOf(job.id))
     job.refusal = daemon::RefusalOf(*seen, core_.clock().Mono(), core_.clock().Wall());
-  job.peak_parts = channel_->PartsOfPeak(job.id);
+  job.peak_parts.reset();
+  if (const auto largest = channel_->LargestPeakOf(job.id)) job.peak_parts = largest->parts;
+  job.peaks.reset();
+  if (auto peaks = channel_->PeaksOf(job.id); !peaks.empty()) job.peaks = std::move(peaks);
   Explain(job, core_.inventory(), core_.jobs().index().NameOf(job));
   const auto peak = std::max(job.peak, core_.UsageOf(job.id).peak);
   const bool finished = ended->kind == keeper::EndKind::kExited && ended->code == 0;
@@ -275,8 +284,11 @@ void ShimsModule::TellOverwritten(base::JobId id) {
 // --- What is shown ---
 
 void ShimsModule::Show(const jobs::Job& job, api::JobView& view) const {
-  const auto parts =
-      channel_ && channel_->Has(job.id) ? channel_->PartsOfPeak(job.id) : job.peak_parts.Optional();
+  auto parts = job.peak_parts.Optional();
+  if (channel_ && channel_->Has(job.id)) {
+    const auto largest = channel_->LargestPeakOf(job.id);
+    parts = largest ? largest->parts : std::nullopt;
+  }
   if (parts && parts->Sum() == view.memory.peak) view.memory.peak_parts = parts;
   if (channel_ && channel_->Has(job.id) && (job.spec->memory || job.spec->soft)) {
     view.unshimmed = UnshimmedOf(

@@ -39,6 +39,9 @@ class ShimsModule final : public Module {
   std::optional<std::string> TightLimitOf(const jobs::Job& job) const;
   // The memory that a context takes on the GPU; 0: not known.
   base::Bytes ContextCostOf(const std::string& uuid) const;
+  // The peaks of the job on its GPUs, and of the processes that had most: of a run that has ended, as they
+  // are recorded.
+  std::vector<jobs::MemoryPeak> PeaksOf(const jobs::Job& job) const;
   // Host memory that the job's shims hold.
   base::Bytes HostMemoryOf(base::JobId job) const;
 

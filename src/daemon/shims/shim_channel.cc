@@ -158,29 +158,35 @@ std::optional<ledger::RefusalHistory> ShimChannel::RefusalOf(base::JobId job) co
   return newest;
 }
 
-std::optional<ShimChannel::Peak> ShimChannel::FindPeak(base::JobId id) const {
+std::vector<jobs::MemoryPeak> ShimChannel::PeaksOnGpusOf(base::JobId id) const {
+  std::vector<jobs::MemoryPeak> peaks;
   const auto known = jobs_.find(id);
-  if (known == jobs_.end() || !known->second.all_count || known->second.overwritten) return std::nullopt;
-  std::optional<Peak> most;
+  if (known == jobs_.end() || !known->second.all_count || known->second.overwritten) return peaks;
   for (const auto& [uuid, counted] : ledgers_.PeaksOf(id)) {
+    if (counted.count == 0) continue;
     const auto beside = known->second.uncounted_peak.find(uuid);
     const auto uncounted = beside == known->second.uncounted_peak.end() ? base::Bytes{} : beside->second;
-    if (counted.count > 0 && (!most || counted + uncounted > most->counted + most->uncounted))
-      most = {uuid, counted, uncounted};
+    auto parts = ledgers_.PartsOfPeak(id, uuid);
+    if (parts) parts->uncounted = uncounted;
+    peaks.push_back({uuid, {}, {}, counted + uncounted, std::move(parts)});
   }
-  return most;
+  return peaks;
 }
 
-std::optional<base::Bytes> ShimChannel::PeakOf(base::JobId id) const {
-  const auto peak = FindPeak(id);
-  return peak ? std::optional(peak->counted + peak->uncounted) : std::nullopt;
+std::optional<jobs::MemoryPeak> ShimChannel::LargestPeakOf(base::JobId id) const {
+  const auto peaks = PeaksOnGpusOf(id);
+  const auto largest = std::ranges::max_element(peaks, {}, &jobs::MemoryPeak::bytes);
+  return largest == peaks.end() ? std::nullopt : std::optional(*largest);
 }
 
-std::optional<base::MemoryParts> ShimChannel::PartsOfPeak(base::JobId id) const {
-  const auto peak = FindPeak(id);
-  auto parts = peak ? ledgers_.PartsOfPeak(id, peak->uuid) : std::nullopt;
-  if (parts) parts->uncounted = peak->uncounted;
-  return parts;
+std::vector<jobs::MemoryPeak> ShimChannel::PeaksOf(base::JobId id) const {
+  constexpr std::size_t kMaxProcesses = 32;
+  auto peaks = PeaksOnGpusOf(id);
+  auto of_processes = ledgers_.ProcessPeaksOf(id);
+  if (of_processes.size() > kMaxProcesses) of_processes.resize(kMaxProcesses);
+  for (auto& [process, program, uuid, parts] : of_processes)
+    peaks.push_back({std::move(uuid), process.pid, std::move(program), parts.Sum(), parts});
+  return peaks;
 }
 
 std::vector<base::JobId> ShimChannel::RefusedAnew() {

@@ -23,6 +23,7 @@
 #include "daemon/core/signal.h"
 #include "gpu/attribution.h"
 #include "guard/guard.h"
+#include "jobs/job.h"
 #include "keeper/process_tree.h"
 #include "ledger/ledgers.h"
 #include "ledger/server.h"
@@ -79,9 +80,10 @@ class ShimChannel {
   // The most that the job has used of one GPU at a time: what its processes have counted, and the most
   // uncounted memory beside it. nullopt: it is not known, since not all of its processes count, or none did
   // yet.
-  std::optional<base::Bytes> PeakOf(base::JobId job) const;
-  // What that was; nullopt: not known.
-  std::optional<base::MemoryParts> PartsOfPeak(base::JobId job) const;
+  std::optional<jobs::MemoryPeak> LargestPeakOf(base::JobId job) const;
+  // The peak of the job on each GPU that it used, where LargestPeakOf is known; then the peaks of its
+  // processes, the largest first.
+  std::vector<jobs::MemoryPeak> PeaksOf(base::JobId job) const;
   // A new run of the job began at that time. Earlier refusals belong to another run.
   void SetRun(base::JobId job, base::MonoTime began);
 
@@ -159,11 +161,8 @@ class ShimChannel {
   };
 
   // On the GPU where it is most.
-  struct Peak {
-    std::string uuid;
-    base::Bytes counted, uncounted;
-  };
-  std::optional<Peak> FindPeak(base::JobId job) const;
+  // Empty where LargestPeakOf is not known.
+  std::vector<jobs::MemoryPeak> PeaksOnGpusOf(base::JobId job) const;
 
   static bool LastsUncounted(OnGpu& on, const std::vector<ledger::ProcessSample>& samples);
 

@@ -1,8 +1,8 @@
 // What the shims tell of a GPU for people: of what the memory was at the peak and when an allocation was
 // refused. The daemon decides nothing by it.
 //
-// The last slots of the ledger have no process; each of the first kMaxGpus of them holds the detail of one
-// GPU instead. Ledgers of older daemons may have processes there, so a shim writes only where no pid is.
+// The last kMaxGpus slots of the ledger have no process; each of them holds the detail of one GPU instead.
+// Ledgers of older daemons may have processes there, so a shim writes only where no pid is.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,7 @@
 
 namespace gpuman::ledger::wire {
 
-// The slots below have processes.
-inline constexpr unsigned kProcessSlots = kSlots - kMaxGpus;
+inline constexpr unsigned kFirstDetail = kSlots - kMaxGpus;  // a slot
 inline constexpr std::uint64_t kUnknownBytes = UINT64_MAX;
 
 // What a process has device memory for.
@@ -60,7 +59,7 @@ static_assert(sizeof(GpuDetail) == sizeof(Slot) && offsetof(Slot, pid) == 0);
 
 // `gpu` is below kMaxGpus. Returns null where a process has the slot.
 inline GpuDetail* DetailOf(Ledger& ledger, unsigned gpu) {
-  Slot& slot = ledger.slot[kProcessSlots + gpu];
+  Slot& slot = ledger.slot[kFirstDetail + gpu];
   return Load(slot.pid) == 0 ? reinterpret_cast<GpuDetail*>(&slot) : nullptr;
 }
 inline const GpuDetail* DetailOf(const Ledger& ledger, unsigned gpu) {

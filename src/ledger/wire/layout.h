@@ -141,6 +141,8 @@ enum class AllocationMode : std::uint32_t {
 
 // Of Ledger::features. The daemon reads `home`: memory of a process can leave several GPUs.
 inline constexpr std::uint32_t kFeatureHomes = 1;
+// The daemon gives no process the slots that have the processes' peaks instead (peaks.h).
+inline constexpr std::uint32_t kFeaturePeaks = 2;
 
 struct Ledger {
   std::uint32_t magic;
@@ -164,7 +166,7 @@ struct Ledger {
   // No room will come for an allocation of this many bytes or more, nor for an allocation of a process whose
   // allocations on that GPU wait for this many bytes together: it fails without waiting. 0: no such size.
   std::uint64_t denied;
-  std::uint32_t features;  // what the daemon knows beyond the version: kFeatureHomes
+  std::uint32_t features;  // what the daemon knows beyond the version: kFeatureHomes, kFeaturePeaks
   std::uint32_t suspends;  // 1: the job is suspended, or on its way: the driver may checkpoint its processes
   Home home[kHomes];
   std::uint8_t reserved2[16];

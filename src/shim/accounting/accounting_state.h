@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "ledger/wire/detail.h"
+#include "ledger/wire/peaks.h"
 #include "shim/accounting/allocations.h"
 #include "shim/accounting/arrays.h"
 #include "shim/accounting/table.h"
@@ -22,9 +22,11 @@ struct Device {
   std::uint64_t held;      // bytes that this process counts on the device, in the ledger or not
   std::uint64_t reserved;  // the part of them that the driver has not granted, or that no program has
   std::uint64_t of_kind[ledger::wire::kMemoryKinds];  // the other part, by MemoryKind
+  std::uint64_t peak;                                 // the most that the other part has been
   bool in_ledger;
-  unsigned gpu;              // index in the ledger
-  std::uint32_t home_entry;  // atomic; 1 + the index of its entry in Ledger::home; 0: it has none
+  unsigned gpu;                          // index in the ledger
+  std::uint32_t home_entry;              // atomic; 1 + the index of its entry in Ledger::home; 0: it has none
+  ledger::wire::ProcessPeak* peak_mark;  // in the ledger; null: it has none
 };
 
 inline constexpr int kNoDevice = -1;

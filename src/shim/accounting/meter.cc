@@ -1,5 +1,6 @@
 #include "shim/accounting/meter.h"
 
+#include <cerrno>
 #include <cstring>
 
 #include "ledger/wire/books.h"
@@ -59,6 +60,21 @@ void RaisePeak(AccountingState& state, const Device& device) {
     wire::Write(detail->peak, Compose(device, peak));
 }
 
+// The name that the program was started by, without its directory.
+void NameOfProgram(std::uint64_t (&name)[2]) {
+  name[0] = name[1] = 0;
+  if (program_invocation_short_name == nullptr) return;
+  std::memcpy(name, program_invocation_short_name, ::strnlen(program_invocation_short_name, sizeof name));
+}
+
+// Tells the most that the process has had on the device. The caller holds state.meter.
+void RaiseOwnPeak(Device& device) {
+  const std::uint64_t granted = device.held - device.reserved;
+  if (granted <= device.peak) return;
+  device.peak = granted;
+  if (device.peak_mark != nullptr) wire::WritePeak(*device.peak_mark, device.of_kind);
+}
+
 void Take(std::uint64_t& from, std::uint64_t bytes) { from -= bytes < from ? bytes : from; }
 
 std::uint64_t& PartOf(Device& device, MemoryKind kind) { return device.of_kind[static_cast<unsigned>(kind)]; }
@@ -70,6 +86,11 @@ void FindInLedger(AccountingState& state, Device& device) {
   if (gpu < 0) return;
   device.gpu = static_cast<unsigned>(gpu);
   device.in_ledger = true;
+  std::uint64_t name[2];
+  NameOfProgram(name);
+  device.peak_mark = wire::ClaimPeak(*state.ledger, state.slot, device.gpu, name);
+  device.peak = 0;  // what it was is not known any more: the mark begins with what there is now
+  RaiseOwnPeak(device);
   if (device.held == 0) return;
   wire::Charge(*state.ledger, device.gpu, state.slot, device.held);
   RaisePeak(state, device);
@@ -203,6 +224,7 @@ void Granted(AccountingState& state, int ordinal, MemoryKind kind, std::uint64_t
     const Locked lock(state.meter);
     Take(device->reserved, bytes);
     PartOf(*device, kind) += bytes;
+    RaiseOwnPeak(*device);
     if (NewPeak(state, *device) == 0) return;
     if (!OthersCount(state, *device)) return RaisePeak(state, *device);
   }
@@ -244,6 +266,7 @@ void Charge(AccountingState& state, int ordinal, MemoryKind kind, std::uint64_t 
   device->held += bytes;
   PartOf(*device, kind) += bytes;
   if (!device->in_ledger) return;
+  RaiseOwnPeak(*device);
   wire::Charge(*state.ledger, device->gpu, state.slot, bytes);
   RaisePeak(state, *device);
 }
