@@ -78,6 +78,23 @@ class Browser:
     def open(self, link):
         self.send("POST", self.session + "/url", {"url": link})
 
+    def open_window(self, link):
+        """In a window of its own beside the others. Returns its handle, for use()."""
+        handle = self.send("POST", self.session + "/window/new", {"type": "window"})["handle"]
+        self.use(handle)
+        self.open(link)
+        return handle
+
+    def use(self, window):
+        """What follows is about this window."""
+        self.send("POST", self.session + "/window", {"handle": window})
+
+    def window(self):
+        return self.send("GET", self.session + "/window")
+
+    def close_window(self):
+        self.send("DELETE", self.session + "/window")
+
     def run(self, script, *arguments):
         """The value of a function's body in the page. An element is a value too, for click() and for arguments."""
         return self.send("POST", self.session + "/execute/sync", {"script": script, "args": list(arguments)})

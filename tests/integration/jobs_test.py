@@ -213,6 +213,8 @@ class JobsTest(DaemonTest):
                 self.assertEqual(answer.read(), b"two\nthree\n")
         self.assertEqual(self.log("talk", "?tail=1"), "three\n")
         self.assertEqual(self.log("talk", "?offset=4"), "two\nthree\n")
+        self.assertEqual(self.log("talk", "?offset=14"), "")
+        self.assertEqual(self.log("talk", "?offset=15"), "one\ntwo\nthree\n", "it has taken the place of a longer one")
 
     def test_events_are_followed_as_they_happen(self):
         connection = UnixConnection(self.m.env["GPUMAN_SOCKET"], timeout=PATIENCE)

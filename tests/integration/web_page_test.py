@@ -169,19 +169,40 @@ class WebPageTest(DaemonTest):
     def test_the_page_of_a_job_has_its_facts_why_its_history_and_its_log_which_follows(self):
         flag = self.m.dir / "flag"
         self.start("talker", f"echo first; while [ ! -e {flag} ]; do sleep 0.05; done; echo second; exec {self.load('512MiB', '--hold', '1h')}",
-                   gpus=["0"], memory="1GiB")
+                   gpus=["0"], memory="2GiB")  # a context takes half a GiB
         self.becomes("talker", "running")
         self.go("#/job/talker")
         self.shows("pre", "first")
         self.assertNotIn("second", self.text("pre"))
         flag.touch()
         self.shows("pre", "second")
-        self.shows(".facts", "used of 1GiB")
+        self.shows(".facts", "used of 2GiB")
         self.assertRegex(self.text(".facts"), r"state\s+running\s+user\s+\S+\s+place\s+GPU 0;")
         self.assertIn("started on GPU 0 as process", self.text(".story"))
         until("its memory is drawn and told", lambda: "Memory from" in "".join(self.labels(".plot")) and self.count(".plot canvas"), self.seen)
         until("what it did is told", lambda: re.search(r"running \d+%", "".join(self.labels(".strip"))), self.seen)
         self.assertRegex(self.browser.run("return document.title"), r"^Job \d+ talker - gpuman$")
+
+    def test_many_windows_are_live_at_a_time(self):
+        """A browser has six connections to a server for all windows."""
+        self.start("talker", "while echo tick; do sleep 0.3; done")
+        self.becomes("talker", "running")
+        first = self.browser.window()
+        windows = [self.browser.open_window(self.link) for _ in range(4)]
+        try:
+            for window in windows:
+                self.browser.use(window)
+                self.go("#/job/talker")
+                until("the log is there", lambda: "tick" in self.text("pre") and self.text("#link") == "live", self.seen)
+            for window in windows:
+                self.browser.use(window)
+                lines = self.text("pre").count("tick")
+                until("the log goes on", lambda lines=lines: self.text("pre").count("tick") > lines, self.seen)
+        finally:
+            for window in windows:
+                self.browser.use(window)
+                self.browser.close_window()
+            self.browser.use(first)
 
     def test_a_button_asks_first_and_then_does_it(self):
         job = self.eater("train")

@@ -92,12 +92,21 @@ LogStream::Found LogStream::ReadNext() {
       if (found.searching) return found;
       tail_.reset();
     }
-    if (!found.begin) found.begin = file_.ok() && !request_.tail ? static_cast<off_t>(request_.offset) : 0;
+    if (!found.begin) found.begin = request_.tail ? 0 : OffsetInFile();
     if (file_.ok()) ::lseek(file_.get(), *found.begin, SEEK_SET);
     begun_ = true;
   }
   found.any = ReadSome(found) || Rotated();
   return found;
+}
+
+// Where a reader goes on that has had the first `offset` bytes. A file that is shorter has taken the place of
+// the one that it read.
+off_t LogStream::OffsetInFile() const {
+  struct stat status {};
+  if (!file_.ok() || ::fstat(file_.get(), &status) != 0) return 0;
+  const auto offset = static_cast<off_t>(request_.offset);
+  return offset <= status.st_size ? offset : 0;
 }
 
 // False: the file cannot be opened now. Its user may have taken a lease on it (fcntl(2)), put a pipe in its

@@ -56,6 +56,7 @@ class LogStream : public std::enable_shared_from_this<LogStream> {
   // These run on the thread. Meanwhile the loop does not touch the members that they use.
   Found ReadNext();
   bool Open();
+  off_t OffsetInFile() const;
   bool ReadSome(Found& found);
   bool Rotated();
 

@@ -71,11 +71,11 @@ export async function act(method, path, body) {
   return { value: await answer.json().catch(broken), note: answer.headers.get("Gpuman-Note") ?? "" };
 }
 
-// Calls began(), then take(text) with each piece of the answer as it comes.
+// Calls began(headers), then take(bytes) with each piece of the answer as it comes.
 export async function stream(path, signal, began, take) {
   const answer = await open(path, { signal });
-  began();
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  began(answer.headers);
+  const reader = answer.body.getReader();
   for (;;) {
     const { done, value } = await reader.read().catch(broken);
     if (done) return;

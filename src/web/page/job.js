@@ -169,7 +169,7 @@ export function open(main, frame, name) {
     showStory(told);
     if (before?.started_at !== job.started_at || !log) {
       log?.close();
-      log = new Log(job.id);
+      log = new Log(job.id, () => ENDED.includes(job.state));
       logs.append(log.element);
       if (job.started_at) history ??= frame.poll(showHistory, HISTORY_EVERY);
     }

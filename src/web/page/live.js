@@ -98,14 +98,14 @@ export class Poller extends WhileVisible {
   }
 }
 
-// A stream of path(), opened again when it breaks off. took(text) for each piece; changed() when `connected` does;
-// ended(error or null) returns whether that was all of it.
-export class Stream extends WhileVisible {
+// A stream of path(), opened again when it ends. took(bytes) for each piece; changed() when `connected` does. A browser
+// has six connections to a server, and each stream takes one: a window has no other than that of the events.
+class Stream extends WhileVisible {
   connected = false;
 
-  constructor({ path, took, changed, ended = () => false }) {
+  constructor({ path, took, changed }) {
     super();
-    Object.assign(this, { path, took, changed, ended });
+    Object.assign(this, { path, took, changed });
     this.begin();
   }
 
@@ -115,7 +115,7 @@ export class Stream extends WhileVisible {
     const error = await this.attempt((signal) => stream(this.path(), signal, () => this.#set(true), this.took));
     if (error === undefined) return;
     this.#set(false);
-    if (!this.ended(error) && this.seen) this.timer = setTimeout(() => this.begin(), STREAM_AGAIN);
+    if (this.seen) this.timer = setTimeout(() => this.begin(), STREAM_AGAIN);
     if (error && !(error instanceof ApiError)) throw error;
   }
 
@@ -133,15 +133,16 @@ export class Stream extends WhileVisible {
 
 // The daemon's events; told(event) for each.
 export function followEvents(told, changed) {
-  let last = null, rest = "";
+  let last = null, rest, decoder;
   return new Stream({
     path() {
       rest = "";
+      decoder = new TextDecoder();
       // Of those that came while nobody looked, the newest few.
       return `/v1/events?follow=1&${last === null ? "limit=0" : `since=${last}&limit=20`}`;
     },
     took(piece) {
-      const frames = (rest + piece).split("\n\n");
+      const frames = (rest + decoder.decode(piece, { stream: true })).split("\n\n");
       rest = frames.pop();
       for (const frame of frames) {
         const data = frame.match(/^data: ?(.*)$/m);

@@ -1,10 +1,10 @@
 // The end of a job's log, which follows what the job writes.
-import { ApiError } from "./api.js";
+import { stream } from "./api.js";
 import { h, hide, setText } from "./dom.js";
-import { Stream } from "./live.js";
+import { Poller } from "./live.js";
 
-const LINES = 300, LONGEST = 2_000;  // that are shown, and characters of each
-const DRAW_EVERY = 700;  // ms
+const LINES = 300, LONGEST = 2_000;  // lines that are shown, and characters of each
+const EVERY = 1_000;  // ms
 
 // Without the signs by which a program moves the cursor or colours its text; of a line that was written over, the last.
 function plain(line) {
@@ -13,47 +13,49 @@ function plain(line) {
   return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
 }
 
+// isOver(): the job writes no more.
 export class Log {
   #lines = [];
   #rest = "";
+  #decoder = new TextDecoder();  // a piece may end within a character
+  #next = null;                  // the byte to go on at; null: nothing was read yet
 
-  constructor(job) {
+  constructor(job, isOver) {
+    Object.assign(this, { path: `/v1/jobs/${job}/log`, isOver });
     this.text = h("pre", { tabindex: 0, role: "region", "aria-label": `The end of the log of job ${job}` });
     this.note = h("p", { class: "dim" });
     this.element = h("div", {}, this.text, this.note);
-    this.stream = new Stream({
-      path: () => {
-        this.#lines = [];
-        this.#rest = "";
-        return `/v1/jobs/${job}/log?follow=1&tail=${LINES}`;
-      },
-      took: (piece) => {
-        const lines = (this.#rest + piece).split("\n");
-        this.#rest = lines.pop().slice(-100_000);
-        this.#lines = [...this.#lines, ...lines.slice(-LINES).map(plain)].slice(-LINES);
-        this.timer ??= setTimeout(() => this.#draw(), DRAW_EVERY);
-      },
-      changed: () => this.#draw(),
-      ended: (error) => {
-        setText(this.note, error instanceof ApiError ? error.sentence : this.text.textContent ? "That is all." : "It wrote nothing.");
-        return !error?.away;
-      },
-    });
+    this.poller = new Poller((signal) => this.#read(signal), () => EVERY, (error) => this.#told(error));
+  }
+
+  async #read(signal) {
+    this.over = this.isOver();  // before it is read: what comes later is not the end
+    const began = (headers) => (this.#next = Number(headers.get("Gpuman-Log-Offset")));
+    const took = (piece) => {
+      this.#next += piece.length;
+      const lines = (this.#rest + this.#decoder.decode(piece, { stream: true })).split("\n");
+      this.#rest = lines.pop().slice(-100_000);
+      this.#lines = [...this.#lines, ...lines.slice(-LINES).map(plain)].slice(-LINES);
+    };
+    await stream(`${this.path}?${this.#next === null ? `tail=${LINES}` : `offset=${this.#next}`}`, signal, began, took);
+  }
+
+  #told(error) {
+    if (error ? !error.away : this.over) this.poller.close();
+    this.#draw();
+    setText(this.note, error ? error.sentence
+      : !this.over ? "It follows what the job writes." : this.text.textContent ? "That is all." : "It wrote nothing.");
   }
 
   #draw() {
-    clearTimeout(this.timer);
-    this.timer = null;
     const { text } = this, atEnd = text.scrollHeight - text.scrollTop - text.clientHeight < 20;
     setText(text, [...this.#lines, ...(this.#rest ? [plain(this.#rest)] : [])].join("\n"));
     hide(text, text.textContent === "");
-    if (this.stream?.connected) setText(this.note, "It follows what the job writes.");
     if (atEnd) text.scrollTop = text.scrollHeight;
   }
 
   close() {
-    this.stream.close();
-    clearTimeout(this.timer);
+    this.poller.close();
     this.element.remove();
   }
 }
