@@ -218,7 +218,7 @@ class WebPageTest(DaemonTest):
         self.assertEqual(self.job(job)["state"], "suspended")
         self.click("Resume")
         self.click("Yes, resume")
-        self.becomes(job, "running")
+        self.shows("main", f"resume: done, job {job} is running.")  # one thing at a time
         self.click("Cancel")
         self.click("Yes, cancel")
         self.becomes(job, "cancelled")

@@ -101,6 +101,7 @@ class Actions {
 
   async #do([verb, , means]) {
     if (this.busy) return;
+    this.busy = true;
     const { id, tag, user } = this.job, details = [means];
     try {
       if (verb === "cancel") {
@@ -108,7 +109,6 @@ class Actions {
         if (lost > 0) details.push(`Jobs that wait for it and are cancelled too: ${lost}.`);
       }
       if (!(await ask(`${verb} job ${id} '${printable(tag)}' of ${printable(user)}?`, `Yes, ${verb}`, details))) return;
-      this.busy = true;
       this.update(this.job);
       this.#say(`${verb}: the daemon is at it …`);
       const { value, note } = await act("POST", `/v1/jobs/${id}/${verb}`);
