@@ -22,7 +22,7 @@ void Answer(ServerCall& call, const base::Result<std::string>& answer) {
 
 }  // namespace
 
-void DeviceService::Set(const Config& config, Pool pool, const std::optional<api::ContainerFiles>& files,
+void DeviceService::Set(const Config& config, Pool pool, const std::optional<api::ContainerMounts>& files,
                         bool away) {
   config_ = config;
   pool_ = std::move(pool);

@@ -27,7 +27,7 @@ class DeviceService {
       : root_(std::move(root)), before_start_(std::move(before_start)) {}
 
   // Replaces the present state. Calls that watch the devices get an answer if the devices have changed.
-  void Set(const Config& config, Pool pool, const std::optional<api::ContainerFiles>& files, bool away);
+  void Set(const Config& config, Pool pool, const std::optional<api::ContainerMounts>& files, bool away);
   const Pool& pool() const { return pool_; }
   void Handle(std::shared_ptr<ServerCall> call);
   // Whether a call that watches the devices is open.
@@ -43,7 +43,7 @@ class DeviceService {
   const BeforeStart before_start_;
   Config config_;
   Pool pool_;
-  std::optional<api::ContainerFiles> files_;
+  std::optional<api::ContainerMounts> files_;
   bool away_ = true;
   std::string devices_;  // the list that was sent last
   std::vector<std::shared_ptr<ServerCall>> watchers_;

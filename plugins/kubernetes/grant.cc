@@ -94,7 +94,7 @@ base::Result<> AddNodes(const Share& share, const std::filesystem::path& root, G
 // Where the shim looks for the socket if the program's environment lacks the variable.
 constexpr const char* kSocketDirectory = "/run/gpuman";
 
-void AddLibrary(const api::ContainerFiles& files, ResourceKind kind, Grant& grant) {
+void AddLibrary(const api::ContainerMounts& files, ResourceKind kind, Grant& grant) {
   grant.mounts.push_back({files.shim_library, files.shim_library});
   grant.mounts.push_back({files.preload, "/etc/ld.so.preload"});
   grant.mounts.push_back({files.socket_directory, kSocketDirectory});
@@ -105,7 +105,7 @@ void AddLibrary(const api::ContainerFiles& files, ResourceKind kind, Grant& gran
 }  // namespace
 
 base::Result<Grant> MakeGrant(const Config& config, const Pool& pool,
-                              const std::optional<api::ContainerFiles>& files, bool away,
+                              const std::optional<api::ContainerMounts>& files, bool away,
                               std::span<const std::string> ids, const std::filesystem::path& root) {
   GPUMAN_ASSIGN(const Share share, ShareOf(pool, away, ids));
   GPUMAN_TRY(CheckShape(pool, share));

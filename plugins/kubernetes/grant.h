@@ -29,7 +29,7 @@ struct Grant {
 // kUnavailable: the driver's files do not name the device nodes that are needed. `root` holds /proc and /dev;
 // `files` as in Inventory.
 base::Result<Grant> MakeGrant(const Config& config, const Pool& pool,
-                              const std::optional<api::ContainerFiles>& files, bool away,
+                              const std::optional<api::ContainerMounts>& files, bool away,
                               std::span<const std::string> ids, const std::filesystem::path& root);
 
 }  // namespace gpuman::kubernetes

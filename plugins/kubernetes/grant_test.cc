@@ -46,7 +46,7 @@ class GrantTest : public ::testing::Test {
   Inventory machine_ = Machine(2, 16);
   Resource resource_ = ResourceOf(ResourceKind::kMemory, "gpuman.io/gpumem-gib");
   Handing handing_{.environment = true};
-  std::optional<api::ContainerFiles> files_;
+  std::optional<api::ContainerMounts> files_;
 };
 
 TEST_F(GrantTest, TheLibraryComesWithItsSocketAndWithoutTheDaemons) {

@@ -40,7 +40,7 @@ struct Inventory {
   // gpumand has just started and does not know all facts yet; no event will announce them.
   bool incomplete = false;
   // What containers need for the shim to hold their limits; nullopt: the shim is not available.
-  std::optional<api::ContainerFiles> files{};
+  std::optional<api::ContainerMounts> files{};
   friend bool operator==(const Inventory&, const Inventory&) = default;
 };
 

@@ -8,7 +8,7 @@ namespace gpuman::kubernetes {
 namespace {
 
 struct Parts {
-  api::AllocatedContainer given;
+  api::ContainerAllocation given;
   std::map<std::string, base::Bytes> limits;  // by resource
 };
 
@@ -31,8 +31,8 @@ void Add(const Pool& pool, const Allocation& allocation, Parts& parts) {
 
 }  // namespace
 
-std::vector<api::AllocatedContainer> TableOf(std::span<const Allocation> allocations,
-                                             std::span<const Pool> pools) {
+std::vector<api::ContainerAllocation> TableOf(std::span<const Allocation> allocations,
+                                              std::span<const Pool> pools) {
   std::map<std::tuple<std::string, std::string, std::string>, Parts> containers;
   for (const auto& allocation : allocations) {
     const auto pool = std::find_if(pools.begin(), pools.end(), [&](const Pool& each) {
@@ -45,7 +45,7 @@ std::vector<api::AllocatedContainer> TableOf(std::span<const Allocation> allocat
     parts.given.container = allocation.container;
     Add(*pool, allocation, parts);
   }
-  std::vector<api::AllocatedContainer> table;
+  std::vector<api::ContainerAllocation> table;
   for (auto& [names, parts] : containers) {
     if (parts.given.gpus.empty()) continue;
     for (const auto& [resource, limit] : parts.limits)

@@ -21,7 +21,7 @@ struct Allocation {
 // Lists each container that has any of the plugin's devices once, with its names. A container with several of
 // the plugin's resources gets the smallest of their limits on all of its GPUs. Devices of other plugins, and
 // of GPUs that are gone, are left out.
-std::vector<api::AllocatedContainer> TableOf(std::span<const Allocation> allocations,
-                                             std::span<const Pool> pools);
+std::vector<api::ContainerAllocation> TableOf(std::span<const Allocation> allocations,
+                                              std::span<const Pool> pools);
 
 }  // namespace gpuman::kubernetes

@@ -38,16 +38,16 @@ TEST_F(TableTest, SaysWhatEachContainerHas) {
   EXPECT_THAT(
       TableOf(kubelet, pools_),
       ElementsAre(
-          api::AllocatedContainer{"team", "a", "main", "gpuman.io/gpu", {"GPU-3"}, {}, false, {}},
-          api::AllocatedContainer{"team", "b", "main", kMem, {"GPU-1"}, base::GiB(4), false, 90},
-          api::AllocatedContainer{"team", "b", "turns", "gpuman.io/shared", {"GPU-2"}, {}, true, 70}));
+          api::ContainerAllocation{"team", "a", "main", "gpuman.io/gpu", {"GPU-3"}, {}, false, {}},
+          api::ContainerAllocation{"team", "b", "main", kMem, {"GPU-1"}, base::GiB(4), false, 90},
+          api::ContainerAllocation{"team", "b", "turns", "gpuman.io/shared", {"GPU-2"}, {}, true, 70}));
 }
 
 TEST_F(TableTest, GivesAContainerWithSeveralResourcesTheLeastLimit) {
   const std::vector<Allocation> kubelet = {{"team", "a", "main", "gpuman.io/shared", {"GPU-2::0"}},
                                            {"team", "a", "main", kMem, Parts("GPU-0", 0, 2)}};
   EXPECT_THAT(TableOf(kubelet, pools_),
-              ElementsAre(api::AllocatedContainer{
+              ElementsAre(api::ContainerAllocation{
                   "team", "a", "main", "gpuman.io/shared", {"GPU-2", "GPU-0"}, base::GiB(3), true, 90}));
 }
 

@@ -141,7 +141,7 @@ Result<std::optional<api::AttachRequest>> RequestFor(const Step& step, const Ste
   return std::optional(std::move(request));
 }
 
-std::map<std::string, std::string> EnvironmentFor(const api::Attached& attached,
+std::map<std::string, std::string> EnvironmentFor(const api::AttachAnswer& attached,
                                                   const std::string& preloaded) {
   auto environment = attached.environment;
   const auto shim = environment.find("LD_PRELOAD");

@@ -59,7 +59,7 @@ std::string TagOf(const Step& step);
 base::Result<std::optional<api::AttachRequest>> RequestFor(const Step& step, const StepSettings& settings);
 
 // The variables for the step's tasks; `preloaded` is their present LD_PRELOAD.
-std::map<std::string, std::string> EnvironmentFor(const api::Attached& attached,
+std::map<std::string, std::string> EnvironmentFor(const api::AttachAnswer& attached,
                                                   const std::string& preloaded);
 
 // What the plugin does with a task that gpumand could not attach.

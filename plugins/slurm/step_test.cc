@@ -179,7 +179,7 @@ TEST(SlurmStep, WithShardsThatAreNoNumberIsRefused) {
 }
 
 TEST(SlurmEnvironment, HasTheShimBeforeWhatIsPreloadedAndOnce) {
-  api::Attached attached;
+  api::AttachAnswer attached;
   attached.environment = {{"LD_PRELOAD", "/shim.so"}, {"GPUMAN_JOB_ID", "7"}};
   const auto preload = [&](const std::string& before) {
     return EnvironmentFor(attached, before).at("LD_PRELOAD");

@@ -22,7 +22,7 @@ inline HttpOptions NoTimeout() {
 }
 
 template <typename Body, typename Answer>
-HttpRequest RequestFor(const Route<Body, Answer>& route, const Target& target = {},
+HttpRequest RequestFor(const Route<Body, Answer>& route, const RouteArguments& target = {},
                        const std::type_identity_t<Body>& body = {}) {
   HttpRequest request{std::string(route.method), TargetText(route.path, target), {}};
   if constexpr (!std::is_same_v<Body, NoBody>) request.body = Encode(body);
@@ -53,8 +53,9 @@ base::Result<Answer> ValueOf(base::Result<HttpAnswer> answer) {
 
 // `daemon`: a Client, or the path of a socket.
 template <typename Daemon, typename Body, typename Answer>
-base::Result<Answer> Ask(const Daemon& daemon, const Route<Body, Answer>& route, const Target& target = {},
-                         const std::type_identity_t<Body>& body = {}, const HttpOptions& options = {}) {
+base::Result<Answer> Ask(const Daemon& daemon, const Route<Body, Answer>& route,
+                         const RouteArguments& target = {}, const std::type_identity_t<Body>& body = {},
+                         const HttpOptions& options = {}) {
   const HttpRequest request = RequestFor(route, target, body);
   if constexpr (requires { daemon.AskRaw(request, options); })
     return ValueOf<Answer>(daemon.AskRaw(request, options));
@@ -64,7 +65,7 @@ base::Result<Answer> Ask(const Daemon& daemon, const Route<Body, Answer>& route,
 
 template <typename Daemon, typename Body, typename Answer>
 base::Result<Answer> AskWithoutTimeout(const Daemon& daemon, const Route<Body, Answer>& route,
-                                       const Target& target = {},
+                                       const RouteArguments& target = {},
                                        const std::type_identity_t<Body>& body = {}) {
   return Ask(daemon, route, target, body, NoTimeout());
 }

@@ -28,7 +28,7 @@ void Fields(V& v, T& x) {
   v.Changed("share", x.share, false);
 }
 
-template <typename V, base::json::Of<Attached> T>
+template <typename V, base::json::Of<AttachAnswer> T>
 void Fields(V& v, T& x) {
   v.Required("id", x.id);
   v("tag", x.tag);
@@ -37,10 +37,10 @@ void Fields(V& v, T& x) {
 }
 
 GPUMAN_CODEC(AttachRequest);
-GPUMAN_CODEC(Attached);
+GPUMAN_CODEC(AttachAnswer);
 
-base::Result<Attached> Attach(const std::filesystem::path& socket, const AttachRequest& request,
-                              base::Millis patience) {
+base::Result<AttachAnswer> Attach(const std::filesystem::path& socket, const AttachRequest& request,
+                                  base::Millis patience) {
   using Clock = std::chrono::steady_clock;
   constexpr base::Millis kPause{20};
   const auto end = Clock::now() + patience;
@@ -59,7 +59,7 @@ base::Result<Attached> Attach(const std::filesystem::path& socket, const AttachR
       GPUMAN_ASSIGN(const HttpAnswer successful, Successful(answer));
       // If the call does not understand the answer, it returns kInvalidArgument: the caller must not go on
       // as if gpumand did not run.
-      return Decode<Attached>(successful.body);
+      return Decode<AttachAnswer>(successful.body);
     }
     // The next daemon may just be replacing the socket.
     daemon_was_there = daemon_was_there || is_left();

@@ -12,7 +12,7 @@ namespace gpuman::api {
 // which may have the job already. `patience` limits the time for all daemons together. If there was no
 // daemon, the call does not wait for one. kUnavailable and kTimeout mean, as in client.h, that the call could
 // ask no daemon.
-base::Result<Attached> Attach(const std::filesystem::path& socket, const AttachRequest& request,
-                              base::Millis patience);
+base::Result<AttachAnswer> Attach(const std::filesystem::path& socket, const AttachRequest& request,
+                                  base::Millis patience);
 
 }  // namespace gpuman::api

@@ -25,7 +25,7 @@ struct AttachRequest {
   bool share = false;   // its memory may leave the GPU and come back, while it runs
 };
 
-struct Attached {
+struct AttachAnswer {
   std::int64_t id = 0;
   std::string tag;
   std::vector<std::string> gpus;  // UUIDs; empty: every GPU

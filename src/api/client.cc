@@ -44,7 +44,7 @@ namespace {
 
 constexpr std::size_t kJobsOfPage = 1000;
 
-Target PageOfAll(const std::optional<std::int64_t>& after) {
+RouteArguments PageOfAll(const std::optional<std::int64_t>& after) {
   return {
       {},
       Query().AddFlag("all", true).AddNumber("limit", std::optional(kJobsOfPage)).AddNumber("after", after)};
@@ -82,10 +82,10 @@ base::Result<JobList> Client::Jobs(bool all) const {
 
 base::Result<JobView> Client::Job(std::string_view job) const { return Ask(*this, routes::kJob, {{job}}); }
 
-base::Result<JobView> Client::Restart(std::string_view job, const UpdateRequest& changes) const {
+base::Result<JobView> Client::Restart(std::string_view job, const RunOptionsPatch& changes) const {
   // A daemon of an earlier version takes no body: the client sends one only if something changes.
   HttpRequest request = RequestFor(routes::kRestartJob, {{job}}, changes);
-  if (changes == UpdateRequest{}) request.body.clear();
+  if (changes == RunOptionsPatch{}) request.body.clear();
   return ValueOf<JobView>(AskRaw(request, NoTimeout()));
 }
 

@@ -21,7 +21,7 @@
 
 namespace gpuman::api {
 
-struct UpdateRequest;  // queue_types.h
+struct RunOptionsPatch;  // queue_types.h
 
 struct LogOptions {
   bool follow = false;
@@ -62,7 +62,7 @@ class Client {
   base::Result<JobList> Jobs(bool all) const;
   base::Result<JobView> Job(std::string_view job) const;
   // Waits until a running job has stopped, which may take its grace time.
-  base::Result<JobView> Restart(std::string_view job, const UpdateRequest& changes) const;
+  base::Result<JobView> Restart(std::string_view job, const RunOptionsPatch& changes) const;
   // Returns once the job has ended.
   base::Result<JobView> Wait(std::string_view job, const Wake& wake = {}) const;
   // Returns at the end of the log; with `follow`, that is when the job ends.

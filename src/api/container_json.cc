@@ -6,7 +6,7 @@ namespace gpuman::api {
 
 constexpr bool IsRequest(const ContainerTable*) { return true; }
 
-template <typename V, base::json::Of<AllocatedContainer> T>
+template <typename V, base::json::Of<ContainerAllocation> T>
 void Fields(V& v, T& x) {
   v.Required("namespace", x.name_space);
   v.Required("pod", x.pod);
@@ -23,7 +23,7 @@ void Fields(V& v, T& x) {
   v.Required("containers", x.containers);
 }
 
-template <typename V, base::json::Of<ContainerFiles> T>
+template <typename V, base::json::Of<ContainerMounts> T>
 void Fields(V& v, T& x) {
   v.Required("library", x.shim_library);
   v.Required("preload", x.preload);

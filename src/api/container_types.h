@@ -15,33 +15,33 @@ struct ContainerName {
 };
 
 // What one container was given of this node's GPUs.
-struct AllocatedContainer {
+struct ContainerAllocation {
   std::string name_space, pod, container;
   std::string resource;               // the Kubernetes resource
   std::vector<std::string> gpus;      // UUIDs of GPUs or instances
   std::optional<base::Bytes> memory;  // on each of them; absent: no limit
   bool share = false;                 // it takes turns; in its turn it may use all of the memory
   std::optional<int> priority;        // absent: the pod's class decides
-  friend bool operator==(const AllocatedContainer&, const AllocatedContainer&) = default;
+  friend bool operator==(const ContainerAllocation&, const ContainerAllocation&) = default;
 };
 
 // PUT /v1/containers: the table of all containers. A container that is not in the list any more keeps what it
 // was given until its processes have ended.
 struct ContainerTable {
-  std::vector<AllocatedContainer> containers;
+  std::vector<ContainerAllocation> containers;
 };
 
 // Paths on this node that a container needs so that its limit holds where its processes allocate memory.
-struct ContainerFiles {
+struct ContainerMounts {
   std::string shim_library;      // libgpuman.so; at the same path in the container
   std::string preload;           // becomes its /etc/ld.so.preload
   std::string socket_directory;  // holds shim.sock, and nothing else
-  friend bool operator==(const ContainerFiles&, const ContainerFiles&) = default;
+  friend bool operator==(const ContainerMounts&, const ContainerMounts&) = default;
 };
 
 struct ContainersView {
-  std::vector<AllocatedContainer> containers;
-  std::optional<ContainerFiles> files;  // null: no library is preloaded on this node
+  std::vector<ContainerAllocation> containers;
+  std::optional<ContainerMounts> files;  // null: no library is preloaded on this node
 };
 
 }  // namespace gpuman::api

@@ -15,7 +15,7 @@
 namespace gpuman::api {
 
 // The least and the most that the device accepts.
-struct DeviceRange {
+struct SettingRange {
   double least = 0, most = 0;
 };
 
@@ -28,7 +28,7 @@ struct DeviceSetting {
   std::optional<std::string> wanted;    // null: nothing is wanted
   std::optional<std::string> because;   // why it is wanted: "asked for", "profile benchmark", …
   std::optional<std::string> usual;     // "default" in JSON
-  std::optional<DeviceRange> range;     // W, MHz
+  std::optional<SettingRange> range;    // W, MHz
   std::vector<std::string> choices;     // other possible values: words, or MHz
   bool drift = false;                   // it is not as wanted
   std::optional<base::WallTime> since;  // ECC: since when the wanted value is in effect
@@ -56,7 +56,7 @@ struct DeviceList {
 };
 
 // POST /v1/devices/settings
-struct DeviceChange {
+struct DeviceSettingsRequest {
   std::vector<std::string> gpus;           // index, UUID or beginning of a UUID; empty: every GPU
   std::map<std::string, std::string> set;  // by name of the setting
   std::vector<std::string> reset;  // names: back to the device's default, and gpuman wants no value any more
@@ -65,7 +65,7 @@ struct DeviceChange {
 };
 
 // POST /v1/devices/profile
-struct DeviceProfileChange {
+struct DeviceProfileRequest {
   std::vector<std::string> gpus;
   std::optional<std::string> name;       // null: the profile in force is removed
   std::optional<base::Millis> duration;  // "for" in JSON; after it the daemon removes the profile
@@ -80,7 +80,7 @@ struct DeviceStep {
   std::string to;
 };
 
-struct DeviceReport {
+struct DeviceSettingsResult {
   bool dry_run = false;
   std::vector<DeviceStep> steps;  // done; in a dry run those that would be done
   std::vector<std::string> notes;

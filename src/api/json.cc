@@ -67,7 +67,7 @@ GPUMAN_CODEC(JobList);
 GPUMAN_CODEC(GpuList);
 GPUMAN_CODEC(EventList);
 GPUMAN_CODEC(VersionView);
-GPUMAN_CODEC(WebView);
+GPUMAN_CODEC(WebPageView);
 GPUMAN_CODEC(ShareUpdate);
 GPUMAN_CODEC(ShareView);
 GPUMAN_CODEC(HealthReport);

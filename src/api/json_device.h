@@ -7,7 +7,7 @@
 
 namespace gpuman::api {
 
-template <typename V, base::json::Of<DeviceRange> T>
+template <typename V, base::json::Of<SettingRange> T>
 void Fields(V& v, T& x) {
   v.Required("min", x.least);
   v.Required("max", x.most);
@@ -55,7 +55,7 @@ void Fields(V& v, T& x) {
   v.Required("devices", x.devices);
 }
 
-template <typename V, base::json::Of<DeviceChange> T>
+template <typename V, base::json::Of<DeviceSettingsRequest> T>
 void Fields(V& v, T& x) {
   v("gpus", x.gpus);
   v("set", x.set);
@@ -64,7 +64,7 @@ void Fields(V& v, T& x) {
   v.Changed("dry_run", x.dry_run, false);
 }
 
-template <typename V, base::json::Of<DeviceProfileChange> T>
+template <typename V, base::json::Of<DeviceProfileRequest> T>
 void Fields(V& v, T& x) {
   v("gpus", x.gpus);
   v("name", x.name);
@@ -81,7 +81,7 @@ void Fields(V& v, T& x) {
   v.Required("to", x.to);
 }
 
-template <typename V, base::json::Of<DeviceReport> T>
+template <typename V, base::json::Of<DeviceSettingsResult> T>
 void Fields(V& v, T& x) {
   v("dry_run", x.dry_run);
   v.Required("steps", x.steps);

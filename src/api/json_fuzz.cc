@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace gpuman::api;  // NOLINT(google-build-using-namespace)
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   RoundTrip<RunRequest>(text);
-  RoundTrip<UpdateRequest>(text);
+  RoundTrip<RunOptionsPatch>(text);
   RoundTrip<StatusView>(text);
   RoundTrip<SubmitRequest>(text);
   RoundTrip<JobUpdate>(text);

@@ -74,7 +74,7 @@ void Fields(V& v, T& x) {
   v.Required("gpus", x.gpus);
 }
 
-template <typename V, base::json::Of<MigDevices> T>
+template <typename V, base::json::Of<MigConfigSpec> T>
 void Fields(V& v, T& x) {
   v.Changed("gpus", x.gpus, {});
   v.Changed("filters", x.filters, {});

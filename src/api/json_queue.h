@@ -62,12 +62,12 @@ void Fields(V& v, T& x) {
   v.Changed("notes", x.notes, {});
 }
 
-template <typename V, base::json::Of<UpdateRequest> T>
+template <typename V, base::json::Of<RunOptionsPatch> T>
 void Fields(V& v, T& x) {
   v.Patched(x, [](auto& list, auto& options) { spec::UpdateFields(list, options); });
 }
 
-template <typename V, base::json::Of<QueueUpdate> T>
+template <typename V, base::json::Of<JobQueueUpdate> T>
 void Fields(V& v, T& x) {
   v.Option("name", x.name);
   v.Option("command", x.command);
@@ -95,7 +95,7 @@ void Fields(V& v, T& x) {
   v.Changed("dry_run", x.dry_run, false);
 }
 
-template <typename V, base::json::Of<CancelledJob> T>
+template <typename V, base::json::Of<CancelResult> T>
 void Fields(V& v, T& x) {
   v.Required("job", x.job);
   v("id", x.id);
@@ -105,7 +105,7 @@ void Fields(V& v, T& x) {
   v("error_hint", x.error_hint);
 }
 
-template <typename V, base::json::Of<CancelledDependent> T>
+template <typename V, base::json::Of<AffectedDependent> T>
 void Fields(V& v, T& x) {
   v.Required("id", x.id);
   v("tag", x.tag);
@@ -236,7 +236,7 @@ void Fields(V& v, T& x) {
   v.Required("quotas", x.quotas);
 }
 
-template <typename V, base::json::Of<IgnoredProcess> T>
+template <typename V, base::json::Of<IgnoreRuleView> T>
 void Fields(V& v, T& x) {
   v("id", x.id);
   v("pid", x.pid);
@@ -245,7 +245,7 @@ void Fields(V& v, T& x) {
   v("gpu", x.gpu);
 }
 
-template <typename V, base::json::Of<IgnoredProcessList> T>
+template <typename V, base::json::Of<IgnoreRuleList> T>
 void Fields(V& v, T& x) {
   v.Required("ignored", x.ignored);
 }

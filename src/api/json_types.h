@@ -44,7 +44,7 @@ void Fields(V& v, T& x) {
   v("problem", x.problem);
 }
 
-template <typename V, base::json::Of<QueueFields> T>
+template <typename V, base::json::Of<JobQueueView> T>
 void Fields(V& v, T& x) {
   // Under the names that they had before `asked`, and null where they are absent.
   auto& asked = x.asked;
@@ -268,7 +268,7 @@ void Fields(V& v, T& x) {
   v("user_mode", x.user_mode);
 }
 
-template <typename V, base::json::Of<WebView> T>
+template <typename V, base::json::Of<WebPageView> T>
 void Fields(V& v, T& x) {
   v("url", x.url);
 }

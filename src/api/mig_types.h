@@ -67,7 +67,7 @@ struct MigReport {
   std::vector<MigGpu> gpus;
 };
 
-struct MigDevices {
+struct MigConfigSpec {
   std::vector<std::string> gpus;     // index, UUID or beginning of a UUID; none: all
   std::vector<std::string> filters;  // PCI device ids, "0x233510DE": only GPUs with these
   bool enabled = true;
@@ -79,7 +79,7 @@ struct MigDevices {
 
 // POST /v1/mig/plan, /v1/mig/apply
 struct MigRequest {
-  std::vector<MigDevices> devices;
+  std::vector<MigConfigSpec> devices;
   bool forget = false;  // from now on gpuman keeps no layout
 };
 

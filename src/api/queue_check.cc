@@ -216,7 +216,7 @@ void CheckUpdate(base::json::ParseState& r, const std::string& path, const JobUp
     spec::CheckRunOptions(options, job.Report());
   });
   if (!update.queue) return;
-  const QueueUpdate& queue = *update.queue;
+  const JobQueueUpdate& queue = *update.queue;
   const std::string inner = path + "queue.";
   Checker c(r, inner);
   CheckName(c, queue.name);
@@ -234,7 +234,7 @@ void CheckUpdate(base::json::ParseState& r, const std::string& path, const JobUp
 
 }  // namespace
 
-void Check(base::json::ParseState& r, const UpdateRequest& update) { CheckUpdate(r, "", {update, {}}); }
+void Check(base::json::ParseState& r, const RunOptionsPatch& update) { CheckUpdate(r, "", {update, {}}); }
 void Check(base::json::ParseState& r, const JobUpdate& update) { CheckUpdate(r, "", update); }
 void Check(base::json::ParseState& r, const RedoRequest& request) {
   CheckUpdate(r, "changes.", request.changes);
@@ -280,7 +280,7 @@ void Check(base::json::ParseState& r, const QuotaUpdate& update) {
   c.Range("shares", limits.shares, 0.001, 1e9);
 }
 
-void Check(base::json::ParseState& r, const IgnoredProcess& rule) {
+void Check(base::json::ParseState& r, const IgnoreRuleView& rule) {
   if (!rule.pid && !rule.user && !rule.name)
     r.Fail("", "a rule says which process is ignored: by pid, user or name");
   if (rule.pid && *rule.pid < 1) r.Fail("pid", fmt::format("{} is no process", *rule.pid));

@@ -14,13 +14,13 @@ namespace gpuman::api {
 void CheckSubmission(base::json::ParseState& r, const std::string& path, const Submission& job);
 
 void Check(base::json::ParseState& r, const SubmitRequest& request);
-void Check(base::json::ParseState& r, const UpdateRequest& update);
+void Check(base::json::ParseState& r, const RunOptionsPatch& update);
 void Check(base::json::ParseState& r, const JobUpdate& update);
 void Check(base::json::ParseState& r, const RedoRequest& request);
 void Check(base::json::ParseState& r, const CancelRequest& request);
 void Check(base::json::ParseState& r, const QueueSettingsUpdate& update);
 void Check(base::json::ParseState& r, const ReservationRequest& request);
 void Check(base::json::ParseState& r, const QuotaUpdate& update);
-void Check(base::json::ParseState& r, const IgnoredProcess& rule);
+void Check(base::json::ParseState& r, const IgnoreRuleView& rule);
 
 }  // namespace gpuman::api

@@ -36,7 +36,7 @@ struct NotificationView {
 };
 
 // `queue` of a job in the API's answers; null for a job of `gpuman run` that never was in the queue.
-struct QueueFields {
+struct JobQueueView {
   spec::JobRequest asked;  // of URLs of `notify` without the parts that may be secret
   spec::GpuRequest gpus;
   std::optional<std::int64_t> array_id;

@@ -7,18 +7,18 @@
 namespace gpuman::api {
 
 constexpr bool IsRequest(const SubmitRequest*) { return true; }
-constexpr bool IsRequest(const UpdateRequest*) { return true; }
+constexpr bool IsRequest(const RunOptionsPatch*) { return true; }
 constexpr bool IsRequest(const JobUpdate*) { return true; }
 constexpr bool IsRequest(const RedoRequest*) { return true; }
 constexpr bool IsRequest(const CancelRequest*) { return true; }
 constexpr bool IsRequest(const QueueSettingsUpdate*) { return true; }
 constexpr bool IsRequest(const ReservationRequest*) { return true; }
 constexpr bool IsRequest(const QuotaUpdate*) { return true; }
-constexpr bool IsRequest(const IgnoredProcess*) { return true; }
+constexpr bool IsRequest(const IgnoreRuleView*) { return true; }
 
 GPUMAN_CODEC(SubmitRequest);
 GPUMAN_CODEC(SubmissionAnswer);
-GPUMAN_CODEC(UpdateRequest);
+GPUMAN_CODEC(RunOptionsPatch);
 GPUMAN_CODEC(JobUpdate);
 GPUMAN_CODEC(RedoRequest);
 GPUMAN_CODEC(CancelRequest);
@@ -32,8 +32,8 @@ GPUMAN_CODEC(ReservationList);
 GPUMAN_CODEC(QuotaUpdate);
 GPUMAN_CODEC(Quota);
 GPUMAN_CODEC(QuotaList);
-GPUMAN_CODEC(IgnoredProcess);
-GPUMAN_CODEC(IgnoredProcessList);
+GPUMAN_CODEC(IgnoreRuleView);
+GPUMAN_CODEC(IgnoreRuleList);
 GPUMAN_CODEC(StatsView);
 
 namespace {
@@ -71,7 +71,7 @@ std::pair<std::string, std::string> Split(const std::string& name) {
 
 }  // namespace
 
-base::Result<> SetOptions(const UpdateRequest& patch, spec::RunOptions& options) {
+base::Result<> SetOptions(const RunOptionsPatch& patch, spec::RunOptions& options) {
   return Set(patch, options, kUpdateFields);
 }
 

@@ -10,7 +10,7 @@ namespace gpuman::api {
 
 // Sets the options that the patch has, and leaves the others as they are; null takes an option away that may
 // be absent. kInvalidArgument names the field.
-base::Result<> SetOptions(const UpdateRequest& patch, spec::RunOptions& options);
+base::Result<> SetOptions(const RunOptionsPatch& patch, spec::RunOptions& options);
 base::Result<> SetOptions(const OptionsPatch& patch, spec::JobRequest& options);
 base::Result<> SetLimits(const QuotaUpdate& patch, QuotaLimits& limits);
 // Puts an option with the value that it has here into an update, at its place there; `name` is its name in

@@ -178,8 +178,8 @@ TEST(SubmitRequest, CountsTheTasksOfAnArray) {
   EXPECT_EQ(CountTasks({{{0, INT32_MAX, 1}}, {}}), std::int64_t{1} << 31);
 }
 
-TEST(UpdateRequest, NullTakesALimitAwayAndAbsenceLeavesIt) {
-  const auto update = Decode<UpdateRequest>(R"({"memory":null,"priority":7,"grace":"30s"})");
+TEST(RunOptionsPatch, NullTakesALimitAwayAndAbsenceLeavesIt) {
+  const auto update = Decode<RunOptionsPatch>(R"({"memory":null,"priority":7,"grace":"30s"})");
   ASSERT_TRUE(update) << update.error().message;
   spec::RunOptions options;
   options.memory = options.soft = base::SizeSpec{base::GiB(1), 0};
@@ -190,10 +190,10 @@ TEST(UpdateRequest, NullTakesALimitAwayAndAbsenceLeavesIt) {
   EXPECT_EQ(options.priority, 7);
   EXPECT_EQ(options.grace, base::Millis(30'000));
   EXPECT_EQ(options.restart, spec::RestartMode::kAlways);
-  EXPECT_EQ(*Decode<UpdateRequest>(Encode(*update)), *update);
+  EXPECT_EQ(*Decode<RunOptionsPatch>(Encode(*update)), *update);
 }
 
-TEST(UpdateRequest, RefusesWhatItCannotChangeAndWhatMakesNoSense) {
+TEST(RunOptionsPatch, RefusesWhatItCannotChangeAndWhatMakesNoSense) {
   const std::pair<const char*, const char*> rows[] = {
       {R"({"tag":"other"})", "unknown field 'tag'"},
       {R"({"preload":true})", "unknown field 'preload'"},
@@ -204,7 +204,7 @@ TEST(UpdateRequest, RefusesWhatItCannotChangeAndWhatMakesNoSense) {
       {R"({"queue":{}})", "unknown field 'queue'"},
   };
   for (const auto& [text, said] : rows) {
-    const auto update = Decode<UpdateRequest>(text);
+    const auto update = Decode<RunOptionsPatch>(text);
     ASSERT_FALSE(update) << text;
     EXPECT_EQ(update.error().code, base::ErrorCode::kInvalidArgument);
     EXPECT_THAT(update.error().message, HasSubstr(said));
@@ -346,7 +346,7 @@ TEST(QueueRequests, RefuseWhatMakesNoSense) {
               HasSubstr("count: no GPU is reserved"));
   EXPECT_THAT(Decode<QuotaUpdate>(R"({"gpus":-1})").error().message, HasSubstr("gpus: -1"));
   EXPECT_THAT(Decode<QuotaUpdate>(R"({"shares":0})").error().message, HasSubstr("shares: 0"));
-  EXPECT_THAT(Decode<IgnoredProcess>(R"({"gpu":"0"})").error().message, HasSubstr("by pid, user or name"));
+  EXPECT_THAT(Decode<IgnoreRuleView>(R"({"gpu":"0"})").error().message, HasSubstr("by pid, user or name"));
 }
 
 TEST(QueueRequests, TakeLimitsAway) {

@@ -70,7 +70,7 @@ struct SubmittedJob {
   std::optional<std::string> reason;
   std::optional<std::string> reason_detail;
   std::optional<base::WallTime> estimated_start;
-  bool estimate_presumed = false;   // as in QueueFields
+  bool estimate_presumed = false;   // as in JobQueueView
   std::vector<std::string> gpus;    // dry run: UUIDs that it would get now
   std::vector<std::int64_t> tasks;  // ids of an array's jobs, in order of their indices
 };
@@ -81,14 +81,14 @@ struct SubmissionAnswer {
 };
 
 // POST /v1/jobs/{ref}/restart: the options of spec::UpdateFields.
-struct UpdateRequest : base::json::Patch<spec::RunOptions> {};
+struct RunOptionsPatch : base::json::Patch<spec::RunOptions> {};
 
 // The options of spec::RequestUpdateFields.
 using OptionsPatch = base::json::Patch<spec::JobRequest>;
 
 // `queue` of PATCH /v1/jobs/{ref} and of redo: absent fields stay, null removes a value that may be absent.
 // For jobs that wait; time_limit, max_concurrent, array_limit and retries also while the job runs.
-struct QueueUpdate {
+struct JobQueueUpdate {
   std::optional<std::string> name;
   std::optional<std::vector<std::string>> command;
   std::optional<std::string> script;
@@ -97,13 +97,13 @@ struct QueueUpdate {
   bool clear_array_limit = false;
   OptionsPatch options;  // their fields stand beside the others: "cpus", "time_limit_s", …
 
-  friend bool operator==(const QueueUpdate&, const QueueUpdate&) = default;
+  friend bool operator==(const JobQueueUpdate&, const JobQueueUpdate&) = default;
 };
 
-// PATCH /v1/jobs/{ref} and POST /v1/jobs/{ref}/redo: the fields of UpdateRequest and a `queue`.
+// PATCH /v1/jobs/{ref} and POST /v1/jobs/{ref}/redo: the fields of RunOptionsPatch and a `queue`.
 struct JobUpdate {
-  UpdateRequest job;
-  std::optional<QueueUpdate> queue;
+  RunOptionsPatch job;
+  std::optional<JobQueueUpdate> queue;
 };
 struct RedoRequest {
   JobUpdate changes;
@@ -115,7 +115,7 @@ struct CancelRequest {
   std::vector<std::string> jobs;  // id, tag, "7_3"; an array's id means all of its tasks
   bool dry_run = false;           // cancel nothing; the answer has the states now, and the refusals
 };
-struct CancelledJob {
+struct CancelResult {
   std::string job;  // as the request named it
   std::int64_t id = 0;
   std::optional<JobState> state;  // null: the job was not cancelled; `error` says why
@@ -124,7 +124,7 @@ struct CancelledJob {
   std::optional<std::string> error_hint;
 };
 // A job that waits for a cancelled job, or for one that is cancelled with it.
-struct CancelledDependent {
+struct AffectedDependent {
   std::int64_t id = 0;
   std::string tag;
   JobState state = JobState::kQueued;  // before the cancellation
@@ -133,8 +133,8 @@ struct CancelledDependent {
 };
 inline constexpr std::size_t kMaxCancelledDependents = 1000;
 struct CancelAnswer {
-  std::vector<CancelledJob> jobs;
-  std::vector<CancelledDependent> dependents;  // nearest first; at most kMaxCancelledDependents
+  std::vector<CancelResult> jobs;
+  std::vector<AffectedDependent> dependents;  // nearest first; at most kMaxCancelledDependents
 };
 
 // A process on a GPU, as the queue sees it.
@@ -242,15 +242,15 @@ struct QuotaList {
 };
 
 // A rule: these processes do not prevent the use of a GPU. A rule that names a pid ends with the process.
-struct IgnoredProcess {
+struct IgnoreRuleView {
   std::int64_t id = 0;              // 0 in a request
   std::optional<int> pid;           // this process,
   std::optional<std::string> user;  // or all processes of this user,
   std::optional<std::string> name;  // or all with this name
   std::optional<std::string> gpu;   // on this GPU; null: on every one
 };
-struct IgnoredProcessList {
-  std::vector<IgnoredProcess> ignored;
+struct IgnoreRuleList {
+  std::vector<IgnoreRuleView> ignored;
 };
 
 // Parts of the whole, 0 to 1. The factor is 1 if the user or project used nothing lately, 1/2 if it

@@ -48,7 +48,7 @@ inline constexpr Route<NoBody, Text> kHealthz{"GET", "/healthz", Right::kAnybody
 inline constexpr Route<NoBody, Text> kMetrics{"GET", "/metrics", Right::kSee};
 inline constexpr Route<NoBody, VersionView> kVersion{"GET", "/v1/version", Right::kAnybody,
                                                      WaitAtStart::kNever};
-inline constexpr Route<NoBody, WebView> kWeb{"GET", "/v1/web", Right::kSee, WaitAtStart::kNever};
+inline constexpr Route<NoBody, WebPageView> kWeb{"GET", "/v1/web", Right::kSee, WaitAtStart::kNever};
 inline constexpr Route<NoBody, StatusView> kStatus{"GET", "/v1/status", Right::kSee};
 inline constexpr Route<NoBody, EventList> kEvents{"GET", "/v1/events", Right::kSee, WaitAtStart::kNever};
 inline constexpr Route<NoBody, GpuList> kGpus{"GET", "/v1/gpus", Right::kSee};
@@ -62,10 +62,10 @@ inline constexpr Route<NoBody, HistoryView> kHistory{"GET", "/v1/history", Right
 inline constexpr Route<NoBody, DeviceList> kDevices{"GET", "/v1/devices", Right::kSee};
 inline constexpr Route<NoBody, DeviceProfileList> kDeviceProfiles{"GET", "/v1/devices/profiles", Right::kSee};
 // Everybody may ask what would be set (dry_run).
-inline constexpr Route<DeviceChange, DeviceReport> kChangeDevices{"POST", "/v1/devices/settings",
-                                                                  Right::kByRequest};
-inline constexpr Route<DeviceProfileChange, DeviceReport> kChangeDeviceProfile{"POST", "/v1/devices/profile",
-                                                                               Right::kByRequest};
+inline constexpr Route<DeviceSettingsRequest, DeviceSettingsResult> kChangeDevices{
+    "POST", "/v1/devices/settings", Right::kByRequest};
+inline constexpr Route<DeviceProfileRequest, DeviceSettingsResult> kChangeDeviceProfile{
+    "POST", "/v1/devices/profile", Right::kByRequest};
 
 inline constexpr Route<NoBody, MigReport> kMig{"GET", "/v1/mig", Right::kSee};
 inline constexpr Route<MigRequest, MigChanges> kPlanMig{"POST", "/v1/mig/plan", Right::kSee};
@@ -95,7 +95,7 @@ inline constexpr JobRoute<JobUpdate, JobView> kUpdateJob{
     {"PATCH", "/v1/jobs/{ref}", Right::kControlJob, WaitAtStart::kNever}};
 inline constexpr JobRoute<NoBody, JobView> kRemoveJob{
     {"DELETE", "/v1/jobs/{ref}", Right::kControlJob, WaitAtStart::kNever}};
-inline constexpr JobRoute<UpdateRequest, JobView> kRestartJob{
+inline constexpr JobRoute<RunOptionsPatch, JobView> kRestartJob{
     {"POST", "/v1/jobs/{ref}/restart", Right::kControlJob, WaitAtStart::kNever, 200, BodyNeed::kOptional}};
 inline constexpr JobRoute<NoBody, JobView> kSuspendJob{
     {"POST", "/v1/jobs/{ref}/suspend", Right::kControlJob, WaitAtStart::kNever}};
@@ -110,8 +110,8 @@ inline constexpr JobRoute<NoBody, Text> kJobLog{
 inline constexpr JobRoute<NoBody, JobStory> kWhyJob{
     {"GET", "/v1/jobs/{ref}/why", Right::kSee, WaitAtStart::kNever}};
 // The process must belong to the caller, unless the caller is root.
-inline constexpr Route<AttachRequest, Attached> kAttach{"POST", "/v1/attachments", Right::kSubmit,
-                                                        WaitAtStart::kForGpus, 201};
+inline constexpr Route<AttachRequest, AttachAnswer> kAttach{"POST", "/v1/attachments", Right::kSubmit,
+                                                            WaitAtStart::kForGpus, 201};
 
 inline constexpr Route<SubmitRequest, SubmissionAnswer> kSubmit{"POST", "/v1/submissions", Right::kSubmit,
                                                                 WaitAtStart::kForGpus, 201};
@@ -146,11 +146,10 @@ inline constexpr Route<QuotaUpdate, Quota> kSetQuota{"PUT", "/v1/quotas/{subject
                                                      WaitAtStart::kNever};
 inline constexpr Route<NoBody, Quota> kRemoveQuota{"DELETE", "/v1/quotas/{subject}/{name}", Right::kManage,
                                                    WaitAtStart::kNever};
-inline constexpr Route<NoBody, IgnoredProcessList> kIgnoredProcesses{"GET", "/v1/ignored-processes",
-                                                                     Right::kSee};
-inline constexpr Route<IgnoredProcess, IgnoredProcess> kIgnoreProcess{
+inline constexpr Route<NoBody, IgnoreRuleList> kIgnoredProcesses{"GET", "/v1/ignored-processes", Right::kSee};
+inline constexpr Route<IgnoreRuleView, IgnoreRuleView> kIgnoreProcess{
     "POST", "/v1/ignored-processes", Right::kManage, WaitAtStart::kForGpus, 201};
-inline constexpr Route<NoBody, IgnoredProcess> kStopIgnoring{"DELETE", "/v1/ignored-processes/{ref}",
+inline constexpr Route<NoBody, IgnoreRuleView> kStopIgnoring{"DELETE", "/v1/ignored-processes/{ref}",
                                                              Right::kManage, WaitAtStart::kNever};
 inline constexpr Route<NoBody, StatsView> kStats{"GET", "/v1/stats", Right::kSee};
 

@@ -41,12 +41,12 @@ class Query {
 
 // The texts that replace the {names} of a route's path (one for each, in order), and the query. It refers to
 // the texts and does not own them, so use it for one call only.
-struct Target {
+struct RouteArguments {
   std::vector<std::string_view> names{};
   Query query{};
 };
 
-inline std::string TargetText(std::string_view path, const Target& target) {
+inline std::string TargetText(std::string_view path, const RouteArguments& target) {
   std::string text;
   for (const std::string_view name : target.names) {
     const auto begin = path.find('{');

@@ -121,7 +121,7 @@ struct JobView {
   std::optional<std::vector<int>> unshimmed;
   std::vector<std::string> notes;      // of its current or last run, as sentences: what gpuman could not do
   std::optional<RefusalView> refusal;  // of its current or last run; null: none is known
-  std::optional<QueueFields> queue;    // null: it never was in the queue
+  std::optional<JobQueueView> queue;   // null: it never was in the queue
 };
 
 // GET /v1/jobs/{ref}/why: why the job waits, runs or ended, and what led to that.
@@ -231,7 +231,7 @@ struct VersionView {
 };
 
 // The page of this machine that everybody may see.
-struct WebView {
+struct WebPageView {
   std::optional<std::string> url;  // with its secret; null: there is none
 };
 

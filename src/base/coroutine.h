@@ -1,7 +1,7 @@
 // Chains of callbacks as one function: a coroutine that waits for each of them.
 //
 //   base::Detached Run(std::shared_ptr<Change> change) {
-//     const auto kept = co_await base::Callback<base::Result<>>([&](auto done) { store.Keep(rows, done); });
+//     const auto kept = co_await base::CallbackAwaitable<base::Result<>>([&](auto done) { store.Keep(rows, done); });
 //     …
 //   }
 //
@@ -33,11 +33,11 @@ struct Detached {
 // For co_await: `start` gets a function, which may be called once. The coroutine waits for that call, and the
 // argument of the call is the result of co_await. `start` may call the function itself.
 template <typename T>
-class Callback {
+class CallbackAwaitable {
  public:
   using Start = std::function<void(std::function<void(T)>)>;
 
-  explicit Callback(Start start) : start_(std::move(start)) {}
+  explicit CallbackAwaitable(Start start) : start_(std::move(start)) {}
 
   bool await_ready() const noexcept { return false; }
   void await_suspend(std::coroutine_handle<> waits) {

@@ -23,8 +23,8 @@ struct OfFrame {
   Log& log;
 };
 
-Callback<int> Next(Done& asked) {
-  return Callback<int>([&asked](Done done) { asked = std::move(done); });
+CallbackAwaitable<int> Next(Done& asked) {
+  return CallbackAwaitable<int>([&asked](Done done) { asked = std::move(done); });
 }
 
 Detached Twice(Log& log, Done& asked) {
@@ -65,7 +65,7 @@ TEST(Coroutine, EndsWithACallbackThatIsNeverCalled) {
 Detached AtOnce(Log& log, int times) {
   const OfFrame frame(log);
   for (int i = 0; i < times; ++i) {
-    const int got = co_await Callback<int>([i](const Done& done) { done(i); });
+    const int got = co_await CallbackAwaitable<int>([i](const Done& done) { done(i); });
     log.lines.push_back(std::to_string(got));
   }
 }

@@ -91,7 +91,7 @@ void Writer::AddAll(const Json& fields) {
   for (const auto& [name, value] : fields.items()) json_.get_ref<Json::object_t&>().emplace_back(name, value);
 }
 
-std::string Path::Text() const {
+std::string FieldPath::Text() const {
   std::string text = outer_ ? outer_->Text() : std::string();
   if (index_) return text + fmt::format("[{}]", *index_);
   if (!text.empty() && !name_.empty()) text += '.';
@@ -104,11 +104,11 @@ void ParseState::Fail(std::string_view path, std::string_view what, ErrorCode wh
   code = why;
 }
 
-void ParseState::Fail(const Path& path, std::string_view what, ErrorCode why) {
+void ParseState::Fail(const FieldPath& path, std::string_view what, ErrorCode why) {
   if (!failed()) Fail(path.Text(), what, why);
 }
 
-void ParseState::WrongType(const Path& path, std::string_view expected, const Json& found) {
+void ParseState::WrongType(const FieldPath& path, std::string_view expected, const Json& found) {
   const std::string_view kind = found.is_number_float()     ? "a fraction"
                                 : found.is_number_integer() ? "an integer"
                                 : found.is_string()         ? "a string"
@@ -122,7 +122,7 @@ void ParseState::WrongType(const Path& path, std::string_view expected, const Js
 namespace {
 
 template <typename T>
-void ReadBetween(ParseState& r, const Path& path, const Json& json, T least, T most, T& out) {
+void ReadBetween(ParseState& r, const FieldPath& path, const Json& json, T least, T most, T& out) {
   if (!json.is_number_integer()) return r.WrongType(path, "an integer", json);
   const auto number = WholeNumber<T>(json);
   if (!number || *number < least || *number > most)
@@ -132,16 +132,16 @@ void ReadBetween(ParseState& r, const Path& path, const Json& json, T least, T m
 
 }  // namespace
 
-void ReadWithin(ParseState& r, const Path& path, const Json& json, std::int64_t least, std::int64_t most,
+void ReadWithin(ParseState& r, const FieldPath& path, const Json& json, std::int64_t least, std::int64_t most,
                 std::int64_t& out) {
   ReadBetween(r, path, json, least, most, out);
 }
-void ReadWithin(ParseState& r, const Path& path, const Json& json, std::uint64_t least, std::uint64_t most,
-                std::uint64_t& out) {
+void ReadWithin(ParseState& r, const FieldPath& path, const Json& json, std::uint64_t least,
+                std::uint64_t most, std::uint64_t& out) {
   ReadBetween(r, path, json, least, most, out);
 }
 
-std::optional<std::size_t> ReadWord(ParseState& r, const Path& path, const Json& json,
+std::optional<std::size_t> ReadWord(ParseState& r, const FieldPath& path, const Json& json,
                                     std::span<const std::string_view> words) {
   if (!json.is_string()) {
     r.WrongType(path, "a word", json);
@@ -154,18 +154,18 @@ std::optional<std::size_t> ReadWord(ParseState& r, const Path& path, const Json&
   return std::nullopt;
 }
 
-void Read(ParseState& r, const Path& path, const Json& json, bool& out) {
+void Read(ParseState& r, const FieldPath& path, const Json& json, bool& out) {
   if (!json.is_boolean()) return r.WrongType(path, "a boolean", json);
   out = json.get<bool>();
 }
 
-void Read(ParseState& r, const Path& path, const Json& json, double& out) {
+void Read(ParseState& r, const FieldPath& path, const Json& json, double& out) {
   if (!json.is_number()) return r.WrongType(path, "a number", json);
   out = json.get<double>();
 }
 
 // An argument, a path or a variable ends at a NUL, so a request must not contain one.
-void Read(ParseState& r, const Path& path, const Json& json, std::string& out) {
+void Read(ParseState& r, const FieldPath& path, const Json& json, std::string& out) {
   if (json.is_string()) {
     out = json.get_ref<const std::string&>();
   } else {
@@ -176,13 +176,13 @@ void Read(ParseState& r, const Path& path, const Json& json, std::string& out) {
   if (r.format.strict && out.find('\0') != std::string::npos) r.Fail(path, "a string holds a NUL character");
 }
 
-void Read(ParseState& r, const Path& path, const Json& json, std::filesystem::path& out) {
+void Read(ParseState& r, const FieldPath& path, const Json& json, std::filesystem::path& out) {
   std::string text;
   Read(r, path, json, text);
   out = std::move(text);
 }
 
-void Read(ParseState& r, const Path& path, const Json& json, Bytes& out) {
+void Read(ParseState& r, const FieldPath& path, const Json& json, Bytes& out) {
   if (r.format.strict && json.is_string()) {
     const auto parsed = ParseBytes(json.get_ref<const std::string&>());
     if (!parsed) return r.Fail(path, parsed.error().message);
@@ -194,9 +194,11 @@ void Read(ParseState& r, const Path& path, const Json& json, Bytes& out) {
   out.count = *count;
 }
 
-void Read(ParseState& r, const Path& path, const Json& json, JobId& out) { Read(r, path, json, out.value); }
+void Read(ParseState& r, const FieldPath& path, const Json& json, JobId& out) {
+  Read(r, path, json, out.value);
+}
 
-void Read(ParseState& r, const Path& path, const Json& json, WallTime& out) {
+void Read(ParseState& r, const FieldPath& path, const Json& json, WallTime& out) {
   if (r.format.times == TimeForm::kMillis) {
     std::int64_t count = 0;
     Read(r, path, json, count);
@@ -209,7 +211,7 @@ void Read(ParseState& r, const Path& path, const Json& json, WallTime& out) {
   out = *time;
 }
 
-void Read(ParseState& r, const Path& path, const Json& json, Millis& out) {
+void Read(ParseState& r, const FieldPath& path, const Json& json, Millis& out) {
   if (r.format.durations == DurationForm::kMillis) {
     std::int64_t count = 0;
     Read(r, path, json, count);
@@ -231,7 +233,7 @@ void Read(ParseState& r, const Path& path, const Json& json, Millis& out) {
   }
 }
 
-void Read(ParseState& r, const Path& path, const Json& json, SizeSpec& out) {
+void Read(ParseState& r, const FieldPath& path, const Json& json, SizeSpec& out) {
   std::string text;
   if (json.is_object() && !r.format.strict) {
     // A record of an older gpuman has {"bytes":…} or {"percent":…}.
@@ -258,7 +260,7 @@ void Read(ParseState& r, const Path& path, const Json& json, SizeSpec& out) {
   out = *parsed;
 }
 
-Reader::Reader(ParseState& state, const Path& path, const Json& json)
+Reader::Reader(ParseState& state, const FieldPath& path, const Json& json)
     : state_(state), path_(path), json_(json) {
   if (!json_.is_object()) {
     state_.WrongType(path_, "an object", json_);

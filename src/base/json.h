@@ -15,7 +15,7 @@
 //   GPUMAN_ASSIGN(const auto retries, base::json::FromText<Retries>(text, kFormat, "the stored retries"));
 //
 // An enum is a word; its table is WordsOf(Enum) in the namespace of the enum. A type that is no object has
-// its own Json Write(const Format&, const T&) and void Read(ParseState&, const Path& path, const Json&,
+// its own Json Write(const Format&, const T&) and void Read(ParseState&, const FieldPath& path, const Json&,
 // T&) there.
 //
 // Pure functions; thread-safe; they throw no exception. Text that is not UTF-8 is replaced by U+FFFD, or
@@ -265,17 +265,17 @@ requires std::is_class_v<T> Json Write(const Format& format, const T& value) {
 // --- reading
 
 // The place of a value in the JSON that is read. It becomes text only for an error: "jobs[0].memory".
-class Path {
+class FieldPath {
  public:
-  Path() = default;  // the whole JSON
+  FieldPath() = default;  // the whole JSON
   // `outer` and `name` must outlive this object.
-  Path(const Path& outer, std::string_view name) : outer_(&outer), name_(name) {}
-  Path(const Path& outer, std::size_t index) : outer_(&outer), index_(index) {}
+  FieldPath(const FieldPath& outer, std::string_view name) : outer_(&outer), name_(name) {}
+  FieldPath(const FieldPath& outer, std::size_t index) : outer_(&outer), index_(index) {}
 
   std::string Text() const;
 
  private:
-  const Path* outer_ = nullptr;
+  const FieldPath* outer_ = nullptr;
   std::string_view name_;
   std::optional<std::size_t> index_;
 };
@@ -288,43 +288,43 @@ struct ParseState {
   ErrorCode code = ErrorCode::kCorrupt;
 
   void Fail(std::string_view path, std::string_view what, ErrorCode why = ErrorCode::kCorrupt);
-  void Fail(const Path& path, std::string_view what, ErrorCode why = ErrorCode::kCorrupt);
-  void WrongType(const Path& path, std::string_view expected, const Json& found);
+  void Fail(const FieldPath& path, std::string_view what, ErrorCode why = ErrorCode::kCorrupt);
+  void WrongType(const FieldPath& path, std::string_view expected, const Json& found);
   bool failed() const { return !error.empty(); }
 };
 
-void Read(ParseState& r, const Path& path, const Json& json, bool& out);
-void Read(ParseState& r, const Path& path, const Json& json, double& out);
-void Read(ParseState& r, const Path& path, const Json& json, std::string& out);
-void Read(ParseState& r, const Path& path, const Json& json, std::filesystem::path& out);
-void Read(ParseState& r, const Path& path, const Json& json, Bytes& out);
-void Read(ParseState& r, const Path& path, const Json& json, JobId& out);
-void Read(ParseState& r, const Path& path, const Json& json, WallTime& out);
-void Read(ParseState& r, const Path& path, const Json& json, Millis& out);
-void Read(ParseState& r, const Path& path, const Json& json, SizeSpec& out);
-void ReadWithin(ParseState& r, const Path& path, const Json& json, std::int64_t least, std::int64_t most,
+void Read(ParseState& r, const FieldPath& path, const Json& json, bool& out);
+void Read(ParseState& r, const FieldPath& path, const Json& json, double& out);
+void Read(ParseState& r, const FieldPath& path, const Json& json, std::string& out);
+void Read(ParseState& r, const FieldPath& path, const Json& json, std::filesystem::path& out);
+void Read(ParseState& r, const FieldPath& path, const Json& json, Bytes& out);
+void Read(ParseState& r, const FieldPath& path, const Json& json, JobId& out);
+void Read(ParseState& r, const FieldPath& path, const Json& json, WallTime& out);
+void Read(ParseState& r, const FieldPath& path, const Json& json, Millis& out);
+void Read(ParseState& r, const FieldPath& path, const Json& json, SizeSpec& out);
+void ReadWithin(ParseState& r, const FieldPath& path, const Json& json, std::int64_t least, std::int64_t most,
                 std::int64_t& out);
-void ReadWithin(ParseState& r, const Path& path, const Json& json, std::uint64_t least, std::uint64_t most,
-                std::uint64_t& out);
+void ReadWithin(ParseState& r, const FieldPath& path, const Json& json, std::uint64_t least,
+                std::uint64_t most, std::uint64_t& out);
 template <std::integral T>
-void Read(ParseState& r, const Path& path, const Json& json, T& out) {
+void Read(ParseState& r, const FieldPath& path, const Json& json, T& out) {
   using Wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
   Wide number = out;
   ReadWithin(r, path, json, Wide{std::numeric_limits<T>::min()}, Wide{std::numeric_limits<T>::max()}, number);
   out = static_cast<T>(number);
 }
 template <typename Period>
-void Read(ParseState& r, const Path& path, const Json& json,
+void Read(ParseState& r, const FieldPath& path, const Json& json,
           std::chrono::duration<std::int64_t, Period>& out) {
   std::int64_t count = 0;
   Read(r, path, json, count);
   out = std::chrono::duration<std::int64_t, Period>(count);
 }
 // The place of the word among `words`. If it is none of them, the reading fails and this returns nullopt.
-std::optional<std::size_t> ReadWord(ParseState& r, const Path& path, const Json& json,
+std::optional<std::size_t> ReadWord(ParseState& r, const FieldPath& path, const Json& json,
                                     std::span<const std::string_view> words);
 template <Word T>
-void Read(ParseState& r, const Path& path, const Json& json, T& out) {
+void Read(ParseState& r, const FieldPath& path, const Json& json, T& out) {
   static constexpr auto kWords = WordsOf(T{});
   static constexpr auto kNames = [] {
     std::array<std::string_view, kWords.size()> names{};
@@ -334,23 +334,23 @@ void Read(ParseState& r, const Path& path, const Json& json, T& out) {
   if (const auto place = ReadWord(r, path, json, kNames)) out = kWords[*place].first;
 }
 template <typename T>
-void Read(ParseState& r, const Path& path, const Json& json, std::optional<T>& out);
+void Read(ParseState& r, const FieldPath& path, const Json& json, std::optional<T>& out);
 template <typename T>
-void Read(ParseState& r, const Path& path, const Json& json, std::vector<T>& out);
+void Read(ParseState& r, const FieldPath& path, const Json& json, std::vector<T>& out);
 template <typename T>
-void Read(ParseState& r, const Path& path, const Json& json, std::set<T>& out);
+void Read(ParseState& r, const FieldPath& path, const Json& json, std::set<T>& out);
 template <typename T>
-void Read(ParseState& r, const Path& path, const Json& json, std::map<std::string, T>& out);
+void Read(ParseState& r, const FieldPath& path, const Json& json, std::map<std::string, T>& out);
 template <typename T>
 requires std::is_class_v<T>
-void Read(ParseState& r, const Path& path, const Json& json, T& out);
+void Read(ParseState& r, const FieldPath& path, const Json& json, T& out);
 
 class Reader {
  public:
   static constexpr bool kReads = true;
 
   // `json` must outlive the reader; if it is no object, the reading fails.
-  Reader(ParseState& state, const Path& path, const Json& json);
+  Reader(ParseState& state, const FieldPath& path, const Json& json);
 
   template <typename T>
   void operator()(const char* name, T& value) {
@@ -435,7 +435,7 @@ class Reader {
   const Json* Find(const char* name);
   void Missing(const char* name);
   void NotKnown(const char* name, std::string_view alternative);
-  Path At(const char* name) const { return {path_, std::string_view(name)}; }
+  FieldPath At(const char* name) const { return {path_, std::string_view(name)}; }
   template <typename Alternative, typename Value>
   bool Try(std::string_view word, Value& value) {
     Alternative alternative{};
@@ -446,7 +446,7 @@ class Reader {
   }
 
   ParseState& state_;
-  const Path path_;
+  const FieldPath path_;
   const Json& json_;
   std::uint64_t marks_ = 0;             // of all members: a name without its mark is missing, as most are
   std::vector<std::string_view> seen_;  // names of fields live until the program ends
@@ -455,35 +455,35 @@ class Reader {
 };
 
 template <typename T>
-void Read(ParseState& r, const Path& path, const Json& json, std::optional<T>& out) {
+void Read(ParseState& r, const FieldPath& path, const Json& json, std::optional<T>& out) {
   if (json.is_null()) return out.reset();
   Read(r, path, json, out.emplace());
 }
 template <typename T>
-void Read(ParseState& r, const Path& path, const Json& json, std::vector<T>& out) {
+void Read(ParseState& r, const FieldPath& path, const Json& json, std::vector<T>& out) {
   if (!json.is_array()) return r.WrongType(path, "an array", json);
   out.clear();
   for (std::size_t i = 0; i < json.size() && !r.failed(); ++i)
-    Read(r, Path(path, i), json[i], out.emplace_back());
+    Read(r, FieldPath(path, i), json[i], out.emplace_back());
 }
 template <typename T>
-void Read(ParseState& r, const Path& path, const Json& json, std::set<T>& out) {
+void Read(ParseState& r, const FieldPath& path, const Json& json, std::set<T>& out) {
   std::vector<T> elements;
   Read(r, path, json, elements);
   out = {elements.begin(), elements.end()};
 }
 template <typename T>
-void Read(ParseState& r, const Path& path, const Json& json, std::map<std::string, T>& out) {
+void Read(ParseState& r, const FieldPath& path, const Json& json, std::map<std::string, T>& out) {
   if (!json.is_object()) return r.WrongType(path, "an object", json);
   out.clear();
   for (const auto& [key, value] : json.items()) {
     if (r.failed()) return;
-    Read(r, Path(path, std::string_view(key)), value, out[key]);
+    Read(r, FieldPath(path, std::string_view(key)), value, out[key]);
   }
 }
 template <typename T>
 requires std::is_class_v<T>
-void Read(ParseState& r, const Path& path, const Json& json, T& out) {
+void Read(ParseState& r, const FieldPath& path, const Json& json, T& out) {
   Reader reader(r, path, json);
   Fields(reader, out);
   reader.Finish();

@@ -226,8 +226,8 @@ TEST(Json, ReadsSizesAsPeopleAndAsOlderRecordsHaveThem) {
   const auto read = [](const char* text) {
     ParseState state{kPeople};
     SizeSpec size;
-    const Path whole;
-    Read(state, Path(whole, "size"), *Parse(text), size);
+    const FieldPath whole;
+    Read(state, FieldPath(whole, "size"), *Parse(text), size);
     return std::pair(size, state.error);
   };
   EXPECT_EQ(read("1024").first, (SizeSpec{{1024}, 0}));

@@ -25,7 +25,7 @@ void SlicedWork::DoOne() {
   mine->second.pop_front();
   if (mine->second.empty()) work_.erase(mine);
   // The slice may add work.
-  const bool more = slice(Turn(clock_, clock_.Mono() + kTurn));
+  const bool more = slice(TimeSlice(clock_, clock_.Mono() + kTurn));
   if (more) work_[last_].push_back(std::move(slice));
   if (!work_.empty()) PostNext();
 }

@@ -1,8 +1,8 @@
 // Long work of many requests on one event loop, in slices. The loop runs one slice at a time, and users take
 // turns. So a short request waits for one slice at most, and no user's work delays another user's.
 //
-// A slice works until its Turn is over and returns whether there is more to do. Between two slices the loop
-// does what has come meanwhile. Several works of one user take turns as well.
+// A slice works until its TimeSlice is over and returns whether there is more to do. Between two slices the
+// loop does what has come meanwhile. Several works of one user take turns as well.
 //
 // Not thread-safe: lives on the event loop. The destructor drops the remaining work.
 #pragma once
@@ -21,9 +21,9 @@
 namespace gpuman::base {
 
 // How long a slice may take.
-class Turn {
+class TimeSlice {
  public:
-  Turn(const Clock& clock, MonoTime end) : clock_(clock), end_(end) {}
+  TimeSlice(const Clock& clock, MonoTime end) : clock_(clock), end_(end) {}
   bool IsOver() const { return clock_.Mono() >= end_; }
 
  private:
@@ -34,7 +34,7 @@ class Turn {
 class SlicedWork {
  public:
   // True: there is more to do. A slice that has returned false is not called again.
-  using Slice = std::function<bool(const Turn&)>;
+  using Slice = std::function<bool(const TimeSlice&)>;
   static constexpr std::chrono::microseconds kTurn{2'000};
 
   // `to_loop` calls its argument on the loop, after everything that waits there. `clock` must outlive

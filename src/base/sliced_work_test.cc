@@ -26,7 +26,7 @@ class SlicedWorkTest : public testing::Test {
   }
   // Work of `slices` slices, each of which writes its name.
   SlicedWork::Slice Named(const std::string& name, int slices) {
-    return [this, name, left = slices](const Turn&) mutable {
+    return [this, name, left = slices](const TimeSlice&) mutable {
       done += name;
       return --left > 0;
     };
@@ -62,7 +62,7 @@ TEST_F(SlicedWorkTest, OneSliceIsDoneBetweenTwoLooksAtTheLoop) {
 
 TEST_F(SlicedWorkTest, ATurnIsOverByTheClock) {
   bool before = true, after = false;
-  work.Add(0, [&](const Turn& turn) {
+  work.Add(0, [&](const TimeSlice& turn) {
     before = turn.IsOver();
     clock.now += SlicedWork::kTurn;
     after = turn.IsOver();
@@ -74,7 +74,7 @@ TEST_F(SlicedWorkTest, ATurnIsOverByTheClock) {
 }
 
 TEST_F(SlicedWorkTest, ASliceMayAddWork) {
-  work.Add(0, [&](const Turn&) {
+  work.Add(0, [&](const TimeSlice&) {
     work.Add(0, Named("b", 1));
     done += "a";
     return false;
@@ -89,7 +89,7 @@ TEST(SlicedWork, TheEndDropsWaitingWork) {
   const auto kept = std::make_shared<int>(0);
   {
     SlicedWork work([&](std::function<void()> act) { posted = std::move(act); }, clock);
-    work.Add(0, [kept](const Turn&) { return ++*kept > 0; });
+    work.Add(0, [kept](const TimeSlice&) { return ++*kept > 0; });
   }
   posted();
   EXPECT_EQ(*kept, 0);

@@ -36,7 +36,7 @@ class WordSorter {
     sorted_.app = &app;
   }
 
-  SortedWords Sort() {
+  ClassifiedWords Sort() {
     while (at_ < words_.size()) {
       const std::string& word = words_[at_];
       const bool ends_at_word = sorted_.app->get_prefix_command();
@@ -117,7 +117,7 @@ class WordSorter {
 
   const std::vector<std::string>& words_;
   std::size_t at_ = 0;
-  SortedWords sorted_;
+  ClassifiedWords sorted_;
 };
 
 }  // namespace
@@ -146,7 +146,7 @@ base::Error UnknownOption(const CLI::App& app, const std::string& word) {
   return error;
 }
 
-SortedWords SortWords(const CLI::App& app, const std::vector<std::string>& words) {
+ClassifiedWords SortWords(const CLI::App& app, const std::vector<std::string>& words) {
   return WordSorter(app, words).Sort();
 }
 

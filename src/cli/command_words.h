@@ -24,7 +24,7 @@ struct WrongOption {
   std::string unknown;  // the word, if no option is called so
 };
 
-struct SortedWords {
+struct ClassifiedWords {
   const CLI::App* app = nullptr;   // the command that the words lead to
   std::vector<std::string> ours;   // what CLI11 reads: names of commands, options, their values
   std::vector<std::string> words;  // arguments, or the whole of a user's command
@@ -36,6 +36,6 @@ struct SortedWords {
 // Sorts the words for CLI11, which gets no arguments and no "=": alone, CLI11 would read "--name="
 // without a value, and the name of a command among arguments as one more command. An app that is a prefix
 // command ends at a word (command.h).
-SortedWords SortWords(const CLI::App& app, const std::vector<std::string>& words);
+ClassifiedWords SortWords(const CLI::App& app, const std::vector<std::string>& words);
 
 }  // namespace gpuman::cli

@@ -55,17 +55,17 @@ void Advance(Position& at, const std::string& word) {
   }
 }
 
-std::vector<Candidate> Values(const std::string& value, const Names& names) {
+std::vector<CompletionItem> Values(const std::string& value, const CompletionSources& names) {
   if (value == kJobValue) return names.jobs();
   if (value == kGpuValue) return names.gpus();
   if (value == kFileValue) return {{":files", ""}};
-  std::vector<Candidate> choices;
+  std::vector<CompletionItem> choices;
   for (auto& choice : ChoicesOf(value)) choices.push_back({std::move(choice), ""});
   return choices;
 }
 
-std::vector<Candidate> OptionNames(const Position& at) {
-  std::vector<Candidate> found;
+std::vector<CompletionItem> OptionNames(const Position& at) {
+  std::vector<CompletionItem> found;
   const auto add = [&](std::string_view names, const std::string& help) {
     for (auto& name : NamesOf({std::string(names), {}, {}, {}}))
       if (name.starts_with("--")) found.push_back({std::move(name), help});
@@ -79,8 +79,8 @@ std::vector<Candidate> OptionNames(const Position& at) {
   return found;
 }
 
-std::vector<Candidate> WordsThatMayStand(const Position& at, const Names& names) {
-  std::vector<Candidate> found;
+std::vector<CompletionItem> WordsThatMayStand(const Position& at, const CompletionSources& names) {
+  std::vector<CompletionItem> found;
   if (at.arguments == 0)
     for (const auto& below : at.command->commands)
       found.push_back({below.name, below.summary.substr(0, below.summary.find("\n\n"))});
@@ -96,7 +96,8 @@ std::vector<Candidate> WordsThatMayStand(const Position& at, const Names& names)
   return found;
 }
 
-std::vector<Candidate> Candidates(const Position& at, const std::string& word, const Names& names) {
+std::vector<CompletionItem> Candidates(const Position& at, const std::string& word,
+                                       const CompletionSources& names) {
   if (at.behind) return {{*at.behind == 0 ? ":command" : ":files", ""}};
   if (at.awaited) return Values(*at.awaited, names);
   if (const auto equals = word.find('='); word.starts_with("--") && equals != std::string::npos) {
@@ -110,14 +111,14 @@ std::vector<Candidate> Candidates(const Position& at, const std::string& word, c
 
 }  // namespace
 
-std::vector<Candidate> Complete(const Command& program, const Options& common,
-                                const std::vector<std::string>& words, const Names& names) {
+std::vector<CompletionItem> Complete(const Command& program, const Options& common,
+                                     const std::vector<std::string>& words, const CompletionSources& names) {
   const std::string word = words.empty() ? std::string() : words.back();
   Position at{.program = &program, .command = &program, .common = &common};
   for (std::size_t i = 0; i + 1 < words.size(); ++i) Advance(at, words[i]);
   auto found = Candidates(at, word, names);
-  std::erase_if(found,
-                [&](const Candidate& c) { return !c.text.starts_with(':') && !c.text.starts_with(word); });
+  std::erase_if(
+      found, [&](const CompletionItem& c) { return !c.text.starts_with(':') && !c.text.starts_with(word); });
   return found;
 }
 
@@ -126,23 +127,23 @@ int PrintCandidates(const Command& program, const Options& common, Session& sess
   for (std::size_t i = 0; i + 1 < words.size(); ++i)
     if (words[i] == "--socket") session.socket = words[i + 1];
   const auto ask = [&](auto&& question) {
-    std::vector<Candidate> found;
+    std::vector<CompletionItem> found;
     if (const auto daemon = session.RunningDaemon()) question(*daemon, found);
     return found;
   };
-  Names names;
+  CompletionSources names;
   names.jobs = [&] {
-    auto jobs = ask([](const api::Client& daemon, std::vector<Candidate>& found) {
+    auto jobs = ask([](const api::Client& daemon, std::vector<CompletionItem>& found) {
       if (const auto status = daemon.Jobs(/*all=*/false))
         for (const auto& job : status->jobs)
           found.push_back({job.tag, fmt::format("job {}, {}", job.id, spec::ToString(job.state))});
     });
-    for (const auto& job : slurm::SubmissionFile::OfUser(session.environment()).Jobs())
+    for (const auto& job : slurm::SubmissionLog::OfUser(session.environment()).Jobs())
       if (!job.ended) jobs.push_back({fmt::format("slurm-{}", job.id), job.name});
     return jobs;
   };
   names.gpus = [&] {
-    return ask([](const api::Client& daemon, std::vector<Candidate>& found) {
+    return ask([](const api::Client& daemon, std::vector<CompletionItem>& found) {
       if (const auto list = daemon.Gpus())
         for (const auto& gpu : list->gpus)
           if (gpu.number || gpu.index) found.push_back({api::NumberOf(gpu), gpu.name});

@@ -15,22 +15,22 @@ namespace gpuman::cli {
 
 inline constexpr const char* kCompleteWord = "__complete";
 
-struct Candidate {
+struct CompletionItem {
   std::string text;
   std::string description;
-  friend bool operator==(const Candidate&, const Candidate&) = default;
+  friend bool operator==(const CompletionItem&, const CompletionItem&) = default;
 };
 
 // Names that only the daemon knows. The lists are empty where no daemon answers.
-struct Names {
-  std::function<std::vector<Candidate>()> jobs;
-  std::function<std::vector<Candidate>()> gpus;
+struct CompletionSources {
+  std::function<std::vector<CompletionItem>()> jobs;
+  std::function<std::vector<CompletionItem>()> gpus;
 };
 
 // Candidates for the last of `words`; `words` does not have the program's name. `common`: the options that
 // each command has.
-std::vector<Candidate> Complete(const Command& program, const Options& common,
-                                const std::vector<std::string>& words, const Names& names);
+std::vector<CompletionItem> Complete(const Command& program, const Options& common,
+                                     const std::vector<std::string>& words, const CompletionSources& names);
 
 // The hidden command itself. It asks a daemon only if one runs, waits for it no longer than a key press may
 // take, and prints nothing when it fails.

@@ -16,15 +16,16 @@ namespace {
 constexpr const char* kGraphicsClocks = "graphics_clocks";
 constexpr const char* kMemoryClocks = "memory_clocks";
 
-using ChangePtr = std::shared_ptr<api::DeviceChange>;  // shared by the options and the action of a command
+using ChangePtr =
+    std::shared_ptr<api::DeviceSettingsRequest>;  // shared by the options and the action of a command
 
-base::Result<int> Send(Session& session, const api::DeviceChange& change) {
+base::Result<int> Send(Session& session, const api::DeviceSettingsRequest& change) {
   GPUMAN_ASSIGN(const auto report,
                 AskDaemon(session, api::routes::kChangeDevices, {}, change, api::NoTimeout()));
   return Show(session, report, RenderDeviceReport);
 }
 
-base::Result<int> Send(Session& session, const api::DeviceProfileChange& change) {
+base::Result<int> Send(Session& session, const api::DeviceProfileRequest& change) {
   GPUMAN_ASSIGN(const auto report,
                 AskDaemon(session, api::routes::kChangeDeviceProfile, {}, change, api::NoTimeout()));
   return Show(session, report, RenderDeviceReport);
@@ -61,13 +62,13 @@ base::Result<int> PrintProfile(Session& session, const CommandLine& line) {
 }
 
 // Takes the wanted value of a setting. `change` must live as long as the function, here and below.
-Take Setting(api::DeviceChange& change, const char* name) {
+Take Setting(api::DeviceSettingsRequest& change, const char* name) {
   return [&change, name](const std::string& value) -> base::Result<> {
     change.set[name] = value;
     return {};
   };
 }
-Take Reset(api::DeviceChange& change, const char* name) {
+Take Reset(api::DeviceSettingsRequest& change, const char* name) {
   return [&change, name](const std::string&) -> base::Result<> {
     change.reset.emplace_back(name);
     return {};
@@ -119,7 +120,7 @@ Command Show() {
 }
 
 Command Persistence() {
-  const auto change = std::make_shared<api::DeviceChange>();
+  const auto change = std::make_shared<api::DeviceSettingsRequest>();
   return Taking({.value = "on|off", .help = "The new value"}, change, Setting(*change, "persistence"),
                 "persistence",
                 "Keep the driver loaded with no program on the GPU: saves seconds at each first CUDA call.\n"
@@ -128,7 +129,7 @@ Command Persistence() {
 }
 
 Command ComputeMode() {
-  const auto change = std::make_shared<api::DeviceChange>();
+  const auto change = std::make_shared<api::DeviceSettingsRequest>();
   return Taking(
       {.value = "default|exclusive-process|prohibited", .help = "The new value"}, change,
       Setting(*change, "compute_mode"), "compute-mode",
@@ -138,7 +139,7 @@ Command ComputeMode() {
 }
 
 Command LockClocks() {
-  const auto change = std::make_shared<api::DeviceChange>();
+  const auto change = std::make_shared<api::DeviceSettingsRequest>();
   Command command = Changing(
       "lock",
       "Keep clocks within a range: the speed is the same every time, without the boost above the range. "
@@ -158,7 +159,7 @@ Command LockClocks() {
 }
 
 Command ResetClocks() {
-  const auto change = std::make_shared<api::DeviceChange>();
+  const auto change = std::make_shared<api::DeviceSettingsRequest>();
   Command command = Changing("reset", "Let the driver choose the clocks again: both, or those that are named",
                              "gpuman device clocks reset", change,
                              {{"--graphics", "", "Only the graphics clock", Reset(*change, kGraphicsClocks)},
@@ -171,7 +172,7 @@ Command ResetClocks() {
 }
 
 Command SetPower() {
-  const auto change = std::make_shared<api::DeviceChange>();
+  const auto change = std::make_shared<api::DeviceSettingsRequest>();
   return Taking(
       {.value = "WATTS", .help = "Watts (250W), a part of the highest limit (60%), min, max or default"},
       change, Setting(*change, "power"), "set",
@@ -181,20 +182,20 @@ Command SetPower() {
 }
 
 Command ResetPower() {
-  const auto change = std::make_shared<api::DeviceChange>();
+  const auto change = std::make_shared<api::DeviceSettingsRequest>();
   change->reset = {"power"};
   return Changing("reset", "Go back to the GPU's default limit; gpuman no longer sets one",
                   "gpuman device power reset", change);
 }
 
 Command SetEcc(const char* word, const char* summary) {
-  const auto change = std::make_shared<api::DeviceChange>();
+  const auto change = std::make_shared<api::DeviceSettingsRequest>();
   change->set["ecc"] = word;
   return Changing(word, summary, fmt::format("gpuman device ecc {} --gpu 0", word), change);
 }
 
 Command ClearEcc() {
-  const auto change = std::make_shared<api::DeviceChange>();
+  const auto change = std::make_shared<api::DeviceSettingsRequest>();
   return Taking({.value = "volatile|aggregate",
                  .help = "Counters since the driver was loaded, or over the whole life of the GPU"},
                 change, take::Text(change->clear_ecc), "clear",
@@ -218,7 +219,7 @@ Command ShowProfile() {
 }
 
 Command ApplyProfile() {
-  const auto change = std::make_shared<api::DeviceProfileChange>();
+  const auto change = std::make_shared<api::DeviceProfileRequest>();
   return {"apply",
           "Apply a profile to GPUs, in place of the current one. The settings before it come back when it "
           "is\nremoved. Undone by: gpuman device profile clear",
@@ -233,7 +234,7 @@ Command ApplyProfile() {
 }
 
 Command ClearProfile() {
-  const auto change = std::make_shared<api::DeviceProfileChange>();
+  const auto change = std::make_shared<api::DeviceProfileRequest>();
   return {"clear",
           "Remove the profile: settings go back to what they were, or to what was set meanwhile",
           "gpuman device profile clear --gpu 0",

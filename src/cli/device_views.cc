@@ -82,7 +82,7 @@ std::string RenderDevices(const api::DeviceList& list, const TerminalStyle& styl
   return text.empty() ? "No GPUs.\n" : text;
 }
 
-std::string RenderDeviceReport(const api::DeviceReport& report, const TerminalStyle& style) {
+std::string RenderDeviceReport(const api::DeviceSettingsResult& report, const TerminalStyle& style) {
   std::string text;
   if (report.steps.empty()) text = "Everything is as it should be: nothing to change.\n";
   for (const auto& step : report.steps) {

@@ -34,7 +34,7 @@ TEST(DeviceViews, ATableHasWhatIsAndWhatIsWanted) {
   power.wanted = "250W";
   power.because = "asked for";
   power.usual = "700W";
-  power.range = api::DeviceRange{200, 700};
+  power.range = api::SettingRange{200, 700};
   power.drift = true;
   const auto text = RenderDevices(One({power}), kPlain);
   EXPECT_THAT(text, HasSubstr("GPU 0  NVIDIA H200\n"));
@@ -82,7 +82,7 @@ TEST(DeviceViews, AGpuThatCannotBeReadSaysWhy) {
 }
 
 TEST(DeviceViews, AReportHasALineForEachStep) {
-  api::DeviceReport report;
+  api::DeviceSettingsResult report;
   EXPECT_THAT(RenderDeviceReport(report, kPlain), HasSubstr("nothing to change"));
   report.steps = {{1, "GPU-a", "power", "700W", "250W"}, {1, "GPU-a", "graphics_clocks", {}, "1200,1200"}};
   report.notes = {"ECC waits"};

@@ -55,8 +55,8 @@ void AskDriver(doctor::Facts& facts) {
   facts.driver.problem = fmt::format("a driver call has not returned for {} s", kDriverPatience.count());
 }
 
-std::vector<doctor::Process> IdleOf(const api::QueueInfo& info) {
-  std::vector<doctor::Process> idle;
+std::vector<doctor::IdleGpuProcess> IdleOf(const api::QueueInfo& info) {
+  std::vector<doctor::IdleGpuProcess> idle;
   for (const auto& gpu : info.gpus)
     for (const auto& process : gpu.processes) {
       if (!process.hoarding || !gpu.index) continue;

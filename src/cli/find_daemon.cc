@@ -56,17 +56,17 @@ Installation ThisInstallation() {
   return installation;
 }
 
-base::Result<FoundDaemon> FindDaemon(const std::optional<std::string>& option,
-                                     const base::EnvironmentLookup& environment,
-                                     const Installation& installation) {
+base::Result<DaemonEndpoint> FindDaemon(const std::optional<std::string>& option,
+                                        const base::EnvironmentLookup& environment,
+                                        const Installation& installation) {
   const auto chosen = option ? option : environment("GPUMAN_SOCKET");
   if (chosen) {
     auto fd = api::ConnectTo(*chosen);
-    if (fd) return FoundDaemon{*chosen, std::move(*fd)};
+    if (fd) return DaemonEndpoint{*chosen, std::move(*fd)};
     return base::Fail(Explain(std::move(fd.error()), *chosen, SocketKind::kNamed, installation));
   }
   auto system = api::ConnectTo(installation.system.socket);
-  if (system) return FoundDaemon{installation.system.socket, std::move(*system)};
+  if (system) return DaemonEndpoint{installation.system.socket, std::move(*system)};
   if (!NobodyServes(system.error()))
     return base::Fail(
         Explain(std::move(system.error()), installation.system.socket, SocketKind::kSystem, installation));
@@ -78,7 +78,7 @@ base::Result<FoundDaemon> FindDaemon(const std::optional<std::string>& option,
     const auto caller = ThisUser();
     GPUMAN_TRY(CheckOwnSocket(ReadSocketFacts(installation.user.socket, caller), caller));
   }
-  return FoundDaemon{installation.user.socket, std::move(own)};
+  return DaemonEndpoint{installation.user.socket, std::move(own)};
 }
 
 base::Result<std::filesystem::path> FindProgram(std::string_view name,

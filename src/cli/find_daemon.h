@@ -22,7 +22,7 @@
 
 namespace gpuman::cli {
 
-struct FoundDaemon {
+struct DaemonEndpoint {
   std::filesystem::path socket;
   base::Fd connection;  // to the daemon; empty: no process serves the socket, and one should be started
   bool start() const { return !connection.ok(); }
@@ -36,9 +36,9 @@ struct Installation {
 };
 Installation ThisInstallation();
 
-base::Result<FoundDaemon> FindDaemon(const std::optional<std::string>& option,
-                                     const base::EnvironmentLookup& environment,
-                                     const Installation& installation = ThisInstallation());
+base::Result<DaemonEndpoint> FindDaemon(const std::optional<std::string>& option,
+                                        const base::EnvironmentLookup& environment,
+                                        const Installation& installation = ThisInstallation());
 
 // Starts `gpumand --user`, found beside this program or in PATH, detached from terminal and session, and
 // returns when the daemon accepts connections. The daemon's output goes to gpumand.log in the state

@@ -47,7 +47,7 @@ base::Result<api::MigReport> AskMig(Session& session, const std::vector<std::str
   return report;
 }
 
-base::Result<std::vector<api::MigDevices>> FromFile(const MigOptions& o) {
+base::Result<std::vector<api::MigConfigSpec>> FromFile(const MigOptions& o) {
   GPUMAN_ASSIGN(const auto text, base::ReadFile(o.file, kMaxOfAFile));
   GPUMAN_ASSIGN(auto layouts, ParseMigLayouts(text, o.file));
   std::vector<std::string> names;
@@ -80,7 +80,7 @@ base::Result<api::MigRequest> RequestOf(const MigOptions& o, const std::vector<s
     return base::Fail(
         ErrorCode::kInvalidArgument, "no instances are given",
         "gpuman mig plan --gpu 0 3g.71gb 2x1g.18gb, or --file FILE; gpuman mig clear removes them");
-  api::MigDevices devices;
+  api::MigConfigSpec devices;
   devices.gpus = o.gpus;
   devices.instances = instances;
   request.devices.push_back(std::move(devices));
@@ -107,7 +107,7 @@ base::Result<int> Apply(Session& session, const MigOptions& o, const std::vector
 
 // Without --disable the daemon leaves the mode of each GPU as it finds it.
 api::MigRequest ClearRequest(const MigOptions& o) {
-  api::MigDevices devices;
+  api::MigConfigSpec devices;
   devices.gpus = o.gpus;
   devices.enabled = false;
   devices.keep_mode = !o.disable;
@@ -132,19 +132,19 @@ base::Result<int> Clear(Session& session, const MigOptions& o) {
 
 base::Result<int> Export(Session& session, const MigOptions& o) {
   GPUMAN_ASSIGN(const auto report, AskMig(session, o.gpus));
-  std::vector<api::MigDevices> layout;
+  std::vector<api::MigConfigSpec> layout;
   for (const auto& gpu : report.gpus) {
     if (!gpu.supported) continue;
     if (gpu.error)
       return base::Fail(ErrorCode::kUnavailable, fmt::format("GPU {}: {}", gpu.index, *gpu.error));
-    const auto same = std::find_if(layout.begin(), layout.end(), [&](const api::MigDevices& each) {
+    const auto same = std::find_if(layout.begin(), layout.end(), [&](const api::MigConfigSpec& each) {
       return each.enabled == gpu.enabled && each.instances == gpu.layout;
     });
     if (same != layout.end()) {
       same->gpus.push_back(std::to_string(gpu.index));
       continue;
     }
-    api::MigDevices devices;
+    api::MigConfigSpec devices;
     devices.gpus = {std::to_string(gpu.index)};
     devices.enabled = gpu.enabled;
     devices.instances = gpu.layout;

@@ -59,10 +59,10 @@ std::vector<std::string> TomlWords(const toml::node& node, const char* key, bool
   return words;
 }
 
-api::MigDevices TomlDevices(const toml::node& node) {
+api::MigConfigSpec TomlDevices(const toml::node& node) {
   const auto* const table = node.as_table();
   if (table == nullptr) Refuse(LineOf(node), "a layout is a table, [[layouts.NAME]]");
-  api::MigDevices devices;
+  api::MigConfigSpec devices;
   for (const auto& [key, value] : *table) {
     if (key == "gpus")
       devices.gpus = TomlWords(value, "gpus", true);
@@ -149,9 +149,9 @@ std::vector<std::string> PartedInstances(const YAML::Node& node) {
   return instances;
 }
 
-api::MigDevices PartedDevices(const YAML::Node& node) {
+api::MigConfigSpec PartedDevices(const YAML::Node& node) {
   if (!node.IsMap()) Refuse(LineOf(node), "an entry has devices, mig-enabled and mig-devices");
-  api::MigDevices devices;
+  api::MigConfigSpec devices;
   bool has_devices = false, has_enabled = false;
   for (const auto& each : node) {
     const std::string key = Scalar(each.first, "a key");
@@ -245,7 +245,7 @@ base::Result<MigLayouts> ParseMigLayouts(std::string_view text, const std::strin
   }
 }
 
-std::string WriteMigToml(const std::string& name, const std::vector<api::MigDevices>& devices) {
+std::string WriteMigToml(const std::string& name, const std::vector<api::MigConfigSpec>& devices) {
   std::string text;
   for (const auto& each : devices) {
     text += fmt::format("{}[[layouts.\"{}\"]]\n", text.empty() ? "" : "\n", name);
@@ -259,7 +259,7 @@ std::string WriteMigToml(const std::string& name, const std::vector<api::MigDevi
   return text;
 }
 
-std::string WriteMigParted(const std::string& name, const std::vector<api::MigDevices>& devices) {
+std::string WriteMigParted(const std::string& name, const std::vector<api::MigConfigSpec>& devices) {
   std::string text = fmt::format("version: v1\nmig-configs:\n  \"{}\":\n", name);
   for (const auto& each : devices) {
     text += fmt::format("    - devices: {}\n", each.gpus.empty() ? "all" : Quoted(each.gpus, true));

@@ -15,14 +15,14 @@
 
 namespace gpuman::cli {
 
-using MigLayouts = std::map<std::string, std::vector<api::MigDevices>>;
+using MigLayouts = std::map<std::string, std::vector<api::MigConfigSpec>>;
 
 // Reads YAML where the text has a "mig-configs:", else TOML. `file` is for messages. kInvalidArgument:
 // "FILE:LINE: …".
 base::Result<MigLayouts> ParseMigLayouts(std::string_view text, const std::string& file);
 
 // Writes one layout as a file that ParseMigLayouts can read.
-std::string WriteMigToml(const std::string& name, const std::vector<api::MigDevices>& devices);
-std::string WriteMigParted(const std::string& name, const std::vector<api::MigDevices>& devices);
+std::string WriteMigToml(const std::string& name, const std::vector<api::MigConfigSpec>& devices);
+std::string WriteMigParted(const std::string& name, const std::vector<api::MigConfigSpec>& devices);
 
 }  // namespace gpuman::cli

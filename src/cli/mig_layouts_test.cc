@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"version: v1\nmig-configs: [\n", "file:"}));
 
 TEST(MigLayouts, AreReadAsTheyWereWritten) {
-  std::vector<api::MigDevices> devices(3);
+  std::vector<api::MigConfigSpec> devices(3);
   devices[0].gpus = {"0", "2"};
   devices[0].instances = {"3g.71gb", "2x1g.18gb+me"};
   devices[1].gpus = {"1"};

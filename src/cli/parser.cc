@@ -227,7 +227,7 @@ class Reading {
   const Options& common_;
   ParsedCommands entries_;
   std::vector<ParsedOption> common_options_;
-  SortedWords sorted_;
+  ClassifiedWords sorted_;
   CLI::App app_{"", program_.name};
 };
 

@@ -297,12 +297,12 @@ TEST(OptionReader, PassesOnAnEmptyValue) {
 }
 
 Words Proposed(const Command& program, const Words& words) {
-  const Names names{[] {
-                      return std::vector<Candidate>{{"train", "job 1"}};
-                    },
-                    [] {
-                      return std::vector<Candidate>{{"0", "a GPU"}};
-                    }};
+  const CompletionSources names{[] {
+                                  return std::vector<CompletionItem>{{"train", "job 1"}};
+                                },
+                                [] {
+                                  return std::vector<CompletionItem>{{"0", "a GPU"}};
+                                }};
   Words texts;
   for (const auto& candidate : Complete(program, {}, words, names)) texts.push_back(candidate.text);
   return texts;

@@ -30,7 +30,7 @@ int ExitStatusOf(base::ErrorCode code) {
 }
 
 base::Result<api::Client> Session::Daemon(bool tells) {
-  GPUMAN_ASSIGN(FoundDaemon place, FindDaemon(socket, environment()));
+  GPUMAN_ASSIGN(DaemonEndpoint place, FindDaemon(socket, environment()));
   if (place.start())
     GPUMAN_TRY(StartUserDaemon(place.socket, environment(), [this, tells](std::string_view text) {
       if (tells) Note(text);
@@ -39,7 +39,7 @@ base::Result<api::Client> Session::Daemon(bool tells) {
 }
 
 // Commands may ask for the same job several times: each note is printed once.
-api::Client Session::ClientOf(FoundDaemon place) {
+api::Client Session::ClientOf(DaemonEndpoint place) {
   api::Client client(place.socket, std::move(place.connection));
   client.OnNote([this](std::string_view note) {
     if (notes_.emplace(note).second) Note(note);
@@ -48,7 +48,7 @@ api::Client Session::ClientOf(FoundDaemon place) {
 }
 
 base::Result<api::Client> Session::RunningDaemon() {
-  GPUMAN_ASSIGN(FoundDaemon place, FindDaemon(socket, environment()));
+  GPUMAN_ASSIGN(DaemonEndpoint place, FindDaemon(socket, environment()));
   if (place.start()) return base::Fail(base::ErrorCode::kUnavailable, "no daemon is running");
   return ClientOf(std::move(place));
 }

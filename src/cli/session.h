@@ -16,7 +16,7 @@
 
 namespace gpuman::cli {
 
-struct FoundDaemon;  // find_daemon.h
+struct DaemonEndpoint;  // find_daemon.h
 
 // Exit statuses that scripts rely on.
 inline constexpr int kExitDone = 0;
@@ -74,7 +74,7 @@ class Session {
   std::ostream& err() { return context_.err; }
 
  private:
-  api::Client ClientOf(FoundDaemon place);
+  api::Client ClientOf(DaemonEndpoint place);
   void Write(std::string_view text);
   void NoteOutputError();
 

@@ -12,7 +12,8 @@ namespace gpuman::cli {
 // As api::Ask; waits as long as `options` say.
 template <typename Body, typename Answer>
 base::Result<Answer> AskDaemon(Session& session, const api::Route<Body, Answer>& route,
-                               const api::Target& target = {}, const std::type_identity_t<Body>& body = {},
+                               const api::RouteArguments& target = {},
+                               const std::type_identity_t<Body>& body = {},
                                const api::HttpOptions& options = {}) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   return api::Ask(daemon, route, target, body, options);

@@ -365,9 +365,9 @@ base::Result<base::Bytes> ParseMebibytes(std::string_view text) {
   return base::ParseBytes(text);
 }
 
-base::Result<Warning> ParseWarning(std::string_view text) {
+base::Result<WarningSignal> ParseWarning(std::string_view text) {
   constexpr std::string_view kWrite = "a time before the end, such as 60s, or with a signal: USR1@60s";
-  Warning warning{{SIGUSR1}, {}};
+  WarningSignal warning{{SIGUSR1}, {}};
   const auto at = text.find('@');
   if (at != std::string_view::npos) {
     const auto signal = spec::SignalOf(text.substr(0, at));

@@ -58,11 +58,11 @@ base::Result<base::Millis> ParseMinutes(std::string_view text);
 // gflow's form: "512" is MiB.
 base::Result<base::Bytes> ParseMebibytes(std::string_view text);
 // "[USR1@]60s": a signal this long before the time limit.
-struct Warning {
+struct WarningSignal {
   spec::Signal signal;
   base::Millis before{};
 };
-base::Result<Warning> ParseWarning(std::string_view text);
+base::Result<WarningSignal> ParseWarning(std::string_view text);
 // "failed,timeout"; gflow's words are understood: "job_completed" is "finished".
 base::Result<std::vector<spec::NotifyOn>> ParseNotifyOn(std::string_view text);
 

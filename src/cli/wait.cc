@@ -86,7 +86,7 @@ int ExitStatusOfJob(const api::JobView& job) {
 }
 
 base::Result<int> WaitForJob(Session& session, const api::Client& daemon, const api::JobView& job,
-                             Interrupted interrupted) {
+                             InterruptPolicy interrupted) {
   const std::string id = std::to_string(job.id);
   SignalWatch signals{SIGINT, SIGTERM};
   int first_signal = 0;
@@ -99,7 +99,7 @@ base::Result<int> WaitForJob(Session& session, const api::Client& daemon, const 
     last_signal = signal;
     if (first_signal != 0) return false;
     first_signal = signal;
-    if (interrupted == Interrupted::kCancelsWaiting && TakeOut(daemon, id)) return true;
+    if (interrupted == InterruptPolicy::kCancelsWaiting && TakeOut(daemon, id)) return true;
     const bool passed = PassOn(daemon, id, signal);
     session.Note(fmt::format(
         "{} job {} '{}'; press Ctrl-C again to leave it running",

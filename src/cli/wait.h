@@ -11,9 +11,9 @@ namespace gpuman::cli {
 // 128+N for a signal N, 1 where it never started. As with `docker run` and `srun`, Ctrl-C goes to the job:
 // the first SIGINT or SIGTERM is passed on to it, the second one leaves the job running and returns 128+N. If
 // the job waits in the queue, Ctrl-C leaves it there, or takes it out.
-enum class Interrupted { kLeavesWaiting, kCancelsWaiting };
+enum class InterruptPolicy { kLeavesWaiting, kCancelsWaiting };
 base::Result<int> WaitForJob(Session& session, const api::Client& daemon, const api::JobView& job,
-                             Interrupted interrupted = Interrupted::kLeavesWaiting);
+                             InterruptPolicy interrupted = InterruptPolicy::kLeavesWaiting);
 
 // Shows the job's output, and with `options.follow` the output until the job ends. When `daemon` is lost
 // meanwhile (see WaitForEnd), the output continues where it stopped.

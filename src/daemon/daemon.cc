@@ -69,7 +69,7 @@ void Daemon::AddModules() {
   auto& mig = Add<MigModule>(suspension, mps);
   auto& health = Add<HealthModule>(suspension);
   auto& queue = Add<QueueModule>(notify, suspension, mig, health);
-  auto& jobs = Add<JobsModule>(JobCapabilities{notify, shims, suspension, sharing, device, mps, queue});
+  auto& jobs = Add<JobsModule>(RequiredModules{notify, shims, suspension, sharing, device, mps, queue});
   Add<HistoryModule>(suspension, sharing, jobs);
   Add<StatusModule>();
   Add<MetricsModule>();

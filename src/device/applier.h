@@ -20,16 +20,16 @@ struct GpuSteps {
   std::vector<Step> steps;
 };
 
-struct Failure {
+struct ApplyFailure {
   std::string uuid;
   std::optional<Setting> setting;  // nullopt: the GPU as a whole
   base::Error error;
 };
 
 struct Outcome {
-  std::vector<Failure> failures;    // the first one ends the work, unless OnFailure::kGoOn
-  std::vector<GpuSteps> undone;     // steps that were undone after the failure
-  std::vector<Failure> not_undone;  // steps that could not be undone
+  std::vector<ApplyFailure> failures;    // the first one ends the work, unless OnFailure::kGoOn
+  std::vector<GpuSteps> undone;          // steps that were undone after the failure
+  std::vector<ApplyFailure> not_undone;  // steps that could not be undone
   bool Succeeded() const { return failures.empty(); }
 };
 

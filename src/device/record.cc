@@ -22,7 +22,8 @@ static Json Write(const base::json::Format&, const Values& values) {
   return json;
 }
 
-static void Read(base::json::ParseState& r, const base::json::Path& path, const Json& json, Values& values) {
+static void Read(base::json::ParseState& r, const base::json::FieldPath& path, const Json& json,
+                 Values& values) {
   std::map<std::string, std::string> texts;
   Read(r, path, json, texts);
   for (const auto& [word, text] : texts) {

@@ -38,7 +38,7 @@ Facts Well() {
   facts.daemon = {"",
                   "1.0",
                   "1.0",
-                  std::vector<Process>{},
+                  std::vector<IdleGpuProcess>{},
                   std::vector<Fault>{},
                   std::vector<MpsOfGpu>{},
                   std::vector<KeptSetting>{}};

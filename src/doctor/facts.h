@@ -29,7 +29,7 @@ struct GpuFacts {
   std::optional<unsigned> mig_instances{};
 };
 
-struct Driver {
+struct DriverFacts {
   std::string problem{};                // why NVML cannot be used; empty: it can be
   std::optional<std::string> nvml{};    // the driver's version, by the library
   std::optional<std::string> kernel{};  // the driver's version, by the kernel module
@@ -38,7 +38,7 @@ struct Driver {
   std::string libcuda_problem{};
 };
 
-struct Process {
+struct IdleGpuProcess {
   unsigned gpu = 0;
   int pid = 0;
   std::string user{}, name{};
@@ -66,10 +66,10 @@ struct KeptSetting {
   bool locked = false;  // clocks that do not follow the load
 };
 
-struct Daemon {
+struct DaemonFacts {
   std::string problem{};                 // why the daemon does not answer; empty: it does
   std::string version{}, own_version{};  // of the daemon, of this program
-  std::optional<std::vector<Process>> idle{};
+  std::optional<std::vector<IdleGpuProcess>> idle{};
   std::optional<std::vector<Fault>> faults{};
   std::optional<std::vector<MpsOfGpu>> mps{};
   std::optional<std::vector<KeptSetting>> kept{};
@@ -82,13 +82,13 @@ struct CallingUser {
   bool group_exists = false, in_group = false;
 };
 
-struct Shim {
+struct ShimFacts {
   std::string path{};            // empty: not found
   std::string problem{};         // the message of the dynamic linker; empty: it loads
   std::string system_preload{};  // the text of /etc/ld.so.preload
 };
 
-struct Host {
+struct MachineFacts {
   std::optional<base::Bytes> memory{};
   std::optional<base::Bytes> shm{};
   std::optional<base::Bytes> state_free{};
@@ -112,13 +112,13 @@ struct NoPeerAccess {
 };
 
 struct Facts {
-  Driver driver;
+  DriverFacts driver;
   std::vector<GpuFacts> gpus;
   std::optional<std::vector<NoPeerAccess>> apart{};  // of the GPUs that answer and are not split
-  Daemon daemon;
+  DaemonFacts daemon;
   CallingUser caller;
-  Shim shim;
-  Host host;
+  ShimFacts shim;
+  MachineFacts host;
   std::optional<std::string> config_problem{};  // empty: no problem; absent: not checked
   std::optional<ColdStart> cold_start{};
 };

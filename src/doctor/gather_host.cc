@@ -54,7 +54,7 @@ std::optional<std::string> ChosenIn(const std::string& text) {
 }
 
 void GatherHost(Facts& facts, const std::filesystem::path& state_dir, const std::filesystem::path& root) {
-  Host& host = facts.host;
+  MachineFacts& host = facts.host;
   if (const auto text = base::ReadFile(root / "proc/meminfo")) host.memory = MemoryIn(*text);
   host.shm = SizeOf(root / "dev/shm", false);
   host.state_dir = state_dir.string();

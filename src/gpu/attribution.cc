@@ -33,10 +33,10 @@ void Attribution::RemoveJob(JobId job) {
     if (process.job == job) process = Resolve(pid);
 }
 
-std::vector<OwnedProcess> Attribution::Attribute(const std::string& uuid,
-                                                 std::span<const GpuProcess> processes) {
+std::vector<AttributedProcess> Attribution::Attribute(const std::string& uuid,
+                                                      std::span<const GpuProcess> processes) {
   auto& listed = listed_[uuid];
-  std::vector<OwnedProcess> owned;
+  std::vector<AttributedProcess> owned;
   owned.reserve(processes.size());
   for (const auto& process : processes) {
     auto it = known_.find(process.pid);

@@ -49,7 +49,7 @@ struct JobRoot {
 
 // A process on a GPU and what is known of it. A process that had ended before we could read it has start time
 // 0, no uid and no job.
-struct OwnedProcess {
+struct AttributedProcess {
   base::ProcessId id;
   std::optional<JobId> job{};
   std::optional<uid_t> uid{};
@@ -57,7 +57,7 @@ struct OwnedProcess {
   ProcessKind kind = ProcessKind::kCompute;
   std::optional<base::Bytes> memory{};
   bool ours = false;  // a process of gpuman
-  friend bool operator==(const OwnedProcess&, const OwnedProcess&) = default;
+  friend bool operator==(const AttributedProcess&, const AttributedProcess&) = default;
 };
 
 // The job of a process, as far as it is known. Not complete: the process may belong to a job that was not
@@ -87,7 +87,7 @@ class Attribution {
   void SetOurs(std::set<pid_t> ours) { ours_ = std::move(ours); }
 
   // The processes of GPU `uuid` from one sample, in its order.
-  std::vector<OwnedProcess> Attribute(const std::string& uuid, std::span<const GpuProcess> processes);
+  std::vector<AttributedProcess> Attribute(const std::string& uuid, std::span<const GpuProcess> processes);
   // The job of any process, on a GPU or not. Reads /proc each time, but only so many ancestors that the
   // caller waits for a few milliseconds at most.
   JobLookup JobOf(pid_t pid) const { return Resolve(pid, kReadsWhenAsked).lookup(); }

@@ -284,7 +284,7 @@ TEST(Attribution, GivesAProcessThatHasEndedToNobody) {
   attribution.SetJob({.job = kSeven, .keeper = {100, 10}, .owner = 1000});
   const std::vector<GpuProcess> list = {{101, std::nullopt, ProcessKind::kCompute}};
   const auto owned = attribution.Attribute("GPU-a", list);
-  EXPECT_EQ(owned, (std::vector<OwnedProcess>{{.id = {101, 0}}}));
+  EXPECT_EQ(owned, (std::vector<AttributedProcess>{{.id = {101, 0}}}));
 }
 
 // For any tree, a process belongs to the nearest keeper above it and to nothing else.

@@ -88,13 +88,13 @@ void Continue(Round& round, const Target& target, const std::string& name, Endin
 
 }  // namespace
 
-Target TargetOf(const gpu::OwnedProcess& process) {
+Target TargetOf(const gpu::AttributedProcess& process) {
   return process.job ? Target{process.job, {}} : Target{std::nullopt, process.id};
 }
 
 bool IsListed(const Target& target, const GpuSnapshot& gpu) {
   return std::any_of(gpu.processes.begin(), gpu.processes.end(),
-                     [&](const gpu::OwnedProcess& process) { return TargetOf(process) == target; });
+                     [&](const gpu::AttributedProcess& process) { return TargetOf(process) == target; });
 }
 
 void ForgetEnded(Round& round) {
@@ -126,7 +126,7 @@ void EndJob(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, Cause 
   Begin(round, Target{job.id, {}}, ending, job.grace.value_or(round.settings.grace), gpu, std::move(cause));
 }
 
-void EndProcess(Round& round, const gpu::OwnedProcess& process, const GpuSnapshot& gpu, Cause cause) {
+void EndProcess(Round& round, const gpu::AttributedProcess& process, const GpuSnapshot& gpu, Cause cause) {
   auto& ending = round.state.processes[process.id];
   if (ending.stage != EndingStage::kNone) return;
   Begin(round, TargetOf(process), ending, round.settings.grace, gpu, std::move(cause));

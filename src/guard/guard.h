@@ -53,8 +53,8 @@ struct GuardSettings {
 
 struct GpuStatus {
   gpu::Gpu gpu;
-  gpu::Sample sample;                        // the latest, failed or not
-  std::vector<gpu::OwnedProcess> processes;  // the latest list from the driver
+  gpu::Sample sample;                             // the latest, failed or not
+  std::vector<gpu::AttributedProcess> processes;  // the latest list from the driver
 };
 
 // Sums of the driver's figures, without processes whose memory the driver does not report.

@@ -36,7 +36,7 @@ std::optional<base::MonoTime> NextDeadline(const PolicyState& state) {
 
 namespace {
 
-void AddTo(Usage& usage, const gpu::OwnedProcess& process) {
+void AddTo(Usage& usage, const gpu::AttributedProcess& process) {
   ++usage.processes;
   if (process.memory)
     usage.known += *process.memory;
@@ -46,7 +46,7 @@ void AddTo(Usage& usage, const gpu::OwnedProcess& process) {
 
 }  // namespace
 
-std::map<JobId, Usage> UsageByJob(const std::vector<gpu::OwnedProcess>& processes) {
+std::map<JobId, Usage> UsageByJob(const std::vector<gpu::AttributedProcess>& processes) {
   std::map<JobId, Usage> usages;
   for (const auto& process : processes) {
     if (process.job) AddTo(usages[*process.job], process);
@@ -54,7 +54,7 @@ std::map<JobId, Usage> UsageByJob(const std::vector<gpu::OwnedProcess>& processe
   return usages;
 }
 
-Usage UsageOf(JobId job, const std::vector<gpu::OwnedProcess>& processes) {
+Usage UsageOf(JobId job, const std::vector<gpu::AttributedProcess>& processes) {
   Usage usage;
   for (const auto& process : processes)
     if (process.job == job) AddTo(usage, process);
@@ -85,7 +85,7 @@ std::set<std::string> DefaultProtectedNames() {
           "nvidia-persiste"};
 }
 
-bool IsProtected(const gpu::OwnedProcess& process, const PolicySettings& settings) {
+bool IsProtected(const gpu::AttributedProcess& process, const PolicySettings& settings) {
   if (process.id.start_time == 0) return true;  // it ended before we could read it
   if (process.ours) return true;
   if (!settings.protected_names.contains(process.name)) return false;
@@ -104,7 +104,7 @@ std::string NameOf(const JobSnapshot& job) { return fmt::format("job {} '{}'", j
 
 std::string NameOf(const GpuSnapshot& gpu) { return fmt::format("GPU {}", gpu.number); }
 
-std::string NameOf(const gpu::OwnedProcess& process) {
+std::string NameOf(const gpu::AttributedProcess& process) {
   return fmt::format("process {} '{}'", process.id.pid, process.name);
 }
 

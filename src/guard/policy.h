@@ -93,7 +93,7 @@ struct GpuSnapshot {
   base::MonoTime taken_at{};  // of the last sampling
   base::Bytes total, used, free;
   base::Bytes reserve;  // 0: none
-  std::vector<gpu::OwnedProcess> processes;
+  std::vector<gpu::AttributedProcess> processes;
 };
 
 struct JobLimit {
@@ -213,10 +213,10 @@ struct Usage {
   unsigned processes = 0;
   unsigned unknown = 0;  // processes whose memory the driver does not report
 };
-Usage UsageOf(JobId job, const std::vector<gpu::OwnedProcess>& processes);  // on one GPU
+Usage UsageOf(JobId job, const std::vector<gpu::AttributedProcess>& processes);  // on one GPU
 
-std::map<JobId, Usage> UsageByJob(const std::vector<gpu::OwnedProcess>& processes);
+std::map<JobId, Usage> UsageByJob(const std::vector<gpu::AttributedProcess>& processes);
 
-bool IsProtected(const gpu::OwnedProcess& process, const PolicySettings& settings);
+bool IsProtected(const gpu::AttributedProcess& process, const PolicySettings& settings);
 
 }  // namespace gpuman::guard

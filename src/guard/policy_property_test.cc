@@ -20,7 +20,7 @@ struct World {
   std::map<Target, std::int64_t> leaving;  // when the target ends
 };
 
-Target TargetOfProcess(const gpu::OwnedProcess& process) {
+Target TargetOfProcess(const gpu::AttributedProcess& process) {
   return process.job ? Target{process.job, {}} : Target{std::nullopt, process.id};
 }
 
@@ -46,7 +46,7 @@ World MakeWorld() {
   }
   pid_t pid = 1;
   for (unsigned index = 0; index < 2; ++index) {
-    std::vector<gpu::OwnedProcess> processes;
+    std::vector<gpu::AttributedProcess> processes;
     const int count = *rc::gen::inRange(0, 8);
     for (int i = 0; i < count; ++i, ++pid) {
       const auto owner = *rc::gen::inRange<std::int64_t>(0, jobs + 2);
@@ -92,7 +92,7 @@ const GpuSnapshot& GpuOf(const World& world, const Action& action) {
                        [&](const auto& gpu) { return gpu.uuid == action.event.gpu; });
 }
 
-const gpu::OwnedProcess* Find(const World& world, base::ProcessId id) {
+const gpu::AttributedProcess* Find(const World& world, base::ProcessId id) {
   for (const auto& gpu : world.gpus)
     for (const auto& process : gpu.processes)
       if (process.id == id) return &process;

@@ -32,7 +32,7 @@ struct Story {
 TEST(HardLimit, ActsOnWhatIsCertainlyAboveIt) {
   const struct {
     const char* what;
-    std::vector<gpu::OwnedProcess> processes;
+    std::vector<gpu::AttributedProcess> processes;
     bool killed;
   } table[] = {
       {"nothing", {}, false},
@@ -234,7 +234,7 @@ TEST(SoftLimit, IsNotToldOfAJobThatIsBeingEnded) {
 
 TEST(SoftLimit, IsToldAgainAfterItWasTakenAwayAndGivenBack) {
   Story story;
-  const std::vector<gpu::OwnedProcess> over = {Process(1, 7, 1500)};
+  const std::vector<gpu::AttributedProcess> over = {Process(1, 7, 1500)};
   EXPECT_THAT(story.Next(0, {Gpu(0, over)}, {Job(7, 0, 1000)}), ElementsAre("tell soft_limit job 7"));
   EXPECT_THAT(story.Next(1, {Gpu(1, over)}, {Job(7)}), IsEmpty());
   EXPECT_THAT(story.Next(2, {Gpu(2, over)}, {Job(7, 0, 1000)}), ElementsAre("tell soft_limit job 7"));
@@ -242,7 +242,8 @@ TEST(SoftLimit, IsToldAgainAfterItWasTakenAwayAndGivenBack) {
 
 TEST(UnknownMemory, IsToldOnceOfAJobWithALimit) {
   Story story;
-  const std::vector<gpu::OwnedProcess> unknown = {Process(1, 7, std::nullopt), Process(2, 8, std::nullopt)};
+  const std::vector<gpu::AttributedProcess> unknown = {Process(1, 7, std::nullopt),
+                                                       Process(2, 8, std::nullopt)};
   EXPECT_THAT(story.Next(0, {Gpu(0, unknown)}, {Job(7, 1000), Job(8)}),
               ElementsAre("tell usage_unknown job 7"));
   EXPECT_THAT(story.Next(1, {Gpu(1, unknown)}, {Job(7, 1000), Job(8)}), IsEmpty());
@@ -250,7 +251,7 @@ TEST(UnknownMemory, IsToldOnceOfAJobWithALimit) {
 
 // --- The reserve ---
 
-GpuSnapshot Tight(std::int64_t at, std::uint64_t free, std::vector<gpu::OwnedProcess> processes) {
+GpuSnapshot Tight(std::int64_t at, std::uint64_t free, std::vector<gpu::AttributedProcess> processes) {
   auto gpu = Gpu(at, std::move(processes));
   gpu.reserve = base::MiB(500);
   gpu.free = base::MiB(free);
@@ -281,7 +282,7 @@ TEST(Reserve, ChoosesOverItsLimitThenLowestPriorityThenUnlimitedThenNewest) {
   };
   for (const auto& row : table) {
     Story story;
-    std::vector<gpu::OwnedProcess> processes;
+    std::vector<gpu::AttributedProcess> processes;
     std::vector<JobSnapshot> jobs;
     for (const auto& one : row.jobs) {
       processes.push_back(Process(static_cast<pid_t>(one.id), one.id, 1000));
@@ -381,7 +382,7 @@ TEST(Reserve, NeverTouchesWhatGpumanDoesNotManageUnlessToldTo) {
   const struct {
     const char* what;
     bool configured;
-    std::vector<gpu::OwnedProcess> processes;
+    std::vector<gpu::AttributedProcess> processes;
     std::string action;
   } table[] = {
       {"a stranger", false, {stranger}, "tell device_pressure_unrelieved"},
@@ -440,7 +441,7 @@ struct PressureStory : Story {
   PressureStory() { settings.on_pressure = OnPressure::kSuspend; }
 
   // `free` follows from the processes on the GPU.
-  std::vector<std::string> Observe(std::int64_t now, std::vector<gpu::OwnedProcess> processes) {
+  std::vector<std::string> Observe(std::int64_t now, std::vector<gpu::AttributedProcess> processes) {
     auto gpu = Gpu(now, std::move(processes));
     gpu.reserve = base::MiB(1000);
     return Next(now, {gpu}, jobs);
@@ -462,8 +463,8 @@ struct PressureStory : Story {
     Observe(now, {Process(1, 7, 2000), Process(2, 8, 4000)});
   }
 
-  const std::vector<gpu::OwnedProcess> full{Process(1, 7, 4000), Process(2, 8, 4000),
-                                            Process(3, std::nullopt, 1500)};
+  const std::vector<gpu::AttributedProcess> full{Process(1, 7, 4000), Process(2, 8, 4000),
+                                                 Process(3, std::nullopt, 1500)};
   std::vector<JobSnapshot> jobs = [] {
     std::vector<JobSnapshot> both{Job(7), Job(8)};
     both[0].priority = 10;
@@ -493,8 +494,8 @@ TEST(Pressure, WaitsForWhoLeavesAndThenForItsMemoryBeforeTheNext) {
   story.Residency(7, Residency::kOff, 40'000);
   EXPECT_THAT(story.Observe(40'010, story.full), IsEmpty()) << "its memory comes back";
   // The rest of its memory on the GPU is no reason to choose the job again, nor to end it.
-  const std::vector<gpu::OwnedProcess> later{Process(1, 7, 4), Process(2, 8, 4000),
-                                             Process(3, std::nullopt, 5500)};
+  const std::vector<gpu::AttributedProcess> later{Process(1, 7, 4), Process(2, 8, 4000),
+                                                  Process(3, std::nullopt, 5500)};
   EXPECT_THAT(story.Observe(41'000, later), ElementsAre("suspend job 8 for 10s"));
   story.Residency(8, Residency::kOff, 42'000);
   EXPECT_THAT(story.Observe(43'000, {Process(1, 7, 4), Process(3, std::nullopt, 9500)}), IsEmpty());
@@ -509,7 +510,8 @@ TEST(Pressure, WaitsForAJobThatIsNotListedWhileTheMoverCopiesItsMemory) {
   // Once it is checkpointed, its memory is listed with the mover, which is gpuman's own.
   auto mover = Process(9, std::nullopt, 4000);
   mover.ours = true;
-  const std::vector<gpu::OwnedProcess> copying{mover, Process(2, 8, 4000), Process(3, std::nullopt, 1500)};
+  const std::vector<gpu::AttributedProcess> copying{mover, Process(2, 8, 4000),
+                                                    Process(3, std::nullopt, 1500)};
   EXPECT_THAT(story.Observe(1000, copying), IsEmpty());
   EXPECT_THAT(story.Observe(5000, copying), IsEmpty()) << "its memory is still on the GPU";
   story.Residency(7, Residency::kOff, 6000);
@@ -614,8 +616,8 @@ TEST(Pressure, SuspendsSeveralOfWhichMuchStaysWhereThatIsEnough) {
   Staying both(3700, 3800);
   EXPECT_THAT(both.Observe(0, both.full), ElementsAre("suspend job 7 for 10s"));
   both.Residency(7, Residency::kOff, 10);
-  const std::vector<gpu::OwnedProcess> then{Process(1, 7, 3700), Process(2, 8, 4000),
-                                            Process(3, std::nullopt, 1500)};
+  const std::vector<gpu::AttributedProcess> then{Process(1, 7, 3700), Process(2, 8, 4000),
+                                                 Process(3, std::nullopt, 1500)};
   both.Observe(20, then);
   EXPECT_THAT(both.Observe(1000, then), ElementsAre("suspend job 8 for 10s"));
   Staying nothing(4000, 3400);
@@ -700,7 +702,7 @@ TEST(Unmanaged, HoldsEachUserToTheRuleForThem) {
   const struct {
     const char* what;
     std::vector<UnmanagedRule> rules;
-    std::vector<gpu::OwnedProcess> processes;
+    std::vector<gpu::AttributedProcess> processes;
     std::vector<std::string> actions;
   } table[] = {
       {"no rule", {}, {Process(1, none, 9000)}, {}},

@@ -10,7 +10,7 @@ namespace gpuman::guard {
 namespace {
 
 struct Candidate {
-  const gpu::OwnedProcess* process = nullptr;  // set: an unmanaged process; otherwise `job`
+  const gpu::AttributedProcess* process = nullptr;  // set: an unmanaged process; otherwise `job`
   const JobSnapshot* job = nullptr;
   bool over = false;   // is over one of its limits
   bool bound = false;  // has a hard limit

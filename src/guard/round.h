@@ -38,11 +38,11 @@ void ForgetEnded(Round& round);
 void ContinueEndings(Round& round);
 // Begins to end the job or process; does nothing if that has begun already.
 void EndJob(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, Cause cause);
-void EndProcess(Round& round, const gpu::OwnedProcess& process, const GpuSnapshot& gpu, Cause cause);
+void EndProcess(Round& round, const gpu::AttributedProcess& process, const GpuSnapshot& gpu, Cause cause);
 // True while `target` is being ended and its memory can be expected back.
 bool IsLeaving(const Round& round, const Target& target);
 bool IsListed(const Target& target, const GpuSnapshot& gpu);
-Target TargetOf(const gpu::OwnedProcess& process);
+Target TargetOf(const gpu::AttributedProcess& process);
 
 // --- suspension.cc: jobs that leave the GPU instead of being ended. ---
 
@@ -64,7 +64,7 @@ void HoldUnmanaged(Round& round, const GpuSnapshot& gpu);
 void HoldReserve(Round& round, const GpuSnapshot& gpu);
 
 // A process that was started outside gpuman and is not protected.
-bool IsUnmanaged(const gpu::OwnedProcess& process, const PolicySettings& settings);
+bool IsUnmanaged(const gpu::AttributedProcess& process, const PolicySettings& settings);
 // The rule for this user; nullptr: none.
 const UnmanagedRule* RuleFor(uid_t uid, const PolicySettings& settings);
 
@@ -75,7 +75,7 @@ std::int64_t Nanoseconds(base::MonoTime time);
 std::string Exactly(base::Bytes bytes);  // "512MiB (536870912 bytes)"
 std::string NameOf(const JobSnapshot& job);
 std::string NameOf(const GpuSnapshot& gpu);
-std::string NameOf(const gpu::OwnedProcess& process);
+std::string NameOf(const gpu::AttributedProcess& process);
 
 // Usage must fall this far below a limit before passing it is reported again.
 constexpr base::Bytes FallenBelow(base::Bytes limit) { return {limit.count - limit.count / 20}; }

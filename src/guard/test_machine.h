@@ -14,9 +14,9 @@ inline base::MonoTime At(std::int64_t milliseconds) {
   return base::MonoTime(std::chrono::milliseconds(1'000'000 + milliseconds));
 }
 
-inline gpu::OwnedProcess Process(pid_t pid, std::optional<std::int64_t> job,
-                                 std::optional<std::uint64_t> mebibytes, uid_t uid = 1000) {
-  gpu::OwnedProcess process;
+inline gpu::AttributedProcess Process(pid_t pid, std::optional<std::int64_t> job,
+                                      std::optional<std::uint64_t> mebibytes, uid_t uid = 1000) {
+  gpu::AttributedProcess process;
   process.id = {pid, static_cast<std::uint64_t>(pid) * 10};
   if (job) process.job = JobId{*job};
   process.uid = uid;
@@ -26,7 +26,7 @@ inline gpu::OwnedProcess Process(pid_t pid, std::optional<std::int64_t> job,
 }
 
 // A GPU of 10000 MiB.
-inline GpuSnapshot Gpu(std::int64_t at, std::vector<gpu::OwnedProcess> processes, unsigned index = 0) {
+inline GpuSnapshot Gpu(std::int64_t at, std::vector<gpu::AttributedProcess> processes, unsigned index = 0) {
   GpuSnapshot gpu;
   gpu.uuid = fmt::format("GPU-{}", index);
   gpu.number = std::to_string(index);

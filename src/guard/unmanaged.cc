@@ -9,7 +9,7 @@
 namespace gpuman::guard {
 namespace {
 
-using Processes = std::vector<const gpu::OwnedProcess*>;
+using Processes = std::vector<const gpu::AttributedProcess*>;
 
 struct UserUse {
   base::Bytes known;
@@ -28,8 +28,8 @@ std::map<uid_t, UserUse> ByUser(const GpuSnapshot& gpu, const PolicySettings& se
 }
 
 // The newest process that holds memory; nullptr while a process that is being ended is still listed.
-const gpu::OwnedProcess* NextToEnd(const Round& round, const Processes& processes) {
-  const gpu::OwnedProcess* newest = nullptr;
+const gpu::AttributedProcess* NextToEnd(const Round& round, const Processes& processes) {
+  const gpu::AttributedProcess* newest = nullptr;
   for (const auto* process : processes) {
     if (IsLeaving(round, TargetOf(*process))) return nullptr;
     if (round.state.processes.contains(process->id) || process->memory.value_or(base::Bytes{}).count == 0)
@@ -55,7 +55,7 @@ void Warn(Round& round, const GpuSnapshot& gpu, uid_t uid, base::Bytes used, bas
 }
 
 void Enforce(Round& round, const GpuSnapshot& gpu, uid_t uid, const UserUse& use, base::Bytes ceiling) {
-  const gpu::OwnedProcess* process = NextToEnd(round, use.processes);
+  const gpu::AttributedProcess* process = NextToEnd(round, use.processes);
   if (!process) return;
   EndProcess(
       round, *process, gpu,
@@ -68,7 +68,7 @@ void Enforce(Round& round, const GpuSnapshot& gpu, uid_t uid, const UserUse& use
 
 }  // namespace
 
-bool IsUnmanaged(const gpu::OwnedProcess& process, const PolicySettings& settings) {
+bool IsUnmanaged(const gpu::AttributedProcess& process, const PolicySettings& settings) {
   return !process.job && process.uid && !IsProtected(process, settings);
 }
 

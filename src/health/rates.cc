@@ -6,7 +6,7 @@ namespace gpuman::health {
 
 using base::MonoTime;
 
-void CounterGrowth::Add(MonoTime now, std::uint64_t counter) {
+void GrowthMeter::Add(MonoTime now, std::uint64_t counter) {
   const bool first = steps_.empty();
   const std::uint64_t added = first ? 0 : counter >= last_ ? counter - last_ : counter;
   last_ = counter;
@@ -15,14 +15,14 @@ void CounterGrowth::Add(MonoTime now, std::uint64_t counter) {
   while (steps_.size() > 2 && steps_[1].at <= now - window_) steps_.pop_front();
 }
 
-std::optional<std::uint64_t> CounterGrowth::Growth() const {
+std::optional<std::uint64_t> GrowthMeter::Growth() const {
   if (steps_.size() < 2) return std::nullopt;
   std::uint64_t sum = 0;
   for (std::size_t i = 1; i < steps_.size(); ++i) sum += steps_[i].added;
   return sum;
 }
 
-std::optional<double> CounterGrowth::RatePer(base::Millis unit) const {
+std::optional<double> GrowthMeter::RatePer(base::Millis unit) const {
   const auto growth = Growth();
   if (!growth || steps_.back().at - steps_.front().at < window_) return std::nullopt;
   const std::chrono::duration<double> known = steps_.back().at - steps_.front().at;

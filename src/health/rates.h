@@ -13,9 +13,9 @@ namespace gpuman::health {
 
 // Measures a counter that only grows, and starts at 0 again when its device is reset. A value below the last
 // one means a reset; all of that value was counted since the reset.
-class CounterGrowth {
+class GrowthMeter {
  public:
-  explicit CounterGrowth(base::Millis window) : window_(window) {}
+  explicit GrowthMeter(base::Millis window) : window_(window) {}
 
   void Add(base::MonoTime now, std::uint64_t counter);
   // The growth within the window that ends with the last value; nullopt: fewer than two values.

@@ -12,7 +12,7 @@ using base::MonoTime;
 MonoTime SampledAt(int seconds) { return MonoTime(std::chrono::seconds(seconds)); }
 
 TEST(Growth, IsUnknownBeforeThereAreTwoValues) {
-  CounterGrowth counter(Millis(60'000));
+  GrowthMeter counter(Millis(60'000));
   EXPECT_EQ(counter.Growth(), std::nullopt);
   counter.Add(SampledAt(0), 500);
   EXPECT_EQ(counter.Growth(), std::nullopt);
@@ -21,7 +21,7 @@ TEST(Growth, IsUnknownBeforeThereAreTwoValues) {
 }
 
 TEST(Growth, IsARateOnlyOverAWholeWindow) {
-  CounterGrowth counter(Millis(60'000));
+  GrowthMeter counter(Millis(60'000));
   counter.Add(SampledAt(0), 0);
   counter.Add(SampledAt(30), 100);
   EXPECT_EQ(counter.RatePer(Millis(60'000)), std::nullopt);
@@ -30,21 +30,21 @@ TEST(Growth, IsARateOnlyOverAWholeWindow) {
 }
 
 TEST(Growth, ForgetsWhatIsOlderThanTheWindow) {
-  CounterGrowth counter(Millis(60'000));
+  GrowthMeter counter(Millis(60'000));
   counter.Add(SampledAt(0), 0);
   for (int second = 10; second <= 600; second += 10) counter.Add(SampledAt(second), 7);
   EXPECT_EQ(counter.Growth(), 0U);
 }
 
 TEST(Growth, OfACounterThatBeganAgainIsWhatItShows) {
-  CounterGrowth counter(Millis(60'000));
+  GrowthMeter counter(Millis(60'000));
   counter.Add(SampledAt(0), 1'000'000);
   counter.Add(SampledAt(10), 3);
   EXPECT_EQ(counter.Growth(), 3U);
 }
 
 RC_GTEST_PROP(Growth, IsNeverMoreThanWhatWasCounted, (const std::vector<std::uint8_t>& steps)) {
-  CounterGrowth counter(Millis(20'000));
+  GrowthMeter counter(Millis(20'000));
   std::uint64_t value = 0, counted = 0;
   int second = 0;
   for (const auto step : steps) {

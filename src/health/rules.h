@@ -47,8 +47,8 @@ class RuleWatch {
   void CheckSlowdowns(base::MonoTime now, const Reading& reading, RuleResults& results);
   void CheckLinks(base::MonoTime now, const Reading& reading, RuleResults& results);
 
-  CounterGrowth replays_{base::Millis(60'000)};
-  CounterGrowth crc_errors_{base::Millis(5'000)};
+  GrowthMeter replays_{base::Millis(60'000)};
+  GrowthMeter crc_errors_{base::Millis(5'000)};
   MinuteCounter slowdowns_{10};
 };
 

@@ -127,7 +127,7 @@ bool TakeTimes(std::string_view& in, const BlockHead& head, std::vector<Row>& ro
 }
 
 // Rounded down, so that the differences from it to min and max are at least 0.
-std::int64_t MeanOf(const Figures& figures) {
+std::int64_t MeanOf(const Aggregate& figures) {
   if (figures.count == 0) return 0;
   const auto count = static_cast<std::int64_t>(figures.count);
   return figures.sum / count - (figures.sum % count < 0 ? 1 : 0);

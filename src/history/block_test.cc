@@ -58,7 +58,7 @@ TEST(Block, CutAtAnyByteIsRefused) {
 
 TEST(Block, AnHourOfTheSameTakesLessThan150Bytes) {
   std::vector<Row> rows;
-  Reading reading = Of(80 << 20);
+  HistorySample reading = Of(80 << 20);
   reading[Metric::kUtilization] = 97;
   reading[Metric::kPower] = 6830;
   reading[Metric::kTemperature] = 61;
@@ -81,8 +81,8 @@ TEST(Row, OfTwoReadingsInASecondHasTheLastAndTheExtremes) {
   Row row = MemoryRow(100, 5);
   Replace(row, Of(9));
   Replace(row, Of(7, JobActivity::kSuspended));
-  Replace(row, Reading{});
-  EXPECT_EQ(row[Metric::kMemory], (Figures{1, 7, 5, 9}));
+  Replace(row, HistorySample{});
+  EXPECT_EQ(row[Metric::kMemory], (Aggregate{1, 7, 5, 9}));
   EXPECT_EQ(row.seconds, 1u);
   EXPECT_EQ(row.suspended, 0u);
 }

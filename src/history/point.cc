@@ -7,8 +7,8 @@ namespace {
 
 bool IsInBounds(std::int64_t value) { return value >= -kMaxValue && value <= kMaxValue; }
 
-bool IsSound(const Figures& figures, std::uint32_t seconds) {
-  if (figures.count == 0) return figures == Figures{};
+bool IsSound(const Aggregate& figures, std::uint32_t seconds) {
+  if (figures.count == 0) return figures == Aggregate{};
   if (figures.count > seconds || !IsInBounds(figures.min) || !IsInBounds(figures.max)) return false;
   const auto count = static_cast<std::int64_t>(figures.count);
   return figures.min * count <= figures.sum && figures.sum <= figures.max * count;
@@ -21,7 +21,7 @@ void SetActivity(Row& row, JobActivity state) {
 
 }  // namespace
 
-Row RowOf(std::int64_t second, const Reading& reading) {
+Row RowOf(std::int64_t second, const HistorySample& reading) {
   Row row;
   row.at = second;
   row.seconds = 1;
@@ -29,7 +29,7 @@ Row RowOf(std::int64_t second, const Reading& reading) {
   return row;
 }
 
-void Replace(Row& row, const Reading& reading) {
+void Replace(Row& row, const HistorySample& reading) {
   SetActivity(row, reading.state);
   for (std::size_t i = 0; i < kMetrics; ++i) {
     const auto value = reading.values[i];
@@ -61,7 +61,7 @@ bool IsSound(const Row& row) {
   if (row.at < 0 || row.at > kLastTime || row.seconds == 0 || row.seconds > kMaxSeconds) return false;
   if (row.waiting > row.seconds || row.suspended > row.seconds - row.waiting) return false;
   return std::all_of(row.figures.begin(), row.figures.end(),
-                     [&](const Figures& figures) { return IsSound(figures, row.seconds); });
+                     [&](const Aggregate& figures) { return IsSound(figures, row.seconds); });
 }
 
 }  // namespace gpuman::history

@@ -22,29 +22,29 @@ inline constexpr std::size_t kMetrics = 4;
 enum class JobActivity { kRunning, kWaiting, kSuspended };
 
 // What is known at one moment.
-struct Reading {
+struct HistorySample {
   std::array<std::optional<std::int64_t>, kMetrics> values{};
   JobActivity state = JobActivity::kRunning;
 
   std::optional<std::int64_t>& operator[](Metric metric) { return values[static_cast<std::size_t>(metric)]; }
-  friend bool operator==(const Reading&, const Reading&) = default;
+  friend bool operator==(const HistorySample&, const HistorySample&) = default;
 };
 
 // One figure over `count` seconds in which it was known; count 0: unknown, and the rest is 0.
-struct Figures {
+struct Aggregate {
   std::uint32_t count = 0;
   std::int64_t sum = 0, min = 0, max = 0;
-  friend bool operator==(const Figures&, const Figures&) = default;
+  friend bool operator==(const Aggregate&, const Aggregate&) = default;
 };
 
 struct Row {
   std::int64_t at = 0;                       // the beginning of the bucket, in seconds since 1970
   std::uint32_t seconds = 0;                 // seconds that were recorded
   std::uint32_t waiting = 0, suspended = 0;  // of these; in the others the job ran
-  std::array<Figures, kMetrics> figures{};
+  std::array<Aggregate, kMetrics> figures{};
 
-  Figures& operator[](Metric metric) { return figures[static_cast<std::size_t>(metric)]; }
-  const Figures& operator[](Metric metric) const { return figures[static_cast<std::size_t>(metric)]; }
+  Aggregate& operator[](Metric metric) { return figures[static_cast<std::size_t>(metric)]; }
+  const Aggregate& operator[](Metric metric) const { return figures[static_cast<std::size_t>(metric)]; }
   friend bool operator==(const Row&, const Row&) = default;
 };
 
@@ -54,9 +54,9 @@ inline constexpr std::uint32_t kMaxSeconds = 4096;
 inline constexpr std::int64_t kLastTime = std::int64_t{1} << 36;  // after the year 4000
 
 // The row of one second. Values beyond the bounds are unknown.
-Row RowOf(std::int64_t second, const Reading& reading);
+Row RowOf(std::int64_t second, const HistorySample& reading);
 // A later reading of the same second: its values replace those of before, which stay in min and max.
-void Replace(Row& row, const Reading& reading);
+void Replace(Row& row, const HistorySample& reading);
 // Adds the seconds of `other`; `into` keeps its time.
 void AddTo(Row& into, const Row& other);
 // Whether a row can have been recorded: its counts and figures agree with each other and with the bounds.

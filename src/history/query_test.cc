@@ -56,9 +56,9 @@ TEST(Buckets, LeaveGapsAndAddUpTheRest) {
   buckets.Add(MemoryRow(99, 50));
   buckets.Add(MemoryRow(130, 50));
   ASSERT_EQ(buckets.rows().size(), 3u);
-  EXPECT_EQ(buckets.rows()[0][Metric::kMemory], (Figures{2, 4, 1, 3}));
+  EXPECT_EQ(buckets.rows()[0][Metric::kMemory], (Aggregate{2, 4, 1, 3}));
   EXPECT_EQ(buckets.rows()[1].seconds, 0u);
-  EXPECT_EQ(buckets.rows()[2][Metric::kMemory], (Figures{1, 4, 4, 4}));
+  EXPECT_EQ(buckets.rows()[2][Metric::kMemory], (Aggregate{1, 4, 4, 4}));
   EXPECT_EQ(buckets.rows()[2].at, 120);
 }
 

@@ -4,7 +4,7 @@
 
 namespace gpuman::history {
 
-void Recorder::Add(const Key& key, std::int64_t second, const Reading& reading) {
+void Recorder::Add(const Key& key, std::int64_t second, const HistorySample& reading) {
   if (second < 0 || second > kLastTime || key.name.empty()) return;
   Series& series = series_[key];
   if (series.second && series.second->at == second) {

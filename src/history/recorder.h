@@ -42,7 +42,7 @@ class Recorder {
 
   void SetHold(std::int64_t hold) { hold_ = hold; }
   // `second`: since 1970, by the clock of the wall.
-  void Add(const Key& key, std::int64_t second, const Reading& reading);
+  void Add(const Key& key, std::int64_t second, const HistorySample& reading);
   // No reading of this series will come soon. Its rows are taken with the next batch.
   void End(const Key& key);
   // Takes the rows to write: those of seconds, except of the second `now`; full blocks of the others.
@@ -59,8 +59,8 @@ class Recorder {
 
  private:
   struct Series {
-    std::optional<Row> second;       // under way
-    std::optional<Reading> reading;  // the last; nullopt: only replayed rows came
+    std::optional<Row> second;             // under way
+    std::optional<HistorySample> reading;  // the last; nullopt: only replayed rows came
     std::array<std::vector<Row>, kTiers> pending;
     // The first is not used.
     std::array<Rollup, kTiers> rollups{Rollup{kSteps[0]}, Rollup{kSteps[1]}, Rollup{kSteps[2]}};

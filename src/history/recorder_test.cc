@@ -121,7 +121,7 @@ TEST(Recorder, ShowsTheRowsUnderWayInEachResolution) {
     EXPECT_EQ(row.at, 300);
     AddTo(sum, row);
   }
-  EXPECT_EQ(sum[Metric::kMemory], (Figures{3, 18, 4, 8}));
+  EXPECT_EQ(sum[Metric::kMemory], (Aggregate{3, 18, 4, 8}));
 }
 
 // What was replayed goes on as if nothing had been: the rows are those of a recorder that never stopped.
@@ -130,7 +130,7 @@ RC_GTEST_PROP(Recorder, GoesOnAfterAReplay, ()) {
   const auto count = *rc::gen::inRange(2, 1500);
   const auto cut = *rc::gen::inRange(1, count);
   for (int i = 0; i < count; ++i) {
-    const Reading reading = Of(*AnyValue());
+    const HistorySample reading = Of(*AnyValue());
     whole.Add(kGpu, 1000 + i, reading);
     if (i < cut) first.Add(kGpu, 1000 + i, reading);
     if (i == cut)

@@ -18,8 +18,8 @@ TEST(Rollup, AddsTheRowsOfABucketAndEndsItWithTheNext) {
   EXPECT_EQ(row->at, 100);
   EXPECT_EQ(row->seconds, 3u);
   EXPECT_EQ(row->waiting, 1u);
-  EXPECT_EQ((*row)[Metric::kMemory], (Figures{2, 12, 4, 8}));
-  EXPECT_EQ((*row)[Metric::kPower], Figures{});
+  EXPECT_EQ((*row)[Metric::kMemory], (Aggregate{2, 12, 4, 8}));
+  EXPECT_EQ((*row)[Metric::kPower], Aggregate{});
 }
 
 TEST(Rollup, EndsTheBucketWhereTheClockIsSetBack) {

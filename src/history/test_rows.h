@@ -13,8 +13,8 @@ namespace gpuman::history {
 inline const Key kGpu{SubjectKind::kGpu, "GPU-1"};
 inline const Key kJob{SubjectKind::kJob, "7"};
 
-inline Reading Of(std::int64_t memory, JobActivity state = JobActivity::kRunning) {
-  Reading reading;
+inline HistorySample Of(std::int64_t memory, JobActivity state = JobActivity::kRunning) {
+  HistorySample reading;
   reading[Metric::kMemory] = memory;
   reading.state = state;
   return reading;
@@ -27,8 +27,8 @@ inline rc::Gen<std::int64_t> AnyValue() {
                         rc::gen::inRange<std::int64_t>(-kMaxValue, kMaxValue + 1));
 }
 
-inline Figures AnyFigures(std::uint32_t seconds) {
-  Figures figures;
+inline Aggregate AnyFigures(std::uint32_t seconds) {
+  Aggregate figures;
   figures.count = *rc::gen::inRange<std::uint32_t>(0, seconds + 1);
   if (figures.count == 0) return figures;
   const std::int64_t a = *AnyValue(), b = *AnyValue();

@@ -65,7 +65,7 @@ void Enqueuer::EnqueueMany(std::vector<Job> jobs, Done done) {
   arrival->at = clock_.Wall();
   arrival->done = std::move(done);
   arrival->jobs = std::make_shared<std::vector<Job>>(std::move(jobs));
-  slices_.Add(user, [this, arrival](const base::Turn& turn) {
+  slices_.Add(user, [this, arrival](const base::TimeSlice& turn) {
     auto& next = arrival->next;
     for (; next < arrival->jobs->size(); ++next) {
       if (next % kMaxAtOnce == 0 && turn.IsOver()) return true;
@@ -85,7 +85,7 @@ void Enqueuer::StoreArrival(const std::shared_ptr<Arrival>& arrival) {
     if (!stored) return arrival->done(Fail(stored.error()));
     arrival->ids.reserve(arrival->jobs->size());
     const uid_t user = arrival->jobs->front().owner->uid;
-    (*self)->slices_.Add(user, [me = *self, arrival](const base::Turn& turn) {
+    (*self)->slices_.Add(user, [me = *self, arrival](const base::TimeSlice& turn) {
       auto& next = arrival->next;
       for (; next < arrival->jobs->size(); ++next) {
         if (next % kSome == 0 && turn.IsOver()) return true;

@@ -52,8 +52,8 @@ void JobManager::Adopt(StoreContents contents) {
   ForgetOldOnes();
 }
 
-const Runtime& JobManager::RuntimeOf(JobId id) const {
-  static const Runtime kNone;
+const VolatileState& JobManager::RuntimeOf(JobId id) const {
+  static const VolatileState kNone;
   const auto it = runtimes_.find(id);
   return it == runtimes_.end() ? kNone : it->second;
 }

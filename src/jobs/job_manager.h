@@ -160,7 +160,7 @@ class JobManager {
  private:
   JobKeepers::Callbacks KeeperCallbacks();
   Attachments::Callbacks AttachmentCallbacks();
-  const Runtime& RuntimeOf(JobId id) const;
+  const VolatileState& RuntimeOf(JobId id) const;
   void TellChanged(const Job& job) const { callbacks_.on_job_changed(job, RuntimeOf(job.id)); }
   void Trouble(JobId id, const std::string& what) const;
 
@@ -218,7 +218,7 @@ class JobManager {
   JobFiles files_;
   JobWaiters waiters_;
   RequestChanges changes_;
-  std::map<JobId, Runtime> runtimes_;  // of jobs that run or have run
+  std::map<JobId, VolatileState> runtimes_;  // of jobs that run or have run
   JobKeepers keepers_;
   Attachments attachments_;
   RecordWriter writer_;

@@ -23,7 +23,7 @@
 namespace gpuman::jobs {
 
 // Facts about a job that are known only while this daemon runs.
-struct Runtime {
+struct VolatileState {
   base::MonoTime run_started{};  // of the current or last run
   std::string key;               // GPUMAN_JOB_KEY of its processes
 };
@@ -31,7 +31,8 @@ struct Runtime {
 struct JobManagerCallbacks {
   // --- What happens to jobs ---
   // A job is new, or its record changed.
-  std::function<void(const Job&, const Runtime&)> on_job_changed = [](const Job&, const Runtime&) {};
+  std::function<void(const Job&, const VolatileState&)> on_job_changed = [](const Job&,
+                                                                            const VolatileState&) {};
   // gpuman does not manage the job any more: it was removed, forgotten or released.
   std::function<void(JobId)> on_job_forgotten = [](JobId) {};
   std::function<void(const Job&, const Notice&)> on_notice = [](const Job&, const Notice&) {};

@@ -122,7 +122,7 @@ void JobManager::OnFailed(JobId id, const base::Error& error) {
 void JobManager::Announce(JobId id, const keeper::Reason& reason) {
   const Job* const job = Find(id);
   if (!job || IsEnded(*job)) return;
-  GuardRefused undo{reason, job->state, {}};
+  GuardOrderRefused undo{reason, job->state, {}};
   if (job->reason) undo.before_reason = keeper::Reason{*job->reason, job->reason_detail.value_or("")};
   // The reason comes before the signal. A keeper that cannot be told finds the reason in the stored record.
   (void)keepers_.Order(id, keeper::AnnounceReason{0, reason, false},
@@ -172,7 +172,7 @@ void JobManager::Note(JobId id, const std::string& line) {
 
 void JobManager::SetOffGpu(JobId id, bool off) {
   // If no answer comes, OnConnected corrects this by the journal.
-  (void)keepers_.Order(id, keeper::PauseClock{off}, [this, off](const Job& job, const Result<>& outcome) {
+  (void)keepers_.Order(id, keeper::SetClockPaused{off}, [this, off](const Job& job, const Result<>& outcome) {
     if (const auto trouble = TroubleOfClock(off, outcome, job.state)) Trouble(job.id, *trouble);
   });
 }

@@ -256,7 +256,7 @@ void OnRecord(Transition& t, const keeper::JournalRecord&, const keeper::Restart
 
 void OnRecord(Transition&, const keeper::JournalRecord&, const keeper::SettingsChanged&) {}
 
-void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::ClockPaused& clock) {
+void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::ClockPauseChanged& clock) {
   Job& job = t.job;
   if (clock.paused && !job.off_since) job.off_since = record.wall;
   if (!clock.paused) BackOnGpu(job, record.wall);
@@ -405,7 +405,7 @@ void OnEvent(Transition& t, const GuardOrdered& ordered) {
   t.changed = true;
 }
 
-void OnEvent(Transition& t, const GuardRefused& refused) {
+void OnEvent(Transition& t, const GuardOrderRefused& refused) {
   Job& job = t.job;
   if (job.state != JobState::kStopping || job.stop_wanted || job.reason != refused.reason.word) return;
   job.state = refused.before;

@@ -55,7 +55,7 @@ struct GuardOrdered {
 
 // The keeper refused the guard's order: there is no run to which it applies. `before`: the job's state before
 // the order.
-struct GuardRefused {
+struct GuardOrderRefused {
   keeper::Reason reason;
   JobState before{};
   std::optional<keeper::Reason> before_reason{};
@@ -107,7 +107,7 @@ struct RequeueAsked {
 };
 
 using JobEvent =
-    std::variant<Recorded, StopAsked, RestartAsked, GuardOrdered, GuardRefused, CannotStart, RecordsLost,
+    std::variant<Recorded, StopAsked, RestartAsked, GuardOrdered, GuardOrderRefused, CannotStart, RecordsLost,
                  RootEnded, HoldAsked, ReleaseAsked, CancelAsked, StartOrdered, RequeueAsked>;
 
 // An event for people: the store keeps it, `gpuman events` shows it.

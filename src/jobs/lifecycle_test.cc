@@ -518,7 +518,7 @@ TEST(Lifecycle, ARunTookWhatItsKeeperMeasuredWhateverTheClockWasSetTo) {
 TEST(Lifecycle, ARunIsAccountedForOnce) {
   Story story = QueuedJob();
   story.ApplyEvent(StartOrdered{{"GPU-a", "GPU-b"}}).KeeperStarts().Runs();
-  story.Write(keeper::ClockPaused{true}).Write(keeper::ClockPaused{false});  // at 3 and 4 s
+  story.Write(keeper::ClockPauseChanged{true}).Write(keeper::ClockPauseChanged{false});  // at 3 and 4 s
   story.Write(RunEnded{1, EndKind::kExited, 3, false, base::Millis(3'000), {}, {}});
   ASSERT_TRUE(story.last.run);
   const RunAccount& run = *story.last.run;
@@ -704,12 +704,12 @@ TEST(Lifecycle, AReasonThatTheKeeperRefusesIsTakenBack) {
   const Reason late{"memory_limit", "600MiB of 512MiB"};
   story.ApplyEvent(GuardOrdered{late});
   EXPECT_EQ(story.job.state, JobState::kStopping);
-  story.ApplyEvent(GuardRefused{late, before.state, Reason{*before.reason, *before.reason_detail}});
+  story.ApplyEvent(GuardOrderRefused{late, before.state, Reason{*before.reason, *before.reason_detail}});
   EXPECT_EQ(story.job.state, JobState::kStarting);
   EXPECT_EQ(story.job.reason, before.reason);
   EXPECT_EQ(story.job.reason_detail, before.reason_detail);
   story.ApplyEvent(StopAsked{{"stopped", ""}, false, At(9)});
-  story.ApplyEvent(GuardRefused{late, before.state, {}});
+  story.ApplyEvent(GuardOrderRefused{late, before.state, {}});
   EXPECT_EQ(story.job.state, JobState::kStopping) << "for another reason";
 }
 

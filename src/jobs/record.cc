@@ -23,7 +23,7 @@ struct LimitRow {
 Json Write(const base::json::Format&, const LimitRow& row) {
   return Json::array({row.resource, row.soft, row.hard});
 }
-void Read(base::json::ParseState& r, const base::json::Path& path, const Json& json, LimitRow& row) {
+void Read(base::json::ParseState& r, const base::json::FieldPath& path, const Json& json, LimitRow& row) {
   if (!json.is_array() || json.size() != 3) return r.Fail(path, "it is no limit and its two values");
   using base::json::Read;
   Read(r, path, json[0], row.resource);
@@ -44,7 +44,7 @@ Json Write(const base::json::Format& format, const Shared<T>& value) {
   return Write(format, *value);
 }
 template <typename T>
-void Read(base::json::ParseState& r, const base::json::Path& path, const Json& json, Shared<T>& out) {
+void Read(base::json::ParseState& r, const base::json::FieldPath& path, const Json& json, Shared<T>& out) {
   T value;
   Read(r, path, json, value);
   out = std::move(value);

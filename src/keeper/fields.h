@@ -102,8 +102,8 @@ void Fields(V& v, T& x) {
   v.Required("settings", x.settings);
 }
 
-constexpr std::string_view NameOf(const ClockPaused&) { return "clock"; }
-template <typename V, base::json::Of<ClockPaused> T>
+constexpr std::string_view NameOf(const ClockPauseChanged&) { return "clock"; }
+template <typename V, base::json::Of<ClockPauseChanged> T>
 void Fields(V& v, T& x) {
   v.Required("paused", x.paused);
 }

@@ -189,8 +189,8 @@ std::vector<int> FreestProcessors(std::size_t count, std::int64_t job) {
   return ChooseProcessors(allowed, pinned, count, static_cast<std::size_t>(job) * count);
 }
 
-HostHold PlanHostLimits(const HostLimits& limits, const Result<Path>& own, const Path& top) {
-  HostHold hold;
+HostLimitPlan PlanHostLimits(const HostLimits& limits, const Result<Path>& own, const Path& top) {
+  HostLimitPlan hold;
   const bool memory = limits.memory.has_value(), processors = limits.cpus > 0;
   std::string why = own ? "" : own.error().message;
   const auto find = [&](bool with_memory, bool with_processors) {

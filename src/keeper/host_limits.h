@@ -56,14 +56,14 @@ std::vector<int> FreestProcessors(std::size_t count, std::int64_t job);
 std::vector<int> ParseProcessors(std::string_view text);
 
 // How a job's limits are held.
-struct HostHold {
+struct HostLimitPlan {
   std::filesystem::path parent;  // the job's cgroup is made in it; empty: where it would be without limits
   bool memory = false;           // both: whether that cgroup holds this limit
   bool processors = false;
   std::vector<std::string> notes;  // the limits that cannot be held, and why
 };
 // `own`: the cgroup of this process, or the error where there is none. `top`: the root of the tree.
-HostHold PlanHostLimits(const HostLimits& limits, const base::Result<std::filesystem::path>& own,
-                        const std::filesystem::path& top);
+HostLimitPlan PlanHostLimits(const HostLimits& limits, const base::Result<std::filesystem::path>& own,
+                             const std::filesystem::path& top);
 
 }  // namespace gpuman::keeper

@@ -163,7 +163,7 @@ void ApplyBody(JobHistory& history, const JournalRecord&, const RestartScheduled
 }
 
 // The history keeps nothing of it: a run ends with its keeper, and the next run has its whole time.
-void ApplyBody(JobHistory&, const JournalRecord&, const ClockPaused&) {}
+void ApplyBody(JobHistory&, const JournalRecord&, const ClockPauseChanged&) {}
 
 void ApplyBody(JobHistory& history, const JournalRecord&, const SettingsChanged& body) {
   history.settings.push_back(body.settings);
@@ -257,7 +257,7 @@ std::vector<JournalRecord> StillNeeded(const std::vector<JournalRecord>& records
       of_run(ended->run);
     } else if (const auto* changed = std::get_if<SettingsChanged>(&it->body)) {
       keep = SaysMore(changed->settings, settings) || keep;
-    } else if (!std::holds_alternative<ClockPaused>(it->body)) {
+    } else if (!std::holds_alternative<ClockPauseChanged>(it->body)) {
       keep = kinds.insert(it->body.index()).second || keep;
     }
     if (keep) needed.insert(it->seq);

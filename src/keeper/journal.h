@@ -112,9 +112,9 @@ struct SettingsChanged {
 };
 
 // The clock of the time limit stops here, or goes on.
-struct ClockPaused {
+struct ClockPauseChanged {
   bool paused = false;
-  friend bool operator==(const ClockPaused&, const ClockPaused&) = default;
+  friend bool operator==(const ClockPauseChanged&, const ClockPauseChanged&) = default;
 };
 
 // The last record: no process of the job is left and none will be started.
@@ -125,7 +125,7 @@ struct JobEnded {
 };
 
 using RecordBody = std::variant<KeeperStarted, RunStarted, StartFailed, RunEnded, StopOrdered, RestartOrdered,
-                                RestartScheduled, SettingsChanged, ClockPaused, JobEnded>;
+                                RestartScheduled, SettingsChanged, ClockPauseChanged, JobEnded>;
 
 struct JournalRecord {
   std::uint64_t seq = 0;  // 1, 2, …; gaps: removed records that were not needed any more

@@ -29,7 +29,7 @@ std::vector<JournalRecord> Story() {
       RestartScheduled{3, Millis{0}, 0, Reason{"restart", ""}},
       RunStarted{3, {103, 5003}, {}},
       SettingsChanged{R"({"stop_grace_ms":5})"},
-      ClockPaused{true},
+      ClockPauseChanged{true},
       RestartOrdered{{"restart", "by lab1"}},
       StopOrdered{{"stopped", "by lab1"}},
       RunEnded{
@@ -194,7 +194,7 @@ std::vector<JournalRecord> AnyStory() {
     if (kind == 3)
       add(SettingsChanged{
           *rc::gen::element<std::string>(R"({"stop_grace_ms":5})", R"({"log_rotations":3})", "?")});
-    if (kind == 3) add(ClockPaused{true});
+    if (kind == 3) add(ClockPauseChanged{true});
     if (*rc::gen::inRange(0, 3) == 0) add(RestartOrdered{{"restart", std::to_string(run)}});
     if (kind <= 1) add(StartFailed{run, kind == 0 ? "command" : "exec", 2, "no"});
     if (kind >= 2)

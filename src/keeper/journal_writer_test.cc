@@ -37,7 +37,7 @@ TEST_F(WriterTest, NumbersGoOnAfterAReopen) {
 
 TEST_F(WriterTest, GoesOnInAJournalThatWasShortened) {
   auto writer = Open();
-  for (int i = 0; i < 100; ++i) writer.Append(ClockPaused{i % 2 == 0});
+  for (int i = 0; i < 100; ++i) writer.Append(ClockPauseChanged{i % 2 == 0});
   writer.Append(StopOrdered{{"a", ""}});
   ASSERT_TRUE(writer.Flush().result);
   const auto before = Text().size();
@@ -55,7 +55,7 @@ TEST_F(WriterTest, GoesOnInAJournalThatWasShortened) {
 
 TEST_F(WriterTest, LeavesTheJournalAsItIsWhereTheDiskTakesNoShorterOne) {
   auto writer = Open();
-  for (int i = 0; i < 100; ++i) writer.Append(ClockPaused{i % 2 == 0});
+  for (int i = 0; i < 100; ++i) writer.Append(ClockPauseChanged{i % 2 == 0});
   ASSERT_TRUE(writer.Flush().result);
   const auto before = Text();
   std::filesystem::create_directory(dir_.path() / "journal.new");

@@ -76,7 +76,7 @@ base::Result<std::filesystem::path> MakeJobCgroup(const Spec& spec, const std::f
 // Makes the cgroup of the job and sets the job's limits of the host there.
 void MakeCgroup(KeeperResources& resources) {
   const HostLimits& limits = resources.spec.host;
-  HostHold hold;
+  HostLimitPlan hold;
   if (limits.Any() && resources.spec.use_cgroup) {
     const auto own =
         resources.spec.cgroup_parent.empty() ? OwnCgroupDirectory() : resources.spec.cgroup_parent;

@@ -271,7 +271,7 @@ TEST_P(TreeTest, DaemonisedChildrenEndWithTheCommand) {
 }
 
 TEST_P(TreeTest, JobMayWaitForItsDaemonisedChildren) {
-  spec_.leftovers = Leftovers::kWait;
+  spec_.leftovers = LeftoverPolicy::kWait;
   Shell(Daemonise() + "exit 2");
   Start();
   const auto daemon = Daemon();

@@ -389,7 +389,7 @@ class StartUnknownToItsKeeperTest : public KeeperTest {
 
 TEST_F(StartUnknownToItsKeeperTest, OrdersForTheRunAreKept) {
   ASSERT_NO_FATAL_FAILURE(StartUnknown());
-  const auto pause = connection_->Send(PauseClock{true}).value();
+  const auto pause = connection_->Send(SetClockPaused{true}).value();
   const auto signal = connection_->Send(SendSignalTo{SIGUSR1, false}).value();
   GoOn();
   EXPECT_TRUE(Answer(pause));
@@ -399,7 +399,7 @@ TEST_F(StartUnknownToItsKeeperTest, OrdersForTheRunAreKept) {
   const auto records = ReadJournal(job_dir_)->records;
   ASSERT_GE(records.size(), 3u);
   EXPECT_TRUE(std::holds_alternative<RunStarted>(records[1].body));
-  EXPECT_EQ(records[2].body, RecordBody(ClockPaused{true}));
+  EXPECT_EQ(records[2].body, RecordBody(ClockPauseChanged{true}));
 }
 
 TEST_F(StartUnknownToItsKeeperTest, TheJournalIsShortenedOnceTheChildIsDoneWithIt) {

@@ -92,8 +92,8 @@ void Fields(V& v, T& x) {
   v("tree", x.tree);
 }
 
-constexpr std::string_view NameOf(const PauseClock&) { return "clock"; }
-template <typename V, base::json::Of<PauseClock> T>
+constexpr std::string_view NameOf(const SetClockPaused&) { return "clock"; }
+template <typename V, base::json::Of<SetClockPaused> T>
 void Fields(V& v, T& x) {
   v.Required("paused", x.paused);
 }

@@ -105,7 +105,7 @@ struct SendSignalTo {
 
 // Stops the clock of the time limit, or lets it go on. For the current run, also one that is just being
 // started; kConflict: there is none.
-struct PauseClock {
+struct SetClockPaused {
   bool paused = false;
 };
 
@@ -120,8 +120,8 @@ struct RecordsStored {
   std::uint64_t up_to = 0;
 };
 
-using Command = std::variant<AnnounceReason, StopJob, RestartJob, UpdateSettings, SendSignalTo, PauseClock,
-                             WriteNote, RecordsStored>;
+using Command = std::variant<AnnounceReason, StopJob, RestartJob, UpdateSettings, SendSignalTo,
+                             SetClockPaused, WriteNote, RecordsStored>;
 
 struct ClientHello {
   int min_version = kProtocolVersion;

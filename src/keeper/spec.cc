@@ -53,7 +53,7 @@ base::Result<> CheckPath(const std::filesystem::path& path, std::string_view wha
 
 // "unlimited" is null.
 static Json LimitValue(rlim_t value) { return value == RLIM_INFINITY ? Json(nullptr) : Json(value); }
-static void ReadLimitValue(base::json::ParseState& r, const base::json::Path& path, const Json& json,
+static void ReadLimitValue(base::json::ParseState& r, const base::json::FieldPath& path, const Json& json,
                            rlim_t& out) {
   out = RLIM_INFINITY;
   if (!json.is_null()) Read(r, path, json, out);
@@ -66,16 +66,16 @@ static Json Write(const base::json::Format&, const std::vector<ResourceLimit>& l
     object[std::string(LimitName(limit.resource))] = {LimitValue(limit.soft), LimitValue(limit.hard)};
   return object;
 }
-static void Read(base::json::ParseState& r, const base::json::Path& path, const Json& json,
+static void Read(base::json::ParseState& r, const base::json::FieldPath& path, const Json& json,
                  std::vector<ResourceLimit>& limits) {
   if (!json.is_object()) return r.WrongType(path, "an object", json);
   for (const auto& [name, pair] : json.items()) {
     const auto resource = LimitFromName(name);
     if (!resource || !pair.is_array() || pair.size() != 2)
-      return r.Fail(base::json::Path(path, std::string_view(name)), "it is no limit and its two values");
+      return r.Fail(base::json::FieldPath(path, std::string_view(name)), "it is no limit and its two values");
     auto& limit = limits.emplace_back(ResourceLimit{*resource});
-    ReadLimitValue(r, base::json::Path(path, std::string_view(name)), pair[0], limit.soft);
-    ReadLimitValue(r, base::json::Path(path, std::string_view(name)), pair[1], limit.hard);
+    ReadLimitValue(r, base::json::FieldPath(path, std::string_view(name)), pair[0], limit.soft);
+    ReadLimitValue(r, base::json::FieldPath(path, std::string_view(name)), pair[1], limit.hard);
   }
 }
 

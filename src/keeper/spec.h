@@ -40,12 +40,12 @@ struct LogSettings {
 };
 
 // What the keeper does with the processes that a job leaves behind when its command has ended.
-enum class Leftovers {
+enum class LeftoverPolicy {
   kEnd,   // SIGTERM, the stop grace, SIGKILL: the job ends with its command
   kWait,  // the job, and a restart, wait until they end by themselves
 };
-constexpr auto WordsOf(Leftovers) {
-  return base::Words<Leftovers, 2>{{{Leftovers::kEnd, "end"}, {Leftovers::kWait, "wait"}}};
+constexpr auto WordsOf(LeftoverPolicy) {
+  return base::Words<LeftoverPolicy, 2>{{{LeftoverPolicy::kEnd, "end"}, {LeftoverPolicy::kWait, "wait"}}};
 }
 
 // Limits the time of one run: when it is over the job is stopped, for good. Time in which the clock is paused
@@ -88,7 +88,7 @@ struct Spec {
   RestartPolicy restart;
   int stop_signal = 15;  // SIGTERM
   base::Millis stop_grace{10'000};
-  Leftovers leftovers = Leftovers::kEnd;
+  LeftoverPolicy leftovers = LeftoverPolicy::kEnd;
   TimeLimit time_limit;
   HostLimits host;
 

@@ -32,7 +32,7 @@ Spec Example() {
   spec.restart = {.mode = RestartMode::kOnFailure, .max_restarts = 3};
   spec.stop_signal = 2;
   spec.stop_grace = base::Millis{1500};
-  spec.leftovers = Leftovers::kWait;
+  spec.leftovers = LeftoverPolicy::kWait;
   spec.host = {base::GiB(8), 4};
   spec.cgroup_parent = "/sys/fs/cgroup/gpuman";
   return spec;

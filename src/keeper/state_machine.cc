@@ -89,7 +89,7 @@ Actions RunStateMachine::OnLaunched(const RunStarted& started, MonoTime now) {
 void RunStateMachine::CarryOutKept(Actions& actions, MonoTime now) {
   if (kept_.clock_paused) {
     clock_.Pause(true, now);
-    actions.emplace_back(action::Append{ClockPaused{true}});
+    actions.emplace_back(action::Append{ClockPauseChanged{true}});
   }
   for (const auto& order : kept_.signals) {
     if (order.tree)
@@ -136,7 +136,7 @@ Actions RunStateMachine::OnMainEnded(const MainEnd& end, bool tree_empty, MonoTi
     AfterRun(actions, now);
   } else if (phase_ != KeeperPhase::kStopping) {
     phase_ = KeeperPhase::kLeftovers;
-    if (leftovers_ == Leftovers::kEnd) EndTree(actions, SIGTERM, std::nullopt, now);
+    if (leftovers_ == LeftoverPolicy::kEnd) EndTree(actions, SIGTERM, std::nullopt, now);
     phase_ = KeeperPhase::kLeftovers;
   }
   return actions;
@@ -171,7 +171,7 @@ std::optional<MonoTime> RunStateMachine::deadline() const {
 // The limit also holds for processes that outlive the command and for which the job waits.
 bool RunStateMachine::ClockCounts() const {
   return phase_ == KeeperPhase::kRunning ||
-         (phase_ == KeeperPhase::kLeftovers && leftovers_ == Leftovers::kWait);
+         (phase_ == KeeperPhase::kLeftovers && leftovers_ == LeftoverPolicy::kWait);
 }
 
 void RunStateMachine::CheckClock(Actions& actions, MonoTime now) {
@@ -280,7 +280,7 @@ base::Result<Actions> RunStateMachine::Handle(const SendSignalTo& command, MonoT
   return actions;
 }
 
-base::Result<Actions> RunStateMachine::Handle(const PauseClock& command, MonoTime now) {
+base::Result<Actions> RunStateMachine::Handle(const SetClockPaused& command, MonoTime now) {
   Actions actions;
   if (phase_ == KeeperPhase::kLaunching) {
     kept_.clock_paused = command.paused;
@@ -290,7 +290,7 @@ base::Result<Actions> RunStateMachine::Handle(const PauseClock& command, MonoTim
   if (clock_.paused() == command.paused) return actions;
   CheckClock(actions, now);
   clock_.Pause(command.paused, now);
-  actions.emplace_back(action::Append{ClockPaused{command.paused}});
+  actions.emplace_back(action::Append{ClockPauseChanged{command.paused}});
   return actions;
 }
 

@@ -113,7 +113,7 @@ class RunStateMachine {
   base::Result<Actions> Handle(const RestartJob& command, base::MonoTime now);
   base::Result<Actions> Handle(const UpdateSettings& command, base::MonoTime now);
   base::Result<Actions> Handle(const SendSignalTo& command, base::MonoTime now);
-  base::Result<Actions> Handle(const PauseClock& command, base::MonoTime now);
+  base::Result<Actions> Handle(const SetClockPaused& command, base::MonoTime now);
   base::Result<Actions> Handle(const WriteNote& command, base::MonoTime now);
   base::Result<Actions> Handle(const RecordsStored& command, base::MonoTime now);
   bool ClockCounts() const;
@@ -134,7 +134,7 @@ class RunStateMachine {
   RestartPolicy restart_;
   int stop_signal_;
   base::Millis stop_grace_;
-  Leftovers leftovers_;
+  LeftoverPolicy leftovers_;
   RunClock clock_;
 
   KeeperPhase phase_ = KeeperPhase::kWaiting;

@@ -21,7 +21,7 @@ class World {
     spec_.restart.mode = *rc::gen::element(RestartMode::kNo, RestartMode::kOnFailure, RestartMode::kAlways);
     spec_.restart.initial_delay = milliseconds(100);
     spec_.stop_grace = milliseconds(500);
-    spec_.leftovers = *rc::gen::element(Leftovers::kEnd, Leftovers::kWait);
+    spec_.leftovers = *rc::gen::element(LeftoverPolicy::kEnd, LeftoverPolicy::kWait);
     if (*rc::gen::inRange(0, 3) == 0) spec_.time_limit = {milliseconds(3000), SIGUSR1, milliseconds(300)};
     obeys_ = *rc::gen::arbitrary<bool>();
   }
@@ -112,7 +112,7 @@ class World {
       case 6:
         return SendSignalTo{signal, *rc::gen::arbitrary<bool>()};
       default:
-        return PauseClock{*rc::gen::arbitrary<bool>()};
+        return SetClockPaused{*rc::gen::arbitrary<bool>()};
     }
   }
 
@@ -291,7 +291,7 @@ class World {
     RC_LOG() << "  accepted " << SerializeMessage(NumberedCommand{0, command}) << " in "
              << base::WordOf(WordsOf(before), before) << "\n";
     orders_.push_back(order);
-    if (const auto* pause = std::get_if<PauseClock>(&command)) paused_ = pause->paused;
+    if (const auto* pause = std::get_if<SetClockPaused>(&command)) paused_ = pause->paused;
     if (const auto* signal = std::get_if<SendSignalTo>(&command))
       asked_.insert({signal->signal, signal->tree});
     if (const auto* reason = std::get_if<AnnounceReason>(&command)) {
@@ -317,7 +317,7 @@ class World {
   bool ClockInJournal() const {
     bool paused = false;
     const auto read = [&](const RecordBody& body) {
-      if (const auto* clock = std::get_if<ClockPaused>(&body)) paused = clock->paused;
+      if (const auto* clock = std::get_if<ClockPauseChanged>(&body)) paused = clock->paused;
       if (std::holds_alternative<RunStarted>(body)) paused = false;
     };
     for (const auto& record : disk_) read(record.body);

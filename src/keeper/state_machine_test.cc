@@ -44,7 +44,7 @@ std::vector<std::string> Words(const Actions& actions) {
     }
     std::string operator()(const SettingsChanged&) { return "settings"; }
     std::string operator()(const RestartOrdered& r) { return "order " + r.reason.word; }
-    std::string operator()(const ClockPaused& r) { return r.paused ? "clock stands" : "clock goes"; }
+    std::string operator()(const ClockPauseChanged& r) { return r.paused ? "clock stands" : "clock goes"; }
     std::string operator()(const JobEnded& r) { return "end " + r.why; }
   };
   std::vector<std::string> words;
@@ -110,11 +110,11 @@ TEST(RunStateMachine, WarnsAndThenEndsAJobWhoseTimeIsOver) {
 
 TEST(RunStateMachine, DoesNotCountTheTimeForWhichTheClockStands) {
   auto machine = Running(Limited());
-  EXPECT_THAT(Words(machine.OnCommand(PauseClock{true}, At(601))), ElementsAre("clock stands"));
+  EXPECT_THAT(Words(machine.OnCommand(SetClockPaused{true}, At(601))), ElementsAre("clock stands"));
   EXPECT_FALSE(machine.deadline());
   EXPECT_THAT(Words(machine.OnTime(At(5000))), IsEmpty());
-  EXPECT_THAT(Words(machine.OnCommand(PauseClock{true}, At(5001))), IsEmpty()) << "it stands already";
-  EXPECT_THAT(Words(machine.OnCommand(PauseClock{false}, At(6001))), ElementsAre("clock goes"));
+  EXPECT_THAT(Words(machine.OnCommand(SetClockPaused{true}, At(5001))), IsEmpty()) << "it stands already";
+  EXPECT_THAT(Words(machine.OnCommand(SetClockPaused{false}, At(6001))), ElementsAre("clock goes"));
   EXPECT_EQ(machine.deadline(), At(6101));
   EXPECT_THAT(Words(machine.OnTime(At(6101))), ElementsAre("note", "signal-tree 10"));
   EXPECT_EQ(machine.deadline(), At(6401));
@@ -154,7 +154,7 @@ TEST(RunStateMachine, EndsWhatTheCommandLeavesBehindAfterTheGrace) {
 
 TEST(RunStateMachine, WaitsForLeftoversWhereToldTo) {
   auto spec = ExampleSpec();
-  spec.leftovers = Leftovers::kWait;
+  spec.leftovers = LeftoverPolicy::kWait;
   auto machine = Running(spec);
   EXPECT_THAT(Words(machine.OnMainEnded(Exit(0), false, At(10))), ElementsAre("exit 0"));
   EXPECT_FALSE(machine.deadline());
@@ -354,30 +354,30 @@ TEST(RunStateMachine, ShutdownEndsTheRunButNotAJobThatIsToRestart) {
 TEST(RunStateMachine, AClockThatIsStoppedBeforeExecveStandsFromTheRunsStart) {
   RunStateMachine machine(Limited());
   machine.Begin({}, false, At(0));
-  EXPECT_THAT(Words(machine.OnCommand(PauseClock{true}, At(1))), IsEmpty()) << "kept";
+  EXPECT_THAT(Words(machine.OnCommand(SetClockPaused{true}, At(1))), IsEmpty()) << "kept";
   EXPECT_THAT(Words(machine.OnLaunched({1, kMain, {}}, At(2))), ElementsAre("clock stands"));
   EXPECT_FALSE(machine.deadline());
-  EXPECT_THAT(Words(machine.OnCommand(PauseClock{false}, At(5002))), ElementsAre("clock goes"));
+  EXPECT_THAT(Words(machine.OnCommand(SetClockPaused{false}, At(5002))), ElementsAre("clock goes"));
   EXPECT_EQ(machine.deadline(), At(5702));
 }
 
 TEST(RunStateMachine, AClockThatIsStoppedAndLetGoBeforeExecveGoes) {
   RunStateMachine machine(Limited());
   machine.Begin({}, false, At(0));
-  machine.OnCommand(PauseClock{true}, At(1)).value();
-  machine.OnCommand(PauseClock{false}, At(1)).value();
+  machine.OnCommand(SetClockPaused{true}, At(1)).value();
+  machine.OnCommand(SetClockPaused{false}, At(1)).value();
   EXPECT_THAT(Words(machine.OnLaunched({1, kMain, {}}, At(2))), IsEmpty());
   EXPECT_EQ(machine.deadline(), At(702));
 }
 
 TEST(RunStateMachine, AStandingClockIsOfItsRunAlone) {
   auto machine = Running(Limited());
-  machine.OnCommand(PauseClock{true}, At(5)).value();
+  machine.OnCommand(SetClockPaused{true}, At(5)).value();
   machine.OnMainEnded(Killed(9), true, At(6));
-  EXPECT_THAT(Words(machine.OnCommand(PauseClock{false}, At(7))), ElementsAre("refused"))
+  EXPECT_THAT(Words(machine.OnCommand(SetClockPaused{false}, At(7))), ElementsAre("refused"))
       << "there is no run";
   machine.OnTime(At(200));
-  EXPECT_THAT(Words(machine.OnCommand(PauseClock{true}, At(201))), IsEmpty());
+  EXPECT_THAT(Words(machine.OnCommand(SetClockPaused{true}, At(201))), IsEmpty());
   EXPECT_THAT(Words(machine.OnLaunchFailed({2, "exec", 2, "no"}, At(202))),
               ElementsAre("failed", "note", "restart in 200", "note"));
   machine.OnTime(At(500));
@@ -386,10 +386,10 @@ TEST(RunStateMachine, AStandingClockIsOfItsRunAlone) {
 
 TEST(RunStateMachine, TheClockOfLeftoversThatAreWaitedForCanBeStopped) {
   auto spec = Limited();
-  spec.leftovers = Leftovers::kWait;
+  spec.leftovers = LeftoverPolicy::kWait;
   auto machine = Running(spec);
   machine.OnMainEnded(Exit(0), false, At(10));
-  EXPECT_THAT(Words(machine.OnCommand(PauseClock{true}, At(11))), ElementsAre("clock stands"));
+  EXPECT_THAT(Words(machine.OnCommand(SetClockPaused{true}, At(11))), ElementsAre("clock stands"));
   EXPECT_FALSE(machine.deadline());
 }
 
@@ -398,9 +398,9 @@ TEST(RunStateMachine, TheClockOfARunWhoseTimeIsOverFollowsOrdersStill) {
   machine.OnTime(At(701));
   machine.OnTime(At(1001));
   EXPECT_EQ(machine.phase(), KeeperPhase::kStopping);
-  EXPECT_THAT(Words(machine.OnCommand(PauseClock{true}, At(1002))), ElementsAre("clock stands"));
-  EXPECT_THAT(Words(machine.OnCommand(PauseClock{true}, At(1003))), IsEmpty());
-  EXPECT_THAT(Words(machine.OnCommand(PauseClock{false}, At(1004))), ElementsAre("clock goes"));
+  EXPECT_THAT(Words(machine.OnCommand(SetClockPaused{true}, At(1002))), ElementsAre("clock stands"));
+  EXPECT_THAT(Words(machine.OnCommand(SetClockPaused{true}, At(1003))), IsEmpty());
+  EXPECT_THAT(Words(machine.OnCommand(SetClockPaused{false}, At(1004))), ElementsAre("clock goes"));
 }
 
 TEST(RunStateMachine, SignalsBeforeExecveAreSentRightAfter) {

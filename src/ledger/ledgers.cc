@@ -74,11 +74,11 @@ bool Write(wire::Ledger& ledger, std::span<const GpuLimit> limits) {
   return room;
 }
 
-std::uint32_t PatienceWord(const Eviction& eviction) {
+std::uint32_t PatienceWord(const EvictionSettings& eviction) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(eviction.patience.count(), 0, INT32_MAX));
 }
 
-void Write(wire::Ledger& ledger, const Eviction& eviction) {
+void Write(wire::Ledger& ledger, const EvictionSettings& eviction) {
   const auto backing = eviction.possible ? wire::AllocationMode::kEvictable : wire::AllocationMode::kPlain;
   wire::Store(ledger.host_budget, Word(eviction.host_budget));
   wire::Store(ledger.patience_ms, PatienceWord(eviction));
@@ -86,7 +86,7 @@ void Write(wire::Ledger& ledger, const Eviction& eviction) {
   wire::Store(ledger.features, wire::kFeatureHomes | wire::kFeaturePeaks);
 }
 
-bool Says(const wire::Ledger& ledger, const Eviction& eviction) {
+bool Says(const wire::Ledger& ledger, const EvictionSettings& eviction) {
   return wire::Load(ledger.host_budget) == Word(eviction.host_budget) &&
          wire::Load(ledger.patience_ms) == PatienceWord(eviction) &&
          (wire::Load(ledger.backing) == static_cast<std::uint32_t>(wire::AllocationMode::kEvictable)) ==
@@ -111,7 +111,7 @@ std::optional<std::array<std::uint8_t, 16>> ParseUuid(std::string_view text) {
 }
 
 Result<> Ledgers::Add(JobId job, Result<Page> page, std::span<const GpuLimit> limits,
-                      const Eviction& eviction) {
+                      const EvictionSettings& eviction) {
   if (jobs_.contains(job))
     return Fail(ErrorCode::kAlreadyExists, fmt::format("job {} has a ledger already", job.value));
   if (!page) return Fail(std::move(page).error());
@@ -125,11 +125,12 @@ Result<> Ledgers::Add(JobId job, Result<Page> page, std::span<const GpuLimit> li
   return {};
 }
 
-Result<> Ledgers::Create(JobId job, std::span<const GpuLimit> limits, const Eviction& eviction) {
+Result<> Ledgers::Create(JobId job, std::span<const GpuLimit> limits, const EvictionSettings& eviction) {
   return Add(job, Page::Create(job.value), limits, eviction);
 }
 
-Result<> Ledgers::Adopt(JobId job, Fd file, std::span<const GpuLimit> limits, const Eviction& eviction) {
+Result<> Ledgers::Adopt(JobId job, Fd file, std::span<const GpuLimit> limits,
+                        const EvictionSettings& eviction) {
   GPUMAN_TRY(Add(job, Page::Adopt(std::move(file), job.value), limits, eviction));
   TakeOver(jobs_.at(job));
   return {};
@@ -147,11 +148,11 @@ Result<> Ledgers::SetLimits(JobId job, std::span<const GpuLimit> limits) {
   return {};
 }
 
-void Ledgers::SetEviction(JobId job, const Eviction& eviction) {
+void Ledgers::SetEviction(JobId job, const EvictionSettings& eviction) {
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return;
   Entry& entry = found->second;
-  Eviction now = eviction;
+  EvictionSettings now = eviction;
   now.possible = entry.eviction.possible;
   if (now == entry.eviction) return;
   entry.eviction = now;

@@ -68,20 +68,20 @@ struct RefusalHistory {
 };
 
 // Whether the job's memory can leave its GPU, and what that may take.
-struct Eviction {
+struct EvictionSettings {
   bool possible = false;
   std::optional<base::Bytes> host_budget;  // host memory that all processes may keep for evicted data
   base::Millis patience{0};  // how long calls and work in flight may take to end; 0: the shim's own, 30 s
-  friend bool operator==(const Eviction&, const Eviction&) = default;
+  friend bool operator==(const EvictionSettings&, const EvictionSettings&) = default;
 };
 
 // How a job shares its GPUs with others.
-struct Sharing {
+struct SharingSettings {
   base::Millis watched{0};  // above 0: the job's shims tell what their programs do; a program is idle after
                             // so long without a call
   base::Millis room_patience{0};  // how long an allocation that finds no room waits for some; 0: not at all
   base::Bytes denied{};  // an allocation of this size or more is refused and does not wait; 0: no such size
-  friend bool operator==(const Sharing&, const Sharing&) = default;
+  friend bool operator==(const SharingSettings&, const SharingSettings&) = default;
 };
 
 // An order to a process.
@@ -170,17 +170,18 @@ std::optional<std::array<std::uint8_t, 16>> ParseUuid(std::string_view text);
 class Ledgers {
  public:
   // Makes a ledger for a job that has none. kInvalidArgument: a malformed UUID, a GPU twice or too many.
-  base::Result<> Create(base::JobId job, std::span<const GpuLimit> limits, const Eviction& eviction = {});
+  base::Result<> Create(base::JobId job, std::span<const GpuLimit> limits,
+                        const EvictionSettings& eviction = {});
   // Takes the ledger that the job's processes already use (an earlier daemon made it) and gives it these
   // limits; without limits the ledger keeps its present ones. Adopt takes processes and orders as the ledger
   // names them: the caller checks whether such a process is the job's before it does anything to the process.
   base::Result<> Adopt(base::JobId job, base::Fd file, std::span<const GpuLimit> limits,
-                       const Eviction& eviction = {});
+                       const EvictionSettings& eviction = {});
   // Sets new limits for a running job. GPUs that the ledger lacks are added; GPUs not named here lose their
   // limits.
   base::Result<> SetLimits(base::JobId job, std::span<const GpuLimit> limits);
   // Sets what the job's eviction may take; `possible` stays as it was when the ledger was made.
-  void SetEviction(base::JobId job, const Eviction& eviction);
+  void SetEviction(base::JobId job, const EvictionSettings& eviction);
   // Bytes of the job that the driver shows on the GPU beyond what the ledger counts: contexts, modules,
   // processes without the shim. They count against the limit.
   void SetUncounted(base::JobId job, std::string_view uuid, base::Bytes bytes);
@@ -222,7 +223,7 @@ class Ledgers {
   // The UUIDs of the GPUs by their index in the ledger; empty where the job's limits do not name the GPU.
   std::vector<std::string> GpusOf(base::JobId job) const;
   // Sets how the job shares. The job's shims follow at once.
-  void SetSharing(base::JobId job, const Sharing& sharing);
+  void SetSharing(base::JobId job, const SharingSettings& sharing);
   // The job's shims tell what their programs do, whether the job shares or not, and look at it at least this
   // often; 0: only where SetSharing says so.
   void SetIdleWatch(base::JobId job, base::Millis watched);
@@ -274,10 +275,10 @@ class Ledgers {
   struct Entry {
     Page page;
     std::vector<GpuLimit> limits;
-    Eviction eviction;
+    EvictionSettings eviction;
     std::map<unsigned, Member> members;  // processes that may have ended
     ProcessOrder joining{};              // the order for processes that join
-    Sharing sharing{};
+    SharingSettings sharing{};
     base::Millis idle_watch{0};
     std::size_t peaks_claimed = 0;             // at most so many marks of processes' peaks are not free
     std::map<unsigned, std::uint64_t> room{};  // the bytes from SetRoom, by the GPU's index in the ledger
@@ -293,7 +294,7 @@ class Ledgers {
                                   std::uint64_t (*bytes_of)(const wire::Ledger&, unsigned gpu)) const;
   std::optional<Account> AccountOf(base::JobId job, base::ProcessId process, std::string_view uuid) const;
   base::Result<> Add(base::JobId job, base::Result<Page> page, std::span<const GpuLimit> limits,
-                     const Eviction& eviction);
+                     const EvictionSettings& eviction);
   static void TakeOver(Entry& entry);
   static void FreePeaks(Entry& entry);
   static void WriteSharing(Entry& entry);

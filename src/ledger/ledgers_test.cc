@@ -194,7 +194,7 @@ TEST(Ledgers, NobodyCanChangeTheSizeOfTheFile) {
   EXPECT_NE(::fcntl(joined->file.get(), F_ADD_SEALS, F_SEAL_WRITE), 0);
 }
 
-Eviction Possible() { return {true, base::Bytes{1 << 20}, base::Millis{1500}}; }
+EvictionSettings Possible() { return {true, base::Bytes{1 << 20}, base::Millis{1500}}; }
 
 wire::Slot& SlotOf(const Mapped& mapped, const JoinedSlot& joined) { return (*mapped).slot[joined.slot]; }
 

@@ -288,7 +288,7 @@ std::vector<SlotStatus> Ledgers::SlotStatusesOf(JobId job) const {
   return statuses;
 }
 
-void Ledgers::SetSharing(JobId job, const Sharing& sharing) {
+void Ledgers::SetSharing(JobId job, const SharingSettings& sharing) {
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return;
   found->second.sharing = sharing;

@@ -30,7 +30,7 @@ namespace gpuman::ledger {
 
 // A process that asks for its ledger. `process` and `uid` come from the kernel, the other members from the
 // process itself.
-struct JoiningProcess {
+struct LedgerRequest {
   base::ProcessId process;
   uid_t uid = 0;
   std::optional<base::JobId> claimed_job;
@@ -45,11 +45,10 @@ struct JobAttribution {
   AttributionOutcome outcome = AttributionOutcome::kNobody;
   base::JobId job{};  // kLater: the job that the process waits for, or none
 };
-using Attribute = std::function<JobAttribution(const JoiningProcess&)>;
+using Attribute = std::function<JobAttribution(const LedgerRequest&)>;
 // The shim of a process of the job speaks another version of the protocol: the process goes on without a
 // ledger.
-using OtherVersion =
-    std::function<void(base::JobId job, const JoiningProcess& caller, std::uint32_t version)>;
+using OtherVersion = std::function<void(base::JobId job, const LedgerRequest& caller, std::uint32_t version)>;
 
 // A process was ordered off its GPU (`out`) or back. On this connection, the process talks to the mover that
 // takes its memory or gives it back (wire/transfer.h).

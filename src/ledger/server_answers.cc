@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kRetry{50};  // before the next look for a process's job
 
-JoiningProcess CallerOf(const base::Peer& peer, const wire::Hello& hello) {
-  JoiningProcess caller{peer.process(), peer.uid(), std::nullopt, {}};
+LedgerRequest CallerOf(const base::Peer& peer, const wire::Hello& hello) {
+  LedgerRequest caller{peer.process(), peer.uid(), std::nullopt, {}};
   if (hello.job != 0) caller.claimed_job = base::JobId{static_cast<std::int64_t>(hello.job)};
   caller.key.assign(hello.key, ::strnlen(hello.key, sizeof hello.key));
   return caller;

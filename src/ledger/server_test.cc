@@ -32,7 +32,7 @@ class ServerTest : public testing::Test {
     EXPECT_TRUE(ledgers_.Create(kAskedJob, std::vector{GpuLimit{kUuid, base::Bytes{1 << 20}, {}, {}}}));
     auto listening = ListenForShims(path_, 0600);
     EXPECT_TRUE(listening);
-    auto server = Server::Make(std::move(*listening), ledgers_, [this](const JoiningProcess& caller) {
+    auto server = Server::Make(std::move(*listening), ledgers_, [this](const LedgerRequest& caller) {
       caller_ = caller;
       ++asked_;
       if (while_attributing_) while_attributing_();
@@ -91,7 +91,7 @@ class ServerTest : public testing::Test {
   std::filesystem::path path_ = std::filesystem::path(dir_.path()) / "shim.sock";
   Ledgers ledgers_;
   JobAttribution answer_{AttributionOutcome::kJob, kAskedJob};
-  std::optional<JoiningProcess> caller_;
+  std::optional<LedgerRequest> caller_;
   int asked_ = 0;  // how often the server asked for a process's job
   std::function<void()> while_attributing_;
   std::optional<Server> server_;

@@ -27,7 +27,7 @@ void AddQueue(const Queue& queue, Exposition& out) {
   out.Add(Metric::kQueueOldest, {}, queue.oldest_seconds);
 }
 
-void AddShared(const Shared& shared, Exposition& out) {
+void AddShared(const SharedGpu& shared, Exposition& out) {
   const auto labels = metrics::LabelsOf(std::to_string(shared.gpu), shared.uuid);
   out.Add(Metric::kShareTenants, labels.With("state", "run_set"), shared.in_run_set);
   out.Add(Metric::kShareTenants, labels.With("state", "waiting"), shared.waiting);
@@ -41,7 +41,7 @@ void AddShared(const Shared& shared, Exposition& out) {
   out.Add(Metric::kShareMovingSeconds, labels, shared.moving_seconds);
 }
 
-void AddRests(const std::vector<RestCounts>& rests, Exposition& out) {
+void AddRests(const std::vector<JobRestStats>& rests, Exposition& out) {
   std::uint64_t steps = 0;
   for (const auto& rest : rests) {
     const Labels labels("processes", rest.processes);

@@ -68,14 +68,14 @@ Snapshot FullSnapshot(const gpu::Sample& sample) {
   job.pod = "train-0";
   job.container = "main";
   snapshot.jobs.push_back(job);
-  Shared shared;
+  SharedGpu shared;
   shared.uuid = kUuid;
   shared.in_run_set = 1;
   shared.moved_out = base::GiB(2);
   shared.copied_out = base::GiB(1);
   shared.hand_overs = base::Histogram({1});
   snapshot.shared.push_back(shared);
-  RestCounts rest{"several", base::Histogram({0.1, 1}), {{"rested", 1}, {"late", 2}}, 40};
+  JobRestStats rest{"several", base::Histogram({0.1, 1}), {{"rested", 1}, {"late", 2}}, 40};
   rest.seconds.Observe(0.05);
   snapshot.rests = {{"one", base::Histogram({0.1, 1}), {{"rested", 3}}, 2}, rest};
   snapshot.left = {{"0", kUuid, base::MiB(524)}};

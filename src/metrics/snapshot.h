@@ -53,7 +53,7 @@ struct Job {
   std::vector<JobPart> parts{};
 };
 
-struct Shared {
+struct SharedGpu {
   unsigned gpu = 0;
   std::string uuid{};
   std::size_t in_run_set = 0, waiting = 0;  // jobs
@@ -65,7 +65,7 @@ struct Shared {
 };
 
 // Attempts to bring jobs to rest since the daemon began.
-struct RestCounts {
+struct JobRestStats {
   std::string processes{};                          // of these jobs: "one", "several"
   base::Histogram seconds{{}};                      // of the attempts that did
   std::map<std::string, std::uint64_t> attempts{};  // by result
@@ -88,8 +88,8 @@ struct Snapshot {
   std::string host{}, version{}, driver_version{};
   std::vector<Device> devices{};
   std::vector<Job> jobs{};
-  std::vector<Shared> shared{};
-  std::vector<RestCounts> rests{};
+  std::vector<SharedGpu> shared{};
+  std::vector<JobRestStats> rests{};
   std::vector<LeftMemory> left{};
   std::size_t idle_on_gpu = 0, idle_away = 0;
   base::Bytes kept{};  // host memory: copies of what is on a GPU again

@@ -16,7 +16,7 @@
 namespace gpuman::mig {
 
 struct Applied {
-  Device before;
+  GpuMigState before;
   Plan plan;
   // Why the mode changes only with the next reset of the GPU, as a sentence; the instances can be made after
   // that. Empty: everything is done.

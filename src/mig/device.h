@@ -65,13 +65,13 @@ struct Process {
   friend bool operator==(const Process&, const Process&) = default;
 };
 
-struct Device {
+struct GpuMigState {
   bool enabled = false;  // MIG mode now; `pending`: MIG mode after the next reset
   bool pending = false;
   Geometry geometry;
   std::vector<GpuInstance> instances;
   std::vector<Process> processes;
-  friend bool operator==(const Device&, const Device&) = default;
+  friend bool operator==(const GpuMigState&, const GpuMigState&) = default;
 };
 
 }  // namespace gpuman::mig

@@ -40,7 +40,7 @@ class SimulatedMig : public testing::Test {
   base::Result<Applied> Make(const std::vector<std::string>& items, bool enabled = true) {
     return Apply(*nvml_, uuid_, {enabled, *ParseItems(items)}, {});
   }
-  Device Read() { return ReadDevice(*nvml_, uuid_).value(); }
+  GpuMigState Read() { return ReadDevice(*nvml_, uuid_).value(); }
   std::vector<std::string> Now() {
     const auto device = Read();
     std::vector<std::string> names;

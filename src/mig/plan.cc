@@ -23,12 +23,12 @@ constexpr base::Words<StepKind, 6> kKinds{{{StepKind::kDestroyCompute, "destroy_
 using Mask = std::uint32_t;
 constexpr std::size_t kMaxInstances = 16;  // on a device; today's biggest device has 7
 
-bool IsBusy(const Device& device, const GpuInstance& instance) {
+bool IsBusy(const GpuMigState& device, const GpuInstance& instance) {
   return std::any_of(device.processes.begin(), device.processes.end(),
                      [&](const Process& process) { return process.instance == instance.id; });
 }
 
-bool IsBusy(const Device& device, const GpuInstance& instance, const ComputeInstance& compute) {
+bool IsBusy(const GpuMigState& device, const GpuInstance& instance, const ComputeInstance& compute) {
   return std::any_of(device.processes.begin(), device.processes.end(), [&](const Process& process) {
     return process.instance == instance.id && process.compute.value_or(compute.id) == compute.id;
   });
@@ -42,7 +42,8 @@ struct ComputeChange {
   auto Cost() const { return std::tuple(busy, gone.size(), missing.size()); }
 };
 
-ComputeChange ChangeCompute(const Device& device, const GpuInstance& instance, std::vector<unsigned> wanted) {
+ComputeChange ChangeCompute(const GpuMigState& device, const GpuInstance& instance,
+                            std::vector<unsigned> wanted) {
   ComputeChange change;
   auto now = instance.compute;
   // Instances in use are the first to be kept.
@@ -74,7 +75,7 @@ struct Way {
 
 class Planner {
  public:
-  Planner(const Device& device, std::vector<WantedInstance> wanted)
+  Planner(const GpuMigState& device, std::vector<WantedInstance> wanted)
       : device_(device), wanted_(std::move(wanted)) {}
 
   std::optional<Way> Best() {
@@ -135,7 +136,7 @@ class Planner {
     return way;
   }
 
-  const Device& device_;
+  const GpuMigState& device_;
   const std::vector<WantedInstance> wanted_;
 };
 
@@ -155,12 +156,12 @@ void CreateCompute(std::size_t profile, const Placement& placement, std::span<co
     plan.steps.push_back({StepKind::kCreateCompute, profile, placement, 0, 0, slices});
 }
 
-void AddInTheWay(const Device& device, const std::function<bool(const Process&)>& is_hit, Plan& plan) {
+void AddInTheWay(const GpuMigState& device, const std::function<bool(const Process&)>& is_hit, Plan& plan) {
   for (const auto& process : device.processes)
     if (is_hit(process)) plan.in_the_way.push_back(process);
 }
 
-Plan PlanOf(const Device& device, Way way) {
+Plan PlanOf(const GpuMigState& device, Way way) {
   Plan plan;
   std::set<std::pair<unsigned, unsigned>> gone;  // compute instances, by GPU instance
   std::set<unsigned> gone_whole;
@@ -199,13 +200,13 @@ Plan PlanOf(const Device& device, Way way) {
   return plan;
 }
 
-Plan PlanToClear(const Device& device) {
+Plan PlanToClear(const GpuMigState& device) {
   Plan plan;
   for (const auto& instance : device.instances) DestroyGpu(instance, plan);
   return plan;
 }
 
-Plan PlanToDisable(const Device& device) {
+Plan PlanToDisable(const GpuMigState& device) {
   Plan plan = PlanToClear(device);
   if (device.enabled || device.pending) {
     plan.steps.push_back({StepKind::kDisable});
@@ -219,7 +220,7 @@ Plan PlanToDisable(const Device& device) {
 
 std::string_view ToString(StepKind kind) { return base::WordOf(kKinds, kind); }
 
-base::Result<Plan> MakePlan(const Device& device, const WantedLayout& wanted) {
+base::Result<Plan> MakePlan(const GpuMigState& device, const WantedLayout& wanted) {
   if (wanted.keep_mode || !wanted.enabled) {
     if (!wanted.items.empty())
       return base::Fail(base::ErrorCode::kInvalidArgument, "instances need MIG mode on");
@@ -240,7 +241,7 @@ base::Result<Plan> MakePlan(const Device& device, const WantedLayout& wanted) {
   return plan;
 }
 
-bool IsLost(const Device& device, const WantedLayout& wanted) {
+bool IsLost(const GpuMigState& device, const WantedLayout& wanted) {
   if (!wanted.enabled) return false;
   if (!device.enabled) return !device.pending;
   return device.instances.empty() && !wanted.items.empty();

@@ -49,12 +49,12 @@ struct Plan {
 };
 
 // The error says why a device of this kind cannot be split like that.
-base::Result<Plan> MakePlan(const Device& device, const WantedLayout& wanted);
+base::Result<Plan> MakePlan(const GpuMigState& device, const WantedLayout& wanted);
 
 // Whether a reset, a reboot or a reload of the driver undid the wanted state: the mode, or every instance. A
 // change by hand does not count as lost. A mode that waits for a reset does not count either: the reset sets
 // it.
-bool IsLost(const Device& device, const WantedLayout& wanted);
+bool IsLost(const GpuMigState& device, const WantedLayout& wanted);
 
 // "create 3g.71gb at slice 4 of 8", for people.
 std::string Describe(const Geometry& geometry, const Step& step);

@@ -26,8 +26,8 @@ struct Existing {
   std::vector<unsigned> compute;  // slices; none: one instance with all
 };
 
-Device DeviceWith(const std::vector<Existing>& instances, MigKind kind = MigKind::kH200) {
-  Device device{true, true, GeometryOf(kind), {}, {}};
+GpuMigState DeviceWith(const std::vector<Existing>& instances, MigKind kind = MigKind::kH200) {
+  GpuMigState device{true, true, GeometryOf(kind), {}, {}};
   for (const auto& each : instances) {
     const auto profile = std::find_if(device.geometry.begin(), device.geometry.end(),
                                       [&](const Profile& p) { return p.name == each.profile; });
@@ -41,7 +41,7 @@ Device DeviceWith(const std::vector<Existing>& instances, MigKind kind = MigKind
   return device;
 }
 
-std::vector<std::string> StepsOf(const Device& device, const WantedLayout& wanted) {
+std::vector<std::string> StepsOf(const GpuMigState& device, const WantedLayout& wanted) {
   const auto plan = MakePlan(device, wanted);
   if (!plan) return {plan.error().message};
   std::vector<std::string> steps;
@@ -97,7 +97,7 @@ TEST(MigPlan, ChangesComputeInstancesWhereTheirGpuInstanceCanStay) {
 }
 
 TEST(MigPlan, TurnsTheModeOnFirst) {
-  Device device = DeviceWith({});
+  GpuMigState device = DeviceWith({});
   device.enabled = device.pending = false;
   device.processes = {{41, "python", {}, {}}};
   const auto plan = *MakePlan(device, {true, Items({"7g.141gb"})});
@@ -112,7 +112,7 @@ TEST(MigPlan, TurnsTheModeOffWhenAllIsGone) {
   EXPECT_THAT(StepsOf(DeviceWith({{"7g.141gb", 0, {}}}), {false, {}}),
               ElementsAre("destroy the compute instance of 7g.141gb at slice 0",
                           "destroy 7g.141gb at slice 0", "turn MIG mode off"));
-  Device off = DeviceWith({});
+  GpuMigState off = DeviceWith({});
   off.enabled = off.pending = false;
   off.processes = {{41, "python", {}, {}}};
   EXPECT_TRUE(MakePlan(off, {false, {}})->steps.empty());
@@ -122,13 +122,13 @@ TEST(MigPlan, TurnsTheModeOffWhenAllIsGone) {
 
 TEST(MigPlan, RemovesTheInstancesAndLeavesTheModeAlone) {
   const WantedLayout cleared{true, {}, true};
-  Device device = DeviceWith({{"7g.141gb", 0, {}}});
+  GpuMigState device = DeviceWith({{"7g.141gb", 0, {}}});
   for (const bool pending : {true, false}) {
     device.pending = pending;
     EXPECT_THAT(StepsOf(device, cleared), ElementsAre("destroy the compute instance of 7g.141gb at slice 0",
                                                       "destroy 7g.141gb at slice 0"));
   }
-  Device off = DeviceWith({});
+  GpuMigState off = DeviceWith({});
   for (const bool pending : {true, false}) {
     off.enabled = false;
     off.pending = pending;
@@ -138,7 +138,7 @@ TEST(MigPlan, RemovesTheInstancesAndLeavesTheModeAlone) {
 }
 
 TEST(MigPlan, NamesTheProcessesInTheWayAndThoseAlone) {
-  Device device = DeviceWith({{"1g.18gb", 0, {}}, {"1g.18gb", 1, {}}, {"3g.71gb", 4, {}}});
+  GpuMigState device = DeviceWith({{"1g.18gb", 0, {}}, {"1g.18gb", 1, {}}, {"3g.71gb", 4, {}}});
   device.processes = {{41, "python", 1, 0}, {42, "", 2, 0}, {43, "train", 5, 0}};
   const auto plan = *MakePlan(device, {true, Items({"4g.71gb", "3g.71gb"})});
   ASSERT_EQ(plan.in_the_way.size(), 2u);
@@ -161,7 +161,7 @@ TEST(MigPlan, CallsAProcessGpumansOwnByItsPidAndNotByItsName) {
 
 TEST(MigPlan, KeepsTheInstanceThatIsInUseOfTwoThatCouldStay) {
   for (const unsigned busy : {0u, 1u, 4u}) {
-    Device device = DeviceWith({{"1g.18gb", 0, {}}, {"1g.18gb", 1, {}}, {"1g.18gb", 4, {}}});
+    GpuMigState device = DeviceWith({{"1g.18gb", 0, {}}, {"1g.18gb", 1, {}}, {"1g.18gb", 4, {}}});
     device.processes = {{41, "python", busy + 1, 0}};
     const auto plan = *MakePlan(device, {true, Items({"1g.18gb"})});
     EXPECT_THAT(plan.kept, ElementsAre(busy + 1));
@@ -170,7 +170,7 @@ TEST(MigPlan, KeepsTheInstanceThatIsInUseOfTwoThatCouldStay) {
 }
 
 TEST(MigPlan, KeepsTheComputeInstanceThatIsInUse) {
-  Device device = DeviceWith({{"3g.71gb", 0, {1, 1}}});
+  GpuMigState device = DeviceWith({{"3g.71gb", 0, {1, 1}}});
   device.processes = {{41, "python", 1, 1}};
   const auto plan = *MakePlan(device, {true, Items({"1c.3g.71gb"})});
   ASSERT_EQ(plan.steps.size(), 1u);
@@ -189,7 +189,7 @@ TEST(MigLost, IsWhatAResetTakesAndNotWhatSomebodyChanged) {
   EXPECT_TRUE(IsLost(DeviceWith({}), wanted));
   EXPECT_FALSE(IsLost(DeviceWith({{"3g.71gb", 0, {}}}), wanted));
   EXPECT_FALSE(IsLost(DeviceWith({}), {true, {}}));
-  Device off = DeviceWith({});
+  GpuMigState off = DeviceWith({});
   off.enabled = false;
   EXPECT_FALSE(IsLost(off, wanted));  // the mode comes with the reset
   off.pending = false;
@@ -201,7 +201,7 @@ TEST(MigLost, IsWhatAResetTakesAndNotWhatSomebodyChanged) {
 // Carries out the steps on a list of instances, and is as strict as the driver.
 class Replay {
  public:
-  explicit Replay(const Device& device) : geometry_(device.geometry) {
+  explicit Replay(const GpuMigState& device) : geometry_(device.geometry) {
     for (const auto& instance : device.instances) {
       auto& compute = at_[{instance.profile, instance.placement}];
       for (const auto& each : instance.compute) compute.insert(each.slices);
@@ -260,7 +260,7 @@ TEST(MigPlan, LeadsFromAnythingToAnythingThatFits) {
             begins.push_back({{a.name.c_str(), at.start, {}}, {b.name.c_str(), bt.start, {}}});
   std::size_t planned = 0;
   for (const auto& begin : begins) {
-    const Device device = DeviceWith(begin);
+    const GpuMigState device = DeviceWith(begin);
     for (std::size_t a = 0; a < geometry.size(); ++a) {
       for (std::size_t b = a; b < geometry.size(); ++b) {
         const std::vector<std::size_t> profiles = {a, b};

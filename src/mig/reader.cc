@@ -232,14 +232,14 @@ base::Result<abi::nvmlGpuInstance_t> FindInstance(const driver::Nvml& nvml, driv
                     fmt::format("there is no {} at slice {} any more", profile.name, placement.start));
 }
 
-base::Result<Device> ReadDevice(const driver::Nvml& nvml, const std::string& uuid) {
+base::Result<GpuMigState> ReadDevice(const driver::Nvml& nvml, const std::string& uuid) {
   GPUMAN_ASSIGN(const driver::NvmlDevice handle, nvml.DeviceByUuid(uuid));
   const auto mode = nvml.MigMode(handle);
   if (!mode && mode.error().code == ErrorCode::kNotSupported)
     return base::Fail(ErrorCode::kNotSupported, "this GPU cannot be split into MIG instances",
                       "those of data centres can, from the A100 and A30 on");
   if (!mode) return base::Fail(mode.error());
-  Device device;
+  GpuMigState device;
   device.enabled = mode->enabled;
   device.pending = mode->pending;
   GPUMAN_ASSIGN(device.geometry, ReadGeometry(nvml, handle));

@@ -10,7 +10,7 @@
 namespace gpuman::mig {
 
 // kNotSupported: the GPU cannot be split. kPermissionDenied: the driver reports this only to root.
-base::Result<Device> ReadDevice(const driver::Nvml& nvml, const std::string& uuid);
+base::Result<GpuMigState> ReadDevice(const driver::Nvml& nvml, const std::string& uuid);
 
 // The handle of the GPU instance at this place. kNotFound: there is no instance.
 base::Result<driver::abi::nvmlGpuInstance_t> FindInstance(const driver::Nvml& nvml, driver::NvmlDevice device,

@@ -79,7 +79,7 @@ void GpuTransfer::Discard(Batch& batch, Then then) {
   batch.stream.reset();
   batch.memory.clear();
   batch.files.clear();
-  batch.page.Become(Content::kEmpty);
+  batch.page.Become(FillState::kEmpty);
   for (std::size_t i = 0; i < batch.copies.size(); ++i) {
     HostCopy& copy = batch.copies[i];
     if (then == Then::kKeep && IsWorthKeeping(copy))
@@ -119,13 +119,13 @@ Result<Extents> GpuTransfer::MakeRoom(int gpu, std::uint64_t bytes) {
 
 bool GpuTransfer::NeedsDescriptors() const {
   return std::ranges::any_of(batches_, [](const Batch& batch) {
-    return batch.page.content() != Content::kComplete && batch.memory.empty();
+    return batch.page.content() != FillState::kComplete && batch.memory.empty();
   });
 }
 
 // Imports again the memory that another mover had taken and not copied out.
 Result<> GpuTransfer::Regain(Batch& batch) {
-  if (batch.page.content() == Content::kComplete) return {};
+  if (batch.page.content() == FillState::kComplete) return {};
   const auto& pieces = batch.page.layout().pieces;
   batch.memory.resize(pieces.size());
   batch.files.resize(pieces.size());
@@ -150,7 +150,7 @@ std::optional<int> GpuTransfer::NumberOf(const std::string& gpu) const {
 
 // Whether all of the batch is on GPUs other than the target, and the target can read them.
 bool GpuTransfer::GoesStraight(Batch& batch, std::optional<int> target) {
-  if (!target || batch.stream || batch.page.content() == Content::kComplete || batch.page.whole() != 0)
+  if (!target || batch.stream || batch.page.content() == FillState::kComplete || batch.page.whole() != 0)
     return false;
   if (!Regain(batch)) return false;
   if (batch.read_by == target) return true;
@@ -346,7 +346,7 @@ Result<> GpuTransfer::Compare(const Memory& piece, HostCopy& copy, Answer& answe
 
 // Copies the rest of a batch, piece by piece.
 Result<> GpuTransfer::Secure(Batch& batch, Progress& progress, Answer& answer) {
-  if (batch.page.content() == Content::kComplete) return {};
+  if (batch.page.content() == FillState::kComplete) return {};
   if (batch.begun == Clock::time_point{}) batch.begun = Clock::now();
   const auto& pieces = batch.page.layout().pieces;
   GPUMAN_TRY(Regain(batch));
@@ -381,7 +381,7 @@ Result<> GpuTransfer::Secure(Batch& batch, Progress& progress, Answer& answer) {
   batch.stream.reset();
   batch.memory.clear();
   batch.files.clear();
-  batch.page.Become(Content::kComplete);
+  batch.page.Become(FillState::kComplete);
   answer.took = std::max(answer.took, std::chrono::duration_cast<base::Millis>(Clock::now() - batch.begun));
   return {};
 }

@@ -294,7 +294,7 @@ Result<> GpuTransfer::CopyInto(const std::vector<Own>& own) {
   std::vector<LoadedPiece> loaded;
   for (const auto& [ref, memory] : own) {
     Batch& batch = batches_[ref.batch];
-    if (batch.page.content() == Content::kComplete) {
+    if (batch.page.content() == FillState::kComplete) {
       loaded.push_back({memory.address(), &batch.copies[ref.piece]});
       GPUMAN_TRY(stream.Add(CopiesIn(memory.address(), batch.copies[ref.piece])));
     } else {

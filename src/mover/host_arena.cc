@@ -174,7 +174,7 @@ Result<std::vector<Extents>> HostArena::Adopt(std::vector<Segment> segments, con
       }
       named.push_back(&*known);
     }
-    for (const Slice& slice : layout.slices) {
+    for (const PieceExtent& slice : layout.slices) {
       occupied = Occupy(*named[slice.segment], slice.in_segment, slice.bytes);
       if (!occupied) break;
       all[slice.piece].push_back({&named[slice.segment]->segment, slice.in_segment, slice.bytes});

@@ -86,8 +86,8 @@ void HostPage::ReadWord() {
   std::uint32_t word = 0;
   if (::pread(file_.get(), &word, sizeof word, 0) != sizeof word) word = 0;
   const std::uint32_t content = word & kContentMask;
-  content_ = content > static_cast<std::uint32_t>(Content::kComplete) ? Content::kEmpty
-                                                                      : static_cast<Content>(content);
+  content_ = content > static_cast<std::uint32_t>(FillState::kComplete) ? FillState::kEmpty
+                                                                        : static_cast<FillState>(content);
   whole_ = std::min<std::size_t>(word >> kContentBits, layout_.pieces.size());
 }
 
@@ -96,18 +96,18 @@ void HostPage::ReadZeros() {
   (void)!::pread(file_.get(), zeros_.data(), zeros_.size(), static_cast<off_t>(zeros_at_));
 }
 
-void HostPage::Become(Content content) {
+void HostPage::Become(FillState content) {
   content_ = content;
   whole_ = 0;
   const auto word = static_cast<std::uint32_t>(content);
   (void)!::pwrite(file_.get(), &word, sizeof word, 0);
-  if (content != Content::kFilling) at_work_.Close();
+  if (content != FillState::kFilling) at_work_.Close();
 }
 
 void HostPage::SetWhole(std::size_t pieces) {
   whole_ = pieces;
   const auto word =
-      static_cast<std::uint32_t>(pieces << kContentBits) | static_cast<std::uint32_t>(Content::kFilling);
+      static_cast<std::uint32_t>(pieces << kContentBits) | static_cast<std::uint32_t>(FillState::kFilling);
   (void)!::pwrite(file_.get(), &word, sizeof word, 0);
 }
 
@@ -156,7 +156,7 @@ Result<> HostPage::Seal(Layout layout) {
     return FailSystem(errno, "writing a layout");
   at_work_ = Reopen(file_.get());
   if (!at_work_.ok() || !Lock(at_work_.get(), false)) return FailSystem(errno, "locking a layout");
-  Become(Content::kFilling);
+  Become(FillState::kFilling);
   return {};
 }
 
@@ -195,16 +195,16 @@ Result<std::vector<HostPage::Found>> HostPage::Find(const base::ProcessId& proce
     page.SetLayout(std::move(*layout));
     page.file_ = std::move(file);
     page.ReadWord();
-    if (page.content() == Content::kEmpty) continue;
+    if (page.content() == FillState::kEmpty) continue;
     page.at_work_ = Reopen(page.file_.get());
     if (!page.at_work_.ok() || !Lock(page.at_work_.get(), /*wait=*/true))
       return FailSystem(errno, "waiting for an earlier mover");
     page.ReadWord();  // the value that the earlier mover left
-    if (page.content() == Content::kEmpty) continue;
+    if (page.content() == FillState::kEmpty) continue;
     page.ReadZeros();
     if (files.empty()) files = FilesOf(process.pid, kSegmentFile);
     GPUMAN_ASSIGN(auto segments, OpenSegments(page.layout(), files));
-    if (page.content() == Content::kComplete) page.at_work_.Close();
+    if (page.content() == FillState::kComplete) page.at_work_.Close();
     all.push_back({std::move(page), std::move(segments)});
   }
   return all;

@@ -23,7 +23,7 @@ class HostPage {
  public:
   // A page for data that are about to come, in pieces that Seal will name.
   static base::Result<HostPage> Make();
-  // Writes the layout and Content::kFilling to the page.
+  // Writes the layout and FillState::kFilling to the page.
   base::Result<> Seal(Layout layout);
 
   // A page of an earlier mover, and the segments that its layout names, in this order.
@@ -36,10 +36,10 @@ class HostPage {
   const Layout& layout() const { return layout_; }
   int file() const { return file_.get(); }
   std::uint64_t inode() const;
-  Content content() const { return content_; }
-  void Become(Content content);
+  FillState content() const { return content_; }
+  void Become(FillState content);
   // How many of the pieces, from the first on, are whole.
-  std::size_t whole() const { return content_ == Content::kComplete ? layout_.pieces.size() : whole_; }
+  std::size_t whole() const { return content_ == FillState::kComplete ? layout_.pieces.size() : whole_; }
   void SetWhole(std::size_t pieces);
   // Which chunks of a piece (chunk_hash.h) are zeros, and so are not in host memory: to be said before the
   // piece is whole.
@@ -55,7 +55,7 @@ class HostPage {
   std::vector<std::size_t> first_chunk_;  // by piece: the number of chunks before it
   std::vector<std::uint8_t> zeros_;       // a bit for each chunk; on the page behind the layout
   std::uint64_t zeros_at_ = 0;
-  Content content_ = Content::kEmpty;
+  FillState content_ = FillState::kEmpty;
   std::size_t whole_ = 0;
   base::Fd file_;
   base::Fd at_work_;  // its own open file description, locked while a mover may fill the page

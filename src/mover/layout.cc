@@ -61,7 +61,7 @@ std::string SerializeLayout(const Layout& layout) {
   std::string lists;
   for (const Piece& piece : layout.pieces) Append(lists, piece);
   for (const SegmentName& segment : layout.segments) Append(lists, segment);
-  for (const Slice& slice : layout.slices) Append(lists, slice);
+  for (const PieceExtent& slice : layout.slices) Append(lists, slice);
   Fixed fixed{};
   fixed.magic = kMagic;
   fixed.pid = static_cast<std::uint32_t>(layout.process.pid);
@@ -79,8 +79,8 @@ std::string SerializeLayout(const Layout& layout) {
 namespace {
 
 // Of pieces that lie one after the other. Empty where the segments are too small.
-std::vector<Slice> SlicesOneAfterTheOther(const Layout& layout) {
-  std::vector<Slice> slices;
+std::vector<PieceExtent> SlicesOneAfterTheOther(const Layout& layout) {
+  std::vector<PieceExtent> slices;
   std::size_t segment = 0;
   std::uint64_t in_segment = 0;
   for (std::size_t piece = 0; piece < layout.pieces.size(); ++piece) {
@@ -107,7 +107,7 @@ bool SlicesFit(const Layout& layout) {
     for (; piece < layout.pieces.size() && done == layout.pieces[piece].bytes; ++piece) done = 0;
   };
   finish();
-  for (const Slice& slice : layout.slices) {
+  for (const PieceExtent& slice : layout.slices) {
     if (piece == layout.pieces.size() || slice.piece != piece || slice.in_piece != done || slice.bytes == 0 ||
         slice.bytes > layout.pieces[piece].bytes - done || slice.segment >= layout.segments.size())
       return false;
@@ -138,7 +138,7 @@ Result<Layout> ParseLists(std::string_view text, std::uint64_t slices) {
   text.remove_prefix(sizeof fixed);
   if (fixed.pieces > kMaxEntries || fixed.segments > kMaxEntries || slices > kMaxEntries) return Damaged();
   const std::uint64_t size =
-      fixed.pieces * sizeof(Piece) + fixed.segments * sizeof(SegmentName) + slices * sizeof(Slice);
+      fixed.pieces * sizeof(Piece) + fixed.segments * sizeof(SegmentName) + slices * sizeof(PieceExtent);
   if (text.size() < size) return Damaged();
   text = text.substr(0, size);
   if (base::Fnv1a(text) != fixed.checksum) return Damaged();
@@ -147,7 +147,7 @@ Result<Layout> ParseLists(std::string_view text, std::uint64_t slices) {
   layout.gpu.assign(fixed.gpu, ::strnlen(fixed.gpu, kUuid));
   layout.pieces = TakeAll<Piece>(text, fixed.pieces);
   layout.segments = TakeAll<SegmentName>(text, fixed.segments);
-  layout.slices = TakeAll<Slice>(text, slices);
+  layout.slices = TakeAll<PieceExtent>(text, slices);
   if (!AddsUp(layout.pieces) || !AddsUp(layout.segments)) return Damaged();
   return layout;
 }

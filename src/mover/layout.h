@@ -30,10 +30,10 @@ struct SegmentName {
 };
 
 // A part of one piece, and where it is.
-struct Slice {
+struct PieceExtent {
   std::uint64_t piece = 0, segment = 0;  // places in the layout's lists
   std::uint64_t in_piece = 0, in_segment = 0, bytes = 0;
-  friend bool operator==(const Slice&, const Slice&) = default;
+  friend bool operator==(const PieceExtent&, const PieceExtent&) = default;
 };
 
 struct Layout {
@@ -41,7 +41,7 @@ struct Layout {
   std::string gpu;  // the UUID of the GPU that the memory was on
   std::vector<Piece> pieces;
   std::vector<SegmentName> segments;
-  std::vector<Slice>
+  std::vector<PieceExtent>
       slices;  // of the first piece, of the second, and so on; each piece's in order, without a gap
   friend bool operator==(const Layout&, const Layout&) = default;
 };
@@ -55,7 +55,7 @@ std::vector<std::uint64_t> SegmentSizes(std::uint64_t bytes);
 std::uint64_t BytesOf(std::span<const Piece> pieces);
 // What the segments hold, in the first word of the page: the content in its low two bits; above them how many
 // of the pieces, from the first on, are whole.
-enum class Content : std::uint32_t { kEmpty = 0, kFilling = 1, kComplete = 2 };
+enum class FillState : std::uint32_t { kEmpty = 0, kFilling = 1, kComplete = 2 };
 
 // The part of the page after its first word. kCorrupt for text that does not begin with a complete output of
 // SerializeLayout. Reads also what movers before 0.2 wrote: no slices, and one piece after the other.

@@ -44,8 +44,9 @@ TEST(Layout, OfTheFirstFormatLiesOneAfterTheOtherAndIsCutWhereASegmentEnds) {
   const auto read = ParseLayout(FirstFormat(Example()));
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->pieces, Example().pieces);
-  EXPECT_THAT(read->slices, ElementsAre(Slice{0, 0, 0, 0, 64 * kMiB}, Slice{0, 1, 64 * kMiB, 0, 32 * kMiB},
-                                        Slice{1, 1, 0, 32 * kMiB, 2 * kMiB}));
+  EXPECT_THAT(read->slices,
+              ElementsAre(PieceExtent{0, 0, 0, 0, 64 * kMiB}, PieceExtent{0, 1, 64 * kMiB, 0, 32 * kMiB},
+                          PieceExtent{1, 1, 0, 32 * kMiB, 2 * kMiB}));
   Layout small = Example();
   small.segments.pop_back();
   EXPECT_FALSE(ParseLayout(FirstFormat(small)));
@@ -57,7 +58,7 @@ TEST(Layout, WhoseSlicesDoNotHoldEachPieceWholeIsDamaged) {
     change(layout.slices);
     return !ParseLayout(SerializeLayout(layout));
   };
-  using Slices = std::vector<Slice>;
+  using Slices = std::vector<PieceExtent>;
   EXPECT_FALSE(refused([](Slices&) {}));
   EXPECT_TRUE(refused([](Slices& slices) { slices.pop_back(); }));
   EXPECT_TRUE(refused([](Slices& slices) { slices.erase(slices.begin()); }));

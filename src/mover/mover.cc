@@ -27,8 +27,8 @@ namespace gpuman::mover {
 namespace {
 
 using suspend::Answer;
+using suspend::MoverRequest;
 using suspend::Outcome;
-using suspend::Request;
 using suspend::Verb;
 
 // As long as this object lives, no other mover of the user makes checkpoint calls.
@@ -148,7 +148,7 @@ class Mover {
   }
 
  private:
-  void Begin(Request request, std::vector<base::Fd> files) {
+  void Begin(MoverRequest request, std::vector<base::Fd> files) {
     switch (request.verb) {
       case Verb::kPrepare:
         Prepare(request);
@@ -188,7 +188,7 @@ class Mover {
   }
 
   // A kept copy is a part of the host memory that its piece will need: it never makes that more.
-  void Prepare(const Request& request) {
+  void Prepare(const MoverRequest& request) {
     Pool::Wanted wanted = WantedOf(request);
     std::uint64_t bytes = 0;
     for (const auto& [gpu, processes] : wanted)
@@ -215,7 +215,7 @@ class Mover {
   }
 
   // A daemon that knows of one GPU for each process names it.
-  Pool::Wanted WantedOf(const Request& request) const {
+  Pool::Wanted WantedOf(const MoverRequest& request) const {
     Pool::Wanted wanted;
     for (const auto& [uuid, processes] : request.each) {
       const auto gpu = gpus_.Find(uuid);
@@ -230,7 +230,7 @@ class Mover {
   // Makes the driver's checkpoint calls, one after the other.
   void Checkpoint() {
     for (;;) {
-      Request request;
+      MoverRequest request;
       {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [this] { return ending_ || !queue_.empty(); });
@@ -250,7 +250,7 @@ class Mover {
     return memory;
   }
 
-  void Perform(const Request& request, ProcessMemory& memory, OffPeriod absence,
+  void Perform(const MoverRequest& request, ProcessMemory& memory, OffPeriod absence,
                std::vector<base::Fd> files) {
     const bool connected = files.size() == 1;
     Notices notices(request.id, request.verb != Verb::kTake || request.whole, request.whole);
@@ -309,7 +309,7 @@ class Mover {
   HashingRule hashing_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Request> queue_;
+  std::deque<MoverRequest> queue_;
   std::map<base::ProcessId, std::shared_ptr<ProcessMemory>> memory_;
   bool ending_ = false;
   Workers workers_;  // the last: they need the others

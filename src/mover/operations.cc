@@ -15,8 +15,8 @@ using base::Result;
 using suspend::Answer;
 using suspend::DriverState;
 using suspend::GpuMove;
+using suspend::MoverRequest;
 using suspend::Outcome;
-using suspend::Request;
 using suspend::Verb;
 namespace abi = driver::abi;
 
@@ -114,7 +114,7 @@ Answer Operations::Can() const {
   return {.outcome = Outcome::kDone};
 }
 
-Answer Operations::Perform(const Request& request) const {
+Answer Operations::Perform(const MoverRequest& request) const {
   const auto begin = std::chrono::steady_clock::now();
   Answer answer = Can();
   if (answer.outcome == Outcome::kDone) {
@@ -166,7 +166,7 @@ Answer Operations::Failure(const ProcessId& process, const base::Error& error) c
   return {.outcome = OutcomeOf(error.code), .message = error.message};
 }
 
-Answer Operations::LetRunOn(const Request& request, const base::Error& error) const {
+Answer Operations::LetRunOn(const MoverRequest& request, const base::Error& error) const {
   const ProcessId& process = request.process;
   Answer answer = Failure(process, error);
   auto state = StateOf(process);
@@ -181,7 +181,7 @@ Answer Operations::LetRunOn(const Request& request, const base::Error& error) co
   return At(state, answer);
 }
 
-Answer Operations::Checkpoint(const Request& request) const {
+Answer Operations::Checkpoint(const MoverRequest& request) const {
   const ProcessId& process = request.process;
   const auto state = StateOf(process);
   if (!state) return state.error();
@@ -198,7 +198,7 @@ Answer Operations::Checkpoint(const Request& request) const {
   return {.outcome = Outcome::kDone, .state = DriverState::kCheckpointed};
 }
 
-Answer Operations::Restore(const Request& request) const {
+Answer Operations::Restore(const MoverRequest& request) const {
   const ProcessId& process = request.process;
   const auto state = StateOf(process);
   if (!state) return state.error();
@@ -216,7 +216,7 @@ Answer Operations::Restore(const Request& request) const {
   return Unlock(request);
 }
 
-Answer Operations::Unlock(const Request& request) const {
+Answer Operations::Unlock(const MoverRequest& request) const {
   const ProcessId& process = request.process;
   const auto state = StateOf(process);
   if (!state) return state.error();

@@ -22,19 +22,19 @@ class Operations {
   bool HasDriver() const { return driver_.has_value(); }
   const driver::CudaDriver& driver() const { return *driver_; }
 
-  suspend::Answer Perform(const suspend::Request& request) const;
+  suspend::Answer Perform(const suspend::MoverRequest& request) const;
 
  private:
   suspend::Answer Can() const;
-  suspend::Answer Checkpoint(const suspend::Request& request) const;
-  suspend::Answer Restore(const suspend::Request& request) const;
-  suspend::Answer Unlock(const suspend::Request& request) const;
+  suspend::Answer Checkpoint(const suspend::MoverRequest& request) const;
+  suspend::Answer Restore(const suspend::MoverRequest& request) const;
+  suspend::Answer Unlock(const suspend::MoverRequest& request) const;
   // Checks that the process is the right one and uses CUDA, and returns its state; otherwise returns the
   // answer for the daemon.
   tl::expected<suspend::DriverState, suspend::Answer> StateOf(const base::ProcessId& process) const;
   suspend::Answer AnswerOf(const base::ProcessId& process) const;
   // After a step failed: lets the process run on where that is possible, and tells its state.
-  suspend::Answer LetRunOn(const suspend::Request& request, const base::Error& error) const;
+  suspend::Answer LetRunOn(const suspend::MoverRequest& request, const base::Error& error) const;
   suspend::Answer Failure(const base::ProcessId& process, const base::Error& error) const;
 
   base::Result<driver::CudaDriver> driver_;

@@ -92,7 +92,7 @@ class Sender {
     return true;
   }
 
-  static bool Tell(const notify::Report& report) {
+  static bool Tell(const notify::DeliveryReport& report) {
     // The socket does not block, so this loop may wait for room in it. The wait is short, because the daemon
     // always reads and reports are short.
     std::string line = notify::Serialize(report);

@@ -46,7 +46,7 @@ std::vector<notify::Address> OwnAddresses() {
 
 }  // namespace
 
-base::Result<std::unique_ptr<Transfer>> Transfer::Begin(notify::Order order) {
+base::Result<std::unique_ptr<Transfer>> Transfer::Begin(notify::DeliveryRequest order) {
   std::unique_ptr<Transfer> transfer(new Transfer(std::move(order)));
   transfer->handle_ = ::curl_easy_init();
   if (!transfer->handle_)
@@ -103,7 +103,7 @@ bool Transfer::SetUp(const notify::HttpPost& post) {
          Set(handle_, CURLOPT_POSTFIELDS, post.body.c_str());
 }
 
-bool Transfer::SetUp(const notify::SendMail& mail) {
+bool Transfer::SetUp(const notify::OutgoingMail& mail) {
   receivers_ = ::curl_slist_append(nullptr, fmt::format("<{}>", mail.to).c_str());
   const bool whole = mail.tls == notify::Tls::kWhole;
   const std::string host = mail.server.find(':') == std::string::npos ? mail.server : "[" + mail.server + "]";
@@ -142,15 +142,15 @@ std::size_t Transfer::TakeAnswer(char*, std::size_t size, std::size_t count, voi
 
 std::size_t Transfer::GiveMail(char* data, std::size_t size, std::size_t count, void* self) {
   auto& me = *static_cast<Transfer*>(self);
-  const std::string& text = std::get<notify::SendMail>(me.order_.what).text;
+  const std::string& text = std::get<notify::OutgoingMail>(me.order_.what).text;
   const std::size_t some = std::min(size * count, text.size() - me.given_);
   text.copy(data, some, me.given_);
   me.given_ += some;
   return some;
 }
 
-notify::Report Transfer::ReportOf(CURLcode outcome) const {
-  notify::Report report;
+notify::DeliveryReport Transfer::ReportOf(CURLcode outcome) const {
+  notify::DeliveryReport report;
   report.number = order_.number;
   auto& attempt = report.attempt;
   long status = 0;

@@ -20,26 +20,26 @@ namespace gpuman::notifier {
 class Transfer {
  public:
   // kInvalidArgument: libcurl does not accept the order.
-  static base::Result<std::unique_ptr<Transfer>> Begin(notify::Order order);
+  static base::Result<std::unique_ptr<Transfer>> Begin(notify::DeliveryRequest order);
   ~Transfer();
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
 
   // The private pointer of the handle (CURLOPT_PRIVATE) is this object.
   CURL* handle() const { return handle_; }
-  notify::Report ReportOf(CURLcode outcome) const;
+  notify::DeliveryReport ReportOf(CURLcode outcome) const;
 
  private:
-  explicit Transfer(notify::Order order) : order_(std::move(order)) {}
+  explicit Transfer(notify::DeliveryRequest order) : order_(std::move(order)) {}
   bool SetUp();
   bool SetUp(const notify::HttpPost& post);
-  bool SetUp(const notify::SendMail& mail);
+  bool SetUp(const notify::OutgoingMail& mail);
   bool AddHeader(const std::string& line);
   static curl_socket_t Open(void* self, curlsocktype purpose, curl_sockaddr* address);
   static std::size_t TakeAnswer(char* data, std::size_t size, std::size_t count, void* self);
   static std::size_t GiveMail(char* data, std::size_t size, std::size_t count, void* self);
 
-  notify::Order order_;
+  notify::DeliveryRequest order_;
   CURL* handle_ = nullptr;
   curl_slist* headers_ = nullptr;
   curl_slist* receivers_ = nullptr;

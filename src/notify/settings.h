@@ -33,7 +33,7 @@ constexpr auto WordsOf(Tls) {
   return base::Words<Tls, 3>{{{Tls::kStart, "starttls"}, {Tls::kWhole, "tls"}, {Tls::kNone, "none"}}};
 }
 
-struct Smtp {
+struct SmtpSettings {
   std::string server;      // empty: no mail is sent
   std::uint32_t port = 0;  // 0: the usual port for `tls`: 587, 465 or 25
   Tls tls = Tls::kStart;
@@ -52,7 +52,7 @@ struct DeliverySettings {
   std::filesystem::path ca_file;      // certificate authorities; empty: those of the system
   base::Millis timeout{10'000};       // of one attempt
   OutboxSettings outbox;
-  Smtp smtp;
+  SmtpSettings smtp;
 };
 
 }  // namespace gpuman::notify

@@ -20,7 +20,7 @@ void Fields(V& v, T& x) {
   v.Required("proxy", x.proxy);
 }
 
-template <typename V, base::json::Of<SendMail> T>
+template <typename V, base::json::Of<OutgoingMail> T>
 void Fields(V& v, T& x) {
   v.Required("server", x.server);
   v.Required("port", x.port);
@@ -33,9 +33,9 @@ void Fields(V& v, T& x) {
 }
 
 static std::string_view NameOf(const HttpPost&) { return "post"; }
-static std::string_view NameOf(const SendMail&) { return "mail"; }
+static std::string_view NameOf(const OutgoingMail&) { return "mail"; }
 
-template <typename V, base::json::Of<Order> T>
+template <typename V, base::json::Of<DeliveryRequest> T>
 void Fields(V& v, T& x) {
   v.Required("number", x.number);
   v.Required("timeout_ms", x.timeout);
@@ -44,7 +44,7 @@ void Fields(V& v, T& x) {
   v.Variant("what", x.what);
 }
 
-template <typename V, base::json::Of<Report> T>
+template <typename V, base::json::Of<DeliveryReport> T>
 void Fields(V& v, T& x) {
   v.Required("number", x.number);
   v.Required("status", x.attempt.status);
@@ -53,14 +53,14 @@ void Fields(V& v, T& x) {
   v.Option("retry_after_ms", x.attempt.retry_after);
 }
 
-std::string Serialize(const Order& order) { return base::json::ToText(order, kFormat) + "\n"; }
-std::string Serialize(const Report& report) { return base::json::ToText(report, kFormat) + "\n"; }
+std::string Serialize(const DeliveryRequest& order) { return base::json::ToText(order, kFormat) + "\n"; }
+std::string Serialize(const DeliveryReport& report) { return base::json::ToText(report, kFormat) + "\n"; }
 
-base::Result<Order> ParseOrder(std::string_view line) {
-  return base::json::FromText<Order>(line, kFormat, "an order to gpuman-notifier");
+base::Result<DeliveryRequest> ParseOrder(std::string_view line) {
+  return base::json::FromText<DeliveryRequest>(line, kFormat, "an order to gpuman-notifier");
 }
-base::Result<Report> ParseReport(std::string_view line) {
-  return base::json::FromText<Report>(line, kFormat, "a report of gpuman-notifier");
+base::Result<DeliveryReport> ParseReport(std::string_view line) {
+  return base::json::FromText<DeliveryReport>(line, kFormat, "a report of gpuman-notifier");
 }
 
 bool TakeLine(std::string& buffer, std::string& line) {

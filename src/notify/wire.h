@@ -31,7 +31,7 @@ struct HttpPost {
   std::string proxy;
 };
 
-struct SendMail {
+struct OutgoingMail {
   std::string server;
   std::uint32_t port = 0;
   Tls tls = Tls::kStart;
@@ -40,25 +40,25 @@ struct SendMail {
   std::string text;
 };
 
-struct Order {
+struct DeliveryRequest {
   std::int64_t number = 0;
   base::Millis timeout{10'000};
   std::string agent;    // the name of the sender, for the receiver
   std::string ca_file;  // empty: the system's
-  std::variant<HttpPost, SendMail> what;
+  std::variant<HttpPost, OutgoingMail> what;
 };
 
-struct Report {
+struct DeliveryReport {
   std::int64_t number = 0;
   Attempt attempt;
 };
 
 // Returns one line, with the newline.
-std::string Serialize(const Order& order);
-std::string Serialize(const Report& report);
+std::string Serialize(const DeliveryRequest& order);
+std::string Serialize(const DeliveryReport& report);
 // kCorrupt: Serialize did not write the text.
-base::Result<Order> ParseOrder(std::string_view line);
-base::Result<Report> ParseReport(std::string_view line);
+base::Result<DeliveryRequest> ParseOrder(std::string_view line);
+base::Result<DeliveryReport> ParseReport(std::string_view line);
 
 // Moves the first line of `buffer`, the text read so far, to `line`. False: `buffer` has no whole line yet.
 bool TakeLine(std::string& buffer, std::string& line);

@@ -6,7 +6,7 @@ namespace gpuman::notify {
 namespace {
 
 TEST(Wire, CarriesOrders) {
-  Order order;
+  DeliveryRequest order;
   order.number = 7;
   order.timeout = base::Millis(1500);
   order.agent = "gpuman/1";
@@ -27,10 +27,10 @@ TEST(Wire, CarriesOrders) {
   EXPECT_EQ(post.allow, std::vector<std::string>{"10.0.0.0/8"});
   EXPECT_EQ(post.proxy, "http://p:1");
   for (const Tls tls : {Tls::kStart, Tls::kWhole, Tls::kNone}) {
-    order.what = SendMail{"mail", 25, tls, "u", "p", "a@b", "c@d", "x\r\n"};
+    order.what = OutgoingMail{"mail", 25, tls, "u", "p", "a@b", "c@d", "x\r\n"};
     const auto again = ParseOrder(Serialize(order));
     ASSERT_TRUE(again);
-    const auto& mail = std::get<SendMail>(again->what);
+    const auto& mail = std::get<OutgoingMail>(again->what);
     EXPECT_EQ(mail.tls, tls);
     EXPECT_EQ(mail.text, "x\r\n");
     EXPECT_EQ(mail.password, "p");
@@ -70,8 +70,8 @@ TEST(Wire, RefusesNumbersThatDoNotFit) {
   }
   EXPECT_FALSE(report("1", "4294967496", "5"));  // its low bits alone are 200
 
-  Order order;
-  order.what = SendMail{"mail", 25, Tls::kNone, "u", "p", "a@b", "c@d", "x"};
+  DeliveryRequest order;
+  order.what = OutgoingMail{"mail", 25, Tls::kNone, "u", "p", "a@b", "c@d", "x"};
   std::string line = Serialize(order);
   const auto port = line.find("25");
   ASSERT_NE(port, std::string::npos);

@@ -161,7 +161,7 @@ base::Result<> MayGoTo(const Snapshot& snapshot, Index running, std::size_t gpu,
       others += fmt::format("{}{}", others.empty() ? "" : ", ", snapshot.running[holder.running].id.value);
   if (!others.empty()) return no("it has no room beside job " + others);
   std::string left;
-  for (const LeftMemory& each : room.slots()[gpu].left)
+  for (const ResidualMemory& each : room.slots()[gpu].left)
     if (each.job != job.id)
       left += fmt::format("{}{} of suspended job {}", left.empty() ? "" : ", ", base::FormatBytes(each.bytes),
                           each.job.value);

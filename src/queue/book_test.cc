@@ -322,7 +322,7 @@ TEST(QueuePlacement, TopologyTakesTheBestLinkedAndLeavesThemTogether) {
 }
 
 TEST(QueuePlacement, RandomIsTheSameForTheSameJobAndSeed) {
-  std::vector<Candidate> candidates;
+  std::vector<CandidateGpu> candidates;
   for (std::size_t gpu = 0; gpu < 8; ++gpu) candidates.push_back({.gpu = gpu});
   Lab lab(8);
   lab.settings.choice = GpuPick::kRandom;

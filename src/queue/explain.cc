@@ -131,7 +131,7 @@ std::string Explainer::WhatStays(const Waiting& job) const {
     const bool too_little = (need.share || need.free_memory.count > 0) && !slot.exclusive &&
                             wanted > slot.free && wanted <= slot.free + room_.LeftBeside(i, job.id);
     if (room_.HasRoomBesideLeft(i, need, job.id) && !too_little) continue;
-    for (const LeftMemory& left : slot.left)
+    for (const ResidualMemory& left : slot.left)
       text += fmt::format(", and {} of suspended job {} stay on GPU {}", base::FormatBytes(left.bytes),
                           left.job.value, NumberOf(snapshot_.gpus[i]));
   }

@@ -45,10 +45,11 @@ GpuSet SetOf(const std::vector<std::size_t>& gpus) {
   return set;
 }
 
-GpuSet ChooseLinked(const Snapshot& snapshot, const std::vector<Candidate>& candidates, std::size_t count) {
+GpuSet ChooseLinked(const Snapshot& snapshot, const std::vector<CandidateGpu>& candidates,
+                    std::size_t count) {
   std::vector<std::size_t> gpus;
   gpus.reserve(candidates.size());
-  for (const Candidate& each : candidates) gpus.push_back(each.gpu);
+  for (const CandidateGpu& each : candidates) gpus.push_back(each.gpu);
   if (count == 1) {
     const auto worse = [&](std::size_t a, std::size_t b) {
       return LinksTo(snapshot, a, gpus) < LinksTo(snapshot, b, gpus);
@@ -63,20 +64,20 @@ GpuSet ChooseLinked(const Snapshot& snapshot, const std::vector<Candidate>& cand
 
 }  // namespace
 
-GpuSet Choose(const Snapshot& snapshot, std::vector<Candidate> candidates, std::size_t count, bool share,
+GpuSet Choose(const Snapshot& snapshot, std::vector<CandidateGpu> candidates, std::size_t count, bool share,
               JobId job) {
   const GpuPick choice = snapshot.settings.choice;
-  const auto order = [&](const Candidate& each) -> std::uint64_t {
+  const auto order = [&](const CandidateGpu& each) -> std::uint64_t {
     if (choice != GpuPick::kRandom) return snapshot.gpus[each.gpu].index;
     return base::SplitMix64(snapshot.settings.seed ^
                             base::SplitMix64(static_cast<std::uint64_t>(job.value) * kMaxGpus + each.gpu));
   };
-  const auto key = [&](const Candidate& each) {
+  const auto key = [&](const CandidateGpu& each) {
     const base::Bytes left = share ? each.free : base::Bytes{};
     return std::tuple(share && !each.shared, left, each.until, order(each), each.gpu);
   };
   std::sort(candidates.begin(), candidates.end(),
-            [&](const Candidate& a, const Candidate& b) { return key(a) < key(b); });
+            [&](const CandidateGpu& a, const CandidateGpu& b) { return key(a) < key(b); });
   const bool linked = choice == GpuPick::kTopology && !share && count > 0 && !snapshot.links.empty();
   if (linked && candidates.size() > count) return ChooseLinked(snapshot, candidates, count);
   GpuSet set;

@@ -8,7 +8,7 @@
 namespace gpuman::queue {
 
 // A suitable GPU.
-struct Candidate {
+struct CandidateGpu {
   std::size_t gpu = 0;
   bool shared = false;      // other jobs are on it
   base::Bytes free{};       // for a shared job: free before the job comes
@@ -23,7 +23,7 @@ struct Candidate {
 // best-linked next GPU until the set is full, and takes the best set; a job for one GPU gets the GPU with the
 // worst links to the other candidates. GPUs that are kept for a later job come first: this job ends before
 // that job starts, and the other GPUs stay for jobs that end later.
-GpuSet Choose(const Snapshot& snapshot, std::vector<Candidate> candidates, std::size_t count, bool share,
+GpuSet Choose(const Snapshot& snapshot, std::vector<CandidateGpu> candidates, std::size_t count, bool share,
               JobId job);
 
 }  // namespace gpuman::queue

@@ -113,7 +113,7 @@ bool Room::MayHold(std::size_t gpu, const PlacementRequest& request, const Const
 
 base::Bytes Room::LeftBeside(std::size_t gpu, JobId job) const {
   base::Bytes sum;
-  for (const LeftMemory& each : slots_[gpu].left)
+  for (const ResidualMemory& each : slots_[gpu].left)
     if (each.job != job) sum += each.bytes;
   return sum;
 }
@@ -122,7 +122,7 @@ base::Bytes Room::FreeFor(std::size_t gpu, JobId job) const {
   const GpuRoom& slot = slots_[gpu];
   if (slot.exclusive) return slot.free;
   base::Bytes free = slot.free;
-  for (const LeftMemory& each : slot.left)
+  for (const ResidualMemory& each : slot.left)
     if (each.job == job) free += each.bytes;
   return free;
 }
@@ -164,7 +164,7 @@ std::optional<GpuSet> Room::Find(const PlacementRequest& request) const {
   if (request.need.share && !request.host_counted && request.need.memory > most_free_) return std::nullopt;
   const GpuSet fitting = Fitting(request);
   if (fitting.count() < count) return std::nullopt;
-  std::vector<Candidate> candidates;
+  std::vector<CandidateGpu> candidates;
   ForEach(fitting, [&](std::size_t gpu) {
     candidates.push_back({gpu, !slots_[gpu].holders.empty(), FreeFor(gpu, request.job), slots_[gpu].claimed});
   });
@@ -198,7 +198,7 @@ void Room::Take(const PlacementRequest& request, const GpuSet& gpus) {
     GpuRoom& slot = slots_[gpu];
     // A suspended job that comes back holds what had stayed.
     slot.free = FreeFor(gpu, request.job);
-    std::erase_if(slot.left, [&](const LeftMemory& each) { return each.job == request.job; });
+    std::erase_if(slot.left, [&](const ResidualMemory& each) { return each.job == request.job; });
     Hold(gpu, {kNone, request.end, request.need.memory, request.need.share});
     if (request.end > slot.claimed) slot.spare = slot.spare - request.need.memory;
   });

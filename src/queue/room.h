@@ -37,7 +37,7 @@ struct Holder {
 };
 
 // What stays of a suspended job on a GPU.
-struct LeftMemory {
+struct ResidualMemory {
   JobId job{};
   base::Bytes bytes{};
 };
@@ -48,8 +48,8 @@ struct GpuRoom {
   bool unmanaged = false;  // not for exclusive jobs; for shared ones if the settings allow it
   base::Bytes free{};      // for shared jobs
   std::vector<Holder> holders{};
-  std::vector<LeftMemory> left{};  // of suspended jobs; counted in `free`
-  bool exclusive = false;          // one holder has all of it
+  std::vector<ResidualMemory> left{};  // of suspended jobs; counted in `free`
+  bool exclusive = false;              // one holder has all of it
   // From then on the GPU is kept for a waiting job; `spare` is the memory that is left beside that job, for
   // shared jobs.
   WallTime claimed = kNever;

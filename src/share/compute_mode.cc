@@ -4,9 +4,9 @@ namespace gpuman::share {
 
 void ComputeChoice::Update(const std::set<TenantId>& working, const SchedulerSettings& settings,
                            base::MonoTime now) {
-  if (settings.compute != Compute::kAuto) {
+  if (settings.compute != ConcurrencyMode::kAuto) {
     phase_ = TrialPhase::kNone;
-    exclusive_ = settings.compute == Compute::kExclusive;
+    exclusive_ = settings.compute == ConcurrencyMode::kExclusive;
     return;
   }
   alone_ = working.size() < 2;

@@ -11,7 +11,7 @@ constexpr TenantId kA{1}, kB{2}, kC{3};
 
 class ShareCompute : public testing::Test {
  protected:
-  ShareCompute() { settings_.compute = Compute::kAuto; }
+  ShareCompute() { settings_.compute = ConcurrencyMode::kAuto; }
   void Update() { choice_.Update(working_, settings_, now_); }
   // A trial in which the tenants complete so much.
   void Try(std::uint64_t a, std::uint64_t b) {
@@ -28,10 +28,10 @@ class ShareCompute : public testing::Test {
 };
 
 TEST_F(ShareCompute, AConfiguredModeNeedsNoTrial) {
-  for (const auto set : {Compute::kConcurrent, Compute::kExclusive}) {
+  for (const auto set : {ConcurrencyMode::kConcurrent, ConcurrencyMode::kExclusive}) {
     settings_.compute = set;
     Update();
-    EXPECT_EQ(choice_.IsExclusive(), set == Compute::kExclusive);
+    EXPECT_EQ(choice_.IsExclusive(), set == ConcurrencyMode::kExclusive);
     EXPECT_FALSE(choice_.Deadline());
   }
 }

@@ -59,8 +59,8 @@ struct Left {
 };
 // Each DemandChanged names all GPUs of the tenant, by UUID. While an Evict or a Bring of the tenant is not
 // answered, the scheduler counts resident and away itself from the reports of progress, and takes only the
-// other fields; so the caller sends DemandChanged again after OutDone and BackDone. wants falls to 0 when the
-// allocation succeeded or gave up. `taken`: GPUs where the tenant has used the granted room, and another
+// other fields; so the caller sends DemandChanged again after EvictDone and BringDone. wants falls to 0 when
+// the allocation succeeded or gave up. `taken`: GPUs where the tenant has used the granted room, and another
 // allocation, maybe as large, waits now.
 struct DemandChanged {
   TenantId tenant;
@@ -95,7 +95,7 @@ struct GateNotClosed {
   std::map<std::string, std::int64_t> figures{};  // of the attempt, for the report
 };
 // Whether the tenant's processes take up orders; if one of them is stopped or does not answer, `why` says so.
-struct Answers {
+struct ResponsivenessChanged {
   TenantId tenant;
   bool answers = true;
   std::string why{};
@@ -109,7 +109,7 @@ struct MovedOut {
   base::Bytes unchanged{};
 };
 // The answer to Evict, after all its MovedOut. `why` is empty, or what failed.
-struct OutDone {
+struct EvictDone {
   TenantId tenant;
   std::string gpu;
   OrderId order = 0;
@@ -125,7 +125,7 @@ struct MovedIn {
   base::Bytes unchanged{};
 };
 // The answer to Bring, after all its MovedIn.
-struct BackDone {
+struct BringDone {
   TenantId tenant;
   OrderId order = 0;
   std::string why{};
@@ -161,8 +161,8 @@ struct Tick {};  // the deadline has come
 }  // namespace event
 using Event =
     std::variant<event::Joined, event::Left, event::DemandChanged, event::ActivityChanged, event::Completed,
-                 event::GateClosed, event::GateNotClosed, event::Answers, event::MovedOut, event::OutDone,
-                 event::MovedIn, event::BackDone, event::Suspended, event::Unsuspended, event::WeightChanged,
+                 event::GateClosed, event::GateNotClosed, event::ResponsivenessChanged, event::MovedOut, event::EvictDone,
+                 event::MovedIn, event::BringDone, event::Suspended, event::Unsuspended, event::WeightChanged,
                  event::SettingsChanged, event::CapacityChanged, event::Tick>;
 
 namespace action {
@@ -196,7 +196,7 @@ struct Bring {
   OrderId order = 0;
   friend bool operator==(const Bring&, const Bring&) = default;
 };
-// No more memory comes back; memory that has come back stays. The answer is the BackDone of that Bring.
+// No more memory comes back; memory that has come back stays. The answer is the BringDone of that Bring.
 struct StopBring {
   TenantId tenant;
   OrderId order = 0;

@@ -12,7 +12,7 @@ base::Bytes CapacityOf(const Capacities& capacities, const std::string& gpu) {
 
 }  // namespace
 
-base::Bytes Immovable(const Tenant& tenant, const GpuPart& part) {
+base::Bytes Immovable(const Tenant& tenant, const TenantGpuState& part) {
   // Room promised to the tenant is void when its gate is closed.
   base::Bytes stays = part.demand.pinned;
   if (tenant.out_blocked || tenant.keeps_until || tenant.parked)
@@ -21,7 +21,7 @@ base::Bytes Immovable(const Tenant& tenant, const GpuPart& part) {
   return stays;
 }
 
-base::Bytes Packing::WholeOf(const GpuPart& part, bool wanted) const {
+base::Bytes Packing::WholeOf(const TenantGpuState& part, bool wanted) const {
   return part.demand.pinned + part.promised + part.demand.resident + part.demand.away + part.paged +
          (wanted_ && wanted ? part.Lacks() : base::Bytes{});
 }
@@ -38,7 +38,8 @@ Packing::Packing(const Group& tenants, const Capacities& capacities, bool exclus
   }
 }
 
-bool Packing::FitsOn(const std::string& gpu, const Tenant& tenant, const GpuPart& part, bool wanted) const {
+bool Packing::FitsOn(const std::string& gpu, const Tenant& tenant, const TenantGpuState& part,
+                     bool wanted) const {
   if (exclusive_ && !tenant.keeps_until && taken_.count(gpu) > 0) return false;
   if (tenant.grows && (tenant.keeps_until ? growing_members_ : growing_).count(gpu) > 0) return false;
   return used_.at(gpu) + (WholeOf(part, wanted) - Immovable(tenant, part)) <= CapacityOf(capacities_, gpu);

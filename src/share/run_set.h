@@ -13,7 +13,7 @@ namespace gpuman::share {
 using Capacities = std::map<std::string, base::Bytes>;
 
 // The part of the tenant's memory that stays on the GPU when it is not in the run set.
-base::Bytes Immovable(const Tenant& tenant, const GpuPart& part);
+base::Bytes Immovable(const Tenant& tenant, const TenantGpuState& part);
 
 // Puts a run set together. Besides the members' demands each GPU holds the memory of the others that cannot
 // leave.
@@ -42,8 +42,8 @@ class Packing {
   bool FitsBesideAll(const Tenant& tenant) const;
 
  private:
-  base::Bytes WholeOf(const GpuPart& part, bool wanted) const;
-  bool FitsOn(const std::string& gpu, const Tenant& tenant, const GpuPart& part, bool wanted) const;
+  base::Bytes WholeOf(const TenantGpuState& part, bool wanted) const;
+  bool FitsOn(const std::string& gpu, const Tenant& tenant, const TenantGpuState& part, bool wanted) const;
 
   const Capacities& capacities_;
   bool exclusive_, wanted_;

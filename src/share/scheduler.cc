@@ -168,7 +168,7 @@ void Scheduler::Handle(const event::DemandChanged& is, base::MonoTime now) {
   if (!tenant) return;
   tenant->demand_known = true;
   const bool waited = tenant->Waits(), was_stuck = tenant->stuck;
-  std::map<std::string, GpuPart> parts;
+  std::map<std::string, TenantGpuState> parts;
   if (tenant->bring != 0 || tenant->IsEvicting()) parts = tenant->parts;
   // Memory that moves is followed by its own events; of the rest nothing is left where the tenant tells none.
   for (auto& [gpu, part] : parts) {
@@ -178,7 +178,7 @@ void Scheduler::Handle(const event::DemandChanged& is, base::MonoTime now) {
   }
   for (const auto& [gpu, told] : is.gpus) {
     const auto old = tenant->parts.find(gpu);
-    GpuPart& part = parts[gpu] = old == tenant->parts.end() ? GpuPart{} : old->second;
+    TenantGpuState& part = parts[gpu] = old == tenant->parts.end() ? TenantGpuState{} : old->second;
     const bool moves = part.evict != 0 || tenant->bring != 0;
     part.expected = false;
     part.demand.pinned = told.pinned;
@@ -269,7 +269,7 @@ void Scheduler::Handle(const event::GateNotClosed& not_closed, base::MonoTime no
 void Scheduler::Handle(const event::MovedOut& moved, base::MonoTime now) {
   Tenant* tenant = Find(moved.tenant);
   if (!tenant || tenant->parts.count(moved.gpu) == 0) return;
-  GpuPart& part = tenant->parts.at(moved.gpu);
+  TenantGpuState& part = tenant->parts.at(moved.gpu);
   if (part.evict == 0) return;
   tenant->left_since = now;
   tenant->staying_reported = false;
@@ -292,10 +292,10 @@ Span Scheduler::RetryAfter(unsigned failures) const {
   return std::min(Span(settings_.retry), kFirst * (1u << std::min(failures, kMaxDoublings)));
 }
 
-void Scheduler::Handle(const event::OutDone& done, base::MonoTime now) {
+void Scheduler::Handle(const event::EvictDone& done, base::MonoTime now) {
   Tenant* tenant = Find(done.tenant);
   if (!tenant || tenant->parts.count(done.gpu) == 0) return;
-  GpuPart& part = tenant->parts.at(done.gpu);
+  TenantGpuState& part = tenant->parts.at(done.gpu);
   if (part.evict == 0 || part.evict != done.order) return;
   const bool short_of = part.evict_left.count > 0 && part.demand.resident.count > 0;
   part.evict = 0;
@@ -321,7 +321,7 @@ void Scheduler::Handle(const event::OutDone& done, base::MonoTime now) {
 void Scheduler::Handle(const event::MovedIn& back, base::MonoTime) {
   Tenant* tenant = Find(back.tenant);
   if (!tenant || tenant->bring == 0 || tenant->parts.count(back.gpu) == 0) return;
-  GpuPart& part = tenant->parts.at(back.gpu);
+  TenantGpuState& part = tenant->parts.at(back.gpu);
   const base::Bytes bytes = std::min(back.bytes, part.demand.away);
   part.demand.away = part.demand.away - bytes;
   part.demand.resident += bytes;
@@ -334,7 +334,7 @@ void Scheduler::Handle(const event::MovedIn& back, base::MonoTime) {
   hand_overs_[back.gpu].moved = true;
 }
 
-void Scheduler::Handle(const event::BackDone& done, base::MonoTime now) {
+void Scheduler::Handle(const event::BringDone& done, base::MonoTime now) {
   Tenant* tenant = Find(done.tenant);
   if (!tenant || tenant->bring == 0 || tenant->bring != done.order) return;
   const bool stopped = std::exchange(tenant->stopping, false);
@@ -406,7 +406,7 @@ void Scheduler::Handle(const event::CapacityChanged& changed, base::MonoTime) {
   for (auto& [id, tenant] : tenants_) {
     const auto found = tenant.parts.find(changed.gpu);
     if (found == tenant.parts.end()) continue;
-    GpuPart& part = found->second;
+    TenantGpuState& part = found->second;
     part.denied = part.jammed;
     // Promised room that does not fit into the capacity is void: the allocation is denied instead.
     if (part.promised + part.demand.resident + part.demand.pinned > changed.bytes) part.promised = {};

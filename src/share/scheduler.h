@@ -122,11 +122,11 @@ class Scheduler {
   void Handle(const event::Completed& completed, base::MonoTime now);
   void Handle(const event::GateClosed& closed, base::MonoTime now);
   void Handle(const event::GateNotClosed& not_closed, base::MonoTime now);
-  void Handle(const event::Answers& answers, base::MonoTime now);
+  void Handle(const event::ResponsivenessChanged& answers, base::MonoTime now);
   void Handle(const event::MovedOut& moved, base::MonoTime now);
-  void Handle(const event::OutDone& done, base::MonoTime now);
+  void Handle(const event::EvictDone& done, base::MonoTime now);
   void Handle(const event::MovedIn& back, base::MonoTime now);
-  void Handle(const event::BackDone& done, base::MonoTime now);
+  void Handle(const event::BringDone& done, base::MonoTime now);
   void Handle(const event::Suspended& suspended, base::MonoTime now);
   void Handle(const event::Unsuspended& unsuspended, base::MonoTime now);
   void Handle(const event::WeightChanged& is, base::MonoTime now);
@@ -207,8 +207,8 @@ class Scheduler {
   void GrantWanted(const Domain& domain, Tenant& tenant, base::MonoTime now);
   bool HasRoomToPage(const Domain& domain, const Tenant& tenant) const;
   void OpenReady(const Domain& domain, base::MonoTime now);
-  static base::Bytes NeedsOfItsOwn(const GpuPart& part);
-  static base::Bytes NeedsAlone(const Domain& domain, const std::string& gpu, const GpuPart& part);
+  static base::Bytes NeedsOfItsOwn(const TenantGpuState& part);
+  static base::Bytes NeedsAlone(const Domain& domain, const std::string& gpu, const TenantGpuState& part);
   void DenyImpossible(const Domain& domain);
   void TellTooLarge(const Domain& domain, base::MonoTime now);
   // The room that neither present memory nor grants take; negative where the capacity was lowered.

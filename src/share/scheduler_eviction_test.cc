@@ -109,7 +109,7 @@ TEST_F(ShareSchedulerEviction, OneThatDoesNotYieldLeavesItsPartToTheOther) {
   EXPECT_EQ(first.bytes, GiB(3));
   Tell(event::GateNotClosed{closes[1].tenant, closes[1].order, "its work did not end"});
   Tell(event::MovedOut{yields, "gpu", GiB(3)});
-  Tell(event::OutDone{yields, "gpu", first.order});
+  Tell(event::EvictDone{yields, "gpu", first.order});
   Has(yields, GiB(5), GiB(3));
   const auto rest = One<action::Evict>();
   EXPECT_EQ(rest.tenant, yields);
@@ -152,7 +152,7 @@ TEST_F(ShareSchedulerEviction, OneThatRestsGivesNothingWhereItsPriorityIsHigherO
     Is(kB, TenantActivity::kIdle);
     JoinAway(kC, GiB(6), 1, answers ? 100 : 0);
     Pass(1h);
-    if (!answers) Tell(event::Answers{kB, false, "process 2 is stopped"});
+    if (!answers) Tell(event::ResponsivenessChanged{kB, false, "process 2 is stopped"});
     Said<action::Close>();
     Is(kC, TenantActivity::kWaiting);
     const auto closes = Said<action::Close>();

@@ -34,7 +34,7 @@ class Gangs : public ShareScheduler {
   }
   void Leaves(const action::Evict& order) {
     Tell(event::MovedOut{order.tenant, order.gpu, order.bytes});
-    Tell(event::OutDone{order.tenant, order.gpu, order.order});
+    Tell(event::EvictDone{order.tenant, order.gpu, order.order});
   }
   // All of its memory comes, as room is granted.
   void ComesBack(TenantId tenant) {
@@ -42,7 +42,7 @@ class Gangs : public ShareScheduler {
     EXPECT_EQ(bring.tenant, tenant);
     for (const auto& grant : Said<action::Grant>())
       Tell(event::MovedIn{grant.tenant, grant.gpu, grant.bytes});
-    Tell(event::BackDone{tenant, bring.order});
+    Tell(event::BringDone{tenant, bring.order});
   }
   void ReportDemand(TenantId tenant, const Memory& memory) { Tell(event::DemandChanged{tenant, memory}); }
   bool IsIn(TenantId tenant) {
@@ -74,7 +74,7 @@ TEST_F(Gangs, LeaveAllTheirGpusAndOpenWhenAllOfTheirMemoryIsBack) {
   Leaves(out[1]);
   for (const auto& grant : Said<action::Grant>()) Tell(event::MovedIn{grant.tenant, grant.gpu, grant.bytes});
   EXPECT_TRUE(Said<action::Open>().empty());
-  Tell(event::BackDone{kOther, bring.order});
+  Tell(event::BringDone{kOther, bring.order});
   ReportDemand(kOther, Resident({"a", "b"}, GiB(10)));
   EXPECT_EQ(One<action::Open>().tenant, kOther);
 }

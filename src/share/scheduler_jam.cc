@@ -24,7 +24,7 @@ bool IsBlocked(const Tenant& tenant, const Group& jammed, const Domain& domain,
     const auto add = [&needs, &of = gpu](const Tenant* other, bool whole) {
       const auto its = other->parts.find(of);
       if (its == other->parts.end()) return;
-      const GpuPart& there = its->second;
+      const TenantGpuState& there = its->second;
       needs += there.demand.pinned;
       if (whole) needs += there.promised + there.demand.resident + there.demand.away + there.paged;
     };

@@ -64,7 +64,7 @@ TEST_F(ManagedMemory, OthersLeaveForManagedMemoryAsFarAsIsNeeded) {
   const auto evict = One<action::Evict>();
   EXPECT_EQ(evict.bytes, GiB(4));
   Tell(event::MovedOut{kA, "gpu", GiB(4)});
-  Tell(event::OutDone{kA, "gpu", evict.order});
+  Tell(event::EvictDone{kA, "gpu", evict.order});
   EXPECT_EQ(One<action::Open>().tenant, kB);
   // And back: managed memory needs no order to leave once its gate is closed.
   Has(kA, GiB(6), GiB(4));
@@ -74,7 +74,7 @@ TEST_F(ManagedMemory, OthersLeaveForManagedMemoryAsFarAsIsNeeded) {
   CloseNow(kB);
   EXPECT_EQ(One<action::Grant>(), (action::Grant{kA, "gpu", GiB(4), true}));
   Tell(event::MovedIn{kA, "gpu", GiB(4)});
-  Tell(event::BackDone{kA, bring.order});
+  Tell(event::BringDone{kA, bring.order});
   EXPECT_EQ(One<action::Open>().tenant, kA);
 }
 

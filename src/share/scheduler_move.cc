@@ -17,7 +17,7 @@ std::int64_t Signed(base::Bytes bytes) {
   return static_cast<std::int64_t>(std::min<std::uint64_t>(bytes.count, INT64_MAX / 4));
 }
 
-base::Bytes ToCome(const GpuPart& part) { return part.demand.away - part.granted; }
+base::Bytes ToCome(const TenantGpuState& part) { return part.demand.away - part.granted; }
 
 std::set<std::string> GpusOf(const Domain& domain) {
   std::set<std::string> gpus;
@@ -85,7 +85,7 @@ void Scheduler::MakeRoom(const Domain& domain) {
     const std::int64_t lack = Lack(domain, gpu, members);
     if (lack <= 0) continue;
     std::int64_t grown = 0;
-    std::vector<GpuPart*> growing;
+    std::vector<TenantGpuState*> growing;
     for (Tenant* tenant : members) {
       const auto found = tenant->parts.find(gpu);
       if (found == tenant->parts.end() || found->second.Lacks().count == 0) continue;
@@ -95,7 +95,7 @@ void Scheduler::MakeRoom(const Domain& domain) {
     // A tenant that allocates little by little would wait each time, so more memory leaves than it lacks now:
     // as much more as it has already waited for in this turn.
     if (!EvictFrom(domain, gpu, {static_cast<std::uint64_t>(lack + grown)})) continue;
-    for (GpuPart* part : growing) part->grown += part->Lacks();
+    for (TenantGpuState* part : growing) part->grown += part->Lacks();
   }
 }
 
@@ -164,7 +164,7 @@ bool Scheduler::EvictFrom(const Domain& domain, const std::string& gpu, base::By
   bool any = false;
   for (const auto& [tenant, gives] : VictimsOn(domain, gpu, bytes)) {
     if (tenant->gate != GatePosition::kClosed) continue;
-    GpuPart& part = tenant->parts.at(gpu);
+    TenantGpuState& part = tenant->parts.at(gpu);
     part.evict = NextOrder();
     part.evict_left = gives;
     tenant->left_since = *last_;
@@ -253,12 +253,12 @@ void Scheduler::OpenReady(const Domain& domain, base::MonoTime now) {
   }
 }
 
-base::Bytes Scheduler::NeedsOfItsOwn(const GpuPart& part) {
+base::Bytes Scheduler::NeedsOfItsOwn(const TenantGpuState& part) {
   return part.promised + part.demand.resident + part.demand.away + part.paged + part.demand.pinned;
 }
 
 // The bytes that the tenant needs, together with the memory of the other tenants that cannot leave.
-base::Bytes Scheduler::NeedsAlone(const Domain& domain, const std::string& gpu, const GpuPart& part) {
+base::Bytes Scheduler::NeedsAlone(const Domain& domain, const std::string& gpu, const TenantGpuState& part) {
   base::Bytes bytes = NeedsOfItsOwn(part) - part.demand.pinned;
   for (const Tenant* each : domain.tenants)
     if (const auto its = each->parts.find(gpu); its != each->parts.end()) bytes += its->second.demand.pinned;

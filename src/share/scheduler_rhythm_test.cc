@@ -42,13 +42,13 @@ class ShareRhythmOfTurns : public ShareScheduler {
     const auto evict = One<action::Evict>();
     EXPECT_EQ(evict.bytes, kOver);
     Tell(event::MovedOut{from, "gpu", kOver});
-    Tell(event::OutDone{from, "gpu", evict.order});
+    Tell(event::EvictDone{from, "gpu", evict.order});
     Has(from, kEach - kOver, kOver);
     Said<action::Grant>();
     const auto bring = One<action::Bring>();
     EXPECT_EQ(bring.tenant, to);
     Tell(event::MovedIn{to, "gpu", kOver});
-    Tell(event::BackDone{to, bring.order});
+    Tell(event::BringDone{to, bring.order});
     Has(to, kEach);
     EXPECT_EQ(One<action::Open>().tenant, to);
     Is(to, TenantActivity::kBusy);
@@ -97,7 +97,7 @@ TEST_F(ShareRhythmOfTurns, SoDoTwoThatPausedBeforeWhateverTheirWeights) {
   Is(kA, TenantActivity::kWaiting);
   const auto evict = One<action::Evict>();
   Tell(event::MovedOut{kA, "gpu", evict.bytes});
-  Tell(event::OutDone{kA, "gpu", evict.order});
+  Tell(event::EvictDone{kA, "gpu", evict.order});
   Has(kA, kEach - kOver, kOver);
   EXPECT_EQ(One<action::Grant>().tenant, kB);
   Has(kB, kEach);

@@ -120,7 +120,7 @@ TEST_F(ShareScheduler, ForWhoAllocatesBitByBitOthersLeaveInGrowingPortions) {
       leave.push_back(evict.bytes);
       left = left - evict.bytes;
       Tell(event::MovedOut{kA, "gpu", evict.bytes});
-      Tell(event::OutDone{kA, "gpu", evict.order});
+      Tell(event::EvictDone{kA, "gpu", evict.order});
       Has(kA, left, GiB(16) - left);
     }
     EXPECT_EQ(One<action::Grant>(), (action::Grant{kB, "gpu", GiB(1), false}));
@@ -152,7 +152,7 @@ TEST_F(ShareScheduler, WhileMemoryLeavesForAnAllocationNobodyHasATurnAndAllOfThe
       EXPECT_EQ(during.tenants.at(i).had_turn, before.tenants.at(i).had_turn) << i;
     left = left - evict.bytes;
     Tell(event::MovedOut{kA, "gpu", evict.bytes});
-    Tell(event::OutDone{kA, "gpu", evict.order});
+    Tell(event::EvictDone{kA, "gpu", evict.order});
     Has(kA, left, GiB(16) - left);
     EXPECT_EQ(scheduler_.View(now_).gpus.at(0).moving, moving);
     has += One<action::Grant>().bytes;

@@ -28,7 +28,7 @@ TEST_F(ShareScheduler, AtAHandOverOnlyWhatIsNeededLeavesAndBothDirectionsMoveAtO
   EXPECT_EQ(One<action::Grant>(), (action::Grant{kB, "gpu", GiB(1), true}));
   Tell(event::MovedOut{kA, "gpu", GiB(3)});
   EXPECT_EQ(One<action::Grant>().bytes, GiB(3));
-  Tell(event::OutDone{kA, "gpu", evict.order});
+  Tell(event::EvictDone{kA, "gpu", evict.order});
   EXPECT_TRUE(Said<action::Open>().empty());
 }
 
@@ -76,10 +76,10 @@ TEST_F(ShareScheduler, TheHigherPriorityNeedsNotWaitForTheTurnToEnd) {
   Is(kA, TenantActivity::kWaiting);
   const auto evict = One<action::Evict>();
   Tell(event::MovedOut{kA, "gpu", GiB(4)});
-  Tell(event::OutDone{kA, "gpu", evict.order});
+  Tell(event::EvictDone{kA, "gpu", evict.order});
   const auto bring = One<action::Bring>();
   Tell(event::MovedIn{kB, "gpu", GiB(10)});
-  Tell(event::BackDone{kB, bring.order});
+  Tell(event::BringDone{kB, bring.order});
   EXPECT_EQ(One<action::Open>().tenant, kB);
   Said<action::Grant>();
   Pass(1h);
@@ -97,10 +97,10 @@ TEST_F(ShareScheduler, CountsApartWhatHadToBeCopied) {
   EXPECT_EQ(evict.bytes, GiB(4));
   Tell(event::MovedOut{kA, "gpu", GiB(3), GiB(3)});
   Tell(event::MovedOut{kA, "gpu", GiB(1), base::MiB(768)});
-  Tell(event::OutDone{kA, "gpu", evict.order});
+  Tell(event::EvictDone{kA, "gpu", evict.order});
   const auto bring = One<action::Bring>();
   Tell(event::MovedIn{kB, "gpu", GiB(10), GiB(2)});
-  Tell(event::BackDone{kB, bring.order});
+  Tell(event::BringDone{kB, bring.order});
   const auto gpu = scheduler_.View(now_).gpus.at(0);
   EXPECT_EQ(gpu.moved_out, GiB(4));
   EXPECT_EQ(gpu.copied_out, base::MiB(256));
@@ -165,7 +165,7 @@ TEST_F(ShareScheduler, MemoryThatStandsStillOnItsWayOutIsToldOfOnceAndNobodyIsEn
   EXPECT_TRUE(Said<action::Report>().empty());
   EXPECT_TRUE(Said<action::Escalate>().empty());
   Tell(event::MovedOut{kA, "gpu", GiB(9)});
-  Tell(event::OutDone{kA, "gpu", evict.order});
+  Tell(event::EvictDone{kA, "gpu", evict.order});
 }
 
 TEST_F(ShareScheduler, AResumedJobIsBroughtBackOnceItsSizeIsKnown) {
@@ -195,10 +195,10 @@ TEST_F(ShareScheduler, AfterAFailedEvictionTheJobRunsOnAndRetriesGetRarer) {
   Is(kB, TenantActivity::kWaiting);
   const auto fail = [this] {
     CloseNow(kA);
-    Tell(event::OutDone{kA, "gpu", One<action::Evict>().order, "no room in host memory"});
+    Tell(event::EvictDone{kA, "gpu", One<action::Evict>().order, "no room in host memory"});
     EXPECT_EQ(One<action::Report>().kind, "share_move_failed");
     EXPECT_EQ(One<action::Open>().tenant, kA);
-    Tell(event::BackDone{kB, One<action::Bring>().order, "stopped"});
+    Tell(event::BringDone{kB, One<action::Bring>().order, "stopped"});
     Has(kA, GiB(10));
     Has(kB, {}, GiB(10));
   };
@@ -228,9 +228,9 @@ TEST_F(ShareScheduler, OneThatHadLessToGiveIsAskedAgainAndToldOfOnlyWhereThatGoe
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(told, 0u);
     CloseNow(kA);
-    Tell(event::OutDone{kA, "gpu", One<action::Evict>().order});
+    Tell(event::EvictDone{kA, "gpu", One<action::Evict>().order});
     told = Said<action::Report>().size();
-    Tell(event::BackDone{kB, One<action::Bring>().order, "stopped"});
+    Tell(event::BringDone{kB, One<action::Bring>().order, "stopped"});
     Has(kA, GiB(10));
     Has(kB, {}, GiB(10));
     Said<action::Open>();
@@ -256,10 +256,10 @@ TEST_F(ShareScheduler, CountsHowLongEachWaitedForItsTurns) {
   const auto evict = One<action::Evict>();
   Pass(300ms);
   Tell(event::MovedOut{kA, "gpu", GiB(4)});
-  Tell(event::OutDone{kA, "gpu", evict.order});
+  Tell(event::EvictDone{kA, "gpu", evict.order});
   EXPECT_EQ(waits(kB).count, 0u) << "it waits still";
   Tell(event::MovedIn{kB, "gpu", GiB(10)});
-  Tell(event::BackDone{kB, bring.order});
+  Tell(event::BringDone{kB, bring.order});
   EXPECT_EQ(One<action::Open>().tenant, kB);
   EXPECT_EQ(waits(kB).count, 1u);
   EXPECT_EQ(waits(kB).median, 300ms);
@@ -280,7 +280,7 @@ TEST_F(ShareScheduler, WhileItIsPausedNobodyHasToLeave) {
 }
 
 TEST_F(ShareScheduler, InExclusiveModeWhoFitsTogetherTakesTurnsWithoutMoving) {
-  Tell(event::SettingsChanged{{.compute = Compute::kExclusive}});
+  Tell(event::SettingsChanged{{.compute = ConcurrencyMode::kExclusive}});
   Join(kA, GiB(2));
   Join(kB, GiB(2));
   const TenantId off = One<action::Close>().tenant;

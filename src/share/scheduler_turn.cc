@@ -75,7 +75,7 @@ void Scheduler::Advance(Domain& domain, base::MonoTime now) {
     Decide(domain, state, IsPossible(domain) ? FrozenOf(domain) : Frozen{}, now);
     IssueOrders(domain, now);
   }
-  const bool in_turns = settings_.compute != Compute::kConcurrent && domain.tenants.size() > 1;
+  const bool in_turns = settings_.compute != ConcurrencyMode::kConcurrent && domain.tenants.size() > 1;
   state.contended =
       !domain.name.empty() &&
       (in_turns || std::any_of(domain.tenants.begin(), domain.tenants.end(), [](const auto* tenant) {

@@ -99,7 +99,7 @@ bool Scheduler::IsAwaited(const Tenant& tenant) const {
   });
 }
 
-void Scheduler::Handle(const event::Answers& is, base::MonoTime now) {
+void Scheduler::Handle(const event::ResponsivenessChanged& is, base::MonoTime now) {
   Tenant* const tenant = Find(is.tenant);
   if (!tenant || tenant->answers == is.answers) return;
   tenant->answers = is.answers;

@@ -22,7 +22,7 @@ class DoesNotYield : public ShareScheduler {
   // B stops bringing its memory, and waits.
   void StopB() {
     EXPECT_EQ(One<action::StopBring>().tenant, kB);
-    Tell(event::BackDone{kB, bring_, "stopped"});
+    Tell(event::BringDone{kB, bring_, "stopped"});
     Has(kB, {}, GiB(10));
   }
   TenantStatus Of(TenantId tenant) {
@@ -211,7 +211,7 @@ TEST_F(DoesNotYield, OneOfWhichAProcessCannotBeHeldByItselfGetsItsGateBackAndIsA
   Ask();
   CloseNow(kA);
   const auto evict = One<action::Evict>();
-  Tell(event::OutDone{kA, "gpu", evict.order, "process 7 works", true});
+  Tell(event::EvictDone{kA, "gpu", evict.order, "process 7 works", true});
   EXPECT_EQ(One<action::Open>().tenant, kA);
   EXPECT_THAT(One<action::Report>().message, HasSubstr("process 7 works"));
   StopB();
@@ -227,14 +227,14 @@ TEST_F(DoesNotYield, OneOfWhichSomeMemoryHasLeftStaysClosedWhereAProcessCannotBe
   CloseNow(kA);
   const auto evict = One<action::Evict>();
   Tell(event::MovedOut{kA, "gpu", GiB(1)});
-  Tell(event::OutDone{kA, "gpu", evict.order, "process 7 works", true});
+  Tell(event::EvictDone{kA, "gpu", evict.order, "process 7 works", true});
   EXPECT_TRUE(Said<action::Open>().empty());
   EXPECT_EQ(Of(kA).gate, GatePosition::kClosed);
 }
 
 class DoesNotAnswer : public DoesNotYield {
  protected:
-  void Stops(TenantId tenant) { Tell(event::Answers{tenant, false, "process 7 is stopped"}); }
+  void Stops(TenantId tenant) { Tell(event::ResponsivenessChanged{tenant, false, "process 7 is stopped"}); }
 };
 
 TEST_F(DoesNotAnswer, IsToldOfWithThatReasonEachTime) {
@@ -247,7 +247,7 @@ TEST_F(DoesNotAnswer, IsToldOfWithThatReasonEachTime) {
     EXPECT_EQ(One<action::Open>().tenant, kA);
     StopB();
     Said<action::Close>();
-    Tell(event::Answers{kA, true});
+    Tell(event::ResponsivenessChanged{kA, true});
     EXPECT_EQ(One<action::Close>().tenant, kA) << "it is asked at once";
     bring_ = One<action::Bring>().order;
     Said<action::Grant>();
@@ -284,7 +284,7 @@ TEST_F(DoesNotAnswer, OneThatGoesOnInTimeIsLeftAlone) {
   Ask("somebody else");
   Stops(kA);
   Pass(20s);
-  Tell(event::Answers{kA, true});
+  Tell(event::ResponsivenessChanged{kA, true});
   Said<action::Close>();
   Pass(1h);
   Tell(event::Tick{});
@@ -309,7 +309,7 @@ TEST_F(DoesNotAnswer, OneThatIsClosedGetsNoTurnsAndItsMemoryIsNotWaitedFor) {
   Is(kA, TenantActivity::kWaiting);
   const auto evict = One<action::Evict>();
   Stops(kA);
-  Tell(event::OutDone{kA, "gpu", evict.order, "process 7 is stopped"});
+  Tell(event::EvictDone{kA, "gpu", evict.order, "process 7 is stopped"});
   EXPECT_EQ(One<action::Report>().kind, "share_not_yielded");
   EXPECT_EQ(One<action::StopBring>().tenant, kB);
   EXPECT_TRUE(Said<action::Open>().empty()) << "it would not run";

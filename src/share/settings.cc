@@ -16,10 +16,11 @@ using base::Words;
 
 constexpr Words<Policy, 3> kPolicies{
     {{Policy::kFair, "fair"}, {Policy::kPriority, "priority"}, {Policy::kFcfs, "fcfs"}}};
-constexpr Words<Compute, 3> kComputes{
-    {{Compute::kConcurrent, "concurrent"}, {Compute::kExclusive, "exclusive"}, {Compute::kAuto, "auto"}}};
-constexpr Words<Memory, 3> kMemories{
-    {{Memory::kAuto, "auto"}, {Memory::kVmm, "vmm"}, {Memory::kManaged, "managed"}}};
+constexpr Words<ConcurrencyMode, 3> kComputes{{{ConcurrencyMode::kConcurrent, "concurrent"},
+                                               {ConcurrencyMode::kExclusive, "exclusive"},
+                                               {ConcurrencyMode::kAuto, "auto"}}};
+constexpr Words<MemoryBackend, 3> kMemories{
+    {{MemoryBackend::kAuto, "auto"}, {MemoryBackend::kVmm, "vmm"}, {MemoryBackend::kManaged, "managed"}}};
 constexpr Words<OnNoYield, 3> kHows{
     {{OnNoYield::kWait, "wait"}, {OnNoYield::kSuspend, "suspend"}, {OnNoYield::kEnd, "end"}}};
 constexpr Words<Unchanged, 3> kUnchanged{
@@ -69,14 +70,18 @@ base::Bytes CapacityOf(const SchedulerSettings& settings, const std::string& gpu
 }
 
 std::string_view ToString(Policy policy) { return WordOf(kPolicies, policy); }
-std::string_view ToString(Compute compute) { return WordOf(kComputes, compute); }
-std::string_view ToString(Memory memory) { return WordOf(kMemories, memory); }
+std::string_view ToString(ConcurrencyMode compute) { return WordOf(kComputes, compute); }
+std::string_view ToString(MemoryBackend memory) { return WordOf(kMemories, memory); }
 std::string_view ToString(OnNoYield how) { return WordOf(kHows, how); }
 std::string_view ToString(Unchanged how) { return WordOf(kUnchanged, how); }
 
 base::Result<Policy> ParsePolicy(std::string_view word) { return Parse(kPolicies, "share.policy", word); }
-base::Result<Compute> ParseCompute(std::string_view word) { return Parse(kComputes, "share.compute", word); }
-base::Result<Memory> ParseMemory(std::string_view word) { return Parse(kMemories, "share.memory", word); }
+base::Result<ConcurrencyMode> ParseCompute(std::string_view word) {
+  return Parse(kComputes, "share.compute", word);
+}
+base::Result<MemoryBackend> ParseMemory(std::string_view word) {
+  return Parse(kMemories, "share.memory", word);
+}
 base::Result<OnNoYield> ParseOnNoYield(std::string_view word) {
   return Parse(kHows, "share.on_no_yield", word);
 }

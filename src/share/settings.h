@@ -16,10 +16,10 @@ namespace gpuman::share {
 // starve. kFcfs: the one that waits longest.
 enum class Policy { kFair, kPriority, kFcfs };
 // How tenants that fit together run: at once, one after the other, or in the way that completes more.
-enum class Compute { kConcurrent, kExclusive, kAuto };
+enum class ConcurrencyMode { kConcurrent, kExclusive, kAuto };
 // The kind of memory that tenants get. kAuto: memory that gpuman can move (kVmm) where the device supports
 // it, else managed memory, which the driver moves. A change holds for programs that start after it.
-enum class Memory { kAuto, kVmm, kManaged };
+enum class MemoryBackend { kAuto, kVmm, kManaged };
 // What happens to a holder whose work does not come to rest within yield_limit, or whose processes do not
 // answer.
 enum class OnNoYield { kWait, kSuspend, kEnd };
@@ -37,8 +37,8 @@ struct SchedulerSettings {
   // After so long, a tenant of short bursts gets in however much of the holder's turn is left (policy.h).
   base::Millis interactive_wait{1000};
   bool pause = false;  // turns stay as they are; tenants that fit still run
-  Compute compute = Compute::kConcurrent;
-  Memory memory = Memory::kAuto;
+  ConcurrencyMode compute = ConcurrencyMode::kConcurrent;
+  MemoryBackend memory = MemoryBackend::kAuto;
   bool managed_turns = true;                 // false: no tenant waits because of managed memory
   base::Millis compute_quantum{500};         // a turn among tenants that fit together
   base::Millis compute_trial{10'000};        // kAuto: how long each way is tried
@@ -66,13 +66,13 @@ base::Bytes CapacityOf(const SchedulerSettings& settings, const std::string& gpu
 // "fair", "priority", "fcfs"; "concurrent", "exclusive", "auto"; "auto", "vmm", "managed"; "wait", "suspend",
 // "end"; "hash", "compare", "off".
 std::string_view ToString(Policy policy);
-std::string_view ToString(Compute compute);
-std::string_view ToString(Memory memory);
+std::string_view ToString(ConcurrencyMode compute);
+std::string_view ToString(MemoryBackend memory);
 std::string_view ToString(OnNoYield how);
 std::string_view ToString(Unchanged how);
 base::Result<Policy> ParsePolicy(std::string_view word);
-base::Result<Compute> ParseCompute(std::string_view word);
-base::Result<Memory> ParseMemory(std::string_view word);
+base::Result<ConcurrencyMode> ParseCompute(std::string_view word);
+base::Result<MemoryBackend> ParseMemory(std::string_view word);
 base::Result<OnNoYield> ParseOnNoYield(std::string_view word);
 base::Result<OnNoYield> ParseOnNoAnswer(std::string_view word);
 base::Result<Unchanged> ParseUnchanged(std::string_view word);

@@ -62,7 +62,8 @@ TEST(ShareSettings, TheCapacityOfAGpuIsItsOwnOrElseThatOfAllAndNeverMoreThanItHa
 TEST(ShareSettings, WordsAreReadAsTheyAreWritten) {
   for (const auto policy : {Policy::kFair, Policy::kPriority, Policy::kFcfs})
     EXPECT_EQ(ParsePolicy(ToString(policy)).value(), policy);
-  for (const auto compute : {Compute::kConcurrent, Compute::kExclusive, Compute::kAuto})
+  for (const auto compute :
+       {ConcurrencyMode::kConcurrent, ConcurrencyMode::kExclusive, ConcurrencyMode::kAuto})
     EXPECT_EQ(ParseCompute(ToString(compute)).value(), compute);
   for (const auto how : {OnNoYield::kWait, OnNoYield::kSuspend, OnNoYield::kEnd})
     EXPECT_EQ(ParseOnNoYield(ToString(how)).value(), how);

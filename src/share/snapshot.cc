@@ -18,7 +18,7 @@ std::string WhatFor(const Tenant& tenant, bool is_blocked) {
 }
 
 // `unbooked`: the time since the last event.
-TenantStatus StatusOf(const Tenant& tenant, const GpuPart& part, base::MonoTime now, Span unbooked) {
+TenantStatus StatusOf(const Tenant& tenant, const TenantGpuState& part, base::MonoTime now, Span unbooked) {
   TenantStatus status{.tenant = tenant.id,
                       .demand = part.demand,
                       .in_run_set = tenant.member,

@@ -14,7 +14,7 @@
 
 namespace gpuman::share {
 
-struct GpuPart {
+struct TenantGpuState {
   Demand demand;
   // The part of demand.managed that needs room while the tenant runs: it can run with less than all of it.
   base::Bytes paged{};
@@ -49,7 +49,7 @@ struct Tenant {
   double weight = 1;
   int priority = 0;
   bool interactive = false;  // its user says that its bursts are short, and that somebody waits for each
-  std::map<std::string, GpuPart> parts;
+  std::map<std::string, TenantGpuState> parts;
   std::set<std::string> may_use;  // GPUs
 
   GatePosition gate = GatePosition::kOpen;
@@ -153,10 +153,10 @@ struct Tenant {
   bool Runs() const { return IsOpen() && !HasAway() && bring == 0; }
   // Managed memory that is on the GPU while the tenant may work. PagedToCome: managed memory that comes to
   // the GPU by itself once the tenant may work.
-  base::Bytes PagedHere(const GpuPart& part) const {
+  base::Bytes PagedHere(const TenantGpuState& part) const {
     return gate == GatePosition::kClosed ? base::Bytes{} : part.paged;
   }
-  base::Bytes PagedToCome(const GpuPart& part) const {
+  base::Bytes PagedToCome(const TenantGpuState& part) const {
     return gate == GatePosition::kClosed ? part.paged : base::Bytes{};
   }
   // PagedToCome on the GPU where it is largest.

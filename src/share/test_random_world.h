@@ -21,7 +21,7 @@ inline SchedulerSettings SettingsOf(std::mt19937_64& random) {
   settings.quantum_min = base::Millis(200 + below(2000));
   settings.quantum_max = settings.quantum_min + base::Millis(below(8000));
   settings.idle = base::Millis(20 + below(300));
-  settings.compute = below(2) == 0 ? Compute::kConcurrent : static_cast<Compute>(below(3));
+  settings.compute = below(2) == 0 ? ConcurrencyMode::kConcurrent : static_cast<ConcurrencyMode>(below(3));
   settings.compute_trial = base::Millis(2000);
   settings.compute_again = base::Millis(20'000);
   settings.on_no_yield = static_cast<OnNoYield>(below(3));
@@ -100,7 +100,7 @@ class RandomWorld : public World {
         SchedulerSettings settings = scheduler_.settings();
         settings.policy = static_cast<Policy>(Below(3));
         settings.pause = Below(2) == 0;
-        settings.compute = static_cast<Compute>(Below(3));
+        settings.compute = static_cast<ConcurrencyMode>(Below(3));
         return Feed(event::SettingsChanged{settings});
       }
     }

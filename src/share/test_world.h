@@ -386,7 +386,7 @@ class World {
       Job& job = jobs_.at(evict.tenant);
       if (!job.alive || job.evicts[evict.gpu] != evict.order) return;
       if (piece > 0 && FailsOut()) {
-        Feed(event::OutDone{evict.tenant, evict.gpu, evict.order, "no room in host memory"});
+        Feed(event::EvictDone{evict.tenant, evict.gpu, evict.order, "no room in host memory"});
         return TellDemand(evict.tenant);
       }
       EXPECT_FALSE(job.open);
@@ -397,7 +397,7 @@ class World {
       if (left > piece && piece > 0) MoveOut(evict, left - piece);
       Feed(event::MovedOut{evict.tenant, evict.gpu, moved});
       if (left > piece && piece > 0) return;
-      Feed(event::OutDone{evict.tenant, evict.gpu, evict.order});
+      Feed(event::EvictDone{evict.tenant, evict.gpu, evict.order});
       TellDemand(evict.tenant);
     });
   }
@@ -485,7 +485,7 @@ class World {
     Job& job = jobs_.at(id);
     const OrderId order = std::exchange(job.bring, 0);
     job.credit.clear();
-    Feed(event::BackDone{id, order, why});
+    Feed(event::BringDone{id, order, why});
     TellDemand(id);
   }
 

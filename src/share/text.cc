@@ -33,19 +33,19 @@ struct TextVisitor {
   std::string operator()(const event::GateNotClosed& e) const {
     return Job(e.tenant) + " not closed" + (e.for_room ? " before it has room" : "") + Because(e.why);
   }
-  std::string operator()(const event::Answers& e) const {
+  std::string operator()(const event::ResponsivenessChanged& e) const {
     return Job(e.tenant) + (e.answers ? " answers" : " does not answer") + Because(e.why);
   }
   std::string operator()(const event::MovedOut& e) const {
     return fmt::format("{} moved out {} of {}{}", Job(e.tenant), e.bytes.count, e.gpu, OfIt(e.unchanged));
   }
-  std::string operator()(const event::OutDone& e) const {
+  std::string operator()(const event::EvictDone& e) const {
     return fmt::format("{} is out of {}", Job(e.tenant), e.gpu) + Because(e.why);
   }
   std::string operator()(const event::MovedIn& e) const {
     return fmt::format("{} has {} back on {}{}", Job(e.tenant), e.bytes.count, e.gpu, OfIt(e.unchanged));
   }
-  std::string operator()(const event::BackDone& e) const {
+  std::string operator()(const event::BringDone& e) const {
     return Job(e.tenant) + " is back" + Because(e.why);
   }
   std::string operator()(const event::Suspended& e) const { return Job(e.tenant) + " suspended"; }

@@ -19,7 +19,8 @@ constexpr int kVersion = 1;
 static Json Write(const base::json::Format&, const Dependency& each) {
   return Json::array({ToString(each.kind), each.job.value});
 }
-static void Read(base::json::ParseState& r, const base::json::Path& path, const Json& json, Dependency& out) {
+static void Read(base::json::ParseState& r, const base::json::FieldPath& path, const Json& json,
+                 Dependency& out) {
   if (!json.is_array() || json.size() != 2) return r.Fail(path, "it is no kind and job");
   base::json::Read(r, path, json[0], out.kind);
   base::json::Read(r, path, json[1], out.job);

@@ -38,7 +38,7 @@ Json Write(const base::json::Format& format, const Signal& signal) {
   return signal.number;
 }
 
-void Read(base::json::ParseState& r, const base::json::Path& path, const Json& json, Signal& out) {
+void Read(base::json::ParseState& r, const base::json::FieldPath& path, const Json& json, Signal& out) {
   if (r.format.durations == base::json::DurationForm::kMillis)
     return base::json::Read(r, path, json, out.number);
   std::string name;

@@ -24,6 +24,7 @@ std::optional<Signal> SignalOf(std::string_view name);
 
 // For base/json.h.
 base::json::Json Write(const base::json::Format& format, const Signal& signal);
-void Read(base::json::ParseState& r, const base::json::Path& path, const base::json::Json& json, Signal& out);
+void Read(base::json::ParseState& r, const base::json::FieldPath& path, const base::json::Json& json,
+          Signal& out);
 
 }  // namespace gpuman::spec

@@ -37,7 +37,7 @@ void Checkpointer::Soon(std::function<void(Checkpointer&)> what) {
   });
 }
 
-void Checkpointer::Ask(const MoverUser& user, Request request, Done done) {
+void Checkpointer::Ask(const MoverUser& user, MoverRequest request, Done done) {
   const std::uint64_t id = request.id = next_id_++;
   requests_.emplace(id, Pending{.user = user, .request = std::move(request), .done = std::move(done)});
   Soon([user](Checkpointer& me) { me.Admit(user); });

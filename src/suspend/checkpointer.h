@@ -77,12 +77,12 @@ class Checkpointer {
   Checkpointer& operator=(const Checkpointer&) = delete;
 
   // Sets the id of `request`. kCan also starts the mover, which is worth doing ahead of time.
-  void Ask(const MoverUser& user, Request request, Done done);
+  void Ask(const MoverUser& user, MoverRequest request, Done done);
 
   // For kTake, kSecure, kLoad, kGive; `connection`: the connection of the process, for kTake and kGive.
   // Answers as Ask does. A request that waits for room may take any time. If the process or its user has too
   // many transfers under way, the answer is kFailed and the connection is closed.
-  void Move(const MoverUser& user, Request request, base::UntrustedSocket connection, Done done,
+  void Move(const MoverUser& user, MoverRequest request, base::UntrustedSocket connection, Done done,
             Progress progress = {});
   // Gives `bytes` more room to the process's kLoad of this GPU, or to its kLoad or kGive of all GPUs where
   // `source` is empty, if that request has a `room`. Does nothing where the mover has ended meanwhile: the
@@ -132,7 +132,7 @@ class Checkpointer {
   };
   struct Pending {
     MoverUser user;
-    Request request;
+    MoverRequest request;
     Done done;
     enum class At { kHere, kInTurn, kSent } at = At::kHere;
     int losses = 0;  // movers that ended while it waited for its turn
@@ -140,7 +140,7 @@ class Checkpointer {
   };
   struct Transfer {
     MoverUser user{};
-    Request request{};
+    MoverRequest request{};
     base::UntrustedSocket connection;
     Done done;
     Progress progress{};
@@ -184,7 +184,7 @@ class Checkpointer {
   void FailRequests(const MoverUser& user, const Answer& answer);
   void OfUse(const MoverUser& user);
   void CountDeath(const MoverUser& user);
-  std::size_t HeldBy(const Party& party) const;
+  std::size_t HeldBy(const LimitGroup& party) const;
   bool HasRoomFor(const MoverUser& user, const base::ProcessId& process) const;
   void OnHolding(std::uint64_t id, const Transfer& transfer, const Answer& answer,
                  std::vector<base::Fd> files);
@@ -212,7 +212,7 @@ class Checkpointer {
     int count = 0;
     base::MonoTime last{};
   };
-  std::map<Party, Deaths> deaths_;
+  std::map<LimitGroup, Deaths> deaths_;
   std::map<std::uint64_t, Transfer> transfers_;  // by the request's id
   std::map<ProcessGpu, HeldDescriptors> held_;
   struct Demand {

@@ -21,8 +21,8 @@ void Checkpointer::SetLimit(Transfer& transfer, std::uint64_t id) {
   });
 }
 
-void Checkpointer::Move(const MoverUser& user, Request request, base::UntrustedSocket connection, Done done,
-                        Progress progress) {
+void Checkpointer::Move(const MoverUser& user, MoverRequest request, base::UntrustedSocket connection,
+                        Done done, Progress progress) {
   request.id = next_id_++;
   const std::uint64_t id = request.id;
   // A process may connect as often as it likes, and its connections wait here until its mover is ready.
@@ -60,7 +60,7 @@ bool Checkpointer::HasRoomFor(const MoverUser& user, const base::ProcessId& proc
   return of_process < options_.most_of_process && of_party < options_.most_transfers;
 }
 
-std::size_t Checkpointer::HeldBy(const Party& party) const {
+std::size_t Checkpointer::HeldBy(const LimitGroup& party) const {
   std::size_t count = 0;
   for (const auto& [key, held] : held_)
     if (PartyOf(held.user) == party) count += held.files.size();
@@ -157,7 +157,7 @@ bool Checkpointer::IsOver(const ProcessGpu& key, const HeldDescriptors& held, co
   if (held.over) return true;
   if (answer.outcome == Outcome::kLost) return false;
   const bool done = answer.outcome == Outcome::kDone;
-  const Request& request = finished.request;
+  const MoverRequest& request = finished.request;
   switch (request.verb) {
     case Verb::kTake:
       return held.take == id && (request.whole ? done || !finished.taken : !done);

@@ -94,7 +94,7 @@ std::int64_t MoverLink::ReadOne() {
   return cost;
 }
 
-void MoverLink::Send(const Request& request, std::span<const int> files) {
+void MoverLink::Send(const MoverRequest& request, std::span<const int> files) {
   if (stopped_ || !socket_.is_open()) return;
   const std::string line = Serialize(request) + "\n";
   if (!ledger::wire::SendWith(socket_.native_handle(), line.data(), line.size(), files.data(),

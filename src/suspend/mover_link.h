@@ -38,11 +38,11 @@ namespace gpuman::suspend {
 
 struct MoverProgram {
   std::filesystem::path path;   // gpuman-mover
-  std::filesystem::path locks;  // the directory with a lock file for each Party; empty: no lock files
+  std::filesystem::path locks;  // the directory with a lock file for each LimitGroup; empty: no lock files
 };
 
 // The name of the party's lock file: no other party has the same name, and the name never changes.
-std::string LockNameOf(const Party& party);
+std::string LockNameOf(const LimitGroup& party);
 
 // Blocks until the program is executed. A daemon that is not root can start only movers of its own user.
 base::Result<base::SpawnedChild> SpawnMover(const MoverProgram& program, const MoverUser& user);
@@ -65,7 +65,7 @@ class MoverLink : public std::enable_shared_from_this<MoverLink> {
   void Start(const MoverProgram& program, const MoverUser& user);
   // Call it after the first answer; `files` go with the request and stay the caller's. If it cannot be sent,
   // the mover counts as ended.
-  void Send(const Request& request, std::span<const int> files = {});
+  void Send(const MoverRequest& request, std::span<const int> files = {});
   // Closes the socket: the mover ends when it has done what it is doing.
   void Stop();
   // SIGKILL, and Stop.

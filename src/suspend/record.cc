@@ -25,7 +25,7 @@ void Fields(V& v, T& x) {
 
 }  // namespace
 
-template <typename V, base::json::Of<Absence> T>
+template <typename V, base::json::Of<AutoResume> T>
 void Fields(V& v, T& x) {
   v.Required("reason", x.reason);
   v.Required("cause", x.cause);

@@ -47,19 +47,19 @@ bool IsSuspended(SuspensionPhase phase);
 using BytesByGpu = std::map<std::string, base::Bytes>;  // by UUID
 
 // Why a job that comes back by itself was taken off its GPU.
-struct Absence {
+struct AutoResume {
   std::string reason, cause;   // from the request
   base::Millis room_lasts{0};  // the job comes back when there has been room for it so long without a break
-  friend bool operator==(const Absence&, const Absence&) = default;
+  friend bool operator==(const AutoResume&, const AutoResume&) = default;
 };
 
 struct SuspensionRecord {
   SuspensionPhase phase = SuspensionPhase::kRunning;
-  bool wants_gpu = true;              // the state that was asked for: on a GPU, or off it
-  std::optional<std::string> target;  // the GPU to come back on; none: the GPU where it was
-  std::optional<Absence> absence{};   // until a request asks for something else
-  std::string reason;                 // the job's reason word; docs/suspend.md has them
-  std::string detail;                 // the sentence for it, with the numbers
+  bool wants_gpu = true;                // the state that was asked for: on a GPU, or off it
+  std::optional<std::string> target;    // the GPU to come back on; none: the GPU where it was
+  std::optional<AutoResume> absence{};  // until a request asks for something else
+  std::string reason;                   // the job's reason word; docs/suspend.md has them
+  std::string detail;                   // the sentence for it, with the numbers
   // What each process held on its GPUs when the job was suspended. The process needs this room to return.
   std::map<base::ProcessId, BytesByGpu> held;
   // What stays on the GPUs while the job is suspended: contexts, and memory that cannot leave.

@@ -13,7 +13,7 @@ TEST(SuspendRecord, ReadsTheSameAsWritten) {
   record.target = "GPU-b";
   record.reason = "device_pressure";
   record.detail = "12 GiB \"too\" much";
-  record.absence = Absence{"device_pressure", "GPU 0 is full", base::Millis(20'000)};
+  record.absence = AutoResume{"device_pressure", "GPU 0 is full", base::Millis(20'000)};
   record.held[{12, 34}] = {{"GPU-a", base::GiB(3)}, {"GPU-b", {0}}};
   record.held[{13, 35}] = {};
   record.left = {{"GPU-a", base::GiB(1)}};

@@ -39,7 +39,7 @@ base::Result<> CheckLength(std::string_view line) {
 static base::json::Json Write(const base::json::Format&, const GpuMove& move) {
   return base::json::Json::array({move.from, move.to});
 }
-static void Read(base::json::ParseState& r, const base::json::Path& path, const base::json::Json& json,
+static void Read(base::json::ParseState& r, const base::json::FieldPath& path, const base::json::Json& json,
                  GpuMove& move) {
   std::vector<std::string> pair;
   Read(r, path, json, pair);
@@ -47,7 +47,7 @@ static void Read(base::json::ParseState& r, const base::json::Path& path, const 
   move = {std::move(pair[0]), std::move(pair[1])};
 }
 
-template <typename V, base::json::Of<Request> T>
+template <typename V, base::json::Of<MoverRequest> T>
 void Fields(V& v, T& x) {
   v.Required("id", x.id);
   v.Required("do", x.verb);
@@ -107,7 +107,7 @@ bool IsLast(Outcome outcome) {
   return outcome != Outcome::kHolding && outcome != Outcome::kTaken && outcome != Outcome::kMoving;
 }
 
-bool MayAnswer(const Request& request, const Answer& answer) {
+bool MayAnswer(const MoverRequest& request, const Answer& answer) {
   if (answer.outcome == Outcome::kTaken) return request.verb == Verb::kTake && request.whole;
   return true;
 }
@@ -117,12 +117,12 @@ std::string_view ToString(UnchangedMode how) { return base::WordOf(WordsOf(how),
 std::string_view ToString(Outcome outcome) { return base::WordOf(WordsOf(outcome), outcome); }
 std::string_view ToString(DriverState state) { return base::WordOf(WordsOf(state), state); }
 
-std::string Serialize(const Request& request) { return base::json::ToText(request, kFormat); }
+std::string Serialize(const MoverRequest& request) { return base::json::ToText(request, kFormat); }
 std::string Serialize(const Answer& answer) { return base::json::ToText(answer, kFormat); }
 
-base::Result<Request> ParseRequest(std::string_view line) {
+base::Result<MoverRequest> ParseRequest(std::string_view line) {
   GPUMAN_TRY(CheckLength(line));
-  return base::json::FromText<Request>(line, kFormat, "a request to gpuman-mover");
+  return base::json::FromText<MoverRequest>(line, kFormat, "a request to gpuman-mover");
 }
 
 base::Result<Answer> ParseAnswer(std::string_view line) {

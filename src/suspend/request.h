@@ -94,7 +94,7 @@ constexpr auto WordsOf(UnchangedMode) {
 using HostDemand = std::map<std::string, std::vector<base::Bytes>>;
 base::Bytes SumOf(const HostDemand& demand);
 
-struct Request {
+struct MoverRequest {
   std::uint64_t id = 0;
   Verb verb = Verb::kCan;
   base::ProcessId process{};     // all but kCan
@@ -116,7 +116,7 @@ struct Request {
   // sum where `source` is empty; none: no bound.
   std::optional<base::Bytes> room{};
   std::uint64_t first = 0;  // kHold
-  friend bool operator==(const Request&, const Request&) = default;
+  friend bool operator==(const MoverRequest&, const MoverRequest&) = default;
 };
 
 enum class Outcome {
@@ -192,7 +192,7 @@ struct Answer {
 // False: more answers come.
 bool IsLast(Outcome outcome);
 // Whether a mover may give this answer to this request.
-bool MayAnswer(const Request& request, const Answer& answer);
+bool MayAnswer(const MoverRequest& request, const Answer& answer);
 
 std::string_view ToString(Verb verb);
 std::string_view ToString(UnchangedMode how);
@@ -206,12 +206,12 @@ inline std::string_view BareUuid(std::string_view uuid) { return uuid.substr(uui
 inline constexpr std::size_t kMaxLine = 64 * 1024;
 
 // Without the newline. Bytes of a message that are not UTF-8 are replaced.
-std::string Serialize(const Request& request);
+std::string Serialize(const MoverRequest& request);
 std::string Serialize(const Answer& answer);
 
 // kCorrupt for a text that is no such line: fields missing, mistyped, out of range, unknown words. Other
 // fields are ignored. A long message is cut, and its control characters are replaced.
-base::Result<Request> ParseRequest(std::string_view line);
+base::Result<MoverRequest> ParseRequest(std::string_view line);
 base::Result<Answer> ParseAnswer(std::string_view line);
 
 }  // namespace gpuman::suspend

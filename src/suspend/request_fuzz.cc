@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace gpuman::suspend;  // NOLINT(google-build-using-namespace)
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   Check(text, ParseAnswer, [](const Answer& answer) { return Serialize(answer); });
-  Check(text, ParseRequest, [](const Request& request) { return Serialize(request); });
+  Check(text, ParseRequest, [](const MoverRequest& request) { return Serialize(request); });
   Check(text, ParseRecord, SerializeRecord);
   return 0;
 }

@@ -6,43 +6,43 @@ namespace gpuman::suspend {
 namespace {
 
 TEST(SuspendRequest, ReadsTheSameAsWritten) {
-  const Request checkpoint{7, Verb::kCheckpoint, {123, 456}, base::Millis(10'000), {}};
+  const MoverRequest checkpoint{7, Verb::kCheckpoint, {123, 456}, base::Millis(10'000), {}};
   EXPECT_EQ(ParseRequest(Serialize(checkpoint)).value(), checkpoint);
-  const Request restore{8, Verb::kRestore, {123, 456}, {}, {{"GPU-a", "GPU-b"}, {"GPU-b", "GPU-a"}}};
+  const MoverRequest restore{8, Verb::kRestore, {123, 456}, {}, {{"GPU-a", "GPU-b"}, {"GPU-b", "GPU-a"}}};
   EXPECT_EQ(ParseRequest(Serialize(restore)).value(), restore);
-  const Request give{.id = 9, .verb = Verb::kGive, .process = {1, 2}, .room = base::Bytes{}};
+  const MoverRequest give{.id = 9, .verb = Verb::kGive, .process = {1, 2}, .room = base::Bytes{}};
   EXPECT_EQ(ParseRequest(Serialize(give)).value(), give) << "no room is not no bound";
-  const Request take{.id = 10, .verb = Verb::kTake, .process = {1, 2}, .whole = true};
+  const MoverRequest take{.id = 10, .verb = Verb::kTake, .process = {1, 2}, .whole = true};
   EXPECT_EQ(ParseRequest(Serialize(take)).value(), take);
-  const Request grant{.verb = Verb::kGrant, .process = {1, 2}, .bytes = {4096}};
+  const MoverRequest grant{.verb = Verb::kGrant, .process = {1, 2}, .bytes = {4096}};
   EXPECT_EQ(ParseRequest(Serialize(grant)).value(), grant);
-  const Request hold{.id = 11, .verb = Verb::kHold, .process = {1, 2}, .first = 32};
+  const MoverRequest hold{.id = 11, .verb = Verb::kHold, .process = {1, 2}, .first = 32};
   EXPECT_EQ(ParseRequest(Serialize(hold)).value(), hold);
-  const Request load{.id = 12, .verb = Verb::kLoad, .process = {1, 2}, .source = "GPU-a"};
+  const MoverRequest load{.id = 12, .verb = Verb::kLoad, .process = {1, 2}, .source = "GPU-a"};
   EXPECT_EQ(ParseRequest(Serialize(load)).value(), load);
-  const Request prepare{.id = 13,
-                        .verb = Verb::kPrepare,
-                        .gpu = "GPU-a",
-                        .bytes = {6},
-                        .each = {{"GPU-a", {{1}, {2}}}, {"GPU-b", {{3}}}},
-                        .unchanged = UnchangedMode::kOff,
-                        .keep = base::Bytes{4}};
+  const MoverRequest prepare{.id = 13,
+                             .verb = Verb::kPrepare,
+                             .gpu = "GPU-a",
+                             .bytes = {6},
+                             .each = {{"GPU-a", {{1}, {2}}}, {"GPU-b", {{3}}}},
+                             .unchanged = UnchangedMode::kOff,
+                             .keep = base::Bytes{4}};
   EXPECT_EQ(ParseRequest(Serialize(prepare)).value(), prepare);
   EXPECT_EQ(SumOf(prepare.each), base::Bytes{6});
   const Answer moving{.id = 9, .outcome = Outcome::kMoving, .bytes = {4096}, .pieces = 3, .gpu = "GPU-a"};
   EXPECT_EQ(ParseAnswer(Serialize(moving)).value(), moving);
   const Answer prepared{.id = 13, .outcome = Outcome::kDone, .bytes = {6}, .kept = {4}};
   EXPECT_EQ(ParseAnswer(Serialize(prepared)).value(), prepared);
-  const Request can{0, Verb::kCan};
+  const MoverRequest can{0, Verb::kCan};
   EXPECT_EQ(ParseRequest(Serialize(can)).value(), can);
 }
 
 TEST(SuspendRequest, TheWordsOfTheProtocolAreFixed) {
-  EXPECT_EQ(Serialize(Request{7, Verb::kCheckpoint, {1, 2}, base::Millis(5), {}}),
+  EXPECT_EQ(Serialize(MoverRequest{7, Verb::kCheckpoint, {1, 2}, base::Millis(5), {}}),
             R"({"id":7,"do":"checkpoint","pid":1,"start_time":2,"lock_timeout_ms":5})");
   EXPECT_EQ(Serialize(Answer{7, Outcome::kNoRoom, DriverState::kCheckpointed, "full"}),
             R"({"id":7,"outcome":"no_room","state":"checkpointed","message":"full"})");
-  EXPECT_EQ(Serialize(Request{.id = 8, .verb = Verb::kSecure, .process = {1, 2}, .source = "GPU-a"}),
+  EXPECT_EQ(Serialize(MoverRequest{.id = 8, .verb = Verb::kSecure, .process = {1, 2}, .source = "GPU-a"}),
             R"({"id":8,"do":"secure","lane":"GPU-a","pid":1,"start_time":2})");
   EXPECT_EQ(Serialize(Answer{.id = 8, .outcome = Outcome::kMoving, .gpu = "GPU-a"}),
             R"({"id":8,"outcome":"moving","state":"unknown","gpu":"GPU-a"})");
@@ -53,7 +53,7 @@ TEST(SuspendRequest, CopiesAreKeptByHashAndWithoutABoundUnlessItSaysOtherwise) {
   ASSERT_TRUE(plain) << plain.error().message;
   EXPECT_EQ(plain->unchanged, UnchangedMode::kHash);
   EXPECT_EQ(plain->keep, std::nullopt);
-  EXPECT_EQ(Serialize(Request{.id = 1, .verb = Verb::kPrepare, .bytes = {8}}),
+  EXPECT_EQ(Serialize(MoverRequest{.id = 1, .verb = Verb::kPrepare, .bytes = {8}}),
             R"({"id":1,"do":"prepare","bytes":8})");
   const auto off = ParseRequest(R"({"id":1,"do":"prepare","bytes":8,"unchanged":"off","keep":0})");
   ASSERT_TRUE(off) << off.error().message;

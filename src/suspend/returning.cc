@@ -6,14 +6,14 @@
 
 namespace gpuman::suspend {
 
-Choice ChooseReturning(std::vector<Candidate> candidates, BytesByGpu free, base::MonoTime now,
-                       RoomSince& since) {
-  const auto rank = [](const Candidate& one) { return std::tuple(-one.priority, one.since, one.job); };
+ResumeChoice ChooseReturning(std::vector<ResumeCandidate> candidates, BytesByGpu free, base::MonoTime now,
+                             RoomSince& since) {
+  const auto rank = [](const ResumeCandidate& one) { return std::tuple(-one.priority, one.since, one.job); };
   std::sort(candidates.begin(), candidates.end(),
-            [&](const Candidate& a, const Candidate& b) { return rank(a) < rank(b); });
-  Choice choice;
+            [&](const ResumeCandidate& a, const ResumeCandidate& b) { return rank(a) < rank(b); });
+  ResumeChoice choice;
   RoomSince had = std::exchange(since, {});
-  for (const Candidate& candidate : candidates) {
+  for (const ResumeCandidate& candidate : candidates) {
     const bool fits = std::all_of(candidate.needs.begin(), candidate.needs.end(), [&](const auto& need) {
       const auto room = free.find(need.first);
       return need.second.count == 0 || (room != free.end() && need.second <= room->second);
@@ -27,7 +27,7 @@ Choice ChooseReturning(std::vector<Candidate> candidates, BytesByGpu free, base:
   return choice;
 }
 
-void Arrivals::TakeFrom(BytesByGpu& free, const std::map<std::string, base::MonoTime>& sampled) {
+void RecentReturns::TakeFrom(BytesByGpu& free, const std::map<std::string, base::MonoTime>& sampled) {
   for (Arrival& arrival : all_) {
     std::erase_if(arrival.bytes, [&](const auto& there) {
       const auto when = sampled.find(there.first);

@@ -12,7 +12,7 @@
 
 namespace gpuman::suspend {
 
-struct Candidate {
+struct ResumeCandidate {
   base::JobId job;
   int priority = 128;          // higher is more important
   base::MonoTime since{};      // when its return was asked for
@@ -20,7 +20,7 @@ struct Candidate {
   base::Millis room_lasts{0};  // the room has to be there for so long without a break
 };
 
-struct Choice {
+struct ResumeChoice {
   std::vector<base::JobId> now;   // the jobs that begin
   std::vector<base::JobId> soon;  // the jobs with room that has not lasted long enough yet
 };
@@ -33,12 +33,12 @@ using RoomSince = std::map<base::JobId, base::MonoTime>;
 // for from every job behind it, or small jobs would keep a big one out for ever. `free` does not include the
 // guard's reserve. The caller has already taken the needs of jobs on the way back from `free`. A GPU that
 // `free` does not name has no room.
-Choice ChooseReturning(std::vector<Candidate> candidates, BytesByGpu free, base::MonoTime now,
-                       RoomSince& since);
+ResumeChoice ChooseReturning(std::vector<ResumeCandidate> candidates, BytesByGpu free, base::MonoTime now,
+                             RoomSince& since);
 
 // The memory that jobs took when they came back, until the samples show it: an older sample still shows that
 // memory as free.
-class Arrivals {
+class RecentReturns {
  public:
   void Add(base::MonoTime at, BytesByGpu bytes) { all_.push_back({at, std::move(bytes)}); }
   // `sampled`: when each GPU's free memory was sampled. Forgets arrivals that all of their GPUs show.

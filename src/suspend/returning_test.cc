@@ -14,11 +14,11 @@ using ::testing::IsEmpty;
 
 base::MonoTime At(int seconds) { return base::MonoTime(std::chrono::seconds(seconds)); }
 
-Candidate Job(int id, int priority, int since, BytesByGpu needs) {
+ResumeCandidate Job(int id, int priority, int since, BytesByGpu needs) {
   return {JobId{id}, priority, At(since), std::move(needs)};
 }
 
-std::vector<JobId> ChooseReturning(std::vector<Candidate> candidates, BytesByGpu free) {
+std::vector<JobId> ChooseReturning(std::vector<ResumeCandidate> candidates, BytesByGpu free) {
   RoomSince since;
   return suspend::ChooseReturning(std::move(candidates), std::move(free), At(100), since).now;
 }
@@ -63,9 +63,9 @@ TEST(ChooseReturning, AJobThatHoldsNothingReturnsAtOnce) {
 }
 
 TEST(ChooseReturning, RoomHasToLastWithoutABreakForOneThatWasPushedOff) {
-  Candidate pushed = Job(1, 200, 0, {{"a", GiB(4)}});
+  ResumeCandidate pushed = Job(1, 200, 0, {{"a", GiB(4)}});
   pushed.room_lasts = base::Millis(10'000);
-  const Candidate other = Job(2, 100, 0, {{"a", GiB(2)}});
+  const ResumeCandidate other = Job(2, 100, 0, {{"a", GiB(2)}});
   RoomSince since;
   const auto at = [&](int second, std::uint64_t free) {
     return suspend::ChooseReturning({pushed, other}, {{"a", GiB(free)}}, At(second), since);
@@ -81,7 +81,7 @@ TEST(ChooseReturning, RoomHasToLastWithoutABreakForOneThatWasPushedOff) {
 
 TEST(ChooseReturningProperty, NeverGivesMoreThanThereIsAndAlwaysServesTheFirst) {
   EXPECT_TRUE(rc::check("fits", [] {
-    std::vector<Candidate> candidates;
+    std::vector<ResumeCandidate> candidates;
     for (int id = *rc::gen::inRange(0, 6); id > 0; --id) {
       candidates.push_back(Job(id, *rc::gen::inRange(0, 3), *rc::gen::inRange(0, 3), {}));
       for (const char* gpu : {"a", "b"})
@@ -99,8 +99,8 @@ TEST(ChooseReturningProperty, NeverGivesMoreThanThereIsAndAlwaysServesTheFirst) 
   }));
 }
 
-TEST(Arrivals, CountUntilASampleThatBeganAfterThemShowsThem) {
-  Arrivals arrivals;
+TEST(RecentReturns, CountUntilASampleThatBeganAfterThemShowsThem) {
+  RecentReturns arrivals;
   arrivals.Add(At(5), {{"a", GiB(4)}, {"b", GiB(1)}});
   arrivals.Add(At(7), {{"a", GiB(1)}});
   const auto left = [&](int a, int b) {

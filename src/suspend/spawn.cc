@@ -51,7 +51,7 @@ Result<base::Fd> Lifted(base::Fd fd) {
 
 }  // namespace
 
-std::string LockNameOf(const Party& party) {
+std::string LockNameOf(const LimitGroup& party) {
   return party.trust.empty() ? fmt::format("checkpoint-{}.lock", party.uid)
                              : fmt::format("checkpoint-{}-{:016x}.lock", party.uid, base::Fnv1a(party.trust));
 }

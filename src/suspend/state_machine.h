@@ -74,19 +74,19 @@ struct SuspensionSettings {
 // `evicted` says what is in host memory then.
 enum class ShimStage { kNone, kOnGpu, kEvicting, kEvicted, kRestoring, kFailed };
 
-struct GpuShare {
+struct GpuFootprint {
   base::Bytes used;       // as the driver shows it
   base::Bytes evictable;  // what its shim could evict
   base::Bytes evicted;    // what its shim holds in host memory
   base::Bytes context{};  // the size of a context on this GPU; 0: not known
   // When `used` was read; max: it is as new as the rest.
   base::MonoTime sampled_at = base::MonoTime::max();
-  friend bool operator==(const GpuShare&, const GpuShare&) = default;
+  friend bool operator==(const GpuFootprint&, const GpuFootprint&) = default;
 };
 
 struct ObservedProcess {
   base::ProcessId id;
-  std::map<std::string, GpuShare> gpus{};  // by UUID; the GPUs on which the process has memory
+  std::map<std::string, GpuFootprint> gpus{};  // by UUID; the GPUs on which the process has memory
   bool has_shim = false;
   ShimStage stage = ShimStage::kNone;
   bool answered = true;  // `stage` is the shim's answer to the last order
@@ -446,7 +446,7 @@ class SuspensionStateMachine {
   bool AnyStays() const;
   bool AnyShares() const;
   static base::MonoTime AtWorkSince(const Member& member);  // on the last order
-  static base::Bytes Sum(const ObservedProcess& view, base::Bytes GpuShare::*part);
+  static base::Bytes Sum(const ObservedProcess& view, base::Bytes GpuFootprint::*part);
   std::string Whereabouts() const;
   std::string NameOf(const std::string& gpu) const;
   base::Bytes HeldOn(const Member& member, const std::string& gpu) const;

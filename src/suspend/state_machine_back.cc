@@ -147,7 +147,7 @@ void SuspensionStateMachine::CorrectRestored(Member& member, MonoTime now) const
 
 void SuspensionStateMachine::ShowRestored(Member& member) {
   for (const auto& [gpu, bytes] : member.restored) {
-    GpuShare& share = member.seen.gpus[gpu];
+    GpuFootprint& share = member.seen.gpus[gpu];
     if (bytes > share.evicted) share.used = std::max(share.used, bytes - share.evicted);
     if (share.evictable.count == 0) member.seen.figures_current = false;  // its shim counts nothing
   }
@@ -159,9 +159,9 @@ void SuspensionStateMachine::CorrectLocation(Member& member, MonoTime now) const
   const auto stale = member.seen.gpus.find(member.arrived->from);
   if (stale == member.seen.gpus.end() || now >= member.arrived_at + settings_.retry)
     return member.arrived.reset();
-  const GpuShare was = stale->second;
+  const GpuFootprint was = stale->second;
   member.seen.gpus.erase(stale);
-  GpuShare& there = member.seen.gpus[member.arrived->to];
+  GpuFootprint& there = member.seen.gpus[member.arrived->to];
   there.used = std::max(there.used, was.used);
   there.evictable = std::max(there.evictable, was.evictable);
   there.evicted = std::max(there.evicted, was.evicted);
@@ -216,7 +216,7 @@ bool SuspensionStateMachine::RestoreMemory(Order order, MonoTime now) {
   bool waiting = false;
   for (auto& [id, member] : members_) {
     if (fetches && !member.seen.fetches) continue;
-    const base::Bytes evicted = Sum(member.seen, &GpuShare::evicted);
+    const base::Bytes evicted = Sum(member.seen, &GpuFootprint::evicted);
     if (member.moving) {
       waiting = true;
       continue;

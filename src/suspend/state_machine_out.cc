@@ -19,7 +19,7 @@ constexpr const char* kSharesMemory = "its processes share memory (NCCL, CUDA IP
 
 // The memory of the process on this GPU by its shim's count, which is current; the driver's figure is from
 // the last sample.
-Bytes Counted(const GpuShare& share) {
+Bytes Counted(const GpuFootprint& share) {
   return share.evictable.count > 0 ? share.evictable + share.context : Bytes{};
 }
 
@@ -49,7 +49,7 @@ void SuspensionStateMachine::GoOut(MonoTime now) {
     }
     // The process is on the GPU again: another program restored it, or it executed another program.
     if (phase() == SuspensionPhase::kSuspended && member.saved == DriverState::kCheckpointed &&
-        now >= member.recheck_at && Sum(member.seen, &GpuShare::used) > kResidue) {
+        now >= member.recheck_at && Sum(member.seen, &GpuFootprint::used) > kResidue) {
       member.saved = DriverState::kUnknown;
       member.recheck_at = now + settings_.retry;
     }
@@ -112,7 +112,7 @@ bool SuspensionStateMachine::IsWorthEvicting(const Member& member) const {
   const bool only_shim = Shares(member) || AnyStays();
   if (only_shim && member.seen.stage != ShimStage::kNone) return true;
   const Bytes worth = can_ == false || only_shim ? Bytes{0} : settings_.worth_evicting;
-  return Sum(member.seen, &GpuShare::evictable) + Sum(member.seen, &GpuShare::evicted) > worth;
+  return Sum(member.seen, &GpuFootprint::evictable) + Sum(member.seen, &GpuFootprint::evicted) > worth;
 }
 
 void SuspensionStateMachine::OrderEvictions(MonoTime now) {
@@ -150,7 +150,7 @@ bool SuspensionStateMachine::AwaitShims(MonoTime now) {
         FailOut(member,
                 fmt::format("process {} did not give its memory back within {}: {} of it are in host memory",
                             id.pid, FormatDuration(settings_.evict_limit),
-                            FormatBytes(Sum(member.seen, &GpuShare::evicted))),
+                            FormatBytes(Sum(member.seen, &GpuFootprint::evicted))),
                 now);
     } else if (MayBegin(member)) {
       if (now < member.ordered_at + settings_.answer_limit) {
@@ -161,7 +161,7 @@ bool SuspensionStateMachine::AwaitShims(MonoTime now) {
         // The driver can take all of the process's memory, only slower. The order is withdrawn, or the shim
         // might begin in the middle of the checkpoint; but not where some memory is out already.
         member.without_shim = true;
-        if (Sum(member.seen, &GpuShare::evicted).count == 0) Give(member, Order::kReturn, now);
+        if (Sum(member.seen, &GpuFootprint::evicted).count == 0) Give(member, Order::kReturn, now);
       }
     } else if (member.order == Order::kEvict && member.seen.answered &&
                member.seen.stage == ShimStage::kFailed) {
@@ -200,7 +200,7 @@ bool SuspensionStateMachine::AwaitDriver(MonoTime now) {
   }
   if (!IsStrict()) return false;
   const bool evicted = std::any_of(members_.begin(), members_.end(), [](const auto& one) {
-    return Sum(one.second.seen, &GpuShare::evicted).count > 0;
+    return Sum(one.second.seen, &GpuFootprint::evicted).count > 0;
   });
   if (record_.target) {
     TurnBack("move_failed", fmt::format("the job cannot be moved: {}", cannot_), now);
@@ -357,7 +357,7 @@ void SuspensionStateMachine::ReportNewcomer(Member& member, MonoTime now) {
   if (phase() != SuspensionPhase::kSuspended || std::exchange(member.reported, true)) return;
   Emit("suspended_process_taken",
        fmt::format("process {} of the suspended job came to the GPU with {}; it is taken off as well",
-                   member.seen.id.pid, FormatBytes(Sum(member.seen, &GpuShare::used))),
+                   member.seen.id.pid, FormatBytes(Sum(member.seen, &GpuFootprint::used))),
        now);
 }
 

@@ -24,7 +24,7 @@ struct Target {
   std::string gpu = "a";
   bool from_start = false;  // it was there before the first request to move
   bool restored = false;    // by the driver, which said so
-  std::map<std::string, GpuShare> sampled{};
+  std::map<std::string, GpuFootprint> sampled{};
   enum class Ordered { kNothing, kHold, kEvict, kFetch, kReturn } told = Ordered::kNothing;
 };
 

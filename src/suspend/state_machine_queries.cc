@@ -26,7 +26,7 @@ Bytes SumOf(const BytesByGpu& gpus) {
 
 }  // namespace
 
-Bytes SuspensionStateMachine::Sum(const ObservedProcess& view, Bytes GpuShare::*part) {
+Bytes SuspensionStateMachine::Sum(const ObservedProcess& view, Bytes GpuFootprint::*part) {
   Bytes sum;
   for (const auto& [gpu, share] : view.gpus) sum += share.*part;
   return sum;
@@ -35,16 +35,17 @@ Bytes SuspensionStateMachine::Sum(const ObservedProcess& view, Bytes GpuShare::*
 bool SuspensionStateMachine::IsOnGpu(const Member& member) {
   if (member.saved == DriverState::kCheckpointed) return false;
   // Evicted memory implies a context, also where the driver does not show the size of the context.
-  return Sum(member.seen, &GpuShare::used).count > 0 || Sum(member.seen, &GpuShare::evicted).count > 0;
+  return Sum(member.seen, &GpuFootprint::used).count > 0 ||
+         Sum(member.seen, &GpuFootprint::evicted).count > 0;
 }
 
 bool SuspensionStateMachine::IsOff(const Member& member) {
   return (member.saved != DriverState::kRunning && !member.no_cuda) ||
-         member.seen.stage == ShimStage::kEvicted || Sum(member.seen, &GpuShare::evicted).count > 0;
+         member.seen.stage == ShimStage::kEvicted || Sum(member.seen, &GpuFootprint::evicted).count > 0;
 }
 
 bool SuspensionStateMachine::IsAway(const Member& member) {
-  return Sum(member.seen, &GpuShare::evicted).count > 0;
+  return Sum(member.seen, &GpuFootprint::evicted).count > 0;
 }
 
 bool SuspensionStateMachine::IsShimAtWork(const Member& member) {
@@ -76,7 +77,7 @@ std::map<std::string, std::int64_t> SuspensionStateMachine::Figures(MonoTime now
   Bytes evicted, checkpointed;
   std::int64_t processes = 0;
   for (const auto& [id, member] : members_) {
-    const Bytes by_shim = Sum(member.seen, &GpuShare::evicted);
+    const Bytes by_shim = Sum(member.seen, &GpuFootprint::evicted);
     evicted += by_shim;
     if (member.saved == DriverState::kCheckpointed) {
       ++processes;
@@ -104,7 +105,7 @@ Bytes SuspensionStateMachine::HeldOn(const Member& member, const std::string& gp
 // Whether the driver's figure is from before the eviction by the shim. A new sample may repeat an old list of
 // processes, so a figure that has hardly fallen is not believed either.
 bool SuspensionStateMachine::IsOld(const Member& member, const std::string& gpu) const {
-  const GpuShare& share = member.seen.gpus.at(gpu);
+  const GpuFootprint& share = member.seen.gpus.at(gpu);
   if (member.order != Order::kEvict || HeldOn(member, gpu).count == 0) return false;
   return share.sampled_at < member.answered_at ||
          (IsAway(member) && share.used > HeldOn(member, gpu) - Bytes{share.evicted.count / 2});
@@ -145,7 +146,7 @@ std::string SuspensionStateMachine::Whereabouts() const {
   const BytesByGpu left = phase() == SuspensionPhase::kSuspended ? record_.left : Left();
   if ((evicted + checkpointed).count == 0 && left.empty()) return "nothing of it was on a GPU";
   for (const auto& [id, member] : members_)
-    if (member.location == Location::kStraight) straight += Sum(member.seen, &GpuShare::evicted);
+    if (member.location == Location::kStraight) straight += Sum(member.seen, &GpuFootprint::evicted);
   evicted = evicted - straight;
   std::string text = fmt::format("{} are in host memory", FormatBytes(evicted + checkpointed));
   if (evicted.count > 0 && checkpointed.count > 0)
@@ -215,10 +216,10 @@ HostNeed SuspensionStateMachine::NeedOfHost() const {
       std::any_of(members_.begin(), members_.end(), [](const auto& one) { return one.second.seen.shares; });
   for (const auto& [id, member] : members_) {
     if (member.saved == DriverState::kCheckpointed) continue;
-    const Bytes evictable = member.without_shim ? Bytes{} : Sum(member.seen, &GpuShare::evictable);
+    const Bytes evictable = member.without_shim ? Bytes{} : Sum(member.seen, &GpuFootprint::evictable);
     need.evicted += evictable;
     const bool stays = shares && member.seen.has_shim;
-    if (can_ != false && !stays) need.checkpointed += Sum(member.seen, &GpuShare::used) - evictable;
+    if (can_ != false && !stays) need.checkpointed += Sum(member.seen, &GpuFootprint::used) - evictable;
   }
   return need;
 }
@@ -231,7 +232,7 @@ Bytes SuspensionStateMachine::InHost() const {
     if (const auto held = record_.held.find(id); held != record_.held.end())
       for (const auto& [gpu, bytes] : held->second) sum += bytes;
     else if (phase() == SuspensionPhase::kSuspending)
-      sum += Sum(member.seen, &GpuShare::used) + Sum(member.seen, &GpuShare::evicted);
+      sum += Sum(member.seen, &GpuFootprint::used) + Sum(member.seen, &GpuFootprint::evicted);
   }
   return sum;
 }
@@ -304,7 +305,7 @@ std::optional<BytesByGpu> SuspensionStateMachine::Needs(MonoTime now) const {
     const auto held = record_.held.find(id);
     const bool off_whole =
         member.saved == DriverState::kCheckpointed || member.saved == DriverState::kUnknown;
-    const Bytes stays = ReturnsHeld() ? Sum(member.seen, &GpuShare::evicted) : Bytes{};
+    const Bytes stays = ReturnsHeld() ? Sum(member.seen, &GpuFootprint::evicted) : Bytes{};
     if (off_whole && held != record_.held.end()) {
       for (const auto& [gpu, bytes] : held->second) add(gpu, bytes - stays);
     } else if (!ReturnsHeld()) {
@@ -367,13 +368,13 @@ void SuspensionStateMachine::AskDriver(const base::ProcessId& process, Verb verb
   if (verb == Verb::kState) out_.push_back(action::AskState{process});
   if (verb == Verb::kCheckpoint) {
     const auto member = members_.find(process);
-    Bytes bytes = member == members_.end() ? Bytes{} : Sum(member->second.seen, &GpuShare::used);
+    Bytes bytes = member == members_.end() ? Bytes{} : Sum(member->second.seen, &GpuFootprint::used);
     // The driver's figure may be older than the eviction by the shim.
     const auto held = record_.held.find(process);
     if (member != members_.end() && held != record_.held.end() && IsAway(member->second)) {
       Bytes rest;
       for (const auto& [gpu, had] : held->second) rest += had;
-      bytes = std::min(bytes, rest - Sum(member->second.seen, &GpuShare::evicted));
+      bytes = std::min(bytes, rest - Sum(member->second.seen, &GpuFootprint::evicted));
     }
     out_.push_back(action::Checkpoint{process, settings_.lock_timeout, bytes});
   }

@@ -4,7 +4,7 @@
 
 namespace gpuman::suspend {
 
-void Turns::Ask(const Party& party, std::uint64_t id, Call call) {
+void Turns::Ask(const LimitGroup& party, std::uint64_t id, Call call) {
   Queue& queue = queues_[party];
   if (call == Call::kOther) return queue.waiting.push_back(id);
   queue.waiting.insert(queue.waiting.begin() + static_cast<std::ptrdiff_t>(queue.bring_back++), id);
@@ -38,7 +38,7 @@ void Turns::End(std::uint64_t id, base::MonoTime now) {
 }
 
 // The queue of the party that has waited longest since its last turn.
-Turns::Queue* Turns::Next(const Party*& party) {
+Turns::Queue* Turns::Next(const LimitGroup*& party) {
   Queue* next = nullptr;
   for (auto& [name, queue] : queues_) {
     if (queue.waiting.empty() || queue.at_work || (next && queue.served >= next->served)) continue;
@@ -57,7 +57,7 @@ std::vector<std::uint64_t> Turns::Begin(base::MonoTime now) {
     }
   }
   std::vector<std::uint64_t> begun;
-  const Party* party = nullptr;
+  const LimitGroup* party = nullptr;
   while (!holder_) {
     Queue* const next = Next(party);
     if (!next) break;

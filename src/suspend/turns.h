@@ -37,7 +37,7 @@ class Turns {
   enum class Call { kBringsBack, kOther };
 
   // The party's mover is ready to make a call. The caller chooses the ids, each used once.
-  void Ask(const Party& party, std::uint64_t id, Call call = Call::kOther);
+  void Ask(const LimitGroup& party, std::uint64_t id, Call call = Call::kOther);
   // The call has an answer, or will never have one. Does nothing for an unknown id.
   void End(std::uint64_t id, base::MonoTime now);
 
@@ -56,12 +56,12 @@ class Turns {
     std::uint64_t served = 0;     // when it was served last, by `served_`
   };
   static bool Withdraw(Queue& queue, std::uint64_t id);
-  Queue* Next(const Party*& party);
+  Queue* Next(const LimitGroup*& party);
   void Overstay(Queue& queue, base::MonoTime now);
 
   const TurnSettings settings_;
-  std::map<Party, Queue> queues_;
-  std::optional<Party> holder_;  // the party that has the turn
+  std::map<LimitGroup, Queue> queues_;
+  std::optional<LimitGroup> holder_;  // the party that has the turn
   std::uint64_t served_ = 0;
 };
 

@@ -16,7 +16,7 @@ using base::MonoTime;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-const Party kAda{1000, {}}, kBob{1001, {}}, kCid{1002, {}};
+const LimitGroup kAda{1000, {}}, kBob{1001, {}}, kCid{1002, {}};
 
 class TurnsTest : public ::testing::Test {
  protected:
@@ -148,8 +148,8 @@ TEST_F(TurnsTest, NobodyWaitsLongerThanATurnOfEachOther) {
   // Ada stays in every call for a minute, Cid for just less than a turn; Bob is quick.
   std::uint64_t next = 1;
   std::map<std::uint64_t, int> ends;  // ends of calls in progress, by their id
-  std::map<std::uint64_t, Party> whose;
-  const auto ask = [&](const Party& party) {
+  std::map<std::uint64_t, LimitGroup> whose;
+  const auto ask = [&](const LimitGroup& party) {
     whose[next] = party;
     turns.Ask(party, next++);
   };
@@ -168,7 +168,7 @@ TEST_F(TurnsTest, NobodyWaitsLongerThanATurnOfEachOther) {
       if (whose.at(id) == kBob) waiting_since = now;
     }
     for (const auto id : turns.Begin(At(now))) {
-      const Party& party = whose.at(id);
+      const LimitGroup& party = whose.at(id);
       if (party == kBob) longest = std::max(longest, now - waiting_since);
       ends[id] = now + (party == kAda ? 60'000 : party == kCid ? 499 : 1);
     }

@@ -9,7 +9,7 @@ using base::Bytes;
 using base::GiB;
 using base::MiB;
 
-ObservedProcess WithShim(pid_t pid, std::map<std::string, GpuShare> gpus, bool shares = false) {
+ObservedProcess WithShim(pid_t pid, std::map<std::string, GpuFootprint> gpus, bool shares = false) {
   ObservedProcess view;
   view.id = {pid, 1};
   view.gpus = std::move(gpus);
@@ -37,7 +37,7 @@ TEST(WouldStay, OfAJobThatSharesMemoryAllThatItsShimsCannotEvict) {
 }
 
 TEST(WouldStay, AContextAtLeastAlsoWhereTheDriversFigureIsOldOrMissing) {
-  GpuShare old{GiB(1), GiB(9), {}, MiB(500)}, away{{}, {}, GiB(9), MiB(500)};
+  GpuFootprint old{GiB(1), GiB(9), {}, MiB(500)}, away{{}, {}, GiB(9), MiB(500)};
   EXPECT_EQ(WouldStay({WithShim(1, {{"a", old}}, true)}, true), (BytesByGpu{{"a", MiB(500)}}));
   EXPECT_EQ(WouldStay({WithShim(1, {{"a", away}}, true)}, true), (BytesByGpu{{"a", MiB(500)}}));
 }

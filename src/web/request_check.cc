@@ -25,11 +25,11 @@ bool IsLoopback(std::string_view name) {
 
 }  // namespace
 
-bool IsStranger(std::optional<uid_t> user, const Owner& owner) {
+bool IsStranger(std::optional<uid_t> user, const AccessPolicy& owner) {
   return owner.user && user && *user != *owner.user && *user != 0;
 }
 
-std::optional<Refusal> RefusalOf(const Sender& sender, const Owner& owner) {
+std::optional<Refusal> RefusalOf(const RequestSource& sender, const AccessPolicy& owner) {
   if (IsStranger(sender.user, owner))
     return Refusal{403, "this page belongs to another user of this machine",
                    "start one of your own: gpuman web"};
@@ -40,7 +40,7 @@ std::optional<Refusal> RefusalOf(const Sender& sender, const Owner& owner) {
   return std::nullopt;
 }
 
-std::optional<Refusal> RefusalOfCall(const Sender& sender, const Owner& owner) {
+std::optional<Refusal> RefusalOfCall(const RequestSource& sender, const AccessPolicy& owner) {
   if (auto refusal = RefusalOf(sender, owner)) return refusal;
   const bool foreign_origin = !sender.origin.empty() && sender.origin != "http://" + std::string(sender.host);
   const bool foreign_site =

@@ -22,13 +22,13 @@
 namespace gpuman::web {
 
 // What a request says of who sends it. An empty text: the request has no such header.
-struct Sender {
+struct RequestSource {
   std::optional<uid_t> user;  // at the other end of the connection; nullopt: the kernel does not tell
   std::string_view host, origin, fetch_site, authorization;
 };
 
 // Who may ask.
-struct Owner {
+struct AccessPolicy {
   std::optional<uid_t> user;  // nullopt: everybody who has the secret
   std::string secret;
 };
@@ -41,12 +41,12 @@ struct Refusal {
 };
 
 // Whether the kernel says that this is another user's connection. Root's is nobody's: it can do all anyway.
-bool IsStranger(std::optional<uid_t> user, const Owner& owner);
+bool IsStranger(std::optional<uid_t> user, const AccessPolicy& owner);
 
 // For every request.
-std::optional<Refusal> RefusalOf(const Sender& sender, const Owner& owner);
+std::optional<Refusal> RefusalOf(const RequestSource& sender, const AccessPolicy& owner);
 // For a request that is passed on to the daemon; it includes RefusalOf.
-std::optional<Refusal> RefusalOfCall(const Sender& sender, const Owner& owner);
+std::optional<Refusal> RefusalOfCall(const RequestSource& sender, const AccessPolicy& owner);
 
 // Whether both texts are the same. The time that it takes tells nothing of where they differ.
 bool SameSecret(std::string_view one, std::string_view other);

@@ -5,17 +5,17 @@
 namespace gpuman::web {
 namespace {
 
-const Owner kOwner{1000, "5ec2e7"};
+const AccessPolicy kOwner{1000, "5ec2e7"};
 
-Sender Good() { return {1000, "127.0.0.1:8080", {}, "same-origin", "Bearer 5ec2e7"}; }
+RequestSource Good() { return {1000, "127.0.0.1:8080", {}, "same-origin", "Bearer 5ec2e7"}; }
 
-int StatusOf(const Sender& sender) {
+int StatusOf(const RequestSource& sender) {
   const auto refusal = RefusalOfCall(sender, kOwner);
   return refusal ? refusal->status : 200;
 }
 
-Sender With(std::string_view Sender::*field, std::string_view value) {
-  Sender sender = Good();
+RequestSource With(std::string_view RequestSource::*field, std::string_view value) {
+  RequestSource sender = Good();
   sender.*field = value;
   return sender;
 }
@@ -23,13 +23,13 @@ Sender With(std::string_view Sender::*field, std::string_view value) {
 TEST(RequestCheck, TakesTheOwnersPage) {
   EXPECT_EQ(StatusOf(Good()), 200);
   for (const auto* host : {"localhost:8080", "LocalHost", "[::1]:8080", "[::1]", "127.0.0.1"})
-    EXPECT_EQ(StatusOf(With(&Sender::host, host)), 200) << host;
-  EXPECT_EQ(StatusOf(With(&Sender::origin, "http://127.0.0.1:8080")), 200);
-  EXPECT_EQ(StatusOf(With(&Sender::fetch_site, "")), 200);
+    EXPECT_EQ(StatusOf(With(&RequestSource::host, host)), 200) << host;
+  EXPECT_EQ(StatusOf(With(&RequestSource::origin, "http://127.0.0.1:8080")), 200);
+  EXPECT_EQ(StatusOf(With(&RequestSource::fetch_site, "")), 200);
 }
 
 TEST(RequestCheck, TakesRootAndWhomTheKernelDoesNotTell) {
-  Sender sender = Good();
+  RequestSource sender = Good();
   sender.user = 0;
   EXPECT_EQ(StatusOf(sender), 200);
   sender.user.reset();
@@ -37,15 +37,15 @@ TEST(RequestCheck, TakesRootAndWhomTheKernelDoesNotTell) {
 }
 
 TEST(RequestCheck, RefusesAnotherUserEvenWithTheSecret) {
-  Sender sender = Good();
+  RequestSource sender = Good();
   sender.user = 1001;
   EXPECT_EQ(StatusOf(sender), 403);
   EXPECT_TRUE(RefusalOf(sender, kOwner)) << "nor does that user get the page";
 }
 
 TEST(RequestCheck, APageForEverybodyTakesWhoHasTheSecret) {
-  const Owner everybody{std::nullopt, "5ec2e7"};
-  Sender sender = Good();
+  const AccessPolicy everybody{std::nullopt, "5ec2e7"};
+  RequestSource sender = Good();
   for (const std::optional<uid_t> user : {std::optional<uid_t>{1001}, std::optional<uid_t>{}}) {
     sender.user = user;
     EXPECT_FALSE(IsStranger(user, everybody));
@@ -59,8 +59,8 @@ TEST(RequestCheck, RefusesNamesOfOtherHosts) {
   for (const auto* host :
        {"", "evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost.evil.example",
         "127.0.0.1@evil.example", "[::1", "[::1]evil", "0.0.0.0:8080", "localhost evil"}) {
-    EXPECT_EQ(StatusOf(With(&Sender::host, host)), 421) << host;
-    EXPECT_TRUE(RefusalOf(With(&Sender::host, host), kOwner)) << host;
+    EXPECT_EQ(StatusOf(With(&RequestSource::host, host)), 421) << host;
+    EXPECT_TRUE(RefusalOf(With(&RequestSource::host, host), kOwner)) << host;
   }
 }
 
@@ -68,21 +68,21 @@ TEST(RequestCheck, RefusesPagesOfOtherOrigins) {
   for (const auto* origin :
        {"null", "https://evil.example", "http://127.0.0.1:8081", "https://127.0.0.1:8080",
         "http://127.0.0.1:8080.evil.example", "http://localhost:8080"})
-    EXPECT_EQ(StatusOf(With(&Sender::origin, origin)), 403) << origin;
+    EXPECT_EQ(StatusOf(With(&RequestSource::origin, origin)), 403) << origin;
   for (const auto* site : {"cross-site", "same-site", "other"})
-    EXPECT_EQ(StatusOf(With(&Sender::fetch_site, site)), 403) << site;
+    EXPECT_EQ(StatusOf(With(&RequestSource::fetch_site, site)), 403) << site;
 }
 
 TEST(RequestCheck, RefusesWrongSecrets) {
   for (const auto* secret : {"", "Bearer ", "Bearer", "5ec2e7", "Bearer 5ec2e6", "Bearer 5ec2e77",
                              "Bearer 5ec2e", "Basic 5ec2e7", "Bearer  5ec2e7"})
-    EXPECT_EQ(StatusOf(With(&Sender::authorization, secret)), 401) << secret;
-  EXPECT_FALSE(RefusalOf(With(&Sender::authorization, ""), kOwner)) << "the page's files need none";
+    EXPECT_EQ(StatusOf(With(&RequestSource::authorization, secret)), 401) << secret;
+  EXPECT_FALSE(RefusalOf(With(&RequestSource::authorization, ""), kOwner)) << "the page's files need none";
 }
 
 TEST(RequestCheck, AnEmptySecretIsNobodys) {
   EXPECT_FALSE(SameSecret("", ""));
-  EXPECT_TRUE(RefusalOfCall(With(&Sender::authorization, "Bearer "), {1000, ""}));
+  EXPECT_TRUE(RefusalOfCall(With(&RequestSource::authorization, "Bearer "), {1000, ""}));
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::string_view kApi = "/v1/";
 
-Sender SenderOf(const Request& request, std::optional<uid_t> user) {
+RequestSource SenderOf(const Request& request, std::optional<uid_t> user) {
   return {user, request.host, request.origin, request.fetch_site, request.authorization};
 }
 
@@ -44,7 +44,7 @@ bool AnswerWithFile(const Request& request, Connection& connection) {
 // False: the connection cannot be used any more.
 bool Answer(const ServerOptions& options, const Request& request, std::optional<uid_t> user,
             Connection& connection) {
-  const Sender sender = SenderOf(request, user);
+  const RequestSource sender = SenderOf(request, user);
   const bool is_call = request.target.starts_with(kApi);
   const auto refusal = is_call ? RefusalOfCall(sender, options.owner) : RefusalOf(sender, options.owner);
   if (refusal) return Refuse(connection, *refusal);
@@ -122,8 +122,8 @@ void Server::Serve(int stop) {
 
 // Nobody else can take up the owner's connections. Above their number a new one is closed at once.
 void Server::Admit(base::Fd socket, std::list<Worker>& workers) const {
-  using State = base::TcpUser::State;
-  const base::TcpUser other = base::UserAtOtherEnd(socket.get());
+  using State = base::SocketOwner::State;
+  const base::SocketOwner other = base::UserAtOtherEnd(socket.get());
   if (other.state == State::kNone || workers.size() >= options_.connections) return;
   const auto user = other.state == State::kKnown ? std::optional(other.user) : std::nullopt;
   if (IsStranger(user, options_.owner)) return;

@@ -21,7 +21,7 @@ namespace gpuman::web {
 
 struct ServerOptions {
   std::filesystem::path daemon;  // its socket
-  Owner owner;
+  AccessPolicy owner;
   std::uint16_t port = 0;  // 0: one that is free
   std::size_t connections = 64;
   ConnectionLimits limits{};

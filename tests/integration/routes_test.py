@@ -15,7 +15,10 @@ from daemon_case import ROOT, SCHEMA, DaemonTest  # noqa: E402
 from routes import table  # noqa: E402
 
 # Types whose schema has another name: it describes what two types have together.
-SCHEMA_OF = {"JobUpdate": "UpdateRequest"}
+# Where the document has another name for a type than the code.
+SCHEMA_OF = {"JobUpdate": "UpdateRequest", "RunOptionsPatch": "UpdateRequest", "WebPageView": "Web", "IgnoreRuleView": "IgnoredProcess",
+             "IgnoreRuleList": "IgnoredProcessList", "DeviceSettingsResult": "DeviceReport", "DeviceSettingsRequest": "DeviceChange",
+             "DeviceProfileRequest": "DeviceProfileChange", "AttachAnswer": "Attached"}
 
 
 def schema_name(content):

@@ -40,7 +40,7 @@ struct Options {
   std::string socket;
   base::JobId job{1};
   std::vector<GpuLimit> gpus;
-  Eviction eviction;
+  EvictionSettings eviction;
   std::string adopt, mover;
   bool nobody = false;
 };
@@ -53,7 +53,7 @@ class TestMover {
   void PassOn(base::ProcessId process, bool out, base::UntrustedSocket connection) {
     if (!Start()) return;
     const auto verb = out ? suspend::Verb::kTake : suspend::Verb::kGive;
-    suspend::Request request{.id = ++last_, .verb = verb, .process = process};
+    suspend::MoverRequest request{.id = ++last_, .verb = verb, .process = process};
     if (out) request.whole = whole;
     if (!out) request.room = credit;
     asked_[Ask(request, connection.get())] = {verb, process};
@@ -125,7 +125,7 @@ class TestMover {
     socket_.Close();
     asked_.clear();
   }
-  std::uint64_t Ask(const suspend::Request& request, int connection) {
+  std::uint64_t Ask(const suspend::MoverRequest& request, int connection) {
     const std::span<const int> files(&connection, connection >= 0 ? 1 : 0);
     mover::SendPacket(socket_.get(), suspend::Serialize(request), files);
     return request.id;
@@ -151,7 +151,7 @@ class Test {
     }
     GPUMAN_ASSIGN(base::Fd listening, ListenForShims(options_.socket, 0666));
     GPUMAN_ASSIGN(
-        Server made, Server::Make(std::move(listening), ledgers_, [&](const JoiningProcess& caller) {
+        Server made, Server::Make(std::move(listening), ledgers_, [&](const LedgerRequest& caller) {
           joined_.push_back(caller);
           return options_.nobody ? JobAttribution{} : JobAttribution{AttributionOutcome::kJob, options_.job};
         }));
@@ -399,11 +399,11 @@ class Test {
 
   Options options_;
   Ledgers ledgers_;
-  Sharing sharing_;
+  SharingSettings sharing_;
   std::uint64_t notifications_ = 0;
   std::optional<Server> server_;
   std::optional<TestMover> mover_;
-  std::vector<JoiningProcess> joined_;
+  std::vector<LedgerRequest> joined_;
 };
 
 std::optional<Options> Parse(int count, char** words) {

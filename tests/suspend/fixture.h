@@ -52,7 +52,7 @@ class CheckpointerFixture : public ::testing::Test {
   struct Asked {
     std::optional<Answer> answer;
   };
-  std::shared_ptr<Asked> Post(Request request) {
+  std::shared_ptr<Asked> Post(MoverRequest request) {
     auto asked = std::make_shared<Asked>();
     Get().Ask(user, std::move(request), [asked](const Answer& answer) {
       EXPECT_FALSE(asked->answer) << "answered twice";

@@ -24,8 +24,8 @@ namespace abi = driver::abi;
 namespace wire = ledger::wire;
 using base::Fd;
 using suspend::Answer;
+using suspend::MoverRequest;
 using suspend::Outcome;
-using suspend::Request;
 using suspend::Verb;
 
 constexpr std::uint64_t kBytes = std::uint64_t{4} << 20;
@@ -74,7 +74,7 @@ class MoverEndTest : public GpusTest {
     return std::move(*started);
   }
 
-  static void Ask(const base::SpawnedChild& mover, const Request& request, const Fd& connection) {
+  static void Ask(const base::SpawnedChild& mover, const MoverRequest& request, const Fd& connection) {
     const int file = connection.get();
     ASSERT_TRUE(SendPacket(mover.socket.get(), suspend::Serialize(request), std::span(&file, 1)));
   }

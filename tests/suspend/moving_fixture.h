@@ -105,13 +105,13 @@ class MovingTest : public CheckpointerFixture {
     return {base::Fd(pair[0]), base::Fd(pair[1])};
   }
   // `ours` receives the other end of the connection.
-  std::shared_ptr<Moved> Begin(Request request, base::Fd* ours = nullptr) {
+  std::shared_ptr<Moved> Begin(MoverRequest request, base::Fd* ours = nullptr) {
     if (ours == nullptr) return Begin(std::move(request), base::Fd());
     Pair pair = Connect();
     *ours = std::move(pair.ours);
     return Begin(std::move(request), std::move(pair.theirs));
   }
-  std::shared_ptr<Moved> Begin(Request request, base::Fd theirs) {
+  std::shared_ptr<Moved> Begin(MoverRequest request, base::Fd theirs) {
     auto moved = std::make_shared<Moved>();
     request.process = base::SelfId();
     Get().Move(

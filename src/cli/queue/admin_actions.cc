@@ -74,7 +74,7 @@ Result<int> SetAllowed(Session& session, const Words& words, bool restrict_them)
 }
 
 struct IgnoreSettings {
-  api::IgnoredProcess rule;
+  api::IgnoreRuleView rule;
   std::optional<std::string> remove;
 };
 

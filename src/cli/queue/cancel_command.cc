@@ -55,7 +55,7 @@ int CancelElsewhere(Session& session, const OtherQueue& other, std::vector<std::
 }
 
 // Prints why a job is not cancelled. Returns the exit status.
-int PrintRefusal(Session& session, const api::Client& daemon, const api::CancelledJob& job, bool is_alone) {
+int PrintRefusal(Session& session, const api::Client& daemon, const api::CancelResult& job, bool is_alone) {
   const auto code = base::ErrorCodeFromString(job.error_code.value_or(""));
   base::Error error{code, fmt::format("{}: {}", job.job, job.error.value_or("it cannot be cancelled")),
                     job.error_hint.value_or("")};
@@ -109,7 +109,7 @@ Result<int> PreviewCancel(Session& session, const api::Client& daemon, const std
 }
 
 // The jobs that are cancelled as they waited for the cancelled ones, one on each line; of many their number.
-std::string CancelledToo(const std::vector<api::CancelledDependent>& dependents) {
+std::string CancelledToo(const std::vector<api::AffectedDependent>& dependents) {
   constexpr std::ptrdiff_t kMaxLines = 20;
   const auto count =
       std::count_if(dependents.begin(), dependents.end(), [](const auto& job) { return job.cancelled; });

@@ -169,7 +169,7 @@ Result<T> Changed(Result<T> result, const Dialect& dialect) {
 }
 
 Result<api::JobUpdate> ResolvedUpdateOf(Session& session, JobUpdateSettings s, const api::JobView& job) {
-  if (s.depends) GPUMAN_TRY(SweepDependencies(session).Resolve(*s.depends));
+  if (s.depends) GPUMAN_TRY(SweepResolver(session).Resolve(*s.depends));
   return UpdateOf(s, job);
 }
 

@@ -88,7 +88,7 @@ Result<std::vector<Listed>> Fetch(const api::Client& daemon, const ListSettings&
 
 // Prints the jobs of the other queue where no daemon runs, as on a login node.
 Result<> PrintOtherAlone(Session& session, const OtherQueue& other, const ListSettings& s) {
-  const auto jobs = other.List(session, FilterOf(s)).value_or(OtherJobs{api::Json::array(), {}});
+  const auto jobs = other.List(session, FilterOf(s)).value_or(OtherListing{api::Json::array(), {}});
   if (session.json || s.output == "json")
     session.PrintJson({{"jobs", api::Json::array()}, {other.Name(), jobs.json}});
   else

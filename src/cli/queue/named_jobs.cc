@@ -111,7 +111,7 @@ Result<std::vector<std::string>> JobsNamed(Session& session, const std::vector<s
   return jobs;
 }
 
-Result<> SweepDependencies::Resolve(spec::NamedDependencies& depends) {
+Result<> SweepResolver::Resolve(spec::NamedDependencies& depends) {
   std::vector<spec::NamedDependency> list;
   for (auto& one : depends.list) {
     if (!IsSweepName(one.job)) {

@@ -37,9 +37,9 @@ base::Result<std::vector<std::string>> JobsNamed(Session& session, const std::ve
 // Puts in place of each name of a sweep all of its jobs, also those that have ended: a job that waits for a
 // sweep depends on the end of all its jobs. Asks the daemon only where there is such a name, and once for
 // each name.
-class SweepDependencies {
+class SweepResolver {
  public:
-  explicit SweepDependencies(Session& session) : session_(session) {}
+  explicit SweepResolver(Session& session) : session_(session) {}
   base::Result<> Resolve(spec::NamedDependencies& depends);
 
  private:

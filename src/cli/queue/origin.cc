@@ -9,8 +9,8 @@
 
 namespace gpuman::cli::queue {
 
-base::Result<Origin> OriginOfThisProcess() {
-  Origin origin;
+base::Result<LaunchContext> OriginOfThisProcess() {
+  LaunchContext origin;
   std::error_code error;
   origin.directory = std::filesystem::current_path(error).string();
   if (error) return base::Fail(base::SystemError(error.value(), "finding the current directory"));
@@ -22,7 +22,7 @@ base::Result<Origin> OriginOfThisProcess() {
   return origin;
 }
 
-Variables VariablesOf(const Origin& origin, std::vector<std::string>& left_out) {
+Variables VariablesOf(const LaunchContext& origin, std::vector<std::string>& left_out) {
   Variables variables;
   for (const auto& entry : origin.environment) {
     const auto equals = entry.find('=');

@@ -42,7 +42,7 @@ class OtherJob {
   virtual base::Error RefuseRedo() const = 0;
 };
 
-struct OtherJobs {
+struct OtherListing {
   api::Json json;
   std::string table;  // with its title; empty: there are no jobs
 };
@@ -64,7 +64,7 @@ class OtherQueue {
   virtual bool ServesAlone(const Session& session) const = 0;
   // The jobs that the filter chooses; nullopt: the user has none there that it could choose. Only prints a
   // note where the other queue does not answer.
-  virtual std::optional<OtherJobs> List(Session& session, const api::QueueFilter& filter) const = 0;
+  virtual std::optional<OtherListing> List(Session& session, const api::QueueFilter& filter) const = 0;
 };
 
 }  // namespace gpuman::cli::queue

@@ -528,7 +528,7 @@ std::string RenderStatsCsv(const api::StatsView& stats) {
   return text;
 }
 
-std::string RenderIgnored(const std::vector<api::IgnoredProcess>& rules,
+std::string RenderIgnored(const std::vector<api::IgnoreRuleView>& rules,
                           const std::vector<api::QueueGpu>& gpus, const TerminalStyle& style) {
   if (rules.empty()) return "No process is ignored.\n";
   Table table({{"ID"}, {"PID"}, {"USER"}, {"NAME"}, {"GPU"}});

@@ -27,7 +27,7 @@ std::string RenderStats(const api::StatsView& stats, const TerminalStyle& style)
 // The memory that jobs had for themselves and never used, the most first.
 std::string RenderWaste(const api::StatsView& stats, const TerminalStyle& style);
 std::string RenderStatsCsv(const api::StatsView& stats);
-std::string RenderIgnored(const std::vector<api::IgnoredProcess>& rules,
+std::string RenderIgnored(const std::vector<api::IgnoreRuleView>& rules,
                           const std::vector<api::QueueGpu>& gpus, const TerminalStyle& style);
 
 // The index of a GPU, or the beginning of the UUID of one that is gone.

@@ -22,7 +22,7 @@ inline constexpr const char* kVisibleDevices = "GPUMAN_VISIBLE_DEVICES";
 // What surrounds a submission; tests make their own.
 struct SubmitContext {
   const OtherTools& tools;
-  Origin origin{};
+  LaunchContext origin{};
   base::WallTime now{};
   // Reads all of standard input; absent: it is a terminal, and gpuman does not read from it.
   std::function<base::Result<std::string>()> standard_input{};

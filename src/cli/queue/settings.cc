@@ -83,7 +83,7 @@ Take Devices(SubmitSettings& s) {
 
 Take Warn(SubmitSettings& s) {
   return [&s](const std::string& text) -> Result<> {
-    GPUMAN_ASSIGN(const Warning warning, ParseWarning(text));
+    GPUMAN_ASSIGN(const WarningSignal warning, ParseWarning(text));
     s.job.warn_signal = warning.signal;
     s.job.warn_before = warning.before;
     return {};

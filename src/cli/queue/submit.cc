@@ -151,7 +151,7 @@ Result<int> WaitForAll(Session& session, const api::Client& daemon, const api::S
 // Sends the submission, and shows the daemon's notes; a refusal names the options that the user typed.
 Result<api::SubmissionAnswer> Send(Session& session, const api::Client& daemon, MadeSubmission& made,
                                    const Dialect& dialect) {
-  SweepDependencies sweeps(session);
+  SweepResolver sweeps(session);
   for (auto& job : made.request.jobs) GPUMAN_TRY(sweeps.Resolve(job.depends));
   auto answer = api::AskWithoutTimeout(daemon, api::routes::kSubmit, {}, made.request);
   if (!answer) return base::Fail(WithOrigins(std::move(answer.error()), made.origins, dialect, made.lines));
@@ -244,7 +244,7 @@ Result<int> QueueAndShow(Session& session, MadeSubmission made) {
   if (first.state == spec::JobState::kQueued && first.reason)
     session.Note(SentenceOf(first, {}, {}, base::SystemClock().Wall()));
   GPUMAN_ASSIGN(const api::JobView job, daemon.Job(std::to_string(first.id)));
-  return WaitForJob(session, daemon, job, Interrupted::kCancelsWaiting);
+  return WaitForJob(session, daemon, job, InterruptPolicy::kCancelsWaiting);
 }
 
 }  // namespace gpuman::cli::queue

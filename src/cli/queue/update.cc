@@ -212,7 +212,7 @@ Take NoRetries(JobUpdateSettings& s) {
 }
 
 bool JobUpdateSettings::Empty() const {
-  return update.job == api::UpdateRequest{} && update.queue == api::QueueUpdate{} && gpus.empty() &&
+  return update.job == api::RunOptionsPatch{} && update.queue == api::JobQueueUpdate{} && gpus.empty() &&
          retries.empty() && !depends;
 }
 
@@ -274,7 +274,7 @@ api::JobUpdate UpdateOf(const JobUpdateSettings& s, const api::JobView& job) {
     options.depends = *s.depends;
     api::AddOption(options, "depends", update);
   }
-  if (update.queue == api::QueueUpdate{}) update.queue.reset();
+  if (update.queue == api::JobQueueUpdate{}) update.queue.reset();
   return update;
 }
 

@@ -12,7 +12,7 @@
 namespace gpuman::cli::queue {
 
 struct JobUpdateSettings {
-  api::JobUpdate update{{}, api::QueueUpdate{}};
+  api::JobUpdate update{{}, api::JobQueueUpdate{}};
   SubmitSettings submission;  // values of options of `submit`; `update` gets them as well
   // Changes within parts that the daemon replaces as a whole; UpdateOf applies them to the job's present
   // values.
@@ -21,7 +21,7 @@ struct JobUpdateSettings {
   std::optional<spec::NamedDependencies> depends;  // in place of those that it has
   bool cascade = false;
 
-  api::QueueUpdate& queue() { return *update.queue; }
+  api::JobQueueUpdate& queue() { return *update.queue; }
   bool Empty() const;
 };
 

@@ -111,7 +111,7 @@ base::Result<Snapshot> TakeSnapshot(const std::filesystem::path& socket, const A
   return snapshot;
 }
 
-Asker::Asker(std::filesystem::path socket)
+DaemonCaller::DaemonCaller(std::filesystem::path socket)
     : socket_(std::move(socket)),
       ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -124,7 +124,7 @@ Asker::Asker(std::filesystem::path socket)
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-Asker::~Asker() {
+DaemonCaller::~DaemonCaller() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -134,7 +134,7 @@ Asker::~Asker() {
   for (auto* const line : {&status_, &job_, &actions_}) line->thread.join();
 }
 
-api::HttpOptions Asker::Options() const {
+api::HttpOptions DaemonCaller::Options() const {
   api::HttpOptions options;
   options.patience = kSilence;
   options.wake_fd = stop_.get();
@@ -142,27 +142,27 @@ api::HttpOptions Asker::Options() const {
   return options;
 }
 
-void Asker::Ask(const AskStatus& ask) {
+void DaemonCaller::Ask(const AskStatus& ask) {
   Post(status_, [this, ask] { return StatusCame{TakeSnapshot(socket_, ask, reader_, Options())}; });
 }
 
-void Asker::Ask(const AskJob& ask) {
+void DaemonCaller::Ask(const AskJob& ask) {
   Post(job_, [this, ask] { return AskForJob(socket_, ask.job, Options()); });
 }
 
-void Asker::Ask(const AskHistory& ask) {
+void DaemonCaller::Ask(const AskHistory& ask) {
   Post(job_, [this, ask] { return HistoryCame{AskForHistory(socket_, ask, Options())}; });
 }
 
-void Asker::Ask(const Do& action) {
+void DaemonCaller::Ask(const PerformAction& action) {
   Post(actions_, [this, question = action.question] {
     auto options = Options();
     options.patience.reset();  // it takes as long as the job needs
-    return Done{question, Act(socket_, question, options)};
+    return ActionResult{question, Act(socket_, question, options)};
   });
 }
 
-void Asker::Post(Line& line, std::function<Event()> call) {
+void DaemonCaller::Post(Line& line, std::function<Event()> call) {
   {
     const std::lock_guard lock(mutex_);
     line.calls.push_back(std::move(call));
@@ -170,7 +170,7 @@ void Asker::Post(Line& line, std::function<Event()> call) {
   posted_.notify_all();
 }
 
-void Asker::Run(Line& line) {
+void DaemonCaller::Run(Line& line) {
   std::unique_lock lock(mutex_);
   for (;;) {
     posted_.wait(lock, [&] { return stopping_ || !line.calls.empty(); });
@@ -185,7 +185,7 @@ void Asker::Run(Line& line) {
   }
 }
 
-std::vector<Event> Asker::Take() {
+std::vector<Event> DaemonCaller::Take() {
   std::uint64_t count = 0;
   [[maybe_unused]] const auto got = ::read(ready_.get(), &count, sizeof count);
   const std::lock_guard lock(mutex_);

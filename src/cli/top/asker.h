@@ -26,17 +26,17 @@ namespace gpuman::cli::top {
 base::Result<Snapshot> TakeSnapshot(const std::filesystem::path& socket, const AskStatus& ask,
                                     ProcessReader& reader, const api::HttpOptions& options);
 
-class Asker {
+class DaemonCaller {
  public:
-  explicit Asker(std::filesystem::path socket);
-  ~Asker();
-  Asker(const Asker&) = delete;
-  Asker& operator=(const Asker&) = delete;
+  explicit DaemonCaller(std::filesystem::path socket);
+  ~DaemonCaller();
+  DaemonCaller(const DaemonCaller&) = delete;
+  DaemonCaller& operator=(const DaemonCaller&) = delete;
 
   void Ask(const AskStatus& ask);
   void Ask(const AskJob& ask);
   void Ask(const AskHistory& ask);
-  void Ask(const Do& action);
+  void Ask(const PerformAction& action);
 
   // Readable while there is an answer to take.
   int fd() const { return ready_.get(); }

@@ -11,7 +11,7 @@ constexpr unsigned kModifiers = 4 | 8 | 16;  // Shift, Meta, Control
 constexpr unsigned kWheelUp = 64, kWheelDown = 65;
 constexpr std::size_t kLongest = 32;
 
-std::optional<MouseSign> SignOf(std::string_view text, bool press) {
+std::optional<MouseEvent> SignOf(std::string_view text, bool press) {
   std::array<unsigned, 3> numbers{};
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const auto word = text.substr(0, text.find(';'));
@@ -23,19 +23,19 @@ std::optional<MouseSign> SignOf(std::string_view text, bool press) {
   }
   const auto [button, column, row] = numbers;
   if (column == 0 || row == 0) return std::nullopt;
-  MouseSign sign;
+  MouseEvent sign;
   sign.column = column - 1;
   sign.row = row - 1;
   if (!press) return sign;
   switch (button & ~kModifiers) {
     case 0:
-      sign.kind = MouseSign::Kind::kPress;
+      sign.kind = MouseEvent::Kind::kPress;
       break;
     case kWheelUp:
-      sign.kind = MouseSign::Kind::kWheelUp;
+      sign.kind = MouseEvent::Kind::kWheelUp;
       break;
     case kWheelDown:
-      sign.kind = MouseSign::Kind::kWheelDown;
+      sign.kind = MouseEvent::Kind::kWheelDown;
       break;
     default:
       break;
@@ -50,15 +50,15 @@ void MouseReader::Begin() {
   text_.clear();
 }
 
-std::optional<MouseSign> MouseReader::Feed(char character) {
+std::optional<MouseEvent> MouseReader::Feed(char character) {
   const bool part = (character >= '0' && character <= '9') || character == ';';
   if (part && text_.size() < kLongest) {
     text_ += character;
     return std::nullopt;
   }
   reading_ = false;
-  if (character != 'M' && character != 'm') return MouseSign{};
-  return SignOf(text_, character == 'M').value_or(MouseSign{});
+  if (character != 'M' && character != 'm') return MouseEvent{};
+  return SignOf(text_, character == 'M').value_or(MouseEvent{});
 }
 
 }  // namespace gpuman::cli::top

@@ -8,11 +8,11 @@
 
 namespace gpuman::cli::top {
 
-struct MouseSign {
+struct MouseEvent {
   enum class Kind { kPress, kWheelUp, kWheelDown, kOther };
   Kind kind = Kind::kOther;         // kPress: of the first button
   std::size_t column = 0, row = 0;  // from 0
-  friend bool operator==(const MouseSign&, const MouseSign&) = default;
+  friend bool operator==(const MouseEvent&, const MouseEvent&) = default;
 };
 
 class MouseReader {
@@ -21,7 +21,7 @@ class MouseReader {
   void Begin();
   // The next character; a sign where it is the last one. A character that cannot be there ends the reading
   // with kOther.
-  std::optional<MouseSign> Feed(char character);
+  std::optional<MouseEvent> Feed(char character);
 
  private:
   bool reading_ = false;

@@ -174,22 +174,22 @@ TEST(TopMouse, ReadsPressesAndTheWheel) {
   const auto read = [](std::string_view text) {
     MouseReader reader;
     reader.Begin();
-    std::optional<MouseSign> sign;
+    std::optional<MouseEvent> sign;
     for (const char c : text) sign = reader.Feed(c);
     EXPECT_FALSE(reader.reading()) << text;
-    return sign.value_or(MouseSign{MouseSign::Kind::kOther, 12345, 0});
+    return sign.value_or(MouseEvent{MouseEvent::Kind::kOther, 12345, 0});
   };
-  using Kind = MouseSign::Kind;
-  EXPECT_EQ(read("0;5;10M"), (MouseSign{Kind::kPress, 4, 9}));
-  EXPECT_EQ(read("16;300;100M"), (MouseSign{Kind::kPress, 299, 99})) << "with Control";
-  EXPECT_EQ(read("0;5;10m"), (MouseSign{Kind::kOther, 4, 9})) << "released";
+  using Kind = MouseEvent::Kind;
+  EXPECT_EQ(read("0;5;10M"), (MouseEvent{Kind::kPress, 4, 9}));
+  EXPECT_EQ(read("16;300;100M"), (MouseEvent{Kind::kPress, 299, 99})) << "with Control";
+  EXPECT_EQ(read("0;5;10m"), (MouseEvent{Kind::kOther, 4, 9})) << "released";
   EXPECT_EQ(read("2;5;10M").kind, Kind::kOther) << "another button";
   EXPECT_EQ(read("32;5;10M").kind, Kind::kOther) << "moved";
   EXPECT_EQ(read("64;1;1M").kind, Kind::kWheelUp);
   EXPECT_EQ(read("65;1;1M").kind, Kind::kWheelDown);
   for (const char* bad : {"M", ";;M", "0;5M", "0;5;10;3M", "0;0;0M", "0;5;99999999999999M", "0;5;1x",
                           "00000000000000000000000000000000000000"})
-    EXPECT_EQ(read(std::string_view(bad).substr(0, 33)), MouseSign{}) << bad;
+    EXPECT_EQ(read(std::string_view(bad).substr(0, 33)), MouseEvent{}) << bad;
 }
 
 TEST(TopLogLines, AreWhatATerminalWouldShow) {

@@ -37,7 +37,7 @@ std::optional<std::uint64_t> FieldOf(std::string_view stat, std::size_t field) {
   return std::nullopt;
 }
 
-base::Millis MillisOf(std::uint64_t ticks, const KernelUnits& units) {
+base::Millis MillisOf(std::uint64_t ticks, const ProcStatUnits& units) {
   return base::Millis(static_cast<std::int64_t>(ticks) * 1000 / units.ticks_per_second);
 }
 
@@ -49,7 +49,8 @@ base::Millis Uptime() {
 
 }  // namespace
 
-std::optional<ProcessFacts> ParseFacts(std::string_view stat, base::Millis uptime, const KernelUnits& units) {
+std::optional<ProcessFacts> ParseFacts(std::string_view stat, base::Millis uptime,
+                                       const ProcStatUnits& units) {
   const auto process = base::ParseStat(stat);
   const auto user = FieldOf(stat, kUserTime), system = FieldOf(stat, kSystemTime);
   const auto pages = FieldOf(stat, kResident);
@@ -88,7 +89,7 @@ std::optional<HostFacts> ReadHostFacts() {
 }
 
 std::map<int, ProcessFacts> ProcessReader::Read(const std::vector<int>& pids) {
-  const KernelUnits units{::sysconf(_SC_CLK_TCK), ::sysconf(_SC_PAGESIZE)};
+  const ProcStatUnits units{::sysconf(_SC_CLK_TCK), ::sysconf(_SC_PAGESIZE)};
   const auto now = base::SystemClock().Mono();
   const auto uptime = Uptime();
   std::map<int, ProcessFacts> facts;

@@ -26,13 +26,14 @@ struct ProcessFacts {
 };
 
 // The units of /proc/PID/stat.
-struct KernelUnits {
+struct ProcStatUnits {
   long ticks_per_second = 100;
   long page_bytes = 4096;
 };
 
 // From the text of /proc/PID/stat; `uptime`: of the machine. nullopt: it is no such text.
-std::optional<ProcessFacts> ParseFacts(std::string_view stat, base::Millis uptime, const KernelUnits& units);
+std::optional<ProcessFacts> ParseFacts(std::string_view stat, base::Millis uptime,
+                                       const ProcStatUnits& units);
 
 struct HostFacts {
   double load = 0;  // of the last minute: threads that run or wait to

@@ -122,7 +122,7 @@ double Falling(const std::optional<double>& value) { return value ? -*value : 1;
 
 // What a row uses of the host, by the State's order.
 std::optional<double> HostNumber(const State& state, const Row& row) {
-  HostUse use;
+  JobHostUsage use;
   if (!row.process) {
     use = HostUseOf(state, *row.job);
   } else if (const auto facts = state.facts.find(row.process->pid); facts != state.facts.end()) {
@@ -305,10 +305,10 @@ std::vector<Row> ProcessRows(const State& state) {
 
 }  // namespace
 
-std::optional<JobName> NameOf(const Row& row) {
-  if (row.job) return JobName{row.job->id, row.job->tag, row.job->user};
-  if (row.queued) return JobName{row.queued->id, row.queued->tag, row.queued->user};
-  if (row.share_job) return JobName{row.share_job->id, row.share_job->tag, {}};
+std::optional<JobLabel> NameOf(const Row& row) {
+  if (row.job) return JobLabel{row.job->id, row.job->tag, row.job->user};
+  if (row.queued) return JobLabel{row.queued->id, row.queued->tag, row.queued->user};
+  if (row.share_job) return JobLabel{row.share_job->id, row.share_job->tag, {}};
   return std::nullopt;
 }
 
@@ -318,8 +318,8 @@ const api::JobView* FindJob(const State& state, std::int64_t id) {
   return it == jobs.end() ? nullptr : &*it;
 }
 
-HostUse HostUseOf(const State& state, const api::JobView& job) {
-  HostUse use;
+JobHostUsage HostUseOf(const State& state, const api::JobView& job) {
+  JobHostUsage use;
   std::vector<int> seen;
   for (const auto& gpu : state.status.gpus) {
     for (const auto& process : gpu.processes) {

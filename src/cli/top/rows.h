@@ -36,21 +36,21 @@ struct Row {
 std::vector<Row> RowsOf(const State& state);
 
 // The job of a row, also where the status does not have it.
-struct JobName {
+struct JobLabel {
   std::int64_t id = 0;
   std::string_view tag, user;  // the user may be unknown: empty
 };
-std::optional<JobName> NameOf(const Row& row);
+std::optional<JobLabel> NameOf(const Row& row);
 
 // nullptr: the status does not have it.
 const api::JobView* FindJob(const State& state, std::int64_t id);
 
 // What the processes of a job on GPUs use of the host; each process counts once. nullopt: not known of any.
-struct HostUse {
+struct JobHostUsage {
   std::optional<double> cpu;  // processors
   std::optional<base::Bytes> memory;
 };
-HostUse HostUseOf(const State& state, const api::JobView& job);
+JobHostUsage HostUseOf(const State& state, const api::JobView& job);
 
 // The GPUs that the filter leaves: all, or those of its "gpu:" words.
 std::vector<const api::GpuView*> GpusShown(const State& state);

@@ -26,7 +26,7 @@ struct ScreenOptions {
 
 class Screen {
  public:
-  using Input = std::variant<Key, MouseSign, Resized>;
+  using Input = std::variant<Key, MouseEvent, Resized>;
 
   // kNotSupported: this terminal cannot place text.
   static base::Result<std::unique_ptr<Screen>> Open(const ScreenOptions& options);

@@ -213,7 +213,7 @@ Effects AnswerQuestion(State& state, const Key& key) {
   const Question question = *std::exchange(state.question, {});
   state.message = question.text + ": asked";
   state.message_is_refusal = false;
-  return {Do{question}};
+  return {PerformAction{question}};
 }
 
 void EditFilter(State& state, const Key& key) {
@@ -458,7 +458,7 @@ Effects OnJob(State& state, JobCame came) {
   return effects;
 }
 
-void OnDone(State& state, const Done& done) {
+void OnDone(State& state, const ActionResult& done) {
   state.message_is_refusal = !done.sentence;
   if (done.sentence) {
     state.message = *done.sentence;
@@ -517,7 +517,7 @@ std::vector<Effect> Update(State& state, Event event) {
                          if (came.history) state.samples.AddBefore(*came.history, state.interval);
                          return Effects{};
                        },
-                       [&](const Done& done) {
+                       [&](const ActionResult& done) {
                          OnDone(state, done);
                          return Effects{};
                        }},

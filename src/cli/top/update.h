@@ -72,12 +72,12 @@ struct JobCame {
 struct HistoryCame {
   base::Result<api::HistoryView> history;
 };
-// The result of Do: a sentence for the user, or the refusal.
-struct Done {
+// The result of PerformAction: a sentence for the user, or the refusal.
+struct ActionResult {
   Question question;
   base::Result<std::string> sentence;
 };
-using Event = std::variant<Key, Click, Wheel, Resized, Tick, StatusCame, JobCame, HistoryCame, Done>;
+using Event = std::variant<Key, Click, Wheel, Resized, Tick, StatusCame, JobCame, HistoryCame, ActionResult>;
 
 struct AskStatus {
   bool share = false;  // the sharing of GPUs as well
@@ -91,11 +91,11 @@ struct AskHistory {
   HistoryOf of;
   base::Millis interval;
 };
-struct Do {
+struct PerformAction {
   Question question;  // the user has answered it with yes
 };
 struct Quit {};
-using Effect = std::variant<AskStatus, AskJob, AskHistory, Do, Quit>;
+using Effect = std::variant<AskStatus, AskJob, AskHistory, PerformAction, Quit>;
 
 // Changes the state as the event says, and returns what the caller has to do.
 std::vector<Effect> Update(State& state, Event event);

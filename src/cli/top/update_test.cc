@@ -253,11 +253,12 @@ TEST(TopAction, AsksAndActsAfterYesAlone) {
     EXPECT_FALSE(state.question);
     Press(state, std::string(1, key));
     const auto effects = Press(state, "y");
-    ASSERT_TRUE(Only<Do>(effects));
-    EXPECT_EQ(Only<Do>(effects)->question.action, action);
-    EXPECT_EQ(Only<Do>(effects)->question.job, 2);
+    ASSERT_TRUE(Only<PerformAction>(effects));
+    EXPECT_EQ(Only<PerformAction>(effects)->question.action, action);
+    EXPECT_EQ(Only<PerformAction>(effects)->question.job, 2);
     EXPECT_FALSE(state.question);
-    Update(state, Done{Only<Do>(effects)->question, std::string("job 2 'bert' is as you wish")});
+    Update(state,
+           ActionResult{Only<PerformAction>(effects)->question, std::string("job 2 'bert' is as you wish")});
     EXPECT_THAT(Screenful(state), HasSubstr("job 2 'bert' is as you wish"));
   }
 }
@@ -265,7 +266,8 @@ TEST(TopAction, AsksAndActsAfterYesAlone) {
 TEST(TopAction, ShowsARefusalInTheWordsOfTheDaemon) {
   auto state = TestState();
   Press(state, "sy");
-  Update(state, Done{{}, base::Fail(base::ErrorCode::kPermissionDenied, "job 2 belongs to bob", "ask bob")});
+  Update(state,
+         ActionResult{{}, base::Fail(base::ErrorCode::kPermissionDenied, "job 2 belongs to bob", "ask bob")});
   EXPECT_TRUE(state.message_is_refusal);
   EXPECT_THAT(Screenful(state), HasSubstr("! job 2 belongs to bob (ask bob)"));
   Press(state, Code::kDown);
@@ -302,11 +304,11 @@ TEST(TopAction, EndsAProcessOfNoJobThatItKnows) {
   Press(state, "e");
   EXPECT_THAT(Screenful(state), HasSubstr("send SIGTERM to process 99 'python' of eve? y/n"));
   const auto effects = Press(state, "y");
-  ASSERT_TRUE(Only<Do>(effects));
-  EXPECT_EQ(Only<Do>(effects)->question.process, (base::ProcessId{99, 777}));
+  ASSERT_TRUE(Only<PerformAction>(effects));
+  EXPECT_EQ(Only<PerformAction>(effects)->question.process, (base::ProcessId{99, 777}));
   Press(state, "k");
   EXPECT_THAT(Screenful(state), HasSubstr("send SIGKILL to process 99"));
-  EXPECT_EQ(Only<Do>(Press(state, "y"))->question.action, Action::kKill);
+  EXPECT_EQ(Only<PerformAction>(Press(state, "y"))->question.action, Action::kKill);
   machine.status.gpus[1].processes[1].gpuman = true;
   Update(state, StatusCame{machine});
   Press(state, "e");
@@ -336,7 +338,7 @@ TEST(TopAction, MayBeOnAJobThatHasEnded) {
   Press(state, "e");
   Update(state, StatusCame{TestMachine()});
   ASSERT_TRUE(state.question);
-  EXPECT_TRUE(Only<Do>(Press(state, "y")));
+  EXPECT_TRUE(Only<PerformAction>(Press(state, "y")));
 }
 
 TEST(TopData, IsAskedForOnceAnInterval) {

@@ -17,17 +17,17 @@ constexpr int kWheelRows = 3;
 std::optional<Event> EventOf(const Screen::Input& input, const Picture& picture) {
   return std::visit(base::Overloaded{[](const Key& key) -> std::optional<Event> { return key; },
                                      [](const Resized& resized) -> std::optional<Event> { return resized; },
-                                     [&](const MouseSign& sign) -> std::optional<Event> {
+                                     [&](const MouseEvent& sign) -> std::optional<Event> {
                                        switch (sign.kind) {
-                                         case MouseSign::Kind::kWheelUp:
+                                         case MouseEvent::Kind::kWheelUp:
                                            return Wheel{-kWheelRows};
-                                         case MouseSign::Kind::kWheelDown:
+                                         case MouseEvent::Kind::kWheelDown:
                                            return Wheel{kWheelRows};
-                                         case MouseSign::Kind::kPress:
+                                         case MouseEvent::Kind::kPress:
                                            if (const auto target = picture.At(sign.column, sign.row))
                                              return Click{*target};
                                            return std::nullopt;
-                                         case MouseSign::Kind::kOther:
+                                         case MouseEvent::Kind::kOther:
                                            return std::nullopt;
                                        }
                                        return std::nullopt;
@@ -37,7 +37,7 @@ std::optional<Event> EventOf(const Screen::Input& input, const Picture& picture)
 
 class Loop {
  public:
-  Loop(State state, Screen& screen, Asker& asker)
+  Loop(State state, Screen& screen, DaemonCaller& asker)
       : state_(std::move(state)), screen_(screen), asker_(asker) {}
 
   void Run() {
@@ -61,7 +61,7 @@ class Loop {
  private:
   State state_;
   Screen& screen_;
-  Asker& asker_;
+  DaemonCaller& asker_;
   Picture picture_;
   bool quit_ = false;
 };
@@ -70,7 +70,7 @@ class Loop {
 
 base::Result<int> Watch(const std::filesystem::path& socket, State state, Snapshot first,
                         const ScreenOptions& options) {
-  Asker asker(socket);  // ends after the screen: the terminal is restored at once
+  DaemonCaller asker(socket);  // ends after the screen: the terminal is restored at once
   GPUMAN_ASSIGN(const auto screen, Screen::Open(options));
   state.asked_at = base::SystemClock().Mono();
   Loop loop(std::move(state), *screen, asker);

@@ -44,7 +44,7 @@ std::string WrongWithUrl(const std::string& text) {
   return url ? std::string() : url.error().message;
 }
 
-void ReadSmtp(TomlReader& in, notify::Smtp& smtp) {
+void ReadSmtp(TomlReader& in, notify::SmtpSettings& smtp) {
   in.Text("notify.smtp.server", smtp.server, true);
   // The host as it is written in a URL.
   const bool six = smtp.server.find(':') != std::string::npos;

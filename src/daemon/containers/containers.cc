@@ -15,7 +15,7 @@ constexpr std::size_t kMaxRemembered = 4096;  // beyond this the daemon forgets 
 
 }  // namespace
 
-void Containers::SetTable(std::vector<api::AllocatedContainer> table) {
+void Containers::SetTable(std::vector<api::ContainerAllocation> table) {
   if (std::exchange(has_table_, true) && table == table_) return;
   table_ = std::move(table);
   strangers_.clear();
@@ -37,8 +37,9 @@ bool Containers::IsComing(base::ProcessId process, base::MonoTime now) {
   Seen& seen = seen_.try_emplace(container->group.id, Seen{now, CreationStage::kNew}).first->second;
   if (seen.stage == CreationStage::kNobody) return stranger();
   if (seen.stage == CreationStage::kBeingMade) return true;
-  const KnownContainer known{FindContainerName(logs_, container->group.id),
-                             FindPodName(logs_, container->group.pod_uid), now - seen.since < kNamesTake};
+  const ContainerNamesSoFar known{FindContainerName(logs_, container->group.id),
+                                  FindPodName(logs_, container->group.pod_uid),
+                                  now - seen.since < kNamesTake};
   const Match match = MatchContainer(table_, known, callbacks_.is_held);
   waits_ = waits_ || match.wait;
   if (match.wait) return true;

@@ -27,16 +27,16 @@ class Containers {
   struct Callbacks {
     std::function<std::optional<base::ProcessContainer>(pid_t)> container_of;
     // Makes the job of a container that `pid` runs in.
-    std::function<void(const base::ProcessContainer&, const api::AllocatedContainer&, pid_t)> hold;
-    std::function<bool(const api::AllocatedContainer&)> is_held;
+    std::function<void(const base::ProcessContainer&, const api::ContainerAllocation&, pid_t)> hold;
+    std::function<bool(const api::ContainerAllocation&)> is_held;
   };
 
   // `logs`: the directory of kubelet's logs, /var/log.
   Containers(std::filesystem::path logs, Callbacks callbacks)
       : logs_(std::move(logs)), callbacks_(std::move(callbacks)) {}
 
-  void SetTable(std::vector<api::AllocatedContainer> table);
-  const std::vector<api::AllocatedContainer>& table() const { return table_; }
+  void SetTable(std::vector<api::ContainerAllocation> table);
+  const std::vector<api::ContainerAllocation>& table() const { return table_; }
 
   // `process` is of no job. True: the job of its container is being made, or may be made soon.
   bool IsComing(base::ProcessId process, base::MonoTime now);
@@ -57,7 +57,7 @@ class Containers {
   const Callbacks callbacks_;
   bool has_table_ = false;
   bool waits_ = false;
-  std::vector<api::AllocatedContainer> table_;
+  std::vector<api::ContainerAllocation> table_;
   std::map<std::string, Seen> seen_;     // by the container's id
   std::set<base::ProcessId> strangers_;  // processes of no container that was given GPUs
 };

@@ -27,20 +27,20 @@ int PriorityOf(std::optional<base::PodClass> pod_class) {
   return kBurstable;
 }
 
-bool IsOf(const api::AllocatedContainer& given, const PodName& pod) {
+bool IsOf(const api::ContainerAllocation& given, const PodName& pod) {
   return given.name_space == pod.name_space && given.pod == pod.pod;
 }
 
 // A container without a limit has the most memory.
-bool HasLess(const api::AllocatedContainer& a, const api::AllocatedContainer& b) {
+bool HasLess(const api::ContainerAllocation& a, const api::ContainerAllocation& b) {
   if (!a.memory || !b.memory) return a.memory.has_value() && !b.memory;
   return *a.memory < *b.memory;
 }
 
 }  // namespace
 
-Match MatchContainer(const std::vector<api::AllocatedContainer>& table, const KnownContainer& container,
-                     const std::function<bool(const api::AllocatedContainer&)>& is_held) {
+Match MatchContainer(const std::vector<api::ContainerAllocation>& table, const ContainerNamesSoFar& container,
+                     const std::function<bool(const api::ContainerAllocation&)>& is_held) {
   if (container.name) {
     const auto found = std::find_if(table.begin(), table.end(), [&](const auto& given) {
       return IsOf(given, container.name->pod) && given.container == container.name->container;
@@ -53,19 +53,19 @@ Match MatchContainer(const std::vector<api::AllocatedContainer>& table, const Kn
   const auto is_of_pod = [&](const auto& given) { return IsOf(given, *container.pod); };
   if (container.names_may_come && (!container.pod || std::any_of(table.begin(), table.end(), is_of_pod)))
     return {true, nullptr};
-  const api::AllocatedContainer* least = nullptr;
+  const api::ContainerAllocation* least = nullptr;
   for (const auto& given : table)
     if (is_candidate(given) && (!least || HasLess(given, *least))) least = &given;
   return {false, least};
 }
 
-std::string TagOfContainer(const api::AllocatedContainer& given, const std::string& id, bool taken) {
+std::string TagOfContainer(const api::ContainerAllocation& given, const std::string& id, bool taken) {
   auto tag = fmt::format("kube:{}:{}:{}", given.name_space, given.pod, given.container);
   if (!taken && tag.size() <= kLongestTag) return tag;
   return tag.substr(0, kLongestTag - kIdInTag - 1) + "@" + id.substr(0, kIdInTag);
 }
 
-base::Result<jobs::Job> JobOfContainer(const api::AllocatedContainer& given,
+base::Result<jobs::Job> JobOfContainer(const api::ContainerAllocation& given,
                                        const base::ProcessContainer& container, std::string tag,
                                        std::vector<std::string> command, const gpu::Inventory& inventory) {
   api::AttachRequest request;

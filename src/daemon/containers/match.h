@@ -18,28 +18,28 @@
 namespace gpuman::daemon {
 
 // What is known of a container so far.
-struct KnownContainer {
+struct ContainerNamesSoFar {
   std::optional<ContainerName> name;
   std::optional<PodName> pod;
   bool names_may_come = false;  // the container was first seen only a moment ago
 };
 
 struct Match {
-  bool wait = false;                               // for the container's name
-  const api::AllocatedContainer* given = nullptr;  // null, without `wait`: the container was given nothing
+  bool wait = false;                                // for the container's name
+  const api::ContainerAllocation* given = nullptr;  // null, without `wait`: the container was given nothing
 };
 
 // `is_held`: another container that was found before has this entry.
-Match MatchContainer(const std::vector<api::AllocatedContainer>& table, const KnownContainer& container,
-                     const std::function<bool(const api::AllocatedContainer&)>& is_held);
+Match MatchContainer(const std::vector<api::ContainerAllocation>& table, const ContainerNamesSoFar& container,
+                     const std::function<bool(const api::ContainerAllocation&)>& is_held);
 
 // The tag of the container's job: "kube:NAMESPACE:POD:CONTAINER". Where that is too long, or already `taken`,
 // the tag ends with a part of the container's id.
-std::string TagOfContainer(const api::AllocatedContainer& given, const std::string& id, bool taken);
+std::string TagOfContainer(const api::ContainerAllocation& given, const std::string& id, bool taken);
 
 // The job of the processes in a container. Its owner is root, since users of a container are not users of the
 // node. Fails as JobFromAttachRequest does, for example where the container was given a GPU that is gone.
-base::Result<jobs::Job> JobOfContainer(const api::AllocatedContainer& given,
+base::Result<jobs::Job> JobOfContainer(const api::ContainerAllocation& given,
                                        const base::ProcessContainer& container, std::string tag,
                                        std::vector<std::string> command, const gpu::Inventory& inventory);
 

@@ -7,18 +7,18 @@ namespace {
 
 const std::string kContainerId(64, 'a');
 
-api::AllocatedContainer Allocated(const std::string& pod, const std::string& container,
-                                  std::optional<base::Bytes> memory) {
+api::ContainerAllocation Allocated(const std::string& pod, const std::string& container,
+                                   std::optional<base::Bytes> memory) {
   return {"team", pod, container, "gpuman.io/gpumem-gib", {"GPU-a"}, memory, false, std::nullopt};
 }
 
-const std::vector<api::AllocatedContainer> kTable{
+const std::vector<api::ContainerAllocation> kTable{
     Allocated("one", "main", base::GiB(4)), Allocated("two", "big", std::nullopt),
     Allocated("two", "small", base::GiB(1)), Allocated("two", "middle", base::GiB(2))};
 
 struct MatchRow {
   std::string what;
-  KnownContainer known;
+  ContainerNamesSoFar known;
   std::string held;  // the container that somebody has already
   bool wait;
   std::string given;  // empty: nothing

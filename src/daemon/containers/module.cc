@@ -39,22 +39,22 @@ Containers::Callbacks ContainersModule::MakeCallbacks() {
   callbacks.hold = [this](const auto& container, const auto& given, pid_t pid) {
     Hold(container, given, pid);
   };
-  callbacks.is_held = [this](const api::AllocatedContainer& given) { return IsHeld(given); };
+  callbacks.is_held = [this](const api::ContainerAllocation& given) { return IsHeld(given); };
   return callbacks;
 }
 
 void ContainersModule::OfferShim() {
   if (!shims_.channel() || !core_.config().shim.preload) return;
   const auto socket = shims_.Socket();
-  api::ContainerFiles files{core_.options().shim_library.string(),
-                            (core_.config().state_dir / "ld.so.preload").string(), socket.string() + ".d"};
+  api::ContainerMounts files{core_.options().shim_library.string(),
+                             (core_.config().state_dir / "ld.so.preload").string(), socket.string() + ".d"};
   auto ready = base::ReplaceFile(files.preload, files.shim_library + "\n", 0644);
   if (ready) ready = LinkSocket(socket, files.socket_directory);
   if (!ready) return spdlog::warn("containers get no shim: {}", ready.error().message);
   files_ = std::move(files);
 }
 
-void ContainersModule::SetTable(std::vector<api::AllocatedContainer> given) {
+void ContainersModule::SetTable(std::vector<api::ContainerAllocation> given) {
   containers_.SetTable(std::move(given));
   for (const auto& [uuid, status] : core_.guard().Statuses()) TakeProcesses(status);
   shims_.AskAgain();
@@ -70,7 +70,7 @@ void ContainersModule::TakeProcesses(const guard::GpuStatus& status) {
   if (containers_.TakeWaits()) shims_.AskAgain();
 }
 
-bool ContainersModule::IsHeld(const api::AllocatedContainer& given) const {
+bool ContainersModule::IsHeld(const api::ContainerAllocation& given) const {
   const auto active = core_.jobs().Active();
   return std::any_of(active.begin(), active.end(), [&](const jobs::Job* job) {
     return job->container && job->container->name_space == given.name_space &&
@@ -78,7 +78,7 @@ bool ContainersModule::IsHeld(const api::AllocatedContainer& given) const {
   });
 }
 
-void ContainersModule::Hold(const base::ProcessContainer& container, const api::AllocatedContainer& given,
+void ContainersModule::Hold(const base::ProcessContainer& container, const api::ContainerAllocation& given,
                             pid_t pid) {
   const auto named = core_.jobs().index().Resolve(TagOfContainer(given, container.group.id, false));
   const auto* const other = named ? core_.jobs().Find(*named) : nullptr;

@@ -22,7 +22,7 @@ class ContainersModule final : public Module {
 
   Core& core() { return core_; }
   // What all containers of this node were given.
-  void SetTable(std::vector<api::AllocatedContainer> given);
+  void SetTable(std::vector<api::ContainerAllocation> given);
   api::ContainersView View() const { return {containers_.table(), files_}; }
 
   void AddRoutes(http::Router& router) override;
@@ -33,13 +33,13 @@ class ContainersModule final : public Module {
   void OfferShim();
   void TakeProcesses(const guard::GpuStatus& status);
   bool IsComing(base::ProcessId process) { return containers_.IsComing(process, core_.clock().Mono()); }
-  bool IsHeld(const api::AllocatedContainer& given) const;
-  void Hold(const base::ProcessContainer& container, const api::AllocatedContainer& given, pid_t pid);
+  bool IsHeld(const api::ContainerAllocation& given) const;
+  void Hold(const base::ProcessContainer& container, const api::ContainerAllocation& given, pid_t pid);
 
   Core& core_;
   ShimsModule& shims_;
   Containers containers_;
-  std::optional<api::ContainerFiles> files_;  // nullopt: containers get no shim
+  std::optional<api::ContainerMounts> files_;  // nullopt: containers get no shim
 };
 
 }  // namespace gpuman::daemon

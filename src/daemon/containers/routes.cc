@@ -18,7 +18,7 @@ void SetContainers(ContainersModule& containers, const Call<api::ContainerTable,
 }  // namespace
 
 void ContainersModule::AddRoutes(http::Router& router) {
-  const auto serve = ServeBy(*this, router);
+  const auto serve = RouteRegistrar(*this, router);
   serve(api::routes::kContainers, ShowContainers);
   serve(api::routes::kSetContainers, SetContainers);
 }

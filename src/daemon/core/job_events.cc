@@ -31,7 +31,7 @@ std::optional<base::Bytes> MemoryOf(const jobs::Job& job, const std::vector<std:
 }  // namespace
 
 void JobEvents::Register(jobs::JobManagerCallbacks& callbacks) {
-  callbacks.on_job_changed = [this](const jobs::Job& job, const jobs::Runtime& runtime) {
+  callbacks.on_job_changed = [this](const jobs::Job& job, const jobs::VolatileState& runtime) {
     OnJobChanged(job, runtime);
   };
   callbacks.on_job_forgotten = [this](base::JobId job) { OnJobForgotten(job); };
@@ -53,7 +53,7 @@ void JobEvents::Register(jobs::JobManagerCallbacks& callbacks) {
   callbacks.gpu_indices = [this] { return GpuIndices(); };
 }
 
-void JobEvents::OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) {
+void JobEvents::OnJobChanged(const jobs::Job& job, const jobs::VolatileState& runtime) {
   for (auto* const module : core_.modules()) module->OnJobChanged(job);
   if (jobs::IsEnded(job) || jobs::IsWaiting(job) || !job.keeper) return Leave(job.id, UnwatchReason::kEnded);
   SetGuarded(job, runtime);
@@ -77,7 +77,7 @@ void JobEvents::Leave(base::JobId job, UnwatchReason why) {
   core_.guard_loop().Rearm();
 }
 
-void JobEvents::SetGuarded(const jobs::Job& job, const jobs::Runtime& runtime) {
+void JobEvents::SetGuarded(const jobs::Job& job, const jobs::VolatileState& runtime) {
   guard::GuardedJob guarded;
   guarded.id = job.id;
   guarded.tag = job.tag;
@@ -107,7 +107,7 @@ void JobEvents::RecordEnergy(jobs::Job& job, const keeper::JournalRecord& record
   const bool fresh = std::chrono::abs(core_.clock().Wall() - record.wall) < kFresh;
   const auto readings = fresh ? EnergyAt(core_.guard().Statuses(), core_.clock().Mono()) : EnergyReadings{};
   if (std::holds_alternative<keeper::RunStarted>(record.body)) BeginEnergy(job, readings);
-  const auto* const clock = std::get_if<keeper::ClockPaused>(&record.body);
+  const auto* const clock = std::get_if<keeper::ClockPauseChanged>(&record.body);
   if (clock && clock->paused) PauseEnergy(job, readings);
   if (clock && !clock->paused) ContinueEnergy(job, readings);
 }

@@ -30,13 +30,13 @@ class JobEvents {
   void Register(jobs::JobManagerCallbacks& callbacks);
 
  private:
-  void OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime);
+  void OnJobChanged(const jobs::Job& job, const jobs::VolatileState& runtime);
   void OnJobForgotten(base::JobId job);
   void OnRecorded(jobs::Job& job, const keeper::JournalRecord& record);
   void OnRunEnded(const jobs::Job& job, jobs::RunAccount& run);
   std::map<std::string, unsigned> GpuIndices() const;
   void Leave(base::JobId job, UnwatchReason why);
-  void SetGuarded(const jobs::Job& job, const jobs::Runtime& runtime);
+  void SetGuarded(const jobs::Job& job, const jobs::VolatileState& runtime);
   void RecordEnergy(jobs::Job& job, const keeper::JournalRecord& record);
 
   Core& core_;

@@ -166,7 +166,7 @@ Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& c
   return job;
 }
 
-Result<> ApplyUpdate(const api::UpdateRequest& update, const gpu::Inventory& inventory, jobs::Job& job) {
+Result<> ApplyUpdate(const api::RunOptionsPatch& update, const gpu::Inventory& inventory, jobs::Job& job) {
   spec::JobSpec spec = *job.spec;
   GPUMAN_TRY(api::SetOptions(update, spec));
   GPUMAN_TRY(CheckSizes(spec, job.gpus, inventory));

@@ -39,7 +39,8 @@ base::Result<> CheckSharing(bool share, const std::vector<std::string>& gpus,
                             const gpu::Inventory& inventory);
 
 // Applies an update to a job, with the same rules for sizes.
-base::Result<> ApplyUpdate(const api::UpdateRequest& update, const gpu::Inventory& inventory, jobs::Job& job);
+base::Result<> ApplyUpdate(const api::RunOptionsPatch& update, const gpu::Inventory& inventory,
+                           jobs::Job& job);
 
 // GPUMAN_SIM_DIR and, where that is set, LD_LIBRARY_PATH of this process; empty on a real driver.
 std::map<std::string, std::string> DriverEnvironment();

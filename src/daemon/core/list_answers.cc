@@ -30,10 +30,10 @@ void ListAnswers::Start(const ListPtr& list) {
 
 void ListAnswers::WriteSlices(const ListPtr& list) {
   work_.Add(list->exchange->request().peer.uid,
-            [this, list](const base::Turn& turn) { return WriteSome(list, turn); });
+            [this, list](const base::TimeSlice& turn) { return WriteSome(list, turn); });
 }
 
-bool ListAnswers::WriteSome(const ListPtr& list, const base::Turn& turn) {
+bool ListAnswers::WriteSome(const ListPtr& list, const base::TimeSlice& turn) {
   if (list->over) return false;
   std::string text;
   bool more = true;

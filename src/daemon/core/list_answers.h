@@ -56,7 +56,7 @@ class ListAnswers {
 
   void Start(const ListPtr& list);
   void WriteSlices(const ListPtr& list);
-  bool WriteSome(const ListPtr& list, const base::Turn& turn);
+  bool WriteSome(const ListPtr& list, const base::TimeSlice& turn);
   void End(const ListPtr& list);
 
   base::SlicedWork& work_;

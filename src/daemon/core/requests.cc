@@ -57,8 +57,8 @@ bool FlagParameter(const http::Request& request, std::string_view name) {
   return text && *text != "0" && *text != "false";
 }
 
-base::Result<PageRange> PageOf(const http::Request& request) {
-  PageRange page;
+base::Result<Pagination> PageOf(const http::Request& request) {
+  Pagination page;
   GPUMAN_ASSIGN(const auto limit, NumberParameter(request, "limit", 0));
   GPUMAN_ASSIGN(const auto after, NumberParameter(request, "after", 0));
   if (limit > 0) page.limit = limit;

@@ -2,7 +2,7 @@
 //
 // A module serves the routes of api/routes.h by handlers, functions from a request to its answer:
 //   Result<api::ShareView> Show(SharingModule& sharing, const Call<api::NoBody, api::ShareView>& call) { … }
-//   ServeBy(module, router)(api::routes::kShare, Show);
+//   RouteRegistrar(module, router)(api::routes::kShare, Show);
 // A handler whose answer takes longer returns a Result<>: an error is the answer, otherwise the handler has
 // the call answered later. A handler that returns nothing answers by the call, too.
 #pragma once
@@ -34,11 +34,11 @@ base::Result<std::optional<base::WallTime>> MomentParameter(const http::Request&
                                                             std::string_view name, base::WallTime now);
 bool FlagParameter(const http::Request& request, std::string_view name);
 // limit=, after=: at most `limit` jobs, by id, from the one after `after` on. No limit, or 0: all.
-struct PageRange {
+struct Pagination {
   std::size_t limit = SIZE_MAX;
   std::optional<base::JobId> after;
 };
-base::Result<PageRange> PageOf(const http::Request& request);
+base::Result<Pagination> PageOf(const http::Request& request);
 
 // The name of the user who asks.
 std::string UserOf(const http::ExchangePtr& exchange);
@@ -47,9 +47,9 @@ void SendJson(const http::ExchangePtr& exchange, std::string json, unsigned stat
 void SendError(const http::ExchangePtr& exchange, const base::Error& error);
 
 // A list in JSON, written one element at a time: `head`, the elements, then `tail`.
-class JsonList {
+class JsonListWriter {
  public:
-  explicit JsonList(std::string head, std::string tail = "]}\n")
+  explicit JsonListWriter(std::string head, std::string tail = "]}\n")
       : head_(std::move(head)), tail_(std::move(tail)) {}
   void Add(std::string& text, const std::string& element) {
     text += std::exchange(head_, ",");
@@ -189,11 +189,12 @@ void Serve(http::Router& router, Core& core, const api::Route<Body, Answer>& rou
 template <typename Body, typename Answer, typename Handle>
 void Serve(http::Router&, Core&, const api::JobRoute<Body, Answer>&, Handle) = delete;
 
-// Serves routes of one module: ServeBy(module, router)(route, handler). The handler may do without the call.
+// Serves routes of one module: RouteRegistrar(module, router)(route, handler). The handler may do without the
+// call.
 template <typename ModuleType>
-class ServeBy {
+class RouteRegistrar {
  public:
-  ServeBy(ModuleType& module, http::Router& router) : module_(module), router_(router) {}
+  RouteRegistrar(ModuleType& module, http::Router& router) : module_(module), router_(router) {}
 
   template <typename Body, typename Answer, typename Returned>
   void operator()(

@@ -151,8 +151,8 @@ class Devices {
   // devices_run.cc
   void Begin(std::unique_ptr<Change> change);
   base::Detached RunChange(std::shared_ptr<Change> change);
-  base::Callback<std::monostate> Drive(driver::NvmlExecutor::Work work);
-  base::Callback<base::Result<>> Keep(jobs::SettingRows entries);
+  base::CallbackAwaitable<std::monostate> Drive(driver::NvmlExecutor::Work work);
+  base::CallbackAwaitable<base::Result<>> Keep(jobs::SettingRows entries);
   void EnterDriver(Change& change, ChangeStage stage);
   static driver::NvmlExecutor::Work Reading(const Change& change);
   base::Result<> Plan(Change& change);

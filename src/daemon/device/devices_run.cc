@@ -75,15 +75,15 @@ void Devices::Begin(std::unique_ptr<Change> owned) {
   RunChange(change);
 }
 
-base::Callback<std::monostate> Devices::Drive(driver::NvmlExecutor::Work work) {
-  return base::Callback<std::monostate>(
+base::CallbackAwaitable<std::monostate> Devices::Drive(driver::NvmlExecutor::Work work) {
+  return base::CallbackAwaitable<std::monostate>(
       [this, work = std::move(work)](const std::function<void(std::monostate)>& then) {
         callbacks_.drive(work, [then] { then({}); });
       });
 }
 
-base::Callback<base::Result<>> Devices::Keep(jobs::SettingRows entries) {
-  return base::Callback<base::Result<>>(
+base::CallbackAwaitable<base::Result<>> Devices::Keep(jobs::SettingRows entries) {
+  return base::CallbackAwaitable<base::Result<>>(
       [this, entries = std::move(entries)](std::function<void(base::Result<>)> done) {
         callbacks_.keep(entries, std::move(done));
       });

@@ -67,7 +67,7 @@ TEST_F(DevicesTest, AFailureOnOneGpuUndoesItOnTheOthersAndOnTheDisk) {
 
 TEST_F(DevicesTest, AGpuThatIsLostInTheMiddleIsNamed) {
   Refuse("nvmlDeviceSetPowerManagementLimit_v2", kLost, 1);
-  api::DeviceChange change;
+  api::DeviceSettingsRequest change;
   change.set = {{"power", "250W"}, {"compute_mode", "prohibited"}};
   const auto answer = Ask(*TaskOf(change, Some({0, 1}), clock_.Wall()));
   host_.Pump();

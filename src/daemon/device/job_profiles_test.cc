@@ -23,13 +23,13 @@ class JobProfilesTest : public ::testing::Test {
     }
   }
   // These are all processes on the GPU now. A process outside all jobs has no `job`.
-  void See(const std::string& uuid, std::vector<gpu::OwnedProcess> processes) {
+  void See(const std::string& uuid, std::vector<gpu::AttributedProcess> processes) {
     auto& status = statuses[uuid];
     status.processes = std::move(processes);
     status.sample.taken_at += base::Millis(1000);
   }
-  static gpu::OwnedProcess Process(pid_t pid, std::optional<base::JobId> job) {
-    gpu::OwnedProcess process{{pid, 1}, job};
+  static gpu::AttributedProcess Process(pid_t pid, std::optional<base::JobId> job) {
+    gpu::AttributedProcess process{{pid, 1}, job};
     process.name = "python";
     return process;
   }

@@ -40,7 +40,7 @@ base::Result<> MayRun(DeviceModule& device, const http::Peer& peer, bool dry_run
 }
 
 template <typename Body>
-void RunTask(DeviceModule& device, const Call<Body, api::DeviceReport>& call, DeviceTask&& task) {
+void RunTask(DeviceModule& device, const Call<Body, api::DeviceSettingsResult>& call, DeviceTask&& task) {
   const bool dry_run = task.dry_run;
   device.devices().Run(std::move(task), call.After([&device, call, dry_run](const DeviceResult& done) {
     if (!dry_run) device.TellChange(done, device.core().NameOf(call.peer().uid));
@@ -48,8 +48,9 @@ void RunTask(DeviceModule& device, const Call<Body, api::DeviceReport>& call, De
   }));
 }
 
-base::Result<> Change(DeviceModule& device, const Call<api::DeviceChange, api::DeviceReport>& call) {
-  const api::DeviceChange& asked = call.body();
+base::Result<> Change(DeviceModule& device,
+                      const Call<api::DeviceSettingsRequest, api::DeviceSettingsResult>& call) {
+  const api::DeviceSettingsRequest& asked = call.body();
   GPUMAN_TRY(MayRun(device, call.peer(), asked.dry_run));
   GPUMAN_ASSIGN(auto gpus, Chosen(device, asked.gpus));
   GPUMAN_ASSIGN(auto task, TaskOf(asked, std::move(gpus), device.core().clock().Wall()));
@@ -58,8 +59,8 @@ base::Result<> Change(DeviceModule& device, const Call<api::DeviceChange, api::D
 }
 
 base::Result<> ChangeProfile(DeviceModule& device,
-                             const Call<api::DeviceProfileChange, api::DeviceReport>& call) {
-  const api::DeviceProfileChange& asked = call.body();
+                             const Call<api::DeviceProfileRequest, api::DeviceSettingsResult>& call) {
+  const api::DeviceProfileRequest& asked = call.body();
   GPUMAN_TRY(MayRun(device, call.peer(), asked.dry_run));
   GPUMAN_ASSIGN(auto gpus, Chosen(device, asked.gpus));
   const auto& devices = device.devices();
@@ -74,7 +75,7 @@ base::Result<> ChangeProfile(DeviceModule& device,
 }  // namespace
 
 void DeviceModule::AddRoutes(http::Router& router) {
-  const auto serve = ServeBy(*this, router);
+  const auto serve = RouteRegistrar(*this, router);
   serve(api::routes::kDevices, ShowSettings);
   serve(api::routes::kDeviceProfiles, Profiles);
   serve(api::routes::kChangeDevices, Change);

@@ -77,9 +77,9 @@ void ShowRange(Setting setting, const device::Reading& reading, api::DeviceSetti
   if (!IsClocks(setting) || reading.clocks.empty()) return;
   const auto& [highest, graphics] = *reading.clocks.rbegin();
   if (setting == Setting::kGraphicsClocks)
-    view.range = api::DeviceRange{double(graphics.front()), double(graphics.back())};
+    view.range = api::SettingRange{double(graphics.front()), double(graphics.back())};
   else
-    view.range = api::DeviceRange{double(reading.clocks.begin()->first), double(highest)};
+    view.range = api::SettingRange{double(reading.clocks.begin()->first), double(highest)};
   if (setting == Setting::kMemoryClocks)
     for (const auto& [mhz, with] : reading.clocks) view.choices.push_back(std::to_string(mhz));
 }
@@ -107,7 +107,7 @@ api::DeviceSetting SettingViewOf(Setting setting, const device::Reported& report
 
 }  // namespace
 
-base::Result<DeviceTask> TaskOf(const api::DeviceChange& change, std::vector<gpu::Gpu> gpus,
+base::Result<DeviceTask> TaskOf(const api::DeviceSettingsRequest& change, std::vector<gpu::Gpu> gpus,
                                 base::WallTime now) {
   std::vector<device::DesiredSetting> desired;
   std::vector<Setting> resets;
@@ -157,8 +157,8 @@ DeviceTask TaskOf(const device::Profile* profile, std::optional<base::WallTime> 
   return task;
 }
 
-api::DeviceReport ViewOf(const DeviceResult& report) {
-  api::DeviceReport view{report.dry_run, {}, report.notes};
+api::DeviceSettingsResult ViewOf(const DeviceResult& report) {
+  api::DeviceSettingsResult view{report.dry_run, {}, report.notes};
   for (const auto& [gpu, step] : report.steps)
     view.steps.push_back({static_cast<int>(gpu.index), gpu.uuid, std::string(ToString(step.setting)),
                           Text(step.setting, step.from), Format(step.setting, step.to)});

@@ -11,14 +11,14 @@
 namespace gpuman::daemon {
 
 // kInvalidArgument: no device has such a setting, or such a value of it.
-base::Result<DeviceTask> TaskOf(const api::DeviceChange& change, std::vector<gpu::Gpu> gpus,
+base::Result<DeviceTask> TaskOf(const api::DeviceSettingsRequest& change, std::vector<gpu::Gpu> gpus,
                                 base::WallTime now);
 
 // `profile` null: the task takes off the profile in force.
 DeviceTask TaskOf(const device::Profile* profile, std::optional<base::WallTime> until,
                   std::vector<gpu::Gpu> gpus, bool dry_run);
 
-api::DeviceReport ViewOf(const DeviceResult& report);
+api::DeviceSettingsResult ViewOf(const DeviceResult& report);
 api::DeviceView ViewOf(const DeviceState& state);
 api::DeviceProfile ViewOf(const device::Profile& profile);
 

@@ -121,7 +121,7 @@ class DevicesTest : public ::testing::Test {
   }
   std::shared_ptr<Answer> Set(const std::string& setting, const std::string& value,
                               const std::vector<unsigned>& gpus = {0}, bool dry_run = false) {
-    api::DeviceChange change;
+    api::DeviceSettingsRequest change;
     change.set[setting] = value;
     change.dry_run = dry_run;
     auto task = TaskOf(change, Some(gpus), clock_.Wall());

@@ -29,7 +29,7 @@ base::Result<api::HealthReport> Acknowledge(HealthModule& health,
 }  // namespace
 
 void HealthModule::AddRoutes(http::Router& router) {
-  const auto serve = ServeBy(*this, router);
+  const auto serve = RouteRegistrar(*this, router);
   serve(api::routes::kHealth, ReportOf);
   serve(api::routes::kAcknowledgeHealth, Acknowledge);
 }

@@ -99,7 +99,7 @@ void Archive::SetSettings(const ArchiveSettings& settings) {
   Open();
 }
 
-void Archive::Add(const history::Key& key, std::int64_t second, const history::Reading& reading) {
+void Archive::Add(const history::Key& key, std::int64_t second, const history::HistorySample& reading) {
   if (is_recording()) recorder_.Add(key, second, reading);
 }
 

@@ -42,7 +42,7 @@ class Archive {
 
   void SetSettings(const ArchiveSettings& settings);
   // `second`: since 1970. Nothing is recorded before the files are read.
-  void Add(const history::Key& key, std::int64_t second, const history::Reading& reading);
+  void Add(const history::Key& key, std::int64_t second, const history::HistorySample& reading);
   void End(const history::Key& key);
   // Writes when it is time.
   void OnTick(base::MonoTime now, std::int64_t second);

@@ -35,7 +35,7 @@ struct ArchiveTest : testing::Test {
   }
   void Record(const history::Key& key, std::int64_t from, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) {
-      history::Reading reading;
+      history::HistorySample reading;
       reading[Metric::kMemory] = from + i - kStart;
       archive->Add(key, from + i, reading);
     }

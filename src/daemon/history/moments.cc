@@ -16,8 +16,8 @@ std::optional<std::int64_t> TenthsOf(std::optional<double> watts) {
   return std::llround(*watts * 10);
 }
 
-history::Reading ReadingOf(const gpu::SlowReadings& slow) {
-  history::Reading reading;
+history::HistorySample ReadingOf(const gpu::SlowReadings& slow) {
+  history::HistorySample reading;
   reading[Metric::kUtilization] = slow.utilization_gpu;
   reading[Metric::kPower] = TenthsOf(slow.power_w);
   reading[Metric::kTemperature] = slow.temperature_c;
@@ -26,15 +26,15 @@ history::Reading ReadingOf(const gpu::SlowReadings& slow) {
 
 }  // namespace
 
-std::optional<history::Reading> ReadingOf(const gpu::Sample& sample) {
+std::optional<history::HistorySample> ReadingOf(const gpu::Sample& sample) {
   if (sample.state != gpu::GpuState::kOk) return std::nullopt;
-  history::Reading reading = ReadingOf(sample.slow);
+  history::HistorySample reading = ReadingOf(sample.slow);
   if (sample.memory) reading[Metric::kMemory] = KiBOf(sample.memory->used);
   return reading;
 }
 
-history::Reading ReadingOf(const JobMoment& job) {
-  history::Reading reading;
+history::HistorySample ReadingOf(const JobMoment& job) {
+  history::HistorySample reading;
   reading.state = job.state;
   if (job.memory) reading[Metric::kMemory] = KiBOf(*job.memory);
   if (job.state != history::JobActivity::kRunning || job.gpus.empty()) return reading;

@@ -15,7 +15,7 @@
 namespace gpuman::daemon {
 
 // nullopt: the sample has no figures.
-std::optional<history::Reading> ReadingOf(const gpu::Sample& sample);
+std::optional<history::HistorySample> ReadingOf(const gpu::Sample& sample);
 
 struct JobMoment {
   std::optional<base::Bytes> memory;  // on the GPU where it uses most
@@ -24,7 +24,7 @@ struct JobMoment {
 };
 // Utilization, power and temperature are those of its GPUs: the mean, the sum and the highest. They are its
 // own only while it runs, so they are unknown otherwise; what one of the GPUs does not report is unknown.
-history::Reading ReadingOf(const JobMoment& job);
+history::HistorySample ReadingOf(const JobMoment& job);
 
 // What the latest samples show of jobs; their states are not filled in. It refers to the statuses.
 struct JobMoments {

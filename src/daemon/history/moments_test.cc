@@ -32,7 +32,7 @@ TEST(ReadingOfAGpu, DoesNotKnowWhatTheDriverDoesNotReport) {
   gpu::Sample sample;
   auto reading = ReadingOf(sample);
   ASSERT_TRUE(reading);
-  EXPECT_EQ(*reading, history::Reading{});
+  EXPECT_EQ(*reading, history::HistorySample{});
   sample.state = gpu::GpuState::kLost;
   EXPECT_FALSE(ReadingOf(sample));
 }
@@ -65,18 +65,18 @@ TEST(ReadingOfAJob, DoesNotKnowWhatOneOfItsGpusDoesNotReport) {
   EXPECT_EQ(reading[Metric::kPower], std::nullopt);
   EXPECT_EQ(reading[Metric::kUtilization], 70);
   EXPECT_EQ(reading[Metric::kMemory], std::nullopt);
-  EXPECT_EQ(ReadingOf(JobMoment{}), history::Reading{});
+  EXPECT_EQ(ReadingOf(JobMoment{}), history::HistorySample{});
 }
 
-guard::GpuStatus StatusWith(std::vector<gpu::OwnedProcess> processes) {
+guard::GpuStatus StatusWith(std::vector<gpu::AttributedProcess> processes) {
   guard::GpuStatus status;
   status.sample.processes.emplace();
   status.processes = std::move(processes);
   return status;
 }
 
-gpu::OwnedProcess ProcessOf(std::int64_t job, std::optional<base::Bytes> memory) {
-  gpu::OwnedProcess process;
+gpu::AttributedProcess ProcessOf(std::int64_t job, std::optional<base::Bytes> memory) {
+  gpu::AttributedProcess process;
   process.job = base::JobId{job};
   process.memory = memory;
   return process;

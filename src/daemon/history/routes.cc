@@ -137,7 +137,7 @@ base::Result<> ShowHistory(HistoryModule& module, const HistoryCall& call) {
 }  // namespace
 
 void HistoryModule::AddRoutes(http::Router& router) {
-  ServeBy(*this, router)(api::routes::kHistory, ShowHistory);
+  RouteRegistrar(*this, router)(api::routes::kHistory, ShowHistory);
 }
 
 }  // namespace gpuman::daemon

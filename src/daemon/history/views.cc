@@ -7,7 +7,7 @@
 namespace gpuman::daemon {
 namespace {
 
-using history::Figures;
+using history::Aggregate;
 using history::Metric;
 using history::Row;
 
@@ -15,11 +15,11 @@ double Rounded(double value) { return std::round(value * 100) / 100; }
 // Of parts of the time, 5 minutes among it.
 double RoundedPart(double value) { return std::round(value * 10'000) / 10'000; }
 
-double MeanOf(const Figures& figures) {
+double MeanOf(const Aggregate& figures) {
   return static_cast<double>(figures.sum) / static_cast<double>(figures.count);
 }
 
-void Show(const Figures& figures, api::HistoryBytes& shown) {
+void Show(const Aggregate& figures, api::HistoryBytes& shown) {
   const bool known = figures.count > 0;
   const auto bytes = [&](double kib) {
     return known ? std::optional(std::llround(kib) * std::int64_t{1024}) : std::nullopt;
@@ -30,7 +30,7 @@ void Show(const Figures& figures, api::HistoryBytes& shown) {
 }
 
 // `unit`: of the figures, in the unit that is shown.
-void Show(const Figures& figures, double unit, api::HistoryFigures& shown) {
+void Show(const Aggregate& figures, double unit, api::HistoryFigures& shown) {
   const bool known = figures.count > 0;
   const auto number = [&](double value) {
     return known ? std::optional(Rounded(value * unit)) : std::nullopt;

@@ -12,7 +12,7 @@ using testing::ElementsAre;
 using testing::Eq;
 
 TEST(HistoryView, HasANumberForEachBucketAndNullForAGap) {
-  history::Reading reading;
+  history::HistorySample reading;
   reading[Metric::kMemory] = 1024;
   reading[Metric::kPower] = 5005;
   history::Row row = history::RowOf(100, reading);

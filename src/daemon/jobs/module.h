@@ -19,7 +19,7 @@ class ShimsModule;
 class SuspensionModule;
 
 // The modules that provide what a job may ask for.
-struct JobCapabilities {
+struct RequiredModules {
   NotifyModule& notify;
   ShimsModule& shims;
   SuspensionModule& suspension;
@@ -31,7 +31,7 @@ struct JobCapabilities {
 
 class JobsModule final : public Module {
  public:
-  JobsModule(Core& core, JobCapabilities uses)
+  JobsModule(Core& core, RequiredModules uses)
       : core_(core), uses_(uses), log_readers_(core.loop()), callers_(core.clock()) {}
 
   Core& core() { return core_; }
@@ -55,7 +55,7 @@ class JobsModule final : public Module {
   void AddRedoRoutes(http::Router& router);     // routes_redo.cc
 
   Core& core_;
-  JobCapabilities uses_;
+  RequiredModules uses_;
   LogReaders log_readers_;
   RecentCallers callers_;
 };

@@ -38,7 +38,7 @@ base::Result<> Create(JobsModule& jobs, jobs::Job job, Done done) {
 // What a user should know of the GPUs of a job that started beside the queue.
 Notes NotesOn(JobsModule& jobs, const jobs::Job& job) {
   if (job.queued || job.attached) return {};
-  return jobs.queue().NotesOn(job.gpus, job.gpus.empty() ? GpuOrigin::kNoneNamed : GpuOrigin::kNamed);
+  return jobs.queue().NotesOn(job.gpus, job.gpus.empty() ? GpuSelection::kNoneNamed : GpuSelection::kNamed);
 }
 
 base::Result<> Run(JobsModule& jobs, const Call<api::RunRequest, api::JobView>& call) {
@@ -50,7 +50,7 @@ base::Result<> Run(JobsModule& jobs, const Call<api::RunRequest, api::JobView>& 
   return Create(jobs, std::move(job), call.After([&jobs, call](const jobs::Job& made) {
     const bool chosen = call.body().gpus.empty() && !made.gpus.empty();
     AnswerWithJob(jobs.queue(), call)(
-        made, chosen ? jobs.queue().NotesOn(made.gpus, GpuOrigin::kOnlyOneWithMps) : NotesOn(jobs, made));
+        made, chosen ? jobs.queue().NotesOn(made.gpus, GpuSelection::kOnlyOneWithMps) : NotesOn(jobs, made));
   }));
 }
 
@@ -65,7 +65,7 @@ base::Result<> MayLoosen(JobsModule& jobs, const http::Peer& peer, const jobs::J
                     "root or an administrator may raise it or take it away; anything less is yours to set");
 }
 
-bool Loosens(const api::UpdateRequest& update, const gpu::Inventory& inventory, const jobs::Job& job) {
+bool Loosens(const api::RunOptionsPatch& update, const gpu::Inventory& inventory, const jobs::Job& job) {
   const auto& limit = job.spec->memory;
   spec::RunOptions asked = *job.spec;
   if (!limit || !api::SetOptions(update, asked)) return false;
@@ -76,7 +76,7 @@ bool Loosens(const api::UpdateRequest& update, const gpu::Inventory& inventory, 
 
 // Updates a job that never was in the queue.
 base::Result<> UpdateRun(JobsModule& jobs, const http::Peer& peer, const jobs::Job& job,
-                         const api::UpdateRequest& update, Done done) {
+                         const api::RunOptionsPatch& update, Done done) {
   if (Loosens(update, jobs.core().inventory(), job)) GPUMAN_TRY(MayLoosen(jobs, peer, job));
   jobs::Job tried = job;
   GPUMAN_TRY(ApplyUpdate(update, jobs.core().inventory(), tried));
@@ -105,7 +105,7 @@ base::Result<> ChangeWaiting(JobsModule& jobs, const jobs::Job& changed,
 }
 
 base::Result<> Change(JobsModule& jobs, const http::Peer& peer, const jobs::Job& job,
-                      const api::JobUpdate& update, const JobDone& done) {
+                      const api::JobUpdate& update, const JobCallback& done) {
   GPUMAN_TRY(MayRewrite(update, peer.uid, job));
   if (!job.queued && update.queue) return base::Fail(NotOfTheQueue(job));
   if (!job.queued) return UpdateRun(jobs, peer, job, update.job, done);
@@ -131,13 +131,13 @@ base::Result<> Change(JobsModule& jobs, const http::Peer& peer, const jobs::Job&
 }
 
 base::Result<> Update(JobsModule& jobs, const Call<api::JobUpdate, api::JobView>& call, const jobs::Job& job,
-                      const JobDone& done) {
+                      const JobCallback& done) {
   return Change(jobs, call.peer(), job, call.body(), done);
 }
 
 // If the request has a body, the job's settings are changed first.
-base::Result<> Restart(JobsModule& jobs, const Call<api::UpdateRequest, api::JobView>& call,
-                       const jobs::Job& job, const JobDone& done) {
+base::Result<> Restart(JobsModule& jobs, const Call<api::RunOptionsPatch, api::JobView>& call,
+                       const jobs::Job& job, const JobCallback& done) {
   const auto restart = [&jobs, id = job.id, by = UserOf(call.exchange()), done] {
     jobs.core().jobs().Restart(id, {"restart", "started again by " + by},
                                [&jobs, done](const base::Result<jobs::Job>& again) {
@@ -150,7 +150,7 @@ base::Result<> Restart(JobsModule& jobs, const Call<api::UpdateRequest, api::Job
   }
   GPUMAN_TRY(jobs.core().jobs().MayRestart(job.id));
   return Change(jobs, call.peer(), job, {call.body(), {}},
-                JobDone([done, restart](const base::Result<jobs::Job>& changed, const Notes&) {
+                JobCallback([done, restart](const base::Result<jobs::Job>& changed, const Notes&) {
                   if (!changed) return done(changed);
                   restart();
                 }));
@@ -158,7 +158,7 @@ base::Result<> Restart(JobsModule& jobs, const Call<api::UpdateRequest, api::Job
 
 using JobCall = Call<api::NoBody, api::JobView>;
 
-base::Result<> Remove(JobsModule& jobs, const JobCall& call, const jobs::Job& job, const JobDone& done) {
+base::Result<> Remove(JobsModule& jobs, const JobCall& call, const jobs::Job& job, const JobCallback& done) {
   if (FlagParameter(call.request(), "keep_running")) {
     GPUMAN_TRY(MayLoosen(jobs, call.peer(), job));
     jobs.core().jobs().Release(job.id, done);
@@ -168,14 +168,14 @@ base::Result<> Remove(JobsModule& jobs, const JobCall& call, const jobs::Job& jo
   return {};
 }
 
-base::Result<> Wait(JobsModule& jobs, const JobCall& call, const jobs::Job& job, const JobDone& done) {
+base::Result<> Wait(JobsModule& jobs, const JobCall& call, const jobs::Job& job, const JobCallback& done) {
   const auto handle = jobs.core().jobs().WaitForEnd(job.id, done);
   if (handle != 0) call.exchange()->OnGone([&jobs, handle] { jobs.core().jobs().CancelWait(handle); });
   return {};
 }
 
 base::Result<> ShowInFull(JobsModule& /*jobs*/, const JobCall& /*call*/, const jobs::Job& job,
-                          const JobDone& done) {
+                          const JobCallback& done) {
   done(job);
   return {};
 }
@@ -282,7 +282,7 @@ base::Result<const jobs::Job*> JobFor(JobsModule& jobs, const http::ExchangePtr&
 }
 
 void JobsModule::AddRoutes(http::Router& router) {
-  ServeBy(*this, router)(api::routes::kRun, Run);
+  RouteRegistrar(*this, router)(api::routes::kRun, Run);
   ServeJob(*this, router, api::routes::kJob, ShowInFull, /*in_full=*/true);
   ServeJob(*this, router, api::routes::kUpdateJob, Update);
   ServeJob(*this, router, api::routes::kRemoveJob, Remove);

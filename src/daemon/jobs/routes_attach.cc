@@ -33,8 +33,8 @@ std::string TagFor(JobsModule& jobs, const std::string& wanted, const base::Proc
   return !other || jobs::IsEnded(*other) ? wanted : fmt::format("{}-{}", wanted, root.pid);
 }
 
-api::Attached AttachedOf(JobsModule& jobs, const jobs::Job& job) {
-  api::Attached attached{job.id.value, job.tag, job.gpus, {}};
+api::AttachAnswer AttachedOf(JobsModule& jobs, const jobs::Job& job) {
+  api::AttachAnswer attached{job.id.value, job.tag, job.gpus, {}};
   for (const auto& variable : jobs.core().jobs().AttachedEnvironment(job)) {
     const auto sign = variable.find('=');
     attached.environment[variable.substr(0, sign)] = variable.substr(sign + 1);
@@ -42,7 +42,7 @@ api::Attached AttachedOf(JobsModule& jobs, const jobs::Job& job) {
   return attached;
 }
 
-base::Result<> Attach(JobsModule& jobs, const Call<api::AttachRequest, api::Attached>& call) {
+base::Result<> Attach(JobsModule& jobs, const Call<api::AttachRequest, api::AttachAnswer>& call) {
   const api::AttachRequest& wanted = call.body();
   const auto& peer = call.peer();
   const auto process = jobs.core().processes().Find(wanted.pid);
@@ -51,7 +51,7 @@ base::Result<> Attach(JobsModule& jobs, const Call<api::AttachRequest, api::Atta
     return Fail(ErrorCode::kNotFound, fmt::format("there is no process {}", wanted.pid));
   GPUMAN_TRY(MayAttach(wanted, peer.uid, *owner));
   GPUMAN_TRY(IsFree(jobs, process->id, wanted.tag));
-  const AttachedRoot root{*owner, jobs.core().processes().CommandLine(wanted.pid)};
+  const AttachTarget root{*owner, jobs.core().processes().CommandLine(wanted.pid)};
   GPUMAN_ASSIGN(auto job, JobFromAttachRequest(wanted, OwnerOf(wanted, peer), root, jobs.core().inventory()));
   if (peer.uid == 0) job.tag = TagFor(jobs, job.tag, process->id);
   jobs.core().jobs().Attach(job, process->id, call.After([&jobs](const jobs::Job& attached) {
@@ -63,7 +63,7 @@ base::Result<> Attach(JobsModule& jobs, const Call<api::AttachRequest, api::Atta
 }  // namespace
 
 void JobsModule::AddAttachRoutes(http::Router& router) {
-  ServeBy(*this, router)(api::routes::kAttach, Attach);
+  RouteRegistrar(*this, router)(api::routes::kAttach, Attach);
 }
 
 }  // namespace gpuman::daemon

@@ -149,7 +149,8 @@ api::SubmissionAnswer AnswerFor(JobsModule& jobs, Redoing& all, const std::vecto
 }
 
 // True: there is more to do.
-base::Result<bool> Continue(JobsModule& jobs, const http::Peer& peer, Redoing& all, const base::Turn& turn) {
+base::Result<bool> Continue(JobsModule& jobs, const http::Peer& peer, Redoing& all,
+                            const base::TimeSlice& turn) {
   for (; all.checked < all.ended.size(); ++all.checked) {
     if (turn.IsOver()) return true;
     AddToCascade(jobs, peer, all, all.ended[all.checked]);
@@ -173,7 +174,7 @@ base::Result<> Redo(JobsModule& jobs, const RedoCall& call, const std::vector<ba
       std::make_shared<Redoing>(Redoing{ids, call.TakeBody(), ids.size()});  // shared by its slices
   all->found.insert(ids.begin(), ids.end());
   if (all->asked.cascade) all->ended = jobs.core().jobs().index().Ended();
-  jobs.core().slices().Add(call.peer().uid, [&jobs, call, all](const base::Turn& turn) {
+  jobs.core().slices().Add(call.peer().uid, [&jobs, call, all](const base::TimeSlice& turn) {
     const auto more = Continue(jobs, call.peer(), *all, turn);
     if (!more) {
       call.Refuse(more.error());

@@ -154,7 +154,7 @@ base::Result<> CheckHead(JobsModule& jobs, const jobs::Job& head, std::set<std::
 }
 
 // False: there are more.
-base::Result<bool> BindSome(JobsModule& jobs, Incoming& incoming, const base::Turn* turn) {
+base::Result<bool> BindSome(JobsModule& jobs, Incoming& incoming, const base::TimeSlice* turn) {
   auto& [prepared, heads, notes] = incoming.prepared;
   for (auto& at = incoming.at; at < prepared.size(); ++at) {
     if (turn && at % kJobsAtATime == 0 && turn->IsOver()) return false;
@@ -171,7 +171,7 @@ base::Result<bool> BindSome(JobsModule& jobs, Incoming& incoming, const base::Tu
 }
 
 // False: there are more.
-base::Result<bool> PrepareSome(JobsModule& jobs, Incoming& incoming, const base::Turn& turn) {
+base::Result<bool> PrepareSome(JobsModule& jobs, Incoming& incoming, const base::TimeSlice& turn) {
   while (incoming.preparation) {
     if (turn.IsOver()) return false;
     GPUMAN_ASSIGN(const bool more, incoming.preparation->Continue(kJobsAtATime));
@@ -197,7 +197,7 @@ base::Result<> TakeInSlices(JobsModule& jobs, const SubmitCall& call, const Inco
       incoming->submitted,
       SubmissionContext{incoming->caller, incoming->inventory, incoming->environment, incoming->limits,
                         incoming->first_id, jobs.core().clock().Wall(), incoming->lookup, *incoming->memory});
-  jobs.core().slices().Add(user, [&jobs, call, incoming](const base::Turn& turn) {
+  jobs.core().slices().Add(user, [&jobs, call, incoming](const base::TimeSlice& turn) {
     const auto ready = PrepareSome(jobs, *incoming, turn);
     if (!ready) {
       call.Refuse(ready.error());
@@ -241,6 +241,8 @@ base::Result<> Take(JobsModule& jobs, const SubmitCall& call) {
 
 }  // namespace
 
-void JobsModule::AddSubmitRoutes(http::Router& router) { ServeBy(*this, router)(api::routes::kSubmit, Take); }
+void JobsModule::AddSubmitRoutes(http::Router& router) {
+  RouteRegistrar(*this, router)(api::routes::kSubmit, Take);
+}
 
 }  // namespace gpuman::daemon

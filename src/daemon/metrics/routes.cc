@@ -15,7 +15,7 @@ void ShowMetrics(MetricsModule& metrics, const Call<api::NoBody, api::Text>& cal
 }  // namespace
 
 void MetricsModule::AddRoutes(http::Router& router) {
-  ServeBy(*this, router)(api::routes::kMetrics, ShowMetrics);
+  RouteRegistrar(*this, router)(api::routes::kMetrics, ShowMetrics);
 }
 
 // Everybody who reaches the TCP address gets these: metrics, and whether the daemon lives. No request changes
@@ -24,7 +24,7 @@ void MetricsModule::AddPublicRoutes() {
   AddLiveRoute(public_router_, core_);
   auto route = api::routes::kMetrics;
   route.right = api::Right::kAnybody;
-  ServeBy(*this, public_router_)(route, ShowMetrics);
+  RouteRegistrar(*this, public_router_)(route, ShowMetrics);
 }
 
 }  // namespace gpuman::daemon

@@ -78,7 +78,7 @@ OwnProcesses MigModule::Own() {
 
 // The sampler is asked to look at once. After some seconds `then` is called anyway: the sampler will see the
 // divisions later.
-void MigModule::WhenDivided(std::vector<DividedGpu> divisions, std::function<void()> then, int polls) {
+void MigModule::WhenDivided(std::vector<ExpectedDivision> divisions, std::function<void()> then, int polls) {
   if (polls == 0 || IsDivided(divisions, core_.inventory())) return then();
   if (polls % kPollsPerSample == 0) core_.SampleNow();
   const auto timer =

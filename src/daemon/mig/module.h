@@ -30,7 +30,7 @@ class MigModule final : public Module {
   MigHolders Holders() const;
   OwnProcesses Own();
   // Calls `then` once the inventory shows these divisions, or after some seconds even if it does not.
-  void WhenDivided(std::vector<DividedGpu> divisions, std::function<void()> then, int polls = 100);
+  void WhenDivided(std::vector<ExpectedDivision> divisions, std::function<void()> then, int polls = 100);
 
   void Restore(jobs::StoreContents& contents) override;
   void AddRoutes(http::Router& router) override;

@@ -100,7 +100,7 @@ std::vector<MigReading> ReadAll(const driver::LoadedNvml& nvml, const std::vecto
   readings.reserve(gpus.size());
   for (const auto& gpu : gpus)
     readings.push_back({gpu, nvml ? mig::ReadDevice(**nvml, gpu.uuid)
-                                  : base::Result<mig::Device>(tl::unexpected(nvml.error()))});
+                                  : base::Result<mig::GpuMigState>(tl::unexpected(nvml.error()))});
   return readings;
 }
 

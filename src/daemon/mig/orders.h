@@ -19,7 +19,7 @@ namespace gpuman::daemon {
 
 struct MigReading {
   gpu::Gpu gpu;
-  base::Result<mig::Device> device;
+  base::Result<mig::GpuMigState> device;
 };
 
 struct MigOrder {
@@ -31,7 +31,7 @@ struct MigOrder {
 struct MigOutcome {
   gpu::Gpu gpu;
   mig::WantedLayout wanted;
-  mig::Device before;
+  mig::GpuMigState before;
   mig::Plan plan;
   bool done = false;
   std::string needs_reset;

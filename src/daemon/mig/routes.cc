@@ -57,7 +57,7 @@ base::Result<> Apply(MigModule& mig, const MigCall& call) {
 }  // namespace
 
 void MigModule::AddRoutes(http::Router& router) {
-  const auto serve = ServeBy(*this, router);
+  const auto serve = RouteRegistrar(*this, router);
   serve(api::routes::kMig, ShowMig);
   serve(api::routes::kPlanMig, Plan);
   serve(api::routes::kApplyMig, Apply);

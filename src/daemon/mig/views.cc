@@ -46,7 +46,7 @@ api::MigProfileView ProfileView(const mig::Profile& profile) {
   return view;
 }
 
-api::MigInstanceView InstanceView(const mig::Device& device, const mig::GpuInstance& instance,
+api::MigInstanceView InstanceView(const mig::GpuMigState& device, const mig::GpuInstance& instance,
                                   const OwnProcesses& own) {
   const auto& profile = device.geometry[instance.profile];
   api::MigInstanceView view{instance.id,
@@ -136,19 +136,19 @@ std::optional<base::Error> WhyNothing(const std::vector<MigOutcome>& outcomes) {
   return std::nullopt;
 }
 
-std::vector<DividedGpu> DivisionsAfter(const std::vector<MigOutcome>& outcomes) {
-  std::vector<DividedGpu> divisions;
+std::vector<ExpectedDivision> DivisionsAfter(const std::vector<MigOutcome>& outcomes) {
+  std::vector<ExpectedDivision> divisions;
   for (const auto& outcome : outcomes) {
     if (!outcome.done || !outcome.needs_reset.empty()) continue;
-    DividedGpu division{outcome.gpu.uuid, outcome.wanted.enabled, 0};
+    ExpectedDivision division{outcome.gpu.uuid, outcome.wanted.enabled, 0};
     for (const auto& item : outcome.wanted.items) division.instances += item.count;
     divisions.push_back(std::move(division));
   }
   return divisions;
 }
 
-bool IsDivided(const std::vector<DividedGpu>& divisions, const gpu::Inventory& inventory) {
-  return std::all_of(divisions.begin(), divisions.end(), [&](const DividedGpu& wanted) {
+bool IsDivided(const std::vector<ExpectedDivision>& divisions, const gpu::Inventory& inventory) {
+  return std::all_of(divisions.begin(), divisions.end(), [&](const ExpectedDivision& wanted) {
     bool split = false;
     std::size_t instances = 0;
     for (const auto& gpu : inventory.gpus) {

@@ -27,13 +27,13 @@ api::MigChanges MigChangesOf(const std::vector<MigOutcome>& outcomes, const OwnP
 // way.
 std::optional<base::Error> WhyNothing(const std::vector<MigOutcome>& outcomes);
 // The number of instances of a GPU that was changed. GPUs that wait for a reset are left out.
-struct DividedGpu {
+struct ExpectedDivision {
   std::string uuid;
   bool split = false;
   std::size_t instances = 0;
 };
-std::vector<DividedGpu> DivisionsAfter(const std::vector<MigOutcome>& outcomes);
-bool IsDivided(const std::vector<DividedGpu>& divisions, const gpu::Inventory& inventory);
+std::vector<ExpectedDivision> DivisionsAfter(const std::vector<MigOutcome>& outcomes);
+bool IsDivided(const std::vector<ExpectedDivision>& divisions, const gpu::Inventory& inventory);
 
 // The text of kInvalidArgument names the wrong entry, the text of kNotFound the missing GPU.
 base::Result<std::vector<MigOrder>> OrdersOf(const api::MigRequest& request, const gpu::Inventory& inventory);

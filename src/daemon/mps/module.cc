@@ -45,7 +45,7 @@ std::vector<std::string> MpsModule::VariablesOf(const jobs::Job& job) const {
   return variables;
 }
 
-MpsContext MpsModule::Context() {
+MpsViewSources MpsModule::Context() {
   return {core_.guard().Statuses(),
           core_.processes(),
           [this](uid_t uid) { return core_.NameOf(uid); },

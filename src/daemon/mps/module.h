@@ -21,7 +21,7 @@ class MpsModule final : public Module {
   MpsManager& manager() { return *manager_; }
   const MpsManager& manager() const { return *manager_; }
   // The data that views of MPS are made from.
-  MpsContext Context();
+  MpsViewSources Context();
   // The GPU on which a client of MPS is to work: the named one, else a GPU where MPS runs; of several, one
   // that is fit, and of those the one with the fewest clients.
   base::Result<std::string> Choose(const std::vector<std::string>& named,

@@ -156,7 +156,7 @@ void Terminate(MpsModule& mps, const Call<api::MpsTermination, api::MpsReport>& 
 }  // namespace
 
 void MpsModule::AddRoutes(http::Router& router) {
-  const auto serve = ServeBy(*this, router);
+  const auto serve = RouteRegistrar(*this, router);
   serve(api::routes::kMps, ShowMps);
   serve(api::routes::kStartMps, StartMps);
   serve(api::routes::kStopMps, StopMps);

@@ -22,7 +22,7 @@ std::string WordOf(MpsState state) {
   return "dead";
 }
 
-api::MpsProcess ProcessOf(const MpsContext& around, pid_t pid) {
+api::MpsProcess ProcessOf(const MpsViewSources& around, pid_t pid) {
   api::MpsProcess view;
   view.pid = pid;
   if (const auto uid = around.table.Owner(pid)) view.user = around.user_name(*uid);
@@ -34,7 +34,7 @@ api::MpsProcess ProcessOf(const MpsContext& around, pid_t pid) {
   return view;
 }
 
-api::MpsServer ServerOf(const MpsContext& around, const mps::Server& server) {
+api::MpsServer ServerOf(const MpsViewSources& around, const mps::Server& server) {
   api::MpsServer view;
   view.pid = server.pid;
   if (server.uid) view.user = around.user_name(*server.uid);
@@ -53,7 +53,8 @@ api::MpsServer ServerOf(const MpsContext& around, const mps::Server& server) {
 }
 
 // Jobs that asked for MPS here while a server of another user serves: none of their processes is a client.
-std::vector<std::int64_t> WaitingOn(const MpsUnit& unit, const MpsContext& around, const std::string& uuid) {
+std::vector<std::int64_t> WaitingOn(const MpsUnit& unit, const MpsViewSources& around,
+                                    const std::string& uuid) {
   std::set<uid_t> served;
   std::set<base::JobId> clients;
   for (const auto& server : unit.watch.servers()) {
@@ -69,7 +70,7 @@ std::vector<std::int64_t> WaitingOn(const MpsUnit& unit, const MpsContext& aroun
   return waiting;
 }
 
-void Fill(const MpsManager& manager, const MpsContext& around, api::MpsGpu& view) {
+void Fill(const MpsManager& manager, const MpsViewSources& around, api::MpsGpu& view) {
   view.pipe_directory = manager.DirectoriesFor(view.uuid).pipe.string();
   const auto it = manager.units().find(view.uuid);
   if (it == manager.units().end()) {
@@ -96,7 +97,7 @@ void Fill(const MpsManager& manager, const MpsContext& around, api::MpsGpu& view
 
 }  // namespace
 
-api::MpsReport MpsReportOf(const MpsManager& manager, const MpsContext& around,
+api::MpsReport MpsReportOf(const MpsManager& manager, const MpsViewSources& around,
                            std::vector<std::string> notes) {
   api::MpsReport report;
   if (const auto program = manager.Program()) report.program = program->string();

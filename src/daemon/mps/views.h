@@ -13,7 +13,7 @@
 
 namespace gpuman::daemon {
 
-struct MpsContext {
+struct MpsViewSources {
   const std::map<std::string, guard::GpuStatus>& gpus;  // by UUID
   const base::ProcessTable& table;
   std::function<std::string(uid_t)> user_name;
@@ -23,7 +23,7 @@ struct MpsContext {
 };
 
 // Ordered by index; missing GPUs come last.
-api::MpsReport MpsReportOf(const MpsManager& manager, const MpsContext& around,
+api::MpsReport MpsReportOf(const MpsManager& manager, const MpsViewSources& around,
                            std::vector<std::string> notes);
 
 }  // namespace gpuman::daemon

@@ -86,7 +86,7 @@ class Notifications {
   void Pump();
   void PumpSoon();
   void Send(const notify::Message& message);
-  base::Result<notify::Order> OrderFor(const notify::Message& message) const;
+  base::Result<notify::DeliveryRequest> OrderFor(const notify::Message& message) const;
   base::Result<std::string> SecretOf(const std::string& user) const;
   void RecordAttempt(std::int64_t number, const notify::Attempt& attempt);
   void TellGivenUp(const notify::Message& message);

@@ -53,8 +53,8 @@ Result<std::string> Notifications::SecretOf(const std::string& user) const {
   return ReadSecret(settings_.secret_file);
 }
 
-Result<notify::Order> Notifications::OrderFor(const notify::Message& message) const {
-  notify::Order order;
+Result<notify::DeliveryRequest> Notifications::OrderFor(const notify::Message& message) const {
+  notify::DeliveryRequest order;
   order.number = message.number;
   order.timeout = settings_.timeout;
   order.agent = options_.agent;
@@ -68,7 +68,7 @@ Result<notify::Order> Notifications::OrderFor(const notify::Message& message) co
   const auto& smtp = settings_.smtp;
   if (smtp.server.empty())
     return Fail(ErrorCode::kNotSupported, "this machine sends no mail: notify.smtp.server is not set");
-  notify::SendMail mail;
+  notify::OutgoingMail mail;
   mail.server = smtp.server;
   mail.port = smtp.port;
   mail.tls = smtp.tls;
@@ -95,7 +95,7 @@ void Notifications::Send(const notify::Message& message) {
     link_ = std::make_shared<NotifierLink>(
         loop_, workers_,
         NotifierLink::Callbacks{
-            [this](const notify::Report& report) { RecordAttempt(report.number, report.attempt); },
+            [this](const notify::DeliveryReport& report) { RecordAttempt(report.number, report.attempt); },
             [this](const base::Error& error) { OnGone(error); }});
     link_->Start(options_.program);
   }

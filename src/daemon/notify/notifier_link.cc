@@ -66,7 +66,7 @@ void NotifierLink::OnSpawned(Result<base::Fd> socket) {
   Write();
 }
 
-void NotifierLink::Send(const notify::Order& order) {
+void NotifierLink::Send(const notify::DeliveryRequest& order) {
   waiting_ += notify::Serialize(order);
   if (socket_.is_open()) Write();
 }

@@ -23,7 +23,7 @@ namespace gpuman::daemon {
 class NotifierLink : public std::enable_shared_from_this<NotifierLink> {
  public:
   struct Callbacks {
-    std::function<void(const notify::Report&)> on_report;
+    std::function<void(const notify::DeliveryReport&)> on_report;
     // The notifier could not be started, has ended, or has written something invalid. No callback follows.
     std::function<void(const base::Error&)> on_gone;
   };
@@ -32,7 +32,7 @@ class NotifierLink : public std::enable_shared_from_this<NotifierLink> {
 
   void Start(const std::filesystem::path& program);
   // May be called before the notifier runs. If an order cannot be sent, on_gone reports the notifier's end.
-  void Send(const notify::Order& order);
+  void Send(const notify::DeliveryRequest& order);
   // Ends the notifier at once, also in the middle of an order. No callback follows.
   void Stop();
 

@@ -226,7 +226,7 @@ class Dispatcher {
   };
   struct Admission;
   void Admit(std::vector<jobs::Job> prepared, Claim claim, Done<Admitted> done);
-  base::Result<bool> CheckSome(Admission& admission, const base::Turn* turn);
+  base::Result<bool> CheckSome(Admission& admission, const base::TimeSlice* turn);
   static Counts CountOf(const std::vector<jobs::Job>& prepared);
   base::Result<> MayQueue(const Counts& counts);
   // Counts only the job's new project: the job counts for its user already.

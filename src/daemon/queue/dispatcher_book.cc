@@ -121,7 +121,7 @@ std::vector<std::string> Dispatcher::GpusOfRun(const jobs::Job& job) const {
   std::vector<std::string> used;
   for (const auto& [uuid, status] : guard_.Statuses())
     if (std::any_of(status.processes.begin(), status.processes.end(),
-                    [&](const gpu::OwnedProcess& process) { return process.job == job.id; }))
+                    [&](const gpu::AttributedProcess& process) { return process.job == job.id; }))
       used.push_back(uuid);
   return used;
 }

@@ -132,7 +132,7 @@ Dispatcher::Claim Dispatcher::Count(Counts counts) {
 }
 
 // False: there are more.
-Result<bool> Dispatcher::CheckSome(Admission& admission, const base::Turn* turn) {
+Result<bool> Dispatcher::CheckSome(Admission& admission, const base::TimeSlice* turn) {
   for (; admission.at < admission.prepared.size(); ++admission.at) {
     if (turn && admission.at % kSome == 0 && turn->IsOver()) return false;
     const auto& one = admission.prepared[admission.at];
@@ -169,7 +169,7 @@ void Dispatcher::Admit(std::vector<jobs::Job> prepared, Claim claim, Done<Admitt
   admission->claim = Count(std::move(counts));
   const auto finish = [](Admission& of) { of.done(Admitted{std::move(of.prepared), std::move(of.claim)}); };
   if (admission->prepared.size() <= kMaxAtOnce) return finish(*admission);
-  slices_.Add(admission->prepared.front().owner->uid, [this, admission, finish](const base::Turn& turn) {
+  slices_.Add(admission->prepared.front().owner->uid, [this, admission, finish](const base::TimeSlice& turn) {
     const auto checked = CheckSome(*admission, &turn);
     if (!checked) {
       admission->claim.reset();
@@ -311,7 +311,7 @@ void Dispatcher::TryOut(std::vector<jobs::Job> prepared, Done<Outlook> done, Cla
                         }});
     };
     if (book_.snapshot().waiting.size() + trial->outlook.jobs.size() <= kCopiedAtOnce) return try_out();
-    slices_.Add(user, [try_out](const base::Turn&) {
+    slices_.Add(user, [try_out](const base::TimeSlice&) {
       try_out();
       return false;
     });

@@ -54,7 +54,7 @@ class DispatcherTest : public ::testing::Test {
                [this](std::function<void()> task) { boost::asio::post(loop_, std::move(task)); }),
         jobs_(loop_, workers_, store_, clock_, table_, InDirectory()),
         dispatcher_(loop_, clock_, jobs_, guard_, Callbacks()) {
-    jobs_.callbacks().on_job_changed = [this](const jobs::Job& job, const jobs::Runtime&) {
+    jobs_.callbacks().on_job_changed = [this](const jobs::Job& job, const jobs::VolatileState&) {
       dispatcher_.OnJobChanged(job);
     };
     jobs_.callbacks().on_job_forgotten = [this](base::JobId job) { dispatcher_.OnJobForgotten(job); };

@@ -7,7 +7,7 @@
 namespace gpuman::daemon {
 namespace {
 
-bool IsInNobodysWay(const gpu::OwnedProcess& process, const std::set<std::string>& protected_names) {
+bool IsInNobodysWay(const gpu::AttributedProcess& process, const std::set<std::string>& protected_names) {
   if (process.ours || process.kind == gpu::ProcessKind::kGraphics) return true;
   return protected_names.contains(process.name) &&
          (process.uid == uid_t{0} || process.kind != gpu::ProcessKind::kCompute);
@@ -15,8 +15,8 @@ bool IsInNobodysWay(const gpu::OwnedProcess& process, const std::set<std::string
 
 }  // namespace
 
-bool Ignores(const std::vector<IgnoreRule>& rules, const gpu::OwnedProcess& process, const std::string& gpu,
-             const NameOfUid& name_of) {
+bool Ignores(const std::vector<IgnoreRule>& rules, const gpu::AttributedProcess& process,
+             const std::string& gpu, const NameOfUid& name_of) {
   return std::any_of(rules.begin(), rules.end(), [&](const IgnoreRule& rule) {
     if (!rule.process && !rule.user && !rule.name) return false;
     if (rule.gpu && *rule.gpu != gpu) return false;
@@ -66,8 +66,8 @@ std::optional<base::Millis> IdleWatch::IdleOf(const std::string& gpu, const base
   return std::max(std::chrono::duration_cast<base::Millis>(now - it->second), base::Millis{0});
 }
 
-bool IsHoarding(const gpu::OwnedProcess& process, std::optional<base::Millis> idle, base::Millis patience,
-                const std::set<std::string>& protected_names) {
+bool IsHoarding(const gpu::AttributedProcess& process, std::optional<base::Millis> idle,
+                base::Millis patience, const std::set<std::string>& protected_names) {
   return !process.job && !IsInNobodysWay(process, protected_names) && patience.count() > 0 && idle &&
          *idle >= patience;
 }

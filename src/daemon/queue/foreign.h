@@ -26,8 +26,8 @@ struct IgnoreRule {
 
 using NameOfUid = std::function<std::string(uid_t)>;
 
-bool Ignores(const std::vector<IgnoreRule>& rules, const gpu::OwnedProcess& process, const std::string& gpu,
-             const NameOfUid& name_of);
+bool Ignores(const std::vector<IgnoreRule>& rules, const gpu::AttributedProcess& process,
+             const std::string& gpu, const NameOfUid& name_of);
 
 struct ForeignUse {
   base::Bytes memory{};    // of all such processes
@@ -58,7 +58,7 @@ class IdleWatch {
 
 // Whether a process that belongs to no job, and was idle for so long, is suspected of holding its GPU without
 // use. Zero `patience`: no process ever is.
-bool IsHoarding(const gpu::OwnedProcess& process, std::optional<base::Millis> idle, base::Millis patience,
-                const std::set<std::string>& protected_names);
+bool IsHoarding(const gpu::AttributedProcess& process, std::optional<base::Millis> idle,
+                base::Millis patience, const std::set<std::string>& protected_names);
 
 }  // namespace gpuman::daemon

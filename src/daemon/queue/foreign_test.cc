@@ -5,8 +5,8 @@
 namespace gpuman::daemon {
 namespace {
 
-gpu::OwnedProcess Process(pid_t pid, const char* name, uid_t uid) {
-  gpu::OwnedProcess process;
+gpu::AttributedProcess Process(pid_t pid, const char* name, uid_t uid) {
+  gpu::AttributedProcess process;
   process.id = {pid, 7};
   process.uid = uid;
   process.name = name;

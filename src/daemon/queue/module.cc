@@ -216,7 +216,8 @@ bool QueueModule::IsUnfit(const gpu::Gpu& gpu) const {
   return health_.IsUnhealthy(gpu) || DrainedBy(gpu).has_value();
 }
 
-std::vector<std::string> QueueModule::NotesOn(const std::vector<std::string>& gpus, GpuOrigin choice) const {
+std::vector<std::string> QueueModule::NotesOn(const std::vector<std::string>& gpus,
+                                              GpuSelection choice) const {
   const auto& known = core_.inventory().gpus;
   std::vector<std::string> notes;
   for (const auto& gpu : gpus.empty() ? gpu::VisibleByDefault(known) : known) {

@@ -42,7 +42,7 @@ class QueueModule final : public Module {
   bool IsUnfit(const gpu::Gpu& gpu) const;
   // Notes about these GPUs for a user who puts a job there beside the queue. `gpus`: UUIDs; empty: all GPUs
   // that a program gets if it names none.
-  std::vector<std::string> NotesOn(const std::vector<std::string>& gpus, GpuOrigin choice) const;
+  std::vector<std::string> NotesOn(const std::vector<std::string>& gpus, GpuSelection choice) const;
   spec::JobState StateOf(const jobs::Job& job) const;
   // The view of the job, with what the queue says about it. It costs a view of the queue
   // (Dispatcher::IsViewCheap).

@@ -44,7 +44,7 @@ void QueueModule::AddUp(Stats stats, base::WallTime since, base::WallTime until,
           });
     });
   };
-  core_.slices().Add(user, [this, adding, read_runs](const base::Turn& turn) {
+  core_.slices().Add(user, [this, adding, read_runs](const base::TimeSlice& turn) {
     while (!turn.IsOver() && !*adding->gone) {
       const auto* const job = core_.jobs().index().After(adding->at);
       if (!job) {

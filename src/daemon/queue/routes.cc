@@ -26,7 +26,7 @@ void ForEach(QueueModule& queue, uid_t user, std::size_t count, std::function<vo
     return then();
   }
   queue.core().slices().Add(
-      user, [next, count, act = std::move(act), then = std::move(then)](const base::Turn& turn) {
+      user, [next, count, act = std::move(act), then = std::move(then)](const base::TimeSlice& turn) {
         for (; *next < count; ++*next) {
           if (turn.IsOver()) return true;
           act(*next);
@@ -272,7 +272,7 @@ void SetSettings(QueueModule& queue, const Call<api::QueueSettingsUpdate, api::Q
 }  // namespace
 
 void QueueModule::AddRoutes(http::Router& router) {
-  const auto serve = ServeBy(*this, router);
+  const auto serve = RouteRegistrar(*this, router);
   serve(api::routes::kQueueInfo, InfoOf);
   serve(api::routes::kSetQueue, SetSettings);
   ServeJobs(*this, *this, router, api::routes::kHoldJob, Hold);

@@ -198,8 +198,8 @@ Result<> RemoveQuota(QueueModule& queue, const Call<api::NoBody, api::Quota>& ca
 
 // --- Processes to ignore ---
 
-api::IgnoredProcess RuleView(const IgnoreRule& rule) {
-  api::IgnoredProcess view;
+api::IgnoreRuleView RuleView(const IgnoreRule& rule) {
+  api::IgnoreRuleView view;
   view.id = rule.id;
   if (rule.process) view.pid = rule.process->pid;
   view.user = rule.user;
@@ -208,15 +208,15 @@ api::IgnoredProcess RuleView(const IgnoreRule& rule) {
   return view;
 }
 
-api::IgnoredProcessList ListIgnored(QueueModule& queue) {
-  api::IgnoredProcessList list;
+api::IgnoreRuleList ListIgnored(QueueModule& queue) {
+  api::IgnoreRuleList list;
   for (const auto& rule : queue.dispatcher().state().ignored)
     if (!rule.process || base::IsAlive(*rule.process)) list.ignored.push_back(RuleView(rule));
   return list;
 }
 
-Result<> Ignore(QueueModule& queue, const Call<api::IgnoredProcess, api::IgnoredProcess>& call) {
-  const api::IgnoredProcess& asked = call.body();
+Result<> Ignore(QueueModule& queue, const Call<api::IgnoreRuleView, api::IgnoreRuleView>& call) {
+  const api::IgnoreRuleView& asked = call.body();
   IgnoreRule rule;
   rule.user = asked.user;
   rule.name = asked.name;
@@ -228,10 +228,10 @@ Result<> Ignore(QueueModule& queue, const Call<api::IgnoredProcess, api::Ignored
     GPUMAN_ASSIGN(const auto gpu, gpu::Select(queue.core().inventory().gpus, *asked.gpu));
     rule.gpu = gpu.uuid;
   }
-  return Do(queue, call, [rule](const QueueBooks& books) -> Result<Decision<api::IgnoredProcess>> {
+  return Do(queue, call, [rule](const QueueBooks& books) -> Result<Decision<api::IgnoreRuleView>> {
     auto numbered = rule;
     numbered.id = books.last_number + 1;
-    return Decision<api::IgnoredProcess>{RuleView(numbered),
+    return Decision<api::IgnoreRuleView>{RuleView(numbered),
                                          {{Entry(numbered)}, [numbered](QueueBooks& changed) {
                                             changed.last_number = numbered.id;
                                             changed.state.ignored.push_back(numbered);
@@ -239,15 +239,15 @@ Result<> Ignore(QueueModule& queue, const Call<api::IgnoredProcess, api::Ignored
   });
 }
 
-Result<> StopIgnoring(QueueModule& queue, const Call<api::NoBody, api::IgnoredProcess>& call) {
+Result<> StopIgnoring(QueueModule& queue, const Call<api::NoBody, api::IgnoreRuleView>& call) {
   GPUMAN_ASSIGN(const auto id, NumberOf(call.Parameter("ref")));
-  return Do(queue, call, [id](const QueueBooks& books) -> Result<Decision<api::IgnoredProcess>> {
+  return Do(queue, call, [id](const QueueBooks& books) -> Result<Decision<api::IgnoreRuleView>> {
     const auto& rules = books.state.ignored;
     const auto it = std::find_if(rules.begin(), rules.end(), [&](const auto& rule) { return rule.id == id; });
     if (it == rules.end())
       return Fail(ErrorCode::kNotFound, fmt::format("there is no rule {}", id),
                   "`gpuman gpu ignore-process` lists them");
-    return Decision<api::IgnoredProcess>{RuleView(*it),
+    return Decision<api::IgnoreRuleView>{RuleView(*it),
                                          {{{KeyOf(*it), std::nullopt}}, [id](QueueBooks& changed) {
                                             std::erase_if(changed.state.ignored,
                                                           [&](const auto& rule) { return rule.id == id; });
@@ -285,7 +285,7 @@ Result<> ShowStats(QueueModule& queue, const Call<api::NoBody, api::StatsView>& 
 }  // namespace
 
 void QueueModule::AddBookRoutes(http::Router& router) {
-  const auto serve = ServeBy(*this, router);
+  const auto serve = RouteRegistrar(*this, router);
   serve(api::routes::kReservations, ListReservations);
   serve(api::routes::kReserve, CreateReservation);
   serve(api::routes::kCancelReservation, CancelReservation);

@@ -172,7 +172,7 @@ class WriteJson {
 
  private:
   QueueModule& queue_;
-  JsonList list_{R"({"jobs":[)"};
+  JsonListWriter list_{R"({"jobs":[)"};
 };
 
 std::string IndicesOf(const std::vector<std::string>& uuids, const gpu::Inventory& inventory) {

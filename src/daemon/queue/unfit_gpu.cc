@@ -13,13 +13,13 @@ std::string StateOf(const UnfitGpu& gpu) {
   return text;
 }
 
-const char* Why(GpuOrigin choice) {
+const char* Why(GpuSelection choice) {
   switch (choice) {
-    case GpuOrigin::kNamed:
+    case GpuSelection::kNamed:
       return "the job uses it all the same, as it was named";
-    case GpuOrigin::kNoneNamed:
+    case GpuSelection::kNoneNamed:
       return "the job may use it all the same, as it names no GPU: --gpu names those that it may use";
-    case GpuOrigin::kOnlyOneWithMps:
+    case GpuSelection::kOnlyOneWithMps:
       return "the job uses it all the same, as MPS runs on no other GPU that is fit";
   }
   return "";
@@ -27,7 +27,7 @@ const char* Why(GpuOrigin choice) {
 
 }  // namespace
 
-std::string NoteOn(const UnfitGpu& gpu, GpuOrigin choice) {
+std::string NoteOn(const UnfitGpu& gpu, GpuSelection choice) {
   return fmt::format("GPU {} is {}; {}", gpu.number, StateOf(gpu), Why(choice));
 }
 

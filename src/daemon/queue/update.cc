@@ -16,17 +16,17 @@ using base::ErrorCode;
 using base::Fail;
 using base::Result;
 
-bool OnlyForRunning(const api::QueueUpdate& update) {
-  api::QueueUpdate rest = update;
+bool OnlyForRunning(const api::JobQueueUpdate& update) {
+  api::JobQueueUpdate rest = update;
   rest.options.fields.erase("time_limit_s");
   rest.options.fields.erase("retries");
   rest.options.fields.erase("max_concurrent");
   rest.array_limit.reset();
   rest.clear_array_limit = false;
-  return rest == api::QueueUpdate{};
+  return rest == api::JobQueueUpdate{};
 }
 
-void ApplyCommand(const api::QueueUpdate& update, jobs::Job& job, spec::JobSpec& spec) {
+void ApplyCommand(const api::JobQueueUpdate& update, jobs::Job& job, spec::JobSpec& spec) {
   auto command = jobs::CommandOfUser(job);
   if (update.command) {
     command = *update.command;
@@ -67,7 +67,7 @@ Result<> ApplyOptions(const api::OptionsPatch& patch, const queue::ReferenceLook
   return {};
 }
 
-Result<> ApplyQueue(const api::QueueUpdate& update, const gpu::Inventory& inventory,
+Result<> ApplyQueue(const api::JobQueueUpdate& update, const gpu::Inventory& inventory,
                     const queue::ReferenceLookup& lookup, jobs::Job& job, spec::JobSpec& spec) {
   if (update.name) job.tag = *update.name;
   GPUMAN_TRY(ApplyOptions(update.options, lookup, job.tag, spec));

@@ -69,9 +69,9 @@ std::vector<std::string> LinksOf(const std::vector<gpu::Link>& links, std::size_
 
 }  // namespace
 
-api::QueueFields QueueFieldsOf(const jobs::Job& job) {
+api::JobQueueView QueueFieldsOf(const jobs::Job& job) {
   const spec::JobSpec& spec = *job.spec;
-  api::QueueFields fields;
+  api::JobQueueView fields;
   static_cast<spec::JobOptions&>(fields.asked) = spec;
   fields.asked.hold = false;  // the job's state tells it
   for (auto& url : fields.asked.notify.webhooks)

@@ -13,7 +13,7 @@
 
 namespace gpuman::daemon {
 
-api::QueueFields QueueFieldsOf(const jobs::Job& job);
+api::JobQueueView QueueFieldsOf(const jobs::Job& job);
 
 // Adds to the view of a waiting job why it waits, when it will start, and its place.
 void ShowWaiting(const Dispatcher::View& queue_view, const queue::Explainer& explainer, queue::Index row,

@@ -77,7 +77,7 @@ void SharingModule::TellUnchanged() {
 }
 
 void SharingModule::SetUpLaunch(jobs::LaunchSettings& launch) const {
-  if (settings().memory != share::Memory::kAuto) launch.shared_memory = ToString(settings().memory);
+  if (settings().memory != share::MemoryBackend::kAuto) launch.shared_memory = ToString(settings().memory);
 }
 
 void SharingModule::Reconcile() {
@@ -139,7 +139,7 @@ void SharingModule::AddMetrics(metrics::Snapshot& snapshot) {
   for (auto& status : controller_->View().gpus) {
     const auto* const known = core_.guard().Find(status.gpu);
     if (!known) continue;
-    metrics::Shared one;
+    metrics::SharedGpu one;
     one.gpu = known->gpu.index;
     one.uuid = status.gpu;
     for (const auto& tenant : status.tenants) {

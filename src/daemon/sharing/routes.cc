@@ -29,7 +29,7 @@ base::Result<api::ShareView> Set(SharingModule& sharing, const Call<api::ShareUp
 }  // namespace
 
 void SharingModule::AddRoutes(http::Router& router) {
-  const auto serve = ServeBy(*this, router);
+  const auto serve = RouteRegistrar(*this, router);
   serve(api::routes::kShare, ViewOf);
   serve(api::routes::kSetShare, Set);
 }

@@ -4,8 +4,8 @@
 //   ledgers (notify, samples) -- DemandChanged,
 //                                ActivityChanged -------+                 +-- Close, Open ---> ledgers
 //   orders answered in ledgers -- GateClosed -----------+                 +-- Evict ---------> ledgers, mover
-//   mover: take ----------------- MovedOut, OutDone ----+--> Scheduler ---+-- Bring, Grant --> mover
-//   mover: load ----------------- MovedIn, BackDone ----+                 +-- Report --------> events
+//   mover: take ----------------- MovedOut, EvictDone ----+--> Scheduler ---+-- Bring, Grant --> mover
+//   mover: load ----------------- MovedIn, BringDone ----+                 +-- Report --------> events
 //   samples of the driver ------- CapacityChanged ------+
 //
 // The mover loads returning memory while the job's gate is still shut. The job's processes get that memory
@@ -177,7 +177,7 @@ class ShareController {
     int fruitless = 0;  // grants for an allocation since the job last grew
     base::Bytes counted_at_grant;
     share::TenantActivity activity = share::TenantActivity::kUnknown;
-    ledger::Sharing sent{};
+    ledger::SharingSettings sent{};
   };
 
   // --- share_controller.cc

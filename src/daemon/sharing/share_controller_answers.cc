@@ -38,7 +38,7 @@ void ShareController::CheckAnswers(Entry& entry) {
   if (silence.empty() == entry.silence.empty()) return;
   entry.silence = silence;
   const bool answers = silence.empty();
-  Feed(share::event::Answers{entry.job.id, answers, std::move(silence)});
+  Feed(share::event::ResponsivenessChanged{entry.job.id, answers, std::move(silence)});
 }
 
 // A silent process that was ordered to give up memory keeps it, so that no job waits for it any longer.

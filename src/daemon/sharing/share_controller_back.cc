@@ -124,7 +124,7 @@ void ShareController::EndRestore(Entry& entry) {
   entry.restore.reset();
   entry.stale = true;
   CheckSoon(entry.job.id);
-  Feed(share::event::BackDone{entry.job.id, order, why});
+  Feed(share::event::BringDone{entry.job.id, order, why});
 }
 
 void ShareController::GrantRoom(Entry& entry, const share::action::Grant& grant) {

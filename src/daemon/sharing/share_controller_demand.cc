@@ -244,7 +244,7 @@ void ShareController::TellSharing(Entry& entry) {
   const bool contended =
       std::any_of(gpus.begin(), gpus.end(), [this](const auto& gpu) { return scheduler_.IsContended(gpu); });
   const base::Millis idle = std::min(scheduler_.settings().idle, kReportedPause);
-  const ledger::Sharing sharing{contended ? idle : base::Millis(0), kRoomPatience, entry.denied};
+  const ledger::SharingSettings sharing{contended ? idle : base::Millis(0), kRoomPatience, entry.denied};
   if (entry.sent != sharing) {
     entry.offer = entry.offer || entry.denied.count > 0;
     entry.sent = sharing;

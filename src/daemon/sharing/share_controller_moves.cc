@@ -251,7 +251,8 @@ void ShareController::EndEvicting(Entry& entry, const std::string& gpu) {
   const auto node = entry.evicting.extract(gpu);
   entry.stale = true;
   CheckSoon(entry.job.id);
-  Feed(share::event::OutDone{entry.job.id, gpu, node.mapped().order, node.mapped().why, node.mapped().works});
+  Feed(share::event::EvictDone{entry.job.id, gpu, node.mapped().order, node.mapped().why,
+                               node.mapped().works});
 }
 
 // A process that was moved to another GPU may still tell of the old one, so its only GPU is not named.

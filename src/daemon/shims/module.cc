@@ -17,7 +17,7 @@ std::filesystem::path ContextCostsFile(const Config& config) { return config.sta
 // A process of the job may write the job's ledger if it belongs to the job's owner: the process runs as that
 // user, or that user made the process's user namespace (rootless containers). Jobs of root, also containers,
 // may run as any user.
-bool MayBeOf(const jobs::Job& job, const ledger::JoiningProcess& caller) {
+bool MayBeOf(const jobs::Job& job, const ledger::LedgerRequest& caller) {
   const uid_t owner = job.owner->uid;
   return owner == 0 || caller.uid == 0 || caller.uid == owner ||
          base::OwnerOfNamespace(caller.process.pid) == owner;
@@ -44,8 +44,8 @@ ShimsModule::ShimsModule(Core& core) : core_(core) {
 void ShimsModule::Open() {
   auto channel = ShimChannel::Open(
       core_.loop(), Socket(), core_.options().user_mode ? 0600 : 0666, core_.processes(),
-      [this](const ledger::JoiningProcess& caller) { return JobOf(caller); },
-      [this](base::JobId job, const ledger::JoiningProcess& caller, std::uint32_t version) {
+      [this](const ledger::LedgerRequest& caller) { return JobOf(caller); },
+      [this](base::JobId job, const ledger::LedgerRequest& caller, std::uint32_t version) {
         TellOtherVersion(job, caller.process, version);
       });
   if (!channel) return spdlog::warn("jobs get no shim: {}", channel.error().message);
@@ -105,7 +105,7 @@ void ShimsModule::SetLedger(const jobs::Job& job) {
   if (!channel_ || !job.spec->preload || !job.keeper || jobs::IsEnded(job)) return;
   const bool is_new = !channel_->Has(job.id);
   const auto limits = LedgerLimitsOf(job, core_.inventory());
-  ledger::Eviction eviction;
+  ledger::EvictionSettings eviction;
   eviction.possible = jobs::HasGate(job);
   eviction.patience = core_.config().suspend.patience;
   if (const auto memory = suspend::ReadHostMemory())
@@ -139,7 +139,7 @@ std::optional<std::string> ShimsModule::TightLimitOf(const jobs::Job& job) const
                     [this](const std::string& uuid) { return channel_->ContextOn(uuid); });
 }
 
-ledger::JobAttribution ShimsModule::JobOf(const ledger::JoiningProcess& caller) const {
+ledger::JobAttribution ShimsModule::JobOf(const ledger::LedgerRequest& caller) const {
   const auto found = core_.guard().JobOf(caller.process.pid);
   if (!found.complete) return {ledger::AttributionOutcome::kNotYet, {}};
   const auto known = found.job;

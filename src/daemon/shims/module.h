@@ -61,7 +61,7 @@ class ShimsModule final : public Module {
 
  private:
   void Open();
-  ledger::JobAttribution JobOf(const ledger::JoiningProcess& caller) const;
+  ledger::JobAttribution JobOf(const ledger::LedgerRequest& caller) const;
   void TellOtherVersion(base::JobId job, base::ProcessId process, std::uint32_t version);
   void SetLedger(const jobs::Job& job);
   void SetLedgers();

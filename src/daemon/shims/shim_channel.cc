@@ -30,7 +30,7 @@ base::Result<std::unique_ptr<ShimChannel>> ShimChannel::Open(boost::asio::io_con
       auto server,
       ledger::Server::Make(std::move(listening), channel->ledgers_, std::move(attribute),
                            [self = channel.get(), tell = std::move(other_version)](
-                               base::JobId job, const ledger::JoiningProcess& caller, std::uint32_t version) {
+                               base::JobId job, const ledger::LedgerRequest& caller, std::uint32_t version) {
                              if (!std::exchange(self->jobs_[job].version_reported, true))
                                tell(job, caller, version);
                            }));
@@ -68,7 +68,8 @@ void ShimChannel::Wait() {
 }
 
 base::Result<> ShimChannel::SetJob(base::JobId job, const keeper::ProcessTree& tree,
-                                   std::vector<ledger::GpuLimit> limits, const ledger::Eviction& eviction) {
+                                   std::vector<ledger::GpuLimit> limits,
+                                   const ledger::EvictionSettings& eviction) {
   const auto known = jobs_.find(job);
   if (known == jobs_.end()) {
     GPUMAN_TRY(Begin(job, tree, WithContexts(limits), eviction));
@@ -89,7 +90,7 @@ base::Result<> ShimChannel::SetJob(base::JobId job, const keeper::ProcessTree& t
 
 base::Result<> ShimChannel::Begin(base::JobId job, const keeper::ProcessTree& tree,
                                   const std::vector<ledger::GpuLimit>& limits,
-                                  const ledger::Eviction& eviction) {
+                                  const ledger::EvictionSettings& eviction) {
   // An earlier daemon can have made a ledger only for a keeper older than this daemon. For a newer keeper the
   // daemon skips the search, which is slow: it goes through all processes of the machine.
   if (tree.keeper.start_time > self_.start_time) return ledgers_.Create(job, limits, eviction);

@@ -51,7 +51,7 @@ class ShimChannel {
   // the processes go on without a ledger, and the guard without the ledger's figures. The first call decides
   // whether eviction is possible.
   base::Result<> SetJob(base::JobId job, const keeper::ProcessTree& tree,
-                        std::vector<ledger::GpuLimit> limits, const ledger::Eviction& eviction);
+                        std::vector<ledger::GpuLimit> limits, const ledger::EvictionSettings& eviction);
   // RemoveJob: the job has ended. ReleaseJob: the job goes on without limits.
   void RemoveJob(base::JobId job);
   void ReleaseJob(base::JobId job);
@@ -106,7 +106,9 @@ class ShimChannel {
     return ledgers_.Step(job, process, grant);
   }
   std::vector<std::string> GpusOf(base::JobId job) const { return ledgers_.GpusOf(job); }
-  void SetSharing(base::JobId job, const ledger::Sharing& sharing) { ledgers_.SetSharing(job, sharing); }
+  void SetSharing(base::JobId job, const ledger::SharingSettings& sharing) {
+    ledgers_.SetSharing(job, sharing);
+  }
   void SetSuspends(base::JobId job, bool suspends) { ledgers_.SetSuspends(job, suspends); }
   void SetIdleWatch(base::JobId job, base::Millis watched) { ledgers_.SetIdleWatch(job, watched); }
   void SetRoom(base::JobId job, const std::string& uuid, std::optional<base::Bytes> bytes) {
@@ -137,7 +139,7 @@ class ShimChannel {
       : socket_(std::move(socket)), table_(table), ready_(loop) {}
   void Wait();
   base::Result<> Begin(base::JobId job, const keeper::ProcessTree& tree,
-                       const std::vector<ledger::GpuLimit>& limits, const ledger::Eviction& eviction);
+                       const std::vector<ledger::GpuLimit>& limits, const ledger::EvictionSettings& eviction);
   void SetContext(const std::string& uuid, base::Bytes bytes);
   std::vector<ledger::GpuLimit> WithContexts(std::vector<ledger::GpuLimit> limits) const;
 
@@ -168,7 +170,7 @@ class ShimChannel {
 
   // The last figures of a GPU, and how often in a row they were the same.
   struct Seen {
-    std::vector<gpu::OwnedProcess> processes;
+    std::vector<gpu::AttributedProcess> processes;
     unsigned rounds = 0;
   };
 

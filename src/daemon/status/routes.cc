@@ -58,12 +58,12 @@ std::int64_t LeftOut(std::size_t all, std::size_t shown) {
 }
 
 // `head`: the text before the first job.
-ListAnswers::Source JobsSource(Core& core, const http::Request& request, const PageRange& page,
+ListAnswers::Source JobsSource(Core& core, const http::Request& request, const Pagination& page,
                                std::string head, std::string tail) {
   std::optional<std::vector<base::JobId>> usual;
   if (!FlagParameter(request, "all")) usual = UsualJobs(core.jobs().index());
   return [&core, usual = std::move(usual), at = page.after.value_or(base::JobId{}), left = page.limit,
-          list = JsonList(std::move(head), std::move(tail))](std::string& text) mutable {
+          list = JsonListWriter(std::move(head), std::move(tail))](std::string& text) mutable {
     const jobs::Job* job = nullptr;
     bool more = left > 0;
     if (more && usual) {
@@ -139,7 +139,7 @@ api::VersionView Version(StatusModule& module) {
 
 void StatusModule::AddRoutes(http::Router& router) {
   AddLiveRoute(router, core_);
-  const auto serve = ServeBy(*this, router);
+  const auto serve = RouteRegistrar(*this, router);
   serve(api::routes::kVersion, Version);
   serve(api::routes::kStatus, ShowStatus);
   serve(api::routes::kGpus, Gpus);

@@ -54,7 +54,7 @@ struct Following {
 
 void CatchUp(Core& core, const std::shared_ptr<Following>& following);
 
-bool SendSome(Core& core, const std::shared_ptr<Following>& following, const base::Turn& turn) {
+bool SendSome(Core& core, const std::shared_ptr<Following>& following, const base::TimeSlice& turn) {
   if (following->gone) return false;
   std::string text;
   const jobs::Event* event = nullptr;
@@ -78,8 +78,9 @@ bool SendSome(Core& core, const std::shared_ptr<Following>& following, const bas
 }
 
 void CatchUp(Core& core, const std::shared_ptr<Following>& following) {
-  core.slices().Add(following->exchange->request().peer.uid,
-                    [&core, following](const base::Turn& turn) { return SendSome(core, following, turn); });
+  core.slices().Add(following->exchange->request().peer.uid, [&core, following](const base::TimeSlice& turn) {
+    return SendSome(core, following, turn);
+  });
 }
 
 void Follow(Core& core, const ExchangePtr& exchange, const Selection& selection) {
@@ -100,7 +101,8 @@ void List(Core& core, const ExchangePtr& exchange, const Selection& selection) {
   core.lists().Answer(exchange, "application/json", [&core, selection](const auto& then) {
     const auto is_wanted = selection.Filter();
     then([&core, is_wanted, at = core.events().Before(selection.since, selection.limit, is_wanted),
-          last = core.events().last_id(), list = JsonList(R"({"events":[)")](std::string& text) mutable {
+          last = core.events().last_id(),
+          list = JsonListWriter(R"({"events":[)")](std::string& text) mutable {
       const auto* const event = Next(core.events(), at, is_wanted);
       if (!event || event->id > last) {
         list.End(text);
@@ -149,7 +151,7 @@ base::Result<> ShowEvents(StatusModule& module, const Call<api::NoBody, api::Eve
 }  // namespace
 
 void StatusModule::AddEventRoutes(http::Router& router) {
-  ServeBy(*this, router)(api::routes::kEvents, ShowEvents);
+  RouteRegistrar(*this, router)(api::routes::kEvents, ShowEvents);
 }
 
 }  // namespace gpuman::daemon

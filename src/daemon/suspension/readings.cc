@@ -77,8 +77,8 @@ std::optional<suspend::MoverUser> SuspensionReadings::OwnerOf(base::JobId id) co
   return owner;
 }
 
-std::vector<Movable> SuspensionReadings::MovableMemory() const {
-  std::vector<Movable> movable;
+std::vector<EvictableMemory> SuspensionReadings::MovableMemory() const {
+  std::vector<EvictableMemory> movable;
   const auto* const channel = shims_.channel();
   if (!channel) return movable;
   // Where jobs share, the mover is started before the first of them has to make room.
@@ -93,7 +93,7 @@ std::vector<Movable> SuspensionReadings::MovableMemory() const {
     const auto owner = OwnerOf(job.id);
     if (!owner) continue;
     base::Bytes sum;
-    std::vector<Movable> of_job;
+    std::vector<EvictableMemory> of_job;
     for (const auto& slot : channel->SlotStatusesOf(job.id)) {
       for (const auto& home : HomesOf(slot, job.gpus)) {
         const base::Bytes bytes = home.evictable + home.evicted;

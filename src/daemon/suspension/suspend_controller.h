@@ -154,7 +154,7 @@ class SuspendController {
   void AwaitFigures(base::JobId job);
   void Checkpoint(base::JobId job, const suspend::action::Checkpoint& order);
   void Perform(base::JobId job, const suspend::Actions& actions);
-  void AskMover(base::JobId job, suspend::Request request);
+  void AskMover(base::JobId job, suspend::MoverRequest request);
   void Order(base::JobId job, base::ProcessId process, const ledger::ProcessOrder& command);
   void Save(base::JobId job, std::string record, std::function<void()> done);
   void Tell(base::JobId job, const suspend::action::Emit& event);
@@ -162,7 +162,7 @@ class SuspendController {
   // Whether the job was suspended because another needed its place. Until there is room again, not even the
   // mover's context stays on the GPU for it.
   bool IsPushedOff(base::JobId job) const;
-  void AskDriver(base::JobId job, suspend::Request request);
+  void AskDriver(base::JobId job, suspend::MoverRequest request);
   void AnswerWaiters(base::JobId job);
   void SetTimer(base::JobId job);
   // Adds the cost of a mover's context to each GPU in `needs` if the owner's mover does not run.
@@ -192,7 +192,7 @@ class SuspendController {
   std::set<suspend::MoverUser> prepared_;  // users whose movers have prepared host memory
   base::MonoTime prepare_at_{};
   suspend::RoomSince room_since_;
-  suspend::Arrivals arrivals_;
+  suspend::RecentReturns arrivals_;
   // Callbacks that outlive this object find it gone.
   std::shared_ptr<SuspendController*> self_;
 };

@@ -107,7 +107,7 @@ void SuspendController::Tell(base::JobId id, const suspend::action::Emit& event)
   core_.jobs().Note(id, event.message);
 }
 
-void SuspendController::AskDriver(base::JobId job, suspend::Request request) {
+void SuspendController::AskDriver(base::JobId job, suspend::MoverRequest request) {
   const auto process = request.process;
   const bool can = request.verb == suspend::Verb::kCan;
   const auto answer = [self = self_, job, process, can](const suspend::Answer& got) {
@@ -126,7 +126,7 @@ void SuspendController::AskDriver(base::JobId job, suspend::Request request) {
   });
 }
 
-void SuspendController::AskMover(base::JobId job, suspend::Request request) {
+void SuspendController::AskMover(base::JobId job, suspend::MoverRequest request) {
   const auto answer = [self = self_, job, process = request.process,
                        verb = request.verb](const suspend::Answer& got) {
     if (*self) (*self)->Feed(job, suspend::event::MoverAnswered{process, verb, got});
@@ -140,7 +140,8 @@ void SuspendController::PassOn(base::JobId job, base::ProcessId process, bool ou
                                base::UntrustedSocket connection) {
   const auto owner = readings_.OwnerOf(job);
   if (!owner) return;  // the process sees the connection close, and stays where it is
-  suspend::Request request{.verb = out ? suspend::Verb::kTake : suspend::Verb::kGive, .process = process};
+  suspend::MoverRequest request{.verb = out ? suspend::Verb::kTake : suspend::Verb::kGive,
+                                .process = process};
   if (const auto* record = RecordOf(job)) {
     if (!out) request.gpu = suspend::ReturnsTo(*record, process);
     if (out && record->phase == SuspensionPhase::kSuspending) request.gpu = record->target.value_or("");

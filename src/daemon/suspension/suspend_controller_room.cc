@@ -110,7 +110,7 @@ void SuspendController::OfferRoom() {
   auto free = readings_.FreeMemory();
   arrivals_.TakeFrom(free, readings_.SampledAt());
   const auto now = core_.clock().Mono();
-  std::vector<suspend::Candidate> candidates;
+  std::vector<suspend::ResumeCandidate> candidates;
   for (const auto& [job, entry] : entries_) {
     if (entry.machine.phase() == SuspensionPhase::kResuming) {
       for (const auto& [uuid, bytes] : Coming(entry.machine.record())) free[uuid] = free[uuid] - bytes;

@@ -34,7 +34,7 @@ suspend::ShimStage StageOf(const ledger::SlotStatus& slot) {
 // The GPU of a home that its shim does not name: the process sees only one.
 std::string OnlyGpuOf(const suspend::ObservedProcess& view, const suspend::BytesByGpu* held,
                       const std::vector<std::string>& only) {
-  const suspend::GpuShare* most = nullptr;
+  const suspend::GpuFootprint* most = nullptr;
   std::string uuid;
   for (const auto& [gpu, share] : view.gpus) {
     if (most != nullptr && share.used <= most->used) continue;

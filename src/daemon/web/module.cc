@@ -18,7 +18,7 @@ constexpr const char* kSecretKey = "web/secret";
 constexpr std::string_view kApi = "/v1/";
 constexpr std::size_t kLongestBody = 1024;  // no request that is answered has one
 
-web::Sender SenderOf(const http::Request& request) {
+web::RequestSource SenderOf(const http::Request& request) {
   return {std::nullopt, request.host, request.origin, request.fetch_site, request.authorization};
 }
 
@@ -32,11 +32,11 @@ http::Response FileFor(const http::Request& request) {
   return {200, std::string(file->bytes), std::string(file->content_type), {{"Content-Encoding", "gzip"}}};
 }
 
-api::WebView ShowWeb(WebModule& web) { return web.View(); }
+api::WebPageView ShowWeb(WebModule& web) { return web.View(); }
 
 }  // namespace
 
-api::WebView WebModule::View() const {
+api::WebPageView WebModule::View() const {
   if (!server_) return {};
   return {web::LinkTo(core_.config().web.listen->text, owner_.secret)};
 }
@@ -58,7 +58,7 @@ void WebModule::Restore(jobs::StoreContents& contents) {
 }
 
 void WebModule::AddRoutes(http::Router& router) {
-  ServeBy(*this, router)(api::routes::kWeb, ShowWeb);
+  RouteRegistrar(*this, router)(api::routes::kWeb, ShowWeb);
   if (!owner_.secret.empty()) Serve(router);
 }
 
@@ -90,7 +90,7 @@ void WebModule::Serve(const http::Router& router) {
 void WebModule::Answer(const http::ExchangePtr& exchange, const http::Router& router) const {
   const http::Request& request = exchange->request();
   const bool is_call = request.path.starts_with(kApi);
-  const web::Sender sender = SenderOf(request);
+  const web::RequestSource sender = SenderOf(request);
   if (const auto refusal = is_call ? web::RefusalOfCall(sender, owner_) : web::RefusalOf(sender, owner_))
     return exchange->Send(ResponseOf(*refusal));
   if (is_call) return router.Route(exchange);

@@ -18,7 +18,7 @@ class WebModule final : public Module {
   explicit WebModule(Core& core) : core_(core) {}
 
   Core& core() { return core_; }
-  api::WebView View() const;
+  api::WebPageView View() const;
 
   void Restore(jobs::StoreContents& contents) override;
   void AddRoutes(http::Router& router) override;
@@ -29,7 +29,7 @@ class WebModule final : public Module {
   void Answer(const http::ExchangePtr& exchange, const http::Router& router) const;
 
   Core& core_;
-  web::Owner owner_;                      // everybody; the secret is empty where nothing is served
+  web::AccessPolicy owner_;               // everybody; the secret is empty where nothing is served
   std::unique_ptr<http::Server> server_;  // nullptr: not configured, or somebody else has the port
 };
 

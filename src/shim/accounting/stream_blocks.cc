@@ -76,7 +76,7 @@ void StreamBlocks::Unlink(std::uint32_t i) {
   if (node.behind.event != 0) --pending_;
 }
 
-void StreamBlocks::Spend(const FreeEvent& behind) {
+void StreamBlocks::Spend(const EventAfterFree& behind) {
   if (behind.event == 0) return;
   const std::uint32_t i = NewNode();
   if (i == 0) return;  // no memory for a node: the event stays unused
@@ -86,7 +86,7 @@ void StreamBlocks::Spend(const FreeEvent& behind) {
   spent_ = i;
 }
 
-bool StreamBlocks::TakeSpent(FreeEvent& behind) {
+bool StreamBlocks::TakeSpent(EventAfterFree& behind) {
   if (spent_ == 0) return false;
   const std::uint32_t i = spent_;
   spent_ = nodes_[i].next;
@@ -153,7 +153,7 @@ std::uint32_t StreamBlocks::Merge(std::uint32_t i) {
     kept.after = gone.after;
     if (gone.after != 0) nodes_[gone.after].before = left;
     const bool later = gone.number > kept.number;
-    const FreeEvent spent = later ? kept.behind : gone.behind;
+    const EventAfterFree spent = later ? kept.behind : gone.behind;
     if (later) {
       kept.behind = gone.behind;
       kept.number = gone.number;
@@ -167,7 +167,7 @@ std::uint32_t StreamBlocks::Merge(std::uint32_t i) {
 
 void StreamBlocks::Completed(std::uint32_t i) {
   Unlink(i);
-  const FreeEvent spent = nodes_[i].behind;
+  const EventAfterFree spent = nodes_[i].behind;
   nodes_[i].behind = {};
   nodes_[i].number = 0;
   Link(i);
@@ -191,7 +191,7 @@ void StreamBlocks::Give(std::uint32_t i, std::uint64_t bytes, std::uint64_t size
     node.bytes = bytes;
     Link(rest);
   }
-  const FreeEvent spent = rest != 0 ? FreeEvent{} : node.behind;
+  const EventAfterFree spent = rest != 0 ? EventAfterFree{} : node.behind;
   node.state = State::kUsed;
   node.size = size;
   node.number = ++numbers_;
@@ -219,7 +219,7 @@ bool StreamBlocks::Take(std::uint64_t size, const StreamKey& stream, std::uint64
 }
 
 std::uint32_t StreamBlocks::FindAfter(std::uint64_t size, const StreamKey& stream, bool same,
-                                      FreeEvent& behind) const {
+                                      EventAfterFree& behind) const {
   const std::uint64_t bytes = Steps(size);
   for (unsigned bin = bytes != 0 ? BinOf(bytes) : kBins; bin < kBins; ++bin) {
     for (std::uint32_t i = bins_[bin]; i != 0; i = nodes_[i].next) {
@@ -253,14 +253,14 @@ bool StreamBlocks::Find(std::uint64_t segment, std::uint64_t address, Block& blo
   return true;
 }
 
-bool StreamBlocks::Free(std::uint64_t address, const StreamKey& stream, const FreeEvent& behind) {
+bool StreamBlocks::Free(std::uint64_t address, const StreamKey& stream, const EventAfterFree& behind) {
   std::uint32_t i = 0;
   if (!given_.Take(address, i)) return false;
   Node& node = nodes_[i];
   used_ -= node.bytes;
   node.size = 0;
   node.number = behind.event != 0 ? ++numbers_ : 0;
-  node.behind = behind.event != 0 ? behind : FreeEvent{};
+  node.behind = behind.event != 0 ? behind : EventAfterFree{};
   node.stream = stream.number;
   node.sure = stream.sure;
   Link(i);

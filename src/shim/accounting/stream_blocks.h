@@ -21,7 +21,7 @@ struct StreamKey {
 };
 
 // What was recorded behind a free: an event, and the context of the event. Event 0: none.
-struct FreeEvent {
+struct EventAfterFree {
   std::uint64_t event;
   std::uint64_t context;
 };
@@ -48,7 +48,8 @@ class StreamBlocks {
   // Finds a block that the stream may use after an event. `same`: only a block that a stream of the same
   // number freed. Returns 0 when there is none. Otherwise the caller tells the stream to wait for the event,
   // and then calls TakeAfter. TakeAfter sets `address` to 0 when there is no memory for the entry.
-  std::uint32_t FindAfter(std::uint64_t size, const StreamKey& stream, bool same, FreeEvent& behind) const;
+  std::uint32_t FindAfter(std::uint64_t size, const StreamKey& stream, bool same,
+                          EventAfterFree& behind) const;
   void TakeAfter(std::uint32_t found, std::uint64_t size, std::uint64_t context, std::uint64_t& address);
 
   // Finds the block that was given out and in which the address lies. Returns false when there is none.
@@ -56,7 +57,7 @@ class StreamBlocks {
   bool IsInUse(std::uint64_t address) { return given_.Find(address) != nullptr; }
   // Frees the block that was given out at the address, behind an event or at once (event 0). Returns false
   // when there is none.
-  bool Free(std::uint64_t address, const StreamKey& stream, const FreeEvent& behind);
+  bool Free(std::uint64_t address, const StreamKey& stream, const EventAfterFree& behind);
 
   // Calls done(behind) for each event that a block waits for. Where that is true, the block waits no more.
   template <typename Done>
@@ -67,7 +68,7 @@ class StreamBlocks {
     }
   }
   // Takes an event that no block waits for any more. Returns false when there is none.
-  bool TakeSpent(FreeEvent& behind);
+  bool TakeSpent(EventAfterFree& behind);
 
   std::uint64_t used() const { return used_; }          // bytes that are given out, in whole steps
   std::uint64_t reserved() const { return reserved_; }  // bytes of all segments
@@ -83,7 +84,7 @@ class StreamBlocks {
     std::uint64_t address, bytes;
     std::uint64_t size, number;    // of a block that was given out
     std::uint64_t stream;          // in which the block was freed
-    FreeEvent behind;              // .context: of the free, or of the allocation
+    EventAfterFree behind;         // .context: of the free, or of the allocation
     std::uint32_t before, after;   // the neighbours in the segment
     std::uint32_t previous, next;  // the neighbours in the bin, or in the list of unused or spent nodes
     State state;
@@ -103,7 +104,7 @@ class StreamBlocks {
   bool Match(const Node& a, const Node& b) const;
   std::uint32_t Merge(std::uint32_t i);
   void Completed(std::uint32_t i);
-  void Spend(const FreeEvent& behind);
+  void Spend(const EventAfterFree& behind);
   void Give(std::uint32_t i, std::uint64_t bytes, std::uint64_t size, std::uint64_t context);
   static bool Usable(const Node& node, const StreamKey& stream) {
     return node.behind.event == 0 || (node.stream == stream.number && node.sure && stream.sure);

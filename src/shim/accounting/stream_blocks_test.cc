@@ -28,7 +28,7 @@ class StreamBlocksTest : public testing::Test {
   }
   std::set<std::uint64_t> Spent() {
     std::set<std::uint64_t> spent;
-    for (FreeEvent one{}; blocks_.TakeSpent(one);) spent.insert(one.event);
+    for (EventAfterFree one{}; blocks_.TakeSpent(one);) spent.insert(one.event);
     return spent;
   }
 
@@ -63,7 +63,7 @@ TEST_F(StreamBlocksTest, AreUsedAgainInTheirStreamAtOnceAndElsewhereAfterTheEven
   const auto half = Take(kMiB, kFirst);
   EXPECT_EQ(half, address);
   EXPECT_TRUE(Spent().empty()) << "the other half waits for it";
-  blocks_.CheckEvents([](const FreeEvent& behind) { return behind.event == 7; });
+  blocks_.CheckEvents([](const EventAfterFree& behind) { return behind.event == 7; });
   EXPECT_EQ(Spent(), std::set<std::uint64_t>{7});
   EXPECT_EQ(Take(kMiB, kSecond), address + kMiB);
 }
@@ -73,7 +73,7 @@ TEST_F(StreamBlocksTest, OfAStreamThatIsNotSureWaitInItToo) {
   const auto address = Take(kMiB, kUnsure);
   FreeBehind(address, kUnsure, 7);
   EXPECT_EQ(Take(kMiB, kUnsure), 0u);
-  FreeEvent behind{};
+  EventAfterFree behind{};
   EXPECT_EQ(blocks_.FindAfter(kMiB, kFirst, true, behind), 0u) << "of its own number alone";
   const auto found = blocks_.FindAfter(kMiB, kUnsure, true, behind);
   ASSERT_NE(found, 0u);
@@ -96,7 +96,7 @@ TEST_F(StreamBlocksTest, OfOneStreamBecomeOneBehindTheLaterEvent) {
   EXPECT_EQ(Take(2 * kMiB, kFirst), a);
   EXPECT_EQ(Take(kMiB, kFirst), 0u);
   blocks_.Free(a, kFirst, {});
-  blocks_.CheckEvents([](const FreeEvent&) { return true; });
+  blocks_.CheckEvents([](const EventAfterFree&) { return true; });
   EXPECT_EQ(Take(3 * kMiB, kSecond), a) << "what waits for nothing is one as well";
 }
 
@@ -107,7 +107,7 @@ TEST_F(StreamBlocksTest, GiveASegmentBackThatNothingIsInAndThatWaitsForNothing) 
   EXPECT_EQ(blocks_.TakeIdle(bytes), 0u);
   FreeBehind(address, kFirst, 1);
   EXPECT_EQ(blocks_.TakeIdle(bytes), 0u);
-  blocks_.CheckEvents([](const FreeEvent&) { return true; });
+  blocks_.CheckEvents([](const EventAfterFree&) { return true; });
   EXPECT_EQ(blocks_.TakeIdle(bytes), kAt);
   EXPECT_EQ(bytes, kSegment);
   EXPECT_EQ(blocks_.reserved(), 0u);
@@ -158,7 +158,7 @@ TEST_F(StreamBlocksTest, AreNeverUsedBeforeWhatWasThereIsDone) {
     if (what < 8) {
       const std::uint64_t size = 1 + (chance() % 8 == 0 ? chance() % kMiB : chance() % 20'000);
       std::uint64_t address = Take(size, key(stream));
-      FreeEvent behind{};
+      EventAfterFree behind{};
       if (address == 0) {
         if (const auto found = blocks_.FindAfter(size, key(stream), chance() % 2 == 0, behind)) {
           streams.Wait(stream, events[behind.event]);
@@ -210,7 +210,7 @@ TEST_F(StreamBlocksTest, AreNeverUsedBeforeWhatWasThereIsDone) {
     } else if (what == 14) {
       streams.Finish(stream);
     } else {
-      blocks_.CheckEvents([&](const FreeEvent& behind) { return streams.Done(events[behind.event]); });
+      blocks_.CheckEvents([&](const EventAfterFree& behind) { return streams.Done(events[behind.event]); });
       std::uint64_t bytes = 0;
       if (const auto address = blocks_.TakeIdle(bytes); address != 0) {
         ++idle;
@@ -229,7 +229,7 @@ TEST_F(StreamBlocksTest, AreNeverUsedBeforeWhatWasThereIsDone) {
   EXPECT_EQ(blocks_.used(), used);
   for (unsigned stream = 0; stream < Streams::kCount; ++stream) streams.Finish(stream);
   for (const auto& [address, block] : held) blocks_.Free(address, key(block.stream), {});
-  blocks_.CheckEvents([](const FreeEvent&) { return true; });
+  blocks_.CheckEvents([](const EventAfterFree&) { return true; });
   std::uint64_t bytes = 0;
   while (blocks_.TakeIdle(bytes) != 0) ++idle;
   EXPECT_EQ(blocks_.reserved(), 0u);

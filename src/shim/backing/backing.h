@@ -35,13 +35,13 @@ void DropBackedOf(BackingState& state, std::uint64_t context);
 // the number of a small allocation, or of an allocation of a pool, else 0. Returns false where the shim has
 // nothing at the pointer. If `slab` is true then, the pointer lies in an unused part of a slab or a pool: no
 // allocation has it. The caller does not hold state.pools.
-struct Found {
+struct FoundAllocation {
   Region region;
   std::uint64_t number;
   bool slab;
   driver::abi::CUmemoryPool handle;  // the pool of the allocation; null: none, or destroyed
 };
-bool FindBacked(BackingState& state, driver::abi::CUdeviceptr pointer, Found& found);
+bool FindBacked(BackingState& state, driver::abi::CUdeviceptr pointer, FoundAllocation& found);
 // The region stays on the device from now on, since others can reach it. The caller holds `books`.
 void PinRegion(BackingState& state, const Region& region);
 

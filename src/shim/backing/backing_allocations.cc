@@ -121,7 +121,7 @@ CUresult AllocateSmall(BackingState& state, const AllocationTarget& where, CUdev
   });
 }
 
-CUresult FreeSmall(BackingState& state, const Found& found) {
+CUresult FreeSmall(BackingState& state, const FoundAllocation& found) {
   const CUresult waited = WaitForWork(state, found.region.context);
   if (waited != CUDA_SUCCESS) return waited;
   Region region{};
@@ -158,7 +158,7 @@ CUresult AllocateBacked(BackingState& state, const AllocationTarget& where, CUde
 }
 
 bool FreeBacked(BackingState& state, CUdeviceptr pointer, CUresult& result) {
-  Found found{};
+  FoundAllocation found{};
   if (!FindBacked(state, pointer, found) || found.region.address != pointer) return false;
   if (found.region.pool != 0) {
     result = WaitForAllWork(state);
@@ -198,7 +198,7 @@ void DropBackedOf(BackingState& state, std::uint64_t context) {
   if (any) TellEvictable(state);
 }
 
-bool FindBacked(BackingState& state, CUdeviceptr pointer, Found& found) {
+bool FindBacked(BackingState& state, CUdeviceptr pointer, FoundAllocation& found) {
   found = {};
   if (!IsBacked(state)) return false;
   {

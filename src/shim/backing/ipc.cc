@@ -78,7 +78,7 @@ CUresult Share(BackingState& state, const Region& region, std::uint64_t& number)
 }  // namespace
 
 bool ShareBacked(BackingState& state, CUdeviceptr pointer, CUipcMemHandle* handle, CUresult& result) {
-  Found found{};
+  FoundAllocation found{};
   if (handle == nullptr || !FindBacked(state, pointer, found) || found.region.pool != 0) return false;
   const NoCancellation whole;
   const Locked lock(state.ipc.mutex);

@@ -17,7 +17,7 @@ struct BackingState;
 struct Region;
 
 // Memory that another process shares and that is mapped here; the key is its address here.
-struct Opened {
+struct OpenedExport {
   std::uint8_t exporter[16];
   std::uint64_t number;   // of the export
   std::uint64_t bytes;    // as mapped
@@ -29,7 +29,7 @@ struct Opened {
 struct Ipc {
   pthread_mutex_t mutex;          // held around the driver's calls too; locked after contexts, before books
   Table<std::uint64_t> exported;  // numbers of exports, by the address of the region
-  Table<Opened> opened;
+  Table<OpenedExport> opened;
   std::uint32_t exports, openings;  // atomic; how many entries these tables have
   std::uint64_t last;               // number of the last export
 };
@@ -51,6 +51,6 @@ bool CloseShared(BackingState& state, driver::abi::CUdeviceptr pointer, driver::
 void CloseSharedOf(BackingState& state, std::uint64_t context);
 // Finds the opened memory in which the pointer lies. Returns false when there is none.
 bool FindShared(BackingState& state, driver::abi::CUdeviceptr pointer, std::uint64_t& address,
-                Opened& opened);
+                OpenedExport& opened);
 
 }  // namespace gpuman::shim

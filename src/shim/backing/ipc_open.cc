@@ -119,7 +119,7 @@ CUresult MapShared(BackingState& state, const SharedHandle& handle, const Alloca
   unsigned mapped = 0;
   result = Fetch(handle, region, mapped);
   if (result == CUDA_SUCCESS) result = GiveAccess(region);
-  Opened* const entry = result == CUDA_SUCCESS ? state.ipc.opened.Insert(address) : nullptr;
+  OpenedExport* const entry = result == CUDA_SUCCESS ? state.ipc.opened.Insert(address) : nullptr;
   if (entry == nullptr) {
     UnmapPieces(region, mapped);
     return result != CUDA_SUCCESS ? result : CUDA_ERROR_OUT_OF_MEMORY;
@@ -136,7 +136,7 @@ CUresult MapShared(BackingState& state, const SharedHandle& handle, const Alloca
 }
 
 // The caller has taken the entry out of the table, and holds ipc.mutex.
-void UnmapShared(BackingState& state, std::uint64_t address, const Opened& opened) {
+void UnmapShared(BackingState& state, std::uint64_t address, const OpenedExport& opened) {
   const Region region{address, opened.bytes, opened.bytes, opened.context, opened.device};
   UnmapPieces(region, PiecesOf(region));
   __atomic_fetch_sub(&state.ipc.openings, 1, __ATOMIC_SEQ_CST);
@@ -150,7 +150,7 @@ void UnmapShared(BackingState& state, std::uint64_t address, const Opened& opene
 // The caller holds ipc.mutex.
 bool FindOpened(Ipc& ipc, CUdeviceptr pointer, std::uint64_t& address) {
   bool found = false;
-  ipc.opened.ForEach([&](std::uint64_t at, const Opened& opened) {
+  ipc.opened.ForEach([&](std::uint64_t at, const OpenedExport& opened) {
     if (pointer < at || pointer - at >= opened.bytes) return;
     address = at;
     found = true;
@@ -167,7 +167,7 @@ CUresult Open(BackingState& state, CUdeviceptr* pointer, const SharedHandle& han
   if (std::memcmp(handle.exporter, state.ipc_server.name, sizeof handle.exporter) == 0)
     return CUDA_ERROR_INVALID_CONTEXT;  // as the driver answers
   std::uint64_t address = 0;
-  ipc.opened.ForEach([&](std::uint64_t at, const Opened& opened) {
+  ipc.opened.ForEach([&](std::uint64_t at, const OpenedExport& opened) {
     if (opened.number == handle.number && opened.context == where.context && opened.bytes == handle.bytes &&
         std::memcmp(opened.exporter, handle.exporter, sizeof opened.exporter) == 0)
       address = at;
@@ -201,7 +201,7 @@ bool CloseShared(BackingState& state, CUdeviceptr pointer, CUresult& result) {
   const Locked lock(ipc.mutex);
   std::uint64_t address = 0;
   if (!FindOpened(ipc, pointer, address)) return false;
-  Opened* const opened = ipc.opened.Find(address);
+  OpenedExport* const opened = ipc.opened.Find(address);
   result = CUDA_SUCCESS;
   if (opened->opens > 1) {
     --opened->opens;
@@ -209,7 +209,7 @@ bool CloseShared(BackingState& state, CUdeviceptr pointer, CUresult& result) {
   }
   result = SynchronizeContext(opened->context);
   if (result != CUDA_SUCCESS) return true;
-  Opened gone{};
+  OpenedExport gone{};
   ipc.opened.Take(address, gone);
   UnmapShared(state, address, gone);
   return true;
@@ -221,15 +221,15 @@ void CloseSharedOf(BackingState& state, std::uint64_t context) {
   const Locked lock(ipc.mutex);
   for (std::uint64_t address = 1; address != 0;) {
     address = 0;
-    ipc.opened.ForEach([&](std::uint64_t at, const Opened& opened) {
+    ipc.opened.ForEach([&](std::uint64_t at, const OpenedExport& opened) {
       if (opened.context == context) address = at;
     });
-    Opened gone{};
+    OpenedExport gone{};
     if (ipc.opened.Take(address, gone)) UnmapShared(state, address, gone);
   }
 }
 
-bool FindShared(BackingState& state, CUdeviceptr pointer, std::uint64_t& address, Opened& opened) {
+bool FindShared(BackingState& state, CUdeviceptr pointer, std::uint64_t& address, OpenedExport& opened) {
   Ipc& ipc = state.ipc;
   if (wire::Load(ipc.openings) == 0) return false;
   const Locked lock(ipc.mutex);

@@ -16,14 +16,14 @@ namespace {
 namespace wire = ledger::wire;
 using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 
-CUevent EventOf(const FreeEvent& behind) {
+CUevent EventOf(const EventAfterFree& behind) {
   return reinterpret_cast<CUevent>(static_cast<std::uintptr_t>(behind.event));
 }
 
 // An attempt at an allocation. The caller holds state.pools, except for the constructor.
 class Trial {
  public:
-  Trial(BackingState& state, const StreamRequest& request)
+  Trial(BackingState& state, const AsyncAllocRequest& request)
       : state_(state), request_(request), key_(KeyOf(request.where.context, request.stream)) {}
 
   // Returns null where the driver has to be asked.
@@ -41,7 +41,7 @@ class Trial {
   // Takes a block that may be used once other work is done. The stream waits for that work.
   bool TakeAfter(StreamPool& pool, bool same, std::uint64_t& address) const {
     auto* const wait = GPUMAN_REAL(cuStreamWaitEvent);
-    FreeEvent behind{};
+    EventAfterFree behind{};
     const std::uint32_t found = pool.blocks.FindAfter(request_.bytes, key_, same, behind);
     if (found == 0 || wait == nullptr || wait(request_.stream, EventOf(behind), 0) != CUDA_SUCCESS)
       return false;
@@ -86,13 +86,13 @@ class Trial {
   }
 
   BackingState& state_;
-  const StreamRequest& request_;
+  const AsyncAllocRequest& request_;
   const StreamKey key_;
 };
 
 // Tries the allocation without waiting. `full`: the device has no more memory, or the job may have no more
 // for now.
-CUresult Try(BackingState& state, const StreamRequest& request, CUdeviceptr* pointer, bool& full) {
+CUresult Try(BackingState& state, const AsyncAllocRequest& request, CUdeviceptr* pointer, bool& full) {
   const Trial trial(state, request);
   const Locked lock(state.pools);
   StreamPool* const pool = trial.Pool();
@@ -115,7 +115,7 @@ CUresult Try(BackingState& state, const StreamRequest& request, CUdeviceptr* poi
 
 // Waits for frees in the stream or, with `of_all`, in its whole context. Returns false where there is nothing
 // to wait for, or where no thread may wait now.
-bool WaitForFrees(BackingState& state, const StreamRequest& request, bool of_all) {
+bool WaitForFrees(BackingState& state, const AsyncAllocRequest& request, bool of_all) {
   const RelaxedCapture relaxed;
   auto* const wait = GPUMAN_REAL(cuStreamSynchronize);
   if (!of_all) return wait != nullptr && !IsCapturing(request.stream) && wait(request.stream) == CUDA_SUCCESS;
@@ -131,7 +131,7 @@ unsigned PoolAt(BackingState& state, CUdeviceptr pointer) {
 
 }  // namespace
 
-bool AllocateInOrder(BackingState& state, const StreamRequest& request, CUdeviceptr* pointer,
+bool AllocateInOrder(BackingState& state, const AsyncAllocRequest& request, CUdeviceptr* pointer,
                      CUresult& result) {
   {
     const Trial trial(state, request);
@@ -157,27 +157,27 @@ bool AllocateInOrder(BackingState& state, const StreamRequest& request, CUdevice
   return true;
 }
 
-FreedInOrder FreeInOrder(BackingState& state, CUdeviceptr pointer, CUstream stream, CUresult& result) {
+AsyncFreeResult FreeInOrder(BackingState& state, CUdeviceptr pointer, CUstream stream, CUresult& result) {
   const unsigned number = PoolAt(state, pointer);
-  if (number == 0) return FreedInOrder::kNotOfPools;
+  if (number == 0) return AsyncFreeResult::kNotOfPools;
   auto* const record = GPUMAN_REAL(cuEventRecord);
   AllocationTarget where{};
   if (record == nullptr || IsCapturing(stream) || !WhereOf(state, stream, where))
-    return FreedInOrder::kDriver;
+    return AsyncFreeResult::kDriver;
   const Locked lock(state.pools);
   StreamPool& pool = state.streams.pool[number - 1];
   if (!pool.blocks.IsInUse(pointer)) {
     result = CUDA_ERROR_INVALID_VALUE;
-    return FreedInOrder::kDone;
+    return AsyncFreeResult::kDone;
   }
-  const FreeEvent behind = TakeEvent(state, where.context);
+  const EventAfterFree behind = TakeEvent(state, where.context);
   result = behind.event != 0 ? record(EventOf(behind), stream) : CUDA_ERROR_OUT_OF_MEMORY;
   if (result == CUDA_SUCCESS)
     pool.blocks.Free(pointer, KeyOf(where.context, stream), behind);
   else if (behind.event != 0)
     PutEvent(state, behind);
-  for (FreeEvent spent{}; pool.blocks.TakeSpent(spent);) PutEvent(state, spent);
-  return FreedInOrder::kDone;
+  for (EventAfterFree spent{}; pool.blocks.TakeSpent(spent);) PutEvent(state, spent);
+  return AsyncFreeResult::kDone;
 }
 
 bool FreeOfPool(BackingState& state, unsigned number, CUdeviceptr pointer) {
@@ -188,7 +188,7 @@ bool FreeOfPool(BackingState& state, unsigned number, CUdeviceptr pointer) {
   return true;
 }
 
-bool FindInPool(BackingState& state, const Region& region, CUdeviceptr pointer, Found& found) {
+bool FindInPool(BackingState& state, const Region& region, CUdeviceptr pointer, FoundAllocation& found) {
   const Locked lock(state.pools);
   StreamPool& pool = state.streams.pool[region.pool - 1];
   StreamBlocks::Block block{};

@@ -47,7 +47,7 @@ StreamPool* Enter(BackingState& state, CUmemoryPool handle, int device) {
 }
 
 void Recycle(BackingState& state, StreamPool& pool) {
-  for (FreeEvent spent{}; pool.blocks.TakeSpent(spent);) PutEvent(state, spent);
+  for (EventAfterFree spent{}; pool.blocks.TakeSpent(spent);) PutEvent(state, spent);
 }
 
 // Forgets a destroyed pool that has no memory left.
@@ -137,7 +137,7 @@ CUresult AddSegment(BackingState& state, StreamPool& pool, std::uint64_t bytes, 
 void CheckEvents(BackingState& state, StreamPool& pool) {
   auto* const query = GPUMAN_REAL(cuEventQuery);
   if (query == nullptr || pool.blocks.pending() == 0) return;
-  pool.blocks.CheckEvents([&](const FreeEvent& behind) {
+  pool.blocks.CheckEvents([&](const EventAfterFree& behind) {
     return query(reinterpret_cast<CUevent>(static_cast<std::uintptr_t>(behind.event))) == CUDA_SUCCESS;
   });
   Recycle(state, pool);
@@ -202,11 +202,11 @@ bool TrimForOthers(BackingState& state, int device) {
   return TrimPools(state, device);
 }
 
-FreeEvent TakeEvent(BackingState& state, std::uint64_t context) {
+EventAfterFree TakeEvent(BackingState& state, std::uint64_t context) {
   StreamMemory& streams = state.streams;
   for (unsigned i = streams.events; i-- > 0;) {
     if (streams.event[i].context != context) continue;
-    const FreeEvent taken = streams.event[i];
+    const EventAfterFree taken = streams.event[i];
     streams.event[i] = streams.event[--streams.events];
     return taken;
   }
@@ -219,10 +219,11 @@ FreeEvent TakeEvent(BackingState& state, std::uint64_t context) {
   CUevent event = nullptr;
   const CUresult made = create(&event, CU_EVENT_DISABLE_TIMING);
   pop(&of);
-  return made == CUDA_SUCCESS ? FreeEvent{reinterpret_cast<std::uintptr_t>(event), context} : FreeEvent{};
+  return made == CUDA_SUCCESS ? EventAfterFree{reinterpret_cast<std::uintptr_t>(event), context}
+                              : EventAfterFree{};
 }
 
-void PutEvent(BackingState& state, const FreeEvent& behind) {
+void PutEvent(BackingState& state, const EventAfterFree& behind) {
   StreamMemory& streams = state.streams;
   if (streams.events < StreamMemory::kMaxEvents) {
     streams.event[streams.events++] = behind;
@@ -239,7 +240,7 @@ void PoolsWithoutContext(BackingState& state, std::uint64_t context) {
   for (StreamPool& pool : streams.pool) {
     if (!pool.known) continue;
     Recycle(state, pool);
-    pool.blocks.CheckEvents([&](const FreeEvent& behind) { return behind.context == context; });
+    pool.blocks.CheckEvents([&](const EventAfterFree& behind) { return behind.context == context; });
     Recycle(state, pool);
   }
   for (unsigned i = streams.events; i-- > 0;) {

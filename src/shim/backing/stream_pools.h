@@ -24,8 +24,8 @@ struct StreamPool {
 
 struct StreamMemory {
   static constexpr unsigned kMaxPools = 32, kMaxEvents = 256;
-  StreamPool pool[kMaxPools];   // Region::pool is the index + 1
-  FreeEvent event[kMaxEvents];  // events of the shim that are not in use
+  StreamPool pool[kMaxPools];        // Region::pool is the index + 1
+  EventAfterFree event[kMaxEvents];  // events of the shim that are not in use
   unsigned events;
   std::uint32_t any;  // atomic; 1: a pool has had memory of the shim
 };
@@ -63,8 +63,8 @@ bool TrimForOthers(BackingState& state, int device);
 void ReleaseAfterWait(BackingState& state);
 
 // TakeEvent returns an event of the context; {0, 0}: the driver makes none. PutEvent takes it back.
-FreeEvent TakeEvent(BackingState& state, std::uint64_t context);
-void PutEvent(BackingState& state, const FreeEvent& behind);
+EventAfterFree TakeEvent(BackingState& state, std::uint64_t context);
+void PutEvent(BackingState& state, const EventAfterFree& behind);
 
 // A context has ended, and its events with it. The caller does not hold state.pools.
 void PoolsWithoutContext(BackingState& state, std::uint64_t context);

@@ -266,7 +266,7 @@ void UncountAll(EvictionState& state) {
 
 // Hands out the marked pieces, by one connection for each device. The mover copies the memory of all these
 // devices at the same time. No device gives up memory before there is host memory for all.
-EvictionResult HandOutMarked(EvictionState& state, const BytesToLeave& marked) {
+EvictionResult HandOutMarked(EvictionState& state, const BytesToEvict& marked) {
   const InSomeContext context(state);
   if (!context) return Failed(CUDA_ERROR_INVALID_CONTEXT);
   LearnAccess(state);
@@ -332,8 +332,8 @@ EvictionResult Shut(EvictionState& state, const RestLimit& limit, bool was_at_re
   return {};
 }
 
-EvictionResult HandOut(EvictionState& state, const BytesToLeave& leaving) {
-  BytesToLeave marked{};
+EvictionResult HandOut(EvictionState& state, const BytesToEvict& leaving) {
+  BytesToEvict marked{};
   std::uint64_t bytes = 0;
   ForEachHome(state, [&](int device) {
     if (leaving.bytes[device] == 0 || BytesEvictable(state, device) == 0) return;

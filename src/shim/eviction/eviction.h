@@ -25,7 +25,7 @@ struct EvictionResult {
 inline constexpr std::uint64_t kEverything = UINT64_MAX;
 
 // How many bytes at least are to leave each device.
-struct BytesToLeave {
+struct BytesToEvict {
   std::uint64_t bytes[kMaxDevices];
 };
 
@@ -35,7 +35,7 @@ EvictionResult Shut(EvictionState& state, const RestLimit& limit, bool was_at_re
 
 // Hands out as much of the memory that can leave as `leaving` says, or all of it, and gives it up. Either all
 // devices give up theirs, or none does. The gate is closed.
-EvictionResult HandOut(EvictionState& state, const BytesToLeave& leaving);
+EvictionResult HandOut(EvictionState& state, const BytesToEvict& leaving);
 
 // Maps memory at all addresses again, with the same bytes in it. The gate is closed.
 EvictionResult FetchBack(EvictionState& state);

@@ -200,7 +200,7 @@ class Attending {
 
   // Finds out how much is to leave each home by the order. Returns false where the order leaves all memory
   // where it is.
-  bool FindLeaving(wire::OrderKind what, BytesToLeave& leaving) {
+  bool FindLeaving(wire::OrderKind what, BytesToEvict& leaving) {
     bool any = what == wire::OrderKind::kLeave;
     ForEachHome(state_, [&](int device) {
       const std::uint32_t entry = HomeEntryOf(state_, device);
@@ -222,7 +222,7 @@ class Attending {
       ended = IsEnding(state_) ? EvictionResult{Trouble::kBusy} : Shut(state_, LimitOfProgram());
       shut = ended.ok();
     }
-    BytesToLeave leaving{};
+    BytesToEvict leaving{};
     const bool any = FindLeaving(what, leaving);
     if (ended.ok() && any) {
       TellNoRest(state_);

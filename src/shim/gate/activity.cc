@@ -86,7 +86,7 @@ bool AwaitRoom(GateState& state, int device, std::uint64_t bytes, std::uint32_t 
   bool offered = false;
   {
     const std::uint32_t entry = HomeEntryOf(state, device);
-    const ForRoom waiting(state, entry, bytes);
+    const RoomWaitScope waiting(state, entry, bytes);
     const GateExit aside(state);
     for (;;) {
       offered = wire::Load(state.ledger->offers) != offers;

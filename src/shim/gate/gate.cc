@@ -168,7 +168,7 @@ class Waiting {
   }
 
  private:
-  const AtGate at_gate_;
+  const GateWaitScope at_gate_;
   Gate& gate_;
   ThreadSlot* const own_;
 };
@@ -381,10 +381,10 @@ bool TakePermitBack(ThreadSlot& thread, std::uint32_t waits) {
   return true;
 }
 
-Permitted WhatBecameOf(const ThreadSlot& thread) {
-  if (Load(thread.used) == 0) return Permitted::kReturned;  // the thread has ended
-  if (Load(thread.permit) != 0) return Permitted::kNotTaken;
-  return (Load(thread.in_flight) & kDepthMask) != 0 ? Permitted::kInFlight : Permitted::kReturned;
+PermitState WhatBecameOf(const ThreadSlot& thread) {
+  if (Load(thread.used) == 0) return PermitState::kReturned;  // the thread has ended
+  if (Load(thread.permit) != 0) return PermitState::kNotTaken;
+  return (Load(thread.in_flight) & kDepthMask) != 0 ? PermitState::kInFlight : PermitState::kReturned;
 }
 
 void WakeServiceThread(Gate& gate) {

@@ -118,15 +118,15 @@ class GateGuard {
   std::uint32_t before_;
 };
 
-// Does the work of AsideGuard where the thread may not simply pass. It keeps errno.
+// Does the work of QueryGuard where the thread may not simply pass. It keeps errno.
 ThreadSlot* EnterAside(FindState* find);
 
 // An object lives as long as a call that only asks (GPUMAN_SHIM_ASIDE). It waits at the closed gate only
 // where the process is suspended (Ledger::suspends) and may be checkpointed. It does not count as a call of
 // the program: one that asks again and again is not busy for that.
-class AsideGuard {
+class QueryGuard {
  public:
-  explicit AsideGuard(FindState* find) {
+  explicit QueryGuard(FindState* find) {
     ThreadSlot* const own = thread_slot;
     if (__builtin_expect(own != nullptr, 1)) {
       const std::uint32_t before = own->in_flight;
@@ -142,11 +142,11 @@ class AsideGuard {
     thread_slot_ = EnterAside(find);
     before_ = thread_slot_ != nullptr ? WordBefore(thread_slot_->in_flight) : 0;
   }
-  ~AsideGuard() {
+  ~QueryGuard() {
     if (thread_slot_ != nullptr) __atomic_store_n(&thread_slot_->in_flight, before_, __ATOMIC_RELEASE);
   }
-  AsideGuard(const AsideGuard&) = delete;
-  AsideGuard& operator=(const AsideGuard&) = delete;
+  QueryGuard(const QueryGuard&) = delete;
+  QueryGuard& operator=(const QueryGuard&) = delete;
 
  private:
   ThreadSlot* thread_slot_;  // null: the call passes without a mark
@@ -215,8 +215,8 @@ void GivePermit(ThreadSlot& thread);
 // Returns whether the thread had not taken its permit yet. Then it waits on, as the one that arrived at
 // `waits`.
 bool TakePermitBack(ThreadSlot& thread, std::uint32_t waits);
-enum class Permitted { kNotTaken, kInFlight, kReturned };
-Permitted WhatBecameOf(const ThreadSlot& thread);
+enum class PermitState { kNotTaken, kInFlight, kReturned };
+PermitState WhatBecameOf(const ThreadSlot& thread);
 
 // Wakes the service thread where it sleeps in AwaitWakeUp.
 void WakeServiceThread(Gate& gate);

@@ -106,7 +106,7 @@ class AsideTest : public testing::Test {
 
 TEST_F(AsideTest, WhoOnlyAsksPassesTheGateOfAProcessThatWaitsForItsTurn) {
   const std::uint32_t before = Calls();
-  InThread([] { const AsideGuard call(StateOfTest); });
+  InThread([] { const QueryGuard call(StateOfTest); });
   EXPECT_EQ(Calls(), before) << "that is no call of the program";
   EXPECT_FALSE(ReadGate(state_.gate).in_flight);
 }
@@ -115,7 +115,7 @@ TEST_F(AsideTest, WhoOnlyAsksWaitsWhileTheJobIsSuspended) {
   ledger_->suspends = 1;
   std::atomic<bool> passed = false;
   std::thread asking([&] {
-    const AsideGuard call(StateOfTest);
+    const QueryGuard call(StateOfTest);
     passed = true;
   });
   while (!ReadGate(state_.gate).waits) std::this_thread::yield();
@@ -128,19 +128,19 @@ TEST_F(AsideTest, WhoOnlyAsksWaitsWhileTheJobIsSuspended) {
 TEST_F(AsideTest, NothingIsKeptFromAProcessThatSharesMemoryAndStays) {
   ledger_->suspends = 1;
   ledger_->slot[0].flags = ledger::wire::kShares;
-  InThread([] { const AsideGuard call(StateOfTest); });
+  InThread([] { const QueryGuard call(StateOfTest); });
 }
 
 TEST(Gate, WhoAsksIsSeenBeforeTheGateShuts) {
-  const AsideGuard call(StateOfTest);
+  const QueryGuard call(StateOfTest);
   EXPECT_TRUE(ReadGate(StateOfTest()->gate).in_flight);
 }
 
 }  // namespace
 
 bool MayBeEvicted() { return true; }
-AtGate::AtGate(LinkState& state) : state_(state) { ++state_.watch.at_gate; }
-AtGate::~AtGate() { --state_.watch.at_gate; }
+GateWaitScope::GateWaitScope(LinkState& state) : state_(state) { ++state_.watch.at_gate; }
+GateWaitScope::~GateWaitScope() { --state_.watch.at_gate; }
 void* learned[kDriverFunctions];
 void* FindReal(DriverFunction entry) {
   return entry == DriverFunction::cuCtxGetDevice ? reinterpret_cast<void*>(GetDevice) : nullptr;

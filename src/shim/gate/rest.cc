@@ -146,7 +146,8 @@ void Resting::Tell() {
 // Calls in flight belong to no device: of a process with several, only the call of `passed` counts.
 bool Resting::Rests(int device, const ThreadSlot* passed) const {
   if (device == kAnyDevice || wire::Load(state_.drain.started) < 2) return works_ == 0 && !reading_.in_flight;
-  return (works_ >> device & 1) == 0 && (passed == nullptr || WhatBecameOf(*passed) == Permitted::kReturned);
+  return (works_ >> device & 1) == 0 &&
+         (passed == nullptr || WhatBecameOf(*passed) == PermitState::kReturned);
 }
 
 bool Resting::CloseOutsideCaptures() {

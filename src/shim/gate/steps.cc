@@ -149,9 +149,9 @@ bool Steps::LetPass(ThreadSlot& thread) {
   GivePermit(thread);
   for (std::uint64_t taken = 0;;) {
     const std::uint32_t seen = wire::Load(state_.gate.wake_ups);
-    const Permitted now = WhatBecameOf(thread);
-    if (now == Permitted::kReturned) return true;
-    if (now == Permitted::kNotTaken) {
+    const PermitState now = WhatBecameOf(thread);
+    if (now == PermitState::kReturned) return true;
+    if (now == PermitState::kNotTaken) {
       if (IsVoid() && TakePermitBack(thread, waits)) return false;
     } else if (taken == 0) {
       taken = NowNs();

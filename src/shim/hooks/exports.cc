@@ -97,7 +97,7 @@ struct Body<entry, CUresult(Arguments...)> {
   }
   [[gnu::always_inline]] static CUresult Call(Arguments... arguments) {
     if constexpr (kIsAside<entry>) {
-      const AsideGuard guard(FindOwnState);
+      const QueryGuard guard(FindOwnState);
       return Inner(arguments...);
     } else if constexpr (HookOf<entry>::gated) {
       const GateGuard guard(FindOwnState, kKindOf<entry>);

@@ -153,11 +153,11 @@ CUresult FreeIn(CUstream queried, CUdeviceptr pointer, Free free) {
   if (const HookScope scope; scope && pointer != 0) {
     CUresult result{};
     switch (FreeInOrder(*scope, pointer, queried, result)) {
-      case FreedInOrder::kDone:
+      case AsyncFreeResult::kDone:
         return result;
-      case FreedInOrder::kDriver:
+      case AsyncFreeResult::kDriver:
         return free();
-      case FreedInOrder::kNotOfPools:
+      case AsyncFreeResult::kNotOfPools:
         break;
     }
   }
@@ -197,7 +197,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr* pointer, size_t* pitch, size_t width_in
         const std::uint64_t row = RoundUp(width_in_bytes, kPitch);
         const CUresult result = BackedOr(state, where, pointer, PitchedBytes(row, height), managed, plain);
         // The driver has not set the pitch: it becomes the pitch that the driver would set.
-        Found found{};
+        FoundAllocation found{};
         if (result == CUDA_SUCCESS && state != nullptr && (managed || FindBacked(*state, *pointer, found)))
           *pitch = row;
         return result;

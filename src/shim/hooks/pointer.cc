@@ -14,7 +14,7 @@ void Answer(void* data, T value) {
   __builtin_memcpy(data, &value, sizeof(T));
 }
 
-struct Seen : Found {
+struct Seen : FoundAllocation {
   bool own;
 };
 
@@ -59,7 +59,7 @@ void MendTypes(ProcessState& state, CUpointer_attribute attribute, void* data, C
 bool FindAny(ProcessState& state, CUdeviceptr pointer, Seen& seen) {
   seen.own = FindBacked(state, pointer, seen);
   if (seen.own || seen.slab) return seen.own;
-  Opened opened{};
+  OpenedExport opened{};
   if (!FindShared(state, pointer, seen.region.address, opened)) return false;
   seen.region.size = opened.bytes;
   seen.region.context = opened.context;

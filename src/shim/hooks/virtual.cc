@@ -94,7 +94,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void*
   const HookScope scope;
   if (!scope || result != CUDA_SUCCESS) return result;
   // The same answer as for plain memory: by the handle, the program could export the backed memory.
-  Found found{};
+  FoundAllocation found{};
   if (FindBacked(*scope, reinterpret_cast<std::uintptr_t>(addr), found) || found.slab) {
     if (auto* const release = GPUMAN_REAL(cuMemRelease)) release(*handle);
     return CUDA_ERROR_INVALID_VALUE;

@@ -49,14 +49,14 @@ void Tell(LinkState& state, Change change, std::uint32_t entry = 0) {
 
 }  // namespace
 
-AtGate::AtGate(LinkState& state) : state_(state) {
+GateWaitScope::GateWaitScope(LinkState& state) : state_(state) {
   Tell(state_, [](WatchState& watch) { ++watch.at_gate; });
 }
-AtGate::~AtGate() {
+GateWaitScope::~GateWaitScope() {
   Tell(state_, [](WatchState& watch) { --watch.at_gate; });
 }
 
-ForRoom::ForRoom(LinkState& state, std::uint32_t entry, std::uint64_t bytes)
+RoomWaitScope::RoomWaitScope(LinkState& state, std::uint32_t entry, std::uint64_t bytes)
     : state_(state), entry_(entry), bytes_(bytes) {
   Tell(
       state_,
@@ -66,7 +66,7 @@ ForRoom::ForRoom(LinkState& state, std::uint32_t entry, std::uint64_t bytes)
       },
       entry_);
 }
-ForRoom::~ForRoom() {
+RoomWaitScope::~RoomWaitScope() {
   Tell(
       state_,
       [&](WatchState& watch) {

@@ -31,12 +31,12 @@ struct WatchState {
 };
 
 // A thread waits at the gate while the object lives.
-class AtGate {
+class GateWaitScope {
  public:
-  explicit AtGate(LinkState& state);
-  ~AtGate();
-  AtGate(const AtGate&) = delete;
-  AtGate& operator=(const AtGate&) = delete;
+  explicit GateWaitScope(LinkState& state);
+  ~GateWaitScope();
+  GateWaitScope(const GateWaitScope&) = delete;
+  GateWaitScope& operator=(const GateWaitScope&) = delete;
 
  private:
   LinkState& state_;
@@ -44,12 +44,12 @@ class AtGate {
 
 // An allocation of `bytes` waits for room while the object lives. `entry`: 1 + the index of the GPU's entry
 // in Ledger::home; 0: the slot tells of the GPU.
-class ForRoom {
+class RoomWaitScope {
  public:
-  ForRoom(LinkState& state, std::uint32_t entry, std::uint64_t bytes);
-  ~ForRoom();
-  ForRoom(const ForRoom&) = delete;
-  ForRoom& operator=(const ForRoom&) = delete;
+  RoomWaitScope(LinkState& state, std::uint32_t entry, std::uint64_t bytes);
+  ~RoomWaitScope();
+  RoomWaitScope(const RoomWaitScope&) = delete;
+  RoomWaitScope& operator=(const RoomWaitScope&) = delete;
 
  private:
   LinkState& state_;
@@ -57,7 +57,7 @@ class ForRoom {
   const std::uint64_t bytes_;
 };
 
-// Returns how many bytes allocations wait for, as the ledger tells. `entry`: as for ForRoom.
+// Returns how many bytes allocations wait for, as the ledger tells. `entry`: as for RoomWaitScope.
 std::uint64_t WantsOf(const LinkState& state, std::uint32_t entry);
 
 bool AnyAtGate(LinkState& state);

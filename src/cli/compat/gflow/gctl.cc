@@ -71,7 +71,7 @@ Result<> RequireBoth(const Process& process) {
 
 Result<int> IgnoreOne(Session& session, const Process& process) {
   GPUMAN_TRY(RequireBoth(process));
-  api::IgnoredProcess wanted;
+  api::IgnoreRuleView wanted;
   wanted.gpu = process.gpu;
   wanted.pid = process.pid;
   GPUMAN_ASSIGN(const auto rule,

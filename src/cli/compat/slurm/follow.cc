@@ -39,7 +39,7 @@ constexpr int kPollMillis = 200;  // between two looks at the output file
 
 // Asks until the job has ended; calls `between` every kPollMillis, which says whether to continue.
 template <typename Between>
-Result<bool> UntilEnded(Watched& watched, int wake, Between between) {
+Result<bool> UntilEnded(JobWatch& watched, int wake, Between between) {
   for (Pace pace;;) {
     if (pace.IsTime()) {
       GPUMAN_ASSIGN(const bool ended, watched.Ask());
@@ -81,7 +81,7 @@ Result<> PrintFirst(Session& session, const std::string& path, int lines) {
 }
 
 // Tells the user which output the file does not have.
-void TellWhereElse(Session& session, const Watched& watched, const JobName& name) {
+void TellWhereElse(Session& session, const JobWatch& watched, const SlurmJobId& name) {
   if (watched.kept() && !watched.kept()->errors.empty())
     session.Note(fmt::format("{} writes its errors to {}", ToString(name), watched.kept()->errors));
   if (watched.IsArray())
@@ -91,8 +91,8 @@ void TellWhereElse(Session& session, const Watched& watched, const JobName& name
 
 }  // namespace
 
-Result<std::vector<JobLine>> LookUp(const Engine& engine, const JobName& name) {
-  Watched watched(engine, name);
+Result<std::vector<JobLine>> LookUp(const SlurmBackend& engine, const SlurmJobId& name) {
+  JobWatch watched(engine, name);
   GPUMAN_TRY(watched.Ask());
   return watched.Lines();
 }
@@ -107,16 +107,16 @@ void PrintLines(Session& session, const std::vector<JobLine>& lines) {
   session.Flush();
 }
 
-Result<int> Wait(Session& session, const Engine& engine, const JobName& name) {
-  Watched watched(engine, name);
+Result<int> Wait(Session& session, const SlurmBackend& engine, const SlurmJobId& name) {
+  JobWatch watched(engine, name);
   constexpr int kNobody = -1;
   GPUMAN_TRY(UntilEnded(watched, kNobody, [] { return Result<bool>(true); }));
   PrintLines(session, watched.Lines());
   return ExitStatusOf(watched.End());
 }
 
-Result<int> Attach(Session& session, const Engine& engine, const JobName& name) {
-  Watched watched(engine, name);
+Result<int> Attach(Session& session, const SlurmBackend& engine, const SlurmJobId& name) {
+  JobWatch watched(engine, name);
   Output output(session);
   SignalWatch signals{SIGINT, SIGTERM};
   int first = 0;
@@ -152,9 +152,9 @@ Result<int> Attach(Session& session, const Engine& engine, const JobName& name) 
   return ExitStatusOf(watched.End());
 }
 
-Result<int> Log(Session& session, const Engine& engine, const JobName& name,
+Result<int> Log(Session& session, const SlurmBackend& engine, const SlurmJobId& name,
                 const queue::LogSettings& settings) {
-  Watched watched(engine, name);
+  JobWatch watched(engine, name);
   GPUMAN_ASSIGN(bool ended, watched.Ask());
   if (settings.first) {
     if (const auto path = watched.Output()) GPUMAN_TRY(PrintFirst(session, *path, *settings.first));

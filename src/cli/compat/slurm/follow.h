@@ -14,19 +14,19 @@ namespace gpuman::cli::slurm {
 
 // All that is known of a job: from Slurm, and from the record where Slurm has forgotten it. Records an end.
 // kNotFound: neither knows the job.
-base::Result<std::vector<JobLine>> LookUp(const Engine& engine, const JobName& name);
+base::Result<std::vector<JobLine>> LookUp(const SlurmBackend& engine, const SlurmJobId& name);
 
 // A sentence for each, or its JSON.
 void PrintLines(Session& session, const std::vector<JobLine>& lines);
 
 // Waits until the job, or every task of an array, has ended; prints each task, and returns the exit status.
-base::Result<int> Wait(Session& session, const Engine& engine, const JobName& name);
+base::Result<int> Wait(Session& session, const SlurmBackend& engine, const SlurmJobId& name);
 
 // `job attach`, `submit --wait`: shows the output until the end. The first SIGINT or SIGTERM goes to the job,
 // the second one leaves the job. For an array it shows the output of the first task.
-base::Result<int> Attach(Session& session, const Engine& engine, const JobName& name);
+base::Result<int> Attach(Session& session, const SlurmBackend& engine, const SlurmJobId& name);
 
-base::Result<int> Log(Session& session, const Engine& engine, const JobName& name,
+base::Result<int> Log(Session& session, const SlurmBackend& engine, const SlurmJobId& name,
                       const queue::LogSettings& settings);
 
 }  // namespace gpuman::cli::slurm

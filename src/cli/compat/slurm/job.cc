@@ -19,7 +19,7 @@ bool HasEnded(const JobLine& job) { return !job.state || spec::IsEnded(*job.stat
 
 class Job final : public queue::OtherJob {
  public:
-  Job(Session& session, const JobName& name) : session_(session), engine_(session), name_(name) {}
+  Job(Session& session, const SlurmJobId& name) : session_(session), engine_(session), name_(name) {}
 
   std::string Name() const override { return ToString(name_); }
 
@@ -90,14 +90,14 @@ class Job final : public queue::OtherJob {
   }
 
   Session& session_;
-  const Engine engine_;
-  const JobName name_;
+  const SlurmBackend engine_;
+  const SlurmJobId name_;
 };
 
 }  // namespace
 
 std::unique_ptr<queue::OtherJob> Queue::Find(Session& session, const std::string& word) const {
-  const auto name = JobNameFromString(word);
+  const auto name = SlurmJobIdFromString(word);
   return name ? std::make_unique<Job>(session, *name) : nullptr;
 }
 

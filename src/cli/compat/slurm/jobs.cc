@@ -212,22 +212,22 @@ constexpr std::array<Refused, 19> kRefusals{
 
 }  // namespace
 
-std::optional<JobName> JobNameFromString(std::string_view word) {
+std::optional<SlurmJobId> SlurmJobIdFromString(std::string_view word) {
   constexpr std::string_view kPrefix = "slurm-";
   if (!word.starts_with(kPrefix)) return std::nullopt;
   word.remove_prefix(kPrefix.size());
   const auto line = word.find('_');
   const auto job = ToNumber<std::uint32_t>(word.substr(0, line));
   if (!job || *job == 0) return std::nullopt;
-  if (line == std::string_view::npos) return JobName{*job, {}};
+  if (line == std::string_view::npos) return SlurmJobId{*job, {}};
   const auto task = ToNumber<std::uint32_t>(word.substr(line + 1));
-  return task ? std::optional(JobName{*job, task}) : std::nullopt;
+  return task ? std::optional(SlurmJobId{*job, task}) : std::nullopt;
 }
 
-std::string InSlurm(const JobName& name) {
+std::string InSlurm(const SlurmJobId& name) {
   return name.task ? fmt::format("{}_{}", name.job, *name.task) : std::to_string(name.job);
 }
-std::string ToString(const JobName& name) { return "slurm-" + InSlurm(name); }
+std::string ToString(const SlurmJobId& name) { return "slurm-" + InSlurm(name); }
 
 std::string NameOf(const SeenJob& job) {
   if (job.task.empty()) return fmt::format("slurm-{}", job.job);
@@ -285,8 +285,8 @@ std::vector<SeenJob> ReadAccounting(std::string_view text) {
   return jobs;
 }
 
-std::optional<Accepted> ReadAccepted(std::string_view text) {
-  Accepted accepted;
+std::optional<SbatchAnswer> ReadAccepted(std::string_view text) {
+  SbatchAnswer accepted;
   for (const auto line : Split(text, '\n')) {
     const auto id = ToNumber<std::uint32_t>(line.substr(0, line.find(';')));
     if (id && *id != 0)

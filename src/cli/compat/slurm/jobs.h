@@ -18,15 +18,15 @@
 namespace gpuman::cli::slurm {
 
 // "slurm-12", or "slurm-12_3" for a task of an array.
-struct JobName {
+struct SlurmJobId {
   std::uint32_t job = 0;
   std::optional<std::uint32_t> task{};
-  friend bool operator==(const JobName&, const JobName&) = default;
+  friend bool operator==(const SlurmJobId&, const SlurmJobId&) = default;
 };
-std::optional<JobName> JobNameFromString(std::string_view word);
-std::string ToString(const JobName& name);
+std::optional<SlurmJobId> SlurmJobIdFromString(std::string_view word);
+std::string ToString(const SlurmJobId& name);
 // As Slurm writes it: "12_3".
-std::string InSlurm(const JobName& name);
+std::string InSlurm(const SlurmJobId& name);
 
 // One line of the queue, or one job that was asked for; fields that were not printed are empty.
 struct SeenJob {
@@ -57,11 +57,11 @@ inline constexpr const char* kAccountingFormat = "JobID,State,ExitCode,Submit,St
 std::vector<SeenJob> ReadAccounting(std::string_view text);
 
 // What `sbatch --parsable` prints: the id, and other messages.
-struct Accepted {
+struct SbatchAnswer {
   std::uint32_t id = 0;
   std::vector<std::string> said;
 };
-std::optional<Accepted> ReadAccepted(std::string_view text);
+std::optional<SbatchAnswer> ReadAccepted(std::string_view text);
 
 // Slurm's refusal in its own words, with the matching error code.
 base::Error RefusalOf(std::string_view program, std::string_view text);

@@ -16,21 +16,21 @@ using ::testing::SizeIs;
 
 std::string Iso(const std::optional<base::WallTime>& time) { return time ? base::FormatIso8601(*time) : ""; }
 
-TEST(JobName, IsSlurmsIdBehindAWord) {
-  const std::vector<std::pair<const char*, std::optional<JobName>>> rows{{"slurm-12", JobName{12, {}}},
-                                                                         {"slurm-12_0", JobName{12, 0}},
-                                                                         {"slurm-0", {}},
-                                                                         {"slurm-", {}},
-                                                                         {"slurm-12_", {}},
-                                                                         {"slurm-12.0", {}},
-                                                                         {"slurm-12-3", {}},
-                                                                         {"12", {}},
-                                                                         {"slurm--1", {}},
-                                                                         {"slurm-4294967296", {}},
-                                                                         {"slurm-12_x", {}},
-                                                                         {"slurm-12.batch", {}}};
+TEST(SlurmJobId, IsSlurmsIdBehindAWord) {
+  const std::vector<std::pair<const char*, std::optional<SlurmJobId>>> rows{{"slurm-12", SlurmJobId{12, {}}},
+                                                                            {"slurm-12_0", SlurmJobId{12, 0}},
+                                                                            {"slurm-0", {}},
+                                                                            {"slurm-", {}},
+                                                                            {"slurm-12_", {}},
+                                                                            {"slurm-12.0", {}},
+                                                                            {"slurm-12-3", {}},
+                                                                            {"12", {}},
+                                                                            {"slurm--1", {}},
+                                                                            {"slurm-4294967296", {}},
+                                                                            {"slurm-12_x", {}},
+                                                                            {"slurm-12.batch", {}}};
   for (const auto& [word, name] : rows) {
-    EXPECT_EQ(JobNameFromString(word), name) << word;
+    EXPECT_EQ(SlurmJobIdFromString(word), name) << word;
     if (name) {
       EXPECT_EQ(ToString(*name), word);
     }

@@ -9,7 +9,7 @@
 namespace gpuman::cli::slurm {
 namespace {
 
-base::Result<std::vector<JobLine>> Ask(const Engine& engine, std::vector<Submitted> kept,
+base::Result<std::vector<JobLine>> Ask(const SlurmBackend& engine, std::vector<SubmissionRecord> kept,
                                        const api::QueueFilter& filter) {
   GPUMAN_ASSIGN(const auto seen, engine.programs.Queue());
   for (auto& job : kept) {
@@ -29,16 +29,17 @@ base::Result<std::vector<JobLine>> Ask(const Engine& engine, std::vector<Submitt
 
 bool Queue::ServesAlone(const Session& session) const {
   const bool names_daemon = session.socket || session.environment()("GPUMAN_SOCKET");
-  return !names_daemon && !SubmissionFile::OfUser(session.environment()).Jobs().empty();
+  return !names_daemon && !SubmissionLog::OfUser(session.environment()).Jobs().empty();
 }
 
-std::optional<queue::OtherJobs> Queue::List(Session& session, const api::QueueFilter& filter) const {
-  const Engine engine(session);
+std::optional<queue::OtherListing> Queue::List(Session& session, const api::QueueFilter& filter) const {
+  const SlurmBackend engine(session);
   auto kept = engine.record.Jobs();
-  const bool could_show = std::any_of(
-      kept.begin(), kept.end(), [&](const Submitted& job) { return !filter.states.empty() || !job.ended; });
+  const bool could_show = std::any_of(kept.begin(), kept.end(), [&](const SubmissionRecord& job) {
+    return !filter.states.empty() || !job.ended;
+  });
   if (!could_show) return std::nullopt;
-  queue::OtherJobs list{api::Json::array(), {}};
+  queue::OtherListing list{api::Json::array(), {}};
   const auto lines = Ask(engine, std::move(kept), filter);
   if (!lines) session.Note("Slurm's part is missing: " + lines.error().message);
   if (!lines || lines->empty()) return list;

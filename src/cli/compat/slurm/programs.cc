@@ -49,7 +49,7 @@ Variables WithThoseOfSlurm(Variables job, const Variables& caller) {
   return job;
 }
 
-Result<std::string> Programs::Run(const std::string& program, std::vector<std::string> arguments) const {
+Result<std::string> SlurmCommands::Run(const std::string& program, std::vector<std::string> arguments) const {
   GPUMAN_ASSIGN(auto file, Find(environment_, program));
   base::ProgramRun command{std::move(file), std::move(arguments), CallersEnvironment(), {}, kPatience};
   GPUMAN_ASSIGN(auto finished, base::RunCommand(command));
@@ -57,7 +57,7 @@ Result<std::string> Programs::Run(const std::string& program, std::vector<std::s
   return std::move(finished.output);
 }
 
-Result<Accepted> Programs::Submit(const Translated& job, const Variables& variables) const {
+Result<SbatchAnswer> SlurmCommands::Submit(const Translated& job, const Variables& variables) const {
   GPUMAN_ASSIGN(auto file, Find(environment_, "sbatch"));
   base::ProgramRun command{std::move(file), {"--parsable"}, {}, job.script, kSubmitPatience};
   command.arguments.insert(command.arguments.end(), job.options.begin(), job.options.end());
@@ -74,20 +74,20 @@ Result<Accepted> Programs::Submit(const Translated& job, const Variables& variab
   return std::move(*accepted);
 }
 
-Result<std::vector<SeenJob>> Programs::Queue() const {
+Result<std::vector<SeenJob>> SlurmCommands::Queue() const {
   GPUMAN_ASSIGN(const auto text,
                 Run("squeue", {"-h", "-u", std::to_string(::geteuid()), "-t", "all", "-o", kQueueFormat}));
   return ReadQueue(text);
 }
 
-Result<std::vector<SeenJob>> Programs::FindNow(const JobName& name) const {
+Result<std::vector<SeenJob>> SlurmCommands::FindNow(const SlurmJobId& name) const {
   GPUMAN_ASSIGN(const auto shown, Run("scontrol", {"show", "job", InSlurm(name)}));
   auto jobs = ReadShown(shown);
   if (!jobs.empty()) return jobs;
   return base::Fail(ErrorCode::kNotFound, fmt::format("scontrol says nothing of {}", ToString(name)));
 }
 
-Result<std::vector<SeenJob>> Programs::Query(const JobName& name) const {
+Result<std::vector<SeenJob>> SlurmCommands::Query(const SlurmJobId& name) const {
   auto now = FindNow(name);
   if (now || now.error().code != ErrorCode::kNotFound) return now;
   // Where Slurm keeps no accounts, sacct fails, and old jobs are unknown.
@@ -98,23 +98,23 @@ Result<std::vector<SeenJob>> Programs::Query(const JobName& name) const {
                     "Slurm forgets a job some minutes after its end, unless accounting is enabled");
 }
 
-Result<> Programs::Cancel(const JobName& name) const {
+Result<> SlurmCommands::Cancel(const SlurmJobId& name) const {
   GPUMAN_TRY(Run("scancel", {InSlurm(name)}));
   return {};
 }
-Result<> Programs::Signal(const JobName& name, int signal) const {
+Result<> SlurmCommands::Signal(const SlurmJobId& name, int signal) const {
   GPUMAN_TRY(Run("scancel", {"--full", fmt::format("--signal={}", signal), InSlurm(name)}));
   return {};
 }
-Result<> Programs::Hold(const JobName& name) const {
+Result<> SlurmCommands::Hold(const SlurmJobId& name) const {
   GPUMAN_TRY(Run("scontrol", {"hold", InSlurm(name)}));
   return {};
 }
-Result<> Programs::Release(const JobName& name) const {
+Result<> SlurmCommands::Release(const SlurmJobId& name) const {
   GPUMAN_TRY(Run("scontrol", {"release", InSlurm(name)}));
   return {};
 }
-Result<> Programs::SetBegin(const JobName& name, base::Millis from_now) const {
+Result<> SlurmCommands::SetBegin(const SlurmJobId& name, base::Millis from_now) const {
   const auto seconds = std::chrono::ceil<std::chrono::seconds>(from_now).count();
   GPUMAN_TRY(Run("scontrol", {"update", "JobId=" + InSlurm(name),
                               fmt::format("StartTime=now+{}", std::max<std::int64_t>(seconds, 0))}));

@@ -20,22 +20,22 @@ using Variables = std::map<std::string, std::string>;
 // Adds to the job's variables those of the caller's that sbatch itself needs.
 Variables WithThoseOfSlurm(Variables job, const Variables& caller);
 
-class Programs {
+class SlurmCommands {
  public:
-  explicit Programs(base::EnvironmentLookup environment) : environment_(std::move(environment)) {}
+  explicit SlurmCommands(base::EnvironmentLookup environment) : environment_(std::move(environment)) {}
 
-  base::Result<Accepted> Submit(const Translated& job, const Variables& variables) const;
+  base::Result<SbatchAnswer> Submit(const Translated& job, const Variables& variables) const;
   // This user's jobs, including those that ended a short time ago.
   base::Result<std::vector<SeenJob>> Queue() const;
   // One job, or the tasks of an array. kNotFound: the controller does not know it (any more).
-  base::Result<std::vector<SeenJob>> FindNow(const JobName& name) const;
+  base::Result<std::vector<SeenJob>> FindNow(const SlurmJobId& name) const;
   // The same; if the controller has forgotten the job, from the accounts, where the cluster keeps some.
-  base::Result<std::vector<SeenJob>> Query(const JobName& name) const;
-  base::Result<> Cancel(const JobName& name) const;
-  base::Result<> Signal(const JobName& name, int signal) const;  // to all processes of the job
-  base::Result<> Hold(const JobName& name) const;
-  base::Result<> Release(const JobName& name) const;
-  base::Result<> SetBegin(const JobName& name, base::Millis from_now) const;
+  base::Result<std::vector<SeenJob>> Query(const SlurmJobId& name) const;
+  base::Result<> Cancel(const SlurmJobId& name) const;
+  base::Result<> Signal(const SlurmJobId& name, int signal) const;  // to all processes of the job
+  base::Result<> Hold(const SlurmJobId& name) const;
+  base::Result<> Release(const SlurmJobId& name) const;
+  base::Result<> SetBegin(const SlurmJobId& name, base::Millis from_now) const;
 
  private:
   base::Result<std::string> Run(const std::string& program, std::vector<std::string> arguments) const;

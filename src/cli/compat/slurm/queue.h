@@ -22,7 +22,7 @@ class Queue final : public queue::OtherQueue {
                            const queue::Dialect& dialect) const override;
   bool ServesAlone(const Session& session) const override;
   // Records jobs that have ended.
-  std::optional<queue::OtherJobs> List(Session& session, const api::QueueFilter& filter) const override;
+  std::optional<queue::OtherListing> List(Session& session, const api::QueueFilter& filter) const override;
 };
 
 }  // namespace gpuman::cli::slurm

@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
   if (const auto accepted = ReadAccepted(text)) Require(accepted->id != 0);
   Require(!RefusalOf("sbatch", text).message.empty());
-  if (const auto name = JobNameFromString(text)) Require(JobNameFromString(ToString(*name)) == name);
+  if (const auto name = SlurmJobIdFromString(text)) Require(SlurmJobIdFromString(ToString(*name)) == name);
   const auto kept = ReadRecord(text);
   Require(ReadRecord(WriteRecord(kept)).size() == kept.size());
   return 0;

@@ -19,7 +19,7 @@ constexpr std::size_t kLongestCommand = 4096;  // bytes of the command that are 
 constexpr base::json::Format kFormat{};
 
 // Keeps the first words of a long command.
-void Shorten(Submitted& job) {
+void Shorten(SubmissionRecord& job) {
   std::size_t size = 0;
   const auto end = std::find_if(job.command.begin(), job.command.end(), [&](const std::string& word) {
     size += word.size();
@@ -32,7 +32,7 @@ void Shorten(Submitted& job) {
 
 }  // namespace
 
-template <typename V, base::json::Of<Ended> T>
+template <typename V, base::json::Of<JobEnd> T>
 void Fields(V& v, T& x) {
   std::optional<spec::JobState> state;
   if (!V::kReads && x.known) state = x.state;
@@ -46,7 +46,7 @@ void Fields(V& v, T& x) {
   v("at", x.at);
 }
 
-template <typename V, base::json::Of<Submitted> T>
+template <typename V, base::json::Of<SubmissionRecord> T>
 void Fields(V& v, T& x) {
   v.Required("id", x.id);
   v("name", x.name);
@@ -60,43 +60,43 @@ void Fields(V& v, T& x) {
   v("ended", x.ended);
 }
 
-std::vector<Submitted> ReadRecord(std::string_view text) {
-  std::vector<Submitted> jobs;
+std::vector<SubmissionRecord> ReadRecord(std::string_view text) {
+  std::vector<SubmissionRecord> jobs;
   while (!text.empty()) {
     const auto end = std::min(text.find('\n'), text.size());
-    if (auto job = base::json::FromText<Submitted>(text.substr(0, end), kFormat, "a job of Slurm"))
+    if (auto job = base::json::FromText<SubmissionRecord>(text.substr(0, end), kFormat, "a job of Slurm"))
       jobs.push_back(std::move(*job));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return jobs;
 }
 
-std::string WriteRecord(const std::vector<Submitted>& jobs) {
+std::string WriteRecord(const std::vector<SubmissionRecord>& jobs) {
   std::string text;
   for (const auto& job : jobs) text += base::json::ToText(job, kFormat) + "\n";
   return text;
 }
 
-SubmissionFile SubmissionFile::OfUser(const base::EnvironmentLookup& environment) {
+SubmissionLog SubmissionLog::OfUser(const base::EnvironmentLookup& environment) {
   const auto home = environment("HOME").value_or("/");
-  return SubmissionFile(base::UserPaths(environment, ::geteuid(), home).state / "slurm.jsonl");
+  return SubmissionLog(base::UserPaths(environment, ::geteuid(), home).state / "slurm.jsonl");
 }
 
-std::vector<Submitted> SubmissionFile::Jobs() const {
+std::vector<SubmissionRecord> SubmissionLog::Jobs() const {
   constexpr std::size_t kLargest = std::size_t{64} << 20;
   const auto text = base::ReadFile(file_, kLargest);
-  return text ? ReadRecord(*text) : std::vector<Submitted>();
+  return text ? ReadRecord(*text) : std::vector<SubmissionRecord>();
 }
 
-std::optional<Submitted> SubmissionFile::Find(std::uint32_t id) const {
+std::optional<SubmissionRecord> SubmissionLog::Find(std::uint32_t id) const {
   const auto jobs = Jobs();
   const auto it =
-      std::find_if(jobs.rbegin(), jobs.rend(), [&](const Submitted& job) { return job.id == id; });
+      std::find_if(jobs.rbegin(), jobs.rend(), [&](const SubmissionRecord& job) { return job.id == id; });
   return it != jobs.rend() ? std::optional(*it) : std::nullopt;
 }
 
 template <typename Change>
-Result<> SubmissionFile::Write(Change change) const {
+Result<> SubmissionLog::Write(Change change) const {
   constexpr mode_t kPrivate = 0700;
   GPUMAN_TRY(base::MakeDirectories(file_.parent_path(), kPrivate));
   auto lock_file = file_;
@@ -109,22 +109,22 @@ Result<> SubmissionFile::Write(Change change) const {
   return base::ReplaceFile(file_, WriteRecord(jobs), 0600);
 }
 
-Result<> SubmissionFile::Add(const Submitted& job) const {
-  return Write([&](std::vector<Submitted>& jobs) {
+Result<> SubmissionLog::Add(const SubmissionRecord& job) const {
+  return Write([&](std::vector<SubmissionRecord>& jobs) {
     jobs.push_back(job);
     Shorten(jobs.back());
     while (jobs.size() > kMax) {
-      const auto ended =
-          std::find_if(jobs.begin(), jobs.end(), [](const Submitted& one) { return one.ended.has_value(); });
+      const auto ended = std::find_if(jobs.begin(), jobs.end(),
+                                      [](const SubmissionRecord& one) { return one.ended.has_value(); });
       jobs.erase(ended != jobs.end() ? ended : jobs.begin());
     }
   });
 }
 
-Result<> SubmissionFile::SetEnded(std::uint32_t id, const Ended& ended) const {
-  return Write([&](std::vector<Submitted>& jobs) {
+Result<> SubmissionLog::SetEnded(std::uint32_t id, const JobEnd& ended) const {
+  return Write([&](std::vector<SubmissionRecord>& jobs) {
     const auto it =
-        std::find_if(jobs.rbegin(), jobs.rend(), [&](const Submitted& job) { return job.id == id; });
+        std::find_if(jobs.rbegin(), jobs.rend(), [&](const SubmissionRecord& job) { return job.id == id; });
     if (it != jobs.rend()) it->ended = ended;
   });
 }

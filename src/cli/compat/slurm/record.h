@@ -19,14 +19,14 @@
 
 namespace gpuman::cli::slurm {
 
-struct Ended {
+struct JobEnd {
   spec::JobState state = spec::JobState::kFinished;
   bool known = false;  // false: Slurm no longer told the end, and `state` means nothing
   std::optional<int> exit_code, signal;
   std::optional<base::WallTime> at;
 };
 
-struct Submitted {
+struct SubmissionRecord {
   std::uint32_t id = 0;
   std::string name;
   std::optional<std::string> project;
@@ -34,26 +34,26 @@ struct Submitted {
   bool array = false;
   std::vector<std::string> command;  // empty: a script
   std::string directory;
-  std::string output, errors;  // as in Translated
-  std::optional<Ended> ended;  // for an array: the end of all its tasks
+  std::string output, errors;   // as in Translated
+  std::optional<JobEnd> ended;  // for an array: the end of all its tasks
 };
 
 // Oldest first; invalid lines are skipped.
-std::vector<Submitted> ReadRecord(std::string_view text);
-std::string WriteRecord(const std::vector<Submitted>& jobs);
+std::vector<SubmissionRecord> ReadRecord(std::string_view text);
+std::string WriteRecord(const std::vector<SubmissionRecord>& jobs);
 
-class SubmissionFile {
+class SubmissionLog {
  public:
-  explicit SubmissionFile(std::filesystem::path file) : file_(std::move(file)) {}
-  static SubmissionFile OfUser(const base::EnvironmentLookup& environment);
+  explicit SubmissionLog(std::filesystem::path file) : file_(std::move(file)) {}
+  static SubmissionLog OfUser(const base::EnvironmentLookup& environment);
 
   // Empty where the file does not exist, or cannot be read.
-  std::vector<Submitted> Jobs() const;
+  std::vector<SubmissionRecord> Jobs() const;
   // The newest job with this id.
-  std::optional<Submitted> Find(std::uint32_t id) const;
+  std::optional<SubmissionRecord> Find(std::uint32_t id) const;
   // Keeps the last kMax jobs; jobs that have ended are dropped first.
-  base::Result<> Add(const Submitted& job) const;
-  base::Result<> SetEnded(std::uint32_t id, const Ended& ended) const;
+  base::Result<> Add(const SubmissionRecord& job) const;
+  base::Result<> SetEnded(std::uint32_t id, const JobEnd& ended) const;
 
   static constexpr std::size_t kMax = 1000;
 

@@ -22,8 +22,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-Submitted Job(std::uint32_t id, const std::string& name = "train") {
-  Submitted job;
+SubmissionRecord Job(std::uint32_t id, const std::string& name = "train") {
+  SubmissionRecord job;
   job.id = id;
   job.name = name;
   job.submitted_at = base::WallTime(base::Millis(1'800'000'000'000));
@@ -33,9 +33,9 @@ Submitted Job(std::uint32_t id, const std::string& name = "train") {
   return job;
 }
 
-TEST(SubmissionFile, HasWhatWasSubmittedAndHowItEnded) {
+TEST(SubmissionLog, HasWhatWasSubmittedAndHowItEnded) {
   const base::TempDir dir;
-  const SubmissionFile record(dir.path() / "state" / "slurm.jsonl");
+  const SubmissionLog record(dir.path() / "state" / "slurm.jsonl");
   EXPECT_THAT(record.Jobs(), IsEmpty());
   auto first = Job(7);
   first.project = "vision";
@@ -57,39 +57,39 @@ TEST(SubmissionFile, HasWhatWasSubmittedAndHowItEnded) {
   EXPECT_FALSE(record.Find(9));
 }
 
-TEST(SubmissionFile, KeepsThatNobodyKnowsHowAJobEnded) {
+TEST(SubmissionLog, KeepsThatNobodyKnowsHowAJobEnded) {
   auto job = Job(7);
-  job.ended = Ended{};
+  job.ended = JobEnd{};
   const auto read = ReadRecord(WriteRecord({job}));
   ASSERT_TRUE(read.at(0).ended);
   EXPECT_FALSE(read[0].ended->known);
   EXPECT_EQ(ExitStatusOf(*read[0].ended), 1);
 }
 
-TEST(SubmissionFile, PassesOverWhatIsNoJob) {
+TEST(SubmissionLog, PassesOverWhatIsNoJob) {
   const auto text = "nonsense\n{\"id\":-1}\n{\"id\":\"7\"}\n[]\n" + WriteRecord({Job(7)}) + "{\"id\":8,\"na";
   EXPECT_THAT(ReadRecord(text), SizeIs(1));
 }
 
-TEST(SubmissionFile, ForgetsEndedJobsFirst) {
+TEST(SubmissionLog, ForgetsEndedJobsFirst) {
   const base::TempDir dir;
   const auto file = dir.path() / "slurm.jsonl";
-  std::vector<Submitted> many;
-  for (std::uint32_t id = 1; id <= SubmissionFile::kMax; ++id) many.push_back(Job(id));
-  many[4].ended = Ended{};
+  std::vector<SubmissionRecord> many;
+  for (std::uint32_t id = 1; id <= SubmissionLog::kMax; ++id) many.push_back(Job(id));
+  many[4].ended = JobEnd{};
   ASSERT_TRUE(base::ReplaceFile(file, WriteRecord(many)));
-  const SubmissionFile record(file);
+  const SubmissionLog record(file);
   ASSERT_TRUE(record.Add(Job(5000)));
   EXPECT_FALSE(record.Find(5));
   ASSERT_TRUE(record.Add(Job(5001)));
   EXPECT_FALSE(record.Find(1));
   EXPECT_TRUE(record.Find(2));
-  EXPECT_THAT(record.Jobs(), SizeIs(SubmissionFile::kMax));
+  EXPECT_THAT(record.Jobs(), SizeIs(SubmissionLog::kMax));
 }
 
-TEST(SubmissionFile, LosesNothingWhereSeveralWriteAtOnce) {
+TEST(SubmissionLog, LosesNothingWhereSeveralWriteAtOnce) {
   const base::TempDir dir;
-  const SubmissionFile record(dir.path() / "slurm.jsonl");
+  const SubmissionLog record(dir.path() / "slurm.jsonl");
   std::vector<std::thread> writers;
   for (std::uint32_t writer = 0; writer < 4; ++writer)
     writers.emplace_back([&, writer] {
@@ -186,14 +186,14 @@ TEST(Views, ChooseAsTheQueueDoes) {
   EXPECT_TRUE(chosen([](auto& f) { f.names = {"train"}; }));
   EXPECT_FALSE(chosen([](auto& f) { f.projects = {"vision"}; }));
   auto ended = Job(12);
-  ended.ended = Ended{};
+  ended.ended = JobEnd{};
   EXPECT_FALSE(IsChosen(LineOf({}, ended), {}));
   EXPECT_TRUE(IsChosen(LineOf({}, ended), {{"all"}, {}, {}, {}, {}, {}, {}}));
 }
 
 TEST(Views, SayThatNobodyKnowsWhatSlurmHasForgotten) {
   auto kept = Job(12);
-  kept.ended = Ended{};
+  kept.ended = JobEnd{};
   const auto line = LineOf({}, kept);
   EXPECT_EQ(Sentence(line), "job slurm-12 'train' has ended: n/a, Slurm no longer says how");
   EXPECT_TRUE(ToJson(line)["state"].is_null());

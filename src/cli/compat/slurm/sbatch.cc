@@ -99,7 +99,7 @@ TakeValue Signal(api::Submission& job) {
   return [&job](std::string text) -> Result<bool> {
     text.erase(0, text.find(':') + 1);
     if (text.find('@') == std::string::npos) text += "@60";
-    GPUMAN_ASSIGN(const Warning warning, ParseWarning(text));
+    GPUMAN_ASSIGN(const WarningSignal warning, ParseWarning(text));
     job.warn_signal = warning.signal;
     job.warn_before = warning.before;
     return true;

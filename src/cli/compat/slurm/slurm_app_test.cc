@@ -81,7 +81,7 @@ class SlurmApp : public ::testing::Test {
   std::string File(const std::string& name) const {
     return base::ReadFile(dir_.path() / name).value_or("(no " + name + ")");
   }
-  SubmissionFile Submissions() const { return SubmissionFile::OfUser(Environment()); }
+  SubmissionLog Submissions() const { return SubmissionLog::OfUser(Environment()); }
 
   base::TempDir dir_;
 };

@@ -43,24 +43,24 @@ std::optional<std::size_t> StepsBack(const std::string& word) {
   return std::stoul(digits);
 }
 
-Result<JobName> Named(const std::string& word, const std::vector<Submitted>& kept) {
-  if (const auto name = JobNameFromString(word)) return *name;
+Result<SlurmJobId> Named(const std::string& word, const std::vector<SubmissionRecord>& kept) {
+  if (const auto name = SlurmJobIdFromString(word)) return *name;
   if (const auto steps = StepsBack(word)) {
-    if (*steps < kept.size()) return JobName{kept[kept.size() - 1 - *steps].id, {}};
+    if (*steps < kept.size()) return SlurmJobId{kept[kept.size() - 1 - *steps].id, {}};
     return base::Fail(ErrorCode::kNotFound,
                       fmt::format("{}: so many jobs were not submitted to Slurm", word));
   }
   const auto it =
-      std::find_if(kept.rbegin(), kept.rend(), [&](const Submitted& job) { return job.name == word; });
-  if (it != kept.rend()) return JobName{it->id, {}};
+      std::find_if(kept.rbegin(), kept.rend(), [&](const SubmissionRecord& job) { return job.name == word; });
+  if (it != kept.rend()) return SlurmJobId{it->id, {}};
   return base::Fail(
       ErrorCode::kNotFound, fmt::format("no job of that name was submitted to Slurm: '{}'", word),
       "Slurm's jobs wait for Slurm's jobs: slurm-ID, or a name that went there with --to slurm");
 }
 
 // Slurm treats an unknown job as one that has ended successfully, and would start the dependent job at once.
-Result<JobName> DependencyOf(const std::string& word, const Engine& engine,
-                             const std::vector<Submitted>& kept) {
+Result<SlurmJobId> DependencyOf(const std::string& word, const SlurmBackend& engine,
+                                const std::vector<SubmissionRecord>& kept) {
   GPUMAN_ASSIGN(const auto name, Named(word, kept));
   const auto seen = engine.programs.FindNow(name);
   if (seen) return name;
@@ -76,7 +76,7 @@ struct Prepared {
 };
 
 Result<std::vector<Prepared>> Prepare(Session& session, const queue::MadeSubmission& made,
-                                      const Engine& engine, const queue::Dialect& dialect) {
+                                      const SlurmBackend& engine, const queue::Dialect& dialect) {
   TranslationContext context;
   GPUMAN_ASSIGN(context.site, SiteOf(session.environment()));
   context.directory = made.request.directory;
@@ -137,9 +137,9 @@ int PrintDryRun(Session& session, const std::vector<Prepared>& list) {
   return kExitDone;
 }
 
-Submitted RecordOf(const api::Submission& job, const Prepared& prepared, const queue::MadeSubmission& made,
-                   std::uint32_t id) {
-  Submitted kept;
+SubmissionRecord RecordOf(const api::Submission& job, const Prepared& prepared,
+                          const queue::MadeSubmission& made, std::uint32_t id) {
+  SubmissionRecord kept;
   kept.id = id;
   kept.name = prepared.job.name;
   kept.project = job.project;
@@ -155,13 +155,13 @@ Submitted RecordOf(const api::Submission& job, const Prepared& prepared, const q
 }
 
 struct Taken {
-  Submitted kept;
+  SubmissionRecord kept;
   std::int64_t tasks = 0;
   bool held = false;
 };
 
-Result<std::vector<Taken>> HandOver(Session& session, const queue::MadeSubmission& made, const Engine& engine,
-                                    const std::vector<Prepared>& list) {
+Result<std::vector<Taken>> HandOver(Session& session, const queue::MadeSubmission& made,
+                                    const SlurmBackend& engine, const std::vector<Prepared>& list) {
   std::vector<Taken> taken;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const auto& job = made.request.jobs[i];
@@ -215,7 +215,7 @@ void PrintTaken(Session& session, const std::vector<Taken>& list, const queue::D
 
 Result<int> Queue::Submit(Session& session, const queue::MadeSubmission& made,
                           const queue::Dialect& dialect) const {
-  const Engine engine(session);
+  const SlurmBackend engine(session);
   GPUMAN_ASSIGN(const auto list, Prepare(session, made, engine, dialect));
   if (made.request.dry_run) return PrintDryRun(session, list);
   GPUMAN_ASSIGN(const auto taken, HandOver(session, made, engine, list));
@@ -224,10 +224,10 @@ Result<int> Queue::Submit(Session& session, const queue::MadeSubmission& made,
     return kExitDone;
   }
   if (taken.size() == 1 && !taken.front().kept.array)
-    return Attach(session, engine, JobName{taken.front().kept.id, {}});
+    return Attach(session, engine, SlurmJobId{taken.front().kept.id, {}});
   int worst = kExitDone;
   for (const auto& one : taken) {
-    GPUMAN_ASSIGN(const int status, Wait(session, engine, JobName{one.kept.id, {}}));
+    GPUMAN_ASSIGN(const int status, Wait(session, engine, SlurmJobId{one.kept.id, {}}));
     worst = std::max(worst, status);
   }
   return worst;

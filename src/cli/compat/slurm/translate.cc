@@ -323,7 +323,7 @@ Result<Translated> Translate(const Submission& job, const TranslationContext& co
   return Translator(job, context).Run();
 }
 
-std::string ExpandFile(std::string_view pattern, const JobName& name, std::uint32_t id,
+std::string ExpandFile(std::string_view pattern, const SlurmJobId& name, std::uint32_t id,
                        std::string_view job_name) {
   std::string file;
   for (std::size_t i = 0; i < pattern.size(); ++i) {

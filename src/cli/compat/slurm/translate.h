@@ -34,7 +34,7 @@ struct TranslationContext {
   std::string fallback_name;               // for a script without a name
   std::vector<std::string> slurm_options;  // "partition=gpu" and "--partition=gpu", not "-p gpu"
   // Finds the job of Slurm that a dependency names.
-  std::function<base::Result<JobName>(const std::string& word)> job_of;
+  std::function<base::Result<SlurmJobId>(const std::string& word)> job_of;
 };
 
 struct Translated {
@@ -48,7 +48,7 @@ struct Translated {
 base::Result<Translated> Translate(const api::Submission& job, const TranslationContext& context);
 
 // The file of a job for a pattern of Translated.
-std::string ExpandFile(std::string_view pattern, const JobName& name, std::uint32_t id,
+std::string ExpandFile(std::string_view pattern, const SlurmJobId& name, std::uint32_t id,
                        std::string_view job_name);
 
 }  // namespace gpuman::cli::slurm

@@ -38,8 +38,8 @@ TranslationContext ContextOfAda() {
   TranslationContext context;
   context.directory = "/home/ada";
   context.now = kNow;
-  context.job_of = [](const std::string& word) -> base::Result<JobName> {
-    if (const auto name = JobNameFromString(word)) return *name;
+  context.job_of = [](const std::string& word) -> base::Result<SlurmJobId> {
+    if (const auto name = SlurmJobIdFromString(word)) return *name;
     return base::Fail(base::ErrorCode::kNotFound, "no such job: " + word);
   };
   return context;

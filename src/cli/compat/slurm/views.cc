@@ -33,7 +33,7 @@ std::optional<base::Millis> RunTime(const JobLine& job, base::WallTime now) {
   return std::max(base::Millis(0), job.ended_at.value_or(now) - *job.started_at);
 }
 
-void TakeKept(const Submitted& kept, JobLine& line) {
+void TakeKept(const SubmissionRecord& kept, JobLine& line) {
   line.tag = kept.name;
   line.project = kept.project;
   line.command = kept.command;
@@ -41,7 +41,7 @@ void TakeKept(const Submitted& kept, JobLine& line) {
   line.submitted_at = kept.submitted_at;
 }
 
-void TakeEnd(const Ended& ended, JobLine& line) {
+void TakeEnd(const JobEnd& ended, JobLine& line) {
   if (ended.known) line.state = ended.state;
   line.exit_code = ended.exit_code;
   line.signal = ended.signal;
@@ -56,11 +56,11 @@ std::string_view WithoutPrefix(std::string_view gres) {
 
 }  // namespace
 
-JobLine LineOf(const std::optional<SeenJob>& seen, const std::optional<Submitted>& kept) {
+JobLine LineOf(const std::optional<SeenJob>& seen, const std::optional<SubmissionRecord>& kept) {
   JobLine line;
   if (kept) TakeKept(*kept, line);
   if (!seen) {
-    line.id = ToString(JobName{kept->id, {}});
+    line.id = ToString(SlurmJobId{kept->id, {}});
     line.output = kept->array ? kept->output : ExpandFile(kept->output, {kept->id, {}}, kept->id, kept->name);
     if (kept->ended) TakeEnd(*kept->ended, line);
     return line;
@@ -77,7 +77,7 @@ JobLine LineOf(const std::optional<SeenJob>& seen, const std::optional<Submitted
   line.partition = seen->partition;
   line.gres = WithoutPrefix(seen->gres);
   // Tasks that wait together have no common file in Slurm.
-  const auto name = JobNameFromString(line.id);
+  const auto name = SlurmJobIdFromString(line.id);
   if (kept)
     line.output = name ? ExpandFile(kept->output, *name, seen->id, kept->name) : kept->output;
   else if (name)
@@ -90,7 +90,7 @@ JobLine LineOf(const std::optional<SeenJob>& seen, const std::optional<Submitted
   return line;
 }
 
-std::vector<JobLine> LinesOf(const std::vector<SeenJob>& seen, const std::vector<Submitted>& kept) {
+std::vector<JobLine> LinesOf(const std::vector<SeenJob>& seen, const std::vector<SubmissionRecord>& kept) {
   std::vector<JobLine> lines;
   for (const auto& job : kept) {
     std::vector<SeenJob> tasks;
@@ -114,9 +114,9 @@ bool IsChosen(const JobLine& job, const api::QueueFilter& filter) {
          (job.user.empty() || Has(filter.users, job.user));
 }
 
-Ended EndOf(const SeenJob& job) { return {job.state, true, job.exit_code, job.signal, job.ended}; }
+JobEnd EndOf(const SeenJob& job) { return {job.state, true, job.exit_code, job.signal, job.ended}; }
 
-int ExitStatusOf(const Ended& ended) {
+int ExitStatusOf(const JobEnd& ended) {
   constexpr int kFailed = 1;
   if (!ended.known) return kFailed;
   if (ended.signal) return 128 + *ended.signal;
@@ -125,8 +125,8 @@ int ExitStatusOf(const Ended& ended) {
   return ended.state == JobState::kFinished ? 0 : kFailed;
 }
 
-Ended WorstOf(const std::vector<SeenJob>& jobs) {
-  Ended worst;
+JobEnd WorstOf(const std::vector<SeenJob>& jobs) {
+  JobEnd worst;
   for (const auto& job : jobs) {
     const auto one = EndOf(job);
     const auto at = std::max(worst.at, one.at);

@@ -30,21 +30,21 @@ struct JobLine {
 inline bool IsWaiting(const JobLine& job) { return job.state && spec::IsWaiting(*job.state); }
 
 // At least one of the two must be given.
-JobLine LineOf(const std::optional<SeenJob>& seen, const std::optional<Submitted>& kept);
+JobLine LineOf(const std::optional<SeenJob>& seen, const std::optional<SubmissionRecord>& kept);
 
 // One or more lines for each recorded job, in order: one for each task that Slurm knows, else one without
 // Slurm's data.
-std::vector<JobLine> LinesOf(const std::vector<SeenJob>& seen, const std::vector<Submitted>& kept);
+std::vector<JobLine> LinesOf(const std::vector<SeenJob>& seen, const std::vector<SubmissionRecord>& kept);
 
 // Chooses as `gpuman queue` does: without states, the jobs that have not ended. `filter.jobs` may have ids of
 // other jobs.
 bool IsChosen(const JobLine& job, const api::QueueFilter& filter);
 
 // The worst of all tasks: 128+N for a signal; 1 where only the state is known, or not even the state.
-int ExitStatusOf(const Ended& ended);
-Ended EndOf(const SeenJob& job);
+int ExitStatusOf(const JobEnd& ended);
+JobEnd EndOf(const SeenJob& job);
 // The worst end of several jobs that have ended.
-Ended WorstOf(const std::vector<SeenJob>& jobs);
+JobEnd WorstOf(const std::vector<SeenJob>& jobs);
 
 std::string Sentence(const JobLine& job);
 std::string RenderTable(const std::vector<JobLine>& jobs, const TerminalStyle& style, base::WallTime now);

@@ -7,10 +7,10 @@ namespace gpuman::cli::slurm {
 using base::ErrorCode;
 using base::Result;
 
-Watched::Watched(const Engine& engine, const JobName& name)
+JobWatch::JobWatch(const SlurmBackend& engine, const SlurmJobId& name)
     : engine_(engine), name_(name), kept_(engine.record.Find(name.job)) {}
 
-Result<bool> Watched::Ask() {
+Result<bool> JobWatch::Ask() {
   const auto seen = engine_.programs.Query(name_);
   if (!seen) return AfterFailure(seen.error());
   asked_before_ = true;
@@ -18,7 +18,7 @@ Result<bool> Watched::Ask() {
   waiting_.clear();
   for (const auto& job : *seen) {
     const auto name = NameOf(job);
-    if (JobNameFromString(name))
+    if (SlurmJobIdFromString(name))
       jobs_[name] = job;
     else
       waiting_.push_back(job);
@@ -28,33 +28,33 @@ Result<bool> Watched::Ask() {
   return true;
 }
 
-bool Watched::AllEnded() const {
+bool JobWatch::AllEnded() const {
   return std::all_of(jobs_.begin(), jobs_.end(),
                      [](const auto& job) { return spec::IsEnded(job.second.state); });
 }
 
-std::vector<JobLine> Watched::Lines() const {
+std::vector<JobLine> JobWatch::Lines() const {
   std::vector<JobLine> lines;
   for (const auto& job : Seen()) lines.push_back(LineOf(job, kept_));
   if (lines.empty() && kept_) lines.push_back(LineOf(std::nullopt, kept_));
   return lines;
 }
 
-Ended Watched::End() const {
+JobEnd JobWatch::End() const {
   if (!jobs_.empty()) return WorstOf(Seen());
-  return kept_ && kept_->ended ? *kept_->ended : Ended{};
+  return kept_ && kept_->ended ? *kept_->ended : JobEnd{};
 }
 
-bool Watched::IsArray() const { return !name_.task && !Seen().empty() && !Seen().front().task.empty(); }
+bool JobWatch::IsArray() const { return !name_.task && !Seen().empty() && !Seen().front().task.empty(); }
 
-std::optional<std::string> Watched::Output() const {
+std::optional<std::string> JobWatch::Output() const {
   // For an array that Slurm has forgotten, only the pattern of the file is known.
   if (jobs_.empty() && (!kept_ || kept_->array || !waiting_.empty())) return std::nullopt;
   const auto output = Lines().front().output;
   return output.empty() ? std::nullopt : std::optional(output);
 }
 
-std::vector<SeenJob> Watched::Seen() const {
+std::vector<SeenJob> JobWatch::Seen() const {
   std::vector<SeenJob> jobs;
   for (const auto& [name, job] : jobs_) jobs.push_back(job);
   jobs.insert(jobs.end(), waiting_.begin(), waiting_.end());
@@ -62,7 +62,7 @@ std::vector<SeenJob> Watched::Seen() const {
   return jobs;
 }
 
-Result<bool> Watched::AfterFailure(const base::Error& error) {
+Result<bool> JobWatch::AfterFailure(const base::Error& error) {
   constexpr auto kAnswerPatience = std::chrono::minutes(1);
   if (error.code == ErrorCode::kNotFound && (kept_ || !jobs_.empty())) {
     if (!jobs_.empty() && waiting_.empty() && AllEnded()) return true;
@@ -70,7 +70,7 @@ Result<bool> Watched::AfterFailure(const base::Error& error) {
     if (!kept_) return base::Fail(error);
     jobs_.clear();
     waiting_.clear();
-    KeepEnd(Ended{});
+    KeepEnd(JobEnd{});
     return true;
   }
   const bool away = error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kTimeout;
@@ -80,7 +80,7 @@ Result<bool> Watched::AfterFailure(const base::Error& error) {
 }
 
 // Records an end; if that fails, the next question tries again. The end of one task is not that of the array.
-void Watched::KeepEnd(const Ended& ended) {
+void JobWatch::KeepEnd(const JobEnd& ended) {
   if (!kept_ || kept_->ended || name_.task) return;
   kept_->ended = ended;
   (void)engine_.record.SetEnded(kept_->id, ended);

@@ -17,17 +17,17 @@
 namespace gpuman::cli::slurm {
 
 // Slurm's programs and the user's record, for the commands about jobs of Slurm.
-struct Engine {
-  explicit Engine(const Session& session)
-      : programs(session.environment()), record(SubmissionFile::OfUser(session.environment())) {}
-  Programs programs;
-  SubmissionFile record;
+struct SlurmBackend {
+  explicit SlurmBackend(const Session& session)
+      : programs(session.environment()), record(SubmissionLog::OfUser(session.environment())) {}
+  SlurmCommands programs;
+  SubmissionLog record;
 };
 
-class Watched {
+class JobWatch {
  public:
   // `engine` must outlive this object.
-  Watched(const Engine& engine, const JobName& name);
+  JobWatch(const SlurmBackend& engine, const SlurmJobId& name);
 
   // Whether all of the job has ended; the end is then recorded. kNotFound: neither Slurm nor the record knows
   // it. After a first answer, Slurm may be away for a minute, as when its controller restarts: that is no
@@ -36,9 +36,9 @@ class Watched {
 
   // The lines as of the last question. Tasks that Slurm has forgotten since are included.
   std::vector<JobLine> Lines() const;
-  Ended End() const;
+  JobEnd End() const;
   bool IsArray() const;
-  const std::optional<Submitted>& kept() const { return kept_; }
+  const std::optional<SubmissionRecord>& kept() const { return kept_; }
   // The file that the job writes; for an array, the file that the first task writes; nullopt: not known yet.
   std::optional<std::string> Output() const;
 
@@ -48,11 +48,11 @@ class Watched {
   std::vector<SeenJob> Seen() const;
   bool AllEnded() const;
   base::Result<bool> AfterFailure(const base::Error& error);
-  void KeepEnd(const Ended& ended);
+  void KeepEnd(const JobEnd& ended);
 
-  const Engine& engine_;
-  JobName name_;
-  std::optional<Submitted> kept_;
+  const SlurmBackend& engine_;
+  SlurmJobId name_;
+  std::optional<SubmissionRecord> kept_;
   std::map<std::string, SeenJob> jobs_;  // by gpuman's name
   std::vector<SeenJob> waiting_;         // tasks that wait together
   std::optional<Steady::time_point> lost_since_;
