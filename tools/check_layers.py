@@ -51,13 +51,14 @@ LAYERS = {
     "keeper": ("base", "spec"),
     "api": ("base", "spec"),
     "doctor": ("driver", "base"),
-    "cli": ("api", "base", "spec", "doctor", "web"),
+    "trace": ("base", "ledger/wire/"),
+    "cli": ("api", "base", "spec", "doctor", "trace", "web"),
     "web": ("api", "base"),
     "daemon": ("api", "gpu", "driver", "base", "spec", "keeper") + CAPABILITIES + WEB_FACE,
     "shim": ("driver/abi/", "ledger/wire/"),
 }
 # The rooms of the shim, from the lowest up: a room includes itself and those before it.
-SHIM_ROOMS = ("libc", "symbols", "link", "accounting", "gate", "backing", "eviction", "hooks")
+SHIM_ROOMS = ("libc", "symbols", "link", "trace", "accounting", "gate", "backing", "eviction", "hooks")
 # The folders of the daemon: each may include those before it. It is the order in which modules are constructed
 # (src/daemon/daemon.cc). What lies in src/daemon itself puts them together and may include all of them.
 DAEMON = ("config", "http", "compat", "core", "notify", "shims", "containers", "suspension", "sharing", "device", "mps",

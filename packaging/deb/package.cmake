@@ -33,7 +33,7 @@ set(CPACK_DEBIAN_GPUMAN_PACKAGE_SECTION admin)
 set(CPACK_DEBIAN_GPUMAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_GPUMAN_PACKAGE_DEPENDS "passwd, init-system-helpers (>= 1.52)")
 # Certificates of those that webhooks and mails are sent to.
-set(CPACK_DEBIAN_GPUMAN_PACKAGE_RECOMMENDS "ca-certificates")
+set(CPACK_DEBIAN_GPUMAN_PACKAGE_RECOMMENDS "ca-certificates, libdw1 | libdw1t64")
 set(CPACK_DEBIAN_GPUMAN_PACKAGE_SUGGESTS "gpuman-sim")
 set(CPACK_COMPONENT_GPUMAN_DESCRIPTION "Runs programs that use NVIDIA GPUs under a memory limit of their own and
 ends the one that passes it, so that its neighbours on the GPU go on.

@@ -180,6 +180,7 @@ void Fields(V& v, T& x) {
   v("ended_at", x.ended_at);
   v("restarts", x.restarts);
   v("log_path", x.log_path);
+  v("trace_path", x.trace_path);
   v("notes", x.notes);
   v("unshimmed", x.unshimmed);
   v("refusal", x.refusal);

@@ -116,6 +116,7 @@ struct JobView {
   std::optional<base::WallTime> ended_at;
   int restarts = 0;
   std::string log_path;
+  std::optional<std::string> trace_path;  // the directory of its traces of allocations; null: it has none
   // Processes on a GPU that do not count their memory, so that only the guard holds the limit; null: no
   // process of the job has to count its memory.
   std::optional<std::vector<int>> unshimmed;

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/own_directory.h"
 #include "base/remove_tree.h"
 #include "keeper/client.h"
 
@@ -17,6 +18,14 @@ void JobFiles::DeleteAll(const Job& job) {
   for (std::uint32_t i = 1; i <= options_.launch.log_files; ++i)
     files.emplace_back(log.string() + "." + std::to_string(i));
   Delete(job.owner->uid, std::move(files));
+  if (job.spec->trace_allocations) DeleteTraces(job);
+}
+
+// Somebody else may have made the directory of all traces before gpuman did.
+void JobFiles::DeleteTraces(const Job& job) {
+  workers_.Add(job.owner->uid, {[path = TracesOf(job.id)] {
+                 if (base::CheckOwnDirectory(path.parent_path())) (void)base::RemoveTree(path);
+               }});
 }
 
 void JobFiles::Sweep(const JobIndex& jobs) {

@@ -24,8 +24,10 @@ class JobFiles {
   std::filesystem::path DirectoryOf(const Job& job) const { return JobDirectory(options_.jobs_dir, job); }
   std::filesystem::path LogOf(JobId id) const { return LogPath(options_.launch.log_dir, id); }
 
+  std::filesystem::path TracesOf(JobId id) const { return TracePath(options_.launch.trace_dir, id); }
+
   void DeleteDirectory(const Job& job) { Delete(job.owner->uid, {DirectoryOf(job)}); }
-  // The directory and the logs.
+  // The directory, the logs and the traces.
   void DeleteAll(const Job& job);
   // Deletes the directories that belong to no job: of a request whose commit failed or never happened, or of
   // jobs that were removed or released. Directories whose keeper lives stay. Blocks. Call it before anything
@@ -34,6 +36,7 @@ class JobFiles {
   void Sweep(const JobIndex& jobs);
 
  private:
+  void DeleteTraces(const Job& job);
   void Delete(uid_t user, std::vector<std::filesystem::path> paths);
 
   base::FairQueue& workers_;

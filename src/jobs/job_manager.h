@@ -73,6 +73,7 @@ class JobManager {
   const Job* Find(JobId id) const { return index_.Find(id); }  // nullptr: no such job
   std::vector<const Job*> Active() const { return index_.Active(); }
   std::filesystem::path LogPathOf(JobId id) const { return files_.LogOf(id); }
+  std::filesystem::path TracesOf(JobId id) const { return files_.TracesOf(id); }
   // True: the job's keeper is not there yet, or the keeper has not begun the run for which it was started.
   bool IsBeingStarted(JobId id) const;
   // JobWaiters::WaitForEnd; 0 also for a job that is unknown.

@@ -11,12 +11,19 @@ std::filesystem::path LogPath(const std::filesystem::path& log_dir, JobId id) {
   return log_dir / fmt::format("{}.log", id.value);
 }
 
+std::filesystem::path TracePath(const std::filesystem::path& trace_dir, JobId id) {
+  return trace_dir / std::to_string(id.value);
+}
+
 std::filesystem::path JobDirectory(const std::filesystem::path& jobs_dir, const Job& job) {
   return jobs_dir / (job.incarnation == 1 ? fmt::format("{}", job.id.value)
                                           : fmt::format("{}.{}", job.id.value, job.incarnation));
 }
 
 namespace {
+
+// A job that a traced job starts is not traced for that: its environment is the other one's.
+constexpr std::string_view kTraceVariable = "GPUMAN_SHIM_TRACE";
 
 spec::FileNameWords WordsFor(const Job& job) {
   const bool task = job.array.array.value != 0;
@@ -78,7 +85,7 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
   spec.umask = job.umask;
   spec.oom_score_adj = settings.oom_score_adj;
   for (const auto& [name, value] : *job.environment)
-    spec.environment.push_back(fmt::format("{}={}", name, value));
+    if (name != kTraceVariable) spec.environment.push_back(fmt::format("{}={}", name, value));
   for (const auto& [resource, values] : *job.resource_limits)
     spec.limits.push_back({resource, values.first, values.second});
 
@@ -104,6 +111,11 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
   spec.log.path = LogPath(settings.log_dir, job.id);
   spec.log.size_limit = settings.log_size;
   spec.log.rotations = settings.log_files;
+  if (job.spec->trace_allocations && job.spec->preload && !settings.shim.empty() &&
+      !settings.trace_dir.empty()) {
+    spec.traces = TracePath(settings.trace_dir, job.id);
+    spec.extra_environment.push_back(fmt::format("{}={}", kTraceVariable, spec.traces.string()));
+  }
   spec.restart = settings.restart;
   spec.restart.mode = job.spec->restart;
   if (job.queued) {

@@ -22,6 +22,9 @@ namespace gpuman::jobs {
 
 struct LaunchSettings {
   std::filesystem::path log_dir;
+  // For directories of traces, which belong to the jobs' users. A daemon for all has it where anybody may
+  // write: nobody is to fill the disk of its state.
+  std::filesystem::path trace_dir;
   base::Millis stop_grace{10'000};
   base::Bytes log_size = base::MiB(64);
   std::uint32_t log_files = 2;
@@ -43,6 +46,8 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings);
 std::vector<std::string> AttachedEnvironment(const Job& job, const LaunchSettings& settings);
 
 std::filesystem::path LogPath(const std::filesystem::path& log_dir, JobId id);
+// The directory of the job's traces of allocations.
+std::filesystem::path TracePath(const std::filesystem::path& trace_dir, JobId id);
 // The directory of this incarnation's keeper and journal, below `jobs` in the state directory.
 std::filesystem::path JobDirectory(const std::filesystem::path& jobs_dir, const Job& job);
 

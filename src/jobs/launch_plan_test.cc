@@ -43,6 +43,27 @@ TEST(LaunchPlan, RunsTheCommandAsItsOwnerWithItsEnvironment) {
                                                              "GPUMAN_JOB_ID=7", "GPUMAN_JOB_TAG=train"}));
 }
 
+TEST(LaunchPlan, HasADirectoryForTracesWhereTheyAreAskedForAndThereIsALibraryThatWritesThem) {
+  LaunchSettings settings = OnTwoGpus();
+  settings.trace_dir = "/state/traces";
+  settings.shim = "/lib/libgpuman.so";
+  Job job = Asked();
+  const std::string variable = "GPUMAN_SHIM_TRACE=/state/traces/7";
+  EXPECT_TRUE(PlanLaunch(job, settings).traces.empty());
+  EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, settings)), Not(Contains(variable)));
+  spec::JobSpec spec;
+  spec.trace_allocations = true;
+  job.spec = spec;
+  EXPECT_EQ(PlanLaunch(job, settings).traces, "/state/traces/7");
+  EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, settings)), Contains(variable));
+  spec.preload = false;
+  job.spec = spec;
+  job.environment = Variables{{"GPUMAN_SHIM_TRACE", "/state/traces/6"}};
+  EXPECT_TRUE(PlanLaunch(job, settings).traces.empty());
+  EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, settings)),
+              Not(Contains(StartsWith("GPUMAN_SHIM_TRACE="))));
+}
+
 TEST(LaunchPlan, ShowsTheChosenGpusAloneWhateverTheCallerHadSet) {
   Job job = Asked();
   job.gpus = {"GPU-b"};

@@ -16,6 +16,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 TEST_F(KeeperTest, WritesDownTheExitStatusAndTheOutput) {
@@ -30,6 +31,31 @@ TEST_F(KeeperTest, WritesDownTheExitStatusAndTheOutput) {
   EXPECT_EQ(history.job_ended->why, "finished");
   EXPECT_EQ(Log(), "out\nerr\n");
   EXPECT_FALSE(std::filesystem::exists(job_dir_ / "control"));
+}
+
+TEST_F(KeeperTest, GivesEachRunAnEmptyDirectoryForTraces) {
+  spec_.traces = dir_.path() / "traces" / "1";
+  spec_.restart.mode = RestartMode::kOnFailure;
+  spec_.restart.max_restarts = 1;
+  Shell("ls " + spec_.traces.string() + "; stat -c %a " + spec_.traces.string() + "; touch " +
+        (spec_.traces / "0.trace").string() + "; exit 3");
+  Start();
+  EXPECT_EQ(AwaitEnd().runs, 2u);
+  EXPECT_THAT(Log(), StartsWith("700\n"));
+  EXPECT_THAT(Log(), HasSubstr("\n700\n"));
+  EXPECT_THAT(Log(), Not(HasSubstr("0.trace")));
+}
+
+TEST_F(KeeperTest, GoesWithoutTracesWhereTheirDirectoryMayBeSomebodyElses) {
+  spec_.traces = dir_.path() / "traces" / "1";
+  std::filesystem::create_directories(dir_.path() / "traces");
+  std::filesystem::permissions(dir_.path() / "traces", std::filesystem::perms(0777));
+  Shell("ls " + (dir_.path() / "traces").string());
+  Start();
+  const auto history = AwaitEnd();
+  EXPECT_EQ(history.ended->code, 0);
+  EXPECT_EQ(Log(), "");
+  EXPECT_THAT(history.started->notes, Contains(HasSubstr("its allocations are not traced")));
 }
 
 TEST_F(KeeperTest, WritesDownTheSignal) {

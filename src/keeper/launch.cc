@@ -17,6 +17,8 @@
 #include <cstring>
 
 #include "base/file.h"
+#include "base/own_directory.h"
+#include "base/remove_tree.h"
 #include "base/spawn_setup.h"
 #include "keeper/credentials.h"
 #include "keeper/journal_writer.h"
@@ -174,9 +176,23 @@ class Child {
   std::string script_file_;  // empty: there is no script
 };
 
+// The user owns what is in it. So what is there from the run before goes, whatever it is.
+base::Result<> MakeTraces(const Spec& spec) {
+  if (spec.traces.empty()) return {};
+  GPUMAN_TRY(base::MakeOwnDirectory(spec.traces.parent_path(), 0711));
+  GPUMAN_TRY(base::RemoveTree(spec.traces));
+  GPUMAN_TRY(base::MakeOwnDirectory(spec.traces, 0700));
+  if (::geteuid() == 0 && ::lchown(spec.traces.c_str(), spec.uid, spec.gid) != 0)
+    return base::FailSystem(errno, fmt::format("giving {} to its user", spec.traces.string()));
+  return {};
+}
+
 }  // namespace
 
-base::Result<Launching> Launching::Start(const LaunchRequest& request, const base::Clock& clock) {
+base::Result<Launching> Launching::Start(const LaunchRequest& asked, const base::Clock& clock) {
+  LaunchRequest request = asked;
+  if (const auto made = MakeTraces(request.spec); !made)
+    request.notes.push_back("its allocations are not traced: " + made.error().message);
   int fds[2];
   if (::pipe2(fds, O_CLOEXEC) != 0) return base::FailSystem(errno, "making a pipe");
   base::Fd report(fds[0]);

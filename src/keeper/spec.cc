@@ -117,6 +117,7 @@ void Fields(V& v, T& x) {
   v.Changed("stdout", x.standard_output);
   v.Changed("stderr", x.standard_error);
   v.Changed("cgroup_parent", x.cgroup_parent);
+  v.Changed("traces", x.traces);
   v("use_cgroup", x.use_cgroup);
 }
 
@@ -145,6 +146,7 @@ base::Result<> Validate(const Spec& spec) {
     }
   GPUMAN_TRY(CheckPath(spec.cwd, "the working directory"));
   GPUMAN_TRY(CheckPath(spec.log.path, "the log"));
+  if (!spec.traces.empty()) GPUMAN_TRY(CheckPath(spec.traces, "the directory of traces"));
   if (!spec.cgroup_parent.empty()) GPUMAN_TRY(CheckPath(spec.cgroup_parent, "the cgroup"));
   for (const auto& limit : spec.limits)
     if (LimitName(limit.resource).empty())

@@ -85,6 +85,9 @@ struct Spec {
   std::optional<int> oom_score_adj;
 
   LogSettings log;
+  // Absolute path of a directory in which the job's processes write traces; it is the user's, and each run
+  // begins with an empty one. Empty: none.
+  std::filesystem::path traces;
   RestartPolicy restart;
   int stop_signal = 15;  // SIGTERM
   base::Millis stop_grace{10'000};

@@ -112,6 +112,7 @@ struct RunOptions {
   std::optional<std::string> device_profile{};  // in force while it has its GPUs alone
   bool mps = false;                             // its programs are clients of its GPU's MPS server
   std::optional<double> mps_threads{};          // percent of the GPU's threads, for each of them
+  bool trace_allocations = false;               // the shim writes down who allocates (docs/allocations.md)
   RestartMode restart = RestartMode::kNo;       // not of a job of the queue, which has retries
   friend bool operator==(const RunOptions&, const RunOptions&) = default;
 };
@@ -145,6 +146,7 @@ void StartFields(V& v, T& x) {
   v.Changed("share", x.share);
   v.Changed("oversubscribe", x.oversubscribe);
   v.Option("device_profile", x.device_profile);
+  v.Changed("trace_allocations", x.trace_allocations);
 }
 
 template <typename V, typename T>

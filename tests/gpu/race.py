@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Processes of many threads take and free memory of every family at random against one limit, while NVML is watched.
 
-Usage: race.py [--processes N] [--threads N] [--seconds S] [--room BYTES] [--families NAME,…] [--json FILE]
+Usage: race.py [--processes N] [--threads N] [--seconds S] [--room BYTES] [--families NAME,…] [--trace]
+               [--json FILE]
 
 Prints the most that the processes' memory ever was beyond the limit, as NVML and as the ledger tell it; that must be 0. The
-limit is what that many idle contexts cost, measured first, and --room. Exit status 1: the limit was passed, the ledger was not
+limit is what that many idle contexts cost, measured first, and --room. With --trace each process writes a trace of its
+allocations, in which nothing may be torn or freed twice. Exit status 1: the limit was passed, the ledger was not
 empty in the end, or a process failed. Runs on the driver that it sees, real or simulated.
 """
 
@@ -12,6 +14,7 @@ import argparse
 import contextlib
 import json
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
@@ -23,6 +26,7 @@ import ledger  # noqa: E402
 import machine  # noqa: E402
 
 MIB = 1 << 20
+STACK, ALLOCATED, FREED = 4, 5, 6
 
 
 class Racer:
@@ -94,6 +98,29 @@ def context_of(nvml, words):
         idle.end()
 
 
+def wrong_with_trace(data):
+    """What is wrong with a process's trace (src/ledger/wire/trace.h); empty: nothing."""
+    at, stacks, live = 64, 0, set()
+    while at < len(data):
+        kind, size = struct.unpack_from("<II", data, at)
+        if size < 8 or size % 8 or at + size > len(data):
+            return f"a torn record at {at}"
+        if kind == STACK:
+            stacks += 1
+        elif kind == ALLOCATED:
+            _, key, size_of, _, held, stack, _ = struct.unpack_from("<QQQQQII", data, at + 8)
+            if stack >= stacks or not size_of <= held < 1 << 48:
+                return f"an allocation at {at} of stack {stack} of {stacks}, with {held} held"
+            live.add(key)
+        elif kind == FREED:
+            _, key, held = struct.unpack_from("<QQQ", data, at + 8)
+            if key not in live or held >= 1 << 48:
+                return f"a free at {at} of what is not held, with {held} held"
+            live.discard(key)
+        at += size
+    return f"{len(live)} samples are not freed" if live else ""
+
+
 def race(arguments):
     nvml = ledger.Nvml()
     words = ["--threads", arguments.threads, "--seconds", arguments.seconds, "--most", arguments.most]
@@ -105,12 +132,14 @@ def race(arguments):
     with contextlib.ExitStack() as stack:
         socket = stack.enter_context(tempfile.TemporaryDirectory(prefix="gpuman-race-")) + "/shim.sock"
         served = stack.enter_context(ledger.Ledger(socket, "--gpu", uuid, limit, context))
+        traces = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gpuman-race-")))
+        traced = {"GPUMAN_SHIM_TRACE": str(traces)} if arguments.trace else {}
         free_at_start = nvml.memory()["free"]
         if free_at_start < 2 * limit:
             raise SystemExit(f"race: the device has {free_at_start >> 20} MiB free; {limit >> 19} MiB are wanted")
         racers = []
         for number in range(arguments.processes):
-            racers.append(Racer(*words, "--seed", arguments.seed + number, environment=ledger.preloaded(socket)))
+            racers.append(Racer(*words, "--seed", arguments.seed + number, environment={**ledger.preloaded(socket), **traced}))
             stack.callback(racers[-1].kill)
         if [racer.line() for racer in racers] != ["ready\n"] * len(racers):
             raise SystemExit("race: not every process got its context")
@@ -126,12 +155,16 @@ def race(arguments):
         statuses = [racer.end() for racer in racers]
         served("reclaim")
         after = int(served("used", uuid))
+        written = [file.read_bytes() for file in traces.iterdir()]
     counts = [json.loads(answer) for answer in answers if answer.startswith("{")]
     over, over_in_ledger = max(0, watch.most - limit), max(0, watch.most_in_ledger - limit)
     if over or over_in_ledger:
         wrong.append("the limit was passed")
     if statuses != [0] * len(racers) or len(counts) != len(racers):
         wrong.append(f"exit statuses {statuses}")
+    if arguments.trace and len(written) != len(racers):
+        wrong.append(f"{len(written)} traces")
+    wrong += filter(None, map(wrong_with_trace, written))
     if left or after:
         wrong.append(f"{left} bytes left in the ledger after the race, {after} after the processes")
     return {"bench": "race", "families": arguments.families or "all", "processes": arguments.processes,
@@ -150,6 +183,7 @@ def main():
     parser.add_argument("--room", type=int, default=1024 * MIB, help="bytes beyond the contexts")
     parser.add_argument("--most", type=int, default=64, help="MiB of one allocation")
     parser.add_argument("--families", help="malloc,pitch,managed,async,pool,vmm,array,mipmap (default: all)")
+    parser.add_argument("--trace", action="store_true", help="with traces of allocations")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", metavar="FILE", help="where to append the result")
     arguments = parser.parse_args()

@@ -224,7 +224,7 @@ namespace {
 // Options that RenderJob itself shows, on other lines or in other words.
 constexpr std::array<std::string_view, 6> kSaidElsewhere{"memory", "memory_auto", "priority",
                                                          "share",  "hold",        "retries"};
-constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kOwnLabels{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kOwnLabels{{
     {"cpus", "CPUs"},
     {"conda_env", "Conda"},
     {"stdin", "Input"},
@@ -233,6 +233,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kOwnLabel
     {"mps", "MPS"},
     {"mps_threads", "MPS threads (%)"},
     {"max_concurrent", "At once"},
+    {"trace_allocations", "Traced"},
 }};
 
 // "time_limit_s" -> "Time limit"
@@ -370,6 +371,7 @@ std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& 
   if (job.exit_code) line("Exit code", std::to_string(*job.exit_code));
   if (job.signal) line("Signal", std::to_string(*job.signal));
   line("Log", job.log_path);
+  line("Traces", job.trace_path.value_or(""));
   return text;
 }
 

@@ -205,6 +205,7 @@ class OptionsOfRun {
                   "Time between SIGTERM and SIGKILL when the job is stopped: 500ms, 30s, 2m");
     AddFromSubmit("--no-preload", "--no-preload",
                   "Do not load libgpuman.so into the job; the daemon alone enforces its limit");
+    AddFromSubmit("--trace-allocations", "--trace-allocations");
   }
 
   void Sharing() {

@@ -202,6 +202,8 @@ void AddGpus(Options& table, SubmitSettings& s) {
   add("--device-profile", "NAME", "Clocks and power limit while no other job uses its GPUs",
       Text(job.device_profile), "device_profile");
   add("--visible-devices", "index|uuid", "How CUDA_VISIBLE_DEVICES names its GPUs", Text(s.visible_devices));
+  add("--trace-allocations", "", "Write down who allocates GPU memory, for gpuman why --allocations",
+      Flag(job.trace_allocations), "trace_allocations");
   add("--no-preload", "", "Do not load libgpuman.so into it; the daemon alone enforces its limit",
       Flag(job.preload, false), "preload");
 }

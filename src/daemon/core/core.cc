@@ -1,5 +1,6 @@
 #include "daemon/core/core.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "daemon/core/energy.h"
 #include "daemon/core/listen.h"
 #include "daemon/core/module.h"
@@ -24,6 +26,13 @@ EventLogSettings EventSettingsOf(const Config& config) {
 Access AccessOf(const Config& config, bool user_mode) {
   if (user_mode) return {{config.access.admin_group}, {config.access.submit_group}, ::getuid()};
   return {LookUpGroup(config.access.admin_group), LookUpGroup(config.access.submit_group), std::nullopt};
+}
+
+// Traces belong to users, who could fill the disk with them.
+std::filesystem::path TraceDirectory(const std::filesystem::path& state_dir, bool user_mode) {
+  if (user_mode) return state_dir / "traces";
+  if (state_dir == "/var/lib/gpuman") return "/var/tmp/gpuman-traces";
+  return fmt::format("/var/tmp/gpuman-traces-{:016x}", base::Fnv1a(state_dir.string()));
 }
 
 }  // namespace
@@ -110,6 +119,7 @@ jobs::JobManagerOptions Core::JobOptions() const {
   options.keeper_program = options_.keeper_program;
   options.jobs_dir = config_.state_dir / "jobs";
   options.launch.log_dir = config_.state_dir / "logs";
+  options.launch.trace_dir = TraceDirectory(config_.state_dir, options_.user_mode);
   // The service is protected from the kernel's out-of-memory killer; the users' programs must not inherit
   // that.
   if (!options_.user_mode) options.launch.oom_score_adj = 0;
@@ -204,6 +214,8 @@ guard::JobUsage Core::UsageOf(base::JobId job) const {
 
 api::JobView Core::View(const jobs::Job& job) const {
   api::JobView view = JobViewOf(job, UsageOf(job.id), inventory(), job_manager_->LogPathOf(job.id));
+  if (job.spec->trace_allocations && job.started_at)
+    view.trace_path = job_manager_->TracesOf(job.id).string();
   for (const auto* const module : modules_) module->Show(job, view);
   return view;
 }

@@ -95,13 +95,17 @@ Result<> CheckTag(const std::string& tag) {
 }
 
 Result<> CheckLibrary(const spec::RunOptions& options) {
-  if (options.preload || (!options.share && !options.oversubscribe && !options.idle_suspend)) return {};
+  const bool needed =
+      options.share || options.oversubscribe || options.idle_suspend || options.trace_allocations;
+  if (options.preload || !needed) return {};
   const auto* const field = options.share           ? "share"
                             : options.oversubscribe ? "oversubscribe"
-                                                    : "idle_suspend_s";
+                            : options.idle_suspend  ? "idle_suspend_s"
+                                                    : "trace_allocations";
   const auto* const option = options.share           ? "share"
                              : options.oversubscribe ? "oversubscribe"
-                                                     : "idle-suspend";
+                             : options.idle_suspend  ? "idle-suspend"
+                                                     : "trace-allocations";
   return Fail(ErrorCode::kInvalidArgument,
               fmt::format("{}: the library does that, and it is not to be preloaded", field),
               fmt::format("leave out --no-preload or --{}", option));

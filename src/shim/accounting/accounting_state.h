@@ -9,9 +9,9 @@
 #include "ledger/wire/peaks.h"
 #include "shim/accounting/allocations.h"
 #include "shim/accounting/arrays.h"
-#include "shim/accounting/table.h"
 #include "shim/accounting/virtual_memory.h"
-#include "shim/link/link_state.h"
+#include "shim/libc/table.h"
+#include "shim/trace/trace.h"
 
 namespace gpuman::shim {
 
@@ -41,7 +41,7 @@ struct Context {
   std::uint64_t held;
 };
 
-struct AccountingState : LinkState {
+struct AccountingState : TraceState {
   // How many bytes count on each device (meter.cc).
   pthread_mutex_t meter;
   std::uint32_t changes;  // Ledger::changes, as the shim saw it last

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "shim/accounting/table.h"
+#include "shim/libc/table.h"
 
 namespace gpuman::shim {
 

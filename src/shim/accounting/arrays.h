@@ -6,7 +6,7 @@
 
 #include "driver/abi/cuda_types.h"
 #include "shim/accounting/allocations.h"
-#include "shim/accounting/table.h"
+#include "shim/libc/table.h"
 
 namespace gpuman::shim {
 

@@ -4,6 +4,7 @@
 #include "shim/accounting/accounting_state.h"
 #include "shim/accounting/meter.h"
 #include "shim/accounting/pools.h"
+#include "shim/accounting/traced.h"
 #include "shim/libc/clock.h"
 #include "shim/libc/lock.h"
 #include "shim/symbols/driver.h"
@@ -89,6 +90,7 @@ void TellIfRefused(AccountingState& state, int device, std::uint64_t bytes, CUre
     WriteDetail(*detail, refusal, then, wire::Load(last.number) + 1);
   Write(last, refusal);
   __atomic_fetch_add(&last.number, 1, __ATOMIC_SEQ_CST);
+  NoteRefused(state, device, bytes);
 }
 
 }  // namespace gpuman::shim

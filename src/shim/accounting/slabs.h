@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "shim/accounting/table.h"
+#include "shim/libc/table.h"
 
 namespace gpuman::shim {
 

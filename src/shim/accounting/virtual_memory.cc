@@ -22,6 +22,11 @@ bool VirtualMemory::Created(std::uint64_t handle, int device, std::uint64_t byte
   return Add(handle, {bytes, 1, device, false});
 }
 
+std::uint64_t VirtualMemory::MemoryOf(std::uint64_t handle) {
+  const Handle* const entry = handles_.Find(handle);
+  return entry != nullptr ? entry->memory : 0;
+}
+
 bool VirtualMemory::Imported(std::uint64_t handle) { return Add(handle, {0, 1, 0, true}); }
 
 void VirtualMemory::Retained(std::uint64_t handle, std::uint64_t address) {

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "shim/accounting/table.h"
+#include "shim/libc/table.h"
 
 namespace gpuman::shim {
 
@@ -29,6 +29,8 @@ class VirtualMemory {
  public:
   // Enters a new handle of `bytes` on the device. Returns false when there is no memory for the entry.
   bool Created(std::uint64_t handle, int device, std::uint64_t bytes);
+  // Returns the number of the memory that the handle is of; 0: the handle is not known here.
+  std::uint64_t MemoryOf(std::uint64_t handle);
   // Enters a handle of another process's memory. Returns false when there is no memory for the entry.
   bool Imported(std::uint64_t handle);
   // Adds a reference to the memory that is mapped at the address, by a handle that may be new.

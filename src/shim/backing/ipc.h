@@ -9,7 +9,7 @@
 #include <pthread.h>
 
 #include "driver/abi/cuda.h"
-#include "shim/accounting/table.h"
+#include "shim/libc/table.h"
 
 namespace gpuman::shim {
 

@@ -6,11 +6,11 @@
 
 #include "ledger/wire/orders.h"
 #include "ledger/wire/transfer.h"
-#include "shim/accounting/table.h"
 #include "shim/backing/backing_state.h"
 #include "shim/libc/lock.h"
 #include "shim/libc/own_descriptors.h"
 #include "shim/libc/own_socket.h"
+#include "shim/libc/table.h"
 #include "shim/libc/threads.h"
 
 namespace gpuman::shim {

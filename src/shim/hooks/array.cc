@@ -1,6 +1,7 @@
 // Arrays and mipmapped arrays.
 #include "shim/accounting/meter.h"
 #include "shim/accounting/refusal.h"
+#include "shim/accounting/traced.h"
 #include "shim/hooks/hooks.h"
 #include "shim/hooks/process_state.h"
 #include "shim/libc/lock.h"
@@ -38,7 +39,10 @@ CUresult CreateWithin(Handle* handle, std::uint64_t bytes, Create create, Report
     const Locked lock((*scope).books);
     entered = (*scope).arrays.Add(number, entry, cost);
   }
-  if (entered && Commit(*scope, where.device, MemoryKind::kArray, reserved, cost)) return CUDA_SUCCESS;
+  if (entered && Commit(*scope, where.device, MemoryKind::kArray, reserved, cost)) {
+    NoteAllocated(*scope, where.device, TraceKey(TracedAs::kArray, number), entry.bytes);
+    return CUDA_SUCCESS;
+  }
   {
     const Locked lock((*scope).books);
     if (entered && (*scope).arrays.Take(number, entry)) (*scope).arrays.Freed(entry);
@@ -54,6 +58,7 @@ CUresult DestroyAt(Handle handle, Destroy destroy) {
   const HookScope scope;
   if (!scope) return destroy();
   const std::uint64_t number = reinterpret_cast<std::uintptr_t>(handle);
+  NoteFreed(*scope, TraceKey(TracedAs::kArray, number));
   ArrayEntry entry{};
   bool known = false;
   {

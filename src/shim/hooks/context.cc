@@ -5,6 +5,7 @@
 // memory, and the program goes on when the daemon has seen it.
 #include "shim/accounting/meter.h"
 #include "shim/accounting/refusal.h"
+#include "shim/accounting/traced.h"
 #include "shim/backing/backing.h"
 #include "shim/backing/paging.h"
 #include "shim/gate/drain.h"
@@ -29,8 +30,10 @@ void Gone(ProcessState& state, std::uint64_t context) {
   for (unsigned count = kBatch; count == kBatch;) {
     const Locked lock(state.books);
     count = state.allocations.TakeOf(context, taken, kBatch);
-    for (unsigned i = 0; i < count; ++i)
+    for (unsigned i = 0; i < count; ++i) {
+      NoteFreed(state, taken[i].address);
       GiveBack(state, taken[i].device, MemoryKind::kAllocation, state.allocations.Freed(taken[i]));
+    }
   }
   TellManaged(state);
   const Locked lock(state.books);

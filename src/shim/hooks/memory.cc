@@ -1,6 +1,7 @@
 // Plain, pitched and managed memory.
 #include "shim/accounting/meter.h"
 #include "shim/accounting/pools.h"
+#include "shim/accounting/traced.h"
 #include "shim/backing/backing.h"
 #include "shim/backing/paging.h"
 #include "shim/backing/stream_memory.h"
@@ -99,12 +100,14 @@ CUresult AllocateWithin(CUdeviceptr* pointer, std::uint64_t asked, Allocate allo
     return allocate(nullptr, where);
   const std::uint64_t reserved = RoundUp(asked, where.granule);
   (void)IsBackedOn(*scope, where.device);  // the daemon has to know of this home before the program waits
-  return WithRoom(*scope, where.device, reserved, [&](bool& full) {
+  const CUresult got = WithRoom(*scope, where.device, reserved, [&](bool& full) {
     const CUresult result = TryWithin(*scope, where, pointer, reserved, allocate, made, full);
     if (result != CUDA_ERROR_OUT_OF_MEMORY || !TrimForOthers(*scope, where.device)) return result;
     full = false;
     return TryWithin(*scope, where, pointer, reserved, allocate, made, full);
   });
+  if (got == CUDA_SUCCESS) NoteAllocated(*scope, where.device, *pointer, asked);
+  return got;
 }
 
 std::uint64_t PitchedBytes(std::uint64_t pitch, std::uint64_t height) {
@@ -118,6 +121,7 @@ template <typename Free>
 CUresult FreeAt(CUdeviceptr pointer, Free free) {
   const HookScope scope;
   if (!scope || pointer == 0) return free();
+  NoteFreed(*scope, pointer);
   Allocation allocation{};
   bool known = false;
   {
@@ -151,6 +155,7 @@ CUresult FreeAt(CUdeviceptr pointer, Free free) {
 template <typename Free>
 CUresult FreeIn(CUstream queried, CUdeviceptr pointer, Free free) {
   if (const HookScope scope; scope && pointer != 0) {
+    NoteFreed(*scope, pointer);
     CUresult result{};
     switch (FreeInOrder(*scope, pointer, queried, result)) {
       case AsyncFreeResult::kDone:

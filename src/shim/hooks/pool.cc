@@ -1,6 +1,7 @@
 // Stream-ordered memory, and the waits after which pools give memory back.
 #include "shim/accounting/meter.h"
 #include "shim/accounting/pools.h"
+#include "shim/accounting/traced.h"
 #include "shim/backing/stream_memory.h"
 #include "shim/backing/stream_pools.h"
 #include "shim/gate/activity.h"
@@ -86,14 +87,19 @@ CUresult AllocateFromPool(CUdeviceptr* pointer, std::uint64_t bytes, CUstream qu
   CUresult answer{};
   if (IsBacked(*scope)) {
     StartServiceThread(*scope);
-    if (AllocateInOrder(*scope, {where, source.pool, queried, bytes}, pointer, answer)) return answer;
+    if (AllocateInOrder(*scope, {where, source.pool, queried, bytes}, pointer, answer)) {
+      if (answer == CUDA_SUCCESS) NoteAllocated(*scope, where.device, *pointer, bytes);
+      return answer;
+    }
   }
-  return WithRoom(*scope, where.device, bytes, [&](bool& full) {
+  answer = WithRoom(*scope, where.device, bytes, [&](bool& full) {
     bool refused = false;
     const CUresult result = TryFromPool(*scope, where.device, pointer, bytes, source, refused, full);
     if (!refused || !WaitForFrees(queried)) return result;
     return TryFromPool(*scope, where.device, pointer, bytes, source, refused, full);
   });
+  if (answer == CUDA_SUCCESS) NoteAllocated(*scope, where.device, *pointer, bytes);
+  return answer;
 }
 
 // Counts again after a wait, since pools may have less now. Returns `result`.

@@ -1,6 +1,7 @@
 // Memory without addresses (cuMemCreate), and its mappings.
 #include "shim/accounting/meter.h"
 #include "shim/accounting/pools.h"
+#include "shim/accounting/traced.h"
 #include "shim/backing/backing.h"
 #include "shim/backing/program_memory.h"
 #include "shim/gate/activity.h"
@@ -17,6 +18,7 @@ void Drop(ProcessState& state, const VirtualReference& reference) {
     const Locked lock(state.books);
     back = state.virtual_memory.Dropped(reference);
     if (back.imported) --state.foreign;
+    if (back.bytes != 0) NoteFreed(state, TraceKey(TracedAs::kVirtual, reference.memory));
   }
   if (back.imported) TellImported(state);
   GiveBack(state, back.device, MemoryKind::kVirtual, back.bytes);
@@ -59,8 +61,13 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CU
   });
   if (result != CUDA_SUCCESS) return result;
   if (MadeMemory::IsToken(*handle)) StartServiceThread(*scope);
-  const Locked lock((*scope).books);
-  (*scope).virtual_memory.Created(*handle, device, bytes);  // no entry: it counts for ever
+  std::uint64_t memory = 0;
+  {
+    const Locked lock((*scope).books);
+    (*scope).virtual_memory.Created(*handle, device, bytes);  // no entry: it counts for ever
+    memory = (*scope).virtual_memory.MemoryOf(*handle);
+  }
+  NoteAllocated(*scope, device, TraceKey(TracedAs::kVirtual, memory), bytes);
   return CUDA_SUCCESS;
 }
 

@@ -23,12 +23,19 @@ using queue::SubmitSettings;
 using J = spec::JobOptions;
 
 // Options of `gpuman submit` that gbatch does not have.
-constexpr std::array<std::string_view, 25> kNotOfGbatch{
-    "--wait",        "--output",         "--command",    "--gpu",           "--gpu-model",
-    "--gpu-free",    "--soft",           "--weight",     "--oversubscribe", "--mps",
-    "--mps-threads", "--device-profile", "--no-preload", "--hold",          "--preemptible",
-    "--jobs",        "--cpus",           "--directory",  "--export",        "--input",
-    "--error",       "--grace",          "--warn",       "--interactive",   "--idle-suspend"};
+constexpr std::array<std::string_view, 26> kNotOfGbatch{"--wait",          "--output",
+                                                        "--command",       "--gpu",
+                                                        "--gpu-model",     "--gpu-free",
+                                                        "--soft",          "--weight",
+                                                        "--oversubscribe", "--mps",
+                                                        "--mps-threads",   "--device-profile",
+                                                        "--no-preload",    "--hold",
+                                                        "--preemptible",   "--jobs",
+                                                        "--cpus",          "--directory",
+                                                        "--export",        "--input",
+                                                        "--error",         "--grace",
+                                                        "--warn",          "--interactive",
+                                                        "--idle-suspend",  "--trace-allocations"};
 
 std::size_t PlaceOf(const Options& table, std::string_view name) {
   const auto found =

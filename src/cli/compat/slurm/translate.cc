@@ -34,7 +34,7 @@ struct Unknown {
 // Refuses what has no translation, whatever the other options are.
 Result<> CheckTranslatable(const Submission& job) {
   constexpr const char* kQos = "ask for a QOS or a partition that has it: --slurm-option qos=NAME";
-  const std::array<Unknown, 17> unknown{
+  const std::array<Unknown, 18> unknown{
       {{!job.gpus.devices.empty(), "--gpu", "Slurm chooses the GPUs",
         "write --gpus N, with --gpu-model if it matters"},
        {job.gpus.free_memory.has_value(), "--gpu-free", "Slurm knows no free memory",
@@ -56,6 +56,8 @@ Result<> CheckTranslatable(const Submission& job) {
        {job.device_profile.has_value(), "--device-profile", "it is applied by the queue of one machine",
         "write --slurm-option gpu-freq=VALUE where the cluster allows it"},
        {job.oversubscribe, "--oversubscribe", "gpuman's plugin for Slurm has no such option", "leave it out"},
+       {job.trace_allocations, "--trace-allocations", "gpuman's plugin for Slurm has no such option",
+        "leave it out"},
        {job.weight != 1, "--weight", "gpuman's plugin for Slurm has no such option", "leave it out"},
        {job.interactive, "--interactive", "gpuman's plugin for Slurm has no such option", "leave it out"},
        {job.idle_suspend.has_value(), "--idle-suspend", "gpuman's plugin for Slurm has no such option",

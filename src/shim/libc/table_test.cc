@@ -1,4 +1,4 @@
-#include "shim/accounting/table.h"
+#include "shim/libc/table.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
