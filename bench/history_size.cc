@@ -76,7 +76,7 @@ class Machine {
     if (busy && Below(20) == 0) gpu.memory += (Below(129) - 64) * 2 * kMiB;
     gpu.memory = std::max(gpu.memory, 100 * kMiB);
     gpu.temperature += Below(3) - 1 + (gpu.temperature < (busy ? 60 : 35) ? 1 : -1) * (Below(4) == 0 ? 1 : 0);
-    Reading reading;
+    HistorySample reading;
     reading[Metric::kMemory] = gpu.memory;
     reading[Metric::kUtilization] = busy ? 60 + Below(41) : 0;
     reading[Metric::kPower] = (busy ? 4500 : 750) + Below(busy ? 2000 : 20);

@@ -24,8 +24,8 @@ import pathlib
 import re
 import sys
 
-CAPABILITIES = ("guard", "ledger", "share", "jobs", "queue", "suspend", "device", "mig", "mps", "health", "history",
-                "metrics", "notify")
+CAPABILITIES = ("guard", "ledger", "share", "jobs", "queue", "suspend", "device", "energy", "mig", "mps", "health",
+                "history", "metrics", "notify")
 
 # Capabilities do not see each other's insides; these headers are a capability's public face.
 KEEPER_FACE = tuple("keeper/%s.h" % name for name in ("spec", "journal", "client", "process_tree"))
@@ -61,8 +61,8 @@ LAYERS = {
 SHIM_ROOMS = ("libc", "symbols", "link", "trace", "accounting", "gate", "backing", "eviction", "hooks")
 # The folders of the daemon: each may include those before it. It is the order in which modules are constructed
 # (src/daemon/daemon.cc). What lies in src/daemon itself puts them together and may include all of them.
-DAEMON = ("config", "http", "compat", "core", "notify", "shims", "containers", "suspension", "sharing", "device", "mps",
-          "mig", "health", "queue", "jobs", "history", "status", "metrics", "web")
+DAEMON = ("config", "http", "compat", "core", "notify", "shims", "containers", "suspension", "sharing", "energy", "device",
+          "mps", "mig", "health", "queue", "jobs", "history", "status", "metrics", "web")
 # The folders of the command line: each may include those before it. What lies in src/cli itself is used by all of them
 # and puts them together. Tests of a folder run whole programs, and may include all of them.
 CLI = ("queue", "top", "compat")

@@ -156,6 +156,26 @@ TEST_F(SimulatedNvml, TellsWhoHadTheDeviceWorking) {
   EXPECT_FALSE(nvml_->EnergyMillijoules(device_));
 }
 
+TEST_F(SimulatedNvml, CountsMoreEnergyWhileAKernelRuns) {
+  Boot();
+  sim::Client client(machine_->state());
+  const auto before = nvml_->EnergyMillijoules(device_).value();
+  const auto began = sim::MonotonicNs();
+  client.KernelBegan(0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const auto meanwhile = nvml_->EnergyMillijoules(device_).value();
+  EXPECT_GE(meanwhile - before, 50'000U) << "500 W for a tenth of a second";
+  client.KernelEnded(0);
+  const auto ended = sim::MonotonicNs();
+  const auto after = nvml_->EnergyMillijoules(device_).value();
+  EXPECT_LE(static_cast<double>(after - before), static_cast<double>(sim::MonotonicNs() - began) * 700e-6)
+      << "not more than its limit";
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const auto rested = nvml_->EnergyMillijoules(device_).value();
+  EXPECT_GT(rested, after);
+  EXPECT_LE(static_cast<double>(rested - after), static_cast<double>(sim::MonotonicNs() - ended) * 100e-6);
+}
+
 TEST_F(SimulatedNvml, IsNotThereOutsideOfAMachine) {
   Boot();
   nvml_.reset();

@@ -84,9 +84,21 @@ std::uint64_t ThrottleReasons(const Gpu& gpu) {
   return limited ? nvmlClocksEventReasonApplicationsClocksSetting : 0;
 }
 
-// As if the device had been idle since the counter began: readers rely only on its growth.
+// At rest the device draws its idle power, and while a kernel runs what it draws at full load.
 std::uint64_t EnergyMillijoules(const Gpu& gpu) {
-  return (MonotonicNs() - gpu.now.energy_since_ns.load()) / 1'000'000 * gpu.fixed.power_idle_mw / 1000;
+  const std::uint64_t now = MonotonicNs();
+  std::uint64_t worked = gpu.now.worked_ns.load();
+  for (const ProcessSlot* slot : gpu.client.LiveSlots())
+    if (const std::uint64_t since = slot->gpu[gpu.index].busy_since_ns.load(); since != 0 && since < now)
+      worked += now - since;
+  const std::uint64_t idle = gpu.fixed.power_idle_mw;
+  const std::uint64_t limit = std::max<std::uint64_t>(idle, gpu.now.power_limit_mw.load());
+  const std::uint64_t above = (limit - idle) * kPowerShareAtFullLoad / 100;
+  const std::uint64_t used =
+      (now - gpu.now.energy_since_ns.load()) / 1'000'000 * idle / 1000 + worked / 1'000'000 * above / 1000;
+  std::uint64_t shown = gpu.now.energy_shown_mj.load();
+  while (shown < used && !gpu.now.energy_shown_mj.compare_exchange_weak(shown, used)) continue;
+  return std::max(shown, used);
 }
 
 std::uint64_t RealtimeUs() {

@@ -302,7 +302,9 @@ void Client::KernelEnded(unsigned gpu) {
   if (local.slot == nullptr || local.kernels[gpu] == 0 || --local.kernels[gpu] != 0) return;
   ProcessGpu& entry = local.slot->gpu[gpu];
   const std::uint64_t now = MonotonicNs();
-  AddBusy(entry, entry.busy_since_ns.exchange(0), now);
+  const std::uint64_t since = entry.busy_since_ns.exchange(0);
+  AddBusy(entry, since, now);
+  if (gpu < kMaxGpus) state_.shared().gpu[gpu].worked_ns.fetch_add(now - since);
   entry.last_activity_ns.store(now);
 }
 

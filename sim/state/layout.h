@@ -167,7 +167,10 @@ struct GpuDynamic {
   Word32 mig_create_fails_in;        // 0 = never; n = the n-th GPU instance from now fails
   Word32 mig_create_fails_for_good;  // and all after it fail
   Word32 unused;
-  Word64 spare[24];
+  Word64 worked_ns;  // by kernels that have ended, of all processes, since energy_since_ns
+  Word64
+      energy_shown_mj;  // the most that was read: the counter never goes back, also when a process is killed
+  Word64 spare[22];
 };
 
 // One GPU of one process.

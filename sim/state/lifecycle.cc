@@ -25,6 +25,8 @@ void LoseSettings(Shared& shared, unsigned gpu) {
   now.application_memory_mhz.store(fixed.clock_max_mhz[static_cast<unsigned>(ClockKind::kMemory)]);
   now.accounting.store(0);
   now.energy_since_ns.store(MonotonicNs());
+  now.worked_ns.store(0);
+  now.energy_shown_mj.store(0);
 }
 
 void ClearVolatile(GpuDynamic& now) {
@@ -54,6 +56,8 @@ void PowerOn(Shared& shared, unsigned gpu) {
   ClearReadings(now);
   ClearCounters(shared, gpu);
   now.energy_since_ns.store(0);
+  now.worked_ns.store(0);
+  now.energy_shown_mj.store(0);
   now.persistence.store(fixed.persistence_at_boot);
   const std::uint32_t ecc = (fixed.features & kFeatureEcc) != 0 ? 1 : 0;
   now.ecc_current.store(ecc);

@@ -285,6 +285,7 @@ void Fields(V& v, T& x) {
   v("gpu_byte_hours_unused", x.gpu_byte_hours_unused);
   v("success", x.success);
   v("energy_j", x.energy);
+  v("cost", x.cost);
   v("peak", x.peak);
   v("fair_share", x.fair_share);
 }
@@ -294,6 +295,7 @@ void Fields(V& v, T& x) {
   v("by", x.by);
   v.Required("rows", x.rows);
   v("total", x.total);
+  v("currency", x.currency);
 }
 
 }  // namespace gpuman::api

@@ -139,6 +139,7 @@ void Fields(V& v, T& x) {
   v("left_out_after", x.left_out_after);
   v("advice", x.advice);
   v("peaks", x.peaks);
+  v("used", x.used);
 }
 
 template <typename V, base::json::Of<JobView> T>
@@ -185,6 +186,9 @@ void Fields(V& v, T& x) {
   v("unshimmed", x.unshimmed);
   v("refusal", x.refusal);
   v("queue", x.queue);
+  v("energy_j", x.energy);
+  v("cost", x.cost);
+  v("currency", x.currency);
 }
 
 template <typename V, base::json::Of<MemoryView> T>

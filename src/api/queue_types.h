@@ -280,14 +280,16 @@ struct StatsRow {
   std::optional<double> gpu_byte_hours_known{}, gpu_byte_hours_unused{};
   std::optional<double> success;          // part of the completed runs that finished, 0 to 1
   std::optional<double> energy;           // joules; null: not measured
+  std::optional<double> cost{};           // in StatsView::currency; null: no price is set, or not known
   std::optional<PeakStats> peak{};        // null: not known of any run
   std::optional<FairShare> fair_share{};  // as of now; null: a GPU, or a name that is not in the queue
 };
-// GET /v1/stats: one row for each user, project, name or GPU.
+// GET /v1/stats: one row for each user, project, name, GPU or day.
 struct StatsView {
   std::string by = "user";
   std::vector<StatsRow> rows;
   StatsRow total;
+  std::optional<std::string> currency{};  // null: no price is set
 };
 
 }  // namespace gpuman::api

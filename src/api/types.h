@@ -123,6 +123,9 @@ struct JobView {
   std::vector<std::string> notes;      // of its current or last run, as sentences: what gpuman could not do
   std::optional<RefusalView> refusal;  // of its current or last run; null: none is known
   std::optional<JobQueueView> queue;   // null: it never was in the queue
+  std::optional<double> energy{};      // joules, of its current or last run; null: not measured
+  std::optional<double> cost{};  // of that run, in `currency`; null: no price is set, or it is not known
+  std::optional<std::string> currency{};
 };
 
 // GET /v1/jobs/{ref}/why: why the job waits, runs or ended, and what led to that.
@@ -155,6 +158,7 @@ struct JobStory {
   std::vector<std::string> advice;  // each is a sentence that says what to do
   // Since the job started last: the job on each GPU, then the processes that had most, the largest first.
   std::vector<MemoryPeakView> peaks;
+  std::optional<std::string> used;  // a sentence: its energy and its cost; null: neither is known
 };
 
 struct MemoryView {

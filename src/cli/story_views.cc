@@ -54,6 +54,7 @@ std::string RenderStory(const api::JobStory& story, const TerminalStyle& style) 
     text += Line(story.story[i], style);
   }
   text += PeaksText(story.peaks);
+  if (story.used) text += fmt::format("\n  {}\n", Printable(*story.used));
   if (!story.advice.empty()) text += "\nWhat to do:\n";
   for (const std::string& advice : story.advice) text += fmt::format("  {}\n", Printable(advice));
   return text;

@@ -68,6 +68,13 @@ TEST(RenderStory, TellsThePeaksOfSeveralProcessesOrGpus) {
   EXPECT_THAT(RenderStory(story, {}), HasSubstr("  job                          GPU 1      3GiB\n"));
 }
 
+TEST(RenderStory, EndsWithWhatTheJobUsed) {
+  api::JobStory story = Failed();
+  story.used = "It used 0.41 kWh, 0.12 EUR with its GPU time.";
+  EXPECT_THAT(RenderStory(story, {}),
+              HasSubstr("\n\n  It used 0.41 kWh, 0.12 EUR with its GPU time.\n\nWhat to do:"));
+}
+
 TEST(RenderStory, ShowsNoControlCharacters) {
   api::JobStory story = Failed();
   story.story[0].text = story.because = story.advice[0] = story.tag = "a\x1b[31mb";

@@ -7,6 +7,7 @@
 #include "daemon/containers/module.h"
 #include "daemon/core/listen.h"
 #include "daemon/device/module.h"
+#include "daemon/energy/module.h"
 #include "daemon/health/module.h"
 #include "daemon/history/module.h"
 #include "daemon/jobs/module.h"
@@ -64,6 +65,7 @@ void Daemon::AddModules() {
   Add<ContainersModule>(shims);
   auto& suspension = Add<SuspensionModule>(shims);
   auto& sharing = Add<SharingModule>(shims, suspension);
+  Add<EnergyModule>(suspension, sharing);
   auto& device = Add<DeviceModule>(suspension);
   auto& mps = Add<MpsModule>();
   auto& mig = Add<MigModule>(suspension, mps);

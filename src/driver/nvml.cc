@@ -341,7 +341,7 @@ NvmlResult<std::vector<NvmlBusyProcess>> Nvml::BusyProcesses(NvmlDevice device,
   if (!samples) return tl::unexpected(std::move(samples.error()));
   for (const auto& sample : *samples)
     if (sample.pid != 0 && (sample.smUtil | sample.memUtil | sample.encUtil | sample.decUtil) != 0)
-      busy.push_back({static_cast<int>(sample.pid), sample.timeStamp});
+      busy.push_back({static_cast<int>(sample.pid), sample.timeStamp, sample.smUtil});
   return busy;
 }
 

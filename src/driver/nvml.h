@@ -71,6 +71,7 @@ struct NvmlUtilization {
 struct NvmlBusyProcess {
   int pid = 0;
   std::uint64_t time_us = 0;  // CLOCK_REALTIME, of the driver's sample
+  unsigned work = 0;          // percent of the sample's time in which it ran something
 };
 
 struct NvmlMigMode {

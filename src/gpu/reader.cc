@@ -217,12 +217,14 @@ std::optional<Sample> Reader::Read(base::MonoTime now, ReadDepth depth, DetailsW
   last_.memory = memory;
   last_.processes = std::move(processes);
   last_.busy.reset();
+  last_.work.clear();
   if (readings && !IsInstance(last_.uuid)) {
     last_.slow = ReadSlow(now);
     last_.health = health_.Read(*nvml_, device_, now);
     last_.details = details_.Read(*nvml_, device_, details);
     const bool somebody = last_.processes && !last_.processes->empty();
-    if (slow_reads_++ % kSlowReadsPerBusy == 0 && somebody) last_.busy = ReadBusy();
+    const bool several = somebody && last_.processes->size() > 1;
+    if ((slow_reads_++ % kSlowReadsPerBusy == 0 && somebody) || several) ReadBusy();
   }
   failure_.reset();
   return last_;
@@ -259,15 +261,23 @@ bool Reader::ReadProcesses(base::MonoTime now, std::optional<std::vector<GpuProc
   return true;
 }
 
-std::optional<std::vector<pid_t>> Reader::ReadBusy() {
+void Reader::ReadBusy() {
   const auto told = nvml_->BusyProcesses(device_, busy_since_us_);
-  if (!told) return std::nullopt;
-  std::vector<pid_t> busy;
+  if (!told) return;
+  auto& busy = last_.busy.emplace();
   for (const auto& process : *told) {
     busy.push_back(process.pid);
+    last_.work[process.pid] += process.work;
     busy_since_us_ = std::max(busy_since_us_, process.time_us);
   }
-  return busy;
+}
+
+std::optional<EnergyReading> Reader::ReadEnergy(base::MonoTime now) {
+  if (!nvml_ || !device_ || failed() || IsInstance(last_.uuid)) return std::nullopt;
+  const auto energy = nvml_->EnergyMillijoules(device_);
+  if (!energy || *energy == last_energy_) return std::nullopt;
+  last_energy_ = *energy;
+  return EnergyReading{*energy, now};
 }
 
 SlowReadings Reader::ReadSlow(base::MonoTime now) const {

@@ -58,6 +58,10 @@ class Reader {
   // `details`: which details are wanted.
   std::optional<Sample> Read(base::MonoTime now, ReadDepth depth, DetailsWanted details);
 
+  // The energy counter alone, where it has moved on since the last call. nullopt: it has not, or it is not
+  // known; only Read tells why.
+  std::optional<EnergyReading> ReadEnergy(base::MonoTime now);
+
   // Whether the last Read failed, and why.
   bool failed() const { return failure_.has_value(); }
   bool driver_gone() const { return failure_ == driver::NvmlFailure::kNoDriver; }
@@ -71,7 +75,7 @@ class Reader {
   bool ReadProcesses(base::MonoTime now, std::optional<std::vector<GpuProcess>>& processes,
                      driver::NvmlError& error);
   SlowReadings ReadSlow(base::MonoTime now) const;
-  std::optional<std::vector<pid_t>> ReadBusy();
+  void ReadBusy();
 
   std::shared_ptr<const driver::Nvml> nvml_;
   driver::NvmlDevice device_ = nullptr;  // nullptr: the driver must be asked for it
@@ -79,6 +83,7 @@ class Reader {
   std::optional<driver::NvmlFailure> failure_;
   Listing listing_;
   unsigned slow_reads_ = 0;
+  std::uint64_t last_energy_ = 0;    // that ReadEnergy returned
   std::uint64_t busy_since_us_ = 0;  // the newest of the driver's samples that has been read
   HealthReader health_;
   DetailReader details_;

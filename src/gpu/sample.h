@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -66,9 +67,12 @@ struct Sample {
   std::optional<MemoryUse> memory;
   // Ordered by pid, one entry for each process. nullopt: the driver does not report them.
   std::optional<std::vector<GpuProcess>> processes;
-  // Processes that used the GPU since this was last read, with every tenth of the slow readings. nullopt: it
-  // was not read now, or the driver does not report it.
+  // Processes that used the GPU since this was last read, with every tenth of the slow readings, and with
+  // each of them while several processes are there. nullopt: it was not read now, or the driver does not
+  // report it.
   std::optional<std::vector<pid_t>> busy;
+  // How much each of these worked, beside each other: percents of the time, added up. Read with `busy`.
+  std::map<pid_t, unsigned> work;
   SlowReadings slow;
   HealthReading health;  // from the last slow tick
   Details details;       // from the last slow ticks, while they are wanted

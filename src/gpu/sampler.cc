@@ -74,6 +74,18 @@ void Sampler::Core::Poke(const std::string& uuid) {
   Wake(*it->second);
 }
 
+void Sampler::Core::WatchEnergy(const std::string& uuid, MonoTime until) {
+  const Lock lock(mutex_);
+  const auto it = tasks_.find(uuid);
+  if (it == tasks_.end() || !callbacks_.on_energy) return;
+  Task& task = *it->second;
+  const bool watched = Now() < task.energy_until;
+  task.energy_until = std::max(task.energy_until, until);
+  if (watched) return;
+  task.energy_due = {};
+  Wake(task);
+}
+
 void Sampler::Core::PokeAll() {
   const Lock lock(mutex_);
   for (const auto& [uuid, task] : tasks_) task->poked = true;
@@ -94,6 +106,11 @@ base::Histogram Sampler::Core::Rounds() {
 void Sampler::Core::Deliver(Sample sample) {
   const Lock delivery(delivery_mutex_);
   if (!closed_) callbacks_.on_sample(std::move(sample));
+}
+
+void Sampler::Core::Deliver(EnergySeen seen) {
+  const Lock delivery(delivery_mutex_);
+  if (!closed_) callbacks_.on_energy(std::move(seen));
 }
 
 void Sampler::Core::Deliver(const XidSeen& xid) {
@@ -125,6 +142,7 @@ void Sampler::SetPeriod(const std::string& uuid, base::Millis period) { core_->S
 void Sampler::Poke(const std::string& uuid) { core_->Poke(uuid); }
 void Sampler::PokeAll() { core_->PokeAll(); }
 void Sampler::CheckWatchdog() { core_->CheckWatchdog(); }
+void Sampler::WatchEnergy(const std::string& uuid, MonoTime until) { core_->WatchEnergy(uuid, until); }
 void Sampler::WantDetails(base::MonoTime until) { core_->WantDetails(until); }
 base::Histogram Sampler::Rounds() const { return core_->Rounds(); }
 

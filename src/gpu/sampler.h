@@ -48,12 +48,19 @@ struct SamplerSettings {
   base::Millis retry_period{5000};  // no driver, no devices, a GPU lost
   base::Millis call_limit{2000};    // for a round of one GPU, or the loading of the driver
   base::Millis slow_round{100};
+  base::Millis energy_period{20};  // while energy is watched
+};
+
+struct EnergySeen {
+  std::string uuid;
+  EnergyReading reading;
 };
 
 struct SamplerCallbacks {
   std::function<void(Inventory)> on_inventory;  // first, and whenever it changed
   std::function<void(Sample)> on_sample;        // for a GPU that was in an inventory before
   std::function<void(XidSeen)> on_xid{};        // empty: the driver is not asked for its errors
+  std::function<void(EnergySeen)> on_energy{};  // each new value while energy is watched
 };
 
 class Sampler {
@@ -85,6 +92,9 @@ class Sampler {
   void Poke(const std::string& uuid);
   void PokeAll();
 
+  // Until that time the GPU's energy counter is read each `energy_period`, and nothing else with it: a call
+  // of some microseconds. An unknown GPU is ignored.
+  void WatchEnergy(const std::string& uuid, base::MonoTime until);
   // Until that time the slow ticks read details too (detail_reader.h).
   void WantDetails(base::MonoTime until);
   // The durations of all rounds, in seconds, without rounds in which the driver did not answer.

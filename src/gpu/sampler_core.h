@@ -34,6 +34,7 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
   void Poke(const std::string& uuid);
   void PokeAll();
   void CheckWatchdog();
+  void WatchEnergy(const std::string& uuid, base::MonoTime until);
   void WantDetails(base::MonoTime until);
   base::Histogram Rounds();
 
@@ -56,6 +57,8 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
   };
   PlannedRead PlanRead(Task& task, base::MonoTime now) const;
   void RunTask(Lock& lock, const WorkerPtr& worker, const TaskPtr& task, base::MonoTime now);
+  void ReadEnergy(Lock& lock, const WorkerPtr& worker, const TaskPtr& task, base::MonoTime now);
+  static TaskPtr EnergyDue(const Worker& worker, base::MonoTime now);
   static TaskPtr MostOverdue(const Worker& worker, base::MonoTime now);
   std::optional<base::MonoTime> NextWake(const Worker& worker) const;
   void AddWorker(std::vector<TaskPtr> tasks, bool loads_driver);
@@ -80,6 +83,7 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
   bool WantsDivision() const { return nvml_ && !driver_gone_ && !looking_; }
 
   void Deliver(Sample sample);
+  void Deliver(EnergySeen seen);
   void Deliver(const XidSeen& xid);
   void Deliver(const Inventory& inventory);
 
@@ -119,6 +123,8 @@ struct Sampler::Core::Task {
   base::Millis period;
   base::MonoTime due{};
   base::MonoTime slow_due{};
+  base::MonoTime energy_until{}, energy_due{};
+  bool WatchesEnergy() const { return !failing && !nvml_changed && energy_due < energy_until; }
   bool poked = false;
   bool failing = false;
   bool unresponsive = false;

@@ -176,6 +176,37 @@ TEST_F(SimulatedSampler, TellsHowTheGpusAreConnectedAndWhatTheyUsed) {
   }));
 }
 
+TEST_F(SimulatedSampler, ReadsTheEnergyCounterOftenWhileItIsWatched) {
+  settings_.slow_period = Millis(600'000);
+  std::mutex mutex;
+  std::vector<EnergySeen> seen;
+  auto callbacks = reports_.Callbacks();
+  callbacks.on_energy = [&](EnergySeen one) {
+    const std::lock_guard lock(mutex);
+    seen.push_back(std::move(one));
+  };
+  sampler_.emplace(settings_, callbacks, Load);
+  sampler_->Start();
+  ASSERT_TRUE(reports_.Await(Of(1)));
+  sampler_->WatchEnergy(uuids_[1], std::chrono::steady_clock::now() + kDeadline);
+  sampler_->WatchEnergy("GPU-unknown", std::chrono::steady_clock::now() + kDeadline);
+  const auto read = [&] {
+    const std::lock_guard lock(mutex);
+    return seen.size();
+  };
+  for (const auto end = std::chrono::steady_clock::now() + kDeadline; read() < 3;) {
+    ASSERT_LT(std::chrono::steady_clock::now(), end);
+    std::this_thread::sleep_for(Millis(5));
+  }
+  sampler_->Stop();
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    EXPECT_EQ(seen[i].uuid, uuids_[1]);
+    if (i == 0) continue;
+    EXPECT_GT(seen[i].reading.millijoules, seen[i - 1].reading.millijoules);
+    EXPECT_GT(seen[i].reading.at, seen[i - 1].reading.at);
+  }
+}
+
 TEST_F(SimulatedSampler, SeesMemoryComeAndGoWithTheProcessThatHoldsIt) {
   sim::Client client(machine_.state());
   Start();

@@ -92,6 +92,10 @@ void Sampler::Core::Run(const WorkerPtr& worker) {
       ReadDivision(lock, worker);
       continue;
     }
+    if (const TaskPtr task = EnergyDue(*worker, now)) {
+      ReadEnergy(lock, worker, task, now);
+      continue;
+    }
     if (const TaskPtr task = MostOverdue(*worker, now)) {
       RunTask(lock, worker, task, now);
       continue;
@@ -104,6 +108,32 @@ void Sampler::Core::Run(const WorkerPtr& worker) {
   }
   worker->exited = true;
   exited_.notify_all();
+}
+
+auto Sampler::Core::EnergyDue(const Worker& worker, MonoTime now) -> TaskPtr {
+  const auto due = std::find_if(worker.tasks.begin(), worker.tasks.end(), [&](const TaskPtr& task) {
+    return task->WatchesEnergy() && task->energy_due <= now;
+  });
+  return due == worker.tasks.end() ? nullptr : *due;
+}
+
+void Sampler::Core::ReadEnergy(Lock& lock, const WorkerPtr& worker, const TaskPtr& task, MonoTime now) {
+  task->energy_due = NextMultiple(now, settings_.energy_period);
+  worker->current = task;
+  worker->in_call_since = now;
+  lock.unlock();
+
+  const auto reading = task->reader.ReadEnergy(now);
+
+  lock.lock();
+  worker->current.reset();
+  worker->in_call_since.reset();
+  worker->stuck = false;
+  if (std::exchange(task->unresponsive, false)) task->poked = true;
+  if (stopping_ || task->dropped || !reading) return;
+  lock.unlock();
+  Deliver(EnergySeen{task->reader.uuid(), *reading});
+  lock.lock();
 }
 
 // A GPU that is always due must not starve the others.
@@ -119,8 +149,10 @@ std::optional<MonoTime> Sampler::Core::NextWake(const Worker& worker) const {
   if (worker.loads_driver && WantsDriver()) wake = load_due_;
   if (worker.loads_driver && WantsXids() && (!wake || xids_due_ < *wake)) wake = xids_due_;
   if (worker.loads_driver && WantsDivision() && (!wake || division_due_ < *wake)) wake = division_due_;
-  for (const auto& task : worker.tasks)
+  for (const auto& task : worker.tasks) {
     if (!wake || task->due < *wake) wake = task->due;
+    if (task->WatchesEnergy() && task->energy_due < *wake) wake = task->energy_due;
+  }
   return wake;
 }
 

@@ -178,10 +178,7 @@ struct Job {
   std::vector<std::string> notes;               // of the current or last run: requests that could not be met
   IndirectOptional<RefusedAllocation> refusal;  // of the last run, once it has ended
   IndirectOptional<MoreMemory> more_memory;     // set at the end of a run that was refused memory
-  // `energy_before`: the energy that each GPU had used since the driver was loaded, in millijoules by UUID,
-  // when the job came on that GPU; empty: the job is on no GPU. `energy_used`: the energy that the run used
-  // before that; absent: not measured.
-  std::map<std::string, std::uint64_t> energy_before;
+  // Millijoules that the last run used of its GPUs' energy, once it has ended; absent: not measured.
   std::optional<std::uint64_t> energy_used;
   base::WallTime submitted_at{};
   std::optional<base::WallTime> started_at;  // of the current or last run

@@ -126,7 +126,6 @@ void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::
   job.started_at = record.wall;
   job.notes = started.notes;
   job.refusal.reset();
-  job.energy_before.clear();
   job.energy_used.reset();
   job.suspended = base::Millis{0};
   job.off_since.reset();

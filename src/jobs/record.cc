@@ -191,7 +191,6 @@ static void ProgressFields(V& v, T& x) {
   v.Changed("notes", x.notes);
   RareOption(v, "refusal", x.refusal);
   RareOption(v, "more_memory", x.more_memory);
-  v.Changed("energy_before", x.energy_before);
   v.Option("energy_used", x.energy_used);
   v.Changed("runs", x.runs);
   v.Changed("restarts", x.restarts);

@@ -60,8 +60,7 @@ Job Full() {
       MemoryPeak{"GPU-a", {}, {}, base::MiB(600), base::MemoryParts{base::MiB(600), {}, {}, {}, {}, {}, {}}},
       MemoryPeak{"GPU-a", 60, "python3", base::MiB(400), {}}};
   job.more_memory = MoreMemory{base::GiB(1), base::MiB(256), base::GiB(2), true};
-  job.energy_before = {{"GPU-a", 12'345'678'901}};
-  job.energy_used = 0;
+  job.energy_used = 12'345'678'901;
   job.container = std::make_shared<const Container>(Container{"team", "train-0", "main", "4d8a1f"});
   return job;
 }
@@ -84,7 +83,6 @@ TEST(JobRecord, ComesBackAsItWasWritten) {
     EXPECT_EQ(back->notes, job.notes);
     EXPECT_EQ(back->refusal, job.refusal);
     EXPECT_EQ(back->more_memory, job.more_memory);
-    EXPECT_EQ(back->energy_before, job.energy_before);
     EXPECT_EQ(back->energy_used, job.energy_used);
     ASSERT_EQ(back->container != nullptr, job.container != nullptr);
     if (job.container) {
@@ -174,8 +172,7 @@ TEST(JobRecord, IsCorruptWhereANumberDoesNotFit) {
   for (const char* field :
        {R"("submitted_at":1e300)", R"("grace_ms":1e300)", R"("suspended_ms":9223372036854775808)",
         R"("process":{"pid":4294967297,"start_time":1})", R"("priority":1e10)", R"("priority":4294967296)",
-        R"("groups":[-1])", R"("energy_before":{"GPU-1":1e300})", R"("peak":-1)",
-        R"("memory":{"percent":1e300})"})
+        R"("groups":[-1])", R"("energy_used":-1)", R"("peak":-1)", R"("memory":{"percent":1e300})"})
     EXPECT_FALSE(job(field)) << field;
   EXPECT_FALSE(ParseJob(R"({"id":1e300,"state":"queued"})"));
   EXPECT_TRUE(ParseSpec(R"({"v":1,"retries":{"count":2,"delay_ms":5},"time_limit_ms":7})"));

@@ -72,6 +72,8 @@ void AddDevices(const Snapshot& snapshot, Exposition& out) {
     out.Add(Metric::kGpuUp, labels, up);
     if (!up) continue;
     AddReadings(*device.sample, labels, out);
+    for (const auto& [part, joules] : device.energy_parts)
+      out.Add(Metric::kGpuEnergyPart, labels.With("part", part), joules);
     if (!device.gpu.split) AddMemory(*device.sample, labels, out);
     if (!device.gpu.split) out.Add(Metric::kMoversUsed, labels, device.movers.count);
     for (const auto& [user, use] : device.unmanaged) {

@@ -57,6 +57,7 @@ struct Family {
   X(kGpuTemperature, "gpuman_gpu_temperature_celsius", kGauge, "Temperature of the GPU.") \
   X(kGpuPower, "gpuman_gpu_power_watts", kGauge, "Power drawn.") \
   X(kGpuEnergy, "gpuman_gpu_energy_joules_total", kCounter, "Energy used since the driver was loaded.") \
+  X(kGpuEnergyPart, "gpuman_gpu_energy_part_joules_total", kCounter, "Energy of the GPU since gpuman keeps an account of it, by whose it is: jobs, idle, others.") \
   X(kGpuSmClock, "gpuman_gpu_sm_clock_hertz", kGauge, "Clock of the multiprocessors.") \
   X(kGpuMemoryClock, "gpuman_gpu_memory_clock_hertz", kGauge, "Clock of the memory.") \
   X(kGpuSlowed, "gpuman_gpu_hardware_slowdown", kGauge, "1 while temperature or power make the hardware slow the GPU down.") \
@@ -78,6 +79,7 @@ struct Family {
   X(kJobSoft, "gpuman_job_memory_soft_limit_bytes", kGauge, "Soft limit of the job on one GPU.") \
   X(kJobHost, "gpuman_job_host_memory_bytes", kGauge, "Memory of the host that holds what the job had on its GPUs.") \
   X(kJobRestarts, "gpuman_job_restarts_total", kCounter, "Runs of the job after its first.") \
+  X(kJobEnergy, "gpuman_job_energy_joules_total", kCounter, "Energy that the present run of the job has used of its GPUs.") \
   X(kUserJobs, "gpuman_user_jobs", kGauge, "Jobs of the user that were started and have not ended.") \
   X(kUserUsed, "gpuman_user_memory_used_bytes", kGauge, "Device memory of all jobs of the user on all GPUs.") \
   X(kUserPeak, "gpuman_user_memory_peak_bytes", kGauge, "The peaks of these jobs added up.") \
@@ -109,6 +111,8 @@ struct Family {
   X(kLeft, "gpuman_left_bytes", kGauge, "Device memory of suspended jobs that stays on the GPU: contexts, and memory that processes share.") \
   X(kKept, "gpuman_kept_host_memory_bytes", kGauge, "Host memory of copies that are kept of memory that is on a GPU again.") \
   X(kIdleJobs, "gpuman_idle_jobs", kGauge, "Jobs that make no GPU call: those that may leave their GPUs when others need room, and those that are away for it.") \
+  X(kGpuHourPrice, "gpuman_cost_gpu_hour", kGauge, "Price of an hour of one GPU, where one is set.") \
+  X(kKwhPrice, "gpuman_cost_kwh", kGauge, "Price of a kilowatt-hour, where one is set.") \
   X(kNotificationsPending, "gpuman_notifications_pending", kGauge, "Notifications that are not delivered yet.") \
   X(kNotificationsFailed, "gpuman_notifications_failed", kGauge, "Notifications that were given up and are still kept.") \
   X(kEvents, "gpuman_events_total", kCounter, "Events since the daemon began, by kind.") \

@@ -34,6 +34,7 @@ void AddJob(const Job& job, Exposition& out) {
   out.Add(Metric::kJobPeak, labels, CountOf(job.peak));
   if (job.host.count > 0) out.Add(Metric::kJobHost, labels, job.host.count);
   out.Add(Metric::kJobRestarts, labels, job.restarts);
+  out.Add(Metric::kJobEnergy, labels, job.energy);
   for (const auto& part : job.parts) {
     const auto of_gpu = Labels(labels).Add("gpu", part.gpu).Add("uuid", part.uuid);
     out.Add(Metric::kJobUsed, of_gpu, CountOf(part.used));

@@ -56,6 +56,10 @@ void AddRests(const std::vector<JobRestStats>& rests, Exposition& out) {
 void AddDaemon(const Snapshot& snapshot, Exposition& out) {
   const auto& self = snapshot.self;
   out.Add(Metric::kBuildInfo, Labels("version", snapshot.version), 1);
+  if (snapshot.gpu_hour_price)
+    out.Add(Metric::kGpuHourPrice, Labels("currency", snapshot.currency), *snapshot.gpu_hour_price);
+  if (snapshot.kwh_price)
+    out.Add(Metric::kKwhPrice, Labels("currency", snapshot.currency), *snapshot.kwh_price);
   out.Add(Metric::kNotificationsPending, {}, snapshot.notifications_pending);
   out.Add(Metric::kNotificationsFailed, {}, snapshot.notifications_failed);
   out.Add(Metric::kRounds, {}, snapshot.rounds);

@@ -47,7 +47,11 @@ Snapshot FullSnapshot(const gpu::Sample& sample) {
   device.faults = {"pcie_replays"};
   device.reserve = base::MiB(256);
   device.unmanaged["eve"] = {base::GiB(1), base::MiB(512)};
+  device.energy_parts = {{"jobs", 1.5}, {"idle", 0.5}, {"others", 0.25}};
   snapshot.devices.push_back(device);
+  snapshot.kwh_price = 0.25;
+  snapshot.gpu_hour_price = 2;
+  snapshot.currency = "EUR";
   Job job{7,
           "tr\nain",
           "ann",
@@ -59,6 +63,7 @@ Snapshot FullSnapshot(const gpu::Sample& sample) {
           base::GiB(2),
           base::GiB(1),
           2,
+          3.5,
           {{"0", kUuid, base::GiB(1), base::GiB(4), base::GiB(3)}}};
   snapshot.jobs.push_back(job);
   job.id = 8;
@@ -145,6 +150,9 @@ TEST(Metrics, WithoutThemHaveNoNameOfDcgmExporter) {
   EXPECT_THAT(text, HasSubstr("gpuman_gpu_utilization_ratio{gpu=\"0\",uuid=\"GPU-0\"} 0.5\n"));
   EXPECT_THAT(text, HasSubstr("gpuman_gpu_sm_clock_hertz{gpu=\"0\",uuid=\"GPU-0\"} 1980000000\n"));
   EXPECT_THAT(text, HasSubstr("gpuman_gpu_energy_joules_total{gpu=\"0\",uuid=\"GPU-0\"} 2.5\n"));
+  EXPECT_THAT(text,
+              HasSubstr("gpuman_gpu_energy_part_joules_total{gpu=\"0\",uuid=\"GPU-0\",part=\"jobs\"} 1.5\n"));
+  EXPECT_THAT(text, HasSubstr("gpuman_cost_kwh{currency=\"EUR\"} 0.25\n"));
 }
 
 TEST(Metrics, SayNothingOfWhatTheDeviceDoesNotHave) {

@@ -31,6 +31,8 @@ struct Device {
   std::vector<std::string> faults{};    // codes of faults that are not acknowledged
   bool drained = false;
   base::Bytes reserve{};
+  // Joules that were split since the account of its energy began: of jobs, idle, others; empty: no counter.
+  std::map<std::string, double> energy_parts{};
   std::map<std::string, Unmanaged> unmanaged{};  // by user
   base::Bytes movers{};                          // of gpuman's own processes
 };
@@ -50,6 +52,7 @@ struct Job {
   std::optional<base::Bytes> peak{};
   base::Bytes host{};
   int restarts = 0;
+  std::optional<double> energy{};  // joules of the present run
   std::vector<JobPart> parts{};
 };
 
@@ -94,6 +97,8 @@ struct Snapshot {
   std::size_t idle_on_gpu = 0, idle_away = 0;
   base::Bytes kept{};  // host memory: copies of what is on a GPU again
   Queue queue{};
+  std::optional<double> gpu_hour_price{}, kwh_price{};
+  std::string currency{};
   std::size_t notifications_pending = 0, notifications_failed = 0;
   EventCounters counters{};
   base::Histogram rounds{{}};  // of the sampler

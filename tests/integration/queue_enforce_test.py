@@ -119,42 +119,6 @@ class LinksTest(QueueCase):
         self.assertEqual(shown.stdout.splitlines()[1].split(), ["0", "-", "switch", "node", "nvlink"])
 
 
-class EnergyTest(QueueCase):
-    profile, gpus, memory, config = "h200", 1, "4GiB", '[sampling]\nslow = "100ms"\n'
-
-    def energy(self, project):
-        rows = self.request("GET", "/v1/stats?by=project").json()["rows"]
-        return next(row for row in rows if row["name"] == project)["energy_j"]
-
-    def measured(self, project, **more):
-        """Runs a job that ends once the daemon has read the GPU's counter after its start."""
-        job = self.submit(self.gate("end-" + project), project=project, **more)
-        began = self.becomes(job, "running")
-        return job, began
-
-    def test_the_energy_of_a_run_is_in_the_statistics(self):
-        job, _ = self.measured("alone")
-        self.open("end-alone")
-        self.assertEqual(self.wait(job)["state"], "finished")
-        self.assertGreater(self.energy("alone"), 0)
-
-    def test_energy_is_counted_over_a_daemon_that_was_killed(self):
-        job, _ = self.measured("survivor")
-        self.m.stop_daemon(signal.SIGKILL)
-        self.m.start_daemon()
-        self.becomes(job, "running")
-        until("the GPU was looked at", lambda: self.request("GET", "/v1/gpus").json()["gpus"][0]["memory"])
-        self.open("end-survivor")
-        self.assertEqual(self.wait(job)["state"], "finished")
-        self.assertGreater(self.energy("survivor"), 0)
-
-    def test_of_a_shared_gpu_nobody_can_tell(self):
-        job, _ = self.measured("shared", share=True, memory="1GiB")
-        self.open("end-shared")
-        self.wait(job)
-        self.assertIsNone(self.energy("shared"))
-
-
 class UnmeasuredTest(QueueCase):
     """A kind of GPU that does not report its energy."""
     profile = "rtx4050"

@@ -132,21 +132,22 @@ Command InfoCommand() {
 Command StatsCommand() {
   const auto s = std::make_shared<StatsSettings>();  // shared by the options and the action
   const auto since = [now = SystemClock().Wall()](const std::string& text) { return ParseSince(text, now); };
-  return {"stats",
-          "Show how much users and projects used, and how busy GPUs were",
-          "gpuman stats --by project --since 30d",
-          {},
-          {{"-u,--user", "NAME", "Only this user", take::Text(s->user)},
-           {"-t,--since", "TIME", "Only jobs that ended since 1h, 7d, today, 2026-02-01",
-            take::Into(s->since, since)},
-           {"-o,--output", "table|json|csv", "Format of the output", take::Text(s->output)},
-           {"--until", "TIME", "Only jobs that ended until this time", take::Into(s->until, since)},
-           {"-b,--by", "user|project|name|gpu",
-            "One line for each user, project, name of jobs (with the memory that they used) or GPU",
-            take::Text(s->by)},
-           {"--waste", "", "The memory that jobs had for themselves and never used, the most first",
-            take::Flag(s->waste)}},
-          [s](Session& session, const auto&) { return Stats(session, *s); }};
+  return {
+      "stats",
+      "Show how much users and projects used, and how busy GPUs were",
+      "gpuman stats --by project --since 30d",
+      {},
+      {{"-u,--user", "NAME", "Only this user", take::Text(s->user)},
+       {"-t,--since", "TIME", "Only jobs that ended since 1h, 7d, today, 2026-02-01",
+        take::Into(s->since, since)},
+       {"-o,--output", "table|json|csv", "Format of the output", take::Text(s->output)},
+       {"--until", "TIME", "Only jobs that ended until this time", take::Into(s->until, since)},
+       {"-b,--by", "user|project|name|gpu|day",
+        "One line for each user, project, name of jobs (with the memory that they used), GPU or day (UTC)",
+        take::Text(s->by)},
+       {"--waste", "", "The memory that jobs had for themselves and never used, the most first",
+        take::Flag(s->waste)}},
+      [s](Session& session, const auto&) { return Stats(session, *s); }};
 }
 
 std::vector<Command> GpuCommands() {

@@ -516,6 +516,17 @@ TEST(Stats, ShowsTheFairShareOfEach) {
               AllOf(HasSubstr("SHARE  USED  FAIR"), HasSubstr("  38%   60%  0.4")));
 }
 
+TEST(Stats, HaveAColumnOfCostsWhereAPriceIsSet) {
+  const TestServer server({TestServer::Answer(200, R"({"by":"day","currency":"EUR","total":{},"rows":[
+      {"name":"2026-11-29","energy_j":3600000,"cost":12.5},{"name":"2026-11-30"}]})")});
+  const auto shown = Gpuman(server, {"stats", "--by", "day"}).out;
+  EXPECT_THAT(shown,
+              AllOf(StartsWith("DAY "), HasSubstr("COST EUR\n"), HasSubstr("1.00kWh"), HasSubstr("12.50\n")));
+  const auto csv = Gpuman(server, {"stats", "--by", "day", "-o", "csv"}).out;
+  EXPECT_THAT(csv, AllOf(StartsWith("day,jobs,"), HasSubstr(",cost,currency\n2026-11-29,"),
+                         HasSubstr(",12.5,EUR\n"), HasSubstr(",,EUR\n")));
+}
+
 TEST(JobRelease, MayComeWithATime) {
   const TestServer server({TestServer::Answer(200, kJob)});
   EXPECT_EQ(Gpuman(server, {"job", "release", "7", "--at", "2026-12-01T08:00Z"}).status, 0);

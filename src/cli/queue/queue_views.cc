@@ -129,29 +129,35 @@ std::string GibHoursText(const std::optional<double>& bytes) {
   return bytes ? fmt::format("{:.2f}", *bytes / static_cast<double>(std::uint64_t{1} << 30)) : "n/a";
 }
 
-Table StatsTable(const std::string& by) {
-  return Table({{TitleOf(by), Align::kLeft, 8},
-                {"JOBS", Align::kRight},
-                {"RUNS", Align::kRight},
-                {"FINISHED", Align::kRight},
-                {"FAILED", Align::kRight},
-                {"CANCELLED", Align::kRight},
-                {"TIMEOUT", Align::kRight},
-                {"RUNNING", Align::kRight},
-                {"QUEUED", Align::kRight},
-                {"WAIT", Align::kRight},
-                {"RUN", Align::kRight},
-                {"GPU-HOURS", Align::kRight},
-                {"GIB-HOURS", Align::kRight},
-                {"SUCCESS", Align::kRight},
-                {"ENERGY", Align::kRight},
-                {"SHARE", Align::kRight},
-                {"USED", Align::kRight},
-                {"FAIR", Align::kRight}});
+std::string EnergyText(const api::StatsRow& row) {
+  constexpr double kJoulesOfKwh = 3.6e6;
+  return row.energy ? fmt::format("{:.2f}kWh", *row.energy / kJoulesOfKwh) : "n/a";
+}
+
+Table StatsTable(const api::StatsView& stats) {
+  std::vector<Column> columns{{TitleOf(stats.by), Align::kLeft, 8},
+                              {"JOBS", Align::kRight},
+                              {"RUNS", Align::kRight},
+                              {"FINISHED", Align::kRight},
+                              {"FAILED", Align::kRight},
+                              {"CANCELLED", Align::kRight},
+                              {"TIMEOUT", Align::kRight},
+                              {"RUNNING", Align::kRight},
+                              {"QUEUED", Align::kRight},
+                              {"WAIT", Align::kRight},
+                              {"RUN", Align::kRight},
+                              {"GPU-HOURS", Align::kRight},
+                              {"GIB-HOURS", Align::kRight},
+                              {"SUCCESS", Align::kRight},
+                              {"ENERGY", Align::kRight},
+                              {"SHARE", Align::kRight},
+                              {"USED", Align::kRight},
+                              {"FAIR", Align::kRight}};
+  if (stats.currency) columns.push_back({"COST " + Printable(*stats.currency), Align::kRight});
+  return Table(std::move(columns));
 }
 
 std::vector<Cell> StatsCells(const api::StatsRow& row, const std::string& name) {
-  constexpr double kJoulesOfKwh = 3.6e6;
   const auto number = [](std::int64_t value) { return Cell(std::to_string(value)); };
   const auto part = [](double value) { return fmt::format("{:.0f}%", value * 100); };
   std::string entitled = "-", used = "-", fair = "-";
@@ -174,7 +180,7 @@ std::vector<Cell> StatsCells(const api::StatsRow& row, const std::string& name) 
           fmt::format("{:.2f}", row.gpu_hours),
           GibHoursText(row.gpu_byte_hours),
           row.success ? fmt::format("{:.0f}%", *row.success * 100) : "n/a",
-          row.energy ? fmt::format("{:.2f}kWh", *row.energy / kJoulesOfKwh) : "n/a",
+          EnergyText(row),
           entitled,
           used,
           fair};
@@ -473,9 +479,11 @@ void KeepUser(api::StatsView& stats, const std::string& user) {
 
 std::string RenderStats(const api::StatsView& stats, const TerminalStyle& style) {
   const bool by_name = stats.by == "name";
-  Table table = by_name ? StatsByNameTable() : StatsTable(stats.by);
+  Table table = by_name ? StatsByNameTable() : StatsTable(stats);
   const auto add = [&](const api::StatsRow& row, const std::string& name) {
-    table.Add(by_name ? StatsByNameCells(row, name) : StatsCells(row, name));
+    auto cells = by_name ? StatsByNameCells(row, name) : StatsCells(row, name);
+    if (!by_name && stats.currency) cells.push_back(row.cost ? fmt::format("{:.2f}", *row.cost) : "n/a");
+    table.Add(std::move(cells));
   };
   for (const auto& row : stats.rows) add(row, row.name.empty() ? "-" : row.name);
   if (stats.rows.size() != 1) add(stats.total, "all");
@@ -510,13 +518,13 @@ std::string RenderStatsCsv(const api::StatsView& stats) {
       stats.by +
       ",jobs,finished,failed,cancelled,timeout,killed,running,queued,wait_mean_s,run_mean_s,gpu_hours,"
       "gpu_byte_hours,success,energy_j,fair_share_entitled,fair_share_used,fair_share_factor,runs,"
-      "peak_runs,peak_median,peak_p95,peak_most,gpu_byte_hours_known,gpu_byte_hours_unused\n";
+      "peak_runs,peak_median,peak_p95,peak_most,gpu_byte_hours_known,gpu_byte_hours_unused,cost,currency\n";
   const auto seconds = [](base::Millis value) { return static_cast<double>(value.count()) / 1000; };
   const auto maybe = [](const std::optional<double>& value) {
     return value ? fmt::to_string(*value) : std::string();
   };
   for (const auto& row : stats.rows)
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.name,
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.name,
                         row.jobs, row.finished, row.failed, row.cancelled, row.timeout, row.killed,
                         row.running, row.queued, seconds(row.wait_mean), seconds(row.run_mean), row.gpu_hours,
                         row.gpu_byte_hours, maybe(row.success), maybe(row.energy),
@@ -526,7 +534,8 @@ std::string RenderStatsCsv(const api::StatsView& stats) {
                         row.peak ? fmt::format("{},{},{},{}", row.peak->runs, row.peak->median.count,
                                                row.peak->p95.count, row.peak->most.count)
                                  : "0,,,",
-                        maybe(row.gpu_byte_hours_known), maybe(row.gpu_byte_hours_unused));
+                        maybe(row.gpu_byte_hours_known), maybe(row.gpu_byte_hours_unused), maybe(row.cost),
+                        stats.currency.value_or(""));
   return text;
 }
 

@@ -253,6 +253,21 @@ void ReadHistory(TomlReader& in, Config& config) {
   in.Time("history.flush", config.history.flush, Millis(1000), Millis(300'000));
 }
 
+void ReadPrice(TomlReader& in, const char* key, std::optional<double>& price) {
+  const auto* const node = in.Take(key);
+  if (!node) return;
+  const auto value = node->value<double>();
+  if (!node->is_number() || !(*value >= 0 && *value <= 1e6))
+    return in.Problem(node, key, "takes a price such as 0.25, from 0 to 1000000");
+  price = *value;
+}
+
+void ReadCost(TomlReader& in, energy::Prices& cost) {
+  ReadPrice(in, "cost.gpu_hour", cost.gpu_hour);
+  ReadPrice(in, "cost.kwh", cost.kwh);
+  in.Text("cost.currency", cost.currency);
+}
+
 // "" is nowhere.
 void ReadAddress(TomlReader& in, const char* key, std::optional<TcpAddress>& target) {
   std::string text;
@@ -307,6 +322,7 @@ void ReadAll(TomlReader& in, Config& config, const UserLookup& users) {
   ReadDevice(in, config);
   ReadHealth(in, config);
   ReadHistory(in, config);
+  ReadCost(in, config.cost);
   in.Time("mig.check", config.mig.check, Millis(100), kDay);
   in.Path("kubernetes.logs", config.kubernetes.logs);
   ReadMps(in, config.mps);

@@ -20,6 +20,7 @@
 #include "daemon/config/mps.h"
 #include "daemon/config/tcp_address.h"
 #include "device/profile.h"
+#include "energy/cost.h"
 #include "health/monitor.h"
 #include "notify/settings.h"
 #include "queue/settings.h"
@@ -122,6 +123,8 @@ struct Config {
     base::Bytes disk = base::MiB(64);  // for all its files; 0: nothing is recorded
     base::Millis flush{60'000};        // between two writes
   } history;
+
+  energy::Prices cost{.currency = "EUR"};
 
   struct {
     std::filesystem::path logs = "/var/log";  // where kubelet has containers/ and pods/

@@ -73,6 +73,10 @@ patience = "20s"
 [history]
 disk = "128MiB"
 flush = "30s"
+[cost]
+gpu_hour = 2
+kwh = 0.3
+currency = "CHF"
 [events]
 keep = "1d"
 keep_count = 1000
@@ -93,6 +97,7 @@ idle_timeout = "30s"
   EXPECT_EQ(config->sampling.slow, base::Millis(2000));
   EXPECT_EQ(config->history.disk, base::MiB(128));
   EXPECT_EQ(config->history.flush, base::Millis(30'000));
+  EXPECT_EQ(config->cost, (energy::Prices{2, 0.3, "CHF"}));
   EXPECT_EQ(config->sampling.call_limit, base::Millis(3000));
   EXPECT_EQ(config->sampling.retry, base::Millis(10'000));
   EXPECT_EQ(config->guard.grace, base::Millis(1500));
@@ -156,6 +161,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"socket = \"relative\"", "socket", "not an absolute path"},
         Wrong{"socket = \"\"", "socket", "is empty"},
         Wrong{"history.disk = \"512KiB\"", "history.disk", "is not between 1MiB and 1TiB"},
+        Wrong{"cost.kwh = \"0.3\"", "cost.kwh", "takes a price"},
+        Wrong{"cost.gpu_hour = -1", "cost.gpu_hour", "takes a price"},
         Wrong{"history.disk = \"none\"", "history.disk", "none"},
         Wrong{"history.flush = \"10m\"", "history.flush", "5m"},
         Wrong{"state_dir = \"x\"", "state_dir", "not an absolute path"},

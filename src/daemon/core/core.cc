@@ -9,7 +9,6 @@
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "daemon/core/energy.h"
 #include "daemon/core/listen.h"
 #include "daemon/core/module.h"
 #include "daemon/core/views.h"
@@ -191,12 +190,7 @@ void Core::ChangeGpu(base::JobId id, const std::string& gpu,
                      const std::function<void(base::Result<>)>& done) {
   const auto* const job = job_manager_->Find(id);
   if (job && job->gpus == std::vector{gpu}) return done({});
-  const auto readings = EnergyAt(guard().Statuses(), clock_.Mono());
-  const auto change = [&](jobs::Job& stored) {
-    PauseEnergy(stored, readings);
-    stored.gpus = {gpu};
-    ContinueEnergy(stored, readings);
-  };
+  const auto change = [&](jobs::Job& stored) { stored.gpus = {gpu}; };
   job_manager_->Update(id, change, [done](const base::Result<jobs::Job>&) { done({}); });
 }
 

@@ -114,8 +114,7 @@ class Core {
   std::optional<std::string> TagOf(base::JobId id) const;
   // A module calls this when the way in which jobs are started may have changed (Module::SetUpLaunch).
   void SetUpLaunch();
-  // The job is on this GPU from now on, and its account of energy continues there. `done` is called when that
-  // is stored.
+  // The job is on this GPU from now on. `done` is called when that is stored.
   void ChangeGpu(base::JobId job, const std::string& gpu, const std::function<void(base::Result<>)>& done);
   // The job's memory as the samples show it, with its exact peak where that is known.
   guard::JobUsage UsageOf(base::JobId job) const;

@@ -3,18 +3,12 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <variant>
 
 #include "daemon/core/core.h"
-#include "daemon/core/energy.h"
 #include "daemon/core/module.h"
 
 namespace gpuman::daemon {
 namespace {
-
-// A keeper may have written a record while no daemon ran. For such an older record the daemon has no readings
-// of energy.
-constexpr base::Millis kFresh{5'000};
 
 // A job without a limit, or alone on its GPUs, had all of their memory. nullopt: the job had no known GPU.
 std::optional<base::Bytes> MemoryOf(const jobs::Job& job, const std::vector<std::string>& uuids,
@@ -99,25 +93,14 @@ void JobEvents::SetGuarded(const jobs::Job& job, const jobs::VolatileState& runt
 }
 
 void JobEvents::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) {
-  RecordEnergy(job, record);
   for (auto* const module : core_.modules()) module->OnRecorded(job, record);
-}
-
-void JobEvents::RecordEnergy(jobs::Job& job, const keeper::JournalRecord& record) {
-  const bool fresh = std::chrono::abs(core_.clock().Wall() - record.wall) < kFresh;
-  const auto readings = fresh ? EnergyAt(core_.guard().Statuses(), core_.clock().Mono()) : EnergyReadings{};
-  if (std::holds_alternative<keeper::RunStarted>(record.body)) BeginEnergy(job, readings);
-  const auto* const clock = std::get_if<keeper::ClockPauseChanged>(&record.body);
-  if (clock && clock->paused) PauseEnergy(job, readings);
-  if (clock && !clock->paused) ContinueEnergy(job, readings);
 }
 
 void JobEvents::OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) {
   run.peak = std::max(run.peak, core_.UsageOf(job.id).peak);
   run.needed = jobs::NeededMemory(job, run.ended);
   if (run.gpus.empty() && !job.queued) return;
-  if (std::chrono::abs(core_.clock().Wall() - run.ended) < kFresh)
-    run.energy = EnergyOf(job, EnergyAt(core_.guard().Statuses(), core_.clock().Mono()));
+  if (job.energy_used) run.energy = static_cast<double>(*job.energy_used) / 1000;
   if (const auto memory = MemoryOf(job, run.gpus, core_.inventory())) run.memory = *memory;
   for (auto* const module : core_.modules()) module->OnRunEnded(job, run);
 }

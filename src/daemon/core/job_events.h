@@ -1,5 +1,4 @@
-// Takes what happens to jobs from the job manager: tells the guard and the modules of it, and keeps the
-// account of the energy that runs use.
+// Takes what happens to jobs from the job manager: tells the guard and the modules of it.
 //
 // Lives on the event loop; not thread-safe.
 #pragma once
@@ -37,7 +36,6 @@ class JobEvents {
   std::map<std::string, unsigned> GpuIndices() const;
   void Leave(base::JobId job, UnwatchReason why);
   void SetGuarded(const jobs::Job& job, const jobs::VolatileState& runtime);
-  void RecordEnergy(jobs::Job& job, const keeper::JournalRecord& record);
 
   Core& core_;
   KernelKills kernel_kills_;

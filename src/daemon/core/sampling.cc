@@ -28,6 +28,9 @@ Sampling::Sampling(Core& core) : core_(core), ready_timer_(core.loop()) {
   callbacks.on_xid = [this](const gpu::XidSeen& seen) {
     boost::asio::post(core_.loop(), [this, seen] { on_xid(seen); });
   };
+  callbacks.on_energy = [this](const gpu::EnergySeen& seen) {
+    boost::asio::post(core_.loop(), [this, seen] { on_energy(seen); });
+  };
   sampler_ = std::make_unique<gpu::Sampler>(SamplerSettingsOf(core.config()), std::move(callbacks));
 }
 

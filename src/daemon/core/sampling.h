@@ -34,6 +34,8 @@ class Sampling {
   const gpu::Inventory& whole_gpus() const { return whole_gpus_; }
   // The driver has reported an error of a GPU.
   Signal<const gpu::XidSeen&> on_xid;
+  // A GPU's energy counter has moved on, while it is watched (gpu::Sampler::WatchEnergy).
+  Signal<const gpu::EnergySeen&> on_energy;
 
   // The GPUs are known and each was sampled, or some seconds have passed.
   bool is_ready() const { return ready_; }

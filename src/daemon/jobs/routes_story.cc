@@ -10,6 +10,7 @@
 #include "daemon/jobs/routes.h"
 #include "daemon/sharing/module.h"
 #include "daemon/shims/module.h"
+#include "energy/cost.h"
 #include "jobs/story.h"
 
 namespace gpuman::daemon {
@@ -27,6 +28,7 @@ struct StoryRequest {
   std::vector<std::string> gpus;  // UUIDs
   jobs::StoryFacts facts;
   std::vector<api::MemoryPeakView> peaks;
+  std::optional<std::string> used;
   bool gone = false;
 };
 
@@ -94,7 +96,8 @@ api::JobStory ViewOf(const StoryRequest& request, const jobs::JobStory& story) {
                      request.facts.state,  std::string(ToString(story.cause)),
                      story.because,        {},
                      story.left_out,       story.left_out_after,
-                     story.advice,         request.peaks};
+                     story.advice,         request.peaks,
+                     request.used};
   for (const jobs::StoryLine& line : story.lines)
     view.story.push_back({line.at, line.text, line.times, line.last});
   return view;
@@ -148,6 +151,8 @@ base::Result<> Why(JobsModule& jobs, const StoryCall& call, const jobs::Job& job
         request->facts.name = core.jobs().index().NameOf(request->job);
         request->peaks = PeaksOf(jobs.shims().PeaksOf(request->job), core.inventory());
         TakeView(*view, request->facts);
+        request->used =
+            energy::UseText(view->energy, view->cost, core.config().cost, !spec::IsEnded(view->state));
         TakeBlockers(core.jobs(), in_the_way, request->facts);
         TakeWait(jobs, request->job, request->facts);
         // The call goes back to the loop: its connection must not end on the store's thread.

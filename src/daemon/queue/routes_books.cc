@@ -276,8 +276,8 @@ Result<> ShowStats(QueueModule& queue, const Call<api::NoBody, api::StatsView>& 
   const auto gone = std::make_shared<bool>(false);
   call.exchange()->OnGone([gone] { *gone = true; });
   // The answer may be long: a user may name a new project for each run.
-  queue.AddUp(Stats(by, user ? std::optional<std::string>(*user) : std::nullopt), since, until,
-              request.peer.uid, gone,
+  queue.AddUp(Stats(by, user ? std::optional<std::string>(*user) : std::nullopt, queue.core().config().cost),
+              since, until, request.peer.uid, gone,
               call.After([&queue, call](const api::StatsView& view) { call.SendAside(queue.core(), view); }));
   return {};
 }

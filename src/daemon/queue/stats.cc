@@ -11,6 +11,7 @@ namespace gpuman::daemon {
 namespace {
 
 constexpr double kSecondsPerHour = 3600;
+constexpr std::size_t kDayLetters = 10;  // "2026-11-29"
 
 std::string_view WordOf(StatsBy by) {
   switch (by) {
@@ -20,6 +21,8 @@ std::string_view WordOf(StatsBy by) {
       return "project";
     case StatsBy::kName:
       return "name";
+    case StatsBy::kDay:
+      return "day";
     case StatsBy::kGpu:
       break;
   }
@@ -41,14 +44,15 @@ std::optional<api::PeakStats> PeaksOf(std::vector<base::Bytes> peaks) {
 }  // namespace
 
 base::Result<StatsBy> ParseStatsBy(std::string_view word) {
-  for (const auto by : {StatsBy::kUser, StatsBy::kProject, StatsBy::kName, StatsBy::kGpu})
+  for (const auto by : {StatsBy::kUser, StatsBy::kProject, StatsBy::kName, StatsBy::kGpu, StatsBy::kDay})
     if (WordOf(by) == word) return by;
   return base::Fail(base::ErrorCode::kInvalidArgument,
-                    fmt::format("by: '{}' is none of user, project, name, gpu", word));
+                    fmt::format("by: '{}' is none of user, project, name, gpu, day", word));
 }
 
 std::vector<std::string> Stats::RowsOf(const jobs::RunAccount& run) const {
   if (by_ == StatsBy::kGpu) return run.gpus;
+  if (by_ == StatsBy::kDay) return {base::FormatIso8601(run.ended).substr(0, kDayLetters)};
   return {by_ == StatsBy::kUser ? run.user : by_ == StatsBy::kName ? run.name : run.project};
 }
 
@@ -107,8 +111,9 @@ void Stats::Count(Sums& sums, const jobs::Job& job) {
     ++sums.row.running;
 }
 
-api::StatsRow Stats::Finished(Sums sums) {
+api::StatsRow Stats::Finished(Sums sums) const {
   api::StatsRow row = sums.row;
+  row.cost = energy::CostOf(prices_, row.gpu_hours, row.energy);
   row.peak = PeaksOf(std::move(sums.peaks));
   const auto mean = [&](double sum) {
     return base::Millis(static_cast<std::int64_t>(sum / static_cast<double>(row.runs)));
@@ -139,6 +144,7 @@ api::StatsView Stats::View() const {
   }
   view.total = Finished(total);
   view.total.name = "total";
+  if (prices_.IsSet()) view.currency = prices_.currency;
   return view;
 }
 

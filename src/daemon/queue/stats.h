@@ -1,4 +1,4 @@
-// Statistics of the use of the machine, by user, project, name or GPU, from the accounts of runs. Pure.
+// Statistics of the use of the machine, by user, project, name, GPU or day, from the accounts of runs. Pure.
 #pragma once
 
 #include <map>
@@ -10,25 +10,28 @@
 
 #include "api/queue_types.h"
 #include "base/result.h"
+#include "energy/cost.h"
 #include "jobs/accounting.h"
 #include "jobs/job.h"
 
 namespace gpuman::daemon {
 
 // kName: the names of jobs, and of arrays.
-enum class StatsBy { kUser, kProject, kName, kGpu };
-base::Result<StatsBy> ParseStatsBy(std::string_view word);  // user project name gpu
+// kDay: the day on which a run ended, by UTC.
+enum class StatsBy { kUser, kProject, kName, kGpu, kDay };
+base::Result<StatsBy> ParseStatsBy(std::string_view word);  // user project name gpu day
 
 class Stats {
  public:
   // `user`: of this user's jobs alone.
-  explicit Stats(StatsBy by, std::optional<std::string> user = {}) : by_(by), user_(std::move(user)) {}
+  explicit Stats(StatsBy by, std::optional<std::string> user = {}, energy::Prices prices = {})
+      : by_(by), user_(std::move(user)), prices_(std::move(prices)) {}
 
   // A run on several GPUs counts for each GPU with an equal part. The caller adds runs in the order in which
   // they ended: a job counts once, by its last run.
   void Add(const jobs::RunAccount& run);
-  // A job that has not ended: the outcomes of its runs so far do not count yet. Jobs without a GPU are in no
-  // row by GPU.
+  // A job that has not ended: the outcomes of its runs so far do not count yet. It is in no row by day; jobs
+  // without a GPU are in no row by GPU.
   void Add(const jobs::Job& job);
   // Rows by name.
   api::StatsView View() const;
@@ -48,10 +51,11 @@ class Stats {
   static void Count(Sums& sums, const jobs::RunAccount& run, double part);
   static void Count(Sums& sums, const jobs::Job& job);
   static void Count(api::StatsRow& row, const std::string& outcome);
-  static api::StatsRow Finished(Sums sums);
+  api::StatsRow Finished(Sums sums) const;
 
   StatsBy by_;
   std::optional<std::string> user_;
+  energy::Prices prices_;
   std::map<std::string, Sums> sums_;
   Sums total_;
   std::set<base::JobId> open_;

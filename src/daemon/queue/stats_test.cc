@@ -158,6 +158,44 @@ TEST(Stats, TellsWhatRunsHadForThemselvesAndNeverUsed) {
   EXPECT_EQ(view.rows.at(1).gpu_byte_hours_unused, std::nullopt) << "unknown is no 0";
 }
 
+TEST(Stats, ByDayAddsUpTheRunsThatEndedOnIt) {
+  Stats stats(StatsBy::kDay);
+  for (const std::int64_t hour : {1, 23, 25}) {
+    auto run = Took(hour, "ann", "", {"GPU-a", "GPU-b"}, 3600, "finished");
+    run.ended = base::WallTime(base::Millis(hour * 3'600'000));
+    stats.Add(run);
+  }
+  jobs::Job job;
+  job.state = spec::JobState::kRunning;
+  stats.Add(job);
+  const auto view = stats.View();
+  ASSERT_EQ(view.rows.size(), 2U) << "a job that goes on is of no day yet";
+  EXPECT_EQ(view.rows[0].name, "1970-01-01");
+  EXPECT_EQ(view.rows[0].gpu_hours, 4);
+  EXPECT_EQ(view.rows[1].name, "1970-01-02");
+  EXPECT_EQ(view.by, "day");
+}
+
+TEST(Stats, HaveCostsWhereAPriceIsSetForWhatIsKnown) {
+  const auto view = [](const energy::Prices& prices) {
+    Stats stats(StatsBy::kUser, {}, prices);
+    auto run = Took(1, "ann", "", {"GPU-a"}, 7200, "finished");
+    run.energy = 3.6e6;
+    stats.Add(run);
+    stats.Add(Took(2, "bob", "", {"GPU-a"}, 3600, "finished"));
+    return stats.View();
+  };
+  const auto both = view({.gpu_hour = 1.5, .kwh = 0.25, .currency = "EUR"});
+  EXPECT_EQ(both.rows.at(0).cost, 3.25);
+  EXPECT_EQ(both.rows.at(1).cost, 1.5);
+  EXPECT_EQ(both.total.cost, 4.75);
+  EXPECT_EQ(both.currency, "EUR");
+  EXPECT_EQ(view({.kwh = 0.25}).rows.at(1).cost, std::nullopt) << "its energy is not known";
+  const auto none = view({.currency = "EUR"});
+  EXPECT_EQ(none.total.cost, std::nullopt);
+  EXPECT_EQ(none.currency, std::nullopt);
+}
+
 TEST(Stats, OfOneUserAlone) {
   Stats stats(StatsBy::kName, "ann");
   for (const char* user : {"ann", "bob"}) {

@@ -43,6 +43,7 @@ void SharingModule::Begin(ShimChannel& channel, JobRest& rest) {
   controller_ =
       std::make_unique<ShareController>(core_, channel, rest, suspension_.controller(), core_.config().share);
   controller_->on_escalate.Connect([this](const share::action::Escalate& order) { Escalate(order); });
+  controller_->on_turns.Connect([this] { on_turns(); });
   channel.SetTransfer(
       [this](base::JobId job, base::ProcessId process, bool out, base::UntrustedSocket connection) {
         if (!controller_->PassOn(job, process, out, connection))

@@ -31,6 +31,9 @@ class SharingModule final : public Module {
   // Call only where there is a controller. The settings hold until the next start or reload.
   void SetSettings(share::SchedulerSettings settings);
 
+  // How jobs have their GPUs may have changed: ShareController::Turns.
+  Signal<> on_turns;
+
   // Jobs that wait for their turn, or for room on a shared GPU.
   std::set<base::JobId> Waiting() const;
 

@@ -247,6 +247,22 @@ void ShareController::Perform(const share::Action& action) {
 void ShareController::UpdateRoomAndTimers() {
   TellRoom();
   SetTimers();
+  on_turns();
+}
+
+std::map<base::JobId, ShareController::Turn> ShareController::Turns() const {
+  std::map<base::JobId, Turn> turns;
+  for (const auto& [id, entry] : entries_) {
+    if (entry.mode == Entry::Mode::kWithdrawn) continue;
+    Turn& turn = turns[id];
+    turn.runs = entry.open || entry.close || entry.mode == Entry::Mode::kTaking;
+    turn.idle =
+        entry.activity == share::TenantActivity::kIdle || entry.activity == share::TenantActivity::kWaiting;
+    if (entry.restore)
+      for (const auto& [key, load] : entry.restore->loads) turn.comes.insert(key.gpu);
+    for (const auto& [gpu, evicting] : entry.evicting) turn.leaves.insert(gpu);
+  }
+  return turns;
 }
 
 // A silent job is checked only with the samples. While its gate is closing, JobRest reads the answers.

@@ -66,6 +66,17 @@ class ShareController {
   // job.
   bool PassOn(base::JobId job, base::ProcessId process, bool out, base::UntrustedSocket& connection);
 
+  // How a job that takes part has its GPUs at this moment; one that the suspend controller has is not there.
+  struct Turn {
+    bool runs = false;             // its gate is open, or its work is still coming to rest
+    bool idle = false;             // it makes no call, or its calls wait: for room, or at the gate
+    std::set<std::string> comes;   // GPUs to which its memory comes back
+    std::set<std::string> leaves;  // that its memory leaves
+  };
+  std::map<base::JobId, Turn> Turns() const;
+  // Turns may have changed. A listener may call this object only later, from the loop.
+  Signal<> on_turns;
+
   // Running jobs with --share that have a ledger.
   std::vector<SharedJob> SharedJobs() const;
   // Whether any job takes part.

@@ -15,6 +15,12 @@ export const number = (value, unit = "", digits = 0) => (value == null ? UNKNOWN
 // Of a figure that would round to 0 and is none.
 export const small = (value) => (value > 0 && value < 0.01 ? "<0.01" : value.toFixed(2));
 
+const JOULES_OF_KWH = 3.6e6;
+
+// Energy, and what the use cost where a price is set.
+export const used = (joules, cost, currency) =>
+  (joules == null ? UNKNOWN : `${small(joules / JOULES_OF_KWH)} kWh`) + (cost == null ? "" : `, ${cost.toFixed(2)} ${printable(currency)}`);
+
 const two = (value) => String(Math.floor(value)).padStart(2, "0");
 
 // Of milliseconds, in whole seconds.

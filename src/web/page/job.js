@@ -1,7 +1,7 @@
 // One job: what may be done with it, its facts, why it waits, runs or ended, its history, and the end of its log.
 import { ApiError, act, get } from "./api.js";
 import { h, hide, reconcile, section, set, setText } from "./dom.js";
-import { ENDED, WAITING, bytes, command, duration, gpusOf, local, printable, sentence, stateClass, time, when } from "./format.js";
+import { ENDED, WAITING, bytes, command, duration, gpusOf, local, printable, sentence, stateClass, time, used, when } from "./format.js";
 import { Log } from "./log.js";
 import { Plot } from "./plot.js";
 import { makeStrip, showStrip, stripKeys } from "./strip.js";
@@ -46,7 +46,8 @@ function factsOf(job, gpus) {
   const why = job.reason ?? (job.signal != null ? `signal ${job.signal}` : job.exit_code ? `exit ${job.exit_code}` : job.state);
   const kind = stateClass(job.state), { kubernetes } = job;
   return [["state", why === job.state ? why : `${job.state} (${why})`, kind], ["user", job.user], ["place", placeOf(job, gpus)],
-    ["times", timesOf(job)], ["queue", job.queue && queueOf(job.queue)],
+    ["times", timesOf(job)],
+    ["energy", job.energy_j == null && job.cost == null ? null : used(job.energy_j, job.cost, job.currency)], ["queue", job.queue && queueOf(job.queue)],
     ["container", kubernetes && `${kubernetes.namespace}/${kubernetes.pod}/${kubernetes.container}`],
     ["command", command(job.command)], ["directory", job.directory], ["reason", job.reason_detail, kind],
     ["refused", ENDED.includes(job.state) ? null : job.refusal?.message, "warning"], ...job.notes.map((note) => ["note", note])]

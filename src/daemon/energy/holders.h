@@ -1,0 +1,24 @@
+// Who has a GPU at one moment, and with what weight. Pure.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "energy/split.h"
+
+namespace gpuman::daemon {
+
+// A job that may use the GPU now, or the processes there that belong to no job.
+struct Presence {
+  base::JobId job;
+  bool moves = false;              // its memory comes or leaves, and it does not run
+  bool idle = false;               // it makes no call
+  bool process = false;            // it has a process there
+  std::optional<unsigned> work{};  // how much these worked, beside the others'; nullopt: not known
+};
+
+// In the order of jobs. Of those that run, only jobs with a process there count, where there is one. They
+// count by their work; where that is not known of all of them, those that are not idle count alike.
+energy::Holders HoldersOf(std::vector<Presence> present);
+
+}  // namespace gpuman::daemon

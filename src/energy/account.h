@@ -1,0 +1,101 @@
+// The account of one GPU's energy: what each job has used of it, what was idle, and what was others'. The sum
+// of the parts is what the GPU's counter says. Pure.
+//
+// The counter is behind: a real GPU moves it on every 20 to 100 ms. So a reading counts as of the moment at
+// which its value was first seen, and a time around a hand-over is split as one, from the last reading before
+// it until kLag after it: in proportion to the time that each had in it and the power that each draws alone,
+// which is known from readings farther away from hand-overs (powers.h).
+//
+// Not thread-safe.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "energy/powers.h"
+#include "energy/record.h"
+#include "energy/rest_power.h"
+#include "energy/split.h"
+
+namespace gpuman::energy {
+
+// How long after a hand-over a reading may still contain what was used before it.
+inline constexpr std::chrono::milliseconds kLag{200};
+
+class Account {
+ public:
+  // Who has the GPU from now on. `vacant`: there is no process on it at all, so its rest power can be seen.
+  void SetHolders(Holders holders, bool vacant, base::MonoTime now);
+  // The counter's value at that time. Readings come in the order of their times; an older one is ignored.
+  void Read(Millijoules counter, base::MonoTime at);
+  // Splits what was used until now, by an estimate of what the next reading will say: a run ends, and its
+  // energy is told now. What the estimate is wrong by is the next reading's.
+  void Reckon(base::MonoTime now);
+
+  // A run of the job begins. `seen`: its beginning is now, so that its energy will be known.
+  void Begin(base::JobId job, bool seen);
+  // The job is over, or its next run begins.
+  void Forget(base::JobId job);
+  // Of its present run; nullopt: not known.
+  std::optional<Millijoules> Of(base::JobId job) const;
+
+  // Whether a counter was ever read.
+  bool IsCounted() const { return base_.has_value() || counted_ > 0; }
+  Millijoules counted() const { return counted_; }
+  Millijoules idle() const { return idle_; }
+  Millijoules others() const { return others_; }
+  Millijoules of_jobs() const { return counted_ - idle_ - others_; }
+  std::optional<double> rest_watts() const { return rest_.watts(); }
+
+  // nullopt: no counter was read.
+  std::optional<Record> ToRecord(const std::string& boot) const;
+  // Goes on where the record ends. `runs`: the jobs whose run goes on. What was used while nobody looked is
+  // the holders' if all of them are among these jobs, and others' if one is not: nobody knows when it ended.
+  void Restore(const Record& record, const std::string& boot, const std::set<base::JobId>& runs);
+
+ private:
+  struct State {
+    Holders holders;
+    bool vacant = false;
+    friend bool operator==(const State&, const State&) = default;
+  };
+  struct Base {
+    Millijoules counter = 0;
+    base::MonoTime at{};
+  };
+  struct Sum {
+    Millijoules used = 0;
+    bool known = false;
+  };
+  // Of a stretch between the base and now.
+  struct Past {
+    State state;
+    Time length{};
+  };
+
+  void Pass(base::MonoTime now);
+  double PresentWatts() const;
+  void Settle(Millijoules counter, base::MonoTime at, bool measured);
+  void Learn(Millijoules used, const Parts& parts, const std::vector<Stretch>& stretches, base::MonoTime at);
+  void BeginAnew(Millijoules counter, base::MonoTime at);
+
+  RestPower rest_;
+  Powers powers_;
+  State state_;
+  base::MonoTime changed_{};         // when state_ began
+  base::MonoTime passed_{};          // up to which time `past_` goes
+  std::vector<Past> past_;           // each state once: their order does not matter
+  std::optional<Base> base_;         // up to where all is split
+  std::optional<Millijoules> last_;  // the last value that was read
+  base::MonoTime last_at_{};
+  double watts_ = 0;  // of the last time that was measured
+
+  Millijoules counted_ = 0, idle_ = 0, others_ = 0, ended_ = 0;
+  std::map<base::JobId, Sum> jobs_;
+};
+
+}  // namespace gpuman::energy
