@@ -57,6 +57,7 @@ class DocumentsTest(unittest.TestCase):
         tree = PACKAGING.parent
         pages = [tree / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
         pages += [page for folder in ("docs", "tests", ".github") for page in (tree / folder).rglob("*.md")]
+        pages += [tree / "docs/api/openapi.yaml", tree / "packaging/gpumand.toml"]
         self.assertGreater(len(pages), 40)
         self.assertEqual({page.name: lines for page in pages if (lines := too_wide(page))}, {})
 
