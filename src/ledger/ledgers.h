@@ -56,7 +56,7 @@ struct Refusal {
 
 // The most that a process has counted on one GPU at a time.
 struct ProcessPeak {
-  base::ProcessId process;
+  pid_t pid;            // the process may have ended, and another may have its pid
   std::string program;  // its name, at most 16 characters; empty: not known
   std::string uuid;
   base::MemoryParts parts;  // what it was; nothing in it is other processes' or uncounted

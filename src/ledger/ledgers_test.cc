@@ -666,7 +666,7 @@ TEST(Ledgers, TheMostThatAProcessHadOutlivesIt) {
   ASSERT_EQ(peaks.size(), 2u);
   EXPECT_EQ(peaks[0].uuid, kSecond) << "the larger one first";
   EXPECT_EQ(peaks[1].uuid, kFirst);
-  EXPECT_EQ(peaks[1].process, base::SelfId());
+  EXPECT_EQ(peaks[1].pid, base::SelfId().pid);
   EXPECT_EQ(peaks[1].program, "python3") << "a control character is left out";
   EXPECT_EQ(peaks[1].parts, (base::MemoryParts{{3 * kUnit}, {}, {}, {}, {kUnit}, {}, {}}));
 

@@ -97,20 +97,19 @@ std::vector<ProcessPeak> Ledgers::ProcessPeaksOf(JobId job) const {
     const auto gpu = uuids.find(wire::GpuOfPeak(owner));
     wire::PeakParts told{};
     if (gpu == uuids.end() || !wire::ReadPeak(*peak, told)) continue;
-    peaks.push_back({{static_cast<pid_t>(wire::PidOfPeak(owner)), wire::Load(peak->start_time)},
-                     ProgramIn(*peak),
-                     gpu->second,
-                     PartsIn(told)});
+    peaks.push_back(
+        {static_cast<pid_t>(wire::PidOfPeak(owner)), ProgramIn(*peak), gpu->second, PartsIn(told)});
   }
   std::ranges::stable_sort(peaks, std::greater{}, [](const auto& peak) { return peak.parts.Sum(); });
   return peaks;
 }
 
-// Where few marks are free, frees the smaller half of those whose process has ended. Does not look at them
-// before, since to look takes memory: the ledger's file has holes.
+// Where too few marks are free for a process that joins, frees the smaller half of those whose process has
+// ended. Does not look at them before, since to look takes memory: the ledger's file has holes.
 void Ledgers::FreePeaks(Entry& entry) {
-  entry.peaks_claimed += wire::GpusOf(*entry.page);
-  if (entry.peaks_claimed + wire::kMaxGpus <= wire::kPeaks) return;
+  const unsigned needed = wire::GpusOf(*entry.page);
+  entry.peaks_claimed += needed;
+  if (entry.peaks_claimed <= wire::kPeaks) return;
   wire::Ledger& ledger = *entry.page;
   unsigned free = 0;
   std::vector<std::pair<std::uint32_t, wire::ProcessPeak*>> ended;
@@ -126,10 +125,10 @@ void Ledgers::FreePeaks(Entry& entry) {
     wire::ReadPeak(*peak, told);
     if (!lives) ended.emplace_back(told.sum, peak);
   }
-  const std::size_t freed = free < wire::kMaxGpus ? (ended.size() + 1) / 2 : 0;
+  const std::size_t freed = free < needed ? (ended.size() + 1) / 2 : 0;
   std::ranges::sort(ended);
   for (std::size_t i = 0; i < freed; ++i) wire::FreePeak(*ended[i].second);
-  entry.peaks_claimed = wire::kPeaks - free - freed;
+  entry.peaks_claimed = wire::kPeaks - free - freed + needed;
 }
 
 std::vector<GpuUsage> Ledgers::PeaksOf(JobId job) const {

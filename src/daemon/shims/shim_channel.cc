@@ -185,8 +185,8 @@ std::vector<jobs::MemoryPeak> ShimChannel::PeaksOf(base::JobId id) const {
   auto peaks = PeaksOnGpusOf(id);
   auto of_processes = ledgers_.ProcessPeaksOf(id);
   if (of_processes.size() > kMaxProcesses) of_processes.resize(kMaxProcesses);
-  for (auto& [process, program, uuid, parts] : of_processes)
-    peaks.push_back({std::move(uuid), process.pid, std::move(program), parts.Sum(), parts});
+  for (auto& [pid, program, uuid, parts] : of_processes)
+    peaks.push_back({std::move(uuid), pid, std::move(program), parts.Sum(), parts});
   return peaks;
 }
 

@@ -19,9 +19,9 @@
 
 namespace gpuman::ledger::wire {
 
-inline constexpr unsigned kPeakSlots = 32, kPeaksPerSlot = 4;
+inline constexpr unsigned kPeakSlots = 6, kPeaksPerSlot = 5;
 inline constexpr unsigned kPeaks = kPeakSlots * kPeaksPerSlot;
-// The slots below have processes.
+// The slots below have processes, more than a thousand.
 inline constexpr unsigned kProcessSlots = kFirstDetail - kPeakSlots;
 
 // In units. A reader believes it only where the parts are `sum`, which is written last.
@@ -31,9 +31,8 @@ struct PeakParts {
 };
 
 struct ProcessPeak {
-  std::uint64_t owner;       // PackPeakOwner; 0: the mark is free
-  std::uint64_t start_time;  // of the process, clock ticks since boot
-  std::uint64_t name[2];     // of its program; characters, and zeros behind them
+  std::uint64_t owner;    // PackPeakOwner; 0: the mark is free
+  std::uint64_t name[2];  // of its program; characters, and zeros behind them
   // The peak and the one before it: a process that is killed while it writes one leaves the other.
   PeakParts parts[2];
 };
@@ -42,11 +41,12 @@ struct PeakSlot {
   std::uint32_t pid;  // 0; else a process has the slot
   std::uint8_t reserved1[4];
   ProcessPeak peak[kPeaksPerSlot];
-  std::uint8_t reserved2[56];
+  std::uint8_t reserved2[16];
 };
 
-static_assert(sizeof(ProcessPeak) == 80 && offsetof(ProcessPeak, name) == 16 &&
-              offsetof(ProcessPeak, parts) == 32 && offsetof(PeakParts, sum) == 20);
+static_assert(kProcessSlots > 1000);
+static_assert(sizeof(ProcessPeak) == 72 && offsetof(ProcessPeak, name) == 8 &&
+              offsetof(ProcessPeak, parts) == 24 && offsetof(PeakParts, sum) == 20);
 static_assert(sizeof(PeakSlot) == sizeof(Slot) && offsetof(PeakSlot, peak) == 8);
 
 // pid << 32 | slot + 1 << 8 | GPU + 1
@@ -80,7 +80,6 @@ inline ProcessPeak* ClaimPeak(Ledger& ledger, unsigned slot, unsigned gpu, const
     if (peak == nullptr || Load(peak->owner) != 0 ||
         !__atomic_compare_exchange_n(&peak->owner, &free, owner, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
       continue;
-    Store(peak->start_time, Load(ledger.slot[slot].start_time));
     for (unsigned word = 0; word < 2; ++word) Store(peak->name[word], name[word]);
     return peak;
   }
