@@ -124,15 +124,21 @@ TEST(Account, DoesNotKnowARunDuringWhichTheCounterBeganAnew) {
   EXPECT_NEAR(gpu.Of(kSecond), 2'000, 60);
 }
 
-TEST(Account, GoesOnWhereItsRecordEnds) {
-  Gpu gpu = Learnt();
+// kFirst runs for 2 s, then nobody looks for 8 s, in which the GPU draws as much. Returns what was recorded.
+auto LosesItsDaemon(Gpu& gpu) {
   gpu.Has({{kFirst}}, 475);
   gpu.Run(2'000);
   gpu.account.Reckon(At(gpu.now));
-  const auto record = gpu.account.ToRecord("boot");
+  auto record = gpu.account.ToRecord("boot");
   gpu.account = {};
-  gpu.now += 8'000;  // nobody looks
+  gpu.now += 8'000;
   gpu.joules += 475 * 8;
+  return record;
+}
+
+TEST(Account, GoesOnWhereItsRecordEnds) {
+  Gpu gpu = Learnt();
+  const auto record = LosesItsDaemon(gpu);
   gpu.account.Restore(*record, "boot", {kFirst});
   gpu.Has({{kFirst}}, 475);
   gpu.Run(1'000);
@@ -142,13 +148,7 @@ TEST(Account, GoesOnWhereItsRecordEnds) {
 
 TEST(Account, GivesToOthersWhatWasUsedWhileNobodyLookedAndAJobEnded) {
   Gpu gpu = Learnt();
-  gpu.Has({{kFirst}}, 475);
-  gpu.Run(2'000);
-  gpu.account.Reckon(At(gpu.now));
-  const auto record = gpu.account.ToRecord("boot");
-  gpu.account = {};
-  gpu.joules += 475 * 8;
-  gpu.now += 8'000;
+  const auto record = LosesItsDaemon(gpu);
   gpu.account.Restore(*record, "boot", {kSecond});
   gpu.Has({}, 75);
   gpu.Run(1'000);

@@ -78,6 +78,18 @@ base::MemoryParts PartsIn(const wire::PeakParts& told) {
   return {of(kAllocation), of(kPool), of(kVirtual), of(kArray), of(kContext), {}, {}};
 }
 
+// The GPUs that have limits, in their order: the index in the ledger, and the UUID.
+std::vector<std::pair<unsigned, std::string>> GpusIn(const wire::Ledger& ledger,
+                                                     const std::vector<GpuLimit>& limits) {
+  std::vector<std::pair<unsigned, std::string>> gpus;
+  for (const GpuLimit& limit : limits) {
+    const auto uuid = ParseUuid(limit.uuid);
+    const int gpu = uuid ? wire::FindGpu(ledger, uuid->data()) : -1;
+    if (gpu >= 0) gpus.emplace_back(static_cast<unsigned>(gpu), limit.uuid);
+  }
+  return gpus;
+}
+
 }  // namespace
 
 std::vector<ProcessPeak> Ledgers::ProcessPeaksOf(JobId job) const {
@@ -85,12 +97,8 @@ std::vector<ProcessPeak> Ledgers::ProcessPeaksOf(JobId job) const {
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return peaks;
   const wire::Ledger& ledger = *found->second.page;
-  std::map<unsigned, std::string> uuids;
-  for (const GpuLimit& limit : found->second.limits) {
-    const auto uuid = ParseUuid(limit.uuid);
-    const int gpu = uuid ? wire::FindGpu(ledger, uuid->data()) : -1;
-    if (gpu >= 0) uuids[static_cast<unsigned>(gpu)] = limit.uuid;
-  }
+  const auto gpus = GpusIn(ledger, found->second.limits);
+  const std::map<unsigned, std::string> uuids(gpus.begin(), gpus.end());
   for (unsigned i = 0; i < wire::kPeaks; ++i) {
     const wire::ProcessPeak* const peak = wire::PeakAt(ledger, i);
     const std::uint64_t owner = peak ? wire::Load(peak->owner) : 0;
@@ -143,14 +151,11 @@ std::vector<RefusalHistory> Ledgers::RefusalsOf(JobId job) const {
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return refusals;
   const wire::Ledger& ledger = *found->second.page;
-  for (const GpuLimit& limit : found->second.limits) {
-    const auto uuid = ParseUuid(limit.uuid);
-    const int gpu = uuid ? wire::FindGpu(ledger, uuid->data()) : -1;
-    if (gpu < 0) continue;
-    const wire::GpuDetail* const detail = wire::DetailOf(ledger, static_cast<unsigned>(gpu));
-    auto last = RefusalIn(limit.uuid, ledger.gpu[gpu].refusal, detail ? &detail->at_last : nullptr);
+  for (const auto& [gpu, uuid] : GpusIn(ledger, found->second.limits)) {
+    const wire::GpuDetail* const detail = wire::DetailOf(ledger, gpu);
+    auto last = RefusalIn(uuid, ledger.gpu[gpu].refusal, detail ? &detail->at_last : nullptr);
     if (!last) continue;
-    auto first = detail ? RefusalIn(limit.uuid, detail->first, &detail->at_first) : std::nullopt;
+    auto first = detail ? RefusalIn(uuid, detail->first, &detail->at_first) : std::nullopt;
     if (first && (first->number != wire::Load(detail->at_first.number) || first->number > last->number))
       first.reset();
     refusals.push_back({*std::move(last), std::move(first)});

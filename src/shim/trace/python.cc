@@ -105,7 +105,7 @@ std::size_t AddUtf8(std::uint32_t letter, char* text, std::size_t room) {
 
 }  // namespace
 
-std::uint64_t HashOf(const PythonFunction& function) {
+std::uint64_t HashOf(const PythonFunctionId& function) {
   std::uint64_t hash = function.code;
   for (const std::uint64_t value :
        {function.file, function.name, static_cast<std::uint64_t>(function.first_line)})

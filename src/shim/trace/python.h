@@ -14,17 +14,17 @@
 namespace gpuman::shim {
 
 // What tells one function of Python from another, without its text.
-struct PythonFunction {
+struct PythonFunctionId {
   std::uint64_t code, file, name;  // objects
   std::int32_t first_line;
 };
 
 struct PythonLine {
-  PythonFunction function;
+  PythonFunctionId function;
   std::int32_t line;  // 0 or less: not known
 };
 
-std::uint64_t HashOf(const PythonFunction& function);
+std::uint64_t HashOf(const PythonFunctionId& function);
 
 // Looks for CPython in the program.
 void FindPython();

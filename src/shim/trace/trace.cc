@@ -197,7 +197,7 @@ void WriteModule(Trace& trace, const LoadedModule& module) {
 }
 
 // Returns the number of the function; UINT32_MAX: the trace has ended.
-std::uint32_t NumberOf(Trace& trace, const PythonFunction& function) {
+std::uint32_t NumberOf(Trace& trace, const PythonFunctionId& function) {
   const std::uint64_t hash = HashOf(function);
   if (const std::uint32_t* const known = trace.functions.Find(hash)) return *known;
   char file[wire::kMaxTraceText], name[wire::kMaxTraceText];
