@@ -176,6 +176,14 @@ Resource ReadResource(const toml::table& table, Problems& problems) {
     in.Count("replicas", resource.replicas, 2, kMaxReplicas);
     if (!table.contains("replicas")) in.Bad("replicas", "is missing: how many containers share a GPU");
   }
+  if (resource.kind == ResourceKind::kShared && table.contains("compute")) {
+    std::string text;
+    in.Text("compute", text);
+    if (const auto share = spec::ParseComputeShare(text))
+      resource.compute = *share;
+    else
+      in.Bad("compute", fmt::format("{}; it is {}", share.error().message, share.error().hint));
+  }
   if (table.contains("priority")) {
     std::uint32_t priority = 0;
     in.Count("priority", priority, 0, kHighestPriority);

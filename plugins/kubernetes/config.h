@@ -14,6 +14,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "spec/compute_share.h"
 
 namespace gpuman::kubernetes {
 
@@ -35,7 +36,9 @@ struct Resource {
   base::Bytes reserve;              // of each GPU, never allocated; kMemory and kSlice
   std::uint32_t replicas = 0;       // kShared
   std::string profile;              // kMig: "1g.18gb"
-  std::optional<int> priority;      // of its containers when a GPU's memory runs out; absent: the pods decide
+  // Of the time of each of its GPUs, for each container; kShared. Absent: it has what others leave.
+  std::optional<spec::ComputeShare> compute;
+  std::optional<int> priority;  // of its containers when a GPU's memory runs out; absent: the pods decide
   friend bool operator==(const Resource&, const Resource&) = default;
 };
 

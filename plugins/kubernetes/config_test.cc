@@ -48,6 +48,7 @@ name = "gpuman.io/shared"
 kind = "shared"
 gpus = ["3"]
 replicas = 4
+compute = "25%+"
 priority = 200
 [[resource]]
 name = "gpuman.io/mig-1g.18gb"
@@ -69,6 +70,7 @@ profile = "1g.18gb"
   EXPECT_EQ(config->resources[1].reserve, base::GiB(2));
   EXPECT_EQ(config->resources[2].size, base::GiB(20));
   EXPECT_EQ(config->resources[3].replicas, 4u);
+  EXPECT_EQ(config->resources[3].compute, (spec::ComputeShare{25, true}));
   EXPECT_EQ(config->resources[4].profile, "1g.18gb");
 }
 
@@ -88,6 +90,10 @@ TEST(KubeConfigTest, AMistakeIsNamedWithLineAndKey) {
       {"[[resource]]\nname = \"a.b/c\"\nkind = \"shared\"", "resource.replicas: is missing"},
       {"[[resource]]\nname = \"a.b/c\"\nkind = \"shared\"\nreplicas = 1",
        "has to be a whole number from 2 to 1000"},
+      {"[[resource]]\nname = \"a.b/c\"\nkind = \"shared\"\nreplicas = 2\ncompute = \"0%\"",
+       "f.toml:5: resource.compute: '0%' is no share"},
+      {"[[resource]]\nname = \"a.b/c\"\nkind = \"whole\"\ncompute = \"30%\"",
+       "resource.compute: is not known"},
       {"[[resource]]\nname = \"a.b/c\"\nkind = \"mig\"", "resource.profile: is missing"},
       {"[[resource]]\nname = \"a.b/c\"\nkind = \"whole\"\nreplicas = 2", "resource.replicas: is not known"},
       {"[[resource]]\nname = \"a.b/c\"\nkind = \"whole\"\ngpu = [1]", "did you mean gpus?"},

@@ -26,6 +26,7 @@ void Add(const Pool& pool, const Allocation& allocation, Parts& parts) {
   }
   if (given.gpus.empty()) return;
   if (given.resource.empty()) given.resource = pool.resource.name;
+  if (pool.resource.compute) given.compute = pool.resource.compute;
   if (pool.resource.priority) given.priority = std::max(given.priority.value_or(0), *pool.resource.priority);
 }
 

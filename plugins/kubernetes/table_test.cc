@@ -21,12 +21,15 @@ class TableTest : public ::testing::Test {
     auto shared = ResourceOf(ResourceKind::kShared, "gpuman.io/shared", {"GPU-2"});
     shared.replicas = 4;
     shared.priority = 70;
+    shared.compute = spec::ComputeShare{25, false};
     pools_ = MakePools(ConfigOf({memory, shared, ResourceOf(ResourceKind::kWhole, "gpuman.io/gpu")}),
                        Machine(4, 16))
                  .pools;
   }
   std::vector<Pool> pools_;
 };
+
+constexpr spec::ComputeShare kQuarter{25, false};
 
 TEST_F(TableTest, SaysWhatEachContainerHas) {
   const std::vector<Allocation> kubelet = {
@@ -37,18 +40,19 @@ TEST_F(TableTest, SaysWhatEachContainerHas) {
   };
   EXPECT_THAT(
       TableOf(kubelet, pools_),
-      ElementsAre(
-          api::ContainerAllocation{"team", "a", "main", "gpuman.io/gpu", {"GPU-3"}, {}, false, {}},
-          api::ContainerAllocation{"team", "b", "main", kMem, {"GPU-1"}, base::GiB(4), false, 90},
-          api::ContainerAllocation{"team", "b", "turns", "gpuman.io/shared", {"GPU-2"}, {}, true, 70}));
+      ElementsAre(api::ContainerAllocation{"team", "a", "main", "gpuman.io/gpu", {"GPU-3"}, {}, false, {}},
+                  api::ContainerAllocation{"team", "b", "main", kMem, {"GPU-1"}, base::GiB(4), false, 90},
+                  api::ContainerAllocation{
+                      "team", "b", "turns", "gpuman.io/shared", {"GPU-2"}, {}, true, 70, kQuarter}));
 }
 
 TEST_F(TableTest, GivesAContainerWithSeveralResourcesTheLeastLimit) {
   const std::vector<Allocation> kubelet = {{"team", "a", "main", "gpuman.io/shared", {"GPU-2::0"}},
                                            {"team", "a", "main", kMem, Parts("GPU-0", 0, 2)}};
-  EXPECT_THAT(TableOf(kubelet, pools_),
-              ElementsAre(api::ContainerAllocation{
-                  "team", "a", "main", "gpuman.io/shared", {"GPU-2", "GPU-0"}, base::GiB(3), true, 90}));
+  EXPECT_THAT(
+      TableOf(kubelet, pools_),
+      ElementsAre(api::ContainerAllocation{
+          "team", "a", "main", "gpuman.io/shared", {"GPU-2", "GPU-0"}, base::GiB(3), true, 90, kQuarter}));
 }
 
 TEST_F(TableTest, LeavesOutWhatIsNotOurs) {

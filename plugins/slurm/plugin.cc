@@ -58,17 +58,26 @@ int CheckLimit(const char* option, const char* text) {
 }
 int CheckMemory(int, const char* text, int) { return CheckLimit(kMemoryOption, text); }
 int CheckSoft(int, const char* text, int) { return CheckLimit(kSoftOption, text); }
+int CheckCompute(int, const char* text, int) {
+  return Guarded([&]() -> base::Result<> {
+    GPUMAN_TRY(ParseCompute(text ? text : ""));
+    return {};
+  });
+}
 int TakeShare(int, const char*, int) { return ESPANK_SUCCESS; }
 
 char* Text(const char* text) { return const_cast<char*>(text); }  // Slurm does not write to these texts
 
 // A function, so that loading the library constructs nothing.
-std::array<spank_option, 3> Options() {
+std::array<spank_option, 4> Options() {
   return {{{Text(kMemoryOption), Text("SIZE"), Text("GPU memory that the step may have on each of its GPUs"),
             1, 0, CheckMemory},
            {Text(kSoftOption), Text("SIZE"), Text("GPU memory from which on gpuman warns"), 1, 0, CheckSoft},
            {Text(kShareOption), nullptr, Text("take turns on the GPU: memory may leave it and come back"), 0,
-            0, TakeShare}}};
+            0, TakeShare},
+           {Text(kComputeOption), Text("PERCENT"),
+            Text("with --gpuman-share: 30% of the GPU's time at most, or 30%+ to use what others leave"), 1,
+            0, CheckCompute}}};
 }
 
 base::Result<StepSettings> SettingsOf(int count, char* words[]) {
@@ -113,6 +122,7 @@ Step StepOf(spank_t spank) {
   step.memory = OptionOf(spank, options[0]);
   step.soft = OptionOf(spank, options[1]);
   step.share = OptionOf(spank, options[2]).has_value();
+  step.compute = OptionOf(spank, options[3]);
   step.variable = [spank](const char* name) { return VariableOf(spank, name); };
   return step;
 }
@@ -128,7 +138,7 @@ base::Result<> Hold(spank_t spank, const StepSettings& settings) {
   const auto step = StepOf(spank);
   const auto request = RequestFor(step, settings);
   if (request && !*request) {
-    if (step.memory || step.soft || step.share)
+    if (step.memory || step.soft || step.share || step.compute)
       SayOnce(spank, "gpuman: this step has no GPU here; --gpuman-… mean nothing to it");
     return {};
   }

@@ -113,6 +113,13 @@ Result<base::SizeSpec> ParseLimit(std::string_view option, std::string_view text
                           option, text));
 }
 
+Result<spec::ComputeShare> ParseCompute(std::string_view text) {
+  auto share = spec::ParseComputeShare(text);
+  if (share) return share;
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("--{}: {}; it is {}", kComputeOption, share.error().message, share.error().hint));
+}
+
 std::string TagOf(const Step& step) {
   const auto name = step.step == kBatch         ? std::string("batch")
                     : step.step == kInteractive ? std::string("interactive")
@@ -137,6 +144,13 @@ Result<std::optional<api::AttachRequest>> RequestFor(const Step& step, const Ste
   }
   GPUMAN_ASSIGN(request.at_most, AllottedTo(step, settings));
   request.share = step.share;
+  if (step.compute) {
+    GPUMAN_ASSIGN(request.compute, ParseCompute(*step.compute));
+    if (!step.share)
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("--{}: a step that does not share its GPUs has no turns; add --{}",
+                              kComputeOption, kShareOption));
+  }
   request.preload = settings.preload;
   return std::optional(std::move(request));
 }

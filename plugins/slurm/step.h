@@ -15,6 +15,7 @@
 #include "api/attach_types.h"
 #include "base/result.h"
 #include "base/units.h"
+#include "spec/compute_share.h"
 
 namespace gpuman::slurm {
 
@@ -34,9 +35,12 @@ base::Result<StepSettings> ParseSettings(std::span<const std::string_view> words
 inline constexpr const char* kMemoryOption = "gpuman-mem";
 inline constexpr const char* kSoftOption = "gpuman-soft";
 inline constexpr const char* kShareOption = "gpuman-share";
+inline constexpr const char* kComputeOption = "gpuman-compute";
 
 // The value of --gpuman-mem or --gpuman-soft. kInvalidArgument names the option and what is expected.
 base::Result<base::SizeSpec> ParseLimit(std::string_view option, std::string_view text);
+// The value of --gpuman-compute, likewise.
+base::Result<spec::ComputeShare> ParseCompute(std::string_view text);
 
 // A step's part on this node.
 struct Step {
@@ -47,6 +51,7 @@ struct Step {
   std::vector<std::string> command;
   std::optional<std::string> memory, soft;  // the options' values, as given
   bool share = false;
+  std::optional<std::string> compute;  // the option's value, as given
   // Reads a variable of the step's environment. Only Slurm's own variables are read: Slurm sets them anew for
   // each step that has GPUs or shards.
   std::function<std::optional<std::string>(const char* name)> variable;

@@ -86,6 +86,26 @@ TEST(SlurmOptions, AreSizesInBytesOrPercent) {
   }
 }
 
+TEST(SlurmOptions, AShareOfTheTimeIsAPercentage) {
+  EXPECT_EQ(*ParseCompute("30%+"), (spec::ComputeShare{30, true}));
+  for (const char* bad : {"", "0%", "101%", "30", "a lot"}) {
+    const auto share = ParseCompute(bad);
+    ASSERT_FALSE(share) << bad;
+    EXPECT_THAT(share.error().message, HasSubstr("--gpuman-compute: '" + std::string(bad) + "'"));
+    EXPECT_THAT(share.error().message, HasSubstr("30%+"));
+  }
+}
+
+TEST(SlurmStep, AsksForAShareOfTheTimeOfAGpuThatItShares) {
+  Step step = OnGpu();
+  step.compute = "40%";
+  EXPECT_THAT(RequestFor(step, {}).error().message, HasSubstr("add --gpuman-share"));
+  step.share = true;
+  EXPECT_EQ((*RequestFor(step, {}))->compute, (spec::ComputeShare{40, false}));
+  step.compute = "0%";
+  EXPECT_FALSE(RequestFor(step, {}));
+}
+
 TEST(SlurmStep, HasATagThatNamesJobAndStep) {
   Step step = OnGpu();
   EXPECT_EQ(TagOf(step), "slurm-12.0");

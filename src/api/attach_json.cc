@@ -26,6 +26,7 @@ void Fields(V& v, T& x) {
   v.Option("soft", x.soft);
   v.Changed("preload", x.preload, true);
   v.Changed("share", x.share, false);
+  v.Option("compute", x.compute);
 }
 
 template <typename V, base::json::Of<AttachAnswer> T>

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "spec/compute_share.h"
 
 namespace gpuman::api {
 
@@ -21,8 +22,9 @@ struct AttachRequest {
   std::optional<base::SizeSpec> memory;  // hard limit on each of its GPUs
   std::optional<base::Bytes> at_most;  // what was allotted: the limit is never above it, whatever `memory` is
   std::optional<base::SizeSpec> soft;
-  bool preload = true;  // false: only the guard holds the limit
-  bool share = false;   // its memory may leave the GPU and come back, while it runs
+  bool preload = true;                        // false: only the guard holds the limit
+  bool share = false;                         // its memory may leave the GPU and come back, while it runs
+  std::optional<spec::ComputeShare> compute;  // of the time of each GPU that it shares
 };
 
 struct AttachAnswer {

@@ -15,6 +15,7 @@ void Fields(V& v, T& x) {
   v.Required("gpus", x.gpus);
   v.Option("memory", x.memory);
   v("share", x.share);
+  v.Option("compute", x.compute);
   v.Option("priority", x.priority);
 }
 

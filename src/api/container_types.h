@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "spec/compute_share.h"
 
 namespace gpuman::api {
 
@@ -22,6 +23,8 @@ struct ContainerAllocation {
   std::optional<base::Bytes> memory;  // on each of them; absent: no limit
   bool share = false;                 // it takes turns; in its turn it may use all of the memory
   std::optional<int> priority;        // absent: the pod's class decides
+  // Of the time of each of its GPUs; only where it takes turns.
+  std::optional<spec::ComputeShare> compute{};
   friend bool operator==(const ContainerAllocation&, const ContainerAllocation&) = default;
 };
 

@@ -93,6 +93,9 @@ void Fields(V& v, T& x) {
   v("weight", x.weight);
   v("priority", x.priority);
   v("interactive", x.interactive);
+  v("compute", x.compute);
+  v("compute_part", x.compute_part);
+  v("compute_had", x.compute_had);
   v("waits", x.waits);
   v("memory", x.memory);
 }
@@ -106,6 +109,7 @@ void Fields(V& v, T& x) {
   v("demand", x.demand);
   v("contended", x.contended);
   v("exclusive", x.exclusive);
+  v("by_share", x.by_share);
   v("handing_over", x.handing_over);
   v("quantum", x.quantum);
   v("quantum_left", x.quantum_left);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "spec/compute_share.h"
 
 namespace gpuman::api {
 
@@ -80,13 +81,17 @@ struct ShareJob {
   std::string gate;      // open, closing, closed
   std::string activity;  // unknown, busy, idle, waiting
   bool suspended = false;
-  std::optional<std::string> waits_for;  // turn, room, return, yield, retry, too_large
+  std::optional<std::string> waits_for;  // share, turn, room, return, yield, retry, too_large
   std::optional<std::string> detail;     // which job does not yield, or come to rest, and why
   std::optional<ShareResting> resting;
   base::Millis waiting{}, had_turn{};
   double weight = 1;
   int priority = 0;
-  std::optional<std::string> interactive;  // asked, learned; null: it is not interactive
+  std::optional<std::string> interactive;     // asked, learned; null: it is not interactive
+  std::optional<spec::ComputeShare> compute;  // as asked for; null: no share of the time
+  // While jobs have turns by shares of the time, from 0 to 1: its part, and what it had of the last ten
+  // seconds.
+  std::optional<double> compute_part, compute_had;
   ShareWaits waits;
   ShareMemory memory;
 };
@@ -97,7 +102,7 @@ struct ShareGpu {
   std::string uuid;
   std::optional<base::Bytes> capacity;
   base::Bytes demand;
-  bool contended = false, exclusive = false, handing_over = false;
+  bool contended = false, exclusive = false, by_share = false, handing_over = false;
   base::Millis quantum{};
   std::optional<base::Millis> quantum_left;
   base::Bytes moved_out, moved_in;

@@ -101,6 +101,7 @@ struct JobView {
   bool share = false;
   double weight = 1;
   bool interactive = false;
+  std::optional<spec::ComputeShare> compute;  // of its GPUs' time; null: not asked for
   // Without a call for so long it leaves its GPU: its own setting, or the daemon's; null: none.
   std::optional<base::Millis> idle_suspend;
   bool oversubscribe = false;

@@ -13,6 +13,7 @@ std::string Percent(double part) { return fmt::format("{:.1f}%", part * 100); }
 
 std::string HowItStands(const api::ShareGpu& gpu) {
   if (gpu.handing_over) return "being handed over";
+  if (gpu.by_share) return "turns by shares of the time";
   if (gpu.exclusive) return "turns, also among jobs that fit together";
   return gpu.contended ? "turns" : "everybody runs";
 }
@@ -32,6 +33,15 @@ std::string GpuText(const api::ShareGpu& gpu) {
                             Percent(gpu.moving_share));
 }
 
+std::string PartOf(const std::optional<double>& part) { return part ? Percent(*part) : "n/a"; }
+
+// As asked for; where it asked for nothing, or shares had to be made smaller, what it has.
+std::string ShareOf(const api::ShareJob& job) {
+  if (!job.compute) return PartOf(job.compute_part);
+  const bool smaller = job.compute_part && *job.compute_part < job.compute->percent / 100.0 - 0.0005;
+  return ToString(*job.compute) + (smaller ? fmt::format(" ({})", PartOf(job.compute_part)) : "");
+}
+
 // What it waited for its turns, usually and at most.
 std::string WaitsOf(const api::ShareWaits& waits) {
   if (!waits.median || !waits.longest) return "n/a";
@@ -42,6 +52,8 @@ std::string WhatItDoes(const api::ShareJob& job) {
   if (job.resting && job.resting->units > 1)
     return fmt::format("closing ({} of {} at rest)", job.resting->at_rest, job.resting->units);
   if (job.suspended) return "suspended";
+  if (job.waits_for && *job.waits_for == "share")
+    return fmt::format("has used its share ({})", base::FormatDuration(job.waiting));
   if (job.waits_for)
     return *job.waits_for == "too_large"
                ? "does not fit, not even alone"
@@ -68,6 +80,7 @@ std::string RenderShare(const api::ShareView& view, const TerminalStyle& style) 
                                 {"WEIGHT", Align::kRight},
                                 {"TURNS", Align::kRight},
                                 {"WAITS", Align::kRight}};
+    if (gpu.by_share) columns.insert(columns.begin() + 7, {{"SHARE", Align::kRight}, {"HAD", Align::kRight}});
     if (managed) columns.insert(columns.begin() + 5, {"MANAGED", Align::kRight});
     Table table(std::move(columns));
     for (const auto& job : gpu.jobs) {
@@ -80,6 +93,7 @@ std::string RenderShare(const api::ShareView& view, const TerminalStyle& style) 
                               fmt::format("{}", job.weight),
                               base::FormatDuration(job.had_turn),
                               WaitsOf(job.waits)};
+      if (gpu.by_share) cells.insert(cells.begin() + 7, {ShareOf(job), PartOf(job.compute_had)});
       if (managed) cells.insert(cells.begin() + 5, base::FormatBytes(job.memory.managed));
       table.Add(std::move(cells));
     }

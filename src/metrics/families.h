@@ -102,6 +102,8 @@ struct Family {
   X(kShareCopied, "gpuman_share_copied_bytes_total", kCounter, "Of that, what had to be copied: the rest was there already, or zeros.") \
   X(kShareHandOver, "gpuman_share_hand_over_seconds", kHistogram, "From the order to make room until the next job has its turn.") \
   X(kShareMoving, "gpuman_share_moving_ratio", kGauge, "Part of the contended time that went into hand-overs.") \
+  X(kShareComputePart, "gpuman_share_compute_part_ratio", kGauge, "Part of the GPU's time that the job has, where turns go by shares.") \
+  X(kShareComputeHad, "gpuman_share_compute_had_ratio", kGauge, "Part of the GPU's time that the job had in the last ten seconds.") \
   X(kShareMovingSeconds, "gpuman_share_moving_seconds_total", kCounter, "Time that went into hand-overs.") \
   X(kRestSeconds, "gpuman_rest_seconds", kHistogram, "From the order to come to rest until no process of the job worked on a GPU, where it did.") \
   X(kRestAttempts, "gpuman_rest_attempts_total", kCounter, "Orders to jobs to come to rest since the daemon began, by result.") \

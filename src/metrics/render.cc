@@ -39,6 +39,12 @@ void AddShared(const SharedGpu& shared, Exposition& out) {
   out.Add(Metric::kShareHandOver, labels, shared.hand_overs);
   out.Add(Metric::kShareMoving, labels, shared.moving_ratio);
   out.Add(Metric::kShareMovingSeconds, labels, shared.moving_seconds);
+  for (const auto& turns : shared.by_share) {
+    const auto of_job =
+        labels.With("job_id", std::to_string(turns.job)).With("tag", turns.tag).With("user", turns.user);
+    out.Add(Metric::kShareComputePart, of_job, turns.part);
+    if (turns.had) out.Add(Metric::kShareComputeHad, of_job, *turns.had);
+  }
 }
 
 void AddRests(const std::vector<JobRestStats>& rests, Exposition& out) {

@@ -79,6 +79,7 @@ Snapshot FullSnapshot(const gpu::Sample& sample) {
   shared.moved_out = base::GiB(2);
   shared.copied_out = base::GiB(1);
   shared.hand_overs = base::Histogram({1});
+  shared.by_share = {{7, "train", "ann", 0.3, 0.25}, {8, "new", "bob", 0.7, {}}};
   snapshot.shared.push_back(shared);
   JobRestStats rest{"several", base::Histogram({0.1, 1}), {{"rested", 1}, {"late", 2}}, 40};
   rest.seconds.Observe(0.05);
@@ -253,6 +254,11 @@ TEST(Metrics, OfComingToRestAreToldByTheNumberOfProcessesAndTheResult) {
   EXPECT_THAT(
       text,
       HasSubstr("gpuman_share_moved_bytes_total{gpu=\"0\",uuid=\"GPU-0\",direction=\"out\"} 2147483648\n"));
+  EXPECT_THAT(text, HasSubstr("gpuman_share_compute_part_ratio{gpu=\"0\",uuid=\"GPU-0\",job_id=\"7\","
+                              "tag=\"train\",user=\"ann\"} 0.3\n"));
+  EXPECT_THAT(text, HasSubstr("gpuman_share_compute_had_ratio{gpu=\"0\",uuid=\"GPU-0\",job_id=\"7\","
+                              "tag=\"train\",user=\"ann\"} 0.25\n"));
+  EXPECT_THAT(text, Not(HasSubstr("gpuman_share_compute_had_ratio{gpu=\"0\",uuid=\"GPU-0\",job_id=\"8\"")));
   EXPECT_THAT(
       text,
       HasSubstr("gpuman_share_copied_bytes_total{gpu=\"0\",uuid=\"GPU-0\",direction=\"out\"} 1073741824\n"));

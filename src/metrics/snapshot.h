@@ -56,6 +56,14 @@ struct Job {
   std::vector<JobPart> parts{};
 };
 
+// A job that has turns by shares of the time.
+struct ComputeTurns {
+  std::int64_t job = 0;
+  std::string tag{}, user{};
+  double part = 0;              // its part of the time, 0 to 1
+  std::optional<double> had{};  // of the last ten seconds
+};
+
 struct SharedGpu {
   unsigned gpu = 0;
   std::string uuid{};
@@ -65,6 +73,7 @@ struct SharedGpu {
   base::Bytes copied_out{}, copied_in{};  // of these
   base::Histogram hand_overs{{}};
   double moving_ratio = 0, moving_seconds = 0;
+  std::vector<ComputeTurns> by_share{};
 };
 
 // Attempts to bring jobs to rest since the daemon began.

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <variant>
@@ -35,6 +36,13 @@ struct Demand {
   friend bool operator==(const Demand&, const Demand&) = default;
 };
 
+// The part of its GPUs' time that a tenant has asked for.
+struct ComputeShare {
+  double part = 1;          // above 0, at most 1
+  bool may_exceed = false;  // it may use what others leave; false: it never has more than its part
+  friend bool operator==(const ComputeShare&, const ComputeShare&) = default;
+};
+
 enum class GatePosition { kOpen, kClosing, kClosed };
 
 // kUnknown counts as busy. kWaiting: one of its threads waits at the closed gate.
@@ -52,6 +60,7 @@ struct Joined {
   std::string user{};
   std::set<std::string> gpus{};
   bool interactive = false;  // its user says that it works in short bursts, and that somebody waits for each
+  std::optional<ComputeShare> compute{};
 };
 // The job is over, or does not share a GPU any more. Orders to the tenant are not answered.
 struct Left {
@@ -147,6 +156,7 @@ struct WeightChanged {
   double weight = 1;
   int priority = 0;
   bool interactive = false;
+  std::optional<ComputeShare> compute{};
 };
 struct SettingsChanged {
   SchedulerSettings settings;
@@ -161,9 +171,9 @@ struct Tick {};  // the deadline has come
 }  // namespace event
 using Event =
     std::variant<event::Joined, event::Left, event::DemandChanged, event::ActivityChanged, event::Completed,
-                 event::GateClosed, event::GateNotClosed, event::ResponsivenessChanged, event::MovedOut, event::EvictDone,
-                 event::MovedIn, event::BringDone, event::Suspended, event::Unsuspended, event::WeightChanged,
-                 event::SettingsChanged, event::CapacityChanged, event::Tick>;
+                 event::GateClosed, event::GateNotClosed, event::ResponsivenessChanged, event::MovedOut,
+                 event::EvictDone, event::MovedIn, event::BringDone, event::Suspended, event::Unsuspended,
+                 event::WeightChanged, event::SettingsChanged, event::CapacityChanged, event::Tick>;
 
 namespace action {
 // An Open has no answer: it counts as done. It voids a Close that is not answered yet.

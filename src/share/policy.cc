@@ -12,7 +12,10 @@ constexpr Span kSoon = std::chrono::milliseconds(1);  // an expected end is not 
 // A tenant that rests becomes steady so many times later than one that works.
 constexpr int kRestCounts = 6;
 
-bool NeedsMoving(const Tenant& waiter) { return (waiter.Missing() + waiter.MostPagedToCome()).count > 0; }
+bool NeedsMoving(const Tenant& waiter) {
+  return waiter.HasAway() || waiter.MostPagedToCome().count > 0 ||
+         (waiter.LacksRoom() && !waiter.fits_beside_all);
+}
 
 // The time to bring the waiter's memory in.
 Span CostOf(const Tenant& waiter, const PolicyContext& at) {
@@ -23,19 +26,27 @@ Span CostOf(const Tenant& waiter, const PolicyContext& at) {
 base::MonoTime GapEnds(const Tenant& holder, Span cost, const PolicyContext& at) {
   const Span so_far = at.now - holder.since;
   // If all its earlier gaps were long, there is no reason to wait for the idle time.
-  if (so_far < at.settings.idle && !holder.rhythm.AreGapsOver(at.settings.idle + cost))
-    return holder.since + at.settings.idle;
+  if (so_far < at.Idle() && !holder.rhythm.AreGapsOver(at.Idle() + cost)) return holder.since + at.Idle();
   if (holder.rhythm.KnowsGaps()) {
     const auto left = holder.rhythm.GapLeft(so_far);
-    if (!left && so_far < at.settings.idle + cost) return holder.since + at.settings.idle + cost;
+    if (!left && so_far < at.Idle() + cost) return holder.since + at.Idle() + cost;
     if (left && *left <= cost)
       return std::max(holder.since + *holder.rhythm.NextGapEnd(so_far), at.now + kSoon);
   }
   return at.now;
 }
 
+// By shares: the holder has had a turn, and the waiter is owed as much.
+base::MonoTime ShareEnds(const Tenant& holder, const Tenant& waiter, Span turn, const PolicyContext& at) {
+  const double owed = (holder.ahead - waiter.ahead) * waiter.Rate();
+  const double lacks = std::max(Seconds(turn) - owed, 0.0);
+  const base::MonoTime when = at.now + FromSeconds(lacks * holder.Rate() / waiter.Rate());
+  return std::max(when, holder.turn_since + turn);
+}
+
 base::MonoTime TurnEnds(Tenant& holder, const Tenant& waiter, Span turn, const PolicyContext& at) {
   if (at.now < holder.turn_since + turn) return holder.turn_since + turn;
+  if (at.by_share) return ShareEnds(holder, waiter, turn, at);
   const bool owed = at.settings.policy == Policy::kFcfs || waiter.ahead < holder.ahead;
   if (!owed) {
     holder.turn_since = at.now;
@@ -63,22 +74,23 @@ base::MonoTime UrgentGetsIn(const Tenant& holder, const Tenant& waiter, const Po
 base::MonoTime ShortTurnFits(const Tenant& holder, const Tenant& waiter, Span cost, const PolicyContext& at) {
   // A waiter that does not leave again by itself gets no short turn. Nor does a waiter whose present burst,
   // which its gate has interrupted, is already longer than any burst before.
-  if (waiter.rhythm.GapLeft(Span{}).value_or(Span{}) <= 2 * cost) return base::MonoTime::max();
+  const Span shortest_gap = at.by_share ? std::max(2 * cost, kShareTurn) : 2 * cost;
+  if (waiter.rhythm.GapLeft(Span{}).value_or(Span{}) <= shortest_gap) return base::MonoTime::max();
   const auto rest = waiter.rhythm.BurstLeft(waiter.burst);
   if (!rest) return base::MonoTime::max();
   const Span short_turn = *rest + 2 * cost;
   // A holder whose burst ends before the short turn would end may finish it.
   const auto left = holder.IsIdle() ? std::nullopt : holder.rhythm.BurstLeft(holder.burst);
   if (left && *left <= short_turn) return at.now + std::max(*left, kSoon);
-  const double behind = holder.ahead - waiter.ahead - Seconds(short_turn) / waiter.weight;
-  const base::MonoTime fits = behind >= 0 ? at.now : at.now + FromSeconds(-behind * holder.weight) + kSoon;
+  const double behind = holder.ahead - waiter.ahead - Seconds(short_turn) / waiter.Rate();
+  const base::MonoTime fits = behind >= 0 ? at.now : at.now + FromSeconds(-behind * holder.Rate()) + kSoon;
   return std::max(fits, holder.turn_since + at.meter.HandOver());
 }
 
 }  // namespace
 
 bool IsLearnedInteractive(const Tenant& tenant, const PolicyContext& at) {
-  const Span pause = std::max(2 * CostOf(tenant, at), Span(at.settings.idle));
+  const Span pause = std::max(2 * CostOf(tenant, at), at.Idle());
   const auto usual = tenant.rhythm.BurstLeft(Span{});
   return usual && *usual <= at.settings.quantum_min && tenant.rhythm.AreGapsOver(pause) &&
          tenant.rhythm.BurstLeft(tenant.burst);  // the present burst is not longer than all before
@@ -87,7 +99,7 @@ bool IsLearnedInteractive(const Tenant& tenant, const PolicyContext& at) {
 bool IsUrgent(const Tenant& tenant, const PolicyContext& at) {
   const Span turn = TurnFor(tenant, at);
   const bool interactive = (tenant.interactive && tenant.burst <= turn) || IsLearnedInteractive(tenant, at);
-  return interactive && tenant.ahead <= kOverdraft * Seconds(turn) / tenant.weight;
+  return interactive && tenant.ahead <= kOverdraft * Seconds(turn) / tenant.Rate();
 }
 
 bool IsBefore(const Tenant& a, const Tenant& b, Policy policy) {
@@ -100,6 +112,8 @@ bool IsBefore(const Tenant& a, const Tenant& b, Policy policy) {
 }
 
 Span TurnFor(const Tenant& waiter, const PolicyContext& at) {
+  if (!NeedsMoving(waiter) && at.by_share && waiter.parts.size() < 2)
+    return std::min(kShareTurn, Span(at.settings.compute_quantum));
   if (!NeedsMoving(waiter)) return at.settings.compute_quantum;
   return QuantumFor(at.meter.HandOver() > Span{} ? at.meter.HandOver() : CostOf(waiter, at), at.settings);
 }
@@ -129,12 +143,13 @@ void Charge(const Group& tenants, Span passed) {
   const bool contended =
       std::any_of(tenants.begin(), tenants.end(), [](const Tenant* tenant) { return tenant->Waits(); });
   for (Tenant* tenant : tenants) {
+    if (tenant->IsComingToRest()) tenant->ahead += Seconds(passed) / tenant->Rate();
     if (!tenant->IsOpen() || tenant->parked || tenant->starves) continue;
     if (HasTurn(*tenant)) tenant->had_turn += passed;
     if (HasTurn(*tenant) && tenant->HasMemory())
       tenant->steady += tenant->IsIdle() ? passed / kRestCounts : passed;
     // A gap in which other tenants wait is charged like work.
-    if (!tenant->IsIdle() || contended) tenant->ahead += Seconds(passed) / tenant->weight;
+    if (!tenant->IsIdle() || contended) tenant->ahead += Seconds(passed) / tenant->Rate();
     if (!tenant->IsIdle()) tenant->burst += passed;
   }
 }
@@ -145,7 +160,7 @@ void Rebase(const Group& tenants, Span quantum) {
     if (tenant->Wants() && (!least || tenant->ahead < *least)) least = tenant->ahead;
   if (!least) return;
   for (Tenant* tenant : tenants)
-    tenant->ahead = std::max(tenant->ahead - *least, -kCredit * Seconds(quantum) / tenant->weight);
+    tenant->ahead = std::max(tenant->ahead - *least, -kCredit * Seconds(quantum) / tenant->Rate());
 }
 
 }  // namespace gpuman::share

@@ -8,6 +8,8 @@
 //   - when the holder's turn is used up and the waiter had less GPU time than the holder. If the holder's
 //     last bursts say that its work will end soon (within two more quanta), it may finish: a hand-over in the
 //     middle of a burst costs time that a gap would have hidden, and needs a second hand-over later,
+//     Where turns go by shares, the waiter has to be owed a turn's length of GPU time, and the holder does
+//     not finish,
 //   - when the waiter leaves again by itself (its gaps are longer than moving takes), and its whole short
 //     turn (the usual rest of its burst, moving the waiter in, moving the holder back) fits into the time
 //     that the waiter is behind: a tenant that mostly sleeps gets in at once, however much of the holder's
@@ -27,10 +29,19 @@
 
 namespace gpuman::share {
 
+// After how long without work a tenant is idle. `by_share`: the tenants have turns by shares
+// (compute_share.h).
+inline Span IdleTime(const SchedulerSettings& settings, bool by_share) {
+  return by_share ? std::min(kShareIdle, Span(settings.idle)) : Span(settings.idle);
+}
+
 struct PolicyContext {
   const SchedulerSettings& settings;
   const MovingMeter& meter;
   base::MonoTime now;
+  bool by_share = false;
+
+  Span Idle() const { return IdleTime(settings, by_share); }
 };
 
 // The longest turn of a tenant that does not give up its turn, in quanta: its burst may end within it.
@@ -56,8 +67,8 @@ base::MonoTime LeavesAt(Tenant& holder, const Tenant& waiter, const PolicyContex
 // Until when an idle holder's gap counts as short, whatever its turn says: now, or a later time.
 base::MonoTime GapLasts(const Tenant& holder, const Tenant& waiter, const PolicyContext& at);
 
-// How long a turn has to be, given the waiter's hand-over: compute_quantum where no memory has to move, else
-// long enough for the moving time.
+// How long a turn has to be, given the waiter's hand-over: compute_quantum where no memory has to move (by
+// shares less, unless it is on several GPUs, which takes longer), else long enough for the moving time.
 Span TurnFor(const Tenant& waiter, const PolicyContext& at);
 
 // The tenant has a turn and can use it; a tenant that waits for room cannot use it.

@@ -89,9 +89,13 @@ void Scheduler::Spend(base::MonoTime now) {
   const Span passed = last_ ? std::max(now - *last_, Span{}) : Span{};
   last_ = now;
   for (const Domain& domain : domains_) {
-    Charge(domain.tenants, passed);
     const State& state = states_[domain.name];
-    Rebase(domain.tenants, QuantumFor(state.meter.HandOver(), settings_));
+    Charge(domain.tenants, passed);
+    const Span quantum = QuantumFor(state.meter.HandOver(), settings_);
+    const bool moves = std::any_of(domain.tenants.begin(), domain.tenants.end(),
+                                   [](const Tenant* tenant) { return tenant->HasAway(); });
+    if (state.by_share) ChargeShares(domain.tenants, passed, moves ? quantum : kShareTurn, now);
+    Rebase(domain.tenants, state.by_share && !moves ? 2 * kShareTurn : quantum);
     if (!state.contended) continue;
     for (const auto& [gpu, name] : domain_of_) {
       if (name != domain.name) continue;
@@ -138,6 +142,7 @@ void Scheduler::Handle(const event::Joined& joined, base::MonoTime now) {
   tenant.weight = std::max(joined.weight, 0.001);
   tenant.priority = joined.priority;
   tenant.interactive = joined.interactive;
+  tenant.compute = joined.compute;
   tenant.gate = joined.gate;
   tenant.since = tenant.waiting_since = tenant.turn_since = now;
   tenant.member = joined.gate == GatePosition::kOpen;
@@ -213,10 +218,13 @@ void Scheduler::Handle(const event::ActivityChanged& is, base::MonoTime now) {
     tenant->rests_shut = !tenant->IsOpen();
     // The tenant did no work since `since`.
     if (!tenant->rests_shut) EndBurst(*tenant, now - since);
+    // A gap in which others wait is charged like work.
+    if (!tenant->rests_shut && !IsAwaited(*tenant))
+      tenant->budget.Refund(now - std::max(since, tenant->turn_since));
   } else if (tenant->IsIdle()) {
     // If the gate closed, the pause may be no gap: a tenant that soon works again had not ended its burst.
     const Span gap = now - tenant->since;
-    const bool paused = tenant->rests_shut && gap >= settings_.idle;
+    const bool paused = tenant->rests_shut && gap >= IdleTime(settings_, tenant->time_part > 0);
     if (paused) EndBurst(*tenant, {});
     if ((paused || !tenant->rests_shut) && tenant->rhythm.KnowsBursts()) tenant->rhythm.AddGap(gap);
   }
@@ -388,6 +396,7 @@ void Scheduler::Handle(const event::WeightChanged& is, base::MonoTime) {
   tenant->weight = std::max(is.weight, 0.001);
   tenant->priority = is.priority;
   tenant->interactive = is.interactive;
+  tenant->compute = is.compute;
 }
 
 // The settings hold at once. Tenants that did not yield are asked again.

@@ -49,6 +49,7 @@
 #include <vector>
 
 #include "share/compute_mode.h"
+#include "share/compute_share.h"
 #include "share/domain.h"
 #include "share/events.h"
 #include "share/policy.h"
@@ -80,6 +81,8 @@ class Scheduler {
   // True: a tenant of this GPU waits or will have to wait, so the caller has to report activity. False: no
   // shim needs to look for idleness.
   bool IsContended(const std::string& gpu) const;
+  // After how long without work a tenant of this GPU is idle.
+  Span IdleTimeOf(const std::string& gpu) const;
   // The tenant still cannot have the room that it was denied.
   bool IsDenied(TenantId tenant) const;
   // The tenant that does not yield, and why: the waiting tenant itself, or a tenant that has the room that it
@@ -95,9 +98,12 @@ class Scheduler {
   struct State {
     MovingMeter meter;
     ComputeChoice compute;
+    bool by_share = false;                    // its tenants have turns by shares
     std::optional<base::MonoTime> decide_at;  // the next time a holder may have to leave
     std::optional<base::MonoTime> jam_ends;   // when an attempt to end a jam is over, or its wait
     bool contended = false;
+    // No two tenants on one GPU run at once, even if they fit.
+    bool IsExclusive() const { return by_share || compute.IsExclusive(); }
   };
   // What changes on one GPU; a hand-over of a tenant on several GPUs is one on each of them.
   struct HandOver {
@@ -165,6 +171,7 @@ class Scheduler {
   // --- scheduler_turn.cc: which tenants run
   void Advance(Domain& domain, base::MonoTime now);
   void SetPaged(const Domain& domain);
+  void UpdateShares(const Domain& domain, State& state);
   void UpdateCompute(const Domain& domain, State& state, base::MonoTime now);
   // What a decision leaves as it is: tenants on a GPU where a hand-over is in progress.
   using Frozen = std::set<const Tenant*>;
@@ -181,6 +188,9 @@ class Scheduler {
   void SetMembers(const Domain& domain, const Group& chosen, base::MonoTime now);
   // Ends the hand-overs on GPUs where all is settled; false: there was none.
   bool FinishHandOvers(Domain& domain, State& state, base::MonoTime now);
+  PolicyContext ContextOf(const State& state, base::MonoTime now) const {
+    return {settings_, state.meter, now, state.by_share};
+  }
   static bool MayRun(const Tenant& tenant);
 
   // --- scheduler_move.cc: what has to be done for the run set

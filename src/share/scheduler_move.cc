@@ -231,7 +231,7 @@ bool Scheduler::HasRoomToPage(const Domain& domain, const Tenant& tenant) const 
 }
 
 void Scheduler::OpenReady(const Domain& domain, base::MonoTime now) {
-  const bool exclusive = states_[domain.name].compute.IsExclusive();
+  const bool exclusive = states_[domain.name].IsExclusive();
   for (Tenant* tenant : domain.tenants) {
     if (!tenant->member || tenant->IsOpen() || tenant->HasAway() || tenant->bring != 0 ||
         tenant->IsEvicting())

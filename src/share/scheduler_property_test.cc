@@ -34,6 +34,16 @@ TEST(ShareProperty, NobodyWaitsForLongerThanTheBound) {
   }
 }
 
+TEST(ShareProperty, WithSharesOfTheTimeCapacityHoldsAndNoJobStaysClosed) {
+  for (std::uint64_t seed = 1; seed <= 12 && !HasFailure(); ++seed) {
+    SCOPED_TRACE("world " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    RandomWorld world(seed, /*trouble=*/true, SettingsOf(random));
+    world.GiveShares();
+    Live(world);
+  }
+}
+
 TEST(ShareProperty, TenThousandHandOversLoseNothing) {
   std::uint64_t hand_overs = 0;
   for (std::uint64_t seed = 100; hand_overs < 10'000 && !HasFailure(); ++seed) {

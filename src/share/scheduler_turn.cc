@@ -61,9 +61,12 @@ void Scheduler::SetPaged(const Domain& domain) {
 void Scheduler::Advance(Domain& domain, base::MonoTime now) {
   State& state = states_[domain.name];
   SetPaged(domain);
-  for (Tenant* tenant : domain.tenants) tenant->urgent = IsUrgent(*tenant, {settings_, state.meter, now});
+  for (Tenant* tenant : domain.tenants) tenant->urgent = IsUrgent(*tenant, ContextOf(state, now));
   for (Tenant* tenant : domain.tenants)
     tenant->grows = !settings_.pause && tenant->parts.size() > 1 && tenant->steady < kSteady;
+  const Packing beside(domain.tenants, capacities_, /*exclusive=*/false);
+  for (Tenant* tenant : domain.tenants) tenant->fits_beside_all = beside.FitsBesideAll(*tenant);
+  UpdateShares(domain, state);
   UpdateCompute(domain, state, now);
   EndJam(domain, state, now);
   DenyImpossible(domain);
@@ -75,12 +78,34 @@ void Scheduler::Advance(Domain& domain, base::MonoTime now) {
     Decide(domain, state, IsPossible(domain) ? FrozenOf(domain) : Frozen{}, now);
     IssueOrders(domain, now);
   }
-  const bool in_turns = settings_.compute != ConcurrencyMode::kConcurrent && domain.tenants.size() > 1;
+  const bool in_turns =
+      state.by_share || (settings_.compute != ConcurrencyMode::kConcurrent && domain.tenants.size() > 1);
   state.contended =
       !domain.name.empty() &&
       (in_turns || std::any_of(domain.tenants.begin(), domain.tenants.end(), [](const auto* tenant) {
          return !IsInPlace(*tenant) || (!tenant->parked && (!tenant->member || tenant->LacksRoom()));
        }));
+}
+
+void Scheduler::UpdateShares(const Domain& domain, State& state) {
+  const bool had = state.by_share;
+  state.by_share = !domain.name.empty() && !settings_.pause && HaveTurnsByShare(domain.tenants);
+  std::vector<double> rates;
+  for (const Tenant* tenant : domain.tenants) rates.push_back(tenant->Rate());
+  if (state.by_share)
+    SetTimeParts(domain.tenants);
+  else
+    for (Tenant* tenant : domain.tenants) tenant->time_part = 0;
+  for (std::size_t i = 0; i < rates.size(); ++i) {
+    Tenant& tenant = *domain.tenants[i];
+    // What it had beyond others stays as much time as it was, within a limit: with a small rate it would wait
+    // for ever.
+    if (state.by_share != had)
+      tenant.ahead = 0;
+    else if (tenant.Rate() != rates[i])
+      tenant.ahead = std::min(tenant.ahead * rates[i], kMostOwed) / tenant.Rate();
+    tenant.spent = state.by_share && tenant.HasUpperLimit() && tenant.budget.IsSpent();
+  }
 }
 
 void Scheduler::UpdateCompute(const Domain& domain, State& state, base::MonoTime now) {
@@ -107,7 +132,7 @@ bool Scheduler::MayRun(const Tenant& tenant) {
   // The scheduler does not know how much memory a closed tenant has, and where, before its first
   // DemandChanged.
   if (!tenant.demand_known && !tenant.IsOpen()) return false;
-  if (tenant.parked || (tenant.back_blocked && tenant.HasAway())) return false;
+  if (tenant.parked || tenant.spent || (tenant.back_blocked && tenant.HasAway())) return false;
   return tenant.answers || tenant.IsOpen();
 }
 
@@ -158,7 +183,7 @@ void Scheduler::Decide(Domain& domain, State& state, const Frozen& frozen, base:
 // alone would not help them.
 Group Scheduler::WaitersOf(const Domain& domain, const State& state) const {
   Group waiters;
-  const Packing alone(domain.tenants, capacities_, state.compute.IsExclusive());
+  const Packing alone(domain.tenants, capacities_, state.IsExclusive());
   for (Tenant* tenant : domain.tenants) {
     if (!tenant->Waits() || (tenant->IsOpen() && !tenant->starves)) continue;
     if (MayRun(*tenant) && alone.Fits(*tenant)) waiters.push_back(tenant);
@@ -170,7 +195,7 @@ Group Scheduler::WaitersOf(const Domain& domain, const State& state) const {
 
 std::optional<Group> Scheduler::MakeRoomFor(Tenant& waiter, const Group& members, const Domain& domain,
                                             State& state, const Frozen& frozen, base::MonoTime now) {
-  Packing packing(domain.tenants, capacities_, state.compute.IsExclusive());
+  Packing packing(domain.tenants, capacities_, state.IsExclusive());
   packing.Put(waiter);
   Group chosen{&waiter}, meeting, stay, may_leave;
   for (Tenant* member : members) {
@@ -191,7 +216,7 @@ std::optional<Group> Scheduler::MakeRoomFor(Tenant& waiter, const Group& members
   Packing everybody = packing;
   const bool all_fit = std::all_of(meeting.begin(), meeting.end(),
                                    [&](const Tenant* member) { return add(everybody, *member); });
-  const PolicyContext at{settings_, state.meter, now};
+  const PolicyContext at = ContextOf(state, now);
   Group resting;
   for (Tenant* member : meeting) {
     if (frozen.count(member) == 0 && MayGive(*member, waiter, at)) resting.push_back(member);
@@ -240,7 +265,7 @@ Group Scheduler::Remain(const Group& members, const Domain& domain, const State&
     if (a->keeps_until.has_value() != b->keeps_until.has_value()) return a->keeps_until.has_value();
     return a->Runs() != b->Runs() ? a->Runs() : StaysRather(a, b);
   });
-  Packing packing(domain.tenants, capacities_, state.compute.IsExclusive(), /*wanted=*/false);
+  Packing packing(domain.tenants, capacities_, state.IsExclusive(), /*wanted=*/false);
   for (Tenant* member : sorted) {
     const bool alone = std::none_of(chosen.begin(), chosen.end(),
                                     [member](const Tenant* other) { return member->Meets(*other); });
@@ -255,7 +280,7 @@ Group Scheduler::Remain(const Group& members, const Domain& domain, const State&
 
 void Scheduler::Extend(Group& chosen, const Domain& domain, const State& state, const Frozen& frozen,
                        const Group& waiters) {
-  Packing packing(domain.tenants, capacities_, state.compute.IsExclusive());
+  Packing packing(domain.tenants, capacities_, state.IsExclusive());
   for (const Tenant* tenant : chosen) packing.Put(*tenant);
   Group waiting, resting;
   for (Tenant* tenant : domain.tenants) {
@@ -328,7 +353,7 @@ bool Scheduler::FinishHandOvers(Domain& domain, State& state, base::MonoTime now
   for (Tenant* tenant : incoming) {
     const Span took = now - *std::exchange(tenant->incoming, std::nullopt);
     const double seconds = std::chrono::duration<double>(took).count() * tenant->moves_charged;
-    tenant->ahead += seconds / static_cast<double>(incoming.size()) / tenant->weight;
+    tenant->ahead += seconds / static_cast<double>(incoming.size()) / tenant->Rate();
     tenant->moves_charged = 1;
   }
   return true;

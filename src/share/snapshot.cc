@@ -13,6 +13,7 @@ std::string WhatFor(const Tenant& tenant, bool is_blocked) {
   if (tenant.bring != 0) return "return";
   if (tenant.back_blocked || (tenant.out_blocked && !tenant.IsOpen())) return "retry";
   if (is_blocked) return "yield";
+  if (tenant.spent) return "share";
   if (tenant.LacksRoom()) return "room";
   return tenant.Waits() ? "turn" : "";
 }
@@ -29,6 +30,9 @@ TenantStatus StatusOf(const Tenant& tenant, const TenantGpuState& part, base::Mo
                       .weight = tenant.weight,
                       .priority = tenant.priority,
                       .interactive = tenant.interactive,
+                      .compute = tenant.compute,
+                      .compute_part = tenant.time_part > 0 ? std::optional(tenant.time_part) : std::nullopt,
+                      .compute_had = tenant.time_part > 0 ? tenant.recent_use.Part() : std::nullopt,
                       .waits = tenant.waits.Get()};
   if (tenant.Waits()) status.waiting = std::max(now - tenant.waiting_since, Span{});
   return status;
@@ -48,8 +52,7 @@ Snapshot Scheduler::View(base::MonoTime now) const {
       TenantStatus& status = gpus[gpu].tenants.emplace_back(StatusOf(tenant, part, now, unbooked));
       const auto obstacle = ObstacleOf(id);
       if (const auto domain = domain_of_.find(gpu); domain != domain_of_.end())
-        status.learned_interactive =
-            IsLearnedInteractive(tenant, {settings_, states_.at(domain->second).meter, now});
+        status.learned_interactive = IsLearnedInteractive(tenant, ContextOf(states_.at(domain->second), now));
       status.waits_for = WhatFor(tenant, obstacle && obstacle->tenant != id);
       if (!obstacle) continue;
       status.obstacle = obstacle->tenant;
@@ -63,7 +66,8 @@ Snapshot Scheduler::View(base::MonoTime now) const {
     if (const auto domain = domain_of_.find(gpu); domain != domain_of_.end()) {
       const State& state = states_.at(domain->second);
       status.contended = state.contended;
-      status.exclusive = state.compute.IsExclusive();
+      status.exclusive = state.IsExclusive();
+      status.by_share = state.by_share;
       status.handing_over = IsMoving(gpu);
       if (status.contended) contended = unbooked;
       if (status.contended && status.handing_over) moving = unbooked;
@@ -111,6 +115,12 @@ bool Scheduler::IsContended(const std::string& gpu) const {
   return domain != domain_of_.end() && states_.at(domain->second).contended;
 }
 
+Span Scheduler::IdleTimeOf(const std::string& gpu) const {
+  const auto domain = domain_of_.find(gpu);
+  const bool by_share = domain != domain_of_.end() && states_.at(domain->second).by_share;
+  return IdleTime(settings_, by_share);
+}
+
 bool Scheduler::IsDenied(TenantId id) const {
   const auto tenant = tenants_.find(id);
   return tenant != tenants_.end() && std::any_of(tenant->second.parts.begin(), tenant->second.parts.end(),
@@ -130,6 +140,11 @@ std::optional<base::MonoTime> Scheduler::Deadline() const {
     due(tenant.back_blocked);
     if (tenant.IsEvicting() && !tenant.staying_reported)
       due(tenant.left_since + settings_.yield_limit + kStandsStill);
+    if (tenant.time_part > 0 && tenant.HasUpperLimit()) {
+      const bool has_gpu = tenant.IsComingToRest() || (HasTurn(tenant) && !tenant.IsIdle());
+      const Span left = tenant.budget.ChangesIn(has_gpu, tenant.compute->part);
+      if (left != Span::max() && (tenant.IsOpen() || tenant.Waits())) due(*last_ + left);
+    }
     if (tenant.too_large_since && !tenant.too_large_reported) due(*tenant.too_large_since + kTooLargeHolds);
   }
   for (const auto& [name, state] : states_) {

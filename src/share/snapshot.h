@@ -19,8 +19,9 @@ struct TenantStatus {
   GatePosition gate = GatePosition::kOpen;
   TenantActivity activity = TenantActivity::kUnknown;
   bool suspended = false;
-  // "turn", "room", "return" (its memory is on its way), "yield" (another tenant does not yield), "retry" (a
-  // move failed), "too_large"; empty: the tenant waits for nothing.
+  // "share" (it has used its share of the time up), "turn", "room", "return" (its memory is on its way),
+  // "yield" (another tenant does not yield), "retry" (a move failed), "too_large"; empty: the tenant waits
+  // for nothing.
   std::string waits_for{};
   std::optional<TenantId> obstacle{};  // does not yield: this tenant, or one with the room that it waits for
   std::string why{};                   // why that tenant does not yield
@@ -30,6 +31,10 @@ struct TenantStatus {
   int priority = 0;
   bool interactive = false;          // its user says so
   bool learned_interactive = false;  // by its rhythm
+  std::optional<ComputeShare> compute{};
+  // While the GPU's jobs have turns by shares: its part of the time, and what it had of the last ten seconds;
+  // from 0 to 1.
+  std::optional<double> compute_part{}, compute_had{};
   RecentWaits::Summary waits{};
 };
 
@@ -43,6 +48,7 @@ struct GpuStatus {
   std::vector<TenantStatus> tenants;  // by id
   bool contended = false;             // not all tenants fit, or they take turns
   bool exclusive = false;             // tenants that fit together take turns too
+  bool by_share = false;              // and their turns are by their shares of the time
   bool handing_over = false;
   Span quantum{};
   std::optional<Span> quantum_left;   // of the turn that ends first, while a tenant waits for it

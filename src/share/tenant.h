@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "share/compute_share.h"
 #include "share/events.h"
 #include "share/recent_waits.h"
 #include "share/rhythm.h"
@@ -49,6 +50,7 @@ struct Tenant {
   double weight = 1;
   int priority = 0;
   bool interactive = false;  // its user says that its bursts are short, and that somebody waits for each
+  std::optional<ComputeShare> compute;
   std::map<std::string, TenantGpuState> parts;
   std::set<std::string> may_use;  // GPUs
 
@@ -95,8 +97,9 @@ struct Tenant {
   Span burst{};             // of the present burst, the time in which it had a turn
   bool rests_shut = false;  // it came to rest while its gate was closed, which may be the reason
 
-  bool member = false;      // of the run set
-  bool urgent = false;      // it is interactive, and had no more than its overdraft (policy.h)
+  bool member = false;           // of the run set
+  bool fits_beside_all = false;  // no memory has to leave for what it has and wants
+  bool urgent = false;           // it is interactive, and had no more than its overdraft (policy.h)
   bool starves = false;     // it lacks room that only another run set can give it, and not memory that leaves
   bool backfilled = false;  // let in while a tenant before it kept waiting
   bool gives = false;       // idle, and leaves the run set to give a part of its memory with others
@@ -105,12 +108,22 @@ struct Tenant {
   std::optional<base::MonoTime> too_large_since;  // since when it would not fit alone
   bool too_large_reported = false;
   base::MonoTime turn_since{};
-  // GPU seconds divided by the weight, relative to the tenant with the least among those that want a turn.
+  // GPU seconds divided by the rate, relative to the tenant with the least among those that want a turn.
   // Never negative while this tenant wants a turn itself; while it wants none, not below minus its credit
   // (kCredit).
   double ahead = 0;
   Span had_turn{};  // how long all its turns were together
+  // While its domain has turns by shares (compute_share.h), else 0: its part of the time, from 0 to 1.
+  double time_part = 0;
+  ShareBudget budget;  // of a tenant with an upper limit
+  RecentUse recent_use;
+  bool spent = false;  // it has used its share up, and gets no turn until it has some again
 
+  // How much more of the time it gets than a tenant with the rate 1.
+  double Rate() const { return time_part > 0 ? time_part : weight; }
+  bool HasUpperLimit() const { return compute && !compute->may_exceed && compute->part < 1; }
+  // Its gate closes, and its work is still on the GPU. Where turns go by shares this is its own time.
+  bool IsComingToRest() const { return time_part > 0 && gate == GatePosition::kClosing && !parked; }
   bool IsOpen() const { return gate == GatePosition::kOpen; }
   bool IsIdle() const { return activity == TenantActivity::kIdle; }
   // Some of its memory on its GPUs could leave.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <numeric>
 #include <random>
 #include <sstream>
 #include <string>
@@ -74,12 +75,27 @@ class RandomWorld : public World {
     program.drain = Time(50);
     program.managed = Below(4) == 0;
     program.interactive = Below(4) == 0;
+    if (with_shares_) program.compute = AnyShare();
+  }
+  // Some tenants ask for shares of the GPU's time.
+  void GiveShares() { with_shares_ = true; }
+  std::optional<ComputeShare> AnyShare() {
+    if (Below(3) == 0) return std::nullopt;
+    const double part = static_cast<double>(1 + Below(20)) / 20;
+    return ComputeShare{part, Below(2) == 0};
   }
 
   // The most jobs that are there at once.
   virtual int Most() const { return 6; }
   virtual void RandomEvent() {
     if (jobs_.empty() || (Below(3) == 0 && Alive() < Most())) return StartAny();
+    if (with_shares_ && Below(4) == 0) {
+      const TenantId id = Any();
+      Job& changed = jobs_.at(id);
+      changed.program.compute = AnyShare();
+      return Feed(event::WeightChanged{id, changed.program.weight, changed.program.priority,
+                                       changed.program.interactive, changed.program.compute});
+    }
     switch (Below(trouble_ ? 8 : 2)) {
       case 0:
         return End(Any());
@@ -127,7 +143,17 @@ class RandomWorld : public World {
     std::vector<double> weights;
     for (const auto& [id, job] : jobs_)
       if (job.alive) weights.push_back(job.program.weight);
-    return WaitBound(scheduler_.settings(), weights, LongestHandOver());
+    if (!with_shares_) return WaitBound(scheduler_.settings(), weights, LongestHandOver());
+    // The smallest rates that there may be, and a debt that has to be paid first.
+    const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
+    std::vector<double> rates;
+    for (const auto& [id, job] : jobs_)
+      if (job.alive)
+        rates.push_back(job.program.compute ? job.program.compute->part / static_cast<double>(weights.size())
+                                            : kPartOfOthers * job.program.weight / all);
+    const double least = rates.empty() ? 1 : *std::min_element(rates.begin(), rates.end());
+    return WaitBound(scheduler_.settings(), rates, LongestHandOver()) +
+           std::chrono::duration_cast<Span>(std::chrono::duration<double>(kMostOwed / least));
   }
   // On the GPU with the most memory; all buses copy at once.
   Span LongestHandOver() const {
@@ -178,6 +204,7 @@ class RandomWorld : public World {
   base::Bytes Parts(std::uint64_t count) const { return {part_ * count}; }
 
  private:
+  bool with_shares_ = false;
   std::mt19937_64 random_;
   bool trouble_;
   std::uint64_t part_;  // of a GPU's 16,384
@@ -211,7 +238,10 @@ inline std::string Live(RandomWorld& world) {
         break;
       }
   }
-  for (auto& [id, job] : world.jobs()) job.program.gap = {};
+  for (auto& [id, job] : world.jobs()) {
+    job.program.gap = {};
+    world.Feed(event::WeightChanged{id, job.program.weight, job.program.priority});
+  }
   world.RunFor(60s);
   const std::string before = world.said();
   world.RunFor(100s);

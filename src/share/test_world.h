@@ -30,6 +30,8 @@ struct Program {
   Span drain = 5ms;      // until the work in flight has come to rest
   bool managed = false;  // the driver moves its memory
   bool interactive = false;
+  std::optional<ComputeShare> compute{};
+  Span in_flight{};  // its own work that is still to be done when its gate has been shut
   bool IsGang() const { return memory.size() > 1; }
 };
 
@@ -79,6 +81,7 @@ class World {
     event::Joined joined{id, job.program.weight, job.program.priority};
     for (const auto& [gpu, bytes] : job.program.memory) joined.gpus.insert(gpu);
     joined.interactive = job.program.interactive;
+    joined.compute = job.program.compute;
     Feed(joined);
     Feed(event::ActivityChanged{id, TenantActivity::kBusy});
     TellDemand(id);
@@ -204,7 +207,9 @@ class World {
   // never closes); what else holds after each event.
   virtual bool FailsOut() { return false; }
   virtual bool FailsBack() { return false; }
-  virtual std::optional<Span> ClosesAfter(const Job& job) { return job.program.drain; }
+  virtual std::optional<Span> ClosesAfter(const Job& job) {
+    return job.program.drain + job.program.in_flight;
+  }
   // Its work does not come to rest while it waits for room: a part of it waits for the part that allocates.
   virtual bool SpinsForRoom(const Job&) const { return false; }
   virtual void Check() {}
@@ -290,7 +295,7 @@ class World {
     PlanGapEnd(id, next);
     const base::MonoTime begin = now_;
     // The shim looks twice before it says that the program is idle.
-    const Span look = scheduler_.settings().idle / 2;
+    const Span look = scheduler_.IdleTimeOf(job.program.memory.begin()->first) / 2;
     At(now_ + look, [this, id, begin] {
       Job& idle = jobs_.at(id);
       if (!idle.alive || !idle.gap || gap_begin(id) != begin) return;
@@ -352,6 +357,7 @@ class World {
       At(now_ + *after, [this, close] {
         Job& closing = jobs_.at(close.tenant);
         if (!closing.alive) return;
+        closing.computed += closing.program.in_flight;
         const bool current = closing.close == close.order;
         if (current) {
           closing.promised.clear();

@@ -13,8 +13,15 @@ std::string OfIt(base::Bytes unchanged) {
   return unchanged.count == 0 ? std::string() : fmt::format(", {} of it not copied", unchanged.count);
 }
 
+std::string ShareOf(const std::optional<ComputeShare>& share) {
+  return share ? fmt::format(", {:g} % of the time{}", 100 * share->part, share->may_exceed ? " or more" : "")
+               : std::string();
+}
+
 struct TextVisitor {
-  std::string operator()(const event::Joined& e) const { return Job(e.tenant) + " joined"; }
+  std::string operator()(const event::Joined& e) const {
+    return Job(e.tenant) + " joined" + ShareOf(e.compute);
+  }
   std::string operator()(const event::Left& e) const { return Job(e.tenant) + " left"; }
   std::string operator()(const event::DemandChanged& e) const {
     std::string text = Job(e.tenant) + " demands";
@@ -51,8 +58,8 @@ struct TextVisitor {
   std::string operator()(const event::Suspended& e) const { return Job(e.tenant) + " suspended"; }
   std::string operator()(const event::Unsuspended& e) const { return Job(e.tenant) + " unsuspended"; }
   std::string operator()(const event::WeightChanged& e) const {
-    return fmt::format("{} weighs {}, priority {}{}", Job(e.tenant), e.weight, e.priority,
-                       e.interactive ? ", interactive" : "");
+    return fmt::format("{} weighs {}, priority {}{}{}", Job(e.tenant), e.weight, e.priority,
+                       e.interactive ? ", interactive" : "", ShareOf(e.compute));
   }
   std::string operator()(const event::SettingsChanged&) const { return "settings changed"; }
   std::string operator()(const event::CapacityChanged& e) const {

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "base/words.h"
+#include "spec/compute_share.h"
 #include "spec/signal.h"
 
 namespace gpuman::spec {
@@ -99,12 +100,13 @@ void Fields(V& v, T& x) {
 struct RunOptions {
   std::optional<base::SizeSpec> memory{};  // hard limit on each of its GPUs
   std::optional<base::SizeSpec> soft{};
-  int priority = kUsualPriority;  // 0 to 255, higher is more important
-  std::optional<Millis> grace{};  // between SIGTERM and SIGKILL; absent: the daemon's setting
-  bool preload = true;            // false: only the guard holds the limit
-  bool share = false;             // its memory may leave the GPU and come back, and it takes turns
-  double weight = 1;              // of its turns, 0.001 to 1000
-  bool interactive = false;       // it works in short bursts, for each of which somebody waits
+  int priority = kUsualPriority;          // 0 to 255, higher is more important
+  std::optional<Millis> grace{};          // between SIGTERM and SIGKILL; absent: the daemon's setting
+  bool preload = true;                    // false: only the guard holds the limit
+  bool share = false;                     // its memory may leave the GPU and come back, and it takes turns
+  double weight = 1;                      // of its turns, 0.001 to 1000
+  bool interactive = false;               // it works in short bursts, for each of which somebody waits
+  std::optional<ComputeShare> compute{};  // of the time of each GPU that it shares
   // Without a call for so long it leaves its GPU, and its next call brings it back; absent: the daemon's
   // setting.
   std::optional<Millis> idle_suspend{};
@@ -129,6 +131,7 @@ void LimitFields(V& v, T& x) {
   v.Option(v.in_seconds() ? "grace" : "grace_ms", x.grace);
   v.Changed("weight", x.weight, 1);
   v.Changed("interactive", x.interactive);
+  v.Option("compute", x.compute);
   v.Option(v.in_seconds() ? "idle_suspend_s" : "idle_suspend_ms", x.idle_suspend);
 }
 

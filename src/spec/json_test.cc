@@ -24,6 +24,7 @@ JobSpec Full() {
   spec.soft = base::SizeSpec{base::GiB(7), 0};
   spec.memory_on_each = base::GiB(8);
   spec.weight = 2.5;
+  spec.compute = ComputeShare{30, true};
   spec.oversubscribe = true;
   spec.preload = false;
   spec.mps = true;

@@ -70,6 +70,9 @@ void CheckRunOptions(const RunOptions& options, const Report& report) {
   CheckRange("priority", options.priority, kLowestPriority, kHighestPriority, report);
   CheckNotEmpty("device_profile", options.device_profile, report);
   CheckRange("weight", options.weight, kLowestWeight, kHighestWeight, report);
+  if (options.compute)
+    CheckRange("compute.percent", options.compute->percent, kLowestComputeShare, kHighestComputeShare,
+               report);
   if (!options.idle_suspend) return;
   if (*options.idle_suspend < kShortestIdle)
     report("idle_suspend_s", fmt::format("{} is shorter than {}", base::FormatDuration(*options.idle_suspend),

@@ -280,6 +280,7 @@ class OptionTexts {
   static std::string TextOf(const base::SizeSpec& value) {
     return value.IsRelative() ? fmt::format("{}%", value.percent) : base::FormatBytes(value.bytes);
   }
+  static std::string TextOf(const spec::ComputeShare& value) { return spec::ToString(value); }
   static std::string TextOf(base::Millis value) { return base::FormatDuration(value); }
   static std::string TextOf(base::WallTime value) { return FormatLocal(value); }
   static std::string TextOf(const spec::Retries& value) { return std::to_string(value.count); }

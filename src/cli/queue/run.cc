@@ -215,6 +215,7 @@ class OptionsOfRun {
         "Share its GPUs with other jobs; jobs that do not fit together take turns (gpuman share status)");
     AddFromSubmit("--weight", "--weight");
     AddFromSubmit("--interactive", "--interactive");
+    AddFromSubmit("--compute", "--compute");
     AddFromSubmit("--idle-suspend", "--idle-suspend");
     AddFromSubmit("--oversubscribe", "--oversubscribe",
                   "Let a process allocate more memory than its GPU has; the driver pages it, which is slow");

@@ -191,6 +191,9 @@ void AddGpus(Options& table, SubmitSettings& s) {
   add("--interactive", "",
       "It works in short bursts, for each of which somebody waits: it gets a shared GPU soon",
       Flag(job.interactive), "interactive");
+  add("--compute", "PERCENT",
+      "Its share of the time of a shared GPU: 30% at most, or 30%+ to use what others leave",
+      Into(job.compute, spec::ParseComputeShare), "compute");
   add("--idle-suspend", "TIME",
       "Without a GPU call for so long it leaves its GPU; its next call brings it back",
       Duration(job.idle_suspend), "idle_suspend_s");

@@ -219,8 +219,8 @@ bool JobUpdateSettings::Empty() const {
 Options LimitOptions(JobUpdateSettings& s) { return OptionsOfSubmit(s, {"--memory", "--soft"}); }
 
 Options RunningOptions(JobUpdateSettings& s) {
-  Options table = OptionsOfSubmit(
-      s, {"--memory", "--soft", "--priority", "--weight", "--interactive", "--grace", "--idle-suspend"});
+  Options table = OptionsOfSubmit(s, {"--memory", "--soft", "--priority", "--weight", "--interactive",
+                                      "--compute", "--grace", "--idle-suspend"});
   table.push_back({"--restart", kRestartValue, "Whether to start it again when it ends",
                    SetOption(s, "restart", &J::restart, ParseRestartMode)});
   return table;

@@ -73,6 +73,7 @@ base::Result<jobs::Job> JobOfContainer(const api::ContainerAllocation& given,
   request.gpus = given.gpus;
   request.at_most = given.memory;
   request.share = given.share;
+  if (given.share) request.compute = given.compute;
   const Caller root{0, 0, {}, "root"};
   if (command.empty()) command = {given.container};
   GPUMAN_ASSIGN(auto job, JobFromAttachRequest(request, root, {0, std::move(command)}, inventory));

@@ -73,11 +73,14 @@ TEST(JobOfContainer, HasWhatTheContainerWasGiven) {
   EXPECT_GT(job->spec->priority, 128) << "a guaranteed pod";
   given.priority = 7;
   given.memory.reset();
+  given.compute = spec::ComputeShare{25, true};
+  EXPECT_FALSE(JobOfContainer(given, container, "kube:x", {}, inventory)->spec->compute) << "it has no turns";
   given.share = true;
   const auto shared = JobOfContainer(given, container, "kube:x", {}, inventory);
   ASSERT_TRUE(shared);
   EXPECT_EQ(shared->spec->priority, 7);
   EXPECT_TRUE(shared->spec->share);
+  EXPECT_EQ(shared->spec->compute, given.compute);
   EXPECT_FALSE(shared->spec->memory);
   given.gpus = {"GPU-gone"};
   EXPECT_EQ(JobOfContainer(given, container, "kube:x", {}, inventory).error().code,

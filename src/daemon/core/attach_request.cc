@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "daemon/core/job_request.h"
+#include "spec/option_rules.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -45,6 +46,12 @@ Result<jobs::Job> JobFromAttachRequest(const api::AttachRequest& request, const 
                                        const AttachTarget& root, const gpu::Inventory& inventory) {
   if (request.at_most && request.at_most->count == 0)
     return Fail(ErrorCode::kInvalidArgument, "at_most: 0 bytes are no limit that a job can have");
+  if (request.compute)
+    GPUMAN_TRY(spec::FirstProblemOf([&](const spec::Report& report) {
+      spec::RunOptions options;
+      options.compute = request.compute;
+      spec::CheckRunOptions(options, report);
+    }));
   api::RunRequest run;
   run.tag = request.tag;
   run.command = request.command.empty() ? root.command : request.command;
@@ -53,6 +60,7 @@ Result<jobs::Job> JobFromAttachRequest(const api::AttachRequest& request, const 
   run.gpus = request.gpus;
   run.preload = request.preload;
   run.share = request.share;
+  run.compute = request.compute;
   run.memory = request.memory;
   run.soft = request.soft;
   GPUMAN_ASSIGN(const auto named, gpu::SelectAll(inventory.gpus, request.gpus));

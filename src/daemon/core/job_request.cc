@@ -120,6 +120,16 @@ Result<> CheckMps(const spec::RunOptions& options) {
   return options.mps_threads ? mps::ValidateThreads(*options.mps_threads) : Result<>{};
 }
 
+Result<> CheckComputeShare(const spec::RunOptions& options) {
+  if (!options.compute) return {};
+  if (options.mps)
+    return Fail(ErrorCode::kInvalidArgument, "compute: clients of MPS run at the same time, without turns",
+                "give --mps-threads for a part of the GPU, or leave out --mps");
+  if (options.share) return {};
+  return Fail(ErrorCode::kInvalidArgument, "compute: a job that does not share its GPUs has no turns",
+              "add --share, or leave out --compute");
+}
+
 Result<> CheckSharing(bool share, const std::vector<std::string>& gpus, const gpu::Inventory& inventory) {
   if (!share) return {};
   const auto candidates = gpus.empty() ? gpu::VisibleByDefault(inventory.gpus) : inventory.gpus;
@@ -160,6 +170,7 @@ Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& c
   GPUMAN_TRY(CheckSharing(request.share, job.gpus, inventory));
   GPUMAN_TRY(CheckLibrary(request));
   GPUMAN_TRY(CheckMps(request));
+  GPUMAN_TRY(CheckComputeShare(request));
   spec::JobSpec spec;
   static_cast<spec::RunOptions&>(spec) = request;
   if (spec.device_profile && spec.device_profile->empty()) spec.device_profile.reset();
@@ -174,6 +185,7 @@ Result<> ApplyUpdate(const api::RunOptionsPatch& update, const gpu::Inventory& i
   spec::JobSpec spec = *job.spec;
   GPUMAN_TRY(api::SetOptions(update, spec));
   GPUMAN_TRY(CheckSizes(spec, job.gpus, inventory));
+  if (update.Find("compute") != nullptr) GPUMAN_TRY(CheckComputeShare(spec));
   if (update.Find("idle_suspend_s") != nullptr && spec.idle_suspend) {
     GPUMAN_TRY(CheckLibrary(spec));
     GPUMAN_TRY(CheckMps(spec));

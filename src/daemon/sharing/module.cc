@@ -146,6 +146,10 @@ void SharingModule::AddMetrics(metrics::Snapshot& snapshot) {
     for (const auto& tenant : status.tenants) {
       if (tenant.in_run_set) ++one.in_run_set;
       if (!tenant.waits_for.empty()) ++one.waiting;
+      const auto* const job = core_.jobs().Find(tenant.tenant);
+      if (job && tenant.compute_part)
+        one.by_share.push_back(
+            {job->id.value, job->tag, job->owner->user, *tenant.compute_part, tenant.compute_had});
     }
     one.contended = status.contended;
     one.moved_out = status.moved_out;

@@ -243,7 +243,9 @@ void ShareController::TellSharing(Entry& entry) {
   const auto& gpus = entry.job.gpus;
   const bool contended =
       std::any_of(gpus.begin(), gpus.end(), [this](const auto& gpu) { return scheduler_.IsContended(gpu); });
-  const base::Millis idle = std::min(scheduler_.settings().idle, kReportedPause);
+  base::Millis idle = kReportedPause;
+  for (const auto& gpu : gpus)
+    idle = std::min(idle, std::chrono::duration_cast<base::Millis>(scheduler_.IdleTimeOf(gpu)));
   const ledger::SharingSettings sharing{contended ? idle : base::Millis(0), kRoomPatience, entry.denied};
   if (entry.sent != sharing) {
     entry.offer = entry.offer || entry.denied.count > 0;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "share/text.h"
 
 namespace gpuman::daemon {
@@ -55,6 +57,10 @@ api::ShareJob ViewOf(const share::TenantStatus& tenant, const ShareViewSources& 
   job.priority = tenant.priority;
   if (tenant.interactive || tenant.learned_interactive)
     job.interactive = tenant.interactive ? "asked" : "learned";
+  if (tenant.compute)
+    job.compute = {static_cast<int>(std::lround(100 * tenant.compute->part)), tenant.compute->may_exceed};
+  job.compute_part = tenant.compute_part;
+  job.compute_had = tenant.compute_had;
   job.waits.count = tenant.waits.count;
   if (tenant.waits.count > 0) {
     job.waits.median = MillisOf(tenant.waits.median);
@@ -108,6 +114,7 @@ api::ShareView ShareViewOf(const share::Snapshot& snapshot, const share::Schedul
       gpu.demand = status.demand;
       gpu.contended = status.contended;
       gpu.exclusive = status.exclusive;
+      gpu.by_share = status.by_share;
       gpu.handing_over = status.handing_over;
       gpu.quantum = MillisOf(status.quantum);
       if (status.quantum_left) gpu.quantum_left = MillisOf(*status.quantum_left);

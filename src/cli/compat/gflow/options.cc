@@ -23,7 +23,7 @@ using queue::SubmitSettings;
 using J = spec::JobOptions;
 
 // Options of `gpuman submit` that gbatch does not have.
-constexpr std::array<std::string_view, 26> kNotOfGbatch{"--wait",          "--output",
+constexpr std::array<std::string_view, 27> kNotOfGbatch{"--wait",          "--output",
                                                         "--command",       "--gpu",
                                                         "--gpu-model",     "--gpu-free",
                                                         "--soft",          "--weight",
@@ -35,7 +35,8 @@ constexpr std::array<std::string_view, 26> kNotOfGbatch{"--wait",          "--ou
                                                         "--export",        "--input",
                                                         "--error",         "--grace",
                                                         "--warn",          "--interactive",
-                                                        "--idle-suspend",  "--trace-allocations"};
+                                                        "--idle-suspend",  "--trace-allocations",
+                                                        "--compute"};
 
 std::size_t PlaceOf(const Options& table, std::string_view name) {
   const auto found =

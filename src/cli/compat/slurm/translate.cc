@@ -34,7 +34,7 @@ struct Unknown {
 // Refuses what has no translation, whatever the other options are.
 Result<> CheckTranslatable(const Submission& job) {
   constexpr const char* kQos = "ask for a QOS or a partition that has it: --slurm-option qos=NAME";
-  const std::array<Unknown, 18> unknown{
+  const std::array<Unknown, 19> unknown{
       {{!job.gpus.devices.empty(), "--gpu", "Slurm chooses the GPUs",
         "write --gpus N, with --gpu-model if it matters"},
        {job.gpus.free_memory.has_value(), "--gpu-free", "Slurm knows no free memory",
@@ -60,6 +60,8 @@ Result<> CheckTranslatable(const Submission& job) {
         "leave it out"},
        {job.weight != 1, "--weight", "gpuman's plugin for Slurm has no such option", "leave it out"},
        {job.interactive, "--interactive", "gpuman's plugin for Slurm has no such option", "leave it out"},
+       {job.compute && !job.share, "--compute", "a job that does not share its GPUs has no turns",
+        "add --share"},
        {job.idle_suspend.has_value(), "--idle-suspend", "gpuman's plugin for Slurm has no such option",
         "leave it out; [idle] suspend_after on the nodes holds for steps too"},
        {!job.preload, "--no-preload", "on nodes of Slurm the administrator decides this (plugstack.conf)",
@@ -139,6 +141,7 @@ class Translator {
     if (job_.memory) Add("gpuman-mem", SizeText(*job_.memory));
     if (job_.soft) Add("gpuman-soft", SizeText(*job_.soft));
     if (job_.share) Add("gpuman-share");
+    if (job_.compute) Add("gpuman-compute", spec::ToString(*job_.compute));
     return {};
   }
 

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Jobs with shares of a GPU's time: they fit together, and take turns all the same.
+
+Usage: compute_share_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
+"""
+
+import json
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
+from daemon_case import DaemonTest, until  # noqa: E402
+
+
+class ComputeShareTest(DaemonTest):
+    gpus, memory = 1, "4GiB"
+    config = '[sampling]\nrest = "20ms"\n[share]\nidle = "20ms"\n'
+
+    def busy(self, tag, compute=None, **more):
+        """Starts a load that works all the time."""
+        if compute:
+            percent, plus, _ = compute.partition("+")
+            more["compute"] = {"percent": int(percent), **({"may_exceed": True} if plus else {})}
+        return self.start(tag, "exec " + self.load("8MiB", "--verify", "--kernel-time", "1ms", "--json", "--step", "4MiB",
+                                                   "--hold", "1h"), gpus=["0"], share=True, **more)
+
+    def tearDown(self):
+        for job in self.m.jobs():
+            if not job["ended_at"]:
+                self.m.api("DELETE", f"/v1/jobs/{job['tag']}")
+        super().tearDown()
+
+    def gpu(self):
+        gpus = self.request("GET", "/v1/share").json()["gpus"]
+        return gpus[0] if gpus else {"jobs": [], "by_share": False, "contended": False, "exclusive": False}
+
+    def shared(self, tag):
+        return {job["tag"]: job for job in self.gpu()["jobs"]}.get(tag)
+
+    def turns(self, tag):
+        return self.shared(tag)["had_turn"]
+
+    def has_turns(self, tag, seconds=1):
+        before = self.turns(tag)
+        return lambda: self.turns(tag) > before + seconds
+
+    def refused(self, *words):
+        done = self.m.run(*words)
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        return done.stderr
+
+    def test_two_have_their_shares_of_the_turns(self):
+        self.busy("few", "20")
+        self.busy("many", "80")
+        until("both take part", lambda: self.gpu()["by_share"] and self.shared("few") and self.shared("many"))
+        until("one had turns for a while", self.has_turns("many", 4), 60)
+        few, many = self.shared("few"), self.shared("many")
+        self.assertEqual(few["compute"], {"percent": 20})
+        self.assertAlmostEqual(few["compute_part"], 0.2)
+        self.assertTrue(self.gpu()["exclusive"])
+        # A turn includes the time until the work has come to rest: on a busy machine much of the 20 %.
+        self.assertLess(few["had_turn"], many["had_turn"])
+        self.assertLess(few["compute_had"], many["compute_had"])
+
+    def test_a_share_is_an_upper_limit_also_alone(self):
+        self.busy("alone", "25")
+        until("it waits with its share used up", lambda: (self.shared("alone") or {}).get("waits_for") == "share")
+        until("it has turns again", self.has_turns("alone", 0.2))
+        until("share status tells it", lambda: "has used its share" in self.m.run("share", "status").stdout)
+
+    def test_one_that_may_exceed_it_runs_freely_alone(self):
+        self.busy("alone", "25+")
+        until("it runs", lambda: (self.shared("alone") or {}).get("activity") is not None)
+        before = self.turns("alone")
+        until("it runs on", lambda: self.turns("alone") > before + 0.5)
+        self.assertFalse(self.gpu()["by_share"])
+        self.assertFalse(self.gpu()["contended"])
+
+    def test_a_share_changes_while_the_job_runs(self):
+        self.busy("a")
+        self.busy("b")
+        until("both take part", lambda: self.shared("a") and self.shared("b"))
+        self.assertFalse(self.gpu()["by_share"])
+        done = self.m.run("update", "a", "--compute", "60%+")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        until("shares hold", lambda: self.gpu()["by_share"])
+        self.assertAlmostEqual(self.shared("b")["compute_part"], 0.4)
+        self.assertIn("60%+", self.m.run("share", "status").stdout)
+        self.assertEqual(self.m.api("GET", "/v1/jobs/a")["compute"], {"percent": 60, "may_exceed": True})
+        done = self.m.run("update", "a", "--compute", "none")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        until("they hold no more", lambda: not self.gpu()["by_share"])
+        self.assertIsNone(self.m.api("GET", "/v1/jobs/a")["compute"])
+
+    def test_shares_of_more_than_the_whole_are_made_smaller(self):
+        self.busy("a", "90")
+        self.busy("b", "60")
+        until("both take part", lambda: self.gpu()["by_share"] and self.shared("a") and self.shared("b"))
+        self.assertAlmostEqual(self.shared("a")["compute_part"], 0.6)
+        self.assertRegex(self.m.run("share", "status").stdout, r"90% \(60\.0%\)")
+
+    def test_the_daemon_dies_and_shares_hold_again(self):
+        self.busy("a", "30")
+        self.busy("b", "70")
+        until("both take part", lambda: self.gpu()["by_share"] and self.shared("a") and self.shared("b"))
+        self.m.stop_daemon(9)
+        self.m.start_daemon()
+        until("both take part again", lambda: self.gpu()["by_share"] and self.shared("a") and self.shared("b"))
+        for tag in ("a", "b"):
+            until(f"{tag} has turns", self.has_turns(tag, 0.3))
+
+    def test_a_suspended_job_leaves_its_time_and_has_it_again(self):
+        self.busy("a", "30")
+        self.busy("b", "50+")
+        until("both take part", lambda: self.gpu()["by_share"] and self.shared("a") and self.shared("b"))
+        self.assertEqual(self.m.run("suspend", "a").returncode, 0)
+        until("the other one has all", lambda: not self.gpu()["by_share"])
+        self.assertEqual(self.m.run("resume", "a").returncode, 0)
+        until("shares hold again", lambda: self.gpu()["by_share"])
+        until("it has turns", self.has_turns("a", 0.3))
+
+    def test_what_is_no_share_is_refused_with_what_to_do(self):
+        for text in ("0%", "101%", "30", "-5%", "all", "3.5%"):
+            self.assertIn("30%+", self.refused("run", "--tag", "x", "--share", "--compute", text, "--", "true"), text)
+        self.assertIn("add --share", self.refused("run", "--tag", "x", "--compute", "30%", "--", "true"))
+        self.assertIn("add --share", self.refused("submit", "--gpus", "1", "--compute", "30%", "--", "true"))
+        self.assertIn("--mps-threads", self.refused("run", "--tag", "x", "--share", "--mps", "--compute", "30%", "--", "true"))
+        for wrong in ({"percent": 0}, {"percent": 101}, {}, {"percent": 30, "may_exceed": 1}, "30%", 30, {"percent": 1e300},
+                      {"percent": 30, "more": 1}):
+            answer = self.request("POST", "/v1/jobs", {"tag": "x", "command": ["true"], "share": True, "compute": wrong})
+            self.assertEqual(answer.status, 400, f"{wrong}: {answer.body}")
+            self.assertIn("compute", json.dumps(answer.json()), wrong)
+
+    def test_a_job_that_does_not_share_gets_no_share_later(self):
+        self.start("whole", "sleep 60", gpus=["0"])
+        self.assertIn("add --share", self.refused("update", "whole", "--compute", "30%"))
+
+    def test_a_queued_job_has_it_and_shows_it(self):
+        done = self.m.run_json("submit", "--name", "q", "--hold", "--gpus", "1", "--share", "--compute", "40%+", "--memory", "64MiB", "--", "true")
+        shown = self.m.run("job", "show", str(done["id"])).stdout
+        self.assertRegex(shown, r"(?i)compute\s+40%\+")
+
+
+if __name__ == "__main__":
+    unittest.main()
