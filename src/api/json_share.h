@@ -94,6 +94,8 @@ void Fields(V& v, T& x) {
   v("priority", x.priority);
   v("interactive", x.interactive);
   v("compute", x.compute);
+  v("latency", x.latency);
+  v("longest_unit", x.longest_unit);
   v("compute_part", x.compute_part);
   v("compute_had", x.compute_had);
   v("waits", x.waits);

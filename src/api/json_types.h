@@ -160,6 +160,7 @@ void Fields(V& v, T& x) {
   v("weight", x.weight);
   v("interactive", x.interactive);
   v("compute", x.compute);
+  v("latency", x.latency);
   v("idle_suspend_s", x.idle_suspend);
   v("oversubscribe", x.oversubscribe);
   v("device_profile", x.device_profile);

@@ -81,7 +81,7 @@ struct ShareJob {
   std::string gate;      // open, closing, closed
   std::string activity;  // unknown, busy, idle, waiting
   bool suspended = false;
-  std::optional<std::string> waits_for;  // share, turn, room, return, yield, retry, too_large
+  std::optional<std::string> waits_for;  // latency, share, turn, room, return, yield, retry, too_large
   std::optional<std::string> detail;     // which job does not yield, or come to rest, and why
   std::optional<ShareResting> resting;
   base::Millis waiting{}, had_turn{};
@@ -89,9 +89,12 @@ struct ShareJob {
   int priority = 0;
   std::optional<std::string> interactive;     // asked, learned; null: it is not interactive
   std::optional<spec::ComputeShare> compute;  // as asked for; null: no share of the time
+  bool latency = false;  // its work goes first
   // While jobs have turns by shares of the time, from 0 to 1: its part, and what it had of the last ten
   // seconds.
   std::optional<double> compute_part, compute_had;
+  // The longest time that its work needed to leave the GPU, of the last 50: null: its gate was not closed.
+  std::optional<base::Millis> longest_unit;
   ShareWaits waits;
   ShareMemory memory;
 };

@@ -102,6 +102,7 @@ struct JobView {
   double weight = 1;
   bool interactive = false;
   std::optional<spec::ComputeShare> compute;  // of its GPUs' time; null: not asked for
+  bool latency = false;
   // Without a call for so long it leaves its GPU: its own setting, or the daemon's; null: none.
   std::optional<base::Millis> idle_suspend;
   bool oversubscribe = false;

@@ -9,6 +9,9 @@
 namespace gpuman::cli {
 namespace {
 
+// Work that leaves the GPU within this time is not worth a line.
+constexpr base::Millis kLongUnit{20};
+
 std::string Percent(double part) { return fmt::format("{:.1f}%", part * 100); }
 
 std::string HowItStands(const api::ShareGpu& gpu) {
@@ -54,6 +57,8 @@ std::string WhatItDoes(const api::ShareJob& job) {
   if (job.suspended) return "suspended";
   if (job.waits_for && *job.waits_for == "share")
     return fmt::format("has used its share ({})", base::FormatDuration(job.waiting));
+  if (job.waits_for && *job.waits_for == "latency")
+    return fmt::format("held back ({})", base::FormatDuration(job.waiting));
   if (job.waits_for)
     return *job.waits_for == "too_large"
                ? "does not fit, not even alone"
@@ -102,6 +107,12 @@ std::string RenderShare(const api::ShareView& view, const TerminalStyle& style) 
       if (job.interactive)
         text += fmt::format("{}: interactive ({})\n", Printable(job.tag),
                             *job.interactive == "asked" ? "--interactive" : "by its rhythm");
+    for (const auto& job : gpu.jobs)
+      if (job.latency) text += fmt::format("{}: its work goes first (--latency)\n", Printable(job.tag));
+    for (const auto& job : gpu.jobs)
+      if (job.longest_unit && *job.longest_unit >= kLongUnit)
+        text += fmt::format("{}: its work leaves the GPU within {}; a kernel or a graph is not cut\n",
+                            Printable(job.tag), base::FormatDuration(*job.longest_unit));
     for (const auto& job : gpu.jobs)
       if (job.detail) text += fmt::format("{}: {}\n", Printable(job.tag), Printable(*job.detail));
   }

@@ -104,11 +104,10 @@ void SetTimeParts(const Group& tenants) {
 }
 
 void ChargeShares(const Group& tenants, Span passed, Span turn, base::MonoTime now) {
-  const bool contended =
-      std::any_of(tenants.begin(), tenants.end(), [](const Tenant* tenant) { return tenant->Waits(); });
+  const Contention contention = ContentionOf(tenants);
   for (Tenant* tenant : tenants) {
     if (tenant->time_part == 0) continue;
-    const bool has_gpu = tenant->IsComingToRest() || (HasTurn(*tenant) && (!tenant->IsIdle() || contended));
+    const bool has_gpu = tenant->IsComingToRest() || (HasTurn(*tenant) && IsCharged(*tenant, contention));
     const Span used = has_gpu ? passed : Span{};
     if (tenant->HasUpperLimit()) tenant->budget.Pass(passed, used, tenant->compute->part, turn);
     tenant->recent_use.Add(now, passed, used);

@@ -61,6 +61,7 @@ struct Joined {
   std::set<std::string> gpus{};
   bool interactive = false;  // its user says that it works in short bursts, and that somebody waits for each
   std::optional<ComputeShare> compute{};
+  bool latency = false;  // its work goes first
 };
 // The job is over, or does not share a GPU any more. Orders to the tenant are not answered.
 struct Left {
@@ -157,6 +158,7 @@ struct WeightChanged {
   int priority = 0;
   bool interactive = false;
   std::optional<ComputeShare> compute{};
+  bool latency = false;
 };
 struct SettingsChanged {
   SchedulerSettings settings;

@@ -25,11 +25,12 @@ Span CostOf(const Tenant& waiter, const PolicyContext& at) {
 // When a holder in a gap leaves: now, or when the forecast may change.
 base::MonoTime GapEnds(const Tenant& holder, Span cost, const PolicyContext& at) {
   const Span so_far = at.now - holder.since;
+  const Span idle = cost > Span{} ? Span(at.settings.idle) : at.Idle();
   // If all its earlier gaps were long, there is no reason to wait for the idle time.
-  if (so_far < at.Idle() && !holder.rhythm.AreGapsOver(at.Idle() + cost)) return holder.since + at.Idle();
+  if (so_far < idle && !holder.rhythm.AreGapsOver(idle + cost)) return holder.since + idle;
   if (holder.rhythm.KnowsGaps()) {
     const auto left = holder.rhythm.GapLeft(so_far);
-    if (!left && so_far < at.Idle() + cost) return holder.since + at.Idle() + cost;
+    if (!left && so_far < idle + cost) return holder.since + idle + cost;
     if (left && *left <= cost)
       return std::max(holder.since + *holder.rhythm.NextGapEnd(so_far), at.now + kSoon);
   }
@@ -105,8 +106,9 @@ bool IsUrgent(const Tenant& tenant, const PolicyContext& at) {
 bool IsBefore(const Tenant& a, const Tenant& b, Policy policy) {
   const auto key = [policy](const Tenant& tenant) {
     const bool fcfs = policy == Policy::kFcfs;
-    return std::make_tuple(policy == Policy::kPriority ? -tenant.priority : 0, fcfs || !tenant.urgent,
-                           fcfs ? 0.0 : tenant.ahead, tenant.waiting_since, tenant.id);
+    return std::make_tuple(policy == Policy::kPriority ? -tenant.priority : 0, !tenant.goes_first,
+                           fcfs || !tenant.urgent, fcfs ? 0.0 : tenant.ahead, tenant.waiting_since,
+                           tenant.id);
   };
   return key(a) < key(b);
 }
@@ -130,6 +132,9 @@ base::MonoTime LeavesAt(Tenant& holder, const Tenant& waiter, const PolicyContex
   if (at.settings.policy == Policy::kPriority && holder.priority != waiter.priority)
     return waiter.priority > holder.priority ? at.now : when;
   if (holder.starves) return at.now;
+  // So moving never takes more than half of the time.
+  if (waiter.goes_first && !holder.goes_first)
+    return NeedsMoving(waiter) ? std::max(at.now, holder.turn_since + at.meter.HandOver()) : at.now;
   if (holder.backfilled && waiter.waiting_since <= holder.turn_since) return at.now;
   when = std::min(when, TurnEnds(holder, waiter, turn, at));
   if (at.settings.policy != Policy::kFcfs)
@@ -139,17 +144,29 @@ base::MonoTime LeavesAt(Tenant& holder, const Tenant& waiter, const PolicyContex
 
 bool HasTurn(const Tenant& tenant) { return tenant.IsOpen() && !tenant.parked && !tenant.Waits(); }
 
+Contention ContentionOf(const Group& tenants) {
+  Contention contention;
+  for (const Tenant* tenant : tenants) {
+    if (!tenant->Waits()) continue;
+    contention.any = true;
+    contention.for_room = contention.for_room || !tenant->fits_beside_all;
+  }
+  return contention;
+}
+
+bool IsCharged(const Tenant& tenant, Contention contention) {
+  return !tenant.IsIdle() || (tenant.latency ? contention.for_room : contention.any);
+}
+
 void Charge(const Group& tenants, Span passed) {
-  const bool contended =
-      std::any_of(tenants.begin(), tenants.end(), [](const Tenant* tenant) { return tenant->Waits(); });
+  const Contention contention = ContentionOf(tenants);
   for (Tenant* tenant : tenants) {
     if (tenant->IsComingToRest()) tenant->ahead += Seconds(passed) / tenant->Rate();
     if (!tenant->IsOpen() || tenant->parked || tenant->starves) continue;
     if (HasTurn(*tenant)) tenant->had_turn += passed;
     if (HasTurn(*tenant) && tenant->HasMemory())
       tenant->steady += tenant->IsIdle() ? passed / kRestCounts : passed;
-    // A gap in which other tenants wait is charged like work.
-    if (!tenant->IsIdle() || contended) tenant->ahead += Seconds(passed) / tenant->Rate();
+    if (IsCharged(*tenant, contention)) tenant->ahead += Seconds(passed) / tenant->Rate();
     if (!tenant->IsIdle()) tenant->burst += passed;
   }
 }

@@ -19,6 +19,8 @@
 //     turn (the holder first has a turn as long as its own hand-over took, as above). A tenant is interactive
 //     where its user says so, or where its bursts are usually shorter than the shortest turn and its gaps
 //     longer than moving takes; and only as long as it had no more than its overdraft beyond its fair part,
+//   - at once where the waiter's work goes first and the holder's does not (latency.h); if memory has to move for
+//     it, the holder first has a turn as long as its own hand-over took,
 //   - at once where the policy is strict priority and the waiter's priority is higher, where the holder was
 //     let in only while the waiter had to wait anyway, and where the holder itself waits for room that it
 //     does not get in this run set.
@@ -73,6 +75,15 @@ Span TurnFor(const Tenant& waiter, const PolicyContext& at);
 
 // The tenant has a turn and can use it; a tenant that waits for room cannot use it.
 bool HasTurn(const Tenant& tenant);
+
+// Whether others wait, and whether any of them waits for memory to leave.
+struct Contention {
+  bool any = false, for_room = false;
+};
+Contention ContentionOf(const Group& tenants);
+// Whether the tenant, which has a turn, is charged for it: it works, or rests while others wait for what it
+// has. A tenant whose work goes first keeps only those waiting that need its room.
+bool IsCharged(const Tenant& tenant, Contention contention);
 
 // Charge adds the time since the last event to Tenant::ahead of the tenants that ran; Rebase makes `ahead`
 // relative to the tenant with the least.

@@ -22,7 +22,8 @@ base::Bytes Immovable(const Tenant& tenant, const TenantGpuState& part);
 // one needs before it comes to rest, this one on one GPU and that one on another, and none could yield then.
 class Packing {
  public:
-  // exclusive: no two members share a GPU. wanted: includes the room for allocations that wait.
+  // exclusive: no two members share a GPU, but for those whose work goes first. wanted: includes the room for
+  // allocations that wait.
   Packing(const Group& tenants, const Capacities& capacities, bool exclusive, bool wanted = true);
 
   bool Fits(const Tenant& tenant) const;

@@ -143,6 +143,7 @@ void Scheduler::Handle(const event::Joined& joined, base::MonoTime now) {
   tenant.priority = joined.priority;
   tenant.interactive = joined.interactive;
   tenant.compute = joined.compute;
+  tenant.latency = joined.latency;
   tenant.gate = joined.gate;
   tenant.since = tenant.waiting_since = tenant.turn_since = now;
   tenant.member = joined.gate == GatePosition::kOpen;
@@ -256,6 +257,7 @@ void Scheduler::Handle(const event::GateClosed& closed, base::MonoTime now) {
   const bool waited = tenant->Waits();
   tenant->gate = GatePosition::kClosed;
   tenant->gate_order = 0;
+  tenant->rests.Add(now - tenant->close_began);
   // A tenant that yields only sometimes keeps a longer limit than a tenant that always yields.
   tenant->refusals /= 2;
   tenant->refused.clear();
@@ -397,6 +399,7 @@ void Scheduler::Handle(const event::WeightChanged& is, base::MonoTime) {
   tenant->priority = is.priority;
   tenant->interactive = is.interactive;
   tenant->compute = is.compute;
+  tenant->latency = is.latency;
 }
 
 // The settings hold at once. Tenants that did not yield are asked again.

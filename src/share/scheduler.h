@@ -52,6 +52,7 @@
 #include "share/compute_share.h"
 #include "share/domain.h"
 #include "share/events.h"
+#include "share/latency.h"
 #include "share/policy.h"
 #include "share/quantum.h"
 #include "share/run_set.h"
@@ -81,8 +82,12 @@ class Scheduler {
   // True: a tenant of this GPU waits or will have to wait, so the caller has to report activity. False: no
   // shim needs to look for idleness.
   bool IsContended(const std::string& gpu) const;
-  // After how long without work a tenant of this GPU is idle.
-  Span IdleTimeOf(const std::string& gpu) const;
+  // What a tenant's processes have to look after.
+  struct Watch {
+    Span idle{};         // without work for so long, the tenant is idle
+    bool paced = false;  // what it has in flight is kept short
+  };
+  Watch WatchOf(TenantId tenant) const;
   // The tenant still cannot have the room that it was denied.
   bool IsDenied(TenantId tenant) const;
   // The tenant that does not yield, and why: the waiting tenant itself, or a tenant that has the room that it
@@ -99,6 +104,7 @@ class Scheduler {
     MovingMeter meter;
     ComputeChoice compute;
     bool by_share = false;                    // its tenants have turns by shares
+    bool has_first = false;                   // a tenant whose work goes first shares a GPU with others
     std::optional<base::MonoTime> decide_at;  // the next time a holder may have to leave
     std::optional<base::MonoTime> jam_ends;   // when an attempt to end a jam is over, or its wait
     bool contended = false;

@@ -58,6 +58,7 @@ void Scheduler::SendOff(const Domain& domain, base::MonoTime now) {
       tenant->gate = GatePosition::kClosing;
       tenant->gate_order = NextOrder();
       tenant->close_deadline = now + CloseLimit(*tenant);
+      tenant->close_began = now;
       out_.emplace_back(action::Close{tenant->id, tenant->gate_order, tenant->close_deadline,
                                       tenant->in_part == Tenant::InPart::kAsked});
     }
@@ -239,7 +240,7 @@ void Scheduler::OpenReady(const Domain& domain, base::MonoTime now) {
     const bool one_before =
         std::any_of(domain.tenants.begin(), domain.tenants.end(), [&](const Tenant* other) {
           return !other->member && other->gate == GatePosition::kClosing &&
-                 (exclusive ? other->Meets(*tenant) : other->MayJamWith(*tenant));
+                 (exclusive && !tenant->latency ? other->Meets(*tenant) : other->MayJamWith(*tenant));
         });
     if (one_before || !HasRoomToPage(domain, *tenant)) continue;
     tenant->gate = GatePosition::kOpen;

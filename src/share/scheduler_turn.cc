@@ -67,6 +67,11 @@ void Scheduler::Advance(Domain& domain, base::MonoTime now) {
   const Packing beside(domain.tenants, capacities_, /*exclusive=*/false);
   for (Tenant* tenant : domain.tenants) tenant->fits_beside_all = beside.FitsBesideAll(*tenant);
   UpdateShares(domain, state);
+  state.has_first = !domain.name.empty() && !settings_.pause && HaveFirst(domain.tenants);
+  if (state.has_first)
+    SetFirst(domain.tenants, now);
+  else
+    for (Tenant* tenant : domain.tenants) tenant->goes_first = tenant->held_back = tenant->paced = false;
   UpdateCompute(domain, state, now);
   EndJam(domain, state, now);
   DenyImpossible(domain);
@@ -78,8 +83,8 @@ void Scheduler::Advance(Domain& domain, base::MonoTime now) {
     Decide(domain, state, IsPossible(domain) ? FrozenOf(domain) : Frozen{}, now);
     IssueOrders(domain, now);
   }
-  const bool in_turns =
-      state.by_share || (settings_.compute != ConcurrencyMode::kConcurrent && domain.tenants.size() > 1);
+  const bool in_turns = state.by_share || state.has_first ||
+                        (settings_.compute != ConcurrencyMode::kConcurrent && domain.tenants.size() > 1);
   state.contended =
       !domain.name.empty() &&
       (in_turns || std::any_of(domain.tenants.begin(), domain.tenants.end(), [](const auto* tenant) {
@@ -132,7 +137,8 @@ bool Scheduler::MayRun(const Tenant& tenant) {
   // The scheduler does not know how much memory a closed tenant has, and where, before its first
   // DemandChanged.
   if (!tenant.demand_known && !tenant.IsOpen()) return false;
-  if (tenant.parked || tenant.spent || (tenant.back_blocked && tenant.HasAway())) return false;
+  if (tenant.parked || tenant.spent || tenant.held_back || (tenant.back_blocked && tenant.HasAway()))
+    return false;
   return tenant.answers || tenant.IsOpen();
 }
 
@@ -309,6 +315,7 @@ void Scheduler::SetMembers(const Domain& domain, const Group& chosen, base::Mono
     if (member == tenant->member) continue;
     tenant->member = member;
     tenant->incoming.reset();
+    tenant->brought_in = {};
     if (member && (tenant->HasAway() || tenant->MostPagedToCome().count > 0)) tenant->incoming = now;
     if (!member) tenant->backfilled = false;
     if (IsInPlace(*tenant)) continue;
@@ -352,6 +359,7 @@ bool Scheduler::FinishHandOvers(Domain& domain, State& state, base::MonoTime now
   if ((most.bytes + paged).count > 0) state.meter.Add(now - began, most, PagingTime(paged));
   for (Tenant* tenant : incoming) {
     const Span took = now - *std::exchange(tenant->incoming, std::nullopt);
+    tenant->brought_in = took;
     const double seconds = std::chrono::duration<double>(took).count() * tenant->moves_charged;
     tenant->ahead += seconds / static_cast<double>(incoming.size()) / tenant->Rate();
     tenant->moves_charged = 1;

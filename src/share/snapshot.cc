@@ -14,6 +14,7 @@ std::string WhatFor(const Tenant& tenant, bool is_blocked) {
   if (tenant.back_blocked || (tenant.out_blocked && !tenant.IsOpen())) return "retry";
   if (is_blocked) return "yield";
   if (tenant.spent) return "share";
+  if (tenant.held_back && tenant.Waits()) return "latency";
   if (tenant.LacksRoom()) return "room";
   return tenant.Waits() ? "turn" : "";
 }
@@ -30,10 +31,12 @@ TenantStatus StatusOf(const Tenant& tenant, const TenantGpuState& part, base::Mo
                       .weight = tenant.weight,
                       .priority = tenant.priority,
                       .interactive = tenant.interactive,
+                      .latency = tenant.latency,
                       .compute = tenant.compute,
                       .compute_part = tenant.time_part > 0 ? std::optional(tenant.time_part) : std::nullopt,
                       .compute_had = tenant.time_part > 0 ? tenant.recent_use.Part() : std::nullopt,
                       .waits = tenant.waits.Get()};
+  if (const auto rests = tenant.rests.Get(); rests.count > 0) status.longest_unit = rests.longest;
   if (tenant.Waits()) status.waiting = std::max(now - tenant.waiting_since, Span{});
   return status;
 }
@@ -115,10 +118,12 @@ bool Scheduler::IsContended(const std::string& gpu) const {
   return domain != domain_of_.end() && states_.at(domain->second).contended;
 }
 
-Span Scheduler::IdleTimeOf(const std::string& gpu) const {
-  const auto domain = domain_of_.find(gpu);
-  const bool by_share = domain != domain_of_.end() && states_.at(domain->second).by_share;
-  return IdleTime(settings_, by_share);
+Scheduler::Watch Scheduler::WatchOf(TenantId id) const {
+  const Tenant* const tenant = Find(id);
+  if (!tenant) return {settings_.idle};
+  Span idle = IdleTime(settings_, tenant->time_part > 0);
+  if (tenant->latency) idle = std::min(idle, kFirstIdle);
+  return {idle, tenant->paced};
 }
 
 bool Scheduler::IsDenied(TenantId id) const {
@@ -145,6 +150,7 @@ std::optional<base::MonoTime> Scheduler::Deadline() const {
       const Span left = tenant.budget.ChangesIn(has_gpu, tenant.compute->part);
       if (left != Span::max() && (tenant.IsOpen() || tenant.Waits())) due(*last_ + left);
     }
+    if (last_) due(FirstChangesAt(tenant, *last_));
     if (tenant.too_large_since && !tenant.too_large_reported) due(*tenant.too_large_since + kTooLargeHolds);
   }
   for (const auto& [name, state] : states_) {

@@ -19,9 +19,9 @@ struct TenantStatus {
   GatePosition gate = GatePosition::kOpen;
   TenantActivity activity = TenantActivity::kUnknown;
   bool suspended = false;
-  // "share" (it has used its share of the time up), "turn", "room", "return" (its memory is on its way),
-  // "yield" (another tenant does not yield), "retry" (a move failed), "too_large"; empty: the tenant waits
-  // for nothing.
+  // "latency" (a tenant whose work goes first has work), "share" (it has used its share of the time up),
+  // "turn", "room", "return" (its memory is on its way), "yield" (another tenant does not yield), "retry" (a
+  // move failed), "too_large"; empty: the tenant waits for nothing.
   std::string waits_for{};
   std::optional<TenantId> obstacle{};  // does not yield: this tenant, or one with the room that it waits for
   std::string why{};                   // why that tenant does not yield
@@ -31,10 +31,14 @@ struct TenantStatus {
   int priority = 0;
   bool interactive = false;          // its user says so
   bool learned_interactive = false;  // by its rhythm
+  bool latency = false;              // its user says that its work goes first
   std::optional<ComputeShare> compute{};
   // While the GPU's jobs have turns by shares: its part of the time, and what it had of the last ten seconds;
   // from 0 to 1.
   std::optional<double> compute_part{}, compute_had{};
+  // How long its work took at most to leave the GPU, the last times that its gate was closed: a kernel or a
+  // graph is not cut.
+  std::optional<Span> longest_unit{};
   RecentWaits::Summary waits{};
 };
 

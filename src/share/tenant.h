@@ -51,6 +51,7 @@ struct Tenant {
   int priority = 0;
   bool interactive = false;  // its user says that its bursts are short, and that somebody waits for each
   std::optional<ComputeShare> compute;
+  bool latency = false;  // its user says that its work goes first
   std::map<std::string, TenantGpuState> parts;
   std::set<std::string> may_use;  // GPUs
 
@@ -92,6 +93,8 @@ struct Tenant {
   base::MonoTime since{};          // when the activity began
   base::MonoTime waiting_since{};  // for a turn or for room
   RecentWaits waits;
+  base::MonoTime close_began{};              // while the gate is kClosing
+  RecentWaits rests;                         // how long its work took to come to rest
   std::optional<base::MonoTime> wait_began;  // of the wait that is not in `waits` yet
   Rhythm rhythm;
   Span burst{};             // of the present burst, the time in which it had a turn
@@ -99,10 +102,14 @@ struct Tenant {
 
   bool member = false;           // of the run set
   bool fits_beside_all = false;  // no memory has to leave for what it has and wants
-  bool urgent = false;           // it is interactive, and had no more than its overdraft (policy.h)
+  // latency.h: its work goes first; a tenant that goes first has work, so this one gets no turn; what it has
+  // in flight is kept short.
+  bool goes_first = false, held_back = false, paced = false;
+  bool urgent = false;      // it is interactive, and had no more than its overdraft (policy.h)
   bool starves = false;     // it lacks room that only another run set can give it, and not memory that leaves
   bool backfilled = false;  // let in while a tenant before it kept waiting
   bool gives = false;       // idle, and leaves the run set to give a part of its memory with others
+  Span brought_in{};        // how long the hand-over took that brought its memory in for this turn
   std::optional<base::MonoTime> incoming;  // since when a hand-over brings its memory in
   int moves_charged = 1;  // hand-overs charged to it; 2: it pushed another tenant off; 0: it was pushed off
   std::optional<base::MonoTime> too_large_since;  // since when it would not fit alone

@@ -76,8 +76,9 @@ class RandomWorld : public World {
     program.managed = Below(4) == 0;
     program.interactive = Below(4) == 0;
     if (with_shares_) program.compute = AnyShare();
+    if (with_shares_) program.latency = Below(4) == 0;
   }
-  // Some tenants ask for shares of the GPU's time.
+  // Some tenants ask for shares of the GPU's time, or go first.
   void GiveShares() { with_shares_ = true; }
   std::optional<ComputeShare> AnyShare() {
     if (Below(3) == 0) return std::nullopt;
@@ -94,7 +95,8 @@ class RandomWorld : public World {
       Job& changed = jobs_.at(id);
       changed.program.compute = AnyShare();
       return Feed(event::WeightChanged{id, changed.program.weight, changed.program.priority,
-                                       changed.program.interactive, changed.program.compute});
+                                       changed.program.interactive, changed.program.compute,
+                                       changed.program.latency});
     }
     switch (Below(trouble_ ? 8 : 2)) {
       case 0:

@@ -31,6 +31,7 @@ struct Program {
   bool managed = false;  // the driver moves its memory
   bool interactive = false;
   std::optional<ComputeShare> compute{};
+  bool latency = false;
   Span in_flight{};  // its own work that is still to be done when its gate has been shut
   bool IsGang() const { return memory.size() > 1; }
 };
@@ -38,6 +39,7 @@ struct Program {
 class World {
  public:
   struct Job {
+    TenantId id;
     Program program;
     bool alive = true, open = true, gap = false, idle_reported = false, parked = false;
     std::set<std::string> runs_on;  // closed in part: the GPUs on which its work did not come to rest
@@ -74,6 +76,7 @@ class World {
   TenantId Start(Program program) {
     const TenantId id{next_id_++};
     Job& job = jobs_[id];
+    job.id = id;
     job.program = std::move(program);
     job.wanted = job.program.memory;
     job.left = job.program.burst;
@@ -82,6 +85,7 @@ class World {
     for (const auto& [gpu, bytes] : job.program.memory) joined.gpus.insert(gpu);
     joined.interactive = job.program.interactive;
     joined.compute = job.program.compute;
+    joined.latency = job.program.latency;
     Feed(joined);
     Feed(event::ActivityChanged{id, TenantActivity::kBusy});
     TellDemand(id);
@@ -207,8 +211,11 @@ class World {
   // never closes); what else holds after each event.
   virtual bool FailsOut() { return false; }
   virtual bool FailsBack() { return false; }
-  virtual std::optional<Span> ClosesAfter(const Job& job) {
-    return job.program.drain + job.program.in_flight;
+  virtual std::optional<Span> ClosesAfter(const Job& job) { return job.program.drain + InFlight(job); }
+  // The shim of a paced tenant keeps it short.
+  Span InFlight(const Job& job) const {
+    return scheduler_.WatchOf(job.id).paced ? std::min<Span>(job.program.in_flight, 1ms)
+                                            : job.program.in_flight;
   }
   // Its work does not come to rest while it waits for room: a part of it waits for the part that allocates.
   virtual bool SpinsForRoom(const Job&) const { return false; }
@@ -295,7 +302,7 @@ class World {
     PlanGapEnd(id, next);
     const base::MonoTime begin = now_;
     // The shim looks twice before it says that the program is idle.
-    const Span look = scheduler_.IdleTimeOf(job.program.memory.begin()->first) / 2;
+    const Span look = scheduler_.WatchOf(id).idle / 2;
     At(now_ + look, [this, id, begin] {
       Job& idle = jobs_.at(id);
       if (!idle.alive || !idle.gap || gap_begin(id) != begin) return;
@@ -353,11 +360,12 @@ class World {
         if (jobs_.at(close.tenant).alive)
           Feed(event::GateNotClosed{close.tenant, close.order, "process 1 waits for room", true, true});
       });
+    const Span in_flight = InFlight(job);
     if (const auto after = ClosesAfter(job))
-      At(now_ + *after, [this, close] {
+      At(now_ + *after, [this, close, in_flight] {
         Job& closing = jobs_.at(close.tenant);
         if (!closing.alive) return;
-        closing.computed += closing.program.in_flight;
+        closing.computed += in_flight;
         const bool current = closing.close == close.order;
         if (current) {
           closing.promised.clear();

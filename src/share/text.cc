@@ -58,8 +58,9 @@ struct TextVisitor {
   std::string operator()(const event::Suspended& e) const { return Job(e.tenant) + " suspended"; }
   std::string operator()(const event::Unsuspended& e) const { return Job(e.tenant) + " unsuspended"; }
   std::string operator()(const event::WeightChanged& e) const {
-    return fmt::format("{} weighs {}, priority {}{}{}", Job(e.tenant), e.weight, e.priority,
-                       e.interactive ? ", interactive" : "", ShareOf(e.compute));
+    return fmt::format("{} weighs {}, priority {}{}{}{}", Job(e.tenant), e.weight, e.priority,
+                       e.interactive ? ", interactive" : "", ShareOf(e.compute),
+                       e.latency ? ", goes first" : "");
   }
   std::string operator()(const event::SettingsChanged&) const { return "settings changed"; }
   std::string operator()(const event::CapacityChanged& e) const {

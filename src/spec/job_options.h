@@ -107,6 +107,7 @@ struct RunOptions {
   double weight = 1;                      // of its turns, 0.001 to 1000
   bool interactive = false;               // it works in short bursts, for each of which somebody waits
   std::optional<ComputeShare> compute{};  // of the time of each GPU that it shares
+  bool latency = false;                   // while it has work, other jobs on a GPU that it shares are held back
   // Without a call for so long it leaves its GPU, and its next call brings it back; absent: the daemon's
   // setting.
   std::optional<Millis> idle_suspend{};
@@ -132,6 +133,7 @@ void LimitFields(V& v, T& x) {
   v.Changed("weight", x.weight, 1);
   v.Changed("interactive", x.interactive);
   v.Option("compute", x.compute);
+  v.Changed("latency", x.latency);
   v.Option(v.in_seconds() ? "idle_suspend_s" : "idle_suspend_ms", x.idle_suspend);
 }
 

@@ -25,6 +25,7 @@ JobSpec Full() {
   spec.memory_on_each = base::GiB(8);
   spec.weight = 2.5;
   spec.compute = ComputeShare{30, true};
+  spec.latency = true;
   spec.oversubscribe = true;
   spec.preload = false;
   spec.mps = true;

@@ -2,11 +2,13 @@
 """Shares of a GPU's time, asked against had, through a daemon of its own.
 
 Usage: compute.py [--gpu N] [--seconds 10] [--pairs train,graphs:10,30,50,70,90 ...] [--three 20,30,50] [--quantum T]
-                  [--sim] [--json FILE] [--log DIR]
+                  [--first server,train ...] [--sim] [--json FILE] [--log DIR]
 
 Each program (compute_worker.py) first works alone, without a share; its speed is all of the time. Then two or three work
-together with shares of which none may be exceeded, and last without shares at all, for what control costs. Had: the speed
-of each against its speed alone. Bars: had within 3 points of asked over --seconds; the sum at least 97 % of what was asked.
+together with shares of which none may be exceeded, and without shares at all, for what control costs. Had: the speed of each
+against its speed alone. Bars: had within 3 points of asked over --seconds; the sum at least 97 % of what was asked. --first:
+the first of two works with --latency, and without it: the times of its units against those alone (bar: the 99th percentile at
+most 1.25 times), and what the other has of the time that the first leaves (bar: 75 %).
 --sim: on the simulated driver, to try the script. GPUMAN_BUILD_DIR names the build.
 """
 
@@ -111,6 +113,34 @@ class Session:
         for kind in asked:
             self.share(kind, "none")
 
+    def first(self, kinds):
+        first, other = kinds
+        _, alone, _ = self.run([first])
+        alone = alone[first]
+        busy = sum(alone) / self.o.seconds
+        self.rows.append(f"{first:<8} alone: {self.percentiles(alone)}, busy {busy:.0%}")
+        for latency in (False, True):
+            done = self.m.run("update", first, "--latency" if latency else "--no-latency")
+            if done.returncode != 0:
+                sys.exit(f"compute.py: update {first}: {done.stderr}")
+            rates, times, _ = self.run(kinds)
+            ratio = self.percentile(times[first], 0.99) / self.percentile(alone, 0.99)
+            had = rates[other] / self.speed[other] / (1 - busy)
+            missed = latency and (ratio > 1.25 or had < 0.75)
+            self.missed += missed
+            self.rows.append(f"{first:<8} {'--latency' if latency else 'no control'} beside {other}: {self.percentiles(times[first])}: p99 "
+                             f"{ratio:.2f} of alone; {other} has {had:.0%} of what is left{' MISSED' if missed else ''}")
+            self.results.append({"first": first, "other": other, "latency": latency, "p99_ratio": ratio, "other_had": had})
+        self.m.run("update", first, "--no-latency")
+
+    @staticmethod
+    def percentile(times, part):
+        return sorted(times)[min(len(times) - 1, int(part * len(times)))]
+
+    def percentiles(self, times):
+        return "p50 {:.2f}, p99 {:.2f}, most {:.2f} ms of {}".format(
+            *(1e3 * self.percentile(times, part) for part in (0.5, 0.99, 1)), len(times))
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -120,6 +150,7 @@ def main():
     parser.add_argument("--pairs", nargs="*", default=["train,graphs:10,30,50,70,90", "train,tiny:30,70"])
     parser.add_argument("--three", nargs="*", default=["train,graphs,tiny:20,30,50"])
     parser.add_argument("--none", nargs="*", default=["train,graphs"])
+    parser.add_argument("--first", nargs="*", default=["server,train"])
     parser.add_argument("--quantum")
     parser.add_argument("--sim", action="store_true")
     parser.add_argument("--json", type=pathlib.Path)
@@ -127,7 +158,7 @@ def main():
     o = parser.parse_args()
     config = "[share]\n" + (f'compute_quantum = "{o.quantum}"\n' if o.quantum else "")
     config += '[log]\nlevel = "debug"\n' if o.log else ""
-    wanted = [text.partition(":")[0].split(",") for text in o.pairs + o.three + o.none]
+    wanted = [text.partition(":")[0].split(",") for text in o.pairs + o.three + o.none + o.first]
     kinds = sorted({kind for names in wanted for kind in names})
     with Machine(real=not o.sim, memory="4GiB" if o.sim else None, config=config) as machine:
         session = Session(machine, o, kinds)
@@ -141,6 +172,8 @@ def main():
             session.together(dict(zip(names.split(","), map(int, percents.split(",")))))
         for text in o.none:
             session.together(dict.fromkeys(text.split(","), 0))
+        for text in o.first:
+            session.first(text.split(","))
         (session.dir / "end").touch()
         if o.log:
             o.log.mkdir(parents=True, exist_ok=True)

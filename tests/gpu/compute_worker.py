@@ -76,7 +76,7 @@ def real(kind):
                 torch.mm(a, a, out=b)
 
         def work():
-            for _ in range(10 if kind == "server" else 8):
+            for _ in range(4 if kind == "server" else 8):
                 graph.replay()
 
     def unit():

@@ -136,6 +136,34 @@ class ComputeShareTest(DaemonTest):
         self.start("whole", "sleep 60", gpus=["0"])
         self.assertIn("add --share", self.refused("update", "whole", "--compute", "30%"))
 
+    def test_one_that_goes_first_holds_the_other_back(self):
+        self.busy("training")
+        self.start("server", "exec " + self.load("8MiB", "--verify", "--kernel-time", "1ms", "--duty", "0.3", "--hold", "1h"),
+                   gpus=["0"], share=True, latency=True)
+        until("both take part", lambda: self.shared("training") and self.shared("server"))
+        self.assertTrue(self.shared("server")["latency"])
+        until("the training is held back", lambda: self.shared("training")["waits_for"] == "latency")
+        until("and works on", self.has_turns("training", 0.2))
+        self.assertEqual(self.shared("server")["waits"]["count"], 0, "its gate stays open")
+        self.assertIn("server: its work goes first", self.m.run("share", "status").stdout)
+        self.assertEqual(self.m.run("update", "server", "--no-latency").returncode, 0)
+        until("nobody is held back", lambda: not self.gpu()["contended"])
+        self.assertFalse(self.m.api("GET", "/v1/jobs/server")["latency"])
+
+    def test_work_that_is_kept_short_is_all_done(self):
+        """The gate of a paced job opens and closes a thousand times a second; its data stay right."""
+        self.start("server", "exec " + self.load("8MiB", "--kernel-time", "1ms", "--duty", "0.2", "--hold", "1h"), gpus=["0"],
+                   share=True, latency=True)
+        until("it takes part", lambda: self.shared("server"))
+        self.start("paced", "exec " + self.load("8MiB", "--verify", "--kernel-time", "1ms", "--json", "--step", "4MiB",
+                                                "--iterations", "300"), gpus=["0"], share=True)
+        until("it is held back at times", lambda: (self.shared("paced") or {}).get("longest_unit") is not None)
+        until("it has ended", lambda: self.m.api("GET", "/v1/jobs/paced")["ended_at"], 120)
+        self.assertEqual(self.m.api("GET", "/v1/jobs/paced")["state"], "finished")
+
+    def test_going_first_needs_a_gpu_that_is_shared(self):
+        self.assertIn("add --share", self.refused("run", "--tag", "x", "--latency", "--", "true"))
+
     def test_a_queued_job_has_it_and_shows_it(self):
         done = self.m.run_json("submit", "--name", "q", "--hold", "--gpus", "1", "--share", "--compute", "40%+", "--memory", "64MiB", "--", "true")
         shown = self.m.run("job", "show", str(done["id"])).stdout

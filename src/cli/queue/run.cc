@@ -216,6 +216,7 @@ class OptionsOfRun {
     AddFromSubmit("--weight", "--weight");
     AddFromSubmit("--interactive", "--interactive");
     AddFromSubmit("--compute", "--compute");
+    AddFromSubmit("--latency", "--latency");
     AddFromSubmit("--idle-suspend", "--idle-suspend");
     AddFromSubmit("--oversubscribe", "--oversubscribe",
                   "Let a process allocate more memory than its GPU has; the driver pages it, which is slow");

@@ -194,6 +194,8 @@ void AddGpus(Options& table, SubmitSettings& s) {
   add("--compute", "PERCENT",
       "Its share of the time of a shared GPU: 30% at most, or 30%+ to use what others leave",
       Into(job.compute, spec::ParseComputeShare), "compute");
+  add("--latency", "", "Its work goes first on a shared GPU: while it has work, other jobs are held back",
+      Flag(job.latency), "latency");
   add("--idle-suspend", "TIME",
       "Without a GPU call for so long it leaves its GPU; its next call brings it back",
       Duration(job.idle_suspend), "idle_suspend_s");

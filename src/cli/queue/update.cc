@@ -220,7 +220,7 @@ Options LimitOptions(JobUpdateSettings& s) { return OptionsOfSubmit(s, {"--memor
 
 Options RunningOptions(JobUpdateSettings& s) {
   Options table = OptionsOfSubmit(s, {"--memory", "--soft", "--priority", "--weight", "--interactive",
-                                      "--compute", "--grace", "--idle-suspend"});
+                                      "--compute", "--latency", "--grace", "--idle-suspend"});
   table.push_back({"--restart", kRestartValue, "Whether to start it again when it ends",
                    SetOption(s, "restart", &J::restart, ParseRestartMode)});
   return table;

@@ -121,6 +121,9 @@ Result<> CheckMps(const spec::RunOptions& options) {
 }
 
 Result<> CheckComputeShare(const spec::RunOptions& options) {
+  if (options.latency && !options.share)
+    return Fail(ErrorCode::kInvalidArgument, "latency: a job that does not share its GPUs holds nobody back",
+                "add --share, or leave out --latency");
   if (!options.compute) return {};
   if (options.mps)
     return Fail(ErrorCode::kInvalidArgument, "compute: clients of MPS run at the same time, without turns",
@@ -185,7 +188,8 @@ Result<> ApplyUpdate(const api::RunOptionsPatch& update, const gpu::Inventory& i
   spec::JobSpec spec = *job.spec;
   GPUMAN_TRY(api::SetOptions(update, spec));
   GPUMAN_TRY(CheckSizes(spec, job.gpus, inventory));
-  if (update.Find("compute") != nullptr) GPUMAN_TRY(CheckComputeShare(spec));
+  if (update.Find("compute") != nullptr || update.Find("latency") != nullptr)
+    GPUMAN_TRY(CheckComputeShare(spec));
   if (update.Find("idle_suspend_s") != nullptr && spec.idle_suspend) {
     GPUMAN_TRY(CheckLibrary(spec));
     GPUMAN_TRY(CheckMps(spec));

@@ -47,6 +47,7 @@ api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const
   view.weight = job.spec->weight;
   view.interactive = job.spec->interactive;
   view.compute = job.spec->compute;
+  view.latency = job.spec->latency;
   view.oversubscribe = job.spec->oversubscribe;
   view.mps = job.spec->mps;
   view.mps_threads = job.spec->mps_threads;

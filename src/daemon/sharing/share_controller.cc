@@ -79,8 +79,8 @@ std::vector<SharedJob> ShareController::SharedJobs() const {
     const bool withdrawn =
         stops ? IsWithdrawn(job->id) : record && record->phase != suspend::SuspensionPhase::kRunning;
     shared.push_back({job->id, *owner, job->spec->weight, job->spec->priority, job->spec->interactive,
-                      ComputeShareOf(*job), job->gpus.empty() ? core_.AllGpus() : job->gpus, withdrawn,
-                      job->spec->oversubscribe});
+                      ComputeShareOf(*job), job->spec->latency,
+                      job->gpus.empty() ? core_.AllGpus() : job->gpus, withdrawn, job->spec->oversubscribe});
   }
   return shared;
 }
@@ -101,12 +101,13 @@ void ShareController::Reconcile() {
       continue;
     }
     const bool weighs = known->job.weight != job.weight || known->job.priority != job.priority ||
-                        known->job.interactive != job.interactive || known->job.compute != job.compute;
+                        known->job.interactive != job.interactive || known->job.compute != job.compute ||
+                        known->job.latency != job.latency;
     const bool was_withdrawn = known->job.withdrawn, withdrawn = job.withdrawn;
     known->job = std::move(job);
     if (weighs)
       Feed(share::event::WeightChanged{known->job.id, known->job.weight, known->job.priority,
-                                       known->job.interactive, known->job.compute});
+                                       known->job.interactive, known->job.compute, known->job.latency});
     if (withdrawn && !was_withdrawn) Withdraw(*known);
     if (!withdrawn && was_withdrawn) TakeBack(*known);
   }
@@ -126,7 +127,8 @@ void ShareController::Join(SharedJob job) {
                             UserOf(entry.job),
                             {entry.job.gpus.begin(), entry.job.gpus.end()},
                             entry.job.interactive,
-                            entry.job.compute});
+                            entry.job.compute,
+                            entry.job.latency});
   if (entry.job.withdrawn) return Withdraw(entry);
   if (!runs) return TakeBack(entry);
   Check(entry);

@@ -16,6 +16,9 @@ constexpr base::Millis kRoomPatience{600'000};
 // Shims report pauses of this length. The scheduler decides how long a pause must be to end a turn.
 constexpr base::Millis kReportedPause{20};
 
+// How much a job may have in flight while another one, whose work goes first, may come at any moment.
+constexpr std::chrono::microseconds kPace{700};
+
 // Growth of the memory that cannot leave counts only when it has lasted this long. No allocation takes that
 // long.
 constexpr base::Millis kPinnedHolds{250};
@@ -243,10 +246,15 @@ void ShareController::TellSharing(Entry& entry) {
   const auto& gpus = entry.job.gpus;
   const bool contended =
       std::any_of(gpus.begin(), gpus.end(), [this](const auto& gpu) { return scheduler_.IsContended(gpu); });
-  base::Millis idle = kReportedPause;
-  for (const auto& gpu : gpus)
-    idle = std::min(idle, std::chrono::duration_cast<base::Millis>(scheduler_.IdleTimeOf(gpu)));
-  const ledger::SharingSettings sharing{contended ? idle : base::Millis(0), kRoomPatience, entry.denied};
+  const auto watch = scheduler_.WatchOf(entry.job.id);
+  const base::Millis idle = std::min(kReportedPause, std::chrono::duration_cast<base::Millis>(watch.idle));
+  const ledger::SharingSettings sharing{
+      .watched = contended ? idle : base::Millis(0),
+      .room_patience = kRoomPatience,
+      .denied = entry.denied,
+      .pace = contended && watch.paced ? kPace : std::chrono::microseconds(0),
+      .alert = contended && entry.job.latency,
+  };
   if (entry.sent != sharing) {
     entry.offer = entry.offer || entry.denied.count > 0;
     entry.sent = sharing;

@@ -59,6 +59,8 @@ api::ShareJob ViewOf(const share::TenantStatus& tenant, const ShareViewSources& 
     job.interactive = tenant.interactive ? "asked" : "learned";
   if (tenant.compute)
     job.compute = {static_cast<int>(std::lround(100 * tenant.compute->part)), tenant.compute->may_exceed};
+  job.latency = tenant.latency;
+  if (tenant.longest_unit) job.longest_unit = MillisOf(*tenant.longest_unit);
   job.compute_part = tenant.compute_part;
   job.compute_had = tenant.compute_had;
   job.waits.count = tenant.waits.count;

@@ -19,6 +19,7 @@ struct SharedJob {
   int priority = 0;
   bool interactive = false;
   std::optional<share::ComputeShare> compute;
+  bool latency = false;
   std::vector<std::string> gpus;  // UUIDs that it may use
   bool withdrawn = false;         // the suspend controller has it
   bool oversubscribes = false;    // its allocations wait for no room: they are managed memory

@@ -169,7 +169,11 @@ struct Ledger {
   std::uint32_t features;  // what the daemon knows beyond the version: kFeatureHomes, kFeaturePeaks
   std::uint32_t suspends;  // 1: the job is suspended, or on its way: the driver may checkpoint its processes
   Home home[kHomes];
-  std::uint8_t reserved2[16];
+  // Above 0: the shims keep short what their programs have in flight, to about so many microseconds
+  // (docs/shim-protocol.md).
+  std::uint32_t pace_us;
+  std::uint32_t alert;  // 1: a program that was idle tells of its next call at once
+  std::uint8_t reserved2[8];
   Slot slot[kSlots];
 };
 
@@ -198,7 +202,8 @@ static_assert(offsetof(Ledger, job) == 8 && offsetof(Ledger, gpus) == 16 && offs
               offsetof(Ledger, room_patience_ms) == 56 && offsetof(Ledger, rests) == 60 &&
               offsetof(Ledger, gpu) == 64 && offsetof(Ledger, denied) == 64 + kMaxGpus * sizeof(Gpu) &&
               offsetof(Ledger, features) == 2120 && offsetof(Ledger, suspends) == 2124 &&
-              offsetof(Ledger, home) == 2128 && offsetof(Ledger, slot) == 4096);
+              offsetof(Ledger, home) == 2128 && offsetof(Ledger, pace_us) == 4080 &&
+              offsetof(Ledger, alert) == 4084 && offsetof(Ledger, slot) == 4096);
 static_assert(sizeof(Ledger) == 4096 + kSlots * 384);
 
 }  // namespace gpuman::ledger::wire

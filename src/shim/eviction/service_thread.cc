@@ -12,6 +12,7 @@
 #include "shim/eviction/eviction_state.h"
 #include "shim/gate/activity.h"
 #include "shim/gate/drain.h"
+#include "shim/gate/pace.h"
 #include "shim/gate/rest.h"
 #include "shim/libc/clock.h"
 #include "shim/libc/threads.h"
@@ -63,7 +64,7 @@ class Attending {
     for (;;) {
       const std::uint32_t order = wire::Load(slot_.order);
       if (order == done) {
-        if (!Attends()) wire::WaitOn(slot_.order, order, CheckProgram());
+        if (!Attends()) Sleep(order);
         continue;
       }
       const Working working(state_.service_thread);
@@ -143,6 +144,18 @@ class Attending {
     Tell(ended);
     Tell(MemoryStage::kOnGpu);
     NotifyDaemon();
+  }
+
+  // Sleeps until there may be something to do.
+  void Sleep(std::uint32_t order) {
+    const int next = CheckProgram();
+    if (state_.service_thread.shut || !IsPaced(state_)) {
+      if (!state_.service_thread.shut) EndPace(state_);
+      return wire::WaitOn(slot_.order, order, next);
+    }
+    const Working working(state_.service_thread);
+    if (IsEnding(state_)) return wire::WaitOn(slot_.order, order, -1);
+    PaceOnce(state_, order);
   }
 
   // Looks at what the program does. Returns how long to sleep then, in ms; below 0: without end.

@@ -52,7 +52,7 @@ int CheckActivity(GateState& state) {
   const std::uint32_t idle_ms = wire::Load(state.ledger->watched_ms);
   WatchState& watch = state.watch;
   if (idle_ms == 0) {
-    if (watch.own != Activity::kUnknown) TellActivity(state, Activity::kUnknown, NowNs());
+    if (OwnActivity(state) != Activity::kUnknown) TellActivity(state, Activity::kUnknown, NowNs());
     return -1;
   }
   const std::uint64_t now = NowNs();
@@ -62,14 +62,17 @@ int CheckActivity(GateState& state) {
   wire::Store(state.ledger->slot[state.slot].completed, watch.completed);
   // A thread that waits is not idle: it goes on as soon as its wait ends.
   const bool quiet = calls == 0 && !in_flight && !AnyWaits(state);
-  if (!quiet || watch.own == Activity::kUnknown) {
+  const Activity own = OwnActivity(state);
+  if (!quiet || own == Activity::kUnknown) {
     watch.last_call = now;
-    if (watch.own != Activity::kBusy) TellActivity(state, Activity::kBusy, now);
-  } else if (watch.own == Activity::kBusy && now - watch.last_call >= std::uint64_t{idle_ms} * 1'000'000) {
-    if (IsDrained(state))
+    if (own != Activity::kBusy) TellActivity(state, Activity::kBusy, now);
+  } else if (own == Activity::kBusy && now - watch.last_call >= std::uint64_t{idle_ms} * 1'000'000) {
+    if (IsDrained(state)) {
       TellActivity(state, Activity::kIdle, watch.last_call);
-    else
+      if (wire::Load(state.ledger->alert) != 0) AlertOnCall(state);
+    } else {
       watch.last_call = now;
+    }
   }
   return idle_ms > 2 ? static_cast<int>(idle_ms / 2) : 1;
 }

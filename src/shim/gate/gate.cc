@@ -194,6 +194,18 @@ void Pass(GateState& state, ThreadSlot* own, CallKind kind) {
   while (!Enters(state.gate, own, outside, kind)) waiting.Sleep();
 }
 
+// The caller's call is the first since AlertOnCall, or none is awaited.
+void AnswerAlert(GateState& state) {
+  Gate& gate = state.gate;
+  if (__atomic_exchange_n(&gate.alerts, 0, __ATOMIC_SEQ_CST) == 0) return;
+  {
+    const Locked lock(gate.registry);
+    if (Load(gate.closed) == 0)
+      ForEachThreadSlot(gate, [&](ThreadSlot& one) { Store(one.open, gate.expedited ? 1 : 0); });
+  }
+  TellWorksAgain(state);
+}
+
 // The caller holds `registry`.
 void Shut(Gate& gate) {
   gate.for_captures = false;
@@ -228,7 +240,8 @@ void Open(Gate& gate, bool for_captures) {
 }  // namespace
 
 bool RestLimit::IsWithdrawn() const {
-  return ledger::wire::OrderKindOf(Load(order_)) == ledger::wire::OrderKind::kRun;
+  const std::uint32_t order = Load(order_);
+  return order != running_ && ledger::wire::OrderKindOf(order) == ledger::wire::OrderKind::kRun;
 }
 
 ThreadSlot* EnterSlowPath(FindState* find, CallKind kind) {
@@ -242,6 +255,7 @@ ThreadSlot* EnterSlowPath(FindState* find, CallKind kind) {
   if (own == nullptr || own->used == 0) own = Register(*state);
   if (own == nullptr) state->gate.unsafe = true;
   Pass(*state, own, kind);
+  AnswerAlert(*state);
   errno = before;
   return own;
 }
@@ -330,6 +344,14 @@ void ShutAfterCaptures(GateState& state) {
   }
   SeeEachCall(gate);
   WakeServiceThread(gate);
+}
+
+void AlertOnCall(GateState& state) {
+  Gate& gate = state.gate;
+  const Locked lock(gate.registry);
+  if (gate.closed != 0) return;
+  Store(gate.alerts, 1);
+  ForEachThreadSlot(gate, [](ThreadSlot& one) { Store(one.open, 0); });
 }
 
 GateReading ReadGate(Gate& gate) {

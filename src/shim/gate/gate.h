@@ -76,6 +76,8 @@ struct Gate {
   std::uint32_t wake_ups;
   std::uint32_t arrivals;  // atomic; the last number of an arrival
   std::uint32_t phase;     // atomic; RestPhase
+  // Atomic; 1: the next call tells that the program works again (AlertOnCall).
+  std::uint32_t alerts;
 };
 
 extern __thread ThreadSlot* thread_slot __attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -178,12 +180,17 @@ class RestLimit {
  public:
   // `order`: the word of the slot that the daemon writes (Slot::order).
   RestLimit(std::uint64_t deadline, const std::uint32_t& order) : deadline_(deadline), order_(order) {}
+  // No order holds the process. The wait goes on while the order is `running`, and where it becomes one that
+  // holds the process.
+  RestLimit(std::uint64_t deadline, const std::uint32_t& order, std::uint32_t running)
+      : deadline_(deadline), order_(order), running_(running) {}
   bool IsWithdrawn() const;
   bool IsOver() const { return IsWithdrawn() || NowNs() >= deadline_; }
 
  private:
   std::uint64_t deadline_;
   const std::uint32_t& order_;
+  std::uint32_t running_ = 0;  // 0: an order holds the process; no order that runs has this number
 };
 
 // Closes the gate for calls that come from now on. GateReading shows those that are in flight. Permits that
@@ -194,6 +201,10 @@ void OpenGate(GateState& state);
 // so that no call passes behind its back before the service thread runs again.
 void OpenGateForCaptures(GateState& state);
 void ShutAfterCaptures(GateState& state);
+
+// The program is idle, and the gate is open. Its next call tells that it works again (TellWorksAgain), and
+// passes.
+void AlertOnCall(GateState& state);
 
 // What the thread slots say, while the gate is closed.
 struct GateReading {

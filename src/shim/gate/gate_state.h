@@ -8,6 +8,7 @@
 #include "shim/accounting/accounting_state.h"
 #include "shim/gate/drain.h"
 #include "shim/gate/gate.h"
+#include "shim/gate/pace.h"
 #include "shim/gate/rest.h"
 
 namespace gpuman::shim {
@@ -19,6 +20,7 @@ struct GateState : AccountingState {
   pthread_mutex_t capturing;
   Drain drain;
   PublishedRest rest;
+  WorkPace pace;  // only the service thread uses it
 };
 
 }  // namespace gpuman::shim

@@ -131,6 +131,44 @@ TEST_F(AsideTest, NothingIsKeptFromAProcessThatSharesMemoryAndStays) {
   InThread([] { const QueryGuard call(StateOfTest); });
 }
 
+int works_again = 0;
+
+TEST(GateAlert, TheNextCallTellsOnceAndPasses) {
+  GateState& state = *StateOfTest();
+  MakeCalls(1);
+  works_again = 0;
+  AlertOnCall(state);
+  InThread([] { const QueryGuard call(StateOfTest); });
+  EXPECT_EQ(works_again, 0) << "that only asked";
+  const std::uint32_t before = Calls();
+  MakeCalls(3);
+  EXPECT_EQ(Calls(), before + 3);
+  EXPECT_EQ(works_again, 1);
+  InThread([] { MakeCalls(1); });
+  EXPECT_EQ(works_again, 1);
+  AlertOnCall(state);
+  InThread([] { MakeCalls(1); });
+  EXPECT_EQ(works_again, 2) << "a thread that is new tells too";
+}
+
+TEST(GateAlert, AtAClosedGateTheCallWaitsAndTellsWhenItPasses) {
+  GateState& state = *StateOfTest();
+  works_again = 0;
+  AlertOnCall(state);
+  ShutGate(state);
+  std::thread waiting([] { MakeCalls(1); });
+  while (!ReadGate(state.gate).waits) std::this_thread::yield();
+  EXPECT_EQ(works_again, 0);
+  OpenGate(state);
+  waiting.join();
+  EXPECT_EQ(works_again, 1);
+  ShutGate(state);
+  AlertOnCall(state);  // nothing is awaited behind a closed gate
+  OpenGate(state);
+  MakeCalls(1);
+  EXPECT_EQ(works_again, 1);
+}
+
 TEST(Gate, WhoAsksIsSeenBeforeTheGateShuts) {
   const QueryGuard call(StateOfTest);
   EXPECT_TRUE(ReadGate(StateOfTest()->gate).in_flight);
@@ -141,6 +179,7 @@ TEST(Gate, WhoAsksIsSeenBeforeTheGateShuts) {
 bool MayBeEvicted() { return true; }
 GateWaitScope::GateWaitScope(LinkState& state) : state_(state) { ++state_.watch.at_gate; }
 GateWaitScope::~GateWaitScope() { --state_.watch.at_gate; }
+void TellWorksAgain(LinkState&) { ++works_again; }
 void* learned[kDriverFunctions];
 void* FindReal(DriverFunction entry) {
   return entry == DriverFunction::cuCtxGetDevice ? reinterpret_cast<void*>(GetDevice) : nullptr;

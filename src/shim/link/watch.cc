@@ -23,9 +23,9 @@ bool TellWants(LinkState& state, std::uint32_t entry) {
 }
 
 // Changes the watch, and tells the daemon in the slot what the program does now. `entry`: where allocations
-// may wait for more or less by the change.
+// may wait for more or less by the change. `of_gate`: a thread comes to the gate or leaves it.
 template <typename Change>
-void Tell(LinkState& state, Change change, std::uint32_t entry = 0) {
+void Tell(LinkState& state, Change change, std::uint32_t entry = 0, bool of_gate = false) {
   WatchState& watch = state.watch;
   bool notifies = false;
   {
@@ -40,7 +40,7 @@ void Tell(LinkState& state, Change change, std::uint32_t entry = 0) {
     if (wire::Load(slot.activity) != static_cast<std::uint32_t>(now)) {
       wire::Store(slot.activity_since, now == watch.own ? watch.own_since : NowNs());
       wire::Store(slot.activity, static_cast<std::uint32_t>(now));
-      notifies = wire::Load(state.ledger->watched_ms) != 0 && !watch.quiet;
+      notifies = wire::Load(state.ledger->watched_ms) != 0 && !(of_gate && watch.quiet);
     }
     notifies = notifies || wants_more;
   }
@@ -50,10 +50,12 @@ void Tell(LinkState& state, Change change, std::uint32_t entry = 0) {
 }  // namespace
 
 GateWaitScope::GateWaitScope(LinkState& state) : state_(state) {
-  Tell(state_, [](WatchState& watch) { ++watch.at_gate; });
+  Tell(
+      state_, [](WatchState& watch) { ++watch.at_gate; }, 0, /*of_gate=*/true);
 }
 GateWaitScope::~GateWaitScope() {
-  Tell(state_, [](WatchState& watch) { --watch.at_gate; });
+  Tell(
+      state_, [](WatchState& watch) { --watch.at_gate; }, 0, /*of_gate=*/true);
 }
 
 RoomWaitScope::RoomWaitScope(LinkState& state, std::uint32_t entry, std::uint64_t bytes)
@@ -99,6 +101,19 @@ void NotifyOfGate(LinkState& state, bool notifies) {
 bool AnyWaits(LinkState& state) {
   const Locked lock(state.watch.mutex);
   return state.watch.at_gate != 0 || state.watch.for_room != 0;
+}
+
+void TellWorksAgain(LinkState& state) {
+  Tell(state, [](WatchState& watch) {
+    if (watch.own != Activity::kIdle) return;
+    watch.own = Activity::kBusy;
+    watch.own_since = NowNs();
+  });
+}
+
+Activity OwnActivity(LinkState& state) {
+  const Locked lock(state.watch.mutex);
+  return state.watch.own;
 }
 
 void TellActivity(LinkState& state, Activity own, std::uint64_t since) {

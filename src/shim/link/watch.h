@@ -17,7 +17,7 @@ struct LinkState;
 
 struct WatchState {
   pthread_mutex_t mutex;
-  ledger::wire::Activity own;  // without the threads that wait; only the service thread sets it
+  ledger::wire::Activity own;  // without the threads that wait
   std::uint64_t own_since;     // when `own` began; CLOCK_MONOTONIC, ns
   std::uint64_t last_call;  // when a call was last seen; CLOCK_MONOTONIC, ns; only the service thread uses it
   std::uint64_t completed;  // calls that CallsSince has counted; only the service thread uses it
@@ -66,6 +66,12 @@ bool AnyForRoom(LinkState& state);
 bool AnyWaits(LinkState& state);
 // While the process comes to rest, threads pass the gate one by one. The daemon is not notified of each.
 void NotifyOfGate(LinkState& state, bool notifies);
+
+// A thread of the program tells that the program, which was idle, works again.
+void TellWorksAgain(LinkState& state);
+
+// What the service thread, or TellWorksAgain, has told last.
+ledger::wire::Activity OwnActivity(LinkState& state);
 
 // The service thread tells what the program does, and since when (CLOCK_MONOTONIC, ns).
 void TellActivity(LinkState& state, ledger::wire::Activity own, std::uint64_t since);

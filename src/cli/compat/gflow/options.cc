@@ -23,7 +23,7 @@ using queue::SubmitSettings;
 using J = spec::JobOptions;
 
 // Options of `gpuman submit` that gbatch does not have.
-constexpr std::array<std::string_view, 27> kNotOfGbatch{"--wait",          "--output",
+constexpr std::array<std::string_view, 28> kNotOfGbatch{"--wait",          "--output",
                                                         "--command",       "--gpu",
                                                         "--gpu-model",     "--gpu-free",
                                                         "--soft",          "--weight",
@@ -36,7 +36,7 @@ constexpr std::array<std::string_view, 27> kNotOfGbatch{"--wait",          "--ou
                                                         "--error",         "--grace",
                                                         "--warn",          "--interactive",
                                                         "--idle-suspend",  "--trace-allocations",
-                                                        "--compute"};
+                                                        "--compute", "--latency"};
 
 std::size_t PlaceOf(const Options& table, std::string_view name) {
   const auto found =

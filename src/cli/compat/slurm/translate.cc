@@ -34,7 +34,7 @@ struct Unknown {
 // Refuses what has no translation, whatever the other options are.
 Result<> CheckTranslatable(const Submission& job) {
   constexpr const char* kQos = "ask for a QOS or a partition that has it: --slurm-option qos=NAME";
-  const std::array<Unknown, 19> unknown{
+  const std::array<Unknown, 20> unknown{
       {{!job.gpus.devices.empty(), "--gpu", "Slurm chooses the GPUs",
         "write --gpus N, with --gpu-model if it matters"},
        {job.gpus.free_memory.has_value(), "--gpu-free", "Slurm knows no free memory",
@@ -59,6 +59,7 @@ Result<> CheckTranslatable(const Submission& job) {
        {job.trace_allocations, "--trace-allocations", "gpuman's plugin for Slurm has no such option",
         "leave it out"},
        {job.weight != 1, "--weight", "gpuman's plugin for Slurm has no such option", "leave it out"},
+       {job.latency, "--latency", "gpuman's plugin for Slurm has no such option", "leave it out"},
        {job.interactive, "--interactive", "gpuman's plugin for Slurm has no such option", "leave it out"},
        {job.compute && !job.share, "--compute", "a job that does not share its GPUs has no turns",
         "add --share"},

@@ -1,0 +1,66 @@
+#include "share/latency.h"
+
+#include <algorithm>
+
+#include "share/seconds.h"
+#include "share/tenant.h"
+
+namespace gpuman::share {
+namespace {
+
+// A program of which nothing is known yet counts as one without work: it may be one that never tells.
+bool HasWork(const Tenant& tenant) {
+  return !tenant.parked && (tenant.activity == TenantActivity::kBusy ||
+                            tenant.activity == TenantActivity::kWaiting || tenant.LacksRoom());
+}
+
+// A tenant whose memory had to move has a turn as long as that took, so moving never takes more than half of
+// the time.
+base::MonoTime CameUntil(const Tenant& tenant) {
+  return tenant.IsOpen() ? tenant.turn_since + tenant.brought_in : base::MonoTime::min();
+}
+
+bool HadWorkLately(const Tenant& tenant, base::MonoTime now) {
+  return HasWork(tenant) || (!tenant.parked && tenant.IsIdle() && now < tenant.since + kPacedAfter);
+}
+
+}  // namespace
+
+bool HaveFirst(const Group& tenants) {
+  return std::any_of(tenants.begin(), tenants.end(), [&](const Tenant* first) {
+    return first->latency && !first->parked &&
+           std::any_of(tenants.begin(), tenants.end(), [first](const Tenant* other) {
+             return other != first && !other->parked && other->Meets(*first);
+           });
+  });
+}
+
+void SetFirst(const Group& tenants, base::MonoTime now) {
+  for (Tenant* tenant : tenants)
+    tenant->goes_first =
+        tenant->latency && !tenant->spent && tenant->ahead * tenant->Rate() <= kFirstOverdraft;
+  for (Tenant* tenant : tenants) {
+    tenant->held_back = tenant->paced = false;
+    if (tenant->goes_first) continue;
+    const bool came = CameUntil(*tenant) > now;
+    for (const Tenant* first : tenants) {
+      if (first == tenant || !first->latency || !first->Meets(*tenant)) continue;
+      // One that has no turn yet waits for it like others (policy.h).
+      tenant->held_back =
+          tenant->held_back || (!came && first->goes_first && first->IsOpen() && HasWork(*first));
+      tenant->paced = tenant->paced || HadWorkLately(*first, now);
+    }
+  }
+}
+
+std::optional<base::MonoTime> FirstChangesAt(const Tenant& tenant, base::MonoTime now) {
+  if (!tenant.latency) return CameUntil(tenant) > now ? std::optional(CameUntil(tenant)) : std::nullopt;
+  if (tenant.parked) return std::nullopt;
+  if (tenant.IsIdle())
+    return now < tenant.since + kPacedAfter ? std::optional(tenant.since + kPacedAfter) : std::nullopt;
+  if (!tenant.goes_first || !HasWork(tenant)) return std::nullopt;
+  const double left = kFirstOverdraft - tenant.ahead * tenant.Rate();
+  return now + FromSeconds(std::max(left, 0.0)) + std::chrono::microseconds(1);
+}
+
+}  // namespace gpuman::share

@@ -1,0 +1,33 @@
+// Tenants whose work goes first (--latency). Such a tenant's gate stays open beside others, and while it has
+// work, the tenants that share a GPU with it are held back: their gates close. Before that, and for
+// kPacedAfter since its last work, what they have in flight is kept short (they are *paced*), so that its
+// work does not wait for much of theirs. Pure. Internal to src/share.
+//
+// A tenant whose memory had to move for its turn is not held back before it has had a turn as long as that.
+//
+// A tenant goes first only as long as it had no more than its part of the time and kFirstOverdraft. So one
+// that works all the time holds nobody back for good. Those that go first are not held back by each other.
+#pragma once
+
+#include <vector>
+
+#include "share/events.h"
+
+namespace gpuman::share {
+
+struct Tenant;
+
+// After how long without work a tenant whose work goes first is idle.
+inline constexpr Span kFirstIdle = std::chrono::milliseconds(1);
+inline constexpr Span kPacedAfter = std::chrono::seconds(10);
+// GPU seconds.
+inline constexpr double kFirstOverdraft = 1;
+
+// Whether a tenant whose work goes first shares a GPU with another one.
+bool HaveFirst(const std::vector<Tenant*>& tenants);
+// Sets Tenant::goes_first, held_back and paced of all tenants of a domain.
+void SetFirst(const std::vector<Tenant*>& tenants, base::MonoTime now);
+// When what SetFirst sets, because of this tenant, may change although nothing else happens. nullopt: never.
+std::optional<base::MonoTime> FirstChangesAt(const Tenant& tenant, base::MonoTime now);
+
+}  // namespace gpuman::share

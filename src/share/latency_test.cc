@@ -1,0 +1,188 @@
+// Tenants whose work goes first: the rules, and what comes of them in the model of test_world.h.
+#include "share/latency.h"
+
+#include <gtest/gtest.h>
+
+#include "share/seconds.h"
+#include "share/test_world.h"
+
+namespace gpuman::share {
+namespace {
+
+using base::GiB;
+
+constexpr base::MonoTime kFirstNow{1h};
+
+class ShareFirst : public testing::Test {
+ protected:
+  ShareFirst() {
+    server_.id = TenantId{1};
+    server_.latency = true;
+    training_.id = TenantId{2};
+    training_.activity = TenantActivity::kBusy;
+    for (Tenant* tenant : {&server_, &training_}) tenant->parts["gpu"];
+    Server(TenantActivity::kBusy, kFirstNow);
+  }
+  void Server(TenantActivity activity, base::MonoTime since) {
+    server_.activity = activity;
+    server_.since = since;
+  }
+  void Set() { SetFirst({&server_, &training_}, kFirstNow); }
+  Tenant server_, training_;
+};
+
+TEST_F(ShareFirst, WhileItHasWorkOthersAreHeldBack) {
+  Set();
+  EXPECT_TRUE(training_.held_back);
+  EXPECT_TRUE(training_.paced);
+  EXPECT_FALSE(server_.held_back);
+  EXPECT_FALSE(server_.paced);
+  Server(TenantActivity::kWaiting, kFirstNow);
+  Set();
+  EXPECT_TRUE(training_.held_back);
+}
+
+TEST_F(ShareFirst, WithoutWorkNobodyIsHeldBackAndForAWhileOthersArePaced) {
+  Server(TenantActivity::kIdle, kFirstNow - kPacedAfter + 1ms);
+  Set();
+  EXPECT_FALSE(training_.held_back);
+  EXPECT_TRUE(training_.paced);
+  EXPECT_EQ(FirstChangesAt(server_, kFirstNow), kFirstNow + 1ms);
+  Server(TenantActivity::kIdle, kFirstNow - kPacedAfter);
+  Set();
+  EXPECT_FALSE(training_.paced);
+  EXPECT_FALSE(FirstChangesAt(server_, kFirstNow));
+}
+
+TEST_F(ShareFirst, OneThatNeverTellsHoldsNobodyBack) {
+  Server(TenantActivity::kUnknown, kFirstNow);
+  Set();
+  EXPECT_FALSE(training_.held_back);
+}
+
+TEST_F(ShareFirst, OneThatHadTooMuchDoesNotGoFirst) {
+  server_.ahead = kFirstOverdraft;
+  Set();
+  EXPECT_TRUE(training_.held_back);
+  server_.ahead = 1.01 * kFirstOverdraft;
+  Set();
+  EXPECT_FALSE(training_.held_back);
+  EXPECT_TRUE(training_.paced);
+  server_.weight = 0.5;
+  Set();
+  EXPECT_TRUE(training_.held_back) << "in GPU seconds it had half as much";
+}
+
+TEST_F(ShareFirst, ThoseThatGoFirstDoNotHoldEachOtherBack) {
+  training_.latency = true;
+  Set();
+  EXPECT_FALSE(training_.held_back);
+  EXPECT_FALSE(server_.held_back);
+}
+
+TEST_F(ShareFirst, OnAnotherGpuNobodyIsHeldBack) {
+  training_.parts = {{"other", {}}};
+  Set();
+  EXPECT_FALSE(training_.held_back);
+  EXPECT_FALSE(training_.paced);
+  EXPECT_FALSE(HaveFirst({&server_, &training_}));
+}
+
+TEST_F(ShareFirst, ASuspendedOneHoldsNobodyBack) {
+  server_.parked = true;
+  Set();
+  EXPECT_FALSE(training_.held_back);
+  EXPECT_FALSE(HaveFirst({&server_, &training_}));
+}
+
+// --- In the model
+
+Program Server(Span burst, Span gap) {
+  return {.memory = {{"gpu", GiB(2)}}, .burst = burst, .gap = gap, .latency = true};
+}
+Program Training(Span in_flight = {}) {
+  return {.memory = {{"gpu", GiB(2)}}, .drain = 200us, .in_flight = in_flight};
+}
+
+class FirstWorld : public testing::Test {
+ protected:
+  double Part(TenantId id, Span span) {
+    const Span before = world_.job(id).computed;
+    world_.RunFor(span);
+    return Seconds(world_.job(id).computed - before) / Seconds(span);
+  }
+  World world_{{}, {{"gpu", GiB(16)}}, 55e9};
+};
+
+TEST_F(FirstWorld, ItsGateStaysOpenAndTheOtherHasTheRest) {
+  const TenantId training = world_.Start(Training(80ms)), server = world_.Start(Server(5ms, 20ms));
+  world_.RunFor(2s);
+  const int closings = world_.job(server).closings;
+  EXPECT_NEAR(Part(server, 10s), 0.2, 0.02);
+  EXPECT_EQ(world_.job(server).closings, closings);
+  // Of each 25 ms the server has 5, is not known to be idle for one more, and hand-overs take some.
+  EXPECT_GE(Part(training, 10s), 0.6);
+  EXPECT_LE(Part(training, 10s), 0.85);
+}
+
+TEST_F(FirstWorld, WithoutRequestsTheOtherRunsFreely) {
+  const TenantId training = world_.Start(Training()), server = world_.Start(Server(5ms, 60s));
+  world_.RunFor(30s);
+  const int closings = world_.job(training).closings;
+  EXPECT_FALSE(world_.scheduler().WatchOf(training).paced);
+  EXPECT_NEAR(Part(training, 20s), 1, 0.001);
+  EXPECT_EQ(world_.job(training).closings, closings);
+  EXPECT_EQ(world_.job(server).closings, 0);
+}
+
+TEST_F(FirstWorld, OneThatWorksAllTheTimeDoesNotKeepTheOtherOut) {
+  const TenantId server = world_.Start(Server(1h, {})), training = world_.Start(Training());
+  EXPECT_GE(Part(training, 60s), 0.9);
+  EXPECT_GE(Part(server, 10s), 0.9) << "in the model they do not slow each other down";
+}
+
+TEST_F(FirstWorld, WithAShareItGoesFirstWithinIt) {
+  Program server = Server(1h, {}), training = Training();
+  server.compute = ComputeShare{0.3, false};
+  training.compute = ComputeShare{0.7, false};
+  const TenantId a = world_.Start(server), b = world_.Start(training);
+  world_.RunFor(10s);
+  EXPECT_NEAR(Part(a, 10s), 0.3, 0.03);
+  EXPECT_NEAR(Part(b, 10s), 0.7, 0.03);
+}
+
+TEST_F(FirstWorld, AnOptionThatIsTakenBackHoldsNobodyBack) {
+  const TenantId training = world_.Start(Training()), server = world_.Start(Server(5ms, 20ms));
+  world_.RunFor(2s);
+  world_.Feed(event::WeightChanged{server, 1, 0});
+  world_.RunFor(1s);
+  EXPECT_NEAR(Part(training, 10s), 1, 0.001);
+}
+
+TEST_F(FirstWorld, ItComesInAtOnceWhereTheMemoryDoesNotFit) {
+  Program server = Server(100ms, 3s), training = Training(20ms);
+  server.memory = {{"gpu", GiB(8)}};
+  training.memory = {{"gpu", GiB(12)}};
+  world_.Start(training);
+  const TenantId id = world_.Start(server);
+  world_.RunFor(120s);
+  const auto& stood = world_.job(id).stood;
+  ASSERT_GT(stood.size(), 10u);
+  for (std::size_t i = 3; i < stood.size(); ++i) EXPECT_LE(stood[i], 300ms) << i;  // 8 GiB take 160 ms
+}
+
+TEST_F(FirstWorld, TheViewSaysWhyTheOtherWaits) {
+  const TenantId training = world_.Start(Training(30ms)), server = world_.Start(Server(500ms, 500ms));
+  bool told = false;
+  for (int i = 0; i < 100 && !told; ++i) {
+    world_.RunFor(37ms);
+    for (const auto& tenant : world_.Status("gpu").tenants) {
+      EXPECT_EQ(tenant.latency, tenant.tenant == server);
+      told = told || (tenant.tenant == training && tenant.waits_for == "latency" && tenant.longest_unit);
+    }
+  }
+  EXPECT_TRUE(told);
+}
+
+}  // namespace
+}  // namespace gpuman::share
