@@ -84,7 +84,7 @@ endif()
 set(CPACK_DEBIAN_SLURM_PACKAGE_DEPENDS "slurm-client | slurmd | slurm-smd-client | slurm-smd-slurmd")
 set(CPACK_DEBIAN_SLURM_PACKAGE_RECOMMENDS "gpuman (= ${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE})")
 set(CPACK_COMPONENT_SLURM_DESCRIPTION "Limits of GPU memory in Slurm: a SPANK plugin with the options
---gpuman-mem, --gpuman-soft and --gpuman-share of srun, sbatch and salloc,
+--gpuman-mem, --gpuman-soft, --gpuman-share and --gpuman-compute of srun, sbatch and salloc,
 which holds each step, and its shards, by the node's gpumand; and an epilog.
 .
 It fits ${slurm_version}, which refuses it else. Wanted on every node and wherever

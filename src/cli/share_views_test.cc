@@ -6,6 +6,7 @@
 namespace gpuman::cli {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -35,6 +36,43 @@ TEST(ShareView, CountsNothingOfAJobOfOneProcessOnOneGpu) {
   job.resting = api::ShareResting{1, 0, 0, 3};
   EXPECT_THAT(Shown(job), HasSubstr("closing"));
   EXPECT_THAT(Shown(job), Not(HasSubstr("at rest")));
+}
+
+TEST(ShareView, SaysWhatPartOfTheTimeEachAskedForAndHad) {
+  api::ShareGpu gpu;
+  gpu.number = "0";
+  gpu.contended = gpu.exclusive = gpu.by_share = true;
+  api::ShareJob job;
+  job.tag = "train";
+  job.compute = spec::ComputeShare{90, true};
+  job.compute_part = 0.9;
+  gpu.jobs = {job};
+  EXPECT_THAT(RenderShare({{}, {gpu}}, {}), HasSubstr("GPU 0: turns by shares of the time"));
+  EXPECT_THAT(RenderShare({{}, {gpu}}, {}), ContainsRegex(" 90%\\+ +n/a "));
+  gpu.jobs[0].compute_part = 0.6;  // others asked for too much
+  gpu.jobs[0].compute_had = 0.583;
+  EXPECT_THAT(RenderShare({{}, {gpu}}, {}), ContainsRegex(" 90%\\+ \\(60.0%\\) +58.3% "));
+  gpu.jobs[0].compute.reset();
+  EXPECT_THAT(RenderShare({{}, {gpu}}, {}), ContainsRegex(" 60.0% +58.3% "));
+  gpu.jobs[0].waits_for = "share";
+  gpu.jobs[0].waiting = base::Millis(120);
+  EXPECT_THAT(RenderShare({{}, {gpu}}, {}), HasSubstr("has used its share (120ms)"));
+}
+
+TEST(ShareView, SaysWhoGoesFirstAndWhoseWorkIsNotCut) {
+  api::ShareJob job;
+  job.tag = "train";
+  job.longest_unit = base::Millis(19);
+  EXPECT_THAT(Shown(job), Not(HasSubstr("leaves the GPU")));
+  job.longest_unit = base::Millis(50);
+  EXPECT_THAT(Shown(job),
+              HasSubstr("train: its work leaves the GPU within 50ms; a kernel or a graph is not cut\n"));
+  EXPECT_THAT(Shown(job), Not(HasSubstr("goes first")));
+  job.latency = true;
+  EXPECT_THAT(Shown(job), HasSubstr("train: its work goes first (--latency)\n"));
+  job.waits_for = "latency";
+  job.waiting = base::Millis(3);
+  EXPECT_THAT(Shown(job), HasSubstr("held back (3ms)"));
 }
 
 TEST(ShareView, TellsWhatWasCopiedWhereThatIsLessThanWhatMoved) {

@@ -389,16 +389,21 @@ TEST(Ledgers, TellWhatSharesAProcessHasAndWaitsFor) {
   EXPECT_FALSE(wire::HasRoom(*mapped, 0));
   ledgers.SetRoom(kOwnedJob, kFirst, std::nullopt);
   EXPECT_TRUE(wire::HasRoom(*mapped, 0));
-  ledgers.SetSharing(kOwnedJob, {base::Millis{50}, base::Millis{2000}, base::Bytes{8192}});
+  ledgers.SetSharing(kOwnedJob, {base::Millis{50}, base::Millis{2000}, base::Bytes{8192},
+                                 std::chrono::microseconds{400}, std::chrono::microseconds{300}});
   EXPECT_EQ((*mapped).watched_ms, 50u);
   EXPECT_EQ((*mapped).room_patience_ms, 2000u);
   EXPECT_EQ((*mapped).denied, 8192u);
+  EXPECT_EQ((*mapped).pace_us, 400u);
+  EXPECT_EQ((*mapped).alert_us, 300u);
   ledgers.OfferRoom(kOwnedJob);
   EXPECT_EQ((*mapped).offers, 1u);
   ledgers.SetIdleWatch(kOwnedJob, base::Millis{1000});
   EXPECT_EQ((*mapped).watched_ms, 50u) << "the shorter of both";
   ledgers.SetSharing(kOwnedJob, {});
   EXPECT_EQ((*mapped).watched_ms, 1000u);
+  EXPECT_EQ((*mapped).pace_us, 0u);
+  EXPECT_EQ((*mapped).alert_us, 0u);
   ledgers.SetIdleWatch(kOwnedJob, base::Millis{0});
   EXPECT_EQ((*mapped).watched_ms, 0u);
   ledgers.SetSuspends(kOwnedJob, true);

@@ -202,7 +202,7 @@ void Ledgers::WriteSharing(Entry& entry) {
   wire::Store(ledger.room_patience_ms, Milliseconds(entry.sharing.room_patience));
   wire::Store(ledger.denied, entry.sharing.denied.count);
   wire::Store(ledger.pace_us, static_cast<std::uint32_t>(entry.sharing.pace.count()));
-  wire::Store(ledger.alert, entry.sharing.alert ? 1u : 0u);
+  wire::Store(ledger.alert_us, static_cast<std::uint32_t>(entry.sharing.alert.count()));
   const base::Millis turns = entry.sharing.watched, idle = entry.idle_watch;
   const bool both = turns.count() > 0 && idle.count() > 0;
   wire::Store(ledger.watched_ms, Milliseconds(both ? std::min(turns, idle) : std::max(turns, idle)));
@@ -311,9 +311,12 @@ void Ledgers::SetSuspends(JobId job, bool suspends) {
 
 void Ledgers::ChangeWatch(Entry& entry) {
   wire::Ledger& ledger = *entry.page;
-  const std::uint32_t before = wire::Load(ledger.watched_ms), pace = wire::Load(ledger.pace_us);
+  const auto told = [&ledger] {
+    return std::array{wire::Load(ledger.watched_ms), wire::Load(ledger.pace_us), wire::Load(ledger.alert_us)};
+  };
+  const auto before = told();
   WriteSharing(entry);
-  if (wire::Load(ledger.watched_ms) == before && wire::Load(ledger.pace_us) == pace) return;
+  if (told() == before) return;
   // The shims sleep on their orders.
   for (auto& [slot, member] : entry.members) wire::WakeAll(ledger.slot[slot].order);
 }

@@ -180,6 +180,7 @@ def main():
             shutil.copy(machine.dir / "daemon.log", o.log)
             for kind in kinds:
                 shutil.copy(session.dir / f"{kind}.log", o.log)
+                shutil.copy(machine.api("GET", f"/v1/jobs/{kind}")["log_path"], o.log / f"{kind}.out")
     print("\n".join(session.rows))
     if o.json:
         o.json.write_text(json.dumps(session.results, indent=1) + "\n")

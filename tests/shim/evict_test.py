@@ -21,7 +21,7 @@ import unittest
 from shim_test import BUILD, CONTEXT, GIB, HERE, LOAD, MIB, SHIM, SIM, ShimCase
 
 ON_GPU, EVICTING, EVICTED, RESTORING, FAILED = 1, 2, 3, 4, 5
-IDLE, AT_GATE = 2, 3  # activities of a program
+AT_WORK, IDLE, AT_GATE = 1, 2, 3  # activities of a program
 DEINITIALIZED = 4  # the driver's error
 BUDGET, BUSY, CAPTURING, NO_ROOM, DRIVER, NO_MOVER = 1, 3, 4, 5, 6, 7
 PATIENCE = 20_000
@@ -384,6 +384,74 @@ class AThreadThatIsCancelled(EvictCase):
         self.assert_stands(self.order(ledger, pid, False), ON_GPU)
         self.assertEqual(process.stdout.readline(), "0\n")
         self.until(lambda: (ledger("await", pid, 1), self.only(ledger)["activity"] == IDLE)[1])
+
+
+class AProgramWhoseWorkIsKeptShort(EvictCase):
+    """Its gate opens and closes all the time, and no order asks for that."""
+
+    def paced(self, *words):
+        ledger = self.evictable()
+        process = self.start_probe(*words)
+        ledger("watch", 20)
+        ledger("pace", 300)
+        return ledger, process, self.only(ledger)["pid"]
+
+    def test_has_its_data_while_it_leaves_and_comes_back(self):
+        for words in (["many_threads", 4], ["comes_and_goes", 2], ["captures_again_and_again"]):
+            with self.subTest(words[0]):
+                ledger, process, pid = self.paced(*words)
+                for _ in range(8):
+                    time.sleep(0.05)
+                    self.assert_stands(self.order(ledger, pid, True), EVICTED)
+                    self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+                answer = self.finish(process)
+                self.assertEqual(answer["wrong"], [], answer)
+                self.assertGreater(answer["rounds"], 0)
+                self.assertEqual(answer.get("statuses", [0]), [0])
+
+    def test_captures_as_long_as_it_likes(self):
+        ledger, process, _ = self.paced("captures")
+        time.sleep(0.2)
+        self.assertEqual(self.tell(process), "ready\n")
+        self.assertEqual(self.finish(process), {"statuses": [0, 0, 0, 0], "good": True})
+
+    def test_goes_on_where_its_work_does_not_end(self):
+        ledger, process, _ = self.paced("waits_for_itself")
+        time.sleep(1.5)  # longer than the shim waits
+        self.assertEqual(self.tell(process), "ready\n")
+        self.assertEqual(self.finish(process), {"waited": 0, "good": True})
+
+    def test_ends_in_the_middle(self):
+        for seconds in (0, 0.001, 0.01, 0.1):
+            ledger, process, _ = self.paced("many_threads", 2)
+            time.sleep(seconds)
+            self.assertEqual(self.finish(process)["wrong"], [])
+
+    def test_is_let_go(self):
+        ledger, process, pid = self.paced("many_threads", 2)
+        for pace in (1, 0, 300, 0, 1_000_000, 2_000_000, 0):
+            ledger("pace", pace)
+            time.sleep(0.05)
+        self.assert_stands(self.order(ledger, pid, True), EVICTED)
+        ledger("pace", 300)
+        self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        ledger("pace", 0)
+        self.assertEqual(self.finish(process)["wrong"], [])
+
+
+class AProgramThatTellsOfItsNextCall(EvictCase):
+    def test_tells_at_once_each_time(self):
+        ledger = self.evictable()
+        process = self.start_probe("pauses")
+        ledger("watch", 1000)
+        ledger("alert", 400)
+        for _ in range(5):
+            self.until(lambda: (ledger("await", "all", 1), self.only(ledger)["activity"] == IDLE)[1])
+            before = int(ledger("notifications"))
+            self.assertEqual(self.tell(process), "works\n")
+            self.until(lambda: (ledger("await", "all", 1), int(ledger("notifications")) > before)[1])
+            self.until(lambda: (ledger("await", "all", 1), self.only(ledger)["activity"] == AT_WORK)[1])
+            self.assertEqual(self.tell(process), "rests\n")
 
 
 class AProgramThatClosesWhatItDidNotOpen(EvictCase):

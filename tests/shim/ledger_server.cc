@@ -377,6 +377,9 @@ class Test {
     if (command == "watch" || command == "patience") {
       (command == "watch" ? sharing_.watched : sharing_.room_patience) = base::Millis{std::stoll(word)};
       ledgers_.SetSharing(options_.job, sharing_);
+    } else if (command == "pace" || command == "alert") {
+      (command == "pace" ? sharing_.pace : sharing_.alert) = std::chrono::microseconds{std::stoll(word)};
+      ledgers_.SetSharing(options_.job, sharing_);
     } else if (command == "denied") {
       sharing_.denied = base::Bytes{std::stoull(word)};
       ledgers_.SetSharing(options_.job, sharing_);

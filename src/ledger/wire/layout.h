@@ -172,7 +172,9 @@ struct Ledger {
   // Above 0: the shims keep short what their programs have in flight, to about so many microseconds
   // (docs/shim-protocol.md).
   std::uint32_t pace_us;
-  std::uint32_t alert;  // 1: a program that was idle tells of its next call at once
+  // Above 0: a program that makes no call for so many microseconds is idle, in place of watched_ms, and tells
+  // of its next call at once.
+  std::uint32_t alert_us;
   std::uint8_t reserved2[8];
   Slot slot[kSlots];
 };
@@ -203,7 +205,7 @@ static_assert(offsetof(Ledger, job) == 8 && offsetof(Ledger, gpus) == 16 && offs
               offsetof(Ledger, gpu) == 64 && offsetof(Ledger, denied) == 64 + kMaxGpus * sizeof(Gpu) &&
               offsetof(Ledger, features) == 2120 && offsetof(Ledger, suspends) == 2124 &&
               offsetof(Ledger, home) == 2128 && offsetof(Ledger, pace_us) == 4080 &&
-              offsetof(Ledger, alert) == 4084 && offsetof(Ledger, slot) == 4096);
+              offsetof(Ledger, alert_us) == 4084 && offsetof(Ledger, slot) == 4096);
 static_assert(sizeof(Ledger) == 4096 + kSlots * 384);
 
 }  // namespace gpuman::ledger::wire

@@ -89,10 +89,10 @@ inline void WaitOn(const std::uint32_t& word, std::uint32_t value, int milliseco
   const timespec time{milliseconds / 1000, (milliseconds % 1000) * 1'000'000L};
   (void)::syscall(SYS_futex, &word, FUTEX_WAIT, value, milliseconds < 0 ? nullptr : &time, nullptr, 0);
 }
-// The same for less than a second.
-inline void WaitOnFor(const std::uint32_t& word, std::uint32_t value, std::uint64_t nanoseconds) {
-  const timespec time{0, static_cast<long>(nanoseconds)};
-  (void)::syscall(SYS_futex, &word, FUTEX_WAIT, value, &time, nullptr, 0);
+// The same in nanoseconds.
+inline void WaitOnFor(const std::uint32_t& word, std::uint32_t value, std::int64_t nanoseconds) {
+  const timespec time{nanoseconds / 1'000'000'000, nanoseconds % 1'000'000'000};
+  (void)::syscall(SYS_futex, &word, FUTEX_WAIT, value, nanoseconds < 0 ? nullptr : &time, nullptr, 0);
 }
 inline void WakeAll(std::uint32_t& word) {
   (void)::syscall(SYS_futex, &word, FUTEX_WAKE, 0x7fffffff, nullptr, nullptr, 0);

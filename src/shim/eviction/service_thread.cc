@@ -148,30 +148,33 @@ class Attending {
 
   // Sleeps until there may be something to do.
   void Sleep(std::uint32_t order) {
-    const int next = CheckProgram();
+    const std::int64_t next = CheckProgram();
     if (state_.service_thread.shut || !IsPaced(state_)) {
       if (!state_.service_thread.shut) EndPace(state_);
-      return wire::WaitOn(slot_.order, order, next);
+      return wire::WaitOnFor(slot_.order, order, next);
     }
     const Working working(state_.service_thread);
-    if (IsEnding(state_)) return wire::WaitOn(slot_.order, order, -1);
+    if (IsEnding(state_)) {
+      EndPace(state_);
+      return wire::WaitOn(slot_.order, order, -1);
+    }
     PaceOnce(state_, order);
   }
 
-  // Looks at what the program does. Returns how long to sleep then, in ms; below 0: without end.
-  int CheckProgram() {
+  // Looks at what the program does. Returns how long to sleep then, in ns; below 0: without end.
+  std::int64_t CheckProgram() {
     // The daemon wakes this thread when it begins to watch the job. The thread may miss that, so it looks by
     // itself.
-    constexpr int kWatchersIntervalMs = 30'000;
+    constexpr std::int64_t kWatchersInterval = 30'000'000'000;
     // The thread may also miss that a grant wakes it. A provisional hold is short: during it the daemon waits
     // to learn which threads come to the gate.
-    constexpr int kProvisionalIntervalMs = 2, kGrantIntervalMs = 1'000;
+    constexpr std::int64_t kProvisionalInterval = 2'000'000, kGrantInterval = 1'000'000'000;
     if (state_.service_thread.shut)
-      return IsForNow() ? kProvisionalIntervalMs : what_ == wire::OrderKind::kHold ? kGrantIntervalMs : -1;
+      return IsForNow() ? kProvisionalInterval : what_ == wire::OrderKind::kHold ? kGrantInterval : -1;
     const Working working(state_.service_thread);
     if (IsEnding(state_)) return -1;
-    const int next = CheckActivity(state_);
-    return next < 0 ? kWatchersIntervalMs : next;
+    const std::int64_t next = CheckActivity(state_);
+    return next < 0 ? kWatchersInterval : next;
   }
 
   // Returns false where the order is refused.

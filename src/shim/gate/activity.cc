@@ -19,6 +19,9 @@ using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendo
 using wire::Activity;
 
 constexpr std::uint64_t kPollIntervalMs = 1000;
+constexpr std::uint32_t kLongestAlertUs = 1'000'000;  // a program may overwrite its ledger
+constexpr std::uint64_t kShortestIntervalNs = 100'000;
+constexpr std::int64_t kAlertedIntervalNs = 20'000'000;
 
 // Returns whether the contexts have nothing to do, as far as their default streams know. Work in other
 // streams does not show; the shim waits for it when it closes the gate.
@@ -48,13 +51,17 @@ bool IsDenied(const GateState& state, std::uint64_t bytes) {
 
 }  // namespace
 
-int CheckActivity(GateState& state) {
+std::int64_t CheckActivity(GateState& state) {
   const std::uint32_t idle_ms = wire::Load(state.ledger->watched_ms);
+  const std::uint32_t alert_us = wire::Load(state.ledger->alert_us);
   WatchState& watch = state.watch;
   if (idle_ms == 0) {
     if (OwnActivity(state) != Activity::kUnknown) TellActivity(state, Activity::kUnknown, NowNs());
     return -1;
   }
+  const std::uint64_t idle_ns = alert_us != 0 && alert_us < kLongestAlertUs
+                                    ? alert_us * std::uint64_t{1'000}
+                                    : idle_ms * std::uint64_t{1'000'000};
   const std::uint64_t now = NowNs();
   bool in_flight = false;
   const std::uint64_t calls = CallsSince(state.gate, in_flight);
@@ -66,15 +73,17 @@ int CheckActivity(GateState& state) {
   if (!quiet || own == Activity::kUnknown) {
     watch.last_call = now;
     if (own != Activity::kBusy) TellActivity(state, Activity::kBusy, now);
-  } else if (own == Activity::kBusy && now - watch.last_call >= std::uint64_t{idle_ms} * 1'000'000) {
+  } else if (own == Activity::kBusy && now - watch.last_call >= idle_ns) {
     if (IsDrained(state)) {
       TellActivity(state, Activity::kIdle, watch.last_call);
-      if (wire::Load(state.ledger->alert) != 0) AlertOnCall(state);
+      if (alert_us != 0) AlertOnCall(state);
     } else {
       watch.last_call = now;
     }
   }
-  return idle_ms > 2 ? static_cast<int>(idle_ms / 2) : 1;
+  // One that tells of its next call needs no looking after.
+  if (alert_us != 0 && OwnActivity(state) == Activity::kIdle) return kAlertedIntervalNs;
+  return static_cast<std::int64_t>(idle_ns / 2 > kShortestIntervalNs ? idle_ns / 2 : kShortestIntervalNs);
 }
 
 std::uint32_t OffersOf(GateState& state) { return IsJoined(state) ? wire::Load(state.ledger->offers) : 0; }

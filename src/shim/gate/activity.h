@@ -11,8 +11,8 @@ namespace gpuman::shim {
 struct GateState;
 
 // Finds out what the program does, and tells it (watch.h). The service thread calls this while the gate is
-// open. Returns after how many milliseconds it should look again; -1: the job is not watched.
-int CheckActivity(GateState& state);
+// open. Returns after how many nanoseconds it should look again; -1: the job is not watched.
+std::int64_t CheckActivity(GateState& state);
 
 // An allocation that found no room waits outside the gate until the daemon makes room. `offers` is what
 // OffersOf returned before the allocation was tried. AwaitRoom returns false where there will be no room.

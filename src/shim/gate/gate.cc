@@ -40,6 +40,26 @@ void Wait(std::uint32_t& word, std::uint32_t value, const timespec* time) {
 }
 constexpr int kAll = 0x7fffffff;
 
+void Relax() {
+#ifdef __x86_64__
+  __builtin_ia32_pause();
+#else
+  asm volatile("yield");
+#endif
+}
+
+// Looks at the word for at most `nanoseconds`. Returns whether it differs from `value`.
+bool Spins(const std::uint32_t& word, std::uint32_t value, std::uint64_t nanoseconds) {
+  if (nanoseconds == 0) return false;
+  for (const std::uint64_t end = NowNs() + nanoseconds;;) {
+    for (int i = 0; i < 16; ++i) {
+      if (Load(word) != value) return true;
+      Relax();
+    }
+    if (NowNs() >= end) return false;
+  }
+}
+
 bool Membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0) == 0; }
 
 // The caller holds `registry`.
@@ -161,6 +181,7 @@ class Waiting {
 
   // Returns when the gate is open or the thread has a permit, and perhaps for no reason.
   void Sleep() {
+    if (SpinOn(gate_, own_ != nullptr ? own_->permit : gate_.closed, own_ != nullptr ? 0 : 1)) return;
     if (own_ != nullptr)
       Wait(own_->permit, 0, nullptr);
     else
@@ -414,7 +435,25 @@ void WakeServiceThread(Gate& gate) {
   Wake(gate.wake_ups, 1);
 }
 
+void SpinAtGate(Gate& gate, std::uint32_t nanoseconds) { Store(gate.spin_ns, nanoseconds); }
+
+bool SpinOn(const Gate& gate, const std::uint32_t& word, std::uint32_t value) {
+  return Spins(word, value, Load(gate.spin_ns));
+}
+
+void AwaitChange(const Gate& gate, const std::uint32_t& word, std::uint32_t value,
+                 std::uint64_t nanoseconds) {
+  if (Load(gate.spin_ns) >= nanoseconds)
+    Spins(word, value, nanoseconds);
+  else
+    ledger::wire::WaitOnFor(word, value, static_cast<std::int64_t>(nanoseconds));
+}
+
 void AwaitWakeUp(Gate& gate, std::uint32_t seen, std::uint64_t nanoseconds) {
+  const std::uint64_t spin = Load(gate.spin_ns);
+  if (spin != 0 &&
+      (Spins(gate.wake_ups, seen, spin < nanoseconds ? spin : nanoseconds) || spin >= nanoseconds))
+    return;
   const timespec time{0, static_cast<long>(nanoseconds)};
   Wait(gate.wake_ups, seen, &time);
 }

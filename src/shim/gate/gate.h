@@ -76,6 +76,7 @@ struct Gate {
   std::uint32_t wake_ups;
   std::uint32_t arrivals;  // atomic; the last number of an arrival
   std::uint32_t phase;     // atomic; RestPhase
+  std::uint32_t spin_ns;   // atomic; how long threads look for the end of a wait before they sleep
   // Atomic; 1: the next call tells that the program works again (AlertOnCall).
   std::uint32_t alerts;
 };
@@ -228,6 +229,14 @@ void GivePermit(ThreadSlot& thread);
 bool TakePermitBack(ThreadSlot& thread, std::uint32_t waits);
 enum class PermitState { kNotTaken, kInFlight, kReturned };
 PermitState WhatBecameOf(const ThreadSlot& thread);
+
+// From now on threads look for the end of a wait for so long before they sleep. 0: they sleep at once.
+void SpinAtGate(Gate& gate, std::uint32_t nanoseconds);
+// Looks for that time. Returns whether the word differs from `value`.
+bool SpinOn(const Gate& gate, const std::uint32_t& word, std::uint32_t value);
+// Waits until a word that another process writes differs from `value`, for at most `nanoseconds` (below a
+// second).
+void AwaitChange(const Gate& gate, const std::uint32_t& word, std::uint32_t value, std::uint64_t nanoseconds);
 
 // Wakes the service thread where it sleeps in AwaitWakeUp.
 void WakeServiceThread(Gate& gate);
