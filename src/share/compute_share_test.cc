@@ -329,6 +329,29 @@ TEST_F(ComputeWorld, MemoryThatHasToMoveKeepsTheSharesOverALongerTime) {
   EXPECT_NEAR(sum[1], 0.7, 0.1);
 }
 
+// A job whose work never comes to rest is asked now and then, not all the time, and runs on.
+TEST(ComputeWorldTrouble, OneThatDoesNotYieldKeepsItsTime) {
+  class Stubborn : public World {
+   public:
+    using World::World;
+
+   protected:
+    std::optional<Span> ClosesAfter(const Job&) override { return std::nullopt; }
+  };
+  Stubborn world{{}, {{"gpu", GiB(16)}}, 55e9};
+  Program program = Asks(0.3);
+  const TenantId capped = world.Start(program);
+  world.RunFor(60s);
+  EXPECT_LE(world.job(capped).closings, 3);
+  EXPECT_GE(Seconds(world.job(capped).computed), 30);
+  program.compute.reset();
+  program.latency = true;
+  program.burst = program.gap = 10ms;
+  world.Start(program);
+  world.RunFor(60s);
+  EXPECT_LE(world.job(capped).closings, 6) << "nor is it asked for each request";
+}
+
 TEST_F(ComputeWorld, TheViewSaysWhatWasAskedAndHad) {
   Start(Asks(0.3));
   Start(Asks(0.7, true));

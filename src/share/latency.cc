@@ -48,7 +48,8 @@ void SetFirst(const Group& tenants, base::MonoTime now) {
       // One that has no turn yet waits for it like others (policy.h).
       tenant->held_back =
           tenant->held_back || (!came && first->goes_first && first->IsOpen() && HasWork(*first));
-      tenant->paced = tenant->paced || HadWorkLately(*first, now);
+      // Processes of several GPUs wait for each other, and would wait at their gates.
+      tenant->paced = tenant->paced || (tenant->parts.size() < 2 && HadWorkLately(*first, now));
     }
   }
 }

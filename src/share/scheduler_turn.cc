@@ -137,8 +137,9 @@ bool Scheduler::MayRun(const Tenant& tenant) {
   // The scheduler does not know how much memory a closed tenant has, and where, before its first
   // DemandChanged.
   if (!tenant.demand_known && !tenant.IsOpen()) return false;
-  if (tenant.parked || tenant.spent || tenant.held_back || (tenant.back_blocked && tenant.HasAway()))
-    return false;
+  // One that could not be closed is asked again later.
+  if ((tenant.spent || tenant.held_back) && !tenant.keeps_until) return false;
+  if (tenant.parked || (tenant.back_blocked && tenant.HasAway())) return false;
   return tenant.answers || tenant.IsOpen();
 }
 

@@ -150,6 +150,13 @@ class ComputeShareTest(DaemonTest):
         until("nobody is held back", lambda: not self.gpu()["contended"])
         self.assertFalse(self.m.api("GET", "/v1/jobs/server")["latency"])
 
+    def test_one_that_goes_first_and_works_all_the_time_keeps_nobody_out(self):
+        self.busy("greedy", latency=True)
+        self.busy("other")
+        until("both take part", lambda: self.shared("greedy") and self.shared("other"))
+        until("the other one is held back", lambda: self.shared("other")["waits_for"] == "latency")
+        until("and runs all the same", self.has_turns("other", 1))
+
     def test_work_that_is_kept_short_is_all_done(self):
         """The gate of a paced job opens and closes a thousand times a second; its data stay right."""
         self.start("server", "exec " + self.load("8MiB", "--kernel-time", "1ms", "--duty", "0.2", "--hold", "1h"), gpus=["0"],

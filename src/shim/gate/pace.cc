@@ -17,7 +17,7 @@ constexpr std::uint64_t kFirstWindow = 100 * kMicrosecond;
 constexpr std::uint64_t kShortestWindow = 30 * kMicrosecond, kLongestWindow = 5 * kMillisecond;
 // Work that does not end within this time is one long kernel, or waits for another process: the program goes
 // on.
-constexpr std::uint64_t kLongestRest = 1'000 * kMillisecond;
+constexpr std::uint64_t kLongestRest = 100 * kMillisecond;
 constexpr std::uint32_t kLongestPaceUs = 1'000'000;  // a program may overwrite its ledger
 constexpr unsigned long kTimerSlack = 1;             // ns; 0 in its place: the usual slack
 // How long threads look for the end of a short wait before they sleep. On a machine of few processors they
