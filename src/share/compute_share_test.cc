@@ -271,11 +271,11 @@ TEST_F(ComputeWorld, AShareThatChangesHoldsAtOnce) {
   Start(Asks(0.3));
   Start(Asks(0.7));
   Expect({0.3, 0.7}, 2);
-  world_.Feed(event::WeightChanged{ids_[0], 1, 0, false, ComputeShare{0.6, false}});
-  world_.Feed(event::WeightChanged{ids_[1], 1, 0, false, ComputeShare{0.2, true}});
+  world_.Feed(event::OptionsChanged{ids_[0], 1, 0, false, ComputeShare{0.6, false}});
+  world_.Feed(event::OptionsChanged{ids_[1], 1, 0, false, ComputeShare{0.2, true}});
   Expect({0.6, 0.4}, 2);
-  world_.Feed(event::WeightChanged{ids_[0], 1, 0, false, {}});
-  world_.Feed(event::WeightChanged{ids_[1], 1, 0, false, {}});
+  world_.Feed(event::OptionsChanged{ids_[0], 1, 0, false, {}});
+  world_.Feed(event::OptionsChanged{ids_[1], 1, 0, false, {}});
   const int closings = world_.job(ids_[0]).closings + world_.job(ids_[1]).closings;
   Expect({1, 1}, 1);  // in the model two that fit do not slow each other down
   EXPECT_LE(world_.job(ids_[0]).closings + world_.job(ids_[1]).closings, closings + 2);

@@ -152,7 +152,7 @@ struct Unsuspended {
   GatePosition gate = GatePosition::kClosed;
   std::string refused{};
 };
-struct WeightChanged {
+struct OptionsChanged {
   TenantId tenant;
   double weight = 1;
   int priority = 0;
@@ -175,7 +175,7 @@ using Event =
     std::variant<event::Joined, event::Left, event::DemandChanged, event::ActivityChanged, event::Completed,
                  event::GateClosed, event::GateNotClosed, event::ResponsivenessChanged, event::MovedOut,
                  event::EvictDone, event::MovedIn, event::BringDone, event::Suspended, event::Unsuspended,
-                 event::WeightChanged, event::SettingsChanged, event::CapacityChanged, event::Tick>;
+                 event::OptionsChanged, event::SettingsChanged, event::CapacityChanged, event::Tick>;
 
 namespace action {
 // An Open has no answer: it counts as done. It voids a Close that is not answered yet.

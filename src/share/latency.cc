@@ -26,7 +26,7 @@ bool HadWorkLately(const Tenant& tenant, base::MonoTime now) {
 
 }  // namespace
 
-bool HaveFirst(const Group& tenants) {
+bool HaveLatencyTenant(const Group& tenants) {
   return std::any_of(tenants.begin(), tenants.end(), [&](const Tenant* first) {
     return first->latency && !first->parked &&
            std::any_of(tenants.begin(), tenants.end(), [first](const Tenant* other) {
@@ -35,10 +35,10 @@ bool HaveFirst(const Group& tenants) {
   });
 }
 
-void SetFirst(const Group& tenants, base::MonoTime now) {
+void UpdateHoldBack(const Group& tenants, base::MonoTime now) {
   for (Tenant* tenant : tenants)
     tenant->goes_first =
-        tenant->latency && !tenant->spent && tenant->ahead * tenant->Rate() <= kFirstOverdraft;
+        tenant->latency && !tenant->spent && tenant->ahead * tenant->Rate() <= kLatencyOverdraft;
   for (Tenant* tenant : tenants) {
     tenant->held_back = tenant->paced = false;
     if (tenant->goes_first) continue;
@@ -54,13 +54,13 @@ void SetFirst(const Group& tenants, base::MonoTime now) {
   }
 }
 
-std::optional<base::MonoTime> FirstChangesAt(const Tenant& tenant, base::MonoTime now) {
+std::optional<base::MonoTime> NextHoldBackChange(const Tenant& tenant, base::MonoTime now) {
   if (!tenant.latency) return CameUntil(tenant) > now ? std::optional(CameUntil(tenant)) : std::nullopt;
   if (tenant.parked) return std::nullopt;
   if (tenant.IsIdle())
     return now < tenant.since + kPacedAfter ? std::optional(tenant.since + kPacedAfter) : std::nullopt;
   if (!tenant.goes_first || !HasWork(tenant)) return std::nullopt;
-  const double left = kFirstOverdraft - tenant.ahead * tenant.Rate();
+  const double left = kLatencyOverdraft - tenant.ahead * tenant.Rate();
   return now + FromSeconds(std::max(left, 0.0)) + std::chrono::microseconds(1);
 }
 

@@ -5,7 +5,7 @@
 //
 // A tenant whose memory had to move for its turn is not held back before it has had a turn as long as that.
 //
-// A tenant goes first only as long as it had no more than its part of the time and kFirstOverdraft. So one
+// A tenant goes first only as long as it had no more than its part of the time and kLatencyOverdraft. So one
 // that works all the time holds nobody back for good. Those that go first are not held back by each other.
 #pragma once
 
@@ -18,16 +18,17 @@ namespace gpuman::share {
 struct Tenant;
 
 // After how long without work a tenant whose work goes first is idle.
-inline constexpr Span kFirstIdle = std::chrono::milliseconds(1);
+inline constexpr Span kLatencyIdle = std::chrono::milliseconds(1);
 inline constexpr Span kPacedAfter = std::chrono::seconds(10);
 // GPU seconds.
-inline constexpr double kFirstOverdraft = 1;
+inline constexpr double kLatencyOverdraft = 1;
 
 // Whether a tenant whose work goes first shares a GPU with another one.
-bool HaveFirst(const std::vector<Tenant*>& tenants);
+bool HaveLatencyTenant(const std::vector<Tenant*>& tenants);
 // Sets Tenant::goes_first, held_back and paced of all tenants of a domain.
-void SetFirst(const std::vector<Tenant*>& tenants, base::MonoTime now);
-// When what SetFirst sets, because of this tenant, may change although nothing else happens. nullopt: never.
-std::optional<base::MonoTime> FirstChangesAt(const Tenant& tenant, base::MonoTime now);
+void UpdateHoldBack(const std::vector<Tenant*>& tenants, base::MonoTime now);
+// When what UpdateHoldBack sets, because of this tenant, may change although nothing else happens. nullopt:
+// never.
+std::optional<base::MonoTime> NextHoldBackChange(const Tenant& tenant, base::MonoTime now);
 
 }  // namespace gpuman::share

@@ -11,60 +11,60 @@ namespace {
 
 using base::GiB;
 
-constexpr base::MonoTime kFirstNow{1h};
+constexpr base::MonoTime kLatencyNow{1h};
 
-class ShareFirst : public testing::Test {
+class LatencyRules : public testing::Test {
  protected:
-  ShareFirst() {
+  LatencyRules() {
     server_.id = TenantId{1};
     server_.latency = true;
     training_.id = TenantId{2};
     training_.activity = TenantActivity::kBusy;
     for (Tenant* tenant : {&server_, &training_}) tenant->parts["gpu"];
-    Server(TenantActivity::kBusy, kFirstNow);
+    Server(TenantActivity::kBusy, kLatencyNow);
   }
   void Server(TenantActivity activity, base::MonoTime since) {
     server_.activity = activity;
     server_.since = since;
   }
-  void Set() { SetFirst({&server_, &training_}, kFirstNow); }
+  void Set() { UpdateHoldBack({&server_, &training_}, kLatencyNow); }
   Tenant server_, training_;
 };
 
-TEST_F(ShareFirst, WhileItHasWorkOthersAreHeldBack) {
+TEST_F(LatencyRules, WhileItHasWorkOthersAreHeldBack) {
   Set();
   EXPECT_TRUE(training_.held_back);
   EXPECT_TRUE(training_.paced);
   EXPECT_FALSE(server_.held_back);
   EXPECT_FALSE(server_.paced);
-  Server(TenantActivity::kWaiting, kFirstNow);
+  Server(TenantActivity::kWaiting, kLatencyNow);
   Set();
   EXPECT_TRUE(training_.held_back);
 }
 
-TEST_F(ShareFirst, WithoutWorkNobodyIsHeldBackAndForAWhileOthersArePaced) {
-  Server(TenantActivity::kIdle, kFirstNow - kPacedAfter + 1ms);
+TEST_F(LatencyRules, WithoutWorkNobodyIsHeldBackAndForAWhileOthersArePaced) {
+  Server(TenantActivity::kIdle, kLatencyNow - kPacedAfter + 1ms);
   Set();
   EXPECT_FALSE(training_.held_back);
   EXPECT_TRUE(training_.paced);
-  EXPECT_EQ(FirstChangesAt(server_, kFirstNow), kFirstNow + 1ms);
-  Server(TenantActivity::kIdle, kFirstNow - kPacedAfter);
+  EXPECT_EQ(NextHoldBackChange(server_, kLatencyNow), kLatencyNow + 1ms);
+  Server(TenantActivity::kIdle, kLatencyNow - kPacedAfter);
   Set();
   EXPECT_FALSE(training_.paced);
-  EXPECT_FALSE(FirstChangesAt(server_, kFirstNow));
+  EXPECT_FALSE(NextHoldBackChange(server_, kLatencyNow));
 }
 
-TEST_F(ShareFirst, OneThatNeverTellsHoldsNobodyBack) {
-  Server(TenantActivity::kUnknown, kFirstNow);
+TEST_F(LatencyRules, OneThatNeverTellsHoldsNobodyBack) {
+  Server(TenantActivity::kUnknown, kLatencyNow);
   Set();
   EXPECT_FALSE(training_.held_back);
 }
 
-TEST_F(ShareFirst, OneThatHadTooMuchDoesNotGoFirst) {
-  server_.ahead = kFirstOverdraft;
+TEST_F(LatencyRules, OneThatHadTooMuchDoesNotGoFirst) {
+  server_.ahead = kLatencyOverdraft;
   Set();
   EXPECT_TRUE(training_.held_back);
-  server_.ahead = 1.01 * kFirstOverdraft;
+  server_.ahead = 1.01 * kLatencyOverdraft;
   Set();
   EXPECT_FALSE(training_.held_back);
   EXPECT_TRUE(training_.paced);
@@ -73,26 +73,26 @@ TEST_F(ShareFirst, OneThatHadTooMuchDoesNotGoFirst) {
   EXPECT_TRUE(training_.held_back) << "in GPU seconds it had half as much";
 }
 
-TEST_F(ShareFirst, ThoseThatGoFirstDoNotHoldEachOtherBack) {
+TEST_F(LatencyRules, ThoseThatGoFirstDoNotHoldEachOtherBack) {
   training_.latency = true;
   Set();
   EXPECT_FALSE(training_.held_back);
   EXPECT_FALSE(server_.held_back);
 }
 
-TEST_F(ShareFirst, OnAnotherGpuNobodyIsHeldBack) {
+TEST_F(LatencyRules, OnAnotherGpuNobodyIsHeldBack) {
   training_.parts = {{"other", {}}};
   Set();
   EXPECT_FALSE(training_.held_back);
   EXPECT_FALSE(training_.paced);
-  EXPECT_FALSE(HaveFirst({&server_, &training_}));
+  EXPECT_FALSE(HaveLatencyTenant({&server_, &training_}));
 }
 
-TEST_F(ShareFirst, ASuspendedOneHoldsNobodyBack) {
+TEST_F(LatencyRules, ASuspendedOneHoldsNobodyBack) {
   server_.parked = true;
   Set();
   EXPECT_FALSE(training_.held_back);
-  EXPECT_FALSE(HaveFirst({&server_, &training_}));
+  EXPECT_FALSE(HaveLatencyTenant({&server_, &training_}));
 }
 
 // --- In the model
@@ -104,7 +104,7 @@ Program Training(Span in_flight = {}) {
   return {.memory = {{"gpu", GiB(2)}}, .drain = 200us, .in_flight = in_flight};
 }
 
-class FirstWorld : public testing::Test {
+class LatencyWorld : public testing::Test {
  protected:
   double Part(TenantId id, Span span) {
     const Span before = world_.job(id).computed;
@@ -114,7 +114,7 @@ class FirstWorld : public testing::Test {
   World world_{{}, {{"gpu", GiB(16)}}, 55e9};
 };
 
-TEST_F(FirstWorld, ItsGateStaysOpenAndTheOtherHasTheRest) {
+TEST_F(LatencyWorld, ItsGateStaysOpenAndTheOtherHasTheRest) {
   const TenantId training = world_.Start(Training(80ms)), server = world_.Start(Server(5ms, 20ms));
   world_.RunFor(2s);
   const int closings = world_.job(server).closings;
@@ -125,7 +125,7 @@ TEST_F(FirstWorld, ItsGateStaysOpenAndTheOtherHasTheRest) {
   EXPECT_LE(Part(training, 10s), 0.85);
 }
 
-TEST_F(FirstWorld, WithoutRequestsTheOtherRunsFreely) {
+TEST_F(LatencyWorld, WithoutRequestsTheOtherRunsFreely) {
   const TenantId training = world_.Start(Training()), server = world_.Start(Server(5ms, 60s));
   world_.RunFor(30s);
   const int closings = world_.job(training).closings;
@@ -135,13 +135,13 @@ TEST_F(FirstWorld, WithoutRequestsTheOtherRunsFreely) {
   EXPECT_EQ(world_.job(server).closings, 0);
 }
 
-TEST_F(FirstWorld, OneThatWorksAllTheTimeDoesNotKeepTheOtherOut) {
+TEST_F(LatencyWorld, OneThatWorksAllTheTimeDoesNotKeepTheOtherOut) {
   const TenantId server = world_.Start(Server(1h, {})), training = world_.Start(Training());
   EXPECT_GE(Part(training, 60s), 0.9);
   EXPECT_GE(Part(server, 10s), 0.9) << "in the model they do not slow each other down";
 }
 
-TEST_F(FirstWorld, WithAShareItGoesFirstWithinIt) {
+TEST_F(LatencyWorld, WithAShareItGoesFirstWithinIt) {
   Program server = Server(1h, {}), training = Training();
   server.compute = ComputeShare{0.3, false};
   training.compute = ComputeShare{0.7, false};
@@ -151,15 +151,15 @@ TEST_F(FirstWorld, WithAShareItGoesFirstWithinIt) {
   EXPECT_NEAR(Part(b, 10s), 0.7, 0.03);
 }
 
-TEST_F(FirstWorld, AnOptionThatIsTakenBackHoldsNobodyBack) {
+TEST_F(LatencyWorld, AnOptionThatIsTakenBackHoldsNobodyBack) {
   const TenantId training = world_.Start(Training()), server = world_.Start(Server(5ms, 20ms));
   world_.RunFor(2s);
-  world_.Feed(event::WeightChanged{server, 1, 0});
+  world_.Feed(event::OptionsChanged{server, 1, 0});
   world_.RunFor(1s);
   EXPECT_NEAR(Part(training, 10s), 1, 0.001);
 }
 
-TEST_F(FirstWorld, ItComesInAtOnceWhereTheMemoryDoesNotFit) {
+TEST_F(LatencyWorld, ItComesInAtOnceWhereTheMemoryDoesNotFit) {
   Program server = Server(100ms, 3s), training = Training(20ms);
   server.memory = {{"gpu", GiB(8)}};
   training.memory = {{"gpu", GiB(12)}};
@@ -171,7 +171,7 @@ TEST_F(FirstWorld, ItComesInAtOnceWhereTheMemoryDoesNotFit) {
   for (std::size_t i = 3; i < stood.size(); ++i) EXPECT_LE(stood[i], 300ms) << i;  // 8 GiB take 160 ms
 }
 
-TEST_F(FirstWorld, TheViewSaysWhyTheOtherWaits) {
+TEST_F(LatencyWorld, TheViewSaysWhyTheOtherWaits) {
   const TenantId training = world_.Start(Training(30ms)), server = world_.Start(Server(500ms, 500ms));
   bool told = false;
   for (int i = 0; i < 100 && !told; ++i) {

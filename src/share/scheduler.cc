@@ -392,7 +392,7 @@ void Scheduler::Handle(const event::Unsuspended& unsuspended, base::MonoTime now
     KeepsRoom(*tenant, CloseLimit(*tenant), now);
 }
 
-void Scheduler::Handle(const event::WeightChanged& is, base::MonoTime) {
+void Scheduler::Handle(const event::OptionsChanged& is, base::MonoTime) {
   Tenant* tenant = Find(is.tenant);
   if (!tenant) return;
   tenant->weight = std::max(is.weight, 0.001);

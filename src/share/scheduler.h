@@ -104,7 +104,7 @@ class Scheduler {
     MovingMeter meter;
     ComputeChoice compute;
     bool by_share = false;                    // its tenants have turns by shares
-    bool has_first = false;                   // a tenant whose work goes first shares a GPU with others
+    bool has_latency = false;                 // a tenant whose work goes first shares a GPU with others
     std::optional<base::MonoTime> decide_at;  // the next time a holder may have to leave
     std::optional<base::MonoTime> jam_ends;   // when an attempt to end a jam is over, or its wait
     bool contended = false;
@@ -141,7 +141,7 @@ class Scheduler {
   void Handle(const event::BringDone& done, base::MonoTime now);
   void Handle(const event::Suspended& suspended, base::MonoTime now);
   void Handle(const event::Unsuspended& unsuspended, base::MonoTime now);
-  void Handle(const event::WeightChanged& is, base::MonoTime now);
+  void Handle(const event::OptionsChanged& is, base::MonoTime now);
   void Handle(const event::SettingsChanged& changed, base::MonoTime now);
   void Handle(const event::CapacityChanged& changed, base::MonoTime now);
   void Handle(const event::Tick&, base::MonoTime now);

@@ -103,7 +103,7 @@ TEST_F(ShareRhythmOfTurns, SoDoTwoThatPausedBeforeWhateverTheirWeights) {
   Has(kB, kEach);
   Turn();
   HandOver(kB, kA, 15ms);
-  Tell(event::WeightChanged{kA, 4});
+  Tell(event::OptionsChanged{kA, 4});
   ExpectFullTurns();
 }
 

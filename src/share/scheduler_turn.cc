@@ -67,9 +67,9 @@ void Scheduler::Advance(Domain& domain, base::MonoTime now) {
   const Packing beside(domain.tenants, capacities_, /*exclusive=*/false);
   for (Tenant* tenant : domain.tenants) tenant->fits_beside_all = beside.FitsBesideAll(*tenant);
   UpdateShares(domain, state);
-  state.has_first = !domain.name.empty() && !settings_.pause && HaveFirst(domain.tenants);
-  if (state.has_first)
-    SetFirst(domain.tenants, now);
+  state.has_latency = !domain.name.empty() && !settings_.pause && HaveLatencyTenant(domain.tenants);
+  if (state.has_latency)
+    UpdateHoldBack(domain.tenants, now);
   else
     for (Tenant* tenant : domain.tenants) tenant->goes_first = tenant->held_back = tenant->paced = false;
   UpdateCompute(domain, state, now);
@@ -83,7 +83,7 @@ void Scheduler::Advance(Domain& domain, base::MonoTime now) {
     Decide(domain, state, IsPossible(domain) ? FrozenOf(domain) : Frozen{}, now);
     IssueOrders(domain, now);
   }
-  const bool in_turns = state.by_share || state.has_first ||
+  const bool in_turns = state.by_share || state.has_latency ||
                         (settings_.compute != ConcurrencyMode::kConcurrent && domain.tenants.size() > 1);
   state.contended =
       !domain.name.empty() &&

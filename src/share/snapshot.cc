@@ -122,7 +122,7 @@ Scheduler::Watch Scheduler::WatchOf(TenantId id) const {
   const Tenant* const tenant = Find(id);
   if (!tenant) return {settings_.idle};
   Span idle = IdleTime(settings_, tenant->time_part > 0);
-  if (tenant->latency) idle = std::min(idle, kFirstIdle);
+  if (tenant->latency) idle = std::min(idle, kLatencyIdle);
   return {idle, tenant->paced};
 }
 
@@ -150,7 +150,7 @@ std::optional<base::MonoTime> Scheduler::Deadline() const {
       const Span left = tenant.budget.ChangesIn(has_gpu, tenant.compute->part);
       if (left != Span::max() && (tenant.IsOpen() || tenant.Waits())) due(*last_ + left);
     }
-    if (last_) due(FirstChangesAt(tenant, *last_));
+    if (last_) due(NextHoldBackChange(tenant, *last_));
     if (tenant.too_large_since && !tenant.too_large_reported) due(*tenant.too_large_since + kTooLargeHolds);
   }
   for (const auto& [name, state] : states_) {

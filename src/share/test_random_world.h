@@ -94,9 +94,9 @@ class RandomWorld : public World {
       const TenantId id = Any();
       Job& changed = jobs_.at(id);
       changed.program.compute = AnyShare();
-      return Feed(event::WeightChanged{id, changed.program.weight, changed.program.priority,
-                                       changed.program.interactive, changed.program.compute,
-                                       changed.program.latency});
+      return Feed(event::OptionsChanged{id, changed.program.weight, changed.program.priority,
+                                        changed.program.interactive, changed.program.compute,
+                                        changed.program.latency});
     }
     switch (Below(trouble_ ? 8 : 2)) {
       case 0:
@@ -242,7 +242,7 @@ inline std::string Live(RandomWorld& world) {
   }
   for (auto& [id, job] : world.jobs()) {
     job.program.gap = {};
-    world.Feed(event::WeightChanged{id, job.program.weight, job.program.priority});
+    world.Feed(event::OptionsChanged{id, job.program.weight, job.program.priority});
   }
   world.RunFor(60s);
   const std::string before = world.said();

@@ -57,7 +57,7 @@ struct TextVisitor {
   }
   std::string operator()(const event::Suspended& e) const { return Job(e.tenant) + " suspended"; }
   std::string operator()(const event::Unsuspended& e) const { return Job(e.tenant) + " unsuspended"; }
-  std::string operator()(const event::WeightChanged& e) const {
+  std::string operator()(const event::OptionsChanged& e) const {
     return fmt::format("{} weighs {}, priority {}{}{}{}", Job(e.tenant), e.weight, e.priority,
                        e.interactive ? ", interactive" : "", ShareOf(e.compute),
                        e.latency ? ", goes first" : "");

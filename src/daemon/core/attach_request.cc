@@ -46,12 +46,6 @@ Result<jobs::Job> JobFromAttachRequest(const api::AttachRequest& request, const 
                                        const AttachTarget& root, const gpu::Inventory& inventory) {
   if (request.at_most && request.at_most->count == 0)
     return Fail(ErrorCode::kInvalidArgument, "at_most: 0 bytes are no limit that a job can have");
-  if (request.compute)
-    GPUMAN_TRY(spec::FirstProblemOf([&](const spec::Report& report) {
-      spec::RunOptions options;
-      options.compute = request.compute;
-      spec::CheckRunOptions(options, report);
-    }));
   api::RunRequest run;
   run.tag = request.tag;
   run.command = request.command.empty() ? root.command : request.command;
@@ -63,6 +57,7 @@ Result<jobs::Job> JobFromAttachRequest(const api::AttachRequest& request, const 
   run.compute = request.compute;
   run.memory = request.memory;
   run.soft = request.soft;
+  GPUMAN_TRY(spec::FirstProblemOf([&](const spec::Report& report) { spec::CheckRunOptions(run, report); }));
   GPUMAN_ASSIGN(const auto named, gpu::SelectAll(inventory.gpus, request.gpus));
   if (request.at_most)
     run.memory = Within(request.memory, *request.at_most, named.empty() ? inventory.gpus : named);

@@ -120,7 +120,7 @@ Result<> CheckMps(const spec::RunOptions& options) {
   return options.mps_threads ? mps::ValidateThreads(*options.mps_threads) : Result<>{};
 }
 
-Result<> CheckComputeShare(const spec::RunOptions& options) {
+Result<> CheckTurnOptions(const spec::RunOptions& options) {
   if (options.latency && !options.share)
     return Fail(ErrorCode::kInvalidArgument, "latency: a job that does not share its GPUs holds nobody back",
                 "add --share, or leave out --latency");
@@ -173,7 +173,7 @@ Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& c
   GPUMAN_TRY(CheckSharing(request.share, job.gpus, inventory));
   GPUMAN_TRY(CheckLibrary(request));
   GPUMAN_TRY(CheckMps(request));
-  GPUMAN_TRY(CheckComputeShare(request));
+  GPUMAN_TRY(CheckTurnOptions(request));
   spec::JobSpec spec;
   static_cast<spec::RunOptions&>(spec) = request;
   if (spec.device_profile && spec.device_profile->empty()) spec.device_profile.reset();
@@ -189,7 +189,7 @@ Result<> ApplyUpdate(const api::RunOptionsPatch& update, const gpu::Inventory& i
   GPUMAN_TRY(api::SetOptions(update, spec));
   GPUMAN_TRY(CheckSizes(spec, job.gpus, inventory));
   if (update.Find("compute") != nullptr || update.Find("latency") != nullptr)
-    GPUMAN_TRY(CheckComputeShare(spec));
+    GPUMAN_TRY(CheckTurnOptions(spec));
   if (update.Find("idle_suspend_s") != nullptr && spec.idle_suspend) {
     GPUMAN_TRY(CheckLibrary(spec));
     GPUMAN_TRY(CheckMps(spec));

@@ -30,8 +30,9 @@ base::Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Cal
 
 // Checks what a job asks of MPS. kInvalidArgument: a share of threads without MPS, or out of range.
 base::Result<> CheckMps(const spec::RunOptions& options);
-// kInvalidArgument: a share of the time of GPUs that the job does not share, or that MPS shares.
-base::Result<> CheckComputeShare(const spec::RunOptions& options);
+// Checks what a job asks of its turns: a share of the time, or that its work goes first. kInvalidArgument: it
+// does not share its GPUs, or is a client of MPS.
+base::Result<> CheckTurnOptions(const spec::RunOptions& options);
 // kInvalidArgument: an option needs the library, which is not to be preloaded.
 base::Result<> CheckLibrary(const spec::RunOptions& options);
 

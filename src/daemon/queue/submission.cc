@@ -61,7 +61,7 @@ Result<spec::JobSpec> SpecFrom(const api::Submission& asked, const SubmissionCon
   GPUMAN_TRY(CheckQueuedSharing(spec, context.inventory));
   GPUMAN_TRY(CheckLibrary(spec));
   GPUMAN_TRY(CheckMps(spec));
-  GPUMAN_TRY(CheckComputeShare(spec));
+  GPUMAN_TRY(CheckTurnOptions(spec));
   CompleteOptions(spec);
   GPUMAN_ASSIGN(spec.depends, queue::Resolve(asked.depends, lookup));
   GPUMAN_TRY(spec::ValidateForQueue(spec));

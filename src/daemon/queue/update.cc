@@ -142,7 +142,7 @@ Result<std::string> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::In
   GPUMAN_TRY(CheckQueuedSharing(spec, inventory));
   GPUMAN_TRY(CheckLibrary(spec));
   GPUMAN_TRY(CheckMps(spec));
-  GPUMAN_TRY(CheckComputeShare(spec));
+  GPUMAN_TRY(CheckTurnOptions(spec));
   GPUMAN_TRY(spec::ValidateForQueue(spec));
   changed.spec = std::move(spec);
   job = std::move(changed);

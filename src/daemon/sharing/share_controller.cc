@@ -106,8 +106,8 @@ void ShareController::Reconcile() {
     const bool was_withdrawn = known->job.withdrawn, withdrawn = job.withdrawn;
     known->job = std::move(job);
     if (weighs)
-      Feed(share::event::WeightChanged{known->job.id, known->job.weight, known->job.priority,
-                                       known->job.interactive, known->job.compute, known->job.latency});
+      Feed(share::event::OptionsChanged{known->job.id, known->job.weight, known->job.priority,
+                                        known->job.interactive, known->job.compute, known->job.latency});
     if (withdrawn && !was_withdrawn) Withdraw(*known);
     if (!withdrawn && was_withdrawn) TakeBack(*known);
   }

@@ -19,7 +19,7 @@ constexpr base::Millis kReportedPause{20};
 // How much a job may have in flight while another one, whose work goes first, may come at any moment.
 constexpr std::chrono::microseconds kPace{400};
 // After so long without work that other one is idle, and tells of its next call at once.
-constexpr std::chrono::microseconds kSoonIdle{400};
+constexpr std::chrono::microseconds kAlertIdle{400};
 
 // Growth of the memory that cannot leave counts only when it has lasted this long. No allocation takes that
 // long.
@@ -255,7 +255,7 @@ void ShareController::TellSharing(Entry& entry) {
       .room_patience = kRoomPatience,
       .denied = entry.denied,
       .pace = contended && watch.paced ? kPace : std::chrono::microseconds(0),
-      .alert = contended && entry.job.latency ? kSoonIdle : std::chrono::microseconds(0),
+      .alert = contended && entry.job.latency ? kAlertIdle : std::chrono::microseconds(0),
   };
   if (entry.sent != sharing) {
     entry.offer = entry.offer || entry.denied.count > 0;

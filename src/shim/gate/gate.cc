@@ -218,7 +218,7 @@ void Pass(GateState& state, ThreadSlot* own, CallKind kind) {
 // The caller's call is the first since AlertOnCall, or none is awaited.
 void AnswerAlert(GateState& state) {
   Gate& gate = state.gate;
-  if (__atomic_exchange_n(&gate.alerts, 0, __ATOMIC_SEQ_CST) == 0) return;
+  if (Load(gate.alerts) == 0 || __atomic_exchange_n(&gate.alerts, 0, __ATOMIC_SEQ_CST) == 0) return;
   {
     const Locked lock(gate.registry);
     if (Load(gate.closed) == 0)
