@@ -170,6 +170,7 @@ class ComputeShareTest(DaemonTest):
 
     def test_going_first_needs_a_gpu_that_is_shared(self):
         self.assertIn("add --share", self.refused("run", "--tag", "x", "--latency", "--", "true"))
+        self.assertIn("MPS", self.refused("run", "--tag", "x", "--share", "--mps", "--latency", "--", "true"))
 
     def test_a_queued_job_has_it_and_shows_it(self):
         done = self.m.run_json("submit", "--name", "q", "--hold", "--gpus", "1", "--share", "--compute", "40%+", "--memory", "64MiB", "--", "true")

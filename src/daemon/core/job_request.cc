@@ -121,6 +121,10 @@ Result<> CheckMps(const spec::RunOptions& options) {
 }
 
 Result<> CheckTurnOptions(const spec::RunOptions& options) {
+  if (options.latency && options.mps)
+    return Fail(ErrorCode::kInvalidArgument,
+                "latency: clients of MPS run at the same time, and hold nobody back",
+                "leave out --mps or --latency");
   if (options.latency && !options.share)
     return Fail(ErrorCode::kInvalidArgument, "latency: a job that does not share its GPUs holds nobody back",
                 "add --share, or leave out --latency");
