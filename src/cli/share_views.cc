@@ -15,8 +15,9 @@ constexpr base::Millis kLongUnit{20};
 std::string Percent(double part) { return fmt::format("{:.1f}%", part * 100); }
 
 std::string HowItStands(const api::ShareGpu& gpu) {
-  if (gpu.handing_over) return "being handed over";
+  // Turns by shares change many times a second.
   if (gpu.by_share) return "turns by shares of the time";
+  if (gpu.handing_over) return "being handed over";
   if (gpu.exclusive) return "turns, also among jobs that fit together";
   return gpu.contended ? "turns" : "everybody runs";
 }
@@ -25,7 +26,7 @@ std::string GpuText(const api::ShareGpu& gpu) {
   std::string text = fmt::format("GPU {}: {}; {} wanted of {}\n", gpu.number.value_or(gpu.uuid),
                                  HowItStands(gpu), base::FormatBytes(gpu.demand),
                                  gpu.capacity ? base::FormatBytes(*gpu.capacity) : std::string("n/a"));
-  if (!gpu.contended && gpu.hand_overs == 0) return text;
+  if ((!gpu.contended || gpu.by_share) && gpu.hand_overs == 0) return text;  // no memory has moved
   const auto left = gpu.quantum_left ? fmt::format(", {} left", base::FormatDuration(*gpu.quantum_left)) : "";
   const auto copied = gpu.copied_out < gpu.moved_out
                           ? fmt::format(", {} of it copied", base::FormatBytes(gpu.copied_out))

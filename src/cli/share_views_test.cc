@@ -41,7 +41,7 @@ TEST(ShareView, CountsNothingOfAJobOfOneProcessOnOneGpu) {
 TEST(ShareView, SaysWhatPartOfTheTimeEachAskedForAndHad) {
   api::ShareGpu gpu;
   gpu.number = "0";
-  gpu.contended = gpu.exclusive = gpu.by_share = true;
+  gpu.contended = gpu.exclusive = gpu.by_share = gpu.handing_over = true;
   api::ShareJob job;
   job.tag = "train";
   job.compute = spec::ComputeShare{90, true};
@@ -49,6 +49,7 @@ TEST(ShareView, SaysWhatPartOfTheTimeEachAskedForAndHad) {
   gpu.jobs = {job};
   EXPECT_THAT(RenderShare({{}, {gpu}}, {}), HasSubstr("GPU 0: turns by shares of the time"));
   EXPECT_THAT(RenderShare({{}, {gpu}}, {}), ContainsRegex(" 90%\\+ +n/a "));
+  EXPECT_THAT(RenderShare({{}, {gpu}}, {}), Not(HasSubstr("moving"))) << "nothing has moved";
   gpu.jobs[0].compute_part = 0.6;  // others asked for too much
   gpu.jobs[0].compute_had = 0.583;
   EXPECT_THAT(RenderShare({{}, {gpu}}, {}), ContainsRegex(" 90%\\+ \\(60.0%\\) +58.3% "));
