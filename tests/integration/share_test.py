@@ -165,15 +165,24 @@ class TakingTurns(ShareCase):
     def test_only_what_is_needed_leaves(self):
         big = self.busy("big", iterations=0)
         until("it has it", lambda: (one := self.tenant(big)) and one["memory"]["resident"] >= 8 * MIB)
-        small = self.busy("small", "4MiB", iterations=8)
-        self.finishes_with_its_data(small)
+        small = self.busy("small", "4MiB", iterations=0)
+
+        def a_part_is_away():
+            """8 + 4 MiB and two contexts on 222 MiB: 2 MiB are too much. While the driver's figure is older than the
+            job's own, it may look like more."""
+            of = {one["id"]: one for one in self.gpu()["jobs"]}
+            if not {big, small} <= set(of) or (of[big]["gate"], of[small]["gate"]) != ("closed", "open"):
+                return False
+            memory = of[big]["memory"]
+            return memory["away"] >= 2 * MIB and memory["resident"] >= 2 * MIB and not of[small]["memory"]["away"]
+
+        until("the big one has left in part", a_part_is_away, self.what_stands)
         gpu = self.gpu()
         self.assertGreater(gpu["moved_out"], 0)
         self.assertLessEqual(gpu["copied_out"], gpu["moved_out"])
         self.assertLessEqual(gpu["copied_in"], gpu["moved_in"])
-        # 8 + 4 MiB and two contexts on 222 MiB: 2 MiB are too much.
-        begun = gpu["hand_overs"] + gpu["handing_over"]  # one that has not ended has moved memory, too
-        self.assertLess(gpu["moved_out"] / max(1, begun), 8 * MIB, (gpu, self.what_stands()))
+        self.request("DELETE", f"/v1/jobs/{small}")
+        self.request("DELETE", f"/v1/jobs/{big}")
 
     def test_weights_are_shares_of_the_time(self):
         self.share(capacity="328MiB")  # three contexts
