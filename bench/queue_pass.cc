@@ -7,11 +7,11 @@
 
 #include <random>
 
-#include "queue/book.h"
 #include "queue/dependencies.h"
 #include "queue/explain.h"
 #include "queue/forecast.h"
 #include "queue/pass.h"
+#include "queue/snapshot_updater.h"
 
 namespace gpuman::queue {
 namespace {
@@ -31,8 +31,8 @@ std::vector<Gpu> Gpus() {
 }
 
 // Shared jobs fill all GPUs but `free`, about 16 on each.
-Book MakeBook(std::int64_t waiting, int kinds, std::size_t free) {
-  Book book;
+SnapshotUpdater MakeBook(std::int64_t waiting, int kinds, std::size_t free) {
+  SnapshotUpdater book;
   book.SetGpus(Gpus());
   book.SetHost({base::GiB(4096), 512});
   for (int user = 0; user < 10; ++user)
@@ -74,7 +74,7 @@ Book MakeBook(std::int64_t waiting, int kinds, std::size_t free) {
 }
 
 void RunPass(benchmark::State& state, std::size_t free) {
-  Book book = MakeBook(state.range(0), static_cast<int>(state.range(1)), free);
+  SnapshotUpdater book = MakeBook(state.range(0), static_cast<int>(state.range(1)), free);
   const Snapshot& snapshot = book.View(base::MonoTime{});
   std::size_t starts = 0;
   for (auto _ : state) {
@@ -90,14 +90,14 @@ void BM_Pass(benchmark::State& state) { RunPass(state, 4); }
 void BM_PassFull(benchmark::State& state) { RunPass(state, 0); }
 
 void BM_Forecast(benchmark::State& state) {
-  Book book = MakeBook(state.range(0), 100, 4);
+  SnapshotUpdater book = MakeBook(state.range(0), 100, 4);
   const Snapshot& snapshot = book.View(base::MonoTime{});
   const Plan plan = Pass(snapshot, kNow);
   for (auto _ : state) benchmark::DoNotOptimize(Forecast(snapshot, plan, kNow, SIZE_MAX).starts.data());
 }
 
 void BM_Explain(benchmark::State& state) {
-  Book book = MakeBook(state.range(0), 100, 4);
+  SnapshotUpdater book = MakeBook(state.range(0), 100, 4);
   const Snapshot& snapshot = book.View(base::MonoTime{});
   const Plan plan = Pass(snapshot, kNow);
   const Dependents nobody;

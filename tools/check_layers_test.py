@@ -39,7 +39,7 @@ class CheckLayers(unittest.TestCase):
         for source, target in (
             ("driver/nvml.cc", "base/result.h"),
             ("gpu/sampler.h", "driver/nvml.h"),
-            ("guard/policy.h", "gpu/sample.h"),
+            ("guard/policy.h", "gpu/gpu_sample.h"),
             ("jobs/store.cc", "base/file.h"),
             ("keeper/keeper.cc", "base/process.h"),
             ("api/json.cc", "base/units.h"),
@@ -57,12 +57,12 @@ class CheckLayers(unittest.TestCase):
     def test_includes_upwards_are_refused(self):
         for source, target in (
             ("base/file.h", "driver/nvml.h"),
-            ("driver/nvml.cc", "gpu/sample.h"),
+            ("driver/nvml.cc", "gpu/gpu_sample.h"),
             ("gpu/sampler.cc", "guard/policy.h"),
             ("guard/policy.cc", "daemon/loop.h"),
             ("keeper/keeper.cc", "jobs/store.h"),
             ("keeper/keeper.cc", "driver/nvml.h"),
-            ("api/json.cc", "gpu/sample.h"),
+            ("api/json.cc", "gpu/gpu_sample.h"),
             ("cli/run.cc", "daemon/loop.h"),
             ("cli/run.cc", "jobs/store.h"),
             ("daemon/loop.cc", "cli/run.h"),
@@ -163,8 +163,8 @@ class CheckLayers(unittest.TestCase):
         self.assert_refused("plugins/slurm/spank.cc", "src/jobs/store.h", "jobs/store.h")
 
     def test_unknown_and_climbing_includes_are_refused(self):
-        self.assert_refused("src/guard/policy.cc", "src/gpu/sample.h", "gpu/samples.h", "not a file of this tree")
-        self.assert_refused("src/guard/policy.cc", "src/gpu/sample.h", "../gpu/sample.h", "climbs")
+        self.assert_refused("src/guard/policy.cc", "src/gpu/gpu_sample.h", "gpu/samples.h", "not a file of this tree")
+        self.assert_refused("src/guard/policy.cc", "src/gpu/gpu_sample.h", "../gpu/gpu_sample.h", "climbs")
 
     def test_a_generated_header_is_known_by_its_template(self):
         self.assert_allowed("apps/gpuman-load/session.cc", "apps/gpuman-load/kernels.h.in", "kernels.h")

@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   try {
     using namespace gpuman::cli;  // NOLINT(google-build-using-namespace)
-    const SessionContext context{std::cout, std::cerr, TerminalStyleOf(STDOUT_FILENO),
+    const ProgramContext context{std::cout, std::cerr, TerminalStyleOf(STDOUT_FILENO),
                                  TerminalStyleOf(STDERR_FILENO)};
     const std::string name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "";
     const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);

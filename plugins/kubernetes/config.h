@@ -43,11 +43,11 @@ struct Resource {
 };
 
 // How a container gets its GPUs; several ways may be enabled.
-struct Handing {
+struct DeviceInjectionOptions {
   bool environment = false;  // NVIDIA_VISIBLE_DEVICES, for NVIDIA's container runtime
   bool cdi = false;          // names of the Container Device Interface
   bool nodes = false;        // /dev/nvidia…
-  friend bool operator==(const Handing&, const Handing&) = default;
+  friend bool operator==(const DeviceInjectionOptions&, const DeviceInjectionOptions&) = default;
 };
 
 struct MountRule {
@@ -60,7 +60,7 @@ struct Config {
   std::filesystem::path kubelet = "/var/lib/kubelet/device-plugins";
   std::filesystem::path pod_resources = "/var/lib/kubelet/pod-resources/kubelet.sock";
   std::filesystem::path gpumand = "/run/gpuman/gpumand.sock";
-  Handing handing{.environment = true};
+  DeviceInjectionOptions handing{.environment = true};
   std::string cdi_kind = "nvidia.com/gpu";
   bool limits = true;             // the plugin tells gpumand what each container has, and gpumand enforces it
   bool required = false;          // no container starts unless gpumand knows of it

@@ -59,7 +59,7 @@ profile = "1g.18gb"
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->kubelet, "/k");
   EXPECT_EQ(config->gpumand, "/g.sock");
-  EXPECT_EQ(config->handing, (Handing{.environment = false, .cdi = true, .nodes = true}));
+  EXPECT_EQ(config->handing, (DeviceInjectionOptions{.environment = false, .cdi = true, .nodes = true}));
   EXPECT_EQ(config->cdi_kind, "example.com/gpu");
   EXPECT_THAT(config->environment, ElementsAre(std::pair("A", "b")));
   EXPECT_THAT(config->mounts, ElementsAre(MountRule{"/h", "/c", false}));

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "plugins/kubernetes/grant.h"
+#include "plugins/kubernetes/container_allocate_response.h"
 #include "plugins/kubernetes/messages.h"
 #include "plugins/kubernetes/packing.h"
 
@@ -81,7 +81,7 @@ base::Result<std::string> DeviceService::Prefer(const std::string& request) cons
 base::Result<std::string> DeviceService::Allocate(const std::string& request) const {
   const auto containers = DecodeAllocation(request);
   if (!containers) return NotUnderstood();
-  std::vector<Grant> grants;
+  std::vector<ContainerAllocateResponse> grants;
   for (const auto& ids : *containers) {
     GPUMAN_ASSIGN(auto grant, MakeGrant(config_, pool_, files_, away_, ids, root_));
     grants.push_back(std::move(grant));

@@ -14,7 +14,7 @@ using namespace gpuman::kubernetes;  // NOLINT(google-build-using-namespace)
 
 // The messages are the same whether the bytes come at once or one by one.
 void TryFrames(std::string_view bytes) {
-  FrameReader whole, single;
+  RpcMessageReader whole, single;
   const auto refused = whole.Feed(bytes);
   for (std::size_t i = 0; i < bytes.size(); ++i) (void)single.Feed(bytes.substr(i, 1));
   if (single.Feed({}) != refused || single.Take() != whole.Take()) std::abort();
@@ -23,7 +23,7 @@ void TryFrames(std::string_view bytes) {
 void TryId(std::string_view id) {
   static const Pool pool =
       MakePools(ConfigOf({ResourceOf(ResourceKind::kMemory, "a.b/c")}), Machine(2, 12)).pools[0];
-  const Unit* unit = FindUnit(pool, id);
+  const PoolGpu* unit = FindUnit(pool, id);
   if (!unit) return;
   for (unsigned i = 0; i < unit->devices; ++i)
     if (DeviceId(*unit, i) == id) return;

@@ -77,7 +77,7 @@ std::optional<std::vector<std::vector<std::string>>> DecodeAllocation(std::strin
   return containers;
 }
 
-std::string EncodeGrants(const std::vector<Grant>& containers) {
+std::string EncodeGrants(const std::vector<ContainerAllocateResponse>& containers) {
   v1beta1::AllocateAnswer answer;
   for (const auto& grant : containers) {
     auto& entry = *answer.add_containers();
@@ -99,10 +99,10 @@ std::string EncodeGrants(const std::vector<Grant>& containers) {
   return answer.SerializeAsString();
 }
 
-std::optional<std::vector<Allocation>> DecodePodResources(std::string_view bytes) {
+std::optional<std::vector<ContainerDeviceIds>> DecodePodResources(std::string_view bytes) {
   const auto answer = Parse<v1::ListAnswer>(bytes);
   if (!answer) return std::nullopt;
-  std::vector<Allocation> allocations;
+  std::vector<ContainerDeviceIds> allocations;
   for (const auto& pod : answer->pods())
     for (const auto& container : pod.containers())
       for (const auto& devices : container.devices())

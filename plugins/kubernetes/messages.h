@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "plugins/kubernetes/grant.h"
+#include "plugins/kubernetes/container_allocate_response.h"
 #include "plugins/kubernetes/pools.h"
 #include "plugins/kubernetes/table.h"
 
@@ -31,8 +31,8 @@ std::optional<std::vector<Preference>> DecodePreferences(std::string_view bytes)
 std::string EncodePreferred(const std::vector<std::vector<std::string>>& containers);
 // The ids of the devices of each container.
 std::optional<std::vector<std::vector<std::string>>> DecodeAllocation(std::string_view bytes);
-std::string EncodeGrants(const std::vector<Grant>& containers);
+std::string EncodeGrants(const std::vector<ContainerAllocateResponse>& containers);
 // Reads the answer of kubelet's pod-resources socket.
-std::optional<std::vector<Allocation>> DecodePodResources(std::string_view bytes);
+std::optional<std::vector<ContainerDeviceIds>> DecodePodResources(std::string_view bytes);
 
 }  // namespace gpuman::kubernetes

@@ -9,16 +9,16 @@ namespace {
 
 // The available devices of one unit.
 struct Offer {
-  const Unit* unit = nullptr;
+  const PoolGpu* unit = nullptr;
   std::vector<std::string> ids;
 };
 
 std::vector<Offer> OffersOf(const Pool& pool, std::span<const std::string> available,
                             const std::set<std::string>& taken) {
-  std::map<const Unit*, std::vector<std::string>> by_unit;
+  std::map<const PoolGpu*, std::vector<std::string>> by_unit;
   for (const auto& id : available) {
     if (taken.contains(id)) continue;
-    if (const Unit* unit = FindUnit(pool, id)) by_unit[unit].push_back(id);
+    if (const PoolGpu* unit = FindUnit(pool, id)) by_unit[unit].push_back(id);
   }
   std::vector<Offer> offers;
   for (const auto& unit : pool.units)  // in the pool's order, not by address
@@ -36,7 +36,7 @@ void Take(std::vector<std::string>& chosen, std::span<const std::string> ids, st
 
 void TakeParts(const Pool& pool, std::vector<Offer>& offers, std::vector<std::string>& chosen,
                std::size_t size) {
-  const Unit* bound = chosen.empty() ? nullptr : FindUnit(pool, chosen.front());
+  const PoolGpu* bound = chosen.empty() ? nullptr : FindUnit(pool, chosen.front());
   std::vector<unsigned> free;
   free.reserve(offers.size());
   for (const auto& offer : offers)

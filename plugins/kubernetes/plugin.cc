@@ -36,7 +36,7 @@ Plugin::Plugin(boost::asio::io_context& loop, Config config, std::filesystem::pa
       root_(std::move(root)),
       config_(std::move(config)),
       reporter_(loop, config_.gpumand,
-                [this](const std::vector<Allocation>& allocations) {
+                [this](const std::vector<ContainerDeviceIds>& allocations) {
                   std::vector<Pool> pools;
                   for (const auto& [resource, endpoint] : endpoints_)
                     pools.push_back(endpoint.service.pool());

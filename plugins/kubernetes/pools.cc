@@ -44,8 +44,8 @@ bool Owns(const Config& config, const Resource& resource, const Gpu& gpu,
   return names || resource.gpus.empty();
 }
 
-Unit UnitOf(const Gpu& gpu) {
-  Unit unit;
+PoolGpu UnitOf(const Gpu& gpu) {
+  PoolGpu unit;
   unit.uuid = unit.gpu = gpu.uuid;
   unit.healthy = gpu.healthy;
   unit.memory_node = gpu.memory_node;
@@ -56,7 +56,7 @@ Unit UnitOf(const Gpu& gpu) {
 
 void AddParts(const Resource& resource, const Gpu& gpu, Pools& pools, Pool& pool) {
   if (!gpu.memory) return;  // the number of devices follows from the size, which is not known yet
-  Unit unit = UnitOf(gpu);
+  PoolGpu unit = UnitOf(gpu);
   unit.numbered = true;
   if (resource.kind == ResourceKind::kShared) {
     unit.devices = resource.replicas;
@@ -75,7 +75,7 @@ void AddGpu(const Resource& resource, const Gpu& gpu, Pools& pools, Pool& pool) 
   if (resource.kind == ResourceKind::kMig) {
     for (const auto& instance : gpu.instances) {
       if (instance.profile != resource.profile) continue;
-      Unit unit = UnitOf(gpu);
+      PoolGpu unit = UnitOf(gpu);
       unit.uuid = instance.uuid;
       unit.memory = instance.memory;
       unit.instance = instance;
@@ -109,7 +109,7 @@ Pools MakePools(const Config& config, const Inventory& inventory) {
   return pools;
 }
 
-std::string DeviceId(const Unit& unit, unsigned number) {
+std::string DeviceId(const PoolGpu& unit, unsigned number) {
   return unit.numbered ? fmt::format("{}{}{}", unit.uuid, kSeparator, number) : unit.uuid;
 }
 
@@ -122,7 +122,7 @@ std::vector<Device> DevicesOf(const Pool& pool, bool away) {
   return devices;
 }
 
-const Unit* FindUnit(const Pool& pool, std::string_view id) {
+const PoolGpu* FindUnit(const Pool& pool, std::string_view id) {
   const auto cut = id.find(kSeparator);
   const auto uuid = id.substr(0, cut);
   for (const auto& unit : pool.units) {

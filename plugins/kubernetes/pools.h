@@ -25,7 +25,7 @@ struct Device {
 };
 
 // A GPU or MIG instance, with the devices that it is divided into.
-struct Unit {
+struct PoolGpu {
   std::string uuid;
   std::string gpu;  // the GPU itself, or the GPU of the instance
   bool healthy = false;
@@ -35,12 +35,12 @@ struct Unit {
   bool numbered = false;  // ids have a number
   std::optional<unsigned> minor;
   std::optional<Instance> instance;
-  friend bool operator==(const Unit&, const Unit&) = default;
+  friend bool operator==(const PoolGpu&, const PoolGpu&) = default;
 };
 
 struct Pool {
   Resource resource;
-  std::vector<Unit> units;  // in the order of the GPUs
+  std::vector<PoolGpu> units;  // in the order of the GPUs
   friend bool operator==(const Pool&, const Pool&) = default;
 };
 
@@ -54,8 +54,8 @@ Pools MakePools(const Config& config, const Inventory& inventory);
 // unknown.
 std::vector<Device> DevicesOf(const Pool& pool, bool away);
 
-std::string DeviceId(const Unit& unit, unsigned number);
+std::string DeviceId(const PoolGpu& unit, unsigned number);
 // The unit of the device with this id; nullptr: no such device.
-const Unit* FindUnit(const Pool& pool, std::string_view id);
+const PoolGpu* FindUnit(const Pool& pool, std::string_view id);
 
 }  // namespace gpuman::kubernetes

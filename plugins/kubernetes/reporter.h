@@ -21,7 +21,8 @@ namespace gpuman::kubernetes {
 class Reporter {
  public:
   using Done = std::function<void(base::Result<>)>;
-  using MakeTable = std::function<std::vector<api::ContainerAllocation>(const std::vector<Allocation>&)>;
+  using MakeTable =
+      std::function<std::vector<api::ContainerAllocation>(const std::vector<ContainerDeviceIds>&)>;
 
   Reporter(boost::asio::io_context& loop, std::filesystem::path gpumand, MakeTable make)
       : loop_(loop), gpumand_(std::move(gpumand)), make_(std::move(make)) {}

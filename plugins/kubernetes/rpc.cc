@@ -38,7 +38,7 @@ std::string Frame(std::string_view message) {
   return frame.append(message);
 }
 
-std::optional<RpcStatus> FrameReader::Feed(std::string_view bytes) {
+std::optional<RpcStatus> RpcMessageReader::Feed(std::string_view bytes) {
   if (refused_) return refused_;
   pending_.append(bytes);
   std::string_view rest = pending_;

@@ -41,7 +41,7 @@ inline constexpr std::size_t kLongestMessage = 4u << 20;
 std::string Frame(std::string_view message);
 
 // Splits a stream into such messages. After an error it refuses all further bytes.
-class FrameReader {
+class RpcMessageReader {
  public:
   // kUnimplemented: the message is compressed. kResourceExhausted: it is longer than kLongestMessage.
   std::optional<RpcStatus> Feed(std::string_view bytes);

@@ -79,7 +79,7 @@ class ClientConnection : public Http2Connection {
   }
 
   std::string out_, http_, answer_;
-  FrameReader in_;
+  RpcMessageReader in_;
   std::optional<RpcStatus> refused_;  // the bytes are not a message
   CallDone done_;
   std::optional<boost::asio::steady_timer> timer_;

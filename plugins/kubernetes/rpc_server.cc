@@ -42,7 +42,7 @@ class ServerConnection : public Http2Connection {
  private:
   struct Stream {
     std::string method;
-    FrameReader in;
+    RpcMessageReader in;
     std::string out;
     std::optional<RpcStatus> status;
     bool answered = false;  // the headers of the answer are submitted

@@ -12,11 +12,11 @@ using ::testing::IsEmpty;
 TEST(RpcTest, MessagesComeApartHoweverTheirBytesArrive) {
   const std::string bytes = Frame("one") + Frame("") + Frame(std::string(300, 'x'));
   EXPECT_EQ(bytes.substr(0, 8), std::string("\0\0\0\0\3one", 8));
-  FrameReader whole;
+  RpcMessageReader whole;
   EXPECT_FALSE(whole.Feed(bytes));
   EXPECT_THAT(whole.Take(), ElementsAre("one", "", std::string(300, 'x')));
   EXPECT_FALSE(whole.in_the_middle());
-  FrameReader single;
+  RpcMessageReader single;
   for (const char c : bytes) EXPECT_FALSE(single.Feed({&c, 1}));
   EXPECT_THAT(single.Take(), ElementsAre("one", "", std::string(300, 'x')));
   EXPECT_FALSE(single.Feed(bytes.substr(0, 7)));
@@ -25,13 +25,13 @@ TEST(RpcTest, MessagesComeApartHoweverTheirBytesArrive) {
 }
 
 TEST(RpcTest, CompressedAndEndlessMessagesAreRefused) {
-  FrameReader compressed;
+  RpcMessageReader compressed;
   EXPECT_EQ(compressed.Feed(std::string("\1\0\0\0\0", 5))->code, RpcCode::kUnimplemented);
-  FrameReader endless;
+  RpcMessageReader endless;
   EXPECT_EQ(endless.Feed(std::string("\0\xff\xff\xff\xff", 5))->code, RpcCode::kResourceExhausted);
-  FrameReader longest;
+  RpcMessageReader longest;
   EXPECT_FALSE(longest.Feed(std::string("\0\0\x40\0\0", 5)));
-  FrameReader longer;
+  RpcMessageReader longer;
   EXPECT_EQ(longer.Feed(std::string("\0\0\x40\0\1", 5))->code, RpcCode::kResourceExhausted);
   EXPECT_EQ(longer.Feed(Frame("x"))->code, RpcCode::kResourceExhausted) << "it stays refused";
 }

@@ -12,11 +12,11 @@ struct Parts {
   std::map<std::string, base::Bytes> limits;  // by resource
 };
 
-void Add(const Pool& pool, const Allocation& allocation, Parts& parts) {
+void Add(const Pool& pool, const ContainerDeviceIds& allocation, Parts& parts) {
   auto& given = parts.given;
   const ResourceKind kind = pool.resource.kind;
   for (const auto& id : allocation.ids) {
-    const Unit* unit = FindUnit(pool, id);
+    const PoolGpu* unit = FindUnit(pool, id);
     if (!unit) continue;
     if (std::find(given.gpus.begin(), given.gpus.end(), unit->uuid) == given.gpus.end())
       given.gpus.push_back(unit->uuid);
@@ -32,7 +32,7 @@ void Add(const Pool& pool, const Allocation& allocation, Parts& parts) {
 
 }  // namespace
 
-std::vector<api::ContainerAllocation> TableOf(std::span<const Allocation> allocations,
+std::vector<api::ContainerAllocation> TableOf(std::span<const ContainerDeviceIds> allocations,
                                               std::span<const Pool> pools) {
   std::map<std::tuple<std::string, std::string, std::string>, Parts> containers;
   for (const auto& allocation : allocations) {

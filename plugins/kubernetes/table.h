@@ -12,16 +12,16 @@
 namespace gpuman::kubernetes {
 
 // Devices of one resource that a container has; another entry may have more of the same resource.
-struct Allocation {
+struct ContainerDeviceIds {
   std::string name_space, pod, container, resource;
   std::vector<std::string> ids;
-  friend bool operator==(const Allocation&, const Allocation&) = default;
+  friend bool operator==(const ContainerDeviceIds&, const ContainerDeviceIds&) = default;
 };
 
 // Lists each container that has any of the plugin's devices once, with its names. A container with several of
 // the plugin's resources gets the smallest of their limits on all of its GPUs. Devices of other plugins, and
 // of GPUs that are gone, are left out.
-std::vector<api::ContainerAllocation> TableOf(std::span<const Allocation> allocations,
+std::vector<api::ContainerAllocation> TableOf(std::span<const ContainerDeviceIds> allocations,
                                               std::span<const Pool> pools);
 
 }  // namespace gpuman::kubernetes

@@ -32,7 +32,7 @@ class TableTest : public ::testing::Test {
 constexpr spec::ComputeShare kQuarter{25, false};
 
 TEST_F(TableTest, SaysWhatEachContainerHas) {
-  const std::vector<Allocation> kubelet = {
+  const std::vector<ContainerDeviceIds> kubelet = {
       {"team", "b", "main", kMem, Parts("GPU-1", 0, 1)},
       {"team", "a", "main", "gpuman.io/gpu", {"GPU-3"}},
       {"team", "b", "turns", "gpuman.io/shared", {"GPU-2::1"}},
@@ -47,8 +47,8 @@ TEST_F(TableTest, SaysWhatEachContainerHas) {
 }
 
 TEST_F(TableTest, GivesAContainerWithSeveralResourcesTheLeastLimit) {
-  const std::vector<Allocation> kubelet = {{"team", "a", "main", "gpuman.io/shared", {"GPU-2::0"}},
-                                           {"team", "a", "main", kMem, Parts("GPU-0", 0, 2)}};
+  const std::vector<ContainerDeviceIds> kubelet = {{"team", "a", "main", "gpuman.io/shared", {"GPU-2::0"}},
+                                                   {"team", "a", "main", kMem, Parts("GPU-0", 0, 2)}};
   EXPECT_THAT(
       TableOf(kubelet, pools_),
       ElementsAre(api::ContainerAllocation{
@@ -56,9 +56,9 @@ TEST_F(TableTest, GivesAContainerWithSeveralResourcesTheLeastLimit) {
 }
 
 TEST_F(TableTest, LeavesOutWhatIsNotOurs) {
-  const std::vector<Allocation> kubelet = {{"team", "a", "main", "nvidia.com/gpu", {"GPU-0"}},
-                                           {"team", "b", "main", kMem, {"GPU-9::0", "junk"}},
-                                           {"team", "c", "main", kMem, {}}};
+  const std::vector<ContainerDeviceIds> kubelet = {{"team", "a", "main", "nvidia.com/gpu", {"GPU-0"}},
+                                                   {"team", "b", "main", kMem, {"GPU-9::0", "junk"}},
+                                                   {"team", "c", "main", kMem, {}}};
   EXPECT_THAT(TableOf(kubelet, pools_), IsEmpty());
 }
 

@@ -80,7 +80,7 @@ std::array<spank_option, 4> Options() {
             0, CheckCompute}}};
 }
 
-base::Result<StepSettings> SettingsOf(int count, char* words[]) {
+base::Result<PluginSettings> SettingsOf(int count, char* words[]) {
   std::vector<std::string_view> list(words, words + std::max(count, 0));
   auto settings = ParseSettings(list);
   if (!settings) return base::Fail(std::move(settings.error()).In("gpuman: plugstack.conf"));
@@ -134,7 +134,7 @@ void SayOnce(spank_t spank, const std::string& message) {
     slurm_spank_log("%s", message.c_str());
 }
 
-base::Result<> Hold(spank_t spank, const StepSettings& settings) {
+base::Result<> Hold(spank_t spank, const PluginSettings& settings) {
   const auto step = StepOf(spank);
   const auto request = RequestFor(step, settings);
   if (request && !*request) {

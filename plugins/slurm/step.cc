@@ -24,7 +24,7 @@ Result<bool> ParseYesNo(std::string_view name, std::string_view value) {
   return Fail(ErrorCode::kInvalidArgument, fmt::format("{}={}: it is yes or no", name, value));
 }
 
-Result<> Take(std::string_view name, std::string_view value, StepSettings& settings) {
+Result<> Take(std::string_view name, std::string_view value, PluginSettings& settings) {
   if (name == "socket") {
     if (!value.starts_with('/'))
       return Fail(ErrorCode::kInvalidArgument, fmt::format("socket={}: it is an absolute path", value));
@@ -78,7 +78,7 @@ std::vector<std::string> GpusOf(const Step& step) {
 }
 
 // nullopt: the step has no shards, or is not bound by them.
-Result<std::optional<base::Bytes>> AllottedTo(const Step& step, const StepSettings& settings) {
+Result<std::optional<base::Bytes>> AllottedTo(const Step& step, const PluginSettings& settings) {
   const auto text = step.variable("SLURM_SHARDS_ON_NODE");
   if (!text || text->empty()) return std::optional<base::Bytes>{};
   if (step.share && settings.share_whole) return std::optional<base::Bytes>{};
@@ -94,8 +94,8 @@ Result<std::optional<base::Bytes>> AllottedTo(const Step& step, const StepSettin
 
 }  // namespace
 
-Result<StepSettings> ParseSettings(std::span<const std::string_view> words) {
-  StepSettings settings;
+Result<PluginSettings> ParseSettings(std::span<const std::string_view> words) {
+  PluginSettings settings;
   for (const auto word : words) {
     const auto sign = word.find('=');
     const auto name = word.substr(0, sign);
@@ -128,7 +128,7 @@ std::string TagOf(const Step& step) {
   return fmt::format("slurm-{}.{}", step.job, name);
 }
 
-Result<std::optional<api::AttachRequest>> RequestFor(const Step& step, const StepSettings& settings) {
+Result<std::optional<api::AttachRequest>> RequestFor(const Step& step, const PluginSettings& settings) {
   api::AttachRequest request;
   request.gpus = GpusOf(step);
   if (request.gpus.empty()) return std::optional<api::AttachRequest>{};
@@ -168,7 +168,7 @@ std::map<std::string, std::string> EnvironmentFor(const api::AttachAnswer& attac
   return environment;
 }
 
-AttachFailure OnError(const base::Error& error, const StepSettings& settings) {
+TaskStartDecision OnError(const base::Error& error, const PluginSettings& settings) {
   const std::string hint = error.hint.empty() ? "" : " (" + error.hint + ")";
   // The user's request is wrong: the step must not start without it.
   if (error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kUnsatisfiable)

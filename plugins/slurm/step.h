@@ -20,7 +20,7 @@
 namespace gpuman::slurm {
 
 // The words behind the plugin in plugstack.conf.
-struct StepSettings {
+struct PluginSettings {
   std::string socket = "/run/gpuman/gpumand.sock";
   bool required = false;             // no task starts that gpumand does not supervise
   base::Millis patience{5000};       // for gpumand's answer, 100 ms to 60 s
@@ -30,7 +30,7 @@ struct StepSettings {
 };
 
 // kInvalidArgument names the word and lists the known ones.
-base::Result<StepSettings> ParseSettings(std::span<const std::string_view> words);
+base::Result<PluginSettings> ParseSettings(std::span<const std::string_view> words);
 
 inline constexpr const char* kMemoryOption = "gpuman-mem";
 inline constexpr const char* kSoftOption = "gpuman-soft";
@@ -61,17 +61,17 @@ struct Step {
 std::string TagOf(const Step& step);
 
 // The request to gpumand; nullopt: the step has no GPU.
-base::Result<std::optional<api::AttachRequest>> RequestFor(const Step& step, const StepSettings& settings);
+base::Result<std::optional<api::AttachRequest>> RequestFor(const Step& step, const PluginSettings& settings);
 
 // The variables for the step's tasks; `preloaded` is their present LD_PRELOAD.
 std::map<std::string, std::string> EnvironmentFor(const api::AttachAnswer& attached,
                                                   const std::string& preloaded);
 
 // What the plugin does with a task that gpumand could not attach.
-struct AttachFailure {
+struct TaskStartDecision {
   bool may_start = false;
   std::string message;  // for the user, one line
 };
-AttachFailure OnError(const base::Error& error, const StepSettings& settings);
+TaskStartDecision OnError(const base::Error& error, const PluginSettings& settings);
 
 }  // namespace gpuman::slurm

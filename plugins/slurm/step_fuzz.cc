@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Step step;
   step.memory = std::string(text.substr(size / 2));
   step.variable = [&](const char*) { return std::optional(std::string(text.substr(0, size / 2))); };
-  (void)RequestFor(step, settings.value_or(StepSettings{})).has_value();
+  (void)RequestFor(step, settings.value_or(PluginSettings{})).has_value();
   (void)ParseLimit(kSoftOption, text).has_value();
   return 0;
 }

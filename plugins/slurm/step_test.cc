@@ -29,7 +29,7 @@ Step OnGpu(const char* gpu = "0") {
   return StepWith({{"CUDA_VISIBLE_DEVICES", gpu}, {"SLURM_STEP_GPUS", gpu}});
 }
 
-api::AttachRequest Asked(const Step& step, const StepSettings& settings = {}) {
+api::AttachRequest Asked(const Step& step, const PluginSettings& settings = {}) {
   auto request = RequestFor(step, settings);
   EXPECT_TRUE(request) << request.error().message;
   EXPECT_TRUE(request && *request);
@@ -180,7 +180,7 @@ TEST(SlurmStep, IsHeldToItsShards) {
   Step step =
       StepWith({{"CUDA_VISIBLE_DEVICES", "0"}, {"SLURM_STEP_GPUS", "0"}, {"SLURM_SHARDS_ON_NODE", "3"}});
   EXPECT_EQ(Asked(step).at_most, base::GiB(3));
-  StepSettings settings;
+  PluginSettings settings;
   settings.shard = base::MiB(256);
   EXPECT_EQ(Asked(step, settings).at_most, base::MiB(768));
   settings.share_whole = true;
@@ -213,7 +213,7 @@ TEST(SlurmEnvironment, HasTheShimBeforeWhatIsPreloadedAndOnce) {
 }
 
 TEST(SlurmTask, StartsWithoutGpumandUnlessItIsRequired) {
-  StepSettings careless, careful;
+  PluginSettings careless, careful;
   careful.required = true;
   for (const auto code :
        {ErrorCode::kUnavailable, ErrorCode::kTimeout, ErrorCode::kConflict, ErrorCode::kInternal}) {

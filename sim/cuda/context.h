@@ -29,7 +29,7 @@ struct StreamHandle {
 // The memory for small allocations of a context: parts of 2 MiB blocks, in steps of 512 bytes.
 struct SmallBlocks {
   std::mutex mutex;
-  std::map<std::uint64_t, FreeList> blocks;  // by address
+  std::map<std::uint64_t, GpuMemoryFreeList> blocks;  // by address
 };
 
 // Thread-safe. The destructor does nothing: Driver::DestroyContext releases the objects.

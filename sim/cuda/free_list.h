@@ -12,7 +12,7 @@ constexpr std::uint64_t RoundUp(std::uint64_t value, std::uint64_t step) {
   return (value + step - 1) / step * step;
 }
 
-class FreeList {
+class GpuMemoryFreeList {
  public:
   std::optional<std::uint64_t> Take(std::uint64_t size) {
     for (auto at = free_.begin(); at != free_.end(); ++at) {

@@ -29,7 +29,7 @@ CUresult AllocateSmall(Driver& driver, Context& context, std::uint64_t size, CUd
                             .kind = MemoryKind::kDevice,
                             .device = &context.device(),
                             .physical = std::move(physical)});
-    FreeList& free = context.small.blocks[begin];
+    GpuMemoryFreeList& free = context.small.blocks[begin];
     free.Give(0, kDeviceStep);
     address = begin + *free.Take(step);
   }

@@ -30,7 +30,7 @@ class Heap {
  private:
   int descriptor_;
   std::mutex mutex_;
-  FreeList free_;
+  GpuMemoryFreeList free_;
 };
 
 class Physical {

@@ -65,8 +65,8 @@ class MemoryPool {
   std::mutex mutex_;  // guards the members below
   std::uint64_t base_ = 0, span_ = 0;
   std::set<std::uint64_t> pieces_;  // offsets of pieces with memory
-  FreeList free_;                   // within the pieces
-  FreeList unbacked_;               // the range without memory
+  GpuMemoryFreeList free_;          // within the pieces
+  GpuMemoryFreeList unbacked_;      // the range without memory
   std::uint64_t live_ = 0, used_ = 0, used_high_ = 0, reserved_ = 0, reserved_high_ = 0, threshold_ = 0;
   std::map<CUmemPool_attribute, int> switches_;
   std::vector<Mark> pending_;

@@ -13,7 +13,7 @@
 namespace gpuman::api {
 namespace {
 
-HttpOptions NoTimeoutWith(const Wake& wake) {
+HttpOptions NoTimeoutWith(const WaitCancellation& wake) {
   HttpOptions options = NoTimeout();
   options.wake_fd = wake.fd;
   options.on_wake = wake.on_wake;
@@ -89,12 +89,12 @@ base::Result<JobView> Client::Restart(std::string_view job, const RunOptionsPatc
   return ValueOf<JobView>(AskRaw(request, NoTimeout()));
 }
 
-base::Result<JobView> Client::Wait(std::string_view job, const Wake& wake) const {
+base::Result<JobView> Client::Wait(std::string_view job, const WaitCancellation& wake) const {
   return Ask(*this, routes::kWaitForJob, {{job}}, {}, NoTimeoutWith(wake));
 }
 
 base::Result<> Client::Log(std::string_view job, const LogOptions& options, const BodySink& sink,
-                           const Wake& wake) const {
+                           const WaitCancellation& wake) const {
   const auto query = Query()
                          .AddFlag("follow", options.follow)
                          .AddNumber("tail", options.tail)

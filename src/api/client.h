@@ -39,7 +39,7 @@ struct EventOptions {
 };
 
 // Ends a long wait from outside; see HttpOptions.
-struct Wake {
+struct WaitCancellation {
   int fd = -1;
   std::function<bool()> on_wake;
 };
@@ -64,10 +64,10 @@ class Client {
   // Waits until a running job has stopped, which may take its grace time.
   base::Result<JobView> Restart(std::string_view job, const RunOptionsPatch& changes) const;
   // Returns once the job has ended.
-  base::Result<JobView> Wait(std::string_view job, const Wake& wake = {}) const;
+  base::Result<JobView> Wait(std::string_view job, const WaitCancellation& wake = {}) const;
   // Returns at the end of the log; with `follow`, that is when the job ends.
   base::Result<> Log(std::string_view job, const LogOptions& options, const BodySink& sink,
-                     const Wake& wake = {}) const;
+                     const WaitCancellation& wake = {}) const;
   base::Result<EventList> Events(const EventOptions& options) const;
   // Gives `take` the past events that `options` select, then new events, until `take` returns false or the
   // daemon ends.

@@ -11,7 +11,7 @@
 
 namespace gpuman::api {
 
-inline constexpr base::json::Format kFormat{.durations = base::json::DurationForm::kSeconds};
+inline constexpr base::json::JsonFormat kFormat{.durations = base::json::DurationForm::kSeconds};
 
 constexpr bool IsRequest(const void*) { return false; }
 template <typename T>

@@ -97,7 +97,7 @@ void Fields(V& v, T& x) {
   v("start", x.start);
 }
 
-template <typename V, base::json::Of<MigChange> T>
+template <typename V, base::json::Of<MigGpuChange> T>
 void Fields(V& v, T& x) {
   v.Required("index", x.index);
   v.Required("uuid", x.uuid);

@@ -134,7 +134,7 @@ void Fields(V& v, T& x) {
   v("hoarding", x.hoarding);
 }
 
-template <typename V, base::json::Of<LeftOnGpu> T>
+template <typename V, base::json::Of<SuspendedJobGpuMemory> T>
 void Fields(V& v, T& x) {
   v("job", x.job);
   v("tag", x.tag);

@@ -84,7 +84,7 @@ void Fields(V& v, T& x) {
   v.Required("container", x.container);
 }
 
-template <typename V, base::json::Of<FirstRefusalView> T>
+template <typename V, base::json::Of<FirstRefusedAllocationView> T>
 void Fields(V& v, T& x) {
   v("asked", x.asked);
   v("used", x.used);
@@ -92,7 +92,7 @@ void Fields(V& v, T& x) {
   v("at", x.at);
 }
 
-template <typename V, base::json::Of<RefusalView> T>
+template <typename V, base::json::Of<RefusedAllocationView> T>
 void Fields(V& v, T& x) {
   v.Required("gpu", x.gpu);
   v.Required("asked", x.asked);

@@ -90,7 +90,7 @@ struct MigStepView {
   std::optional<unsigned> start;
 };
 
-struct MigChange {
+struct MigGpuChange {
   int index = 0;
   std::string uuid;
   std::vector<MigStepView> steps;
@@ -102,7 +102,7 @@ struct MigChange {
 };
 
 struct MigChanges {
-  std::vector<MigChange> gpus;
+  std::vector<MigGpuChange> gpus;
 };
 
 }  // namespace gpuman::api

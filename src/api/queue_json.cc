@@ -40,7 +40,7 @@ namespace {
 
 template <typename T, typename F>
 base::Result<> Set(const base::json::Patch<T>& patch, T& options, F&& list) {
-  base::json::Format format = kFormat;
+  base::json::JsonFormat format = kFormat;
   format.strict = true;
   auto set = base::json::Apply(patch, format, options, std::forward<F>(list));
   if (!set) return base::Fail(base::ErrorCode::kInvalidArgument, std::move(set.error().message));
@@ -50,9 +50,9 @@ base::Result<> Set(const base::json::Patch<T>& patch, T& options, F&& list) {
 // The options of a list of fields with their values; null: the option has none.
 template <typename F>
 Json ValuesOf(const spec::JobRequest& options, F&& list) {
-  base::json::Format format = kFormat;
+  base::json::JsonFormat format = kFormat;
   format.defaults = true;
-  base::json::Writer writer(format);
+  base::json::JsonObjectWriter writer(format);
   list(writer, options);
   return std::move(writer).Take();
 }

@@ -152,7 +152,7 @@ struct QueueProcess {
 };
 
 // What stays of a suspended job on a GPU.
-struct LeftOnGpu {
+struct SuspendedJobGpuMemory {
   std::int64_t job = 0;
   std::string tag;
   base::Bytes bytes{};
@@ -168,9 +168,9 @@ struct QueueGpu {
   // Why the queue starts nothing there: lost, unhealthy, drained (by hand). `state` calls all of it drained.
   std::vector<std::string> unfit{};
   std::vector<std::int64_t> jobs;
-  std::vector<std::string> tags;        // of `jobs`, in their order
-  std::vector<LeftOnGpu> left;          // of suspended jobs; `memory` has it as used
-  std::vector<QueueProcess> processes;  // other processes; those of jobs are in /v1/gpus
+  std::vector<std::string> tags;            // of `jobs`, in their order
+  std::vector<SuspendedJobGpuMemory> left;  // of suspended jobs; `memory` has it as used
+  std::vector<QueueProcess> processes;      // other processes; those of jobs are in /v1/gpus
   // To each GPU of the list, in its order: nvlink switch host_bridge node system unknown; self.
   std::vector<std::string> links;
   std::optional<InstancePart> mig;  // null: a whole GPU

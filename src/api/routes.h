@@ -20,7 +20,7 @@
 namespace gpuman::api {
 
 // Whether a request that comes while the daemon starts waits until the daemon knows the GPUs.
-enum class WaitAtStart { kForGpus, kNever };
+enum class StartupWaitPolicy { kForGpus, kNever };
 
 enum class BodyNeed { kRequired, kOptional };  // kOptional: an empty body is read as {}
 
@@ -32,7 +32,7 @@ struct Route {
   std::string_view method;
   std::string_view path;  // {name} takes one segment
   Right right;
-  WaitAtStart wait = WaitAtStart::kForGpus;
+  StartupWaitPolicy wait = StartupWaitPolicy::kForGpus;
   unsigned status = 200;  // of success; a dry run of a submission has 200 as well
   BodyNeed body_need = BodyNeed::kRequired;
 };
@@ -44,13 +44,14 @@ struct JobRoute : Route<Body, Answer> {};
 
 namespace routes {
 
-inline constexpr Route<NoBody, Text> kHealthz{"GET", "/healthz", Right::kAnybody, WaitAtStart::kNever};
+inline constexpr Route<NoBody, Text> kHealthz{"GET", "/healthz", Right::kAnybody, StartupWaitPolicy::kNever};
 inline constexpr Route<NoBody, Text> kMetrics{"GET", "/metrics", Right::kSee};
 inline constexpr Route<NoBody, VersionView> kVersion{"GET", "/v1/version", Right::kAnybody,
-                                                     WaitAtStart::kNever};
-inline constexpr Route<NoBody, WebPageView> kWeb{"GET", "/v1/web", Right::kSee, WaitAtStart::kNever};
+                                                     StartupWaitPolicy::kNever};
+inline constexpr Route<NoBody, WebPageView> kWeb{"GET", "/v1/web", Right::kSee, StartupWaitPolicy::kNever};
 inline constexpr Route<NoBody, StatusView> kStatus{"GET", "/v1/status", Right::kSee};
-inline constexpr Route<NoBody, EventList> kEvents{"GET", "/v1/events", Right::kSee, WaitAtStart::kNever};
+inline constexpr Route<NoBody, EventList> kEvents{"GET", "/v1/events", Right::kSee,
+                                                  StartupWaitPolicy::kNever};
 inline constexpr Route<NoBody, GpuList> kGpus{"GET", "/v1/gpus", Right::kSee};
 inline constexpr Route<NoBody, GpuView> kGpu{"GET", "/v1/gpus/{ref}", Right::kSee};
 
@@ -79,54 +80,57 @@ inline constexpr Route<MpsTermination, MpsReport> kTerminateMps{"POST", "/v1/mps
 
 inline constexpr Route<NoBody, ShareView> kShare{"GET", "/v1/share", Right::kSee};
 inline constexpr Route<ShareUpdate, ShareView> kSetShare{"PUT", "/v1/share", Right::kManage,
-                                                         WaitAtStart::kNever};
+                                                         StartupWaitPolicy::kNever};
 
 inline constexpr Route<NoBody, ContainersView> kContainers{"GET", "/v1/containers", Right::kAnybody,
-                                                           WaitAtStart::kNever};
+                                                           StartupWaitPolicy::kNever};
 // Waits: before the daemon knows the GPUs, it could take a process of a container for a foreign process.
 inline constexpr Route<ContainerTable, ContainersView> kSetContainers{"PUT", "/v1/containers",
                                                                       Right::kManage};
 
 inline constexpr Route<NoBody, JobList> kJobs{"GET", "/v1/jobs", Right::kSee};
-inline constexpr Route<RunRequest, JobView> kRun{"POST", "/v1/jobs", Right::kSubmit, WaitAtStart::kForGpus,
-                                                 201};
-inline constexpr JobRoute<NoBody, JobView> kJob{{"GET", "/v1/jobs/{ref}", Right::kSee, WaitAtStart::kNever}};
+inline constexpr Route<RunRequest, JobView> kRun{"POST", "/v1/jobs", Right::kSubmit,
+                                                 StartupWaitPolicy::kForGpus, 201};
+inline constexpr JobRoute<NoBody, JobView> kJob{
+    {"GET", "/v1/jobs/{ref}", Right::kSee, StartupWaitPolicy::kNever}};
 inline constexpr JobRoute<JobUpdate, JobView> kUpdateJob{
-    {"PATCH", "/v1/jobs/{ref}", Right::kControlJob, WaitAtStart::kNever}};
+    {"PATCH", "/v1/jobs/{ref}", Right::kControlJob, StartupWaitPolicy::kNever}};
 inline constexpr JobRoute<NoBody, JobView> kRemoveJob{
-    {"DELETE", "/v1/jobs/{ref}", Right::kControlJob, WaitAtStart::kNever}};
+    {"DELETE", "/v1/jobs/{ref}", Right::kControlJob, StartupWaitPolicy::kNever}};
 inline constexpr JobRoute<RunOptionsPatch, JobView> kRestartJob{
-    {"POST", "/v1/jobs/{ref}/restart", Right::kControlJob, WaitAtStart::kNever, 200, BodyNeed::kOptional}};
+    {"POST", "/v1/jobs/{ref}/restart", Right::kControlJob, StartupWaitPolicy::kNever, 200,
+     BodyNeed::kOptional}};
 inline constexpr JobRoute<NoBody, JobView> kSuspendJob{
-    {"POST", "/v1/jobs/{ref}/suspend", Right::kControlJob, WaitAtStart::kNever}};
+    {"POST", "/v1/jobs/{ref}/suspend", Right::kControlJob, StartupWaitPolicy::kNever}};
 inline constexpr JobRoute<TargetGpuRequest, JobView> kResumeJob{
-    {"POST", "/v1/jobs/{ref}/resume", Right::kControlJob, WaitAtStart::kNever, 200, BodyNeed::kOptional}};
+    {"POST", "/v1/jobs/{ref}/resume", Right::kControlJob, StartupWaitPolicy::kNever, 200,
+     BodyNeed::kOptional}};
 inline constexpr JobRoute<TargetGpuRequest, JobView> kMoveJob{
-    {"POST", "/v1/jobs/{ref}/move", Right::kControlJob, WaitAtStart::kNever, 200, BodyNeed::kOptional}};
+    {"POST", "/v1/jobs/{ref}/move", Right::kControlJob, StartupWaitPolicy::kNever, 200, BodyNeed::kOptional}};
 inline constexpr JobRoute<NoBody, JobView> kWaitForJob{
-    {"GET", "/v1/jobs/{ref}/wait", Right::kSee, WaitAtStart::kNever}};
+    {"GET", "/v1/jobs/{ref}/wait", Right::kSee, StartupWaitPolicy::kNever}};
 inline constexpr JobRoute<NoBody, Text> kJobLog{
-    {"GET", "/v1/jobs/{ref}/log", Right::kReadLog, WaitAtStart::kNever}};
+    {"GET", "/v1/jobs/{ref}/log", Right::kReadLog, StartupWaitPolicy::kNever}};
 inline constexpr JobRoute<NoBody, JobStory> kWhyJob{
-    {"GET", "/v1/jobs/{ref}/why", Right::kSee, WaitAtStart::kNever}};
+    {"GET", "/v1/jobs/{ref}/why", Right::kSee, StartupWaitPolicy::kNever}};
 // The process must belong to the caller, unless the caller is root.
 inline constexpr Route<AttachRequest, AttachAnswer> kAttach{"POST", "/v1/attachments", Right::kSubmit,
-                                                            WaitAtStart::kForGpus, 201};
+                                                            StartupWaitPolicy::kForGpus, 201};
 
 inline constexpr Route<SubmitRequest, SubmissionAnswer> kSubmit{"POST", "/v1/submissions", Right::kSubmit,
-                                                                WaitAtStart::kForGpus, 201};
+                                                                StartupWaitPolicy::kForGpus, 201};
 // The caller also needs control of each of these jobs.
 inline constexpr JobRoute<RedoRequest, SubmissionAnswer> kRedoJob{
-    {"POST", "/v1/jobs/{ref}/redo", Right::kSubmit, WaitAtStart::kNever, 201, BodyNeed::kOptional}};
+    {"POST", "/v1/jobs/{ref}/redo", Right::kSubmit, StartupWaitPolicy::kNever, 201, BodyNeed::kOptional}};
 inline constexpr JobRoute<NoBody, JobView> kHoldJob{
-    {"POST", "/v1/jobs/{ref}/hold", Right::kControlJob, WaitAtStart::kNever}};
+    {"POST", "/v1/jobs/{ref}/hold", Right::kControlJob, StartupWaitPolicy::kNever}};
 inline constexpr JobRoute<NoBody, JobView> kReleaseJob{
-    {"POST", "/v1/jobs/{ref}/release", Right::kControlJob, WaitAtStart::kNever}};
+    {"POST", "/v1/jobs/{ref}/release", Right::kControlJob, StartupWaitPolicy::kNever}};
 inline constexpr JobRoute<NoBody, JobView> kCancelJob{
-    {"POST", "/v1/jobs/{ref}/cancel", Right::kControlJob, WaitAtStart::kNever}};
+    {"POST", "/v1/jobs/{ref}/cancel", Right::kControlJob, StartupWaitPolicy::kNever}};
 // The daemon checks each job separately: a job that the caller may not end is a row with an error.
 inline constexpr Route<CancelRequest, CancelAnswer> kCancelJobs{"POST", "/v1/cancellations",
-                                                                Right::kByRequest, WaitAtStart::kNever};
+                                                                Right::kByRequest, StartupWaitPolicy::kNever};
 
 inline constexpr Route<NoBody, JobList> kQueue{"GET", "/v1/queue", Right::kSee};
 inline constexpr Route<NoBody, Text> kQueueRows{"GET", "/v1/queue/rows", Right::kSee};
@@ -136,21 +140,21 @@ inline constexpr Route<QueueSettingsUpdate, QueueSettings> kSetQueue{"PATCH", "/
 
 inline constexpr Route<NoBody, ReservationList> kReservations{"GET", "/v1/reservations", Right::kSee};
 inline constexpr Route<ReservationRequest, Reservation> kReserve{"POST", "/v1/reservations", Right::kManage,
-                                                                 WaitAtStart::kForGpus, 201};
+                                                                 StartupWaitPolicy::kForGpus, 201};
 inline constexpr Route<NoBody, Reservation> kCancelReservation{"DELETE", "/v1/reservations/{ref}",
-                                                               Right::kManage, WaitAtStart::kNever};
+                                                               Right::kManage, StartupWaitPolicy::kNever};
 inline constexpr Route<NoBody, QuotaList> kQuotas{"GET", "/v1/quotas", Right::kSee};
 inline constexpr Route<NoBody, Quota> kQuota{"GET", "/v1/quotas/{subject}/{name}", Right::kSee,
-                                             WaitAtStart::kNever};
+                                             StartupWaitPolicy::kNever};
 inline constexpr Route<QuotaUpdate, Quota> kSetQuota{"PUT", "/v1/quotas/{subject}/{name}", Right::kManage,
-                                                     WaitAtStart::kNever};
+                                                     StartupWaitPolicy::kNever};
 inline constexpr Route<NoBody, Quota> kRemoveQuota{"DELETE", "/v1/quotas/{subject}/{name}", Right::kManage,
-                                                   WaitAtStart::kNever};
+                                                   StartupWaitPolicy::kNever};
 inline constexpr Route<NoBody, IgnoreRuleList> kIgnoredProcesses{"GET", "/v1/ignored-processes", Right::kSee};
 inline constexpr Route<IgnoreRuleView, IgnoreRuleView> kIgnoreProcess{
-    "POST", "/v1/ignored-processes", Right::kManage, WaitAtStart::kForGpus, 201};
+    "POST", "/v1/ignored-processes", Right::kManage, StartupWaitPolicy::kForGpus, 201};
 inline constexpr Route<NoBody, IgnoreRuleView> kStopIgnoring{"DELETE", "/v1/ignored-processes/{ref}",
-                                                             Right::kManage, WaitAtStart::kNever};
+                                                             Right::kManage, StartupWaitPolicy::kNever};
 inline constexpr Route<NoBody, StatsView> kStats{"GET", "/v1/stats", Right::kSee};
 
 // Calls `visit` with each route.

@@ -60,7 +60,7 @@ struct JobMemory {
 };
 
 // The first of a run's refused allocations on one GPU.
-struct FirstRefusalView {
+struct FirstRefusedAllocationView {
   base::Bytes asked;
   base::Bytes used;
   std::optional<base::Bytes> limit;
@@ -68,7 +68,7 @@ struct FirstRefusalView {
 };
 
 // The last allocation that was refused to a program of the job.
-struct RefusalView {
+struct RefusedAllocationView {
   std::string gpu;  // UUID
   base::Bytes asked;
   base::Bytes used;                  // by the job on that GPU, at that time
@@ -78,9 +78,9 @@ struct RefusalView {
   std::string message;   // the refusal as a sentence, with what can be done
   bool context = false;  // the allocation was a context; `asked` is 0 where its cost there was not known
   // null: not known.
-  std::optional<std::int64_t> count{};        // of the run's refusals on that GPU, with this one
-  std::optional<FirstRefusalView> first{};    // of these
-  std::optional<base::MemoryParts> parts{};   // of `used`
+  std::optional<std::int64_t> count{};                // of the run's refusals on that GPU, with this one
+  std::optional<FirstRefusedAllocationView> first{};  // of these
+  std::optional<base::MemoryParts> parts{};           // of `used`
   std::optional<base::Bytes> pools_unused{};  // the part of the process's pools that no allocation had
   std::optional<base::Bytes> device_free{};   // on the whole GPU
 };
@@ -122,10 +122,10 @@ struct JobView {
   // Processes on a GPU that do not count their memory, so that only the guard holds the limit; null: no
   // process of the job has to count its memory.
   std::optional<std::vector<int>> unshimmed;
-  std::vector<std::string> notes;      // of its current or last run, as sentences: what gpuman could not do
-  std::optional<RefusalView> refusal;  // of its current or last run; null: none is known
-  std::optional<JobQueueView> queue;   // null: it never was in the queue
-  std::optional<double> energy{};      // joules, of its current or last run; null: not measured
+  std::vector<std::string> notes;  // of its current or last run, as sentences: what gpuman could not do
+  std::optional<RefusedAllocationView> refusal;  // of its current or last run; null: none is known
+  std::optional<JobQueueView> queue;             // null: it never was in the queue
+  std::optional<double> energy{};                // joules, of its current or last run; null: not measured
   std::optional<double> cost{};  // of that run, in `currency`; null: no price is set, or it is not known
   std::optional<std::string> currency{};
 };

@@ -14,7 +14,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/spawn_setup.h"
+#include "base/process_spawner.h"
 
 namespace gpuman::base {
 namespace {
@@ -32,7 +32,7 @@ class ChildProcessTest : public testing::Test {
     std::string words[] = {"sh", "-c", std::move(script)};
     char* const arguments[] = {words[0].data(), words[1].data(), words[2].data(), nullptr};
     char* const environment[] = {nullptr};
-    SpawnSetup setup;
+    ProcessSpawner setup;
     setup.Give(theirs.get(), 0);
     setup.GiveNull(1, O_WRONLY);
     setup.GiveNull(2, O_WRONLY);

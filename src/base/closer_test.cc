@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "base/file.h"
-#include "base/lingering_socket.h"
+#include "base/slow_closing_socket.h"
 
 namespace gpuman::base {
 namespace {
@@ -21,7 +21,7 @@ bool AThreadIsClosing() {
 }
 
 TEST(Closer, ClosesASocketThatLingersAndIsNotHeldByIt) {
-  LingeringSocket lingering;
+  SlowClosingSocket lingering;
   ASSERT_TRUE(lingering.ok());
   {
     Closer closer;
@@ -35,7 +35,7 @@ TEST(Closer, ClosesASocketThatLingersAndIsNotHeldByIt) {
 }
 
 TEST(Closer, ClosesASocketThatIsQueuedOnAnother) {
-  LingeringSocket lingering;
+  SlowClosingSocket lingering;
   ASSERT_TRUE(lingering.ok());
   int ends[2] = {};
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
@@ -48,7 +48,7 @@ TEST(Closer, ClosesASocketThatIsQueuedOnAnother) {
 }
 
 TEST(Closer, KeepsWhatItIsToCloseWhileItIsPaused) {
-  LingeringSocket lingering;
+  SlowClosingSocket lingering;
   ASSERT_TRUE(lingering.ok());
   Closer closer;
   Fd fd = lingering.Take();

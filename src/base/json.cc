@@ -46,27 +46,29 @@ std::uint64_t MarkOf(std::string_view name) {
 
 }  // namespace
 
-Json Write(const Format& format, const std::string& value) {
+Json Write(const JsonFormat& format, const std::string& value) {
   if (!format.any_bytes || IsUtf8(value)) return value;
   Json json = Json::object();
   json["hex"] = EncodeHex(value);
   return json;
 }
 
-Json Write(const Format& format, const std::filesystem::path& value) { return Write(format, value.native()); }
+Json Write(const JsonFormat& format, const std::filesystem::path& value) {
+  return Write(format, value.native());
+}
 
-Json Write(const Format& format, WallTime value) {
+Json Write(const JsonFormat& format, WallTime value) {
   if (format.times == TimeForm::kIso8601) return FormatIso8601(value);
   return std::chrono::duration_cast<Millis>(value.time_since_epoch()).count();
 }
 
-Json Write(const Format& format, Millis value) {
+Json Write(const JsonFormat& format, Millis value) {
   if (format.durations == DurationForm::kMillis) return value.count();
   if (value.count() % 1000 == 0) return value.count() / 1000;
   return static_cast<double>(value.count()) / 1000;
 }
 
-Json Write(const Format&, const SizeSpec& value) {
+Json Write(const JsonFormat&, const SizeSpec& value) {
   if (!value.IsRelative()) return value.bytes.count;
   std::array<char, 400> text{};  // the longest double without an exponent has fewer than 350 characters
   const auto end =
@@ -74,20 +76,20 @@ Json Write(const Format&, const SizeSpec& value) {
   return std::string(text.data(), end) + "%";
 }
 
-Writer::Writer(const Format& format) : format_(format) {
+JsonObjectWriter::JsonObjectWriter(const JsonFormat& format) : format_(format) {
   json_.get_ref<Json::object_t&>().reserve(kUsualFields);
 }
 
 // Does without the search of operator[], since no list has a name twice.
-void Writer::Add(const char* name, Json&& value) {
+void JsonObjectWriter::Add(const char* name, Json&& value) {
   json_.get_ref<Json::object_t&>().emplace_back(name, std::move(value));
 }
-void Writer::AddNull(const char* name) { Add(name, nullptr); }
-void Writer::AddBool(const char* name, bool value) { Add(name, value); }
-void Writer::AddSigned(const char* name, std::int64_t value) { Add(name, value); }
-void Writer::AddUnsigned(const char* name, std::uint64_t value) { Add(name, value); }
-void Writer::AddText(const char* name, std::string_view value) { Add(name, std::string(value)); }
-void Writer::AddAll(const Json& fields) {
+void JsonObjectWriter::AddNull(const char* name) { Add(name, nullptr); }
+void JsonObjectWriter::AddBool(const char* name, bool value) { Add(name, value); }
+void JsonObjectWriter::AddSigned(const char* name, std::int64_t value) { Add(name, value); }
+void JsonObjectWriter::AddUnsigned(const char* name, std::uint64_t value) { Add(name, value); }
+void JsonObjectWriter::AddText(const char* name, std::string_view value) { Add(name, std::string(value)); }
+void JsonObjectWriter::AddAll(const Json& fields) {
   for (const auto& [name, value] : fields.items()) json_.get_ref<Json::object_t&>().emplace_back(name, value);
 }
 
@@ -237,7 +239,7 @@ void Read(ParseState& r, const FieldPath& path, const Json& json, SizeSpec& out)
   std::string text;
   if (json.is_object() && !r.format.strict) {
     // A record of an older gpuman has {"bytes":…} or {"percent":…}.
-    Reader older(r, path, json);
+    JsonObjectReader older(r, path, json);
     older("bytes", out.bytes);
     older("percent", out.percent);
     older.Check(out.percent >= 0 && out.percent <= 100, "percent", "it is no percentage");
@@ -260,7 +262,7 @@ void Read(ParseState& r, const FieldPath& path, const Json& json, SizeSpec& out)
   out = *parsed;
 }
 
-Reader::Reader(ParseState& state, const FieldPath& path, const Json& json)
+JsonObjectReader::JsonObjectReader(ParseState& state, const FieldPath& path, const Json& json)
     : state_(state), path_(path), json_(json) {
   if (!json_.is_object()) {
     state_.WrongType(path_, "an object", json_);
@@ -269,7 +271,7 @@ Reader::Reader(ParseState& state, const FieldPath& path, const Json& json)
   for (const auto& [name, ignored] : json_.get_ref<const Json::object_t&>()) marks_ |= MarkOf(name);
 }
 
-const Json* Reader::Find(const char* name) {
+const Json* JsonObjectReader::Find(const char* name) {
   if (!json_.is_object()) return nullptr;
   if (state_.format.strict) seen_.emplace_back(name);
   const std::string_view text = name;
@@ -283,13 +285,13 @@ const Json* Reader::Find(const char* name) {
   return &found->second;
 }
 
-void Reader::Missing(const char* name) { state_.Fail(path_, fmt::format("'{}' is missing", name)); }
+void JsonObjectReader::Missing(const char* name) { state_.Fail(path_, fmt::format("'{}' is missing", name)); }
 
-void Reader::NotKnown(const char* name, std::string_view alternative) {
+void JsonObjectReader::NotKnown(const char* name, std::string_view alternative) {
   state_.Fail(At(name), fmt::format("'{}' is not known here", alternative), ErrorCode::kNotSupported);
 }
 
-void Reader::Version(const char* name, int version) {
+void JsonObjectReader::Version(const char* name, int version) {
   int found = 0;
   Required(name, found);
   if (found != version)
@@ -297,15 +299,15 @@ void Reader::Version(const char* name, int version) {
                 ErrorCode::kNotSupported);
 }
 
-void Reader::Check(bool holds, const char* name, std::string_view what) {
+void JsonObjectReader::Check(bool holds, const char* name, std::string_view what) {
   if (!holds) state_.Fail(At(name), what);
 }
 
-void Reader::Valid(const Result<>& valid) {
+void JsonObjectReader::Valid(const Result<>& valid) {
   if (!valid) state_.Fail(path_, valid.error().message);
 }
 
-void Reader::Finish() {
+void JsonObjectReader::Finish() {
   if (!state_.format.strict || !json_.is_object()) return;
   for (const auto& [key, ignored] : json_.items())
     if (std::find(seen_.begin(), seen_.end(), key) == seen_.end())

@@ -63,7 +63,7 @@ enum class DurationForm {
   kMillis    // a whole number
 };
 
-struct Format {
+struct JsonFormat {
   TimeForm times = TimeForm::kIso8601;
   DurationForm durations = DurationForm::kMillis;
   bool any_bytes = false;  // a string that is not UTF-8 is kept as {"hex":"…"}
@@ -97,44 +97,44 @@ concept Word = std::is_enum_v<T> && requires(T value) {
 
 // --- writing
 
-inline Json Write(const Format&, bool value) { return value; }
+inline Json Write(const JsonFormat&, bool value) { return value; }
 template <std::integral T>
-Json Write(const Format&, T value) {
+Json Write(const JsonFormat&, T value) {
   return value;
 }
-inline Json Write(const Format&, double value) { return value; }
-Json Write(const Format& format, const std::string& value);
-Json Write(const Format& format, const std::filesystem::path& value);
-inline Json Write(const Format&, Bytes value) { return value.count; }
-inline Json Write(const Format&, JobId value) { return value.value; }
-Json Write(const Format& format, WallTime value);
-Json Write(const Format& format, Millis value);
-Json Write(const Format& format, const SizeSpec& value);
+inline Json Write(const JsonFormat&, double value) { return value; }
+Json Write(const JsonFormat& format, const std::string& value);
+Json Write(const JsonFormat& format, const std::filesystem::path& value);
+inline Json Write(const JsonFormat&, Bytes value) { return value.count; }
+inline Json Write(const JsonFormat&, JobId value) { return value.value; }
+Json Write(const JsonFormat& format, WallTime value);
+Json Write(const JsonFormat& format, Millis value);
+Json Write(const JsonFormat& format, const SizeSpec& value);
 // A duration in another unit: a whole number.
 template <typename Period>
-Json Write(const Format&, std::chrono::duration<std::int64_t, Period> value) {
+Json Write(const JsonFormat&, std::chrono::duration<std::int64_t, Period> value) {
   return value.count();
 }
 template <Word T>
-Json Write(const Format&, T value) {
+Json Write(const JsonFormat&, T value) {
   return std::string(WordOf(WordsOf(value), value));
 }
 template <typename T>
-Json Write(const Format& format, const std::optional<T>& value);
+Json Write(const JsonFormat& format, const std::optional<T>& value);
 template <typename T>
-Json Write(const Format& format, const std::vector<T>& value);
+Json Write(const JsonFormat& format, const std::vector<T>& value);
 template <typename T>
-Json Write(const Format& format, const std::set<T>& value);
+Json Write(const JsonFormat& format, const std::set<T>& value);
 template <typename T>
-Json Write(const Format& format, const std::map<std::string, T>& value);
+Json Write(const JsonFormat& format, const std::map<std::string, T>& value);
 template <typename T>
-requires std::is_class_v<T> Json Write(const Format& format, const T& value);
+requires std::is_class_v<T> Json Write(const JsonFormat& format, const T& value);
 
-class Writer {
+class JsonObjectWriter {
  public:
   static constexpr bool kReads = false;
 
-  explicit Writer(const Format& format);
+  explicit JsonObjectWriter(const JsonFormat& format);
 
   template <typename T>
   void operator()(const char* name, const T& value) {
@@ -177,7 +177,7 @@ class Writer {
   // An inner object that has no type of its own.
   template <typename F>
   void Group(const char* name, F&& list) {
-    Writer inner(format_);
+    JsonObjectWriter inner(format_);
     list(inner);
     Add(name, std::move(inner.json_));
   }
@@ -226,28 +226,28 @@ class Writer {
   // A list of members that grows copies all of them, since their keys are constant.
   static constexpr std::size_t kUsualFields = 16;
 
-  const Format& format_;
+  const JsonFormat& format_;
   Json json_ = Json::object();
 };
 
 template <typename T>
-Json Write(const Format& format, const std::optional<T>& value) {
+Json Write(const JsonFormat& format, const std::optional<T>& value) {
   return value ? Write(format, *value) : Json(nullptr);
 }
 template <typename T>
-Json Write(const Format& format, const std::vector<T>& value) {
+Json Write(const JsonFormat& format, const std::vector<T>& value) {
   Json array = Json::array();
   for (const auto& element : value) array.push_back(Write(format, element));
   return array;
 }
 template <typename T>
-Json Write(const Format& format, const std::set<T>& value) {
+Json Write(const JsonFormat& format, const std::set<T>& value) {
   Json array = Json::array();
   for (const auto& element : value) array.push_back(Write(format, element));
   return array;
 }
 template <typename T>
-Json Write(const Format& format, const std::map<std::string, T>& value) {
+Json Write(const JsonFormat& format, const std::map<std::string, T>& value) {
   Json object = Json::object();
   // Does without the search of operator[], since no key occurs twice.
   auto& members = object.get_ref<Json::object_t&>();
@@ -256,8 +256,8 @@ Json Write(const Format& format, const std::map<std::string, T>& value) {
   return object;
 }
 template <typename T>
-requires std::is_class_v<T> Json Write(const Format& format, const T& value) {
-  Writer writer(format);
+requires std::is_class_v<T> Json Write(const JsonFormat& format, const T& value) {
+  JsonObjectWriter writer(format);
   Fields(writer, value);
   return std::move(writer).Take();
 }
@@ -282,7 +282,7 @@ class FieldPath {
 
 // The state of reading: its format, and the first error.
 struct ParseState {
-  Format format;
+  JsonFormat format;
   std::string error{};  // "jobs[0].memory: an integer was expected, not a string"; empty: no error so far
   // kNotSupported: a version, or an alternative, that is not known here.
   ErrorCode code = ErrorCode::kCorrupt;
@@ -345,12 +345,12 @@ template <typename T>
 requires std::is_class_v<T>
 void Read(ParseState& r, const FieldPath& path, const Json& json, T& out);
 
-class Reader {
+class JsonObjectReader {
  public:
   static constexpr bool kReads = true;
 
   // `json` must outlive the reader; if it is no object, the reading fails.
-  Reader(ParseState& state, const FieldPath& path, const Json& json);
+  JsonObjectReader(ParseState& state, const FieldPath& path, const Json& json);
 
   template <typename T>
   void operator()(const char* name, T& value) {
@@ -379,7 +379,7 @@ class Reader {
     const Json* found = Find(name);
     if (found == nullptr) return;
     if (!in_patch_ || found->is_null()) return Changed(name, value);
-    Reader inner(state_, At(name), *found);
+    JsonObjectReader inner(state_, At(name), *found);
     inner.Change(value, [](auto& list, auto& fields) { Fields(list, fields); });
     inner.Finish();
   }
@@ -411,7 +411,7 @@ class Reader {
   void Group(const char* name, F&& list) {
     const Json* found = Find(name);
     if (found == nullptr || found->is_null()) return;
-    Reader inner(state_, At(name), *found);
+    JsonObjectReader inner(state_, At(name), *found);
     list(inner);
     inner.Finish();
   }
@@ -484,7 +484,7 @@ void Read(ParseState& r, const FieldPath& path, const Json& json, std::map<std::
 template <typename T>
 requires std::is_class_v<T>
 void Read(ParseState& r, const FieldPath& path, const Json& json, T& out) {
-  Reader reader(r, path, json);
+  JsonObjectReader reader(r, path, json);
   Fields(reader, out);
   reader.Finish();
 }
@@ -514,7 +514,7 @@ std::optional<Json> Parse(std::string_view text);
 std::string Dump(const Json& json);
 
 template <typename T>
-Result<T> FromJson(const Json& json, const Format& format, std::string_view what) {
+Result<T> FromJson(const Json& json, const JsonFormat& format, std::string_view what) {
   ParseState state{.format = format};
   T value{};
   Read(state, {}, json, value);
@@ -524,9 +524,9 @@ Result<T> FromJson(const Json& json, const Format& format, std::string_view what
 
 // Sets the fields of the patch in `value`, and leaves the others as they are. `list`: as for Patched().
 template <typename T, typename F>
-Result<> Apply(const Patch<T>& patch, const Format& format, T& value, F&& list) {
+Result<> Apply(const Patch<T>& patch, const JsonFormat& format, T& value, F&& list) {
   ParseState state{.format = format};
-  Reader reader(state, {}, patch.fields);
+  JsonObjectReader reader(state, {}, patch.fields);
   reader.Change(value, std::forward<F>(list));
   if (state.failed()) return base::Fail(state.code, state.error);
   return {};
@@ -534,14 +534,14 @@ Result<> Apply(const Patch<T>& patch, const Format& format, T& value, F&& list) 
 
 // kCorrupt, or kNotSupported for a version that is not known here: "WHAT cannot be read: jobs[0].memory: …".
 template <typename T>
-Result<T> FromText(std::string_view text, const Format& format, std::string_view what) {
+Result<T> FromText(std::string_view text, const JsonFormat& format, std::string_view what) {
   const auto json = Parse(text);
   if (!json) return base::Fail(ErrorCode::kCorrupt, fmt::format("{} cannot be read: it is no JSON", what));
   return FromJson<T>(*json, format, what);
 }
 
 template <typename T>
-std::string ToText(const T& value, const Format& format) {
+std::string ToText(const T& value, const JsonFormat& format) {
   return Dump(Write(format, value));
 }
 

@@ -47,8 +47,8 @@ void Fields(V& v, T& x) {
   v.Check(x.weight > 0, "weight", "it is not positive");
 }
 
-constexpr Format kPeople{.durations = DurationForm::kSeconds};
-constexpr Format kMachine{.times = TimeForm::kMillis, .any_bytes = true, .strict = true};
+constexpr JsonFormat kPeople{.durations = DurationForm::kSeconds};
+constexpr JsonFormat kMachine{.times = TimeForm::kMillis, .any_bytes = true, .strict = true};
 
 Thing Full() {
   Thing thing;

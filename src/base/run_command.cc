@@ -16,7 +16,7 @@
 #include <string_view>
 
 #include "base/fd.h"
-#include "base/spawn_setup.h"
+#include "base/process_spawner.h"
 
 namespace gpuman::base {
 namespace {
@@ -25,12 +25,12 @@ using Steady = std::chrono::steady_clock;
 
 constexpr std::size_t kMaxOutput = std::size_t{1} << 20;
 
-Result<pid_t> Spawn(const ProgramRun& command, int input, int output) {
+Result<pid_t> Spawn(const ProgramRunRequest& command, int input, int output) {
   std::vector<std::string> words{command.program.string()}, environment = command.environment;
   words.insert(words.end(), command.arguments.begin(), command.arguments.end());
   const auto argv = PointersTo(words);
   const auto envp = PointersTo(environment);
-  SpawnSetup setup;
+  ProcessSpawner setup;
   setup.Give(input, STDIN_FILENO);
   setup.Give(output, STDOUT_FILENO);
   setup.Give(output, STDERR_FILENO);
@@ -70,7 +70,7 @@ Result<Fd> Above(int fd) {
 
 }  // namespace
 
-Result<ProgramResult> RunCommand(const ProgramRun& command) {
+Result<ProgramResult> RunCommand(const ProgramRunRequest& command) {
   // The input is a socket: a program that does not read it cannot end this process by SIGPIPE. The output is
   // a pipe: Slurm's programs do not write their errors to a socket.
   std::array<int, 2> input{}, output{};

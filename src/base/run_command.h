@@ -10,7 +10,7 @@
 
 namespace gpuman::base {
 
-struct ProgramRun {
+struct ProgramRunRequest {
   std::filesystem::path program;
   std::vector<std::string> arguments{};    // without the program's name
   std::vector<std::string> environment{};  // "NAME=value"; the whole environment
@@ -25,6 +25,6 @@ struct ProgramResult {
 
 // Blocks until the program ends; does not wait for processes that it leaves in the background. kNotFound:
 // there is no such program; kTimeout: it took too long. Thread-safe.
-Result<ProgramResult> RunCommand(const ProgramRun& command);
+Result<ProgramResult> RunCommand(const ProgramRunRequest& command);
 
 }  // namespace gpuman::base

@@ -57,8 +57,8 @@ DiagnosisRequest RequestFor(const SocketAddress& own, const SocketAddress& other
 
 }  // namespace
 
-SocketOwner UserOfTcp(const sockaddr_storage& own, const sockaddr_storage& other) {
-  using State = SocketOwner::State;
+TcpSocketOwner UserOfTcp(const sockaddr_storage& own, const sockaddr_storage& other) {
+  using State = TcpSocketOwner::State;
   const auto request = RequestFor(SocketAddressOf(own), SocketAddressOf(other));
   if (request.asked.sdiag_family == AF_UNSPEC) return {};
   const Fd netlink(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
@@ -83,12 +83,12 @@ SocketOwner UserOfTcp(const sockaddr_storage& own, const sockaddr_storage& other
   return {State::kKnown, found.idiag_uid};
 }
 
-SocketOwner UserAtOtherEnd(int connection) {
+TcpSocketOwner UserAtOtherEnd(int connection) {
   sockaddr_storage here{}, there{};
   socklen_t here_size = sizeof here, there_size = sizeof there;
   if (::getsockname(connection, reinterpret_cast<sockaddr*>(&here), &here_size) != 0) return {};
   if (::getpeername(connection, reinterpret_cast<sockaddr*>(&there), &there_size) != 0)
-    return {SocketOwner::State::kNone};
+    return {TcpSocketOwner::State::kNone};
   return UserOfTcp(there, here);
 }
 

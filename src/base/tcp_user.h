@@ -18,7 +18,7 @@ struct SocketAddress {
 };
 SocketAddress SocketAddressOf(const sockaddr_storage& address);
 
-struct SocketOwner {
+struct TcpSocketOwner {
   enum class State {
     kKnown,
     kNone,    // no program of this machine has such a socket, or none any more: it was closed
@@ -29,10 +29,10 @@ struct SocketOwner {
 };
 
 // The user of the socket with the address `own` that is connected to `other`.
-SocketOwner UserOfTcp(const sockaddr_storage& own, const sockaddr_storage& other);
+TcpSocketOwner UserOfTcp(const sockaddr_storage& own, const sockaddr_storage& other);
 
 // The user at the other end of a connection of TCP. What the other end sent before it was closed can still be
 // read, so whoever asks for the user's rights takes kNone for a stranger's.
-SocketOwner UserAtOtherEnd(int connection);
+TcpSocketOwner UserAtOtherEnd(int connection);
 
 }  // namespace gpuman::base

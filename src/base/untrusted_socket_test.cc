@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <string>
 
-#include "base/lingering_socket.h"
+#include "base/slow_closing_socket.h"
 
 namespace gpuman::base {
 namespace {
@@ -51,7 +51,7 @@ TEST(UntrustedSocket, HearsWhatIsSaidAndNoMore) {
 TEST(UntrustedSocket, TakesNothingThatComesWithADescriptor) {
   for (const int type : {SOCK_STREAM, SOCK_SEQPACKET}) {
     Pair pair(type);
-    LingeringSocket lingering;
+    SlowClosingSocket lingering;
     ASSERT_TRUE(lingering.ok());
     ASSERT_TRUE(lingering.PassTo(pair.peer.get(), "x"));
     EXPECT_EQ(pair.Hear(), kBad);
@@ -64,7 +64,7 @@ TEST(UntrustedSocket, TakesNothingThatComesWithADescriptor) {
 
 TEST(UntrustedSocket, LooksBehindWhatCameFirst) {
   Pair pair(SOCK_STREAM);
-  LingeringSocket lingering;
+  SlowClosingSocket lingering;
   ASSERT_TRUE(lingering.ok());
   pair.Say("GET");
   ASSERT_TRUE(lingering.PassTo(pair.peer.get(), "x"));
@@ -76,7 +76,7 @@ TEST(UntrustedSocket, LooksBehindWhatCameFirst) {
 
 TEST(UntrustedSocket, OutOfBandDataHidesNothing) {
   Pair pair(SOCK_STREAM);
-  LingeringSocket lingering;
+  SlowClosingSocket lingering;
   ASSERT_TRUE(lingering.ok());
   if (!lingering.PassTo(pair.peer.get(), "x", MSG_OOB))
     GTEST_SKIP() << "this kernel has none on unix sockets";
@@ -89,7 +89,7 @@ TEST(UntrustedSocket, OutOfBandDataHidesNothing) {
 TEST(UntrustedSocket, HangsUpOnWhoHasPassedADescriptorUnasked) {
   for (const int type : {SOCK_STREAM, SOCK_SEQPACKET}) {
     Pair pair(type);
-    LingeringSocket lingering;
+    SlowClosingSocket lingering;
     ASSERT_TRUE(lingering.ok());
     pair.Say("");  // an empty message, where there are messages; it looks like the end
     ASSERT_TRUE(lingering.PassTo(pair.peer.get(), type == SOCK_STREAM ? "x" : ""));
@@ -120,7 +120,7 @@ TEST(UntrustedSocket, HangsUpAtOnceOnWhatWasNotRead) {
 TEST(UntrustedSocket, HangsUpOnADescriptorBehindDataOrOutOfBand) {
   for (const int flags : {0, static_cast<int>(MSG_OOB)}) {
     Pair pair(SOCK_STREAM);
-    LingeringSocket lingering;
+    SlowClosingSocket lingering;
     ASSERT_TRUE(lingering.ok());
     pair.Say("GET");
     if (!lingering.PassTo(pair.peer.get(), "x", flags))

@@ -24,7 +24,7 @@ double ShareOf(const trace::Amount& amount, const trace::Moment& moment) {
   return moment.bytes > 0 ? amount.bytes / moment.bytes : 0;
 }
 
-base::WallTime WallOf(const TracedJob& job, const trace::Moment& moment) {
+base::WallTime WallOf(const JobAllocationTraces& job, const trace::Moment& moment) {
   return job.traces.processes[moment.process].WallOf(moment.at);
 }
 
@@ -34,7 +34,8 @@ std::string Remark(const trace::Moment& moment) {
                          : "";
 }
 
-std::string RenderPlaces(const TracedJob& job, const trace::Moment& moment, const trace::NameFrame& name) {
+std::string RenderPlaces(const JobAllocationTraces& job, const trace::Moment& moment,
+                         const trace::NameFrame& name) {
   const auto places = trace::PlacesOf(job.traces.processes, moment, name);
   std::string text;
   double left = 0;
@@ -52,19 +53,20 @@ std::string RenderPlaces(const TracedJob& job, const trace::Moment& moment, cons
   return text.empty() ? "  nothing that was traced\n" : text + Remark(moment);
 }
 
-std::string RequestedBy(const TracedJob& job, const trace::Refusal& refusal, const trace::NameFrame& name) {
+std::string RequestedBy(const JobAllocationTraces& job, const trace::Refusal& refusal,
+                        const trace::NameFrame& name) {
   const auto& process = job.traces.processes[refusal.stack.process];
   return trace::PlaceTextOf(process, process.stacks[refusal.stack.stack], name);
 }
 
-const trace::OfGpu* LastRefused(const TracedJob& job) {
-  const trace::OfGpu* last = nullptr;
+const trace::GpuTraceSummary* LastRefused(const JobAllocationTraces& job) {
+  const trace::GpuTraceSummary* last = nullptr;
   for (const auto& gpu : job.gpus)
     if (gpu.refusal && (last == nullptr || gpu.refusal->then.at > last->refusal->then.at)) last = &gpu;
   return last;
 }
 
-std::vector<std::string> Notes(const TracedJob& job) {
+std::vector<std::string> Notes(const JobAllocationTraces& job) {
   std::vector<std::string> notes = job.traces.notes;
   for (const auto& process : job.traces.processes)
     if (process.end == trace::TraceEnd::kFull)
@@ -89,7 +91,8 @@ api::Json FramesJson(const std::vector<trace::Frame>& frames) {
   return list;
 }
 
-api::Json MomentJson(const TracedJob& job, const trace::Moment& moment, const trace::NameFrame& name) {
+api::Json MomentJson(const JobAllocationTraces& job, const trace::Moment& moment,
+                     const trace::NameFrame& name) {
   api::Json list = api::Json::array();
   for (const auto& place : trace::PlacesOf(job.traces.processes, moment, name)) {
     if (list.size() == kMostPlaces) break;
@@ -114,20 +117,20 @@ api::Json MomentJson(const TracedJob& job, const trace::Moment& moment, const tr
 
 }  // namespace
 
-std::string RenderAllocations(const TracedJob& job, const trace::NameFrame& name, const GpuName& gpu_name,
-                              const TerminalStyle& style) {
+std::string RenderAllocations(const JobAllocationTraces& job, const trace::NameFrame& name,
+                              const GpuName& gpu_name, const TerminalStyle& style) {
   const std::size_t processes = job.traces.processes.size();
   std::string text =
       fmt::format("job {} '{}': who held GPU memory, by samples of {} {}; parts are estimates\n", job.id,
                   Printable(job.tag), processes, processes == 1 ? "process" : "processes");
   if (job.gpus.empty()) text += "\nno allocation was traced\n";
   if (!job.gpus.empty()) {
-    const trace::OfGpu& gpu = job.gpus.front();
+    const trace::GpuTraceSummary& gpu = job.gpus.front();
     text += fmt::format("\n{} {}, {}: {}\n{}", Paint(style, Color::kBold, "At the peak of"),
                         gpu_name(gpu.gpu), queue::FormatLocal(WallOf(job, gpu.peak)),
                         base::FormatBytes(BytesOf(gpu.peak.bytes)), RenderPlaces(job, gpu.peak, name));
   }
-  if (const trace::OfGpu* const gpu = LastRefused(job)) {
+  if (const trace::GpuTraceSummary* const gpu = LastRefused(job)) {
     const trace::Refusal& refusal = *gpu->refusal;
     text += fmt::format("\n{} of {} on {}, {}: {} were held; it was for\n  {}\n  held then:\n{}",
                         Paint(style, Color::kBold, "At the refusal"), base::FormatBytes({refusal.bytes}),
@@ -140,7 +143,7 @@ std::string RenderAllocations(const TracedJob& job, const trace::NameFrame& name
   return text;
 }
 
-api::Json AllocationsJson(const TracedJob& job, const trace::NameFrame& name) {
+api::Json AllocationsJson(const JobAllocationTraces& job, const trace::NameFrame& name) {
   api::Json gpus = api::Json::array();
   for (const auto& gpu : job.gpus) {
     api::Json refused;

@@ -12,11 +12,11 @@
 
 namespace gpuman::cli {
 
-struct TracedJob {
+struct JobAllocationTraces {
   std::int64_t id = 0;
   std::string tag;
-  trace::Traces traces;
-  std::vector<trace::OfGpu> gpus;  // as trace::Replay has them
+  trace::JobTraces traces;
+  std::vector<trace::GpuTraceSummary> gpus;  // as trace::Replay has them
 };
 
 // "GPU 1" for a UUID.
@@ -24,9 +24,9 @@ using GpuName = std::function<std::string(const std::string& uuid)>;
 
 // The ten places that held most, with local times. Of several GPUs that with the highest peak is shown, and
 // of their refusals the last one.
-std::string RenderAllocations(const TracedJob& job, const trace::NameFrame& name, const GpuName& gpu_name,
-                              const TerminalStyle& style);
+std::string RenderAllocations(const JobAllocationTraces& job, const trace::NameFrame& name,
+                              const GpuName& gpu_name, const TerminalStyle& style);
 // Of each GPU the ten places, each with its ten largest stacks.
-api::Json AllocationsJson(const TracedJob& job, const trace::NameFrame& name);
+api::Json AllocationsJson(const JobAllocationTraces& job, const trace::NameFrame& name);
 
 }  // namespace gpuman::cli

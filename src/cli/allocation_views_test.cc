@@ -15,8 +15,8 @@ using testing::Not;
 constexpr std::uint64_t kMiB = 1 << 20;
 const trace::NameFrame kNoNames = [](const trace::Module&, std::uint64_t, trace::Frame&) {};
 
-TracedJob Traced(const trace::TraceBytes& bytes) {
-  TracedJob job{7, "train", {}, {}};
+JobAllocationTraces Traced(const trace::TraceBytes& bytes) {
+  JobAllocationTraces job{7, "train", {}, {}};
   job.traces.processes.push_back(*trace::ParseTrace(bytes.bytes));
   job.gpus = trace::Replay(job.traces.processes);
   return job;
@@ -33,7 +33,7 @@ trace::TraceBytes TwelveLines() {
   return bytes;
 }
 
-std::string Render(const TracedJob& job) {
+std::string Render(const JobAllocationTraces& job) {
   return RenderAllocations(job, kNoNames, [](const std::string&) { return "GPU 0"; }, {});
 }
 

@@ -24,7 +24,7 @@ struct CommandRow {
   Command (*make)();
   const char* heading;  // in the list of commands
 };
-template <Command (*kMake)(const queue::OtherTools&)>
+template <Command (*kMake)(const queue::ToolCompatibility&)>
 Command WithOtherTools() {
   return kMake(KnownTools());
 }
@@ -99,14 +99,14 @@ Command Gpuman(std::string_view first) {
 
 Command GpumanProgram() { return Gpuman(""); }
 
-int RunCli(std::string_view name, const std::vector<std::string>& arguments, const SessionContext& context) {
+int RunCli(std::string_view name, const std::vector<std::string>& arguments, const ProgramContext& context) {
   const std::string first = arguments.empty() ? "" : arguments.front();
   if (gflow::IsProgram(name)) return RunProgram(gflow::MakeProgram(name, arguments), arguments, context);
   if (name == nvshare::kProgram) return RunProgram(nvshare::MakeProgram(), arguments, context);
   if (first != queue::kTerminalWord) return RunProgram(Gpuman(first), arguments, context);
   const auto served = queue::ServeTerminal({arguments.begin() + 1, arguments.end()});
   if (served) return *served;
-  Session(context).PrintError(served.error());
+  CommandContext(context).PrintError(served.error());
   return ExitStatusOf(served.error().code);
 }
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "cli/session.h"
+#include "cli/command_context.h"
 
 namespace gpuman::cli {
 
@@ -15,6 +15,6 @@ Command GpumanProgram();
 
 // Runs `gpuman`, or the program of gflow or nvshare with this name, with its arguments; returns the exit
 // status.
-int RunCli(std::string_view name, const std::vector<std::string>& arguments, const SessionContext& context);
+int RunCli(std::string_view name, const std::vector<std::string>& arguments, const ProgramContext& context);
 
 }  // namespace gpuman::cli

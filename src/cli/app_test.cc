@@ -31,7 +31,7 @@ struct Outcome {
 Outcome Gpuman(const std::vector<std::string>& arguments) {
   std::ostringstream out;
   std::ostringstream err;
-  const SessionContext context{out, err, {}, {}};
+  const ProgramContext context{out, err, {}, {}};
   Outcome outcome;
   outcome.status = RunCli("gpuman", arguments, context);
   outcome.out = out.str();

@@ -25,7 +25,7 @@ ConfigFile ConfigFileOf(const base::EnvironmentLookup& environment, const std::o
 
 base::Result<base::ProgramResult> CheckConfigFile(const base::EnvironmentLookup& environment,
                                                   const std::optional<std::string>& file) {
-  base::ProgramRun command;
+  base::ProgramRunRequest command;
   GPUMAN_ASSIGN(command.program, FindProgram("gpumand", environment));
   command.arguments = {"--check-config"};
   if (file)

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cli/session.h"
+#include "cli/command_context.h"
 
 namespace gpuman::cli {
 
@@ -94,7 +94,7 @@ struct Command {
   Options options;
   // Does what the command is for, once TakeOptions took all options. Returns the exit status. Empty: the
   // command only has commands below it, and one of them is required.
-  std::function<base::Result<int>(Session&, const CommandLine&)> run;
+  std::function<base::Result<int>(CommandContext&, const CommandLine&)> run;
   std::vector<Command> commands{};  // below it
   std::vector<std::string> aliases{};
   // How a user's command follows, as the usage shows it: "-- COMMAND...". Empty: no such command follows, and

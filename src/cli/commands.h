@@ -8,7 +8,7 @@
 namespace gpuman::cli {
 
 namespace queue {
-struct OtherTools;
+struct ToolCompatibility;
 }
 
 Command LogsCommand();
@@ -19,11 +19,11 @@ Command SuspendCommand();
 Command ResumeCommand();
 Command MoveCommand();
 // `tools` must outlive the command.
-Command RunCommand(const queue::OtherTools& tools);
-Command SubmitCommand(const queue::OtherTools& tools);
-Command QueueCommand(const queue::OtherTools& tools);
-Command JobCommand(const queue::OtherTools& tools);
-Command CancelCommand(const queue::OtherTools& tools);
+Command RunCommand(const queue::ToolCompatibility& tools);
+Command SubmitCommand(const queue::ToolCompatibility& tools);
+Command QueueCommand(const queue::ToolCompatibility& tools);
+Command JobCommand(const queue::ToolCompatibility& tools);
+Command CancelCommand(const queue::ToolCompatibility& tools);
 Command InfoCommand();
 Command StatsCommand();
 Command StatusCommand();

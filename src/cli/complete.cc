@@ -122,7 +122,7 @@ std::vector<CompletionItem> Complete(const Command& program, const Options& comm
   return found;
 }
 
-int PrintCandidates(const Command& program, const Options& common, Session& session,
+int PrintCandidates(const Command& program, const Options& common, CommandContext& session,
                     const std::vector<std::string>& words) {
   for (std::size_t i = 0; i + 1 < words.size(); ++i)
     if (words[i] == "--socket") session.socket = words[i + 1];

@@ -34,7 +34,7 @@ std::vector<CompletionItem> Complete(const Command& program, const Options& comm
 
 // The hidden command itself. It asks a daemon only if one runs, waits for it no longer than a key press may
 // take, and prints nothing when it fails.
-int PrintCandidates(const Command& program, const Options& common, Session& session,
+int PrintCandidates(const Command& program, const Options& common, CommandContext& session,
                     const std::vector<std::string>& words);
 
 }  // namespace gpuman::cli

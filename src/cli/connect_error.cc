@@ -18,14 +18,14 @@ namespace {
 constexpr std::string_view kUseOwn =
     "leave out --socket and GPUMAN_SOCKET to use the daemon of this machine or one of your own";
 
-bool Foreign(const UserRef& owner, const UserRef& caller) {
+bool Foreign(const UserIdentity& owner, const UserIdentity& caller) {
   return owner.uid != caller.uid && owner.uid != 0;
 }
 
 // "root's", "ada's".
-std::string Of(const UserRef& user) { return user.name + "'s"; }
+std::string Of(const UserIdentity& user) { return user.name + "'s"; }
 
-std::string JoinGroup(const SocketFacts& facts, const UserRef& caller) {
+std::string JoinGroup(const SocketFacts& facts, const UserIdentity& caller) {
   if (facts.caller_joined)
     return fmt::format(
         "you were added to the group {} after you logged in: log out and in again, or run: newgrp {}",
@@ -34,8 +34,8 @@ std::string JoinGroup(const SocketFacts& facts, const UserRef& caller) {
                      caller.name);
 }
 
-std::string HowToStart(const std::filesystem::path& path, const UserRef& starter, const UserRef& caller,
-                       const std::filesystem::path& system_socket) {
+std::string HowToStart(const std::filesystem::path& path, const UserIdentity& starter,
+                       const UserIdentity& caller, const std::filesystem::path& system_socket) {
   if (path == system_socket)
     return "start it: sudo systemctl start gpumand; without systemd: gpumand, as root";
   if (starter.uid != caller.uid)
@@ -44,7 +44,7 @@ std::string HowToStart(const std::filesystem::path& path, const UserRef& starter
                      path.string());
 }
 
-base::Error Missing(base::Error error, const SocketFacts& facts, const UserRef& caller,
+base::Error Missing(base::Error error, const SocketFacts& facts, const UserIdentity& caller,
                     const std::filesystem::path& system_socket) {
   if (!Foreign(facts.owner, caller)) {
     error.hint = HowToStart(facts.path, caller, caller, system_socket);
@@ -55,7 +55,7 @@ base::Error Missing(base::Error error, const SocketFacts& facts, const UserRef& 
   return error;
 }
 
-base::Error Refused(base::Error error, const SocketFacts& facts, const UserRef& caller,
+base::Error Refused(base::Error error, const SocketFacts& facts, const UserIdentity& caller,
                     const std::filesystem::path& system_socket) {
   if (error.message.find("overloaded") != std::string::npos) return error;
   error.message = fmt::format("no daemon serves {}: the daemon of {} that made this socket does not run",
@@ -66,8 +66,8 @@ base::Error Refused(base::Error error, const SocketFacts& facts, const UserRef& 
   return error;
 }
 
-base::Error Forbidden(base::Error error, const SocketFacts& facts, const UserRef& caller, SocketKind kind,
-                      const std::filesystem::path& system_socket) {
+base::Error Forbidden(base::Error error, const SocketFacts& facts, const UserIdentity& caller,
+                      SocketKind kind, const std::filesystem::path& system_socket) {
   const bool hidden = facts.state == SocketState::kHidden;
   error.message = fmt::format(
       "you may not use {}: {} belongs to the user {}", facts.path.string(),
@@ -100,7 +100,7 @@ std::string NameOfGroup(gid_t gid) {
 }
 
 // Whether the group database lists the user in the group, while this process is not in the group.
-bool JoinedLater(gid_t gid, const UserRef& caller) {
+bool JoinedLater(gid_t gid, const UserIdentity& caller) {
   std::array<gid_t, 1024> now{};
   const int count = ::getgroups(static_cast<int>(now.size()), now.data());
   if (::getegid() == gid ||
@@ -112,7 +112,7 @@ bool JoinedLater(gid_t gid, const UserRef& caller) {
   return std::find(listed.begin(), listed.begin() + size, gid) != listed.begin() + size;
 }
 
-void Describe(SocketFacts& facts, const struct stat& info, mode_t group_bit, const UserRef& caller) {
+void Describe(SocketFacts& facts, const struct stat& info, mode_t group_bit, const UserIdentity& caller) {
   facts.owner = UserOf(info.st_uid);
   facts.group = NameOfGroup(info.st_gid);
   facts.group_may = (info.st_mode & group_bit) != 0;
@@ -121,7 +121,7 @@ void Describe(SocketFacts& facts, const struct stat& info, mode_t group_bit, con
 
 }  // namespace
 
-UserRef UserOf(uid_t uid) {
+UserIdentity UserOf(uid_t uid) {
   passwd entry{};
   passwd* found = nullptr;
   std::vector<char> buffer(16384);
@@ -130,9 +130,9 @@ UserRef UserOf(uid_t uid) {
   return {uid, found->pw_name};
 }
 
-UserRef ThisUser() { return UserOf(::geteuid()); }
+UserIdentity ThisUser() { return UserOf(::geteuid()); }
 
-SocketFacts ReadSocketFacts(const std::filesystem::path& path, const UserRef& caller) {
+SocketFacts ReadSocketFacts(const std::filesystem::path& path, const UserIdentity& caller) {
   SocketFacts facts;
   facts.path = path;
   facts.subject = path;
@@ -154,7 +154,7 @@ SocketFacts ReadSocketFacts(const std::filesystem::path& path, const UserRef& ca
   return facts;
 }
 
-base::Error ExplainConnectError(base::Error error, const SocketFacts& facts, const UserRef& caller,
+base::Error ExplainConnectError(base::Error error, const SocketFacts& facts, const UserIdentity& caller,
                                 SocketKind kind, const std::filesystem::path& system_socket) {
   if (error.code == base::ErrorCode::kInvalidArgument) return error;
   if (facts.state == SocketState::kNoSocket) {
@@ -172,14 +172,14 @@ base::Error ExplainConnectError(base::Error error, const SocketFacts& facts, con
                                               : Refused(std::move(error), facts, caller, system_socket);
 }
 
-base::Error ServedByAnother(const std::filesystem::path& path, const UserRef& server) {
+base::Error ServedByAnother(const std::filesystem::path& path, const UserIdentity& server) {
   return {base::ErrorCode::kPermissionDenied,
           fmt::format("{} is served by the user {}, not by you or root, and is not trusted", path.string(),
                       server.name),
           "set XDG_RUNTIME_DIR to a directory of your own, or name a daemon with --socket"};
 }
 
-base::Result<> CheckOwnSocket(const SocketFacts& facts, const UserRef& caller) {
+base::Result<> CheckOwnSocket(const SocketFacts& facts, const UserIdentity& caller) {
   if (!Foreign(facts.owner, caller)) return {};
   return base::Fail(
       base::ErrorCode::kPermissionDenied,

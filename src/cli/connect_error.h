@@ -11,7 +11,7 @@
 namespace gpuman::cli {
 
 // A user, or the owner of a file; for a uid without a name, `name` is the number.
-struct UserRef {
+struct UserIdentity {
   uid_t uid = 0;
   std::string name;
 };
@@ -29,7 +29,7 @@ struct SocketFacts {
   // The file or directory that the facts below are about: the socket or file; for kMissing the nearest
   // directory that exists; for kHidden the directory that the caller may not enter.
   std::filesystem::path subject;
-  UserRef owner;
+  UserIdentity owner;
   std::string group;  // of `subject`; `group_may`: members of the group may use `subject`
   bool group_may = false;
   bool caller_joined = false;  // the group lists the caller, but the session began before the caller joined
@@ -41,19 +41,19 @@ enum class SocketKind {
   kOwn,     // the socket of the user's own daemon
 };
 
-SocketFacts ReadSocketFacts(const std::filesystem::path& path, const UserRef& caller);
-UserRef ThisUser();
-UserRef UserOf(uid_t uid);
+SocketFacts ReadSocketFacts(const std::filesystem::path& path, const UserIdentity& caller);
+UserIdentity ThisUser();
+UserIdentity UserOf(uid_t uid);
 
 // Explains `error`, which api::ConnectTo returned; the code stays the same.
-base::Error ExplainConnectError(base::Error error, const SocketFacts& facts, const UserRef& caller,
+base::Error ExplainConnectError(base::Error error, const SocketFacts& facts, const UserIdentity& caller,
                                 SocketKind kind, const std::filesystem::path& system_socket);
 
 // The error for a socket that is served by a user who is neither the caller nor root.
-base::Error ServedByAnother(const std::filesystem::path& path, const UserRef& server);
+base::Error ServedByAnother(const std::filesystem::path& path, const UserIdentity& server);
 
 // kPermissionDenied where the directory for the user's own daemon belongs to another user, as XDG_RUNTIME_DIR
 // does after `su` and `sudo -E`: a daemon that starts there would be in that user's way.
-base::Result<> CheckOwnSocket(const SocketFacts& facts, const UserRef& caller);
+base::Result<> CheckOwnSocket(const SocketFacts& facts, const UserIdentity& caller);
 
 }  // namespace gpuman::cli

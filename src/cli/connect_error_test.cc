@@ -22,12 +22,12 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const UserRef kAda{1000, "ada"};
-const UserRef kBob{1001, "bob"};
-const UserRef kRoot{0, "root"};
+const UserIdentity kAda{1000, "ada"};
+const UserIdentity kBob{1001, "bob"};
+const UserIdentity kRoot{0, "root"};
 const std::filesystem::path kSystem = "/run/gpuman/gpumand.sock";
 
-SocketFacts Facts(SocketState state, const char* path, const char* subject, const UserRef& owner,
+SocketFacts Facts(SocketState state, const char* path, const char* subject, const UserIdentity& owner,
                   const char* group = "", bool group_may = false) {
   return {path, state, subject, owner, group, group_may, false};
 }
@@ -36,7 +36,7 @@ struct Case {
   const char* about;
   ErrorCode code;
   SocketFacts facts;
-  UserRef caller;
+  UserIdentity caller;
   SocketKind kind;
   const char* says;
   const char* hints;

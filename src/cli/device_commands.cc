@@ -19,19 +19,19 @@ constexpr const char* kMemoryClocks = "memory_clocks";
 using ChangePtr =
     std::shared_ptr<api::DeviceSettingsRequest>;  // shared by the options and the action of a command
 
-base::Result<int> Send(Session& session, const api::DeviceSettingsRequest& change) {
+base::Result<int> Send(CommandContext& session, const api::DeviceSettingsRequest& change) {
   GPUMAN_ASSIGN(const auto report,
                 AskDaemon(session, api::routes::kChangeDevices, {}, change, api::NoTimeout()));
   return Show(session, report, RenderDeviceReport);
 }
 
-base::Result<int> Send(Session& session, const api::DeviceProfileRequest& change) {
+base::Result<int> Send(CommandContext& session, const api::DeviceProfileRequest& change) {
   GPUMAN_ASSIGN(const auto report,
                 AskDaemon(session, api::routes::kChangeDeviceProfile, {}, change, api::NoTimeout()));
   return Show(session, report, RenderDeviceReport);
 }
 
-base::Result<int> PrintDevices(Session& session, const CommandLine& line) {
+base::Result<int> PrintDevices(CommandContext& session, const CommandLine& line) {
   api::Query query;
   if (!line.words.empty()) query.Add("gpu", line.words.front());
   GPUMAN_ASSIGN(const auto list,
@@ -41,16 +41,16 @@ base::Result<int> PrintDevices(Session& session, const CommandLine& line) {
   return kExitDone;
 }
 
-base::Result<api::DeviceProfileList> AskProfiles(Session& session) {
+base::Result<api::DeviceProfileList> AskProfiles(CommandContext& session) {
   return AskDaemon(session, api::routes::kDeviceProfiles, {}, {}, api::NoTimeout());
 }
 
-base::Result<int> PrintProfiles(Session& session, const CommandLine&) {
+base::Result<int> PrintProfiles(CommandContext& session, const CommandLine&) {
   GPUMAN_ASSIGN(const auto list, AskProfiles(session));
   return Show(session, list, RenderDeviceProfiles);
 }
 
-base::Result<int> PrintProfile(Session& session, const CommandLine& line) {
+base::Result<int> PrintProfile(CommandContext& session, const CommandLine& line) {
   const std::string& name = line.words.front();
   GPUMAN_ASSIGN(const auto list, AskProfiles(session));
   const auto it = std::find_if(list.profiles.begin(), list.profiles.end(),
@@ -91,7 +91,7 @@ Command Changing(const char* name, const char* summary, const std::string& examp
           example,
           {},
           ChangeOptions(*change, more),
-          [change](Session& session, const CommandLine&) { return Send(session, *change); }};
+          [change](CommandContext& session, const CommandLine&) { return Send(session, *change); }};
 }
 
 // A command with one argument, which `take` puts into the change.
@@ -99,7 +99,7 @@ Command Taking(const Argument& argument, const ChangePtr& change, const Take& ta
                const char* summary, const char* example) {
   Command command = Changing(name, summary, example, change);
   command.arguments = {argument};
-  command.run = [change, take](Session& session, const CommandLine& line) -> base::Result<int> {
+  command.run = [change, take](CommandContext& session, const CommandLine& line) -> base::Result<int> {
     GPUMAN_TRY(take(line.words.front()));
     return Send(session, *change);
   };
@@ -149,7 +149,7 @@ Command LockClocks() {
         "Graphics clock: MHz, a part of the highest (75%), min or max; or a range MIN,MAX",
         Setting(*change, kGraphicsClocks)},
        {"--memory", "MIN[,MAX]", "Memory clock, written in the same way", Setting(*change, kMemoryClocks)}});
-  command.run = [change](Session& session, const CommandLine&) -> base::Result<int> {
+  command.run = [change](CommandContext& session, const CommandLine&) -> base::Result<int> {
     if (change->set.empty())
       return base::Fail(base::ErrorCode::kInvalidArgument, "neither --graphics nor --memory is given",
                         "gpuman device clocks lock --graphics min,75%; gpuman device show has the range");
@@ -164,7 +164,7 @@ Command ResetClocks() {
                              "gpuman device clocks reset", change,
                              {{"--graphics", "", "Only the graphics clock", Reset(*change, kGraphicsClocks)},
                               {"--memory", "", "Only the memory clock", Reset(*change, kMemoryClocks)}});
-  command.run = [change](Session& session, const CommandLine&) {
+  command.run = [change](CommandContext& session, const CommandLine&) {
     if (change->reset.empty()) change->reset = {kGraphicsClocks, kMemoryClocks};
     return Send(session, *change);
   };
@@ -227,7 +227,7 @@ Command ApplyProfile() {
           {ProfileArgument()},
           ChangeOptions(*change, {{"--for", kTimeValue, "Remove it again after this time: 90s, 30m, 2h",
                                    take::Duration(change->duration)}}),
-          [change](Session& session, const CommandLine& line) {
+          [change](CommandContext& session, const CommandLine& line) {
             change->name = line.words.front();
             return Send(session, *change);
           }};
@@ -240,7 +240,7 @@ Command ClearProfile() {
           "gpuman device profile clear --gpu 0",
           {},
           ChangeOptions(*change),
-          [change](Session& session, const CommandLine&) { return Send(session, *change); }};
+          [change](CommandContext& session, const CommandLine&) { return Send(session, *change); }};
 }
 
 }  // namespace

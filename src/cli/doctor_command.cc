@@ -100,7 +100,7 @@ std::vector<doctor::KeptSetting> KeptOf(const api::DeviceList& list) {
   return all;
 }
 
-void AskDaemon(Session& session, doctor::Facts& facts) {
+void AskDaemon(CommandContext& session, doctor::Facts& facts) {
   facts.daemon.own_version = GPUMAN_VERSION;
   const auto client = session.RunningDaemon();
   const auto version =
@@ -145,13 +145,13 @@ std::vector<std::filesystem::path> ShimPaths() {
   return places;
 }
 
-std::filesystem::path StateOf(const Session& session, const doctor::Facts& facts) {
+std::filesystem::path StateOf(const CommandContext& session, const doctor::Facts& facts) {
   if (const auto set = session.environment()("GPUMAN_STATE_DIR")) return *set;
   const bool own = facts.daemon.problem.empty() ? facts.caller.user_daemon : !facts.caller.root;
   return own ? base::UserPaths().state : base::SystemPaths().state;
 }
 
-base::Result<int> Examine(Session& session, const DoctorOptions& o) {
+base::Result<int> Examine(CommandContext& session, const DoctorOptions& o) {
   doctor::Facts facts;
   AskDaemon(session, facts);
   ReadCaller(facts);
@@ -182,7 +182,7 @@ Command DoctorCommand() {
             "Measure the first CUDA call on the first GPU, and what persistence would save; two "
             "programs create a context there for a moment",
             take::Flag(o->measure)}},
-          [o](Session& session, const CommandLine&) { return Examine(session, *o); }};
+          [o](CommandContext& session, const CommandLine&) { return Examine(session, *o); }};
 }
 
 }  // namespace gpuman::cli

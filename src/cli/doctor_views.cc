@@ -9,7 +9,7 @@
 
 namespace gpuman::doctor {
 
-static void Fields(base::json::Writer& v, const Finding& x) {
+static void Fields(base::json::JsonObjectWriter& v, const Finding& x) {
   v("check", x.check);
   v("severity", std::string(ToString(x.severity)));
   v("subject", cli::NonEmpty(x.subject));
@@ -17,7 +17,7 @@ static void Fields(base::json::Writer& v, const Finding& x) {
   v("remedy", cli::NonEmpty(x.remedy));
 }
 
-static void Fields(base::json::Writer& v, const ColdStart& x) {
+static void Fields(base::json::JsonObjectWriter& v, const ColdStart& x) {
   const bool measured = x.problem.empty();
   v("gpu", x.gpu);
   v("cold_s", measured ? cli::SecondsOf(x.cold) : std::nullopt);
@@ -86,7 +86,7 @@ std::string RenderFindings(const doctor::Findings& findings,
 
 api::Json FindingsToJson(const doctor::Findings& findings,
                          const std::optional<doctor::ColdStart>& cold_start) {
-  base::json::Writer json(kPrintedFormat);
+  base::json::JsonObjectWriter json(kPrintedFormat);
   json("ok", !doctor::IsWrong(findings));
   json("findings", findings);
   json("cold_start", cold_start);

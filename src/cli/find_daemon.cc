@@ -27,28 +27,28 @@ base::Error NotRunning(const std::filesystem::path& socket) {
 }
 
 base::Error Explain(base::Error error, const std::filesystem::path& socket, SocketKind kind,
-                    const Installation& installation) {
+                    const DaemonSearchPaths& installation) {
   const auto caller = ThisUser();
   return ExplainConnectError(std::move(error), ReadSocketFacts(socket, caller), caller, kind,
                              installation.system.socket);
 }
 
 // Connects to the user's own daemon; an empty descriptor where no process serves its socket.
-base::Result<base::Fd> ConnectToOwn(const Installation& installation) {
+base::Result<base::Fd> ConnectToOwn(const DaemonSearchPaths& installation) {
   const auto& socket = installation.user.socket;
   auto fd = api::ConnectTo(socket);
   if (!fd && NobodyServes(fd.error())) return base::Fd();
   if (!fd) return base::Fail(Explain(std::move(fd.error()), socket, SocketKind::kOwn, installation));
   const auto peer = api::PeerUser(fd->get());
   if (!peer || (*peer != ::geteuid() && *peer != 0))
-    return base::Fail(ServedByAnother(socket, peer ? UserOf(*peer) : UserRef{0, "n/a"}));
+    return base::Fail(ServedByAnother(socket, peer ? UserOf(*peer) : UserIdentity{0, "n/a"}));
   return fd;
 }
 
 }  // namespace
 
-Installation ThisInstallation() {
-  Installation installation;
+DaemonSearchPaths ThisInstallation() {
+  DaemonSearchPaths installation;
   std::error_code ignored;
   for (const auto* folder : kUnitFolders)
     installation.has_service |=
@@ -58,7 +58,7 @@ Installation ThisInstallation() {
 
 base::Result<DaemonEndpoint> FindDaemon(const std::optional<std::string>& option,
                                         const base::EnvironmentLookup& environment,
-                                        const Installation& installation) {
+                                        const DaemonSearchPaths& installation) {
   const auto chosen = option ? option : environment("GPUMAN_SOCKET");
   if (chosen) {
     auto fd = api::ConnectTo(*chosen);

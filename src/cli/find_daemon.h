@@ -29,16 +29,16 @@ struct DaemonEndpoint {
 };
 
 // Where gpuman looks for sockets and units; tests use other directories.
-struct Installation {
+struct DaemonSearchPaths {
   base::Paths system = base::SystemPaths();
   base::Paths user = base::UserPaths();
   bool has_service = false;  // a unit gpumand.service is installed
 };
-Installation ThisInstallation();
+DaemonSearchPaths ThisInstallation();
 
 base::Result<DaemonEndpoint> FindDaemon(const std::optional<std::string>& option,
                                         const base::EnvironmentLookup& environment,
-                                        const Installation& installation = ThisInstallation());
+                                        const DaemonSearchPaths& installation = ThisInstallation());
 
 // Starts `gpumand --user`, found beside this program or in PATH, detached from terminal and session, and
 // returns when the daemon accepts connections. The daemon's output goes to gpumand.log in the state

@@ -33,7 +33,7 @@ class FindDaemonTest : public ::testing::Test {
     installation_.user.socket = directory_.path() / "user.sock";
   }
   base::TempDir directory_;
-  Installation installation_;
+  DaemonSearchPaths installation_;
 };
 
 TEST_F(FindDaemonTest, TakesTheChosenOneAndNoOther) {

@@ -16,7 +16,7 @@
 namespace gpuman::cli {
 namespace {
 
-base::Result<int> LogOf(Session& session, const api::Client& daemon, const std::string& job,
+base::Result<int> LogOf(CommandContext& session, const api::Client& daemon, const std::string& job,
                         const api::LogOptions& options) {
   LogPrinter lines(session);
   const auto shown =
@@ -27,7 +27,7 @@ base::Result<int> LogOf(Session& session, const api::Client& daemon, const std::
   return kExitDone;
 }
 
-base::Result<int> Logs(Session& session, const CommandLine& line, const api::LogOptions& options) {
+base::Result<int> Logs(CommandContext& session, const CommandLine& line, const api::LogOptions& options) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto jobs, queue::JobsNamed(session, line.words));
   return queue::ForEachJob(session, jobs, [&](const std::string& job) {
@@ -44,7 +44,7 @@ struct EventsOptions {
 constexpr int kEventsBefore = 10;  // events that are shown before the followed ones
 
 // Follows events over restarts of the daemon: the ids of events continue after a restart.
-base::Result<> FollowEvents(Session& session, const api::Client& daemon, api::EventOptions options) {
+base::Result<> FollowEvents(CommandContext& session, const api::Client& daemon, api::EventOptions options) {
   // After a reconnect, the next daemon is asked for the events after the last one that was shown.
   const auto show = [&](const api::EventView& event) {
     if (session.json)
@@ -82,7 +82,7 @@ base::Result<> FollowEvents(Session& session, const api::Client& daemon, api::Ev
 }
 
 // The ids of the jobs. An id may be that of a job of which the daemon knows nothing but events.
-base::Result<std::vector<std::string>> IdsOf(Session& session, const api::Client& daemon,
+base::Result<std::vector<std::string>> IdsOf(CommandContext& session, const api::Client& daemon,
                                              const std::vector<std::string>& words) {
   GPUMAN_ASSIGN(auto jobs, queue::JobsNamed(session, words));
   for (auto& job : jobs) {
@@ -94,7 +94,7 @@ base::Result<std::vector<std::string>> IdsOf(Session& session, const api::Client
   return jobs;
 }
 
-base::Result<int> Events(Session& session, const CommandLine& line, EventsOptions options) {
+base::Result<int> Events(CommandContext& session, const CommandLine& line, EventsOptions options) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(options.events.jobs, IdsOf(session, daemon, line.words));
   if (options.follow) {
@@ -135,7 +135,7 @@ Command LogsCommand() {
           {JobArgument()},
           {{"-f,--follow", "", "Follow the output until the job ends", take::Flag(o->follow)},
            {"-n,--tail", "N", "Print only the last N lines", take::Integer(o->tail, 0, INT64_MAX)}},
-          [o](Session& session, const CommandLine& line) { return Logs(session, line, *o); }};
+          [o](CommandContext& session, const CommandLine& line) { return Logs(session, line, *o); }};
 }
 
 Command EventsCommand() {
@@ -152,7 +152,7 @@ Command EventsCommand() {
         "Print only events since 1h, 2d, today, yesterday, 2026-02-01, or after the one with this id",
         TakeSince(o->events)},
        {"-n,--limit", "N", "Print at most the last N events", take::Integer(o->events.limit, 0, 1'000'000)}},
-      [o](Session& session, const CommandLine& line) { return Events(session, line, *o); }};
+      [o](CommandContext& session, const CommandLine& line) { return Events(session, line, *o); }};
 }
 
 }  // namespace gpuman::cli

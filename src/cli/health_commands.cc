@@ -22,14 +22,14 @@ int StatusOf(const api::HealthReport& report, bool strict) {
   return bad || unknown ? kExitFailed : kExitDone;
 }
 
-base::Result<int> Acknowledge(Session& session, const CommandLine& line) {
+base::Result<int> Acknowledge(CommandContext& session, const CommandLine& line) {
   api::HealthAcknowledgement what{line.words.front(), std::nullopt};
   if (line.words.size() > 1) what.code = line.words[1];
   GPUMAN_ASSIGN(const auto report, AskDaemon(session, api::routes::kAcknowledgeHealth, {}, what));
   return Show(session, report, RenderHealth);
 }
 
-base::Result<int> Health(Session& session, bool strict) {
+base::Result<int> Health(CommandContext& session, bool strict) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto report, api::Ask(daemon, api::routes::kHealth));
   GPUMAN_TRY(Show(session, report, RenderHealth));
@@ -42,7 +42,7 @@ base::Result<int> Health(Session& session, bool strict) {
   return StatusOf(report, strict);
 }
 
-base::Result<int> Drain(Session& session, const std::vector<std::string>& gpus, bool drain) {
+base::Result<int> Drain(CommandContext& session, const std::vector<std::string>& gpus, bool drain) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   api::QueueSettingsUpdate update;
   (drain ? update.drain : update.undrain) = gpus;
@@ -73,7 +73,7 @@ Command HealthCommand() {
           {},
           {{"--strict", "", "Exit with status 1 also for degraded and unknown GPUs, and if there is no GPU",
             take::Flag(*strict)}},
-          [strict](Session& session, const CommandLine&) { return Health(session, *strict); },
+          [strict](CommandContext& session, const CommandLine&) { return Health(session, *strict); },
           {{"acknowledge",
             "Mark a fault as known: it stays in the list, and its GPU gets jobs again",
             "gpuman health acknowledge 0 xid_74",
@@ -85,7 +85,9 @@ Command HealthCommand() {
 std::vector<Command> DrainCommands() {
   const Arguments gpus{GpuArgument(kAnyNumber)};
   const auto run = [](bool drain) {
-    return [drain](Session& session, const CommandLine& line) { return Drain(session, line.words, drain); };
+    return [drain](CommandContext& session, const CommandLine& line) {
+      return Drain(session, line.words, drain);
+    };
   };
   return {{"drain",
            "Let the queue start no new jobs on a GPU; running jobs continue",

@@ -9,13 +9,13 @@
 
 namespace gpuman::cli {
 
-struct Hint {
+struct HintRule {
   std::string_view path;
   std::string_view words;  // "kill|stop": any of these; "#": a number; "*": any word that is no option
   std::string_view text;   // "{}" stands for the word
 };
 // All of them. Of those that fit a word, the first counts.
-std::span<const Hint> Hints();
+std::span<const HintRule> Hints();
 
 // `path` is the command that got the word: "gpuman", "gpuman device". `word` is an argument or an option that
 // the command does not know. `any_word`: hints that fit every word count, too. Empty: there is no hint.

@@ -147,7 +147,7 @@ std::string UnknownWordIn(const Command& program, const std::vector<std::string>
 TEST(Hints, MeanCommandsAndOptionsThatThereAre) {
   const Command program = GpumanProgram();
   const Command& run = *CommandAt(program, "gpuman run");
-  for (const Hint& hint : Hints()) {
+  for (const HintRule& hint : Hints()) {
     const auto* const of = CommandAt(program, hint.path);
     ASSERT_TRUE(of) << hint.path;
     for (const auto& word : Split(hint.words, "|")) {
@@ -171,7 +171,7 @@ TEST(Hints, MeanCommandsAndOptionsThatThereAre) {
 TEST(Hints, AreForWordsThatTheirCommandDoesNotTake) {
   const Command program = GpumanProgram();
   std::set<std::pair<std::string_view, std::string>> seen;
-  for (const Hint& hint : Hints()) {
+  for (const HintRule& hint : Hints()) {
     const auto* const of = CommandAt(program, hint.path);
     ASSERT_TRUE(of) << hint.path;
     for (const auto& word : Split(hint.words, "|")) {

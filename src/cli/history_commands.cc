@@ -76,7 +76,7 @@ base::Result<api::HistoryView> AskHistory(const api::Client& daemon, const Subje
   return history;
 }
 
-void PrintAll(Session& session, const HistorySettings& settings, const HistoryForm& form,
+void PrintAll(CommandContext& session, const HistorySettings& settings, const HistoryPlotOptions& form,
               const std::vector<api::HistoryView>& histories) {
   if (session.json || settings.output == "json") {
     api::Json list = api::Json::array();
@@ -92,7 +92,7 @@ void PrintAll(Session& session, const HistorySettings& settings, const HistoryFo
     session.Print((i > 0 ? "\n" : "") + RenderHistory(histories[i], session.style(), form));
 }
 
-base::Result<int> History(Session& session, const CommandLine& line, const HistorySettings& settings) {
+base::Result<int> History(CommandContext& session, const CommandLine& line, const HistorySettings& settings) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   std::vector<std::string> words;  // the jobs of a sweep are several
   for (const auto& word : line.words) {
@@ -103,7 +103,7 @@ base::Result<int> History(Session& session, const CommandLine& line, const Histo
     words.insert(words.end(), some.begin(), some.end());
   }
   GPUMAN_ASSIGN(const auto subjects, SubjectsOf(daemon, settings, words));
-  const HistoryForm form{!settings.ascii && ShowsUnicode(session.environment()), 4};
+  const HistoryPlotOptions form{!settings.ascii && ShowsUnicode(session.environment()), 4};
   const bool picture = !session.json && settings.output == "table";
   const std::int64_t usual = picture ? HistoryPoints(session.style(), form) : api::kHistoryPoints;
   std::vector<api::HistoryView> histories;
@@ -136,7 +136,7 @@ Command HistoryCommand() {
             take::Integer(s->points, api::kMinHistoryPoints, api::kMaxHistoryPoints)},
            {"--ascii", "", "Draw without Unicode, as where the locale has none", take::Flag(s->ascii)},
            {"-o,--output", "table|json|csv", "Format of the output", take::Text(s->output)}},
-          [s](Session& session, const CommandLine& line) { return History(session, line, *s); }};
+          [s](CommandContext& session, const CommandLine& line) { return History(session, line, *s); }};
 }
 
 }  // namespace gpuman::cli

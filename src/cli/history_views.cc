@@ -20,8 +20,8 @@ using Numbers = std::vector<std::optional<double>>;
 constexpr std::size_t kUsualWidth = 80, kMinWidth = 30, kMaxWidth = 240;
 constexpr std::size_t kLabel = 8;
 
-PlotForm FormOf(const TerminalStyle& style, const HistoryForm& form) {
-  PlotForm plot;
+PlotOptions FormOf(const TerminalStyle& style, const HistoryPlotOptions& form) {
+  PlotOptions plot;
   plot.width = std::clamp(style.width.value_or(kUsualWidth), kMinWidth, kMaxWidth);
   plot.height = form.height;
   plot.label = kLabel;
@@ -81,10 +81,10 @@ Figure FigureOf(std::string name, const api::HistoryFigures& figures, double lea
   return figure;
 }
 
-std::string Plot(const Figure& figure, const PlotForm& form, const TerminalStyle& style) {
+std::string Plot(const Figure& figure, const PlotOptions& form, const TerminalStyle& style) {
   const auto last = Last(figure.mean), highest = Highest(figure.max);
   if (!highest) return {};
-  PlotForm own = form;
+  PlotOptions own = form;
   own.top = figure.top;
   own.color = figure.color;
   std::string text = fmt::format("{}  last {}, highest {}\n", Paint(style, Color::kBold, figure.name),
@@ -103,8 +103,8 @@ double PartOf(const Numbers& parts, const std::vector<double>& recorded) {
   return all > 0 ? part / all : 0;
 }
 
-std::string States(const api::HistoryView& history, const PlotForm& form, const TerminalStyle& style) {
-  const std::vector<StripKind> kinds{
+std::string States(const api::HistoryView& history, const PlotOptions& form, const TerminalStyle& style) {
+  const std::vector<StripSymbol> kinds{
       {"█", 'R', Color::kGreen}, {"░", 'w', Color::kYellow}, {"_", '_', Color::kCyan}};
   const std::vector<Numbers> parts{history.states->running, history.states->waiting,
                                    history.states->suspended};
@@ -138,17 +138,17 @@ bool IsEmpty(const api::HistoryView& history) {
 
 }  // namespace
 
-std::int64_t HistoryPoints(const TerminalStyle& style, const HistoryForm& form) {
+std::int64_t HistoryPoints(const TerminalStyle& style, const HistoryPlotOptions& form) {
   return static_cast<std::int64_t>(PlotPoints(FormOf(style, form)));
 }
 
 std::string RenderHistory(const api::HistoryView& history, const TerminalStyle& style,
-                          const HistoryForm& form) {
+                          const HistoryPlotOptions& form) {
   std::string text = fmt::format("{}  {} to {}, {} a point\n", Paint(style, Color::kBold, NameOf(history)),
                                  queue::FormatLocal(history.since), queue::FormatLocal(history.until),
                                  base::FormatDuration(history.step));
   if (IsEmpty(history)) return text + "Nothing was recorded in this time.\n";
-  const PlotForm plot = FormOf(style, form);
+  const PlotOptions plot = FormOf(style, form);
   text += Plot(MemoryOf(history), plot, style);
   if (history.states) text += States(history, plot, style);
   text += Plot(FigureOf("utilization", history.utilization, 100, "%", Color::kCyan), plot, style);

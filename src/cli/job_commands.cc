@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
-#include "cli/queue/dialect.h"
+#include "cli/queue/command_dialect.h"
 #include "cli/queue/named_jobs.h"
 #include "cli/queue/update.h"
 #include "cli/queue/wording.h"
@@ -15,7 +15,7 @@ namespace {
 
 // Asks the daemon for something about each job that the command line names, and prints its new state.
 template <typename Ask>
-base::Result<int> WithJob(Session& session, const CommandLine& line, std::string_view done, Ask ask,
+base::Result<int> WithJob(CommandContext& session, const CommandLine& line, std::string_view done, Ask ask,
                           std::string (*sentence)(const api::JobView&) = JobSentence) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto jobs, queue::JobsNamed(session, line.words));
@@ -54,7 +54,7 @@ Command UpdateCommand() {
           "gpuman update train --memory 12GiB",
           {JobArgument()},
           queue::RunningOptions(*s),
-          [s](Session& session, const CommandLine& line) -> base::Result<int> {
+          [s](CommandContext& session, const CommandLine& line) -> base::Result<int> {
             if (s->Empty())
               return base::Fail(base::ErrorCode::kInvalidArgument, "there is nothing to change",
                                 fmt::format("gpuman update {} --memory 8GiB", line.words.front()));
@@ -71,7 +71,7 @@ Command RestartCommand() {
           "gpuman restart train --memory 12GiB",
           {JobArgument()},
           queue::LimitOptions(*s),
-          [s](Session& session, const CommandLine& line) {
+          [s](CommandContext& session, const CommandLine& line) {
             return WithJob(session, line, "restarted: ", [&](const auto& daemon, const auto& job) {
               return daemon.Restart(job, s->update.job);
             });
@@ -85,7 +85,7 @@ Command RemoveCommand() {
           "gpuman remove train",
           {JobArgument()},
           {{"-k,--keep-running", "", "Let its processes continue without limits", take::Flag(*keep_running)}},
-          [keep_running](Session& session, const CommandLine& line) {
+          [keep_running](CommandContext& session, const CommandLine& line) {
             return WithJob(
                 session, line, *keep_running ? "no longer managed: " : "removed: ",
                 [&](const auto& daemon, const auto& job) {
@@ -102,7 +102,7 @@ Command SuspendCommand() {
           "gpuman suspend train",
           {JobArgument()},
           {},
-          [](Session& session, const CommandLine& line) {
+          [](CommandContext& session, const CommandLine& line) {
             return WithJob(session, line, "off its GPUs: ", [](const auto& daemon, const auto& job) {
               return api::AskWithoutTimeout(daemon, api::routes::kSuspendJob, {{job}});
             });
@@ -117,7 +117,7 @@ Command ResumeCommand() {
           {JobArgument()},
           {{"-g,--gpu", kGpuValue, "Another GPU of the same model (default: the one it was on)",
             take::Text(o->gpu)}},
-          [o](Session& session, const CommandLine& line) {
+          [o](CommandContext& session, const CommandLine& line) {
             return WithJob(
                 session, line, "",
                 [&](const auto& daemon, const auto& job) {
@@ -138,7 +138,7 @@ Command MoveCommand() {
             .help = "The GPU, by index or UUID",
             .take = take::Text(o->gpu),
             .required = true}},
-          [o](Session& session, const CommandLine& line) {
+          [o](CommandContext& session, const CommandLine& line) {
             return WithJob(session, line, "", [&](const auto& daemon, const auto& job) {
               return api::AskWithoutTimeout(daemon, api::routes::kMoveJob, {{job}}, *o);
             });

@@ -4,12 +4,12 @@
 #include <string>
 
 #include "api/client.h"
-#include "cli/session.h"
+#include "cli/command_context.h"
 
 namespace gpuman::cli {
 
 // Tells the user of output that goes to files, and of the logs of an array's other tasks. `ref`: as the user
 // named the job.
-void TellOtherOutput(Session& session, const api::Client& daemon, const std::string& ref);
+void TellOtherOutput(CommandContext& session, const api::Client& daemon, const std::string& ref);
 
 }  // namespace gpuman::cli

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "cli/session.h"
+#include "cli/command_context.h"
 
 namespace gpuman::cli {
 
@@ -15,7 +15,8 @@ namespace gpuman::cli {
 class LogPrinter {
  public:
   // `most`: the number of lines that are printed; absent: all.
-  explicit LogPrinter(Session& session, std::optional<int> most = {}) : session_(session), most_(most) {}
+  explicit LogPrinter(CommandContext& session, std::optional<int> most = {})
+      : session_(session), most_(most) {}
 
   // False: all lines are printed that should be, or no more can be.
   bool Feed(std::string_view piece) {
@@ -57,7 +58,7 @@ class LogPrinter {
     partial_.clear();
   }
 
-  Session& session_;
+  CommandContext& session_;
   std::optional<int> most_;
   std::string partial_;
 };

@@ -36,7 +36,7 @@ base::Result<api::MigReport> AskMig(const api::Client& daemon, std::string_view 
   return api::AskWithoutTimeout(daemon, api::routes::kMig, {{}, query});
 }
 
-base::Result<api::MigReport> AskMig(Session& session, const std::vector<std::string>& gpus) {
+base::Result<api::MigReport> AskMig(CommandContext& session, const std::vector<std::string>& gpus) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   if (gpus.empty()) return AskMig(daemon, "");
   api::MigReport report;
@@ -87,20 +87,20 @@ base::Result<api::MigRequest> RequestOf(const MigOptions& o, const std::vector<s
   return request;
 }
 
-base::Result<int> Change(Session& session, const api::MigRequest& request, bool is_plan) {
+base::Result<int> Change(CommandContext& session, const api::MigRequest& request, bool is_plan) {
   // To apply takes seconds for each GPU.
   GPUMAN_ASSIGN(const auto changes,
                 AskDaemon(session, is_plan ? api::routes::kPlanMig : api::routes::kApplyMig, {}, request,
                           api::NoTimeout()));
   GPUMAN_TRY(Show(session, changes, [&] { return RenderMigChanges(changes, is_plan); }));
-  const bool failed = std::any_of(changes.gpus.begin(), changes.gpus.end(), [&](const api::MigChange& gpu) {
-    return gpu.error.has_value() || (!is_plan && !gpu.done);
-  });
+  const bool failed = std::any_of(
+      changes.gpus.begin(), changes.gpus.end(),
+      [&](const api::MigGpuChange& gpu) { return gpu.error.has_value() || (!is_plan && !gpu.done); });
   return failed ? kExitFailed : kExitDone;
 }
 
-base::Result<int> Apply(Session& session, const MigOptions& o, const std::vector<std::string>& instances,
-                        bool is_plan) {
+base::Result<int> Apply(CommandContext& session, const MigOptions& o,
+                        const std::vector<std::string>& instances, bool is_plan) {
   GPUMAN_ASSIGN(const auto request, RequestOf(o, instances));
   return Change(session, request, is_plan || o.dry_run);
 }
@@ -119,7 +119,7 @@ bool HasSplitGpu(const api::MigReport& report) {
                      [](const api::MigGpu& gpu) { return gpu.enabled || gpu.pending; });
 }
 
-base::Result<int> Clear(Session& session, const MigOptions& o) {
+base::Result<int> Clear(CommandContext& session, const MigOptions& o) {
   GPUMAN_ASSIGN(const int status, Change(session, ClearRequest(o), o.dry_run));
   if (status != kExitDone || o.dry_run || o.disable) return status;
   GPUMAN_ASSIGN(const auto after, AskMig(session, o.gpus));
@@ -130,7 +130,7 @@ base::Result<int> Clear(Session& session, const MigOptions& o) {
   return status;
 }
 
-base::Result<int> Export(Session& session, const MigOptions& o) {
+base::Result<int> Export(CommandContext& session, const MigOptions& o) {
   GPUMAN_ASSIGN(const auto report, AskMig(session, o.gpus));
   std::vector<api::MigConfigSpec> layout;
   for (const auto& gpu : report.gpus) {
@@ -173,7 +173,7 @@ Command ChangeCommand(bool is_plan) {
                   : "gpuman mig apply --file layouts.toml --layout balanced",
           {{"INSTANCE", 0, kAnyNumber, "[COUNTx][SLICESc.]PROFILE, such as 3g.71gb or 2x1g.18gb"}},
           std::move(options),
-          [o, is_plan](Session& session, const CommandLine& line) {
+          [o, is_plan](CommandContext& session, const CommandLine& line) {
             return Apply(session, *o, line.words, is_plan);
           }};
 }
@@ -186,7 +186,7 @@ Command ViewCommand(const char* name, const char* summary,
           fmt::format("gpuman mig {} --gpu 0", name),
           {{kGpuValue, 0, kAnyNumber, "Only these GPUs, without --gpu"}},
           {GpuOption(*gpus)},
-          [gpus, render](Session& session, const CommandLine& line) -> base::Result<int> {
+          [gpus, render](CommandContext& session, const CommandLine& line) -> base::Result<int> {
             gpus->insert(gpus->end(), line.words.begin(), line.words.end());
             GPUMAN_ASSIGN(const auto report, AskMig(session, *gpus));
             return Show(session, report, render);
@@ -204,7 +204,7 @@ Command ClearCommand() {
            {"--disable", "", "Also turn MIG mode off, so that the GPU can be used as a whole again",
             take::Flag(o->disable)},
            {"--dry-run", "", "Only show the steps", take::Flag(o->dry_run)}},
-          [o](Session& session, const CommandLine&) { return Clear(session, *o); }};
+          [o](CommandContext& session, const CommandLine&) { return Clear(session, *o); }};
 }
 
 Command ExportCommand() {
@@ -216,7 +216,7 @@ Command ExportCommand() {
           {GpuOption(o->gpus),
            {"--format", "toml|mig-parted", "Format of the file", take::Text(o->format)},
            {"--name", "NAME", "Name of the layout in the file (default: current)", take::Text(o->name)}},
-          [o](Session& session, const CommandLine&) { return Export(session, *o); }};
+          [o](CommandContext& session, const CommandLine&) { return Export(session, *o); }};
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace gpuman::cli {
 namespace {
 
 TEST(MigViews, NameTheJobOfAProcessThatIsInTheWay) {
-  api::MigChange gpu;
+  api::MigGpuChange gpu;
   gpu.steps = {{"disable", "MIG mode off", {}, {}}};
   gpu.in_the_way = {{4711, "python", false, 7, "train"},
                     {4712, "", false, 8, "serve"},

@@ -15,7 +15,7 @@ namespace {
 
 // Asks by a route, and shows the report that is the answer.
 template <typename Body>
-base::Result<int> Report(Session& session, const api::Route<Body, api::MpsReport>& route,
+base::Result<int> Report(CommandContext& session, const api::Route<Body, api::MpsReport>& route,
                          const std::type_identity_t<Body>& body = {}) {
   // A question is answered at once; an order waits for the control daemons, at most some seconds for a GPU.
   const auto options = std::is_same_v<Body, api::NoBody> ? api::HttpOptions{} : api::NoTimeout();
@@ -42,7 +42,7 @@ Command Limiting(const char* name, const char* summary, const char* example, std
        {"--threads", "PERCENT", "Part of the GPU's threads that each client may use: 50%",
         take::Into(order->threads, ParsePercentage)},
        {"-m,--memory", kSizeValue, "Memory that each client may use: 8GiB, 25%", take::Size(order->memory)}},
-      [order, route](Session& session, const CommandLine&) {
+      [order, route](CommandContext& session, const CommandLine&) {
         DropAll(order->gpus);
         return Report(session, route, *order);
       }};
@@ -57,15 +57,17 @@ Command Stop() {
           {GpuOption(order->gpus, "where it runs"),
            {"--force", "", "Stop it although it has clients; their work on the GPU is lost",
             take::Flag(order->force)}},
-          [order](Session& session, const CommandLine&) {
+          [order](CommandContext& session, const CommandLine&) {
             DropAll(order->gpus);
             return Report(session, api::routes::kStopMps, *order);
           }};
 }
 
-base::Result<int> Status(Session& session, const CommandLine&) { return Report(session, api::routes::kMps); }
+base::Result<int> Status(CommandContext& session, const CommandLine&) {
+  return Report(session, api::routes::kMps);
+}
 
-base::Result<int> Terminate(Session& session, const CommandLine& line) {
+base::Result<int> Terminate(CommandContext& session, const CommandLine& line) {
   auto pid = ParseInteger(line.words.front(), 0, std::numeric_limits<int>::max());
   if (!pid) return base::Fail(std::move(pid.error()).In("pid"));
   return Report(session, api::routes::kTerminateMps, {*pid});

@@ -256,22 +256,22 @@ Words WithHelpAsOption(const Command& program, Words words) {
   return words;
 }
 
-struct OptionReader::Reader {
+struct OptionParser::Reader {
   const Options& options;
   std::vector<ParsedOption> typed;
   CLI::App app;
 };
 
-OptionReader::OptionReader(const Options& options, bool ends_at_word)
+OptionParser::OptionParser(const Options& options, bool ends_at_word)
     : reader_(new Reader{options, {}, CLI::App{}}) {
   reader_->app.set_help_flag();
   reader_->app.prefix_command(ends_at_word);
   AddOptions(reader_->app, options, reader_->typed);
 }
 
-OptionReader::~OptionReader() = default;
+OptionParser::~OptionParser() = default;
 
-base::Result<Words> OptionReader::Read(const Words& words) {
+base::Result<Words> OptionParser::Read(const Words& words) {
   auto& [options, typed, app] = *reader_;
   typed.clear();
   auto sorted = SortWords(app, words);

@@ -44,13 +44,13 @@ base::Result<Parsed> ReadCommandLine(const Command& program, const Options& comm
 std::vector<std::string> WithHelpAsOption(const Command& program, std::vector<std::string> words);
 
 // Reads options without a command: lines of scripts and of job files.
-class OptionReader {
+class OptionParser {
  public:
   // `options` must outlive the reader. `ends_at_word`: as in Command.
-  explicit OptionReader(const Options& options, bool ends_at_word = false);
-  ~OptionReader();
-  OptionReader(const OptionReader&) = delete;
-  OptionReader& operator=(const OptionReader&) = delete;
+  explicit OptionParser(const Options& options, bool ends_at_word = false);
+  ~OptionParser();
+  OptionParser(const OptionParser&) = delete;
+  OptionParser& operator=(const OptionParser&) = delete;
 
   // Takes the options in order and returns the words that are not options. If the options end at a word, a
   // "--" in front of these words is one of them; otherwise the first "--" is left out. kInvalidArgument names

@@ -20,7 +20,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using Words = std::vector<std::string>;
 
-base::Result<int> DoNothing(Session&, const CommandLine&) { return kExitDone; }
+base::Result<int> DoNothing(CommandContext&, const CommandLine&) { return kExitDone; }
 
 Option Flag(const char* names) { return {names, "", "A flag", take::Nothing()}; }
 Option Value(const char* names) { return {names, "N", "A value", take::Nothing()}; }
@@ -274,21 +274,21 @@ TEST(HelpWord, LeavesOtherWordsToAProgramWithoutCommands) {
   EXPECT_THAT(SeenBy(gcancel, {"version"}).words, ElementsAre("version"));
 }
 
-TEST(OptionReader, LeavesOutTheDashesWhereNoCommandFollows) {
+TEST(OptionParser, LeavesOutTheDashesWhereNoCommandFollows) {
   const Options options = Submit().options;
-  OptionReader line(options);
+  OptionParser line(options);
   EXPECT_THAT(*line.Read({"-g=1", "--", "python", "-x"}), ElementsAre("python", "-x"));
   EXPECT_THAT(*line.Read({"a", "--name=", "--"}), ElementsAre("a"));
-  OptionReader job(options, /*ends_at_word=*/true);
+  OptionParser job(options, /*ends_at_word=*/true);
   EXPECT_THAT(*job.Read({"-g=1", "--", "python"}), ElementsAre("--", "python"));
   EXPECT_THAT(*job.Read({"python", "--", "x"}), ElementsAre("python", "--", "x"));
   EXPECT_EQ(job.Read({"--dry-run=1", "x"}).error().message, "--dry-run: it takes no value");
 }
 
-TEST(OptionReader, PassesOnAnEmptyValue) {
+TEST(OptionParser, PassesOnAnEmptyValue) {
   std::string seen = "nothing";
   const Options options{{"-n,--name", "NAME", "A name", take::Text(seen)}};
-  OptionReader reader(options);
+  OptionParser reader(options);
   for (const char* word : {"--name=", "-n="}) {
     EXPECT_THAT(*reader.Read({word, "x"}), ElementsAre("x"));
     EXPECT_EQ(seen, "");

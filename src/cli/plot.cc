@@ -25,8 +25,8 @@ constexpr std::size_t kAsciiSteps = kAsciiLevels.size() - 1;
 constexpr std::array<std::array<std::uint32_t, kBrailleLevels>, kBrailleColumns> kDots{
     {{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}}};
 
-std::size_t ColumnsPerCell(const PlotForm& form) { return form.unicode ? kBrailleColumns : 1; }
-std::size_t LevelsOf(const PlotForm& form) { return form.unicode ? kBrailleLevels : kAsciiSteps; }
+std::size_t ColumnsPerCell(const PlotOptions& form) { return form.unicode ? kBrailleColumns : 1; }
+std::size_t LevelsOf(const PlotOptions& form) { return form.unicode ? kBrailleLevels : kAsciiSteps; }
 
 // The values that a column has: more than one, or the one that it shares with its neighbours.
 struct Span {
@@ -38,7 +38,7 @@ Span SpanOf(std::size_t column, std::size_t columns, std::size_t values) {
 }
 
 // How high a value is, in levels from the bottom; 0: the value is unknown, or 0.
-std::size_t LevelOf(std::optional<double> value, const PlotForm& form) {
+std::size_t LevelOf(std::optional<double> value, const PlotOptions& form) {
   if (!value || !(*value > 0) || !(form.top > 0)) return 0;
   const auto most = static_cast<double>(form.height * LevelsOf(form));
   return static_cast<std::size_t>(std::clamp(std::round(*value / form.top * most), 1.0, most));
@@ -49,7 +49,7 @@ struct ColumnLevels {
   std::size_t dot = 0;     // level of the highest value; 0: none
 };
 
-ColumnLevels LevelsAt(const PlotValues& values, const Span& span, const PlotForm& form) {
+ColumnLevels LevelsAt(const PlotValues& values, const Span& span, const PlotOptions& form) {
   double sum = 0;
   std::size_t known = 0;
   std::optional<double> highest;
@@ -92,7 +92,7 @@ void AddAscii(std::string& out, const ColumnLevels& column, std::size_t base) {
   out += filled == 0 && dot ? '\'' : kAsciiLevels[filled];
 }
 
-std::string Area(const std::vector<ColumnLevels>& columns, const PlotForm& form, std::size_t row) {
+std::string Area(const std::vector<ColumnLevels>& columns, const PlotOptions& form, std::size_t row) {
   const std::size_t base = (form.height - 1 - row) * LevelsOf(form);
   std::string text;
   for (std::size_t column = 0; column < PlotColumns(form); ++column) {
@@ -120,14 +120,14 @@ std::string TimeText(base::WallTime time, base::Millis range) {
 
 }  // namespace
 
-std::size_t PlotColumns(const PlotForm& form) {
+std::size_t PlotColumns(const PlotOptions& form) {
   const std::size_t axis = form.label + kAxis;
   return form.width > axis ? form.width - axis : 1;
 }
 
-std::size_t PlotPoints(const PlotForm& form) { return PlotColumns(form) * ColumnsPerCell(form); }
+std::size_t PlotPoints(const PlotOptions& form) { return PlotColumns(form) * ColumnsPerCell(form); }
 
-std::vector<std::string> PlotRows(const PlotValues& values, const PlotForm& form,
+std::vector<std::string> PlotRows(const PlotValues& values, const PlotOptions& form,
                                   const std::function<std::string(double)>& text,
                                   const TerminalStyle& style) {
   std::vector<ColumnLevels> columns(PlotPoints(form));
@@ -145,7 +145,7 @@ std::vector<std::string> PlotRows(const PlotValues& values, const PlotForm& form
   return rows;
 }
 
-std::string PlotTimes(base::WallTime since, base::WallTime until, const PlotForm& form) {
+std::string PlotTimes(base::WallTime since, base::WallTime until, const PlotOptions& form) {
   const auto range = until - since;
   const std::size_t columns = PlotColumns(form);
   std::string line(columns, ' ');
@@ -162,7 +162,8 @@ std::string PlotTimes(base::WallTime since, base::WallTime until, const PlotForm
 }
 
 std::string PlotStrip(const std::string& label, const std::vector<std::vector<std::optional<double>>>& parts,
-                      const std::vector<StripKind>& kinds, const PlotForm& form, const TerminalStyle& style) {
+                      const std::vector<StripSymbol>& kinds, const PlotOptions& form,
+                      const TerminalStyle& style) {
   const std::size_t columns = PlotColumns(form);
   const std::size_t moments = parts.empty() ? 0 : parts.front().size();
   std::string line, run;

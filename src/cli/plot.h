@@ -25,7 +25,7 @@ struct PlotValues {
   std::vector<std::optional<double>> max;   // as many, or none
 };
 
-struct PlotForm {
+struct PlotOptions {
   std::size_t width = 80;  // columns, the axis included
   std::size_t height = 4;  // rows
   double top = 100;        // the value at the upper edge, above 0; the lower edge is 0
@@ -36,18 +36,18 @@ struct PlotForm {
 
 // Columns of the area within the width, and how many values fill it: with more, several share a place; with
 // fewer, one has several.
-std::size_t PlotColumns(const PlotForm& form);
-std::size_t PlotPoints(const PlotForm& form);
+std::size_t PlotColumns(const PlotOptions& form);
+std::size_t PlotPoints(const PlotOptions& form);
 
 // The rows from the top, without line ends. `text` writes a value for a label.
-std::vector<std::string> PlotRows(const PlotValues& values, const PlotForm& form,
+std::vector<std::string> PlotRows(const PlotValues& values, const PlotOptions& form,
                                   const std::function<std::string(double)>& text, const TerminalStyle& style);
 
 // The axis below plots of this form: local times at its ends and in its middle.
-std::string PlotTimes(base::WallTime since, base::WallTime until, const PlotForm& form);
+std::string PlotTimes(base::WallTime since, base::WallTime until, const PlotOptions& form);
 
 // A word of a strip: how it looks, with and without Unicode, and its colour.
-struct StripKind {
+struct StripSymbol {
   std::string unicode;  // one column
   char ascii = ' ';
   Color color = Color::kNone;
@@ -55,7 +55,8 @@ struct StripKind {
 // A row below plots of this form that shows of each moment the kind with the largest part; `parts`: by kind,
 // then by moment. A moment without any part is empty.
 std::string PlotStrip(const std::string& label, const std::vector<std::vector<std::optional<double>>>& parts,
-                      const std::vector<StripKind>& kinds, const PlotForm& form, const TerminalStyle& style);
+                      const std::vector<StripSymbol>& kinds, const PlotOptions& form,
+                      const TerminalStyle& style);
 
 // The next round number from `value` on, for the top of an axis: 1, 2 or 5 times a power of ten; at least
 // `least`.

@@ -15,8 +15,8 @@ using Values = std::vector<std::optional<double>>;
 
 std::string Percent(double value) { return fmt::format("{:.0f}%", value); }
 
-PlotForm Form(std::size_t columns, std::size_t height, bool unicode) {
-  PlotForm form;
+PlotOptions Form(std::size_t columns, std::size_t height, bool unicode) {
+  PlotOptions form;
   form.label = 4;
   form.width = columns + 6;
   form.height = height;
@@ -53,7 +53,7 @@ TEST(PlotRows, CutWhatIsAboveTheTop) {
 TEST(PlotRows, AreNeverWiderThanTheForm) {
   for (const std::size_t width : {1u, 7u, 8u, 79u, 80u}) {
     for (const bool unicode : {true, false}) {
-      PlotForm form = Form(1, 3, unicode);
+      PlotOptions form = Form(1, 3, unicode);
       form.width = width;
       const PlotValues values{Values(1000, 100), Values(1000, 100)};
       for (const auto& row : PlotRows(values, form, Percent, {}))
@@ -63,7 +63,7 @@ TEST(PlotRows, AreNeverWiderThanTheForm) {
 }
 
 TEST(PlotStrip, ShowsOfEachMomentTheStateOfMostTime) {
-  const std::vector<StripKind> kinds{{"█", 'R', Color::kGreen}, {"░", 'w', Color::kYellow}};
+  const std::vector<StripSymbol> kinds{{"█", 'R', Color::kGreen}, {"░", 'w', Color::kYellow}};
   const std::vector<Values> parts{{1, 0.6, 0.4, std::nullopt, 1}, {0, 0.4, 0.6, std::nullopt, 0}};
   EXPECT_EQ(PlotStrip("st", parts, kinds, Form(5, 1, true), {}), "  st  ██░ █");
   EXPECT_EQ(PlotStrip("st", parts, kinds, Form(5, 1, false), {}), "  st  RRw R");

@@ -9,7 +9,7 @@
 namespace gpuman::cli {
 
 // Times and durations as in the API.
-inline constexpr base::json::Format kPrintedFormat{.durations = base::json::DurationForm::kSeconds};
+inline constexpr base::json::JsonFormat kPrintedFormat{.durations = base::json::DurationForm::kSeconds};
 
 // Null in JSON where the text is empty.
 inline std::optional<std::string> NonEmpty(const std::string& text) {

@@ -13,7 +13,7 @@
 namespace gpuman::cli {
 namespace {
 
-Options CommonOptions(Session& session) {
+Options CommonOptions(CommandContext& session) {
   return {{"--json", "", "Print JSON: bytes as integers, times in UTC, null for unknown",
            take::Flag(session.json), kCommonHeading},
           {"--socket", kFileValue,
@@ -21,7 +21,7 @@ Options CommonOptions(Session& session) {
            take::Text(session.socket), kCommonHeading}};
 }
 
-void PrintVersion(Session& session, const std::string& name) {
+void PrintVersion(CommandContext& session, const std::string& name) {
   if (session.json)
     session.PrintJson({{"version", GPUMAN_VERSION}});
   else
@@ -43,7 +43,7 @@ base::Result<> RequireChoices(const Command& command, const std::vector<std::str
   return {};
 }
 
-base::Result<int> Run(Session& session, const Options& common, const RequestedCommand& chosen) {
+base::Result<int> Run(CommandContext& session, const Options& common, const RequestedCommand& chosen) {
   auto taken = TakeOptions(common, chosen.common);
   if (taken) taken = TakeOptions(chosen.command->options, chosen.line.options);
   if (taken) taken = RequireChoices(*chosen.command, chosen.line.words);
@@ -57,8 +57,8 @@ base::Result<int> Run(Session& session, const Options& common, const RequestedCo
 }  // namespace
 
 int RunProgram(const Command& program, const std::vector<std::string>& arguments,
-               const SessionContext& context) {
-  Session session(context);
+               const ProgramContext& context) {
+  CommandContext session(context);
   const auto common = CommonOptions(session);
   const auto words = WithHelpAsOption(program, arguments);
   if (!words.empty() && words.front() == kCompleteWord)

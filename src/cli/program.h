@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "cli/session.h"
+#include "cli/command_context.h"
 
 namespace gpuman::cli {
 
 // Reads the arguments (without the program's name), does what they say and returns the exit status.
 int RunProgram(const Command& program, const std::vector<std::string>& arguments,
-               const SessionContext& context);
+               const ProgramContext& context);
 
 }  // namespace gpuman::cli

@@ -11,7 +11,7 @@
 namespace gpuman::cli {
 namespace {
 
-base::Result<int> ShowShare(Session& session, const CommandLine&) {
+base::Result<int> ShowShare(CommandContext& session, const CommandLine&) {
   GPUMAN_ASSIGN(const auto view, AskDaemon(session, api::routes::kShare));
   return Show(session, view, RenderShare);
 }
@@ -27,7 +27,7 @@ base::Result<double> ParseOverhead(const std::string& text) {
   return percent / 100;
 }
 
-base::Result<int> SetShare(Session& session, const api::ShareUpdate& update) {
+base::Result<int> SetShare(CommandContext& session, const api::ShareUpdate& update) {
   GPUMAN_ASSIGN(const auto view, AskDaemon(session, api::routes::kSetShare, {}, update));
   return Show(session, view, [&] { return RenderShareSettings(view.settings); });
 }
@@ -81,7 +81,7 @@ Command SetShareCommand() {
         "hash: memory that has not changed since it was last in host memory is not copied again; compare: it "
         "is, and is compared; off: all is copied",
         take::Text(o->unchanged)}},
-      [o](Session& session, const CommandLine&) { return SetShare(session, *o); }};
+      [o](CommandContext& session, const CommandLine&) { return SetShare(session, *o); }};
 }
 
 }  // namespace

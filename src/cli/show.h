@@ -5,13 +5,13 @@
 #include <type_traits>
 
 #include "api/ask.h"
-#include "cli/session.h"
+#include "cli/command_context.h"
 
 namespace gpuman::cli {
 
 // As api::Ask; waits as long as `options` say.
 template <typename Body, typename Answer>
-base::Result<Answer> AskDaemon(Session& session, const api::Route<Body, Answer>& route,
+base::Result<Answer> AskDaemon(CommandContext& session, const api::Route<Body, Answer>& route,
                                const api::RouteArguments& target = {},
                                const std::type_identity_t<Body>& body = {},
                                const api::HttpOptions& options = {}) {
@@ -21,7 +21,7 @@ base::Result<Answer> AskDaemon(Session& session, const api::Route<Body, Answer>&
 
 // `render` makes the text, of the value and a style or of nothing; it is called only without JSON.
 template <typename T, typename Render>
-base::Result<int> Show(Session& session, const T& value, const Render& render) {
+base::Result<int> Show(CommandContext& session, const T& value, const Render& render) {
   if (session.json)
     session.PrintJson(api::ToJson(value));
   else if constexpr (std::is_invocable_v<const Render&, const T&, const TerminalStyle&>)

@@ -19,7 +19,7 @@
 #include "api/http.h"
 #include "base/fd.h"
 #include "base/file.h"
-#include "base/spawn_setup.h"
+#include "base/process_spawner.h"
 #include "cli/find_daemon.h"
 
 namespace gpuman::cli {
@@ -87,7 +87,7 @@ std::vector<std::string> EnvironmentOfDaemon() {
 }
 
 base::Result<pid_t> Spawn(const std::filesystem::path& program, const LogFile& log) {
-  base::SpawnSetup setup;
+  base::ProcessSpawner setup;
   setup.GiveNull(0, O_RDONLY);
   setup.Give(log.fd.get(), 1);
   setup.Give(log.fd.get(), 2);

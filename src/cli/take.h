@@ -54,11 +54,11 @@ Take OnOff(Target& target) {
 }
 
 template <typename T>
-struct NumberIn {
+struct NumberTypeOf {
   using type = T;
 };
 template <typename T>
-struct NumberIn<std::optional<T>> {
+struct NumberTypeOf<std::optional<T>> {
   using type = T;
 };
 
@@ -67,7 +67,7 @@ template <typename Target>
 Take Integer(Target& target, std::int64_t least, std::int64_t most) {
   return [=, &target](const std::string& text) -> base::Result<> {
     GPUMAN_ASSIGN(const auto number, ParseInteger(text, least, most));
-    target = static_cast<typename NumberIn<Target>::type>(number);
+    target = static_cast<typename NumberTypeOf<Target>::type>(number);
     return {};
   };
 }

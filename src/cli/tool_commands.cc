@@ -13,14 +13,14 @@
 namespace gpuman::cli {
 namespace {
 
-base::Result<int> PrintCompletion(Session& session, const CommandLine& line) {
+base::Result<int> PrintCompletion(CommandContext& session, const CommandLine& line) {
   session.PrintOutput(CompletionScript(line.words.front()));
   return kExitDone;
 }
 
 // Prints each of the daemon's complaints on a line of its own; JSON has them in one error. The exit status is
 // the daemon's, so that one fault has one status.
-base::Result<int> TellComplaints(Session& session, const base::ProgramResult& checked) {
+base::Result<int> TellComplaints(CommandContext& session, const base::ProgramResult& checked) {
   if (checked.output.empty())
     return base::Fail(base::ErrorCode::kCorrupt, fmt::format("gpumand exited with {}", checked.status));
   for (std::size_t at = 0; at < checked.output.size();) {
@@ -32,7 +32,7 @@ base::Result<int> TellComplaints(Session& session, const base::ProgramResult& ch
   return checked.status;
 }
 
-base::Result<int> CheckConfig(Session& session, const CommandLine& line) {
+base::Result<int> CheckConfig(CommandContext& session, const CommandLine& line) {
   const auto file = line.words.empty() ? std::nullopt : std::optional(line.words.front());
   const auto meant = ConfigFileOf(session.environment(), file);
   const bool readable = ::access(meant.path.c_str(), R_OK) == 0;

@@ -32,12 +32,12 @@ base::Result<TopOrder> ParseOrder(const std::string& word) {
 }
 
 // The console of Linux has no braille, whatever the locale.
-bool DrawsUnicode(const Session& session) {
+bool DrawsUnicode(const CommandContext& session) {
   const auto terminal = session.environment()("TERM").value_or("");
   return ShowsUnicode(session.environment()) && !terminal.starts_with("linux");
 }
 
-base::Result<int> Watch(Session& session, const api::Client& daemon, api::StatusView status,
+base::Result<int> Watch(CommandContext& session, const api::Client& daemon, api::StatusView status,
                         const TopOptions& o) {
   top::State state;
   state.order = o.order;
@@ -51,7 +51,7 @@ base::Result<int> Watch(Session& session, const api::Client& daemon, api::Status
                     {.color = session.style().color, .mouse = !o.no_mouse});
 }
 
-base::Result<int> Top(Session& session, const TopOptions& o) {
+base::Result<int> Top(CommandContext& session, const TopOptions& o) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   TopView view;
   view.order = o.order;
@@ -68,7 +68,7 @@ base::Result<int> Top(Session& session, const TopOptions& o) {
   return kExitDone;
 }
 
-base::Result<int> Metrics(Session& session, bool own) {
+base::Result<int> Metrics(CommandContext& session, bool own) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   api::Query query;
   if (own) query.Add("dcgm", "0");
@@ -101,7 +101,7 @@ Command TopCommand() {
            {"--ascii", "", "Draw with ASCII alone (default: where the locale is not UTF-8)",
             take::Flag(o->ascii)},
            {"--no-mouse", "", "Leave the mouse to the terminal", take::Flag(o->no_mouse)}},
-          [o](Session& session, const CommandLine&) { return Top(session, *o); }};
+          [o](CommandContext& session, const CommandLine&) { return Top(session, *o); }};
 }
 
 Command MetricsCommand() {
@@ -111,7 +111,7 @@ Command MetricsCommand() {
           "gpuman metrics | grep gpuman_gpu_memory",
           {},
           {{"--own", "", "Leave out the metrics that have the names of dcgm-exporter", take::Flag(*own)}},
-          [own](Session& session, const CommandLine&) { return Metrics(session, *own); }};
+          [own](CommandContext& session, const CommandLine&) { return Metrics(session, *own); }};
 }
 
 }  // namespace gpuman::cli

@@ -224,7 +224,7 @@ struct Found {
 base::Result<std::vector<std::string>> Read(Found& found, const std::vector<std::string>& words,
                                             bool ends_at_word = false) {
   const auto table = found.Table();
-  return OptionReader(table, ends_at_word).Read(words);
+  return OptionParser(table, ends_at_word).Read(words);
 }
 
 TEST(OptionTable, TakesEveryUsualWayToWriteAnOption) {
@@ -246,7 +246,7 @@ TEST(OptionTable, LeavesACommandAlone) {
 TEST(OptionTable, IsReadAgainAndAgain) {
   Found found;
   const auto table = found.Table();
-  OptionReader reader(table);
+  OptionParser reader(table);
   EXPECT_TRUE(reader.Read({"-g", "1", "x"}));
   EXPECT_FALSE(reader.Read({"-g"}));
   EXPECT_THAT(*reader.Read({"-a"}), ::testing::IsEmpty());

@@ -11,7 +11,7 @@
 namespace gpuman::cli {
 namespace {
 
-base::Result<int> Status(Session& session, bool all) {
+base::Result<int> Status(CommandContext& session, bool all) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const api::StatusView status, daemon.Status(all));
   return Show(session, status,
@@ -33,7 +33,7 @@ api::Json ProcessesJson(const std::vector<api::GpuView>& gpus) {
   return {{"processes", std::move(list)}};
 }
 
-base::Result<int> Proclist(Session& session, const CommandLine&) {
+base::Result<int> Proclist(CommandContext& session, const CommandLine&) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const api::GpuList list, daemon.Gpus());
   if (session.json)
@@ -43,7 +43,7 @@ base::Result<int> Proclist(Session& session, const CommandLine&) {
   return kExitDone;
 }
 
-base::Result<int> ListGpus(Session& session, const CommandLine&) {
+base::Result<int> ListGpus(CommandContext& session, const CommandLine&) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const api::GpuList list, daemon.Gpus());
   return Show(session, list, [&]() -> std::string {
@@ -51,7 +51,7 @@ base::Result<int> ListGpus(Session& session, const CommandLine&) {
   });
 }
 
-base::Result<int> ShowGpu(Session& session, const CommandLine& line) {
+base::Result<int> ShowGpu(CommandContext& session, const CommandLine& line) {
   GPUMAN_ASSIGN(const auto gpu, AskDaemon(session, api::routes::kGpu, {{line.words.front()}}));
   return Show(session, gpu, RenderGpu);
 }
@@ -65,7 +65,7 @@ Command StatusCommand() {
           "gpuman status",
           {},
           {{"-a,--all", "", "Also show ended jobs, of any age", take::Flag(*all)}},
-          [all](Session& session, const CommandLine&) { return Status(session, *all); }};
+          [all](CommandContext& session, const CommandLine&) { return Status(session, *all); }};
 }
 
 Command ProclistCommand() {

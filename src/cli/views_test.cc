@@ -262,13 +262,13 @@ TEST(RenderStatus, SaysThatJobsAreLeftOut) {
 
 TEST(RenderStatus, AJobThatGoesOnSaysWhatItWasRefused) {
   auto job = Training();
-  job.refusal = api::RefusalView{H200().uuid,
-                                 base::MiB(256),
-                                 base::GiB(80),
-                                 base::GiB(80),
-                                 "limit",
-                                 At(0),
-                                 "256MiB was refused at its limit of 80GiB on GPU 0"};
+  job.refusal = api::RefusedAllocationView{H200().uuid,
+                                           base::MiB(256),
+                                           base::GiB(80),
+                                           base::GiB(80),
+                                           "limit",
+                                           At(0),
+                                           "256MiB was refused at its limit of 80GiB on GPU 0"};
   EXPECT_THAT(RenderStatus({{H200()}, {job}, {}}, kPipe, At(90)),
               HasSubstr("job 1 train: 256MiB was refused at its limit of 80GiB on GPU 0 (1m30s ago)\n"));
   EXPECT_THAT(RenderStatus({{H200()}, {job}, {}}, kPipe, At(0)), HasSubstr("(just now)\n"));

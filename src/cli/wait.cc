@@ -33,8 +33,9 @@ bool TakeOut(const api::Client& daemon, const std::string& job) {
 
 }  // namespace
 
-base::Result<> ShowLog(Session& session, const api::Client& daemon, const std::string& job,
-                       api::LogOptions options, const api::BodySink& show, const api::Wake& wake) {
+base::Result<> ShowLog(CommandContext& session, const api::Client& daemon, const std::string& job,
+                       api::LogOptions options, const api::BodySink& show,
+                       const api::WaitCancellation& wake) {
   bool enough = false;
   std::uint64_t at = options.offset.value_or(0);
   options.begins = [&](std::uint64_t offset) { at = offset; };
@@ -53,7 +54,8 @@ base::Result<> ShowLog(Session& session, const api::Client& daemon, const std::s
   return shown;
 }
 
-base::Result<api::Client> NextDaemon(Session& session, const base::Error& lost, const api::Wake& wake) {
+base::Result<api::Client> NextDaemon(CommandContext& session, const base::Error& lost,
+                                     const api::WaitCancellation& wake) {
   using Clock = std::chrono::steady_clock;
   constexpr auto kPatience = std::chrono::minutes(1);
   constexpr int kPollMillis = 200;
@@ -70,8 +72,8 @@ base::Result<api::Client> NextDaemon(Session& session, const base::Error& lost, 
   return base::Fail(lost);
 }
 
-base::Result<api::JobView> WaitForEnd(Session& session, const api::Client& daemon, const std::string& job,
-                                      const api::Wake& wake) {
+base::Result<api::JobView> WaitForEnd(CommandContext& session, const api::Client& daemon,
+                                      const std::string& job, const api::WaitCancellation& wake) {
   auto ended = daemon.Wait(job, wake);
   while (!ended) {
     GPUMAN_ASSIGN(const api::Client next, NextDaemon(session, ended.error(), wake));
@@ -85,13 +87,13 @@ int ExitStatusOfJob(const api::JobView& job) {
   return job.exit_code.value_or(job.state == spec::JobState::kFinished ? kExitDone : kExitFailed);
 }
 
-base::Result<int> WaitForJob(Session& session, const api::Client& daemon, const api::JobView& job,
+base::Result<int> WaitForJob(CommandContext& session, const api::Client& daemon, const api::JobView& job,
                              InterruptPolicy interrupted) {
   const std::string id = std::to_string(job.id);
   SignalWatch signals{SIGINT, SIGTERM};
   int first_signal = 0;
   int last_signal = 0;
-  api::Wake wake;
+  api::WaitCancellation wake;
   wake.fd = signals.fd();
   wake.on_wake = [&] {
     const int signal = signals.Take();

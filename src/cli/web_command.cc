@@ -27,7 +27,7 @@ std::string ForwardCommand(const base::EnvironmentLookup& environment, std::uint
   return fmt::format("ssh -N -L {0}:127.0.0.1:{0} {1}{2}", port, user ? *user + "@" : "", host);
 }
 
-void ShowLink(Session& session, const std::string& link, std::uint16_t port) {
+void ShowLink(CommandContext& session, const std::string& link, std::uint16_t port) {
   const std::string forward = ForwardCommand(session.environment(), port);
   if (session.json)
     session.PrintJson({{"url", link}, {"forward", forward.empty() ? api::Json() : api::Json(forward)}});
@@ -47,7 +47,7 @@ std::uint16_t PortOf(std::string_view link) {
 }
 
 // The daemon's own page, which shows the machine to everybody.
-base::Result<int> ShowPageForEverybody(Session& session) {
+base::Result<int> ShowPageForEverybody(CommandContext& session) {
   GPUMAN_ASSIGN(const auto page, AskDaemon(session, api::routes::kWeb));
   if (!page.url)
     return base::Fail(
@@ -59,7 +59,7 @@ base::Result<int> ShowPageForEverybody(Session& session) {
   return kExitDone;
 }
 
-base::Result<int> Web(Session& session, std::uint16_t port) {
+base::Result<int> Web(CommandContext& session, std::uint16_t port) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const std::string secret, web::NewSecret());
   GPUMAN_ASSIGN(auto server, web::Server::Open({daemon.socket(), {::geteuid(), secret}, port}));
@@ -93,7 +93,7 @@ Command WebCommand() {
       {{"--port", "PORT", "Serve on this port (default: one that is free)", take::Integer(o->port, 1, 65535)},
        {"--everybody", "", "Print the link of the page that gpumand serves to everybody, and end",
         take::Flag(o->everybody)}},
-      [o](Session& session, const CommandLine&) {
+      [o](CommandContext& session, const CommandLine&) {
         return o->everybody ? ShowPageForEverybody(session) : Web(session, o->port);
       }};
 }

@@ -23,7 +23,7 @@ struct WhySettings {
   std::string output = "text";
 };
 
-base::Result<TracedJob> ReadTracesOf(Session& session, const std::string& name) {
+base::Result<JobAllocationTraces> ReadTracesOf(CommandContext& session, const std::string& name) {
   GPUMAN_ASSIGN(const auto view, AskDaemon(session, api::routes::kJob, {{name}}));
   if (!view.trace_path && view.started_at)
     return base::Fail(
@@ -38,7 +38,7 @@ base::Result<TracedJob> ReadTracesOf(Session& session, const std::string& name) 
   if (!traces && traces.error().code == base::ErrorCode::kPermissionDenied)
     traces.error().hint = fmt::format("its user ({}) and root may read them", view.user);
   if (!traces) return base::Fail(std::move(traces.error()));
-  TracedJob job{view.id, view.tag, std::move(*traces), {}};
+  JobAllocationTraces job{view.id, view.tag, std::move(*traces), {}};
   job.gpus = trace::Replay(job.traces.processes);
   return job;
 }
@@ -52,7 +52,8 @@ GpuName NamesOf(const api::Client& daemon) {
   };
 }
 
-base::Result<int> WhyAllocations(Session& session, const std::string& name, const WhySettings& settings) {
+base::Result<int> WhyAllocations(CommandContext& session, const std::string& name,
+                                 const WhySettings& settings) {
   if (settings.output == "pprof" && ::isatty(STDOUT_FILENO) == 1)
     return base::Fail(base::ErrorCode::kInvalidArgument, "a profile is no text for a terminal",
                       "write it into a file: gpuman why JOB --allocations -o pprof > job.pb");
@@ -73,7 +74,7 @@ base::Result<int> WhyAllocations(Session& session, const std::string& name, cons
   return kExitDone;
 }
 
-base::Result<int> Why(Session& session, const CommandLine& line, const WhySettings& settings) {
+base::Result<int> Why(CommandContext& session, const CommandLine& line, const WhySettings& settings) {
   if (!settings.allocations && settings.output == "pprof")
     return base::Fail(base::ErrorCode::kInvalidArgument, "-o pprof: only allocations make a profile",
                       "add --allocations");
@@ -103,7 +104,7 @@ Command WhyCommand() {
             take::Flag(s->allocations)},
            {"-o,--output", "text|json|pprof", "Format of the output; pprof: a profile, with --allocations",
             take::Text(s->output)}},
-          [s](Session& session, const CommandLine& line) { return Why(session, line, *s); }};
+          [s](CommandContext& session, const CommandLine& line) { return Why(session, line, *s); }};
 }
 
 }  // namespace gpuman::cli

@@ -62,11 +62,11 @@ Daemon::~Daemon() {
 void Daemon::AddModules() {
   auto& notify = Add<NotifyModule>();
   auto& shims = Add<ShimsModule>();
-  Add<ContainersModule>(shims);
+  Add<KubernetesModule>(shims);
   auto& suspension = Add<SuspensionModule>(shims);
   auto& sharing = Add<SharingModule>(shims, suspension);
-  Add<EnergyModule>(suspension, sharing);
-  auto& device = Add<DeviceModule>(suspension);
+  Add<EnergyAccountingModule>(suspension, sharing);
+  auto& device = Add<DeviceSettingsModule>(suspension);
   auto& mps = Add<MpsModule>();
   auto& mig = Add<MigModule>(suspension, mps);
   auto& health = Add<HealthModule>(suspension);

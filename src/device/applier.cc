@@ -90,7 +90,7 @@ void Undo(const driver::Nvml& nvml, const std::vector<GpuSteps>& done, Outcome& 
 }  // namespace
 
 Outcome Apply(const driver::Nvml& nvml, const std::vector<GpuSteps>& work, OnFailure on_failure,
-              ApplyControl& progress) {
+              ApplyProgress& progress) {
   Outcome outcome;
   std::vector<GpuSteps> done;
   for (std::size_t i = 0; i < work.size(); ++i) {

@@ -36,13 +36,13 @@ struct Outcome {
 enum class OnFailure { kUndo, kGoOn };
 
 // Callers that wait may read and set this while Apply works. Thread-safe.
-struct ApplyControl {
+struct ApplyProgress {
   std::atomic<bool> abandoned{false};  // no caller waits any more: Apply undoes the work before the next step
   std::atomic<std::size_t> gpu{0};     // index into the work
 };
 
 Outcome Apply(const driver::Nvml& nvml, const std::vector<GpuSteps>& work, OnFailure on_failure,
-              ApplyControl& progress);
+              ApplyProgress& progress);
 
 base::Result<> ClearEccErrors(const driver::Nvml& nvml, const std::string& uuid, bool aggregate);
 

@@ -70,7 +70,7 @@ class DeviceApply : public ::testing::Test {
 
   std::unique_ptr<sim::TestState> machine_;
   std::unique_ptr<driver::Nvml> nvml_;
-  ApplyControl progress_;
+  ApplyProgress progress_;
 };
 
 TEST_F(DeviceApply, ReadsWhatADataCentreGpuHas) {

@@ -22,14 +22,14 @@ std::optional<Value> Readable(Setting setting, const Reading& reading) {
 void Uncover(SettingsRecord& record, Setting setting) {
   for (auto& layer : record.layers) layer.values.erase(setting);
   // A job's layer stays even if it is empty: it records that the job got its profile.
-  std::erase_if(record.layers, [](const Layer& layer) { return layer.values.empty() && !layer.job; });
+  std::erase_if(record.layers, [](const ActiveProfile& layer) { return layer.values.empty() && !layer.job; });
   record.before.erase(setting);
   record.to_restore.erase(setting);
 }
 
 bool IsCovered(const SettingsRecord& record, Setting setting) {
   return std::any_of(record.layers.begin(), record.layers.end(),
-                     [&](const Layer& layer) { return layer.values.contains(setting); });
+                     [&](const ActiveProfile& layer) { return layer.values.contains(setting); });
 }
 
 // Marks values that no layer covers any more as to be restored, unless administrators asked for another.
@@ -67,7 +67,7 @@ SettingsRecord WithoutValues(SettingsRecord record, const Values& usual) {
   return record;
 }
 
-SettingsRecord WithLayer(SettingsRecord record, Layer layer, const Reading& reading) {
+SettingsRecord WithLayer(SettingsRecord record, ActiveProfile layer, const Reading& reading) {
   record = WithoutLayer(std::move(record), layer.job.has_value());
   for (const auto& [setting, value] : layer.values) {
     if (const auto to_restore = record.to_restore.extract(setting)) {
@@ -86,7 +86,7 @@ SettingsRecord WithLayer(SettingsRecord record, Layer layer, const Reading& read
 }
 
 SettingsRecord WithoutLayer(SettingsRecord record, bool of_job) {
-  std::erase_if(record.layers, [&](const Layer& layer) { return layer.job.has_value() == of_job; });
+  std::erase_if(record.layers, [&](const ActiveProfile& layer) { return layer.job.has_value() == of_job; });
   GiveBack(record);
   return record;
 }

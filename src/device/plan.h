@@ -25,7 +25,7 @@ SettingsRecord WithoutValues(SettingsRecord record, const Values& usual);
 // Replaces the layer of the same kind. For each setting of the layer that no layer covered before and no
 // administrator asked for, the record keeps the value in `reading`. Clocks cannot be read; the record keeps
 // them as unlocked.
-SettingsRecord WithLayer(SettingsRecord record, Layer layer, const Reading& reading);
+SettingsRecord WithLayer(SettingsRecord record, ActiveProfile layer, const Reading& reading);
 SettingsRecord WithoutLayer(SettingsRecord record, bool of_job);
 // Notes that all values that were to be restored are set.
 SettingsRecord WithRestored(SettingsRecord record);

@@ -56,8 +56,8 @@ bool IsProfileName(std::string_view name) {
   return !name.empty() && name.size() <= 64 && name.find_first_not_of(kAllowed) == std::string_view::npos;
 }
 
-base::Result<Fitted> FitProfile(const Profile& profile, const Reading& reading) {
-  Fitted fitted;
+base::Result<FittedProfile> FitProfile(const Profile& profile, const Reading& reading) {
+  FittedProfile fitted;
   std::optional<std::uint32_t> memory_mhz;
   for (const auto& [setting, wanted] : profile.desired) {  // memory clocks before graphics clocks
     auto value = Resolve(wanted, reading, memory_mhz);

@@ -28,13 +28,13 @@ bool MayBeInProfile(Setting setting);
 // A name has letters, digits, '.', '_' and '-'.
 bool IsProfileName(std::string_view name);
 
-struct Fitted {
+struct FittedProfile {
   Values values;
   std::vector<std::string> left_out;  // settings that this device does not have, as sentences
 };
 
 // The values of the profile on one device. Settings that the device does not have are left out. It is an
 // error if a number is out of the device's range, or if the device has none of the settings.
-base::Result<Fitted> FitProfile(const Profile& profile, const Reading& reading);
+base::Result<FittedProfile> FitProfile(const Profile& profile, const Reading& reading);
 
 }  // namespace gpuman::device

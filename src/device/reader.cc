@@ -44,8 +44,8 @@ class GpuReader {
     if (error.failure == NvmlFailure::kGpuLost || error.failure == NvmlFailure::kNoDriver) broken_ = error;
     return error;
   }
-  static void Excuse(Reported& reported, const NvmlError& error);
-  Reported& Of(Setting setting) { return reading_.settings[setting]; }
+  static void Excuse(ReportedSetting& reported, const NvmlError& error);
+  ReportedSetting& Of(Setting setting) { return reading_.settings[setting]; }
 
   const driver::NvmlCalls& calls_;
   const driver::NvmlDevice device_;
@@ -53,7 +53,7 @@ class GpuReader {
   std::optional<NvmlError> broken_;
 };
 
-void GpuReader::Excuse(Reported& reported, const NvmlError& error) {
+void GpuReader::Excuse(ReportedSetting& reported, const NvmlError& error) {
   if (error.failure == NvmlFailure::kNotSupported) {
     reported.supported = false;
     reported.why = "this kind of GPU does not have it";
@@ -66,7 +66,7 @@ void GpuReader::Excuse(Reported& reported, const NvmlError& error) {
 }
 
 void GpuReader::Persistence(bool full) {
-  Reported& reported = Of(Setting::kPersistence);
+  ReportedSetting& reported = Of(Setting::kPersistence);
   abi::nvmlEnableState_t mode{};
   if (const auto error =
           Ask("nvmlDeviceGetPersistenceMode", calls_.nvmlDeviceGetPersistenceMode, device_, &mode))
@@ -77,7 +77,7 @@ void GpuReader::Persistence(bool full) {
 }
 
 void GpuReader::ComputeMode(bool full) {
-  Reported& reported = Of(Setting::kComputeMode);
+  ReportedSetting& reported = Of(Setting::kComputeMode);
   abi::nvmlComputeMode_t mode{};
   if (const auto error = Ask("nvmlDeviceGetComputeMode", calls_.nvmlDeviceGetComputeMode, device_, &mode))
     return Excuse(reported, *error);
@@ -87,7 +87,7 @@ void GpuReader::ComputeMode(bool full) {
 }
 
 void GpuReader::Power(bool full) {
-  Reported& reported = Of(Setting::kPower);
+  ReportedSetting& reported = Of(Setting::kPower);
   unsigned limit = 0, least = 0, most = 0, usual = 0;
   if (const auto error =
           Ask("nvmlDeviceGetPowerManagementLimit", calls_.nvmlDeviceGetPowerManagementLimit, device_, &limit))
@@ -112,7 +112,7 @@ void GpuReader::Power(bool full) {
 }
 
 void GpuReader::Ecc(bool full) {
-  Reported& reported = Of(Setting::kEcc);
+  ReportedSetting& reported = Of(Setting::kEcc);
   abi::nvmlEnableState_t current{}, pending{}, usual{};
   if (const auto error =
           Ask("nvmlDeviceGetEccMode", calls_.nvmlDeviceGetEccMode, device_, &current, &pending))
@@ -128,7 +128,7 @@ void GpuReader::Ecc(bool full) {
 // the setter (NVML's documentation: graphics from Volta on, memory from Ampere on).
 void GpuReader::Clocks(Setting setting) {
   const bool memory = setting == Setting::kMemoryClocks;
-  Reported& reported = Of(setting);
+  ReportedSetting& reported = Of(setting);
   reported.usual = kUnlocked;
   const bool has = memory ? calls_.nvmlDeviceSetMemoryLockedClocks != nullptr
                           : calls_.nvmlDeviceSetGpuLockedClocks != nullptr;

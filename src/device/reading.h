@@ -11,7 +11,7 @@
 
 namespace gpuman::device {
 
-struct Reported {
+struct ReportedSetting {
   std::optional<bool> supported;  // nullopt: only an attempt to set it shows this
   std::string why;                // a sentence: why it is not supported or not known
   std::optional<Value> now;
@@ -24,7 +24,7 @@ struct PowerRange {
 };
 
 struct Reading {
-  std::map<Setting, Reported> settings;  // the settings that were read
+  std::map<Setting, ReportedSetting> settings;  // the settings that were read
   std::optional<PowerRange> power;
   // For each memory clock, the graphics clocks that are possible with it; MHz, ascending. Empty: the device
   // does not report them.
@@ -35,7 +35,7 @@ struct Reading {
 };
 
 // nullptr: the setting was not read.
-inline const Reported* Find(const Reading& reading, Setting setting) {
+inline const ReportedSetting* Find(const Reading& reading, Setting setting) {
   const auto it = reading.settings.find(setting);
   return it == reading.settings.end() ? nullptr : &it->second;
 }

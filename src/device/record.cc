@@ -12,11 +12,11 @@ namespace gpuman::device {
 namespace {
 
 using base::json::Json;
-constexpr base::json::Format kFormat{.strict = true};
+constexpr base::json::JsonFormat kFormat{.strict = true};
 
 }  // namespace
 
-static Json Write(const base::json::Format&, const Values& values) {
+static Json Write(const base::json::JsonFormat&, const Values& values) {
   Json json = Json::object();
   for (const auto& [setting, value] : values) json[std::string(ToString(setting))] = Format(setting, value);
   return json;
@@ -35,7 +35,7 @@ static void Read(base::json::ParseState& r, const base::json::FieldPath& path, c
   }
 }
 
-template <typename V, base::json::Of<Layer> T>
+template <typename V, base::json::Of<ActiveProfile> T>
 void Fields(V& v, T& x) {
   v.Required("name", x.name);
   v.Required("values", x.values);
@@ -54,14 +54,15 @@ void Fields(V& v, T& x) {
   v.Required("ecc_since", x.ecc_since);
 }
 
-const Layer* SettingsRecord::ProfileLayer() const {
-  const auto it = std::find_if(layers.begin(), layers.end(), [](const Layer& layer) { return !layer.job; });
+const ActiveProfile* SettingsRecord::ProfileLayer() const {
+  const auto it =
+      std::find_if(layers.begin(), layers.end(), [](const ActiveProfile& layer) { return !layer.job; });
   return it == layers.end() ? nullptr : &*it;
 }
 
-const Layer* SettingsRecord::JobLayer() const {
-  const auto it =
-      std::find_if(layers.begin(), layers.end(), [](const Layer& layer) { return layer.job.has_value(); });
+const ActiveProfile* SettingsRecord::JobLayer() const {
+  const auto it = std::find_if(layers.begin(), layers.end(),
+                               [](const ActiveProfile& layer) { return layer.job.has_value(); });
   return it == layers.end() ? nullptr : &*it;
 }
 

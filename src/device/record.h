@@ -17,17 +17,18 @@
 namespace gpuman::device {
 
 // A profile in force. Its values cover the values that administrators asked for, until the layer is removed.
-struct Layer {
+struct ActiveProfile {
   std::string name;
   Values values;
   std::optional<base::WallTime> until{};
   std::optional<std::int64_t> job{};  // the job that it belongs to, while that job runs alone on the GPU
-  friend bool operator==(const Layer&, const Layer&) = default;
+  friend bool operator==(const ActiveProfile&, const ActiveProfile&) = default;
 };
 
 struct SettingsRecord {
-  Values base;                // the values that administrators asked for
-  std::vector<Layer> layers;  // at most one without a job and one with a job; the last one counts most
+  Values base;  // the values that administrators asked for
+  std::vector<ActiveProfile>
+      layers;         // at most one without a job and one with a job; the last one counts most
   Values before;      // as found: values that layers cover and no administrator asked for; restored later
   Values to_restore;  // to be restored now; empty again when that is done
   // A change of ECC takes effect with a reset. `ecc_asked`: when the pending change was asked for;
@@ -36,8 +37,8 @@ struct SettingsRecord {
   friend bool operator==(const SettingsRecord&, const SettingsRecord&) = default;
 
   bool IsEmpty() const { return *this == SettingsRecord{}; }
-  const Layer* ProfileLayer() const;
-  const Layer* JobLayer() const;
+  const ActiveProfile* ProfileLayer() const;
+  const ActiveProfile* JobLayer() const;
 };
 
 // The values that the GPU must have now, without those to be restored. A layer's value counts before the base

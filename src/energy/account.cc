@@ -93,8 +93,8 @@ void Account::Settle(Millijoules counter, base::MonoTime at, bool measured) {
   std::vector<Stretch> stretches;
   stretches.reserve(past_.size());
   for (const Past& past : past_) stretches.push_back({past.length, past.state.holders});
-  const Parts parts = Split(used, stretches, rest_.watts().value_or(0),
-                            [this](const Holder& holder) { return powers_.Of(holder); });
+  const EnergySplit parts = Split(used, stretches, rest_.watts().value_or(0),
+                                  [this](const Holder& holder) { return powers_.Of(holder); });
   counted_ += used;
   idle_ += parts.idle;
   for (const auto& [job, part] : parts.of) {
@@ -108,7 +108,7 @@ void Account::Settle(Millijoules counter, base::MonoTime at, bool measured) {
 }
 
 // A time in which nothing changed, and not soon before it either, tells most.
-void Account::Learn(Millijoules used, const Parts& parts, const std::vector<Stretch>& stretches,
+void Account::Learn(Millijoules used, const EnergySplit& parts, const std::vector<Stretch>& stretches,
                     base::MonoTime at) {
   const Time time = at - base_->at;
   watts_ = static_cast<double>(used) / 1000 / std::chrono::duration<double>(time).count();
@@ -138,9 +138,9 @@ std::optional<Millijoules> Account::Of(base::JobId job) const {
   return found->second.used;
 }
 
-std::optional<Record> Account::ToRecord(const std::string& boot) const {
+std::optional<GpuEnergyRecord> Account::ToRecord(const std::string& boot) const {
   if (!base_) return std::nullopt;
-  Record record;
+  GpuEnergyRecord record;
   record.boot = boot;
   record.counter = base_->counter;
   record.at_ns = std::chrono::nanoseconds(base_->at.time_since_epoch()).count();
@@ -159,7 +159,8 @@ std::optional<Record> Account::ToRecord(const std::string& boot) const {
   return record;
 }
 
-void Account::Restore(const Record& record, const std::string& boot, const std::set<base::JobId>& runs) {
+void Account::Restore(const GpuEnergyRecord& record, const std::string& boot,
+                      const std::set<base::JobId>& runs) {
   rest_ = RestPower(record.rest_watts);
   counted_ = record.counted;
   idle_ = record.idle;

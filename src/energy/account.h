@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "energy/powers.h"
-#include "energy/record.h"
+#include "energy/gpu_energy_record.h"
+#include "energy/job_power_estimator.h"
 #include "energy/rest_power.h"
 #include "energy/split.h"
 
@@ -52,10 +52,10 @@ class Account {
   std::optional<double> rest_watts() const { return rest_.watts(); }
 
   // nullopt: no counter was read.
-  std::optional<Record> ToRecord(const std::string& boot) const;
+  std::optional<GpuEnergyRecord> ToRecord(const std::string& boot) const;
   // Goes on where the record ends. `runs`: the jobs whose run goes on. What was used while nobody looked is
   // the holders' if all of them are among these jobs, and others' if one is not: nobody knows when it ended.
-  void Restore(const Record& record, const std::string& boot, const std::set<base::JobId>& runs);
+  void Restore(const GpuEnergyRecord& record, const std::string& boot, const std::set<base::JobId>& runs);
 
  private:
   struct State {
@@ -80,11 +80,12 @@ class Account {
   void Pass(base::MonoTime now);
   double PresentWatts() const;
   void Settle(Millijoules counter, base::MonoTime at, bool measured);
-  void Learn(Millijoules used, const Parts& parts, const std::vector<Stretch>& stretches, base::MonoTime at);
+  void Learn(Millijoules used, const EnergySplit& parts, const std::vector<Stretch>& stretches,
+             base::MonoTime at);
   void BeginAnew(Millijoules counter, base::MonoTime at);
 
   RestPower rest_;
-  Powers powers_;
+  JobPowerEstimator powers_;
   State state_;
   base::MonoTime changed_{};         // when state_ began
   base::MonoTime passed_{};          // up to which time `past_` goes

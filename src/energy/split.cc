@@ -29,9 +29,9 @@ Millijoules EnergyOf(double watts, Time time) {
   return static_cast<Millijoules>(std::llround(std::max(watts * Seconds(time) * 1000, 0.0)));
 }
 
-Parts Split(Millijoules used, const std::vector<Stretch>& stretches, double rest_watts,
-            const PowerOf& power_of) {
-  Parts parts;
+EnergySplit Split(Millijoules used, const std::vector<Stretch>& stretches, double rest_watts,
+                  const PowerOf& power_of) {
+  EnergySplit parts;
   Time time{};
   for (const Stretch& stretch : stretches) time += stretch.length;
   const auto claims = ClaimsOf(stretches, power_of);

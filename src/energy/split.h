@@ -34,7 +34,7 @@ struct Stretch {
   Holders holders;  // all this time
 };
 
-struct Parts {
+struct EnergySplit {
   std::map<base::JobId, Millijoules> of;
   Millijoules idle = 0;
 };
@@ -43,8 +43,8 @@ struct Parts {
 using PowerOf = std::function<double(const Holder&)>;
 
 // The sum of the parts is `used`. Where nobody had the GPU, all of it is idle.
-Parts Split(Millijoules used, const std::vector<Stretch>& stretches, double rest_watts,
-            const PowerOf& power_of);
+EnergySplit Split(Millijoules used, const std::vector<Stretch>& stretches, double rest_watts,
+                  const PowerOf& power_of);
 
 // Watts and a time as energy, 0 if negative.
 Millijoules EnergyOf(double watts, Time time);

@@ -6,7 +6,7 @@
 
 #include <set>
 
-#include "energy/powers.h"
+#include "energy/job_power_estimator.h"
 #include "energy/rest_power.h"
 
 namespace gpuman::energy {
@@ -95,8 +95,8 @@ TEST(RestPower, FollowsLowerReadingsSoonAndHigherOnesSlowly) {
   EXPECT_LT(*rest.watts(), 77);
 }
 
-TEST(Powers, AreLearntFromTimesThatTwoShare) {
-  Powers powers;
+TEST(JobPowerEstimator, AreLearntFromTimesThatTwoShare) {
+  JobPowerEstimator powers;
   // 300 W and 100 W, in turns that are too short to be seen by themselves.
   for (int i = 0; i < 60; ++i) {
     const milliseconds a(50 + 10 * (i % 5)), b(90 - 10 * (i % 5));
@@ -109,8 +109,8 @@ TEST(Powers, AreLearntFromTimesThatTwoShare) {
   EXPECT_GT(powers.Of({kA}), 200) << "no time tells nothing";
 }
 
-TEST(Powers, ForgetWhatAProgramDidLongAgo) {
-  Powers powers;
+TEST(JobPowerEstimator, ForgetWhatAProgramDidLongAgo) {
+  JobPowerEstimator powers;
   EXPECT_FALSE(powers.Knows({kA}));
   powers.Learn({kA}, 300'000, seconds(1));
   EXPECT_DOUBLE_EQ(powers.Of({kA}), 300);

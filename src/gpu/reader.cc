@@ -185,7 +185,7 @@ void Reader::SetNvml(std::shared_ptr<const driver::Nvml> nvml) {
   details_.Forget();
 }
 
-std::optional<Sample> Reader::Read(base::MonoTime now, ReadDepth depth, DetailsWanted details) {
+std::optional<GpuSample> Reader::Read(base::MonoTime now, ReadDepth depth, DetailsWanted details) {
   if (!nvml_) {
     NvmlError none;
     none.message = "no NVIDIA driver is loaded";
@@ -199,7 +199,7 @@ std::optional<Sample> Reader::Read(base::MonoTime now, ReadDepth depth, DetailsW
   }
   const auto told = nvml_->Memory(device_);
   if (!told && !IsMerelyUntold(told.error())) return Fail(now, told.error());
-  std::optional<MemoryUse> memory;
+  std::optional<GpuMemoryInfo> memory;
   if (told) memory = {told->total, told->used, told->free, told->reserved};
   const bool readings = depth == ReadDepth::kReadings || depth == ReadDepth::kAll || failed();
   listing_.Observe(now, memory != last_.memory,
@@ -212,7 +212,7 @@ std::optional<Sample> Reader::Read(base::MonoTime now, ReadDepth depth, DetailsW
   if (!readings && memory == last_.memory && processes == last_.processes) return std::nullopt;
 
   last_.taken_at = now;
-  last_.state = GpuState::kOk;
+  last_.state = GpuReachability::kOk;
   last_.error.clear();
   last_.memory = memory;
   last_.processes = std::move(processes);
@@ -230,13 +230,13 @@ std::optional<Sample> Reader::Read(base::MonoTime now, ReadDepth depth, DetailsW
   return last_;
 }
 
-std::optional<Sample> Reader::Fail(base::MonoTime now, const NvmlError& error) {
+std::optional<GpuSample> Reader::Fail(base::MonoTime now, const NvmlError& error) {
   device_ = nullptr;
   failure_ = error.failure;
-  Sample failed;
+  GpuSample failed;
   failed.uuid = last_.uuid;
   failed.taken_at = now;
-  failed.state = GpuState::kLost;
+  failed.state = GpuReachability::kLost;
   failed.error = error.message;
   return failed;
 }

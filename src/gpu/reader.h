@@ -15,10 +15,10 @@
 #include "base/clock.h"
 #include "driver/nvml.h"
 #include "gpu/detail_reader.h"
+#include "gpu/gpu_sample.h"
 #include "gpu/health_reader.h"
 #include "gpu/inventory.h"
-#include "gpu/listing.h"
-#include "gpu/sample.h"
+#include "gpu/process_list_schedule.h"
 
 namespace gpuman::gpu {
 
@@ -56,7 +56,7 @@ class Reader {
 
   // Returns the sample if it differs from the last one in more than its time, or if `depth` always gives one.
   // `details`: which details are wanted.
-  std::optional<Sample> Read(base::MonoTime now, ReadDepth depth, DetailsWanted details);
+  std::optional<GpuSample> Read(base::MonoTime now, ReadDepth depth, DetailsWanted details);
 
   // The energy counter alone, where it has moved on since the last call. nullopt: it has not, or it is not
   // known; only Read tells why.
@@ -70,7 +70,7 @@ class Reader {
   }
 
  private:
-  std::optional<Sample> Fail(base::MonoTime now, const driver::NvmlError& error);
+  std::optional<GpuSample> Fail(base::MonoTime now, const driver::NvmlError& error);
   // False, with `error` set: the GPU does not answer.
   bool ReadProcesses(base::MonoTime now, std::optional<std::vector<GpuProcess>>& processes,
                      driver::NvmlError& error);
@@ -79,9 +79,9 @@ class Reader {
 
   std::shared_ptr<const driver::Nvml> nvml_;
   driver::NvmlDevice device_ = nullptr;  // nullptr: the driver must be asked for it
-  Sample last_;
+  GpuSample last_;
   std::optional<driver::NvmlFailure> failure_;
-  Listing listing_;
+  ProcessListSchedule listing_;
   unsigned slow_reads_ = 0;
   std::uint64_t last_energy_ = 0;    // that ReadEnergy returned
   std::uint64_t busy_since_us_ = 0;  // the newest of the driver's samples that has been read

@@ -103,17 +103,17 @@ base::Histogram Sampler::Core::Rounds() {
   return rounds_;
 }
 
-void Sampler::Core::Deliver(Sample sample) {
+void Sampler::Core::Deliver(GpuSample sample) {
   const Lock delivery(delivery_mutex_);
   if (!closed_) callbacks_.on_sample(std::move(sample));
 }
 
-void Sampler::Core::Deliver(EnergySeen seen) {
+void Sampler::Core::Deliver(EnergySample seen) {
   const Lock delivery(delivery_mutex_);
   if (!closed_) callbacks_.on_energy(std::move(seen));
 }
 
-void Sampler::Core::Deliver(const XidSeen& xid) {
+void Sampler::Core::Deliver(const XidEvent& xid) {
   const Lock delivery(delivery_mutex_);
   if (!closed_) callbacks_.on_xid(xid);
 }

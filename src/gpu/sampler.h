@@ -32,8 +32,8 @@
 #include "base/histogram.h"
 #include "base/result.h"
 #include "base/units.h"
+#include "gpu/gpu_sample.h"
 #include "gpu/inventory.h"
-#include "gpu/sample.h"
 #include "gpu/xid_poll.h"
 
 namespace gpuman::driver {
@@ -51,16 +51,16 @@ struct SamplerSettings {
   base::Millis energy_period{20};  // while energy is watched
 };
 
-struct EnergySeen {
+struct EnergySample {
   std::string uuid;
   EnergyReading reading;
 };
 
 struct SamplerCallbacks {
-  std::function<void(Inventory)> on_inventory;  // first, and whenever it changed
-  std::function<void(Sample)> on_sample;        // for a GPU that was in an inventory before
-  std::function<void(XidSeen)> on_xid{};        // empty: the driver is not asked for its errors
-  std::function<void(EnergySeen)> on_energy{};  // each new value while energy is watched
+  std::function<void(Inventory)> on_inventory;    // first, and whenever it changed
+  std::function<void(GpuSample)> on_sample;       // for a GPU that was in an inventory before
+  std::function<void(XidEvent)> on_xid{};         // empty: the driver is not asked for its errors
+  std::function<void(EnergySample)> on_energy{};  // each new value while energy is watched
 };
 
 class Sampler {

@@ -82,9 +82,9 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
   bool WantsNewEvents() const { return !nvml_ || driver_gone_ || incomplete_; }
   bool WantsDivision() const { return nvml_ && !driver_gone_ && !looking_; }
 
-  void Deliver(Sample sample);
-  void Deliver(EnergySeen seen);
-  void Deliver(const XidSeen& xid);
+  void Deliver(GpuSample sample);
+  void Deliver(EnergySample seen);
+  void Deliver(const XidEvent& xid);
   void Deliver(const Inventory& inventory);
 
   const SamplerSettings settings_;

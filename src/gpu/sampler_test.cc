@@ -37,23 +37,23 @@ class Reports {
               inventories_.push_back(std::move(inventory));
               changed_.notify_all();
             },
-            [this](Sample sample) {
+            [this](GpuSample sample) {
               const std::lock_guard lock(mutex_);
               samples_.push_back(std::move(sample));
               changed_.notify_all();
             },
-            [this](const XidSeen& xid) {
+            [this](const XidEvent& xid) {
               const std::lock_guard lock(mutex_);
               xids_.push_back(xid);
               changed_.notify_all();
             }};
   }
-  bool AwaitXid(const std::function<bool(const XidSeen&)>& fits,
+  bool AwaitXid(const std::function<bool(const XidEvent&)>& fits,
                 const std::function<void()>& meanwhile = {}) {
     return AwaitIn(xids_, fits, meanwhile);
   }
   // Waits for the first sample at or after `from` that fits; calls `meanwhile` now and then.
-  bool Await(const std::function<bool(const Sample&)>& fits, const std::function<void()>& meanwhile = {}) {
+  bool Await(const std::function<bool(const GpuSample&)>& fits, const std::function<void()>& meanwhile = {}) {
     return AwaitIn(samples_, fits, meanwhile);
   }
   bool AwaitInventory(const std::function<bool(const Inventory&)>& fits,
@@ -72,7 +72,7 @@ class Reports {
     const std::lock_guard lock(mutex_);
     return forgotten_ + samples_.size();
   }
-  std::vector<Sample> samples() const {
+  std::vector<GpuSample> samples() const {
     const std::lock_guard lock(mutex_);
     return samples_;
   }
@@ -99,10 +99,10 @@ class Reports {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Sample> samples_;
+  std::vector<GpuSample> samples_;
   std::size_t forgotten_ = 0;
   std::vector<Inventory> inventories_;
-  std::vector<XidSeen> xids_;
+  std::vector<XidEvent> xids_;
 };
 
 class SimulatedSampler : public ::testing::Test {
@@ -132,8 +132,8 @@ class SimulatedSampler : public ::testing::Test {
     call.active.store(1);
     machine_.shared().faults.slow_calls_active.store(1);
   }
-  auto Of(unsigned gpu, GpuState state = GpuState::kOk) {
-    return [uuid = uuids_[gpu], state](const Sample& s) { return s.uuid == uuid && s.state == state; };
+  auto Of(unsigned gpu, GpuReachability state = GpuReachability::kOk) {
+    return [uuid = uuids_[gpu], state](const GpuSample& s) { return s.uuid == uuid && s.state == state; };
   }
   std::function<void()> Watch() {
     return [this] { sampler_->CheckWatchdog(); };
@@ -155,7 +155,7 @@ TEST_F(SimulatedSampler, TellsTheInventoryFirstAndThenEveryGpu) {
   EXPECT_EQ(inventories[0].problem, "");
   ASSERT_EQ(inventories[0].gpus.size(), 3u);
   EXPECT_EQ(inventories[0].gpus[2].uuid, uuids_[2]);
-  const Sample first = reports_.samples().front();
+  const GpuSample first = reports_.samples().front();
   ASSERT_TRUE(first.memory);
   EXPECT_EQ(first.memory->total, inventories[0].gpus[0].memory);
   EXPECT_EQ(first.memory->used + first.memory->free + first.memory->reserved, first.memory->total);
@@ -170,7 +170,7 @@ TEST_F(SimulatedSampler, TellsHowTheGpusAreConnectedAndWhatTheyUsed) {
     return inventory.links ==
            std::vector{kUnknown, kNvLink, kNvLink, kNvLink, kUnknown, kNvLink, kNvLink, kNvLink, kUnknown};
   }));
-  ASSERT_TRUE(reports_.Await([](const Sample& sample) {
+  ASSERT_TRUE(reports_.Await([](const GpuSample& sample) {
     return sample.slow.energy && sample.slow.energy->millijoules > 0 &&
            sample.slow.energy->at == sample.taken_at;
   }));
@@ -179,9 +179,9 @@ TEST_F(SimulatedSampler, TellsHowTheGpusAreConnectedAndWhatTheyUsed) {
 TEST_F(SimulatedSampler, ReadsTheEnergyCounterOftenWhileItIsWatched) {
   settings_.slow_period = Millis(600'000);
   std::mutex mutex;
-  std::vector<EnergySeen> seen;
+  std::vector<EnergySample> seen;
   auto callbacks = reports_.Callbacks();
-  callbacks.on_energy = [&](EnergySeen one) {
+  callbacks.on_energy = [&](EnergySample one) {
     const std::lock_guard lock(mutex);
     seen.push_back(std::move(one));
   };
@@ -213,7 +213,7 @@ TEST_F(SimulatedSampler, SeesMemoryComeAndGoWithTheProcessThatHoldsIt) {
   ASSERT_TRUE(reports_.Await(Of(1)));
   client.ContextCreated(1);
   ASSERT_TRUE(client.ReserveDeviceBytes(1, MiB(64).count));
-  const auto held = [&](const Sample& s) {
+  const auto held = [&](const GpuSample& s) {
     return s.uuid == uuids_[1] && s.processes && s.processes->size() == 1 &&
            s.processes->front().pid == ::getpid() && s.processes->front().memory >= MiB(64);
   };
@@ -223,7 +223,7 @@ TEST_F(SimulatedSampler, SeesMemoryComeAndGoWithTheProcessThatHoldsIt) {
   client.Release();
   reports_.Forget();
   EXPECT_TRUE(reports_.Await(
-      [&](const Sample& s) { return s.uuid == uuids_[1] && s.processes && s.processes->empty(); }));
+      [&](const GpuSample& s) { return s.uuid == uuids_[1] && s.processes && s.processes->empty(); }));
 }
 
 TEST_F(SimulatedSampler, SeesTheEndOfAKilledProcess) {
@@ -234,13 +234,13 @@ TEST_F(SimulatedSampler, SeesTheEndOfAKilledProcess) {
   });
   ASSERT_TRUE(child.succeeded());
   Start();
-  ASSERT_TRUE(reports_.Await([&](const Sample& s) {
+  ASSERT_TRUE(reports_.Await([&](const GpuSample& s) {
     return s.uuid == uuids_[0] && s.processes && s.processes->size() == 1 &&
            s.processes->front().pid == child.pid();
   }));
   child.Kill(SIGKILL);
   EXPECT_TRUE(reports_.Await(
-      [&](const Sample& s) { return s.uuid == uuids_[0] && s.processes && s.processes->empty(); }));
+      [&](const GpuSample& s) { return s.uuid == uuids_[0] && s.processes && s.processes->empty(); }));
 }
 
 TEST_F(SimulatedSampler, ReportsNothingButSlowTicksWhileNothingHappens) {
@@ -279,7 +279,7 @@ TEST_F(SimulatedSampler, TakesAShorterPeriodAtOnce) {
   client.ContextCreated(2);
   ASSERT_TRUE(client.ReserveDeviceBytes(2, MiB(64).count));
   EXPECT_TRUE(reports_.Await(
-      [&](const Sample& s) { return s.uuid == uuids_[2] && s.processes && !s.processes->empty(); }));
+      [&](const GpuSample& s) { return s.uuid == uuids_[2] && s.processes && !s.processes->empty(); }));
   client.Release();
 }
 
@@ -287,8 +287,8 @@ TEST_F(SimulatedSampler, TellsALostGpuAndTakesItBack) {
   Start();
   ASSERT_TRUE(reports_.Await(Of(0)));
   machine_.shared().gpu[0].lost.store(1);
-  ASSERT_TRUE(reports_.Await([&](const Sample& s) {
-    return Of(0, GpuState::kLost)(s) && s.error.find("lost") != std::string::npos && !s.memory;
+  ASSERT_TRUE(reports_.Await([&](const GpuSample& s) {
+    return Of(0, GpuReachability::kLost)(s) && s.error.find("lost") != std::string::npos && !s.memory;
   }));
   reports_.Forget();
   EXPECT_TRUE(reports_.Await(Of(1))) << "its neighbours go on";
@@ -304,7 +304,7 @@ TEST_F(SimulatedSampler, TellsTheDriversErrorsAsTheyCome) {
     sim::PostEvent(machine_.shared(), gpu, driver::abi::nvmlEventTypeXidCriticalError, xid);
   };
   const auto is = [&](unsigned gpu, unsigned xid) {
-    return [this, gpu, xid](const XidSeen& seen) { return seen == XidSeen{uuids_[gpu], xid}; };
+    return [this, gpu, xid](const XidEvent& seen) { return seen == XidEvent{uuids_[gpu], xid}; };
   };
   ASSERT_TRUE(reports_.AwaitXid(is(1, 31), [&] { strike(1, 31); }));
   strike(2, 79);
@@ -318,7 +318,7 @@ TEST_F(SimulatedSampler, TellsTheErrorsOfOthersWhenOneIsLost) {
   ASSERT_TRUE(reports_.Await(Of(2)));
   machine_.shared().gpu[0].lost.store(1);
   EXPECT_TRUE(reports_.AwaitXid(
-      [&](const XidSeen& seen) { return seen.uuid == uuids_[1]; },
+      [&](const XidEvent& seen) { return seen.uuid == uuids_[1]; },
       [&] { sim::PostEvent(machine_.shared(), 1, driver::abi::nvmlEventTypeXidCriticalError, 13); }));
 }
 
@@ -331,7 +331,7 @@ TEST_F(SimulatedSampler, GoesOnWhenTheDriverHangsWhereItIsAskedForErrors) {
   }
   for (const auto& inventory : reports_.inventories()) EXPECT_EQ(inventory.problem, "");
   sim::ClearFaults(machine_.shared(), sim::kAllGpus);
-  EXPECT_TRUE(reports_.AwaitXid([&](const XidSeen& seen) { return seen.xid == 13; },
+  EXPECT_TRUE(reports_.AwaitXid([&](const XidEvent& seen) { return seen.xid == 13; },
                                 [&] {
                                   sampler_->CheckWatchdog();
                                   sim::PostEvent(machine_.shared(), 1,
@@ -370,7 +370,7 @@ TEST_F(SimulatedSampler, MarksOnlyTheGpuWhoseCallHangsAndTakesItBack) {
   Start();
   for (unsigned gpu = 0; gpu < 3; ++gpu) ASSERT_TRUE(reports_.Await(Of(gpu)));
   Break("", 1, 0);
-  ASSERT_TRUE(reports_.Await(Of(1, GpuState::kUnresponsive), Watch()));
+  ASSERT_TRUE(reports_.Await(Of(1, GpuReachability::kUnresponsive), Watch()));
   for (int round = 0; round < 3; ++round) {
     reports_.Forget();
     EXPECT_TRUE(reports_.Await(Of(0), Watch()));
@@ -378,7 +378,8 @@ TEST_F(SimulatedSampler, MarksOnlyTheGpuWhoseCallHangsAndTakesItBack) {
   }
   const auto samples = reports_.samples();
   EXPECT_TRUE(std::none_of(samples.begin(), samples.end(), Of(1)));
-  EXPECT_TRUE(std::none_of(samples.begin(), samples.end(), Of(1, GpuState::kUnresponsive))) << "told once";
+  EXPECT_TRUE(std::none_of(samples.begin(), samples.end(), Of(1, GpuReachability::kUnresponsive)))
+      << "told once";
   sim::ClearFaults(machine_.shared(), sim::kAllGpus);
   EXPECT_TRUE(reports_.Await(Of(1), Watch()));
   reports_.Forget();
@@ -390,7 +391,7 @@ TEST_F(SimulatedSampler, SurvivesADriverInWhichEveryCallHangs) {
   for (unsigned gpu = 0; gpu < 3; ++gpu) ASSERT_TRUE(reports_.Await(Of(gpu)));
   Break("", sim::kAllGpus, 0);
   for (unsigned gpu = 0; gpu < 3; ++gpu)
-    EXPECT_TRUE(reports_.Await(Of(gpu, GpuState::kUnresponsive), Watch()));
+    EXPECT_TRUE(reports_.Await(Of(gpu, GpuReachability::kUnresponsive), Watch()));
   reports_.Forget();
   sim::ClearFaults(machine_.shared(), sim::kAllGpus);
   for (unsigned gpu = 0; gpu < 3; ++gpu) EXPECT_TRUE(reports_.Await(Of(gpu), Watch()));
@@ -433,9 +434,9 @@ TEST_F(SimulatedSampler, LooksAtAGpuThatWasSlowTogetherWithTheOthersAgain) {
   Start();
   for (unsigned gpu = 0; gpu < 3; ++gpu) ASSERT_TRUE(reports_.Await(Of(gpu)));
   Break("nvmlDeviceGetMemoryInfo_v2", 1, 100);
-  EXPECT_TRUE(reports_.Await([](const Sample&) { return SamplerThreads() == 2; }));
+  EXPECT_TRUE(reports_.Await([](const GpuSample&) { return SamplerThreads() == 2; }));
   sim::ClearFaults(machine_.shared(), sim::kAllGpus);
-  EXPECT_TRUE(reports_.Await([](const Sample&) { return SamplerThreads() == 1; }, Watch()));
+  EXPECT_TRUE(reports_.Await([](const GpuSample&) { return SamplerThreads() == 1; }, Watch()));
   reports_.Forget();
   for (unsigned gpu = 0; gpu < 3; ++gpu) EXPECT_TRUE(reports_.Await(Of(gpu)));
 }
@@ -444,7 +445,7 @@ TEST_F(SimulatedSampler, StopsThoughACallNeverComesBack) {
   Start();
   ASSERT_TRUE(reports_.Await(Of(2)));
   Break("", 1, 0);
-  ASSERT_TRUE(reports_.Await(Of(1, GpuState::kUnresponsive), Watch()));
+  ASSERT_TRUE(reports_.Await(Of(1, GpuReachability::kUnresponsive), Watch()));
   sampler_->Stop();
   EXPECT_TRUE(sampler_->left_a_thread());
   reports_.Forget();
@@ -509,14 +510,14 @@ TEST_F(SimulatedSampler, ReadsDetailsOnlyWhileTheyAreWanted) {
   ASSERT_TRUE(reports_.Await(Of(1)));
   for (const auto& sample : reports_.samples()) EXPECT_EQ(sample.details, Details{});
   sampler.WantDetails(std::chrono::steady_clock::now() + std::chrono::hours(1));
-  EXPECT_TRUE(reports_.Await([&](const Sample& s) {
+  EXPECT_TRUE(reports_.Await([&](const GpuSample& s) {
     const auto& d = s.details;
     return s.uuid == uuids_[1] && d.sm_clock_mhz && d.memory_clock_mhz && d.encoder_percent &&
            d.decoder_percent && d.memory_temperature_c && d.pcie_sent && d.pcie_received &&
            d.corrected_volatile && d.corrected_aggregate && d.uncorrected_aggregate && d.correctable_remaps;
   }));
   sampler.WantDetails({});
-  EXPECT_TRUE(reports_.Await([this, seen = false](const Sample& s) mutable {
+  EXPECT_TRUE(reports_.Await([this, seen = false](const GpuSample& s) mutable {
     if (s.uuid != uuids_[1]) return false;
     seen = seen || s.details != Details{};
     return seen && s.details == Details{};
@@ -528,11 +529,11 @@ TEST_F(SimulatedSampler, LeavesOutWhatTakesLongWhileTheGpuIsWatchedClosely) {
   settings_.slow_period = Millis(20);
   Sampler& sampler = Start();
   sampler.WantDetails(std::chrono::steady_clock::now() + std::chrono::hours(1));
-  ASSERT_TRUE(reports_.Await([&](const Sample& s) {
+  ASSERT_TRUE(reports_.Await([&](const GpuSample& s) {
     return s.uuid == uuids_[1] && s.details.pcie_sent && s.details.pcie_received;
   }));
   sampler.SetPeriod(uuids_[1], Millis(5));
-  EXPECT_TRUE(reports_.Await([&, seen = false](const Sample& s) mutable {
+  EXPECT_TRUE(reports_.Await([&, seen = false](const GpuSample& s) mutable {
     if (s.uuid != uuids_[1]) return false;
     seen = seen || s.details.pcie_sent;
     return seen && !s.details.pcie_sent && !s.details.pcie_received && s.details.sm_clock_mhz;
@@ -545,10 +546,10 @@ TEST_F(SimulatedSampler, ReadsNoDetailThatTheDeviceLacks) {
   Sampler& sampler = Start();
   sampler.WantDetails(std::chrono::steady_clock::now() + std::chrono::hours(1));
   std::size_t with_clock = 0;
-  EXPECT_TRUE(reports_.Await([&](const Sample& s) {
+  EXPECT_TRUE(reports_.Await([&](const GpuSample& s) {
     return s.uuid == uuids_[1] && s.details.memory_temperature_c && s.details.correctable_remaps;
   }));
-  EXPECT_TRUE(reports_.Await([&](const Sample& s) {
+  EXPECT_TRUE(reports_.Await([&](const GpuSample& s) {
     return s.uuid == uuids_[0] && s.details.sm_clock_mhz && s.details.pcie_received;
   }));
   for (const auto& sample : reports_.samples()) {
@@ -627,9 +628,9 @@ TEST_F(SimulatedSampler, ReportsTheInstancesOfASplitGpuAsDevicesBehindIt) {
   EXPECT_EQ(inventory.gpus[3].index, 1u);
   EXPECT_LT(inventory.gpus[3].memory, inventory.gpus[1].memory);
   EXPECT_EQ(inventory.links.size(), 25u);
-  EXPECT_TRUE(reports_.Await([&](const Sample& sample) {
-    return sample.uuid == second && sample.state == GpuState::kOk && sample.memory && sample.processes &&
-           !sample.slow.temperature_c && sample.health == HealthReading{};
+  EXPECT_TRUE(reports_.Await([&](const GpuSample& sample) {
+    return sample.uuid == second && sample.state == GpuReachability::kOk && sample.memory &&
+           sample.processes && !sample.slow.temperature_c && sample.health == HealthReading{};
   }));
 }
 
@@ -640,17 +641,17 @@ TEST_F(SimulatedSampler, NoticesInstancesThatComeAndGoAndCallsNoneLost) {
   ASSERT_TRUE(reports_.AwaitInventory([](const Inventory& inventory) { return inventory.gpus.size() == 3; }));
   const auto uuid = Divide(machine_.shared(), 0);
   ASSERT_TRUE(reports_.AwaitInventory([](const Inventory& inventory) { return inventory.gpus.size() == 4; }));
-  ASSERT_TRUE(reports_.Await([&](const Sample& sample) { return sample.uuid == uuid; }));
+  ASSERT_TRUE(reports_.Await([&](const GpuSample& sample) { return sample.uuid == uuid; }));
   sim::RemoveMigInstances(machine_.shared(), 0);
   machine_.shared().gpu[0].mig_current.store(0);
   reports_.Forget();
   ASSERT_TRUE(reports_.AwaitInventory(
       [](const Inventory& inventory) { return inventory.gpus.size() == 3 && !inventory.gpus[0].split; }));
   reports_.Forget();
-  ASSERT_TRUE(reports_.Await([&](const Sample& sample) { return sample.uuid == uuids_[0]; }));
+  ASSERT_TRUE(reports_.Await([&](const GpuSample& sample) { return sample.uuid == uuids_[0]; }));
   for (const auto& sample : reports_.samples()) {
     EXPECT_NE(sample.uuid, uuid);
-    EXPECT_EQ(sample.state, GpuState::kOk);
+    EXPECT_EQ(sample.state, GpuReachability::kOk);
   }
 }
 

@@ -132,7 +132,7 @@ void Sampler::Core::ReadEnergy(Lock& lock, const WorkerPtr& worker, const TaskPt
   if (std::exchange(task->unresponsive, false)) task->poked = true;
   if (stopping_ || task->dropped || !reading) return;
   lock.unlock();
-  Deliver(EnergySeen{task->reader.uuid(), *reading});
+  Deliver(EnergySample{task->reader.uuid(), *reading});
   lock.lock();
 }
 
@@ -226,7 +226,7 @@ void Sampler::Core::RunTask(Lock& lock, const WorkerPtr& worker, const TaskPtr& 
 }
 
 void Sampler::Core::CheckWatchdog() {
-  std::vector<Sample> unresponsive;
+  std::vector<GpuSample> unresponsive;
   std::vector<std::thread> finished;
   bool loading_hangs = false;
   {
@@ -252,10 +252,10 @@ void Sampler::Core::CheckWatchdog() {
       }
       task->unresponsive = true;
       Isolate(*worker, task);
-      Sample sample;
+      GpuSample sample;
       sample.uuid = task->reader.uuid();
       sample.taken_at = now;
-      sample.state = GpuState::kUnresponsive;
+      sample.state = GpuReachability::kUnresponsive;
       sample.error =
           fmt::format("a driver call has not come back for {}",
                       base::FormatDuration(std::chrono::duration_cast<Millis>(now - *worker->in_call_since)));

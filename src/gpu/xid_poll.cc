@@ -26,8 +26,8 @@ std::shared_ptr<XidPoll> XidPoll::Make(std::shared_ptr<const driver::Nvml> nvml,
   return poll->uuids_.empty() ? nullptr : poll;
 }
 
-std::optional<std::vector<XidSeen>> XidPoll::Take() {
-  std::vector<XidSeen> seen;
+std::optional<std::vector<XidEvent>> XidPoll::Take() {
+  std::vector<XidEvent> seen;
   for (int i = 0; i < kAtOnce; ++i) {
     const auto event = events_.Wait(base::Millis(0));
     if (!event) return seen.empty() ? std::nullopt : std::optional(std::move(seen));

@@ -13,10 +13,10 @@
 
 namespace gpuman::gpu {
 
-struct XidSeen {
+struct XidEvent {
   std::string uuid;
   unsigned xid = 0;
-  friend bool operator==(const XidSeen&, const XidSeen&) = default;
+  friend bool operator==(const XidEvent&, const XidEvent&) = default;
 };
 
 class XidPoll {
@@ -27,7 +27,7 @@ class XidPoll {
 
   // The errors since the last call, in order. nullopt: the driver cannot report any more, and this object is
   // of no use.
-  std::optional<std::vector<XidSeen>> Take();
+  std::optional<std::vector<XidEvent>> Take();
 
  private:
   XidPoll(std::shared_ptr<const driver::Nvml> nvml, driver::NvmlEventSet events)

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <optional>
 
-#include "guard/round.h"
+#include "guard/decision_context.h"
 
 namespace gpuman::guard {
 namespace {
@@ -15,8 +15,8 @@ using Seconds = std::chrono::duration<double>;
 
 // Growth counts as of the last period, even if the last reported sample is older: samples without a change
 // are not reported.
-void Observe(const Watched& watched, bool known, base::Millis period, base::MonoTime now,
-             const CadenceSettings& settings, WatchedState& state) {
+void Observe(const WatchedUsage& watched, bool known, base::Millis period, base::MonoTime now,
+             const CadenceSettings& settings, UsageGrowthState& state) {
   if (watched.used > state.used) {
     const base::Bytes step = watched.used - state.used;
     const Seconds since = known ? now - state.seen_at : base::MonoTime::duration(settings.rest);
@@ -35,7 +35,8 @@ void Observe(const Watched& watched, bool known, base::Millis period, base::Mono
   state.seen_at = now;
 }
 
-base::Millis PeriodFor(const Watched& watched, const WatchedState& state, const CadenceSettings& settings) {
+base::Millis PeriodFor(const WatchedUsage& watched, const UsageGrowthState& state,
+                       const CadenceSettings& settings) {
   if (!state.growing) return settings.rest;
   const base::Bytes room = watched.ceiling - watched.used;
   if (room <= state.step + state.step) return settings.fastest;
@@ -54,9 +55,9 @@ std::optional<base::Bytes> CeilingOf(const JobSnapshot& job, const std::string& 
 
 }  // namespace
 
-std::vector<Watched> WatchedOn(const GpuSnapshot& gpu, const std::vector<JobSnapshot>& jobs,
-                               const PolicySettings& settings) {
-  std::vector<Watched> watched;
+std::vector<WatchedUsage> WatchedOn(const GpuSnapshot& gpu, const std::vector<JobSnapshot>& jobs,
+                                    const PolicySettings& settings) {
+  std::vector<WatchedUsage> watched;
   auto usages = UsageByJob(gpu.processes);
   for (const auto& job : jobs)
     if (const auto ceiling = CeilingOf(job, gpu.uuid))
@@ -72,8 +73,9 @@ std::vector<Watched> WatchedOn(const GpuSnapshot& gpu, const std::vector<JobSnap
   return watched;
 }
 
-base::Millis NextPeriod(const std::string& gpu, const std::vector<Watched>& watched, bool something_is_ending,
-                        base::MonoTime now, const CadenceSettings& settings, CadenceState& state) {
+base::Millis NextPeriod(const std::string& gpu, const std::vector<WatchedUsage>& watched,
+                        bool something_is_ending, base::MonoTime now, const CadenceSettings& settings,
+                        CadenceState& state) {
   auto& known = state.gpus[gpu];
   if (known.period.count() <= 0) known.period = settings.rest;
   base::Millis period = something_is_ending ? std::min(settings.ending, settings.rest) : settings.rest;
@@ -84,7 +86,7 @@ base::Millis NextPeriod(const std::string& gpu, const std::vector<Watched>& watc
   }
   std::erase_if(known.watched, [&](const auto& entry) {
     return std::none_of(watched.begin(), watched.end(),
-                        [&](const Watched& one) { return one.key == entry.first; });
+                        [&](const WatchedUsage& one) { return one.key == entry.first; });
   });
   known.period = period;
   return period;

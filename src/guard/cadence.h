@@ -26,13 +26,13 @@ struct CadenceSettings {
 
 // One sum that is watched: a job's usage on a GPU against its limit, the usage of a user's unmanaged
 // processes against their ceiling, or the memory in use against the GPU's reserve.
-struct Watched {
+struct WatchedUsage {
   std::string key;  // stable over time: "job 7", "user 1000", "reserve"
   base::Bytes used;
   base::Bytes ceiling;
 };
 
-struct WatchedState {
+struct UsageGrowthState {
   base::Bytes used;
   base::MonoTime seen_at{};
   base::MonoTime grew_at{};
@@ -44,18 +44,19 @@ struct WatchedState {
 struct CadenceState {
   struct PerGpu {
     base::Millis period{0};  // the current period
-    std::map<std::string, WatchedState> watched;
+    std::map<std::string, UsageGrowthState> watched;
   };
   std::map<std::string, PerGpu> gpus;
 };
 
 // All sums that are watched on one GPU.
-std::vector<Watched> WatchedOn(const GpuSnapshot& gpu, const std::vector<JobSnapshot>& jobs,
-                               const PolicySettings& settings);
+std::vector<WatchedUsage> WatchedOn(const GpuSnapshot& gpu, const std::vector<JobSnapshot>& jobs,
+                                    const PolicySettings& settings);
 
 // The period for this GPU from now on; call it with every sample. Samples without a change may be left out if
 // one comes about once a second.
-base::Millis NextPeriod(const std::string& gpu, const std::vector<Watched>& watched, bool something_is_ending,
-                        base::MonoTime now, const CadenceSettings& settings, CadenceState& state);
+base::Millis NextPeriod(const std::string& gpu, const std::vector<WatchedUsage>& watched,
+                        bool something_is_ending, base::MonoTime now, const CadenceSettings& settings,
+                        CadenceState& state);
 
 }  // namespace gpuman::guard

@@ -14,7 +14,7 @@ struct Watching {
   CadenceState state;
 
   std::int64_t Period(std::int64_t now, std::uint64_t used, std::uint64_t ceiling, bool ending = false) {
-    const std::vector<Watched> watched = {{"job 7", base::MiB(used), base::MiB(ceiling)}};
+    const std::vector<WatchedUsage> watched = {{"job 7", base::MiB(used), base::MiB(ceiling)}};
     return NextPeriod("GPU-0", watched, ending, At(now), settings, state).count();
   }
 };

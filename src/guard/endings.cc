@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "guard/round.h"
+#include "guard/decision_context.h"
 
 namespace gpuman::guard {
 namespace {
@@ -28,7 +28,7 @@ Action ActionFor(ActionKind what, const Target& target) {
   return action;
 }
 
-Event EventFor(const Round& round, const Target& target, std::string kind, std::string gpu) {
+Event EventFor(const DecisionContext& round, const Target& target, std::string kind, std::string gpu) {
   Event event;
   event.kind = std::move(kind);
   event.at = round.now;
@@ -39,8 +39,8 @@ Event EventFor(const Round& round, const Target& target, std::string kind, std::
   return event;
 }
 
-void Begin(Round& round, const Target& target, Ending& ending, base::Millis grace, const GpuSnapshot& gpu,
-           Cause cause) {
+void Begin(DecisionContext& round, const Target& target, Ending& ending, base::Millis grace,
+           const GpuSnapshot& gpu, Cause cause) {
   const bool at_once = grace.count() <= 0;
   Action action = ActionFor(at_once ? ActionKind::kKill : ActionKind::kTerminate, target);
   action.first = true;
@@ -62,7 +62,7 @@ void Begin(Round& round, const Target& target, Ending& ending, base::Millis grac
   ending.killed_at = round.now;
 }
 
-void Continue(Round& round, const Target& target, const std::string& name, Ending& ending) {
+void Continue(DecisionContext& round, const Target& target, const std::string& name, Ending& ending) {
   if (ending.stage == EndingStage::kTerminating && round.now >= ending.kill_at) {
     Action action = ActionFor(ActionKind::kKill, target);
     action.note_in_log = target.job.has_value();
@@ -97,7 +97,7 @@ bool IsListed(const Target& target, const GpuSnapshot& gpu) {
                      [&](const gpu::AttributedProcess& process) { return TargetOf(process) == target; });
 }
 
-void ForgetEnded(Round& round) {
+void ForgetEnded(DecisionContext& round) {
   auto& state = round.state;
   std::erase_if(state.jobs,
                 [&](const auto& entry) { return FindJob(round.snapshot, entry.first) == nullptr; });
@@ -113,26 +113,27 @@ void ForgetEnded(Round& round) {
   });
 }
 
-void ContinueEndings(Round& round) {
+void ContinueEndings(DecisionContext& round) {
   for (const auto& job : round.snapshot.jobs)
     Continue(round, Target{job.id, {}}, NameOf(job), round.state.jobs[job.id].ending);
   for (auto& [id, ending] : round.state.processes)
     Continue(round, Target{std::nullopt, id}, fmt::format("process {}", id.pid), ending);
 }
 
-void EndJob(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, Cause cause) {
+void EndJob(DecisionContext& round, const JobSnapshot& job, const GpuSnapshot& gpu, Cause cause) {
   auto& ending = round.state.jobs[job.id].ending;
   if (ending.stage != EndingStage::kNone) return;
   Begin(round, Target{job.id, {}}, ending, job.grace.value_or(round.settings.grace), gpu, std::move(cause));
 }
 
-void EndProcess(Round& round, const gpu::AttributedProcess& process, const GpuSnapshot& gpu, Cause cause) {
+void EndProcess(DecisionContext& round, const gpu::AttributedProcess& process, const GpuSnapshot& gpu,
+                Cause cause) {
   auto& ending = round.state.processes[process.id];
   if (ending.stage != EndingStage::kNone) return;
   Begin(round, TargetOf(process), ending, round.settings.grace, gpu, std::move(cause));
 }
 
-bool IsLeaving(const Round& round, const Target& target) {
+bool IsLeaving(const DecisionContext& round, const Target& target) {
   const auto may_come_back = [&](const Ending& ending) {
     return ending.stage == EndingStage::kTerminating ||
            (ending.stage == EndingStage::kKilled &&

@@ -4,13 +4,13 @@
 
 #include <utility>
 
-#include "guard/round.h"
+#include "guard/decision_context.h"
 
 namespace gpuman::guard {
 
 namespace {
 
-void Stamp(Event& event, ActionKind what, const SignalsSent& sent) {
+void Stamp(Event& event, ActionKind what, const SignalJobResult& sent) {
   event.data[what == ActionKind::kKill ? "sigkill_ns" : "signal_ns"] = Nanoseconds(sent.at);
   event.data["signalled"] = static_cast<std::int64_t>(sent.processes);
 }
@@ -24,7 +24,7 @@ base::Result<> Enforcer::Send(Action& action) {
     Stamp(action.event, action.what, {1, clock_.Mono()});
     return {};
   }
-  const auto tell = [this, what = action.what, event = action.event](const SignalsSent& sent) {
+  const auto tell = [this, what = action.what, event = action.event](const SignalJobResult& sent) {
     if (event.kind.empty()) return;
     Event told = event;
     Stamp(told, what, sent);

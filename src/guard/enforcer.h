@@ -16,7 +16,7 @@
 
 namespace gpuman::guard {
 
-struct SignalsSent {
+struct SignalJobResult {
   std::size_t processes = 0;
   base::MonoTime at{};  // when the last of them got the signal
 };
@@ -31,7 +31,8 @@ class Actuator {
   // Sends the signal to every process of the job. SIGKILL is sent until no process is left that could fork.
   // Calls `sent` when that is done, and before the job's end is reported; never from within this call, and
   // not if the order is refused.
-  virtual base::Result<> SignalJob(JobId job, int signal, std::function<void(const SignalsSent&)> sent) = 0;
+  virtual base::Result<> SignalJob(JobId job, int signal,
+                                   std::function<void(const SignalJobResult&)> sent) = 0;
   virtual base::Result<> SignalProcess(base::ProcessId process, int signal) = 0;
   // Takes the job off the GPU, and back when there has been room for `return_after`. Returns at once. The
   // daemon reports the result to the guard (SetResidency, SetRefusal); it never reports a refusal from within

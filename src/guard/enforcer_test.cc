@@ -25,7 +25,7 @@ class Recorder final : public Actuator {
   void Announce(JobId job, const std::string& reason, const std::string& detail) override {
     calls.push_back(fmt::format("announce {} {} '{}'", job.value, reason, detail));
   }
-  base::Result<> SignalJob(JobId job, int signal, std::function<void(const SignalsSent&)> sent) override {
+  base::Result<> SignalJob(JobId job, int signal, std::function<void(const SignalJobResult&)> sent) override {
     calls.push_back(fmt::format("signal {} {}", signal, job.value));
     if (fails) return base::Fail(*fails, "no");
     under_way.push_back(std::move(sent));
@@ -51,7 +51,7 @@ class Recorder final : public Actuator {
   }
 
   std::optional<base::ErrorCode> fails;
-  std::vector<std::function<void(const SignalsSent&)>> under_way;
+  std::vector<std::function<void(const SignalJobResult&)>> under_way;
   std::vector<std::string> calls;
   std::vector<Event> events;
 };

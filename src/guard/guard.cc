@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "guard/round.h"
+#include "guard/decision_context.h"
 
 namespace gpuman::guard {
 namespace {
@@ -15,8 +15,8 @@ std::optional<base::Bytes> Resolve(const std::optional<base::SizeSpec>& size, ba
   return size->Of(whole);
 }
 
-bool HasFigures(const gpu::Sample& sample) {
-  return sample.state == gpu::GpuState::kOk && sample.memory && sample.processes;
+bool HasFigures(const gpu::GpuSample& sample) {
+  return sample.state == gpu::GpuReachability::kOk && sample.memory && sample.processes;
 }
 
 }  // namespace
@@ -130,7 +130,7 @@ void Guard::SetRefusal(JobId job, std::string why) {
   RefreshJobs();
 }
 
-void Guard::OnSample(const gpu::Sample& sample) {
+void Guard::OnSample(const gpu::GpuSample& sample) {
   const auto it = gpus_.find(sample.uuid);
   if (it == gpus_.end()) return;
   auto& status = it->second;
@@ -256,25 +256,25 @@ JobSnapshot Guard::SnapshotOf(const GuardedJob& job) const {
   return snapshot;
 }
 
-void Guard::TellStateChange(const gpu::Gpu& gpu, const gpu::Sample& before, const gpu::Sample& now) {
+void Guard::TellStateChange(const gpu::Gpu& gpu, const gpu::GpuSample& before, const gpu::GpuSample& now) {
   if (before.state == now.state) return;
   // If a GPU is away, so are its instances: only the GPU is reported.
   const auto* const parent = gpu.mig ? Find(gpu.mig->parent) : nullptr;
-  if (parent && parent->sample.state != gpu::GpuState::kOk) return;
+  if (parent && parent->sample.state != gpu::GpuReachability::kOk) return;
   Event event;
   event.at = clock_.Mono();
   event.gpu = gpu.uuid;
   const std::string name = fmt::format("GPU {} ({})", gpu::NumberOf(gpu), gpu.name);
   switch (now.state) {
-    case gpu::GpuState::kOk:
+    case gpu::GpuReachability::kOk:
       event.kind = kGpuBack;
       event.message = fmt::format("{} answers again", name);
       break;
-    case gpu::GpuState::kLost:
+    case gpu::GpuReachability::kLost:
       event.kind = kGpuLost;
       event.message = fmt::format("{} is lost: {}", name, now.error);
       break;
-    case gpu::GpuState::kUnresponsive:
+    case gpu::GpuReachability::kUnresponsive:
       event.kind = kGpuUnresponsive;
       event.message = fmt::format("{} does not answer: {}", name, now.error);
       break;
@@ -293,7 +293,7 @@ void Guard::UpdatePeriod(const std::string& uuid) {
   const GpuSnapshot& gpu = *found;
   const base::MonoTime now = clock_.Mono();
   std::vector<Action> none;
-  const Round round{snapshot_, settings_.policy, now, state_, none};
+  const DecisionContext round{snapshot_, settings_.policy, now, state_, none};
   const bool ending = std::any_of(gpu.processes.begin(), gpu.processes.end(),
                                   [&](const auto& process) { return IsLeaving(round, TargetOf(process)); });
   const auto watched = WatchedOn(gpu, snapshot_.jobs, settings_.policy);

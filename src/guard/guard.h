@@ -19,9 +19,9 @@
 
 #include "base/clock.h"
 #include "base/process.h"
-#include "gpu/attribution.h"
+#include "gpu/gpu_sample.h"
 #include "gpu/inventory.h"
-#include "gpu/sample.h"
+#include "gpu/process_attributor.h"
 #include "guard/cadence.h"
 #include "guard/enforcer.h"
 #include "guard/policy.h"
@@ -53,7 +53,7 @@ struct GuardSettings {
 
 struct GpuStatus {
   gpu::Gpu gpu;
-  gpu::Sample sample;                             // the latest, failed or not
+  gpu::GpuSample sample;                          // the latest, failed or not
   std::vector<gpu::AttributedProcess> processes;  // the latest list from the driver
 };
 
@@ -99,7 +99,7 @@ class Guard {
   // Samples come in two steps: OnSample takes the figures, Judge decides by all samples since the last
   // judgement. Call SetCounted between them with the counts that were read together with the sample, so that
   // a job is not judged by its new usage and its old count.
-  void OnSample(const gpu::Sample& sample);
+  void OnSample(const gpu::GpuSample& sample);
   void Judge();
   void OnTime();
   std::optional<base::MonoTime> NextDeadline() const;
@@ -120,7 +120,7 @@ class Guard {
     return status ? SnapshotOf(*status).free : base::Bytes{};
   }
   // The job of any process, on a GPU or not.
-  gpu::JobLookup JobOf(pid_t pid) const { return attribution_.JobOf(pid); }
+  gpu::JobLookupResult JobOf(pid_t pid) const { return attribution_.JobOf(pid); }
 
  private:
   void Act();
@@ -131,7 +131,7 @@ class Guard {
   GpuSnapshot SnapshotOf(const GpuStatus& status) const;
   JobSnapshot SnapshotOf(const GuardedJob& job) const;
   base::Bytes ManagedOn(const GpuStatus& status) const;
-  void TellStateChange(const gpu::Gpu& gpu, const gpu::Sample& before, const gpu::Sample& now);
+  void TellStateChange(const gpu::Gpu& gpu, const gpu::GpuSample& before, const gpu::GpuSample& now);
   void NotePeaks(const GpuStatus& status);
   void UpdatePeriod(const std::string& uuid);
 
@@ -139,7 +139,7 @@ class Guard {
   const base::Clock& clock_;
   Actuator& actuator_;
   SetPeriod set_period_;
-  gpu::Attribution attribution_;
+  gpu::ProcessAttributor attribution_;
   Enforcer enforcer_;
   gpu::Inventory inventory_;
   std::map<std::string, GpuStatus> gpus_;

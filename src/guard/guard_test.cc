@@ -44,7 +44,7 @@ class RecordingActuator final : public Actuator {
     calls.push_back(fmt::format("announce {} {}", job.value, reason));
     if (on_announce) on_announce(job);
   }
-  base::Result<> SignalJob(JobId job, int signal, std::function<void(const SignalsSent&)> sent) override {
+  base::Result<> SignalJob(JobId job, int signal, std::function<void(const SignalJobResult&)> sent) override {
     calls.push_back(fmt::format("signal {} {}", signal, job.value));
     under_way.push_back(std::move(sent));
     return {};
@@ -61,7 +61,7 @@ class RecordingActuator final : public Actuator {
     calls.push_back("emit " + event.kind);
     last = std::move(event);
   }
-  std::vector<std::function<void(const SignalsSent&)>> under_way;
+  std::vector<std::function<void(const SignalJobResult&)>> under_way;
   std::vector<std::string> calls;
   Event last;
   std::function<void(JobId)> on_announce;
@@ -89,10 +89,10 @@ class GuardTest : public ::testing::Test {
   void Observe(std::int64_t milliseconds, unsigned index, const std::map<pid_t, std::uint64_t>& processes,
                std::uint64_t managed = 0) {
     clock.now = At(milliseconds);
-    gpu::Sample sample;
+    gpu::GpuSample sample;
     sample.uuid = fmt::format("GPU-{}", index);
     sample.taken_at = At(milliseconds);
-    gpu::MemoryUse memory{MiB(10'000), {}, {}, {}};
+    gpu::GpuMemoryInfo memory{MiB(10'000), {}, {}, {}};
     sample.processes.emplace();
     for (const auto& [pid, used] : processes) {
       sample.processes->push_back({pid, MiB(used), gpu::ProcessKind::kCompute});
@@ -106,8 +106,8 @@ class GuardTest : public ::testing::Test {
     if (judges) guard.Judge();
     actuator.Finish();
   }
-  void Fail(unsigned index, gpu::GpuState state) {
-    gpu::Sample sample;
+  void Fail(unsigned index, gpu::GpuReachability state) {
+    gpu::GpuSample sample;
     sample.uuid = fmt::format("GPU-{}", index);
     sample.taken_at = clock.now;
     sample.state = state;
@@ -151,11 +151,11 @@ TEST_F(GuardTest, OfAGpuThatIsSplitItJudgesTheInstancesAlone) {
   EXPECT_THAT(actuator.calls, IsEmpty());
   EXPECT_TRUE(guard.UsageOf({7}).by_gpu.empty());
   EXPECT_THAT(guard.Find("GPU-0")->processes, IsEmpty());
-  gpu::Sample sample;
+  gpu::GpuSample sample;
   sample.uuid = "MIG-0";
   sample.taken_at = At(100);
   clock.now = At(100);
-  sample.memory = gpu::MemoryUse{MiB(1000), MiB(501), MiB(499), {}};
+  sample.memory = gpu::GpuMemoryInfo{MiB(1000), MiB(501), MiB(499), {}};
   sample.processes.emplace().push_back({701, MiB(501), gpu::ProcessKind::kCompute});
   guard.OnSample(sample);
   EXPECT_EQ(guard.UsageOf({7}).by_gpu, (std::map<std::string, base::Bytes>{{"MIG-0", MiB(501)}}));
@@ -171,8 +171,8 @@ TEST_F(GuardTest, AnInstanceThatIsAwayWithItsGpuIsToldOnce) {
   instance.mig = gpu::Instance{"GPU-0", 0, 1, 0, "1g.18gb"};
   inventory.gpus.insert(inventory.gpus.begin() + 1, instance);
   guard.SetInventory(inventory);
-  Fail(0, gpu::GpuState::kLost);
-  Fail(7, gpu::GpuState::kLost);
+  Fail(0, gpu::GpuReachability::kLost);
+  Fail(7, gpu::GpuReachability::kLost);
   EXPECT_THAT(actuator.calls, ElementsAre("emit gpu_lost"));
 }
 
@@ -304,10 +304,10 @@ TEST_F(GuardTest, TakesManagedMemoryForFree) {
 TEST_F(GuardTest, TellsOfAGpuThatIsLostOrHangsAndNeverActsOnIt) {
   guard.SetJob(Seven());
   Observe(0, 0, {{701, 900}});
-  Fail(0, gpu::GpuState::kLost);
-  Fail(0, gpu::GpuState::kLost);
+  Fail(0, gpu::GpuReachability::kLost);
+  Fail(0, gpu::GpuReachability::kLost);
   EXPECT_EQ(actuator.last.message, "GPU 0 (NVIDIA H200) is lost: it fell off");
-  Fail(0, gpu::GpuState::kUnresponsive);
+  Fail(0, gpu::GpuReachability::kUnresponsive);
   auto job = Seven();
   job.hard = base::SizeSpec{MiB(1)};
   guard.SetJob(job);

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 
-#include "guard/round.h"
+#include "guard/decision_context.h"
 
 namespace gpuman::guard {
 namespace {
 
-void Tell(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, std::string_view kind,
+void Tell(DecisionContext& round, const JobSnapshot& job, const GpuSnapshot& gpu, std::string_view kind,
           std::string message, std::map<std::string, std::int64_t> data) {
   Action action;
   action.note_in_log = true;
@@ -24,7 +24,7 @@ void Tell(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, std::str
 
 // True if the job is over its limit but its processes take no more memory, so ending it would prevent
 // nothing.
-bool IsLetBe(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, base::Bytes limit,
+bool IsLetBe(DecisionContext& round, const JobSnapshot& job, const GpuSnapshot& gpu, base::Bytes limit,
              base::Bytes counted, const Usage& usage) {
   const auto overhead = std::min(round.settings.overhead.count, limit.count / 4);
   const bool by_overhead = usage.known.count - limit.count <= overhead;
@@ -43,7 +43,7 @@ bool IsLetBe(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, base:
   return by_overhead || round.now - since->second < round.settings.lowered_patience;
 }
 
-void HoldHard(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, const JobLimit& limits,
+void HoldHard(DecisionContext& round, const JobSnapshot& job, const GpuSnapshot& gpu, const JobLimit& limits,
               const Usage& usage) {
   const base::Bytes limit = *limits.hard;
   if (usage.known <= limit) {
@@ -59,7 +59,7 @@ void HoldHard(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, cons
           {{"used", Count(usage.known)}, {"limit", Count(limit)}, {"processes", usage.processes}}});
 }
 
-void HoldSoft(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, base::Bytes limit,
+void HoldSoft(DecisionContext& round, const JobSnapshot& job, const GpuSnapshot& gpu, base::Bytes limit,
               const Usage& usage) {
   auto& over = round.state.jobs[job.id].over_soft;
   if (usage.known <= limit) {
@@ -73,7 +73,7 @@ void HoldSoft(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, base
        {{"used", Count(usage.known)}, {"soft", Count(limit)}});
 }
 
-void TellUnknown(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, const Usage& usage) {
+void TellUnknown(DecisionContext& round, const JobSnapshot& job, const GpuSnapshot& gpu, const Usage& usage) {
   if (usage.unknown == 0 || !round.state.jobs[job.id].unknown_reported.insert(gpu.uuid).second) return;
   Tell(round, job, gpu, kUsageUnknown,
        fmt::format("{} has a limit, but the driver does not tell the memory of {} of its {} processes on {}: "
@@ -84,7 +84,7 @@ void TellUnknown(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, c
 
 }  // namespace
 
-void HoldLimits(Round& round, const GpuSnapshot& gpu) {
+void HoldLimits(DecisionContext& round, const GpuSnapshot& gpu) {
   auto usages = UsageByJob(gpu.processes);
   for (const auto& job : round.snapshot.jobs) {
     const auto limits = job.limits.find(gpu.uuid);

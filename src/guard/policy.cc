@@ -4,14 +4,14 @@
 
 #include <algorithm>
 
-#include "guard/round.h"
+#include "guard/decision_context.h"
 
 namespace gpuman::guard {
 
 std::vector<Action> Decide(const Snapshot& snapshot, const PolicySettings& settings, base::MonoTime now,
                            PolicyState& state) {
   std::vector<Action> actions;
-  Round round{snapshot, settings, now, state, actions};
+  DecisionContext round{snapshot, settings, now, state, actions};
   ForgetEnded(round);
   FollowSuspensions(round);
   ContinueEndings(round);

@@ -50,7 +50,7 @@
 #include "base/ids.h"
 #include "base/process.h"
 #include "base/units.h"
-#include "gpu/attribution.h"
+#include "gpu/process_attributor.h"
 #include "guard/event.h"
 
 namespace gpuman::guard {
@@ -167,7 +167,7 @@ struct Ending {
   base::MonoTime signalled_at{};  // the last signal
 };
 
-struct JobEnforcement {
+struct JobEnforcementState {
   std::uint64_t run = 0;
   Ending ending;
   std::set<std::string> over_soft;  // GPUs
@@ -186,7 +186,7 @@ struct Target {
   friend auto operator<=>(const Target&, const Target&) = default;
 };
 
-struct GpuPressure {
+struct GpuPressureState {
   std::optional<Target> victim;               // is being ended, for any reason, or suspended
   std::optional<base::MonoTime> victim_gone;  // the first sample without it
   bool unrelieved_reported = false;
@@ -194,9 +194,9 @@ struct GpuPressure {
 };
 
 struct PolicyState {
-  std::map<JobId, JobEnforcement> jobs;
-  std::map<base::ProcessId, Ending> processes;  // unmanaged processes that are being ended
-  std::map<std::string, GpuPressure> pressure;  // by GPU
+  std::map<JobId, JobEnforcementState> jobs;
+  std::map<base::ProcessId, Ending> processes;       // unmanaged processes that are being ended
+  std::map<std::string, GpuPressureState> pressure;  // by GPU
   std::set<std::pair<std::string, uid_t>> unmanaged_reported;
 };
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "guard/round.h"
+#include "guard/decision_context.h"
 
 namespace gpuman::guard {
 namespace {
@@ -37,12 +37,12 @@ base::Bytes FreedBy(const Candidate& job, const GpuSnapshot& gpu) {
   return job.usage.known - LeftOn(*job.job, gpu);
 }
 
-bool CanLeaveIdle(const Round& round, const Candidate& candidate, const GpuSnapshot& gpu) {
+bool CanLeaveIdle(const DecisionContext& round, const Candidate& candidate, const GpuSnapshot& gpu) {
   return candidate.job->idle && FreedBy(candidate, gpu).count > 0 &&
          !WhyNotSuspended(round, *candidate.job, gpu, candidate.usage);
 }
 
-std::vector<Candidate> Candidates(const Round& round, const GpuSnapshot& gpu) {
+std::vector<Candidate> Candidates(const DecisionContext& round, const GpuSnapshot& gpu) {
   std::vector<Candidate> candidates;
   auto usages = UsageByJob(gpu.processes);
   for (const auto& job : round.snapshot.jobs) {
@@ -77,14 +77,14 @@ std::string WhyThisOne(const Candidate& victim) {
 
 // A job that is checkpointed is not listed on the GPU any more, while the mover still copies its memory from
 // there.
-bool IsJobGoingOff(const Round& round, const Target& target) {
+bool IsJobGoingOff(const DecisionContext& round, const Target& target) {
   return std::any_of(round.snapshot.jobs.begin(), round.snapshot.jobs.end(),
                      [&](const JobSnapshot& job) { return job.id == target.job && IsGoingOff(round, job); });
 }
 
 // True while memory of a target is on its way back. The target may be ended or suspended on this GPU for any
 // reason.
-bool WaitsForMemory(Round& round, GpuPressure& pressure, const GpuSnapshot& gpu) {
+bool WaitsForMemory(DecisionContext& round, GpuPressureState& pressure, const GpuSnapshot& gpu) {
   if (!pressure.victim) {
     for (const auto& process : gpu.processes)
       if (IsLeaving(round, TargetOf(process))) {
@@ -119,7 +119,7 @@ bool IsEnough(base::Bytes freed, const GpuSnapshot& gpu) { return gpu.free + fre
 // The first candidate could be suspended, but what would stay of it is too much. Finds one to suspend all the
 // same; nullptr: the first is to be ended. Where its end would be enough, no job that is more important
 // leaves.
-const Candidate* SuspendedInstead(const Round& round, const GpuSnapshot& gpu,
+const Candidate* SuspendedInstead(const DecisionContext& round, const GpuSnapshot& gpu,
                                   const std::vector<Candidate>& candidates) {
   const Candidate& first = candidates.front();
   const bool end_helps = IsEnough(first.usage.known, gpu);
@@ -139,7 +139,8 @@ const Candidate* SuspendedInstead(const Round& round, const GpuSnapshot& gpu,
 }
 
 // `candidates` are in their order.
-Choice Choose(const Round& round, const GpuSnapshot& gpu, const std::vector<Candidate>& candidates) {
+Choice Choose(const DecisionContext& round, const GpuSnapshot& gpu,
+              const std::vector<Candidate>& candidates) {
   const Candidate& first = candidates.front();
   if (first.idle) return {&first, true};
   if (!first.job || round.settings.on_pressure != OnPressure::kSuspend) return {&first};
@@ -155,7 +156,7 @@ Choice Choose(const Round& round, const GpuSnapshot& gpu, const std::vector<Cand
 }
 
 // "; 1GiB of suspended job 7 't7' stay there".
-std::string WhatStays(const Round& round, const GpuSnapshot& gpu) {
+std::string WhatStays(const DecisionContext& round, const GpuSnapshot& gpu) {
   std::string text;
   for (const auto& job : round.snapshot.jobs)
     if (job.residency == Residency::kOff && LeftOn(job, gpu).count > 0)
@@ -164,7 +165,8 @@ std::string WhatStays(const Round& round, const GpuSnapshot& gpu) {
   return text;
 }
 
-void TellUnrelieved(Round& round, GpuPressure& pressure, const GpuSnapshot& gpu, std::string message) {
+void TellUnrelieved(DecisionContext& round, GpuPressureState& pressure, const GpuSnapshot& gpu,
+                    std::string message) {
   if (std::exchange(pressure.unrelieved_reported, true)) return;
   Action action;
   action.event.kind = kPressureUnrelieved;
@@ -177,7 +179,7 @@ void TellUnrelieved(Round& round, GpuPressure& pressure, const GpuSnapshot& gpu,
 
 }  // namespace
 
-void HoldReserve(Round& round, const GpuSnapshot& gpu) {
+void HoldReserve(DecisionContext& round, const GpuSnapshot& gpu) {
   auto& pressure = round.state.pressure[gpu.uuid];
   const bool waits = WaitsForMemory(round, pressure, gpu);
   if (gpu.free >= gpu.reserve) {

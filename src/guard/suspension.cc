@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "guard/round.h"
+#include "guard/decision_context.h"
 
 namespace gpuman::guard {
 namespace {
@@ -20,7 +20,7 @@ base::Millis ReturnAfter(const PolicySettings& settings, unsigned departures) {
 
 }  // namespace
 
-void FollowSuspensions(Round& round) {
+void FollowSuspensions(DecisionContext& round) {
   for (const auto& job : round.snapshot.jobs) {
     auto& known = round.state.jobs[job.id];
     if (job.residency == Residency::kOff) {
@@ -33,7 +33,7 @@ void FollowSuspensions(Round& round) {
   }
 }
 
-bool IsGoingOff(const Round& round, const JobSnapshot& job) {
+bool IsGoingOff(const DecisionContext& round, const JobSnapshot& job) {
   if (job.residency == Residency::kOff) return false;
   const auto known = round.state.jobs.find(job.id);
   if (known != round.state.jobs.end() && known->second.asked_to_leave) {
@@ -44,8 +44,8 @@ bool IsGoingOff(const Round& round, const JobSnapshot& job) {
          round.now - job.residency_since < round.settings.suspend_patience;
 }
 
-std::optional<std::string> WhyNotSuspended(const Round& round, const JobSnapshot& job, const GpuSnapshot& gpu,
-                                           const Usage& usage) {
+std::optional<std::string> WhyNotSuspended(const DecisionContext& round, const JobSnapshot& job,
+                                           const GpuSnapshot& gpu, const Usage& usage) {
   if (usage.unknown > 0) return "the driver does not tell how much room its return would need";
   // `free` and `used` together are what programs can have. What would stay of the job is a part of both
   // sides.
@@ -68,7 +68,7 @@ base::Bytes LeftOn(const JobSnapshot& job, const GpuSnapshot& gpu) {
   return left == job.left.end() ? base::Bytes{} : left->second;
 }
 
-void SuspendJob(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, Cause cause) {
+void SuspendJob(DecisionContext& round, const JobSnapshot& job, const GpuSnapshot& gpu, Cause cause) {
   auto& known = round.state.jobs[job.id];
   const bool again = known.departures > 0 && round.now - known.back_at < round.settings.calm;
   known.departures = again ? known.departures + 1 : 1;

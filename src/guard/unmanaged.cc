@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "guard/round.h"
+#include "guard/decision_context.h"
 
 namespace gpuman::guard {
 namespace {
@@ -28,7 +28,7 @@ std::map<uid_t, UserUse> ByUser(const GpuSnapshot& gpu, const PolicySettings& se
 }
 
 // The newest process that holds memory; nullptr while a process that is being ended is still listed.
-const gpu::AttributedProcess* NextToEnd(const Round& round, const Processes& processes) {
+const gpu::AttributedProcess* NextToEnd(const DecisionContext& round, const Processes& processes) {
   const gpu::AttributedProcess* newest = nullptr;
   for (const auto* process : processes) {
     if (IsLeaving(round, TargetOf(*process))) return nullptr;
@@ -41,7 +41,7 @@ const gpu::AttributedProcess* NextToEnd(const Round& round, const Processes& pro
   return newest;
 }
 
-void Warn(Round& round, const GpuSnapshot& gpu, uid_t uid, base::Bytes used, base::Bytes ceiling) {
+void Warn(DecisionContext& round, const GpuSnapshot& gpu, uid_t uid, base::Bytes used, base::Bytes ceiling) {
   if (!round.state.unmanaged_reported.insert({gpu.uuid, uid}).second) return;
   Action action;
   action.event.kind = kUnmanagedWarning;
@@ -54,7 +54,8 @@ void Warn(Round& round, const GpuSnapshot& gpu, uid_t uid, base::Bytes used, bas
   round.actions.push_back(std::move(action));
 }
 
-void Enforce(Round& round, const GpuSnapshot& gpu, uid_t uid, const UserUse& use, base::Bytes ceiling) {
+void Enforce(DecisionContext& round, const GpuSnapshot& gpu, uid_t uid, const UserUse& use,
+             base::Bytes ceiling) {
   const gpu::AttributedProcess* process = NextToEnd(round, use.processes);
   if (!process) return;
   EndProcess(
@@ -81,7 +82,7 @@ const UnmanagedRule* RuleFor(uid_t uid, const PolicySettings& settings) {
   return everybody;
 }
 
-void HoldUnmanaged(Round& round, const GpuSnapshot& gpu) {
+void HoldUnmanaged(DecisionContext& round, const GpuSnapshot& gpu) {
   if (round.settings.unmanaged.empty()) return;
   const auto users = ByUser(gpu, round.settings);
   std::erase_if(round.state.unmanaged_reported,

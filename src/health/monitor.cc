@@ -17,11 +17,12 @@ bool IsXid(const Fault& fault) { return fault.code.starts_with(kXid); }
 
 // A driver that reports the recovery it needs would ask for these actions itself.
 bool IsForDriverToSay(const Fault& fault) {
-  return IsXid(fault) && (fault.action == Action::kReset || fault.action == Action::kDrainAndReset ||
-                          fault.action == Action::kReboot);
+  return IsXid(fault) &&
+         (fault.action == RepairAction::kReset || fault.action == RepairAction::kDrainAndReset ||
+          fault.action == RepairAction::kReboot);
 }
 
-std::string TextOf(const XidClass& kind, const Xid& xid) {
+std::string TextOf(const XidCatalogEntry& kind, const XidOccurrence& xid) {
   auto text = fmt::format("Xid {}: {}", kind.xid, kind.name);
   if (xid.pid) text += fmt::format(", by process {}", *xid.pid);
   return text;
@@ -37,7 +38,7 @@ void Monitor::ClearThose(Predicate over, const std::string& why, Notices& notice
       continue;
     }
     conditions_.erase(RuleOf(it->first) ? RuleOf(it->first)->code : std::string_view());
-    notices.push_back({Change::kCleared, std::move(it->second), {}, why});
+    notices.push_back({FaultChange::kCleared, std::move(it->second), {}, why});
     it = faults_.erase(it);
   }
 }
@@ -72,7 +73,7 @@ void Monitor::Consider(const Rule& rule, const std::optional<std::string>& found
     if (now.mono < *condition.holds_since + rule.raise_after) return;
     const Fault fault{std::string(rule.code), rule.state, rule.action, *found, now.wall, now.wall, 1, false};
     faults_.emplace(fault.code, fault);
-    notices.push_back({Change::kRaised, fault, {}, {}});
+    notices.push_back({FaultChange::kRaised, fault, {}, {}});
     return;
   }
   condition.holds_since.reset();
@@ -80,7 +81,7 @@ void Monitor::Consider(const Rule& rule, const std::optional<std::string>& found
   if (!condition.over_since) condition.over_since = now.mono;
   if (now.mono < *condition.over_since + rule.clear_after) return;
   condition.over_since.reset();
-  notices.push_back({Change::kCleared, std::move(known->second), {}, "it is the case no more"});
+  notices.push_back({FaultChange::kCleared, std::move(known->second), {}, "it is the case no more"});
   faults_.erase(known);
 }
 
@@ -93,10 +94,10 @@ void Monitor::HeedDriver(const Reading& reading, Timestamp now, Notices& notices
   ClearThose(IsForDriverToSay, "the driver asks for no recovery of the GPU", notices);
 }
 
-Notices Monitor::On(const Xid& xid, Timestamp now) {
-  XidClass kind = ClassOf(xid.number);
+Notices Monitor::On(const XidOccurrence& xid, Timestamp now) {
+  XidCatalogEntry kind = ClassOf(xid.number);
   if (settings_.ignored_xids.contains(xid.number))
-    kind = {kind.xid, kind.name, HealthState::kHealthy, Action::kNone};
+    kind = {kind.xid, kind.name, HealthState::kHealthy, RepairAction::kNone};
   Fault fault{fmt::format("{}{}", kXid, xid.number),
               kind.state,
               kind.action,
@@ -108,16 +109,16 @@ Notices Monitor::On(const Xid& xid, Timestamp now) {
   if (kind.state == HealthState::kHealthy) {
     const auto [told, first] = reported_.try_emplace(xid.number, xid.at);
     if (!first && xid.at < std::exchange(told->second, xid.at) + settings_.xid_repeat) return {};
-    return {{Change::kReported, std::move(fault), xid.pid, {}}};
+    return {{FaultChange::kReported, std::move(fault), xid.pid, {}}};
   }
   driver_quiet_since_ = driver_quiet_since_ ? std::optional(now.mono) : std::nullopt;
   const auto [known, fresh] = faults_.try_emplace(fault.code, fault);
-  if (fresh) return {{Change::kRaised, std::move(fault), xid.pid, {}}};
+  if (fresh) return {{FaultChange::kRaised, std::move(fault), xid.pid, {}}};
   ++known->second.count;
   known->second.text = fault.text;
   known->second.last = xid.at;
   if (!std::exchange(known->second.acknowledged, false)) return {};
-  return {{Change::kRaised, known->second, xid.pid, {}}};
+  return {{FaultChange::kRaised, known->second, xid.pid, {}}};
 }
 
 Notices Monitor::OnReset(Timestamp) {
@@ -126,7 +127,7 @@ Notices Monitor::OnReset(Timestamp) {
   watch_ = {};
   ClearThose(
       [](const Fault& fault) {
-        return IsXid(fault) && (IsEndedByReset(fault.action) || fault.action == Action::kPowerCycle);
+        return IsXid(fault) && (IsEndedByReset(fault.action) || fault.action == RepairAction::kPowerCycle);
       },
       "the GPU was reset", notices);
   return notices;
@@ -136,7 +137,7 @@ Notices Monitor::Acknowledge(const std::string& code, const std::string& by, Tim
   Notices notices;
   for (auto& [known, fault] : faults_) {
     if ((!code.empty() && known != code) || std::exchange(fault.acknowledged, true)) continue;
-    notices.push_back({Change::kAcknowledged, fault, {}, "by " + by});
+    notices.push_back({FaultChange::kAcknowledged, fault, {}, "by " + by});
   }
   return notices;
 }
@@ -173,7 +174,7 @@ Notices Monitor::Restore(std::vector<Fault> faults, bool rebooted, Timestamp) {
   if (rebooted)
     ClearThose(
         [](const Fault& fault) {
-          return IsXid(fault) || IsEndedByReset(fault.action) || fault.action == Action::kReboot;
+          return IsXid(fault) || IsEndedByReset(fault.action) || fault.action == RepairAction::kReboot;
         },
         "the machine was rebooted", notices);
   return notices;

@@ -40,7 +40,7 @@ struct Timestamp {
 struct Fault {
   std::string code;  // a rule's ("row_remap_failed"), or "xid_79"
   HealthState state = HealthState::kDegraded;
-  Action action = Action::kNone;
+  RepairAction action = RepairAction::kNone;
   std::string text;  // a sentence with the figures
   base::WallTime since{};
   base::WallTime last{};  // for an Xid: when it last occurred
@@ -49,17 +49,17 @@ struct Fault {
   friend bool operator==(const Fault&, const Fault&) = default;
 };
 
-struct Xid {
+struct XidOccurrence {
   unsigned number = 0;
   std::optional<pid_t> pid{};
   std::string text{};  // the driver's words, if the log has them
   base::WallTime at{};
 };
 
-enum class Change { kRaised, kCleared, kAcknowledged, kReported };
+enum class FaultChange { kRaised, kCleared, kAcknowledged, kReported };
 
 struct Notice {
-  Change change = Change::kRaised;
+  FaultChange change = FaultChange::kRaised;
   Fault fault;                 // kReported: state healthy
   std::optional<pid_t> pid{};  // the process that had the Xid
   std::string why{};           // kCleared: what ended the fault
@@ -68,7 +68,7 @@ using Notices = std::vector<Notice>;
 
 struct HealthVerdict {
   HealthState state = HealthState::kHealthy;
-  Action action = Action::kNone;
+  RepairAction action = RepairAction::kNone;
   friend bool operator==(const HealthVerdict&, const HealthVerdict&) = default;
 };
 
@@ -77,7 +77,7 @@ class Monitor {
   explicit Monitor(MonitorSettings settings = {}) : settings_(std::move(settings)) {}
 
   Notices On(const Reading& reading, Timestamp now);
-  Notices On(const Xid& xid, Timestamp now);
+  Notices On(const XidOccurrence& xid, Timestamp now);
   // The GPU was reset, or its driver was loaded again.
   Notices OnReset(Timestamp now);
   // Acknowledges the fault `code`, or all faults if `code` is empty. `by`: the name of the user, for the
@@ -104,7 +104,7 @@ class Monitor {
   void ClearThose(Predicate over, const std::string& why, Notices& notices);
 
   MonitorSettings settings_;
-  RuleWatch watch_;
+  RuleEvaluator watch_;
   std::map<std::string, Fault> faults_;
   std::map<std::string_view, Condition> conditions_;
   std::map<unsigned, base::WallTime> reported_;  // when an Xid that breaks nothing last occurred

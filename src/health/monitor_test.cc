@@ -25,10 +25,10 @@ Timestamp At(int seconds) {
 Words WordsOf(const Notices& notices) {
   Words words;
   for (const auto& notice : notices) {
-    const char* what = notice.change == Change::kRaised     ? "raised"
-                       : notice.change == Change::kCleared  ? "cleared"
-                       : notice.change == Change::kReported ? "told"
-                                                            : "acknowledged";
+    const char* what = notice.change == FaultChange::kRaised     ? "raised"
+                       : notice.change == FaultChange::kCleared  ? "cleared"
+                       : notice.change == FaultChange::kReported ? "told"
+                                                                 : "acknowledged";
     words.push_back(fmt::format("{} {}", what, notice.fault.code));
   }
   return words;
@@ -36,7 +36,7 @@ Words WordsOf(const Notices& notices) {
 
 Words Feed(Monitor& monitor, const Reading& reading, int at) { return WordsOf(monitor.On(reading, At(at))); }
 Words Strike(Monitor& monitor, unsigned xid, int at, std::optional<pid_t> pid = {}) {
-  return WordsOf(monitor.On(Xid{xid, pid, "", At(at).wall}, At(at)));
+  return WordsOf(monitor.On(XidOccurrence{xid, pid, "", At(at).wall}, At(at)));
 }
 
 // For one rule: a reading, by time, for which its condition holds, and one for which it does not hold.
@@ -135,7 +135,7 @@ class EachRule : public ::testing::TestWithParam<std::string_view> {
   Fault Raise() {
     for (; at_ < 20 * kMinute; ++at_)
       for (const auto& notice : monitor_.On(example_.bad(at_), At(at_)))
-        if (notice.change == Change::kRaised && notice.fault.code == rule_.code) return notice.fault;
+        if (notice.change == FaultChange::kRaised && notice.fault.code == rule_.code) return notice.fault;
     ADD_FAILURE() << rule_.code << " was never raised";
     return {};
   }
@@ -209,9 +209,9 @@ INSTANTIATE_TEST_SUITE_P(Rules, EachRule, ::testing::ValuesIn([] {
                          }()),
                          [](const auto& one) { return std::string(one.param); });
 
-class EachXid : public ::testing::TestWithParam<XidClass> {
+class EachXid : public ::testing::TestWithParam<XidCatalogEntry> {
  protected:
-  const XidClass kind_ = GetParam();
+  const XidCatalogEntry kind_ = GetParam();
   const std::string code_ = fmt::format("xid_{}", kind_.xid);
   const bool breaks_ = kind_.state != HealthState::kHealthy;
   Monitor monitor_;
@@ -237,7 +237,7 @@ TEST_P(EachXid, HoldsAndIsCounted) {
 
 TEST_P(EachXid, IsOverWithAReset) {
   Strike(monitor_, kind_.xid, 0);
-  const bool by_reset = breaks_ && kind_.action != Action::kCheckPowerCable;
+  const bool by_reset = breaks_ && kind_.action != RepairAction::kCheckPowerCable;
   EXPECT_EQ(WordsOf(monitor_.OnReset(At(1))), by_reset ? Words{"cleared " + code_} : Words{});
 }
 
@@ -267,13 +267,13 @@ TEST(Health, TheWorstFaultDecidesAndTheDriversWordOutranksTheOthers) {
   Reading reading = Fine();
   reading.remap_pending = true;
   Feed(monitor, reading, 0);
-  EXPECT_EQ(monitor.verdict(), (HealthVerdict{HealthState::kDegraded, Action::kResetWhenIdle}));
+  EXPECT_EQ(monitor.verdict(), (HealthVerdict{HealthState::kDegraded, RepairAction::kResetWhenIdle}));
   reading.remap_failed = true;
   Feed(monitor, reading, 1);
-  EXPECT_EQ(monitor.verdict(), (HealthVerdict{HealthState::kUnhealthy, Action::kFieldDiagnostics}));
+  EXPECT_EQ(monitor.verdict(), (HealthVerdict{HealthState::kUnhealthy, RepairAction::kFieldDiagnostics}));
   reading.recovery = Recovery::kReset;
   Feed(monitor, reading, 2);
-  EXPECT_EQ(monitor.verdict(), (HealthVerdict{HealthState::kUnhealthy, Action::kReset}));
+  EXPECT_EQ(monitor.verdict(), (HealthVerdict{HealthState::kUnhealthy, RepairAction::kReset}));
   EXPECT_EQ(monitor.faults().front().state, HealthState::kUnhealthy);
 }
 
@@ -306,7 +306,7 @@ TEST(Health, AGpuThatFellOffTheBusStaysSoWhateverTheDriverSays) {
   Monitor monitor;
   Strike(monitor, 79, 0);
   for (int at = 1; at < 20 * kMinute; ++at) Feed(monitor, Fine(), at);
-  EXPECT_EQ(monitor.verdict(), (HealthVerdict{HealthState::kUnhealthy, Action::kPowerCycle}));
+  EXPECT_EQ(monitor.verdict(), (HealthVerdict{HealthState::kUnhealthy, RepairAction::kPowerCycle}));
 }
 
 TEST(Health, OneThatComesBackAfterItWasLostWasReset) {
@@ -321,7 +321,7 @@ TEST(Health, OneThatWasSilentWasNotReset) {
   Strike(monitor, 79, 0);
   Feed(monitor, Silent(), 1);
   EXPECT_THAT(Feed(monitor, Fine(), 2), ElementsAre("cleared silent"));
-  EXPECT_EQ(monitor.verdict().action, Action::kPowerCycle);
+  EXPECT_EQ(monitor.verdict().action, RepairAction::kPowerCycle);
 }
 
 TEST(Health, CountersThatBeginAnewTellOfAReset) {
@@ -340,7 +340,7 @@ TEST(Health, AnAcknowledgedFaultIsListedAndCountsOnlyWhenItReturns) {
   Strike(monitor, 74, 0);
   Strike(monitor, 62, 0);
   EXPECT_THAT(WordsOf(monitor.Acknowledge("xid_62", "lab1", At(1))), ElementsAre("acknowledged xid_62"));
-  EXPECT_EQ(monitor.verdict(), (HealthVerdict{HealthState::kDegraded, Action::kInspectLink}));
+  EXPECT_EQ(monitor.verdict(), (HealthVerdict{HealthState::kDegraded, RepairAction::kInspectLink}));
   EXPECT_EQ(monitor.faults().size(), 2U);
   EXPECT_THAT(WordsOf(monitor.Acknowledge("", "lab1", At(2))), ElementsAre("acknowledged xid_74"));
   EXPECT_EQ(monitor.verdict(), HealthVerdict{});
@@ -383,13 +383,13 @@ TEST(Health, ARebootEndsWhatAResetEndsAndNotWhatIsWritten) {
   reading.remap_failed = true;
   Feed(monitor, reading, 0);
   EXPECT_THAT(WordsOf(next.Restore(monitor.faults(), true, At(9))), ElementsAre("cleared row_remap_pending"));
-  EXPECT_EQ(next.verdict().action, Action::kFieldDiagnostics);
+  EXPECT_EQ(next.verdict().action, RepairAction::kFieldDiagnostics);
 }
 
 TEST(Health, ARuleOfAnotherVersionIsForgotten) {
   Monitor next;
-  next.Restore({{"no_such_rule", HealthState::kUnhealthy, Action::kReset, "x", {}, {}, 1, false}}, false,
-               At(0));
+  next.Restore({{"no_such_rule", HealthState::kUnhealthy, RepairAction::kReset, "x", {}, {}, 1, false}},
+               false, At(0));
   EXPECT_EQ(next.verdict(), HealthVerdict{});
 }
 

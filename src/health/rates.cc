@@ -29,7 +29,7 @@ std::optional<double> GrowthMeter::RatePer(base::Millis unit) const {
   return static_cast<double>(*growth) * (std::chrono::duration<double>(unit) / known);
 }
 
-void MinuteCounter::Add(MonoTime now, bool seen) {
+void ConditionMinuteCounter::Add(MonoTime now, bool seen) {
   const auto minute = std::chrono::duration_cast<std::chrono::minutes>(now.time_since_epoch()).count();
   if (seen && (seen_.empty() || seen_.back() != minute)) seen_.push_back(minute);
   while (!seen_.empty() && seen_.front() <= minute - minutes_) seen_.pop_front();

@@ -35,9 +35,9 @@ class GrowthMeter {
 };
 
 // Counts in how many of the last minutes a condition was seen.
-class MinuteCounter {
+class ConditionMinuteCounter {
  public:
-  explicit MinuteCounter(int minutes) : minutes_(minutes) {}
+  explicit ConditionMinuteCounter(int minutes) : minutes_(minutes) {}
 
   void Add(base::MonoTime now, bool seen);
   int Count() const { return static_cast<int>(seen_.size()); }

@@ -57,8 +57,8 @@ RC_GTEST_PROP(Growth, IsNeverMoreThanWhatWasCounted, (const std::vector<std::uin
   }
 }
 
-TEST(MinuteCounter, CountsEachMinuteOnceAndForgets) {
-  MinuteCounter slow(10);
+TEST(ConditionMinuteCounter, CountsEachMinuteOnceAndForgets) {
+  ConditionMinuteCounter slow(10);
   for (int second = 0; second < 60; ++second) slow.Add(SampledAt(second), true);
   EXPECT_EQ(slow.Count(), 1);
   slow.Add(SampledAt(60), true);

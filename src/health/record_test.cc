@@ -10,9 +10,9 @@ TEST(HealthRecord, ReadsBack) {
   const base::WallTime at{base::Millis(1'795'000'000'123)};
   const HealthRecord record{
       "6c3f",
-      {{"xid_119", HealthState::kUnhealthy, Action::kReset, "Xid 119: \xC3\xA4 \"quoted\"", at,
+      {{"xid_119", HealthState::kUnhealthy, RepairAction::kReset, "Xid 119: \xC3\xA4 \"quoted\"", at,
         at + base::Millis(5), 3, true},
-       {"row_remaps", HealthState::kDegraded, Action::kFieldDiagnostics, "", at, at, 1, false}}};
+       {"row_remaps", HealthState::kDegraded, RepairAction::kFieldDiagnostics, "", at, at, 1, false}}};
   const auto back = ParseRecord(SerializeRecord(record));
   ASSERT_TRUE(back) << back.error().message;
   EXPECT_EQ(*back, record);
@@ -20,7 +20,7 @@ TEST(HealthRecord, ReadsBack) {
 
 TEST(HealthRecord, AnUnreadableRecordIsCorrupt) {
   const std::string whole = SerializeRecord(
-      {"6c3f", {{"xid_79", HealthState::kUnhealthy, Action::kPowerCycle, "x", {}, {}, 1, false}}});
+      {"6c3f", {{"xid_79", HealthState::kUnhealthy, RepairAction::kPowerCycle, "x", {}, {}, 1, false}}});
   ASSERT_TRUE(ParseRecord(whole));
   for (std::size_t length = 0; length < whole.size(); ++length)
     EXPECT_FALSE(ParseRecord(whole.substr(0, length)));

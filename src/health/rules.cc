@@ -18,40 +18,40 @@ constexpr Millis kMinute{60'000};
 constexpr Millis kTenMinutes{600'000};
 
 constexpr auto kRules = std::to_array<Rule>({
-    {"lost", HealthState::kUnhealthy, Action::kReset, kAtOnce, kAtOnce, "NVML cannot talk to the GPU"},
-    {"silent", HealthState::kUnhealthy, Action::kReset, kAtOnce, kAtOnce,
+    {"lost", HealthState::kUnhealthy, RepairAction::kReset, kAtOnce, kAtOnce, "NVML cannot talk to the GPU"},
+    {"silent", HealthState::kUnhealthy, RepairAction::kReset, kAtOnce, kAtOnce,
      "a driver call about the GPU does not come back"},
-    {"missing", HealthState::kUnhealthy, Action::kReboot, kAtOnce, kAtOnce,
+    {"missing", HealthState::kUnhealthy, RepairAction::kReboot, kAtOnce, kAtOnce,
      "a GPU that this machine had is not among the driver's"},
-    {"recovery_reset", HealthState::kUnhealthy, Action::kReset, kAtOnce, kSoon,
+    {"recovery_reset", HealthState::kUnhealthy, RepairAction::kReset, kAtOnce, kSoon,
      "the driver asks for a reset of the GPU"},
-    {"recovery_reboot", HealthState::kUnhealthy, Action::kReboot, kAtOnce, kSoon,
+    {"recovery_reboot", HealthState::kUnhealthy, RepairAction::kReboot, kAtOnce, kSoon,
      "the driver asks for a reboot"},
-    {"recovery_drain_peers", HealthState::kDegraded, Action::kDrainPeers, kAtOnce, kSoon,
+    {"recovery_drain_peers", HealthState::kDegraded, RepairAction::kDrainPeers, kAtOnce, kSoon,
      "the driver asks that the GPUs linked to it be drained"},
-    {"recovery_drain_and_reset", HealthState::kUnhealthy, Action::kDrainAndReset, kAtOnce, kSoon,
+    {"recovery_drain_and_reset", HealthState::kUnhealthy, RepairAction::kDrainAndReset, kAtOnce, kSoon,
      "the driver asks for a reset when nothing runs"},
-    {"double_bit_ecc", HealthState::kUnhealthy, Action::kDrainAndReset, kAtOnce, kSoon,
+    {"double_bit_ecc", HealthState::kUnhealthy, RepairAction::kDrainAndReset, kAtOnce, kSoon,
      "uncorrected memory errors since the driver was loaded"},
-    {"row_remap_failed", HealthState::kUnhealthy, Action::kFieldDiagnostics, kAtOnce, kSoon,
+    {"row_remap_failed", HealthState::kUnhealthy, RepairAction::kFieldDiagnostics, kAtOnce, kSoon,
      "a broken row of memory could not be replaced by a spare one"},
-    {"sram_threshold", HealthState::kUnhealthy, Action::kFieldDiagnostics, kAtOnce, kSoon,
+    {"sram_threshold", HealthState::kUnhealthy, RepairAction::kFieldDiagnostics, kAtOnce, kSoon,
      "more errors in on-chip memory than NVIDIA's threshold"},
-    {"retired_pages", HealthState::kUnhealthy, Action::kFieldDiagnostics, kAtOnce, kSoon,
+    {"retired_pages", HealthState::kUnhealthy, RepairAction::kFieldDiagnostics, kAtOnce, kSoon,
      "63 or more pages of memory are retired"},
-    {"row_remap_pending", HealthState::kDegraded, Action::kResetWhenIdle, kAtOnce, kSoon,
+    {"row_remap_pending", HealthState::kDegraded, RepairAction::kResetWhenIdle, kAtOnce, kSoon,
      "a broken row of memory is replaced with the next reset"},
-    {"retirement_pending", HealthState::kDegraded, Action::kResetWhenIdle, kAtOnce, kSoon,
+    {"retirement_pending", HealthState::kDegraded, RepairAction::kResetWhenIdle, kAtOnce, kSoon,
      "a broken page of memory is retired with the next reset"},
-    {"row_remaps", HealthState::kDegraded, Action::kFieldDiagnostics, kAtOnce, kSoon,
+    {"row_remaps", HealthState::kDegraded, RepairAction::kFieldDiagnostics, kAtOnce, kSoon,
      "512 or more rows were replaced after uncorrectable errors"},
-    {"pcie_replays", HealthState::kDegraded, Action::kInspectLink, kAtOnce, kTenMinutes,
+    {"pcie_replays", HealthState::kDegraded, RepairAction::kInspectLink, kAtOnce, kTenMinutes,
      "more transfers repeated on the bus in a minute than its speed and width allow"},
-    {"hardware_slowdown", HealthState::kDegraded, Action::kInspectCooling, kAtOnce, kTenMinutes,
+    {"hardware_slowdown", HealthState::kDegraded, RepairAction::kInspectCooling, kAtOnce, kTenMinutes,
      "slowed by temperature or power in six of the last ten minutes"},
-    {"nvlink_crc", HealthState::kDegraded, Action::kInspectLink, kAtOnce, kTenMinutes,
+    {"nvlink_crc", HealthState::kDegraded, RepairAction::kInspectLink, kAtOnce, kTenMinutes,
      "100 or more errors a second on its links"},
-    {"nvlink_down", HealthState::kUnhealthy, Action::kInspectLink, kSoon, kMinute,
+    {"nvlink_down", HealthState::kUnhealthy, RepairAction::kInspectLink, kSoon, kMinute,
      "a link to another GPU is down"},
 });
 
@@ -115,7 +115,7 @@ std::optional<unsigned> ReplaysAllowed(unsigned generation, unsigned lanes) {
   return static_cast<unsigned>(std::ceil(lanes * kPerLane[generation - 1]));
 }
 
-RuleResults RuleWatch::Check(base::MonoTime now, const Reading& r) {
+RuleResults RuleEvaluator::Check(base::MonoTime now, const Reading& r) {
   RuleResults results;
   results["missing"] =
       r.missing ? Found("it was in this machine, and the driver does not show it") : std::nullopt;
@@ -132,7 +132,7 @@ RuleResults RuleWatch::Check(base::MonoTime now, const Reading& r) {
   return results;
 }
 
-void RuleWatch::CheckBus(base::MonoTime now, const Reading& r, RuleResults& results) {
+void RuleEvaluator::CheckBus(base::MonoTime now, const Reading& r, RuleResults& results) {
   if (!r.pcie_replays) return;
   replays_.Add(now, *r.pcie_replays);
   const auto rate = replays_.RatePer(kMinute);
@@ -145,7 +145,7 @@ void RuleWatch::CheckBus(base::MonoTime now, const Reading& r, RuleResults& resu
                         *r.pcie_generation, *r.pcie_lanes, *allowed);
 }
 
-void RuleWatch::CheckSlowdowns(base::MonoTime now, const Reading& r, RuleResults& results) {
+void RuleEvaluator::CheckSlowdowns(base::MonoTime now, const Reading& r, RuleResults& results) {
   if (!r.hardware_slowdown) return;
   slowdowns_.Add(now, *r.hardware_slowdown);
   Found& found = results["hardware_slowdown"];
@@ -153,7 +153,7 @@ void RuleWatch::CheckSlowdowns(base::MonoTime now, const Reading& r, RuleResults
     found = fmt::format("slowed by temperature or power in {} of the last 10 minutes", slowdowns_.Count());
 }
 
-void RuleWatch::CheckLinks(base::MonoTime now, const Reading& r, RuleResults& results) {
+void RuleEvaluator::CheckLinks(base::MonoTime now, const Reading& r, RuleResults& results) {
   if (r.nvlinks_down) {
     Found& down = results["nvlink_down"];
     if (*r.nvlinks_down > 0) down = fmt::format("{} of its links to other GPUs are down", *r.nvlinks_down);

@@ -1,7 +1,7 @@
 // The conditions under which a GPU is not healthy, as a table, and a check of which conditions hold now.
 //
 // Sources: DCGM's health checks, gpud, and NVIDIA's GPU memory error management (row remapping, page
-// retirement). Pure; a RuleWatch belongs to one GPU and one thread.
+// retirement). Pure; a RuleEvaluator belongs to one GPU and one thread.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ namespace gpuman::health {
 struct Rule {
   std::string_view code;  // "row_remap_failed"
   HealthState state = HealthState::kDegraded;
-  Action action = Action::kNone;
+  RepairAction action = RepairAction::kNone;
   base::Millis raise_after{0};  // the condition must hold for this long without a break
   base::Millis clear_after{0};  // the fault ends when the condition has not held for this long
   std::string_view meaning;     // for the documentation
@@ -38,7 +38,7 @@ std::optional<unsigned> ReplaysAllowed(unsigned generation, unsigned lanes);
 using RuleResults = std::map<std::string_view, std::optional<std::string>>;
 
 // Which conditions hold after all readings so far.
-class RuleWatch {
+class RuleEvaluator {
  public:
   RuleResults Check(base::MonoTime now, const Reading& reading);
 
@@ -49,7 +49,7 @@ class RuleWatch {
 
   GrowthMeter replays_{base::Millis(60'000)};
   GrowthMeter crc_errors_{base::Millis(5'000)};
-  MinuteCounter slowdowns_{10};
+  ConditionMinuteCounter slowdowns_{10};
 };
 
 }  // namespace gpuman::health

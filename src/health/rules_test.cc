@@ -9,7 +9,7 @@ using base::MonoTime;
 
 MonoTime SeenAt(int seconds) { return MonoTime(std::chrono::seconds(seconds)); }
 
-std::optional<std::string> Holds(RuleWatch& watch, MonoTime now, const Reading& reading,
+std::optional<std::string> Holds(RuleEvaluator& watch, MonoTime now, const Reading& reading,
                                  std::string_view code) {
   const auto results = watch.Check(now, reading);
   const auto it = results.find(code);
@@ -21,7 +21,7 @@ TEST(Rules, HaveACodeAMeaningAndSomethingToDo) {
     EXPECT_EQ(RuleOf(rule.code), &rule);
     EXPECT_FALSE(rule.meaning.empty()) << rule.code;
     EXPECT_NE(rule.state, HealthState::kHealthy) << rule.code;
-    EXPECT_NE(rule.action, Action::kNone) << rule.code;
+    EXPECT_NE(rule.action, RepairAction::kNone) << rule.code;
   }
   EXPECT_EQ(RuleOf("nothing"), nullptr);
 }
@@ -39,7 +39,7 @@ TEST(Rules, ReplaysDependOnTheLink) {
 }
 
 TEST(Rules, ReplaysWithinWhatIsAllowedAreNone) {
-  RuleWatch watch;
+  RuleEvaluator watch;
   Reading reading{{.pcie_replays = 1000, .pcie_generation = 5, .pcie_lanes = 16}};
   watch.Check(SeenAt(0), reading);
   reading.pcie_replays = 1031;
@@ -50,7 +50,7 @@ TEST(Rules, ReplaysWithinWhatIsAllowedAreNone) {
 }
 
 TEST(Rules, ThresholdsAreWhereTheTableHasThem) {
-  RuleWatch watch;
+  RuleEvaluator watch;
   EXPECT_EQ(Holds(watch, SeenAt(0), {{.retired_pages = 62}}, "retired_pages"), std::nullopt);
   EXPECT_EQ(Holds(watch, SeenAt(0), {{.retired_pages = 63}}, "retired_pages"),
             "63 pages of its memory are retired");
@@ -61,7 +61,7 @@ TEST(Rules, ThresholdsAreWhereTheTableHasThem) {
 }
 
 TEST(Rules, SlowdownHasToLastMinutes) {
-  RuleWatch watch;
+  RuleEvaluator watch;
   for (int minute = 0; minute < 5; ++minute)
     EXPECT_EQ(Holds(watch, SeenAt(minute * 60), {{.hardware_slowdown = true}}, "hardware_slowdown"),
               std::nullopt);
@@ -70,7 +70,7 @@ TEST(Rules, SlowdownHasToLastMinutes) {
 }
 
 TEST(Rules, LinkErrorsAreCountedBySecond) {
-  RuleWatch watch;
+  RuleEvaluator watch;
   watch.Check(SeenAt(0), {{.nvlink_crc_errors = 0}});
   EXPECT_EQ(Holds(watch, SeenAt(5), {{.nvlink_crc_errors = 499}}, "nvlink_crc"), std::nullopt);
   EXPECT_EQ(Holds(watch, SeenAt(10), {{.nvlink_crc_errors = 1000}}, "nvlink_crc"),
@@ -78,13 +78,13 @@ TEST(Rules, LinkErrorsAreCountedBySecond) {
 }
 
 TEST(Rules, AFactThatWasNotReadIsNotJudged) {
-  RuleWatch watch;
+  RuleEvaluator watch;
   const auto results = watch.Check(SeenAt(0), {});
   EXPECT_EQ(results.size(), 3U);  // lost, silent, missing: these are always known
 }
 
 TEST(Rules, OfALostGpuNothingElseIsKnown) {
-  RuleWatch watch;
+  RuleEvaluator watch;
   Reading reading{{.double_bit_errors = 0}};
   reading.lost = "the GPU fell off the bus";
   const auto results = watch.Check(SeenAt(0), reading);

@@ -19,7 +19,7 @@ enum class HealthState {
 // The actions that repair a fault, in the order in which to try them. The list does not have the replacement
 // of a GPU, but it has the test that shows whether a replacement is needed (kFieldDiagnostics). If a GPU has
 // several faults, the action that is later in this list counts, unless the driver itself asks for an action.
-enum class Action {
+enum class RepairAction {
   kNone,
   kRestartProgram,
   kInspectCooling,  // and power
@@ -39,9 +39,9 @@ constexpr auto WordsOf(HealthState) {
   return base::Words<HealthState, 3>{
       {{kHealthy, "healthy"}, {kDegraded, "degraded"}, {kUnhealthy, "unhealthy"}}};
 }
-constexpr auto WordsOf(Action) {
-  using enum Action;
-  return base::Words<Action, 12>{{
+constexpr auto WordsOf(RepairAction) {
+  using enum RepairAction;
+  return base::Words<RepairAction, 12>{{
       {kNone, "none"},
       {kRestartProgram, "restart_program"},
       {kInspectCooling, "inspect_cooling"},
@@ -57,13 +57,13 @@ constexpr auto WordsOf(Action) {
   }};
 }
 std::string_view ToString(HealthState state);
-std::string_view ToString(Action action);
+std::string_view ToString(RepairAction action);
 
 // A sentence for people: "reset the GPU when no job uses it: gpuman gpu drain 0, then nvidia-smi
 // --gpu-reset".
-std::string_view AdviceOf(Action action);
+std::string_view AdviceOf(RepairAction action);
 
 // Whether a reset of the GPU ends a fault with this action.
-bool IsEndedByReset(Action action);
+bool IsEndedByReset(RepairAction action);
 
 }  // namespace gpuman::health

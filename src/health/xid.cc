@@ -6,20 +6,20 @@
 namespace gpuman::health {
 namespace {
 
-constexpr XidClass Program(unsigned xid, std::string_view name) {
-  return {xid, name, HealthState::kHealthy, Action::kRestartProgram};
+constexpr XidCatalogEntry Program(unsigned xid, std::string_view name) {
+  return {xid, name, HealthState::kHealthy, RepairAction::kRestartProgram};
 }
-constexpr XidClass Informational(unsigned xid, std::string_view name) {
-  return {xid, name, HealthState::kHealthy, Action::kNone};
+constexpr XidCatalogEntry Informational(unsigned xid, std::string_view name) {
+  return {xid, name, HealthState::kHealthy, RepairAction::kNone};
 }
-constexpr XidClass Reset(unsigned xid, std::string_view name) {
-  return {xid, name, HealthState::kUnhealthy, Action::kReset};
+constexpr XidCatalogEntry Reset(unsigned xid, std::string_view name) {
+  return {xid, name, HealthState::kUnhealthy, RepairAction::kReset};
 }
-constexpr XidClass Link(unsigned xid, std::string_view name) {
-  return {xid, name, HealthState::kDegraded, Action::kInspectLink};
+constexpr XidCatalogEntry Link(unsigned xid, std::string_view name) {
+  return {xid, name, HealthState::kDegraded, RepairAction::kInspectLink};
 }
 
-constexpr auto kClasses = std::to_array<XidClass>({
+constexpr auto kClasses = std::to_array<XidCatalogEntry>({
     Program(8, "the GPU stopped processing"),
     Program(11, "invalid or corrupted push buffer"),
     Program(13, "graphics engine exception"),
@@ -36,7 +36,8 @@ constexpr auto kClasses = std::to_array<XidClass>({
     Informational(45, "preemptive cleanup, after an error that is told of by itself"),
     Reset(46, "the GPU stopped processing"),
     Reset(48, "double-bit ECC error"),
-    {54, "auxiliary power is not connected to the GPU", HealthState::kUnhealthy, Action::kCheckPowerCable},
+    {54, "auxiliary power is not connected to the GPU", HealthState::kUnhealthy,
+     RepairAction::kCheckPowerCable},
     Program(60, "video processor exception"),
     Reset(62, "internal micro-controller halt"),
     Informational(63, "row remapping or page retirement recorded"),
@@ -49,7 +50,7 @@ constexpr auto kClasses = std::to_array<XidClass>({
     Program(71, "copy engine exception"),
     Program(72, "copy engine exception"),
     Link(74, "NVLink error"),
-    {79, "GPU has fallen off the bus", HealthState::kUnhealthy, Action::kPowerCycle},
+    {79, "GPU has fallen off the bus", HealthState::kUnhealthy, RepairAction::kPowerCycle},
     Program(80, "corrupted data sent to the GPU"),
     Informational(92, "high rate of single-bit ECC errors"),
     Informational(93, "information ROM is not flashed right"),
@@ -86,13 +87,14 @@ static_assert(IsAscending());
 
 }  // namespace
 
-std::span<const XidClass> XidClasses() { return kClasses; }
+std::span<const XidCatalogEntry> XidClasses() { return kClasses; }
 
-XidClass ClassOf(unsigned xid) {
-  const auto it = std::lower_bound(kClasses.begin(), kClasses.end(), xid,
-                                   [](const XidClass& one, unsigned number) { return one.xid < number; });
+XidCatalogEntry ClassOf(unsigned xid) {
+  const auto it =
+      std::lower_bound(kClasses.begin(), kClasses.end(), xid,
+                       [](const XidCatalogEntry& one, unsigned number) { return one.xid < number; });
   if (it != kClasses.end() && it->xid == xid) return *it;
-  return {xid, "an error that this version does not know", HealthState::kHealthy, Action::kNone};
+  return {xid, "an error that this version does not know", HealthState::kHealthy, RepairAction::kNone};
 }
 
 }  // namespace gpuman::health

@@ -12,18 +12,18 @@
 
 namespace gpuman::health {
 
-struct XidClass {
+struct XidCatalogEntry {
   unsigned xid = 0;
   std::string_view name;  // "GPU has fallen off the bus"
   // The GPU's state from then on; kHealthy: the Xid is only reported.
   HealthState state = HealthState::kHealthy;
-  Action action = Action::kNone;
+  RepairAction action = RepairAction::kNone;
 };
 
 // All known numbers, ascending.
-std::span<const XidClass> XidClasses();
+std::span<const XidCatalogEntry> XidClasses();
 
 // An unknown number is reported and changes nothing: newer drivers have new numbers.
-XidClass ClassOf(unsigned xid);
+XidCatalogEntry ClassOf(unsigned xid);
 
 }  // namespace gpuman::health

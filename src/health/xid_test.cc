@@ -9,7 +9,7 @@
 namespace gpuman::health {
 namespace {
 
-std::vector<unsigned> Those(HealthState state, Action action) {
+std::vector<unsigned> Those(HealthState state, RepairAction action) {
   std::vector<unsigned> numbers;
   for (const auto& kind : XidClasses())
     if (kind.state == state && kind.action == action) numbers.push_back(kind.xid);
@@ -19,16 +19,16 @@ std::vector<unsigned> Those(HealthState state, Action action) {
 // NVIDIA's catalogue, grouped by the action.
 TEST(Xids, AreOfTheKindThatTheCatalogueSays) {
   using ::testing::ElementsAre;
-  EXPECT_THAT(Those(HealthState::kHealthy, Action::kRestartProgram),
+  EXPECT_THAT(Those(HealthState::kHealthy, RepairAction::kRestartProgram),
               ElementsAre(8, 11, 13, 25, 31, 32, 39, 40, 41, 60, 68, 69, 70, 71, 72, 80, 94));
-  EXPECT_THAT(Those(HealthState::kHealthy, Action::kNone),
+  EXPECT_THAT(Those(HealthState::kHealthy, RepairAction::kNone),
               ElementsAre(37, 38, 43, 44, 45, 63, 66, 67, 92, 93, 121, 137, 154));
-  EXPECT_THAT(Those(HealthState::kUnhealthy, Action::kReset),
+  EXPECT_THAT(Those(HealthState::kUnhealthy, RepairAction::kReset),
               ElementsAre(46, 48, 62, 64, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158));
-  EXPECT_THAT(Those(HealthState::kDegraded, Action::kInspectLink),
+  EXPECT_THAT(Those(HealthState::kDegraded, RepairAction::kInspectLink),
               ElementsAre(74, 144, 145, 146, 147, 148, 149, 150));
-  EXPECT_THAT(Those(HealthState::kUnhealthy, Action::kPowerCycle), ElementsAre(79));
-  EXPECT_THAT(Those(HealthState::kUnhealthy, Action::kCheckPowerCable), ElementsAre(54));
+  EXPECT_THAT(Those(HealthState::kUnhealthy, RepairAction::kPowerCycle), ElementsAre(79));
+  EXPECT_THAT(Those(HealthState::kUnhealthy, RepairAction::kCheckPowerCable), ElementsAre(54));
 }
 
 TEST(Xids, HaveNames) {
@@ -39,17 +39,17 @@ TEST(Xids, ThatAreNotKnownAreToldOfAndChangeNothing) {
   for (const unsigned xid : {0U, 1U, 7U, 151U, 100'000U}) {
     EXPECT_EQ(ClassOf(xid).xid, xid);
     EXPECT_EQ(ClassOf(xid).state, HealthState::kHealthy);
-    EXPECT_EQ(ClassOf(xid).action, Action::kNone);
+    EXPECT_EQ(ClassOf(xid).action, RepairAction::kNone);
   }
 }
 
 TEST(Verdict, WordsReadBack) {
   std::set<std::string_view> words;
-  for (int i = 0; i <= static_cast<int>(Action::kFieldDiagnostics); ++i) {
-    const auto action = static_cast<Action>(i);
-    EXPECT_EQ(base::ValueOf(WordsOf(Action{}), ToString(action)), action);
+  for (int i = 0; i <= static_cast<int>(RepairAction::kFieldDiagnostics); ++i) {
+    const auto action = static_cast<RepairAction>(i);
+    EXPECT_EQ(base::ValueOf(WordsOf(RepairAction{}), ToString(action)), action);
     EXPECT_TRUE(words.insert(ToString(action)).second);
-    EXPECT_EQ(AdviceOf(action).empty(), action == Action::kNone);
+    EXPECT_EQ(AdviceOf(action).empty(), action == RepairAction::kNone);
   }
   for (const HealthState state : {HealthState::kHealthy, HealthState::kDegraded, HealthState::kUnhealthy})
     EXPECT_EQ(base::ValueOf(WordsOf(HealthState{}), ToString(state)), state);

@@ -80,7 +80,7 @@ TEST(Block, AnUnknownValueStaysUnknownAndAGapStaysAGap) {
 TEST(Row, OfTwoReadingsInASecondHasTheLastAndTheExtremes) {
   Row row = MemoryRow(100, 5);
   Replace(row, Of(9));
-  Replace(row, Of(7, JobActivity::kSuspended));
+  Replace(row, Of(7, JobActivityState::kSuspended));
   Replace(row, HistorySample{});
   EXPECT_EQ(row[Metric::kMemory], (Aggregate{1, 7, 5, 9}));
   EXPECT_EQ(row.seconds, 1u);

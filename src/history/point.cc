@@ -14,9 +14,9 @@ bool IsSound(const Aggregate& figures, std::uint32_t seconds) {
   return figures.min * count <= figures.sum && figures.sum <= figures.max * count;
 }
 
-void SetActivity(Row& row, JobActivity state) {
-  row.waiting = state == JobActivity::kWaiting ? 1 : 0;
-  row.suspended = state == JobActivity::kSuspended ? 1 : 0;
+void SetActivity(Row& row, JobActivityState state) {
+  row.waiting = state == JobActivityState::kWaiting ? 1 : 0;
+  row.suspended = state == JobActivityState::kSuspended ? 1 : 0;
 }
 
 }  // namespace

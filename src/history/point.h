@@ -19,12 +19,12 @@ enum class Metric { kMemory, kUtilization, kPower, kTemperature };
 inline constexpr std::size_t kMetrics = 4;
 
 // Of a job. A GPU is always kRunning.
-enum class JobActivity { kRunning, kWaiting, kSuspended };
+enum class JobActivityState { kRunning, kWaiting, kSuspended };
 
 // What is known at one moment.
 struct HistorySample {
   std::array<std::optional<std::int64_t>, kMetrics> values{};
-  JobActivity state = JobActivity::kRunning;
+  JobActivityState state = JobActivityState::kRunning;
 
   std::optional<std::int64_t>& operator[](Metric metric) { return values[static_cast<std::size_t>(metric)]; }
   friend bool operator==(const HistorySample&, const HistorySample&) = default;

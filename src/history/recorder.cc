@@ -87,7 +87,7 @@ Batch Recorder::Take(std::int64_t now) {
 
 std::vector<Row> Recorder::RowsOf(const Key& key, std::size_t tier) const {
   std::vector<Row> rows;
-  for (const Chunk& chunk : ended_)
+  for (const SeriesRows& chunk : ended_)
     if (chunk.key == key && chunk.tier == tier) rows.insert(rows.end(), chunk.rows.begin(), chunk.rows.end());
   const auto it = series_.find(key);
   if (it == series_.end()) return rows;

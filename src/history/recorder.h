@@ -21,12 +21,12 @@
 namespace gpuman::history {
 
 // Rows of one series whose times rise.
-struct Chunk {
+struct SeriesRows {
   Key key;
   std::size_t tier = 0;  // of kSteps
   std::vector<Row> rows;
 };
-using Batch = std::vector<Chunk>;
+using Batch = std::vector<SeriesRows>;
 
 // Not thread-safe.
 class Recorder {

@@ -18,7 +18,7 @@ std::vector<std::int64_t> TimesOf(const std::vector<Row>& rows) {
 
 std::vector<Row> Written(const Batch& batch, const Key& key, std::size_t tier) {
   std::vector<Row> rows;
-  for (const Chunk& chunk : batch)
+  for (const SeriesRows& chunk : batch)
     if (chunk.key == key && chunk.tier == tier) rows.insert(rows.end(), chunk.rows.begin(), chunk.rows.end());
   return rows;
 }
@@ -78,7 +78,7 @@ TEST(Recorder, KeepsTheRowsOfBothTimesWhereTheClockIsSetBack) {
   for (const std::int64_t at : {1000, 1001, 400, 401, 1000}) recorder.Add(kGpu, at, Of(at));
   const Batch batch = recorder.Take(1001);
   EXPECT_THAT(TimesOf(Written(batch, kGpu, 0)), testing::ElementsAre(1000, 1001, 400, 401, 1000));
-  for (const Chunk& chunk : batch)
+  for (const SeriesRows& chunk : batch)
     for (std::size_t i = 1; i < chunk.rows.size(); ++i) EXPECT_LT(chunk.rows[i - 1].at, chunk.rows[i].at);
 }
 

@@ -12,7 +12,7 @@ TEST(Rollup, AddsTheRowsOfABucketAndEndsItWithTheNext) {
   Rollup rollup(10);
   EXPECT_FALSE(rollup.Add(MemoryRow(100, 4)));
   EXPECT_FALSE(rollup.Add(RowOf(101, {})));
-  EXPECT_FALSE(rollup.Add(RowOf(109, Of(8, JobActivity::kWaiting))));
+  EXPECT_FALSE(rollup.Add(RowOf(109, Of(8, JobActivityState::kWaiting))));
   const auto row = rollup.Add(MemoryRow(110, 1));
   ASSERT_TRUE(row);
   EXPECT_EQ(row->at, 100);
@@ -50,7 +50,7 @@ RC_GTEST_PROP(Rollup, OfTensIsThatOfSeconds, ()) {
   std::int64_t at = 1'000'000;
   const auto count = *rc::gen::inRange(1, 2000);
   for (int i = 0; i < count; ++i) {
-    const Row row = RowOf(at, Of(*AnyValue(), static_cast<JobActivity>(*rc::gen::inRange(0, 3))));
+    const Row row = RowOf(at, Of(*AnyValue(), static_cast<JobActivityState>(*rc::gen::inRange(0, 3))));
     if (const auto done = of_seconds.Add(row)) a.push_back(*done);
     if (const auto ten = tens.Add(row))
       if (const auto done = of_tens.Add(*ten)) b.push_back(*done);

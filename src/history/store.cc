@@ -208,7 +208,7 @@ base::Result<> Store::Write(const Batch& batch, std::uint64_t number) {
     if (!done && result) result = std::move(done);
     piece = {};
   };
-  for (const Chunk& chunk : batch) {
+  for (const SeriesRows& chunk : batch) {
     auto& piece = pieces[static_cast<std::size_t>(chunk.key.kind)][chunk.tier];
     for (std::size_t at = 0; at < chunk.rows.size(); at += kMaxRows) {
       const auto rows = std::span(chunk.rows).subspan(at, std::min(kMaxRows, chunk.rows.size() - at));

@@ -13,7 +13,7 @@ namespace gpuman::history {
 inline const Key kGpu{SubjectKind::kGpu, "GPU-1"};
 inline const Key kJob{SubjectKind::kJob, "7"};
 
-inline HistorySample Of(std::int64_t memory, JobActivity state = JobActivity::kRunning) {
+inline HistorySample Of(std::int64_t memory, JobActivityState state = JobActivityState::kRunning) {
   HistorySample reading;
   reading[Metric::kMemory] = memory;
   reading.state = state;

@@ -7,13 +7,13 @@
 
 namespace gpuman::jobs {
 
-std::string KeyOfArrival(const JobRange& jobs) {
+std::string KeyOfArrival(const JobIdRange& jobs) {
   return fmt::format("{}{}-{}", kArrivals, jobs.first.value, jobs.last.value);
 }
 
-std::optional<JobRange> ArrivalOfKey(std::string_view key) {
+std::optional<JobIdRange> ArrivalOfKey(std::string_view key) {
   if (key.substr(0, kArrivals.size()) != kArrivals) return std::nullopt;
-  JobRange jobs;
+  JobIdRange jobs;
   const char* const end = key.data() + key.size();
   const auto first = std::from_chars(key.data() + kArrivals.size(), end, jobs.first.value);
   if (first.ec != std::errc{} || first.ptr == end || *first.ptr != '-') return std::nullopt;
@@ -22,16 +22,16 @@ std::optional<JobRange> ArrivalOfKey(std::string_view key) {
   return jobs;
 }
 
-JobId ArrivalRemoval::Begin() const { return {std::max(jobs_.first.value, end_.value - together_)}; }
+JobId ArrivalRollback::Begin() const { return {std::max(jobs_.first.value, end_.value - together_)}; }
 
-ArrivalRemoval::Step ArrivalRemoval::Next() const {
+ArrivalRollback::Step ArrivalRollback::Next() const {
   Step step;
   for (JobId id = Begin(); id < end_; ++id.value) step.erase.push_back(id);
   if (Begin() == jobs_.first) step.unset = KeyOfArrival(jobs_);
   return step;
 }
 
-void ArrivalRemoval::Take(const base::Result<>& written) {
+void ArrivalRollback::Take(const base::Result<>& written) {
   if (written) {
     end_ = Begin();
     went_ = true;

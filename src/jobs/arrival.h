@@ -13,7 +13,7 @@
 namespace gpuman::jobs {
 
 // Jobs with all numbers from `first` to `last`.
-struct JobRange {
+struct JobIdRange {
   JobId first, last;
   bool Has(JobId id) const { return first <= id && id <= last; }
 };
@@ -21,8 +21,8 @@ struct JobRange {
 // The setting row that is in the store until the last of the jobs is written, or the first is taken back. If
 // Load finds it, the daemon ended in between.
 inline constexpr std::string_view kArrivals = "arrival/";
-std::string KeyOfArrival(const JobRange& jobs);
-std::optional<JobRange> ArrivalOfKey(std::string_view key);
+std::string KeyOfArrival(const JobIdRange& jobs);
+std::optional<JobIdRange> ArrivalOfKey(std::string_view key);
 
 // Takes back the jobs of an arrival that are written, the last ones first. A deletion writes each page that
 // it changes to the log before it frees any, so on a full disk only few jobs can be deleted at once. Each
@@ -30,10 +30,10 @@ std::optional<JobRange> ArrivalOfKey(std::string_view key);
 // of the number.
 //
 //   while (!removal.IsOver()) removal.Take(store.Write(removal.Next()));
-class ArrivalRemoval {
+class ArrivalRollback {
  public:
   // Jobs with ids below `end` are written, or may be written.
-  ArrivalRemoval(JobRange jobs, JobId end) : jobs_(jobs), end_(end) {}
+  ArrivalRollback(JobIdRange jobs, JobId end) : jobs_(jobs), end_(end) {}
 
   // The jobs to erase; the step with the first ones also erases the setting row.
   struct Step {
@@ -50,7 +50,7 @@ class ArrivalRemoval {
  private:
   JobId Begin() const;
 
-  JobRange jobs_;
+  JobIdRange jobs_;
   JobId end_;
   std::int64_t together_ = 500;
   bool went_ = false;  // a step succeeded since the last failure

@@ -23,7 +23,7 @@ TEST(ParseFast, KeepsBothOfTwoWithOneNameAndTheLastCounts) {
   const auto json = ParseFast(R"({"a":1,"a":3})");
   ASSERT_TRUE(json);
   base::json::ParseState state{{}};
-  base::json::Reader(state, {}, *json)("a", two.a);
+  base::json::JsonObjectReader(state, {}, *json)("a", two.a);
   EXPECT_EQ(two.a, 3);
 }
 

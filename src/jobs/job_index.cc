@@ -50,7 +50,7 @@ void JobIndex::Update(Entry& entry) {
     };
     list(active_, !ended && !IsWaiting(job));
     list(ended_, ended);
-    CountAs(entry, UserAccounts::EntryOf(job));
+    CountAs(entry, UserUsageTracker::EntryOf(job));
   }
   const TagKey tag{std::hash<std::string>()(job.tag), job.owner->uid};
   if (entry.tag == tag) return;
@@ -59,7 +59,7 @@ void JobIndex::Update(Entry& entry) {
   entry.tag = tag;
 }
 
-void JobIndex::CountAs(Entry& entry, const std::optional<UserAccounts::Entry>& counted) {
+void JobIndex::CountAs(Entry& entry, const std::optional<UserUsageTracker::Entry>& counted) {
   if (entry.counted == counted) return;
   accounts_.Count(entry.counted, counted);
   entry.counted = counted;

@@ -21,7 +21,7 @@
 #include "base/result.h"
 #include "jobs/job.h"
 #include "jobs/retention.h"
-#include "jobs/user_accounts.h"
+#include "jobs/user_usage_tracker.h"
 
 namespace gpuman::jobs {
 
@@ -108,7 +108,7 @@ class JobIndex {
   std::optional<JobId> TaskOf(JobId array, std::int64_t task) const;
 
   // --- What users have ---
-  const UserAccounts& accounts() const { return accounts_; }
+  const UserUsageTracker& accounts() const { return accounts_; }
   // kUnsatisfiable: the job would take too much text as `changed`. A job that is gone or has ended may.
   base::Result<> MayChangeText(JobId id, const Job& changed, const UserBounds& bounds);
 
@@ -121,14 +121,14 @@ class JobIndex {
   struct Entry {
     Job job;
     std::optional<TagKey> tag{};  // under which tags_ has it
-    std::optional<UserAccounts::Entry> counted{};
+    std::optional<UserUsageTracker::Entry> counted{};
     bool leaving = false;
     bool unlisted = false;
   };
 
   // Lists, counts and names the job as it is now.
   void Update(Entry& entry);
-  void CountAs(Entry& entry, const std::optional<UserAccounts::Entry>& counted);
+  void CountAs(Entry& entry, const std::optional<UserUsageTracker::Entry>& counted);
   // The job of the tag that has not ended, else the newest; of one user or of all.
   std::optional<JobId> NewestOf(const std::string& tag, std::optional<uid_t> user) const;
   // The job other than `but` that has the tag and has not ended; nullptr: none.
@@ -141,7 +141,7 @@ class JobIndex {
   // By the hash of the tag and the owner: a user's jobs of one tag are together, the newest last. Jobs of
   // other tags may have the same hash.
   std::set<std::tuple<std::size_t, uid_t, JobId>> tags_;
-  UserAccounts accounts_;
+  UserUsageTracker accounts_;
 };
 
 }  // namespace gpuman::jobs

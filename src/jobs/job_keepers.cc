@@ -28,7 +28,7 @@ using base::ErrorCode;
 using base::Fail;
 using base::Result;
 
-JobKeepers::JobKeepers(boost::asio::io_context& loop, base::FairQueue& workers, const JobIndex& jobs,
+JobKeepers::JobKeepers(boost::asio::io_context& loop, base::FairTaskExecutor& workers, const JobIndex& jobs,
                        const JobManagerOptions& options, Callbacks callbacks)
     : loop_(loop), workers_(workers), jobs_(jobs), options_(options), callbacks_(std::move(callbacks)) {}
 

@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-#include "base/fair_queue.h"
+#include "base/fair_task_executor.h"
 #include "base/result.h"
 #include "jobs/job_index.h"
 #include "jobs/job_manager_options.h"
@@ -35,7 +35,7 @@ class JobKeepers {
   using Answered = std::function<void(const Job& job, const base::Result<>& outcome)>;
 
   // All must outlive this object. `workers`: start keepers, in turns between users.
-  JobKeepers(boost::asio::io_context& loop, base::FairQueue& workers, const JobIndex& jobs,
+  JobKeepers(boost::asio::io_context& loop, base::FairTaskExecutor& workers, const JobIndex& jobs,
              const JobManagerOptions& options, Callbacks callbacks);
   ~JobKeepers();
   JobKeepers(const JobKeepers&) = delete;
@@ -89,7 +89,7 @@ class JobKeepers {
   void OnRecord(JobId id, const keeper::JournalRecord& record);
 
   boost::asio::io_context& loop_;
-  base::FairQueue& workers_;
+  base::FairTaskExecutor& workers_;
   const JobIndex& jobs_;
   const JobManagerOptions& options_;
   const Callbacks callbacks_;

@@ -95,7 +95,7 @@ void JobManager::ApplyEvent(JobId id, const JobEvent& event, Done<void> stored) 
   const Job& job = index_.At(id);
   const bool ended_now = IsEnded(job) && !IsEnded(before);
   const bool run_over = ended_now || (IsWaiting(job) && !IsWaiting(before));
-  if (const auto* const recorded = std::get_if<Recorded>(&event))
+  if (const auto* const recorded = std::get_if<RecordReceived>(&event))
     index_.Amend(id, [&](Job& now) { callbacks_.on_recorded(now, recorded->record); });
   if (run_over) stored = OnceRunIsOver(before, job, std::move(stored));
   if (t.run) callbacks_.on_run_ended(job, *t.run);

@@ -7,7 +7,7 @@
 // rebooted.
 //
 //   request, journal record --> lifecycle.h (pure) --> JobIndex, RecordWriter, JobManagerCallbacks
-//                                                  --> JobKeepers, Attachments: what is to be done
+//                                                  --> JobKeepers, AttachedJobManager: what is to be done
 //
 // Owns its parts, and has the order in which they work. Not thread-safe: lives on the event loop, where all
 // callbacks run. Keepers are started and files are deleted on `workers`, in turns between users. The store's
@@ -27,13 +27,13 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/fair_queue.h"
+#include "base/fair_task_executor.h"
 #include "base/process.h"
 #include "base/result.h"
-#include "jobs/attachments.h"
+#include "jobs/attached_job_manager.h"
 #include "jobs/enqueuer.h"
 #include "jobs/job.h"
-#include "jobs/job_files.h"
+#include "jobs/job_file_manager.h"
 #include "jobs/job_index.h"
 #include "jobs/job_keepers.h"
 #include "jobs/job_manager_callbacks.h"
@@ -41,7 +41,7 @@
 #include "jobs/job_waiters.h"
 #include "jobs/lifecycle.h"
 #include "jobs/record_writer.h"
-#include "jobs/request_changes.h"
+#include "jobs/request_undo_log.h"
 #include "jobs/shared_parts.h"
 #include "jobs/store.h"
 #include "jobs/store_worker.h"
@@ -155,12 +155,12 @@ class JobManager {
   // until no process is left that could fork. `done`: as in TreeSignals::Send; it is not called if the order
   // is refused. kConflict: the job has no keeper yet.
   base::Result<> Signal(
-      JobId id, int signal, TreeSignals::Done done = [](const SignalSent&) {});
+      JobId id, int signal, TreeSignals::Done done = [](const SignalOrderResult&) {});
   void Note(JobId id, const std::string& line);
 
  private:
   JobKeepers::Callbacks KeeperCallbacks();
-  Attachments::Callbacks AttachmentCallbacks();
+  AttachedJobManager::Callbacks AttachmentCallbacks();
   const VolatileState& RuntimeOf(JobId id) const;
   void TellChanged(const Job& job) const { callbacks_.on_job_changed(job, RuntimeOf(job.id)); }
   void Trouble(JobId id, const std::string& what) const;
@@ -213,15 +213,15 @@ class JobManager {
   const base::ProcessTable& table_;
   JobManagerCallbacks callbacks_;
   JobManagerOptions options_;
-  base::FairQueue keeper_work_;  // for the workers, users in turn
+  base::FairTaskExecutor keeper_work_;  // for the workers, users in turn
   JobIndex index_;
   SharedParts parts_;
-  JobFiles files_;
+  JobFileManager files_;
   JobWaiters waiters_;
-  RequestChanges changes_;
+  RequestUndoLog changes_;
   std::map<JobId, VolatileState> runtimes_;  // of jobs that run or have run
   JobKeepers keepers_;
-  Attachments attachments_;
+  AttachedJobManager attachments_;
   RecordWriter writer_;
   Enqueuer enqueuer_;
   TreeSignals signals_;

@@ -13,7 +13,7 @@ using base::ErrorCode;
 using base::Fail;
 using base::Result;
 
-Attachments::Callbacks JobManager::AttachmentCallbacks() {
+AttachedJobManager::Callbacks JobManager::AttachmentCallbacks() {
   return {
       [this](JobId id) { TellChanged(index_.At(id)); },
       [this](JobId id, bool another_boot) {
@@ -101,7 +101,7 @@ void JobManager::BeginAttached(Job job, std::string how, Done<Job> done) {
 }
 
 void JobManager::WatchAttached(const Job& job) {
-  runtimes_[job.id] = {clock_.Mono(), Attachments::KeyOf(job)};
+  runtimes_[job.id] = {clock_.Mono(), AttachedJobManager::KeyOf(job)};
   attachments_.Watch(job.id);
 }
 

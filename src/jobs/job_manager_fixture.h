@@ -170,7 +170,8 @@ class JobManagerTest : public ::testing::Test {
   // How many processes got the signal.
   std::size_t Reached(JobId id, int signal) {
     std::optional<std::size_t> reached;
-    EXPECT_TRUE(manager->Signal(id, signal, [&](const SignalSent& sent) { reached = sent.processes; }));
+    EXPECT_TRUE(
+        manager->Signal(id, signal, [&](const SignalOrderResult& sent) { reached = sent.processes; }));
     EXPECT_TRUE(Until([&] { return reached.has_value(); }));
     return reached.value_or(0);
   }

@@ -61,7 +61,7 @@ void JobManager::OnRecord(JobId id, const keeper::JournalRecord& record) {
   if (std::holds_alternative<keeper::RunEnded>(record.body)) signals_.RunIsOver(id);
   std::optional<KernelKill> kill;
   if (IsUnexplainedFailure(*job, record)) kill = callbacks_.kernel_kill(*job, record);
-  ApplyEvent(id, Recorded{record, std::move(kill)});
+  ApplyEvent(id, RecordReceived{record, std::move(kill)});
 }
 
 void JobManager::OnConnected(JobId id) {
@@ -77,8 +77,7 @@ void JobManager::OnConnected(JobId id) {
              !keepers_.IsStopInJournal(id)) {
     // The guard had ordered this end, and the daemon was killed before the end was carried out. If the keeper
     // cannot be told, or has no run to end any more, the job is ended all the same.
-    (void)keepers_.Order(id,
-                         keeper::AnnounceReason{0, {*job->reason, job->reason_detail.value_or("")}, false},
+    (void)keepers_.Order(id, keeper::SetEndReason{0, {*job->reason, job->reason_detail.value_or("")}, false},
                          [](const Job&, const Result<>&) {});
     (void)Signal(id, SIGKILL);
   }
@@ -125,7 +124,7 @@ void JobManager::Announce(JobId id, const keeper::Reason& reason) {
   GuardOrderRefused undo{reason, job->state, {}};
   if (job->reason) undo.before_reason = keeper::Reason{*job->reason, job->reason_detail.value_or("")};
   // The reason comes before the signal. A keeper that cannot be told finds the reason in the stored record.
-  (void)keepers_.Order(id, keeper::AnnounceReason{0, reason, false},
+  (void)keepers_.Order(id, keeper::SetEndReason{0, reason, false},
                        [this, undo, seq = job->journal_seq](const Job& told, const Result<>& outcome) {
                          if (outcome || outcome.error().code == ErrorCode::kUnavailable) return;
                          // Its run was over already, and the journal records since then say so. Without such
@@ -167,7 +166,7 @@ void JobManager::Note(JobId id, const std::string& line) {
     if (!outcome && !IsEnded(now))
       Trouble(now.id, fmt::format("its log lacks \"{}\": {}", line, outcome.error().message));
   };
-  if (const auto sent = keepers_.Order(id, keeper::WriteNote{line}, lost); !sent) lost(*job, sent);
+  if (const auto sent = keepers_.Order(id, keeper::WriteLogNote{line}, lost); !sent) lost(*job, sent);
 }
 
 void JobManager::SetOffGpu(JobId id, bool off) {

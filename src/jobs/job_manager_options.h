@@ -6,7 +6,7 @@
 
 #include "base/units.h"
 #include "jobs/launch_plan.h"
-#include "jobs/user_accounts.h"
+#include "jobs/user_usage_tracker.h"
 
 namespace gpuman::jobs {
 

@@ -89,7 +89,7 @@ TEST_F(JobManagerTest, TheSignalsOfARunAreToldBeforeItsEnd) {
   ASSERT_TRUE(Becomes(id, JobState::kRunning));
   std::optional<std::size_t> kinds_before;
   table.Hold();
-  ASSERT_TRUE(manager->Signal(id, SIGKILL, [&](const SignalSent&) { kinds_before = kinds.size(); }));
+  ASSERT_TRUE(manager->Signal(id, SIGKILL, [&](const SignalOrderResult&) { kinds_before = kinds.size(); }));
   table.AwaitHeld();
   const auto kinds_then = kinds.size();
   (void)base::SendSignal(*manager->Find(id)->process, SIGKILL);  // its cgroup may have been killed already
@@ -392,7 +392,7 @@ TEST_F(OrdersWaitForTheirAnswer, SettingsThatAnOlderKeeperWroteInAnotherOrderAre
   ASSERT_TRUE(Until([&] { return settings().size() == 1 && manager->Find(id)->journal_seq >= 3; }));
   StopDaemon();
   std::string lines;
-  keeper::JournalContent content = keeper::ReadJournal(journal_dir).value();
+  keeper::ParsedJournal content = keeper::ReadJournal(journal_dir).value();
   for (keeper::JournalRecord& record : content.records) {
     if (auto* const changed = std::get_if<keeper::SettingsChanged>(&record.body)) {
       const auto by_name = nlohmann::json::parse(changed->settings);  // sorted

@@ -86,9 +86,9 @@ void KeeperLink::Spawn() {
   });
 }
 
-void KeeperLink::OnSpawned(const base::Result<keeper::SpawnOutcome>& outcome) {
+void KeeperLink::OnSpawned(const base::Result<keeper::KeeperSpawnOutcome>& outcome) {
   if (!outcome) return OnNotSpawned(outcome.error());
-  if (*outcome == keeper::SpawnOutcome::kAlreadyEnded) {
+  if (*outcome == keeper::KeeperSpawnOutcome::kAlreadyEnded) {
     // If the journal cannot be read now, the end is in it all the same.
     (void)ReadJournal();
     if (!ended_ && !stopped_) RetryLater();

@@ -68,7 +68,7 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
  private:
   void MakeDirectory();
   void Spawn();
-  void OnSpawned(const base::Result<keeper::SpawnOutcome>& outcome);
+  void OnSpawned(const base::Result<keeper::KeeperSpawnOutcome>& outcome);
   void OnNotSpawned(const base::Error& error);
   void Connect();
   void Wait();

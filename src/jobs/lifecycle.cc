@@ -330,7 +330,7 @@ void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::
   if (job.remove_when_ended) t.effects.push_back(Effect::kForget);
 }
 
-void OnEvent(Transition& t, const Recorded& recorded) {
+void OnEvent(Transition& t, const RecordReceived& recorded) {
   if (recorded.record.seq <= t.job.journal_seq || IsEnded(t.job)) return;
   const bool unexplained = IsUnexplainedFailure(t.job, recorded.record);
   t.changed = true;

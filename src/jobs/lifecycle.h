@@ -30,7 +30,7 @@
 namespace gpuman::jobs {
 
 // A record of the job's journal; a record that was applied before changes nothing.
-struct Recorded {
+struct RecordReceived {
   keeper::JournalRecord record;
   std::optional<KernelKill> kill{};  // what ended the run, where IsUnexplainedFailure asks
 };
@@ -107,8 +107,8 @@ struct RequeueAsked {
 };
 
 using JobEvent =
-    std::variant<Recorded, StopAsked, RestartAsked, GuardOrdered, GuardOrderRefused, CannotStart, RecordsLost,
-                 RootEnded, HoldAsked, ReleaseAsked, CancelAsked, StartOrdered, RequeueAsked>;
+    std::variant<RecordReceived, StopAsked, RestartAsked, GuardOrdered, GuardOrderRefused, CannotStart,
+                 RecordsLost, RootEnded, HoldAsked, ReleaseAsked, CancelAsked, StartOrdered, RequeueAsked>;
 
 // An event for people: the store keeps it, `gpuman events` shows it.
 struct Notice {

@@ -30,7 +30,7 @@ class Story {
 
   Story& Write(keeper::RecordBody body) {
     ++seq_;
-    return ApplyEvent(Recorded{{seq_, At(static_cast<int>(seq_)), base::Millis(0), std::move(body)}});
+    return ApplyEvent(RecordReceived{{seq_, At(static_cast<int>(seq_)), base::Millis(0), std::move(body)}});
   }
   Story& ApplyEvent(const JobEvent& event) {
     last = Apply(job, event);
@@ -141,9 +141,9 @@ TEST(Lifecycle, ARunThatTheKernelEndedForHostMemorySaysSo) {
     if (row.before) story.ApplyEvent(*row.before);
     const keeper::JournalRecord end{3, At(3), base::Millis(0), row.ended};
     EXPECT_EQ(IsUnexplainedFailure(story.job, end), row.reason == std::string("host_memory")) << row.what;
-    story.ApplyEvent(Recorded{end, kKernelKill});
+    story.ApplyEvent(RecordReceived{end, kKernelKill});
     EXPECT_FALSE(IsUnexplainedFailure(story.job, end)) << "it is known";
-    story.ApplyEvent(Recorded{{4, At(4), base::Millis(0), JobEnded{1, "finished"}}});
+    story.ApplyEvent(RecordReceived{{4, At(4), base::Millis(0), JobEnded{1, "finished"}}});
     EXPECT_EQ(story.job.state, row.state) << row.what;
     EXPECT_EQ(story.job.reason, row.reason) << row.what;
   }
@@ -331,7 +331,7 @@ TEST(Lifecycle, ARecordReadAgainChangesNothing) {
   Story story;
   story.KeeperStarts().Runs();
   const Transition again =
-      Apply(story.job, Recorded{{2, At(2), base::Millis(0), RunStarted{1, {60, 6}, {}}}});
+      Apply(story.job, RecordReceived{{2, At(2), base::Millis(0), RunStarted{1, {60, 6}, {}}}});
   EXPECT_FALSE(again.changed);
   EXPECT_EQ(again.job.runs, 1);
   EXPECT_TRUE(again.notices.empty());
@@ -509,7 +509,7 @@ TEST(Lifecycle, ARunTookWhatItsKeeperMeasuredWhateverTheClockWasSetTo) {
     Story story = QueuedJob();
     story.ApplyEvent(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs();
     RunEnded ended{1, EndKind::kExited, 0, false, base::Millis(60'000), {}, {}};
-    story.ApplyEvent(Recorded{{3, At(3600 * hours), base::Millis(0), std::move(ended)}});
+    story.ApplyEvent(RecordReceived{{3, At(3600 * hours), base::Millis(0), std::move(ended)}});
     ASSERT_TRUE(story.last.run);
     EXPECT_EQ(story.last.run->ran, base::Millis(60'000)) << hours;
   }
@@ -556,10 +556,10 @@ TEST(Lifecycle, AFailedRunIsRepeatedAsOftenAsWasAskedFor) {
 TEST(Lifecycle, ARunThatTheKernelEndedForHostMemoryIsRepeatedAsACrashIs) {
   Story story = QueuedJob({1, {}, {}});
   story.ApplyEvent(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs();
-  story.ApplyEvent(Recorded{
+  story.ApplyEvent(RecordReceived{
       {3, At(3), base::Millis(0), RunEnded{1, EndKind::kSignalled, 9, false, {}, {}, {}}}, kKernelKill});
   EXPECT_EQ(story.last.run->outcome, "failed");
-  story.ApplyEvent(Recorded{{4, At(4), base::Millis(0), JobEnded{1, "finished"}}});
+  story.ApplyEvent(RecordReceived{{4, At(4), base::Millis(0), JobEnded{1, "finished"}}});
   EXPECT_EQ(story.job.state, JobState::kQueued);
   EXPECT_EQ(story.job.attempts, 1);
 }

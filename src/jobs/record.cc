@@ -12,7 +12,7 @@ namespace {
 
 using base::json::Json;
 
-constexpr base::json::Format kFormat{.times = base::json::TimeForm::kMillis};
+constexpr base::json::JsonFormat kFormat{.times = base::json::TimeForm::kMillis};
 
 // The soft and the hard value of a limit: [RLIMIT_…, soft, hard].
 struct LimitRow {
@@ -20,7 +20,7 @@ struct LimitRow {
   std::uint64_t soft = 0, hard = 0;
 };
 
-Json Write(const base::json::Format&, const LimitRow& row) {
+Json Write(const base::json::JsonFormat&, const LimitRow& row) {
   return Json::array({row.resource, row.soft, row.hard});
 }
 void Read(base::json::ParseState& r, const base::json::FieldPath& path, const Json& json, LimitRow& row) {
@@ -40,7 +40,7 @@ ResourceLimits LimitsOf(const std::vector<LimitRow>& rows) {
 }  // namespace
 
 template <typename T>
-Json Write(const base::json::Format& format, const Shared<T>& value) {
+Json Write(const base::json::JsonFormat& format, const Shared<T>& value) {
   return Write(format, *value);
 }
 template <typename T>
@@ -115,7 +115,7 @@ void Fields(V& v, T& x) {
 }
 
 // The fields of a spec that an older gpuman wrote into the record of the job.
-static void ReadOlderSpec(base::json::Reader& v, Shared<spec::JobSpec>& spec) {
+static void ReadOlderSpec(base::json::JsonObjectReader& v, Shared<spec::JobSpec>& spec) {
   constexpr std::array kNames{"memory",        "soft",    "priority",    "restart",
                               "grace_ms",      "preload", "share",       "weight",
                               "oversubscribe", "mps",     "mps_threads", "device_profile"};
@@ -256,7 +256,7 @@ base::Result<ResourceLimits> ParseLimits(std::string_view text) {
 static base::Result<spec::JobSpec> OlderSpec(const Json& json) {
   std::string request, script;
   base::json::ParseState state{.format = kFormat};
-  base::json::Reader older(state, {}, json);
+  base::json::JsonObjectReader older(state, {}, json);
   older("request", request);
   older("script", script);
   if (state.failed())

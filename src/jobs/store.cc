@@ -14,10 +14,10 @@
 #include "base/json.h"
 #include "jobs/arrival.h"
 #include "jobs/record.h"
-#include "jobs/shared_texts.h"
+#include "jobs/shared_text_table.h"
+#include "jobs/sqlite_wal_manager.h"
 #include "jobs/store_jobs.h"
 #include "jobs/store_schema.h"
-#include "jobs/write_ahead_log.h"
 #include "spec/json.h"
 
 namespace gpuman::jobs {
@@ -121,9 +121,9 @@ class SqliteStore final : public Store {
   Result<StoreContents> Load(std::size_t event_limit) override {
     return Guarded(file_, "reading", [&]() -> Result<StoreContents> {
       StoreContents contents;
-      for (const JobRange& jobs : HalfArrivals()) TakeBack(jobs);
+      for (const JobIdRange& jobs : HalfArrivals()) TakeBack(jobs);
       GPUMAN_ASSIGN(contents.jobs, ReadJobs(db_, *shared_, file_));
-      for (const JobRange& jobs : HalfArrivals())
+      for (const JobIdRange& jobs : HalfArrivals())
         std::erase_if(contents.jobs, [&](const Job& job) { return jobs.Has(job.id); });
       SQLite::Statement events(db_,
                                "SELECT id,at_ms,kind,job,tag,gpu,message,data FROM (SELECT * FROM events "
@@ -243,8 +243,8 @@ class SqliteStore final : public Store {
   }
 
   // The submissions that were never acknowledged, since the daemon ended while they were written.
-  std::vector<JobRange> HalfArrivals() {
-    std::vector<JobRange> half;
+  std::vector<JobIdRange> HalfArrivals() {
+    std::vector<JobIdRange> half;
     SQLite::Statement marks(db_, "SELECT key FROM setting WHERE key GLOB ?");
     marks.bind(1, std::string(kArrivals) + "*");
     while (marks.executeStep())
@@ -253,8 +253,8 @@ class SqliteStore final : public Store {
   }
 
   // If the disk has no room to delete anything, the setting row stays for the next start.
-  void TakeBack(const JobRange& jobs) {
-    for (ArrivalRemoval removal(jobs, {jobs.last.value + 1}); !removal.IsOver();) {
+  void TakeBack(const JobIdRange& jobs) {
+    for (ArrivalRollback removal(jobs, {jobs.last.value + 1}); !removal.IsOver();) {
       auto step = removal.Next();
       Batch batch;
       batch.erase = std::move(step.erase);
@@ -428,8 +428,8 @@ class SqliteStore final : public Store {
 
   std::filesystem::path file_;
   SQLite::Database db_;
-  std::optional<WriteAheadLog> log_;
-  std::optional<SharedTexts> shared_;
+  std::optional<SqliteWalManager> log_;
+  std::optional<SharedTextTable> shared_;
   std::optional<SQLite::Statement> put_, erase_, event_, trim_, run_, trim_runs_, set_, unset_, message_,
       delivered_;
   std::size_t erased_ = kSweepAfter;  // jobs since the last sweep; starts so that the first write sweeps

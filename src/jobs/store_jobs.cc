@@ -24,7 +24,7 @@ constexpr std::size_t kRowsAtOnce = 1000;
 template <typename T>
 class Parts {
  public:
-  Parts(SQLite::Database& db, SharedTexts& shared, Result<T> (*parse)(std::string_view))
+  Parts(SQLite::Database& db, SharedTextTable& shared, Result<T> (*parse)(std::string_view))
       : db_(db), shared_(shared), parse_(parse) {}
 
   // Does nothing if the job's row refers to none.
@@ -46,7 +46,7 @@ class Parts {
 
  private:
   SQLite::Database& db_;
-  SharedTexts& shared_;
+  SharedTextTable& shared_;
   Result<T> (*parse_)(std::string_view);
   std::unordered_map<std::int64_t, T> read_;
 };
@@ -87,7 +87,7 @@ void ParseAll(std::vector<JobRow>& rows) {
 
 }  // namespace
 
-Result<std::vector<Job>> ReadJobs(SQLite::Database& db, SharedTexts& shared,
+Result<std::vector<Job>> ReadJobs(SQLite::Database& db, SharedTextTable& shared,
                                   const std::filesystem::path& file) {
   Parts<Environment> environments(db, shared, ParseEnvironment);
   Parts<Shared<ResourceLimits>> limits(

@@ -9,12 +9,12 @@
 
 #include "base/result.h"
 #include "jobs/job.h"
-#include "jobs/shared_texts.h"
+#include "jobs/shared_text_table.h"
 
 namespace gpuman::jobs {
 
 // By id. Values that jobs have in common exist once, and `shared` knows them. kCorrupt: a job cannot be read.
-base::Result<std::vector<Job>> ReadJobs(SQLite::Database& db, SharedTexts& shared,
+base::Result<std::vector<Job>> ReadJobs(SQLite::Database& db, SharedTextTable& shared,
                                         const std::filesystem::path& file);
 
 }  // namespace gpuman::jobs

@@ -53,8 +53,8 @@ class StoreWorker {
     Item item;
     std::size_t next = 0;
     base::Result<> outcome{};
-    std::optional<ArrivalRemoval> removal{};
-    JobRange Jobs() const { return {item.batch.add->front().id, item.batch.add->back().id}; }
+    std::optional<ArrivalRollback> removal{};
+    JobIdRange Jobs() const { return {item.batch.add->front().id, item.batch.add->back().id}; }
   };
   struct RefusedBatches {
     std::uint64_t before = UINT64_MAX;  // batches with smaller numbers are refused

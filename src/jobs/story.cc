@@ -161,7 +161,7 @@ std::string WhyItWaits(const StoryFacts& facts) {
   return parts.empty() ? "it is about to start" : fmt::format("{}", fmt::join(parts, "; "));
 }
 
-std::string OfTurn(const SharedWait& wait, const StoryFacts& facts) {
+std::string OfTurn(const SharedGpuWait& wait, const StoryFacts& facts) {
   const std::string gpus = NamesOf(wait.gpus, facts);
   if (wait.word == "too_large") return fmt::format("it does not fit on {} any more, not even alone", gpus);
   if (wait.word == "return") return fmt::format("its turn on {} begins: its memory comes back", gpus);

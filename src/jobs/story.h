@@ -88,7 +88,7 @@ struct GpuHolder {
 };
 
 // Of a job that runs and waits on GPUs that it shares.
-struct SharedWait {
+struct SharedGpuWait {
   std::vector<std::string> gpus;  // UUIDs
   std::string word;               // as share::TenantStatus::waits_for has it
   base::WallTime since{};
@@ -105,7 +105,7 @@ struct StoryFacts {
   std::vector<RunAccount> holders;
   std::vector<GpuHolder> in_the_way;  // of a job that waits for a GPU, in the order of the GPUs
   std::vector<std::string> in_front;  // jobs that start before it: "job 5 'train' (ann)", the next one first
-  std::optional<SharedWait> wait;
+  std::optional<SharedGpuWait> wait;
   std::optional<base::Bytes> peak;                               // the most that it has used of a GPU so far
   std::optional<base::MemoryParts> peak_parts;                   // what that was; absent: not known
   std::optional<RefusedAllocation> refusal;                      // the last one of the current or last run

@@ -263,7 +263,7 @@ TEST_F(StoryLines, AJobThatWaitsOnASharedGpuSaysSoAndWhoHasIt) {
   job.ended_at.reset();
   job.state = facts.state = JobState::kRunning;
   facts.reason_detail.clear();
-  facts.wait = SharedWait{{"GPU-b"}, "turn", Clock(0), {"job 5 'train' (ann)"}};
+  facts.wait = SharedGpuWait{{"GPU-b"}, "turn", Clock(0), {"job 5 'train' (ann)"}};
   EXPECT_EQ(Cause(), "runs");
   EXPECT_EQ(Story().because,
             "it waits for its turn on GPU 1 since 1970-01-01T00:16:40.000Z; job 5 'train' (ann) has it");

@@ -52,8 +52,8 @@ struct TreeSignals::Walk {
   std::set<pid_t> counted{};  // had cgroup.kill, and are counted
   // Held while signals are sent and counted: in between, a process may end and the loop may learn of its end.
   std::mutex step;
-  SignalSent sent{};  // guarded by `step`
-  keeper::Killing killing{};
+  SignalOrderResult sent{};  // guarded by `step`
+  keeper::ProcessTreeKiller killing{};
   std::optional<std::chrono::steady_clock::time_point> began{};
 };
 
@@ -84,9 +84,10 @@ struct TreeSignals::Thread {
   }
 
   // Without a time, the job had no process left: it counts as ended now.
-  SignalSent SentOf(Walk& walk) {
+  SignalOrderResult SentOf(Walk& walk) {
     const std::lock_guard lock(walk.step);
-    return walk.sent.at == base::MonoTime{} ? SignalSent{walk.sent.processes, clock.Mono()} : walk.sent;
+    return walk.sent.at == base::MonoTime{} ? SignalOrderResult{walk.sent.processes, clock.Mono()}
+                                            : walk.sent;
   }
 
   void Run() {
@@ -222,7 +223,7 @@ void TreeSignals::OnFinished(JobId job) {
     Begin(job, it->second, std::move(*before.next), std::move(before.next_done));
   else
     pending_.erase(it);
-  const SignalSent sent = side_->SentOf(*before.walk);
+  const SignalOrderResult sent = side_->SentOf(*before.walk);
   for (const auto& done : before.done) done(sent);
 }
 
@@ -233,7 +234,7 @@ void TreeSignals::RunIsOver(JobId job) {
   it->second.next.reset();
   auto done = std::exchange(it->second.done, {});
   auto dropped = std::exchange(it->second.next_done, {});
-  const SignalSent sent = side_->SentOf(*it->second.walk);
+  const SignalOrderResult sent = side_->SentOf(*it->second.walk);
   for (const auto& one : done) one(sent);
   for (const auto& one : dropped) one({0, clock_.Mono()});
 }

@@ -38,14 +38,14 @@ struct SignalOrder {
   std::function<bool()> is_over{};
 };
 
-struct SignalSent {
+struct SignalOrderResult {
   std::size_t processes = 0;  // in a cgroup with more than some hundred processes not all are counted
   base::MonoTime at{};        // when the last signal was sent
 };
 
 class TreeSignals {
  public:
-  using Done = std::function<void(const SignalSent&)>;
+  using Done = std::function<void(const SignalOrderResult&)>;
 
   // `to_loop` calls its argument on the loop. `table` and `clock` are thread-safe and must outlive this
   // object.

@@ -64,7 +64,7 @@ class TreeSignalsTest : public ::testing::Test {
     return order;
   }
   TreeSignals::Done Count() {
-    return [this](const SignalSent& sent) { told_.push_back(sent.processes); };
+    return [this](const SignalOrderResult& sent) { told_.push_back(sent.processes); };
   }
   void Await(std::size_t answers) {
     while (told_.size() < answers) {

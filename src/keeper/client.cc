@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "base/spawn_setup.h"
+#include "base/process_spawner.h"
 #include "keeper/job_dir.h"
 
 namespace gpuman::keeper {
@@ -56,15 +56,15 @@ base::Result<int> ExitStatusOf(pid_t pid) {
   return WEXITSTATUS(status);
 }
 
-base::Result<SpawnOutcome> OutcomeOf(int exit_status, std::string said) {
+base::Result<KeeperSpawnOutcome> OutcomeOf(int exit_status, std::string said) {
   while (!said.empty() && said.back() == '\n') said.pop_back();
   switch (exit_status) {
     case kExitStarted:
-      return SpawnOutcome::kStarted;
+      return KeeperSpawnOutcome::kStarted;
     case kExitAlreadyRunning:
-      return SpawnOutcome::kAlreadyRunning;
+      return KeeperSpawnOutcome::kAlreadyRunning;
     case kExitAlreadyEnded:
-      return SpawnOutcome::kAlreadyEnded;
+      return KeeperSpawnOutcome::kAlreadyEnded;
     case kExitDamaged:
       return Fail(ErrorCode::kCorrupt, std::move(said));
     default:
@@ -115,7 +115,7 @@ base::Result<Spec> ReadSpec(const std::filesystem::path& job_dir) {
   return ParseSpec(text);
 }
 
-base::Result<SpawnOutcome> SpawnKeeper(const SpawnOptions& options) {
+base::Result<KeeperSpawnOutcome> SpawnKeeper(const KeeperSpawnOptions& options) {
   const auto deadline = std::chrono::steady_clock::now() + options.timeout;
   int pipe_fds[2];
   if (::pipe2(pipe_fds, O_CLOEXEC) != 0) return FailSystem(errno, "making a pipe for the keeper");
@@ -125,7 +125,7 @@ base::Result<SpawnOutcome> SpawnKeeper(const SpawnOptions& options) {
   std::vector<std::string> words{options.program.string(), "--job-dir", options.job_dir.string(),
                                  "--known-records", std::to_string(options.known_records)};
   const auto argv = base::PointersTo(words);
-  base::SpawnSetup setup;
+  base::ProcessSpawner setup;
   setup.GiveNull(0, O_RDONLY);
   setup.GiveNull(1, O_WRONLY);
   setup.Give(errors_in.get(), 2);

@@ -29,13 +29,13 @@ base::Result<> PrepareJob(const std::filesystem::path& job_dir, const Spec& spec
 // The spec of a prepared job.
 base::Result<Spec> ReadSpec(const std::filesystem::path& job_dir);
 
-struct SpawnOptions {
+struct KeeperSpawnOptions {
   std::filesystem::path program;  // gpuman-keeper
   std::filesystem::path job_dir;
   std::uint64_t known_records = 0;  // the newest record of the job that the caller has seen
   base::Millis timeout{10'000};
 };
-enum class SpawnOutcome { kStarted, kAlreadyRunning, kAlreadyEnded };
+enum class KeeperSpawnOutcome { kStarted, kAlreadyRunning, kAlreadyEnded };
 // Exit statuses of gpuman-keeper when it has detached or found nothing to do. With any other, its stderr says
 // why.
 inline constexpr int kExitStarted = 0;
@@ -47,7 +47,7 @@ inline constexpr int kExitDamaged = 12;  // stderr says what
 // after). kCorrupt: the journal has lost records, so a keeper will never go on with this job; what earlier
 // keepers had left is ended. Thread-safe; for a worker thread. The caller must not reap children it did not
 // start (waitpid(-1)).
-base::Result<SpawnOutcome> SpawnKeeper(const SpawnOptions& options);
+base::Result<KeeperSpawnOutcome> SpawnKeeper(const KeeperSpawnOptions& options);
 
 // True while a keeper (or its child on the way to execve) holds the job's lock.
 bool KeeperLives(const std::filesystem::path& job_dir);

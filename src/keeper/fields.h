@@ -10,7 +10,7 @@
 namespace gpuman::keeper {
 
 // Strings of argv, environment and paths may hold any bytes.
-inline constexpr base::json::Format kFormat{.times = base::json::TimeForm::kMillis, .any_bytes = true};
+inline constexpr base::json::JsonFormat kFormat{.times = base::json::TimeForm::kMillis, .any_bytes = true};
 
 template <typename V, base::json::Of<RestartPolicy> T>
 void Fields(V& v, T& x) {

@@ -69,7 +69,7 @@ Result<Path> ParentBelow(const Path& cgroup, const Names& controllers) {
   return parent;
 }
 
-std::optional<std::uint64_t> NumberIn(std::string_view text) {
+std::optional<std::uint64_t> NumberTypeOf(std::string_view text) {
   std::uint64_t number = 0;
   const auto end = text.data() + text.size();
   if (std::from_chars(text.data(), end, number).ec != std::errc{}) return std::nullopt;
@@ -126,7 +126,7 @@ std::optional<std::uint64_t> OutOfMemoryKills(const Path& cgroup) {
 }
 
 std::optional<base::Bytes> PeakMemory(const Path& cgroup) {
-  const auto bytes = NumberIn(base::ReadFile(cgroup / "memory.peak").value_or(""));
+  const auto bytes = NumberTypeOf(base::ReadFile(cgroup / "memory.peak").value_or(""));
   return bytes ? std::optional(base::Bytes{*bytes}) : std::nullopt;
 }
 
@@ -158,9 +158,9 @@ std::vector<int> ParseProcessors(std::string_view text) {
   while (!text.empty()) {
     const auto part = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), part.size() + 1));
-    const auto first = NumberIn(part);
+    const auto first = NumberTypeOf(part);
     const auto dash = part.find('-');
-    const auto last = dash == std::string_view::npos ? first : NumberIn(part.substr(dash + 1));
+    const auto last = dash == std::string_view::npos ? first : NumberTypeOf(part.substr(dash + 1));
     if (!first || !last || *first > *last || *last >= kMax) return {};
     for (auto number = *first; number <= *last; ++number) processors.push_back(static_cast<int>(number));
   }
@@ -181,7 +181,7 @@ std::vector<int> FreestProcessors(std::size_t count, std::int64_t job) {
   std::error_code error;
   for (std::filesystem::directory_iterator it("/proc", error), end; !error && it != end;
        it.increment(error)) {
-    if (!NumberIn(it->path().filename().native())) continue;
+    if (!NumberTypeOf(it->path().filename().native())) continue;
     const auto processors = list_of(it->path());
     if (processors.size() >= allowed.size()) continue;
     for (const int processor : processors) ++pinned[processor];

@@ -187,8 +187,8 @@ std::string EncodeLine(const JournalRecord& record) {
   return fmt::format("{:08x} {}\n", base::Crc32c(json), json);
 }
 
-JournalContent ParseJournal(std::string_view text) {
-  JournalContent content;
+ParsedJournal ParseJournal(std::string_view text) {
+  ParsedJournal content;
   const std::function<void(JournalRecord)> visit = [&](JournalRecord record) {
     content.records.push_back(std::move(record));
   };
@@ -198,8 +198,8 @@ JournalContent ParseJournal(std::string_view text) {
   return content;
 }
 
-base::Result<JournalContent> ReadJournal(const std::filesystem::path& job_dir) {
-  JournalContent content;
+base::Result<ParsedJournal> ReadJournal(const std::filesystem::path& job_dir) {
+  ParsedJournal content;
   GPUMAN_ASSIGN(content.end, EachRecord(job_dir, [&](JournalRecord record) {
                   content.records.push_back(std::move(record));
                 }));

@@ -152,14 +152,14 @@ struct JournalEnd {
   friend bool operator==(const JournalEnd&, const JournalEnd&) = default;
 };
 
-struct JournalContent {
+struct ParsedJournal {
   std::vector<JournalRecord> records;  // all that can be read, also those behind damage
   JournalEnd end;
 };
-JournalContent ParseJournal(std::string_view text);
+ParsedJournal ParseJournal(std::string_view text);
 
 // A file that is not there reads as empty.
-base::Result<JournalContent> ReadJournal(const std::filesystem::path& job_dir);
+base::Result<ParsedJournal> ReadJournal(const std::filesystem::path& job_dir);
 
 // The same, one record at a time, for files of any size. An error may come after some records.
 base::Result<JournalEnd> EachRecord(const std::filesystem::path& job_dir,

@@ -166,7 +166,7 @@ base::Result<int> KeepJob(const std::filesystem::path& given_dir, std::uint64_t 
   GPUMAN_ASSIGN(const auto recovered, RecoverJournal(job_dir));
   if (recovered.history.job_ended) return kExitAlreadyEnded;
   const std::string boot_id = base::BootId();
-  const JournalEvidence evidence{LastInCharge(lock->get()), boot_id, known_records};
+  const JournalLossEvidence evidence{LastInCharge(lock->get()), boot_id, known_records};
   if (auto damage = DamageOf(recovered, evidence, job_dir)) {
     EndLeftoversOfAll(recovered, evidence, table);
     return base::Fail(std::move(*damage));

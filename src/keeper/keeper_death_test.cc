@@ -33,7 +33,7 @@ TEST_F(KeeperDeathTest, JobDiesAndANewKeeperSaysThatNobodyKnowsHow) {
   KillKeeper();
   AwaitTrue([&] { return !base::IsAlive(before.started->process); });
   EXPECT_TRUE(History().run_open);
-  EXPECT_EQ(Spawn().value(), SpawnOutcome::kStarted);
+  EXPECT_EQ(Spawn().value(), KeeperSpawnOutcome::kStarted);
   const auto after = AwaitEnd();
   EXPECT_EQ(after.runs, 1u);
   EXPECT_EQ(after.ended->kind, EndKind::kUnknown);
@@ -48,7 +48,7 @@ TEST_F(KeeperDeathTest, NewKeeperGoesOnByTheRestartPolicy) {
   AwaitFile("count");
   AwaitRun();
   KillKeeper();
-  EXPECT_EQ(Spawn().value(), SpawnOutcome::kStarted);
+  EXPECT_EQ(Spawn().value(), KeeperSpawnOutcome::kStarted);
   const auto history = AwaitEnd();
   EXPECT_EQ(history.runs, 2u);
   EXPECT_EQ(history.ended->code, 0);
@@ -62,7 +62,7 @@ TEST_F(KeeperDeathTest, ARestartThatWasAnsweredIsCarriedOutByTheNextKeeper) {
   AwaitRun();
   ASSERT_TRUE(Order(RestartJob{{"restart", "by me"}, {}, {}}));
   KillKeeper();
-  EXPECT_EQ(Spawn().value(), SpawnOutcome::kStarted);
+  EXPECT_EQ(Spawn().value(), KeeperSpawnOutcome::kStarted);
   AwaitRun(2);
   ASSERT_TRUE(Order(StopJob{{"stopped", ""}, {}, base::Millis{0}}));
   const auto history = AwaitEnd();
@@ -75,7 +75,7 @@ TEST_F(KeeperDeathTest, NewKeeperKillsWhatDaemonisedWithACgroup) {
   const auto daemon = Daemon();
   ASSERT_TRUE(daemon);
   KillKeeper();
-  EXPECT_EQ(Spawn().value(), SpawnOutcome::kStarted);
+  EXPECT_EQ(Spawn().value(), KeeperSpawnOutcome::kStarted);
   AwaitEnd();
   EXPECT_FALSE(base::IsAlive(*daemon));
 }
@@ -88,7 +88,7 @@ TEST_F(KeeperDeathTest, NewKeeperKillsWhatDaemonisedWithoutACgroup) {
   ASSERT_TRUE(daemon);
   KillKeeper();
   EXPECT_TRUE(base::IsAlive(*daemon));
-  EXPECT_EQ(Spawn().value(), SpawnOutcome::kStarted);
+  EXPECT_EQ(Spawn().value(), KeeperSpawnOutcome::kStarted);
   AwaitEnd();
   EXPECT_FALSE(base::IsAlive(*daemon));
 }
@@ -159,7 +159,7 @@ TEST_P(DamagedJournalTest, WithTheJobsEndInItIsThatOfAJobThatHasEnded) {
   auto text = base::ReadFile(job_dir_ / "journal").value();
   text[0] = 'x';
   ASSERT_TRUE(base::ReplaceFile(job_dir_ / "journal", text, 0600));
-  EXPECT_EQ(Spawn().value(), SpawnOutcome::kAlreadyEnded);
+  EXPECT_EQ(Spawn().value(), KeeperSpawnOutcome::kAlreadyEnded);
 }
 
 TEST_F(KeeperDeathTest, OrderedStopOutlivesTheKeeper) {
@@ -169,7 +169,7 @@ TEST_F(KeeperDeathTest, OrderedStopOutlivesTheKeeper) {
   AwaitFile("ready");
   ASSERT_TRUE(Order(StopJob{{"removed", ""}, {}, {}}));
   KillKeeper();
-  EXPECT_EQ(Spawn().value(), SpawnOutcome::kStarted);
+  EXPECT_EQ(Spawn().value(), KeeperSpawnOutcome::kStarted);
   const auto history = AwaitEnd();
   EXPECT_EQ(history.runs, 1u);
   EXPECT_EQ(history.ended->ordered->word, "removed");
@@ -184,7 +184,7 @@ TEST_F(KeeperDeathTest, UpdatedPolicyOutlivesTheKeeper) {
   update.restart = RestartPolicy{.mode = RestartMode::kAlways, .initial_delay = base::Millis{1}};
   ASSERT_TRUE(Order(update));
   KillKeeper();
-  EXPECT_EQ(Spawn().value(), SpawnOutcome::kStarted);
+  EXPECT_EQ(Spawn().value(), KeeperSpawnOutcome::kStarted);
   EXPECT_EQ(AwaitRun(2).runs, 2u);
   ASSERT_TRUE(Order(StopJob{}));
   AwaitEnd();
@@ -199,7 +199,7 @@ TEST_F(KeeperDeathTest, SigtermEndsTheRunAndALaterKeeperGoesOn) {
   AwaitTrue([&] { return !KeeperLives(job_dir_); });
   EXPECT_EQ(History().ended->ordered->word, "shutdown");
   EXPECT_FALSE(History().job_ended);
-  EXPECT_EQ(Spawn().value(), SpawnOutcome::kStarted);
+  EXPECT_EQ(Spawn().value(), KeeperSpawnOutcome::kStarted);
   EXPECT_EQ(AwaitRun(2).runs, 2u);
   ASSERT_TRUE(Order(StopJob{}));
   AwaitEnd();
@@ -292,7 +292,7 @@ TEST_P(TreeTest, KillTreeBeatsAForkBomb) {
   AwaitRun();
   const auto tree = Tree();
   AwaitTrue([&] { return Members(tree, processes_).size() >= 70; });
-  ASSERT_TRUE(Order(AnnounceReason{1, {"memory_limit", ""}, false}));
+  ASSERT_TRUE(Order(SetEndReason{1, {"memory_limit", ""}, false}));
   // One call has a time limit; on a machine that is otherwise busy the next one goes on where it stopped.
   AwaitTrue([&] { return KillTree(tree, processes_).complete; });
   const auto history = AwaitEnd();

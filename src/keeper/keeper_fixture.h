@@ -57,14 +57,14 @@ class KeeperTest : public ::testing::Test {
     const auto prepared = PrepareJob(job_dir_, spec_);
     ASSERT_TRUE(prepared) << prepared.error().message;
   }
-  base::Result<SpawnOutcome> Spawn() {
+  base::Result<KeeperSpawnOutcome> Spawn() {
     return SpawnKeeper({.program = BuildDir() / "bin/gpuman-keeper", .job_dir = job_dir_});
   }
   void Start() {
     ASSERT_NO_FATAL_FAILURE(Prepare());
     const auto outcome = Spawn();
     ASSERT_TRUE(outcome) << outcome.error().message;
-    ASSERT_EQ(*outcome, SpawnOutcome::kStarted);
+    ASSERT_EQ(*outcome, KeeperSpawnOutcome::kStarted);
   }
 
   JobHistory History() const {

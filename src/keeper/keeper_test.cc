@@ -245,7 +245,7 @@ TEST_F(KeeperTest, AnnouncedReasonIsInTheExitRecord) {
     auto connection = KeeperConnection::Connect(job_dir_);
     ASSERT_TRUE(connection);
     // The test does not wait for the answer: the signal follows at once, as from the guard.
-    ASSERT_TRUE(connection->Send(AnnounceReason{1, {"memory_limit", "600MiB of 512MiB"}, false}));
+    ASSERT_TRUE(connection->Send(SetEndReason{1, {"memory_limit", "600MiB of 512MiB"}, false}));
     ASSERT_TRUE(base::SendSignal(history.started->process, SIGKILL));
     const auto end = AwaitEnd();
     ASSERT_TRUE(end.ended->ordered);
@@ -270,7 +270,7 @@ TEST_F(KeeperTest, NotesGoIntoTheLog) {
   Shell("sleep 1000");
   Start();
   AwaitRun();
-  ASSERT_TRUE(Order(WriteNote{"soft limit passed"}));
+  ASSERT_TRUE(Order(WriteLogNote{"soft limit passed"}));
   EXPECT_THAT(Log(), HasSubstr(": soft limit passed\n"));
   ASSERT_TRUE(Order(StopJob{}));
   AwaitEnd();
@@ -303,11 +303,11 @@ TEST_F(KeeperTest, SecondKeeperLeavesTheFirstAlone) {
   Shell("sleep 1000");
   Start();
   AwaitRun();
-  EXPECT_EQ(Spawn().value(), SpawnOutcome::kAlreadyRunning);
+  EXPECT_EQ(Spawn().value(), KeeperSpawnOutcome::kAlreadyRunning);
   EXPECT_EQ(History().runs, 1u);
   ASSERT_TRUE(Order(StopJob{}));
   AwaitEnd();
-  EXPECT_EQ(Spawn().value(), SpawnOutcome::kAlreadyEnded);
+  EXPECT_EQ(Spawn().value(), KeeperSpawnOutcome::kAlreadyEnded);
   EXPECT_EQ(History().runs, 1u);
 }
 
@@ -321,7 +321,7 @@ TEST_F(KeeperTest, ManyKeepersAtOnceRunTheCommandOnce) {
     threads.emplace_back([&] {
       const auto outcome = Spawn();
       EXPECT_TRUE(outcome);
-      if (outcome && *outcome == SpawnOutcome::kStarted) ++started;
+      if (outcome && *outcome == KeeperSpawnOutcome::kStarted) ++started;
     });
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(AwaitEnd().runs, 1u);
@@ -375,7 +375,7 @@ class StartUnknownToItsKeeperTest : public KeeperTest {
     Start();
     AwaitTrue([&] { return History().keeper.has_value(); });
     connection_ = KeeperConnection::Connect(job_dir_).value();
-    ASSERT_TRUE(Answer(connection_->Send(WriteNote{"it is in its loop"}).value()));
+    ASSERT_TRUE(Answer(connection_->Send(WriteLogNote{"it is in its loop"}).value()));
     // It waits for its input's other end; without it, nobody would ever open that.
     AwaitTrue([&] { return HasChild(History().keeper->keeper.pid); });
     ASSERT_FALSE(History().run_open);
@@ -448,9 +448,9 @@ TEST_F(KeeperTest, AnswersBadPacketsAndGoesOn) {
   Shell("sleep 1000");
   Start();
   AwaitRun();
-  EXPECT_EQ(Order(AnnounceReason{5, {"x", ""}, false}).error().code, base::ErrorCode::kConflict);
+  EXPECT_EQ(Order(SetEndReason{5, {"x", ""}, false}).error().code, base::ErrorCode::kConflict);
   EXPECT_FALSE(Order(SendSignalTo{77, false}));
-  EXPECT_TRUE(Order(WriteNote{"x"}));
+  EXPECT_TRUE(Order(WriteLogNote{"x"}));
   ASSERT_TRUE(Order(StopJob{}));
   AwaitEnd();
 }
@@ -462,7 +462,7 @@ TEST_F(KeeperTest, ClientsThatSayNothingDoNoHarm) {
   std::vector<KeeperConnection> silent;
   for (int i = 0; i < 100; ++i)
     if (auto connection = KeeperConnection::Connect(job_dir_)) silent.push_back(std::move(*connection));
-  EXPECT_TRUE(Order(WriteNote{"x"}));
+  EXPECT_TRUE(Order(WriteLogNote{"x"}));
   ASSERT_TRUE(Order(StopJob{}));
   AwaitEnd();
 }

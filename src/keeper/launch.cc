@@ -18,8 +18,8 @@
 
 #include "base/file.h"
 #include "base/own_directory.h"
+#include "base/process_spawner.h"
 #include "base/remove_tree.h"
-#include "base/spawn_setup.h"
 #include "keeper/credentials.h"
 #include "keeper/journal_writer.h"
 
@@ -30,7 +30,7 @@ namespace {
 // StartFailed. When execve worked, the keeper sees only the end of the pipe.
 class Child {
  public:
-  Child(const LaunchRequest& request, const base::Clock& clock, pid_t keeper, int report_fd)
+  Child(const ProcessLaunchRequest& request, const base::Clock& clock, pid_t keeper, int report_fd)
       : request_(request), clock_(clock), keeper_(keeper), report_fd_(report_fd), notes_(request.notes) {}
 
   [[noreturn]] void Run() {
@@ -168,7 +168,7 @@ class Child {
     (void)base::WriteAll(report_fd_, SerializeRecord(record) + "\n");
   }
 
-  const LaunchRequest& request_;
+  const ProcessLaunchRequest& request_;
   const base::Clock& clock_;
   pid_t keeper_;
   int report_fd_;
@@ -189,8 +189,9 @@ base::Result<> MakeTraces(const Spec& spec) {
 
 }  // namespace
 
-base::Result<Launching> Launching::Start(const LaunchRequest& asked, const base::Clock& clock) {
-  LaunchRequest request = asked;
+base::Result<LaunchingProcess> LaunchingProcess::Start(const ProcessLaunchRequest& asked,
+                                                       const base::Clock& clock) {
+  ProcessLaunchRequest request = asked;
   if (const auto made = MakeTraces(request.spec); !made)
     request.notes.push_back("its allocations are not traced: " + made.error().message);
   int fds[2];
@@ -202,10 +203,10 @@ base::Result<Launching> Launching::Start(const LaunchRequest& asked, const base:
   if (pid < 0) return base::FailSystem(errno, "forking");
   if (pid == 0) Child(request, clock, keeper, report_in.get()).Run();
   ::fcntl(report.get(), F_SETFL, O_NONBLOCK);
-  return Launching(pid, std::move(report));
+  return LaunchingProcess(pid, std::move(report));
 }
 
-bool Launching::Poll() {
+bool LaunchingProcess::Poll() {
   for (;;) {
     char chunk[4096];
     const ssize_t n = ::read(report_.get(), chunk, sizeof chunk);
@@ -220,7 +221,7 @@ bool Launching::Poll() {
   }
 }
 
-void Launching::TakeLine(std::string_view line) {
+void LaunchingProcess::TakeLine(std::string_view line) {
   auto record = ParseRecord(line);
   if (!record) return;
   if (const auto* failed = std::get_if<StartFailed>(&record->body))

@@ -16,7 +16,7 @@
 
 namespace gpuman::keeper {
 
-struct LaunchRequest {
+struct ProcessLaunchRequest {
   const Spec& spec;
   RunNumber run = 0;
   std::vector<std::string> extra_environment;  // replaces variables of the spec
@@ -29,9 +29,9 @@ struct LaunchRequest {
 };
 
 // A child on its way to execve.
-class Launching {
+class LaunchingProcess {
  public:
-  static base::Result<Launching> Start(const LaunchRequest& request, const base::Clock& clock);
+  static base::Result<LaunchingProcess> Start(const ProcessLaunchRequest& request, const base::Clock& clock);
 
   pid_t pid() const { return pid_; }
   // Readable when Poll has something to read.
@@ -44,7 +44,7 @@ class Launching {
   const std::optional<StartFailed>& failed() const { return failed_; }
 
  private:
-  Launching(pid_t pid, base::Fd report) : pid_(pid), report_(std::move(report)) {}
+  LaunchingProcess(pid_t pid, base::Fd report) : pid_(pid), report_(std::move(report)) {}
   void TakeLine(std::string_view line);
 
   pid_t pid_;

@@ -101,7 +101,7 @@ std::size_t SignalTree(const ProcessTree& tree, int signal, const base::ProcessT
   return SignalAll(Members(tree, table), signal);
 }
 
-bool Killing::Step(const std::vector<ProcessInfo>& members) {
+bool ProcessTreeKiller::Step(const std::vector<ProcessInfo>& members) {
   if (!std::exchange(began_, true)) plain_ = members.size() <= kPlainKill;
   if (kills_) {
     if (std::all_of(members.begin(), members.end(), [&](const auto& m) { return killed_.contains(m.id); }))
@@ -116,7 +116,7 @@ bool Killing::Step(const std::vector<ProcessInfo>& members) {
 
 KillReport KillAll(const std::function<std::vector<ProcessInfo>()>& look) {
   const auto give_up = std::chrono::steady_clock::now() + kKillPatience;
-  Killing killing;
+  ProcessTreeKiller killing;
   bool complete = false;
   while (!complete && std::chrono::steady_clock::now() < give_up) complete = killing.Step(look());
   return {killing.killed(), complete};

@@ -55,7 +55,7 @@ bool KillAtOnce(const ProcessTree& tree);
 KillReport KillAll(const std::function<std::vector<base::ProcessInfo>()>& look);
 
 // The same in steps, for a caller that looks at several trees in turn: one step for each look.
-class Killing {
+class ProcessTreeKiller {
  public:
   // Stops or kills what a look has found. True: everything found had its SIGKILL before, and the kill is
   // complete; else another look is needed.

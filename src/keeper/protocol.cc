@@ -52,8 +52,8 @@ void Fields(V& v, T& x) {
   v.Option("error", x.error);
 }
 
-constexpr std::string_view NameOf(const AnnounceReason&) { return "reason"; }
-template <typename V, base::json::Of<AnnounceReason> T>
+constexpr std::string_view NameOf(const SetEndReason&) { return "reason"; }
+template <typename V, base::json::Of<SetEndReason> T>
 void Fields(V& v, T& x) {
   v("run", x.run);
   v.Required("reason", x.reason);
@@ -98,8 +98,8 @@ void Fields(V& v, T& x) {
   v.Required("paused", x.paused);
 }
 
-constexpr std::string_view NameOf(const WriteNote&) { return "note"; }
-template <typename V, base::json::Of<WriteNote> T>
+constexpr std::string_view NameOf(const WriteLogNote&) { return "note"; }
+template <typename V, base::json::Of<WriteLogNote> T>
 void Fields(V& v, T& x) {
   v.Required("text", x.text);
 }

@@ -64,7 +64,7 @@ using KeeperMessage = std::variant<Hello, JournalRecord, Reply>;
 // Announces why the run is about to end; send it just before the signal. The first announcement of a run
 // stays. kConflict when `run` is not the current one; 0 means the current run. The keeper holds the reason in
 // memory: if the keeper is killed as well, the end is recorded without a reason.
-struct AnnounceReason {
+struct SetEndReason {
   RunNumber run = 0;
   Reason reason;
   bool final = false;  // true: no restart after this end, whatever the policy says
@@ -110,7 +110,7 @@ struct SetClockPaused {
 };
 
 // One line from gpuman in the job's log.
-struct WriteNote {
+struct WriteLogNote {
   std::string text;
 };
 
@@ -120,8 +120,8 @@ struct RecordsStored {
   std::uint64_t up_to = 0;
 };
 
-using Command = std::variant<AnnounceReason, StopJob, RestartJob, UpdateSettings, SendSignalTo,
-                             SetClockPaused, WriteNote, RecordsStored>;
+using Command = std::variant<SetEndReason, StopJob, RestartJob, UpdateSettings, SendSignalTo, SetClockPaused,
+                             WriteLogNote, RecordsStored>;
 
 struct ClientHello {
   int min_version = kProtocolVersion;

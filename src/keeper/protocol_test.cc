@@ -17,7 +17,7 @@ T Through(const T& command) {
 }
 
 TEST(Protocol, CommandsComeThroughWhole) {
-  const auto reason = Through(AnnounceReason{3, {"memory_limit", "600MiB of \xff"}, true});
+  const auto reason = Through(SetEndReason{3, {"memory_limit", "600MiB of \xff"}, true});
   EXPECT_EQ(reason.run, 3u);
   EXPECT_EQ(reason.reason, (Reason{"memory_limit", "600MiB of \xff"}));
   EXPECT_TRUE(reason.final);
@@ -35,7 +35,7 @@ TEST(Protocol, CommandsComeThroughWhole) {
   EXPECT_EQ(Through(UpdateSettings{}), UpdateSettings{});
 
   EXPECT_TRUE(Through(SendSignalTo{10, true}).tree);
-  EXPECT_EQ(Through(WriteNote{"hello\n"}).text, "hello\n");
+  EXPECT_EQ(Through(WriteLogNote{"hello\n"}).text, "hello\n");
   EXPECT_EQ(Through(RecordsStored{7}).up_to, 7u);
 }
 

@@ -19,7 +19,7 @@ base::Result<RecoveredJournal> RecoverJournal(const std::filesystem::path& job_d
   return recovered;
 }
 
-std::optional<base::Error> DamageOf(const RecoveredJournal& recovered, const JournalEvidence& evidence,
+std::optional<base::Error> DamageOf(const RecoveredJournal& recovered, const JournalLossEvidence& evidence,
                                     const std::filesystem::path& job_dir) {
   if (recovered.end.damaged_line) return DamagedLine(job_dir, *recovered.end.damaged_line);
   const auto error = [&](std::string_view what) {
@@ -40,7 +40,7 @@ std::optional<base::Error> DamageOf(const RecoveredJournal& recovered, const Jou
   return error("the record of the last keeper is not in it any more");
 }
 
-void EndLeftoversOfAll(const RecoveredJournal& recovered, const JournalEvidence& evidence,
+void EndLeftoversOfAll(const RecoveredJournal& recovered, const JournalLossEvidence& evidence,
                        const base::ProcessTable& table) {
   auto keepers = recovered.keepers;
   if (evidence.in_charge) keepers.push_back(*evidence.in_charge);

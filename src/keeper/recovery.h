@@ -25,7 +25,7 @@ struct RecoveredJournal {
 base::Result<RecoveredJournal> RecoverJournal(const std::filesystem::path& job_dir);
 
 // What is known of the journal from elsewhere.
-struct JournalEvidence {
+struct JournalLossEvidence {
   std::optional<KeeperStarted> in_charge;  // the last keeper, by its lock
   std::string boot_id;                     // of the machine now
   // The newest record that the daemon has seen. 0 or 1: no evidence, since the first record is synced
@@ -34,11 +34,11 @@ struct JournalEvidence {
 };
 
 // Why a keeper may not go on, as kCorrupt; nullopt: nothing is missing. Pure.
-std::optional<base::Error> DamageOf(const RecoveredJournal& recovered, const JournalEvidence& evidence,
+std::optional<base::Error> DamageOf(const RecoveredJournal& recovered, const JournalLossEvidence& evidence,
                                     const std::filesystem::path& job_dir);
 
 // Kills what keepers of this boot left. All of them must be dead.
-void EndLeftoversOfAll(const RecoveredJournal& recovered, const JournalEvidence& evidence,
+void EndLeftoversOfAll(const RecoveredJournal& recovered, const JournalLossEvidence& evidence,
                        const base::ProcessTable& table);
 
 // The keeper that holds the lock notes there, once its record is in the journal, that it is in charge. The

@@ -40,7 +40,7 @@ class RecoveryTest : public ::testing::Test {
   base::TempDir dir_;
   std::string text_;
   std::uint64_t last_ = 0;
-  JournalEvidence evidence_{{}, "boot", 0};
+  JournalLossEvidence evidence_{{}, "boot", 0};
 };
 
 TEST_F(RecoveryTest, AWholeOrTornJournalIsNotDamaged) {

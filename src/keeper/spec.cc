@@ -60,7 +60,7 @@ static void ReadLimitValue(base::json::ParseState& r, const base::json::FieldPat
 }
 
 // An object: {"NOFILE":[1024,4096]}.
-static Json Write(const base::json::Format&, const std::vector<ResourceLimit>& limits) {
+static Json Write(const base::json::JsonFormat&, const std::vector<ResourceLimit>& limits) {
   Json object = Json::object();
   for (const auto& limit : limits)
     object[std::string(LimitName(limit.resource))] = {LimitValue(limit.soft), LimitValue(limit.hard)};

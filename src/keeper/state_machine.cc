@@ -113,7 +113,7 @@ void RunStateMachine::ForgetKept() { kept_ = {}; }
 Actions RunStateMachine::OnLaunchFailed(const StartFailed& failed, MonoTime now) {
   Actions actions;
   actions.emplace_back(action::Append{failed});
-  actions.emplace_back(action::Note{failed.message});
+  actions.emplace_back(action::LogNote{failed.message});
   outcome_ = {};
   AfterRun(actions, now);
   return actions;
@@ -130,7 +130,7 @@ Actions RunStateMachine::OnMainEnded(const MainEnd& end, bool tree_empty, MonoTi
                                                .usage = end.usage,
                                                .ordered = expected_ ? expected_ : end.cause}});
   outcome_ = {end.kind == EndKind::kExited && end.code == 0, lasted};
-  if (!expected_ && end.cause) actions.emplace_back(action::Note{end.cause->detail});
+  if (!expected_ && end.cause) actions.emplace_back(action::LogNote{end.cause->detail});
   process_.reset();
   if (tree_empty) {
     AfterRun(actions, now);
@@ -178,15 +178,16 @@ void RunStateMachine::CheckClock(Actions& actions, MonoTime now) {
   if (!ClockCounts()) return;
   if (clock_.TakeWarning(now)) {
     const auto left = *clock_.limit().limit - clock_.Ran(now);
-    actions.emplace_back(action::Note{fmt::format("the time limit is reached in {}: signal {}",
-                                                  base::FormatDuration(left), clock_.limit().warn_signal)});
+    actions.emplace_back(
+        action::LogNote{fmt::format("the time limit is reached in {}: signal {}", base::FormatDuration(left),
+                                    clock_.limit().warn_signal)});
     actions.emplace_back(action::SignalTree{clock_.limit().warn_signal});
   }
   if (!clock_.Expired(now)) return;
   const Reason reason{
       "time_limit", fmt::format("its time limit of {} is over", base::FormatDuration(*clock_.limit().limit))};
   clock_.Stop();
-  actions.emplace_back(action::Note{reason.detail});
+  actions.emplace_back(action::LogNote{reason.detail});
   auto stop = Handle(StopJob{reason, std::nullopt, std::nullopt}, now);
   actions.insert(actions.end(), stop->begin(), stop->end());
 }
@@ -210,7 +211,7 @@ base::Result<Actions> RunStateMachine::OnCommand(const Command& command, MonoTim
   return std::visit([&](const auto& c) { return Handle(c, now); }, command);
 }
 
-base::Result<Actions> RunStateMachine::Handle(const AnnounceReason& command, MonoTime) {
+base::Result<Actions> RunStateMachine::Handle(const SetEndReason& command, MonoTime) {
   if (command.run != 0 && command.run != run_)
     return Conflict(fmt::format("run {} is not the current one ({})", command.run, run_));
   if (!MainMayLive()) return Conflict("the command does not run");
@@ -294,9 +295,9 @@ base::Result<Actions> RunStateMachine::Handle(const SetClockPaused& command, Mon
   return actions;
 }
 
-base::Result<Actions> RunStateMachine::Handle(const WriteNote& command, MonoTime) {
+base::Result<Actions> RunStateMachine::Handle(const WriteLogNote& command, MonoTime) {
   Actions actions;
-  actions.emplace_back(action::Note{command.text});
+  actions.emplace_back(action::LogNote{command.text});
   return actions;
 }
 
@@ -361,7 +362,7 @@ void RunStateMachine::AfterRun(Actions& actions, MonoTime now) {
       return Finish(actions, "finished");
     case RestartVerdict::kExhausted:
       actions.emplace_back(
-          action::Note{fmt::format("restarted {} times in a row; giving up", decision.in_a_row)});
+          action::LogNote{fmt::format("restarted {} times in a row; giving up", decision.in_a_row)});
       return Finish(actions, "restarts_exhausted");
   }
 }
@@ -371,10 +372,10 @@ void RunStateMachine::StartNext(Actions& actions, base::Millis delay, std::uint3
   in_a_row_ = in_a_row;
   actions.emplace_back(action::Append{RestartScheduled{run_ + 1, delay, in_a_row, std::move(ordered)}});
   if (delay.count() == 0) {
-    actions.emplace_back(action::Note{"restarting"});
+    actions.emplace_back(action::LogNote{"restarting"});
     return Launch(actions);
   }
-  actions.emplace_back(action::Note{fmt::format("restarting in {}", base::FormatDuration(delay))});
+  actions.emplace_back(action::LogNote{fmt::format("restarting in {}", base::FormatDuration(delay))});
   phase_ = KeeperPhase::kWaiting;
   deadline_ = now + delay;
 }

@@ -44,9 +44,9 @@ struct KillTree {
   friend bool operator==(const KillTree&, const KillTree&) = default;
 };
 // A line in the job's log.
-struct Note {
+struct LogNote {
   std::string text;
-  friend bool operator==(const Note&, const Note&) = default;
+  friend bool operator==(const LogNote&, const LogNote&) = default;
 };
 // Leave, once everything appended is on disk. The phase is kEnded when the job is over; otherwise the keeper
 // ends at a shutdown, and a later one goes on.
@@ -55,7 +55,7 @@ struct Leave {
 };
 }  // namespace action
 using Action = std::variant<action::Launch, action::Append, action::SignalMain, action::SignalTree,
-                            action::KillTree, action::Note, action::Leave>;
+                            action::KillTree, action::LogNote, action::Leave>;
 using Actions = std::vector<Action>;
 
 // The end of a run's main process as the kernel reports it.
@@ -108,13 +108,13 @@ class RunStateMachine {
   // Carries out the orders for this run that came before the keeper knew that the run had started.
   void CarryOutKept(Actions& actions, base::MonoTime now);
   void ForgetKept();
-  base::Result<Actions> Handle(const AnnounceReason& command, base::MonoTime now);
+  base::Result<Actions> Handle(const SetEndReason& command, base::MonoTime now);
   base::Result<Actions> Handle(const StopJob& command, base::MonoTime now);
   base::Result<Actions> Handle(const RestartJob& command, base::MonoTime now);
   base::Result<Actions> Handle(const UpdateSettings& command, base::MonoTime now);
   base::Result<Actions> Handle(const SendSignalTo& command, base::MonoTime now);
   base::Result<Actions> Handle(const SetClockPaused& command, base::MonoTime now);
-  base::Result<Actions> Handle(const WriteNote& command, base::MonoTime now);
+  base::Result<Actions> Handle(const WriteLogNote& command, base::MonoTime now);
   base::Result<Actions> Handle(const RecordsStored& command, base::MonoTime now);
   bool ClockCounts() const;
   // Acts on the time limit.

@@ -98,16 +98,16 @@ class World {
       case 1:
         return RestartJob{reason, {}, grace};
       case 2:
-        return AnnounceReason{*rc::gen::inRange<RunNumber>(0, 3),
-                              {*rc::gen::element<std::string>("", "a", "b"), ""},
-                              *rc::gen::arbitrary<bool>()};
+        return SetEndReason{*rc::gen::inRange<RunNumber>(0, 3),
+                            {*rc::gen::element<std::string>("", "a", "b"), ""},
+                            *rc::gen::arbitrary<bool>()};
       case 3: {
         UpdateSettings update;
         update.restart = RestartPolicy{.mode = *rc::gen::element(RestartMode::kNo, RestartMode::kAlways)};
         return update;
       }
       case 4:
-        return WriteNote{"a note"};
+        return WriteLogNote{"a note"};
       case 5:
       case 6:
         return SendSignalTo{signal, *rc::gen::arbitrary<bool>()};
@@ -294,7 +294,7 @@ class World {
     if (const auto* pause = std::get_if<SetClockPaused>(&command)) paused_ = pause->paused;
     if (const auto* signal = std::get_if<SendSignalTo>(&command))
       asked_.insert({signal->signal, signal->tree});
-    if (const auto* reason = std::get_if<AnnounceReason>(&command)) {
+    if (const auto* reason = std::get_if<SetEndReason>(&command)) {
       announced_ = reason->reason.word;
       final_ = reason->final && !announced_.empty();
     }

@@ -28,7 +28,7 @@ std::vector<std::string> Words(const Actions& actions) {
     std::string operator()(const action::SignalMain& a) { return "signal " + std::to_string(a.signal); }
     std::string operator()(const action::SignalTree& a) { return "signal-tree " + std::to_string(a.signal); }
     std::string operator()(const action::KillTree&) { return "kill-tree"; }
-    std::string operator()(const action::Note&) { return "note"; }
+    std::string operator()(const action::LogNote&) { return "note"; }
     std::string operator()(const action::Leave&) { return "leave"; }
     std::string operator()(const action::Append& a) { return std::visit(*this, a.body); }
     std::string operator()(const KeeperStarted&) { return "keeper"; }
@@ -239,19 +239,17 @@ TEST(RunStateMachine, StopKillsAStartThatHangsBeforeExecve) {
 
 TEST(RunStateMachine, AnnouncedReasonIsWrittenWithTheEndThatFollows) {
   auto machine = Running(ExampleSpec());
-  EXPECT_THAT(Words(machine.OnCommand(AnnounceReason{1, {"memory_limit", "600MiB"}, false}, At(5))),
-              IsEmpty());
-  EXPECT_THAT(Words(machine.OnCommand(AnnounceReason{1, {"late", ""}, false}, At(6))),
-              ElementsAre("refused"));
+  EXPECT_THAT(Words(machine.OnCommand(SetEndReason{1, {"memory_limit", "600MiB"}, false}, At(5))), IsEmpty());
+  EXPECT_THAT(Words(machine.OnCommand(SetEndReason{1, {"late", ""}, false}, At(6))), ElementsAre("refused"));
   EXPECT_THAT(Words(machine.OnMainEnded(Killed(9), true, At(7))),
               ElementsAre("exit 9 memory_limit", "end finished", "leave"));
 }
 
 TEST(RunStateMachine, ReasonForAnotherRunIsRefused) {
   auto machine = Running(ExampleSpec(RestartMode::kAlways));
-  EXPECT_THAT(Words(machine.OnCommand(AnnounceReason{2, {"memory_limit", ""}, false}, At(5))),
+  EXPECT_THAT(Words(machine.OnCommand(SetEndReason{2, {"memory_limit", ""}, false}, At(5))),
               ElementsAre("refused"));
-  machine.OnCommand(AnnounceReason{1, {"memory_limit", ""}, false}, At(5)).value();
+  machine.OnCommand(SetEndReason{1, {"memory_limit", ""}, false}, At(5)).value();
   machine.OnMainEnded(Killed(9), true, At(7));
   machine.OnTime(At(500));
   machine.OnLaunched({2, kMain, {}}, At(501));
@@ -261,15 +259,15 @@ TEST(RunStateMachine, ReasonForAnotherRunIsRefused) {
 
 TEST(RunStateMachine, WithdrawnReasonIsForgotten) {
   auto machine = Running(ExampleSpec());
-  machine.OnCommand(AnnounceReason{0, {"memory_limit", ""}, true}, At(5)).value();
-  machine.OnCommand(AnnounceReason{0, {"", ""}, false}, At(6)).value();
+  machine.OnCommand(SetEndReason{0, {"memory_limit", ""}, true}, At(5)).value();
+  machine.OnCommand(SetEndReason{0, {"", ""}, false}, At(6)).value();
   EXPECT_THAT(Words(machine.OnMainEnded(Exit(0), true, At(7))),
               ElementsAre("exit 0", "end finished", "leave"));
 }
 
 TEST(RunStateMachine, FinalReasonOverrulesTheRestartPolicy) {
   auto machine = Running(ExampleSpec(RestartMode::kAlways));
-  machine.OnCommand(AnnounceReason{1, {"memory_limit", ""}, true}, At(5)).value();
+  machine.OnCommand(SetEndReason{1, {"memory_limit", ""}, true}, At(5)).value();
   EXPECT_THAT(Words(machine.OnMainEnded(Killed(9), true, At(7))),
               ElementsAre("exit 9 memory_limit", "end stopped", "leave"));
 }
@@ -452,7 +450,7 @@ TEST(RunStateMachine, AChangedPolicyDoesNotTakeBackARestartThatIsLeftToTheNextKe
 
 TEST(RunStateMachine, ShutdownDoesNotTakeBackThatAReasonWasFinal) {
   auto machine = Running(ExampleSpec(RestartMode::kAlways));
-  machine.OnCommand(AnnounceReason{1, {"memory_limit", ""}, true}, At(5)).value();
+  machine.OnCommand(SetEndReason{1, {"memory_limit", ""}, true}, At(5)).value();
   machine.OnShutdown(At(6));
   EXPECT_THAT(Words(machine.OnMainEnded(Killed(9), true, At(7))),
               ElementsAre("exit 9 memory_limit", "end stopped", "leave"));

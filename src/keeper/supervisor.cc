@@ -104,7 +104,7 @@ void Supervisor::Perform(const Actions& actions) {
 
 void Supervisor::Perform(const action::Launch& launch) { to_launch_ = launch.run; }
 void Supervisor::Perform(const action::Append& append) { resources_.journal.Append(append.body); }
-void Supervisor::Perform(const action::Note& note) { resources_.log.Note(note.text); }
+void Supervisor::Perform(const action::LogNote& note) { resources_.log.Note(note.text); }
 void Supervisor::Perform(const action::Leave&) { leaving_ = true; }
 
 void Supervisor::Perform(const action::SignalMain& order) {
@@ -149,16 +149,17 @@ void Supervisor::StartLaunch() {
     }
     resources_.journal.Hold();
     HoldMemory();
-    const LaunchRequest request{.spec = resources_.spec,
-                                .run = run,
-                                .extra_environment = {fmt::format("{}={}", kKeyVariable, resources_.key)},
-                                .cgroup = resources_.tree.cgroup,
-                                .processors = ProcessorsOf(resources_),
-                                .output_fd = resources_.output_in.get(),
-                                .journal_fd = resources_.journal.fd(),
-                                .seq = resources_.journal.NextSeq(),
-                                .notes = std::exchange(resources_.notes, {})};
-    auto started = Launching::Start(request, clock_);
+    const ProcessLaunchRequest request{
+        .spec = resources_.spec,
+        .run = run,
+        .extra_environment = {fmt::format("{}={}", kKeyVariable, resources_.key)},
+        .cgroup = resources_.tree.cgroup,
+        .processors = ProcessorsOf(resources_),
+        .output_fd = resources_.output_in.get(),
+        .journal_fd = resources_.journal.fd(),
+        .seq = resources_.journal.NextSeq(),
+        .notes = std::exchange(resources_.notes, {})};
+    auto started = LaunchingProcess::Start(request, clock_);
     if (started) {
       launching_ = std::move(*started);
       epoll_event event{};
@@ -175,7 +176,7 @@ void Supervisor::StartLaunch() {
 
 void Supervisor::PollLaunch() {
   if (!launching_ || !launching_->Poll()) return;
-  const Launching way = std::move(*std::exchange(launching_, std::nullopt));
+  const LaunchingProcess way = std::move(*std::exchange(launching_, std::nullopt));
   auto started = way.started();
   auto failed = way.failed();
   if (started || failed) {

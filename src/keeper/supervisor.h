@@ -64,7 +64,7 @@ class Supervisor {
   void Perform(const action::SignalMain& order);
   void Perform(const action::SignalTree& order);
   void Perform(const action::KillTree& order);
-  void Perform(const action::Note& note);
+  void Perform(const action::LogNote& note);
   void Perform(const action::Leave& leave);
 
   void FlushJournal();
@@ -93,7 +93,7 @@ class Supervisor {
   const base::ProcessTable& table_;
   RunStateMachine machine_;
 
-  std::optional<Launching> launching_;
+  std::optional<LaunchingProcess> launching_;
   pid_t main_ = 0;  // child that runs the command; 0: none
   std::optional<RunNumber> to_launch_;
   std::optional<std::uint64_t> stored_;  // up to here the daemon has stored the records

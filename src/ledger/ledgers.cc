@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "base/text.h"
-#include "ledger/wire/books.h"
 #include "ledger/wire/peaks.h"
+#include "ledger/wire/slot_balance.h"
 #include "ledger/wire/slot_lock.h"
 
 namespace gpuman::ledger {
@@ -110,7 +110,7 @@ std::optional<std::array<std::uint8_t, 16>> ParseUuid(std::string_view text) {
   return bytes;
 }
 
-Result<> Ledgers::Add(JobId job, Result<Page> page, std::span<const GpuLimit> limits,
+Result<> Ledgers::Add(JobId job, Result<LedgerMapping> page, std::span<const GpuLimit> limits,
                       const EvictionSettings& eviction) {
   if (jobs_.contains(job))
     return Fail(ErrorCode::kAlreadyExists, fmt::format("job {} has a ledger already", job.value));
@@ -126,12 +126,12 @@ Result<> Ledgers::Add(JobId job, Result<Page> page, std::span<const GpuLimit> li
 }
 
 Result<> Ledgers::Create(JobId job, std::span<const GpuLimit> limits, const EvictionSettings& eviction) {
-  return Add(job, Page::Create(job.value), limits, eviction);
+  return Add(job, LedgerMapping::Create(job.value), limits, eviction);
 }
 
 Result<> Ledgers::Adopt(JobId job, Fd file, std::span<const GpuLimit> limits,
                         const EvictionSettings& eviction) {
-  GPUMAN_TRY(Add(job, Page::Adopt(std::move(file), job.value), limits, eviction));
+  GPUMAN_TRY(Add(job, LedgerMapping::Adopt(std::move(file), job.value), limits, eviction));
   TakeOver(jobs_.at(job));
   return {};
 }
@@ -256,8 +256,8 @@ std::optional<base::Bytes> Ledgers::OnGpuOf(JobId job, base::ProcessId process, 
 bool Ledgers::IsMoving(JobId job, base::ProcessId process, std::string_view uuid) const {
   const auto at = AccountOf(job, process, uuid);
   if (!at) return false;
-  const auto stage = static_cast<wire::MemoryStage>(wire::Load(at->ledger->slot[at->slot].stage));
-  return stage == wire::MemoryStage::kEvicting || stage == wire::MemoryStage::kRestoring;
+  const auto stage = static_cast<wire::MemoryResidency>(wire::Load(at->ledger->slot[at->slot].stage));
+  return stage == wire::MemoryResidency::kEvicting || stage == wire::MemoryResidency::kRestoring;
 }
 
 std::uint64_t Ledgers::OrdersOf(JobId job, base::ProcessId process, std::string_view uuid) const {

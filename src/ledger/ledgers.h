@@ -19,7 +19,7 @@
 #include "base/process.h"
 #include "base/result.h"
 #include "base/units.h"
-#include "ledger/page.h"
+#include "ledger/ledger_mapping.h"
 #include "ledger/wire/orders.h"
 #include "ledger/wire/rest.h"
 
@@ -62,7 +62,7 @@ struct ProcessPeak {
   base::MemoryParts parts;  // what it was; nothing in it is other processes' or uncounted
 };
 
-struct RefusalHistory {
+struct FirstAndLastRefusal {
   Refusal last;
   std::optional<Refusal> first{};  // since ForgetFirstRefusals; absent: not known
 };
@@ -103,11 +103,11 @@ struct ProcessOrder {
   friend bool operator==(const ProcessOrder&, const ProcessOrder&) = default;
 };
 
-using wire::StepGrant;
-using wire::StepReport;
+using wire::CallGrant;
+using wire::CallGrantReport;
 
 // How a process that is ordered to hold comes to rest. A GPU is named by its index (Ledgers::GpusOf).
-struct RestWords {
+struct QuiesceReport {
   bool shut = false;          // an order has closed the gate, and no memory leaves yet
   bool in_flight = false;     // a call has not returned
   bool capturing = false;     // a stream is captured; the gate is open meanwhile
@@ -116,29 +116,29 @@ struct RestWords {
   std::uint16_t works = 0;    // one bit for each GPU with work that has not ended, or that may have some
   std::uint16_t waits = 0;    // one bit for each GPU for which a thread waits at the gate
   std::uint32_t changes = 0;  // 16 bits that grow with each change
-  friend bool operator==(const RestWords&, const RestWords&) = default;
+  friend bool operator==(const QuiesceReport&, const QuiesceReport&) = default;
 };
 
 // A GPU whose memory can leave it. All figures are of one process.
-struct Home {
+struct EvictableGpu {
   std::string uuid{};
   base::Bytes evictable{};  // on the GPU
   base::Bytes evicted{};    // in host memory
   base::Bytes wants{};      // the bytes that waiting allocations need there
-  friend bool operator==(const Home&, const Home&) = default;
+  friend bool operator==(const EvictableGpu&, const EvictableGpu&) = default;
 };
 
 // Where a process's memory is. All members except `process` and `ordered` come from the process itself.
 struct SlotStatus {
   base::ProcessId process;
-  wire::MemoryStage stage = wire::MemoryStage::kNone;
+  wire::MemoryResidency stage = wire::MemoryResidency::kNone;
   bool answered = false;  // the last order was carried out or refused
   wire::OrderKind ordered = wire::OrderKind::kRun;
-  wire::Trouble trouble = wire::Trouble::kNone;
+  wire::OrderError trouble = wire::OrderError::kNone;
   std::uint32_t driver_error = 0;  // CUresult, where the driver caused the trouble
   // The GPUs whose memory can leave, each once, the first home first. There is a first home in any case; its
   // UUID is empty where the process sees only one GPU, or has chosen none yet.
-  std::vector<Home> homes;
+  std::vector<EvictableGpu> homes;
   base::Bytes evictable;        // on the GPUs, the sum of `homes`
   base::Bytes evicted;          // in host memory, the sum of `homes`
   base::Bytes managed;          // memory that the driver moves
@@ -154,8 +154,8 @@ struct SlotStatus {
   bool steps = false;                // the shim tells `rest`, and takes grants of steps and a patience
   bool shares = false;               // the process exports memory by descriptor, dma-buf or multicast
   bool fetches = false;              // the shim knows ProcessOrder::stay_held
-  RestWords rest;
-  StepReport stepped;  // of the last grant of steps that the process has seen
+  QuiesceReport rest;
+  CallGrantReport stepped;  // of the last grant of steps that the process has seen
 };
 
 // What the daemon gives to a process that joins. A process that holds `owner`, or a mapping made through
@@ -222,7 +222,7 @@ class Ledgers {
   // Returns the number of the grant at once: SlotStatus::stepped tells how the grant ends, and the process
   // sends a notification then. A grant ends also with the next order to the process. kNotFound: no such
   // process counts in the job's ledger.
-  base::Result<unsigned> Step(base::JobId job, base::ProcessId process, const StepGrant& grant);
+  base::Result<unsigned> Step(base::JobId job, base::ProcessId process, const CallGrant& grant);
   // The UUIDs of the GPUs by their index in the ledger; empty where the job's limits do not name the GPU.
   std::vector<std::string> GpusOf(base::JobId job) const;
   // Sets how the job shares. The job's shims follow at once.
@@ -250,7 +250,7 @@ class Ledgers {
   // short that was. 0: they had none.
   std::vector<GpuUsage> PeaksOf(base::JobId job) const;
   // On each GPU that had one, in the order of the limits.
-  std::vector<RefusalHistory> RefusalsOf(base::JobId job) const;
+  std::vector<FirstAndLastRefusal> RefusalsOf(base::JobId job) const;
   // A run of the job has begun at `at` (CLOCK_MONOTONIC, ns): earlier refusals are not the first of it.
   void ForgetFirstRefusals(base::JobId job, std::uint64_t at);
   // What the peak on the GPU was, as in PeaksOf; nothing in it is uncounted. nullopt: not known.
@@ -276,7 +276,7 @@ class Ledgers {
     std::uint32_t step = 0;
   };
   struct Entry {
-    Page page;
+    LedgerMapping page;
     std::vector<GpuLimit> limits;
     EvictionSettings eviction;
     std::map<unsigned, Member> members;  // processes that may have ended
@@ -296,7 +296,7 @@ class Ledgers {
   std::vector<GpuUsage> OnEachGpu(base::JobId job,
                                   std::uint64_t (*bytes_of)(const wire::Ledger&, unsigned gpu)) const;
   std::optional<Account> AccountOf(base::JobId job, base::ProcessId process, std::string_view uuid) const;
-  base::Result<> Add(base::JobId job, base::Result<Page> page, std::span<const GpuLimit> limits,
+  base::Result<> Add(base::JobId job, base::Result<LedgerMapping> page, std::span<const GpuLimit> limits,
                      const EvictionSettings& eviction);
   static void TakeOver(Entry& entry);
   static void FreePeaks(Entry& entry);
@@ -304,7 +304,7 @@ class Ledgers {
   static void ChangeWatch(Entry& entry);
   static void Tell(Entry& entry, unsigned slot, Member& member, const ProcessOrder& command);
   static OrderBytes OrderBytesOf(const Entry& entry, unsigned slot, const ProcessOrder& command);
-  static std::vector<Home> HomesOf(const Entry& entry, unsigned slot);
+  static std::vector<EvictableGpu> HomesOf(const Entry& entry, unsigned slot);
   SlotStatus Read(const Entry& entry, unsigned slot, const Member& member) const;
   void WriteSampled(wire::Ledger& ledger) const;
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "ledger/test_reclaim.h"
-#include "ledger/wire/books.h"
 #include "ledger/wire/peaks.h"
+#include "ledger/wire/slot_balance.h"
 #include "ledger/wire/slot_lock.h"
 
 namespace gpuman::ledger {
@@ -213,13 +213,13 @@ TEST(Ledgers, OrderAProcessOffItsGpuAndBack) {
   EXPECT_FALSE(ledgers.SlotStatusesOf(kOwnedJob).at(0).answered);
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), true));  // it is being carried out
   EXPECT_EQ(slot.order, 5u);
-  slot.stage = static_cast<std::uint32_t>(wire::MemoryStage::kEvicted);
+  slot.stage = static_cast<std::uint32_t>(wire::MemoryResidency::kEvicted);
   slot.evicted = 4096;
   slot.answered = 5;
   const SlotStatus out = ledgers.SlotStatusesOf(kOwnedJob).at(0);
   EXPECT_EQ(out.process, base::SelfId());
   EXPECT_TRUE(out.answered && out.ordered == wire::OrderKind::kLeave);
-  EXPECT_EQ(out.stage, wire::MemoryStage::kEvicted);
+  EXPECT_EQ(out.stage, wire::MemoryResidency::kEvicted);
   EXPECT_EQ(out.evicted.count, 4096u);
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), true));  // it was carried out
   EXPECT_EQ(slot.order, 5u);
@@ -248,9 +248,9 @@ TEST(Ledgers, AnOrderThatWasRefusedIsGivenAnew) {
   const Mapped mapped(joined->owner);
   wire::Slot& slot = SlotOf(mapped, *joined);
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), true));
-  slot.error = wire::PackError(wire::Trouble::kDriver, 700);
+  slot.error = wire::PackError(wire::OrderError::kDriver, 700);
   slot.answered = 5;
-  EXPECT_EQ(ledgers.SlotStatusesOf(kOwnedJob).at(0).trouble, wire::Trouble::kDriver);
+  EXPECT_EQ(ledgers.SlotStatusesOf(kOwnedJob).at(0).trouble, wire::OrderError::kDriver);
   EXPECT_EQ(ledgers.SlotStatusesOf(kOwnedJob).at(0).driver_error, 700u);
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), true));
   EXPECT_EQ(slot.order, 9u);
@@ -327,7 +327,7 @@ TEST(Ledgers, GrantStepsByNumberUntilTheNextOrder) {
   wire::Slot& slot = SlotOf(mapped, *joined);
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), ProcessOrder{wire::OrderKind::kHold}));
   EXPECT_EQ(slot.step, 0u);
-  const StepGrant grant{0, 64, 3, true, false};
+  const CallGrant grant{0, 64, 3, true, false};
   EXPECT_EQ(ledgers.Step(kOwnedJob, base::SelfId(), grant).value(), 1u);
   EXPECT_EQ(wire::GrantOf(slot.step), grant);
   EXPECT_EQ(wire::StepNumberOf(slot.step), 1u);
@@ -352,19 +352,19 @@ TEST(Ledgers, ReadHowAProcessComesToRest) {
   wire::Slot& slot = SlotOf(mapped, *joined);
   const SlotStatus older = ledgers.SlotStatusesOf(kOwnedJob).at(0);
   EXPECT_FALSE(older.steps || older.shares || older.fetches);
-  EXPECT_EQ(older.rest, RestWords{});
-  EXPECT_EQ(older.stepped, StepReport{});
+  EXPECT_EQ(older.rest, QuiesceReport{});
+  EXPECT_EQ(older.stepped, CallGrantReport{});
   slot.flags = wire::kSteps | wire::kShares | wire::kFetches;
   slot.rest = wire::PackRest(0x2, 0x5);  // there is no third GPU
   slot.rest_state = 7u << 16 | wire::kRestShut | wire::kRestForRoom;
-  slot.stepped = wire::PackStepReport({9, wire::StepEnd::kAtWork, 12});
+  slot.stepped = wire::PackStepReport({9, wire::CallGrantEndReason::kAtWork, 12});
   const SlotStatus one = ledgers.SlotStatusesOf(kOwnedJob).at(0);
   EXPECT_TRUE(one.steps && one.shares && one.fetches);
-  EXPECT_EQ(one.rest, (RestWords{.shut = true, .for_room = true, .works = 2, .waits = 1, .changes = 7}));
-  EXPECT_EQ(one.stepped, (StepReport{9, wire::StepEnd::kAtWork, 12}));
+  EXPECT_EQ(one.rest, (QuiesceReport{.shut = true, .for_room = true, .works = 2, .waits = 1, .changes = 7}));
+  EXPECT_EQ(one.stepped, (CallGrantReport{9, wire::CallGrantEndReason::kAtWork, 12}));
   slot.rest_state = wire::kRestInFlight | wire::kRestCapturing | wire::kRestAnywhere;
   EXPECT_EQ(ledgers.SlotStatusesOf(kOwnedJob).at(0).rest,
-            (RestWords{.in_flight = true, .capturing = true, .anywhere = true, .works = 2, .waits = 1}));
+            (QuiesceReport{.in_flight = true, .capturing = true, .anywhere = true, .works = 2, .waits = 1}));
 }
 
 TEST(Ledgers, TellWhatSharesAProcessHasAndWaitsFor) {
@@ -450,7 +450,7 @@ TEST_F(LedgersOfTwoGpus, AProcessThatSeesSeveralGpusSaysOnWhichItsMemoryCanLeave
   slot.home = 17;
   EXPECT_EQ(first_home(), "");
   EXPECT_FALSE(ledgers.IsMoving(kOwnedJob, base::SelfId(), kSecond));
-  slot.stage = static_cast<std::uint32_t>(wire::MemoryStage::kRestoring);
+  slot.stage = static_cast<std::uint32_t>(wire::MemoryResidency::kRestoring);
   EXPECT_TRUE(ledgers.IsMoving(kOwnedJob, base::SelfId(), kSecond));
 }
 
@@ -470,7 +470,7 @@ TEST_F(LedgersOfTwoGpus, AProcessTellsOfEachGpuThatItsMemoryCanLeave) {
   (*mapped).home[2].owner = wire::PackOwner(joined->slot, 0);  // a program may write anything
   (*mapped).home[3].owner = wire::PackOwner(joined->slot, 9);
   const SlotStatus status = ledgers.SlotStatusesOf(kOwnedJob).at(0);
-  const Home first{kSecond, {8192}, {0}, {1}}, second{kFirst, {4096}, {12288}, {8192}};
+  const EvictableGpu first{kSecond, {8192}, {0}, {1}}, second{kFirst, {4096}, {12288}, {8192}};
   EXPECT_EQ(status.homes, (std::vector{first, second}));
   EXPECT_EQ(status.evictable.count, 12288u);
   EXPECT_EQ(status.evicted.count, 12288u);
@@ -481,7 +481,7 @@ TEST_F(LedgersOfTwoGpus, AProcessTellsOfEachGpuThatItsMemoryCanLeave) {
 
 TEST_F(LedgersOfTwoGpus, TakeBytesOfEachGpu) {
   slot.home = 1;
-  wire::Home& further = (*mapped).home[wire::ClaimHome(*mapped, joined->slot, 1)];
+  wire::EvictableGpuEntry& further = (*mapped).home[wire::ClaimHome(*mapped, joined->slot, 1)];
   const auto take = [&](std::map<std::string, base::Bytes> away) {
     const ProcessOrder command{wire::OrderKind::kTake, std::move(away)};
     EXPECT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), command));
@@ -510,7 +510,7 @@ TEST(Ledgers, ASlotWithArbitraryBytesIsReadSafely) {
   std::memset(static_cast<void*>(&(*mapped).home), 0xff, sizeof(wire::Ledger::home));
   const SlotStatus slot = ledgers.SlotStatusesOf(kOwnedJob).at(0);
   EXPECT_EQ(slot.process, base::SelfId());
-  EXPECT_EQ(slot.stage, wire::MemoryStage::kNone);
+  EXPECT_EQ(slot.stage, wire::MemoryResidency::kNone);
   EXPECT_LE(slot.evicted.count, std::uint64_t{1} << 44);
   EXPECT_FALSE(ledgers.Intact(kOwnedJob));
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), false));  // repairs the order
@@ -595,7 +595,7 @@ TEST(Ledgers, ARefusalSaysWhatTheMemoryWasWhereThatIsKnown) {
   auto joined = ledgers.Join(kOwnedJob, base::SelfId());
   const Mapped mapped(joined->owner);
   const auto by = static_cast<std::uint32_t>(wire::RefusedBy::kLimit);
-  wire::GpuDetail& detail = *wire::DetailOf(*mapped, 0);
+  wire::GpuPeakAndRefusals& detail = *wire::DetailOf(*mapped, 0);
   (*mapped).gpu[0].refusal = {5, 4096, 1400, 8192, 77, by, 0};
   detail.first = {3, 512, 1300, 8192, 70, by, 0};
   Tell(detail.at_last, 5, 1300);
@@ -675,7 +675,7 @@ TEST(Ledgers, TheMostThatAProcessHadOutlivesIt) {
   EXPECT_EQ(peaks[1].program, "python3") << "a control character is left out";
   EXPECT_EQ(peaks[1].parts, (base::MemoryParts{{3 * kUnit}, {}, {}, {}, {kUnit}, {}, {}}));
 
-  auto& written = *reinterpret_cast<wire::PeakSlot*>(&(*mapped).slot[wire::kProcessSlots]);
+  auto& written = *reinterpret_cast<wire::ProcessPeakArray*>(&(*mapped).slot[wire::kProcessSlots]);
   written.peak[0].parts[1].sum = 0;  // it was killed while it wrote the last one
   EXPECT_EQ(ledgers.ProcessPeaksOf(kOwnedJob).at(1).parts.Sum(), base::Bytes{2 * kUnit})
       << "the one before it";

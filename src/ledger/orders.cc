@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "ledger/ledgers.h"
-#include "ledger/wire/books.h"
+#include "ledger/wire/slot_balance.h"
 #include "ledger/wire/slot_lock.h"
 
 namespace gpuman::ledger {
@@ -41,9 +41,9 @@ void Withdraw(wire::Slot& place, std::uint32_t& step) {
   wire::Store(place.step, step);
 }
 
-RestWords RestOf(std::uint32_t rest, std::uint32_t state, unsigned gpus) {
+QuiesceReport RestOf(std::uint32_t rest, std::uint32_t state, unsigned gpus) {
   const std::uint32_t known = (1u << gpus) - 1;
-  RestWords words;
+  QuiesceReport words;
   words.shut = (state & wire::kRestShut) != 0;
   words.in_flight = (state & wire::kRestInFlight) != 0;
   words.capturing = (state & wire::kRestCapturing) != 0;
@@ -71,17 +71,18 @@ const GpuLimit* LimitOf(const wire::Ledger& ledger, const std::vector<GpuLimit>&
 
 }  // namespace
 
-std::vector<Home> Ledgers::HomesOf(const Entry& entry, unsigned slot) {
+std::vector<EvictableGpu> Ledgers::HomesOf(const Entry& entry, unsigned slot) {
   const wire::Ledger& ledger = *entry.page;
   const wire::Slot& place = ledger.slot[slot];
   const auto* const first = LimitOf(ledger, entry.limits, static_cast<int>(wire::Load(place.home)) - 1);
-  std::vector<Home> homes{{first != nullptr ? first->uuid : std::string(), Figure(place.evictable),
-                           Figure(place.evicted), Figure(place.wants)}};
-  for (const wire::Home& one : ledger.home) {
+  std::vector<EvictableGpu> homes{{first != nullptr ? first->uuid : std::string(), Figure(place.evictable),
+                                   Figure(place.evicted), Figure(place.wants)}};
+  for (const wire::EvictableGpuEntry& one : ledger.home) {
     const int gpu = wire::GpuOfOwner(wire::Load(one.owner), slot);
     const auto* const limit = LimitOf(ledger, entry.limits, gpu);
     if (limit == nullptr) continue;
-    const bool known = std::ranges::any_of(homes, [&](const Home& home) { return home.uuid == limit->uuid; });
+    const bool known =
+        std::ranges::any_of(homes, [&](const EvictableGpu& home) { return home.uuid == limit->uuid; });
     if (known) continue;
     const base::Bytes wants{std::uint64_t{wire::Load(one.wants)} * wire::kUnit};
     homes.push_back({limit->uuid, Figure(one.evictable), Figure(one.evicted), wants});
@@ -98,7 +99,7 @@ SlotStatus Ledgers::Read(const Entry& entry, unsigned slot, const Member& member
   // The answer is read before the stage, because a process writes its stage before its answer.
   status.answered = wire::Load(place.answered) == member.order;
   const std::uint32_t stage = wire::Load(place.stage), error = wire::Load(place.error);
-  if (stage < wire::kStages) status.stage = static_cast<wire::MemoryStage>(stage);
+  if (stage < wire::kStages) status.stage = static_cast<wire::MemoryResidency>(stage);
   status.ordered = wire::OrderKindOf(member.order);
   status.trouble = wire::TroubleOf(error);
   status.driver_error = wire::DriverErrorOf(error);
@@ -123,7 +124,7 @@ SlotStatus Ledgers::Read(const Entry& entry, unsigned slot, const Member& member
     if (bytes != 0) status.held.push_back({limit.uuid, {bytes}});
   }
   status.homes = HomesOf(entry, slot);
-  for (const Home& home : status.homes) {
+  for (const EvictableGpu& home : status.homes) {
     status.evictable += home.evictable;
     status.evicted += home.evicted;
     status.wants += home.wants;
@@ -145,7 +146,7 @@ void Ledgers::TakeOver(Entry& entry) {
     const std::uint32_t order = wire::Load(place.order);
     OrderBytes bytes{wire::Load(place.order_bytes), {}};
     for (unsigned i = 0; i < wire::kHomes; ++i) {
-      const wire::Home& home = entry.page->home[i];
+      const wire::EvictableGpuEntry& home = entry.page->home[i];
       const std::uint64_t its = wire::Load(home.order_bytes);
       if (wire::GpuOfOwner(wire::Load(home.owner), slot) >= 0 && its != 0) bytes.home[i] = its;
     }
@@ -178,7 +179,7 @@ void Ledgers::Tell(Entry& entry, unsigned slot, Member& member, const ProcessOrd
   OrderBytes bytes = OrderBytesOf(entry, slot, command);
   const bool same = wire::OrderKindOf(member.order) == command.what && member.order_bytes == bytes;
   const bool refused = wire::Load(place.answered) == member.order &&
-                       wire::TroubleOf(wire::Load(place.error)) != wire::Trouble::kNone;
+                       wire::TroubleOf(wire::Load(place.error)) != wire::OrderError::kNone;
   if (!same || refused) {
     member.order = wire::OrderAfter(member.order, command.what);
     member.order_bytes = std::move(bytes);
@@ -187,7 +188,7 @@ void Ledgers::Tell(Entry& entry, unsigned slot, Member& member, const ProcessOrd
   // Writes the order even where it is unchanged: the program may have overwritten it.
   wire::Store(place.order_bytes, member.order_bytes.slot);
   for (unsigned i = 0; i < wire::kHomes; ++i) {
-    wire::Home& home = entry.page->home[i];
+    wire::EvictableGpuEntry& home = entry.page->home[i];
     if (wire::GpuOfOwner(wire::Load(home.owner), slot) < 0) continue;
     const auto named = member.order_bytes.home.find(i);
     wire::Store(home.order_bytes, named == member.order_bytes.home.end() ? 0 : named->second);
@@ -225,7 +226,7 @@ Result<> Ledgers::Order(JobId job, base::ProcessId process, const ProcessOrder& 
   return tl::unexpected(NotCounted(job, process));
 }
 
-Result<unsigned> Ledgers::Step(JobId job, base::ProcessId process, const StepGrant& grant) {
+Result<unsigned> Ledgers::Step(JobId job, base::ProcessId process, const CallGrant& grant) {
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return tl::unexpected(NoLedger(job));
   Entry& entry = found->second;

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "ledger/ledgers.h"
-#include "ledger/wire/books.h"
 #include "ledger/wire/peaks.h"
+#include "ledger/wire/slot_balance.h"
 #include "ledger/wire/slot_lock.h"
 
 namespace gpuman::ledger {
@@ -146,13 +146,13 @@ std::vector<GpuUsage> Ledgers::PeaksOf(JobId job) const {
   });
 }
 
-std::vector<RefusalHistory> Ledgers::RefusalsOf(JobId job) const {
-  std::vector<RefusalHistory> refusals;
+std::vector<FirstAndLastRefusal> Ledgers::RefusalsOf(JobId job) const {
+  std::vector<FirstAndLastRefusal> refusals;
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return refusals;
   const wire::Ledger& ledger = *found->second.page;
   for (const auto& [gpu, uuid] : GpusIn(ledger, found->second.limits)) {
-    const wire::GpuDetail* const detail = wire::DetailOf(ledger, gpu);
+    const wire::GpuPeakAndRefusals* const detail = wire::DetailOf(ledger, gpu);
     auto last = RefusalIn(uuid, ledger.gpu[gpu].refusal, detail ? &detail->at_last : nullptr);
     if (!last) continue;
     auto first = detail ? RefusalIn(uuid, detail->first, &detail->at_first) : std::nullopt;
@@ -167,7 +167,7 @@ void Ledgers::ForgetFirstRefusals(JobId job, std::uint64_t at) {
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return;
   for (unsigned gpu = 0; gpu < wire::kMaxGpus; ++gpu) {
-    wire::GpuDetail* const detail = wire::DetailOf(*found->second.page, gpu);
+    wire::GpuPeakAndRefusals* const detail = wire::DetailOf(*found->second.page, gpu);
     if (detail && wire::Load(detail->first.at) < at) wire::Store(detail->at_first.number, 0);
   }
 }

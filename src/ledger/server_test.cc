@@ -15,7 +15,7 @@
 #include <functional>
 #include <vector>
 
-#include "base/lingering_socket.h"
+#include "base/slow_closing_socket.h"
 #include "base/temp_dir.h"
 #include "ledger/wire/messages.h"
 #include "ledger/wire/transfer.h"
@@ -176,7 +176,7 @@ TEST_F(ServerTest, ADescriptorThatIsPassedAlongHoldsUpNobody) {
                                       {rung, said},
                                       {std::string_view("nonsense"), said}}) {
     for (const bool with_first : {true, false}) {
-      base::LingeringSocket lingering;
+      base::SlowClosingSocket lingering;
       ASSERT_TRUE(lingering.ok());
       const base::Fd fd = Connect();
       if (with_first) {
@@ -199,7 +199,7 @@ TEST_F(ServerTest, AProcessThatIsAnsweredLateMayHavePassedADescriptorToo) {
   ASSERT_EQ(::send(fd.get(), &hello, sizeof hello, 0), static_cast<ssize_t>(sizeof hello));
   answer_ = {AttributionOutcome::kLater, {}};
   Serve();
-  base::LingeringSocket lingering;
+  base::SlowClosingSocket lingering;
   ASSERT_TRUE(lingering.PassTo(fd.get(), "x"));
   answer_ = {AttributionOutcome::kJob, kAskedJob};
   server_->AskAgain();
@@ -208,7 +208,7 @@ TEST_F(ServerTest, AProcessThatIsAnsweredLateMayHavePassedADescriptorToo) {
 }
 
 TEST_F(ServerTest, ADescriptorOfWhoWasNotAcceptedHoldsUpNoEnd) {
-  base::LingeringSocket lingering;
+  base::SlowClosingSocket lingering;
   ASSERT_TRUE(lingering.ok());
   ASSERT_TRUE(lingering.PassTo(Connect().get(), "x"));
   server_.reset();

@@ -20,24 +20,24 @@ Labels DcgmLabels(const Snapshot& snapshot, const gpu::Gpu& gpu) {
       .Add("DCGM_FI_DRIVER_VERSION", snapshot.driver_version);
 }
 
-void AddErrors(const gpu::Sample& sample, const Labels& labels, Exposition& out) {
-  out.Add(Metric::kDcgmPcieReplay, labels, sample.health.pcie_replays);
-  out.Add(Metric::kDcgmDbeVolatile, labels, sample.health.double_bit_errors);
-  out.Add(Metric::kDcgmSbeVolatile, labels, sample.details.corrected_volatile);
-  out.Add(Metric::kDcgmSbeAggregate, labels, sample.details.corrected_aggregate);
-  out.Add(Metric::kDcgmDbeAggregate, labels, sample.details.uncorrected_aggregate);
-  out.Add(Metric::kDcgmRetiredPending, labels, sample.health.retirement_pending);
-  out.Add(Metric::kDcgmUncorrectableRows, labels, sample.health.uncorrectable_remaps);
-  out.Add(Metric::kDcgmCorrectableRows, labels, sample.details.correctable_remaps);
-  out.Add(Metric::kDcgmRowRemapFailure, labels, sample.health.remap_failed);
+void AddErrors(const gpu::GpuSample& sample, const Labels& labels, Exposition& out) {
+  out.Add(MetricId::kDcgmPcieReplay, labels, sample.health.pcie_replays);
+  out.Add(MetricId::kDcgmDbeVolatile, labels, sample.health.double_bit_errors);
+  out.Add(MetricId::kDcgmSbeVolatile, labels, sample.details.corrected_volatile);
+  out.Add(MetricId::kDcgmSbeAggregate, labels, sample.details.corrected_aggregate);
+  out.Add(MetricId::kDcgmDbeAggregate, labels, sample.details.uncorrected_aggregate);
+  out.Add(MetricId::kDcgmRetiredPending, labels, sample.health.retirement_pending);
+  out.Add(MetricId::kDcgmUncorrectableRows, labels, sample.health.uncorrectable_remaps);
+  out.Add(MetricId::kDcgmCorrectableRows, labels, sample.details.correctable_remaps);
+  out.Add(MetricId::kDcgmRowRemapFailure, labels, sample.health.remap_failed);
 }
 
-void AddFramebuffer(const gpu::Sample& sample, const Labels& labels, Exposition& out) {
+void AddFramebuffer(const gpu::GpuSample& sample, const Labels& labels, Exposition& out) {
   const auto& memory = sample.memory;
-  if (!memory || sample.taken_at == base::MonoTime{} || sample.state != gpu::GpuState::kOk) return;
-  out.Add(Metric::kDcgmFbUsed, labels, Mebibytes(memory->used));
-  out.Add(Metric::kDcgmFbFree, labels, Mebibytes(memory->free));
-  out.Add(Metric::kDcgmFbReserved, labels, Mebibytes(memory->reserved));
+  if (!memory || sample.taken_at == base::MonoTime{} || sample.state != gpu::GpuReachability::kOk) return;
+  out.Add(MetricId::kDcgmFbUsed, labels, Mebibytes(memory->used));
+  out.Add(MetricId::kDcgmFbFree, labels, Mebibytes(memory->free));
+  out.Add(MetricId::kDcgmFbReserved, labels, Mebibytes(memory->reserved));
 }
 
 // Writes a GPU instance, with the labels of its GPU and two of its own. Compute instances that share a GPU
@@ -69,19 +69,19 @@ void AddDcgm(const Snapshot& snapshot, Exposition& out) {
     const auto& sample = *device.sample;
     const auto labels = DcgmLabels(snapshot, device.gpu);
     const auto* const xids = snapshot.counters.XidsOf(device.gpu.uuid);
-    out.Add(Metric::kDcgmXidErrors, labels, xids ? xids->last : 0);
-    if (sample.taken_at == base::MonoTime{} || sample.state != gpu::GpuState::kOk) continue;
-    out.Add(Metric::kDcgmGpuUtil, labels, sample.slow.utilization_gpu);
-    out.Add(Metric::kDcgmMemCopyUtil, labels, sample.slow.utilization_memory);
-    out.Add(Metric::kDcgmGpuTemp, labels, sample.slow.temperature_c);
-    out.Add(Metric::kDcgmPowerUsage, labels, sample.slow.power_w);
-    if (sample.slow.energy) out.Add(Metric::kDcgmEnergy, labels, sample.slow.energy->millijoules);
+    out.Add(MetricId::kDcgmXidErrors, labels, xids ? xids->last : 0);
+    if (sample.taken_at == base::MonoTime{} || sample.state != gpu::GpuReachability::kOk) continue;
+    out.Add(MetricId::kDcgmGpuUtil, labels, sample.slow.utilization_gpu);
+    out.Add(MetricId::kDcgmMemCopyUtil, labels, sample.slow.utilization_memory);
+    out.Add(MetricId::kDcgmGpuTemp, labels, sample.slow.temperature_c);
+    out.Add(MetricId::kDcgmPowerUsage, labels, sample.slow.power_w);
+    if (sample.slow.energy) out.Add(MetricId::kDcgmEnergy, labels, sample.slow.energy->millijoules);
     if (!device.gpu.split) AddFramebuffer(sample, labels, out);
-    out.Add(Metric::kDcgmSmClock, labels, sample.details.sm_clock_mhz);
-    out.Add(Metric::kDcgmMemClock, labels, sample.details.memory_clock_mhz);
-    out.Add(Metric::kDcgmMemoryTemp, labels, sample.details.memory_temperature_c);
-    out.Add(Metric::kDcgmEncUtil, labels, sample.details.encoder_percent);
-    out.Add(Metric::kDcgmDecUtil, labels, sample.details.decoder_percent);
+    out.Add(MetricId::kDcgmSmClock, labels, sample.details.sm_clock_mhz);
+    out.Add(MetricId::kDcgmMemClock, labels, sample.details.memory_clock_mhz);
+    out.Add(MetricId::kDcgmMemoryTemp, labels, sample.details.memory_temperature_c);
+    out.Add(MetricId::kDcgmEncUtil, labels, sample.details.encoder_percent);
+    out.Add(MetricId::kDcgmDecUtil, labels, sample.details.decoder_percent);
     AddErrors(sample, labels, out);
   }
 }

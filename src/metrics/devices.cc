@@ -15,8 +15,8 @@ std::optional<double> Times(const std::optional<T>& value, double factor) {
 
 void AddHealth(const Device& device, const Labels& labels, Exposition& out) {
   for (const char* const state : {"healthy", "degraded", "unhealthy", "unknown"})
-    out.Add(Metric::kGpuHealthState, labels.With("state", state), device.health == state);
-  for (const auto& code : device.faults) out.Add(Metric::kGpuFault, labels.With("fault", code), 1);
+    out.Add(MetricId::kGpuHealthState, labels.With("state", state), device.health == state);
+  for (const auto& code : device.faults) out.Add(MetricId::kGpuFault, labels.With("fault", code), 1);
 }
 
 void AddInfo(const gpu::Gpu& gpu, const Labels& labels, const std::string& driver_version, Exposition& out) {
@@ -25,29 +25,30 @@ void AddInfo(const gpu::Gpu& gpu, const Labels& labels, const std::string& drive
                   .Add("pci_bus_id", gpu.pci_bus_id)
                   .Add("driver_version", driver_version);
   if (gpu.mig) info.Add("profile", gpu.mig->profile).Add("parent", gpu.mig->parent);
-  out.Add(Metric::kGpuInfo, info, 1);
+  out.Add(MetricId::kGpuInfo, info, 1);
 }
 
-void AddMemory(const gpu::Sample& sample, const Labels& labels, Exposition& out) {
+void AddMemory(const gpu::GpuSample& sample, const Labels& labels, Exposition& out) {
   if (const auto& memory = sample.memory) {
-    out.Add(Metric::kGpuMemoryUsed, labels, memory->used.count);
-    out.Add(Metric::kGpuMemoryFree, labels, memory->free.count);
-    out.Add(Metric::kGpuMemoryReserved, labels, memory->reserved.count);
+    out.Add(MetricId::kGpuMemoryUsed, labels, memory->used.count);
+    out.Add(MetricId::kGpuMemoryFree, labels, memory->free.count);
+    out.Add(MetricId::kGpuMemoryReserved, labels, memory->reserved.count);
   }
-  if (sample.processes) out.Add(Metric::kGpuProcesses, labels, sample.processes->size());
+  if (sample.processes) out.Add(MetricId::kGpuProcesses, labels, sample.processes->size());
 }
 
-void AddReadings(const gpu::Sample& sample, const Labels& labels, Exposition& out) {
+void AddReadings(const gpu::GpuSample& sample, const Labels& labels, Exposition& out) {
   const auto& slow = sample.slow;
-  out.Add(Metric::kGpuUtilization, labels, Times(slow.utilization_gpu, 0.01));
-  out.Add(Metric::kGpuTemperature, labels, slow.temperature_c);
-  out.Add(Metric::kGpuPower, labels, slow.power_w);
-  if (slow.energy) out.Add(Metric::kGpuEnergy, labels, static_cast<double>(slow.energy->millijoules) / 1000);
-  out.Add(Metric::kGpuSlowed, labels, sample.health.hardware_slowdown);
-  out.Add(Metric::kGpuSmClock, labels, Times(sample.details.sm_clock_mhz, kHertz));
-  out.Add(Metric::kGpuMemoryClock, labels, Times(sample.details.memory_clock_mhz, kHertz));
-  out.Add(Metric::kGpuPcieTransmit, labels, sample.details.pcie_sent);
-  out.Add(Metric::kGpuPcieReceive, labels, sample.details.pcie_received);
+  out.Add(MetricId::kGpuUtilization, labels, Times(slow.utilization_gpu, 0.01));
+  out.Add(MetricId::kGpuTemperature, labels, slow.temperature_c);
+  out.Add(MetricId::kGpuPower, labels, slow.power_w);
+  if (slow.energy)
+    out.Add(MetricId::kGpuEnergy, labels, static_cast<double>(slow.energy->millijoules) / 1000);
+  out.Add(MetricId::kGpuSlowed, labels, sample.health.hardware_slowdown);
+  out.Add(MetricId::kGpuSmClock, labels, Times(sample.details.sm_clock_mhz, kHertz));
+  out.Add(MetricId::kGpuMemoryClock, labels, Times(sample.details.memory_clock_mhz, kHertz));
+  out.Add(MetricId::kGpuPcieTransmit, labels, sample.details.pcie_sent);
+  out.Add(MetricId::kGpuPcieReceive, labels, sample.details.pcie_received);
 }
 
 }  // namespace
@@ -58,27 +59,27 @@ void AddDevices(const Snapshot& snapshot, Exposition& out) {
     AddInfo(device.gpu, labels, snapshot.driver_version, out);
     // The memory of a split GPU is written for its instances only, so that sums over all rows count it once.
     if (!device.gpu.split) {
-      out.Add(Metric::kGpuMemoryTotal, labels, device.gpu.memory.count);
-      out.Add(Metric::kGpuReserve, labels, device.reserve.count);
+      out.Add(MetricId::kGpuMemoryTotal, labels, device.gpu.memory.count);
+      out.Add(MetricId::kGpuReserve, labels, device.reserve.count);
     }
     if (!device.gpu.mig) AddHealth(device, labels, out);
-    out.Add(Metric::kGpuDrained, labels, device.drained);
+    out.Add(MetricId::kGpuDrained, labels, device.drained);
     if (const auto* const xids = snapshot.counters.XidsOf(device.gpu.uuid))
       for (const auto& [number, count] : xids->by_number)
-        out.Add(Metric::kGpuXids, labels.With("xid", std::to_string(number)), count);
+        out.Add(MetricId::kGpuXids, labels.With("xid", std::to_string(number)), count);
     // Before the first sample there are no values.
     if (device.sample->taken_at == base::MonoTime{}) continue;
-    const bool up = device.sample->state == gpu::GpuState::kOk;
-    out.Add(Metric::kGpuUp, labels, up);
+    const bool up = device.sample->state == gpu::GpuReachability::kOk;
+    out.Add(MetricId::kGpuUp, labels, up);
     if (!up) continue;
     AddReadings(*device.sample, labels, out);
     for (const auto& [part, joules] : device.energy_parts)
-      out.Add(Metric::kGpuEnergyPart, labels.With("part", part), joules);
+      out.Add(MetricId::kGpuEnergyPart, labels.With("part", part), joules);
     if (!device.gpu.split) AddMemory(*device.sample, labels, out);
-    if (!device.gpu.split) out.Add(Metric::kMoversUsed, labels, device.movers.count);
+    if (!device.gpu.split) out.Add(MetricId::kMoversUsed, labels, device.movers.count);
     for (const auto& [user, use] : device.unmanaged) {
-      out.Add(Metric::kUnmanagedUsed, labels.With("user", user), use.memory.count);
-      out.Add(Metric::kIdleUsed, labels.With("user", user), use.idle.count);
+      out.Add(MetricId::kUnmanagedUsed, labels.With("user", user), use.memory.count);
+      out.Add(MetricId::kIdleUsed, labels.With("user", user), use.idle.count);
     }
   }
 }

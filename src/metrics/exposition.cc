@@ -31,7 +31,7 @@ Labels& Labels::Add(std::string_view name, std::string_view value) {
   return *this;
 }
 
-void Exposition::Add(Metric metric, const Labels& labels, const base::Histogram& histogram) {
+void Exposition::Add(MetricId metric, const Labels& labels, const base::Histogram& histogram) {
   std::uint64_t below = 0;
   for (std::size_t i = 0; i < histogram.counts().size(); ++i) {
     below += histogram.counts()[i];
@@ -46,7 +46,7 @@ void Exposition::Add(Metric metric, const Labels& labels, const base::Histogram&
 std::string Exposition::Text() const {
   std::string text;
   for (std::size_t i = 0; i < bodies_.size(); ++i) {
-    const auto& family = FamilyOf(static_cast<Metric>(i));
+    const auto& family = FamilyOf(static_cast<MetricId>(i));
     if (bodies_[i].empty()) continue;
     fmt::format_to(std::back_inserter(text), "# HELP {} {}\n# TYPE {} {}\n", family.name, family.help,
                    family.name, ToString(family.type));

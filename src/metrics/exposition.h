@@ -42,7 +42,7 @@ class Exposition {
  public:
   // The caller must not add a family twice with the same labels.
   template <typename Number>
-  void Add(Metric metric, const Labels& labels, Number value) {
+  void Add(MetricId metric, const Labels& labels, Number value) {
     static_assert(std::is_arithmetic_v<Number>);
     if constexpr (std::is_same_v<Number, bool>)
       Append(metric, {}, labels.text(), value ? 1 : 0);
@@ -51,16 +51,16 @@ class Exposition {
   }
   // An unknown value is left out, never 0.
   template <typename Number>
-  void Add(Metric metric, const Labels& labels, const std::optional<Number>& value) {
+  void Add(MetricId metric, const Labels& labels, const std::optional<Number>& value) {
     if (value) Add(metric, labels, *value);
   }
-  void Add(Metric metric, const Labels& labels, const base::Histogram& histogram);
+  void Add(MetricId metric, const Labels& labels, const base::Histogram& histogram);
 
   std::string Text() const;
 
  private:
   template <typename Number>
-  void Append(Metric metric, std::string_view suffix, std::string_view labels, Number value) {
+  void Append(MetricId metric, std::string_view suffix, std::string_view labels, Number value) {
     auto& body = bodies_[static_cast<std::size_t>(metric)];
     const auto name = FamilyOf(metric).name;
     if (labels.empty())

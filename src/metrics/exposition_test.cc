@@ -26,9 +26,9 @@ TEST(Escape, ReplacesEachByteThatIsNotUtf8) {
 
 TEST(Exposition, HasEachFamilyOnceInTheOrderOfTheTable) {
   Exposition out;
-  out.Add(Metric::kQueuePaused, {}, true);
-  out.Add(Metric::kGpuUp, Labels("gpu", "1"), false);
-  out.Add(Metric::kGpuUp, Labels("gpu", "0"), true);
+  out.Add(MetricId::kQueuePaused, {}, true);
+  out.Add(MetricId::kGpuUp, Labels("gpu", "1"), false);
+  out.Add(MetricId::kGpuUp, Labels("gpu", "0"), true);
   EXPECT_EQ(out.Text(),
             "# HELP gpuman_gpu_up 1 where the driver answers about the GPU, 0 where it is lost or silent.\n"
             "# TYPE gpuman_gpu_up gauge\n"
@@ -41,9 +41,9 @@ TEST(Exposition, HasEachFamilyOnceInTheOrderOfTheTable) {
 
 TEST(Exposition, LeavesOutWhatIsNotKnown) {
   Exposition out;
-  out.Add(Metric::kGpuTemperature, Labels("gpu", "0"), std::optional<int>());
+  out.Add(MetricId::kGpuTemperature, Labels("gpu", "0"), std::optional<int>());
   EXPECT_EQ(out.Text(), "");
-  out.Add(Metric::kGpuTemperature, Labels("gpu", "0"), std::optional<int>(0));
+  out.Add(MetricId::kGpuTemperature, Labels("gpu", "0"), std::optional<int>(0));
   EXPECT_THAT(out.Text(), HasSubstr("gpuman_gpu_temperature_celsius{gpu=\"0\"} 0\n"));
 }
 
@@ -51,7 +51,7 @@ TEST(Exposition, AddsUpTheBucketsOfAHistogram) {
   base::Histogram histogram({0.5, 2});
   for (const double value : {0.1, 1.0, 1.5, 7.0}) histogram.Observe(value);
   Exposition out;
-  out.Add(Metric::kShareHandOver, Labels("gpu", "0"), histogram);
+  out.Add(MetricId::kShareHandOver, Labels("gpu", "0"), histogram);
   EXPECT_THAT(out.Text(), HasSubstr("# TYPE gpuman_share_hand_over_seconds histogram\n"
                                     "gpuman_share_hand_over_seconds_bucket{gpu=\"0\",le=\"0.5\"} 1\n"
                                     "gpuman_share_hand_over_seconds_bucket{gpu=\"0\",le=\"2\"} 3\n"
@@ -62,7 +62,7 @@ TEST(Exposition, AddsUpTheBucketsOfAHistogram) {
 
 TEST(Exposition, WritesLargeNumbersWhole) {
   Exposition out;
-  out.Add(Metric::kGpuMemoryTotal, {}, std::uint64_t{150'754'820'096});
+  out.Add(MetricId::kGpuMemoryTotal, {}, std::uint64_t{150'754'820'096});
   EXPECT_THAT(out.Text(), HasSubstr("gpuman_gpu_memory_total_bytes 150754820096\n"));
 }
 

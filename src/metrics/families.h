@@ -129,7 +129,7 @@ struct Family {
   X(kProcessStart, "process_start_time_seconds", kGauge, "When the daemon was started, in seconds since 1970.")
 // clang-format on
 
-enum class Metric : std::size_t {
+enum class MetricId : std::size_t {
 #define GPUMAN_METRIC_ENTRY(id, name, type, help) id,
   GPUMAN_METRIC_FAMILIES(GPUMAN_METRIC_ENTRY)
 #undef GPUMAN_METRIC_ENTRY
@@ -142,6 +142,6 @@ inline constexpr std::array kFamilies{
 };
 inline constexpr std::size_t kFamilyCount = kFamilies.size();
 
-constexpr const Family& FamilyOf(Metric metric) { return kFamilies[static_cast<std::size_t>(metric)]; }
+constexpr const Family& FamilyOf(MetricId metric) { return kFamilies[static_cast<std::size_t>(metric)]; }
 
 }  // namespace gpuman::metrics

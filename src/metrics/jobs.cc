@@ -30,21 +30,21 @@ void AddJob(const Job& job, Exposition& out) {
   // These labels have the names of dcgm-exporter.
   if (!job.pod.empty())
     labels.Add("namespace", job.name_space).Add("pod", job.pod).Add("container", job.container);
-  out.Add(Metric::kJobInfo, labels.With("state", job.state), 1);
-  out.Add(Metric::kJobPeak, labels, CountOf(job.peak));
-  if (job.host.count > 0) out.Add(Metric::kJobHost, labels, job.host.count);
-  out.Add(Metric::kJobRestarts, labels, job.restarts);
-  out.Add(Metric::kJobEnergy, labels, job.energy);
+  out.Add(MetricId::kJobInfo, labels.With("state", job.state), 1);
+  out.Add(MetricId::kJobPeak, labels, CountOf(job.peak));
+  if (job.host.count > 0) out.Add(MetricId::kJobHost, labels, job.host.count);
+  out.Add(MetricId::kJobRestarts, labels, job.restarts);
+  out.Add(MetricId::kJobEnergy, labels, job.energy);
   for (const auto& part : job.parts) {
     const auto of_gpu = Labels(labels).Add("gpu", part.gpu).Add("uuid", part.uuid);
-    out.Add(Metric::kJobUsed, of_gpu, CountOf(part.used));
-    out.Add(Metric::kJobLimit, of_gpu, CountOf(part.limit));
-    out.Add(Metric::kJobSoft, of_gpu, CountOf(part.soft));
+    out.Add(MetricId::kJobUsed, of_gpu, CountOf(part.used));
+    out.Add(MetricId::kJobLimit, of_gpu, CountOf(part.limit));
+    out.Add(MetricId::kJobSoft, of_gpu, CountOf(part.soft));
   }
 }
 
 struct SumMetrics {
-  Metric jobs, used, peak, limit;
+  MetricId jobs, used, peak, limit;
 };
 void AddSum(const SumMetrics& metrics, const Labels& labels, const Sum& sum, Exposition& out) {
   out.Add(metrics.jobs, labels, sum.jobs);
@@ -64,7 +64,7 @@ void AddJobs(const Snapshot& snapshot, Exposition& out) {
     if (!job.project.empty()) AddTo(projects[job.project], job);
     ++states[job.state];
   }
-  using enum Metric;
+  using enum MetricId;
   for (const auto& [user, sum] : users)
     AddSum({kUserJobs, kUserUsed, kUserPeak, kUserLimit}, Labels("user", user), sum, out);
   for (const auto& [project, sum] : projects)
@@ -72,7 +72,7 @@ void AddJobs(const Snapshot& snapshot, Exposition& out) {
   for (const auto& [reason, count] : snapshot.queue.waiting)
     states[reason == "held_by_user" ? "held" : "queued"] += count;
   for (const char* const state : {"queued", "held", "starting", "running", "suspended", "stopping"})
-    out.Add(Metric::kJobs, Labels("state", state), states[state]);
+    out.Add(MetricId::kJobs, Labels("state", state), states[state]);
 }
 
 }  // namespace gpuman::metrics

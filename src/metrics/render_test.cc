@@ -18,11 +18,11 @@ using ::testing::Not;
 
 const std::string kUuid = "GPU-0";
 
-gpu::Sample FullSample() {
-  gpu::Sample sample;
+gpu::GpuSample FullSample() {
+  gpu::GpuSample sample;
   sample.uuid = kUuid;
   sample.taken_at = base::MonoTime(std::chrono::seconds(5));
-  sample.memory = gpu::MemoryUse{base::GiB(8), base::GiB(3), base::GiB(4), base::GiB(1)};
+  sample.memory = gpu::GpuMemoryInfo{base::GiB(8), base::GiB(3), base::GiB(4), base::GiB(1)};
   sample.processes.emplace().push_back({1, base::GiB(3), gpu::ProcessKind::kCompute});
   sample.slow = {50, 20, 61, 123.5, gpu::EnergyReading{2500, {}}};
   sample.health.pcie_replays = 3;
@@ -35,7 +35,7 @@ gpu::Sample FullSample() {
   return sample;
 }
 
-Snapshot FullSnapshot(const gpu::Sample& sample) {
+Snapshot FullSnapshot(const gpu::GpuSample& sample) {
   Snapshot snapshot;
   snapshot.host = "node\"1";
   snapshot.version = "1.2";
@@ -157,7 +157,7 @@ TEST(Metrics, WithoutThemHaveNoNameOfDcgmExporter) {
 }
 
 TEST(Metrics, SayNothingOfWhatTheDeviceDoesNotHave) {
-  gpu::Sample bare;
+  gpu::GpuSample bare;
   bare.uuid = kUuid;
   bare.taken_at = base::MonoTime(std::chrono::seconds(5));
   const auto names = NamesIn(Render(FullSnapshot(bare), true));
@@ -171,7 +171,7 @@ TEST(Metrics, SayNothingOfWhatTheDeviceDoesNotHave) {
 
 TEST(Metrics, OfALostGpuAreItsNameAndThatItIsLost) {
   auto sample = FullSample();
-  sample.state = gpu::GpuState::kLost;
+  sample.state = gpu::GpuReachability::kLost;
   const auto text = Render(FullSnapshot(sample), true);
   EXPECT_THAT(text, HasSubstr("gpuman_gpu_up{gpu=\"0\",uuid=\"GPU-0\"} 0\n"));
   EXPECT_THAT(text, HasSubstr("gpuman_gpu_info{"));
@@ -180,16 +180,16 @@ TEST(Metrics, OfALostGpuAreItsNameAndThatItIsLost) {
 }
 
 TEST(Metrics, OfAGpuThatWasNotLookedAtSayNotThatItIsLost) {
-  const gpu::Sample none;
+  const gpu::GpuSample none;
   EXPECT_THAT(Render(FullSnapshot(none), true), Not(HasSubstr("gpuman_gpu_up")));
 }
 
 // GPU 0 is split into a GPU instance with one compute instance, and one with two.
 TEST(Metrics, OfASplitGpuTellMemoryAndProcessesOfItsInstances) {
   auto sample = FullSample();
-  gpu::Sample part;
+  gpu::GpuSample part;
   part.taken_at = sample.taken_at;
-  part.memory = gpu::MemoryUse{base::GiB(2), base::GiB(1), base::GiB(1), {}};
+  part.memory = gpu::GpuMemoryInfo{base::GiB(2), base::GiB(1), base::GiB(1), {}};
   part.processes.emplace();
   Snapshot snapshot = FullSnapshot(sample);
   snapshot.devices[0].gpu.split = true;

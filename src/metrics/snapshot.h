@@ -11,30 +11,30 @@
 #include "base/clock.h"
 #include "base/histogram.h"
 #include "base/units.h"
+#include "gpu/gpu_sample.h"
 #include "gpu/inventory.h"
-#include "gpu/sample.h"
 #include "metrics/event_counters.h"
 #include "metrics/self.h"
 
 namespace gpuman::metrics {
 
 // The processes of one user on a GPU that belong to no job.
-struct Unmanaged {
+struct UnmanagedMemory {
   base::Bytes memory{};
   base::Bytes idle{};  // of processes that left the GPU idle for longer than queue.hoarder_idle
 };
 
 struct Device {
   gpu::Gpu gpu{};
-  const gpu::Sample* sample = nullptr;  // never null in a snapshot
-  std::string health = "unknown";       // healthy, degraded, unhealthy, unknown
-  std::vector<std::string> faults{};    // codes of faults that are not acknowledged
+  const gpu::GpuSample* sample = nullptr;  // never null in a snapshot
+  std::string health = "unknown";          // healthy, degraded, unhealthy, unknown
+  std::vector<std::string> faults{};       // codes of faults that are not acknowledged
   bool drained = false;
   base::Bytes reserve{};
   // Joules that were split since the account of its energy began: of jobs, idle, others; empty: no counter.
   std::map<std::string, double> energy_parts{};
-  std::map<std::string, Unmanaged> unmanaged{};  // by user
-  base::Bytes movers{};                          // of gpuman's own processes
+  std::map<std::string, UnmanagedMemory> unmanaged{};  // by user
+  base::Bytes movers{};                                // of gpuman's own processes
 };
 
 // A job's use and limits of one GPU.
@@ -57,7 +57,7 @@ struct Job {
 };
 
 // A job that has turns by shares of the time.
-struct ComputeTurns {
+struct JobComputeShare {
   std::int64_t job = 0;
   std::string tag{}, user{};
   double part = 0;              // its part of the time, 0 to 1
@@ -73,7 +73,7 @@ struct SharedGpu {
   base::Bytes copied_out{}, copied_in{};  // of these
   base::Histogram hand_overs{{}};
   double moving_ratio = 0, moving_seconds = 0;
-  std::vector<ComputeTurns> by_share{};
+  std::vector<JobComputeShare> by_share{};
 };
 
 // Attempts to bring jobs to rest since the daemon began.

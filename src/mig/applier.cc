@@ -158,9 +158,9 @@ base::Error RollBack(Worker& worker, const Geometry& geometry, std::span<const S
 
 }  // namespace
 
-base::Result<Applied> Apply(const driver::Nvml& nvml, const std::string& uuid, const WantedLayout& wanted,
-                            const std::set<pid_t>& own) {
-  Applied applied;
+base::Result<ApplyResult> Apply(const driver::Nvml& nvml, const std::string& uuid, const WantedLayout& wanted,
+                                const std::set<pid_t>& own) {
+  ApplyResult applied;
   GPUMAN_ASSIGN(applied.before, ReadDevice(nvml, uuid));
   GPUMAN_ASSIGN(applied.plan, MakePlan(applied.before, wanted));
   const auto& steps = applied.plan.steps;

@@ -15,7 +15,7 @@
 
 namespace gpuman::mig {
 
-struct Applied {
+struct ApplyResult {
   GpuMigState before;
   Plan plan;
   // Why the mode changes only with the next reset of the GPU, as a sentence; the instances can be made after
@@ -26,7 +26,7 @@ struct Applied {
 // Reads the GPU, makes a plan, and carries it out. kConflict: processes are in the way; Apply changed
 // nothing.
 // `own`: gpuman's own processes.
-base::Result<Applied> Apply(const driver::Nvml& nvml, const std::string& uuid, const WantedLayout& wanted,
-                            const std::set<pid_t>& own);
+base::Result<ApplyResult> Apply(const driver::Nvml& nvml, const std::string& uuid, const WantedLayout& wanted,
+                                const std::set<pid_t>& own);
 
 }  // namespace gpuman::mig

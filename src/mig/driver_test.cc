@@ -37,7 +37,7 @@ class SimulatedMig : public testing::Test {
     unsetenv(sim::kDirectoryVariable);
   }
 
-  base::Result<Applied> Make(const std::vector<std::string>& items, bool enabled = true) {
+  base::Result<ApplyResult> Make(const std::vector<std::string>& items, bool enabled = true) {
     return Apply(*nvml_, uuid_, {enabled, *ParseItems(items)}, {});
   }
   GpuMigState Read() { return ReadDevice(*nvml_, uuid_).value(); }

@@ -5,11 +5,13 @@
 namespace gpuman::mig {
 namespace {
 
-constexpr base::json::Format kFormat{.strict = true};
+constexpr base::json::JsonFormat kFormat{.strict = true};
 
 }  // namespace
 
-static base::json::Json Write(const base::json::Format&, const LayoutItem& item) { return FormatItem(item); }
+static base::json::Json Write(const base::json::JsonFormat&, const LayoutItem& item) {
+  return FormatItem(item);
+}
 
 template <typename V, base::json::Of<WantedLayout> T>
 void Fields(V& v, T& x) {

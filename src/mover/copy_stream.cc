@@ -63,7 +63,7 @@ Result<> CopyStream::Add(std::span<const Copy> copies) {
   return Mark();
 }
 
-Result<> CopyStream::AddAcross(const Memory& to, const Memory& from) {
+Result<> CopyStream::AddAcross(const DeviceMemory& to, const DeviceMemory& from) {
   GPUMAN_TRY(gpus_->Use(gpu_));
   GPUMAN_TRY(gpus_->driver_.Invoke(GPUMAN_CALL("cuMemcpyDtoDAsync", cuMemcpyDtoDAsync_v2), to.address(),
                                    from.address(), from.bytes(), stream_));

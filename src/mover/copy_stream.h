@@ -22,7 +22,7 @@ class CopyStream {
   // Returns at once, however many copies have not begun.
   base::Result<> Add(std::span<const Copy> copies);
   // Copies from another GPU whose memory this stream's GPU may read.
-  base::Result<> AddAcross(const Memory& to, const Memory& from);
+  base::Result<> AddAcross(const DeviceMemory& to, const DeviceMemory& from);
   // Waits for the copies of the next piece, in the order of Add. An error holds for all later pieces too.
   base::Result<> Await();
   std::size_t waiting() const { return marks_.size(); }

@@ -8,8 +8,8 @@
 
 #include "ledger/wire/orders.h"
 #include "ledger/wire/transfer.h"
-#include "mover/changed_chunks.h"
 #include "mover/compare.h"
+#include "mover/copy_out_planner.h"
 
 namespace gpuman::mover {
 
@@ -17,7 +17,7 @@ using base::ErrorCode;
 using base::Fail;
 using base::Fd;
 using base::Result;
-using suspend::Answer;
+using suspend::MoverAnswer;
 using suspend::Outcome;
 namespace wire = ledger::wire;
 
@@ -36,7 +36,7 @@ std::vector<Extents> ExtentsOf(std::span<const HostCopy> copies) {
 
 }  // namespace
 
-Answer AnswerOf(const base::Error& error) {
+MoverAnswer AnswerOf(const base::Error& error) {
   const bool no_room = error.code == ErrorCode::kExhausted;
   return {.outcome = no_room ? Outcome::kNoRoom : Outcome::kFailed, .message = error.message};
 }
@@ -62,7 +62,7 @@ void GpuTransfer::Clear() {
   held_.clear();
 }
 
-void GpuTransfer::Clear(OffPeriod last) {
+void GpuTransfer::Clear(EvictionEpoch last) {
   if (std::ranges::all_of(batches_, [&](const Batch& batch) { return batch.absence <= last; }))
     return Clear();
   for (Batch& batch : batches_)
@@ -91,7 +91,7 @@ void GpuTransfer::Discard(Batch& batch, Then then) {
   shared_.pages.Remove(batch.page.inode());  // it is empty now, so that nobody goes on with it
 }
 
-Result<> GpuTransfer::Adopt(HostPage::Found found, OffPeriod absence) {
+Result<> GpuTransfer::Adopt(HostMemoryManifest::Found found, EvictionEpoch absence) {
   const auto& pieces = found.page.layout().pieces;
   GPUMAN_ASSIGN(auto extents, arena_.Adopt(std::move(found.segments), found.page.layout()));
   std::vector<HostCopy> copies;
@@ -155,7 +155,7 @@ bool GpuTransfer::GoesStraight(Batch& batch, std::optional<int> target) {
   if (!Regain(batch)) return false;
   if (batch.read_by == target) return true;
   Gpus& gpus = shared_.gpus;
-  for (const Memory& one : batch.memory) {
+  for (const DeviceMemory& one : batch.memory) {
     if (!one || one.gpu() == *target || !gpus.Reaches(*target, one.gpu()) || !gpus.LetRead(one, *target))
       return false;
   }
@@ -164,7 +164,7 @@ bool GpuTransfer::GoesStraight(Batch& batch, std::optional<int> target) {
 }
 
 // Takes one piece. Importing takes ten times as long while copies run, so no copy begins yet.
-Result<> GpuTransfer::Accept(Offer& offer, std::uint64_t address, Memory memory, Fd file) {
+Result<> GpuTransfer::Accept(Offer& offer, std::uint64_t address, DeviceMemory memory, Fd file) {
   Batch& batch = *offer.batch;
   if (!batch.memory.empty() && memory.gpu() != batch.memory.front().gpu())
     return Fail(ErrorCode::kInternal,
@@ -200,8 +200,8 @@ Result<> GpuTransfer::SetOut(Batch& batch) {
     if (&other == &batch) continue;
     for (const Segment* const segment : SegmentsOf(ExtentsOf(other.copies))) with_process.insert(segment);
   }
-  ChangedChunks changed(batch.hashed ? HasherOf(gpu) : nullptr, shared_.gpus.hash_key(), batch.memory,
-                        batch.copies, batch.begun_copies, with_process);
+  CopyOutPlanner changed(batch.hashed ? HasherOf(gpu) : nullptr, shared_.gpus.hash_key(), batch.memory,
+                         batch.copies, batch.begun_copies, with_process);
   while (batch.begun_copies < batch.memory.size()) {
     changed.Plan();
     const auto copies =
@@ -215,7 +215,7 @@ Result<> GpuTransfer::SetOut(Batch& batch) {
 
 // Whether the batch may stay where it is, for the target to read.
 bool GpuTransfer::MayStay(const Batch& batch, std::optional<int> target) const {
-  return target && !batch.stream && std::ranges::all_of(batch.memory, [&](const Memory& one) {
+  return target && !batch.stream && std::ranges::all_of(batch.memory, [&](const DeviceMemory& one) {
            return shared_.gpus.Reaches(*target, one.gpu());
          });
 }
@@ -232,16 +232,17 @@ Result<> GpuTransfer::MayHave(int gpu, std::uint64_t bytes) const {
 }
 
 // Makes host memory for an offer.
-Result<> GpuTransfer::Prepare(int gpu, const wire::Parts& parts, Progress& progress, Offer& offer) {
+Result<> GpuTransfer::Prepare(int gpu, const wire::TransferParts& parts, TransferProgressListener& progress,
+                              Offer& offer) {
   offer.more = parts.more != 0;
   if (offer.more && !batches_.empty()) {
     // One batch is on its way at a time: a descriptor's piece number does not tell its batch.
-    if (const Answer before = SecureAll(progress); before.outcome != Outcome::kDone)
+    if (const MoverAnswer before = SecureAll(progress); before.outcome != Outcome::kDone)
       return Fail(ErrorCode::kInternal, before.message);
   }
   offer.left = parts.total;
   GPUMAN_ASSIGN(offer.free, MakeRoom(gpu, parts.total - std::min(parts.total, kept_.bytes())));
-  GPUMAN_ASSIGN(auto page, HostPage::Make());
+  GPUMAN_ASSIGN(auto page, HostMemoryManifest::Make());
   shared_.pages.Add(page.inode());
   offer.batch.emplace(Batch{.page = std::move(page), .hashed = shared_.hashing.Covers(parts.total)});
   return {};
@@ -255,16 +256,16 @@ Result<> GpuTransfer::Seal(Offer& offer, std::vector<Piece> pieces) {
   return offer.batch->page.Seal(std::move(layout));
 }
 
-Result<> GpuTransfer::Receive(int connection, Opening opening, std::optional<int> target, Progress& progress,
-                              Offer& offer) {
+Result<> GpuTransfer::Receive(int connection, Opening opening, std::optional<int> target,
+                              TransferProgressListener& progress, Offer& offer) {
   std::vector<Piece> pieces;
   GPUMAN_TRY(MayHave(opening.first.gpu(), opening.message.parts.total));
   GPUMAN_TRY(Prepare(opening.first.gpu(), opening.message.parts, progress, offer));
   for (PartsMessage message = std::move(opening.message);;) {
-    const wire::Parts& parts = message.parts;
+    const wire::TransferParts& parts = message.parts;
     for (unsigned i = 0; i < parts.count; ++i) {
-      const wire::Part& part = parts.part[i];
-      Memory memory = std::exchange(opening.first, {});
+      const wire::TransferPart& part = parts.part[i];
+      DeviceMemory memory = std::exchange(opening.first, {});
       if (!memory) {
         GPUMAN_ASSIGN(memory, shared_.gpus.Import(message.files[i].get(), part.bytes));
       }
@@ -292,7 +293,7 @@ Result<> GpuTransfer::HandOver(int connection, const Batch& batch) {
   }
   for (std::size_t from = 0; from < files.size(); from += wire::kMaxParts) {
     const auto count = static_cast<unsigned>(std::min<std::size_t>(wire::kMaxParts, files.size() - from));
-    const wire::Reply reply{wire::kReplyMagic, count, from + count == files.size() ? 1u : 0u, 0};
+    const wire::TransferReply reply{wire::kReplyMagic, count, from + count == files.size() ? 1u : 0u, 0};
     if (!wire::SendWith(connection, &reply, sizeof reply, &files[from], count, kPeerMs)) return WentBack();
   }
   GPUMAN_TRY(AwaitReceipt(connection, shared_.process));
@@ -300,13 +301,13 @@ Result<> GpuTransfer::HandOver(int connection, const Batch& batch) {
 }
 
 // A Take whose offer the process gave up may run after the Take of its next offer.
-Answer GpuTransfer::Take(int connection, Opening opening, bool whole, const std::string& target,
-                         OffPeriod absence, Progress& progress) {
+MoverAnswer GpuTransfer::Take(int connection, Opening opening, bool whole, const std::string& target,
+                              EvictionEpoch absence, TransferProgressListener& progress) {
   Offer offer;
   Result<> taken = Receive(connection, std::move(opening), NumberOf(target), progress, offer);
   if (!taken) {
     const bool host = taken.error().code == ErrorCode::kExhausted;
-    Refuse(connection, host ? wire::Trouble::kHostMemory : wire::Trouble::kNoMover);
+    Refuse(connection, host ? wire::OrderError::kHostMemory : wire::OrderError::kNoMover);
   } else {
     const auto& files = offer.batch->files;
     for (std::size_t from = 0; from < files.size(); from += wire::kMaxParts) {
@@ -332,7 +333,7 @@ Answer GpuTransfer::Take(int connection, Opening opening, bool whole, const std:
 }
 
 // Copies what is taken for unchanged as well, and compares it.
-Result<> GpuTransfer::Compare(const Memory& piece, HostCopy& copy, Answer& answer) {
+Result<> GpuTransfer::Compare(const DeviceMemory& piece, HostCopy& copy, MoverAnswer& answer) {
   GPUMAN_ASSIGN(const auto scratch, MakeRoom(piece.gpu(), kChunk));
   Result<std::size_t> wrong = [&]() -> Result<std::size_t> {
     GPUMAN_ASSIGN(CopyStream stream, CopyStream::Open(shared_.gpus, piece.gpu(), Direction::kOut));
@@ -345,7 +346,7 @@ Result<> GpuTransfer::Compare(const Memory& piece, HostCopy& copy, Answer& answe
 }
 
 // Copies the rest of a batch, piece by piece.
-Result<> GpuTransfer::Secure(Batch& batch, Progress& progress, Answer& answer) {
+Result<> GpuTransfer::Secure(Batch& batch, TransferProgressListener& progress, MoverAnswer& answer) {
   if (batch.page.content() == FillState::kComplete) return {};
   if (batch.begun == Clock::time_point{}) batch.begun = Clock::now();
   const auto& pieces = batch.page.layout().pieces;
@@ -391,9 +392,9 @@ void GpuTransfer::Hold(std::size_t first, std::vector<Fd> files) {
   for (auto& file : files) held_.emplace_back(first++, std::move(file));
 }
 
-Answer GpuTransfer::Secure(const std::string& target, Progress& progress) {
-  Answer answer = SecureAll(progress, NumberOf(target));
-  const Answer before = std::exchange(finished_, {});
+MoverAnswer GpuTransfer::Secure(const std::string& target, TransferProgressListener& progress) {
+  MoverAnswer answer = SecureAll(progress, NumberOf(target));
+  const MoverAnswer before = std::exchange(finished_, {});
   if (answer.outcome != Outcome::kDone || answer.straight) return answer;
   answer.bytes += before.bytes;
   answer.unchanged += before.unchanged;
@@ -403,13 +404,13 @@ Answer GpuTransfer::Secure(const std::string& target, Progress& progress) {
 }
 
 void GpuTransfer::Finish(const std::string& target) {
-  Progress nobody;
+  TransferProgressListener nobody;
   if (!batches_.empty()) finished_ = SecureAll(nobody, NumberOf(target));
 }
 
 // Leaves batches on the GPU that `target` can read: if any stay, the answer's bytes are theirs.
-Answer GpuTransfer::SecureAll(Progress& progress, std::optional<int> target) {
-  Answer answer{.outcome = Outcome::kDone};
+MoverAnswer GpuTransfer::SecureAll(TransferProgressListener& progress, std::optional<int> target) {
+  MoverAnswer answer{.outcome = Outcome::kDone};
   std::uint64_t staying = 0;
   for (Batch& batch : batches_) {
     if (GoesStraight(batch, target)) {

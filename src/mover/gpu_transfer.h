@@ -31,26 +31,26 @@
 #include "base/fd.h"
 #include "ledger/wire/transfer.h"
 #include "mover/copy_stream.h"
-#include "mover/credit.h"
-#include "mover/free_list.h"
+#include "mover/gpu_memory_free_list.h"
+#include "mover/gpu_room_credit.h"
 #include "mover/gpus.h"
 #include "mover/hashing_rule.h"
 #include "mover/host_arena.h"
 #include "mover/host_copy.h"
-#include "mover/host_page.h"
+#include "mover/host_memory_manifest.h"
 #include "mover/kept_copies.h"
 #include "mover/peer.h"
-#include "mover/progress.h"
+#include "mover/transfer_progress_listener.h"
 #include "suspend/request.h"
 
 namespace gpuman::mover {
 
 // Which times of a process off the GPU: those between the daemon's two messages that the process has all of
 // its memory. Such a message may be carried out when the next absence has begun.
-enum class OffPeriod : std::uint64_t {};
+enum class EvictionEpoch : std::uint64_t {};
 
 // The pages that this mover has of a process. Thread-safe.
-class KnownPages {
+class ManifestInodeSet {
  public:
   void Add(std::uint64_t inode) {
     const std::lock_guard lock(mutex_);
@@ -81,10 +81,10 @@ class GpuTransfer {
     base::ProcessId process;
     Gpus& gpus;
     Pool& pool;
-    FreeList& free_list;
+    GpuMemoryFreeList& free_list;
     KeptCopiesBudget& kept;
     const HashingRule& hashing;
-    KnownPages pages{};
+    ManifestInodeSet pages{};
   };
   // `gpu`: the UUID of the GPU that the memory comes from.
   GpuTransfer(Shared& shared, std::string gpu)
@@ -102,27 +102,27 @@ class GpuTransfer {
   // The first message of an offer, with its first part imported.
   struct Opening {
     PartsMessage message;
-    Memory first;
+    DeviceMemory first;
   };
   // Takes what the process hands out over the connection. kDone: the transfer has the batch; with `whole` it
   // is in host memory, otherwise Secure brings it there. `target`: the GPU where the process goes next;
   // empty: not known.
-  suspend::Answer Take(int connection, Opening opening, bool whole, const std::string& target,
-                       OffPeriod absence, Progress& progress);
+  suspend::MoverAnswer Take(int connection, Opening opening, bool whole, const std::string& target,
+                            EvictionEpoch absence, TransferProgressListener& progress);
   // Goes on with a batch that an earlier mover took.
-  base::Result<> Adopt(HostPage::Found found, OffPeriod absence);
+  base::Result<> Adopt(HostMemoryManifest::Found found, EvictionEpoch absence);
   // Brings all batches to host memory; memory that `target` can read may stay. The answer includes the bytes
   // that Finish has copied.
-  suspend::Answer Secure(const std::string& target, Progress& progress);
+  suspend::MoverAnswer Secure(const std::string& target, TransferProgressListener& progress);
   // The same without a request.
   void Finish(const std::string& target);
 
   // Sends one message to the process; an error ends the step. No function: nothing is sent.
-  using SendParts = std::function<base::Result<>(const ledger::wire::Parts&, const int* descriptors)>;
+  using SendParts = std::function<base::Result<>(const ledger::wire::TransferParts&, const int* descriptors)>;
   // `gpu`: where the process will be; empty: where it came from. Pieces are sent as they arrive. If Load
   // fails, no piece that is whole in host memory stays on a GPU. `stop`: it fails soon after this is true.
-  suspend::Answer Load(const std::string& gpu, Credit& credit, Progress& progress, const SendParts& send,
-                       const std::atomic<bool>& stop);
+  suspend::MoverAnswer Load(const std::string& gpu, GpuRoomCredit& credit, TransferProgressListener& progress,
+                            const SendParts& send, const std::atomic<bool>& stop);
   // Takes pieces that are whole in host memory off the GPU.
   void Unload();
 
@@ -132,11 +132,13 @@ class GpuTransfer {
   };
   struct Own {
     PieceRef ref;
-    Memory memory;
+    DeviceMemory memory;
   };
   void ForEachPiece(const std::function<void(const Piece&, PieceRef)>& visit) const;
   // Brings the transfer to host memory, or leaves it where the GPU to come can read it.
-  suspend::Answer PrepareCopy(Progress& progress) { return SecureAll(progress, elsewhere_); }
+  suspend::MoverAnswer PrepareCopy(TransferProgressListener& progress) {
+    return SecureAll(progress, elsewhere_);
+  }
   // Copies from the GPU where the memory stayed, or from host memory.
   base::Result<> CopyInto(const std::vector<Own>& own);
 
@@ -145,7 +147,7 @@ class GpuTransfer {
   // The process does not need what was taken.
   void Clear();
   // The same for batches of this absence and of earlier ones.
-  void Clear(OffPeriod last);
+  void Clear(EvictionEpoch last);
   // The process has ended: host copies are not kept either.
   void End();
 
@@ -153,13 +155,13 @@ class GpuTransfer {
   // the next step uses them.
   void Hold(std::size_t first, std::vector<base::Fd> files);
   // The room that the next Load of this transfer alone may take.
-  Credit& credit() { return credit_; }
+  GpuRoomCredit& credit() { return credit_; }
 
  private:
   struct Batch {
-    HostPage page;
+    HostMemoryManifest page;
     std::vector<HostCopy> copies{};      // by piece
-    std::vector<Memory> memory{};        // by piece, where it is on a GPU; else empty
+    std::vector<DeviceMemory> memory{};  // by piece, where it is on a GPU; else empty
     std::vector<base::Fd> files{};       // of imported memory; with these the mover can give it back uncopied
     std::optional<CopyStream> stream{};  // for the copies on their way out
     std::size_t begun_copies = 0;        // the pieces before this one are in the stream, or whole
@@ -167,7 +169,7 @@ class GpuTransfer {
     std::chrono::steady_clock::time_point begun{};
     bool hashed = false;           // on its way out
     std::optional<int> read_by{};  // another GPU that can read its memory
-    OffPeriod absence{};
+    EvictionEpoch absence{};
   };
   // The memory that a process hands out, until the process has given it away.
   struct Offer {
@@ -184,21 +186,23 @@ class GpuTransfer {
   void Discard(Batch& batch, Then then);
   base::Result<Extents> MakeRoom(int gpu, std::uint64_t bytes);
   base::Result<> MayHave(int gpu, std::uint64_t bytes) const;
-  base::Result<> Prepare(int gpu, const ledger::wire::Parts& parts, Progress& progress, Offer& offer);
-  base::Result<> Receive(int connection, Opening opening, std::optional<int> target, Progress& progress,
-                         Offer& offer);
-  base::Result<> Accept(Offer& offer, std::uint64_t address, Memory memory, base::Fd file);
+  base::Result<> Prepare(int gpu, const ledger::wire::TransferParts& parts,
+                         TransferProgressListener& progress, Offer& offer);
+  base::Result<> Receive(int connection, Opening opening, std::optional<int> target,
+                         TransferProgressListener& progress, Offer& offer);
+  base::Result<> Accept(Offer& offer, std::uint64_t address, DeviceMemory memory, base::Fd file);
   base::Result<> Seal(Offer& offer, std::vector<Piece> pieces);
   // nullptr: memory there is not hashed.
   Hasher* HasherOf(int gpu) const { return shared_.hashing.on() ? shared_.gpus.HasherOf(gpu) : nullptr; }
   base::Result<> SetOut(Batch& batch);
   bool MayStay(const Batch& batch, std::optional<int> target) const;
   base::Result<> HandOver(int connection, const Batch& batch);
-  suspend::Answer SecureAll(Progress& progress, std::optional<int> target = std::nullopt);
-  base::Result<> Secure(Batch& batch, Progress& progress, suspend::Answer& answer);
-  base::Result<> Compare(const Memory& piece, HostCopy& copy, suspend::Answer& answer);
-  suspend::Answer MakeReadyFor(int gpu, Progress& progress);
-  base::Result<> FinishBeforeLoading(int target, Progress& progress);
+  suspend::MoverAnswer SecureAll(TransferProgressListener& progress,
+                                 std::optional<int> target = std::nullopt);
+  base::Result<> Secure(Batch& batch, TransferProgressListener& progress, suspend::MoverAnswer& answer);
+  base::Result<> Compare(const DeviceMemory& piece, HostCopy& copy, suspend::MoverAnswer& answer);
+  suspend::MoverAnswer MakeReadyFor(int gpu, TransferProgressListener& progress);
+  base::Result<> FinishBeforeLoading(int target, TransferProgressListener& progress);
   base::Result<> Lost(std::size_t chunks) const;
   class Loading;
   class Requirements;
@@ -211,15 +215,15 @@ class GpuTransfer {
   const std::string gpu_;
   HostArena arena_;
   KeptCopies kept_;
-  Credit credit_;
+  GpuRoomCredit credit_;
   std::mutex mutex_;
   std::vector<Batch> batches_;
-  std::optional<int> elsewhere_;  // the GPU where the process will be, if the memory came from another GPU
-  suspend::Answer finished_{};    // bytes and time that no answer has reported yet
+  std::optional<int> elsewhere_;     // the GPU where the process will be, if the memory came from another GPU
+  suspend::MoverAnswer finished_{};  // bytes and time that no answer has reported yet
   std::mutex held_mutex_;
   std::vector<std::pair<std::size_t, base::Fd>> held_;  // by piece
 };
 
-suspend::Answer AnswerOf(const base::Error& error);
+suspend::MoverAnswer AnswerOf(const base::Error& error);
 
 }  // namespace gpuman::mover

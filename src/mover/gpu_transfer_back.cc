@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "ledger/wire/transfer.h"
-#include "mover/changed_chunks.h"
+#include "mover/copy_out_planner.h"
 #include "mover/gpu_transfer.h"
 
 namespace gpuman::mover {
@@ -18,7 +18,7 @@ using base::ErrorCode;
 using base::Fail;
 using base::Fd;
 using base::Result;
-using suspend::Answer;
+using suspend::MoverAnswer;
 using suspend::Outcome;
 namespace wire = ledger::wire;
 
@@ -31,7 +31,7 @@ constexpr std::chrono::seconds kSilence{20};  // then daemon and process learn t
 // Tells free_list which memory the pieces still need.
 class GpuTransfer::Requirements {
  public:
-  Requirements(FreeList& free_list, int gpu) : free_list_(free_list), gpu_(gpu) {}
+  Requirements(GpuMemoryFreeList& free_list, int gpu) : free_list_(free_list), gpu_(gpu) {}
   ~Requirements() {
     for (const auto& [bytes, count] : open_)
       for (std::size_t i = 0; i < count; ++i) free_list_.Cancel(gpu_, bytes);
@@ -43,13 +43,13 @@ class GpuTransfer::Requirements {
     ++open_[bytes];
     free_list_.Expect(gpu_, bytes);
   }
-  std::optional<FreeList::Block> Take(std::uint64_t bytes) {
+  std::optional<GpuMemoryFreeList::Block> Take(std::uint64_t bytes) {
     --open_[bytes];
     return free_list_.Take(gpu_, bytes);
   }
 
  private:
-  FreeList& free_list_;
+  GpuMemoryFreeList& free_list_;
   int gpu_;
   std::map<std::uint64_t, std::size_t> open_;
 };
@@ -57,8 +57,8 @@ class GpuTransfer::Requirements {
 // Makes memory for each piece that has none, loads its data, and sends pieces as they arrive.
 class GpuTransfer::Loading {
  public:
-  Loading(GpuTransfer& transfer, int gpu, Credit& credit, Progress& progress, const SendParts& send,
-          const std::atomic<bool>& stop)
+  Loading(GpuTransfer& transfer, int gpu, GpuRoomCredit& credit, TransferProgressListener& progress,
+          const SendParts& send, const std::atomic<bool>& stop)
       : transfer_(transfer),
         gpu_(gpu),
         credit_(credit),
@@ -67,7 +67,7 @@ class GpuTransfer::Loading {
         stop_(stop),
         requirements_(transfer.shared_.free_list, gpu) {}
 
-  Result<> Run(Answer& answer) {
+  Result<> Run(MoverAnswer& answer) {
     GPUMAN_ASSIGN(stream_, CopyStream::Open(transfer_.shared_.gpus, gpu_, Direction::kIn));
     transfer_.ForEachPiece([&](const Piece& piece, PieceRef ref) {
       refs_.push_back(ref);
@@ -95,7 +95,7 @@ class GpuTransfer::Loading {
   }
 
  private:
-  Memory& MemoryOf(const PieceRef& ref) { return transfer_.batches_[ref.batch].memory[ref.piece]; }
+  DeviceMemory& MemoryOf(const PieceRef& ref) { return transfer_.batches_[ref.batch].memory[ref.piece]; }
 
   Result<> Flush() {
     if (ready_.empty()) return {};
@@ -121,8 +121,8 @@ class GpuTransfer::Loading {
     return {};
   }
 
-  std::vector<LoadedPiece> LoadedPieces() {
-    std::vector<LoadedPiece> pieces;
+  std::vector<RestoredPiece> LoadedPieces() {
+    std::vector<RestoredPiece> pieces;
     for (const PieceRef& ref : unchecked_)
       pieces.push_back({MemoryOf(ref).address(), &transfer_.batches_[ref.batch].copies[ref.piece]});
     return pieces;
@@ -148,11 +148,11 @@ class GpuTransfer::Loading {
   Result<bool> GetRoom(std::uint64_t bytes) {
     for (std::chrono::seconds patience{0};; patience = kSilence) {
       switch (credit_.Take(bytes, patience)) {
-        case Credit::Got::kYes:
+        case GpuRoomCredit::Got::kYes:
           return true;
-        case Credit::Got::kNever:
+        case GpuRoomCredit::Got::kNever:
           return Fail(ErrorCode::kExhausted, "it was called off before there was room for all of it");
-        case Credit::Got::kNotYet:
+        case GpuRoomCredit::Got::kNotYet:
           break;
       }
       if (!flying_.empty()) return false;
@@ -165,7 +165,7 @@ class GpuTransfer::Loading {
   Result<> BeginCopy(const PieceRef& ref) {
     Batch& batch = transfer_.batches_[ref.batch];
     const std::uint64_t bytes = transfer_.PieceAt(ref).bytes;
-    Memory& memory = MemoryOf(ref);
+    DeviceMemory& memory = MemoryOf(ref);
     batch.files.resize(batch.memory.size());
     if (auto block = requirements_.Take(bytes)) {
       memory = std::move(block->memory);
@@ -182,8 +182,8 @@ class GpuTransfer::Loading {
 
   GpuTransfer& transfer_;
   const int gpu_;
-  Credit& credit_;
-  Progress& progress_;
+  GpuRoomCredit& credit_;
+  TransferProgressListener& progress_;
   const SendParts& send_;
   const std::atomic<bool>& stop_;
   Requirements requirements_;
@@ -202,9 +202,10 @@ void GpuTransfer::ForEachPiece(const std::function<void(const Piece&, PieceRef)>
 }
 
 // Finishes copies to host memory that no mover has finished so far, unless the memory may stay where it is.
-Result<> GpuTransfer::FinishBeforeLoading(int target, Progress& progress) {
+Result<> GpuTransfer::FinishBeforeLoading(int target, TransferProgressListener& progress) {
   const auto elsewhere = [&](const Batch& batch) {
-    return std::ranges::any_of(batch.memory, [&](const Memory& one) { return one && one.gpu() != target; });
+    return std::ranges::any_of(batch.memory,
+                               [&](const DeviceMemory& one) { return one && one.gpu() != target; });
   };
   const auto stays = [](const Batch& batch) {
     std::size_t i = batch.page.whole();
@@ -212,14 +213,15 @@ Result<> GpuTransfer::FinishBeforeLoading(int target, Progress& progress) {
     return i == batch.page.layout().pieces.size();
   };
   if (!std::ranges::any_of(batches_, elsewhere) && std::ranges::all_of(batches_, stays)) return {};
-  const Answer secured = SecureAll(progress);
+  const MoverAnswer secured = SecureAll(progress);
   if (secured.outcome == Outcome::kDone) return {};
   return Fail(secured.outcome == Outcome::kNoRoom ? ErrorCode::kExhausted : ErrorCode::kInternal,
               secured.message);
 }
 
-Answer GpuTransfer::Load(const std::string& wanted, Credit& credit, Progress& progress, const SendParts& send,
-                         const std::atomic<bool>& stop) {
+MoverAnswer GpuTransfer::Load(const std::string& wanted, GpuRoomCredit& credit,
+                              TransferProgressListener& progress, const SendParts& send,
+                              const std::atomic<bool>& stop) {
   const auto begin = std::chrono::steady_clock::now();
   const std::string& home = batches_.front().page.layout().gpu;
   if (const auto gpu = NumberOf(wanted); gpu && suspend::BareUuid(wanted) != suspend::BareUuid(home))
@@ -229,7 +231,7 @@ Answer GpuTransfer::Load(const std::string& wanted, Credit& credit, Progress& pr
   auto target = shared_.gpus.Find(wanted.empty() ? home : wanted);
   for (Batch& batch : batches_) {
     if (auto regained = Regain(batch); !regained) return AnswerOf(regained.error());
-    for (const Memory& one : batch.memory)
+    for (const DeviceMemory& one : batch.memory)
       if (wanted.empty() && one) target = one.gpu();
   }
   if (!target) return AnswerOf(target.error());
@@ -238,7 +240,7 @@ Answer GpuTransfer::Load(const std::string& wanted, Credit& credit, Progress& pr
     batch.stream.reset();
     batch.memory.resize(batch.page.layout().pieces.size());
   }
-  Answer answer{.outcome = Outcome::kDone};
+  MoverAnswer answer{.outcome = Outcome::kDone};
   if (auto filled = Loading(*this, *target, credit, progress, send, stop).Run(answer); !filled) {
     Unload();
     return AnswerOf(filled.error());
@@ -257,9 +259,9 @@ void GpuTransfer::Unload() {
 }
 
 // The process will make its own memory on that GPU, and ask the mover to fill it.
-Answer GpuTransfer::MakeReadyFor(int gpu, Progress& progress) {
+MoverAnswer GpuTransfer::MakeReadyFor(int gpu, TransferProgressListener& progress) {
   elsewhere_ = gpu;
-  Answer secured = SecureAll(progress, gpu);
+  MoverAnswer secured = SecureAll(progress, gpu);
   if (secured.outcome != Outcome::kDone || secured.straight) return secured;
   if (auto ready = shared_.gpus.Use(gpu); !ready) return AnswerOf(ready.error());
   return {.outcome = Outcome::kDone};
@@ -268,7 +270,7 @@ Answer GpuTransfer::MakeReadyFor(int gpu, Progress& progress) {
 // Sends pieces by their descriptors; a message without pieces only shows that the mover still lives.
 Result<> GpuTransfer::Send(const SendParts& send, std::span<const PieceRef> refs) {
   if (!send) return {};
-  wire::Parts parts{wire::kPartsMagic, 0, 0, 0, 0, {}};
+  wire::TransferParts parts{wire::kPartsMagic, 0, 0, 0, 0, {}};
   std::vector<Fd> made;
   int files[wire::kMaxParts];
   for (const PieceRef& ref : refs) {
@@ -291,7 +293,7 @@ Result<> GpuTransfer::CopyInto(const std::vector<Own>& own) {
   if (own.empty()) return {};
   const int gpu = own.front().memory.gpu();
   GPUMAN_ASSIGN(CopyStream stream, CopyStream::Open(shared_.gpus, gpu, Direction::kIn));
-  std::vector<LoadedPiece> loaded;
+  std::vector<RestoredPiece> loaded;
   for (const auto& [ref, memory] : own) {
     Batch& batch = batches_[ref.batch];
     if (batch.page.content() == FillState::kComplete) {

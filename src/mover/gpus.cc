@@ -20,9 +20,9 @@ namespace abi = driver::abi;
 // The function's name (for errors) and its pointer.
 #define GPUMAN_CALL(name, symbol) name, driver_.calls().symbol
 
-Memory::Memory(Memory&& other) noexcept { *this = std::move(other); }
+DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept { *this = std::move(other); }
 
-Memory& Memory::operator=(Memory&& other) noexcept {
+DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
   if (this == &other) return *this;
   Drop();
   gpus_ = std::exchange(other.gpus_, nullptr);
@@ -34,7 +34,7 @@ Memory& Memory::operator=(Memory&& other) noexcept {
   return *this;
 }
 
-void Memory::Drop() {
+void DeviceMemory::Drop() {
   if (!gpus_) return;
   const auto& cu = gpus_->driver_.calls();
   if (mapped_) cu.cuMemUnmap(address_, bytes_);
@@ -104,7 +104,7 @@ bool Gpus::IsLost() {
   return false;
 }
 
-Result<> Gpus::Map(Memory& memory) {
+Result<> Gpus::Map(DeviceMemory& memory) {
   GPUMAN_TRY(driver_.Invoke(GPUMAN_CALL("cuMemAddressReserve", cuMemAddressReserve), &memory.address_,
                             memory.bytes_, std::size_t{0}, abi::CUdeviceptr{0}, 0ull));
   GPUMAN_TRY(driver_.Invoke(GPUMAN_CALL("cuMemMap", cuMemMap), memory.address_, memory.bytes_, std::size_t{0},
@@ -113,7 +113,7 @@ Result<> Gpus::Map(Memory& memory) {
   return Allow(memory, memory.gpu_);
 }
 
-Result<> Gpus::Allow(const Memory& memory, int gpu) {
+Result<> Gpus::Allow(const DeviceMemory& memory, int gpu) {
   abi::CUmemAccessDesc access{};
   access.location = {abi::CU_MEM_LOCATION_TYPE_DEVICE, gpu};
   access.flags = abi::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
@@ -121,8 +121,8 @@ Result<> Gpus::Allow(const Memory& memory, int gpu) {
                         &access, std::size_t{1});
 }
 
-Result<Memory> Gpus::Import(int descriptor, std::uint64_t bytes) {
-  Memory memory;
+Result<DeviceMemory> Gpus::Import(int descriptor, std::uint64_t bytes) {
+  DeviceMemory memory;
   memory.bytes_ = bytes;
   GPUMAN_TRY(driver_.Invoke(GPUMAN_CALL("cuMemImportFromShareableHandle", cuMemImportFromShareableHandle),
                             &memory.handle_, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)),
@@ -138,13 +138,13 @@ Result<Memory> Gpus::Import(int descriptor, std::uint64_t bytes) {
   return memory;
 }
 
-Result<Memory> Gpus::Create(int gpu, std::uint64_t bytes) {
+Result<DeviceMemory> Gpus::Create(int gpu, std::uint64_t bytes) {
   GPUMAN_TRY(Use(gpu));
   abi::CUmemAllocationProp prop{};
   prop.type = abi::CU_MEM_ALLOCATION_TYPE_PINNED;
   prop.requestedHandleTypes = abi::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   prop.location = {abi::CU_MEM_LOCATION_TYPE_DEVICE, gpu};
-  Memory memory;
+  DeviceMemory memory;
   memory.bytes_ = bytes;
   memory.gpu_ = gpu;
   GPUMAN_TRY(driver_.Invoke(GPUMAN_CALL("cuMemCreate", cuMemCreate), &memory.handle_, bytes, &prop, 0ull));
@@ -153,7 +153,7 @@ Result<Memory> Gpus::Create(int gpu, std::uint64_t bytes) {
   return memory;
 }
 
-Result<base::Fd> Gpus::Export(const Memory& memory) const {
+Result<base::Fd> Gpus::Export(const DeviceMemory& memory) const {
   int descriptor = -1;
   GPUMAN_TRY(driver_.Invoke(GPUMAN_CALL("cuMemExportToShareableHandle", cuMemExportToShareableHandle),
                             &descriptor, memory.handle_, abi::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
@@ -167,7 +167,7 @@ bool Gpus::Reaches(int reader, int other) const {
          can != 0;
 }
 
-Result<> Gpus::LetRead(const Memory& memory, int reader) {
+Result<> Gpus::LetRead(const DeviceMemory& memory, int reader) {
   GPUMAN_TRY(Use(reader));
   return Allow(memory, reader);
 }

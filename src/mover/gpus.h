@@ -31,12 +31,12 @@ class Gpus;
 class Hasher;
 
 // Device memory mapped at addresses of this process; the destructor frees the memory and the addresses.
-class Memory {
+class DeviceMemory {
  public:
-  Memory() = default;
-  Memory(Memory&& other) noexcept;
-  Memory& operator=(Memory&& other) noexcept;
-  ~Memory() { Drop(); }
+  DeviceMemory() = default;
+  DeviceMemory(DeviceMemory&& other) noexcept;
+  DeviceMemory& operator=(DeviceMemory&& other) noexcept;
+  ~DeviceMemory() { Drop(); }
 
   // Whether the object holds memory.
   explicit operator bool() const { return gpus_ != nullptr; }
@@ -77,16 +77,16 @@ class Gpus {
   bool IsLost();
 
   // Imports memory that another process exported. The descriptor stays the caller's.
-  base::Result<Memory> Import(int descriptor, std::uint64_t bytes);
+  base::Result<DeviceMemory> Import(int descriptor, std::uint64_t bytes);
   // New memory that another process can import. kExhausted: the GPU has no room.
-  base::Result<Memory> Create(int gpu, std::uint64_t bytes);
+  base::Result<DeviceMemory> Create(int gpu, std::uint64_t bytes);
   // For memory that Create made: the driver refuses to export imported memory (measured).
-  base::Result<base::Fd> Export(const Memory& memory) const;
+  base::Result<base::Fd> Export(const DeviceMemory& memory) const;
 
   // Whether `reader` can read the memory of `other` over NVLink or the bus, without a copy in host memory.
   bool Reaches(int reader, int other) const;
   // Lets another GPU read the memory too; that GPU gets a context in this process.
-  base::Result<> LetRead(const Memory& memory, int reader);
+  base::Result<> LetRead(const DeviceMemory& memory, int reader);
 
   // Registers host memory, so that copies run at the bus's speed. Without it copies work too, only slower.
   bool Register(void* at, std::uint64_t bytes) const;
@@ -101,15 +101,15 @@ class Gpus {
   const HashKey& hash_key() const { return hash_key_; }
 
  private:
-  friend class Memory;
+  friend class DeviceMemory;
   friend class CopyStream;
   friend class Hasher;
   struct HasherEntry {
     std::once_flag made;
     base::Result<std::unique_ptr<Hasher>> hasher;
   };
-  base::Result<> Map(Memory& memory);
-  base::Result<> Allow(const Memory& memory, int gpu);
+  base::Result<> Map(DeviceMemory& memory);
+  base::Result<> Allow(const DeviceMemory& memory, int gpu);
   HasherEntry& EntryOf(int gpu);
 
   const driver::CudaDriver& driver_;

@@ -26,7 +26,7 @@ const char* Read(const char* path, char (&text)[size]) {
 }
 
 // The number after `name`; kNone where there is none, as for the word "max".
-std::uint64_t NumberIn(const char* text, const char* name) {
+std::uint64_t NumberTypeOf(const char* text, const char* name) {
   const char* const at = std::strstr(text, name);
   if (at == nullptr) return kNone;
   char* end = nullptr;
@@ -43,19 +43,20 @@ bool Leaves(std::uint64_t available, std::uint64_t total, std::uint64_t bytes) {
 bool MachineHas(std::uint64_t bytes) {
   char text[4096];
   Read("/proc/meminfo", text);
-  const std::uint64_t available = NumberIn(text, "MemAvailable:"), total = NumberIn(text, "MemTotal:");
+  const std::uint64_t available = NumberTypeOf(text, "MemAvailable:"),
+                      total = NumberTypeOf(text, "MemTotal:");
   return available == kNone || total == kNone || Leaves(available * kKiB, total * kKiB, bytes);
 }
 
 bool CgroupHas(const char* directory, std::uint64_t bytes) {
   char path[4200], text[4096];
   std::snprintf(path, sizeof path, "%s/memory.max", directory);
-  const std::uint64_t most = NumberIn(Read(path, text), "");
+  const std::uint64_t most = NumberTypeOf(Read(path, text), "");
   if (most == kNone) return true;
   std::snprintf(path, sizeof path, "%s/memory.current", directory);
-  const std::uint64_t used = NumberIn(Read(path, text), "");
+  const std::uint64_t used = NumberTypeOf(Read(path, text), "");
   std::snprintf(path, sizeof path, "%s/memory.stat", directory);
-  const std::uint64_t reclaimable = NumberIn(Read(path, text), "\ninactive_file ");
+  const std::uint64_t reclaimable = NumberTypeOf(Read(path, text), "\ninactive_file ");
   if (used == kNone) return true;
   const std::uint64_t needed = reclaimable < used ? used - reclaimable : reclaimable == kNone ? used : 0;
   return needed < most && Leaves(most - needed, most, bytes);

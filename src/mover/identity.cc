@@ -8,7 +8,7 @@
 
 #include <cerrno>
 
-#include "base/spawn_setup.h"
+#include "base/process_spawner.h"
 
 namespace gpuman::mover {
 

@@ -15,7 +15,7 @@ namespace gpuman::mover {
 
 // Adds one transfer's answer to those of other transfers. A failure counts as the answer of all, and so does
 // memory that stays on a GPU: `bytes` are only those that stay then.
-inline void AddAnswer(suspend::Answer& sum, const suspend::Answer& one) {
+inline void AddAnswer(suspend::MoverAnswer& sum, const suspend::MoverAnswer& one) {
   const bool failed = sum.outcome != suspend::Outcome::kDone;
   if (failed || (sum.straight && !one.straight && one.outcome == suspend::Outcome::kDone)) return;
   if (one.outcome != suspend::Outcome::kDone || (one.straight && !sum.straight)) {
@@ -31,11 +31,12 @@ inline void AddAnswer(suspend::Answer& sum, const suspend::Answer& one) {
 // Runs step(transfer), which returns the transfer's answer or nullopt, in a thread for each transfer. Returns
 // the sum of the answers, in the order in which they came; nullopt: no transfer had one.
 template <typename Step>
-std::optional<suspend::Answer> InAllTransfers(std::span<GpuTransfer* const> transfers, const Step& step) {
+std::optional<suspend::MoverAnswer> InAllTransfers(std::span<GpuTransfer* const> transfers,
+                                                   const Step& step) {
   std::mutex mutex;
-  std::optional<suspend::Answer> sum;
+  std::optional<suspend::MoverAnswer> sum;
   const auto run = [&](GpuTransfer& transfer) {
-    const std::optional<suspend::Answer> answer = step(transfer);
+    const std::optional<suspend::MoverAnswer> answer = step(transfer);
     const std::lock_guard lock(mutex);
     if (answer && sum) AddAnswer(*sum, *answer);
     if (answer && !sum) sum = *answer;

@@ -15,18 +15,18 @@
 #include <thread>
 #include <utility>
 
+#include "mover/driver_checkpointer.h"
 #include "mover/identity.h"
-#include "mover/operations.h"
 #include "mover/packet.h"
 #include "mover/process_memory.h"
-#include "mover/progress.h"
-#include "mover/workers.h"
+#include "mover/thread_group.h"
+#include "mover/transfer_progress_listener.h"
 #include "suspend/request.h"
 
 namespace gpuman::mover {
 namespace {
 
-using suspend::Answer;
+using suspend::MoverAnswer;
 using suspend::MoverRequest;
 using suspend::Outcome;
 using suspend::Verb;
@@ -48,13 +48,13 @@ class Turn {
   bool lock_;
 };
 
-bool Send(const Answer& answer, std::span<const int> files = {}) {
+bool Send(const MoverAnswer& answer, std::span<const int> files = {}) {
   return SendPacket(suspend::kMoverSocket, suspend::Serialize(answer) + "\n", files);
 }
 
 // Sends the notices of a request in progress: what has moved, at most once every few milliseconds for each
 // GPU. Thread-safe.
-class Notices : public Progress {
+class Notices : public TransferProgressListener {
  public:
   // `moved`: the daemon wants to know what has moved; `taken`: and when the process has given it away.
   Notices(std::uint64_t id, bool moved, bool taken) : id_(id), tells_moved_(moved), tells_taken_(taken) {}
@@ -114,7 +114,7 @@ class Notices : public Progress {
 
 class Mover {
  public:
-  Mover(const suspend::MoverOptions& options, Operations operations)
+  Mover(const suspend::MoverOptions& options, DriverCheckpointer operations)
       : options_(options), operations_(std::move(operations)), gpus_(operations_.driver()), pool_(gpus_) {}
 
   void Run() {
@@ -162,7 +162,7 @@ class Mover {
         const auto found = memory_.find(request.process);
         if (found == memory_.end()) return;
         found->second->CallOff(request.source);
-        const OffPeriod over = found->second->Forget();
+        const EvictionEpoch over = found->second->Forget();
         return workers_.Run(
             [memory = found->second, source = request.source, over] { memory->Drop(source, over); });
       }
@@ -174,7 +174,7 @@ class Mover {
         if (request.verb == Verb::kSecure) memory->CallOff(request.source);
         if (request.verb == Verb::kLoad) memory->Begin(request.source, request.room);
         if (request.verb == Verb::kGive) memory->Begin({}, request.room);
-        const OffPeriod absence = memory->absence();
+        const EvictionEpoch absence = memory->absence();
         return workers_.Run([this, request, memory, absence, files = std::move(files)]() mutable {
           Perform(request, *memory, absence, std::move(files));
         });
@@ -193,8 +193,8 @@ class Mover {
     std::uint64_t bytes = 0;
     for (const auto& [gpu, processes] : wanted)
       for (const std::uint64_t one : processes) bytes += one;
-    const bool off = request.unchanged == suspend::UnchangedMode::kOff;
-    hashing_.Set(!off, request.hash_from.count, request.unchanged == suspend::UnchangedMode::kCompare);
+    const bool off = request.unchanged == suspend::ChangeDetectionMode::kOff;
+    hashing_.Set(!off, request.hash_from.count, request.unchanged == suspend::ChangeDetectionMode::kCompare);
     kept_.SetLimit(off ? 0 : std::min(bytes, request.keep.value_or(base::Bytes{bytes}).count));
     pool_.Want(std::move(wanted), !off);
     const base::Bytes kept{kept_.bytes()};
@@ -250,11 +250,11 @@ class Mover {
     return memory;
   }
 
-  void Perform(const MoverRequest& request, ProcessMemory& memory, OffPeriod absence,
+  void Perform(const MoverRequest& request, ProcessMemory& memory, EvictionEpoch absence,
                std::vector<base::Fd> files) {
     const bool connected = files.size() == 1;
     Notices notices(request.id, request.verb != Verb::kTake || request.whole, request.whole);
-    Answer answer{.outcome = Outcome::kFailed, .message = "a connection has to come with it"};
+    MoverAnswer answer{.outcome = Outcome::kFailed, .message = "a connection has to come with it"};
     switch (request.verb) {
       case Verb::kTake:
         if (connected)
@@ -301,9 +301,9 @@ class Mover {
   }
 
   const suspend::MoverOptions options_;
-  const Operations operations_;
+  const DriverCheckpointer operations_;
   Gpus gpus_;
-  FreeList free_list_;
+  GpuMemoryFreeList free_list_;
   Pool pool_;
   KeptCopiesBudget kept_;
   HashingRule hashing_;
@@ -312,7 +312,7 @@ class Mover {
   std::deque<MoverRequest> queue_;
   std::map<base::ProcessId, std::shared_ptr<ProcessMemory>> memory_;
   bool ending_ = false;
-  Workers workers_;  // the last: they need the others
+  ThreadGroup workers_;  // the last: they need the others
 };
 
 // A mover holds thousands of descriptors.
@@ -335,8 +335,8 @@ int Run(const suspend::MoverOptions& options) {
       return 1;
     }
   }
-  Operations operations = Operations::WithDriver();
-  const Answer can = operations.Perform({});
+  DriverCheckpointer operations = DriverCheckpointer::WithDriver();
+  const MoverAnswer can = operations.Perform({});
   if (!Send(can)) return 1;
   if (!operations.HasDriver()) return 0;
   Mover(options, std::move(operations)).Run();

@@ -18,7 +18,7 @@ tl::unexpected<base::Error> WentBack() {
 
 Result<PartsMessage> ReceiveParts(int connection) {
   PartsMessage message;
-  wire::Parts& parts = message.parts;
+  wire::TransferParts& parts = message.parts;
   int numbers[wire::kMaxParts];
   unsigned count = 0;
   const ssize_t got = wire::ReceiveWith(connection, &parts, sizeof parts, numbers, count, kPeerMs);
@@ -29,16 +29,16 @@ Result<PartsMessage> ReceiveParts(int connection) {
   return message;
 }
 
-void Refuse(int connection, wire::Trouble trouble) {
+void Refuse(int connection, wire::OrderError trouble) {
   constexpr std::uint32_t kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
-  const std::uint32_t driver = trouble == wire::Trouble::kNoRoom ? kOutOfMemory : 0;
-  const wire::Reply reply{wire::kReplyMagic, 0, 1, wire::PackError(trouble, driver)};
+  const std::uint32_t driver = trouble == wire::OrderError::kNoRoom ? kOutOfMemory : 0;
+  const wire::TransferReply reply{wire::kReplyMagic, 0, 1, wire::PackError(trouble, driver)};
   (void)wire::SendWith(connection, &reply, sizeof reply, nullptr, 0, 0);
 }
 
-Result<Receipt> AwaitReceipt(int connection, const base::ProcessId& process) {
+Result<ReceiptKind> AwaitReceipt(int connection, const base::ProcessId& process) {
   constexpr int kPollIntervalMs = 500;
-  wire::Reply reply{};
+  wire::TransferReply reply{};
   int files[wire::kMaxParts];
   unsigned count = 0;
   ssize_t got = -1;
@@ -51,11 +51,11 @@ Result<Receipt> AwaitReceipt(int connection, const base::ProcessId& process) {
     return Fail(ErrorCode::kInternal, fmt::format("the process could not: trouble {}, CUDA error {}",
                                                   static_cast<unsigned>(wire::TroubleOf(reply.error)),
                                                   wire::DriverErrorOf(reply.error)));
-  return reply.last == 0 ? Receipt::kOwn : Receipt::kDone;
+  return reply.last == 0 ? ReceiptKind::kOwn : ReceiptKind::kDone;
 }
 
 Result<> SayDone(int connection) {
-  const wire::Reply reply{wire::kReplyMagic, 0, 1, 0};
+  const wire::TransferReply reply{wire::kReplyMagic, 0, 1, 0};
   if (wire::SendWith(connection, &reply, sizeof reply, nullptr, 0, kPeerMs)) return {};
   return WentBack();
 }

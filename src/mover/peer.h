@@ -18,20 +18,20 @@ tl::unexpected<base::Error> WentBack();
 // One message of memory that a process hands out, with a descriptor for each part. kUnavailable: the process
 // gave up, or sent anything else.
 struct PartsMessage {
-  ledger::wire::Parts parts{};
+  ledger::wire::TransferParts parts{};
   std::vector<base::Fd> files{};
 };
 base::Result<PartsMessage> ReceiveParts(int connection);
 
 // Tells the process that nothing was done.
-void Refuse(int connection, ledger::wire::Trouble trouble);
+void Refuse(int connection, ledger::wire::OrderError trouble);
 // Tells the process that the mover has done its part.
 base::Result<> SayDone(int connection);
 
 // kOwn: the process cannot import, and makes its own memory for the mover to fill. AwaitReceipt waits as long
 // as the process lives, even if it is stopped: only the process can tell whether it has given its memory
 // away, or has it. kUnavailable: the process gave up, or ended.
-enum class Receipt { kDone, kOwn };
-base::Result<Receipt> AwaitReceipt(int connection, const base::ProcessId& process);
+enum class ReceiptKind { kDone, kOwn };
+base::Result<ReceiptKind> AwaitReceipt(int connection, const base::ProcessId& process);
 
 }  // namespace gpuman::mover

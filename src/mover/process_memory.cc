@@ -13,7 +13,7 @@ using base::ErrorCode;
 using base::Fail;
 using base::Fd;
 using base::Result;
-using suspend::Answer;
+using suspend::MoverAnswer;
 using suspend::Outcome;
 namespace wire = ledger::wire;
 
@@ -38,8 +38,9 @@ std::vector<GpuTransfer*> ProcessMemory::TransfersOf(const std::string& source) 
 Result<> ProcessMemory::Find() {
   const std::lock_guard finding(find_mutex_);
   if (found_ && shared_.pages.Any()) return {};
-  GPUMAN_ASSIGN(auto pages, HostPage::Find(shared_.process,
-                                           [this](std::uint64_t inode) { return shared_.pages.Has(inode); }));
+  GPUMAN_ASSIGN(auto pages, HostMemoryManifest::Find(shared_.process, [this](std::uint64_t inode) {
+                  return shared_.pages.Has(inode);
+                }));
   for (auto& found : pages) {
     GpuTransfer& transfer = TransferOf(found.page.layout().gpu);
     const auto lock = transfer.Lock();
@@ -90,56 +91,57 @@ Result<GpuTransfer::Opening> ProcessMemory::Open(PartsMessage message) {
 }
 
 // All of the memory that the process was to hand out stays where it is.
-Answer ProcessMemory::TakeNothing(int connection) const {
+MoverAnswer ProcessMemory::TakeNothing(int connection) const {
   if (auto said = SayDone(connection); !said) return AnswerOf(said.error());
   const auto receipt = AwaitReceipt(connection, shared_.process);
-  return receipt ? Answer{.outcome = Outcome::kDone} : AnswerOf(receipt.error());
+  return receipt ? MoverAnswer{.outcome = Outcome::kDone} : AnswerOf(receipt.error());
 }
 
 // A Take whose offer the process gave up may run after the Take of its next offer.
-Answer ProcessMemory::Take(Fd connection, bool whole, const std::string& target, OffPeriod absence,
-                           Progress& progress) {
+MoverAnswer ProcessMemory::Take(Fd connection, bool whole, const std::string& target, EvictionEpoch absence,
+                                TransferProgressListener& progress) {
   auto message = ReceiveParts(connection.get());
   if (message && message->files.empty()) return TakeNothing(connection.get());
   auto opening = message ? Open(std::move(*message)) : Fail(message.error());
   const auto gpu = opening ? shared_.gpus.UuidOf(opening->first.gpu()) : Fail(opening.error());
   if (!gpu) {
-    Refuse(connection.get(), wire::Trouble::kNoMover);
+    Refuse(connection.get(), wire::OrderError::kNoMover);
     return AnswerOf(gpu.error());
   }
   GpuTransfer& transfer = TransferOf(*gpu);
   const auto lock = transfer.Lock();
-  Answer answer = transfer.Take(connection.get(), std::move(*opening), whole, target, absence, progress);
+  MoverAnswer answer = transfer.Take(connection.get(), std::move(*opening), whole, target, absence, progress);
   answer.gpu = *gpu;
   return answer;
 }
 
-Answer ProcessMemory::Secure(const std::string& source, const std::string& target, Progress& progress) {
+MoverAnswer ProcessMemory::Secure(const std::string& source, const std::string& target,
+                                  TransferProgressListener& progress) {
   if (auto found = Find(); !found) return AnswerOf(found.error());
   const auto answer =
-      InAllTransfers(TransfersOf(source), [&](GpuTransfer& transfer) -> std::optional<Answer> {
+      InAllTransfers(TransfersOf(source), [&](GpuTransfer& transfer) -> std::optional<MoverAnswer> {
         const auto lock = transfer.Lock();
         if (transfer.empty()) return std::nullopt;
         return transfer.Secure(target, progress);
       });
-  return answer.value_or(Answer{.outcome = Outcome::kNothing, .message = Nothing().message});
+  return answer.value_or(MoverAnswer{.outcome = Outcome::kNothing, .message = Nothing().message});
 }
 
 void ProcessMemory::Finish(const std::string& source, const std::string& target) {
-  (void)InAllTransfers(TransfersOf(source), [&](GpuTransfer& transfer) -> std::optional<Answer> {
+  (void)InAllTransfers(TransfersOf(source), [&](GpuTransfer& transfer) -> std::optional<MoverAnswer> {
     const auto lock = transfer.Lock();
     transfer.Finish(target);
     return std::nullopt;
   });
 }
 
-OffPeriod ProcessMemory::Forget() {
-  const OffPeriod over = absence_;
-  absence_ = OffPeriod{static_cast<std::uint64_t>(over) + 1};
+EvictionEpoch ProcessMemory::Forget() {
+  const EvictionEpoch over = absence_;
+  absence_ = EvictionEpoch{static_cast<std::uint64_t>(over) + 1};
   return over;
 }
 
-void ProcessMemory::Drop(const std::string& source, OffPeriod last) {
+void ProcessMemory::Drop(const std::string& source, EvictionEpoch last) {
   for (GpuTransfer* const transfer : TransfersOf(source)) {
     const auto lock = transfer->Lock();
     transfer->Clear(last);

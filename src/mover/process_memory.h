@@ -18,35 +18,37 @@
 
 #include "base/fd.h"
 #include "mover/gpu_transfer.h"
-#include "mover/progress.h"
+#include "mover/transfer_progress_listener.h"
 #include "suspend/request.h"
 
 namespace gpuman::mover {
 
 class ProcessMemory {
  public:
-  ProcessMemory(base::ProcessId process, Gpus& gpus, Pool& pool, FreeList& free_list, KeptCopiesBudget& kept,
-                const HashingRule& hashing)
+  ProcessMemory(base::ProcessId process, Gpus& gpus, Pool& pool, GpuMemoryFreeList& free_list,
+                KeptCopiesBudget& kept, const HashingRule& hashing)
       : shared_{process, gpus, pool, free_list, kept, hashing} {}
 
   // What Take begins with. To be asked in the order of the daemon's requests, as Forget is.
-  OffPeriod absence() const { return absence_; }
+  EvictionEpoch absence() const { return absence_; }
   // The process has all of its memory: ends the absence, which is what Drop takes.
-  OffPeriod Forget();
+  EvictionEpoch Forget();
 
   // For the steps see GpuTransfer. A message with memory of several GPUs is refused.
-  suspend::Answer Take(base::Fd connection, bool whole, const std::string& target, OffPeriod absence,
-                       Progress& progress);
-  suspend::Answer Secure(const std::string& source, const std::string& target, Progress& progress);
+  suspend::MoverAnswer Take(base::Fd connection, bool whole, const std::string& target, EvictionEpoch absence,
+                            TransferProgressListener& progress);
+  suspend::MoverAnswer Secure(const std::string& source, const std::string& target,
+                              TransferProgressListener& progress);
   // Secure without a request.
   void Finish(const std::string& source, const std::string& target);
   // `gpu`: where the process will be; only for a process with memory of one GPU. If one transfer fails, no
   // transfer stays loaded.
-  suspend::Answer Load(const std::string& source, const std::string& gpu, Progress& progress);
+  suspend::MoverAnswer Load(const std::string& source, const std::string& gpu,
+                            TransferProgressListener& progress);
   // Loads the rest of all transfers first. kDone: the mover has no memory of the process any more.
-  suspend::Answer Give(base::Fd connection, const std::string& gpu, Progress& progress);
+  suspend::MoverAnswer Give(base::Fd connection, const std::string& gpu, TransferProgressListener& progress);
   // The process does not need what the mover has of this absence and of earlier ones.
-  void Drop(const std::string& source, OffPeriod last);
+  void Drop(const std::string& source, EvictionEpoch last);
   // The process has ended.
   void End();
 
@@ -68,24 +70,25 @@ class ProcessMemory {
 
   GpuTransfer& TransferOf(const std::string& gpu);
   std::vector<GpuTransfer*> TransfersOf(const std::string& source);
-  Credit& CreditOf(const std::string& source) {
+  GpuRoomCredit& CreditOf(const std::string& source) {
     return source.empty() ? credit_ : TransferOf(source).credit();
   }
   base::Result<> Find();
   base::Result<Locked> LockTransfers(const std::string& source);
   base::Error Nothing() const;
   base::Result<GpuTransfer::Opening> Open(PartsMessage message);
-  suspend::Answer TakeNothing(int connection) const;
-  suspend::Answer LoadAll(std::span<GpuTransfer* const> transfers, const std::string& gpu, Credit& credit,
-                          Progress& progress, const GpuTransfer::SendParts& send);
+  suspend::MoverAnswer TakeNothing(int connection) const;
+  suspend::MoverAnswer LoadAll(std::span<GpuTransfer* const> transfers, const std::string& gpu,
+                               GpuRoomCredit& credit, TransferProgressListener& progress,
+                               const GpuTransfer::SendParts& send);
   using OwnByTransfer = std::map<GpuTransfer*, std::vector<GpuTransfer::Own>>;
   base::Result<OwnByTransfer> ReceiveOwn(std::span<GpuTransfer* const> transfers, int connection);
-  base::Result<> FillOwn(std::span<GpuTransfer* const> transfers, int connection, Progress& progress,
-                         suspend::Answer& answer);
+  base::Result<> FillOwn(std::span<GpuTransfer* const> transfers, int connection,
+                         TransferProgressListener& progress, suspend::MoverAnswer& answer);
 
   GpuTransfer::Shared shared_;
-  std::atomic<OffPeriod> absence_{};
-  Credit credit_;  // of steps of all transfers
+  std::atomic<EvictionEpoch> absence_{};
+  GpuRoomCredit credit_;  // of steps of all transfers
   std::mutex find_mutex_;
   bool found_ = false;  // what earlier movers took is in the transfers
   std::mutex mutex_;

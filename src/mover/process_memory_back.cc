@@ -17,11 +17,11 @@ using base::ErrorCode;
 using base::Fail;
 using base::Fd;
 using base::Result;
-using suspend::Answer;
+using suspend::MoverAnswer;
 using suspend::Outcome;
 namespace wire = ledger::wire;
 
-Result<> Send(int connection, const wire::Parts& parts, const int* files) {
+Result<> Send(int connection, const wire::TransferParts& parts, const int* files) {
   if (!wire::SendWith(connection, &parts, sizeof parts, files, parts.count, kPeerMs)) return WentBack();
   return {};
 }
@@ -40,20 +40,21 @@ Result<> MayGoTo(std::span<GpuTransfer* const> transfers, const std::string& gpu
 }  // namespace
 
 // If one transfer fails, the others give up, and none of them stays loaded.
-Answer ProcessMemory::LoadAll(std::span<GpuTransfer* const> transfers, const std::string& gpu, Credit& credit,
-                              Progress& progress, const GpuTransfer::SendParts& send) {
+MoverAnswer ProcessMemory::LoadAll(std::span<GpuTransfer* const> transfers, const std::string& gpu,
+                                   GpuRoomCredit& credit, TransferProgressListener& progress,
+                                   const GpuTransfer::SendParts& send) {
   if (auto may = MayGoTo(transfers, gpu); !may) return AnswerOf(may.error());
   std::atomic<bool> failed{false};
   std::mutex sending;
-  const GpuTransfer::SendParts send_one_by_one = [&](const wire::Parts& parts, const int* files) {
+  const GpuTransfer::SendParts send_one_by_one = [&](const wire::TransferParts& parts, const int* files) {
     const std::lock_guard lock(sending);
     return send(parts, files);
   };
   // Without `send` the transfers must not export their pieces: while copies run, that takes half as long as a
   // copy.
   const GpuTransfer::SendParts nothing;
-  const auto answer = InAllTransfers(transfers, [&](GpuTransfer& transfer) -> std::optional<Answer> {
-    Answer loaded = transfer.Load(gpu, credit, progress, send ? send_one_by_one : nothing, failed);
+  const auto answer = InAllTransfers(transfers, [&](GpuTransfer& transfer) -> std::optional<MoverAnswer> {
+    MoverAnswer loaded = transfer.Load(gpu, credit, progress, send ? send_one_by_one : nothing, failed);
     if (loaded.outcome != Outcome::kDone && transfers.size() > 1) {
       if (failed.exchange(true)) return std::nullopt;  // the first failure says why
       credit.CallOff();
@@ -62,45 +63,47 @@ Answer ProcessMemory::LoadAll(std::span<GpuTransfer* const> transfers, const std
   });
   if (failed)
     for (GpuTransfer* const transfer : transfers) transfer->Unload();
-  return answer.value_or(Answer{.message = "nothing was loaded"});
+  return answer.value_or(MoverAnswer{.message = "nothing was loaded"});
 }
 
-Answer ProcessMemory::Load(const std::string& source, const std::string& gpu, Progress& progress) {
+MoverAnswer ProcessMemory::Load(const std::string& source, const std::string& gpu,
+                                TransferProgressListener& progress) {
   if (!source.empty() && !gpu.empty() && suspend::BareUuid(source) != suspend::BareUuid(gpu))
     return {.message = "the memory of one GPU alone cannot go to another GPU"};
   const auto step = LockTransfers(source);
-  Credit& credit = CreditOf(source);
-  Answer answer = step ? LoadAll(step->transfers, gpu, credit, progress, {}) : AnswerOf(step.error());
+  GpuRoomCredit& credit = CreditOf(source);
+  MoverAnswer answer = step ? LoadAll(step->transfers, gpu, credit, progress, {}) : AnswerOf(step.error());
   if (!step && step.error().code == ErrorCode::kNotFound) answer.outcome = Outcome::kNothing;
   credit.End();
   return answer;
 }
 
-Answer ProcessMemory::Give(Fd connection, const std::string& gpu, Progress& progress) {
+MoverAnswer ProcessMemory::Give(Fd connection, const std::string& gpu, TransferProgressListener& progress) {
   const auto step = LockTransfers({});
   const int socket = connection.get();
   const auto goes_elsewhere = [&] {
     return step && std::ranges::any_of(step->transfers,
                                        [](const GpuTransfer* transfer) { return transfer->GoesElsewhere(); });
   };
-  Answer answer{.outcome = Outcome::kDone};
+  MoverAnswer answer{.outcome = Outcome::kDone};
   if (!step) {
     answer = AnswerOf(step.error());
   } else if (!goes_elsewhere()) {
-    answer = LoadAll(step->transfers, gpu, credit_, progress,
-                     [&](const wire::Parts& parts, const int* files) { return Send(socket, parts, files); });
+    answer = LoadAll(
+        step->transfers, gpu, credit_, progress,
+        [&](const wire::TransferParts& parts, const int* files) { return Send(socket, parts, files); });
   }
   credit_.End();
   if (answer.outcome != Outcome::kDone) {
     const bool room = answer.outcome == Outcome::kNoRoom;
-    Refuse(socket, room ? wire::Trouble::kNoRoom : wire::Trouble::kNoMover);
+    Refuse(socket, room ? wire::OrderError::kNoRoom : wire::OrderError::kNoMover);
     return answer;
   }
   if (auto sent = SendLast(socket, goes_elsewhere()); !sent) return AnswerOf(sent.error());
   auto receipt = AwaitReceipt(socket, shared_.process);
-  if (receipt && *receipt == Receipt::kOwn) {
+  if (receipt && *receipt == ReceiptKind::kOwn) {
     if (auto filled = FillOwn(step->transfers, socket, progress, answer); !filled) {
-      Refuse(socket, wire::Trouble::kNoMover);
+      Refuse(socket, wire::OrderError::kNoMover);
       return AnswerOf(filled.error());
     }
     receipt = AwaitReceipt(socket, shared_.process);
@@ -129,11 +132,11 @@ Result<ProcessMemory::OwnByTransfer> ProcessMemory::ReceiveOwn(std::span<GpuTran
     GPUMAN_ASSIGN(const PartsMessage message, ReceiveParts(connection));
     last = message.parts.last != 0;
     for (unsigned i = 0; i < message.parts.count; ++i) {
-      const wire::Part& part = message.parts.part[i];
+      const wire::TransferPart& part = message.parts.part[i];
       const auto found = away.extract(part.address);
       if (!found || found.mapped().bytes != part.bytes)
         return Fail(ErrorCode::kInternal, "the process has other memory than it had");
-      GPUMAN_ASSIGN(Memory memory, shared_.gpus.Import(message.files[i].get(), part.bytes));
+      GPUMAN_ASSIGN(DeviceMemory memory, shared_.gpus.Import(message.files[i].get(), part.bytes));
       own[found.mapped().transfer].push_back({found.mapped().ref, std::move(memory)});
     }
   }
@@ -142,18 +145,18 @@ Result<ProcessMemory::OwnByTransfer> ProcessMemory::ReceiveOwn(std::span<GpuTran
 }
 
 // The process makes the memory where it cannot import the mover's memory.
-Result<> ProcessMemory::FillOwn(std::span<GpuTransfer* const> transfers, int connection, Progress& progress,
-                                Answer& answer) {
+Result<> ProcessMemory::FillOwn(std::span<GpuTransfer* const> transfers, int connection,
+                                TransferProgressListener& progress, MoverAnswer& answer) {
   const auto ready = InAllTransfers(transfers, [&](GpuTransfer& transfer) {
-    return std::optional<Answer>(transfer.PrepareCopy(progress));
+    return std::optional<MoverAnswer>(transfer.PrepareCopy(progress));
   });
   if (ready->outcome != Outcome::kDone) return Fail(ErrorCode::kInternal, ready->message);
   GPUMAN_TRY(SayDone(connection));
   GPUMAN_ASSIGN(auto own, ReceiveOwn(transfers, connection));
   const auto begin = std::chrono::steady_clock::now();
-  const auto copied = InAllTransfers(transfers, [&](GpuTransfer& transfer) -> std::optional<Answer> {
+  const auto copied = InAllTransfers(transfers, [&](GpuTransfer& transfer) -> std::optional<MoverAnswer> {
     const auto done = transfer.CopyInto(own.at(&transfer));
-    return done ? Answer{.outcome = Outcome::kDone} : AnswerOf(done.error());
+    return done ? MoverAnswer{.outcome = Outcome::kDone} : AnswerOf(done.error());
   });
   if (copied->outcome != Outcome::kDone) return Fail(ErrorCode::kInternal, copied->message);
   answer = {.outcome = Outcome::kDone, .straight = ready->straight};

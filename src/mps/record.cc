@@ -5,7 +5,7 @@
 namespace gpuman::mps {
 namespace {
 
-constexpr base::json::Format kFormat{.strict = true};
+constexpr base::json::JsonFormat kFormat{.strict = true};
 
 }  // namespace
 

@@ -32,8 +32,8 @@ bool IsBelow(const std::optional<std::string>& pipe, const std::filesystem::path
 
 }  // namespace
 
-std::vector<ControlProcess> FindControls(const base::ProcessTable& table) {
-  std::vector<ControlProcess> controls;
+std::vector<FoundControlDaemon> FindControls(const base::ProcessTable& table) {
+  std::vector<FoundControlDaemon> controls;
   for (const auto& process : table.List()) {
     if (process.name != kComm || process.state == 'Z' || !IsDaemon(table.CommandLine(process.id.pid)))
       continue;
@@ -45,9 +45,9 @@ std::vector<ControlProcess> FindControls(const base::ProcessTable& table) {
   return controls;
 }
 
-std::optional<ControlProcess> ControlAt(const std::vector<ControlProcess>& controls,
-                                        const std::filesystem::path& pipe) {
-  const auto it = std::find_if(controls.begin(), controls.end(), [&](const ControlProcess& control) {
+std::optional<FoundControlDaemon> ControlAt(const std::vector<FoundControlDaemon>& controls,
+                                            const std::filesystem::path& pipe) {
+  const auto it = std::find_if(controls.begin(), controls.end(), [&](const FoundControlDaemon& control) {
     // Anybody can start a program with that name and that variable.
     return (control.uid == 0 || control.uid == ::geteuid()) && control.pipe &&
            std::filesystem::path(*control.pipe).lexically_normal() == pipe.lexically_normal();
@@ -55,9 +55,9 @@ std::optional<ControlProcess> ControlAt(const std::vector<ControlProcess>& contr
   return it == controls.end() ? std::nullopt : std::optional(*it);
 }
 
-std::optional<ControlProcess> RivalFor(const std::vector<ControlProcess>& controls,
-                                       const std::filesystem::path& root, const std::string& uuid) {
-  const auto it = std::find_if(controls.begin(), controls.end(), [&](const ControlProcess& control) {
+std::optional<FoundControlDaemon> RivalFor(const std::vector<FoundControlDaemon>& controls,
+                                           const std::filesystem::path& root, const std::string& uuid) {
+  const auto it = std::find_if(controls.begin(), controls.end(), [&](const FoundControlDaemon& control) {
     return !IsBelow(control.pipe, root) && MayServe(control.devices, uuid);
   });
   return it == controls.end() ? std::nullopt : std::optional(*it);

@@ -14,24 +14,24 @@
 namespace gpuman::mps {
 
 // A variable is nullopt if it is not set, or if gpuman may not read it.
-struct ControlProcess {
+struct FoundControlDaemon {
   base::ProcessId id;
   uid_t uid = 0;
   std::optional<std::string> pipe;     // CUDA_MPS_PIPE_DIRECTORY
   std::optional<std::string> devices;  // CUDA_VISIBLE_DEVICES
-  friend bool operator==(const ControlProcess&, const ControlProcess&) = default;
+  friend bool operator==(const FoundControlDaemon&, const FoundControlDaemon&) = default;
 };
 
 // Finds only daemons, not programs that talk to a daemon.
-std::vector<ControlProcess> FindControls(const base::ProcessTable& table);
+std::vector<FoundControlDaemon> FindControls(const base::ProcessTable& table);
 
 // The daemon whose sockets are in `pipe`.
-std::optional<ControlProcess> ControlAt(const std::vector<ControlProcess>& controls,
-                                        const std::filesystem::path& pipe);
+std::optional<FoundControlDaemon> ControlAt(const std::vector<FoundControlDaemon>& controls,
+                                            const std::filesystem::path& pipe);
 
 // A daemon whose directory is not below `root` and that may serve this GPU. A daemon cannot serve this GPU if
 // its CUDA_VISIBLE_DEVICES has only UUIDs of other GPUs; any other daemon may serve it.
-std::optional<ControlProcess> RivalFor(const std::vector<ControlProcess>& controls,
-                                       const std::filesystem::path& root, const std::string& uuid);
+std::optional<FoundControlDaemon> RivalFor(const std::vector<FoundControlDaemon>& controls,
+                                           const std::filesystem::path& root, const std::string& uuid);
 
 }  // namespace gpuman::mps

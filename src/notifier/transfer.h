@@ -43,7 +43,7 @@ class Transfer {
   CURL* handle_ = nullptr;
   curl_slist* headers_ = nullptr;
   curl_slist* receivers_ = nullptr;
-  std::vector<notify::Network> allowed_;
+  std::vector<notify::IpNetwork> allowed_;
   std::string refused_;  // why this transfer did not connect to an address
   bool opened_ = false;  // a connection to another address was opened
   std::size_t given_ = 0, taken_ = 0;

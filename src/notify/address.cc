@@ -57,9 +57,9 @@ unsigned BitsOf(const Reserved& reserved) {
 
 // The IPv4 address inside an address that is translated on its way: NAT64, 6to4, "IPv4-compatible".
 std::optional<Address> Inside(const Address& address) {
-  static const Network kNat64{*ParseAddress("64:ff9b::"), 96};
-  static const Network k6to4{*ParseAddress("2002::"), 16};
-  static const Network kCompatible{*ParseAddress("::"), 96};
+  static const IpNetwork kNat64{*ParseAddress("64:ff9b::"), 96};
+  static const IpNetwork k6to4{*ParseAddress("2002::"), 16};
+  static const IpNetwork kCompatible{*ParseAddress("::"), 96};
   if (kNat64.Has(address) || kCompatible.Has(address)) return Mapped(address.data() + 12);
   if (k6to4.Has(address)) return Mapped(address.data() + 2);
   return std::nullopt;
@@ -91,21 +91,21 @@ std::optional<Address> ParseAddress(const std::string& text) {
 
 std::string ToString(const Address& address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
-  if (Network{kMapped, kMappedBits}.Has(address))
+  if (IpNetwork{kMapped, kMappedBits}.Has(address))
     ::inet_ntop(AF_INET, address.data() + 12, text.data(), text.size());
   else
     ::inet_ntop(AF_INET6, address.data(), text.data(), text.size());
   return text.data();
 }
 
-bool Network::Has(const Address& address) const {
+bool IpNetwork::Has(const Address& address) const {
   const unsigned whole = bits / 8, rest = bits % 8;
   if (!std::equal(first.begin(), first.begin() + whole, address.begin())) return false;
   if (rest == 0) return true;
   return ((first[whole] ^ address[whole]) >> (8 - rest)) == 0;
 }
 
-base::Result<Network> ParseNetwork(const std::string& text) {
+base::Result<IpNetwork> ParseNetwork(const std::string& text) {
   const auto slash = text.find('/');
   const auto address = ParseAddress(text.substr(0, slash));
   if (!address)
@@ -122,17 +122,17 @@ base::Result<Network> ParseNetwork(const std::string& text) {
       return base::Fail(base::ErrorCode::kInvalidArgument,
                         fmt::format("'{}': what follows the / is a number from 0 to {}", text, most));
   }
-  return Network{*address, four ? bits + kMappedBits : bits};
+  return IpNetwork{*address, four ? bits + kMappedBits : bits};
 }
 
 std::optional<std::string_view> ReservedFor(const Address& address) {
   for (const auto& reserved : kReserved)
-    if (Network{*ParseAddress(reserved.first), BitsOf(reserved)}.Has(address)) return reserved.what;
+    if (IpNetwork{*ParseAddress(reserved.first), BitsOf(reserved)}.Has(address)) return reserved.what;
   if (const auto inside = Inside(address)) return ReservedFor(*inside);
   return std::nullopt;
 }
 
-std::optional<std::string> RefusalOf(const Address& address, const std::vector<Network>& allowed,
+std::optional<std::string> RefusalOf(const Address& address, const std::vector<IpNetwork>& allowed,
                                      const std::vector<Address>& own) {
   auto what = ReservedFor(address);
   const auto inside = Inside(address);
@@ -141,7 +141,7 @@ std::optional<std::string> RefusalOf(const Address& address, const std::vector<N
   if (!what) return std::nullopt;
   const auto names = [&](const Address& one) {
     return std::any_of(allowed.begin(), allowed.end(),
-                       [&](const Network& network) { return network.Has(one); });
+                       [&](const IpNetwork& network) { return network.Has(one); });
   };
   if (names(address)) return std::nullopt;
   return fmt::format("{} is an address of {}, and notify.allow does not name it", ToString(address), *what);

@@ -28,14 +28,14 @@ std::optional<Address> AddressOf(const sockaddr* address);
 std::optional<Address> ParseAddress(const std::string& text);
 std::string ToString(const Address& address);
 
-struct Network {
+struct IpNetwork {
   Address first{};
   unsigned bits = 128;  // of the 16 bytes
   bool Has(const Address& address) const;
 };
 
 // "10.1.0.0/16", "127.0.0.1", "::1", "fd00::/8". kInvalidArgument says what is wrong.
-base::Result<Network> ParseNetwork(const std::string& text);
+base::Result<IpNetwork> ParseNetwork(const std::string& text);
 
 // The kind of network that makes the address not public: "the machine itself", "a private network", …;
 // nullopt: the address is public.
@@ -44,7 +44,7 @@ std::optional<std::string_view> ReservedFor(const Address& address);
 // Why no message may be sent to the address; nullopt: messages may be sent. `own`: addresses of this machine.
 // They are refused even if they are public, because a service at such an address may be open only to this
 // machine.
-std::optional<std::string> RefusalOf(const Address& address, const std::vector<Network>& allowed,
+std::optional<std::string> RefusalOf(const Address& address, const std::vector<IpNetwork>& allowed,
                                      const std::vector<Address>& own = {});
 
 }  // namespace gpuman::notify

@@ -40,7 +40,7 @@ TEST(Address, OfTheMachineTheLinkAndPrivateNetworksIsReserved) {
 }
 
 TEST(Address, IsAllowedWhereTheAdministratorNamesIt) {
-  const std::vector<Network> allowed{*ParseNetwork("10.1.0.0/16"), *ParseNetwork("::1")};
+  const std::vector<IpNetwork> allowed{*ParseNetwork("10.1.0.0/16"), *ParseNetwork("::1")};
   EXPECT_FALSE(RefusalOf(*ParseAddress("10.1.200.1"), allowed));
   EXPECT_FALSE(RefusalOf(*ParseAddress("::ffff:10.1.0.1"), allowed));
   EXPECT_FALSE(RefusalOf(*ParseAddress("::1"), allowed));
@@ -74,7 +74,7 @@ TEST(Address, IsReadOffASocketsAddress) {
   EXPECT_FALSE(AddressOf(&other));
 }
 
-TEST(Network, IsAnAddressOrAnAddressWithANumberOfBits) {
+TEST(IpNetwork, IsAnAddressOrAnAddressWithANumberOfBits) {
   EXPECT_TRUE(ParseNetwork("fd00::/8")->Has(*ParseAddress("fd12::1")));
   EXPECT_TRUE(ParseNetwork("0.0.0.0/0")->Has(*ParseAddress("127.0.0.1")));
   EXPECT_FALSE(ParseNetwork("0.0.0.0/0")->Has(*ParseAddress("::1")));

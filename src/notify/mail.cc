@@ -5,7 +5,7 @@
 #include <ctime>
 #include <string>
 
-#include "notify/message.h"
+#include "notify/outbox_message.h"
 
 namespace gpuman::notify {
 namespace {

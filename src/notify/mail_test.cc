@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "notify/message.h"
+#include "notify/outbox_message.h"
 
 namespace gpuman::notify {
 namespace {

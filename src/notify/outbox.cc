@@ -19,11 +19,11 @@ bool Outbox::HasRoom(const std::string& user) const {
          waiting < kUsersWorth * settings_.per_user;
 }
 
-void Outbox::Add(Message message, bool stored) {
+void Outbox::Add(OutboxMessage message, bool stored) {
   const std::int64_t number = message.number;
   const auto [it, fresh] = entries_.try_emplace(number, Entry{std::move(message), stored});
   if (!fresh) return;
-  const Message& mine = it->second.message;
+  const OutboxMessage& mine = it->second.message;
   if (mine.job) of_job_[*mine.job].insert(number);
   if (mine.failed) {
     failed_.insert(number);
@@ -37,7 +37,7 @@ void Outbox::Stored(std::int64_t number) {
   if (const auto it = entries_.find(number); it != entries_.end()) it->second.stored = true;
 }
 
-base::WallTime Outbox::DueOf(const Message& message, base::WallTime now) const {
+base::WallTime Outbox::DueOf(const OutboxMessage& message, base::WallTime now) const {
   return message.next > now + settings_.retry.longest ? now : message.next;
 }
 
@@ -46,7 +46,7 @@ bool Outbox::MayGo(const std::set<std::int64_t>& queue) const {
   return entries_.at(*queue.begin()).stored && !in_flight_.contains(*queue.begin());
 }
 
-std::vector<Message> Outbox::TakeDue(base::WallTime now) {
+std::vector<OutboxMessage> Outbox::TakeDue(base::WallTime now) {
   std::vector<std::pair<base::WallTime, std::int64_t>> due;
   if (in_flight_.size() >= settings_.in_flight) return {};
   for (const auto& [name, queue] : receivers_) {
@@ -58,10 +58,10 @@ std::vector<Message> Outbox::TakeDue(base::WallTime now) {
   std::map<std::string, std::size_t> flying;
   for (const std::int64_t number : in_flight_) ++flying[entries_.at(number).message.user];
   const std::size_t most = std::max<std::size_t>(1, settings_.in_flight / 2);
-  std::vector<Message> taken;
+  std::vector<OutboxMessage> taken;
   for (const auto& [at, number] : due) {
     if (in_flight_.size() >= settings_.in_flight) break;
-    const Message& message = entries_.at(number).message;
+    const OutboxMessage& message = entries_.at(number).message;
     if (flying[message.user] >= most) continue;
     ++flying[message.user];
     in_flight_.insert(number);
@@ -82,7 +82,7 @@ std::optional<base::WallTime> Outbox::NextDue(base::WallTime now) const {
   return next;
 }
 
-void Outbox::Leave(const Message& message) {
+void Outbox::Leave(const OutboxMessage& message) {
   const auto queue = receivers_.find(ReceiverOf(message));
   queue->second.erase(message.number);
   if (queue->second.empty()) receivers_.erase(queue);
@@ -94,7 +94,7 @@ std::optional<Outbox::AttemptResult> Outbox::RecordAttempt(std::int64_t number, 
                                                            base::WallTime now) {
   if (in_flight_.erase(number) == 0) return std::nullopt;
   const auto it = entries_.find(number);
-  Message& message = it->second.message;
+  OutboxMessage& message = it->second.message;
   AttemptResult result;
   result.outcome = Judge(message, attempt);
   ++message.attempts;
@@ -143,8 +143,8 @@ std::vector<std::int64_t> Outbox::Prune(base::WallTime now) {
   return gone;
 }
 
-std::vector<const Message*> Outbox::OfJob(std::int64_t job) const {
-  std::vector<const Message*> messages;
+std::vector<const OutboxMessage*> Outbox::OfJob(std::int64_t job) const {
+  std::vector<const OutboxMessage*> messages;
   if (const auto it = of_job_.find(job); it != of_job_.end())
     for (const std::int64_t number : it->second) messages.push_back(&entries_.at(number).message);
   return messages;

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "notify/message.h"
+#include "notify/outbox_message.h"
 #include "notify/retry.h"
 #include "notify/settings.h"
 
@@ -34,16 +34,16 @@ class Outbox {
   // one user.
   bool HasRoom(const std::string& user) const;
   // A message is not sent before it is stored. To add a number again is no error.
-  void Add(Message message, bool stored);
+  void Add(OutboxMessage message, bool stored);
   void Stored(std::int64_t number);
 
   // Returns the messages that are due and may be sent now. They are in flight until RecordAttempt.
-  std::vector<Message> TakeDue(base::WallTime now);
+  std::vector<OutboxMessage> TakeDue(base::WallTime now);
   // When to call TakeDue again; nullopt: not before the next Add, Stored or RecordAttempt.
   std::optional<base::WallTime> NextDue(base::WallTime now) const;
 
   struct AttemptResult {
-    Message message;
+    OutboxMessage message;
     DeliveryOutcome outcome = DeliveryOutcome::kDelivered;
   };
   // nullopt: the message is not in flight. The caller must store a message again if it was not delivered.
@@ -54,24 +54,24 @@ class Outbox {
 
   std::vector<std::int64_t> InFlight() const { return {in_flight_.begin(), in_flight_.end()}; }
   // The job's messages that wait, are in flight or have failed, by number.
-  std::vector<const Message*> OfJob(std::int64_t job) const;
+  std::vector<const OutboxMessage*> OfJob(std::int64_t job) const;
   std::size_t size() const { return entries_.size(); }
   std::size_t failed() const { return failed_.size(); }
 
  private:
-  using Receiver = std::tuple<std::string, Channel, std::string>;  // user, channel, target
+  using Receiver = std::tuple<std::string, ChannelKind, std::string>;  // user, channel, target
   struct Entry {
-    Message message;
+    OutboxMessage message;
     bool stored = false;
   };
-  static Receiver ReceiverOf(const Message& message) {
+  static Receiver ReceiverOf(const OutboxMessage& message) {
     return {message.user, message.channel, message.target};
   }
   // When a message is due. If the clock was set back, no message waits longer than the longest delay of a
   // retry.
-  base::WallTime DueOf(const Message& message, base::WallTime now) const;
+  base::WallTime DueOf(const OutboxMessage& message, base::WallTime now) const;
   bool MayGo(const std::set<std::int64_t>& queue) const;
-  void Leave(const Message& message);
+  void Leave(const OutboxMessage& message);
 
   OutboxSettings settings_;
   std::map<std::int64_t, Entry> entries_;

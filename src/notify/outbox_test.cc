@@ -13,8 +13,8 @@ constexpr base::Millis kDay{86'400'000};
 
 base::WallTime At(std::int64_t ms) { return base::WallTime(kDay + base::Millis(ms)); }
 
-Message Made(std::int64_t number, const std::string& user, const std::string& target) {
-  Message message;
+OutboxMessage Made(std::int64_t number, const std::string& user, const std::string& target) {
+  OutboxMessage message;
   message.number = number;
   message.delivery = "d" + std::to_string(number);
   message.user = user;
@@ -128,7 +128,7 @@ TEST_F(OutboxTest, KeepsWhatFailedForAWhile) {
 TEST_F(OutboxTest, GoesOnWhereItWasAfterARestart) {
   outbox.Add(Made(1, "ann", "x"), true);
   Due(0);
-  const Message failed_once = outbox.RecordAttempt(1, down, At(0))->message;
+  const OutboxMessage failed_once = outbox.RecordAttempt(1, down, At(0))->message;
   Outbox again{Settings()};
   again.Add(*ParseMessage(1, SerializeMessage(failed_once)), true);
   EXPECT_THAT(again.TakeDue(At(1)), IsEmpty());

@@ -11,25 +11,25 @@ namespace {
 
 constexpr int kRequestTimeout = 408, kTooManyRequests = 429;
 
-bool Succeeded(const Message& message, const Attempt& attempt) {
+bool Succeeded(const OutboxMessage& message, const Attempt& attempt) {
   if (!attempt.problem.empty()) return false;
-  if (message.channel == Channel::kMail) return true;
+  if (message.channel == ChannelKind::kMail) return true;
   return attempt.status >= 200 && attempt.status < 300;
 }
 
 }  // namespace
 
-DeliveryOutcome Judge(const Message& message, const Attempt& attempt) {
+DeliveryOutcome Judge(const OutboxMessage& message, const Attempt& attempt) {
   if (Succeeded(message, attempt)) return DeliveryOutcome::kDelivered;
   if (attempt.hopeless) return DeliveryOutcome::kGivenUp;
   const int status = attempt.status;
-  if (message.channel == Channel::kMail)
+  if (message.channel == ChannelKind::kMail)
     return status >= 500 ? DeliveryOutcome::kGivenUp : DeliveryOutcome::kRetry;
   const bool again = status == 0 || status >= 500 || status == kRequestTimeout || status == kTooManyRequests;
   return again ? DeliveryOutcome::kRetry : DeliveryOutcome::kGivenUp;
 }
 
-std::string ProblemOf(const Message& message, const Attempt& attempt) {
+std::string ProblemOf(const OutboxMessage& message, const Attempt& attempt) {
   if (Succeeded(message, attempt)) return {};
   if (!attempt.problem.empty()) return attempt.problem;
   if (attempt.status >= 300 && attempt.status < 400)

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/units.h"
-#include "notify/message.h"
+#include "notify/outbox_message.h"
 #include "notify/settings.h"
 
 namespace gpuman::notify {
@@ -24,9 +24,9 @@ enum class DeliveryOutcome { kDelivered, kRetry, kGivenUp };
 
 // HTTP: 2xx means delivered. After 408, 429, 5xx, or no answer, the message is tried again. Other answers are
 // final (redirects are not followed). SMTP: 5yz is final, 4yz is tried again (RFC 5321, 4.2.1).
-DeliveryOutcome Judge(const Message& message, const Attempt& attempt);
+DeliveryOutcome Judge(const OutboxMessage& message, const Attempt& attempt);
 // A sentence for people; empty when it was delivered.
-std::string ProblemOf(const Message& message, const Attempt& attempt);
+std::string ProblemOf(const OutboxMessage& message, const Attempt& attempt);
 
 // How long to wait after attempt number `attempts` (1: the first). The delay doubles each time, up to
 // RetrySettings::longest. It is then shortened by up to a fifth, by an amount that depends on `seed`, so that

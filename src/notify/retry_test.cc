@@ -7,14 +7,14 @@
 namespace gpuman::notify {
 namespace {
 
-Message To(Channel channel) {
-  Message message;
+OutboxMessage To(ChannelKind channel) {
+  OutboxMessage message;
   message.channel = channel;
   return message;
 }
 
 TEST(Judge, OfAWebhook) {
-  const Message webhook = To(Channel::kWebhook);
+  const OutboxMessage webhook = To(ChannelKind::kWebhook);
   const std::pair<int, DeliveryOutcome> table[] = {
       {200, DeliveryOutcome::kDelivered}, {204, DeliveryOutcome::kDelivered},
       {301, DeliveryOutcome::kGivenUp},   {302, DeliveryOutcome::kGivenUp},
@@ -33,7 +33,7 @@ TEST(Judge, OfAWebhook) {
 }
 
 TEST(Judge, OfAMail) {
-  const Message mail = To(Channel::kMail);
+  const OutboxMessage mail = To(ChannelKind::kMail);
   EXPECT_EQ(Judge(mail, {250, "", false, {}}), DeliveryOutcome::kDelivered);
   EXPECT_EQ(Judge(mail, {451, "greylisted", false, {}}), DeliveryOutcome::kRetry);
   EXPECT_EQ(Judge(mail, {550, "no such mailbox", false, {}}), DeliveryOutcome::kGivenUp);

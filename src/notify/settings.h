@@ -42,7 +42,7 @@ struct SmtpSettings {
   std::filesystem::path password_file;
 };
 
-struct DeliverySettings {
+struct NotificationSettings {
   std::vector<std::string> webhooks;  // of the administrators
   std::vector<std::string> events;    // kinds of events that are posted to these webhooks
   std::filesystem::path secret_file;  // has the key that signs posts; empty: only those in `secrets`

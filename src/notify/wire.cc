@@ -5,7 +5,7 @@
 namespace gpuman::notify {
 namespace {
 
-constexpr base::json::Format kFormat{};
+constexpr base::json::JsonFormat kFormat{};
 
 }  // namespace
 

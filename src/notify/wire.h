@@ -27,7 +27,7 @@ struct HttpPost {
   std::string delivery, event;  // headers
   std::string body;
   std::string secret;              // empty: not signed
-  std::vector<std::string> allow;  // as in DeliverySettings
+  std::vector<std::string> allow;  // as in NotificationSettings
   std::string proxy;
 };
 

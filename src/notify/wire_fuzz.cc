@@ -4,7 +4,7 @@
 
 #include "base/url.h"
 #include "notify/address.h"
-#include "notify/message.h"
+#include "notify/outbox_message.h"
 #include "notify/wire.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "queue/explain.h"
-#include "queue/quota_use.h"
+#include "queue/quota_tracker.h"
 
 namespace gpuman::queue {
 namespace {
@@ -122,7 +122,7 @@ base::Result<> MayQueue(const Account& account, std::string_view what, int queue
 }
 
 base::Result<> MayGoTo(const Snapshot& snapshot, Index running, std::size_t gpu, WallTime now) {
-  const Running& job = snapshot.running[running];
+  const RunningJobRow& job = snapshot.running[running];
   const Gpu& info = snapshot.gpus[gpu];
   const auto no = [&](std::string why) {
     return Fail(ErrorCode::kConflict,
@@ -132,7 +132,7 @@ base::Result<> MayGoTo(const Snapshot& snapshot, Index running, std::size_t gpu,
                     : "`gpuman info` shows who has which GPU");
   };
   if (job.gpus.count() != 1) return no(fmt::format("it has {} GPUs, not one", job.gpus.count()));
-  if (job.phase == RunningPhase::kSuspended && QuotaUse(snapshot).Refuses(job) != Reason::kStarts)
+  if (job.phase == RunningPhase::kSuspended && QuotaTracker(snapshot).Refuses(job) != Reason::kStarts)
     return no("the quota of its user or project allows it no GPU beside the others");
   const Room room(snapshot, now);
   PlacementRequest request{

@@ -12,7 +12,7 @@ namespace gpuman::queue {
 // Examples: more GPUs than the machine has or a quota allows, an unknown model, more memory than a GPU, the
 // machine or a quota has, a time limit beyond a quota of GPU-hours. GPUs that are drained, restricted, lost
 // or used by others may come back, so this check counts them. kInvalidArgument: the job is shared and names
-// no memory. `asked`: the request for GPUs that `need` was made of (Book::NeedOf).
+// no memory. `asked`: the request for GPUs that `need` was made of (SnapshotUpdater::NeedOf).
 base::Result<> CanEverRun(const Snapshot& snapshot, const Need& need, const GpuRequest& asked, Index user,
                           Index project);
 

@@ -1,7 +1,7 @@
 // Users and projects in the queue's book: their limits, their use, and when the book drops them.
 #include <utility>
 
-#include "queue/book.h"
+#include "queue/snapshot_updater.h"
 
 namespace gpuman::queue {
 namespace {
@@ -26,7 +26,7 @@ std::vector<Index> Compact(std::vector<Row>& table, const std::vector<bool>& kep
 
 }  // namespace
 
-void Book::SetUsual(AccountKind kind, const Quota& quota, double shares) {
+void SnapshotUpdater::SetUsual(AccountKind kind, const Quota& quota, double shares) {
   Accounts& accounts = AccountsOf(kind);
   accounts.quota = quota;
   accounts.shares = shares;
@@ -37,32 +37,33 @@ void Book::SetUsual(AccountKind kind, const Quota& quota, double shares) {
   }
 }
 
-void Book::SetShares(AccountKind kind, std::string_view name, double shares) {
+void SnapshotUpdater::SetShares(AccountKind kind, std::string_view name, double shares) {
   const Index row = AccountOf(kind, name);
   AccountsOf(kind).limited[row] = true;
   Table(kind)[row].shares = shares;
 }
 
-void Book::SetQuota(AccountKind kind, std::string_view name, const Quota& quota) {
+void SnapshotUpdater::SetQuota(AccountKind kind, std::string_view name, const Quota& quota) {
   const Index row = AccountOf(kind, name);
   AccountsOf(kind).limited[row] = true;
   Table(kind)[row].quota = quota;
 }
 
-void Book::SetWindow(AccountKind kind, std::string_view name, double gpu_seconds, WallTime relief) {
+void SnapshotUpdater::SetWindow(AccountKind kind, std::string_view name, double gpu_seconds,
+                                WallTime relief) {
   const Index row = AccountOf(kind, name);
   Table(kind)[row].window_gpu_seconds = gpu_seconds;
   Table(kind)[row].window_relief = relief;
 }
 
-void Book::Charge(std::string_view user, std::string_view project, const Rate& rate, WallTime from,
-                  WallTime to) {
+void SnapshotUpdater::Charge(std::string_view user, std::string_view project, const UsageRate& rate,
+                             WallTime from, WallTime to) {
   const Millis half_life = snapshot_.settings.half_life;
   const Index row = MemberOf(AccountOf(AccountKind::kUser, user), AccountOf(AccountKind::kProject, project));
   snapshot_.members[row].usage.Add(rate, from, to, half_life);
 }
 
-Index Book::AccountOf(AccountKind kind, std::string_view name) {
+Index SnapshotUpdater::AccountOf(AccountKind kind, std::string_view name) {
   if (kind == AccountKind::kProject && name.empty()) return kNone;
   Accounts& accounts = AccountsOf(kind);
   auto& table = Table(kind);
@@ -75,20 +76,20 @@ Index Book::AccountOf(AccountKind kind, std::string_view name) {
   return at->second;
 }
 
-Index Book::MemberOf(Index user, Index project) {
+Index SnapshotUpdater::MemberOf(Index user, Index project) {
   const auto [at, made] =
       members_.emplace(KeyOf(user, project), static_cast<Index>(snapshot_.members.size()));
   if (made) snapshot_.members.push_back({user, project, {}});
   return at->second;
 }
 
-int Book::Queued(AccountKind kind, std::string_view name) const {
+int SnapshotUpdater::Queued(AccountKind kind, std::string_view name) const {
   const Accounts& accounts = kind == AccountKind::kUser ? users_ : projects_;
   const auto at = accounts.rows.find(std::string(name));
   return at == accounts.rows.end() ? 0 : accounts.queued[at->second];
 }
 
-std::vector<Index> Book::Keep(AccountKind kind, const std::vector<bool>& kept) {
+std::vector<Index> SnapshotUpdater::Keep(AccountKind kind, const std::vector<bool>& kept) {
   Accounts& accounts = AccountsOf(kind);
   auto places = Compact(Table(kind), kept);
   std::vector<int> queued(Table(kind).size());
@@ -106,13 +107,13 @@ std::vector<Index> Book::Keep(AccountKind kind, const std::vector<bool>& kept) {
   return places;
 }
 
-void Book::Forget(WallTime now) {
+void SnapshotUpdater::Forget(WallTime now) {
   std::vector<bool> users = users_.limited, projects = projects_.limited;
   std::vector<bool> members(snapshot_.members.size());
-  for (const Waiting& row : snapshot_.waiting) members[row.member] = true;
-  for (const Running& row : snapshot_.running) members[row.member] = true;
+  for (const WaitingJobRow& row : snapshot_.waiting) members[row.member] = true;
+  for (const RunningJobRow& row : snapshot_.running) members[row.member] = true;
   for (std::size_t i = 0; i < members.size(); ++i) {
-    const Member& member = snapshot_.members[i];
+    const ProjectMember& member = snapshot_.members[i];
     if (member.usage.as_of + kHalfLivesKept * snapshot_.settings.half_life > now) members[i] = true;
     if (!members[i]) continue;
     users[member.user] = true;
@@ -140,13 +141,13 @@ void Book::Forget(WallTime now) {
     renumber(row);
     row.member = member[row.member];
   };
-  for (Waiting& row : snapshot_.waiting) renumber_job(row);
-  for (Running& row : snapshot_.running) renumber_job(row);
+  for (WaitingJobRow& row : snapshot_.waiting) renumber_job(row);
+  for (RunningJobRow& row : snapshot_.running) renumber_job(row);
   for (Reservation& reservation : snapshot_.reservations)
     for (Index& each : reservation.users) each = user[each];
 }
 
-void Book::CountQueued(const Waiting& row, int by) {
+void SnapshotUpdater::CountQueued(const WaitingJobRow& row, int by) {
   users_.queued[row.user] += by;
   if (row.project != kNone) projects_.queued[row.project] += by;
 }

@@ -48,10 +48,10 @@ base::Result<Reference> ParseRecent(std::string_view text) {
 }
 
 // The state of one dependency, from the progress of its job.
-DependencyState Judge(DependencyKind kind, DependencyProgress progress) {
+DependencyState Judge(DependencyKind kind, AwaitedJobState progress) {
   using State = DependencyState;
-  if (progress == DependencyProgress::kWaits) return State::kWaits;
-  const bool ended = progress != DependencyProgress::kBegan;
+  if (progress == AwaitedJobState::kWaits) return State::kWaits;
+  const bool ended = progress != AwaitedJobState::kBegan;
   switch (kind) {
     case DependencyKind::kAfter:
       return State::kMet;
@@ -59,10 +59,10 @@ DependencyState Judge(DependencyKind kind, DependencyProgress progress) {
       return ended ? State::kMet : State::kWaits;
     case DependencyKind::kAfterOk:
       if (!ended) return State::kWaits;
-      return progress == DependencyProgress::kOk ? State::kMet : State::kImpossible;
+      return progress == AwaitedJobState::kOk ? State::kMet : State::kImpossible;
     case DependencyKind::kAfterNotOk:
       if (!ended) return State::kWaits;
-      return progress == DependencyProgress::kNotOk || progress == DependencyProgress::kCancelled
+      return progress == AwaitedJobState::kNotOk || progress == AwaitedJobState::kCancelled
                  ? State::kMet
                  : State::kImpossible;
   }
@@ -190,7 +190,7 @@ void Dependents::Erase(JobId job) {
   }
 }
 
-void Dependents::Tell(JobId job, DependencyProgress progress,
+void Dependents::Tell(JobId job, AwaitedJobState progress,
                       const std::function<void(JobId, DependencyState)>& told) {
   const auto it = waited_for_.find(job.value);
   if (it == waited_for_.end()) return;
@@ -221,16 +221,16 @@ const Dependencies* Dependents::DependenciesOf(JobId job) const {
   return it == waits_.end() ? nullptr : &it->second->dependencies;
 }
 
-std::vector<Affected> Dependents::AffectedBy(std::vector<JobId> cancelled, const ProgressLookup& progress,
-                                             const std::function<bool(JobId)>& auto_cancel,
-                                             std::size_t most) const {
+std::vector<CancelImpact> Dependents::AffectedBy(std::vector<JobId> cancelled, const ProgressLookup& progress,
+                                                 const std::function<bool(JobId)>& auto_cancel,
+                                                 std::size_t most) const {
   std::set<JobId> gone(cancelled.begin(), cancelled.end());
   const auto then = [&](JobId job) {
-    const DependencyProgress now = progress(job);
+    const AwaitedJobState now = progress(job);
     if (!gone.contains(job)) return now;
-    return now == DependencyProgress::kBegan ? DependencyProgress::kNotOk : DependencyProgress::kCancelled;
+    return now == AwaitedJobState::kBegan ? AwaitedJobState::kNotOk : AwaitedJobState::kCancelled;
   };
-  std::vector<Affected> affected;
+  std::vector<CancelImpact> affected;
   std::map<JobId, std::size_t> rows;
   for (auto nearest = std::move(cancelled); !nearest.empty() && affected.size() < most;) {
     std::set<const Entry*> seen;

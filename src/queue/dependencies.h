@@ -38,7 +38,7 @@ using ReferenceLookup = std::function<std::vector<JobId>(const Reference&)>;
 base::Result<Dependencies> Resolve(const spec::NamedDependencies& named, const ReferenceLookup& lookup);
 
 // The progress of a job that others wait for.
-enum class DependencyProgress : std::uint8_t {
+enum class AwaitedJobState : std::uint8_t {
   kWaits,
   kBegan,      // runs, or ran and waits to run again
   kOk,         // ended, with status 0
@@ -46,7 +46,7 @@ enum class DependencyProgress : std::uint8_t {
   kCancelled,  // ended without having begun
   kUnknown,    // not recorded any more
 };
-using ProgressLookup = std::function<DependencyProgress(JobId)>;
+using ProgressLookup = std::function<AwaitedJobState(JobId)>;
 
 // A job that is not recorded any more has ended with an unknown status. It meets kAfterAny and kAfter, never
 // the other kinds.
@@ -58,11 +58,11 @@ std::vector<JobId> FindCircle(JobId job, const Dependencies& dependencies,
                               const std::function<const Dependencies*(JobId)>& of);
 
 // A job that waits for a job that is cancelled.
-struct Affected {
+struct CancelImpact {
   JobId job{};
   JobId on{};
   bool goes = false;  // it can never start then, and is cancelled too
-  friend bool operator==(const Affected&, const Affected&) = default;
+  friend bool operator==(const CancelImpact&, const CancelImpact&) = default;
 };
 
 // Records which jobs wait for which jobs, and computes the state of each waiting job. Jobs that wait for the
@@ -75,7 +75,7 @@ class Dependents {
   DependencyState Set(JobId job, const Dependencies& dependencies, const ProgressLookup& progress);
   void Erase(JobId job);
   // Takes the progress of `job`. Calls `told` for each job that waits for `job` and whose state changes.
-  void Tell(JobId job, DependencyProgress progress, const std::function<void(JobId, DependencyState)>& told);
+  void Tell(JobId job, AwaitedJobState progress, const std::function<void(JobId, DependencyState)>& told);
   // The jobs that wait for `job`, lowest id first.
   std::vector<JobId> Of(JobId job) const;
   bool Any(JobId job) const { return waited_for_.contains(job.value); }
@@ -83,8 +83,8 @@ class Dependents {
   // The jobs that wait for the jobs `cancelled`, then those that wait for them, and so on along the jobs that
   // are cancelled too: the first `most` of them. `auto_cancel`: whether a job is cancelled when its
   // dependencies can never be met.
-  std::vector<Affected> AffectedBy(std::vector<JobId> cancelled, const ProgressLookup& progress,
-                                   const std::function<bool(JobId)>& auto_cancel, std::size_t most) const;
+  std::vector<CancelImpact> AffectedBy(std::vector<JobId> cancelled, const ProgressLookup& progress,
+                                       const std::function<bool(JobId)>& auto_cancel, std::size_t most) const;
 
  private:
   struct Entry {

@@ -45,7 +45,7 @@ TEST(QueueDependencies, AnArrayIsEachOfItsTasksAndEachJobIsTakenOnce) {
 }
 
 TEST(QueueDependencies, EachDependencyKindFollowsItsTable) {
-  using enum DependencyProgress;
+  using enum AwaitedJobState;
   // Progress of the other job:        kWaits       kBegan       kOk                kNotOk kCancelled kUnknown
   const std::map<DependencyKind, std::vector<State>> table{
       {kAfterOk,
@@ -56,7 +56,7 @@ TEST(QueueDependencies, EachDependencyKindFollowsItsTable) {
       {kAfterAny, {State::kWaits, State::kWaits, State::kMet, State::kMet, State::kMet, State::kMet}},
       {kAfter, {State::kWaits, State::kMet, State::kMet, State::kMet, State::kMet, State::kMet}},
   };
-  const std::vector<DependencyProgress> columns{kWaits, kBegan, kOk, kNotOk, kCancelled, kUnknown};
+  const std::vector<AwaitedJobState> columns{kWaits, kBegan, kOk, kNotOk, kCancelled, kUnknown};
   for (const auto& [kind, row] : table)
     for (std::size_t i = 0; i < columns.size(); ++i)
       EXPECT_EQ(Judge(Dependencies{.list = {{kind, {1}}}}, [&](JobId) { return columns[i]; }), row[i])
@@ -64,8 +64,8 @@ TEST(QueueDependencies, EachDependencyKindFollowsItsTable) {
 }
 
 TEST(QueueDependencies, AllNeedsEachAndAnyNeedsOne) {
-  using enum DependencyProgress;
-  const auto judge = [](DependencyMode mode, DependencyProgress a, DependencyProgress b) {
+  using enum AwaitedJobState;
+  const auto judge = [](DependencyMode mode, AwaitedJobState a, AwaitedJobState b) {
     return Judge(Dependencies{mode, {{kAfterOk, {1}}, {kAfterOk, {2}}}},
                  [&](JobId id) { return id.value == 1 ? a : b; });
   };
@@ -92,7 +92,7 @@ TEST(QueueDependencies, CirclesAreFoundWithTheWayAround) {
 }
 
 TEST(QueueDependents, KnowsWhoWaitsForWhom) {
-  using enum DependencyProgress;
+  using enum AwaitedJobState;
   Dependents dependents;
   const auto progress = [](JobId) { return kWaits; };
   dependents.Set({5}, {.list = {{kAfterOk, {1}}, {kAfterAny, {1}}, {kAfterOk, {2}}}}, progress);
@@ -109,9 +109,9 @@ TEST(QueueDependents, KnowsWhoWaitsForWhom) {
 }
 
 TEST(QueueDependents, ThatCanNeverStartGoWithWhatIsCancelled) {
-  using enum DependencyProgress;
+  using enum AwaitedJobState;
   Dependents dependents;
-  std::map<JobId, DependencyProgress> ran{{{2}, kBegan}};
+  std::map<JobId, AwaitedJobState> ran{{{2}, kBegan}};
   const auto progress = [&](JobId id) { return ran[id]; };
   const auto waits = [&](std::int64_t job, const Dependencies& depends) {
     dependents.Set({job}, depends, progress);
@@ -125,16 +125,16 @@ TEST(QueueDependents, ThatCanNeverStartGoWithWhatIsCancelled) {
   waits(15, {.mode = DependencyMode::kAny, .list = {{kAfterOk, {1}}, {kAfterOk, {3}}}});
   waits(16, {.list = {{kAfterOk, {11}}}});
   waits(17, {.list = {{kAfterOk, {16}}}});
-  const std::vector<Affected> all{{{10}, {1}, true},  {{12}, {1}, false}, {{14}, {1}, true},
-                                  {{15}, {1}, false}, {{13}, {2}, false}, {{11}, {10}, true},
-                                  {{16}, {11}, false}};
+  const std::vector<CancelImpact> all{{{10}, {1}, true},  {{12}, {1}, false}, {{14}, {1}, true},
+                                      {{15}, {1}, false}, {{13}, {2}, false}, {{11}, {10}, true},
+                                      {{16}, {11}, false}};
   EXPECT_EQ(dependents.AffectedBy({{1}, {2}}, progress, auto_cancel, 100), all);
   EXPECT_EQ(dependents.AffectedBy({{1}, {2}}, progress, auto_cancel, 3).size(), 3U);
   EXPECT_TRUE(dependents.AffectedBy({{17}}, progress, auto_cancel, 100).empty());
 }
 
 TEST(QueueDependents, LookOnceAtWhatManyWaitFor) {
-  using enum DependencyProgress;
+  using enum AwaitedJobState;
   constexpr std::int64_t kEach = 100;
   Dependencies all;
   for (std::int64_t id = 1; id <= kEach; ++id) all.list.push_back({kAfterOk, {id}});
@@ -154,14 +154,14 @@ TEST(QueueDependents, LookOnceAtWhatManyWaitFor) {
 
 // After each step, the state equals the state that is computed from all progress.
 TEST(QueueDependents, ComeToTheSameAsJudgedAnew) {
-  using enum DependencyProgress;
+  using enum AwaitedJobState;
   std::mt19937 random(1);
   const auto any_of = [&](auto... values) {
     const std::array all{values...};
     return all[random() % all.size()];
   };
   constexpr std::int64_t kOthers = 6, kJobs = 5;
-  std::map<JobId, DependencyProgress> progress;
+  std::map<JobId, AwaitedJobState> progress;
   const auto look = [&](JobId id) { return progress[id]; };
   std::map<JobId, State> states;
   Dependents dependents;

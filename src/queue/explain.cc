@@ -18,8 +18,8 @@ std::string Count(std::size_t count, std::string_view what) {
 }
 
 // The part of the quota that prevents `more`; empty: no part prevents it.
-std::string QuotaText(std::string_view kind, const Account& account, const AccountUsage& held,
-                      const AccountUsage& more) {
+std::string QuotaText(std::string_view kind, const Account& account, const CurrentAccountUsage& held,
+                      const CurrentAccountUsage& more) {
   if (Allows(account, held, more)) return {};
   const Quota& quota = account.quota;
   const std::string who = fmt::format("{} {}", kind, account.name);
@@ -88,7 +88,7 @@ Explainer::Explainer(const Snapshot& snapshot, const Plan& plan, WallTime now, c
       room_(snapshot, now),
       quota_use_(snapshot) {
   for (const Start& start : plan.starts) {
-    const Waiting& job = snapshot.waiting[start.waiting];
+    const WaitingJobRow& job = snapshot.waiting[start.waiting];
     PlacementRequest request{.need = snapshot.needs[job.need], .user = job.user, .job = job.id};
     room_.Take(request, start.gpus);
     quota_use_.Start(job);
@@ -121,7 +121,7 @@ std::string Explainer::OutOfUse(const Need& need) const {
 
 // What stays of suspended jobs on the possible GPUs, where the job would fit without it: "; it asks for 60GiB
 // on each, and 30GiB of suspended job 7 stay on GPU 0".
-std::string Explainer::WhatStays(const Waiting& job) const {
+std::string Explainer::WhatStays(const WaitingJobRow& job) const {
   const Need& need = snapshot_.needs[job.need];
   const base::Bytes wanted = std::max(need.memory, need.free_memory);
   std::string text;
@@ -138,7 +138,7 @@ std::string Explainer::WhatStays(const Waiting& job) const {
   return text.empty() ? text : fmt::format("; it asks for {} on each{}", base::FormatBytes(wanted), text);
 }
 
-std::string Explainer::Resources(const Waiting& job) const {
+std::string Explainer::Resources(const WaitingJobRow& job) const {
   const Need& need = snapshot_.needs[job.need];
   const PlacementRequest request{.need = need, .user = job.user, .job = job.id};
   if (need.host_memory > host_.memory.value_or(need.host_memory))
@@ -161,8 +161,8 @@ std::string Explainer::Resources(const Waiting& job) const {
                      Count(need.possible.count(), "GPU"), WhatStays(job));
 }
 
-std::string Explainer::Quotas(const Waiting& job) const {
-  const AccountUsage more = UsageOf(snapshot_.needs[job.need], Millis(0), false);
+std::string Explainer::Quotas(const WaitingJobRow& job) const {
+  const CurrentAccountUsage more = UsageOf(snapshot_.needs[job.need], Millis(0), false);
   std::string text = QuotaText("user", snapshot_.users[job.user], quota_use_.user(job.user), more);
   if (text.empty() && job.project != kNone)
     text = QuotaText("project", snapshot_.projects[job.project], quota_use_.project(job.project), more);
@@ -170,7 +170,7 @@ std::string Explainer::Quotas(const Waiting& job) const {
 }
 
 std::string Explainer::Of(Index waiting) const {
-  const Waiting& job = snapshot_.waiting[waiting];
+  const WaitingJobRow& job = snapshot_.waiting[waiting];
   const Verdict& verdict = plan_.verdicts[waiting];
   const Need& need = snapshot_.needs[job.need];
   const std::string front =

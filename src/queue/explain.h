@@ -7,7 +7,7 @@
 
 #include "queue/dependencies.h"
 #include "queue/plan.h"
-#include "queue/quota_use.h"
+#include "queue/quota_tracker.h"
 #include "queue/room.h"
 
 namespace gpuman::queue {
@@ -45,20 +45,20 @@ class Explainer {
   Blockers BlockersOf(Index waiting) const;
 
  private:
-  std::string Resources(const Waiting& job) const;
-  std::string Quotas(const Waiting& job) const;
+  std::string Resources(const WaitingJobRow& job) const;
+  std::string Quotas(const WaitingJobRow& job) const;
   std::string List(const Need& need, bool (*holds)(const Gpu&), std::string_view what) const;
   std::string OutOfUse(const Need& need) const;
   std::vector<GpuHolder> HoldersFor(const Need& need) const;
-  std::string WhatStays(const Waiting& job) const;
+  std::string WhatStays(const WaitingJobRow& job) const;
 
   const Snapshot& snapshot_;
   const Plan& plan_;
   const Dependents& dependents_;
   WallTime now_;
-  Room room_;           // after the pass
-  QuotaUse quota_use_;  // after the pass too
-  Host host_{};         // free after the pass
+  Room room_;               // after the pass
+  QuotaTracker quota_use_;  // after the pass too
+  Host host_{};             // free after the pass
 };
 
 }  // namespace gpuman::queue

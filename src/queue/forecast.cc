@@ -57,13 +57,13 @@ class Forecasting {
         arrays_(snapshot.arrays.size()),
         groups_(snapshot.groups.size()) {
     SetLimits();
-    for (const Running& job : snapshot.running) Runs(job);
+    for (const RunningJobRow& job : snapshot.running) Runs(job);
   }
 
-  void Starts(const Waiting& job, const GpuSet& gpus) { Hold(job, gpus, {now_}); }
+  void Starts(const WaitingJobRow& job, const GpuSet& gpus) { Hold(job, gpus, {now_}); }
 
   // Places the job at its earliest start.
-  Moment Place(const Waiting& job, WallTime known) {
+  Moment Place(const WaitingJobRow& job, WallTime known) {
     const Need& need = snapshot_.needs[job.need];
     Moment start = Allowed(job);
     GpuSet gpus;
@@ -98,7 +98,7 @@ class Forecasting {
 
   static bool IsPresumed(const Need& need) { return need.time_limit.count() <= 0; }
 
-  void Runs(const Running& job) {
+  void Runs(const RunningJobRow& job) {
     const Need& need = snapshot_.needs[job.need];
     const bool leaving = job.phase == RunningPhase::kLeaving;
     const Moment end = leaving
@@ -109,7 +109,7 @@ class Forecasting {
     ForEach(job.gpus, [&](std::size_t gpu) { Occupy(gpu, need, {now_}, end); });
   }
 
-  void Hold(const Waiting& job, const GpuSet& gpus, Moment start) {
+  void Hold(const WaitingJobRow& job, const GpuSet& gpus, Moment start) {
     const Need& need = snapshot_.needs[job.need];
     const Moment end{start.at + LengthOf(need), start.presumed || IsPresumed(need)};
     Count(job, need, end);
@@ -143,7 +143,7 @@ class Forecasting {
   }
 
   // When quotas and throttles let the job start.
-  Moment Allowed(const Waiting& job) {
+  Moment Allowed(const WaitingJobRow& job) {
     const int gpus = snapshot_.needs[job.need].gpus;
     Moment when{std::max(now_, job.begin)};
     when = std::max(
@@ -157,7 +157,7 @@ class Forecasting {
   }
 
   // The first time from `start` on at which enough usable GPUs are free; `gpus` returns these GPUs.
-  Moment Soonest(const Waiting& job, Moment start, GpuSet& gpus) {
+  Moment Soonest(const WaitingJobRow& job, Moment start, GpuSet& gpus) {
     const Need& need = snapshot_.needs[job.need];
     const auto count = static_cast<std::size_t>(need.gpus);
     for (;;) {
@@ -184,7 +184,7 @@ class Forecasting {
 
   // The first time from `from` on at which the job could run to its end without another user's reservation of
   // the GPU.
-  Moment Unreserved(std::size_t gpu, const Waiting& job, Moment from) const {
+  Moment Unreserved(std::size_t gpu, const WaitingJobRow& job, Moment from) const {
     const Need& need = snapshot_.needs[job.need];
     const Millis length = need.preemptible && snapshot_.settings.preempt ? Millis(1) : LengthOf(need);
     for (bool moved = true; moved && from.at != kNever;) {
@@ -211,9 +211,9 @@ class Forecasting {
 
 }  // namespace
 
-Estimates Forecast(const Snapshot& snapshot, const Plan& plan, WallTime now, std::size_t most) {
-  Estimates estimates{std::vector<WallTime>(snapshot.waiting.size(), kNever),
-                      std::vector<bool>(snapshot.waiting.size(), false)};
+StartEstimates Forecast(const Snapshot& snapshot, const Plan& plan, WallTime now, std::size_t most) {
+  StartEstimates estimates{std::vector<WallTime>(snapshot.waiting.size(), kNever),
+                           std::vector<bool>(snapshot.waiting.size(), false)};
   auto& [starts, presumed] = estimates;
   if (snapshot.paused) return estimates;
   Forecasting forecasting(snapshot, now);

@@ -13,7 +13,7 @@
 
 namespace gpuman::queue {
 
-struct Estimates {
+struct StartEstimates {
   std::vector<WallTime> starts;
   // In the same order: whether the start rests on SchedulingSettings::presumed, so on a job without a time
   // limit.
@@ -23,6 +23,6 @@ struct Estimates {
 // One start for each of snapshot.waiting. kNever: the start cannot be estimated (the job is held, waits for a
 // job, or the machine has no such GPU now), or the job is not among the first `most` of plan.order. O(most *
 // gpus): some 100 ms for 100,000 jobs and 64 GPUs.
-Estimates Forecast(const Snapshot& snapshot, const Plan& plan, WallTime now, std::size_t most);
+StartEstimates Forecast(const Snapshot& snapshot, const Plan& plan, WallTime now, std::size_t most);
 
 }  // namespace gpuman::queue

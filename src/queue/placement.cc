@@ -66,9 +66,9 @@ GpuSet ChooseLinked(const Snapshot& snapshot, const std::vector<CandidateGpu>& c
 
 GpuSet Choose(const Snapshot& snapshot, std::vector<CandidateGpu> candidates, std::size_t count, bool share,
               JobId job) {
-  const GpuPick choice = snapshot.settings.choice;
+  const GpuPickPolicy choice = snapshot.settings.choice;
   const auto order = [&](const CandidateGpu& each) -> std::uint64_t {
-    if (choice != GpuPick::kRandom) return snapshot.gpus[each.gpu].index;
+    if (choice != GpuPickPolicy::kRandom) return snapshot.gpus[each.gpu].index;
     return base::SplitMix64(snapshot.settings.seed ^
                             base::SplitMix64(static_cast<std::uint64_t>(job.value) * kMaxGpus + each.gpu));
   };
@@ -78,7 +78,7 @@ GpuSet Choose(const Snapshot& snapshot, std::vector<CandidateGpu> candidates, st
   };
   std::sort(candidates.begin(), candidates.end(),
             [&](const CandidateGpu& a, const CandidateGpu& b) { return key(a) < key(b); });
-  const bool linked = choice == GpuPick::kTopology && !share && count > 0 && !snapshot.links.empty();
+  const bool linked = choice == GpuPickPolicy::kTopology && !share && count > 0 && !snapshot.links.empty();
   if (linked && candidates.size() > count) return ChooseLinked(snapshot, candidates, count);
   GpuSet set;
   for (std::size_t i = 0; i < count; ++i) set.set(candidates[i].gpu);

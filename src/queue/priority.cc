@@ -79,18 +79,19 @@ Use UsedBy(const Snapshot& snapshot, WallTime now) {
   const SchedulingSettings& settings = snapshot.settings;
   std::vector<Usage> usage;
   usage.reserve(snapshot.members.size());
-  for (const Member& member : snapshot.members) usage.push_back(member.usage);
+  for (const ProjectMember& member : snapshot.members) usage.push_back(member.usage);
   Use use{{}, std::vector<double>(usage.size(), 0)};
   // In the order of ids: sums of floating point numbers depend on the order.
-  std::vector<const Running*> running;
-  for (const Running& job : snapshot.running) running.push_back(&job);
-  std::sort(running.begin(), running.end(), [](const Running* a, const Running* b) { return a->id < b->id; });
-  for (const Running* each : running) {
-    const Running& job = *each;
+  std::vector<const RunningJobRow*> running;
+  for (const RunningJobRow& job : snapshot.running) running.push_back(&job);
+  std::sort(running.begin(), running.end(),
+            [](const RunningJobRow* a, const RunningJobRow* b) { return a->id < b->id; });
+  for (const RunningJobRow* each : running) {
+    const RunningJobRow& job = *each;
     usage[job.member].Add(RateOf(snapshot, snapshot.needs[job.need]), now - job.ran, now, settings.half_life);
     use.active[job.member] = 1;
   }
-  for (const Waiting& job : snapshot.waiting) use.active[job.member] = 1;
+  for (const WaitingJobRow& job : snapshot.waiting) use.active[job.member] = 1;
   for (const Usage& each : usage)
     use.seconds.push_back(each.At(now, settings.half_life, settings.memory_weight));
   return use;
@@ -98,21 +99,21 @@ Use UsedBy(const Snapshot& snapshot, WallTime now) {
 
 }  // namespace
 
-Rate RateOf(const Snapshot& snapshot, const Need& need) {
+UsageRate RateOf(const Snapshot& snapshot, const Need& need) {
   const double gpus = need.gpus;
   if (!need.share || snapshot.gpus.empty()) return {gpus, gpus};
   const double whole = static_cast<double>(std::max<std::uint64_t>(1, snapshot.gpus.front().memory.count));
   return {gpus, gpus * std::min(1.0, static_cast<double>(need.memory.count) / whole)};
 }
 
-Index LevelOf(const Snapshot& snapshot, const Member& member) {
+Index LevelOf(const Snapshot& snapshot, const ProjectMember& member) {
   return member.project != kNone && snapshot.projects[member.project].shares > 0 ? member.project : kNone;
 }
 
 FairShares FairSharesOf(const Snapshot& snapshot, WallTime now) {
   const auto [used, active] = UsedBy(snapshot, now);
   const std::size_t rest = snapshot.projects.size();
-  const auto level_of = [&](const Member& member) {
+  const auto level_of = [&](const ProjectMember& member) {
     const Index project = LevelOf(snapshot, member);
     return project == kNone ? rest : project;
   };
@@ -121,7 +122,7 @@ FairShares FairSharesOf(const Snapshot& snapshot, WallTime now) {
   // All members of one user in projects without shares count as one member, whatever the projects' names are.
   std::vector<double> rest_used(snapshot.users.size(), 0), rest_active(snapshot.users.size(), 0);
   for (std::size_t i = 0; i < used.size(); ++i) {
-    const Member& member = snapshot.members[i];
+    const ProjectMember& member = snapshot.members[i];
     if (const std::size_t level = level_of(member); level != rest) {
       within[level].Add(snapshot.users[member.user].shares, used[i], active[i]);
       continue;
@@ -141,7 +142,7 @@ FairShares FairSharesOf(const Snapshot& snapshot, WallTime now) {
   for (std::size_t project = 0; project <= rest; ++project)
     fair.projects.push_back(among.Of(shares_of(project), within[project].used));
   for (std::size_t i = 0; i < used.size(); ++i) {
-    const Member& member = snapshot.members[i];
+    const ProjectMember& member = snapshot.members[i];
     const std::size_t level = level_of(member);
     const FairShare& project = fair.projects[level];
     FairShare own = within[level].Of(snapshot.users[member.user].shares,

@@ -23,7 +23,7 @@
 namespace gpuman::queue {
 
 // The part of the GPUs that a job takes while it runs.
-Rate RateOf(const Snapshot& snapshot, const Need& need);
+UsageRate RateOf(const Snapshot& snapshot, const Need& need);
 
 // For a user within a project, or for a project.
 struct FairShare {
@@ -40,11 +40,11 @@ struct FairShares {
 };
 // The project that counts for a member. kNone: all projects without shares (0) count together. Otherwise a
 // user could hide past use by a new project name for each job.
-Index LevelOf(const Snapshot& snapshot, const Member& member);
+Index LevelOf(const Snapshot& snapshot, const ProjectMember& member);
 FairShares FairSharesOf(const Snapshot& snapshot, WallTime now);
 
 // A job's advantages, in waiting time.
-struct Advantage {
+struct PriorityFactors {
   Millis priority{0}, fair_share{0}, short_job{0};
 };
 
@@ -64,7 +64,7 @@ class Ranks {
     return since.time_since_epoch().count() - (priority - kUsualPriority) * step_ - of_member_[member] -
            of_need_[need];
   }
-  Advantage Of(Index member, Index need, int priority) const {
+  PriorityFactors Of(Index member, Index need, int priority) const {
     return {Millis((priority - kUsualPriority) * step_), Millis(of_member_[member]), Millis(of_need_[need])};
   }
 

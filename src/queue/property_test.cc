@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-#include "queue/quota_use.h"
+#include "queue/quota_tracker.h"
 #include "queue/test_simulator.h"
 #include "spec/json.h"
 
@@ -64,7 +64,8 @@ const WallTime kReservedFrom = kStart + 120min, kReservedTo = kStart + 240min;
 
 Simulator MakeWorld() {
   Simulator world(kGpus, [](const Snapshot& snapshot, WallTime now) { return Pass(snapshot, now); });
-  world.settings().choice = *rc::gen::element(GpuPick::kSequential, GpuPick::kRandom, GpuPick::kTopology);
+  world.settings().choice =
+      *rc::gen::element(GpuPickPolicy::kSequential, GpuPickPolicy::kRandom, GpuPickPolicy::kTopology);
   world.settings().patience = std::chrono::minutes(*rc::gen::inRange(0, 30));
   world.book().SetHost({base::GiB(128), std::nullopt});
   world.book().SetQuota(AccountKind::kUser, "ann", {.gpus = kGpuQuota});
@@ -97,12 +98,12 @@ void CheckGpus(const Snapshot& snapshot, const Plan& plan) {
     return std::any_of(plan.resumes.begin(), plan.resumes.end(),
                        [&](const Resume& each) { return each.job == id; });
   };
-  for (const Running& job : snapshot.running) {
+  for (const RunningJobRow& job : snapshot.running) {
     const Need& need = snapshot.needs[job.need];
     host += need.host_memory;
     if (job.phase != RunningPhase::kSuspended && job.phase != RunningPhase::kLeaving) add(need, job.gpus);
     if (job.phase == RunningPhase::kSuspended && !resumes(job.id))
-      for (const LeftOnGpu& each : job.left) uses[each.gpu].left += each.bytes;
+      for (const ResidualOnGpu& each : job.left) uses[each.gpu].left += each.bytes;
     // A GPU that a job is still leaving is not handed out.
     if (job.phase == RunningPhase::kLeaving)
       for (const Start& start : plan.starts)
@@ -119,9 +120,9 @@ void CheckGpus(const Snapshot& snapshot, const Plan& plan) {
       uses[gpu].wanted = std::max({uses[gpu].wanted, need.memory, need.free_memory});
     });
   }
-  const auto running = [&](JobId id) -> const Running& {
+  const auto running = [&](JobId id) -> const RunningJobRow& {
     return *std::find_if(snapshot.running.begin(), snapshot.running.end(),
-                         [&](const Running& job) { return job.id == id; });
+                         [&](const RunningJobRow& job) { return job.id == id; });
   };
   for (const Resume& each : plan.resumes) add(snapshot.needs[running(each.job).need], each.gpus);
   for (const Move& each : plan.moves) add(snapshot.needs[running(each.job).need], each.to);
@@ -135,7 +136,7 @@ void CheckGpus(const Snapshot& snapshot, const Plan& plan) {
 }
 
 void CheckQuotas(const Snapshot& snapshot, const Plan& plan) {
-  QuotaUse quota_use(snapshot);
+  QuotaTracker quota_use(snapshot);
   for (const Start& start : plan.starts) quota_use.Start(snapshot.waiting[start.waiting]);
   for (Index user = 0; user < snapshot.users.size(); ++user) {
     if (snapshot.users[user].name == "ann") RC_ASSERT(quota_use.user(user).gpus <= kGpuQuota);
@@ -150,7 +151,7 @@ void CheckQuotas(const Snapshot& snapshot, const Plan& plan) {
 void CheckReservation(const Snapshot& snapshot, const Plan& plan, WallTime now) {
   if (now >= kReservedTo) return;
   for (const Start& start : plan.starts) {
-    const Waiting& job = snapshot.waiting[start.waiting];
+    const WaitingJobRow& job = snapshot.waiting[start.waiting];
     const Need& need = snapshot.needs[job.need];
     if (snapshot.users[job.user].name == "cat" || !(start.gpus.test(4) || start.gpus.test(5))) continue;
     if (need.preemptible)
@@ -158,7 +159,7 @@ void CheckReservation(const Snapshot& snapshot, const Plan& plan, WallTime now) 
     else
       RC_ASSERT(need.time_limit.count() > 0 && now + need.time_limit <= kReservedFrom);
   }
-  for (const Running& job : snapshot.running) {  // and the preemptible jobs leave
+  for (const RunningJobRow& job : snapshot.running) {  // and the preemptible jobs leave
     if (!snapshot.needs[job.need].preemptible || snapshot.users[job.user].name == "cat" ||
         now < kReservedFrom)
       continue;
@@ -191,7 +192,7 @@ TEST(QueueProperties, EveryJobThatMayRunEnds) {
       why.clear();
       const Explainer explainer(snapshot, plan, now, dependents);
       for (Index i = 0; i < snapshot.waiting.size(); ++i) why[snapshot.waiting[i].id] = explainer.Of(i);
-      for (const Running& job : snapshot.running)
+      for (const RunningJobRow& job : snapshot.running)
         why[job.id] = std::to_string(int(job.phase)) + " on " + job.gpus.to_string();
     });
     world.Run(kStart + 24h * 30);

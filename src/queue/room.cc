@@ -40,11 +40,11 @@ Room::Room(const Snapshot& snapshot, WallTime now)
     slots_.push_back(slot);
   }
   for (std::size_t i = 0; i < snapshot.running.size(); ++i) {
-    const Running& job = snapshot.running[i];
+    const RunningJobRow& job = snapshot.running[i];
     const Need& need = snapshot.needs[job.need];
     Subtract(host_, need);
     if (job.phase == RunningPhase::kSuspended) {
-      for (const LeftOnGpu& each : job.left) {
+      for (const ResidualOnGpu& each : job.left) {
         slots_[each.gpu].left.push_back({job.id, each.bytes});
         slots_[each.gpu].free = slots_[each.gpu].free - each.bytes;
       }
@@ -66,7 +66,7 @@ Room::Room(const Snapshot& snapshot, WallTime now)
   }
 }
 
-WallTime Room::EndOf(const Running& job) const {
+WallTime Room::EndOf(const RunningJobRow& job) const {
   const Millis limit = snapshot_->needs[job.need].time_limit;
   if (limit.count() == 0) return kNever;
   return now_ + std::max(Millis(0), limit - job.ran);
@@ -98,7 +98,8 @@ bool Room::IsUnreserved(std::size_t gpu, Index user, WallTime from, WallTime to)
                       });
 }
 
-bool Room::MayHold(std::size_t gpu, const PlacementRequest& request, const Constraints& constraints) const {
+bool Room::MayHold(std::size_t gpu, const PlacementRequest& request,
+                   const PlacementChecks& constraints) const {
   const GpuRoom& slot = slots_[gpu];
   const bool leaves =
       request.need.preemptible && snapshot_->settings.preempt;  // when a claim or a reservation begins
@@ -131,7 +132,7 @@ bool Room::HasRoomBesideLeft(std::size_t gpu, const Need& need, JobId job, base:
   return std::max(need.memory, need.free_memory) <= snapshot_->gpus[gpu].memory - LeftBeside(gpu, job) - more;
 }
 
-bool Room::Fits(std::size_t gpu, const PlacementRequest& request, const Constraints& constraints) const {
+bool Room::Fits(std::size_t gpu, const PlacementRequest& request, const PlacementChecks& constraints) const {
   const GpuRoom& slot = slots_[gpu];
   const base::Bytes free = FreeFor(gpu, request.job);
   if (request.need.free_memory > free || (request.need.share && request.need.memory > free) ||
@@ -142,7 +143,7 @@ bool Room::Fits(std::size_t gpu, const PlacementRequest& request, const Constrai
   return MayHold(gpu, request, constraints);
 }
 
-GpuSet Room::Fitting(const PlacementRequest& request, const Constraints& constraints) const {
+GpuSet Room::Fitting(const PlacementRequest& request, const PlacementChecks& constraints) const {
   GpuSet fitting;
   ForEach((request.need.share ? partly_ : empty_) & request.need.possible, [&](std::size_t gpu) {
     if (Fits(gpu, request, constraints)) fitting.set(gpu);
@@ -173,7 +174,7 @@ std::optional<GpuSet> Room::Find(const PlacementRequest& request) const {
 
 Reason Room::WhyNot(const PlacementRequest& request) const {
   const auto count = static_cast<std::size_t>(request.need.gpus);
-  const auto would = [&](const Constraints& constraints) {
+  const auto would = [&](const PlacementChecks& constraints) {
     return Fitting(request, constraints).count() >= count;
   };
   if (((request.need.share ? partly_ : empty_) & request.need.possible).count() < count)
@@ -240,7 +241,7 @@ void Room::Claim(const PlacementRequest& request, const GpuSet& gpus, WallTime f
 
 Host Room::HostAt(WallTime time) const {
   Host host = snapshot_->host;
-  for (const Running& job : snapshot_->running) {
+  for (const RunningJobRow& job : snapshot_->running) {
     const Need& need = snapshot_->needs[job.need];
     if (HasHost(need) && job.phase != RunningPhase::kLeaving && EndOf(job) > time) Subtract(host, need);
   }

@@ -59,7 +59,7 @@ struct GpuRoom {
 
 // The constraints that can prevent a placement. All of them count, unless the caller asks for the result
 // without some of them.
-struct Constraints {
+struct PlacementChecks {
   bool claims = true;
   bool reservations = true;
   bool unmanaged = true;
@@ -73,7 +73,7 @@ class Room {
   // The GPUs that the job can start on now; nullopt: there is no room.
   std::optional<GpuSet> Find(const PlacementRequest& request) const;
   // The GPUs that are suitable now, however few.
-  GpuSet Fitting(const PlacementRequest& request, const Constraints& constraints = {}) const;
+  GpuSet Fitting(const PlacementRequest& request, const PlacementChecks& constraints = {}) const;
   bool HostFits(const PlacementRequest& request) const;
   // Why Find() refuses a request: kUnmanaged, kUnavailable, kReservation, kPriority (kept for others), or
   // kResources.
@@ -87,7 +87,8 @@ class Room {
   void Claim(const PlacementRequest& request, const GpuSet& gpus, WallTime from);
 
   // Whether claims and other users' reservations let the job hold this GPU until its end.
-  bool MayHold(std::size_t gpu, const PlacementRequest& request, const Constraints& constraints = {}) const;
+  bool MayHold(std::size_t gpu, const PlacementRequest& request,
+               const PlacementChecks& constraints = {}) const;
   // Whether no other user has the GPU reserved within this time.
   bool IsUnreserved(std::size_t gpu, Index user, WallTime from, WallTime to) const;
   // Whether the GPU is open, and no unmanaged process keeps this kind of job off it.
@@ -104,7 +105,7 @@ class Room {
   WallTime now() const { return now_; }
   // The part of the host that is free at `time`, as far as it is counted.
   Host HostAt(WallTime time) const;
-  WallTime EndOf(const Running& job) const;
+  WallTime EndOf(const RunningJobRow& job) const;
 
  private:
   struct HostHolder {
@@ -113,7 +114,7 @@ class Room {
     int cpus;
   };
 
-  bool Fits(std::size_t gpu, const PlacementRequest& request, const Constraints& constraints) const;
+  bool Fits(std::size_t gpu, const PlacementRequest& request, const PlacementChecks& constraints) const;
   void Hold(std::size_t gpu, const Holder& holder);
   void FindMostFree();
 

@@ -42,10 +42,10 @@ base::Result<> Validate(const SchedulingSettings& settings) {
   return {};
 }
 
-std::string_view ToString(GpuPick choice) { return base::WordOf(WordsOf(choice), choice); }
+std::string_view ToString(GpuPickPolicy choice) { return base::WordOf(WordsOf(choice), choice); }
 
-base::Result<GpuPick> ParseGpuPick(std::string_view word) {
-  if (const auto choice = base::ValueOf(WordsOf(GpuPick{}), word)) return *choice;
+base::Result<GpuPickPolicy> ParseGpuPick(std::string_view word) {
+  if (const auto choice = base::ValueOf(WordsOf(GpuPickPolicy{}), word)) return *choice;
   return Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no way to choose GPUs", word),
               "sequential, random or topology");
 }

@@ -13,10 +13,10 @@ namespace gpuman::queue {
 
 // Which of the suitable GPUs a job gets: the lowest indices, any (seeded by the job's id), or those with the
 // best links among each other.
-enum class GpuPick : std::uint8_t { kSequential, kRandom, kTopology };
-constexpr auto WordsOf(GpuPick) {
-  using enum GpuPick;
-  return base::Words<GpuPick, 3>{{
+enum class GpuPickPolicy : std::uint8_t { kSequential, kRandom, kTopology };
+constexpr auto WordsOf(GpuPickPolicy) {
+  using enum GpuPickPolicy;
+  return base::Words<GpuPickPolicy, 3>{{
       {kSequential, "sequential"},
       {kRandom, "random"},
       {kTopology, "topology"},
@@ -24,7 +24,7 @@ constexpr auto WordsOf(GpuPick) {
 }
 
 struct SchedulingSettings {
-  GpuPick choice = GpuPick::kSequential;
+  GpuPickPolicy choice = GpuPickPolicy::kSequential;
   std::uint64_t seed = 1;  // of kRandom
 
   // How much waiting time each advantage in the order is worth (priority.h). docs/scheduler.md has the
@@ -62,7 +62,7 @@ struct SchedulingSettings {
 base::Result<> Validate(const SchedulingSettings& settings);
 
 // "sequential", "random", "topology".
-std::string_view ToString(GpuPick choice);
-base::Result<GpuPick> ParseGpuPick(std::string_view word);
+std::string_view ToString(GpuPickPolicy choice);
+base::Result<GpuPickPolicy> ParseGpuPick(std::string_view word);
 
 }  // namespace gpuman::queue

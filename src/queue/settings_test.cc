@@ -18,7 +18,8 @@ TEST(QueueSettings, BoundsAreHeldAndNamed) {
 }
 
 TEST(QueueSettings, ChoicesHaveWords) {
-  for (const GpuPick choice : {GpuPick::kSequential, GpuPick::kRandom, GpuPick::kTopology})
+  for (const GpuPickPolicy choice :
+       {GpuPickPolicy::kSequential, GpuPickPolicy::kRandom, GpuPickPolicy::kTopology})
     EXPECT_EQ(ParseGpuPick(ToString(choice)).value(), choice);
   EXPECT_FALSE(ParseGpuPick("best"));
 }

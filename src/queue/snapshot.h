@@ -91,14 +91,14 @@ struct Account {
 };
 
 // A user within a project: fair share is by members.
-struct Member {
+struct ProjectMember {
   Index user = 0;
   Index project = kNone;
   Usage usage{};  // decayed, of runs that ended
 };
 
 // The most jobs of an array, or of a group, that may run at a time. 0: no limit.
-struct Throttle {
+struct ConcurrencyLimit {
   std::string name{};
   int limit = 0;
 };
@@ -107,7 +107,7 @@ enum class DependencyState : std::uint8_t { kMet, kWaits, kImpossible };
 
 // A job that waits for its start. A pass does not read the rows in memory order, so each row fills one cache
 // line.
-struct alignas(64) Waiting {
+struct alignas(64) WaitingJobRow {
   JobId id{};
   WallTime since{};                  // submitted, or requeued
   WallTime begin = WallTime::min();  // begin time, or the end of a retry's delay
@@ -132,13 +132,13 @@ enum class RunningPhase : std::uint8_t {
 };
 
 // Memory that stays on a GPU while its job is suspended: contexts, and what its processes share (NCCL).
-struct LeftOnGpu {
+struct ResidualOnGpu {
   std::size_t gpu = 0;  // place in Snapshot::gpus
   base::Bytes bytes{};
 };
 
 // A job that has started and not ended, whether the queue started it or not.
-struct Running {
+struct RunningJobRow {
   JobId id{};
   Index need = 0;
   Index user = 0;
@@ -155,16 +155,16 @@ struct Running {
   GpuSet gpus{};             // all GPUs that it uses, now or soon
   GpuSet leaving{};          // those of `gpus` that it leaves (kMoving)
   // What stays of a suspended job; of another that is suspendable, what would stay, as far as that is known.
-  std::vector<LeftOnGpu> left{};
+  std::vector<ResidualOnGpu> left{};
   Millis ran{0};          // of this run, without the time it was suspended
   Millis undisturbed{0};  // time since it was last started, resumed or moved
   WallTime since{};       // since when it is suspended
 };
 
 // The memory of the job that stays on this GPU, or would.
-inline base::Bytes LeftOn(const Running& job, std::size_t gpu) {
+inline base::Bytes LeftOn(const RunningJobRow& job, std::size_t gpu) {
   base::Bytes sum;
-  for (const LeftOnGpu& each : job.left)
+  for (const ResidualOnGpu& each : job.left)
     if (each.gpu == gpu) sum += each.bytes;
   return sum;
 }
@@ -192,10 +192,10 @@ struct Snapshot {
   Host host{};
   std::vector<Need> needs{};
   std::vector<Account> users{}, projects{};
-  std::vector<Member> members{};
-  std::vector<Throttle> arrays{}, groups{};
-  std::vector<Waiting> waiting{};  // in any order
-  std::vector<Running> running{};
+  std::vector<ProjectMember> members{};
+  std::vector<ConcurrencyLimit> arrays{}, groups{};
+  std::vector<WaitingJobRow> waiting{};  // in any order
+  std::vector<RunningJobRow> running{};
   std::vector<Reservation> reservations{};
 };
 

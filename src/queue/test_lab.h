@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "queue/book.h"
 #include "queue/explain.h"
 #include "queue/pass.h"
+#include "queue/snapshot_updater.h"
 
 namespace gpuman::queue {
 
@@ -87,7 +87,7 @@ struct Lab {
 
   std::vector<Gpu> machine{};
   SchedulingSettings settings{};
-  Book book{};
+  SnapshotUpdater book{};
   Dependents dependents{};
   Plan plan{};
   WallTime now = kStart;

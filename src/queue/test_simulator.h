@@ -38,7 +38,7 @@ class Simulator {
   Simulator(std::size_t gpus, Policy policy) : lab_(gpus), policy_(std::move(policy)) { lab_.settings = {}; }
 
   SchedulingSettings& settings() { return lab_.settings; }
-  Book& book() { return lab_.book; }
+  SnapshotUpdater& book() { return lab_.book; }
   const std::vector<SimulatedJob>& jobs() const { return jobs_; }
   std::size_t passes() const { return passes_; }
   // Called with each plan before it is carried out.
@@ -145,7 +145,7 @@ class Simulator {
     ++state.version;
     if (now_ <= state.since) return;
     state.done += now_ - state.since;
-    const Rate rate = RateOf(lab_.book.snapshot(), lab_.book.NeedOf(jobs_[job].request));
+    const UsageRate rate = RateOf(lab_.book.snapshot(), lab_.book.NeedOf(jobs_[job].request));
     segments_.push_back({state.since, now_, rate.memory});
   }
 
@@ -170,7 +170,7 @@ class Simulator {
       state.state = State::kEnded;
       jobs_[event.job].ended = now_;
       lab_.book.Erase(IdOf(event.job));
-      const Rate rate = RateOf(lab_.book.snapshot(), lab_.book.NeedOf(jobs_[event.job].request));
+      const UsageRate rate = RateOf(lab_.book.snapshot(), lab_.book.NeedOf(jobs_[event.job].request));
       lab_.book.Charge(jobs_[event.job].user, "", rate, now_ - jobs_[event.job].run, now_);
       return;
     } else if (event.kind == Kind::kMoved) {

@@ -23,7 +23,7 @@ WallTime SliceOf(WallTime time) { return WallTime(time.time_since_epoch() / kSli
 
 }  // namespace
 
-void Usage::Add(const Rate& rate, WallTime from, WallTime to, Millis half_life) {
+void Usage::Add(const UsageRate& rate, WallTime from, WallTime to, Millis half_life) {
   if (to <= from) return;
   const WallTime now = std::max(as_of, to);
   const double old = Left(now - as_of, half_life);

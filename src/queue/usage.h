@@ -14,7 +14,7 @@ namespace gpuman::queue {
 
 // The part of the GPUs that a job takes while it runs: by number (exclusive and shared jobs both count their
 // GPUs), and by memory, as parts of a GPU (an exclusive job has all of its memory).
-struct Rate {
+struct UsageRate {
   double gpus = 0;
   double memory = 0;
 };
@@ -29,7 +29,7 @@ struct Usage {
   base::WallTime as_of{};
 
   // Adds a run from `from` to `to`, now or in the past.
-  void Add(const Rate& rate, base::WallTime from, base::WallTime to, base::Millis half_life);
+  void Add(const UsageRate& rate, base::WallTime from, base::WallTime to, base::Millis half_life);
   // The use that still counts at `now`: both sums, weighted (settings.h: memory_weight).
   double At(base::WallTime now, base::Millis half_life, double memory_weight) const;
 };

@@ -2,8 +2,8 @@
 
 namespace gpuman::share {
 
-void ComputeChoice::Update(const std::set<TenantId>& working, const SchedulerSettings& settings,
-                           base::MonoTime now) {
+void ConcurrencyTuner::Update(const std::set<TenantId>& working, const SchedulerSettings& settings,
+                              base::MonoTime now) {
   if (settings.compute != ConcurrencyMode::kAuto) {
     phase_ = TrialPhase::kNone;
     exclusive_ = settings.compute == ConcurrencyMode::kExclusive;
@@ -29,21 +29,21 @@ void ComputeChoice::Update(const std::set<TenantId>& working, const SchedulerSet
   Enter(TrialPhase::kKept, now + settings.compute_again);
 }
 
-void ComputeChoice::Add(TenantId tenant, std::uint64_t completed) { counts_[tenant] += completed; }
+void ConcurrencyTuner::Add(TenantId tenant, std::uint64_t completed) { counts_[tenant] += completed; }
 
-std::optional<base::MonoTime> ComputeChoice::Deadline() const {
+std::optional<base::MonoTime> ConcurrencyTuner::Deadline() const {
   if (phase_ == TrialPhase::kNone || alone_) return std::nullopt;
   return until_;
 }
 
-void ComputeChoice::Enter(TrialPhase phase, base::MonoTime until) {
+void ConcurrencyTuner::Enter(TrialPhase phase, base::MonoTime until) {
   if (phase != TrialPhase::kKept) exclusive_ = phase == TrialPhase::kExclusive;
   phase_ = phase;
   until_ = until;
   counts_.clear();
 }
 
-void ComputeChoice::Compare() {
+void ConcurrencyTuner::Compare() {
   double sum = 0;
   int compared = 0;
   for (const TenantId tenant : working_) {

@@ -15,7 +15,7 @@
 
 namespace gpuman::share {
 
-class ComputeChoice {
+class ConcurrencyTuner {
  public:
   // `working`: the tenants that have work and share a GPU; fewer than two need no choice.
   void Update(const std::set<TenantId>& working, const SchedulerSettings& settings, base::MonoTime now);

@@ -24,7 +24,7 @@ class ShareCompute : public testing::Test {
   SchedulerSettings settings_;
   std::set<TenantId> working_{kA, kB};
   base::MonoTime now_{1h};
-  ComputeChoice choice_;
+  ConcurrencyTuner choice_;
 };
 
 TEST_F(ShareCompute, AConfiguredModeNeedsNoTrial) {

@@ -25,7 +25,7 @@ using OrderId = std::uint64_t;
 using Span = base::MonoTime::duration;
 
 // A tenant's memory on one GPU.
-struct Demand {
+struct MemoryDemand {
   base::Bytes resident;  // on the device, and could leave it
   base::Bytes away;      // in host memory
   base::Bytes pinned;    // on the device, and cannot leave it: contexts, modules, arrays, imported, exported
@@ -33,7 +33,7 @@ struct Demand {
   // Managed memory, which the driver moves. The part that the tenant works on is on the device. Once the
   // tenant's gate is closed, this memory leaves for any other memory that needs the room.
   base::Bytes managed{};
-  friend bool operator==(const Demand&, const Demand&) = default;
+  friend bool operator==(const MemoryDemand&, const MemoryDemand&) = default;
 };
 
 // The part of its GPUs' time that a tenant has asked for.
@@ -74,7 +74,7 @@ struct Left {
 // allocation, maybe as large, waits now.
 struct DemandChanged {
   TenantId tenant;
-  std::map<std::string, Demand> gpus;
+  std::map<std::string, MemoryDemand> gpus;
   std::set<std::string> taken{};
 };
 // `since`: with kIdle, when the last work ended.
@@ -217,12 +217,12 @@ struct StopBring {
 // So much more room: for the tenant's Bring (in_bring), or for the allocation that waits. The grant is void
 // when Bring fails, when DemandChanged says that another allocation waits or that none waits, and when the
 // gate is closed.
-struct Grant {
+struct MemoryGrant {
   TenantId tenant;
   std::string gpu;
   base::Bytes bytes;
   bool in_bring = false;
-  friend bool operator==(const Grant&, const Grant&) = default;
+  friend bool operator==(const MemoryGrant&, const MemoryGrant&) = default;
 };
 // As things are, the waiting allocation can never have its room: it fails if this is still true a moment
 // later (Scheduler::IsDenied). `for_others`: it would fit without what other tenants have there and cannot
@@ -243,15 +243,15 @@ struct Escalate {
   friend bool operator==(const Escalate&, const Escalate&) = default;
 };
 // An event for users: share_not_yielded, share_move_failed, share_too_large.
-struct Report {
+struct EventReport {
   TenantId tenant;
   std::string kind, message;
   std::map<std::string, std::int64_t> data{};
-  friend bool operator==(const Report&, const Report&) = default;
+  friend bool operator==(const EventReport&, const EventReport&) = default;
 };
 }  // namespace action
 using Action = std::variant<action::Open, action::Close, action::Evict, action::Bring, action::StopBring,
-                            action::Grant, action::Deny, action::Escalate, action::Report>;
+                            action::MemoryGrant, action::Deny, action::Escalate, action::EventReport>;
 using Actions = std::vector<Action>;
 
 }  // namespace gpuman::share

@@ -10,7 +10,7 @@ using Indices = std::vector<std::size_t>;
 
 // The `count` tenants with the most memory (of `by_size`, largest first) give `bytes` and keep equally much,
 // or all that they have where that is less; by index in by_size.
-std::vector<base::Bytes> Level(const std::vector<IdleMemory>& tenants, const Indices& by_size,
+std::vector<base::Bytes> Level(const std::vector<EvictionCandidate>& tenants, const Indices& by_size,
                                std::size_t count, base::Bytes bytes) {
   std::vector<base::Bytes> gives(count);
   // The level sinks from the largest to the next one, and so on, until `bytes` are above it.
@@ -35,7 +35,7 @@ std::vector<base::Bytes> Level(const std::vector<IdleMemory>& tenants, const Ind
 }
 
 // Divides the room among tenants that are alike; returns whether it could.
-bool Divide(const std::vector<IdleMemory>& tenants, const Indices& alike, base::Bytes bytes,
+bool Divide(const std::vector<EvictionCandidate>& tenants, const Indices& alike, base::Bytes bytes,
             std::vector<base::Bytes>& gives) {
   Indices by_size = alike;
   std::stable_sort(by_size.begin(), by_size.end(),
@@ -52,7 +52,7 @@ bool Divide(const std::vector<IdleMemory>& tenants, const Indices& alike, base::
 
 }  // namespace
 
-std::vector<base::Bytes> DivideEviction(const std::vector<IdleMemory>& tenants, base::Bytes bytes) {
+std::vector<base::Bytes> DivideEviction(const std::vector<EvictionCandidate>& tenants, base::Bytes bytes) {
   std::vector<base::Bytes> gives(tenants.size());
   Indices left(tenants.size());
   std::iota(left.begin(), left.end(), std::size_t{0});

@@ -12,7 +12,7 @@
 
 namespace gpuman::share {
 
-struct IdleMemory {
+struct EvictionCandidate {
   base::Bytes resident;
   Span between_uses{};  // how long its pauses usually are, or how long this one is if that is longer
 };
@@ -25,6 +25,6 @@ inline constexpr base::Bytes kSmallestPart = base::GiB(1);
 
 // What each of the tenants gives, in their order; together `bytes`, or all that they have. Where the room is
 // too small to be divided, the first of those that are used equally often gives it.
-std::vector<base::Bytes> DivideEviction(const std::vector<IdleMemory>& tenants, base::Bytes bytes);
+std::vector<base::Bytes> DivideEviction(const std::vector<EvictionCandidate>& tenants, base::Bytes bytes);
 
 }  // namespace gpuman::share

@@ -13,8 +13,8 @@ using base::GiB;
 using base::MiB;
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 
-std::vector<IdleMemory> Alike(const std::vector<Bytes>& sizes) {
-  std::vector<IdleMemory> tenants;
+std::vector<EvictionCandidate> Alike(const std::vector<Bytes>& sizes) {
+  std::vector<EvictionCandidate> tenants;
   tenants.reserve(sizes.size());
   for (const Bytes size : sizes) tenants.push_back({size, 6s});
   return tenants;
@@ -40,7 +40,7 @@ TEST(DivideEviction, RoomThatIsTooSmallToBeDividedComesFromTheFirst) {
 }
 
 TEST(DivideEviction, ATenantThatIsUsedSeldomGivesFirst) {
-  const std::vector<IdleMemory> tenants{{GiB(10), 6s}, {GiB(10), 600s}, {GiB(10), 5s}};
+  const std::vector<EvictionCandidate> tenants{{GiB(10), 6s}, {GiB(10), 600s}, {GiB(10), 5s}};
   EXPECT_EQ(DivideEviction(tenants, GiB(8)), (std::vector{Bytes{}, GiB(8), Bytes{}}));
   EXPECT_EQ(DivideEviction(tenants, GiB(14)), (std::vector{GiB(2), GiB(10), GiB(2)}));
 }
@@ -51,7 +51,7 @@ TEST(DivideEviction, MoreThanAllHaveTakesAllThatTheyHave) {
 }
 
 RC_GTEST_PROP(DivideEvictionProperty, GivesWhatIsAskedForAndNobodyGivesMoreThanItHas, ()) {
-  std::vector<IdleMemory> tenants;
+  std::vector<EvictionCandidate> tenants;
   const auto count = *rc::gen::inRange<std::size_t>(0, 9);
   tenants.reserve(count);
   for (std::size_t i = 0; i < count; ++i)

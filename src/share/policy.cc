@@ -48,7 +48,7 @@ base::MonoTime ShareEnds(const Tenant& holder, const Tenant& waiter, Span turn, 
 base::MonoTime TurnEnds(Tenant& holder, const Tenant& waiter, Span turn, const PolicyContext& at) {
   if (at.now < holder.turn_since + turn) return holder.turn_since + turn;
   if (at.by_share) return ShareEnds(holder, waiter, turn, at);
-  const bool owed = at.settings.policy == Policy::kFcfs || waiter.ahead < holder.ahead;
+  const bool owed = at.settings.policy == PolicyKind::kFcfs || waiter.ahead < holder.ahead;
   if (!owed) {
     holder.turn_since = at.now;
     return at.now + turn;
@@ -103,10 +103,10 @@ bool IsUrgent(const Tenant& tenant, const PolicyContext& at) {
   return interactive && tenant.ahead <= kOverdraft * Seconds(turn) / tenant.Rate();
 }
 
-bool IsBefore(const Tenant& a, const Tenant& b, Policy policy) {
+bool IsBefore(const Tenant& a, const Tenant& b, PolicyKind policy) {
   const auto key = [policy](const Tenant& tenant) {
-    const bool fcfs = policy == Policy::kFcfs;
-    return std::make_tuple(policy == Policy::kPriority ? -tenant.priority : 0, !tenant.goes_first,
+    const bool fcfs = policy == PolicyKind::kFcfs;
+    return std::make_tuple(policy == PolicyKind::kPriority ? -tenant.priority : 0, !tenant.goes_first,
                            fcfs || !tenant.urgent, fcfs ? 0.0 : tenant.ahead, tenant.waiting_since,
                            tenant.id);
   };
@@ -129,7 +129,7 @@ base::MonoTime LeavesAt(Tenant& holder, const Tenant& waiter, const PolicyContex
   const Span turn = TurnFor(waiter, at);
   base::MonoTime when = base::MonoTime::max();
   if (holder.IsIdle()) when = GapLasts(holder, waiter, at);
-  if (at.settings.policy == Policy::kPriority && holder.priority != waiter.priority)
+  if (at.settings.policy == PolicyKind::kPriority && holder.priority != waiter.priority)
     return waiter.priority > holder.priority ? at.now : when;
   if (holder.starves) return at.now;
   // So moving never takes more than half of the time.
@@ -137,7 +137,7 @@ base::MonoTime LeavesAt(Tenant& holder, const Tenant& waiter, const PolicyContex
     return NeedsMoving(waiter) ? std::max(at.now, holder.turn_since + at.meter.HandOver()) : at.now;
   if (holder.backfilled && waiter.waiting_since <= holder.turn_since) return at.now;
   when = std::min(when, TurnEnds(holder, waiter, turn, at));
-  if (at.settings.policy != Policy::kFcfs)
+  if (at.settings.policy != PolicyKind::kFcfs)
     when = std::min({when, ShortTurnFits(holder, waiter, cost, at), UrgentGetsIn(holder, waiter, at)});
   return std::max(when, at.now);
 }

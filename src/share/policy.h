@@ -60,7 +60,7 @@ bool IsUrgent(const Tenant& tenant, const PolicyContext& at);
 bool IsLearnedInteractive(const Tenant& tenant, const PolicyContext& at);
 
 // The order of waiting tenants: under kFair and among equals of kPriority those that are urgent come first.
-bool IsBefore(const Tenant& a, const Tenant& b, Policy policy);
+bool IsBefore(const Tenant& a, const Tenant& b, PolicyKind policy);
 
 // When the holder makes room for the waiter: now, or not before the returned time; then the caller asks
 // again. Where the holder's turn is over and the waiter is not owed a turn, the holder begins another turn.

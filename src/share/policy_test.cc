@@ -130,40 +130,40 @@ TEST_F(ShareInteractive, ComesFirstAmongThoseThatWait) {
   waiter_.interactive = true;
   waiter_.ahead = 1;
   Decide();
-  EXPECT_TRUE(IsBefore(waiter_, holder_, Policy::kFair));
-  EXPECT_TRUE(IsBefore(waiter_, holder_, Policy::kPriority));
-  EXPECT_FALSE(IsBefore(waiter_, holder_, Policy::kFcfs));
+  EXPECT_TRUE(IsBefore(waiter_, holder_, PolicyKind::kFair));
+  EXPECT_TRUE(IsBefore(waiter_, holder_, PolicyKind::kPriority));
+  EXPECT_FALSE(IsBefore(waiter_, holder_, PolicyKind::kFcfs));
   holder_.priority = 1;
-  EXPECT_FALSE(IsBefore(waiter_, holder_, Policy::kPriority));
+  EXPECT_FALSE(IsBefore(waiter_, holder_, PolicyKind::kPriority));
 }
 
 TEST_F(SharePolicy, FairIsBeforeWhoHadLessThenWhoWaitsForLonger) {
   holder_.ahead = 2;
   waiter_.ahead = 1;
-  EXPECT_TRUE(IsBefore(waiter_, holder_, Policy::kFair));
+  EXPECT_TRUE(IsBefore(waiter_, holder_, PolicyKind::kFair));
   waiter_.ahead = 2;
   holder_.waiting_since = kNow - 5s;
-  EXPECT_TRUE(IsBefore(holder_, waiter_, Policy::kFair));
+  EXPECT_TRUE(IsBefore(holder_, waiter_, PolicyKind::kFair));
 }
 
 TEST_F(SharePolicy, FirstComeIsBeforeWhoeverHadLess) {
   holder_.ahead = 100;
   holder_.waiting_since = kNow - 5s;
-  EXPECT_TRUE(IsBefore(holder_, waiter_, Policy::kFcfs));
-  EXPECT_FALSE(IsBefore(waiter_, holder_, Policy::kFcfs));
+  EXPECT_TRUE(IsBefore(holder_, waiter_, PolicyKind::kFcfs));
+  EXPECT_FALSE(IsBefore(waiter_, holder_, PolicyKind::kFcfs));
 }
 
 TEST_F(SharePolicy, ThePriorityIsBeforeAllElse) {
   waiter_.ahead = 100;
   waiter_.priority = 1;
-  EXPECT_TRUE(IsBefore(waiter_, holder_, Policy::kPriority));
-  EXPECT_FALSE(IsBefore(waiter_, holder_, Policy::kFair));
+  EXPECT_TRUE(IsBefore(waiter_, holder_, PolicyKind::kPriority));
+  EXPECT_FALSE(IsBefore(waiter_, holder_, PolicyKind::kFair));
 }
 
 TEST_F(SharePolicy, OfTwoThatAreAlikeTheOlderJobIsFirst) {
   waiter_.waiting_since = holder_.waiting_since;
-  EXPECT_TRUE(IsBefore(holder_, waiter_, Policy::kFair));
-  EXPECT_FALSE(IsBefore(waiter_, holder_, Policy::kFair));
+  EXPECT_TRUE(IsBefore(holder_, waiter_, PolicyKind::kFair));
+  EXPECT_FALSE(IsBefore(waiter_, holder_, PolicyKind::kFair));
 }
 
 TEST_F(SharePolicy, ATurnIsLetComeToItsEnd) {
@@ -178,7 +178,7 @@ TEST_F(SharePolicy, AJobAheadWaitsUnderFairAndNotUnderFcfs) {
   holder_.turn_since = kNow - 3s;
   EXPECT_EQ(Leaves(), Span(2s)) << "the holder begins another turn";
   holder_.turn_since = kNow - 3s;
-  settings_.policy = Policy::kFcfs;
+  settings_.policy = PolicyKind::kFcfs;
   EXPECT_EQ(Leaves(), Span(0s));
 }
 
@@ -219,7 +219,7 @@ TEST_F(SharePolicy, AGapThatUsuallyEndsBeforeTheMoveIsOverIsNoReasonToLeave) {
 }
 
 TEST_F(SharePolicy, TheHigherPriorityPushesOffAtOnceAndTheLowerNever) {
-  settings_.policy = Policy::kPriority;
+  settings_.policy = PolicyKind::kPriority;
   waiter_.priority = 1;
   EXPECT_EQ(Leaves(), Span(0s));
   waiter_.priority = -1;
@@ -256,7 +256,7 @@ TEST_F(SharePolicy, AJobWithoutPausesGetsNoShortTurn) {
 }
 
 TEST_F(SharePolicy, FirstComeKnowsNoVisitors) {
-  settings_.policy = Policy::kFcfs;
+  settings_.policy = PolicyKind::kFcfs;
   holder_.ahead = 5;
   waiter_.rhythm.AddGap(10s);
   waiter_.rhythm.AddBurst(50ms);

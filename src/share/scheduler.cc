@@ -429,7 +429,7 @@ void Scheduler::Handle(const event::Tick&, base::MonoTime) {}
 
 void Scheduler::Report(TenantId tenant, std::string kind, std::string message,
                        std::map<std::string, std::int64_t> data) {
-  out_.emplace_back(action::Report{tenant, std::move(kind), std::move(message), std::move(data)});
+  out_.emplace_back(action::EventReport{tenant, std::move(kind), std::move(message), std::move(data)});
 }
 
 }  // namespace gpuman::share

@@ -102,7 +102,7 @@ class Scheduler {
   // The state of one domain; kept while its name is the same.
   struct State {
     MovingMeter meter;
-    ComputeChoice compute;
+    ConcurrencyTuner compute;
     bool by_share = false;                    // its tenants have turns by shares
     bool has_latency = false;                 // a tenant whose work goes first shares a GPU with others
     std::optional<base::MonoTime> decide_at;  // the next time a holder may have to leave

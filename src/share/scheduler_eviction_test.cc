@@ -143,7 +143,7 @@ TEST_F(ShareSchedulerEviction, OneThatRestsStaysWhereAnotherLeavesAnywayAndGives
 
 TEST_F(ShareSchedulerEviction, OneThatRestsGivesNothingWhereItsPriorityIsHigherOrItDoesNotAnswer) {
   SchedulerSettings settings;
-  settings.policy = Policy::kPriority;
+  settings.policy = PolicyKind::kPriority;
   for (const bool answers : {true, false}) {
     scheduler_ = Scheduler{answers ? settings : SchedulerSettings{}};
     Tell(event::CapacityChanged{"gpu", GiB(16)});

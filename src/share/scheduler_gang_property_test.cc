@@ -115,7 +115,7 @@ TEST(ShareGangProperty, NobodyWaitsForLongerThanTheBound) {
       SCOPED_TRACE(std::to_string(gpus) + " GPUs, world " + std::to_string(seed));
       std::mt19937_64 random(seed);
       SchedulerSettings settings = SettingsOf(random);
-      settings.policy = Policy::kFair;
+      settings.policy = PolicyKind::kFair;
       GangWorld world(seed, false, settings, gpus);
       for (unsigned i = 0; i < gpus + gpus / 2; ++i) world.StartAny();
       const Span bound = world.Bound();

@@ -13,7 +13,7 @@ class Gangs : public ShareScheduler {
   Gangs() {
     for (const char* gpu : {"a", "b", "c"}) Tell(event::CapacityChanged{gpu, GiB(16)});
   }
-  using Memory = std::map<std::string, Demand>;
+  using Memory = std::map<std::string, MemoryDemand>;
   static Memory Resident(const std::vector<std::string>& gpus, base::Bytes bytes) {
     Memory memory;
     for (const auto& gpu : gpus) memory[gpu] = {bytes, {}, {}, {}};
@@ -40,7 +40,7 @@ class Gangs : public ShareScheduler {
   void ComesBack(TenantId tenant) {
     const auto bring = One<action::Bring>();
     EXPECT_EQ(bring.tenant, tenant);
-    for (const auto& grant : Said<action::Grant>())
+    for (const auto& grant : Said<action::MemoryGrant>())
       Tell(event::MovedIn{grant.tenant, grant.gpu, grant.bytes});
     Tell(event::BringDone{tenant, bring.order});
   }
@@ -69,10 +69,12 @@ TEST_F(Gangs, LeaveAllTheirGpusAndOpenWhenAllOfTheirMemoryIsBack) {
   ASSERT_EQ(out.size(), 2u);
   const auto bring = One<action::Bring>();
   Leaves(out[0]);
-  for (const auto& grant : Said<action::Grant>()) Tell(event::MovedIn{grant.tenant, grant.gpu, grant.bytes});
+  for (const auto& grant : Said<action::MemoryGrant>())
+    Tell(event::MovedIn{grant.tenant, grant.gpu, grant.bytes});
   EXPECT_TRUE(Said<action::Open>().empty()) << "the other GPU lacks its memory";
   Leaves(out[1]);
-  for (const auto& grant : Said<action::Grant>()) Tell(event::MovedIn{grant.tenant, grant.gpu, grant.bytes});
+  for (const auto& grant : Said<action::MemoryGrant>())
+    Tell(event::MovedIn{grant.tenant, grant.gpu, grant.bytes});
   EXPECT_TRUE(Said<action::Open>().empty());
   Tell(event::BringDone{kOther, bring.order});
   ReportDemand(kOther, Resident({"a", "b"}, GiB(10)));
@@ -260,7 +262,7 @@ TEST_F(Growing, OneComesInOnlyWhenTheOtherIsAtRest) {
   ReportDemand(runs, more);
   Tell(event::GateNotClosed{runs, close.order, "it waits for room", false, true});
   EXPECT_EQ(One<action::Open>().tenant, runs);
-  EXPECT_EQ(One<action::Grant>(), (action::Grant{runs, "a", GiB(1), false}));
+  EXPECT_EQ(One<action::MemoryGrant>(), (action::MemoryGrant{runs, "a", GiB(1), false}));
   EXPECT_FALSE(IsIn(waits));
   ReportDemand(runs, Resident({"a", "b"}, GiB(2)));
   for (int i = 0; i < 4 && !IsIn(waits); ++i) {
@@ -388,7 +390,7 @@ class Jammed : public Gangs {
     BothGrow();
     Refuse();
     Refuse(for_room);
-    Said<action::Report>();
+    Said<action::EventReport>();
     Said<action::Open>();
   }
 };
@@ -406,7 +408,7 @@ TEST_F(Jammed, OneThatRefusesAtOnceForRoomIsReportedTheThirdTime) {
     ASSERT_EQ(close.size(), 1u);
     const TenantId tenant = close.front().tenant;
     Tell(event::GateNotClosed{tenant, close.front().order, "it waits for room", false, true});
-    EXPECT_EQ(Said<action::Report>().size(), ++refused[tenant] == 3 ? 1u : 0u) << refused[tenant];
+    EXPECT_EQ(Said<action::EventReport>().size(), ++refused[tenant] == 3 ? 1u : 0u) << refused[tenant];
   }
 }
 
@@ -417,13 +419,13 @@ TEST_F(Jammed, OneThatHasTheRoomThatItWaitsForIsNotReportedForItAtOnce) {
   Memory memory = Resident({"a", "b"}, GiB(5));
   memory["a"].wants = GiB(4);
   ReportDemand(kGang, memory);
-  EXPECT_EQ(One<action::Grant>(), (action::Grant{kGang, "a", GiB(4), false}));
+  EXPECT_EQ(One<action::MemoryGrant>(), (action::MemoryGrant{kGang, "a", GiB(4), false}));
   Pass(60s);
   Is(kC, TenantActivity::kWaiting);
   const auto close = One<action::Close>();
   EXPECT_EQ(close.tenant, kGang);
   Tell(event::GateNotClosed{kGang, close.order, "it waits for room", false, true});
-  EXPECT_TRUE(Said<action::Report>().empty());
+  EXPECT_TRUE(Said<action::EventReport>().empty());
 }
 
 TEST_F(Jammed, OneThatHasItsRoomIsAskedAgainAtOnce) {
@@ -436,7 +438,7 @@ TEST_F(Jammed, OneThatHasItsRoomIsAskedAgainAtOnce) {
   Tell(event::GateClosed{other.tenant, other.order});
   Is(other.tenant, TenantActivity::kWaiting);
   Leaves(One<action::Evict>());
-  EXPECT_EQ(One<action::Grant>().tenant, close.tenant);
+  EXPECT_EQ(One<action::MemoryGrant>().tenant, close.tenant);
   Pass(2s);
   ReportDemand(close.tenant, Resident({"a", "b"}, GiB(9)));
   const auto has_it = now_;
@@ -449,16 +451,16 @@ TEST_F(Jammed, OneThatRefusedForRoomIsReportedForAnotherReason) {
   BothGrow();
   const auto close = One<action::Close>();
   Tell(event::GateNotClosed{close.tenant, close.order, "it waits for room", false, true});
-  EXPECT_TRUE(Said<action::Report>().empty());
+  EXPECT_TRUE(Said<action::EventReport>().empty());
   auto again = Said<action::Close>();
   for (int tick = 0; tick < 20 && (again.empty() || again.front().tenant != close.tenant); ++tick) {
     Tick();
     again = Said<action::Close>();
   }
   ASSERT_EQ(again.size(), 1u);
-  Said<action::Report>();  // of the other one
+  Said<action::EventReport>();  // of the other one
   Tell(event::GateNotClosed{close.tenant, again.front().order, "process 7 works", true});
-  EXPECT_THAT(One<action::Report>().message, HasSubstr("process 7 works"));
+  EXPECT_THAT(One<action::EventReport>().message, HasSubstr("process 7 works"));
 }
 
 TEST_F(Jammed, TheLaterOnesAllocationIsDeniedAfterAWhileWithTheReason) {
@@ -470,7 +472,7 @@ TEST_F(Jammed, TheLaterOnesAllocationIsDeniedAfterAWhileWithTheReason) {
   EXPECT_EQ(One<action::Deny>(), (action::Deny{kOther, "b"}));
   EXPECT_TRUE(scheduler_.IsDenied(kOther));
   EXPECT_FALSE(scheduler_.IsDenied(kGang));
-  const auto report = One<action::Report>();
+  const auto report = One<action::EventReport>();
   EXPECT_EQ(std::make_pair(report.tenant, report.kind),
             std::make_pair(kOther, std::string("share_move_failed")));
   EXPECT_THAT(report.message, HasSubstr("job 11 has the room and waits for memory that this job has"));
@@ -481,15 +483,15 @@ TEST_F(Jammed, TheDenialIsReportedOnce) {
   Jam();
   Tick();
   EXPECT_EQ(Said<action::Deny>().size(), 1u);
-  EXPECT_EQ(Said<action::Report>().size(), 1u);
+  EXPECT_EQ(Said<action::EventReport>().size(), 1u);
   const auto again = One<action::Close>();
   EXPECT_EQ(again.tenant, kOther);
   Tell(event::GateNotClosed{kOther, again.order, "it waits for room", false, true});
-  Said<action::Report>();
+  Said<action::EventReport>();
   Tell(event::CapacityChanged{"b", GiB(16)});
   EXPECT_TRUE(scheduler_.IsDenied(kOther));
   EXPECT_TRUE(Said<action::Deny>().empty());
-  for (const auto& report : Said<action::Report>()) EXPECT_NE(report.kind, "share_move_failed");
+  for (const auto& report : Said<action::EventReport>()) EXPECT_NE(report.kind, "share_move_failed");
 }
 
 TEST_F(Jammed, WhenTheLaterOneIsOutTheFirstHasItsRoom) {
@@ -497,7 +499,7 @@ TEST_F(Jammed, WhenTheLaterOneIsOutTheFirstHasItsRoom) {
   Tick();
   Said<action::Deny>();
   Tell(event::Left{kOther});
-  EXPECT_EQ(One<action::Grant>(), (action::Grant{kGang, "a", GiB(4), false}));
+  EXPECT_EQ(One<action::MemoryGrant>(), (action::MemoryGrant{kGang, "a", GiB(4), false}));
 }
 
 TEST_F(Jammed, TheLaterOneGoesOnWithoutItAndYields) {
@@ -510,7 +512,7 @@ TEST_F(Jammed, TheLaterOneGoesOnWithoutItAndYields) {
   EXPECT_EQ(asked.tenant, kOther) << "what was in its way is over";
   Tell(event::GateClosed{kOther, asked.order});
   Leaves(One<action::Evict>());
-  EXPECT_EQ(One<action::Grant>(), (action::Grant{kGang, "a", GiB(4), false}));
+  EXPECT_EQ(One<action::MemoryGrant>(), (action::MemoryGrant{kGang, "a", GiB(4), false}));
 }
 
 // Both wait on one GPU, so there both are at rest, whatever they do on the other.
@@ -524,7 +526,7 @@ class JammedOnOne : public Jammed {
     Grow(kOther, "a");
     Refuse();
     Refuse();
-    Said<action::Report>();
+    Said<action::EventReport>();
     Said<action::Open>();
   }
 };
@@ -535,7 +537,7 @@ TEST_F(JammedOnOne, TheLaterOneClosesInPartAndTheFirstHasItsRoom) {
   ReportDemand(kOther, {{"a", {GiB(7), {}, {}, GiB(4)}}, {"b", {{}, {}, GiB(7), {}}}});
   Tell(event::GateClosed{kOther, close.order});
   Leaves(One<action::Evict>());
-  EXPECT_EQ(One<action::Grant>(), (action::Grant{kGang, "a", GiB(4), false}));
+  EXPECT_EQ(One<action::MemoryGrant>(), (action::MemoryGrant{kGang, "a", GiB(4), false}));
   EXPECT_FALSE(scheduler_.IsDenied(kOther));
   ReportDemand(kGang, {{"a", {GiB(11), {}, {}, {}}}, {"b", {GiB(7), {}, {}, {}}}});
   Pass(60s);

@@ -72,7 +72,7 @@ TEST_F(ManagedMemory, OthersLeaveForManagedMemoryAsFarAsIsNeeded) {
   const auto bring = One<action::Bring>();
   EXPECT_EQ(bring.tenant, kA);
   CloseNow(kB);
-  EXPECT_EQ(One<action::Grant>(), (action::Grant{kA, "gpu", GiB(4), true}));
+  EXPECT_EQ(One<action::MemoryGrant>(), (action::MemoryGrant{kA, "gpu", GiB(4), true}));
   Tell(event::MovedIn{kA, "gpu", GiB(4)});
   Tell(event::BringDone{kA, bring.order});
   EXPECT_EQ(One<action::Open>().tenant, kA);
@@ -89,13 +89,13 @@ TEST_F(ManagedMemory, OneThatHasMoreManagedMemoryThanTheGpuRunsWhenItCanHaveAllO
   TickUntilOneIsClosed();
   CloseNow(kB);
   EXPECT_EQ(One<action::Open>().tenant, kA);
-  EXPECT_TRUE(Said<action::Report>().empty());
+  EXPECT_TRUE(Said<action::EventReport>().empty());
 }
 
 TEST_F(ManagedMemory, AnAllocationOfManagedMemoryBeyondTheGpuIsDenied) {
   JoinManaged(kA, GiB(10));
   Tell(event::DemandChanged{kA, {{"gpu", {{}, {}, {}, GiB(6), GiB(10)}}}});
-  EXPECT_EQ(One<action::Grant>().bytes, GiB(6));
+  EXPECT_EQ(One<action::MemoryGrant>().bytes, GiB(6));
   HasManaged(kA, GiB(16));
   Tell(event::DemandChanged{kA, {{"gpu", {{}, {}, {}, GiB(1), GiB(16)}}}});
   EXPECT_EQ(One<action::Deny>().tenant, kA);
@@ -118,7 +118,7 @@ TEST_F(ManagedMemory, OneThatDoesNotYieldKeepsTheRoomOfItsManagedMemory) {
   Tick();
   const auto close = One<action::Close>();
   Tick();
-  EXPECT_EQ(One<action::Report>().kind, "share_not_yielded");
+  EXPECT_EQ(One<action::EventReport>().kind, "share_not_yielded");
   EXPECT_EQ(One<action::Open>().tenant, kA);
   Tell(event::GateClosed{kA, close.order});
   EXPECT_TRUE(Said<action::Open>().empty()) << "it was let go of";

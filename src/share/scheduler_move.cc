@@ -125,7 +125,7 @@ std::vector<Scheduler::Victim> Scheduler::VictimsOn(const Domain& domain, const 
   });
   std::sort(waiting.begin(), waiting.end(),
             [this](const Tenant* a, const Tenant* b) { return IsBefore(*b, *a, settings_.policy); });
-  std::vector<IdleMemory> memory;
+  std::vector<EvictionCandidate> memory;
   for (const Tenant* tenant : idle)
     memory.push_back({tenant->parts.at(gpu).demand.resident,
                       std::max(*last_ - tenant->since, tenant->rhythm.GapLeft({}).value_or(Span{}))});
@@ -199,7 +199,7 @@ void Scheduler::GrantRoom(const Domain& domain) {
       const base::Bytes room = std::min(to_come, base::Bytes{static_cast<std::uint64_t>(free)});
       if (room < std::min(to_come, kGrantStep)) continue;
       part.granted += room;
-      out_.emplace_back(action::Grant{tenant->id, gpu, room, true});
+      out_.emplace_back(action::MemoryGrant{tenant->id, gpu, room, true});
     }
   }
 }
@@ -219,7 +219,7 @@ void Scheduler::GrantWanted(const Domain& domain, Tenant& tenant, base::MonoTime
     // The time in which the tenant waited does not count in its turn; but the turn does not begin again,
     // since a tenant may allocate again and again.
     tenant.turn_since += now - std::max(tenant.turn_since, tenant.waiting_since);
-    out_.emplace_back(action::Grant{tenant.id, gpu, lacks, false});
+    out_.emplace_back(action::MemoryGrant{tenant.id, gpu, lacks, false});
   }
 }
 

@@ -22,7 +22,7 @@ TEST(ShareProperty, NobodyWaitsForLongerThanTheBound) {
     SCOPED_TRACE("world " + std::to_string(seed));
     std::mt19937_64 random(seed);
     SchedulerSettings settings = SettingsOf(random);
-    settings.policy = Policy::kFair;
+    settings.policy = PolicyKind::kFair;
     RandomWorld world(seed, false, settings);
     for (int i = 0; i < 5; ++i) world.StartAny();
     const Span bound = world.Bound();

@@ -9,9 +9,9 @@ class ShareRhythmOfTurns : public ShareScheduler {
  protected:
   static constexpr base::Bytes kEach = base::MiB(8242), kOver = base::MiB(100);
 
-  ShareRhythmOfTurns() { Set(Policy::kFair); }
+  ShareRhythmOfTurns() { Set(PolicyKind::kFair); }
 
-  void Set(Policy policy) { Tell(event::SettingsChanged{{.policy = policy, .quantum_min = 10s}}); }
+  void Set(PolicyKind policy) { Tell(event::SettingsChanged{{.policy = policy, .quantum_min = 10s}}); }
 
   // A has worked for 5 s, B not at all, and both work without pause from now on.
   void BeginTwo(int priority = 0) {
@@ -44,7 +44,7 @@ class ShareRhythmOfTurns : public ShareScheduler {
     Tell(event::MovedOut{from, "gpu", kOver});
     Tell(event::EvictDone{from, "gpu", evict.order});
     Has(from, kEach - kOver, kOver);
-    Said<action::Grant>();
+    Said<action::MemoryGrant>();
     const auto bring = One<action::Bring>();
     EXPECT_EQ(bring.tenant, to);
     Tell(event::MovedIn{to, "gpu", kOver});
@@ -87,7 +87,7 @@ TEST_F(ShareRhythmOfTurns, SoDoTwoThatPausedBeforeWhateverTheirWeights) {
     WarmUp(kB);
   }
   Has(kA, kEach - kOver, {}, kOver);
-  EXPECT_EQ(One<action::Grant>().tenant, kA);
+  EXPECT_EQ(One<action::MemoryGrant>().tenant, kA);
   Has(kA, kEach);
   Pass(1s);
   Has(kB, kEach - kOver, {}, kOver);
@@ -99,7 +99,7 @@ TEST_F(ShareRhythmOfTurns, SoDoTwoThatPausedBeforeWhateverTheirWeights) {
   Tell(event::MovedOut{kA, "gpu", evict.bytes});
   Tell(event::EvictDone{kA, "gpu", evict.order});
   Has(kA, kEach - kOver, kOver);
-  EXPECT_EQ(One<action::Grant>().tenant, kB);
+  EXPECT_EQ(One<action::MemoryGrant>().tenant, kB);
   Has(kB, kEach);
   Turn();
   HandOver(kB, kA, 15ms);
@@ -108,7 +108,7 @@ TEST_F(ShareRhythmOfTurns, SoDoTwoThatPausedBeforeWhateverTheirWeights) {
 }
 
 TEST_F(ShareRhythmOfTurns, APauseAtAShutGateCountsAsIdleAndGivesShortTurns) {
-  Set(Policy::kPriority);
+  Set(PolicyKind::kPriority);
   BeginTwo(/*priority=*/1);
   for (int turn = 0; turn < 3 && !HasFailure(); ++turn) {
     Is(kA, TenantActivity::kIdle);
@@ -121,7 +121,7 @@ TEST_F(ShareRhythmOfTurns, APauseAtAShutGateCountsAsIdleAndGivesShortTurns) {
     Is(kB, TenantActivity::kWaiting);
   }
   EXPECT_TRUE(Said<action::Close>().empty());
-  Set(Policy::kFair);
+  Set(PolicyKind::kFair);
   EXPECT_EQ(One<action::Close>().tenant, kA) << "half of its quantum";
 }
 

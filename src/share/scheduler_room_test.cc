@@ -7,10 +7,10 @@ namespace {
 TEST_F(ShareScheduler, AnAllocationThatFitsIsGrantedItsRoom) {
   Join(kA, GiB(8));
   Has(kA, GiB(8), {}, GiB(4));
-  EXPECT_EQ(One<action::Grant>(), (action::Grant{kA, "gpu", GiB(4), false}));
+  EXPECT_EQ(One<action::MemoryGrant>(), (action::MemoryGrant{kA, "gpu", GiB(4), false}));
   Join(kB, {});
   Has(kB, {}, {}, GiB(5));
-  EXPECT_TRUE(Said<action::Grant>().empty()) << "promised to another";
+  EXPECT_TRUE(Said<action::MemoryGrant>().empty()) << "promised to another";
 }
 
 TEST_F(ShareScheduler, ADemandThatCanNeverFitIsDeniedAtOnce) {
@@ -28,7 +28,7 @@ TEST_F(ShareScheduler, ADemandDeniedForAMomentIsGrantedAfterAll) {
   EXPECT_TRUE(scheduler_.IsDenied(kA));
   Tell(event::DemandChanged{kB, {{"gpu", {{}, {}, GiB(1), {}}}}});
   EXPECT_FALSE(scheduler_.IsDenied(kA));
-  EXPECT_EQ(One<action::Grant>(), (action::Grant{kA, "gpu", GiB(1), false}));
+  EXPECT_EQ(One<action::MemoryGrant>(), (action::MemoryGrant{kA, "gpu", GiB(1), false}));
 }
 
 TEST_F(ShareScheduler, ADemandIsNotDeniedDuringAHandOver) {
@@ -67,11 +67,11 @@ TEST_F(ShareScheduler, WhereADeadTenantsMemoryStillMovesNothingElseOfItIsLeft) {
 TEST_F(ShareScheduler, AllocationsOfOneSizeAreGrantedOneAfterTheOther) {
   Join(kA, GiB(8));
   Has(kA, GiB(8), {}, GiB(1));
-  EXPECT_EQ(Said<action::Grant>().size(), 1u);
+  EXPECT_EQ(Said<action::MemoryGrant>().size(), 1u);
   Has(kA, GiB(8), {}, GiB(1));
-  EXPECT_TRUE(Said<action::Grant>().empty()) << "it has not taken it yet";
+  EXPECT_TRUE(Said<action::MemoryGrant>().empty()) << "it has not taken it yet";
   Tell(event::DemandChanged{kA, {{"gpu", {GiB(9), {}, {}, GiB(1)}}}, {"gpu"}});
-  EXPECT_EQ(One<action::Grant>(), (action::Grant{kA, "gpu", GiB(1), false}));
+  EXPECT_EQ(One<action::MemoryGrant>(), (action::MemoryGrant{kA, "gpu", GiB(1), false}));
 }
 
 TEST_F(ShareScheduler, AShutGateVoidsAGrantAndFreesItsRoom) {
@@ -79,13 +79,13 @@ TEST_F(ShareScheduler, AShutGateVoidsAGrantAndFreesItsRoom) {
   Join(kB, GiB(7));
   Pass(60s);
   Has(kB, GiB(7), {}, GiB(1));
-  EXPECT_EQ(One<action::Grant>().tenant, kB);
+  EXPECT_EQ(One<action::MemoryGrant>().tenant, kB);
   Has(kA, GiB(8), {}, GiB(1));
   while (std::none_of(said_.begin(), said_.end(),
                       [](const Action& action) { return std::holds_alternative<action::Close>(action); }))
     ASSERT_NO_FATAL_FAILURE(Tick());
   CloseNow(kB);
-  EXPECT_EQ(One<action::Grant>(), (action::Grant{kA, "gpu", GiB(1), false}))
+  EXPECT_EQ(One<action::MemoryGrant>(), (action::MemoryGrant{kA, "gpu", GiB(1), false}))
       << "B could not take it any more";
   EXPECT_EQ(scheduler_.View(now_).gpus.at(0).tenants.at(1).waits_for, "room");
 }
@@ -123,7 +123,7 @@ TEST_F(ShareScheduler, ForWhoAllocatesBitByBitOthersLeaveInGrowingPortions) {
       Tell(event::EvictDone{kA, "gpu", evict.order});
       Has(kA, left, GiB(16) - left);
     }
-    EXPECT_EQ(One<action::Grant>(), (action::Grant{kB, "gpu", GiB(1), false}));
+    EXPECT_EQ(One<action::MemoryGrant>(), (action::MemoryGrant{kB, "gpu", GiB(1), false}));
     has += GiB(1);
   }
   EXPECT_EQ(leave, (std::vector{GiB(1), GiB(2), GiB(3), GiB(4)}))
@@ -155,7 +155,7 @@ TEST_F(ShareScheduler, WhileMemoryLeavesForAnAllocationNobodyHasATurnAndAllOfThe
     Tell(event::EvictDone{kA, "gpu", evict.order});
     Has(kA, left, GiB(16) - left);
     EXPECT_EQ(scheduler_.View(now_).gpus.at(0).moving, moving);
-    has += One<action::Grant>().bytes;
+    has += One<action::MemoryGrant>().bytes;
     Said<action::Open>();
     Tell(event::DemandChanged{kB, {{"gpu", {has, {}, {}, {}}}}, {"gpu"}});
   }
@@ -164,11 +164,11 @@ TEST_F(ShareScheduler, WhileMemoryLeavesForAnAllocationNobodyHasATurnAndAllOfThe
 TEST_F(ShareScheduler, RoomThatWasPromisedBeforeTheCapacityWasKnownIsDeniedWhereThereIsNotSoMuch) {
   Tell(event::Joined{kA});
   Tell(event::DemandChanged{kA, {{"new", {{}, {}, {}, GiB(6)}}}, {}});
-  EXPECT_EQ(One<action::Grant>().bytes, GiB(6));
+  EXPECT_EQ(One<action::MemoryGrant>().bytes, GiB(6));
   Tell(event::CapacityChanged{"new", GiB(4)});
   EXPECT_EQ(One<action::Deny>().gpu, "new");
   Tell(event::CapacityChanged{"new", GiB(8)});
-  EXPECT_EQ(One<action::Grant>().bytes, GiB(6)) << "now there is";
+  EXPECT_EQ(One<action::MemoryGrant>().bytes, GiB(6)) << "now there is";
 }
 
 TEST_F(ShareScheduler, AJobThatFitsNoMoreIsReportedOnceWhereThatLasts) {
@@ -178,21 +178,21 @@ TEST_F(ShareScheduler, AJobThatFitsNoMoreIsReportedOnceWhereThatLasts) {
   Pass(500ms);
   Tell(event::CapacityChanged{"gpu", GiB(12)});
   EXPECT_EQ(One<action::Bring>().tenant, kA);
-  EXPECT_TRUE(Said<action::Report>().empty()) << "it was of a moment";
+  EXPECT_TRUE(Said<action::EventReport>().empty()) << "it was of a moment";
 
   Tell(event::CapacityChanged{"gpu", GiB(16)});
   JoinAway(kB, GiB(20));
   Is(kB, TenantActivity::kWaiting);
-  Said<action::Report>();
+  Said<action::EventReport>();
   Pass(1min);
   Tell(event::Tick{});
-  const auto report = One<action::Report>();
+  const auto report = One<action::EventReport>();
   EXPECT_EQ(report.tenant, kB);
   EXPECT_EQ(report.kind, "share_too_large");
   Tell(event::CapacityChanged{"gpu", GiB(15)});
   Pass(1min);
   Tell(event::Tick{});
-  EXPECT_TRUE(Said<action::Report>().empty()) << "it is known";
+  EXPECT_TRUE(Said<action::EventReport>().empty()) << "it is known";
 }
 
 }  // namespace

@@ -19,15 +19,15 @@ TEST_F(ShareScheduler, AtAHandOverOnlyWhatIsNeededLeavesAndBothDirectionsMoveAtO
   Is(kB, TenantActivity::kWaiting);
   // A's turn has long been over; B begins as soon as the first of A's memory has left.
   EXPECT_EQ(One<action::Bring>().tenant, kB);
-  EXPECT_EQ(One<action::Grant>(), (action::Grant{kB, "gpu", GiB(6), true})) << "what is free";
+  EXPECT_EQ(One<action::MemoryGrant>(), (action::MemoryGrant{kB, "gpu", GiB(6), true})) << "what is free";
   CloseNow(kA);
   const auto evict = One<action::Evict>();
   EXPECT_EQ(evict.tenant, kA);
   EXPECT_EQ(evict.bytes, GiB(4));
   Tell(event::MovedOut{kA, "gpu", GiB(1)});
-  EXPECT_EQ(One<action::Grant>(), (action::Grant{kB, "gpu", GiB(1), true}));
+  EXPECT_EQ(One<action::MemoryGrant>(), (action::MemoryGrant{kB, "gpu", GiB(1), true}));
   Tell(event::MovedOut{kA, "gpu", GiB(3)});
-  EXPECT_EQ(One<action::Grant>().bytes, GiB(3));
+  EXPECT_EQ(One<action::MemoryGrant>().bytes, GiB(3));
   Tell(event::EvictDone{kA, "gpu", evict.order});
   EXPECT_TRUE(Said<action::Open>().empty());
 }
@@ -68,7 +68,7 @@ TEST_F(ShareScheduler, AJobWhoseMemoryIsThereRunsAtOnce) {
 }
 
 TEST_F(ShareScheduler, TheHigherPriorityNeedsNotWaitForTheTurnToEnd) {
-  Tell(event::SettingsChanged{{.policy = Policy::kPriority}});
+  Tell(event::SettingsChanged{{.policy = PolicyKind::kPriority}});
   Join(kA, GiB(10));
   JoinAway(kB, GiB(10), 1, /*priority=*/1);
   Is(kB, TenantActivity::kWaiting);
@@ -81,7 +81,7 @@ TEST_F(ShareScheduler, TheHigherPriorityNeedsNotWaitForTheTurnToEnd) {
   Tell(event::MovedIn{kB, "gpu", GiB(10)});
   Tell(event::BringDone{kB, bring.order});
   EXPECT_EQ(One<action::Open>().tenant, kB);
-  Said<action::Grant>();
+  Said<action::MemoryGrant>();
   Pass(1h);
   Tell(event::Tick{});
   EXPECT_TRUE(Silent()) << "the lower waits";
@@ -130,14 +130,14 @@ TEST_F(ShareScheduler, AHolderThatDoesNotYieldIsToldOfAndThenHandledAsSet) {
   const auto close = One<action::Close>();
   EXPECT_EQ(close.deadline, now_ + SchedulerSettings{}.yield_limit);
   Tick();
-  EXPECT_EQ(One<action::Report>().kind, "share_not_yielded");
+  EXPECT_EQ(One<action::EventReport>().kind, "share_not_yielded");
   EXPECT_EQ(One<action::Open>().tenant, kA) << "it runs on until then";
   const auto escalate = One<action::Escalate>();
   EXPECT_EQ(std::pair(escalate.tenant, escalate.how), std::pair(kA, OnNoYield::kSuspend));
   EXPECT_FALSE(escalate.forced);
   EXPECT_EQ(One<action::StopBring>().tenant, kB) << "what it needs is not to be had";
   Tell(event::Suspended{kA});
-  Said<action::Grant>();
+  Said<action::MemoryGrant>();
   EXPECT_EQ(scheduler_.View(now_).gpus.at(0).tenants.at(0).suspended, true);
 }
 
@@ -154,15 +154,15 @@ TEST_F(ShareScheduler, MemoryThatStandsStillOnItsWayOutIsToldOfOnceAndNobodyIsEn
   Tell(event::MovedOut{kA, "gpu", GiB(1)});
   Pass(20s);
   Tell(event::Tick{});
-  EXPECT_TRUE(Said<action::Report>().empty()) << "some of it left not long ago";
+  EXPECT_TRUE(Said<action::EventReport>().empty()) << "some of it left not long ago";
   Pass(60s);
   Tell(event::Tick{});
-  const auto report = One<action::Report>();
+  const auto report = One<action::EventReport>();
   EXPECT_EQ(report.tenant, kA);
   EXPECT_EQ(report.kind, "share_not_yielded");
   Pass(60s);
   Tell(event::Tick{});
-  EXPECT_TRUE(Said<action::Report>().empty());
+  EXPECT_TRUE(Said<action::EventReport>().empty());
   EXPECT_TRUE(Said<action::Escalate>().empty());
   Tell(event::MovedOut{kA, "gpu", GiB(9)});
   Tell(event::EvictDone{kA, "gpu", evict.order});
@@ -175,7 +175,7 @@ TEST_F(ShareScheduler, AResumedJobIsBroughtBackOnceItsSizeIsKnown) {
   EXPECT_TRUE(Said<action::Bring>().empty());
   Has(kA, {}, GiB(6));
   EXPECT_EQ(One<action::Bring>().tenant, kA);
-  EXPECT_EQ(One<action::Grant>(), (action::Grant{kA, "gpu", GiB(6), true}));
+  EXPECT_EQ(One<action::MemoryGrant>(), (action::MemoryGrant{kA, "gpu", GiB(6), true}));
 }
 
 TEST_F(ShareScheduler, AnAnswerToAnOlderOrderIsNoAnswer) {
@@ -196,7 +196,7 @@ TEST_F(ShareScheduler, AfterAFailedEvictionTheJobRunsOnAndRetriesGetRarer) {
   const auto fail = [this] {
     CloseNow(kA);
     Tell(event::EvictDone{kA, "gpu", One<action::Evict>().order, "no room in host memory"});
-    EXPECT_EQ(One<action::Report>().kind, "share_move_failed");
+    EXPECT_EQ(One<action::EventReport>().kind, "share_move_failed");
     EXPECT_EQ(One<action::Open>().tenant, kA);
     Tell(event::BringDone{kB, One<action::Bring>().order, "stopped"});
     Has(kA, GiB(10));
@@ -229,7 +229,7 @@ TEST_F(ShareScheduler, OneThatHadLessToGiveIsAskedAgainAndToldOfOnlyWhereThatGoe
     EXPECT_EQ(told, 0u);
     CloseNow(kA);
     Tell(event::EvictDone{kA, "gpu", One<action::Evict>().order});
-    told = Said<action::Report>().size();
+    told = Said<action::EventReport>().size();
     Tell(event::BringDone{kB, One<action::Bring>().order, "stopped"});
     Has(kA, GiB(10));
     Has(kB, {}, GiB(10));

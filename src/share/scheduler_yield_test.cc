@@ -17,7 +17,7 @@ class DoesNotYield : public ShareScheduler {
     Pass(60s);
     Is(kB, TenantActivity::kWaiting);
     bring_ = One<action::Bring>().order;
-    Said<action::Grant>();
+    Said<action::MemoryGrant>();
   }
   // B stops bringing its memory, and waits.
   void StopB() {
@@ -40,7 +40,7 @@ TEST_F(DoesNotYield, GetsItsGateBackAndRunsOnAndTheOtherWaitsWithTheReason) {
   Tick();
   EXPECT_EQ(now_, close.deadline + 1s);
   EXPECT_EQ(One<action::Open>().tenant, kA);
-  const auto report = One<action::Report>();
+  const auto report = One<action::EventReport>();
   EXPECT_EQ(report.kind, "share_not_yielded");
   EXPECT_THAT(report.message, HasSubstr("did not come to rest within 5s"));
   EXPECT_TRUE(Said<action::Escalate>().empty()) << "on_no_yield is wait";
@@ -64,7 +64,7 @@ TEST_F(DoesNotYield, AnAnswerALittleAfterTheDeadlineStillSaysWhy) {
   EXPECT_TRUE(Said<action::Open>().empty());
   Tell(event::GateNotClosed{kA, close.order, "process 1 works on GPU 0", true});
   EXPECT_EQ(One<action::Open>().tenant, kA);
-  EXPECT_THAT(One<action::Report>().message,
+  EXPECT_THAT(One<action::EventReport>().message,
               HasSubstr("did not come to rest within 5s: process 1 works on GPU 0"));
 }
 
@@ -77,7 +77,7 @@ TEST_F(DoesNotYield, IsAskedAgainLessAndLessOftenAndIsToldOfOnce) {
     asked += close.deadline - now_;
     Tick();
     EXPECT_EQ(One<action::Open>().tenant, kA);
-    EXPECT_EQ(Said<action::Report>().size(), attempt == 0 ? 1u : 0u);
+    EXPECT_EQ(Said<action::EventReport>().size(), attempt == 0 ? 1u : 0u);
     StopB();
     const base::MonoTime since = now_;
     Tick();
@@ -85,7 +85,7 @@ TEST_F(DoesNotYield, IsAskedAgainLessAndLessOftenAndIsToldOfOnce) {
     EXPECT_GE(pause, last_pause);
     ran += last_pause = pause;
     bring_ = One<action::Bring>().order;
-    Said<action::Grant>();
+    Said<action::MemoryGrant>();
   }
   EXPECT_LT(100 * asked, 2 * ran) << "it costs it a hundredth of its time, or two";
 }
@@ -96,7 +96,7 @@ TEST_F(DoesNotYield, OneThatComesToRestTheNextTimeHasYielded) {
   Tick();
   StopB();
   Said<action::Open>();
-  Said<action::Report>();
+  Said<action::EventReport>();
   Tick();
   CloseNow(kA);
   EXPECT_EQ(One<action::Evict>().tenant, kA);
@@ -109,7 +109,7 @@ TEST_F(DoesNotYield, OneThatSaysThatItCannotIsLetGoOfAtOnce) {
   Ask();
   Tell(event::GateNotClosed{kA, One<action::Close>().order, "it was recording a CUDA graph all the time"});
   EXPECT_EQ(One<action::Open>().tenant, kA);
-  EXPECT_THAT(One<action::Report>().message, HasSubstr("CUDA graph"));
+  EXPECT_THAT(One<action::EventReport>().message, HasSubstr("CUDA graph"));
 }
 
 TEST_F(DoesNotYield, TheReportHasTheFiguresOfTheAttempt) {
@@ -120,7 +120,7 @@ TEST_F(DoesNotYield, TheReportHasTheFiguresOfTheAttempt) {
                             true,
                             false,
                             {{"milliseconds", 4980}, {"working", 1}}});
-  const auto data = One<action::Report>().data;
+  const auto data = One<action::EventReport>().data;
   EXPECT_EQ(data.at("milliseconds"), 4980);
   EXPECT_EQ(data.at("working"), 1);
   EXPECT_GT(data.at("asked_again_milliseconds"), 0);
@@ -131,7 +131,7 @@ TEST_F(DoesNotYield, OneThatRefusesAtOnceIsAskedAgainSoon) {
   const auto close = One<action::Close>();
   Pass(60ms);
   Tell(event::GateNotClosed{kA, close.order, "process 11 waits for room"});
-  EXPECT_THAT(One<action::Report>().message, HasSubstr("waits for room"));
+  EXPECT_THAT(One<action::EventReport>().message, HasSubstr("waits for room"));
   StopB();
   const auto refused = now_;
   while (Said<action::Close>().empty()) Tick();
@@ -189,7 +189,7 @@ TEST_F(DoesNotYield, OneThatComesBackFromASuspensionThatFailedIsNotAskedAtOnce) 
   Said<action::Close>();
   Tell(event::Suspended{kA});
   Said<action::Bring>();
-  Said<action::Grant>();
+  Said<action::MemoryGrant>();
   Tell(event::Unsuspended{kA, GatePosition::kOpen});
   Has(kA, GiB(10));
   Pass(6s);
@@ -202,7 +202,7 @@ TEST_F(DoesNotYield, OneThatComesBackAndCannotBeClosedRunsOn) {
   Join(kA, GiB(10));
   Tell(event::Suspended{kA});
   Tell(event::Unsuspended{kA, GatePosition::kOpen, "its GPU work did not come to an end in time"});
-  EXPECT_THAT(One<action::Report>().message, HasSubstr("did not come to an end"));
+  EXPECT_THAT(One<action::EventReport>().message, HasSubstr("did not come to an end"));
   EXPECT_EQ(Of(kA).gate, GatePosition::kOpen);
 }
 
@@ -213,7 +213,7 @@ TEST_F(DoesNotYield, OneOfWhichAProcessCannotBeHeldByItselfGetsItsGateBackAndIsA
   const auto evict = One<action::Evict>();
   Tell(event::EvictDone{kA, "gpu", evict.order, "process 7 works", true});
   EXPECT_EQ(One<action::Open>().tenant, kA);
-  EXPECT_THAT(One<action::Report>().message, HasSubstr("process 7 works"));
+  EXPECT_THAT(One<action::EventReport>().message, HasSubstr("process 7 works"));
   StopB();
   Has(kA, GiB(10));
   EXPECT_EQ(Of(kA).gate, GatePosition::kOpen);
@@ -242,7 +242,7 @@ TEST_F(DoesNotAnswer, IsToldOfWithThatReasonEachTime) {
   for (int i = 0; i < 2; ++i) {
     Stops(kA);
     ASSERT_NO_FATAL_FAILURE(Tick());
-    EXPECT_EQ(One<action::Report>().message, "process 7 is stopped");
+    EXPECT_EQ(One<action::EventReport>().message, "process 7 is stopped");
     EXPECT_EQ(Of(kB).why, "process 7 is stopped");
     EXPECT_EQ(One<action::Open>().tenant, kA);
     StopB();
@@ -250,7 +250,7 @@ TEST_F(DoesNotAnswer, IsToldOfWithThatReasonEachTime) {
     Tell(event::ResponsivenessChanged{kA, true});
     EXPECT_EQ(One<action::Close>().tenant, kA) << "it is asked at once";
     bring_ = One<action::Bring>().order;
-    Said<action::Grant>();
+    Said<action::MemoryGrant>();
   }
 }
 
@@ -310,7 +310,7 @@ TEST_F(DoesNotAnswer, OneThatIsClosedGetsNoTurnsAndItsMemoryIsNotWaitedFor) {
   const auto evict = One<action::Evict>();
   Stops(kA);
   Tell(event::EvictDone{kA, "gpu", evict.order, "process 7 is stopped"});
-  EXPECT_EQ(One<action::Report>().kind, "share_not_yielded");
+  EXPECT_EQ(One<action::EventReport>().kind, "share_not_yielded");
   EXPECT_EQ(One<action::StopBring>().tenant, kB);
   EXPECT_TRUE(Said<action::Open>().empty()) << "it would not run";
   Pass(SchedulerSettings{}.answer_limit);

@@ -14,8 +14,8 @@ using base::ErrorCode;
 using base::WordOf;
 using base::Words;
 
-constexpr Words<Policy, 3> kPolicies{
-    {{Policy::kFair, "fair"}, {Policy::kPriority, "priority"}, {Policy::kFcfs, "fcfs"}}};
+constexpr Words<PolicyKind, 3> kPolicies{
+    {{PolicyKind::kFair, "fair"}, {PolicyKind::kPriority, "priority"}, {PolicyKind::kFcfs, "fcfs"}}};
 constexpr Words<ConcurrencyMode, 3> kComputes{{{ConcurrencyMode::kConcurrent, "concurrent"},
                                                {ConcurrencyMode::kExclusive, "exclusive"},
                                                {ConcurrencyMode::kAuto, "auto"}}};
@@ -23,8 +23,9 @@ constexpr Words<MemoryBackend, 3> kMemories{
     {{MemoryBackend::kAuto, "auto"}, {MemoryBackend::kVmm, "vmm"}, {MemoryBackend::kManaged, "managed"}}};
 constexpr Words<OnNoYield, 3> kHows{
     {{OnNoYield::kWait, "wait"}, {OnNoYield::kSuspend, "suspend"}, {OnNoYield::kEnd, "end"}}};
-constexpr Words<Unchanged, 3> kUnchanged{
-    {{Unchanged::kHash, "hash"}, {Unchanged::kCompare, "compare"}, {Unchanged::kOff, "off"}}};
+constexpr Words<ChangeDetection, 3> kUnchanged{{{ChangeDetection::kHash, "hash"},
+                                                {ChangeDetection::kCompare, "compare"},
+                                                {ChangeDetection::kOff, "off"}}};
 
 template <typename Value, std::size_t kCount>
 base::Result<Value> Parse(const Words<Value, kCount>& words, std::string_view name, std::string_view text) {
@@ -69,13 +70,13 @@ base::Bytes CapacityOf(const SchedulerSettings& settings, const std::string& gpu
   return settings.capacity ? std::min(settings.capacity->Of(whole), whole) : whole;
 }
 
-std::string_view ToString(Policy policy) { return WordOf(kPolicies, policy); }
+std::string_view ToString(PolicyKind policy) { return WordOf(kPolicies, policy); }
 std::string_view ToString(ConcurrencyMode compute) { return WordOf(kComputes, compute); }
 std::string_view ToString(MemoryBackend memory) { return WordOf(kMemories, memory); }
 std::string_view ToString(OnNoYield how) { return WordOf(kHows, how); }
-std::string_view ToString(Unchanged how) { return WordOf(kUnchanged, how); }
+std::string_view ToString(ChangeDetection how) { return WordOf(kUnchanged, how); }
 
-base::Result<Policy> ParsePolicy(std::string_view word) { return Parse(kPolicies, "share.policy", word); }
+base::Result<PolicyKind> ParsePolicy(std::string_view word) { return Parse(kPolicies, "share.policy", word); }
 base::Result<ConcurrencyMode> ParseCompute(std::string_view word) {
   return Parse(kComputes, "share.compute", word);
 }
@@ -88,7 +89,7 @@ base::Result<OnNoYield> ParseOnNoYield(std::string_view word) {
 base::Result<OnNoYield> ParseOnNoAnswer(std::string_view word) {
   return Parse(kHows, "share.on_no_answer", word);
 }
-base::Result<Unchanged> ParseUnchanged(std::string_view word) {
+base::Result<ChangeDetection> ParseUnchanged(std::string_view word) {
   return Parse(kUnchanged, "share.unchanged", word);
 }
 

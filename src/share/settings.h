@@ -14,7 +14,7 @@ namespace gpuman::share {
 // Which tenant is next. kFair: the one that had least time for its weight, moving time counted. kPriority:
 // strictly the one with the higher priority, among equals as kFair; a tenant with a lower priority may
 // starve. kFcfs: the one that waits longest.
-enum class Policy { kFair, kPriority, kFcfs };
+enum class PolicyKind { kFair, kPriority, kFcfs };
 // How tenants that fit together run: at once, one after the other, or in the way that completes more.
 enum class ConcurrencyMode { kConcurrent, kExclusive, kAuto };
 // The kind of memory that tenants get. kAuto: memory that gpuman can move (kVmm) where the device supports
@@ -25,10 +25,10 @@ enum class MemoryBackend { kAuto, kVmm, kManaged };
 enum class OnNoYield { kWait, kSuspend, kEnd };
 // How movers find out what of memory that leaves a GPU need not be copied, since the host has it from the
 // last time: by a hash; by a hash, and by a comparison of each byte; or not at all.
-enum class Unchanged { kHash, kCompare, kOff };
+enum class ChangeDetection { kHash, kCompare, kOff };
 
 struct SchedulerSettings {
-  Policy policy = Policy::kFair;
+  PolicyKind policy = PolicyKind::kFair;
   // A turn that others wait for lasts moving time / overhead_target, within these bounds.
   base::Millis quantum_min{1000};
   base::Millis quantum_max{30'000};
@@ -53,7 +53,7 @@ struct SchedulerSettings {
   OnNoYield on_no_answer = OnNoYield::kSuspend;
   base::Millis answer_limit{30'000};
   base::Millis retry{30'000};  // the longest wait after a failed move before the next try
-  Unchanged unchanged = Unchanged::kHash;
+  ChangeDetection unchanged = ChangeDetection::kHash;
   friend bool operator==(const SchedulerSettings&, const SchedulerSettings&) = default;
 };
 
@@ -65,16 +65,16 @@ base::Bytes CapacityOf(const SchedulerSettings& settings, const std::string& gpu
 
 // "fair", "priority", "fcfs"; "concurrent", "exclusive", "auto"; "auto", "vmm", "managed"; "wait", "suspend",
 // "end"; "hash", "compare", "off".
-std::string_view ToString(Policy policy);
+std::string_view ToString(PolicyKind policy);
 std::string_view ToString(ConcurrencyMode compute);
 std::string_view ToString(MemoryBackend memory);
 std::string_view ToString(OnNoYield how);
-std::string_view ToString(Unchanged how);
-base::Result<Policy> ParsePolicy(std::string_view word);
+std::string_view ToString(ChangeDetection how);
+base::Result<PolicyKind> ParsePolicy(std::string_view word);
 base::Result<ConcurrencyMode> ParseCompute(std::string_view word);
 base::Result<MemoryBackend> ParseMemory(std::string_view word);
 base::Result<OnNoYield> ParseOnNoYield(std::string_view word);
 base::Result<OnNoYield> ParseOnNoAnswer(std::string_view word);
-base::Result<Unchanged> ParseUnchanged(std::string_view word);
+base::Result<ChangeDetection> ParseUnchanged(std::string_view word);
 
 }  // namespace gpuman::share

@@ -60,14 +60,14 @@ TEST(ShareSettings, TheCapacityOfAGpuIsItsOwnOrElseThatOfAllAndNeverMoreThanItHa
 }
 
 TEST(ShareSettings, WordsAreReadAsTheyAreWritten) {
-  for (const auto policy : {Policy::kFair, Policy::kPriority, Policy::kFcfs})
+  for (const auto policy : {PolicyKind::kFair, PolicyKind::kPriority, PolicyKind::kFcfs})
     EXPECT_EQ(ParsePolicy(ToString(policy)).value(), policy);
   for (const auto compute :
        {ConcurrencyMode::kConcurrent, ConcurrencyMode::kExclusive, ConcurrencyMode::kAuto})
     EXPECT_EQ(ParseCompute(ToString(compute)).value(), compute);
   for (const auto how : {OnNoYield::kWait, OnNoYield::kSuspend, OnNoYield::kEnd})
     EXPECT_EQ(ParseOnNoYield(ToString(how)).value(), how);
-  for (const auto how : {Unchanged::kHash, Unchanged::kCompare, Unchanged::kOff})
+  for (const auto how : {ChangeDetection::kHash, ChangeDetection::kCompare, ChangeDetection::kOff})
     EXPECT_EQ(ParseUnchanged(ToString(how)).value(), how);
   EXPECT_THAT(ParseUnchanged("on").error().message, HasSubstr("hash, compare, off"));
   EXPECT_THAT(ParsePolicy("Fair").error().message, HasSubstr("fair, priority, fcfs"));

@@ -14,7 +14,7 @@ namespace gpuman::share {
 
 struct TenantStatus {
   TenantId tenant;
-  Demand demand;  // on this GPU
+  MemoryDemand demand;  // on this GPU
   bool in_run_set = false;
   GatePosition gate = GatePosition::kOpen;
   TenantActivity activity = TenantActivity::kUnknown;

@@ -16,7 +16,7 @@
 namespace gpuman::share {
 
 struct TenantGpuState {
-  Demand demand;
+  MemoryDemand demand;
   // The part of demand.managed that needs room while the tenant runs: it can run with less than all of it.
   base::Bytes paged{};
   base::Bytes granted;     // room for its Bring, not used yet

@@ -18,7 +18,7 @@ inline constexpr double kModelBus = 20e9;
 inline SchedulerSettings SettingsOf(std::mt19937_64& random) {
   const auto below = [&random](std::uint64_t most) { return random() % most; };
   SchedulerSettings settings;
-  settings.policy = below(2) == 0 ? Policy::kFair : static_cast<Policy>(below(3));
+  settings.policy = below(2) == 0 ? PolicyKind::kFair : static_cast<PolicyKind>(below(3));
   settings.quantum_min = base::Millis(200 + below(2000));
   settings.quantum_max = settings.quantum_min + base::Millis(below(8000));
   settings.idle = base::Millis(20 + below(300));
@@ -116,7 +116,7 @@ class RandomWorld : public World {
       }
       default: {
         SchedulerSettings settings = scheduler_.settings();
-        settings.policy = static_cast<Policy>(Below(3));
+        settings.policy = static_cast<PolicyKind>(Below(3));
         settings.pause = Below(2) == 0;
         settings.compute = static_cast<ConcurrencyMode>(Below(3));
         return Feed(event::SettingsChanged{settings});
@@ -136,7 +136,7 @@ class RandomWorld : public World {
       SetCapacity(gpu, bytes);
     SchedulerSettings settings = scheduler_.settings();
     settings.pause = false;
-    if (settings.policy == Policy::kPriority) settings.policy = Policy::kFair;
+    if (settings.policy == PolicyKind::kPriority) settings.policy = PolicyKind::kFair;
     Feed(event::SettingsChanged{settings});
     for (auto& [id, job] : jobs_) Resume(id);
   }

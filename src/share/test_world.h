@@ -431,7 +431,7 @@ class World {
       FinishBack(stop.tenant, "stopped");
     });
   }
-  void Do(const action::Grant& grant) {
+  void Do(const action::MemoryGrant& grant) {
     Job& job = jobs_.at(grant.tenant);
     if (grant.in_bring) {
       EXPECT_NE(job.bring, 0u) << "room for nothing";
@@ -449,7 +449,7 @@ class World {
   void Do(const action::Escalate& escalate) {
     At(now_ + 10ms, [this, id = escalate.tenant] { End(id); });
   }
-  void Do(const action::Report& report) { ++reports_[report.kind]; }
+  void Do(const action::EventReport& report) { ++reports_[report.kind]; }
 
   void Allocate(TenantId id, const std::string& gpu) {
     Job& job = jobs_.at(id);

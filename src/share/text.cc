@@ -77,7 +77,7 @@ struct TextVisitor {
   }
   std::string operator()(const action::Bring& a) const { return "bring " + Job(a.tenant); }
   std::string operator()(const action::StopBring& a) const { return "stop bringing " + Job(a.tenant); }
-  std::string operator()(const action::Grant& a) const {
+  std::string operator()(const action::MemoryGrant& a) const {
     return fmt::format("grant {} {} on {}{}", Job(a.tenant), a.bytes.count, a.gpu,
                        a.in_bring ? " to come back" : "");
   }
@@ -87,7 +87,7 @@ struct TextVisitor {
   std::string operator()(const action::Escalate& a) const {
     return (a.forced ? "force " : "escalate ") + Job(a.tenant) + Because(a.why);
   }
-  std::string operator()(const action::Report& a) const {
+  std::string operator()(const action::EventReport& a) const {
     return fmt::format("report {} {}", Job(a.tenant), a.kind) + Because(a.message);
   }
 };

@@ -10,13 +10,13 @@ namespace {
 
 using base::json::Json;
 
-constexpr base::json::Format kFormat{.times = base::json::TimeForm::kMillis};
+constexpr base::json::JsonFormat kFormat{.times = base::json::TimeForm::kMillis};
 constexpr int kVersion = 1;
 
 }  // namespace
 
 // Writes ["afterok",7], so that the text for an array of many jobs is short.
-static Json Write(const base::json::Format&, const Dependency& each) {
+static Json Write(const base::json::JsonFormat&, const Dependency& each) {
   return Json::array({ToString(each.kind), each.job.value});
 }
 static void Read(base::json::ParseState& r, const base::json::FieldPath& path, const Json& json,

@@ -33,7 +33,7 @@ std::optional<Signal> SignalOf(std::string_view name) {
   return Signal{*found};
 }
 
-Json Write(const base::json::Format& format, const Signal& signal) {
+Json Write(const base::json::JsonFormat& format, const Signal& signal) {
   if (format.durations == base::json::DurationForm::kSeconds) return NameOf(signal);
   return signal.number;
 }

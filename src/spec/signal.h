@@ -23,7 +23,7 @@ std::string NameOf(Signal signal);
 std::optional<Signal> SignalOf(std::string_view name);
 
 // For base/json.h.
-base::json::Json Write(const base::json::Format& format, const Signal& signal);
+base::json::Json Write(const base::json::JsonFormat& format, const Signal& signal);
 void Read(base::json::ParseState& r, const base::json::FieldPath& path, const base::json::Json& json,
           Signal& out);
 

@@ -8,8 +8,8 @@ namespace gpuman::spec {
 namespace {
 
 using base::json::DurationForm;
-using base::json::Format;
 using base::json::Json;
+using base::json::JsonFormat;
 
 TEST(Signal, IsFoundByTheUsualWaysToWriteIt) {
   EXPECT_EQ(SignalOf("SIGUSR1"), Signal{SIGUSR1});
@@ -20,7 +20,7 @@ TEST(Signal, IsFoundByTheUsualWaysToWriteIt) {
 }
 
 TEST(Signal, HasItsNameForPeopleAndItsNumberInRecords) {
-  const Format people{.durations = DurationForm::kSeconds}, record{.durations = DurationForm::kMillis};
+  const JsonFormat people{.durations = DurationForm::kSeconds}, record{.durations = DurationForm::kMillis};
   EXPECT_EQ(base::json::ToText(Signal{SIGUSR2}, people), R"("USR2")");
   EXPECT_EQ(base::json::ToText(Signal{SIGUSR2}, record), "12");
   EXPECT_EQ(base::json::FromJson<Signal>(Json("SIGUSR2"), people, "it"), Signal{SIGUSR2});

@@ -57,13 +57,14 @@ void Checkpointer::Admit(const MoverUser& user) {
     const auto found = requests_.find(id);
     if (found == requests_.end()) continue;
     if (cannot || found->second.request.verb == Verb::kCan) {
-      FinishRequest(id, cannot.value_or(Answer{.outcome = Outcome::kDone}));
+      FinishRequest(id, cannot.value_or(MoverAnswer{.outcome = Outcome::kDone}));
       continue;
     }
     found->second.at = Pending::At::kInTurn;
     const Verb verb = found->second.request.verb;
     const bool returns = verb == Verb::kRestore || verb == Verb::kUnlock;
-    turns_.Ask(PartyOf(user), id, returns ? Turns::Call::kBringsBack : Turns::Call::kOther);
+    turns_.Ask(PartyOf(user), id,
+               returns ? CheckpointQueue::Call::kBringsBack : CheckpointQueue::Call::kOther);
   }
   Pump();
 }
@@ -117,7 +118,7 @@ void Checkpointer::Prepare(const MoverUser& user, HostDemand each, std::optional
   if (MoverOf(user).ready) SendDemand(user);
 }
 
-void Checkpointer::SetUnchanged(UnchangedMode how, base::Bytes hash_from) {
+void Checkpointer::SetUnchanged(ChangeDetectionMode how, base::Bytes hash_from) {
   const bool same = unchanged_ == how && hash_from_ == hash_from;
   unchanged_ = how;
   hash_from_ = hash_from;
@@ -156,7 +157,7 @@ void Checkpointer::SendDemand(const MoverUser& user) {
                     .keep = demand.keep});
 }
 
-void Checkpointer::OnAnswer(const MoverUser& user, const Answer& answer, std::vector<base::Fd> files) {
+void Checkpointer::OnAnswer(const MoverUser& user, const MoverAnswer& answer, std::vector<base::Fd> files) {
   Mover& mover = movers_.at(user);
   if (!mover.ready) {
     if (answer.outcome == Outcome::kDone || answer.outcome == Outcome::kUnsupported) {
@@ -192,7 +193,7 @@ void Checkpointer::OnAnswer(const MoverUser& user, const Answer& answer, std::ve
   FinishRequest(answer.id, answer);
 }
 
-void Checkpointer::OnAnswerOf(std::uint64_t id, Transfer& transfer, const Answer& answer,
+void Checkpointer::OnAnswerOf(std::uint64_t id, Transfer& transfer, const MoverAnswer& answer,
                               std::vector<base::Fd> files) {
   if (!MayAnswer(transfer.request, answer) ||
       (!files.empty() && (answer.outcome != Outcome::kHolding || transfer.request.verb != Verb::kTake)))
@@ -203,7 +204,7 @@ void Checkpointer::OnAnswerOf(std::uint64_t id, Transfer& transfer, const Answer
   FinishTransfer(id, answer);
 }
 
-void Checkpointer::FinishRequest(std::uint64_t id, Answer answer) {
+void Checkpointer::FinishRequest(std::uint64_t id, MoverAnswer answer) {
   auto node = requests_.extract(id);
   if (!node) return;
   const Pending& finished = node.mapped();
@@ -215,7 +216,7 @@ void Checkpointer::FinishRequest(std::uint64_t id, Answer answer) {
   finished.done(answer);
 }
 
-void Checkpointer::FailRequests(const MoverUser& user, const Answer& answer) {
+void Checkpointer::FailRequests(const MoverUser& user, const MoverAnswer& answer) {
   std::vector<std::uint64_t> ids;
   for (const auto& [id, pending] : requests_)
     if (pending.user == user) ids.push_back(id);

@@ -32,19 +32,19 @@
 #include "base/closer.h"
 #include "base/units.h"
 #include "base/untrusted_socket.h"
+#include "suspend/checkpoint_queue.h"
 #include "suspend/mover_link.h"
 #include "suspend/mover_options.h"
 #include "suspend/request.h"
-#include "suspend/turns.h"
 
 namespace gpuman::suspend {
 
 struct CheckpointerOptions {
-  MoverProgram program;
+  MoverPaths program;
   // Gets each mover that is started, before the mover gets its first request.
   std::function<void(const base::ProcessId&)> on_started{};
   // Of this process so many chunks had changed, and the hash had taken them for unchanged
-  // (UnchangedMode::kCompare).
+  // (ChangeDetectionMode::kCompare).
   std::function<void(const base::ProcessId&, std::uint64_t chunks)> on_misjudged{};
   // This mover cannot find out on some GPU what has changed, and copies all memory of it; `why` is the
   // mover's sentence. Once for each mover.
@@ -53,7 +53,7 @@ struct CheckpointerOptions {
   base::Millis request_limit{180'000};  // 141 GiB at the 2.5 GB/s of an H200's checkpoint take one minute
   base::Millis idle_limit{600'000};     // a mover without requests is stopped
   base::Millis rest_limit{2'000};       // the same for a mover with a context, which takes memory on the GPU
-  TurnSettings turns{};
+  CheckpointQueueSettings turns{};
   // Bounds for one user: the descriptors that the Checkpointer holds, and the connections of processes whose
   // transfers are not over. `most_of_process`: such connections of one process, eight for each of eight GPUs.
   // `most_gpus`: the GPUs of one process that a mover may name.
@@ -64,10 +64,10 @@ struct CheckpointerOptions {
 
 class Checkpointer {
  public:
-  using Done = std::function<void(const Answer&)>;
+  using Done = std::function<void(const MoverAnswer&)>;
   // kTaken and kMoving; any number of times before Done. The bytes that have moved out by then are free on
   // the GPU that the notice names.
-  using Progress = std::function<void(const Answer&)>;
+  using Progress = std::function<void(const MoverAnswer&)>;
 
   // `loop` and `workers` must outlive the Checkpointer.
   Checkpointer(boost::asio::io_context& loop, boost::asio::thread_pool& workers, CheckpointerOptions options);
@@ -94,7 +94,7 @@ class Checkpointer {
   // as it prepares memory for.
   void Prepare(const MoverUser& user, HostDemand demand, std::optional<base::Bytes> keep = {});
   // Holds at once for all movers. `hash_from`: as Request::hash_from.
-  void SetUnchanged(UnchangedMode how, base::Bytes hash_from = kWorthHashing);
+  void SetUnchanged(ChangeDetectionMode how, base::Bytes hash_from = kWorthHashing);
 
   // The user's mover has a context on the GPU and nothing to copy for now: the mover ends if it has nothing
   // to do, and the next request starts another.
@@ -126,7 +126,7 @@ class Checkpointer {
     bool has_moved = false;   // it has a context
     bool was_of_use = false;  // it has carried out a request
     bool said_not_hashed = false;
-    std::optional<Answer> cannot{};  // why it cannot checkpoint; it can still move memory
+    std::optional<MoverAnswer> cannot{};  // why it cannot checkpoint; it can still move memory
     std::unique_ptr<boost::asio::steady_timer> idle{};
     std::unique_ptr<boost::asio::steady_timer> start{};  // first until it is started, then until it is ready
   };
@@ -171,26 +171,27 @@ class Checkpointer {
   void Pump();
   void Send(std::uint64_t id);
   void SendTransfers(const MoverUser& user);
-  void FailTransfers(const MoverUser& user, const Answer& answer);
+  void FailTransfers(const MoverUser& user, const MoverAnswer& answer);
   void SetLimit(Transfer& transfer, std::uint64_t id);
-  void OnNotice(std::uint64_t id, Transfer& transfer, const Answer& answer, std::vector<base::Fd> files);
-  void Release(const Transfer& finished, std::uint64_t id, const Answer& answer);
-  void FinishTransfer(std::uint64_t id, Answer answer);
+  void OnNotice(std::uint64_t id, Transfer& transfer, const MoverAnswer& answer, std::vector<base::Fd> files);
+  void Release(const Transfer& finished, std::uint64_t id, const MoverAnswer& answer);
+  void FinishTransfer(std::uint64_t id, MoverAnswer answer);
   void SendDemand(const MoverUser& user);
-  void OnAnswer(const MoverUser& user, const Answer& answer, std::vector<base::Fd> files);
+  void OnAnswer(const MoverUser& user, const MoverAnswer& answer, std::vector<base::Fd> files);
   void OnGone(const MoverUser& user, const base::Error& error);
-  void OnAnswerOf(std::uint64_t id, Transfer& transfer, const Answer& answer, std::vector<base::Fd> files);
-  void FinishRequest(std::uint64_t id, Answer answer);
-  void FailRequests(const MoverUser& user, const Answer& answer);
+  void OnAnswerOf(std::uint64_t id, Transfer& transfer, const MoverAnswer& answer,
+                  std::vector<base::Fd> files);
+  void FinishRequest(std::uint64_t id, MoverAnswer answer);
+  void FailRequests(const MoverUser& user, const MoverAnswer& answer);
   void OfUse(const MoverUser& user);
   void CountDeath(const MoverUser& user);
-  std::size_t HeldBy(const LimitGroup& party) const;
+  std::size_t HeldBy(const MoverLimitGroup& party) const;
   bool HasRoomFor(const MoverUser& user, const base::ProcessId& process) const;
-  void OnHolding(std::uint64_t id, const Transfer& transfer, const Answer& answer,
+  void OnHolding(std::uint64_t id, const Transfer& transfer, const MoverAnswer& answer,
                  std::vector<base::Fd> files);
   void PassOnHeld(MoverLink& link, std::uint64_t id, const base::ProcessId& process);
   bool IsOver(const ProcessGpu& key, const HeldDescriptors& held, const Transfer& finished, std::uint64_t id,
-              const Answer& answer) const;
+              const MoverAnswer& answer) const;
   // The entries of the process in `held_`.
   std::vector<ProcessGpu> HeldOf(const base::ProcessId& process) const;
   void LetGo(const ProcessGpu& key);
@@ -204,7 +205,7 @@ class Checkpointer {
   const std::shared_ptr<base::Closer> closer_;
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, Pending> requests_;
-  Turns turns_;
+  CheckpointQueue turns_;
   boost::asio::steady_timer turn_;  // when other users stop waiting for the call that has the turn
   std::map<MoverUser, Mover> movers_;
   // Movers that ended in a row before they were of any use.
@@ -212,7 +213,7 @@ class Checkpointer {
     int count = 0;
     base::MonoTime last{};
   };
-  std::map<LimitGroup, Deaths> deaths_;
+  std::map<MoverLimitGroup, Deaths> deaths_;
   std::map<std::uint64_t, Transfer> transfers_;  // by the request's id
   std::map<ProcessGpu, HeldDescriptors> held_;
   struct Demand {
@@ -221,7 +222,7 @@ class Checkpointer {
     base::Bytes wanted{}, ready{}, kept{};
   };
   std::map<MoverUser, Demand> demands_;
-  UnchangedMode unchanged_ = UnchangedMode::kHash;  // as kPrepare that names none
+  ChangeDetectionMode unchanged_ = ChangeDetectionMode::kHash;  // as kPrepare that names none
   base::Bytes hash_from_ = kWorthHashing;
   // Posted work holds a weak reference, so that none of it outlives this object.
   std::shared_ptr<Checkpointer*> self_;

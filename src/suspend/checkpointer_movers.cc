@@ -34,7 +34,7 @@ Checkpointer::Mover& Checkpointer::MoverOf(const MoverUser& user) {
   // The callbacks may use `this`: Stop ends them, and it is called before this object is destroyed.
   auto link = std::make_shared<MoverLink>(
       loop_, workers_, closer_,
-      MoverLink::Callbacks{[this, user](const Answer& answer, std::vector<base::Fd> files) {
+      MoverLink::Callbacks{[this, user](const MoverAnswer& answer, std::vector<base::Fd> files) {
                              OnAnswer(user, answer, std::move(files));
                            },
                            [this, user](const base::Error& error) { OnGone(user, error); },

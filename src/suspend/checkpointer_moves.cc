@@ -60,7 +60,7 @@ bool Checkpointer::HasRoomFor(const MoverUser& user, const base::ProcessId& proc
   return of_process < options_.most_of_process && of_party < options_.most_transfers;
 }
 
-std::size_t Checkpointer::HeldBy(const LimitGroup& party) const {
+std::size_t Checkpointer::HeldBy(const MoverLimitGroup& party) const {
   std::size_t count = 0;
   for (const auto& [key, held] : held_)
     if (PartyOf(held.user) == party) count += held.files.size();
@@ -114,7 +114,7 @@ void Checkpointer::SendTransfers(const MoverUser& user) {
   }
 }
 
-void Checkpointer::OnHolding(std::uint64_t id, const Transfer& transfer, const Answer& answer,
+void Checkpointer::OnHolding(std::uint64_t id, const Transfer& transfer, const MoverAnswer& answer,
                              std::vector<base::Fd> files) {
   const ProcessGpu key{transfer.request.process, BareUuid(answer.gpu)};
   if (files.empty()) return LetGo(key);
@@ -134,7 +134,7 @@ void Checkpointer::OnHolding(std::uint64_t id, const Transfer& transfer, const A
   for (auto& file : files) held.files.push_back(std::move(file));
 }
 
-void Checkpointer::OnNotice(std::uint64_t id, Transfer& transfer, const Answer& answer,
+void Checkpointer::OnNotice(std::uint64_t id, Transfer& transfer, const MoverAnswer& answer,
                             std::vector<base::Fd> files) {
   SetLimit(transfer, id);
   OfUse(transfer.user);
@@ -153,7 +153,7 @@ void Checkpointer::OnNotice(std::uint64_t id, Transfer& transfer, const Answer& 
 // Whether the descriptors are not needed any more: the memory is whole in host memory, the process has it
 // again, or it was never taken.
 bool Checkpointer::IsOver(const ProcessGpu& key, const HeldDescriptors& held, const Transfer& finished,
-                          std::uint64_t id, const Answer& answer) const {
+                          std::uint64_t id, const MoverAnswer& answer) const {
   if (held.over) return true;
   if (answer.outcome == Outcome::kLost) return false;
   const bool done = answer.outcome == Outcome::kDone;
@@ -175,12 +175,12 @@ bool Checkpointer::IsOver(const ProcessGpu& key, const HeldDescriptors& held, co
   }
 }
 
-void Checkpointer::Release(const Transfer& finished, std::uint64_t id, const Answer& answer) {
+void Checkpointer::Release(const Transfer& finished, std::uint64_t id, const MoverAnswer& answer) {
   for (const auto& key : HeldOf(finished.request.process))
     if (IsOver(key, held_.at(key), finished, id, answer)) LetGo(key);
 }
 
-void Checkpointer::FinishTransfer(std::uint64_t id, Answer answer) {
+void Checkpointer::FinishTransfer(std::uint64_t id, MoverAnswer answer) {
   auto node = transfers_.extract(id);
   if (!node) return;
   const Transfer& finished = node.mapped();
@@ -195,7 +195,7 @@ void Checkpointer::FinishTransfer(std::uint64_t id, Answer answer) {
 }
 
 // Transfers that were sent may have been carried out.
-void Checkpointer::FailTransfers(const MoverUser& user, const Answer& answer) {
+void Checkpointer::FailTransfers(const MoverUser& user, const MoverAnswer& answer) {
   std::vector<std::uint64_t> ids;
   for (const auto& [id, transfer] : transfers_)
     if (transfer.user == user) ids.push_back(id);

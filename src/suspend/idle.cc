@@ -51,7 +51,7 @@ bool Calls(const IdleJob& job) {
 }  // namespace
 
 IdleDecisions DecideIdle(const std::vector<IdleJob>& jobs, const IdleSettings& settings,
-                         const std::map<base::JobId, IdleHistory>& history, MonoTime now) {
+                         const std::map<base::JobId, IdleBackoff>& history, MonoTime now) {
   IdleDecisions decisions;
   const auto look_at = [&](MonoTime time) {
     decisions.again = decisions.again ? std::min(*decisions.again, time) : time;
@@ -81,7 +81,7 @@ IdleDecisions DecideIdle(const std::vector<IdleJob>& jobs, const IdleSettings& s
   return decisions;
 }
 
-void RecordFailure(IdleHistory& history, IdleFailure failure, Millis after, const IdleSettings& settings,
+void RecordFailure(IdleBackoff& history, IdleFailure failure, Millis after, const IdleSettings& settings,
                    MonoTime now) {
   const Millis wait = failure == IdleFailure::kNotAtRest ? after : std::max(after, settings.after_failure);
   history.not_before = now + wait;

@@ -66,7 +66,7 @@ struct Idleness {
 Idleness IdlenessOf(const IdleJob& job);
 
 // What is remembered of a job between two calls of DecideIdle; kept by the caller, erased with the job.
-struct IdleHistory {
+struct IdleBackoff {
   base::MonoTime not_before{};  // no suspension is asked for earlier
 };
 
@@ -84,14 +84,14 @@ struct IdleDecisions {
 };
 
 IdleDecisions DecideIdle(const std::vector<IdleJob>& jobs, const IdleSettings& settings,
-                         const std::map<base::JobId, IdleHistory>& history, base::MonoTime now);
+                         const std::map<base::JobId, IdleBackoff>& history, base::MonoTime now);
 
 enum class IdleFailure {
   kNotAtRest,  // it works, although no call showed it; or a call came on its way out
   kOther       // it could not leave, or was refused
 };
 // A suspension that DecideIdle asked for has failed.
-void RecordFailure(IdleHistory& history, IdleFailure failure, base::Millis after,
+void RecordFailure(IdleBackoff& history, IdleFailure failure, base::Millis after,
                    const IdleSettings& settings, base::MonoTime now);
 
 // How often the shims of a job with this setting are to look at what their programs do.

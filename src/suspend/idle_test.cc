@@ -27,7 +27,7 @@ IdleJob Job(std::vector<IdleProcess> processes) {
   return {.job = kJob, .after = kAfter, .no_gate = "", .reason = "", .processes = std::move(processes)};
 }
 
-IdleDecisions Decide(const IdleJob& job, MonoTime now, const std::map<JobId, IdleHistory>& memory = {}) {
+IdleDecisions Decide(const IdleJob& job, MonoTime now, const std::map<JobId, IdleBackoff>& memory = {}) {
   return DecideIdle({job}, {}, memory, now);
 }
 
@@ -141,7 +141,7 @@ TEST(Idle, AJobThatIsAwayOrMovingIsNotAskedAgain) {
 
 TEST(Idle, AfterAFailureAJobIsLeftAloneForAWhile) {
   const auto job = Job({Process(ProcessActivity::kIdle, At(100))});
-  std::map<JobId, IdleHistory> memory;
+  std::map<JobId, IdleBackoff> memory;
   RecordFailure(memory[kJob], IdleFailure::kNotAtRest, kAfter, {}, At(700));
   EXPECT_THAT(Decide(job, At(1'299), memory).leave, IsEmpty());
   EXPECT_THAT(Decide(job, At(1'299), memory).spare, IsEmpty());
@@ -151,7 +151,7 @@ TEST(Idle, AfterAFailureAJobIsLeftAloneForAWhile) {
 }
 
 TEST(Idle, AJobThatCouldNotLeaveIsAskedLessOften) {
-  IdleHistory memory;
+  IdleBackoff memory;
   RecordFailure(memory, IdleFailure::kOther, Millis(1'000), {}, At(10));
   EXPECT_EQ(memory.not_before, At(310));
   RecordFailure(memory, IdleFailure::kNotAtRest, Millis(1'000), {}, At(10));

@@ -32,7 +32,7 @@ MoverLink::MoverLink(asio::io_context& loop, asio::thread_pool& workers, std::sh
       child_(std::make_shared<base::ChildProcess>(loop, workers)),
       socket_(loop) {}
 
-void MoverLink::Start(const MoverProgram& program, const MoverUser& user) {
+void MoverLink::Start(const MoverPaths& program, const MoverUser& user) {
   child_->Start(
       [program, user] { return SpawnMover(program, user); },
       [self = shared_from_this()](base::Result<base::Fd> socket) { self->OnSpawned(std::move(socket)); });

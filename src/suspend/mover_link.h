@@ -30,29 +30,30 @@
 #include "base/fd.h"
 #include "base/process.h"
 #include "base/result.h"
-#include "suspend/allowance.h"
 #include "suspend/mover_options.h"
 #include "suspend/request.h"
+#include "suspend/token_bucket.h"
 
 namespace gpuman::suspend {
 
-struct MoverProgram {
-  std::filesystem::path path;   // gpuman-mover
-  std::filesystem::path locks;  // the directory with a lock file for each LimitGroup; empty: no lock files
+struct MoverPaths {
+  std::filesystem::path path;  // gpuman-mover
+  std::filesystem::path
+      locks;  // the directory with a lock file for each MoverLimitGroup; empty: no lock files
 };
 
 // The name of the party's lock file: no other party has the same name, and the name never changes.
-std::string LockNameOf(const LimitGroup& party);
+std::string LockNameOf(const MoverLimitGroup& party);
 
 // Blocks until the program is executed. A daemon that is not root can start only movers of its own user.
-base::Result<base::SpawnedChild> SpawnMover(const MoverProgram& program, const MoverUser& user);
+base::Result<base::SpawnedChild> SpawnMover(const MoverPaths& program, const MoverUser& user);
 
 class MoverLink : public std::enable_shared_from_this<MoverLink> {
  public:
   struct Callbacks {
     // The first answer is the mover's own state: kDone, or why the mover is of no use. The descriptors can be
     // memory of a GPU (handles.h); there are at most kMaxParts.
-    std::function<void(const Answer&, std::vector<base::Fd>)> on_answer;
+    std::function<void(const MoverAnswer&, std::vector<base::Fd>)> on_answer;
     // The mover could not be started, has ended or writes nonsense; nothing more comes.
     std::function<void(const base::Error&)> on_gone;
     // The mover runs. It has got no request yet, so it has no memory of a GPU.
@@ -62,7 +63,7 @@ class MoverLink : public std::enable_shared_from_this<MoverLink> {
   MoverLink(boost::asio::io_context& loop, boost::asio::thread_pool& workers,
             std::shared_ptr<base::Closer> closer, Callbacks callbacks);
 
-  void Start(const MoverProgram& program, const MoverUser& user);
+  void Start(const MoverPaths& program, const MoverUser& user);
   // Call it after the first answer; `files` go with the request and stay the caller's. If it cannot be sent,
   // the mover counts as ended.
   void Send(const MoverRequest& request, std::span<const int> files = {});
@@ -83,7 +84,7 @@ class MoverLink : public std::enable_shared_from_this<MoverLink> {
 
   const std::shared_ptr<base::Closer> closer_;
   Callbacks callbacks_;
-  Allowance allowance_;
+  TokenBucket allowance_;
   boost::asio::steady_timer pause_;
   bool stopped_ = false;
   const std::shared_ptr<base::ChildProcess> child_;

@@ -4,10 +4,10 @@
 //
 // Descriptor 0 is a unix socket of type seqpacket: requests come in, answers go out (request.h). The first
 // answer is one to a request "can" with id 0, which the daemon does not send. With --lock, descriptor 3 is a
-// file that the movers of one LimitGroup lock (flock) while they make the driver's checkpoint calls: one at a
-// time, also when the daemon was restarted while an old mover is still busy. A mover is its user's process:
-// no other user's mover waits for its lock, and the daemon believes its answers only for that user's jobs,
-// and only as answers to the daemon's requests.
+// file that the movers of one MoverLimitGroup lock (flock) while they make the driver's checkpoint calls: one
+// at a time, also when the daemon was restarted while an old mover is still busy. A mover is its user's
+// process: no other user's mover waits for its lock, and the daemon believes its answers only for that user's
+// jobs, and only as answers to the daemon's requests.
 #pragma once
 
 #include <sys/types.h>
@@ -34,12 +34,12 @@ struct MoverUser {
 
 // All movers of one party share its limits: a user is one party by the uid, whatever the groups and the
 // instance, and a container by the trust.
-struct LimitGroup {
+struct MoverLimitGroup {
   uid_t uid = 0;
   std::string trust{};
-  friend auto operator<=>(const LimitGroup&, const LimitGroup&) = default;
+  friend auto operator<=>(const MoverLimitGroup&, const MoverLimitGroup&) = default;
 };
-inline LimitGroup PartyOf(const MoverUser& user) { return {user.uid, user.trust}; }
+inline MoverLimitGroup PartyOf(const MoverUser& user) { return {user.uid, user.trust}; }
 
 inline constexpr int kMoverSocket = 0;
 inline constexpr int kMoverLock = 3;

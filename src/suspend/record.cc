@@ -9,7 +9,7 @@
 namespace gpuman::suspend {
 namespace {
 
-constexpr base::json::Format kFormat{};
+constexpr base::json::JsonFormat kFormat{};
 
 // An entry of SuspensionRecord::held.
 struct HeldEntry {

@@ -8,7 +8,7 @@
 namespace gpuman::suspend {
 namespace {
 
-constexpr base::json::Format kFormat{};
+constexpr base::json::JsonFormat kFormat{};
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 44;  // what a ledger can count
 constexpr std::size_t kMaxMessage = 1'000;
 constexpr std::size_t kMaxUuid = 64;
@@ -36,7 +36,7 @@ base::Result<> CheckLength(std::string_view line) {
 
 }  // namespace
 
-static base::json::Json Write(const base::json::Format&, const GpuMove& move) {
+static base::json::Json Write(const base::json::JsonFormat&, const GpuMove& move) {
   return base::json::Json::array({move.from, move.to});
 }
 static void Read(base::json::ParseState& r, const base::json::FieldPath& path, const base::json::Json& json,
@@ -74,7 +74,7 @@ void Fields(V& v, T& x) {
   v.Changed("gpus", x.gpus);
 }
 
-template <typename V, base::json::Of<Answer> T>
+template <typename V, base::json::Of<MoverAnswer> T>
 void Fields(V& v, T& x) {
   v.Required("id", x.id);
   v.Required("outcome", x.outcome);
@@ -107,27 +107,27 @@ bool IsLast(Outcome outcome) {
   return outcome != Outcome::kHolding && outcome != Outcome::kTaken && outcome != Outcome::kMoving;
 }
 
-bool MayAnswer(const MoverRequest& request, const Answer& answer) {
+bool MayAnswer(const MoverRequest& request, const MoverAnswer& answer) {
   if (answer.outcome == Outcome::kTaken) return request.verb == Verb::kTake && request.whole;
   return true;
 }
 
 std::string_view ToString(Verb verb) { return base::WordOf(WordsOf(verb), verb); }
-std::string_view ToString(UnchangedMode how) { return base::WordOf(WordsOf(how), how); }
+std::string_view ToString(ChangeDetectionMode how) { return base::WordOf(WordsOf(how), how); }
 std::string_view ToString(Outcome outcome) { return base::WordOf(WordsOf(outcome), outcome); }
 std::string_view ToString(DriverState state) { return base::WordOf(WordsOf(state), state); }
 
 std::string Serialize(const MoverRequest& request) { return base::json::ToText(request, kFormat); }
-std::string Serialize(const Answer& answer) { return base::json::ToText(answer, kFormat); }
+std::string Serialize(const MoverAnswer& answer) { return base::json::ToText(answer, kFormat); }
 
 base::Result<MoverRequest> ParseRequest(std::string_view line) {
   GPUMAN_TRY(CheckLength(line));
   return base::json::FromText<MoverRequest>(line, kFormat, "a request to gpuman-mover");
 }
 
-base::Result<Answer> ParseAnswer(std::string_view line) {
+base::Result<MoverAnswer> ParseAnswer(std::string_view line) {
   GPUMAN_TRY(CheckLength(line));
-  GPUMAN_ASSIGN(auto answer, base::json::FromText<Answer>(line, kFormat, "an answer of gpuman-mover"));
+  GPUMAN_ASSIGN(auto answer, base::json::FromText<MoverAnswer>(line, kFormat, "an answer of gpuman-mover"));
   answer.message = Shown(answer.message);
   return answer;
 }

@@ -80,14 +80,14 @@ struct GpuMove {
 // least so much host memory, a segment.
 inline constexpr base::Bytes kWorthHashing = base::MiB(64);
 // How a mover finds out what of a piece need not be copied, since the host has it from the last time.
-enum class UnchangedMode {
+enum class ChangeDetectionMode {
   kHash,     // the GPU hashes it
   kCompare,  // the same; what is not to be copied by that is copied all the same, and compared
   kOff,      // not at all: all of it is copied, and no copies are kept
 };
-constexpr auto WordsOf(UnchangedMode) {
-  using enum UnchangedMode;
-  return base::Words<UnchangedMode, 3>{{{kHash, "hash"}, {kCompare, "compare"}, {kOff, "off"}}};
+constexpr auto WordsOf(ChangeDetectionMode) {
+  using enum ChangeDetectionMode;
+  return base::Words<ChangeDetectionMode, 3>{{{kHash, "hash"}, {kCompare, "compare"}, {kOff, "off"}}};
 }
 
 // Memory that may come to the host: of each GPU, by its UUID, the bytes of each process.
@@ -104,9 +104,9 @@ struct MoverRequest {
   // kSecure, kLoad, kHold, kForget, kGrant: the UUID of the GPU that the memory comes from; empty: all GPUs.
   // Messages call it `lane`.
   std::string source{};
-  base::Bytes bytes{};                             // kPrepare: the sum of `each`; kGrant
-  HostDemand each{};                               // kPrepare; empty: `bytes` of the GPU `gpu`
-  UnchangedMode unchanged = UnchangedMode::kHash;  // kPrepare
+  base::Bytes bytes{};                                         // kPrepare: the sum of `each`; kGrant
+  HostDemand each{};                                           // kPrepare; empty: `bytes` of the GPU `gpu`
+  ChangeDetectionMode unchanged = ChangeDetectionMode::kHash;  // kPrepare
   base::Bytes hash_from = kWorthHashing;  // kPrepare: less than this, leaving a GPU together, is not hashed
   // kPrepare: the most bytes of copies that the mover may keep of memory that is on a GPU again, at most
   // `bytes`; none: no other bound.
@@ -170,7 +170,7 @@ constexpr auto WordsOf(DriverState) {
   }};
 }
 
-struct Answer {
+struct MoverAnswer {
   std::uint64_t id = 0;
   Outcome outcome = Outcome::kFailed;
   DriverState state = DriverState::kUnknown;  // at the end, whatever the outcome; kUnknown with an outcome
@@ -186,16 +186,16 @@ struct Answer {
   std::uint64_t pieces = 0;     // kMoving, out: the pieces of this transfer that have left the GPU so far
   bool straight = false;        // kSecure, kLoad: the data are still on their old GPU, not in host memory
   std::string gpu{};  // kTake, and all notices: the GPU that the memory comes from; empty: an old mover
-  friend bool operator==(const Answer&, const Answer&) = default;
+  friend bool operator==(const MoverAnswer&, const MoverAnswer&) = default;
 };
 
 // False: more answers come.
 bool IsLast(Outcome outcome);
 // Whether a mover may give this answer to this request.
-bool MayAnswer(const MoverRequest& request, const Answer& answer);
+bool MayAnswer(const MoverRequest& request, const MoverAnswer& answer);
 
 std::string_view ToString(Verb verb);
-std::string_view ToString(UnchangedMode how);
+std::string_view ToString(ChangeDetectionMode how);
 std::string_view ToString(Outcome outcome);
 std::string_view ToString(DriverState state);
 
@@ -207,11 +207,11 @@ inline constexpr std::size_t kMaxLine = 64 * 1024;
 
 // Without the newline. Bytes of a message that are not UTF-8 are replaced.
 std::string Serialize(const MoverRequest& request);
-std::string Serialize(const Answer& answer);
+std::string Serialize(const MoverAnswer& answer);
 
 // kCorrupt for a text that is no such line: fields missing, mistyped, out of range, unknown words. Other
 // fields are ignored. A long message is cut, and its control characters are replaced.
 base::Result<MoverRequest> ParseRequest(std::string_view line);
-base::Result<Answer> ParseAnswer(std::string_view line);
+base::Result<MoverAnswer> ParseAnswer(std::string_view line);
 
 }  // namespace gpuman::suspend

@@ -22,7 +22,7 @@ void Check(std::string_view text, Parse parse, Write write) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace gpuman::suspend;  // NOLINT(google-build-using-namespace)
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  Check(text, ParseAnswer, [](const Answer& answer) { return Serialize(answer); });
+  Check(text, ParseAnswer, [](const MoverAnswer& answer) { return Serialize(answer); });
   Check(text, ParseRequest, [](const MoverRequest& request) { return Serialize(request); });
   Check(text, ParseRecord, SerializeRecord);
   return 0;

@@ -25,13 +25,14 @@ TEST(SuspendRequest, ReadsTheSameAsWritten) {
                              .gpu = "GPU-a",
                              .bytes = {6},
                              .each = {{"GPU-a", {{1}, {2}}}, {"GPU-b", {{3}}}},
-                             .unchanged = UnchangedMode::kOff,
+                             .unchanged = ChangeDetectionMode::kOff,
                              .keep = base::Bytes{4}};
   EXPECT_EQ(ParseRequest(Serialize(prepare)).value(), prepare);
   EXPECT_EQ(SumOf(prepare.each), base::Bytes{6});
-  const Answer moving{.id = 9, .outcome = Outcome::kMoving, .bytes = {4096}, .pieces = 3, .gpu = "GPU-a"};
+  const MoverAnswer moving{
+      .id = 9, .outcome = Outcome::kMoving, .bytes = {4096}, .pieces = 3, .gpu = "GPU-a"};
   EXPECT_EQ(ParseAnswer(Serialize(moving)).value(), moving);
-  const Answer prepared{.id = 13, .outcome = Outcome::kDone, .bytes = {6}, .kept = {4}};
+  const MoverAnswer prepared{.id = 13, .outcome = Outcome::kDone, .bytes = {6}, .kept = {4}};
   EXPECT_EQ(ParseAnswer(Serialize(prepared)).value(), prepared);
   const MoverRequest can{0, Verb::kCan};
   EXPECT_EQ(ParseRequest(Serialize(can)).value(), can);
@@ -40,24 +41,24 @@ TEST(SuspendRequest, ReadsTheSameAsWritten) {
 TEST(SuspendRequest, TheWordsOfTheProtocolAreFixed) {
   EXPECT_EQ(Serialize(MoverRequest{7, Verb::kCheckpoint, {1, 2}, base::Millis(5), {}}),
             R"({"id":7,"do":"checkpoint","pid":1,"start_time":2,"lock_timeout_ms":5})");
-  EXPECT_EQ(Serialize(Answer{7, Outcome::kNoRoom, DriverState::kCheckpointed, "full"}),
+  EXPECT_EQ(Serialize(MoverAnswer{7, Outcome::kNoRoom, DriverState::kCheckpointed, "full"}),
             R"({"id":7,"outcome":"no_room","state":"checkpointed","message":"full"})");
   EXPECT_EQ(Serialize(MoverRequest{.id = 8, .verb = Verb::kSecure, .process = {1, 2}, .source = "GPU-a"}),
             R"({"id":8,"do":"secure","lane":"GPU-a","pid":1,"start_time":2})");
-  EXPECT_EQ(Serialize(Answer{.id = 8, .outcome = Outcome::kMoving, .gpu = "GPU-a"}),
+  EXPECT_EQ(Serialize(MoverAnswer{.id = 8, .outcome = Outcome::kMoving, .gpu = "GPU-a"}),
             R"({"id":8,"outcome":"moving","state":"unknown","gpu":"GPU-a"})");
 }
 
 TEST(SuspendRequest, CopiesAreKeptByHashAndWithoutABoundUnlessItSaysOtherwise) {
   const auto plain = ParseRequest(R"({"id":1,"do":"prepare","bytes":8})");
   ASSERT_TRUE(plain) << plain.error().message;
-  EXPECT_EQ(plain->unchanged, UnchangedMode::kHash);
+  EXPECT_EQ(plain->unchanged, ChangeDetectionMode::kHash);
   EXPECT_EQ(plain->keep, std::nullopt);
   EXPECT_EQ(Serialize(MoverRequest{.id = 1, .verb = Verb::kPrepare, .bytes = {8}}),
             R"({"id":1,"do":"prepare","bytes":8})");
   const auto off = ParseRequest(R"({"id":1,"do":"prepare","bytes":8,"unchanged":"off","keep":0})");
   ASSERT_TRUE(off) << off.error().message;
-  EXPECT_EQ(off->unchanged, UnchangedMode::kOff);
+  EXPECT_EQ(off->unchanged, ChangeDetectionMode::kOff);
   EXPECT_EQ(off->keep, base::Bytes{}) << "nothing to keep is not no bound";
   EXPECT_FALSE(ParseRequest(R"({"id":1,"do":"prepare","bytes":8,"unchanged":"guess"})"));
 }
@@ -92,7 +93,7 @@ TEST(SuspendRequest, RefusesWhatItCannotBeSureOf) {
 }
 
 TEST(SuspendAnswer, ReadsTheSameAsWritten) {
-  const Answer answer{9, Outcome::kRefused, DriverState::kRunning, "managed \"memory\""};
+  const MoverAnswer answer{9, Outcome::kRefused, DriverState::kRunning, "managed \"memory\""};
   EXPECT_EQ(ParseAnswer(Serialize(answer)).value(), answer);
   EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"done"})"));
   EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"fine","state":"running"})"));
@@ -116,18 +117,18 @@ TEST(SuspendAnswer, AnImpossibleAnswerIsRefused) {
 
 TEST(SuspendAnswer, AMessageIsShortAndMovesNoCursor) {
   const auto answer =
-      ParseAnswer(Serialize(Answer{1, Outcome::kFailed, DriverState::kUnknown,
-                                   "a\x1b[2J\r\nb" + std::string(990, 'x') + "\xc3\xa4\xc3\xa4"}));
+      ParseAnswer(Serialize(MoverAnswer{1, Outcome::kFailed, DriverState::kUnknown,
+                                        "a\x1b[2J\r\nb" + std::string(990, 'x') + "\xc3\xa4\xc3\xa4"}));
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->message, "a [2J  b" + std::string(990, 'x') + "\xc3\xa4");
-  EXPECT_LE(
-      ParseAnswer(Serialize(Answer{1, Outcome::kFailed, DriverState::kUnknown, std::string(60'000, 'x')}))
-          ->message.size(),
-      1000u);
+  EXPECT_LE(ParseAnswer(
+                Serialize(MoverAnswer{1, Outcome::kFailed, DriverState::kUnknown, std::string(60'000, 'x')}))
+                ->message.size(),
+            1000u);
 }
 
 TEST(SuspendAnswer, OnlyAWholeTransferIsTaken) {
-  const Answer taken{.id = 1, .outcome = Outcome::kTaken};
+  const MoverAnswer taken{.id = 1, .outcome = Outcome::kTaken};
   EXPECT_TRUE(MayAnswer({.verb = Verb::kTake, .whole = true}, taken));
   EXPECT_FALSE(MayAnswer({.verb = Verb::kTake}, taken));
   EXPECT_FALSE(MayAnswer({.verb = Verb::kGive}, taken));
@@ -136,9 +137,9 @@ TEST(SuspendAnswer, OnlyAWholeTransferIsTaken) {
 }
 
 TEST(SuspendAnswer, BytesThatAreNoTextDoNoHarm) {
-  const auto answer = ParseAnswer(Serialize(Answer{1, Outcome::kFailed, DriverState::kUnknown,
-                                                   "a\xff"
-                                                   "b"}));
+  const auto answer = ParseAnswer(Serialize(MoverAnswer{1, Outcome::kFailed, DriverState::kUnknown,
+                                                        "a\xff"
+                                                        "b"}));
   ASSERT_TRUE(answer) << answer.error().message;
   EXPECT_TRUE(answer->message.starts_with("a"));
 }

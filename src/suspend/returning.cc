@@ -27,7 +27,8 @@ ResumeChoice ChooseReturning(std::vector<ResumeCandidate> candidates, BytesByGpu
   return choice;
 }
 
-void RecentReturns::TakeFrom(BytesByGpu& free, const std::map<std::string, base::MonoTime>& sampled) {
+void UnsampledMemoryTracker::TakeFrom(BytesByGpu& free,
+                                      const std::map<std::string, base::MonoTime>& sampled) {
   for (Arrival& arrival : all_) {
     std::erase_if(arrival.bytes, [&](const auto& there) {
       const auto when = sampled.find(there.first);

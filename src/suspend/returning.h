@@ -38,7 +38,7 @@ ResumeChoice ChooseReturning(std::vector<ResumeCandidate> candidates, BytesByGpu
 
 // The memory that jobs took when they came back, until the samples show it: an older sample still shows that
 // memory as free.
-class RecentReturns {
+class UnsampledMemoryTracker {
  public:
   void Add(base::MonoTime at, BytesByGpu bytes) { all_.push_back({at, std::move(bytes)}); }
   // `sampled`: when each GPU's free memory was sampled. Forgets arrivals that all of their GPUs show.

@@ -99,8 +99,8 @@ TEST(ChooseReturningProperty, NeverGivesMoreThanThereIsAndAlwaysServesTheFirst) 
   }));
 }
 
-TEST(RecentReturns, CountUntilASampleThatBeganAfterThemShowsThem) {
-  RecentReturns arrivals;
+TEST(UnsampledMemoryTracker, CountUntilASampleThatBeganAfterThemShowsThem) {
+  UnsampledMemoryTracker arrivals;
   arrivals.Add(At(5), {{"a", GiB(4)}, {"b", GiB(1)}});
   arrivals.Add(At(7), {{"a", GiB(1)}});
   const auto left = [&](int a, int b) {

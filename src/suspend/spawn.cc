@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "base/spawn_setup.h"
+#include "base/process_spawner.h"
 #include "suspend/mover_link.h"
 
 namespace gpuman::suspend {
@@ -27,7 +27,7 @@ bool IsPassedOn(std::string_view entry) {
          name.ends_with("SAN_OPTIONS");
 }
 
-std::vector<std::string> Words(const MoverProgram& program, const MoverUser& user) {
+std::vector<std::string> Words(const MoverPaths& program, const MoverUser& user) {
   std::vector<std::string> words{program.path.string()};
   if (::geteuid() == 0 && (user.uid != 0 || user.gid != ::getegid())) {
     words.insert(words.end(),
@@ -51,12 +51,12 @@ Result<base::Fd> Lifted(base::Fd fd) {
 
 }  // namespace
 
-std::string LockNameOf(const LimitGroup& party) {
+std::string LockNameOf(const MoverLimitGroup& party) {
   return party.trust.empty() ? fmt::format("checkpoint-{}.lock", party.uid)
                              : fmt::format("checkpoint-{}-{:016x}.lock", party.uid, base::Fnv1a(party.trust));
 }
 
-Result<base::SpawnedChild> SpawnMover(const MoverProgram& program, const MoverUser& user) {
+Result<base::SpawnedChild> SpawnMover(const MoverPaths& program, const MoverUser& user) {
   if (::geteuid() != 0 && ::geteuid() != user.uid)
     return base::Fail(
         base::ErrorCode::kPermissionDenied,
@@ -80,7 +80,7 @@ Result<base::SpawnedChild> SpawnMover(const MoverProgram& program, const MoverUs
   if (!user.instance.empty()) environment.push_back("CUDA_VISIBLE_DEVICES=" + user.instance);
   const auto argv = base::PointersTo(words);
   const auto envp = base::PointersTo(environment);
-  base::SpawnSetup setup;
+  base::ProcessSpawner setup;
   setup.Give(theirs.get(), kMoverSocket);
   setup.GiveNull(1, O_WRONLY);
   setup.GiveNull(2, O_WRONLY);

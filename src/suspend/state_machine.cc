@@ -59,7 +59,7 @@ void SuspensionStateMachine::Advance(MonoTime now) {
 
 // Begins a new way: forgets the failures of the last way.
 void SuspensionStateMachine::Begin(SuspensionPhase phase, MonoTime now) {
-  CancelRest();
+  CancelQuiesce();
   record_.phase = phase;
   if (phase == SuspensionPhase::kSuspending) record_.left.clear();
   record_.called = false;
@@ -151,7 +151,7 @@ void SuspensionStateMachine::Handle(const event::MoveAsked& asked, MonoTime now)
 }
 
 void SuspensionStateMachine::Handle(const event::Ended&, MonoTime) {
-  CancelRest();
+  CancelQuiesce();
   record_.phase = SuspensionPhase::kEnded;
   pending_.reset();
 }
@@ -219,7 +219,7 @@ void SuspensionStateMachine::Meet(Member& member, MonoTime now) {
   if (rebuilt_ && phase() != SuspensionPhase::kRunning && touched) member.saved = DriverState::kUnknown;
 }
 
-void SuspensionStateMachine::Handle(const event::Answered& answered, MonoTime now) {
+void SuspensionStateMachine::Handle(const event::DriverAnswered& answered, MonoTime now) {
   if (answered.process.pid == 0) {
     can_asked_ = false;
     const Outcome outcome = answered.answer.outcome;
@@ -246,7 +246,7 @@ void SuspensionStateMachine::Handle(const event::MoverAnswered& answered, MonoTi
   const auto it = members_.find(answered.process);
   if (it == members_.end() || it->second.moving != answered.verb) return;
   Member& member = it->second;
-  const Answer& answer = answered.answer;
+  const MoverAnswer& answer = answered.answer;
   const bool secure = answered.verb == Verb::kSecure;
   const bool out = phase() != SuspensionPhase::kResuming && phase() != SuspensionPhase::kUndoing;
   member.moving.reset();
@@ -275,7 +275,7 @@ void SuspensionStateMachine::Handle(const event::MoverAnswered& answered, MonoTi
 }
 
 // A failed step matters only on the way (out or back) that asked for it.
-void SuspensionStateMachine::TakeAnswer(Member& member, Verb verb, Answer answer, MonoTime now) {
+void SuspensionStateMachine::TakeAnswer(Member& member, Verb verb, MoverAnswer answer, MonoTime now) {
   const base::ProcessId process = member.seen.id;
   const bool out = phase() != SuspensionPhase::kResuming && phase() != SuspensionPhase::kUndoing;
   if (verb == Verb::kCheckpoint) Spend("checkpoint", answer.took);

@@ -7,12 +7,12 @@
 //
 // Out: first the job comes to rest (state_machine_rest.cc): its processes may wait for each other on the GPU.
 // If it does not, all of them run on, and nothing has moved. Then all shims evict at once: they hand their
-// memory to the mover. The mover copies it to the host (Secure). Meanwhile the driver checkpoints every
+// memory to the mover. The mover copies it to the host (CopyToHost). Meanwhile the driver checkpoints every
 // process that is on a GPU, one at a time, and the process that was started last goes first: so if a parent
 // starts a child while its other children are being checkpointed, the new child is seen and goes before the
 // parent. Where an evicted process still shares memory with another one, the driver could not restore what it
 // saved: then every process with a shim *stays*, with its context and that memory, behind its closed gate,
-// and the record has what is left on each GPU. Back: the mover copies (Load) while the driver restores,
+// and the record has what is left on each GPU. Back: the mover copies (CopyToGpu) while the driver restores,
 // parents first, and then the shims fetch their memory. Where a process stayed, and the driver has none of
 // the job to restore, the shims fetch their memory while it is copied (Fetch), and no gate opens before all
 // of it is there. If a step fails on the way out, the way out is undone and the job runs on with the reason;
@@ -137,26 +137,26 @@ struct Observed {
   std::vector<ObservedGpu> gpus;
 };
 // The answers to Rest. `took`, `steps` (calls that had to pass) and the like go into the event of the job.
-struct Rested {
+struct JobQuiesced {
   base::Millis took{0};
   unsigned steps = 0;
 };
-struct NotRested {
+struct QuiesceFailed {
   std::string why;  // goes on where "the job did not come to rest: " ends
   base::Millis took{0};
   unsigned steps = 0;
   unsigned units = 0, working = 0;  // a unit is a process on one of its GPUs
 };
 // The answer to AskCan (process {}), AskState, Checkpoint or Restore.
-struct Answered {
+struct DriverAnswered {
   base::ProcessId process{};
-  Answer answer;
+  MoverAnswer answer;
 };
 // The answer to Secure or Load.
 struct MoverAnswered {
   base::ProcessId process;
   Verb verb = Verb::kSecure;
-  Answer answer;
+  MoverAnswer answer;
 };
 // For a job that wants to come back: the free memory on each GPU, and whether ChooseReturning chose the job
 // (`chosen`) or the job's room has not lasted long enough yet (`settling`).
@@ -168,29 +168,29 @@ struct Room {
 struct Tick {};  // the deadline has come
 }  // namespace event
 using Event = std::variant<event::SuspendAsked, event::ResumeAsked, event::MoveAsked, event::Ended,
-                           event::Observed, event::Rested, event::NotRested, event::Answered,
+                           event::Observed, event::JobQuiesced, event::QuiesceFailed, event::DriverAnswered,
                            event::MoverAnswered, event::Room, event::Tick>;
 
 namespace action {
 // All processes of the job with a shim come to rest within `limit`: their calls wait at the gates, their work
 // ends, and their memory stays on the GPU. Processes that come meanwhile are held, too. The answer is Rested
-// or NotRested; if the wait is over before (CancelRest), there is none. The state machine then gives each
-// process its next order.
-struct Rest {
+// or QuiesceFailed; if the wait is over before (CancelQuiesce), there is none. The state machine then gives
+// each process its next order.
+struct QuiesceJob {
   base::Millis limit;
-  friend bool operator==(const Rest&, const Rest&) = default;
+  friend bool operator==(const QuiesceJob&, const QuiesceJob&) = default;
 };
-struct CancelRest {
-  friend bool operator==(const CancelRest&, const CancelRest&) = default;
+struct CancelQuiesce {
+  friend bool operator==(const CancelQuiesce&, const CancelQuiesce&) = default;
 };
 struct OrderEvict {
   base::ProcessId process;
   friend bool operator==(const OrderEvict&, const OrderEvict&) = default;
 };
 // All memory is on the GPU again, and the gate stays closed (ObservedProcess::fetches).
-struct OrderFetch {
+struct OrderFetchToGpu {
   base::ProcessId process;
-  friend bool operator==(const OrderFetch&, const OrderFetch&) = default;
+  friend bool operator==(const OrderFetchToGpu&, const OrderFetchToGpu&) = default;
 };
 struct OrderReturn {
   base::ProcessId process;
@@ -219,16 +219,16 @@ struct Restore {
 };
 // The memory that the shim gave away has to be whole in host memory, and off every GPU. With `target` (the
 // GPU where the job goes next), the memory may stay on a GPU that `target` can read.
-struct Secure {
+struct CopyToHost {
   base::ProcessId process;
   std::string target{};
-  friend bool operator==(const Secure&, const Secure&) = default;
+  friend bool operator==(const CopyToHost&, const CopyToHost&) = default;
 };
 // The memory has to be on a GPU again: on `gpu`, or, if that is empty, on the GPU that it came from.
-struct Load {
+struct CopyToGpu {
   base::ProcessId process;
   std::string gpu;
-  friend bool operator==(const Load&, const Load&) = default;
+  friend bool operator==(const CopyToGpu&, const CopyToGpu&) = default;
 };
 // The job is on this GPU from now on: one of its processes came back there, even if others fail to; or a job
 // that was to move comes back here, where it was.
@@ -249,9 +249,9 @@ struct Emit {
 };
 }  // namespace action
 using Action =
-    std::variant<action::Rest, action::CancelRest, action::OrderEvict, action::OrderFetch,
+    std::variant<action::QuiesceJob, action::CancelQuiesce, action::OrderEvict, action::OrderFetchToGpu,
                  action::OrderReturn, action::AskCan, action::AskState, action::Checkpoint, action::Restore,
-                 action::Secure, action::Load, action::Moved, action::SetState, action::Emit>;
+                 action::CopyToHost, action::CopyToGpu, action::Moved, action::SetState, action::Emit>;
 using Actions = std::vector<Action>;
 
 // Thread-compatible. The caller carries out the actions in order, and before that stores record() if it
@@ -347,21 +347,21 @@ class SuspensionStateMachine {
   void Handle(const event::MoveAsked& asked, base::MonoTime now);
   void Handle(const event::Ended&, base::MonoTime now);
   void Handle(const event::Observed& observed, base::MonoTime now);
-  void Handle(const event::Rested& rested, base::MonoTime now);
-  void Handle(const event::NotRested& failed, base::MonoTime now);
-  void Handle(const event::Answered& answered, base::MonoTime now);
+  void Handle(const event::JobQuiesced& rested, base::MonoTime now);
+  void Handle(const event::QuiesceFailed& failed, base::MonoTime now);
+  void Handle(const event::DriverAnswered& answered, base::MonoTime now);
   void Handle(const event::MoverAnswered& answered, base::MonoTime now);
   void Handle(const event::Room& room, base::MonoTime now);
   void Handle(const event::Tick&, base::MonoTime now);
   void Meet(Member& member, base::MonoTime now);
-  void TakeAnswer(Member& member, Verb verb, Answer answer, base::MonoTime now);
+  void TakeAnswer(Member& member, Verb verb, MoverAnswer answer, base::MonoTime now);
   void Want(bool gpu, std::optional<std::string> target);
   void Begin(SuspensionPhase phase, base::MonoTime now);
   void Advance(base::MonoTime now);
 
   // --- state_machine_rest.cc
   bool AwaitRest(base::MonoTime now);
-  void CancelRest();
+  void CancelQuiesce();
   bool CanBeHeld(const Member& member) const;
   Member* OnlySilentOne();
   static std::string WhyStopped(const Member& member);

@@ -27,12 +27,12 @@ using Words = std::vector<std::string>;
 
 inline std::string WordOf(const Action& action) {
   struct Say {
-    std::string operator()(const action::Rest&) const { return "rest"; }
-    std::string operator()(const action::CancelRest&) const { return "cancel rest"; }
+    std::string operator()(const action::QuiesceJob&) const { return "rest"; }
+    std::string operator()(const action::CancelQuiesce&) const { return "cancel rest"; }
     std::string operator()(const action::OrderEvict& a) const {
       return fmt::format("evict {}", a.process.pid);
     }
-    std::string operator()(const action::OrderFetch& a) const {
+    std::string operator()(const action::OrderFetchToGpu& a) const {
       return fmt::format("fetch {}", a.process.pid);
     }
     std::string operator()(const action::OrderReturn& a) const {
@@ -50,10 +50,10 @@ inline std::string WordOf(const Action& action) {
       for (const auto& move : a.gpus) text += fmt::format(" {}>{}", move.from, move.to);
       return text;
     }
-    std::string operator()(const action::Secure& a) const {
+    std::string operator()(const action::CopyToHost& a) const {
       return fmt::format("secure {}{}{}", a.process.pid, a.target.empty() ? "" : " ", a.target);
     }
-    std::string operator()(const action::Load& a) const {
+    std::string operator()(const action::CopyToGpu& a) const {
       return fmt::format("load {}{}", a.process.pid, a.gpu.empty() || a.gpu == "a" ? "" : " " + a.gpu);
     }
     std::string operator()(const action::Moved& a) const { return "moved " + a.gpu; }
@@ -91,16 +91,16 @@ class Story {
     for (const Action& action : machine.On(event, now)) {
       if (const auto* evict = std::get_if<action::OrderEvict>(&action))
         At(evict->process.pid).answered = false;
-      if (const auto* fetch = std::get_if<action::OrderFetch>(&action))
+      if (const auto* fetch = std::get_if<action::OrderFetchToGpu>(&action))
         At(fetch->process.pid).answered = At(fetch->process.pid).held = false;
       if (const auto* come = std::get_if<action::OrderReturn>(&action))
         At(come->process.pid).answered = At(come->process.pid).held = false;
-      if (std::get_if<action::Rest>(&action) && !rests_by_hand) {
+      if (std::get_if<action::QuiesceJob>(&action) && !rests_by_hand) {
         resting_ = true;
         continue;
       }
-      const auto* secure = std::get_if<action::Secure>(&action);
-      const auto* load = std::get_if<action::Load>(&action);
+      const auto* secure = std::get_if<action::CopyToHost>(&action);
+      const auto* load = std::get_if<action::CopyToGpu>(&action);
       if (by_hand || (!secure && !load))
         words.push_back(WordOf(action));
       else
@@ -133,13 +133,15 @@ class Story {
   Words Resume(std::optional<std::string> gpu = {}) { return Feed(event::ResumeAsked{std::move(gpu)}); }
   Words Move(const std::string& gpu) { return Feed(event::MoveAsked{gpu}); }
   Words Can(bool can) {
-    return Feed(event::Answered{{},
-                                can ? Answer{.outcome = Outcome::kDone}
-                                    : Answer{.outcome = Outcome::kUnsupported, .message = "old driver"}});
+    return Feed(
+        event::DriverAnswered{{},
+                              can ? MoverAnswer{.outcome = Outcome::kDone}
+                                  : MoverAnswer{.outcome = Outcome::kUnsupported, .message = "old driver"}});
   }
   Words Says(pid_t pid, Outcome outcome, DriverState state) {
     if (outcome == Outcome::kDone) OnDevice(At(pid), state != DriverState::kCheckpointed);
-    return Feed(event::Answered{IdOf(pid), {.outcome = outcome, .state = state, .message = "it said so"}});
+    return Feed(
+        event::DriverAnswered{IdOf(pid), {.outcome = outcome, .state = state, .message = "it said so"}});
   }
   Words Checkpointed(pid_t pid) { return Says(pid, Outcome::kDone, DriverState::kCheckpointed); }
   Words Restored(pid_t pid) { return Says(pid, Outcome::kDone, DriverState::kRunning); }
@@ -172,9 +174,9 @@ class Story {
       if (view.has_shim && view.stage != ShimStage::kNone) view.held = view.answered = true;
     const Words words = Observe();
     EXPECT_THAT(words, IsEmpty()) << "before it is told";
-    return Feed(event::Rested{});
+    return Feed(event::JobQuiesced{});
   }
-  Words NotRested(const std::string& why) { return Feed(event::NotRested{why}); }
+  Words NotRested(const std::string& why) { return Feed(event::QuiesceFailed{why}); }
   Words Dies(pid_t pid) {
     std::erase_if(processes, [&](const auto& one) { return one.id.pid == pid; });
     return Observe();

@@ -29,9 +29,10 @@ TEST_F(IdleWay, ItLeavesWholeAndSaysWhyAndWhatItFreed) {
   EXPECT_THAT(Leaves(), ElementsAre("= suspending idle", "rest"));
   EXPECT_THAT(s_.Rested(), ElementsAre("evict 11"));
   s_.Evicted(11);
-  const auto actions = s_.machine.On(
-      event::Answered{Story::IdOf(11), {.outcome = Outcome::kDone, .state = DriverState::kCheckpointed}},
-      s_.now);
+  const auto actions =
+      s_.machine.On(event::DriverAnswered{Story::IdOf(11),
+                                          {.outcome = Outcome::kDone, .state = DriverState::kCheckpointed}},
+                    s_.now);
   const auto* const told = std::get_if<action::Emit>(&actions.back());
   ASSERT_NE(told, nullptr);
   EXPECT_EQ(told->kind, "job_suspended");
@@ -60,7 +61,7 @@ TEST_F(IdleWay, OneThatDoesNotComeToRestRunsOnAndNothingIsTold) {
 TEST_F(IdleWay, NobodyWaitsLongForItToComeToRest) {
   s_.machine.SetSettings({.lock_timeout = base::Millis(10'000), .idle_patience = base::Millis(300)});
   const Actions actions = s_.machine.On(event::SuspendAsked{kIdleReason, "idle"}, s_.now);
-  EXPECT_THAT(actions, testing::Contains(Action(action::Rest{base::Millis(300)})));
+  EXPECT_THAT(actions, testing::Contains(Action(action::QuiesceJob{base::Millis(300)})));
 }
 
 TEST_F(IdleWay, OneWhoseShimDoesNotAnswerIsNotLeftToTheDriver) {

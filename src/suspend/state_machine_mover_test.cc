@@ -272,7 +272,7 @@ TEST(SuspendMover, ANewDaemonAsksWhetherTheDataAreWhole) {
 
 TEST(SuspendMover, TheEventSaysWhatTookHowLong) {
   Story s = HandedOut();
-  s.Feed(event::Answered{
+  s.Feed(event::DriverAnswered{
       Story::IdOf(11),
       {.outcome = Outcome::kDone, .state = DriverState::kCheckpointed, .took = base::Millis(300)}});
   const auto actions = s.machine.On(

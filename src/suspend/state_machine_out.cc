@@ -134,7 +134,7 @@ void SuspensionStateMachine::Give(Member& member, Order order, MonoTime now) {
   if (order == Order::kEvict)
     out_.push_back(action::OrderEvict{member.seen.id});
   else if (order == Order::kFetch)
-    out_.push_back(action::OrderFetch{member.seen.id});
+    out_.push_back(action::OrderFetchToGpu{member.seen.id});
   else
     out_.push_back(action::OrderReturn{member.seen.id, ReturnsHeld()});
 }

@@ -95,9 +95,9 @@ TEST(SuspendOut, AProcessThatEndsHoldsNothingUp) {
   EXPECT_THAT(s.Dies(12), IsEmpty());
   EXPECT_THAT(s.Evicted(11), ElementsAre("checkpoint 13"));
   EXPECT_THAT(s.Dies(13), IsEmpty()) << "the driver is still asked";
-  EXPECT_THAT(s.Feed(event::Answered{Story::IdOf(13), {.outcome = Outcome::kGone}}),
+  EXPECT_THAT(s.Feed(event::DriverAnswered{Story::IdOf(13), {.outcome = Outcome::kGone}}),
               ElementsAre("checkpoint 11"));
-  EXPECT_THAT(s.Feed(event::Answered{Story::IdOf(11), {.outcome = Outcome::kGone}}),
+  EXPECT_THAT(s.Feed(event::DriverAnswered{Story::IdOf(11), {.outcome = Outcome::kGone}}),
               ElementsAre("= suspended held_by_user", "! job_suspended"));
 }
 
@@ -201,7 +201,7 @@ TEST(SuspendOutFailure, AMoverThatCannotBeStartedChangesNothing) {
   s.Process(11, GiB(1));
   s.Observe();
   s.Suspend();
-  EXPECT_THAT(s.Feed(event::Answered{{}, {.outcome = Outcome::kFailed, .message = "no such file"}}),
+  EXPECT_THAT(s.Feed(event::DriverAnswered{{}, {.outcome = Outcome::kFailed, .message = "no such file"}}),
               ElementsAre("= undoing suspend_failed", "! suspend_failed", "= running suspend_failed"));
   EXPECT_EQ(s.Detail(), "no such file");
 }

@@ -177,9 +177,9 @@ class World {
     if (!all && !fail) return;
     rest_ordered_ = false;
     rested_ = true;
-    if (!fail) return Feed(event::Rested{});
+    if (!fail) return Feed(event::JobQuiesced{});
     // Where the only process does not answer, the driver takes it, and nobody else is there to be held.
-    Feed(event::NotRested{"it works"});
+    Feed(event::QuiesceFailed{"it works"});
     if (machine_.phase() != SuspensionPhase::kSuspending) rested_ = false;
   }
   static void Hold(Target& target) {
@@ -243,7 +243,7 @@ class World {
   }
 
   // What the driver does with a request, and what the mover answers.
-  Answer AnswerMover(const Asked& ask, bool fail) {
+  MoverAnswer AnswerMover(const Asked& ask, bool fail) {
     if (!can_) return {.outcome = Outcome::kUnsupported, .message = "old"};
     if (ask.verb == Verb::kCan) return {.outcome = Outcome::kDone};
     const auto it = targets_.find(ask.process);
@@ -311,19 +311,19 @@ class World {
     asked_.pop_front();
     // A mover is its user's process, and the user may make it say anything.
     if (!honest_ && fail && *rc::gen::inRange(0, 4) == 0 && ask.verb != Verb::kCan)
-      return Feed(event::Answered{
+      return Feed(event::DriverAnswered{
           ask.process,
           {.outcome = Outcome::kDone,
            .state = *rc::gen::element(DriverState::kUnknown, DriverState::kLocked, DriverState::kRunning)}});
-    const Answer answer = AnswerMover(ask, fail);
+    const MoverAnswer answer = AnswerMover(ask, fail);
     if (const auto it = targets_.find(ask.process); it != targets_.end() && ask.verb != Verb::kState)
       it->second.restored = ask.verb == Verb::kRestore && answer.outcome == Outcome::kDone;
-    Feed(event::Answered{ask.process, answer});
+    Feed(event::DriverAnswered{ask.process, answer});
   }
 
   void Feed(const Event& event) {
     RC_LOG() << now_.time_since_epoch() / base::Millis(1) << " event " << event.index();
-    if (const auto* said = std::get_if<event::Answered>(&event))
+    if (const auto* said = std::get_if<event::DriverAnswered>(&event))
       RC_LOG() << " " << said->process.pid << " " << ToString(said->answer.outcome) << " "
                << ToString(said->answer.state);
     for (const auto& [id, target] : targets_)
@@ -355,7 +355,7 @@ class World {
       RC_LOG() << "  " << WordOf(action) << "\n";
       if (const auto* emit = std::get_if<action::Emit>(&action); emit && emit->kind == "job_suspended")
         CheckThatNobodyStayed();
-      if (std::get_if<action::Rest>(&action)) {
+      if (std::get_if<action::QuiesceJob>(&action)) {
         RC_ASSERT(machine_.phase() == SuspensionPhase::kSuspending && !rest_ordered_);
         rest_ordered_ = true;
         for (auto& [id, target] : targets_) {
@@ -366,13 +366,13 @@ class World {
           Hold(target);
         }
       }
-      if (std::get_if<action::CancelRest>(&action)) RC_ASSERT(std::exchange(rest_ordered_, false));
+      if (std::get_if<action::CancelQuiesce>(&action)) RC_ASSERT(std::exchange(rest_ordered_, false));
       if (const auto* evict = std::get_if<action::OrderEvict>(&action)) {
         RC_ASSERT(!rest_ordered_);
         if (machine_.phase() == SuspensionPhase::kSuspending) RC_ASSERT(rested_);
         Tell(evict->process, Target::Ordered::kEvict);
       }
-      if (const auto* fetch = std::get_if<action::OrderFetch>(&action))
+      if (const auto* fetch = std::get_if<action::OrderFetchToGpu>(&action))
         Tell(fetch->process, Target::Ordered::kFetch);
       if (const auto* back = std::get_if<action::OrderReturn>(&action)) {
         if (machine_.phase() == SuspensionPhase::kResuming)
@@ -391,9 +391,9 @@ class World {
         RC_ASSERT(!it->second.view.holds_imported);
         RC_ASSERT(!it->second.view.has_shim || !AnyStays());
       }
-      if (const auto* secure = std::get_if<action::Secure>(&action))
+      if (const auto* secure = std::get_if<action::CopyToHost>(&action))
         Transport(secure->process, Verb::kSecure, secure->target);
-      if (const auto* load = std::get_if<action::Load>(&action))
+      if (const auto* load = std::get_if<action::CopyToGpu>(&action))
         Transport(load->process, Verb::kLoad, load->gpu);
       if (const auto* restore = std::get_if<action::Restore>(&action))
         Ask(restore->process, Verb::kRestore, restore->gpus);

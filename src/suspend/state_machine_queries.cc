@@ -358,9 +358,9 @@ void SuspensionStateMachine::Spend(const char* what, base::Millis time) {
 void SuspensionStateMachine::AskMover(Member& member, Verb verb) {
   member.moving = verb;
   if (verb == Verb::kSecure)
-    out_.push_back(action::Secure{member.seen.id, IsStrict() && GoesOn() ? *record_.target : ""});
+    out_.push_back(action::CopyToHost{member.seen.id, IsStrict() && GoesOn() ? *record_.target : ""});
   else
-    out_.push_back(action::Load{member.seen.id, ReturnsTo(record_, member.seen.id)});
+    out_.push_back(action::CopyToGpu{member.seen.id, ReturnsTo(record_, member.seen.id)});
 }
 
 void SuspensionStateMachine::AskDriver(const base::ProcessId& process, Verb verb) {

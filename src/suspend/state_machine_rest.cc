@@ -37,8 +37,8 @@ bool SuspensionStateMachine::AwaitRest(MonoTime now) {
     if (!any) return false;
     resting_ = true;
     const bool idle = record_.reason == kIdleReason;
-    out_.push_back(action::Rest{idle ? std::min(settings_.lock_timeout, settings_.idle_patience)
-                                     : settings_.lock_timeout});
+    out_.push_back(action::QuiesceJob{idle ? std::min(settings_.lock_timeout, settings_.idle_patience)
+                                           : settings_.lock_timeout});
   }
   // The order reaches all shims, also that of a process without a context.
   for (auto& [id, member] : members_) {
@@ -54,8 +54,8 @@ bool SuspensionStateMachine::ComesBack(const Member& member) {
   return member.seen.has_shim && (member.seen.stage == ShimStage::kRestoring || !member.seen.answered);
 }
 
-void SuspensionStateMachine::CancelRest() {
-  if (std::exchange(resting_, false)) out_.push_back(action::CancelRest{});
+void SuspensionStateMachine::CancelQuiesce() {
+  if (std::exchange(resting_, false)) out_.push_back(action::CancelQuiesce{});
 }
 
 // A shim has nothing to hold before its process has a context.
@@ -64,14 +64,14 @@ bool SuspensionStateMachine::CanBeHeld(const Member& member) const {
   return member.saved == DriverState::kRunning && (!pending_ || pending_->process != member.seen.id);
 }
 
-void SuspensionStateMachine::Handle(const event::Rested& rested, MonoTime) {
+void SuspensionStateMachine::Handle(const event::JobQuiesced& rested, MonoTime) {
   if (!std::exchange(resting_, false)) return;
   rested_ = true;
   Spend("rest", rested.took);
   spent_["steps"] = rested.steps;
 }
 
-void SuspensionStateMachine::Handle(const event::NotRested& failed, MonoTime now) {
+void SuspensionStateMachine::Handle(const event::QuiesceFailed& failed, MonoTime now) {
   if (!std::exchange(resting_, false)) return;
   Spend("rest", failed.took);
   spent_["steps"] = failed.steps;

@@ -62,7 +62,7 @@ TEST_F(Together, OneThatIsOnItsWayBackComesToRestFirst) {
 TEST_F(Together, TheWaitIsAsLongAsThePatience) {
   s_.machine.SetSettings({.lock_timeout = base::Millis(700)});
   const Actions actions = s_.machine.On(event::SuspendAsked{"held_by_user", "by me"}, s_.now);
-  EXPECT_THAT(actions, Contains(Action(action::Rest{base::Millis(700)})));
+  EXPECT_THAT(actions, Contains(Action(action::QuiesceJob{base::Millis(700)})));
 }
 
 TEST_F(Together, WhereOneDoesNotComeToRestAllRunOnAndNothingHasMoved) {
@@ -80,7 +80,7 @@ TEST_F(Together, TheEventOfAFailureSaysHowMuchDidNotRestAndWhatWasTried) {
   s_.Suspend();
   s_.now += base::Millis(1300);
   const auto actions =
-      s_.machine.On(event::NotRested{"process 11 works on GPU 0", base::Millis(1200), 9, 2, 1}, s_.now);
+      s_.machine.On(event::QuiesceFailed{"process 11 works on GPU 0", base::Millis(1200), 9, 2, 1}, s_.now);
   const auto told = std::find_if(actions.begin(), actions.end(), [](const Action& action) {
     return std::holds_alternative<action::Emit>(action);
   });
@@ -106,7 +106,7 @@ TEST_F(Together, AJobThatSharesRunsOnAsWellWithoutWaitingForItsTurn) {
   s_.machine.SetSettings(settings);
   s_.Suspend();
   int returned = 0;
-  for (const Action& action : s_.machine.On(event::NotRested{"it works"}, s_.now)) {
+  for (const Action& action : s_.machine.On(event::QuiesceFailed{"it works"}, s_.now)) {
     const auto* back = std::get_if<action::OrderReturn>(&action);
     if (!back) continue;
     ++returned;
@@ -159,7 +159,7 @@ TEST_F(Together, OneWithoutAContextGetsItsOrderBackAndNobodyWaitsForItsAnswer) {
 TEST_F(Together, AResumeDuringTheAttemptLetsTheJobRunOn) {
   s_.Suspend();
   EXPECT_THAT(s_.Resume(), ElementsAre("cancel rest", "= undoing resuming", "return 11", "return 12"));
-  EXPECT_THAT(s_.Feed(event::Rested{}), IsEmpty()) << "the answer to an earlier order";
+  EXPECT_THAT(s_.Feed(event::JobQuiesced{}), IsEmpty()) << "the answer to an earlier order";
   EXPECT_THAT(s_.NotRested("it works"), IsEmpty());
 }
 
@@ -171,11 +171,12 @@ TEST_F(Together, AJobThatEndsMeanwhileIsNotWaitedFor) {
 TEST_F(Together, TheEventSaysHowLongItTookAndHowManyCallsHadToPass) {
   s_.Suspend();
   s_.Dies(12);
-  s_.Feed(event::Rested{base::Millis(40), 7});
+  s_.Feed(event::JobQuiesced{base::Millis(40), 7});
   s_.Evicted(11);
-  const auto actions = s_.machine.On(
-      event::Answered{Story::IdOf(11), {.outcome = Outcome::kDone, .state = DriverState::kCheckpointed}},
-      s_.now);
+  const auto actions =
+      s_.machine.On(event::DriverAnswered{Story::IdOf(11),
+                                          {.outcome = Outcome::kDone, .state = DriverState::kCheckpointed}},
+                    s_.now);
   const auto* told = std::get_if<action::Emit>(&actions.back());
   ASSERT_NE(told, nullptr);
   EXPECT_EQ(told->data.at("milliseconds_rest"), 40);

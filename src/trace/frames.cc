@@ -109,26 +109,27 @@ std::string TextOf(const Frame* place) {
   return fmt::format("{} ({})", place->function, file.empty() ? std::string(FileOf(place->module)) : file);
 }
 
-std::vector<Place> PlacesOf(const std::vector<ProcessTrace>& processes, const Moment& moment,
-                            const NameFrame& name) {
-  std::map<std::string, Place> by_text;
+std::vector<AllocationSite> PlacesOf(const std::vector<ProcessTrace>& processes, const Moment& moment,
+                                     const NameFrame& name) {
+  std::map<std::string, AllocationSite> by_text;
   for (const auto& [ref, amount] : moment.held) {
     const ProcessTrace& process = processes[ref.process];
     std::string text = PlaceTextOf(process, process.stacks[ref.stack], name);
-    Place& place = by_text[text];
+    AllocationSite& place = by_text[text];
     place.text = std::move(text);
     place.amount.bytes += amount.bytes;
     place.amount.allocations += amount.allocations;
     place.stacks.emplace_back(ref, amount);
   }
-  std::vector<Place> places;
+  std::vector<AllocationSite> places;
   for (auto& [text, place] : by_text) {
     std::stable_sort(place.stacks.begin(), place.stacks.end(),
                      [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
     places.push_back(std::move(place));
   }
-  std::stable_sort(places.begin(), places.end(),
-                   [](const Place& a, const Place& b) { return a.amount.bytes > b.amount.bytes; });
+  std::stable_sort(places.begin(), places.end(), [](const AllocationSite& a, const AllocationSite& b) {
+    return a.amount.bytes > b.amount.bytes;
+  });
   return places;
 }
 

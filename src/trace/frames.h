@@ -34,14 +34,14 @@ std::string TextOf(const Frame* place);
 // As TextOf the place of the stack's frames; it asks for no more names than it needs.
 std::string PlaceTextOf(const ProcessTrace& process, const CallStack& stack, const NameFrame& name);
 
-struct Place {
+struct AllocationSite {
   std::string text;
   Amount amount;
   std::vector<std::pair<StackRef, Amount>> stacks;  // the largest first
 };
 
 // The places of what was held, the largest first.
-std::vector<Place> PlacesOf(const std::vector<ProcessTrace>& processes, const Moment& moment,
-                            const NameFrame& name);
+std::vector<AllocationSite> PlacesOf(const std::vector<ProcessTrace>& processes, const Moment& moment,
+                                     const NameFrame& name);
 
 }  // namespace gpuman::trace

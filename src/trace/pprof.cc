@@ -141,14 +141,14 @@ class Profile {
 
 }  // namespace
 
-std::string WritePprof(const std::vector<ProcessTrace>& processes, const std::vector<OfGpu>& gpus,
+std::string WritePprof(const std::vector<ProcessTrace>& processes, const std::vector<GpuTraceSummary>& gpus,
                        const NameFrame& name) {
   Profile profile;
   profile.Type("peak");
   profile.Type("refusal");
   profile.Default("peak");
   if (!processes.empty()) profile.Time(processes.front().wall);
-  for (const OfGpu& gpu : gpus) {
+  for (const GpuTraceSummary& gpu : gpus) {
     std::map<StackRef, std::vector<std::uint64_t>> values;
     const auto add = [&](const Moment& moment, std::size_t place) {
       for (const auto& [stack, amount] : moment.held) {

@@ -10,7 +10,7 @@
 namespace gpuman::trace {
 
 // Two values of each stack: bytes at the peak of its GPU, and at the refusal. The label `gpu` is the UUID.
-std::string WritePprof(const std::vector<ProcessTrace>& processes, const std::vector<OfGpu>& gpus,
+std::string WritePprof(const std::vector<ProcessTrace>& processes, const std::vector<GpuTraceSummary>& gpus,
                        const NameFrame& name);
 
 }  // namespace gpuman::trace

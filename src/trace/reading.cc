@@ -127,7 +127,7 @@ class Reader {
   }
 
   bool Function(Record& record) {
-    wire::TraceCode told{};
+    wire::TracePythonFunction told{};
     PythonFunction function;
     if (!record.Take(told) || !record.Take(function.file, told.file) ||
         !record.Take(function.name, told.name))
@@ -211,7 +211,7 @@ class Reader {
   }
 
   bool Gone(Record& record) {
-    wire::TraceGone told{};
+    wire::TraceProcessEnded told{};
     if (!record.Take(told)) return false;
     Event event;
     event.kind = Event::Kind::kGone;
@@ -294,10 +294,10 @@ Result<ProcessTrace> ParseTrace(std::string_view bytes) {
   return trace;
 }
 
-Result<Traces> ReadTraces(const std::filesystem::path& path) {
+Result<JobTraces> ReadTraces(const std::filesystem::path& path) {
   const base::Fd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
   if (!directory.ok()) return base::FailSystem(errno, "opening " + path.string());
-  Traces traces;
+  JobTraces traces;
   for (unsigned i = 0; i < wire::kMaxTraces; ++i) {
     const std::string name = fmt::format("{}.trace", i);
     auto bytes = ReadFileIn(directory.get(), name);

@@ -71,13 +71,13 @@ struct ProcessTrace {
 // kCorrupt: it is no trace, or a record in it makes no sense.
 base::Result<ProcessTrace> ParseTrace(std::string_view bytes);
 
-struct Traces {
+struct JobTraces {
   std::vector<ProcessTrace> processes;
   std::vector<std::string> notes;  // what could not be read, as sentences
 };
 
 // Reads the traces in the directory of a job, those of other users as well; links and what is no file are
 // passed over. kPermissionDenied: the caller may not look into it.
-base::Result<Traces> ReadTraces(const std::filesystem::path& directory);
+base::Result<JobTraces> ReadTraces(const std::filesystem::path& directory);
 
 }  // namespace gpuman::trace

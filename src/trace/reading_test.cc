@@ -93,7 +93,8 @@ TEST(ParseTrace, RefusesWhatMakesNoSense) {
   EXPECT_TRUE(refused(Whole().Module(2, 2, "/lib/x")));
   EXPECT_TRUE(refused(Whole().Module(1, 2, std::string("/lib/\0x", 7))));
   EXPECT_TRUE(refused(Whole().Record(ledger::wire::RecordKind::kStack, ledger::wire::TraceStack{1000, 0})));
-  EXPECT_TRUE(refused(Whole().Record(ledger::wire::RecordKind::kCode, ledger::wire::TraceCode{9, 9, 0})));
+  EXPECT_TRUE(
+      refused(Whole().Record(ledger::wire::RecordKind::kCode, ledger::wire::TracePythonFunction{9, 9, 0})));
 }
 
 TEST(ParseTrace, MakesTextOfNames) {

@@ -193,10 +193,10 @@ std::map<std::string, Marks> FindMarks(Walk walk, const std::vector<Step>& steps
 
 }  // namespace
 
-std::vector<OfGpu> Replay(const std::vector<ProcessTrace>& processes) {
+std::vector<GpuTraceSummary> Replay(const std::vector<ProcessTrace>& processes) {
   const std::vector<Step> steps = InOrder(processes);
   const auto marks = FindMarks(Walk(processes), steps);
-  std::map<std::string, OfGpu> told;
+  std::map<std::string, GpuTraceSummary> told;
   std::map<std::string, std::map<StackRef, Amount>> at_peak, at_refusal;
   Walk walk(processes);
   for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -220,7 +220,7 @@ std::vector<OfGpu> Replay(const std::vector<ProcessTrace>& processes) {
       at_refusal[gpu] = PartsOf(walk.At(gpu), false);
     }
   }
-  std::vector<OfGpu> list;
+  std::vector<GpuTraceSummary> list;
   for (auto& [gpu, one] : told) {
     const auto average = PartsOf(walk.At(gpu), true);
     const auto set = [&](Moment& moment, std::map<StackRef, Amount>& parts) {
@@ -231,8 +231,9 @@ std::vector<OfGpu> Replay(const std::vector<ProcessTrace>& processes) {
     if (one.refusal) set(one.refusal->then, at_refusal[gpu]);
     list.push_back(std::move(one));
   }
-  std::stable_sort(list.begin(), list.end(),
-                   [](const OfGpu& a, const OfGpu& b) { return a.peak.bytes > b.peak.bytes; });
+  std::stable_sort(list.begin(), list.end(), [](const GpuTraceSummary& a, const GpuTraceSummary& b) {
+    return a.peak.bytes > b.peak.bytes;
+  });
   return list;
 }
 

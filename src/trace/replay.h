@@ -42,7 +42,7 @@ struct Refusal {
   Moment then;
 };
 
-struct OfGpu {
+struct GpuTraceSummary {
   std::string gpu;  // UUID
   Moment peak;
   std::optional<Refusal> refusal;  // the last one
@@ -50,6 +50,6 @@ struct OfGpu {
 
 // Of each GPU that memory was allocated on or refused, the one with the highest peak first. What a process
 // held counts until it was freed, or until another process saw that it had ended.
-std::vector<OfGpu> Replay(const std::vector<ProcessTrace>& processes);
+std::vector<GpuTraceSummary> Replay(const std::vector<ProcessTrace>& processes);
 
 }  // namespace gpuman::trace

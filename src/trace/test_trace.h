@@ -41,8 +41,8 @@ class TraceBytes {
   }
   TraceBytes& Function(const std::string& file, const std::string& name) {
     return Record(ledger::wire::RecordKind::kCode,
-                  ledger::wire::TraceCode{static_cast<std::uint16_t>(file.size()),
-                                          static_cast<std::uint16_t>(name.size()), 0},
+                  ledger::wire::TracePythonFunction{static_cast<std::uint16_t>(file.size()),
+                                                    static_cast<std::uint16_t>(name.size()), 0},
                   file + name);
   }
   TraceBytes& Stack(const std::vector<std::uint64_t>& native,
@@ -82,7 +82,7 @@ class TraceBytes {
     return Record(ledger::wire::RecordKind::kFull, ledger::wire::TraceFull{at});
   }
   TraceBytes& Gone(std::uint64_t at, std::uint32_t file) {
-    return Record(ledger::wire::RecordKind::kGone, ledger::wire::TraceGone{at, file, 0});
+    return Record(ledger::wire::RecordKind::kGone, ledger::wire::TraceProcessEnded{at, file, 0});
   }
 
   template <typename T>

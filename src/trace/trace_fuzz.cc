@@ -13,10 +13,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::vector<ProcessTrace> processes{std::move(*trace)};
   const auto gpus = Replay(processes);
   const NameFrame name = [](const Module&, std::uint64_t, Frame&) {};
-  for (const OfGpu& gpu : gpus) {
+  for (const GpuTraceSummary& gpu : gpus) {
     if (!std::isfinite(gpu.peak.bytes) || gpu.peak.bytes < 0) std::abort();
     if (gpu.refusal && gpu.refusal->then.bytes > gpu.peak.bytes * 1.0001 + 1) std::abort();
-    for (const Place& place : PlacesOf(processes, gpu.peak, name))
+    for (const AllocationSite& place : PlacesOf(processes, gpu.peak, name))
       if (place.text.empty() || place.stacks.empty()) std::abort();
   }
   if (WritePprof(processes, gpus, name).empty()) std::abort();

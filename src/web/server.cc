@@ -122,8 +122,8 @@ void Server::Serve(int stop) {
 
 // Nobody else can take up the owner's connections. Above their number a new one is closed at once.
 void Server::Admit(base::Fd socket, std::list<Worker>& workers) const {
-  using State = base::SocketOwner::State;
-  const base::SocketOwner other = base::UserAtOtherEnd(socket.get());
+  using State = base::TcpSocketOwner::State;
+  const base::TcpSocketOwner other = base::UserAtOtherEnd(socket.get());
   if (other.state == State::kNone || workers.size() >= options_.connections) return;
   const auto user = other.state == State::kKnown ? std::optional(other.user) : std::nullopt;
   if (IsStranger(user, options_.owner)) return;

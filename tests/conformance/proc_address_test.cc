@@ -78,7 +78,7 @@ TEST_F(ProcAddress, ThePerThreadFlagAnswersTheTwin) {
     const auto plain = Ask(std::string(row.name), version, abi::CU_GET_PROC_ADDRESS_DEFAULT);
     if (plain.function != Cuda().Symbol(std::string(row.symbol))) continue;
     void* twin = Cuda().Symbol(std::string(row.symbol) + std::string(TwinSuffix(row.twin)));
-    if (answer.function != twin || (row.twin != abi::CudaTwin::kNone && twin == plain.function))
+    if (answer.function != twin || (row.twin != abi::PerThreadStreamSuffix::kNone && twin == plain.function))
       wrong.push_back(Line(row) + std::string(TwinSuffix(row.twin)));
   }
   EXPECT_THAT(wrong, IsEmpty());

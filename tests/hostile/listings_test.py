@@ -168,7 +168,7 @@ class Listings(HostileTest):
                     answer.read(size + 2)
                 return sizes
 
-    # No time is asserted here: that nobody waits for more than a slice is held by src/daemon/core/list_answers_test.cc
+    # No time is asserted here: that nobody waits for more than a slice is held by src/daemon/core/list_answer_streamer_test.cc
     # and src/base/sliced_work_test.cc, and here, that each list is made in such slices.
     def test_long_lists_are_made_in_pieces(self):
         self.hold_arrays()

@@ -69,7 +69,7 @@ idle = "2ms"
     def keeps_within_the_devices_capacity(self):
         """By the driver's figures: the jobs' memory, the memory that moves, and the mover's context and hasher. Only after each
         job has had a turn: a new job brings a context, and the others make room for it afterwards. For a moment there
-        may be one more piece, which has left one job and waits to serve another (mover/free_list.h)."""
+        may be one more piece, which has left one job and waits to serve another (mover/gpu_memory_free_list.h)."""
         most = (self.each * self.context + self.beside + self.context + HASHER + self.slack) * MIB
         until("no GPU has more than its capacity", lambda: all(
             gpu["memory"]["used"] <= empty + most for gpu, empty in zip(self.on_gpus(), self.empty)),

@@ -113,7 +113,7 @@ class TestMover {
     for (;;) {
       Ask({.id = ++last_, .verb = suspend::Verb::kPrepare, .bytes = base::MiB(64)}, -1);
       const auto packet = mover::ReceivePacket(socket_.get());
-      const auto answer = packet ? suspend::ParseAnswer(packet->text) : base::Result<suspend::Answer>();
+      const auto answer = packet ? suspend::ParseAnswer(packet->text) : base::Result<suspend::MoverAnswer>();
       if (!packet || !answer) return false;
       if (answer->bytes.count != 0) return true;
       ::usleep(1000);
@@ -216,15 +216,15 @@ class Test {
     return ordered ? "ok" : ordered.error().message;
   }
 
-  std::string Step(const std::string& pid, const StepGrant& grant) {
+  std::string Step(const std::string& pid, const CallGrant& grant) {
     const auto process = Find(pid);
     if (!process) return "no such process";
     const auto number = ledgers_.Step(options_.job, *process, grant);
     return number ? std::to_string(*number) : number.error().message;
   }
 
-  static StepGrant GrantOf(std::istream& words) {
-    StepGrant grant;
+  static CallGrant GrantOf(std::istream& words) {
+    CallGrant grant;
     std::string gpu;
     words >> gpu >> grant.calls;
     if (gpu != "any") grant.gpu = static_cast<unsigned>(std::stoul(gpu));
@@ -272,7 +272,7 @@ class Test {
 
   static std::string HomesOf(const SlotStatus& one) {
     std::string text;
-    for (const Home& home : one.homes)
+    for (const EvictableGpu& home : one.homes)
       text +=
           fmt::format(R"({}{{"uuid":"{}","evictable":{},"evicted":{},"wants":{}}})", text.empty() ? "" : ",",
                       home.uuid, home.evictable.count, home.evicted.count, home.wants.count);

@@ -22,7 +22,7 @@ TEST_F(CheckpointerTest, AProcessLeavesTheDeviceAndComesBackWithItsData) {
   const auto before = MemoryOf(held.id());
   ASSERT_TRUE(before);
   EXPECT_GE(*before, base::MiB(kMebibytes));
-  Answer answer = Ask(Verb::kCheckpoint, held.id());
+  MoverAnswer answer = Ask(Verb::kCheckpoint, held.id());
   EXPECT_EQ(answer.outcome, Outcome::kDone) << answer.message;
   EXPECT_EQ(answer.state, DriverState::kCheckpointed);
   EXPECT_EQ(MemoryOf(held.id()), std::nullopt) << "gone from NVML's list";
@@ -47,7 +47,7 @@ TEST_F(CheckpointerTest, ARepeatedStepSucceeds) {
 TEST_F(CheckpointerTest, GpuWorkThatDoesNotEndLetsTheProcessRunOn) {
   HeldProcess held(0, 8);
   ASSERT_EQ(held.Ask("spin 600000"), "spinning");
-  const Answer answer = Ask(Verb::kCheckpoint, held.id(), {}, base::Millis(20));
+  const MoverAnswer answer = Ask(Verb::kCheckpoint, held.id(), {}, base::Millis(20));
   EXPECT_EQ(answer.outcome, Outcome::kTimeout);
   EXPECT_EQ(answer.state, DriverState::kRunning);
 }
@@ -55,7 +55,7 @@ TEST_F(CheckpointerTest, GpuWorkThatDoesNotEndLetsTheProcessRunOn) {
 TEST_F(CheckpointerTest, AfterARefusedCheckpointTheProcessRunsOn) {
   HeldProcess held(0, 8);
   ASSERT_EQ(held.Ask("managed"), "managed");
-  const Answer answer = Ask(Verb::kCheckpoint, held.id());
+  const MoverAnswer answer = Ask(Verb::kCheckpoint, held.id());
   EXPECT_EQ(answer.outcome, Outcome::kRefused) << answer.message;
   EXPECT_EQ(answer.state, DriverState::kRunning);
   EXPECT_EQ(held.Ask("check"), "whole");
@@ -109,7 +109,7 @@ TEST_F(CheckpointerTest, AProcessComesBackOnAnotherGpu) {
   const auto before = MemoryOf(held.id(), 0);
   ASSERT_EQ(Ask(Verb::kCheckpoint, held.id()).outcome, Outcome::kDone);
   const std::string a = Uuid(0), b = Uuid(1);
-  Answer answer = Ask(Verb::kRestore, held.id(), {{a, b}});
+  MoverAnswer answer = Ask(Verb::kRestore, held.id(), {{a, b}});
   EXPECT_EQ(answer.outcome, Outcome::kFailed) << "every GPU has to be named";
   EXPECT_EQ(answer.state, DriverState::kCheckpointed);
   answer = Ask(Verb::kRestore, held.id(), {{a, b}, {b, "GPU-nonsense"}});
@@ -134,7 +134,7 @@ TEST_F(OldDriver, CannotCheckpointAndSaysSo) {
   const auto cuda = driver::CudaDriver::Load();
   ASSERT_TRUE(cuda);
   if (cuda->CanCheckpoint()) GTEST_SKIP() << "this driver is new enough";
-  const Answer answer = Ask(Verb::kCan);
+  const MoverAnswer answer = Ask(Verb::kCan);
   EXPECT_EQ(answer.outcome, Outcome::kUnsupported);
   EXPECT_THAT(answer.message, ::testing::HasSubstr("570"));
   EXPECT_EQ(Ask(Verb::kState, base::SelfId()).outcome, Outcome::kUnsupported);

@@ -42,7 +42,7 @@ class CompareTest : public GpusTest {
   static constexpr std::size_t kChunks = 4;
   std::optional<Pool> pool;
   std::optional<HostArena> arena;
-  Memory piece;
+  DeviceMemory piece;
   HostCopy copy;
 };
 

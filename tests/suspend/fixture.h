@@ -50,22 +50,22 @@ class CheckpointerFixture : public ::testing::Test {
   }
 
   struct Asked {
-    std::optional<Answer> answer;
+    std::optional<MoverAnswer> answer;
   };
   std::shared_ptr<Asked> Post(MoverRequest request) {
     auto asked = std::make_shared<Asked>();
-    Get().Ask(user, std::move(request), [asked](const Answer& answer) {
+    Get().Ask(user, std::move(request), [asked](const MoverAnswer& answer) {
       EXPECT_FALSE(asked->answer) << "answered twice";
       asked->answer = answer;
     });
     return asked;
   }
-  Answer Wait(const std::shared_ptr<Asked>& asked) {
+  MoverAnswer Wait(const std::shared_ptr<Asked>& asked) {
     EXPECT_TRUE(Until([&] { return asked->answer.has_value(); }));
-    return asked->answer.value_or(Answer{.message = "no answer"});
+    return asked->answer.value_or(MoverAnswer{.message = "no answer"});
   }
-  Answer Ask(Verb verb, base::ProcessId process = {}, std::vector<GpuMove> gpus = {},
-             base::Millis lock = base::Millis(20'000)) {
+  MoverAnswer Ask(Verb verb, base::ProcessId process = {}, std::vector<GpuMove> gpus = {},
+                  base::Millis lock = base::Millis(20'000)) {
     return Wait(Post({.verb = verb, .process = process, .lock_timeout = lock, .gpus = std::move(gpus)}));
   }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/lingering_socket.h"
+#include "base/slow_closing_socket.h"
 #include "ledger/wire/transfer.h"
 #include "suspend/request.h"
 
@@ -16,15 +16,15 @@ namespace {
 
 constexpr int kSocket = 0, kForEver = -1;
 
-bool Say(const Answer& answer) {
+bool Say(const MoverAnswer& answer) {
   const std::string line = Serialize(answer);
   return ledger::wire::SendWith(kSocket, line.data(), line.size(), nullptr, 0, kForEver);
 }
 
 // The holder of the last descriptor waits until a process reads what the socket has sent: a child does that,
 // which outlives the mover and ends when the file exists.
-void PassLingering(const Answer& answer, const std::filesystem::path& until) {
-  base::LingeringSocket socket;
+void PassLingering(const MoverAnswer& answer, const std::filesystem::path& until) {
+  base::SlowClosingSocket socket;
   if (!socket.ok() || !socket.PassTo(kSocket, Serialize(answer))) return;
   if (::fork() != 0) return;
   ::close(kSocket);
@@ -36,7 +36,7 @@ void SendManyNotices(std::uint64_t id) {
   const base::Fd memory(::memfd_create("memory", MFD_CLOEXEC));
   int numbers[ledger::wire::kMaxParts];
   for (int& number : numbers) number = memory.get();
-  const std::string line = Serialize(Answer{.id = id, .outcome = Outcome::kHolding});
+  const std::string line = Serialize(MoverAnswer{.id = id, .outcome = Outcome::kHolding});
   for (int i = 0; i < 32; ++i)
     (void)ledger::wire::SendWith(kSocket, line.data(), line.size(), numbers, ledger::wire::kMaxParts,
                                  kForEver);
@@ -48,7 +48,7 @@ void SendGpuNotices(std::uint64_t id, int gpus) {
   const int number = memory.get();
   for (int i = 0; i < gpus; ++i) {
     const std::string line =
-        Serialize(Answer{.id = id, .outcome = Outcome::kHolding, .gpu = "GPU-" + std::to_string(i)});
+        Serialize(MoverAnswer{.id = id, .outcome = Outcome::kHolding, .gpu = "GPU-" + std::to_string(i)});
     (void)ledger::wire::SendWith(kSocket, line.data(), line.size(), &number, 1, kForEver);
   }
 }
@@ -68,7 +68,7 @@ int RunForgedMover(int argc, char** argv) {
     if (got <= 0) return 0;
     const auto request = ParseRequest(std::string_view(text).substr(0, static_cast<std::size_t>(got)));
     if (!request || request->verb == Verb::kPrepare) continue;
-    const Answer answer{.id = request->id, .outcome = Outcome::kHolding};
+    const MoverAnswer answer{.id = request->id, .outcome = Outcome::kHolding};
     if (how == "honest" &&
         !Say({.id = request->id, .outcome = Outcome::kDone, .state = DriverState::kRunning}))
       return 1;

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "gpus_fixture.h"
-#include "mover/free_list.h"
+#include "mover/gpu_memory_free_list.h"
 
 namespace gpuman::mover {
 namespace {
@@ -24,7 +24,7 @@ class FreeListTest : public GpusTest {
   }
   std::uint64_t Taken() { return free_at_first - Free(); }
   // As a process hands it out: the process itself keeps nothing of it.
-  FreeList::Block HandedOut(std::uint64_t bytes = kBytes) {
+  GpuMemoryFreeList::Block HandedOut(std::uint64_t bytes = kBytes) {
     auto made = gpus->Create(0, bytes);
     EXPECT_TRUE(made);
     auto file = gpus->Export(*made);
@@ -33,9 +33,11 @@ class FreeListTest : public GpusTest {
     EXPECT_TRUE(imported);
     return {std::move(*imported), std::move(*file)};
   }
-  void Leave(FreeList::Block block) { free_list.Leave(std::move(block.memory), std::move(block.file)); }
+  void Leave(GpuMemoryFreeList::Block block) {
+    free_list.Leave(std::move(block.memory), std::move(block.file));
+  }
 
-  FreeList free_list;
+  GpuMemoryFreeList free_list;
   std::uint64_t free_at_first = 0;
 };
 
@@ -47,7 +49,7 @@ TEST_F(FreeListTest, MemoryThatNobodyExpectsGoes) {
 
 TEST_F(FreeListTest, ExpectedMemoryIsHandedOverAsItIs) {
   free_list.Expect(0, kBytes);
-  FreeList::Block left = HandedOut();
+  GpuMemoryFreeList::Block left = HandedOut();
   const auto address = left.memory.address();
   Leave(std::move(left));
   EXPECT_EQ(Taken(), kBytes);

@@ -51,7 +51,7 @@ TEST_F(GpuTransfersTest, EachGpuHasItsOwnWayOutAndAllComesBackOverOneConnection)
   base::Fd socket;
   const auto back = Begin({.verb = Verb::kGive}, &socket);
   ASSERT_TRUE(TakeBack(socket.get()));
-  const Answer answer = Wait(back->asked);
+  const MoverAnswer answer = Wait(back->asked);
   EXPECT_EQ(answer.outcome, Outcome::kDone) << answer.message;
   EXPECT_EQ(answer.bytes, base::Bytes{2 * kEach * kPiece});
   EXPECT_EQ(back->by_gpu[Uuid(0)], kEach * kPiece);
@@ -110,9 +110,9 @@ TEST_F(GpuTransfersTest, RoomWithoutASourceIsForAllGpusInSum) {
   ASSERT_TRUE(Until([&] { return back->bytes == 5 * kPiece; }));
   EXPECT_EQ(Wait(Begin({.verb = Verb::kSecure})->asked).outcome, Outcome::kDone);
   EXPECT_EQ(Wait(back->asked).outcome, Outcome::kNoRoom);
-  wire::Trouble trouble{};
+  wire::OrderError trouble{};
   EXPECT_FALSE(TakeBack(socket.get(), &trouble));
-  EXPECT_EQ(trouble, wire::Trouble::kNoRoom);
+  EXPECT_EQ(trouble, wire::OrderError::kNoRoom);
   FreeAll();
   back = Begin({.verb = Verb::kGive, .room = base::Bytes{5 * kPiece}}, &socket);
   Get().Grant(user, base::SelfId(), {}, base::Bytes{(2 * kEach - 5) * kPiece});
@@ -132,7 +132,7 @@ TEST_F(GpuTransfersTest, MemoryOfTwoGpusInOneTransferIsRefusedAndStaysTheProcess
     pieces.push_back(kOther);
     OfferPieces(socket.get(), pieces);
     EXPECT_FALSE(Keep(socket.get()));
-    const Answer answer = Wait(mixed->asked);
+    const MoverAnswer answer = Wait(mixed->asked);
     EXPECT_EQ(answer.outcome, Outcome::kFailed);
     EXPECT_THAT(answer.message, HasSubstr("several GPUs"));
   }
@@ -145,7 +145,7 @@ TEST_F(GpuTransfersTest, MemoryOfTwoGpusInOneTransferIsRefusedAndStaysTheProcess
 TEST_F(GpuTransfersTest, MemoryOfTwoGpusDoesNotComeBackToOne) {
   HandOutAll();
   for (const std::string& source : {std::string(), Uuid(0)}) {
-    const Answer answer = Wait(Begin({.verb = Verb::kLoad, .gpu = Uuid(1), .source = source})->asked);
+    const MoverAnswer answer = Wait(Begin({.verb = Verb::kLoad, .gpu = Uuid(1), .source = source})->asked);
     EXPECT_EQ(answer.outcome, Outcome::kFailed);
     EXPECT_THAT(answer.message, HasSubstr("cannot"));
   }
@@ -156,14 +156,14 @@ TEST_F(GpuTransfersTest, AProcessThatCannotImportGetsBothInItsOwnMemory) {
   HandOutAll();
   base::Fd socket;
   const auto back = Begin({.verb = Verb::kGive}, &socket);
-  wire::Parts parts{};
+  wire::TransferParts parts{};
   int files[wire::kMaxParts];
   unsigned count = 0;
   do {
     ASSERT_EQ(Await(socket.get(), parts, files, count), ssize_t{sizeof parts});
     for (unsigned i = 0; i < count; ++i) ::close(files[i]);
   } while (parts.last == 0);
-  const wire::Reply own{wire::kReplyMagic, 0, 0, 0};
+  const wire::TransferReply own{wire::kReplyMagic, 0, 0, 0};
   ASSERT_TRUE(wire::SendWith(socket.get(), &own, sizeof own, nullptr, 0, 10'000));
   ASSERT_TRUE(Keep(socket.get()));
   MakeEmpty(0, kEach);
@@ -173,7 +173,7 @@ TEST_F(GpuTransfersTest, AProcessThatCannotImportGetsBothInItsOwnMemory) {
   OfferPieces(socket.get(), pieces);
   ASSERT_TRUE(Keep(socket.get()));
   Receipt(socket.get());
-  const Answer answer = Wait(back->asked);
+  const MoverAnswer answer = Wait(back->asked);
   EXPECT_EQ(answer.bytes, base::Bytes{2 * kEach * kPiece}) << answer.message;
   ExpectWhole(kEach);
   ExpectWhole(kOther, kOther + kEach);
@@ -215,9 +215,9 @@ TEST_F(GpuTransfersTest, AMoverThatDiesWithOneGpusMemoryWholeAndAnothersHalfIsFo
     ASSERT_TRUE(
         Until([&] { return half->asked->answer || (half->taken && half->bytes >= round * 3 * kPiece); }));
     if (const auto pid = Get().MoverPid(user)) ::kill(*pid, SIGKILL);
-    const Answer answer = Wait(half->asked);
+    const MoverAnswer answer = Wait(half->asked);
     EXPECT_TRUE(answer.outcome == Outcome::kLost || answer.outcome == Outcome::kDone) << answer.message;
-    Answer secured = Wait(Begin({.verb = Verb::kSecure, .source = Uuid(1)})->asked);
+    MoverAnswer secured = Wait(Begin({.verb = Verb::kSecure, .source = Uuid(1)})->asked);
     if (secured.outcome == Outcome::kLost)  // the request went to a mover that was just killed
       secured = Wait(Begin({.verb = Verb::kSecure, .source = Uuid(1)})->asked);
     EXPECT_EQ(secured.outcome, Outcome::kDone) << secured.message;
@@ -233,7 +233,7 @@ TEST_F(GpuTransfersTest, AMoverThatDiesWithBothHalfIsFollowed) {
   const auto one = HandOut(0, kEach), other = HandOut(kOther, kOther + kEach);
   if (const auto pid = Get().MoverPid(user)) ::kill(*pid, SIGKILL);
   EXPECT_TRUE(Until([&] { return one->asked->answer && other->asked->answer; }));
-  Answer secured = Wait(Begin({.verb = Verb::kSecure})->asked);
+  MoverAnswer secured = Wait(Begin({.verb = Verb::kSecure})->asked);
   if (secured.outcome == Outcome::kLost) secured = Wait(Begin({.verb = Verb::kSecure})->asked);
   EXPECT_EQ(secured.outcome, Outcome::kDone) << secured.message;
   ExpectAllBack();

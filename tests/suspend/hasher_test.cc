@@ -25,7 +25,7 @@ namespace abi = driver::abi;
 class HasherTest : public GpusTest {
  protected:
   // Memory of the kind that processes hand over, with these bytes.
-  Memory OnGpu(const Bytes& bytes, int gpu = 0) {
+  DeviceMemory OnGpu(const Bytes& bytes, int gpu = 0) {
     auto memory = gpus->Create(gpu, bytes.size());
     EXPECT_TRUE(memory) << memory.error().message;
     EXPECT_EQ(cuda->calls().cuMemcpyHtoD_v2(memory->address(), bytes.data(), bytes.size()),
@@ -48,7 +48,7 @@ TEST_F(HasherTest, TheKernelComputesWhatTheProcessorDoes) {
   Bytes single(kChunk);
   single[kChunk - 1] = 1;
   const std::vector<Bytes> contents{RandomBytes(1), Bytes(kChunk), Bytes(kChunk, 0xFF), single};
-  std::vector<Memory> memory;
+  std::vector<DeviceMemory> memory;
   std::vector<abi::CUdeviceptr> chunks;
   chunks.reserve(contents.size());
   for (const Bytes& bytes : contents) chunks.push_back(memory.emplace_back(OnGpu(bytes)).address());
@@ -69,7 +69,7 @@ TEST_F(HasherTest, TheKernelComputesWhatTheProcessorDoes) {
 TEST_F(HasherTest, AChangedByteChangesTheHashOfItsChunkAlone) {
   Hasher* const hasher = gpus->HasherOf(0);
   ASSERT_TRUE(hasher) << gpus->HasherTroubles().at(0).message;
-  const Memory memory = OnGpu(RandomBytes(4, 3 * kChunk));
+  const DeviceMemory memory = OnGpu(RandomBytes(4, 3 * kChunk));
   const std::vector<abi::CUdeviceptr> chunks{memory.address(), memory.address() + kChunk,
                                              memory.address() + 2 * kChunk};
   const auto before = hasher->Hash(chunks);
@@ -93,7 +93,7 @@ TEST_F(HasherTest, ManyChunksComeInTheOrderAsked) {
   Hasher* const hasher = gpus->HasherOf(0);
   ASSERT_TRUE(hasher);
   const Bytes bytes = RandomBytes(5, 4 * kChunk);
-  const Memory memory = OnGpu(bytes);
+  const DeviceMemory memory = OnGpu(bytes);
   std::array<ChunkHash, 4> expected;
   for (std::size_t i = 0; i < 4; ++i) expected[i] = HashOf(gpus->hash_key(), bytes.data() + i * kChunk);
   std::mt19937_64 random(6);
@@ -111,7 +111,7 @@ TEST_F(HasherTest, ChunksMayLieAtAnyMultipleOf16) {
   Hasher* const hasher = gpus->HasherOf(0);
   ASSERT_TRUE(hasher);
   const Bytes bytes = RandomBytes(7, 2 * kChunk);
-  const Memory memory = OnGpu(bytes);
+  const DeviceMemory memory = OnGpu(bytes);
   const std::vector<abi::CUdeviceptr> aligned{memory.address() + 16},
       askew{memory.address(), memory.address() + 8};
   const auto hashes = hasher->Hash(aligned);
@@ -131,7 +131,7 @@ TEST_F(HasherTest, NoChunksHaveNoHashes) {
 
 TEST_F(HasherTest, ThreadsHashAtTheSameTime) {
   const Bytes bytes = RandomBytes(8, 4 * kChunk);
-  const Memory memory = OnGpu(bytes);
+  const DeviceMemory memory = OnGpu(bytes);
   const auto hash = [&](std::uint64_t seed) {
     Hasher* const hasher = gpus->HasherOf(0);  // also made at the same time
     ASSERT_TRUE(hasher);
@@ -161,7 +161,7 @@ TEST_F(HasherTest, HashesMayBePendingAndAwaitedInAnyOrderOrNotAtAll) {
   const Bytes bytes = RandomBytes(9, 3 * kChunk);
   std::vector<Hasher::Pending> pending;
   {
-    const Memory memory = OnGpu(bytes);
+    const DeviceMemory memory = OnGpu(bytes);
     for (std::size_t i = 0; i < 3; ++i) {
       const std::vector<abi::CUdeviceptr> chunk{memory.address() + i * kChunk};
       auto begun = hasher->Begin(chunk);
@@ -182,7 +182,7 @@ TEST_F(HasherTest, HashesMayBePendingAndAwaitedInAnyOrderOrNotAtAll) {
 TEST_F(HasherTest, TooManyPendingAreRefusedUntilOneIsOver) {
   Hasher* const hasher = gpus->HasherOf(0);
   ASSERT_TRUE(hasher);
-  const Memory memory = OnGpu(RandomBytes(10));
+  const DeviceMemory memory = OnGpu(RandomBytes(10));
   const std::vector<abi::CUdeviceptr> chunk{memory.address()};
   std::vector<Hasher::Pending> pending;
   for (std::size_t i = 0; i < Hasher::kSlots; ++i) {
@@ -208,7 +208,7 @@ class HasherTroubleTest : public HasherTest {
   void ExpectMemoryOf(int gpu) {
     ASSERT_TRUE(gpus->Use(gpu));
     const Bytes bytes = RandomBytes(11);
-    const Memory memory = OnGpu(bytes, gpu);
+    const DeviceMemory memory = OnGpu(bytes, gpu);
     Bytes back(kChunk);
     EXPECT_EQ(cuda->calls().cuMemcpyDtoH_v2(back.data(), memory.address(), kChunk), abi::CUDA_SUCCESS);
     EXPECT_EQ(back, bytes);
@@ -253,7 +253,7 @@ TEST_F(HasherTroubleTest, ItTakesLittleOfTheGpuAndGivesItBack) {
 TEST_F(HasherTroubleTest, ALostContextIsAnError) {
   Hasher* const hasher = gpus->HasherOf(0);
   ASSERT_TRUE(hasher);
-  const Memory memory = OnGpu(RandomBytes(12));
+  const DeviceMemory memory = OnGpu(RandomBytes(12));
   const std::vector<abi::CUdeviceptr> chunk{memory.address()};
   auto pending = hasher->Begin(chunk);
   ASSERT_TRUE(pending);

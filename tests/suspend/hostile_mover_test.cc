@@ -94,7 +94,7 @@ TEST_F(HostileMoverTest, TheLimitOfOneEndsItsRequestsAlone) {
   const auto asked = AskOf(ada);
   EXPECT_EQ(Wait(AskOf(bob)).outcome, Outcome::kDone);
   const auto pid = Get().MoverPid(bob);
-  const Answer answer = Wait(asked);
+  const MoverAnswer answer = Wait(asked);
   EXPECT_EQ(answer.outcome, Outcome::kLost);
   EXPECT_THAT(answer.message, HasSubstr("did not answer within"));
   EXPECT_EQ(Wait(AskOf(bob)).outcome, Outcome::kDone);
@@ -103,7 +103,7 @@ TEST_F(HostileMoverTest, TheLimitOfOneEndsItsRequestsAlone) {
 
 TEST_F(HostileMoverTest, OneThatDiesBeforeEachTurnIsGivenUp) {
   OfAda(std::string(kHello) + "\necho x >> " + (dir.path() / "starts").string() + "\nexit 0");
-  const Answer answer = Wait(AskOf(ada));
+  const MoverAnswer answer = Wait(AskOf(ada));
   EXPECT_TRUE(answer.outcome == Outcome::kFailed || answer.outcome == Outcome::kLost) << answer.message;
   EXPECT_LE(base::ReadFile(dir.path() / "starts").value().size(), 2u * 3);
 }
@@ -117,17 +117,17 @@ exec sleep 1000)");
   // Bob's request has the turn, so that Ada's is never sent.
   const auto of_bob = AskOf(bob);
   const auto of_ada = AskOf(ada);
-  const Answer bobs = Wait(of_bob);
+  const MoverAnswer bobs = Wait(of_bob);
   EXPECT_EQ(bobs.outcome, Outcome::kDone);
   EXPECT_EQ(bobs.state, DriverState::kRunning) << "what Bob's own mover said";
-  const Answer adas = Wait(of_ada);
+  const MoverAnswer adas = Wait(of_ada);
   EXPECT_NE(adas.outcome, Outcome::kDone);
   EXPECT_EQ(Wait(AskOf(bob)).outcome, Outcome::kDone);
 }
 
 TEST_F(HostileMoverTest, DescriptorsFromAMoverAreClosedOffTheLoop) {
   OfAdaIsForged("lingering");
-  const Answer answer = Wait(AskOf(ada));
+  const MoverAnswer answer = Wait(AskOf(ada));
   EXPECT_EQ(answer.outcome, Outcome::kLost);
   EXPECT_THAT(answer.message, HasSubstr("no memory of a GPU"));
   EXPECT_TRUE(LoopTurns());
@@ -149,8 +149,8 @@ class HostileTransferTest : public HostileMoverTest {
     Get().Move(
         ada, {.verb = Verb::kTake, .process = base::SelfId(), .whole = true},
         base::UntrustedSocket(base::Fd(pair[1]), std::make_shared<base::Closer>()),
-        [taken](const Answer& answer) { taken->asked->answer = answer; },
-        [taken](const Answer& notice) { taken->moving = taken->moving || notice.bytes.count == 1; });
+        [taken](const MoverAnswer& answer) { taken->asked->answer = answer; },
+        [taken](const MoverAnswer& notice) { taken->moving = taken->moving || notice.bytes.count == 1; });
     return taken;
   }
 };
@@ -169,7 +169,7 @@ TEST_F(HostileTransferTest, OneThatNamesMoreGpusThanThereAreIsKilled) {
   options.most_gpus = 10;
   OfAdaIsForged("many_gpus");
   const std::size_t before = Descriptors();
-  const Answer answer = Wait(Take()->asked);
+  const MoverAnswer answer = Wait(Take()->asked);
   EXPECT_EQ(answer.outcome, Outcome::kLost);
   EXPECT_THAT(answer.message, HasSubstr("more GPUs than a process has"));
   EXPECT_LE(Descriptors(), before + options.most_gpus + 20);

@@ -23,7 +23,7 @@ namespace {
 namespace abi = driver::abi;
 namespace wire = ledger::wire;
 using base::Fd;
-using suspend::Answer;
+using suspend::MoverAnswer;
 using suspend::MoverRequest;
 using suspend::Outcome;
 using suspend::Verb;
@@ -87,11 +87,11 @@ class MoverEndTest : public GpusTest {
     ASSERT_EQ(cuda->calls().cuCtxSynchronize(), abi::CUDA_SUCCESS);
     const auto file = gpus->Export(*memory);
     ASSERT_TRUE(file);
-    wire::Parts parts{wire::kPartsMagic, 1, 1, 0, kBytes, {}};
+    wire::TransferParts parts{wire::kPartsMagic, 1, 1, 0, kBytes, {}};
     parts.part[0] = {memory->address(), kBytes};
     const int exported = file->get();
     ASSERT_TRUE(wire::SendWith(connection.get(), &parts, sizeof parts, &exported, 1, kPatience));
-    wire::Reply reply{};
+    wire::TransferReply reply{};
     for (bool last = false; !last; last = reply.last != 0) {
       int files[wire::kMaxParts];
       unsigned count = 0;
@@ -100,14 +100,14 @@ class MoverEndTest : public GpusTest {
       ASSERT_EQ(reply.error, 0u);
       for (unsigned i = 0; i < count; ++i) host.emplace_back(files[i]);
     }
-    const wire::Reply receipt{wire::kReplyMagic, 0, 1, 0};
+    const wire::TransferReply receipt{wire::kReplyMagic, 0, 1, 0};
     ASSERT_TRUE(wire::SendWith(connection.get(), &receipt, sizeof receipt, nullptr, 0, kPatience));
   }
 
   // Takes the memory that comes back.
   void TakeBack(const Fd& connection, unsigned char value) {
-    std::vector<Memory> back;
-    wire::Parts parts{};
+    std::vector<DeviceMemory> back;
+    wire::TransferParts parts{};
     for (bool last = false; !last; last = parts.last != 0) {
       int files[wire::kMaxParts];
       unsigned count = 0;
@@ -121,7 +121,7 @@ class MoverEndTest : public GpusTest {
         back.push_back(std::move(*memory));
       }
     }
-    const wire::Reply receipt{wire::kReplyMagic, 0, 1, 0};
+    const wire::TransferReply receipt{wire::kReplyMagic, 0, 1, 0};
     ASSERT_TRUE(wire::SendWith(connection.get(), &receipt, sizeof receipt, nullptr, 0, kPatience));
     ASSERT_EQ(back.size(), 1u);
     std::vector<unsigned char> bytes(kBytes);
@@ -150,7 +150,7 @@ TEST_F(MoverEndTest, MemoryTakenAsTheDaemonEndsIsWholeInHostMemory) {
     Ask(next, {.id = 1, .verb = Verb::kGive, .process = self}, back.theirs);
     back.theirs.Close();
     ASSERT_NO_FATAL_FAILURE(TakeBack(back.ours, round));
-    Answer answer;
+    MoverAnswer answer;
     do {
       const auto packet = ReceivePacket(next.socket.get());
       ASSERT_TRUE(packet);

@@ -116,8 +116,8 @@ class MovingTest : public CheckpointerFixture {
     request.process = base::SelfId();
     Get().Move(
         user, std::move(request), base::UntrustedSocket(std::move(theirs), std::make_shared<base::Closer>()),
-        [moved](const Answer& answer) { moved->asked->answer = answer; },
-        [moved](const Answer& notice) {
+        [moved](const MoverAnswer& answer) { moved->asked->answer = answer; },
+        [moved](const MoverAnswer& notice) {
           moved->taken = moved->taken || notice.outcome == Outcome::kTaken;
           if (notice.outcome != Outcome::kMoving) return;
           moved->bytes += notice.bytes.count;
@@ -132,7 +132,7 @@ class MovingTest : public CheckpointerFixture {
     OfferPieces(socket, pieces);
   }
   void OfferPieces(int socket, const std::vector<std::size_t>& pieces) {
-    wire::Parts parts{wire::kPartsMagic, 0, 0, host.empty() ? 0u : 1u, pieces.size() * kPiece, {}};
+    wire::TransferParts parts{wire::kPartsMagic, 0, 0, host.empty() ? 0u : 1u, pieces.size() * kPiece, {}};
     std::vector<base::Fd> files;
     for (const std::size_t i : pieces) {
       int file = -1;
@@ -163,7 +163,7 @@ class MovingTest : public CheckpointerFixture {
   // Receives host memory to keep. False: the mover refused.
   bool Keep(int socket) {
     for (;;) {
-      wire::Reply reply{};
+      wire::TransferReply reply{};
       int files[wire::kMaxParts];
       unsigned count = 0;
       const ssize_t got = Await(socket, reply, files, count);
@@ -181,7 +181,7 @@ class MovingTest : public CheckpointerFixture {
     Receipt(socket);
   }
   static void Receipt(int socket) {
-    const wire::Reply receipt{wire::kReplyMagic, 0, 1, 0};
+    const wire::TransferReply receipt{wire::kReplyMagic, 0, 1, 0};
     ASSERT_TRUE(wire::SendWith(socket, &receipt, sizeof receipt, nullptr, 0, 10'000));
   }
   // Throws away what came back, since imported memory cannot be exported again.
@@ -201,14 +201,14 @@ class MovingTest : public CheckpointerFixture {
     return moved;
   }
   // Maps the memory that comes. False: the mover refused; `trouble` receives its error.
-  bool TakeBack(int socket, wire::Trouble* trouble = nullptr) {
+  bool TakeBack(int socket, wire::OrderError* trouble = nullptr) {
     for (;;) {
-      wire::Parts parts{};
+      wire::TransferParts parts{};
       int files[wire::kMaxParts];
       unsigned count = 0;
       const ssize_t got = Await(socket, parts, files, count);
       if (got != sizeof parts) {
-        wire::Reply reply{};
+        wire::TransferReply reply{};
         std::memcpy(&reply, &parts, sizeof reply);
         if (trouble != nullptr && got == sizeof reply) *trouble = wire::TroubleOf(reply.error);
         return false;
@@ -229,14 +229,14 @@ class MovingTest : public CheckpointerFixture {
   }
   // Does not take the memory that comes: makes memory of its own instead, which the mover must fill.
   void MakeOwn(int socket, std::size_t pieces) {
-    wire::Parts parts{};
+    wire::TransferParts parts{};
     int files[wire::kMaxParts];
     unsigned count = 0;
     do {
       ASSERT_EQ(Await(socket, parts, files, count), ssize_t{sizeof parts});
       for (unsigned i = 0; i < count; ++i) ::close(files[i]);
     } while (parts.last == 0);
-    const wire::Reply own{wire::kReplyMagic, 0, 0, 0};
+    const wire::TransferReply own{wire::kReplyMagic, 0, 0, 0};
     ASSERT_TRUE(wire::SendWith(socket, &own, sizeof own, nullptr, 0, 10'000));
     ASSERT_TRUE(Keep(socket)) << "it has dropped its own";
     MakeEmpty(0, pieces);

@@ -35,9 +35,9 @@ TEST_F(MovingTest, ARestoreThatWaitsForRoomCanBeCancelled) {
   const auto off = Begin({.verb = Verb::kSecure});
   EXPECT_EQ(Wait(back->asked).outcome, Outcome::kNoRoom);
   EXPECT_EQ(Wait(off->asked).outcome, Outcome::kDone);
-  wire::Trouble trouble{};
+  wire::OrderError trouble{};
   EXPECT_FALSE(TakeBack(socket.get(), &trouble));
-  EXPECT_EQ(trouble, wire::Trouble::kNoRoom);
+  EXPECT_EQ(trouble, wire::OrderError::kNoRoom);
   FreeAll();
   const auto again = Begin({.verb = Verb::kGive}, &socket);
   ASSERT_TRUE(TakeBack(socket.get()));
@@ -68,7 +68,7 @@ TEST_F(MovingTest, AProcessThatCannotImportIsCopiedIntoItsOwnMemory) {
   base::Fd socket;
   const auto back = Begin({.verb = Verb::kGive}, &socket);
   ASSERT_NO_FATAL_FAILURE(MakeOwn(socket.get(), 7));
-  const Answer answer = Wait(back->asked);
+  const MoverAnswer answer = Wait(back->asked);
   EXPECT_EQ(answer.outcome, Outcome::kDone) << answer.message;
   EXPECT_EQ(answer.bytes, base::Bytes{7 * kPiece});
   ExpectWhole(7);
@@ -83,7 +83,7 @@ TEST_F(MovingTest, MemoryOnTheGpuOutlivesAMoverAfterAnAbortedRestore) {
   ASSERT_TRUE(Keep(socket.get()));
   GiveUp(socket.get(), 0, 6);
   EXPECT_EQ(Wait(out->asked).outcome, Outcome::kDone);
-  const Answer stays = Wait(Begin({.verb = Verb::kSecure, .gpu = Uuid(1)})->asked);
+  const MoverAnswer stays = Wait(Begin({.verb = Verb::kSecure, .gpu = Uuid(1)})->asked);
   ASSERT_TRUE(stays.straight) << stays.message;
   const auto back = Begin({.verb = Verb::kGive}, &socket);
   socket.Close();
@@ -106,9 +106,9 @@ TEST_F(MovingTest, AMoverThatDiesWhileItCopiesOutIsFollowedByAnotherThatGoesOn) 
     ASSERT_TRUE(
         Until([&] { return out->asked->answer || (out->taken && out->bytes >= round * 12 * kPiece); }));
     if (const auto pid = Get().MoverPid(user)) ::kill(*pid, SIGKILL);
-    const Answer answer = Wait(out->asked);
+    const MoverAnswer answer = Wait(out->asked);
     EXPECT_TRUE(answer.outcome == Outcome::kLost || answer.outcome == Outcome::kDone) << answer.message;
-    Answer secured = Wait(Begin({.verb = Verb::kSecure})->asked);
+    MoverAnswer secured = Wait(Begin({.verb = Verb::kSecure})->asked);
     if (secured.outcome == Outcome::kLost)  // the request went to a mover that was just killed
       secured = Wait(Begin({.verb = Verb::kSecure})->asked);
     EXPECT_EQ(secured.outcome, Outcome::kDone) << secured.message;

@@ -12,7 +12,7 @@
 namespace gpuman::mover {
 namespace {
 
-using suspend::Answer;
+using suspend::MoverAnswer;
 using suspend::Outcome;
 namespace wire = ledger::wire;
 
@@ -26,11 +26,11 @@ class ProcessMemoryTest : public GpusTest {
     memory.emplace(base::SelfId(), *gpus, *pool, free_list, kept, hashing);
   }
   // Hands out one piece, and keeps the host memory that comes for it.
-  Answer HandOut(OffPeriod absence) {
+  MoverAnswer HandOut(EvictionEpoch absence) {
     int pair[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     const base::Fd ours(pair[0]);
-    Answer answer;
+    MoverAnswer answer;
     std::thread mover([&, theirs = base::Fd(pair[1])]() mutable {
       answer = memory->Take(std::move(theirs), /*whole=*/true, {}, absence, nobody);
     });
@@ -40,45 +40,45 @@ class ProcessMemoryTest : public GpusTest {
     const auto file = gpus->Export(*piece);
     EXPECT_TRUE(file);
     const int number = file->get();
-    const wire::Parts parts{wire::kPartsMagic, 1, 1, 0, kPiece, {{0x700000000000, kPiece}}};
+    const wire::TransferParts parts{wire::kPartsMagic, 1, 1, 0, kPiece, {{0x700000000000, kPiece}}};
     EXPECT_TRUE(wire::SendWith(ours.get(), &parts, sizeof parts, &number, 1, 10'000));
-    for (wire::Reply reply{}; reply.last == 0 && reply.error == 0;) {
+    for (wire::TransferReply reply{}; reply.last == 0 && reply.error == 0;) {
       int files[wire::kMaxParts];
       unsigned count = 0;
       if (wire::ReceiveWith(ours.get(), &reply, sizeof reply, files, count, 10'000) != sizeof reply) break;
       for (unsigned i = 0; i < count; ++i) host.emplace_back(files[i]);
     }
     *piece = {};
-    const wire::Reply receipt{wire::kReplyMagic, 0, 1, 0};
+    const wire::TransferReply receipt{wire::kReplyMagic, 0, 1, 0};
     EXPECT_TRUE(wire::SendWith(ours.get(), &receipt, sizeof receipt, nullptr, 0, 10'000));
     mover.join();
     return answer;
   }
 
   // Takes the memory that comes back, and frees it.
-  Answer TakeBack() {
+  MoverAnswer TakeBack() {
     int pair[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     const base::Fd ours(pair[0]);
-    Answer answer;
+    MoverAnswer answer;
     std::thread mover(
         [&, theirs = base::Fd(pair[1])]() mutable { answer = memory->Give(std::move(theirs), {}, nobody); });
-    for (wire::Parts parts{}; parts.last == 0;) {
+    for (wire::TransferParts parts{}; parts.last == 0;) {
       int files[wire::kMaxParts];
       unsigned count = 0;
       if (wire::ReceiveWith(ours.get(), &parts, sizeof parts, files, count, 10'000) != sizeof parts) break;
       for (unsigned i = 0; i < count; ++i) ::close(files[i]);
     }
-    const wire::Reply receipt{wire::kReplyMagic, 0, 1, 0};
+    const wire::TransferReply receipt{wire::kReplyMagic, 0, 1, 0};
     EXPECT_TRUE(wire::SendWith(ours.get(), &receipt, sizeof receipt, nullptr, 0, 10'000));
     mover.join();
     host.clear();
     return answer;
   }
 
-  Progress nobody;
+  TransferProgressListener nobody;
   std::vector<base::Fd> host;
-  FreeList free_list;
+  GpuMemoryFreeList free_list;
   KeptCopiesBudget kept;
   HashingRule hashing;
   std::optional<Pool> pool;
@@ -89,8 +89,8 @@ class ProcessMemoryTest : public GpusTest {
 // last.
 TEST_F(ProcessMemoryTest, ALateForgetTakesNothingOfTheNextAbsence) {
   EXPECT_EQ(HandOut(memory->absence()).outcome, Outcome::kDone);
-  const OffPeriod over = memory->Forget();
-  const OffPeriod next = memory->absence();
+  const EvictionEpoch over = memory->Forget();
+  const EvictionEpoch next = memory->absence();
   EXPECT_EQ(HandOut(next).outcome, Outcome::kDone);
   memory->Drop({}, over);
   EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, Outcome::kDone) << "it is there";
@@ -108,7 +108,7 @@ TEST_F(ProcessMemoryTest, AForgetTakesWhatWasTakenBeforeIt) {
 TEST_F(ProcessMemoryTest, ALateForgetTakesNothingOfAnEarlierMover) {
   EXPECT_EQ(HandOut(memory->absence()).outcome, Outcome::kDone);
   memory.emplace(base::SelfId(), *gpus, *pool, free_list, kept, hashing);
-  const OffPeriod over = memory->Forget();
+  const EvictionEpoch over = memory->Forget();
   EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, Outcome::kDone) << "it is found";
   memory->Drop({}, over);
   EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, Outcome::kDone) << "it is there";

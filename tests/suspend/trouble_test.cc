@@ -50,7 +50,7 @@ TEST_F(MoverTroubleTest, OneThatIsKilledAtWorkAnswersThatNobodyKnows) {
   loop.restart();
   loop.poll();  // the request is on its way
   ::kill(first, SIGKILL);
-  const Answer answer = Wait(asked);
+  const MoverAnswer answer = Wait(asked);
   EXPECT_EQ(answer.outcome, Outcome::kLost);
   EXPECT_EQ(answer.state, DriverState::kUnknown);
   EXPECT_EQ(Ask(Verb::kState, held.id()).outcome, Outcome::kDone) << "by another mover";
@@ -78,7 +78,7 @@ TEST_F(MoverTroubleTest, OneThatHangsIsKilledAtItsTimeLimit) {
   Script(std::string(kHello) + "\nexec sleep 1000");
   ASSERT_EQ(Ask(Verb::kCan).outcome, Outcome::kDone);
   const pid_t pid = Pid();
-  const Answer answer = Ask(Verb::kState, base::SelfId(), {}, base::Millis(0));
+  const MoverAnswer answer = Ask(Verb::kState, base::SelfId(), {}, base::Millis(0));
   EXPECT_EQ(answer.outcome, Outcome::kLost);
   EXPECT_THAT(answer.message, HasSubstr("did not answer within 50ms"));
   EXPECT_TRUE(Until([&] { return IsGone(pid); }));
@@ -87,7 +87,7 @@ TEST_F(MoverTroubleTest, OneThatHangsIsKilledAtItsTimeLimit) {
 TEST_F(MoverTroubleTest, OneThatDoesNotGetReadyHasDoneNothing) {
   options.start_limit = base::Millis(50);
   Script("exec sleep 1000");
-  const Answer answer = Ask(Verb::kCheckpoint, base::SelfId());
+  const MoverAnswer answer = Ask(Verb::kCheckpoint, base::SelfId());
   EXPECT_EQ(answer.outcome, Outcome::kFailed);
   EXPECT_THAT(answer.message, HasSubstr("did not get ready within 50ms"));
 }
@@ -104,7 +104,7 @@ TEST_F(MoverTroubleTest, OneThatWritesNonsenseIsNotBelieved) {
 
 TEST_F(MoverTroubleTest, OneThatCannotLoadTheDriverSaysWhy) {
   Script(R"(echo '{"id":0,"outcome":"failed","state":"unknown","message":"no device"}' >&0)");
-  const Answer answer = Ask(Verb::kState, base::SelfId());
+  const MoverAnswer answer = Ask(Verb::kState, base::SelfId());
   EXPECT_EQ(answer.outcome, Outcome::kFailed);
   EXPECT_EQ(answer.message, "no device");
   EXPECT_EQ(Get().MoverPid(user), std::nullopt) << "another one is tried next time";
@@ -112,7 +112,7 @@ TEST_F(MoverTroubleTest, OneThatCannotLoadTheDriverSaysWhy) {
 
 TEST_F(MoverTroubleTest, OneThatIsNotInstalledIsNamed) {
   options.program.path = dir.path() / "nowhere";
-  const Answer answer = Ask(Verb::kCan);
+  const MoverAnswer answer = Ask(Verb::kCan);
   EXPECT_EQ(answer.outcome, Outcome::kFailed);
   EXPECT_THAT(answer.message, HasSubstr("nowhere"));
 }

@@ -20,7 +20,7 @@ class UnchangedTest : public MovingTest {
   // As the daemon does: so much memory of this process may come to the host, and its copies may be kept.
   void Prepare() {
     const base::Bytes wanted{16 * kPiece};
-    Get().SetUnchanged(UnchangedMode::kHash, /*hash_from=*/{});
+    Get().SetUnchanged(ChangeDetectionMode::kHash, /*hash_from=*/{});
     ASSERT_TRUE(Until([&] {
       Get().Prepare(user, {{Uuid(0), {wanted}}});
       return Get().Prepared(user) == wanted;
@@ -28,12 +28,12 @@ class UnchangedTest : public MovingTest {
   }
   // The bytes that did not have to be copied.
   std::uint64_t Out(std::size_t from, std::size_t to) {
-    const Answer answer = Wait(HandOut(from, to)->asked);
+    const MoverAnswer answer = Wait(HandOut(from, to)->asked);
     EXPECT_EQ(answer.outcome, Outcome::kDone) << answer.message;
     EXPECT_EQ(answer.bytes, base::Bytes{(to - from) * kPiece});
     return answer.unchanged.count;
   }
-  Answer Back(bool taken = true) {
+  MoverAnswer Back(bool taken = true) {
     base::Fd socket;
     const auto back = Begin({.verb = Verb::kGive}, &socket);
     EXPECT_EQ(TakeBack(socket.get()), taken);
@@ -128,7 +128,7 @@ TEST_F(UnchangedTest, ZerosAreNotCopiedInEitherDirection) {
   EXPECT_EQ(Out(0, 6), 4 * kPiece);
   Make(10, 16);  // whose memory may be used for what comes back
   EXPECT_EQ(Out(10, 16), 0u);
-  const Answer back = Back();
+  const MoverAnswer back = Back();
   EXPECT_EQ(back.outcome, Outcome::kDone) << back.message;
   EXPECT_EQ(back.unchanged, base::Bytes{4 * kPiece});
   ExpectZeros(0, 4);
@@ -144,7 +144,7 @@ TEST_F(UnchangedTest, ALaterMoverKnowsWhichChunksAreZeros) {
   ASSERT_TRUE(first);
   ::kill(*first, SIGKILL);
   ASSERT_TRUE(Until([&] { return Get().MoverPid(user) != first; }));
-  const Answer back = Back();
+  const MoverAnswer back = Back();
   EXPECT_EQ(back.outcome, Outcome::kDone) << back.message;
   EXPECT_EQ(back.unchanged, base::Bytes{4 * kPiece});
   ExpectWhole(4, 6);
@@ -203,7 +203,7 @@ TEST_F(UnchangedTest, HostMemoryThatChangedWhileItsProcessWasAwayIsNotBelieved) 
   Make(6);
   EXPECT_EQ(Out(0, 6), 0u);
   DamageHostMemory();
-  const Answer back = Back(false);
+  const MoverAnswer back = Back(false);
   EXPECT_EQ(back.outcome, Outcome::kFailed);
   EXPECT_NE(back.message.find("was changed while the process was away"), std::string::npos) << back.message;
   DamageHostMemory();  // which makes it what it was
@@ -212,7 +212,7 @@ TEST_F(UnchangedTest, HostMemoryThatChangedWhileItsProcessWasAwayIsNotBelieved) 
 }
 
 TEST_F(UnchangedTest, LittleMemoryIsCopiedWithoutALook) {
-  Get().SetUnchanged(UnchangedMode::kHash, base::Bytes{4 * kPiece});
+  Get().SetUnchanged(ChangeDetectionMode::kHash, base::Bytes{4 * kPiece});
   MakeOnceOut(6);
   EXPECT_EQ(Out(0, 6), 6 * kPiece);
   EXPECT_EQ(Back().outcome, Outcome::kDone);
@@ -227,7 +227,7 @@ TEST_F(UnchangedTest, LittleMemoryIsCopiedWithoutALook) {
 }
 
 TEST_F(UnchangedTest, WhereItIsComparedAllIsCopiedAndRight) {
-  Get().SetUnchanged(UnchangedMode::kCompare, /*hash_from=*/{});
+  Get().SetUnchanged(ChangeDetectionMode::kCompare, /*hash_from=*/{});
   MakeEmpty(0, 2);
   Make(2, 6);
   EXPECT_EQ(Out(0, 6), 0u);
@@ -236,7 +236,7 @@ TEST_F(UnchangedTest, WhereItIsComparedAllIsCopiedAndRight) {
   ExpectWhole(2, 6);
   MakeAnew(6);
   Write(3, 5, 77);
-  const Answer again = Wait(HandOut(0, 6)->asked);
+  const MoverAnswer again = Wait(HandOut(0, 6)->asked);
   EXPECT_EQ(again.outcome, Outcome::kDone) << again.message;
   EXPECT_EQ(again.unchanged, base::Bytes{});
   EXPECT_EQ(again.misjudged, 0u);
@@ -247,13 +247,13 @@ TEST_F(UnchangedTest, WhereItIsComparedAllIsCopiedAndRight) {
 
 TEST_F(UnchangedTest, SwitchedOffAllIsCopied) {
   MakeEmpty(0, 6);
-  Get().SetUnchanged(UnchangedMode::kOff);
+  Get().SetUnchanged(ChangeDetectionMode::kOff);
   for (unsigned round = 0; round < 2; ++round) {
     EXPECT_EQ(Out(0, 6), 0u);
     EXPECT_EQ(Back().outcome, Outcome::kDone);
     MakeAnew(6);
   }
-  Get().SetUnchanged(UnchangedMode::kHash, /*hash_from=*/{});
+  Get().SetUnchanged(ChangeDetectionMode::kHash, /*hash_from=*/{});
   EXPECT_EQ(Out(0, 6), 0u);
   EXPECT_EQ(Back().outcome, Outcome::kDone);
   MakeAnew(6);
@@ -311,12 +311,12 @@ TEST_F(UnchangedTest, OnAnotherGpuItBeginsAnew) {
   EXPECT_EQ(Out(0, 6), 0u);
   base::Fd socket;
   const auto there = Begin({.verb = Verb::kGive, .gpu = Uuid(1)}, &socket);
-  wire::Parts parts{};
+  wire::TransferParts parts{};
   int files[wire::kMaxParts];
   unsigned count = 0;
   ASSERT_EQ(Await(socket.get(), parts, files, count), ssize_t{sizeof parts});
   ASSERT_EQ(parts.count, 0u);
-  const wire::Reply own{wire::kReplyMagic, 0, 0, 0};
+  const wire::TransferReply own{wire::kReplyMagic, 0, 0, 0};
   ASSERT_TRUE(wire::SendWith(socket.get(), &own, sizeof own, nullptr, 0, 10'000));
   ASSERT_TRUE(Keep(socket.get()));
   MakeEmpty(0, 6);

@@ -2,14 +2,14 @@
 
 #include "cli/compat/gflow/dialect.h"
 #include "cli/compat/nvshare/environment.h"
-#include "cli/compat/slurm/queue.h"
 #include "cli/compat/slurm/sbatch.h"
+#include "cli/compat/slurm/slurm_queue.h"
 
 namespace gpuman::cli {
 
-const queue::OtherTools& KnownTools() {
-  static const slurm::Queue queue;
-  static const queue::OtherTools tools{
+const queue::ToolCompatibility& KnownTools() {
+  static const slurm::SlurmQueue queue;
+  static const queue::ToolCompatibility tools{
       queue, {&gflow::kDialect}, &slurm::ReadSbatch, &nvshare::LeaveOutLibrary};
   return tools;
 }

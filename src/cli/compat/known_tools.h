@@ -1,11 +1,11 @@
 // What gpuman has for people from gflow, nvshare and Slurm, as the commands of the queue take it.
 #pragma once
 
-#include "cli/queue/other_tools.h"
+#include "cli/queue/tool_compatibility.h"
 
 namespace gpuman::cli {
 
 // A constant.
-const queue::OtherTools& KnownTools();
+const queue::ToolCompatibility& KnownTools();
 
 }  // namespace gpuman::cli

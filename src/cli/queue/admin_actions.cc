@@ -18,7 +18,7 @@ using Words = std::vector<std::string>;
 
 // --- info, stats
 
-Result<int> Info(Session& session, bool topology = false) {
+Result<int> Info(CommandContext& session, bool topology = false) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto info, api::AskWithoutTimeout(daemon, api::routes::kQueueInfo));
   return Show(session, info, [&] {
@@ -37,7 +37,7 @@ struct StatsSettings {
   std::optional<base::WallTime> since, until;
 };
 
-Result<int> Stats(Session& session, const StatsSettings& s) {
+Result<int> Stats(CommandContext& session, const StatsSettings& s) {
   // Of runs that ended from `since` to `until`.
   api::Query query = api::Query().Add("by", s.by).Add("since", s.since).Add("until", s.until);
   if (s.user && s.by != "user") query.Add("user", std::string_view(*s.user));
@@ -54,7 +54,7 @@ Result<int> Stats(Session& session, const StatsSettings& s) {
 
 // --- gpu
 
-Result<int> SetAllowed(Session& session, const Words& words, bool restrict_them) {
+Result<int> SetAllowed(CommandContext& session, const Words& words, bool restrict_them) {
   api::QueueSettingsUpdate update;
   const bool all = words.size() == 1 && words.front() == "all";
   if (all && !restrict_them) {
@@ -78,7 +78,7 @@ struct IgnoreSettings {
   std::optional<std::string> remove;
 };
 
-Result<int> Ignore(Session& session, const IgnoreSettings& s) {
+Result<int> Ignore(CommandContext& session, const IgnoreSettings& s) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   if (s.remove) {
     GPUMAN_ASSIGN(const auto gone, api::AskWithoutTimeout(daemon, api::routes::kStopIgnoring, {{*s.remove}}));
@@ -93,7 +93,7 @@ Result<int> Ignore(Session& session, const IgnoreSettings& s) {
   return Show(session, rule, [&] { return RenderIgnored({rule}, GpusOf(daemon), session.style()); });
 }
 
-Result<int> Change(Session& session, const api::QueueSettingsUpdate& update) {
+Result<int> Change(CommandContext& session, const api::QueueSettingsUpdate& update) {
   GPUMAN_ASSIGN(const auto settings,
                 AskDaemon(session, api::routes::kSetQueue, {}, update, api::NoTimeout()));
   return Show(session, settings, [&] {
@@ -102,7 +102,7 @@ Result<int> Change(Session& session, const api::QueueSettingsUpdate& update) {
   });
 }
 
-Result<int> Choose(Session& session, const CommandLine& line) {
+Result<int> Choose(CommandContext& session, const CommandLine& line) {
   api::QueueSettingsUpdate update;
   for (const auto& word : line.words) {
     if (word == "pause" || word == "resume")
@@ -126,7 +126,7 @@ Command InfoCommand() {
           "gpuman info",
           {},
           {{"--topology", "", "Show how the GPUs are connected to each other", take::Flag(*topology)}},
-          [topology](Session& session, const auto&) { return Info(session, *topology); }};
+          [topology](CommandContext& session, const auto&) { return Info(session, *topology); }};
 }
 
 Command StatsCommand() {
@@ -147,7 +147,7 @@ Command StatsCommand() {
         take::Text(s->by)},
        {"--waste", "", "The memory that jobs had for themselves and never used, the most first",
         take::Flag(s->waste)}},
-      [s](Session& session, const auto&) { return Stats(session, *s); }};
+      [s](CommandContext& session, const auto&) { return Stats(session, *s); }};
 }
 
 std::vector<Command> GpuCommands() {
@@ -158,13 +158,13 @@ std::vector<Command> GpuCommands() {
        "gpuman gpu allow 0,2",
        {UsualArgument(kGpuValue, kAnyNumber)},
        {},
-       [](Session& session, const auto& line) { return SetAllowed(session, line.words, false); }},
+       [](CommandContext& session, const auto& line) { return SetAllowed(session, line.words, false); }},
       {"restrict",
        "Do not let the queue use these GPUs; running jobs continue",
        "gpuman gpu restrict 3",
        {UsualArgument(kGpuValue, kAnyNumber)},
        {},
-       [](Session& session, const auto& line) { return SetAllowed(session, line.words, true); }},
+       [](CommandContext& session, const auto& line) { return SetAllowed(session, line.words, true); }},
       {"ignore-process",
        "Let the queue use a GPU although a process outside gpuman uses it; without options: list the rules",
        "gpuman gpu ignore-process --gpu 0 --pid 1234",
@@ -175,7 +175,7 @@ std::vector<Command> GpuCommands() {
         {"--gpu", "GPU", "Only on this GPU", take::Text(s->rule.gpu)},
         {"--list", "", "List the rules", take::Nothing()},
         {"--remove", "ID", "Remove the rule with this id", take::Text(s->remove)}},
-       [s](Session& session, const auto&) { return Ignore(session, *s); }},
+       [s](CommandContext& session, const auto&) { return Ignore(session, *s); }},
       {"choice",
        "Set which of several free GPUs the queue takes, or pause the queue and resume it",
        "gpuman gpu choice topology",

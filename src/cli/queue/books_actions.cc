@@ -37,7 +37,7 @@ Result<base::Millis> ParseSpan(const std::string& text) {
   return hours + rest;
 }
 
-Result<int> CreateReservation(Session& session, ReserveSettings s) {
+Result<int> CreateReservation(CommandContext& session, ReserveSettings s) {
   if (!s.start || !s.duration || s.request.user.empty())
     return base::Fail(ErrorCode::kInvalidArgument, "a reservation needs --user, --start and --duration",
                       "gpuman reserve create --user ada --gpus 2 --start 14:00 --duration 2h");
@@ -53,7 +53,7 @@ Result<int> CreateReservation(Session& session, ReserveSettings s) {
   });
 }
 
-Result<int> ListReservations(Session& session, const ReserveSettings& s,
+Result<int> ListReservations(CommandContext& session, const ReserveSettings& s,
                              const std::optional<std::string>& id) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   const auto query = api::Query().AddFlag("all", s.all || id || s.status);
@@ -70,7 +70,7 @@ Result<int> ListReservations(Session& session, const ReserveSettings& s,
   });
 }
 
-Result<int> CancelReservations(Session& session, const CommandLine& line) {
+Result<int> CancelReservations(CommandContext& session, const CommandLine& line) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   for (const auto& id : line.words) {
     GPUMAN_ASSIGN(const auto gone, api::AskWithoutTimeout(daemon, api::routes::kCancelReservation, {{id}}));
@@ -104,7 +104,7 @@ Result<Subject> SubjectOf(const QuotaSettings& s) {
   return Subject{s.each_user ? "user" : "project", "*"};
 }
 
-Result<int> SetQuota(Session& session, const QuotaSettings& s) {
+Result<int> SetQuota(CommandContext& session, const QuotaSettings& s) {
   GPUMAN_ASSIGN(const auto subject, SubjectOf(s));
   if (s.update == api::QuotaUpdate{})
     return base::Fail(ErrorCode::kInvalidArgument, "no limit is given",
@@ -115,7 +115,7 @@ Result<int> SetQuota(Session& session, const QuotaSettings& s) {
   return Show(session, quota, [&] { return RenderQuotas({quota}, session.style()); });
 }
 
-Result<int> RemoveQuota(Session& session, const QuotaSettings& s) {
+Result<int> RemoveQuota(CommandContext& session, const QuotaSettings& s) {
   GPUMAN_ASSIGN(const auto subject, SubjectOf(s));
   GPUMAN_ASSIGN(const auto quota, AskDaemon(session, api::routes::kRemoveQuota,
                                             {{subject.kind, subject.name}}, {}, api::NoTimeout()));
@@ -125,7 +125,7 @@ Result<int> RemoveQuota(Session& session, const QuotaSettings& s) {
   });
 }
 
-Result<int> ListQuotas(Session& session, const CommandLine&) {
+Result<int> ListQuotas(CommandContext& session, const CommandLine&) {
   GPUMAN_ASSIGN(const auto list, AskDaemon(session, api::routes::kQuotas, {}, {}, api::NoTimeout()));
   return Show(session, list, [&] { return RenderQuotas(list.quotas, session.style()); });
 }
@@ -198,40 +198,41 @@ Options CreateOptions(ReserveSettings& s) {
 
 std::vector<Command> ReserveCommands() {
   const auto s = std::make_shared<ReserveSettings>();  // shared by the options and the actions
-  return {
-      {"create",
-       "Reserve GPUs for a user",
-       "gpuman reserve create --user ada --gpus 2 --start 14:00 --duration 2h",
-       {},
-       CreateOptions(*s),
-       [s](Session& session, const auto&) { return CreateReservation(session, *s); }},
-      {"list",
-       "List reservations",
-       "gpuman reserve list",
-       {},
-       {{"-a,--all", "", "Also reservations that have ended; cancelled ones are not kept",
-         take::Flag(s->all)},
-        {"--active", "", "Only reservations that are active now", take::Flag(s->active)},
-        {"--user", "NAME", "Only reservations of this user", take::Text(s->user)},
-        {"--status", "pending|active|ended|cancelled",
-         "Only reservations in this state; cancelled ones are not kept, so none is shown",
-         take::Text(s->status)},
-        {"--timeline", "", "", take::Nothing()},
-        {"--range", "TIME", "", take::Nothing()},
-        {"--from,--to", "TIME", "", take::Nothing()}},
-       [s](Session& session, const auto&) { return ListReservations(session, *s, std::nullopt); }},
-      {"get",
-       "Show one reservation",
-       "gpuman reserve get 3",
-       {UsualArgument("ID")},
-       {},
-       [s](Session& session, const auto& line) { return ListReservations(session, *s, line.words.front()); }},
-      {"cancel",
-       "Cancel a reservation; gpuman does not keep it",
-       "gpuman reserve cancel 3",
-       {UsualArgument("ID", kAnyNumber)},
-       {},
-       CancelReservations}};
+  return {{"create",
+           "Reserve GPUs for a user",
+           "gpuman reserve create --user ada --gpus 2 --start 14:00 --duration 2h",
+           {},
+           CreateOptions(*s),
+           [s](CommandContext& session, const auto&) { return CreateReservation(session, *s); }},
+          {"list",
+           "List reservations",
+           "gpuman reserve list",
+           {},
+           {{"-a,--all", "", "Also reservations that have ended; cancelled ones are not kept",
+             take::Flag(s->all)},
+            {"--active", "", "Only reservations that are active now", take::Flag(s->active)},
+            {"--user", "NAME", "Only reservations of this user", take::Text(s->user)},
+            {"--status", "pending|active|ended|cancelled",
+             "Only reservations in this state; cancelled ones are not kept, so none is shown",
+             take::Text(s->status)},
+            {"--timeline", "", "", take::Nothing()},
+            {"--range", "TIME", "", take::Nothing()},
+            {"--from,--to", "TIME", "", take::Nothing()}},
+           [s](CommandContext& session, const auto&) { return ListReservations(session, *s, std::nullopt); }},
+          {"get",
+           "Show one reservation",
+           "gpuman reserve get 3",
+           {UsualArgument("ID")},
+           {},
+           [s](CommandContext& session, const auto& line) {
+             return ListReservations(session, *s, line.words.front());
+           }},
+          {"cancel",
+           "Cancel a reservation; gpuman does not keep it",
+           "gpuman reserve cancel 3",
+           {UsualArgument("ID", kAnyNumber)},
+           {},
+           CancelReservations}};
 }
 
 std::vector<Command> QuotaCommands() {
@@ -253,14 +254,14 @@ std::vector<Command> QuotaCommands() {
            "gpuman quota set --user ada --gpus 4 --gpu-hours 500",
            {},
            std::move(set),
-           [s](Session& session, const auto&) { return SetQuota(session, *s); }},
+           [s](CommandContext& session, const auto&) { return SetQuota(session, *s); }},
           {"list", "List the limits, and how much of them is used", "gpuman quota list", {}, {}, ListQuotas},
           {"remove",
            "Remove all limits of a user or a project",
            "gpuman quota remove --user ada",
            {},
            SubjectOptions(*s),
-           [s](Session& session, const auto&) { return RemoveQuota(session, *s); }}};
+           [s](CommandContext& session, const auto&) { return RemoveQuota(session, *s); }}};
 }
 
 }  // namespace gpuman::cli::queue

@@ -11,7 +11,7 @@
 #include "cli/queue/commands.h"
 #include "cli/queue/listing.h"
 #include "cli/queue/named_jobs.h"
-#include "cli/queue/other_tools.h"
+#include "cli/queue/tool_compatibility.h"
 #include "cli/take.h"
 
 namespace gpuman::cli::queue {
@@ -21,8 +21,8 @@ using base::Result;
 
 // Cancels the jobs of another queue, and takes them out of `refs`; in JSON mode the results are appended to
 // `list`. Returns the highest exit status.
-int CancelElsewhere(Session& session, const OtherQueue& other, std::vector<std::string>& refs, bool dry_run,
-                    api::Json& list) {
+int CancelElsewhere(CommandContext& session, const ExternalQueue& other, std::vector<std::string>& refs,
+                    bool dry_run, api::Json& list) {
   int status = kExitDone;
   std::vector<std::string> here;
   for (auto& ref : refs) {
@@ -33,7 +33,7 @@ int CancelElsewhere(Session& session, const OtherQueue& other, std::vector<std::
     }
     const auto before = job->Cancel(dry_run);
     const auto id = job->Name();
-    base::json::Writer one(kPrintedFormat);
+    base::json::JsonObjectWriter one(kPrintedFormat);
     one("job", id);
     one("id", id);
     one("state", !before ? std::nullopt : std::optional(dry_run ? *before : spec::JobState::kCancelled));
@@ -55,7 +55,8 @@ int CancelElsewhere(Session& session, const OtherQueue& other, std::vector<std::
 }
 
 // Prints why a job is not cancelled. Returns the exit status.
-int PrintRefusal(Session& session, const api::Client& daemon, const api::CancelResult& job, bool is_alone) {
+int PrintRefusal(CommandContext& session, const api::Client& daemon, const api::CancelResult& job,
+                 bool is_alone) {
   const auto code = base::ErrorCodeFromString(job.error_code.value_or(""));
   base::Error error{code, fmt::format("{}: {}", job.job, job.error.value_or("it cannot be cancelled")),
                     job.error_hint.value_or("")};
@@ -66,8 +67,8 @@ int PrintRefusal(Session& session, const api::Client& daemon, const api::CancelR
 
 // Prints what a cancellation would do: which jobs it would cancel, in gflow's lines, and which jobs depend on
 // them.
-Result<int> PreviewCancel(Session& session, const api::Client& daemon, const std::vector<std::string>& refs,
-                          const api::Json& elsewhere) {
+Result<int> PreviewCancel(CommandContext& session, const api::Client& daemon,
+                          const std::vector<std::string>& refs, const api::Json& elsewhere) {
   GPUMAN_ASSIGN(const auto answer,
                 api::AskWithoutTimeout(daemon, api::routes::kCancelJobs, {}, {refs, true}));
   std::string text;
@@ -77,7 +78,7 @@ Result<int> PreviewCancel(Session& session, const api::Client& daemon, const std
   for (const auto& job : answer.jobs) {
     if (job.state && !seen.insert(job.id).second) continue;
     const bool ok = job.state && !spec::IsEnded(*job.state);
-    base::json::Writer one(kPrintedFormat);
+    base::json::JsonObjectWriter one(kPrintedFormat);
     if (!job.state) one("job", job.job);
     one("id", job.id);
     one("state", job.state);
@@ -93,7 +94,7 @@ Result<int> PreviewCancel(Session& session, const api::Client& daemon, const std
   }
   for (const auto& job : answer.dependents) {
     text += fmt::format("{}\t{}\tblocked\t{}\n", job.id, LongState(job.state), job.depends_on);
-    base::json::Writer one(kPrintedFormat);
+    base::json::JsonObjectWriter one(kPrintedFormat);
     one("id", job.id);
     one("state", job.state);
     one("depends_on", std::to_string(job.depends_on));
@@ -124,7 +125,7 @@ std::string CancelledToo(const std::vector<api::AffectedDependent>& dependents) 
   return text;
 }
 
-Result<int> Cancel(Session& session, const OtherQueue& other, bool dry_run,
+Result<int> Cancel(CommandContext& session, const ExternalQueue& other, bool dry_run,
                    const std::vector<std::string>& words) {
   GPUMAN_ASSIGN(auto refs, JobsNamed(session, words));
   api::Json elsewhere = api::Json::array();
@@ -165,14 +166,14 @@ Result<int> Cancel(Session& session, const OtherQueue& other, bool dry_run,
 
 }  // namespace
 
-Command CancelCommand(const OtherTools& tools) {
+Command CancelCommand(const ToolCompatibility& tools) {
   const auto dry_run = std::make_shared<bool>(false);  // shared by the option and the action
   return {"cancel",
           "Cancel jobs: waiting ones leave the queue, running ones are stopped",
           "gpuman cancel 7 train 10-19 20_3",
           {UsualArgument(kJobValue, kAnyNumber)},
           {{"--dry-run", "", "Only show which jobs, and which jobs wait for them", take::Flag(*dry_run)}},
-          [dry_run, &tools](Session& session, const auto& line) {
+          [dry_run, &tools](CommandContext& session, const auto& line) {
             return Cancel(session, tools.queue, *dry_run, line.words);
           }};
 }

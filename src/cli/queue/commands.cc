@@ -6,17 +6,17 @@
 
 #include "api/ask.h"
 #include "cli/commands.h"
-#include "cli/queue/dialect.h"
+#include "cli/queue/command_dialect.h"
 #include "cli/queue/listing.h"
 
 namespace gpuman::cli {
 
-Command QueueCommand(const queue::OtherTools& tools) { return queue::ListCommand({}, tools); }
-Command CancelCommand(const queue::OtherTools& tools) { return queue::CancelCommand(tools); }
+Command QueueCommand(const queue::ToolCompatibility& tools) { return queue::ListCommand({}, tools); }
+Command CancelCommand(const queue::ToolCompatibility& tools) { return queue::CancelCommand(tools); }
 Command InfoCommand() { return queue::InfoCommand(); }
 Command StatsCommand() { return queue::StatsCommand(); }
 
-Command JobCommand(const queue::OtherTools& tools) {
+Command JobCommand(const queue::ToolCompatibility& tools) {
   return {"job",
           "Show and change jobs of the queue: show, log, wait, hold, update, redo, …",
           "gpuman job show train",
@@ -55,7 +55,7 @@ std::vector<api::QueueGpu> GpusOf(const api::Client& daemon) {
   return api::AskWithoutTimeout(daemon, api::routes::kQueueInfo).value_or(api::QueueInfo{}).gpus;
 }
 
-void NoteStranger(Session& session, const std::string& user) {
+void NoteStranger(CommandContext& session, const std::string& user) {
   if (::getpwnam(user.c_str()) == nullptr)
     session.Note(fmt::format("this machine knows no user {}", Printable(user)));
 }

@@ -10,13 +10,13 @@
 
 namespace gpuman::cli::queue {
 
-struct ListForm;
-struct OtherTools;
+struct JobListOptions;
+struct ToolCompatibility;
 
 // `tools` must outlive the commands. The examples are of `gpuman job`, also in another dialect.
-Command ListCommand(ListForm form, const OtherTools& tools);
-Command CancelCommand(const OtherTools& tools);
-std::vector<Command> JobCommands(const Dialect& dialect, const OtherTools& tools);
+Command ListCommand(JobListOptions form, const ToolCompatibility& tools);
+Command CancelCommand(const ToolCompatibility& tools);
+std::vector<Command> JobCommands(const CommandDialect& dialect, const ToolCompatibility& tools);
 Command InfoCommand();
 Command StatsCommand();
 std::vector<Command> ReserveCommands();
@@ -35,7 +35,7 @@ std::vector<api::QueueGpu> GpusOf(const api::Client& daemon);
 
 // Notes a user name that this machine does not know: the name is mistyped, or a directory service does not
 // answer now.
-void NoteStranger(Session& session, const std::string& user);
+void NoteStranger(CommandContext& session, const std::string& user);
 
 // The refs of jobs; each word may be a list: "7", "7,9", "5-8", "train", "7_3".
 base::Result<std::vector<std::string>> JobsOf(const std::vector<std::string>& words);

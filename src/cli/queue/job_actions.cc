@@ -11,9 +11,9 @@
 #include "cli/log_printer.h"
 #include "cli/queue/commands.h"
 #include "cli/queue/named_jobs.h"
-#include "cli/queue/other_tools.h"
 #include "cli/queue/queue_views.h"
 #include "cli/queue/submit.h"
+#include "cli/queue/tool_compatibility.h"
 #include "cli/queue/update.h"
 #include "cli/queue/wording.h"
 #include "cli/show.h"
@@ -32,7 +32,7 @@ using JobWords = std::vector<std::string>;
 // Calls `ask` for each job, or `ask_other` for one of the other queue; continues after an error, and returns
 // the highest exit status. Jobs of the other queue need no daemon.
 template <typename Ask, typename AskOther>
-Result<int> ForEach(Session& session, const OtherQueue& other_queue, const JobWords& words, Ask ask,
+Result<int> ForEach(CommandContext& session, const ExternalQueue& other_queue, const JobWords& words, Ask ask,
                     AskOther ask_other) {
   GPUMAN_ASSIGN(const auto refs, JobsNamed(session, words));
   std::optional<api::Client> daemon;
@@ -70,7 +70,7 @@ Result<JobWords> IdsOf(const api::Client& daemon, const std::string& ref, const 
   return words;
 }
 
-Result<int> PrintJob(Session& session, std::string_view done, const Result<api::JobView>& job) {
+Result<int> PrintJob(CommandContext& session, std::string_view done, const Result<api::JobView>& job) {
   if (!job) return base::Fail(job.error());
   GPUMAN_TRY(cli::Show(session, *job, [&] { return fmt::format("{}{}\n", done, JobSentence(*job)); }));
   if (!spec::IsEnded(job->state))
@@ -78,7 +78,8 @@ Result<int> PrintJob(Session& session, std::string_view done, const Result<api::
   return kExitDone;
 }
 
-Result<int> Show(Session& session, const OtherQueue& others, const Dialect& dialect, const JobWords& words) {
+Result<int> Show(CommandContext& session, const ExternalQueue& others, const CommandDialect& dialect,
+                 const JobWords& words) {
   std::vector<api::GpuView> gpus;
   bool first = true;
   const auto show = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
@@ -99,11 +100,12 @@ Result<int> Show(Session& session, const OtherQueue& others, const Dialect& dial
     }
     return kExitDone;
   };
-  const auto show_other = [&](OtherJob& job) { return job.Show(std::exchange(first, false)); };
+  const auto show_other = [&](ExternalJobHandle& job) { return job.Show(std::exchange(first, false)); };
   return ForEach(session, others, words, show, show_other);
 }
 
-Result<int> Log(Session& session, const OtherQueue& others, const LogSettings& s, const JobWords& words) {
+Result<int> Log(CommandContext& session, const ExternalQueue& others, const LogSettings& s,
+                const JobWords& words) {
   const auto log = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     api::LogOptions options;
     options.follow = s.follow;
@@ -115,18 +117,18 @@ Result<int> Log(Session& session, const OtherQueue& others, const LogSettings& s
     TellOtherOutput(session, daemon, ref);
     return kExitDone;
   };
-  return ForEach(session, others, words, log, [&](OtherJob& job) { return job.Log(s); });
+  return ForEach(session, others, words, log, [&](ExternalJobHandle& job) { return job.Log(s); });
 }
 
-Result<int> Attach(Session& session, const OtherQueue& others, const JobWords& words) {
+Result<int> Attach(CommandContext& session, const ExternalQueue& others, const JobWords& words) {
   const auto attach = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
     return WaitForJob(session, daemon, job);
   };
-  return ForEach(session, others, words, attach, std::mem_fn(&OtherJob::Attach));
+  return ForEach(session, others, words, attach, std::mem_fn(&ExternalJobHandle::Attach));
 }
 
-Result<int> Wait(Session& session, const OtherQueue& others, const JobWords& words) {
+Result<int> Wait(CommandContext& session, const ExternalQueue& others, const JobWords& words) {
   const auto wait = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     auto named = daemon.Job(ref);
     while (!named) {
@@ -143,10 +145,10 @@ Result<int> Wait(Session& session, const OtherQueue& others, const JobWords& wor
     }
     return status;
   };
-  return ForEach(session, others, words, wait, std::mem_fn(&OtherJob::Wait));
+  return ForEach(session, others, words, wait, std::mem_fn(&ExternalJobHandle::Wait));
 }
 
-Result<int> Release(Session& session, const OtherQueue& others, std::optional<base::WallTime> at,
+Result<int> Release(CommandContext& session, const ExternalQueue& others, std::optional<base::WallTime> at,
                     const JobWords& words) {
   const auto release = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     if (at) {
@@ -158,22 +160,23 @@ Result<int> Release(Session& session, const OtherQueue& others, std::optional<ba
     }
     return PrintJob(session, "", api::AskWithoutTimeout(daemon, api::routes::kReleaseJob, {{ref}}));
   };
-  return ForEach(session, others, words, release, [&](OtherJob& job) { return job.Release(at); });
+  return ForEach(session, others, words, release, [&](ExternalJobHandle& job) { return job.Release(at); });
 }
 
 // The result of a change; an error names the options that the user typed.
 template <typename T>
-Result<T> Changed(Result<T> result, const Dialect& dialect) {
+Result<T> Changed(Result<T> result, const CommandDialect& dialect) {
   if (!result) return base::Fail(WithOptionNames(std::move(result.error()), dialect));
   return result;
 }
 
-Result<api::JobUpdate> ResolvedUpdateOf(Session& session, JobUpdateSettings s, const api::JobView& job) {
+Result<api::JobUpdate> ResolvedUpdateOf(CommandContext& session, JobUpdateSettings s,
+                                        const api::JobView& job) {
   if (s.depends) GPUMAN_TRY(SweepResolver(session).Resolve(*s.depends));
   return UpdateOf(s, job);
 }
 
-Result<int> Update(Session& session, const OtherQueue& others, const Dialect& dialect,
+Result<int> Update(CommandContext& session, const ExternalQueue& others, const CommandDialect& dialect,
                    const JobUpdateSettings& s, const JobWords& words) {
   if (s.Empty())
     return base::Fail(ErrorCode::kInvalidArgument, "there is nothing to change",
@@ -185,11 +188,11 @@ Result<int> Update(Session& session, const OtherQueue& others, const Dialect& di
         session, "updated: ",
         Changed(api::AskWithoutTimeout(daemon, api::routes::kUpdateJob, {{ref}}, changes), dialect));
   };
-  const auto refuse = [](OtherJob& job) -> Result<int> { return base::Fail(job.RefuseUpdate()); };
+  const auto refuse = [](ExternalJobHandle& job) -> Result<int> { return base::Fail(job.RefuseUpdate()); };
   return ForEach(session, others, words, update, refuse);
 }
 
-Result<int> Redo(Session& session, const OtherQueue& others, const Dialect& dialect,
+Result<int> Redo(CommandContext& session, const ExternalQueue& others, const CommandDialect& dialect,
                  const JobUpdateSettings& s, const JobWords& words) {
   const auto redo = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
@@ -206,27 +209,29 @@ Result<int> Redo(Session& session, const OtherQueue& others, const Dialect& dial
       session.Print(RenderSubmitted({}, answer, {}, {}, SystemClock().Wall()));
     return kExitDone;
   };
-  const auto refuse = [](OtherJob& job) -> Result<int> { return base::Fail(job.RefuseRedo()); };
+  const auto refuse = [](ExternalJobHandle& job) -> Result<int> { return base::Fail(job.RefuseRedo()); };
   return ForEach(session, others, words, redo, refuse);
 }
 
-Result<int> Hold(Session& session, const OtherQueue& others, const JobWords& words) {
+Result<int> Hold(CommandContext& session, const ExternalQueue& others, const JobWords& words) {
   const auto hold = [&](const api::Client& daemon, const std::string& ref) {
     return PrintJob(session, "", api::AskWithoutTimeout(daemon, api::routes::kHoldJob, {{ref}}));
   };
-  return ForEach(session, others, words, hold, std::mem_fn(&OtherJob::Hold));
+  return ForEach(session, others, words, hold, std::mem_fn(&ExternalJobHandle::Hold));
 }
 
 // The action of a command without options.
-auto ActionOf(const OtherQueue& others, Result<int> (*act)(Session&, const OtherQueue&, const JobWords&)) {
-  return
-      [&others, act](Session& session, const CommandLine& line) { return act(session, others, line.words); };
+auto ActionOf(const ExternalQueue& others,
+              Result<int> (*act)(CommandContext&, const ExternalQueue&, const JobWords&)) {
+  return [&others, act](CommandContext& session, const CommandLine& line) {
+    return act(session, others, line.words);
+  };
 }
 
 Arguments OneJob() { return {UsualArgument(kJobValue)}; }
 Arguments SeveralJobs() { return {UsualArgument(kJobValue, kAnyNumber)}; }
 
-Command LogCommand(const OtherQueue& others) {
+Command LogCommand(const ExternalQueue& others) {
   const auto s = std::make_shared<LogSettings>();  // shared by the options and the action
   const auto lines = [](std::optional<int>& target) { return take::Integer(target, 0, 1'000'000'000); };
   return {"log",
@@ -236,10 +241,12 @@ Command LogCommand(const OtherQueue& others) {
           {{"-f,--follow", "", "Follow the output until the job ends", take::Flag(s->follow)},
            {"-n,--tail,--last", "N", "Print only the last N lines", lines(s->last)},
            {"--first", "N", "Print only the first N lines", lines(s->first)}},
-          [s, &others](Session& session, const auto& line) { return Log(session, others, *s, line.words); }};
+          [s, &others](CommandContext& session, const auto& line) {
+            return Log(session, others, *s, line.words);
+          }};
 }
 
-Command ReleaseCommand(const OtherQueue& others) {
+Command ReleaseCommand(const ExternalQueue& others) {
   const auto at = std::make_shared<std::optional<base::WallTime>>();  // shared by the option and the action
   return {"release",
           "Release held jobs, so that they can start",
@@ -247,45 +254,45 @@ Command ReleaseCommand(const OtherQueue& others) {
           SeveralJobs(),
           {{"--at", "TIME", "Start no earlier than this: 22:00, now+1h",
             take::Into(*at, [](const std::string& text) { return ParseTime(text, SystemClock().Wall()); })}},
-          [at, &others](Session& session, const auto& line) {
+          [at, &others](CommandContext& session, const auto& line) {
             return Release(session, others, *at, line.words);
           }};
 }
 
-Command UpdateCommand(const OtherQueue& others, const Dialect& dialect) {
+Command UpdateCommand(const ExternalQueue& others, const CommandDialect& dialect) {
   const auto s = std::make_shared<JobUpdateSettings>();  // shared by the options and the action
   return {"update",
           "Change waiting jobs",
           "gpuman job update train --gpus 2 --time 4h --priority 200",
           SeveralJobs(),
           UpdateOptions(*s, dialect, UpdatePurpose::kUpdate, SystemClock().Wall()),
-          [s, &dialect, &others](Session& session, const auto& line) {
+          [s, &dialect, &others](CommandContext& session, const auto& line) {
             return Update(session, others, dialect, *s, line.words);
           }};
 }
 
-Command RedoCommand(const OtherQueue& others, const Dialect& dialect) {
+Command RedoCommand(const ExternalQueue& others, const CommandDialect& dialect) {
   const auto s = std::make_shared<JobUpdateSettings>();  // shared by the options and the action
   return {"redo",
           "Queue an ended job again, with changes if options are given",
           "gpuman job redo 7 --gpus 2",
           SeveralJobs(),
           UpdateOptions(*s, dialect, UpdatePurpose::kRedo, SystemClock().Wall()),
-          [s, &dialect, &others](Session& session, const auto& line) {
+          [s, &dialect, &others](CommandContext& session, const auto& line) {
             return Redo(session, others, dialect, *s, line.words);
           }};
 }
 
 }  // namespace
 
-std::vector<Command> JobCommands(const Dialect& dialect, const OtherTools& tools) {
-  const OtherQueue& others = tools.queue;
+std::vector<Command> JobCommands(const CommandDialect& dialect, const ToolCompatibility& tools) {
+  const ExternalQueue& others = tools.queue;
   return {{"show",
            "Show all details of jobs",
            "gpuman job show 7",
            SeveralJobs(),
            {},
-           [&dialect, &others](Session& session, const auto& line) {
+           [&dialect, &others](CommandContext& session, const auto& line) {
              return Show(session, others, dialect, line.words);
            }},
           LogCommand(others),

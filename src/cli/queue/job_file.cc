@@ -6,7 +6,7 @@
 #include "api/queue_json.h"
 #include "cli/command_line.h"
 #include "cli/parser.h"
-#include "cli/queue/dialect.h"
+#include "cli/queue/command_dialect.h"
 #include "cli/queue/request.h"
 #include "cli/queue/script.h"
 #include "cli/queue/wording.h"
@@ -21,7 +21,7 @@ using base::ErrorCode;
 class LineReader {
  public:
   // `typed`: the options of every line.
-  LineReader(const SubmitSettings& typed, const Dialect& dialect, base::WallTime now)
+  LineReader(const SubmitSettings& typed, const CommandDialect& dialect, base::WallTime now)
       : typed_(typed), options_(dialect.submit_options(settings_, now)), reader_(options_, true) {}
 
   base::Result<SubmitSettings> Read(std::string_view line) {
@@ -41,7 +41,7 @@ class LineReader {
   const SubmitSettings& typed_;
   SubmitSettings settings_;
   const Options options_;
-  OptionReader reader_;
+  OptionParser reader_;
 };
 
 // A Submission in JSON goes through the codec, so that the same checks apply as to a request.
@@ -59,7 +59,7 @@ base::Result<std::vector<SubmitSettings>> ReadJson(std::string_view text) {
 }  // namespace
 
 base::Result<std::vector<SubmitSettings>> ReadJobs(std::string_view text, std::string_view name,
-                                                   const SubmitSettings& typed, const Dialect& dialect,
+                                                   const SubmitSettings& typed, const CommandDialect& dialect,
                                                    base::WallTime now) {
   const auto first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos)

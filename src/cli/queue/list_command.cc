@@ -13,7 +13,7 @@
 #include "cli/queue/commands.h"
 #include "cli/queue/listing.h"
 #include "cli/queue/named_jobs.h"
-#include "cli/queue/other_tools.h"
+#include "cli/queue/tool_compatibility.h"
 #include "cli/take.h"
 
 namespace gpuman::cli::queue {
@@ -24,7 +24,7 @@ using base::Result;
 using base::SystemClock;
 
 struct ListSettings {
-  ListForm form;
+  JobListOptions form;
   api::QueueFilter filter;
   bool all = false, completed = false, watch = false;
   SortBy sort = SortBy::kQueue;
@@ -62,8 +62,8 @@ api::QueueFilter FilterOf(const ListSettings& s) {
   return filter;
 }
 
-Result<std::vector<Listed>> Fetch(const api::Client& daemon, const ListSettings& s) {
-  std::vector<Listed> jobs;
+Result<std::vector<JobListEntry>> Fetch(const api::Client& daemon, const ListSettings& s) {
+  std::vector<JobListEntry> jobs;
   if (s.form.table.tree) {
     GPUMAN_ASSIGN(const auto list, api::ListQueue(daemon, FilterOf(s)));
     const auto gpus = daemon.Gpus().value_or(api::GpuList{}).gpus;
@@ -73,7 +73,7 @@ Result<std::vector<Listed>> Fetch(const api::Client& daemon, const ListSettings&
     jobs.reserve(rows.size());
     for (auto& row : rows) jobs.push_back({std::move(row), {}});
   }
-  if (s.since) std::erase_if(jobs, [&](const Listed& job) { return job.row.submitted_at < *s.since; });
+  if (s.since) std::erase_if(jobs, [&](const JobListEntry& job) { return job.row.submitted_at < *s.since; });
   Sort(jobs, s.sort, SystemClock().Wall());
   const auto most = s.limit ? static_cast<std::size_t>(std::abs(*s.limit)) : 0;
   if (most > 0 && most < jobs.size()) {
@@ -87,8 +87,8 @@ Result<std::vector<Listed>> Fetch(const api::Client& daemon, const ListSettings&
 }
 
 // Prints the jobs of the other queue where no daemon runs, as on a login node.
-Result<> PrintOtherAlone(Session& session, const OtherQueue& other, const ListSettings& s) {
-  const auto jobs = other.List(session, FilterOf(s)).value_or(OtherListing{api::Json::array(), {}});
+Result<> PrintOtherAlone(CommandContext& session, const ExternalQueue& other, const ListSettings& s) {
+  const auto jobs = other.List(session, FilterOf(s)).value_or(ExternalQueueListing{api::Json::array(), {}});
   if (session.json || s.output == "json")
     session.PrintJson({{"jobs", api::Json::array()}, {other.Name(), jobs.json}});
   else
@@ -96,7 +96,7 @@ Result<> PrintOtherAlone(Session& session, const OtherQueue& other, const ListSe
   return {};
 }
 
-Result<> PrintOnce(Session& session, const api::Client& daemon, const OtherQueue& other,
+Result<> PrintOnce(CommandContext& session, const api::Client& daemon, const ExternalQueue& other,
                    const ListSettings& s) {
   const auto now = SystemClock().Wall();
   const bool json = session.json || s.output == "json";
@@ -130,7 +130,7 @@ Result<> PrintOnce(Session& session, const api::Client& daemon, const OtherQueue
 
 // nullopt where jobs go to another queue and no daemon runs here: gpuman would start a daemon only to learn
 // that it has no jobs.
-Result<std::optional<api::Client>> DaemonFor(Session& session, const OtherQueue& other) {
+Result<std::optional<api::Client>> DaemonFor(CommandContext& session, const ExternalQueue& other) {
   if (other.ServesAlone(session)) {
     auto running = session.RunningDaemon();
     if (running) return std::optional(std::move(*running));
@@ -140,7 +140,7 @@ Result<std::optional<api::Client>> DaemonFor(Session& session, const OtherQueue&
   return std::optional(std::move(daemon));
 }
 
-Result<int> List(Session& session, const OtherQueue& other, ListSettings& s) {
+Result<int> List(CommandContext& session, const ExternalQueue& other, ListSettings& s) {
   GPUMAN_ASSIGN(s.filter.jobs, JobsNamed(session, s.filter.jobs));
   GPUMAN_ASSIGN(const auto daemon, DaemonFor(session, other));
   for (;;) {
@@ -225,7 +225,7 @@ Result<std::vector<std::string>> JobsOf(const std::vector<std::string>& words) {
   return jobs;
 }
 
-Command ListCommand(ListForm form, const OtherTools& tools) {
+Command ListCommand(JobListOptions form, const ToolCompatibility& tools) {
   const auto s = std::make_shared<ListSettings>();  // shared by the options and the action
   if (form.of_caller) s->filter.users = {"me"};
   s->form = std::move(form);
@@ -234,7 +234,7 @@ Command ListCommand(ListForm form, const OtherTools& tools) {
           "gpuman queue -u me --tree",
           {},
           ListOptions(*s, SystemClock().Wall()),
-          [s, &tools](Session& session, const auto&) { return List(session, tools.queue, *s); }};
+          [s, &tools](CommandContext& session, const auto&) { return List(session, tools.queue, *s); }};
 }
 
 }  // namespace gpuman::cli::queue

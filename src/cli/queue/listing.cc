@@ -120,10 +120,10 @@ Column ColumnOf(const std::string& name) {
 }
 
 // The jobs below each job, in order; key 0 is the top.
-std::map<std::int64_t, std::vector<const Listed*>> Branches(const std::vector<Listed>& jobs) {
+std::map<std::int64_t, std::vector<const JobListEntry*>> Branches(const std::vector<JobListEntry>& jobs) {
   std::set<std::int64_t> known;
   for (const auto& job : jobs) known.insert(job.row.id);
-  std::map<std::int64_t, std::vector<const Listed*>> branches;
+  std::map<std::int64_t, std::vector<const JobListEntry*>> branches;
   for (const auto& job : jobs) {
     // A job appears in the tree once, below the last job that it waits for. Ids rise, so there is no cycle.
     std::int64_t above = 0;
@@ -134,15 +134,15 @@ std::map<std::int64_t, std::vector<const Listed*>> Branches(const std::vector<Li
   return branches;
 }
 
-using AddRow = std::function<void(const Listed&, const std::string& prefix)>;
+using AddRow = std::function<void(const JobListEntry&, const std::string& prefix)>;
 
-void Walk(const std::map<std::int64_t, std::vector<const Listed*>>& branches, std::int64_t above,
+void Walk(const std::map<std::int64_t, std::vector<const JobListEntry*>>& branches, std::int64_t above,
           const std::string& indent, const AddRow& add) {
   const auto it = branches.find(above);
   if (it == branches.end()) return;
   for (std::size_t i = 0; i < it->second.size(); ++i) {
     const bool last = i + 1 == it->second.size();
-    const Listed& job = *it->second[i];
+    const JobListEntry& job = *it->second[i];
     add(job, above == 0 ? std::string() : indent + (last ? "└─" : "├─"));
     Walk(branches, job.row.id, above == 0 ? std::string() : indent + (last ? "  " : "│ "), add);
   }
@@ -197,8 +197,8 @@ api::QueueRow RowOf(const api::JobView& job, const std::vector<api::GpuView>& gp
   return row;
 }
 
-Listed ListedOf(const api::JobView& job, const std::vector<api::GpuView>& gpus) {
-  Listed listed{RowOf(job, gpus), {}};
+JobListEntry ListedOf(const api::JobView& job, const std::vector<api::GpuView>& gpus) {
+  JobListEntry listed{RowOf(job, gpus), {}};
   if (!job.queue) return listed;
   for (const auto& dependency : job.queue->asked.depends.list)
     if (const auto id = ParseInteger(dependency.job, 1, INT32_MAX)) listed.after.push_back(*id);
@@ -206,10 +206,10 @@ Listed ListedOf(const api::JobView& job, const std::vector<api::GpuView>& gpus) 
   return listed;
 }
 
-void Sort(std::vector<Listed>& jobs, SortBy by, base::WallTime now) {
+void Sort(std::vector<JobListEntry>& jobs, SortBy by, base::WallTime now) {
   const auto sort = [&](auto less) {
     std::stable_sort(jobs.begin(), jobs.end(),
-                     [&](const Listed& a, const Listed& b) { return less(a.row, b.row); });
+                     [&](const JobListEntry& a, const JobListEntry& b) { return less(a.row, b.row); });
   };
   const auto time = [&](const api::QueueRow& row) { return RunTime(row, now).value_or(base::Millis(0)); };
   switch (by) {
@@ -251,8 +251,8 @@ std::string PlaceOrReason(const api::QueueRow& row) {
   return row.reason.empty() ? "-" : fmt::format("({})", row.reason);
 }
 
-std::string RenderTable(const std::vector<Listed>& jobs, const TableForm& form, const TerminalStyle& style,
-                        base::WallTime now) {
+std::string RenderTable(const std::vector<JobListEntry>& jobs, const JobTableOptions& form,
+                        const TerminalStyle& style, base::WallTime now) {
   const View view{now, form.place};
   std::vector<Column> columns;
   std::vector<CellMaker> makers;
@@ -262,7 +262,7 @@ std::string RenderTable(const std::vector<Listed>& jobs, const TableForm& form, 
   }
   const auto render = [&](auto&& feed) {
     Table table(columns);
-    feed([&](const Listed& job, const std::string& prefix) {
+    feed([&](const JobListEntry& job, const std::string& prefix) {
       std::vector<Cell> cells;
       cells.reserve(makers.size());
       for (const auto make : makers) cells.push_back(make(job.row, view));
@@ -278,9 +278,9 @@ std::string RenderTable(const std::vector<Listed>& jobs, const TableForm& form, 
     });
   std::string text;
   for (const auto& [state, letters, word] : kStates) {
-    std::vector<Listed> some;
+    std::vector<JobListEntry> some;
     std::copy_if(jobs.begin(), jobs.end(), std::back_inserter(some),
-                 [wanted = state](const Listed& job) { return job.row.state == wanted; });
+                 [wanted = state](const JobListEntry& job) { return job.row.state == wanted; });
     if (some.empty()) continue;
     text += fmt::format("{}{} ({})\n", text.empty() ? "" : "\n", spec::ToString(state), some.size());
     text += RenderTable(some, {form.columns, false, false, form.place}, style, now);

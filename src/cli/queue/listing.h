@@ -17,16 +17,16 @@ enum class SortBy { kQueue, kId, kState, kTime, kName, kGpus, kPriority };
 std::optional<SortBy> SortByFromString(std::string_view word);
 
 // A job, and the jobs that a tree shows above it.
-struct Listed {
+struct JobListEntry {
   api::QueueRow row;
   std::vector<std::int64_t> after;  // the jobs it depends on, and the job that it repeats
 };
 
 // The row of the table for a job; `gpus` are the GPUs of the machine.
 api::QueueRow RowOf(const api::JobView& job, const std::vector<api::GpuView>& gpus);
-Listed ListedOf(const api::JobView& job, const std::vector<api::GpuView>& gpus);
+JobListEntry ListedOf(const api::JobView& job, const std::vector<api::GpuView>& gpus);
 
-void Sort(std::vector<Listed>& jobs, SortBy by, base::WallTime now);
+void Sort(std::vector<JobListEntry>& jobs, SortBy by, base::WallTime now);
 
 // Reads names of columns: JOBID NAME ST STATE TIME TIMELIMIT MEMORY GPUMEM NODES GPUS NODELIST(REASON) USER
 // PROJECT PRIORITY START SUBMIT, in any case; NODELIST alone is accepted, too. kInvalidArgument names the
@@ -36,27 +36,27 @@ std::vector<std::string> UsualColumns();
 // NODELIST(REASON): the GPUs, or the reason why it has none.
 std::string PlaceOrReason(const api::QueueRow& row);
 
-struct TableForm {
+struct JobTableOptions {
   std::vector<std::string> columns = UsualColumns();
   bool tree = false;
   bool group = false;  // by state
   std::string (*place)(const api::QueueRow& row) = PlaceOrReason;
 };
-std::string RenderTable(const std::vector<Listed>& jobs, const TableForm& form, const TerminalStyle& style,
-                        base::WallTime now);
+std::string RenderTable(const std::vector<JobListEntry>& jobs, const JobTableOptions& form,
+                        const TerminalStyle& style, base::WallTime now);
 
 // How a command shows the list.
-struct ListForm {
-  TableForm table;
+struct JobListOptions {
+  JobTableOptions table;
   bool of_caller = false;                    // only the caller's jobs, where no user is typed
   std::string_view if_empty = "No jobs.\n";  // empty: the table's headings
   // Makes the JSON; absent: it is what the daemon and the other queue answer.
-  api::Json (*json)(const std::vector<Listed>& jobs, base::WallTime now) = nullptr;
+  api::Json (*json)(const std::vector<JobListEntry>& jobs, base::WallTime now) = nullptr;
 };
 
 // One record a job with fixed field names: id name state … (docs/queue.md).
-std::string RenderCsv(const std::vector<Listed>& jobs, base::WallTime now);
-std::string RenderYaml(const std::vector<Listed>& jobs, base::WallTime now);
+std::string RenderCsv(const std::vector<JobListEntry>& jobs, base::WallTime now);
+std::string RenderYaml(const std::vector<JobListEntry>& jobs, base::WallTime now);
 
 // The letters and the word that users of other queues know: PD and "Queued".
 std::string_view ShortState(spec::JobState state);

@@ -42,7 +42,7 @@ std::vector<Sweep> SweepsNamed(std::string_view start, const std::vector<api::Qu
 }
 
 // Of the caller's own jobs first, as with other names.
-Result<std::vector<std::string>> FindSweep(Session& session, std::string_view name, SweepScope which) {
+Result<std::vector<std::string>> FindSweep(CommandContext& session, std::string_view name, SweepScope which) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   api::QueueFilter filter;
   filter.states = {"all"};
@@ -98,7 +98,7 @@ Result<std::vector<std::string>> JobsOfSweep(std::string_view name, const std::v
   return jobs;
 }
 
-Result<std::vector<std::string>> JobsNamed(Session& session, const std::vector<std::string>& words) {
+Result<std::vector<std::string>> JobsNamed(CommandContext& session, const std::vector<std::string>& words) {
   GPUMAN_ASSIGN(const auto refs, JobsOf(words));
   std::vector<std::string> jobs;
   for (const auto& ref : refs) {

@@ -10,7 +10,7 @@
 
 #include "api/queue_rows.h"
 #include "base/result.h"
-#include "cli/session.h"
+#include "cli/command_context.h"
 #include "spec/job_spec.h"
 
 namespace gpuman::cli::queue {
@@ -32,25 +32,26 @@ base::Result<std::vector<std::string>> JobsOfSweep(std::string_view name,
                                                    SweepScope which = SweepScope::kOpen);
 
 // The references of jobs that the words name. Asks the daemon only where a word is the name of a sweep.
-base::Result<std::vector<std::string>> JobsNamed(Session& session, const std::vector<std::string>& words);
+base::Result<std::vector<std::string>> JobsNamed(CommandContext& session,
+                                                 const std::vector<std::string>& words);
 
 // Puts in place of each name of a sweep all of its jobs, also those that have ended: a job that waits for a
 // sweep depends on the end of all its jobs. Asks the daemon only where there is such a name, and once for
 // each name.
 class SweepResolver {
  public:
-  explicit SweepResolver(Session& session) : session_(session) {}
+  explicit SweepResolver(CommandContext& session) : session_(session) {}
   base::Result<> Resolve(spec::NamedDependencies& depends);
 
  private:
-  Session& session_;
+  CommandContext& session_;
   std::map<std::string, std::vector<std::string>> known_;
 };
 
 // Calls `act` for each job, continues after an error, and returns the highest exit status; of one job alone
 // the error.
 template <typename Act>
-base::Result<int> ForEachJob(Session& session, const std::vector<std::string>& jobs, Act act) {
+base::Result<int> ForEachJob(CommandContext& session, const std::vector<std::string>& jobs, Act act) {
   int status = kExitDone;
   for (const auto& job : jobs) {
     base::Result<int> one = act(job);

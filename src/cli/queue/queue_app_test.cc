@@ -40,7 +40,7 @@ Outcome Captured(Call call) {
   std::ostringstream out;
   std::ostringstream err;
   Outcome outcome;
-  outcome.status = call(SessionContext{out, err, {}, {}});
+  outcome.status = call(ProgramContext{out, err, {}, {}});
   outcome.out = out.str();
   outcome.err = err.str();
   return outcome;
@@ -48,14 +48,14 @@ Outcome Captured(Call call) {
 
 Outcome Gpuman(const TestServer& server, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"--socket", server.socket().string()});
-  return Captured([&](const SessionContext& context) { return RunCli("gpuman", arguments, context); });
+  return Captured([&](const ProgramContext& context) { return RunCli("gpuman", arguments, context); });
 }
 
 Outcome Gflow(const TestServer* server, std::string_view program, const std::vector<std::string>& arguments) {
   const std::string socket = server != nullptr ? server->socket().string() : "/nonexistent/s";
   std::ostringstream out;
   std::ostringstream err;
-  const SessionContext context{out, err, {}, {}, [&](const char* name) -> std::optional<std::string> {
+  const ProgramContext context{out, err, {}, {}, [&](const char* name) -> std::optional<std::string> {
                                  return std::string_view(name) == "GPUMAN_SOCKET" ? std::optional(socket)
                                                                                   : std::nullopt;
                                }};

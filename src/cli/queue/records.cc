@@ -65,7 +65,7 @@ std::string YamlText(const std::string& text) {
 
 }  // namespace
 
-std::string RenderCsv(const std::vector<Listed>& jobs, base::WallTime now) {
+std::string RenderCsv(const std::vector<JobListEntry>& jobs, base::WallTime now) {
   std::string text;
   const auto line = [&](const auto& record, auto part) {
     for (std::size_t i = 0; i < record.size(); ++i) text += (i == 0 ? "" : ",") + CsvField(part(record[i]));
@@ -76,7 +76,7 @@ std::string RenderCsv(const std::vector<Listed>& jobs, base::WallTime now) {
   return text;
 }
 
-std::string RenderYaml(const std::vector<Listed>& jobs, base::WallTime now) {
+std::string RenderYaml(const std::vector<JobListEntry>& jobs, base::WallTime now) {
   const std::set<std::string_view> texts{"name", "user",         "project",    "state",    "reason",
                                          "gpus", "submitted_at", "started_at", "ended_at", "estimated_start"};
   std::string text = jobs.empty() ? "jobs: []\n" : "jobs:\n";

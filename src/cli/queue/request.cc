@@ -35,7 +35,7 @@ Result<std::string> ReadText(const std::string& path, std::string_view what) {
 }
 
 Result<std::string> ReadStandardInput(const SubmitContext& context, std::string_view why,
-                                      const Dialect& dialect) {
+                                      const CommandDialect& dialect) {
   if (!context.standard_input)
     return base::Fail(ErrorCode::kInvalidArgument, std::string(why), dialect.how_to_submit);
   GPUMAN_ASSIGN(auto text, context.standard_input());
@@ -65,7 +65,7 @@ struct Script {
   bool in_place = false;
 };
 
-Result<std::optional<Script>> FindScript(const CommandLine& typed, const Dialect& dialect,
+Result<std::optional<Script>> FindScript(const CommandLine& typed, const CommandDialect& dialect,
                                          const SubmitContext& context, const SubmitSettings& settings) {
   if (settings.command || typed.trailing) return std::optional<Script>();
   if (typed.words.empty() || typed.words.front() == "-") {
@@ -82,7 +82,7 @@ Result<std::optional<Script>> FindScript(const CommandLine& typed, const Dialect
   return std::optional(Script{word, std::move(*text), in_place});
 }
 
-Result<> TakeCommand(SubmitSettings& settings, const CommandLine& typed, const Dialect& dialect,
+Result<> TakeCommand(SubmitSettings& settings, const CommandLine& typed, const CommandDialect& dialect,
                      const std::optional<Script>& script = std::nullopt) {
   auto& job = settings.job;
   if (script && !script->in_place) {
@@ -210,9 +210,10 @@ Result<std::vector<Combination>> TableOf(const SubmitSettings& settings) {
 
 // Reads what the script says to other tools, if it has no lines for gpuman. Where it goes to another queue,
 // that queue's own programs read it.
-Result<OtherTools::CompleteScript> ReadOtherLines(const Script& script, const Directives& directives,
-                                                  const SubmitSettings& typed, SubmitSettings& settings,
-                                                  const SubmitContext& context) {
+Result<ToolCompatibility::CompleteScript> ReadOtherLines(const Script& script, const Directives& directives,
+                                                         const SubmitSettings& typed,
+                                                         SubmitSettings& settings,
+                                                         const SubmitContext& context) {
   if (!directives.list.empty() || !directives.too_late.empty() || !typed.StaysHere()) return nullptr;
   return context.tools.read_script(script.text, script.name, settings, context.now);
 }
@@ -220,7 +221,7 @@ Result<OtherTools::CompleteScript> ReadOtherLines(const Script& script, const Di
 // Makes the request from the options of a command line, of a script and of a file of jobs.
 class Maker {
  public:
-  Maker(const SubmitContext& context, const Dialect& dialect) : context_(context), dialect_(dialect) {
+  Maker(const SubmitContext& context, const CommandDialect& dialect) : context_(context), dialect_(dialect) {
     made_.request.directory = context.origin.directory;
     made_.request.umask = context.origin.umask;
     variables_ = VariablesOf(context.origin, made_.left_out);
@@ -360,14 +361,14 @@ class Maker {
   }
 
   const SubmitContext& context_;
-  const Dialect& dialect_;
+  const CommandDialect& dialect_;
   Variables variables_;  // of the shell
   MadeSubmission made_;
 };
 
 }  // namespace
 
-Result<> Check(const MadeSubmission& made, const Dialect& dialect) {
+Result<> Check(const MadeSubmission& made, const CommandDialect& dialect) {
   for (const auto& job : made.request.jobs)
     if (auto checked = api::Check(job); !checked)
       return base::Fail(WithOrigins(std::move(checked.error()), {}, dialect, made.lines));
@@ -384,7 +385,7 @@ Result<MadeSubmission> MakeOneJob(SubmitSettings settings, const CommandLine& li
 }
 
 Result<MadeSubmission> MakeSubmission(SubmitSettings settings, const CommandLine& line,
-                                      const Dialect& dialect, const SubmitContext& context) {
+                                      const CommandDialect& dialect, const SubmitContext& context) {
   Maker maker(context, dialect);
   GPUMAN_TRY(settings.jobs_file ? maker.TakeFile(std::move(settings), line)
                                 : maker.TakeCommandOrScript(std::move(settings), line));

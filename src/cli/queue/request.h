@@ -11,8 +11,8 @@
 #include "base/result.h"
 #include "cli/command.h"
 #include "cli/queue/origin.h"
-#include "cli/queue/other_tools.h"
 #include "cli/queue/settings.h"
+#include "cli/queue/tool_compatibility.h"
 
 namespace gpuman::cli::queue {
 
@@ -21,7 +21,7 @@ inline constexpr const char* kVisibleDevices = "GPUMAN_VISIBLE_DEVICES";
 
 // What surrounds a submission; tests make their own.
 struct SubmitContext {
-  const OtherTools& tools;
+  const ToolCompatibility& tools;
   LaunchContext origin{};
   base::WallTime now{};
   // Reads all of standard input; absent: it is a terminal, and gpuman does not read from it.
@@ -45,20 +45,20 @@ struct MadeSubmission {
 // the lines of the script. kInvalidArgument names the option, or the file and its line; kNotFound and
 // kPermissionDenied for files and programs.
 base::Result<MadeSubmission> MakeSubmission(SubmitSettings settings, const CommandLine& line,
-                                            const Dialect& dialect, const SubmitContext& context);
+                                            const CommandDialect& dialect, const SubmitContext& context);
 
 // A job that is one command: `line` has the command, `settings` the values of all its options. MakeOneJob
 // does not check whether the job fits into the queue: Check does that.
 base::Result<MadeSubmission> MakeOneJob(SubmitSettings settings, const CommandLine& line,
                                         const SubmitContext& context);
 // kInvalidArgument names the option.
-base::Result<> Check(const MadeSubmission& made, const Dialect& dialect);
+base::Result<> Check(const MadeSubmission& made, const CommandDialect& dialect);
 
 // Reads the jobs of a file, one a line ("--gpus 1 --name a -- python train.py"), or JSON: one Submission a
 // line, or an array of them. `typed` applies to each line with options, which override it. Reads no file;
 // `name` is for errors.
 base::Result<std::vector<SubmitSettings>> ReadJobs(std::string_view text, std::string_view name,
-                                                   const SubmitSettings& typed, const Dialect& dialect,
+                                                   const SubmitSettings& typed, const CommandDialect& dialect,
                                                    base::WallTime now);
 
 }  // namespace gpuman::cli::queue

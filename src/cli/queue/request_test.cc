@@ -22,7 +22,7 @@ using ::testing::SizeIs;
 
 // --- scripts
 
-const std::vector<const Dialect*> kDialects{&gflow::kDialect};
+const std::vector<const CommandDialect*> kDialects{&gflow::kDialect};
 
 TEST(Script, HasOptionsInItsFirstLines) {
   const auto directives = ReadDirectives(
@@ -136,7 +136,7 @@ class Request : public ::testing::Test {
   }
   base::Result<MadeSubmission> Make(std::vector<std::string> options, const std::vector<std::string>& words,
                                     std::optional<std::vector<std::string>> trailing = std::nullopt,
-                                    const Dialect& dialect = kGpuman) {
+                                    const CommandDialect& dialect = kGpuman) {
     options.insert(options.end(), words.begin(), words.end());
     GPUMAN_ASSIGN(auto typed, ParseSubmission(options, dialect, context_.now));
     typed.line.trailing = std::move(trailing);

@@ -97,7 +97,7 @@ base::Error WithTag(base::Error error) {
   return error;
 }
 
-Result<int> RunInQueue(Session& session, const RunSettings& s, MadeSubmission made) {
+Result<int> RunInQueue(CommandContext& session, const RunSettings& s, MadeSubmission made) {
   GPUMAN_TRY(Check(made, kGpuman));
   made.request.new_tags = made.request.jobs.front().name.has_value();
   if (s.pty && ::isatty(STDIN_FILENO) == 1) {
@@ -118,7 +118,7 @@ api::RunRequest RequestOf(MadeSubmission made) {
           std::move(job.gpus.devices)};
 }
 
-Result<int> RunNow(Session& session, MadeSubmission made, bool wait) {
+Result<int> RunNow(CommandContext& session, MadeSubmission made, bool wait) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const api::JobView job, api::Ask(daemon, api::routes::kRun, {}, RequestOf(std::move(made))));
   for (const auto& note : job.notes) session.Note(note);
@@ -129,7 +129,7 @@ Result<int> RunNow(Session& session, MadeSubmission made, bool wait) {
   return never_ran ? kExitFailed : kExitDone;
 }
 
-Result<int> RunInTurns(Session& session, const RunSettings& s, MadeSubmission made) {
+Result<int> RunInTurns(CommandContext& session, const RunSettings& s, MadeSubmission made) {
   auto& job = made.request.jobs.front();
   if (job.gpus.devices.empty()) {
     GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
@@ -142,7 +142,8 @@ Result<int> RunInTurns(Session& session, const RunSettings& s, MadeSubmission ma
   return RunNow(session, std::move(made), !s.detach);
 }
 
-Result<int> Run(Session& session, const RunSettings& s, const CommandLine& line, const OtherTools& tools) {
+Result<int> Run(CommandContext& session, const RunSettings& s, const CommandLine& line,
+                const ToolCompatibility& tools) {
   GPUMAN_TRY(CheckTogether(s, line));
   GPUMAN_ASSIGN(const SubmitContext context, ContextOfThisProcess(tools));
   GPUMAN_ASSIGN(MadeSubmission made, MakeOneJob(s.submit, line, context));
@@ -249,7 +250,7 @@ class OptionsOfRun {
 }  // namespace
 }  // namespace queue
 
-Command RunCommand(const queue::OtherTools& tools) {
+Command RunCommand(const queue::ToolCompatibility& tools) {
   const auto s = std::make_shared<queue::RunSettings>();  // shared by the options and the action
   return {.name = "run",
           .summary = "Start a job now, with a limit on its GPU memory",
@@ -260,7 +261,7 @@ Command RunCommand(const queue::OtherTools& tools) {
               "  gpuman run --gpus 1 --pty -- bash",
           .arguments = {},
           .options = queue::OptionsOfRun(*s).Make(),
-          .run = [s, &tools](Session& session,
+          .run = [s, &tools](CommandContext& session,
                              const CommandLine& line) { return queue::Run(session, *s, line, tools); },
           .user_command = "(-- COMMAND... | --command STRING)"};
 }

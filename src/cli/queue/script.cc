@@ -64,10 +64,10 @@ base::Result<std::optional<Word>> NextWord(std::string_view line, std::size_t at
 
 // Reads the options of one dialect into settings, which must outlive it.
 struct DialectReader {
-  DialectReader(SubmitSettings& settings, const Dialect& dialect, base::WallTime now)
+  DialectReader(SubmitSettings& settings, const CommandDialect& dialect, base::WallTime now)
       : options(dialect.submit_options(settings, now)), reader(options) {}
   const Options options;
-  OptionReader reader;
+  OptionParser reader;
 };
 
 }  // namespace
@@ -83,7 +83,8 @@ base::Result<LineWords> SplitLine(std::string_view line) {
   }
 }
 
-base::Result<Directives> ReadDirectives(std::string_view text, const std::vector<const Dialect*>& others) {
+base::Result<Directives> ReadDirectives(std::string_view text,
+                                        const std::vector<const CommandDialect*>& others) {
   Directives directives;
   bool header = true;
   int number = 0;
@@ -93,7 +94,7 @@ base::Result<Directives> ReadDirectives(std::string_view text, const std::vector
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     ++number;
     if (!line.empty() && !line.starts_with('#')) header = false;
-    const Dialect* dialect = &kGpuman;
+    const CommandDialect* dialect = &kGpuman;
     auto options = Behind(line, dialect->mark);
     for (auto other = others.begin(); !options && other != others.end(); ++other) {
       dialect = *other;
@@ -113,7 +114,7 @@ base::Result<Directives> ReadDirectives(std::string_view text, const std::vector
 
 base::Result<> ApplyDirectives(const Directives& directives, std::string_view name, SubmitSettings& settings,
                                base::WallTime now) {
-  std::map<const Dialect*, DialectReader> readers;
+  std::map<const CommandDialect*, DialectReader> readers;
   for (const auto& [line, dialect, words] : directives.list) {
     const auto where = fmt::format("{}:{}", name, line);
     settings.line = where;

@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cli/queue/dialect.h"
+#include "cli/queue/command_dialect.h"
 
 namespace gpuman::cli::queue {
 
 struct Directive {
   int line = 0;  // 1 is the first
-  const Dialect* dialect = &kGpuman;
+  const CommandDialect* dialect = &kGpuman;
   std::vector<std::string> words;
 };
 
@@ -30,7 +30,8 @@ struct Directives {
 
 // Reads lines of gpuman's dialect and of the others. kInvalidArgument with the line, for a quote that is
 // never closed.
-base::Result<Directives> ReadDirectives(std::string_view text, const std::vector<const Dialect*>& others);
+base::Result<Directives> ReadDirectives(std::string_view text,
+                                        const std::vector<const CommandDialect*>& others);
 
 // Applies the directives in order; an error begins with "NAME:LINE: ".
 base::Result<> ApplyDirectives(const Directives& directives, std::string_view name, SubmitSettings& settings,

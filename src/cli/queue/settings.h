@@ -15,7 +15,7 @@
 
 namespace gpuman::cli::queue {
 
-struct Dialect;  // dialect.h
+struct CommandDialect;  // dialect.h
 
 struct Parameter {
   std::string name;

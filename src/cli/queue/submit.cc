@@ -124,7 +124,8 @@ std::string SentenceOf(const api::SubmittedJob& job, const std::string& dry_name
   return text;
 }
 
-Result<int> WaitForAll(Session& session, const api::Client& daemon, const api::SubmissionAnswer& answer) {
+Result<int> WaitForAll(CommandContext& session, const api::Client& daemon,
+                       const api::SubmissionAnswer& answer) {
   std::vector<std::int64_t> ids;
   for (const auto& job : answer.jobs) {
     if (job.tasks.empty())
@@ -149,8 +150,8 @@ Result<int> WaitForAll(Session& session, const api::Client& daemon, const api::S
 }
 
 // Sends the submission, and shows the daemon's notes; a refusal names the options that the user typed.
-Result<api::SubmissionAnswer> Send(Session& session, const api::Client& daemon, MadeSubmission& made,
-                                   const Dialect& dialect) {
+Result<api::SubmissionAnswer> Send(CommandContext& session, const api::Client& daemon, MadeSubmission& made,
+                                   const CommandDialect& dialect) {
   SweepResolver sweeps(session);
   for (auto& job : made.request.jobs) GPUMAN_TRY(sweeps.Resolve(job.depends));
   auto answer = api::AskWithoutTimeout(daemon, api::routes::kSubmit, {}, made.request);
@@ -159,7 +160,7 @@ Result<api::SubmissionAnswer> Send(Session& session, const api::Client& daemon, 
   return answer;
 }
 
-Result<int> WaitOrPrint(Session& session, const api::Client& daemon, const MadeSubmission& made,
+Result<int> WaitOrPrint(CommandContext& session, const api::Client& daemon, const MadeSubmission& made,
                         const api::SubmissionAnswer& answer) {
   if (made.wait) return WaitForAll(session, daemon, answer);
   PrintAnswer(session, daemon, made, answer);
@@ -192,7 +193,7 @@ std::string RenderSubmitted(const api::SubmitRequest& request, const api::Submis
          fmt::format("and {} more, the last of them job {}\n", answer.jobs.size() - 1, answer.jobs.back().id);
 }
 
-void PrintAnswer(Session& session, const api::Client& daemon, const MadeSubmission& made,
+void PrintAnswer(CommandContext& session, const api::Client& daemon, const MadeSubmission& made,
                  const api::SubmissionAnswer& answer) {
   const auto& request = made.request;
   if (session.json) {
@@ -205,7 +206,7 @@ void PrintAnswer(Session& session, const api::Client& daemon, const MadeSubmissi
   session.Print(RenderSubmitted(request, answer, made.origins, gpus, base::SystemClock().Wall()));
 }
 
-Result<SubmitContext> ContextOfThisProcess(const OtherTools& tools) {
+Result<SubmitContext> ContextOfThisProcess(const ToolCompatibility& tools) {
   SubmitContext context{tools};
   GPUMAN_ASSIGN(context.origin, OriginOfThisProcess());
   context.now = base::SystemClock().Wall();
@@ -213,14 +214,14 @@ Result<SubmitContext> ContextOfThisProcess(const OtherTools& tools) {
   return context;
 }
 
-void TellNotes(Session& session, const MadeSubmission& made) {
+void TellNotes(CommandContext& session, const MadeSubmission& made) {
   for (const auto& name : made.left_out)
     session.Note(fmt::format("the variable {} is not UTF-8; the job does not get it", Printable(name)));
   for (const auto& note : made.notes) session.Note(note);
 }
 
-Result<int> Submit(Session& session, SubmitSettings settings, const CommandLine& line, const Dialect& dialect,
-                   const OtherTools& tools, Finish finish) {
+Result<int> Submit(CommandContext& session, SubmitSettings settings, const CommandLine& line,
+                   const CommandDialect& dialect, const ToolCompatibility& tools, Finish finish) {
   GPUMAN_ASSIGN(const SubmitContext context, ContextOfThisProcess(tools));
   GPUMAN_ASSIGN(MadeSubmission made, MakeSubmission(std::move(settings), line, dialect, context));
   TellNotes(session, made);
@@ -230,14 +231,14 @@ Result<int> Submit(Session& session, SubmitSettings settings, const CommandLine&
   return finish(session, daemon, made, answer);
 }
 
-Result<int> QueueAndLeave(Session& session, MadeSubmission made) {
+Result<int> QueueAndLeave(CommandContext& session, MadeSubmission made) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto answer, Send(session, daemon, made, kGpuman));
   PrintAnswer(session, daemon, made, answer);
   return kExitDone;
 }
 
-Result<int> QueueAndShow(Session& session, MadeSubmission made) {
+Result<int> QueueAndShow(CommandContext& session, MadeSubmission made) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto answer, Send(session, daemon, made, kGpuman));
   const auto& first = answer.jobs.front();
@@ -251,7 +252,7 @@ Result<int> QueueAndShow(Session& session, MadeSubmission made) {
 
 namespace gpuman::cli {
 
-Command SubmitCommand(const queue::OtherTools& tools) {
+Command SubmitCommand(const queue::ToolCompatibility& tools) {
   const auto settings = std::make_shared<queue::SubmitSettings>();  // shared by the options and the action
   return {.name = "submit",
           .summary = "Queue a command or a script; it starts when GPUs are free",
@@ -264,7 +265,7 @@ Command SubmitCommand(const queue::OtherTools& tools) {
           .arguments = {},
           .options = queue::SubmitOptions(*settings, base::SystemClock().Wall()),
           .run =
-              [settings, &tools](Session& session, const CommandLine& line) {
+              [settings, &tools](CommandContext& session, const CommandLine& line) {
                 return queue::Submit(session, *settings, line, queue::kGpuman, tools, queue::WaitOrPrint);
               },
           .user_command = "(-- COMMAND... | SCRIPT ARGUMENTS... | --jobs FILE)",

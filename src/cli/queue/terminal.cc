@@ -92,7 +92,7 @@ class RawTerminal {
 // Copies between the caller's terminal and the job's connection; the owner calls HandleReady.
 class Relay {
  public:
-  Relay(Session& session, const Listener& listener, std::function<void(int)> interrupted)
+  Relay(CommandContext& session, const Listener& listener, std::function<void(int)> interrupted)
       : session_(session), listener_(listener), interrupted_(std::move(interrupted)) {
     epoll_ = base::Fd(::epoll_create1(EPOLL_CLOEXEC));
     Watch(listener_.fd());
@@ -193,7 +193,7 @@ class Relay {
     raw_.reset();
   }
 
-  Session& session_;
+  CommandContext& session_;
   const Listener& listener_;
   std::function<void(int)> interrupted_;
   SignalWatch signals_{SIGWINCH, SIGINT, SIGTERM, SIGHUP};
@@ -204,7 +204,7 @@ class Relay {
 
 }  // namespace
 
-Result<int> RunOnTerminal(Session& session, const api::Client& daemon, api::SubmitRequest request) {
+Result<int> RunOnTerminal(CommandContext& session, const api::Client& daemon, api::SubmitRequest request) {
   GPUMAN_ASSIGN(const Listener listener, Listener::Make());
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -225,7 +225,7 @@ Result<int> RunOnTerminal(Session& session, const api::Client& daemon, api::Subm
     if (!api::AskWithoutTimeout(daemon, api::routes::kCancelJob, {{id}}))
       session.Note(fmt::format("job {} cannot be cancelled", first.id));
   });
-  api::Wake wake;
+  api::WaitCancellation wake;
   wake.fd = relay.fd();
   wake.on_wake = [&] {
     relay.HandleReady();

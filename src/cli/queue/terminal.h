@@ -12,7 +12,7 @@
 #include "api/client.h"
 #include "api/queue_types.h"
 #include "base/result.h"
-#include "cli/session.h"
+#include "cli/command_context.h"
 
 namespace gpuman::cli::queue {
 
@@ -20,7 +20,8 @@ inline constexpr const char* kTerminalWord = "__terminal";
 
 // Queues the request's only job, waits until it ends and returns its exit status. While the job waits, Ctrl-C
 // takes it out of the queue; when it runs, every key goes to the job. Standard input must be a terminal.
-base::Result<int> RunOnTerminal(Session& session, const api::Client& daemon, api::SubmitRequest request);
+base::Result<int> RunOnTerminal(CommandContext& session, const api::Client& daemon,
+                                api::SubmitRequest request);
 
 // The job's side: returns the exit status of the command, 128+N for a signal N, 127 where the command cannot
 // be started. `words`: the socket and the command.

@@ -7,7 +7,7 @@
 #include "api/queue_json.h"
 #include "base/file.h"
 #include "cli/command_line.h"
-#include "cli/queue/dialect.h"
+#include "cli/queue/command_dialect.h"
 #include "cli/queue/update_takes.h"
 #include "cli/take.h"
 #include "spec/option_rules.h"
@@ -226,7 +226,8 @@ Options RunningOptions(JobUpdateSettings& s) {
   return table;
 }
 
-Options UpdateOptions(JobUpdateSettings& s, const Dialect& dialect, UpdatePurpose what, base::WallTime now) {
+Options UpdateOptions(JobUpdateSettings& s, const CommandDialect& dialect, UpdatePurpose what,
+                      base::WallTime now) {
   const bool own = dialect.update_options == nullptr;
   Options table = own ? GpumanOptions(s) : dialect.update_options(s, now);
   const Options common{

@@ -30,7 +30,7 @@ Options LimitOptions(JobUpdateSettings& settings);
 Options RunningOptions(JobUpdateSettings& settings);
 
 enum class UpdatePurpose { kUpdate, kRedo };
-Options UpdateOptions(JobUpdateSettings& settings, const Dialect& dialect, UpdatePurpose what,
+Options UpdateOptions(JobUpdateSettings& settings, const CommandDialect& dialect, UpdatePurpose what,
                       base::WallTime now);
 
 // The update that the daemon gets for `job`, given its present values.

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "cli/queue/command_dialect.h"
 #include "cli/queue/commands.h"
-#include "cli/queue/dialect.h"
 
 namespace gpuman::cli::queue {
 namespace {
@@ -52,7 +52,7 @@ constexpr std::array<std::string_view, 2> kParents{"changes.", "queue."};
 
 bool IsPartOfName(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; }
 
-std::string Reworded(std::string text, const std::vector<FieldName>& names, const Dialect& dialect) {
+std::string Reworded(std::string text, const std::vector<FieldName>& names, const CommandDialect& dialect) {
   for (const auto& [field, general] : names) {
     const std::string_view option = dialect.NameOf(general);
     if (!IsUnmistakable(field)) {
@@ -80,7 +80,7 @@ std::string_view OptionOf(std::string_view message) {
 
 }  // namespace
 
-base::Error WithOptionNames(base::Error error, const Dialect& dialect) {
+base::Error WithOptionNames(base::Error error, const CommandDialect& dialect) {
   for (const auto parent : kParents)
     if (error.message.starts_with(parent)) error.message.erase(0, parent.size());
   error.message = Reworded(std::move(error.message), JobFields(), dialect);
@@ -93,8 +93,8 @@ base::Error WithReservationOptions(base::Error error) {
   return error;
 }
 
-base::Error WithOrigins(base::Error error, const std::vector<std::string>& origins, const Dialect& dialect,
-                        const OptionLines& lines) {
+base::Error WithOrigins(base::Error error, const std::vector<std::string>& origins,
+                        const CommandDialect& dialect, const OptionLines& lines) {
   constexpr std::string_view kBegin = "jobs[";
   std::string_view rest = error.message;
   std::string origin;

@@ -10,7 +10,7 @@ namespace {
 
 using base::ErrorCode;
 
-std::string Said(std::string message, const Dialect& dialect = kGpuman) {
+std::string Said(std::string message, const CommandDialect& dialect = kGpuman) {
   return WithOptionNames({ErrorCode::kInvalidArgument, std::move(message), ""}, dialect).message;
 }
 
@@ -69,7 +69,7 @@ TEST(Wording, AJobOfAFileIsNamedByItsLine) {
 
 TEST(Wording, AnOptionOfAScriptIsNamedByItsLine) {
   const OptionLines lines{{"--cpus", "job.sh:3"}, {"--memory", "job.sh:4"}, {"--gpus", ""}};
-  const auto said = [&](std::string message, const Dialect& dialect = kGpuman) {
+  const auto said = [&](std::string message, const CommandDialect& dialect = kGpuman) {
     return WithOrigins({ErrorCode::kUnsatisfiable, std::move(message), ""}, {}, dialect, lines).message;
   };
   EXPECT_EQ(said("cpus: it asks for 4 processors"), "job.sh:3: --cpus: it asks for 4 processors");

@@ -20,54 +20,54 @@ constexpr std::size_t kMark = 2;  // "> " before the chosen row
 constexpr bool kRight = true;
 
 std::vector<Column> JobColumns() {
-  return {{Field::kId, "ID", 6, kRight, 0, false, TopOrder::kJob},
-          {Field::kName, "NAME", 14, false, 0, true},
-          {Field::kUser, "USER", 8, false, 3, false, TopOrder::kUser},
-          {Field::kState, "STATE", 9, false, 1},
-          {Field::kGpu, "GPU", 4, false, 2},
-          {Field::kUtilization, "GPU%", 4, kRight, 5, false, TopOrder::kUtilization},
-          {Field::kMemory, "MEMORY", 9, kRight, 0, false, TopOrder::kMemory},
-          {Field::kLimit, "LIMIT", 8, kRight, 4},
-          {Field::kPeak, "PEAK", 8, kRight, 8},
-          {Field::kCpu, "CPU", 6, kRight, 9, false, TopOrder::kCpu},
-          {Field::kHostMemory, "HOST", 8, kRight, 9, false, TopOrder::kHostMemory},
-          {Field::kTime, "TIME", 6, kRight, 6, false, TopOrder::kAge},
-          {Field::kCommand, "COMMAND", 16, false, 7, true}};
+  return {{ColumnKind::kId, "ID", 6, kRight, 0, false, TopOrder::kJob},
+          {ColumnKind::kName, "NAME", 14, false, 0, true},
+          {ColumnKind::kUser, "USER", 8, false, 3, false, TopOrder::kUser},
+          {ColumnKind::kState, "STATE", 9, false, 1},
+          {ColumnKind::kGpu, "GPU", 4, false, 2},
+          {ColumnKind::kUtilization, "GPU%", 4, kRight, 5, false, TopOrder::kUtilization},
+          {ColumnKind::kMemory, "MEMORY", 9, kRight, 0, false, TopOrder::kMemory},
+          {ColumnKind::kLimit, "LIMIT", 8, kRight, 4},
+          {ColumnKind::kPeak, "PEAK", 8, kRight, 8},
+          {ColumnKind::kCpu, "CPU", 6, kRight, 9, false, TopOrder::kCpu},
+          {ColumnKind::kHostMemory, "HOST", 8, kRight, 9, false, TopOrder::kHostMemory},
+          {ColumnKind::kTime, "TIME", 6, kRight, 6, false, TopOrder::kAge},
+          {ColumnKind::kCommand, "COMMAND", 16, false, 7, true}};
 }
 
 std::vector<Column> QueueColumns() {
-  return {{Field::kPosition, "POS", 5, kRight, 2},       {Field::kId, "ID", 6, kRight},
-          {Field::kName, "NAME", 12, false, 0, true},    {Field::kUser, "USER", 8, false, 3},
-          {Field::kPriority, "PRIO", 4, kRight, 7},      {Field::kGpusAsked, "GPUS", 4, kRight, 4},
-          {Field::kMemory, "MEMORY", 8, kRight, 6},      {Field::kTimeLimit, "LIMIT", 7, kRight, 8},
-          {Field::kWaited, "WAITS", 7, kRight, 5},       {Field::kStart, "START", 14, false, 1},
-          {Field::kReason, "REASON", 14, false, 0, true}};
+  return {{ColumnKind::kPosition, "POS", 5, kRight, 2},       {ColumnKind::kId, "ID", 6, kRight},
+          {ColumnKind::kName, "NAME", 12, false, 0, true},    {ColumnKind::kUser, "USER", 8, false, 3},
+          {ColumnKind::kPriority, "PRIO", 4, kRight, 7},      {ColumnKind::kGpusAsked, "GPUS", 4, kRight, 4},
+          {ColumnKind::kMemory, "MEMORY", 8, kRight, 6},      {ColumnKind::kTimeLimit, "LIMIT", 7, kRight, 8},
+          {ColumnKind::kWaited, "WAITS", 7, kRight, 5},       {ColumnKind::kStart, "START", 14, false, 1},
+          {ColumnKind::kReason, "REASON", 14, false, 0, true}};
 }
 
 std::vector<Column> SharingColumns() {
-  return {{Field::kId, "ID", 6, kRight},
-          {Field::kName, "NAME", 12},
-          {Field::kState, "STATE", 19},
-          {Field::kMemory, "ON GPU", 8, kRight, 3},
-          {Field::kAway, "AWAY", 8, kRight, 4},
-          {Field::kWanted, "WANTS", 8, kRight, 5},
-          {Field::kWeight, "WEIGHT", 6, kRight, 6},
-          {Field::kTurns, "TURNS", 7, kRight, 2},
-          {Field::kStrip, "OVER TIME", 16, false, 0, true}};
+  return {{ColumnKind::kId, "ID", 6, kRight},
+          {ColumnKind::kName, "NAME", 12},
+          {ColumnKind::kState, "STATE", 19},
+          {ColumnKind::kMemory, "ON GPU", 8, kRight, 3},
+          {ColumnKind::kAway, "AWAY", 8, kRight, 4},
+          {ColumnKind::kWanted, "WANTS", 8, kRight, 5},
+          {ColumnKind::kWeight, "WEIGHT", 6, kRight, 6},
+          {ColumnKind::kTurns, "TURNS", 7, kRight, 2},
+          {ColumnKind::kStrip, "OVER TIME", 16, false, 0, true}};
 }
 
 std::vector<Column> ProcessColumns() {
-  return {{Field::kPid, "PID", 8, kRight, 0, false, TopOrder::kPid},
-          {Field::kUser, "USER", 8, false, 3, false, TopOrder::kUser},
-          {Field::kGpu, "GPU", 4, false, 1},
-          {Field::kUtilization, "GPU%", 4, kRight, 5, false, TopOrder::kUtilization},
-          {Field::kMemory, "MEMORY", 9, kRight, 0, false, TopOrder::kMemory},
-          {Field::kCpu, "CPU", 6, kRight, 4, false, TopOrder::kCpu},
-          {Field::kHostMemory, "HOST", 9, kRight, 6, false, TopOrder::kHostMemory},
-          {Field::kTime, "TIME", 7, kRight, 5, false, TopOrder::kAge},
-          {Field::kId, "JOB", 6, kRight, 2, false, TopOrder::kJob},
-          {Field::kName, "NAME", 12, false, 7},
-          {Field::kCommand, "COMMAND", 12, false, 0, true}};
+  return {{ColumnKind::kPid, "PID", 8, kRight, 0, false, TopOrder::kPid},
+          {ColumnKind::kUser, "USER", 8, false, 3, false, TopOrder::kUser},
+          {ColumnKind::kGpu, "GPU", 4, false, 1},
+          {ColumnKind::kUtilization, "GPU%", 4, kRight, 5, false, TopOrder::kUtilization},
+          {ColumnKind::kMemory, "MEMORY", 9, kRight, 0, false, TopOrder::kMemory},
+          {ColumnKind::kCpu, "CPU", 6, kRight, 4, false, TopOrder::kCpu},
+          {ColumnKind::kHostMemory, "HOST", 9, kRight, 6, false, TopOrder::kHostMemory},
+          {ColumnKind::kTime, "TIME", 7, kRight, 5, false, TopOrder::kAge},
+          {ColumnKind::kId, "JOB", 6, kRight, 2, false, TopOrder::kJob},
+          {ColumnKind::kName, "NAME", 12, false, 7},
+          {ColumnKind::kCommand, "COMMAND", 12, false, 0, true}};
 }
 
 std::vector<Column> AllColumns(Page page) {
@@ -115,30 +115,30 @@ std::string StartText(const State& state, const api::QueueRow& job) {
                                     : queue::FormatWhen(*job.estimated_start, state.now);
 }
 
-Span QueueCell(const State& state, Field field, const api::QueueRow& job) {
+Span QueueCell(const State& state, ColumnKind field, const api::QueueRow& job) {
   const bool held = job.state == spec::JobState::kHeld;
   switch (field) {
-    case Field::kId:
+    case ColumnKind::kId:
       return {queue::IdOf(job)};
-    case Field::kName:
+    case ColumnKind::kName:
       return {job.tag};
-    case Field::kUser:
+    case ColumnKind::kUser:
       return {job.user};
-    case Field::kPosition:
+    case ColumnKind::kPosition:
       return {job.position ? std::to_string(*job.position) : std::string("-")};
-    case Field::kPriority:
+    case ColumnKind::kPriority:
       return {std::to_string(job.priority)};
-    case Field::kGpusAsked:
+    case ColumnKind::kGpusAsked:
       return {std::to_string(job.gpus_asked)};
-    case Field::kMemory:
+    case ColumnKind::kMemory:
       return {job.memory ? base::FormatBytes(*job.memory) : std::string("none")};
-    case Field::kTimeLimit:
+    case ColumnKind::kTimeLimit:
       return {job.time_limit ? base::FormatDuration(*job.time_limit) : std::string("none")};
-    case Field::kWaited:
+    case ColumnKind::kWaited:
       return {AgeText(state.now - job.submitted_at)};
-    case Field::kStart:
+    case ColumnKind::kStart:
       return {StartText(state, job)};
-    case Field::kReason:
+    case ColumnKind::kReason:
       return {!job.reason.empty() ? job.reason : held ? "held" : "-", held ? Ink::kWarning : Ink::kPlain};
     default:
       return {};
@@ -162,40 +162,40 @@ const ProcessFacts* FactsOf(const State& state, int pid) {
   return it == state.facts.end() ? nullptr : &it->second;
 }
 
-Span ProcessCell(const State& state, Field field, const Row& row) {
+Span ProcessCell(const State& state, ColumnKind field, const Row& row) {
   const auto& process = *row.process;
   const auto* const facts = FactsOf(state, process.pid);
   const bool outside = !process.job;
   switch (field) {
-    case Field::kPid:
+    case ColumnKind::kPid:
       return {std::to_string(process.pid)};
-    case Field::kId:
+    case ColumnKind::kId:
       if (row.below) return {};
       return {process.job ? std::to_string(*process.job) : std::string("-"),
               outside ? Ink::kDim : Ink::kPlain};
-    case Field::kName:
+    case ColumnKind::kName:
       if (row.below)
         return {fmt::format("{} {}", state.unicode ? (row.last ? "└─" : "├─") : "|-", process.pid),
                 Ink::kDim};
       if (state.page == Page::kJobs) return {fmt::format("pid {}", process.pid)};
       return {process.gpuman ? "(gpuman)" : process.tag.value_or("-")};
-    case Field::kUser:
+    case ColumnKind::kUser:
       return {process.user.value_or(std::string(kUnknown)), row.below ? Ink::kDim : Ink::kPlain};
-    case Field::kState:
+    case ColumnKind::kState:
       return row.below ? Span{} : Span{process.gpuman ? "gpuman" : "no job", Ink::kDim};
-    case Field::kGpu:
+    case ColumnKind::kGpu:
       return {api::NumberOf(*row.gpu), row.below ? Ink::kDim : Ink::kPlain};
-    case Field::kUtilization:
+    case ColumnKind::kUtilization:
       return row.below ? Span{} : Span{NumberText(row.gpu->utilization_gpu, "%")};
-    case Field::kMemory:
+    case ColumnKind::kMemory:
       return {SizeText(process.memory), row.below ? Ink::kDim : Ink::kPlain};
-    case Field::kCpu:
+    case ColumnKind::kCpu:
       return {CpuText(facts)};
-    case Field::kHostMemory:
+    case ColumnKind::kHostMemory:
       return {facts ? base::FormatBytes(facts->resident) : std::string(kUnknown)};
-    case Field::kTime:
+    case ColumnKind::kTime:
       return row.below ? Span{} : Span{AgeText(facts ? std::optional(facts->age) : std::nullopt)};
-    case Field::kCommand:
+    case ColumnKind::kCommand:
       return {ProcessCommand(process), row.below ? Ink::kDim : Ink::kPlain};
     default:
       return {};
@@ -213,36 +213,36 @@ Span MemoryCell(const api::JobView& job) {
           job.memory.used->count >= job.memory.limit->count / 20 * 19 ? Ink::kWarning : Ink::kPlain};
 }
 
-Span JobCell(const State& state, Field field, const Row& row) {
+Span JobCell(const State& state, ColumnKind field, const Row& row) {
   const auto& job = *row.job;
   switch (field) {
-    case Field::kId:
+    case ColumnKind::kId:
       return {std::to_string(job.id)};
-    case Field::kName:
+    case ColumnKind::kName:
       return {job.tag};
-    case Field::kUser:
+    case ColumnKind::kUser:
       return {job.user};
-    case Field::kState:
+    case ColumnKind::kState:
       return {std::string(spec::ToString(job.state)), InkOf(job.state)};
-    case Field::kGpu:
+    case ColumnKind::kGpu:
       return {GpusOf(state, job)};
-    case Field::kUtilization:
+    case ColumnKind::kUtilization:
       return {NumberText(UtilizationOf(state, job), "%")};
-    case Field::kMemory:
+    case ColumnKind::kMemory:
       return MemoryCell(job);
-    case Field::kLimit:
+    case ColumnKind::kLimit:
       return {job.memory.limit ? base::FormatBytes(*job.memory.limit) : std::string("none")};
-    case Field::kPeak:
+    case ColumnKind::kPeak:
       return {SizeText(job.memory.peak)};
-    case Field::kCpu: {
+    case ColumnKind::kCpu: {
       const auto use = HostUseOf(state, job);
       return {use.cpu ? fmt::format("{:.0f}%", *use.cpu * 100) : std::string(kUnknown)};
     }
-    case Field::kHostMemory:
+    case ColumnKind::kHostMemory:
       return {SizeText(HostUseOf(state, job).memory)};
-    case Field::kTime:
+    case ColumnKind::kTime:
       return {AgeText(RunTime(state, job))};
-    case Field::kCommand:
+    case ColumnKind::kCommand:
       return {CommandText(job.command)};
     default:
       return {};
@@ -252,23 +252,23 @@ Span JobCell(const State& state, Field field, const Row& row) {
 Span ShareCell(const State& state, const Column& column, const Row& row) {
   const auto& job = *row.share_job;
   switch (column.field) {
-    case Field::kId:
+    case ColumnKind::kId:
       return {std::to_string(job.id)};
-    case Field::kName:
+    case ColumnKind::kName:
       return {job.tag};
-    case Field::kState:
+    case ColumnKind::kState:
       return {DoesText(job), job.in_run_set ? Ink::kGood : job.waits_for ? Ink::kWarning : Ink::kPlain};
-    case Field::kMemory:
+    case ColumnKind::kMemory:
       return {base::FormatBytes(job.memory.resident + job.memory.pinned)};
-    case Field::kAway:
+    case ColumnKind::kAway:
       return {base::FormatBytes(job.memory.away)};
-    case Field::kWanted:
+    case ColumnKind::kWanted:
       return {base::FormatBytes(job.memory.wanted)};
-    case Field::kWeight:
+    case ColumnKind::kWeight:
       return {fmt::format("{}", job.weight)};
-    case Field::kTurns:
+    case ColumnKind::kTurns:
       return {AgeText(job.had_turn)};
-    case Field::kStrip: {
+    case ColumnKind::kStrip: {
       const auto* const turns = state.samples.Turns(row.share_gpu->uuid, job.id);
       const auto place = static_cast<std::size_t>(&job - row.share_gpu->jobs.data());
       if (!turns) return {};
@@ -365,7 +365,7 @@ Line TitleLine(const State& state, const std::vector<Column>& columns) {
     if (sorted && title.size() < column.width) title += state.inverted ? "<" : ">";
     const auto text = Fit(title, column.width, column.right);
     if (column.order)
-      line.Add(text, Ink::kTitle, {Target::Kind::kOrder, static_cast<std::size_t>(*column.order)});
+      line.Add(text, Ink::kTitle, {ClickTarget::Kind::kOrder, static_cast<std::size_t>(*column.order)});
     else
       line.Add(text, Ink::kTitle);
   }

@@ -12,7 +12,7 @@
 
 namespace gpuman::cli::top {
 
-enum class Field {
+enum class ColumnKind {
   kId,
   kName,
   kUser,
@@ -42,7 +42,7 @@ enum class Field {
 };
 
 struct Column {
-  Field field;
+  ColumnKind field;
   std::string_view title;
   std::size_t width = 0;            // at least
   bool right = false;               // numbers

@@ -50,7 +50,7 @@ Line HeadLine(const State& state) {
     const bool chosen = page == state.page && !state.job_page;
     line.Add(" ").Add(fmt::format("{}{}{}", chosen ? "[" : " ", TitleOf(page), chosen ? "]" : " "),
                       chosen ? Ink::kChosen : Ink::kPlain,
-                      {Target::Kind::kPage, static_cast<std::size_t>(page)});
+                      {ClickTarget::Kind::kPage, static_cast<std::size_t>(page)});
   }
   line.Add(fmt::format("  {}", queue::FormatTimeOfDay(state.now)));
   if (!state.filter.empty() && !state.filtering)
@@ -136,7 +136,7 @@ void AddList(const State& state, const Layout& layout, std::vector<Line>& lines)
     Line line = RowLine(state, columns, rows[i]);
     line.PadTo(state.size.columns);
     if (rows[i].id == state.choice().id && rows[i].id.kind != RowId::Kind::kHeading) line.Dye(Ink::kChosen);
-    line.TargetAll({Target::Kind::kRow, i});
+    line.TargetAll({ClickTarget::Kind::kRow, i});
     lines.push_back(std::move(line));
   }
 }

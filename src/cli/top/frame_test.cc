@@ -231,15 +231,17 @@ TEST(TopFrame, SaysWhyThereAreNoGpus) {
 }
 
 TEST(TopColumns, LeaveOutTheLeastImportantFirst) {
-  const auto has = [](std::size_t columns, Field field) {
+  const auto has = [](std::size_t columns, ColumnKind field) {
     for (const auto& column : ColumnsOf(Page::kJobs, columns))
       if (column.field == field) return true;
     return false;
   };
-  for (const auto field : {Field::kId, Field::kName, Field::kMemory}) EXPECT_TRUE(has(10, field));
-  EXPECT_TRUE(has(80, Field::kLimit) && has(80, Field::kUser) && has(80, Field::kState));
-  EXPECT_FALSE(has(80, Field::kHostMemory));
-  EXPECT_TRUE(has(150, Field::kHostMemory) && has(150, Field::kPeak) && has(150, Field::kCommand));
+  for (const auto field : {ColumnKind::kId, ColumnKind::kName, ColumnKind::kMemory})
+    EXPECT_TRUE(has(10, field));
+  EXPECT_TRUE(has(80, ColumnKind::kLimit) && has(80, ColumnKind::kUser) && has(80, ColumnKind::kState));
+  EXPECT_FALSE(has(80, ColumnKind::kHostMemory));
+  EXPECT_TRUE(has(150, ColumnKind::kHostMemory) && has(150, ColumnKind::kPeak) &&
+              has(150, ColumnKind::kCommand));
   for (const auto page : kPages) {
     for (const std::size_t columns : {std::size_t{80}, std::size_t{100}, std::size_t{300}}) {
       std::size_t width = 1;

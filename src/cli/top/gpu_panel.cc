@@ -98,7 +98,7 @@ Line FittingLine(const State& state, const api::GpuView& gpu, std::size_t column
 }
 
 // One of the two plots of a panel.
-std::vector<Line> Half(const State& state, const Series* series, std::size_t columns, std::size_t rows,
+std::vector<Line> Half(const State& state, const TimeSeries* series, std::size_t columns, std::size_t rows,
                        const std::string& title, Ink ink) {
   const auto form = FormOf(state, columns, rows, 1);
   const auto points = PointsOf(state, series, form);
@@ -106,7 +106,7 @@ std::vector<Line> Half(const State& state, const Series* series, std::size_t col
 }
 
 // Where the area of a plot's row begins, in bytes. Labels have no such signs.
-std::size_t EndOfAxis(const std::string& row, const PlotForm& form) {
+std::size_t EndOfAxis(const std::string& row, const PlotOptions& form) {
   constexpr std::string_view kTick = "┤", kAxisLine = "│";
   if (!form.unicode) return std::min(row.find_first_of("+|"), row.size() - 1) + 1;
   return std::min(std::min(row.find(kTick), row.find(kAxisLine)) + kTick.size(), row.size());
@@ -118,8 +118,8 @@ std::string SpanText(const State& state, std::size_t points) {
   return "-" + base::FormatDuration(state.interval * static_cast<std::int64_t>(points));
 }
 
-PlotForm FormOf(const State& state, std::size_t columns, std::size_t rows, double top) {
-  PlotForm form;
+PlotOptions FormOf(const State& state, std::size_t columns, std::size_t rows, double top) {
+  PlotOptions form;
   form.width = columns;
   form.height = rows;
   form.top = top;
@@ -128,13 +128,14 @@ PlotForm FormOf(const State& state, std::size_t columns, std::size_t rows, doubl
   return form;
 }
 
-std::vector<std::optional<double>> PointsOf(const State& state, const Series* series, const PlotForm& form) {
+std::vector<std::optional<double>> PointsOf(const State& state, const TimeSeries* series,
+                                            const PlotOptions& form) {
   const auto points = PlotPoints(form);
   return series ? series->Last(points, state.samples.now()) : std::vector<std::optional<double>>(points);
 }
 
-std::vector<Line> PlotLines(std::vector<std::optional<double>> points, const PlotForm& form,
-                            const Labels& labels, Ink ink) {
+std::vector<Line> PlotLines(std::vector<std::optional<double>> points, const PlotOptions& form,
+                            const AxisLabels& labels, Ink ink) {
   // A plot shows the smallest value, and nothing of 0.
   for (auto& point : points)
     if (point) *point = std::max(*point, form.top * 1e-9);

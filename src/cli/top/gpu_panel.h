@@ -16,18 +16,19 @@ std::vector<Line> GpuPanel(const State& state, const api::GpuView& gpu, std::siz
                            std::size_t plot_rows);
 
 // The form of a plot of that size, in the signs of the screen; `top`: the value at the upper edge.
-PlotForm FormOf(const State& state, std::size_t columns, std::size_t rows, double top);
+PlotOptions FormOf(const State& state, std::size_t columns, std::size_t rows, double top);
 
 // The last points that fit a plot of that form, of a series that may not be there.
-std::vector<std::optional<double>> PointsOf(const State& state, const Series* series, const PlotForm& form);
+std::vector<std::optional<double>> PointsOf(const State& state, const TimeSeries* series,
+                                            const PlotOptions& form);
 
 // A plot of these points: `labels` are at the left of the first and of the last row. What is known has a dot,
 // also if it is 0.
-struct Labels {
+struct AxisLabels {
   std::string upper, lower;
 };
-std::vector<Line> PlotLines(std::vector<std::optional<double>> points, const PlotForm& form,
-                            const Labels& labels, Ink ink);
+std::vector<Line> PlotLines(std::vector<std::optional<double>> points, const PlotOptions& form,
+                            const AxisLabels& labels, Ink ink);
 
 // The time that `points` points take, "-68s".
 std::string SpanText(const State& state, std::size_t points);

@@ -116,7 +116,7 @@ char LetterOf(spec::JobState state) {
 }
 
 // One letter a column below a plot of that form: the state of the column's last point.
-Line StateStrip(const State& state, const JobSeries& series, const PlotForm& form) {
+Line StateStrip(const State& state, const JobSeries& series, const PlotOptions& form) {
   const auto columns = PlotColumns(form);
   const auto points = PointsOf(state, &series.state, form);
   const auto each = points.size() / columns;

@@ -8,8 +8,8 @@
 #include "cli/top/log_lines.h"
 #include "cli/top/mouse.h"
 #include "cli/top/picture.h"
+#include "cli/top/plot_history.h"
 #include "cli/top/process_facts.h"
-#include "cli/top/samples.h"
 #include "cli/top/test_state.h"
 
 namespace gpuman::cli::top {
@@ -22,7 +22,7 @@ constexpr auto kGap = std::nullopt;
 using std::chrono::seconds;
 
 TEST(TopSeries, KeepsItsLastPointsAndGaps) {
-  Series series;
+  TimeSeries series;
   EXPECT_EQ(series.Last(2, 5), (Values{kGap, kGap}));
   series.Put(3, 1);
   series.Put(4, 2);
@@ -39,7 +39,7 @@ TEST(TopSeries, KeepsItsLastPointsAndGaps) {
 }
 
 TEST(TopSamples, HaveAGapWhereTheDaemonDidNotAnswer) {
-  Samples samples;
+  PlotHistory samples;
   const auto machine = TestMachine();
   samples.Add(machine.status, {}, machine.at);
   samples.AddGap();
@@ -63,7 +63,7 @@ api::HistoryView TestHistory() {
 }
 
 TEST(TopSamples, BeginWithWhatTheDaemonRecorded) {
-  Samples samples;
+  PlotHistory samples;
   const auto machine = TestMachine();
   samples.Add(machine.status, {}, machine.at);
   samples.Add(machine.status, {}, machine.at);
@@ -81,7 +81,7 @@ TEST(TopSamples, BeginWithWhatTheDaemonRecorded) {
 }
 
 TEST(TopSamples, HaveOnePointForEachIntervalAlsoOfTheTimeBefore) {
-  Samples samples;
+  PlotHistory samples;
   samples.Add(TestMachine().status, {}, {});
   auto history = TestHistory();
   history.gpu = "GPU-0";
@@ -90,7 +90,7 @@ TEST(TopSamples, HaveOnePointForEachIntervalAlsoOfTheTimeBefore) {
 }
 
 TEST(TopSamples, BeginWithWhatAJobHadAndDid) {
-  Samples samples;
+  PlotHistory samples;
   samples.Add(TestMachine().status, {}, {});
   auto history = TestHistory();
   history.job = 1;
@@ -106,7 +106,7 @@ TEST(TopSamples, BeginWithWhatAJobHadAndDid) {
 }
 
 TEST(TopSamples, HaveNothingBeforeOfWhatIsNotSeenOrNotRecorded) {
-  Samples samples;
+  PlotHistory samples;
   samples.Add(TestMachine().status, {}, {});
   auto history = TestHistory();
   history.job = 99;
@@ -120,7 +120,7 @@ TEST(TopSamples, HaveNothingBeforeOfWhatIsNotSeenOrNotRecorded) {
 }
 
 TEST(TopSamples, ForgetWhatIsLongGone) {
-  Samples samples;
+  PlotHistory samples;
   auto machine = TestMachine();
   samples.Add(machine.status, {}, machine.at);
   machine.status = {};
@@ -130,7 +130,7 @@ TEST(TopSamples, ForgetWhatIsLongGone) {
 }
 
 TEST(TopSamples, HaveThePartOfTheTimeThatAJobHadItsTurn) {
-  Samples samples;
+  PlotHistory samples;
   api::ShareView share;
   share.gpus.resize(1);
   share.gpus[0].uuid = "GPU-0";

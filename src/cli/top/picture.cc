@@ -22,7 +22,7 @@ Line& Line::Add(std::string_view text, Ink ink) {
   return *this;
 }
 
-Line& Line::Add(std::string_view text, Ink ink, const Target& target) {
+Line& Line::Add(std::string_view text, Ink ink, const ClickTarget& target) {
   const auto before = width_;
   Add(text, ink);
   areas_.push_back({before, width_ - before, target});
@@ -58,7 +58,7 @@ Line& Line::CutTo(std::size_t columns) {
   return *this;
 }
 
-void Line::TargetAll(const Target& target) {
+void Line::TargetAll(const ClickTarget& target) {
   areas_ = {{0, std::numeric_limits<std::size_t>::max(), target}};
 }
 
@@ -76,13 +76,13 @@ std::string Line::text() const {
   return text;
 }
 
-std::optional<Target> Line::At(std::size_t column) const {
+std::optional<ClickTarget> Line::At(std::size_t column) const {
   for (const auto& area : areas_)
     if (column >= area.column && column - area.column < area.columns) return area.target;
   return std::nullopt;
 }
 
-std::optional<Target> Picture::At(std::size_t column, std::size_t row) const {
+std::optional<ClickTarget> Picture::At(std::size_t column, std::size_t row) const {
   return row < lines.size() ? lines[row].At(column) : std::nullopt;
 }
 

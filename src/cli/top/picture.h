@@ -39,17 +39,17 @@ struct Span {
 };
 
 // What a click means.
-struct Target {
+struct ClickTarget {
   enum class Kind { kRow, kPage, kOrder };
   Kind kind = Kind::kRow;
   std::size_t index = 0;  // of the row in the list; the number of the Page; of the TopOrder
-  friend bool operator==(const Target&, const Target&) = default;
+  friend bool operator==(const ClickTarget&, const ClickTarget&) = default;
 };
 
 // The part of a line where a click means `target`: `columns` columns from `column` on.
-struct Area {
+struct ClickArea {
   std::size_t column = 0, columns = 0;
-  Target target;
+  ClickTarget target;
 };
 
 class Line {
@@ -57,14 +57,14 @@ class Line {
   // Makes the text printable.
   Line& Add(std::string_view text, Ink ink = Ink::kPlain);
   // The same, and a click there means `target`.
-  Line& Add(std::string_view text, Ink ink, const Target& target);
+  Line& Add(std::string_view text, Ink ink, const ClickTarget& target);
   Line& Add(const Line& line);
   // Adds blanks up to the column, or cuts there.
   Line& PadTo(std::size_t columns);
   // Cuts the text behind that column.
   Line& CutTo(std::size_t columns);
   // A click anywhere on the line means `target`, also beyond its text.
-  void TargetAll(const Target& target);
+  void TargetAll(const ClickTarget& target);
   // Puts `other`, which has as many columns, in place of `text` wherever the line has it.
   void Replace(std::string_view text, std::string_view other);
   // Gives the whole line one ink.
@@ -73,17 +73,17 @@ class Line {
   const std::vector<Span>& spans() const { return spans_; }
   std::string text() const;
   std::size_t width() const { return width_; }
-  std::optional<Target> At(std::size_t column) const;
+  std::optional<ClickTarget> At(std::size_t column) const;
 
  private:
   std::vector<Span> spans_;
-  std::vector<Area> areas_;
+  std::vector<ClickArea> areas_;
   std::size_t width_ = 0;
 };
 
 struct Picture {
   std::vector<Line> lines;  // no more than the rows of the screen, none wider than its columns
-  std::optional<Target> At(std::size_t column, std::size_t row) const;
+  std::optional<ClickTarget> At(std::size_t column, std::size_t row) const;
 };
 
 // As many lines as the text needs, broken at blanks; a longer word is cut. At least one.

@@ -17,8 +17,8 @@
 #include "api/types.h"
 #include "base/clock.h"
 #include "base/process.h"
+#include "cli/top/plot_history.h"
 #include "cli/top/process_facts.h"
-#include "cli/top/samples.h"
 #include "cli/top_frame.h"
 
 namespace gpuman::cli::top {
@@ -43,7 +43,7 @@ struct RowId {
 };
 
 // The chosen row of a page, and how far the page is scrolled.
-struct Choice {
+struct ListState {
   RowId id;
   std::size_t index = 0;  // of the row in the list; the next choice, where the row is gone
   std::size_t first = 0;  // the uppermost row that is shown
@@ -85,7 +85,7 @@ struct State {
   std::optional<HostFacts> host;
   base::WallTime now{};  // of the daemon's last answer
   std::string problem;   // why this is old, as a sentence; empty: it is not old
-  Samples samples;
+  PlotHistory samples;
   std::set<HistoryOf> histories;  // histories that were asked for
 
   // When the daemon is asked.
@@ -98,7 +98,7 @@ struct State {
   Size size;
   bool unicode = true;  // else ASCII alone, but for names
   Page page = Page::kJobs;
-  std::array<Choice, kPages.size()> choices;
+  std::array<ListState, kPages.size()> choices;
   TopOrder order = TopOrder::kMemory;
   bool inverted = false;   // the order the other way round
   bool plots = true;       // of GPUs
@@ -111,8 +111,8 @@ struct State {
   std::string message;  // what became of the last action
   bool message_is_refusal = false;
 
-  Choice& choice() { return choices[static_cast<std::size_t>(page)]; }
-  const Choice& choice() const { return choices[static_cast<std::size_t>(page)]; }
+  ListState& choice() { return choices[static_cast<std::size_t>(page)]; }
+  const ListState& choice() const { return choices[static_cast<std::size_t>(page)]; }
 };
 
 }  // namespace gpuman::cli::top

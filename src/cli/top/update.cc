@@ -37,7 +37,7 @@ std::size_t Nearest(const std::vector<Row>& rows, std::size_t index, bool down) 
   return below == rows.end() ? index : static_cast<std::size_t>(below - rows.begin());
 }
 
-void Scroll(const State& state, std::size_t rows, Choice& choice) {
+void Scroll(const State& state, std::size_t rows, ListState& choice) {
   const auto shown = LayoutOf(state).list_rows;
   if (shown == 0) return;
   choice.first = std::min(choice.first, rows - std::min(rows, shown));
@@ -383,18 +383,18 @@ Effects OnKey(State& state, const Key& key) {
   return state.job_page ? JobPageKey(state, key) : ListMove(state, key);
 }
 
-Effects OnClick(State& state, const Target& target) {
+Effects OnClick(State& state, const ClickTarget& target) {
   if (state.question || state.help) return {};
   state.filtering = false;
   switch (target.kind) {
-    case Target::Kind::kPage:
+    case ClickTarget::Kind::kPage:
       return GoTo(state, kPages[target.index % kPages.size()]);
-    case Target::Kind::kOrder:
+    case ClickTarget::Kind::kOrder:
       state.inverted = state.order == static_cast<TopOrder>(target.index) && !state.inverted;
       state.order = static_cast<TopOrder>(target.index);
       RestoreChoice(state);
       return {};
-    case Target::Kind::kRow: {
+    case ClickTarget::Kind::kRow: {
       const auto rows = RowsOf(state);
       if (target.index >= rows.size() || !Chooses(rows[target.index])) return {};
       if (rows[target.index].id == state.choice().id) return OpenJob(state);

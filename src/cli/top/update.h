@@ -37,7 +37,7 @@ struct Key {
   std::string character{};  // of kCharacter: UTF-8
 };
 struct Click {
-  Target target;
+  ClickTarget target;
 };
 struct Wheel {
   int rows = 0;  // below 0: up

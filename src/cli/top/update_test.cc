@@ -87,10 +87,10 @@ TEST(TopRows, AreInTheOrderThatKeysAndTitlesChoose) {
   state.status.gpus[1].utilization_gpu = 90;
   Press(state, "l");
   EXPECT_THAT(RowNames(state), ElementsAre("2", "p99", "1", "3"));
-  Update(state, Click{{Target::Kind::kOrder, static_cast<std::size_t>(TopOrder::kJob)}});
+  Update(state, Click{{ClickTarget::Kind::kOrder, static_cast<std::size_t>(TopOrder::kJob)}});
   EXPECT_EQ(state.order, TopOrder::kJob);
   EXPECT_FALSE(state.inverted);
-  Update(state, Click{{Target::Kind::kOrder, static_cast<std::size_t>(TopOrder::kJob)}});
+  Update(state, Click{{ClickTarget::Kind::kOrder, static_cast<std::size_t>(TopOrder::kJob)}});
   EXPECT_TRUE(state.inverted) << "the same title again";
 }
 
@@ -201,17 +201,17 @@ TEST(TopChoice, StaysInSightOfALongList) {
 
 TEST(TopClick, ChoosesThenOpens) {
   auto state = TestState();
-  Update(state, Click{{Target::Kind::kRow, 2}});
+  Update(state, Click{{ClickTarget::Kind::kRow, 2}});
   EXPECT_EQ(state.choice().id.number, 1);
   EXPECT_FALSE(state.job_page);
-  const auto effects = Update(state, Click{{Target::Kind::kRow, 2}});
+  const auto effects = Update(state, Click{{ClickTarget::Kind::kRow, 2}});
   ASSERT_TRUE(state.job_page);
   ASSERT_TRUE(Only<AskJob>(effects));
   EXPECT_EQ(Only<AskJob>(effects)->job, 1);
-  Update(state, Click{{Target::Kind::kPage, 1}});
+  Update(state, Click{{ClickTarget::Kind::kPage, 1}});
   EXPECT_EQ(state.page, Page::kQueue);
   EXPECT_FALSE(state.job_page);
-  EXPECT_THAT(Update(state, Click{{Target::Kind::kRow, 500}}), IsEmpty()) << "a row that has gone";
+  EXPECT_THAT(Update(state, Click{{ClickTarget::Kind::kRow, 500}}), IsEmpty()) << "a row that has gone";
 }
 
 TEST(TopClick, FindsWhatIsDrawnThere) {
@@ -220,11 +220,11 @@ TEST(TopClick, FindsWhatIsDrawnThere) {
   for (std::size_t row = 0; row < picture.lines.size(); ++row) {
     const auto text = picture.lines[row].text();
     if (text.find(" train ") == text.npos) continue;
-    EXPECT_EQ(picture.At(3, row), (Target{Target::Kind::kRow, 2}));
-    EXPECT_EQ(picture.At(99, row), (Target{Target::Kind::kRow, 2}));
+    EXPECT_EQ(picture.At(3, row), (ClickTarget{ClickTarget::Kind::kRow, 2}));
+    EXPECT_EQ(picture.At(99, row), (ClickTarget{ClickTarget::Kind::kRow, 2}));
   }
   const auto tab = picture.lines[0].text().find("3 Sharing");
-  EXPECT_EQ(picture.At(tab, 0), (Target{Target::Kind::kPage, 2}));
+  EXPECT_EQ(picture.At(tab, 0), (ClickTarget{ClickTarget::Kind::kPage, 2}));
   EXPECT_EQ(picture.At(0, 0), std::nullopt);
   EXPECT_EQ(picture.At(0, 500), std::nullopt);
 }
@@ -515,7 +515,7 @@ TEST(TopSharing, HasHeadingsThatNobodyChooses) {
   EXPECT_EQ(state.choice().index, 2u);
   Press(state, Code::kHome);
   EXPECT_EQ(state.choice().index, 1u);
-  Update(state, Click{{Target::Kind::kRow, 3}});
+  Update(state, Click{{ClickTarget::Kind::kRow, 3}});
   EXPECT_EQ(state.choice().index, 1u);
   EXPECT_THAT(Screenful(state),
               AllOf(HasSubstr("GPU 0: turns"), HasSubstr("waits for turn"), HasSubstr("█")));

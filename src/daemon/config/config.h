@@ -162,7 +162,7 @@ struct Config {
     std::uint32_t keep_count = 100'000;
   } events;
 
-  notify::DeliverySettings notify;
+  notify::NotificationSettings notify;
 
   struct {
     base::Bytes max_body = base::MiB(4);

@@ -77,7 +77,7 @@ void ReadSmtp(TomlReader& in, notify::SmtpSettings& smtp) {
 
 }  // namespace
 
-void ReadNotify(TomlReader& in, notify::DeliverySettings& s) {
+void ReadNotify(TomlReader& in, notify::NotificationSettings& s) {
   in.Names("notify.webhooks", s.webhooks);
   Check(in, "notify.webhooks", s.webhooks, WrongWithUrl);
   in.Names("notify.events", s.events);
@@ -130,7 +130,7 @@ base::Result<std::string> ReadSecret(const std::filesystem::path& file) {
   return text;
 }
 
-std::vector<ConfigProblem> ProblemsOfFiles(const notify::DeliverySettings& settings,
+std::vector<ConfigProblem> ProblemsOfFiles(const notify::NotificationSettings& settings,
                                            const std::string& file) {
   std::vector<ConfigProblem> problems;
   const auto check = [&](const char* key, const std::filesystem::path& path) {

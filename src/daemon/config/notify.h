@@ -10,11 +10,12 @@
 
 namespace gpuman::daemon {
 
-void ReadNotify(TomlReader& in, notify::DeliverySettings& settings);
+void ReadNotify(TomlReader& in, notify::NotificationSettings& settings);
 
 // Files that hold secrets must exist, belong to the daemon's user or root, and be closed to all other users.
 // `file`: the configuration file, which the problems name.
-std::vector<ConfigProblem> ProblemsOfFiles(const notify::DeliverySettings& settings, const std::string& file);
+std::vector<ConfigProblem> ProblemsOfFiles(const notify::NotificationSettings& settings,
+                                           const std::string& file);
 
 // The first line of such a file; kInvalidArgument says what is wrong with it.
 base::Result<std::string> ReadSecret(const std::filesystem::path& file);

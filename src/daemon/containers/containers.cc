@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "daemon/containers/match.h"
+#include "daemon/containers/allocation_match.h"
 #include "daemon/containers/names.h"
 
 namespace gpuman::daemon {
@@ -37,10 +37,9 @@ bool Containers::IsComing(base::ProcessId process, base::MonoTime now) {
   Seen& seen = seen_.try_emplace(container->group.id, Seen{now, CreationStage::kNew}).first->second;
   if (seen.stage == CreationStage::kNobody) return stranger();
   if (seen.stage == CreationStage::kBeingMade) return true;
-  const ContainerNamesSoFar known{FindContainerName(logs_, container->group.id),
-                                  FindPodName(logs_, container->group.pod_uid),
-                                  now - seen.since < kNamesTake};
-  const Match match = MatchContainer(table_, known, callbacks_.is_held);
+  const ContainerNameState known{FindContainerName(logs_, container->group.id),
+                                 FindPodName(logs_, container->group.pod_uid), now - seen.since < kNamesTake};
+  const AllocationMatch match = MatchContainer(table_, known, callbacks_.is_held);
   waits_ = waits_ || match.wait;
   if (match.wait) return true;
   seen.stage = match.given ? CreationStage::kBeingMade : CreationStage::kNobody;

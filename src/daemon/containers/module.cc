@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/file.h"
-#include "daemon/containers/match.h"
+#include "daemon/containers/allocation_match.h"
 #include "daemon/shims/module.h"
 
 namespace gpuman::daemon {
@@ -27,13 +27,13 @@ base::Result<> LinkSocket(const std::filesystem::path& socket, const std::filesy
 
 }  // namespace
 
-ContainersModule::ContainersModule(Core& core, ShimsModule& shims)
+KubernetesModule::KubernetesModule(Core& core, ShimsModule& shims)
     : core_(core), shims_(shims), containers_(core.config().kubernetes.logs, MakeCallbacks()) {
   shims_.SetIsComing([this](base::ProcessId process) { return IsComing(process); });
   OfferShim();
 }
 
-Containers::Callbacks ContainersModule::MakeCallbacks() {
+Containers::Callbacks KubernetesModule::MakeCallbacks() {
   Containers::Callbacks callbacks;
   callbacks.container_of = [](pid_t pid) { return base::ReadContainer(pid); };
   callbacks.hold = [this](const auto& container, const auto& given, pid_t pid) {
@@ -43,7 +43,7 @@ Containers::Callbacks ContainersModule::MakeCallbacks() {
   return callbacks;
 }
 
-void ContainersModule::OfferShim() {
+void KubernetesModule::OfferShim() {
   if (!shims_.channel() || !core_.config().shim.preload) return;
   const auto socket = shims_.Socket();
   api::ContainerMounts files{core_.options().shim_library.string(),
@@ -54,23 +54,23 @@ void ContainersModule::OfferShim() {
   files_ = std::move(files);
 }
 
-void ContainersModule::SetTable(std::vector<api::ContainerAllocation> given) {
+void KubernetesModule::SetTable(std::vector<api::ContainerAllocation> given) {
   containers_.SetTable(std::move(given));
   for (const auto& [uuid, status] : core_.guard().Statuses()) TakeProcesses(status);
   shims_.AskAgain();
 }
 
-void ContainersModule::OnSample(const gpu::Sample& sample) {
+void KubernetesModule::OnSample(const gpu::GpuSample& sample) {
   if (const auto* const status = core_.guard().Find(sample.uuid)) TakeProcesses(*status);
 }
 
-void ContainersModule::TakeProcesses(const guard::GpuStatus& status) {
+void KubernetesModule::TakeProcesses(const guard::GpuStatus& status) {
   for (const auto& process : status.processes)
     if (!process.job && !process.ours && process.uid) (void)IsComing(process.id);
   if (containers_.TakeWaits()) shims_.AskAgain();
 }
 
-bool ContainersModule::IsHeld(const api::ContainerAllocation& given) const {
+bool KubernetesModule::IsHeld(const api::ContainerAllocation& given) const {
   const auto active = core_.jobs().Active();
   return std::any_of(active.begin(), active.end(), [&](const jobs::Job* job) {
     return job->container && job->container->name_space == given.name_space &&
@@ -78,7 +78,7 @@ bool ContainersModule::IsHeld(const api::ContainerAllocation& given) const {
   });
 }
 
-void ContainersModule::Hold(const base::ProcessContainer& container, const api::ContainerAllocation& given,
+void KubernetesModule::Hold(const base::ProcessContainer& container, const api::ContainerAllocation& given,
                             pid_t pid) {
   const auto named = core_.jobs().index().Resolve(TagOfContainer(given, container.group.id, false));
   const auto* const other = named ? core_.jobs().Find(*named) : nullptr;

@@ -16,9 +16,9 @@ namespace gpuman::daemon {
 
 class ShimsModule;
 
-class ContainersModule final : public Module {
+class KubernetesModule final : public Module {
  public:
-  ContainersModule(Core& core, ShimsModule& shims);
+  KubernetesModule(Core& core, ShimsModule& shims);
 
   Core& core() { return core_; }
   // What all containers of this node were given.
@@ -26,7 +26,7 @@ class ContainersModule final : public Module {
   api::ContainersView View() const { return {containers_.table(), files_}; }
 
   void AddRoutes(http::Router& router) override;
-  void OnSample(const gpu::Sample& sample) override;
+  void OnSample(const gpu::GpuSample& sample) override;
 
  private:
   Containers::Callbacks MakeCallbacks();

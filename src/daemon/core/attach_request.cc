@@ -43,7 +43,7 @@ Caller OwnerOf(const api::AttachRequest& request, const http::Peer& peer) {
 }
 
 Result<jobs::Job> JobFromAttachRequest(const api::AttachRequest& request, const Caller& owner,
-                                       const AttachTarget& root, const gpu::Inventory& inventory) {
+                                       const AttachedProcess& root, const gpu::Inventory& inventory) {
   if (request.at_most && request.at_most->count == 0)
     return Fail(ErrorCode::kInvalidArgument, "at_most: 0 bytes are no limit that a job can have");
   api::RunRequest run;

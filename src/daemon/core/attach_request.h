@@ -14,7 +14,7 @@
 namespace gpuman::daemon {
 
 // What is known of the process that is to be attached.
-struct AttachTarget {
+struct AttachedProcess {
   uid_t owner = 0;
   std::vector<std::string> command;
 };
@@ -29,6 +29,6 @@ Caller OwnerOf(const api::AttachRequest& request, const http::Peer& peer);
 
 // `owner`: the user to whom the job will belong.
 base::Result<jobs::Job> JobFromAttachRequest(const api::AttachRequest& request, const Caller& owner,
-                                             const AttachTarget& root, const gpu::Inventory& inventory);
+                                             const AttachedProcess& root, const gpu::Inventory& inventory);
 
 }  // namespace gpuman::daemon

@@ -28,7 +28,7 @@ api::AttachRequest Step() {
 }
 
 const Caller kOwner{1000, 1000, {}, "lab1"};
-const AttachTarget kRoot{0, {"slurmstepd: [7.0]"}};
+const AttachedProcess kRoot{0, {"slurmstepd: [7.0]"}};
 
 base::Result<jobs::Job> Made(const api::AttachRequest& request) {
   return JobFromAttachRequest(request, kOwner, kRoot, Machine());

@@ -21,7 +21,7 @@ tl::unexpected<base::Error> Refuse(const Caller& caller, std::string_view what, 
 
 }  // namespace
 
-base::Result<> Authorize(const Access& access, const Caller& caller, api::Right right,
+base::Result<> Authorize(const AccessSettings& access, const Caller& caller, api::Right right,
                          std::optional<uid_t> owner) {
   if (right == api::Right::kAnybody) return {};
   if (caller.over_tcp && (access.only_user || right != api::Right::kSee))

@@ -24,7 +24,7 @@ struct Group {
   std::optional<gid_t> id{};
 };
 
-struct Access {
+struct AccessSettings {
   Group admin_group;
   Group submit_group;
   std::optional<uid_t> only_user{};  // --user
@@ -42,7 +42,7 @@ struct Caller {
 
 // `owner`: the owner of the job; absent where the request concerns no job. kByRequest is checked as kSee: the
 // handler that reads the request checks the rest. The error says which right the caller needs.
-base::Result<> Authorize(const Access& access, const Caller& caller, api::Right right,
+base::Result<> Authorize(const AccessSettings& access, const Caller& caller, api::Right right,
                          std::optional<uid_t> owner = {});
 
 // These ask the user database, and block as long as it does.

@@ -7,7 +7,7 @@ namespace gpuman::daemon {
 namespace {
 
 constexpr gid_t kAdmins = 900, kSubmitters = 901;
-const Access kSystem{{"wheel", kAdmins}, {"lab", kSubmitters}};
+const AccessSettings kSystem{{"wheel", kAdmins}, {"lab", kSubmitters}};
 const Caller kRootCaller{0, 0, {0}, "root"};
 const Caller kAdmin{1000, 1000, {1000, kAdmins}, "admin"};
 const Caller kOwnerCaller{1001, 1001, {1001, kSubmitters}, "owner"};
@@ -57,13 +57,13 @@ TEST(Authorize, OverTcpNobodyMayDoMoreThanSee) {
       EXPECT_EQ(result.error().code, base::ErrorCode::kPermissionDenied);
     }
   }
-  const Access of_one_user{kSystem.admin_group, kSystem.submit_group, caller.uid};
+  const AccessSettings of_one_user{kSystem.admin_group, kSystem.submit_group, caller.uid};
   EXPECT_FALSE(Authorize(of_one_user, caller, api::Right::kSee));
   EXPECT_TRUE(Authorize(of_one_user, caller, api::Right::kAnybody));
 }
 
 TEST(Authorize, AUserDaemonServesItsUserAndRootAlone) {
-  const Access access{kSystem.admin_group, kSystem.submit_group, kOwnerCaller.uid};
+  const AccessSettings access{kSystem.admin_group, kSystem.submit_group, kOwnerCaller.uid};
   EXPECT_TRUE(Authorize(access, kOwnerCaller, api::Right::kManage));
   EXPECT_TRUE(Authorize(access, kRootCaller, api::Right::kSubmit));
   EXPECT_FALSE(Authorize(access, kOther, api::Right::kSee));
@@ -73,7 +73,7 @@ TEST(Authorize, AUserDaemonServesItsUserAndRootAlone) {
 }
 
 TEST(Authorize, WithoutTheGroupsOnlyRootActsAndOwnersKeepTheirJobs) {
-  const Access access{{"wheel"}, {"lab"}};
+  const AccessSettings access{{"wheel"}, {"lab"}};
   EXPECT_FALSE(Authorize(access, kOther, api::Right::kSubmit));
   EXPECT_FALSE(Authorize(access, kAdmin, api::Right::kManage));
   EXPECT_TRUE(Authorize(access, kOwnerCaller, api::Right::kControlJob, kOwnerCaller.uid));
@@ -81,7 +81,7 @@ TEST(Authorize, WithoutTheGroupsOnlyRootActsAndOwnersKeepTheirJobs) {
 }
 
 TEST(Authorize, TheHintNamesTheConfiguredGroups) {
-  const auto hint = [](const Access& access, api::Right right) {
+  const auto hint = [](const AccessSettings& access, api::Right right) {
     return Authorize(access, kStranger, right, kOwnerCaller.uid).error().hint;
   };
   EXPECT_EQ(hint(kSystem, api::Right::kSubmit), "an administrator adds users with: usermod -aG lab stranger");

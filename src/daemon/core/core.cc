@@ -22,7 +22,7 @@ EventLogSettings EventSettingsOf(const Config& config) {
   return {kEventsInMemory, config.events.keep_count, config.events.keep};
 }
 
-Access AccessOf(const Config& config, bool user_mode) {
+AccessSettings AccessOf(const Config& config, bool user_mode) {
   if (user_mode) return {{config.access.admin_group}, {config.access.submit_group}, ::getuid()};
   return {LookUpGroup(config.access.admin_group), LookUpGroup(config.access.submit_group), std::nullopt};
 }
@@ -68,11 +68,11 @@ base::Result<> Core::Begin(jobs::StoreContents& contents) {
   events_ = std::make_unique<EventLog>(
       EventSettingsOf(config_), std::move(contents.events), contents.last_event_id,
       [this](const jobs::Event& event, std::optional<std::int64_t> first_kept) { Write(event, first_kept); });
-  guard_loop_ = std::make_unique<GuardLoop>(*this);
+  guard_loop_ = std::make_unique<MemoryGuardLoop>(*this);
   job_manager_ =
       std::make_unique<jobs::JobManager>(loop_, workers_, *store_, clock_, table_of_threads_, JobOptions());
   job_events_.Register(job_manager_->callbacks());
-  sampling_ = std::make_unique<Sampling>(*this);
+  sampling_ = std::make_unique<SampleForwarder>(*this);
   return {};
 }
 

@@ -24,18 +24,18 @@
 
 #include "api/types.h"
 #include "base/clock.h"
-#include "base/fair_queue.h"
+#include "base/fair_task_executor.h"
 #include "base/fd.h"
 #include "base/sliced_work.h"
-#include "base/timed_process_table.h"
+#include "base/time_limited_process_table.h"
 #include "daemon/config/config.h"
 #include "daemon/core/authorization.h"
 #include "daemon/core/callbacks.h"
 #include "daemon/core/event_log.h"
-#include "daemon/core/guard_loop.h"
-#include "daemon/core/job_events.h"
-#include "daemon/core/list_answers.h"
-#include "daemon/core/sampling.h"
+#include "daemon/core/job_event_forwarder.h"
+#include "daemon/core/list_answer_streamer.h"
+#include "daemon/core/memory_guard_loop.h"
+#include "daemon/core/sample_forwarder.h"
 #include "daemon/core/user_names.h"
 #include "guard/guard.h"
 #include "jobs/job_manager.h"
@@ -89,10 +89,10 @@ class Core {
   boost::asio::thread_pool& workers() { return workers_; }
   // For work that would hold up the loop: a thread does it when it is the user's turn, one task of each user
   // at a time. As in base/fair_queue.h.
-  void Aside(uid_t user, base::FairQueue::Task task) { aside_tasks_.Add(user, std::move(task)); }
+  void Aside(uid_t user, base::FairTaskExecutor::Task task) { aside_tasks_.Add(user, std::move(task)); }
   // On the loop, in turns between users.
   base::SlicedWork& slices() { return slices_; }
-  ListAnswers& lists() { return lists_; }
+  ListAnswerStreamer& lists() { return lists_; }
   // /proc: one table for the loop, one for threads beside it.
   const base::ProcessTable& processes() const { return table_; }
   const base::ProcessTable& processes_of_threads() const { return table_of_threads_; }
@@ -122,11 +122,11 @@ class Core {
   api::JobView View(const jobs::Job& job) const;
 
   // --- GPUs ---
-  GuardLoop& guard_loop() { return *guard_loop_; }
+  MemoryGuardLoop& guard_loop() { return *guard_loop_; }
   guard::Guard& guard() { return guard_loop_->guard(); }
   const guard::Guard& guard() const { return guard_loop_->guard(); }
-  Sampling& sampling() { return *sampling_; }
-  const Sampling& sampling() const { return *sampling_; }
+  SampleForwarder& sampling() { return *sampling_; }
+  const SampleForwarder& sampling() const { return *sampling_; }
   const gpu::Inventory& inventory() const { return guard().inventory(); }
   const gpu::Inventory& whole_gpus() const { return sampling_->whole_gpus(); }
   // UUIDs of the GPUs that a job may use when it names none.
@@ -149,26 +149,26 @@ class Core {
   boost::asio::io_context& loop_;
   Config config_;
   const DaemonOptions options_;
-  Access access_;
+  AccessSettings access_;
   base::SystemClock clock_;
-  base::TimedProcessTable table_;
-  base::TimedProcessTable table_of_threads_{"/proc", std::chrono::milliseconds(500),
-                                            base::TimedProcessTable::For::kThreads};
+  base::TimeLimitedProcessTable table_;
+  base::TimeLimitedProcessTable table_of_threads_{"/proc", std::chrono::milliseconds(500),
+                                                  base::TimeLimitedProcessTable::For::kThreads};
   UserNames names_{clock_};
   base::Fd claim_;  // on the state directory
   boost::asio::thread_pool workers_{2};
   boost::asio::thread_pool aside_{kAside};  // for requests, so that their work does not delay jobs
-  base::FairQueue aside_tasks_;
+  base::FairTaskExecutor aside_tasks_;
   base::SlicedWork slices_;
-  ListAnswers lists_{slices_};
+  ListAnswerStreamer lists_{slices_};
   std::vector<Module*> modules_;
   Callbacks callbacks_;
   std::unique_ptr<jobs::StoreWorker> store_;
   std::unique_ptr<EventLog> events_;
-  std::unique_ptr<GuardLoop> guard_loop_;
-  JobEvents job_events_;
+  std::unique_ptr<MemoryGuardLoop> guard_loop_;
+  JobEventForwarder job_events_;
   std::unique_ptr<jobs::JobManager> job_manager_;
-  std::unique_ptr<Sampling> sampling_;
+  std::unique_ptr<SampleForwarder> sampling_;
 };
 
 }  // namespace gpuman::daemon

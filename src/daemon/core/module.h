@@ -14,7 +14,7 @@
 
 #include "api/types.h"
 #include "daemon/http/router.h"
-#include "gpu/sample.h"
+#include "gpu/gpu_sample.h"
 #include "guard/guard.h"
 #include "jobs/job.h"
 #include "jobs/launch_plan.h"
@@ -53,9 +53,9 @@ class Module {
   virtual void OnInventory() {}
   // A GPU was sampled, and the guard does not have the sample yet. The module tells the guard now what the
   // guard needs to judge the sample.
-  virtual void BeforeSample(const gpu::Sample& /*sample*/) {}
+  virtual void BeforeSample(const gpu::GpuSample& /*sample*/) {}
   // The guard has the sample.
-  virtual void OnSample(const gpu::Sample& /*sample*/) {}
+  virtual void OnSample(const gpu::GpuSample& /*sample*/) {}
   // The guard has judged all samples of one moment; `gpus`: the UUIDs of the GPUs that were sampled.
   virtual void AfterSamples(const std::set<std::string>& /*gpus*/) {}
 

@@ -7,7 +7,7 @@
 namespace gpuman::daemon {
 
 void AddRoute(http::Router& router, Core& core, std::string_view method, std::string_view path,
-              api::Right right, api::WaitAtStart wait, http::RouteHandler handle) {
+              api::Right right, api::StartupWaitPolicy wait, http::RouteHandler handle) {
   const bool concerns_a_job = right == api::Right::kControlJob || right == api::Right::kReadLog;
   const bool is_checked = right != api::Right::kAnybody && !concerns_a_job;
   router.Add(method, path,
@@ -16,7 +16,7 @@ void AddRoute(http::Router& router, Core& core, std::string_view method, std::st
                if (is_checked)
                  if (auto may = core.Check(exchange->request().peer, right); !may)
                    return SendError(exchange, may.error());
-               if (wait == api::WaitAtStart::kNever) return handle(exchange, parameters);
+               if (wait == api::StartupWaitPolicy::kNever) return handle(exchange, parameters);
                core.WhenReady([handle, exchange, parameters] { handle(exchange, parameters); });
              });
 }

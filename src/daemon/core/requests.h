@@ -146,7 +146,7 @@ using CallHandler = std::function<void(const Call<Body, Answer>&)>;
 // Adds a handler, which is called for callers who have the right. If `wait` says so, it is called only once
 // the GPUs are known. The handler itself checks rights that depend on a job.
 void AddRoute(http::Router& router, Core& core, std::string_view method, std::string_view path,
-              api::Right right, api::WaitAtStart wait, http::RouteHandler handle);
+              api::Right right, api::StartupWaitPolicy wait, http::RouteHandler handle);
 
 // Reads the body and calls `handle`, or answers with what is wrong with the body. A large body is read off
 // the loop.

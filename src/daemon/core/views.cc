@@ -83,7 +83,7 @@ api::GpuView GpuViewOf(const guard::GpuStatus& status, const base::ProcessTable&
   if (!view.mig) view.index = static_cast<int>(status.gpu.index);
   view.uuid = status.gpu.uuid;
   view.name = status.gpu.name;
-  if (status.sample.state != gpu::GpuState::kOk) return view;
+  if (status.sample.state != gpu::GpuReachability::kOk) return view;
   if (const auto& memory = status.sample.memory)
     view.memory = api::MemoryView{memory->total, memory->used, memory->free, memory->reserved};
   view.utilization_gpu = status.sample.slow.utilization_gpu;

@@ -95,9 +95,9 @@ TEST(GpuView, AnInstanceSaysWhatItIsAPartOf) {
 TEST(GpuView, ALostGpuShowsWhyAndNoFigures) {
   guard::GpuStatus status;
   status.sample.taken_at = base::MonoTime(std::chrono::seconds(1));
-  status.sample.state = gpu::GpuState::kLost;
+  status.sample.state = gpu::GpuReachability::kLost;
   status.sample.error = "the GPU has fallen off the bus";
-  status.sample.memory = gpu::MemoryUse{GiB(8), {}, {}, {}};
+  status.sample.memory = gpu::GpuMemoryInfo{GiB(8), {}, {}, {}};
   const auto view = View(status);
   EXPECT_EQ(view.memory, std::nullopt);
 }

@@ -8,10 +8,10 @@ namespace gpuman::daemon {
 // The entry of the settings table that keeps a record: "device/GPU-…"; an empty one is deleted.
 jobs::SettingRows::value_type EntryOf(const std::string& uuid, const device::SettingsRecord& record);
 
-struct Devices::Change {
+struct DeviceSettingsManager::Change {
   // Shared with the worker's thread, which outlives a change that was given up.
   struct Shared {
-    device::ApplyControl progress;
+    device::ApplyProgress progress;
     std::vector<base::Result<device::Reading>> readings;  // by GPU of the task
     device::Outcome outcome;
   };
@@ -28,12 +28,12 @@ struct Devices::Change {
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
 };
 
-struct Devices::PendingQuery {
+struct DeviceSettingsManager::PendingQuery {
   std::vector<gpu::Gpu> gpus;
   std::vector<std::optional<base::Result<device::Reading>>> readings;
   std::size_t missing = 0;
   base::MonoTime deadline{};
-  std::function<void(std::vector<DeviceState>)> done;
+  std::function<void(std::vector<DeviceSettingsState>)> done;
 };
 
 }  // namespace gpuman::daemon

@@ -33,11 +33,11 @@ jobs::SettingRows::value_type EntryOf(const std::string& uuid, const device::Set
           record.IsEmpty() ? std::nullopt : std::optional(device::SerializeRecord(record))};
 }
 
-Devices::Devices(const base::Clock& clock, DeviceCallbacks callbacks)
+DeviceSettingsManager::DeviceSettingsManager(const base::Clock& clock, DeviceCallbacks callbacks)
     : clock_(clock), callbacks_(std::move(callbacks)) {}
-Devices::~Devices() = default;
+DeviceSettingsManager::~DeviceSettingsManager() = default;
 
-void Devices::Recall(const jobs::SettingRows& settings) {
+void DeviceSettingsManager::Recall(const jobs::SettingRows& settings) {
   for (const auto& [key, text] : settings) {
     if (!text || !key.starts_with(kDeviceKey)) continue;
     auto record = device::ParseRecord(*text);
@@ -51,7 +51,7 @@ void Devices::Recall(const jobs::SettingRows& settings) {
 
 // Puts the record into force and keeps it. If it cannot be kept, this is told, and the record holds until the
 // next start.
-void Devices::Store(const std::string& uuid, const device::SettingsRecord& record) {
+void DeviceSettingsManager::Store(const std::string& uuid, const device::SettingsRecord& record) {
   auto& device = DeviceOf(uuid);
   if (device.record == record) return;
   device.record = record;
@@ -60,13 +60,13 @@ void Devices::Store(const std::string& uuid, const device::SettingsRecord& recor
   });
 }
 
-std::string Devices::NameOf(const std::string& uuid) const {
+std::string DeviceSettingsManager::NameOf(const std::string& uuid) const {
   const auto it = devices_.find(uuid);
   return it != devices_.end() && it->second.gpu ? fmt::format("GPU {}", it->second.gpu->index)
                                                 : "GPU " + uuid;
 }
 
-void Devices::OnInventory(const gpu::Inventory& inventory) {
+void DeviceSettingsManager::OnInventory(const gpu::Inventory& inventory) {
   std::set<std::string> here, fresh;
   for (const auto& gpu : inventory.gpus) {
     here.insert(gpu.uuid);
@@ -82,10 +82,10 @@ void Devices::OnInventory(const gpu::Inventory& inventory) {
   for (const auto& uuid : fresh) Reapply(uuid, "gpumand or the driver was started");
 }
 
-void Devices::OnBack(const std::string& uuid) { Reapply(uuid, "the GPU is back"); }
+void DeviceSettingsManager::OnBack(const std::string& uuid) { Reapply(uuid, "the GPU is back"); }
 
 // Sets again all that is wanted or to be restored, also settings that the driver cannot read back.
-void Devices::Reapply(const std::string& uuid, const std::string& why) {
+void DeviceSettingsManager::Reapply(const std::string& uuid, const std::string& why) {
   auto& device = DeviceOf(uuid);
   if (!device.gpu || device.record.IsEmpty()) return;
   DeviceTask task{{*device.gpu}, Unchanged, {}, false, true, true};
@@ -100,7 +100,7 @@ void Devices::Reapply(const std::string& uuid, const std::string& why) {
 }
 
 // Tells the same trouble only once.
-void Devices::TellTrouble(const std::string& uuid, const std::string& what) {
+void DeviceSettingsManager::TellTrouble(const std::string& uuid, const std::string& what) {
   auto& device = DeviceOf(uuid);
   if (device.trouble == what) return;
   device.trouble = what;
@@ -108,7 +108,7 @@ void Devices::TellTrouble(const std::string& uuid, const std::string& what) {
                   fmt::format("settings that are wanted could not be made so: {}", what));
 }
 
-void Devices::OnTime() {
+void DeviceSettingsManager::OnTime() {
   const auto now = clock_.Mono();
   std::vector<std::shared_ptr<Change>> late;
   for (const auto& [id, change] : changes_)
@@ -126,7 +126,7 @@ void Devices::OnTime() {
   BeginChecks();
 }
 
-void Devices::EndProfiles() {
+void DeviceSettingsManager::EndProfiles() {
   std::vector<gpu::Gpu> over;
   for (const auto& [uuid, device] : devices_) {
     const auto* const layer = device.record.ProfileLayer();
@@ -152,7 +152,7 @@ void Devices::EndProfiles() {
   }
 }
 
-void Devices::SetJobProfiles(std::map<std::string, JobProfile> profiles) {
+void DeviceSettingsManager::SetJobProfiles(std::map<std::string, JobDeviceProfile> profiles) {
   const auto before = std::exchange(job_profiles_, std::move(profiles));
   const auto profile_of = [](const auto& all, const std::string& uuid) {
     const auto it = all.find(uuid);
@@ -164,7 +164,7 @@ void Devices::SetJobProfiles(std::map<std::string, JobProfile> profiles) {
       FollowJobs(uuid);
 }
 
-std::optional<std::int64_t> Devices::ProfiledJob(const std::string& uuid) const {
+std::optional<std::int64_t> DeviceSettingsManager::ProfiledJob(const std::string& uuid) const {
   const auto it = devices_.find(uuid);
   const auto* const layer = it == devices_.end() ? nullptr : it->second.record.JobLayer();
   return layer ? layer->job : std::nullopt;
@@ -172,12 +172,12 @@ std::optional<std::int64_t> Devices::ProfiledJob(const std::string& uuid) const 
 
 // Gives the GPU the profile that its job wants, or takes a profile off. Does nothing where the GPU is so
 // already.
-void Devices::FollowJobs(const std::string& uuid) {
+void DeviceSettingsManager::FollowJobs(const std::string& uuid) {
   auto& device = DeviceOf(uuid);
   if (!device.is_judged || !device.gpu || device.busy) return;
   const auto found = job_profiles_.find(uuid);
   const auto* const layer = device.record.JobLayer();
-  const auto is = layer ? std::optional(JobProfile{*layer->job, layer->name}) : std::nullopt;
+  const auto is = layer ? std::optional(JobDeviceProfile{*layer->job, layer->name}) : std::nullopt;
   auto wanted = found == job_profiles_.end() ? std::nullopt : std::optional(found->second);
   if (!wanted) device.refused.reset();
   if (device.refused == wanted) wanted.reset();
@@ -215,7 +215,7 @@ void Devices::FollowJobs(const std::string& uuid) {
   });
 }
 
-const device::Profile* Devices::FindProfile(std::string_view name) const {
+const device::Profile* DeviceSettingsManager::FindProfile(std::string_view name) const {
   for (const auto& profile : settings_.profiles)
     if (profile.name == name) return &profile;
   for (const auto& profile : device::BuiltInProfiles())
@@ -223,7 +223,7 @@ const device::Profile* Devices::FindProfile(std::string_view name) const {
   return nullptr;
 }
 
-std::vector<device::Profile> Devices::Profiles() const {
+std::vector<device::Profile> DeviceSettingsManager::Profiles() const {
   std::vector<device::Profile> all = settings_.profiles;
   for (const auto& profile : device::BuiltInProfiles())
     if (FindProfile(profile.name) == &profile) all.push_back(profile);
@@ -231,7 +231,7 @@ std::vector<device::Profile> Devices::Profiles() const {
   return all;
 }
 
-base::Result<> Devices::CheckProfile(const std::string& name) const {
+base::Result<> DeviceSettingsManager::CheckProfile(const std::string& name) const {
   if (FindProfile(name)) return {};
   std::vector<std::string> names;
   for (const auto& profile : Profiles()) names.push_back(profile.name);
@@ -241,7 +241,7 @@ base::Result<> Devices::CheckProfile(const std::string& name) const {
       "gpuman device profile list shows what they set");
 }
 
-std::vector<device::Drift> Devices::DriftOf(const std::string& uuid) const {
+std::vector<device::Drift> DeviceSettingsManager::DriftOf(const std::string& uuid) const {
   const auto it = devices_.find(uuid);
   return it == devices_.end() ? std::vector<device::Drift>{} : it->second.drift;
 }

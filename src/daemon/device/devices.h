@@ -48,7 +48,7 @@ struct DeviceCallbacks {
   std::function<std::string(const std::string& gpu)> users_of;
 };
 
-struct DeviceSettings {
+struct DeviceManagementSettings {
   bool mend_drift = false;
   base::Millis check{30'000};
   base::Millis call_limit{10'000};        // for one reading, or all steps of one change
@@ -83,7 +83,7 @@ struct DeviceTask {
   bool go_on = false;  // after a failure go on with the other steps, and undo none
 };
 
-struct DeviceState {
+struct DeviceSettingsState {
   gpu::Gpu gpu;
   base::Result<device::Reading> reading;
   device::SettingsRecord record;
@@ -91,23 +91,23 @@ struct DeviceState {
 };
 
 // The profile that a GPU has because a job asked for it.
-struct JobProfile {
+struct JobDeviceProfile {
   std::int64_t job = 0;
   std::string profile;
-  friend bool operator==(const JobProfile&, const JobProfile&) = default;
+  friend bool operator==(const JobDeviceProfile&, const JobDeviceProfile&) = default;
 };
 
-class Devices {
+class DeviceSettingsManager {
  public:
   using Done = std::function<void(base::Result<DeviceResult>)>;
 
   // `clock` must outlive this object.
-  Devices(const base::Clock& clock, DeviceCallbacks callbacks);
-  ~Devices();
+  DeviceSettingsManager(const base::Clock& clock, DeviceCallbacks callbacks);
+  ~DeviceSettingsManager();
 
   // Takes over the records that an earlier daemon kept. Call once, before anything else.
   void Recall(const jobs::SettingRows& settings);
-  void SetSettings(DeviceSettings settings) { settings_ = std::move(settings); }
+  void SetSettings(DeviceManagementSettings settings) { settings_ = std::move(settings); }
 
   void OnInventory(const gpu::Inventory& inventory);
   // The driver did not reach the GPU, and reaches it again: the GPU may have been reset.
@@ -116,11 +116,11 @@ class Devices {
   void OnTime();
   // By GPU; a GPU that is missing here has no job's profile. The call applies to the GPUs in the present
   // inventory. A GPU that appears later keeps the profile from an earlier daemon until the next call.
-  void SetJobProfiles(std::map<std::string, JobProfile> profiles);
+  void SetJobProfiles(std::map<std::string, JobDeviceProfile> profiles);
 
   // Calls `done` once, later.
   void Run(DeviceTask task, Done done);
-  void Query(std::vector<gpu::Gpu> gpus, std::function<void(std::vector<DeviceState>)> done);
+  void Query(std::vector<gpu::Gpu> gpus, std::function<void(std::vector<DeviceSettingsState>)> done);
 
   // nullptr: there is no profile of that name.
   const device::Profile* FindProfile(std::string_view name) const;
@@ -137,10 +137,10 @@ class Devices {
     std::optional<gpu::Gpu> gpu;  // nullopt: the driver does not list it
     device::SettingsRecord record;
     std::vector<device::Drift> drift;
-    std::optional<std::uint64_t> energy_mj;  // at the last check
-    std::string trouble;                     // the trouble that was told last
-    std::optional<JobProfile> refused;       // a profile that could not be set, and is not tried again
-    bool is_judged = false;                  // SetJobProfiles was called since the GPU appeared
+    std::optional<std::uint64_t> energy_mj;   // at the last check
+    std::string trouble;                      // the trouble that was told last
+    std::optional<JobDeviceProfile> refused;  // a profile that could not be set, and is not tried again
+    bool is_judged = false;                   // SetJobProfiles was called since the GPU appeared
     bool busy = false;
     std::optional<base::MonoTime> stuck_since;
   };
@@ -180,9 +180,9 @@ class Devices {
 
   const base::Clock& clock_;
   const DeviceCallbacks callbacks_;
-  DeviceSettings settings_;
+  DeviceManagementSettings settings_;
   std::map<std::string, Device> devices_;  // by UUID
-  std::map<std::string, JobProfile> job_profiles_;
+  std::map<std::string, JobDeviceProfile> job_profiles_;
   base::MonoTime check_at_{};
   std::uint64_t last_id_ = 0;
   std::map<std::uint64_t, std::shared_ptr<Change>> changes_;  // in progress; shared with the worker

@@ -84,7 +84,7 @@ TEST_F(DevicesTest, AJobThatIsStillThereKeepsItsProfileOverARestart) {
   devices_->SetJobProfiles({{Uuid(), {7, "benchmark"}}});
   host_.Pump();
   host_.todo.clear();
-  devices_ = std::make_unique<Devices>(clock_, host_.Callbacks());
+  devices_ = std::make_unique<DeviceSettingsManager>(clock_, host_.Callbacks());
   devices_->Recall(host_.disk);
   devices_->OnInventory(inventory_);
   host_.Pump();
@@ -102,7 +102,7 @@ TEST_F(DevicesTest, AGpuThatComesLateKeepsItsJobsProfile) {
   host_.Pump();
   for (const bool restart : {true, false}) {
     if (restart) {
-      devices_ = std::make_unique<Devices>(clock_, host_.Callbacks());
+      devices_ = std::make_unique<DeviceSettingsManager>(clock_, host_.Callbacks());
       devices_->Recall(host_.disk);
     } else {
       devices_->OnInventory({});

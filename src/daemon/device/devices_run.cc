@@ -27,7 +27,7 @@ bool Contains(const std::vector<gpu::Gpu>& gpus, const std::set<std::string>& uu
 
 }  // namespace
 
-void Devices::Run(DeviceTask task, Done done) {
+void DeviceSettingsManager::Run(DeviceTask task, Done done) {
   auto change = std::make_unique<Change>();
   change->id = ++last_id_;
   change->task = std::move(task);
@@ -38,7 +38,7 @@ void Devices::Run(DeviceTask task, Done done) {
 
 // Starts waiting changes in the order in which they were asked for. No later change overtakes an earlier
 // change that waits for the same GPU.
-void Devices::StartWaiting() {
+void DeviceSettingsManager::StartWaiting() {
   std::set<std::string> taken;
   for (const auto& [uuid, device] : devices_)
     if (device.busy && !device.stuck_since) taken.insert(uuid);
@@ -57,7 +57,7 @@ void Devices::StartWaiting() {
   waiting_ = std::move(rest);
 }
 
-void Devices::Begin(std::unique_ptr<Change> owned) {
+void DeviceSettingsManager::Begin(std::unique_ptr<Change> owned) {
   const auto id = owned->id;
   const std::shared_ptr<Change> change = std::move(owned);
   changes_[id] = change;
@@ -75,21 +75,21 @@ void Devices::Begin(std::unique_ptr<Change> owned) {
   RunChange(change);
 }
 
-base::CallbackAwaitable<std::monostate> Devices::Drive(driver::NvmlExecutor::Work work) {
+base::CallbackAwaitable<std::monostate> DeviceSettingsManager::Drive(driver::NvmlExecutor::Work work) {
   return base::CallbackAwaitable<std::monostate>(
       [this, work = std::move(work)](const std::function<void(std::monostate)>& then) {
         callbacks_.drive(work, [then] { then({}); });
       });
 }
 
-base::CallbackAwaitable<base::Result<>> Devices::Keep(jobs::SettingRows entries) {
+base::CallbackAwaitable<base::Result<>> DeviceSettingsManager::Keep(jobs::SettingRows entries) {
   return base::CallbackAwaitable<base::Result<>>(
       [this, entries = std::move(entries)](std::function<void(base::Result<>)> done) {
         callbacks_.keep(entries, std::move(done));
       });
 }
 
-void Devices::EnterDriver(Change& change, ChangeStage stage) {
+void DeviceSettingsManager::EnterDriver(Change& change, ChangeStage stage) {
   change.stage = stage;
   change.deadline = clock_.Mono() + settings_.call_limit;
   change.shared->progress.gpu = 0;
@@ -97,7 +97,7 @@ void Devices::EnterDriver(Change& change, ChangeStage stage) {
 
 // If the driver does not answer in time, OnTime gives the change up and tells the caller; this function goes
 // on when the driver's call returns.
-base::Detached Devices::RunChange(std::shared_ptr<Change> change) {
+base::Detached DeviceSettingsManager::RunChange(std::shared_ptr<Change> change) {
   EnterDriver(*change, ChangeStage::kReading);
   co_await Drive(Reading(*change));
   if (change->given_up) {
@@ -130,7 +130,7 @@ base::Detached Devices::RunChange(std::shared_ptr<Change> change) {
 }
 
 // Reads all GPUs of the change.
-driver::NvmlExecutor::Work Devices::Reading(const Change& change) {
+driver::NvmlExecutor::Work DeviceSettingsManager::Reading(const Change& change) {
   return [gpus = change.task.gpus, shared = change.shared](const driver::LoadedNvml& nvml) {
     for (std::size_t i = 0; i < gpus.size() && !shared->progress.abandoned; ++i) {
       shared->progress.gpu = i;
@@ -143,7 +143,7 @@ driver::NvmlExecutor::Work Devices::Reading(const Change& change) {
 }
 
 // Computes from the readings the next record of each GPU, and the steps to it.
-base::Result<> Devices::Plan(Change& change) {
+base::Result<> DeviceSettingsManager::Plan(Change& change) {
   change.report.dry_run = change.task.dry_run;
   for (std::size_t i = 0; i < change.task.gpus.size(); ++i) {
     const auto& gpu = change.task.gpus[i];
@@ -171,7 +171,7 @@ base::Result<> Devices::Plan(Change& change) {
   return {};
 }
 
-jobs::SettingRows Devices::EntriesOf(const Change& change) {
+jobs::SettingRows DeviceSettingsManager::EntriesOf(const Change& change) {
   jobs::SettingRows entries;
   for (const auto& [uuid, record] : change.next)
     if (record != change.former.at(uuid)) entries.insert(EntryOf(uuid, record));
@@ -179,7 +179,7 @@ jobs::SettingRows Devices::EntriesOf(const Change& change) {
 }
 
 // Carries out the steps of the change.
-driver::NvmlExecutor::Work Devices::Setting(const Change& change) {
+driver::NvmlExecutor::Work DeviceSettingsManager::Setting(const Change& change) {
   const auto on_failure = change.task.go_on ? device::OnFailure::kGoOn : device::OnFailure::kUndo;
   return [work = change.work, on_failure, clear = change.task.clear_ecc,
           shared = change.shared](const driver::LoadedNvml& nvml) {
@@ -197,7 +197,7 @@ driver::NvmlExecutor::Work Devices::Setting(const Change& change) {
 }
 
 // Stores and reports the results of the steps.
-base::Result<DeviceResult> Devices::StoreResults(Change& change) {
+base::Result<DeviceResult> DeviceSettingsManager::StoreResults(Change& change) {
   const auto& outcome = change.shared->outcome;
   std::map<std::string, std::set<device::Setting>> failed;
   for (const auto& failure : outcome.failures)
@@ -217,7 +217,7 @@ base::Result<DeviceResult> Devices::StoreResults(Change& change) {
   return std::move(change.report);
 }
 
-base::Error Devices::ErrorOf(const Change& change, const device::Outcome& outcome) const {
+base::Error DeviceSettingsManager::ErrorOf(const Change& change, const device::Outcome& outcome) const {
   std::vector<std::string> parts;
   for (const auto& failure : outcome.failures) {
     std::string what = failure.error.message;
@@ -240,7 +240,7 @@ base::Error Devices::ErrorOf(const Change& change, const device::Outcome& outcom
   return error;
 }
 
-void Devices::Finish(std::uint64_t id, base::Result<DeviceResult> result) {
+void DeviceSettingsManager::Finish(std::uint64_t id, base::Result<DeviceResult> result) {
   const auto change = changes_.at(id);
   changes_.erase(id);
   if (change->owns_gpus)
@@ -263,7 +263,7 @@ void Devices::Finish(std::uint64_t id, base::Result<DeviceResult> result) {
 
 // The worker thread is still in the driver. It has all the data that it needs, and undoes its steps when the
 // call returns.
-void Devices::GiveUp(Change& change) {
+void DeviceSettingsManager::GiveUp(Change& change) {
   change.given_up = true;
   change.shared->progress.abandoned = true;
   const auto at = std::min<std::size_t>(change.shared->progress.gpu, change.task.gpus.size() - 1);
@@ -279,7 +279,8 @@ void Devices::GiveUp(Change& change) {
   StartWaiting();
 }
 
-void Devices::Query(std::vector<gpu::Gpu> gpus, std::function<void(std::vector<DeviceState>)> done) {
+void DeviceSettingsManager::Query(std::vector<gpu::Gpu> gpus,
+                                  std::function<void(std::vector<DeviceSettingsState>)> done) {
   auto query = std::make_unique<PendingQuery>();
   const auto id = ++last_id_;
   query->deadline = clock_.Mono() + settings_.call_limit;
@@ -300,16 +301,17 @@ void Devices::Query(std::vector<gpu::Gpu> gpus, std::function<void(std::vector<D
   }
 }
 
-void Devices::OnQueried(std::uint64_t id, std::size_t index, base::Result<device::Reading> reading) {
+void DeviceSettingsManager::OnQueried(std::uint64_t id, std::size_t index,
+                                      base::Result<device::Reading> reading) {
   const auto it = queries_.find(id);
   if (it == queries_.end()) return;
   it->second->readings[index] = std::move(reading);
   if (--it->second->missing == 0) EndQuery(id);
 }
 
-void Devices::EndQuery(std::uint64_t id) {
+void DeviceSettingsManager::EndQuery(std::uint64_t id) {
   const auto query = std::move(queries_.extract(id).mapped());
-  std::vector<DeviceState> states;
+  std::vector<DeviceSettingsState> states;
   for (std::size_t i = 0; i < query->gpus.size(); ++i) {
     const auto& gpu = query->gpus[i];
     const auto& device = DeviceOf(gpu.uuid);

@@ -213,9 +213,9 @@ TEST_F(DevicesTest, AChangeThatWasGivenUpWhileItWasMadeIsUndone) {
 }
 
 TEST_F(DevicesTest, AReportOfAGpuThatDoesNotAnswerSaysSo) {
-  std::vector<DeviceState> states;
+  std::vector<DeviceSettingsState> states;
   host_.hangs = true;
-  devices_->Query(Some({0, 1}), [&](std::vector<DeviceState> looked) { states = std::move(looked); });
+  devices_->Query(Some({0, 1}), [&](std::vector<DeviceSettingsState> looked) { states = std::move(looked); });
   host_.todo.push_back(host_.hung.back());
   host_.Pump();
   EXPECT_THAT(states, IsEmpty());

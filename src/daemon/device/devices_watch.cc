@@ -11,7 +11,7 @@
 
 namespace gpuman::daemon {
 
-void Devices::BeginChecks() {
+void DeviceSettingsManager::BeginChecks() {
   for (const auto& [uuid, device] : devices_) {
     if (!device.gpu || device.busy || device.record.IsEmpty()) continue;
     std::set<device::Setting> settings;
@@ -38,7 +38,7 @@ void Devices::BeginChecks() {
   }
 }
 
-void Devices::OnChecked(const std::string& uuid, const base::Result<device::Reading>& reading) {
+void DeviceSettingsManager::OnChecked(const std::string& uuid, const base::Result<device::Reading>& reading) {
   auto& device = DeviceOf(uuid);
   if (!reading || device.busy) return;  // the guard tells of GPUs that the driver does not reach
   const auto last = std::exchange(device.energy_mj, reading->energy_mj);
@@ -57,7 +57,7 @@ void Devices::OnChecked(const std::string& uuid, const base::Result<device::Read
   if (mend) Reapply(uuid, "somebody had changed it");
 }
 
-void Devices::TellDrift(const std::string& uuid, std::vector<device::Drift> drift) {
+void DeviceSettingsManager::TellDrift(const std::string& uuid, std::vector<device::Drift> drift) {
   auto& device = DeviceOf(uuid);
   // A clock has another value at each check.
   const bool is_same = std::equal(

@@ -12,45 +12,45 @@
 namespace gpuman::daemon {
 namespace {
 
-DeviceSettings DeviceSettingsOf(const Config& config) {
+DeviceManagementSettings DeviceSettingsOf(const Config& config) {
   return {config.device.mend_drift, config.device.check, config.device.call_limit, config.device.profiles};
 }
 
 }  // namespace
 
-DeviceModule::DeviceModule(Core& core, SuspensionModule& suspension)
+DeviceSettingsModule::DeviceSettingsModule(Core& core, SuspensionModule& suspension)
     : core_(core),
       suspension_(suspension),
       executor_(driver::NvmlExecutor::Order::kAtOnce,
                 [&core](std::function<void()> act) { boost::asio::post(core.loop(), std::move(act)); }),
       devices_(core.clock(), Callbacks()) {}
 
-void DeviceModule::Restore(jobs::StoreContents& contents) {
+void DeviceSettingsModule::Restore(jobs::StoreContents& contents) {
   Reconfigure();
   devices_.Recall(contents.settings);
 }
 
-void DeviceModule::Reconfigure() { devices_.SetSettings(DeviceSettingsOf(core_.config())); }
+void DeviceSettingsModule::Reconfigure() { devices_.SetSettings(DeviceSettingsOf(core_.config())); }
 
-bool DeviceModule::Stop() { return executor_.Stop(core_.config().sampling.call_limit); }
+bool DeviceSettingsModule::Stop() { return executor_.Stop(core_.config().sampling.call_limit); }
 
-void DeviceModule::OnInventory() { devices_.OnInventory(core_.whole_gpus()); }
+void DeviceSettingsModule::OnInventory() { devices_.OnInventory(core_.whole_gpus()); }
 
-void DeviceModule::OnTick() {
+void DeviceSettingsModule::OnTick() {
   FollowJobProfiles();
   devices_.OnTime();
 }
 
 // A GPU that the driver did not reach, and reaches again, may have been reset.
-void DeviceModule::OnSample(const gpu::Sample& sample) {
+void DeviceSettingsModule::OnSample(const gpu::GpuSample& sample) {
   if (gpu::IsInstance(sample.uuid)) return;
-  if (sample.state == gpu::GpuState::kLost) away_.insert(sample.uuid);
-  if (sample.state == gpu::GpuState::kOk && away_.erase(sample.uuid) > 0) devices_.OnBack(sample.uuid);
+  if (sample.state == gpu::GpuReachability::kLost) away_.insert(sample.uuid);
+  if (sample.state == gpu::GpuReachability::kOk && away_.erase(sample.uuid) > 0) devices_.OnBack(sample.uuid);
 }
 
-void DeviceModule::OnJobLeft(base::JobId job, UnwatchReason /*why*/) { job_profiles_.Forget(job); }
+void DeviceSettingsModule::OnJobLeft(base::JobId job, UnwatchReason /*why*/) { job_profiles_.Forget(job); }
 
-void DeviceModule::Show(const jobs::Job& job, api::JobView& view) const {
+void DeviceSettingsModule::Show(const jobs::Job& job, api::JobView& view) const {
   if (!job.spec->device_profile) return;
   view.device_profile = job.spec->device_profile;
   for (auto& note : job_profiles_.NotesOf(job.id)) view.notes.push_back(std::move(note));
@@ -58,7 +58,7 @@ void DeviceModule::Show(const jobs::Job& job, api::JobView& view) const {
 
 // --- What the devices need ---
 
-DeviceCallbacks DeviceModule::Callbacks() {
+DeviceCallbacks DeviceSettingsModule::Callbacks() {
   return {[this](jobs::SettingRows entries, std::function<void(base::Result<>)> done) {
             core_.Keep(std::move(entries), std::move(done));
           },
@@ -74,7 +74,7 @@ DeviceCallbacks DeviceModule::Callbacks() {
           [this](const std::string& gpu) { return UsersOf(gpu); }};
 }
 
-void DeviceModule::TellChange(const DeviceResult& report, const std::string& by) {
+void DeviceSettingsModule::TellChange(const DeviceResult& report, const std::string& by) {
   std::map<std::string, std::vector<std::string>> steps;
   std::map<std::string, unsigned> index;
   for (const auto& [gpu, step] : report.steps) {
@@ -92,7 +92,7 @@ void DeviceModule::TellChange(const DeviceResult& report, const std::string& by)
                       fmt::format("GPU {}: {} (by {})", index.at(uuid), fmt::join(texts, ", "), by));
 }
 
-std::string DeviceModule::UsersOf(const std::string& gpu) const {
+std::string DeviceSettingsModule::UsersOf(const std::string& gpu) const {
   const auto* const status = core_.guard().Find(gpu);
   if (!status) return {};
   std::vector<std::string> users;
@@ -109,7 +109,7 @@ std::string DeviceModule::UsersOf(const std::string& gpu) const {
 
 // --- Profiles of jobs ---
 
-void DeviceModule::FollowJobProfiles() {
+void DeviceSettingsModule::FollowJobProfiles() {
   std::vector<RunningJob> running;
   bool asked = false;
   for (const auto* job : core_.jobs().Active()) {
@@ -129,7 +129,7 @@ void DeviceModule::FollowJobProfiles() {
   devices_.SetJobProfiles(std::move(decision.given));
 }
 
-void DeviceModule::TellProfileNotGiven(base::JobId id, const std::string& why) {
+void DeviceSettingsModule::TellProfileNotGiven(base::JobId id, const std::string& why) {
   const auto* const job = core_.jobs().Find(id);
   if (!job) return;
   jobs::Event event;
@@ -142,7 +142,8 @@ void DeviceModule::TellProfileNotGiven(base::JobId id, const std::string& why) {
   core_.jobs().Note(id, why);
 }
 
-void DeviceModule::TellProfileRefused(base::JobId id, const std::string& gpu, const std::string& why) {
+void DeviceSettingsModule::TellProfileRefused(base::JobId id, const std::string& gpu,
+                                              const std::string& why) {
   const auto note = fmt::format("on {}: {}", gpu, why);
   job_profiles_.SetRefused(id, note);
   TellProfileNotGiven(id, note);

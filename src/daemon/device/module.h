@@ -7,20 +7,20 @@
 
 #include "daemon/core/core.h"
 #include "daemon/core/module.h"
+#include "daemon/device/device_profile_assigner.h"
 #include "daemon/device/devices.h"
-#include "daemon/device/job_profiles.h"
 #include "driver/nvml_executor.h"
 
 namespace gpuman::daemon {
 
 class SuspensionModule;
 
-class DeviceModule final : public Module {
+class DeviceSettingsModule final : public Module {
  public:
-  DeviceModule(Core& core, SuspensionModule& suspension);
+  DeviceSettingsModule(Core& core, SuspensionModule& suspension);
 
   Core& core() { return core_; }
-  Devices& devices() { return devices_; }
+  DeviceSettingsManager& devices() { return devices_; }
   // Tells an event for each GPU that the report says was changed; `by`: the user who changed it.
   void TellChange(const DeviceResult& report, const std::string& by);
 
@@ -30,7 +30,7 @@ class DeviceModule final : public Module {
   void OnTick() override;
   bool Stop() override;
   void OnInventory() override;
-  void OnSample(const gpu::Sample& sample) override;
+  void OnSample(const gpu::GpuSample& sample) override;
   void OnJobLeft(base::JobId job, UnwatchReason why) override;
   void Show(const jobs::Job& job, api::JobView& view) const override;
 
@@ -44,8 +44,8 @@ class DeviceModule final : public Module {
   Core& core_;
   SuspensionModule& suspension_;
   driver::NvmlExecutor executor_;
-  Devices devices_;
-  JobProfiles job_profiles_;
+  DeviceSettingsManager devices_;
+  DeviceProfileAssigner job_profiles_;
   std::set<std::string> away_;  // GPUs that the driver could not reach
 };
 

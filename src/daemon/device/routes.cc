@@ -7,7 +7,8 @@ namespace gpuman::daemon {
 namespace {
 
 // All GPUs if the caller names none.
-base::Result<std::vector<gpu::Gpu>> Chosen(DeviceModule& device, const std::vector<std::string>& references) {
+base::Result<std::vector<gpu::Gpu>> Chosen(DeviceSettingsModule& device,
+                                           const std::vector<std::string>& references) {
   const auto& inventory = device.core().whole_gpus();
   if (inventory.gpus.empty())
     return base::Fail(base::ErrorCode::kUnavailable,
@@ -16,11 +17,11 @@ base::Result<std::vector<gpu::Gpu>> Chosen(DeviceModule& device, const std::vect
   return gpu::SelectAll(inventory.gpus, references);
 }
 
-base::Result<> ShowSettings(DeviceModule& device, const Call<api::NoBody, api::DeviceList>& call) {
+base::Result<> ShowSettings(DeviceSettingsModule& device, const Call<api::NoBody, api::DeviceList>& call) {
   std::vector<std::string> references;
   if (const auto one = call.request().Query("gpu")) references.emplace_back(*one);
   GPUMAN_ASSIGN(auto gpus, Chosen(device, references));
-  device.devices().Query(std::move(gpus), [call](const std::vector<DeviceState>& states) {
+  device.devices().Query(std::move(gpus), [call](const std::vector<DeviceSettingsState>& states) {
     api::DeviceList list;
     for (const auto& state : states) list.devices.push_back(ViewOf(state));
     call.Send(list);
@@ -28,19 +29,20 @@ base::Result<> ShowSettings(DeviceModule& device, const Call<api::NoBody, api::D
   return {};
 }
 
-api::DeviceProfileList Profiles(DeviceModule& device) {
+api::DeviceProfileList Profiles(DeviceSettingsModule& device) {
   api::DeviceProfileList list;
   for (const auto& profile : device.devices().Profiles()) list.profiles.push_back(ViewOf(profile));
   return list;
 }
 
 // Everybody may ask for a dry run.
-base::Result<> MayRun(DeviceModule& device, const http::Peer& peer, bool dry_run) {
+base::Result<> MayRun(DeviceSettingsModule& device, const http::Peer& peer, bool dry_run) {
   return device.core().Check(peer, dry_run ? api::Right::kSee : api::Right::kManage);
 }
 
 template <typename Body>
-void RunTask(DeviceModule& device, const Call<Body, api::DeviceSettingsResult>& call, DeviceTask&& task) {
+void RunTask(DeviceSettingsModule& device, const Call<Body, api::DeviceSettingsResult>& call,
+             DeviceTask&& task) {
   const bool dry_run = task.dry_run;
   device.devices().Run(std::move(task), call.After([&device, call, dry_run](const DeviceResult& done) {
     if (!dry_run) device.TellChange(done, device.core().NameOf(call.peer().uid));
@@ -48,7 +50,7 @@ void RunTask(DeviceModule& device, const Call<Body, api::DeviceSettingsResult>& 
   }));
 }
 
-base::Result<> Change(DeviceModule& device,
+base::Result<> Change(DeviceSettingsModule& device,
                       const Call<api::DeviceSettingsRequest, api::DeviceSettingsResult>& call) {
   const api::DeviceSettingsRequest& asked = call.body();
   GPUMAN_TRY(MayRun(device, call.peer(), asked.dry_run));
@@ -58,7 +60,7 @@ base::Result<> Change(DeviceModule& device,
   return {};
 }
 
-base::Result<> ChangeProfile(DeviceModule& device,
+base::Result<> ChangeProfile(DeviceSettingsModule& device,
                              const Call<api::DeviceProfileRequest, api::DeviceSettingsResult>& call) {
   const api::DeviceProfileRequest& asked = call.body();
   GPUMAN_TRY(MayRun(device, call.peer(), asked.dry_run));
@@ -74,7 +76,7 @@ base::Result<> ChangeProfile(DeviceModule& device,
 
 }  // namespace
 
-void DeviceModule::AddRoutes(http::Router& router) {
+void DeviceSettingsModule::AddRoutes(http::Router& router) {
   const auto serve = RouteRegistrar(*this, router);
   serve(api::routes::kDevices, ShowSettings);
   serve(api::routes::kDeviceProfiles, Profiles);

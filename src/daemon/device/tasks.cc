@@ -84,8 +84,8 @@ void ShowRange(Setting setting, const device::Reading& reading, api::DeviceSetti
     for (const auto& [mhz, with] : reading.clocks) view.choices.push_back(std::to_string(mhz));
 }
 
-api::DeviceSetting SettingViewOf(Setting setting, const device::Reported& reported,
-                                 const DeviceState& state) {
+api::DeviceSetting SettingViewOf(Setting setting, const device::ReportedSetting& reported,
+                                 const DeviceSettingsState& state) {
   api::DeviceSetting view;
   view.name = ToString(setting);
   view.supported = reported.supported;
@@ -171,7 +171,7 @@ api::DeviceSettingsResult ViewOf(const DeviceResult& report) {
   return view;
 }
 
-api::DeviceView ViewOf(const DeviceState& state) {
+api::DeviceView ViewOf(const DeviceSettingsState& state) {
   api::DeviceView view;
   view.index = static_cast<int>(state.gpu.index);
   view.uuid = state.gpu.uuid;

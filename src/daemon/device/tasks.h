@@ -19,7 +19,7 @@ DeviceTask TaskOf(const device::Profile* profile, std::optional<base::WallTime> 
                   std::vector<gpu::Gpu> gpus, bool dry_run);
 
 api::DeviceSettingsResult ViewOf(const DeviceResult& report);
-api::DeviceView ViewOf(const DeviceState& state);
+api::DeviceView ViewOf(const DeviceSettingsState& state);
 api::DeviceProfile ViewOf(const device::Profile& profile);
 
 }  // namespace gpuman::daemon

@@ -98,7 +98,7 @@ class DevicesTest : public ::testing::Test {
   // Starts a daemon. Of an earlier daemon, only the disk is left.
   void Start() {
     host_.todo.clear();
-    devices_ = std::make_unique<Devices>(clock_, host_.Callbacks());
+    devices_ = std::make_unique<DeviceSettingsManager>(clock_, host_.Callbacks());
     devices_->SetSettings(settings_);
     devices_->Recall(host_.disk);
     devices_->OnInventory(inventory_);
@@ -150,10 +150,10 @@ class DevicesTest : public ::testing::Test {
 
   FakeClock clock_;
   Host host_;
-  DeviceSettings settings_;
+  DeviceManagementSettings settings_;
   std::unique_ptr<sim::TestState> machine_;
   gpu::Inventory inventory_;
-  std::unique_ptr<Devices> devices_;
+  std::unique_ptr<DeviceSettingsManager> devices_;
 };
 
 // nvmlReturn_t

@@ -9,7 +9,7 @@
 namespace gpuman::daemon {
 
 // A job that may use the GPU now, or the processes there that belong to no job.
-struct Presence {
+struct GpuOccupant {
   base::JobId job;
   bool moves = false;              // its memory comes or leaves, and it does not run
   bool idle = false;               // it makes no call
@@ -19,6 +19,6 @@ struct Presence {
 
 // In the order of jobs. Of those that run, only jobs with a process there count, where there is one. They
 // count by their work; where that is not known of all of them, those that are not idle count alike.
-energy::Holders HoldersOf(std::vector<Presence> present);
+energy::Holders HoldersOf(std::vector<GpuOccupant> present);
 
 }  // namespace gpuman::daemon

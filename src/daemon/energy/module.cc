@@ -48,13 +48,14 @@ std::string TextOf(const std::vector<std::pair<base::JobId, bool>>& who) {
 
 }  // namespace
 
-EnergyModule::EnergyModule(Core& core, SuspensionModule& suspension, SharingModule& sharing)
+EnergyAccountingModule::EnergyAccountingModule(Core& core, SuspensionModule& suspension,
+                                               SharingModule& sharing)
     : core_(core),
       suspension_(suspension),
       sharing_(sharing),
       keep_(core.loop()),
-      self_(std::make_shared<EnergyModule*>(this)) {
-  core_.sampling().on_energy.Connect([this](const gpu::EnergySeen& seen) {
+      self_(std::make_shared<EnergyAccountingModule*>(this)) {
+  core_.sampling().on_energy.Connect([this](const gpu::EnergySample& seen) {
     accounts_[seen.uuid].Read(seen.reading.millijoules, seen.reading.at);
   });
   suspension_.controller().on_phase.Connect(
@@ -62,9 +63,9 @@ EnergyModule::EnergyModule(Core& core, SuspensionModule& suspension, SharingModu
   sharing_.on_turns.Connect([this] { UpdateSoon(); });
 }
 
-EnergyModule::~EnergyModule() { *self_ = nullptr; }
+EnergyAccountingModule::~EnergyAccountingModule() { *self_ = nullptr; }
 
-void EnergyModule::Restore(jobs::StoreContents& contents) {
+void EnergyAccountingModule::Restore(jobs::StoreContents& contents) {
   std::set<base::JobId> going_on;
   for (const auto& job : contents.jobs)
     if (!jobs::IsEnded(job) && !jobs::IsWaiting(job)) going_on.insert(job.id);
@@ -89,7 +90,7 @@ void EnergyModule::Restore(jobs::StoreContents& contents) {
   }
 }
 
-bool EnergyModule::Stop() {
+bool EnergyAccountingModule::Stop() {
   for (auto& [uuid, account] : accounts_) account.Reckon(core_.clock().Mono());
   Keep();
   return true;
@@ -97,22 +98,22 @@ bool EnergyModule::Stop() {
 
 // --- What is read ---
 
-void EnergyModule::OnSample(const gpu::Sample& sample) {
-  if (gpu::IsInstance(sample.uuid) || sample.state != gpu::GpuState::kOk) return;
+void EnergyAccountingModule::OnSample(const gpu::GpuSample& sample) {
+  if (gpu::IsInstance(sample.uuid) || sample.state != gpu::GpuReachability::kOk) return;
   if (const auto& energy = sample.slow.energy) accounts_[sample.uuid].Read(energy->millijoules, energy->at);
   if (sample.busy) work_[sample.uuid] = {sample.taken_at, sample.work};
 }
 
-void EnergyModule::AfterSamples(const std::set<std::string>& /*gpus*/) { Update(); }
+void EnergyAccountingModule::AfterSamples(const std::set<std::string>& /*gpus*/) { Update(); }
 
-void EnergyModule::OnTick() {
+void EnergyAccountingModule::OnTick() {
   if (core_.clock().Mono() >= keep_at_) Keep();
 }
 
 // --- Who has the GPUs ---
 
 // Many things may change in one step of the loop.
-void EnergyModule::UpdateSoon() {
+void EnergyAccountingModule::UpdateSoon() {
   if (std::exchange(updates_soon_, true)) return;
   boost::asio::post(core_.loop(), [self = self_] {
     if (!*self) return;
@@ -121,7 +122,7 @@ void EnergyModule::UpdateSoon() {
   });
 }
 
-void EnergyModule::Update() {
+void EnergyAccountingModule::Update() {
   const auto now = core_.clock().Mono();
   auto present = Present();
   for (const auto& [uuid, status] : core_.guard().Statuses()) {
@@ -141,7 +142,7 @@ void EnergyModule::Update() {
   }
 }
 
-EnergyModule::PresentByGpu EnergyModule::Present() const {
+EnergyAccountingModule::PresentByGpu EnergyAccountingModule::Present() const {
   PresentByGpu present;
   std::map<base::JobId, std::set<std::string>> processes;  // the GPUs on which each job has some
   for (const auto& [uuid, status] : core_.guard().Statuses()) {
@@ -173,9 +174,9 @@ EnergyModule::PresentByGpu EnergyModule::Present() const {
   return present;
 }
 
-void EnergyModule::AddPresence(const jobs::Job& job, bool idle,
-                               const std::map<base::JobId, std::set<std::string>>& processes,
-                               PresentByGpu& present) const {
+void EnergyAccountingModule::AddPresence(const jobs::Job& job, bool idle,
+                                         const std::map<base::JobId, std::set<std::string>>& processes,
+                                         PresentByGpu& present) const {
   if (job.state != spec::JobState::kRunning && job.state != spec::JobState::kStopping) return;
   using enum suspend::SuspensionPhase;
   const auto* const record = suspension_.controller().RecordOf(job.id);
@@ -191,7 +192,8 @@ void EnergyModule::AddPresence(const jobs::Job& job, bool idle,
   }
 }
 
-void EnergyModule::SetWork(const guard::GpuStatus& status, std::vector<Presence>& present) const {
+void EnergyAccountingModule::SetWork(const guard::GpuStatus& status,
+                                     std::vector<GpuOccupant>& present) const {
   const auto known = work_.find(status.gpu.uuid);
   if (known == work_.end() || core_.clock().Mono() - known->second.at > kWorkHolds) return;
   for (auto& one : present) {
@@ -206,7 +208,7 @@ void EnergyModule::SetWork(const guard::GpuStatus& status, std::vector<Presence>
 
 // --- Runs ---
 
-void EnergyModule::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) {
+void EnergyAccountingModule::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) {
   const bool fresh = std::chrono::abs(core_.clock().Wall() - record.wall) < kFreshRecord;
   if (std::holds_alternative<keeper::RunStarted>(record.body)) Begin(job, fresh);
   if (!std::holds_alternative<keeper::RunEnded>(record.body)) return;
@@ -214,7 +216,7 @@ void EnergyModule::OnRecorded(jobs::Job& job, const keeper::JournalRecord& recor
   KeepSoon();
 }
 
-void EnergyModule::Begin(const jobs::Job& job, bool seen) {
+void EnergyAccountingModule::Begin(const jobs::Job& job, bool seen) {
   for (auto& [uuid, account] : accounts_) account.Forget(job.id);
   Run& run = runs_[job.id] = {{}, seen};
   Include(job, run);
@@ -223,26 +225,26 @@ void EnergyModule::Begin(const jobs::Job& job, bool seen) {
 }
 
 // The job is on its GPUs from now on.
-void EnergyModule::Include(const jobs::Job& job, Run& run) {
+void EnergyAccountingModule::Include(const jobs::Job& job, Run& run) {
   std::vector<std::string> gpus = job.gpus;
   if (gpus.empty() && !job.queued) gpus = core_.AllGpus();
   for (const auto& gpu : gpus)
     if (run.gpus.insert(gpu).second) accounts_[gpu].Begin(job.id, run.seen);
 }
 
-void EnergyModule::OnJobChanged(const jobs::Job& /*job*/) { UpdateSoon(); }
+void EnergyAccountingModule::OnJobChanged(const jobs::Job& /*job*/) { UpdateSoon(); }
 
-void EnergyModule::OnJobRuns(const jobs::Job& job) {
+void EnergyAccountingModule::OnJobRuns(const jobs::Job& job) {
   if (const auto run = runs_.find(job.id); run != runs_.end()) Include(job, run->second);
 }
 
-void EnergyModule::OnJobLeft(base::JobId job, UnwatchReason /*why*/) {
+void EnergyAccountingModule::OnJobLeft(base::JobId job, UnwatchReason /*why*/) {
   for (auto& [uuid, account] : accounts_) account.Forget(job);
   runs_.erase(job);
   UpdateSoon();
 }
 
-std::optional<energy::Millijoules> EnergyModule::EndOf(const jobs::Job& job) {
+std::optional<energy::Millijoules> EnergyAccountingModule::EndOf(const jobs::Job& job) {
   const auto run = runs_.find(job.id);
   if (run == runs_.end()) return std::nullopt;
   for (const auto& gpu : run->second.gpus) accounts_[gpu].Reckon(core_.clock().Mono());
@@ -250,7 +252,7 @@ std::optional<energy::Millijoules> EnergyModule::EndOf(const jobs::Job& job) {
   return used ? std::optional(static_cast<energy::Millijoules>(*used * 1000)) : std::nullopt;
 }
 
-std::optional<double> EnergyModule::UsedBy(base::JobId job) const {
+std::optional<double> EnergyAccountingModule::UsedBy(base::JobId job) const {
   const auto run = runs_.find(job);
   if (run == runs_.end() || run->second.gpus.empty()) return std::nullopt;
   energy::Millijoules sum = 0;
@@ -266,7 +268,7 @@ std::optional<double> EnergyModule::UsedBy(base::JobId job) const {
 
 // --- What is shown ---
 
-void EnergyModule::Show(const jobs::Job& job, api::JobView& view) const {
+void EnergyAccountingModule::Show(const jobs::Job& job, api::JobView& view) const {
   if (jobs::IsWaiting(job) || !job.started_at) return;
   if (jobs::IsEnded(job))
     view.energy = job.energy_used ? std::optional(Joules(*job.energy_used)) : std::nullopt;
@@ -277,7 +279,7 @@ void EnergyModule::Show(const jobs::Job& job, api::JobView& view) const {
   if (view.cost) view.currency = prices.currency;
 }
 
-void EnergyModule::AddMetrics(metrics::Snapshot& snapshot) {
+void EnergyAccountingModule::AddMetrics(metrics::Snapshot& snapshot) {
   for (auto& device : snapshot.devices) {
     const auto account = accounts_.find(device.gpu.uuid);
     if (account == accounts_.end() || !account->second.IsCounted()) continue;
@@ -294,7 +296,7 @@ void EnergyModule::AddMetrics(metrics::Snapshot& snapshot) {
 
 // --- What is kept ---
 
-void EnergyModule::KeepSoon() {
+void EnergyAccountingModule::KeepSoon() {
   if (std::exchange(keeps_soon_, true)) return;
   keep_.expires_after(kKeepSoon);
   keep_.async_wait([self = self_](boost::system::error_code error) {
@@ -302,7 +304,7 @@ void EnergyModule::KeepSoon() {
   });
 }
 
-void EnergyModule::Keep() {
+void EnergyAccountingModule::Keep() {
   keeps_soon_ = false;
   keep_at_ = core_.clock().Mono() + (runs_.empty() ? kKeepAtRest : kKeepEvery);
   jobs::SettingRows rows;

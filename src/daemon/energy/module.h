@@ -26,10 +26,10 @@ namespace gpuman::daemon {
 class SharingModule;
 class SuspensionModule;
 
-class EnergyModule final : public Module {
+class EnergyAccountingModule final : public Module {
  public:
-  EnergyModule(Core& core, SuspensionModule& suspension, SharingModule& sharing);
-  ~EnergyModule() override;
+  EnergyAccountingModule(Core& core, SuspensionModule& suspension, SharingModule& sharing);
+  ~EnergyAccountingModule() override;
 
   // Joules of the job's present run until now, as far as they were read; nullopt: not measured.
   std::optional<double> UsedBy(base::JobId job) const;
@@ -37,7 +37,7 @@ class EnergyModule final : public Module {
   void Restore(jobs::StoreContents& contents) override;
   bool Stop() override;
   void OnTick() override;
-  void OnSample(const gpu::Sample& sample) override;
+  void OnSample(const gpu::GpuSample& sample) override;
   void AfterSamples(const std::set<std::string>& gpus) override;
   void OnJobChanged(const jobs::Job& job) override;
   void OnJobRuns(const jobs::Job& job) override;
@@ -51,7 +51,7 @@ class EnergyModule final : public Module {
     std::set<std::string> gpus;  // on which it is, or was
     bool seen = false;           // from its beginning
   };
-  using PresentByGpu = std::map<std::string, std::vector<Presence>>;
+  using PresentByGpu = std::map<std::string, std::vector<GpuOccupant>>;
 
   void Begin(const jobs::Job& job, bool seen);
   void Include(const jobs::Job& job, Run& run);
@@ -62,7 +62,7 @@ class EnergyModule final : public Module {
   void AddPresence(const jobs::Job& job, bool idle,
                    const std::map<base::JobId, std::set<std::string>>& processes,
                    PresentByGpu& present) const;
-  void SetWork(const guard::GpuStatus& status, std::vector<Presence>& present) const;
+  void SetWork(const guard::GpuStatus& status, std::vector<GpuOccupant>& present) const;
   void KeepSoon();
   void Keep();
 
@@ -85,7 +85,7 @@ class EnergyModule final : public Module {
   base::MonoTime keep_at_{};
   std::map<std::string, std::string> kept_;  // as it was written last
   // Callbacks that outlive this object find it gone.
-  std::shared_ptr<EnergyModule*> self_;
+  std::shared_ptr<EnergyAccountingModule*> self_;
 };
 
 }  // namespace gpuman::daemon

@@ -15,15 +15,15 @@
 namespace gpuman::daemon {
 namespace {
 
-const char* KindOf(health::Change change) {
+const char* KindOf(health::FaultChange change) {
   switch (change) {
-    case health::Change::kRaised:
+    case health::FaultChange::kRaised:
       return "gpu_fault";
-    case health::Change::kCleared:
+    case health::FaultChange::kCleared:
       return "gpu_fault_over";
-    case health::Change::kAcknowledged:
+    case health::FaultChange::kAcknowledged:
       return "gpu_fault_acknowledged";
-    case health::Change::kReported:
+    case health::FaultChange::kReported:
       return "gpu_xid";
   }
   return "gpu_fault";
@@ -31,8 +31,8 @@ const char* KindOf(health::Change change) {
 
 std::string MessageOf(const health::Notice& notice) {
   std::string text = notice.fault.text;
-  if (notice.change == health::Change::kCleared) return fmt::format("over: {} ({})", text, notice.why);
-  if (notice.change == health::Change::kAcknowledged)
+  if (notice.change == health::FaultChange::kCleared) return fmt::format("over: {} ({})", text, notice.why);
+  if (notice.change == health::FaultChange::kAcknowledged)
     return fmt::format("acknowledged {}: {}", notice.why, text);
   const auto advice = AdviceOf(notice.fault.action);
   return advice.empty() ? text : fmt::format("{}; {}", text, advice);
@@ -47,7 +47,8 @@ HealthModule::HealthModule(Core& core, SuspensionModule& suspension)
                 {[this](jobs::SettingRows entries) { Keep(std::move(entries)); },
                  [this](const std::string& gpu, const health::Notice& notice) { OnNotice(gpu, notice); }},
                 base::BootId()) {
-  core_.sampling().on_xid.Connect([this](const gpu::XidSeen& seen) { monitors_.OnXid(seen.uuid, seen.xid); });
+  core_.sampling().on_xid.Connect(
+      [this](const gpu::XidEvent& seen) { monitors_.OnXid(seen.uuid, seen.xid); });
 }
 
 // A reboot ends faults, and the module tells that.
@@ -75,7 +76,7 @@ void HealthModule::OnInventory() {
   ReadKernelLog();
 }
 
-void HealthModule::OnSample(const gpu::Sample& sample) {
+void HealthModule::OnSample(const gpu::GpuSample& sample) {
   if (!gpu::IsInstance(sample.uuid)) monitors_.OnSample(sample);
 }
 
@@ -101,10 +102,12 @@ void HealthModule::OnNotice(const std::string& uuid, const health::Notice& notic
   const auto text = fmt::format("{}: {}", gpu, MessageOf(notice));
   Tell(uuid, notice, text);
   on_change();
-  const bool is_news = notice.change == health::Change::kRaised || notice.change == health::Change::kReported;
+  const bool is_news =
+      notice.change == health::FaultChange::kRaised || notice.change == health::FaultChange::kReported;
   if (!is_news || !status) return;
   for (const auto job : JobsOn(*status)) core_.jobs().Note(job, text);
-  if (notice.change == health::Change::kRaised && monitors_.IsUnhealthy(uuid)) LeaveUnhealthy(*status, text);
+  if (notice.change == health::FaultChange::kRaised && monitors_.IsUnhealthy(uuid))
+    LeaveUnhealthy(*status, text);
 }
 
 void HealthModule::Tell(const std::string& uuid, const health::Notice& notice, const std::string& text) {
@@ -163,7 +166,7 @@ std::optional<std::string> HealthModule::HealthyBeside(const gpu::Gpu& gpu) cons
   std::optional<std::string> best;
   base::Bytes most{};
   for (const auto& [uuid, status] : core_.guard().Statuses()) {
-    if (uuid == gpu.uuid || status.gpu.name != gpu.name || status.sample.state != gpu::GpuState::kOk ||
+    if (uuid == gpu.uuid || status.gpu.name != gpu.name || status.sample.state != gpu::GpuReachability::kOk ||
         monitors_.IsUnhealthy(uuid) || status.gpu.split || !JobsOn(status).empty() || is_drained_(uuid))
       continue;
     const base::Bytes free = status.sample.memory ? status.sample.memory->free : base::Bytes{};

@@ -37,7 +37,7 @@ class HealthModule final : public Module {
   void AddRoutes(http::Router& router) override;
   void Reconfigure() override;
   void OnInventory() override;
-  void OnSample(const gpu::Sample& sample) override;
+  void OnSample(const gpu::GpuSample& sample) override;
   void Show(const guard::GpuStatus& status, api::GpuView& view) const override;
   void AddMetrics(metrics::Snapshot& snapshot) override;
 

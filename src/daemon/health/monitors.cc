@@ -79,12 +79,12 @@ void HealthMonitors::OnInventory(const gpu::Inventory& inventory) {
   }
 }
 
-void HealthMonitors::OnSample(const gpu::Sample& sample) {
+void HealthMonitors::OnSample(const gpu::GpuSample& sample) {
   health::Reading reading;
   static_cast<gpu::HealthReading&>(reading) = sample.health;
-  if (sample.state == gpu::GpuState::kLost)
+  if (sample.state == gpu::GpuReachability::kLost)
     reading.lost = sample.error.empty() ? "the GPU is lost" : sample.error;
-  if (sample.state == gpu::GpuState::kUnresponsive)
+  if (sample.state == gpu::GpuReachability::kUnresponsive)
     reading.silent = sample.error.empty() ? "the driver does not answer" : sample.error;
   MonitoredGpu& monitored = EntryOf(sample.uuid);
   monitored.missing = false;
@@ -93,7 +93,7 @@ void HealthMonitors::OnSample(const gpu::Sample& sample) {
 
 void HealthMonitors::OnXid(const std::string& uuid, unsigned xid) {
   const auto now = Now();
-  Tell(uuid, EntryOf(uuid).monitor.On(health::Xid{xid, {}, {}, now.wall}, now));
+  Tell(uuid, EntryOf(uuid).monitor.On(health::XidOccurrence{xid, {}, {}, now.wall}, now));
   KeepLogTime();  // the log has it as well
 }
 
@@ -108,7 +108,7 @@ void HealthMonitors::OnKernelLog(const std::vector<KernelXid>& xids, const gpu::
     if (gpu == inventory.gpus.end()) continue;
     const auto at = booted + std::chrono::duration_cast<base::Millis>(one.since_boot);
     Tell(gpu->uuid, EntryOf(gpu->uuid).monitor.On(
-                        health::Xid{one.logged.xid, one.logged.pid, one.logged.text, at}, now));
+                        health::XidOccurrence{one.logged.xid, one.logged.pid, one.logged.text, at}, now));
   }
   KeepLogTime();
 }

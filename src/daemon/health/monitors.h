@@ -15,8 +15,8 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "gpu/gpu_sample.h"
 #include "gpu/inventory.h"
-#include "gpu/sample.h"
 #include "health/monitor.h"
 #include "jobs/store.h"
 
@@ -42,7 +42,7 @@ class HealthMonitors {
   void SetSettings(const health::MonitorSettings& settings);
 
   void OnInventory(const gpu::Inventory& inventory);
-  void OnSample(const gpu::Sample& sample);
+  void OnSample(const gpu::GpuSample& sample);
   void OnXid(const std::string& uuid, unsigned xid);
   // Takes the Xids since the last call in this boot. Xids of GPUs that are not in the inventory are left out.
   void OnKernelLog(const std::vector<KernelXid>& xids, const gpu::Inventory& inventory);

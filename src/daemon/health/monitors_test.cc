@@ -47,8 +47,8 @@ struct Recorder {
   std::vector<std::string> heard;
 };
 
-gpu::Sample Sampled(const std::string& uuid, gpu::HealthReading health = {}) {
-  gpu::Sample sample;
+gpu::GpuSample Sampled(const std::string& uuid, gpu::HealthReading health = {}) {
+  gpu::GpuSample sample;
   sample.uuid = uuid;
   sample.taken_at = base::MonoTime(std::chrono::seconds(1));
   sample.health = health;

@@ -16,7 +16,7 @@ api::FaultView FaultViewOf(const health::Fault& fault) {
           fault.acknowledged};
 }
 
-void Fill(api::GpuHealth& view, const health::Monitor* monitor, const gpu::Sample& sample) {
+void Fill(api::GpuHealth& view, const health::Monitor* monitor, const gpu::GpuSample& sample) {
   view.health = HealthViewOf(monitor, sample);
   if (!monitor) return;
   const auto verdict = monitor->verdict();
@@ -27,7 +27,7 @@ void Fill(api::GpuHealth& view, const health::Monitor* monitor, const gpu::Sampl
 
 }  // namespace
 
-api::HealthView HealthViewOf(const health::Monitor* monitor, const gpu::Sample& sample) {
+api::HealthView HealthViewOf(const health::Monitor* monitor, const gpu::GpuSample& sample) {
   if (!monitor || sample.taken_at == base::MonoTime{}) return {"unknown", {}};
   api::HealthView view{std::string(ToString(monitor->verdict().state)), {}};
   for (const auto& fault : monitor->faults())
@@ -46,7 +46,7 @@ api::HealthReport HealthReportOf(const HealthMonitors& monitors,
   }
   std::sort(report.gpus.begin(), report.gpus.end(),
             [](const auto& a, const auto& b) { return a.index < b.index; });
-  gpu::Sample looked_at;
+  gpu::GpuSample looked_at;
   looked_at.taken_at = base::MonoTime::max();
   for (const auto& uuid : monitors.Missing()) {
     if (gpus.contains(uuid)) continue;
@@ -55,7 +55,7 @@ api::HealthReport HealthReportOf(const HealthMonitors& monitors,
     const auto faults = monitor->faults();
     const bool is_gone =
         std::any_of(faults.begin(), faults.end(), [](const auto& fault) { return fault.code == "missing"; });
-    Fill(view, monitor, is_gone ? looked_at : gpu::Sample{});
+    Fill(view, monitor, is_gone ? looked_at : gpu::GpuSample{});
     report.gpus.push_back(std::move(view));
   }
   return report;

@@ -12,7 +12,7 @@ namespace gpuman::daemon {
 
 // The state is "unknown" before the first look at the GPU. The reasons are the faults that nobody has
 // acknowledged.
-api::HealthView HealthViewOf(const health::Monitor* monitor, const gpu::Sample& sample);
+api::HealthView HealthViewOf(const health::Monitor* monitor, const gpu::GpuSample& sample);
 
 // Ordered by index; missing GPUs come last.
 api::HealthReport HealthReportOf(const HealthMonitors& monitors,

@@ -61,7 +61,7 @@ bool HistoryModule::Stop() {
 
 void HistoryModule::OnTick() { archive_->OnTick(core_.clock().Mono(), Second()); }
 
-void HistoryModule::OnSample(const gpu::Sample& sample) {
+void HistoryModule::OnSample(const gpu::GpuSample& sample) {
   if (const auto reading = ReadingOf(sample))
     archive_->Add({history::SubjectKind::kGpu, sample.uuid}, Second(), *reading);
 }
@@ -73,11 +73,11 @@ void HistoryModule::AfterSamples(const std::set<std::string>& /*gpus*/) {
   const auto moments = MomentsOf(core_.guard().Statuses());
   const auto waiting = sharing_.Waiting();
   for (const auto* const job : core_.jobs().Active()) {
-    JobMoment moment = moments.Of(job->id);
+    JobReading moment = moments.Of(job->id);
     if (suspension_.StateOf(*job) == spec::JobState::kSuspended)
-      moment.state = history::JobActivity::kSuspended;
+      moment.state = history::JobActivityState::kSuspended;
     else if (waiting.contains(job->id))
-      moment.state = history::JobActivity::kWaiting;
+      moment.state = history::JobActivityState::kWaiting;
     archive_->Add(KeyOf(job->id), second, ReadingOf(moment));
   }
 }

@@ -33,7 +33,7 @@ class HistoryModule final : public Module {
   void Reconfigure() override;
   bool Stop() override;
   void OnTick() override;
-  void OnSample(const gpu::Sample& sample) override;
+  void OnSample(const gpu::GpuSample& sample) override;
   void AfterSamples(const std::set<std::string>& gpus) override;
   void OnJobLeft(base::JobId job, UnwatchReason why) override;
 

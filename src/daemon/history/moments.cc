@@ -26,18 +26,18 @@ history::HistorySample ReadingOf(const gpu::SlowReadings& slow) {
 
 }  // namespace
 
-std::optional<history::HistorySample> ReadingOf(const gpu::Sample& sample) {
-  if (sample.state != gpu::GpuState::kOk) return std::nullopt;
+std::optional<history::HistorySample> ReadingOf(const gpu::GpuSample& sample) {
+  if (sample.state != gpu::GpuReachability::kOk) return std::nullopt;
   history::HistorySample reading = ReadingOf(sample.slow);
   if (sample.memory) reading[Metric::kMemory] = KiBOf(sample.memory->used);
   return reading;
 }
 
-history::HistorySample ReadingOf(const JobMoment& job) {
+history::HistorySample ReadingOf(const JobReading& job) {
   history::HistorySample reading;
   reading.state = job.state;
   if (job.memory) reading[Metric::kMemory] = KiBOf(*job.memory);
-  if (job.state != history::JobActivity::kRunning || job.gpus.empty()) return reading;
+  if (job.state != history::JobActivityState::kRunning || job.gpus.empty()) return reading;
   for (const auto metric : {Metric::kUtilization, Metric::kPower, Metric::kTemperature}) {
     std::vector<std::int64_t> values;
     for (const auto* const gpu : job.gpus)
@@ -54,14 +54,14 @@ history::HistorySample ReadingOf(const JobMoment& job) {
   return reading;
 }
 
-JobMoments MomentsOf(const std::map<std::string, guard::GpuStatus>& statuses) {
-  JobMoments moments;
+JobReadings MomentsOf(const std::map<std::string, guard::GpuStatus>& statuses) {
+  JobReadings moments;
   for (const auto& [uuid, status] : statuses) {
-    const bool has_figures = status.sample.state == gpu::GpuState::kOk && status.sample.processes;
+    const bool has_figures = status.sample.state == gpu::GpuReachability::kOk && status.sample.processes;
     if (status.gpu.split || !has_figures) continue;
     moments.elsewhere.memory = base::Bytes{0};
     for (const auto& [job, usage] : guard::UsageByJob(status.processes)) {
-      JobMoment& moment = moments.on_gpus[job];
+      JobReading& moment = moments.on_gpus[job];
       moment.gpus.push_back(&status.sample.slow);
       if (usage.unknown < usage.processes)
         moment.memory = std::max(moment.memory.value_or(base::Bytes{}), usage.known);

@@ -5,7 +5,7 @@
 namespace gpuman::daemon {
 namespace {
 
-using history::JobActivity;
+using history::JobActivityState;
 using history::Metric;
 
 gpu::SlowReadings Slow(int utilization, double power, int temperature) {
@@ -17,8 +17,8 @@ gpu::SlowReadings Slow(int utilization, double power, int temperature) {
 }
 
 TEST(ReadingOfAGpu, HasWhatTheSampleHas) {
-  gpu::Sample sample;
-  sample.memory = gpu::MemoryUse{base::GiB(80), base::MiB(3), base::GiB(79), {}};
+  gpu::GpuSample sample;
+  sample.memory = gpu::GpuMemoryInfo{base::GiB(80), base::MiB(3), base::GiB(79), {}};
   sample.slow = Slow(97, 512.34, 61);
   auto reading = ReadingOf(sample);
   ASSERT_TRUE(reading);
@@ -29,17 +29,17 @@ TEST(ReadingOfAGpu, HasWhatTheSampleHas) {
 }
 
 TEST(ReadingOfAGpu, DoesNotKnowWhatTheDriverDoesNotReport) {
-  gpu::Sample sample;
+  gpu::GpuSample sample;
   auto reading = ReadingOf(sample);
   ASSERT_TRUE(reading);
   EXPECT_EQ(*reading, history::HistorySample{});
-  sample.state = gpu::GpuState::kLost;
+  sample.state = gpu::GpuReachability::kLost;
   EXPECT_FALSE(ReadingOf(sample));
 }
 
 TEST(ReadingOfAJob, AddsUpItsGpusWhileItRuns) {
   const auto one = Slow(50, 300, 60), two = Slow(90, 400.5, 71);
-  auto reading = ReadingOf(JobMoment{base::GiB(1), JobActivity::kRunning, {&one, &two}});
+  auto reading = ReadingOf(JobReading{base::GiB(1), JobActivityState::kRunning, {&one, &two}});
   EXPECT_EQ(reading[Metric::kMemory], 1 << 20);
   EXPECT_EQ(reading[Metric::kUtilization], 70);
   EXPECT_EQ(reading[Metric::kPower], 7005);
@@ -48,8 +48,8 @@ TEST(ReadingOfAJob, AddsUpItsGpusWhileItRuns) {
 
 TEST(ReadingOfAJob, DoesNotHaveTheFiguresOfOthersWhileItWaits) {
   const auto gpu = Slow(50, 300, 60);
-  for (const auto state : {JobActivity::kWaiting, JobActivity::kSuspended}) {
-    auto reading = ReadingOf(JobMoment{base::Bytes{0}, state, {&gpu}});
+  for (const auto state : {JobActivityState::kWaiting, JobActivityState::kSuspended}) {
+    auto reading = ReadingOf(JobReading{base::Bytes{0}, state, {&gpu}});
     EXPECT_EQ(reading.state, state);
     EXPECT_EQ(reading[Metric::kMemory], 0);
     EXPECT_EQ(reading[Metric::kUtilization], std::nullopt);
@@ -61,11 +61,11 @@ TEST(ReadingOfAJob, DoesNotKnowWhatOneOfItsGpusDoesNotReport) {
   const auto one = Slow(50, 300, 60);
   auto two = Slow(90, 400, 71);
   two.power_w.reset();
-  auto reading = ReadingOf(JobMoment{{}, JobActivity::kRunning, {&one, &two}});
+  auto reading = ReadingOf(JobReading{{}, JobActivityState::kRunning, {&one, &two}});
   EXPECT_EQ(reading[Metric::kPower], std::nullopt);
   EXPECT_EQ(reading[Metric::kUtilization], 70);
   EXPECT_EQ(reading[Metric::kMemory], std::nullopt);
-  EXPECT_EQ(ReadingOf(JobMoment{}), history::HistorySample{});
+  EXPECT_EQ(ReadingOf(JobReading{}), history::HistorySample{});
 }
 
 guard::GpuStatus StatusWith(std::vector<gpu::AttributedProcess> processes) {
@@ -88,7 +88,7 @@ TEST(MomentsOf, HaveTheMemoryOfTheGpuWhereAJobUsesMost) {
       StatusWith({ProcessOf(1, base::MiB(3)), ProcessOf(1, base::MiB(4)), ProcessOf(2, std::nullopt)});
   statuses["b"] = StatusWith({ProcessOf(1, base::MiB(5))});
   statuses["lost"] = StatusWith({ProcessOf(1, base::MiB(50))});
-  statuses["lost"].sample.state = gpu::GpuState::kLost;
+  statuses["lost"].sample.state = gpu::GpuReachability::kLost;
   const auto moments = MomentsOf(statuses);
   EXPECT_EQ(moments.Of({1}).memory, base::MiB(7));
   EXPECT_EQ(moments.Of({1}).gpus.size(), 2u);

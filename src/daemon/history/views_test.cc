@@ -6,7 +6,7 @@
 namespace gpuman::daemon {
 namespace {
 
-using history::JobActivity;
+using history::JobActivityState;
 using history::Metric;
 using testing::ElementsAre;
 using testing::Eq;
@@ -18,7 +18,7 @@ TEST(HistoryView, HasANumberForEachBucketAndNullForAGap) {
   history::Row row = history::RowOf(100, reading);
   reading[Metric::kMemory] = 1027;
   reading[Metric::kPower] = std::nullopt;
-  reading.state = JobActivity::kWaiting;
+  reading.state = JobActivityState::kWaiting;
   history::AddTo(row, history::RowOf(101, reading));
   const history::Plan plan{1, 100, 120, 10};
   const auto view = HistoryViewOf(plan, {row, history::Row{}}, history::SubjectKind::kJob);

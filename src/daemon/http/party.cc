@@ -13,8 +13,8 @@ constexpr Party kAddresses = Party{1} << 32;  // above all users
 }  // namespace
 
 Party PartyOfTcp(int connection) {
-  const base::SocketOwner other = base::UserAtOtherEnd(connection);
-  if (other.state == base::SocketOwner::State::kKnown) return PartyOf(other.user);
+  const base::TcpSocketOwner other = base::UserAtOtherEnd(connection);
+  if (other.state == base::TcpSocketOwner::State::kKnown) return PartyOf(other.user);
   sockaddr_storage there{};
   socklen_t size = sizeof there;
   if (::getpeername(connection, reinterpret_cast<sockaddr*>(&there), &size) != 0) return kAddresses;

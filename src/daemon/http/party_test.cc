@@ -66,8 +66,8 @@ TEST(Party, AnAddressIsNoUser) {
   sockaddr_storage own{}, other{};
   reinterpret_cast<sockaddr_in&>(own) = {AF_INET, htons(1), {htonl(0xC0000201)}, {}};  // 192.0.2.1
   reinterpret_cast<sockaddr_in&>(other) = {AF_INET, htons(2), {htonl(0xC0000202)}, {}};
-  EXPECT_EQ(base::UserOfTcp(own, other).state, base::SocketOwner::State::kNone);
-  EXPECT_EQ(base::UserOfTcp({}, {}).state, base::SocketOwner::State::kUntold);
+  EXPECT_EQ(base::UserOfTcp(own, other).state, base::TcpSocketOwner::State::kNone);
+  EXPECT_EQ(base::UserOfTcp({}, {}).state, base::TcpSocketOwner::State::kUntold);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@
 #include <future>
 #include <thread>
 
-#include "base/lingering_socket.h"
+#include "base/slow_closing_socket.h"
 #include "base/temp_dir.h"
 #include "daemon/http/body_budget.h"
 #include "daemon/http/large_bodies.h"
@@ -388,7 +388,7 @@ TEST_F(ServerTest, ADescriptorThatIsPassedAlongHoldsUpNobody) {
         "POST /a" + host + "Content-Length: 50\r\n\r\n", "POST /a" + host + "Content-Length: 500\r\n\r\n",
         std::string("\x16\x03\x01 hello\r\n\r\n")}) {
     for (const bool with_first : {true, false}) {
-      base::LingeringSocket lingering;
+      base::SlowClosingSocket lingering;
       ASSERT_TRUE(lingering.ok());
       auto fd = Connect();
       if (!with_first) Send(fd, first);
@@ -407,7 +407,7 @@ TEST_F(ServerTest, ADescriptorThatIsPassedAlongHoldsUpNobody) {
 
 TEST_F(ServerTest, ADescriptorOfWhoIsSilentHoldsUpNobody) {
   Start({.request = std::chrono::milliseconds(50)}, Echo);
-  base::LingeringSocket lingering;
+  base::SlowClosingSocket lingering;
   ASSERT_TRUE(lingering.ok());
   const auto fd = Connect();
   ASSERT_TRUE(WhileTheLoopRests([&] { return lingering.PassTo(fd.get(), "GET"); }));
@@ -417,7 +417,7 @@ TEST_F(ServerTest, ADescriptorOfWhoIsSilentHoldsUpNobody) {
 
 TEST_F(ServerTest, ADescriptorOfWhoWasNotAcceptedHoldsUpNoEnd) {
   Start({}, Echo);
-  base::LingeringSocket lingering;
+  base::SlowClosingSocket lingering;
   ASSERT_TRUE(lingering.ok());
   std::promise<void> ended;
   ASSERT_TRUE(WhileTheLoopRests([&] {

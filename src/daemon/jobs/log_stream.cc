@@ -23,14 +23,14 @@ constexpr std::size_t kAhead = 256u << 10;  // bytes that a slow client has not 
 
 }  // namespace
 
-void LogStream::Start(boost::asio::io_context& loop, LogReaders& readers, http::ExchangePtr exchange,
+void LogStream::Start(boost::asio::io_context& loop, LogReaderPool& readers, http::ExchangePtr exchange,
                       LogRequest request, std::function<bool()> ended) {
   const std::shared_ptr<LogStream> stream(
       new LogStream(loop, readers, std::move(exchange), std::move(request), std::move(ended)));
   stream->Begin();
 }
 
-LogStream::LogStream(boost::asio::io_context& loop, LogReaders& readers, http::ExchangePtr exchange,
+LogStream::LogStream(boost::asio::io_context& loop, LogReaderPool& readers, http::ExchangePtr exchange,
                      LogRequest request, std::function<bool()> ended)
     : timer_(loop),
       readers_(readers),

@@ -1,6 +1,6 @@
 // Sends a job's log to a client: its end, or all of it, and what is added later while the job lives.
 //
-// Lives on the event loop; a thread of LogReaders opens and reads the file, a step at a time. While it
+// Lives on the event loop; a thread of LogReaderPool opens and reads the file, a step at a time. While it
 // follows, it looks every 100 ms whether the file has grown.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 #include "base/fd.h"
 #include "daemon/http/exchange.h"
-#include "daemon/jobs/log_readers.h"
+#include "daemon/jobs/log_reader_pool.h"
 #include "daemon/jobs/tail_search.h"
 
 namespace gpuman::daemon {
@@ -34,11 +34,11 @@ class LogStream : public std::enable_shared_from_this<LogStream> {
  public:
   // Answers the exchange. `ended` says whether the job has ended, so that no more can come. The stream keeps
   // itself alive until the answer is complete or the client has gone. `readers` must outlive it.
-  static void Start(boost::asio::io_context& loop, LogReaders& readers, http::ExchangePtr exchange,
+  static void Start(boost::asio::io_context& loop, LogReaderPool& readers, http::ExchangePtr exchange,
                     LogRequest request, std::function<bool()> ended);
 
  private:
-  LogStream(boost::asio::io_context& loop, LogReaders& readers, http::ExchangePtr exchange,
+  LogStream(boost::asio::io_context& loop, LogReaderPool& readers, http::ExchangePtr exchange,
             LogRequest request, std::function<bool()> ended);
   // What one step on the thread has found.
   struct Found {
@@ -61,7 +61,7 @@ class LogStream : public std::enable_shared_from_this<LogStream> {
   bool Rotated();
 
   boost::asio::steady_timer timer_;
-  LogReaders& readers_;
+  LogReaderPool& readers_;
   http::ExchangePtr exchange_;
   const LogRequest request_;
   std::function<bool()> ended_;

@@ -5,12 +5,12 @@
 
 #include "daemon/core/core.h"
 #include "daemon/core/module.h"
-#include "daemon/jobs/log_readers.h"
-#include "daemon/jobs/recent_callers.h"
+#include "daemon/jobs/caller_cache.h"
+#include "daemon/jobs/log_reader_pool.h"
 
 namespace gpuman::daemon {
 
-class DeviceModule;
+class DeviceSettingsModule;
 class MpsModule;
 class NotifyModule;
 class QueueModule;
@@ -24,7 +24,7 @@ struct RequiredModules {
   ShimsModule& shims;
   SuspensionModule& suspension;
   SharingModule& sharing;
-  DeviceModule& device;
+  DeviceSettingsModule& device;
   MpsModule& mps;
   QueueModule& queue;
 };
@@ -39,11 +39,11 @@ class JobsModule final : public Module {
   ShimsModule& shims() { return uses_.shims; }
   SuspensionModule& suspension() { return uses_.suspension; }
   SharingModule& sharing() { return uses_.sharing; }
-  DeviceModule& device() { return uses_.device; }
+  DeviceSettingsModule& device() { return uses_.device; }
   MpsModule& mps() { return uses_.mps; }
   QueueModule& queue() { return uses_.queue; }
-  LogReaders& log_readers() { return log_readers_; }
-  RecentCallers& callers() { return callers_; }
+  LogReaderPool& log_readers() { return log_readers_; }
+  CallerCache& callers() { return callers_; }
 
   void AddRoutes(http::Router& router) override;
 
@@ -56,8 +56,8 @@ class JobsModule final : public Module {
 
   Core& core_;
   RequiredModules uses_;
-  LogReaders log_readers_;
-  RecentCallers callers_;
+  LogReaderPool log_readers_;
+  CallerCache callers_;
 };
 
 }  // namespace gpuman::daemon

@@ -38,7 +38,8 @@ base::Result<> Create(JobsModule& jobs, jobs::Job job, Done done) {
 // What a user should know of the GPUs of a job that started beside the queue.
 Notes NotesOn(JobsModule& jobs, const jobs::Job& job) {
   if (job.queued || job.attached) return {};
-  return jobs.queue().NotesOn(job.gpus, job.gpus.empty() ? GpuSelection::kNoneNamed : GpuSelection::kNamed);
+  return jobs.queue().NotesOn(job.gpus,
+                              job.gpus.empty() ? GpuSelectionReason::kNoneNamed : GpuSelectionReason::kNamed);
 }
 
 base::Result<> Run(JobsModule& jobs, const Call<api::RunRequest, api::JobView>& call) {
@@ -50,7 +51,8 @@ base::Result<> Run(JobsModule& jobs, const Call<api::RunRequest, api::JobView>& 
   return Create(jobs, std::move(job), call.After([&jobs, call](const jobs::Job& made) {
     const bool chosen = call.body().gpus.empty() && !made.gpus.empty();
     AnswerWithJob(jobs.queue(), call)(
-        made, chosen ? jobs.queue().NotesOn(made.gpus, GpuSelection::kOnlyOneWithMps) : NotesOn(jobs, made));
+        made,
+        chosen ? jobs.queue().NotesOn(made.gpus, GpuSelectionReason::kOnlyOneWithMps) : NotesOn(jobs, made));
   }));
 }
 
@@ -105,7 +107,7 @@ base::Result<> ChangeWaiting(JobsModule& jobs, const jobs::Job& changed,
 }
 
 base::Result<> Change(JobsModule& jobs, const http::Peer& peer, const jobs::Job& job,
-                      const api::JobUpdate& update, const JobCallback& done) {
+                      const api::JobUpdate& update, const JobResultCallback& done) {
   GPUMAN_TRY(MayRewrite(update, peer.uid, job));
   if (!job.queued && update.queue) return base::Fail(NotOfTheQueue(job));
   if (!job.queued) return UpdateRun(jobs, peer, job, update.job, done);
@@ -131,13 +133,13 @@ base::Result<> Change(JobsModule& jobs, const http::Peer& peer, const jobs::Job&
 }
 
 base::Result<> Update(JobsModule& jobs, const Call<api::JobUpdate, api::JobView>& call, const jobs::Job& job,
-                      const JobCallback& done) {
+                      const JobResultCallback& done) {
   return Change(jobs, call.peer(), job, call.body(), done);
 }
 
 // If the request has a body, the job's settings are changed first.
 base::Result<> Restart(JobsModule& jobs, const Call<api::RunOptionsPatch, api::JobView>& call,
-                       const jobs::Job& job, const JobCallback& done) {
+                       const jobs::Job& job, const JobResultCallback& done) {
   const auto restart = [&jobs, id = job.id, by = UserOf(call.exchange()), done] {
     jobs.core().jobs().Restart(id, {"restart", "started again by " + by},
                                [&jobs, done](const base::Result<jobs::Job>& again) {
@@ -150,7 +152,7 @@ base::Result<> Restart(JobsModule& jobs, const Call<api::RunOptionsPatch, api::J
   }
   GPUMAN_TRY(jobs.core().jobs().MayRestart(job.id));
   return Change(jobs, call.peer(), job, {call.body(), {}},
-                JobCallback([done, restart](const base::Result<jobs::Job>& changed, const Notes&) {
+                JobResultCallback([done, restart](const base::Result<jobs::Job>& changed, const Notes&) {
                   if (!changed) return done(changed);
                   restart();
                 }));
@@ -158,7 +160,8 @@ base::Result<> Restart(JobsModule& jobs, const Call<api::RunOptionsPatch, api::J
 
 using JobCall = Call<api::NoBody, api::JobView>;
 
-base::Result<> Remove(JobsModule& jobs, const JobCall& call, const jobs::Job& job, const JobCallback& done) {
+base::Result<> Remove(JobsModule& jobs, const JobCall& call, const jobs::Job& job,
+                      const JobResultCallback& done) {
   if (FlagParameter(call.request(), "keep_running")) {
     GPUMAN_TRY(MayLoosen(jobs, call.peer(), job));
     jobs.core().jobs().Release(job.id, done);
@@ -168,14 +171,15 @@ base::Result<> Remove(JobsModule& jobs, const JobCall& call, const jobs::Job& jo
   return {};
 }
 
-base::Result<> Wait(JobsModule& jobs, const JobCall& call, const jobs::Job& job, const JobCallback& done) {
+base::Result<> Wait(JobsModule& jobs, const JobCall& call, const jobs::Job& job,
+                    const JobResultCallback& done) {
   const auto handle = jobs.core().jobs().WaitForEnd(job.id, done);
   if (handle != 0) call.exchange()->OnGone([&jobs, handle] { jobs.core().jobs().CancelWait(handle); });
   return {};
 }
 
 base::Result<> ShowInFull(JobsModule& /*jobs*/, const JobCall& /*call*/, const jobs::Job& job,
-                          const JobCallback& done) {
+                          const JobResultCallback& done) {
   done(job);
   return {};
 }

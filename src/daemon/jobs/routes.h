@@ -47,7 +47,7 @@ void ServeJob(JobsModule& jobs, http::Router& router, const api::JobRoute<Body, 
 // The same where the answer is a job: `act` passes it on when it is known. `in_full` as for AnswerWithJob.
 template <typename Body>
 using ActOnJob = base::Result<> (*)(JobsModule&, const Call<Body, api::JobView>&, const jobs::Job&,
-                                    const JobCallback& done);
+                                    const JobResultCallback& done);
 template <typename Body>
 void ServeJob(JobsModule& jobs, http::Router& router, const api::JobRoute<Body, api::JobView>& route,
               ActOnJob<std::type_identity_t<Body>> act, bool in_full = false) {

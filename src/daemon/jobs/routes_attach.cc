@@ -51,7 +51,7 @@ base::Result<> Attach(JobsModule& jobs, const Call<api::AttachRequest, api::Atta
     return Fail(ErrorCode::kNotFound, fmt::format("there is no process {}", wanted.pid));
   GPUMAN_TRY(MayAttach(wanted, peer.uid, *owner));
   GPUMAN_TRY(IsFree(jobs, process->id, wanted.tag));
-  const AttachTarget root{*owner, jobs.core().processes().CommandLine(wanted.pid)};
+  const AttachedProcess root{*owner, jobs.core().processes().CommandLine(wanted.pid)};
   GPUMAN_ASSIGN(auto job, JobFromAttachRequest(wanted, OwnerOf(wanted, peer), root, jobs.core().inventory()));
   if (peer.uid == 0) job.tag = TagFor(jobs, job.tag, process->id);
   jobs.core().jobs().Attach(job, process->id, call.After([&jobs](const jobs::Job& attached) {

@@ -39,7 +39,7 @@ void TakeView(const api::JobView& view, jobs::StoryFacts& facts) {
   facts.peak = view.memory.peak;
   facts.peak_parts = view.memory.peak_parts;
   if (!view.refusal) return;
-  const api::RefusalView& refusal = *view.refusal;
+  const api::RefusedAllocationView& refusal = *view.refusal;
   facts.refusal = {refusal.gpu, refusal.asked, refusal.used, refusal.limit, refusal.by, refusal.at};
   facts.refusal_text = refusal.message;
 }
@@ -64,7 +64,7 @@ void TakeWait(JobsModule& jobs, const jobs::Job& job, jobs::StoryFacts& facts) {
   const auto wait = jobs.sharing().WaitOf(job.id);
   if (!wait || facts.state != spec::JobState::kRunning) return;
   const auto waiting = std::chrono::duration_cast<base::Millis>(wait->waiting);
-  facts.wait = jobs::SharedWait{wait->gpus, wait->for_what, jobs.core().clock().Wall() - waiting, {}};
+  facts.wait = jobs::SharedGpuWait{wait->gpus, wait->for_what, jobs.core().clock().Wall() - waiting, {}};
   for (const base::JobId id : wait->others)
     if (const jobs::Job* const other = jobs.core().jobs().Find(id))
       facts.wait->others.push_back(NameOf(*other));

@@ -72,7 +72,7 @@ void SendAnswer(JobsModule& jobs, const SubmitCall& call, api::SubmissionAnswer 
   call.SendAside(jobs.core(), std::move(answer));
 }
 
-void TryOut(JobsModule& jobs, const SubmitCall& call, Prepared prepared, Dispatcher::Claim claim) {
+void TryOut(JobsModule& jobs, const SubmitCall& call, PreparedSubmission prepared, Dispatcher::Claim claim) {
   jobs.queue().dispatcher().TryOut(
       std::move(prepared.jobs),
       call.After([&jobs, call, heads = std::move(prepared.heads),
@@ -108,11 +108,11 @@ struct Incoming {
   std::map<std::string, std::string> environment = DriverEnvironment();
   jobs::Shared<jobs::ResourceLimits> limits{};
   queue::ReferenceLookup lookup{};
-  std::optional<MemoryGrounds> memory{};
+  std::optional<MemoryChoiceContext> memory{};
   base::JobId first_id{};
   Dispatcher::Claim claim{};
   std::optional<SubmissionPreparer> preparation{};
-  Prepared prepared{};
+  PreparedSubmission prepared{};
   std::size_t at = 0, head = 0;  // the next job and the next head to bind
   std::set<std::string> notes{}, mps{};
 };

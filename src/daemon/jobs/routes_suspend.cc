@@ -13,7 +13,8 @@ namespace gpuman::daemon {
 namespace {
 
 // Passes the job on once it is off the GPU, or back on it.
-SuspendController::Done OnceThere(JobsModule& jobs, base::JobId id, JobCallback done, Notes notes = {}) {
+SuspendController::Done OnceThere(JobsModule& jobs, base::JobId id, JobResultCallback done,
+                                  Notes notes = {}) {
   return [&jobs, id, done = std::move(done), notes = std::move(notes)](base::Result<> there) {
     if (!there) return done(base::Fail(std::move(there.error())));
     const auto job = StillThere(jobs.core(), id);
@@ -60,7 +61,7 @@ base::Result<std::optional<std::string>> GpuNamedBy(JobsModule& jobs, const api:
 // A request right after `run` waits until the run has started. True: it waits.
 template <typename Body>
 bool WaitsForStart(JobsModule& jobs, const Call<Body, api::JobView>& call, const jobs::Job& job,
-                   const JobCallback& done, ActOnJob<Body> act) {
+                   const JobResultCallback& done, ActOnJob<Body> act) {
   if (!jobs.core().jobs().IsBeingStarted(job.id)) return false;
   jobs.core().jobs().OnceStarted(job.id, [&jobs, call, id = job.id, done, act] {
     call.AnswerBy([&]() -> base::Result<> {
@@ -72,7 +73,7 @@ bool WaitsForStart(JobsModule& jobs, const Call<Body, api::JobView>& call, const
 }
 
 base::Result<> Suspend(JobsModule& jobs, const Call<api::NoBody, api::JobView>& call, const jobs::Job& job,
-                       const JobCallback& done) {
+                       const JobResultCallback& done) {
   if (WaitsForStart(jobs, call, job, done, Suspend)) return {};
   GPUMAN_ASSIGN(auto* const suspend_controller, jobs.suspension().ControllerFor(job));
   const auto* const record = jobs.suspension().controller().RecordOf(job.id);
@@ -90,8 +91,9 @@ using PlaceCall = Call<api::TargetGpuRequest, api::JobView>;
 
 // The same for a job that comes to another GPU: its record names the new GPU, so that its limits hold there
 // and a new run begins there.
-SuspendController::Done OnceOn(JobsModule& jobs, base::JobId id, std::string gpu, const JobCallback& done) {
-  auto answer = OnceThere(jobs, id, done, jobs.queue().NotesOn({gpu}, GpuSelection::kNamed));
+SuspendController::Done OnceOn(JobsModule& jobs, base::JobId id, std::string gpu,
+                               const JobResultCallback& done) {
+  auto answer = OnceThere(jobs, id, done, jobs.queue().NotesOn({gpu}, GpuSelectionReason::kNamed));
   return [&jobs, id, gpu = std::move(gpu), answer = std::move(answer)](base::Result<> there) {
     if (!there) return answer(std::move(there));
     const auto move = [&](jobs::Job& stored) {
@@ -102,7 +104,7 @@ SuspendController::Done OnceOn(JobsModule& jobs, base::JobId id, std::string gpu
 }
 
 base::Result<> Resume(JobsModule& jobs, const PlaceCall& call, const jobs::Job& job,
-                      const JobCallback& done) {
+                      const JobResultCallback& done) {
   if (WaitsForStart(jobs, call, job, done, Resume)) return {};
   GPUMAN_ASSIGN(auto place, GpuNamedBy(jobs, call.body()));
   GPUMAN_ASSIGN(auto* const suspend_controller, jobs.suspension().ControllerFor(job));
@@ -122,7 +124,8 @@ base::Result<> Resume(JobsModule& jobs, const PlaceCall& call, const jobs::Job& 
   return {};
 }
 
-base::Result<> Move(JobsModule& jobs, const PlaceCall& call, const jobs::Job& job, const JobCallback& done) {
+base::Result<> Move(JobsModule& jobs, const PlaceCall& call, const jobs::Job& job,
+                    const JobResultCallback& done) {
   if (WaitsForStart(jobs, call, job, done, Move)) return {};
   GPUMAN_ASSIGN(const auto place, GpuNamedBy(jobs, call.body()));
   if (!place) return base::Fail(base::ErrorCode::kInvalidArgument, "gpu: is missing: to which GPU?");

@@ -45,7 +45,8 @@ std::optional<metrics::JobPart> PartOf(const jobs::Job& job, const std::vector<s
 
 MetricsModule::MetricsModule(Core& core) : core_(core), scrapes_(core.clock()) {
   core_.events().Follow([this](const jobs::Event& event) { Count(event); });
-  core_.sampling().on_xid.Connect([this](const gpu::XidSeen& seen) { counters_.OnXid(seen.uuid, seen.xid); });
+  core_.sampling().on_xid.Connect(
+      [this](const gpu::XidEvent& seen) { counters_.OnXid(seen.uuid, seen.xid); });
 }
 
 void MetricsModule::Restore(jobs::StoreContents& /*contents*/) { Serve(); }

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/clock.h"
-#include "base/time_budget.h"
+#include "base/time_token_bucket.h"
 #include "base/units.h"
 
 namespace gpuman::daemon {
@@ -39,7 +39,7 @@ class Scrapes {
 
  private:
   const base::Clock& clock_;
-  base::TimeBudget budget_{base::Millis(100), 20};
+  base::TimeTokenBucket budget_{base::Millis(100), 20};
   std::map<bool, std::string> last_;  // by with_dcgm
   std::uint64_t count_ = 0;
   double seconds_ = 0;

@@ -132,13 +132,13 @@ void MigManager::Check() {
     if (const auto* wanted = WantedOf(gpu.uuid); wanted && wanted->enabled)
       orders.push_back({gpu, {}, *wanted});
   checking_ = true;
-  const auto check = std::make_shared<MigCheck>();  // shared by the thread's work and the loop's
+  const auto check = std::make_shared<MigRestoreResult>();  // shared by the thread's work and the loop's
   executor_.Run([check, gpus, orders = std::move(orders), own = own_()](
                     const driver::LoadedNvml& nvml) { *check = CheckGpus(nvml, gpus, orders, own); },
                 [this, check] { OnChecked(*check); });
 }
 
-void MigManager::OnChecked(const MigCheck& check) {
+void MigManager::OnChecked(const MigRestoreResult& check) {
   checking_ = false;
   OnRestored(check.lost);
   const bool is_news = !has_looked_ || split_ != check.split;

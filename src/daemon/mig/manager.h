@@ -47,7 +47,7 @@ class MigManager {
  private:
   void Check();
   void Wait();
-  void OnChecked(const MigCheck& check);
+  void OnChecked(const MigRestoreResult& check);
   void OnRestored(const std::vector<MigOutcome>& outcomes);
   void Keep(std::vector<MigOutcome> outcomes, bool forget, Answer then);
   // kind: mig_changed, mig_needs_reset, mig_restored, mig_waits, mig_failed.

@@ -165,9 +165,9 @@ std::vector<MigOutcome> RestoreLost(const driver::Nvml& nvml, const std::vector<
 
 }  // namespace
 
-MigCheck CheckGpus(const driver::LoadedNvml& nvml, const std::vector<gpu::Gpu>& gpus,
-                   const std::vector<MigOrder>& orders, const std::set<pid_t>& own) {
-  MigCheck check;
+MigRestoreResult CheckGpus(const driver::LoadedNvml& nvml, const std::vector<gpu::Gpu>& gpus,
+                           const std::vector<MigOrder>& orders, const std::set<pid_t>& own) {
+  MigRestoreResult check;
   if (!nvml) return check;
   check.lost = RestoreLost(**nvml, orders, own);
   for (const auto& gpu : gpus) {

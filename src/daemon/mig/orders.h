@@ -65,12 +65,12 @@ base::Result<std::vector<MigOutcome>> ApplyOrders(const driver::LoadedNvml& nvml
 // The holders of the devices that the plan takes away from them; pure.
 std::vector<std::string> HeldBy(const MigOutcome& outcome, const MigHolders& holders);
 
-struct MigCheck {
+struct MigRestoreResult {
   std::map<std::string, bool> split;  // by UUID: in MIG mode; only GPUs that the driver answers for
   std::vector<MigOutcome> lost;       // of orders whose instances a reset, a reboot or a reload removed
 };
 // Reads the modes, and makes lost instances again.
-MigCheck CheckGpus(const driver::LoadedNvml& nvml, const std::vector<gpu::Gpu>& gpus,
-                   const std::vector<MigOrder>& orders, const std::set<pid_t>& own);
+MigRestoreResult CheckGpus(const driver::LoadedNvml& nvml, const std::vector<gpu::Gpu>& gpus,
+                           const std::vector<MigOrder>& orders, const std::set<pid_t>& own);
 
 }  // namespace gpuman::daemon

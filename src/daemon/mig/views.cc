@@ -62,14 +62,15 @@ api::MigInstanceView InstanceView(const mig::GpuMigState& device, const mig::Gpu
   return view;
 }
 
-std::optional<std::string> NumberIn(const gpu::Inventory& inventory, const std::optional<std::string>& uuid) {
+std::optional<std::string> NumberTypeOf(const gpu::Inventory& inventory,
+                                        const std::optional<std::string>& uuid) {
   for (const auto& gpu : inventory.gpus)
     if (gpu.uuid == uuid) return gpu::NumberOf(gpu);
   return std::nullopt;
 }
 
-api::MigChange ChangeView(const MigOutcome& outcome, const OwnProcesses& own) {
-  api::MigChange view;
+api::MigGpuChange ChangeView(const MigOutcome& outcome, const OwnProcesses& own) {
+  api::MigGpuChange view;
   view.index = static_cast<int>(outcome.gpu.index);
   view.uuid = outcome.gpu.uuid;
   for (const auto& step : outcome.plan.steps) {
@@ -111,7 +112,8 @@ api::MigGpu MigGpuOf(const MigReading& reading, const mig::WantedLayout* wanted,
   view.pending = device.pending;
   for (const auto& instance : device.instances) {
     view.instances.push_back(InstanceView(device, instance, own));
-    for (auto& compute : view.instances.back().compute) compute.number = NumberIn(inventory, compute.uuid);
+    for (auto& compute : view.instances.back().compute)
+      compute.number = NumberTypeOf(inventory, compute.uuid);
   }
   view.layout = Words(mig::ItemsOf(device.geometry, device.instances));
   for (const auto& profile : device.geometry) view.profiles.push_back(ProfileView(profile));

@@ -58,7 +58,7 @@ bool MpsManager::IsRunning(const std::string& uuid) const {
   return it != units_.end() && it->second.state == MpsState::kRunning;
 }
 
-std::optional<mps::ControlProcess> MpsManager::RivalOn(const std::string& uuid) const {
+std::optional<mps::FoundControlDaemon> MpsManager::RivalOn(const std::string& uuid) const {
   return mps::RivalFor(controls_, root_, uuid);
 }
 
@@ -174,7 +174,7 @@ void MpsManager::OnEnded(const std::string& uuid) {
 void MpsManager::Refresh(std::function<void()> then) {
   const auto control = MakeControl();
   struct Round {
-    std::vector<mps::ControlProcess> controls;
+    std::vector<mps::FoundControlDaemon> controls;
     std::map<std::string, Seen> seen;
   };
   const auto round = std::make_shared<Round>();  // worker to loop

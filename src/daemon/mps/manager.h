@@ -73,7 +73,7 @@ class MpsManager {
   bool auto_start() const { return settings_.auto_start; }
   mps::Directories DirectoriesFor(const std::string& uuid) const { return mps::DirectoriesOf(root_, uuid); }
   // Somebody else's control daemon on the GPU, as of the last Refresh or Start.
-  std::optional<mps::ControlProcess> RivalOn(const std::string& uuid) const;
+  std::optional<mps::FoundControlDaemon> RivalOn(const std::string& uuid) const;
   base::Result<std::filesystem::path> Program() const;
 
  private:
@@ -107,7 +107,7 @@ class MpsManager {
   MpsSettings settings_;
   std::map<std::string, MpsUnit> units_;
   std::map<std::string, boost::asio::posix::stream_descriptor> ends_;  // pidfds of control daemons
-  std::vector<mps::ControlProcess> controls_;
+  std::vector<mps::FoundControlDaemon> controls_;
   boost::asio::steady_timer timer_;
   boost::asio::thread_pool worker_{1};
 };

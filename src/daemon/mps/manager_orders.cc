@@ -21,7 +21,7 @@ base::Error NotRunning(const gpu::Gpu& gpu) {
           fmt::format("gpuman mps start --gpu {}", gpu.index)};
 }
 
-base::Error InTheWay(const mps::ControlProcess& rival, unsigned gpu) {
+base::Error InTheWay(const mps::FoundControlDaemon& rival, unsigned gpu) {
   return {ErrorCode::kConflict,
           fmt::format(
               "an MPS that gpuman did not start may serve GPU {}: nvidia-cuda-mps-control, pid {}, user {}{}",
@@ -76,7 +76,7 @@ void MpsManager::Launch(const std::string& uuid, const mps::Limits& limits, Done
   unit.state = MpsState::kStarting;
   unit.record.limits = limits;
   struct Outcome {
-    std::vector<mps::ControlProcess> controls;
+    std::vector<mps::FoundControlDaemon> controls;
     Result<base::ProcessId> started = base::ProcessId{};
   };
   const auto outcome = std::make_shared<Outcome>();  // written on the worker, read on the loop

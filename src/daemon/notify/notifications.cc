@@ -66,19 +66,20 @@ notify::Notification NotificationOf(const jobs::Job& job, std::string_view word,
 
 }  // namespace
 
-std::string ReceiverOf(const notify::Message& message) {
-  return message.channel == notify::Channel::kMail ? message.target : base::UrlWithoutSecrets(message.target);
+std::string ReceiverOf(const notify::OutboxMessage& message) {
+  return message.channel == notify::ChannelKind::kMail ? message.target
+                                                       : base::UrlWithoutSecrets(message.target);
 }
 
-std::string TitleOf(const notify::Message& message) {
+std::string TitleOf(const notify::OutboxMessage& message) {
   return fmt::format("the {} to {} about '{}'",
-                     message.channel == notify::Channel::kMail ? "mail" : "webhook", ReceiverOf(message),
+                     message.channel == notify::ChannelKind::kMail ? "mail" : "webhook", ReceiverOf(message),
                      message.event);
 }
 
 Notifications::Notifications(boost::asio::io_context& loop, boost::asio::thread_pool& workers,
                              const base::Clock& clock, jobs::StoreWorker& store, Options options,
-                             notify::DeliverySettings settings, Tell tell)
+                             notify::NotificationSettings settings, Tell tell)
     : loop_(loop),
       workers_(workers),
       clock_(clock),
@@ -115,7 +116,7 @@ void Notifications::Begin(const std::vector<jobs::OutboxRow>& rows, std::int64_t
   PumpSoon();
 }
 
-void Notifications::SetSettings(notify::DeliverySettings settings) {
+void Notifications::SetSettings(notify::NotificationSettings settings) {
   settings_ = std::move(settings);
   outbox_.SetSettings(settings_.outbox);
   allowed_.clear();
@@ -145,7 +146,7 @@ std::string Notifications::NoteOn(const spec::Notify& asked) const {
   return "this machine sends no mail until an administrator sets notify.smtp.server";
 }
 
-bool Notifications::MakeRoom(const notify::Message& message) {
+bool Notifications::MakeRoom(const notify::OutboxMessage& message) {
   if (outbox_.HasRoom(message.user)) {
     full_.erase(message.user);
     return true;
@@ -164,7 +165,7 @@ bool Notifications::MakeRoom(const notify::Message& message) {
   return false;
 }
 
-jobs::OutboxRow Notifications::Keep(notify::Message message) {
+jobs::OutboxRow Notifications::Keep(notify::OutboxMessage message) {
   message.number = ++last_number_;
   jobs::OutboxRow row{message.number, message.job, message.user, notify::SerializeMessage(message)};
   outbox_.Add(std::move(message), false);
@@ -183,8 +184,8 @@ std::vector<jobs::OutboxRow> Notifications::About(const jobs::Job& job,
     notify::Notification notification = NotificationOf(job, *word, notice.message);
     notification.host = host_;
     notification.at = clock_.Wall();
-    const auto add = [&](notify::Channel channel, const std::string& target) {
-      notify::Message message;
+    const auto add = [&](notify::ChannelKind channel, const std::string& target) {
+      notify::OutboxMessage message;
       message.delivery = RandomId();
       message.user = job.owner->user;
       message.job = job.id.value;
@@ -194,13 +195,13 @@ std::vector<jobs::OutboxRow> Notifications::About(const jobs::Job& job,
       message.made = notification.at;
       message.next = notification.at;
       if (!MakeRoom(message)) return;
-      message.content = channel == notify::Channel::kMail
+      message.content = channel == notify::ChannelKind::kMail
                             ? notify::MailOf(notification, message.delivery, target)
                             : notify::BodyOf(notification, message.delivery);
       rows.push_back(Keep(std::move(message)));
     };
-    for (const auto& url : asked.webhooks) add(notify::Channel::kWebhook, url);
-    for (const auto& mail : asked.mails) add(notify::Channel::kMail, mail);
+    for (const auto& url : asked.webhooks) add(notify::ChannelKind::kWebhook, url);
+    for (const auto& mail : asked.mails) add(notify::ChannelKind::kMail, mail);
   }
   return rows;
 }
@@ -222,7 +223,7 @@ std::vector<jobs::OutboxRow> Notifications::About(const jobs::Event& event) {
   if (event.gpu) notification.gpus = {*event.gpu};
   std::vector<jobs::OutboxRow> rows;
   for (const auto& url : settings_.webhooks) {
-    notify::Message message;
+    notify::OutboxMessage message;
     message.delivery = RandomId();
     message.target = url;
     message.event = event.kind;

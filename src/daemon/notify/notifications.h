@@ -40,8 +40,8 @@ inline constexpr const char* kNotificationFailed = "notification_failed";
 
 // Texts for people, without the parts of a URL that may be secret, because everybody may see a job.
 // ReceiverOf: a mail address or "https://host/…". TitleOf: "the webhook to https://host/… about 'failed'".
-std::string ReceiverOf(const notify::Message& message);
-std::string TitleOf(const notify::Message& message);
+std::string ReceiverOf(const notify::OutboxMessage& message);
+std::string TitleOf(const notify::OutboxMessage& message);
 
 class Notifications {
  public:
@@ -54,14 +54,14 @@ class Notifications {
 
   // All must outlive this object.
   Notifications(boost::asio::io_context& loop, boost::asio::thread_pool& workers, const base::Clock& clock,
-                jobs::StoreWorker& store, Options options, notify::DeliverySettings settings, Tell tell);
+                jobs::StoreWorker& store, Options options, notify::NotificationSettings settings, Tell tell);
   ~Notifications();
   Notifications(const Notifications&) = delete;
   Notifications& operator=(const Notifications&) = delete;
 
   // `rows`: the messages in the store; `last_number`: the highest number that a message ever had.
   void Begin(const std::vector<jobs::OutboxRow>& rows, std::int64_t last_number);
-  void SetSettings(notify::DeliverySettings settings);
+  void SetSettings(notify::NotificationSettings settings);
 
   // kInvalidArgument: `asked` names an address to which the daemon sends nothing.
   base::Result<> Check(const spec::Notify& asked) const;
@@ -81,15 +81,15 @@ class Notifications {
   std::size_t Failed() const { return outbox_.failed(); }
 
  private:
-  jobs::OutboxRow Keep(notify::Message message);
-  bool MakeRoom(const notify::Message& message);
+  jobs::OutboxRow Keep(notify::OutboxMessage message);
+  bool MakeRoom(const notify::OutboxMessage& message);
   void Pump();
   void PumpSoon();
-  void Send(const notify::Message& message);
-  base::Result<notify::DeliveryRequest> OrderFor(const notify::Message& message) const;
+  void Send(const notify::OutboxMessage& message);
+  base::Result<notify::DeliveryRequest> OrderFor(const notify::OutboxMessage& message) const;
   base::Result<std::string> SecretOf(const std::string& user) const;
   void RecordAttempt(std::int64_t number, const notify::Attempt& attempt);
-  void TellGivenUp(const notify::Message& message);
+  void TellGivenUp(const notify::OutboxMessage& message);
   void OnGone(const base::Error& error);
   void Watch();
 
@@ -99,8 +99,8 @@ class Notifications {
   jobs::StoreWorker& store_;
   const Options options_;
   const std::string host_;
-  notify::DeliverySettings settings_;
-  std::vector<notify::Network> allowed_;
+  notify::NotificationSettings settings_;
+  std::vector<notify::IpNetwork> allowed_;
   Tell tell_;
   notify::Outbox outbox_;
   std::int64_t last_number_ = 0;

@@ -53,13 +53,13 @@ Result<std::string> Notifications::SecretOf(const std::string& user) const {
   return ReadSecret(settings_.secret_file);
 }
 
-Result<notify::DeliveryRequest> Notifications::OrderFor(const notify::Message& message) const {
+Result<notify::DeliveryRequest> Notifications::OrderFor(const notify::OutboxMessage& message) const {
   notify::DeliveryRequest order;
   order.number = message.number;
   order.timeout = settings_.timeout;
   order.agent = options_.agent;
   order.ca_file = settings_.ca_file.string();
-  if (message.channel == notify::Channel::kWebhook) {
+  if (message.channel == notify::ChannelKind::kWebhook) {
     GPUMAN_ASSIGN(std::string secret, SecretOf(message.user));
     order.what = notify::HttpPost{message.target,    message.delivery, message.event,  message.content,
                                   std::move(secret), settings_.allow,  settings_.proxy};
@@ -83,7 +83,7 @@ Result<notify::DeliveryRequest> Notifications::OrderFor(const notify::Message& m
   return order;
 }
 
-void Notifications::Send(const notify::Message& message) {
+void Notifications::Send(const notify::OutboxMessage& message) {
   const auto order = OrderFor(message);
   if (!order) {
     boost::asio::post(loop_, [self = self_, number = message.number, why = order.error().message] {
@@ -123,7 +123,7 @@ void Notifications::OnGone(const base::Error& error) {
 void Notifications::RecordAttempt(std::int64_t number, const notify::Attempt& attempt) {
   const auto result = outbox_.RecordAttempt(number, attempt, clock_.Wall());
   if (!result) return;
-  const notify::Message& message = result->message;
+  const notify::OutboxMessage& message = result->message;
   jobs::Batch batch;
   if (result->outcome == notify::DeliveryOutcome::kDelivered)
     batch.outbox_erase = {number};
@@ -140,7 +140,7 @@ void Notifications::RecordAttempt(std::int64_t number, const notify::Attempt& at
   PumpSoon();
 }
 
-void Notifications::TellGivenUp(const notify::Message& message) {
+void Notifications::TellGivenUp(const notify::OutboxMessage& message) {
   jobs::Event event;
   event.at = clock_.Wall();
   event.kind = kNotificationFailed;

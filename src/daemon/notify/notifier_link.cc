@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/spawn_setup.h"
+#include "base/process_spawner.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -35,7 +35,7 @@ Result<base::SpawnedChild> SpawnNotifier(const std::filesystem::path& program) {
   for (auto& entry : kept) environment.push_back(entry.data());
   environment.push_back(nullptr);
   char* const words[] = {word.data(), nullptr};
-  base::SpawnSetup setup;
+  base::ProcessSpawner setup;
   setup.Give(theirs.get(), notify::kNotifierSocket);
   setup.GiveNull(1, O_WRONLY);
   setup.GiveNull(2, O_WRONLY);

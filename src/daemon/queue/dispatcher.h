@@ -23,20 +23,20 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/fair_queue.h"
+#include "base/fair_task_executor.h"
 #include "base/sliced_work.h"
 #include "daemon/queue/foreign.h"
 #include "daemon/queue/memory_choice.h"
 #include "daemon/queue/queue_snapshot.h"
 #include "daemon/queue/submission.h"
-#include "daemon/queue/wall_timer.h"
+#include "daemon/queue/wall_clock_timer.h"
 #include "guard/guard.h"
 #include "jobs/job_manager.h"
-#include "queue/book.h"
 #include "queue/dependencies.h"
 #include "queue/forecast.h"
 #include "queue/pass.h"
 #include "queue/retry_delay.h"
+#include "queue/snapshot_updater.h"
 #include "suspend/record.h"
 
 namespace gpuman::daemon {
@@ -67,12 +67,12 @@ struct DispatcherCallbacks {
   std::function<std::optional<MemoryChoice>(const jobs::Job& job)> choose_memory;
   std::function<void(const jobs::Job& job, const std::string& note)> on_memory_chosen;
   // Does the task off the loop, when it is the user's turn.
-  std::function<void(uid_t user, base::FairQueue::Task task)> aside;
+  std::function<void(uid_t user, base::FairTaskExecutor::Task task)> aside;
 };
 
 // Settings of the queue that administrators change while it runs.
-struct QueueState {
-  queue::GpuPick choice = queue::GpuPick::kSequential;
+struct QueueControlState {
+  queue::GpuPickPolicy choice = queue::GpuPickPolicy::kSequential;
   bool paused = false;
   std::optional<std::set<std::string>> allowed{};   // UUIDs; nullopt: every GPU
   std::set<std::string> drained{};                  // UUIDs: no new job starts there
@@ -112,15 +112,15 @@ class Dispatcher {
   void ChooseMemoryAfter(const jobs::Job& job);
   // Deletes accounts that count nothing any more.
   void ForgetOldAccounts();
-  void SetState(const QueueState& state);
+  void SetState(const QueueControlState& state);
   // `window`: the length of the window of quotas of GPU-hours.
   void SetSettings(const queue::SchedulingSettings& settings, base::Millis window);
-  const QueueState& state() const { return state_; }
+  const QueueControlState& state() const { return state_; }
   // Programs of these names are the machine's own: they hold no GPU. From the next sample, or SetState, on.
   void SetProtectedNames(std::set<std::string> names) { protected_names_ = std::move(names); }
   const std::set<std::string>& protected_names() const { return protected_names_; }
   // The caller may change quotas, shares, reservations and settings in it, and calls Wake afterwards.
-  queue::Book& book() { return book_; }
+  queue::SnapshotUpdater& book() { return book_; }
   void Wake();
 
   // --- What users ask ---
@@ -138,7 +138,7 @@ class Dispatcher {
     std::vector<queue::Verdict> verdicts;        // of the jobs, in their order
     std::vector<std::string> details;            // why they wait
     std::vector<queue::WallTime> starts;         // estimated; kNever: unknown
-    std::vector<bool> presumed;                  // as queue::Estimates has it
+    std::vector<bool> presumed;                  // as queue::StartEstimates has it
     std::vector<std::vector<std::string>> gpus;  // UUIDs, for jobs that would start
   };
   void TryOut(std::vector<jobs::Job> prepared, Done<Outlook> done, Claim claim = {});
@@ -175,7 +175,7 @@ class Dispatcher {
   // never happen. If it comes into another project, counts it there until the claim is destroyed.
   base::Result<Claim> MayBecome(const jobs::Job& changed);
   // The jobs that wait for `jobs`, which are to be cancelled: the first `most`.
-  std::vector<queue::Affected> AffectedBy(std::vector<base::JobId> jobs, std::size_t most) const;
+  std::vector<queue::CancelImpact> AffectedBy(std::vector<base::JobId> jobs, std::size_t most) const;
   // Whether the job was cancelled because it waited for one of `jobs`.
   bool WasCancelledWith(const jobs::Job& job, const std::set<base::JobId>& jobs);
   // Lets a suspended job of the queue go back to a GPU when its turn comes. False: the job is not suspended.
@@ -188,7 +188,7 @@ class Dispatcher {
   void MoveTo(base::JobId job, const std::string& gpu, DispatcherCallbacks::Done done);
   // Whether other jobs wait for this job: such a job is not forgotten.
   bool IsNeeded(base::JobId job) const { return dependents_.Any(job); }
-  const IdleWatch& idle() const { return idle_; }
+  const ProcessIdleTracker& idle() const { return idle_; }
 
  private:
   // After a pass the loop has so many times the time of the pass for other work, however much happens. The
@@ -232,7 +232,7 @@ class Dispatcher {
   // Counts only the job's new project: the job counts for its user already.
   base::Result<Claim> ClaimProject(const jobs::Job& changed);
   Claim Count(Counts counts);
-  void PutOnTrial(queue::Book& book, const std::vector<jobs::Job>& prepared, base::JobId id,
+  void PutOnTrial(queue::SnapshotUpdater& book, const std::vector<jobs::Job>& prepared, base::JobId id,
                   queue::WallTime now);
   void ScheduleSnapshot();
   void MakeSnapshot();
@@ -262,7 +262,7 @@ class Dispatcher {
   spec::JobSpec SpecOfRun(const jobs::Job& job) const;
   std::vector<std::string> GpusOfRun(const jobs::Job& job) const;
   void TellDependents(base::JobId job);
-  queue::DependencyProgress ProgressOf(base::JobId job) const;
+  queue::AwaitedJobState ProgressOf(base::JobId job) const;
   // The job of a name, of this user's first; and its name, which for a task is that of its array.
   struct OfName {
     const jobs::Job* job;
@@ -278,20 +278,20 @@ class Dispatcher {
   jobs::JobManager& jobs_;
   const guard::Guard& guard_;
   const DispatcherCallbacks callbacks_;
-  queue::Book book_;
+  queue::SnapshotUpdater book_;
   queue::Dependents dependents_;
-  QueueState state_;
+  QueueControlState state_;
   std::set<std::string> protected_names_;
   std::map<base::JobId, Active> active_;
   std::map<base::JobId, Delayed> delayed_;
   std::set<base::JobId> choosing_;  // jobs whose memory was chosen anew, which is not on the disk yet
   std::map<std::string, ForeignUse> foreign_;
-  IdleWatch idle_;
+  ProcessIdleTracker idle_;
   base::Millis window_{std::chrono::hours(24)};
   std::map<std::pair<queue::AccountKind, std::string>, queue::UsageWindow> windows_;
   std::map<uid_t, std::deque<base::JobId>> recent_;  // submitted, the newest last; an array once
   queue::Plan plan_;
-  queue::Estimates estimates_;
+  queue::StartEstimates estimates_;
   bool begun_ = false;
   bool dirty_ = true;      // the book is not as the plan saw it
   bool forecast_ = false;  // estimates_ belongs to plan_
@@ -310,7 +310,7 @@ class Dispatcher {
   base::MonoTime next_pass_{};
   base::MonoTime next_snapshot_{};
   base::MonoTime stuck_until_{};              // the disk refused a start: no start is tried before then
-  WallTimer timer_;                           // at the time that the plan names
+  WallClockTimer timer_;                      // at the time that the plan names
   boost::asio::steady_timer pause_;           // between passes that take long
   boost::asio::steady_timer snapshot_timer_;  // between snapshots that take long
   base::SlicedWork slices_;

@@ -25,7 +25,7 @@ void Dispatcher::ForgetOldAccounts() {
 }
 
 void Dispatcher::Charge(const jobs::RunAccount& run) {
-  queue::Rate rate;
+  queue::UsageRate rate;
   rate.gpus = static_cast<double>(run.gpus.size());
   for (const auto& gpu : guard_.inventory().gpus)
     if (std::count(run.gpus.begin(), run.gpus.end(), gpu.uuid) > 0 && gpu.memory.count > 0)

@@ -271,7 +271,7 @@ void Dispatcher::OnInventory() {
       gpu.holder = use->second.holder;
     }
     const auto status = guard_.Statuses().find(known.uuid);
-    gpu.lost = status != guard_.Statuses().end() && status->second.sample.state != gpu::GpuState::kOk;
+    gpu.lost = status != guard_.Statuses().end() && status->second.sample.state != gpu::GpuReachability::kOk;
     gpus.push_back(std::move(gpu));
   }
   book_.SetGpus(std::move(gpus), guard_.inventory().links);
@@ -284,7 +284,7 @@ void Dispatcher::OnSample(const std::string& uuid) {
   const auto status = guard_.Statuses().find(uuid);
   if (status == guard_.Statuses().end()) return;
   idle_.Observe(status->second);
-  const bool lost = status->second.sample.state != gpu::GpuState::kOk;
+  const bool lost = status->second.sample.state != gpu::GpuReachability::kOk;
   const auto& gpus = book_.snapshot().gpus;
   const auto row = std::find_if(gpus.begin(), gpus.end(), [&](const auto& gpu) { return gpu.uuid == uuid; });
   if (row != gpus.end() && row->lost != lost) OnInventory();
@@ -321,7 +321,7 @@ void Dispatcher::AfterSamples() {
   }
 }
 
-void Dispatcher::SetState(const QueueState& state) {
+void Dispatcher::SetState(const QueueControlState& state) {
   state_ = state;
   book_.SetPaused(state.paused);
   auto settings = book_.snapshot().settings;
@@ -340,16 +340,16 @@ void Dispatcher::SetSettings(const queue::SchedulingSettings& settings, base::Mi
 
 // --- Dependencies ---
 
-queue::DependencyProgress Dispatcher::ProgressOf(JobId id) const {
+queue::AwaitedJobState Dispatcher::ProgressOf(JobId id) const {
   const auto* const job = jobs_.Find(id);
-  if (!job) return queue::DependencyProgress::kUnknown;
+  if (!job) return queue::AwaitedJobState::kUnknown;
   if (jobs::IsWaiting(*job))
-    return job->runs > 0 ? queue::DependencyProgress::kBegan : queue::DependencyProgress::kWaits;
-  if (!jobs::IsEnded(*job)) return queue::DependencyProgress::kBegan;
-  if (job->state == spec::JobState::kFinished) return queue::DependencyProgress::kOk;
-  return job->runs > 0                              ? queue::DependencyProgress::kNotOk
-         : job->state == spec::JobState::kCancelled ? queue::DependencyProgress::kCancelled
-                                                    : queue::DependencyProgress::kNotOk;
+    return job->runs > 0 ? queue::AwaitedJobState::kBegan : queue::AwaitedJobState::kWaits;
+  if (!jobs::IsEnded(*job)) return queue::AwaitedJobState::kBegan;
+  if (job->state == spec::JobState::kFinished) return queue::AwaitedJobState::kOk;
+  return job->runs > 0                              ? queue::AwaitedJobState::kNotOk
+         : job->state == spec::JobState::kCancelled ? queue::AwaitedJobState::kCancelled
+                                                    : queue::AwaitedJobState::kNotOk;
 }
 
 void Dispatcher::TellDependents(JobId id) {

@@ -37,7 +37,7 @@ Result<Dispatcher::Claim> Dispatcher::MayBecome(const jobs::Job& changed) {
   return Fail(ErrorCode::kInvalidArgument, "depends: jobs would wait for each other: " + way);
 }
 
-std::vector<queue::Affected> Dispatcher::AffectedBy(std::vector<JobId> jobs, std::size_t most) const {
+std::vector<queue::CancelImpact> Dispatcher::AffectedBy(std::vector<JobId> jobs, std::size_t most) const {
   return dependents_.AffectedBy(
       std::move(jobs), [this](JobId id) { return ProgressOf(id); },
       [this](JobId id) {

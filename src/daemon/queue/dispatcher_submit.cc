@@ -194,7 +194,7 @@ void Dispatcher::Submit(std::vector<jobs::Job> prepared, Done<std::vector<JobId>
 }
 
 // Puts the jobs into `book` with ids from `id` on, which no other jobs have.
-void Dispatcher::PutOnTrial(queue::Book& book, const std::vector<jobs::Job>& prepared, JobId id,
+void Dispatcher::PutOnTrial(queue::SnapshotUpdater& book, const std::vector<jobs::Job>& prepared, JobId id,
                             queue::WallTime now) {
   const JobId first = id;
   std::shared_ptr<const spec::JobSpec> spec;  // the spec for which `state` holds
@@ -223,7 +223,7 @@ namespace {
 
 // A trial, which a worker computes off the loop.
 struct Trial {
-  queue::Book book;
+  queue::SnapshotUpdater book;
   JobId first{};
   base::MonoTime mono{};
   queue::WallTime now{};

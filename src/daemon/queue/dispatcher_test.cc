@@ -34,7 +34,7 @@ class HandClock final : public base::Clock {
 class NoActuator final : public guard::Actuator {
  public:
   void Announce(base::JobId, const std::string&, const std::string&) override {}
-  base::Result<> SignalJob(base::JobId, int, std::function<void(const guard::SignalsSent&)>) override {
+  base::Result<> SignalJob(base::JobId, int, std::function<void(const guard::SignalJobResult&)>) override {
     return {};
   }
   base::Result<> SignalProcess(base::ProcessId, int) override { return {}; }
@@ -117,26 +117,27 @@ class DispatcherTest : public ::testing::Test {
 
   DispatcherCallbacks Callbacks() {
     using base::JobId;
-    return {.is_out_of_use = [](const gpu::Gpu&) { return false; },
-            .name_of_user = [](uid_t) { return "ann"; },
-            .is_preempted = [](JobId) { return false; },
-            .is_idle = [](JobId) { return false; },
-            .left_of = [this](JobId) { return left_; },
-            .preempt = [this](JobId, bool, const std::string&,
-                              Done done) { preempted_.push_back(std::move(done)); },
-            .resume = [](JobId, const std::optional<std::string>&, const Done&) {},
-            .move_to =
-                [](JobId, const std::string&, const Done& done) {
-                  done(base::Fail(base::ErrorCode::kUnsatisfiable, "it shares memory"));
-                },
-            .choose_memory = [this](const jobs::Job& job) { return ChooseMemory(job); },
-            .on_memory_chosen =
-                [this](const jobs::Job& job, const std::string& note) {
-                  told_.push_back(std::to_string(job.id.value) + ", " + std::string(ToString(job.state)) +
-                                  ": " + note);
-                },
-            .aside = [this](uid_t user,
-                            base::FairQueue::Task task) { aside_.emplace_back(user, std::move(task)); }};
+    return {
+        .is_out_of_use = [](const gpu::Gpu&) { return false; },
+        .name_of_user = [](uid_t) { return "ann"; },
+        .is_preempted = [](JobId) { return false; },
+        .is_idle = [](JobId) { return false; },
+        .left_of = [this](JobId) { return left_; },
+        .preempt = [this](JobId, bool, const std::string&,
+                          Done done) { preempted_.push_back(std::move(done)); },
+        .resume = [](JobId, const std::optional<std::string>&, const Done&) {},
+        .move_to =
+            [](JobId, const std::string&, const Done& done) {
+              done(base::Fail(base::ErrorCode::kUnsatisfiable, "it shares memory"));
+            },
+        .choose_memory = [this](const jobs::Job& job) { return ChooseMemory(job); },
+        .on_memory_chosen =
+            [this](const jobs::Job& job, const std::string& note) {
+              told_.push_back(std::to_string(job.id.value) + ", " + std::string(ToString(job.state)) + ": " +
+                              note);
+            },
+        .aside = [this](uid_t user,
+                        base::FairTaskExecutor::Task task) { aside_.emplace_back(user, std::move(task)); }};
   }
   std::optional<MemoryChoice> ChooseMemory(const jobs::Job& job) {
     asked_about_.push_back(job.id.value);
@@ -165,7 +166,7 @@ class DispatcherTest : public ::testing::Test {
   jobs::StoreWorker store_;
   jobs::JobManager jobs_;
   Dispatcher dispatcher_;
-  std::vector<std::pair<uid_t, base::FairQueue::Task>> aside_;
+  std::vector<std::pair<uid_t, base::FairTaskExecutor::Task>> aside_;
   suspend::BytesByGpu left_;
   int outlooks_ = 0;
   std::optional<base::Bytes> size_{};  // that is chosen for jobs with memory_auto
@@ -199,7 +200,7 @@ TEST_F(DispatcherTest, ATrialIsOfTheQueueAsItIsWhenItsTurnHasCome) {
     said.emplace_back(ToString(outlook->verdicts.at(0).reason));
   });
   ASSERT_EQ(aside_.size(), 1u);
-  QueueState paused;
+  QueueControlState paused;
   paused.paused = true;
   dispatcher_.SetState(paused);
   WorkAside();
@@ -273,7 +274,7 @@ class RunningJobTest : public DispatcherTest {
     left_ = std::move(left);
     dispatcher_.AfterSamples();
   }
-  const queue::Running& Row() { return dispatcher_.book().snapshot().running.at(0); }
+  const queue::RunningJobRow& Row() { return dispatcher_.book().snapshot().running.at(0); }
   base::Bytes Left() { return LeftOn(Row(), 0); }
 };
 

@@ -44,7 +44,7 @@ ForeignUse ForeignOn(const guard::GpuStatus& status, const std::vector<IgnoreRul
   return use;
 }
 
-void IdleWatch::Observe(const guard::GpuStatus& status) {
+void ProcessIdleTracker::Observe(const guard::GpuStatus& status) {
   const auto& busy = status.sample.busy;
   if (!busy) return;
   auto& before = worked_[status.gpu.uuid];
@@ -57,8 +57,8 @@ void IdleWatch::Observe(const guard::GpuStatus& status) {
   before = std::move(now);
 }
 
-std::optional<base::Millis> IdleWatch::IdleOf(const std::string& gpu, const base::ProcessId& process,
-                                              base::MonoTime now) const {
+std::optional<base::Millis> ProcessIdleTracker::IdleOf(const std::string& gpu, const base::ProcessId& process,
+                                                       base::MonoTime now) const {
   const auto on = worked_.find(gpu);
   if (on == worked_.end()) return std::nullopt;
   const auto it = on->second.find(process);

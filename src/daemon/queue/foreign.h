@@ -44,7 +44,7 @@ ForeignUse ForeignOn(const guard::GpuStatus& status, const std::vector<IgnoreRul
 
 // For how long processes on a GPU have not used it for work, as far as this daemon has seen since its first
 // sample. Not thread-safe.
-class IdleWatch {
+class ProcessIdleTracker {
  public:
   // The caller passes every sample. Samples that do not say which processes work change nothing.
   void Observe(const guard::GpuStatus& status);

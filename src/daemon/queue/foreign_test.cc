@@ -84,7 +84,7 @@ base::MonoTime SecondAt(int second) { return base::MonoTime(std::chrono::seconds
 
 TEST_F(ForeignTest, AProcessIsIdleSinceItWasLastSeenWorking) {
   const base::ProcessId first{10, 7}, second{11, 7};
-  IdleWatch idle;
+  ProcessIdleTracker idle;
   const auto look = [&](int at, std::optional<std::vector<pid_t>> busy) {
     status.sample.taken_at = SecondAt(at);
     status.sample.busy = std::move(busy);

@@ -28,7 +28,7 @@ std::optional<queue::PastRun> PastRunOf(const jobs::RunAccount& run) {
   return queue::PastRun{run.job, run.ended, peak, run.needed.value_or(base::Bytes{}), CameToItsEnd(run)};
 }
 
-std::string ChooseMemory(const jobs::Job& job, const MemoryGrounds& grounds, spec::JobSpec& spec) {
+std::string ChooseMemory(const jobs::Job& job, const MemoryChoiceContext& grounds, spec::JobSpec& spec) {
   const std::string name = jobs::AccountName(job);
   spec.memory.reset();
   spec.memory_on_each.reset();
@@ -44,7 +44,7 @@ std::string ChooseMemory(const jobs::Job& job, const MemoryGrounds& grounds, spe
   return std::move(estimate.note);
 }
 
-std::optional<MemoryChoice> ChooseMemoryAnew(const jobs::Job& job, const MemoryGrounds& grounds) {
+std::optional<MemoryChoice> ChooseMemoryAnew(const jobs::Job& job, const MemoryChoiceContext& grounds) {
   // A job that was refused memory got more than past runs said.
   if (!job.spec->memory_auto || job.more_memory) return std::nullopt;
   MemoryChoice choice{*job.spec, {}};
@@ -58,7 +58,7 @@ std::optional<MemoryChoice> ChooseMemoryAnew(const jobs::Job& job, const MemoryG
 }
 
 std::optional<jobs::MoreMemory> MoreMemoryAfter(const jobs::Job& job, base::WallTime ended,
-                                                const queue::Book& book) {
+                                                const queue::SnapshotUpdater& book) {
   const spec::JobSpec& spec = *job.spec;
   if (!job.queued || !spec.memory_auto || !spec.memory || job.more_memory) return std::nullopt;
   const auto needed = jobs::NeededMemory(job, ended);

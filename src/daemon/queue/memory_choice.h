@@ -7,15 +7,15 @@
 
 #include "jobs/accounting.h"
 #include "jobs/job.h"
-#include "queue/book.h"
 #include "queue/past_runs.h"
+#include "queue/snapshot_updater.h"
 
 namespace gpuman::daemon {
 
 // What the choice rests on.
-struct MemoryGrounds {
+struct MemoryChoiceContext {
   const queue::PastRuns& past;
-  const queue::Book& book;  // knows the GPUs
+  const queue::SnapshotUpdater& book;  // knows the GPUs
 };
 
 // What the run has shown of the memory that such runs need; nullopt: nothing.
@@ -24,7 +24,7 @@ std::optional<queue::PastRun> PastRunOf(const jobs::RunAccount& run);
 // Sets `memory` of a spec with `memory_auto` by the past runs of the job's user and name; absent: no limit.
 // Returns the note for the user who submits the job. `job`: has owner, tag and command; its own spec is not
 // looked at.
-std::string ChooseMemory(const jobs::Job& job, const MemoryGrounds& grounds, spec::JobSpec& spec);
+std::string ChooseMemory(const jobs::Job& job, const MemoryChoiceContext& grounds, spec::JobSpec& spec);
 
 // The same for a waiting job whose turn has come: since it was submitted, more runs may have become known.
 // nullopt: the size stays, also where it would only be a little smaller.
@@ -32,11 +32,11 @@ struct MemoryChoice {
   spec::JobSpec spec;
   std::string note;
 };
-std::optional<MemoryChoice> ChooseMemoryAnew(const jobs::Job& job, const MemoryGrounds& grounds);
+std::optional<MemoryChoice> ChooseMemoryAnew(const jobs::Job& job, const MemoryChoiceContext& grounds);
 
 // What the job gets for one more run, if it asked for `--memory auto`, its run has ended at that time, and
 // the cause is that its limit refused it memory or that the guard held its limit.
 std::optional<jobs::MoreMemory> MoreMemoryAfter(const jobs::Job& job, base::WallTime ended,
-                                                const queue::Book& book);
+                                                const queue::SnapshotUpdater& book);
 
 }  // namespace gpuman::daemon

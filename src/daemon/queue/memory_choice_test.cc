@@ -52,7 +52,7 @@ class MemoryChoiceTest : public ::testing::Test {
   }
 
   queue::PastRuns past;
-  queue::Book book;
+  queue::SnapshotUpdater book;
   jobs::Job job;
   spec::JobSpec spec;
   std::string note;

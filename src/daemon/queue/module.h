@@ -10,9 +10,9 @@
 
 #include "daemon/core/core.h"
 #include "daemon/core/module.h"
-#include "daemon/queue/book_writer.h"
 #include "daemon/queue/dispatcher.h"
 #include "daemon/queue/memory_choice.h"
+#include "daemon/queue/queue_admin_settings_writer.h"
 #include "daemon/queue/queue_state.h"
 #include "daemon/queue/stats.h"
 #include "daemon/queue/unfit_gpu.h"
@@ -32,17 +32,17 @@ class QueueModule final : public Module {
   Core& core() { return core_; }
   Dispatcher& dispatcher() { return *dispatcher_; }
   const Dispatcher& dispatcher() const { return *dispatcher_; }
-  const QueueBooks& books() const { return books_; }
+  const QueueAdminSettings& books() const { return books_; }
   // What the choice of `--memory auto` is based on. The result refers to parts of this module.
-  MemoryGrounds memory_grounds() { return {past_runs_, dispatcher_->book()}; }
+  MemoryChoiceContext memory_grounds() { return {past_runs_, dispatcher_->book()}; }
   // Makes administrators' changes of the queue, one after the other.
-  BookWriter& writer() { return writer_; }
+  QueueAdminSettingsWriter& writer() { return writer_; }
   api::QueueInfo Info();
   // Whether the GPU is drained or unhealthy, so that the queue starts nothing there.
   bool IsUnfit(const gpu::Gpu& gpu) const;
   // Notes about these GPUs for a user who puts a job there beside the queue. `gpus`: UUIDs; empty: all GPUs
   // that a program gets if it names none.
-  std::vector<std::string> NotesOn(const std::vector<std::string>& gpus, GpuSelection choice) const;
+  std::vector<std::string> NotesOn(const std::vector<std::string>& gpus, GpuSelectionReason choice) const;
   spec::JobState StateOf(const jobs::Job& job) const;
   // The view of the job, with what the queue says about it. It costs a view of the queue
   // (Dispatcher::IsViewCheap).
@@ -92,8 +92,8 @@ class QueueModule final : public Module {
   SuspensionModule& suspension_;
   HealthModule& health_;
   std::unique_ptr<Dispatcher> dispatcher_;
-  QueueBooks books_;
-  BookWriter writer_;
+  QueueAdminSettings books_;
+  QueueAdminSettingsWriter writer_;
   queue::PastRuns past_runs_;
   bool knows_past_runs_ = false;  // the runs of earlier daemons have been read
   const base::WallTime began_;

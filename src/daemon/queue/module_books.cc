@@ -10,7 +10,8 @@ namespace gpuman::daemon {
 namespace {
 
 // The configured bounds on waiting and running jobs hold for every user without a quota of them.
-void SetLimits(queue::Book& book, const QueueBooks& books, const Config& config, queue::AccountKind kind) {
+void SetLimits(queue::SnapshotUpdater& book, const QueueAdminSettings& books, const Config& config,
+               queue::AccountKind kind) {
   const bool is_user = kind == queue::AccountKind::kUser;
   const std::string subject = is_user ? "user" : "project";
   const auto quota = [&](const api::QuotaLimits& limits) {
@@ -43,7 +44,7 @@ void QueueModule::SetBooks() {
   auto& book = dispatcher_->book();
   for (const auto kind : {queue::AccountKind::kUser, queue::AccountKind::kProject})
     SetLimits(book, books_, core_.config(), kind);
-  std::vector<queue::ReservationOf> reservations;
+  std::vector<queue::ReservationSpec> reservations;
   for (const auto& [id, kept] : books_.reservations)
     reservations.push_back(
         {id, fmt::format("reservation {}", id), kept.devices, kept.start, kept.end, {kept.user}});

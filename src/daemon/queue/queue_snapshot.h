@@ -19,7 +19,7 @@ struct QueueView {
   const queue::Snapshot& snapshot;
   const queue::Plan& plan;
   const std::vector<queue::WallTime>& starts;  // estimated, by place in snapshot.waiting
-  const std::vector<bool>& presumed;           // as queue::Estimates has it
+  const std::vector<bool>& presumed;           // as queue::StartEstimates has it
   queue::WallTime now;
   const queue::Dependents& dependents;
 };
@@ -57,7 +57,7 @@ class QueueSnapshot {
   const queue::WallTime now_;
   const queue::Dependents& dependents_;
   queue::Plan plan_;
-  queue::Estimates estimates_;
+  queue::StartEstimates estimates_;
   std::vector<queue::Index> order_;
   std::vector<std::pair<queue::JobId, queue::Index>> rows_;  // by id
   std::optional<queue::Explainer> explainer_;

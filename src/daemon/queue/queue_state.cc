@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kState = "queue", kIgnore = "ignore/", kQuota = "quota/",
                            kReservation = "reservation/";
 
-constexpr base::json::Format kFormat{.times = base::json::TimeForm::kMillis};
+constexpr base::json::JsonFormat kFormat{.times = base::json::TimeForm::kMillis};
 
 // The store's form of a value. Clients get the same value in another form.
 template <typename T>
@@ -53,7 +53,7 @@ void Fields(V& v, T& x) {
 
 }  // namespace
 
-template <typename V, base::json::Of<QueueState> T>
+template <typename V, base::json::Of<QueueControlState> T>
 void Fields(V& v, T& x) {
   v("choice", x.choice);
   v("paused", x.paused);
@@ -82,10 +82,10 @@ std::optional<T> Parsed(std::string_view key, const std::string& text) {
   return value ? std::optional(std::move(*value)) : std::nullopt;
 }
 
-void Read(QueueBooks& books, std::string_view key, const std::string& text) {
+void Read(QueueAdminSettings& books, std::string_view key, const std::string& text) {
   const auto rest = [&](std::string_view prefix) { return key.substr(prefix.size()); };
   if (key == kState) {
-    auto state = Parsed<QueueState>(key, text);
+    auto state = Parsed<QueueControlState>(key, text);
     if (!state) return;
     state->ignored = std::move(books.state.ignored);
     books.state = std::move(*state);
@@ -113,14 +113,16 @@ void Read(QueueBooks& books, std::string_view key, const std::string& text) {
 
 }  // namespace
 
-QueueBooks ReadBooks(const jobs::SettingRows& settings) {
-  QueueBooks books;
+QueueAdminSettings ReadBooks(const jobs::SettingRows& settings) {
+  QueueAdminSettings books;
   for (const auto& [key, value] : settings)
     if (value) Read(books, key, *value);
   return books;
 }
 
-jobs::SettingRows::value_type Entry(const QueueState& state) { return {std::string(kState), Text(state)}; }
+jobs::SettingRows::value_type Entry(const QueueControlState& state) {
+  return {std::string(kState), Text(state)};
+}
 jobs::SettingRows::value_type Entry(const IgnoreRule& rule) { return {KeyOf(rule), Text(rule)}; }
 jobs::SettingRows::value_type Entry(const QuotaKey& key, const api::QuotaLimits& limits) {
   return {KeyOf(key), Text(Stored<api::QuotaLimits>{limits})};

@@ -26,17 +26,17 @@ struct QuotaKey {
   friend auto operator<=>(const QuotaKey&, const QuotaKey&) = default;
 };
 
-struct QueueBooks {
-  QueueState state;
+struct QueueAdminSettings {
+  QueueControlState state;
   std::map<QuotaKey, api::QuotaLimits> quotas;
   std::map<std::int64_t, api::Reservation> reservations;
   std::int64_t last_number = 0;  // of rules and reservations
 };
 
 // Entries that cannot be read are left out.
-QueueBooks ReadBooks(const jobs::SettingRows& settings);
+QueueAdminSettings ReadBooks(const jobs::SettingRows& settings);
 
-jobs::SettingRows::value_type Entry(const QueueState& state);
+jobs::SettingRows::value_type Entry(const QueueControlState& state);
 jobs::SettingRows::value_type Entry(const IgnoreRule& rule);
 jobs::SettingRows::value_type Entry(const QuotaKey& key, const api::QuotaLimits& limits);
 jobs::SettingRows::value_type Entry(const api::Reservation& reservation);

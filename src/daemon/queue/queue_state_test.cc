@@ -5,9 +5,9 @@
 namespace gpuman::daemon {
 namespace {
 
-TEST(QueueState, ComesBackAsItWasKept) {
-  QueueState state;
-  state.choice = queue::GpuPick::kTopology;
+TEST(QueueControlState, ComesBackAsItWasKept) {
+  QueueControlState state;
+  state.choice = queue::GpuPickPolicy::kTopology;
   state.paused = true;
   state.allowed = {"GPU-a"};
   state.drained = {"GPU-b"};
@@ -36,7 +36,7 @@ TEST(QueueState, ComesBackAsItWasKept) {
   const jobs::SettingRows kept{Entry(state), Entry(rule), Entry(other), Entry(key, limits),
                                Entry(reservation)};
 
-  const QueueBooks books = ReadBooks(kept);
+  const QueueAdminSettings books = ReadBooks(kept);
   EXPECT_EQ(books.state.choice, state.choice);
   EXPECT_TRUE(books.state.paused);
   EXPECT_EQ(books.state.allowed, state.allowed);
@@ -54,13 +54,13 @@ TEST(QueueState, ComesBackAsItWasKept) {
   EXPECT_EQ(books.last_number, 9);
 }
 
-TEST(QueueState, UnreadableRecordsAreLeftOut) {
-  const QueueBooks books = ReadBooks({{"queue", "{"},
-                                      {"ignore/x", "{}"},
-                                      {"quota/user", "{}"},
-                                      {"reservation/1", "{}"},
-                                      {"from_the_future", "1"},
-                                      {"quota/user/ann", R"({"gpus":2})"}});
+TEST(QueueControlState, UnreadableRecordsAreLeftOut) {
+  const QueueAdminSettings books = ReadBooks({{"queue", "{"},
+                                              {"ignore/x", "{}"},
+                                              {"quota/user", "{}"},
+                                              {"reservation/1", "{}"},
+                                              {"from_the_future", "1"},
+                                              {"quota/user/ann", R"({"gpus":2})"}});
   EXPECT_FALSE(books.state.paused);
   EXPECT_TRUE(books.reservations.empty());
   EXPECT_EQ(books.quotas.size(), 1U);

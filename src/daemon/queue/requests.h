@@ -27,10 +27,10 @@ using Notes = std::vector<std::string>;
 
 // Takes a job that is the answer to a request, or the reason why there is none. The answer has these notes
 // behind those of the job.
-class JobCallback {
+class JobResultCallback {
  public:
   using Function = std::function<void(const base::Result<jobs::Job>&, const Notes&)>;
-  explicit JobCallback(Function done) : done_(std::move(done)) {}
+  explicit JobResultCallback(Function done) : done_(std::move(done)) {}
   void operator()(const base::Result<jobs::Job>& job, const Notes& notes = {}) const { done_(job, notes); }
 
  private:
@@ -39,8 +39,9 @@ class JobCallback {
 
 // Answers a call with a job as the queue sees it. `in_full`: also why a waiting job is ahead of others.
 template <typename Body>
-JobCallback AnswerWithJob(QueueModule& queue, const Call<Body, api::JobView>& call, bool in_full = false) {
-  return JobCallback([&queue, call, in_full](const base::Result<jobs::Job>& job, const Notes& notes) {
+JobResultCallback AnswerWithJob(QueueModule& queue, const Call<Body, api::JobView>& call,
+                                bool in_full = false) {
+  return JobResultCallback([&queue, call, in_full](const base::Result<jobs::Job>& job, const Notes& notes) {
     if (!job) return call.Refuse(job.error());
     queue.WithView(*job, in_full, [call, notes](base::Result<api::JobView> view, const auto&) {
       if (view) view->notes.insert(view->notes.end(), notes.begin(), notes.end());

@@ -230,8 +230,8 @@ void CancelMany(QueueModule& queue, const Call<api::CancelRequest, api::CancelAn
       [&queue, all](std::size_t i) { FindOne(queue, *all, all->call.body().jobs[i]); }, cancel);
 }
 
-base::Result<QueueState> ChangedState(const gpu::Inventory& inventory, QueueState state,
-                                      const api::QueueSettingsUpdate& update, const std::string& by) {
+base::Result<QueueControlState> ChangedState(const gpu::Inventory& inventory, QueueControlState state,
+                                             const api::QueueSettingsUpdate& update, const std::string& by) {
   if (update.choice) {
     GPUMAN_ASSIGN(state.choice, queue::ParseGpuPick(*update.choice));
   }
@@ -261,10 +261,11 @@ api::QueueInfo InfoOf(QueueModule& queue) { return queue.Info(); }
 
 void SetSettings(QueueModule& queue, const Call<api::QueueSettingsUpdate, api::QueueSettings>& call) {
   queue.writer().Do(
-      [&queue, update = call.body(),
-       by = UserOf(call.exchange())](const QueueBooks& books) -> base::Result<BookWriter::Change> {
+      [&queue, update = call.body(), by = UserOf(call.exchange())](
+          const QueueAdminSettings& books) -> base::Result<QueueAdminSettingsWriter::Change> {
         GPUMAN_ASSIGN(const auto state, ChangedState(queue.core().inventory(), books.state, update, by));
-        return BookWriter::Change{{Entry(state)}, [state](QueueBooks& changed) { changed.state = state; }};
+        return QueueAdminSettingsWriter::Change{
+            {Entry(state)}, [state](QueueAdminSettings& changed) { changed.state = state; }};
       },
       call.After([&queue] { return queue.Info().settings; }));
 }

@@ -31,13 +31,14 @@ Result<std::int64_t> NumberOf(const std::string& text) {
 template <typename T>
 struct Decision {
   T answer;
-  BookWriter::Change change;
+  QueueAdminSettingsWriter::Change change;
 };
 template <typename Body, typename T, typename Decide>
 base::Result<> Do(QueueModule& queue, const Call<Body, T>& call, Decide decide) {
   const auto answer = std::make_shared<std::optional<T>>();
   queue.writer().Do(
-      [answer, decide = std::move(decide)](const QueueBooks& books) -> Result<BookWriter::Change> {
+      [answer, decide = std::move(decide)](
+          const QueueAdminSettings& books) -> Result<QueueAdminSettingsWriter::Change> {
         Result<Decision<T>> decided = decide(books);
         if (!decided) return Fail(std::move(decided.error()));
         *answer = std::move(decided->answer);
@@ -64,7 +65,7 @@ api::ReservationList ListReservations(QueueModule& queue,
   return list;
 }
 
-Result<api::Reservation> ReservationFrom(QueueModule& queue, const QueueBooks& books,
+Result<api::Reservation> ReservationFrom(QueueModule& queue, const QueueAdminSettings& books,
                                          const api::ReservationRequest& asked, std::string by) {
   api::Reservation kept;
   kept.id = books.last_number + 1;
@@ -96,10 +97,10 @@ Result<api::Reservation> ReservationFrom(QueueModule& queue, const QueueBooks& b
 
 Result<> CreateReservation(QueueModule& queue, const Call<api::ReservationRequest, api::Reservation>& call) {
   return Do(queue, call,
-            [&queue, asked = call.body(),
-             by = UserName(call.peer().uid)](const QueueBooks& books) -> Result<Decision<api::Reservation>> {
+            [&queue, asked = call.body(), by = UserName(call.peer().uid)](
+                const QueueAdminSettings& books) -> Result<Decision<api::Reservation>> {
               GPUMAN_ASSIGN(const auto kept, ReservationFrom(queue, books, asked, by));
-              return Decision<api::Reservation>{kept, {{Entry(kept)}, [kept](QueueBooks& changed) {
+              return Decision<api::Reservation>{kept, {{Entry(kept)}, [kept](QueueAdminSettings& changed) {
                                                          changed.last_number = kept.id;
                                                          changed.reservations[kept.id] = kept;
                                                        }}};
@@ -108,16 +109,17 @@ Result<> CreateReservation(QueueModule& queue, const Call<api::ReservationReques
 
 Result<> CancelReservation(QueueModule& queue, const Call<api::NoBody, api::Reservation>& call) {
   GPUMAN_ASSIGN(const auto id, NumberOf(call.Parameter("ref")));
-  return Do(queue, call, [id](const QueueBooks& books) -> Result<Decision<api::Reservation>> {
+  return Do(queue, call, [id](const QueueAdminSettings& books) -> Result<Decision<api::Reservation>> {
     const auto it = books.reservations.find(id);
     if (it == books.reservations.end())
       return Fail(ErrorCode::kNotFound, fmt::format("there is no reservation {}", id),
                   "`gpuman reserve list` lists them");
     auto gone = it->second;
     gone.state = "cancelled";
-    return Decision<api::Reservation>{std::move(gone),
-                                      {{{KeyOfReservation(id), std::nullopt}},
-                                       [id](QueueBooks& changed) { changed.reservations.erase(id); }}};
+    return Decision<api::Reservation>{
+        std::move(gone), {{{KeyOfReservation(id), std::nullopt}}, [id](QueueAdminSettings& changed) {
+                            changed.reservations.erase(id);
+                          }}};
   });
 }
 
@@ -171,28 +173,29 @@ Result<api::Quota> ShowQuota(QueueModule& queue, const Call<api::NoBody, api::Qu
 
 Result<> SetQuota(QueueModule& queue, const Call<api::QuotaUpdate, api::Quota>& call) {
   GPUMAN_ASSIGN(const auto key, KeyFrom(call));
-  return Do(queue, call,
-            [&queue, key, update = call.body()](const QueueBooks& books) -> Result<Decision<api::Quota>> {
-              const auto it = books.quotas.find(key);
-              auto limits = it == books.quotas.end() ? api::QuotaLimits{} : it->second;
-              GPUMAN_TRY(api::SetLimits(update, limits));
-              return Decision<api::Quota>{QuotaView(queue, key, limits),
-                                          {{Entry(key, limits)}, [key, limits](QueueBooks& changed) {
-                                             changed.quotas[key] = limits;
-                                           }}};
-            });
+  return Do(
+      queue, call,
+      [&queue, key, update = call.body()](const QueueAdminSettings& books) -> Result<Decision<api::Quota>> {
+        const auto it = books.quotas.find(key);
+        auto limits = it == books.quotas.end() ? api::QuotaLimits{} : it->second;
+        GPUMAN_TRY(api::SetLimits(update, limits));
+        return Decision<api::Quota>{QuotaView(queue, key, limits),
+                                    {{Entry(key, limits)}, [key, limits](QueueAdminSettings& changed) {
+                                       changed.quotas[key] = limits;
+                                     }}};
+      });
 }
 
 Result<> RemoveQuota(QueueModule& queue, const Call<api::NoBody, api::Quota>& call) {
   GPUMAN_ASSIGN(const auto key, KeyFrom(call));
-  return Do(queue, call, [&queue, key](const QueueBooks& books) -> Result<Decision<api::Quota>> {
+  return Do(queue, call, [&queue, key](const QueueAdminSettings& books) -> Result<Decision<api::Quota>> {
     const auto it = books.quotas.find(key);
     if (it == books.quotas.end())
       return Fail(ErrorCode::kNotFound, fmt::format("the {} {} has no limits", key.subject, key.name),
                   "`gpuman quota list` lists them");
     return Decision<api::Quota>{
         QuotaView(queue, key, it->second),
-        {{{KeyOf(key), std::nullopt}}, [key](QueueBooks& changed) { changed.quotas.erase(key); }}};
+        {{{KeyOf(key), std::nullopt}}, [key](QueueAdminSettings& changed) { changed.quotas.erase(key); }}};
   });
 }
 
@@ -228,11 +231,11 @@ Result<> Ignore(QueueModule& queue, const Call<api::IgnoreRuleView, api::IgnoreR
     GPUMAN_ASSIGN(const auto gpu, gpu::Select(queue.core().inventory().gpus, *asked.gpu));
     rule.gpu = gpu.uuid;
   }
-  return Do(queue, call, [rule](const QueueBooks& books) -> Result<Decision<api::IgnoreRuleView>> {
+  return Do(queue, call, [rule](const QueueAdminSettings& books) -> Result<Decision<api::IgnoreRuleView>> {
     auto numbered = rule;
     numbered.id = books.last_number + 1;
     return Decision<api::IgnoreRuleView>{RuleView(numbered),
-                                         {{Entry(numbered)}, [numbered](QueueBooks& changed) {
+                                         {{Entry(numbered)}, [numbered](QueueAdminSettings& changed) {
                                             changed.last_number = numbered.id;
                                             changed.state.ignored.push_back(numbered);
                                           }}};
@@ -241,14 +244,14 @@ Result<> Ignore(QueueModule& queue, const Call<api::IgnoreRuleView, api::IgnoreR
 
 Result<> StopIgnoring(QueueModule& queue, const Call<api::NoBody, api::IgnoreRuleView>& call) {
   GPUMAN_ASSIGN(const auto id, NumberOf(call.Parameter("ref")));
-  return Do(queue, call, [id](const QueueBooks& books) -> Result<Decision<api::IgnoreRuleView>> {
+  return Do(queue, call, [id](const QueueAdminSettings& books) -> Result<Decision<api::IgnoreRuleView>> {
     const auto& rules = books.state.ignored;
     const auto it = std::find_if(rules.begin(), rules.end(), [&](const auto& rule) { return rule.id == id; });
     if (it == rules.end())
       return Fail(ErrorCode::kNotFound, fmt::format("there is no rule {}", id),
                   "`gpuman gpu ignore-process` lists them");
     return Decision<api::IgnoreRuleView>{RuleView(*it),
-                                         {{{KeyOf(*it), std::nullopt}}, [id](QueueBooks& changed) {
+                                         {{{KeyOf(*it), std::nullopt}}, [id](QueueAdminSettings& changed) {
                                             std::erase_if(changed.state.ignored,
                                                           [&](const auto& rule) { return rule.id == id; });
                                           }}};

@@ -144,7 +144,7 @@ class Walk {
 
 // `write` writes a job as text. Copies of the source share `walk`.
 template <typename Write>
-ListAnswers::Source SourceOf(std::shared_ptr<Walk> walk, Write write) {
+ListAnswerStreamer::Source SourceOf(std::shared_ptr<Walk> walk, Write write) {
   return [walk = std::move(walk), write = std::move(write)](std::string& text) mutable {
     const jobs::Job* job = nullptr;
     queue::Index row = queue::kNone;

@@ -258,7 +258,7 @@ void SubmissionPreparer::AddNote(std::string note) {
     ++left_out_;
 }
 
-Prepared SubmissionPreparer::Take() {
+PreparedSubmission SubmissionPreparer::Take() {
   if (left_out_ > 0)
     prepared_.notes.push_back(fmt::format("memory: chosen in the same way for {} more jobs", left_out_));
   return std::move(prepared_);
@@ -300,7 +300,7 @@ Result<bool> SubmissionPreparer::Continue(std::size_t most) {
   return tasks_ || at_ < asked.size();
 }
 
-Result<Prepared> Prepare(const api::SubmitRequest& submitted, const SubmissionContext& context) {
+Result<PreparedSubmission> Prepare(const api::SubmitRequest& submitted, const SubmissionContext& context) {
   SubmissionPreparer preparation(submitted, context);
   GPUMAN_TRY(preparation.Continue(SIZE_MAX));
   return preparation.Take();

@@ -29,19 +29,20 @@ struct SubmissionContext {
   base::WallTime now;
   // Finds the caller's jobs by a reference. References to recent jobs mean jobs before this submission.
   const queue::ReferenceLookup& lookup;
-  const MemoryGrounds& memory;
+  const MemoryChoiceContext& memory;
 };
 
 // The jobs in the order of their ids, an array's tasks one by one. `heads`: where each of the request's jobs
 // begins. Nothing is checked against the state of the queue.
-struct Prepared {
+struct PreparedSubmission {
   std::vector<jobs::Job> jobs;
   std::vector<std::size_t> heads;
   std::vector<std::string> notes{};  // for the user who submits: each once, and not too many
 };
 
 // The error names the job ("jobs[3].gpus.devices: …") where the request has several.
-base::Result<Prepared> Prepare(const api::SubmitRequest& submitted, const SubmissionContext& context);
+base::Result<PreparedSubmission> Prepare(const api::SubmitRequest& submitted,
+                                         const SubmissionContext& context);
 
 // The place in an array, as the queue sees it.
 std::optional<spec::ArrayTask> ArrayOf(const jobs::Job& job);
@@ -60,7 +61,7 @@ class SubmissionPreparer {
   // Prepares at most `most` more jobs; each task of an array counts. False: no jobs are left.
   base::Result<bool> Continue(std::size_t most);
   // To be called when no jobs are left.
-  Prepared Take();
+  PreparedSubmission Take();
 
  private:
   base::Result<> One(const api::Submission& asked);
@@ -87,7 +88,7 @@ class SubmissionPreparer {
   std::size_t dependencies_ = 0;  // of all its jobs
   std::vector<base::JobId> heads_;
   std::unordered_map<std::string, base::JobId> named_;  // the last head of each name
-  Prepared prepared_;
+  PreparedSubmission prepared_;
   std::size_t left_out_ = 0;  // notes
 };
 

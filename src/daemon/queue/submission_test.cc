@@ -25,18 +25,18 @@ class SubmissionTest : public ::testing::Test {
     request.jobs.push_back(job);
     return request.jobs.back();
   }
-  base::Result<Prepared> Read() {
+  base::Result<PreparedSubmission> Read() {
     return Prepare(request, {caller, inventory, driver, limits, JobId{11}, base::WallTime{}, lookup, memory});
   }
-  Prepared Fine() {
+  PreparedSubmission Fine() {
     auto prepared = Read();
     EXPECT_TRUE(prepared) << prepared.error().message;
-    return prepared ? std::move(*prepared) : Prepared{};
+    return prepared ? std::move(*prepared) : PreparedSubmission{};
   }
 
   queue::PastRuns past;
-  queue::Book book;
-  MemoryGrounds memory{past, book};
+  queue::SnapshotUpdater book;
+  MemoryChoiceContext memory{past, book};
   api::SubmitRequest request;
   Caller caller{1000, 1000, {1000}, "ann"};
   gpu::Inventory inventory;

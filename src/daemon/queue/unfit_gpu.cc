@@ -13,13 +13,13 @@ std::string StateOf(const UnfitGpu& gpu) {
   return text;
 }
 
-const char* Why(GpuSelection choice) {
+const char* Why(GpuSelectionReason choice) {
   switch (choice) {
-    case GpuSelection::kNamed:
+    case GpuSelectionReason::kNamed:
       return "the job uses it all the same, as it was named";
-    case GpuSelection::kNoneNamed:
+    case GpuSelectionReason::kNoneNamed:
       return "the job may use it all the same, as it names no GPU: --gpu names those that it may use";
-    case GpuSelection::kOnlyOneWithMps:
+    case GpuSelectionReason::kOnlyOneWithMps:
       return "the job uses it all the same, as MPS runs on no other GPU that is fit";
   }
   return "";
@@ -27,7 +27,7 @@ const char* Why(GpuSelection choice) {
 
 }  // namespace
 
-std::string NoteOn(const UnfitGpu& gpu, GpuSelection choice) {
+std::string NoteOn(const UnfitGpu& gpu, GpuSelectionReason choice) {
   return fmt::format("GPU {} is {}; {}", gpu.number, StateOf(gpu), Why(choice));
 }
 

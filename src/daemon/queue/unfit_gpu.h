@@ -13,9 +13,9 @@ struct UnfitGpu {
 };
 
 // How a job came to its GPUs.
-enum class GpuSelection { kNamed, kNoneNamed, kOnlyOneWithMps };
+enum class GpuSelectionReason { kNamed, kNoneNamed, kOnlyOneWithMps };
 
 // "GPU 0 is drained (by ada) and unhealthy (…); the job uses it all the same, as it was named".
-std::string NoteOn(const UnfitGpu& gpu, GpuSelection choice);
+std::string NoteOn(const UnfitGpu& gpu, GpuSelectionReason choice);
 
 }  // namespace gpuman::daemon

@@ -83,7 +83,8 @@ Result<> ApplyQueue(const api::JobQueueUpdate& update, const gpu::Inventory& inv
 // The size of `--memory auto` is chosen anew if the update asks for that, or changes what the size depends
 // on. A size in the update takes its place. The answer is the note for the caller.
 Result<std::string> ApplyMemory(const api::JobUpdate& update, const jobs::Job& before,
-                                const MemoryGrounds& memory, const jobs::Job& job, spec::JobSpec& spec) {
+                                const MemoryChoiceContext& memory, const jobs::Job& job,
+                                spec::JobSpec& spec) {
   const auto* const size = update.job.Find("memory");
   const bool asks = update.queue && update.queue->options.Find("memory_auto") != nullptr && spec.memory_auto;
   if (asks && size != nullptr && !size->is_null())
@@ -112,7 +113,7 @@ Result<> MayRewrite(const api::JobUpdate& update, uid_t caller, const jobs::Job&
 }
 
 Result<std::string> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::Inventory& inventory,
-                                     const queue::ReferenceLookup& lookup, const MemoryGrounds& memory,
+                                     const queue::ReferenceLookup& lookup, const MemoryChoiceContext& memory,
                                      jobs::Job& job) {
   if (!jobs::IsWaiting(job) && update.queue && !OnlyForRunning(*update.queue))
     return Fail(

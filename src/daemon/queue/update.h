@@ -10,8 +10,8 @@ namespace gpuman::daemon {
 // kConflict: the update changes something that cannot change while the job runs. `lookup`: of the caller's
 // jobs. The answer is a note for the caller; empty: there is none.
 base::Result<std::string> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::Inventory& inventory,
-                                           const queue::ReferenceLookup& lookup, const MemoryGrounds& memory,
-                                           jobs::Job& job);
+                                           const queue::ReferenceLookup& lookup,
+                                           const MemoryChoiceContext& memory, jobs::Job& job);
 
 // kPermissionDenied: the update changes what the job executes. Only the job's owner and root may do that,
 // because the job runs as its owner.

@@ -54,7 +54,7 @@ class UpdateTest : public ::testing::Test {
   jobs::Job job;
   gpu::Inventory inventory;
   queue::PastRuns past;
-  queue::Book book;
+  queue::SnapshotUpdater book;
   std::string note;  // of the last update
   // There are the jobs up to 10.
   queue::ReferenceLookup lookup = [](const queue::Reference& reference) -> std::vector<JobId> {

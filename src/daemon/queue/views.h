@@ -20,7 +20,7 @@ void ShowWaiting(const Dispatcher::View& queue_view, const queue::Explainer& exp
                  api::JobView& view);
 
 // What InfoOf needs to describe the machine's GPUs and the processes on them that belong to no job.
-struct InfoContext {
+struct QueueInfoContext {
   NameOfUid name_of;
   const std::set<std::string>& protected_names;
   base::Millis hoarder_idle{};  // IsHoarding's patience
@@ -33,6 +33,6 @@ void ShowAdvantage(const Dispatcher::View& queue_view, queue::Index row, api::Jo
 void ShowFairShares(const queue::Snapshot& snapshot, queue::WallTime now, api::StatsView& view);
 
 api::QueueInfo InfoOf(Dispatcher& dispatcher, const std::map<std::string, guard::GpuStatus>& statuses,
-                      const jobs::JobManager& jobs, const InfoContext& context);
+                      const jobs::JobManager& jobs, const QueueInfoContext& context);
 
 }  // namespace gpuman::daemon

@@ -11,16 +11,16 @@
 namespace gpuman::daemon {
 namespace {
 
-suspend::UnchangedMode UnchangedOf(const share::SchedulerSettings& settings) {
+suspend::ChangeDetectionMode UnchangedOf(const share::SchedulerSettings& settings) {
   switch (settings.unchanged) {
-    case share::Unchanged::kHash:
-      return suspend::UnchangedMode::kHash;
-    case share::Unchanged::kCompare:
-      return suspend::UnchangedMode::kCompare;
-    case share::Unchanged::kOff:
-      return suspend::UnchangedMode::kOff;
+    case share::ChangeDetection::kHash:
+      return suspend::ChangeDetectionMode::kHash;
+    case share::ChangeDetection::kCompare:
+      return suspend::ChangeDetectionMode::kCompare;
+    case share::ChangeDetection::kOff:
+      return suspend::ChangeDetectionMode::kOff;
   }
-  return suspend::UnchangedMode::kOff;
+  return suspend::ChangeDetectionMode::kOff;
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ SharingModule::SharingModule(Core& core, ShimsModule& shims, SuspensionModule& s
   TellUnchanged();
 }
 
-void SharingModule::Begin(ShimChannel& channel, JobRest& rest) {
+void SharingModule::Begin(ShimChannel& channel, JobQuiescer& rest) {
   controller_ =
       std::make_unique<ShareController>(core_, channel, rest, suspension_.controller(), core_.config().share);
   controller_->on_escalate.Connect([this](const share::action::Escalate& order) { Escalate(order); });

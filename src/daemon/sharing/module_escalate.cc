@@ -31,7 +31,7 @@ void SharingModule::End(base::JobId id, const std::string& detail) {
   (void)core_.jobs().Signal(id, SIGKILL);
 }
 
-// A job whose processes were stopped comes back with its user's next SIGCONT (StoppedJobs).
+// A job whose processes were stopped comes back with its user's next SIGCONT (StoppedJobController).
 void SharingModule::Preempt(base::JobId id, const share::action::Escalate& order) {
   const auto may = suspension_.ControllerFor(id);
   const auto detail = DetailOf(order);

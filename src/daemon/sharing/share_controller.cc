@@ -29,8 +29,8 @@ constexpr base::Millis kDenyAfter{300}, kDenyForOthersAfter{2000}, kHeardOfAll{3
 bool RunWhole(const std::vector<ledger::SlotStatus>& slots) {
   return std::all_of(slots.begin(), slots.end(), [](const ledger::SlotStatus& one) {
     return one.ordered == ledger::wire::OrderKind::kRun && one.evicted.count == 0 &&
-           one.stage != ledger::wire::MemoryStage::kHeld &&
-           (one.answered || one.stage == ledger::wire::MemoryStage::kNone);
+           one.stage != ledger::wire::MemoryResidency::kHeld &&
+           (one.answered || one.stage == ledger::wire::MemoryResidency::kNone);
   });
 }
 
@@ -40,8 +40,8 @@ bool IsLogged() { return spdlog::should_log(spdlog::level::debug); }
 
 }  // namespace
 
-ShareController::ShareController(Core& core, ShimChannel& shims, JobRest& rest, SuspendController& suspension,
-                                 share::SchedulerSettings settings)
+ShareController::ShareController(Core& core, ShimChannel& shims, JobQuiescer& rest,
+                                 SuspendController& suspension, share::SchedulerSettings settings)
     : core_(core),
       clock_(core.clock()),
       shims_(shims),
@@ -192,7 +192,7 @@ void ShareController::SetSettings(share::SchedulerSettings settings) {
   SetCapacities();
 }
 
-void ShareController::Tell(const share::action::Report& report) {
+void ShareController::Tell(const share::action::EventReport& report) {
   if (const auto* const job = core_.jobs().Find(report.tenant))
     core_.AddJobEvent(*job, {report.kind, report.message, report.data});
 }
@@ -233,7 +233,7 @@ void ShareController::Perform(const share::Action& action) {
           [&](const share::action::StopBring& order) {
             with(order.tenant, [&](Entry& e) { StopBring(e, {}); });
           },
-          [&](const Grant& grant) { with(grant.tenant, [&](Entry& e) { GrantRoom(e, grant); }); },
+          [&](const MemoryGrant& grant) { with(grant.tenant, [&](Entry& e) { GrantRoom(e, grant); }); },
           [&](const Deny& deny) {
             with(deny.tenant, [&](Entry& e) {
               e.promised.erase(deny.gpu);
@@ -242,7 +242,7 @@ void ShareController::Perform(const share::Action& action) {
             });
           },
           [&](const share::action::Escalate& escalate) { on_escalate(escalate); },
-          [&](const Report& report) { Tell(report); },
+          [&](const EventReport& report) { Tell(report); },
       },
       action);
 }
@@ -269,7 +269,7 @@ std::map<base::JobId, ShareController::Turn> ShareController::Turns() const {
   return turns;
 }
 
-// A silent job is checked only with the samples. While its gate is closing, JobRest reads the answers.
+// A silent job is checked only with the samples. While its gate is closing, JobQuiescer reads the answers.
 bool ShareController::IsBusy(const Entry& entry) const {
   if (!entry.silence.empty()) return false;
   return entry.opening || !entry.evicting.empty() || IsTakingRoom(entry);
@@ -283,7 +283,7 @@ bool ShareController::IsTakingRoom(const Entry& entry) const {
 bool ShareController::AnswersSilently(const Entry& entry) const {
   const auto slots = shims_.SlotStatusesOf(entry.job.id);
   return std::any_of(slots.begin(), slots.end(), [](const ledger::SlotStatus& one) {
-    return !one.answered && !one.notifies && one.stage != ledger::wire::MemoryStage::kNone;
+    return !one.answered && !one.notifies && one.stage != ledger::wire::MemoryResidency::kNone;
   });
 }
 

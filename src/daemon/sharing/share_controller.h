@@ -4,8 +4,8 @@
 //   ledgers (notify, samples) -- DemandChanged,
 //                                ActivityChanged -------+                 +-- Close, Open ---> ledgers
 //   orders answered in ledgers -- GateClosed -----------+                 +-- Evict ---------> ledgers, mover
-//   mover: take ----------------- MovedOut, EvictDone ----+--> Scheduler ---+-- Bring, Grant --> mover
-//   mover: load ----------------- MovedIn, BringDone ----+                 +-- Report --------> events
+//   mover: take ----------------- MovedOut, EvictDone ----+--> Scheduler ---+-- Bring, MemoryGrant --> mover
+//   mover: load ----------------- MovedIn, BringDone ----+                 +-- EventReport ---> events
 //   samples of the driver ------- CapacityChanged ------+
 //
 // The mover loads returning memory while the job's gate is still shut. The job's processes get that memory
@@ -33,8 +33,8 @@
 #include "base/untrusted_socket.h"
 #include "daemon/core/signal.h"
 #include "daemon/sharing/shared_job.h"
-#include "daemon/shims/answer_poll.h"
-#include "daemon/shims/job_rest.h"
+#include "daemon/shims/answer_poll_schedule.h"
+#include "daemon/shims/job_quiescer.h"
 #include "daemon/shims/shim_channel.h"
 #include "daemon/suspension/suspend_controller.h"
 #include "share/scheduler.h"
@@ -45,7 +45,7 @@ namespace gpuman::daemon {
 class ShareController {
  public:
   // All must outlive this object.
-  ShareController(Core& core, ShimChannel& shims, JobRest& rest, SuspendController& suspension,
+  ShareController(Core& core, ShimChannel& shims, JobQuiescer& rest, SuspendController& suspension,
                   share::SchedulerSettings settings);
   ~ShareController();
   ShareController(const ShareController&) = delete;
@@ -82,7 +82,7 @@ class ShareController {
   // Whether any job takes part.
   bool HasJobs() const { return !entries_.empty(); }
   // Tells the report as an event of the job.
-  void Tell(const share::action::Report& report);
+  void Tell(const share::action::EventReport& report);
 
   // Memory that jobs have been ordered to bring to host memory, and that is not there yet.
   base::Bytes HostMemoryComing() const;
@@ -97,7 +97,7 @@ class ShareController {
     return scheduler_.ObstacleOf(job);
   }
   // How far a job is that is being brought to rest, for its turn or by the suspend controller.
-  std::optional<JobRest::Progress> ProgressOf(base::JobId job) const { return rest_.ProgressOf(job); }
+  std::optional<JobQuiescer::Progress> ProgressOf(base::JobId job) const { return rest_.ProgressOf(job); }
   // Whether the job takes part and the suspend controller has it.
   bool IsWithdrawn(base::JobId job) const {
     const auto entry = entries_.find(job);
@@ -161,7 +161,7 @@ class ShareController {
     // kTaking: the gate is being shut before the job joins, or before it joins again after it was withdrawn.
     enum class Mode { kShared, kWithdrawn, kTaking } mode = Mode::kShared;
     std::optional<share::OrderId> close;    // order to close that has no answer yet
-    JobRest::AttemptId rest = 0;            // the last attempt to shut the gate
+    JobQuiescer::AttemptId rest = 0;        // the last attempt to shut the gate
     base::MonoTime ordered{};               // when the last order went out: to the gate, or to give up memory
     base::MonoTime answers_at{};            // when to check again for answers
     std::string silence;                    // which process does not answer; empty: all answer
@@ -171,8 +171,8 @@ class ShareController {
     std::optional<Restore> restore;
     std::map<ProcessGpu, base::Bytes> loaded;  // memory that the mover holds on the GPU
     std::map<base::ProcessId, std::uint64_t> completed;
-    std::map<std::string, share::Demand> demand;  // as the scheduler was told last
-    bool stale = true;                            // tell the scheduler the demand even if it is unchanged
+    std::map<std::string, share::MemoryDemand> demand;  // as the scheduler was told last
+    bool stale = true;  // tell the scheduler the demand even if it is unchanged
     bool open = true;
     // Closed in part: these processes run on, since their work does not come to rest. Their memory stays.
     std::set<base::ProcessId> at_work;
@@ -216,13 +216,13 @@ class ShareController {
   void Close(Entry& entry, const share::action::Close& order);
   void BringToRest(Entry& entry, base::Millis limit);
   void FindAtWork(Entry& entry);
-  void OnRest(Entry& entry, const JobRest::Result& result);
+  void OnRest(Entry& entry, const JobQuiescer::Result& result);
   void CheckOrders(Entry& entry);
   void CheckEvictions(Entry& entry);
   void CheckOpening(Entry& entry);
   void JoinOpen(Entry& entry, std::string refused);
   void JoinClosed(Entry& entry);
-  void GiveUpTaking(Entry& entry, const JobRest::Result& result);
+  void GiveUpTaking(Entry& entry, const JobQuiescer::Result& result);
 
   // --- share_controller_answers.cc: processes that do not take up orders
   void CheckAnswers(Entry& entry);
@@ -262,15 +262,16 @@ class ShareController {
   void StartLoad(base::JobId job, const ProcessGpu& key, base::Bytes room);
   void LoadCame(base::JobId job, const ProcessGpu& key, share::OrderId order, base::Bytes bytes,
                 base::Bytes copied);
-  void LoadEnded(base::JobId job, const ProcessGpu& key, share::OrderId order, const suspend::Answer& answer);
+  void LoadEnded(base::JobId job, const ProcessGpu& key, share::OrderId order,
+                 const suspend::MoverAnswer& answer);
   void TryAgain(base::JobId job, const ProcessGpu& key, share::OrderId order);
   void StopBring(Entry& entry, std::string why);
   void EndRestore(Entry& entry);
-  void GrantRoom(Entry& entry, const share::action::Grant& grant);
+  void GrantRoom(Entry& entry, const share::action::MemoryGrant& grant);
 
   // --- share_controller_demand.cc
   void Check(Entry& entry);
-  using Demands = std::map<std::string, share::Demand>;  // by GPU
+  using Demands = std::map<std::string, share::MemoryDemand>;  // by GPU
   base::Bytes MostWanted(const Entry& entry) const;
   void CheckDemand(Entry& entry, const std::vector<ledger::SlotStatus>& slots);
   std::set<std::string> CheckPromises(Entry& entry, Demands& demand);
@@ -282,12 +283,13 @@ class ShareController {
   base::Bytes CountedOf(base::JobId job, const std::string& gpu) const;
   void SetCapacities();
   base::Bytes DriverOf(const std::string& gpu, base::Bytes shown);
-  static std::string SourceName(const std::vector<ledger::Home>& homes, const ledger::Home& home);
+  static std::string SourceName(const std::vector<ledger::EvictableGpu>& homes,
+                                const ledger::EvictableGpu& home);
 
   Core& core_;
   const base::Clock& clock_;
   ShimChannel& shims_;
-  JobRest& rest_;
+  JobQuiescer& rest_;
   SuspendController& suspension_;
   suspend::Checkpointer& movers_;
   share::Scheduler scheduler_;
@@ -299,7 +301,7 @@ class ShareController {
   boost::asio::steady_timer turn_, poll_;
   bool polling_ = false;  // the timer runs, or its handler does
   base::MonoTime poll_at_{};
-  AnswerPoll answer_poll_;
+  AnswerPollSchedule answer_poll_;
   bool silent_ = false;  // a process has an order, and its shim will send no notification of its answer
   const base::MonoTime began_;
   // Callbacks that outlive this object find it gone.

@@ -9,7 +9,7 @@
 namespace gpuman::daemon {
 namespace {
 
-using ledger::wire::MemoryStage;
+using ledger::wire::MemoryResidency;
 using ledger::wire::OrderKind;
 
 constexpr base::Millis kAnswerPollInterval{50};
@@ -21,11 +21,11 @@ constexpr base::Millis kTakesUp{10'000}, kCarriesOut{150'000};
 
 // Says why the process is silent; empty: it answers, or still has time to.
 std::string ShareController::WhySilent(const Entry& entry, const ledger::SlotStatus& one) const {
-  if (one.stage == MemoryStage::kNone) return {};
+  if (one.stage == MemoryResidency::kNone) return {};
   if (const auto by = IsStopped(one.process))
     return fmt::format("process {} is stopped ({})", one.process.pid,
-                       *by == StoppedBy::kSignal ? "by a signal" : "by a debugger");
-  const bool works = one.stage == MemoryStage::kEvicting || one.stage == MemoryStage::kRestoring;
+                       *by == ProcessStopCause::kSignal ? "by a signal" : "by a debugger");
+  const bool works = one.stage == MemoryResidency::kEvicting || one.stage == MemoryResidency::kRestoring;
   if (one.answered || clock_.Mono() < entry.ordered + (works ? kCarriesOut : kTakesUp)) return {};
   return fmt::format("libgpuman.so in process {} does not answer", one.process.pid);
 }

@@ -9,7 +9,7 @@
 namespace gpuman::daemon {
 namespace {
 
-using suspend::Answer;
+using suspend::MoverAnswer;
 using suspend::Outcome;
 using suspend::Verb;
 
@@ -42,10 +42,10 @@ void ShareController::StartLoad(base::JobId job, const ProcessGpu& key, base::By
                 .process = key.process,
                 .source = entry.restore->loads.at(key).source,
                 .room = room},
-               {}, IfHere([job, key, order](ShareController& me, const Answer& answer) {
+               {}, IfHere([job, key, order](ShareController& me, const MoverAnswer& answer) {
                  me.LoadEnded(job, key, order, answer);
                }),
-               IfHere([job, key, order](ShareController& me, const Answer& notice) {
+               IfHere([job, key, order](ShareController& me, const MoverAnswer& notice) {
                  if (notice.outcome == Outcome::kMoving)
                    me.LoadCame(job, key, order, notice.bytes, notice.bytes - notice.unchanged);
                }));
@@ -66,7 +66,7 @@ void ShareController::LoadCame(base::JobId job, const ProcessGpu& key, share::Or
 }
 
 void ShareController::LoadEnded(base::JobId job, const ProcessGpu& key, share::OrderId order,
-                                const Answer& answer) {
+                                const MoverAnswer& answer) {
   Entry* const entry = Find(job);
   if (!entry || !entry->restore || entry->restore->order != order || entry->restore->stopping) return;
   Load& load = entry->restore->loads.at(key);
@@ -110,7 +110,7 @@ void ShareController::StopBring(Entry& entry, std::string why) {
     ++restore.securing;
     entry.loaded.erase(key);
     Secure(entry, key.process, load.source,
-           IfHere([job = entry.job.id, order = restore.order](ShareController& me, const Answer&) {
+           IfHere([job = entry.job.id, order = restore.order](ShareController& me, const MoverAnswer&) {
              Entry* const there = me.Find(job);
              if (!there || !there->restore || there->restore->order != order) return;
              if (--there->restore->securing == 0) me.EndRestore(*there);
@@ -127,7 +127,7 @@ void ShareController::EndRestore(Entry& entry) {
   Feed(share::event::BringDone{entry.job.id, order, why});
 }
 
-void ShareController::GrantRoom(Entry& entry, const share::action::Grant& grant) {
+void ShareController::GrantRoom(Entry& entry, const share::action::MemoryGrant& grant) {
   if (grant.in_bring) {
     entry.granted[grant.gpu] += grant.bytes;
     base::Bytes left = grant.bytes;

@@ -8,7 +8,7 @@
 namespace gpuman::daemon {
 namespace {
 
-using ledger::wire::MemoryStage;
+using ledger::wire::MemoryResidency;
 using Doing = ledger::wire::Activity;
 
 // The longest time that an allocation waits for its turn.
@@ -32,7 +32,7 @@ bool MayUse(const SharedJob& job, const std::string& gpu) {
 }
 
 bool IsMoving(const ledger::SlotStatus& one) {
-  return one.stage == MemoryStage::kEvicting || one.stage == MemoryStage::kRestoring;
+  return one.stage == MemoryResidency::kEvicting || one.stage == MemoryResidency::kRestoring;
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ ShareController::Demands ShareController::DemandOf(const Entry& entry,
       const auto with_mover = entry.loaded.find({one.process, home.uuid});
       const base::Bytes loaded =
           with_mover == entry.loaded.end() ? base::Bytes{} : std::min(with_mover->second, home.evicted);
-      share::Demand& part = demand[home.uuid];
+      share::MemoryDemand& part = demand[home.uuid];
       if ((home.evictable + home.evicted).count > 0) ++with_memory[home.uuid];
       (entry.at_work.contains(one.process) ? part.pinned : part.resident) += home.evictable + loaded;
       part.away += home.evicted - loaded;
@@ -107,7 +107,7 @@ std::set<std::string> ShareController::CheckPromises(Entry& entry, Demands& dema
   std::set<std::string> taken;
   const auto now = clock_.Mono();
   for (const auto& [gpu, promise] : entry.promised) {
-    share::Demand& part = demand[gpu];
+    share::MemoryDemand& part = demand[gpu];
     const base::Bytes counted = CountedOf(entry.job.id, gpu);
     if (part.wants.count > 0) {
       entry.wants_fell.reset();
@@ -184,7 +184,7 @@ void ShareController::TellActivity(Entry& entry, const std::vector<ledger::SlotS
       its = TenantActivity::kWaiting;
     else if (one.activity == Doing::kBusy)
       its = TenantActivity::kBusy;
-    else if (one.activity == Doing::kIdle || one.stage == MemoryStage::kNone)
+    else if (one.activity == Doing::kIdle || one.stage == MemoryResidency::kNone)
       its = TenantActivity::kIdle;
     since = std::max(since, one.activity_since);
     if (its == TenantActivity::kWaiting || activity == TenantActivity::kWaiting)

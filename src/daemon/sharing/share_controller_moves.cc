@@ -12,7 +12,7 @@ namespace gpuman::daemon {
 namespace {
 
 using ledger::wire::OrderKind;
-using suspend::Answer;
+using suspend::MoverAnswer;
 using suspend::Outcome;
 using suspend::Verb;
 
@@ -20,7 +20,7 @@ using suspend::Verb;
 constexpr int kMaxLosses = 5;
 
 // Why a process's memory has not moved; empty: it has moved, or the process has ended.
-std::string WhyNot(const base::ProcessId& process, const Answer& answer) {
+std::string WhyNot(const base::ProcessId& process, const MoverAnswer& answer) {
   return answer.outcome == Outcome::kDone || !base::IsAlive(process) ? std::string() : answer.message;
 }
 
@@ -40,7 +40,7 @@ void ShareController::Evict(Entry& entry, const share::action::Evict& order) {
   evicting.host = shims_.HostMemoryOf(entry.job.id) + order.bytes;
   suspension_.PrepareMovers();  // kept copies give way
   base::Bytes left = order.bytes - SecureLoaded(entry, order);
-  std::vector<std::pair<base::ProcessId, ledger::Home>> homes;
+  std::vector<std::pair<base::ProcessId, ledger::EvictableGpu>> homes;
   for (const auto& one : shims_.SlotStatusesOf(entry.job.id)) {
     if (entry.at_work.contains(one.process)) continue;
     for (const auto& home : HomesOf(one, entry.job.gpus))
@@ -80,7 +80,7 @@ base::Bytes ShareController::SecureLoaded(Entry& entry, const share::action::Evi
     ++entry.evicting.at(order.gpu).moving;
     Secure(entry, one.process, name,
            IfHere([id = entry.job.id, key, number = order.order, bytes](ShareController& me,
-                                                                        const Answer& answer) {
+                                                                        const MoverAnswer& answer) {
              // What came from host memory is there still, and goes without a copy.
              const base::Bytes copied = answer.bytes - answer.unchanged;
              me.Feed(share::event::MovedOut{id, key.gpu, bytes, bytes - copied});
@@ -148,7 +148,7 @@ bool ShareController::PassOn(base::JobId job, base::ProcessId process, bool out,
     return true;
   }
   movers_.Move(entry->job.owner, {.verb = Verb::kGive, .process = process}, std::move(connection),
-               IfHere([job](ShareController& me, const Answer&) {
+               IfHere([job](ShareController& me, const MoverAnswer&) {
                  if (Entry* const there = me.Find(job)) me.Check(*there);
                }));
   return true;
@@ -163,7 +163,7 @@ void ShareController::Take(base::JobId job, base::ProcessId process, base::Untru
     ++evicting.moving;
   }
   movers_.Move(entry.job.owner, {.verb = Verb::kTake, .process = process, .whole = true},
-               std::move(connection), IfHere([departure](ShareController& me, const Answer& answer) {
+               std::move(connection), IfHere([departure](ShareController& me, const MoverAnswer& answer) {
                  me.Name(*departure, answer.gpu);
                  const bool done = answer.outcome == Outcome::kDone;
                  if (done && answer.bytes > departure->moved)
@@ -174,7 +174,7 @@ void ShareController::Take(base::JobId job, base::ProcessId process, base::Untru
                    return me.GoOn(departure, 0);
                  me.TakeEnded(*departure, WhyNot(departure->process, answer));
                }),
-               IfHere([departure](ShareController& me, const Answer& notice) {
+               IfHere([departure](ShareController& me, const MoverAnswer& notice) {
                  me.Name(*departure, notice.gpu);
                  if (notice.outcome == Outcome::kTaken) departure->taken = true;
                  if (notice.outcome != Outcome::kMoving) return;
@@ -188,13 +188,13 @@ void ShareController::GoOn(const std::shared_ptr<Departure>& departure, int loss
   if (!entry) return;
   movers_.Move(entry->job.owner,
                {.verb = Verb::kSecure, .process = departure->process, .source = departure->gpu}, {},
-               IfHere([departure, losses](ShareController& me, const Answer& answer) {
+               IfHere([departure, losses](ShareController& me, const MoverAnswer& answer) {
                  const auto& process = departure->process;
                  if (answer.outcome == Outcome::kLost && losses < kMaxLosses && base::IsAlive(process))
                    return me.GoOn(departure, losses + 1);
                  me.TakeEnded(*departure, WhyNot(process, answer));
                }),
-               IfHere([departure](ShareController& me, const Answer& notice) {
+               IfHere([departure](ShareController& me, const MoverAnswer& notice) {
                  if (notice.outcome == Outcome::kMoving)
                    me.TellMovedOut(*departure, notice.gpu, notice.bytes, notice.unchanged);
                }));
@@ -256,8 +256,11 @@ void ShareController::EndEvicting(Entry& entry, const std::string& gpu) {
 }
 
 // A process that was moved to another GPU may still tell of the old one, so its only GPU is not named.
-std::string ShareController::SourceName(const std::vector<ledger::Home>& homes, const ledger::Home& home) {
-  const auto has_memory = [](const ledger::Home& one) { return (one.evictable + one.evicted).count > 0; };
+std::string ShareController::SourceName(const std::vector<ledger::EvictableGpu>& homes,
+                                        const ledger::EvictableGpu& home) {
+  const auto has_memory = [](const ledger::EvictableGpu& one) {
+    return (one.evictable + one.evicted).count > 0;
+  };
   return std::ranges::count_if(homes, has_memory) > 1 ? home.uuid : std::string();
 }
 

@@ -13,16 +13,16 @@
 
 namespace gpuman::daemon {
 
-using ledger::wire::MemoryStage;
+using ledger::wire::MemoryResidency;
+using ledger::wire::OrderError;
 using ledger::wire::OrderKind;
-using ledger::wire::Trouble;
 
 namespace {
 
 // How long after a refused order to open the gate the order is given again.
 constexpr base::Millis kOpenAgain{1000};
 
-std::map<std::string, std::int64_t> FiguresOf(const JobRest::Result& result) {
+std::map<std::string, std::int64_t> FiguresOf(const JobQuiescer::Result& result) {
   return {{"milliseconds", result.took.count()},
           {"steps", result.steps},
           {"units", result.count.units},
@@ -30,12 +30,12 @@ std::map<std::string, std::int64_t> FiguresOf(const JobRest::Result& result) {
 }
 
 bool Answers(const ledger::SlotStatus& one) {
-  return one.stage != MemoryStage::kNone && one.stage != MemoryStage::kFailed;
+  return one.stage != MemoryResidency::kNone && one.stage != MemoryResidency::kFailed;
 }
 
 // The process's context is gone. The process ends within a moment, and its memory goes with it.
 bool IsAtItsEnd(const ledger::SlotStatus& one) {
-  return one.trouble == Trouble::kDriver &&
+  return one.trouble == OrderError::kDriver &&
          (one.driver_error == driver::abi::CUDA_ERROR_DEINITIALIZED ||
           one.driver_error == driver::abi::CUDA_ERROR_INVALID_CONTEXT ||
           one.driver_error == driver::abi::CUDA_ERROR_CONTEXT_IS_DESTROYED);
@@ -73,7 +73,7 @@ void ShareController::Close(Entry& entry, const share::action::Close& order) {
 
 void ShareController::BringToRest(Entry& entry, base::Millis limit) {
   entry.ordered = clock_.Mono();
-  const auto done = IfHere([job = entry.job.id](ShareController& me, const JobRest::Result& result) {
+  const auto done = IfHere([job = entry.job.id](ShareController& me, const JobQuiescer::Result& result) {
     if (Entry* const there = me.Find(job)) me.OnRest(*there, result);
   });
   const bool in_part = entry.close && entry.in_part;
@@ -87,7 +87,7 @@ void ShareController::FindAtWork(Entry& entry) {
     if (HasContext(one) && !IsHeld(one)) entry.at_work.insert(one.process);
 }
 
-void ShareController::OnRest(Entry& entry, const JobRest::Result& result) {
+void ShareController::OnRest(Entry& entry, const JobQuiescer::Result& result) {
   const auto id = entry.job.id;
   CheckAnswers(entry);  // the scheduler knows of a process that does not answer before it hears of the gate
   if (entry.mode == Entry::Mode::kTaking)
@@ -120,9 +120,10 @@ void ShareController::CheckEvictions(Entry& entry) {
   for (auto& [gpu, evicting] : entry.evicting) {
     for (const auto& one : slots) {
       if (!one.answered || evicting.ordered.erase(one.process) == 0) continue;
-      if (one.trouble == Trouble::kNone || IsAtItsEnd(one)) continue;
+      if (one.trouble == OrderError::kNone || IsAtItsEnd(one)) continue;
       evicting.why = TextOf(one);
-      evicting.works = evicting.works || one.trouble == Trouble::kBusy || one.trouble == Trouble::kCapturing;
+      evicting.works =
+          evicting.works || one.trouble == OrderError::kBusy || one.trouble == OrderError::kCapturing;
     }
     std::erase_if(evicting.ordered, [&](const auto& gone) {
       return std::none_of(slots.begin(), slots.end(),
@@ -148,7 +149,7 @@ void ShareController::JoinClosed(Entry& entry) {
 
 // No process is stopped for this: processes with all of their memory run on, and the others get their memory
 // with their turn.
-void ShareController::GiveUpTaking(Entry& entry, const JobRest::Result& result) {
+void ShareController::GiveUpTaking(Entry& entry, const JobQuiescer::Result& result) {
   const auto slots = shims_.SlotStatusesOf(entry.job.id);
   const bool whole = entry.loaded.empty() && std::all_of(slots.begin(), slots.end(), [](const auto& one) {
                        return one.evicted.count == 0;
@@ -177,11 +178,11 @@ void ShareController::CheckOpening(Entry& entry) {
   std::string why;
   for (const auto& one : shims_.SlotStatusesOf(entry.job.id)) {
     if (!Answers(one)) continue;
-    if (one.answered && one.trouble != Trouble::kNone) {
+    if (one.answered && one.trouble != OrderError::kNone) {
       refused = true;
       why = fmt::format("process {} could not take its memory back: {}", one.process.pid, TextOf(one));
     }
-    open = open && one.answered && one.stage == MemoryStage::kOnGpu;
+    open = open && one.answered && one.stage == MemoryResidency::kOnGpu;
   }
   if (open) {
     entry.opening.reset();

@@ -30,7 +30,7 @@ std::string SizeText(const base::SizeSpec& size) {
 // From then on the view names the processes that are not at rest.
 constexpr base::Millis kNamesAfter{1000};
 
-void ShowProgress(const JobRest::Progress& progress, api::ShareJob& job) {
+void ShowProgress(const JobQuiescer::Progress& progress, api::ShareJob& job) {
   job.resting =
       api::ShareResting{progress.count.units, progress.count.at_rest, progress.steps, progress.took.count()};
   if (progress.took >= kNamesAfter && !progress.why.empty())

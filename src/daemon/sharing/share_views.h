@@ -7,7 +7,7 @@
 
 #include "api/share_types.h"
 #include "base/result.h"
-#include "daemon/shims/job_rest.h"
+#include "daemon/shims/job_quiescer.h"
 #include "gpu/inventory.h"
 #include "share/scheduler.h"
 
@@ -16,7 +16,7 @@ namespace gpuman::daemon {
 // What the view needs of a job besides the scheduler's snapshot.
 struct ShareViewSources {
   std::function<std::string(base::JobId)> tag_of;
-  std::function<std::optional<JobRest::Progress>(base::JobId)> progress_of;
+  std::function<std::optional<JobQuiescer::Progress>(base::JobId)> progress_of;
 };
 
 api::ShareView ShareViewOf(const share::Snapshot& snapshot, const share::SchedulerSettings& settings,

@@ -8,13 +8,13 @@
 namespace gpuman::daemon {
 namespace {
 
-using ledger::wire::MemoryStage;
-using ledger::wire::Trouble;
+using ledger::wire::MemoryResidency;
+using ledger::wire::OrderError;
 using std::chrono::seconds;
 
 class HoldAnswersTest : public testing::Test {
  protected:
-  ledger::SlotStatus& Process(pid_t pid, MemoryStage stage, bool answered) {
+  ledger::SlotStatus& Process(pid_t pid, MemoryResidency stage, bool answered) {
     ledger::SlotStatus slot;
     slot.process = {pid, 1};
     slot.stage = stage;
@@ -33,53 +33,53 @@ class HoldAnswersTest : public testing::Test {
 };
 
 TEST_F(HoldAnswersTest, AllAreHeldWhenEachThatHasAContextSaysSo) {
-  Process(11, MemoryStage::kHeld, true);
-  Process(12, MemoryStage::kNone, false);
-  Process(13, MemoryStage::kFailed, true);
+  Process(11, MemoryResidency::kHeld, true);
+  Process(12, MemoryResidency::kNone, false);
+  Process(13, MemoryResidency::kFailed, true);
   EXPECT_TRUE(After(seconds(0)).all_held);
-  Process(14, MemoryStage::kHeld, false);
+  Process(14, MemoryResidency::kHeld, false);
   EXPECT_FALSE(After(seconds(0)).all_held) << "its answer is to an earlier order";
   EXPECT_EQ(After(seconds(0)).why, "");
 }
 
 TEST_F(HoldAnswersTest, OneThatTookTooLongIsAskedAgain) {
-  Process(11, MemoryStage::kOnGpu, true).trouble = Trouble::kBusy;
+  Process(11, MemoryResidency::kOnGpu, true).trouble = OrderError::kBusy;
   EXPECT_THAT(After(seconds(100)).again, testing::ElementsAre(base::ProcessId{11, 1}));
   EXPECT_FALSE(After(seconds(100)).all_held);
   EXPECT_EQ(After(seconds(100)).why, "");
 }
 
 TEST_F(HoldAnswersTest, OneThatMakesStepsAfterItWasHeldIsAtItAgain) {
-  Process(11, MemoryStage::kEvicting, true);
+  Process(11, MemoryResidency::kEvicting, true);
   EXPECT_FALSE(After(seconds(1)).all_held);
   EXPECT_EQ(After(seconds(1)).why, "");
 }
 
 TEST_F(HoldAnswersTest, AnotherTroubleEndsTheAttempt) {
-  Process(11, MemoryStage::kHeld, true);
-  Process(12, MemoryStage::kOnGpu, true).trouble = Trouble::kDriver;
+  Process(11, MemoryResidency::kHeld, true);
+  Process(12, MemoryResidency::kOnGpu, true).trouble = OrderError::kDriver;
   EXPECT_THAT(After(seconds(0)).why, testing::StartsWith("process 12: the driver failed"));
 }
 
 TEST_F(HoldAnswersTest, OneThatIsAtItHasTheWholeTimeAndOneThatDoesNotTakeItUpFiveSeconds) {
-  auto& one = Process(11, MemoryStage::kEvicting, false);
+  auto& one = Process(11, MemoryResidency::kEvicting, false);
   EXPECT_EQ(After(seconds(100)).why, "");
-  one.stage = MemoryStage::kOnGpu;
+  one.stage = MemoryResidency::kOnGpu;
   EXPECT_EQ(After(std::chrono::milliseconds(4'999)).why, "");
   EXPECT_EQ(After(seconds(5)).why, "process 11: libgpuman.so in it does not answer");
 }
 
 TEST_F(HoldAnswersTest, OneThatIsHeldIsNotAskedWhetherItIsStopped) {
-  Process(11, MemoryStage::kHeld, true);
+  Process(11, MemoryResidency::kHeld, true);
   const auto never = [](const base::ProcessId&) -> bool { throw std::logic_error("asked"); };
   EXPECT_TRUE(ReadHoldAnswers(slots_, never, began_, began_).all_held);
 }
 
 TEST_F(HoldAnswersTest, OneThatIsStoppedEndsTheAttemptUnlessItIsHeld) {
   stopped_ = 11;
-  auto& one = Process(11, MemoryStage::kHeld, false);
+  auto& one = Process(11, MemoryResidency::kHeld, false);
   EXPECT_TRUE(After(seconds(0)).all_held);
-  one.stage = MemoryStage::kOnGpu;
+  one.stage = MemoryResidency::kOnGpu;
   EXPECT_THAT(After(seconds(0)).why, testing::StartsWith("process 11: it is stopped"));
 }
 
@@ -87,13 +87,13 @@ TEST_F(HoldAnswersTest, OneThatHasNotTakenUpItsOrderToRunIsOpening) {
   const auto opening = [&] {
     return AreOpening(slots_, [this](const base::ProcessId& process) { return process.pid == stopped_; });
   };
-  Process(11, MemoryStage::kOnGpu, true);
-  Process(12, MemoryStage::kNone, false);
-  Process(13, MemoryStage::kHeld, false).ordered = ledger::wire::OrderKind::kHold;
+  Process(11, MemoryResidency::kOnGpu, true);
+  Process(12, MemoryResidency::kNone, false);
+  Process(13, MemoryResidency::kHeld, false).ordered = ledger::wire::OrderKind::kHold;
   EXPECT_FALSE(opening());
-  Process(14, MemoryStage::kHeld, false);
+  Process(14, MemoryResidency::kHeld, false);
   EXPECT_TRUE(opening());
-  slots_.back().stage = MemoryStage::kRestoring;
+  slots_.back().stage = MemoryResidency::kRestoring;
   EXPECT_TRUE(opening());
   stopped_ = 14;
   EXPECT_FALSE(opening());

@@ -50,10 +50,11 @@ void ShimsModule::Open() {
       });
   if (!channel) return spdlog::warn("jobs get no shim: {}", channel.error().message);
   channel_ = std::move(*channel);
-  rest_ = std::make_unique<JobRest>(core_.loop(), core_.clock(), *channel_, [this](const std::string& uuid) {
-    const auto* const status = core_.guard().Find(uuid);
-    return status ? fmt::format("GPU {}", status->gpu.index) : "GPU " + uuid;
-  });
+  rest_ =
+      std::make_unique<JobQuiescer>(core_.loop(), core_.clock(), *channel_, [this](const std::string& uuid) {
+        const auto* const status = core_.guard().Find(uuid);
+        return status ? fmt::format("GPU {}", status->gpu.index) : "GPU " + uuid;
+      });
   channel_->on_notify.Connect([this](base::JobId job) { rest_->OnNotify(job); });
 }
 
@@ -255,11 +256,11 @@ void ShimsModule::OnJobForgotten(base::JobId job) { refusals_.Forget(job); }
 
 // --- Samples ---
 
-void ShimsModule::BeforeSample(const gpu::Sample& sample) {
+void ShimsModule::BeforeSample(const gpu::GpuSample& sample) {
   if (channel_) core_.guard().SetManaged(sample.uuid, channel_->ManagedOn(sample.uuid));
 }
 
-void ShimsModule::OnSample(const gpu::Sample& sample) {
+void ShimsModule::OnSample(const gpu::GpuSample& sample) {
   const auto* const status = core_.guard().Find(sample.uuid);
   if (!channel_ || !status) return;
   const auto findings = channel_->OnSample(*status);

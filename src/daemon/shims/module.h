@@ -13,7 +13,7 @@
 #include "daemon/core/core.h"
 #include "daemon/core/module.h"
 #include "daemon/shims/context_costs.h"
-#include "daemon/shims/job_rest.h"
+#include "daemon/shims/job_quiescer.h"
 #include "daemon/shims/refusals.h"
 #include "daemon/shims/shim_channel.h"
 
@@ -26,7 +26,7 @@ class ShimsModule final : public Module {
   // nullptr: there is no shim, or no socket for it.
   ShimChannel* channel() const { return channel_.get(); }
   // Brings jobs to rest; nullptr exactly where there is no channel.
-  JobRest* rest() const { return rest_.get(); }
+  JobQuiescer* rest() const { return rest_.get(); }
   // The socket to which the shims connect.
   std::filesystem::path Socket() const;
   // Asks attribution again about processes for which an earlier answer was kLater.
@@ -49,8 +49,8 @@ class ShimsModule final : public Module {
   void OnReady() override;
   bool Stop() override;
   void OnInventory() override;
-  void BeforeSample(const gpu::Sample& sample) override;
-  void OnSample(const gpu::Sample& sample) override;
+  void BeforeSample(const gpu::GpuSample& sample) override;
+  void OnSample(const gpu::GpuSample& sample) override;
   void OnJobRuns(const jobs::Job& job) override;
   void OnJobLeft(base::JobId job, UnwatchReason why) override;
   void OnJobForgotten(base::JobId job) override;
@@ -75,9 +75,9 @@ class ShimsModule final : public Module {
   Core& core_;
   ContextCosts context_costs_;
   std::unique_ptr<ShimChannel> channel_;
-  std::unique_ptr<JobRest> rest_;
+  std::unique_ptr<JobQuiescer> rest_;
   std::function<bool(base::ProcessId)> is_coming_;
-  RefusalTeller refusals_;
+  RefusalEventLimiter refusals_;
 };
 
 }  // namespace gpuman::daemon

@@ -41,7 +41,7 @@ std::string TimesOf(const jobs::RefusedAllocation& refusal) {
 
 }  // namespace
 
-jobs::RefusedAllocation RefusalOf(const ledger::RefusalHistory& seen, base::MonoTime mono_now,
+jobs::RefusedAllocation RefusalOf(const ledger::FirstAndLastRefusal& seen, base::MonoTime mono_now,
                                   base::WallTime wall_now) {
   const auto now = static_cast<std::uint64_t>(std::chrono::nanoseconds(mono_now.time_since_epoch()).count());
   // The program may have written any time into the ledger.
@@ -93,15 +93,15 @@ std::string Sentence(const jobs::Job& job, const jobs::RefusedAllocation& refusa
       asked, gpu, used);
 }
 
-api::RefusalView ViewOf(const jobs::Job& job, const jobs::RefusedAllocation& refusal,
-                        const gpu::Inventory& inventory, const std::string& name) {
-  api::RefusalView view{refusal.gpu,
-                        refusal.asked,
-                        refusal.used,
-                        refusal.limit,
-                        refusal.by,
-                        refusal.at,
-                        Sentence(job, refusal, inventory, name)};
+api::RefusedAllocationView ViewOf(const jobs::Job& job, const jobs::RefusedAllocation& refusal,
+                                  const gpu::Inventory& inventory, const std::string& name) {
+  api::RefusedAllocationView view{refusal.gpu,
+                                  refusal.asked,
+                                  refusal.used,
+                                  refusal.limit,
+                                  refusal.by,
+                                  refusal.at,
+                                  Sentence(job, refusal, inventory, name)};
   view.context = refusal.context;
   view.count = refusal.count;
   if (const auto& first = refusal.first) view.first = {first->asked, first->used, first->limit, first->at};
@@ -117,7 +117,7 @@ void Explain(jobs::Job& job, const gpu::Inventory& inventory, const std::string&
                                   Sentence(job, *job.refusal, inventory, name));
 }
 
-bool RefusalTeller::Tells(base::JobId job, base::MonoTime now) {
+bool RefusalEventLimiter::Tells(base::JobId job, base::MonoTime now) {
   const auto [it, fresh] = reported_.try_emplace(job, now);
   if (!fresh && now - it->second < kAtMostEvery) return false;
   it->second = now;

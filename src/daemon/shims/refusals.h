@@ -14,7 +14,7 @@
 namespace gpuman::daemon {
 
 // `mono_now` and `wall_now`: the same moment on both clocks.
-jobs::RefusedAllocation RefusalOf(const ledger::RefusalHistory& seen, base::MonoTime mono_now,
+jobs::RefusedAllocation RefusalOf(const ledger::FirstAndLastRefusal& seen, base::MonoTime mono_now,
                                   base::WallTime wall_now);
 
 // "256MiB was refused at its limit of 1GiB on GPU 0, …: gpuman update hog --memory SIZE". The advice depends
@@ -23,15 +23,15 @@ jobs::RefusedAllocation RefusalOf(const ledger::RefusalHistory& seen, base::Mono
 std::string Sentence(const jobs::Job& job, const jobs::RefusedAllocation& refusal,
                      const gpu::Inventory& inventory, const std::string& name = {});
 
-api::RefusalView ViewOf(const jobs::Job& job, const jobs::RefusedAllocation& refusal,
-                        const gpu::Inventory& inventory, const std::string& name = {});
+api::RefusedAllocationView ViewOf(const jobs::Job& job, const jobs::RefusedAllocation& refusal,
+                                  const gpu::Inventory& inventory, const std::string& name = {});
 
 // Adds the refusal to the reason of a job that failed.
 void Explain(jobs::Job& job, const gpu::Inventory& inventory, const std::string& name = {});
 
 // Decides which refusals become events. A program that is refused in a loop causes one event in kAtMostEvery
 // at most. Not thread-safe.
-class RefusalTeller {
+class RefusalEventLimiter {
  public:
   static constexpr base::Millis kAtMostEvery{10LL * 60'000};
   // Returns whether the daemon is to tell a refusal of the job now.

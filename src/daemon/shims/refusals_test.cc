@@ -78,7 +78,7 @@ TEST(Refusals, AreTheReasonOfAJobThatFailedAndOfNoOther) {
 }
 
 TEST(Refusals, ThatAProgramMadeUpHaveATimeThatCanBe) {
-  ledger::RefusalHistory seen;
+  ledger::FirstAndLastRefusal seen;
   const base::MonoTime now{std::chrono::hours(5)};
   const base::WallTime wall{std::chrono::hours(500'000)};
   for (const std::uint64_t at : {std::uint64_t{0}, UINT64_MAX, std::uint64_t{1} << 63}) {
@@ -91,7 +91,7 @@ TEST(Refusals, ThatAProgramMadeUpHaveATimeThatCanBe) {
 }
 
 TEST(Refusals, SayHowManyThereWereAndWhatTheMemoryWas) {
-  ledger::RefusalHistory seen;
+  ledger::FirstAndLastRefusal seen;
   seen.last = {"GPU-0",      14, ledger::wire::RefusedBy::kLimit, base::MiB(256), false, base::MiB(900),
                base::GiB(1), 0};
   jobs::Job job = Hog();
@@ -124,13 +124,13 @@ TEST(Refusals, SayHowManyThereWereAndWhatTheMemoryWas) {
   EXPECT_EQ(RefusalOf(seen, {}, {}).count, std::nullopt) << "a program has written that";
 }
 
-TEST(RefusalTeller, TellsOnceInAWhileOfEachJob) {
-  RefusalTeller teller;
+TEST(RefusalEventLimiter, TellsOnceInAWhileOfEachJob) {
+  RefusalEventLimiter teller;
   const base::MonoTime now{std::chrono::hours(5)};
   EXPECT_TRUE(teller.Tells({1}, now));
   EXPECT_FALSE(teller.Tells({1}, now + std::chrono::seconds(1)));
   EXPECT_TRUE(teller.Tells({2}, now));
-  EXPECT_TRUE(teller.Tells({1}, now + RefusalTeller::kAtMostEvery));
+  EXPECT_TRUE(teller.Tells({1}, now + RefusalEventLimiter::kAtMostEvery));
 }
 
 }  // namespace

@@ -11,9 +11,9 @@
 namespace gpuman::daemon {
 namespace {
 
-using ledger::wire::MemoryStage;
-using ledger::wire::StepEnd;
-using ledger::wire::StepGrant;
+using ledger::wire::CallGrant;
+using ledger::wire::CallGrantEndReason;
+using ledger::wire::MemoryResidency;
 
 constexpr unsigned kMaxNamed = 4;
 
@@ -25,7 +25,7 @@ unsigned CountOf(std::uint16_t bits) { return static_cast<unsigned>(std::bitset<
 // A call that has not returned is taken to wait for the GPUs that work, so that threads at the gate can be
 // stepped for the others; where none works it counts for all. `granted`: the GPU of the process's open grant.
 void AddUnits(const ledger::SlotStatus& one, std::uint16_t used, std::optional<unsigned> granted,
-              std::vector<share::UnitView>& units) {
+              std::vector<share::ProcessGpuState>& units) {
   const bool open = !IsHeld(one) && !one.rest.shut;
   const bool calls = !IsHeld(one) && one.rest.in_flight && one.rest.works == 0;
   const bool steppable = one.rest.shut && one.evicted.count == 0;
@@ -39,17 +39,18 @@ void AddUnits(const ledger::SlotStatus& one, std::uint16_t used, std::optional<u
   };
   for (unsigned gpu = 0; gpu < ledger::wire::kMaxGpus; ++gpu)
     if (Has(used, gpu)) add(gpu, Has(one.rest.works, gpu), Has(one.rest.waits, gpu));
-  if (used == 0 || granted == StepGrant::kAnyGpu) add(StepGrant::kAnyGpu, one.rest.works != 0, false);
+  if (used == 0 || granted == CallGrant::kAnyGpu) add(CallGrant::kAnyGpu, one.rest.works != 0, false);
 }
 
 // What the slots say of grants and GPUs goes into `progress`; a process that has ended leaves it.
-void Note(const std::vector<ledger::SlotStatus>& slots, RestProgress& progress, share::CutView& view) {
+void Note(const std::vector<ledger::SlotStatus>& slots, QuiesceAttemptState& progress,
+          share::QuiesceView& view) {
   for (const auto& one : slots) {
     auto& used = progress.used[one.process];
     used = static_cast<std::uint16_t>(used | one.rest.works | one.rest.waits);
     const auto open = progress.grants.find(one.process);
     if (open == progress.grants.end() || one.stepped.number != open->second.number ||
-        one.stepped.ended == StepEnd::kNotYet)
+        one.stepped.ended == CallGrantEndReason::kNotYet)
       continue;
     view.ended.push_back({open->second.unit, one.stepped.calls});
     progress.grants.erase(open);
@@ -72,7 +73,7 @@ std::string WorkOf(const ledger::SlotStatus& one, const std::function<std::strin
   if (one.rest.capturing) return "records a CUDA graph";
   if (one.rest.for_room) return "waits for room";
   if (one.rest.in_flight) return "is in a call";
-  if (!one.answered && one.stage != MemoryStage::kEvicting && one.stage != MemoryStage::kHeld)
+  if (!one.answered && one.stage != MemoryResidency::kEvicting && one.stage != MemoryResidency::kHeld)
     return "has not taken up the order";
   return "has calls or GPU work that did not come to an end";
 }
@@ -84,8 +85,9 @@ bool MakesNoCall(const ledger::SlotStatus& one) {
 
 }  // namespace
 
-share::CutView CutViewOf(const std::vector<ledger::SlotStatus>& slots, RestProgress& progress) {
-  share::CutView view;
+share::QuiesceView QuiesceViewOf(const std::vector<ledger::SlotStatus>& slots,
+                                 QuiesceAttemptState& progress) {
+  share::QuiesceView view;
   view.all_shut = true;
   Note(slots, progress, view);
   for (const auto& one : slots) {
@@ -97,7 +99,7 @@ share::CutView CutViewOf(const std::vector<ledger::SlotStatus>& slots, RestProgr
     if (one.steps)
       AddUnits(one, progress.used.at(one.process), granted, view.units);
     else
-      view.units.push_back({{one.process, StepGrant::kAnyGpu}, !IsHeld(one), false, false, false});
+      view.units.push_back({{one.process, CallGrant::kAnyGpu}, !IsHeld(one), false, false, false});
   }
   return view;
 }

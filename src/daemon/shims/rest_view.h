@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "ledger/ledgers.h"
-#include "share/cut.h"
+#include "share/quiesce_planner.h"
 
 namespace gpuman::daemon {
 
 // What an attempt to bring a job to rest knows of its processes beside their slots.
-struct RestProgress {
+struct QuiesceAttemptState {
   struct OpenGrant {
-    share::UnitId unit;
+    share::ProcessGpuId unit;
     unsigned number = 0;  // as Ledgers::Step returned it
   };
   // The grants of steps that have no known end yet: a process has one at a time.
@@ -27,7 +27,7 @@ struct RestProgress {
 // A process with a context is one unit for each GPU that it has used in this attempt, or one unit for any
 // GPU. The gate of a process whose shim does not tell how it comes to rest is one unit, which works until it
 // is held. Adds to `progress` what is seen; grants that have ended leave it and are in the view's `ended`.
-share::CutView CutViewOf(const std::vector<ledger::SlotStatus>& slots, RestProgress& progress);
+share::QuiesceView QuiesceViewOf(const std::vector<ledger::SlotStatus>& slots, QuiesceAttemptState& progress);
 
 // How many units (a process on one of its GPUs) a job has, and how many of them are at rest. A process with
 // an open gate or a call that has not returned rests on none of its GPUs.

@@ -6,29 +6,30 @@
 namespace gpuman::daemon {
 namespace {
 
-using ledger::wire::MemoryStage;
-using ledger::wire::StepEnd;
+using ledger::wire::CallGrantEndReason;
+using ledger::wire::MemoryResidency;
 using testing::IsEmpty;
 
 class RestViewTest : public testing::Test {
  protected:
-  ledger::SlotStatus& Process(pid_t pid, ledger::RestWords rest, MemoryStage stage = MemoryStage::kEvicting) {
+  ledger::SlotStatus& Process(pid_t pid, ledger::QuiesceReport rest,
+                              MemoryResidency stage = MemoryResidency::kEvicting) {
     ledger::SlotStatus slot;
     slot.process = {pid, 1};
     slot.stage = stage;
-    slot.answered = stage == MemoryStage::kHeld;
+    slot.answered = stage == MemoryResidency::kHeld;
     slot.steps = true;
     slot.rest = rest;
     slots_.push_back(slot);
     return slots_.back();
   }
-  share::CutView View() { return CutViewOf(slots_, progress_); }
+  share::QuiesceView View() { return QuiesceViewOf(slots_, progress_); }
   std::string WhyNot() {
     return WhyNotAtRest(slots_, [](unsigned gpu) { return "GPU " + std::to_string(gpu); });
   }
 
   std::vector<ledger::SlotStatus> slots_;
-  RestProgress progress_;
+  QuiesceAttemptState progress_;
 };
 
 TEST_F(RestViewTest, EachGpuOnWhichAProcessWorksOrForWhichItWaitsIsAUnit) {
@@ -36,9 +37,9 @@ TEST_F(RestViewTest, EachGpuOnWhichAProcessWorksOrForWhichItWaitsIsAUnit) {
   Process(12, {.shut = true, .waits = 2});
   const auto view = View();
   ASSERT_EQ(view.units.size(), 2u);
-  EXPECT_EQ(view.units[0].id, (share::UnitId{{11, 1}, 0}));
+  EXPECT_EQ(view.units[0].id, (share::ProcessGpuId{{11, 1}, 0}));
   EXPECT_TRUE(view.units[0].works && !view.units[0].waits && view.units[0].steppable);
-  EXPECT_EQ(view.units[1].id, (share::UnitId{{12, 1}, 1}));
+  EXPECT_EQ(view.units[1].id, (share::ProcessGpuId{{12, 1}, 1}));
   EXPECT_TRUE(!view.units[1].works && view.units[1].waits && view.units[1].steppable);
   EXPECT_TRUE(view.all_shut);
 }
@@ -52,7 +53,7 @@ TEST_F(RestViewTest, ACallThatHasNotReturnedCountsForWhatWorksOrElseForEveryGpuO
   EXPECT_FALSE(view.units.at(1).works) << "so a thread that waits for this GPU may make a call";
   slots_.clear();
   Process(12, {.in_flight = true});
-  EXPECT_EQ(View().units.at(0).id.gpu, ledger::wire::StepGrant::kAnyGpu);
+  EXPECT_EQ(View().units.at(0).id.gpu, ledger::wire::CallGrant::kAnyGpu);
   EXPECT_TRUE(View().units.at(0).works);
   EXPECT_FALSE(View().all_shut);
 }
@@ -77,18 +78,18 @@ TEST_F(RestViewTest, AtAnOpenGateACallMayComeAtAnyTime) {
 }
 
 TEST_F(RestViewTest, AUnitForAnyGpuStaysWhileItsGrantIsOpen) {
-  Process(11, {.shut = true, .waits = 1}, MemoryStage::kHeld);
-  progress_.grants[{11, 1}] = {{{11, 1}, ledger::wire::StepGrant::kAnyGpu}, 3};
+  Process(11, {.shut = true, .waits = 1}, MemoryResidency::kHeld);
+  progress_.grants[{11, 1}] = {{{11, 1}, ledger::wire::CallGrant::kAnyGpu}, 3};
   const auto view = View();
   ASSERT_EQ(view.units.size(), 2u);
-  EXPECT_EQ(view.units[1].id.gpu, ledger::wire::StepGrant::kAnyGpu);
+  EXPECT_EQ(view.units[1].id.gpu, ledger::wire::CallGrant::kAnyGpu);
   EXPECT_FALSE(view.units[1].works);
 }
 
 TEST_F(RestViewTest, AUnitThatRestsAndWaitsForNothingStays) {
   auto& one = Process(11, {.shut = true, .works = 2});
   EXPECT_TRUE(View().units.at(0).works);
-  one.stage = MemoryStage::kHeld;
+  one.stage = MemoryResidency::kHeld;
   one.answered = true;
   one.rest.works = 0;
   const auto view = View();
@@ -98,11 +99,11 @@ TEST_F(RestViewTest, AUnitThatRestsAndWaitsForNothingStays) {
 }
 
 TEST_F(RestViewTest, AHeldProcessThatHasDoneNothingIsOneUnitAndOneWithoutAContextIsNone) {
-  Process(11, {.shut = true}, MemoryStage::kHeld);
-  Process(12, {}, MemoryStage::kNone);
+  Process(11, {.shut = true}, MemoryResidency::kHeld);
+  Process(12, {}, MemoryResidency::kNone);
   const auto view = View();
   ASSERT_EQ(view.units.size(), 1u);
-  EXPECT_EQ(view.units[0].id, (share::UnitId{{11, 1}, ledger::wire::StepGrant::kAnyGpu}));
+  EXPECT_EQ(view.units[0].id, (share::ProcessGpuId{{11, 1}, ledger::wire::CallGrant::kAnyGpu}));
   EXPECT_FALSE(view.units[0].works);
   EXPECT_TRUE(view.all_shut);
 }
@@ -112,21 +113,21 @@ TEST_F(RestViewTest, AnOlderShimWorksUntilItIsHeld) {
   EXPECT_TRUE(View().units.at(0).works);
   EXPECT_FALSE(View().units.at(0).steppable);
   EXPECT_FALSE(View().all_shut);
-  slots_[0].stage = MemoryStage::kHeld;
+  slots_[0].stage = MemoryResidency::kHeld;
   slots_[0].answered = true;
   EXPECT_FALSE(View().units.at(0).works);
   EXPECT_TRUE(View().all_shut);
 }
 
 TEST_F(RestViewTest, AGrantEndsOnceAndWithItsProcess) {
-  const share::UnitId unit{{11, 1}, 0};
+  const share::ProcessGpuId unit{{11, 1}, 0};
   progress_.grants[unit.process] = {unit, 7};
   auto& one = Process(11, {.shut = true, .waits = 1});
-  one.stepped = {6, StepEnd::kUsedUp, 5};  // of an earlier grant
+  one.stepped = {6, CallGrantEndReason::kUsedUp, 5};  // of an earlier grant
   EXPECT_THAT(View().ended, IsEmpty());
-  one.stepped = {7, StepEnd::kNotYet, 5};
+  one.stepped = {7, CallGrantEndReason::kNotYet, 5};
   EXPECT_THAT(View().ended, IsEmpty());
-  one.stepped = {7, StepEnd::kAtWork, 5};
+  one.stepped = {7, CallGrantEndReason::kAtWork, 5};
   const auto ended = View().ended;
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended[0].unit, unit);
@@ -139,12 +140,12 @@ TEST_F(RestViewTest, AGrantEndsOnceAndWithItsProcess) {
 }
 
 TEST_F(RestViewTest, EachProcessCountsOnceForEachOfItsGpus) {
-  Process(11, {.shut = true, .works = 1, .waits = 2});          // works on one of two
-  Process(12, {.shut = true}).held = {{"a", {1}}, {"b", {1}}};  // has memory on two
-  Process(13, {.shut = true, .works = 1}, MemoryStage::kHeld);  // what it published before it was held
+  Process(11, {.shut = true, .works = 1, .waits = 2});              // works on one of two
+  Process(12, {.shut = true}).held = {{"a", {1}}, {"b", {1}}};      // has memory on two
+  Process(13, {.shut = true, .works = 1}, MemoryResidency::kHeld);  // what it published before it was held
   Process(14, {.shut = true, .in_flight = true, .waits = 1});
   Process(15, {.waits = 1});  // its gate is open
-  Process(16, {}, MemoryStage::kNone);
+  Process(16, {}, MemoryResidency::kNone);
   Process(17, {.shut = true}).steps = false;
   EXPECT_EQ(CountAtRest(slots_), (RestCount{8, 4}));
 }
@@ -152,7 +153,7 @@ TEST_F(RestViewTest, EachProcessCountsOnceForEachOfItsGpus) {
 TEST_F(RestViewTest, ProcessesThatDidNotComeToRestAreNamed) {
   Process(11, {.works = 3});
   Process(12, {.capturing = true});
-  Process(13, {.shut = true}, MemoryStage::kHeld);
+  Process(13, {.shut = true}, MemoryResidency::kHeld);
   Process(14, {.for_room = true});
   Process(15, {.in_flight = true});
   Process(16, {.shut = true, .works = 1});
@@ -164,16 +165,16 @@ TEST_F(RestViewTest, ProcessesThatDidNotComeToRestAreNamed) {
 
 TEST_F(RestViewTest, AProcessWithoutCallsIsNamedBesideItsWaiters) {
   Process(11, {.shut = true, .works = 1});
-  Process(12, {.shut = true}, MemoryStage::kHeld);
-  Process(13, {.shut = true, .waits = 1}, MemoryStage::kHeld);
-  Process(14, {}, MemoryStage::kOnGpu);
+  Process(12, {.shut = true}, MemoryResidency::kHeld);
+  Process(13, {.shut = true, .waits = 1}, MemoryResidency::kHeld);
+  Process(14, {}, MemoryResidency::kOnGpu);
   EXPECT_EQ(WhyNot(),
             "process 11 works on GPU 0; process 14 has not taken up the order; process 12 makes no call");
 }
 
 TEST_F(RestViewTest, OneThatWaitsForRoomIsAUnitAndNamedThoughItIsHeld) {
   Process(11, {.shut = true, .works = 1});
-  Process(12, {.shut = true, .for_room = true}, MemoryStage::kHeld);
+  Process(12, {.shut = true, .for_room = true}, MemoryResidency::kHeld);
   ASSERT_EQ(View().units.size(), 2u);
   EXPECT_FALSE(View().units[0].for_room);
   EXPECT_TRUE(View().units[1].for_room && !View().units[1].works);
@@ -181,9 +182,9 @@ TEST_F(RestViewTest, OneThatWaitsForRoomIsAUnitAndNamedThoughItIsHeld) {
 }
 
 TEST_F(RestViewTest, AProcessThatWaitsForRoomMayKeepTheOthersAtWork) {
-  Process(11, {.for_room = true}, MemoryStage::kHeld);
+  Process(11, {.for_room = true}, MemoryResidency::kHeld);
   EXPECT_FALSE(KeepsWorkForRoom(slots_)) << "alone it comes to rest";
-  Process(12, {.shut = true}, MemoryStage::kHeld);
+  Process(12, {.shut = true}, MemoryResidency::kHeld);
   EXPECT_FALSE(KeepsWorkForRoom(slots_)) << "nobody works";
   Process(13, {.shut = true, .works = 1});
   EXPECT_TRUE(KeepsWorkForRoom(slots_));

@@ -148,10 +148,10 @@ void ShimChannel::SetContext(const std::string& uuid, base::Bytes bytes) {
   for (const auto& [job, entry] : jobs_) (void)ledgers_.SetLimits(job, WithContexts(entry.limits));
 }
 
-std::optional<ledger::RefusalHistory> ShimChannel::RefusalOf(base::JobId job) const {
+std::optional<ledger::FirstAndLastRefusal> ShimChannel::RefusalOf(base::JobId job) const {
   const auto known = jobs_.find(job);
   if (known == jobs_.end()) return std::nullopt;
-  std::optional<ledger::RefusalHistory> newest;
+  std::optional<ledger::FirstAndLastRefusal> newest;
   for (auto& refusals : ledgers_.RefusalsOf(job)) {
     if (refusals.last.at < NanosecondsOf(known->second.run_began)) continue;
     if (!newest || refusals.last.at > newest->last.at) newest = std::move(refusals);
@@ -271,7 +271,7 @@ ShimChannel::Findings ShimChannel::OnSample(const guard::GpuStatus& status) {
   return findings;
 }
 
-void ShimChannel::SetSampled(const gpu::Sample& sample) {
+void ShimChannel::SetSampled(const gpu::GpuSample& sample) {
   if (sample.processes) ledgers_.SetSampled(sample.uuid, sample.taken_at);
 }
 

@@ -21,13 +21,13 @@
 
 #include "base/clock.h"
 #include "daemon/core/signal.h"
-#include "gpu/attribution.h"
+#include "gpu/process_attributor.h"
 #include "guard/guard.h"
 #include "jobs/job.h"
 #include "keeper/process_tree.h"
 #include "ledger/ledgers.h"
 #include "ledger/server.h"
-#include "ledger/uncounted_memory.h"
+#include "ledger/uncounted_memory_estimator.h"
 
 namespace gpuman::daemon {
 
@@ -71,10 +71,10 @@ class ShimChannel {
   // Call with new figures of one GPU. The findings are empty where the figures have not changed for a while.
   Findings OnSample(const guard::GpuStatus& status);
   // Call after OnSample: the uncounted memory in the ledgers has these figures now.
-  void SetSampled(const gpu::Sample& sample);
+  void SetSampled(const gpu::GpuSample& sample);
 
   // The newest refused allocation of the job's programs in the present run; nullopt: none.
-  std::optional<ledger::RefusalHistory> RefusalOf(base::JobId job) const;
+  std::optional<ledger::FirstAndLastRefusal> RefusalOf(base::JobId job) const;
   // The jobs with a new refusal since the last call of this function.
   std::vector<base::JobId> RefusedAnew();
   // The most that the job has used of one GPU at a time: what its processes have counted, and the most
@@ -102,7 +102,7 @@ class ShimChannel {
   base::Result<unsigned> OrderAll(base::JobId job, const ledger::ProcessOrder& command) {
     return ledgers_.OrderAll(job, command);
   }
-  base::Result<unsigned> Step(base::JobId job, base::ProcessId process, const ledger::StepGrant& grant) {
+  base::Result<unsigned> Step(base::JobId job, base::ProcessId process, const ledger::CallGrant& grant) {
     return ledgers_.Step(job, process, grant);
   }
   std::vector<std::string> GpusOf(base::JobId job) const { return ledgers_.GpusOf(job); }
@@ -145,7 +145,7 @@ class ShimChannel {
 
   // The job's uncounted memory on one GPU.
   struct OnGpu {
-    ledger::UncountedMemory outside;
+    ledger::UncountedMemoryEstimator outside;
     std::optional<base::Bytes> written;  // the value in the ledger; nullopt: a value from an earlier daemon
     std::map<base::ProcessId, unsigned>
         uncounted{};  // processes that do not count; in how many samples in a row

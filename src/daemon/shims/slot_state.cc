@@ -4,7 +4,8 @@
 
 namespace gpuman::daemon {
 
-std::vector<ledger::Home> HomesOf(const ledger::SlotStatus& one, const std::vector<std::string>& gpus) {
+std::vector<ledger::EvictableGpu> HomesOf(const ledger::SlotStatus& one,
+                                          const std::vector<std::string>& gpus) {
   auto homes = one.homes;
   if (homes.empty() || !homes.front().uuid.empty()) return homes;
   const auto most = std::ranges::max_element(one.held, {}, &ledger::GpuUsage::used);

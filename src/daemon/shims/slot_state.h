@@ -11,22 +11,24 @@ namespace gpuman::daemon {
 
 // It has a context: there is something to hold.
 inline bool HasContext(const ledger::SlotStatus& one) {
-  return one.stage != ledger::wire::MemoryStage::kNone && one.stage != ledger::wire::MemoryStage::kFailed;
+  return one.stage != ledger::wire::MemoryResidency::kNone &&
+         one.stage != ledger::wire::MemoryResidency::kFailed;
 }
 
 // It is at rest behind its closed gate, as its last order said.
 inline bool IsHeld(const ledger::SlotStatus& one) {
-  return one.stage == ledger::wire::MemoryStage::kHeld && one.answered;
+  return one.stage == ledger::wire::MemoryResidency::kHeld && one.answered;
 }
 
 // The homes of the process, each with its GPU. A process that sees only one GPU, or has nothing yet, does not
 // say which its first home is: it is the one where the process has most, or else the first of `gpus`, which
 // are the job's. Without either that home is left out.
-std::vector<ledger::Home> HomesOf(const ledger::SlotStatus& one, const std::vector<std::string>& gpus);
+std::vector<ledger::EvictableGpu> HomesOf(const ledger::SlotStatus& one,
+                                          const std::vector<std::string>& gpus);
 
 // Its answer will come without a notification.
 inline bool AnswersSilently(const ledger::SlotStatus& one) {
-  return !one.answered && !one.notifies && one.stage != ledger::wire::MemoryStage::kNone;
+  return !one.answered && !one.notifies && one.stage != ledger::wire::MemoryResidency::kNone;
 }
 
 }  // namespace gpuman::daemon

@@ -5,7 +5,7 @@
 namespace gpuman::daemon {
 namespace {
 
-using ledger::Home;
+using ledger::EvictableGpu;
 
 TEST(SlotState, AHomeThatTheProcessNamesIsTakenAsItIs) {
   ledger::SlotStatus one;
@@ -18,14 +18,14 @@ TEST(SlotState, AFirstHomeWithoutANameIsWhereTheProcessHasMost) {
   ledger::SlotStatus one;
   one.homes = {{.evictable = {4096}}};
   one.held = {{"a", {1}}, {"b", {2}}};
-  EXPECT_EQ(HomesOf(one, {"c"}), (std::vector<Home>{{.uuid = "b", .evictable = {4096}}}));
+  EXPECT_EQ(HomesOf(one, {"c"}), (std::vector<EvictableGpu>{{.uuid = "b", .evictable = {4096}}}));
 }
 
 TEST(SlotState, AProcessThatHasNothingYetWillBeOnTheFirstGpuOfItsJob) {
   ledger::SlotStatus one;
   one.homes = {{.wants = {4096}}};
-  EXPECT_EQ(HomesOf(one, {"c", "d"}), (std::vector<Home>{{.uuid = "c", .wants = {4096}}}));
-  EXPECT_EQ(HomesOf(one, {}), std::vector<Home>{});
+  EXPECT_EQ(HomesOf(one, {"c", "d"}), (std::vector<EvictableGpu>{{.uuid = "c", .wants = {4096}}}));
+  EXPECT_EQ(HomesOf(one, {}), std::vector<EvictableGpu>{});
 }
 
 }  // namespace

@@ -27,11 +27,11 @@ bool HasPendingStop(const std::filesystem::path& directory) {
 
 }  // namespace
 
-std::optional<StoppedBy> IsStopped(const base::ProcessId& process) {
+std::optional<ProcessStopCause> IsStopped(const base::ProcessId& process) {
   const auto info = base::ProcFs().Find(process.pid);
   if (!info || info->id != process) return std::nullopt;
-  if (info->state == 'T') return StoppedBy::kSignal;
-  if (info->state == 't') return StoppedBy::kDebugger;
+  if (info->state == 'T') return ProcessStopCause::kSignal;
+  if (info->state == 't') return ProcessStopCause::kDebugger;
   return std::nullopt;
 }
 

@@ -7,10 +7,10 @@
 
 namespace gpuman::daemon {
 
-enum class StoppedBy { kSignal, kDebugger };
+enum class ProcessStopCause { kSignal, kDebugger };
 
 // nullopt: the process is not stopped, or has ended.
-std::optional<StoppedBy> IsStopped(const base::ProcessId& process);
+std::optional<ProcessStopCause> IsStopped(const base::ProcessId& process);
 
 // Whether the process is stopped, or has been sent a SIGSTOP that no SIGCONT has taken back: a process takes
 // a signal only when it runs next, and a call of the driver may keep it from that for long.

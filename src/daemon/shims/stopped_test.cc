@@ -78,7 +78,7 @@ TEST(Stopped, AStopThatTheProcessHasNotTakenYetCounts) {
   EXPECT_FALSE(IsStopped(process.id)) << "it shows nothing";
   EXPECT_TRUE(IsOrWillBeStopped(process.id));
   process.LetGo();
-  BusyProcess::Await([&] { return IsStopped(process.id) == StoppedBy::kSignal; });
+  BusyProcess::Await([&] { return IsStopped(process.id) == ProcessStopCause::kSignal; });
   EXPECT_TRUE(IsOrWillBeStopped(process.id));
   ASSERT_TRUE(base::SendSignal(process.id, SIGCONT));
   EXPECT_FALSE(IsOrWillBeStopped(process.id));

@@ -58,8 +58,8 @@ std::int64_t LeftOut(std::size_t all, std::size_t shown) {
 }
 
 // `head`: the text before the first job.
-ListAnswers::Source JobsSource(Core& core, const http::Request& request, const Pagination& page,
-                               std::string head, std::string tail) {
+ListAnswerStreamer::Source JobsSource(Core& core, const http::Request& request, const Pagination& page,
+                                      std::string head, std::string tail) {
   std::optional<std::vector<base::JobId>> usual;
   if (!FlagParameter(request, "all")) usual = UsualJobs(core.jobs().index());
   return [&core, usual = std::move(usual), at = page.after.value_or(base::JobId{}), left = page.limit,

@@ -58,7 +58,7 @@ bool SendSome(Core& core, const std::shared_ptr<Following>& following, const bas
   if (following->gone) return false;
   std::string text;
   const jobs::Event* event = nullptr;
-  while (text.size() < ListAnswers::kPiece && !turn.IsOver() &&
+  while (text.size() < ListAnswerStreamer::kPiece && !turn.IsOver() &&
          (event = Next(core.events(), following->at, following->is_wanted))) {
     text += Frame(*event);
     following->at = event->id;
@@ -66,7 +66,7 @@ bool SendSome(Core& core, const std::shared_ptr<Following>& following, const bas
   following->exchange->Write(std::move(text));
   if (following->gone) return false;
   if (Next(core.events(), following->at, following->is_wanted)) {
-    if (following->exchange->Unsent() <= ListAnswers::kAhead) return true;
+    if (following->exchange->Unsent() <= ListAnswerStreamer::kAhead) return true;
     following->exchange->WhenSent([&core, following] { CatchUp(core, following); });
     return false;
   }

@@ -67,8 +67,8 @@ SuspensionModule::SuspensionModule(Core& core, ShimsModule& shims)
                                                                        own_movers_.Add(mover);
                                                                        KeepOwnMovers();
                                                                      }))),
-      stopped_(std::make_unique<StoppedJobs>(core, *controller_)),
-      idle_(std::make_unique<IdleJobs>(core, shims, *controller_)) {
+      stopped_(std::make_unique<StoppedJobController>(core, *controller_)),
+      idle_(std::make_unique<IdleJobController>(core, shims, *controller_)) {
   controller_->on_phase.Connect([this](base::JobId job, SuspensionPhase phase) { OnPhase(job, phase); });
   if (auto* const channel = shims.channel())
     channel->on_notify.Connect([this](base::JobId job) {
@@ -232,7 +232,7 @@ void SuspensionModule::LiftHostLimit(const jobs::Job& job, SuspensionPhase phase
   memory_limits_.Set(job.cgroup, on_gpu ? limit : std::nullopt);
 }
 
-void SuspensionModule::BeforeSample(const gpu::Sample& /*sample*/) { core_.guard().SetOurs(OwnPids()); }
+void SuspensionModule::BeforeSample(const gpu::GpuSample& /*sample*/) { core_.guard().SetOurs(OwnPids()); }
 
 void SuspensionModule::AfterSamples(const std::set<std::string>& /*gpus*/) {
   controller_->OnSample();

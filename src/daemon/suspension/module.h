@@ -11,9 +11,9 @@
 #include "daemon/core/core.h"
 #include "daemon/core/module.h"
 #include "daemon/suspension/cgroup_limit_writer.h"
-#include "daemon/suspension/idle_jobs.h"
+#include "daemon/suspension/idle_job_controller.h"
 #include "daemon/suspension/own_movers.h"
-#include "daemon/suspension/stopped_jobs.h"
+#include "daemon/suspension/stopped_job_controller.h"
 #include "daemon/suspension/suspend_controller.h"
 #include "suspend/would_stay.h"
 
@@ -30,8 +30,8 @@ class SuspensionModule final : public Module {
 
   SuspendController& controller() { return *controller_; }
   const SuspendController& controller() const { return *controller_; }
-  StoppedJobs& stopped() { return *stopped_; }
-  IdleJobs& idle() { return *idle_; }
+  StoppedJobController& stopped() { return *stopped_; }
+  IdleJobController& idle() { return *idle_; }
 
   // For a job that runs or is suspended. kConflict: the job does neither; kNotSupported: the job is in an
   // instance (MIG).
@@ -56,7 +56,7 @@ class SuspensionModule final : public Module {
   void Restore(jobs::StoreContents& contents) override;
   void Reconfigure() override;
   bool Stop() override;
-  void BeforeSample(const gpu::Sample& sample) override;
+  void BeforeSample(const gpu::GpuSample& sample) override;
   void AfterSamples(const std::set<std::string>& gpus) override;
   void OnJobRuns(const jobs::Job& job) override;
   void OnJobLeft(base::JobId job, UnwatchReason why) override;
@@ -76,8 +76,8 @@ class SuspensionModule final : public Module {
   OwnMovers own_movers_;
   CgroupLimitWriter memory_limits_;
   std::unique_ptr<SuspendController> controller_;
-  std::unique_ptr<StoppedJobs> stopped_;
-  std::unique_ptr<IdleJobs> idle_;
+  std::unique_ptr<StoppedJobController> stopped_;
+  std::unique_ptr<IdleJobController> idle_;
   std::map<base::JobId, int> runs_;  // of jobs whose suspension is known; a new run is on its GPU
   std::map<base::JobId, suspend::BytesByGpu> left_;  // by LeftOf; no entry is empty
   std::map<base::JobId, suspend::SteadyEstimate> estimates_;

@@ -8,7 +8,7 @@
 namespace gpuman::daemon {
 namespace {
 
-constexpr base::json::Format kFormat{};
+constexpr base::json::JsonFormat kFormat{};
 
 struct KeptMovers {
   std::string boot;

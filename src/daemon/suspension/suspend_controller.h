@@ -1,11 +1,11 @@
 // Jobs that leave the GPU and come back: tells each job's state machine (suspend/state_machine.h) what is
 // observed and asked, and carries the state machine's orders to the shims, the driver and the store.
 //
-//   request ----------------------------+                   +--> Rest -------------------> JobRest
-//   JobRest ------------ Rested --------+                   +--> OrderEvict, OrderReturn -> ledgers
-//   samples, ledgers --- Observed ------+                   +--> Checkpoint, Restore -----> Checkpointer
-//   gpuman-mover ------- Answered ------+--> state machine -+--> Secure, Load ------------> Checkpointer
-//   gpuman-mover ------- MoverAnswered -+                   +--> record (stored first), events
+//   request ----------------------------+                   +--> QuiesceJob -------------> JobQuiescer
+//   JobQuiescer ------ JobQuiesced -----+                   +--> OrderEvict, OrderReturn -> ledgers
+//   samples, ledgers --- Observed ------+                   +--> Checkpoint, Restore ----> Checkpointer
+//   gpuman-mover ---- DriverAnswered ---+--> state machine -+--> CopyToHost, CopyToGpu --> Checkpointer
+//   gpuman-mover ----- MoverAnswered ---+                   +--> record (stored first), events
 //   free memory -------- Room ----------+
 //
 // A process whose shim obeys an order comes with a connection, which goes to the mover (PassOn).
@@ -28,8 +28,8 @@
 #include "base/process.h"
 #include "base/result.h"
 #include "daemon/core/signal.h"
-#include "daemon/shims/answer_poll.h"
-#include "daemon/shims/job_rest.h"
+#include "daemon/shims/answer_poll_schedule.h"
+#include "daemon/shims/job_quiescer.h"
 #include "daemon/suspension/readings.h"
 #include "ledger/ledgers.h"
 #include "suspend/checkpointer.h"
@@ -125,8 +125,8 @@ class SuspendController {
     bool storing = false;
     std::vector<Waiter> waiters{};
     std::unique_ptr<boost::asio::steady_timer> timer{};
-    AnswerPoll poll{kAnswerPoll};
-    JobRest::AttemptId rest = 0;  // the last attempt to bring the job to rest
+    AnswerPollSchedule poll{kAnswerPoll};
+    JobQuiescer::AttemptId rest = 0;  // the last attempt to bring the job to rest
     bool on_the_way = false;
     // New figures of the GPUs were asked for, because the state machine waits for them.
     bool sampling = false;
@@ -192,7 +192,7 @@ class SuspendController {
   std::set<suspend::MoverUser> prepared_;  // users whose movers have prepared host memory
   base::MonoTime prepare_at_{};
   suspend::RoomSince room_since_;
-  suspend::RecentReturns arrivals_;
+  suspend::UnsampledMemoryTracker arrivals_;
   // Callbacks that outlive this object find it gone.
   std::shared_ptr<SuspendController*> self_;
 };

@@ -19,14 +19,14 @@ void SuspendController::Perform(base::JobId job, const suspend::Actions& actions
   if (!actions.empty()) entries_.at(job).poll.Ordered(core_.clock().Mono());
   for (const auto& action : actions) {
     std::visit(base::Overloaded{
-                   [&](const suspend::action::Rest& order) { Rest(job, order.limit); },
-                   [&](const CancelRest&) {
+                   [&](const suspend::action::QuiesceJob& order) { Rest(job, order.limit); },
+                   [&](const CancelQuiesce&) {
                      if (auto* const rest = shims_.rest()) rest->Cancel(job, entries_.at(job).rest);
                    },
                    [&](const OrderEvict& order) {
                      Order(job, order.process, {OrderKind::kLeave, {}});
                    },
-                   [&](const OrderFetch& order) {
+                   [&](const OrderFetchToGpu& order) {
                      Order(job, order.process, {.what = OrderKind::kRun, .stay_held = true});
                    },
                    [&](const OrderReturn& order) {
@@ -43,12 +43,12 @@ void SuspendController::Perform(base::JobId job, const suspend::Actions& actions
                    [&](const Restore& r) {
                      AskDriver(job, {0, suspend::Verb::kRestore, r.process, {}, r.gpus});
                    },
-                   [&](const Secure& secure) {
+                   [&](const CopyToHost& secure) {
                      AskMover(
                          job,
                          {.verb = suspend::Verb::kSecure, .process = secure.process, .gpu = secure.target});
                    },
-                   [&](const Load& load) {
+                   [&](const CopyToGpu& load) {
                      AskMover(job, {.verb = suspend::Verb::kLoad, .process = load.process, .gpu = load.gpu});
                    },
                    [&](const Moved& moved) {
@@ -64,14 +64,15 @@ void SuspendController::Perform(base::JobId job, const suspend::Actions& actions
 }
 
 void SuspendController::Rest(base::JobId job, base::Millis limit) {
-  const auto answer = [self = self_, job](const JobRest::Result& result) {
+  const auto answer = [self = self_, job](const JobQuiescer::Result& result) {
     if (!*self) return;
     (*self)->Observe(job);  // what the processes hold now, and who does not answer
     if (result.rested)
-      (*self)->Feed(job, suspend::event::Rested{result.took, result.steps});
+      (*self)->Feed(job, suspend::event::JobQuiesced{result.took, result.steps});
     else
-      (*self)->Feed(job, suspend::event::NotRested{result.why, result.took, result.steps, result.count.units,
-                                                   result.count.units - result.count.at_rest});
+      (*self)->Feed(job,
+                    suspend::event::QuiesceFailed{result.why, result.took, result.steps, result.count.units,
+                                                  result.count.units - result.count.at_rest});
   };
   if (auto* const rest = shims_.rest()) {
     entries_.at(job).rest = rest->Begin(job, limit, answer);
@@ -110,13 +111,13 @@ void SuspendController::Tell(base::JobId id, const suspend::action::Emit& event)
 void SuspendController::AskDriver(base::JobId job, suspend::MoverRequest request) {
   const auto process = request.process;
   const bool can = request.verb == suspend::Verb::kCan;
-  const auto answer = [self = self_, job, process, can](const suspend::Answer& got) {
+  const auto answer = [self = self_, job, process, can](const suspend::MoverAnswer& got) {
     if (!*self) return;
     using suspend::Outcome;
     if (can && (got.outcome == Outcome::kDone || got.outcome == Outcome::kUnsupported))
       (*self)->checkpoints_ = got.outcome == Outcome::kDone;
     (*self)->Observe(job);  // reads the process's last figures before its memory counts as taken
-    (*self)->Feed(job, suspend::event::Answered{process, got});
+    (*self)->Feed(job, suspend::event::DriverAnswered{process, got});
     (*self)->Observe(job);
   };
   const auto owner = readings_.OwnerOf(job);
@@ -128,7 +129,7 @@ void SuspendController::AskDriver(base::JobId job, suspend::MoverRequest request
 
 void SuspendController::AskMover(base::JobId job, suspend::MoverRequest request) {
   const auto answer = [self = self_, job, process = request.process,
-                       verb = request.verb](const suspend::Answer& got) {
+                       verb = request.verb](const suspend::MoverAnswer& got) {
     if (*self) (*self)->Feed(job, suspend::event::MoverAnswered{process, verb, got});
   };
   const auto owner = readings_.OwnerOf(job);
@@ -147,7 +148,7 @@ void SuspendController::PassOn(base::JobId job, base::ProcessId process, bool ou
     if (out && record->phase == SuspensionPhase::kSuspending) request.gpu = record->target.value_or("");
   }
   checkpointer_.Move(*owner, std::move(request), std::move(connection),
-                     [self = self_, job](const suspend::Answer&) {
+                     [self = self_, job](const suspend::MoverAnswer&) {
                        if (*self) (*self)->Observe(job);
                      });
 }

@@ -84,9 +84,9 @@ void SuspendController::Checkpoint(base::JobId job, const suspend::action::Check
     boost::asio::post(
         core_.loop(), [self = self_, job, process = order.process, why = holds.error().message] {
           if (!*self) return;
-          const suspend::Answer refused{
+          const suspend::MoverAnswer refused{
               .outcome = suspend::Outcome::kNoRoom, .state = suspend::DriverState::kRunning, .message = why};
-          (*self)->Feed(job, suspend::event::Answered{process, refused});
+          (*self)->Feed(job, suspend::event::DriverAnswered{process, refused});
         });
     return;
   }

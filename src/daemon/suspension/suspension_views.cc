@@ -8,24 +8,24 @@ namespace gpuman::daemon {
 namespace {
 
 suspend::ShimStage StageOf(const ledger::SlotStatus& slot) {
-  using ledger::wire::MemoryStage;
-  if (slot.answered && slot.trouble != ledger::wire::Trouble::kNone) return suspend::ShimStage::kFailed;
+  using ledger::wire::MemoryResidency;
+  if (slot.answered && slot.trouble != ledger::wire::OrderError::kNone) return suspend::ShimStage::kFailed;
   switch (slot.stage) {
-    case MemoryStage::kNone:
+    case MemoryResidency::kNone:
       return suspend::ShimStage::kNone;
-    case MemoryStage::kOnGpu:
-    case MemoryStage::kHeld:
+    case MemoryResidency::kOnGpu:
+    case MemoryResidency::kHeld:
       return suspend::ShimStage::kOnGpu;
-    case MemoryStage::kEvicting:
+    case MemoryResidency::kEvicting:
       // The gate is being shut for another job's turn, or a part of the memory is taken. Neither is a
       // suspension.
       return slot.ordered == ledger::wire::OrderKind::kLeave ? suspend::ShimStage::kEvicting
                                                              : suspend::ShimStage::kOnGpu;
-    case MemoryStage::kEvicted:
+    case MemoryResidency::kEvicted:
       return suspend::ShimStage::kEvicted;
-    case MemoryStage::kRestoring:
+    case MemoryResidency::kRestoring:
       return suspend::ShimStage::kRestoring;
-    case MemoryStage::kFailed:
+    case MemoryResidency::kFailed:
       return suspend::ShimStage::kFailed;
   }
   return suspend::ShimStage::kNone;
@@ -74,10 +74,10 @@ std::vector<suspend::ObservedProcess> SuspensionView(
     view.stage = StageOf(slot);
     view.answered = slot.answered;
     view.silent = !slot.answered && !slot.notifies;
-    view.held = slot.stage == ledger::wire::MemoryStage::kHeld && slot.answered &&
-                slot.trouble == ledger::wire::Trouble::kNone;
+    view.held = slot.stage == ledger::wire::MemoryResidency::kHeld && slot.answered &&
+                slot.trouble == ledger::wire::OrderError::kNone;
     view.closing =
-        slot.stage == ledger::wire::MemoryStage::kEvicting && view.stage == suspend::ShimStage::kOnGpu;
+        slot.stage == ledger::wire::MemoryResidency::kEvicting && view.stage == suspend::ShimStage::kOnGpu;
     view.holds_imported = slot.holds_imported;
     view.shares = slot.shares;
     view.fetches = slot.fetches;

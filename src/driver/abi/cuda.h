@@ -23,19 +23,19 @@ GPUMAN_CUDA_FUNCTIONS(GPUMAN_CUDA_TYPE)
 }  // namespace fn
 
 // Whether the function has a twin that uses the per-thread default stream, and the suffix of the twin.
-enum class CudaTwin { kNone, kPtds, kPtsz };
+enum class PerThreadStreamSuffix { kNone, kPtds, kPtsz };
 
 struct CudaFunction {
   std::string_view name;
   std::string_view symbol;
   int version;
-  CudaTwin twin;
+  PerThreadStreamSuffix twin;
 };
 
 inline constexpr auto kCudaFunctions = [] {
-  constexpr CudaTwin NONE = CudaTwin::kNone;
-  constexpr CudaTwin PTDS = CudaTwin::kPtds;
-  constexpr CudaTwin PTSZ = CudaTwin::kPtsz;
+  constexpr PerThreadStreamSuffix NONE = PerThreadStreamSuffix::kNone;
+  constexpr PerThreadStreamSuffix PTDS = PerThreadStreamSuffix::kPtds;
+  constexpr PerThreadStreamSuffix PTSZ = PerThreadStreamSuffix::kPtsz;
 #define GPUMAN_CUDA_ROW(name, symbol, version, twin, parameters, arguments) \
   CudaFunction{#name, #symbol, version, twin},
   return std::to_array<CudaFunction>({GPUMAN_CUDA_FUNCTIONS(GPUMAN_CUDA_ROW)});
@@ -43,13 +43,13 @@ inline constexpr auto kCudaFunctions = [] {
 }();
 
 // The suffix of the twin's symbol: "", "_ptds" or "_ptsz".
-constexpr std::string_view TwinSuffix(CudaTwin twin) {
+constexpr std::string_view TwinSuffix(PerThreadStreamSuffix twin) {
   switch (twin) {
-    case CudaTwin::kPtds:
+    case PerThreadStreamSuffix::kPtds:
       return "_ptds";
-    case CudaTwin::kPtsz:
+    case PerThreadStreamSuffix::kPtsz:
       return "_ptsz";
-    case CudaTwin::kNone:
+    case PerThreadStreamSuffix::kNone:
       break;
   }
   return "";

@@ -17,8 +17,8 @@
 
 #include "ledger/ledgers.h"
 #include "ledger/test_reclaim.h"
-#include "ledger/wire/books.h"
 #include "ledger/wire/reclaim.h"
+#include "ledger/wire/slot_balance.h"
 
 namespace gpuman::ledger {
 namespace {
@@ -148,7 +148,7 @@ TEST_F(BooksRace, HomesBelongToOneProcessAndComeBackWhenItIsKilled) {
           const unsigned gpu = static_cast<unsigned>(number % wire::kMaxGpus);
           const int home = wire::ClaimHome(ledger, slot, gpu);
           if (home < 0) continue;  // the table is full: six processes with sixteen GPUs want more than it has
-          wire::Home& mine = ledger.home[home];
+          wire::EvictableGpuEntry& mine = ledger.home[home];
           wire::Store(mine.evictable, slot + 1);
           if (wire::GpuOfOwner(wire::Load(mine.owner), slot) != static_cast<int>(gpu) ||
               wire::Load(mine.evictable) != slot + 1)
@@ -165,7 +165,7 @@ TEST_F(BooksRace, HomesBelongToOneProcessAndComeBackWhenItIsKilled) {
     void* const at =
         ::mmap(nullptr, sizeof(wire::Ledger), PROT_READ | PROT_WRITE, MAP_SHARED, joined->owner.get(), 0);
     ASSERT_NE(at, MAP_FAILED);
-    for (const wire::Home& home : static_cast<wire::Ledger*>(at)->home) {
+    for (const wire::EvictableGpuEntry& home : static_cast<wire::Ledger*>(at)->home) {
       ASSERT_EQ(home.owner, 0u) << "round " << round;
       ASSERT_EQ(home.evictable, 0u);
     }
@@ -204,7 +204,8 @@ TEST_F(BooksRace, ACountOfGpusThatChangesAllTheTimeIsFollowedNowhere) {
   }
   over = true;
   writer.join();
-  EXPECT_TRUE(std::ranges::all_of(ledger.home, [](const wire::Home& home) { return home.owner == 0; }));
+  EXPECT_TRUE(
+      std::ranges::all_of(ledger.home, [](const wire::EvictableGpuEntry& home) { return home.owner == 0; }));
   EXPECT_TRUE(std::ranges::all_of(ledger.reserved2, [](std::uint8_t byte) { return byte == 0; }));
   ::munmap(at, sizeof(wire::Ledger));
 }

@@ -42,7 +42,7 @@ struct AtRefusal {
   Composition memory;
 };
 
-struct GpuDetail {
+struct GpuPeakAndRefusals {
   std::uint32_t pid;  // 0; else a process has the slot
   std::uint8_t reserved1[4];
   Composition peak;    // when Gpu::peak was reached
@@ -53,16 +53,16 @@ struct GpuDetail {
 };
 
 static_assert(sizeof(Composition) == 56 && sizeof(AtRefusal) == 80);
-static_assert(offsetof(GpuDetail, peak) == 8 && offsetof(GpuDetail, first) == 64 &&
-              offsetof(GpuDetail, at_first) == 112 && offsetof(GpuDetail, at_last) == 192);
-static_assert(sizeof(GpuDetail) == sizeof(Slot) && offsetof(Slot, pid) == 0);
+static_assert(offsetof(GpuPeakAndRefusals, peak) == 8 && offsetof(GpuPeakAndRefusals, first) == 64 &&
+              offsetof(GpuPeakAndRefusals, at_first) == 112 && offsetof(GpuPeakAndRefusals, at_last) == 192);
+static_assert(sizeof(GpuPeakAndRefusals) == sizeof(Slot) && offsetof(Slot, pid) == 0);
 
 // `gpu` is below kMaxGpus. Returns null where a process has the slot.
-inline GpuDetail* DetailOf(Ledger& ledger, unsigned gpu) {
+inline GpuPeakAndRefusals* DetailOf(Ledger& ledger, unsigned gpu) {
   Slot& slot = ledger.slot[kFirstDetail + gpu];
-  return Load(slot.pid) == 0 ? reinterpret_cast<GpuDetail*>(&slot) : nullptr;
+  return Load(slot.pid) == 0 ? reinterpret_cast<GpuPeakAndRefusals*>(&slot) : nullptr;
 }
-inline const GpuDetail* DetailOf(const Ledger& ledger, unsigned gpu) {
+inline const GpuPeakAndRefusals* DetailOf(const Ledger& ledger, unsigned gpu) {
   return DetailOf(const_cast<Ledger&>(ledger), gpu);
 }
 

@@ -44,7 +44,7 @@ inline int ClaimHome(Ledger& ledger, unsigned slot, unsigned gpu) {
 
 // Frees all entries of the slot. The caller holds the slot's lock; the slot's process has ended.
 inline void ClearHomes(Ledger& ledger, unsigned slot) {
-  for (Home& home : ledger.home) {
+  for (EvictableGpuEntry& home : ledger.home) {
     if ((Load(home.owner) & 0xffff) != slot + 1) continue;
     Store(home.wants, 0);
     for (std::uint64_t* const word : {&home.evictable, &home.evicted, &home.order_bytes}) Store(*word, 0);

@@ -66,7 +66,7 @@ struct Gpu {
 // Memory of a process that can leave a GPU other than the first GPU whose memory can leave, its first home
 // (Slot::home). The slot holds the same words for the first home. Only the process that owns the entry
 // (homes.h) writes here, with one exception: the daemon writes `order_bytes`.
-struct Home {
+struct EvictableGpuEntry {
   std::uint32_t owner;        // PackOwner: the process's slot and the GPU; 0: the entry is free
   std::uint32_t wants;        // units that allocations on this GPU wait for
   std::uint64_t evictable;    // bytes on this GPU now that can leave it
@@ -78,7 +78,7 @@ inline constexpr unsigned kHomes = 61;
 
 // What one process has in one account (books.h).
 struct Holding {
-  std::uint64_t books;   // Books
+  std::uint64_t books;   // SlotBalance
   std::uint64_t intent;  // Intent
 };
 
@@ -111,7 +111,7 @@ struct Slot {
   Holding gpu[kMaxGpus];
   std::uint32_t order;      // a futex word: the order kind, and the number of the order (orders.h)
   std::uint32_t answered;   // a futex word: the last order that was carried out or refused
-  std::uint32_t stage;      // MemoryStage
+  std::uint32_t stage;      // MemoryResidency
   std::uint32_t error;      // why the last order was not carried out: PackError
   std::uint64_t evictable;  // bytes on the first home now that can leave it
   std::uint64_t evicted;    // bytes of the first home that are in host memory instead
@@ -127,8 +127,8 @@ struct Slot {
   // has chosen none yet. Ledger::home has the others.
   std::uint32_t home;
   std::uint64_t managed;     // bytes of managed memory, which the driver moves
-  std::uint32_t step;        // StepGrant and its number: which calls may pass the closed gate (rest.h)
-  std::uint32_t stepped;     // StepReport: the grant that the process has seen last, and how that ended
+  std::uint32_t step;        // CallGrant and its number: which calls may pass the closed gate (rest.h)
+  std::uint32_t stepped;     // CallGrantReport: the grant that the process has seen last, and how that ended
   std::uint32_t rest;        // PackRest: the GPUs that work, and those for which threads wait at the gate
   std::uint32_t rest_state;  // kRestShut and its like; the upper half grows with each change
 };
@@ -168,7 +168,7 @@ struct Ledger {
   std::uint64_t denied;
   std::uint32_t features;  // what the daemon knows beyond the version: kFeatureHomes, kFeaturePeaks
   std::uint32_t suspends;  // 1: the job is suspended, or on its way: the driver may checkpoint its processes
-  Home home[kHomes];
+  EvictableGpuEntry home[kHomes];
   // Above 0: the shims keep short what their programs have in flight, to about so many microseconds
   // (docs/shim-protocol.md).
   std::uint32_t pace_us;
@@ -185,8 +185,9 @@ static_assert(sizeof(Gpu) == 128 && offsetof(Gpu, limit) == 16 && offsetof(Gpu, 
               offsetof(Gpu, refusal) == 72 && offsetof(Gpu, peak) == 120);
 static_assert(sizeof(Refusal) == 48 && offsetof(Refusal, bytes) == 8 && offsetof(Refusal, used) == 16 &&
               offsetof(Refusal, limit) == 24 && offsetof(Refusal, at) == 32 && offsetof(Refusal, by) == 40);
-static_assert(sizeof(Home) == 32 && offsetof(Home, wants) == 4 && offsetof(Home, evictable) == 8 &&
-              offsetof(Home, evicted) == 16 && offsetof(Home, order_bytes) == 24);
+static_assert(sizeof(EvictableGpuEntry) == 32 && offsetof(EvictableGpuEntry, wants) == 4 &&
+              offsetof(EvictableGpuEntry, evictable) == 8 && offsetof(EvictableGpuEntry, evicted) == 16 &&
+              offsetof(EvictableGpuEntry, order_bytes) == 24);
 static_assert(sizeof(Slot) == 384 && offsetof(Slot, start_time) == 8 && offsetof(Slot, gpu) == 16 &&
               offsetof(Slot, order) == 272 && offsetof(Slot, answered) == 276 &&
               offsetof(Slot, stage) == 280 && offsetof(Slot, error) == 284 &&

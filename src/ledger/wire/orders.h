@@ -18,7 +18,7 @@
 
 namespace gpuman::ledger::wire {
 
-enum class MemoryStage : std::uint32_t {
+enum class MemoryResidency : std::uint32_t {
   kNone = 0,  // the process has no context: it has nothing on the GPU, and no thread answers
   kOnGpu = 1,
   kEvicting = 2,
@@ -38,7 +38,8 @@ enum class OrderKind : std::uint32_t {
   // patience of this order in ms, in place of the ledger's, and the hold is provisional: when the patience is
   // over the process runs again, held or not, unless another order came.
   kHold = 2,
-  kTake = 3  // as kHold, and of each home at least its `order_bytes` are evicted in all (Slot, Home)
+  // As kHold, and of each home at least its `order_bytes` are evicted in all (Slot, EvictableGpuEntry).
+  kTake = 3
 };
 inline constexpr std::uint64_t kStayHeld = 1;
 constexpr OrderKind OrderKindOf(std::uint32_t order) { return static_cast<OrderKind>(order & 3); }
@@ -59,7 +60,7 @@ enum class Activity : std::uint32_t {
 inline constexpr std::uint32_t kActivities = 5;
 
 // Why an order was not carried out. The process is in the state it was in before, with its data.
-enum class Trouble : std::uint32_t {
+enum class OrderError : std::uint32_t {
   kNone = 0,
   kBudget = 1,      // the order needs more host memory than the job may have
   kHostMemory = 2,  // the order needs more host memory than the machine has available
@@ -75,12 +76,12 @@ inline constexpr std::uint32_t kTroubles = 9;
 inline constexpr std::uint32_t kPatienceMs = 30'000;
 
 // The trouble is in the lower half, the driver's error (CUresult) in the upper half.
-constexpr std::uint32_t PackError(Trouble trouble, std::uint32_t driver) {
+constexpr std::uint32_t PackError(OrderError trouble, std::uint32_t driver) {
   return (driver & 0xffff) << 16 | static_cast<std::uint32_t>(trouble);
 }
 constexpr std::uint32_t DriverErrorOf(std::uint32_t error) { return error >> 16; }
-constexpr Trouble TroubleOf(std::uint32_t error) {
-  return (error & 0xffff) < kTroubles ? static_cast<Trouble>(error & 0xffff) : Trouble::kDriver;
+constexpr OrderError TroubleOf(std::uint32_t error) {
+  return (error & 0xffff) < kTroubles ? static_cast<OrderError>(error & 0xffff) : OrderError::kDriver;
 }
 
 // Waits while the word has the value, for at most `milliseconds` (below 0: without end). The wait may also

@@ -12,9 +12,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ledger/wire/books.h"
 #include "ledger/wire/detail.h"
 #include "ledger/wire/layout.h"
+#include "ledger/wire/slot_balance.h"
 #include "ledger/wire/words.h"
 
 namespace gpuman::ledger::wire {
@@ -37,7 +37,7 @@ struct ProcessPeak {
   PeakParts parts[2];
 };
 
-struct PeakSlot {
+struct ProcessPeakArray {
   std::uint32_t pid;  // 0; else a process has the slot
   std::uint8_t reserved1[4];
   ProcessPeak peak[kPeaksPerSlot];
@@ -47,7 +47,7 @@ struct PeakSlot {
 static_assert(kProcessSlots > 1000);
 static_assert(sizeof(ProcessPeak) == 72 && offsetof(ProcessPeak, name) == 8 &&
               offsetof(ProcessPeak, parts) == 24 && offsetof(PeakParts, sum) == 20);
-static_assert(sizeof(PeakSlot) == sizeof(Slot) && offsetof(PeakSlot, peak) == 8);
+static_assert(sizeof(ProcessPeakArray) == sizeof(Slot) && offsetof(ProcessPeakArray, peak) == 8);
 
 // pid << 32 | slot + 1 << 8 | GPU + 1
 constexpr std::uint64_t PackPeakOwner(std::uint32_t pid, unsigned slot, unsigned gpu) {
@@ -64,7 +64,8 @@ constexpr unsigned GpuOfPeak(std::uint64_t owner) { return static_cast<unsigned>
 // `index` is below kPeaks. Returns null where a process has the slot.
 inline ProcessPeak* PeakAt(Ledger& ledger, unsigned index) {
   Slot& slot = ledger.slot[kProcessSlots + index / kPeaksPerSlot];
-  return Load(slot.pid) == 0 ? &reinterpret_cast<PeakSlot*>(&slot)->peak[index % kPeaksPerSlot] : nullptr;
+  return Load(slot.pid) == 0 ? &reinterpret_cast<ProcessPeakArray*>(&slot)->peak[index % kPeaksPerSlot]
+                             : nullptr;
 }
 inline const ProcessPeak* PeakAt(const Ledger& ledger, unsigned index) {
   return PeakAt(const_cast<Ledger&>(ledger), index);

@@ -1,7 +1,7 @@
 // Gives back what ended processes of a job still count in its ledger.
 #pragma once
 
-#include "ledger/wire/books.h"
+#include "ledger/wire/slot_balance.h"
 #include "ledger/wire/slot_lock.h"
 
 namespace gpuman::ledger::wire {

@@ -15,7 +15,7 @@
 namespace gpuman::ledger::wire {
 
 // A grant of steps. The daemon writes it into `step`.
-struct StepGrant {
+struct CallGrant {
   static constexpr unsigned kAnyGpu = 31;
   static constexpr unsigned kMaxCalls = 1023, kMaxStride = 7;
   unsigned gpu = kAnyGpu;  // the index in the ledger; kAnyGpu: the call that waits longest
@@ -23,7 +23,7 @@ struct StepGrant {
   unsigned stride = 0;     // log2 of how many calls pass between two looks whether the GPU is at rest
   bool careful = false;    // before each call but the first the shim waits 100 us more
   bool behind = false;     // a call passes although the GPU works, and nothing is awaited
-  friend bool operator==(const StepGrant&, const StepGrant&) = default;
+  friend bool operator==(const CallGrant&, const CallGrant&) = default;
 };
 
 // The number of a grant: 1 to 4095, and then 1 again; 0: there has been no grant.
@@ -32,20 +32,20 @@ inline constexpr unsigned kMaxStepNumber = (1u << kStepNumberBits) - 1;
 constexpr unsigned StepNumberAfter(unsigned number) { return number >= kMaxStepNumber ? 1 : number + 1; }
 
 // A number of calls, or a stride, that is too large for the word counts as the largest.
-constexpr std::uint32_t PackStep(const StepGrant& grant, unsigned number) {
-  const unsigned gpu = grant.gpu < kMaxGpus ? grant.gpu : StepGrant::kAnyGpu;
-  const unsigned calls = grant.calls < StepGrant::kMaxCalls ? grant.calls : StepGrant::kMaxCalls;
-  const unsigned stride = grant.stride < StepGrant::kMaxStride ? grant.stride : StepGrant::kMaxStride;
+constexpr std::uint32_t PackStep(const CallGrant& grant, unsigned number) {
+  const unsigned gpu = grant.gpu < kMaxGpus ? grant.gpu : CallGrant::kAnyGpu;
+  const unsigned calls = grant.calls < CallGrant::kMaxCalls ? grant.calls : CallGrant::kMaxCalls;
+  const unsigned stride = grant.stride < CallGrant::kMaxStride ? grant.stride : CallGrant::kMaxStride;
   return gpu | stride << 5 | (grant.careful ? 1u << 8 : 0) | (grant.behind ? 1u << 9 : 0) | calls << 10 |
          number << 20;
 }
-constexpr StepGrant GrantOf(std::uint32_t step) {
+constexpr CallGrant GrantOf(std::uint32_t step) {
   return {step & 31, step >> 10 & 1023, step >> 5 & 7, (step >> 8 & 1) != 0, (step >> 9 & 1) != 0};
 }
 constexpr unsigned StepNumberOf(std::uint32_t step) { return step >> 20; }
 
 // Why a grant has ended.
-enum class StepEnd : std::uint32_t {
+enum class CallGrantEndReason : std::uint32_t {
   // It is open. Where `calls` is above 0, it lets no more pass, and ends when the GPU comes to rest.
   kNotYet = 0,
   kUsedUp = 1,         // all calls have passed, and the GPU is at rest (with `behind`: they have passed)
@@ -58,19 +58,21 @@ enum class StepEnd : std::uint32_t {
 inline constexpr std::uint32_t kStepEnds = 7;
 
 // What the process tells of a grant.
-struct StepReport {
+struct CallGrantReport {
   unsigned number = 0;  // of the grant; 0: the process has seen none
-  StepEnd ended = StepEnd::kNotYet;
+  CallGrantEndReason ended = CallGrantEndReason::kNotYet;
   unsigned calls = 0;  // how many calls have passed
-  friend bool operator==(const StepReport&, const StepReport&) = default;
+  friend bool operator==(const CallGrantReport&, const CallGrantReport&) = default;
 };
-constexpr std::uint32_t PackStepReport(const StepReport& stepped) {
+constexpr std::uint32_t PackStepReport(const CallGrantReport& stepped) {
   const unsigned calls = stepped.calls < 0xffff ? stepped.calls : 0xffff;
   return stepped.number << 20 | static_cast<std::uint32_t>(stepped.ended) << 16 | calls;
 }
-constexpr StepReport StepReportOf(std::uint32_t word) {
+constexpr CallGrantReport StepReportOf(std::uint32_t word) {
   const std::uint32_t ended = word >> 16 & 15;
-  return {word >> 20, ended < kStepEnds ? static_cast<StepEnd>(ended) : StepEnd::kRefused, word & 0xffff};
+  return {word >> 20,
+          ended < kStepEnds ? static_cast<CallGrantEndReason>(ended) : CallGrantEndReason::kRefused,
+          word & 0xffff};
 }
 
 // Of `rest`: one bit for each GPU in either half.

@@ -5,35 +5,35 @@
 namespace gpuman::ledger::wire {
 namespace {
 
-TEST(StepGrant, IsReadFromItsWordAsItWasWritten) {
-  const StepGrant grant{15, 1023, 7, true, false};
+TEST(CallGrant, IsReadFromItsWordAsItWasWritten) {
+  const CallGrant grant{15, 1023, 7, true, false};
   EXPECT_EQ(GrantOf(PackStep(grant, 4095)), grant);
   EXPECT_EQ(StepNumberOf(PackStep(grant, 4095)), 4095u);
-  const StepGrant behind{StepGrant::kAnyGpu, 1, 0, false, true};
+  const CallGrant behind{CallGrant::kAnyGpu, 1, 0, false, true};
   EXPECT_EQ(GrantOf(PackStep(behind, 1)), behind);
   EXPECT_EQ(PackStep({0, 0, 0, false, false}, 0), 0u);
 }
 
-TEST(StepGrant, TakesTheLargestValueWhereTheWordHoldsNoLarger) {
-  const StepGrant large = GrantOf(PackStep({16, 5000, 9, false, false}, 1));
-  EXPECT_EQ(large, (StepGrant{StepGrant::kAnyGpu, 1023, 7, false, false}));
+TEST(CallGrant, TakesTheLargestValueWhereTheWordHoldsNoLarger) {
+  const CallGrant large = GrantOf(PackStep({16, 5000, 9, false, false}, 1));
+  EXPECT_EQ(large, (CallGrant{CallGrant::kAnyGpu, 1023, 7, false, false}));
 }
 
-TEST(StepGrant, NumbersBeginAnewAtOneSinceZeroIsNone) {
+TEST(CallGrant, NumbersBeginAnewAtOneSinceZeroIsNone) {
   EXPECT_EQ(StepNumberAfter(0), 1u);
   EXPECT_EQ(StepNumberAfter(1), 2u);
   EXPECT_EQ(StepNumberAfter(4094), 4095u);
   EXPECT_EQ(StepNumberAfter(4095), 1u);
 }
 
-TEST(StepReport, IsReadFromItsWordAsItWasWritten) {
-  const StepReport read = StepReportOf(PackStepReport({4095, StepEnd::kRefused, 1023}));
+TEST(CallGrantReport, IsReadFromItsWordAsItWasWritten) {
+  const CallGrantReport read = StepReportOf(PackStepReport({4095, CallGrantEndReason::kRefused, 1023}));
   EXPECT_EQ(read.number, 4095u);
-  EXPECT_EQ(read.ended, StepEnd::kRefused);
+  EXPECT_EQ(read.ended, CallGrantEndReason::kRefused);
   EXPECT_EQ(read.calls, 1023u);
   EXPECT_EQ(StepReportOf(0).number, 0u);
-  EXPECT_EQ(StepReportOf(0).ended, StepEnd::kNotYet);
-  EXPECT_EQ(StepReportOf(0xffffffff).ended, StepEnd::kRefused) << "a program has written that";
+  EXPECT_EQ(StepReportOf(0).ended, CallGrantEndReason::kNotYet);
+  EXPECT_EQ(StepReportOf(0xffffffff).ended, CallGrantEndReason::kRefused) << "a program has written that";
 }
 
 }  // namespace

@@ -39,13 +39,13 @@ struct TraceHead {
 enum class RecordKind : std::uint32_t {
   kDevice = 1,     // TraceDevice
   kModule = 2,     // TraceModule, then the build id, then the path
-  kCode = 3,       // TraceCode, then the file, then the function's name
+  kCode = 3,       // TracePythonFunction, then the file, then the function's name
   kStack = 4,      // TraceStack, then addresses, then PythonFrames; the innermost first
   kAllocated = 5,  // TraceAllocated
   kFreed = 6,      // TraceFreed
   kRefused = 7,    // TraceRefused
   kFull = 8,       // TraceFull; nothing follows
-  kGone = 9,       // TraceGone
+  kGone = 9,       // TraceProcessEnded
 };
 
 struct RecordHead {
@@ -70,7 +70,7 @@ struct TraceModule {
 };
 
 // A function of Python. Its number is how many there were before it.
-struct TraceCode {
+struct TracePythonFunction {
   std::uint16_t file, name;  // bytes, UTF-8
   std::uint32_t reserved;
 };
@@ -117,15 +117,15 @@ struct TraceFull {
 
 // The process of another file has ended by this time. A process looks when its own trace begins: a process
 // locks its file (flock) as long as it lives.
-struct TraceGone {
+struct TraceProcessEnded {
   std::uint64_t at;
   std::uint32_t file;
   std::uint32_t reserved;
 };
 
 static_assert(sizeof(TraceHead) == 64 && sizeof(RecordHead) == 8 && sizeof(TraceDevice) == 24 &&
-              sizeof(TraceModule) == 32 && sizeof(TraceCode) == 8 && sizeof(PythonFrame) == 8 &&
+              sizeof(TraceModule) == 32 && sizeof(TracePythonFunction) == 8 && sizeof(PythonFrame) == 8 &&
               sizeof(TraceStack) == 8 && sizeof(TraceAllocated) == 48 && sizeof(TraceFreed) == 24 &&
-              sizeof(TraceRefused) == 32 && sizeof(TraceFull) == 8 && sizeof(TraceGone) == 16);
+              sizeof(TraceRefused) == 32 && sizeof(TraceFull) == 8 && sizeof(TraceProcessEnded) == 16);
 
 }  // namespace gpuman::ledger::wire

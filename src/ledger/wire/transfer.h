@@ -39,13 +39,13 @@ inline constexpr std::uint32_t kReplyMagic = 0x524d5047;  // "GPMR"
 inline constexpr unsigned kMaxParts = 32;                 // in one message; also the most descriptors
 inline constexpr unsigned kMaxSegments = 1024;            // in one process's host memory
 
-struct Part {
+struct TransferPart {
   std::uint64_t address;  // where the process has the part
   std::uint64_t bytes;
 };
 
 // The message carries one descriptor for each part, in the order of the parts.
-struct Parts {
+struct TransferParts {
   std::uint32_t magic;
   std::uint32_t count;
   std::uint32_t last;  // 1: this is the last message of parts
@@ -53,20 +53,21 @@ struct Parts {
   // process has to make memory of its own.
   std::uint32_t more;
   std::uint64_t total;  // out: bytes of all parts of this transfer
-  Part part[kMaxParts];
+  TransferPart part[kMaxParts];
 };
 
 // From the mover: `count` descriptors of host memory; with `count` 0, the mover has done its part. From the
 // process: the receipt. With `last` 0 it means `own`: the process cannot import the memory, and the mover has
 // to fill memory that the process makes.
-struct Reply {
+struct TransferReply {
   std::uint32_t magic;
   std::uint32_t count;
   std::uint32_t last;   // 1: no more messages follow
   std::uint32_t error;  // PackError (orders.h): the transfer failed, and nothing was done
 };
 
-static_assert(sizeof(Part) == 16 && sizeof(Parts) == 24 + kMaxParts * 16 && sizeof(Reply) == 16);
+static_assert(sizeof(TransferPart) == 16 && sizeof(TransferParts) == 24 + kMaxParts * 16 &&
+              sizeof(TransferReply) == 16);
 
 // Returns the time of CLOCK_MONOTONIC.
 inline std::int64_t MonotonicMs() {

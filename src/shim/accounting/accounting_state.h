@@ -10,7 +10,7 @@
 #include "shim/accounting/allocations.h"
 #include "shim/accounting/arrays.h"
 #include "shim/accounting/virtual_memory.h"
-#include "shim/libc/table.h"
+#include "shim/libc/hash_table.h"
 #include "shim/trace/trace.h"
 
 namespace gpuman::shim {
@@ -57,7 +57,7 @@ struct AccountingState : TraceState {
   // Pools and contexts. Each mutex is held around the driver's calls too, so that the entries agree with the
   // driver.
   pthread_mutex_t pools;
-  Table<Pool> pool;
+  HashTable<Pool> pool;
   std::uint64_t headroom[kMaxDevices];  // bytes of the headroom (pools.h), which count
   std::uint64_t ending[kMaxDevices];    // bytes of pools that were destroyed while their work went on
   bool pools_used;                      // atomic
@@ -67,7 +67,7 @@ struct AccountingState : TraceState {
   std::uint64_t (*release_unused)(AccountingState& state, int device);
   std::uint64_t (*unused_bytes)(const AccountingState& state, int device);
   pthread_mutex_t contexts;
-  Table<Context> context;
+  HashTable<Context> context;
   std::uint64_t primary[kMaxDevices];
 };
 

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "shim/libc/table.h"
+#include "shim/libc/hash_table.h"
 
 namespace gpuman::shim {
 
@@ -64,8 +64,8 @@ class Allocations {
   std::uint64_t Join(const Allocation& allocation, bool& complete);
   std::uint64_t Leave(const Allocation& allocation);
 
-  Table<Allocation> entries_;
-  Table<Count> shared_;  // granules that an allocation touches in part, by number + 1
+  HashTable<Allocation> entries_;
+  HashTable<Count> shared_;  // granules that an allocation touches in part, by number + 1
   std::uint64_t managed_;
 };
 

@@ -6,7 +6,7 @@
 
 #include "driver/abi/cuda_types.h"
 #include "shim/accounting/allocations.h"
-#include "shim/libc/table.h"
+#include "shim/libc/hash_table.h"
 
 namespace gpuman::shim {
 
@@ -38,7 +38,7 @@ class Arrays {
   void Reset() { entries_.Reset(); }
 
  private:
-  Table<ArrayEntry> entries_;
+  HashTable<ArrayEntry> entries_;
   std::uint64_t small_[kMaxDevices] = {};  // bytes of small arrays on each device
 };
 

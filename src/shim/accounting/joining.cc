@@ -31,14 +31,14 @@ void CloseLeftFile() {
 bool Try(AccountingState& state) {
   CloseLeftFile();
   JoinedLedger joined{nullptr, 0, -1};
-  const Reply reply = AskForLedger(joined, kPatience);
-  if (reply == Reply::kJoined) {
+  const JoinOutcome reply = AskForLedger(joined, kPatience);
+  if (reply == JoinOutcome::kJoined) {
     left_file = Keep(joined.file);
     Join(state, joined);
     state.join_state.store(JoinState::kJoined, std::memory_order_release);
     return true;
   }
-  if (reply == Reply::kNoJob) {
+  if (reply == JoinOutcome::kNoJob) {
     state.join_state.store(JoinState::kNever, std::memory_order_release);
     return false;
   }

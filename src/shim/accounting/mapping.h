@@ -3,14 +3,14 @@
 
 #include <cstdint>
 
-#include "shim/libc/table.h"
+#include "shim/libc/hash_table.h"
 
 namespace gpuman::shim {
 
 // Returns the address of a mapping that lies within the range: the one at the begin of the range, else any;
 // 0: there is none. A Mapping has a `size`.
 template <typename Mapping>
-std::uint64_t MappingWithin(Table<Mapping>& mappings, std::uint64_t address, std::uint64_t size) {
+std::uint64_t MappingWithin(HashTable<Mapping>& mappings, std::uint64_t address, std::uint64_t size) {
   if (const Mapping* const first = mappings.Find(address); first != nullptr && first->size <= size)
     return address;
   std::uint64_t begin = 0;

@@ -3,8 +3,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "ledger/wire/books.h"
 #include "ledger/wire/reclaim.h"
+#include "ledger/wire/slot_balance.h"
 #include "shim/accounting/pools.h"
 #include "shim/libc/clock.h"
 #include "shim/libc/lock.h"
@@ -56,7 +56,7 @@ void RaisePeak(AccountingState& state, const Device& device) {
   const std::uint64_t peak = NewPeak(state, device);
   if (peak == 0) return;
   wire::RaisePeak(*state.ledger, device.gpu, peak);
-  if (wire::GpuDetail* const detail = wire::DetailOf(*state.ledger, device.gpu))
+  if (wire::GpuPeakAndRefusals* const detail = wire::DetailOf(*state.ledger, device.gpu))
     wire::Write(detail->peak, Compose(device, peak));
 }
 

@@ -110,15 +110,15 @@ bool CoverGrowth(AccountingState& state, int device, std::uint64_t bytes, std::u
   return true;
 }
 
-PoolGrowth CommitPool(AccountingState& state, CUmemoryPool pool, int device, std::uint64_t reserved) {
-  if (!IsCounted(device)) return PoolGrowth::kCovered;
+PoolGrowthResult CommitPool(AccountingState& state, CUmemoryPool pool, int device, std::uint64_t reserved) {
+  if (!IsCounted(device)) return PoolGrowthResult::kCovered;
   const RelaxedCapture relaxed;
   const bool fresh = state.pool.Find(NumberOf(pool)) == nullptr;
   Pool* const entry = state.pool.Insert(NumberOf(pool));
   std::uint64_t has = 0;
   if (entry == nullptr || !Read(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, has)) {
     Granted(state, device, MemoryKind::kPool, reserved);  // it stays counted
-    return PoolGrowth::kCovered;
+    return PoolGrowthResult::kCovered;
   }
   __atomic_store_n(&state.pools_used, true, __ATOMIC_RELEASE);
   if (fresh) *entry = {device, 0};
@@ -130,12 +130,12 @@ PoolGrowth CommitPool(AccountingState& state, CUmemoryPool pool, int device, std
     Withdraw(state, device, reserved - grown);
     Granted(state, device, MemoryKind::kPool, grown);
     FillHeadroom(state, device);
-    return PoolGrowth::kCovered;
+    return PoolGrowthResult::kCovered;
   }
   const std::uint64_t more = grown - reserved;
   if (ReserveWithPools(state, device, more)) {
     Granted(state, device, MemoryKind::kPool, grown);
-    return PoolGrowth::kCovered;
+    return PoolGrowthResult::kCovered;
   }
   std::uint64_t& headroom = state.headroom[device];
   const bool enough = more <= headroom;
@@ -143,7 +143,7 @@ PoolGrowth CommitPool(AccountingState& state, CUmemoryPool pool, int device, std
   headroom -= of_headroom;
   Granted(state, device, MemoryKind::kPool, reserved + of_headroom);
   if (!enough) Charge(state, device, MemoryKind::kPool, more - of_headroom);
-  return enough ? PoolGrowth::kOnHeadroom : PoolGrowth::kTooFar;
+  return enough ? PoolGrowthResult::kOnHeadroom : PoolGrowthResult::kTooFar;
 }
 
 void PoolMade(AccountingState& state, CUmemoryPool pool, const CUmemLocation& location) {

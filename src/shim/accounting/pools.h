@@ -34,14 +34,14 @@ bool TrimPools(AccountingState& state, int device);
 // headroom covers that; then `reserved` is 0. Returns false where neither is possible.
 bool CoverGrowth(AccountingState& state, int device, std::uint64_t bytes, std::uint64_t& reserved);
 
-enum class PoolGrowth {
+enum class PoolGrowthResult {
   kCovered,     // what was reserved covers the growth
   kOnHeadroom,  // the pool has taken the headroom, or a part of it
   kTooFar       // the pool grew further than the driver ever let one grow; this counts all the same
 };
 // A hook calls this after the allocation: the growth of the pool counts instead of `reserved`.
-PoolGrowth CommitPool(AccountingState& state, driver::abi::CUmemoryPool pool, int device,
-                      std::uint64_t reserved);
+PoolGrowthResult CommitPool(AccountingState& state, driver::abi::CUmemoryPool pool, int device,
+                            std::uint64_t reserved);
 
 // The program has made a pool. The pool counts on the device where its memory is, whichever stream allocates.
 void PoolMade(AccountingState& state, driver::abi::CUmemoryPool pool,

@@ -1,6 +1,6 @@
 #include "shim/accounting/refusal.h"
 
-#include "ledger/wire/books.h"
+#include "ledger/wire/slot_balance.h"
 #include "shim/accounting/accounting_state.h"
 #include "shim/accounting/meter.h"
 #include "shim/accounting/pools.h"
@@ -57,7 +57,7 @@ void Write(wire::Refusal& to, const wire::Refusal& told) {
   wire::Store(to.what, told.what);
 }
 
-void WriteDetail(wire::GpuDetail& detail, const wire::Refusal& refusal, const wire::AtRefusal& then,
+void WriteDetail(wire::GpuPeakAndRefusals& detail, const wire::Refusal& refusal, const wire::AtRefusal& then,
                  std::uint64_t number) {
   Write(detail.at_last, then, number);
   if (!wire::Exchange(detail.at_first.number, 0, number)) return;
@@ -86,7 +86,7 @@ void TellIfRefused(AccountingState& state, int device, std::uint64_t bytes, CUre
   wire::Refusal& last = state.ledger->gpu[gpu].refusal;
   // Where another process is refused memory at the same time, the details have the wrong number, and nobody
   // believes them.
-  if (wire::GpuDetail* const detail = wire::DetailOf(*state.ledger, static_cast<unsigned>(gpu)))
+  if (wire::GpuPeakAndRefusals* const detail = wire::DetailOf(*state.ledger, static_cast<unsigned>(gpu)))
     WriteDetail(*detail, refusal, then, wire::Load(last.number) + 1);
   Write(last, refusal);
   __atomic_fetch_add(&last.number, 1, __ATOMIC_SEQ_CST);

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "shim/libc/table.h"
+#include "shim/libc/hash_table.h"
 
 namespace gpuman::shim {
 
@@ -65,7 +65,7 @@ class Slabs {
   static bool FindFree(Slab& slab, unsigned steps, unsigned& first);
   static SlabAllocation Tell(const Slab& slab, unsigned first);
 
-  Table<SlabRef> slabs_;                  // by the address on the device
+  HashTable<SlabRef> slabs_;              // by the address on the device
   std::uint64_t last_ = 0, numbers_ = 0;  // the slab that served last; the last number
 };
 

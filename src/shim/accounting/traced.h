@@ -7,9 +7,9 @@
 namespace gpuman::shim {
 
 // What names memory in the trace: an address, or a number of its kind.
-enum class TracedAs : std::uint64_t { kAddress = 0, kArray = 1, kVirtual = 2 };
+enum class TraceKeyKind : std::uint64_t { kAddress = 0, kArray = 1, kVirtual = 2 };
 
-inline std::uint64_t TraceKey(TracedAs kind, std::uint64_t number) {
+inline std::uint64_t TraceKey(TraceKeyKind kind, std::uint64_t number) {
   return number | static_cast<std::uint64_t>(kind) << 62;
 }
 

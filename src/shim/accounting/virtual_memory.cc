@@ -54,7 +54,7 @@ void VirtualMemory::Mapped(std::uint64_t address, std::uint64_t size, std::uint6
   ++memory->references;
 }
 
-bool VirtualMemory::TakeHandle(std::uint64_t handle, VirtualReference& reference) {
+bool VirtualMemory::TakeHandle(std::uint64_t handle, VirtualHandleOrMapping& reference) {
   Handle* const entry = handles_.Find(handle);
   if (entry == nullptr) return false;
   reference = {handle, entry->memory, 0};
@@ -65,14 +65,15 @@ bool VirtualMemory::TakeHandle(std::uint64_t handle, VirtualReference& reference
   return true;
 }
 
-void VirtualMemory::PutBackHandle(const VirtualReference& reference) {
+void VirtualMemory::PutBackHandle(const VirtualHandleOrMapping& reference) {
   Handle* const entry = handles_.Insert(reference.name);
   if (entry == nullptr) return;
   entry->memory = reference.memory;
   ++entry->references;
 }
 
-bool VirtualMemory::TakeMapping(std::uint64_t address, std::uint64_t size, VirtualReference& reference) {
+bool VirtualMemory::TakeMapping(std::uint64_t address, std::uint64_t size,
+                                VirtualHandleOrMapping& reference) {
   const std::uint64_t begin = MappingWithin(mappings_, address, size);
   Mapping mapping{};
   if (!mappings_.Take(begin, mapping)) return false;
@@ -80,12 +81,12 @@ bool VirtualMemory::TakeMapping(std::uint64_t address, std::uint64_t size, Virtu
   return true;
 }
 
-void VirtualMemory::PutBackMapping(const VirtualReference& reference) {
+void VirtualMemory::PutBackMapping(const VirtualHandleOrMapping& reference) {
   Mapping* const entry = mappings_.Insert(reference.name);
   if (entry != nullptr) *entry = {reference.memory, reference.size};
 }
 
-ReleasedMemory VirtualMemory::Dropped(const VirtualReference& reference) {
+ReleasedMemory VirtualMemory::Dropped(const VirtualHandleOrMapping& reference) {
   Memory* const memory = memory_.Find(reference.memory);
   if (memory == nullptr || --memory->references != 0) return {0, 0, false};
   Memory gone{};

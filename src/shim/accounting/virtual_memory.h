@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "shim/libc/table.h"
+#include "shim/libc/hash_table.h"
 
 namespace gpuman::shim {
 
@@ -19,7 +19,7 @@ struct ReleasedMemory {
 };
 
 // A handle or a mapping that was taken out before the driver was asked to drop it.
-struct VirtualReference {
+struct VirtualHandleOrMapping {
   std::uint64_t name;  // the handle, or the address
   std::uint64_t memory;
   std::uint64_t size;  // of a mapping
@@ -39,12 +39,12 @@ class VirtualMemory {
 
   // The caller takes a handle or mapping out, and then drops it or puts it back, as in Allocations. Returns
   // false when it is not known here.
-  bool TakeHandle(std::uint64_t handle, VirtualReference& reference);
-  void PutBackHandle(const VirtualReference& reference);
+  bool TakeHandle(std::uint64_t handle, VirtualHandleOrMapping& reference);
+  void PutBackHandle(const VirtualHandleOrMapping& reference);
   // Takes out one mapping that lies wholly in the range.
-  bool TakeMapping(std::uint64_t address, std::uint64_t size, VirtualReference& reference);
-  void PutBackMapping(const VirtualReference& reference);
-  ReleasedMemory Dropped(const VirtualReference& reference);
+  bool TakeMapping(std::uint64_t address, std::uint64_t size, VirtualHandleOrMapping& reference);
+  void PutBackMapping(const VirtualHandleOrMapping& reference);
+  ReleasedMemory Dropped(const VirtualHandleOrMapping& reference);
 
   void Reset() {
     handles_.Reset();
@@ -69,9 +69,9 @@ class VirtualMemory {
   };
   bool Add(std::uint64_t handle, const Memory& made);
 
-  Table<Handle> handles_;
-  Table<Mapping> mappings_;
-  Table<Memory> memory_;  // by a number that this class gives
+  HashTable<Handle> handles_;
+  HashTable<Mapping> mappings_;
+  HashTable<Memory> memory_;  // by a number that this class gives
   std::uint64_t last_memory_ = 0;
 };
 

@@ -10,12 +10,12 @@ class VirtualMemoryTest : public testing::Test {
  protected:
   ~VirtualMemoryTest() override { account_.Reset(); }
   std::uint64_t Release(std::uint64_t handle) {
-    VirtualReference reference{};
+    VirtualHandleOrMapping reference{};
     return account_.TakeHandle(handle, reference) ? account_.Dropped(reference).bytes : 0;
   }
   std::uint64_t Unmap(std::uint64_t address, std::uint64_t size) {
     std::uint64_t bytes = 0;
-    for (VirtualReference reference{}; account_.TakeMapping(address, size, reference);)
+    for (VirtualHandleOrMapping reference{}; account_.TakeMapping(address, size, reference);)
       bytes += account_.Dropped(reference).bytes;
     return bytes;
   }
@@ -24,7 +24,7 @@ class VirtualMemoryTest : public testing::Test {
 
 TEST_F(VirtualMemoryTest, GoesWithItsHandleWhereNothingIsMapped) {
   ASSERT_TRUE(account_.Created(7, 3, 8 * kMiB));
-  VirtualReference reference{};
+  VirtualHandleOrMapping reference{};
   ASSERT_TRUE(account_.TakeHandle(7, reference));
   const auto back = account_.Dropped(reference);
   EXPECT_EQ(back.device, 3);
@@ -56,7 +56,7 @@ TEST_F(VirtualMemoryTest, OneUnmapTakesAllMappingsThatLieInItsRange) {
 TEST_F(VirtualMemoryTest, MemoryThatTheDriverRefusesToReleaseStays) {
   account_.Created(7, 0, 8 * kMiB);
   account_.Mapped(kAt, 8 * kMiB, 7);
-  VirtualReference reference{};
+  VirtualHandleOrMapping reference{};
   ASSERT_TRUE(account_.TakeHandle(7, reference));
   account_.PutBackHandle(reference);
   ASSERT_TRUE(account_.TakeMapping(kAt, 8 * kMiB, reference));

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "shim/accounting/made_memory.h"
+#include "shim/accounting/memory_token_table.h"
 #include "shim/accounting/regions.h"
 #include "shim/accounting/slabs.h"
 #include "shim/backing/ipc.h"
@@ -35,11 +35,11 @@ struct BackingState : GateState {
   // 2: no.
   std::uint32_t paged[kMaxDevices];
 
-  Regions regions;              // under `books`
-  Table<PieceBacking> handles;  // under `books`: the pieces of regions that are on the device, by address
-  Slabs slabs;                  // under `books`
-  MadeMemory made;              // under `books`: the program's own memory, with regions and without
-  StreamMemory streams;         // under `pools`
+  Regions regions;                  // under `books`
+  HashTable<PieceBacking> handles;  // under `books`: the pieces of regions that are on the device, by address
+  Slabs slabs;                      // under `books`
+  MemoryTokenTable made;            // under `books`: the program's own memory, with regions and without
+  StreamPoolsState streams;         // under `pools`
   std::uint64_t stuck[kMaxDevices];  // under `books`: bytes of pieces that cannot leave the device
   std::uint64_t imported;            // under `books`: bytes of pieces that came from another process
   std::uint64_t foreign;             // under `books`: how many imports and openings of the program there are

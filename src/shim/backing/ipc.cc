@@ -89,7 +89,8 @@ bool ShareBacked(BackingState& state, CUdeviceptr pointer, CUipcMemHandle* handl
     if (known == nullptr) return false;
     region = *known;
   }
-  SharedHandle shared{SharedHandle::kMagic, {}, 0, found.region.address - region.address, region.bytes, {}};
+  IpcHandleContents shared{
+      IpcHandleContents::kMagic, {}, 0, found.region.address - region.address, region.bytes, {}};
   result = Share(state, region, shared.number);
   if (result != CUDA_SUCCESS) return true;
   std::memcpy(shared.exporter, state.ipc_server.name, sizeof shared.exporter);

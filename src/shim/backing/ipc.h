@@ -9,7 +9,7 @@
 #include <pthread.h>
 
 #include "driver/abi/cuda.h"
-#include "shim/libc/table.h"
+#include "shim/libc/hash_table.h"
 
 namespace gpuman::shim {
 
@@ -27,9 +27,9 @@ struct OpenedExport {
 };
 
 struct Ipc {
-  pthread_mutex_t mutex;          // held around the driver's calls too; locked after contexts, before books
-  Table<std::uint64_t> exported;  // numbers of exports, by the address of the region
-  Table<OpenedExport> opened;
+  pthread_mutex_t mutex;  // held around the driver's calls too; locked after contexts, before books
+  HashTable<std::uint64_t> exported;  // numbers of exports, by the address of the region
+  HashTable<OpenedExport> opened;
   std::uint32_t exports, openings;  // atomic; how many entries these tables have
   std::uint64_t last;               // number of the last export
 };

@@ -7,7 +7,7 @@
 
 namespace gpuman::shim {
 
-struct SharedHandle {
+struct IpcHandleContents {
   static constexpr std::uint64_t kMagic = 0x3143'5049'6d75'7067;  // "gpumIPC1"
 
   std::uint64_t magic;
@@ -17,6 +17,6 @@ struct SharedHandle {
   std::uint64_t bytes;        // of the whole export
   std::uint8_t device[16];    // UUID
 };
-static_assert(sizeof(SharedHandle) == sizeof(driver::abi::CUipcMemHandle));
+static_assert(sizeof(IpcHandleContents) == sizeof(driver::abi::CUipcMemHandle));
 
 }  // namespace gpuman::shim

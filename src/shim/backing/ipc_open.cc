@@ -93,7 +93,7 @@ CUresult FetchIn(IpcTalk& talk, std::uint64_t number, const Region& region, unsi
 
 // Fetches all pieces from the exporter, and maps them. `mapped`: how many pieces are mapped. On a loaded
 // machine this process may be too slow for the exporter, which hangs up then; it is asked again.
-CUresult Fetch(const SharedHandle& handle, const Region& region, unsigned& mapped) {
+CUresult Fetch(const IpcHandleContents& handle, const Region& region, unsigned& mapped) {
   const std::int64_t end = wire::EndAfter(kPatienceMs);
   for (int attempt = 1;; ++attempt) {
     IpcTalk talk(handle.exporter);
@@ -104,7 +104,7 @@ CUresult Fetch(const SharedHandle& handle, const Region& region, unsigned& mappe
 }
 
 // The caller holds ipc.mutex.
-CUresult MapShared(BackingState& state, const SharedHandle& handle, const AllocationTarget& where,
+CUresult MapShared(BackingState& state, const IpcHandleContents& handle, const AllocationTarget& where,
                    std::uint64_t& address) {
   auto* const reserve = GPUMAN_REAL(cuMemAddressReserve);
   const int device = DeviceWith(handle.device);
@@ -158,7 +158,7 @@ bool FindOpened(Ipc& ipc, CUdeviceptr pointer, std::uint64_t& address) {
   return found;
 }
 
-CUresult Open(BackingState& state, CUdeviceptr* pointer, const SharedHandle& handle) {
+CUresult Open(BackingState& state, CUdeviceptr* pointer, const IpcHandleContents& handle) {
   AllocationTarget where{};
   if (!CurrentWhere(state, where)) return CUDA_ERROR_INVALID_CONTEXT;
   Ipc& ipc = state.ipc;
@@ -185,9 +185,9 @@ CUresult Open(BackingState& state, CUdeviceptr* pointer, const SharedHandle& han
 
 bool OpenShared(BackingState& state, CUdeviceptr* pointer, const CUipcMemHandle& handle, unsigned flags,
                 CUresult& result) {
-  SharedHandle shared;
+  IpcHandleContents shared;
   std::memcpy(&shared, &handle, sizeof shared);
-  if (shared.magic != SharedHandle::kMagic) return false;
+  if (shared.magic != IpcHandleContents::kMagic) return false;
   const bool good = pointer != nullptr && flags == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS && shared.number != 0 &&
                     shared.bytes != 0 && shared.bytes <= kMaxBytes && shared.offset < shared.bytes;
   result = good ? Open(state, pointer, shared) : CUDA_ERROR_INVALID_VALUE;

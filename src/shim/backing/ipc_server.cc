@@ -7,10 +7,10 @@
 #include "ledger/wire/orders.h"
 #include "ledger/wire/transfer.h"
 #include "shim/backing/backing_state.h"
+#include "shim/libc/hash_table.h"
 #include "shim/libc/lock.h"
 #include "shim/libc/own_descriptors.h"
 #include "shim/libc/own_socket.h"
-#include "shim/libc/table.h"
 #include "shim/libc/threads.h"
 
 namespace gpuman::shim {
@@ -88,8 +88,8 @@ class Holdings {
   };
   static std::uint64_t Key(std::uint64_t number, unsigned piece) { return number * kMaxPieces + piece; }
 
-  Table<Export> exports_;
-  Table<int> pieces_;
+  HashTable<Export> exports_;
+  HashTable<int> pieces_;
 };
 
 void Answer(int connection, bool yes) {

@@ -3,9 +3,9 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "ledger/wire/books.h"
 #include "ledger/wire/messages.h"
 #include "ledger/wire/orders.h"
+#include "ledger/wire/slot_balance.h"
 #include "shim/libc/lock.h"
 #include "shim/symbols/driver.h"
 #include "shim/symbols/evictable.h"

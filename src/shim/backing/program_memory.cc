@@ -21,7 +21,7 @@ bool CanLeave(BackingState& state, const CUmemAllocationProp& prop, unsigned lon
 }
 
 // The caller holds `books`, also for the next functions.
-Region RegionOf(std::uint64_t token, const MadeAllocation& made) {
+Region RegionOf(std::uint64_t token, const TokenAllocation& made) {
   Region region{made.address, made.bytes, made.bytes, 0, made.device, made.born};
   region.token = token;
   region.direct = made.direct;
@@ -29,7 +29,7 @@ Region RegionOf(std::uint64_t token, const MadeAllocation& made) {
 }
 
 // A region stands for the memory from now on.
-void Offer(BackingState& state, std::uint64_t token, MadeAllocation& made) {
+void Offer(BackingState& state, std::uint64_t token, TokenAllocation& made) {
   PieceBacking* const backing = state.handles.Insert(made.address);
   if (backing == nullptr) return;
   *backing = {made.handle, made.kept, PieceBacking::kNone};
@@ -38,7 +38,7 @@ void Offer(BackingState& state, std::uint64_t token, MadeAllocation& made) {
   if (!made.region) state.handles.Take(made.address, ignored);
 }
 
-void Recall(BackingState& state, MadeAllocation& made) {
+void Recall(BackingState& state, TokenAllocation& made) {
   Region region{};
   PieceBacking backing{};
   state.regions.Take(made.address, region);
@@ -56,7 +56,7 @@ void Recall(BackingState& state, MadeAllocation& made) {
 }
 
 void UpdateEvictable(BackingState& state, std::uint64_t token) {
-  MadeAllocation* const made = state.made.Find(token);
+  TokenAllocation* const made = state.made.Find(token);
   if (made == nullptr) return;
   const bool leaves = !made->stays && made->mappings == 1 && made->whole && made->handle != 0 &&
                       made->kept != PieceBacking::kStuck;
@@ -65,7 +65,7 @@ void UpdateEvictable(BackingState& state, std::uint64_t token) {
 }
 
 // The caller does not hold `books`.
-void End(BackingState& state, const MadeAllocation& made) {
+void End(BackingState& state, const TokenAllocation& made) {
   auto* const release = GPUMAN_REAL(cuMemRelease);
   if (made.handle != 0 && release != nullptr) release(made.handle);
   if (made.kept > 0) CloseDescriptor(state.descriptor_store, made.kept);
@@ -106,9 +106,9 @@ CUresult CreateForProgram(BackingState& state, ProgramHandle* handle, std::size_
 }
 
 HandleInfo InfoOf(BackingState& state, ProgramHandle handle) {
-  if (!MadeMemory::IsToken(handle)) return {handle, PieceBacking::kOwn, UINT32_MAX, 0, false};
+  if (!MemoryTokenTable::IsToken(handle)) return {handle, PieceBacking::kOwn, UINT32_MAX, 0, false};
   const Locked lock(state.books);
-  const MadeAllocation* const made = state.made.Held(handle);
+  const TokenAllocation* const made = state.made.Held(handle);
   if (made == nullptr) return {0, PieceBacking::kOwn, 0, 0, true};
   const PieceBacking* const backing = made->region ? state.handles.Find(made->address) : nullptr;
   return {backing != nullptr ? backing->handle : made->handle,
@@ -116,11 +116,11 @@ HandleInfo InfoOf(BackingState& state, ProgramHandle handle) {
 }
 
 bool ReleaseHeld(BackingState& state, ProgramHandle handle, CUresult& result) {
-  if (!MadeMemory::IsToken(handle)) return false;
-  MadeAllocation ended{};
+  if (!MemoryTokenTable::IsToken(handle)) return false;
+  TokenAllocation ended{};
   {
     const Locked lock(state.books);
-    MadeAllocation* const made = state.made.Held(handle);
+    TokenAllocation* const made = state.made.Held(handle);
     result = made != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (made != nullptr) --made->references;
     if (made == nullptr || !state.made.TakeEnded(handle, ended)) return true;
@@ -136,7 +136,7 @@ void RetainHeld(BackingState& state, ProgramHandle& handle, CUdeviceptr address)
   {
     const Locked lock(state.books);
     token = state.made.TokenAt(address);
-    MadeAllocation* const made = state.made.Find(token);
+    TokenAllocation* const made = state.made.Find(token);
     if (made == nullptr) return;
     ++made->references;
   }
@@ -145,7 +145,7 @@ void RetainHeld(BackingState& state, ProgramHandle& handle, CUdeviceptr address)
 }
 
 void MappedHeld(BackingState& state, CUdeviceptr address, std::size_t size, ProgramHandle handle) {
-  if (!MadeMemory::IsToken(handle)) return;
+  if (!MemoryTokenTable::IsToken(handle)) return;
   {
     const Locked lock(state.books);
     state.made.Mapped({address, handle, size});
@@ -155,10 +155,10 @@ void MappedHeld(BackingState& state, CUdeviceptr address, std::size_t size, Prog
 }
 
 void StaysHeld(BackingState& state, ProgramHandle handle) {
-  if (!MadeMemory::IsToken(handle)) return;
+  if (!MemoryTokenTable::IsToken(handle)) return;
   {
     const Locked lock(state.books);
-    if (MadeAllocation* const made = state.made.Find(handle)) made->stays = true;
+    if (TokenAllocation* const made = state.made.Find(handle)) made->stays = true;
     UpdateEvictable(state, handle);
   }
   TellEvictable(state);
@@ -173,7 +173,7 @@ void StaysAt(BackingState& state, CUdeviceptr address, std::size_t size) {
       const bool apart = region.address >= address ? region.address - address >= size
                                                    : address - region.address >= region.bytes;
       if (apart) continue;
-      MadeAllocation* const made = region.token != 0 ? state.made.Find(region.token) : nullptr;
+      TokenAllocation* const made = region.token != 0 ? state.made.Find(region.token) : nullptr;
       if (made == nullptr) {
         PinRegion(state, region);
         continue;
@@ -188,17 +188,17 @@ void StaysAt(BackingState& state, CUdeviceptr address, std::size_t size) {
 std::uint32_t TypesAt(BackingState& state, CUdeviceptr address) {
   if (!IsBacked(state)) return UINT32_MAX;
   const Locked lock(state.books);
-  const MadeAllocation* const made = state.made.Find(state.made.TokenAt(address));
+  const TokenAllocation* const made = state.made.Find(state.made.TokenAt(address));
   return made != nullptr ? made->types : UINT32_MAX;
 }
 
 Unmapping::Unmapping(BackingState& state, CUdeviceptr address, std::size_t size) : state_(state) {
   if (!IsBacked(state)) return;
   const Locked lock(state.books);
-  MadeMapping mapping{};
+  TokenMapping mapping{};
   for (std::size_t left = size; left != 0 && state.made.TakeMapping(address, size, mapping);) {
-    MadeMapping* const entry = taken_.Insert(mapping.address);
-    MadeAllocation* const made = state.made.Find(mapping.token);
+    TokenMapping* const entry = taken_.Insert(mapping.address);
+    TokenAllocation* const made = state.made.Find(mapping.token);
     if (made != nullptr && made->region) Recall(state, *made);
     if (entry == nullptr) {
       // There is no memory for the entry: the program's memory stays on the device, and counts for ever.
@@ -212,8 +212,8 @@ Unmapping::Unmapping(BackingState& state, CUdeviceptr address, std::size_t size)
 
 void Unmapping::End(bool unmapped) {
   if (taken_.size() == 0) return;
-  taken_.ForEach([&](std::uint64_t, const MadeMapping& mapping) {
-    MadeAllocation ended{};
+  taken_.ForEach([&](std::uint64_t, const TokenMapping& mapping) {
+    TokenAllocation ended{};
     bool gone = false;
     {
       const Locked lock(state_.books);

@@ -57,7 +57,7 @@ class Unmapping {
 
  private:
   BackingState& state_;
-  Table<MadeMapping> taken_;
+  HashTable<TokenMapping> taken_;
 };
 
 }  // namespace gpuman::shim

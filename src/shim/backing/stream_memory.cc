@@ -191,7 +191,7 @@ bool FreeOfPool(BackingState& state, unsigned number, CUdeviceptr pointer) {
 bool FindInPool(BackingState& state, const Region& region, CUdeviceptr pointer, FoundAllocation& found) {
   const Locked lock(state.pools);
   StreamPool& pool = state.streams.pool[region.pool - 1];
-  StreamBlocks::Block block{};
+  StreamBlockAllocator::Block block{};
   if (!pool.blocks.Find(region.address, pointer, block)) return false;
   constexpr std::uint64_t kOfPools = std::uint64_t{1} << 62;  // apart from the numbers of slabs
   found.region.address = block.address;

@@ -203,7 +203,7 @@ bool TrimForOthers(BackingState& state, int device) {
 }
 
 EventAfterFree TakeEvent(BackingState& state, std::uint64_t context) {
-  StreamMemory& streams = state.streams;
+  StreamPoolsState& streams = state.streams;
   for (unsigned i = streams.events; i-- > 0;) {
     if (streams.event[i].context != context) continue;
     const EventAfterFree taken = streams.event[i];
@@ -224,8 +224,8 @@ EventAfterFree TakeEvent(BackingState& state, std::uint64_t context) {
 }
 
 void PutEvent(BackingState& state, const EventAfterFree& behind) {
-  StreamMemory& streams = state.streams;
-  if (streams.events < StreamMemory::kMaxEvents) {
+  StreamPoolsState& streams = state.streams;
+  if (streams.events < StreamPoolsState::kMaxEvents) {
     streams.event[streams.events++] = behind;
     return;
   }
@@ -234,7 +234,7 @@ void PutEvent(BackingState& state, const EventAfterFree& behind) {
 }
 
 void PoolsWithoutContext(BackingState& state, std::uint64_t context) {
-  StreamMemory& streams = state.streams;
+  StreamPoolsState& streams = state.streams;
   if (wire::Load(streams.any) == 0) return;
   const Locked lock(state.pools);
   for (StreamPool& pool : streams.pool) {

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "driver/abi/cuda.h"
-#include "shim/accounting/stream_blocks.h"
+#include "shim/accounting/stream_block_allocator.h"
 
 namespace gpuman::shim {
 
@@ -18,11 +18,11 @@ struct StreamPool {
   int device;
   bool known;   // false: the entry is free
   bool serves;  // it serves new allocations
-  StreamBlocks blocks;
+  StreamBlockAllocator blocks;
   std::uint64_t used_high, reserved_high;
 };
 
-struct StreamMemory {
+struct StreamPoolsState {
   static constexpr unsigned kMaxPools = 32, kMaxEvents = 256;
   StreamPool pool[kMaxPools];        // Region::pool is the index + 1
   EventAfterFree event[kMaxEvents];  // events of the shim that are not in use

@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "ledger/wire/books.h"
+#include "ledger/wire/slot_balance.h"
 #include "ledger/wire/transfer.h"
 #include "shim/backing/backing.h"
 #include "shim/eviction/moves.h"
@@ -20,7 +20,7 @@ namespace {
 
 namespace wire = ledger::wire;
 using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
-using wire::Trouble;
+using wire::OrderError;
 
 // The mover may have to find host memory first, or to copy. When the mover ends, the wait ends at once.
 constexpr int kMoverMs = 110'000;
@@ -28,7 +28,7 @@ constexpr int kConnectMs = 2'000;
 // Parts of one message: the mover copies them while the shim exports the next ones.
 constexpr unsigned kPartsPerMessage = 4;
 
-constexpr EvictionResult Failed(CUresult result) { return {Trouble::kDriver, result}; }
+constexpr EvictionResult Failed(CUresult result) { return {OrderError::kDriver, result}; }
 
 // The connection to the mover. The mover sees its end also where a child of a fork has the descriptor.
 class Connection {
@@ -43,12 +43,12 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
   int get() const { return socket_; }
 
-  bool Send(const wire::Parts& parts, const int* descriptors) const {
+  bool Send(const wire::TransferParts& parts, const int* descriptors) const {
     return wire::SendWith(socket_, &parts, sizeof parts, descriptors, parts.count, kMoverMs);
   }
   void Receipt(const EvictionResult& ended) const {
-    const wire::Reply reply{wire::kReplyMagic, 0, 1,
-                            wire::PackError(ended.trouble, static_cast<std::uint32_t>(ended.driver))};
+    const wire::TransferReply reply{wire::kReplyMagic, 0, 1,
+                                    wire::PackError(ended.trouble, static_cast<std::uint32_t>(ended.driver))};
     (void)wire::SendWith(socket_, &reply, sizeof reply, nullptr, 0, 0);
   }
 
@@ -70,7 +70,7 @@ struct Message {
   // Returns false where the mover has closed, or where its message makes no sense.
   bool Receive(int socket) {
     const ssize_t got = wire::ReceiveWith(socket, &parts, sizeof parts, descriptor, count, kMoverMs);
-    if (got == sizeof(wire::Reply)) {
+    if (got == sizeof(wire::TransferReply)) {
       __builtin_memcpy(&reply, &parts, sizeof reply);
       return reply.magic == wire::kReplyMagic && (reply.error != 0 || reply.count == count);
     }
@@ -83,13 +83,13 @@ struct Message {
     return taken;
   }
 
-  wire::Parts parts{};
-  wire::Reply reply{};
+  wire::TransferParts parts{};
+  wire::TransferReply reply{};
   unsigned count = 0;
   int descriptor[wire::kMaxParts];
 };
 
-EvictionResult Refused(const wire::Reply& reply) {
+EvictionResult Refused(const wire::TransferReply& reply) {
   return {wire::TroubleOf(reply.error), static_cast<CUresult>(wire::DriverErrorOf(reply.error))};
 }
 
@@ -97,7 +97,7 @@ EvictionResult Refused(const wire::Reply& reply) {
 constexpr EvictionResult AtItsEnd() { return Failed(CUDA_ERROR_DEINITIALIZED); }
 
 bool ReceiveAtRest(EvictionState& state, const Connection& mover, Message& message) {
-  const IdleScope resting(state.service_thread);
+  const ServiceThreadIdleScope resting(state.service_thread);
   return message.Receive(mover.get());
 }
 
@@ -112,7 +112,7 @@ bool ReceiveBack(EvictionState& state, const Connection& mover, Message& message
 // one device only.
 EvictionResult Offer(EvictionState& state, const Connection& mover, PieceBacking::Mark mark, int device,
                      std::uint64_t total) {
-  wire::Parts parts{wire::kPartsMagic, 0, 0, BytesAway(state) != 0 ? 1u : 0u, total, {}};
+  wire::TransferParts parts{wire::kPartsMagic, 0, 0, BytesAway(state) != 0 ? 1u : 0u, total, {}};
   int descriptors[wire::kMaxParts];
   int of = device;  // the device of the pieces in `parts`
   EvictionResult ended{};
@@ -120,7 +120,7 @@ EvictionResult Offer(EvictionState& state, const Connection& mover, PieceBacking
     const bool sent = mover.Send(parts, descriptors);
     for (unsigned i = 0; i < parts.count; ++i) ::close(descriptors[i]);
     parts.count = 0;
-    if (!sent) ended = {Trouble::kNoMover};
+    if (!sent) ended = {OrderError::kNoMover};
     return sent;
   };
   const bool all = ForEachMarked(state, mark, [&](const Piece& piece) {
@@ -133,7 +133,7 @@ EvictionResult Offer(EvictionState& state, const Connection& mover, PieceBacking
     }
     const int descriptor = DescriptorOf(state, piece, ended.driver);
     if (descriptor < 0 && ended.driver != CUDA_SUCCESS) {
-      ended.trouble = Trouble::kDriver;
+      ended.trouble = OrderError::kDriver;
       return false;
     }
     if (descriptor < 0) return true;  // the piece stays on the device
@@ -158,12 +158,12 @@ void DiscardSegments(EvictionState& state, unsigned first) {
 EvictionResult AwaitHostMemory(EvictionState& state, const Connection& mover) {
   for (;;) {
     Message message;
-    if (!ReceiveAtRest(state, mover, message) || message.reply.magic == 0) return {Trouble::kNoMover};
+    if (!ReceiveAtRest(state, mover, message) || message.reply.magic == 0) return {OrderError::kNoMover};
     if (message.reply.error != 0) return Refused(message.reply);
     for (unsigned i = 0; i < message.count; ++i) {
       const int number =
           state.segments < wire::kMaxSegments ? PutDescriptor(state.descriptor_store, message.Take(i)) : -1;
-      if (number < 0) return {Trouble::kDescriptors};
+      if (number < 0) return {OrderError::kDescriptors};
       state.segment[state.segments++] = number;
     }
     if (message.reply.last != 0) return {};
@@ -182,7 +182,7 @@ CUresult Map(EvictionState& state, Message& message) {
 
 EvictionResult AwaitDone(EvictionState& state, const Connection& mover) {
   Message message;
-  if (!ReceiveBack(state, mover, message) || message.reply.magic == 0) return {Trouble::kNoMover};
+  if (!ReceiveBack(state, mover, message) || message.reply.magic == 0) return {OrderError::kNoMover};
   return message.reply.error != 0 ? Refused(message.reply) : EvictionResult{};
 }
 
@@ -194,9 +194,9 @@ constexpr CUresult kNotHere = CUDA_ERROR_NOT_INITIALIZED;
 EvictionResult Adopt(EvictionState& state, const Connection& mover, CUresult& result) {
   for (bool last = false; !last;) {
     Message message;
-    if (!ReceiveBack(state, mover, message)) return {Trouble::kNoMover};
+    if (!ReceiveBack(state, mover, message)) return {OrderError::kNoMover};
     if (message.reply.magic != 0)
-      return message.reply.error != 0 ? Refused(message.reply) : EvictionResult{Trouble::kNoMover};
+      return message.reply.error != 0 ? Refused(message.reply) : EvictionResult{OrderError::kNoMover};
     if (message.parts.more != 0) result = kNotHere;
     if (result == CUDA_SUCCESS) result = Map(state, message);
     if (result != CUDA_SUCCESS && result != kNotHere) return {};
@@ -209,8 +209,8 @@ EvictionResult Adopt(EvictionState& state, const Connection& mover, CUresult& re
 // Makes memory of the process's own, which the mover fills.
 EvictionResult MakeOwn(EvictionState& state, const Connection& mover) {
   UnmapMarked(state, PieceBacking::kFresh, kAllDevices);
-  const wire::Reply own{wire::kReplyMagic, 0, 0, 0};
-  if (!wire::SendWith(mover.get(), &own, sizeof own, nullptr, 0, kMoverMs)) return {Trouble::kNoMover};
+  const wire::TransferReply own{wire::kReplyMagic, 0, 0, 0};
+  if (!wire::SendWith(mover.get(), &own, sizeof own, nullptr, 0, kMoverMs)) return {OrderError::kNoMover};
   EvictionResult ended = AwaitDone(state, mover);  // the mover has given up the memory that it made
   for (std::size_t i = 0; i < state.regions.size() && ended.ok(); ++i) {
     const CUresult result = MapRegion(state, state.regions.at(i), PieceBacking::kFresh);
@@ -222,7 +222,7 @@ EvictionResult MakeOwn(EvictionState& state, const Connection& mover) {
 
 EvictionResult Receive(EvictionState& state) {
   const Connection mover(wire::kBackMagic);
-  if (mover.get() < 0) return {Trouble::kNoMover};
+  if (mover.get() < 0) return {OrderError::kNoMover};
   CUresult result = CUDA_SUCCESS;
   EvictionResult ended = Adopt(state, mover, result);
   if (!ended.ok()) return ended;
@@ -281,7 +281,7 @@ EvictionResult HandOutMarked(EvictionState& state, const BytesToEvict& marked) {
   };
   EvictionResult ended = for_each([&](int device, std::optional<Connection>& mover) {
     mover.emplace(wire::kOutMagic);
-    if (mover->get() < 0) return EvictionResult{Trouble::kNoMover};
+    if (mover->get() < 0) return EvictionResult{OrderError::kNoMover};
     return Offer(state, *mover, PieceBacking::kGoing, device, marked.bytes[device]);
   });
   if (ended.ok())
@@ -323,9 +323,9 @@ EvictionResult Shut(EvictionState& state, const RestLimit& limit, bool was_at_re
     case Rested::kYes:
       break;
     case Rested::kBusy:
-      return {Trouble::kBusy, CUDA_SUCCESS};
+      return {OrderError::kBusy, CUDA_SUCCESS};
     case Rested::kCapturing:
-      return {Trouble::kCapturing, CUDA_SUCCESS};
+      return {OrderError::kCapturing, CUDA_SUCCESS};
     case Rested::kFailed:
       return Failed(result);
   }
@@ -341,7 +341,7 @@ EvictionResult HandOut(EvictionState& state, const BytesToEvict& leaving) {
     bytes += marked.bytes[device];
   });
   if (bytes == 0) return {};
-  EvictionResult ended{Trouble::kBudget};
+  EvictionResult ended{OrderError::kBudget};
   if (IsEnding(state)) {
     ended = AtItsEnd();
   } else if (Count(state, bytes) != wire::Outcome::kRefused) {
@@ -357,14 +357,14 @@ EvictionResult FetchBack(EvictionState& state) {
     AwaitNeed(state);
     const InSomeContext context(state);
     // No context: the program is ending. The CUDA runtime destroys its context by calls that pass no gate.
-    if (!context) return {Trouble::kDriver, CUDA_ERROR_INVALID_CONTEXT, true};
+    if (!context) return {OrderError::kDriver, CUDA_ERROR_INVALID_CONTEXT, true};
     EvictionResult ended = Receive(state);
     const bool other = !ended.ok() && ended.driver != CUDA_ERROR_OUT_OF_MEMORY;
     if (const CUresult health = other ? Health(state) : CUDA_SUCCESS; health != CUDA_SUCCESS)
-      return {Trouble::kDriver, health, true};
+      return {OrderError::kDriver, health, true};
     if (!ended.ok()) {
       UnmapMarked(state, PieceBacking::kFresh, kAllDevices);
-      return ended.driver == CUDA_ERROR_OUT_OF_MEMORY ? EvictionResult{Trouble::kNoRoom, ended.driver}
+      return ended.driver == CUDA_ERROR_OUT_OF_MEMORY ? EvictionResult{OrderError::kNoRoom, ended.driver}
                                                       : ended;
     }
     FinishAdoption(state);

@@ -4,8 +4,8 @@
 
 #include <cstdlib>
 
-#include "ledger/wire/books.h"
 #include "ledger/wire/orders.h"
+#include "ledger/wire/slot_balance.h"
 #include "shim/accounting/joining.h"
 #include "shim/backing/backing.h"
 #include "shim/eviction/eviction.h"
@@ -25,8 +25,8 @@ namespace gpuman::shim {
 namespace {
 
 namespace wire = ledger::wire;
-using wire::MemoryStage;
-using wire::Trouble;
+using wire::MemoryResidency;
+using wire::OrderError;
 
 constexpr std::uint64_t kEndingNs = 2'000'000'000;  // how long the program's end waits for the service thread
 constexpr std::uint64_t kWorkedOn = 5'000'000;      // the daemon is notified of a refusal that took so long
@@ -59,7 +59,7 @@ class Attending {
   [[noreturn]] void Run() {
     OpenDescriptorStore(state_.descriptor_store);
     TellEvictable(state_);
-    Tell(MemoryStage::kOnGpu);
+    Tell(MemoryResidency::kOnGpu);
     std::uint32_t done = wire::Load(slot_.answered);
     for (;;) {
       const std::uint32_t order = wire::Load(slot_.order);
@@ -80,7 +80,7 @@ class Attending {
   }
 
  private:
-  void Tell(MemoryStage stage) { wire::Store(slot_.stage, static_cast<std::uint32_t>(stage)); }
+  void Tell(MemoryResidency stage) { wire::Store(slot_.stage, static_cast<std::uint32_t>(stage)); }
   void Tell(const EvictionResult& ended) {
     wire::Store(slot_.error, wire::PackError(ended.trouble, static_cast<std::uint32_t>(ended.driver)));
   }
@@ -106,7 +106,7 @@ class Attending {
   // of steps, or ended a hold.
   bool Attends() {
     if (HasGrant(state_)) {
-      if (state_.service_thread.shut && away_ == MemoryStage::kHeld && what_ == wire::OrderKind::kHold &&
+      if (state_.service_thread.shut && away_ == MemoryResidency::kHeld && what_ == wire::OrderKind::kHold &&
           IsWhole())
         ServeGrant();
       else
@@ -119,7 +119,7 @@ class Attending {
       return false;
     }
     TellNoRest(state_);
-    EndHold(EvictionResult{Trouble::kBusy});
+    EndHold(EvictionResult{OrderError::kBusy});
     return true;
   }
   // Whether a provisional hold holds the process, and all its memory is on the GPU.
@@ -128,11 +128,11 @@ class Attending {
   void ServeGrant() {
     const Working working(state_.service_thread);
     if (IsEnding(state_)) return RefuseGrant(state_);
-    Tell(MemoryStage::kEvicting);
+    Tell(MemoryResidency::kEvicting);
     const EvictionResult ended = Shut(state_, LimitOfProgram(), true);
     if (!ended.ok()) return EndHold(ended);
     TellWaits(state_, expires_ != 0);
-    Tell(MemoryStage::kHeld);
+    Tell(MemoryResidency::kHeld);
     NotifyDaemon();
   }
   // The process runs again, although the daemon has not withdrawn the order.
@@ -142,7 +142,7 @@ class Attending {
     OpenGate(state_);
     expires_ = 0;
     Tell(ended);
-    Tell(MemoryStage::kOnGpu);
+    Tell(MemoryResidency::kOnGpu);
     NotifyDaemon();
   }
 
@@ -196,9 +196,9 @@ class Attending {
     EvictionResult ended{};
     TellNoRest(state_);
     if (shut) {
-      Tell(MemoryStage::kRestoring);
+      Tell(MemoryResidency::kRestoring);
       ended = FetchBack(state_);
-      if (ended.ok()) away_ = MemoryStage::kHeld;
+      if (ended.ok()) away_ = MemoryResidency::kHeld;
       shut = ended.ok() ? stays_held : !ended.failed;
       TellMemory();
       if (!shut) {
@@ -210,7 +210,7 @@ class Attending {
     }
     Tell(ended);
     // The stage is told also where it has not changed: the program may have overwritten the slot.
-    Tell(ended.failed ? MemoryStage::kFailed : shut ? away_ : MemoryStage::kOnGpu);
+    Tell(ended.failed ? MemoryResidency::kFailed : shut ? away_ : MemoryResidency::kOnGpu);
     return ended.ok();
   }
 
@@ -234,20 +234,21 @@ class Attending {
     const bool was_shut = shut;
     EvictionResult ended{};
     if (!shut) {
-      Tell(MemoryStage::kEvicting);
-      ended = IsEnding(state_) ? EvictionResult{Trouble::kBusy} : Shut(state_, LimitOfProgram());
+      Tell(MemoryResidency::kEvicting);
+      ended = IsEnding(state_) ? EvictionResult{OrderError::kBusy} : Shut(state_, LimitOfProgram());
       shut = ended.ok();
     }
     BytesToEvict leaving{};
     const bool any = FindLeaving(what, leaving);
     if (ended.ok() && any) {
       TellNoRest(state_);
-      Tell(MemoryStage::kEvicting);
+      Tell(MemoryResidency::kEvicting);
       ended = HandOut(state_, leaving);
     } else if (ended.ok() && IsWhole()) {
       TellWaits(state_, expires_ != 0);
     }
-    if (ended.ok()) away_ = what == wire::OrderKind::kLeave ? MemoryStage::kEvicted : MemoryStage::kHeld;
+    if (ended.ok())
+      away_ = what == wire::OrderKind::kLeave ? MemoryResidency::kEvicted : MemoryResidency::kHeld;
     if (!ended.ok() && shut && !was_shut) {
       shut = false;
       OpenGate(state_);
@@ -255,19 +256,19 @@ class Attending {
     if (shut && !was_shut) TellActivity(state_, wire::Activity::kIdle, NowNs());
     TellMemory();
     Tell(ended);
-    Tell(shut ? away_ : MemoryStage::kOnGpu);
+    Tell(shut ? away_ : MemoryResidency::kOnGpu);
     return ended.ok();
   }
 
   EvictionState& state_;
   wire::Slot& slot_;
-  MemoryStage away_ = MemoryStage::kHeld;         // the stage while the gate is closed
-  wire::OrderKind what_ = wire::OrderKind::kRun;  // the order that was carried out or refused last
+  MemoryResidency away_ = MemoryResidency::kHeld;  // the stage while the gate is closed
+  wire::OrderKind what_ = wire::OrderKind::kRun;   // the order that was carried out or refused last
   std::uint64_t expires_ = 0;  // when a provisional hold ends; CLOCK_MONOTONIC, ns; 0: the hold has no end
 };
 
 // From kOnGpu on the daemon counts on the process, also before its service thread has begun.
-void TellBegins(const EvictionState& state, MemoryStage stage) {
+void TellBegins(const EvictionState& state, MemoryResidency stage) {
   if (IsJoined(state)) wire::Store(state.ledger->slot[state.slot].stage, static_cast<std::uint32_t>(stage));
 }
 
@@ -296,7 +297,7 @@ void* Attend(void* word) {
   {
     const Working working(state.service_thread);
     if (IsEnding(state)) {
-      TellBegins(state, MemoryStage::kNone);
+      TellBegins(state, MemoryResidency::kNone);
       return nullptr;
     }
     LearnAll();
@@ -327,18 +328,19 @@ void AtEnd() {
 
 }  // namespace
 
-IdleScope::IdleScope(ServiceThread& service_thread) : service_thread_(service_thread) {
+ServiceThreadIdleScope::ServiceThreadIdleScope(ServiceThread& service_thread)
+    : service_thread_(service_thread) {
   wire::Store(service_thread_.working, 0);
   if (wire::Load(service_thread_.ending) != 0) wire::WakeAll(service_thread_.working);
 }
-IdleScope::~IdleScope() { wire::Store(service_thread_.working, 1); }
+ServiceThreadIdleScope::~ServiceThreadIdleScope() { wire::Store(service_thread_.working, 1); }
 
 bool IsEnding(const EvictionState& state) { return wire::Load(state.service_thread.ending) != 0; }
 
 void AwaitNeed(EvictionState& state) {
   const timespec pause{0, 5'000'000};
   while (IsEnding(state) && !AnyAtGate(state) && NowNs() < state.service_thread.ends + kLivesOnNs) {
-    const IdleScope resting(state.service_thread);
+    const ServiceThreadIdleScope resting(state.service_thread);
     ::nanosleep(&pause, nullptr);
   }
 }
@@ -351,9 +353,9 @@ void StartServiceThread(EvictionState& state) {
   if (!__atomic_compare_exchange_n(&state.service_thread.started, &expected, 1, false, __ATOMIC_SEQ_CST,
                                    __ATOMIC_SEQ_CST))
     return;
-  TellBegins(state, MemoryStage::kOnGpu);
+  TellBegins(state, MemoryResidency::kOnGpu);
   if (!StartThread(Attend, &state)) {
-    TellBegins(state, MemoryStage::kNone);
+    TellBegins(state, MemoryResidency::kNone);
     wire::Store(state.service_thread.started, 0);
     return;
   }

@@ -23,12 +23,12 @@ struct ServiceThread {
 
 // While an object lives, the service thread only waits, with no call of the driver in flight, and the
 // program's end does not wait for it. After that, the service thread looks at `ending` before it goes on.
-class IdleScope {
+class ServiceThreadIdleScope {
  public:
-  explicit IdleScope(ServiceThread& service_thread);
-  ~IdleScope();
-  IdleScope(const IdleScope&) = delete;
-  IdleScope& operator=(const IdleScope&) = delete;
+  explicit ServiceThreadIdleScope(ServiceThread& service_thread);
+  ~ServiceThreadIdleScope();
+  ServiceThreadIdleScope(const ServiceThreadIdleScope&) = delete;
+  ServiceThreadIdleScope& operator=(const ServiceThreadIdleScope&) = delete;
 
  private:
   ServiceThread& service_thread_;

@@ -2,8 +2,8 @@
 
 #include <cerrno>
 
-#include "ledger/wire/books.h"
 #include "ledger/wire/orders.h"
+#include "ledger/wire/slot_balance.h"
 #include "shim/accounting/homes.h"
 #include "shim/gate/gate_state.h"
 #include "shim/libc/clock.h"
@@ -54,7 +54,7 @@ bool IsDenied(const GateState& state, std::uint64_t bytes) {
 std::int64_t CheckActivity(GateState& state) {
   const std::uint32_t idle_ms = wire::Load(state.ledger->watched_ms);
   const std::uint32_t alert_us = wire::Load(state.ledger->alert_us);
-  WatchState& watch = state.watch;
+  ActivityWatchState& watch = state.watch;
   if (idle_ms == 0) {
     if (OwnActivity(state) != Activity::kUnknown) TellActivity(state, Activity::kUnknown, NowNs());
     return -1;

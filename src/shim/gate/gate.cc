@@ -424,10 +424,10 @@ bool TakePermitBack(ThreadSlot& thread, std::uint32_t waits) {
   return true;
 }
 
-PermitState WhatBecameOf(const ThreadSlot& thread) {
-  if (Load(thread.used) == 0) return PermitState::kReturned;  // the thread has ended
-  if (Load(thread.permit) != 0) return PermitState::kNotTaken;
-  return (Load(thread.in_flight) & kDepthMask) != 0 ? PermitState::kInFlight : PermitState::kReturned;
+GatePermitState WhatBecameOf(const ThreadSlot& thread) {
+  if (Load(thread.used) == 0) return GatePermitState::kReturned;  // the thread has ended
+  if (Load(thread.permit) != 0) return GatePermitState::kNotTaken;
+  return (Load(thread.in_flight) & kDepthMask) != 0 ? GatePermitState::kInFlight : GatePermitState::kReturned;
 }
 
 void WakeServiceThread(Gate& gate) {

@@ -227,8 +227,8 @@ void GivePermit(ThreadSlot& thread);
 // Returns whether the thread had not taken its permit yet. Then it waits on, as the one that arrived at
 // `waits`.
 bool TakePermitBack(ThreadSlot& thread, std::uint32_t waits);
-enum class PermitState { kNotTaken, kInFlight, kReturned };
-PermitState WhatBecameOf(const ThreadSlot& thread);
+enum class GatePermitState { kNotTaken, kInFlight, kReturned };
+GatePermitState WhatBecameOf(const ThreadSlot& thread);
 
 // From now on threads look for the end of a wait for so long before they sleep. 0: they sleep at once.
 void SpinAtGate(Gate& gate, std::uint32_t nanoseconds);

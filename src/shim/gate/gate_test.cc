@@ -181,8 +181,8 @@ GateWaitScope::GateWaitScope(LinkState& state) : state_(state) { ++state_.watch.
 GateWaitScope::~GateWaitScope() { --state_.watch.at_gate; }
 void TellWorksAgain(LinkState&) { ++works_again; }
 void* learned[kDriverFunctions];
-void* FindReal(DriverFunction entry) {
-  return entry == DriverFunction::cuCtxGetDevice ? reinterpret_cast<void*>(GetDevice) : nullptr;
+void* FindReal(DriverFunctionId entry) {
+  return entry == DriverFunctionId::cuCtxGetDevice ? reinterpret_cast<void*>(GetDevice) : nullptr;
 }
 
 }  // namespace gpuman::shim

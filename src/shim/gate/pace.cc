@@ -77,10 +77,10 @@ bool PassOne(GateState& state) {
   const std::uint32_t waits = wire::Load(thread->waits);
   GivePermit(*thread);
   for (const std::uint64_t end = NowNs() + kReturns;;) {
-    const PermitState now = WhatBecameOf(*thread);
-    if (now == PermitState::kReturned) return true;
+    const GatePermitState now = WhatBecameOf(*thread);
+    if (now == GatePermitState::kReturned) return true;
     // It has blocked; or it has not run in all that time, and waits on.
-    if (NowNs() >= end && (now != PermitState::kNotTaken || TakePermitBack(*thread, waits))) return true;
+    if (NowNs() >= end && (now != GatePermitState::kNotTaken || TakePermitBack(*thread, waits))) return true;
     AwaitWakeUp(state.gate, wire::Load(state.gate.wake_ups), kCallPoll);
   }
 }

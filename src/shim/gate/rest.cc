@@ -147,7 +147,7 @@ void Resting::Tell() {
 bool Resting::Rests(int device, const ThreadSlot* passed) const {
   if (device == kAnyDevice || wire::Load(state_.drain.started) < 2) return works_ == 0 && !reading_.in_flight;
   return (works_ >> device & 1) == 0 &&
-         (passed == nullptr || WhatBecameOf(*passed) == PermitState::kReturned);
+         (passed == nullptr || WhatBecameOf(*passed) == GatePermitState::kReturned);
 }
 
 bool Resting::CloseOutsideCaptures() {

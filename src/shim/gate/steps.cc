@@ -11,8 +11,8 @@ namespace gpuman::shim {
 namespace {
 
 namespace wire = ledger::wire;
-using wire::StepEnd;
-using wire::StepGrant;
+using wire::CallGrant;
+using wire::CallGrantEndReason;
 
 constexpr std::uint64_t kCallPollInterval = 50 * kMicrosecond;
 // A call that takes longer has blocked, and a GPU that takes longer after a call is at work.
@@ -38,19 +38,19 @@ class Steps {
   void Serve();
 
  private:
-  StepEnd Step();
+  CallGrantEndReason Step();
   bool RestsAtOnce(int device);
-  StepEnd AwaitRest(int device);
+  CallGrantEndReason AwaitRest(int device);
   ThreadSlot* AwaitThread();
   bool LetPass(ThreadSlot& thread);
   bool IsVoid() const;
-  void Tell(StepEnd ended);
+  void Tell(CallGrantEndReason ended);
   std::uint32_t RestsOfOthers() const { return wire::Load(state_.ledger->rests) - state_.rest.own; }
   int DeviceOf(unsigned gpu) const;
 
   Resting& resting_;
   GateState& state_;
-  const StepGrant grant_;
+  const CallGrant grant_;
   const std::uint32_t number_;
   const int device_;
   unsigned calls_ = 0;                  // that have passed
@@ -75,37 +75,40 @@ int Steps::DeviceOf(unsigned gpu) const {
 
 void Steps::Serve() {
   state_.rest.grant = number_;
-  Tell(StepEnd::kNotYet);
-  const StepEnd ended = grant_.calls == 0        ? StepEnd::kWithdrawn
-                        : device_ == kMaxDevices ? StepEnd::kNobodyWaited
-                                                 : Step();
+  Tell(CallGrantEndReason::kNotYet);
+  const CallGrantEndReason ended = grant_.calls == 0        ? CallGrantEndReason::kWithdrawn
+                                   : device_ == kMaxDevices ? CallGrantEndReason::kNobodyWaited
+                                                            : Step();
   resting_.Observe();  // what the calls have submitted is told before the end of the grant
   Tell(ended);
 }
 
-void Steps::Tell(StepEnd ended) {
+void Steps::Tell(CallGrantEndReason ended) {
   wire::Store(SlotOf(state_).stepped, wire::PackStepReport({number_, ended, calls_}));
 }
 
-StepEnd Steps::Step() {
+CallGrantEndReason Steps::Step() {
   const std::uint32_t rests = RestsOfOthers();
   const unsigned stride = 1u << grant_.stride;
   for (;;) {
-    if (IsVoid()) return StepEnd::kWithdrawn;
+    if (IsVoid()) return CallGrantEndReason::kWithdrawn;
     const bool looks = !grant_.behind && (calls_ % stride == 0 || calls_ == grant_.calls);
     if (looks && !RestsAtOnce(device_)) return AwaitRest(device_);
-    if (calls_ == grant_.calls) return StepEnd::kUsedUp;
+    if (calls_ == grant_.calls) return CallGrantEndReason::kUsedUp;
     if (grant_.careful && calls_ != 0) Sleep(kCareful);
     // Calls behind work bring the process to where the others are, whatever they do meanwhile.
-    if ((!grant_.behind || calls_ == 0) && RestsOfOthers() != rests) return StepEnd::kOthersChanged;
+    if ((!grant_.behind || calls_ == 0) && RestsOfOthers() != rests)
+      return CallGrantEndReason::kOthersChanged;
     ThreadSlot* const thread = AwaitThread();
-    if (thread == nullptr) return IsVoid() ? StepEnd::kWithdrawn : StepEnd::kNobodyWaited;
+    if (thread == nullptr)
+      return IsVoid() ? CallGrantEndReason::kWithdrawn : CallGrantEndReason::kNobodyWaited;
     const bool plain = wire::Load(thread->kind) == static_cast<std::uint32_t>(CallKind::kPlain);
     if (!plain && !RestsAtOnce(kAnyDevice)) return AwaitRest(kAnyDevice);
-    if (!LetPass(*thread)) return StepEnd::kWithdrawn;
+    if (!LetPass(*thread)) return CallGrantEndReason::kWithdrawn;
     ++calls_;
     // A capture that has begun is one call, until it ends.
-    if (wire::Load(state_.captures) != 0 && !resting_.CloseOutsideCaptures()) return StepEnd::kWithdrawn;
+    if (wire::Load(state_.captures) != 0 && !resting_.CloseOutsideCaptures())
+      return CallGrantEndReason::kWithdrawn;
   }
 }
 
@@ -119,12 +122,12 @@ bool Steps::RestsAtOnce(int device) {
 }
 
 // A call has not come to rest at once. The grant lets no more pass, and ends when the device rests.
-StepEnd Steps::AwaitRest(int device) {
-  Tell(StepEnd::kNotYet);
+CallGrantEndReason Steps::AwaitRest(int device) {
+  Tell(CallGrantEndReason::kNotYet);
   for (;;) {
     resting_.Observe();
-    if (resting_.Rests(device, passed_)) return StepEnd::kAtWork;
-    if (IsVoid()) return StepEnd::kWithdrawn;
+    if (resting_.Rests(device, passed_)) return CallGrantEndReason::kAtWork;
+    if (IsVoid()) return CallGrantEndReason::kWithdrawn;
     resting_.Await(kPollInterval);
   }
 }
@@ -149,9 +152,9 @@ bool Steps::LetPass(ThreadSlot& thread) {
   GivePermit(thread);
   for (std::uint64_t taken = 0;;) {
     const std::uint32_t seen = wire::Load(state_.gate.wake_ups);
-    const PermitState now = WhatBecameOf(thread);
-    if (now == PermitState::kReturned) return true;
-    if (now == PermitState::kNotTaken) {
+    const GatePermitState now = WhatBecameOf(thread);
+    if (now == GatePermitState::kReturned) return true;
+    if (now == GatePermitState::kNotTaken) {
       if (IsVoid() && TakePermitBack(thread, waits)) return false;
     } else if (taken == 0) {
       taken = NowNs();
@@ -174,7 +177,8 @@ bool HasGrant(const GateState& state) {
 void RefuseGrant(GateState& state) {
   const std::uint32_t step = wire::Load(SlotOf(state).step);
   state.rest.grant = wire::StepNumberOf(step);
-  const StepEnd ended = wire::GrantOf(step).calls == 0 ? StepEnd::kWithdrawn : StepEnd::kRefused;
+  const CallGrantEndReason ended =
+      wire::GrantOf(step).calls == 0 ? CallGrantEndReason::kWithdrawn : CallGrantEndReason::kRefused;
   wire::Store(SlotOf(state).stepped, wire::PackStepReport({state.rest.grant, ended, 0}));
 }
 

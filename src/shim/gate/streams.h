@@ -6,7 +6,7 @@
 
 #include "driver/abi/cuda.h"
 #include "shim/accounting/meter.h"
-#include "shim/accounting/stream_blocks.h"
+#include "shim/accounting/stream_block_allocator.h"
 #include "shim/gate/gate_state.h"
 
 namespace gpuman::shim {

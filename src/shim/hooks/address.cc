@@ -10,8 +10,8 @@ namespace {
 // function of the name, which takes other arguments. The shim does not replace that function.
 template <typename Ask>
 void Replace(const char* symbol, void** out, int version, cuuint64_t flags, Ask ask) {
-  DriverFunction entry{};
-  const ReplacedScope scope = MayBeEvicted() ? ReplacedScope::kEvictable : ReplacedScope::kEverywhere;
+  DriverFunctionId entry{};
+  const ReplacementSet scope = MayBeEvicted() ? ReplacementSet::kEvictable : ReplacementSet::kEverywhere;
   if (symbol == nullptr || out == nullptr || *out == nullptr ||
       !FindReplaced(symbol, version, flags, scope, entry))
     return;

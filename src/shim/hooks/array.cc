@@ -14,7 +14,7 @@ namespace {
 template <typename Handle, typename Create, typename ReportedMemory, typename Destroy>
 CUresult CreateWithin(Handle* handle, std::uint64_t bytes, Create create, ReportedMemory told,
                       Destroy destroy) {
-  const HookScope scope;
+  const HookErrnoScope scope;
   AllocationTarget where{};
   if (!scope || handle == nullptr || bytes == 0 || !CurrentWhere(*scope, where)) return create();
   const std::uint64_t reserved = RoundUp(bytes, where.granule);
@@ -40,7 +40,7 @@ CUresult CreateWithin(Handle* handle, std::uint64_t bytes, Create create, Report
     entered = (*scope).arrays.Add(number, entry, cost);
   }
   if (entered && Commit(*scope, where.device, MemoryKind::kArray, reserved, cost)) {
-    NoteAllocated(*scope, where.device, TraceKey(TracedAs::kArray, number), entry.bytes);
+    NoteAllocated(*scope, where.device, TraceKey(TraceKeyKind::kArray, number), entry.bytes);
     return CUDA_SUCCESS;
   }
   {
@@ -55,10 +55,10 @@ CUresult CreateWithin(Handle* handle, std::uint64_t bytes, Create create, Report
 
 template <typename Handle, typename Destroy>
 CUresult DestroyAt(Handle handle, Destroy destroy) {
-  const HookScope scope;
+  const HookErrnoScope scope;
   if (!scope) return destroy();
   const std::uint64_t number = reinterpret_cast<std::uintptr_t>(handle);
-  NoteFreed(*scope, TraceKey(TracedAs::kArray, number));
+  NoteFreed(*scope, TraceKey(TraceKeyKind::kArray, number));
   ArrayEntry entry{};
   bool known = false;
   {

@@ -88,7 +88,7 @@ CUresult Finish(ProcessState& state, int device, const Attempt& made) {
 
 template <typename Create>
 CUresult CreateWithin(CUcontext* out, CUdevice device, Create create) {
-  const HookScope scope;
+  const HookErrnoScope scope;
   if (!scope || out == nullptr || GranuleOf(*scope, device) == 0) return create();
   Attempt made{};
   {
@@ -100,7 +100,7 @@ CUresult CreateWithin(CUcontext* out, CUdevice device, Create create) {
 
 template <typename Destroy>
 CUresult DestroyContext(CUcontext context, Destroy destroy) {
-  const HookScope scope;
+  const HookErrnoScope scope;
   if (!scope) return destroy();
   const Locked lock((*scope).contexts);
   const CUresult result = destroy();
@@ -111,7 +111,7 @@ CUresult DestroyContext(CUcontext context, Destroy destroy) {
 // A release or a reset, after which the primary context may have ended.
 template <typename Release>
 CUresult ReleasePrimary(CUdevice device, Release release) {
-  const HookScope scope;
+  const HookErrnoScope scope;
   if (!scope || device < 0 || device >= kMaxDevices) return release();
   const Locked lock((*scope).contexts);
   const CUresult result = release();
@@ -130,7 +130,7 @@ namespace hook {
 CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
   auto* const real = GPUMAN_REAL(cuDevicePrimaryCtxRetain);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const HookScope scope;
+  const HookErrnoScope scope;
   if (!scope || out == nullptr || GranuleOf(*scope, device) == 0) return real(out, device);
   Attempt made{};
   {

@@ -26,12 +26,12 @@ constexpr bool IsGated(EntryClass entry_class) {
   return entry_class != EntryClass::kQuery && entry_class != EntryClass::kPass;
 }
 
-#define GPUMAN_SHIM_HOOK(symbol, its_gated)                      \
-  template <>                                                    \
-  struct HookOf<static_cast<unsigned>(DriverFunction::symbol)> { \
-    static constexpr bool exists = true;                         \
-    [[maybe_unused]] static constexpr bool gated = its_gated;    \
-    static constexpr auto* function = &hook::symbol;             \
+#define GPUMAN_SHIM_HOOK(symbol, its_gated)                        \
+  template <>                                                      \
+  struct HookOf<static_cast<unsigned>(DriverFunctionId::symbol)> { \
+    static constexpr bool exists = true;                           \
+    [[maybe_unused]] static constexpr bool gated = its_gated;      \
+    static constexpr auto* function = &hook::symbol;               \
   };
 #define GPUMAN_SHIM_HOOK_NONE(symbol, its_gated)
 #define GPUMAN_SHIM_HOOK_PTDS(symbol, its_gated) GPUMAN_SHIM_HOOK(symbol##_ptds, its_gated)
@@ -91,7 +91,7 @@ struct Body<entry, CUresult(Arguments...)> {
       return HookOf<entry>::function(arguments...);
     } else {
       using Driver = CUresult(Arguments...);
-      auto* const real = reinterpret_cast<Driver*>(RealOf(static_cast<DriverFunction>(entry)));
+      auto* const real = reinterpret_cast<Driver*>(RealOf(static_cast<DriverFunctionId>(entry)));
       return real == nullptr ? CUDA_ERROR_NOT_INITIALIZED : real(arguments...);
     }
   }
@@ -132,7 +132,7 @@ GPUMAN_CUDA_FUNCTIONS(GPUMAN_SHIM_ROW)
 }
 #undef GPUMAN_SHIM_ROW
 
-// The order is that of DriverFunction (replaced.h).
+// The order is that of DriverFunctionId (replaced.h).
 #define GPUMAN_SHIM_ADDRESS_NONE(symbol)
 #define GPUMAN_SHIM_ADDRESS_PTDS(symbol) reinterpret_cast<void*>(&symbol##_ptds),
 #define GPUMAN_SHIM_ADDRESS_PTSZ(symbol) reinterpret_cast<void*>(&symbol##_ptsz),

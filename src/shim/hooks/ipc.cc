@@ -10,7 +10,7 @@ namespace {
 template <typename Real>
 CUresult OpenBy(Real* real, CUdeviceptr* pointer, const CUipcMemHandle& handle, unsigned flags) {
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const HookScope scope;
+  const HookErrnoScope scope;
   CUresult result{};
   return scope && OpenShared(*scope, pointer, handle, flags, result) ? result : real(pointer, handle, flags);
 }
@@ -22,7 +22,7 @@ namespace hook {
 CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr pointer) {
   auto* const real = GPUMAN_REAL(cuIpcGetMemHandle);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const HookScope scope;
+  const HookErrnoScope scope;
   CUresult result{};
   return scope && ShareBacked(*scope, pointer, handle, result) ? result : real(handle, pointer);
 }
@@ -38,7 +38,7 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* out, CUipcMemHandle handle, unsigned
 CUresult cuIpcCloseMemHandle(CUdeviceptr pointer) {
   auto* const real = GPUMAN_REAL(cuIpcCloseMemHandle);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const HookScope scope;
+  const HookErrnoScope scope;
   CUresult result{};
   return scope && CloseShared(*scope, pointer, result) ? result : real(pointer);
 }

@@ -94,7 +94,7 @@ CUresult TryWithin(ProcessState& state, const AllocationTarget& where, CUdevicep
 
 template <typename Allocate, typename Tell>
 CUresult AllocateWithin(CUdeviceptr* pointer, std::uint64_t asked, Allocate allocate, Tell made) {
-  const HookScope scope;
+  const HookErrnoScope scope;
   AllocationTarget where{};
   if (!scope || pointer == nullptr || asked == 0 || !CurrentWhere(*scope, where))
     return allocate(nullptr, where);
@@ -119,7 +119,7 @@ std::uint64_t PitchedBytes(std::uint64_t pitch, std::uint64_t height) {
 // driver has freed the address, another thread may get it at once.
 template <typename Free>
 CUresult FreeAt(CUdeviceptr pointer, Free free) {
-  const HookScope scope;
+  const HookErrnoScope scope;
   if (!scope || pointer == 0) return free();
   NoteFreed(*scope, pointer);
   Allocation allocation{};
@@ -154,7 +154,7 @@ CUresult FreeAt(CUdeviceptr pointer, Free free) {
 // Frees in the order of `queried`, the stream as functions without the per-thread default stream name it.
 template <typename Free>
 CUresult FreeIn(CUstream queried, CUdeviceptr pointer, Free free) {
-  if (const HookScope scope; scope && pointer != 0) {
+  if (const HookErrnoScope scope; scope && pointer != 0) {
     NoteFreed(*scope, pointer);
     CUresult result{};
     switch (FreeInOrder(*scope, pointer, queried, result)) {

@@ -74,7 +74,7 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size, CUdeviceptr po
   auto* const real = GPUMAN_REAL(cuMemGetAddressRange_v2);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(base, size, pointer);
-  const HookScope scope;
+  const HookErrnoScope scope;
   Seen found{};
   if (!scope || result != CUDA_SUCCESS) return result;
   if (!FindAny(*scope, pointer, found)) return found.slab ? CUDA_ERROR_NOT_FOUND : result;
@@ -87,7 +87,7 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
   auto* const real = GPUMAN_REAL(cuPointerGetAttribute);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(data, attribute, ptr);
-  const HookScope scope;
+  const HookErrnoScope scope;
   Seen found{};
   if (!scope || result != CUDA_SUCCESS) return result;
   MendTypes(*scope, attribute, data, ptr);
@@ -100,7 +100,7 @@ CUresult cuPointerGetAttributes(unsigned int num_attributes, CUpointer_attribute
   auto* const real = GPUMAN_REAL(cuPointerGetAttributes);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(num_attributes, attributes, data, ptr);
-  const HookScope scope;
+  const HookErrnoScope scope;
   Seen found{};
   if (!scope || result != CUDA_SUCCESS) return result;
   const bool backed = FindAny(*scope, ptr, found);

@@ -65,10 +65,11 @@ CUresult TryFromPool(ProcessState& state, int of_stream, CUdeviceptr* pointer, s
     return result;
   }
   const CUmemoryPool pool = PoolOf(*pointer);
-  const PoolGrowth grown = CommitPool(state, pool != nullptr ? pool : asked, device, reserved);
+  const PoolGrowthResult grown = CommitPool(state, pool != nullptr ? pool : asked, device, reserved);
   // The headroom is for allocations that fit into a pool. Where no pool had room, the headroom is the last of
   // the room.
-  if (grown == PoolGrowth::kCovered || (grown == PoolGrowth::kOnHeadroom && must_grow)) return CUDA_SUCCESS;
+  if (grown == PoolGrowthResult::kCovered || (grown == PoolGrowthResult::kOnHeadroom && must_grow))
+    return CUDA_SUCCESS;
   source.free(*pointer);
   *pointer = before;
   refused = true;
@@ -79,7 +80,7 @@ CUresult TryFromPool(ProcessState& state, int of_stream, CUdeviceptr* pointer, s
 template <typename Allocate, typename Free>
 CUresult AllocateFromPool(CUdeviceptr* pointer, std::uint64_t bytes, CUstream queried,
                           const Source<Allocate, Free>& source) {
-  const HookScope scope;
+  const HookErrnoScope scope;
   AllocationTarget where{};
   // In a captured stream, the allocation is a node of a graph: the graph takes memory when it runs.
   if (!scope || pointer == nullptr || bytes == 0 || IsCapturing(queried) || !WhereOf(*scope, queried, where))
@@ -104,7 +105,7 @@ CUresult AllocateFromPool(CUdeviceptr* pointer, std::uint64_t bytes, CUstream qu
 
 // Counts again after a wait, since pools may have less now. Returns `result`.
 CUresult Waited(CUresult result) {
-  const HookScope scope;
+  const HookErrnoScope scope;
   if (!scope) return result;
   const bool drivers = __atomic_load_n(&(*scope).pools_used, __ATOMIC_ACQUIRE);
   const bool own = __atomic_load_n(&(*scope).streams.any, __ATOMIC_ACQUIRE) != 0;
@@ -126,7 +127,7 @@ bool HasOneContext(ProcessState& state, int device) {
 // memory left after that.
 template <typename Wait>
 CUresult WaitForAll(Wait wait) {
-  const HookScope scope;
+  const HookErrnoScope scope;
   AllocationTarget where{};
   if (!scope || !__atomic_load_n(&(*scope).pools_used, __ATOMIC_ACQUIRE) || !CurrentWhere(*scope, where) ||
       !HasOneContext(*scope, where.device))
@@ -188,7 +189,7 @@ CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* pointer, size_t bytes, CUmemo
 CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* pool_props) {
   auto* const real = GPUMAN_REAL(cuMemPoolCreate);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const HookScope scope;
+  const HookErrnoScope scope;
   if (!scope || pool == nullptr || pool_props == nullptr) return real(pool, pool_props);
   const Locked lock((*scope).pools);
   const CUresult result = real(pool, pool_props);
@@ -201,7 +202,7 @@ CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* pool_props) {
 CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   auto* const real = GPUMAN_REAL(cuMemPoolDestroy);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const HookScope scope;
+  const HookErrnoScope scope;
   if (!scope) return real(pool);
   const Locked lock((*scope).pools);
   const DestroyedPool leaving = BeforeDestroy(*scope, pool);
@@ -216,7 +217,7 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t min_bytes_to_keep) {
   auto* const real = GPUMAN_REAL(cuMemPoolTrimTo);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(pool, min_bytes_to_keep);
-  if (const HookScope scope; scope && result == CUDA_SUCCESS) {
+  if (const HookErrnoScope scope; scope && result == CUDA_SUCCESS) {
     const Locked lock((*scope).pools);
     if (StreamPool* const own = KnownPool(*scope, pool)) {
       const RelaxedCapture relaxed;

@@ -32,7 +32,7 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void
   auto* const real = GPUMAN_REAL(cuMemPoolGetAttribute);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(pool, attr, value);
-  const HookScope scope;
+  const HookErrnoScope scope;
   if (!scope || result != CUDA_SUCCESS) return result;
   const Locked lock((*scope).pools);
   const StreamPool* const own = KnownPool(*scope, pool);
@@ -49,7 +49,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void
   auto* const real = GPUMAN_REAL(cuMemPoolSetAttribute);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(pool, attr, value);
-  const HookScope scope;
+  const HookErrnoScope scope;
   if (!scope || result != CUDA_SUCCESS) return result;
   const Locked lock((*scope).pools);
   if (StreamPool* const own = KnownPool(*scope, pool)) {
@@ -63,7 +63,7 @@ CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map, size_
   auto* const real = GPUMAN_REAL(cuMemPoolSetAccess);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(pool, map, count);
-  const HookScope scope;
+  const HookErrnoScope scope;
   if (!scope || result != CUDA_SUCCESS) return result;
   const Locked lock((*scope).pools);
   OpenPoolTo(*scope, pool, map, count);

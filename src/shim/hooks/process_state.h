@@ -23,12 +23,12 @@ ProcessState* UnjoinedState();
 ProcessState* JoinedState();
 
 // An object lives as long as a hook: the program's errno stays as it was.
-class HookScope {
+class HookErrnoScope {
  public:
-  HookScope() : errno_(errno), state_(JoinedState()) {}
-  ~HookScope() { errno = errno_; }
-  HookScope(const HookScope&) = delete;
-  HookScope& operator=(const HookScope&) = delete;
+  HookErrnoScope() : errno_(errno), state_(JoinedState()) {}
+  ~HookErrnoScope() { errno = errno_; }
+  HookErrnoScope(const HookErrnoScope&) = delete;
+  HookErrnoScope& operator=(const HookErrnoScope&) = delete;
   explicit operator bool() const { return state_ != nullptr; }
   ProcessState& operator*() const { return *state_; }
 

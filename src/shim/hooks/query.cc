@@ -74,7 +74,7 @@ CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
   auto* const real = GPUMAN_REAL(cuMemGetInfo_v2);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(free, total);
-  const HookScope scope;
+  const HookErrnoScope scope;
   AllocationTarget where{};
   if (!scope || result != CUDA_SUCCESS || !CurrentWhere(*scope, where)) return result;
   if (__atomic_load_n(&(*scope).pools_used, __ATOMIC_ACQUIRE)) {
@@ -93,7 +93,7 @@ CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
   auto* const real = GPUMAN_REAL(cuDeviceTotalMem_v2);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(bytes, device);
-  const HookScope scope;
+  const HookErrnoScope scope;
   if (scope && result == CUDA_SUCCESS && bytes != nullptr)
     *bytes = TotalOf(ReportedMemoryOf(*scope, device), *bytes);
   return result;
@@ -107,7 +107,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* memory) 
   auto* const real = GPUMAN_REAL(nvmlDeviceGetMemoryInfo);
   if (real == nullptr) return NVML_ERROR_UNINITIALIZED;
   const nvmlReturn_t result = real(device, memory);
-  const HookScope scope;
+  const HookErrnoScope scope;
   ReportedMemory told{};
   if (!scope || result != NVML_SUCCESS || memory == nullptr || !LimitOf(device, *scope, told)) return result;
   const bool more = told.limit > memory->total && MayExceedDevice();
@@ -121,7 +121,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* me
   auto* const real = GPUMAN_REAL(nvmlDeviceGetMemoryInfo_v2);
   if (real == nullptr) return NVML_ERROR_UNINITIALIZED;
   const nvmlReturn_t result = real(device, memory);
-  const HookScope scope;
+  const HookErrnoScope scope;
   ReportedMemory told{};
   if (!scope || result != NVML_SUCCESS || memory == nullptr || !LimitOf(device, *scope, told)) return result;
   const bool more = told.limit > memory->total && MayExceedDevice();

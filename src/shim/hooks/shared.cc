@@ -13,7 +13,7 @@ namespace {
 template <typename Real, typename Bind>
 CUresult BindBy(Real* real, CUmemGenericAllocationHandle handle, Bind bind) {
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const HookScope scope;
+  const HookErrnoScope scope;
   const CUresult result = bind(real, scope ? InfoOf(*scope, handle).handle : handle);
   if (scope && result == CUDA_SUCCESS) {
     StaysHeld(*scope, handle);
@@ -23,7 +23,7 @@ CUresult BindBy(Real* real, CUmemGenericAllocationHandle handle, Bind bind) {
 }
 
 CUresult BoundAt(CUresult result, CUdeviceptr address, std::size_t size) {
-  const HookScope scope;
+  const HookErrnoScope scope;
   if (scope && result == CUDA_SUCCESS) {
     StaysAt(*scope, address, size);
     TellShares(*scope);
@@ -39,7 +39,7 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop,
                                                 CUmemGenericAllocationHandle handle) {
   auto* const real = GPUMAN_REAL(cuMemGetAllocationPropertiesFromHandle);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const HookScope scope;
+  const HookErrnoScope scope;
   if (!scope) return real(prop, handle);
   const HandleInfo held = InfoOf(*scope, handle);
   const CUresult result = real(prop, held.handle);
@@ -53,7 +53,7 @@ CUresult cuMemExportToShareableHandle(void* shareable_handle, CUmemGenericAlloca
                                       CUmemAllocationHandleType handle_type, unsigned long long flags) {
   auto* const real = GPUMAN_REAL(cuMemExportToShareableHandle);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const HookScope scope;
+  const HookErrnoScope scope;
   if (!scope) return real(shareable_handle, handle, handle_type, flags);
   const HandleInfo held = InfoOf(*scope, handle);
   // The driver answers so for memory that was not made for such an export (measured).
@@ -81,7 +81,7 @@ CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr dptr, size_t si
   auto* const real = GPUMAN_REAL(cuMemGetHandleForAddressRange);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(handle, dptr, size, handle_type, flags);
-  const HookScope scope;
+  const HookErrnoScope scope;
   if (scope && result == CUDA_SUCCESS) {
     StaysAt(*scope, dptr, size);
     TellShares(*scope);

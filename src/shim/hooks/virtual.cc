@@ -12,13 +12,13 @@
 namespace gpuman::shim {
 namespace {
 
-void Drop(ProcessState& state, const VirtualReference& reference) {
+void Drop(ProcessState& state, const VirtualHandleOrMapping& reference) {
   ReleasedMemory back{};
   {
     const Locked lock(state.books);
     back = state.virtual_memory.Dropped(reference);
     if (back.imported) --state.foreign;
-    if (back.bytes != 0) NoteFreed(state, TraceKey(TracedAs::kVirtual, reference.memory));
+    if (back.bytes != 0) NoteFreed(state, TraceKey(TraceKeyKind::kVirtual, reference.memory));
   }
   if (back.imported) TellImported(state);
   GiveBack(state, back.device, MemoryKind::kVirtual, back.bytes);
@@ -32,7 +32,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CU
                      unsigned long long flags) {
   auto* const real = GPUMAN_REAL(cuMemCreate);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const HookScope scope;
+  const HookErrnoScope scope;
   if (!scope || handle == nullptr || prop == nullptr || size == 0 ||
       prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
     return real(handle, size, prop, flags);
@@ -60,23 +60,23 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CU
     return create(full);
   });
   if (result != CUDA_SUCCESS) return result;
-  if (MadeMemory::IsToken(*handle)) StartServiceThread(*scope);
+  if (MemoryTokenTable::IsToken(*handle)) StartServiceThread(*scope);
   std::uint64_t memory = 0;
   {
     const Locked lock((*scope).books);
     (*scope).virtual_memory.Created(*handle, device, bytes);  // no entry: it counts for ever
     memory = (*scope).virtual_memory.MemoryOf(*handle);
   }
-  NoteAllocated(*scope, device, TraceKey(TracedAs::kVirtual, memory), bytes);
+  NoteAllocated(*scope, device, TraceKey(TraceKeyKind::kVirtual, memory), bytes);
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   auto* const real = GPUMAN_REAL(cuMemRelease);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const HookScope scope;
+  const HookErrnoScope scope;
   if (!scope) return real(handle);
-  VirtualReference reference{};
+  VirtualHandleOrMapping reference{};
   bool known = false;
   {
     const Locked lock((*scope).books);
@@ -98,7 +98,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void*
   auto* const real = GPUMAN_REAL(cuMemRetainAllocationHandle);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(handle, addr);
-  const HookScope scope;
+  const HookErrnoScope scope;
   if (!scope || result != CUDA_SUCCESS) return result;
   // The same answer as for plain memory: by the handle, the program could export the backed memory.
   FoundAllocation found{};
@@ -117,7 +117,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
   auto* const real = GPUMAN_REAL(cuMemImportFromShareableHandle);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(handle, os_handle, type);
-  const HookScope scope;
+  const HookErrnoScope scope;
   if (!scope || result != CUDA_SUCCESS) return result;
   {
     const Locked lock((*scope).books);
@@ -131,7 +131,7 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
                   unsigned long long flags) {
   auto* const real = GPUMAN_REAL(cuMemMap);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const HookScope scope;
+  const HookErrnoScope scope;
   if (!scope) return real(ptr, size, offset, handle, flags);
   const CUresult result = real(ptr, size, offset, InfoOf(*scope, handle).handle, flags);
   if (result != CUDA_SUCCESS) return result;
@@ -147,14 +147,14 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
   auto* const real = GPUMAN_REAL(cuMemUnmap);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const HookScope scope;
+  const HookErrnoScope scope;
   if (!scope) return real(ptr, size);
-  Table<VirtualReference> taken;
+  HashTable<VirtualHandleOrMapping> taken;
   {
     const Locked lock((*scope).books);
-    VirtualReference reference{};
+    VirtualHandleOrMapping reference{};
     while ((*scope).virtual_memory.TakeMapping(ptr, size, reference)) {
-      VirtualReference* const entry = taken.Insert(reference.name);
+      VirtualHandleOrMapping* const entry = taken.Insert(reference.name);
       if (entry == nullptr) {
         (*scope).virtual_memory.PutBackMapping(reference);  // it counts for ever
         break;
@@ -165,7 +165,7 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
   Unmapping unmapping(*scope, ptr, size);
   const CUresult result = real(ptr, size);
   unmapping.End(result == CUDA_SUCCESS);
-  taken.ForEach([&](std::uint64_t, const VirtualReference& reference) {
+  taken.ForEach([&](std::uint64_t, const VirtualHandleOrMapping& reference) {
     if (result == CUDA_SUCCESS) return Drop(*scope, reference);
     const Locked lock((*scope).books);
     (*scope).virtual_memory.PutBackMapping(reference);

@@ -145,28 +145,28 @@ struct Ends {
   std::int64_t answer;
 };
 
-Reply Ask(const char* path, Path kind, JoinedLedger& joined, const Ends& ends) {
+JoinOutcome Ask(const char* path, Path kind, JoinedLedger& joined, const Ends& ends) {
   const Descriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (socket.get() < 0 || !Connect(socket.get(), path, ends.connect)) return Reply::kNoDaemon;
-  if (kind == Path::kUsual && !IsTrusted(socket.get())) return Reply::kNoDaemon;
+  if (socket.get() < 0 || !Connect(socket.get(), path, ends.connect)) return JoinOutcome::kNoDaemon;
+  if (kind == Path::kUsual && !IsTrusted(socket.get())) return JoinOutcome::kNoDaemon;
   const wire::Hello hello = MakeHello(wire::kHelloMagic);
   if (::send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL | MSG_DONTWAIT) !=
       static_cast<ssize_t>(sizeof hello))
-    return Reply::kNoDaemon;
-  if (!wire::AwaitEvents(socket.get(), POLLIN, ends.answer)) return Reply::kNoDaemon;
+    return JoinOutcome::kNoDaemon;
+  if (!wire::AwaitEvents(socket.get(), POLLIN, ends.answer)) return JoinOutcome::kNoDaemon;
   wire::Welcome welcome{};
   Descriptor owner, file;
-  if (!Receive(socket.get(), welcome, owner, file)) return Reply::kNoDaemon;
+  if (!Receive(socket.get(), welcome, owner, file)) return JoinOutcome::kNoDaemon;
   switch (welcome.answer) {
     case wire::JoinAnswer::kJoined:
-      return Enter(welcome, owner, file, joined) ? Reply::kJoined : Reply::kNoDaemon;
+      return Enter(welcome, owner, file, joined) ? JoinOutcome::kJoined : JoinOutcome::kNoDaemon;
     case wire::JoinAnswer::kNoJob:
     case wire::JoinAnswer::kOtherVersion:
-      return Reply::kNoJob;
+      return JoinOutcome::kNoJob;
     case wire::JoinAnswer::kTryLater:
       break;
   }
-  return Reply::kNoDaemon;
+  return JoinOutcome::kNoDaemon;
 }
 
 }  // namespace
@@ -196,32 +196,32 @@ void NotifyDaemon() {
   errno = before;
 }
 
-Reply AskForLedger(JoinedLedger& joined, Patience patience) {
+JoinOutcome AskForLedger(JoinedLedger& joined, Patience patience) {
   const NoCancellation whole;
   ReadEnvironment();
   const std::int64_t now = wire::MonotonicMs();
   const Ends ends{now + patience.connect_ms, now + patience.connect_ms + patience.answer_ms};
   bool answered = false, own_is_away = false;
   const auto joins = [&](const char* path, Path kind) {
-    const Reply reply = Ask(path, kind, joined, ends);
-    if (reply == Reply::kJoined) RememberDaemon(path, kind);
-    answered = answered || reply == Reply::kNoJob;
-    own_is_away = own_is_away || (kind == Path::kFromEnvironment && reply == Reply::kNoDaemon);
-    return reply == Reply::kJoined;
+    const JoinOutcome reply = Ask(path, kind, joined, ends);
+    if (reply == JoinOutcome::kJoined) RememberDaemon(path, kind);
+    answered = answered || reply == JoinOutcome::kNoJob;
+    own_is_away = own_is_away || (kind == Path::kFromEnvironment && reply == JoinOutcome::kNoDaemon);
+    return reply == JoinOutcome::kJoined;
   };
   char path[sizeof sockaddr_un::sun_path + 32];
   const auto user = static_cast<unsigned>(::geteuid());
-  if (said.socket[0] != '\0' && joins(said.socket, Path::kFromEnvironment)) return Reply::kJoined;
-  if (joins("/run/gpuman/shim.sock", Path::kUsual)) return Reply::kJoined;
+  if (said.socket[0] != '\0' && joins(said.socket, Path::kFromEnvironment)) return JoinOutcome::kJoined;
+  if (joins("/run/gpuman/shim.sock", Path::kUsual)) return JoinOutcome::kJoined;
   if (said.runtime[0] == '/') {
     std::snprintf(path, sizeof path, "%s/gpuman/%s", said.runtime, wire::kSocketName);
-    if (joins(path, Path::kUsual)) return Reply::kJoined;
+    if (joins(path, Path::kUsual)) return JoinOutcome::kJoined;
   }
   std::snprintf(path, sizeof path, "/run/user/%u/gpuman/%s", user, wire::kSocketName);
-  if (joins(path, Path::kUsual)) return Reply::kJoined;
+  if (joins(path, Path::kUsual)) return JoinOutcome::kJoined;
   std::snprintf(path, sizeof path, "/tmp/gpuman-%u/%s", user, wire::kSocketName);
-  if (joins(path, Path::kUsual)) return Reply::kJoined;
-  return answered && !own_is_away ? Reply::kNoJob : Reply::kNoDaemon;
+  if (joins(path, Path::kUsual)) return JoinOutcome::kJoined;
+  return answered && !own_is_away ? JoinOutcome::kNoJob : JoinOutcome::kNoDaemon;
 }
 
 }  // namespace gpuman::shim

@@ -7,7 +7,7 @@
 
 namespace gpuman::shim {
 
-enum class Reply {
+enum class JoinOutcome {
   kJoined,
   kNoJob,    // a daemon answered, but none has this process in a job (or speaks our version)
   kNoDaemon  // no daemon answered, or the one that the environment names did not
@@ -36,6 +36,6 @@ void NotifyDaemon();
 
 // Asks each daemon that there may be for the job's ledger. Where the process joins, one descriptor stays open
 // (`joined.file`).
-Reply AskForLedger(JoinedLedger& joined, Patience patience);
+JoinOutcome AskForLedger(JoinedLedger& joined, Patience patience);
 
 }  // namespace gpuman::shim

@@ -32,7 +32,7 @@ struct LinkState {
   unsigned slot;
   KeptFile file;  // the ledger's file, to reclaim slots
 
-  WatchState watch;
+  ActivityWatchState watch;
 };
 
 inline bool IsJoined(const LinkState& state) {

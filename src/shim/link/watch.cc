@@ -1,6 +1,6 @@
 #include "shim/link/watch.h"
 
-#include "ledger/wire/books.h"
+#include "ledger/wire/slot_balance.h"
 #include "shim/libc/clock.h"
 #include "shim/libc/lock.h"
 #include "shim/link/join.h"
@@ -26,7 +26,7 @@ bool TellWants(LinkState& state, std::uint32_t entry) {
 // may wait for more or less by the change. `of_gate`: a thread comes to the gate or leaves it.
 template <typename Change>
 void Tell(LinkState& state, Change change, std::uint32_t entry = 0, bool of_gate = false) {
-  WatchState& watch = state.watch;
+  ActivityWatchState& watch = state.watch;
   bool notifies = false;
   {
     const Locked lock(watch.mutex);
@@ -51,18 +51,18 @@ void Tell(LinkState& state, Change change, std::uint32_t entry = 0, bool of_gate
 
 GateWaitScope::GateWaitScope(LinkState& state) : state_(state) {
   Tell(
-      state_, [](WatchState& watch) { ++watch.at_gate; }, 0, /*of_gate=*/true);
+      state_, [](ActivityWatchState& watch) { ++watch.at_gate; }, 0, /*of_gate=*/true);
 }
 GateWaitScope::~GateWaitScope() {
   Tell(
-      state_, [](WatchState& watch) { --watch.at_gate; }, 0, /*of_gate=*/true);
+      state_, [](ActivityWatchState& watch) { --watch.at_gate; }, 0, /*of_gate=*/true);
 }
 
 RoomWaitScope::RoomWaitScope(LinkState& state, std::uint32_t entry, std::uint64_t bytes)
     : state_(state), entry_(entry), bytes_(bytes) {
   Tell(
       state_,
-      [&](WatchState& watch) {
+      [&](ActivityWatchState& watch) {
         ++watch.for_room;
         watch.wants[entry_] += bytes_;
       },
@@ -71,7 +71,7 @@ RoomWaitScope::RoomWaitScope(LinkState& state, std::uint32_t entry, std::uint64_
 RoomWaitScope::~RoomWaitScope() {
   Tell(
       state_,
-      [&](WatchState& watch) {
+      [&](ActivityWatchState& watch) {
         --watch.for_room;
         watch.wants[entry_] -= bytes_;
       },
@@ -104,7 +104,7 @@ bool AnyWaits(LinkState& state) {
 }
 
 void TellWorksAgain(LinkState& state) {
-  Tell(state, [](WatchState& watch) {
+  Tell(state, [](ActivityWatchState& watch) {
     if (watch.own != Activity::kIdle) return;
     watch.own = Activity::kBusy;
     watch.own_since = NowNs();
@@ -118,7 +118,7 @@ Activity OwnActivity(LinkState& state) {
 
 void TellActivity(LinkState& state, Activity own, std::uint64_t since) {
   state.watch.last_call = since;
-  Tell(state, [&](WatchState& watch) {
+  Tell(state, [&](ActivityWatchState& watch) {
     watch.own = own;
     watch.own_since = since;
   });

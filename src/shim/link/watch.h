@@ -15,7 +15,7 @@ namespace gpuman::shim {
 
 struct LinkState;
 
-struct WatchState {
+struct ActivityWatchState {
   pthread_mutex_t mutex;
   ledger::wire::Activity own;  // without the threads that wait
   std::uint64_t own_since;     // when `own` began; CLOCK_MONOTONIC, ns

@@ -31,8 +31,8 @@ struct DlsymAnswer {
 extern "C" __attribute__((visibility("hidden"))) void* gpuman_dlsym_entry(void* handle, const char* symbol);
 
 extern "C" __attribute__((visibility("hidden"))) DlsymAnswer gpuman_dlsym(void* handle, const char* symbol) {
-  if (DriverFunction entry{};
-      symbol != nullptr && handle != RTLD_NEXT && FindReplaced(symbol, ReplacedScope::kEvictable, entry)) {
+  if (DriverFunctionId entry{};
+      symbol != nullptr && handle != RTLD_NEXT && FindReplaced(symbol, ReplacementSet::kEvictable, entry)) {
     void* const found = RealDlsym(handle, symbol);
     const bool replaced = static_cast<unsigned>(entry) < kReplacedEverywhere || MayBeEvicted();
     // A search in the global scope finds the shim's own function. It is the answer only if a driver is behind

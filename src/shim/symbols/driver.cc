@@ -35,7 +35,7 @@ bool IsOurs(const void* function) {
 
 // Holds the loaded library of the function, so that a dlclose by the program leaves it in place: the shim has
 // pointers into it.
-void Hold(DriverFunction entry, void* function) {
+void Hold(DriverFunctionId entry, void* function) {
   void*& library = libraries[IsNvml(entry) ? 1 : 0];
   Dl_info info{};
   if (Load(library) != nullptr || ::dladdr(function, &info) == 0 || info.dli_fname == nullptr) return;
@@ -43,7 +43,7 @@ void Hold(DriverFunction entry, void* function) {
   if (handle != nullptr) __atomic_store_n(&library, handle, __ATOMIC_RELEASE);
 }
 
-void* Search(DriverFunction entry) {
+void* Search(DriverFunctionId entry) {
   const char* const symbol = SymbolOf(entry);
   void*& library = libraries[IsNvml(entry) ? 1 : 0];
   if (Load(library) == nullptr) {
@@ -73,7 +73,7 @@ void* RealDlsym(void* handle, const char* symbol) {
 
 bool IsRealDlsym(const void* function) { return function != nullptr && function == Load(gpuman_real_dlsym); }
 
-void Learn(DriverFunction entry, void* function, bool from_dlsym) {
+void Learn(DriverFunctionId entry, void* function, bool from_dlsym) {
   void* expected = nullptr;
   if (IsOurs(function)) return;
   const bool first = __atomic_compare_exchange_n(&learned[static_cast<unsigned>(entry)], &expected, function,
@@ -81,7 +81,7 @@ void Learn(DriverFunction entry, void* function, bool from_dlsym) {
   if (first && from_dlsym) Hold(entry, function);
 }
 
-void* FindReal(DriverFunction entry) {
+void* FindReal(DriverFunctionId entry) {
   void* const function = Search(entry);
   if (function == nullptr || IsOurs(function)) return nullptr;
   Learn(entry, function, true);
@@ -90,7 +90,7 @@ void* FindReal(DriverFunction entry) {
 
 void LearnAll() {
   for (unsigned i = 0; i < kDriverFunctions; ++i) {
-    if (!IsNvml(static_cast<DriverFunction>(i))) RealOf(static_cast<DriverFunction>(i));
+    if (!IsNvml(static_cast<DriverFunctionId>(i))) RealOf(static_cast<DriverFunctionId>(i));
   }
 }
 

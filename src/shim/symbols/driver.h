@@ -12,16 +12,16 @@ bool IsRealDlsym(const void* function);
 
 // Remembers the function that a driver answered for the entry. `from_dlsym`: the dynamic linker found it, so
 // the shim may ask for more functions of its library.
-void Learn(DriverFunction entry, void* function, bool from_dlsym);
+void Learn(DriverFunctionId entry, void* function, bool from_dlsym);
 
 // The functions that the shim has learned, by entry; null: it has learned none.
 extern void* learned[kDriverFunctions] __attribute__((visibility("hidden")));
 
 // Looks for the function where the driver may be loaded; null: there is none.
-void* FindReal(DriverFunction entry);
+void* FindReal(DriverFunctionId entry);
 
 // Returns the driver's function; null where no driver with it is loaded.
-inline void* RealOf(DriverFunction entry) {
+inline void* RealOf(DriverFunctionId entry) {
   void* const function = __atomic_load_n(&learned[static_cast<unsigned>(entry)], __ATOMIC_ACQUIRE);
   return __builtin_expect(function != nullptr, 1) ? function : FindReal(entry);
 }
@@ -34,13 +34,13 @@ void LearnAll();
 // The addresses of the replacements, by entry. exports.cc makes the replacements and fills the table in, so
 // the code here does not know a replacement by its name.
 extern void* const kReplacements[kReplaced] __attribute__((visibility("hidden")));
-inline void* ReplacementOf(DriverFunction entry) { return kReplacements[static_cast<unsigned>(entry)]; }
+inline void* ReplacementOf(DriverFunctionId entry) { return kReplacements[static_cast<unsigned>(entry)]; }
 
 }  // namespace gpuman::shim
 
 #define GPUMAN_REAL(symbol)                              \
   (reinterpret_cast<::gpuman::driver::abi::fn::symbol*>( \
-      ::gpuman::shim::RealOf(::gpuman::shim::DriverFunction::symbol)))
+      ::gpuman::shim::RealOf(::gpuman::shim::DriverFunctionId::symbol)))
 #define GPUMAN_REAL_TWIN(symbol, suffix)                 \
   (reinterpret_cast<::gpuman::driver::abi::fn::symbol*>( \
-      ::gpuman::shim::RealOf(::gpuman::shim::DriverFunction::symbol##suffix)))
+      ::gpuman::shim::RealOf(::gpuman::shim::DriverFunctionId::symbol##suffix)))

@@ -15,7 +15,7 @@ namespace gpuman::shim {
 #define GPUMAN_SHIM_TWIN_NONE(symbol)
 #define GPUMAN_SHIM_TWIN_PTDS(symbol) symbol##_ptds,
 #define GPUMAN_SHIM_TWIN_PTSZ(symbol) symbol##_ptsz,
-enum class DriverFunction : unsigned {
+enum class DriverFunctionId : unsigned {
 #define GPUMAN_SHIM_ROW(symbol, entry_class, twin) symbol, GPUMAN_SHIM_TWIN_##twin(symbol)
   GPUMAN_SHIM_HOOKED(GPUMAN_SHIM_ROW)
 #undef GPUMAN_SHIM_ROW
@@ -34,9 +34,9 @@ enum class DriverFunction : unsigned {
 };
 
 inline constexpr unsigned kReplacedEverywhere =
-    static_cast<unsigned>(DriverFunction::nvmlDeviceGetMemoryInfo_v2) + 1;
-inline constexpr unsigned kReplaced = static_cast<unsigned>(DriverFunction::kFirstService);
-inline constexpr unsigned kDriverFunctions = static_cast<unsigned>(DriverFunction::nvmlDeviceGetUUID) + 1;
+    static_cast<unsigned>(DriverFunctionId::nvmlDeviceGetMemoryInfo_v2) + 1;
+inline constexpr unsigned kReplaced = static_cast<unsigned>(DriverFunctionId::kFirstService);
+inline constexpr unsigned kDriverFunctions = static_cast<unsigned>(DriverFunctionId::nvmlDeviceGetUUID) + 1;
 
 // The driver's names of the entries, such as "cuMemAllocAsync_ptsz".
 #define GPUMAN_SHIM_TEXT_NONE(symbol)
@@ -59,19 +59,19 @@ inline constexpr const char* kSymbols[] = {
 };
 static_assert(sizeof kSymbols / sizeof kSymbols[0] == kDriverFunctions);
 
-constexpr const char* SymbolOf(DriverFunction entry) { return kSymbols[static_cast<unsigned>(entry)]; }
-constexpr bool IsNvml(DriverFunction entry) { return SymbolOf(entry)[0] == 'n'; }
+constexpr const char* SymbolOf(DriverFunctionId entry) { return kSymbols[static_cast<unsigned>(entry)]; }
+constexpr bool IsNvml(DriverFunctionId entry) { return SymbolOf(entry)[0] == 'n'; }
 
 // Which replacements count: those of every process, or also those of a process whose memory can leave the
 // GPU.
-enum class ReplacedScope { kEverywhere, kEvictable };
+enum class ReplacementSet { kEverywhere, kEvictable };
 
 // Finds the replaced function with this symbol. Returns false when there is none.
-bool FindReplaced(const char* symbol, ReplacedScope scope, DriverFunction& entry);
+bool FindReplaced(const char* symbol, ReplacementSet scope, DriverFunctionId& entry);
 
 // Finds the replaced function that a driver answers for these. Returns false when the shim does not replace
 // the answer.
-bool FindReplaced(const char* name, int version, driver::abi::cuuint64_t flags, ReplacedScope scope,
-                  DriverFunction& entry);
+bool FindReplaced(const char* name, int version, driver::abi::cuuint64_t flags, ReplacementSet scope,
+                  DriverFunctionId& entry);
 
 }  // namespace gpuman::shim

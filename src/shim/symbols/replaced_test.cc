@@ -10,15 +10,15 @@ namespace {
 using driver::abi::CU_GET_PROC_ADDRESS_DEFAULT;
 using driver::abi::CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
 
-std::string Symbol(const char* symbol, ReplacedScope scope = ReplacedScope::kEverywhere) {
-  DriverFunction entry{};
+std::string Symbol(const char* symbol, ReplacementSet scope = ReplacementSet::kEverywhere) {
+  DriverFunctionId entry{};
   return FindReplaced(symbol, scope, entry) ? SymbolOf(entry) : "";
 }
 
 std::string Procedure(const char* name, int version,
                       driver::abi::cuuint64_t flags = CU_GET_PROC_ADDRESS_DEFAULT,
-                      ReplacedScope scope = ReplacedScope::kEverywhere) {
-  DriverFunction entry{};
+                      ReplacementSet scope = ReplacementSet::kEverywhere) {
+  DriverFunctionId entry{};
   return FindReplaced(name, version, flags, scope, entry) ? SymbolOf(entry) : "";
 }
 
@@ -61,30 +61,30 @@ TEST(Replaced, ThePerThreadStreamIsAnotherFunction) {
 
 TEST(Replaced, WhereMemoryCanLeaveTheGpuLaunchesAndCopiesAreReplacedAsWell) {
   constexpr auto kTwin = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-  EXPECT_EQ(Symbol("cuLaunchKernel", ReplacedScope::kEvictable), "cuLaunchKernel");
-  EXPECT_EQ(Symbol("cuLaunchKernel_ptsz", ReplacedScope::kEvictable), "cuLaunchKernel_ptsz");
-  EXPECT_EQ(Symbol("cuMemcpyHtoD_v2_ptds", ReplacedScope::kEvictable), "cuMemcpyHtoD_v2_ptds");
-  EXPECT_EQ(Symbol("cuMemAlloc_v2", ReplacedScope::kEvictable), "cuMemAlloc_v2");
-  EXPECT_EQ(Symbol("cuInit", ReplacedScope::kEvictable), "");
-  EXPECT_EQ(Symbol("cuEventQuery", ReplacedScope::kEvictable), "cuEventQuery");
+  EXPECT_EQ(Symbol("cuLaunchKernel", ReplacementSet::kEvictable), "cuLaunchKernel");
+  EXPECT_EQ(Symbol("cuLaunchKernel_ptsz", ReplacementSet::kEvictable), "cuLaunchKernel_ptsz");
+  EXPECT_EQ(Symbol("cuMemcpyHtoD_v2_ptds", ReplacementSet::kEvictable), "cuMemcpyHtoD_v2_ptds");
+  EXPECT_EQ(Symbol("cuMemAlloc_v2", ReplacementSet::kEvictable), "cuMemAlloc_v2");
+  EXPECT_EQ(Symbol("cuInit", ReplacementSet::kEvictable), "");
+  EXPECT_EQ(Symbol("cuEventQuery", ReplacementSet::kEvictable), "cuEventQuery");
   EXPECT_EQ(Symbol("cuEventQuery"), "");
-  EXPECT_EQ(Procedure("cuStreamQuery", 12000, kTwin, ReplacedScope::kEvictable), "cuStreamQuery_ptsz");
-  EXPECT_EQ(Procedure("cuMemcpyHtoD", 12000, kTwin, ReplacedScope::kEvictable), "cuMemcpyHtoD_v2_ptds");
-  EXPECT_EQ(Procedure("cuLaunchKernelEx", 11050, 0, ReplacedScope::kEvictable), "");
-  EXPECT_EQ(Procedure("cuStreamBeginCapture", 10000, 0, ReplacedScope::kEvictable), "cuStreamBeginCapture");
-  EXPECT_EQ(Procedure("cuStreamBeginCaptureToGraph", 12030, 0, ReplacedScope::kEvictable),
+  EXPECT_EQ(Procedure("cuStreamQuery", 12000, kTwin, ReplacementSet::kEvictable), "cuStreamQuery_ptsz");
+  EXPECT_EQ(Procedure("cuMemcpyHtoD", 12000, kTwin, ReplacementSet::kEvictable), "cuMemcpyHtoD_v2_ptds");
+  EXPECT_EQ(Procedure("cuLaunchKernelEx", 11050, 0, ReplacementSet::kEvictable), "");
+  EXPECT_EQ(Procedure("cuStreamBeginCapture", 10000, 0, ReplacementSet::kEvictable), "cuStreamBeginCapture");
+  EXPECT_EQ(Procedure("cuStreamBeginCaptureToGraph", 12030, 0, ReplacementSet::kEvictable),
             "cuStreamBeginCaptureToGraph");
-  EXPECT_EQ(Procedure("cuLaunchHostFunc", 13000, 0, ReplacedScope::kEvictable), "cuLaunchHostFunc");
-  EXPECT_EQ(Procedure("cuLaunchHostFunc", 13010, kTwin, ReplacedScope::kEvictable),
+  EXPECT_EQ(Procedure("cuLaunchHostFunc", 13000, 0, ReplacementSet::kEvictable), "cuLaunchHostFunc");
+  EXPECT_EQ(Procedure("cuLaunchHostFunc", 13010, kTwin, ReplacementSet::kEvictable),
             "cuLaunchHostFunc_v2_ptsz");
-  EXPECT_EQ(Procedure("cuMulticastBindMem", 13010, 0, ReplacedScope::kEvictable), "cuMulticastBindMem_v2");
-  EXPECT_EQ(Procedure("cuStreamBeginCapture", 12000, kTwin, ReplacedScope::kEvictable),
+  EXPECT_EQ(Procedure("cuMulticastBindMem", 13010, 0, ReplacementSet::kEvictable), "cuMulticastBindMem_v2");
+  EXPECT_EQ(Procedure("cuStreamBeginCapture", 12000, kTwin, ReplacementSet::kEvictable),
             "cuStreamBeginCapture_v2_ptsz");
 }
 
 // The shim replaces what the driver answers by its own list.
 TEST(Replaced, AgreesWithTheDriversListForEveryFunctionAndVersion) {
-  for (const ReplacedScope scope : {ReplacedScope::kEverywhere, ReplacedScope::kEvictable}) {
+  for (const ReplacementSet scope : {ReplacementSet::kEverywhere, ReplacementSet::kEvictable}) {
     for (const auto& function : driver::abi::kCudaFunctions) {
       const std::string symbol(function.symbol), name(function.name);
       if (Symbol(symbol.c_str(), scope).empty()) continue;

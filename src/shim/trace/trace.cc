@@ -66,7 +66,8 @@ class Record {
 static_assert(sizeof(wire::RecordHead) + sizeof(wire::TraceStack) + 8 * wire::kMaxNativeFrames +
                       sizeof(wire::PythonFrame) * wire::kMaxPythonFrames <=
                   4096 &&
-              sizeof(wire::RecordHead) + sizeof(wire::TraceCode) + 2 * wire::kMaxTraceText + 8 <= 4096);
+              sizeof(wire::RecordHead) + sizeof(wire::TracePythonFunction) + 2 * wire::kMaxTraceText + 8 <=
+                  4096);
 
 // The functions below are for a caller that holds trace.mutex.
 
@@ -161,7 +162,7 @@ void Begin(Trace& trace, const char* directory) {
   for (unsigned i = 0; i < wire::kMaxTraces; ++i) {
     if ((gone >> i & 1) == 0) continue;
     Record record(wire::RecordKind::kGone);
-    record.Add(wire::TraceGone{now, i, 0});
+    record.Add(wire::TraceProcessEnded{now, i, 0});
     if (!Write(trace, record)) return;
   }
 }
@@ -204,8 +205,8 @@ std::uint32_t NumberOf(Trace& trace, const PythonFunctionId& function) {
   const std::size_t file_bytes = ReadPythonText(function.file, file, sizeof file);
   const std::size_t name_bytes = ReadPythonText(function.name, name, sizeof name);
   Record record(wire::RecordKind::kCode);
-  record.Add(
-      wire::TraceCode{static_cast<std::uint16_t>(file_bytes), static_cast<std::uint16_t>(name_bytes), 0});
+  record.Add(wire::TracePythonFunction{static_cast<std::uint16_t>(file_bytes),
+                                       static_cast<std::uint16_t>(name_bytes), 0});
   record.Add(file, file_bytes);
   record.Add(name, name_bytes);
   const auto number = static_cast<std::uint32_t>(trace.functions.size());

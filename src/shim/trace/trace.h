@@ -11,8 +11,8 @@
 
 #include <cstdint>
 
+#include "shim/libc/hash_table.h"
 #include "shim/libc/kept_file.h"
-#include "shim/libc/table.h"
 #include "shim/link/link_state.h"
 #include "shim/trace/sampler.h"
 
@@ -33,13 +33,13 @@ struct Trace {
   KeptFile file;
   std::uint64_t written;  // bytes
   std::uint32_t refusals;
-  Table<std::uint32_t> stacks, functions;  // their numbers, by hash
+  HashTable<std::uint32_t> stacks, functions;  // their numbers, by hash
   struct Live {
     std::uint64_t bytes;
     std::uint32_t device;
     bool drawn;
   };
-  Table<Live> live;             // allocations that were not freed, by key
+  HashTable<Live> live;         // allocations that were not freed, by key
   std::uint64_t held[64];       // their bytes on each device
   std::uint64_t named_devices;  // a bit for each
   struct Range {

@@ -16,7 +16,7 @@
 namespace gpuman::cli::gflow {
 namespace {
 
-constexpr std::array<queue::Dialect::OtherName, 2> kOtherNames{{
+constexpr std::array<queue::CommandDialect::OtherName, 2> kOtherNames{{
     {"--memory", "--gpu-memory"},
     {"--host-memory", "--memory"},
 }};
@@ -70,7 +70,7 @@ std::string Submitted(std::string_view id, std::string_view tag) {
 
 }  // namespace
 
-constinit const queue::Dialect kDialect{
+constinit const queue::CommandDialect kDialect{
     .mark = "GFLOW",
     .marks_anywhere = true,
     .how_to_submit = "gbatch --gpus 1 COMMAND ARGUMENTS…, or gbatch SCRIPT",

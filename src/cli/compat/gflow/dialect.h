@@ -2,10 +2,10 @@
 // announced in gflow's words (docs/coming-from-gflow.md).
 #pragma once
 
-#include "cli/queue/dialect.h"
+#include "cli/queue/command_dialect.h"
 
 namespace gpuman::cli::gflow {
 
-extern const queue::Dialect kDialect;
+extern const queue::CommandDialect kDialect;
 
 }  // namespace gpuman::cli::gflow

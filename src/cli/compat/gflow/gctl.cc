@@ -18,7 +18,7 @@ namespace {
 using base::ErrorCode;
 using base::Result;
 
-Result<int> SetGpus(Session& session, const CommandLine& line) {
+Result<int> SetGpus(CommandContext& session, const CommandLine& line) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto allowed, AllowedGpus(daemon, line.words.front()));
   api::QueueSettingsUpdate update;
@@ -48,7 +48,7 @@ std::string RenderGpus(const api::QueueInfo& info) {
   return text;
 }
 
-Result<int> ShowGpus(Session& session, const CommandLine&) {
+Result<int> ShowGpus(CommandContext& session, const CommandLine&) {
   GPUMAN_ASSIGN(const auto info, AskDaemon(session, api::routes::kQueueInfo, {}, {}, api::NoTimeout()));
   return Show(session, info, [&] { return RenderGpus(info); });
 }
@@ -69,7 +69,7 @@ Result<> RequireBoth(const Process& process) {
                     "gctl gpu-process ignore --gpu 0 --pid 1234");
 }
 
-Result<int> IgnoreOne(Session& session, const Process& process) {
+Result<int> IgnoreOne(CommandContext& session, const Process& process) {
   GPUMAN_TRY(RequireBoth(process));
   api::IgnoreRuleView wanted;
   wanted.gpu = process.gpu;
@@ -81,7 +81,7 @@ Result<int> IgnoreOne(Session& session, const Process& process) {
   });
 }
 
-Result<int> UnignoreOne(Session& session, const Process& process) {
+Result<int> UnignoreOne(CommandContext& session, const Process& process) {
   GPUMAN_TRY(RequireBoth(process));
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto list, api::AskWithoutTimeout(daemon, api::routes::kIgnoredProcesses));
@@ -99,7 +99,7 @@ Result<int> UnignoreOne(Session& session, const Process& process) {
                     fmt::format("PID {} on GPU {} is not ignored", *process.pid, *process.gpu));
 }
 
-Result<int> ListIgnored(Session& session, const CommandLine&) {
+Result<int> ListIgnored(CommandContext& session, const CommandLine&) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto list, api::AskWithoutTimeout(daemon, api::routes::kIgnoredProcesses));
   GPUMAN_ASSIGN(const auto info, api::AskWithoutTimeout(daemon, api::routes::kQueueInfo));
@@ -113,7 +113,7 @@ Result<int> ListIgnored(Session& session, const CommandLine&) {
 }
 
 // Sets the limit of a job's group, named by a job or by the group's name; an array has a limit of its own.
-Result<int> SetLimit(Session& session, const CommandLine& line) {
+Result<int> SetLimit(CommandContext& session, const CommandLine& line) {
   const std::string& group = line.words[0];
   GPUMAN_ASSIGN(const int limit, ParseInteger(line.words[1], 1, spec::kMaxConcurrent));
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
@@ -155,13 +155,13 @@ Command GpuProcess() {
             "gctl gpu-process ignore --gpu 0 --pid 1234",
             {},
             ProcessOptions(*process),
-            [process](Session& session, const auto&) { return IgnoreOne(session, *process); }},
+            [process](CommandContext& session, const auto&) { return IgnoreOne(session, *process); }},
            {"unignore",
             "Undo gpu-process ignore",
             "gctl gpu-process unignore --gpu 0 --pid 1234",
             {},
             ProcessOptions(*process),
-            [process](Session& session, const auto&) { return UnignoreOne(session, *process); }},
+            [process](CommandContext& session, const auto&) { return UnignoreOne(session, *process); }},
            {"list", "List the ignored processes", "gctl gpu-process list", {}, {}, ListIgnored}}};
 }
 

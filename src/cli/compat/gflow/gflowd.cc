@@ -26,15 +26,15 @@ struct DaemonSettings {
   std::optional<std::string> gpus;
   std::string strategy;
 };
-using Action = Result<int> (*)(Session& session, const DaemonSettings& settings);
+using Action = Result<int> (*)(CommandContext& session, const DaemonSettings& settings);
 
 // For people: programs get the state of the daemon at the end.
-void Say(Session& session, const std::string& text) {
+void Say(CommandContext& session, const std::string& text) {
   if (!session.json) session.Print(text);
 }
 
 // Prints the state of the daemon for programs. Without a version no daemon runs.
-Result<int> PrintState(Session& session, const std::optional<api::VersionView>& version) {
+Result<int> PrintState(CommandContext& session, const std::optional<api::VersionView>& version) {
   if (!session.json) return kExitDone;
   api::Json state{
       {"running", version.has_value()}, {"pid", nullptr}, {"version", nullptr}, {"user_mode", nullptr}};
@@ -47,7 +47,7 @@ Result<int> PrintState(Session& session, const std::optional<api::VersionView>& 
   return kExitDone;
 }
 
-Result<int> PrintState(Session& session, const api::Client& daemon) {
+Result<int> PrintState(CommandContext& session, const api::Client& daemon) {
   if (!session.json) return kExitDone;
   GPUMAN_ASSIGN(auto version, daemon.Version());
   return PrintState(session, std::optional(std::move(version)));
@@ -81,7 +81,7 @@ Result<api::QueueSettingsUpdate> UpdateOf(const api::Client& daemon, const Daemo
 }
 
 // Changes the settings and says so; does nothing where no option asks for a change.
-Result<> Apply(Session& session, const api::Client& daemon, const DaemonSettings& s,
+Result<> Apply(CommandContext& session, const api::Client& daemon, const DaemonSettings& s,
                const api::QueueSettingsUpdate& update) {
   if (!update.allowed && !update.clear_allowed && !update.choice) return {};
   GPUMAN_ASSIGN(const auto settings, api::AskWithoutTimeout(daemon, api::routes::kSetQueue, {}, update));
@@ -100,7 +100,7 @@ struct Ready {
   api::QueueSettingsUpdate update;
   bool ran = false;
 };
-Result<Ready> GetReady(Session& session, const DaemonSettings& s, bool tells = true) {
+Result<Ready> GetReady(CommandContext& session, const DaemonSettings& s, bool tells = true) {
   const bool ran = session.RunningDaemon().has_value();
   GPUMAN_ASSIGN(api::Client daemon, session.Daemon(tells));
   auto update = UpdateOf(daemon, s);
@@ -113,7 +113,7 @@ Result<Ready> GetReady(Session& session, const DaemonSettings& s, bool tells = t
   return Ready{std::move(daemon), std::move(*update), ran};
 }
 
-Result<int> Up(Session& session, const DaemonSettings& s) {
+Result<int> Up(CommandContext& session, const DaemonSettings& s) {
   GPUMAN_ASSIGN(const auto ready, GetReady(session, s));
   Say(session, ready.ran ? "gflowd is already running.\n" : "gflowd started.\n");
   GPUMAN_TRY(Apply(session, ready.daemon, s, ready.update));
@@ -122,7 +122,7 @@ Result<int> Up(Session& session, const DaemonSettings& s) {
 
 // Does not end the daemon of the machine, or a daemon whose socket the user named: no program would start
 // that daemon again.
-Result<int> Restart(Session& session, const DaemonSettings& s) {
+Result<int> Restart(CommandContext& session, const DaemonSettings& s) {
   const bool named = session.socket || session.environment()("GPUMAN_SOCKET");
   int before = 0;
   std::string kept;  // why the daemon was not restarted
@@ -154,7 +154,7 @@ Result<int> Restart(Session& session, const DaemonSettings& s) {
   return kept.empty() ? shown : kExitFailed;
 }
 
-Result<int> Down(Session& session, const DaemonSettings&) {
+Result<int> Down(CommandContext& session, const DaemonSettings&) {
   const auto daemon = session.RunningDaemon();
   if (!daemon) {
     Say(session, "gflowd is not running.\n");
@@ -168,7 +168,7 @@ Result<int> Down(Session& session, const DaemonSettings&) {
   return PrintState(session, std::nullopt);
 }
 
-Result<int> Status(Session& session, const DaemonSettings&) {
+Result<int> Status(CommandContext& session, const DaemonSettings&) {
   const auto daemon = session.RunningDaemon();
   const auto version = daemon ? daemon->Version() : base::Fail(daemon.error());
   if (session.json) return PrintState(session, version ? std::optional(*version) : std::nullopt);
@@ -187,14 +187,14 @@ Result<int> Status(Session& session, const DaemonSettings&) {
   return kExitDone;
 }
 
-Result<int> Init(Session& session, const DaemonSettings& s) {
+Result<int> Init(CommandContext& session, const DaemonSettings& s) {
   GPUMAN_ASSIGN(const auto ready, GetReady(session, s));
   GPUMAN_TRY(Apply(session, ready.daemon, s, ready.update));
   Say(session, "There is nothing to prepare. Queue a job with: gbatch --gpus 1 COMMAND\n");
   return PrintState(session, ready.daemon);
 }
 
-Result<int> RefuseService(Session&, const DaemonSettings&) {
+Result<int> RefuseService(CommandContext&, const DaemonSettings&) {
   return base::Fail(ErrorCode::kNotSupported, "the package has installed the service already",
                     "sudo systemctl enable --now gpumand; to undo it: sudo systemctl disable --now gpumand");
 }
@@ -220,7 +220,7 @@ Command Gflowd() {
                    "gflowd " + name,
                    {},
                    DaemonOptions(*s),
-                   [s, act](Session& session, const CommandLine&) { return act(session, *s); },
+                   [s, act](CommandContext& session, const CommandLine&) { return act(session, *s); },
                    {},
                    std::move(aliases)};
   };

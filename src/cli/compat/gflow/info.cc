@@ -44,7 +44,7 @@ std::string RenderInfo(const api::QueueInfo& info, const TerminalStyle& style) {
   return table.Render(style);
 }
 
-base::Result<int> Info(Session& session, const CommandLine&) {
+base::Result<int> Info(CommandContext& session, const CommandLine&) {
   GPUMAN_ASSIGN(const auto info, AskDaemon(session, api::routes::kQueueInfo, {}, {}, api::NoTimeout()));
   return Show(session, info, [&] { return RenderInfo(info, session.style()); });
 }

@@ -24,7 +24,7 @@ using base::Result;
 using queue::SubmitSettings;
 
 // gbatch new NAME: writes a template of a script.
-Result<int> NewScript(Session& session, const CommandLine& line) {
+Result<int> NewScript(CommandContext& session, const CommandLine& line) {
   const std::string& name = line.words.front();
   const std::string path = name.ends_with(".sh") ? name : name + ".sh";
   constexpr std::string_view kText =
@@ -41,8 +41,8 @@ Result<int> NewScript(Session& session, const CommandLine& line) {
   return kExitDone;
 }
 
-Result<int> PrintSubmitted(Session& session, const api::Client& daemon, const queue::MadeSubmission& made,
-                           const api::SubmissionAnswer& answer) {
+Result<int> PrintSubmitted(CommandContext& session, const api::Client& daemon,
+                           const queue::MadeSubmission& made, const api::SubmissionAnswer& answer) {
   if (made.request.dry_run || session.json) {
     queue::PrintAnswer(session, daemon, made, answer);
     return kExitDone;
@@ -64,7 +64,7 @@ Command Gbatch() {
                   "gbatch --gpus 1 python train.py",
                   {},
                   GbatchOptions(*settings, base::SystemClock().Wall()),
-                  [settings](Session& session, const CommandLine& line) {
+                  [settings](CommandContext& session, const CommandLine& line) {
                     return queue::Submit(session, *settings, line, kDialect, KnownTools(), PrintSubmitted);
                   }};
   command.user_command = "COMMAND...";
@@ -72,7 +72,7 @@ Command Gbatch() {
   return command;
 }
 
-Result<int> CloseSessions(Session& session, const CommandLine&) {
+Result<int> CloseSessions(CommandContext& session, const CommandLine&) {
   if (session.json)
     session.PrintJson({{"closed", 0}});
   else
@@ -152,7 +152,7 @@ Command CompletionCommand(const std::string& program) {
           program + " completion bash",
           {{.value = "bash|zsh|fish", .help = "The shell"}},
           {},
-          [program](Session& session, const CommandLine& line) -> Result<int> {
+          [program](CommandContext& session, const CommandLine& line) -> Result<int> {
             session.PrintOutput(CompletionScript(line.words.front(), program));
             return kExitDone;
           }};

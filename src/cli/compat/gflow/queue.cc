@@ -13,7 +13,7 @@
 namespace gpuman::cli::gflow {
 namespace {
 
-using queue::Listed;
+using queue::JobListEntry;
 
 // "JobHeldUser" for held_by_user, "DependencyNever" for dependency_never.
 std::string ReasonOf(const api::QueueRow& row) {
@@ -33,10 +33,10 @@ std::string PlaceOrReason(const api::QueueRow& row) {
   return row.reason.empty() ? "-" : fmt::format("({})", ReasonOf(row));
 }
 
-api::Json JsonOf(const std::vector<Listed>& jobs, base::WallTime now) {
+api::Json JsonOf(const std::vector<JobListEntry>& jobs, base::WallTime now) {
   api::Json list = api::Json::array();
   for (const auto& [row, after] : jobs) {
-    base::json::Writer one(kPrintedFormat);
+    base::json::JsonObjectWriter one(kPrintedFormat);
     one("id", row.id);
     one("name", row.tag);
     one("state", std::string(queue::LongState(row.state)));

@@ -21,7 +21,7 @@ struct StatsSettings {
   std::optional<std::string> since_text;
 };
 
-Result<int> Stats(Session& session, const StatsSettings& s) {
+Result<int> Stats(CommandContext& session, const StatsSettings& s) {
   const api::Query query = api::Query().Add("by", "user").Add("since", s.since);
   GPUMAN_ASSIGN(auto stats, AskDaemon(session, api::routes::kStats, {{}, query}, {}, api::NoTimeout()));
   std::optional<std::string> user = s.user;
@@ -55,7 +55,7 @@ Command Gstats() {
             }},
            {"-o,--output", "table|json|csv", "Format of the output", take::Text(s->output)},
            {"-a,--all-users", "", "All users", take::Flag(s->all_users)}},
-          [s](Session& session, const auto&) { return Stats(session, *s); }};
+          [s](CommandContext& session, const auto&) { return Stats(session, *s); }};
 }
 
 }  // namespace gpuman::cli::gflow

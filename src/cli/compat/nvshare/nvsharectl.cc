@@ -47,7 +47,7 @@ std::string Sentences(const api::ShareUpdate& update, const api::ShareSettings& 
   return text;
 }
 
-base::Result<int> Apply(Session& session, api::ShareUpdate& update) {
+base::Result<int> Apply(CommandContext& session, api::ShareUpdate& update) {
   if (!update.quantum_max && !update.managed_turns)
     return base::Fail(base::ErrorCode::kInvalidArgument, "nothing is given to set", kSeeHelp);
   if (update.managed_turns == false) update.compute = "concurrent";
@@ -67,7 +67,7 @@ Command MakeProgram() {
            {"-S,--anti-thrash", "on|off",
             "on: jobs that do not fit together take turns; off: all run at once where possible",
             take::OnOff(update->managed_turns)}},
-          [update](Session& session, const CommandLine&) { return Apply(session, *update); }};
+          [update](CommandContext& session, const CommandLine&) { return Apply(session, *update); }};
 }
 
 }  // namespace gpuman::cli::nvshare

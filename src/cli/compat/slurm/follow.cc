@@ -9,7 +9,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "cli/compat/slurm/output_file.h"
+#include "cli/compat/slurm/output_file_reader.h"
 #include "cli/log_printer.h"
 #include "cli/signal_watch.h"
 
@@ -39,7 +39,7 @@ constexpr int kPollMillis = 200;  // between two looks at the output file
 
 // Asks until the job has ended; calls `between` every kPollMillis, which says whether to continue.
 template <typename Between>
-Result<bool> UntilEnded(JobWatch& watched, int wake, Between between) {
+Result<bool> UntilEnded(SlurmJobWatch& watched, int wake, Between between) {
   for (Pace pace;;) {
     if (pace.IsTime()) {
       GPUMAN_ASSIGN(const bool ended, watched.Ask());
@@ -55,7 +55,7 @@ Result<bool> UntilEnded(JobWatch& watched, int wake, Between between) {
 // Prints what the job writes to its file.
 class Output {
  public:
-  explicit Output(Session& session) : lines_(session) {}
+  explicit Output(CommandContext& session) : lines_(session) {}
 
   Result<> Show(const std::optional<std::string>& path) {
     if (!path) return {};
@@ -69,19 +69,19 @@ class Output {
   void Finish() { lines_.Finish(); }
 
  private:
-  std::optional<OutputFile> file_;
+  std::optional<OutputFileReader> file_;
   LogPrinter lines_;
 };
 
-Result<> PrintFirst(Session& session, const std::string& path, int lines) {
+Result<> PrintFirst(CommandContext& session, const std::string& path, int lines) {
   LogPrinter printer(session, lines);
-  GPUMAN_TRY(OutputFile(path).Read([&](std::string_view piece) { return printer.Feed(piece); }));
+  GPUMAN_TRY(OutputFileReader(path).Read([&](std::string_view piece) { return printer.Feed(piece); }));
   printer.Finish();
   return {};
 }
 
 // Tells the user which output the file does not have.
-void TellWhereElse(Session& session, const JobWatch& watched, const SlurmJobId& name) {
+void TellWhereElse(CommandContext& session, const SlurmJobWatch& watched, const SlurmJobId& name) {
   if (watched.kept() && !watched.kept()->errors.empty())
     session.Note(fmt::format("{} writes its errors to {}", ToString(name), watched.kept()->errors));
   if (watched.IsArray())
@@ -91,13 +91,13 @@ void TellWhereElse(Session& session, const JobWatch& watched, const SlurmJobId& 
 
 }  // namespace
 
-Result<std::vector<JobLine>> LookUp(const SlurmBackend& engine, const SlurmJobId& name) {
-  JobWatch watched(engine, name);
+Result<std::vector<SlurmJobView>> LookUp(const SlurmContext& engine, const SlurmJobId& name) {
+  SlurmJobWatch watched(engine, name);
   GPUMAN_TRY(watched.Ask());
   return watched.Lines();
 }
 
-void PrintLines(Session& session, const std::vector<JobLine>& lines) {
+void PrintLines(CommandContext& session, const std::vector<SlurmJobView>& lines) {
   for (const auto& line : lines) {
     if (session.json)
       session.PrintJson(ToJson(line));
@@ -107,16 +107,16 @@ void PrintLines(Session& session, const std::vector<JobLine>& lines) {
   session.Flush();
 }
 
-Result<int> Wait(Session& session, const SlurmBackend& engine, const SlurmJobId& name) {
-  JobWatch watched(engine, name);
+Result<int> Wait(CommandContext& session, const SlurmContext& engine, const SlurmJobId& name) {
+  SlurmJobWatch watched(engine, name);
   constexpr int kNobody = -1;
   GPUMAN_TRY(UntilEnded(watched, kNobody, [] { return Result<bool>(true); }));
   PrintLines(session, watched.Lines());
   return ExitStatusOf(watched.End());
 }
 
-Result<int> Attach(Session& session, const SlurmBackend& engine, const SlurmJobId& name) {
-  JobWatch watched(engine, name);
+Result<int> Attach(CommandContext& session, const SlurmContext& engine, const SlurmJobId& name) {
+  SlurmJobWatch watched(engine, name);
   Output output(session);
   SignalWatch signals{SIGINT, SIGTERM};
   int first = 0;
@@ -152,9 +152,9 @@ Result<int> Attach(Session& session, const SlurmBackend& engine, const SlurmJobI
   return ExitStatusOf(watched.End());
 }
 
-Result<int> Log(Session& session, const SlurmBackend& engine, const SlurmJobId& name,
+Result<int> Log(CommandContext& session, const SlurmContext& engine, const SlurmJobId& name,
                 const queue::LogSettings& settings) {
-  JobWatch watched(engine, name);
+  SlurmJobWatch watched(engine, name);
   GPUMAN_ASSIGN(bool ended, watched.Ask());
   if (settings.first) {
     if (const auto path = watched.Output()) GPUMAN_TRY(PrintFirst(session, *path, *settings.first));
@@ -169,7 +169,7 @@ Result<int> Log(Session& session, const SlurmBackend& engine, const SlurmJobId& 
                   }));
   }
   const auto path = watched.Output();
-  if (ended && (!path || !OutputFile(*path).exists()))
+  if (ended && (!path || !OutputFileReader(*path).exists()))
     return base::Fail(
         ErrorCode::kNotFound,
         fmt::format("the output of {} is not here{}", ToString(name), path ? ": " + *path : ""),

@@ -6,27 +6,27 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/command_context.h"
 #include "cli/compat/slurm/watched.h"
-#include "cli/queue/other_queue.h"
-#include "cli/session.h"
+#include "cli/queue/external_queue.h"
 
 namespace gpuman::cli::slurm {
 
 // All that is known of a job: from Slurm, and from the record where Slurm has forgotten it. Records an end.
 // kNotFound: neither knows the job.
-base::Result<std::vector<JobLine>> LookUp(const SlurmBackend& engine, const SlurmJobId& name);
+base::Result<std::vector<SlurmJobView>> LookUp(const SlurmContext& engine, const SlurmJobId& name);
 
 // A sentence for each, or its JSON.
-void PrintLines(Session& session, const std::vector<JobLine>& lines);
+void PrintLines(CommandContext& session, const std::vector<SlurmJobView>& lines);
 
 // Waits until the job, or every task of an array, has ended; prints each task, and returns the exit status.
-base::Result<int> Wait(Session& session, const SlurmBackend& engine, const SlurmJobId& name);
+base::Result<int> Wait(CommandContext& session, const SlurmContext& engine, const SlurmJobId& name);
 
 // `job attach`, `submit --wait`: shows the output until the end. The first SIGINT or SIGTERM goes to the job,
 // the second one leaves the job. For an array it shows the output of the first task.
-base::Result<int> Attach(Session& session, const SlurmBackend& engine, const SlurmJobId& name);
+base::Result<int> Attach(CommandContext& session, const SlurmContext& engine, const SlurmJobId& name);
 
-base::Result<int> Log(Session& session, const SlurmBackend& engine, const SlurmJobId& name,
+base::Result<int> Log(CommandContext& session, const SlurmContext& engine, const SlurmJobId& name,
                       const queue::LogSettings& settings);
 
 }  // namespace gpuman::cli::slurm

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "cli/compat/slurm/follow.h"
-#include "cli/compat/slurm/queue.h"
+#include "cli/compat/slurm/slurm_queue.h"
 
 namespace gpuman::cli::slurm {
 namespace {
@@ -15,11 +15,11 @@ namespace {
 using base::ErrorCode;
 using base::Result;
 
-bool HasEnded(const JobLine& job) { return !job.state || spec::IsEnded(*job.state); }
+bool HasEnded(const SlurmJobView& job) { return !job.state || spec::IsEnded(*job.state); }
 
-class Job final : public queue::OtherJob {
+class Job final : public queue::ExternalJobHandle {
  public:
-  Job(Session& session, const SlurmJobId& name) : session_(session), engine_(session), name_(name) {}
+  Job(CommandContext& session, const SlurmJobId& name) : session_(session), engine_(session), name_(name) {}
 
   std::string Name() const override { return ToString(name_); }
 
@@ -89,14 +89,15 @@ class Job final : public queue::OtherJob {
             fmt::format("{}: {} is for jobs of this machine's queue", Name(), command), std::move(instead)};
   }
 
-  Session& session_;
-  const SlurmBackend engine_;
+  CommandContext& session_;
+  const SlurmContext engine_;
   const SlurmJobId name_;
 };
 
 }  // namespace
 
-std::unique_ptr<queue::OtherJob> Queue::Find(Session& session, const std::string& word) const {
+std::unique_ptr<queue::ExternalJobHandle> SlurmQueue::Find(CommandContext& session,
+                                                           const std::string& word) const {
   const auto name = SlurmJobIdFromString(word);
   return name ? std::make_unique<Job>(session, *name) : nullptr;
 }

@@ -49,17 +49,17 @@ Variables WithThoseOfSlurm(Variables job, const Variables& caller) {
   return job;
 }
 
-Result<std::string> SlurmCommands::Run(const std::string& program, std::vector<std::string> arguments) const {
+Result<std::string> SlurmClient::Run(const std::string& program, std::vector<std::string> arguments) const {
   GPUMAN_ASSIGN(auto file, Find(environment_, program));
-  base::ProgramRun command{std::move(file), std::move(arguments), CallersEnvironment(), {}, kPatience};
+  base::ProgramRunRequest command{std::move(file), std::move(arguments), CallersEnvironment(), {}, kPatience};
   GPUMAN_ASSIGN(auto finished, base::RunCommand(command));
   if (finished.status != 0) return base::Fail(RefusalOf(program, finished.output));
   return std::move(finished.output);
 }
 
-Result<SbatchAnswer> SlurmCommands::Submit(const Translated& job, const Variables& variables) const {
+Result<SbatchAnswer> SlurmClient::Submit(const SbatchRequest& job, const Variables& variables) const {
   GPUMAN_ASSIGN(auto file, Find(environment_, "sbatch"));
-  base::ProgramRun command{std::move(file), {"--parsable"}, {}, job.script, kSubmitPatience};
+  base::ProgramRunRequest command{std::move(file), {"--parsable"}, {}, job.script, kSubmitPatience};
   command.arguments.insert(command.arguments.end(), job.options.begin(), job.options.end());
   for (const auto& [name, value] : variables)
     command.environment.push_back(fmt::format("{}={}", name, value));
@@ -74,20 +74,20 @@ Result<SbatchAnswer> SlurmCommands::Submit(const Translated& job, const Variable
   return std::move(*accepted);
 }
 
-Result<std::vector<SeenJob>> SlurmCommands::Queue() const {
+Result<std::vector<SeenJob>> SlurmClient::Queue() const {
   GPUMAN_ASSIGN(const auto text,
                 Run("squeue", {"-h", "-u", std::to_string(::geteuid()), "-t", "all", "-o", kQueueFormat}));
   return ReadQueue(text);
 }
 
-Result<std::vector<SeenJob>> SlurmCommands::FindNow(const SlurmJobId& name) const {
+Result<std::vector<SeenJob>> SlurmClient::FindNow(const SlurmJobId& name) const {
   GPUMAN_ASSIGN(const auto shown, Run("scontrol", {"show", "job", InSlurm(name)}));
   auto jobs = ReadShown(shown);
   if (!jobs.empty()) return jobs;
   return base::Fail(ErrorCode::kNotFound, fmt::format("scontrol says nothing of {}", ToString(name)));
 }
 
-Result<std::vector<SeenJob>> SlurmCommands::Query(const SlurmJobId& name) const {
+Result<std::vector<SeenJob>> SlurmClient::Query(const SlurmJobId& name) const {
   auto now = FindNow(name);
   if (now || now.error().code != ErrorCode::kNotFound) return now;
   // Where Slurm keeps no accounts, sacct fails, and old jobs are unknown.
@@ -98,23 +98,23 @@ Result<std::vector<SeenJob>> SlurmCommands::Query(const SlurmJobId& name) const 
                     "Slurm forgets a job some minutes after its end, unless accounting is enabled");
 }
 
-Result<> SlurmCommands::Cancel(const SlurmJobId& name) const {
+Result<> SlurmClient::Cancel(const SlurmJobId& name) const {
   GPUMAN_TRY(Run("scancel", {InSlurm(name)}));
   return {};
 }
-Result<> SlurmCommands::Signal(const SlurmJobId& name, int signal) const {
+Result<> SlurmClient::Signal(const SlurmJobId& name, int signal) const {
   GPUMAN_TRY(Run("scancel", {"--full", fmt::format("--signal={}", signal), InSlurm(name)}));
   return {};
 }
-Result<> SlurmCommands::Hold(const SlurmJobId& name) const {
+Result<> SlurmClient::Hold(const SlurmJobId& name) const {
   GPUMAN_TRY(Run("scontrol", {"hold", InSlurm(name)}));
   return {};
 }
-Result<> SlurmCommands::Release(const SlurmJobId& name) const {
+Result<> SlurmClient::Release(const SlurmJobId& name) const {
   GPUMAN_TRY(Run("scontrol", {"release", InSlurm(name)}));
   return {};
 }
-Result<> SlurmCommands::SetBegin(const SlurmJobId& name, base::Millis from_now) const {
+Result<> SlurmClient::SetBegin(const SlurmJobId& name, base::Millis from_now) const {
   const auto seconds = std::chrono::ceil<std::chrono::seconds>(from_now).count();
   GPUMAN_TRY(Run("scontrol", {"update", "JobId=" + InSlurm(name),
                               fmt::format("StartTime=now+{}", std::max<std::int64_t>(seconds, 0))}));

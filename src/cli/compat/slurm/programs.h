@@ -20,11 +20,11 @@ using Variables = std::map<std::string, std::string>;
 // Adds to the job's variables those of the caller's that sbatch itself needs.
 Variables WithThoseOfSlurm(Variables job, const Variables& caller);
 
-class SlurmCommands {
+class SlurmClient {
  public:
-  explicit SlurmCommands(base::EnvironmentLookup environment) : environment_(std::move(environment)) {}
+  explicit SlurmClient(base::EnvironmentLookup environment) : environment_(std::move(environment)) {}
 
-  base::Result<SbatchAnswer> Submit(const Translated& job, const Variables& variables) const;
+  base::Result<SbatchAnswer> Submit(const SbatchRequest& job, const Variables& variables) const;
   // This user's jobs, including those that ended a short time ago.
   base::Result<std::vector<SeenJob>> Queue() const;
   // One job, or the tasks of an array. kNotFound: the controller does not know it (any more).

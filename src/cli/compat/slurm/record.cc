@@ -16,7 +16,7 @@ using base::Result;
 
 constexpr std::size_t kLongestCommand = 4096;  // bytes of the command that are kept for display
 
-constexpr base::json::Format kFormat{};
+constexpr base::json::JsonFormat kFormat{};
 
 // Keeps the first words of a long command.
 void Shorten(SubmissionRecord& job) {

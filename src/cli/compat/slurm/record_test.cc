@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "base/temp_dir.h"
-#include "cli/compat/slurm/output_file.h"
+#include "cli/compat/slurm/output_file_reader.h"
 #include "cli/compat/slurm/views.h"
 
 namespace gpuman::cli::slurm {
@@ -101,7 +101,7 @@ TEST(SubmissionLog, LosesNothingWhereSeveralWriteAtOnce) {
 
 // --- the output
 
-std::string ReadAll(OutputFile& file) {
+std::string ReadAll(OutputFileReader& file) {
   std::string text;
   EXPECT_TRUE(file.Read([&](std::string_view piece) {
     text += piece;
@@ -110,10 +110,10 @@ std::string ReadAll(OutputFile& file) {
   return text;
 }
 
-TEST(OutputFile, GivesWhatIsNew) {
+TEST(OutputFileReader, GivesWhatIsNew) {
   const base::TempDir dir;
   const auto path = dir.path() / "out";
-  OutputFile file(path.string());
+  OutputFileReader file(path.string());
   EXPECT_EQ(ReadAll(file), "");
   std::ofstream(path) << "one\n";
   EXPECT_EQ(ReadAll(file), "one\n");
@@ -123,7 +123,7 @@ TEST(OutputFile, GivesWhatIsNew) {
   EXPECT_EQ(ReadAll(file), "new\n") << "it was started anew";
 }
 
-TEST(OutputFile, SkipsToTheLastLines) {
+TEST(OutputFileReader, SkipsToTheLastLines) {
   const base::TempDir dir;
   const auto path = dir.path() / "out";
   const std::string long_line(100'000, 'x');
@@ -135,12 +135,12 @@ TEST(OutputFile, SkipsToTheLastLines) {
                                                                 {4, "1\n" + long_line + "\n3\n4"},
                                                                 {9, "1\n" + long_line + "\n3\n4"}};
   for (const auto& [lines, text] : rows) {
-    OutputFile file(path.string());
+    OutputFileReader file(path.string());
     ASSERT_TRUE(file.SkipTo(lines));
     EXPECT_EQ(ReadAll(file) == text, true) << lines;
   }
   std::ofstream(path) << "1\n2\n";
-  OutputFile whole(path.string());
+  OutputFileReader whole(path.string());
   ASSERT_TRUE(whole.SkipTo(1));
   EXPECT_EQ(ReadAll(whole), "2\n");
 }

@@ -294,8 +294,8 @@ Result<SbatchReading> ApplySbatch(std::string_view text, std::string_view name, 
   return reading;
 }
 
-Result<queue::OtherTools::CompleteScript> ReadSbatch(std::string_view text, std::string_view name,
-                                                     SubmitSettings& settings, base::WallTime now) {
+Result<queue::ToolCompatibility::CompleteScript> ReadSbatch(std::string_view text, std::string_view name,
+                                                            SubmitSettings& settings, base::WallTime now) {
   GPUMAN_ASSIGN(auto reading, ApplySbatch(text, name, settings, now));
   if (!reading.found) return nullptr;
   return [reading = std::move(reading), text, name](api::Submission& job) {

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "cli/queue/other_tools.h"
+#include "cli/queue/tool_compatibility.h"
 
 namespace gpuman::cli::slurm {
 
@@ -25,9 +25,10 @@ struct SbatchReading {
 base::Result<SbatchReading> ApplySbatch(std::string_view text, std::string_view name,
                                         queue::SubmitSettings& settings, base::WallTime now);
 
-// The same as OtherTools::read_script. The tasks of an array find their index under Slurm's name.
-base::Result<queue::OtherTools::CompleteScript> ReadSbatch(std::string_view text, std::string_view name,
-                                                           queue::SubmitSettings& settings,
-                                                           base::WallTime now);
+// The same as ToolCompatibility::read_script. The tasks of an array find their index under Slurm's name.
+base::Result<queue::ToolCompatibility::CompleteScript> ReadSbatch(std::string_view text,
+                                                                  std::string_view name,
+                                                                  queue::SubmitSettings& settings,
+                                                                  base::WallTime now);
 
 }  // namespace gpuman::cli::slurm

@@ -65,7 +65,7 @@ class SlurmApp : public ::testing::Test {
     std::ostringstream out;
     std::ostringstream err;
     Outcome outcome;
-    outcome.status = RunCli("gpuman", arguments, SessionContext{out, err, {}, {}, Environment()});
+    outcome.status = RunCli("gpuman", arguments, ProgramContext{out, err, {}, {}, Environment()});
     outcome.out = out.str();
     outcome.err = err.str();
     return outcome;

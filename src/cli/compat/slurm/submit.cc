@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "cli/command_line.h"
 #include "cli/compat/slurm/follow.h"
-#include "cli/compat/slurm/queue.h"
-#include "cli/queue/dialect.h"
+#include "cli/compat/slurm/slurm_queue.h"
+#include "cli/queue/command_dialect.h"
 #include "cli/queue/request.h"
 #include "cli/queue/wording.h"
 
@@ -59,7 +59,7 @@ Result<SlurmJobId> Named(const std::string& word, const std::vector<SubmissionRe
 }
 
 // Slurm treats an unknown job as one that has ended successfully, and would start the dependent job at once.
-Result<SlurmJobId> DependencyOf(const std::string& word, const SlurmBackend& engine,
+Result<SlurmJobId> DependencyOf(const std::string& word, const SlurmContext& engine,
                                 const std::vector<SubmissionRecord>& kept) {
   GPUMAN_ASSIGN(const auto name, Named(word, kept));
   const auto seen = engine.programs.FindNow(name);
@@ -70,13 +70,13 @@ Result<SlurmJobId> DependencyOf(const std::string& word, const SlurmBackend& eng
 }
 
 struct Prepared {
-  Translated job;
+  SbatchRequest job;
   Variables variables;
   bool has_callers_variables = false;
 };
 
-Result<std::vector<Prepared>> Prepare(Session& session, const queue::MadeSubmission& made,
-                                      const SlurmBackend& engine, const queue::Dialect& dialect) {
+Result<std::vector<Prepared>> Prepare(CommandContext& session, const queue::MadeSubmission& made,
+                                      const SlurmContext& engine, const queue::CommandDialect& dialect) {
   TranslationContext context;
   GPUMAN_ASSIGN(context.site, SiteOf(session.environment()));
   context.directory = made.request.directory;
@@ -122,7 +122,7 @@ std::string CommandLineOf(const Prepared& prepared) {
                      whole_lines ? "" : "\n", end);
 }
 
-int PrintDryRun(Session& session, const std::vector<Prepared>& list) {
+int PrintDryRun(CommandContext& session, const std::vector<Prepared>& list) {
   api::Json jobs = api::Json::array();
   for (const auto& prepared : list) {
     if (!session.json) {
@@ -160,8 +160,8 @@ struct Taken {
   bool held = false;
 };
 
-Result<std::vector<Taken>> HandOver(Session& session, const queue::MadeSubmission& made,
-                                    const SlurmBackend& engine, const std::vector<Prepared>& list) {
+Result<std::vector<Taken>> HandOver(CommandContext& session, const queue::MadeSubmission& made,
+                                    const SlurmContext& engine, const std::vector<Prepared>& list) {
   std::vector<Taken> taken;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const auto& job = made.request.jobs[i];
@@ -192,7 +192,8 @@ std::string SentenceOf(const Taken& taken) {
   return fmt::format("job slurm-{} '{}' is {} by Slurm\n", taken.kept.id, name, state);
 }
 
-void PrintTaken(Session& session, const std::vector<Taken>& list, const queue::Dialect& dialect) {
+void PrintTaken(CommandContext& session, const std::vector<Taken>& list,
+                const queue::CommandDialect& dialect) {
   api::Json jobs = api::Json::array();
   for (const auto& taken : list) {
     const auto& kept = taken.kept;
@@ -213,9 +214,9 @@ void PrintTaken(Session& session, const std::vector<Taken>& list, const queue::D
 
 }  // namespace
 
-Result<int> Queue::Submit(Session& session, const queue::MadeSubmission& made,
-                          const queue::Dialect& dialect) const {
-  const SlurmBackend engine(session);
+Result<int> SlurmQueue::Submit(CommandContext& session, const queue::MadeSubmission& made,
+                               const queue::CommandDialect& dialect) const {
+  const SlurmContext engine(session);
   GPUMAN_ASSIGN(const auto list, Prepare(session, made, engine, dialect));
   if (made.request.dry_run) return PrintDryRun(session, list);
   GPUMAN_ASSIGN(const auto taken, HandOver(session, made, engine, list));

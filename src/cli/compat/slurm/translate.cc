@@ -89,7 +89,7 @@ class Translator {
  public:
   Translator(const Submission& job, const TranslationContext& context) : job_(job), context_(context) {}
 
-  Result<Translated> Run() {
+  Result<SbatchRequest> Run() {
     GPUMAN_TRY(CheckTranslatable(job_));
     Add("job-name", Name());
     Add("chdir", Directory());
@@ -304,13 +304,13 @@ class Translator {
 
   const Submission& job_;
   const TranslationContext& context_;
-  Translated made_;
+  SbatchRequest made_;
 };
 
 }  // namespace
 
-Result<Site> SiteOf(const base::EnvironmentLookup& environment) {
-  Site site;
+Result<ClusterSettings> SiteOf(const base::EnvironmentLookup& environment) {
+  ClusterSettings site;
   if (const auto word = environment("GPUMAN_SLURM_PROJECT")) {
     if (*word != "account" && *word != "comment" && *word != "wckey")
       return Fail(ErrorCode::kInvalidArgument, fmt::format("GPUMAN_SLURM_PROJECT: '{}' is unknown", *word),
@@ -325,7 +325,7 @@ Result<Site> SiteOf(const base::EnvironmentLookup& environment) {
   return site;
 }
 
-Result<Translated> Translate(const Submission& job, const TranslationContext& context) {
+Result<SbatchRequest> Translate(const Submission& job, const TranslationContext& context) {
   return Translator(job, context).Run();
 }
 

@@ -18,17 +18,17 @@
 namespace gpuman::cli::slurm {
 
 // Settings that differ between clusters.
-struct Site {
+struct ClusterSettings {
   std::string project_option = "--account";  // or --comment, --wckey
   base::Bytes shard = base::GiB(1);          // the GPU memory that one shard stands for
 };
 // Reads GPUMAN_SLURM_PROJECT (account, comment, wckey) and GPUMAN_SLURM_SHARD (a size). kInvalidArgument
 // names the variable.
-base::Result<Site> SiteOf(const base::EnvironmentLookup& environment);
+base::Result<ClusterSettings> SiteOf(const base::EnvironmentLookup& environment);
 
 // What surrounds a submission that is translated.
 struct TranslationContext {
-  Site site;
+  ClusterSettings site;
   std::string directory;  // absolute; for a job without a directory
   base::WallTime now{};
   std::string fallback_name;               // for a script without a name
@@ -37,7 +37,7 @@ struct TranslationContext {
   std::function<base::Result<SlurmJobId>(const std::string& word)> job_of;
 };
 
-struct Translated {
+struct SbatchRequest {
   std::vector<std::string> options;  // "--gres=gpu:2"
   std::string script;
   std::string name;
@@ -45,7 +45,7 @@ struct Translated {
   std::string output, errors;
 };
 
-base::Result<Translated> Translate(const api::Submission& job, const TranslationContext& context);
+base::Result<SbatchRequest> Translate(const api::Submission& job, const TranslationContext& context);
 
 // The file of a job for a pattern of Translated.
 std::string ExpandFile(std::string_view pattern, const SlurmJobId& name, std::uint32_t id,

@@ -45,8 +45,8 @@ TranslationContext ContextOfAda() {
   return context;
 }
 
-base::Result<Translated> TranslatedOf(const Words& options,
-                                      const TranslationContext& context = ContextOfAda()) {
+base::Result<SbatchRequest> TranslatedOf(const Words& options,
+                                         const TranslationContext& context = ContextOfAda()) {
   GPUMAN_ASSIGN(const auto job, Parsed(options));
   return Translate(job, context);
 }

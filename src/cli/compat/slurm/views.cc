@@ -21,19 +21,19 @@ bool Has(const std::vector<std::string>& list, const std::string& word) {
   return list.empty() || std::find(list.begin(), list.end(), word) != list.end();
 }
 
-std::string StateText(const JobLine& job) {
+std::string StateText(const SlurmJobView& job) {
   std::string text = job.state ? std::string(spec::ToString(*job.state)) : std::string(kUnknown);
   if (job.exit_code && *job.exit_code != 0) text += fmt::format(" (exit status {})", *job.exit_code);
   if (job.signal) text += fmt::format(" (signal {})", *job.signal);
   return text;
 }
 
-std::optional<base::Millis> RunTime(const JobLine& job, base::WallTime now) {
+std::optional<base::Millis> RunTime(const SlurmJobView& job, base::WallTime now) {
   if (IsWaiting(job) || !job.started_at) return std::nullopt;
   return std::max(base::Millis(0), job.ended_at.value_or(now) - *job.started_at);
 }
 
-void TakeKept(const SubmissionRecord& kept, JobLine& line) {
+void TakeKept(const SubmissionRecord& kept, SlurmJobView& line) {
   line.tag = kept.name;
   line.project = kept.project;
   line.command = kept.command;
@@ -41,7 +41,7 @@ void TakeKept(const SubmissionRecord& kept, JobLine& line) {
   line.submitted_at = kept.submitted_at;
 }
 
-void TakeEnd(const JobEnd& ended, JobLine& line) {
+void TakeEnd(const JobEnd& ended, SlurmJobView& line) {
   if (ended.known) line.state = ended.state;
   line.exit_code = ended.exit_code;
   line.signal = ended.signal;
@@ -56,8 +56,8 @@ std::string_view WithoutPrefix(std::string_view gres) {
 
 }  // namespace
 
-JobLine LineOf(const std::optional<SeenJob>& seen, const std::optional<SubmissionRecord>& kept) {
-  JobLine line;
+SlurmJobView LineOf(const std::optional<SeenJob>& seen, const std::optional<SubmissionRecord>& kept) {
+  SlurmJobView line;
   if (kept) TakeKept(*kept, line);
   if (!seen) {
     line.id = ToString(SlurmJobId{kept->id, {}});
@@ -90,8 +90,9 @@ JobLine LineOf(const std::optional<SeenJob>& seen, const std::optional<Submissio
   return line;
 }
 
-std::vector<JobLine> LinesOf(const std::vector<SeenJob>& seen, const std::vector<SubmissionRecord>& kept) {
-  std::vector<JobLine> lines;
+std::vector<SlurmJobView> LinesOf(const std::vector<SeenJob>& seen,
+                                  const std::vector<SubmissionRecord>& kept) {
+  std::vector<SlurmJobView> lines;
   for (const auto& job : kept) {
     std::vector<SeenJob> tasks;
     std::copy_if(seen.begin(), seen.end(), std::back_inserter(tasks),
@@ -103,7 +104,7 @@ std::vector<JobLine> LinesOf(const std::vector<SeenJob>& seen, const std::vector
   return lines;
 }
 
-bool IsChosen(const JobLine& job, const api::QueueFilter& filter) {
+bool IsChosen(const SlurmJobView& job, const api::QueueFilter& filter) {
   const auto state = job.state ? std::string(spec::ToString(*job.state)) : std::string(kUnknown);
   const bool all = Has(filter.states, "all") && !filter.states.empty();
   const bool ended = !job.state || spec::IsEnded(*job.state);
@@ -136,7 +137,7 @@ JobEnd WorstOf(const std::vector<SeenJob>& jobs) {
   return worst;
 }
 
-std::string Sentence(const JobLine& job) {
+std::string Sentence(const SlurmJobView& job) {
   const bool ended = !job.state || spec::IsEnded(*job.state);
   std::string text = fmt::format("job {} '{}' {} {}", job.id, Printable(job.tag), ended ? "has ended:" : "is",
                                  StateText(job));
@@ -145,7 +146,8 @@ std::string Sentence(const JobLine& job) {
   return text;
 }
 
-std::string RenderTable(const std::vector<JobLine>& jobs, const TerminalStyle& style, base::WallTime now) {
+std::string RenderTable(const std::vector<SlurmJobView>& jobs, const TerminalStyle& style,
+                        base::WallTime now) {
   Table table({{"JOBID"},
                {"NAME", Align::kLeft, 8},
                {"ST"},
@@ -166,7 +168,7 @@ std::string RenderTable(const std::vector<JobLine>& jobs, const TerminalStyle& s
   return table.Render(style);
 }
 
-std::string RenderJob(const JobLine& job, const TerminalStyle& style) {
+std::string RenderJob(const SlurmJobView& job, const TerminalStyle& style) {
   std::string text;
   const auto line = [&](std::string_view name, const std::string& value) {
     if (!value.empty())
@@ -196,7 +198,7 @@ std::string RenderJob(const JobLine& job, const TerminalStyle& style) {
   return text;
 }
 
-static void Fields(base::json::Writer& v, const JobLine& job) {
+static void Fields(base::json::JsonObjectWriter& v, const SlurmJobView& job) {
   const bool waits = IsWaiting(job);
   v("id", job.id);
   v("tag", job.tag);
@@ -223,6 +225,6 @@ static void Fields(base::json::Writer& v, const JobLine& job) {
   });
 }
 
-api::Json ToJson(const JobLine& job) { return base::json::Write(kPrintedFormat, job); }
+api::Json ToJson(const SlurmJobView& job) { return base::json::Write(kPrintedFormat, job); }
 
 }  // namespace gpuman::cli::slurm

@@ -13,7 +13,7 @@
 
 namespace gpuman::cli::slurm {
 
-struct JobLine {
+struct SlurmJobView {
   std::string id;  // "slurm-12_3"
   std::string tag;
   std::string user;
@@ -27,18 +27,19 @@ struct JobLine {
   std::optional<base::WallTime> submitted_at, started_at, ended_at;
   std::optional<int> exit_code, signal;
 };
-inline bool IsWaiting(const JobLine& job) { return job.state && spec::IsWaiting(*job.state); }
+inline bool IsWaiting(const SlurmJobView& job) { return job.state && spec::IsWaiting(*job.state); }
 
 // At least one of the two must be given.
-JobLine LineOf(const std::optional<SeenJob>& seen, const std::optional<SubmissionRecord>& kept);
+SlurmJobView LineOf(const std::optional<SeenJob>& seen, const std::optional<SubmissionRecord>& kept);
 
 // One or more lines for each recorded job, in order: one for each task that Slurm knows, else one without
 // Slurm's data.
-std::vector<JobLine> LinesOf(const std::vector<SeenJob>& seen, const std::vector<SubmissionRecord>& kept);
+std::vector<SlurmJobView> LinesOf(const std::vector<SeenJob>& seen,
+                                  const std::vector<SubmissionRecord>& kept);
 
 // Chooses as `gpuman queue` does: without states, the jobs that have not ended. `filter.jobs` may have ids of
 // other jobs.
-bool IsChosen(const JobLine& job, const api::QueueFilter& filter);
+bool IsChosen(const SlurmJobView& job, const api::QueueFilter& filter);
 
 // The worst of all tasks: 128+N for a signal; 1 where only the state is known, or not even the state.
 int ExitStatusOf(const JobEnd& ended);
@@ -46,9 +47,10 @@ JobEnd EndOf(const SeenJob& job);
 // The worst end of several jobs that have ended.
 JobEnd WorstOf(const std::vector<SeenJob>& jobs);
 
-std::string Sentence(const JobLine& job);
-std::string RenderTable(const std::vector<JobLine>& jobs, const TerminalStyle& style, base::WallTime now);
-std::string RenderJob(const JobLine& job, const TerminalStyle& style);
-api::Json ToJson(const JobLine& job);
+std::string Sentence(const SlurmJobView& job);
+std::string RenderTable(const std::vector<SlurmJobView>& jobs, const TerminalStyle& style,
+                        base::WallTime now);
+std::string RenderJob(const SlurmJobView& job, const TerminalStyle& style);
+api::Json ToJson(const SlurmJobView& job);
 
 }  // namespace gpuman::cli::slurm

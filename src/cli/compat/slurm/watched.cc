@@ -7,10 +7,10 @@ namespace gpuman::cli::slurm {
 using base::ErrorCode;
 using base::Result;
 
-JobWatch::JobWatch(const SlurmBackend& engine, const SlurmJobId& name)
+SlurmJobWatch::SlurmJobWatch(const SlurmContext& engine, const SlurmJobId& name)
     : engine_(engine), name_(name), kept_(engine.record.Find(name.job)) {}
 
-Result<bool> JobWatch::Ask() {
+Result<bool> SlurmJobWatch::Ask() {
   const auto seen = engine_.programs.Query(name_);
   if (!seen) return AfterFailure(seen.error());
   asked_before_ = true;
@@ -28,33 +28,33 @@ Result<bool> JobWatch::Ask() {
   return true;
 }
 
-bool JobWatch::AllEnded() const {
+bool SlurmJobWatch::AllEnded() const {
   return std::all_of(jobs_.begin(), jobs_.end(),
                      [](const auto& job) { return spec::IsEnded(job.second.state); });
 }
 
-std::vector<JobLine> JobWatch::Lines() const {
-  std::vector<JobLine> lines;
+std::vector<SlurmJobView> SlurmJobWatch::Lines() const {
+  std::vector<SlurmJobView> lines;
   for (const auto& job : Seen()) lines.push_back(LineOf(job, kept_));
   if (lines.empty() && kept_) lines.push_back(LineOf(std::nullopt, kept_));
   return lines;
 }
 
-JobEnd JobWatch::End() const {
+JobEnd SlurmJobWatch::End() const {
   if (!jobs_.empty()) return WorstOf(Seen());
   return kept_ && kept_->ended ? *kept_->ended : JobEnd{};
 }
 
-bool JobWatch::IsArray() const { return !name_.task && !Seen().empty() && !Seen().front().task.empty(); }
+bool SlurmJobWatch::IsArray() const { return !name_.task && !Seen().empty() && !Seen().front().task.empty(); }
 
-std::optional<std::string> JobWatch::Output() const {
+std::optional<std::string> SlurmJobWatch::Output() const {
   // For an array that Slurm has forgotten, only the pattern of the file is known.
   if (jobs_.empty() && (!kept_ || kept_->array || !waiting_.empty())) return std::nullopt;
   const auto output = Lines().front().output;
   return output.empty() ? std::nullopt : std::optional(output);
 }
 
-std::vector<SeenJob> JobWatch::Seen() const {
+std::vector<SeenJob> SlurmJobWatch::Seen() const {
   std::vector<SeenJob> jobs;
   for (const auto& [name, job] : jobs_) jobs.push_back(job);
   jobs.insert(jobs.end(), waiting_.begin(), waiting_.end());
@@ -62,7 +62,7 @@ std::vector<SeenJob> JobWatch::Seen() const {
   return jobs;
 }
 
-Result<bool> JobWatch::AfterFailure(const base::Error& error) {
+Result<bool> SlurmJobWatch::AfterFailure(const base::Error& error) {
   constexpr auto kAnswerPatience = std::chrono::minutes(1);
   if (error.code == ErrorCode::kNotFound && (kept_ || !jobs_.empty())) {
     if (!jobs_.empty() && waiting_.empty() && AllEnded()) return true;
@@ -80,7 +80,7 @@ Result<bool> JobWatch::AfterFailure(const base::Error& error) {
 }
 
 // Records an end; if that fails, the next question tries again. The end of one task is not that of the array.
-void JobWatch::KeepEnd(const JobEnd& ended) {
+void SlurmJobWatch::KeepEnd(const JobEnd& ended) {
   if (!kept_ || kept_->ended || name_.task) return;
   kept_->ended = ended;
   (void)engine_.record.SetEnded(kept_->id, ended);

@@ -9,25 +9,25 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/command_context.h"
 #include "cli/compat/slurm/programs.h"
 #include "cli/compat/slurm/record.h"
 #include "cli/compat/slurm/views.h"
-#include "cli/session.h"
 
 namespace gpuman::cli::slurm {
 
 // Slurm's programs and the user's record, for the commands about jobs of Slurm.
-struct SlurmBackend {
-  explicit SlurmBackend(const Session& session)
+struct SlurmContext {
+  explicit SlurmContext(const CommandContext& session)
       : programs(session.environment()), record(SubmissionLog::OfUser(session.environment())) {}
-  SlurmCommands programs;
+  SlurmClient programs;
   SubmissionLog record;
 };
 
-class JobWatch {
+class SlurmJobWatch {
  public:
   // `engine` must outlive this object.
-  JobWatch(const SlurmBackend& engine, const SlurmJobId& name);
+  SlurmJobWatch(const SlurmContext& engine, const SlurmJobId& name);
 
   // Whether all of the job has ended; the end is then recorded. kNotFound: neither Slurm nor the record knows
   // it. After a first answer, Slurm may be away for a minute, as when its controller restarts: that is no
@@ -35,7 +35,7 @@ class JobWatch {
   base::Result<bool> Ask();
 
   // The lines as of the last question. Tasks that Slurm has forgotten since are included.
-  std::vector<JobLine> Lines() const;
+  std::vector<SlurmJobView> Lines() const;
   JobEnd End() const;
   bool IsArray() const;
   const std::optional<SubmissionRecord>& kept() const { return kept_; }
@@ -50,7 +50,7 @@ class JobWatch {
   base::Result<bool> AfterFailure(const base::Error& error);
   void KeepEnd(const JobEnd& ended);
 
-  const SlurmBackend& engine_;
+  const SlurmContext& engine_;
   SlurmJobId name_;
   std::optional<SubmissionRecord> kept_;
   std::map<std::string, SeenJob> jobs_;  // by gpuman's name

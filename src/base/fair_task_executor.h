@@ -1,0 +1,63 @@
+// Tasks of many users for a few threads. Users take turns, and a user has at most a fixed number of tasks
+// under way. So a user waits for at most one task of each other user, however many tasks the others have.
+//
+// Lives on the event loop; not thread-safe. The destructor drops the tasks that wait. Tasks under way
+// continue, but their `then` is not called any more.
+#pragma once
+
+#include <sys/types.h>
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "base/executor.h"
+
+namespace gpuman::base {
+
+// The user of a task for which all users wait together.
+inline constexpr uid_t kEveryUser = static_cast<uid_t>(-1);
+
+class FairTaskExecutor {
+ public:
+  struct Task {
+    std::function<void()> work;     // on a thread
+    std::function<void()> then{};   // on the loop, once `work` is done
+    std::function<void()> begin{};  // on the loop, when its turn has come: makes what `work` needs
+  };
+  struct Bounds {
+    std::size_t of_all = 1;  // tasks under way
+    std::size_t of_user = 1;
+  };
+
+  // `to_threads` calls its argument on a thread, `to_loop` on the loop.
+  FairTaskExecutor(Executor to_threads, Executor to_loop, Bounds bounds)
+      : to_threads_(std::move(to_threads)), to_loop_(std::move(to_loop)), bounds_(bounds) {}
+  ~FairTaskExecutor() { *self_ = nullptr; }
+  FairTaskExecutor(const FairTaskExecutor&) = delete;
+  FairTaskExecutor& operator=(const FairTaskExecutor&) = delete;
+
+  // A task whose turn has come begins within this call. All parts of a task are destroyed on the loop.
+  void Add(uid_t user, Task task);
+
+ private:
+  struct User {
+    std::deque<Task> waiting{};
+    std::size_t under_way = 0;
+    bool in_order = false;
+  };
+  void PutInOrder(uid_t uid, User& user);
+  void Start();
+  void Finish(uid_t uid);
+
+  Executor to_threads_, to_loop_;
+  const Bounds bounds_;
+  std::map<uid_t, User> users_;  // users who have a task
+  std::deque<uid_t> order_;      // users who may begin a task, each once
+  std::size_t under_way_ = 0;
+  // A posted function that outlives this object finds nullptr here.
+  std::shared_ptr<FairTaskExecutor*> self_ = std::make_shared<FairTaskExecutor*>(this);
+};
+
+}  // namespace gpuman::base

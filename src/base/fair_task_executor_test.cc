@@ -1,0 +1,113 @@
+#include "base/fair_task_executor.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <string>
+#include <utility>
+
+namespace gpuman::base {
+namespace {
+
+// The threads and the loop are lists; the test runs one function after the other.
+class FairQueueTest : public testing::Test {
+ protected:
+  using Posted = std::deque<std::function<void()>>;
+  static Executor To(Posted& list) {
+    return [&list](std::function<void()> act) { list.push_back(std::move(act)); };
+  }
+  static void Next(Posted& list) {
+    const auto act = std::move(list.front());
+    list.pop_front();
+    act();
+  }
+  void Run() {
+    while (!threads.empty() || !loop.empty()) Next(threads.empty() ? loop : threads);
+  }
+  FairTaskExecutor::Task Named(char name) {
+    return {[this, name] { worked += name; }, [this, name] { told += name; }};
+  }
+  void Add(FairTaskExecutor& queue, uid_t user, const std::string& names) {
+    for (const char name : names) queue.Add(user, Named(name));
+  }
+
+  Posted threads, loop;
+  std::string worked, told;
+};
+
+TEST_F(FairQueueTest, UsersTakeTurnsHoweverManyTasksOneOfThemHas) {
+  FairTaskExecutor queue(To(threads), To(loop), {.of_all = 1});
+  Add(queue, 1, "abcdef");
+  Add(queue, 2, "XY");
+  Add(queue, 3, "Z");
+  Run();
+  EXPECT_EQ(worked, "aXZbYcdef");
+  EXPECT_EQ(told, worked);
+}
+
+TEST_F(FairQueueTest, AUserHasOneTaskUnderWayThoughThreadsAreFree) {
+  FairTaskExecutor queue(To(threads), To(loop), {.of_all = 3});
+  Add(queue, 1, "abc");
+  EXPECT_EQ(threads.size(), 1u);
+  Add(queue, 2, "X");
+  EXPECT_EQ(threads.size(), 2u) << "the first of user 1 is not done, and keeps nobody back";
+  Next(threads);
+  EXPECT_EQ(threads.size(), 1u) << "the loop has not heard yet that it is done";
+  Next(loop);
+  EXPECT_EQ(threads.size(), 2u);
+  Run();
+  EXPECT_EQ(worked, "aXbc");
+}
+
+TEST_F(FairQueueTest, OneUserMayHaveAllThreadsWhereThatIsTheBound) {
+  FairTaskExecutor queue(To(threads), To(loop), {.of_all = 2, .of_user = 2});
+  Add(queue, 1, "abcd");
+  Add(queue, 2, "X");
+  EXPECT_EQ(threads.size(), 2u);
+  Run();
+  EXPECT_EQ(worked, "abXcd");
+}
+
+TEST_F(FairQueueTest, ATaskBeginsOnTheLoopWhenItsTurnHasCome) {
+  FairTaskExecutor queue(To(threads), To(loop), {.of_all = 1});
+  int copies = 0;
+  for (int i = 0; i < 3; ++i) queue.Add(1, {[this] { worked += 'w'; }, {}, [&] { ++copies; }});
+  EXPECT_EQ(copies, 1) << "those that wait take nothing";
+  Next(threads);
+  EXPECT_EQ(copies, 1);
+  Next(loop);
+  EXPECT_EQ(copies, 2);
+  Run();
+  EXPECT_EQ(copies, 3);
+  EXPECT_EQ(worked, "www");
+}
+
+TEST_F(FairQueueTest, ATaskIsDestroyedOnTheLoop) {
+  FairTaskExecutor queue(To(threads), To(loop), {});
+  auto kept = std::make_shared<int>(0);
+  queue.Add(1, {[kept] { ++*kept; }});
+  Next(threads);
+  EXPECT_EQ(kept.use_count(), 2);
+  Next(loop);
+  EXPECT_EQ(kept.use_count(), 1);
+}
+
+TEST_F(FairQueueTest, ATaskThatIsDoneMayAddAnother) {
+  FairTaskExecutor queue(To(threads), To(loop), {});
+  queue.Add(1, {[this] { worked += 'a'; }, [&] { Add(queue, 1, "b"); }});
+  Run();
+  EXPECT_EQ(worked, "ab");
+}
+
+TEST_F(FairQueueTest, TheEndDropsWaitingTasksAndSilencesRunningOnes) {
+  {
+    FairTaskExecutor queue(To(threads), To(loop), {.of_all = 1});
+    Add(queue, 1, "ab");
+  }
+  Run();
+  EXPECT_EQ(worked, "a");
+  EXPECT_EQ(told, "");
+}
+
+}  // namespace
+}  // namespace gpuman::base

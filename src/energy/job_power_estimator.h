@@ -1,0 +1,35 @@
+// What each job draws above the rest power, learnt from times when it had the GPU for itself. Pure.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "energy/split.h"
+
+namespace gpuman::energy {
+
+class JobPowerEstimator {
+ public:
+  // The holder alone had the GPU during all of this time, and the GPU used so much above its rest.
+  void Learn(const Holder& holder, Millijoules above, Time time);
+  // Those of the stretches together used so much above the rest: the powers that are known or guessed so far
+  // go a part of the way to such that would have made just that.
+  void Adjust(const std::vector<Stretch>& stretches, Millijoules above);
+  void Forget(base::JobId job) { works_.erase(job); }
+  bool Knows(const Holder& holder) const {
+    return holder.moves ? moves_.has_value() : works_.contains(holder.job);
+  }
+  // Of a job that was never seen alone, the mean of those that were: then only time and weights count.
+  double Of(const Holder& holder) const;
+
+ private:
+  struct Seen {
+    double watts = 0;
+    double own = 0;  // seconds in which it had the GPU for itself; older ones count less, as programs change
+  };
+  std::map<base::JobId, Seen> works_;
+  std::optional<Seen> moves_;
+};
+
+}  // namespace gpuman::energy
