@@ -57,7 +57,7 @@ class SlurmManTest(unittest.TestCase):
         told = re.split(", | and ", re.search(r'\{\}: there are ([\w, ]+)"', READER).group(1))
         self.assertEqual(sorted(words()), sorted(told))
         self.assertEqual(sorted(defaults()), sorted(told))
-        self.assertEqual(len(options()), 4)
+        self.assertEqual(len(options()), 5)
 
     def test_the_page_has_the_options_and_no_others(self):
         self.assertEqual(list(entries("OPTIONS OF SRUN, SBATCH AND SALLOC")), options())

@@ -64,20 +64,23 @@ int CheckCompute(int, const char* text, int) {
     return {};
   });
 }
-int TakeShare(int, const char*, int) { return ESPANK_SUCCESS; }
+int TakeFlag(int, const char*, int) { return ESPANK_SUCCESS; }
 
 char* Text(const char* text) { return const_cast<char*>(text); }  // Slurm does not write to these texts
 
 // A function, so that loading the library constructs nothing.
-std::array<spank_option, 4> Options() {
+std::array<spank_option, 5> Options() {
   return {{{Text(kMemoryOption), Text("SIZE"), Text("GPU memory that the step may have on each of its GPUs"),
             1, 0, CheckMemory},
            {Text(kSoftOption), Text("SIZE"), Text("GPU memory from which on gpuman warns"), 1, 0, CheckSoft},
            {Text(kShareOption), nullptr, Text("take turns on the GPU: memory may leave it and come back"), 0,
-            0, TakeShare},
+            0, TakeFlag},
            {Text(kComputeOption), Text("PERCENT"),
             Text("with --gpuman-share: 30% of the GPU's time at most, or 30%+ to use what others leave"), 1,
-            0, CheckCompute}}};
+            0, CheckCompute},
+           {Text(kLatencyOption), nullptr,
+            Text("with --gpuman-share: its work goes first, others are held back while it has work"), 0, 0,
+            TakeFlag}}};
 }
 
 base::Result<PluginSettings> SettingsOf(int count, char* words[]) {
@@ -123,6 +126,7 @@ Step StepOf(spank_t spank) {
   step.soft = OptionOf(spank, options[1]);
   step.share = OptionOf(spank, options[2]).has_value();
   step.compute = OptionOf(spank, options[3]);
+  step.latency = OptionOf(spank, options[4]).has_value();
   step.variable = [spank](const char* name) { return VariableOf(spank, name); };
   return step;
 }
@@ -138,7 +142,7 @@ base::Result<> Hold(spank_t spank, const PluginSettings& settings) {
   const auto step = StepOf(spank);
   const auto request = RequestFor(step, settings);
   if (request && !*request) {
-    if (step.memory || step.soft || step.share || step.compute)
+    if (step.memory || step.soft || step.share || step.compute || step.latency)
       SayOnce(spank, "gpuman: this step has no GPU here; --gpuman-… mean nothing to it");
     return {};
   }

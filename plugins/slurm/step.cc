@@ -151,6 +151,11 @@ Result<std::optional<api::AttachRequest>> RequestFor(const Step& step, const Plu
                   fmt::format("--{}: a step that does not share its GPUs has no turns; add --{}",
                               kComputeOption, kShareOption));
   }
+  if (step.latency && !step.share)
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("--{}: a step that does not share its GPUs has nobody to go before; add --{}",
+                            kLatencyOption, kShareOption));
+  request.latency = step.latency;
   request.preload = settings.preload;
   return std::optional(std::move(request));
 }

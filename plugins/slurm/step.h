@@ -36,6 +36,7 @@ inline constexpr const char* kMemoryOption = "gpuman-mem";
 inline constexpr const char* kSoftOption = "gpuman-soft";
 inline constexpr const char* kShareOption = "gpuman-share";
 inline constexpr const char* kComputeOption = "gpuman-compute";
+inline constexpr const char* kLatencyOption = "gpuman-latency";
 
 // The value of --gpuman-mem or --gpuman-soft. kInvalidArgument names the option and what is expected.
 base::Result<base::SizeSpec> ParseLimit(std::string_view option, std::string_view text);
@@ -52,6 +53,7 @@ struct Step {
   std::optional<std::string> memory, soft;  // the options' values, as given
   bool share = false;
   std::optional<std::string> compute;  // the option's value, as given
+  bool latency = false;
   // Reads a variable of the step's environment. Only Slurm's own variables are read: Slurm sets them anew for
   // each step that has GPUs or shards.
   std::function<std::optional<std::string>(const char* name)> variable;

@@ -106,6 +106,18 @@ TEST(SlurmStep, AsksForAShareOfTheTimeOfAGpuThatItShares) {
   EXPECT_FALSE(RequestFor(step, {}));
 }
 
+TEST(SlurmStep, GoesFirstOnlyOnAGpuThatItShares) {
+  Step step = OnGpu();
+  step.latency = true;
+  EXPECT_THAT(RequestFor(step, {}).error().message,
+              HasSubstr("--gpuman-latency: a step that does not share its GPUs has nobody to go before; add "
+                        "--gpuman-share"));
+  step.share = true;
+  EXPECT_TRUE((*RequestFor(step, {}))->latency);
+  step.latency = false;
+  EXPECT_FALSE((*RequestFor(step, {}))->latency);
+}
+
 TEST(SlurmStep, HasATagThatNamesJobAndStep) {
   Step step = OnGpu();
   EXPECT_EQ(TagOf(step), "slurm-12.0");

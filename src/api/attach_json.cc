@@ -27,6 +27,7 @@ void Fields(V& v, T& x) {
   v.Changed("preload", x.preload, true);
   v.Changed("share", x.share, false);
   v.Option("compute", x.compute);
+  v.Changed("latency", x.latency, false);
 }
 
 template <typename V, base::json::Of<AttachAnswer> T>

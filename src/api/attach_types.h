@@ -25,6 +25,7 @@ struct AttachRequest {
   bool preload = true;                        // false: only the guard holds the limit
   bool share = false;                         // its memory may leave the GPU and come back, while it runs
   std::optional<spec::ComputeShare> compute;  // of the time of each GPU that it shares
+  bool latency = false;                       // its work goes first on the GPUs that it shares
 };
 
 struct AttachAnswer {

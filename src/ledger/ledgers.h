@@ -232,6 +232,9 @@ class Ledgers {
   void SetIdleWatch(base::JobId job, base::Millis watched);
   // Whether the job is suspended or on its way: then the driver may checkpoint its processes.
   void SetSuspends(base::JobId job, bool suspends);
+  // Shows the job's processes that the daemon lives: a process that is held with all its memory runs on where
+  // it sees no life for some seconds.
+  void ShowLife(base::JobId job);
   // Sets the bytes that the job may have on the GPU for now; nullopt: only its limit bounds it. The job keeps
   // the memory that it has.
   void SetRoom(base::JobId job, std::string_view uuid, std::optional<base::Bytes> bytes);

@@ -398,6 +398,11 @@ TEST(Ledgers, TellWhatSharesAProcessHasAndWaitsFor) {
   EXPECT_EQ((*mapped).alert_us, 300u);
   ledgers.OfferRoom(kOwnedJob);
   EXPECT_EQ((*mapped).offers, 1u);
+  ledgers.ShowLife(kOwnedJob);
+  EXPECT_EQ((*mapped).life, 1u);
+  wire::Store((*mapped).life, UINT32_MAX);
+  ledgers.ShowLife(kOwnedJob);
+  EXPECT_EQ((*mapped).life, 1u) << "0 would be a daemon that shows none";
   ledgers.SetIdleWatch(kOwnedJob, base::Millis{1000});
   EXPECT_EQ((*mapped).watched_ms, 50u) << "the shorter of both";
   ledgers.SetSharing(kOwnedJob, {});

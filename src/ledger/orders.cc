@@ -310,6 +310,14 @@ void Ledgers::SetSuspends(JobId job, bool suspends) {
   if (found != jobs_.end()) wire::Store(found->second.page->suspends, suspends ? 1u : 0u);
 }
 
+void Ledgers::ShowLife(JobId job) {
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return;
+  wire::Ledger& ledger = *found->second.page;
+  const std::uint32_t next = wire::Load(ledger.life) + 1;
+  wire::Store(ledger.life, next != 0 ? next : 1u);
+}
+
 void Ledgers::ChangeWatch(Entry& entry) {
   wire::Ledger& ledger = *entry.page;
   const auto told = [&ledger] {

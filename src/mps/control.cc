@@ -126,8 +126,8 @@ Client Control::ClientOf(pid_t pid) const {
 }
 
 // A limit that an older control program does not know is absent.
-Result<Server> Control::ServerOf(const std::string& uuid, pid_t pid) const {
-  Server server{pid, table_.Owner(pid), {}, {}};
+Result<MpsServerStatus> Control::ServerOf(const std::string& uuid, pid_t pid) const {
+  MpsServerStatus server{pid, table_.Owner(pid), {}, {}};
   GPUMAN_ASSIGN(const auto list, Ask(uuid, fmt::format("get_client_list {}", pid)));
   GPUMAN_ASSIGN(const auto clients, ParsePids(list));
   for (const pid_t client : clients) server.clients.push_back(ClientOf(client));
@@ -138,10 +138,10 @@ Result<Server> Control::ServerOf(const std::string& uuid, pid_t pid) const {
   return server;
 }
 
-Result<std::vector<Server>> Control::Servers(const std::string& uuid) const {
+Result<std::vector<MpsServerStatus>> Control::Servers(const std::string& uuid) const {
   GPUMAN_ASSIGN(const auto list, Ask(uuid, "get_server_list"));
   GPUMAN_ASSIGN(const auto pids, ParsePids(list));
-  std::vector<Server> servers;
+  std::vector<MpsServerStatus> servers;
   for (const pid_t pid : pids) {
     auto server = ServerOf(uuid, pid);
     // The server may have ended since it was listed.

@@ -31,12 +31,12 @@ struct Client {
 };
 
 // An MPS server. A server serves one user; a control daemon has servers of one user at a time.
-struct Server {
+struct MpsServerStatus {
   pid_t pid = 0;
   std::optional<uid_t> uid{};
   Limits limits{};  // for new clients
   std::vector<Client> clients{};
-  friend bool operator==(const Server&, const Server&) = default;
+  friend bool operator==(const MpsServerStatus&, const MpsServerStatus&) = default;
 };
 
 class Control {
@@ -50,7 +50,7 @@ class Control {
   // Sets limits; an absent limit stays as it is. The limits apply to new clients of present and future
   // servers; present clients keep their limits.
   base::Result<> Apply(const std::string& uuid, const Limits& limits) const;
-  base::Result<std::vector<Server>> Servers(const std::string& uuid) const;
+  base::Result<std::vector<MpsServerStatus>> Servers(const std::string& uuid) const;
   base::Result<> Terminate(const std::string& uuid, pid_t server, pid_t client) const;
   // Returns when the daemon has ended. `force`: terminates its clients first. kTimeout: the daemon waits for
   // clients.
@@ -62,7 +62,7 @@ class Control {
  private:
   base::Result<std::string> Ask(const std::string& uuid, const std::string& command) const;
   base::Result<> Tell(const std::string& uuid, const std::string& command) const;
-  base::Result<Server> ServerOf(const std::string& uuid, pid_t pid) const;
+  base::Result<MpsServerStatus> ServerOf(const std::string& uuid, pid_t pid) const;
   Client ClientOf(pid_t pid) const;
 
   std::filesystem::path program_;

@@ -7,17 +7,18 @@
 namespace gpuman::mps {
 namespace {
 
-bool Has(const std::vector<Server>& servers, pid_t pid) {
-  return std::any_of(servers.begin(), servers.end(), [&](const Server& server) { return server.pid == pid; });
+bool Has(const std::vector<MpsServerStatus>& servers, pid_t pid) {
+  return std::any_of(servers.begin(), servers.end(),
+                     [&](const MpsServerStatus& server) { return server.pid == pid; });
 }
 
 // Without an error, a server ends only to make way for a server of another user.
-bool MadeWay(const Server& gone, const std::vector<Server>& servers) {
+bool MadeWay(const MpsServerStatus& gone, const std::vector<MpsServerStatus>& servers) {
   return std::any_of(servers.begin(), servers.end(),
-                     [&](const Server& server) { return server.uid != gone.uid; });
+                     [&](const MpsServerStatus& server) { return server.uid != gone.uid; });
 }
 
-Notice Died(const Server& server) { return {Notice::Kind::kServerDied, server.pid, server.clients}; }
+Notice Died(const MpsServerStatus& server) { return {Notice::Kind::kServerDied, server.pid, server.clients}; }
 
 std::set<pid_t> ForeignIn(const Observation& observed) {
   std::set<pid_t> foreign(observed.on_gpu.begin(), observed.on_gpu.end());
@@ -33,7 +34,7 @@ std::optional<T> Lower(const std::optional<T>& a, const std::optional<T>& b) {
   return a && b ? std::min(*a, *b) : (a ? a : b);
 }
 
-const Client* FindClient(const std::vector<Server>& servers, pid_t server, pid_t client) {
+const Client* FindClient(const std::vector<MpsServerStatus>& servers, pid_t server, pid_t client) {
   for (const auto& each : servers)
     for (const auto& seen : each.clients)
       if (each.pid == server && seen.pid == client) return &seen;
@@ -42,7 +43,8 @@ const Client* FindClient(const std::vector<Server>& servers, pid_t server, pid_t
 
 // A client keeps its job and the limits that applied when it was first seen: after the process has ended, no
 // source shows its job.
-void KeepWhatWasSeen(const std::vector<Server>& before, bool knows_limits, std::vector<Server>& now) {
+void KeepWhatWasSeen(const std::vector<MpsServerStatus>& before, bool knows_limits,
+                     std::vector<MpsServerStatus>& now) {
   for (auto& server : now)
     for (auto& client : server.clients) {
       if (const auto* const seen = FindClient(before, server.pid, client.pid)) {

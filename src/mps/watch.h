@@ -13,7 +13,7 @@
 namespace gpuman::mps {
 
 struct Observation {
-  std::vector<Server> servers;
+  std::vector<MpsServerStatus> servers;
   std::vector<pid_t> on_gpu;  // processes that the driver lists; not newer than `servers`
 };
 
@@ -37,14 +37,15 @@ class MpsClientWatch {
 
   // A client keeps its first limits: for each limit, the lower of the client's own and the one that its
   // server had when the client was first seen.
-  const std::vector<Server>& servers() const { return servers_; }
+  const std::vector<MpsServerStatus>& servers() const { return servers_; }
   // Processes that were seen outside MPS twice in a row, so that a program that is just becoming a client
   // does not count.
   const std::set<pid_t>& outside() const { return outside_; }
 
  private:
-  std::vector<Server> servers_;
-  std::vector<Server> gone_;  // missing since the last call; another user's server may still replace them
+  std::vector<MpsServerStatus> servers_;
+  std::vector<MpsServerStatus>
+      gone_;                  // missing since the last call; another user's server may still replace them
   bool knows_limits_ = true;  // for clients that are seen for the first time
   std::set<pid_t> suspects_;
   std::set<pid_t> outside_;

@@ -10,8 +10,8 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using Kind = Notice::Kind;
 
-Server Serving(pid_t pid, uid_t uid, const std::vector<pid_t>& clients = {}) {
-  Server server{pid, uid, {}, {}};
+MpsServerStatus Serving(pid_t pid, uid_t uid, const std::vector<pid_t>& clients = {}) {
+  MpsServerStatus server{pid, uid, {}, {}};
   for (const pid_t client : clients) server.clients.push_back({client, uid, {}, {}});
   return server;
 }
@@ -53,7 +53,7 @@ TEST(MpsClientWatch, AServerSeenBeforeAResetIsNotReportedDead) {
 
 TEST(MpsClientWatch, AClientThatEndedWithItsServerIsNamedWithItsJob) {
   MpsClientWatch watch;
-  Server server = Serving(10, 1000, {20});
+  MpsServerStatus server = Serving(10, 1000, {20});
   server.clients.front().job = base::JobId{7};
   watch.On({{server}, {}});
   // The process is a zombie: the server still lists it, and it has no user any more.

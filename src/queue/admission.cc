@@ -122,7 +122,7 @@ base::Result<> MayQueue(const Account& account, std::string_view what, int queue
 }
 
 base::Result<> MayGoTo(const Snapshot& snapshot, Index running, std::size_t gpu, WallTime now) {
-  const RunningJobRow& job = snapshot.running[running];
+  const RunningJobInput& job = snapshot.running[running];
   const Gpu& info = snapshot.gpus[gpu];
   const auto no = [&](std::string why) {
     return Fail(ErrorCode::kConflict,

@@ -110,8 +110,8 @@ std::vector<Index> SnapshotUpdater::Keep(AccountKind kind, const std::vector<boo
 void SnapshotUpdater::Forget(WallTime now) {
   std::vector<bool> users = users_.limited, projects = projects_.limited;
   std::vector<bool> members(snapshot_.members.size());
-  for (const WaitingJobRow& row : snapshot_.waiting) members[row.member] = true;
-  for (const RunningJobRow& row : snapshot_.running) members[row.member] = true;
+  for (const WaitingJobInput& row : snapshot_.waiting) members[row.member] = true;
+  for (const RunningJobInput& row : snapshot_.running) members[row.member] = true;
   for (std::size_t i = 0; i < members.size(); ++i) {
     const ProjectMember& member = snapshot_.members[i];
     if (member.usage.as_of + kHalfLivesKept * snapshot_.settings.half_life > now) members[i] = true;
@@ -141,13 +141,13 @@ void SnapshotUpdater::Forget(WallTime now) {
     renumber(row);
     row.member = member[row.member];
   };
-  for (WaitingJobRow& row : snapshot_.waiting) renumber_job(row);
-  for (RunningJobRow& row : snapshot_.running) renumber_job(row);
+  for (WaitingJobInput& row : snapshot_.waiting) renumber_job(row);
+  for (RunningJobInput& row : snapshot_.running) renumber_job(row);
   for (Reservation& reservation : snapshot_.reservations)
     for (Index& each : reservation.users) each = user[each];
 }
 
-void SnapshotUpdater::CountQueued(const WaitingJobRow& row, int by) {
+void SnapshotUpdater::CountQueued(const WaitingJobInput& row, int by) {
   users_.queued[row.user] += by;
   if (row.project != kNone) projects_.queued[row.project] += by;
 }

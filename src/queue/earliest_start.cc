@@ -11,7 +11,7 @@ namespace {
 bool Yields(const Room& room, const Ranks& ranks, const Holder& holder, const PlacementRequest& request) {
   const Snapshot& snapshot = room.snapshot();
   if (holder.running == kNone || request.need.preemptible || !snapshot.settings.preempt) return false;
-  const RunningJobRow& job = snapshot.running[holder.running];
+  const RunningJobInput& job = snapshot.running[holder.running];
   return snapshot.needs[job.need].preemptible &&
          ranks.Of(room.now(), job.member, job.need, job.priority) > request.rank;
 }
@@ -57,7 +57,7 @@ std::vector<WallTime> Moments(const Room& room, const PlacementRequest& request,
   for (const Reservation& each : room.snapshot().reservations)
     if (each.end > room.now()) moments.push_back(each.end);
   if (!request.host_counted && (request.need.host_memory.count > 0 || request.need.cpus > 0))
-    for (const RunningJobRow& job : room.snapshot().running)
+    for (const RunningJobInput& job : room.snapshot().running)
       if (const WallTime end = room.EndOf(job); end != kNever) moments.push_back(end);
   std::sort(moments.begin(), moments.end());
   moments.erase(std::unique(moments.begin(), moments.end()), moments.end());

@@ -87,8 +87,8 @@ Explainer::Explainer(const Snapshot& snapshot, const Plan& plan, WallTime now, c
       now_(now),
       room_(snapshot, now),
       quota_use_(snapshot) {
-  for (const Start& start : plan.starts) {
-    const WaitingJobRow& job = snapshot.waiting[start.waiting];
+  for (const StartDecision& start : plan.starts) {
+    const WaitingJobInput& job = snapshot.waiting[start.waiting];
     PlacementRequest request{.need = snapshot.needs[job.need], .user = job.user, .job = job.id};
     room_.Take(request, start.gpus);
     quota_use_.Start(job);
@@ -121,7 +121,7 @@ std::string Explainer::OutOfUse(const Need& need) const {
 
 // What stays of suspended jobs on the possible GPUs, where the job would fit without it: "; it asks for 60GiB
 // on each, and 30GiB of suspended job 7 stay on GPU 0".
-std::string Explainer::WhatStays(const WaitingJobRow& job) const {
+std::string Explainer::WhatStays(const WaitingJobInput& job) const {
   const Need& need = snapshot_.needs[job.need];
   const base::Bytes wanted = std::max(need.memory, need.free_memory);
   std::string text;
@@ -138,7 +138,7 @@ std::string Explainer::WhatStays(const WaitingJobRow& job) const {
   return text.empty() ? text : fmt::format("; it asks for {} on each{}", base::FormatBytes(wanted), text);
 }
 
-std::string Explainer::Resources(const WaitingJobRow& job) const {
+std::string Explainer::Resources(const WaitingJobInput& job) const {
   const Need& need = snapshot_.needs[job.need];
   const PlacementRequest request{.need = need, .user = job.user, .job = job.id};
   if (need.host_memory > host_.memory.value_or(need.host_memory))
@@ -161,7 +161,7 @@ std::string Explainer::Resources(const WaitingJobRow& job) const {
                      Count(need.possible.count(), "GPU"), WhatStays(job));
 }
 
-std::string Explainer::Quotas(const WaitingJobRow& job) const {
+std::string Explainer::Quotas(const WaitingJobInput& job) const {
   const CurrentAccountUsage more = UsageOf(snapshot_.needs[job.need], Millis(0), false);
   std::string text = QuotaText("user", snapshot_.users[job.user], quota_use_.user(job.user), more);
   if (text.empty() && job.project != kNone)
@@ -170,7 +170,7 @@ std::string Explainer::Quotas(const WaitingJobRow& job) const {
 }
 
 std::string Explainer::Of(Index waiting) const {
-  const WaitingJobRow& job = snapshot_.waiting[waiting];
+  const WaitingJobInput& job = snapshot_.waiting[waiting];
   const Verdict& verdict = plan_.verdicts[waiting];
   const Need& need = snapshot_.needs[job.need];
   const std::string front =

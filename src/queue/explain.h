@@ -45,12 +45,12 @@ class Explainer {
   Blockers BlockersOf(Index waiting) const;
 
  private:
-  std::string Resources(const WaitingJobRow& job) const;
-  std::string Quotas(const WaitingJobRow& job) const;
+  std::string Resources(const WaitingJobInput& job) const;
+  std::string Quotas(const WaitingJobInput& job) const;
   std::string List(const Need& need, bool (*holds)(const Gpu&), std::string_view what) const;
   std::string OutOfUse(const Need& need) const;
   std::vector<GpuHolder> HoldersFor(const Need& need) const;
-  std::string WhatStays(const WaitingJobRow& job) const;
+  std::string WhatStays(const WaitingJobInput& job) const;
 
   const Snapshot& snapshot_;
   const Plan& plan_;

@@ -57,13 +57,13 @@ class Forecasting {
         arrays_(snapshot.arrays.size()),
         groups_(snapshot.groups.size()) {
     SetLimits();
-    for (const RunningJobRow& job : snapshot.running) Runs(job);
+    for (const RunningJobInput& job : snapshot.running) Runs(job);
   }
 
-  void Starts(const WaitingJobRow& job, const GpuSet& gpus) { Hold(job, gpus, {now_}); }
+  void Starts(const WaitingJobInput& job, const GpuSet& gpus) { Hold(job, gpus, {now_}); }
 
   // Places the job at its earliest start.
-  Moment Place(const WaitingJobRow& job, WallTime known) {
+  Moment Place(const WaitingJobInput& job, WallTime known) {
     const Need& need = snapshot_.needs[job.need];
     Moment start = Allowed(job);
     GpuSet gpus;
@@ -98,7 +98,7 @@ class Forecasting {
 
   static bool IsPresumed(const Need& need) { return need.time_limit.count() <= 0; }
 
-  void Runs(const RunningJobRow& job) {
+  void Runs(const RunningJobInput& job) {
     const Need& need = snapshot_.needs[job.need];
     const bool leaving = job.phase == RunningPhase::kLeaving;
     const Moment end = leaving
@@ -109,7 +109,7 @@ class Forecasting {
     ForEach(job.gpus, [&](std::size_t gpu) { Occupy(gpu, need, {now_}, end); });
   }
 
-  void Hold(const WaitingJobRow& job, const GpuSet& gpus, Moment start) {
+  void Hold(const WaitingJobInput& job, const GpuSet& gpus, Moment start) {
     const Need& need = snapshot_.needs[job.need];
     const Moment end{start.at + LengthOf(need), start.presumed || IsPresumed(need)};
     Count(job, need, end);
@@ -143,7 +143,7 @@ class Forecasting {
   }
 
   // When quotas and throttles let the job start.
-  Moment Allowed(const WaitingJobRow& job) {
+  Moment Allowed(const WaitingJobInput& job) {
     const int gpus = snapshot_.needs[job.need].gpus;
     Moment when{std::max(now_, job.begin)};
     when = std::max(
@@ -157,7 +157,7 @@ class Forecasting {
   }
 
   // The first time from `start` on at which enough usable GPUs are free; `gpus` returns these GPUs.
-  Moment Soonest(const WaitingJobRow& job, Moment start, GpuSet& gpus) {
+  Moment Soonest(const WaitingJobInput& job, Moment start, GpuSet& gpus) {
     const Need& need = snapshot_.needs[job.need];
     const auto count = static_cast<std::size_t>(need.gpus);
     for (;;) {
@@ -184,7 +184,7 @@ class Forecasting {
 
   // The first time from `from` on at which the job could run to its end without another user's reservation of
   // the GPU.
-  Moment Unreserved(std::size_t gpu, const WaitingJobRow& job, Moment from) const {
+  Moment Unreserved(std::size_t gpu, const WaitingJobInput& job, Moment from) const {
     const Need& need = snapshot_.needs[job.need];
     const Millis length = need.preemptible && snapshot_.settings.preempt ? Millis(1) : LengthOf(need);
     for (bool moved = true; moved && from.at != kNever;) {
@@ -217,7 +217,7 @@ StartEstimates Forecast(const Snapshot& snapshot, const Plan& plan, WallTime now
   auto& [starts, presumed] = estimates;
   if (snapshot.paused) return estimates;
   Forecasting forecasting(snapshot, now);
-  for (const Start& start : plan.starts) {
+  for (const StartDecision& start : plan.starts) {
     starts[start.waiting] = now;
     forecasting.Starts(snapshot.waiting[start.waiting], start.gpus);
   }

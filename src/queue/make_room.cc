@@ -43,7 +43,7 @@ base::Bytes MemoryOf(const Room& room, Index running) {
 }
 
 // What stays of the job on the GPU when it leaves for another.
-base::Bytes LeftOf(const RunningJobRow& job, std::size_t gpu) {
+base::Bytes LeftOf(const RunningJobInput& job, std::size_t gpu) {
   return job.suspendable ? LeftOn(job, gpu) : base::Bytes{};
 }
 
@@ -92,18 +92,18 @@ bool IsCandidate(const Room& room, std::size_t gpu, const PlacementRequest& requ
   return request.need.possible.test(gpu) && room.IsUsable(gpu, request.need) && room.MayHold(gpu, request);
 }
 
-bool HasRunLongEnough(const Room& room, const RunningJobRow& job) {
+bool HasRunLongEnough(const Room& room, const RunningJobInput& job) {
   return job.phase == RunningPhase::kRunning && job.undisturbed >= room.snapshot().settings.preempt_after;
 }
 
-double CostOf(const RunningJobRow& job, bool ends) {
+double CostOf(const RunningJobInput& job, bool ends) {
   if (job.suspendable && !ends) return job.idle ? 0.5 : 1;
   return 10 + std::chrono::duration<double, std::ratio<60>>(job.ran).count();  // its work is lost
 }
 
 // A request for other GPUs, for a job that must leave `gpu`.
 PlacementRequest Elsewhere(const Room& room, Index running, std::size_t gpu, const GpuSet& kept) {
-  const RunningJobRow& job = room.snapshot().running[running];
+  const RunningJobInput& job = room.snapshot().running[running];
   PlacementRequest request{
       .need = room.snapshot().needs[job.need], .user = job.user, .job = job.id, .priority = job.priority};
   request.end = room.EndOf(job);
@@ -116,7 +116,7 @@ PlacementRequest Elsewhere(const Room& room, Index running, std::size_t gpu, con
 // Moves the jobs that are in the way of `request` on `gpu` to other GPUs, in `trial`.
 bool MoveAway(Room& trial, const PlacementRequest& request, std::size_t gpu, const GpuSet& kept,
               RoomPlan& plan) {
-  Ground ground = Survey(trial, gpu, request, [&](const RunningJobRow& job) {
+  Ground ground = Survey(trial, gpu, request, [&](const RunningJobInput& job) {
     return job.movable && job.gpus.count() == 1 && HasRunLongEnough(trial, job);
   });
   const auto& running = trial.snapshot().running;
@@ -170,7 +170,7 @@ std::optional<RoomPlan> MakeRoomByPreempting(const Room& room, const Ranks& rank
                                              const PlacementRequest& request, WallTime& again) {
   const Snapshot& snapshot = room.snapshot();
   if (!room.HostFits(request) || request.need.gpus == 0) return std::nullopt;
-  const auto yields = [&](const RunningJobRow& job) {
+  const auto yields = [&](const RunningJobInput& job) {
     const bool urgent =
         job.priority < request.priority ||
         (!request.need.preemptible && room.now() >= request.since + snapshot.settings.preempt_wait);
@@ -181,14 +181,14 @@ std::optional<RoomPlan> MakeRoomByPreempting(const Room& room, const Ranks& rank
   std::vector<std::pair<std::size_t, Leavers>> candidates;
   for (std::size_t gpu = 0; gpu < room.slots().size(); ++gpu) {
     if (!IsCandidate(room, gpu, request)) continue;
-    Ground ground = Survey(room, gpu, request, [&](const RunningJobRow& job) {
+    Ground ground = Survey(room, gpu, request, [&](const RunningJobInput& job) {
       if (!yields(job)) return false;
       if (!HasRunLongEnough(room, job))
         again = std::min(again, room.now() + snapshot.settings.preempt_after - job.undisturbed);
       return HasRunLongEnough(room, job);
     });
     std::sort(ground.may_go.begin(), ground.may_go.end(), [&](Index a, Index b) {
-      const RunningJobRow &x = snapshot.running[a], &y = snapshot.running[b];
+      const RunningJobInput &x = snapshot.running[a], &y = snapshot.running[b];
       return std::tuple(!x.idle, !x.suspendable, x.priority, x.undisturbed, -x.id.value) <
              std::tuple(!y.idle, !y.suspendable, y.priority, y.undisturbed, -y.id.value);
     });

@@ -22,14 +22,14 @@ Plan Greedy(const Snapshot& snapshot, WallTime now, bool by_priority) {
   std::vector<Index> order(snapshot.waiting.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](Index a, Index b) {
-    const WaitingJobRow &x = snapshot.waiting[a], &y = snapshot.waiting[b];
+    const WaitingJobInput &x = snapshot.waiting[a], &y = snapshot.waiting[b];
     return std::tuple(by_priority ? -x.priority : 0, x.since, x.id) <
            std::tuple(by_priority ? -y.priority : 0, y.since, y.id);
   });
   Room room(snapshot, now);
   Plan plan;
   for (const Index each : order) {
-    const WaitingJobRow& job = snapshot.waiting[each];
+    const WaitingJobInput& job = snapshot.waiting[each];
     const PlacementRequest request{.need = snapshot.needs[job.need], .user = job.user, .job = job.id};
     if (const auto gpus = room.Find(request)) {
       room.Take(request, *gpus);

@@ -25,10 +25,11 @@ class Passing {
         attempted_(snapshot.needs.size(), false) {
     plan_.verdicts.resize(snapshot.waiting.size());
     attempts_ = snapshot.paused ? 0 : snapshot.settings.attempts;
-    can_yield_ = std::any_of(snapshot.running.begin(), snapshot.running.end(), [&](const RunningJobRow& job) {
-      return job.movable || job.phase == RunningPhase::kLeaving || job.phase == RunningPhase::kMoving ||
-             snapshot.needs[job.need].preemptible;
-    });
+    can_yield_ =
+        std::any_of(snapshot.running.begin(), snapshot.running.end(), [&](const RunningJobInput& job) {
+          return job.movable || job.phase == RunningPhase::kLeaving || job.phase == RunningPhase::kMoving ||
+                 snapshot.needs[job.need].preemptible;
+        });
   }
 
   Plan Run() {
@@ -73,7 +74,7 @@ class Passing {
     std::vector<Ranked> ranked;
     ranked.reserve(snapshot_.waiting.size());
     for (std::uint32_t i = 0; i < snapshot_.waiting.size(); ++i) {
-      const WaitingJobRow& job = snapshot_.waiting[i];
+      const WaitingJobInput& job = snapshot_.waiting[i];
       const Reason reason = ReasonToWait(job);
       if (reason == Reason::kStarts) {
         const bool plain = quota_use_.IsFree(job) && !snapshot_.paused && !room_.IsPrivileged(job.user);
@@ -86,7 +87,7 @@ class Passing {
       if (reason == Reason::kBeginTime || reason == Reason::kRetryDelay) WakeAt(job.begin);
     }
     for (std::uint32_t i = 0; i < snapshot_.running.size(); ++i) {
-      const RunningJobRow& job = snapshot_.running[i];
+      const RunningJobInput& job = snapshot_.running[i];
       if (job.phase == RunningPhase::kSuspended && job.wants_back)
         ranked.push_back({ranks_.Of(job.since, job.member, job.need, job.priority),
                           static_cast<std::uint32_t>(snapshot_.waiting.size()) + i, kNone});
@@ -97,7 +98,7 @@ class Passing {
   }
 
   // Why the job waits even on an empty machine; kStarts: it would not wait there.
-  Reason ReasonToWait(const WaitingJobRow& job) const {
+  Reason ReasonToWait(const WaitingJobInput& job) const {
     if (job.dependency == DependencyState::kImpossible && (job.auto_cancel || !job.held))
       return Reason::kDependencyNever;
     if (job.held) return Reason::kHeld;
@@ -109,7 +110,7 @@ class Passing {
   // Preempts preemptible jobs on GPUs whose reservation for another user has begun.
   void ClearReserved() {
     for (std::size_t i = 0; i < snapshot_.running.size(); ++i) {
-      const RunningJobRow& job = snapshot_.running[i];
+      const RunningJobInput& job = snapshot_.running[i];
       if (!snapshot_.settings.preempt || job.phase != RunningPhase::kRunning ||
           !snapshot_.needs[job.need].preemptible)
         continue;
@@ -124,7 +125,7 @@ class Passing {
   }
 
   void Preempted(Index running, JobId for_job, bool ends = false) {
-    const RunningJobRow& job = snapshot_.running[running];
+    const RunningJobInput& job = snapshot_.running[running];
     base::Bytes left;
     for (const ResidualOnGpu& each : job.left)
       if (ends) left += each.bytes;
@@ -140,7 +141,7 @@ class Passing {
   }
 
   void Consider(Index waiting) {
-    const WaitingJobRow& job = snapshot_.waiting[waiting];
+    const WaitingJobInput& job = snapshot_.waiting[waiting];
     if (snapshot_.paused) return Waits(waiting, Reason::kPaused);
     if (const Reason refusal = quota_use_.Refuses(job); refusal != Reason::kStarts) {
       if (refusal == Reason::kQuota) WakeAtRelief(job);
@@ -152,7 +153,7 @@ class Passing {
     Start(waiting, job);
   }
 
-  void Start(Index waiting, const WaitingJobRow& job) {
+  void Start(Index waiting, const WaitingJobInput& job) {
     const PlacementRequest request = PlacementRequestOf(job);
     const bool alike = !room_.IsPrivileged(job.user);  // a refusal holds for all jobs with this need
     if (alike && !MayAttempt(job.need)) refused_[job.need] = refusals_.Of(request);
@@ -181,7 +182,7 @@ class Passing {
 
   // A suspended job returns to suitable GPUs; one that cannot be moved returns to those that it left.
   void ConsiderSuspended(Index running) {
-    const RunningJobRow& job = snapshot_.running[running];
+    const RunningJobInput& job = snapshot_.running[running];
     if (snapshot_.paused || quota_use_.Refuses(job) != Reason::kStarts) return;
     PlacementRequest request = PlacementRequestOf(job);
     if (request.need.time_limit.count() > 0) request.end = room_.EndOf(job);
@@ -231,7 +232,7 @@ class Passing {
       return false;
     }
     for (const auto& [running, to] : plan->moves) {
-      const RunningJobRow& job = snapshot_.running[running];
+      const RunningJobInput& job = snapshot_.running[running];
       plan_.moves.push_back({job.id, job.gpus, to, request.job});
       PlacementRequest moved = PlacementRequestOf(job);
       moved.end = room_.EndOf(job);
@@ -270,7 +271,7 @@ class Passing {
     return std::min(last, request.since + Millis(static_cast<std::int64_t>(waits * ratio / (1 + ratio))));
   }
 
-  void WakeAtRelief(const WaitingJobRow& job) {
+  void WakeAtRelief(const WaitingJobInput& job) {
     WakeAt(std::min(snapshot_.users[job.user].window_relief,
                     job.project == kNone ? kNever : snapshot_.projects[job.project].window_relief));
   }

@@ -175,7 +175,7 @@ TEST(QueuePassRoom, VictimsAreSuspendableThenLowerPriorityThenNewer) {
   const JobId lowest = lab.Runs(low, {3});
   const auto victims = [&] {
     std::vector<JobId> jobs;
-    for (const Preempt& each : lab.Decide().preempts) jobs.push_back(each.job);
+    for (const PreemptDecision& each : lab.Decide().preempts) jobs.push_back(each.job);
     return jobs;
   };
   lab.Waits(Lab::Gpus(1));

@@ -45,41 +45,41 @@ struct Verdict {
   WallTime start = kNever;     // now if it starts; otherwise the time, if it is known without a forecast
 };
 
-struct Start {
+struct StartDecision {
   JobId job{};
   Index waiting = 0;  // its place in Snapshot::waiting
   GpuSet gpus{};
 };
-struct Resume {
+struct ResumeDecision {
   JobId job{};
   GpuSet gpus{};
 };
 // A job leaves the GPU. The daemon suspends a job that is suspendable; it ends any other job, to run it again
 // (requeue). It also ends a suspendable job that would leave too much memory on its GPUs: then `left` says
 // how much, on all of them together.
-struct Preempt {
+struct PreemptDecision {
   JobId job{};
   bool requeue = false;
   JobId for_job{};
   base::Bytes left{};
 };
-struct Move {
+struct MoveDecision {
   JobId job{};
   GpuSet from{}, to{};
   JobId for_job{};
 };
-struct Cancel {
+struct CancelDecision {
   JobId job{};
   Index waiting = 0;
   Reason reason = Reason::kDependencyNever;
 };
 
 struct Plan {
-  std::vector<Start> starts{};
-  std::vector<Resume> resumes{};
-  std::vector<Preempt> preempts{};
-  std::vector<Move> moves{};
-  std::vector<Cancel> cancels{};
+  std::vector<StartDecision> starts{};
+  std::vector<ResumeDecision> resumes{};
+  std::vector<PreemptDecision> preempts{};
+  std::vector<MoveDecision> moves{};
+  std::vector<CancelDecision> cancels{};
   std::vector<Verdict> verdicts{};    // for each of Snapshot::waiting
   std::vector<Index> order{};         // places in Snapshot::waiting, the next job first
   std::optional<WallTime> wake_at{};  // the next pass is due then, even if nothing happens before

@@ -82,16 +82,16 @@ Use UsedBy(const Snapshot& snapshot, WallTime now) {
   for (const ProjectMember& member : snapshot.members) usage.push_back(member.usage);
   Use use{{}, std::vector<double>(usage.size(), 0)};
   // In the order of ids: sums of floating point numbers depend on the order.
-  std::vector<const RunningJobRow*> running;
-  for (const RunningJobRow& job : snapshot.running) running.push_back(&job);
+  std::vector<const RunningJobInput*> running;
+  for (const RunningJobInput& job : snapshot.running) running.push_back(&job);
   std::sort(running.begin(), running.end(),
-            [](const RunningJobRow* a, const RunningJobRow* b) { return a->id < b->id; });
-  for (const RunningJobRow* each : running) {
-    const RunningJobRow& job = *each;
+            [](const RunningJobInput* a, const RunningJobInput* b) { return a->id < b->id; });
+  for (const RunningJobInput* each : running) {
+    const RunningJobInput& job = *each;
     usage[job.member].Add(RateOf(snapshot, snapshot.needs[job.need]), now - job.ran, now, settings.half_life);
     use.active[job.member] = 1;
   }
-  for (const WaitingJobRow& job : snapshot.waiting) use.active[job.member] = 1;
+  for (const WaitingJobInput& job : snapshot.waiting) use.active[job.member] = 1;
   for (const Usage& each : usage)
     use.seconds.push_back(each.At(now, settings.half_life, settings.memory_weight));
   return use;

@@ -96,9 +96,9 @@ void CheckGpus(const Snapshot& snapshot, const Plan& plan) {
   };
   const auto resumes = [&](JobId id) {
     return std::any_of(plan.resumes.begin(), plan.resumes.end(),
-                       [&](const Resume& each) { return each.job == id; });
+                       [&](const ResumeDecision& each) { return each.job == id; });
   };
-  for (const RunningJobRow& job : snapshot.running) {
+  for (const RunningJobInput& job : snapshot.running) {
     const Need& need = snapshot.needs[job.need];
     host += need.host_memory;
     if (job.phase != RunningPhase::kSuspended && job.phase != RunningPhase::kLeaving) add(need, job.gpus);
@@ -106,11 +106,11 @@ void CheckGpus(const Snapshot& snapshot, const Plan& plan) {
       for (const ResidualOnGpu& each : job.left) uses[each.gpu].left += each.bytes;
     // A GPU that a job is still leaving is not handed out.
     if (job.phase == RunningPhase::kLeaving)
-      for (const Start& start : plan.starts)
+      for (const StartDecision& start : plan.starts)
         RC_ASSERT((start.gpus & job.gpus).none() ||
                   (need.share && snapshot.needs[snapshot.waiting[start.waiting].need].share));
   }
-  for (const Start& start : plan.starts) {
+  for (const StartDecision& start : plan.starts) {
     const Need& need = snapshot.needs[snapshot.waiting[start.waiting].need];
     RC_ASSERT(start.gpus.count() == static_cast<std::size_t>(need.gpus));
     RC_ASSERT((start.gpus & ~need.possible).none());
@@ -120,12 +120,12 @@ void CheckGpus(const Snapshot& snapshot, const Plan& plan) {
       uses[gpu].wanted = std::max({uses[gpu].wanted, need.memory, need.free_memory});
     });
   }
-  const auto running = [&](JobId id) -> const RunningJobRow& {
+  const auto running = [&](JobId id) -> const RunningJobInput& {
     return *std::find_if(snapshot.running.begin(), snapshot.running.end(),
-                         [&](const RunningJobRow& job) { return job.id == id; });
+                         [&](const RunningJobInput& job) { return job.id == id; });
   };
-  for (const Resume& each : plan.resumes) add(snapshot.needs[running(each.job).need], each.gpus);
-  for (const Move& each : plan.moves) add(snapshot.needs[running(each.job).need], each.to);
+  for (const ResumeDecision& each : plan.resumes) add(snapshot.needs[running(each.job).need], each.gpus);
+  for (const MoveDecision& each : plan.moves) add(snapshot.needs[running(each.job).need], each.to);
   for (std::size_t gpu = 0; gpu < uses.size(); ++gpu) {
     RC_ASSERT(uses[gpu].exclusive <= 1);
     RC_ASSERT(uses[gpu].exclusive == 0 || uses[gpu].shared == 0);
@@ -137,7 +137,7 @@ void CheckGpus(const Snapshot& snapshot, const Plan& plan) {
 
 void CheckQuotas(const Snapshot& snapshot, const Plan& plan) {
   QuotaTracker quota_use(snapshot);
-  for (const Start& start : plan.starts) quota_use.Start(snapshot.waiting[start.waiting]);
+  for (const StartDecision& start : plan.starts) quota_use.Start(snapshot.waiting[start.waiting]);
   for (Index user = 0; user < snapshot.users.size(); ++user) {
     if (snapshot.users[user].name == "ann") RC_ASSERT(quota_use.user(user).gpus <= kGpuQuota);
     if (snapshot.users[user].name == "bob") RC_ASSERT(quota_use.user(user).GpuHours() <= kHoursQuota);
@@ -150,8 +150,8 @@ void CheckQuotas(const Snapshot& snapshot, const Plan& plan) {
 
 void CheckReservation(const Snapshot& snapshot, const Plan& plan, WallTime now) {
   if (now >= kReservedTo) return;
-  for (const Start& start : plan.starts) {
-    const WaitingJobRow& job = snapshot.waiting[start.waiting];
+  for (const StartDecision& start : plan.starts) {
+    const WaitingJobInput& job = snapshot.waiting[start.waiting];
     const Need& need = snapshot.needs[job.need];
     if (snapshot.users[job.user].name == "cat" || !(start.gpus.test(4) || start.gpus.test(5))) continue;
     if (need.preemptible)
@@ -159,13 +159,13 @@ void CheckReservation(const Snapshot& snapshot, const Plan& plan, WallTime now) 
     else
       RC_ASSERT(need.time_limit.count() > 0 && now + need.time_limit <= kReservedFrom);
   }
-  for (const RunningJobRow& job : snapshot.running) {  // and the preemptible jobs leave
+  for (const RunningJobInput& job : snapshot.running) {  // and the preemptible jobs leave
     if (!snapshot.needs[job.need].preemptible || snapshot.users[job.user].name == "cat" ||
         now < kReservedFrom)
       continue;
     if (job.phase != RunningPhase::kRunning || !(job.gpus.test(4) || job.gpus.test(5))) continue;
     RC_ASSERT(std::any_of(plan.preempts.begin(), plan.preempts.end(),
-                          [&](const Preempt& each) { return each.job == job.id; }));
+                          [&](const PreemptDecision& each) { return each.job == job.id; }));
   }
 }
 
@@ -192,7 +192,7 @@ TEST(QueueProperties, EveryJobThatMayRunEnds) {
       why.clear();
       const Explainer explainer(snapshot, plan, now, dependents);
       for (Index i = 0; i < snapshot.waiting.size(); ++i) why[snapshot.waiting[i].id] = explainer.Of(i);
-      for (const RunningJobRow& job : snapshot.running)
+      for (const RunningJobInput& job : snapshot.running)
         why[job.id] = std::to_string(int(job.phase)) + " on " + job.gpus.to_string();
     });
     world.Run(kStart + 24h * 30);

@@ -31,7 +31,7 @@ QuotaTracker::QuotaTracker(const Snapshot& snapshot)
       groups_(snapshot.groups.size(), 0) {
   for (const Account& user : snapshot.users) limited_users_.push_back(user.quota != Quota{});
   for (const Account& project : snapshot.projects) limited_projects_.push_back(project.quota != Quota{});
-  for (const RunningJobRow& job : snapshot.running) {
+  for (const RunningJobInput& job : snapshot.running) {
     Add(job.user, job.project,
         UsageOf(snapshot.needs[job.need], job.ran, job.phase == RunningPhase::kSuspended));
     if (job.array != kNone) ++arrays_[job.array];
@@ -49,7 +49,7 @@ void QuotaTracker::Add(Index user, Index project, const CurrentAccountUsage& mor
   if (project != kNone) add(projects_[project]);
 }
 
-Reason QuotaTracker::Refuses(const WaitingJobRow& job) const {
+Reason QuotaTracker::Refuses(const WaitingJobInput& job) const {
   if (job.array != kNone && snapshot_.arrays[job.array].limit > 0 &&
       arrays_[job.array] >= snapshot_.arrays[job.array].limit)
     return Reason::kArrayLimit;
@@ -63,7 +63,7 @@ Reason QuotaTracker::Refuses(const WaitingJobRow& job) const {
   return Reason::kStarts;
 }
 
-Reason QuotaTracker::Refuses(const RunningJobRow& job) const {
+Reason QuotaTracker::Refuses(const RunningJobInput& job) const {
   const CurrentAccountUsage more{.gpus = snapshot_.needs[job.need].gpus};
   if (!Allows(snapshot_.users[job.user], users_[job.user], more)) return Reason::kQuota;
   if (job.project != kNone && !Allows(snapshot_.projects[job.project], projects_[job.project], more))
@@ -71,13 +71,13 @@ Reason QuotaTracker::Refuses(const RunningJobRow& job) const {
   return Reason::kStarts;
 }
 
-void QuotaTracker::Start(const WaitingJobRow& job) {
+void QuotaTracker::Start(const WaitingJobInput& job) {
   Add(job.user, job.project, UsageOf(snapshot_.needs[job.need], Millis(0), false));
   if (job.array != kNone) ++arrays_[job.array];
   if (job.group != kNone) ++groups_[job.group];
 }
 
-void QuotaTracker::Resume(const RunningJobRow& job) {
+void QuotaTracker::Resume(const RunningJobInput& job) {
   Add(job.user, job.project, {.gpus = snapshot_.needs[job.need].gpus});
 }
 

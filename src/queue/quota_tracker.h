@@ -26,15 +26,15 @@ class QuotaTracker {
   explicit QuotaTracker(const Snapshot& snapshot);
 
   // No quota and no throttle can refuse this job.
-  bool IsFree(const WaitingJobRow& job) const {
+  bool IsFree(const WaitingJobInput& job) const {
     return job.array == kNone && job.group == kNone && !IsLimited(job.user, job.project);
   }
   // kArrayLimit, kGroupLimit, kQuota; kStarts if none of them prevents it.
-  Reason Refuses(const WaitingJobRow& job) const;
+  Reason Refuses(const WaitingJobInput& job) const;
   // The same for a suspended job that comes back. Such a job is counted already, except for its GPUs.
-  Reason Refuses(const RunningJobRow& job) const;
-  void Start(const WaitingJobRow& job);
-  void Resume(const RunningJobRow& job);
+  Reason Refuses(const RunningJobInput& job) const;
+  void Start(const WaitingJobInput& job);
+  void Resume(const RunningJobInput& job);
 
   const CurrentAccountUsage& user(Index user) const { return users_[user]; }
   const CurrentAccountUsage& project(Index project) const { return projects_[project]; }

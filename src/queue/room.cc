@@ -40,7 +40,7 @@ Room::Room(const Snapshot& snapshot, WallTime now)
     slots_.push_back(slot);
   }
   for (std::size_t i = 0; i < snapshot.running.size(); ++i) {
-    const RunningJobRow& job = snapshot.running[i];
+    const RunningJobInput& job = snapshot.running[i];
     const Need& need = snapshot.needs[job.need];
     Subtract(host_, need);
     if (job.phase == RunningPhase::kSuspended) {
@@ -66,7 +66,7 @@ Room::Room(const Snapshot& snapshot, WallTime now)
   }
 }
 
-WallTime Room::EndOf(const RunningJobRow& job) const {
+WallTime Room::EndOf(const RunningJobInput& job) const {
   const Millis limit = snapshot_->needs[job.need].time_limit;
   if (limit.count() == 0) return kNever;
   return now_ + std::max(Millis(0), limit - job.ran);
@@ -241,7 +241,7 @@ void Room::Claim(const PlacementRequest& request, const GpuSet& gpus, WallTime f
 
 Host Room::HostAt(WallTime time) const {
   Host host = snapshot_->host;
-  for (const RunningJobRow& job : snapshot_->running) {
+  for (const RunningJobInput& job : snapshot_->running) {
     const Need& need = snapshot_->needs[job.need];
     if (HasHost(need) && job.phase != RunningPhase::kLeaving && EndOf(job) > time) Subtract(host, need);
   }

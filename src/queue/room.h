@@ -105,7 +105,7 @@ class Room {
   WallTime now() const { return now_; }
   // The part of the host that is free at `time`, as far as it is counted.
   Host HostAt(WallTime time) const;
-  WallTime EndOf(const RunningJobRow& job) const;
+  WallTime EndOf(const RunningJobInput& job) const;
 
  private:
   struct HostHolder {

@@ -107,7 +107,7 @@ enum class DependencyState : std::uint8_t { kMet, kWaits, kImpossible };
 
 // A job that waits for its start. A pass does not read the rows in memory order, so each row fills one cache
 // line.
-struct alignas(64) WaitingJobRow {
+struct alignas(64) WaitingJobInput {
   JobId id{};
   WallTime since{};                  // submitted, or requeued
   WallTime begin = WallTime::min();  // begin time, or the end of a retry's delay
@@ -138,7 +138,7 @@ struct ResidualOnGpu {
 };
 
 // A job that has started and not ended, whether the queue started it or not.
-struct RunningJobRow {
+struct RunningJobInput {
   JobId id{};
   Index need = 0;
   Index user = 0;
@@ -162,7 +162,7 @@ struct RunningJobRow {
 };
 
 // The memory of the job that stays on this GPU, or would.
-inline base::Bytes LeftOn(const RunningJobRow& job, std::size_t gpu) {
+inline base::Bytes LeftOn(const RunningJobInput& job, std::size_t gpu) {
   base::Bytes sum;
   for (const ResidualOnGpu& each : job.left)
     if (each.gpu == gpu) sum += each.bytes;
@@ -194,8 +194,8 @@ struct Snapshot {
   std::vector<Account> users{}, projects{};
   std::vector<ProjectMember> members{};
   std::vector<ConcurrencyLimit> arrays{}, groups{};
-  std::vector<WaitingJobRow> waiting{};  // in any order
-  std::vector<RunningJobRow> running{};
+  std::vector<WaitingJobInput> waiting{};  // in any order
+  std::vector<RunningJobInput> running{};
   std::vector<Reservation> reservations{};
 };
 

@@ -97,7 +97,7 @@ void SnapshotUpdater::SetGpus(std::vector<Gpu> gpus, std::vector<Link> links) {
       if (set.test(i)) uuids.push_back(before[i].uuid);
     set = SetOf(uuids);
   };
-  for (RunningJobRow& row : snapshot_.running) {
+  for (RunningJobInput& row : snapshot_.running) {
     translate(row.gpus);
     translate(row.leaving);
     std::map<std::string, base::Bytes> left;
@@ -131,14 +131,14 @@ void SnapshotUpdater::SetReservations(const std::vector<ReservationSpec>& reserv
 void SnapshotUpdater::PutWaiting(const WaitingJob& job, const JobSpec& spec) {
   const Common common = Acquire(job.user, spec, job.array);
   Erase(job.id);
-  WaitingJobRow row{.id = job.id,
-                    .since = job.since,
-                    .begin = std::max(job.not_before, spec.begin.value_or(WallTime::min())),
-                    .priority = static_cast<std::int16_t>(spec.priority),
-                    .dependency = job.dependency,
-                    .held = job.held,
-                    .retries = job.not_before > spec.begin.value_or(WallTime::min()),
-                    .auto_cancel = spec.auto_cancel};
+  WaitingJobInput row{.id = job.id,
+                      .since = job.since,
+                      .begin = std::max(job.not_before, spec.begin.value_or(WallTime::min())),
+                      .priority = static_cast<std::int16_t>(spec.priority),
+                      .dependency = job.dependency,
+                      .held = job.held,
+                      .retries = job.not_before > spec.begin.value_or(WallTime::min()),
+                      .auto_cancel = spec.auto_cancel};
   SetCommon(row, common);
   rows_[job.id.value] = {false, static_cast<Index>(snapshot_.waiting.size())};
   CountQueued(row, 1);
@@ -148,18 +148,18 @@ void SnapshotUpdater::PutWaiting(const WaitingJob& job, const JobSpec& spec) {
 void SnapshotUpdater::PutRunning(const RunningJob& job, const JobSpec& spec) {
   const Common common = Acquire(job.user, spec, job.array);
   Erase(job.id);
-  RunningJobRow row{.id = job.id,
-                    .priority = static_cast<std::int16_t>(spec.priority),
-                    .phase = job.phase,
-                    .suspendable = job.suspendable,
-                    .movable = job.movable,
-                    .idle = job.idle,
-                    .wants_back = job.wants_back,
-                    .gpus = SetOf(job.gpus),
-                    .leaving = SetOf(job.leaving),
-                    .left = LeftOf(job.left),
-                    .ran = job.ran_before,
-                    .since = job.since};
+  RunningJobInput row{.id = job.id,
+                      .priority = static_cast<std::int16_t>(spec.priority),
+                      .phase = job.phase,
+                      .suspendable = job.suspendable,
+                      .movable = job.movable,
+                      .idle = job.idle,
+                      .wants_back = job.wants_back,
+                      .gpus = SetOf(job.gpus),
+                      .leaving = SetOf(job.leaving),
+                      .left = LeftOf(job.left),
+                      .ran = job.ran_before,
+                      .since = job.since};
   SetCommon(row, common);
   rows_[job.id.value] = {true, static_cast<Index>(snapshot_.running.size())};
   snapshot_.running.push_back(row);
@@ -178,7 +178,7 @@ void SnapshotUpdater::Erase(JobId id) {
 }
 
 void SnapshotUpdater::EraseWaiting(Index row) {
-  const WaitingJobRow old = snapshot_.waiting[row];
+  const WaitingJobInput old = snapshot_.waiting[row];
   snapshot_.waiting[row] = snapshot_.waiting.back();
   snapshot_.waiting.pop_back();
   if (row < snapshot_.waiting.size()) rows_[snapshot_.waiting[row].id.value].row = row;
@@ -187,7 +187,7 @@ void SnapshotUpdater::EraseWaiting(Index row) {
 }
 
 void SnapshotUpdater::EraseRunning(Index row) {
-  const RunningJobRow old = snapshot_.running[row];
+  const RunningJobInput old = snapshot_.running[row];
   snapshot_.running[row] = snapshot_.running.back();
   snapshot_.running.pop_back();
   clocks_[row] = clocks_.back();

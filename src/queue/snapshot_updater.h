@@ -155,7 +155,7 @@ class SnapshotUpdater {
   Accounts& AccountsOf(AccountKind kind) { return kind == AccountKind::kUser ? users_ : projects_; }
   // Maps each old row to the new one.
   std::vector<Index> Keep(AccountKind kind, const std::vector<bool>& kept);
-  void CountQueued(const WaitingJobRow& row, int by);
+  void CountQueued(const WaitingJobInput& row, int by);
   void EraseWaiting(Index row);
   void EraseRunning(Index row);
 

@@ -157,8 +157,8 @@ TEST(QueueBook, ChangesAddUpToWhatThereIs) {
       if (row.array != kNone)
         RC_ASSERT(snapshot.arrays[row.array].name == std::to_string(request.array->array.value));
     };
-    for (const WaitingJobRow& row : snapshot.waiting) check(row, false);
-    for (const RunningJobRow& row : snapshot.running) check(row, true);
+    for (const WaitingJobInput& row : snapshot.waiting) check(row, false);
+    for (const RunningJobInput& row : snapshot.running) check(row, true);
     RC_ASSERT(lab.book.Queued(AccountKind::kUser, "ann") == static_cast<int>(snapshot.waiting.size()));
   }));
 }

@@ -106,9 +106,9 @@ inline GpuSet Set(const std::vector<std::size_t>& gpus) {
 }
 
 // "7:0,1 8:": which job starts on which GPUs, in order.
-inline std::string Text(const std::vector<Start>& starts) {
+inline std::string Text(const std::vector<StartDecision>& starts) {
   std::string text;
-  for (const Start& start : starts) {
+  for (const StartDecision& start : starts) {
     text += (text.empty() ? "" : " ") + std::to_string(start.job.value) + ":";
     bool first = true;
     ForEach(start.gpus, [&](std::size_t gpu) {

@@ -195,7 +195,7 @@ class Simulator {
       next_wake_ = *plan.wake_at;
       events_.push({next_wake_, events_seen_++, Kind::kWake, 0, 0});
     }
-    for (const Preempt& each : plan.preempts) {
+    for (const PreemptDecision& each : plan.preempts) {
       const std::size_t job = JobOf(each.job);
       Stop(job);
       state_[job].state = State::kLeaving;
@@ -204,7 +204,7 @@ class Simulator {
       Put(job);
       Later(hand_over_, Kind::kLeft, job);
     }
-    for (const Move& each : plan.moves) {
+    for (const MoveDecision& each : plan.moves) {
       const std::size_t job = JobOf(each.job);
       Stop(job);
       state_[job].gpus = each.from | each.to;
@@ -214,19 +214,19 @@ class Simulator {
       Put(job);
       Later(hand_over_, Kind::kMoved, job);
     }
-    for (const Resume& each : plan.resumes) {
+    for (const ResumeDecision& each : plan.resumes) {
       state_[JobOf(each.job)].gpus = each.gpus;
       Go(JobOf(each.job), State::kRunning, hand_over_);
       Put(JobOf(each.job));
     }
-    for (const Start& each : plan.starts) {
+    for (const StartDecision& each : plan.starts) {
       const std::size_t job = JobOf(each.job);
       if (!jobs_[job].started) jobs_[job].started = now_;
       state_[job].gpus = each.gpus;
       Go(job, State::kRunning, Millis(0));
       Put(job);
     }
-    for (const Cancel& each : plan.cancels) lab_.book.Erase(each.job);
+    for (const CancelDecision& each : plan.cancels) lab_.book.Erase(each.job);
     return !plan.preempts.empty() || !plan.moves.empty() || !plan.resumes.empty() || !plan.starts.empty();
   }
 

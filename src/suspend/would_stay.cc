@@ -20,7 +20,7 @@ BytesByGpu WouldStay(const std::vector<ObservedProcess>& processes, std::optiona
   return left;
 }
 
-BytesByGpu SteadyEstimate::Add(const BytesByGpu& seen, base::MonoTime now) {
+BytesByGpu SteadyResidualEstimator::Add(const BytesByGpu& seen, base::MonoTime now) {
   std::erase_if(parts_, [&](const auto& part) { return !seen.contains(part.first); });
   BytesByGpu counts;
   for (const auto& [gpu, bytes] : seen) {

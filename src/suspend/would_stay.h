@@ -19,7 +19,7 @@ BytesByGpu WouldStay(const std::vector<ObservedProcess>& processes, std::optiona
 // Takes one estimate after the other. The driver's figures and the shims' counts are not of the same moment,
 // so an estimate is too large while memory is taken or leaves: what grows counts only when it has lasted.
 // Thread-compatible.
-class SteadyEstimate {
+class SteadyResidualEstimator {
  public:
   // `seen`: the estimate at `now`. Returns what counts.
   BytesByGpu Add(const BytesByGpu& seen, base::MonoTime now);

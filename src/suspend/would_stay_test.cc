@@ -42,10 +42,10 @@ TEST(WouldStay, AContextAtLeastAlsoWhereTheDriversFigureIsOldOrMissing) {
   EXPECT_EQ(WouldStay({WithShim(1, {{"a", away}}, true)}, true), (BytesByGpu{{"a", MiB(500)}}));
 }
 
-TEST(SteadyEstimate, CountsGrowthOnlyWhenItHasLastedAndThenTheLeastOfIt) {
+TEST(SteadyResidualEstimator, CountsGrowthOnlyWhenItHasLastedAndThenTheLeastOfIt) {
   const auto at = [](int milliseconds) { return base::MonoTime(std::chrono::milliseconds(milliseconds)); };
   const auto on_a = [](Bytes bytes) { return BytesByGpu{{"a", bytes}}; };
-  SteadyEstimate estimate;
+  SteadyResidualEstimator estimate;
   EXPECT_EQ(estimate.Add(on_a(GiB(1)), at(0)), on_a(GiB(1)));
   EXPECT_EQ(estimate.Add(on_a(GiB(9)), at(100)), on_a(GiB(1))) << "its memory is just leaving";
   EXPECT_EQ(estimate.Add(on_a(GiB(1)), at(200)), on_a(GiB(1)));

@@ -155,7 +155,7 @@ class Reader {
     return true;
   }
 
-  bool Place(std::uint32_t device, std::uint32_t stack, Event& event) const {
+  bool Place(std::uint32_t device, std::uint32_t stack, TraceEvent& event) const {
     const auto gpu = gpus_.find(device);
     if (gpu == gpus_.end() || stack >= trace_.stacks.size()) return false;
     event.gpu = gpu->second;
@@ -164,7 +164,7 @@ class Reader {
   }
 
   // Threads write in another order than they look at the clock.
-  bool Add(Event event) {
+  bool Add(TraceEvent event) {
     if (event.at < trace_.monotonic) return false;
     trace_.events.push_back(event);
     return true;
@@ -172,7 +172,7 @@ class Reader {
 
   bool Allocated(Record& record) {
     wire::TraceAllocated told{};
-    Event event;
+    TraceEvent event;
     if (!record.Take(told) || told.bytes == 0 || told.mean == 0 || told.bytes > kMostBytes ||
         told.held > kMostBytes || told.held < told.bytes || !Place(told.device, told.stack, event))
       return false;
@@ -189,8 +189,8 @@ class Reader {
   bool Freed(Record& record) {
     wire::TraceFreed told{};
     if (!record.Take(told) || told.held > kMostBytes) return false;
-    Event event;
-    event.kind = Event::Kind::kFreed;
+    TraceEvent event;
+    event.kind = TraceEvent::Kind::kFreed;
     event.at = told.at;
     event.key = told.key;
     event.held = told.held;
@@ -199,8 +199,8 @@ class Reader {
 
   bool Refused(Record& record) {
     wire::TraceRefused told{};
-    Event event;
-    event.kind = Event::Kind::kRefused;
+    TraceEvent event;
+    event.kind = TraceEvent::Kind::kRefused;
     if (!record.Take(told) || told.bytes > kMostBytes || told.held > kMostBytes ||
         !Place(told.device, told.stack, event))
       return false;
@@ -213,8 +213,8 @@ class Reader {
   bool Gone(Record& record) {
     wire::TraceProcessEnded told{};
     if (!record.Take(told)) return false;
-    Event event;
-    event.kind = Event::Kind::kGone;
+    TraceEvent event;
+    event.kind = TraceEvent::Kind::kGone;
     event.at = told.at;
     event.key = told.file;
     return Add(event);
@@ -290,7 +290,7 @@ Result<ProcessTrace> ParseTrace(std::string_view bytes) {
     at += record.bytes;
   }
   std::stable_sort(trace.events.begin(), trace.events.end(),
-                   [](const Event& a, const Event& b) { return a.at < b.at; });
+                   [](const TraceEvent& a, const TraceEvent& b) { return a.at < b.at; });
   return trace;
 }
 

@@ -36,7 +36,7 @@ struct CallStack {
   std::vector<PythonLine> python;
 };
 
-struct Event {
+struct TraceEvent {
   enum class Kind : std::uint8_t { kAllocated, kFreed, kRefused, kGone };
   Kind kind = Kind::kAllocated;
   std::uint16_t gpu = 0;    // index of ProcessTrace::gpus; not of a free or an end
@@ -62,7 +62,7 @@ struct ProcessTrace {
   std::vector<Module> modules;
   std::vector<PythonFunction> functions;
   std::vector<CallStack> stacks;
-  std::vector<Event> events;  // by time
+  std::vector<TraceEvent> events;  // by time
   TraceEnd end = TraceEnd::kWhole;
 
   base::WallTime WallOf(std::uint64_t at) const;

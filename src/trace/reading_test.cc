@@ -43,8 +43,8 @@ TEST(ParseTrace, ReadsWhatAShimWrites) {
   EXPECT_EQ(trace->stacks[0].python[1].line, 0);
   ASSERT_EQ(trace->events.size(), 3u);
   EXPECT_NEAR(trace->events[0].weight, 1 / (1 - std::exp(-1.0)), 1e-9);
-  EXPECT_EQ(trace->events[1].kind, Event::Kind::kFreed);
-  EXPECT_EQ(trace->events[2].kind, Event::Kind::kRefused);
+  EXPECT_EQ(trace->events[1].kind, TraceEvent::Kind::kFreed);
+  EXPECT_EQ(trace->events[2].kind, TraceEvent::Kind::kRefused);
   EXPECT_EQ(trace->end, TraceEnd::kWhole);
   EXPECT_EQ(trace->WallOf(2'000'001'000).time_since_epoch(), std::chrono::milliseconds(1'800'000'002'000));
 }
@@ -113,8 +113,8 @@ TEST(ParseTrace, OutlivesAnyDamage) {
       bytes[random() % bytes.size()] = static_cast<char>(random());
     const auto trace = ParseTrace(bytes);
     if (!trace) continue;
-    for (const Event& event : trace->events) {
-      if (event.kind != Event::Kind::kAllocated && event.kind != Event::Kind::kRefused) continue;
+    for (const TraceEvent& event : trace->events) {
+      if (event.kind != TraceEvent::Kind::kAllocated && event.kind != TraceEvent::Kind::kRefused) continue;
       ASSERT_LT(event.gpu, trace->gpus.size());
       ASSERT_LT(event.stack, trace->stacks.size());
     }

@@ -35,7 +35,7 @@ void Add(Amount& to, const Amount& what, double times) {
   to.allocations += times * what.allocations;
 }
 
-Amount AmountOf(const Event& event) {
+Amount AmountOf(const TraceEvent& event) {
   return {event.weight * static_cast<double>(event.bytes), event.weight};
 }
 
@@ -105,7 +105,7 @@ class Walk {
   explicit Walk(const std::vector<ProcessTrace>& processes)
       : processes_(processes), live_(processes.size()) {}
 
-  const Event& EventOf(const Step& step) const { return processes_[step.process].events[step.event]; }
+  const TraceEvent& EventOf(const Step& step) const { return processes_[step.process].events[step.event]; }
   const std::string& GpuOf(const Step& step) const {
     return processes_[step.process].gpus[EventOf(step).gpu];
   }
@@ -114,20 +114,20 @@ class Walk {
 
   // What all processes held there before the step, which is an allocation.
   double HeldBefore(const Step& step) {
-    const Event& event = EventOf(step);
+    const TraceEvent& event = EventOf(step);
     Device& device = At(GpuOf(step));
     return device.Held() - device.held[step.process] + static_cast<double>(event.held - event.bytes);
   }
 
   void Do(const Step& step) {
-    const Event& event = EventOf(step);
+    const TraceEvent& event = EventOf(step);
     switch (event.kind) {
-      case Event::Kind::kGone:
+      case TraceEvent::Kind::kGone:
         return FreeAll(event.key);
-      case Event::Kind::kFreed:
+      case TraceEvent::Kind::kFreed:
         Free(step.process, event.key, static_cast<double>(event.held));
         return;
-      case Event::Kind::kAllocated: {
+      case TraceEvent::Kind::kAllocated: {
         Free(step.process, event.key, {});  // its end was not seen
         live_[step.process][event.key] = step.event;
         Device& device = At(GpuOf(step));
@@ -135,7 +135,7 @@ class Walk {
         device.held[step.process] = static_cast<double>(event.held);
         return;
       }
-      case Event::Kind::kRefused:
+      case TraceEvent::Kind::kRefused:
         At(GpuOf(step)).held[step.process] = static_cast<double>(event.held);
         return;
     }
@@ -145,7 +145,7 @@ class Walk {
   void Free(std::size_t process, std::uint64_t key, std::optional<double> held) {
     const auto found = live_[process].find(key);
     if (found == live_[process].end()) return;
-    const Event& event = processes_[process].events[found->second];
+    const TraceEvent& event = processes_[process].events[found->second];
     Device& device = At(processes_[process].gpus[event.gpu]);
     device.Change({process, event.stack}, AmountOf(event), -1);
     if (held) device.held[process] = *held;
@@ -171,8 +171,8 @@ struct Marks {
   std::optional<std::size_t> refused;
 };
 
-bool IsMoment(const Event& event) {
-  return event.kind == Event::Kind::kAllocated || event.kind == Event::Kind::kRefused;
+bool IsMoment(const TraceEvent& event) {
+  return event.kind == TraceEvent::Kind::kAllocated || event.kind == TraceEvent::Kind::kRefused;
 }
 
 std::map<std::string, Marks> FindMarks(Walk walk, const std::vector<Step>& steps) {
@@ -182,7 +182,7 @@ std::map<std::string, Marks> FindMarks(Walk walk, const std::vector<Step>& steps
     if (!IsMoment(walk.EventOf(steps[i]))) continue;
     const std::string& gpu = walk.GpuOf(steps[i]);
     Marks& its = marks[gpu];
-    if (walk.EventOf(steps[i]).kind == Event::Kind::kRefused) its.refused = i;
+    if (walk.EventOf(steps[i]).kind == TraceEvent::Kind::kRefused) its.refused = i;
     const double held = walk.At(gpu).Held();
     if (held <= its.most) continue;
     its.most = held;
@@ -200,9 +200,9 @@ std::vector<GpuTraceSummary> Replay(const std::vector<ProcessTrace>& processes) 
   std::map<std::string, std::map<StackRef, Amount>> at_peak, at_refusal;
   Walk walk(processes);
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    const Event& event = walk.EventOf(steps[i]);
+    const TraceEvent& event = walk.EventOf(steps[i]);
     // Before the step: the sample that makes the moment would count too much in it.
-    if (event.kind == Event::Kind::kAllocated &&
+    if (event.kind == TraceEvent::Kind::kAllocated &&
         walk.HeldBefore(steps[i]) >= kNear * marks.at(walk.GpuOf(steps[i])).most)
       ++walk.At(walk.GpuOf(steps[i])).near;
     walk.Do(steps[i]);

@@ -6,14 +6,16 @@ Usage: compute_share_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the
 
 import json
 import pathlib
+import signal
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import DaemonTest, until  # noqa: E402
 
 
-class ComputeShareTest(DaemonTest):
+class ComputeShareCase(DaemonTest):
     gpus, memory = 1, "4GiB"
     config = '[sampling]\nrest = "20ms"\n[share]\nidle = "20ms"\n'
 
@@ -50,6 +52,8 @@ class ComputeShareTest(DaemonTest):
         self.assertNotEqual(done.returncode, 0, done.stdout)
         return done.stderr
 
+
+class ComputeShareTest(ComputeShareCase):
     def test_two_have_their_shares_of_the_turns(self):
         self.busy("few", "20")
         self.busy("many", "80")
@@ -176,6 +180,56 @@ class ComputeShareTest(DaemonTest):
         done = self.m.run_json("submit", "--name", "q", "--hold", "--gpus", "1", "--share", "--compute", "40%+", "--memory", "64MiB", "--", "true")
         shown = self.m.run("job", "show", str(done["id"])).stdout
         self.assertRegex(shown, r"(?i)compute\s+40%\+")
+
+
+class AwayDaemon(ComputeShareCase):
+    """Jobs take turns with all their memory on the GPU. The daemon does not answer, or is gone."""
+    PROGRAM = pathlib.Path(__file__).with_name("share_program.py")
+    TAGS = ("one", "other")
+
+    def count(self, tag):
+        file = self.m.dir / f"count.{tag}"
+        return int(file.read_text() or 0) if file.exists() else 0
+
+    def both_go_on(self, what):
+        before = {tag: self.count(tag) for tag in self.TAGS}
+        until(f"both go on {what}", lambda: all(self.count(tag) >= before[tag] + 50 for tag in self.TAGS))
+
+    def one_is_held(self):
+        """While the other makes rounds."""
+        before = {tag: self.count(tag) for tag in self.TAGS}
+        time.sleep(0.03)
+        made = sorted(self.count(tag) - before[tag] for tag in self.TAGS)
+        return made[0] == 0 and made[1] >= 3
+
+    def take_turns(self):
+        until("one is held while the other works", self.one_is_held)
+        for tag in self.TAGS:
+            until("it takes part", lambda: self.shared(tag))
+            until("it has turns", self.has_turns(tag, 0.2))
+
+    def test_nobody_stands_still_while_the_daemon_is_away(self):
+        stop = self.m.dir / "stop.away"
+        for tag in self.TAGS:
+            self.start(tag, f"exec {sys.executable} {self.PROGRAM} {stop} --count {self.m.dir / f'count.{tag}'}",
+                       gpus=["0"], share=True, compute={"percent": 50})
+        self.take_turns()
+        self.m.daemon.send_signal(signal.SIGSTOP)
+        try:
+            self.both_go_on("while the daemon is stopped")
+        finally:
+            self.m.daemon.send_signal(signal.SIGCONT)
+        self.take_turns()
+        until("it is held", self.one_is_held)
+        self.m.stop_daemon(signal.SIGKILL)
+        self.both_go_on("without a daemon")
+        self.m.start_daemon()
+        self.take_turns()
+        stop.touch()
+        for tag in self.TAGS:
+            ended = self.wait(tag)
+            self.assertEqual(ended["state"], "finished", self.log(tag))
+            self.assertEqual(json.loads(self.log(tag).splitlines()[-1])["wrong"], 0)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 """A program that shares a GPU, for share_*_test.py: it checks every byte of its memory all the time.
 
 Usage: share_program.py STOP [--blocks N] [--size BYTES] [--bytes N] [--rest SECONDS] [--children N] [--each-its-gpu]
+                             [--count FILE]
 
 Each round it reads and compares its blocks and writes new data, so that data of an earlier round would be wrong; then
 it rests. With --bytes it changes so many bytes of each block instead, at random, and compares a piece of it; all of it at
 the end. Ends when the file STOP exists or its directory is gone; each process prints a line of JSON: rounds, wrong.
 Exit status 0: data right, 4: wrong, 5: a call of the driver failed. With --children it forks first; with --each-its-gpu
-each child sees only one of the GPUs.
+each child sees only one of the GPUs. With --count the file has the number of rounds so far.
 """
 
 import argparse
@@ -95,10 +96,13 @@ def work(options):
               for _ in range(options.blocks)]
     print(json.dumps({"pid": os.getpid(), "holds": options.blocks * options.size}), flush=True)
     stop, rounds, wrong, last = pathlib.Path(options.stop), 0, 0, False
+    count = os.open(options.count, os.O_RDWR | os.O_CREAT, 0o644) if options.count else -1
     while not wrong and not last:
         last = stop.exists() or not stop.parent.exists()
         wrong = sum(not block.check() for block in blocks)
         rounds += 1
+        if count >= 0:
+            os.pwrite(count, b"%12d" % rounds, 0)
         time.sleep(0 if last else options.rest)
     if options.bytes:
         wrong += sum(not block.is_whole() for block in blocks)
@@ -115,6 +119,7 @@ def main():
     parser.add_argument("--rest", type=float, default=0)
     parser.add_argument("--children", type=int, default=0)
     parser.add_argument("--each-its-gpu", action="store_true")
+    parser.add_argument("--count")
     options = parser.parse_args()
     if options.children == 0:
         return work(options)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string_view>
 #include <tuple>
 
@@ -14,6 +15,7 @@ struct Candidate {
   std::size_t sharing = 0;  // jobs
   base::Bytes free{};
   std::size_t place = 0;
+  std::set<std::int64_t> jobs{};
 };
 
 bool IsClosed(const api::QueueGpu& gpu) {
@@ -35,7 +37,8 @@ base::Result<std::vector<std::string>> ChooseGpusForTurns(const api::QueueInfo& 
   for (std::size_t place = 0; place < info.gpus.size(); ++place) {
     const api::QueueGpu& gpu = info.gpus[place];
     if (IsClosed(gpu)) continue;
-    Candidate candidate{0, gpu.memory ? gpu.memory->free : base::Bytes{}, place};
+    Candidate candidate{
+        0, gpu.memory ? gpu.memory->free : base::Bytes{}, place, {gpu.jobs.begin(), gpu.jobs.end()}};
     for (const std::int64_t id : gpu.jobs) candidate.sharing += Shares(jobs, id) ? 1 : 0;
     if (candidate.sharing == gpu.jobs.size()) candidates.push_back(candidate);
   }
@@ -45,11 +48,20 @@ base::Result<std::vector<std::string>> ChooseGpusForTurns(const api::QueueInfo& 
         fmt::format("--gpus: of {} GPUs {} can be shared by turns now, and it asks for {}", info.gpus.size(),
                     candidates.size(), count),
         "`gpuman info` shows who has which; with --memory it waits in the queue for a place of that size");
-  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-    return std::tuple(a.sharing, b.free, a.place) < std::tuple(b.sharing, a.free, b.place);
-  });
+  std::set<std::size_t> places;
+  std::set<std::int64_t> beside;
+  while (places.size() < count) {
+    const auto best = std::min_element(candidates.begin(), candidates.end(),
+                                       [&beside](const Candidate& a, const Candidate& b) {
+                                         return std::tuple(a.sharing, a.jobs != beside, b.free, a.place) <
+                                                std::tuple(b.sharing, b.jobs != beside, a.free, b.place);
+                                       });
+    places.insert(best->place);
+    beside = best->jobs;
+    candidates.erase(best);
+  }
   std::vector<std::string> uuids;
-  for (std::size_t i = 0; i < count; ++i) uuids.push_back(info.gpus[candidates[i].place].uuid);
+  for (const std::size_t place : places) uuids.push_back(info.gpus[place].uuid);
   return uuids;
 }
 

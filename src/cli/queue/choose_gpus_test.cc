@@ -44,14 +44,25 @@ TEST_F(ForTurns, TheOnesWithTheFewestSharingJobsAreTaken) {
 TEST_F(ForTurns, OfTwoAlikeTheOneWithMoreFreeMemoryIsTaken) {
   info_.gpus[0].memory->free = base::GiB(10);
   info_.gpus[1].memory.reset();
-  EXPECT_THAT(*Choose(3), ElementsAre("gpu2", "gpu3", "gpu0"));
+  EXPECT_THAT(*Choose(3), ElementsAre("gpu0", "gpu2", "gpu3"));
+}
+
+TEST_F(ForTurns, OfThoseAlikeTheOnesThatTheSameJobsShareAreTakenTogether) {
+  Runs({0, 2}, true);
+  Runs({1, 3}, true);
+  info_.gpus[3].memory->free = base::GiB(79);
+  info_.gpus[2].memory->free = base::GiB(78);
+  info_.gpus[0].memory->free = base::GiB(77);
+  EXPECT_THAT(*Choose(2), ElementsAre("gpu1", "gpu3"));
+  info_.gpus[1].memory->free = info_.gpus[3].memory->free = base::GiB(10);
+  EXPECT_THAT(*Choose(2), ElementsAre("gpu0", "gpu2"));
 }
 
 TEST_F(ForTurns, WhatAJobHasThatDoesNotShareIsLeftToIt) {
   Runs({0}, false);
   Runs({0, 1}, true);
   info_.gpus[2].jobs.push_back(77);  // it has come meanwhile
-  EXPECT_THAT(*Choose(2), ElementsAre("gpu3", "gpu1"));
+  EXPECT_THAT(*Choose(2), ElementsAre("gpu1", "gpu3"));
   EXPECT_FALSE(Choose(3));
 }
 

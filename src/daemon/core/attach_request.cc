@@ -55,6 +55,7 @@ Result<jobs::Job> JobFromAttachRequest(const api::AttachRequest& request, const 
   run.preload = request.preload;
   run.share = request.share;
   run.compute = request.compute;
+  run.latency = request.latency;
   run.memory = request.memory;
   run.soft = request.soft;
   GPUMAN_TRY(spec::FirstProblemOf([&](const spec::Report& report) { spec::CheckRunOptions(run, report); }));

@@ -24,7 +24,7 @@ struct DeviceSettingsManager::Change {
   bool given_up = false;
   std::map<std::string, device::SettingsRecord> former, next;
   std::vector<device::GpuSteps> work;
-  DeviceResult report;
+  DeviceTaskResult report;
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
 };
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kDeviceKey = "device/";
 
-std::string TextOf(const DeviceResult& report) {
+std::string TextOf(const DeviceTaskResult& report) {
   std::vector<std::string> steps;
   for (const auto& [gpu, step] : report.steps)
     steps.push_back(fmt::format("{} {}", NameOf(step.setting), Format(step.setting, step.to)));
@@ -89,7 +89,7 @@ void DeviceSettingsManager::Reapply(const std::string& uuid, const std::string& 
   auto& device = DeviceOf(uuid);
   if (!device.gpu || device.record.IsEmpty()) return;
   DeviceTask task{{*device.gpu}, Unchanged, {}, false, true, true};
-  Run(std::move(task), [this, uuid, why](base::Result<DeviceResult> done) {
+  Run(std::move(task), [this, uuid, why](base::Result<DeviceTaskResult> done) {
     if (!done) return TellTrouble(uuid, done.error().message);
     DeviceOf(uuid).trouble.clear();
     TellDrift(uuid, {});
@@ -143,7 +143,7 @@ void DeviceSettingsManager::EndProfiles() {
       const auto* const layer = record.ProfileLayer();
       return layer && layer->until && *layer->until <= Now() ? WithoutLayer(record, false) : record;
     };
-    Run(std::move(task), [this, uuid = gpu.uuid, name](base::Result<DeviceResult> done) {
+    Run(std::move(task), [this, uuid = gpu.uuid, name](base::Result<DeviceTaskResult> done) {
       if (!done) return TellTrouble(uuid, done.error().message);
       callbacks_.tell(
           "device_profile_over", uuid,
@@ -201,7 +201,7 @@ void DeviceSettingsManager::FollowJobs(const std::string& uuid) {
                                   fmt::format("profile {} is not there any more", wanted->profile));
     if (!is) return;
   }
-  Run(std::move(task), [this, uuid, given](base::Result<DeviceResult> done) {
+  Run(std::move(task), [this, uuid, given](base::Result<DeviceTaskResult> done) {
     if (!done) {
       if (!given) return TellTrouble(uuid, done.error().message);
       DeviceOf(uuid).refused = given;

@@ -55,7 +55,7 @@ struct DeviceManagementSettings {
   std::vector<device::Profile> profiles;  // in addition to the built-in ones
 };
 
-struct DeviceResult {
+struct DeviceTaskResult {
   struct Step {
     gpu::Gpu gpu;
     device::Step step;
@@ -99,7 +99,7 @@ struct JobDeviceProfile {
 
 class DeviceSettingsManager {
  public:
-  using Done = std::function<void(base::Result<DeviceResult>)>;
+  using Done = std::function<void(base::Result<DeviceTaskResult>)>;
 
   // `clock` must outlive this object.
   DeviceSettingsManager(const base::Clock& clock, DeviceCallbacks callbacks);
@@ -158,8 +158,8 @@ class DeviceSettingsManager {
   base::Result<> Plan(Change& change);
   static jobs::SettingRows EntriesOf(const Change& change);
   static driver::NvmlExecutor::Work Setting(const Change& change);
-  base::Result<DeviceResult> StoreResults(Change& change);
-  void Finish(std::uint64_t id, base::Result<DeviceResult> result);
+  base::Result<DeviceTaskResult> StoreResults(Change& change);
+  void Finish(std::uint64_t id, base::Result<DeviceTaskResult> result);
   void GiveUp(Change& change);
   base::Error ErrorOf(const Change& change, const device::Outcome& outcome) const;
   void StartWaiting();

@@ -101,7 +101,7 @@ base::Detached DeviceSettingsManager::RunChange(std::shared_ptr<Change> change) 
   EnterDriver(*change, ChangeStage::kReading);
   co_await Drive(Reading(*change));
   if (change->given_up) {
-    Finish(change->id, DeviceResult{});
+    Finish(change->id, DeviceTaskResult{});
     co_return;
   }
   if (auto planned = Plan(*change); !planned) {
@@ -126,7 +126,7 @@ base::Detached DeviceSettingsManager::RunChange(std::shared_ptr<Change> change) 
   for (const auto& [uuid, record] : change->next) DeviceOf(uuid).record = record;
   EnterDriver(*change, ChangeStage::kSetting);
   co_await Drive(Setting(*change));
-  Finish(change->id, change->given_up ? DeviceResult{} : StoreResults(*change));
+  Finish(change->id, change->given_up ? DeviceTaskResult{} : StoreResults(*change));
 }
 
 // Reads all GPUs of the change.
@@ -197,7 +197,7 @@ driver::NvmlExecutor::Work DeviceSettingsManager::Setting(const Change& change) 
 }
 
 // Stores and reports the results of the steps.
-base::Result<DeviceResult> DeviceSettingsManager::StoreResults(Change& change) {
+base::Result<DeviceTaskResult> DeviceSettingsManager::StoreResults(Change& change) {
   const auto& outcome = change.shared->outcome;
   std::map<std::string, std::set<device::Setting>> failed;
   for (const auto& failure : outcome.failures)
@@ -240,7 +240,7 @@ base::Error DeviceSettingsManager::ErrorOf(const Change& change, const device::O
   return error;
 }
 
-void DeviceSettingsManager::Finish(std::uint64_t id, base::Result<DeviceResult> result) {
+void DeviceSettingsManager::Finish(std::uint64_t id, base::Result<DeviceTaskResult> result) {
   const auto change = changes_.at(id);
   changes_.erase(id);
   if (change->owns_gpus)

@@ -22,7 +22,7 @@ void DeviceSettingsManager::BeginChecks() {
     change->id = ++last_id_;
     change->task.gpus = {*device.gpu};
     change->deadline = clock_.Mono() + settings_.call_limit;
-    change->done = [this, id = uuid](base::Result<DeviceResult> failed) {
+    change->done = [this, id = uuid](base::Result<DeviceTaskResult> failed) {
       if (!failed) TellTrouble(id, failed.error().message);
     };
     changes_[change->id] = change;
@@ -32,7 +32,7 @@ void DeviceSettingsManager::BeginChecks() {
                                 : base::Result<device::Reading>(base::Fail(nvml.error())));
         },
         [this, id = change->id, gpu = uuid, reading] {
-          Finish(id, DeviceResult{});
+          Finish(id, DeviceTaskResult{});
           OnChecked(gpu, **reading);
         });
   }

@@ -74,7 +74,7 @@ DeviceCallbacks DeviceSettingsModule::Callbacks() {
           [this](const std::string& gpu) { return UsersOf(gpu); }};
 }
 
-void DeviceSettingsModule::TellChange(const DeviceResult& report, const std::string& by) {
+void DeviceSettingsModule::TellChange(const DeviceTaskResult& report, const std::string& by) {
   std::map<std::string, std::vector<std::string>> steps;
   std::map<std::string, unsigned> index;
   for (const auto& [gpu, step] : report.steps) {

@@ -22,7 +22,7 @@ class DeviceSettingsModule final : public Module {
   Core& core() { return core_; }
   DeviceSettingsManager& devices() { return devices_; }
   // Tells an event for each GPU that the report says was changed; `by`: the user who changed it.
-  void TellChange(const DeviceResult& report, const std::string& by);
+  void TellChange(const DeviceTaskResult& report, const std::string& by);
 
   void Restore(jobs::StoreContents& contents) override;
   void AddRoutes(http::Router& router) override;

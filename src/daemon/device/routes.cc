@@ -44,7 +44,7 @@ template <typename Body>
 void RunTask(DeviceSettingsModule& device, const Call<Body, api::DeviceSettingsResult>& call,
              DeviceTask&& task) {
   const bool dry_run = task.dry_run;
-  device.devices().Run(std::move(task), call.After([&device, call, dry_run](const DeviceResult& done) {
+  device.devices().Run(std::move(task), call.After([&device, call, dry_run](const DeviceTaskResult& done) {
     if (!dry_run) device.TellChange(done, device.core().NameOf(call.peer().uid));
     return ViewOf(done);
   }));

@@ -157,7 +157,7 @@ DeviceTask TaskOf(const device::Profile* profile, std::optional<base::WallTime> 
   return task;
 }
 
-api::DeviceSettingsResult ViewOf(const DeviceResult& report) {
+api::DeviceSettingsResult ViewOf(const DeviceTaskResult& report) {
   api::DeviceSettingsResult view{report.dry_run, {}, report.notes};
   for (const auto& [gpu, step] : report.steps)
     view.steps.push_back({static_cast<int>(gpu.index), gpu.uuid, std::string(ToString(step.setting)),

@@ -18,7 +18,7 @@ base::Result<DeviceTask> TaskOf(const api::DeviceSettingsRequest& change, std::v
 DeviceTask TaskOf(const device::Profile* profile, std::optional<base::WallTime> until,
                   std::vector<gpu::Gpu> gpus, bool dry_run);
 
-api::DeviceSettingsResult ViewOf(const DeviceResult& report);
+api::DeviceSettingsResult ViewOf(const DeviceTaskResult& report);
 api::DeviceView ViewOf(const DeviceSettingsState& state);
 api::DeviceProfile ViewOf(const device::Profile& profile);
 

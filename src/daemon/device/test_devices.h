@@ -107,10 +107,11 @@ class DevicesTest : public ::testing::Test {
   std::string Uuid(unsigned index = 0) { return inventory_.gpus[index].uuid; }
   bool IsStored(unsigned index = 0) { return host_.disk.contains("device/" + Uuid(index)); }
 
-  using Answer = std::optional<base::Result<DeviceResult>>;
+  using Answer = std::optional<base::Result<DeviceTaskResult>>;
   std::shared_ptr<Answer> Ask(DeviceTask task) {
     auto answer = std::make_shared<Answer>();
-    devices_->Run(std::move(task), [answer](base::Result<DeviceResult> done) { *answer = std::move(done); });
+    devices_->Run(std::move(task),
+                  [answer](base::Result<DeviceTaskResult> done) { *answer = std::move(done); });
     return answer;
   }
   std::vector<gpu::Gpu> Some(const std::vector<unsigned>& indices) {

@@ -80,7 +80,7 @@ class MpsManager {
   // What one look found, on the worker.
   struct Seen {
     std::vector<pid_t> on_gpu;
-    base::Result<std::vector<mps::Server>> servers = std::vector<mps::Server>{};
+    base::Result<std::vector<mps::MpsServerStatus>> servers = std::vector<mps::MpsServerStatus>{};
   };
   void Aside(std::function<void()> work, std::function<void()> then);
   base::Result<std::shared_ptr<mps::Control>> MakeControl() const;

@@ -135,7 +135,7 @@ void MpsManager::Stop(const gpu::Gpu& gpu, bool force, Done done) {
   const auto control = MakeControl();
   if (!control) return done(Fail(control.error()));
   (*unit)->state = MpsState::kStopping;
-  const auto servers = std::make_shared<Result<std::vector<mps::Server>>>();  // worker to loop
+  const auto servers = std::make_shared<Result<std::vector<mps::MpsServerStatus>>>();  // worker to loop
   Aside([control = *control, uuid = gpu.uuid, servers] { *servers = control->Servers(uuid); },
         [this, gpu, servers, done = std::move(done)]() mutable {
           units_.at(gpu.uuid).state = MpsState::kRunning;

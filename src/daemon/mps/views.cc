@@ -34,7 +34,7 @@ api::MpsProcess ProcessOf(const MpsViewSources& around, pid_t pid) {
   return view;
 }
 
-api::MpsServer ServerOf(const MpsViewSources& around, const mps::Server& server) {
+api::MpsServer ServerOf(const MpsViewSources& around, const mps::MpsServerStatus& server) {
   api::MpsServer view;
   view.pid = server.pid;
   if (server.uid) view.user = around.user_name(*server.uid);

@@ -176,7 +176,7 @@ void Dispatcher::Start(JobId id, std::vector<std::string> gpus) {
   if (const auto* const job = jobs_.Find(id)) OnJobChanged(*job);
 }
 
-void Dispatcher::Preempt(const queue::Preempt& order) {
+void Dispatcher::Preempt(const queue::PreemptDecision& order) {
   const auto it = active_.find(order.job);
   if (it == active_.end()) return;
   Active& active = it->second;

@@ -245,7 +245,7 @@ class Dispatcher {
   void Start(base::JobId job, std::vector<std::string> gpus);
   // Whether the job gets another size now, or is getting it: then the next pass decides on its start.
   bool ChoosesMemory(base::JobId job);
-  void Preempt(const queue::Preempt& order);
+  void Preempt(const queue::PreemptDecision& order);
   // `done`: given where a caller waits for the end.
   void Resume(base::JobId job, std::vector<std::string> gpus, DispatcherCallbacks::Done done = {});
   void Move(base::JobId job, std::vector<std::string> from, std::vector<std::string> to,

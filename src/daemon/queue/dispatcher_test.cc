@@ -274,7 +274,7 @@ class RunningJobTest : public DispatcherTest {
     left_ = std::move(left);
     dispatcher_.AfterSamples();
   }
-  const queue::RunningJobRow& Row() { return dispatcher_.book().snapshot().running.at(0); }
+  const queue::RunningJobInput& Row() { return dispatcher_.book().snapshot().running.at(0); }
   base::Bytes Left() { return LeftOn(Row(), 0); }
 };
 

@@ -18,6 +18,8 @@ namespace {
 // The first check of the ledgers comes this long after an order. While jobs take room, for which shims send
 // no notification, checks come this often.
 constexpr base::Millis kLedgerPoll{2};
+// While a gate is shut. Its process waits five times as long.
+constexpr base::Millis kShowLife{1000};
 
 // The daemon waits this long before it denies an allocation, because the figures may have been those of a
 // moment; longer where only what others have there is in the way, because the driver frees the contexts of
@@ -51,6 +53,7 @@ ShareController::ShareController(Core& core, ShimChannel& shims, JobQuiescer& re
       scheduler_(std::move(settings)),
       turn_(core.loop()),
       poll_(core.loop()),
+      life_(core.loop()),
       answer_poll_(kLedgerPoll),
       began_(core.clock().Mono()),
       self_(std::make_shared<ShareController*>(this)) {
@@ -311,6 +314,7 @@ void ShareController::SetTimers() {
   } else {
     turn_.cancel();
   }
+  if (!showing_life_) ShowLife();
   bool busy = false, often = silent_;
   for (const auto& [id, entry] : entries_) {
     if (!IsBusy(entry)) continue;
@@ -326,6 +330,21 @@ void ShareController::SetTimers() {
   poll_.expires_at(due);
   poll_.async_wait([on_time](const boost::system::error_code& error) {
     on_time(error, [](ShareController& me) { me.Poll(); });
+  });
+}
+
+// A process at its gate runs on where it sees no life (docs/shim-protocol.md): nobody would open its gate.
+void ShareController::ShowLife() {
+  showing_life_ = false;
+  for (const auto& [id, entry] : entries_) {
+    if (entry.open || entry.mode == Entry::Mode::kWithdrawn) continue;
+    shims_.ShowLife(id);
+    showing_life_ = true;
+  }
+  if (!showing_life_) return;
+  life_.expires_after(kShowLife);
+  life_.async_wait([weak = std::weak_ptr(self_)](const boost::system::error_code& error) {
+    if (const auto self = weak.lock(); !error && self && *self) (*self)->ShowLife();
   });
 }
 

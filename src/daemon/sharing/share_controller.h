@@ -204,6 +204,7 @@ class ShareController {
   void CheckSoon(base::JobId job);
   void Poll();
   void SetTimers();
+  void ShowLife();
   bool IsBusy(const Entry& entry) const;
   bool IsTakingRoom(const Entry& entry) const;
   bool AnswersSilently(const Entry& entry) const;
@@ -298,8 +299,9 @@ class ShareController {
   std::map<std::string, std::deque<base::Bytes>> driver_;  // used memory of no process, latest figures
   std::deque<share::Event> events_;  // events for the scheduler; handling one may add others
   bool feeding_ = false;
-  boost::asio::steady_timer turn_, poll_;
-  bool polling_ = false;  // the timer runs, or its handler does
+  boost::asio::steady_timer turn_, poll_, life_;
+  bool polling_ = false;       // the timer runs, or its handler does
+  bool showing_life_ = false;  // likewise
   base::MonoTime poll_at_{};
   AnswerPollSchedule answer_poll_;
   bool silent_ = false;  // a process has an order, and its shim will send no notification of its answer

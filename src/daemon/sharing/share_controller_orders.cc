@@ -68,6 +68,7 @@ void ShareController::Close(Entry& entry, const share::action::Close& order) {
   entry.opening.reset();
   entry.open = false;
   entry.in_part = order.in_part;
+  shims_.ShowLife(entry.job.id);
   BringToRest(entry, std::chrono::duration_cast<base::Millis>(order.deadline - clock_.Mono()));
 }
 

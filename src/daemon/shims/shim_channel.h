@@ -115,6 +115,7 @@ class ShimChannel {
     ledgers_.SetRoom(job, uuid, bytes);
   }
   void OfferRoom(base::JobId job) { ledgers_.OfferRoom(job); }
+  void ShowLife(base::JobId job) { ledgers_.ShowLife(job); }
   std::vector<ledger::GpuUsage> UsageOf(base::JobId job) const { return ledgers_.UsageOf(job); }
   // The uncounted memory that was last written to the job's ledger.
   base::Bytes UncountedOf(base::JobId job, const std::string& uuid) const;

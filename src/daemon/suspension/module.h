@@ -80,7 +80,7 @@ class SuspensionModule final : public Module {
   std::unique_ptr<IdleJobController> idle_;
   std::map<base::JobId, int> runs_;  // of jobs whose suspension is known; a new run is on its GPU
   std::map<base::JobId, suspend::BytesByGpu> left_;  // by LeftOf; no entry is empty
-  std::map<base::JobId, suspend::SteadyEstimate> estimates_;
+  std::map<base::JobId, suspend::SteadyResidualEstimator> estimates_;
 };
 
 }  // namespace gpuman::daemon

@@ -77,7 +77,7 @@ struct EvictableGpuEntry {
 inline constexpr unsigned kHomes = 61;
 
 // What one process has in one account (books.h).
-struct Holding {
+struct SlotAccount {
   std::uint64_t books;   // SlotBalance
   std::uint64_t intent;  // Intent
 };
@@ -108,14 +108,14 @@ struct Slot {
   std::uint32_t pid;         // as the daemon sees it; 0: the slot is free
   std::uint32_t flags;       // kHoldsImported, kNotifiesAnswers, kSteps, kShares, kFetches
   std::uint64_t start_time;  // clock ticks since boot
-  Holding gpu[kMaxGpus];
+  SlotAccount gpu[kMaxGpus];
   std::uint32_t order;      // a futex word: the order kind, and the number of the order (orders.h)
   std::uint32_t answered;   // a futex word: the last order that was carried out or refused
   std::uint32_t stage;      // MemoryResidency
   std::uint32_t error;      // why the last order was not carried out: PackError
   std::uint64_t evictable;  // bytes on the first home now that can leave it
   std::uint64_t evicted;    // bytes of the first home that are in host memory instead
-  Holding host;             // host memory that holds evicted data of all homes
+  SlotAccount host;         // host memory that holds evicted data of all homes
   // With kTake: how many bytes of the first home at least are to be evicted in all. With kHold: the patience
   // of this order, in ms (orders.h). With kRun: 0 or kStayHeld.
   std::uint64_t order_bytes;
@@ -175,7 +175,10 @@ struct Ledger {
   // Above 0: a program that makes no call for so many microseconds is idle, in place of watched_ms, and tells
   // of its next call at once.
   std::uint32_t alert_us;
-  std::uint8_t reserved2[8];
+  // Grows at least every second while the daemon keeps a process of the job at its gate. 0: an older daemon,
+  // which does not show that it lives.
+  std::uint32_t life;
+  std::uint8_t reserved2[4];
   Slot slot[kSlots];
 };
 
@@ -206,7 +209,8 @@ static_assert(offsetof(Ledger, job) == 8 && offsetof(Ledger, gpus) == 16 && offs
               offsetof(Ledger, gpu) == 64 && offsetof(Ledger, denied) == 64 + kMaxGpus * sizeof(Gpu) &&
               offsetof(Ledger, features) == 2120 && offsetof(Ledger, suspends) == 2124 &&
               offsetof(Ledger, home) == 2128 && offsetof(Ledger, pace_us) == 4080 &&
-              offsetof(Ledger, alert_us) == 4084 && offsetof(Ledger, slot) == 4096);
+              offsetof(Ledger, alert_us) == 4084 && offsetof(Ledger, life) == 4088 &&
+              offsetof(Ledger, slot) == 4096);
 static_assert(sizeof(Ledger) == 4096 + kSlots * 384);
 
 }  // namespace gpuman::ledger::wire

@@ -89,13 +89,13 @@ inline std::uint64_t& TotalWord(Ledger& ledger, unsigned account) {
 inline const std::uint64_t& TotalWord(const Ledger& ledger, unsigned account) {
   return account == kHost ? ledger.host_total : ledger.gpu[account].total;
 }
-inline Holding& HoldingOf(Slot& slot, unsigned account) {
+inline SlotAccount& HoldingOf(Slot& slot, unsigned account) {
   return account == kHost ? slot.host : slot.gpu[account];
 }
 
 // Enters the change that `total` names, unless it is entered already. Any thread of any process may do so.
 inline void ApplyLastChange(Ledger& ledger, unsigned account, Total total) {
-  Holding& holding = HoldingOf(ledger.slot[total.slot()], account);
+  SlotAccount& holding = HoldingOf(ledger.slot[total.slot()], account);
   const SlotBalance books{Load(holding.books)};
   if (ShortNumber(books.number() + 1) != total.number()) return;  // entered already
   const Intent intent{Load(holding.intent)};
@@ -147,7 +147,7 @@ inline Outcome Change(Ledger& ledger, unsigned account, unsigned slot, std::int6
   constexpr unsigned kTries = 100'000;  // a try fails only when another process succeeds
   if (units > INT32_MAX || units < INT32_MIN) return Outcome::kRefused;
   std::uint64_t& word = TotalWord(ledger, account);
-  Holding& holding = HoldingOf(ledger.slot[slot], account);
+  SlotAccount& holding = HoldingOf(ledger.slot[slot], account);
   for (unsigned i = 0; i < kTries; ++i) {
     const Total total{Load(word)};
     ApplyLastChange(ledger, account, total);

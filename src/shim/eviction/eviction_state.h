@@ -8,7 +8,7 @@
 namespace gpuman::shim {
 
 struct EvictionState : BackingState {
-  ServiceThread service_thread;
+  ServiceThreadState service_thread;
   // Only the service thread uses these two.
   unsigned segments;                        // how many segments of host memory hold evicted data
   int segment[ledger::wire::kMaxSegments];  // their numbers in the descriptor store

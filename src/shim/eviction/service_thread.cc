@@ -31,6 +31,7 @@ using wire::OrderError;
 constexpr std::uint64_t kEndingNs = 2'000'000'000;  // how long the program's end waits for the service thread
 constexpr std::uint64_t kWorkedOn = 5'000'000;      // the daemon is notified of a refusal that took so long
 constexpr std::uint64_t kLivesOnNs = 5'000'000'000;
+constexpr std::uint64_t kAwayNs = 5'000'000'000;  // a daemon that shows no life for so long is away
 // How long a program waits to be held. Its service thread may not be able to begin meanwhile: for example it
 // needs the loader, which the program's thread may have.
 constexpr std::uint64_t kBeginsNs = 2'000'000'000;
@@ -38,7 +39,7 @@ constexpr std::uint64_t kBeginsNs = 2'000'000'000;
 // The program's end waits for the service thread while an object lives.
 class Working {
  public:
-  explicit Working(ServiceThread& service_thread) : service_thread_(service_thread) {
+  explicit Working(ServiceThreadState& service_thread) : service_thread_(service_thread) {
     wire::Store(service_thread_.working, 1);
   }
   ~Working() {
@@ -49,7 +50,7 @@ class Working {
   Working& operator=(const Working&) = delete;
 
  private:
-  ServiceThread& service_thread_;
+  ServiceThreadState& service_thread_;
 };
 
 class Attending {
@@ -64,7 +65,7 @@ class Attending {
     for (;;) {
       const std::uint32_t order = wire::Load(slot_.order);
       if (order == done) {
-        if (!Attends()) Sleep(order);
+        if (!Attends(order)) Sleep(order);
         continue;
       }
       const Working working(state_.service_thread);
@@ -103,14 +104,21 @@ class Attending {
   bool IsWhole() const { return BytesAway(state_) == 0; }
 
   // There is no order to carry out. Returns true where it has done something else: served or refused a grant
-  // of steps, or ended a hold.
-  bool Attends() {
+  // of steps, ended a hold, or has held the process again. `done`: the order that was carried out or refused
+  // last.
+  bool Attends(std::uint32_t done) {
     if (HasGrant(state_)) {
       if (state_.service_thread.shut && away_ == MemoryResidency::kHeld && what_ == wire::OrderKind::kHold &&
           IsWhole())
         ServeGrant();
       else
         RefuseGrant(state_);
+      return true;
+    }
+    if (lapsed_) return !IsDaemonAway() && HoldAgain(done);
+    if (MayLapse() && IsDaemonAway()) {
+      EndHold(EvictionResult{OrderError::kNoMover});
+      lapsed_ = true;
       return true;
     }
     if (!IsForNow()) return false;
@@ -124,6 +132,31 @@ class Attending {
   }
   // Whether a provisional hold holds the process, and all its memory is on the GPU.
   bool IsForNow() const { return state_.service_thread.shut && expires_ != 0 && IsWhole(); }
+
+  // Whether the process is held for others' turns alone: nothing of its job is in host memory, and the job is
+  // not on its way off the GPU.
+  bool MayLapse() const {
+    const wire::Ledger& ledger = *state_.ledger;
+    return state_.service_thread.shut && what_ == wire::OrderKind::kHold && expires_ == 0 && IsWhole() &&
+           wire::Total{wire::Load(ledger.host_total)}.units() == 0 && wire::Load(ledger.suspends) == 0;
+  }
+  // Whether the daemon, which alone can open the gate, shows no life.
+  bool IsDaemonAway() {
+    const std::uint32_t life = wire::Load(state_.ledger->life);
+    const std::uint64_t now = NowNs();
+    if (life != life_) life_seen_ = now;
+    life_ = life;
+    return life != 0 && now - life_seen_ > kAwayNs;
+  }
+  // The daemon is back, and has not withdrawn its order. Returns false where the process cannot be held now.
+  bool HoldAgain(std::uint32_t order) {
+    const Working working(state_.service_thread);
+    if (IsEnding(state_)) return false;
+    const bool held = Obey(order);
+    lapsed_ = !held;
+    if (held) NotifyDaemon();
+    return held;
+  }
 
   void ServeGrant() {
     const Working working(state_.service_thread);
@@ -168,12 +201,14 @@ class Attending {
     constexpr std::int64_t kWatchersInterval = 30'000'000'000;
     // The thread may also miss that a grant wakes it. A provisional hold is short: during it the daemon waits
     // to learn which threads come to the gate.
+    // The same holds for the daemon's signs of life.
     constexpr std::int64_t kProvisionalInterval = 2'000'000, kGrantInterval = 1'000'000'000;
     if (state_.service_thread.shut)
       return IsForNow() ? kProvisionalInterval : what_ == wire::OrderKind::kHold ? kGrantInterval : -1;
     const Working working(state_.service_thread);
     if (IsEnding(state_)) return -1;
     const std::int64_t next = CheckActivity(state_);
+    if (lapsed_ && (next < 0 || next > kGrantInterval)) return kGrantInterval;
     return next < 0 ? kWatchersInterval : next;
   }
 
@@ -184,6 +219,9 @@ class Attending {
     bool& shut = state_.service_thread.shut;
     what_ = what;
     expires_ = ExpiryOf(what);
+    life_ = wire::Load(state_.ledger->life);
+    life_seen_ = NowNs();
+    lapsed_ = false;
     return what == wire::OrderKind::kRun ? Run(order, shut) : Hold(what, shut);
   }
 
@@ -264,7 +302,10 @@ class Attending {
   wire::Slot& slot_;
   MemoryResidency away_ = MemoryResidency::kHeld;  // the stage while the gate is closed
   wire::OrderKind what_ = wire::OrderKind::kRun;   // the order that was carried out or refused last
-  std::uint64_t expires_ = 0;  // when a provisional hold ends; CLOCK_MONOTONIC, ns; 0: the hold has no end
+  std::uint64_t expires_ = 0;    // when a provisional hold ends; CLOCK_MONOTONIC, ns; 0: the hold has no end
+  std::uint32_t life_ = 0;       // Ledger::life as it was seen last
+  std::uint64_t life_seen_ = 0;  // when it was seen to have grown; CLOCK_MONOTONIC, ns
+  bool lapsed_ = false;          // the process runs although it is to be held: the daemon was away
 };
 
 // From kOnGpu on the daemon counts on the process, also before its service thread has begun.
@@ -315,7 +356,7 @@ EvictionState* at_end = nullptr;
 // the service thread may be in flight, whether the gate is closed or open.
 void AtEnd() {
   if (wire::Load(at_end->service_thread.started) == 0) return;
-  ServiceThread& service_thread = at_end->service_thread;
+  ServiceThreadState& service_thread = at_end->service_thread;
   service_thread.ends = NowNs();
   wire::Store(service_thread.ending, 1);
   const std::uint64_t deadline = service_thread.ends + kEndingNs;
@@ -328,7 +369,7 @@ void AtEnd() {
 
 }  // namespace
 
-ServiceThreadIdleScope::ServiceThreadIdleScope(ServiceThread& service_thread)
+ServiceThreadIdleScope::ServiceThreadIdleScope(ServiceThreadState& service_thread)
     : service_thread_(service_thread) {
   wire::Store(service_thread_.working, 0);
   if (wire::Load(service_thread_.ending) != 0) wire::WakeAll(service_thread_.working);

@@ -13,7 +13,7 @@ namespace gpuman::shim {
 
 struct EvictionState;
 
-struct ServiceThread {
+struct ServiceThreadState {
   std::uint32_t started;  // atomic
   std::uint32_t working;  // a futex word; 1: the thread may have a call of the driver in flight
   std::uint32_t ending;   // atomic; 1: the program is ending, and its driver may be ending too
@@ -25,13 +25,13 @@ struct ServiceThread {
 // program's end does not wait for it. After that, the service thread looks at `ending` before it goes on.
 class ServiceThreadIdleScope {
  public:
-  explicit ServiceThreadIdleScope(ServiceThread& service_thread);
+  explicit ServiceThreadIdleScope(ServiceThreadState& service_thread);
   ~ServiceThreadIdleScope();
   ServiceThreadIdleScope(const ServiceThreadIdleScope&) = delete;
   ServiceThreadIdleScope& operator=(const ServiceThreadIdleScope&) = delete;
 
  private:
-  ServiceThread& service_thread_;
+  ServiceThreadState& service_thread_;
 };
 
 // Returns whether the program is ending.

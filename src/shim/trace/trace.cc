@@ -71,9 +71,11 @@ static_assert(sizeof(wire::RecordHead) + sizeof(wire::TraceStack) + 8 * wire::kM
 
 // The functions below are for a caller that holds trace.mutex.
 
-bool IsOn(const Trace& trace) { return __atomic_load_n(&trace.phase, __ATOMIC_RELAXED) == TracePhase::kOn; }
+bool IsOn(const AllocationTraceState& trace) {
+  return __atomic_load_n(&trace.phase, __ATOMIC_RELAXED) == TracePhase::kOn;
+}
 
-void End(Trace& trace) {
+void End(AllocationTraceState& trace) {
   if (IsStill(trace.file)) ::close(trace.file.descriptor);
   trace.file.descriptor = -1;
   trace.stacks.Reset();
@@ -88,7 +90,7 @@ bool HoldsFile(std::uint64_t bytes) {
   return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
 }
 
-bool WriteBytes(Trace& trace, const void* bytes, std::size_t size) {
+bool WriteBytes(AllocationTraceState& trace, const void* bytes, std::size_t size) {
   if (!HoldsFile(trace.written + size) || !IsStill(trace.file) ||
       ::write(trace.file.descriptor, bytes, size) != static_cast<ssize_t>(size)) {
     End(trace);
@@ -98,7 +100,7 @@ bool WriteBytes(Trace& trace, const void* bytes, std::size_t size) {
   return true;
 }
 
-bool EndAsFull(Trace& trace) {
+bool EndAsFull(AllocationTraceState& trace) {
   Record record(wire::RecordKind::kFull);
   record.Add(wire::TraceFull{NowNs()});
   record.Close();
@@ -106,7 +108,7 @@ bool EndAsFull(Trace& trace) {
   return false;
 }
 
-bool Write(Trace& trace, Record& record) {
+bool Write(AllocationTraceState& trace, Record& record) {
   record.Close();
   if (!IsOn(trace)) return false;
   if (trace.written + record.size() + kRoomForEnd > wire::kMaxTraceBytes) return EndAsFull(trace);
@@ -136,7 +138,7 @@ int OpenNew(const char* directory, std::uint64_t& gone) {
   return -1;
 }
 
-void Begin(Trace& trace, const char* directory) {
+void Begin(AllocationTraceState& trace, const char* directory) {
   trace.begun = true;
   if (IsStill(left_file)) ::close(left_file.descriptor);
   left_file.descriptor = -1;
@@ -167,7 +169,7 @@ void Begin(Trace& trace, const char* directory) {
   }
 }
 
-bool NameDevice(Trace& trace, const TracedDevice& device) {
+bool NameDevice(AllocationTraceState& trace, const TracedDevice& device) {
   const std::uint64_t bit = std::uint64_t{1} << device.number;
   if ((trace.named_devices & bit) != 0) return true;
   wire::TraceDevice named{device.number, 0, {}};
@@ -179,14 +181,14 @@ bool NameDevice(Trace& trace, const TracedDevice& device) {
   return true;
 }
 
-bool IsKnown(const Trace& trace, std::uint64_t address) {
+bool IsKnown(const AllocationTraceState& trace, std::uint64_t address) {
   for (unsigned i = 0; i < trace.ranges; ++i) {
     if (address >= trace.range[i].begin && address < trace.range[i].end) return true;
   }
   return trace.ranges == sizeof trace.range / sizeof trace.range[0];  // no more fit
 }
 
-void WriteModule(Trace& trace, const LoadedModule& module) {
+void WriteModule(AllocationTraceState& trace, const LoadedModule& module) {
   if (IsKnown(trace, module.begin)) return;
   Record record(wire::RecordKind::kModule);
   record.Add(wire::TraceModule{module.begin, module.end, module.base,
@@ -198,7 +200,7 @@ void WriteModule(Trace& trace, const LoadedModule& module) {
 }
 
 // Returns the number of the function; UINT32_MAX: the trace has ended.
-std::uint32_t NumberOf(Trace& trace, const PythonFunctionId& function) {
+std::uint32_t NumberOf(AllocationTraceState& trace, const PythonFunctionId& function) {
   const std::uint64_t hash = HashOf(function);
   if (const std::uint32_t* const known = trace.functions.Find(hash)) return *known;
   char file[wire::kMaxTraceText], name[wire::kMaxTraceText];
@@ -217,7 +219,7 @@ std::uint32_t NumberOf(Trace& trace, const PythonFunctionId& function) {
 }
 
 // Returns the number of the stack; UINT32_MAX: the trace has ended.
-std::uint32_t WriteStack(Trace& trace, std::uint64_t hash, const CallStack& stack) {
+std::uint32_t WriteStack(AllocationTraceState& trace, std::uint64_t hash, const CallStack& stack) {
   wire::PythonFrame lines[wire::kMaxPythonFrames];
   for (unsigned i = 0; i < stack.python; ++i) {
     lines[i] = {NumberOf(trace, stack.line[i].function), stack.line[i].line};
@@ -238,9 +240,9 @@ std::uint32_t WriteStack(Trace& trace, std::uint64_t hash, const CallStack& stac
 }
 
 // Returns false where there is no room for more.
-bool Enter(Trace& trace, std::uint64_t key, const Trace::Live& allocation) {
+bool Enter(AllocationTraceState& trace, std::uint64_t key, const AllocationTraceState::Live& allocation) {
   if (trace.live.size() >= kMostLive) return false;
-  Trace::Live* const entry = trace.live.Insert(key);
+  AllocationTraceState::Live* const entry = trace.live.Insert(key);
   if (entry == nullptr) return false;
   if (entry->bytes != 0) trace.held[entry->device] -= entry->bytes;  // its end was not seen
   *entry = allocation;
@@ -251,7 +253,7 @@ bool Enter(Trace& trace, std::uint64_t key, const Trace::Live& allocation) {
 // The functions above are for a caller that holds trace.mutex; those below lock it.
 
 // Finds out whether there is a trace.
-bool BeginIfAsked(Trace& trace) {
+bool BeginIfAsked(AllocationTraceState& trace) {
   const TracePhase phase = __atomic_load_n(&trace.phase, __ATOMIC_ACQUIRE);
   if (phase != TracePhase::kUnknown) return phase == TracePhase::kOn;
   const char* const directory = std::getenv(wire::kTraceVariable);
@@ -267,7 +269,7 @@ bool BeginIfAsked(Trace& trace) {
 
 // Writes the modules of addresses that no module in the file has. The dynamic linker is asked without the
 // mutex: another thread may come here out of a library that it loads.
-void WriteModules(Trace& trace, const CallStack& stack) {
+void WriteModules(AllocationTraceState& trace, const CallStack& stack) {
   for (unsigned i = 0; i < stack.native; ++i) {
     {
       const Locked lock(trace.mutex);
@@ -282,7 +284,7 @@ void WriteModules(Trace& trace, const CallStack& stack) {
 }
 
 // Walks the stack, and writes it where it is new. Returns its number; UINT32_MAX: the trace has ended.
-std::uint32_t StackHere(Trace& trace) {
+std::uint32_t StackHere(AllocationTraceState& trace) {
   CallStack stack;
   WalkStack(stack);
   const std::uint64_t hash = HashOf(stack);
@@ -297,14 +299,15 @@ std::uint32_t StackHere(Trace& trace) {
   return WriteStack(trace, hash, stack);
 }
 
-void Pay(Trace& trace, std::uint64_t began, std::uint64_t now) {
+void Pay(AllocationTraceState& trace, std::uint64_t began, std::uint64_t now) {
   trace.pace.Took(began, now, LeastMean(trace.written, wire::kMaxTraceBytes));
   __atomic_store_n(&trace.mean, trace.pace.mean(), __ATOMIC_RELAXED);
 }
 
 }  // namespace
 
-void TraceAllocated(Trace& trace, const TracedDevice& device, std::uint64_t key, std::uint64_t bytes) {
+void TraceAllocated(AllocationTraceState& trace, const TracedDevice& device, std::uint64_t key,
+                    std::uint64_t bytes) {
   const NoCancellation whole;
   if (!BeginIfAsked(trace)) return;
   const std::uint64_t mean = __atomic_load_n(&trace.mean, __ATOMIC_RELAXED);
@@ -322,11 +325,11 @@ void TraceAllocated(Trace& trace, const TracedDevice& device, std::uint64_t key,
   if (Write(trace, record)) Pay(trace, began, NowNs());
 }
 
-void TraceFreed(Trace& trace, std::uint64_t key) {
+void TraceFreed(AllocationTraceState& trace, std::uint64_t key) {
   if (__atomic_load_n(&trace.phase, __ATOMIC_ACQUIRE) != TracePhase::kOn) return;
   const NoCancellation whole;
   const Locked lock(trace.mutex);
-  Trace::Live freed{};
+  AllocationTraceState::Live freed{};
   if (!IsOn(trace) || !trace.live.Take(key, freed)) return;
   trace.held[freed.device] -= freed.bytes;
   if (!freed.drawn) return;
@@ -336,7 +339,7 @@ void TraceFreed(Trace& trace, std::uint64_t key) {
   if (Write(trace, record)) Pay(trace, now, NowNs());
 }
 
-void TraceRefused(Trace& trace, const TracedDevice& device, std::uint64_t bytes) {
+void TraceRefused(AllocationTraceState& trace, const TracedDevice& device, std::uint64_t bytes) {
   const NoCancellation whole;
   if (!BeginIfAsked(trace) || __atomic_fetch_add(&trace.refusals, 1, __ATOMIC_RELAXED) >= kMostRefusals)
     return;

@@ -21,7 +21,7 @@ namespace gpuman::shim {
 // A process that was just forked does not know yet.
 enum class TracePhase : std::uint32_t { kUnknown, kOff, kOn };
 
-struct Trace {
+struct AllocationTraceState {
   TracePhase phase;     // atomic
   std::uint64_t draws;  // atomic
   std::uint64_t mean;   // atomic; that of `pace`
@@ -50,10 +50,10 @@ struct Trace {
 };
 
 struct TraceState : LinkState {
-  Trace trace;
+  AllocationTraceState trace;
 };
 
-inline bool MayTrace(const Trace& trace) {
+inline bool MayTrace(const AllocationTraceState& trace) {
   return __builtin_expect(__atomic_load_n(&trace.phase, __ATOMIC_RELAXED) != TracePhase::kOff, 0);
 }
 
@@ -65,8 +65,9 @@ struct TracedDevice {
 
 // `key`: what names the memory until its free. The caller of TraceFreed has not asked the driver yet: once
 // the driver has freed an address, another thread may get it.
-void TraceAllocated(Trace& trace, const TracedDevice& device, std::uint64_t key, std::uint64_t bytes);
-void TraceFreed(Trace& trace, std::uint64_t key);
-void TraceRefused(Trace& trace, const TracedDevice& device, std::uint64_t bytes);
+void TraceAllocated(AllocationTraceState& trace, const TracedDevice& device, std::uint64_t key,
+                    std::uint64_t bytes);
+void TraceFreed(AllocationTraceState& trace, std::uint64_t key);
+void TraceRefused(AllocationTraceState& trace, const TracedDevice& device, std::uint64_t bytes);
 
 }  // namespace gpuman::shim

@@ -51,7 +51,8 @@ class SlurmTest(ClusterCase):
     def test_help_shows_the_options(self):
         for command in ("srun", "sbatch", "salloc"):
             text = self.c.run(command, "--help").stdout
-            for option in ("--gpuman-mem=SIZE", "--gpuman-soft=SIZE", "--gpuman-share"):
+            for option in ("--gpuman-mem=SIZE", "--gpuman-soft=SIZE", "--gpuman-share", "--gpuman-compute=PERCENT",
+                           "--gpuman-latency"):
                 self.assertIn(option, text, command)
 
     def test_a_malformed_option_is_refused_naming_it(self):

@@ -59,9 +59,10 @@ Result<> CheckTranslatable(const Submission& job) {
        {job.trace_allocations, "--trace-allocations", "gpuman's plugin for Slurm has no such option",
         "leave it out"},
        {job.weight != 1, "--weight", "gpuman's plugin for Slurm has no such option", "leave it out"},
-       {job.latency, "--latency", "gpuman's plugin for Slurm has no such option", "leave it out"},
        {job.interactive, "--interactive", "gpuman's plugin for Slurm has no such option", "leave it out"},
        {job.compute && !job.share, "--compute", "a job that does not share its GPUs has no turns",
+        "add --share"},
+       {job.latency && !job.share, "--latency", "a job that does not share its GPUs has nobody to go before",
         "add --share"},
        {job.idle_suspend.has_value(), "--idle-suspend", "gpuman's plugin for Slurm has no such option",
         "leave it out; [idle] suspend_after on the nodes holds for steps too"},
@@ -143,6 +144,7 @@ class Translator {
     if (job_.soft) Add("gpuman-soft", SizeText(*job_.soft));
     if (job_.share) Add("gpuman-share");
     if (job_.compute) Add("gpuman-compute", spec::ToString(*job_.compute));
+    if (job_.latency) Add("gpuman-latency");
     return {};
   }
 

@@ -68,6 +68,8 @@ TEST(Translate, SaysInSlurmsWordsWhatIsAskedFor) {
       {{"--gpus=1", "--share", "--memory=8GiB"}, {"--gres=shard:8", "--gpuman-mem=8GiB", "--gpuman-share"}},
       {{"--gpus=1", "--share", "--memory=8GiB", "--compute=30%+"},
        {"--gres=shard:8", "--gpuman-mem=8GiB", "--gpuman-share", "--gpuman-compute=30%+"}},
+      {{"--gpus=1", "--share", "--memory=8GiB", "--latency"},
+       {"--gres=shard:8", "--gpuman-mem=8GiB", "--gpuman-share", "--gpuman-latency"}},
       {{"--gpus=1", "--share", "--memory=1537MiB"},
        {"--gres=shard:2", "--gpuman-mem=1537MiB", "--gpuman-share"}},
       {{"--gpus=1", "--share", "--memory=1073741825"},
