@@ -43,6 +43,29 @@ def unknown_sources(page, tree):
     return [one for one in said if "NAME" not in one and one not in (known if "/" in one else names)]
 
 
+# Headers of others that comments name.
+FOREIGN = ("linux/", "cpython/", "internal/pycore", "cudaTypedefs.h", "cuda.h", "nvml.h", "slurm.h", "spank.h")
+EXAMPLES = ("tensor.cc",)  # a name in a trace
+
+
+def unknown_in_comments(tree):
+    """The C++ sources that comments of C++ sources name and the tree does not have, as "FILE:LINE: NAME"."""
+    sources = [path for folder in ("apps", "bench", "plugins", "sim", "src", "tests") for path in (tree / folder).rglob("*")
+               if path.suffix in (".h", ".cc")]
+    known = {"/" + path.relative_to(tree).as_posix() for path in sources}
+    ends = {path[at:] for path in known for at in range(len(path)) if path[at] == "/"}
+    found = []
+    for path in sources:
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            code, sign, comment = line.partition("//")
+            if not sign or '"' in code:
+                continue
+            for name in re.findall(r"(?<![\w<./*-])([a-z][\w/]*\.(?:h|cc))\b", comment):
+                if "/" + name not in ends and not name.startswith(FOREIGN) and name not in EXAMPLES:
+                    found.append(f"{path.relative_to(tree)}:{number}: {name}")
+    return sorted(found)
+
+
 def without_code(text):
     """The text with its blocks and pieces of code left out, which are as wide as what they show."""
     return re.sub(r"`[^`\n]*`", "", re.sub(r"^[ ]*```.*?^[ ]*```", "", text, flags=re.MULTILINE | re.DOTALL))
@@ -66,6 +89,9 @@ class DocumentsTest(unittest.TestCase):
             page = pathlib.Path(folder, "page.md")
             page.write_text("%s\n```\n%s\n```\n%s\n" % ("a " * 60, "b" * 200, "c " * 61))
             self.assertEqual(too_wide(page), ["c " * 61])
+
+    def test_comments_name_sources_that_there_are(self):
+        self.assertEqual(unknown_in_comments(PACKAGING.parent), [])
 
     def test_the_walks_and_the_glossary_name_sources_that_there_are(self):
         tree = PACKAGING.parent

@@ -19,7 +19,7 @@ using ::testing::Key;
 using ::testing::Not;
 using ::testing::Pair;
 
-class GrantTest : public ::testing::Test {
+class ContainerAllocateResponseTest : public ::testing::Test {
  protected:
   base::Result<ContainerAllocateResponse> Ask(const std::vector<std::string>& ids, bool away = false) {
     const auto config = [&] {
@@ -49,7 +49,7 @@ class GrantTest : public ::testing::Test {
   std::optional<api::ContainerMounts> files_;
 };
 
-TEST_F(GrantTest, TheLibraryComesWithItsSocketAndWithoutTheDaemons) {
+TEST_F(ContainerAllocateResponseTest, TheLibraryComesWithItsSocketAndWithoutTheDaemons) {
   files_ = {"/usr/lib/gpuman/libgpuman.so", "/var/lib/gpuman/ld.so.preload", "/run/gpuman/shim.sock.d"};
   const auto grant = Ask(Parts("GPU-1", 3, 6));
   ASSERT_TRUE(grant) << grant.error().message;
@@ -67,7 +67,7 @@ TEST_F(GrantTest, TheLibraryComesWithItsSocketAndWithoutTheDaemons) {
   EXPECT_THAT(shared->environment, Contains(Pair("GPUMAN_SHIM_EVICTABLE", "1")));
 }
 
-TEST_F(GrantTest, PartsOfOneGpuGiveItsUuidAndTheirMemory) {
+TEST_F(ContainerAllocateResponseTest, PartsOfOneGpuGiveItsUuidAndTheirMemory) {
   const auto grant = Ask(Parts("GPU-1", 3, 6));
   ASSERT_TRUE(grant) << grant.error().message;
   EXPECT_THAT(grant->environment, Contains(Pair("NVIDIA_VISIBLE_DEVICES", "GPU-1")));
@@ -80,7 +80,7 @@ TEST_F(GrantTest, PartsOfOneGpuGiveItsUuidAndTheirMemory) {
   EXPECT_THAT(grant->cdi, IsEmpty());
 }
 
-TEST_F(GrantTest, AnImpossibleGrantIsRefusedWithTheReason) {
+TEST_F(ContainerAllocateResponseTest, AnImpossibleGrantIsRefusedWithTheReason) {
   EXPECT_THAT(ErrorOf({"GPU-0::1", "GPU-1::1"}), Pair(ErrorCode::kConflict, HasSubstr("spread over 2 GPUs")));
   EXPECT_THAT(ErrorOf({"GPU-0::16"}), Pair(ErrorCode::kNotFound, HasSubstr("has no device GPU-0::16")));
   EXPECT_THAT(ErrorOf({"GPU-0::1", "GPU-0::1"}), Pair(ErrorCode::kConflict, HasSubstr("twice")));
@@ -90,7 +90,7 @@ TEST_F(GrantTest, AnImpossibleGrantIsRefusedWithTheReason) {
   EXPECT_THAT(ErrorOf({"GPU-0::1"}), Pair(ErrorCode::kConflict, HasSubstr("GPU-0 is not healthy")));
 }
 
-TEST_F(GrantTest, AContainerHasOneTurnAndOneMigInstance) {
+TEST_F(ContainerAllocateResponseTest, AContainerHasOneTurnAndOneMigInstance) {
   resource_ = ResourceOf(ResourceKind::kShared, "gpuman.io/shared");
   resource_.replicas = 4;
   EXPECT_TRUE(Ask({"GPU-0::3"}));
@@ -103,7 +103,7 @@ TEST_F(GrantTest, AContainerHasOneTurnAndOneMigInstance) {
   EXPECT_THAT(ErrorOf({"MIG-a", "MIG-b"}), Pair(ErrorCode::kUnsatisfiable, HasSubstr("one MIG instance")));
 }
 
-TEST_F(GrantTest, WholeGpusComeByCdiNames) {
+TEST_F(ContainerAllocateResponseTest, WholeGpusComeByCdiNames) {
   resource_ = ResourceOf(ResourceKind::kWhole, "gpuman.io/gpu");
   handing_ = {.environment = false, .cdi = true};
   const auto grant = Ask({"GPU-1", "GPU-0"});
@@ -113,7 +113,7 @@ TEST_F(GrantTest, WholeGpusComeByCdiNames) {
   EXPECT_THAT(grant->environment, Not(Contains(Key("GPUMAN_MEMORY"))));
 }
 
-TEST_F(GrantTest, DeviceNodesAreThoseThatTheDriverNames) {
+TEST_F(ContainerAllocateResponseTest, DeviceNodesAreThoseThatTheDriverNames) {
   handing_ = {.environment = false, .nodes = true};
   EXPECT_THAT(ErrorOf({"GPU-0::0"}), Pair(ErrorCode::kUnavailable, HasSubstr("no /dev/nvidiactl")));
   Write("dev/nvidia-uvm", "");
@@ -127,7 +127,7 @@ TEST_F(GrantTest, DeviceNodesAreThoseThatTheDriverNames) {
   EXPECT_THAT(ErrorOf({"GPU-0::0"}), Pair(ErrorCode::kUnavailable, HasSubstr("device node of GPU-0")));
 }
 
-TEST_F(GrantTest, AMigInstanceNeedsItsCapabilities) {
+TEST_F(ContainerAllocateResponseTest, AMigInstanceNeedsItsCapabilities) {
   handing_ = {.environment = false, .nodes = true};
   resource_ = ResourceOf(ResourceKind::kMig, "gpuman.io/mig");
   resource_.profile = "p";
@@ -144,7 +144,7 @@ TEST_F(GrantTest, AMigInstanceNeedsItsCapabilities) {
                                         "/dev/nvidia-caps/nvidia-cap67", "/dev/nvidiactl"));
 }
 
-TEST_F(GrantTest, TheDriversFilesTellMinorAndNumaNode) {
+TEST_F(ContainerAllocateResponseTest, TheDriversFilesTellMinorAndNumaNode) {
   Write("proc/driver/nvidia/gpus/0000:1B:00.0/information",
         "Model: \t\t NVIDIA H200\nIRQ:   \t\t 16\nGPU UUID: \t GPU-a\nBus Location: \t 0000:1b:00.0\nDevice "
         "Minor: \t 3\n");

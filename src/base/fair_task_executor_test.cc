@@ -10,7 +10,7 @@ namespace gpuman::base {
 namespace {
 
 // The threads and the loop are lists; the test runs one function after the other.
-class FairQueueTest : public testing::Test {
+class FairTaskExecutorTest : public testing::Test {
  protected:
   using Posted = std::deque<std::function<void()>>;
   static Executor To(Posted& list) {
@@ -35,7 +35,7 @@ class FairQueueTest : public testing::Test {
   std::string worked, told;
 };
 
-TEST_F(FairQueueTest, UsersTakeTurnsHoweverManyTasksOneOfThemHas) {
+TEST_F(FairTaskExecutorTest, UsersTakeTurnsHoweverManyTasksOneOfThemHas) {
   FairTaskExecutor queue(To(threads), To(loop), {.of_all = 1});
   Add(queue, 1, "abcdef");
   Add(queue, 2, "XY");
@@ -45,7 +45,7 @@ TEST_F(FairQueueTest, UsersTakeTurnsHoweverManyTasksOneOfThemHas) {
   EXPECT_EQ(told, worked);
 }
 
-TEST_F(FairQueueTest, AUserHasOneTaskUnderWayThoughThreadsAreFree) {
+TEST_F(FairTaskExecutorTest, AUserHasOneTaskUnderWayThoughThreadsAreFree) {
   FairTaskExecutor queue(To(threads), To(loop), {.of_all = 3});
   Add(queue, 1, "abc");
   EXPECT_EQ(threads.size(), 1u);
@@ -59,7 +59,7 @@ TEST_F(FairQueueTest, AUserHasOneTaskUnderWayThoughThreadsAreFree) {
   EXPECT_EQ(worked, "aXbc");
 }
 
-TEST_F(FairQueueTest, OneUserMayHaveAllThreadsWhereThatIsTheBound) {
+TEST_F(FairTaskExecutorTest, OneUserMayHaveAllThreadsWhereThatIsTheBound) {
   FairTaskExecutor queue(To(threads), To(loop), {.of_all = 2, .of_user = 2});
   Add(queue, 1, "abcd");
   Add(queue, 2, "X");
@@ -68,7 +68,7 @@ TEST_F(FairQueueTest, OneUserMayHaveAllThreadsWhereThatIsTheBound) {
   EXPECT_EQ(worked, "abXcd");
 }
 
-TEST_F(FairQueueTest, ATaskBeginsOnTheLoopWhenItsTurnHasCome) {
+TEST_F(FairTaskExecutorTest, ATaskBeginsOnTheLoopWhenItsTurnHasCome) {
   FairTaskExecutor queue(To(threads), To(loop), {.of_all = 1});
   int copies = 0;
   for (int i = 0; i < 3; ++i) queue.Add(1, {[this] { worked += 'w'; }, {}, [&] { ++copies; }});
@@ -82,7 +82,7 @@ TEST_F(FairQueueTest, ATaskBeginsOnTheLoopWhenItsTurnHasCome) {
   EXPECT_EQ(worked, "www");
 }
 
-TEST_F(FairQueueTest, ATaskIsDestroyedOnTheLoop) {
+TEST_F(FairTaskExecutorTest, ATaskIsDestroyedOnTheLoop) {
   FairTaskExecutor queue(To(threads), To(loop), {});
   auto kept = std::make_shared<int>(0);
   queue.Add(1, {[kept] { ++*kept; }});
@@ -92,14 +92,14 @@ TEST_F(FairQueueTest, ATaskIsDestroyedOnTheLoop) {
   EXPECT_EQ(kept.use_count(), 1);
 }
 
-TEST_F(FairQueueTest, ATaskThatIsDoneMayAddAnother) {
+TEST_F(FairTaskExecutorTest, ATaskThatIsDoneMayAddAnother) {
   FairTaskExecutor queue(To(threads), To(loop), {});
   queue.Add(1, {[this] { worked += 'a'; }, [&] { Add(queue, 1, "b"); }});
   Run();
   EXPECT_EQ(worked, "ab");
 }
 
-TEST_F(FairQueueTest, TheEndDropsWaitingTasksAndSilencesRunningOnes) {
+TEST_F(FairTaskExecutorTest, TheEndDropsWaitingTasksAndSilencesRunningOnes) {
   {
     FairTaskExecutor queue(To(threads), To(loop), {.of_all = 1});
     Add(queue, 1, "ab");

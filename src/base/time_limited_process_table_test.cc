@@ -11,7 +11,7 @@ namespace gpuman::base {
 namespace {
 
 // Processes of users, as files. A pipe without a writer holds its reader up forever.
-class TimedProcessTableTest : public testing::Test {
+class TimeLimitedProcessTableTest : public testing::Test {
  protected:
   void Write(pid_t pid, const char* file, const char* text) {
     std::ofstream(dir_.path() / std::to_string(pid) / file) << text << '\0';
@@ -44,7 +44,7 @@ class TimedProcessTableTest : public testing::Test {
   TimeLimitedProcessTable calm_{dir_.path(), std::chrono::hours(1)};
 };
 
-TEST_F(TimedProcessTableTest, ReadsWhatCanBeRead) {
+TEST_F(TimeLimitedProcessTableTest, ReadsWhatCanBeRead) {
   Add(1, 1001, false);
   for (int i = 0; i < 100; ++i) {
     EXPECT_EQ(calm_.CommandLine(1), (std::vector<std::string>{"A=1", "B=2"}));
@@ -54,7 +54,7 @@ TEST_F(TimedProcessTableTest, ReadsWhatCanBeRead) {
   EXPECT_TRUE(calm_.CommandLine(2).empty()) << "there is none";
 }
 
-TEST_F(TimedProcessTableTest, AProcessThatBlocksTheReaderIsReadAgainLater) {
+TEST_F(TimeLimitedProcessTableTest, AProcessThatBlocksTheReaderIsReadAgainLater) {
   Add(1, 1001, true);
   EXPECT_TRUE(table_.CommandLine(1).empty());
   EXPECT_EQ(table_.Environment(1, "A"), std::nullopt);
@@ -75,7 +75,7 @@ class SteppingClock final : public Clock {
   std::chrono::milliseconds step{0};
 };
 
-TEST_F(TimedProcessTableTest, ASlowProcessGetsOnlyItsShareOfTheTime) {
+TEST_F(TimeLimitedProcessTableTest, ASlowProcessGetsOnlyItsShareOfTheTime) {
   using Command = std::vector<std::string>;
   SteppingClock clock;
   const TimeLimitedProcessTable table(dir_.path(), std::chrono::hours(1), TimeLimitedProcessTable::For::kLoop,
@@ -102,7 +102,7 @@ TEST_F(TimedProcessTableTest, ASlowProcessGetsOnlyItsShareOfTheTime) {
 }
 
 // The thread that ends processes which a job has left reads all processes and delays no other thread.
-TEST_F(TimedProcessTableTest, ThreadsWaitForEachAsLongAsThePatienceIs) {
+TEST_F(TimeLimitedProcessTableTest, ThreadsWaitForEachAsLongAsThePatienceIs) {
   SteppingClock clock;
   const TimeLimitedProcessTable table(dir_.path(), std::chrono::hours(1),
                                       TimeLimitedProcessTable::For::kThreads, clock);
@@ -111,7 +111,7 @@ TEST_F(TimedProcessTableTest, ThreadsWaitForEachAsLongAsThePatienceIs) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(table.Environment(1, "B"), "2");
 }
 
-TEST_F(TimedProcessTableTest, AReusedPidDoesNotGetTheOldFacts) {
+TEST_F(TimeLimitedProcessTableTest, AReusedPidDoesNotGetTheOldFacts) {
   SteppingClock clock;
   const TimeLimitedProcessTable table(dir_.path(), std::chrono::hours(1), TimeLimitedProcessTable::For::kLoop,
                                       clock);
@@ -124,7 +124,7 @@ TEST_F(TimedProcessTableTest, AReusedPidDoesNotGetTheOldFacts) {
   EXPECT_TRUE(table.CommandLine(1).empty());
 }
 
-TEST_F(TimedProcessTableTest, ManyWhoHoldItUpTakeABoundedNumberOfThreads) {
+TEST_F(TimeLimitedProcessTableTest, ManyWhoHoldItUpTakeABoundedNumberOfThreads) {
   for (pid_t pid = 1; pid <= 40; ++pid) Add(pid, 1000 + static_cast<uid_t>(pid), true);
   for (pid_t pid = 1; pid <= 40; ++pid) EXPECT_TRUE(table_.CommandLine(pid).empty());
   const auto threads = std::distance(std::filesystem::directory_iterator("/proc/self/task"),

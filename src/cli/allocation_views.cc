@@ -14,7 +14,7 @@
 namespace gpuman::cli {
 namespace {
 
-constexpr std::size_t kMostPlaces = 10, kMostStacks = 10;
+constexpr std::size_t kMaxPlaces = 10, kMaxStacks = 10;
 
 base::Bytes BytesOf(double estimate) {
   return {static_cast<std::uint64_t>(std::llround(std::max(estimate, 0.0)))};
@@ -40,16 +40,16 @@ std::string RenderPlaces(const JobAllocationTraces& job, const trace::Moment& mo
   std::string text;
   double left = 0;
   for (std::size_t i = 0; i < places.size(); ++i) {
-    if (i >= kMostPlaces) {
+    if (i >= kMaxPlaces) {
       left += places[i].amount.bytes;
       continue;
     }
     text += fmt::format("  {:>9}  {:>3.0f} %  {}\n", base::FormatBytes(BytesOf(places[i].amount.bytes)),
                         100 * ShareOf(places[i].amount, moment), Printable(places[i].text));
   }
-  if (places.size() > kMostPlaces)
+  if (places.size() > kMaxPlaces)
     text += fmt::format("  {:>9}         at {} more places\n", base::FormatBytes(BytesOf(left)),
-                        places.size() - kMostPlaces);
+                        places.size() - kMaxPlaces);
   return text.empty() ? "  nothing that was traced\n" : text + Remark(moment);
 }
 
@@ -95,10 +95,10 @@ api::Json MomentJson(const JobAllocationTraces& job, const trace::Moment& moment
                      const trace::NameFrame& name) {
   api::Json list = api::Json::array();
   for (const auto& place : trace::PlacesOf(job.traces.processes, moment, name)) {
-    if (list.size() == kMostPlaces) break;
+    if (list.size() == kMaxPlaces) break;
     api::Json stacks = api::Json::array();
     for (const auto& [ref, amount] : place.stacks) {
-      if (stacks.size() == kMostStacks) break;
+      if (stacks.size() == kMaxStacks) break;
       const auto& process = job.traces.processes[ref.process];
       const auto frames = trace::FramesOf(process, process.stacks[ref.stack], name);
       stacks.push_back({{"bytes", BytesOf(amount.bytes).count}, {"frames", FramesJson(frames)}});

@@ -55,7 +55,8 @@ base::Result<int> ShowPageForEverybody(CommandContext& session) {
         "an administrator sets web.listen in gpumand's configuration; gpuman web serves a page of "
         "your own");
   ShowLink(session, *page.url, PortOf(*page.url));
-  session.Note("Who has this link sees what every user of this machine sees; the page changes nothing.");
+  session.Note(
+      "Anybody who has this link sees what every user of this machine sees; the page changes nothing.");
   return kExitDone;
 }
 
@@ -68,7 +69,7 @@ base::Result<int> Web(CommandContext& session, std::uint16_t port) {
   if (::geteuid() == 0)
     session.Note(
         "This page is root's: it answers to a browser of root's alone. Others run gpuman web as themselves.");
-  session.Note("Who has this link may do what you may. Ctrl-C ends the page.");
+  session.Note("Anybody who has this link may do what you may. Ctrl-C ends the page.");
   server.Serve(stop.fd());
   while (stop.Take() != 0) continue;  // else a signal comes when the watch ends
   return kExitDone;

@@ -12,7 +12,7 @@ constexpr std::chrono::seconds kLongestMixed{2};
 // A reading that is older tells nothing of now.
 constexpr std::chrono::seconds kOldest{10};
 // No GPU draws more.
-constexpr double kMostWatts = 2'000;
+constexpr double kMaxWatts = 2'000;
 // So an estimate can be too high by this much, if the power ended right after the last reading, kOldest ago.
 // A reading that is lower by more is of a counter that has begun anew.
 constexpr Millijoules kReckonedTooHigh = 20'000'000;
@@ -84,7 +84,7 @@ double Account::PresentWatts() const {
 void Account::Reckon(base::MonoTime now) {
   if (!base_ || !last_ || now <= base_->at || now - last_at_ > kOldest) return;
   Pass(now);
-  const Millijoules since = EnergyOf(std::min(PresentWatts(), kMostWatts), now - last_at_);
+  const Millijoules since = EnergyOf(std::min(PresentWatts(), kMaxWatts), now - last_at_);
   Settle(std::max(*last_ + since, base_->counter), now, false);
 }
 

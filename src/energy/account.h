@@ -4,7 +4,7 @@
 // The counter is behind: a real GPU moves it on every 20 to 100 ms. So a reading counts as of the moment at
 // which its value was first seen, and a time around a hand-over is split as one, from the last reading before
 // it until kLag after it: in proportion to the time that each had in it and the power that each draws alone,
-// which is known from readings farther away from hand-overs (powers.h).
+// which is known from readings farther away from hand-overs (job_power_estimator.h).
 //
 // Not thread-safe.
 #pragma once

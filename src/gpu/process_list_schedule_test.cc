@@ -11,7 +11,7 @@ namespace {
 
 using base::Millis;
 
-class ListingTest : public ::testing::Test {
+class ProcessListScheduleTest : public ::testing::Test {
  protected:
   // One round of a reader: observes, and lists what is due.
   void Round(Millis after, bool changed = false, bool wanted = false) {
@@ -39,18 +39,18 @@ class ListingTest : public ::testing::Test {
   bool compute_ = false, graphics_ = false;
 };
 
-TEST_F(ListingTest, ListsEverythingAtFirst) {
+TEST_F(ProcessListScheduleTest, ListsEverythingAtFirst) {
   Round(Millis(0));
   EXPECT_TRUE(compute_);
   EXPECT_TRUE(graphics_);
 }
 
-TEST_F(ListingTest, ListsSeldomWhileNothingChanges) {
+TEST_F(ProcessListScheduleTest, ListsSeldomWhileNothingChanges) {
   Round(Millis(0));
   EXPECT_EQ(Rest(200), std::pair(10, 2));
 }
 
-TEST_F(ListingTest, ListsTheRoundOfAChangeAndThreeMore) {
+TEST_F(ProcessListScheduleTest, ListsTheRoundOfAChangeAndThreeMore) {
   Round(Millis(0));
   Rest(5);
   Round(Millis(5), true);
@@ -61,7 +61,7 @@ TEST_F(ListingTest, ListsTheRoundOfAChangeAndThreeMore) {
   }
 }
 
-TEST_F(ListingTest, ListsWhatIsWanted) {
+TEST_F(ProcessListScheduleTest, ListsWhatIsWanted) {
   Round(Millis(0));
   Round(Millis(5), false, true);
   EXPECT_TRUE(compute_);
@@ -69,7 +69,7 @@ TEST_F(ListingTest, ListsWhatIsWanted) {
   EXPECT_FALSE(compute_);
 }
 
-TEST_F(ListingTest, WhileMemoryChangesGraphicsAreAskedForOnceASecond) {
+TEST_F(ProcessListScheduleTest, WhileMemoryChangesGraphicsAreAskedForOnceASecond) {
   Round(Millis(0));
   int lists = 0;
   for (int i = 0; i < 1000; ++i) {
@@ -79,21 +79,21 @@ TEST_F(ListingTest, WhileMemoryChangesGraphicsAreAskedForOnceASecond) {
   EXPECT_EQ(lists, 5);
 }
 
-TEST_F(ListingTest, AChangeIsFollowedByAListOfGraphicsAlsoWhenItCameTooSoon) {
+TEST_F(ProcessListScheduleTest, AChangeIsFollowedByAListOfGraphicsAlsoWhenItCameTooSoon) {
   Round(Millis(0));
   Round(Millis(100), true);
   EXPECT_FALSE(graphics_);
   EXPECT_EQ(Rest(30).second, 1);
 }
 
-TEST_F(ListingTest, AGpuWithADisplayIsListedWhole) {
+TEST_F(ProcessListScheduleTest, AGpuWithADisplayIsListedWhole) {
   has_graphics_ = true;
   Round(Millis(0));
   Round(Millis(5), true);
   EXPECT_TRUE(graphics_);
 }
 
-TEST_F(ListingTest, StartsOverWithANewDriver) {
+TEST_F(ProcessListScheduleTest, StartsOverWithANewDriver) {
   Round(Millis(0));
   listing_.Forget();
   Round(Millis(5));

@@ -65,7 +65,7 @@ void JobManager::Update(JobId id, const std::function<void(Job&)>& change, Done<
   });
 }
 
-// Changes the job's request and stores it; undoes the change if it cannot be stored (request_changes.h).
+// Changes the job's request and stores it; undoes the change if it cannot be stored (request_undo_log.h).
 void JobManager::ChangeStored(JobId id, const std::function<void(Job&)>& change, Done<void> done) {
   Job before = index_.At(id);
   const Job& changed = index_.Change(id, [&](Job& job) {

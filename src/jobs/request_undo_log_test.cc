@@ -5,9 +5,9 @@
 namespace gpuman::jobs {
 namespace {
 
-class RequestChangesTest : public ::testing::Test {
+class RequestUndoLogTest : public ::testing::Test {
  protected:
-  RequestChangesTest() {
+  RequestUndoLogTest() {
     job_.id = {1};
     job_.tag = "first";
   }
@@ -28,7 +28,7 @@ void Share(Job& job) {
   job.spec.Change([](spec::JobSpec& spec) { spec.share = true; });
 }
 
-TEST_F(RequestChangesTest, ARefusedChangeIsUndone) {
+TEST_F(RequestUndoLogTest, ARefusedChangeIsUndone) {
   const auto change = Change([](Job& job) {
     job.tag = "second";
     job.command = {"true"};
@@ -40,7 +40,7 @@ TEST_F(RequestChangesTest, ARefusedChangeIsUndone) {
   EXPECT_EQ(job_.spec->priority, spec::JobSpec{}.priority);
 }
 
-TEST_F(RequestChangesTest, TheStateThatTheJobHasReachedStays) {
+TEST_F(RequestUndoLogTest, TheStateThatTheJobHasReachedStays) {
   const auto change = Change(Prioritize);
   job_.state = JobState::kRunning;
   job_.runs = 1;
@@ -50,7 +50,7 @@ TEST_F(RequestChangesTest, TheStateThatTheJobHasReachedStays) {
   EXPECT_EQ(job_.spec->priority, spec::JobSpec{}.priority);
 }
 
-TEST_F(RequestChangesTest, WhatWasChangedAgainSinceStays) {
+TEST_F(RequestUndoLogTest, WhatWasChangedAgainSinceStays) {
   const auto first = Change([](Job& job) { job.tag = "second"; });
   const auto second = Change([](Job& job) {
     job.tag = "third";
@@ -62,7 +62,7 @@ TEST_F(RequestChangesTest, WhatWasChangedAgainSinceStays) {
   EXPECT_TRUE(job_.spec->share);
 }
 
-TEST_F(RequestChangesTest, WhenAllAreRefusedTheRequestIsTheFirstOneAgain) {
+TEST_F(RequestUndoLogTest, WhenAllAreRefusedTheRequestIsTheFirstOneAgain) {
   const auto first = Change([](Job& job) { job.tag = "second"; });
   const auto second = Change([](Job& job) {
     job.tag = "third";
@@ -76,7 +76,7 @@ TEST_F(RequestChangesTest, WhenAllAreRefusedTheRequestIsTheFirstOneAgain) {
   EXPECT_EQ(*job_.spec, spec::JobSpec{});
 }
 
-TEST_F(RequestChangesTest, ALaterChangeIsUndoneToWhatIsStored) {
+TEST_F(RequestUndoLogTest, ALaterChangeIsUndoneToWhatIsStored) {
   const auto first = Change([](Job& job) { job.tag = "second"; });
   const auto second = Change([](Job& job) { job.tag = "third"; });
   changes_.Stored({1}, first);
@@ -84,7 +84,7 @@ TEST_F(RequestChangesTest, ALaterChangeIsUndoneToWhatIsStored) {
   EXPECT_EQ(job_.tag, "second");
 }
 
-TEST_F(RequestChangesTest, OfAJobThatIsGoneNothingIsUndone) {
+TEST_F(RequestUndoLogTest, OfAJobThatIsGoneNothingIsUndone) {
   const auto change = Change(Prioritize);
   changes_.Refused({1}, change, nullptr);
   EXPECT_EQ(job_.spec->priority, 7);

@@ -7,7 +7,7 @@
 namespace gpuman::jobs {
 namespace {
 
-class UserAccountsTest : public ::testing::Test {
+class UserUsageTrackerTest : public ::testing::Test {
  protected:
   static constexpr uid_t kAnn = 1001, kBob = 1002;
 
@@ -21,7 +21,7 @@ class UserAccountsTest : public ::testing::Test {
   UserUsageTracker accounts_;
 };
 
-TEST_F(UserAccountsTest, CountWhatRunsOfEachUser) {
+TEST_F(UserUsageTrackerTest, CountWhatRunsOfEachUser) {
   const UserBounds bounds{1, {}};
   const Job running = Of(kAnn, 1, JobState::kRunning);
   accounts_.Count(std::nullopt, UserUsageTracker::EntryOf(running));
@@ -37,7 +37,7 @@ TEST_F(UserAccountsTest, CountWhatRunsOfEachUser) {
   EXPECT_TRUE(accounts_.MayBegin(Of(kAnn, 1, JobState::kStarting), bounds));
 }
 
-TEST_F(UserAccountsTest, AJobThatSomebodyElseStartedIsNoRunningOne) {
+TEST_F(UserUsageTrackerTest, AJobThatSomebodyElseStartedIsNoRunningOne) {
   Job attached = Of(kAnn, 1, JobState::kRunning);
   attached.attached = true;
   EXPECT_FALSE(UserUsageTracker::EntryOf(attached).running);
@@ -45,7 +45,7 @@ TEST_F(UserAccountsTest, AJobThatSomebodyElseStartedIsNoRunningOne) {
   EXPECT_FALSE(UserUsageTracker::EntryOf(Of(kAnn, 1, JobState::kHeld)).running);
 }
 
-TEST_F(UserAccountsTest, CountTextThatIsOnItsWay) {
+TEST_F(UserUsageTrackerTest, CountTextThatIsOnItsWay) {
   const UserBounds bounds{0, base::KiB(100)};
   const Job job = Of(kAnn, 60'000, JobState::kQueued);
   accounts_.Count(std::nullopt, UserUsageTracker::EntryOf(job));
@@ -57,7 +57,7 @@ TEST_F(UserAccountsTest, CountTextThatIsOnItsWay) {
   EXPECT_TRUE(accounts_.MayAddText(*job.owner, {}, base::KiB(90), bounds)) << "the job is gone";
 }
 
-TEST_F(UserAccountsTest, AChangeMayAlwaysTakeLess) {
+TEST_F(UserUsageTrackerTest, AChangeMayAlwaysTakeLess) {
   const Job job = Of(kAnn, 60'000, JobState::kQueued);
   const auto counted = UserUsageTracker::EntryOf(job);
   accounts_.Count(std::nullopt, counted);
@@ -67,7 +67,7 @@ TEST_F(UserAccountsTest, AChangeMayAlwaysTakeLess) {
   EXPECT_TRUE(accounts_.MayChangeText(counted, Of(kAnn, 70'000, JobState::kQueued), {0, base::KiB(100)}));
 }
 
-TEST_F(UserAccountsTest, TellWhoseEndedJobsAreTooMuch) {
+TEST_F(UserUsageTrackerTest, TellWhoseEndedJobsAreTooMuch) {
   const UserBounds bounds{0, base::KiB(100)};
   const Job small = Of(kBob, 60'000, JobState::kFinished), large = Of(kAnn, 120'000, JobState::kFinished);
   accounts_.Count(std::nullopt, UserUsageTracker::EntryOf(small));

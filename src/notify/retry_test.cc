@@ -32,7 +32,7 @@ TEST(Judge, OfAWebhook) {
             DeliveryOutcome::kGivenUp);
 }
 
-TEST(Judge, OfAMail) {
+TEST(Judge, AMailIsTriedAgainAfterAPassingErrorAlone) {
   const OutboxMessage mail = To(ChannelKind::kMail);
   EXPECT_EQ(Judge(mail, {250, "", false, {}}), DeliveryOutcome::kDelivered);
   EXPECT_EQ(Judge(mail, {451, "greylisted", false, {}}), DeliveryOutcome::kRetry);

@@ -9,7 +9,7 @@
 //      pass tries this for at most SchedulingSettings::attempts jobs.
 //   5. EASY backfill: the first job that still has no room may get GPUs kept for it, if it has waited for
 //      SchedulingSettings::patience or will have room soon (SchedulingSettings::keep_ratio). The pass keeps
-//      the GPUs that will be free for it first, from the time at which they will be free (ahead.h). A later
+//      the GPUs that will be free for it first, from the time at which they will be free (earliest_start.h). A later
 //      job starts on them only if its time limit ends before that time, or if it can be preempted. So a wide
 //      job never waits for a stream of small ones.
 //

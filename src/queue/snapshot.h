@@ -1,5 +1,5 @@
-// All input of a scheduling pass. The book (book.h) keeps a snapshot up to date; tests write snapshots by
-// hand.
+// All input of a scheduling pass. The book (snapshot_updater.h) keeps a snapshot up to date; tests write
+// snapshots by hand.
 //
 // Data that many jobs have in common (needs, owners) is stored once, and rows refer to it by index, so that
 // 100,000 waiting jobs are one array of small rows. Plain values; thread-compatible. Points in time are wall

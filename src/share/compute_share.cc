@@ -12,7 +12,7 @@ namespace gpuman::share {
 namespace {
 
 // A tenant saves up so much of its time while others have the GPU.
-constexpr double kMostSaved = 0.25;  // GPU seconds
+constexpr double kMaxSaved = 0.25;  // GPU seconds
 constexpr double kNothing = 1e-7;
 constexpr Span kPiece = std::chrono::milliseconds(100);
 
@@ -32,7 +32,7 @@ void ShareBudget::Refund(Span span) {
 }
 
 void ShareBudget::Limit() {
-  seconds_ = std::clamp(seconds_, -kMostOwed, std::max(turn_, kMostSaved));
+  seconds_ = std::clamp(seconds_, -kMaxOwed, std::max(turn_, kMaxSaved));
   spent_ = spent_ ? seconds_ < turn_ - kNothing : seconds_ <= kNothing;
 }
 

@@ -20,10 +20,10 @@
 // itself. If no unit rests and waits and still some GPU works, then, more and more rarely, a unit may make a
 // call *behind* work that has not ended.
 //
-// Before all of that: where the processes execute the same program (lockstep.h), those that are behind make
-// the calls that the furthest has made, also behind work. Then what each has launched finds its other parts.
-// If they are not and still wait for each other, their places are known only roughly, and each of them makes
-// a few calls more.
+// Before all of that: where the processes execute the same program (lockstep_tracker.h), those that are
+// behind make the calls that the furthest has made, also behind work. Then what each has launched finds its
+// other parts. If they are not and still wait for each other, their places are known only roughly, and each
+// of them makes a few calls more.
 //
 // If there is a meeting of all units ahead (an all-reduce, a barrier), which each unit reaches after finitely
 // many calls, the last phase comes to a cut: no unit gets past its part of that meeting, and each call of a
@@ -32,7 +32,7 @@
 // a rule, or else the attempt fails at its deadline. A failed attempt changes nothing: the caller opens the
 // gates.
 //
-// cut_test.cc is the specification; cut_property_test.cc checks what is always true.
+// quiesce_planner_test.cc is the specification; quiesce_planner_property_test.cc checks what is always true.
 #pragma once
 
 #include <compare>

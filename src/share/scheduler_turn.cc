@@ -108,7 +108,7 @@ void Scheduler::UpdateShares(const Domain& domain, State& state) {
     if (state.by_share != had)
       tenant.ahead = 0;
     else if (tenant.Rate() != rates[i])
-      tenant.ahead = std::min(tenant.ahead * rates[i], kMostOwed) / tenant.Rate();
+      tenant.ahead = std::min(tenant.ahead * rates[i], kMaxOwed) / tenant.Rate();
     tenant.spent = state.by_share && tenant.HasUpperLimit() && tenant.budget.IsSpent();
   }
 }

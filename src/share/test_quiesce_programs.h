@@ -1,4 +1,5 @@
-// Programs of jobs, drawn at random, for cut_property_test.cc. Each number is one program of the family.
+// Programs of jobs, drawn at random, for quiesce_planner_property_test.cc. Each number is one program of the
+// family.
 #pragma once
 
 #include <algorithm>

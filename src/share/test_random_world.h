@@ -155,7 +155,7 @@ class RandomWorld : public World {
                                             : kPartOfOthers * job.program.weight / all);
     const double least = rates.empty() ? 1 : *std::min_element(rates.begin(), rates.end());
     return WaitBound(scheduler_.settings(), rates, LongestHandOver()) +
-           std::chrono::duration_cast<Span>(std::chrono::duration<double>(kMostOwed / least));
+           std::chrono::duration_cast<Span>(std::chrono::duration<double>(kMaxOwed / least));
   }
   // On the GPU with the most memory; all buses copy at once.
   Span LongestHandOver() const {

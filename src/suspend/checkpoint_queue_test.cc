@@ -18,7 +18,7 @@ using ::testing::IsEmpty;
 
 const MoverLimitGroup kAda{1000, {}}, kBob{1001, {}}, kCid{1002, {}};
 
-class TurnsTest : public ::testing::Test {
+class CheckpointQueueTest : public ::testing::Test {
  protected:
   MonoTime At(int milliseconds) const { return start + Millis(milliseconds); }
 
@@ -26,7 +26,7 @@ class TurnsTest : public ::testing::Test {
   CheckpointQueue turns{{Millis(500), Millis(10'000)}};
 };
 
-TEST_F(TurnsTest, OneCallAtATime) {
+TEST_F(CheckpointQueueTest, OneCallAtATime) {
   turns.Ask(kAda, 1);
   turns.Ask(kBob, 2);
   EXPECT_THAT(turns.Begin(At(0)), ElementsAre(1));
@@ -35,7 +35,7 @@ TEST_F(TurnsTest, OneCallAtATime) {
   EXPECT_THAT(turns.Begin(At(20)), ElementsAre(2));
 }
 
-TEST_F(TurnsTest, AThousandWaitingCallsDelayOtherUsersByOne) {
+TEST_F(CheckpointQueueTest, AThousandWaitingCallsDelayOtherUsersByOne) {
   for (std::uint64_t id = 1; id <= 1000; ++id) turns.Ask(kAda, id);
   EXPECT_THAT(turns.Begin(At(0)), ElementsAre(1));
   turns.Ask(kBob, 2001);
@@ -46,7 +46,7 @@ TEST_F(TurnsTest, AThousandWaitingCallsDelayOtherUsersByOne) {
   EXPECT_THAT(turns.Begin(At(2)), ElementsAre(2)) << "and neither is the other kept out";
 }
 
-TEST_F(TurnsTest, OfOneUserThoseThatBringAProcessBackGoFirstInTheirOrder) {
+TEST_F(CheckpointQueueTest, OfOneUserThoseThatBringAProcessBackGoFirstInTheirOrder) {
   for (std::uint64_t id = 1; id <= 4; ++id) turns.Ask(kAda, id);
   EXPECT_THAT(turns.Begin(At(0)), ElementsAre(1));
   for (std::uint64_t id = 11; id <= 13; ++id) turns.Ask(kAda, id, CheckpointQueue::Call::kBringsBack);
@@ -63,7 +63,7 @@ TEST_F(TurnsTest, OfOneUserThoseThatBringAProcessBackGoFirstInTheirOrder) {
   EXPECT_THAT(turns.Begin(At(3)), ElementsAre(14));
 }
 
-TEST_F(TurnsTest, ACallThatTakesLongIsWaitedForOnceAndNotEnded) {
+TEST_F(CheckpointQueueTest, ACallThatTakesLongIsWaitedForOnceAndNotEnded) {
   turns.Ask(kAda, 1);
   EXPECT_THAT(turns.Begin(At(0)), ElementsAre(1));
   EXPECT_EQ(turns.Deadline(), std::nullopt) << "nobody waits";
@@ -76,7 +76,7 @@ TEST_F(TurnsTest, ACallThatTakesLongIsWaitedForOnceAndNotEnded) {
   EXPECT_THAT(turns.Begin(At(502)), ElementsAre(3)) << "nobody waits for it any more";
 }
 
-TEST_F(TurnsTest, AUserWithALongCallIsNotWaitedForNextTime) {
+TEST_F(CheckpointQueueTest, AUserWithALongCallIsNotWaitedForNextTime) {
   turns.Ask(kAda, 1);
   turns.Begin(At(0));
   turns.End(1, At(900));
@@ -87,7 +87,7 @@ TEST_F(TurnsTest, AUserWithALongCallIsNotWaitedForNextTime) {
   EXPECT_EQ(turns.Deadline(), std::nullopt);
 }
 
-TEST_F(TurnsTest, AUserWithALongCallWaitsAndHasOneCallAtATime) {
+TEST_F(CheckpointQueueTest, AUserWithALongCallWaitsAndHasOneCallAtATime) {
   turns.Ask(kAda, 1);
   turns.Begin(At(0));
   turns.End(1, At(900));
@@ -102,7 +102,7 @@ TEST_F(TurnsTest, AUserWithALongCallWaitsAndHasOneCallAtATime) {
   EXPECT_THAT(turns.Begin(At(1003)), ElementsAre(4));
 }
 
-TEST_F(TurnsTest, ThatIsForgottenAfterATimeOfQuickCalls) {
+TEST_F(CheckpointQueueTest, ThatIsForgottenAfterATimeOfQuickCalls) {
   turns.Ask(kAda, 1);
   turns.Begin(At(0));
   turns.End(1, At(600));
@@ -115,7 +115,7 @@ TEST_F(TurnsTest, ThatIsForgottenAfterATimeOfQuickCalls) {
   EXPECT_THAT(turns.Begin(At(10'602)), IsEmpty());
 }
 
-TEST_F(TurnsTest, ManyWhoStandStillAreOvertaken) {
+TEST_F(CheckpointQueueTest, ManyWhoStandStillAreOvertaken) {
   constexpr int kUsers = 50;
   for (unsigned i = 0; i < kUsers; ++i) turns.Ask({2000 + i, {}}, i);
   for (int i = 0; i < kUsers; ++i) EXPECT_EQ(turns.Begin(At(500 * i)).size(), 1u) << i;
@@ -123,7 +123,7 @@ TEST_F(TurnsTest, ManyWhoStandStillAreOvertaken) {
   EXPECT_THAT(turns.Begin(At(500 * kUsers)), ElementsAre(100));
 }
 
-TEST_F(TurnsTest, AWithdrawnCallIsNotBegun) {
+TEST_F(CheckpointQueueTest, AWithdrawnCallIsNotBegun) {
   turns.Ask(kAda, 1);
   turns.Ask(kAda, 2);
   turns.Ask(kBob, 3);
@@ -136,7 +136,7 @@ TEST_F(TurnsTest, AWithdrawnCallIsNotBegun) {
   EXPECT_THAT(turns.Begin(At(2)), IsEmpty());
 }
 
-TEST_F(TurnsTest, ContainersOfOneNamespaceAreAPartyOfTheirOwn) {
+TEST_F(CheckpointQueueTest, ContainersOfOneNamespaceAreAPartyOfTheirOwn) {
   turns.Ask({0, "a"}, 1);
   turns.Ask({0, "b"}, 2);
   EXPECT_THAT(turns.Begin(At(0)), ElementsAre(1));
@@ -144,7 +144,7 @@ TEST_F(TurnsTest, ContainersOfOneNamespaceAreAPartyOfTheirOwn) {
 }
 
 // Whatever some users do in their turns, others whose calls end at once wait for a bounded time.
-TEST_F(TurnsTest, NobodyWaitsLongerThanATurnOfEachOther) {
+TEST_F(CheckpointQueueTest, NobodyWaitsLongerThanATurnOfEachOther) {
   // Ada stays in every call for a minute, Cid for just less than a turn; Bob is quick.
   std::uint64_t next = 1;
   std::map<std::uint64_t, int> ends;  // ends of calls in progress, by their id

@@ -1,6 +1,7 @@
-// The daemon's way to the movers. Requests for the driver's checkpoint queue here and go, in turns (turns.h),
-// to a gpuman-mover of the right user. The Checkpointer starts a mover when it is needed and stops it when
-// the mover has had nothing to do for a while. Requests that move memory go at once, any number at a time.
+// The daemon's way to the movers. Requests for the driver's checkpoint queue here and go, in turns
+// (checkpoint_queue.h), to a gpuman-mover of the right user. The Checkpointer starts a mover when it is
+// needed and stops it when the mover has had nothing to do for a while. Requests that move memory go at once,
+// any number at a time.
 //
 // The Checkpointer also holds the memory that a mover takes from a process, as descriptors, until that memory
 // is whole in host memory or given back: if the mover dies meanwhile, the next mover goes on with the memory.

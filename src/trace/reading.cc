@@ -173,8 +173,8 @@ class Reader {
   bool Allocated(Record& record) {
     wire::TraceAllocated told{};
     TraceEvent event;
-    if (!record.Take(told) || told.bytes == 0 || told.mean == 0 || told.bytes > kMostBytes ||
-        told.held > kMostBytes || told.held < told.bytes || !Place(told.device, told.stack, event))
+    if (!record.Take(told) || told.bytes == 0 || told.mean == 0 || told.bytes > kMaxBytes ||
+        told.held > kMaxBytes || told.held < told.bytes || !Place(told.device, told.stack, event))
       return false;
     event.at = told.at;
     event.key = told.key;
@@ -182,13 +182,13 @@ class Reader {
     event.held = told.held;
     const double drawn = -std::expm1(-static_cast<double>(told.bytes) / static_cast<double>(told.mean));
     event.weight = 1 / drawn;
-    return std::isfinite(event.weight) && event.weight * static_cast<double>(told.bytes) < kMostBytes &&
+    return std::isfinite(event.weight) && event.weight * static_cast<double>(told.bytes) < kMaxBytes &&
            Add(event);
   }
 
   bool Freed(Record& record) {
     wire::TraceFreed told{};
-    if (!record.Take(told) || told.held > kMostBytes) return false;
+    if (!record.Take(told) || told.held > kMaxBytes) return false;
     TraceEvent event;
     event.kind = TraceEvent::Kind::kFreed;
     event.at = told.at;
@@ -201,7 +201,7 @@ class Reader {
     wire::TraceRefused told{};
     TraceEvent event;
     event.kind = TraceEvent::Kind::kRefused;
-    if (!record.Take(told) || told.bytes > kMostBytes || told.held > kMostBytes ||
+    if (!record.Take(told) || told.bytes > kMaxBytes || told.held > kMaxBytes ||
         !Place(told.device, told.stack, event))
       return false;
     event.at = told.at;
@@ -220,7 +220,7 @@ class Reader {
     return Add(event);
   }
 
-  static constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 50;
+  static constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 50;
 
   ProcessTrace& trace_;
   std::map<std::uint32_t, std::uint16_t> gpus_;  // indices, by the process's numbers

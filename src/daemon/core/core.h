@@ -88,7 +88,7 @@ class Core {
   // For work that blocks for a moment. It runs in no order; the work posts its results back to the loop.
   boost::asio::thread_pool& workers() { return workers_; }
   // For work that would hold up the loop: a thread does it when it is the user's turn, one task of each user
-  // at a time. As in base/fair_queue.h.
+  // at a time. As in base/fair_task_executor.h.
   void Aside(uid_t user, base::FairTaskExecutor::Task task) { aside_tasks_.Add(user, std::move(task)); }
   // On the loop, in turns between users.
   base::SlicedWork& slices() { return slices_; }

@@ -43,7 +43,7 @@ class Client final : public http::Exchange {
   std::function<void()> sent_, gone_;
 };
 
-class ListAnswersTest : public testing::Test {
+class ListAnswerStreamerTest : public testing::Test {
  protected:
   void Run() {
     while (!posted.empty()) {
@@ -71,14 +71,14 @@ class ListAnswersTest : public testing::Test {
   std::shared_ptr<int> alive = std::make_shared<int>();  // counts sources
 };
 
-TEST_F(ListAnswersTest, AListComesWholeInPieces) {
+TEST_F(ListAnswerStreamerTest, AListComesWholeInPieces) {
   const auto client = Ask(1001, 100);
   Run();
   EXPECT_EQ(client->text.size(), 100u << 10);
   EXPECT_TRUE(client->ended);
 }
 
-TEST_F(ListAnswersTest, NoMoreIsMadeThanTheClientTakes) {
+TEST_F(ListAnswerStreamerTest, NoMoreIsMadeThanTheClientTakes) {
   const auto client = Ask(1001, 10'000);
   Run();
   EXPECT_LE(client->text.size(), ListAnswerStreamer::kAhead + ListAnswerStreamer::kPiece + 1024);
@@ -92,7 +92,7 @@ TEST_F(ListAnswersTest, NoMoreIsMadeThanTheClientTakes) {
   EXPECT_EQ(client->text.size(), 10'000u << 10);
 }
 
-TEST_F(ListAnswersTest, ARequestOfAClosedConnectionIsDroppedAtOnce) {
+TEST_F(ListAnswerStreamerTest, ARequestOfAClosedConnectionIsDroppedAtOnce) {
   const auto waits = Ask(1001, 10'000);
   Run();
   ASSERT_EQ(alive.use_count(), 2);
@@ -105,7 +105,7 @@ TEST_F(ListAnswersTest, ARequestOfAClosedConnectionIsDroppedAtOnce) {
   EXPECT_EQ(at_work->text, "");
 }
 
-TEST_F(ListAnswersTest, AUserHasAFewAtATimeAndOthersWaitForNone) {
+TEST_F(ListAnswerStreamerTest, AUserHasAFewAtATimeAndOthersWaitForNone) {
   std::vector<std::shared_ptr<Client>> many;
   many.reserve(10);
   for (int i = 0; i < 10; ++i) many.push_back(Ask(1001, 10'000));

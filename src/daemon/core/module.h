@@ -38,7 +38,7 @@ class Module {
   // The configuration has changed: Core::config() is the new one.
   virtual void Reconfigure() {}
   // Whether the module knows of the GPUs what it has to know before jobs may start. When the answer changes,
-  // the module calls Sampling::BecomeReadyIfKnown.
+  // the module calls SampleForwarder::BecomeReadyIfKnown.
   virtual bool IsReady() const { return true; }
   // Called once: the GPUs are known and each was sampled, or that takes too long.
   virtual void OnReady() {}

@@ -11,9 +11,9 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pair;
 
-class JobProfilesTest : public ::testing::Test {
+class DeviceProfileAssignerTest : public ::testing::Test {
  protected:
-  JobProfilesTest() {
+  DeviceProfileAssignerTest() {
     for (unsigned i = 0; i < 2; ++i) {
       gpu::Gpu gpu;
       gpu.index = i;
@@ -52,17 +52,17 @@ class JobProfilesTest : public ::testing::Test {
 const RunningJob kBench{{7}, "benchmark", std::vector<std::string>{"GPU-0"}};
 const RunningJob kOtherAsker{{8}, "", std::vector<std::string>{"GPU-0"}};
 
-TEST_F(JobProfilesTest, AJobAloneGetsItsProfileOnItsGpusOnly) {
+TEST_F(DeviceProfileAssignerTest, AJobAloneGetsItsProfileOnItsGpusOnly) {
   See("GPU-0", {Process(70, base::JobId{7})});
   EXPECT_THAT(Follow({kBench}).given, ElementsAre(Pair("GPU-0", JobDeviceProfile{7, "benchmark"})));
   EXPECT_THAT(profiles.NotesOf({7}), IsEmpty());
 }
 
-TEST_F(JobProfilesTest, AJobThatNamesNoGpuHasAllWholeGpus) {
+TEST_F(DeviceProfileAssignerTest, AJobThatNamesNoGpuHasAllWholeGpus) {
   EXPECT_EQ(Follow({{{7}, "benchmark", std::nullopt}}).given.size(), 2U);
 }
 
-TEST_F(JobProfilesTest, AnotherJobIsCompanyAndThatIsToldOnce) {
+TEST_F(DeviceProfileAssignerTest, AnotherJobIsCompanyAndThatIsToldOnce) {
   const auto decision = Follow({kBench, kOtherAsker});
   EXPECT_THAT(decision.given, IsEmpty());
   EXPECT_THAT(decision.refused, ElementsAre(Pair(base::JobId{7}, HasSubstr("job 8 runs there too"))));
@@ -72,7 +72,7 @@ TEST_F(JobProfilesTest, AnotherJobIsCompanyAndThatIsToldOnce) {
   EXPECT_THAT(profiles.NotesOf({7}), IsEmpty());
 }
 
-TEST_F(JobProfilesTest, AForeignProcessThatIsSeenOnceTakesNothingAwayOneSeenTwiceDoes) {
+TEST_F(DeviceProfileAssignerTest, AForeignProcessThatIsSeenOnceTakesNothingAwayOneSeenTwiceDoes) {
   Follow({kBench});
   See("GPU-0", {Process(70, std::nullopt)});
   EXPECT_EQ(Follow({kBench}).given.size(), 1U) << "it may turn out to be the job's";
@@ -83,19 +83,19 @@ TEST_F(JobProfilesTest, AForeignProcessThatIsSeenOnceTakesNothingAwayOneSeenTwic
   EXPECT_THAT(decision.refused, ElementsAre(Pair(base::JobId{7}, HasSubstr("pid 70 (python) uses it too"))));
 }
 
-TEST_F(JobProfilesTest, AStrangerThatWasThereFirstKeepsItAway) {
+TEST_F(DeviceProfileAssignerTest, AStrangerThatWasThereFirstKeepsItAway) {
   See("GPU-0", {Process(70, std::nullopt)});
   EXPECT_THAT(Follow({kBench}).given, IsEmpty());
 }
 
-TEST_F(JobProfilesTest, GpumansOwnAreNoCompany) {
+TEST_F(DeviceProfileAssignerTest, GpumansOwnAreNoCompany) {
   auto mover = Process(70, std::nullopt);
   mover.ours = true;
   See("GPU-0", {mover});
   EXPECT_EQ(Follow({kBench}).given.size(), 1U);
 }
 
-TEST_F(JobProfilesTest, AnInstanceHasNoSettings) {
+TEST_F(DeviceProfileAssignerTest, AnInstanceHasNoSettings) {
   gpu::Gpu instance;
   instance.uuid = "MIG-0";
   instance.mig = gpu::Instance{"GPU-0", 0, 1, 0, "1g.18gb"};
@@ -105,7 +105,7 @@ TEST_F(JobProfilesTest, AnInstanceHasNoSettings) {
   EXPECT_THAT(decision.refused, ElementsAre(Pair(base::JobId{7}, HasSubstr("GPU 0:0 is an instance (MIG)"))));
 }
 
-TEST_F(JobProfilesTest, ARefusalIsRememberedUntilTheRunIsOver) {
+TEST_F(DeviceProfileAssignerTest, ARefusalIsRememberedUntilTheRunIsOver) {
   profiles.SetRefused({7}, "on GPU-0: no permission");
   Follow({kBench});
   EXPECT_THAT(profiles.NotesOf({7}), ElementsAre("on GPU-0: no permission"));

@@ -8,7 +8,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST_F(DevicesTest, AProfileEndsByItself) {
+TEST_F(DeviceSettingsManagerTest, AProfileEndsByItself) {
   Apply("efficiency", 3600);
   host_.Pump();
   EXPECT_EQ(Gpu().power_limit_mw.load(), 420'000U);
@@ -20,7 +20,7 @@ TEST_F(DevicesTest, AProfileEndsByItself) {
   EXPECT_FALSE(IsStored());
 }
 
-TEST_F(DevicesTest, AProfileEndsAlsoWhenTheDaemonWasNotThere) {
+TEST_F(DeviceSettingsManagerTest, AProfileEndsAlsoWhenTheDaemonWasNotThere) {
   Apply("benchmark", 3600);
   host_.Pump();
   EXPECT_EQ(Gpu().locked_graphics_max_mhz.load(), 1485U);
@@ -32,7 +32,7 @@ TEST_F(DevicesTest, AProfileEndsAlsoWhenTheDaemonWasNotThere) {
   EXPECT_FALSE(IsStored());
 }
 
-TEST_F(DevicesTest, ADaemonThatDiedWhileItTookAProfileOffTakesItOffWhenItStarts) {
+TEST_F(DeviceSettingsManagerTest, ADaemonThatDiedWhileItTookAProfileOffTakesItOffWhenItStarts) {
   Apply("efficiency");
   host_.Pump();
   Apply(nullptr);
@@ -44,7 +44,7 @@ TEST_F(DevicesTest, ADaemonThatDiedWhileItTookAProfileOffTakesItOffWhenItStarts)
   EXPECT_FALSE(IsStored());
 }
 
-TEST_F(DevicesTest, AFailedRestoreIsTriedAgainLater) {
+TEST_F(DeviceSettingsManagerTest, AFailedRestoreIsTriedAgainLater) {
   Apply("efficiency", 60);
   host_.Pump();
   Refuse("nvmlDeviceSetPowerManagementLimit_v2", kUnknown, 0);
@@ -56,7 +56,7 @@ TEST_F(DevicesTest, AFailedRestoreIsTriedAgainLater) {
   EXPECT_FALSE(IsStored());
 }
 
-TEST_F(DevicesTest, AJobHasItsProfileWhileItIsThere) {
+TEST_F(DeviceSettingsManagerTest, AJobHasItsProfileWhileItIsThere) {
   devices_->SetJobProfiles({{Uuid(), {7, "efficiency"}}});
   host_.Pump();
   EXPECT_EQ(Gpu().power_limit_mw.load(), 420'000U);
@@ -68,7 +68,7 @@ TEST_F(DevicesTest, AJobHasItsProfileWhileItIsThere) {
   EXPECT_FALSE(IsStored());
 }
 
-TEST_F(DevicesTest, AJobThatEndedWhileNoDaemonWasThereLeavesNothing) {
+TEST_F(DeviceSettingsManagerTest, AJobThatEndedWhileNoDaemonWasThereLeavesNothing) {
   devices_->SetJobProfiles({{Uuid(), {7, "benchmark"}}});
   host_.Pump();
   EXPECT_EQ(Gpu().locked_graphics_max_mhz.load(), 1485U);
@@ -80,7 +80,7 @@ TEST_F(DevicesTest, AJobThatEndedWhileNoDaemonWasThereLeavesNothing) {
 }
 
 // The daemon knows GPUs before jobs. Until it knows the jobs, no profile is taken off.
-TEST_F(DevicesTest, AJobThatIsStillThereKeepsItsProfileOverARestart) {
+TEST_F(DeviceSettingsManagerTest, AJobThatIsStillThereKeepsItsProfileOverARestart) {
   devices_->SetJobProfiles({{Uuid(), {7, "benchmark"}}});
   host_.Pump();
   host_.todo.clear();
@@ -97,7 +97,7 @@ TEST_F(DevicesTest, AJobThatIsStillThereKeepsItsProfileOverARestart) {
 
 // Profiles of jobs were decided while no GPU was known. The decision does not apply to a GPU that appears
 // later.
-TEST_F(DevicesTest, AGpuThatComesLateKeepsItsJobsProfile) {
+TEST_F(DeviceSettingsManagerTest, AGpuThatComesLateKeepsItsJobsProfile) {
   devices_->SetJobProfiles({{Uuid(), {7, "benchmark"}}});
   host_.Pump();
   for (const bool restart : {true, false}) {
@@ -119,7 +119,7 @@ TEST_F(DevicesTest, AGpuThatComesLateKeepsItsJobsProfile) {
   }
 }
 
-TEST_F(DevicesTest, AJobsProfileGoesBeforeAnother) {
+TEST_F(DeviceSettingsManagerTest, AJobsProfileGoesBeforeAnother) {
   Apply("benchmark");
   host_.Pump();
   devices_->SetJobProfiles({{Uuid(), {7, "performance"}}});
@@ -130,7 +130,7 @@ TEST_F(DevicesTest, AJobsProfileGoesBeforeAnother) {
   EXPECT_EQ(Gpu().locked_graphics_max_mhz.load(), 1485U);
 }
 
-TEST_F(DevicesTest, AProfileThatFailsIsToldToItsJobOnceAndLeavesNothing) {
+TEST_F(DeviceSettingsManagerTest, AProfileThatFailsIsToldToItsJobOnceAndLeavesNothing) {
   Refuse("nvmlDeviceSetGpuLockedClocks", kUnknown, 0);
   devices_->SetJobProfiles({{Uuid(), {7, "benchmark"}}});
   host_.Pump();
@@ -141,14 +141,14 @@ TEST_F(DevicesTest, AProfileThatFailsIsToldToItsJobOnceAndLeavesNothing) {
   EXPECT_EQ(Gpu().locked_memory_max_mhz.load(), 0U);
 }
 
-TEST_F(DevicesTest, AProfileThatIsNotThereAnyMoreIsToldToItsJobOnce) {
+TEST_F(DeviceSettingsManagerTest, AProfileThatIsNotThereAnyMoreIsToldToItsJobOnce) {
   devices_->SetJobProfiles({{Uuid(), {7, "night"}}});
   host_.Pump();
   Later();
   EXPECT_THAT(host_.TakeReports(), ElementsAre("job 7 refused: profile night is not there any more"));
 }
 
-TEST_F(DevicesTest, AProfileOfTheConfigurationGoesBeforeABuiltInOneOfItsName) {
+TEST_F(DeviceSettingsManagerTest, AProfileOfTheConfigurationGoesBeforeABuiltInOneOfItsName) {
   settings_.profiles = {{"benchmark", "ours", {}, false}};
   devices_->SetSettings(settings_);
   EXPECT_EQ(devices_->FindProfile("benchmark")->summary, "ours");

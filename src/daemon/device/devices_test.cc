@@ -11,7 +11,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-TEST_F(DevicesTest, AChangeIsKeptBeforeItIsMadeAndAnsweredAfterwards) {
+TEST_F(DeviceSettingsManagerTest, AChangeIsKeptBeforeItIsMadeAndAnsweredAfterwards) {
   const auto answer = Set("power", "250W");
   host_.Pump(1);
   host_.Pump(1);
@@ -25,7 +25,7 @@ TEST_F(DevicesTest, AChangeIsKeptBeforeItIsMadeAndAnsweredAfterwards) {
   EXPECT_TRUE(IsStored());
 }
 
-TEST_F(DevicesTest, ADryRunChangesAndKeepsNothing) {
+TEST_F(DeviceSettingsManagerTest, ADryRunChangesAndKeepsNothing) {
   const auto answer = Set("power", "250W", {0, 1}, true);
   host_.Pump();
   ASSERT_TRUE(*answer && **answer);
@@ -35,7 +35,7 @@ TEST_F(DevicesTest, ADryRunChangesAndKeepsNothing) {
   EXPECT_THAT(host_.log, Not(Contains("kept")));
 }
 
-TEST_F(DevicesTest, AChangeThatCannotBeStoredIsNotMade) {
+TEST_F(DeviceSettingsManagerTest, AChangeThatCannotBeStoredIsNotMade) {
   host_.disk_is_full = true;
   const auto answer = Set("power", "250W");
   host_.Pump();
@@ -44,7 +44,7 @@ TEST_F(DevicesTest, AChangeThatCannotBeStoredIsNotMade) {
   EXPECT_EQ(Gpu().power_limit_mw.load(), 700'000U);
 }
 
-TEST_F(DevicesTest, OutOfRangeIsRefusedWithTheRangeAndTheGpu) {
+TEST_F(DeviceSettingsManagerTest, OutOfRangeIsRefusedWithTheRangeAndTheGpu) {
   const auto answer = Set("power", "900W", {1});
   host_.Pump();
   ASSERT_TRUE(*answer && !**answer);
@@ -52,7 +52,7 @@ TEST_F(DevicesTest, OutOfRangeIsRefusedWithTheRangeAndTheGpu) {
   EXPECT_EQ((*answer)->error().message, "GPU 1: 900W is out of range: this GPU takes 200W to 700W");
 }
 
-TEST_F(DevicesTest, AFailureOnOneGpuUndoesItOnTheOthersAndOnTheDisk) {
+TEST_F(DeviceSettingsManagerTest, AFailureOnOneGpuUndoesItOnTheOthersAndOnTheDisk) {
   Refuse("nvmlDeviceSetPowerManagementLimit_v2", kUnknown, 1);
   const auto answer = Set("power", "250W", {0, 1});
   host_.Pump();
@@ -65,7 +65,7 @@ TEST_F(DevicesTest, AFailureOnOneGpuUndoesItOnTheOthersAndOnTheDisk) {
   EXPECT_FALSE(IsStored(1));
 }
 
-TEST_F(DevicesTest, AGpuThatIsLostInTheMiddleIsNamed) {
+TEST_F(DeviceSettingsManagerTest, AGpuThatIsLostInTheMiddleIsNamed) {
   Refuse("nvmlDeviceSetPowerManagementLimit_v2", kLost, 1);
   api::DeviceSettingsRequest change;
   change.set = {{"power", "250W"}, {"compute_mode", "prohibited"}};
@@ -77,7 +77,7 @@ TEST_F(DevicesTest, AGpuThatIsLostInTheMiddleIsNamed) {
   EXPECT_FALSE(IsStored(1));
 }
 
-TEST_F(DevicesTest, OneThatIsInUseSaysByWhom) {
+TEST_F(DeviceSettingsManagerTest, OneThatIsInUseSaysByWhom) {
   Refuse("nvmlDeviceSetComputeMode", kInUse, 0);
   const auto answer = Set("compute_mode", "prohibited");
   host_.Pump();
@@ -85,7 +85,7 @@ TEST_F(DevicesTest, OneThatIsInUseSaysByWhom) {
   EXPECT_EQ((*answer)->error().hint, "in use by pid 71 (python, job 3)");
 }
 
-TEST_F(DevicesTest, ADaemonThatStartsSetsWhatIsWantedAgain) {
+TEST_F(DeviceSettingsManagerTest, ADaemonThatStartsSetsWhatIsWantedAgain) {
   Set("power", "250W");
   Set("graphics_clocks", "1200,1500");
   host_.Pump();
@@ -98,7 +98,7 @@ TEST_F(DevicesTest, ADaemonThatStartsSetsWhatIsWantedAgain) {
   EXPECT_THAT(host_.TakeReports(), Contains(HasSubstr("device_reapplied: GPU 0: set again")));
 }
 
-TEST_F(DevicesTest, ADaemonThatDiedBeforeItMadeAChangeMakesItWhenItStarts) {
+TEST_F(DeviceSettingsManagerTest, ADaemonThatDiedBeforeItMadeAChangeMakesItWhenItStarts) {
   Set("power", "250W");
   host_.Pump(2);
   ASSERT_EQ(Gpu().power_limit_mw.load(), 700'000U);
@@ -107,7 +107,7 @@ TEST_F(DevicesTest, ADaemonThatDiedBeforeItMadeAChangeMakesItWhenItStarts) {
   EXPECT_EQ(Gpu().power_limit_mw.load(), 250'000U);
 }
 
-TEST_F(DevicesTest, AGpuThatComesBackIsSetAgain) {
+TEST_F(DeviceSettingsManagerTest, AGpuThatComesBackIsSetAgain) {
   Set("power", "250W");
   host_.Pump();
   sim::ResetGpu(machine_->shared(), 0);
@@ -116,7 +116,7 @@ TEST_F(DevicesTest, AGpuThatComesBackIsSetAgain) {
   EXPECT_EQ(Gpu().power_limit_mw.load(), 250'000U);
 }
 
-TEST_F(DevicesTest, ADriverThatIsLoadedAnewIsToldAgain) {
+TEST_F(DeviceSettingsManagerTest, ADriverThatIsLoadedAnewIsToldAgain) {
   Set("power", "250W");
   host_.Pump();
   sim::ResetGpu(machine_->shared(), 0);
@@ -126,7 +126,7 @@ TEST_F(DevicesTest, ADriverThatIsLoadedAnewIsToldAgain) {
   EXPECT_EQ(Gpu().power_limit_mw.load(), 250'000U);
 }
 
-TEST_F(DevicesTest, AResetThatNobodySawIsKnownByTheEnergyCounter) {
+TEST_F(DeviceSettingsManagerTest, AResetThatNobodySawIsKnownByTheEnergyCounter) {
   Set("power", "250W");
   host_.Pump();
   Later();
@@ -137,7 +137,7 @@ TEST_F(DevicesTest, AResetThatNobodySawIsKnownByTheEnergyCounter) {
   EXPECT_THAT(host_.TakeReports(), ElementsAre(HasSubstr("the GPU was reset, or its driver loaded anew")));
 }
 
-TEST_F(DevicesTest, AForeignChangeIsReportedOnceAndLeftAlone) {
+TEST_F(DeviceSettingsManagerTest, AForeignChangeIsReportedOnceAndLeftAlone) {
   Set("power", "250W");
   host_.Pump();
   Gpu().power_limit_mw.store(300'000);
@@ -154,7 +154,7 @@ TEST_F(DevicesTest, AForeignChangeIsReportedOnceAndLeftAlone) {
   EXPECT_THAT(devices_->DriftOf(Uuid()), IsEmpty());
 }
 
-TEST_F(DevicesTest, OrItIsMendedWhereThatIsConfigured) {
+TEST_F(DeviceSettingsManagerTest, OrItIsMendedWhereThatIsConfigured) {
   settings_.mend_drift = true;
   devices_->SetSettings(settings_);
   Set("power", "250W");
@@ -165,12 +165,12 @@ TEST_F(DevicesTest, OrItIsMendedWhereThatIsConfigured) {
   EXPECT_THAT(host_.TakeReports(), Contains(HasSubstr("somebody had changed it")));
 }
 
-TEST_F(DevicesTest, NobodyLooksAtAGpuOfWhichNothingIsWanted) {
+TEST_F(DeviceSettingsManagerTest, NobodyLooksAtAGpuOfWhichNothingIsWanted) {
   Later();
   EXPECT_THAT(host_.log, IsEmpty());
 }
 
-TEST_F(DevicesTest, ACallThatHangsHoldsUpItsOwnGpuAlone) {
+TEST_F(DeviceSettingsManagerTest, ACallThatHangsHoldsUpItsOwnGpuAlone) {
   host_.hangs = true;
   const auto stuck = Set("power", "250W", {0});
   host_.hangs = false;
@@ -196,7 +196,7 @@ TEST_F(DevicesTest, ACallThatHangsHoldsUpItsOwnGpuAlone) {
   EXPECT_EQ(Gpu(0).power_limit_mw.load(), 350'000U);
 }
 
-TEST_F(DevicesTest, AChangeThatWasGivenUpWhileItWasMadeIsUndone) {
+TEST_F(DeviceSettingsManagerTest, AChangeThatWasGivenUpWhileItWasMadeIsUndone) {
   const auto stuck = Set("power", "250W");
   host_.Pump(1);  // read
   host_.hangs = true;
@@ -212,7 +212,7 @@ TEST_F(DevicesTest, AChangeThatWasGivenUpWhileItWasMadeIsUndone) {
   EXPECT_EQ(Gpu().power_limit_mw.load(), 700'000U);
 }
 
-TEST_F(DevicesTest, AReportOfAGpuThatDoesNotAnswerSaysSo) {
+TEST_F(DeviceSettingsManagerTest, AReportOfAGpuThatDoesNotAnswerSaysSo) {
   std::vector<DeviceSettingsState> states;
   host_.hangs = true;
   devices_->Query(Some({0, 1}), [&](std::vector<DeviceSettingsState> looked) { states = std::move(looked); });
@@ -227,7 +227,7 @@ TEST_F(DevicesTest, AReportOfAGpuThatDoesNotAnswerSaysSo) {
   EXPECT_TRUE(ViewOf(states[0]).problem);
 }
 
-TEST_F(DevicesTest, ChangesOfOneGpuAreMadeOneAfterTheOther) {
+TEST_F(DeviceSettingsManagerTest, ChangesOfOneGpuAreMadeOneAfterTheOther) {
   const auto first = Set("power", "250W", {0, 1});
   const auto second = Set("power", "300W", {1});
   const auto third = Set("power", "350W", {0});
@@ -238,7 +238,7 @@ TEST_F(DevicesTest, ChangesOfOneGpuAreMadeOneAfterTheOther) {
   EXPECT_EQ((**second)->steps.at(0).step.from, device::Milliwatts(250'000));
 }
 
-TEST_F(DevicesTest, EccSaysWhenItTookEffect) {
+TEST_F(DeviceSettingsManagerTest, EccSaysWhenItTookEffect) {
   const auto answer = Set("ecc", "off");
   host_.Pump();
   ASSERT_TRUE(*answer && **answer);
@@ -250,7 +250,7 @@ TEST_F(DevicesTest, EccSaysWhenItTookEffect) {
   EXPECT_THAT(host_.TakeReports(), Contains("device_ecc: GPU 0: ECC is off since the last reset"));
 }
 
-TEST_F(DevicesTest, AnUnreadableRecordAsksForNothing) {
+TEST_F(DeviceSettingsManagerTest, AnUnreadableRecordAsksForNothing) {
   host_.disk["device/" + Uuid()] = "not json";
   Start();
   host_.Pump();

@@ -85,7 +85,7 @@ class Host {
   std::vector<std::string> told, log;
 };
 
-class DevicesTest : public ::testing::Test {
+class DeviceSettingsManagerTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (geteuid() != 0) GTEST_SKIP() << "the driver lets only root change settings";

@@ -10,7 +10,7 @@
 namespace gpuman::daemon {
 namespace {
 
-class LogReadersTest : public testing::Test {
+class LogReaderPoolTest : public testing::Test {
  protected:
   // Runs the loop until so many tasks have ended.
   void Await(std::size_t count) {
@@ -28,7 +28,7 @@ class LogReadersTest : public testing::Test {
   std::string done_;
 };
 
-TEST_F(LogReadersTest, ReadsOnAThreadAndTellsOnTheLoop) {
+TEST_F(LogReaderPoolTest, ReadsOnAThreadAndTellsOnTheLoop) {
   std::thread::id reader, teller;
   readers_.Do(
       1, [&] { reader = std::this_thread::get_id(); },
@@ -42,7 +42,7 @@ TEST_F(LogReadersTest, ReadsOnAThreadAndTellsOnTheLoop) {
 }
 
 // The user's first task hangs. A second thread is free, and the same user has more tasks.
-TEST_F(LogReadersTest, AUserWhoseReadTakesLongHoldsUpNobodyElse) {
+TEST_F(LogReaderPoolTest, AUserWhoseReadTakesLongHoldsUpNobodyElse) {
   std::promise<void> stuck;
   Do(1, 'a', [&] { stuck.get_future().wait(); });
   for (const char name : {'b', 'c', 'd'}) Do(1, name);

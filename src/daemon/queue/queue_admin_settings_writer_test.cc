@@ -9,7 +9,7 @@
 namespace gpuman::daemon {
 namespace {
 
-class BookWriterTest : public testing::Test {
+class QueueAdminSettingsWriterTest : public testing::Test {
  protected:
   // Raises ann's quota by one job.
   void RaiseQuota() {
@@ -60,7 +60,7 @@ class BookWriterTest : public testing::Test {
   std::vector<std::string> answers;
 };
 
-TEST_F(BookWriterTest, OfTwoChangesOfOneQuotaNoneIsLost) {
+TEST_F(QueueAdminSettingsWriterTest, OfTwoChangesOfOneQuotaNoneIsLost) {
   RaiseQuota();
   RaiseQuota();
   EXPECT_TRUE(books.quotas.empty()) << "nothing holds before it is written";
@@ -72,7 +72,7 @@ TEST_F(BookWriterTest, OfTwoChangesOfOneQuotaNoneIsLost) {
   EXPECT_EQ(changes, 2);
 }
 
-TEST_F(BookWriterTest, OfTwoThatWantTheSameOnePasses) {
+TEST_F(QueueAdminSettingsWriterTest, OfTwoThatWantTheSameOnePasses) {
   Reserve(7);
   Reserve(7);
   Reserve(8);
@@ -82,7 +82,7 @@ TEST_F(BookWriterTest, OfTwoThatWantTheSameOnePasses) {
   EXPECT_EQ(written.size(), 2u);
 }
 
-TEST_F(BookWriterTest, AFailedWriteChangesNothing) {
+TEST_F(QueueAdminSettingsWriterTest, AFailedWriteChangesNothing) {
   RaiseQuota();
   RaiseQuota();
   Reserve(7);
@@ -94,7 +94,7 @@ TEST_F(BookWriterTest, AFailedWriteChangesNothing) {
   EXPECT_EQ(answers, (std::vector<std::string>{"full", "done", "full"}));
 }
 
-TEST_F(BookWriterTest, ACallbackMayStartAChange) {
+TEST_F(QueueAdminSettingsWriterTest, ACallbackMayStartAChange) {
   int asked = 0;
   writer.Do(
       [](const QueueAdminSettings&) -> base::Result<QueueAdminSettingsWriter::Change> {

@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class WallTimerTest : public ::testing::Test {
+class WallClockTimerTest : public ::testing::Test {
  protected:
   static base::WallTime Now() {
     return std::chrono::time_point_cast<base::WallTime::duration>(std::chrono::system_clock::now());
@@ -29,14 +29,14 @@ class WallTimerTest : public ::testing::Test {
   WallClockTimer timer_{loop_, [this] { ++told_; }};
 };
 
-TEST_F(WallTimerTest, TellsNotBeforeItsTime) {
+TEST_F(WallClockTimerTest, TellsNotBeforeItsTime) {
   const auto at = Now() + 30ms;
   timer_.SetTime(at);
   Run();
   EXPECT_GE(Now(), at);
 }
 
-TEST_F(WallTimerTest, ATimeThatIsPastHasCome) {
+TEST_F(WallClockTimerTest, ATimeThatIsPastHasCome) {
   for (const auto at : {Now() - 1h, base::WallTime{}, base::WallTime{} - 1h}) {
     timer_.SetTime(at);
     Run();
@@ -44,7 +44,7 @@ TEST_F(WallTimerTest, ATimeThatIsPastHasCome) {
   EXPECT_EQ(told_, 3);
 }
 
-TEST_F(WallTimerTest, TheLatestTimeHolds) {
+TEST_F(WallClockTimerTest, TheLatestTimeHolds) {
   timer_.SetTime(Now() - 1s);
   timer_.SetTime(Now() + 1h);
   loop_.poll();
@@ -56,14 +56,14 @@ TEST_F(WallTimerTest, TheLatestTimeHolds) {
   Run();
 }
 
-TEST_F(WallTimerTest, RestsUntilItIsSetAgain) {
+TEST_F(WallClockTimerTest, RestsUntilItIsSetAgain) {
   timer_.SetTime(Now());
   Run();
   loop_.poll();
   EXPECT_EQ(told_, 1);
 }
 
-TEST_F(WallTimerTest, OneThatIsGoneTellsNothing) {
+TEST_F(WallClockTimerTest, OneThatIsGoneTellsNothing) {
   {
     WallClockTimer gone(loop_, [] { FAIL(); });
     gone.SetTime(Now() - 1s);
@@ -72,7 +72,7 @@ TEST_F(WallTimerTest, OneThatIsGoneTellsNothing) {
   Run();
 }
 
-TEST_F(WallTimerTest, TellsThatTheClockWasSet) {
+TEST_F(WallClockTimerTest, TellsThatTheClockWasSet) {
   if (!getenv("GPUMAN_TEST_MAY_SET_CLOCK")) GTEST_SKIP() << "sets the machine's clock";
   const auto set = [](std::chrono::seconds by) {
     timespec now{};

@@ -2,11 +2,11 @@
 // and carries the scheduler's decisions to their shims and movers.
 //
 //   ledgers (notify, samples) -- DemandChanged,
-//                                ActivityChanged -------+                 +-- Close, Open ---> ledgers
-//   orders answered in ledgers -- GateClosed -----------+                 +-- Evict ---------> ledgers, mover
-//   mover: take ----------------- MovedOut, EvictDone ----+--> Scheduler ---+-- Bring, MemoryGrant --> mover
-//   mover: load ----------------- MovedIn, BringDone ----+                 +-- EventReport ---> events
-//   samples of the driver ------- CapacityChanged ------+
+//                                ActivityChanged -----+                +-- Close, Open -----> ledgers
+//   orders answered in ledgers -- GateClosed ---------+                +-- Evict -----------> ledgers, mover
+//   mover: take ----------------- MovedOut, EvictDone +--> Scheduler --+-- Bring, Grant ----> mover
+//   mover: load ----------------- MovedIn, BringDone -+                +-- EventReport -----> events
+//   samples of the driver ------- CapacityChanged ----+
 //
 // The mover loads returning memory while the job's gate is still shut. The job's processes get that memory
 // when the gate is opened, so the gate opens only when all of the job's memory is back. To cancel a return,

@@ -23,17 +23,17 @@ std::vector<int> PollsAfterAnOrder(AnswerPollSchedule poll, Millis end, bool sil
   return polls;
 }
 
-TEST(AnswerPollTest, PollsSoonAfterAnOrderAndThenLessAndLessOften) {
+TEST(AnswerPollScheduleTest, PollsSoonAfterAnOrderAndThenLessAndLessOften) {
   EXPECT_EQ(PollsAfterAnOrder(AnswerPollSchedule(Millis{2}), Millis{110}, false),
             (std::vector<int>{2, 6, 14, 30, 55, 80, 105}));
 }
 
-TEST(AnswerPollTest, PollsAsOftenAsAtFirstWhereNobodyNotifies) {
+TEST(AnswerPollScheduleTest, PollsAsOftenAsAtFirstWhereNobodyNotifies) {
   EXPECT_EQ(PollsAfterAnOrder(AnswerPollSchedule(Millis{3}), Millis{15}, true),
             (std::vector<int>{3, 6, 9, 12, 15}));
 }
 
-TEST(AnswerPollTest, AnotherOrderIsPolledSoonToo) {
+TEST(AnswerPollScheduleTest, AnotherOrderIsPolledSoonToo) {
   AnswerPollSchedule poll(Millis{2});
   poll.Ordered(kStart);
   for (int i = 0; i < 10; ++i) poll.Checked(poll.due(), false);
@@ -44,7 +44,7 @@ TEST(AnswerPollTest, AnotherOrderIsPolledSoonToo) {
   EXPECT_EQ(poll.due(), later + Millis{6});
 }
 
-TEST(AnswerPollTest, APollThatIsDueIsNotPutOffByAnOrder) {
+TEST(AnswerPollScheduleTest, APollThatIsDueIsNotPutOffByAnOrder) {
   AnswerPollSchedule poll(Millis{2});
   poll.Ordered(kStart);
   poll.Ordered(kStart + Millis{1});

@@ -2,7 +2,7 @@
 // can leave it.
 //
 // A process claims a free entry by exchanging `owner`, and keeps it until it ends; the process that clears
-// its slot frees its entries (books.h). Only the thread that may change the slot calls ClaimHome and
+// its slot frees its entries (slot_balance.h). Only the thread that may change the slot calls ClaimHome and
 // ClearHomes for it. A program may have written anything into the ledger: no function here follows what it
 // reads unchecked.
 #pragma once

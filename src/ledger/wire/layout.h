@@ -56,7 +56,7 @@ struct Gpu {
   // When the daemon began to read the driver's figures that `outside` comes from; CLOCK_MONOTONIC, ns. 0: it
   // has no figures yet.
   std::uint64_t sampled_at;
-  std::uint64_t total;  // Total (books.h): units of all slots, and the last change
+  std::uint64_t total;  // Total (slot_balance.h): units of all slots, and the last change
   Refusal refusal;
   // The most bytes that the slots have counted there at a time, of what the driver has granted. For people,
   // as `refusal`.
@@ -76,7 +76,7 @@ struct EvictableGpuEntry {
 // Eight processes with seven further GPUs each have room.
 inline constexpr unsigned kHomes = 61;
 
-// What one process has in one account (books.h).
+// What one process has in one account (slot_balance.h).
 struct SlotAccount {
   std::uint64_t books;   // SlotBalance
   std::uint64_t intent;  // Intent
@@ -103,7 +103,7 @@ inline constexpr std::uint32_t kFetches = 16;
 
 // One process. Only the process that holds the lock on the slot's byte of the file writes here (slot_lock.h),
 // with two exceptions: the daemon writes `order`, `order_bytes` (orders.h) and `step` (rest.h), and any
-// process may enter a change in `books` (books.h).
+// process may enter a change in `books` (slot_balance.h).
 struct Slot {
   std::uint32_t pid;         // as the daemon sees it; 0: the slot is free
   std::uint32_t flags;       // kHoldsImported, kNotifiesAnswers, kSteps, kShares, kFetches
@@ -154,7 +154,7 @@ struct Ledger {
   // How long a process that is ordered off the GPU waits for its calls and work in flight; 0: kPatienceMs.
   std::uint32_t patience_ms;
   std::uint64_t host_budget;  // bytes of host memory for evicted data of all processes; kNoLimit: no bound
-  std::uint64_t host_total;   // Total (books.h) of the host memory that all processes keep
+  std::uint64_t host_total;   // Total (slot_balance.h) of the host memory that all processes keep
   // Above 0: the shims tell what their programs do. A program that makes no call for this time is idle.
   std::uint32_t watched_ms;
   std::uint32_t offers;  // a futex word; grows when there may be room for allocations that wait for it

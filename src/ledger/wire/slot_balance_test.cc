@@ -14,9 +14,9 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
-class BooksTest : public testing::Test {
+class SlotBalanceTest : public testing::Test {
  protected:
-  BooksTest() {
+  SlotBalanceTest() {
     ledger_.gpus = 2;
     for (Gpu& gpu : ledger_.gpu) gpu.limit = gpu.soft = kNoLimit;
   }
@@ -24,7 +24,7 @@ class BooksTest : public testing::Test {
   Ledger& ledger_ = *memory_;
 };
 
-TEST_F(BooksTest, CountWhatIsReservedAndGivenBack) {
+TEST_F(SlotBalanceTest, CountWhatIsReservedAndGivenBack) {
   EXPECT_EQ(Reserve(ledger_, 0, 5, 6 * kMiB), Outcome::kDone);
   EXPECT_EQ(Reserve(ledger_, 0, 7, 2 * kMiB), Outcome::kDone);
   EXPECT_EQ(Reserve(ledger_, 1, 5, kMiB), Outcome::kDone);
@@ -37,7 +37,7 @@ TEST_F(BooksTest, CountWhatIsReservedAndGivenBack) {
   EXPECT_EQ(TotalOf(ledger_, 1), kMiB);
 }
 
-TEST_F(BooksTest, CountTheHostsMemoryAsAnAccountOfItsOwn) {
+TEST_F(SlotBalanceTest, CountTheHostsMemoryAsAnAccountOfItsOwn) {
   ledger_.host_budget = 4 * kMiB;
   EXPECT_EQ(Reserve(ledger_, kHost, 5, 3 * kMiB), Outcome::kDone);
   EXPECT_EQ(Reserve(ledger_, kHost, 6, 2 * kMiB), Outcome::kRefused);
@@ -55,7 +55,7 @@ TEST_F(BooksTest, CountTheHostsMemoryAsAnAccountOfItsOwn) {
   EXPECT_EQ(TotalOf(ledger_, 0), 2 * kMiB);
 }
 
-TEST_F(BooksTest, RefuseTheFirstByteBeyondTheLimit) {
+TEST_F(SlotBalanceTest, RefuseTheFirstByteBeyondTheLimit) {
   ledger_.gpu[0].limit = 10 * kMiB;
   EXPECT_EQ(Reserve(ledger_, 0, 1, 10 * kMiB + 1), Outcome::kRefused);
   EXPECT_EQ(Reserve(ledger_, 0, 1, 10 * kMiB), Outcome::kDone);
@@ -63,7 +63,7 @@ TEST_F(BooksTest, RefuseTheFirstByteBeyondTheLimit) {
   EXPECT_EQ(TotalOf(ledger_, 0), 10 * kMiB);
 }
 
-TEST_F(BooksTest, LeaveTheLimitToWhatTheDriverAloneSees) {
+TEST_F(SlotBalanceTest, LeaveTheLimitToWhatTheDriverAloneSees) {
   ledger_.gpu[0].limit = 10 * kMiB;
   ledger_.gpu[0].outside = 4 * kMiB;
   EXPECT_EQ(Reserve(ledger_, 0, 1, 7 * kMiB), Outcome::kRefused);
@@ -72,7 +72,7 @@ TEST_F(BooksTest, LeaveTheLimitToWhatTheDriverAloneSees) {
   EXPECT_EQ(Reserve(ledger_, 0, 1, 1), Outcome::kRefused);
 }
 
-TEST_F(BooksTest, ALoweredLimitRefusesWhatIsNewAndTakesWhatComesBack) {
+TEST_F(SlotBalanceTest, ALoweredLimitRefusesWhatIsNewAndTakesWhatComesBack) {
   EXPECT_EQ(Reserve(ledger_, 0, 1, 8 * kMiB), Outcome::kDone);
   ledger_.gpu[0].limit = 4 * kMiB;
   EXPECT_EQ(Reserve(ledger_, 0, 1, kUnit), Outcome::kRefused);
@@ -80,26 +80,26 @@ TEST_F(BooksTest, ALoweredLimitRefusesWhatIsNewAndTakesWhatComesBack) {
   EXPECT_EQ(Reserve(ledger_, 0, 1, kMiB), Outcome::kDone);
 }
 
-TEST_F(BooksTest, ChargeWhatTheDeviceGaveWhateverTheLimit) {
+TEST_F(SlotBalanceTest, ChargeWhatTheDeviceGaveWhateverTheLimit) {
   ledger_.gpu[0].limit = kMiB;
   EXPECT_EQ(Charge(ledger_, 0, 1, 3 * kMiB), Outcome::kDone);
   EXPECT_EQ(TotalOf(ledger_, 0), 3 * kMiB);
 }
 
-TEST_F(BooksTest, RefuseSizesThatNoCountHolds) {
+TEST_F(SlotBalanceTest, RefuseSizesThatNoCountHolds) {
   for (const std::uint64_t bytes : {std::uint64_t{1} << 63, UINT64_MAX, std::uint64_t{1} << 44})
     EXPECT_EQ(Reserve(ledger_, 0, 1, bytes), Outcome::kRefused) << bytes;
   EXPECT_EQ(TotalOf(ledger_, 0), 0u);
 }
 
-TEST_F(BooksTest, NeverGiveBackMoreThanASlotHas) {
+TEST_F(SlotBalanceTest, NeverGiveBackMoreThanASlotHas) {
   EXPECT_EQ(Reserve(ledger_, 0, 1, kMiB), Outcome::kDone);
   EXPECT_EQ(Reserve(ledger_, 0, 2, kMiB), Outcome::kDone);
   EXPECT_EQ(GiveBack(ledger_, 0, 1, 5 * kMiB), Outcome::kDone);
   EXPECT_EQ(TotalOf(ledger_, 0), kMiB);
 }
 
-TEST_F(BooksTest, ClearGivesBackEverythingOfASlotAndFreesIt) {
+TEST_F(SlotBalanceTest, ClearGivesBackEverythingOfASlotAndFreesIt) {
   ledger_.slot[3].pid = 77;
   Reserve(ledger_, 0, 3, kMiB);
   Reserve(ledger_, 1, 3, 2 * kMiB);
@@ -111,7 +111,7 @@ TEST_F(BooksTest, ClearGivesBackEverythingOfASlotAndFreesIt) {
 }
 
 // The process was killed right after it had exchanged the total: its slot does not have the change yet.
-TEST_F(BooksTest, AChangeThatItsProcessDidNotComeToEnterIsEnteredByTheNext) {
+TEST_F(SlotBalanceTest, AChangeThatItsProcessDidNotComeToEnterIsEnteredByTheNext) {
   Reserve(ledger_, 0, 3, kMiB);
   const SlotBalance before{ledger_.slot[3].gpu[0].books};
   Reserve(ledger_, 0, 3, 2 * kMiB);
@@ -122,7 +122,7 @@ TEST_F(BooksTest, AChangeThatItsProcessDidNotComeToEnterIsEnteredByTheNext) {
 }
 
 // The process was killed before the exchange: the change was announced, but it never happened.
-TEST_F(BooksTest, AChangeThatWasOnlyAnnouncedNeverHappens) {
+TEST_F(SlotBalanceTest, AChangeThatWasOnlyAnnouncedNeverHappens) {
   Reserve(ledger_, 0, 3, kMiB);
   const SlotBalance books{ledger_.slot[3].gpu[0].books};
   ledger_.slot[3].gpu[0].intent = Pack(9999, books.number() + 1);
@@ -132,7 +132,7 @@ TEST_F(BooksTest, AChangeThatWasOnlyAnnouncedNeverHappens) {
   EXPECT_EQ(TotalOf(ledger_, 0), kMiB);
 }
 
-TEST_F(BooksTest, NumbersOfChangesWrapWithoutHarm) {
+TEST_F(SlotBalanceTest, NumbersOfChangesWrapWithoutHarm) {
   for (const std::uint32_t number : {(1u << kNumberBits) - 2, UINT32_MAX - 2}) {
     ledger_.slot[9].gpu[0] = {Pack(0, number), Pack(0, number)};
     for (int i = 0; i < 6; ++i) {
@@ -147,7 +147,7 @@ TEST_F(BooksTest, NumbersOfChangesWrapWithoutHarm) {
   }
 }
 
-TEST_F(BooksTest, FindsAGpuByItsUuidOnly) {
+TEST_F(SlotBalanceTest, FindsAGpuByItsUuidOnly) {
   std::memset(ledger_.gpu[1].uuid, 0xab, 16);
   std::uint8_t uuid[16];
   std::memset(uuid, 0xab, sizeof uuid);
@@ -159,7 +159,7 @@ TEST_F(BooksTest, FindsAGpuByItsUuidOnly) {
 }
 
 // Whatever a program writes into the page, calls end and stay inside it (the sanitizers watch).
-TEST_F(BooksTest, AnOverwrittenPageHurtsNobody) {
+TEST_F(SlotBalanceTest, AnOverwrittenPageHurtsNobody) {
   std::mt19937_64 random(42);
   auto* const bytes = reinterpret_cast<unsigned char*>(&ledger_);
   for (int round = 0; round < 200; ++round) {

@@ -8,9 +8,9 @@
 namespace gpuman::shim {
 namespace {
 
-class MadeMemoryTest : public testing::Test {
+class MemoryTokenTableTest : public testing::Test {
  protected:
-  ~MadeMemoryTest() override { made_.Reset(); }
+  ~MemoryTokenTableTest() override { made_.Reset(); }
   std::uint64_t Make(std::uint64_t bytes = 2 * kMiB) {
     TokenAllocation made{};
     made.handle = 77;
@@ -25,7 +25,7 @@ class MadeMemoryTest : public testing::Test {
   MemoryTokenTable made_{};
 };
 
-TEST_F(MadeMemoryTest, IsKnownByATokenThatIsNoAddressAndNoOtherOnes) {
+TEST_F(MemoryTokenTableTest, IsKnownByATokenThatIsNoAddressAndNoOtherOnes) {
   const auto first = Make(), second = Make();
   EXPECT_NE(first, second);
   EXPECT_TRUE(MemoryTokenTable::IsToken(first) && MemoryTokenTable::IsToken(second));
@@ -35,7 +35,7 @@ TEST_F(MadeMemoryTest, IsKnownByATokenThatIsNoAddressAndNoOtherOnes) {
   EXPECT_EQ(made_.Held(second + 1), nullptr);
 }
 
-TEST_F(MadeMemoryTest, EndsWithItsLastHandleAndItsLastMapping) {
+TEST_F(MemoryTokenTableTest, EndsWithItsLastHandleAndItsLastMapping) {
   const auto token = Make();
   made_.Mapped({kAt, token, 2 * kMiB});
   TokenAllocation made{};
@@ -52,7 +52,7 @@ TEST_F(MadeMemoryTest, EndsWithItsLastHandleAndItsLastMapping) {
   EXPECT_EQ(made_.Find(token), nullptr);
 }
 
-TEST_F(MadeMemoryTest, ThatIsMappedASecondTimeStaysAndThatIsMappedElsewhereDoesNot) {
+TEST_F(MemoryTokenTableTest, ThatIsMappedASecondTimeStaysAndThatIsMappedElsewhereDoesNot) {
   const auto once = Make(), twice = Make();
   made_.Mapped({kAt, once, 2 * kMiB});
   Unmap(kAt, 2 * kMiB);
@@ -67,7 +67,7 @@ TEST_F(MadeMemoryTest, ThatIsMappedASecondTimeStaysAndThatIsMappedElsewhereDoesN
   EXPECT_EQ(made_.Find(twice)->mappings, 1u);
 }
 
-TEST_F(MadeMemoryTest, IsWholeWhereAllOfItIsMapped) {
+TEST_F(MemoryTokenTableTest, IsWholeWhereAllOfItIsMapped) {
   const auto token = Make(8 * kMiB);
   made_.Mapped({kAt, token, 2 * kMiB});
   EXPECT_FALSE(made_.Find(token)->whole);
@@ -76,14 +76,14 @@ TEST_F(MadeMemoryTest, IsWholeWhereAllOfItIsMapped) {
   EXPECT_TRUE(made_.Find(token)->whole);
 }
 
-TEST_F(MadeMemoryTest, IsUnmappedByRangesOfWholeMappings) {
+TEST_F(MemoryTokenTableTest, IsUnmappedByRangesOfWholeMappings) {
   for (std::uint64_t i = 0; i < 1000; ++i) ASSERT_TRUE(made_.Mapped({kAt + i * 2 * kMiB, Make(), 2 * kMiB}));
   EXPECT_EQ(Unmap(kAt + kMiB, 2 * kMiB), 0u);
   EXPECT_EQ(Unmap(kAt + 2 * kMiB, 20 * kMiB), 10u);
   EXPECT_EQ(Unmap(kAt, 2000 * kMiB), 990u);
 }
 
-TEST_F(MadeMemoryTest, AMappingThatTheDriverRefusesToUnmapStays) {
+TEST_F(MemoryTokenTableTest, AMappingThatTheDriverRefusesToUnmapStays) {
   const auto token = Make();
   made_.Mapped({kAt, token, 2 * kMiB});
   TokenMapping mapping{};
@@ -94,7 +94,7 @@ TEST_F(MadeMemoryTest, AMappingThatTheDriverRefusesToUnmapStays) {
   EXPECT_EQ(made_.Find(token)->mappings, 0u);
 }
 
-TEST_F(MadeMemoryTest, OfOthersIsNotKnown) {
+TEST_F(MemoryTokenTableTest, OfOthersIsNotKnown) {
   EXPECT_FALSE(made_.Mapped({kAt, 99, 2 * kMiB}));
   EXPECT_EQ(Unmap(kAt, 2 * kMiB), 0u);
 }

@@ -1,6 +1,6 @@
 // The regions: device memory that can leave the device and come back at the same addresses. A region is
 // memory that the shim backs itself, mapped in pieces, or a mapping that the program made of its own memory
-// (made_memory.h). Pure; not thread-safe. An object of zeros is empty.
+// (memory_token_table.h). Pure; not thread-safe. An object of zeros is empty.
 #pragma once
 
 #include <cstddef>

@@ -15,9 +15,9 @@ constexpr std::uint64_t kSegment = 32 * kMiB;
 constexpr std::uint64_t kContext = 4096;
 constexpr StreamKey kFirst{1, true}, kSecond{2, true}, kUnsure{3, false};
 
-class StreamBlocksTest : public testing::Test {
+class StreamBlockAllocatorTest : public testing::Test {
  protected:
-  ~StreamBlocksTest() override { blocks_.Reset(); }
+  ~StreamBlockAllocatorTest() override { blocks_.Reset(); }
 
   std::uint64_t Take(std::uint64_t size, const StreamKey& stream) {
     std::uint64_t address = 0;
@@ -35,7 +35,7 @@ class StreamBlocksTest : public testing::Test {
   StreamBlockAllocator blocks_{};
 };
 
-TEST_F(StreamBlocksTest, GiveStepsAndTellWhatWasAsked) {
+TEST_F(StreamBlockAllocatorTest, GiveStepsAndTellWhatWasAsked) {
   EXPECT_EQ(Take(1, kFirst), 0u);
   ASSERT_TRUE(blocks_.AddSegment(kAt, kSegment));
   const auto one = Take(1000, kFirst), other = Take(1, kSecond);
@@ -55,7 +55,7 @@ TEST_F(StreamBlocksTest, GiveStepsAndTellWhatWasAsked) {
   EXPECT_EQ(Take(UINT64_MAX, kFirst), 0u);
 }
 
-TEST_F(StreamBlocksTest, AreUsedAgainInTheirStreamAtOnceAndElsewhereAfterTheEvent) {
+TEST_F(StreamBlockAllocatorTest, AreUsedAgainInTheirStreamAtOnceAndElsewhereAfterTheEvent) {
   ASSERT_TRUE(blocks_.AddSegment(kAt, 2 * kMiB));
   const auto address = Take(2 * kMiB, kFirst);
   ASSERT_TRUE(FreeBehind(address, kFirst, 7));
@@ -68,7 +68,7 @@ TEST_F(StreamBlocksTest, AreUsedAgainInTheirStreamAtOnceAndElsewhereAfterTheEven
   EXPECT_EQ(Take(kMiB, kSecond), address + kMiB);
 }
 
-TEST_F(StreamBlocksTest, OfAStreamThatIsNotSureWaitInItToo) {
+TEST_F(StreamBlockAllocatorTest, OfAStreamThatIsNotSureWaitInItToo) {
   ASSERT_TRUE(blocks_.AddSegment(kAt, kMiB));
   const auto address = Take(kMiB, kUnsure);
   FreeBehind(address, kUnsure, 7);
@@ -84,7 +84,7 @@ TEST_F(StreamBlocksTest, OfAStreamThatIsNotSureWaitInItToo) {
   EXPECT_EQ(Spent(), std::set<std::uint64_t>{7});
 }
 
-TEST_F(StreamBlocksTest, OfOneStreamBecomeOneBehindTheLaterEvent) {
+TEST_F(StreamBlockAllocatorTest, OfOneStreamBecomeOneBehindTheLaterEvent) {
   ASSERT_TRUE(blocks_.AddSegment(kAt, 3 * kMiB));
   const auto a = Take(kMiB, kFirst), b = Take(kMiB, kFirst), c = Take(kMiB, kFirst);
   FreeBehind(b, kFirst, 1);
@@ -100,7 +100,7 @@ TEST_F(StreamBlocksTest, OfOneStreamBecomeOneBehindTheLaterEvent) {
   EXPECT_EQ(Take(3 * kMiB, kSecond), a) << "what waits for nothing is one as well";
 }
 
-TEST_F(StreamBlocksTest, GiveASegmentBackThatNothingIsInAndThatWaitsForNothing) {
+TEST_F(StreamBlockAllocatorTest, GiveASegmentBackThatNothingIsInAndThatWaitsForNothing) {
   std::uint64_t bytes = 0;
   ASSERT_TRUE(blocks_.AddSegment(kAt, kSegment));
   const auto address = Take(kMiB, kFirst);
@@ -139,7 +139,7 @@ class Streams {
   std::uint64_t placed_[kCount] = {}, done_[kCount] = {}, knows_[kCount][kCount] = {};
 };
 
-TEST_F(StreamBlocksTest, AreNeverUsedBeforeWhatWasThereIsDone) {
+TEST_F(StreamBlockAllocatorTest, AreNeverUsedBeforeWhatWasThereIsDone) {
   struct Held {
     std::uint64_t size;
     unsigned stream;

@@ -1,5 +1,5 @@
 // Memory of the program's own virtual memory calls, in a process whose memory can leave the device. The shim
-// makes it so that it can be exported, and the program knows it by tokens (accounting/made_memory.h).
+// makes it so that it can be exported, and the program knows it by tokens (accounting/memory_token_table.h).
 //
 // Memory that is mapped once, as a whole, and that no other process can reach, has a region, by which it
 // leaves and comes back. Other memory stays on the device. The callers have passed the gate.

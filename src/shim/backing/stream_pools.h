@@ -1,6 +1,6 @@
 // The shim's half of pools (cuMemAllocAsync and similar functions), in a process whose memory can leave the
-// device. A plain pool gives out backed memory, in segments of its own (accounting/stream_blocks.h). The
-// driver's pool stays empty, and keeps the pool's settings.
+// device. A plain pool gives out backed memory, in segments of its own (accounting/stream_block_allocator.h).
+// The driver's pool stays empty, and keeps the pool's settings.
 //
 // A plain pool is a device's default pool, or a pool that was made with nothing but a device. The callers
 // hold state.pools, where nothing else is said.

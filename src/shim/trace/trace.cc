@@ -23,8 +23,8 @@ namespace {
 namespace wire = ledger::wire;
 
 constexpr std::uint64_t kRoomForEnd = 64;  // of the file, for the record that says that it is full
-constexpr std::size_t kMostLive = std::size_t{1} << 20;
-constexpr std::uint32_t kMostRefusals = 1024;
+constexpr std::size_t kMaxLive = std::size_t{1} << 20;
+constexpr std::uint32_t kMaxRefusals = 1024;
 
 // A child of a fork inherits its parent's descriptor, but the trace that names it is wiped. The child finds
 // it here and closes it.
@@ -241,7 +241,7 @@ std::uint32_t WriteStack(AllocationTraceState& trace, std::uint64_t hash, const 
 
 // Returns false where there is no room for more.
 bool Enter(AllocationTraceState& trace, std::uint64_t key, const AllocationTraceState::Live& allocation) {
-  if (trace.live.size() >= kMostLive) return false;
+  if (trace.live.size() >= kMaxLive) return false;
   AllocationTraceState::Live* const entry = trace.live.Insert(key);
   if (entry == nullptr) return false;
   if (entry->bytes != 0) trace.held[entry->device] -= entry->bytes;  // its end was not seen
@@ -341,7 +341,7 @@ void TraceFreed(AllocationTraceState& trace, std::uint64_t key) {
 
 void TraceRefused(AllocationTraceState& trace, const TracedDevice& device, std::uint64_t bytes) {
   const NoCancellation whole;
-  if (!BeginIfAsked(trace) || __atomic_fetch_add(&trace.refusals, 1, __ATOMIC_RELAXED) >= kMostRefusals)
+  if (!BeginIfAsked(trace) || __atomic_fetch_add(&trace.refusals, 1, __ATOMIC_RELAXED) >= kMaxRefusals)
     return;
   const std::uint64_t began = NowNs();
   const std::uint32_t stack = StackHere(trace);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -22,21 +21,12 @@ using queue::JobUpdateSettings;
 using queue::SubmitSettings;
 using J = spec::JobOptions;
 
-// Options of `gpuman submit` that gbatch does not have.
-constexpr std::array<std::string_view, 28> kNotOfGbatch{"--wait",          "--output",
-                                                        "--command",       "--gpu",
-                                                        "--gpu-model",     "--gpu-free",
-                                                        "--soft",          "--weight",
-                                                        "--oversubscribe", "--mps",
-                                                        "--mps-threads",   "--device-profile",
-                                                        "--no-preload",    "--hold",
-                                                        "--preemptible",   "--jobs",
-                                                        "--cpus",          "--directory",
-                                                        "--export",        "--input",
-                                                        "--error",         "--grace",
-                                                        "--warn",          "--interactive",
-                                                        "--idle-suspend",  "--trace-allocations",
-                                                        "--compute", "--latency"};
+// Options of `gpuman submit` that gbatch has too, by gpuman's name.
+constexpr std::string_view kOfGbatch =
+    " --gpus --memory --time --name --depends --depends-on-all --array --dry-run --share --visible-devices "
+    "--priority --begin --depends-any --no-auto-cancel --param --param-file --name-template --max-concurrent "
+    "--group --host-memory --conda-env --retries --retry-delay --retry-on --notify-mail --notify-url "
+    "--notify-on --project --to --slurm-option ";
 
 std::size_t PlaceOf(const Options& table, std::string_view name) {
   const auto found =
@@ -73,7 +63,10 @@ class Replacing {
 }  // namespace
 
 Options GbatchOptions(SubmitSettings& settings, base::WallTime now) {
-  Options table = queue::SubmitOptions(settings, now);
+  const Options all = queue::SubmitOptions(settings, now);
+  Options table;
+  for (const Option& option : all)
+    if (kOfGbatch.find(" " + NameOf(option) + " ") != kOfGbatch.npos) table.push_back(option);
   auto& job = settings.job;
   Replacing replace(table, settings);
   replace("--memory", "--gpu-memory,--max-gpu-mem,--max-gpu-memory", "MEMORY",
@@ -85,8 +78,6 @@ Options GbatchOptions(SubmitSettings& settings, base::WallTime now) {
           take::Flag(job.share));
   replace("--host-memory", "-m,--memory,--max-mem,--max-memory", "MEMORY",
           "Limit on the machine's memory: 8G, 512 (MiB)", take::Into(job.host_memory, ParseMebibytes));
-  for (const auto name : kNotOfGbatch)
-    table.erase(table.begin() + static_cast<std::ptrdiff_t>(PlaceOf(table, name)));
   table.push_back(queue::WithLine({"-c", "NAME", "", take::Text(job.conda_env)}, "--conda-env", settings));
   table.push_back({"--auto-close", "", "", take::Nothing()});
   table.push_back({"--config", "FILE", "", take::Nothing()});
