@@ -77,6 +77,7 @@ struct Family {
   X(kJobPeak, "gpuman_job_memory_peak_bytes", kGauge, "The most that the run of the job had on one of its GPUs.") \
   X(kJobLimit, "gpuman_job_memory_limit_bytes", kGauge, "Hard limit of the job on one GPU.") \
   X(kJobSoft, "gpuman_job_memory_soft_limit_bytes", kGauge, "Soft limit of the job on one GPU.") \
+  X(kJobRefused, "gpuman_job_refused_allocations_total", kCounter, "Allocations that were refused to programs of the job's present run on one GPU, as they tell.") \
   X(kJobHost, "gpuman_job_host_memory_bytes", kGauge, "Memory of the host that holds what the job had on its GPUs.") \
   X(kJobRestarts, "gpuman_job_restarts_total", kCounter, "Runs of the job after its first.") \
   X(kJobEnergy, "gpuman_job_energy_joules_total", kCounter, "Energy that the present run of the job has used of its GPUs.") \

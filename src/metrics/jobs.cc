@@ -40,6 +40,7 @@ void AddJob(const Job& job, Exposition& out) {
     out.Add(MetricId::kJobUsed, of_gpu, CountOf(part.used));
     out.Add(MetricId::kJobLimit, of_gpu, CountOf(part.limit));
     out.Add(MetricId::kJobSoft, of_gpu, CountOf(part.soft));
+    out.Add(MetricId::kJobRefused, of_gpu, part.refused);
   }
 }
 

@@ -68,7 +68,7 @@ Snapshot FullSnapshot(const gpu::GpuSample& sample) {
   snapshot.jobs.push_back(job);
   job.id = 8;
   job.peak.reset();
-  job.parts = {{"0", kUuid, base::GiB(1), {}, {}}};
+  job.parts = {{"0", kUuid, base::GiB(1), {}, {}, 3}};
   job.name_space = "team";
   job.pod = "train-0";
   job.container = "main";
@@ -230,6 +230,8 @@ TEST(Metrics, OfJobsAreLabelledAndAddedUpByUserAndProject) {
   EXPECT_THAT(text, HasSubstr("gpuman_job_memory_used_bytes{job_id=\"7\",tag=\"tr\\nain\",user=\"ann\","
                               "project=\"vision\",gpu=\"0\",uuid=\"GPU-0\"} 1073741824\n"));
   EXPECT_THAT(text, HasSubstr("gpuman_job_memory_limit_bytes{job_id=\"7\""));
+  EXPECT_THAT(text, HasSubstr("container=\"main\",gpu=\"0\",uuid=\"GPU-0\"} 3\n"));
+  EXPECT_THAT(text, Not(HasSubstr("gpuman_job_refused_allocations_total{job_id=\"7\""))) << "not known";
   EXPECT_THAT(text, HasSubstr("gpuman_job_restarts_total{job_id=\"8\",tag=\"tr\\nain\",user=\"ann\",project="
                               "\"vision\",namespace=\"team\",pod=\"train-0\",container=\"main\"} 2"));
   EXPECT_THAT(text, Not(HasSubstr("gpuman_job_memory_limit_bytes{job_id=\"8\"")));

@@ -42,6 +42,7 @@ struct JobPart {
   std::string gpu{};  // "0"; for an instance "0:1"
   std::string uuid{};
   std::optional<base::Bytes> used{}, limit{}, soft{};
+  std::optional<std::uint64_t> refused{};  // allocations of the present run; absent: no process counts there
 };
 
 // A job that has started and has not ended.

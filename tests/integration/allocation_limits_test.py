@@ -63,6 +63,18 @@ lowered_patience = "300ms"
         self.assertLessEqual(self.job("greedy")["memory"]["peak"] or 0, 512 * MIB)
         self.assertEqual(self.wait(neighbour)["state"], "finished")
 
+    def test_refusals_are_counted_for_monitoring(self):
+        def counted(tag):
+            return self.metric("gpuman_job_refused_allocations_total", tag=tag)
+
+        too_much = self.load("2GiB", "--step", "64MiB")
+        self.start("refused", f"{too_much}; {too_much}; exec {self.load('8MiB', '--hold', '1h')}", memory="512MiB")
+        self.start("never", self.load("8MiB", "--hold", "1h"), memory="512MiB")
+        until("two were refused", lambda: counted("refused") >= 2)
+        until("the job tells the same", lambda: self.job("refused")["refusal"]["count"] == counted("refused"))
+        until("the other has none", lambda: 'refused_allocations_total{' in (text := self.request(
+            "GET", "/metrics").body.decode()) and re.search(r'refused_allocations_total{[^}]*tag="never"[^}]*} 0\n', text))
+
     def test_every_process_of_a_job_draws_on_the_same_limit(self):
         load = self.load("1GiB", "--step", "32MiB", "--hold", "1h", "--json")
         job = self.start("family", f"{load} & setsid {load} & {load} & wait", memory="768MiB")

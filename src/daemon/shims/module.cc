@@ -306,7 +306,15 @@ void ShimsModule::Show(const jobs::Job& job, api::JobView& view) const {
 }
 
 void ShimsModule::AddMetrics(metrics::Snapshot& snapshot) {
-  for (auto& job : snapshot.jobs) job.host = HostMemoryOf({job.id});
+  for (auto& job : snapshot.jobs) {
+    job.host = HostMemoryOf({job.id});
+    if (!channel() || channel()->SlotStatusesOf({job.id}).empty()) continue;
+    const auto refused = channel()->RefusalCountsOf({job.id});
+    for (auto& part : job.parts) {
+      const auto count = refused.find(part.uuid);
+      part.refused = count == refused.end() ? 0 : count->second;
+    }
+  }
   if (!rest_) return;
   for (const bool several : {false, true}) {
     const auto& totals = rest_->TotalsOf(several);

@@ -39,7 +39,17 @@ std::string TimesOf(const jobs::RefusedAllocation& refusal) {
   return count > 1 ? fmt::format("; the run was refused memory {} times there", count) : "";
 }
 
+// A program can have written any numbers.
+bool IsFirstKnown(const ledger::FirstAndLastRefusal& seen) {
+  constexpr std::uint64_t kMaxCounted = std::numeric_limits<std::int32_t>::max();
+  return seen.first && seen.last.number - seen.first->number < kMaxCounted;
+}
+
 }  // namespace
+
+std::uint64_t CountOf(const ledger::FirstAndLastRefusal& seen) {
+  return IsFirstKnown(seen) ? seen.last.number - seen.first->number + 1 : 1;
+}
 
 jobs::RefusedAllocation RefusalOf(const ledger::FirstAndLastRefusal& seen, base::MonoTime mono_now,
                                   base::WallTime wall_now) {
@@ -56,10 +66,8 @@ jobs::RefusedAllocation RefusalOf(const ledger::FirstAndLastRefusal& seen, base:
   refusal.parts = last.parts;
   refusal.pools_unused = last.pools_unused;
   refusal.device_free = last.device_free;
-  // A program can have written any numbers.
-  constexpr std::uint64_t kMaxCounted = std::numeric_limits<std::int32_t>::max();
-  if (!seen.first || last.number - seen.first->number >= kMaxCounted) return refusal;
-  refusal.count = static_cast<std::int64_t>(last.number - seen.first->number + 1);
+  if (!IsFirstKnown(seen)) return refusal;
+  refusal.count = static_cast<std::int64_t>(CountOf(seen));
   refusal.first = {seen.first->asked, seen.first->used, seen.first->limit, when(seen.first->at)};
   return refusal;
 }

@@ -29,6 +29,9 @@ api::RefusedAllocationView ViewOf(const jobs::Job& job, const jobs::RefusedAlloc
 // Adds the refusal to the reason of a job that failed.
 void Explain(jobs::Job& job, const gpu::Inventory& inventory, const std::string& name = {});
 
+// How many there were; 1 where the first is not known, or the numbers make no sense.
+std::uint64_t CountOf(const ledger::FirstAndLastRefusal& seen);
+
 // Decides which refusals become events. A program that is refused in a loop causes one event in kAtMostEvery
 // at most. Not thread-safe.
 class RefusalEventLimiter {

@@ -7,6 +7,7 @@
 #include <boost/asio/post.hpp>
 #include <utility>
 
+#include "daemon/shims/refusals.h"
 #include "ledger/find.h"
 
 namespace gpuman::daemon {
@@ -157,6 +158,16 @@ std::optional<ledger::FirstAndLastRefusal> ShimChannel::RefusalOf(base::JobId jo
     if (!newest || refusals.last.at > newest->last.at) newest = std::move(refusals);
   }
   return newest;
+}
+
+std::map<std::string, std::uint64_t> ShimChannel::RefusalCountsOf(base::JobId job) const {
+  std::map<std::string, std::uint64_t> counts;
+  const auto known = jobs_.find(job);
+  if (known == jobs_.end()) return counts;
+  for (const auto& refusals : ledgers_.RefusalsOf(job))
+    if (refusals.last.at >= NanosecondsOf(known->second.run_began))
+      counts[refusals.last.uuid] = CountOf(refusals);
+  return counts;
 }
 
 std::vector<jobs::MemoryPeak> ShimChannel::PeaksOnGpusOf(base::JobId id) const {

@@ -75,6 +75,9 @@ class ShimChannel {
 
   // The newest refused allocation of the job's programs in the present run; nullopt: none.
   std::optional<ledger::FirstAndLastRefusal> RefusalOf(base::JobId job) const;
+  // How many allocations were refused to the job's programs in the present run, by GPU; a GPU of whose
+  // refusals the first is not known counts its last one alone.
+  std::map<std::string, std::uint64_t> RefusalCountsOf(base::JobId job) const;
   // The jobs with a new refusal since the last call of this function.
   std::vector<base::JobId> RefusedAnew();
   // The most that the job has used of one GPU at a time: what its processes have counted, and the most
