@@ -89,7 +89,7 @@ struct ShareJob {
   int priority = 0;
   std::optional<std::string> interactive;     // asked, learned; null: it is not interactive
   std::optional<spec::ComputeShare> compute;  // as asked for; null: no share of the time
-  bool latency = false;  // its work goes first
+  bool latency = false;                       // its work goes first
   // While jobs have turns by shares of the time, from 0 to 1: its part, and what it had of the last ten
   // seconds.
   std::optional<double> compute_part, compute_had;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "ledger/ledgers.h"
+#include "ledger/wire/peaks.h"
 #include "ledger/wire/slot_balance.h"
 #include "ledger/wire/slot_lock.h"
 

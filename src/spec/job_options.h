@@ -107,7 +107,7 @@ struct RunOptions {
   double weight = 1;                      // of its turns, 0.001 to 1000
   bool interactive = false;               // it works in short bursts, for each of which somebody waits
   std::optional<ComputeShare> compute{};  // of the time of each GPU that it shares
-  bool latency = false;                   // while it has work, other jobs on a GPU that it shares are held back
+  bool latency = false;  // while it has work, other jobs on a GPU that it shares are held back
   // Without a call for so long it leaves its GPU, and its next call brings it back; absent: the daemon's
   // setting.
   std::optional<Millis> idle_suspend{};

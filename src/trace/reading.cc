@@ -49,7 +49,7 @@ class Record {
 };
 
 // The names are shown, and written as JSON.
-std::string Readable(std::string text) {
+std::string Readable(const std::string& text) {
   std::string readable;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t length = base::Utf8CharacterAt(text, at).length;
@@ -121,7 +121,7 @@ class Reader {
     module.base = told.base;
     module.interpreter = (told.flags & wire::kInterpreter) != 0;
     if (module.path.find('\0') != std::string::npos) return false;
-    module.path = Readable(std::move(module.path));
+    module.path = Readable(module.path);
     trace_.modules.push_back(std::move(module));
     return true;
   }
@@ -132,8 +132,8 @@ class Reader {
     if (!record.Take(told) || !record.Take(function.file, told.file) ||
         !record.Take(function.name, told.name))
       return false;
-    function.file = Readable(std::move(function.file));
-    function.name = Readable(std::move(function.name));
+    function.file = Readable(function.file);
+    function.name = Readable(function.name);
     trace_.functions.push_back(std::move(function));
     return true;
   }

@@ -223,9 +223,10 @@ std::vector<GpuTraceSummary> Replay(const std::vector<ProcessTrace>& processes) 
   std::vector<GpuTraceSummary> list;
   for (auto& [gpu, one] : told) {
     const auto average = PartsOf(walk.At(gpu), true);
-    const auto set = [&](Moment& moment, std::map<StackRef, Amount>& parts) {
-      moment.averaged = !AddsUp(moment, parts) && moment.bytes >= kNear * one.peak.bytes && !average.empty();
-      SetParts(moment, moment.averaged ? average : std::move(parts));
+    const auto peak = one.peak.bytes;
+    const auto set = [&average, peak](Moment& moment, const std::map<StackRef, Amount>& parts) {
+      moment.averaged = !AddsUp(moment, parts) && moment.bytes >= kNear * peak && !average.empty();
+      SetParts(moment, moment.averaged ? average : parts);
     };
     set(one.peak, at_peak[gpu]);
     if (one.refusal) set(one.refusal->then, at_refusal[gpu]);

@@ -180,7 +180,7 @@ std::vector<jobs::MemoryPeak> ShimChannel::PeaksOnGpusOf(base::JobId id) const {
     const auto uncounted = beside == known->second.uncounted_peak.end() ? base::Bytes{} : beside->second;
     auto parts = ledgers_.PartsOfPeak(id, uuid);
     if (parts) parts->uncounted = uncounted;
-    peaks.push_back({uuid, {}, {}, counted + uncounted, std::move(parts)});
+    peaks.push_back({uuid, {}, {}, counted + uncounted, parts});
   }
   return peaks;
 }

@@ -71,9 +71,11 @@ static_assert(sizeof(wire::RecordHead) + sizeof(wire::TraceStack) + 8 * wire::kM
 
 // The functions below are for a caller that holds trace.mutex.
 
-bool IsOn(const AllocationTraceState& trace) {
-  return __atomic_load_n(&trace.phase, __ATOMIC_RELAXED) == TracePhase::kOn;
+void SetPhase(AllocationTraceState& trace, TracePhase phase) {
+  __atomic_store_n(&trace.phase, static_cast<std::uint32_t>(phase), __ATOMIC_RELEASE);
 }
+
+bool IsOn(const AllocationTraceState& trace) { return PhaseOf(trace) == TracePhase::kOn; }
 
 void End(AllocationTraceState& trace) {
   if (IsStill(trace.file)) ::close(trace.file.descriptor);
@@ -81,7 +83,7 @@ void End(AllocationTraceState& trace) {
   trace.stacks.Reset();
   trace.functions.Reset();
   trace.live.Reset();
-  __atomic_store_n(&trace.phase, TracePhase::kOff, __ATOMIC_RELAXED);
+  SetPhase(trace, TracePhase::kOff);
 }
 
 // A write beyond the process's own limit would end it by a signal.
@@ -160,7 +162,7 @@ void Begin(AllocationTraceState& trace, const char* directory) {
                              kFirstMean,
                              {}};
   if (!WriteBytes(trace, &head, sizeof head)) return;
-  __atomic_store_n(&trace.phase, TracePhase::kOn, __ATOMIC_RELEASE);
+  SetPhase(trace, TracePhase::kOn);
   for (unsigned i = 0; i < wire::kMaxTraces; ++i) {
     if ((gone >> i & 1) == 0) continue;
     Record record(wire::RecordKind::kGone);
@@ -254,11 +256,11 @@ bool Enter(AllocationTraceState& trace, std::uint64_t key, const AllocationTrace
 
 // Finds out whether there is a trace.
 bool BeginIfAsked(AllocationTraceState& trace) {
-  const TracePhase phase = __atomic_load_n(&trace.phase, __ATOMIC_ACQUIRE);
+  const TracePhase phase = PhaseOf(trace);
   if (phase != TracePhase::kUnknown) return phase == TracePhase::kOn;
   const char* const directory = std::getenv(wire::kTraceVariable);
   if (directory == nullptr || directory[0] != '/') {
-    __atomic_store_n(&trace.phase, TracePhase::kOff, __ATOMIC_RELAXED);
+    SetPhase(trace, TracePhase::kOff);
     return false;
   }
   PrepareToWalk();
@@ -326,7 +328,7 @@ void TraceAllocated(AllocationTraceState& trace, const TracedDevice& device, std
 }
 
 void TraceFreed(AllocationTraceState& trace, std::uint64_t key) {
-  if (__atomic_load_n(&trace.phase, __ATOMIC_ACQUIRE) != TracePhase::kOn) return;
+  if (PhaseOf(trace) != TracePhase::kOn) return;
   const NoCancellation whole;
   const Locked lock(trace.mutex);
   AllocationTraceState::Live freed{};

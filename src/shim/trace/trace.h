@@ -22,7 +22,7 @@ namespace gpuman::shim {
 enum class TracePhase : std::uint32_t { kUnknown, kOff, kOn };
 
 struct AllocationTraceState {
-  TracePhase phase;     // atomic
+  std::uint32_t phase;  // TracePhase; atomic
   std::uint64_t draws;  // atomic
   std::uint64_t mean;   // atomic; that of `pace`
 
@@ -53,8 +53,12 @@ struct TraceState : LinkState {
   AllocationTraceState trace;
 };
 
+inline TracePhase PhaseOf(const AllocationTraceState& trace) {
+  return static_cast<TracePhase>(__atomic_load_n(&trace.phase, __ATOMIC_ACQUIRE));
+}
+
 inline bool MayTrace(const AllocationTraceState& trace) {
-  return __builtin_expect(__atomic_load_n(&trace.phase, __ATOMIC_RELAXED) != TracePhase::kOff, 0);
+  return __builtin_expect(PhaseOf(trace) != TracePhase::kOff, 0);
 }
 
 // Where the memory is.
