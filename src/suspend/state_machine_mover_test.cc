@@ -4,6 +4,9 @@
 namespace gpuman::suspend {
 namespace {
 
+using ::testing::Contains;
+using ::testing::Not;
+
 // Process 11, whose shim could hand 9 GiB of its 10 to the mover.
 Story OnItsGpu() {
   Story s;

@@ -80,7 +80,7 @@ TEST(ParseTrace, PassesOverRecordsOfANewerShim) {
 TEST(ParseTrace, RefusesWhatMakesNoSense) {
   EXPECT_FALSE(ParseTrace(""));
   EXPECT_FALSE(ParseTrace(std::string(64, 'x')));
-  const auto refused = [](TraceBytes bytes) { return !ParseTrace(bytes.bytes); };
+  const auto refused = [](const TraceBytes& bytes) { return !ParseTrace(bytes.bytes); };
   EXPECT_TRUE(refused(Whole().Stack({}, {{1, 1}})));          // a function that there is not
   EXPECT_TRUE(refused(Whole().Allocated(1500, 1, 1, 1)));     // a stack that there is not
   EXPECT_TRUE(refused(Whole().Allocated(1500, 1, 1, 0, 5)));  // a device that there is not

@@ -61,6 +61,7 @@ base::Result<std::vector<std::string>> ChooseGpusForTurns(const api::QueueInfo& 
     candidates.erase(best);
   }
   std::vector<std::string> uuids;
+  uuids.reserve(places.size());
   for (const std::size_t place : places) uuids.push_back(info.gpus[place].uuid);
   return uuids;
 }
