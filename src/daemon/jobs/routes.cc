@@ -10,6 +10,7 @@
 #include "daemon/jobs/log_stream.h"
 #include "daemon/jobs/routes.h"
 #include "daemon/mps/module.h"
+#include "daemon/notify/module.h"
 #include "daemon/queue/update.h"
 #include "daemon/suspension/module.h"
 

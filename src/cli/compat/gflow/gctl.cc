@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "api/queue_client.h"
+#include "api/queue_json.h"
 #include "cli/commands.h"
 #include "cli/compat/gflow/commands.h"
 #include "cli/queue/commands.h"
