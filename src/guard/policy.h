@@ -13,9 +13,9 @@
 //    device_pressure. Jobs over one of their limits come first, then the lowest priority, then jobs without
 //    a hard limit there, then the newest. The guard chooses the next victim when the last one has left the
 //    GPU and its memory had `settle` to come back, or after `victim_patience`. Idle jobs that can be suspended
-//    go before all others, and are suspended (reason idle), whatever `on_pressure` says. Any job on the GPU may be a
-//    victim. A process that gpuman does not manage may be one only if `unmanaged_victims` is set: then these
-//    come before all jobs, the newest first. Protected processes never are victims.
+//    go before all others, and are suspended (reason idle), whatever `on_pressure` says. Any job on the GPU
+//    may be a victim. A process that gpuman does not manage may be one only if `unmanaged_victims` is set:
+//    then these come before all jobs, the newest first. Protected processes never are victims.
 //    With `on_pressure` suspend the guard suspends the chosen job instead (suspension.cc). It ends the job if
 //    the suspension was refused, failed or took longer than `suspend_patience`, or if the job could not come
 //    back: it would not fit beside the reserve, or the driver does not report its memory. Where too much of
