@@ -119,6 +119,9 @@ void Server::Admit(UntrustedSocket connection) {
   silent_.emplace(descriptor, ++last_);
   waiting_.emplace(last_, Waiting{std::move(connection), Clock::now(), base::TicksNow(), *user});
   if (first) WaitForOldest();
+  // A shim speaks at once, and somebody may wait for what it notifies of.
+  char byte = 0;
+  if (::recv(descriptor, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) > 0) Queue(descriptor);
 }
 
 // Makes room for one more process of the user. False: the user has enough, or no user has more silent

@@ -101,7 +101,13 @@ std::optional<Server::Awaited> Server::Treat(Waiting& waiting, const wire::Hello
 std::optional<Server::Awaited> Server::PassOn(Waiting& waiting, const wire::Hello& hello) {
   const auto peer = base::PeerOf(waiting.connection.get(), waiting.accepted);
   if (!peer || hello.version != wire::kVersion) return std::nullopt;
-  const auto found = attribute_(CallerOf(*peer, hello));
+  const auto caller = CallerOf(*peer, hello);
+  // A notification only says that the process's slot is to be read. One that counts in the ledger of the job
+  // that it claims may have that without a further look.
+  const bool known = hello.magic == wire::kNotifyMagic && caller.claimed_job &&
+                     ledgers_->Registered(*caller.claimed_job, caller.process);
+  const auto found =
+      known ? JobAttribution{AttributionOutcome::kJob, *caller.claimed_job} : attribute_(caller);
   if (found.outcome == AttributionOutcome::kNotYet && peer->Lives()) return Awaited{found.job, true};
   if (found.outcome != AttributionOutcome::kJob || !ledgers_->Registered(found.job, peer->process()) ||
       !peer->Lives())

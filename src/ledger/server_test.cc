@@ -389,6 +389,33 @@ TEST_F(ServerTest, AClientThatIsNotIdentifiedYetIsLookedUpAgain) {
   }
 }
 
+TEST_F(ServerTest, ANotificationOfAProcessInTheLedgerItClaimsIsHeardAtOnce) {
+  int descriptors = 0;
+  ASSERT_EQ(Ask(GoodHello(), descriptors).answer, wire::JoinAnswer::kJoined);
+  const int asked = asked_;
+  std::vector<base::JobId> rung;
+  server_->SetNotify([&](base::JobId job, base::ProcessId) { rung.push_back(job); });
+  pollfd entry{server_->descriptor(), POLLIN, 0};
+  const auto notify = [&](base::JobId claimed) {
+    auto hello = GoodHello();
+    hello.magic = wire::kNotifyMagic;
+    hello.job = static_cast<std::uint64_t>(claimed.value);
+    const base::Fd fd = Connect();
+    const std::size_t before = rung.size();
+    ASSERT_EQ(::send(fd.get(), &hello, sizeof hello, 0), static_cast<ssize_t>(sizeof hello));
+    while (rung.size() == before) {
+      ASSERT_EQ(::poll(&entry, 1, -1), 1);
+      server_->Serve();
+    }
+  };
+  notify(kAskedJob);
+  EXPECT_EQ(asked_, asked);
+  // Of any other the server asks whose it is.
+  notify(base::JobId{kAskedJob.value + 1});
+  EXPECT_EQ(asked_, asked + 1);
+  EXPECT_EQ(rung, (std::vector{kAskedJob, kAskedJob}));
+}
+
 // A notification is heard even if the process's job was not known at first.
 TEST_F(ServerTest, ANotificationIsKeptUntilItsSenderIsKnown) {
   int descriptors = 0;
@@ -397,6 +424,7 @@ TEST_F(ServerTest, ANotificationIsKeptUntilItsSenderIsKnown) {
   server_->SetNotify([&](base::JobId, base::ProcessId) { ++rung; });
   auto notify = GoodHello();
   notify.magic = wire::kNotifyMagic;
+  notify.job = 0;
   const base::Fd fd = Connect();
   ASSERT_EQ(::send(fd.get(), &notify, sizeof notify, 0), static_cast<ssize_t>(sizeof notify));
   answer_ = {AttributionOutcome::kNotYet, {}};

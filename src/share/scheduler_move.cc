@@ -52,7 +52,11 @@ std::int64_t Scheduler::Free(const Domain& domain, const std::string& gpu) const
 }
 
 void Scheduler::SendOff(const Domain& domain, base::MonoTime now) {
-  for (Tenant* tenant : domain.tenants) {
+  // Those that work are told first: somebody waits for the GPU.
+  Group tenants = domain.tenants;
+  std::stable_partition(tenants.begin(), tenants.end(),
+                        [](const Tenant* tenant) { return !tenant->IsIdle(); });
+  for (Tenant* tenant : tenants) {
     if (tenant->member || tenant->parked) continue;
     if (tenant->IsOpen()) {
       tenant->gate = GatePosition::kClosing;

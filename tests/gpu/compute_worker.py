@@ -8,13 +8,18 @@ Usage: compute_worker.py KIND DIRECTORY [--sim]
   tiny    operations on a few elements, 500 at a time
   kernel  a matrix product of about 50 ms
   server  a request of about 5 ms each 20 ms; its line has the time of each
+  tensor  as server, by two ranks on two GPUs: products of halves, and an all-reduce after each, as a graph
+  notebookN  a cell of about 200 ms, with values that are looked at, each 1 to 3 s (at random, by N)
 
 DIRECTORY/KIND.run: works while this file is there. DIRECTORY/KIND.log: a line after each unit: the time (CLOCK_MONOTONIC,
 seconds), the units so far, and the seconds that it took. --sim: fills memory of the simulated driver in place of all that.
 """
 
 import ctypes
+import os
 import pathlib
+import random
+import subprocess
 import sys
 import time
 
@@ -38,7 +43,7 @@ def real(kind):
     from torch import nn
 
     torch.manual_seed(1)
-    if kind == "train":
+    if kind.startswith("train"):
         layer = nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True, dropout=0)
         net = nn.Sequential(nn.Embedding(8192, 512), nn.TransformerEncoder(layer, 6), nn.Linear(512, 8192)).cuda()
         optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4)
@@ -56,6 +61,17 @@ def real(kind):
         def work():
             for _ in range(500):
                 few.add_(1)
+    elif kind.startswith("notebook"):
+        one = torch.randn(4096, 4096, device="cuda")
+        out = torch.empty_like(one)
+
+        def work():
+            for _ in range(16):
+                for _ in range(4):
+                    torch.mm(one, one, out=out)
+                for _ in range(8):
+                    out.mul_(0.5).add_(1)
+                out.sum().item()
     elif kind == "kernel":
         big = torch.randn(16384, 16384, device="cuda", dtype=torch.float32)
         out = torch.empty_like(big)
@@ -86,20 +102,74 @@ def real(kind):
     return unit
 
 
+def tensor(rank, directory):
+    """A rank; the first one tells when a request begins, and writes the times down."""
+    import torch
+    import torch.distributed as dist
+
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29517"}
+    torch.cuda.set_device(rank)
+    dist.init_process_group("cpu:gloo,cuda:nccl", rank=rank, world_size=2)
+    a = torch.randn(4096, 2048, device="cuda")
+    b = torch.randn(2048, 4096, device="cuda")
+    out = torch.empty(4096, 4096, device="cuda")
+
+    def layers():
+        for _ in range(2):
+            torch.mm(a, b, out=out)
+            dist.all_reduce(out)
+
+    for _ in range(3):
+        layers()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        layers()
+    go = torch.zeros(1)
+    if rank != 0:
+        while True:
+            dist.broadcast(go, 0)
+            if go.item() == 0:
+                return
+            graph.replay()
+            torch.cuda.synchronize()
+
+    def unit():
+        go.fill_(1)
+        dist.broadcast(go, 0)
+        graph.replay()
+        torch.cuda.synchronize()
+
+    loop("tensor", directory, unit)
+    go.fill_(0)
+    dist.broadcast(go, 0)
+
+
 def main():
     kind, directory = sys.argv[1], pathlib.Path(sys.argv[2])
-    unit = simulated(kind) if "--sim" in sys.argv else real(kind)
+    if kind == "tensor" and "--sim" not in sys.argv:
+        ranks = [subprocess.Popen([sys.executable, __file__, f"tensor-{rank}", str(directory)]) for rank in range(2)]
+        sys.exit(max(rank.wait() for rank in ranks))
+    if kind.startswith("tensor-"):
+        return tensor(int(kind[-1]), directory)
+    return loop(kind, directory, simulated(kind) if "--sim" in sys.argv else real(kind))
+
+
+def loop(kind, directory, unit):
     for _ in range(5):
         unit()
     run, units = directory / f"{kind}.run", 0
+    chance = random.Random(kind)
     with (directory / f"{kind}.log").open("w", buffering=1) as log:
         log.write(f"{time.monotonic()} 0 0\n")
         while not (directory / "end").exists():
             if not run.exists():
                 time.sleep(0.01)
                 continue
-            if kind == "server":
+            if kind in ("server", "tensor"):
                 time.sleep(0.02)
+            if kind.startswith("notebook"):
+                time.sleep(chance.uniform(1, 3))
             began = time.monotonic()
             unit()
             units += 1

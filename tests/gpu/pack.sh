@@ -12,7 +12,7 @@ for program in gpuman gpumand gpuman-keeper gpuman-mover gpuman-load gpuman-sim;
 done
 strip -o "$dest/tests/conformance_test" "$build/tests/conformance_test"
 # The files that shim_session.sh needs, and a test that run.sh runs as well.
-for file in lib/libgpuman.so tests/ledger_server tests/hasher_test tests/race_load tests/handles_probe bench/shim/shim_calls bench/null_driver/libcuda.so.1; do
+for file in lib/libgpuman.so tests/ledger_server tests/hasher_test tests/race_load tests/handles_probe tests/stream_wait_probe bench/shim/shim_calls bench/null_driver/libcuda.so.1; do
   [ ! -f "$build/$file" ] || strip -o "$dest/$file" "$build/$file"
 done
 

@@ -182,6 +182,27 @@ class ComputeShareTest(ComputeShareCase):
         self.assertRegex(shown, r"(?i)compute\s+40%\+")
 
 
+class NobodyLooks(ComputeShareCase):
+    config = '[sampling]\ncall_limit = "1min"\n'
+
+    def test_a_resumed_job_works_before_the_next_look_at_the_gpu(self):
+        """Where another job's work goes first it waited for that, up to a second."""
+        self.busy("a")
+        self.start("server", "exec " + self.load("8MiB", "--kernel-time", "1ms", "--duty", "0.2", "--hold", "1h"), gpus=["0"],
+                   share=True, latency=True)
+        until("both take part", lambda: self.shared("a") and self.shared("server"))
+        until("it has had turns", self.has_turns("a", 0.1))
+        self.assertEqual(self.m.run("suspend", "a").returncode, 0)
+        self.m.inject("nvml-hang", "--gpu", "0")
+        try:
+            time.sleep(0.3)  # what was under way ends
+            turns = self.turns("a")
+            self.assertEqual(self.m.run("resume", "a").returncode, 0)
+            until("it has turns", lambda: self.turns("a") > turns + 0.1, 40)  # less than call_limit
+        finally:
+            self.m.inject("clear")
+
+
 class AwayDaemon(ComputeShareCase):
     """Jobs take turns with all their memory on the GPU. The daemon does not answer, or is gone."""
     PROGRAM = pathlib.Path(__file__).with_name("share_program.py")

@@ -288,6 +288,67 @@ def takes_less():
     return {"got": size}
 
 
+# Looks at the clock for so many nanoseconds, then adds one to a word.
+COUNTS = b""".version 7.0
+.target sm_70
+.address_size 64
+.visible .entry counts(.param .u64 word, .param .u64 ns)
+{
+  .reg .u64 %t<5>; .reg .u32 %v; .reg .pred %p;
+  ld.param.u64 %t0, [word]; ld.param.u64 %t1, [ns]; mov.u64 %t2, %globaltimer;
+AGAIN:
+  mov.u64 %t3, %globaltimer; sub.u64 %t4, %t3, %t2; setp.lt.u64 %p, %t4, %t1; @%p bra AGAIN;
+  ld.global.u32 %v, [%t0]; add.u32 %v, %v, 1; st.global.u32 [%t0], %v; ret;
+}
+"""
+
+
+def launches_ahead():
+    """Launches argument 3's kernels of 1 ms in each of argument 2's streams, far ahead of the GPU, as soon as a line comes;
+    with "graphs": as graphs of one kernel. Each line makes it print how many have ended. At the end of standard input it
+    waits for all, and compares a block of memory with what it wrote."""
+    _, context = start()
+    streams, each = int(sys.argv[2]), int(sys.argv[3])
+    status, address = allocate(4 * MIB)
+    assert status == OK
+    put(address, b"\7" * (4 * MIB))
+    module, function, host, word = pointer(), pointer(), pointer(), u64()
+    assert cuda.cuModuleLoadData(ctypes.byref(module), COUNTS) == OK
+    assert cuda.cuModuleGetFunction(ctypes.byref(function), module, b"counts") == OK
+    assert cuda.cuMemHostAlloc(ctypes.byref(host), size_t(4096), 3) == OK
+    assert cuda.cuMemHostGetDevicePointer_v2(ctypes.byref(word), host, 0) == OK
+    counts = (ctypes.c_uint32 * streams).from_address(host.value)
+
+    def work(i):
+        assert cuda.cuCtxSetCurrent(context) == OK
+        stream, graph, executable = pointer(), pointer(), pointer()
+        if i > 0:  # the first one is the default stream
+            assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == OK
+        values = u64(word.value + 4 * i), ctypes.c_uint64(1_000_000)
+        parameters = (pointer * 2)(*(ctypes.cast(ctypes.pointer(value), pointer) for value in values))
+
+        def launch():
+            return cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, None)
+        if i > 0 and "graphs" in sys.argv:
+            assert cuda.cuStreamBeginCapture_v2(stream, 1) == OK and launch() == OK
+            assert cuda.cuStreamEndCapture(stream, ctypes.byref(graph)) == OK
+            assert cuda.cuGraphInstantiateWithFlags(ctypes.byref(executable), graph, ctypes.c_ulonglong(0)) == OK
+        for _ in range(each):
+            assert (cuda.cuGraphLaunch(executable, stream) if executable else launch()) == OK
+        assert cuda.cuStreamSynchronize(stream) == OK
+    ready()
+    told_to_go_on()
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(streams)]
+    for thread in threads:
+        thread.start()
+    print(sum(counts), flush=True)
+    while sys.stdin.readline():
+        print(sum(counts), flush=True)
+    for thread in threads:
+        thread.join()
+    return {"counts": list(counts), "good": get(address, 4 * MIB) == b"\7" * (4 * MIB)}
+
+
 def waits_for_itself():
     """A stream whose work waits for a word that this program writes at the first line; with an argument: the default
     stream."""

@@ -20,7 +20,7 @@ import unittest
 
 from shim_test import BUILD, CONTEXT, GIB, HERE, LOAD, MIB, SHIM, SIM, ShimCase
 
-ON_GPU, EVICTING, EVICTED, RESTORING, FAILED = 1, 2, 3, 4, 5
+ON_GPU, EVICTING, EVICTED, RESTORING, FAILED, HELD = 1, 2, 3, 4, 5, 6
 AT_WORK, IDLE, AT_GATE = 1, 2, 3  # activities of a program
 DEINITIALIZED = 4  # the driver's error
 BUDGET, BUSY, CAPTURING, NO_ROOM, DRIVER, NO_MOVER = 1, 3, 4, 5, 6, 7
@@ -387,7 +387,78 @@ class AThreadThatIsCancelled(EvictCase):
 
 
 class AProgramWhoseWorkIsKeptShort(EvictCase):
-    """Its gate opens and closes all the time, and no order asks for that."""
+    """Its launches get marks in their streams, at which the GPU stands while others' work goes first."""
+
+    STREAMS, EACH = 3, 400
+
+    def ahead(self, *words):
+        """A program that is far ahead of the GPU."""
+        ledger, process, pid = self.paced("launches_ahead", self.STREAMS, self.EACH, *words)
+        time.sleep(0.05)  # the service thread looks each few milliseconds
+        self.assertGreaterEqual(int(self.tell(process)), 0)
+        self.until(lambda: int(self.tell(process)) >= 3)
+        return ledger, process, pid
+
+    def hold(self, ledger, pid):
+        self.assertEqual(ledger("order", pid, "hold"), "ok")
+        self.assertEqual(ledger("await", pid, 60_000), "ok")
+        self.assert_stands(self.only(ledger), HELD)
+
+    def assert_gpu_stands(self, process):
+        """What was running when the streams were closed may end."""
+        time.sleep(0.02)
+        before = int(self.tell(process))
+        self.assertLess(before, self.STREAMS * self.EACH)
+        time.sleep(0.1)
+        self.assertEqual(int(self.tell(process)), before)
+
+    def assert_has_all(self, process):
+        answer = self.finish(process)
+        self.assertEqual(answer, {"counts": [self.EACH] * self.STREAMS, "good": True})
+
+    def test_stands_on_the_gpu_and_goes_on(self):
+        for words in ([], ["graphs"]):
+            with self.subTest(words):
+                ledger, process, pid = self.ahead(*words)
+                for _ in range(3):
+                    self.hold(ledger, pid)
+                    self.assert_gpu_stands(process)
+                    before = int(self.tell(process))
+                    self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+                    self.until(lambda: int(self.tell(process)) > before)
+                self.assert_has_all(process)
+
+    def test_leaves_from_where_it_stands(self):
+        ledger, process, pid = self.ahead()
+        for _ in range(2):
+            self.hold(ledger, pid)
+            self.assert_gpu_stands(process)
+            self.assert_stands(self.order(ledger, pid, True), EVICTED)
+            self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.assert_has_all(process)
+
+    def test_comes_to_rest_where_its_work_has_ended(self):
+        ledger, process, pid = self.paced("launches_ahead", self.STREAMS, 3)
+        time.sleep(0.05)
+        self.tell(process)
+        self.until(lambda: int(self.tell(process)) == 3 * self.STREAMS)
+        self.hold(ledger, pid)
+        self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.assertEqual(self.finish(process), {"counts": [3] * self.STREAMS, "good": True})
+
+    def test_is_killed_where_it_stands(self):
+        ledger, process, pid = self.ahead()
+        self.hold(ledger, pid)
+        os.kill(pid, signal.SIGKILL)
+        self.until(lambda: self.stages(ledger) == [])
+
+    def test_goes_on_when_its_pace_ends_while_it_stands(self):
+        ledger, process, pid = self.ahead()
+        self.hold(ledger, pid)
+        ledger("pace", 0)
+        self.assert_gpu_stands(process)
+        self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.assert_has_all(process)
 
     def paced(self, *words):
         ledger = self.evictable()

@@ -12,10 +12,9 @@ import signal
 import time
 import unittest
 
-from evict_test import BUSY, BUDGET, CAPTURING, EVICTED, NO_MOVER, NO_ROOM, ON_GPU, EvictCase
+from evict_test import BUSY, BUDGET, CAPTURING, EVICTED, HELD, NO_MOVER, NO_ROOM, ON_GPU, EvictCase
 from shim_test import CONTEXT, GIB, MIB
 
-HELD = 6
 UNKNOWN, IS_BUSY, IDLE, AT_GATE, FOR_ROOM = range(5)
 
 

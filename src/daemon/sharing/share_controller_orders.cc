@@ -145,7 +145,9 @@ void ShareController::CheckEvictions(Entry& entry) {
 void ShareController::JoinClosed(Entry& entry) {
   entry.stale = true;
   entry.mode = Entry::Mode::kShared;
+  entry.activity = share::TenantActivity::kUnknown;
   Feed(share::event::Unsuspended{entry.job.id, share::GatePosition::kClosed});
+  CheckSoon(entry.job.id);  // the scheduler opens no gate of a job whose memory it does not know
 }
 
 // No process is stopped for this: processes with all of their memory run on, and the others get their memory
@@ -170,6 +172,7 @@ void ShareController::GiveUpTaking(Entry& entry, const JobQuiescer::Result& resu
 void ShareController::JoinOpen(Entry& entry, std::string refused) {
   entry.mode = Entry::Mode::kShared;
   entry.stale = true;
+  entry.activity = share::TenantActivity::kUnknown;
   Open(entry);
   Feed(share::event::Unsuspended{entry.job.id, share::GatePosition::kOpen, std::move(refused)});
 }

@@ -303,6 +303,20 @@ EvictionResult HandOutMarked(EvictionState& state, const BytesToEvict& marked) {
   });
 }
 
+EvictionResult ResultOf(Rested rested, CUresult result) {
+  switch (rested) {
+    case Rested::kYes:
+      break;
+    case Rested::kBusy:
+      return {OrderError::kBusy, CUDA_SUCCESS};
+    case Rested::kCapturing:
+      return {OrderError::kCapturing, CUDA_SUCCESS};
+    case Rested::kFailed:
+      return Failed(result);
+  }
+  return {};
+}
+
 }  // namespace
 
 std::uint64_t BytesAway(EvictionState& state) {
@@ -319,17 +333,12 @@ std::uint64_t BytesAwayFrom(EvictionState& state, int device) {
 
 EvictionResult Shut(EvictionState& state, const RestLimit& limit, bool was_at_rest) {
   CUresult result = CUDA_SUCCESS;
-  switch (ComeToRest(state, limit, was_at_rest, result)) {
-    case Rested::kYes:
-      break;
-    case Rested::kBusy:
-      return {OrderError::kBusy, CUDA_SUCCESS};
-    case Rested::kCapturing:
-      return {OrderError::kCapturing, CUDA_SUCCESS};
-    case Rested::kFailed:
-      return Failed(result);
-  }
-  return {};
+  return ResultOf(ComeToRest(state, limit, was_at_rest, result), result);
+}
+
+EvictionResult ShutStreams(EvictionState& state, const RestLimit& limit) {
+  CUresult result = CUDA_SUCCESS;
+  return ResultOf(ComeToRestInStreams(state, limit, result), result);
 }
 
 EvictionResult HandOut(EvictionState& state, const BytesToEvict& leaving) {

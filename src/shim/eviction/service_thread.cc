@@ -12,8 +12,8 @@
 #include "shim/eviction/eviction_state.h"
 #include "shim/gate/activity.h"
 #include "shim/gate/drain.h"
-#include "shim/gate/pace.h"
 #include "shim/gate/rest.h"
+#include "shim/gate/stream_gates.h"
 #include "shim/libc/clock.h"
 #include "shim/libc/threads.h"
 #include "shim/link/join.h"
@@ -31,7 +31,8 @@ using wire::OrderError;
 constexpr std::uint64_t kEndingNs = 2'000'000'000;  // how long the program's end waits for the service thread
 constexpr std::uint64_t kWorkedOn = 5'000'000;      // the daemon is notified of a refusal that took so long
 constexpr std::uint64_t kLivesOnNs = 5'000'000'000;
-constexpr std::uint64_t kAwayNs = 5'000'000'000;  // a daemon that shows no life for so long is away
+constexpr std::uint64_t kAwayNs = 5'000'000'000;    // a daemon that shows no life for so long is away
+constexpr std::int64_t kPacedInterval = 4'000'000;  // between two looks at the program's launches, ns
 // How long a program waits to be held. Its service thread may not be able to begin meanwhile: for example it
 // needs the loader, which the program's thread may have.
 constexpr std::uint64_t kBeginsNs = 2'000'000'000;
@@ -162,7 +163,7 @@ class Attending {
     const Working working(state_.service_thread);
     if (IsEnding(state_)) return RefuseGrant(state_);
     Tell(MemoryResidency::kEvicting);
-    const EvictionResult ended = Shut(state_, LimitOfProgram(), true);
+    const EvictionResult ended = Shut(state_, LimitOfProgram(), /*was_at_rest=*/true);
     if (!ended.ok()) return EndHold(ended);
     TellWaits(state_, expires_ != 0);
     Tell(MemoryResidency::kHeld);
@@ -172,7 +173,7 @@ class Attending {
   void EndHold(const EvictionResult& ended) {
     TellActivity(state_, IsWatched() ? wire::Activity::kBusy : wire::Activity::kUnknown, NowNs());
     state_.service_thread.shut = false;
-    OpenGate(state_);
+    Open();
     expires_ = 0;
     Tell(ended);
     Tell(MemoryResidency::kOnGpu);
@@ -181,17 +182,30 @@ class Attending {
 
   // Sleeps until there may be something to do.
   void Sleep(std::uint32_t order) {
-    const std::int64_t next = CheckProgram();
-    if (state_.service_thread.shut || !IsPaced(state_)) {
-      if (!state_.service_thread.shut) EndPace(state_);
-      return wire::WaitOnFor(slot_.order, order, next);
-    }
+    std::int64_t next = CheckProgram();
+    if (!state_.service_thread.shut && KeepsShort() && (next < 0 || next > kPacedInterval))
+      next = kPacedInterval;
+    wire::WaitOnFor(slot_.order, order, next);
+  }
+  // The gate is open. Returns whether the program's launches get marks from now on.
+  bool KeepsShort() {
     const Working working(state_.service_thread);
-    if (IsEnding(state_)) {
-      EndPace(state_);
-      return wire::WaitOn(slot_.order, order, -1);
-    }
-    PaceOnce(state_, order);
+    const bool paced = IsPaced(state_) && !IsEnding(state_);
+    if (paced)
+      UseStreamGates(state_);
+    else
+      EndStreamGates(state_);
+    return paced;
+  }
+  // Whether a hold may leave the program's work in its streams: it is for others' work alone, and is to last
+  // until the daemon ends it.
+  bool MayHoldInStreams(wire::OrderKind what) const {
+    return what == wire::OrderKind::kHold && expires_ == 0 && IsPaced(state_) &&
+           wire::Load(state_.stream_gates.in_use) != 0 && wire::Load(state_.ledger->suspends) == 0;
+  }
+  void Open() {
+    OpenStreams(state_);
+    OpenGate(state_);
   }
 
   // Looks at what the program does. Returns how long to sleep then, in ns; below 0: without end.
@@ -243,7 +257,7 @@ class Attending {
         // This comes before the program's threads go on: they would tell that the program has been idle since
         // the gate was closed.
         TellActivity(state_, IsWatched() ? wire::Activity::kBusy : wire::Activity::kUnknown, NowNs());
-        OpenGate(state_);
+        Open();
       }
     }
     Tell(ended);
@@ -270,14 +284,16 @@ class Attending {
 
   bool Hold(wire::OrderKind what, bool& shut) {
     const bool was_shut = shut;
-    EvictionResult ended{};
-    if (!shut) {
-      Tell(MemoryResidency::kEvicting);
-      ended = IsEnding(state_) ? EvictionResult{OrderError::kBusy} : Shut(state_, LimitOfProgram());
-      shut = ended.ok();
-    }
     BytesToEvict leaving{};
     const bool any = FindLeaving(what, leaving);
+    EvictionResult ended{};
+    if (!shut || (AreStreamsClosed(state_.stream_gates) && (any || !MayHoldInStreams(what)))) {
+      Tell(MemoryResidency::kEvicting);
+      ended = IsEnding(state_)                 ? EvictionResult{OrderError::kBusy}
+              : !any && MayHoldInStreams(what) ? ShutStreams(state_, LimitOfProgram())
+                                               : Shut(state_, LimitOfProgram());
+      shut = ended.ok();
+    }
     if (ended.ok() && any) {
       TellNoRest(state_);
       Tell(MemoryResidency::kEvicting);
@@ -289,9 +305,12 @@ class Attending {
       away_ = what == wire::OrderKind::kLeave ? MemoryResidency::kEvicted : MemoryResidency::kHeld;
     if (!ended.ok() && shut && !was_shut) {
       shut = false;
-      OpenGate(state_);
+      Open();
     }
-    if (shut && !was_shut) TellActivity(state_, wire::Activity::kIdle, NowNs());
+    if (shut != was_shut) {
+      const wire::Activity open = IsWatched() ? wire::Activity::kBusy : wire::Activity::kUnknown;
+      TellActivity(state_, shut ? wire::Activity::kIdle : open, NowNs());
+    }
     TellMemory();
     Tell(ended);
     Tell(shut ? away_ : MemoryResidency::kOnGpu);
@@ -362,9 +381,10 @@ void AtEnd() {
   const std::uint64_t deadline = service_thread.ends + kEndingNs;
   while (wire::Load(service_thread.working) != 0) {
     const std::uint64_t now = NowNs();
-    if (now >= deadline) return;
+    if (now >= deadline) break;
     wire::WaitOn(service_thread.working, 1, static_cast<int>((deadline - now) / 1'000'000) + 1);
   }
+  OpenStreams(*at_end);  // the driver may wait for the work
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ void* Work(void* word) {
   for (;;) {
     const std::uint32_t asked = wire::Load(thread.asked);
     if (asked == wire::Load(thread.done)) {
-      if (!SpinOn(thread.state->gate, thread.asked, asked)) wire::WaitOn(thread.asked, asked, -1);
+      wire::WaitOn(thread.asked, asked, -1);
       continue;
     }
     CUresult result = CUDA_SUCCESS;

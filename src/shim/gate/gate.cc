@@ -40,26 +40,6 @@ void Wait(std::uint32_t& word, std::uint32_t value, const timespec* time) {
 }
 constexpr int kAll = 0x7fffffff;
 
-void Relax() {
-#ifdef __x86_64__
-  __builtin_ia32_pause();
-#else
-  asm volatile("yield");
-#endif
-}
-
-// Looks at the word for at most `nanoseconds`. Returns whether it differs from `value`.
-bool Spins(const std::uint32_t& word, std::uint32_t value, std::uint64_t nanoseconds) {
-  if (nanoseconds == 0) return false;
-  for (const std::uint64_t end = NowNs() + nanoseconds;;) {
-    for (int i = 0; i < 16; ++i) {
-      if (Load(word) != value) return true;
-      Relax();
-    }
-    if (NowNs() >= end) return false;
-  }
-}
-
 bool Membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0) == 0; }
 
 // The caller holds `registry`.
@@ -118,6 +98,9 @@ void Leave(void* word) {
   own->used = 0;
 }
 
+// What the thread slots say while the gate is open and no call is awaited.
+std::uint32_t OpenWord(const Gate& gate) { return gate.expedited && Load(gate.looks) == 0 ? 1 : 0; }
+
 // Gives this thread a thread slot, which says at once that the thread is in a call.
 ThreadSlot* Register(GateState& state) {
   Gate& gate = state.gate;
@@ -136,7 +119,7 @@ ThreadSlot* Register(GateState& state) {
   Store(own->waits, 0);
   Store(own->permit, 0);
   Store(own->in_flight, (own->in_flight & ~kInCallMask) + 1);
-  own->open = gate.expedited && gate.closed == 0 ? 1 : 0;
+  own->open = gate.closed == 0 ? OpenWord(gate) : 0;
   thread_slot = own;
   return own;
 }
@@ -181,7 +164,6 @@ class Waiting {
 
   // Returns when the gate is open or the thread has a permit, and perhaps for no reason.
   void Sleep() {
-    if (SpinOn(gate_, own_ != nullptr ? own_->permit : gate_.closed, own_ != nullptr ? 0 : 1)) return;
     if (own_ != nullptr)
       Wait(own_->permit, 0, nullptr);
     else
@@ -222,7 +204,7 @@ void AnswerAlert(GateState& state) {
   {
     const Locked lock(gate.registry);
     if (Load(gate.closed) == 0)
-      ForEachThreadSlot(gate, [&](ThreadSlot& one) { Store(one.open, gate.expedited ? 1 : 0); });
+      ForEachThreadSlot(gate, [&](ThreadSlot& one) { Store(one.open, OpenWord(gate)); });
   }
   TellWorksAgain(state);
 }
@@ -249,7 +231,7 @@ void Open(Gate& gate, bool for_captures) {
     gate.for_captures = for_captures;
     Store(gate.closed, 0);
     ForEachThreadSlot(gate, [&](ThreadSlot& one) {
-      Store(one.open, gate.expedited ? 1 : 0);
+      Store(one.open, OpenWord(gate));
       if (Load(one.waits) == 0) return;
       Store(one.permit, 1);
       Wake(one.permit, 1);
@@ -435,25 +417,14 @@ void WakeServiceThread(Gate& gate) {
   Wake(gate.wake_ups, 1);
 }
 
-void SpinAtGate(Gate& gate, std::uint32_t nanoseconds) { Store(gate.spin_ns, nanoseconds); }
-
-bool SpinOn(const Gate& gate, const std::uint32_t& word, std::uint32_t value) {
-  return Spins(word, value, Load(gate.spin_ns));
-}
-
-void AwaitChange(const Gate& gate, const std::uint32_t& word, std::uint32_t value,
-                 std::uint64_t nanoseconds) {
-  if (Load(gate.spin_ns) >= nanoseconds)
-    Spins(word, value, nanoseconds);
-  else
-    ledger::wire::WaitOnFor(word, value, static_cast<std::int64_t>(nanoseconds));
+void LookAtEachCall(Gate& gate, bool looks) {
+  const Locked lock(gate.registry);
+  Store(gate.looks, looks ? 1 : 0);
+  if (Load(gate.closed) == 0)
+    ForEachThreadSlot(gate, [&](ThreadSlot& one) { Store(one.open, OpenWord(gate)); });
 }
 
 void AwaitWakeUp(Gate& gate, std::uint32_t seen, std::uint64_t nanoseconds) {
-  const std::uint64_t spin = Load(gate.spin_ns);
-  if (spin != 0 &&
-      (Spins(gate.wake_ups, seen, spin < nanoseconds ? spin : nanoseconds) || spin >= nanoseconds))
-    return;
   const timespec time{0, static_cast<long>(nanoseconds)};
   Wait(gate.wake_ups, seen, &time);
 }

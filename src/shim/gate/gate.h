@@ -76,7 +76,7 @@ struct Gate {
   std::uint32_t wake_ups;
   std::uint32_t arrivals;  // atomic; the last number of an arrival
   std::uint32_t phase;     // atomic; RestPhase
-  std::uint32_t spin_ns;   // atomic; how long threads look for the end of a wait before they sleep
+  std::uint32_t looks;     // atomic; 1: threads take the slow path at each call (LookAtEachCall)
   // Atomic; 1: the next call tells that the program works again (AlertOnCall).
   std::uint32_t alerts;
 };
@@ -103,12 +103,16 @@ class GateGuard {
       if (__builtin_expect(__atomic_load_n(&own->open, __ATOMIC_ACQUIRE) == 1, 1)) {
         thread_slot_ = own;
         before_ = before;
+        looked_ = false;
         return;
       }
     }
     thread_slot_ = EnterSlowPath(find, kind);
     before_ = thread_slot_ != nullptr ? WordBefore(thread_slot_->in_flight) : 0;
+    looked_ = thread_slot_ != nullptr;
   }
+  // Whether the thread could not simply pass: something may have to be done for its call.
+  bool looked() const { return looked_; }
   ~GateGuard() {
     if (__builtin_expect(thread_slot_ != nullptr, 1))
       __atomic_store_n(&thread_slot_->in_flight, before_ + kOneCall, __ATOMIC_RELEASE);
@@ -119,6 +123,7 @@ class GateGuard {
  private:
   ThreadSlot* thread_slot_;  // null: this process has no gate, or the thread has no slot
   std::uint32_t before_;
+  bool looked_;
 };
 
 // Does the work of QueryGuard where the thread may not simply pass. It keeps errno.
@@ -230,13 +235,8 @@ bool TakePermitBack(ThreadSlot& thread, std::uint32_t waits);
 enum class GatePermitState { kNotTaken, kInFlight, kReturned };
 GatePermitState WhatBecameOf(const ThreadSlot& thread);
 
-// From now on threads look for the end of a wait for so long before they sleep. 0: they sleep at once.
-void SpinAtGate(Gate& gate, std::uint32_t nanoseconds);
-// Looks for that time. Returns whether the word differs from `value`.
-bool SpinOn(const Gate& gate, const std::uint32_t& word, std::uint32_t value);
-// Waits until a word that another process writes differs from `value`, for at most `nanoseconds` (below a
-// second).
-void AwaitChange(const Gate& gate, const std::uint32_t& word, std::uint32_t value, std::uint64_t nanoseconds);
+// From now on GateGuard::looked is true for each call, or no longer.
+void LookAtEachCall(Gate& gate, bool looks);
 
 // Wakes the service thread where it sleeps in AwaitWakeUp.
 void WakeServiceThread(Gate& gate);

@@ -8,8 +8,8 @@
 #include "shim/accounting/accounting_state.h"
 #include "shim/gate/drain.h"
 #include "shim/gate/gate.h"
-#include "shim/gate/pace.h"
 #include "shim/gate/rest.h"
+#include "shim/gate/stream_gates.h"
 
 namespace gpuman::shim {
 
@@ -20,7 +20,7 @@ struct GateState : AccountingState {
   pthread_mutex_t capturing;
   Drain drain;
   PublishedRest rest;
-  WorkPace pace;  // only the service thread uses it
+  StreamGates stream_gates;
 };
 
 }  // namespace gpuman::shim

@@ -17,6 +17,7 @@ using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendo
 
 // A GPU that rests before this had nothing to do that others could wait for.
 constexpr std::uint64_t kShortWork = kMillisecond;
+constexpr std::uint64_t kStreamsInterval = 50 * kMicrosecond;
 
 // Writes the words that differ from what the slot told before. The GPUs that work are written first: so a
 // reader that sees that a call has returned sees the work of that call as well.
@@ -172,13 +173,17 @@ bool Resting::CloseOutsideCaptures() {
 Rested Resting::GiveUp(Rested why) {
   shut_ = false;
   Tell();
+  OpenStreams(state_);
   OpenGate(state_);
   return why;
 }
 
+void Resting::ForgetDrains() {
+  for (DrainThread& thread : state_.drain.thread) thread.fresh = false;
+}
+
 Rested Resting::Run(bool was_at_rest, CUresult& result) {
-  if (!was_at_rest)
-    for (DrainThread& thread : state_.drain.thread) thread.fresh = false;
+  if (!was_at_rest) ForgetDrains();
   if (!CloseOutsideCaptures()) return GiveUp(Rested::kCapturing);
   for (;;) {
     Observe();
@@ -202,8 +207,45 @@ Rested Resting::Run(bool was_at_rest, CUresult& result) {
   }
 }
 
+Rested Resting::RunInStreams(CUresult& result) {
+  ForgetDrains();
+  if (!CloseOutsideCaptures()) return GiveUp(Rested::kCapturing);
+  CloseStreams(state_);
+  for (;;) {
+    seen_ = wire::Load(state_.gate.wake_ups);
+    if (wire::Load(state_.captures) != 0) {
+      OpenStreams(state_);
+      if (!CloseOutsideCaptures()) return GiveUp(Rested::kCapturing);
+      CloseStreams(state_);
+      continue;
+    }
+    StreamsAtRest streams = AreStreamsAtRest(state_);
+    if (streams == StreamsAtRest::kNoMarks) {
+      Observe();
+      // A call in flight may have put a mark meanwhile, and the driver waits for what is behind it.
+      streams = AreStreamsAtRest(state_);
+      if (streams == StreamsAtRest::kNoMarks && Rests(kAnyDevice)) return Rested::kYes;
+    }
+    if (streams == StreamsAtRest::kYes) return Rested::kYes;
+    if (failed_ != CUDA_SUCCESS) {
+      result = failed_;
+      return GiveUp(Rested::kFailed);
+    }
+    if (limit_.IsOver()) return GiveUp(Rested::kBusy);
+    Await(kStreamsInterval);
+  }
+}
+
 Rested ComeToRest(GateState& state, const RestLimit& limit, bool was_at_rest, CUresult& result) {
+  if (AreStreamsClosed(state.stream_gates)) {
+    OpenStreams(state);
+    was_at_rest = false;
+  }
   return Resting(state, limit).Run(was_at_rest, result);
+}
+
+Rested ComeToRestInStreams(GateState& state, const RestLimit& limit, CUresult& result) {
+  return Resting(state, limit).RunInStreams(result);
 }
 
 void TellWaits(GateState& state, bool for_now) {

@@ -31,6 +31,12 @@ enum class Rested { kYes, kBusy, kCapturing, kFailed };
 // process has rested since.
 Rested ComeToRest(GateState& state, const RestLimit& limit, bool was_at_rest, driver::abi::CUresult& result);
 
+// As ComeToRest, for a process whose launches get marks (stream_gates.h) and whose memory is not to leave:
+// what is queued behind the marks stays in the streams, and calls of the program may be in flight that wait
+// for it. Where no mark waits, the driver says when the work has ended. The streams are closed then;
+// ComeToRest opens them.
+Rested ComeToRestInStreams(GateState& state, const RestLimit& limit, driver::abi::CUresult& result);
+
 // The process is held at rest: reports which threads wait at the gate by now. `for_now`: the hold is
 // provisional, so a thread that arrives wakes the service thread to tell that.
 void TellWaits(GateState& state, bool for_now);

@@ -24,6 +24,8 @@ class Resting {
 
   // ComeToRest.
   Rested Run(bool was_at_rest, driver::abi::CUresult& result);
+  // ComeToRestInStreams.
+  Rested RunInStreams(driver::abi::CUresult& result);
 
   // Reads calls and drain threads, asks those threads what is not known, and writes it all to the slot.
   void Observe();
@@ -44,6 +46,7 @@ class Resting {
   void CheckDrain(int device);
   bool MayAsk() const;
   void Tell();
+  void ForgetDrains();
   Rested GiveUp(Rested why);
 
   GateState& state_;

@@ -3,9 +3,11 @@
 //
 // The compiler makes a body for every function that gpuman knows. The linker keeps the bodies of replaced
 // functions only: nothing refers to the others, and exports.map does not name them.
+#include <cerrno>
 #include <string_view>
 
 #include "shim/gate/gate.h"
+#include "shim/gate/streams.h"
 #include "shim/hooks/hooks.h"
 #include "shim/hooks/process_state.h"
 
@@ -81,6 +83,37 @@ constexpr bool IsAside(std::string_view symbol) {
 template <unsigned entry>
 inline constexpr bool kIsAside = IsAside(kSymbols[entry]);
 
+// The stream that a launch names.
+constexpr bool IsLaunch(std::string_view symbol) {
+  return symbol.starts_with("cuLaunchKernel") || symbol.starts_with("cuLaunchCooperativeKernel") ||
+         symbol.starts_with("cuGraphLaunch");
+}
+template <typename... Rest>
+CUstream StreamOf(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                  CUstream stream, Rest...) {
+  return stream;
+}
+template <typename... Rest>
+CUstream StreamOf(const CUlaunchConfig* config, Rest...) {
+  return config != nullptr ? config->hStream : nullptr;
+}
+inline CUstream StreamOf(CUgraphExec, CUstream stream) { return stream; }
+
+template <unsigned entry>
+inline constexpr bool kIsLaunch = IsLaunch(kSymbols[entry]);
+template <unsigned entry>
+inline constexpr bool kIsPerThread = std::string_view(kSymbols[entry]).ends_with("_ptsz");
+
+template <unsigned entry, typename... Arguments>
+[[gnu::noinline]] void TellLaunch(Arguments... arguments) {
+  const int before = errno;
+  GateState* const state = FindOwnState();
+  if (state == nullptr) return;
+  const CUstream stream = StreamOf(arguments...);
+  BeforeLaunch(*state, kIsPerThread<entry> ? PerThread(stream) : stream);
+  errno = before;
+}
+
 template <unsigned entry, typename Function>
 struct Body;
 
@@ -101,6 +134,9 @@ struct Body<entry, CUresult(Arguments...)> {
       return Inner(arguments...);
     } else if constexpr (HookOf<entry>::gated) {
       const GateGuard guard(FindOwnState, kKindOf<entry>);
+      if constexpr (kIsLaunch<entry>) {
+        if (__builtin_expect(guard.looked(), 0)) TellLaunch<entry>(arguments...);
+      }
       return Inner(arguments...);
     } else {
       return Inner(arguments...);

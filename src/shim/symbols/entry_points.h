@@ -241,6 +241,7 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuDevicePrimaryCtxGetState) \
   X(cuMemAddressReserve) \
   X(cuMemGetAllocationGranularity) \
+  X(cuMemHostGetDevicePointer_v2) \
   X(cuMipmappedArrayGetMemoryRequirements) \
   X(cuStreamGetCtx) \
   X(cuStreamGetId) \
