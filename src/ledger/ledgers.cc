@@ -223,6 +223,15 @@ bool Ledgers::Registered(JobId job, base::ProcessId process) const {
   return found != jobs_.end() && SlotOf(found->second, process).has_value();
 }
 
+std::optional<base::ProcessId> Ledgers::RegisteredPid(JobId job, pid_t pid) const {
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return std::nullopt;
+  for (const auto& [slot, member] : found->second.members)
+    if (member.process.pid == pid && wire::SlotIsLocked(found->second.page.descriptor(), slot))
+      return member.process;
+  return std::nullopt;
+}
+
 // The slot is looked up only once: a moment later the process may have ended, and the ledger may have
 // changed.
 std::optional<Ledgers::Account> Ledgers::AccountOf(JobId job, base::ProcessId process,

@@ -198,6 +198,9 @@ class Ledgers {
   base::Result<JoinedSlot> Join(base::JobId job, base::ProcessId process);
   // Whether the process counts its memory in this job's ledger now.
   bool Registered(base::JobId job, base::ProcessId process) const;
+  // The same of the process with this pid, as the ledger knows it; nullopt: there is none. A pid may be
+  // another process's by now.
+  std::optional<base::ProcessId> RegisteredPid(base::JobId job, pid_t pid) const;
   // What the process counts on the GPU; nullopt: it does not count its memory in this job's ledger now.
   std::optional<base::Bytes> HeldBy(base::JobId job, base::ProcessId process, std::string_view uuid) const;
   // The same without the part that is in host memory.

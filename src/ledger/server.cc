@@ -33,11 +33,11 @@ int Watch(int poll, int how, int descriptor, std::uint32_t events) {
   return ::epoll_ctl(poll, how, descriptor, &event);
 }
 
-std::optional<uid_t> UserOf(int connection) {
+std::optional<ucred> CredentialsOf(int connection) {
   ucred peer{};
   socklen_t size = sizeof peer;
   if (::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
-  return peer.uid;
+  return peer;
 }
 
 }  // namespace
@@ -112,12 +112,13 @@ void Server::GoOn() {
 
 void Server::Admit(UntrustedSocket connection) {
   const int descriptor = connection.get();
-  const auto user = UserOf(descriptor);
-  if (!user || !MakeRoomFor(*user)) return connection.HangUp();
+  const auto peer = CredentialsOf(descriptor);
+  if (!peer || !MakeRoomFor(peer->uid)) return connection.HangUp();
   if (Watch(poll_.get(), EPOLL_CTL_ADD, descriptor, EPOLLIN) != 0) return;
   const bool first = waiting_.empty() && early_.empty();
   silent_.emplace(descriptor, ++last_);
-  waiting_.emplace(last_, Waiting{std::move(connection), Clock::now(), base::TicksNow(), *user});
+  waiting_.emplace(last_,
+                   Waiting{std::move(connection), Clock::now(), base::TicksNow(), peer->uid, peer->pid});
   if (first) WaitForOldest();
   // A shim speaks at once, and somebody may wait for what it notifies of.
   char byte = 0;

@@ -105,6 +105,7 @@ class Server {
     Clock::time_point since;
     std::uint64_t accepted;  // base::TicksNow
     uid_t user;
+    pid_t pid;  // of the process that connected; may be another's by now
     bool spoke = false;
   };
   struct Early {
@@ -138,6 +139,7 @@ class Server {
   void Keep(Early early, Number number, const Awaited& awaited);
   // nullopt: the process was answered, or sent away.
   std::optional<Awaited> Treat(Waiting& waiting, const wire::Hello& hello);
+  bool HearAtOnce(const Waiting& waiting, const wire::Hello& hello);
   std::optional<Awaited> PassOn(Waiting& waiting, const wire::Hello& hello);
   std::optional<Awaited> Answer(const Waiting& waiting, const wire::Hello& hello);
   void AskAgain(std::optional<base::JobId> job);

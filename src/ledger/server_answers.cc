@@ -88,7 +88,21 @@ void Server::Keep(Early early, Number number, const Awaited& awaited) {
   if (!to_retry_.empty() && !retries_) retries_ = Start(wakers_.retry, kRetry);
 }
 
+// A notification only says that the process's slot is to be read, and somebody may wait for that: a pid of
+// the ledger of the job that the process claims may have it without a further look.
+bool Server::HearAtOnce(const Waiting& waiting, const wire::Hello& hello) {
+  if (hello.magic != wire::kNotifyMagic || hello.version != wire::kVersion || hello.job == 0) return false;
+  const base::JobId job{static_cast<std::int64_t>(hello.job)};
+  const auto process = ledgers_->RegisteredPid(job, waiting.pid);
+  if (process && notify_) notify_(job, *process);
+  return process.has_value();
+}
+
 std::optional<Server::Awaited> Server::Treat(Waiting& waiting, const wire::Hello& hello) {
+  if (HearAtOnce(waiting, hello)) {
+    waiting.connection.HangUp();
+    return std::nullopt;
+  }
   if (hello.magic == wire::kOutMagic || hello.magic == wire::kBackMagic || hello.magic == wire::kNotifyMagic)
     return PassOn(waiting, hello);
   std::optional<Awaited> awaited;
@@ -101,13 +115,7 @@ std::optional<Server::Awaited> Server::Treat(Waiting& waiting, const wire::Hello
 std::optional<Server::Awaited> Server::PassOn(Waiting& waiting, const wire::Hello& hello) {
   const auto peer = base::PeerOf(waiting.connection.get(), waiting.accepted);
   if (!peer || hello.version != wire::kVersion) return std::nullopt;
-  const auto caller = CallerOf(*peer, hello);
-  // A notification only says that the process's slot is to be read. One that counts in the ledger of the job
-  // that it claims may have that without a further look.
-  const bool known = hello.magic == wire::kNotifyMagic && caller.claimed_job &&
-                     ledgers_->Registered(*caller.claimed_job, caller.process);
-  const auto found =
-      known ? JobAttribution{AttributionOutcome::kJob, *caller.claimed_job} : attribute_(caller);
+  const auto found = attribute_(CallerOf(*peer, hello));
   if (found.outcome == AttributionOutcome::kNotYet && peer->Lives()) return Awaited{found.job, true};
   if (found.outcome != AttributionOutcome::kJob || !ledgers_->Registered(found.job, peer->process()) ||
       !peer->Lives())
