@@ -57,7 +57,8 @@ class OneGpuOfSeveral(sharing_test.SharingCase):
                 return True
             self.signal(pid, signal.SIGCONT)
             return False
-        until("it is taken off", taken_off, self.what_stands)
+        with self.beside("a rank of a job over several GPUs is stopped"):
+            until("it is taken off", taken_off, self.what_stands)
         self.assertEqual(self.job(self.attackers)["reason"], "process_stopped")
         self.assertIn("share_forced", [event["kind"] for event in self.events()])
         self.runs("neighbours")

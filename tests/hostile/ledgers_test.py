@@ -83,6 +83,26 @@ while True:
 """
 
 
+# A process of a job: joins the ledger, and notifies the daemon of something new without end.
+NOTIFY = """
+import os, socket, struct, sys
+def call(magic):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.connect(os.environ["GPUMAN_SHIM_SOCKET"])
+    s.send(struct.pack("IIQ112s", magic, int(sys.argv[1]), int(os.environ["GPUMAN_JOB_ID"]), b""))
+    return s
+joined = socket.recv_fds(call(0x484d5047), 4096, 8)[1]
+assert len(joined) == 2, joined
+for number in range(1 << 62):
+    try:
+        call(0x444d5047).close()
+    except OSError:
+        pass  # too many wait
+    if number == 1000:
+        print("notifies", flush=True)
+"""
+
+
 def version():
     """The version of the ledger, from the shim's header."""
     text = (pathlib.Path(__file__).resolve().parents[2] / "src/ledger/wire/layout.h").read_text()
@@ -129,6 +149,17 @@ class Ledgers(HostileTest):
         self.becomes(job, "running")
         with self.beside("hello to the shims' socket in 8 loops"):
             self.assertEqual(read_line(self.python_as(ATTACKER, HELLO, self.shim_socket(), job, version(), 8)), "said")
+
+    def test_a_process_of_a_job_notifies_without_end(self):
+        script = self.scratch(ATTACKER) / "notify.py"
+        script.write_text(NOTIFY)
+        script.chmod(0o644)
+        job = self.start_as(ATTACKER, "notifier", f"{program('gpuman-load')} --alloc 1MiB --hold 1h & exec {PYTHON} -B {script} {version()}",
+                            share=True)
+        until("it is on the GPU", lambda: (self.job(job)["memory"]["used"] or 0) > 0)
+        with self.beside("notifications of an own process, without end", steps=(("GET", "/v1/jobs"), ("GET", "/v1/share"))):
+            until("it notifies", lambda: "notifies" in self.log(job))
+        self.assertEqual(self.job(job)["state"], "running", self.log(job))
 
     def test_a_job_writes_into_its_own_ledger_whatever_comes(self):
         # The job's processes have a context on the GPU, so that the daemon reads the ledger.

@@ -169,7 +169,8 @@ class Stopped(SharingCase):
         until("it is stopped at work", stopped)
 
     def test_one_that_is_stopped_in_its_turn_is_suspended_and_comes_back_when_it_goes_on(self):
-        self.stop_it_at_work()
+        with self.beside("a sharing job is stopped in its turn"):
+            self.stop_it_at_work()
         view = self.becomes(self.attackers, "suspended")
         self.assertEqual(view["reason"], "process_stopped")
         self.runs("neighbours")
@@ -184,8 +185,9 @@ class Stopped(SharingCase):
 
     def test_one_that_is_stopped_again_and_again_is_ended_or_off_the_gpu(self):
         loops = []
-        self.stop_it_at_work(lambda: loops.append(self.python_as(ATTACKER, STOP_AGAIN, self.pid())),
-                             lambda: self.end(loops[-1]))
+        with self.beside("a sharing job is stopped again and again"):
+            self.stop_it_at_work(lambda: loops.append(self.python_as(ATTACKER, STOP_AGAIN, self.pid())),
+                                 lambda: self.end(loops[-1]))
         # If other work keeps the loop from a processor, the job may be off the GPU before it is stopped again.
         left = until("it is off the GPU", lambda: (one := self.job(self.attackers))["state"] in ("killed", "suspended") and one)
         if left["state"] == "killed":
@@ -268,6 +270,30 @@ class Stopped(SharingCase):
         self.goes_on("neighbours")
         self.goes_on("attackers")
         self.ends_right("attackers")
+        self.ends_right("neighbours")
+
+
+class GoesFirst(SharingCase):
+    """A job whose work goes first, that works without end, beside a neighbour's: there is room for both."""
+    config = SharingCase.config.replace("211MiB", "1GiB")
+
+    def attack(self, **options):
+        """Small kernels from a program that never waits for long."""
+        self.attackers = self.start_as(ATTACKER, "attackers", f"exec {self.load('1MiB', '--kernel-time', '0.2ms', '--hold', '1h')}",
+                                       gpus=["0"], share=True, **options)
+        self.neighbours = self.sharing(NEIGHBOUR, "neighbours")
+        until("both take part", lambda: all(self.tenant(job) for job in (self.attackers, self.neighbours)))
+
+    def test_one_whose_work_goes_first_and_never_ends_leaves_the_neighbour_its_part(self):
+        self.attack(latency=True)
+        with self.beside("a job with --latency that works without end", steps=(("GET", "/v1/jobs"), ("GET", "/v1/share"))):
+            self.goes_on("neighbours", 0.2)
+        self.ends_right("neighbours")
+
+    def test_one_that_asks_for_nearly_all_of_the_time_leaves_the_neighbour_its_part(self):
+        self.attack(compute={"percent": 100, "may_exceed": True})
+        with self.beside("a job with --compute 100%+", steps=(("GET", "/v1/jobs"), ("GET", "/v1/share"))):
+            self.goes_on("neighbours", 0.2)
         self.ends_right("neighbours")
 
 

@@ -68,7 +68,8 @@ class Traces(HostileTest):
         (traces / "4.trace").write_bytes(good.replace(b"/gpuman-load", b"/../dev/zero"))
         (traces / "5.trace").write_bytes(good)
         os.truncate(traces / "5.trace", 1 << 40)
-        told = self.why(None, job)
+        with self.beside("root looks at a trace of FIFOs, links and nonsense"):
+            told = self.why(None, job)
         self.assertEqual(told.returncode, 0, told.stderr)
         for number in range(4):
             self.assertIn(f"{number}.trace could not be read", told.stdout)

@@ -100,8 +100,9 @@ class TheNeighboursPage(HostileTest):
         until("it runs", lambda: self.request("GET", f"/v1/jobs/{job}").json()["state"] == "running")
 
     def test_connections_of_another_user_take_up_none_of_the_owners(self):
-        attack = self.python_as(ATTACKER, HOLD, self.page.port, 200, 200)
-        self.assertEqual(attack.stdout.readline(), "200\n")
+        with self.beside("200 connections to the neighbour's page"):
+            attack = self.python_as(ATTACKER, HOLD, self.page.port, 200, 200)
+            self.assertEqual(attack.stdout.readline(), "200\n")
         self.assertEqual(self.ask(NEIGHBOUR, "/v1/jobs"), 200)
 
     def test_its_secret_is_in_no_place_that_others_read(self):
@@ -164,8 +165,9 @@ class ThePageForEverybody(HostileTest):
         self.assertEqual(self.page.ask("/metrics").status, 404, "it is no file of the page")
 
     def test_connections_of_one_user_leave_room_for_others(self):
-        attack = self.python_as(ATTACKER, HOLD, PORT, 200, 160)
-        self.assertGreaterEqual(int(attack.stdout.readline()), 160)
+        with self.beside("200 connections to the page for everybody"):
+            attack = self.python_as(ATTACKER, HOLD, PORT, 200, 160)
+            self.assertGreaterEqual(int(attack.stdout.readline()), 160)
         ask = self.python_as(NEIGHBOUR, ASK, PORT, "GET", "/v1/jobs", f"Bearer {self.page.secret}", "127.0.0.1")
         self.assertEqual(ask.stdout.readline(), "200\n")
         self.assertIsNone(attack.poll())
