@@ -162,7 +162,7 @@ class ComputeShareTest(ComputeShareCase):
         until("the other one runs", self.has_turns("other", 1))
 
     def test_work_that_is_kept_short_is_all_done(self):
-        """The gate of a paced job opens and closes a thousand times a second; its data stay right."""
+        """Its launches stand on the GPU again and again; its data stay right."""
         self.start("server", "exec " + self.load("8MiB", "--kernel-time", "1ms", "--duty", "0.2", "--hold", "1h"), gpus=["0"],
                    share=True, latency=True)
         until("it takes part", lambda: self.shared("server"))
@@ -171,6 +171,24 @@ class ComputeShareTest(ComputeShareCase):
         until("it is held back at times", lambda: (self.shared("paced") or {}).get("longest_unit") is not None)
         until("it has ended", lambda: self.m.api("GET", "/v1/jobs/paced")["ended_at"], 120)
         self.assertEqual(self.m.api("GET", "/v1/jobs/paced")["state"], "finished")
+
+    def test_ranks_that_need_each_other_are_held_back_and_right(self):
+        """Two processes on one GPU: a rank stands in its streams while the other waits for it on the GPU."""
+        self.start("server", "exec " + self.load("8MiB", "--kernel-time", "1ms", "--duty", "0.2", "--hold", "1h"), gpus=["0"],
+                   share=True, latency=True)
+        self.start("ranks", "exec " + self.load("8MiB", "--ranks", "2", "--pattern", "ddp", "--peer", "host", "--work", "2ms", "--verify",
+                                                "--json", "--until", str(self.m.dir / "stop")), gpus=["0"], share=True)
+        until("both take part", lambda: self.shared("server") and self.shared("ranks"))
+
+        def steps():
+            said = (json.loads(line) for line in self.log("ranks").splitlines() if line.startswith("{") and line.endswith("}"))
+            return [line["wrong_words"] for line in said if line["event"] == "step"]
+        until("they are held back", lambda: self.shared("ranks")["waits_for"] == "latency")
+        before = len(steps())
+        until("and go on", lambda: len(steps()) > before + 20)
+        (self.m.dir / "stop").touch()
+        self.assertEqual(self.wait("ranks")["state"], "finished", self.log("ranks")[-1500:])
+        self.assertEqual(set(steps()), {0})
 
     def test_going_first_needs_a_gpu_that_is_shared(self):
         self.assertIn("add --share", self.refused("run", "--tag", "x", "--latency", "--", "true"))

@@ -446,6 +446,23 @@ class AProgramWhoseWorkIsKeptShort(EvictCase):
         self.assert_stands(self.order(ledger, pid, False), ON_GPU)
         self.assertEqual(self.finish(process), {"counts": [3] * self.STREAMS, "good": True})
 
+    def test_opens_its_streams_for_a_grant(self):
+        """Others wait for calls of this process, and perhaps for what stands in its streams: all of that ends first."""
+        ledger, process, pid = self.ahead()
+        self.assertEqual(ledger("order", pid, "hold_for", 60_000), "ok")
+        self.assertEqual(ledger("await", pid, 60_000), "ok")
+        self.assert_stands(self.only(ledger), HELD)
+        self.assert_gpu_stands(process)
+        before = int(self.tell(process))
+        number = int(ledger("step", pid, 0, 1))
+        self.until(lambda: (one := self.only(ledger))["stepped"][0] == number and one["stepped"][1] != 0 and one["stage"] == HELD)
+        ended = int(self.tell(process))
+        self.assertGreater(ended, before + self.STREAMS)
+        time.sleep(0.1)
+        self.assertEqual(int(self.tell(process)), ended)
+        self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.assert_has_all(process)
+
     def test_is_killed_where_it_stands(self):
         ledger, process, pid = self.ahead()
         self.hold(ledger, pid)

@@ -197,11 +197,10 @@ class Attending {
       EndStreamGates(state_);
     return paced;
   }
-  // Whether a hold may leave the program's work in its streams: it is for others' work alone, and is to last
-  // until the daemon ends it.
+  // Whether a hold may leave the program's work in its streams: it is for others' work alone.
   bool MayHoldInStreams(wire::OrderKind what) const {
-    return what == wire::OrderKind::kHold && expires_ == 0 && IsPaced(state_) &&
-           wire::Load(state_.stream_gates.in_use) != 0 && wire::Load(state_.ledger->suspends) == 0;
+    return what == wire::OrderKind::kHold && IsPaced(state_) && wire::Load(state_.stream_gates.in_use) != 0 &&
+           wire::Load(state_.ledger->suspends) == 0;
   }
   void Open() {
     OpenStreams(state_);

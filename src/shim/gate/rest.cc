@@ -178,6 +178,16 @@ Rested Resting::GiveUp(Rested why) {
   return why;
 }
 
+// Marks do not tell of which device they are: the process works on all of its devices.
+void Resting::TellWorks() {
+  reading_ = ReadGate(state_.gate);
+  if (const TryLocked lock(state_.contexts); lock) {
+    bool all = true;
+    works_ = DevicesToDrain(state_, all);
+  }
+  Tell();
+}
+
 void Resting::ForgetDrains() {
   for (DrainThread& thread : state_.drain.thread) thread.fresh = false;
 }
@@ -219,7 +229,13 @@ Rested Resting::RunInStreams(CUresult& result) {
       CloseStreams(state_);
       continue;
     }
+    if (HasGrant(state_)) {
+      // Others wait for calls of this process, and perhaps for what stands in its streams.
+      OpenStreams(state_);
+      return Run(/*was_at_rest=*/false, result);
+    }
     StreamsAtRest streams = AreStreamsAtRest(state_);
+    if (streams == StreamsAtRest::kNo) TellWorks();
     if (streams == StreamsAtRest::kNoMarks) {
       Observe();
       // A call in flight may have put a mark meanwhile, and the driver waits for what is behind it.

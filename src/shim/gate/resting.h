@@ -46,6 +46,7 @@ class Resting {
   void CheckDrain(int device);
   bool MayAsk() const;
   void Tell();
+  void TellWorks();
   void ForgetDrains();
   Rested GiveUp(Rested why);
 
