@@ -463,6 +463,13 @@ class AProgramWhoseWorkIsKeptShort(EvictCase):
         self.assert_stands(self.order(ledger, pid, False), ON_GPU)
         self.assert_has_all(process)
 
+    def test_ends_by_itself_where_it_stands(self):
+        ledger, process, pid = self.ahead("quits")
+        self.hold(ledger, pid)
+        self.assert_gpu_stands(process)
+        self.assertLess(sum(self.finish(process)["counts"]), self.STREAMS * self.EACH)
+        self.until(lambda: self.stages(ledger) == [])
+
     def test_is_killed_where_it_stands(self):
         ledger, process, pid = self.ahead()
         self.hold(ledger, pid)

@@ -306,6 +306,7 @@ class Attending {
       shut = false;
       Open();
     }
+    if (was_shut && !shut) Open();  // it stood in its streams, and could not come to rest outside of them
     if (shut != was_shut) {
       const wire::Activity open = IsWatched() ? wire::Activity::kBusy : wire::Activity::kUnknown;
       TellActivity(state_, shut ? wire::Activity::kIdle : open, NowNs());
