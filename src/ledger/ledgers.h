@@ -81,7 +81,7 @@ struct SharingSettings {
                             // so long without a call
   base::Millis room_patience{0};  // how long an allocation that finds no room waits for some; 0: not at all
   base::Bytes denied{};  // an allocation of this size or more is refused and does not wait; 0: no such size
-  std::chrono::microseconds pace{0};  // what their programs have in flight is kept to about so much; 0: not
+  std::chrono::microseconds pace{0};  // above 0: the GPU can stop between launches, far more often than this
   // Above 0: a program is idle after so long already, and tells of its next call at once.
   std::chrono::microseconds alert{0};
   friend bool operator==(const SharingSettings&, const SharingSettings&) = default;

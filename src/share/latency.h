@@ -1,7 +1,7 @@
 // Tenants whose work goes first (--latency). Such a tenant's gate stays open beside others, and while it has
 // work, the tenants that share a GPU with it are held back: their gates close. Before that, and for
-// kPacedAfter since its last work, what they have in flight is kept short (they are *paced*; not those on
-// several GPUs), so that its work does not wait for much of theirs. Pure. Internal to src/share.
+// kPacedAfter since its last work, their launches get marks at which the GPU can stop (they are *paced*; not
+// those on several GPUs), so that its work does not wait for theirs. Pure. Internal to src/share.
 //
 // A tenant whose memory had to move for its turn is not held back before it has had a turn as long as that.
 //

@@ -85,7 +85,7 @@ class Scheduler {
   // What a tenant's processes have to look after.
   struct Watch {
     Span idle{};         // without work for so long, the tenant is idle
-    bool paced = false;  // what it has in flight is kept short
+    bool paced = false;  // the GPU can stop between its launches
   };
   Watch WatchOf(TenantId tenant) const;
   // The tenant still cannot have the room that it was denied.

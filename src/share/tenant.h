@@ -102,8 +102,8 @@ struct Tenant {
 
   bool member = false;           // of the run set
   bool fits_beside_all = false;  // no memory has to leave for what it has and wants
-  // latency.h: its work goes first; a tenant that goes first has work, so this one gets no turn; what it has
-  // in flight is kept short.
+  // latency.h: its work goes first; a tenant that goes first has work, so this one gets no turn; the GPU
+  // can stop between its launches.
   bool goes_first = false, held_back = false, paced = false;
   bool urgent = false;      // it is interactive, and had no more than its overdraft (policy.h)
   bool starves = false;     // it lacks room that only another run set can give it, and not memory that leaves

@@ -288,25 +288,28 @@ def takes_less():
     return {"got": size}
 
 
-# Looks at the clock for so many nanoseconds, then adds one to a word.
+# Looks at the clock for so many nanoseconds, or until the word `hurry` is set, then adds one to another word.
 COUNTS = b""".version 7.0
 .target sm_70
 .address_size 64
-.visible .entry counts(.param .u64 word, .param .u64 ns)
+.visible .entry counts(.param .u64 word, .param .u64 ns, .param .u64 hurry)
 {
-  .reg .u64 %t<5>; .reg .u32 %v; .reg .pred %p;
-  ld.param.u64 %t0, [word]; ld.param.u64 %t1, [ns]; mov.u64 %t2, %globaltimer;
+  .reg .u64 %t<6>; .reg .u32 %v; .reg .pred %p<2>;
+  ld.param.u64 %t0, [word]; ld.param.u64 %t1, [ns]; ld.param.u64 %t5, [hurry]; mov.u64 %t2, %globaltimer;
 AGAIN:
-  mov.u64 %t3, %globaltimer; sub.u64 %t4, %t3, %t2; setp.lt.u64 %p, %t4, %t1; @%p bra AGAIN;
+  ld.volatile.global.u32 %v, [%t5]; setp.ne.u32 %p1, %v, 0; @%p1 bra DONE;
+  mov.u64 %t3, %globaltimer; sub.u64 %t4, %t3, %t2; setp.lt.u64 %p0, %t4, %t1; @%p0 bra AGAIN;
+DONE:
   ld.global.u32 %v, [%t0]; add.u32 %v, %v, 1; st.global.u32 [%t0], %v; ret;
 }
 """
 
 
 def launches_ahead():
-    """Launches argument 3's kernels of 1 ms in each of argument 2's streams, far ahead of the GPU, as soon as a line comes;
-    with "graphs": as graphs of one kernel. Each line makes it print how many have ended. At the end of standard input it
-    waits for all, and compares a block of memory with what it wrote; with "quits" it ends in the middle of its work."""
+    """Launches argument 3's kernels of 20 ms in each of argument 2's streams, far ahead of the GPU, as soon as a line comes;
+    with "graphs": as graphs of one kernel; with "joined": each waits for that of the first stream. Each line makes it print how
+    many have ended; after a line "hurry" kernels take no time any more. At the end of standard input it waits for all, and
+    compares a block of memory with what it wrote; with "quits" it ends in the middle of its work."""
     _, context = start()
     streams, each = int(sys.argv[2]), int(sys.argv[3])
     status, address = allocate(4 * MIB)
@@ -318,14 +321,16 @@ def launches_ahead():
     assert cuda.cuMemHostAlloc(ctypes.byref(host), size_t(4096), 3) == OK
     assert cuda.cuMemHostGetDevicePointer_v2(ctypes.byref(word), host, 0) == OK
     counts = (ctypes.c_uint32 * streams).from_address(host.value)
+    hurry = ctypes.c_uint32.from_address(host.value + 2048)
+    events, made = [pointer() for _ in range(each)], [threading.Event() for _ in range(each)]
 
     def work(i):
         assert cuda.cuCtxSetCurrent(context) == OK
         stream, graph, executable = pointer(), pointer(), pointer()
         if i > 0:  # the first one is the default stream
             assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == OK
-        values = u64(word.value + 4 * i), ctypes.c_uint64(1_000_000)
-        parameters = (pointer * 2)(*(ctypes.cast(ctypes.pointer(value), pointer) for value in values))
+        values = u64(word.value + 4 * i), ctypes.c_uint64(20_000_000), u64(word.value + 2048)
+        parameters = (pointer * 3)(*(ctypes.cast(ctypes.pointer(value), pointer) for value in values))
 
         def launch():
             return cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, None)
@@ -333,8 +338,15 @@ def launches_ahead():
             assert cuda.cuStreamBeginCapture_v2(stream, 1) == OK and launch() == OK
             assert cuda.cuStreamEndCapture(stream, ctypes.byref(graph)) == OK
             assert cuda.cuGraphInstantiateWithFlags(ctypes.byref(executable), graph, ctypes.c_ulonglong(0)) == OK
-        for _ in range(each):
+        for number in range(each):
+            if "joined" in sys.argv and i > 0:
+                made[number].wait()
+                assert cuda.cuStreamWaitEvent(stream, events[number], 0) == OK
             assert (cuda.cuGraphLaunch(executable, stream) if executable else launch()) == OK
+            if "joined" in sys.argv and i == 0:
+                assert cuda.cuEventCreate(ctypes.byref(events[number]), 2) == OK
+                assert cuda.cuEventRecord(events[number], stream) == OK
+                made[number].set()
         assert cuda.cuStreamSynchronize(stream) == OK
     ready()
     told_to_go_on()
@@ -342,7 +354,8 @@ def launches_ahead():
     for thread in threads:
         thread.start()
     print(sum(counts), flush=True)
-    while sys.stdin.readline():
+    while line := sys.stdin.readline():
+        hurry.value |= "hurry" in line
         print(sum(counts), flush=True)
     if "quits" in sys.argv:
         return {"counts": list(counts)}

@@ -169,8 +169,8 @@ struct Ledger {
   std::uint32_t features;  // what the daemon knows beyond the version: kFeatureHomes, kFeaturePeaks
   std::uint32_t suspends;  // 1: the job is suspended, or on its way: the driver may checkpoint its processes
   EvictableGpuEntry home[kHomes];
-  // Above 0: the shims keep short what their programs have in flight, to about so many microseconds
-  // (docs/shim-protocol.md).
+  // Above 0: the shims put marks between launches, at which the GPU can stop: work of a tenth of so many us
+  // apart (docs/shim-protocol.md).
   std::uint32_t pace_us;
   // Above 0: a program that makes no call for so many microseconds is idle, in place of watched_ms, and tells
   // of its next call at once.

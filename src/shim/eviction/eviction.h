@@ -33,8 +33,8 @@ struct BytesToEvict {
 // (gate/rest.h). Where that fails, the gate is open again. `was_at_rest`: the gate is closed already.
 EvictionResult Shut(EvictionState& state, const RestLimit& limit, bool was_at_rest = false);
 
-// The same for a process whose launches get marks, where no memory is to leave: its work stays in its streams
-// (gate/stream_gates.h), until the gate opens or Shut is called.
+// Closes the gate of a process whose launches get marks, where no memory is to leave: its work stands in its
+// streams (gate/stream_gates.h) until the gate opens or Shut is called. Calls that wait for it are in flight.
 EvictionResult ShutStreams(EvictionState& state, const RestLimit& limit);
 
 // Hands out as much of the memory that can leave as `leaving` says, or all of it, and gives it up. Either all

@@ -183,12 +183,12 @@ class Attending {
   // Sleeps until there may be something to do.
   void Sleep(std::uint32_t order) {
     std::int64_t next = CheckProgram();
-    if (!state_.service_thread.shut && KeepsShort() && (next < 0 || next > kPacedInterval))
+    if (!state_.service_thread.shut && KeepShort() && (next < 0 || next > kPacedInterval))
       next = kPacedInterval;
     wire::WaitOnFor(slot_.order, order, next);
   }
   // The gate is open. Returns whether the program's launches get marks from now on.
-  bool KeepsShort() {
+  bool KeepShort() {
     const Working working(state_.service_thread);
     const bool paced = IsPaced(state_) && !IsEnding(state_);
     if (paced)

@@ -98,8 +98,10 @@ void Leave(void* word) {
   own->used = 0;
 }
 
-// What the thread slots say while the gate is open and no call is awaited.
-std::uint32_t OpenWord(const Gate& gate) { return gate.expedited && Load(gate.looks) == 0 ? 1 : 0; }
+// What the thread slots say while the gate is open.
+std::uint32_t OpenWord(const Gate& gate) {
+  return gate.expedited && Load(gate.slow) == 0 && Load(gate.alerts) == 0 ? 1 : 0;
+}
 
 // Gives this thread a thread slot, which says at once that the thread is in a call.
 ThreadSlot* Register(GateState& state) {
@@ -417,9 +419,9 @@ void WakeServiceThread(Gate& gate) {
   Wake(gate.wake_ups, 1);
 }
 
-void LookAtEachCall(Gate& gate, bool looks) {
+void TakeSlowPath(Gate& gate, bool slow) {
   const Locked lock(gate.registry);
-  Store(gate.looks, looks ? 1 : 0);
+  Store(gate.slow, slow ? 1 : 0);
   if (Load(gate.closed) == 0)
     ForEachThreadSlot(gate, [&](ThreadSlot& one) { Store(one.open, OpenWord(gate)); });
 }

@@ -76,7 +76,7 @@ struct Gate {
   std::uint32_t wake_ups;
   std::uint32_t arrivals;  // atomic; the last number of an arrival
   std::uint32_t phase;     // atomic; RestPhase
-  std::uint32_t looks;     // atomic; 1: threads take the slow path at each call (LookAtEachCall)
+  std::uint32_t slow;      // atomic; 1: threads take the slow path at each call (TakeSlowPath)
   // Atomic; 1: the next call tells that the program works again (AlertOnCall).
   std::uint32_t alerts;
 };
@@ -103,16 +103,16 @@ class GateGuard {
       if (__builtin_expect(__atomic_load_n(&own->open, __ATOMIC_ACQUIRE) == 1, 1)) {
         thread_slot_ = own;
         before_ = before;
-        looked_ = false;
+        took_slow_path_ = false;
         return;
       }
     }
     thread_slot_ = EnterSlowPath(find, kind);
     before_ = thread_slot_ != nullptr ? WordBefore(thread_slot_->in_flight) : 0;
-    looked_ = thread_slot_ != nullptr;
+    took_slow_path_ = thread_slot_ != nullptr;
   }
   // Whether the thread could not simply pass: something may have to be done for its call.
-  bool looked() const { return looked_; }
+  bool took_slow_path() const { return took_slow_path_; }
   ~GateGuard() {
     if (__builtin_expect(thread_slot_ != nullptr, 1))
       __atomic_store_n(&thread_slot_->in_flight, before_ + kOneCall, __ATOMIC_RELEASE);
@@ -123,7 +123,7 @@ class GateGuard {
  private:
   ThreadSlot* thread_slot_;  // null: this process has no gate, or the thread has no slot
   std::uint32_t before_;
-  bool looked_;
+  bool took_slow_path_;
 };
 
 // Does the work of QueryGuard where the thread may not simply pass. It keeps errno.
@@ -235,8 +235,8 @@ bool TakePermitBack(ThreadSlot& thread, std::uint32_t waits);
 enum class GatePermitState { kNotTaken, kInFlight, kReturned };
 GatePermitState WhatBecameOf(const ThreadSlot& thread);
 
-// From now on GateGuard::looked is true for each call, or no longer.
-void LookAtEachCall(Gate& gate, bool looks);
+// From now on GateGuard::took_slow_path is true for each call, or no longer.
+void TakeSlowPath(Gate& gate, bool slow);
 
 // Wakes the service thread where it sleeps in AwaitWakeUp.
 void WakeServiceThread(Gate& gate);

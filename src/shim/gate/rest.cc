@@ -1,5 +1,7 @@
 #include "shim/gate/rest.h"
 
+#include <utility>
+
 #include "ledger/wire/orders.h"
 #include "ledger/wire/rest.h"
 #include "shim/accounting/meter.h"
@@ -18,6 +20,11 @@ using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendo
 // A GPU that rests before this had nothing to do that others could wait for.
 constexpr std::uint64_t kShortWork = kMillisecond;
 constexpr std::uint64_t kStreamsInterval = 50 * kMicrosecond;
+// Where some streams stand and the others have not come further for so long, they wait for those that stand,
+// or work on something long that nothing can cut.
+constexpr std::uint64_t kOthersWait = 5 * kMillisecond;
+// Where no stream stands for so long, the driver is asked whether there is work at all.
+constexpr std::uint64_t kLongWork = 20 * kMillisecond;
 
 // Writes the words that differ from what the slot told before. The GPUs that work are written first: so a
 // reader that sees that a call has returned sees the work of that call as well.
@@ -221,6 +228,8 @@ Rested Resting::RunInStreams(CUresult& result) {
   ForgetDrains();
   if (!CloseOutsideCaptures()) return GiveUp(Rested::kCapturing);
   CloseStreams(state_);
+  std::uint64_t moves = 0, last_moves = 0, moved = NowNs();
+  bool stood = false;
   for (;;) {
     seen_ = wire::Load(state_.gate.wake_ups);
     if (wire::Load(state_.captures) != 0) {
@@ -229,20 +238,26 @@ Rested Resting::RunInStreams(CUresult& result) {
       CloseStreams(state_);
       continue;
     }
-    if (HasGrant(state_)) {
+    StreamsAtRest streams = AreStreamsAtRest(state_, moves);
+    if (HasGrant(state_) || streams == StreamsAtRest::kFailed) {
       // Others wait for calls of this process, and perhaps for what stands in its streams.
       OpenStreams(state_);
       return Run(/*was_at_rest=*/false, result);
     }
-    StreamsAtRest streams = AreStreamsAtRest(state_);
-    if (streams == StreamsAtRest::kNo) TellWorks();
-    if (streams == StreamsAtRest::kNoMarks) {
+    const std::uint64_t now = NowNs();
+    if (moves != last_moves) moved = now;
+    last_moves = moves;
+    // A mark may have been on its way through the gate when that was closed.
+    if (streams == StreamsAtRest::kYes && std::exchange(stood, true)) return Rested::kYes;
+    if (streams == StreamsAtRest::kPartly && now - moved >= kOthersWait) return Rested::kYes;
+    const bool asks = streams == StreamsAtRest::kNoMarks || now - moved >= kLongWork;
+    if (asks) {
       Observe();
       // A call in flight may have put a mark meanwhile, and the driver waits for what is behind it.
-      streams = AreStreamsAtRest(state_);
-      if (streams == StreamsAtRest::kNoMarks && Rests(kAnyDevice)) return Rested::kYes;
+      if (Rests(kAnyDevice)) return Rested::kYes;
+    } else {
+      TellWorks();
     }
-    if (streams == StreamsAtRest::kYes) return Rested::kYes;
     if (failed_ != CUDA_SUCCESS) {
       result = failed_;
       return GiveUp(Rested::kFailed);

@@ -1,4 +1,5 @@
-// Brings the process to rest: the gate is closed, no call is in flight, and no work of a context is left.
+// Brings the process to rest: the gate is closed, no call is in flight, and no work of a context is left; or
+// what is left stands in its streams (ComeToRestInStreams).
 // Tells meanwhile, in the slot, what does not rest and where threads wait, and lets the calls pass that the
 // daemon grants (ledger/wire/rest.h).
 //

@@ -23,41 +23,63 @@ constexpr std::uint32_t kAhead = std::uint32_t{1} << 30;
 // a microsecond each.
 constexpr std::uint32_t kMaxStride = 16;
 constexpr std::uint64_t kShortestLook = 2'000'000;  // ns, between two looks at the pace of the work
+// A stream that has got no mark for so many looks gives up its gate: the program may have destroyed it.
+constexpr std::uint32_t kQuietLooks = 500;
 
 // Whether number a comes after b.
 bool IsAfter(std::uint32_t a, std::uint32_t b) { return static_cast<std::int32_t>(a - b) > 0; }
 
+std::uint64_t LoadWide(const std::uint64_t& word) { return __atomic_load_n(&word, __ATOMIC_ACQUIRE); }
+void StoreWide(std::uint64_t& word, std::uint64_t value) { __atomic_store_n(&word, value, __ATOMIC_RELEASE); }
+
 // Returns the gate of the stream; null: there are no more.
-StreamGate* FindGate(StreamGates& gates, std::uint64_t key, unsigned& index) {
-  const auto find = [&]() -> StreamGate* {
+StreamGate* FindGate(StreamGates& gates, std::uint64_t key) {
+  bool room = false;
+  const auto find = [&](std::uint64_t wanted) -> StreamGate* {
     const std::uint32_t used = wire::Load(gates.used);
-    for (index = 0; index < used; ++index)
-      if (gates.gate[index].key == key) return &gates.gate[index];
+    room = used < StreamGates::kMaxStreams;
+    for (unsigned i = 0; i < used; ++i) {
+      const std::uint64_t its = LoadWide(gates.gate[i].key);
+      if (its == wanted) return &gates.gate[i];
+      room = room || its == 0;
+    }
     return nullptr;
   };
-  if (StreamGate* const gate = find()) return gate;
+  if (StreamGate* const gate = find(key)) return gate;
+  if (!room) return nullptr;
   const Locked lock(gates.registry);
-  if (StreamGate* const gate = find()) return gate;
-  if (index == StreamGates::kMaxStreams) return nullptr;
-  wire::Store(gates.words[index].open, kAhead);
-  gates.gate[index].key = key;
-  wire::Store(gates.used, index + 1);
-  return &gates.gate[index];
+  if (StreamGate* const gate = find(key)) return gate;
+  StreamGate* gate = find(0);
+  const std::uint32_t used = wire::Load(gates.used);
+  if (gate == nullptr) {
+    if (used == StreamGates::kMaxStreams) return nullptr;
+    gate = &gates.gate[used];
+    wire::Store(gates.words[used].open, kAhead);
+    wire::Store(gates.used, used + 1);
+  }
+  const Locked own(gate->mutex);
+  gate->launches = 0;
+  wire::Store(gate->stride, 1);
+  StoreWide(gate->key, key);
+  return gate;
 }
 
-CUresult PutMark(const StreamGates& gates, unsigned index, std::uint32_t number, CUstream stream) {
+CUresult PutMark(const StreamGates& gates, const StreamGate& gate, std::uint32_t number, CUstream stream) {
   auto* const put = GPUMAN_REAL(cuStreamBatchMemOp_v2);
   if (put == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  const auto index = static_cast<std::size_t>(&gate - gates.gate);
   const CUdeviceptr words = gates.address + index * sizeof(StreamGateWords);
-  CUstreamBatchMemOpParams operation[2] = {};
-  operation[0].waitValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
-  operation[0].waitValue.address = words + offsetof(StreamGateWords, reached);
-  operation[0].waitValue.value64 = number;
-  operation[1].waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
-  operation[1].waitValue.address = words + offsetof(StreamGateWords, open);
-  operation[1].waitValue.value64 = number;
+  CUstreamBatchMemOpParams operation[3] = {};
+  const auto set = [&](unsigned i, CUstreamBatchMemOpType what, std::size_t offset) {
+    operation[i].waitValue.operation = what;
+    operation[i].waitValue.address = words + offset;
+    operation[i].waitValue.value64 = number;
+  };
+  set(0, CU_STREAM_MEM_OP_WRITE_VALUE_32, offsetof(StreamGateWords, reached));
+  set(1, CU_STREAM_MEM_OP_WAIT_VALUE_32, offsetof(StreamGateWords, open));
   operation[1].waitValue.flags = CU_STREAM_WAIT_VALUE_GEQ;
-  return put(stream, 2, operation, 0);
+  set(2, CU_STREAM_MEM_OP_WRITE_VALUE_32, offsetof(StreamGateWords, passed));
+  return put(stream, 3, operation, 0);
 }
 
 // Registers the words with the driver. Returns false where that cannot be done now.
@@ -66,10 +88,11 @@ bool MakeWords(GateState& state) {
   auto* const push = GPUMAN_REAL(cuCtxPushCurrent_v2);
   auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2);
   auto* const add = GPUMAN_REAL(cuMemHostRegister_v2);
+  auto* const remove = GPUMAN_REAL(cuMemHostUnregister);
   auto* const address_of = GPUMAN_REAL(cuMemHostGetDevicePointer_v2);
   constexpr std::size_t kBytes = StreamGates::kMaxStreams * sizeof(StreamGateWords);
-  if (push == nullptr || pop == nullptr || add == nullptr || address_of == nullptr ||
-      GPUMAN_REAL(cuStreamBatchMemOp_v2) == nullptr) {
+  if (push == nullptr || pop == nullptr || add == nullptr || remove == nullptr || address_of == nullptr ||
+      GPUMAN_REAL(cuStreamBatchMemOp_v2) == nullptr || GPUMAN_REAL(cuStreamGetId) == nullptr) {
     wire::Store(gates.failed, 1);
     return false;
   }
@@ -77,57 +100,65 @@ bool MakeWords(GateState& state) {
   const Locked no_capture(state.capturing);  // it would spoil a capture
   if (wire::Load(state.captures) != 0) return false;
   void* const words = MapWiped(kBytes);
-  bool tried = false, made = false;
+  std::uint64_t tried = 0;
+  bool made = false;
   state.context.ForEach([&](std::uint64_t context, const Context&) {
-    if (tried || words == nullptr) return;
+    if (tried != 0 || words == nullptr) return;
     if (push(reinterpret_cast<CUcontext>(static_cast<std::uintptr_t>(context))) != CUDA_SUCCESS) return;
-    tried = true;
-    made = add(words, kBytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP) == CUDA_SUCCESS &&
-           address_of(&gates.address, words, 0) == CUDA_SUCCESS;
+    tried = context;
+    if (add(words, kBytes, CU_MEMHOSTREGISTER_DEVICEMAP) == CUDA_SUCCESS) {
+      made = address_of(&gates.address, words, 0) == CUDA_SUCCESS;
+      if (!made) remove(words);
+    }
     CUcontext ignored = nullptr;
     pop(&ignored);
   });
   if (made) {
     gates.words = static_cast<StreamGateWords*>(words);
+    StoreWide(gates.context, tried);
   } else {
     if (words != nullptr) UnmapWiped(words, kBytes);
-    if (tried) wire::Store(gates.failed, 1);
+    if (tried != 0) wire::Store(gates.failed, 1);
   }
   return made;
 }
 
-// The marks are to be as far apart as work of about a tenth of the pace.
-void AdaptStride(GateState& state, std::uint64_t now) {
-  StreamGates& gates = state.stream_gates;
-  const std::uint64_t pace = std::uint64_t{wire::Load(state.ledger->pace_us)} * 1'000;
-  const std::uint64_t passed = now - gates.looked;
-  if (passed < kShortestLook) return;
-  std::uint32_t most = 0;
-  bool waits = false;  // the GPU has had more work than it could do all the time
-  for (std::uint32_t i = 0; i < wire::Load(gates.used); ++i) {
-    StreamGate& gate = gates.gate[i];
-    const std::uint32_t reached = wire::Load(gates.words[i].reached);
-    const bool waited = IsAfter(wire::Load(gate.marks), reached);
-    const std::uint32_t marks = reached - gate.seen;
-    if (marks > most) {
-      most = marks;
-      waits = waited && gate.waited;
-    }
-    gate.seen = reached;
-    gate.waited = waited;
-  }
-  gates.looked = now;
-  if (most == 0) return;
-  const std::uint64_t each = passed / most;
-  const std::uint32_t stride = wire::Load(gates.stride);
+// The marks of a stream are to be as far apart as work of about a tenth of the pace.
+void AdaptStride(StreamGate& gate, std::uint32_t reached, std::uint64_t passed_ns, std::uint64_t pace) {
+  const std::uint32_t marks = reached - gate.seen, stride = wire::Load(gate.stride);
+  const bool waits = IsAfter(wire::Load(gate.marks), reached), waited = gate.waited;
+  gate.quiet = marks == 0 && !waits ? gate.quiet + 1 : 0;
+  gate.seen = reached;
+  gate.waited = waits;
+  if (waits && (!waited || marks == 0))
+    return wire::Store(gate.stride, 1);  // how long its work is shows later
+  if (marks == 0) return;
+  const std::uint64_t each = passed_ns / marks;
   // Where the GPU waits for the program, little is in flight however far apart the marks are.
   if ((!waits || each < pace / 16) && stride < kMaxStride)
-    wire::Store(gates.stride, stride * 2);
+    wire::Store(gate.stride, stride * 2);
   else if (waits && each > pace / 4 && stride > 1)
-    wire::Store(gates.stride, stride / 2);
+    wire::Store(gate.stride, stride / 2);
+}
+
+void AdaptStrides(GateState& state, std::uint64_t now) {
+  StreamGates& gates = state.stream_gates;
+  const std::uint64_t pace = std::uint64_t{wire::Load(state.ledger->pace_us)} * 1'000;
+  const std::uint64_t passed = now - gates.adapted_at;
+  if (passed < kShortestLook) return;
+  gates.adapted_at = now;
+  for (std::uint32_t i = 0; i < wire::Load(gates.used); ++i) {
+    StreamGate& gate = gates.gate[i];
+    if (LoadWide(gate.key) == 0) continue;
+    AdaptStride(gate, wire::Load(gates.words[i].reached), passed, pace);
+    if (gate.quiet < kQuietLooks) continue;
+    const TryLocked own(gate.mutex);
+    if (own) StoreWide(gate.key, 0);
+  }
 }
 
 void LetPass(StreamGates& gates) {
+  if (LoadWide(gates.context) == 0) return;
   for (std::uint32_t i = 0; i < wire::Load(gates.used); ++i)
     wire::Store(gates.words[i].open, wire::Load(gates.gate[i].marks) + kAhead);
 }
@@ -142,17 +173,36 @@ void BeforeLaunch(GateState& state, CUstream stream) {
   auto* const current = GPUMAN_REAL(cuCtxGetCurrent);
   CUcontext context = nullptr;
   if (current == nullptr || current(&context) != CUDA_SUCCESS || context == nullptr) return;
-  unsigned index = 0;
-  StreamGate* const gate =
-      FindGate(gates, KeyOf(reinterpret_cast<std::uintptr_t>(context), stream).number, index);
+  const std::uint64_t number = reinterpret_cast<std::uintptr_t>(context);
+  const StreamKey key = KeyOf(number, stream);
+  if (number != LoadWide(gates.context) || !key.sure) return;
+  StreamGate* const gate = FindGate(gates, key.number);
   if (gate == nullptr) return;
   const Locked lock(gate->mutex);
-  if (++gate->launches < wire::Load(gates.stride)) return;
+  if (LoadWide(gate->key) != key.number || ++gate->launches < wire::Load(gate->stride)) return;
   gate->launches = 0;
   // The number is there before the GPU can come to it.
-  const std::uint32_t number = wire::Load(gate->marks) + 1;
-  wire::Store(gate->marks, number);
-  if (PutMark(gates, index, number, stream) != CUDA_SUCCESS) wire::Store(gates.failed, 1);
+  const std::uint32_t before = wire::Load(gate->marks);
+  wire::Store(gate->marks, before + 1);
+  if (PutMark(gates, *gate, before + 1, stream) == CUDA_SUCCESS) return;
+  wire::Store(gate->marks, before);
+  wire::Store(gates.failed, 1);
+}
+
+void ForgetStreamGatesOf(GateState& state, std::uint64_t context) {
+  StreamGates& gates = state.stream_gates;
+  if (context == 0 || LoadWide(gates.context) != context) return;
+  const Locked lock(gates.registry);
+  LetPass(gates);
+  StoreWide(gates.context, 0);  // the words stay where they are: a mark may be on its way
+  // What the words of the next context say begins anew.
+  wire::Store(gates.used, 0);
+  for (StreamGate& gate : gates.gate) {
+    StoreWide(gate.key, 0);
+    wire::Store(gate.marks, 0);
+    gate.seen = gate.quiet = 0;
+    gate.waited = false;
+  }
 }
 
 bool IsPaced(const GateState& state) {
@@ -162,46 +212,54 @@ bool IsPaced(const GateState& state) {
 
 void UseStreamGates(GateState& state) {
   StreamGates& gates = state.stream_gates;
-  if (gates.words == nullptr && !MakeWords(state)) return;
+  if (LoadWide(gates.context) == 0 && !MakeWords(state)) return;
   LetPass(gates);
   const std::uint64_t now = NowNs();
-  if (wire::Load(gates.in_use) != 0) return AdaptStride(state, now);
-  wire::Store(gates.stride, 1);
-  gates.looked = now;
+  if (wire::Load(gates.in_use) != 0) return AdaptStrides(state, now);
+  gates.adapted_at = now;
   wire::Store(gates.in_use, 1);
-  LookAtEachCall(state.gate, true);
+  TakeSlowPath(state.gate, true);
 }
 
 void EndStreamGates(GateState& state) {
   StreamGates& gates = state.stream_gates;
   if (wire::Load(gates.in_use) == 0) return;
   wire::Store(gates.in_use, 0);
-  LookAtEachCall(state.gate, false);
+  TakeSlowPath(state.gate, false);
   LetPass(gates);
 }
 
 void CloseStreams(GateState& state) {
   StreamGates& gates = state.stream_gates;
-  gates.closed = true;
+  wire::Store(gates.closed, 1);
+  if (LoadWide(gates.context) == 0) return;
   for (std::uint32_t i = 0; i < wire::Load(gates.used); ++i)
     wire::Store(gates.words[i].open, wire::Load(gates.words[i].reached));
 }
 
 void OpenStreams(GateState& state) {
-  state.stream_gates.closed = false;
+  wire::Store(state.stream_gates.closed, 0);
   LetPass(state.stream_gates);
 }
 
-StreamsAtRest AreStreamsAtRest(const GateState& state) {
+bool AreStreamsClosed(const StreamGates& gates) { return wire::Load(gates.closed) != 0; }
+
+StreamsAtRest AreStreamsAtRest(const GateState& state, std::uint64_t& moves) {
   const StreamGates& gates = state.stream_gates;
-  bool any = false;
-  for (std::uint32_t i = 0; i < wire::Load(gates.used); ++i) {
-    const std::uint32_t open = wire::Load(gates.words[i].open);
-    if (!IsAfter(wire::Load(gates.gate[i].marks), open)) continue;
-    any = true;
-    if (!IsAfter(wire::Load(gates.words[i].reached), open)) return StreamsAtRest::kNo;
+  if (wire::Load(gates.failed) != 0) return StreamsAtRest::kFailed;
+  bool stands = false, behind = false;
+  moves = 0;
+  const bool made = LoadWide(gates.context) != 0;
+  for (std::uint32_t i = 0; made && i < wire::Load(gates.used); ++i) {
+    const std::uint32_t reached = wire::Load(gates.words[i].reached);
+    moves += reached;
+    if (reached != wire::Load(gates.words[i].passed))
+      stands = true;
+    else if (IsAfter(wire::Load(gates.gate[i].marks), reached))
+      behind = true;
   }
-  return any ? StreamsAtRest::kYes : StreamsAtRest::kNoMarks;
+  if (behind) return stands ? StreamsAtRest::kPartly : StreamsAtRest::kNo;
+  return stands ? StreamsAtRest::kYes : StreamsAtRest::kNoMarks;
 }
 
 }  // namespace gpuman::shim

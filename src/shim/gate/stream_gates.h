@@ -2,13 +2,14 @@
 // launches wait for their turn on the GPU itself.
 //
 // Before a launch the program's thread puts a *mark* into the launch's stream: the GPU writes the number of
-// the mark into a word of host memory (`reached`), and waits until another word (`open`) is at least that
-// number. While the gates are open, the GPU passes each mark at once and the program runs ahead of the GPU
-// as ever. To hold the work back, the service thread lets `open` be what was reached: the launch that runs
-// ends, and nothing behind it begins. The program's threads are not in the way of that, and what they have
-// queued goes on when the gates open. A kernel or a graph is not cut.
+// the mark into a word of host memory (`reached`), waits until another word (`open`) is at least that number,
+// and writes that it has passed. While the gates are open, the GPU passes each mark at once and the program
+// runs ahead of the GPU as ever. To hold the work back, the service thread lets `open` be what was reached:
+// the launch that runs ends, and nothing behind it begins; the stream *stands*. The program's threads are not
+// in the way of that, and what they have queued goes on when the gates open. A kernel or a graph is not cut.
 //
-// The words lie in memory that a fork wipes and that the shim registers with the driver.
+// Only streams of one context have gates: that which was there when the gates were made, until it ends. The
+// words lie in memory that a fork wipes, and that the shim has registered with the driver in that context.
 #pragma once
 
 #include <pthread.h>
@@ -26,42 +27,49 @@ struct GateState;
 struct alignas(64) StreamGateWords {
   std::uint32_t open;     // the GPU passes marks up to this number
   std::uint32_t reached;  // the last mark that the GPU has come to
+  std::uint32_t passed;   // the last mark that it has passed
 };
 
 struct StreamGate {
-  std::uint64_t key;       // StreamKey::number; 0: no stream has the gate. Set under `registry`
+  std::uint64_t key;       // atomic; StreamKey::number; 0: no stream has the gate. Written under `mutex`
   pthread_mutex_t mutex;   // held while a thread puts a mark into the stream
-  std::uint32_t marks;     // atomic; how many the stream has got
+  std::uint32_t marks;     // atomic; how many the gate has got, of all its streams
   std::uint32_t launches;  // since the last mark; under `mutex`
-  std::uint32_t seen;      // `reached` at the service thread's last look
-  bool waited;             // whether marks waited for the GPU then
+  std::uint32_t stride;    // atomic; each so many launches there is a mark
+  // Of the service thread, at its last look:
+  std::uint32_t seen;   // `reached`
+  bool waited;          // whether marks waited for the GPU
+  std::uint32_t quiet;  // how many looks ago there was the last mark
 };
 
 struct StreamGates {
-  // Streams beyond so many have no gate: their work is not held back on the GPU.
+  // While so many streams have gates, others have none: their work is not held back on the GPU.
   static constexpr unsigned kMaxStreams = 64;
-  pthread_mutex_t registry;          // held to give a stream a gate
-  std::uint32_t used;                // atomic; how many gates have been given
+  pthread_mutex_t registry;          // held to give a stream a gate, and to make or forget all
+  std::uint32_t used;                // atomic; how many gates have ever been given
   std::uint32_t in_use;              // atomic; 1: launches get marks
   std::uint32_t failed;              // atomic; 1: the driver has refused what the gates need
-  std::uint32_t stride;              // atomic; each so many launches of a stream there is a mark
-  StreamGateWords* words;            // kMaxStreams of them; null: not made yet
+  std::uint32_t closed;              // atomic; 1: CloseStreams was called, and OpenStreams not yet
+  std::uint64_t context;             // atomic; whose streams have gates; 0: no words have been made
+  StreamGateWords* words;            // kMaxStreams of them. Written before `context`, and never unmapped then
   driver::abi::CUdeviceptr address;  // of the words, for the GPU
   StreamGate gate[kMaxStreams];
-  // Only the service thread uses these.
-  bool closed;
-  std::uint64_t looked;  // CLOCK_MONOTONIC, ns
+  std::uint64_t adapted_at;  // of the service thread; CLOCK_MONOTONIC, ns
 };
 
 // Puts a mark before a launch into the stream, where it is time for one. The stream is named as functions
 // without the per-thread default stream name it. Any thread of the program may call this, inside the gate.
 void BeforeLaunch(GateState& state, driver::abi::CUstream stream);
 
+// A context is about to end, or has ended: the driver forgets what was registered in it. Any thread may call
+// this.
+void ForgetStreamGatesOf(GateState& state, std::uint64_t context);
+
 // The service thread calls what follows.
 
-// Returns whether the daemon wants the program's work kept short.
+// Returns whether the daemon wants marks before the program's launches, and the driver has not refused them.
 bool IsPaced(const GateState& state);
-// From now on launches get marks. Adapts the stride to the program when it is called again, each few
+// From now on launches get marks. Adapts the strides to the program when it is called again, each few
 // milliseconds.
 void UseStreamGates(GateState& state);
 // Launches get no marks any more.
@@ -71,13 +79,17 @@ void EndStreamGates(GateState& state);
 void CloseStreams(GateState& state);
 // Every mark passes. Any thread may call this at the program's end.
 void OpenStreams(GateState& state);
-inline bool AreStreamsClosed(const StreamGates& gates) { return gates.closed; }
+bool AreStreamsClosed(const StreamGates& gates);
 
+// What the closed streams do, as far as their marks tell.
 enum class StreamsAtRest {
-  kYes,     // the GPU has come to a closed mark in each stream that has one
-  kNo,      // in one of them it works on what is before the mark
-  kNoMarks  // no mark waits: the driver knows whether there is work
+  kYes,      // each stream with a mark to come stands. Another may still work on the last that it has got
+  kPartly,   // some stand; others work on what is before their mark, or wait for one that stands
+  kNo,       // none stands
+  kNoMarks,  // there is no mark to come: the driver knows whether there is work
+  kFailed    // marks could not be put, so they tell nothing
 };
-StreamsAtRest AreStreamsAtRest(const GateState& state);
+// `moves` grows whenever a stream has come further.
+StreamsAtRest AreStreamsAtRest(const GateState& state, std::uint64_t& moves);
 
 }  // namespace gpuman::shim

@@ -20,6 +20,7 @@ std::uint64_t NumberOf(CUcontext context) { return reinterpret_cast<std::uintptr
 
 // Gives back the context, and everything that was allocated in it. The caller holds state.contexts.
 void Gone(ProcessState& state, std::uint64_t context) {
+  ForgetStreamGatesOf(state, context);
   Context entry{};
   if (state.context.Take(context, entry)) GiveBack(state, entry.device, MemoryKind::kContext, entry.held);
   DropBackedOf(state, context);

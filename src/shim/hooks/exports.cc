@@ -10,6 +10,7 @@
 #include "shim/gate/streams.h"
 #include "shim/hooks/hooks.h"
 #include "shim/hooks/process_state.h"
+#include "shim/libc/threads.h"
 
 namespace gpuman::shim {
 namespace {
@@ -105,7 +106,8 @@ template <unsigned entry>
 inline constexpr bool kIsPerThread = std::string_view(kSymbols[entry]).ends_with("_ptsz");
 
 template <unsigned entry, typename... Arguments>
-[[gnu::noinline]] void TellLaunch(Arguments... arguments) {
+[[gnu::noinline]] void MarkLaunch(Arguments... arguments) {
+  const NoCancellation whole;
   const int before = errno;
   GateState* const state = FindOwnState();
   if (state == nullptr) return;
@@ -135,7 +137,7 @@ struct Body<entry, CUresult(Arguments...)> {
     } else if constexpr (HookOf<entry>::gated) {
       const GateGuard guard(FindOwnState, kKindOf<entry>);
       if constexpr (kIsLaunch<entry>) {
-        if (__builtin_expect(guard.looked(), 0)) TellLaunch<entry>(arguments...);
+        if (__builtin_expect(guard.took_slow_path(), 0)) MarkLaunch<entry>(arguments...);
       }
       return Inner(arguments...);
     } else {

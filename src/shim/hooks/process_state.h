@@ -2,8 +2,9 @@
 //
 // It lies in memory that a fork wipes. A child starts with zeros: a state that has not joined yet, with every
 // mutex free. The driver does the same: contexts do not survive a fork. No mutex is held while the shim calls
-// the driver, except `pools`, `contexts`, `capturing` and `ipc.mutex`, each around calls of its own kind.
-// Mutexes are locked in this order: contexts, capturing, pools, ipc, books, meter.
+// the driver, except `pools`, `contexts`, `capturing`, `ipc.mutex` and that of a stream's gate, each around
+// calls of its own kind. Mutexes are locked in this order: contexts, capturing, pools, ipc, books, meter, and
+// at last those of stream_gates.h: the registry, a gate's own.
 #pragma once
 
 #include <cerrno>
