@@ -364,6 +364,29 @@ def launches_ahead():
     return {"counts": list(counts), "good": get(address, 4 * MIB) == b"\7" * (4 * MIB)}
 
 
+def makes_contexts_anew():
+    """Launches kernels in a context, ends it, and begins with the next one, until there is a line."""
+    last = [start()[1]]
+
+    def work(_, number, __):
+        context = last[0]
+        assert cuda.cuCtxSetCurrent(context) == OK
+        status, address = allocate(2 * MIB)
+        module, function, hurry = pointer(), pointer(), u64(address + 2048)
+        assert status == OK and cuda.cuMemsetD8_v2(u64(address), ctypes.c_ubyte(0), size_t(4096)) == OK
+        assert cuda.cuModuleLoadData(ctypes.byref(module), COUNTS) == OK
+        assert cuda.cuModuleGetFunction(ctypes.byref(function), module, b"counts") == OK
+        values = u64(address), ctypes.c_uint64(100_000), hurry
+        parameters = (pointer * 3)(*(ctypes.cast(ctypes.pointer(value), pointer) for value in values))
+        for _ in range(30):
+            assert cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, pointer(), parameters, None) == OK
+        assert cuda.cuCtxSynchronize() == OK
+        assert int.from_bytes(get(address, 4), "little") == 30
+        assert cuda.cuCtxDestroy_v2(context) == OK
+        last[0] = start()[1]
+    return until_told(work, 1)
+
+
 def waits_for_itself():
     """A stream whose work waits for a word that this program writes at the first line; with an argument: the default
     stream."""

@@ -496,7 +496,7 @@ class AProgramWhoseWorkIsKeptShort(EvictCase):
         return ledger, process, self.only(ledger)["pid"]
 
     def test_has_its_data_while_it_leaves_and_comes_back(self):
-        for words in (["many_threads", 4], ["comes_and_goes", 2], ["captures_again_and_again"]):
+        for words in (["many_threads", 4], ["comes_and_goes", 2], ["captures_again_and_again"], ["makes_contexts_anew"]):
             with self.subTest(words[0]):
                 ledger, process, pid = self.paced(*words)
                 for _ in range(8):
