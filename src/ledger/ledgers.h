@@ -280,6 +280,7 @@ class Ledgers {
     std::uint32_t order = 0;
     OrderBytes order_bytes{};  // given with `order`
     std::uint32_t step = 0;
+    bool suspends = false;  // whether the job was to be suspended at `order` (SetSuspends)
   };
   struct Entry {
     LedgerMapping page;

@@ -419,6 +419,24 @@ TEST(Ledgers, TellWhatSharesAProcessHasAndWaitsFor) {
   EXPECT_EQ((*mapped).suspends, 0u);
 }
 
+// A process that is held may stand in its streams. For a suspension it has to come to rest outside of them.
+TEST(Ledgers, AHoldForASuspensionIsAnOrderOfItsOwn) {
+  Ledgers ledgers;
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  const Mapped mapped(joined->owner);
+  wire::Slot& slot = SlotOf(mapped, *joined);
+  const ProcessOrder hold{wire::OrderKind::kHold};
+  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), hold));
+  const std::uint32_t first = slot.order;
+  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), hold));
+  EXPECT_EQ(slot.order, first);
+  ledgers.SetSuspends(kOwnedJob, true);
+  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), hold));
+  EXPECT_NE(slot.order, first);
+  EXPECT_EQ(wire::OrderKindOf(slot.order), wire::OrderKind::kHold);
+}
+
 TEST(Ledgers, OrdersGoToProcessesOfEvictableJobsAlone) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}));

@@ -178,12 +178,17 @@ Ledgers::OrderBytes Ledgers::OrderBytesOf(const Entry& entry, unsigned slot, con
 void Ledgers::Tell(Entry& entry, unsigned slot, Member& member, const ProcessOrder& command) {
   wire::Slot& place = entry.page->slot[slot];
   OrderBytes bytes = OrderBytesOf(entry, slot, command);
-  const bool same = wire::OrderKindOf(member.order) == command.what && member.order_bytes == bytes;
+  const bool suspends = wire::Load(entry.page->suspends) != 0;
+  // A process that is held for others' work may stand in its streams, and has to come to rest for a
+  // suspension.
+  const bool same = wire::OrderKindOf(member.order) == command.what && member.order_bytes == bytes &&
+                    member.suspends == suspends;
   const bool refused = wire::Load(place.answered) == member.order &&
                        wire::TroubleOf(wire::Load(place.error)) != wire::OrderError::kNone;
   if (!same || refused) {
     member.order = wire::OrderAfter(member.order, command.what);
     member.order_bytes = std::move(bytes);
+    member.suspends = suspends;
     Withdraw(place, member.step);
   }
   // Writes the order even where it is unchanged: the program may have overwritten it.

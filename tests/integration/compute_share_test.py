@@ -190,6 +190,18 @@ class ComputeShareTest(ComputeShareCase):
         self.assertEqual(self.wait("ranks")["state"], "finished", self.log("ranks")[-1500:])
         self.assertEqual(set(steps()), {0})
 
+    def test_one_that_is_held_back_is_suspended(self):
+        """The driver's checkpoint waited for work that stood in its streams."""
+        self.busy("a")
+        self.start("server", "exec " + self.load("8MiB", "--kernel-time", "1ms", "--duty", "0.6", "--hold", "1h"), gpus=["0"],
+                   share=True, latency=True)
+        until("both take part", lambda: self.shared("a") and self.shared("server"))
+        for _ in range(5):
+            until("it is held back", lambda: self.shared("a")["waits_for"] == "latency")
+            done = self.m.run("suspend", "a")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(self.m.run("resume", "a").returncode, 0)
+
     def test_going_first_needs_a_gpu_that_is_shared(self):
         self.assertIn("add --share", self.refused("run", "--tag", "x", "--latency", "--", "true"))
         self.assertIn("MPS", self.refused("run", "--tag", "x", "--share", "--mps", "--latency", "--", "true"))
@@ -210,12 +222,14 @@ class NobodyLooks(ComputeShareCase):
                    share=True, latency=True)
         until("both take part", lambda: self.shared("a") and self.shared("server"))
         until("it has had turns", self.has_turns("a", 0.1))
-        self.assertEqual(self.m.run("suspend", "a").returncode, 0)
+        done = self.m.run("suspend", "a")
+        self.assertEqual(done.returncode, 0, done.stderr)
         self.m.inject("nvml-hang", "--gpu", "0")
         try:
             time.sleep(0.3)  # what was under way ends
             turns = self.turns("a")
-            self.assertEqual(self.m.run("resume", "a").returncode, 0)
+            done = self.m.run("resume", "a")
+            self.assertEqual(done.returncode, 0, done.stderr)
             until("it has turns", lambda: self.turns("a") > turns + 0.1, 40)  # less than call_limit
         finally:
             self.m.inject("clear")
