@@ -30,6 +30,7 @@ class Machine {
     return Nvml::Load(std::string(GPUMAN_SIM_LIBRARIES) + folder_ + "/libnvidia-ml.so.1");
   }
   State& state() { return state_.state(); }
+  const std::string& directory() const { return state_.directory(); }
   Shared& shared() { return state_.shared(); }
 
  private:
@@ -254,6 +255,33 @@ TEST_F(SimulatedNvml, OfAnOldDriverLacksTheNewerFunctions) {
   EXPECT_EQ(memory.reserved.count, 0u);
   EXPECT_EQ(memory.used.count, kGiB + shared().gpu_static[0].memory_reserved) << "v1 counts the driver's own";
   EXPECT_EQ(nvml_->ComputeProcesses(device_)->size(), 1u);
+}
+
+TEST_F(SimulatedNvml, HoldsLimitsForCgroupsFromDriver615On) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  Boot({.driver_version = "580.159.04"}, "/driver-580");
+  EXPECT_FALSE(nvml_->HasMemoryLimits());
+  EXPECT_EQ(nvml_->MemoryLimits(device_, "/").error().failure, NvmlFailure::kNoFunction);
+  EXPECT_EQ(nvml_->SetMemoryLimits(device_, "/", {}).error().failure, NvmlFailure::kNoFunction);
+
+  Boot({.driver_version = "615.10", .gpus = 2}, "/driver-615");
+  ASSERT_TRUE(nvml_->HasMemoryLimits());
+  const std::string group = machine_->directory();  // any directory: this is about what is kept
+  const NvmlMemoryLimits wanted{base::GiB(1), base::GiB(2)};
+  EXPECT_EQ(nvml_->MemoryLimits(device_, group).value(), NvmlMemoryLimits{});
+  ASSERT_TRUE(nvml_->SetMemoryLimits(device_, group, wanted));
+  EXPECT_EQ(nvml_->MemoryLimits(device_, group).value(), wanted);
+  EXPECT_EQ(nvml_->MemoryLimits(nvml_->DeviceAt(1).value(), group).value(), NvmlMemoryLimits{});
+  const auto refused = [&](const std::string& at, const NvmlMemoryLimits& limits) {
+    return nvml_->SetMemoryLimits(device_, at, limits).error().status;
+  };
+  EXPECT_EQ(refused(group, {base::GiB(3), base::GiB(2)}), abi::NVML_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(refused(group, {{}, base::GiB(999)}), abi::NVML_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(refused(group + "/none", wanted), abi::NVML_ERROR_OPERATING_SYSTEM);
+  EXPECT_EQ(nvml_->MemoryLimits(device_, group + "/none").error().failure, NvmlFailure::kNotFound);
+  EXPECT_EQ(nvml_->MemoryLimits(device_, group).value(), wanted) << "what was refused changed nothing";
+  ASSERT_TRUE(nvml_->SetMemoryLimits(device_, group, {}));
+  EXPECT_EQ(nvml_->MemoryLimits(device_, group).value(), NvmlMemoryLimits{});
 }
 
 TEST_F(SimulatedNvml, ChecksTheVersionOfAStructure) {

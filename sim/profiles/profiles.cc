@@ -251,7 +251,8 @@ std::uint32_t CudaVersionOf(const DriverVersion& version) {
     std::uint32_t driver, cuda;
   };
   // From the CUDA toolkit release notes, first driver branch of each version.
-  constexpr std::array<Row, 15> kRows = {{{590, 13010},
+  constexpr std::array<Row, 16> kRows = {{{615, 13050},
+                                          {590, 13010},
                                           {580, 13000},
                                           {575, 12090},
                                           {570, 12080},

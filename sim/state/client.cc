@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sim/state/lifecycle.h"
+#include "sim/state/limits.h"
 #include "sim/state/liveness.h"
 #include "sim/state/memory.h"
 #include "sim/state/sharing.h"
@@ -155,6 +156,7 @@ void Client::Local::FindOwn(Shared& shared, std::uint64_t image) {
       GiveBackAll(shared, i, identity);
       ClearSlot(candidate);
       ReadOwnName(candidate.name);
+      NoteGroups(candidate);
       candidate.users.store(0);
     }
     candidate.users.fetch_add(1);
@@ -174,6 +176,7 @@ bool Client::Local::TakeFree(Shared& shared, std::uint64_t image) {
     if (!candidate.owner.compare_exchange_strong(expected, identity)) continue;
     ClearSlot(candidate);
     ReadOwnName(candidate.name);
+    NoteGroups(candidate);
     candidate.image.store(image);
     candidate.users.store(1);
     candidate.euid.store(geteuid());
@@ -222,7 +225,27 @@ std::uint32_t Client::PidOf(const ProcessSlot& slot) {
   return local.PidOf(slot.owner.load());
 }
 
+// Where the GPU has limits for cgroups, the reservation is looked at again once it is made: of two processes
+// that take the last bytes of a limit at once, each sees the other's. Then both may be refused.
 bool Client::ReserveDeviceBytes(unsigned gpu, std::uint64_t bytes) {
+  Shared& shared = state_.shared();
+  if (!HasGroupLimits(shared, gpu)) return ReserveAnyDeviceBytes(gpu, bytes);
+  {
+    Local& local = Current();
+    const std::lock_guard lock(local.mutex);
+    if (local.Claim(shared) == nullptr) return false;
+    local.Sweep(shared);
+    NoteGroups(*local.slot);
+    if (PassesGroupLimit(shared, *local.slot, gpu, bytes)) return false;
+  }
+  if (!ReserveAnyDeviceBytes(gpu, bytes)) return false;
+  Local& local = Current();
+  if (!PassesGroupLimit(shared, *local.slot, gpu, 0)) return true;
+  ReturnDeviceBytes(gpu, bytes);
+  return false;
+}
+
+bool Client::ReserveAnyDeviceBytes(unsigned gpu, std::uint64_t bytes) {
   Shared& shared = state_.shared();
   const std::uint64_t capacity = DeviceCapacity(shared, gpu) / kAccountingUnit + CountedAgain(shared, gpu);
   const std::uint64_t units = UnitsForBytes(bytes);

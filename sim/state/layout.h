@@ -14,7 +14,7 @@
 namespace gpuman::sim {
 
 inline constexpr std::uint64_t kStateMagic = 0x4d49534d55504721;  // "!GPUMSIM"
-inline constexpr std::uint32_t kStateVersion = 9;
+inline constexpr std::uint32_t kStateVersion = 10;
 inline constexpr unsigned kMaxGpus = 16;
 inline constexpr unsigned kMaxInstances = 16;  // MIG instances, of all GPUs together
 // GPUs, then MIG instances: every device with memory and processes of its own.
@@ -25,6 +25,8 @@ inline constexpr unsigned kMaxHolders = 16;  // of the same memory; for those be
 inline constexpr unsigned kEventRingSize = 256;
 inline constexpr unsigned kMaxSlowCalls = 16;
 inline constexpr unsigned kMaxRefusals = 8;
+inline constexpr unsigned kMaxGroupLimits = 512;
+inline constexpr unsigned kMaxGroups = 16;  // of one process: its cgroup and those around it, the nearest
 inline constexpr unsigned kAllGpus = ~0u;
 inline constexpr std::uint64_t kAccountingUnit = 4096;  // bytes; the unit in which memory is accounted
 
@@ -225,6 +227,17 @@ struct ProcessSlot {
   char name[64];  // comm
   Checkpoint checkpoint;
   std::array<ProcessGpu, kMaxDevices> gpu;
+  std::array<Word64, kMaxGroups> groups;  // inodes of its cgroup v2 and those around it; 0 ends them
+};
+
+// A limit of a cgroup's memory on one GPU (limits.h).
+struct GroupLimit {
+  Word64 key;           // inode of the cgroup << 8 | GPU + 1; 0: free
+  Word64 hard_and_one;  // the hard limit + 1; 0: no limit
+  Word64 soft;
+  Word32 times;  // how often it was set
+  Word32 unused;
+  char path[256];  // of the cgroup
 };
 
 // Memory that several processes hold (sharing.h).
@@ -324,6 +337,9 @@ struct Shared {
 
   Word32 sharing_limit;  // entries at or above this were never used
   std::array<SharedMemory, kMaxShared> sharing;
+
+  Word32 group_limits_end;  // entries at or above this were never used
+  std::array<GroupLimit, kMaxGroupLimits> group_limits;
 };
 
 }  // namespace gpuman::sim

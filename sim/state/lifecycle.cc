@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "sim/state/limits.h"
 #include "sim/state/mig.h"
 #include "sim/state/state.h"
 
@@ -24,6 +25,7 @@ void LoseSettings(Shared& shared, unsigned gpu) {
   now.application_graphics_mhz.store(fixed.clock_max_mhz[0]);
   now.application_memory_mhz.store(fixed.clock_max_mhz[static_cast<unsigned>(ClockKind::kMemory)]);
   now.accounting.store(0);
+  ForgetGroupLimits(shared, gpu);
   now.energy_since_ns.store(MonotonicNs());
   now.worked_ns.store(0);
   now.energy_shown_mj.store(0);

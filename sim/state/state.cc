@@ -27,7 +27,7 @@ namespace {
 std::string StatePath(const std::string& directory) { return directory + "/state"; }
 
 // The drivers whose CUDA version profiles.h knows.
-constexpr std::uint32_t kOldestDriver = 470, kNewestDriver = 599;
+constexpr std::uint32_t kOldestDriver = 470, kNewestDriver = 629;
 
 std::string Failure(const std::string& what, const std::string& path) {
   return "cannot " + what + " " + path + ": " + std::strerror(errno);

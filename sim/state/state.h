@@ -87,7 +87,8 @@ class Client {
   std::uint32_t PidOf(const ProcessSlot& slot);
 
   // Takes `bytes`, rounded up to kAccountingUnit, out of the GPU's capacity. False if that many are not free
-  // after the memory of dead processes was returned, or for an injected fault. Exact under any concurrency.
+  // after the memory of dead processes was returned, for an injected fault, or by a limit of a cgroup
+  // (limits.h). Exact under any concurrency.
   bool ReserveDeviceBytes(unsigned gpu, std::uint64_t bytes);
   // Returns reserved bytes; must not be more than this process holds.
   void ReturnDeviceBytes(unsigned gpu, std::uint64_t bytes);
@@ -117,6 +118,7 @@ class Client {
  private:
   struct Local;
   Local& Current();
+  bool ReserveAnyDeviceBytes(unsigned gpu, std::uint64_t bytes);  // whatever limits there are
 
   const State& state_;
   std::atomic<Local*> local_{nullptr};

@@ -27,7 +27,7 @@ TEST(CreateState, RefusesWhatMakesNoMachine) {
   EXPECT_FALSE(State::Create(directory, {.memory_total = 1 << 20}).has_value());
   EXPECT_FALSE(State::Create(directory, {.driver_version = "new"}).has_value());
   EXPECT_FALSE(State::Create(directory, {.driver_version = "469.1"}).has_value());
-  EXPECT_FALSE(State::Create(directory, {.driver_version = "600.1"}).has_value());
+  EXPECT_FALSE(State::Create(directory, {.driver_version = "700.1"}).has_value());
   EXPECT_FALSE(State::Create(directory + "/none", {}).has_value());
   EXPECT_TRUE(std::filesystem::is_empty(directory)) << "a refused creation leaves nothing behind";
 }

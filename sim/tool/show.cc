@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
+#include "sim/state/limits.h"
 
 namespace gpuman::sim {
 namespace {
@@ -85,7 +86,8 @@ std::string ShowJson(const State& state) {
               {{"temperature_c", Number(now.temperature_c)},
                {"power_mw", Number(now.power_mw)},
                {"throttle_reasons", Number(now.throttle_reasons)}}},
-             {"processes", json::array()}};
+             {"processes", json::array()},
+             {"limits", json::array()}};
     for (const auto& process : processes) {
       if (process.held[gpu] == 0 && process.contexts[gpu] == 0) continue;
       row["processes"].push_back({{"pid", process.pid == 0 ? json(nullptr) : json(process.pid)},
@@ -94,6 +96,9 @@ std::string ShowJson(const State& state) {
                                   {"contexts", process.contexts[gpu]},
                                   {"checkpoint", process.checkpoint}});
     }
+    for (const auto& limit : GroupLimitsOn(state.shared(), gpu))
+      row["limits"].push_back(
+          {{"cgroup", limit.path}, {"soft", limit.soft}, {"hard", limit.hard}, {"times", limit.times}});
     root["gpus"].push_back(std::move(row));
   }
   return root.dump(2, ' ', false, json::error_handler_t::replace) + "\n";

@@ -101,6 +101,15 @@ std::optional<Bytes> ProcessMemory(unsigned long long bytes) {
   return bytes == abi::NVML_VALUE_NOT_AVAILABLE ? std::nullopt : std::optional(Bytes{bytes});
 }
 
+// For calls about a cgroup, this status says that the cgroup could not be opened.
+NvmlError OfCgroup(NvmlError error) {
+  if (error.status != abi::NVML_ERROR_OPERATING_SYSTEM) return error;
+  error.failure = NvmlFailure::kNotFound;
+  error.code = ErrorCode::kNotFound;
+  error.hint = "the cgroup must be a directory of cgroup v2";
+  return error;
+}
+
 // In the first releases of branch 535 the functions _v3 use a longer entry under the same name.
 bool HasLongProcessEntries(std::string_view driver_version) {
   constexpr std::string_view kBranch = "535.";
@@ -266,6 +275,25 @@ NvmlResult<NvmlMemory> Nvml::Memory(NvmlDevice device) const {
   abi::nvmlMemory_t memory{};
   GPUMAN_TRY(Invoke("nvmlDeviceGetMemoryInfo", calls_.nvmlDeviceGetMemoryInfo, device, &memory));
   return NvmlMemory{Bytes{memory.total}, Bytes{0}, Bytes{memory.used}, Bytes{memory.free}};
+}
+
+NvmlResult<NvmlMemoryLimits> Nvml::MemoryLimits(NvmlDevice device, const std::string& cgroup) const {
+  abi::nvmlGetMemoryLimits_v1_t limits{};
+  limits.nameSpace = cgroup.c_str();
+  auto called = Invoke("nvmlDeviceGetMemoryLimits_v1", calls_.nvmlDeviceGetMemoryLimits_v1, device, &limits);
+  if (!called && called.error().failure == NvmlFailure::kNotFound) return NvmlMemoryLimits{};
+  if (!called) return tl::unexpected(OfCgroup(std::move(called).error()));
+  NvmlMemoryLimits answer{Bytes{limits.softLimit}};
+  if (limits.hardLimit != abi::NVML_DEVICE_MEMORY_LIMIT_MAX) answer.hard = Bytes{limits.hardLimit};
+  return answer;
+}
+
+NvmlResult<> Nvml::SetMemoryLimits(NvmlDevice device, const std::string& cgroup,
+                                   const NvmlMemoryLimits& limits) const {
+  abi::nvmlSetMemoryLimits_v1_t wanted{cgroup.c_str(), limits.soft.count,
+                                       limits.hard ? limits.hard->count : abi::NVML_DEVICE_MEMORY_LIMIT_MAX};
+  return Invoke("nvmlDeviceSetMemoryLimits_v1", calls_.nvmlDeviceSetMemoryLimits_v1, device, &wanted)
+      .map_error(OfCgroup);
 }
 
 NvmlResult<std::vector<NvmlProcess>> Nvml::ComputeProcesses(NvmlDevice device) const {

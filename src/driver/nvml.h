@@ -56,6 +56,13 @@ struct NvmlMemory {
   base::Bytes total, reserved, used, free;
 };
 
+// What the processes of a cgroup may have of a device, as the driver itself holds it.
+struct NvmlMemoryLimits {
+  base::Bytes soft{};
+  std::optional<base::Bytes> hard{};  // nullopt: none
+  friend bool operator==(const NvmlMemoryLimits&, const NvmlMemoryLimits&) = default;
+};
+
 struct NvmlProcess {
   int pid = 0;                        // in the host's namespace
   std::optional<base::Bytes> memory;  // nullopt: the driver does not know it
@@ -119,6 +126,14 @@ class Nvml {
   NvmlResult<NvmlDeviceInfo> Info(NvmlDevice device) const;
 
   NvmlResult<NvmlMemory> Memory(NvmlDevice device) const;
+  // Limits that the driver itself holds for a cgroup v2, named by its directory: driver 615 and later, whole
+  // GPUs only, root. A driver of that age may still answer kNotSupported for a device.
+  bool HasMemoryLimits() const {
+    return calls_.nvmlDeviceGetMemoryLimits_v1 != nullptr && calls_.nvmlDeviceSetMemoryLimits_v1 != nullptr;
+  }
+  NvmlResult<NvmlMemoryLimits> MemoryLimits(NvmlDevice device, const std::string& cgroup) const;
+  NvmlResult<> SetMemoryLimits(NvmlDevice device, const std::string& cgroup,
+                               const NvmlMemoryLimits& limits) const;
   NvmlResult<std::vector<NvmlProcess>> ComputeProcesses(NvmlDevice device) const;
   NvmlResult<std::vector<NvmlProcess>> GraphicsProcesses(NvmlDevice device) const;
   NvmlResult<NvmlUtilization> Utilization(NvmlDevice device) const;

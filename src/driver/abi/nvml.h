@@ -297,6 +297,19 @@ struct nvmlMemory_v2_t {
 };
 inline constexpr unsigned nvmlMemory_v2 = StructVersion<nvmlMemory_v2_t>(2);
 
+inline constexpr unsigned long long NVML_DEVICE_MEMORY_LIMIT_MAX = ~0ULL;  // as a hard limit: none
+
+// What the processes of a cgroup may have of a device. No limit: soft 0, hard NVML_DEVICE_MEMORY_LIMIT_MAX.
+struct nvmlSetMemoryLimits_v1_t {
+  const char* nameSpace;  // the cgroup's directory
+  unsigned long long softLimit, hardLimit;
+};
+
+struct nvmlGetMemoryLimits_v1_t {
+  const char* nameSpace;  // the caller's
+  unsigned long long softLimit, hardLimit, currentUsed;
+};
+
 struct nvmlBAR1Memory_t {
   unsigned long long bar1Total, bar1Free, bar1Used;
 };
@@ -494,6 +507,8 @@ struct nvmlDeviceAttributes_t {  // for a MIG device
   X(0, nvmlDeviceGetDriverModel, (nvmlDevice_t, nvmlDriverModel_t*, nvmlDriverModel_t*)) \
   X(0, nvmlDeviceGetMemoryInfo, (nvmlDevice_t, nvmlMemory_t*)) \
   X(510, nvmlDeviceGetMemoryInfo_v2, (nvmlDevice_t, nvmlMemory_v2_t*)) \
+  X(615, nvmlDeviceSetMemoryLimits_v1, (nvmlDevice_t, nvmlSetMemoryLimits_v1_t*)) \
+  X(615, nvmlDeviceGetMemoryLimits_v1, (nvmlDevice_t, nvmlGetMemoryLimits_v1_t*)) \
   X(0, nvmlDeviceGetBAR1MemoryInfo, (nvmlDevice_t, nvmlBAR1Memory_t*)) \
   X(535, nvmlDeviceGetConfComputeMemSizeInfo, (nvmlDevice_t, nvmlConfComputeMemSizeInfo_t*)) \
   X(0, nvmlDeviceGetComputeRunningProcesses, (nvmlDevice_t, unsigned*, nvmlProcessInfo_v1_t*)) \

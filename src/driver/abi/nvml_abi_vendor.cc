@@ -9,6 +9,14 @@ using gpuman::driver::abi::Facts;
 using gpuman::driver::abi::Shape;
 using gpuman::driver::abi::Signature;
 
+#ifndef NVML_DEVICE_MEMORY_LIMIT_MAX  // a header before CUDA 13.5: it has nothing to compare these with
+using gpuman::driver::abi::NVML_DEVICE_MEMORY_LIMIT_MAX;
+using gpuman::driver::abi::nvmlGetMemoryLimits_v1_t;
+using gpuman::driver::abi::nvmlSetMemoryLimits_v1_t;
+nvmlReturn_t nvmlDeviceSetMemoryLimits_v1(nvmlDevice_t, nvmlSetMemoryLimits_v1_t*);
+nvmlReturn_t nvmlDeviceGetMemoryLimits_v1(nvmlDevice_t, nvmlGetMemoryLimits_v1_t*);
+#endif
+
 // We use functions that the vendor has deprecated: older drivers have nothing else.
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
