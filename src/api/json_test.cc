@@ -194,7 +194,7 @@ TEST(StatusJson, HasTheShapeThatScriptsRelyOn) {
   EXPECT_EQ(
       j["memory"],
       Json::parse(
-          R"({"limit":8589934592,"soft":null,"used":null,"peak":null,"host":null,"left":null,"peak_parts":null})"));
+          R"({"limit":8589934592,"soft":null,"used":null,"peak":null,"host":null,"left":null,"peak_parts":null,"held_by_driver":null})"));
   EXPECT_EQ(j["submitted_at"], "1970-01-01T00:00:00.000Z");
   for (const char* name : {"reason", "pid", "exit_code", "signal", "started_at", "ended_at"})
     EXPECT_TRUE(j.at(name).is_null()) << name;

@@ -175,6 +175,7 @@ void Fields(V& v, T& x) {
     m("host", x.memory.host);
     m("left", x.memory.left);
     m("peak_parts", x.memory.peak_parts);
+    m("held_by_driver", x.memory.held_by_driver);
   });
   v("exit_code", x.exit_code);
   v("signal", x.signal);

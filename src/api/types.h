@@ -57,6 +57,8 @@ struct JobMemory {
   // For a suspended job: what stays on its GPUs, by UUID.
   std::optional<std::map<std::string, base::Bytes>> left{};
   std::optional<base::MemoryParts> peak_parts{};  // of `peak`; null: not known
+  // Whether NVIDIA's driver holds `limit` on all of its GPUs; null: it is not asked to, or cannot.
+  std::optional<bool> held_by_driver{};
 };
 
 // The first of a run's refused allocations on one GPU.

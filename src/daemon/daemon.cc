@@ -11,6 +11,7 @@
 #include "daemon/health/module.h"
 #include "daemon/history/module.h"
 #include "daemon/jobs/module.h"
+#include "daemon/limits/module.h"
 #include "daemon/metrics/module.h"
 #include "daemon/mig/module.h"
 #include "daemon/mps/module.h"
@@ -67,6 +68,7 @@ void Daemon::AddModules() {
   auto& sharing = Add<SharingModule>(shims, suspension);
   Add<EnergyAccountingModule>(suspension, sharing);
   auto& device = Add<DeviceSettingsModule>(suspension);
+  Add<DriverLimitsModule>();
   auto& mps = Add<MpsModule>();
   auto& mig = Add<MigModule>(suspension, mps);
   auto& health = Add<HealthModule>(suspension);

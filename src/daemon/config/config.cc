@@ -162,7 +162,13 @@ std::optional<UnmanagedLimit> ReadUnmanagedLimit(TomlReader& in, const toml::tab
   return limit;
 }
 
+base::Result<bool> ParseLimitsDriver(std::string_view word) {
+  if (word == "auto" || word == "off") return word == "auto";
+  return base::Fail(base::ErrorCode::kInvalidArgument, fmt::format("'{}' is neither auto nor off", word));
+}
+
 void ReadLimits(TomlReader& in, Config& config, const UserLookup& users) {
+  ReadWord(in, "limits.driver", config.limits.driver, ParseLimitsDriver);
   const auto* node = in.Take("limits.unmanaged");
   if (!node) return;
   const auto* list = node->as_array();

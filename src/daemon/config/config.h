@@ -93,6 +93,7 @@ struct Config {
 
   struct {
     std::vector<UnmanagedLimit> unmanaged;
+    bool driver = true;  // NVIDIA's driver is told limits of jobs, where it can hold them
   } limits;
 
   struct {
