@@ -198,64 +198,61 @@ EvictionSettings Possible() { return {true, base::Bytes{1 << 20}, base::Millis{1
 
 wire::Slot& SlotOf(const Mapped& mapped, const JoinedSlot& joined) { return (*mapped).slot[joined.slot]; }
 
-TEST(Ledgers, OrderAProcessOffItsGpuAndBack) {
-  Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
-  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
-  const Mapped mapped(joined->owner);
-  wire::Slot& slot = SlotOf(mapped, *joined);
-  EXPECT_EQ((*mapped).backing, static_cast<std::uint32_t>(wire::AllocationMode::kEvictable));
-  EXPECT_EQ((*mapped).host_budget, 1u << 20);
-  EXPECT_EQ((*mapped).patience_ms, 1500u);
-  EXPECT_EQ(slot.order, 0u);
-  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), true));
-  EXPECT_EQ(slot.order, 5u);
-  EXPECT_FALSE(ledgers.SlotStatusesOf(kOwnedJob).at(0).answered);
-  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), true));  // it is being carried out
-  EXPECT_EQ(slot.order, 5u);
-  slot.stage = static_cast<std::uint32_t>(wire::MemoryResidency::kEvicted);
-  slot.evicted = 4096;
-  slot.answered = 5;
-  const SlotStatus out = ledgers.SlotStatusesOf(kOwnedJob).at(0);
+// A job with one process, whose memory can leave.
+class LedgerOrdersTest : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(created_ && joined_); }
+
+  Ledgers ledgers_;
+  const bool created_ = ledgers_.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()).has_value();
+  base::Result<JoinedSlot> joined_ = ledgers_.Join(kOwnedJob, base::SelfId());
+  const Mapped mapped_{joined_->owner};
+  wire::Slot& slot_ = SlotOf(mapped_, *joined_);
+};
+
+TEST_F(LedgerOrdersTest, OrderAProcessOffItsGpuAndBack) {
+  EXPECT_EQ((*mapped_).backing, static_cast<std::uint32_t>(wire::AllocationMode::kEvictable));
+  EXPECT_EQ((*mapped_).host_budget, 1u << 20);
+  EXPECT_EQ((*mapped_).patience_ms, 1500u);
+  EXPECT_EQ(slot_.order, 0u);
+  ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), true));
+  EXPECT_EQ(slot_.order, 5u);
+  EXPECT_FALSE(ledgers_.SlotStatusesOf(kOwnedJob).at(0).answered);
+  ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), true));  // it is being carried out
+  EXPECT_EQ(slot_.order, 5u);
+  slot_.stage = static_cast<std::uint32_t>(wire::MemoryResidency::kEvicted);
+  slot_.evicted = 4096;
+  slot_.answered = 5;
+  const SlotStatus out = ledgers_.SlotStatusesOf(kOwnedJob).at(0);
   EXPECT_EQ(out.process, base::SelfId());
   EXPECT_TRUE(out.answered && out.ordered == wire::OrderKind::kLeave);
   EXPECT_EQ(out.stage, wire::MemoryResidency::kEvicted);
   EXPECT_EQ(out.evicted.count, 4096u);
-  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), true));  // it was carried out
-  EXPECT_EQ(slot.order, 5u);
-  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), false));
-  EXPECT_EQ(slot.order, 8u);
+  ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), true));  // it was carried out
+  EXPECT_EQ(slot_.order, 5u);
+  ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), false));
+  EXPECT_EQ(slot_.order, 8u);
 }
 
-TEST(Ledgers, SayWhetherAShimTellsThatItHasAnswered) {
-  Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
-  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
-  const Mapped mapped(joined->owner);
-  wire::Slot& slot = SlotOf(mapped, *joined);
-  EXPECT_FALSE(ledgers.SlotStatusesOf(kOwnedJob).at(0).notifies);  // an older shim writes nothing there
-  slot.flags = wire::kHoldsImported;
-  EXPECT_FALSE(ledgers.SlotStatusesOf(kOwnedJob).at(0).notifies);
-  slot.flags = wire::kNotifiesAnswers;
-  EXPECT_TRUE(ledgers.SlotStatusesOf(kOwnedJob).at(0).notifies);
-  EXPECT_FALSE(ledgers.SlotStatusesOf(kOwnedJob).at(0).holds_imported);
+TEST_F(LedgerOrdersTest, SayWhetherAShimTellsThatItHasAnswered) {
+  EXPECT_FALSE(ledgers_.SlotStatusesOf(kOwnedJob).at(0).notifies);  // an older shim writes nothing there
+  slot_.flags = wire::kHoldsImported;
+  EXPECT_FALSE(ledgers_.SlotStatusesOf(kOwnedJob).at(0).notifies);
+  slot_.flags = wire::kNotifiesAnswers;
+  EXPECT_TRUE(ledgers_.SlotStatusesOf(kOwnedJob).at(0).notifies);
+  EXPECT_FALSE(ledgers_.SlotStatusesOf(kOwnedJob).at(0).holds_imported);
 }
 
-TEST(Ledgers, AnOrderThatWasRefusedIsGivenAnew) {
-  Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
-  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
-  const Mapped mapped(joined->owner);
-  wire::Slot& slot = SlotOf(mapped, *joined);
-  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), true));
-  slot.error = wire::PackError(wire::OrderError::kDriver, 700);
-  slot.answered = 5;
-  EXPECT_EQ(ledgers.SlotStatusesOf(kOwnedJob).at(0).trouble, wire::OrderError::kDriver);
-  EXPECT_EQ(ledgers.SlotStatusesOf(kOwnedJob).at(0).driver_error, 700u);
-  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), true));
-  EXPECT_EQ(slot.order, 9u);
-  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), false));
-  EXPECT_EQ(slot.order, 12u);
+TEST_F(LedgerOrdersTest, AnOrderThatWasRefusedIsGivenAnew) {
+  ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), true));
+  slot_.error = wire::PackError(wire::OrderError::kDriver, 700);
+  slot_.answered = 5;
+  EXPECT_EQ(ledgers_.SlotStatusesOf(kOwnedJob).at(0).trouble, wire::OrderError::kDriver);
+  EXPECT_EQ(ledgers_.SlotStatusesOf(kOwnedJob).at(0).driver_error, 700u);
+  ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), true));
+  EXPECT_EQ(slot_.order, 9u);
+  ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), false));
+  EXPECT_EQ(slot_.order, 12u);
 }
 
 TEST(Ledgers, AProcessThatJoinsAnEvictedJobIsOrderedToLeaveToo) {
@@ -269,52 +266,42 @@ TEST(Ledgers, AProcessThatJoinsAnEvictedJobIsOrderedToLeaveToo) {
   EXPECT_EQ(SlotOf(mapped, *joined).order, 4u);
 }
 
-TEST(Ledgers, TakePartOfAProcessesMemoryAndHoldWhoJoinsMeanwhile) {
-  Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
-  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
-  const Mapped mapped(joined->owner);
-  wire::Slot& slot = SlotOf(mapped, *joined);
-  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), ProcessOrder{wire::OrderKind::kHold, {}}));
-  EXPECT_EQ(wire::OrderKindOf(slot.order), wire::OrderKind::kHold);
-  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, ProcessOrder{wire::OrderKind::kTake, {{kFirst, {4096}}}}));
-  const std::uint32_t order = slot.order;
+TEST_F(LedgerOrdersTest, TakePartOfAProcessesMemoryAndHoldWhoJoinsMeanwhile) {
+  ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), ProcessOrder{wire::OrderKind::kHold, {}}));
+  EXPECT_EQ(wire::OrderKindOf(slot_.order), wire::OrderKind::kHold);
+  ASSERT_TRUE(ledgers_.OrderAll(kOwnedJob, ProcessOrder{wire::OrderKind::kTake, {{kFirst, {4096}}}}));
+  const std::uint32_t order = slot_.order;
   EXPECT_EQ(wire::OrderKindOf(order), wire::OrderKind::kTake);
-  EXPECT_EQ(slot.order_bytes, 4096u);
-  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, ProcessOrder{wire::OrderKind::kTake, {{kFirst, {4096}}}}));
-  EXPECT_EQ(slot.order, order) << "it stands";
-  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, ProcessOrder{wire::OrderKind::kTake, {{kFirst, {8192}}}}));
-  EXPECT_NE(slot.order, order) << "more is another order";
-  EXPECT_EQ(slot.order_bytes, 8192u);
-  auto late = ledgers.Join(kOwnedJob, base::SelfId());
-  EXPECT_EQ(wire::OrderKindOf(SlotOf(mapped, *late).order), wire::OrderKind::kHold);
+  EXPECT_EQ(slot_.order_bytes, 4096u);
+  ASSERT_TRUE(ledgers_.OrderAll(kOwnedJob, ProcessOrder{wire::OrderKind::kTake, {{kFirst, {4096}}}}));
+  EXPECT_EQ(slot_.order, order) << "it stands";
+  ASSERT_TRUE(ledgers_.OrderAll(kOwnedJob, ProcessOrder{wire::OrderKind::kTake, {{kFirst, {8192}}}}));
+  EXPECT_NE(slot_.order, order) << "more is another order";
+  EXPECT_EQ(slot_.order_bytes, 8192u);
+  auto late = ledgers_.Join(kOwnedJob, base::SelfId());
+  EXPECT_EQ(wire::OrderKindOf(SlotOf(mapped_, *late).order), wire::OrderKind::kHold);
 }
 
-TEST(Ledgers, AHoldMayHaveAPatienceOfItsOwnAlsoForWhoJoinsMeanwhile) {
-  Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
-  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
-  const Mapped mapped(joined->owner);
-  wire::Slot& slot = SlotOf(mapped, *joined);
+TEST_F(LedgerOrdersTest, AHoldMayHaveAPatienceOfItsOwnAlsoForWhoJoinsMeanwhile) {
   const ProcessOrder provisional{wire::OrderKind::kHold, {}, base::Millis{1500}};
-  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, provisional));
-  const std::uint32_t order = slot.order;
-  EXPECT_EQ(slot.order_bytes, 1500u);
-  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, provisional));
-  EXPECT_EQ(slot.order, order) << "it stands";
-  auto late = ledgers.Join(kOwnedJob, base::SelfId());
-  EXPECT_EQ(wire::OrderKindOf(SlotOf(mapped, *late).order), wire::OrderKind::kHold);
-  EXPECT_EQ(SlotOf(mapped, *late).order_bytes, 1500u);
-  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, ProcessOrder{wire::OrderKind::kHold}));
-  EXPECT_NE(slot.order, order) << "to hold without end is another order";
-  EXPECT_EQ(slot.order_bytes, 0u);
+  ASSERT_TRUE(ledgers_.OrderAll(kOwnedJob, provisional));
+  const std::uint32_t order = slot_.order;
+  EXPECT_EQ(slot_.order_bytes, 1500u);
+  ASSERT_TRUE(ledgers_.OrderAll(kOwnedJob, provisional));
+  EXPECT_EQ(slot_.order, order) << "it stands";
+  auto late = ledgers_.Join(kOwnedJob, base::SelfId());
+  EXPECT_EQ(wire::OrderKindOf(SlotOf(mapped_, *late).order), wire::OrderKind::kHold);
+  EXPECT_EQ(SlotOf(mapped_, *late).order_bytes, 1500u);
+  ASSERT_TRUE(ledgers_.OrderAll(kOwnedJob, ProcessOrder{wire::OrderKind::kHold}));
+  EXPECT_NE(slot_.order, order) << "to hold without end is another order";
+  EXPECT_EQ(slot_.order_bytes, 0u);
   const ProcessOrder run{wire::OrderKind::kRun, {{kFirst, {4096}}}, base::Millis{5}};
-  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, run));
-  EXPECT_EQ(slot.order_bytes, 0u) << "only a hold has a patience, and only a take an amount";
-  const std::uint32_t open = slot.order;
-  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, ProcessOrder{.what = wire::OrderKind::kRun, .stay_held = true}));
-  EXPECT_EQ(slot.order_bytes, wire::kStayHeld);
-  EXPECT_NE(slot.order, open) << "to stay held is another order";
+  ASSERT_TRUE(ledgers_.OrderAll(kOwnedJob, run));
+  EXPECT_EQ(slot_.order_bytes, 0u) << "only a hold has a patience, and only a take an amount";
+  const std::uint32_t open = slot_.order;
+  ASSERT_TRUE(ledgers_.OrderAll(kOwnedJob, ProcessOrder{.what = wire::OrderKind::kRun, .stay_held = true}));
+  EXPECT_EQ(slot_.order_bytes, wire::kStayHeld);
+  EXPECT_NE(slot_.order, open) << "to stay held is another order";
 }
 
 TEST(Ledgers, GrantStepsByNumberUntilTheNextOrder) {
@@ -420,21 +407,16 @@ TEST(Ledgers, TellWhatSharesAProcessHasAndWaitsFor) {
 }
 
 // A process that is held may stand in its streams. For a suspension it has to come to rest outside of them.
-TEST(Ledgers, AHoldForASuspensionIsAnOrderOfItsOwn) {
-  Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
-  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
-  const Mapped mapped(joined->owner);
-  wire::Slot& slot = SlotOf(mapped, *joined);
+TEST_F(LedgerOrdersTest, AHoldForASuspensionIsAnOrderOfItsOwn) {
   const ProcessOrder hold{wire::OrderKind::kHold};
-  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), hold));
-  const std::uint32_t first = slot.order;
-  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), hold));
-  EXPECT_EQ(slot.order, first);
-  ledgers.SetSuspends(kOwnedJob, true);
-  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), hold));
-  EXPECT_NE(slot.order, first);
-  EXPECT_EQ(wire::OrderKindOf(slot.order), wire::OrderKind::kHold);
+  ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), hold));
+  const std::uint32_t first = slot_.order;
+  ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), hold));
+  EXPECT_EQ(slot_.order, first);
+  ledgers_.SetSuspends(kOwnedJob, true);
+  ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), hold));
+  EXPECT_NE(slot_.order, first);
+  EXPECT_EQ(wire::OrderKindOf(slot_.order), wire::OrderKind::kHold);
 }
 
 TEST(Ledgers, OrdersGoToProcessesOfEvictableJobsAlone) {
