@@ -302,11 +302,8 @@ class Attending {
     }
     if (ended.ok())
       away_ = what == wire::OrderKind::kLeave ? MemoryResidency::kEvicted : MemoryResidency::kHeld;
-    if (!ended.ok() && shut && !was_shut) {
-      shut = false;
-      Open();
-    }
-    if (was_shut && !shut) Open();  // it stood in its streams, and could not come to rest outside of them
+    if (!ended.ok() && !was_shut) shut = false;
+    if (!shut) Open();
     if (shut != was_shut) {
       const wire::Activity open = IsWatched() ? wire::Activity::kBusy : wire::Activity::kUnknown;
       TellActivity(state_, shut ? wire::Activity::kIdle : open, NowNs());

@@ -238,9 +238,10 @@ Rested Resting::RunInStreams(CUresult& result) {
       CloseStreams(state_);
       continue;
     }
-    StreamsAtRest streams = AreStreamsAtRest(state_, moves);
+    const StreamsAtRest streams = AreStreamsAtRest(state_, moves);
     if (HasGrant(state_) || streams == StreamsAtRest::kFailed) {
-      // Others wait for calls of this process, and perhaps for what stands in its streams.
+      // Others wait for calls of this process, and perhaps for what stands in its streams; or marks tell
+      // nothing.
       OpenStreams(state_);
       return Run(/*was_at_rest=*/false, result);
     }

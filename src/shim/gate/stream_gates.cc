@@ -82,7 +82,8 @@ CUresult PutMark(const StreamGates& gates, const StreamGate& gate, std::uint32_t
   return put(stream, 3, operation, 0);
 }
 
-// Registers the words with the driver. Returns false where that cannot be done now.
+// Registers the words with the driver, after an earlier context the same ones. Returns false where that
+// cannot be done now.
 bool MakeWords(GateState& state) {
   StreamGates& gates = state.stream_gates;
   auto* const push = GPUMAN_REAL(cuCtxPushCurrent_v2);
@@ -99,13 +100,19 @@ bool MakeWords(GateState& state) {
   const Locked lock(state.contexts);
   const Locked no_capture(state.capturing);  // it would spoil a capture
   if (wire::Load(state.captures) != 0) return false;
-  void* const words = MapWiped(kBytes);
+  auto* const words = gates.words != nullptr ? gates.words : static_cast<StreamGateWords*>(MapWiped(kBytes));
   std::uint64_t tried = 0;
   bool made = false;
   state.context.ForEach([&](std::uint64_t context, const Context&) {
     if (tried != 0 || words == nullptr) return;
     if (push(reinterpret_cast<CUcontext>(static_cast<std::uintptr_t>(context))) != CUDA_SUCCESS) return;
     tried = context;
+    if (gates.words != nullptr) {
+      remove(words);  // a driver has forgotten them with the context; it says so then
+      for (unsigned i = 0; i < StreamGates::kMaxStreams; ++i)
+        for (std::uint32_t* const word : {&words[i].open, &words[i].reached, &words[i].passed})
+          wire::Store(*word, 0u);
+    }
     if (add(words, kBytes, CU_MEMHOSTREGISTER_DEVICEMAP) == CUDA_SUCCESS) {
       made = address_of(&gates.address, words, 0) == CUDA_SUCCESS;
       if (!made) remove(words);
@@ -114,10 +121,10 @@ bool MakeWords(GateState& state) {
     pop(&ignored);
   });
   if (made) {
-    gates.words = static_cast<StreamGateWords*>(words);
+    gates.words = words;
     StoreWide(gates.context, tried);
   } else {
-    if (words != nullptr) UnmapWiped(words, kBytes);
+    if (words != nullptr && gates.words == nullptr) UnmapWiped(words, kBytes);
     if (tried != 0) wire::Store(gates.failed, 1);
   }
   return made;

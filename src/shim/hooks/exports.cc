@@ -84,11 +84,11 @@ constexpr bool IsAside(std::string_view symbol) {
 template <unsigned entry>
 inline constexpr bool kIsAside = IsAside(kSymbols[entry]);
 
-// The stream that a launch names.
 constexpr bool IsLaunch(std::string_view symbol) {
   return symbol.starts_with("cuLaunchKernel") || symbol.starts_with("cuLaunchCooperativeKernel") ||
          symbol.starts_with("cuGraphLaunch");
 }
+// Returns the stream that a launch names.
 template <typename... Rest>
 CUstream StreamOf(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                   CUstream stream, Rest...) {
@@ -105,6 +105,7 @@ inline constexpr bool kIsLaunch = IsLaunch(kSymbols[entry]);
 template <unsigned entry>
 inline constexpr bool kIsPerThread = std::string_view(kSymbols[entry]).ends_with("_ptsz");
 
+// Gives the launch its mark, where one is due.
 template <unsigned entry, typename... Arguments>
 [[gnu::noinline]] void MarkLaunch(Arguments... arguments) {
   const NoCancellation whole;
