@@ -16,6 +16,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using ::testing::Not;
 using ::testing::StartsWith;
 
@@ -274,6 +275,25 @@ TEST_F(KeeperTest, NotesGoIntoTheLog) {
   EXPECT_THAT(Log(), HasSubstr(": soft limit passed\n"));
   ASSERT_TRUE(Order(StopJob{}));
   AwaitEnd();
+}
+
+// The keeper sees the output and the end at the same time.
+TEST_F(KeeperTest, OutputOfARunIsInTheLogBeforeTheNoteOfItsEnd) {
+  spec_.restart.mode = RestartMode::kOnFailure;
+  spec_.restart.max_restarts = 1;
+  Shell("read line < " + (dir_.path() / "go").string() + "; echo out; exit 3");
+  ASSERT_EQ(::mkfifo((dir_.path() / "go").c_str(), 0600), 0);
+  Start();
+  for (const RunNumber run : {1u, 2u}) {
+    const auto history = AwaitRun(run);
+    const auto keeper = history.keeper->keeper;
+    ASSERT_TRUE(base::SendSignal(keeper, SIGSTOP));
+    std::ofstream(dir_.path() / "go") << "on\n";
+    AwaitTrue([&] { return !base::IsAlive(history.started->process); });
+    ASSERT_TRUE(base::SendSignal(keeper, SIGCONT));
+  }
+  AwaitEnd();
+  EXPECT_THAT(Log(), MatchesRegex("out\ngpuman [^ ]+ restarting in 1ms\nout\ngpuman [^ ]+ restarted 1 .*\n"));
 }
 
 TEST_F(KeeperTest, UnwritableLogDoesNotKeepTheJobFromRunning) {

@@ -78,11 +78,12 @@ void Supervisor::Turn() {
   DrainControl();
   PollLaunch();
   DrainSignals();
+  // What a run has written is in the log before what is noted of its end.
+  if (!ReadOutput()) turn_again_ = true;
   if (main_ended)
     ReapMain();
   else if (ReapOthers())
     Perform(machine_.OnTreeEmpty(clock_.Mono()));
-  if (!ReadOutput()) turn_again_ = true;
   Perform(machine_.OnTime(clock_.Mono()));
   FlushJournal();
   if (!resources_.journal.Pending()) resources_.control.SendReplies();

@@ -347,7 +347,8 @@ class TmuxTest(TopCase):
         screen.shows(f"end job {self.bert} 'bert'")
         screen.type("y")
         until("it is gone", lambda: "bert" not in "".join(screen.lines()[:-3]), screen.text)
-        self.assertEqual(self.request("GET", f"/v1/jobs/{self.bert}").status, 404)
+        # The lists do not have it while its deletion is on the way to the disk.
+        until("it is no job", lambda: self.request("GET", f"/v1/jobs/{self.bert}").status == 404)
 
     def test_a_job_has_a_page_with_its_log(self):
         screen = self.open()
