@@ -34,6 +34,12 @@ using namespace gpuman::driver::abi;  // NOLINT(google-build-using-namespace): t
   X(cuCtxSynchronize, void)                                                                                \
   X(cuModuleLoadData, void**, const void*)                                                                 \
   X(cuModuleGetFunction, void**, void*, const char*)                                                       \
+  X(cuCtxCreate_v2, CUcontext*, unsigned, CUdevice)                                                        \
+  X(cuCtxDestroy_v2, CUcontext)                                                                            \
+  X(cuMemHostRegister_v2, void*, std::size_t, unsigned)                                                    \
+  X(cuMemHostUnregister, void*)                                                                            \
+  X(cuStreamBeginCapture_v2, CUstream, CUstreamCaptureMode)                                                \
+  X(cuStreamEndCapture, CUstream, CUgraph*)                                                                \
   X(cuStreamCreate, CUstream*, unsigned)                                                                   \
   X(cuStreamSynchronize, CUstream)                                                                         \
   X(cuStreamQuery, CUstream)                                                                               \
@@ -96,6 +102,7 @@ struct Gpu {
   volatile std::uint32_t* word = nullptr;  // 0: the flag; 1: what has been done
   CUdeviceptr at = 0;
   CUstream stream = nullptr;
+  CUcontext context = nullptr;
 
   Gpu() {
     void* const library = ::dlopen("libcuda.so.1", RTLD_NOW);
@@ -104,7 +111,6 @@ struct Gpu {
     CALLS(LOAD)
 #undef LOAD
     DO(cuInit(0));
-    CUcontext context = nullptr;
     DO(cuDevicePrimaryCtxRetain(&context, 0));
     DO(cuCtxSetCurrent(context));
     void* module = nullptr;
@@ -276,6 +282,40 @@ void Serve(Common& common, double seconds, double kernel_us) {
   common.stop = 1;
 }
 
+// Whether a mark into one stream spoils the capture of another, and what becomes of a launch beside it.
+void BesideACapture(Gpu& gpu) {
+  CUstream captured = nullptr;
+  CUgraph graph = nullptr;
+  DO(cuStreamCreate(&captured, 1));
+  for (const auto mode : {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL}) {
+    gpu.word[0] = 1;
+    DO(cuStreamBeginCapture_v2(captured, mode));
+    std::thread([&] {
+      DO(cuCtxSetCurrent(gpu.context));
+      gpu.Mark(1, 0);
+      gpu.Launch(gpu.spin, 1000);
+    }).join();
+    gpu.Mark(2, 0);
+    std::printf("marks beside a capture (mode %d), by another thread and by its own: its end returns %d\n",
+                static_cast<int>(mode), static_cast<int>(cuStreamEndCapture(captured, &graph)));
+    DO(cuStreamSynchronize(gpu.stream));
+  }
+}
+
+// Whether the driver forgets memory of the host that was registered in a context that has ended.
+void RegisteredInAContextThatEnds(Gpu& gpu) {
+  void* const words = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CUcontext context = nullptr;
+  DO(cuCtxCreate_v2(&context, 0, 0));
+  DO(cuMemHostRegister_v2(words, 4096, 2));
+  DO(cuCtxDestroy_v2(context));
+  DO(cuCtxSetCurrent(gpu.context));
+  const CUresult removed = cuMemHostUnregister(words);
+  std::printf(
+      "memory registered in a context that has ended: it is unregistered with %d, and again with %d\n",
+      static_cast<int>(removed), static_cast<int>(cuMemHostRegister_v2(words, 4096, 2)));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -289,6 +329,8 @@ int main(int argc, char** argv) {
     std::printf("attribute 92 (stream memory operations, version 1): %d\n", can);
     Costs(gpu);
     Depth(gpu);
+    BesideACapture(gpu);
+    RegisteredInAContextThatEnds(gpu);
     std::exit(0);
   }
   ::waitpid(first, nullptr, 0);

@@ -323,6 +323,7 @@ def launches_ahead():
     counts = (ctypes.c_uint32 * streams).from_address(host.value)
     hurry = ctypes.c_uint32.from_address(host.value + 2048)
     events, made = [pointer() for _ in range(each)], [threading.Event() for _ in range(each)]
+    captured = threading.Barrier(streams)
 
     def work(i):
         assert cuda.cuCtxSetCurrent(context) == OK
@@ -338,6 +339,7 @@ def launches_ahead():
             assert cuda.cuStreamBeginCapture_v2(stream, 1) == OK and launch() == OK
             assert cuda.cuStreamEndCapture(stream, ctypes.byref(graph)) == OK
             assert cuda.cuGraphInstantiateWithFlags(ctypes.byref(executable), graph, ctypes.c_ulonglong(0)) == OK
+        captured.wait()  # launches beside a capture have no marks
         for number in range(each):
             if "joined" in sys.argv and i > 0:
                 made[number].wait()

@@ -406,11 +406,12 @@ class AProgramWhoseWorkIsKeptShort(EvictCase):
 
     def assert_gpu_stands(self, process):
         """What was running when the streams were closed may end."""
-        time.sleep(0.02)
-        before = int(self.tell(process))
-        self.assertLess(before, self.STREAMS * self.EACH)
-        time.sleep(0.1)
-        self.assertEqual(int(self.tell(process)), before)
+        def seen_twice():
+            before = int(self.tell(process))
+            time.sleep(0.1)
+            return int(self.tell(process)) == before
+        self.until(seen_twice)
+        self.assertLess(int(self.tell(process)), self.STREAMS * self.EACH)
 
     def assert_has_all(self, process):
         self.tell(process, "hurry")

@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "ledger/wire/orders.h"
+#include "shim/gate/mark_stride.h"
 #include "shim/gate/streams.h"
 #include "shim/libc/clock.h"
 #include "shim/libc/lock.h"
@@ -19,9 +20,6 @@ constexpr std::uint32_t kLongestPaceUs = 1'000'000;  // a program may overwrite 
 // How far marks pass an open gate. The service thread moves that on long before the program has made so many
 // launches.
 constexpr std::uint32_t kAhead = std::uint32_t{1} << 30;
-// A launch of 20 us is one of many: then marks are further apart, for they cost the program and the GPU about
-// a microsecond each.
-constexpr std::uint32_t kMaxStride = 16;
 constexpr std::uint64_t kShortestLook = 2'000'000;  // ns, between two looks at the pace of the work
 // A stream that has got no mark for so many looks gives up its gate: the program may have destroyed it.
 constexpr std::uint32_t kQuietLooks = 500;
@@ -60,6 +58,7 @@ StreamGate* FindGate(StreamGates& gates, std::uint64_t key) {
   const Locked own(gate->mutex);
   gate->launches = 0;
   wire::Store(gate->stride, 1);
+  wire::Store(gate->was_ahead, 0u);
   StoreWide(gate->key, key);
   return gate;
 }
@@ -130,22 +129,19 @@ bool MakeWords(GateState& state) {
   return made;
 }
 
-// The marks of a stream are to be as far apart as work of about a tenth of the pace.
-void AdaptStride(StreamGate& gate, std::uint32_t reached, std::uint64_t passed_ns, std::uint64_t pace) {
-  const std::uint32_t marks = reached - gate.seen, stride = wire::Load(gate.stride);
-  const bool waits = IsAfter(wire::Load(gate.marks), reached), waited = gate.waited;
-  gate.quiet = marks == 0 && !waits ? gate.quiet + 1 : 0;
+// How many marks the GPU has not reached yet.
+std::uint32_t MarksToCome(const StreamGate& gate, std::uint32_t reached) {
+  const std::uint32_t marks = wire::Load(gate.marks);
+  return IsAfter(marks, reached) ? marks - reached : 0;
+}
+
+void AdaptStride(StreamGate& gate, std::uint32_t reached, std::uint64_t time, std::uint64_t pace) {
+  const std::uint32_t to_come = MarksToCome(gate, reached);
+  const StreamLook look{reached - gate.seen, time, to_come >= kMarksAhead, wire::Load(gate.was_ahead) != 0};
+  gate.quiet = look.marks == 0 && to_come == 0 ? gate.quiet + 1 : 0;
   gate.seen = reached;
-  gate.waited = waits;
-  if (waits && (!waited || marks == 0))
-    return wire::Store(gate.stride, 1);  // how long its work is shows later
-  if (marks == 0) return;
-  const std::uint64_t each = passed_ns / marks;
-  // Where the GPU waits for the program, little is in flight however far apart the marks are.
-  if ((!waits || each < pace / 16) && stride < kMaxStride)
-    wire::Store(gate.stride, stride * 2);
-  else if (waits && each > pace / 4 && stride > 1)
-    wire::Store(gate.stride, stride / 2);
+  wire::Store(gate.stride, NextStride(wire::Load(gate.stride), look, pace));
+  wire::Store(gate.was_ahead, look.is_ahead ? 1u : 0u);
 }
 
 void AdaptStrides(GateState& state, std::uint64_t now) {
@@ -186,7 +182,10 @@ void BeforeLaunch(GateState& state, CUstream stream) {
   StreamGate* const gate = FindGate(gates, key.number);
   if (gate == nullptr) return;
   const Locked lock(gate->mutex);
-  if (LoadWide(gate->key) != key.number || ++gate->launches < wire::Load(gate->stride)) return;
+  if (LoadWide(gate->key) != key.number) return;
+  const std::uint32_t to_come = MarksToCome(*gate, wire::Load(gates.words[gate - gates.gate].reached));
+  if (++gate->launches < StrideNow(wire::Load(gate->stride), to_come, wire::Load(gate->was_ahead) != 0))
+    return;
   gate->launches = 0;
   // The number is there before the GPU can come to it.
   const std::uint32_t before = wire::Load(gate->marks);
@@ -208,7 +207,7 @@ void ForgetStreamGatesOf(GateState& state, std::uint64_t context) {
     StoreWide(gate.key, 0);
     wire::Store(gate.marks, 0);
     gate.seen = gate.quiet = 0;
-    gate.waited = false;
+    wire::Store(gate.was_ahead, 0u);
   }
 }
 

@@ -8,6 +8,9 @@
 // the launch that runs ends, and nothing behind it begins; the stream *stands*. The program's threads are not
 // in the way of that, and what they have queued goes on when the gates open. A kernel or a graph is not cut.
 //
+// A launch beside a capture of a graph gets no mark: nothing is to be in the way of a capture. Nor is what it
+// does held back on the GPU.
+//
 // Only streams of one context have gates: that which was there when the gates were made, until it ends. The
 // words lie in memory that a fork wipes, and that the shim has registered with the driver in that context.
 #pragma once
@@ -37,9 +40,9 @@ struct StreamGate {
   std::uint32_t launches;  // since the last mark; under `mutex`
   std::uint32_t stride;    // atomic; each so many launches there is a mark
   // Of the service thread, at its last look:
-  std::uint32_t seen;   // `reached`
-  bool waited;          // whether marks waited for the GPU
-  std::uint32_t quiet;  // how many looks ago there was the last mark
+  std::uint32_t was_ahead;  // atomic; 1: the program ran ahead of the GPU
+  std::uint32_t seen;       // `reached`
+  std::uint32_t quiet;      // how many looks ago there was the last mark
 };
 
 struct StreamGates {
