@@ -41,14 +41,28 @@ def needs_reach(test, path):
         test.skipTest(f"other users do not get at {path}: they may not enter a directory above it")
 
 
+class DescriptionMismatch(AssertionError):
+    """A value that its schema does not describe: what is wrong, and where in the value (innermost part first)."""
+
+    def __init__(self, what):
+        super().__init__(what)
+        self.what, self.where = what, []
+
+    def __str__(self):
+        return "".join(reversed(self.where)) + self.what
+
+
 class Schema:
-    """The part of OpenAPI's schemas that docs/api/openapi.yaml uses."""
+    """The part of OpenAPI's schemas that docs/api/openapi.yaml uses. Each schema becomes a function once: tests check
+    thousands of answers."""
+
+    TYPES = {"object": {dict}, "array": {list}, "string": {str}, "integer": {int}, "number": {int, float}, "boolean": {bool}}
 
     def __init__(self):
         self.document = yaml.load((ROOT / "docs/api/openapi.yaml").read_text(), Loader=LOADER)
         self.paths = [(re.compile(re.sub(r"\{\w+\}", "[^/]+", pattern)), item)
                       for pattern, item in self.document["paths"].items()]
-        self.merged_before = {}  # by the schema's identity
+        self.checkers = {}  # by the schema's identity: the schema, so that no other gets its identity, and its function
 
     def resolve(self, schema):
         while "$ref" in schema:
@@ -58,18 +72,11 @@ class Schema:
             schema = node
         return schema
 
-    def merged(self, schema):
-        """The schema with the parts of its allOf in it."""
-        known = self.merged_before.get(id(schema))
-        if known is None:
-            # With the schema itself, so that no other gets its identity.
-            known = self.merged_before[id(schema)] = schema, self.merge(schema)
-        return known[1]
-
     def merge(self, schema):
+        """The schema with the parts of its allOf in it."""
         schema = self.resolve(schema)
         whole = {}
-        for part in [self.merged(part) for part in schema.get("allOf", [])] + [schema]:
+        for part in [self.merge(part) for part in schema.get("allOf", [])] + [schema]:
             whole = {**whole, **part,
                      "properties": {**whole.get("properties", {}), **part.get("properties", {})},
                      "required": whole.get("required", []) + part.get("required", [])}
@@ -77,43 +84,80 @@ class Schema:
 
     def find(self, method, path):
         """The path's item and its operation."""
+        method = method.lower()
         for pattern, item in self.paths:
-            if method.lower() in item and pattern.fullmatch(path):
-                return item, item[method.lower()]
+            if method in item and pattern.fullmatch(path):
+                return item, item[method]
         return {}, None
 
-    def check(self, schema, value, where="answer"):
-        schema = self.merged(schema)
-        if value is None:
-            assert schema.get("nullable"), f"{where} is null"
-            return
-        if "oneOf" in schema:
-            assert sum(self.fits(part, value) for part in schema["oneOf"]) == 1, f"{where}: {value!r} is not one of them"
-        kind = schema.get("type")
-        types = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool}
-        if kind:
-            assert isinstance(value, types[kind]), f"{where}: {value!r} is no {kind}"
-            assert kind == "boolean" or not isinstance(value, bool), f"{where}: {value!r} is no {kind}"
-        if "enum" in schema:
-            assert value in schema["enum"], f"{where}: {value!r} is none of {schema['enum']}"
-        if kind == "array":
-            for i, element in enumerate(value):
-                self.check(schema["items"], element, f"{where}[{i}]")
-        if kind == "object":
-            properties = schema.get("properties", {})
-            for name in schema.get("required", []):
-                assert name in value, f"{where}.{name} is missing"
-            for name, element in value.items():
-                known = properties.get(name, schema.get("additionalProperties"))
-                assert known, f"{where}.{name} is not described"
-                self.check(known, element, f"{where}.{name}")
+    def checker(self, schema):
+        """A function that raises a DescriptionMismatch where a value does not fit the schema."""
+        schema = self.resolve(schema)
+        known = self.checkers.get(id(schema))
+        if known is None:
+            # First a stand-in: a schema may have itself in it.
+            self.checkers[id(schema)] = schema, lambda value: self.checkers[id(schema)][1](value)
+            known = self.checkers[id(schema)] = schema, self.make_checker(self.merge(schema))
+        return known[1]
 
-    def fits(self, schema, value):
+    def make_checker(self, schema):
+        nullable, kind, words = schema.get("nullable"), schema.get("type"), schema.get("enum")
+        types = self.TYPES.get(kind)
+        choices = [self.checker(part) for part in schema.get("oneOf", [])]
+        items = self.checker(schema["items"]) if kind == "array" else None
+        properties = {name: self.checker(part) for name, part in schema["properties"].items()}
+        others = schema.get("additionalProperties")
+        others = self.checker(others) if others else None
+        required = schema["required"]
+
+        def check(value):
+            if value is None:
+                if not nullable:
+                    raise DescriptionMismatch(" is null")
+                return
+            if choices and sum(self.fits(choice, value) for choice in choices) != 1:
+                raise DescriptionMismatch(f": {value!r} is not one of them")
+            if types and type(value) not in types:
+                raise DescriptionMismatch(f": {value!r} is no {kind}")
+            if words and value not in words:
+                raise DescriptionMismatch(f": {value!r} is none of {words}")
+            if items:
+                for i, element in enumerate(value):
+                    try:
+                        items(element)
+                    except DescriptionMismatch as mismatch:
+                        mismatch.where.append(f"[{i}]")
+                        raise
+            if kind != "object":
+                return
+            for name in required:
+                if name not in value:
+                    raise DescriptionMismatch(f".{name} is missing")
+            for name, element in value.items():
+                part = properties.get(name, others)
+                if part is None:
+                    raise DescriptionMismatch(f".{name} is not described")
+                try:
+                    part(element)
+                except DescriptionMismatch as mismatch:
+                    mismatch.where.append(f".{name}")
+                    raise
+        return check
+
+    @staticmethod
+    def fits(choice, value):
         try:
-            self.check(schema, value)
-        except AssertionError:
+            choice(value)
+        except DescriptionMismatch:
             return False
         return True
+
+    def check(self, schema, value, where="answer"):
+        try:
+            self.checker(schema)(value)
+        except DescriptionMismatch as mismatch:
+            mismatch.where.append(where)
+            raise
 
     def check_exchange(self, method, target, body, status, content_type, answer):
         """Checks one request and its whole answer against the document."""

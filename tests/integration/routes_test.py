@@ -51,6 +51,20 @@ class RoutesTest(DaemonTest):
                 answer = schema_name(operation["responses"][str(route.status)]["content"])
                 self.assertEqual(answer, name_in_document(route.answer))
 
+    def test_the_check_of_answers_names_what_does_not_fit(self):
+        status = self.request("GET", "/v1/status").json()
+        for where, change in {
+            "answer is null": lambda _: None,
+            "answer.gpus is missing": lambda it: {name: it[name] for name in it if name != "gpus"},
+            "answer.more is not described": lambda it: {**it, "more": 1},
+            "answer.gpus: {} is no array": lambda it: {**it, "gpus": {}},
+            "answer.gpus[0].uuid: 7 is no string": lambda it: {**it, "gpus": [{**it["gpus"][0], "uuid": 7}]},
+            "answer.gpus[0].index: True is no integer": lambda it: {**it, "gpus": [{**it["gpus"][0], "index": True}]},
+        }.items():
+            with self.subTest(where), self.assertRaises(AssertionError) as raised:
+                SCHEMA.check({"$ref": "#/components/schemas/Status"}, change(status))
+            self.assertEqual(str(raised.exception), where)
+
     def test_no_route_is_served_that_the_table_does_not_have(self):
         declared = re.findall(r"inline constexpr (?:Job)?Route<", (ROOT / "src/api/routes.h").read_text())
         self.assertEqual(len(declared), len(table()), "ForEach lacks one")
