@@ -107,6 +107,19 @@ class DocumentsTest(unittest.TestCase):
         self.assertEqual([name for name in names if not any(
             name == one or more and len(one) > 5 and name.startswith(one) for one, more in said)], [])
 
+    def test_each_class_of_a_file_of_tests_that_is_run_in_parts_is_in_one(self):
+        folder = PACKAGING.parent / "tests/integration"
+        parts = re.findall(r"daemon_test\((\w+) (\w+)((?: \w+)*)\)", (folder / "CMakeLists.txt").read_text())
+        run = {subject: set() for _, subject, classes in parts if classes}
+        for _, subject, classes in parts:
+            if classes:
+                run[subject] |= set(classes.split())
+        self.assertGreaterEqual(len(run), 2)
+        for subject, classes in run.items():
+            bodies = re.split(r"^class (\w+)\b.*$", (folder / f"{subject}_test.py").read_text(), flags=re.MULTILINE)[1:]
+            has_tests = {name for name, body in zip(bodies[::2], bodies[1::2]) if re.search(r"^    def test_", body, re.MULTILINE)}
+            self.assertEqual(has_tests - classes, set(), subject)
+
     def test_a_source_that_is_not_there_is_found(self):
         with tempfile.TemporaryDirectory() as folder:
             tree = pathlib.Path(folder)

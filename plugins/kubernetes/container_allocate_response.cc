@@ -16,7 +16,7 @@ struct Share {
   unsigned devices = 0;
 };
 
-base::Result<Share> ShareOf(const Pool& pool, bool away, std::span<const std::string> ids) {
+base::Result<Share> ShareOf(const ResourcePool& pool, bool away, std::span<const std::string> ids) {
   Share share;
   std::set<std::string_view> seen;
   for (const auto& id : ids) {
@@ -37,7 +37,7 @@ base::Result<Share> ShareOf(const Pool& pool, bool away, std::span<const std::st
   return share;
 }
 
-base::Result<> CheckShape(const Pool& pool, const Share& share) {
+base::Result<> CheckShape(const ResourcePool& pool, const Share& share) {
   const auto& name = pool.resource.name;
   switch (pool.resource.kind) {
     case ResourceKind::kWhole:
@@ -105,7 +105,7 @@ void AddLibrary(const api::ContainerMounts& files, ResourceKind kind, ContainerA
 
 }  // namespace
 
-base::Result<ContainerAllocateResponse> MakeGrant(const Config& config, const Pool& pool,
+base::Result<ContainerAllocateResponse> MakeGrant(const Config& config, const ResourcePool& pool,
                                                   const std::optional<api::ContainerMounts>& files, bool away,
                                                   std::span<const std::string> ids,
                                                   const std::filesystem::path& root) {

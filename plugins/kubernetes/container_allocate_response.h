@@ -28,7 +28,7 @@ struct ContainerAllocateResponse {
 // occurs twice, or an unhealthy device. kUnsatisfiable: two MIG instances, of which CUDA would see only one.
 // kUnavailable: the driver's files do not name the device nodes that are needed. `root` holds /proc and /dev;
 // `files` as in Inventory.
-base::Result<ContainerAllocateResponse> MakeGrant(const Config& config, const Pool& pool,
+base::Result<ContainerAllocateResponse> MakeGrant(const Config& config, const ResourcePool& pool,
                                                   const std::optional<api::ContainerMounts>& files, bool away,
                                                   std::span<const std::string> ids,
                                                   const std::filesystem::path& root);

@@ -22,8 +22,8 @@ void Answer(ServerCall& call, const base::Result<std::string>& answer) {
 
 }  // namespace
 
-void DeviceService::Set(const Config& config, Pool pool, const std::optional<api::ContainerMounts>& files,
-                        bool away) {
+void DeviceService::Set(const Config& config, ResourcePool pool,
+                        const std::optional<api::ContainerMounts>& files, bool away) {
   config_ = config;
   pool_ = std::move(pool);
   files_ = files;

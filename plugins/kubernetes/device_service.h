@@ -27,8 +27,9 @@ class DeviceService {
       : root_(std::move(root)), before_start_(std::move(before_start)) {}
 
   // Replaces the present state. Calls that watch the devices get an answer if the devices have changed.
-  void Set(const Config& config, Pool pool, const std::optional<api::ContainerMounts>& files, bool away);
-  const Pool& pool() const { return pool_; }
+  void Set(const Config& config, ResourcePool pool, const std::optional<api::ContainerMounts>& files,
+           bool away);
+  const ResourcePool& pool() const { return pool_; }
   void Handle(std::shared_ptr<ServerCall> call);
   // Whether a call that watches the devices is open.
   bool IsWatched() const;
@@ -42,7 +43,7 @@ class DeviceService {
   const std::filesystem::path root_;
   const BeforeStart before_start_;
   Config config_;
-  Pool pool_;
+  ResourcePool pool_;
   std::optional<api::ContainerMounts> files_;
   bool away_ = true;
   std::string devices_;  // the list that was sent last

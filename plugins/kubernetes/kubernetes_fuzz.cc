@@ -21,7 +21,7 @@ void TryFrames(std::string_view bytes) {
 }
 
 void TryId(std::string_view id) {
-  static const Pool pool =
+  static const ResourcePool pool =
       MakePools(ConfigOf({ResourceOf(ResourceKind::kMemory, "a.b/c")}), Machine(2, 12)).pools[0];
   const PoolGpu* unit = FindUnit(pool, id);
   if (!unit) return;

@@ -13,7 +13,7 @@ struct Offer {
   std::vector<std::string> ids;
 };
 
-std::vector<Offer> OffersOf(const Pool& pool, std::span<const std::string> available,
+std::vector<Offer> OffersOf(const ResourcePool& pool, std::span<const std::string> available,
                             const std::set<std::string>& taken) {
   std::map<const PoolGpu*, std::vector<std::string>> by_unit;
   for (const auto& id : available) {
@@ -34,7 +34,7 @@ void Take(std::vector<std::string>& chosen, std::span<const std::string> ids, st
   }
 }
 
-void TakeParts(const Pool& pool, std::vector<Offer>& offers, std::vector<std::string>& chosen,
+void TakeParts(const ResourcePool& pool, std::vector<Offer>& offers, std::vector<std::string>& chosen,
                std::size_t size) {
   const PoolGpu* bound = chosen.empty() ? nullptr : FindUnit(pool, chosen.front());
   std::vector<unsigned> free;
@@ -85,7 +85,7 @@ std::optional<std::size_t> BestFit(std::span<const unsigned> free, unsigned size
   return best;
 }
 
-std::vector<std::string> Prefer(const Pool& pool, std::span<const std::string> available,
+std::vector<std::string> Prefer(const ResourcePool& pool, std::span<const std::string> available,
                                 std::span<const std::string> must_include, std::size_t size) {
   std::vector<std::string> chosen(must_include.begin(), must_include.end());
   if (chosen.size() >= size) return chosen;

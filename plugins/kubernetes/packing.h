@@ -21,7 +21,7 @@ std::optional<std::size_t> BestFit(std::span<const unsigned> free, unsigned size
 // Chooses `size` of `available`, including `must_include`. Returns fewer devices, or devices of several GPUs,
 // where no better choice exists: kubelet treats the answer as a wish, and MakeGrant
 // (container_allocate_response.h) refuses an allocation that spreads parts over GPUs.
-std::vector<std::string> Prefer(const Pool& pool, std::span<const std::string> available,
+std::vector<std::string> Prefer(const ResourcePool& pool, std::span<const std::string> available,
                                 std::span<const std::string> must_include, std::size_t size);
 
 }  // namespace gpuman::kubernetes

@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-Pool PoolOf(ResourceKind kind, int gpus, std::uint64_t gib, unsigned replicas = 0) {
+ResourcePool PoolOf(ResourceKind kind, int gpus, std::uint64_t gib, unsigned replicas = 0) {
   auto resource = ResourceOf(kind, "r");
   resource.replicas = replicas;
   return MakePools(ConfigOf({resource}), Machine(gpus, gib)).pools[0];

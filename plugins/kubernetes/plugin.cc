@@ -37,7 +37,7 @@ Plugin::Plugin(boost::asio::io_context& loop, Config config, std::filesystem::pa
       config_(std::move(config)),
       reporter_(loop, config_.gpumand,
                 [this](const std::vector<ContainerDeviceIds>& allocations) {
-                  std::vector<Pool> pools;
+                  std::vector<ResourcePool> pools;
                   for (const auto& [resource, endpoint] : endpoints_)
                     pools.push_back(endpoint.service.pool());
                   return TableOf(allocations, pools);

@@ -54,7 +54,7 @@ PoolGpu UnitOf(const Gpu& gpu) {
   return unit;
 }
 
-void AddParts(const Resource& resource, const Gpu& gpu, Pools& pools, Pool& pool) {
+void AddParts(const Resource& resource, const Gpu& gpu, ResourcePools& pools, ResourcePool& pool) {
   if (!gpu.memory) return;  // the number of devices follows from the size, which is not known yet
   PoolGpu unit = UnitOf(gpu);
   unit.numbered = true;
@@ -71,7 +71,7 @@ void AddParts(const Resource& resource, const Gpu& gpu, Pools& pools, Pool& pool
     pool.units.push_back(std::move(unit));
 }
 
-void AddGpu(const Resource& resource, const Gpu& gpu, Pools& pools, Pool& pool) {
+void AddGpu(const Resource& resource, const Gpu& gpu, ResourcePools& pools, ResourcePool& pool) {
   if (resource.kind == ResourceKind::kMig) {
     for (const auto& instance : gpu.instances) {
       if (instance.profile != resource.profile) continue;
@@ -92,10 +92,10 @@ void AddGpu(const Resource& resource, const Gpu& gpu, Pools& pools, Pool& pool) 
 
 }  // namespace
 
-Pools MakePools(const Config& config, const Inventory& inventory) {
-  Pools pools;
+ResourcePools MakePools(const Config& config, const Inventory& inventory) {
+  ResourcePools pools;
   for (const auto& resource : config.resources) {
-    Pool pool{resource, {}};
+    ResourcePool pool{resource, {}};
     for (const auto& gpu : inventory.gpus)
       if (Owns(config, resource, gpu, pools.problems)) AddGpu(resource, gpu, pools, pool);
     for (const auto& name : resource.gpus) {
@@ -113,7 +113,7 @@ std::string DeviceId(const PoolGpu& unit, unsigned number) {
   return unit.numbered ? fmt::format("{}{}{}", unit.uuid, kSeparator, number) : unit.uuid;
 }
 
-std::vector<Device> DevicesOf(const Pool& pool, bool away) {
+std::vector<Device> DevicesOf(const ResourcePool& pool, bool away) {
   std::vector<Device> devices;
   for (const auto& unit : pool.units) {
     for (unsigned i = 0; i < unit.devices; ++i)
@@ -122,7 +122,7 @@ std::vector<Device> DevicesOf(const Pool& pool, bool away) {
   return devices;
 }
 
-const PoolGpu* FindUnit(const Pool& pool, std::string_view id) {
+const PoolGpu* FindUnit(const ResourcePool& pool, std::string_view id) {
   const auto cut = id.find(kSeparator);
   const auto uuid = id.substr(0, cut);
   for (const auto& unit : pool.units) {

@@ -38,24 +38,24 @@ struct PoolGpu {
   friend bool operator==(const PoolGpu&, const PoolGpu&) = default;
 };
 
-struct Pool {
+struct ResourcePool {
   Resource resource;
   std::vector<PoolGpu> units;  // in the order of the GPUs
-  friend bool operator==(const Pool&, const Pool&) = default;
+  friend bool operator==(const ResourcePool&, const ResourcePool&) = default;
 };
 
-struct Pools {
-  std::vector<Pool> pools;            // one for each resource, in their order
+struct ResourcePools {
+  std::vector<ResourcePool> pools;    // one for each resource, in their order
   std::vector<std::string> problems;  // sentences for the log
 };
-Pools MakePools(const Config& config, const Inventory& inventory);
+ResourcePools MakePools(const Config& config, const Inventory& inventory);
 
 // Every device of the pool; with `away` no device is healthy: gpumand does not answer, so their health is
 // unknown.
-std::vector<Device> DevicesOf(const Pool& pool, bool away);
+std::vector<Device> DevicesOf(const ResourcePool& pool, bool away);
 
 std::string DeviceId(const PoolGpu& unit, unsigned number);
 // The unit of the device with this id; nullptr: no such device.
-const PoolGpu* FindUnit(const Pool& pool, std::string_view id);
+const PoolGpu* FindUnit(const ResourcePool& pool, std::string_view id);
 
 }  // namespace gpuman::kubernetes

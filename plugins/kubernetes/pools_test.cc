@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-std::vector<std::string> IdsOf(const Pool& pool) {
+std::vector<std::string> IdsOf(const ResourcePool& pool) {
   std::vector<std::string> ids;
   for (const auto& device : DevicesOf(pool, false)) ids.push_back(device.id);
   return ids;

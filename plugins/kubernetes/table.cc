@@ -12,7 +12,7 @@ struct Parts {
   std::map<std::string, base::Bytes> limits;  // by resource
 };
 
-void Add(const Pool& pool, const ContainerDeviceIds& allocation, Parts& parts) {
+void Add(const ResourcePool& pool, const ContainerDeviceIds& allocation, Parts& parts) {
   auto& given = parts.given;
   const ResourceKind kind = pool.resource.kind;
   for (const auto& id : allocation.ids) {
@@ -33,10 +33,10 @@ void Add(const Pool& pool, const ContainerDeviceIds& allocation, Parts& parts) {
 }  // namespace
 
 std::vector<api::ContainerAllocation> TableOf(std::span<const ContainerDeviceIds> allocations,
-                                              std::span<const Pool> pools) {
+                                              std::span<const ResourcePool> pools) {
   std::map<std::tuple<std::string, std::string, std::string>, Parts> containers;
   for (const auto& allocation : allocations) {
-    const auto pool = std::find_if(pools.begin(), pools.end(), [&](const Pool& each) {
+    const auto pool = std::find_if(pools.begin(), pools.end(), [&](const ResourcePool& each) {
       return each.resource.name == allocation.resource;
     });
     if (pool == pools.end()) continue;

@@ -22,6 +22,6 @@ struct ContainerDeviceIds {
 // the plugin's resources gets the smallest of their limits on all of its GPUs. Devices of other plugins, and
 // of GPUs that are gone, are left out.
 std::vector<api::ContainerAllocation> TableOf(std::span<const ContainerDeviceIds> allocations,
-                                              std::span<const Pool> pools);
+                                              std::span<const ResourcePool> pools);
 
 }  // namespace gpuman::kubernetes

@@ -26,7 +26,7 @@ class TableTest : public ::testing::Test {
                        Machine(4, 16))
                  .pools;
   }
-  std::vector<Pool> pools_;
+  std::vector<ResourcePool> pools_;
 };
 
 constexpr spec::ComputeShare kQuarter{25, false};

@@ -369,7 +369,7 @@ TEST(SimCudaCheckpoint, ALockedProcessWaitsAndALockGivesUpInTime) {
   TestState state;
   Worker target(state, [](const Cuda& cu, const std::function<void()>& tell) {
     const CUdeviceptr word = Allocate(cu, 4);
-    EXPECT_OK(Launch(cu, "spin", 1, 1, nullptr, std::uint64_t{400'000'000}));
+    EXPECT_OK(Launch(cu, "spin", 1, 1, nullptr, std::uint64_t{3'000'000'000}));
     tell();
     Allocate(cu, 4);  // blocks while locked
     EXPECT_OK(cu.cuMemsetD32_v2(word, 1, 1));

@@ -160,8 +160,8 @@ TEST_F(SimulatedNvml, TellsWhoHadTheDeviceWorking) {
 TEST_F(SimulatedNvml, CountsMoreEnergyWhileAKernelRuns) {
   Boot();
   sim::Client client(machine_->state());
-  const auto before = nvml_->EnergyMillijoules(device_).value();
   const auto began = sim::MonotonicNs();
+  const auto before = nvml_->EnergyMillijoules(device_).value();
   client.KernelBegan(0);
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   const auto meanwhile = nvml_->EnergyMillijoules(device_).value();

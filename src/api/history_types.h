@@ -25,7 +25,7 @@ struct HistoryFigures {
 };
 
 // Parts of the recorded time, 0 to 1; null: a gap.
-struct HistoryStates {
+struct HistoryStateFractions {
   std::vector<std::optional<double>> running, waiting, suspended;
 };
 
@@ -42,7 +42,7 @@ struct HistoryView {
   HistoryBytes memory;
   HistoryFigures utilization;  // percent
   HistoryFigures power_w, temperature_c;
-  std::optional<HistoryStates> states;  // null: it is of a GPU
+  std::optional<HistoryStateFractions> states;  // null: it is of a GPU
 };
 
 }  // namespace gpuman::api

@@ -16,7 +16,7 @@
 namespace gpuman::api {
 
 constexpr bool IsRequest(const RunRequest*) { return true; }
-constexpr bool IsRequest(const TargetGpuRequest*) { return true; }
+constexpr bool IsRequest(const ResumeOrMoveRequest*) { return true; }
 constexpr bool IsRequest(const HealthAcknowledgement*) { return true; }
 constexpr bool IsRequest(const ShareUpdate*) { return true; }
 
@@ -56,7 +56,7 @@ base::Result<Json> ParseJson(std::string_view text) {
 std::string Dump(const Json& json) { return base::json::Dump(json); }
 
 GPUMAN_CODEC(RunRequest);
-GPUMAN_CODEC(TargetGpuRequest);
+GPUMAN_CODEC(ResumeOrMoveRequest);
 GPUMAN_CODEC(JobView);
 GPUMAN_CODEC(JobStory);
 GPUMAN_CODEC(GpuView);

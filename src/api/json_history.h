@@ -20,7 +20,7 @@ void Fields(V& v, T& x) {
   v.Required("max", x.max);
 }
 
-template <typename V, base::json::Of<HistoryStates> T>
+template <typename V, base::json::Of<HistoryStateFractions> T>
 void Fields(V& v, T& x) {
   v.Required("running", x.running);
   v.Required("waiting", x.waiting);

@@ -277,7 +277,7 @@ TEST(ShareJson, TravelsWithItsCounts) {
 template <typename T>
 class RequestJson : public ::testing::Test {};
 using Requests = ::testing::Types<HealthAcknowledgement, MigRequest, MpsOrder, MpsStop, MpsTermination,
-                                  TargetGpuRequest, RunRequest, ShareUpdate>;
+                                  ResumeOrMoveRequest, RunRequest, ShareUpdate>;
 TYPED_TEST_SUITE(RequestJson, Requests);
 
 // A misspelt field would otherwise be a request that has no effect.

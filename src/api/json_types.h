@@ -21,7 +21,7 @@ void Fields(V& v, T& x) {
   spec::RunOptionFields(v, x);
 }
 
-template <typename V, base::json::Of<TargetGpuRequest> T>
+template <typename V, base::json::Of<ResumeOrMoveRequest> T>
 void Fields(V& v, T& x) {
   v.Option("gpu", x.gpu);
 }
@@ -33,7 +33,7 @@ void Fields(V& v, T& x) {
   v("short_job_s", x.short_job);
 }
 
-template <typename V, base::json::Of<NotificationView> T>
+template <typename V, base::json::Of<PendingNotificationView> T>
 void Fields(V& v, T& x) {
   v("delivery", x.delivery);
   v("event", x.event);

@@ -24,7 +24,7 @@ struct Advantage {
 };
 
 // A message about a job that gpuman has not delivered yet.
-struct NotificationView {
+struct PendingNotificationView {
   std::string delivery;  // the id that the receiver sees
   std::string event;     // started, finished, …
   std::string to;        // a mail address, or a URL without its path
@@ -32,7 +32,7 @@ struct NotificationView {
   int attempts = 0;
   std::optional<base::WallTime> next_attempt;  // null: as soon as possible, or no attempt
   std::optional<std::string> problem;          // of the last attempt
-  friend bool operator==(const NotificationView&, const NotificationView&) = default;
+  friend bool operator==(const PendingNotificationView&, const PendingNotificationView&) = default;
 };
 
 // `queue` of a job in the API's answers; null for a job of `gpuman run` that never was in the queue.
@@ -49,7 +49,8 @@ struct JobQueueView {
   std::optional<Advantage> advantage;           // null also in lists
   std::optional<std::int64_t> redo_of;          // the job that this one does again
   std::optional<base::Millis> suspended_total;  // does not count towards the time limit
-  std::vector<NotificationView> notifications;  // only where the request names one job; left out if empty
+  std::vector<PendingNotificationView>
+      notifications;  // only where the request names one job; left out if empty
 };
 
 }  // namespace gpuman::api

@@ -102,10 +102,10 @@ inline constexpr JobRoute<RunOptionsPatch, JobView> kRestartJob{
      BodyNeed::kOptional}};
 inline constexpr JobRoute<NoBody, JobView> kSuspendJob{
     {"POST", "/v1/jobs/{ref}/suspend", Right::kControlJob, StartupWaitPolicy::kNever}};
-inline constexpr JobRoute<TargetGpuRequest, JobView> kResumeJob{
+inline constexpr JobRoute<ResumeOrMoveRequest, JobView> kResumeJob{
     {"POST", "/v1/jobs/{ref}/resume", Right::kControlJob, StartupWaitPolicy::kNever, 200,
      BodyNeed::kOptional}};
-inline constexpr JobRoute<TargetGpuRequest, JobView> kMoveJob{
+inline constexpr JobRoute<ResumeOrMoveRequest, JobView> kMoveJob{
     {"POST", "/v1/jobs/{ref}/move", Right::kControlJob, StartupWaitPolicy::kNever, 200, BodyNeed::kOptional}};
 inline constexpr JobRoute<NoBody, JobView> kWaitForJob{
     {"GET", "/v1/jobs/{ref}/wait", Right::kSee, StartupWaitPolicy::kNever}};

@@ -44,7 +44,7 @@ struct RunRequest : spec::RunOptions {
 };
 
 // POST /v1/jobs/ID/resume and /move: the job's next GPU; absent (only for resume): the GPU where it was.
-struct TargetGpuRequest {
+struct ResumeOrMoveRequest {
   std::optional<std::string> gpu;  // index, UUID or UUID prefix
 };
 

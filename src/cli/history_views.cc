@@ -186,7 +186,7 @@ std::string RenderHistoryCsv(const api::HistoryView& history) {
     figures(history.utilization);
     figures(history.power_w);
     figures(history.temperature_c);
-    const api::HistoryStates none{Numbers(i + 1), Numbers(i + 1), Numbers(i + 1)};
+    const api::HistoryStateFractions none{Numbers(i + 1), Numbers(i + 1), Numbers(i + 1)};
     const auto& states = history.states ? *history.states : none;
     add(states.running[i]);
     add(states.waiting[i]);

@@ -110,7 +110,7 @@ Command SuspendCommand() {
 }
 
 Command ResumeCommand() {
-  const auto o = std::make_shared<api::TargetGpuRequest>();  // shared by the options and the action
+  const auto o = std::make_shared<api::ResumeOrMoveRequest>();  // shared by the options and the action
   return {"resume",
           "Bring a suspended job back to a GPU as soon as there is room",
           "gpuman resume train --gpu 1",
@@ -128,7 +128,7 @@ Command ResumeCommand() {
 }
 
 Command MoveCommand() {
-  const auto o = std::make_shared<api::TargetGpuRequest>();  // shared by the options and the action
+  const auto o = std::make_shared<api::ResumeOrMoveRequest>();  // shared by the options and the action
   return {"move",
           "Move a job to another GPU of the same model; it continues there",
           "gpuman move train --to 1",

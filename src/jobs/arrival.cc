@@ -22,16 +22,16 @@ std::optional<JobIdRange> ArrivalOfKey(std::string_view key) {
   return jobs;
 }
 
-JobId ArrivalRollback::Begin() const { return {std::max(jobs_.first.value, end_.value - together_)}; }
+JobId ArrivalRemover::Begin() const { return {std::max(jobs_.first.value, end_.value - together_)}; }
 
-ArrivalRollback::Step ArrivalRollback::Next() const {
+ArrivalRemover::Step ArrivalRemover::Next() const {
   Step step;
   for (JobId id = Begin(); id < end_; ++id.value) step.erase.push_back(id);
   if (Begin() == jobs_.first) step.unset = KeyOfArrival(jobs_);
   return step;
 }
 
-void ArrivalRollback::Take(const base::Result<>& written) {
+void ArrivalRemover::Take(const base::Result<>& written) {
   if (written) {
     end_ = Begin();
     went_ = true;

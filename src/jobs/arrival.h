@@ -30,10 +30,10 @@ std::optional<JobIdRange> ArrivalOfKey(std::string_view key);
 // of the number.
 //
 //   while (!removal.IsOver()) removal.Take(store.Write(removal.Next()));
-class ArrivalRollback {
+class ArrivalRemover {
  public:
   // Jobs with ids below `end` are written, or may be written.
-  ArrivalRollback(JobIdRange jobs, JobId end) : jobs_(jobs), end_(end) {}
+  ArrivalRemover(JobIdRange jobs, JobId end) : jobs_(jobs), end_(end) {}
 
   // The jobs to erase; the step with the first ones also erases the setting row.
   struct Step {

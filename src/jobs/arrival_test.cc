@@ -16,7 +16,7 @@ class FullDisk {
   explicit FullDisk(std::size_t room) : room_(room) {
     for (JobId id = kJobs.first; id <= kJobs.last; ++id.value) there_.insert(id);
   }
-  base::Result<> Write(const ArrivalRollback::Step& step) {
+  base::Result<> Write(const ArrivalRemover::Step& step) {
     if (step.erase.size() > free_) {
       free_ = room_;
       return base::Fail(base::ErrorCode::kExhausted, "full");
@@ -52,10 +52,10 @@ TEST(Arrival, TextsThatAreNoKeysTellNothing) {
     EXPECT_FALSE(ArrivalOfKey(key)) << key;
 }
 
-TEST(ArrivalRollback, TakesAllBackHoweverLittleRoomThereIs) {
+TEST(ArrivalRemover, TakesAllBackHoweverLittleRoomThereIs) {
   for (const std::size_t room : {5000u, 700u, 500u, 499u, 37u, 2u, 1u}) {
     FullDisk disk(room);
-    ArrivalRollback removal(kJobs, {2510});
+    ArrivalRemover removal(kJobs, {2510});
     for (int steps = 0; !removal.IsOver() && steps < 20000; ++steps) removal.Take(disk.Write(removal.Next()));
     EXPECT_FALSE(removal.failed()) << room;
     EXPECT_TRUE(disk.there().empty()) << room << ": " << disk.there().size();
@@ -63,8 +63,8 @@ TEST(ArrivalRollback, TakesAllBackHoweverLittleRoomThereIs) {
   }
 }
 
-TEST(ArrivalRollback, LeavesWhatWasNeverWrittenAlone) {
-  ArrivalRollback removal(kJobs, {510});
+TEST(ArrivalRemover, LeavesWhatWasNeverWrittenAlone) {
+  ArrivalRemover removal(kJobs, {510});
   std::set<JobId> erased;
   while (!removal.IsOver()) {
     const auto step = removal.Next();
@@ -75,9 +75,9 @@ TEST(ArrivalRollback, LeavesWhatWasNeverWrittenAlone) {
   EXPECT_EQ(*erased.begin(), (JobId{10}));
 }
 
-TEST(ArrivalRollback, GivesUpWhereNotEvenOneCanBeDeleted) {
+TEST(ArrivalRemover, GivesUpWhereNotEvenOneCanBeDeleted) {
   FullDisk disk(0);
-  ArrivalRollback removal(kJobs, {2510});
+  ArrivalRemover removal(kJobs, {2510});
   int steps = 0;
   for (; !removal.IsOver() && steps < 100; ++steps) removal.Take(disk.Write(removal.Next()));
   EXPECT_TRUE(removal.failed());
@@ -85,8 +85,8 @@ TEST(ArrivalRollback, GivesUpWhereNotEvenOneCanBeDeleted) {
   EXPECT_TRUE(disk.marked());
 }
 
-TEST(ArrivalRollback, GivesUpAtOnceWhereTheDiskIsNotWhatIsWrong) {
-  ArrivalRollback removal(kJobs, {2510});
+TEST(ArrivalRemover, GivesUpAtOnceWhereTheDiskIsNotWhatIsWrong) {
+  ArrivalRemover removal(kJobs, {2510});
   removal.Take(base::Fail(base::ErrorCode::kCorrupt, "damaged"));
   EXPECT_TRUE(removal.failed());
 }

@@ -29,7 +29,7 @@
 
 namespace gpuman::jobs {
 
-inline constexpr std::chrono::seconds kPatience{30};
+inline constexpr std::chrono::seconds kPatience{120};
 
 // The parts of a daemon over a state directory; Restart() stands for a daemon that was killed and started
 // again.
@@ -67,7 +67,7 @@ class JobManagerTest : public ::testing::Test {
   }
 
   static bool IsGoneSoon(const base::ProcessId& process) {
-    for (int i = 0; i < 1000 && base::IsAlive(process); ++i) ::usleep(10'000);
+    for (int i = 0; i < 6000 && base::IsAlive(process); ++i) ::usleep(10'000);
     return !base::IsAlive(process);
   }
 

@@ -32,7 +32,7 @@ class Shared {
 
  private:
   template <typename, typename>
-  friend class Pool;
+  friend class ValueDeduplicator;
   explicit Shared(std::shared_ptr<const T> value) : value_(std::move(value)) {}
   static const std::shared_ptr<const T>& Empty() {
     static const auto kEmpty = std::make_shared<const T>();
@@ -45,7 +45,7 @@ class Shared {
 // Makes equal values share one object. Keeps no value alive. Not thread-safe; the shared values are
 // thread-safe.
 template <typename T, typename Hash>
-class Pool {
+class ValueDeduplicator {
  public:
   // Returns the equal value that is still in use, or this one, which others share from now on.
   Shared<T> Share(const Shared<T>& value) {

@@ -25,11 +25,11 @@ class SharedParts {
   }
 
  private:
-  Pool<Variables, VariablesHash> environments_;
-  Pool<ResourceLimits, ResourceLimitsHash> limits_;
-  Pool<spec::JobSpec, JobSpecHash> specs_;
-  Pool<Owner, OwnerHash> owners_;
-  Pool<std::string, std::hash<std::string>> directories_;
+  ValueDeduplicator<Variables, VariablesHash> environments_;
+  ValueDeduplicator<ResourceLimits, ResourceLimitsHash> limits_;
+  ValueDeduplicator<spec::JobSpec, JobSpecHash> specs_;
+  ValueDeduplicator<Owner, OwnerHash> owners_;
+  ValueDeduplicator<std::string, std::hash<std::string>> directories_;
 };
 
 }  // namespace gpuman::jobs

@@ -7,9 +7,9 @@
 namespace gpuman::jobs {
 namespace {
 
-using EnvironmentPool = Pool<Variables, VariablesHash>;
+using EnvironmentPool = ValueDeduplicator<Variables, VariablesHash>;
 
-TEST(Pool, MakesEqualOnesOne) {
+TEST(ValueDeduplicator, MakesEqualOnesOne) {
   EnvironmentPool pool;
   const auto first = pool.Share(Variables{{"PATH", "/bin"}, {"HOME", "/root"}});
   const auto other = pool.Share(Variables{{"PATH", "/sbin"}, {"HOME", "/root"}});
@@ -21,7 +21,7 @@ TEST(Pool, MakesEqualOnesOne) {
   EXPECT_EQ(other->at("PATH"), "/sbin");
 }
 
-TEST(Pool, KeepsNothingAlive) {
+TEST(ValueDeduplicator, KeepsNothingAlive) {
   EnvironmentPool pool;
   std::weak_ptr<const Variables> gone;
   gone = pool.Share(Variables{{"A", "1"}}).pointer();
@@ -31,7 +31,7 @@ TEST(Pool, KeepsNothingAlive) {
   EXPECT_EQ(again.pointer(), pool.Share(Variables{{"A", "1"}}).pointer());
 }
 
-TEST(Pool, FindsWhatIsInUseAmongManyThatAreGone) {
+TEST(ValueDeduplicator, FindsWhatIsInUseAmongManyThatAreGone) {
   EnvironmentPool pool;
   const auto kept = pool.Share(Variables{{"A", "kept"}});
   for (int i = 0; i < 1000; ++i) pool.Share(Variables{{"A", std::to_string(i)}});

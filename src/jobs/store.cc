@@ -254,7 +254,7 @@ class SqliteStore final : public Store {
 
   // If the disk has no room to delete anything, the setting row stays for the next start.
   void TakeBack(const JobIdRange& jobs) {
-    for (ArrivalRollback removal(jobs, {jobs.last.value + 1}); !removal.IsOver();) {
+    for (ArrivalRemover removal(jobs, {jobs.last.value + 1}); !removal.IsOver();) {
       auto step = removal.Next();
       Batch batch;
       batch.erase = std::move(step.erase);

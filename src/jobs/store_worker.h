@@ -53,7 +53,7 @@ class StoreWorker {
     Item item;
     std::size_t next = 0;
     base::Result<> outcome{};
-    std::optional<ArrivalRollback> removal{};
+    std::optional<ArrivalRemover> removal{};
     JobIdRange Jobs() const { return {item.batch.add->front().id, item.batch.add->back().id}; }
   };
   struct RefusedBatches {

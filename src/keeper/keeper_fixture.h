@@ -58,7 +58,8 @@ class KeeperTest : public ::testing::Test {
     ASSERT_TRUE(prepared) << prepared.error().message;
   }
   base::Result<KeeperSpawnOutcome> Spawn() {
-    return SpawnKeeper({.program = BuildDir() / "bin/gpuman-keeper", .job_dir = job_dir_});
+    return SpawnKeeper(
+        {.program = BuildDir() / "bin/gpuman-keeper", .job_dir = job_dir_, .timeout = base::Millis{60'000}});
   }
   void Start() {
     ASSERT_NO_FATAL_FAILURE(Prepare());

@@ -82,8 +82,10 @@ void Supervisor::Turn() {
   if (!ReadOutput()) turn_again_ = true;
   if (main_ended)
     ReapMain();
-  else if (ReapOthers())
+  else if (ReapOthers()) {
+    (void)ReadOutput();  // its last process may have written since
     Perform(machine_.OnTreeEmpty(clock_.Mono()));
+  }
   Perform(machine_.OnTime(clock_.Mono()));
   FlushJournal();
   if (!resources_.journal.Pending()) resources_.control.SendReplies();
@@ -266,6 +268,7 @@ void Supervisor::ReapMain() {
   WaitFor(main_, status, usage);
   main_ = 0;
   const bool empty = ReapOthers();
+  if (empty) (void)ReadOutput();  // as above: one of them may have written since
   auto end = EndFrom(status, usage);
   end.cause = CauseOf(end);
   Perform(machine_.OnMainEnded(end, empty, clock_.Mono()));

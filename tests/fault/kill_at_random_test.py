@@ -143,7 +143,7 @@ class Killer:
 
 
 def settle(m):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while time.monotonic() < deadline and any(job["state"] not in ENDED for job in m.api("GET", "/v1/jobs")["jobs"]):
         time.sleep(0.1)
 

@@ -67,7 +67,7 @@ def program(name):
 class UnixConnection(http.client.HTTPConnection):
     """HTTP over a unix socket, for what the command line does not show."""
 
-    def __init__(self, path, timeout=30):
+    def __init__(self, path, timeout=120):
         super().__init__("localhost", timeout=timeout)
         self._path = path
 
@@ -121,7 +121,7 @@ class Machine:
         self.stop_daemon()
         if self.sim:
             self.sim.stdin.close()
-            self.sim.wait(timeout=30)
+            self.sim.wait(timeout=120)
             self.sim.stdout.close()
         self._keep_log()
         shutil.rmtree(self.dir, ignore_errors=True)
@@ -189,7 +189,7 @@ class Machine:
     def stop_daemon(self, how=signal.SIGTERM):
         if self.daemon and self.daemon.poll() is None:
             self.daemon.send_signal(how)
-            self.daemon.wait(timeout=20)
+            self.daemon.wait(timeout=120)
 
     def inject(self, *words):
         """Injects a fault into the simulated GPUs, or ends one."""

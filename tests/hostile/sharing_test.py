@@ -45,7 +45,7 @@ yield_limit = "200ms"
 retry = "100ms"
 answer_limit = "500ms"
 [suspend]
-patience = "1s"
+patience = "10s"
 [log]
 level = "debug"
 """

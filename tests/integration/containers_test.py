@@ -215,7 +215,7 @@ class ContainersTest(ContainersCase):
         container = self.given("numbered")
         self.holds(container, "256MiB", before=inside)
         self.job_of(container)
-        until("its memory is known", lambda: self.job_of(container)["memory"]["used"] >= 256 * MIB)
+        until("its memory is known", lambda: (self.job_of(container)["memory"]["used"] or 0) >= 256 * MIB)
         self.assertEqual(self.load(container, "1GiB", before=inside).wait(), 3)
         self.load(container, "1GiB", "--hold", "1h", shim=False, before=inside)
         until("the guard has ended it", lambda: all(process.poll() is not None for process in container.processes))

@@ -15,7 +15,7 @@ from daemon_case import DaemonTest, until  # noqa: E402
 
 class DriverTroubleTest(DaemonTest):
     gpus, memory = 2, "4GiB"
-    config = "[sampling]\ncall_limit = \"200ms\"\nretry = \"200ms\"\n"
+    config = "[sampling]\ncall_limit = \"2s\"\nretry = \"200ms\"\n"
 
     def tearDown(self):
         self.inject("clear")

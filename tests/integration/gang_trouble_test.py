@@ -91,7 +91,11 @@ class TroubleCase(GangCase):
         for children in pathlib.Path(f"/proc/{self.m.daemon.pid}/task").glob("*/children"):
             with contextlib.suppress(OSError):
                 found += map(int, children.read_text().split())
-        return [pid for pid in found if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "gpuman-mover"]
+        names = {}
+        for pid in found:
+            with contextlib.suppress(OSError):
+                names[pid] = pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+        return [pid for pid in names if names[pid] == "gpuman-mover"]
 
     def daemon_begins_anew(self):
         self.m.stop_daemon(signal.SIGKILL)
@@ -236,7 +240,8 @@ class Processes(TroubleCase):
             return False
         until("it is stopped at work", stopped_at_work)
         self.learns_why_it_waits(other)
-        self.assertRegex(self.job(other)["reason_detail"], rf"the place of job {one} .*which does not yield: .*stopped")
+        until("with the reason", lambda: re.search(rf"the place of job {one} .*which does not yield: .*stopped",
+                                                   self.job(other)["reason_detail"] or ""), self.what_stands)
         self.kill(pid, signal.SIGCONT)
         self.take_turns(2)
         self.two_end_right()

@@ -223,8 +223,7 @@ class MovingTest(HealthCase):
         self.start("moves", self.load("128MiB", "--verify", "--kernel-time", "1ms", "--duty", "0.4", "--hold", "1h"), gpus=["0"])
         until("it holds memory", lambda: self.job("moves")["memory"]["used"])
         self.inject("xid", "48", "--gpu", "0")
-        until("it is on the other", lambda: self.job("moves")["gpus"] == [self.uuid(1)])
-        self.assertEqual(self.job("moves")["state"], "running")
+        until("it runs on the other", lambda: (one := self.job("moves"))["state"] == "running" and one["gpus"] == [self.uuid(1)])
         self.request("DELETE", "/v1/jobs/moves")
 
     def test_a_job_in_an_instance_stays_and_is_told_why(self):

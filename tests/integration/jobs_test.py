@@ -39,7 +39,7 @@ class JobsTest(DaemonTest):
 
     def test_a_hog_is_ended_at_its_limit_and_its_neighbour_finishes(self):
         neighbour = self.start("neighbour", self.load("64MiB", "--hold", "1s", "--verify"), memory="1GiB", gpus=["0"])
-        self.becomes(neighbour, "running")
+        until("it has begun", lambda: self.job(neighbour)["state"] in ("running", "finished"))
         hog = self.start("hog", self.load("2GiB", "--step", "64MiB", "--interval", "5ms", "--hold", "1h"), memory=512 * MIB,
                          preload=False)
         ended = self.wait("hog")
@@ -238,9 +238,11 @@ class JobsTest(DaemonTest):
         self.start("lives", self.load("128MiB", "--hold", "1h"), memory="1GiB", preload=False)
         pid = self.becomes("lives", "running")["pid"]
         until("it holds memory", lambda: self.job("lives")["memory"]["used"])
-        self.start("ends", "sleep 0.3; exit 9")
+        go = self.m.dir / "ends.go"
+        self.start("ends", f"until [ -e {go} ]; do sleep 0.01; done; exit 9")
         ends = self.becomes("ends", "running")["pid"]
         self.m.stop_daemon(signal.SIGKILL)
+        go.touch()
         until("it ended while nobody looked", lambda: not pathlib.Path(f"/proc/{ends}").exists())
         self.m.start_daemon()
         self.assertEqual((self.job("lives")["state"], self.job("lives")["pid"]), ("running", pid))

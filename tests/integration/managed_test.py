@@ -114,19 +114,24 @@ reserve = "4MiB"
 class ManagedCase(ShareCase):
     def takes_turns_with_its_data(self):
         before = self.gpu().get("moved_out", 0)
-        jobs = [self.busy(tag, iterations=60) for tag in ("first", "second")]  # of several turns
-        until("both have memory", lambda: len(self.gpu()["jobs"]) == 2)
+        end = self.m.dir / "both"
+        end.unlink(missing_ok=True)
+        jobs = [self.busy(tag, iterations=None, options=["--until", str(end)]) for tag in ("first", "second")]
         seen = 0
-        while any(self.job(job)["state"] == "running" for job in jobs):
+
+        def both_have_had_turns():
+            nonlocal seen
+            if len(self.gpu()["jobs"]) < 2:
+                return False
             for gpu in self.share()["gpus"]:
                 self.within_capacity(gpu)
                 seen = max([seen, *(job["memory"]["managed"] for job in gpu["jobs"])])
-            time.sleep(0.05)
+            return self.hand_overs() > 1 and seen >= 8 * MIB
+        until("they take turns with it", both_have_had_turns, self.what_stands)
+        end.touch()
         for job in jobs:
             self.finishes_with_its_data(job)
-        self.assertGreater(self.hand_overs(), 1)
         self.assertEqual(self.gpu().get("moved_out", 0), before, "nothing of it is moved by gpuman")
-        self.assertGreaterEqual(seen, 8 * MIB)
         self.assertNotIn("share_move_failed", self.kinds())
 
     def within_capacity(self, gpu):

@@ -89,8 +89,8 @@ class MemoryAuto(DaemonTest):
 
     def test_one_that_is_refused_is_queued_once_more_and_finishes(self):
         self.known("grows")
-        job, _ = self.submit("grows", self.uses("1GiB"), "--memory", "auto")
-        limit = self.job(job)["memory"]["limit"]
+        job, said = self.submit("grows", self.uses("1GiB"), "--memory", "auto")
+        limit = int(re.search(r"memory: (\d+)MiB", said)[1]) * MIB
         ended = self.wait(job)
         self.assertEqual((ended["state"], ended["memory"]["limit"], ended["queue"]["attempts"]), ("finished", 2 * limit, 2))
         told = f"refused 64MiB at {limit // MIB}MiB; queued once more with {2 * limit / MIB / 1024:.1f}GiB"

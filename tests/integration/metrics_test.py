@@ -210,15 +210,15 @@ class ContentTest(MetricsCase):
         self.request("DELETE", f"/v1/jobs/{job}")
         until("it is gone", lambda: not self.values("gpuman_job_info", job_id=job))
         self.assertEqual(self.values("gpuman_job_memory_used_bytes", job_id=job), [])
-        self.assertEqual(sum(self.values("gpuman_jobs_ended_total")), ended + 1)
+        until("it is counted", lambda: sum(self.values("gpuman_jobs_ended_total")) == ended + 1)
         self.assertGreaterEqual(self.value("gpuman_limit_hits_total", user=user, limit="soft"), 1)
 
     def test_a_hard_limit_that_ends_a_job_is_counted(self):
         before = sum(self.values("gpuman_limit_hits_total", limit="hard"))
         job = self.start("hog", self.load("512MiB", "--hold", "1h"), memory="256MiB", gpus=["0"], preload=False)
         self.becomes(job, "killed")
-        self.assertEqual(sum(self.values("gpuman_limit_hits_total", limit="hard")), before + 1)
-        self.assertGreaterEqual(self.value("gpuman_events_total", kind="hard_limit"), before + 1)
+        until("it is counted", lambda: sum(self.values("gpuman_limit_hits_total", limit="hard")) == before + 1)
+        until("its event too", lambda: self.value("gpuman_events_total", kind="hard_limit") >= before + 1)
 
     def test_the_queue_tells_how_many_wait_for_what_and_how_long_starts_took(self):
         started = self.value("gpuman_jobs_started_total") or 0
@@ -270,10 +270,12 @@ class ContentTest(MetricsCase):
         until("it is well", lambda: self.value("gpuman_gpu_health_state", gpu=0, state="healthy") == 1)
 
     def test_the_daemon_tells_what_it_costs(self):
-        first, second = self.scrape(), self.scrape()
+        first = self.scrape()
+        # Where answers cost too much, the last one is given again.
+        second = until("a new answer counts it", lambda: (
+            now := self.scrape())["gpuman_scrapes_total"][0][2] > first["gpuman_scrapes_total"][0][2] and now)
         self.assertGreater(first["process_cpu_seconds_total"][0][2], 0)
         self.assertGreater(first["process_resident_memory_bytes"][0][2], MIB)
-        self.assertEqual(second["gpuman_scrapes_total"][0][2], first["gpuman_scrapes_total"][0][2] + 1)
         self.assertGreater(second["gpuman_scrape_render_seconds_total"][0][2], 0)
         rounds = next(v for n, _, v in second["gpuman_sampler_round_seconds"] if n.endswith("_count"))
         self.assertGreater(rounds, 0)

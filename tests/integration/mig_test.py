@@ -220,6 +220,10 @@ class InstanceCase(MigCase):
     def gpu(self, name):
         return self.request("GET", f"/v1/gpus/{name}").json()
 
+    def looked_at(self, name):
+        """The memory of an instance, known from its first sample on."""
+        return until("it was looked at", lambda: self.gpu(name)["memory"])
+
     def queue_gpu(self, uuid):
         return next(gpu for gpu in self.request("GET", "/v1/queue/info").json()["gpus"] if gpu["uuid"] == uuid)
 
@@ -261,7 +265,7 @@ class InstanceTest(InstanceCase):
 
     def test_a_limit_is_held_where_memory_of_the_instance_is_allocated(self):
         self.apply("2x1g.18gb")
-        total = self.gpu("0:1")["memory"]["total"]
+        total = self.looked_at("0:1")["total"]
         half = total // 2
         over = self.load(half + 64 * MIB, "--json") + "; echo status $?; echo $CUDA_VISIBLE_DEVICES"
         self.start("greedy", over, gpus=["0:1"], memory="50%")
@@ -290,7 +294,7 @@ class InstanceTest(InstanceCase):
 
     def test_a_limit_is_not_more_than_the_instance_has(self):
         self.apply("1g.18gb")
-        total = self.gpu("0:0")["memory"]["total"]
+        total = self.looked_at("0:0")["total"]
         self.assertIn("than GPU 0:0 has", self.refused(422, gpus=["0:0"], memory=total + MIB)["message"])
 
     def test_the_queue_gives_jobs_an_instance_each_and_nobody_the_gpu_that_is_split(self):
@@ -315,7 +319,7 @@ class InstanceTest(InstanceCase):
 
     def test_a_request_beyond_an_instance_gets_a_whole_gpu(self):
         self.apply("1g.18gb")
-        memory = self.gpu("0:0")["memory"]["total"]
+        memory = self.looked_at("0:0")["total"]
         jobs = [self.submit(gpus={"count": 1, "model": "H200"}), self.submit(gpus={"count": 1, "free_memory": memory + MIB})]
         self.becomes(jobs[0], "running")
         self.assertEqual(self.job(jobs[0])["gpus"], [self.gpu("1")["uuid"]])
@@ -438,7 +442,7 @@ class InstanceTest(InstanceCase):
         self.holds(job, "0:1")
         self.assertEqual(self.job("stays")["state"], "running")
         self.assertEqual(self.job("stays")["gpus"], [self.uuids()[1]])
-        self.assertEqual(self.job("stays")["unshimmed"], [])
+        until("it counts", lambda: self.job("stays")["unshimmed"] == [])
         self.assertEqual(self.change("apply", [], ["0"], enabled=False).status, 409)
         self.assertEqual(self.queue_gpu(self.uuids()[1])["jobs"], [job])
 

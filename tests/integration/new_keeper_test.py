@@ -136,7 +136,7 @@ class DamagedRecordsTest(DaemonTest):
         self.assertEqual((self.dir / "count").read_text(), "ran\n")
         for pid in self.pids:
             self.assertTrue(has_ended(pid), f"process {pid} of the first run lives")
-        self.assertEqual((self.job("other")["state"], self.job("other")["pid"]), ("running", self.other))
+        self.assertEqual(self.becomes("other", "running")["pid"], self.other)
         self.assertFalse(has_ended(self.other))
 
     def test_a_job_whose_first_record_was_altered_is_not_run_again(self):

@@ -222,7 +222,7 @@ class AgainTest(QueueCase):
         self.assertIn("time limit", self.refused(self.shell("true")))
         waits = self.submit("true", time_limit_s=7.15)  # 7.2 s, minus the first job's part
         view = self.waits_for(waits, "quota")
-        self.assertRegex(view["reason_detail"], r"used (<0.0001|0.000\d+) GPU-hours .* this job 0.002; the quota allows 0.002$")
+        self.assertRegex(view["reason_detail"], r"used (<0.0001|0.00\d+) GPU-hours .* this job 0.002; the quota allows 0.002$")
         self.assertEqual(self.wait(self.submit("true", 0, time_limit_s=60))["state"], "finished", "what has no GPU takes no GPU-hours")
         self.request("PUT", f"/v1/quotas/user/{user}", {"gpu_hours": 1000})
         self.assertEqual(self.wait(waits)["state"], "finished")

@@ -255,7 +255,7 @@ class QueueTest(QueueCase):
 
     def test_the_time_limit_warns_and_then_ends_the_job(self):
         script = f"trap 'echo warned' USR1; echo began; while :; do sleep 0.02; done"
-        job = self.submit(script, time_limit_s=0.6, warn_signal="USR1", warn_before_s=0.3)
+        job = self.submit(script, time_limit_s=4, warn_signal="USR1", warn_before_s=2)
         ended = self.wait(job)
         self.assertEqual((ended["state"], ended["reason"]), ("timeout", "time_limit"))
         self.assertIn("warned", self.log(job))
@@ -606,7 +606,7 @@ class RestartTest(QueueCase):
         self.assertEqual(self.state(running), "finished")
 
     def test_a_time_limit_is_kept_while_no_daemon_lives(self):
-        job = self.submit("exec sleep 1000", time_limit_s=0.5)
+        job = self.submit("exec sleep 1000", time_limit_s=5)
         pid = self.becomes(job, "running")["pid"]
         self.m.stop_daemon(signal.SIGKILL)
         until("it has been ended", lambda: not pathlib.Path(f"/proc/{pid}").exists())

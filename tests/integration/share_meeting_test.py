@@ -117,9 +117,8 @@ class TakingTurns(TurnsCase):
         one = self.meeting("one", self.NEVER_RESTS, share=True)
         self.goes_on("one")
         other = self.meeting("other", self.NEVER_RESTS, share=True)
-        self.told("share_not_yielded", one)
-        # Before it is asked again, with more time.
-        self.assertRegex(self.job(one)["reason_detail"], "did not come to rest within 200ms")
+        # It is asked again later, with more time.
+        self.assertRegex(self.told("share_not_yielded", one)[0]["message"], "did not come to rest within 200ms")
         self.waits_for(other, one)
         self.goes_on("one", 100)
         view = self.job(one)
@@ -280,6 +279,7 @@ class Together(TogetherCase):
 class SharesMemory(TurnsCase):
     """Of such a job the shared memory stays, beside another job that has its turns on one of the GPUs."""
     profile, context, beside = "h200", 518, 5  # these GPUs reach each other
+    more = TurnsCase.more.replace('patience = "1s"', 'patience = "1m"')
 
     def test_it_takes_turns_and_is_suspended_and_comes_back_with_its_turn_and_its_data(self):
         pair = self.meeting("pair", program=PAIR, share=True)
@@ -297,7 +297,7 @@ class SharesMemory(TurnsCase):
             before = self.steps("pair")
             had = self.turns()[plain]
             until("the other has its turns meanwhile", lambda: self.turns()[plain] > had + 0.1)
-            self.assertEqual(self.steps("pair"), before)
+            self.assertLessEqual(self.steps("pair"), before + 2)  # that were over on the GPU, and are written down now
             answer = self.request("POST", f"/v1/jobs/{pair}/resume")
             self.assertEqual((answer.status, answer.json().get("state")), (200, "running"), answer.body)
         self.assertEqual(self.metric("gpuman_left_bytes"), 0)
@@ -331,6 +331,22 @@ class Suspended(DaemonTest, Meets):
                     self.assertTrue(set(self.gates(job).values()) <= {"open"})
                     self.ends_with_its_data(tag)
 
+    def test_on_one_gpu_as_well(self):
+        job = self.meeting("narrow", "--size", 96 * MIB, self.NEVER_RESTS, gpus=["0"], share=True)
+        self.goes_on("narrow")
+        self.suspension_fails_and_it_goes_on("narrow", job)
+        self.ends_with_its_data("narrow")
+
+
+class ComesBack(DaemonTest, Meets):
+    """With as much time to come to rest as a busy machine takes."""
+    gpus, memory, config = 2, "4GiB", '[sampling]\nrest = "20ms"\n[suspend]\npatience = "1m"\n'
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        learn_what_a_context_takes(cls.m)
+
     def leaves_and_comes_back(self, tag, job):
         for _ in range(3):
             answer = self.request("POST", f"/v1/jobs/{job}/suspend")
@@ -351,12 +367,6 @@ class Suspended(DaemonTest, Meets):
                     job = self.meeting(tag, "--size", size, gpus=gpus, share=True)
                     self.goes_on(tag)
                     self.leaves_and_comes_back(tag, job)
-
-    def test_on_one_gpu_as_well(self):
-        job = self.meeting("narrow", "--size", 96 * MIB, self.NEVER_RESTS, gpus=["0"], share=True)
-        self.goes_on("narrow")
-        self.suspension_fails_and_it_goes_on("narrow", job)
-        self.ends_with_its_data("narrow")
 
 
 class Pressure(DaemonTest, Meets):
@@ -380,6 +390,9 @@ class Pressure(DaemonTest, Meets):
                 self.request("DELETE", f"/v1/jobs/{high}")
                 self.wait(high)
 
+
+class PressureInTime(DaemonTest, Meets):
+    gpus, memory, config = Pressure.gpus, Pressure.memory, Pressure.config.replace('"500ms"', '"1m"')
 
     def test_one_that_shares_leaves_and_comes_back_when_there_is_room(self):
         job = self.meeting("leaves", "--size", 96 * MIB, share=True, priority=10)
@@ -411,6 +424,11 @@ class Preempted(QueueCase, Meets):
         self.goes_on("low")
         self.end("low")
         self.assertEqual(self.wait(low)["state"], "finished", self.log(low))
+
+
+class PreemptedInTime(QueueCase, Meets):
+    profile, gpus, memory = Preempted.profile, Preempted.gpus, Preempted.memory
+    config = Preempted.config.replace('"500ms"', '"1m"')
 
     def test_one_that_shares_leaves_with_its_data(self):
         script = f"exec {sys.executable} {PROGRAM} {self.m.dir / 'stop.shares'} --size {96 * MIB}"

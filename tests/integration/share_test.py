@@ -114,11 +114,13 @@ class HostBudget(ShareCase):
 
 class TakingTurns(ShareCase):
     def test_two_that_do_not_fit_together_finish_with_their_data(self):
-        jobs = [self.busy("first"), self.busy("second")]
-        until("both have memory", lambda: len(self.gpu()["jobs"]) == 2)
-        while any(self.job(job)["state"] == "running" for job in jobs):
+        end = self.m.dir / "both"
+        jobs = [self.busy(tag, iterations=None, options=["--until", str(end)]) for tag in ("first", "second")]
+        until("they take turns", lambda: len(self.gpu()["jobs"]) == 2 and self.hand_overs() > 1, self.what_stands)
+        for _ in range(10):
             self.keeps_within_capacity()
             time.sleep(0.05)
+        end.touch()
         for job in jobs:
             self.finishes_with_its_data(job)
         self.assertGreater(self.hand_overs(), 1)
@@ -142,11 +144,15 @@ class TakingTurns(ShareCase):
         self.share(capacity="244MiB")  # a pool takes 32 MiB if there is room
         self.addCleanup(self.share, capacity="222MiB")
         moved = self.gpu()["moved_out"] if self.hand_overs() else 0
-        jobs = [self.busy(tag, "24MiB", iterations=4, options=("--api", "async")) for tag in ("streams", "in_order")]
-        until("both have memory", lambda: len(self.gpu()["jobs"]) == 2)
-        while any(self.job(job)["state"] == "running" for job in jobs):
+        end = self.m.dir / "in_order"
+        jobs = [self.busy(tag, "24MiB", iterations=None, options=["--api", "async", "--until", str(end)])
+                for tag in ("streams", "in_order")]
+        until("they take turns", lambda: len(self.gpu()["jobs"]) == 2 and self.gpu()["moved_out"] - moved >= 8 * MIB,
+              self.what_stands)
+        for _ in range(10):
             self.keeps_within_capacity()
             time.sleep(0.05)
+        end.touch()
         for job in jobs:
             self.finishes_with_its_data(job)
         self.assertGreaterEqual(self.gpu()["moved_out"] - moved, 8 * MIB)

@@ -146,7 +146,7 @@ class SuspendTest(SuspendCase):
         self.assertEqual((answer.status, answer.json()["state"]), (200, "running"), answer.body)
         pid = answer.json()["pid"]
         until("it is there", lambda: pid in self.processes_on(1))
-        self.assertNotIn(pid, self.processes_on(0))
+        until("and no longer here", lambda: pid not in self.processes_on(0))
         self.assertEqual(self.job("mover")["gpus"], [self.request("GET", "/v1/gpus/1").json()["uuid"]])
         self.finishes_with_its_data("mover")
 

@@ -283,7 +283,7 @@ class AProgramAtItsEnd(EvictCase):
         self.assert_stands(self.order(ledger, pid, True), EVICTED)
         self.assertEqual(self.tell(process), "released 0\n")
         self.assertEqual(ledger("order", pid, 0), "ok")
-        self.assertEqual(process.wait(timeout=30), 0)
+        self.assertEqual(process.wait(timeout=120), 0)
         self.assertEqual(process.stdout.read(), '"ended"\n')
 
     def start_ending(self, ledger, *words):
@@ -394,7 +394,7 @@ class AProgramWhoseWorkIsKeptShort(EvictCase):
     def ahead(self, *words):
         """A program that is far ahead of the GPU."""
         ledger, process, pid = self.paced("launches_ahead", self.STREAMS, self.EACH, *words)
-        time.sleep(0.05)  # the service thread looks each few milliseconds
+        time.sleep(0.5)  # the service thread looks each few milliseconds, and launches get marks from then on
         self.assertGreaterEqual(int(self.tell(process)), 0)
         self.until(lambda: int(self.tell(process)) >= 3)
         return ledger, process, pid

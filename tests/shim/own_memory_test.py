@@ -232,8 +232,8 @@ class SeveralDevices(OwnCase):
 
     def end_both(self, ledger, process):
         self.assertEqual(self.finish(process), {"freed": [0] * 5, "destroyed": [0, 0]})
-        ledger("reclaim")
-        self.assertEqual(self.used_on(ledger), [0, 0])
+        for uuid in (self.uuid, self.other):
+            ledger.until_given_back(uuid)
 
     def test_that_are_both_used_are_left_in_part_and_as_a_whole_and_reach_each_other_afterwards(self):
         ledger = self.serve_both()

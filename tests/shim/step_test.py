@@ -139,7 +139,7 @@ class Steps(StepCase):
             grants += 1
             self.until(lambda: (ledger("await", pid, 2), int(ledger("notifications")) > before)[1])
         self.assertLess(int(ledger("notifications")) - before, 10 + 4 * grants)
-        self.assertLess(grants, 100)
+        self.assertLess(grants, 400)  # on a busy machine a grant ends after few calls
         self.end(ledger, process, pid)
 
     def test_go_to_the_gpu_that_they_name(self):
@@ -166,10 +166,16 @@ class Steps(StepCase):
     def test_end_where_a_call_does_not_come_to_rest(self):
         for stride in (0, 1):
             with self.subTest(stride):
-                self.write_word(0)
-                ledger, process, pid = self.held_at_gate("0:wait,sync,set*9")
-                number = int(ledger("step", pid, 0, 8, stride))
-                one = self.until(lambda: [one for one in [self.of(ledger, pid)] if one["stepped"][2] > 0])[0]
+                for _ in range(20):
+                    self.write_word(0)
+                    ledger, process, pid = self.held_at_gate("0:wait,sync,set*9")
+                    number = int(ledger("step", pid, 0, 8, stride))
+                    one = self.until(lambda: [one for one in [self.of(ledger, pid)] if one["stepped"][2] > 0])[0]
+                    if one["stepped"] != [number, NOBODY_WAITED, 1]:  # else its thread came back late
+                        break
+                    self.say(process, "release")
+                    self.end(ledger, process, pid)
+                    ledger.stop()
                 self.assertEqual((one["stage"], one["stepped"]), (EVICTING, [number, 0, 1 + stride]))
                 self.assertEqual((one["rest"]["works"], one["rest"]["in_flight"]), (1, stride == 1))
                 self.say(process, "release")
@@ -206,7 +212,7 @@ class Steps(StepCase):
 
     def test_end_where_another_process_comes_to_rest(self):
         ledger, process, pid = self.held_at_gate("0:set*99999")
-        for _ in range(20):  # on a slow machine the grant may end for another reason before
+        for _ in range(200):  # on a slow machine the grant may end for another reason before
             self.write_word(0)
             other, other_pid = self.start_threads(ledger, "1:wait,sync")
             self.say(other, "go", 0)
@@ -348,7 +354,7 @@ class HoldsForNow(StepCase):
         ledger = self.sharing()
         process, pid = self.start_threads(ledger, "0:set*5")
         before = int(ledger("notifications"))
-        self.hold_for(ledger, pid, 300)
+        self.hold_for(ledger, pid, 3000)
         self.come_to_gate(ledger, process, pid, [0], 1)
         self.until(lambda: len(self.calls(process)) == 5)
         one = self.until(lambda: [one for one in [self.of(ledger, pid)] if one["stage"] == ON_GPU])[0]
@@ -361,7 +367,7 @@ class HoldsForNow(StepCase):
     def test_end_where_the_daemon_is_gone(self):
         ledger = self.sharing()
         process, pid = self.start_threads(ledger, "0:set*5")
-        self.hold_for(ledger, pid, 300)
+        self.hold_for(ledger, pid, 3000)
         ledger.process.kill()
         ledger.process.wait()
         self.say(process, "go", 0)
@@ -372,7 +378,7 @@ class HoldsForNow(StepCase):
     def test_end_while_a_step_does_not_rest(self):
         ledger = self.sharing()
         process, pid = self.start_threads(ledger, "0:wait,sync,set*3")
-        self.hold_for(ledger, pid, 500)
+        self.hold_for(ledger, pid, 5000)
         self.come_to_gate(ledger, process, pid, [0], 1)
         ended, passed = self.step(ledger, pid, 0, 9, 1)
         self.assertIn(ended, (WITHDRAWN, NOBODY_WAITED))  # the latter on a slow machine

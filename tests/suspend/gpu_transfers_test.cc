@@ -164,7 +164,7 @@ TEST_F(GpuTransfersTest, AProcessThatCannotImportGetsBothInItsOwnMemory) {
     for (unsigned i = 0; i < count; ++i) ::close(files[i]);
   } while (parts.last == 0);
   const wire::TransferReply own{wire::kReplyMagic, 0, 0, 0};
-  ASSERT_TRUE(wire::SendWith(socket.get(), &own, sizeof own, nullptr, 0, 10'000));
+  ASSERT_TRUE(wire::SendWith(socket.get(), &own, sizeof own, nullptr, 0, 60'000));
   ASSERT_TRUE(Keep(socket.get()));
   MakeEmpty(0, kEach);
   MakeEmpty(kOther, kOther + kEach);

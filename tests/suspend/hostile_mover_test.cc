@@ -89,7 +89,7 @@ TEST_F(HostileMoverTest, ManyRequestsOfOneDelayAnotherByOneAtMost) {
 }
 
 TEST_F(HostileMoverTest, TheLimitOfOneEndsItsRequestsAlone) {
-  options.request_limit = base::Millis(300);
+  options.request_limit = base::Millis(3'000);
   OfAda(std::string(kHello) + "\nexec sleep 1000");
   const auto asked = AskOf(ada);
   EXPECT_EQ(Wait(AskOf(bob)).outcome, Outcome::kDone);

@@ -145,7 +145,7 @@ class MovingTest : public CheckpointerFixture {
       std::vector<int> numbers;
       numbers.reserve(files.size());
       for (const auto& one : files) numbers.push_back(one.get());
-      ASSERT_TRUE(wire::SendWith(socket, &parts, sizeof parts, numbers.data(), parts.count, 10'000));
+      ASSERT_TRUE(wire::SendWith(socket, &parts, sizeof parts, numbers.data(), parts.count, 60'000));
       files.clear();
       parts.count = 0;
     }
@@ -182,7 +182,7 @@ class MovingTest : public CheckpointerFixture {
   }
   static void Receipt(int socket) {
     const wire::TransferReply receipt{wire::kReplyMagic, 0, 1, 0};
-    ASSERT_TRUE(wire::SendWith(socket, &receipt, sizeof receipt, nullptr, 0, 10'000));
+    ASSERT_TRUE(wire::SendWith(socket, &receipt, sizeof receipt, nullptr, 0, 60'000));
   }
   // Throws away what came back, since imported memory cannot be exported again.
   void FreeAll() {
@@ -237,7 +237,7 @@ class MovingTest : public CheckpointerFixture {
       for (unsigned i = 0; i < count; ++i) ::close(files[i]);
     } while (parts.last == 0);
     const wire::TransferReply own{wire::kReplyMagic, 0, 0, 0};
-    ASSERT_TRUE(wire::SendWith(socket, &own, sizeof own, nullptr, 0, 10'000));
+    ASSERT_TRUE(wire::SendWith(socket, &own, sizeof own, nullptr, 0, 60'000));
     ASSERT_TRUE(Keep(socket)) << "it has dropped its own";
     MakeEmpty(0, pieces);
     Offer(socket, 0, pieces);

@@ -41,16 +41,16 @@ class ProcessMemoryTest : public GpusTest {
     EXPECT_TRUE(file);
     const int number = file->get();
     const wire::TransferParts parts{wire::kPartsMagic, 1, 1, 0, kPiece, {{0x700000000000, kPiece}}};
-    EXPECT_TRUE(wire::SendWith(ours.get(), &parts, sizeof parts, &number, 1, 10'000));
+    EXPECT_TRUE(wire::SendWith(ours.get(), &parts, sizeof parts, &number, 1, 60'000));
     for (wire::TransferReply reply{}; reply.last == 0 && reply.error == 0;) {
       int files[wire::kMaxParts];
       unsigned count = 0;
-      if (wire::ReceiveWith(ours.get(), &reply, sizeof reply, files, count, 10'000) != sizeof reply) break;
+      if (wire::ReceiveWith(ours.get(), &reply, sizeof reply, files, count, 60'000) != sizeof reply) break;
       for (unsigned i = 0; i < count; ++i) host.emplace_back(files[i]);
     }
     *piece = {};
     const wire::TransferReply receipt{wire::kReplyMagic, 0, 1, 0};
-    EXPECT_TRUE(wire::SendWith(ours.get(), &receipt, sizeof receipt, nullptr, 0, 10'000));
+    EXPECT_TRUE(wire::SendWith(ours.get(), &receipt, sizeof receipt, nullptr, 0, 60'000));
     mover.join();
     return answer;
   }
@@ -66,11 +66,11 @@ class ProcessMemoryTest : public GpusTest {
     for (wire::TransferParts parts{}; parts.last == 0;) {
       int files[wire::kMaxParts];
       unsigned count = 0;
-      if (wire::ReceiveWith(ours.get(), &parts, sizeof parts, files, count, 10'000) != sizeof parts) break;
+      if (wire::ReceiveWith(ours.get(), &parts, sizeof parts, files, count, 60'000) != sizeof parts) break;
       for (unsigned i = 0; i < count; ++i) ::close(files[i]);
     }
     const wire::TransferReply receipt{wire::kReplyMagic, 0, 1, 0};
-    EXPECT_TRUE(wire::SendWith(ours.get(), &receipt, sizeof receipt, nullptr, 0, 10'000));
+    EXPECT_TRUE(wire::SendWith(ours.get(), &receipt, sizeof receipt, nullptr, 0, 60'000));
     mover.join();
     host.clear();
     return answer;

@@ -317,7 +317,7 @@ TEST_F(UnchangedTest, OnAnotherGpuItBeginsAnew) {
   ASSERT_EQ(Await(socket.get(), parts, files, count), ssize_t{sizeof parts});
   ASSERT_EQ(parts.count, 0u);
   const wire::TransferReply own{wire::kReplyMagic, 0, 0, 0};
-  ASSERT_TRUE(wire::SendWith(socket.get(), &own, sizeof own, nullptr, 0, 10'000));
+  ASSERT_TRUE(wire::SendWith(socket.get(), &own, sizeof own, nullptr, 0, 60'000));
   ASSERT_TRUE(Keep(socket.get()));
   MakeEmpty(0, 6);
   Offer(socket.get(), 0, 6);

@@ -214,7 +214,7 @@ std::string IndicesOf(const std::vector<std::string>& uuids, const std::vector<a
 
 namespace {
 
-std::string NotificationText(const api::NotificationView& message) {
+std::string NotificationText(const api::PendingNotificationView& message) {
   std::string text = fmt::format("'{}' to {}", message.event, message.to);
   if (message.attempts > 0)
     text += fmt::format(", {} {}", message.attempts, message.attempts == 1 ? "attempt" : "attempts");

@@ -40,7 +40,7 @@ void Show(const Aggregate& figures, double unit, api::HistoryFigures& shown) {
   shown.max.push_back(number(static_cast<double>(figures.max)));
 }
 
-void Show(const Row& row, api::HistoryStates& shown) {
+void Show(const Row& row, api::HistoryStateFractions& shown) {
   const auto part = [&](std::uint32_t seconds) {
     return row.seconds > 0 ? std::optional(RoundedPart(static_cast<double>(seconds) / row.seconds))
                            : std::nullopt;

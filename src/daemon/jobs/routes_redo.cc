@@ -36,7 +36,7 @@ struct Redoing {
   std::map<base::JobId, base::JobId> numbers{};
   std::vector<jobs::Job> prepared{};
   Dispatcher::Claim claim{};
-  jobs::Pool<spec::JobSpec, jobs::JobSpecHash> specs{};  // tasks of an array have one script
+  jobs::ValueDeduplicator<spec::JobSpec, jobs::JobSpecHash> specs{};  // tasks of an array have one script
 };
 
 constexpr std::size_t kNotes = 5;

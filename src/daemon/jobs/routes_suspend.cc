@@ -46,7 +46,7 @@ Notes AlreadyOn(JobsModule& jobs, const jobs::Job& job, const std::string& uuid)
 }
 
 // The GPU that a request names; absent: it names none.
-base::Result<std::optional<std::string>> GpuNamedBy(JobsModule& jobs, const api::TargetGpuRequest& place) {
+base::Result<std::optional<std::string>> GpuNamedBy(JobsModule& jobs, const api::ResumeOrMoveRequest& place) {
   if (!place.gpu) return std::optional<std::string>{};
   GPUMAN_ASSIGN(const auto gpu, gpu::Select(jobs.core().inventory().gpus, *place.gpu));
   GPUMAN_TRY(gpu::CanBeHad(jobs.core().inventory().gpus, std::vector{gpu}));
@@ -87,7 +87,7 @@ base::Result<> Suspend(JobsModule& jobs, const Call<api::NoBody, api::JobView>& 
   return {};
 }
 
-using PlaceCall = Call<api::TargetGpuRequest, api::JobView>;
+using PlaceCall = Call<api::ResumeOrMoveRequest, api::JobView>;
 
 // The same for a job that comes to another GPU: its record names the new GPU, so that its limits hold there
 // and a new run begins there.

@@ -241,10 +241,10 @@ void Notifications::OnStored(const std::vector<jobs::OutboxRow>& rows) {
   Pump();
 }
 
-std::vector<api::NotificationView> Notifications::Of(base::JobId job) const {
-  std::vector<api::NotificationView> views;
+std::vector<api::PendingNotificationView> Notifications::Of(base::JobId job) const {
+  std::vector<api::PendingNotificationView> views;
   for (const auto* const message : outbox_.OfJob(job.value)) {
-    api::NotificationView view;
+    api::PendingNotificationView view;
     view.delivery = message->delivery;
     view.event = message->event;
     view.to = ReceiverOf(*message);

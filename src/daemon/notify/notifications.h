@@ -75,7 +75,7 @@ class Notifications {
   void OnStored(const std::vector<jobs::OutboxRow>& rows);
 
   // The notifications of the job that are not delivered.
-  std::vector<api::NotificationView> Of(base::JobId job) const;
+  std::vector<api::PendingNotificationView> Of(base::JobId job) const;
   // The number of messages that wait or are being sent, and of those that were given up and are kept.
   std::size_t Pending() const { return outbox_.size() - outbox_.failed(); }
   std::size_t Failed() const { return outbox_.failed(); }

@@ -25,7 +25,7 @@ class LimitsTest(KubernetesCase):
 
     def test_a_container_is_a_job_with_its_pods_name(self):
         self.held("named", 2)
-        job = self.job_of("named", lambda job: job["memory"]["used"] >= 512 << 20)
+        job = self.job_of("named", lambda job: (job["memory"]["used"] or 0) >= 512 << 20)
         self.assertEqual((job["state"], job["memory"]["limit"]), ("running", 2 << 30))
         pod = self.node.pod("named")["metadata"]["name"]
         shown = self.node.m.run("status").stdout
@@ -39,7 +39,7 @@ class LimitsTest(KubernetesCase):
         self.node.start_together("pair", {"small": (GIB, 1, work), "large": (GIB, 3, work)})
         containers = {name: self.node.running("pair", name) for name in ("small", "large")}
         for name, limit, status in (("small", 1, OUT_OF_MEMORY), ("large", 3, 0)):
-            job = self.job_of("pair", lambda job: job["memory"]["used"] >= 256 << 20, name)
+            job = self.job_of("pair", lambda job: (job["memory"]["used"] or 0) >= 256 << 20, name)
             self.assertEqual(job["memory"]["limit"], limit << 30)
             self.assertIn(f"status {status}", self.node.said_by("pair", name).splitlines())
             self.goes_on("pair", containers[name])
@@ -58,7 +58,7 @@ class LimitsTest(KubernetesCase):
     def test_a_process_is_known_by_its_number_on_the_node(self):
         self.start("numbered", 2, "sh", "-c", "echo $$$$; exec gpuman-load --alloc 512MiB --hold 1h")
         container = self.node.running("numbered")
-        job = self.job_of("numbered", lambda job: job["memory"]["used"] >= 512 << 20)
+        job = self.job_of("numbered", lambda job: (job["memory"]["used"] or 0) >= 512 << 20)
         self.assertEqual(self.node.said_by("numbered").splitlines()[0], "1", "in the container it is the first")
         [number] = self.processes_of(job)
         self.assertIn(container["containerID"].removeprefix("containerd://"), pathlib.Path(f"/proc/{number}/cgroup").read_text())
@@ -68,7 +68,7 @@ class LimitsTest(KubernetesCase):
 
     def test_a_container_leaves_its_gpu_and_comes_back(self):
         container = self.held("away", 2)
-        job = self.job_of("away", lambda job: job["memory"]["used"] >= 512 << 20)
+        job = self.job_of("away", lambda job: (job["memory"]["used"] or 0) >= 512 << 20)
         for command, state, there in (("suspend", "suspended", 0), ("resume", "running", 1)):
             self.assertEqual(self.node.m.run(command, str(job["id"])).returncode, 0)
             self.job_of("away", lambda job, state=state: job["state"] == state)

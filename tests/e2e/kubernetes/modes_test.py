@@ -89,7 +89,7 @@ class ModesTest(KubernetesCase):
         self.split(["1g.18gb", "1g.18gb"], True)
         until("its instances are devices", lambda: len(self.node.allocatable(MIG)) == 2)
         neighbour = self.held("neighbour", 1, "256MiB", MIG)
-        job = self.job_of("neighbour", lambda job: job["memory"]["used"] >= 256 << 20)
+        job = self.job_of("neighbour", lambda job: (job["memory"]["used"] or 0) >= 256 << 20)
         self.assertEqual((job["state"], job["memory"]["limit"]), ("running", None))
         # An instance has an eighth of the GPU's memory.
         for name, size, status in (("greedy", "1GiB", OUT_OF_MEMORY), ("modest", "512MiB", 0)):
