@@ -53,7 +53,7 @@ std::string RenderPlaces(const JobAllocationTraces& job, const trace::Moment& mo
   return text.empty() ? "  nothing that was traced\n" : text + Remark(moment);
 }
 
-std::string RequestedBy(const JobAllocationTraces& job, const trace::Refusal& refusal,
+std::string RequestedBy(const JobAllocationTraces& job, const trace::RefusedAllocation& refusal,
                         const trace::NameFrame& name) {
   const auto& process = job.traces.processes[refusal.stack.process];
   return trace::PlaceTextOf(process, process.stacks[refusal.stack.stack], name);
@@ -131,7 +131,7 @@ std::string RenderAllocations(const JobAllocationTraces& job, const trace::NameF
                         base::FormatBytes(BytesOf(gpu.peak.bytes)), RenderPlaces(job, gpu.peak, name));
   }
   if (const trace::GpuTraceSummary* const gpu = LastRefused(job)) {
-    const trace::Refusal& refusal = *gpu->refusal;
+    const trace::RefusedAllocation& refusal = *gpu->refusal;
     text += fmt::format("\n{} of {} on {}, {}: {} were held; it was for\n  {}\n  held then:\n{}",
                         Paint(style, Color::kBold, "At the refusal"), base::FormatBytes({refusal.bytes}),
                         gpu_name(gpu->gpu), queue::FormatLocal(WallOf(job, refusal.then)),
@@ -148,7 +148,7 @@ api::Json AllocationsJson(const JobAllocationTraces& job, const trace::NameFrame
   for (const auto& gpu : job.gpus) {
     api::Json refused;
     if (gpu.refusal) {
-      const trace::Refusal& refusal = *gpu.refusal;
+      const trace::RefusedAllocation& refusal = *gpu.refusal;
       const auto& process = job.traces.processes[refusal.stack.process];
       refused = MomentJson(job, refusal.then, name);
       refused["asked"] = refusal.bytes;

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 constexpr std::uint64_t kMiB = 1 << 20;
-const trace::NameFrame kNoNames = [](const trace::Module&, std::uint64_t, trace::Frame&) {};
+const trace::NameFrame kNoNames = [](const trace::MappedBinary&, std::uint64_t, trace::Frame&) {};
 
 JobAllocationTraces Traced(const trace::TraceBytes& bytes) {
   JobAllocationTraces job{7, "train", {}, {}};

@@ -59,7 +59,7 @@ base::Result<int> WhyAllocations(CommandContext& session, const std::string& nam
                       "write it into a file: gpuman why JOB --allocations -o pprof > job.pb");
   GPUMAN_ASSIGN(const auto job, ReadTracesOf(session, name));
   trace::Symbols symbols;
-  const trace::NameFrame name_frame = [&symbols](const trace::Module& module, std::uint64_t address,
+  const trace::NameFrame name_frame = [&symbols](const trace::MappedBinary& module, std::uint64_t address,
                                                  trace::Frame& frame) {
     symbols.Name(module, address, frame);
   };

@@ -11,31 +11,31 @@ namespace {
 
 std::string_view FileOf(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
-bool IsOwn(const Module& module) { return FileOf(module.path) == "libgpuman.so"; }
+bool IsOwn(const MappedBinary& module) { return FileOf(module.path) == "libgpuman.so"; }
 
 bool IsOfCuda(const Frame& frame) {
   const std::string_view file = FileOf(frame.module);
   return file.starts_with("libcuda.so") || file.starts_with("libcudart") || file.starts_with("libnvidia-");
 }
 
-const Module* FindModule(const ProcessTrace& process, std::uint64_t address) {
-  const auto found = std::find_if(process.modules.begin(), process.modules.end(), [&](const Module& module) {
-    return address >= module.begin && address < module.end;
-  });
+const MappedBinary* FindModule(const ProcessTrace& process, std::uint64_t address) {
+  const auto found = std::find_if(
+      process.modules.begin(), process.modules.end(),
+      [&](const MappedBinary& module) { return address >= module.begin && address < module.end; });
   return found != process.modules.end() ? &*found : nullptr;
 }
 
 // A frame without a name, and the module that can give it one.
 struct Unnamed {
   Frame frame;
-  const Module* module = nullptr;
+  const MappedBinary* module = nullptr;
 };
 
 std::vector<Unnamed> UnnamedFramesOf(const ProcessTrace& process, const CallStack& stack) {
   std::vector<Unnamed> frames;
   for (const std::uint64_t behind : stack.native) {
     const std::uint64_t address = behind - 1;  // in the call
-    const Module* const module = FindModule(process, address);
+    const MappedBinary* const module = FindModule(process, address);
     if (module != nullptr && IsOwn(*module)) continue;
     if (module != nullptr && module->interpreter && !stack.python.empty()) break;
     Unnamed one;

@@ -19,7 +19,7 @@ struct Frame {
 };
 
 // Gives a frame what is known of an address in a module's file.
-using NameFrame = std::function<void(const Module& module, std::uint64_t address, Frame& frame)>;
+using NameFrame = std::function<void(const MappedBinary& module, std::uint64_t address, Frame& frame)>;
 
 // The innermost frame first: code down to the interpreter, then lines of Python. Where the thread was in no
 // Python, code alone. Frames of gpuman's own library are left out.

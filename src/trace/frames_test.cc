@@ -22,7 +22,7 @@ TraceBytes Modules() {
   return bytes;
 }
 
-void Name(const Module& module, std::uint64_t address, Frame& frame) {
+void Name(const MappedBinary& module, std::uint64_t address, Frame& frame) {
   if (!module.path.ends_with("libmodel.so") || address != 0x1f) return;
   frame.function = "Tensor::grow(unsigned long)";
   frame.file = "tensor.cc";
@@ -75,7 +75,7 @@ TEST(Places, AskForNoMoreNamesThanTheyShow) {
                                     .bytes);
   ASSERT_TRUE(trace);
   unsigned asked = 0;
-  const NameFrame name = [&](const Module& module, std::uint64_t address, Frame& frame) {
+  const NameFrame name = [&](const MappedBinary& module, std::uint64_t address, Frame& frame) {
     ++asked;
     Name(module, address, frame);
   };

@@ -112,7 +112,7 @@ class Reader {
 
   bool AddModule(Record& record) {
     wire::TraceModule told{};
-    Module module;
+    MappedBinary module;
     if (!record.Take(told) || !record.Take(module.build_id, told.build_id) ||
         !record.Take(module.path, told.path) || told.begin >= told.end)
       return false;

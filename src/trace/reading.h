@@ -13,7 +13,7 @@
 
 namespace gpuman::trace {
 
-struct Module {
+struct MappedBinary {
   std::uint64_t begin = 0, end = 0;  // where it was mapped
   std::uint64_t base = 0;            // what was added to the addresses of its file
   bool interpreter = false;          // it has CPython in it
@@ -59,7 +59,7 @@ struct ProcessTrace {
   std::uint32_t pid = 0;
   std::uint64_t wall = 0, monotonic = 0;  // of its begin, in nanoseconds
   std::vector<std::string> gpus;          // UUIDs
-  std::vector<Module> modules;
+  std::vector<MappedBinary> modules;
   std::vector<PythonFunction> functions;
   std::vector<CallStack> stacks;
   std::vector<TraceEvent> events;  // by time

@@ -216,7 +216,7 @@ std::vector<GpuTraceSummary> Replay(const std::vector<ProcessTrace>& processes) 
       at_peak[gpu] = PartsOf(walk.At(gpu), false);
     }
     if (its.refused == i) {
-      told[gpu].refusal = Refusal{{steps[i].process, event.stack}, event.bytes, now()};
+      told[gpu].refusal = RefusedAllocation{{steps[i].process, event.stack}, event.bytes, now()};
       at_refusal[gpu] = PartsOf(walk.At(gpu), false);
     }
   }

@@ -36,7 +36,7 @@ struct Moment {
   bool averaged = false;            // the parts are those of moments like it
 };
 
-struct Refusal {
+struct RefusedAllocation {
   StackRef stack;
   std::uint64_t bytes = 0;
   Moment then;
@@ -45,7 +45,7 @@ struct Refusal {
 struct GpuTraceSummary {
   std::string gpu;  // UUID
   Moment peak;
-  std::optional<Refusal> refusal;  // the last one
+  std::optional<RefusedAllocation> refusal;  // the last one
 };
 
 // Of each GPU that memory was allocated on or refused, the one with the highest peak first. What a process

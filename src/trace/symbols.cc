@@ -57,7 +57,7 @@ class Symbols::Impl {
       if (opened.session != nullptr) library_.end(opened.session);
   }
 
-  void Name(const Module& module, std::uint64_t address, Frame& frame) {
+  void Name(const MappedBinary& module, std::uint64_t address, Frame& frame) {
     const Opened* const open = Open(module);
     if (open == nullptr) return;
     if (const char* const name = NameOf(*open, address)) frame.function = Demangled(name);
@@ -141,7 +141,7 @@ class Symbols::Impl {
     return nullptr;
   }
 
-  const Opened* Open(const Module& module) {
+  const Opened* Open(const MappedBinary& module) {
     if (!library_.complete) return nullptr;
     const auto [place, is_new] = opened_.try_emplace({module.path, module.build_id});
     Opened& opened = place->second;
@@ -173,7 +173,7 @@ class Symbols::Impl {
 Symbols::Symbols() : impl_(std::make_unique<Impl>()) {}
 Symbols::~Symbols() = default;
 
-void Symbols::Name(const Module& module, std::uint64_t address, Frame& frame) {
+void Symbols::Name(const MappedBinary& module, std::uint64_t address, Frame& frame) {
   impl_->Name(module, address, frame);
 }
 

@@ -20,7 +20,7 @@ class Symbols {
   Symbols& operator=(const Symbols&) = delete;
 
   // As NameFrame; what is not known stays empty.
-  void Name(const Module& module, std::uint64_t address, Frame& frame);
+  void Name(const MappedBinary& module, std::uint64_t address, Frame& frame);
 
  private:
   class Impl;

@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!trace) return 0;
   const std::vector<ProcessTrace> processes{std::move(*trace)};
   const auto gpus = Replay(processes);
-  const NameFrame name = [](const Module&, std::uint64_t, Frame&) {};
+  const NameFrame name = [](const MappedBinary&, std::uint64_t, Frame&) {};
   for (const GpuTraceSummary& gpu : gpus) {
     if (!std::isfinite(gpu.peak.bytes) || gpu.peak.bytes < 0) std::abort();
     if (gpu.refusal && gpu.refusal->then.bytes > gpu.peak.bytes * 1.0001 + 1) std::abort();

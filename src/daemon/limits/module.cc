@@ -48,22 +48,23 @@ DriverLimitsModule::DriverLimitsModule(Core& core)
       tree_(CgroupTree()),
       executor_(driver::NvmlExecutor::Order::kAtOnce,
                 [&core](std::function<void()> act) { boost::asio::post(core.loop(), std::move(act)); }) {
-  if (::geteuid() != 0 || tree_.empty()) driver_ = Driver::kHasNone;  // it takes no limits of this daemon
+  if (::geteuid() != 0 || tree_.empty())
+    driver_ = DriverSupport::kHasNone;  // it takes no limits of this daemon
 }
 
 bool DriverLimitsModule::Stop() { return executor_.Stop(core_.config().sampling.call_limit); }
 
 void DriverLimitsModule::OnInventory() {
-  if (driver_ == Driver::kUnknown && !core_.inventory().driver_version.empty()) AskDriver();
+  if (driver_ == DriverSupport::kUnknown && !core_.inventory().driver_version.empty()) AskDriver();
   FollowAll();
 }
 
 void DriverLimitsModule::AskDriver() {
-  driver_ = Driver::kBeingAsked;
-  auto answer = std::make_shared<Driver>(Driver::kUnknown);
+  driver_ = DriverSupport::kBeingAsked;
+  auto answer = std::make_shared<DriverSupport>(DriverSupport::kUnknown);
   executor_.Run(
       [answer](const driver::LoadedNvml& nvml) {
-        if (nvml) *answer = (*nvml)->HasMemoryLimits() ? Driver::kHasLimits : Driver::kHasNone;
+        if (nvml) *answer = (*nvml)->HasMemoryLimits() ? DriverSupport::kHasLimits : DriverSupport::kHasNone;
       },
       [this, answer] {
         driver_ = *answer;
@@ -77,7 +78,7 @@ void DriverLimitsModule::FollowAll() {
 }
 
 void DriverLimitsModule::Follow(const jobs::Job& job) {
-  if (driver_ != Driver::kHasLimits) return;
+  if (driver_ != DriverSupport::kHasLimits) return;
   std::map<std::string, base::Bytes> limits;
   if (core_.config().limits.driver) limits = DriverLimitsOf(job, core_.inventory(), tree_);
   for (const auto& gpu : without_) limits.erase(gpu);

@@ -30,7 +30,7 @@ class DriverLimitsModule final : public Module {
   void Show(const jobs::Job& job, api::JobView& view) const override;
 
  private:
-  enum class Driver { kUnknown, kBeingAsked, kHasLimits, kHasNone };
+  enum class DriverSupport { kUnknown, kBeingAsked, kHasLimits, kHasNone };
   struct Attempt;
 
   void AskDriver();
@@ -43,7 +43,7 @@ class DriverLimitsModule final : public Module {
   Core& core_;
   const std::string tree_;  // where cgroups of version 2 begin; empty: there are none
   driver::NvmlExecutor executor_;
-  Driver driver_ = Driver::kUnknown;
+  DriverSupport driver_ = DriverSupport::kUnknown;
   DriverLimits limits_;
   std::set<std::string> without_;  // GPUs that have no such limits
   std::set<base::JobId> told_;     // jobs of which a refusal was told

@@ -140,10 +140,11 @@ inline void RaisePeak(Ledger& ledger, unsigned gpu, std::uint64_t bytes) {
   }
 }
 
-enum class LimitCheck { kLimit, kNone };
+enum class LimitEnforcement { kLimit, kNone };
 
 // The owner of the slot changes by `units` what the slot has in the account, never below zero.
-inline Outcome Change(Ledger& ledger, unsigned account, unsigned slot, std::int64_t units, LimitCheck check) {
+inline Outcome Change(Ledger& ledger, unsigned account, unsigned slot, std::int64_t units,
+                      LimitEnforcement check) {
   constexpr unsigned kTries = 100'000;  // a try fails only when another process succeeds
   if (units > INT32_MAX || units < INT32_MIN) return Outcome::kRefused;
   std::uint64_t& word = TotalWord(ledger, account);
@@ -157,7 +158,7 @@ inline Outcome Change(Ledger& ledger, unsigned account, unsigned slot, std::int6
     std::int64_t delta = units;
     if (delta < -std::int64_t{books.units()}) delta = -std::int64_t{books.units()};
     if (delta == 0) return Outcome::kDone;
-    if (delta > 0 && check == LimitCheck::kLimit &&
+    if (delta > 0 && check == LimitEnforcement::kLimit &&
         !Fits(ledger, account, std::uint64_t{total.units()} + static_cast<std::uint64_t>(delta)))
       return Outcome::kRefused;
     const auto change = static_cast<std::int32_t>(delta);
@@ -174,18 +175,18 @@ inline Outcome Change(Ledger& ledger, unsigned account, unsigned slot, std::int6
 // Takes `bytes`, rounded up to units, if the limit holds them.
 inline Outcome Reserve(Ledger& ledger, unsigned account, unsigned slot, std::uint64_t bytes) {
   if (UnitsOf(bytes) > INT32_MAX) return Outcome::kRefused;
-  return Change(ledger, account, slot, static_cast<std::int64_t>(UnitsOf(bytes)), LimitCheck::kLimit);
+  return Change(ledger, account, slot, static_cast<std::int64_t>(UnitsOf(bytes)), LimitEnforcement::kLimit);
 }
 
 // Takes `bytes` whatever the limit is, since the device has given them already.
 inline Outcome Charge(Ledger& ledger, unsigned account, unsigned slot, std::uint64_t bytes) {
   if (UnitsOf(bytes) > INT32_MAX) return Outcome::kRefused;
-  return Change(ledger, account, slot, static_cast<std::int64_t>(UnitsOf(bytes)), LimitCheck::kNone);
+  return Change(ledger, account, slot, static_cast<std::int64_t>(UnitsOf(bytes)), LimitEnforcement::kNone);
 }
 
 inline Outcome GiveBack(Ledger& ledger, unsigned account, unsigned slot, std::uint64_t bytes) {
   if (UnitsOf(bytes) > INT32_MAX) return Outcome::kRefused;
-  return Change(ledger, account, slot, -static_cast<std::int64_t>(UnitsOf(bytes)), LimitCheck::kNone);
+  return Change(ledger, account, slot, -static_cast<std::int64_t>(UnitsOf(bytes)), LimitEnforcement::kNone);
 }
 
 // Gives back all that a slot has, and frees the slot. The caller holds the slot's lock; the slot's process

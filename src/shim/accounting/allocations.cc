@@ -38,7 +38,7 @@ std::uint64_t Allocations::Join(const Allocation& allocation, bool& complete) {
   complete = true;
   for (const std::uint64_t number : touched.part) {
     if (number == 0) continue;
-    Count* const count = shared_.Insert(number);
+    GranuleUsers* const count = shared_.Insert(number);
     if (count == nullptr) {
       complete = false;
       continue;
@@ -52,9 +52,9 @@ std::uint64_t Allocations::Leave(const Allocation& allocation) {
   const Touched touched = TouchedBy(allocation);
   std::uint64_t granules = touched.whole;
   for (const std::uint64_t number : touched.part) {
-    Count* const count = shared_.Find(number);
+    GranuleUsers* const count = shared_.Find(number);
     if (count == nullptr || --count->users != 0) continue;
-    Count gone{};
+    GranuleUsers gone{};
     shared_.Take(number, gone);
     ++granules;
   }

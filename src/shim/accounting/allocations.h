@@ -57,7 +57,7 @@ class Allocations {
   }
 
  private:
-  struct Count {
+  struct GranuleUsers {
     std::uint64_t users;
   };
   // The bytes of granules that the allocation is the first to touch (Join) or the last to touch (Leave).
@@ -65,7 +65,7 @@ class Allocations {
   std::uint64_t Leave(const Allocation& allocation);
 
   HashTable<Allocation> entries_;
-  HashTable<Count> shared_;  // granules that an allocation touches in part, by number + 1
+  HashTable<GranuleUsers> shared_;  // granules that an allocation touches in part, by number + 1
   std::uint64_t managed_;
 };
 
