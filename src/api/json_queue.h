@@ -265,6 +265,22 @@ void Fields(V& v, T& x) {
   v("most", x.most);
 }
 
+template <typename V, base::json::Of<RunTimeStats> T>
+void Fields(V& v, T& x) {
+  v("runs", x.runs);
+  v("median_s", x.median);
+  v("p95_s", x.p95);
+  v("most_s", x.most);
+}
+
+template <typename V, base::json::Of<UtilizationStats> T>
+void Fields(V& v, T& x) {
+  v("runs", x.runs);
+  v("median", x.median);
+  v("p95", x.p95);
+  v("most", x.most);
+}
+
 template <typename V, base::json::Of<StatsRow> T>
 void Fields(V& v, T& x) {
   v("name", x.name);
@@ -287,6 +303,8 @@ void Fields(V& v, T& x) {
   v("energy_j", x.energy);
   v("cost", x.cost);
   v("peak", x.peak);
+  v("run_time", x.run_time);
+  v("utilization", x.utilization);
   v("fair_share", x.fair_share);
 }
 

@@ -266,6 +266,16 @@ struct PeakStats {
   std::int64_t runs = 0;  // those with a known peak
   base::Bytes median, p95, most;
 };
+// The same of how long runs took, without the time during which they were off the GPU.
+struct RunTimeStats {
+  std::int64_t runs = 0;
+  base::Millis median{}, p95{}, most{};
+};
+// The same of how busy the GPUs of runs were, in percent: of each run the mean while it was on them.
+struct UtilizationStats {
+  std::int64_t runs = 0;  // those of which it was measured
+  double median = 0, p95 = 0, most = 0;
+};
 struct StatsRow {
   std::string name;       // "": jobs without a project
   std::int64_t jobs = 0;  // jobs that ran, each once, by the result of its last run
@@ -278,10 +288,12 @@ struct StatsRow {
   // The part of gpu_byte_hours of runs with a known peak, and what they never used of that part. Null: no
   // peak is known.
   std::optional<double> gpu_byte_hours_known{}, gpu_byte_hours_unused{};
-  std::optional<double> success;          // part of the completed runs that finished, 0 to 1
-  std::optional<double> energy;           // joules; null: not measured
-  std::optional<double> cost{};           // in StatsView::currency; null: no price is set, or not known
-  std::optional<PeakStats> peak{};        // null: not known of any run
+  std::optional<double> success;           // part of the completed runs that finished, 0 to 1
+  std::optional<double> energy;            // joules; null: not measured
+  std::optional<double> cost{};            // in StatsView::currency; null: no price is set, or not known
+  std::optional<PeakStats> peak{};         // null: not known of any run
+  std::optional<RunTimeStats> run_time{};  // null: there was no run
+  std::optional<UtilizationStats> utilization{};  // null: not known of any run
   std::optional<FairShare> fair_share{};  // as of now; null: a GPU, or a name that is not in the queue
 };
 // GET /v1/stats: one row for each user, project, name, GPU or day.

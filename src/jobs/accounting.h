@@ -29,6 +29,8 @@ struct RunAccount {
   // What it would have used with the allocation that its limit refused, shortly before it failed; absent: it
   // did not fail so.
   std::optional<base::Bytes> needed{};
+  // How busy its GPUs were while it was on them, on the mean, in percent; absent: not measured.
+  std::optional<double> utilization{};
 
   double GpuSeconds() const {
     return static_cast<double>(gpus.size()) * static_cast<double>(ran.count()) / 1000;

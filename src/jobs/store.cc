@@ -103,8 +103,8 @@ class SqliteStore final : public Store {
                    "environment=excluded.environment,limits=excluded.limits,terms=excluded.terms");
       run_.emplace(db_,
                    "INSERT INTO accounting(job,user,project,gpus,memory,started_ms,ended_ms,waited_ms,ran_ms,"
-                   "gpu_seconds,gpu_byte_seconds,outcome,energy_j,name,peak,needed) "
-                   "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+                   "gpu_seconds,gpu_byte_seconds,outcome,energy_j,name,peak,needed,utilization) "
+                   "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
       trim_runs_.emplace(db_, "DELETE FROM accounting WHERE ended_ms<?");
       set_.emplace(db_, "INSERT OR REPLACE INTO setting(key,value) VALUES(?,?)");
       unset_.emplace(db_, "DELETE FROM setting WHERE key=?");
@@ -169,11 +169,10 @@ class SqliteStore final : public Store {
   Result<> SomeRuns(RunCursor& from, base::WallTime until, std::size_t most,
                     const std::function<void(const RunAccount&)>& visit) override {
     return Guarded(file_, "reading", [&]() -> Result<> {
-      SQLite::Statement query(
-          db_,
-          "SELECT job,user,project,gpus,memory,started_ms,ended_ms,waited_ms,ran_ms,"
-          "outcome,energy_j,id,name,peak,needed FROM accounting WHERE (ended_ms,id)>(?,?) AND ended_ms<? "
-          "ORDER BY ended_ms,id");
+      SQLite::Statement query(db_,
+                              "SELECT job,user,project,gpus,memory,started_ms,ended_ms,waited_ms,ran_ms,"
+                              "outcome,energy_j,id,name,peak,needed,utilization FROM accounting "
+                              "WHERE (ended_ms,id)>(?,?) AND ended_ms<? ORDER BY ended_ms,id");
       query.bind(1, static_cast<std::int64_t>(from.ended.time_since_epoch().count()));
       query.bind(2, from.after);
       query.bind(3, static_cast<std::int64_t>(until.time_since_epoch().count()));
@@ -334,6 +333,7 @@ class SqliteStore final : public Store {
       };
       BindOptional(s, 15, count(run.peak));
       BindOptional(s, 16, count(run.needed));
+      BindOptional(s, 17, run.utilization);
     });
   }
 
@@ -362,6 +362,7 @@ class SqliteStore final : public Store {
     };
     run.peak = bytes(13);
     run.needed = bytes(14);
+    if (!row.isColumnNull(15)) run.utilization = row.getColumn(15).getDouble();
     return run;
   }
 

@@ -24,7 +24,7 @@
 namespace gpuman::jobs {
 
 // The schema that this program writes; it migrates older ones and refuses newer ones.
-inline constexpr int kStoreVersion = 6;
+inline constexpr int kStoreVersion = 7;
 
 // Texts by name ("queue", "quota/user/ann"); only the part that owns a row knows its format.
 using SettingRows = std::map<std::string, std::optional<std::string>>;

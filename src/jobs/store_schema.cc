@@ -48,6 +48,8 @@ constexpr std::array<const char*, kStoreVersion> kMigrations{
        CREATE INDEX events_by_gpu ON events(gpu) WHERE gpu IS NOT NULL AND job IS NULL;)",
     // What a run needed at least that its limit refused memory.
     R"(ALTER TABLE accounting ADD COLUMN needed INTEGER;)",
+    // How busy the GPUs of a run were; of earlier runs it is not known.
+    R"(ALTER TABLE accounting ADD COLUMN utilization REAL;)",
 };
 
 }  // namespace

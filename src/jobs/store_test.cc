@@ -179,7 +179,8 @@ TEST_F(StoreTest, KeepsRunsAndSettings) {
                  base::Millis(4000),
                  "finished",
                  12.5,
-                 base::GiB(3)};
+                 base::GiB(3),
+                 62.25};
   Batch batch;
   batch.runs = {run};
   batch.settings = {{"queue", "{}"}, {"quota/user/ann", "[1]"}};
@@ -201,6 +202,7 @@ TEST_F(StoreTest, KeepsRunsAndSettings) {
   unknown.peak.reset();
   unknown.energy.reset();
   unknown.needed.reset();
+  unknown.utilization.reset();
   batch = {};
   batch.runs = {unknown};
   ASSERT_TRUE(store->Write(batch));
@@ -254,6 +256,7 @@ TEST_F(StoreTest, TakesOverADatabaseFromBeforeTheOutbox) {
     SQLite::Database db(file.string(), SQLite::OPEN_READWRITE);
     db.exec(
         R"(DROP TABLE outbox; DROP INDEX events_by_job; DROP INDEX events_by_gpu; ALTER TABLE accounting DROP COLUMN name; ALTER TABLE accounting DROP COLUMN peak; ALTER TABLE accounting DROP COLUMN needed;
+               ALTER TABLE accounting DROP COLUMN utilization;
                INSERT INTO accounting(job,user,project,gpus,memory,started_ms,ended_ms,waited_ms,ran_ms,gpu_seconds,
                                       gpu_byte_seconds,outcome) VALUES(5,'ann','','GPU-a',0,1,2,0,1,0,0,'finished');
                PRAGMA user_version=2;)");

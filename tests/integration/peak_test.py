@@ -131,6 +131,22 @@ class Peak(DaemonTest):
             notes = [note for note in self.job(job)["notes"] if "is enough" in note]
             self.assertEqual(notes, ["its limit was 3GiB on each GPU, and it used 304MiB at most: `--memory 384MiB` is enough "
                                      "for such a run"] if told else [])
+        self.assertGreater(refused, PROGRAMS, "most programs are refused memory several times")
+
+    def test_statistics_by_name_have_times_and_utilization_of_runs(self):
+        for _ in range(2):
+            job = self.start("busy", "exec " + self.load("100MiB", "--hold", "3s", "--kernel-time", "50ms"), gpus=["0"])
+            self.assertEqual(self.wait(job)["state"], "finished")
+        self.wait(self.start("quick", "exit 0", gpus=["0"]))
+        rows = {row["name"]: row for row in self.m.run_json("stats", "--by", "name")["rows"]}
+        time, busy = rows["busy"]["run_time"], rows["busy"]["utilization"]
+        self.assertEqual([time["runs"], busy["runs"]], [2, 2])
+        self.assertTrue(3 <= time["median_s"] <= time["p95_s"] == time["most_s"], time)
+        self.assertTrue(0 < busy["median"] <= busy["p95"] == busy["most"] <= 100, busy)
+        self.assertIsNone(rows["quick"]["utilization"])
+        shown = self.m.run("stats", "--by", "name").stdout
+        self.assertRegex(shown, r"(?m)^NAME +TIME MEDIAN +95% +MOST +OF RUNS +UTIL MEDIAN +95% +MOST +OF RUNS\n(.*\n)*busy +(\S+ +){3}2 ")
+        self.assertRegex(shown, r"(?m)^quick .* 1 +n/a +n/a +n/a +0$")
 
     def test_while_it_runs(self):
         job = self.start("runs", "exec " + self.load("100MiB", "--hold", "1h"), gpus=["0"])

@@ -26,6 +26,7 @@ using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
 using ::testing::Not;
 using ::testing::StartsWith;
 
@@ -523,8 +524,28 @@ TEST(Stats, HaveAColumnOfCostsWhereAPriceIsSet) {
   EXPECT_THAT(shown,
               AllOf(StartsWith("DAY "), HasSubstr("COST EUR\n"), HasSubstr("1.00kWh"), HasSubstr("12.50\n")));
   const auto csv = Gpuman(server, {"stats", "--by", "day", "-o", "csv"}).out;
-  EXPECT_THAT(csv, AllOf(StartsWith("day,jobs,"), HasSubstr(",cost,currency\n2026-11-29,"),
-                         HasSubstr(",12.5,EUR\n"), HasSubstr(",,EUR\n")));
+  EXPECT_THAT(csv, AllOf(StartsWith("day,jobs,"), HasSubstr(",cost,currency,run_median_s,"),
+                         HasSubstr(",12.5,EUR,,,,0,,,\n"), HasSubstr(",,EUR,,,,0,,,\n")));
+}
+
+TEST(Stats, ByNameTellTimesAndUtilizationOfPastRuns) {
+  const auto answer =
+      TestServer::Answer(200, R"({"by":"name","total":{},"rows":[{"name":"train","jobs":14,"runs":14,
+      "peak":{"runs":14,"median":1073741824,"p95":2147483648,"most":3221225472},
+      "run_time":{"runs":14,"median_s":3600,"p95_s":7200.5,"most_s":90000},
+      "utilization":{"runs":12,"median":62.5,"p95":91.2,"most":97}}]})");
+  const TestServer server({answer, answer});
+  const auto shown = Gpuman(server, {"stats", "--by", "name"}).out;
+  EXPECT_THAT(shown, MatchesRegex("NAME .* PEAK MEDIAN +95% +MOST +OF RUNS\ntrain .* 1GiB +2GiB +3GiB +14\n\n"
+                                  "NAME +TIME MEDIAN +95% +MOST +OF RUNS +UTIL MEDIAN +95% +MOST +OF RUNS\n"
+                                  "train +01:00:00 +02:00:00 +1-01:00:00 +14 +62% +91% +97% +12\n"));
+  for (std::size_t at = 0; at < shown.size();) {
+    const auto end = shown.find('\n', at);
+    EXPECT_LE(end - at, 100U) << shown.substr(at, end - at);
+    at = end + 1;
+  }
+  EXPECT_THAT(Gpuman(server, {"stats", "--by", "name", "-o", "csv"}).out,
+              HasSubstr(",3600,7200.5,90000,12,62.5,91.2,97\n"));
 }
 
 TEST(JobRelease, MayComeWithATime) {

@@ -101,6 +101,37 @@ Table StatsByNameTable() {
                 {"OF RUNS", Align::kRight}});
 }
 
+// How long the runs of each name took, and how busy they kept their GPUs.
+Table RunsByNameTable() {
+  return Table({{"NAME", Align::kLeft, 8},
+                {"TIME MEDIAN", Align::kRight},
+                {"95%", Align::kRight},
+                {"MOST", Align::kRight},
+                {"OF RUNS", Align::kRight},
+                {"UTIL MEDIAN", Align::kRight},
+                {"95%", Align::kRight},
+                {"MOST", Align::kRight},
+                {"OF RUNS", Align::kRight}});
+}
+
+std::vector<Cell> RunsByNameCells(const api::StatsRow& row, const std::string& name) {
+  const auto time = [&row](base::Millis api::RunTimeStats::*which) {
+    return row.run_time ? Cell(FormatClock((*row.run_time).*which)) : Cell(std::string(kUnknown));
+  };
+  const auto percent = [&row](double api::UtilizationStats::*which) {
+    return Cell(Rounded(row.utilization ? std::optional((*row.utilization).*which) : std::nullopt, "%"));
+  };
+  return {name,
+          time(&api::RunTimeStats::median),
+          time(&api::RunTimeStats::p95),
+          time(&api::RunTimeStats::most),
+          std::to_string(row.run_time ? row.run_time->runs : 0),
+          percent(&api::UtilizationStats::median),
+          percent(&api::UtilizationStats::p95),
+          percent(&api::UtilizationStats::most),
+          std::to_string(row.utilization ? row.utilization->runs : 0)};
+}
+
 std::vector<Cell> StatsByNameCells(const api::StatsRow& row, const std::string& name) {
   const auto size = [&row](base::Bytes api::PeakStats::*which) {
     return Cell(row.peak ? base::FormatBytes((*row.peak).*which) : "n/a");
@@ -481,14 +512,16 @@ void KeepUser(api::StatsView& stats, const std::string& user) {
 std::string RenderStats(const api::StatsView& stats, const TerminalStyle& style) {
   const bool by_name = stats.by == "name";
   Table table = by_name ? StatsByNameTable() : StatsTable(stats);
+  Table runs = RunsByNameTable();
   const auto add = [&](const api::StatsRow& row, const std::string& name) {
+    runs.Add(RunsByNameCells(row, name));
     auto cells = by_name ? StatsByNameCells(row, name) : StatsCells(row, name);
-    if (!by_name && stats.currency) cells.push_back(row.cost ? fmt::format("{:.2f}", *row.cost) : "n/a");
+    if (!by_name && stats.currency) cells.emplace_back(row.cost ? fmt::format("{:.2f}", *row.cost) : "n/a");
     table.Add(std::move(cells));
   };
   for (const auto& row : stats.rows) add(row, row.name.empty() ? "-" : row.name);
   if (stats.rows.size() != 1) add(stats.total, "all");
-  return table.Render(style);
+  return by_name ? fmt::format("{}\n{}", table.Render(style), runs.Render(style)) : table.Render(style);
 }
 
 std::string RenderWaste(const api::StatsView& stats, const TerminalStyle& style) {
@@ -519,24 +552,32 @@ std::string RenderStatsCsv(const api::StatsView& stats) {
       stats.by +
       ",jobs,finished,failed,cancelled,timeout,killed,running,queued,wait_mean_s,run_mean_s,gpu_hours,"
       "gpu_byte_hours,success,energy_j,fair_share_entitled,fair_share_used,fair_share_factor,runs,"
-      "peak_runs,peak_median,peak_p95,peak_most,gpu_byte_hours_known,gpu_byte_hours_unused,cost,currency\n";
+      "peak_runs,peak_median,peak_p95,peak_most,gpu_byte_hours_known,gpu_byte_hours_unused,cost,currency,"
+      "run_median_s,run_p95_s,run_most_s,utilization_runs,utilization_median,utilization_p95,"
+      "utilization_most\n";
   const auto seconds = [](base::Millis value) { return static_cast<double>(value.count()) / 1000; };
   const auto maybe = [](const std::optional<double>& value) {
     return value ? fmt::to_string(*value) : std::string();
   };
   for (const auto& row : stats.rows)
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.name,
-                        row.jobs, row.finished, row.failed, row.cancelled, row.timeout, row.killed,
-                        row.running, row.queued, seconds(row.wait_mean), seconds(row.run_mean), row.gpu_hours,
-                        row.gpu_byte_hours, maybe(row.success), maybe(row.energy),
-                        maybe(row.fair_share ? std::optional(row.fair_share->entitled) : std::nullopt),
-                        maybe(row.fair_share ? std::optional(row.fair_share->used) : std::nullopt),
-                        maybe(row.fair_share ? row.fair_share->factor : std::nullopt), row.runs,
-                        row.peak ? fmt::format("{},{},{},{}", row.peak->runs, row.peak->median.count,
-                                               row.peak->p95.count, row.peak->most.count)
-                                 : "0,,,",
-                        maybe(row.gpu_byte_hours_known), maybe(row.gpu_byte_hours_unused), maybe(row.cost),
-                        stats.currency.value_or(""));
+    text += fmt::format(
+        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.name, row.jobs,
+        row.finished, row.failed, row.cancelled, row.timeout, row.killed, row.running, row.queued,
+        seconds(row.wait_mean), seconds(row.run_mean), row.gpu_hours, row.gpu_byte_hours, maybe(row.success),
+        maybe(row.energy), maybe(row.fair_share ? std::optional(row.fair_share->entitled) : std::nullopt),
+        maybe(row.fair_share ? std::optional(row.fair_share->used) : std::nullopt),
+        maybe(row.fair_share ? row.fair_share->factor : std::nullopt), row.runs,
+        row.peak ? fmt::format("{},{},{},{}", row.peak->runs, row.peak->median.count, row.peak->p95.count,
+                               row.peak->most.count)
+                 : "0,,,",
+        maybe(row.gpu_byte_hours_known), maybe(row.gpu_byte_hours_unused), maybe(row.cost),
+        stats.currency.value_or(""),
+        row.run_time ? fmt::format("{},{},{}", seconds(row.run_time->median), seconds(row.run_time->p95),
+                                   seconds(row.run_time->most))
+                     : ",,",
+        row.utilization ? fmt::format("{},{},{},{}", row.utilization->runs, row.utilization->median,
+                                      row.utilization->p95, row.utilization->most)
+                        : "0,,,");
   return text;
 }
 

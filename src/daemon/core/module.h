@@ -72,8 +72,8 @@ class Module {
   // A keeper's record is about to be written into the job's record. The module may add its own part to the
   // job.
   virtual void OnRecorded(jobs::Job& /*job*/, const keeper::JournalRecord& /*record*/) {}
-  // A run has ended, and its account is about to be stored.
-  virtual void OnRunEnded(const jobs::Job& /*job*/, const jobs::RunAccount& /*run*/) {}
+  // A run has ended, and its account is about to be stored. The module may add its own part to it.
+  virtual void OnRunEnded(const jobs::Job& /*job*/, jobs::RunAccount& /*run*/) {}
   // Adds the module's part to the settings with which the processes of jobs are started.
   virtual void SetUpLaunch(jobs::LaunchSettings& /*settings*/) const {}
 

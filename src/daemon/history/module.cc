@@ -1,8 +1,10 @@
 #include "daemon/history/module.h"
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <chrono>
 #include <utility>
+#include <variant>
 
 #include "daemon/history/moments.h"
 #include "daemon/sharing/module.h"
@@ -69,19 +71,35 @@ void HistoryModule::OnSample(const gpu::GpuSample& sample) {
 // Once a second; the highest value of a job between two seconds is its peak, which others keep.
 void HistoryModule::AfterSamples(const std::set<std::string>& /*gpus*/) {
   const auto second = Second();
-  if (!archive_->is_recording() || second == std::exchange(jobs_recorded_, second)) return;
+  const auto since = second - std::exchange(jobs_recorded_, second);
+  if (since == 0) return;
+  const auto seconds = std::clamp<std::int64_t>(since, 1, Settings().hold);
   const auto moments = MomentsOf(core_.guard().Statuses());
   const auto waiting = sharing_.Waiting();
   for (const auto* const job : core_.jobs().Active()) {
     JobReading moment = moments.Of(job->id);
-    if (suspension_.StateOf(*job) == spec::JobState::kSuspended)
+    const bool suspended = suspension_.StateOf(*job) == spec::JobState::kSuspended;
+    if (suspended)
       moment.state = history::JobActivityState::kSuspended;
     else if (waiting.contains(job->id))
       moment.state = history::JobActivityState::kWaiting;
-    archive_->Add(KeyOf(job->id), second, ReadingOf(moment));
+    auto reading = ReadingOf(moment);
+    if (!suspended) utilization_[job->id].Add(seconds, reading[history::Metric::kUtilization]);
+    if (archive_->is_recording()) archive_->Add(KeyOf(job->id), second, reading);
   }
 }
 
-void HistoryModule::OnJobLeft(base::JobId job, UnwatchReason /*why*/) { archive_->End(KeyOf(job)); }
+void HistoryModule::OnJobLeft(base::JobId job, UnwatchReason /*why*/) {
+  archive_->End(KeyOf(job));
+  utilization_.erase(job);
+}
+
+void HistoryModule::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) {
+  if (std::holds_alternative<keeper::RunStarted>(record.body)) utilization_.erase(job.id);
+}
+
+void HistoryModule::OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) {
+  if (const auto seen = utilization_.extract(job.id)) run.utilization = seen.mapped().Mean(run.ran);
+}
 
 }  // namespace gpuman::daemon

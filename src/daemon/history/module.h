@@ -1,8 +1,9 @@
-// History as a capability of the daemon: records figures of GPUs and jobs each second, and answers questions
-// about them.
+// History as a capability of the daemon: records figures of GPUs and jobs each second, answers questions
+// about them, and tells the account of each run how busy its GPUs were.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -11,6 +12,7 @@
 #include "daemon/core/core.h"
 #include "daemon/core/module.h"
 #include "daemon/history/archive.h"
+#include "daemon/history/run_utilization.h"
 
 namespace gpuman::daemon {
 
@@ -36,6 +38,8 @@ class HistoryModule final : public Module {
   void OnSample(const gpu::GpuSample& sample) override;
   void AfterSamples(const std::set<std::string>& gpus) override;
   void OnJobLeft(base::JobId job, UnwatchReason why) override;
+  void OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) override;
+  void OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) override;
 
  private:
   ArchiveSettings Settings() const;
@@ -45,8 +49,9 @@ class HistoryModule final : public Module {
   SuspensionModule& suspension_;
   SharingModule& sharing_;
   JobsModule& jobs_;
-  std::unique_ptr<Archive> archive_;  // nullptr: before Restore
-  std::int64_t jobs_recorded_ = 0;    // the second
+  std::unique_ptr<Archive> archive_;                   // nullptr: before Restore
+  std::int64_t jobs_recorded_ = 0;                     // the second
+  std::map<base::JobId, RunUtilization> utilization_;  // of present runs
 };
 
 }  // namespace gpuman::daemon

@@ -102,7 +102,7 @@ void QueueModule::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record
   if (const auto more = MoreMemoryAfter(job, record.wall, dispatcher_->book())) job.more_memory = more;
 }
 
-void QueueModule::OnRunEnded(const jobs::Job& job, const jobs::RunAccount& run) {
+void QueueModule::OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) {
   if (const auto past = PastRunOf(run)) {
     past_runs_.Add(run.user, run.name, *past);
     if (job.spec->memory_auto) dispatcher_->ChooseMemoryAfter(job);

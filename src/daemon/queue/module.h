@@ -68,7 +68,7 @@ class QueueModule final : public Module {
   void OnJobChanged(const jobs::Job& job) override;
   void OnJobForgotten(base::JobId job) override;
   void OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) override;
-  void OnRunEnded(const jobs::Job& job, const jobs::RunAccount& run) override;
+  void OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) override;
   void AddMetrics(metrics::Snapshot& snapshot) override;
 
  private:

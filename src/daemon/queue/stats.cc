@@ -30,15 +30,18 @@ std::string_view WordOf(StatsBy by) {
 }
 
 // The least of the sorted values that so many of a hundred do not pass.
-base::Bytes Percentile(const std::vector<base::Bytes>& sorted, std::size_t of_hundred) {
+template <typename Value>
+Value Percentile(const std::vector<Value>& sorted, std::size_t of_hundred) {
   return sorted[(sorted.size() * of_hundred + 99) / 100 - 1];
 }
 
-std::optional<api::PeakStats> PeaksOf(std::vector<base::Bytes> peaks) {
-  if (peaks.empty()) return std::nullopt;
-  std::sort(peaks.begin(), peaks.end());
-  return api::PeakStats{static_cast<std::int64_t>(peaks.size()), Percentile(peaks, 50), Percentile(peaks, 95),
-                        peaks.back()};
+// nullopt: there are no values.
+template <typename Statistics, typename Value>
+std::optional<Statistics> StatisticsOf(std::vector<Value> values) {
+  if (values.empty()) return std::nullopt;
+  std::sort(values.begin(), values.end());
+  return Statistics{static_cast<std::int64_t>(values.size()), Percentile(values, 50), Percentile(values, 95),
+                    values.back()};
 }
 
 }  // namespace
@@ -93,6 +96,8 @@ void Stats::Count(Sums& sums, const jobs::RunAccount& run, double part) {
   sums.waited_ms += static_cast<double>(run.waited.count());
   sums.ran_ms += static_cast<double>(run.ran.count());
   if (run.peak) sums.peaks.push_back(*run.peak);
+  sums.times.push_back(run.ran);
+  if (run.utilization) sums.utilizations.push_back(*run.utilization);
 }
 
 void Stats::Count(api::StatsRow& row, const std::string& outcome) {
@@ -114,7 +119,9 @@ void Stats::Count(Sums& sums, const jobs::Job& job) {
 api::StatsRow Stats::Finished(Sums sums) const {
   api::StatsRow row = sums.row;
   row.cost = energy::CostOf(prices_, row.gpu_hours, row.energy);
-  row.peak = PeaksOf(std::move(sums.peaks));
+  row.peak = StatisticsOf<api::PeakStats>(std::move(sums.peaks));
+  row.run_time = StatisticsOf<api::RunTimeStats>(std::move(sums.times));
+  row.utilization = StatisticsOf<api::UtilizationStats>(std::move(sums.utilizations));
   const auto mean = [&](double sum) {
     return base::Millis(static_cast<std::int64_t>(sum / static_cast<double>(row.runs)));
   };

@@ -41,6 +41,8 @@ class Stats {
     api::StatsRow row;
     double waited_ms = 0, ran_ms = 0;
     std::vector<base::Bytes> peaks{};
+    std::vector<base::Millis> times{};
+    std::vector<double> utilizations{};
   };
   // What is known of a job that has run.
   struct Last {

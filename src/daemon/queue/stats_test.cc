@@ -130,6 +130,37 @@ TEST(Stats, TellsWhatRunsOfANameHaveUsed) {
   EXPECT_EQ(view.total.runs, 21);
 }
 
+TEST(Stats, TellsHowLongRunsOfANameTookAndHowBusyTheirGpusWere) {
+  Stats stats(StatsBy::kName);
+  for (int i = 1; i <= 20; ++i) {
+    auto run = Took(i, "ann", "", {"GPU-a", "GPU-b"}, 60 * i, "finished");
+    run.name = "train";
+    if (i > 10) run.utilization = i;
+    stats.Add(run);
+  }
+  const auto view = stats.View();
+  ASSERT_EQ(view.rows.size(), 1U);
+  for (const auto& row : {view.rows[0], view.total}) {
+    ASSERT_TRUE(row.run_time);
+    EXPECT_EQ(row.run_time->runs, 20);
+    EXPECT_EQ(row.run_time->median, base::Millis(600'000));
+    EXPECT_EQ(row.run_time->p95, base::Millis(1'140'000));
+    EXPECT_EQ(row.run_time->most, base::Millis(1'200'000));
+    ASSERT_TRUE(row.utilization);
+    EXPECT_EQ(row.utilization->runs, 10);
+    EXPECT_EQ(row.utilization->median, 15);
+    EXPECT_EQ(row.utilization->p95, 20);
+    EXPECT_EQ(row.utilization->most, 20);
+  }
+}
+
+TEST(Stats, WhatIsNotKnownOfAnyRunIsUnknown) {
+  Stats stats(StatsBy::kName);
+  stats.Add(Took(1, "ann", "", {"GPU-a"}, 60, "finished"));
+  EXPECT_FALSE(stats.View().rows.at(0).utilization) << "unknown is no 0";
+  EXPECT_FALSE(Stats(StatsBy::kName).View().total.run_time) << "there was no run";
+}
+
 TEST(Stats, OfOneRunItIsThatOne) {
   Stats stats(StatsBy::kUser);
   auto run = Took(1, "ann", "", {"GPU-a"}, 60, "finished");

@@ -1,0 +1,19 @@
+#include "daemon/history/run_utilization.h"
+
+#include <chrono>
+
+namespace gpuman::daemon {
+
+void RunUtilization::Add(std::int64_t seconds, std::optional<std::int64_t> percent) {
+  seen_ += seconds;
+  if (!percent) return;
+  known_ += seconds;
+  sum_ += seconds * *percent;
+}
+
+std::optional<double> RunUtilization::Mean(base::Millis ran) const {
+  if (known_ == 0 || std::chrono::seconds(seen_) * 2 < ran) return std::nullopt;
+  return static_cast<double>(sum_) / static_cast<double>(known_);
+}
+
+}  // namespace gpuman::daemon
