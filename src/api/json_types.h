@@ -90,6 +90,9 @@ void Fields(V& v, T& x) {
   v("used", x.used);
   v("limit", x.limit);
   v("at", x.at);
+  v("parts", x.parts);
+  v("pools_unused", x.pools_unused);
+  v("device_free", x.device_free);
 }
 
 template <typename V, base::json::Of<RefusedAllocationView> T>

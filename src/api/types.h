@@ -67,6 +67,10 @@ struct FirstRefusedAllocationView {
   base::Bytes used;
   std::optional<base::Bytes> limit;
   base::WallTime at{};
+  // As RefusedAllocationView has them; null: not known.
+  std::optional<base::MemoryParts> parts{};
+  std::optional<base::Bytes> pools_unused{};
+  std::optional<base::Bytes> device_free{};
 };
 
 // The last allocation that was refused to a program of the job.

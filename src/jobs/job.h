@@ -90,6 +90,10 @@ struct FirstRefusal {
   base::Bytes used;
   std::optional<base::Bytes> limit;
   base::WallTime at{};
+  // As of RefusedAllocation; absent: not known.
+  std::optional<base::MemoryParts> parts{};
+  std::optional<base::Bytes> pools_unused{};
+  std::optional<base::Bytes> device_free{};
   friend bool operator==(const FirstRefusal&, const FirstRefusal&) = default;
 };
 

@@ -79,6 +79,9 @@ void Fields(V& v, T& x) {
   v("used", x.used);
   v.Option("limit", x.limit);
   v("at", x.at);
+  v.Option("parts", x.parts);
+  v.Option("pools_unused", x.pools_unused);
+  v.Option("device_free", x.device_free);
 }
 
 template <typename V, base::json::Of<RefusedAllocation> T>

@@ -51,6 +51,9 @@ Job Full() {
                                   base::GiB(1), "limit",        base::WallTime(base::Millis(8))};
   job.refusal->count = 3;
   job.refusal->first = {base::MiB(64), base::MiB(700), std::nullopt, base::WallTime(base::Millis(9))};
+  job.refusal->first->parts = base::MemoryParts{base::MiB(700), {}, {}, {}, {}, {}, {}};
+  job.refusal->first->pools_unused = base::MiB(3);
+  job.refusal->first->device_free = base::MiB(4);
   job.refusal->parts = base::MemoryParts{base::MiB(1), base::MiB(2), base::MiB(3), base::MiB(4),
                                          base::MiB(5), base::MiB(6), base::MiB(7)};
   job.refusal->pools_unused = base::MiB(1);

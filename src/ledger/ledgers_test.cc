@@ -612,6 +612,8 @@ TEST(Ledgers, ARefusalSaysWhatTheMemoryWasWhereThatIsKnown) {
   ASSERT_TRUE(told.first);
   EXPECT_EQ(told.first->asked, base::Bytes{512});
   EXPECT_EQ(told.first->parts->uncounted, base::Bytes{0});
+  EXPECT_EQ(told.first->pools_unused, base::Bytes{100});
+  EXPECT_EQ(told.first->device_free, std::nullopt);
 
   Tell(detail.at_last, 4, 1300);
   EXPECT_EQ(ledgers.RefusalsOf(kOwnedJob).at(0).last.parts, std::nullopt) << "it is of another refusal";

@@ -68,7 +68,9 @@ jobs::RefusedAllocation RefusalOf(const ledger::FirstAndLastRefusal& seen, base:
   refusal.device_free = last.device_free;
   if (!IsFirstKnown(seen)) return refusal;
   refusal.count = static_cast<std::int64_t>(CountOf(seen));
-  refusal.first = {seen.first->asked, seen.first->used, seen.first->limit, when(seen.first->at)};
+  const ledger::Refusal& first = *seen.first;
+  refusal.first = {first.asked, first.used,         first.limit,      when(first.at),
+                   first.parts, first.pools_unused, first.device_free};
   return refusal;
 }
 
@@ -112,7 +114,9 @@ api::RefusedAllocationView ViewOf(const jobs::Job& job, const jobs::RefusedAlloc
                                   Sentence(job, refusal, inventory, name)};
   view.context = refusal.context;
   view.count = refusal.count;
-  if (const auto& first = refusal.first) view.first = {first->asked, first->used, first->limit, first->at};
+  if (const auto& first = refusal.first)
+    view.first = {first->asked, first->used,         first->limit,      first->at,
+                  first->parts, first->pools_unused, first->device_free};
   view.parts = refusal.parts;
   view.pools_unused = refusal.pools_unused;
   view.device_free = refusal.device_free;

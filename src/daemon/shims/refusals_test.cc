@@ -103,6 +103,9 @@ TEST(Refusals, SayHowManyThereWereAndWhatTheMemoryWas) {
   seen.last.parts =
       base::MemoryParts{base::MiB(500), base::MiB(200), base::MiB(50), {}, base::MiB(100), {}, base::MiB(50)};
   seen.last.pools_unused = base::MiB(30);
+  seen.first->parts = base::MemoryParts{base::MiB(700), {}, {}, {}, {}, {}, {}};
+  seen.first->pools_unused = base::MiB(20);
+  seen.first->device_free = base::GiB(7);
   job.refusal = RefusalOf(seen, {}, {});
   EXPECT_EQ(job.refusal->count, 12);
   EXPECT_EQ(job.refusal->first->asked, base::MiB(64));
@@ -113,6 +116,9 @@ TEST(Refusals, SayHowManyThereWereAndWhatTheMemoryWas) {
   const auto view = ViewOf(job, *job.refusal, OneGpu());
   EXPECT_EQ(view.count, 12);
   EXPECT_EQ(view.first->used, base::MiB(700));
+  EXPECT_EQ(view.first->parts, seen.first->parts);
+  EXPECT_EQ(view.first->pools_unused, base::MiB(20));
+  EXPECT_EQ(view.first->device_free, base::GiB(7));
   EXPECT_EQ(view.parts, seen.last.parts);
   seen.last.is_context = true;
   job.refusal = RefusalOf(seen, {}, {});
