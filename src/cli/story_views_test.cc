@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <sstream>
+
 namespace gpuman::cli {
 namespace {
 
@@ -73,6 +76,67 @@ TEST(RenderStory, EndsWithWhatTheJobUsed) {
   story.used = "It used 0.41 kWh, 0.12 EUR with its GPU time.";
   EXPECT_THAT(RenderStory(story, {}),
               HasSubstr("\n\n  It used 0.41 kWh, 0.12 EUR with its GPU time.\n\nWhat to do:"));
+}
+
+// The text of a terminal of 80 columns, as lines.
+std::vector<std::string> Screen(const api::JobStory& story) {
+  std::vector<std::string> lines;
+  std::istringstream text{RenderStory(story, {.terminal = true, .width = 80})};
+  for (std::string line; std::getline(text, line);) {
+    lines.push_back(line);
+    EXPECT_LE(Width(line), 80U) << line;
+  }
+  return lines;
+}
+
+std::string Sentence(const std::string& begin, std::size_t words) {
+  std::string text = begin;
+  for (std::size_t i = 0; i < words; ++i) text += " of 123.4GiB";
+  return text;
+}
+
+TEST(RenderStory, IsOneScreenWhateverHappened) {
+  api::JobStory story = Failed();
+  story.tag = std::string(200, 'x');
+  story.because = Sentence("it was refused", 80);
+  story.story.clear();
+  for (int i = 0; i < 15; ++i)
+    story.story.push_back({base::WallTime{}, Sentence("event " + std::to_string(i), 20), 14,
+                           base::WallTime{std::chrono::hours(72)}});
+  story.left_out = 285;
+  story.left_out_after = 5;
+  story.peaks = {{"GPU-a", "0", {}, {}, base::GiB(4), {}}};
+  story.peaks.resize(33, {"GPU-a", "0", 123'456, std::string(16, 'p'), base::GiB(1),
+                          base::MemoryParts{base::MiB(999), base::MiB(998), base::MiB(997), base::MiB(996),
+                                            base::MiB(995), base::MiB(994), base::MiB(993)}});
+  story.used = "It used 123.41 kWh, 1230.12 EUR with its GPU time.";
+  story.advice = {Sentence("`gpuman job redo 1000000 --memory SIZE`", 8), Sentence("another", 8),
+                  "the last one"};
+  auto lines = Screen(story);
+  EXPECT_LE(lines.size(), 23U);
+  EXPECT_THAT(lines[0], testing::EndsWith("…' has ended: failed (memory_refused)"));
+  EXPECT_THAT(lines, testing::Contains(testing::ContainsRegex("event 0 of .*… \\(14 times, until ")));
+  EXPECT_THAT(lines, testing::Contains(testing::ContainsRegex("event 14 of .*… \\(14 times, until ")));
+  EXPECT_THAT(lines, testing::Contains(testing::ContainsRegex("… 29[0-9] more$")));
+  EXPECT_EQ(lines.back(), "  the last one");
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "What to do:"), 1);
+
+  story.because = "it was refused";
+  story.advice.resize(1);
+  lines = Screen(story);
+  EXPECT_LE(lines.size(), 23U);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "Most memory at a time:"), 1);
+  EXPECT_THAT(lines, testing::Contains(testing::StartsWith("  process 123456 pppp")));
+  EXPECT_THAT(lines, testing::Contains(testing::EndsWith("more, with --json")));
+}
+
+TEST(RenderStory, IsCutNowhereWhereThereIsRoom) {
+  api::JobStory story = Failed();
+  story.story[0].text = Sentence("submitted", 20);
+  const auto lines = Screen(story);
+  EXPECT_THAT(lines, testing::Contains(testing::EndsWith("123.4GiB")));
+  EXPECT_THAT(lines, testing::Each(Not(HasSubstr("…"))));
+  EXPECT_GT(lines.size(), 8U) << "it is wrapped";
 }
 
 TEST(RenderStory, ShowsNoControlCharacters) {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
+#include <sstream>
 
 #include "base/printable.h"
 #include "base/utf8.h"
@@ -166,6 +167,19 @@ std::string Fit(std::string_view text, std::size_t width, bool right) {
   const std::size_t taken = Width(fitted);
   const std::string blanks(width - std::min(width, taken), ' ');
   return right ? blanks + fitted : fitted + blanks;
+}
+
+std::vector<std::string> Wrapped(std::string_view text, std::size_t columns) {
+  std::vector<std::string> lines(1);
+  std::istringstream words{Printable(text)};
+  for (std::string word; words >> word;) {
+    auto& line = lines.back();
+    if (!line.empty() && Width(line) + 1 + Width(word) > columns)
+      lines.push_back(Cut(word, columns));
+    else
+      line += line.empty() ? Cut(word, columns) : " " + word;
+  }
+  return lines;
 }
 
 std::string Rounded(const std::optional<double>& value, std::string_view unit) {

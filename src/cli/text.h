@@ -42,6 +42,9 @@ std::string Cut(std::string_view text, std::size_t width);
 // Exactly `width` columns: cut, or with blanks behind it (`right`: before it).
 std::string Fit(std::string_view text, std::size_t width, bool right = false);
 
+// As many lines as the text needs, printable and broken at blanks; a longer word is cut. At least one.
+std::vector<std::string> Wrapped(std::string_view text, std::size_t columns);
+
 // The number without decimals and its unit, "45C"; kUnknown where there is none.
 std::string Rounded(const std::optional<double>& value, std::string_view unit);
 

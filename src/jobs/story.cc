@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <map>
 #include <utility>
 
 #include "base/units.h"
@@ -19,8 +21,10 @@ using base::Millis;
 using base::WallTime;
 
 constexpr Millis kSoonAfterFault{600'000};
-// A story is at most one screen: so many of the first lines, and so many of the last.
+// A longer story has so many of the first lines, and so many of the last.
 constexpr std::size_t kFirstLines = 5, kLastLines = 10;
+// Of these the last ones are told one by one.
+constexpr std::size_t kSingleLines = 6;
 constexpr std::size_t kMaxHolders = 3;
 
 constexpr std::array<std::pair<std::string_view, Cause>, 17> kCauses{{
@@ -235,17 +239,39 @@ class Writer {
     AddSubmission();
     for (auto event = since; event != facts_.events.end(); ++event) AddEvent(*event);
     if (!IsEnded(job_.state)) AddPeak(facts_.now);
+    if (lines_.size() > kFirstLines + kLastLines) MergeEarlierOnes();
     return std::move(lines_);
   }
 
  private:
-  void Add(WallTime at, std::string text) {
+  // `kind`: of the event; empty: it is none.
+  void Add(WallTime at, std::string text, const std::string& kind = {}) {
     if (!lines_.empty() && lines_.back().text == text) {
       ++lines_.back().times;
       lines_.back().last = at;
       return;
     }
     lines_.push_back({at, std::move(text), 1, at});
+    kinds_.push_back(kind);
+  }
+
+  // Of each kind of event one line, but for the last lines.
+  void MergeEarlierOnes() {
+    std::vector<StoryLine> merged;
+    std::map<std::string, std::size_t> known;  // where the line of a kind is
+    const std::size_t earlier = lines_.size() - kSingleLines;
+    for (std::size_t i = 0; i < earlier; ++i) {
+      const auto [it, fresh] = known.try_emplace(kinds_[i], merged.size());
+      if (fresh || kinds_[i].empty()) {
+        merged.push_back(std::move(lines_[i]));
+        continue;
+      }
+      merged[it->second].times += lines_[i].times;
+      merged[it->second].last = lines_[i].last;
+    }
+    std::move(lines_.begin() + static_cast<std::ptrdiff_t>(earlier), lines_.end(),
+              std::back_inserter(merged));
+    lines_ = std::move(merged);
   }
 
   void AddSubmission() {
@@ -261,7 +287,7 @@ class Writer {
     const bool ends = event.kind.starts_with("job_") && IsEndedWord(event.kind.substr(4));
     // What the peak of an earlier run was, the job does not know any more.
     if (ends && job_.ended_at && event.at >= *job_.ended_at) AddPeak(event.at);
-    Add(event.at, Sentence(event, ends));
+    Add(event.at, Sentence(event, ends), event.kind);
   }
 
   void AddStart(const Event& event) {
@@ -278,8 +304,10 @@ class Writer {
     // The event says "started as process 7; a note".
     constexpr std::string_view kStarted = "started ";
     const std::string_view how = event.message;
-    Add(event.at, fmt::format("{}{} {}", first ? "started" : "started again", where,
-                              how.starts_with(kStarted) ? how.substr(kStarted.size()) : how));
+    Add(event.at,
+        fmt::format("{}{} {}", first ? "started" : "started again", where,
+                    how.starts_with(kStarted) ? how.substr(kStarted.size()) : how),
+        event.kind);
   }
 
   void AddPeak(WallTime at) {
@@ -312,6 +340,7 @@ class Writer {
   const Job& job_;
   const StoryFacts& facts_;
   std::vector<StoryLine> lines_;
+  std::vector<std::string> kinds_;  // of the lines
 };
 
 // How commands name the job: other jobs of the queue may have the same tag.

@@ -62,7 +62,8 @@ constexpr auto WordsOf(Cause) {
 }
 constexpr std::string_view ToString(Cause cause) { return base::WordOf(WordsOf(cause), cause); }
 
-// One thing that happened, or the same thing several times in a row.
+// One thing that happened, or the same thing several times in a row; in a long story, also several things of
+// one kind, by the first of them.
 struct StoryLine {
   base::WallTime at{};
   std::string text;

@@ -329,13 +329,30 @@ TEST_F(StoryLines, AJobOutsideTheQueueWaitedForNobody) {
   EXPECT_THAT(Story().advice, ElementsAre(HasSubstr("stats"))) << "gpuman did not start it";
 }
 
-TEST_F(StoryLines, ALongStoryIsOneScreen) {
-  for (int i = 0; i < 300; ++i) Tell(110 + i / 10, "job_suspended", "the " + std::to_string(i) + "th time");
+TEST_F(StoryLines, OfALongStoryTheEarlierEventsOfAKindAreOneLine) {
+  for (int i = 0; i < 300; ++i) {
+    Tell(110 + i, "job_suspended", "the " + std::to_string(i) + "th time");
+    Tell(110 + i, "job_resumed", "the " + std::to_string(i) + "th time");
+  }
+  const JobStory story = Story();
+  ASSERT_EQ(story.lines.size(), 11u);
+  EXPECT_EQ(story.left_out, 0);
+  EXPECT_THAT(story.lines[0].text, HasSubstr("submitted"));
+  EXPECT_THAT(story.lines[1].text, HasSubstr("had waited"));
+  EXPECT_THAT(story.lines[2].text, HasSubstr("started on GPU 1"));
+  EXPECT_EQ(story.lines[3], (StoryLine{Clock(110), "suspended: the 0th time", 297, Clock(406)}));
+  EXPECT_EQ(story.lines[4], (StoryLine{Clock(110), "resumed: the 0th time", 297, Clock(406)}));
+  EXPECT_EQ(story.lines[5], (StoryLine{Clock(407), "suspended: the 297th time", 1, Clock(407)}));
+  EXPECT_THAT(story.lines.back().text, HasSubstr("299th"));
+}
+
+TEST_F(StoryLines, OfAStoryWithManyKindsOfEventsSomeLinesAreLeftOut) {
+  for (int i = 0; i < 300; ++i) Tell(110 + i / 10, "kind_" + std::to_string(i), "it happened");
   const JobStory story = Story();
   EXPECT_EQ(story.lines.size(), 15u);
   EXPECT_EQ(story.left_out, 303 - 15);
   EXPECT_EQ(story.left_out_after, 5);
-  EXPECT_THAT(story.lines.back().text, HasSubstr("299th"));
+  EXPECT_THAT(story.lines.back().text, HasSubstr("kind 299"));
   EXPECT_THAT(story.lines.front().text, HasSubstr("submitted"));
 }
 

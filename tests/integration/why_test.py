@@ -6,13 +6,17 @@ Usage: why_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tre
 
 import contextlib
 from datetime import datetime, timezone
+import fcntl
 import json
 import os
 import pathlib
+import pty
 import signal
 import sqlite3
+import struct
 import subprocess
 import sys
+import termios
 import time
 import unittest
 
@@ -292,6 +296,47 @@ class Stories(WhyCase):
         times = [line["at"] for line in self.why(job)["story"]]
         self.assertEqual(times, sorted(times))
         self.assertEqual(sum(text.startswith("failed: ended with exit status 5") for text in texts), 2, texts)
+
+
+class LongStory(WhyCase):
+    gpus, memory = 1, "1536MiB"
+
+    def on_a_terminal(self, *words):
+        """The lines that a terminal of 80 columns shows."""
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        subprocess.run([program("gpuman"), *words], env={**self.m.env, "NO_COLOR": "1", "TERM": "xterm"}, stdout=slave, check=True)
+        shown = os.read(master, 65536).decode()
+        os.close(slave)
+        os.close(master)
+        return shown.replace("\r", "").splitlines()
+
+    def test_of_a_job_on_which_much_happened_is_one_screen(self):
+        goes_on = self.m.dir / "goes_on"
+        much = self.start("much", f"if [ -e {goes_on} ]; then exec {self.load('128MiB', '--hold', '1h', '--json')}; fi; "
+                                  f"exec {self.load('1GiB', '--step', '128MiB')}", share=True, memory="512MiB")
+        self.wait(much)
+        for _ in range(3):
+            self.assertEqual(self.request("POST", f"/v1/jobs/{much}/restart").status, 200)
+            self.wait(much)
+        refused = self.why(much)
+        self.assertEqual(refused["cause"], "memory_refused")
+        self.assertLessEqual(len(self.on_a_terminal("why", str(much))), 23)
+        goes_on.touch()
+        self.assertEqual(self.request("POST", f"/v1/jobs/{much}/restart").status, 200)
+        until("it holds memory", lambda: '"alloc"' in self.log("much"))
+        for _ in range(8):
+            for order in ("suspend", "resume"):
+                self.assertEqual(self.request("POST", f"/v1/jobs/{much}/{order}").status, 200)
+        story = self.why(much)
+        self.assertLessEqual(len(story["story"]), 15)
+        self.assertTrue(any(line["times"] > 1 and line["text"].startswith("suspended") for line in story["story"]), story)
+        self.assertEqual(story["left_out"], 0, story)
+        lines = self.on_a_terminal("why", str(much))
+        self.assertLessEqual(len(lines), 23, lines)
+        for line in lines:
+            self.assertLessEqual(len(line), 80, line)
+        self.assertIn(f"job {much} 'much' is running", lines[0])
 
 
 if __name__ == "__main__":

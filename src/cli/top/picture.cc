@@ -1,7 +1,6 @@
 #include "cli/top/picture.h"
 
 #include <limits>
-#include <sstream>
 
 #include "cli/text.h"
 
@@ -84,19 +83,6 @@ std::optional<ClickTarget> Line::At(std::size_t column) const {
 
 std::optional<ClickTarget> Picture::At(std::size_t column, std::size_t row) const {
   return row < lines.size() ? lines[row].At(column) : std::nullopt;
-}
-
-std::vector<std::string> Wrapped(std::string_view text, std::size_t columns) {
-  std::vector<std::string> lines(1);
-  std::istringstream words{Printable(text)};
-  for (std::string word; words >> word;) {
-    auto& line = lines.back();
-    if (!line.empty() && Width(line) + 1 + Width(word) > columns)
-      lines.push_back(Cut(word, columns));
-    else
-      line += line.empty() ? Cut(word, columns) : " " + word;
-  }
-  return lines;
 }
 
 }  // namespace gpuman::cli::top

@@ -86,7 +86,4 @@ struct Picture {
   std::optional<ClickTarget> At(std::size_t column, std::size_t row) const;
 };
 
-// As many lines as the text needs, broken at blanks; a longer word is cut. At least one.
-std::vector<std::string> Wrapped(std::string_view text, std::size_t columns);
-
 }  // namespace gpuman::cli::top
