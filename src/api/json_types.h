@@ -244,6 +244,11 @@ void Fields(V& v, T& x) {
   });
   v("temperature_c", x.temperature_c);
   v("power_w", x.power_w);
+  v("fan_percent", x.fan_percent);
+  v("sm_clock_mhz", x.sm_clock_mhz);
+  v("memory_clock_mhz", x.memory_clock_mhz);
+  v("pcie_sent", x.pcie_sent);
+  v("pcie_received", x.pcie_received);
   v("health", x.health);
   v("processes", x.processes);
   v("split", x.split);

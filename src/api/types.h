@@ -200,6 +200,10 @@ struct GpuView {
   std::optional<int> utilization_memory;
   std::optional<int> temperature_c;
   std::optional<double> power_w;
+  // Read while somebody asks for them, one after the other, a second apart (GET /v1/status?details=1).
+  std::optional<unsigned> fan_percent{};
+  std::optional<unsigned> sm_clock_mhz{}, memory_clock_mhz{};
+  std::optional<std::uint64_t> pcie_sent{}, pcie_received{};  // bytes a second
   HealthView health;
   std::vector<ProcessView> processes;  // empty for a split GPU: its instances list them
   bool split = false;                  // no program gets it as a whole

@@ -42,6 +42,12 @@ void ReadVideo(const NvmlCalls& calls, NvmlDevice device, Details& details) {
   details.decoder_percent = BusyPercent(calls.nvmlDeviceGetDecoderUtilization, device);
 }
 
+void ReadFan(const NvmlCalls& calls, NvmlDevice device, Details& details) {
+  unsigned percent = 0;
+  details.fan_percent.reset();
+  if (CallNvml(calls.nvmlDeviceGetFanSpeed, device, &percent)) details.fan_percent = percent;
+}
+
 void ReadMemoryTemperature(const NvmlCalls& calls, NvmlDevice device, Details& details) {
   abi::nvmlFieldValue_t field{};
   field.fieldId = abi::NVML_FI_DEV_MEMORY_TEMP;
@@ -79,6 +85,7 @@ constexpr std::array<Part, DetailReader::kParts> kReadings{{
     {[](const NvmlCalls& calls, NvmlDevice device, Details& details) {
       details.memory_clock_mhz = ClockOf(calls, device, abi::NVML_CLOCK_MEM);
     }},
+    {&ReadFan},
     // 21 ms each on an H200: the driver measures for 20 ms.
     {[](const NvmlCalls& calls, NvmlDevice device, Details& details) {
        details.pcie_sent = OverPcie(calls, device, abi::NVML_PCIE_UTIL_TX_BYTES);

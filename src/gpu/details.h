@@ -15,6 +15,7 @@ struct Details {
   // Memory errors: since the driver was loaded (volatile), or in the GPU's life (aggregate).
   std::optional<std::uint64_t> corrected_volatile{}, corrected_aggregate{}, uncorrected_aggregate{};
   std::optional<std::uint64_t> correctable_remaps{};
+  std::optional<unsigned> fan_percent{};
   friend bool operator==(const Details&, const Details&) = default;
 };
 

@@ -513,6 +513,7 @@ TEST_F(SimulatedSamplerWithoutGpus, SaysSo) {
 
 TEST_F(SimulatedSampler, ReadsDetailsOnlyWhileTheyAreWanted) {
   settings_.slow_period = Millis(20);
+  machine_.shared().gpu_static[1].features |= sim::kFeatureFan;
   Sampler& sampler = Start();
   ASSERT_TRUE(reports_.Await(Of(1)));
   for (const auto& sample : reports_.samples()) EXPECT_EQ(sample.details, Details{});
@@ -521,7 +522,8 @@ TEST_F(SimulatedSampler, ReadsDetailsOnlyWhileTheyAreWanted) {
     const auto& d = s.details;
     return s.uuid == uuids_[1] && d.sm_clock_mhz && d.memory_clock_mhz && d.encoder_percent &&
            d.decoder_percent && d.memory_temperature_c && d.pcie_sent && d.pcie_received &&
-           d.corrected_volatile && d.corrected_aggregate && d.uncorrected_aggregate && d.correctable_remaps;
+           d.corrected_volatile && d.corrected_aggregate && d.uncorrected_aggregate && d.correctable_remaps &&
+           d.fan_percent == 30;
   }));
   sampler.WantDetails({});
   EXPECT_TRUE(reports_.Await([this, seen = false](const GpuSample& s) mutable {
@@ -549,7 +551,8 @@ TEST_F(SimulatedSampler, LeavesOutWhatTakesLongWhileTheGpuIsWatchedClosely) {
 
 TEST_F(SimulatedSampler, ReadsNoDetailThatTheDeviceLacks) {
   settings_.slow_period = Millis(20);
-  machine_.shared().gpu_static[0].features &= ~(sim::kFeatureMemoryTemperature | sim::kFeatureRemappedRows);
+  machine_.shared().gpu_static[0].features &=
+      ~(sim::kFeatureMemoryTemperature | sim::kFeatureRemappedRows | sim::kFeatureFan);
   Sampler& sampler = Start();
   sampler.WantDetails(std::chrono::steady_clock::now() + std::chrono::hours(1));
   std::size_t with_clock = 0;
@@ -564,6 +567,7 @@ TEST_F(SimulatedSampler, ReadsNoDetailThatTheDeviceLacks) {
     with_clock += sample.details.sm_clock_mhz ? 1 : 0;
     EXPECT_FALSE(sample.details.memory_temperature_c);
     EXPECT_FALSE(sample.details.correctable_remaps);
+    EXPECT_FALSE(sample.details.fan_percent);
   }
   EXPECT_GT(with_clock, 0u);
 }

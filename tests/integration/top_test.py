@@ -283,6 +283,11 @@ class TmuxTest(TopCase):
         self.assertRegex(rows[1], r"^ +└─ \d+ ")
         until("plots have begun", lambda: any(0x2800 < ord(c) < 0x2900 for c in screen.text()), screen.text)
 
+    def test_clocks_and_pcie_are_read_while_it_is_open(self):
+        screen = self.open()
+        figures = re.compile(r"^    FAN +n/a  SM +\d+MHz  MEM +\d+MHz  PCIE TX +\S+B/s RX +\S+B/s$")
+        until("both GPUs have them", lambda: sum(bool(figures.match(line.rstrip())) for line in screen.lines()) == 2, screen.text)
+
     def test_jobs_are_sorted_by_keys_and_titles(self):
         screen = self.open()
 

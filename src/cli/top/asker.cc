@@ -95,7 +95,8 @@ void Signal(const base::Fd& event) {
 base::Result<Snapshot> TakeSnapshot(const std::filesystem::path& socket, const AskStatus& ask,
                                     ProcessReader& reader, const api::HttpOptions& options) {
   Snapshot snapshot;
-  GPUMAN_ASSIGN(snapshot.status, api::Ask(socket, api::routes::kStatus, {}, {}, options));
+  const auto with_details = api::Query().AddFlag("details", true);
+  GPUMAN_ASSIGN(snapshot.status, api::Ask(socket, api::routes::kStatus, {{}, with_details}, {}, options));
   if (ask.share) {
     GPUMAN_ASSIGN(snapshot.share, api::Ask(socket, api::routes::kShare, {}, {}, options));
   }

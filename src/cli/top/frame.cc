@@ -81,9 +81,9 @@ std::string Summary(const State& state) {
 void AddPanels(const State& state, const Layout& layout, std::vector<Line>& lines) {
   const auto gpus = GpusShown(state);
   for (std::size_t first = 0; first < layout.panels; first += layout.panels_beside) {
-    std::vector<Line> row(1 + layout.plot_rows);
+    std::vector<Line> row(layout.PanelRows());
     for (std::size_t i = first; i < std::min(first + layout.panels_beside, layout.panels); ++i) {
-      const auto panel = GpuPanel(state, *gpus[i], layout.panel_columns, layout.plot_rows);
+      const auto panel = GpuPanel(state, *gpus[i], layout.panel_columns, layout.details, layout.plot_rows);
       for (std::size_t line = 0; line < row.size(); ++line) {
         if (i > first) row[line].Add("  ");
         row[line].Add(panel[line]);

@@ -12,7 +12,6 @@ namespace gpuman::cli::top {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -96,8 +95,29 @@ TEST(TopFrame, HasAPanelWithFiguresForEachGpu) {
   EXPECT_THAT(texts[1], StartsWith("Jobs: 2 running, 0 queued"));
   EXPECT_THAT(texts[2], AllOf(StartsWith("0   H200  healthy"), HasSubstr("70GiB/140GiB"), HasSubstr("UTIL "),
                               HasSubstr(" 42%"), HasSubstr("61C  312W")));
-  EXPECT_THAT(texts[3], AllOf(HasSubstr("mem "), HasSubstr("util "))) << "plots";
+  EXPECT_THAT(texts[3],
+              StartsWith("    FAN  n/a  SM     n/a  MEM     n/a  PCIE TX         n/a RX         n/a"));
+  EXPECT_THAT(texts[4], AllOf(HasSubstr("mem "), HasSubstr("util "))) << "plots";
   EXPECT_THAT(texts, Contains(StartsWith("1   H200  healthy")));
+}
+
+TEST(TopFrame, HasFanClocksAndPcieOfAGpuWhereThereIsRoom) {
+  auto state = TestState({80, 24});
+  auto& gpu = state.status.gpus[1];
+  gpu.fan_percent = 45;
+  gpu.sm_clock_mhz = 1980;
+  gpu.memory_clock_mhz = 2619;
+  gpu.pcie_sent = std::uint64_t{11} << 30;
+  gpu.pcie_received = 0;
+  const auto* const details = "    FAN  45%  SM 1980MHz  MEM 2619MHz  PCIE TX     11GiB/s RX        0B/s";
+  EXPECT_THAT(Texts(state), Contains(StartsWith(details)));
+  state.plots = false;
+  EXPECT_THAT(Texts(state), Contains(StartsWith(details)));
+  state.size = {60, 24};
+  EXPECT_THAT(Texts(state), Not(Contains(HasSubstr("FAN")))) << "too narrow";
+  state.plots = true;
+  state.size = {80, 16};
+  EXPECT_THAT(Texts(state), Not(Contains(HasSubstr("FAN")))) << "jobs come first";
 }
 
 TEST(TopFrame, HasPlotsBelowEachOtherAndBesideEachOther) {
@@ -105,14 +125,15 @@ TEST(TopFrame, HasPlotsBelowEachOtherAndBesideEachOther) {
     const auto state = TestState({columns, 40});
     const auto layout = LayoutOf(state);
     ASSERT_GT(layout.plot_rows, 1u);
+    ASSERT_TRUE(layout.details);
     const auto texts = Texts(state);
     const auto column = [&](std::size_t row, std::size_t from) {
       const auto at = std::min(texts[row].find("┤", from), texts[row].find("│", from));
       return std::pair(at, Width(texts[row].substr(0, at)));
     };
-    const auto memory = column(3, 0);
-    const auto utilization = column(3, memory.first + 1);
-    for (std::size_t row = 4; row < 3 + layout.plot_rows; ++row) {
+    const auto memory = column(4, 0);
+    const auto utilization = column(4, memory.first + 1);
+    for (std::size_t row = 5; row < 4 + layout.plot_rows; ++row) {
       EXPECT_EQ(column(row, 0).second, memory.second);
       EXPECT_EQ(column(row, column(row, 0).first + 1).second, utilization.second) << texts[row];
     }

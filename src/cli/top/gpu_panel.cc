@@ -97,6 +97,24 @@ Line FittingLine(const State& state, const api::GpuView& gpu, std::size_t column
   return line;
 }
 
+std::string PerSecond(const std::optional<std::uint64_t>& bytes) {
+  return bytes ? base::FormatBytes({*bytes}) + "/s" : std::string(kUnknown);
+}
+
+// What nobody needs in order to judge the GPU's state.
+Line DetailsLine(const api::GpuView& gpu) {
+  Line line;
+  const auto add = [&line](std::string_view title, const std::string& value) {
+    line.Add(title, Ink::kDim).Add(value);
+  };
+  add("    FAN ", fmt::format("{:>4}", Rounded(gpu.fan_percent, "%")));
+  add("  SM ", fmt::format("{:>7}", Rounded(gpu.sm_clock_mhz, "MHz")));
+  add("  MEM ", fmt::format("{:>7}", Rounded(gpu.memory_clock_mhz, "MHz")));
+  add("  PCIE TX ", fmt::format("{:>11}", PerSecond(gpu.pcie_sent)));
+  add(" RX ", fmt::format("{:>11}", PerSecond(gpu.pcie_received)));
+  return line;
+}
+
 // One of the two plots of a panel.
 std::vector<Line> Half(const State& state, const TimeSeries* series, std::size_t columns, std::size_t rows,
                        const std::string& title, Ink ink) {
@@ -148,9 +166,10 @@ std::vector<Line> PlotLines(std::vector<std::optional<double>> points, const Plo
   return lines;
 }
 
-std::vector<Line> GpuPanel(const State& state, const api::GpuView& gpu, std::size_t columns,
+std::vector<Line> GpuPanel(const State& state, const api::GpuView& gpu, std::size_t columns, bool details,
                            std::size_t plot_rows) {
   std::vector<Line> lines{FittingLine(state, gpu, columns)};
+  if (details) lines.push_back(DetailsLine(gpu));
   if (plot_rows > 0) {
     const auto* const series = state.samples.Gpu(gpu.uuid);
     const std::size_t half = columns / 2;

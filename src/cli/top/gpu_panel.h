@@ -1,4 +1,5 @@
-// The panel of one GPU: a line with its figures and bars, and below it plots of memory and utilization. Pure.
+// The panel of one GPU: a line with its figures and bars, one with fan, clocks and PCIe, and below them plots
+// of memory and utilization. Pure.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +11,9 @@
 
 namespace gpuman::cli::top {
 
-// 1 + `plot_rows` lines of exactly `columns` columns. In a narrow panel bars are left out first, then
-// sensors, then memory and utilization; the health is never left out.
-std::vector<Line> GpuPanel(const State& state, const api::GpuView& gpu, std::size_t columns,
+// 1 + `plot_rows` lines of exactly `columns` columns, and one more with `details`. In a narrow panel bars are
+// left out first, then sensors, then memory and utilization; the health is never left out.
+std::vector<Line> GpuPanel(const State& state, const api::GpuView& gpu, std::size_t columns, bool details,
                            std::size_t plot_rows);
 
 // The form of a plot of that size, in the signs of the screen; `top`: the value at the upper edge.

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t kPanelColumns = 74;  // of the narrowest panel beside another
 constexpr std::size_t kPanelGap = 2;
+constexpr std::size_t kDetailsColumns = 72;
 constexpr std::size_t kMaxPlotRows = 12, kMinPlotRows = 2;
 constexpr std::size_t kMaxFaults = 4;
 
@@ -57,14 +58,17 @@ void PlacePanels(const State& state, Room& room, std::size_t list, Layout& layou
   room.Take(rows + (layout.more_panels ? 1 : 0));
 }
 
+// Details and plots.
 void PlacePlots(const State& state, Room& room, std::size_t list, Layout& layout) {
   const bool has_plots = state.page == Page::kJobs || state.page == Page::kProcesses;
-  if (!state.plots || !has_plots || layout.panels == 0 || layout.more_panels) return;
+  if (!has_plots || layout.panels == 0 || layout.more_panels) return;
   const auto rows = RowsOfPanels(layout.panels, layout.panels_beside);
-  const auto each = (room.left() - std::min(room.left(), list)) / rows;
-  if (each < kMinPlotRows) return;
-  layout.plot_rows = std::min({each, kMaxPlotRows, std::max<std::size_t>(4, state.size.rows / 8)});
-  room.Take(layout.plot_rows * rows);
+  auto each = (room.left() - std::min(room.left(), list)) / rows;
+  layout.details = each > (state.plots ? kMinPlotRows : 0) && layout.panel_columns >= kDetailsColumns;
+  if (layout.details) --each;
+  if (state.plots && each >= kMinPlotRows)
+    layout.plot_rows = std::min({each, kMaxPlotRows, std::max<std::size_t>(4, state.size.rows / 8)});
+  room.Take((layout.PanelRows() - 1) * rows);
 }
 
 }  // namespace

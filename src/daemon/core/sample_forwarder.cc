@@ -13,7 +13,8 @@
 namespace gpuman::daemon {
 namespace {
 
-constexpr std::chrono::seconds kReadyAtLast{8};  // loading a driver that sleeps takes some seconds
+constexpr std::chrono::seconds kReadyAtLast{8};    // loading a driver that sleeps takes some seconds
+constexpr std::chrono::minutes kDetailsWanted{2};  // twice the period of a slow scraper
 
 }  // namespace
 
@@ -65,6 +66,8 @@ void SampleForwarder::OnSample(const gpu::GpuSample& sample) {
   if (sampled_.empty()) boost::asio::post(core_.loop(), [this] { AfterSamples(); });
   sampled_.insert(sample.uuid);
 }
+
+void SampleForwarder::WantDetails() { sampler_->WantDetails(core_.clock().Mono() + kDetailsWanted); }
 
 void SampleForwarder::AfterSamples() {
   core_.guard().Judge();

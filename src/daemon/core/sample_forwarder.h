@@ -30,6 +30,8 @@ class SampleForwarder {
 
   gpu::Sampler& sampler() { return *sampler_; }
   const gpu::Sampler& sampler() const { return *sampler_; }
+  // What is read of GPUs only while somebody wants to see it (gpu/details.h) is read for the next minutes.
+  void WantDetails();
   // The inventory without instances: only devices that have settings, health and hardware of their own.
   const gpu::Inventory& whole_gpus() const { return whole_gpus_; }
   // The driver has reported an error of a GPU.

@@ -90,6 +90,11 @@ api::GpuView GpuViewOf(const guard::GpuStatus& status, const base::ProcessTable&
   view.utilization_memory = status.sample.slow.utilization_memory;
   view.temperature_c = status.sample.slow.temperature_c;
   view.power_w = status.sample.slow.power_w;
+  view.fan_percent = status.sample.details.fan_percent;
+  view.sm_clock_mhz = status.sample.details.sm_clock_mhz;
+  view.memory_clock_mhz = status.sample.details.memory_clock_mhz;
+  view.pcie_sent = status.sample.details.pcie_sent;
+  view.pcie_received = status.sample.details.pcie_received;
   for (const auto& process : status.processes) {
     api::ProcessView row;
     row.pid = process.id.pid;

@@ -77,6 +77,24 @@ TEST(GpuView, AGpuThatWasNotSampledYetIsUnknown) {
   const auto view = View(status);
   EXPECT_EQ(view.memory, std::nullopt);
   EXPECT_EQ(view.temperature_c, std::nullopt);
+  EXPECT_EQ(view.fan_percent, std::nullopt);
+  EXPECT_EQ(view.pcie_sent, std::nullopt);
+}
+
+TEST(GpuView, HasDetailsThatWereRead) {
+  guard::GpuStatus status;
+  status.sample.taken_at = base::MonoTime(std::chrono::seconds(1));
+  status.sample.details.fan_percent = 30;
+  status.sample.details.sm_clock_mhz = 1980;
+  status.sample.details.memory_clock_mhz = 2619;
+  status.sample.details.pcie_sent = 1000;
+  status.sample.details.pcie_received = 2000;
+  const auto view = View(status);
+  EXPECT_EQ(view.fan_percent, 30u);
+  EXPECT_EQ(view.sm_clock_mhz, 1980u);
+  EXPECT_EQ(view.memory_clock_mhz, 2619u);
+  EXPECT_EQ(view.pcie_sent, 1000u);
+  EXPECT_EQ(view.pcie_received, 2000u);
 }
 
 TEST(GpuView, AnInstanceSaysWhatItIsAPartOf) {

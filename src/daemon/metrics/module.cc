@@ -13,8 +13,6 @@
 namespace gpuman::daemon {
 namespace {
 
-// Details are read for this long after the last scrape: twice a slow scraper's period.
-constexpr std::chrono::minutes kDetailsWanted{2};
 // A scraper has one connection, or a few. Further connections are not kept open.
 constexpr std::size_t kPublicConnections = 32;
 constexpr std::size_t kPublicBody = 1024;
@@ -120,7 +118,7 @@ metrics::Job MetricsModule::JobOf(const jobs::Job& job) {
 }
 
 std::string MetricsModule::Text(bool with_dcgm) {
-  core_.sampling().sampler().WantDetails(core_.clock().Mono() + kDetailsWanted);
+  core_.sampling().WantDetails();
   return scrapes_.Answer(with_dcgm, [&] { return NewText(with_dcgm); });
 }
 

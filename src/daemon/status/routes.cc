@@ -99,6 +99,7 @@ base::Result<> ShowJobs(StatusModule& module, const Call<api::NoBody, api::JobLi
 base::Result<> ShowStatus(StatusModule& module, const Call<api::NoBody, api::StatusView>& call) {
   Core& core = module.core();
   GPUMAN_ASSIGN(const auto page, PageOf(call.request()));
+  if (FlagParameter(call.request(), "details")) core.sampling().WantDetails();
   core.lists().Answer(call.exchange(), "application/json", [&module, &core, call, page](const auto& then) {
     api::StatusView status;
     status.gpus = Gpus(module).gpus;
