@@ -7,7 +7,8 @@ and cuMemCreate of multiples of 2 MiB, now and then of more than there is. With 
 at any instruction, and another takes its place. Prints a line of JSON at its end, with bounds for the most that they
 had, BYTES for each context included. `least`: what was surely there at a time; `most`: with the memory of processes
 that ended about that time, and what calls took in which a process was killed. Without kills both are the same.
-`refused`: how many calls did not get their memory, `asked`: how much the first and the last of these asked for. `parts`:
+`refused`: how many calls did not get their memory, `asked`: how much the first and the last of these asked for;
+`interrupted`: how much each call asked for in which a process was killed, so that nobody knows what became of it. `parts`:
 what a single process had when it had most. `processes`: of each one that began, its pid and the bounds of what it had at
 most. With --pool a single process takes its memory from the driver's pool, and
 says what the driver says of that.
@@ -47,6 +48,7 @@ class Shared:
         self.processes, self.file = processes, tempfile.TemporaryFile()
         self.file.truncate(mmap.PAGESIZE)
         self.page = mmap.mmap(self.file.fileno(), mmap.PAGESIZE)
+        self.interrupted = []  # of the parent
         self.word = (ctypes.c_int64 * (3 + 2 * processes)).from_buffer(self.page)
         # Of refused calls, how many there were, and what the first and the last asked for; of a single process, what it had
         # of each kind when it had most.
@@ -85,6 +87,9 @@ class Shared:
         os.waitpid(pid, 0)
         time.sleep(0.05)
         with self:
+            called = self.own[2 * number + 1]
+            if called > self.word[3 + number]:
+                self.interrupted.append(called - self.word[3 + number])
             bounds = self.bounds(pid, number)
             self.word[3 + number] = self.word[3 + self.processes + number] = 0
         return bounds
@@ -214,6 +219,7 @@ def main():
             start(number)
     plain, made = shared.parts
     print(json.dumps({"least": shared.word[0], "most": shared.word[1], "refused": shared.refused[0], "asked": shared.refused[1:],
+                      "interrupted": shared.interrupted,
                       "parts": {"allocations": plain, "virtual_memory": made, "contexts": options.context}, "processes": processes}), flush=True)
     return 0
 

@@ -21,13 +21,18 @@ PROGRAM = pathlib.Path(__file__).with_name("peak_program.py")
 PROGRAMS = int(os.environ.get("GPUMAN_PROGRAMS", "4"))
 
 
-class Peak(DaemonTest):
+class PeakCase(DaemonTest):
     gpus, memory = 1, "4GiB"
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         learn_what_a_context_takes(cls.m)
+
+    @functools.cached_property
+    def free_without_jobs(self):
+        memory = self.request("GET", "/v1/gpus/0").json()["memory"]
+        return memory["total"] - memory["reserved"]
 
     @functools.cached_property
     def context_bytes(self):
@@ -56,9 +61,28 @@ class Peak(DaemonTest):
         self.assertEqual(refusal["count"] if refusal else 0, said["refused"], (refusal, said))
         if refusal:
             self.assertEqual([refusal["first"]["asked"], refusal["asked"]], said["asked"], (refusal, said))
-            self.assertEqual(sum(refusal["parts"].values()), refusal["used"], refusal)
-            self.assertLessEqual(refusal["pools_unused"], refusal["parts"]["pools"])
+            for one in (refusal["first"], refusal):
+                self.assertEqual(sum(one["parts"].values()), one["used"], refusal)
+                self.assertLessEqual(one["pools_unused"], one["parts"]["pools"])
+                # A job that shares waited for room, and the driver is not asked then. These programs' memory is counted to
+                # the byte: what the daemon takes for uncounted is from samples, and may be gone.
+                counted = one["used"] - one["parts"]["uncounted"]
+                free = None if refusal["by"] == "sharing" else self.free_without_jobs - counted
+                self.assertEqual(one["device_free"], free, refusal)
 
+    def counts_refusals_but_for_interrupted_calls(self, ended, said):
+        """A call in which a process was killed may have been refused, and may have been written down by half."""
+        refusal, unsure = ended["refusal"], said["interrupted"]
+        if not refusal:
+            return self.assertEqual(said["refused"], 0, said)
+        self.assertIn(refusal["asked"], [said["asked"][1], *unsure], (refusal, said))
+        if not refusal["first"]:
+            return self.assertTrue(unsure, (refusal, said))
+        self.assertIn(refusal["first"]["asked"], [said["asked"][0], *unsure], (refusal, said))
+        self.assertTrue(said["refused"] <= refusal["count"] <= said["refused"] + len(unsure), (refusal, said))
+
+
+class Peak(PeakCase):
     def test_of_a_program_alone(self):
         for seed in range(PROGRAMS):
             self.is_told_whole(*self.ran(f"alone{seed}", seed, "--steps", 100))
@@ -71,10 +95,6 @@ class Peak(DaemonTest):
             self.assertLessEqual(ended["memory"]["peak"], 700 * MIB)
             refused += said["refused"]
         self.assertGreater(refused, PROGRAMS, "most programs are refused memory several times")
-
-    def test_of_one_that_shares(self):
-        for seed in range(PROGRAMS):
-            self.is_told_whole(*self.ran(f"shares{seed}", seed, "--steps", 100, share=True))
 
     def test_of_one_with_a_pool(self):
         """Near its limit, too, where it has memory aside that no program has."""
@@ -101,13 +121,32 @@ class Peak(DaemonTest):
             self.counts_refusals(ended, said)
 
     def test_where_processes_are_killed(self):
+        refused = 0
         for seed in range(PROGRAMS):
             ended, said = self.ran(f"killed{seed}", seed, "--steps", 400, "--processes", 3, "--kills", 8)
+            self.counts_refusals_but_for_interrupted_calls(ended, said)
+            refused += said["refused"]
             self.assertTrue(said["least"] <= ended["memory"]["peak"] <= said["most"], (seed, said, ended["memory"]))
             bounds = {pid: (least, most) for pid, least, most in said["processes"] if most}
             for pid, bytes_ in (peaks := self.peaks_of(ended)):
                 self.assertTrue(bounds[pid][0] <= bytes_ <= bounds[pid][1], (pid, bytes_, said))
             self.assertTrue({pid for pid, (least, _) in bounds.items() if least} <= {pid for pid, _ in peaks}, (peaks, said))
+        self.assertGreater(refused, PROGRAMS, "most programs are refused memory several times")
+
+    def test_statistics_by_name_have_times_and_utilization_of_runs(self):
+        for _ in range(2):
+            job = self.start("busy", "exec " + self.load("100MiB", "--hold", "3s", "--kernel-time", "50ms"), gpus=["0"])
+            self.assertEqual(self.wait(job)["state"], "finished")
+        self.wait(self.start("quick", "exit 0", gpus=["0"]))
+        rows = {row["name"]: row for row in self.m.run_json("stats", "--by", "name")["rows"]}
+        time, busy = rows["busy"]["run_time"], rows["busy"]["utilization"]
+        self.assertEqual([time["runs"], busy["runs"]], [2, 2])
+        self.assertTrue(3 <= time["median_s"] <= time["p95_s"] == time["most_s"], time)
+        self.assertTrue(0 < busy["median"] <= busy["p95"] == busy["most"] <= 100, busy)
+        self.assertIsNone(rows["quick"]["utilization"])
+        shown = self.m.run("stats", "--by", "name").stdout
+        self.assertRegex(shown, r"(?m)^NAME +TIME MEDIAN +95% +MOST +OF RUNS +UTIL MEDIAN +95% +MOST +OF RUNS\n(.*\n)*busy +(\S+ +){3}2 ")
+        self.assertRegex(shown, r"(?m)^quick .* 1 +n/a +n/a +n/a +0$")
 
     def test_statistics_by_name_have_the_peaks_of_runs(self):
         for size in ("100MiB", "300MiB", "200MiB"):
@@ -131,27 +170,19 @@ class Peak(DaemonTest):
             notes = [note for note in self.job(job)["notes"] if "is enough" in note]
             self.assertEqual(notes, ["its limit was 3GiB on each GPU, and it used 304MiB at most: `--memory 384MiB` is enough "
                                      "for such a run"] if told else [])
-        self.assertGreater(refused, PROGRAMS, "most programs are refused memory several times")
-
-    def test_statistics_by_name_have_times_and_utilization_of_runs(self):
-        for _ in range(2):
-            job = self.start("busy", "exec " + self.load("100MiB", "--hold", "3s", "--kernel-time", "50ms"), gpus=["0"])
-            self.assertEqual(self.wait(job)["state"], "finished")
-        self.wait(self.start("quick", "exit 0", gpus=["0"]))
-        rows = {row["name"]: row for row in self.m.run_json("stats", "--by", "name")["rows"]}
-        time, busy = rows["busy"]["run_time"], rows["busy"]["utilization"]
-        self.assertEqual([time["runs"], busy["runs"]], [2, 2])
-        self.assertTrue(3 <= time["median_s"] <= time["p95_s"] == time["most_s"], time)
-        self.assertTrue(0 < busy["median"] <= busy["p95"] == busy["most"] <= 100, busy)
-        self.assertIsNone(rows["quick"]["utilization"])
-        shown = self.m.run("stats", "--by", "name").stdout
-        self.assertRegex(shown, r"(?m)^NAME +TIME MEDIAN +95% +MOST +OF RUNS +UTIL MEDIAN +95% +MOST +OF RUNS\n(.*\n)*busy +(\S+ +){3}2 ")
-        self.assertRegex(shown, r"(?m)^quick .* 1 +n/a +n/a +n/a +0$")
 
     def test_while_it_runs(self):
         job = self.start("runs", "exec " + self.load("100MiB", "--hold", "1h"), gpus=["0"])
         until("its peak is known", lambda: self.job(job)["memory"]["peak"] == self.context_bytes + 100 * MIB,
               lambda: self.job(job)["memory"])
+
+
+class PeakOfASharingJob(PeakCase):
+    """With a GPU of its own: what moves the memory of sharing jobs has a context there for some time."""
+
+    def test_of_one_that_shares(self):
+        for seed in range(PROGRAMS):
+            self.is_told_whole(*self.ran(f"shares{seed}", seed, "--steps", 100, share=True))
 
 
 if __name__ == "__main__":
