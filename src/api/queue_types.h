@@ -266,7 +266,7 @@ struct PeakStats {
   std::int64_t runs = 0;  // those with a known peak
   base::Bytes median, p95, most;
 };
-// The same of how long runs took, without the time during which they were off the GPU.
+// The same of how long finished runs took, without the time during which they were off the GPU.
 struct RunTimeStats {
   std::int64_t runs = 0;
   base::Millis median{}, p95{}, most{};

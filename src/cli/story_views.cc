@@ -107,7 +107,9 @@ std::string MoreLines(std::size_t more) { return fmt::format("  … {} more", mo
 // them.
 Lines StoryLines(const api::JobStory& story, const TerminalStyle& style, std::size_t room) {
   const std::size_t count = story.story.size();
-  std::size_t first = story.left_out > 0 ? static_cast<std::size_t>(story.left_out_after) : count;
+  std::size_t first = story.left_out > 0
+                          ? std::min(count, static_cast<std::size_t>(std::max(0, story.left_out_after)))
+                          : count;
   std::size_t last = count - std::min(count, first);
   auto left_out = static_cast<std::size_t>(story.left_out);
   const bool fits = count + (left_out > 0 ? 1 : 0) <= room;

@@ -66,6 +66,18 @@ std::optional<std::size_t> ColumnsOf(int fd) {
   return 80;
 }
 
+// How many bytes of the text are within so many columns.
+std::size_t BytesWithin(std::string_view text, std::size_t columns) {
+  std::size_t at = 0;
+  for (std::size_t taken = 0; at < text.size();) {
+    const auto character = CharacterAt(text, at);
+    taken += character.columns;
+    if (taken > columns) break;
+    at += character.bytes;
+  }
+  return at;
+}
+
 }  // namespace
 
 TerminalStyle TerminalStyleOf(int fd) {
@@ -152,14 +164,7 @@ std::size_t Width(std::string_view text) {
 std::string Cut(std::string_view text, std::size_t width) {
   if (text.size() <= width || Width(text) <= width) return std::string(text);
   if (width == 0) return {};
-  std::size_t at = 0;
-  for (std::size_t taken = 0; at < text.size();) {
-    const auto character = CharacterAt(text, at);
-    if (taken + character.columns + 1 > width) break;
-    taken += character.columns;
-    at += character.bytes;
-  }
-  return std::string(text.substr(0, at)) + "…";
+  return std::string(text.substr(0, BytesWithin(text, width - 1))) + "…";
 }
 
 std::string Fit(std::string_view text, std::size_t width, bool right) {
@@ -173,11 +178,16 @@ std::vector<std::string> Wrapped(std::string_view text, std::size_t columns) {
   std::vector<std::string> lines(1);
   std::istringstream words{Printable(text)};
   for (std::string word; words >> word;) {
-    auto& line = lines.back();
-    if (!line.empty() && Width(line) + 1 + Width(word) > columns)
-      lines.push_back(Cut(word, columns));
-    else
-      line += line.empty() ? Cut(word, columns) : " " + word;
+    if (!lines.back().empty() && Width(lines.back()) + 1 + Width(word) > columns) lines.emplace_back();
+    if (!lines.back().empty()) lines.back() += " ";
+    // A word that is longer than a line, as a path, goes on in the next one.
+    for (std::string_view rest = word; !rest.empty();) {
+      const std::size_t bytes = std::max(BytesWithin(rest, columns - std::min(columns, Width(lines.back()))),
+                                         CharacterAt(rest, 0).bytes);
+      lines.back() += rest.substr(0, bytes);
+      rest.remove_prefix(bytes);
+      if (!rest.empty()) lines.emplace_back();
+    }
   }
   return lines;
 }

@@ -42,7 +42,8 @@ std::string Cut(std::string_view text, std::size_t width);
 // Exactly `width` columns: cut, or with blanks behind it (`right`: before it).
 std::string Fit(std::string_view text, std::size_t width, bool right = false);
 
-// As many lines as the text needs, printable and broken at blanks; a longer word is cut. At least one.
+// As many lines as the text needs, printable and broken at blanks; a word that is longer than a line is
+// broken. At least one.
 std::vector<std::string> Wrapped(std::string_view text, std::size_t columns);
 
 // The number without decimals and its unit, "45C"; kUnknown where there is none.

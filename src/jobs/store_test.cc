@@ -278,6 +278,7 @@ TEST_F(StoreTest, TakesOverADatabaseFromBeforeTheOutbox) {
   EXPECT_EQ(runs[0].name, "") << "not known of runs from before";
   EXPECT_EQ(runs[0].peak, std::nullopt);
   EXPECT_EQ(runs[0].needed, std::nullopt);
+  EXPECT_EQ(runs[0].utilization, std::nullopt);
 }
 
 TEST_F(StoreTest, KeepsMessagesUntilTheyAreErased) {

@@ -255,20 +255,35 @@ class Writer {
     kinds_.push_back(kind);
   }
 
-  // Of each kind of event one line, but for the last lines.
+  // Of each kind of event one line, but for the last lines and for the beginning of the last run.
   void MergeEarlierOnes() {
+    struct Kind {
+      std::size_t at = 0;  // where its line is
+      int others = 0;      // with other texts
+      WallTime last{};     // of these
+    };
     std::vector<StoryLine> merged;
-    std::map<std::string, std::size_t> known;  // where the line of a kind is
+    std::map<std::string, Kind> known;
     const std::size_t earlier = lines_.size() - kSingleLines;
     for (std::size_t i = 0; i < earlier; ++i) {
-      const auto [it, fresh] = known.try_emplace(kinds_[i], merged.size());
-      if (fresh || kinds_[i].empty()) {
+      const auto [it, fresh] = known.try_emplace(kinds_[i], Kind{merged.size()});
+      if (fresh || kinds_[i].empty() || i == last_start_) {
         merged.push_back(std::move(lines_[i]));
         continue;
       }
-      merged[it->second].times += lines_[i].times;
-      merged[it->second].last = lines_[i].last;
+      StoryLine& line = merged[it->second.at];
+      if (line.text == lines_[i].text) {
+        line.times += lines_[i].times;
+        line.last = lines_[i].last;
+      } else {
+        it->second.others += lines_[i].times;
+        it->second.last = lines_[i].last;
+      }
     }
+    for (const auto& [name, kind] : known)
+      if (kind.others > 0)
+        merged[kind.at].text +=
+            fmt::format("; {} more of this kind until {}", kind.others, base::FormatIso8601(kind.last));
     std::move(lines_.begin() + static_cast<std::ptrdiff_t>(earlier), lines_.end(),
               std::back_inserter(merged));
     lines_ = std::move(merged);
@@ -308,6 +323,7 @@ class Writer {
         fmt::format("{}{} {}", first ? "started" : "started again", where,
                     how.starts_with(kStarted) ? how.substr(kStarted.size()) : how),
         event.kind);
+    last_start_ = lines_.size() - 1;
   }
 
   void AddPeak(WallTime at) {
@@ -341,6 +357,7 @@ class Writer {
   const StoryFacts& facts_;
   std::vector<StoryLine> lines_;
   std::vector<std::string> kinds_;  // of the lines
+  std::size_t last_start_ = 0;      // the line of the last run's beginning
 };
 
 // How commands name the job: other jobs of the queue may have the same tag.

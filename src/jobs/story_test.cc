@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace gpuman::jobs {
 namespace {
 
@@ -340,10 +342,24 @@ TEST_F(StoryLines, OfALongStoryTheEarlierEventsOfAKindAreOneLine) {
   EXPECT_THAT(story.lines[0].text, HasSubstr("submitted"));
   EXPECT_THAT(story.lines[1].text, HasSubstr("had waited"));
   EXPECT_THAT(story.lines[2].text, HasSubstr("started on GPU 1"));
-  EXPECT_EQ(story.lines[3], (StoryLine{Clock(110), "suspended: the 0th time", 297, Clock(406)}));
-  EXPECT_EQ(story.lines[4], (StoryLine{Clock(110), "resumed: the 0th time", 297, Clock(406)}));
+  const std::string more = "; 296 more of this kind until " + base::FormatIso8601(Clock(406));
+  EXPECT_EQ(story.lines[3], (StoryLine{Clock(110), "suspended: the 0th time" + more, 1, Clock(110)}));
+  EXPECT_EQ(story.lines[4], (StoryLine{Clock(110), "resumed: the 0th time" + more, 1, Clock(110)}));
   EXPECT_EQ(story.lines[5], (StoryLine{Clock(407), "suspended: the 297th time", 1, Clock(407)}));
   EXPECT_THAT(story.lines.back().text, HasSubstr("299th"));
+}
+
+TEST_F(StoryLines, TheBeginningOfTheLastRunStaysALineOfItsOwn) {
+  for (int i = 0; i < 9; ++i) Tell(110 + i, "job_restarted", "started as process " + std::to_string(7 + i));
+  for (int i = 0; i < 9; ++i) Tell(130 + i, "job_suspended", "the " + std::to_string(i) + "th time");
+  const JobStory story = Story();
+  const auto has = [&](const std::string& text) {
+    return std::any_of(story.lines.begin(), story.lines.end(),
+                       [&](const StoryLine& line) { return line.text.find(text) != std::string::npos; });
+  };
+  EXPECT_TRUE(has("process 7; 7 more of this kind until"));
+  EXPECT_TRUE(has("process 15"));
+  EXPECT_FALSE(has("process 9")) << "it is one of those more";
 }
 
 TEST_F(StoryLines, OfAStoryWithManyKindsOfEventsSomeLinesAreLeftOut) {

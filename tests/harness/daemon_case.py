@@ -102,9 +102,10 @@ class Schema:
 
     def make_checker(self, schema):
         nullable, kind, words = schema.get("nullable"), schema.get("type"), schema.get("enum")
-        types = self.TYPES.get(kind)
+        types = self.TYPES[kind] if kind else None
         choices = [self.checker(part) for part in schema.get("oneOf", [])]
         items = self.checker(schema["items"]) if kind == "array" else None
+        assert all(schema["properties"].values()), f"a property is not described: {schema['properties']}"
         properties = {name: self.checker(part) for name, part in schema["properties"].items()}
         others = schema.get("additionalProperties")
         others = self.checker(others) if others else None

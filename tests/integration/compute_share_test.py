@@ -166,9 +166,12 @@ class ComputeShareTest(ComputeShareCase):
         self.start("server", "exec " + self.load("8MiB", "--kernel-time", "1ms", "--duty", "0.2", "--hold", "1h"), gpus=["0"],
                    share=True, latency=True)
         until("it takes part", lambda: self.shared("server"))
+        end = self.m.dir / "paced"
         self.start("paced", "exec " + self.load("8MiB", "--verify", "--kernel-time", "1ms", "--json", "--step", "4MiB",
-                                                "--iterations", "6000"), gpus=["0"], share=True)
+                                                "--until", str(end)), gpus=["0"], share=True)
         until("it is held back at times", lambda: (self.shared("paced") or {}).get("longest_unit") is not None)
+        time.sleep(1)
+        end.touch()
         until("it has ended", lambda: self.m.api("GET", "/v1/jobs/paced")["ended_at"])
         self.assertEqual(self.m.api("GET", "/v1/jobs/paced")["state"], "finished")
 
@@ -230,9 +233,8 @@ class NobodyLooks(ComputeShareCase):
             turns = self.turns("a")
             done = self.m.run("resume", "a")
             self.assertEqual(done.returncode, 0, done.stderr)
-            began = time.monotonic()
             until("it has turns", lambda: self.turns("a") > turns + 0.1)
-            self.assertLess(time.monotonic() - began, 50, "it waited for the sample, that is for call_limit")
+            self.assertNotIn("gpu_unresponsive", [event["kind"] for event in self.events()], "it did not wait for the sample")
         finally:
             self.m.inject("clear")
 

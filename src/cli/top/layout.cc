@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kPanelColumns = 74;  // of the narrowest panel beside another
 constexpr std::size_t kPanelGap = 2;
-constexpr std::size_t kDetailsColumns = 72;
+constexpr std::size_t kDetailsColumns = 73;
 constexpr std::size_t kMaxPlotRows = 12, kMinPlotRows = 2;
 constexpr std::size_t kMaxFaults = 4;
 

@@ -253,7 +253,8 @@ TEST(TopLine, CutsAndPadsToColumns) {
 
 TEST(TopWrapped, BreaksAtBlanks) {
   EXPECT_THAT(Wrapped("one two three", 8), ElementsAre("one two", "three"));
-  EXPECT_THAT(Wrapped("endless", 4), ElementsAre("end…"));
+  EXPECT_THAT(Wrapped("an endless one", 4), ElementsAre("an", "endl", "ess", "one"))
+      << "a longer word is broken";
   EXPECT_THAT(Wrapped("", 4), ElementsAre(""));
 }
 

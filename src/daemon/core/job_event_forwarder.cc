@@ -99,9 +99,11 @@ void JobEventForwarder::OnRecorded(jobs::Job& job, const keeper::JournalRecord& 
 void JobEventForwarder::OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) {
   run.peak = std::max(run.peak, core_.UsageOf(job.id).peak);
   run.needed = jobs::NeededMemory(job, run.ended);
-  if (run.gpus.empty() && !job.queued) return;
-  if (job.energy_used) run.energy = static_cast<double>(*job.energy_used) / 1000;
-  if (const auto memory = MemoryOf(job, run.gpus, core_.inventory())) run.memory = *memory;
+  // A job of `gpuman run` that names no GPU is on whichever it likes: those are not known here.
+  if (!run.gpus.empty() || job.queued) {
+    if (job.energy_used) run.energy = static_cast<double>(*job.energy_used) / 1000;
+    if (const auto memory = MemoryOf(job, run.gpus, core_.inventory())) run.memory = *memory;
+  }
   for (auto* const module : core_.modules()) module->OnRunEnded(job, run);
 }
 

@@ -84,7 +84,7 @@ void HistoryModule::AfterSamples(const std::set<std::string>& /*gpus*/) {
     else if (waiting.contains(job->id))
       moment.state = history::JobActivityState::kWaiting;
     auto reading = ReadingOf(moment);
-    if (!suspended) utilization_[job->id].Add(seconds, reading[history::Metric::kUtilization]);
+    if (!suspended) utilization_[job->id].Add(second, seconds, reading[history::Metric::kUtilization]);
     if (archive_->is_recording()) archive_->Add(KeyOf(job->id), second, reading);
   }
 }
@@ -95,7 +95,8 @@ void HistoryModule::OnJobLeft(base::JobId job, UnwatchReason /*why*/) {
 }
 
 void HistoryModule::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) {
-  if (std::holds_alternative<keeper::RunStarted>(record.body)) utilization_.erase(job.id);
+  if (std::holds_alternative<keeper::RunStarted>(record.body))
+    utilization_.insert_or_assign(job.id, RunUtilization(Second() + Settings().hold));
 }
 
 void HistoryModule::OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) {

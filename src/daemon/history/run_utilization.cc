@@ -1,10 +1,13 @@
 #include "daemon/history/run_utilization.h"
 
+#include <algorithm>
 #include <chrono>
 
 namespace gpuman::daemon {
 
-void RunUtilization::Add(std::int64_t seconds, std::optional<std::int64_t> percent) {
+void RunUtilization::Add(std::int64_t now, std::int64_t seconds, std::optional<std::int64_t> percent) {
+  seconds = std::min(seconds, now - from_);
+  if (seconds <= 0) return;
   seen_ += seconds;
   if (!percent) return;
   known_ += seconds;

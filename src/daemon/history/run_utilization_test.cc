@@ -9,27 +9,38 @@ constexpr base::Millis kMinute{60'000};
 
 TEST(RunUtilization, IsTheMeanOverTheTimeInWhichItWasKnown) {
   RunUtilization utilization;
-  utilization.Add(30, 90);
-  utilization.Add(10, 50);
-  utilization.Add(20, std::nullopt);  // it waited for its turn
+  utilization.Add(30, 30, 90);
+  utilization.Add(40, 10, 50);
+  utilization.Add(60, 20, std::nullopt);  // it waited for its turn
   EXPECT_EQ(utilization.Mean(kMinute), 80);
 }
 
 TEST(RunUtilization, IsUnknownWhereNothingWasMeasured) {
   RunUtilization utilization;
   EXPECT_EQ(utilization.Mean(base::Millis{0}), std::nullopt);
-  utilization.Add(60, std::nullopt);
+  utilization.Add(60, 60, std::nullopt);
   EXPECT_EQ(utilization.Mean(kMinute), std::nullopt);
-  utilization.Add(60, 0);
+  utilization.Add(120, 60, 0);
   EXPECT_EQ(utilization.Mean(kMinute), 0) << "0 is a figure";
 }
 
 TEST(RunUtilization, IsUnknownWhereLessThanHalfOfTheRunWasSeen) {
   RunUtilization utilization;
-  utilization.Add(29, 90);
+  utilization.Add(29, 29, 90);
   EXPECT_EQ(utilization.Mean(kMinute), std::nullopt);
-  utilization.Add(1, 90);
+  utilization.Add(30, 1, 90);
   EXPECT_EQ(utilization.Mean(kMinute), 90);
+}
+
+TEST(RunUtilization, HasNothingOfTheTimeBeforeTheRun) {
+  RunUtilization utilization(/*from=*/102);
+  utilization.Add(101, 1, 0);
+  utilization.Add(102, 2, 0);
+  EXPECT_EQ(utilization.Mean(base::Millis{1200}), std::nullopt) << "it was over before the driver knew of it";
+  utilization.Add(104, 30, 100);
+  EXPECT_EQ(utilization.Mean(base::Millis{4000}), 100);
+  EXPECT_EQ(utilization.Mean(base::Millis{4100}), std::nullopt)
+      << "two seconds of it count, whatever was asked";
 }
 
 }  // namespace

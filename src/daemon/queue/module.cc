@@ -103,6 +103,7 @@ void QueueModule::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record
 }
 
 void QueueModule::OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) {
+  if (run.gpus.empty() && !job.queued) return;
   if (const auto past = PastRunOf(run)) {
     past_runs_.Add(run.user, run.name, *past);
     if (job.spec->memory_auto) dispatcher_->ChooseMemoryAfter(job);

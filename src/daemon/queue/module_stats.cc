@@ -33,15 +33,18 @@ void QueueModule::AddUp(Stats stats, base::WallTime since, base::WallTime until,
     core_.store().Read([this, adding = adding, again = weak.lock()](jobs::Store& store) mutable {
       auto read = store.SomeRuns(adding->runs_from, adding->until, kRunsAtOnce,
                                  [&](const jobs::RunAccount& run) { adding->stats.Add(run); });
-      boost::asio::post(
-          core_.loop(), [this, adding = std::move(adding), again = std::move(again), read = std::move(read)] {
-            if (*adding->gone) return;
-            if (!read) return adding->done(base::Fail(read.error()));
-            if (!adding->runs_from.done) return (*again)();
-            auto view = adding->stats.View();
-            ShowFairShares(dispatcher_->book().View(core_.clock().Mono()), core_.clock().Wall(), view);
-            adding->done(std::move(view));
-          });
+      // Of many runs this takes longer than others may wait for the loop.
+      std::optional<api::StatsView> made;
+      if (read && adding->runs_from.done) made = adding->stats.View();
+      boost::asio::post(core_.loop(), [this, adding = std::move(adding), again = std::move(again),
+                                       read = std::move(read), made = std::move(made)]() mutable {
+        if (*adding->gone) return;
+        if (!read) return adding->done(base::Fail(read.error()));
+        if (!made) return (*again)();
+        auto view = std::move(*made);
+        ShowFairShares(dispatcher_->book().View(core_.clock().Mono()), core_.clock().Wall(), view);
+        adding->done(std::move(view));
+      });
     });
   };
   core_.slices().Add(user, [this, adding, read_runs](const base::TimeSlice& turn) {

@@ -11,6 +11,7 @@ namespace gpuman::daemon {
 namespace {
 
 constexpr double kSecondsPerHour = 3600;
+constexpr std::string_view kFinished = "finished";
 constexpr std::size_t kDayLetters = 10;  // "2026-11-29"
 
 std::string_view WordOf(StatsBy by) {
@@ -29,19 +30,22 @@ std::string_view WordOf(StatsBy by) {
   return "gpu";
 }
 
-// The least of the sorted values that so many of a hundred do not pass.
+// The least of the values that so many of a hundred do not pass. Changes their order.
 template <typename Value>
-Value Percentile(const std::vector<Value>& sorted, std::size_t of_hundred) {
-  return sorted[(sorted.size() * of_hundred + 99) / 100 - 1];
+Value Percentile(std::vector<Value>& values, std::size_t of_hundred) {
+  const auto place =
+      values.begin() + static_cast<std::ptrdiff_t>((values.size() * of_hundred + 99) / 100 - 1);
+  std::nth_element(values.begin(), place, values.end());
+  return *place;
 }
 
 // nullopt: there are no values.
 template <typename Statistics, typename Value>
 std::optional<Statistics> StatisticsOf(std::vector<Value> values) {
   if (values.empty()) return std::nullopt;
-  std::sort(values.begin(), values.end());
-  return Statistics{static_cast<std::int64_t>(values.size()), Percentile(values, 50), Percentile(values, 95),
-                    values.back()};
+  const Value median = Percentile(values, 50), most_of_all = Percentile(values, 95);
+  return Statistics{static_cast<std::int64_t>(values.size()), median, most_of_all,
+                    *std::max_element(values.begin(), values.end())};
 }
 
 }  // namespace
@@ -96,13 +100,13 @@ void Stats::Count(Sums& sums, const jobs::RunAccount& run, double part) {
   sums.waited_ms += static_cast<double>(run.waited.count());
   sums.ran_ms += static_cast<double>(run.ran.count());
   if (run.peak) sums.peaks.push_back(*run.peak);
-  sums.times.push_back(run.ran);
+  if (run.outcome == kFinished) sums.times.push_back(run.ran);
   if (run.utilization) sums.utilizations.push_back(*run.utilization);
 }
 
 void Stats::Count(api::StatsRow& row, const std::string& outcome) {
   ++row.jobs;
-  row.finished += outcome == "finished";
+  row.finished += outcome == kFinished;
   row.failed += outcome == "failed";
   row.cancelled += outcome == "cancelled";
   row.timeout += outcome == "timeout";
@@ -145,11 +149,11 @@ api::StatsView Stats::View() const {
     Count(total.row, last.outcome);
     for (const auto& row : last.rows) Count(sums_of_rows[row].row, last.outcome);
   }
-  for (const auto& [name, sums] : sums_of_rows) {
-    view.rows.push_back(Finished(sums));
+  for (auto& [name, sums] : sums_of_rows) {
+    view.rows.push_back(Finished(std::move(sums)));
     view.rows.back().name = name;
   }
-  view.total = Finished(total);
+  view.total = Finished(std::move(total));
   view.total.name = "total";
   if (prices_.IsSet()) view.currency = prices_.currency;
   return view;

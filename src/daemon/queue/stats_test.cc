@@ -159,6 +159,9 @@ TEST(Stats, WhatIsNotKnownOfAnyRunIsUnknown) {
   stats.Add(Took(1, "ann", "", {"GPU-a"}, 60, "finished"));
   EXPECT_FALSE(stats.View().rows.at(0).utilization) << "unknown is no 0";
   EXPECT_FALSE(Stats(StatsBy::kName).View().total.run_time) << "there was no run";
+  Stats cut(StatsBy::kName);
+  cut.Add(Took(1, "ann", "", {"GPU-a"}, 3600, "timeout"));
+  EXPECT_FALSE(cut.View().rows.at(0).run_time) << "how long it needs is not known";
 }
 
 TEST(Stats, OfOneRunItIsThatOne) {

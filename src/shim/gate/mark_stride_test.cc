@@ -21,8 +21,9 @@ TEST(MarkStride, WorkBetweenMarksIsAPartOfThePace) {
   for (const bool is_ahead : {false, true})
     for (const std::uint64_t launch : {1'000, 2'000, 5'000, 10'000, 30'000, 100'000, 1'000'000, 20'000'000}) {
       const auto stride = Settled(launch, is_ahead);
+      const auto most = is_ahead ? kMaxMarkStride : kMaxMarkStrideNotAhead;
       EXPECT_TRUE(stride == 1 || stride * launch <= kPace / 4) << launch;
-      EXPECT_TRUE(stride == kMaxMarkStride || stride * launch >= kPace / 16) << launch;
+      EXPECT_TRUE(stride == most || stride * launch >= kPace / 16) << launch;
     }
 }
 
@@ -37,6 +38,7 @@ TEST(MarkStride, ABurstHasAMarkEach) {
   EXPECT_EQ(NextStride(16, {0, kLook, false, false}, kPace), 1u) << "before, the stream was idle";
   EXPECT_EQ(NextStride(16, {0, kLook, true, true}, kPace), 1u) << "the GPU is at one long launch";
   EXPECT_EQ(NextStride(16, {500, kLook, true, false}, kPace), 1u) << "it has just begun to run ahead";
+  EXPECT_EQ(NextStride(16, {500, kLook, false, false}, kPace), kMaxMarkStrideNotAhead) << "one may begin";
   EXPECT_EQ(StrideNow(16, kMarksAhead, /*was_ahead=*/false), 1u) << "and between two looks";
   EXPECT_EQ(StrideNow(16, kMarksAhead, /*was_ahead=*/true), 16u);
   EXPECT_EQ(StrideNow(16, kMarksAhead - 1, /*was_ahead=*/false), 16u);

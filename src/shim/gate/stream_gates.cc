@@ -136,17 +136,25 @@ std::uint32_t MarksToCome(const StreamGate& gate, std::uint32_t reached) {
 }
 
 void AdaptStride(StreamGate& gate, std::uint32_t reached, std::uint64_t time, std::uint64_t pace) {
-  const std::uint32_t to_come = MarksToCome(gate, reached);
-  const StreamLook look{reached - gate.seen, time, to_come >= kMarksAhead, wire::Load(gate.was_ahead) != 0};
+  const std::uint32_t to_come = MarksToCome(gate, reached), was_ahead = wire::Load(gate.was_ahead);
+  const StreamLook look{reached - gate.seen, time, to_come >= kMarksAhead, was_ahead != 0};
   gate.quiet = look.marks == 0 && to_come == 0 ? gate.quiet + 1 : 0;
   gate.seen = reached;
   wire::Store(gate.stride, NextStride(wire::Load(gate.stride), look, pace));
-  wire::Store(gate.was_ahead, look.is_ahead ? 1u : 0u);
+  wire::Store(gate.was_ahead, look.is_ahead ? kLooksAhead : was_ahead - (was_ahead != 0 ? 1 : 0));
+}
+
+// What was before is no part of the next look.
+void BeginLooks(StreamGates& gates, std::uint64_t now) {
+  gates.adapted_at = now;
+  for (std::uint32_t i = 0; i < wire::Load(gates.used); ++i)
+    gates.gate[i].seen = wire::Load(gates.words[i].reached);
 }
 
 void AdaptStrides(GateState& state, std::uint64_t now) {
   StreamGates& gates = state.stream_gates;
   const std::uint64_t pace = std::uint64_t{wire::Load(state.ledger->pace_us)} * 1'000;
+  if (gates.adapted_at == 0) return BeginLooks(gates, now);
   const std::uint64_t passed = now - gates.adapted_at;
   if (passed < kShortestLook) return;
   gates.adapted_at = now;
@@ -222,7 +230,11 @@ void UseStreamGates(GateState& state) {
   LetPass(gates);
   const std::uint64_t now = NowNs();
   if (wire::Load(gates.in_use) != 0) return AdaptStrides(state, now);
-  gates.adapted_at = now;
+  BeginLooks(gates, now);
+  for (std::uint32_t i = 0; i < wire::Load(gates.used); ++i) {
+    wire::Store(gates.gate[i].stride, 1u);
+    wire::Store(gates.gate[i].was_ahead, 0u);
+  }
   wire::Store(gates.in_use, 1);
   TakeSlowPath(state.gate, true);
 }
@@ -238,6 +250,7 @@ void EndStreamGates(GateState& state) {
 void CloseStreams(GateState& state) {
   StreamGates& gates = state.stream_gates;
   wire::Store(gates.closed, 1);
+  gates.adapted_at = 0;  // how long the streams stand says nothing of their work
   if (LoadWide(gates.context) == 0) return;
   for (std::uint32_t i = 0; i < wire::Load(gates.used); ++i)
     wire::Store(gates.words[i].open, wire::Load(gates.words[i].reached));

@@ -34,15 +34,15 @@ struct alignas(64) StreamGateWords {
 };
 
 struct StreamGate {
-  std::uint64_t key;       // atomic; StreamKey::number; 0: no stream has the gate. Written under `mutex`
-  pthread_mutex_t mutex;   // held while a thread puts a mark into the stream
-  std::uint32_t marks;     // atomic; how many the gate has got, of all its streams
-  std::uint32_t launches;  // since the last mark; under `mutex`
-  std::uint32_t stride;    // atomic; each so many launches there is a mark
+  std::uint64_t key;        // atomic; StreamKey::number; 0: no stream has the gate. Written under `mutex`
+  pthread_mutex_t mutex;    // held while a thread puts a mark into the stream
+  std::uint32_t marks;      // atomic; how many the gate has got, of all its streams
+  std::uint32_t launches;   // since the last mark; under `mutex`
+  std::uint32_t stride;     // atomic; each so many launches there is a mark
+  std::uint32_t was_ahead;  // atomic; for so many looks more the program counts as ahead of the GPU
   // Of the service thread, at its last look:
-  std::uint32_t was_ahead;  // atomic; 1: the program ran ahead of the GPU
-  std::uint32_t seen;       // `reached`
-  std::uint32_t quiet;      // how many looks ago there was the last mark
+  std::uint32_t seen;   // `reached`
+  std::uint32_t quiet;  // how many looks ago there was the last mark
 };
 
 struct StreamGates {
@@ -57,7 +57,7 @@ struct StreamGates {
   StreamGateWords* words;            // kMaxStreams of them. Written before `context`, and never unmapped then
   driver::abi::CUdeviceptr address;  // of the words, for the GPU
   StreamGate gate[kMaxStreams];
-  std::uint64_t adapted_at;  // of the service thread; CLOCK_MONOTONIC, ns
+  std::uint64_t adapted_at;  // of the service thread; CLOCK_MONOTONIC, ns; 0: the streams were closed since
 };
 
 // Puts a mark before a launch into the stream, where it is time for one. The stream is named as functions
