@@ -19,7 +19,8 @@ std::uint32_t Settled(std::uint64_t launch, bool is_ahead) {
 
 TEST(MarkStride, WorkBetweenMarksIsAPartOfThePace) {
   for (const bool is_ahead : {false, true})
-    for (const std::uint64_t launch : {1'000, 2'000, 5'000, 10'000, 30'000, 100'000, 1'000'000, 20'000'000}) {
+    for (const std::uint64_t launch :
+         {1'000u, 2'000u, 5'000u, 10'000u, 30'000u, 100'000u, 1'000'000u, 20'000'000u}) {
       const auto stride = Settled(launch, is_ahead);
       const auto most = is_ahead ? kMaxMarkStride : kMaxMarkStrideNotAhead;
       EXPECT_TRUE(stride == 1 || stride * launch <= kPace / 4) << launch;
