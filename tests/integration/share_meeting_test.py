@@ -310,14 +310,18 @@ class SharesMemory(TurnsCase):
         self.ends_right([plain])
 
 
-class Suspended(DaemonTest, Meets):
+class SuspendedCase(DaemonTest, Meets):
     """With memory that is worth an eviction, and without."""
-    gpus, memory, config = 2, "4GiB", '[sampling]\nrest = "20ms"\n[suspend]\npatience = "1s"\n'
+    gpus, memory, config = 2, "4GiB", '[sampling]\nrest = "20ms"\n'
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         learn_what_a_context_takes(cls.m)
+
+
+class Suspended(SuspendedCase):
+    config = SuspendedCase.config + '[suspend]\npatience = "1s"\n'
 
     def test_one_that_cannot_be_suspended_runs_on(self):
         for share in (True, False):
@@ -338,14 +342,9 @@ class Suspended(DaemonTest, Meets):
         self.ends_with_its_data("narrow")
 
 
-class ComesBack(DaemonTest, Meets):
+class ComesBack(SuspendedCase):
     """With as much time to come to rest as a busy machine takes."""
-    gpus, memory, config = 2, "4GiB", '[sampling]\nrest = "20ms"\n[suspend]\npatience = "1m"\n'
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        learn_what_a_context_takes(cls.m)
+    config = SuspendedCase.config + '[suspend]\npatience = "1m"\n'
 
     def leaves_and_comes_back(self, tag, job):
         for _ in range(3):
