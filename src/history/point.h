@@ -6,11 +6,14 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "base/clock.h"
 
 namespace gpuman::history {
 
@@ -20,6 +23,11 @@ inline constexpr std::size_t kMetrics = 4;
 
 // Of a job. A GPU is always kRunning.
 enum class JobActivityState { kRunning, kWaiting, kSuspended };
+
+// Seconds since 1970, rounded down.
+inline std::int64_t SecondOf(base::WallTime time) {
+  return std::chrono::floor<std::chrono::seconds>(time).time_since_epoch().count();
+}
 
 // What is known at one moment.
 struct HistorySample {

@@ -24,9 +24,7 @@ ArchiveSettings HistoryModule::Settings() const {
   return {config.history.disk, config.history.flush, slow.count() + 1};
 }
 
-std::int64_t HistoryModule::Second() const {
-  return std::chrono::floor<std::chrono::seconds>(core_.clock().Wall()).time_since_epoch().count();
-}
+std::int64_t HistoryModule::Second() const { return history::SecondOf(core_.clock().Wall()); }
 
 base::Result<const Archive*> HistoryModule::archive() const {
   using enum base::ErrorCode;
@@ -95,8 +93,8 @@ void HistoryModule::OnJobLeft(base::JobId job, UnwatchReason /*why*/) {
 }
 
 void HistoryModule::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) {
-  if (std::holds_alternative<keeper::RunStarted>(record.body))
-    utilization_.insert_or_assign(job.id, RunUtilization(Second() + Settings().hold));
+  if (!std::holds_alternative<keeper::RunStarted>(record.body)) return;
+  utilization_.insert_or_assign(job.id, RunUtilization(history::SecondOf(record.wall), Settings().hold));
 }
 
 void HistoryModule::OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) {

@@ -20,10 +20,6 @@ using HistoryCall = Call<api::NoBody, api::HistoryView>;
 
 constexpr std::chrono::hours kUsual{1};  // of a GPU
 
-std::int64_t SecondOf(base::WallTime time) {
-  return std::chrono::floor<std::chrono::seconds>(time).time_since_epoch().count();
-}
-
 // What a question is about, and the parts of the answer that say so.
 struct Subject {
   history::Key key;
@@ -98,11 +94,11 @@ base::Result<Archive::Asked> AskedOf(const HistoryCall& call, const Subject& sub
     return base::Fail(base::ErrorCode::kInvalidArgument,
                       fmt::format("points: {} is not between {} and {}", points, api::kMinHistoryPoints,
                                   api::kMaxHistoryPoints));
-  Archive::Asked asked{subject.key, {}, {}, static_cast<std::int64_t>(points), SecondOf(now)};
+  Archive::Asked asked{subject.key, {}, {}, static_cast<std::int64_t>(points), history::SecondOf(now)};
   // The second under way counts.
   const auto end = until ? until : subject.until;
-  if (end) asked.until = SecondOf(*end) + 1;
-  if (const auto begin = since ? since : subject.since) asked.since = SecondOf(*begin);
+  if (end) asked.until = history::SecondOf(*end) + 1;
+  if (const auto begin = since ? since : subject.since) asked.since = history::SecondOf(*begin);
   const std::int64_t last = asked.until.value_or(asked.second + 1);
   if (asked.since && *asked.since >= last) {
     if (since)

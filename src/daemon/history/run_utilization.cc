@@ -15,7 +15,7 @@ void RunUtilization::Add(std::int64_t now, std::int64_t seconds, std::optional<s
 }
 
 std::optional<double> RunUtilization::Mean(base::Millis ran) const {
-  if (known_ == 0 || std::chrono::seconds(seen_) * 2 < ran) return std::nullopt;
+  if (known_ == 0 || std::chrono::seconds(seen_ * 2 + hold_) < ran) return std::nullopt;
   return static_cast<double>(sum_) / static_cast<double>(known_);
 }
 

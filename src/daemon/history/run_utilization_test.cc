@@ -33,14 +33,21 @@ TEST(RunUtilization, IsUnknownWhereLessThanHalfOfTheRunWasSeen) {
 }
 
 TEST(RunUtilization, HasNothingOfTheTimeBeforeTheRun) {
-  RunUtilization utilization(/*from=*/102);
+  RunUtilization utilization(/*started=*/100, /*hold=*/2);
   utilization.Add(101, 1, 0);
   utilization.Add(102, 2, 0);
   EXPECT_EQ(utilization.Mean(base::Millis{1200}), std::nullopt) << "it was over before the driver knew of it";
   utilization.Add(104, 30, 100);
-  EXPECT_EQ(utilization.Mean(base::Millis{4000}), 100);
-  EXPECT_EQ(utilization.Mean(base::Millis{4100}), std::nullopt)
+  EXPECT_EQ(utilization.Mean(base::Millis{6000}), 100);
+  EXPECT_EQ(utilization.Mean(base::Millis{6100}), std::nullopt)
       << "two seconds of it count, whatever was asked";
+}
+
+// Of a run of six seconds and a bit the last whole second may not be seen, either.
+TEST(RunUtilization, IsKnownOfAShortRunThatWasSeenWhole) {
+  RunUtilization utilization(/*started=*/100, /*hold=*/2);
+  for (const std::int64_t second : {101, 102, 103, 104, 105}) utilization.Add(second, 1, 80);
+  EXPECT_EQ(utilization.Mean(base::Millis{6250}), 80);
 }
 
 }  // namespace
