@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The figures of docs/results.md, measured end to end through the programs a user runs.
 
-Usage: bench.py [--real] [--gpus N] [--trials N] [--jumps N] [--samples FILE] [--scrapes N] [guard] [rest] [status] [run] [metrics] [health] [queue] [listings] [kube] [gangs] [shim] [web]
+Usage: bench.py [--real] [--gpus N] [--trials N] [--jumps N] [--samples FILE] [--scrapes N] [WHICH…]
        bench.py queue [--with-gflow]
        bench.py gangs [--ranks N…] [--patterns NAME…] [--orders N]
        bench.py shim [--real] [--rounds N] [--blocks N] [--peer NAME=LIBRARY[,SERVER]]… [--json FILE]
@@ -351,6 +351,14 @@ def bench_web(_):
     web_bench.measure(row)
 
 
+def runs(program):
+    """A bench that is a program of its own, which prints its figures."""
+    def bench(_):
+        print(f"== {program}", flush=True)
+        subprocess.run([machine.build_dir() / "bench" / program], check=True)
+    return bench
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--real", action="store_true")
@@ -370,12 +378,12 @@ def main():
     parser.add_argument("--patterns", nargs="+", choices=gang_bench.PATTERNS, default=gang_bench.PATTERNS,
                         help="of gpuman-load --ranks, for gangs (default: all)")
     parser.add_argument("--orders", type=int, default=200, help="to rest, for each number of ranks and pattern, for gangs")
-    parser.add_argument("which", nargs="*", choices=[[], "guard", "rest", "status", "run", "metrics", "health", "queue", "listings", "kube", "gangs", "shim", "web"],
-                        default=[])
-    arguments = parser.parse_args()
     benches = {"guard": bench_guard, "rest": bench_rest, "status": bench_status, "run": bench_run,
-               "metrics": bench_metrics, "health": bench_health, "queue": bench_queue, "listings": bench_listings, "kube": bench_kube,
-               "gangs": bench_gangs, "shim": bench_shim, "web": bench_web}
+               "metrics": bench_metrics, "health": bench_health, "queue": bench_queue, "listings": bench_listings,
+               "kube": bench_kube, "gangs": bench_gangs, "shim": bench_shim, "web": bench_web,
+               "history": runs("history_size"), "pass": runs("queue_pass")}
+    parser.add_argument("which", nargs="*", choices=[[], *benches], default=[])
+    arguments = parser.parse_args()
     for name in arguments.which or list(benches):
         benches[name](arguments)
     print(f"\n{time.strftime('%Y-%m-%d')}, {platform.node()}, {os.cpu_count()} processors, Linux {platform.release()}, "

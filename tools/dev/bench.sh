@@ -1,13 +1,8 @@
 #!/usr/bin/env bash
-# Measures, prints, asserts nothing. On a machine with an NVIDIA driver add --real. `./dev bench shim` measures the shim alone.
+# Measures, prints, asserts nothing. On a machine with an NVIDIA driver add --real. `./dev bench
+# shim` measures the shim alone, `./dev bench --help` names the others.
 . tools/dev/common.sh
 
 need build test
-build_preset release
-for program in build/release/bench/*; do
-  if [ -f "$program" ] && [ -x "$program" ]; then
-    say "== $(basename "$program")"
-    "$program"
-  fi
-done
+case " $* " in *" --help "* | *" -h "*) ;; *) build_preset release ;; esac
 exec python3 bench/bench.py "$@"
