@@ -145,6 +145,21 @@ void Fields(V& v, T& x) {
   v("used", x.used);
 }
 
+// Visits a list of options as fields that are always there, also where an option is as usual.
+template <typename V>
+struct EachOption {
+  bool in_seconds() const { return v.in_seconds(); }
+  template <typename T>
+  void Option(const char* name, T& value) {
+    v(name, value);
+  }
+  template <typename T, typename... Usual>
+  void Changed(const char* name, T& value, const Usual&...) {
+    v(name, value);
+  }
+  V& v;
+};
+
 template <typename V, base::json::Of<JobView> T>
 void Fields(V& v, T& x) {
   v.Required("id", x.id);
@@ -158,18 +173,9 @@ void Fields(V& v, T& x) {
   v("gpus", x.gpus);
   v("command", x.command);
   v("directory", x.directory);
-  v("priority", x.priority);
-  v("share", x.share);
-  v("weight", x.weight);
-  v("interactive", x.interactive);
-  v("compute", x.compute);
-  v("latency", x.latency);
-  v("idle_suspend_s", x.idle_suspend);
-  v("oversubscribe", x.oversubscribe);
-  v("device_profile", x.device_profile);
-  v("mps", x.mps);
-  v("mps_threads", x.mps_threads);
-  v("restart", x.restart);
+  EachOption<V> options{v};
+  spec::RunOptionFieldsWithoutMemory(options, x.options);
+  v("restart", x.options.restart);
   v.Group("memory", [&](auto& m) {
     m("limit", x.memory.limit);
     m("soft", x.memory.soft);

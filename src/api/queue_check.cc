@@ -137,7 +137,7 @@ void CheckArray(Checker& c, const ArrayRequest& array) {
     c.Require(*array.limit >= 1, "array.limit", fmt::format("{} is less than 1", *array.limit));
 }
 
-// Of a new job. An update may set the codes first and the count later.
+// Holds for a new job. An update may set the codes first and the count later.
 void CheckCodesHaveRetries(Checker& c, const spec::Retries& retries) {
   c.Require(retries.on_exit_codes.empty() || retries.count > 0, "retries.on_exit_codes",
             "they are for retries, and there are none; give retries.count");

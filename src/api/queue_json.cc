@@ -48,8 +48,8 @@ base::Result<> Set(const base::json::Patch<T>& patch, T& options, F&& list) {
 }
 
 // The options of a list of fields with their values; null: the option has none.
-template <typename F>
-Json ValuesOf(const spec::JobRequest& options, F&& list) {
+template <typename Options, typename F>
+Json ValuesOf(const Options& options, F&& list) {
   base::json::JsonFormat format = kFormat;
   format.defaults = true;
   base::json::JsonObjectWriter writer(format);
@@ -61,6 +61,13 @@ constexpr auto kUpdateFields = [](auto& list, auto& options) { spec::UpdateField
 constexpr auto kQueueUpdateFields = [](auto& list, auto& options) {
   spec::RequestUpdateFields(list, options);
 };
+
+constexpr auto kRunningFields = [](auto& list, auto& options) {
+  spec::MemoryLimitFields(list, options);
+  spec::RunningFields(list, options);
+};
+constexpr auto kRunOptionFields = [](auto& list, auto& options) { spec::RunOptionFields(list, options); };
+constexpr auto kOptionFields = [](auto& list, auto& options) { spec::OptionFields(list, options); };
 
 // "notify.mails" -> "notify", "mails"; "cpus" -> "cpus", "".
 std::pair<std::string, std::string> Split(const std::string& name) {
@@ -99,10 +106,27 @@ void AddOption(const spec::JobRequest& options, const std::string& name, JobUpda
 }
 
 bool MayChange(const std::string& name) {
-  if (ValuesOf({}, kUpdateFields).contains(name)) return true;
+  if (ValuesOf(spec::JobRequest{}, kUpdateFields).contains(name)) return true;
   const auto [whole, part] = Split(name);
-  const Json values = ValuesOf({}, kQueueUpdateFields);
+  const Json values = ValuesOf(spec::JobRequest{}, kQueueUpdateFields);
   return values.contains(whole) && (part.empty() || values.at(whole).contains(part));
+}
+
+bool MayChangeWhileRunning(const std::string& name) {
+  return ValuesOf(spec::RunOptions{}, kRunningFields).contains(name);
+}
+
+bool IsRunOption(const std::string& name) {
+  return ValuesOf(spec::RunOptions{}, kRunOptionFields).contains(name);
+}
+
+std::vector<std::string> ChangedOptions(const spec::JobOptions& options) {
+  const Json usual = ValuesOf(spec::JobOptions{}, kOptionFields);
+  const Json values = ValuesOf(options, kOptionFields);
+  std::vector<std::string> changed;
+  for (const auto& [name, value] : values.items())
+    if (value != usual.at(name)) changed.push_back(name);
+  return changed;
 }
 
 bool MayBeAbsent(const std::string& name) {

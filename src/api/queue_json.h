@@ -3,6 +3,9 @@
 // thread-safe.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "api/json.h"
 #include "api/queue_types.h"
 
@@ -18,6 +21,12 @@ base::Result<> SetLimits(const QuotaUpdate& patch, QuotaLimits& limits);
 void AddOption(const spec::JobRequest& options, const std::string& name, JobUpdate& update);
 // Whether an update may have this option; `name` as above.
 bool MayChange(const std::string& name);
+// Whether an update may have it also while the job runs.
+bool MayChangeWhileRunning(const std::string& name);
+// Whether it is an option of each job, and not of those of the queue alone.
+bool IsRunOption(const std::string& name);
+// The names of the options that are not as usual here.
+std::vector<std::string> ChangedOptions(const spec::JobOptions& options);
 // Whether a job may be without a value of this option, which an update may have; so may a list be empty.
 bool MayBeAbsent(const std::string& name);
 

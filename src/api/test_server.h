@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 
 namespace gpuman::api {
 

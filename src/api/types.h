@@ -103,19 +103,9 @@ struct JobView {
   std::vector<std::string> gpus;  // UUIDs
   std::vector<std::string> command;
   std::string directory;
-  int priority = 128;
-  bool share = false;
-  double weight = 1;
-  bool interactive = false;
-  std::optional<spec::ComputeShare> compute;  // of its GPUs' time; null: not asked for
-  bool latency = false;
-  // Without a call for so long it leaves its GPU: its own setting, or the daemon's; null: none.
-  std::optional<base::Millis> idle_suspend;
-  bool oversubscribe = false;
-  std::optional<std::string> device_profile;
-  bool mps = false;
-  std::optional<double> mps_threads;
-  spec::RestartMode restart = spec::RestartMode::kNo;
+  // As asked for, but `idle_suspend` is the daemon's setting where the job has none of its own. Its limits
+  // are in `memory`.
+  spec::RunOptions options;
   JobMemory memory;
   std::optional<int> exit_code;
   std::optional<int> signal;

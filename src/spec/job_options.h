@@ -123,11 +123,15 @@ struct RunOptions {
 // The lists of fields below are put together of shorter ones, by when an update may change an option. `x`:
 // RunOptions or JobOptions, or a struct that has them.
 
-// Options that an update changes also while the job runs.
 template <typename V, typename T>
-void LimitFields(V& v, T& x) {
+void MemoryLimitFields(V& v, T& x) {
   v.Option("memory", x.memory);
   v.Option("soft", x.soft);
+}
+
+// Options that an update changes also while the job runs, without those of its memory.
+template <typename V, typename T>
+void RunningFields(V& v, T& x) {
   v.Changed("priority", x.priority, kUsualPriority);
   v.Option(v.in_seconds() ? "grace" : "grace_ms", x.grace);
   v.Changed("weight", x.weight, 1);
@@ -140,7 +144,8 @@ void LimitFields(V& v, T& x) {
 // What an update changes of a job, whether it is of the queue or not.
 template <typename V, typename T>
 void UpdateFields(V& v, T& x) {
-  LimitFields(v, x);
+  MemoryLimitFields(v, x);
+  RunningFields(v, x);
   v.Changed("restart", x.restart);
 }
 
@@ -155,11 +160,17 @@ void StartFields(V& v, T& x) {
 }
 
 template <typename V, typename T>
-void RunOptionFields(V& v, T& x) {
-  LimitFields(v, x);
+void RunOptionFieldsWithoutMemory(V& v, T& x) {
+  RunningFields(v, x);
   StartFields(v, x);
   v.Changed("mps", x.mps);
   v.Option("mps_threads", x.mps_threads);
+}
+
+template <typename V, typename T>
+void RunOptionFields(V& v, T& x) {
+  MemoryLimitFields(v, x);
+  RunOptionFieldsWithoutMemory(v, x);
 }
 
 // Options of a job of the queue.

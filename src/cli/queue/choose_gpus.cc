@@ -25,7 +25,7 @@ bool IsClosed(const api::QueueGpu& gpu) {
 
 bool Shares(const std::vector<api::JobView>& jobs, std::int64_t id) {
   const auto job = std::find_if(jobs.begin(), jobs.end(), [&](const auto& each) { return each.id == id; });
-  return job != jobs.end() && job->share;
+  return job != jobs.end() && job->options.share;
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ class ForTurns : public ::testing::Test {
   void Runs(const std::vector<std::size_t>& gpus, bool share) {
     api::JobView job;
     job.id = static_cast<std::int64_t>(jobs_.size()) + 1;
-    job.share = share;
+    job.options.share = share;
     for (const std::size_t gpu : gpus) info_.gpus[gpu].jobs.push_back(job.id);
     jobs_.push_back(job);
   }

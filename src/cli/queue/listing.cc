@@ -170,7 +170,7 @@ api::QueueRow RowOf(const api::JobView& job, const std::vector<api::GpuView>& gp
   row.user = job.user;
   row.state = job.state;
   row.reason = job.reason.value_or("");
-  row.priority = job.priority;
+  row.priority = job.options.priority;
   row.memory = job.memory.limit;
   row.submitted_at = job.submitted_at;
   row.started_at = job.started_at;

@@ -370,21 +370,21 @@ std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& 
   line("Reason", WithLocalTimes(job.reason_detail.value_or(job.reason.value_or(""))));
   line("Command", CommandText(job.command));
   line("Directory", job.directory);
-  line("Priority", std::to_string(job.priority));
+  line("Priority", std::to_string(job.options.priority));
   line("GPUs", row.gpus.empty() ? "" : row.gpus);
   line("GPU memory", MemoryText(job));
   // What a job of the queue asked for is told below.
-  const bool asked = job.queue && job.queue->asked.idle_suspend == job.idle_suspend;
-  if (job.idle_suspend && !asked)
-    line("Idle",
-         fmt::format("leaves its GPU after {} without a call", base::FormatDuration(*job.idle_suspend)));
+  const auto idle = job.options.idle_suspend;
+  const bool asked = job.queue && job.queue->asked.idle_suspend == idle;
+  if (idle && !asked)
+    line("Idle", fmt::format("leaves its GPU after {} without a call", base::FormatDuration(*idle)));
   if (job.memory.peak)
     line("GPU peak",
          base::FormatBytes(*job.memory.peak) +
              (job.memory.peak_parts ? fmt::format(" ({})", base::FormatParts(*job.memory.peak_parts)) : ""));
   if (job.queue) {
     const auto& queue = *job.queue;
-    line("GPUs asked", GpuRequestText(queue.gpus) + (job.share ? ", shared" : ""));
+    line("GPUs asked", GpuRequestText(queue.gpus) + (job.options.share ? ", shared" : ""));
     for (const auto& [name, value] : OptionTextsOf(queue.asked)) line(name, value);
     line("After", DependencyText(queue.asked.depends));
     const int runs = queue.asked.retries.count + 1;

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "api/queue_json.h"
 #include "cli/commands.h"
 #include "cli/queue/choose_gpus.h"
 #include "cli/queue/request.h"
@@ -166,6 +168,7 @@ class OptionsOfRun {
     Main();
     Limits();
     Sharing();
+    Rest();
     return std::move(options_);
   }
 
@@ -206,7 +209,6 @@ class OptionsOfRun {
                   "Time between SIGTERM and SIGKILL when the job is stopped: 500ms, 30s, 2m");
     AddFromSubmit("--no-preload", "--no-preload",
                   "Do not load libgpuman.so into the job; the daemon alone enforces its limit");
-    AddFromSubmit("--trace-allocations", "--trace-allocations");
   }
 
   void Sharing() {
@@ -214,11 +216,6 @@ class OptionsOfRun {
     AddFromSubmit(
         "--share", "--share",
         "Share its GPUs with other jobs; jobs that do not fit together take turns (gpuman share status)");
-    AddFromSubmit("--weight", "--weight");
-    AddFromSubmit("--interactive", "--interactive");
-    AddFromSubmit("--compute", "--compute");
-    AddFromSubmit("--latency", "--latency");
-    AddFromSubmit("--idle-suspend", "--idle-suspend");
     AddFromSubmit("--oversubscribe", "--oversubscribe",
                   "Let a process allocate more memory than its GPU has; the driver pages it, which is slow");
     AddFromSubmit("--device-profile", "--device-profile",
@@ -226,7 +223,12 @@ class OptionsOfRun {
     AddFromSubmit(
         "--mps", "--mps",
         "Run its processes as clients of the GPU's MPS server, at the same time as those of other jobs");
-    AddFromSubmit("--mps-threads", "--mps-threads");
+  }
+
+  // Each option of a job that starts at once belongs to `run`, if it has no words of its own here.
+  void Rest() {
+    for (const Option& option : submit_)
+      if (api::IsRunOption(option.sets) && added_.count(option.sets) == 0) AddFromSubmit(option);
   }
 
   void Add(const char* names, const char* value, const char* help, Take take) {
@@ -236,14 +238,19 @@ class OptionsOfRun {
   void AddFromSubmit(const char* name, const char* names, const char* help = nullptr) {
     Option option = OptionNamed(submit_, name);
     option.names = names;
-    option.heading = heading_;
     if (help != nullptr) option.help = help;
+    AddFromSubmit(std::move(option));
+  }
+  void AddFromSubmit(Option option) {
+    option.heading = heading_;
+    added_.insert(option.sets);
     options_.push_back(std::move(option));
   }
 
   RunSettings& s_;
   const Options submit_;
   Options options_;
+  std::set<std::string> added_;  // fields of the API
   const char* heading_ = "";
 };
 

@@ -177,13 +177,12 @@ Option WithoutAuto(Option memory) {
   return memory;
 }
 
-// The options of `submit` with these names, as a job that runs may have them.
-Options OptionsOfSubmit(JobUpdateSettings& s, std::initializer_list<std::string_view> names) {
-  const Options submit = SubmitOptions(s.submission, {});
+// The options of `submit` whose field `takes` accepts, as a job that runs may have them.
+Options OptionsOfSubmit(JobUpdateSettings& s, bool (*takes)(const std::string& field)) {
   Options table;
-  for (const auto name : names) {
-    const Option& option = OptionNamed(submit, name);
-    const auto changes = ChangesBy(name == "--memory" ? WithoutAuto(option) : option, s);
+  for (const Option& option : SubmitOptions(s.submission, {})) {
+    if (!takes(option.sets)) continue;
+    const auto changes = ChangesBy(option.sets == "memory" ? WithoutAuto(option) : option, s);
     table.insert(table.end(), changes.begin(), changes.end());
   }
   return table;
@@ -216,11 +215,12 @@ bool JobUpdateSettings::Empty() const {
          retries.empty() && !depends;
 }
 
-Options LimitOptions(JobUpdateSettings& s) { return OptionsOfSubmit(s, {"--memory", "--soft"}); }
+Options LimitOptions(JobUpdateSettings& s) {
+  return OptionsOfSubmit(s, [](const std::string& field) { return field == "memory" || field == "soft"; });
+}
 
 Options RunningOptions(JobUpdateSettings& s) {
-  Options table = OptionsOfSubmit(s, {"--memory", "--soft", "--priority", "--weight", "--interactive",
-                                      "--compute", "--latency", "--grace", "--idle-suspend"});
+  Options table = OptionsOfSubmit(s, api::MayChangeWhileRunning);
   table.push_back({"--restart", kRestartValue, "Whether to start it again when it ends",
                    SetOption(s, "restart", &J::restart, ParseRestartMode)});
   return table;

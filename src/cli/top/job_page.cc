@@ -63,7 +63,7 @@ std::string PlaceText(const State& state, const api::JobView& job) {
   text += memory.limit ? fmt::format(" of {}", base::FormatBytes(*memory.limit)) : std::string(", no limit");
   text += fmt::format(", peak {}", SizeText(memory.peak));
   if (memory.host) text += fmt::format(", {} in host memory", base::FormatBytes(*memory.host));
-  text += fmt::format("; priority {}{}", job.priority, job.share ? ", shares" : "");
+  text += fmt::format("; priority {}{}", job.options.priority, job.options.share ? ", shares" : "");
   if (job.restarts > 0) text += fmt::format("; started again {} times", job.restarts);
   return text;
 }

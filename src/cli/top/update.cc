@@ -90,7 +90,7 @@ void ScrollLog(State& state, std::int64_t by) {
 bool NeedsShare(const State& state) {
   return state.page == Page::kSharing ||
          std::any_of(state.status.jobs.begin(), state.status.jobs.end(),
-                     [](const auto& job) { return job.share && !spec::IsEnded(job.state); });
+                     [](const auto& job) { return job.options.share && !spec::IsEnded(job.state); });
 }
 
 // A queue of many thousand jobs is asked for less often.

@@ -372,7 +372,7 @@ TEST(TopData, IsAskedAsThePageNeeds) {
   for (int i = 0; i < 30; ++i) times += asked(" ").queue ? 1 : 0;
   EXPECT_EQ(times, 3) << "of a long queue less often";
   EXPECT_FALSE(asked("1").queue);
-  state.status.jobs[0].share = true;
+  state.status.jobs[0].options.share = true;
   EXPECT_TRUE(asked(" ").share) << "turns are drawn from the time on that top was opened";
 }
 

@@ -42,16 +42,7 @@ api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const
   view.gpus = GpusOf(job, inventory);
   view.command = jobs::CommandOfUser(job);
   view.directory = *job.directory;
-  view.priority = job.spec->priority;
-  view.share = job.spec->share;
-  view.weight = job.spec->weight;
-  view.interactive = job.spec->interactive;
-  view.compute = job.spec->compute;
-  view.latency = job.spec->latency;
-  view.oversubscribe = job.spec->oversubscribe;
-  view.mps = job.spec->mps;
-  view.mps_threads = job.spec->mps_threads;
-  view.restart = job.spec->restart;
+  view.options = *job.spec;
   view.memory.limit = Resolve(job.spec->memory, view.gpus, inventory);
   view.memory.soft = Resolve(job.spec->soft, view.gpus, inventory);
   if (!jobs::IsEnded(job)) view.memory.used = usage.used;

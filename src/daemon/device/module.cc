@@ -52,7 +52,6 @@ void DeviceSettingsModule::OnJobLeft(base::JobId job, UnwatchReason /*why*/) { j
 
 void DeviceSettingsModule::Show(const jobs::Job& job, api::JobView& view) const {
   if (!job.spec->device_profile) return;
-  view.device_profile = job.spec->device_profile;
   for (auto& note : job_profiles_.NotesOf(job.id)) view.notes.push_back(std::move(note));
 }
 

@@ -287,7 +287,7 @@ spec::JobState SuspensionModule::StateOf(const jobs::Job& job) const {
 
 void SuspensionModule::Show(const jobs::Job& job, api::JobView& view) const {
   if (const auto* const record = controller_->RecordOf(job.id)) ShowSuspension(*record, view);
-  view.idle_suspend = jobs::IsEnded(job) ? job.spec->idle_suspend : idle_->AfterOf(job);
+  if (!jobs::IsEnded(job)) view.options.idle_suspend = idle_->AfterOf(job);
   if (jobs::IsEnded(job)) return;
   if (auto note = idle_->NoteOn(job)) view.notes.push_back(std::move(*note));
 }

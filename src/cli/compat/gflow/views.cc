@@ -49,7 +49,7 @@ std::string Details(const api::JobView& job) {
   section.Add("State", fmt::format("{} ({})", queue::LongState(job.state), queue::ShortState(job.state)));
   const auto& reason = job.reason_detail ? job.reason_detail : job.reason;
   if (reason) section.Add("Reason", queue::WithLocalTimes(*reason));
-  section.Add("Priority", std::to_string(job.priority));
+  section.Add("Priority", std::to_string(job.options.priority));
   section.Add("SubmittedBy", job.user);
   if (job.queue) {
     section.Add("Project", job.queue->asked.project);
@@ -68,7 +68,7 @@ std::string Resources(const api::JobView& job, const std::vector<api::GpuView>& 
     count = std::max(job.queue->gpus.devices.size(),
                      static_cast<std::size_t>(std::max(job.queue->gpus.count, 0)));
   section.Add("GPUs", std::to_string(count));
-  section.Add("GPUSharing", std::string(job.share ? "shared" : "exclusive"));
+  section.Add("GPUSharing", std::string(job.options.share ? "shared" : "exclusive"));
   if (job.memory.limit) section.Add("GPUMemoryLimit", base::FormatBytes(*job.memory.limit));
   if (job.started_at) section.Add("GPUIDs", queue::RowOf(job, gpus).gpus);
   if (job.queue) {

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <csignal>
 
+#include "api/queue_json.h"
 #include "cli/compat/slurm/batch_script.h"
 
 namespace gpuman::cli::slurm {
@@ -24,6 +25,13 @@ tl::unexpected<base::Error> Refuse(std::string what, std::string hint) {
   return Fail(ErrorCode::kUnsatisfiable, std::move(what), std::move(hint));
 }
 
+// The options, by their names in the API, that Translator finds words of Slurm for. Each other one is
+// refused.
+constexpr std::array<std::string_view, 21> kTranslated{
+    "memory",       "soft",    "priority",    "share",       "compute",       "latency", "project",
+    "conda_env",    "stdin",   "stdout",      "stderr",      "host_memory",   "cpus",    "begin",
+    "time_limit_s", "retries", "auto_cancel", "warn_signal", "warn_before_s", "notify",  "hold"};
+
 struct Unknown {
   bool asked;
   const char* option;
@@ -34,7 +42,7 @@ struct Unknown {
 // Refuses what has no translation, whatever the other options are.
 Result<> CheckTranslatable(const Submission& job) {
   constexpr const char* kQos = "ask for a QOS or a partition that has it: --slurm-option qos=NAME";
-  const std::array<Unknown, 20> unknown{
+  const std::array<Unknown, 17> unknown{
       {{!job.gpus.devices.empty(), "--gpu", "Slurm chooses the GPUs",
         "write --gpus N, with --gpu-model if it matters"},
        {job.gpus.free_memory.has_value(), "--gpu-free", "Slurm knows no free memory",
@@ -51,15 +59,11 @@ Result<> CheckTranslatable(const Submission& job) {
        {job.preemptible, "--preemptible", "in Slurm the partition or the QOS decides this", kQos},
        {job.max_concurrent.has_value(), "--max-concurrent", "Slurm has no groups of jobs",
         "write an array: --array 0-99%4"},
+       {job.group.has_value(), "--group", "Slurm has no groups of jobs", "write an array: --array 0-99%1"},
        {job.mps || job.mps_threads.has_value(), "--mps", "Slurm has its own option for this",
         "write --slurm-option gres=mps:N"},
        {job.device_profile.has_value(), "--device-profile", "it is applied by the queue of one machine",
         "write --slurm-option gpu-freq=VALUE where the cluster allows it"},
-       {job.oversubscribe, "--oversubscribe", "gpuman's plugin for Slurm has no such option", "leave it out"},
-       {job.trace_allocations, "--trace-allocations", "gpuman's plugin for Slurm has no such option",
-        "leave it out"},
-       {job.weight != 1, "--weight", "gpuman's plugin for Slurm has no such option", "leave it out"},
-       {job.interactive, "--interactive", "gpuman's plugin for Slurm has no such option", "leave it out"},
        {job.compute && !job.share, "--compute", "a job that does not share its GPUs has no turns",
         "add --share"},
        {job.latency && !job.share, "--latency", "a job that does not share its GPUs has nobody to go before",
@@ -71,6 +75,11 @@ Result<> CheckTranslatable(const Submission& job) {
        {job.grace.has_value(), "--grace", "KillWait in slurm.conf sets this", "leave it out"}}};
   for (const auto& [asked, option, why, instead] : unknown)
     if (asked) return Refuse(fmt::format("{}: {}", option, why), instead);
+  for (std::string name : api::ChangedOptions(job)) {
+    if (std::find(kTranslated.begin(), kTranslated.end(), name) != kTranslated.end()) continue;
+    std::replace(name.begin(), name.end(), '_', '-');
+    return Refuse(fmt::format("--{}: gpuman's plugin for Slurm has no such option", name), "leave it out");
+  }
   return {};
 }
 
