@@ -26,6 +26,62 @@ bool MayGive(const Tenant& member, const Tenant& waiter, const PolicyContext& at
   return GapLasts(member, waiter, at) <= at.now;
 }
 
+// Tenants that run together, and the room that they take. A value.
+class RunSet {
+ public:
+  explicit RunSet(Packing packing) : packing_(std::move(packing)) {}
+
+  void Put(Tenant& tenant, bool wanted = true) {
+    packing_.Put(tenant, wanted);
+    members_.push_back(&tenant);
+  }
+  // False: the member does not fit where the waiter is. One that does not yield keeps no more than it has.
+  bool AddBeside(const Tenant& waiter, Tenant& member) {
+    const bool wanted = !member.keeps_until;
+    if (!packing_.FitsWhere(waiter, member, wanted)) return false;
+    Put(member, wanted);
+    return true;
+  }
+  const Group& members() const { return members_; }
+
+ private:
+  Packing packing_;
+  Group members_;
+};
+
+// What the members of a run set do for a tenant that waits on their GPUs.
+struct Concession {
+  Group stay;       // until a later time
+  Group may_leave;  // those that would rather stay come first, here and below
+  Group may_give;   // a part of their memory: they are idle
+  std::optional<base::MonoTime> more_may_leave_at;
+};
+// `all_fit`: the members fit beside the waiter, so none has to leave.
+Concession ConcessionOf(const Group& members, const Tenant& waiter, bool all_fit,
+                        const std::set<const Tenant*>& frozen, const PolicyContext& at) {
+  Concession concession;
+  for (Tenant* member : members) {
+    const bool is_frozen = frozen.count(member) != 0;
+    const base::MonoTime leaves = member->keeps_until    ? *member->keeps_until
+                                  : all_fit || is_frozen ? base::MonoTime::max()
+                                                         : LeavesAt(*member, waiter, at);
+    if (!is_frozen && MayGive(*member, waiter, at)) {
+      concession.may_give.push_back(member);
+      continue;
+    }
+    if (leaves <= at.now) {
+      concession.may_leave.push_back(member);
+      continue;
+    }
+    concession.stay.push_back(member);
+    auto& next = concession.more_may_leave_at;
+    if (!all_fit) next = std::min(next.value_or(leaves), leaves);
+  }
+  std::sort(concession.may_leave.begin(), concession.may_leave.end(), StaysRather);
+  std::sort(concession.may_give.begin(), concession.may_give.end(), StaysRather);
+  return concession;
+}
+
 // It is as the run set says, and nothing of it moves.
 bool IsInPlace(const Tenant& tenant) {
   if (tenant.parked) return true;
@@ -202,64 +258,43 @@ Group Scheduler::WaitersOf(const Domain& domain, const State& state) const {
 
 std::optional<Group> Scheduler::MakeRoomFor(Tenant& waiter, const Group& members, const Domain& domain,
                                             State& state, const Frozen& frozen, base::MonoTime now) {
-  Packing packing(domain.tenants, capacities_, state.IsExclusive());
-  packing.Put(waiter);
-  Group chosen{&waiter}, meeting, stay, may_leave;
+  RunSet run(Packing(domain.tenants, capacities_, state.IsExclusive()));
+  run.Put(waiter);
+  Group meeting;
   for (Tenant* member : members) {
     if (member == &waiter) continue;
-    if (member->Meets(waiter)) {
+    if (member->Meets(waiter))
       meeting.push_back(member);
-    } else {
-      packing.Put(*member);
-      chosen.push_back(member);
-    }
+    else
+      run.Put(*member);
   }
-  const auto add = [&waiter](Packing& to, const Tenant& member) {
-    const bool wanted = !member.keeps_until;  // one that does not yield keeps no more than it has
-    if (!to.FitsWhere(waiter, member, wanted)) return false;
-    to.Put(member, wanted);
-    return true;
-  };
-  Packing everybody = packing;
+  RunSet everybody = run;
   const bool all_fit = std::all_of(meeting.begin(), meeting.end(),
-                                   [&](const Tenant* member) { return add(everybody, *member); });
+                                   [&](Tenant* member) { return everybody.AddBeside(waiter, *member); });
   const PolicyContext at = ContextOf(state, now);
-  Group resting;
-  for (Tenant* member : meeting) {
-    if (frozen.count(member) == 0 && MayGive(*member, waiter, at)) resting.push_back(member);
-    const base::MonoTime when = member->keeps_until                    ? *member->keeps_until
-                                : all_fit || frozen.count(member) != 0 ? base::MonoTime::max()
-                                                                       : LeavesAt(*member, waiter, at);
-    if (Contains(resting, member)) continue;
-    (when > now ? stay : may_leave).push_back(member);
-    if (when > now && !all_fit) state.decide_at = std::min(state.decide_at.value_or(when), when);
-  }
-  std::sort(may_leave.begin(), may_leave.end(), StaysRather);
-  std::sort(resting.begin(), resting.end(), StaysRather);
-  for (Tenant* member : stay) {
-    if (!add(packing, *member)) return std::nullopt;
-    chosen.push_back(member);
-  }
+  Concession concession = ConcessionOf(meeting, waiter, all_fit, frozen, at);
+  if (const auto when = concession.more_may_leave_at)
+    state.decide_at = std::min(state.decide_at.value_or(*when), *when);
+  for (Tenant* member : concession.stay)
+    if (!run.AddBeside(waiter, *member)) return std::nullopt;
   if (waiter.IsOpen()) waiter.turn_since = now;
   Group leaving;
-  for (Tenant* member : may_leave) {
-    if (add(packing, *member)) {
-      chosen.push_back(member);
-      continue;
-    }
-    leaving.push_back(member);
-    if (!member->IsIdle() && now < member->turn_since + TurnFor(waiter, at)) {
-      // The waiter pushes the member off before the member's turn is over, so both moves are charged to the
-      // waiter.
-      waiter.moves_charged = 2;
-      member->moves_charged = 0;
-    }
+  for (Tenant* member : concession.may_leave)
+    if (!run.AddBeside(waiter, *member)) leaving.push_back(member);
+  for (Tenant* member : leaving) {
+    if (member->IsIdle() || now >= member->turn_since + TurnFor(waiter, at)) continue;
+    // The waiter pushes the member off before the member's turn is over, so both moves are charged to the
+    // waiter.
+    waiter.moves_charged = 2;
+    member->moves_charged = 0;
   }
-  const std::set<const Tenant*> givers = GiversAmong(resting, waiter, chosen, leaving, domain);
-  for (Tenant* member : resting)
-    if (givers.count(member) == 0 && add(packing, *member)) chosen.push_back(member);
-  for (Tenant* member : resting) member->gives = givers.count(member) != 0;
-  return chosen;
+  const std::set<const Tenant*> givers =
+      GiversAmong(concession.may_give, waiter, run.members(), leaving, domain);
+  for (Tenant* member : concession.may_give) {
+    member->gives = givers.count(member) != 0;
+    if (!member->gives) run.AddBeside(waiter, *member);
+  }
+  return run.members();
 }
 
 // If no tenant needs room, all members that fit stay; a tenant that does not even fit alone is not closed
