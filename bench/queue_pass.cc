@@ -32,11 +32,11 @@ std::vector<Gpu> Gpus() {
 
 // Shared jobs fill all GPUs but `free`, about 16 on each.
 SnapshotUpdater MakeBook(std::int64_t waiting, int kinds, std::size_t free) {
-  SnapshotUpdater book;
-  book.SetGpus(Gpus());
-  book.SetHost({base::GiB(4096), 512});
+  SnapshotUpdater updater;
+  updater.SetGpus(Gpus());
+  updater.SetHost({base::GiB(4096), 512});
   for (int user = 0; user < 10; ++user)
-    book.SetQuota(AccountKind::kUser, "user" + std::to_string(user), {.running = 400, .gpus = 400});
+    updater.SetQuota(AccountKind::kUser, "user" + std::to_string(user), {.running = 400, .gpus = 400});
   std::mt19937_64 random(7);
   std::int64_t id = 0;
   for (int i = 0; i < kRunning; ++i) {
@@ -46,13 +46,13 @@ SnapshotUpdater MakeBook(std::int64_t waiting, int kinds, std::size_t free) {
     request.memory_on_each = base::GiB(8);
     request.time_limit = std::chrono::minutes(10 + random() % 1000);
     request.preemptible = i % 10 == 0;
-    book.PutRunning({.id = {++id},
-                     .user = "user" + std::to_string(i % 10),
-                     .suspendable = true,
-                     .movable = true,
-                     .gpus = {Uuid(static_cast<std::size_t>(i) % (kGpus - free))},
-                     .ran_before = std::chrono::minutes(5)},
-                    request);
+    updater.PutRunning({.id = {++id},
+                        .user = "user" + std::to_string(i % 10),
+                        .suspendable = true,
+                        .movable = true,
+                        .gpus = {Uuid(static_cast<std::size_t>(i) % (kGpus - free))},
+                        .ran_before = std::chrono::minutes(5)},
+                       request);
   }
   for (std::int64_t i = 0; i < waiting; ++i) {
     JobSpec request;
@@ -65,17 +65,17 @@ SnapshotUpdater MakeBook(std::int64_t waiting, int kinds, std::size_t free) {
       request.share = true;
       request.memory_on_each = base::GiB(20);
     }
-    book.PutWaiting({.id = {++id},
-                     .user = "user" + std::to_string(random() % 50),
-                     .since = kNow - Millis(static_cast<std::int64_t>(random() % 1'000'000'000))},
-                    request);
+    updater.PutWaiting({.id = {++id},
+                        .user = "user" + std::to_string(random() % 50),
+                        .since = kNow - Millis(static_cast<std::int64_t>(random() % 1'000'000'000))},
+                       request);
   }
-  return book;
+  return updater;
 }
 
 void RunPass(benchmark::State& state, std::size_t free) {
-  SnapshotUpdater book = MakeBook(state.range(0), static_cast<int>(state.range(1)), free);
-  const Snapshot& snapshot = book.View(base::MonoTime{});
+  SnapshotUpdater updater = MakeBook(state.range(0), static_cast<int>(state.range(1)), free);
+  const Snapshot& snapshot = updater.View(base::MonoTime{});
   std::size_t starts = 0;
   for (auto _ : state) {
     const Plan plan = Pass(snapshot, kNow);
@@ -90,15 +90,15 @@ void BM_Pass(benchmark::State& state) { RunPass(state, 4); }
 void BM_PassFull(benchmark::State& state) { RunPass(state, 0); }
 
 void BM_Forecast(benchmark::State& state) {
-  SnapshotUpdater book = MakeBook(state.range(0), 100, 4);
-  const Snapshot& snapshot = book.View(base::MonoTime{});
+  SnapshotUpdater updater = MakeBook(state.range(0), 100, 4);
+  const Snapshot& snapshot = updater.View(base::MonoTime{});
   const Plan plan = Pass(snapshot, kNow);
   for (auto _ : state) benchmark::DoNotOptimize(Forecast(snapshot, plan, kNow, SIZE_MAX).starts.data());
 }
 
 void BM_Explain(benchmark::State& state) {
-  SnapshotUpdater book = MakeBook(state.range(0), 100, 4);
-  const Snapshot& snapshot = book.View(base::MonoTime{});
+  SnapshotUpdater updater = MakeBook(state.range(0), 100, 4);
+  const Snapshot& snapshot = updater.View(base::MonoTime{});
   const Plan plan = Pass(snapshot, kNow);
   const Dependents nobody;
   for (auto _ : state) {

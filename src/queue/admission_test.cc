@@ -12,7 +12,7 @@ namespace {
 using namespace std::chrono_literals;
 
 std::string Answer(Lab& lab, JobId job, std::size_t gpu) {
-  const auto may = MayGoTo(lab.View(), *lab.book.RowOfRunning(job), gpu, lab.now);
+  const auto may = MayGoTo(lab.View(), *lab.updater.RowOfRunning(job), gpu, lab.now);
   if (may) return "may";
   EXPECT_EQ(may.error().code, base::ErrorCode::kConflict);
   return may.error().message;
@@ -60,13 +60,13 @@ TEST(QueueAdmission, ReservedDrainedAndUnmanagedGpusAreNotForIt) {
   lab.machine[2].drained = true;
   lab.machine[3].unmanaged = true;
   lab.machine[3].holder = "pid 7 (x, user y)";
-  lab.book.SetGpus(lab.machine);
-  lab.book.SetReservations({{1, "demo", {Lab::Uuid(1)}, kStart + 1h, kStart + 2h, {"cat"}}});
+  lab.updater.SetGpus(lab.machine);
+  lab.updater.SetReservations({{1, "demo", {Lab::Uuid(1)}, kStart + 1h, kStart + 2h, {"cat"}}});
   const std::string no = "job 1 cannot go to GPU ";
   EXPECT_EQ(Answer(lab, job, 1), no + "1 now: it is reserved for others while the job may run");
   EXPECT_EQ(Answer(lab, job, 2), no + "2 now: it is drained");
   lab.machine[2].unhealthy = true;
-  lab.book.SetGpus(lab.machine);
+  lab.updater.SetGpus(lab.machine);
   EXPECT_EQ(Answer(lab, job, 2), no + "2 now: it is unhealthy");
   EXPECT_EQ(Answer(lab, job, 3), no + "3 now: it is in use by pid 7 (x, user y)");
 }
@@ -75,7 +75,7 @@ TEST(QueueAdmission, AQuotaHoldsForAJobThatComesBack) {
   Lab lab(2);
   const JobId job = lab.Runs(Lab::Gpus(1), {0}, "ann", Suspended);
   lab.Runs(Lab::Gpus(1), {1}, "ann");
-  lab.book.SetQuota(AccountKind::kUser, "ann", {.gpus = 1});
+  lab.updater.SetQuota(AccountKind::kUser, "ann", {.gpus = 1});
   EXPECT_EQ(
       Answer(lab, job, 0),
       "job 1 cannot go to GPU 0 now: the quota of its user or project allows it no GPU beside the others");

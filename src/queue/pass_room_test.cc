@@ -87,7 +87,7 @@ TEST(QueuePassRoom, ASharedJobMayStartBesideTheOneThatTheGpuIsKeptFor) {
 
 TEST(QueuePassRoom, HostMemoryIsKeptForTheFirstBlockedJobToo) {
   Lab lab(4);
-  lab.book.SetHost({base::GiB(100), std::nullopt});
+  lab.updater.SetHost({base::GiB(100), std::nullopt});
   const auto memory = [](std::uint64_t gib) { return [gib](Request& r) { r.host_memory = base::GiB(gib); }; };
   lab.Runs(With(Lab::Gpus(1, 3h), memory(60)), {0});
   lab.Waits(With(Lab::Gpus(1, 1h), memory(90)));
@@ -103,7 +103,7 @@ TEST(QueuePassRoom, HostMemoryIsKeptForTheFirstBlockedJobToo) {
 
 TEST(QueuePassRoom, NothingOfOthersStartsThatCouldRunIntoAReservation) {
   Lab lab(2);
-  lab.book.SetReservations({{1, "demo", {Lab::Uuid(0)}, kStart + 1h, kStart + 2h, {"cat"}}});
+  lab.updater.SetReservations({{1, "demo", {Lab::Uuid(0)}, kStart + 1h, kStart + 2h, {"cat"}}});
   const JobId blocked = lab.Waits(Lab::Exactly({0}, 61min));
   Plan plan = lab.Decide();
   EXPECT_TRUE(plan.starts.empty());
@@ -117,7 +117,7 @@ TEST(QueuePassRoom, NothingOfOthersStartsThatCouldRunIntoAReservation) {
 
 TEST(QueuePassRoom, AReservationIsForItsUsers) {
   Lab lab(1);
-  lab.book.SetReservations({{1, "demo", {Lab::Uuid(0)}, kStart - 1h, kStart + 2h, {"cat"}}});
+  lab.updater.SetReservations({{1, "demo", {Lab::Uuid(0)}, kStart - 1h, kStart + 2h, {"cat"}}});
   const JobId other = lab.Waits(Lab::Gpus(1, 1min), "ann");
   EXPECT_TRUE(lab.Decide().starts.empty());
   EXPECT_EQ(lab.Of(other).reason, Reason::kReservation);
@@ -150,13 +150,14 @@ TEST(QueuePassRoom, PreemptibleJobsLeaveForOthersAndTheRoomIsKept) {
   EXPECT_EQ(lab.Of(job).reason, Reason::kMakingRoom);
 
   // While it leaves, no other job is told to leave.
-  lab.book.PutRunning({.id = victim, .user = "bob", .phase = RunningPhase::kLeaving, .gpus = {Lab::Uuid(1)}},
-                      Preemptible(Lab::Gpus(1)));
+  lab.updater.PutRunning(
+      {.id = victim, .user = "bob", .phase = RunningPhase::kLeaving, .gpus = {Lab::Uuid(1)}},
+      Preemptible(Lab::Gpus(1)));
   plan = lab.Decide();
   EXPECT_TRUE(plan.preempts.empty());
   EXPECT_EQ(lab.Of(job).reason, Reason::kMakingRoom);
 
-  lab.book.PutRunning(
+  lab.updater.PutRunning(
       {.id = victim, .user = "bob", .phase = RunningPhase::kSuspended, .wants_back = true, .since = kStart},
       Preemptible(Lab::Gpus(1)));
   plan = lab.Decide();
@@ -223,7 +224,7 @@ TEST(QueuePassRoom, WithoutHigherPriorityAJobPreemptsAfterItHasWaited) {
   lab.now = *plan.wake_at;
   EXPECT_EQ(lab.Decide().preempts.size(), 1u);
   lab.now = kStart;
-  lab.book.Erase(job);
+  lab.updater.Erase(job);
   lab.Waits(With(Lab::Gpus(1), [](Request& r) { r.priority = 129; }));
   EXPECT_EQ(lab.Decide().preempts.size(), 1u);
 }
@@ -288,7 +289,7 @@ TEST(QueuePassRoom, ASuspendedJobComesBackWhenThereIsRoom) {
 TEST(QueuePassRoom, PreemptibleJobsLeaveAReservationWhenItBegins) {
   Lab lab(1);
   lab.Runs(Preemptible(Lab::Gpus(1)), {0});
-  lab.book.SetReservations({{1, "demo", {Lab::Uuid(0)}, kStart + 1h, kStart + 2h, {"cat"}}});
+  lab.updater.SetReservations({{1, "demo", {Lab::Uuid(0)}, kStart + 1h, kStart + 2h, {"cat"}}});
   EXPECT_TRUE(lab.Decide().preempts.empty());
   lab.now = kStart + 1h;
   EXPECT_EQ(lab.Decide().preempts.size(), 1u);
@@ -359,7 +360,7 @@ TEST(QueuePassRoom, MemoryThatASuspendedJobKeepsIsNotFree) {
     Lab lab(1);
     SuspendedWith(lab, Lab::Gpus(1), 30);
     const JobId job = lab.Waits(request);
-    EXPECT_EQ(lab.Decide().starts.size(), starts ? 1u : 0u) << Describe(lab.book.NeedOf(request));
+    EXPECT_EQ(lab.Decide().starts.size(), starts ? 1u : 0u) << Describe(lab.updater.NeedOf(request));
     if (starts) continue;
     EXPECT_EQ(lab.Of(job).reason, Reason::kResources);
     EXPECT_NE(lab.Why(job).find("it asks for 51GiB on each, and 30GiB of suspended job 1 stay on GPU 0"),
@@ -378,7 +379,7 @@ TEST(QueuePassRoom, KeptMemoryCountsForEachSuspendedJobOnly) {
   lab.Waits(Lab::Part(1));
   EXPECT_EQ(lab.Decide().starts.size(), 1u) << "there is no more";
   RunningJob back{.id = other, .user = "bob", .gpus = {Lab::Uuid(0)}, .left = {{Lab::Uuid(0), base::GiB(5)}}};
-  lab.book.PutRunning(back, Lab::Part(4));
+  lab.updater.PutRunning(back, Lab::Part(4));
   EXPECT_EQ(lab.Decide().starts.size(), 2u) << "its memory of 4 GiB has what stayed";
 }
 
@@ -404,7 +405,7 @@ TEST(QueuePassRoom, KeptMemoryFollowsTheGpuWhateverItsIndex) {
   Lab lab(2);
   SuspendedWith(lab, Lab::Gpus(1), 30);
   std::swap(lab.machine[0], lab.machine[1]);
-  lab.book.SetGpus(lab.machine);
+  lab.updater.SetGpus(lab.machine);
   lab.Waits(WithFree(60));
   EXPECT_EQ(Text(lab.Decide().starts), "2:0");
 }
@@ -428,7 +429,7 @@ TEST(QueuePassRoom, AJobIsSuspendedWhereEnoughLeavesAndElseEnded) {
     const Plan plan = lab.Decide();
     ASSERT_EQ(plan.preempts.size(), 1u);
     EXPECT_EQ(plan.preempts[0].job, victim);
-    EXPECT_EQ(plan.preempts[0].requeue, ends) << Describe(lab.book.NeedOf(request));
+    EXPECT_EQ(plan.preempts[0].requeue, ends) << Describe(lab.updater.NeedOf(request));
     EXPECT_EQ(plan.preempts[0].left, ends ? base::GiB(30) : base::Bytes{});
     EXPECT_EQ(lab.Of(job).reason, Reason::kMakingRoom);
   }
@@ -476,17 +477,17 @@ TEST(QueuePassRoom, MemoryThatALeavingJobKeepsIsNotWaitedFor) {
   const JobId fits = lab.Waits(WithFree(50));
   lab.Decide();
   EXPECT_EQ(lab.Of(fits).reason, Reason::kMakingRoom);
-  lab.book.Erase(fits);
+  lab.updater.Erase(fits);
   const JobId big = lab.Waits(WithFree(51));
   lab.Decide();
   EXPECT_EQ(lab.Of(big).reason, Reason::kResources);
-  lab.book.PutRunning({.id = goes,
-                       .user = "bob",
-                       .phase = RunningPhase::kLeaving,
-                       .suspendable = false,
-                       .gpus = {Lab::Uuid(0)},
-                       .left = {{Lab::Uuid(0), base::GiB(30)}}},
-                      Preemptible(Lab::Gpus(1)));
+  lab.updater.PutRunning({.id = goes,
+                          .user = "bob",
+                          .phase = RunningPhase::kLeaving,
+                          .suspendable = false,
+                          .gpus = {Lab::Uuid(0)},
+                          .left = {{Lab::Uuid(0), base::GiB(30)}}},
+                         Preemptible(Lab::Gpus(1)));
   lab.Decide();
   EXPECT_EQ(lab.Of(big).reason, Reason::kMakingRoom) << "it ends";
 }

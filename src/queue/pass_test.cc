@@ -42,7 +42,7 @@ TEST(QueuePass, AJobWithoutGpusStartsWhereNoneIsFree) {
 
 TEST(QueuePass, TheReasonOfAWaitingJobIsNamed) {
   Lab lab(4);
-  lab.book.SetQuota(AccountKind::kUser, "cat", {.running = 0});
+  lab.updater.SetQuota(AccountKind::kUser, "cat", {.running = 0});
   struct Row {
     Request request;
     Reason reason;
@@ -72,23 +72,23 @@ TEST(QueuePass, DependenciesHoldAndCancel) {
   const JobId waits = lab.Waits(Lab::Gpus(1));
   const JobId never = lab.Waits(Lab::Gpus(1));
   const JobId stays = lab.Waits(With(Lab::Gpus(1), [](Request& r) { r.auto_cancel = false; }));
-  lab.book.SetDependency(waits, DependencyState::kWaits);
-  lab.book.SetDependency(never, DependencyState::kImpossible);
-  lab.book.SetDependency(stays, DependencyState::kImpossible);
+  lab.updater.SetDependency(waits, DependencyState::kWaits);
+  lab.updater.SetDependency(never, DependencyState::kImpossible);
+  lab.updater.SetDependency(stays, DependencyState::kImpossible);
   const Plan plan = lab.Decide();
   EXPECT_TRUE(plan.starts.empty());
   ASSERT_EQ(plan.cancels.size(), 1u);
   EXPECT_EQ(plan.cancels[0].job, never);
   EXPECT_EQ(lab.Of(waits).reason, Reason::kDependency);
   EXPECT_EQ(lab.Of(stays).reason, Reason::kDependencyNever);
-  lab.book.SetDependency(waits, DependencyState::kMet);
+  lab.updater.SetDependency(waits, DependencyState::kMet);
   EXPECT_EQ(Text(lab.Decide().starts), "1:0");
 }
 
 TEST(QueuePass, ARetryWaitsForItsDelay) {
   Lab lab(1);
-  lab.book.PutWaiting({.id = {1}, .user = "ann", .since = kStart - 1h, .not_before = kStart + 30s},
-                      Lab::Gpus(1));
+  lab.updater.PutWaiting({.id = {1}, .user = "ann", .since = kStart - 1h, .not_before = kStart + 30s},
+                         Lab::Gpus(1));
   EXPECT_EQ(lab.Decide().wake_at, kStart + 30s);
   EXPECT_EQ(lab.Of({1}).reason, Reason::kRetryDelay);
   lab.now = kStart + 30s;
@@ -98,7 +98,7 @@ TEST(QueuePass, ARetryWaitsForItsDelay) {
 TEST(QueuePass, NothingStartsWhileTheQueueIsPaused) {
   Lab lab(1);
   const JobId job = lab.Waits(Lab::Gpus(1));
-  lab.book.SetPaused(true);
+  lab.updater.SetPaused(true);
   EXPECT_TRUE(lab.Decide().starts.empty());
   EXPECT_EQ(lab.Of(job).reason, Reason::kPaused);
 }
@@ -119,8 +119,8 @@ TEST(QueuePass, ArraysAndGroupsRunAtMostAsManyAsTheySay) {
 
 TEST(QueuePass, QuotasOfUsersAndProjectsHold) {
   Lab lab(8);
-  lab.book.SetQuota(AccountKind::kUser, "ann", {.gpus = 3});
-  lab.book.SetQuota(AccountKind::kProject, "vision", {.running = 1});
+  lab.updater.SetQuota(AccountKind::kUser, "ann", {.gpus = 3});
+  lab.updater.SetQuota(AccountKind::kProject, "vision", {.running = 1});
   const auto vision = [](Request& r) { r.project = "vision"; };
   lab.Waits(Lab::Gpus(2));
   const JobId too_many = lab.Waits(Lab::Gpus(2));
@@ -135,8 +135,8 @@ TEST(QueuePass, QuotasOfUsersAndProjectsHold) {
 
 TEST(QueuePass, GpuHoursCountWhatRunningJobsMayStillUse) {
   Lab lab(8);
-  lab.book.SetQuota(AccountKind::kUser, "ann", {.gpu_hours = 10});
-  lab.book.SetWindow(AccountKind::kUser, "ann", 4 * 3600, kStart + 5h);
+  lab.updater.SetQuota(AccountKind::kUser, "ann", {.gpu_hours = 10});
+  lab.updater.SetWindow(AccountKind::kUser, "ann", 4 * 3600, kStart + 5h);
   lab.Runs(Lab::Gpus(2, 2h), {0, 1}, "ann");
   const JobId large = lab.Waits(Lab::Gpus(1, 150min));
   const JobId small = lab.Waits(Lab::Gpus(1, 2h));
@@ -152,7 +152,7 @@ TEST(QueuePass, GpuHoursCountWhatRunningJobsMayStillUse) {
 
 TEST(QueuePass, HostMemoryAndProcessorsAreHandedOut) {
   Lab lab(4);
-  lab.book.SetHost({base::GiB(100), 16});
+  lab.updater.SetHost({base::GiB(100), 16});
   lab.Runs(With(Lab::Gpus(1), [](Request& r) { r.host_memory = base::GiB(50), r.cpus = 8; }), {0});
   const JobId memory = lab.Waits(With(Lab::Gpus(1), [](Request& r) { r.host_memory = base::GiB(51); }));
   const JobId cpus = lab.Waits(With(Lab::Gpus(1), [](Request& r) { r.cpus = 9; }));
@@ -169,7 +169,7 @@ TEST(QueuePass, ExactDevicesModelsAndFreeMemory) {
   Lab lab(3);
   lab.machine[2].model = "NVIDIA H200";
   lab.machine[1].foreign = base::GiB(30);
-  lab.book.SetGpus(lab.machine);
+  lab.updater.SetGpus(lab.machine);
   lab.Waits(Lab::Exactly({0}));
   lab.Waits(With(Lab::Gpus(1), [](Request& r) { r.gpus.model = "h200"; }));
   const JobId roomy = lab.Waits(With(Lab::Gpus(1), [](Request& r) {
@@ -204,7 +204,7 @@ TEST(QueuePass, SharedAndExclusiveJobsAreNeverOnOneGpu) {
 
 TEST(QueuePass, GpusThatOthersUseAreNotHandedOut) {
   Lab lab(2);
-  lab.book.SetForeign(Lab::Uuid(0), base::GiB(30), true, "pid 7 (python, user eve)");
+  lab.updater.SetForeign(Lab::Uuid(0), base::GiB(30), true, "pid 7 (python, user eve)");
   lab.Waits(Lab::Gpus(1));
   const JobId two = lab.Waits(Lab::Gpus(2));
   const JobId part = lab.Waits(Lab::Part(40));
@@ -214,14 +214,14 @@ TEST(QueuePass, GpusThatOthersUseAreNotHandedOut) {
   EXPECT_EQ(lab.Of(two).reason, Reason::kResources);
   lab.settings.share_unmanaged = true;
   EXPECT_EQ(Text(lab.Decide().starts), "1:1 3:0");
-  lab.book.SetForeign(Lab::Uuid(0), base::GiB(60), true, "");
+  lab.updater.SetForeign(Lab::Uuid(0), base::GiB(60), true, "");
   EXPECT_EQ(Text(lab.Decide().starts), "1:1");
 }
 
 TEST(QueuePass, ClosedGpusAreNotHandedOutAndKeepNothingBack) {
   Lab lab(3);
   lab.machine[0].drained = lab.machine[1].restricted = true;
-  lab.book.SetGpus(lab.machine);
+  lab.updater.SetGpus(lab.machine);
   const JobId two = lab.Waits(Lab::Gpus(2));
   lab.Waits(Lab::Gpus(1));
   EXPECT_EQ(Text(lab.Decide().starts), "2:2");
@@ -232,7 +232,7 @@ TEST(QueuePass, ClosedGpusAreNotHandedOutAndKeepNothingBack) {
 TEST(QueuePass, AnUnhealthyGpuIsNotCalledDrained) {
   Lab lab(3);
   lab.machine[0].unhealthy = lab.machine[0].drained = lab.machine[1].drained = true;
-  lab.book.SetGpus(lab.machine);
+  lab.updater.SetGpus(lab.machine);
   const JobId two = lab.Waits(Lab::Gpus(2));
   lab.Decide();
   EXPECT_NE(lab.Why(two).find("; drained: GPU 1; unhealthy: GPU 0"), std::string::npos) << lab.Why(two);
@@ -242,7 +242,7 @@ TEST(QueuePass, AJobThatWaitsForOthersIsToldOfGpusThatNobodyGets) {
   Lab lab(3);
   lab.machine[0].drained = true;
   lab.machine[1].split = lab.machine[1].drained = true;
-  lab.book.SetGpus(lab.machine);
+  lab.updater.SetGpus(lab.machine);
   lab.Runs(Lab::Gpus(1), {2});
   const JobId two = lab.Waits(Lab::Gpus(2));
   lab.Decide();
@@ -262,7 +262,7 @@ TEST(QueuePass, PriorityIsWorthWaitingTime) {
 
 TEST(QueuePass, TheUserWhoUsedLessGoesFirst) {
   Lab lab(1);
-  lab.book.Charge("ann", "", {4, 4}, kStart - 24h, kStart - 1h);
+  lab.updater.Charge("ann", "", {4, 4}, kStart - 24h, kStart - 1h);
   lab.Waits(Lab::Gpus(1), "ann");
   lab.Waits(Lab::Gpus(1), "cat");
   EXPECT_EQ(Text(lab.Decide().starts), "2:0");
@@ -270,9 +270,9 @@ TEST(QueuePass, TheUserWhoUsedLessGoesFirst) {
 
 TEST(QueuePass, SharesSayWhoseUseIsMuch) {
   Lab lab(1);
-  lab.book.Charge("ann", "", {2, 2}, kStart - 24h, kStart - 1h);
-  lab.book.Charge("cat", "", {1, 1}, kStart - 24h, kStart - 1h);
-  lab.book.SetShares(AccountKind::kUser, "ann", 4);
+  lab.updater.Charge("ann", "", {2, 2}, kStart - 24h, kStart - 1h);
+  lab.updater.Charge("cat", "", {1, 1}, kStart - 24h, kStart - 1h);
+  lab.updater.SetShares(AccountKind::kUser, "ann", 4);
   lab.Waits(Lab::Gpus(1), "cat");
   lab.Waits(Lab::Gpus(1), "ann");
   EXPECT_EQ(Text(lab.Decide().starts), "2:0");
@@ -284,21 +284,21 @@ Request Of(std::string project) {
 
 TEST(QueuePass, AProjectThatUsedLessGoesFirst) {
   Lab lab(1);
-  lab.book.Charge("ann", "vision", {4, 4}, kStart - 24h, kStart - 1h);
-  lab.book.Charge("ann", "speech", {1, 1}, kStart - 24h, kStart - 1h);
+  lab.updater.Charge("ann", "vision", {4, 4}, kStart - 24h, kStart - 1h);
+  lab.updater.Charge("ann", "speech", {1, 1}, kStart - 24h, kStart - 1h);
   lab.Waits(Of("vision"), "ann");
   lab.Waits(Of("speech"), "ann");
   EXPECT_EQ(Text(lab.Decide().starts), "1:0") << "names that nobody gave shares mean nothing";
-  for (const char* project : {"vision", "speech"}) lab.book.SetShares(AccountKind::kProject, project, 1);
+  for (const char* project : {"vision", "speech"}) lab.updater.SetShares(AccountKind::kProject, project, 1);
   EXPECT_EQ(Text(lab.Decide().starts), "2:0");
 }
 
 TEST(QueuePass, WithinAProjectWhoUsedLessGoesFirst) {
   Lab lab(1);
-  lab.book.Charge("ann", "vision", {4, 4}, kStart - 24h, kStart - 1h);
-  lab.book.Charge("cat", "vision", {1, 1}, kStart - 24h, kStart - 1h);
-  lab.book.Charge("ann", "speech", {1, 1}, kStart - 24h, kStart - 1h);
-  for (const char* project : {"vision", "speech"}) lab.book.SetShares(AccountKind::kProject, project, 1);
+  lab.updater.Charge("ann", "vision", {4, 4}, kStart - 24h, kStart - 1h);
+  lab.updater.Charge("cat", "vision", {1, 1}, kStart - 24h, kStart - 1h);
+  lab.updater.Charge("ann", "speech", {1, 1}, kStart - 24h, kStart - 1h);
+  for (const char* project : {"vision", "speech"}) lab.updater.SetShares(AccountKind::kProject, project, 1);
   lab.Waits(Of("vision"), "ann");
   lab.Waits(Of("vision"), "cat");
   EXPECT_EQ(Text(lab.Decide().starts), "2:0");
@@ -306,10 +306,10 @@ TEST(QueuePass, WithinAProjectWhoUsedLessGoesFirst) {
 
 TEST(QueuePass, SharesOfAProjectSayWhatIsMuchForIt) {
   Lab lab(1);
-  lab.book.Charge("ann", "vision", {2, 2}, kStart - 24h, kStart - 1h);
-  lab.book.Charge("cat", "speech", {1, 1}, kStart - 24h, kStart - 1h);
-  lab.book.SetShares(AccountKind::kProject, "vision", 4);
-  lab.book.SetShares(AccountKind::kProject, "speech", 1);
+  lab.updater.Charge("ann", "vision", {2, 2}, kStart - 24h, kStart - 1h);
+  lab.updater.Charge("cat", "speech", {1, 1}, kStart - 24h, kStart - 1h);
+  lab.updater.SetShares(AccountKind::kProject, "vision", 4);
+  lab.updater.SetShares(AccountKind::kProject, "speech", 1);
   lab.Waits(Of("speech"), "cat");
   lab.Waits(Of("vision"), "ann");
   EXPECT_EQ(Text(lab.Decide().starts), "2:0");
@@ -320,11 +320,11 @@ TEST(QueuePass, FairSharesArePartsOfPartsAndAMeanOfBothLevels) {
   Lab lab(1);
   lab.settings.half_life = 24h * 36500;
   lab.View();
-  lab.book.Charge("ann", "vision", {1, 1}, kStart - 60h, kStart);
-  lab.book.Charge("bob", "vision", {1, 1}, kStart - 20h, kStart);
-  lab.book.Charge("cat", "speech", {1, 1}, kStart - 20h, kStart);
-  lab.book.SetShares(AccountKind::kProject, "vision", 3);
-  lab.book.SetShares(AccountKind::kProject, "speech", 1);
+  lab.updater.Charge("ann", "vision", {1, 1}, kStart - 60h, kStart);
+  lab.updater.Charge("bob", "vision", {1, 1}, kStart - 20h, kStart);
+  lab.updater.Charge("cat", "speech", {1, 1}, kStart - 20h, kStart);
+  lab.updater.SetShares(AccountKind::kProject, "vision", 3);
+  lab.updater.SetShares(AccountKind::kProject, "speech", 1);
   for (const auto& [user, project] : {std::pair("ann", "vision"), {"bob", "vision"}, {"cat", "speech"}})
     lab.Waits(Of(project), user);
   const FairShares fair = FairSharesOf(lab.View(), kStart);
@@ -340,8 +340,8 @@ TEST(QueuePass, FairSharesArePartsOfPartsAndAMeanOfBothLevels) {
 
 TEST(QueuePass, ANameMadeUpForEachJobIsWorthNothing) {
   Lab lab(1);
-  lab.book.Charge("ann", "a", {1, 1}, kStart - 48h, kStart);
-  lab.book.Charge("bob", "", {1, 1}, kStart - 24h, kStart);
+  lab.updater.Charge("ann", "a", {1, 1}, kStart - 48h, kStart);
+  lab.updater.Charge("bob", "", {1, 1}, kStart - 24h, kStart);
   lab.Waits(Of("new"), "ann");
   lab.Waits(Of(""), "bob");
   EXPECT_EQ(Text(lab.Decide().starts), "2:0");

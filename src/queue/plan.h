@@ -1,6 +1,6 @@
 // The decisions of a pass. The daemon carries out cancels, then preemptions and moves, then resumes and
-// starts, and reports each to the book as it happens. If the daemon could not carry out a decision, the next
-// pass decides again.
+// starts, and reports each to the updater as it happens. If the daemon could not carry out a decision, the
+// next pass decides again.
 //
 // Plain values; thread-compatible.
 #pragma once

@@ -67,11 +67,11 @@ Simulator MakeWorld() {
   world.settings().choice =
       *rc::gen::element(GpuPickPolicy::kSequential, GpuPickPolicy::kRandom, GpuPickPolicy::kTopology);
   world.settings().patience = std::chrono::minutes(*rc::gen::inRange(0, 30));
-  world.book().SetHost({base::GiB(128), std::nullopt});
-  world.book().SetQuota(AccountKind::kUser, "ann", {.gpus = kGpuQuota});
-  world.book().SetQuota(AccountKind::kUser, "bob", {.gpu_hours = kHoursQuota});
-  world.book().SetQuota(AccountKind::kProject, "vision", {.running = kRunningQuota});
-  world.book().SetReservations(
+  world.updater().SetHost({base::GiB(128), std::nullopt});
+  world.updater().SetQuota(AccountKind::kUser, "ann", {.gpus = kGpuQuota});
+  world.updater().SetQuota(AccountKind::kUser, "bob", {.gpu_hours = kHoursQuota});
+  world.updater().SetQuota(AccountKind::kProject, "vision", {.running = kRunningQuota});
+  world.updater().SetReservations(
       {{1, "demo", {Lab::Uuid(4), Lab::Uuid(5)}, kReservedFrom, kReservedTo, {"cat"}}});
   const int jobs = *rc::gen::inRange(1, 60);
   for (int i = 0; i < jobs; ++i) world.Submit(AnyJob());

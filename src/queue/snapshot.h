@@ -1,4 +1,4 @@
-// All input of a scheduling pass. The book (snapshot_updater.h) keeps a snapshot up to date; tests write
+// All input of a scheduling pass. The updater (snapshot_updater.h) keeps a snapshot up to date; tests write
 // snapshots by hand.
 //
 // Data that many jobs have in common (needs, owners) is stored once, and rows refer to it by index, so that
@@ -154,7 +154,7 @@ struct RunningJobInput {
   bool wants_back = false;   // suspended, and to be resumed when there is room; not if a user suspended it
   GpuSet gpus{};             // all GPUs that it uses, now or soon
   GpuSet leaving{};          // those of `gpus` that it leaves (kMoving)
-  // What stays of a suspended job; of another that is suspendable, what would stay, as far as that is known.
+  // What stays of a suspended job; for a suspendable job that runs: what would stay, as far as that is known.
   std::vector<ResidualOnGpu> left{};
   Millis ran{0};          // of this run, without the time it was suspended
   Millis undisturbed{0};  // time since it was last started, resumed or moved

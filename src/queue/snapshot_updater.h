@@ -1,8 +1,9 @@
 // Keeps a snapshot of the queue up to date, one job at a time, so that a pass never has to gather the data.
 //
-// The daemon reports the present state of each job; the book turns names (users, projects, groups, arrays)
-// and equal needs into indices. The book queries no other part and decides nothing. One change costs constant
-// time, except a change of the GPUs, because all needs depend on them. Thread-compatible; strings are copied.
+// The daemon reports the present state of each job; the updater turns names (users, projects, groups, arrays)
+// and equal needs into indices. The updater queries no other part and decides nothing. One change costs
+// constant time, except a change of the GPUs, because all needs depend on them. Thread-compatible; strings
+// are copied.
 #pragma once
 
 #include <map>
@@ -61,7 +62,7 @@ class SnapshotUpdater {
   void SetSettings(const SchedulingSettings& settings) { snapshot_.settings = settings; }
   void SetPaused(bool paused) { snapshot_.paused = paused; }
   void SetHost(const Host& host) { snapshot_.host = host; }
-  // `links` as in Snapshot. The book uses at most kMaxGpus GPUs. It looks up all needs again.
+  // `links` as in Snapshot. The updater uses at most kMaxGpus GPUs. It looks up all needs again.
   void SetGpus(std::vector<Gpu> gpus, std::vector<Link> links = {});
   // The values that change often, for a GPU that SetGpus named.
   void SetForeign(std::string_view uuid, base::Bytes foreign, bool unmanaged, std::string holder);

@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(QueueBook, EqualNeedsAndNamesStandOnce) {
+TEST(SnapshotUpdater, EqualNeedsAndNamesStandOnce) {
   Lab lab(2);
   for (int i = 0; i < 3; ++i) lab.Waits(Lab::Gpus(1, 1h));
   lab.Waits(Lab::Gpus(1, 2h), "cat");
@@ -24,18 +24,18 @@ TEST(QueueBook, EqualNeedsAndNamesStandOnce) {
   EXPECT_EQ(snapshot.waiting.size(), 4u);
   EXPECT_EQ(snapshot.needs.size(), 2u);
   EXPECT_EQ(snapshot.users.size(), 2u);
-  EXPECT_EQ(lab.book.Queued(AccountKind::kUser, "ann"), 3);
-  lab.book.Erase({4});
-  EXPECT_EQ(lab.book.Queued(AccountKind::kUser, "cat"), 0);
+  EXPECT_EQ(lab.updater.Queued(AccountKind::kUser, "ann"), 3);
+  lab.updater.Erase({4});
+  EXPECT_EQ(lab.updater.Queued(AccountKind::kUser, "cat"), 0);
   lab.Waits(Lab::Part(5));  // takes the place of the need that no job has any more
   EXPECT_EQ(lab.View().needs.size(), 2u);
 }
 
-TEST(QueueBook, AnAccountThatComesLaterHasTheUsualLimits) {
+TEST(SnapshotUpdater, AnAccountThatComesLaterHasTheUsualLimits) {
   Lab lab(2);
-  lab.book.SetQuota(AccountKind::kProject, "old", {.gpus = 5});
-  lab.book.SetUsual(AccountKind::kProject, {.running = 1}, 0.5);
-  lab.book.SetQuota(AccountKind::kProject, "vision", {.gpus = 3});
+  lab.updater.SetQuota(AccountKind::kProject, "old", {.gpus = 5});
+  lab.updater.SetUsual(AccountKind::kProject, {.running = 1}, 0.5);
+  lab.updater.SetQuota(AccountKind::kProject, "vision", {.gpus = 3});
   for (const char* project : {"new", "vision", "old"})
     lab.Waits(With(Lab::Gpus(1), [&](Request& request) { request.project = project; }));
   std::map<std::string, Account> projects;
@@ -46,29 +46,29 @@ TEST(QueueBook, AnAccountThatComesLaterHasTheUsualLimits) {
   EXPECT_EQ(projects.at("old").quota, Quota{.running = 1}) << "it has no limits of its own any more";
 }
 
-TEST(QueueBook, AccountsThatHaveNothingAreForgottenAndOthersStayAsTheyAre) {
+TEST(SnapshotUpdater, AccountsThatHaveNothingAreForgottenAndOthersStayAsTheyAre) {
   Lab lab(2);
   const auto of = [](const std::string& project) {
     return With(Lab::Gpus(1), [&](Request& request) { request.project = project; });
   };
-  lab.book.SetShares(AccountKind::kProject, "named", 2);
+  lab.updater.SetShares(AccountKind::kProject, "named", 2);
   for (int i = 0; i < 100; ++i) {
     const std::string project = "ci-" + std::to_string(i);
-    lab.book.Erase(lab.Waits(of(project), "user" + std::to_string(i)));
-    lab.book.Charge("ci", project, {1, 1}, kStart - 1000h * 24, kStart - 100h * 24);
+    lab.updater.Erase(lab.Waits(of(project), "user" + std::to_string(i)));
+    lab.updater.Charge("ci", project, {1, 1}, kStart - 1000h * 24, kStart - 100h * 24);
   }
-  lab.book.Charge("bob", "late", {1, 1}, kStart - 2h, kStart - 1h);
-  lab.book.SetWindow(AccountKind::kUser, "cat", 10, kStart + 1h);
+  lab.updater.Charge("bob", "late", {1, 1}, kStart - 2h, kStart - 1h);
+  lab.updater.SetWindow(AccountKind::kUser, "cat", 10, kStart + 1h);
   const JobId waits = lab.Waits(of("vision"), "ann");
   const JobId runs = lab.Runs(of("speech"), {0}, "dan");
-  lab.book.SetReservations({{.id = 1,
-                             .name = "r",
-                             .gpus = {Lab::Uuid(1)},
-                             .start = kStart + 1h,
-                             .end = kStart + 2h,
-                             .users = {"eve"}}});
+  lab.updater.SetReservations({{.id = 1,
+                                .name = "r",
+                                .gpus = {Lab::Uuid(1)},
+                                .start = kStart + 1h,
+                                .end = kStart + 2h,
+                                .users = {"eve"}}});
 
-  lab.book.Forget(kStart);
+  lab.updater.Forget(kStart);
   const Snapshot& snapshot = lab.View();
   const auto names = [](const std::vector<Account>& accounts) {
     std::set<std::string> all;
@@ -84,44 +84,44 @@ TEST(QueueBook, AccountsThatHaveNothingAreForgottenAndOthersStayAsTheyAre) {
     EXPECT_EQ(snapshot.members[row.member].user, row.user);
     EXPECT_EQ(snapshot.members[row.member].project, row.project);
   };
-  expect_row(snapshot.waiting[*lab.book.RowOfWaiting(waits)], "ann", "vision");
-  expect_row(snapshot.running[*lab.book.RowOfRunning(runs)], "dan", "speech");
+  expect_row(snapshot.waiting[*lab.updater.RowOfWaiting(waits)], "ann", "vision");
+  expect_row(snapshot.running[*lab.updater.RowOfRunning(runs)], "dan", "speech");
   EXPECT_EQ(snapshot.users[snapshot.reservations[0].users[0]].name, "eve");
-  EXPECT_EQ(lab.book.Queued(AccountKind::kUser, "ann"), 1);
-  EXPECT_EQ(lab.book.Queued(AccountKind::kProject, "vision"), 1);
-  EXPECT_EQ(lab.book.Queued(AccountKind::kProject, "ci-5"), 0);
-  EXPECT_EQ(snapshot.projects[lab.book.AccountOf(AccountKind::kProject, "named")].shares, 2);
+  EXPECT_EQ(lab.updater.Queued(AccountKind::kUser, "ann"), 1);
+  EXPECT_EQ(lab.updater.Queued(AccountKind::kProject, "vision"), 1);
+  EXPECT_EQ(lab.updater.Queued(AccountKind::kProject, "ci-5"), 0);
+  EXPECT_EQ(snapshot.projects[lab.updater.AccountOf(AccountKind::kProject, "named")].shares, 2);
   // An account that comes back starts as a new one; the other accounts keep their use.
-  lab.book.Charge("bob", "late", {1, 1}, kStart - 1h, kStart);
+  lab.updater.Charge("bob", "late", {1, 1}, kStart - 1h, kStart);
   EXPECT_EQ(lab.View().members.size(), 3u);
   lab.Waits(of("ci-5"), "ann");
   EXPECT_EQ(lab.View().members.size(), 4u);
-  lab.book.Erase(waits);
-  EXPECT_EQ(lab.book.Queued(AccountKind::kProject, "vision"), 0);
+  lab.updater.Erase(waits);
+  EXPECT_EQ(lab.updater.Queued(AccountKind::kProject, "vision"), 0);
 }
 
-TEST(QueueBook, HowLongAJobRanGrowsWithTheClock) {
-  SnapshotUpdater book;
-  book.PutRunning({.id = {1}, .user = "ann", .ran_before = 10s, .on_since = base::MonoTime{} + 5s},
-                  Lab::Gpus(0));
-  EXPECT_EQ(book.View(base::MonoTime{} + 25s).running[0].ran, 30s);
-  EXPECT_EQ(book.View(base::MonoTime{} + 25s).running[0].undisturbed, 20s);
-  EXPECT_EQ(book.View(base::MonoTime{}).running[0].undisturbed, 0s);
+TEST(SnapshotUpdater, HowLongAJobRanGrowsWithTheClock) {
+  SnapshotUpdater updater;
+  updater.PutRunning({.id = {1}, .user = "ann", .ran_before = 10s, .on_since = base::MonoTime{} + 5s},
+                     Lab::Gpus(0));
+  EXPECT_EQ(updater.View(base::MonoTime{} + 25s).running[0].ran, 30s);
+  EXPECT_EQ(updater.View(base::MonoTime{} + 25s).running[0].undisturbed, 20s);
+  EXPECT_EQ(updater.View(base::MonoTime{}).running[0].undisturbed, 0s);
 }
 
-TEST(QueueBook, GpusThatComeAndGoAreFoundAgainByTheirUuid) {
+TEST(SnapshotUpdater, GpusThatComeAndGoAreFoundAgainByTheirUuid) {
   Lab lab(3);
   lab.Runs(Lab::Gpus(1), {2});
   lab.Waits(Lab::Exactly({1}));
   std::vector<Gpu> fewer{lab.machine[2], lab.machine[1]};
-  lab.book.SetGpus(fewer);
+  lab.updater.SetGpus(fewer);
   const Snapshot& snapshot = lab.View();
   EXPECT_EQ(snapshot.running[0].gpus, Set({0}));
   EXPECT_EQ(snapshot.needs[snapshot.waiting[0].need].possible, Set({1}));
 }
 
 // After any changes in any order, the snapshot equals a snapshot that is made new from the same jobs.
-TEST(QueueBook, ChangesAddUpToWhatThereIs) {
+TEST(SnapshotUpdater, ChangesAddUpToWhatThereIs) {
   EXPECT_TRUE(rc::check([] {
     Lab lab(4);
     std::map<std::int64_t, std::pair<bool, Request>> jobs;
@@ -134,15 +134,15 @@ TEST(QueueBook, ChangesAddUpToWhatThereIs) {
       if (*rc::gen::arbitrary<bool>()) request.array = ArrayTask{{*rc::gen::inRange(1, 3)}, 1, 1};
       switch (*rc::gen::inRange(0, 3)) {
         case 0:
-          lab.book.Erase(id);
+          lab.updater.Erase(id);
           jobs.erase(id.value);
           break;
         case 1:
-          lab.book.PutWaiting({.id = id, .user = "ann", .since = kStart}, request);
+          lab.updater.PutWaiting({.id = id, .user = "ann", .since = kStart}, request);
           jobs[id.value] = {false, request};
           break;
         default:
-          lab.book.PutRunning({.id = id, .user = "ann"}, request);
+          lab.updater.PutRunning({.id = id, .user = "ann"}, request);
           jobs[id.value] = {true, request};
       }
     }
@@ -151,7 +151,7 @@ TEST(QueueBook, ChangesAddUpToWhatThereIs) {
     const auto check = [&](const auto& row, bool runs) {
       const auto& [running, request] = jobs.at(row.id.value);
       RC_ASSERT(running == runs);
-      RC_ASSERT(snapshot.needs[row.need] == lab.book.NeedOf(request));
+      RC_ASSERT(snapshot.needs[row.need] == lab.updater.NeedOf(request));
       RC_ASSERT((row.group == kNone) == !request.group);
       if (row.group != kNone) RC_ASSERT(snapshot.groups[row.group].name == request.group);
       if (row.array != kNone)
@@ -159,17 +159,17 @@ TEST(QueueBook, ChangesAddUpToWhatThereIs) {
     };
     for (const WaitingJobInput& row : snapshot.waiting) check(row, false);
     for (const RunningJobInput& row : snapshot.running) check(row, true);
-    RC_ASSERT(lab.book.Queued(AccountKind::kUser, "ann") == static_cast<int>(snapshot.waiting.size()));
+    RC_ASSERT(lab.updater.Queued(AccountKind::kUser, "ann") == static_cast<int>(snapshot.waiting.size()));
   }));
 }
 
 TEST(QueueAdmission, ARequestThatCanNeverFitIsRefusedWithTheNumbers) {
   Lab lab(4);
   lab.machine[0].drained = true;  // comes back
-  lab.book.SetGpus(lab.machine);
-  lab.book.SetHost({base::GiB(100), 16});
-  lab.book.SetQuota(AccountKind::kUser, "ann", {.gpus = 2});
-  lab.book.SetQuota(AccountKind::kUser, "cat", {.gpu_hours = 10});
+  lab.updater.SetGpus(lab.machine);
+  lab.updater.SetHost({base::GiB(100), 16});
+  lab.updater.SetQuota(AccountKind::kUser, "ann", {.gpus = 2});
+  lab.updater.SetQuota(AccountKind::kUser, "cat", {.gpu_hours = 10});
   struct Row {
     Request request;
     const char* user;
@@ -206,8 +206,8 @@ TEST(QueueAdmission, ARequestThatCanNeverFitIsRefusedWithTheNumbers) {
       {Lab::Gpus(0), "cat", nullptr},
   };
   for (const Row& row : rows) {
-    const Index user = lab.book.AccountOf(AccountKind::kUser, row.user);
-    const auto said = CanEverRun(lab.View(), lab.book.NeedOf(row.request), row.request.gpus, user, kNone);
+    const Index user = lab.updater.AccountOf(AccountKind::kUser, row.user);
+    const auto said = CanEverRun(lab.View(), lab.updater.NeedOf(row.request), row.request.gpus, user, kNone);
     ASSERT_EQ(said.has_value(), row.said == nullptr) << row.said;
     if (said) continue;
     EXPECT_EQ(said.error().code, base::ErrorCode::kUnsatisfiable);
@@ -225,7 +225,7 @@ Lab WithInstances() {
     gpu.memory = base::GiB(16);
     lab.machine.insert(lab.machine.begin() + 1 + number, gpu);
   }
-  lab.book.SetGpus(lab.machine);
+  lab.updater.SetGpus(lab.machine);
   return lab;
 }
 
@@ -242,7 +242,7 @@ TEST(QueueInstances, AreGpusForWhoAsksForOne) {
     Request request = Lab::Gpus(1);
     request.gpus.model = row.model;
     if (row.free_gib > 0) request.gpus.free_memory = base::SizeSpec{base::GiB(row.free_gib), 0};
-    EXPECT_EQ(lab.book.NeedOf(request).possible, row.possible) << row.model << " " << row.free_gib;
+    EXPECT_EQ(lab.updater.NeedOf(request).possible, row.possible) << row.model << " " << row.free_gib;
   }
   lab.Waits(Lab::Gpus(1));
   lab.Waits(Lab::Gpus(1));
@@ -255,14 +255,14 @@ TEST(QueueInstances, AreGpusForWhoAsksForOne) {
 
 TEST(QueueInstances, AreNotForSeveralAtOnce) {
   Lab lab = WithInstances();
-  EXPECT_EQ(lab.book.NeedOf(Lab::Gpus(2)).possible, Set({0, 3}));
-  EXPECT_EQ(lab.book.NeedOf(Lab::Part(1)).possible, Set({0, 1, 2, 3}));
+  EXPECT_EQ(lab.updater.NeedOf(Lab::Gpus(2)).possible, Set({0, 3}));
+  EXPECT_EQ(lab.updater.NeedOf(Lab::Part(1)).possible, Set({0, 1, 2, 3}));
   lab.machine[1].shares_memory = true;
-  lab.book.SetGpus(lab.machine);
-  EXPECT_EQ(lab.book.NeedOf(Lab::Part(1)).possible, Set({0, 2, 3}));
-  const Index user = lab.book.AccountOf(AccountKind::kUser, "ann");
+  lab.updater.SetGpus(lab.machine);
+  EXPECT_EQ(lab.updater.NeedOf(Lab::Part(1)).possible, Set({0, 2, 3}));
+  const Index user = lab.updater.AccountOf(AccountKind::kUser, "ann");
   const Request three = Lab::Gpus(3);
-  const auto said = CanEverRun(lab.View(), lab.book.NeedOf(three), three.gpus, user, kNone);
+  const auto said = CanEverRun(lab.View(), lab.updater.NeedOf(three), three.gpus, user, kNone);
   ASSERT_FALSE(said);
   EXPECT_NE(said.error().hint.find("CUDA gives a process one of them"), std::string::npos);
 }
@@ -272,11 +272,11 @@ TEST(QueueInstances, ThatAreGoneAreWaitedFor) {
   Request request = Lab::Gpus(1);
   request.gpus.devices = {"MIG-1"};
   const JobId job = lab.Waits(request);
-  lab.book.SetGpus({lab.machine[0], lab.machine[3]});
+  lab.updater.SetGpus({lab.machine[0], lab.machine[3]});
   lab.Decide();
   EXPECT_EQ(lab.Of(job).reason, Reason::kResources);
   EXPECT_EQ(lab.Why(job), "wants 1 GPU that it names; 1 of them is not here now");
-  lab.book.SetGpus(lab.machine);
+  lab.updater.SetGpus(lab.machine);
   EXPECT_EQ(lab.Decide().starts.size(), 1u);
 }
 
@@ -299,7 +299,7 @@ TEST(QueueAdmission, AReservationTakesGpusThatAreFreeThen) {
   Lab lab(4);
   lab.Runs(Lab::Gpus(1), {3});
   lab.Runs(Lab::Gpus(1, 2h), {2});  // an hour left
-  lab.book.SetReservations({{1, "other", {Lab::Uuid(1)}, kStart + 2h, kStart + 4h, {"bob"}}});
+  lab.updater.SetReservations({{1, "other", {Lab::Uuid(1)}, kStart + 2h, kStart + 4h, {"bob"}}});
   EXPECT_EQ(PickReserved(lab.View(), 2, kStart + 3h, kStart + 5h, kStart).value(), Set({2, 0}));
   EXPECT_EQ(PickReserved(lab.View(), 3, kStart + 3h, kStart + 5h, kStart).value(), Set({2, 0, 3}));
   EXPECT_EQ(PickReserved(lab.View(), 4, kStart + 4h, kStart + 5h, kStart).value(), Set({0, 1, 2, 3}));
@@ -312,11 +312,11 @@ TEST(QueuePlacement, TopologyTakesTheBestLinkedAndLeavesThemTogether) {
   std::vector<Link> links(16, Link::kSystem);  // 0-3 and 1-2 are pairs
   for (const auto& [a, b] : {std::pair(0u, 3u), std::pair(1u, 2u)})
     links[a * 4 + b] = links[b * 4 + a] = Link::kNvLink;
-  lab.book.SetGpus(lab.machine, links);
+  lab.updater.SetGpus(lab.machine, links);
   lab.Runs(Lab::Gpus(1), {0});
   const JobId one = lab.Waits(Lab::Gpus(1));
   EXPECT_EQ(Text(lab.Decide().starts), "2:3");  // not from a pair
-  lab.book.Erase(one);
+  lab.updater.Erase(one);
   lab.Waits(Lab::Gpus(2));
   EXPECT_EQ(Text(lab.Decide().starts), "3:1,2");
 }
@@ -350,31 +350,32 @@ TEST(QueueForecast, JobsAreOneAfterTheOtherOnTheGpusThatAreFreeFirst) {
   const JobId begins = lab.Waits(late), never = lab.Waits(held);
   const Plan plan = lab.Decide();
   const auto starts = Forecast(lab.View(), plan, lab.now, SIZE_MAX).starts;
-  const auto of = [&](JobId job) { return starts[*lab.book.RowOfWaiting(job)]; };
+  const auto of = [&](JobId job) { return starts[*lab.updater.RowOfWaiting(job)]; };
   EXPECT_EQ(of(wide), kStart + 2h);
   EXPECT_EQ(of(next), kStart + 3h);
   EXPECT_EQ(of(last), kStart + 3h);
   EXPECT_EQ(of(after), kStart + 7h);
   EXPECT_EQ(of(begins), kStart + 9h);
   EXPECT_EQ(of(never), kNever);
-  EXPECT_EQ(Forecast(lab.View(), plan, lab.now, 1).starts[*lab.book.RowOfWaiting(next)], kNever);
+  EXPECT_EQ(Forecast(lab.View(), plan, lab.now, 1).starts[*lab.updater.RowOfWaiting(next)], kNever);
 }
 
 TEST(QueueForecast, NobodyIsExpectedToStartOnWhatIsReservedForOthers) {
   Lab lab(2);
   lab.settings.short_job = 0ms;
-  lab.book.SetReservations({{1, "now", {Lab::Uuid(0)}, kStart - 1h, kStart + 2h, {"cat"}},
-                            {2, "later", {Lab::Uuid(1)}, kStart + 1h, kStart + 5h, {"cat"}}});
+  lab.updater.SetReservations({{1, "now", {Lab::Uuid(0)}, kStart - 1h, kStart + 2h, {"cat"}},
+                               {2, "later", {Lab::Uuid(1)}, kStart + 1h, kStart + 5h, {"cat"}}});
   Request leaves = Lab::Gpus(1, 3h);
   leaves.preemptible = true;
   const JobId wide = lab.Waits(Lab::Gpus(2, 1h)), hers = lab.Waits(Lab::Gpus(2, 1h), "cat");
   const Plan plan = lab.Decide();
   const auto starts = Forecast(lab.View(), plan, lab.now, SIZE_MAX).starts;
-  EXPECT_EQ(starts[*lab.book.RowOfWaiting(hers)], kStart);
-  EXPECT_EQ(starts[*lab.book.RowOfWaiting(wide)], kStart + 5h) << "in between they are never free together";
-  lab.book.SetPaused(true);
+  EXPECT_EQ(starts[*lab.updater.RowOfWaiting(hers)], kStart);
+  EXPECT_EQ(starts[*lab.updater.RowOfWaiting(wide)], kStart + 5h)
+      << "in between they are never free together";
+  lab.updater.SetPaused(true);
   const Plan paused = lab.Decide();
-  EXPECT_EQ(Forecast(lab.View(), paused, lab.now, SIZE_MAX).starts[*lab.book.RowOfWaiting(wide)], kNever);
+  EXPECT_EQ(Forecast(lab.View(), paused, lab.now, SIZE_MAX).starts[*lab.updater.RowOfWaiting(wide)], kNever);
 }
 
 TEST(QueueExplain, AJobSaysForWhichOnesItWaits) {
@@ -398,14 +399,14 @@ TEST(QueueForecast, AStartThatRestsOnAJobWithoutATimeLimitIsMarked) {
   lab.Runs(Lab::Gpus(1), {1});  // presumed to run for a day
   const JobId first = lab.Waits(Lab::Gpus(1, 1h)), second = lab.Waits(Lab::Gpus(1));
   const JobId behind = lab.Waits(Lab::Gpus(1, 1h));
-  lab.book.SetQuota(AccountKind::kUser, "dan", {.running = 1});
+  lab.updater.SetQuota(AccountKind::kUser, "dan", {.running = 1});
   const JobId his = lab.Waits(Lab::Gpus(0), "dan"), his_next = lab.Waits(Lab::Gpus(0, 1h), "dan");
   Request late = Lab::Gpus(1, 1h);
   late.begin = kStart + 900h;
   const JobId begins = lab.Waits(late);
   const Plan plan = lab.Decide();
   const StartEstimates estimates = Forecast(lab.View(), plan, lab.now, SIZE_MAX);
-  const auto of = [&](JobId job) { return estimates.presumed[*lab.book.RowOfWaiting(job)]; };
+  const auto of = [&](JobId job) { return estimates.presumed[*lab.updater.RowOfWaiting(job)]; };
   EXPECT_FALSE(of(first)) << "behind one with a time limit";
   EXPECT_FALSE(of(second));
   EXPECT_TRUE(of(behind)) << "behind one that waits and has none";
@@ -417,15 +418,15 @@ TEST(QueueForecast, AStartThatRestsOnAJobWithoutATimeLimitIsMarked) {
 TEST(QueueForecast, ThrottlesAndQuotasCount) {
   Lab lab(8);
   lab.settings.short_job = 0ms;
-  lab.book.SetQuota(AccountKind::kUser, "ann", {.gpus = 1});
+  lab.updater.SetQuota(AccountKind::kUser, "ann", {.gpus = 1});
   const JobId first = lab.Waits(Lab::Gpus(1, 1h));
   const JobId second = lab.Waits(Lab::Gpus(1, 1h));
   const JobId third = lab.Waits(Lab::Gpus(1, 1h));
   const Plan plan = lab.Decide();
   const auto starts = Forecast(lab.View(), plan, lab.now, SIZE_MAX).starts;
-  EXPECT_EQ(starts[*lab.book.RowOfWaiting(first)], kStart);
-  EXPECT_EQ(starts[*lab.book.RowOfWaiting(second)], kStart + 1h);
-  EXPECT_EQ(starts[*lab.book.RowOfWaiting(third)], kStart + 2h);
+  EXPECT_EQ(starts[*lab.updater.RowOfWaiting(first)], kStart);
+  EXPECT_EQ(starts[*lab.updater.RowOfWaiting(second)], kStart + 1h);
+  EXPECT_EQ(starts[*lab.updater.RowOfWaiting(third)], kStart + 2h);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ struct Lab {
     for (std::size_t i = 0; i < gpus; ++i)
       machine.push_back(
           {.index = static_cast<unsigned>(i), .uuid = Uuid(i), .model = model, .memory = base::GiB(80)});
-    book.SetGpus(machine);
+    updater.SetGpus(machine);
     settings.patience = settings.preempt_wait = settings.slack = Millis(0);
   }
 
@@ -55,7 +55,7 @@ struct Lab {
         .id = {++last}, .user = user, .since = now - std::chrono::hours(1) + std::chrono::seconds(last)};
     if (request.hold) job.held = true;
     job.array = request.array;
-    book.PutWaiting(job, request);
+    updater.PutWaiting(job, request);
     return job.id;
   }
   // A running job that began an hour ago, unless `change` says otherwise.
@@ -66,28 +66,30 @@ struct Lab {
     job.on_since = base::MonoTime{} - std::chrono::hours(1);
     for (const std::size_t gpu : gpus) job.gpus.push_back(Uuid(gpu));
     if (change) change(job);
-    book.PutRunning(job, request);
+    updater.PutRunning(job, request);
     return job.id;
   }
 
   const Snapshot& View() {
-    book.SetSettings(settings);
-    return book.View(base::MonoTime{});
+    updater.SetSettings(settings);
+    return updater.View(base::MonoTime{});
   }
   Plan Decide() {
     plan = Pass(View(), now);
     return plan;
   }
   // The verdict of the last Decide().
-  Verdict Of(JobId job) const { return plan.verdicts[*book.RowOfWaiting(job)]; }
+  Verdict Of(JobId job) const { return plan.verdicts[*updater.RowOfWaiting(job)]; }
   Blockers BlockersOf(JobId job) {
-    return Explainer(View(), plan, now, dependents).BlockersOf(*book.RowOfWaiting(job));
+    return Explainer(View(), plan, now, dependents).BlockersOf(*updater.RowOfWaiting(job));
   }
-  std::string Why(JobId job) { return Explainer(View(), plan, now, dependents).Of(*book.RowOfWaiting(job)); }
+  std::string Why(JobId job) {
+    return Explainer(View(), plan, now, dependents).Of(*updater.RowOfWaiting(job));
+  }
 
   std::vector<Gpu> machine{};
   SchedulingSettings settings{};
-  SnapshotUpdater book{};
+  SnapshotUpdater updater{};
   Dependents dependents{};
   Plan plan{};
   WallTime now = kStart;

@@ -38,7 +38,7 @@ class Simulator {
   Simulator(std::size_t gpus, Policy policy) : lab_(gpus), policy_(std::move(policy)) { lab_.settings = {}; }
 
   SchedulingSettings& settings() { return lab_.settings; }
-  SnapshotUpdater& book() { return lab_.book; }
+  SnapshotUpdater& updater() { return lab_.updater; }
   const std::vector<SimulatedJob>& jobs() const { return jobs_; }
   std::size_t passes() const { return passes_; }
   // Called with each plan before it is carried out.
@@ -111,7 +111,7 @@ class Simulator {
     const SimulatedJob& what = jobs_[job];
     const Active& state = state_[job];
     if (state.state == State::kWaiting) {
-      lab_.book.PutWaiting({.id = IdOf(job), .user = what.user, .since = state.since}, what.request);
+      lab_.updater.PutWaiting({.id = IdOf(job), .user = what.user, .since = state.since}, what.request);
       return;
     }
     RunningJob row{
@@ -132,7 +132,7 @@ class Simulator {
                                                   : RunningPhase::kRunning;
       if (state.state != State::kLeaving) row.on_since = Mono(state.since);
     }
-    lab_.book.PutRunning(row, what.request);
+    lab_.updater.PutRunning(row, what.request);
   }
 
   void Later(Millis time, Kind kind, std::size_t job) {
@@ -145,7 +145,7 @@ class Simulator {
     ++state.version;
     if (now_ <= state.since) return;
     state.done += now_ - state.since;
-    const UsageRate rate = RateOf(lab_.book.snapshot(), lab_.book.NeedOf(jobs_[job].request));
+    const UsageRate rate = RateOf(lab_.updater.snapshot(), lab_.updater.NeedOf(jobs_[job].request));
     segments_.push_back({state.since, now_, rate.memory});
   }
 
@@ -169,9 +169,9 @@ class Simulator {
       Stop(event.job);
       state.state = State::kEnded;
       jobs_[event.job].ended = now_;
-      lab_.book.Erase(IdOf(event.job));
-      const UsageRate rate = RateOf(lab_.book.snapshot(), lab_.book.NeedOf(jobs_[event.job].request));
-      lab_.book.Charge(jobs_[event.job].user, "", rate, now_ - jobs_[event.job].run, now_);
+      lab_.updater.Erase(IdOf(event.job));
+      const UsageRate rate = RateOf(lab_.updater.snapshot(), lab_.updater.NeedOf(jobs_[event.job].request));
+      lab_.updater.Charge(jobs_[event.job].user, "", rate, now_ - jobs_[event.job].run, now_);
       return;
     } else if (event.kind == Kind::kMoved) {
       state.gpus &= ~state.leaving;
@@ -186,8 +186,8 @@ class Simulator {
   }
 
   bool Decide() {
-    lab_.book.SetSettings(lab_.settings);
-    const Snapshot& snapshot = lab_.book.View(Mono(now_));
+    lab_.updater.SetSettings(lab_.settings);
+    const Snapshot& snapshot = lab_.updater.View(Mono(now_));
     const Plan plan = policy_(snapshot, now_);
     ++passes_;
     if (check_) check_(snapshot, plan, now_);
@@ -226,7 +226,7 @@ class Simulator {
       Go(job, State::kRunning, Millis(0));
       Put(job);
     }
-    for (const CancelDecision& each : plan.cancels) lab_.book.Erase(each.job);
+    for (const CancelDecision& each : plan.cancels) lab_.updater.Erase(each.job);
     return !plan.preempts.empty() || !plan.moves.empty() || !plan.resumes.empty() || !plan.starts.empty();
   }
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "daemon/core/attach_request.h"
-#include "daemon/core/job_request.h"
+#include "daemon/job_requests/attach_request.h"
+#include "daemon/job_requests/job_request.h"
 
 namespace gpuman::daemon {
 namespace {

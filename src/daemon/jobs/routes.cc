@@ -5,8 +5,8 @@
 
 #include "api/json.h"
 #include "api/queue_json.h"
-#include "daemon/core/job_request.h"
 #include "daemon/device/module.h"
+#include "daemon/job_requests/job_request.h"
 #include "daemon/jobs/log_stream.h"
 #include "daemon/jobs/routes.h"
 #include "daemon/mps/module.h"
@@ -115,7 +115,7 @@ base::Result<> Change(JobsModule& jobs, const http::Peer& peer, const jobs::Job&
   jobs::Job changed = job;
   const auto lookup = jobs.queue().dispatcher().LookupFor(peer.uid);
   GPUMAN_ASSIGN(auto note, ApplyQueueUpdate(update, jobs.core().inventory(), lookup,
-                                            jobs.queue().memory_grounds(), changed));
+                                            jobs.queue().memory_choice_context(), changed));
   GPUMAN_TRY(CheckChanged(jobs, update, changed));
   GPUMAN_TRY(jobs.core().jobs().MayChangeText(job.id, changed));
   // Takes what the changed job asks for. The stored job keeps its own progress.

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "api/attach_json.h"
-#include "daemon/core/attach_request.h"
+#include "daemon/job_requests/attach_request.h"
 #include "daemon/jobs/routes.h"
 
 namespace gpuman::daemon {

@@ -98,7 +98,7 @@ base::Result<> HasEnded(const jobs::Job& job) {
 base::Result<> ChooseAnew(JobsModule& jobs, jobs::Job& job, std::set<std::string>& notes) {
   spec::JobSpec spec = *job.spec;
   if (!spec.memory_auto) return {};
-  notes.insert(ChooseMemory(job, jobs.queue().memory_grounds(), spec));
+  notes.insert(ChooseMemory(job, jobs.queue().memory_choice_context(), spec));
   GPUMAN_TRY(CountMemory(spec, jobs.core().inventory()));
   job.spec = std::move(spec);
   return {};
@@ -118,7 +118,7 @@ base::Result<> MakeAnew(JobsModule& jobs, const http::Peer& peer, Redoing& all) 
     GPUMAN_TRY(MayRewrite(all.asked.changes, peer.uid, *job));
     again.spec.Change([](spec::JobSpec& spec) { spec.depends.list.clear(); });
     GPUMAN_TRY(ApplyQueueUpdate(all.asked.changes, jobs.core().inventory(),
-                                jobs.queue().dispatcher().LookupFor(peer.uid), jobs.queue().memory_grounds(),
+                                jobs.queue().dispatcher().LookupFor(peer.uid), jobs.queue().memory_choice_context(),
                                 again));
     GPUMAN_TRY(CheckChanged(jobs, all.asked.changes, again));
     GPUMAN_TRY(HasEnded(*job));

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "api/queue_json.h"
-#include "daemon/core/job_request.h"
 #include "daemon/device/module.h"
+#include "daemon/job_requests/job_request.h"
 #include "daemon/jobs/routes.h"
 #include "daemon/mps/module.h"
 #include "daemon/notify/module.h"
@@ -44,24 +44,24 @@ api::SubmissionAnswer AnswerFor(JobsModule& jobs, const std::vector<std::size_t>
   return answer;
 }
 
-api::SubmissionAnswer AnswerFor(const Dispatcher::Outlook& outlook, const std::vector<std::size_t>& heads,
-                                std::vector<std::string> notes) {
+api::SubmissionAnswer AnswerFor(const Dispatcher::SubmissionForecast& forecast,
+                                const std::vector<std::size_t>& heads, std::vector<std::string> notes) {
   api::SubmissionAnswer answer;
   answer.notes = std::move(notes);
   for (const std::size_t head : heads) {
-    const auto& job = outlook.jobs[head];
+    const auto& job = forecast.jobs[head];
     api::SubmittedJob one;
     one.tag = job.tag;
-    one.gpus = outlook.gpus[head];
-    const auto reason = outlook.verdicts[head].reason;
+    one.gpus = forecast.gpus[head];
+    const auto reason = forecast.verdicts[head].reason;
     const bool starts = reason == queue::Reason::kStarts && job.state == spec::JobState::kQueued;
     one.state = starts ? spec::JobState::kStarting : job.state;
     if (reason != queue::Reason::kStarts) {
       one.reason = ToString(reason);
-      one.reason_detail = outlook.details[head];
+      one.reason_detail = forecast.details[head];
     }
-    if (outlook.starts[head] != queue::kNever) one.estimated_start = outlook.starts[head];
-    one.estimate_presumed = outlook.presumed[head];
+    if (forecast.starts[head] != queue::kNever) one.estimated_start = forecast.starts[head];
+    one.estimate_presumed = forecast.presumed[head];
     answer.jobs.push_back(std::move(one));
   }
   return answer;
@@ -76,8 +76,8 @@ void TryOut(JobsModule& jobs, const SubmitCall& call, PreparedSubmission prepare
   jobs.queue().dispatcher().TryOut(
       std::move(prepared.jobs),
       call.After([&jobs, call, heads = std::move(prepared.heads),
-                  notes = std::move(prepared.notes)](const Dispatcher::Outlook& outlook) {
-        SendAnswer(jobs, call, AnswerFor(outlook, heads, notes), outlook.jobs.size());
+                  notes = std::move(prepared.notes)](const Dispatcher::SubmissionForecast& forecast) {
+        SendAnswer(jobs, call, AnswerFor(forecast, heads, notes), forecast.jobs.size());
       }),
       std::move(claim));
 }
@@ -221,7 +221,7 @@ base::Result<> Take(JobsModule& jobs, const SubmitCall& call) {
   GPUMAN_ASSIGN(auto limits, ResourceLimitsOf(peer, call.exchange()->Process()));
   incoming->limits = jobs::Shared<jobs::ResourceLimits>(std::move(limits));
   incoming->lookup = NotingLookup(jobs, call.exchange());
-  incoming->memory.emplace(jobs.queue().memory_grounds());
+  incoming->memory.emplace(jobs.queue().memory_choice_context());
   const std::size_t count = CountJobs(incoming->submitted);
   // Claimed before so many jobs are made: jobs on their way count.
   const auto& caller = incoming->caller;

@@ -54,7 +54,7 @@ Dispatcher::Dispatcher(boost::asio::io_context& loop, const base::Clock& clock, 
       snapshot_timer_(loop),
       slices_([&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); }, clock),
       self_(std::make_shared<Dispatcher*>(this)) {
-  book_.SetHost(HostOf());
+  updater_.SetHost(HostOf());
 }
 
 Dispatcher::~Dispatcher() { *self_ = nullptr; }
@@ -66,14 +66,14 @@ void Dispatcher::Begin() {
 
 // --- Passes ---
 
-void Dispatcher::Touch() {
+void Dispatcher::MarkChanged() {
   dirty_ = true;
   ++changes_;
   latest_.reset();
 }
 
 void Dispatcher::Wake() {
-  Touch();
+  MarkChanged();
   if (!begun_ || pass_posted_) return;
   pass_posted_ = true;
   const auto pass = [self = self_] {
@@ -96,8 +96,8 @@ void Dispatcher::Pass() {
   const WallTime now = clock_.Wall();
   FollowClock(now);
   UpdateWindows(now);
-  const auto& snapshot = book_.View(began);
-  // A question since the last change may have made a plan of the same book already.
+  const auto& snapshot = updater_.View(began);
+  // A question since the last change may have made a plan of the same snapshot already.
   if (dirty_) {
     plan_ = queue::Pass(snapshot, now);
     dirty_ = forecast_ = false;
@@ -108,7 +108,7 @@ void Dispatcher::Pass() {
   next_pass_ = ended + kRestPerPass * (ended - began);
 }
 
-// Orders change the book, so they take what they need out of the snapshot first.
+// Orders change the snapshot, so they take what they need out of it first.
 void Dispatcher::Apply(const queue::Plan& plan, const queue::Snapshot& snapshot, WallTime now) {
   std::vector<std::function<void()>> orders;
   std::optional<queue::Explainer> explainer;

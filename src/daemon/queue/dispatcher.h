@@ -1,12 +1,12 @@
-// Hands the GPUs out: keeps the queue's book in step with jobs and GPUs, lets a pass decide, and carries out
-// the decisions of the pass.
+// Hands the GPUs out: keeps the queue's snapshot in step with jobs and GPUs, lets a pass decide, and carries
+// out the decisions of the pass.
 //
-//   jobs change, GPUs sampled, settings --> book --> pass (pure) --> plan --> starts, cancels: job manager
+//   jobs change, GPUs sampled, settings --> snapshot --> pass (pure) --> plan --> starts, cancels: jobs
 //   time that the plan names ----------------^                          \--> preempts, moves, resumes: module
 //
 // The dispatcher makes one pass after a group of changes, and one at the time that the last pass named; it
 // makes no others. The next pass decides again what could not be carried out. The dispatcher answers
-// questions about the queue from the same book.
+// questions about the queue from the same snapshot.
 //
 // Lives on the event loop; not thread-safe.
 #pragma once
@@ -54,7 +54,7 @@ struct DispatcherCallbacks {
   std::function<bool(base::JobId job)> is_preempted;
   // Whether the job makes no call, and has agreed to leave its GPU until its next one.
   std::function<bool(base::JobId job)> is_idle;
-  // What stays on the GPUs of a suspended job; of another, what would stay, as far as that is known.
+  // What stays on the GPUs of a suspended job; for a job that runs: what would stay, as far as that is known.
   std::function<suspend::BytesByGpu(base::JobId job)> left_of;
   // These take jobs off their GPUs and bring them back. They call `done` when the job is there, or with the
   // reason why it is not.
@@ -120,7 +120,7 @@ class Dispatcher {
   void SetProtectedNames(std::set<std::string> names) { protected_names_ = std::move(names); }
   const std::set<std::string>& protected_names() const { return protected_names_; }
   // The caller may change quotas, shares, reservations and settings in it, and calls Wake afterwards.
-  queue::SnapshotUpdater& book() { return book_; }
+  queue::SnapshotUpdater& updater() { return updater_; }
   void Wake();
 
   // --- What users ask ---
@@ -133,7 +133,7 @@ class Dispatcher {
   // the jobs so far.
   void Submit(std::vector<jobs::Job> prepared, Done<std::vector<base::JobId>> done, Claim claim = {});
   // What a pass over the queue would decide for these jobs now, if they were in it.
-  struct Outlook {
+  struct SubmissionForecast {
     std::vector<jobs::Job> jobs;
     std::vector<queue::Verdict> verdicts;        // of the jobs, in their order
     std::vector<std::string> details;            // why they wait
@@ -141,7 +141,7 @@ class Dispatcher {
     std::vector<bool> presumed;                  // as queue::StartEstimates has it
     std::vector<std::vector<std::string>> gpus;  // UUIDs, for jobs that would start
   };
-  void TryOut(std::vector<jobs::Job> prepared, Done<Outlook> done, Claim claim = {});
+  void TryOut(std::vector<jobs::Job> prepared, Done<SubmissionForecast> done, Claim claim = {});
   // The queue as it is now; valid until something changes.
   using View = QueueView;
   View CurrentView();
@@ -182,8 +182,8 @@ class Dispatcher {
   bool RequestResume(base::JobId job);
   // The user of a suspended job wants it to stay away, also where it was to come back by itself.
   void StayAway(base::JobId job);
-  // These bring a job of the queue to this GPU, out of suspension or from another GPU. Where the book has no
-  // room for the job there, they fail with kConflict and change nothing.
+  // These bring a job of the queue to this GPU, out of suspension or from another GPU. Where the snapshot has
+  // no room for the job there, they fail with kConflict and change nothing.
   void ResumeOn(base::JobId job, const std::string& gpu, DispatcherCallbacks::Done done);
   void MoveTo(base::JobId job, const std::string& gpu, DispatcherCallbacks::Done done);
   // Whether other jobs wait for this job: such a job is not forgotten.
@@ -208,11 +208,11 @@ class Dispatcher {
   // The delay of a job that waits after a failed run.
   struct Delayed {
     queue::RetryDelay delay;
-    queue::WallTime in_book;  // the end of the delay, as the book has it
+    queue::WallTime in_snapshot;  // the end of the delay, as the snapshot has it
   };
 
-  // The book has changed: the plan and the snapshots are out of date.
-  void Touch();
+  // The snapshot has changed: the plan and the snapshots for questions are out of date.
+  void MarkChanged();
   // Waiting jobs by account, and their text by user.
   struct Counts {
     std::map<std::pair<queue::AccountKind, std::string>, int> jobs{};
@@ -232,13 +232,14 @@ class Dispatcher {
   // Counts only the job's new project: the job counts for its user already.
   base::Result<Claim> ClaimProject(const jobs::Job& changed);
   Claim Count(Counts counts);
-  void PutOnTrial(queue::SnapshotUpdater& book, const std::vector<jobs::Job>& prepared, base::JobId id,
+  void PutOnTrial(queue::SnapshotUpdater& updater, const std::vector<jobs::Job>& prepared, base::JobId id,
                   queue::WallTime now);
   void ScheduleSnapshot();
   void MakeSnapshot();
   void OnSnapshotMade(const std::shared_ptr<const QueueSnapshot>& snapshot, std::uint64_t changes);
   void Pass();
-  // Tells the book when delays end by the wall clock now. The clock may have been set, or may run too fast.
+  // Tells the updater when delays end by the wall clock now. The clock may have been set, or may run too
+  // fast.
   void FollowClock(queue::WallTime now);
   void UpdateWindows(queue::WallTime now);
   void Apply(const queue::Plan& plan, const queue::Snapshot& snapshot, queue::WallTime now);
@@ -278,7 +279,7 @@ class Dispatcher {
   jobs::JobManager& jobs_;
   const guard::Guard& guard_;
   const DispatcherCallbacks callbacks_;
-  queue::SnapshotUpdater book_;
+  queue::SnapshotUpdater updater_;
   queue::Dependents dependents_;
   QueueControlState state_;
   std::set<std::string> protected_names_;
@@ -293,20 +294,20 @@ class Dispatcher {
   queue::Plan plan_;
   queue::StartEstimates estimates_;
   bool begun_ = false;
-  bool dirty_ = true;      // the book is not as the plan saw it
+  bool dirty_ = true;      // the snapshot is not as the plan saw it
   bool forecast_ = false;  // estimates_ belongs to plan_
   bool pass_posted_ = false;
-  std::uint64_t changes_ = 0;  // of the book
-  // Claims of jobs that are not in the book yet; no entry is 0.
+  std::uint64_t changes_ = 0;  // of the snapshot
+  // Claims of jobs that are not in the snapshot yet; no entry is 0.
   std::map<std::pair<queue::AccountKind, std::string>, int> claimed_;
   std::map<uid_t, base::Bytes> claimed_text_;
-  struct Asker {
+  struct PendingQuestion {
     std::uint64_t changes;  // changes that the snapshot must have
     std::function<void(std::shared_ptr<const QueueSnapshot>)> then;
   };
-  std::vector<Asker> askers_;
+  std::vector<PendingQuestion> pending_questions_;
   bool snapshot_pending_ = false;              // one is being made, or will be at next_snapshot_
-  std::weak_ptr<const QueueSnapshot> latest_;  // of the book as it is; shared by those that use it now
+  std::weak_ptr<const QueueSnapshot> latest_;  // of the snapshot as it is; shared by those that use it now
   base::MonoTime next_pass_{};
   base::MonoTime next_snapshot_{};
   base::MonoTime stuck_until_{};              // the disk refused a start: no start is tried before then

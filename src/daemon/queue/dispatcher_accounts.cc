@@ -12,7 +12,7 @@ void Dispatcher::UpdateWindows(WallTime now) {
   for (auto it = windows_.begin(); it != windows_.end();) {
     auto& [account, window] = *it;
     window.Forget(now);
-    book_.SetWindow(account.first, account.second, window.GpuSeconds(), window.Relief());
+    updater_.SetWindow(account.first, account.second, window.GpuSeconds(), window.Relief());
     it = window.IsEmpty() ? windows_.erase(it) : std::next(it);
   }
 }
@@ -20,8 +20,8 @@ void Dispatcher::UpdateWindows(WallTime now) {
 void Dispatcher::ForgetOldAccounts() {
   const auto now = clock_.Wall();
   UpdateWindows(now);
-  book_.Forget(now);
-  Touch();
+  updater_.Forget(now);
+  MarkChanged();
 }
 
 void Dispatcher::Charge(const jobs::RunAccount& run) {
@@ -37,7 +37,7 @@ void Dispatcher::Charge(const jobs::RunAccount& run) {
   if (!run.project.empty())
     windows_.try_emplace({Kind::kProject, run.project}, window_)
         .first->second.Add(rate.gpus, from, run.ended);
-  book_.Charge(run.user, run.project, rate, run.ended - run.ran, run.ended);
+  updater_.Charge(run.user, run.project, rate, run.ended - run.ran, run.ended);
 }
 
 }  // namespace gpuman::daemon

@@ -1,4 +1,5 @@
-// Moves and resumes of jobs of the queue to a GPU that a user names: only where the queue's book has room.
+// Moves and resumes of jobs of the queue to a GPU that a user names: only where the queue's snapshot has
+// room.
 #include <algorithm>
 #include <utility>
 
@@ -12,8 +13,8 @@ using base::Fail;
 using base::JobId;
 
 base::Result<> Dispatcher::MayGoTo(JobId id, const std::string& gpu) {
-  const auto& snapshot = book_.View(clock_.Mono());
-  const auto row = book_.RowOfRunning(id);
+  const auto& snapshot = updater_.View(clock_.Mono());
+  const auto row = updater_.RowOfRunning(id);
   const auto known = std::find_if(snapshot.gpus.begin(), snapshot.gpus.end(),
                                   [&](const queue::Gpu& each) { return each.uuid == gpu; });
   if (!row || known == snapshot.gpus.end())

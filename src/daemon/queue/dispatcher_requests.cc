@@ -25,10 +25,11 @@ constexpr std::size_t kRecent = 1000;  // jobs of a user
 
 Result<Dispatcher::Claim> Dispatcher::MayBecome(const jobs::Job& changed) {
   const auto& project = changed.spec->project.value_or("");
-  const auto account = book_.AccountOf(AccountKind::kUser, changed.owner->user);
-  const auto its_project = project.empty() ? queue::kNone : book_.AccountOf(AccountKind::kProject, project);
-  GPUMAN_TRY(queue::CanEverRun(book_.snapshot(), book_.NeedOf(*changed.spec), changed.spec->gpus, account,
-                               its_project));
+  const auto account = updater_.AccountOf(AccountKind::kUser, changed.owner->user);
+  const auto its_project =
+      project.empty() ? queue::kNone : updater_.AccountOf(AccountKind::kProject, project);
+  GPUMAN_TRY(queue::CanEverRun(updater_.snapshot(), updater_.NeedOf(*changed.spec), changed.spec->gpus,
+                               account, its_project));
   const auto circle = queue::FindCircle(changed.id, changed.spec->depends,
                                         [this](JobId other) { return dependents_.DependenciesOf(other); });
   if (circle.empty()) return ClaimProject(changed);

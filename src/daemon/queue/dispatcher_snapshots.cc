@@ -13,7 +13,7 @@ constexpr std::size_t kShort = 2000;  // waiting jobs: a snapshot takes less tha
 
 bool Dispatcher::IsViewCheap() const {
   if (!dirty_ && forecast_) return true;
-  return book_.snapshot().waiting.size() <= kShort && clock_.Mono() >= next_snapshot_;
+  return updater_.snapshot().waiting.size() <= kShort && clock_.Mono() >= next_snapshot_;
 }
 
 Dispatcher::View Dispatcher::CurrentView() {
@@ -21,7 +21,7 @@ Dispatcher::View Dispatcher::CurrentView() {
   const auto now = clock_.Wall();
   FollowClock(now);
   const bool known = !dirty_ && forecast_;
-  const auto& snapshot = book_.View(clock_.Mono());
+  const auto& snapshot = updater_.View(clock_.Mono());
   if (dirty_ || plan_.verdicts.size() != snapshot.waiting.size()) {
     plan_ = queue::Pass(snapshot, now);
     dirty_ = forecast_ = false;
@@ -37,7 +37,7 @@ Dispatcher::View Dispatcher::CurrentView() {
 void Dispatcher::WithSnapshot(std::function<void(std::shared_ptr<const QueueSnapshot>)> then) {
   FollowClock(clock_.Wall());
   if (auto shared = latest_.lock()) return then(std::move(shared));
-  askers_.push_back({changes_, std::move(then)});
+  pending_questions_.push_back({changes_, std::move(then)});
   if (!snapshot_pending_) ScheduleSnapshot();
 }
 
@@ -50,10 +50,10 @@ void Dispatcher::ScheduleSnapshot() {
   });
 }
 
-// This makes only the copy of the book; QueueSnapshot::Make does the rest.
+// This makes only the copy of the snapshot; QueueSnapshot::Make does the rest.
 void Dispatcher::MakeSnapshot() {
   const auto began = clock_.Mono();
-  const auto& snapshot = book_.View(began);
+  const auto& snapshot = updater_.View(began);
   const bool planned = !dirty_ && plan_.verdicts.size() == snapshot.waiting.size();
   const auto shared = std::make_shared<QueueSnapshot>(snapshot, planned ? std::optional(plan_) : std::nullopt,
                                                       clock_.Wall(), dependents_);
@@ -72,13 +72,14 @@ void Dispatcher::MakeSnapshot() {
 void Dispatcher::OnSnapshotMade(const std::shared_ptr<const QueueSnapshot>& shared, std::uint64_t changes) {
   snapshot_pending_ = false;
   if (changes == changes_) latest_ = shared;
-  auto askers = std::exchange(askers_, {});
-  const auto later = std::stable_partition(askers.begin(), askers.end(),
-                                           [&](const Asker& asker) { return asker.changes <= changes; });
-  askers_.assign(std::make_move_iterator(later), std::make_move_iterator(askers.end()));
-  askers.erase(later, askers.end());
-  if (!askers_.empty()) ScheduleSnapshot();
-  for (const auto& asker : askers) asker.then(shared);
+  auto questions = std::exchange(pending_questions_, {});
+  const auto later =
+      std::stable_partition(questions.begin(), questions.end(),
+                            [&](const PendingQuestion& question) { return question.changes <= changes; });
+  pending_questions_.assign(std::make_move_iterator(later), std::make_move_iterator(questions.end()));
+  questions.erase(later, questions.end());
+  if (!pending_questions_.empty()) ScheduleSnapshot();
+  for (const auto& question : questions) question.then(shared);
 }
 
 Dispatcher::Backlog Dispatcher::CurrentBacklog() const {
@@ -86,7 +87,7 @@ Dispatcher::Backlog Dispatcher::CurrentBacklog() const {
   backlog.paused = state_.paused;
   for (const auto& verdict : plan_.verdicts) ++backlog.jobs[verdict.reason];
   const auto now = clock_.Wall();
-  for (const auto& row : book_.snapshot().waiting) {
+  for (const auto& row : updater_.snapshot().waiting) {
     if (row.held || row.dependency != queue::DependencyState::kMet || row.begin > now) continue;
     backlog.oldest = std::min(backlog.oldest.value_or(queue::kNever), row.since);
   }

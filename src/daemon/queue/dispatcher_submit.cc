@@ -81,10 +81,10 @@ Result<> Dispatcher::MayQueue(const Counts& counts) {
   for (const auto& [account, count] : counts.jobs) {
     const auto& [kind, name] = account;
     const bool user = kind == AccountKind::kUser;
-    const auto row = book_.AccountOf(kind, name);
-    const auto& snapshot = book_.snapshot();
+    const auto row = updater_.AccountOf(kind, name);
+    const auto& snapshot = updater_.snapshot();
     const auto claimed = claimed_.find(account);
-    const int queued = book_.Queued(kind, name) + (claimed == claimed_.end() ? 0 : claimed->second);
+    const int queued = updater_.Queued(kind, name) + (claimed == claimed_.end() ? 0 : claimed->second);
     GPUMAN_TRY(queue::MayQueue(user ? snapshot.users[row] : snapshot.projects[row], user ? "user" : "project",
                                queued, count));
   }
@@ -141,10 +141,11 @@ Result<bool> Dispatcher::CheckSome(Admission& admission, const base::TimeSlice* 
     if (last && AsksForTheSame(*last, one)) continue;
     admission.last = &one;
     const auto& project = one.spec->project.value_or("");
-    const auto account = book_.AccountOf(AccountKind::kUser, one.owner->user);
-    const auto its_project = project.empty() ? queue::kNone : book_.AccountOf(AccountKind::kProject, project);
-    auto may =
-        queue::CanEverRun(book_.snapshot(), book_.NeedOf(*one.spec), one.spec->gpus, account, its_project);
+    const auto account = updater_.AccountOf(AccountKind::kUser, one.owner->user);
+    const auto its_project =
+        project.empty() ? queue::kNone : updater_.AccountOf(AccountKind::kProject, project);
+    auto may = queue::CanEverRun(updater_.snapshot(), updater_.NeedOf(*one.spec), one.spec->gpus, account,
+                                 its_project);
     if (may) continue;
     if (admission.several) return Fail(std::move(may.error()).In(fmt::format("jobs[{}]", admission.place)));
     return Fail(std::move(may.error()));
@@ -193,8 +194,8 @@ void Dispatcher::Submit(std::vector<jobs::Job> prepared, Done<std::vector<JobId>
   });
 }
 
-// Puts the jobs into `book` with ids from `id` on, which no other jobs have.
-void Dispatcher::PutOnTrial(queue::SnapshotUpdater& book, const std::vector<jobs::Job>& prepared, JobId id,
+// Puts the jobs into the updater with ids from `id` on, which no other jobs have.
+void Dispatcher::PutOnTrial(queue::SnapshotUpdater& updater, const std::vector<jobs::Job>& prepared, JobId id,
                             queue::WallTime now) {
   const JobId first = id;
   std::shared_ptr<const spec::JobSpec> spec;  // the spec for which `state` holds
@@ -215,7 +216,7 @@ void Dispatcher::PutOnTrial(queue::SnapshotUpdater& book, const std::vector<jobs
     }
     row.dependency = state;
     row.array = ArrayOf(one);
-    book.PutWaiting(row, *one.spec);
+    updater.PutWaiting(row, *one.spec);
   }
 }
 
@@ -223,11 +224,11 @@ namespace {
 
 // A trial, which a worker computes off the loop.
 struct Trial {
-  queue::SnapshotUpdater book;
+  queue::SnapshotUpdater updater;
   JobId first{};
   base::MonoTime mono{};
   queue::WallTime now{};
-  Dispatcher::Outlook outlook;
+  Dispatcher::SubmissionForecast forecast;
   Dispatcher::Claim claim{};  // counts the jobs of trials under way
 };
 
@@ -239,28 +240,28 @@ std::vector<std::size_t> SubmissionsOf(const std::vector<jobs::Job>& jobs) {
 }
 
 void WorkOut(Trial& trial) {
-  auto& outlook = trial.outlook;
-  const std::size_t count = outlook.jobs.size();
-  const auto& snapshot = trial.book.View(trial.mono);
+  auto& forecast = trial.forecast;
+  const std::size_t count = forecast.jobs.size();
+  const auto& snapshot = trial.updater.View(trial.mono);
   const auto plan = queue::Pass(snapshot, trial.now);
   const auto estimates = queue::Forecast(snapshot, plan, trial.now, kForecasts);
   const queue::Dependents nobody;  // the jobs of the trial name what they wait for themselves
   const queue::Explainer explainer(snapshot, plan, trial.now, nobody);
-  outlook.verdicts.resize(count);
-  outlook.details.resize(count);
-  outlook.starts.assign(count, queue::kNever);
-  outlook.presumed.assign(count, false);
-  outlook.gpus.resize(count);
+  forecast.verdicts.resize(count);
+  forecast.details.resize(count);
+  forecast.starts.assign(count, queue::kNever);
+  forecast.presumed.assign(count, false);
+  forecast.gpus.resize(count);
   const auto place_of = [&](JobId id) -> std::optional<std::size_t> {
     const auto place = static_cast<std::size_t>(id.value - trial.first.value);
     return id < trial.first || place >= count ? std::nullopt : std::optional(place);
   };
-  const auto submission = SubmissionsOf(outlook.jobs);
+  const auto submission = SubmissionsOf(forecast.jobs);
   // The ids of the trial are not those that the jobs will get.
   const auto name_of = [&](JobId id) {
     const auto place = place_of(id);
     if (!place) return queue::NameById(id);
-    const auto& job = outlook.jobs[*place];
+    const auto& job = forecast.jobs[*place];
     if (job.tag.empty()) return fmt::format("jobs[{}]", submission[*place]);
     return job.array.array.value == 0 ? fmt::format("job '{}'", job.tag)
                                       : fmt::format("job '{}_{}'", job.tag, job.array.task);
@@ -268,49 +269,49 @@ void WorkOut(Trial& trial) {
   for (std::size_t row = 0; row < snapshot.waiting.size(); ++row) {
     const auto place = place_of(snapshot.waiting[row].id);
     if (!place) continue;
-    outlook.verdicts[*place] = plan.verdicts[row];
-    const auto& depends = outlook.jobs[*place].spec->depends;
-    outlook.details[*place] = IsForJobs(plan.verdicts[row].reason)
-                                  ? queue::Explain(plan.verdicts[row].reason, depends, name_of)
-                                  : explainer.Of(static_cast<queue::Index>(row));
-    outlook.starts[*place] = estimates.starts[row];
-    outlook.presumed[*place] = estimates.presumed[row];
+    forecast.verdicts[*place] = plan.verdicts[row];
+    const auto& depends = forecast.jobs[*place].spec->depends;
+    forecast.details[*place] = IsForJobs(plan.verdicts[row].reason)
+                                   ? queue::Explain(plan.verdicts[row].reason, depends, name_of)
+                                   : explainer.Of(static_cast<queue::Index>(row));
+    forecast.starts[*place] = estimates.starts[row];
+    forecast.presumed[*place] = estimates.presumed[row];
   }
   for (const auto& start : plan.starts) {
     const auto place = place_of(start.job);
     if (!place) continue;
     for (std::size_t i = 0; i < snapshot.gpus.size(); ++i)
-      if (start.gpus.test(i)) outlook.gpus[*place].push_back(snapshot.gpus[i].uuid);
+      if (start.gpus.test(i)) forecast.gpus[*place].push_back(snapshot.gpus[i].uuid);
   }
 }
 
 }  // namespace
 
-// Works on a copy of the book, so that the trial changes nothing. The copy is made when the trial's turn has
-// come, so that waiting trials hold no copies. The copy of a long queue is a slice of its own.
-void Dispatcher::TryOut(std::vector<jobs::Job> prepared, Done<Outlook> done, Claim taken) {
+// Works on a copy of the snapshot, so that the trial changes nothing. The copy is made when the trial's turn
+// has come, so that waiting trials hold no copies. The copy of a long queue is a slice of its own.
+void Dispatcher::TryOut(std::vector<jobs::Job> prepared, Done<SubmissionForecast> done, Claim taken) {
   Admit(std::move(prepared), std::move(taken), [this, done = std::move(done)](Result<Admitted> admitted) {
     if (!admitted) return done(Fail(admitted.error()));
     const auto trial = std::make_shared<Trial>();  // shared with the worker
-    trial->outlook.jobs = std::move(admitted->jobs);
+    trial->forecast.jobs = std::move(admitted->jobs);
     trial->claim = std::move(admitted->claim);
-    const auto& first = trial->outlook.jobs.front();
+    const auto& first = trial->forecast.jobs.front();
     const uid_t user = first.owner->uid;
     const auto begin = [this, trial, number = first.id] {
-      trial->book = book_;
+      trial->updater = updater_;
       trial->first = number.value != 0 ? number : jobs_.index().NextId();
       trial->mono = clock_.Mono();
       trial->now = clock_.Wall();
-      PutOnTrial(trial->book, trial->outlook.jobs, trial->first, trial->now);
+      PutOnTrial(trial->updater, trial->forecast.jobs, trial->first, trial->now);
     };
     const auto try_out = [this, trial, user, begin, done] {
       callbacks_.aside(user,
-                       {[trial] { WorkOut(*trial); }, [trial, done] { done(std::move(trial->outlook)); },
+                       {[trial] { WorkOut(*trial); }, [trial, done] { done(std::move(trial->forecast)); },
                         [self = self_, begin] {
                           if (*self) begin();
                         }});
     };
-    if (book_.snapshot().waiting.size() + trial->outlook.jobs.size() <= kCopiedAtOnce) return try_out();
+    if (updater_.snapshot().waiting.size() + trial->forecast.jobs.size() <= kCopiedAtOnce) return try_out();
     slices_.Add(user, [try_out](const base::TimeSlice&) {
       try_out();
       return false;

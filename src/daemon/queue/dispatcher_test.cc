@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -99,9 +99,9 @@ class DispatcherTest : public ::testing::Test {
   }
   // Tries out a job of Ann's and counts the answer.
   void TryOut() {
-    dispatcher_.TryOut({Waiting(0)}, [this](const base::Result<Dispatcher::Outlook>& outlook) {
-      ASSERT_TRUE(outlook) << outlook.error().message;
-      ++outlooks_;
+    dispatcher_.TryOut({Waiting(0)}, [this](const base::Result<Dispatcher::SubmissionForecast>& forecast) {
+      ASSERT_TRUE(forecast) << forecast.error().message;
+      ++forecasts_;
     });
   }
   static jobs::RunAccount Run(const std::string& project, base::WallTime ended) {
@@ -168,7 +168,7 @@ class DispatcherTest : public ::testing::Test {
   Dispatcher dispatcher_;
   std::vector<std::pair<uid_t, base::FairTaskExecutor::Task>> aside_;
   suspend::BytesByGpu left_;
-  int outlooks_ = 0;
+  int forecasts_ = 0;
   std::optional<base::Bytes> size_{};  // that is chosen for jobs with memory_auto
   std::vector<std::int64_t> asked_about_;
   std::vector<std::string> told_;
@@ -189,15 +189,15 @@ TEST_F(DispatcherTest, ATrialIsItsUsersAndASnapshotOfALongQueueIsEverybodys) {
   EXPECT_EQ(users, (std::multiset<uid_t>{kAnn, kAnn, kAnn, base::kEveryUser}));
   while (!aside_.empty()) WorkAside();
   EXPECT_TRUE(looked);
-  EXPECT_EQ(outlooks_, 3);
+  EXPECT_EQ(forecasts_, 3);
 }
 
 // A hundred trials that wait for their turn have no copy of the queue each.
 TEST_F(DispatcherTest, ATrialIsOfTheQueueAsItIsWhenItsTurnHasCome) {
   std::vector<std::string> said;
-  dispatcher_.TryOut({Waiting(0)}, [&](const base::Result<Dispatcher::Outlook>& outlook) {
-    ASSERT_TRUE(outlook);
-    said.emplace_back(ToString(outlook->verdicts.at(0).reason));
+  dispatcher_.TryOut({Waiting(0)}, [&](const base::Result<Dispatcher::SubmissionForecast>& forecast) {
+    ASSERT_TRUE(forecast);
+    said.emplace_back(ToString(forecast->verdicts.at(0).reason));
   });
   ASSERT_EQ(aside_.size(), 1u);
   QueueControlState paused;
@@ -230,7 +230,7 @@ TEST_F(DispatcherTest, ARetryOfADaemonBeforeWaitsNoLongerThanItsDelayFromNow) {
 
 TEST_F(DispatcherTest, AProjectForEachRunIsForgottenWhenItCountsNoMore) {
   dispatcher_.SetSettings({}, 24h);
-  const auto& snapshot = dispatcher_.book().snapshot();
+  const auto& snapshot = dispatcher_.updater().snapshot();
   for (int i = 0; i < 50; ++i) dispatcher_.Charge(Run("ci-" + std::to_string(i), clock_.Wall()));
   dispatcher_.ForgetOldAccounts();
   EXPECT_EQ(snapshot.projects.size(), 50u);
@@ -274,7 +274,7 @@ class RunningJobTest : public DispatcherTest {
     left_ = std::move(left);
     dispatcher_.AfterSamples();
   }
-  const queue::RunningJobInput& Row() { return dispatcher_.book().snapshot().running.at(0); }
+  const queue::RunningJobInput& Row() { return dispatcher_.updater().snapshot().running.at(0); }
   base::Bytes Left() { return LeftOn(Row(), 0); }
 };
 
@@ -381,7 +381,7 @@ std::vector<jobs::Job> Some(int count) {
 }
 
 TEST_F(DispatcherTest, JobsOnTheirWayCountAmongThoseThatWait) {
-  dispatcher_.book().SetUsual(queue::AccountKind::kUser, {.queued = 500}, 1);
+  dispatcher_.updater().SetUsual(queue::AccountKind::kUser, {.queued = 500}, 1);
   std::vector<std::size_t> answers;  // jobs; 0: refused
   for (const int count : {300, 300, 50})
     dispatcher_.Submit(Some(count), [&](const auto& ids) { answers.push_back(ids ? ids->size() : 0); });
@@ -391,7 +391,7 @@ TEST_F(DispatcherTest, JobsOnTheirWayCountAmongThoseThatWait) {
   }
   std::sort(answers.begin(), answers.end());
   EXPECT_EQ(answers, (std::vector<std::size_t>{0, 50, 300}));
-  EXPECT_EQ(dispatcher_.book().Queued(queue::AccountKind::kUser, "ann"), 350);
+  EXPECT_EQ(dispatcher_.updater().Queued(queue::AccountKind::kUser, "ann"), 350);
   // Jobs that were refused, or have arrived in the queue, are not claimed any more.
   bool taken = false;
   dispatcher_.Submit(Some(150), [&](const auto& ids) { taken = ids.has_value(); });
@@ -406,9 +406,9 @@ TEST_F(DispatcherTest, AProjectThatIsChangedCountsWhatComesIntoIt) {
   for (const std::int64_t id : {1, 2, 3}) contents.jobs.push_back(Waiting(id));
   contents.jobs[0].spec.Change([](spec::JobSpec& spec) { spec.project = "full"; });
   jobs_.Adopt(std::move(contents));
-  auto& book = dispatcher_.book();
-  book.SetQuota(queue::AccountKind::kProject, "full", {.queued = 2});
-  book.SetQuota(queue::AccountKind::kUser, "ann", {.queued = 3});
+  auto& updater = dispatcher_.updater();
+  updater.SetQuota(queue::AccountKind::kProject, "full", {.queued = 2});
+  updater.SetQuota(queue::AccountKind::kUser, "ann", {.queued = 3});
   const auto become = [&](std::int64_t id, const char* project) {
     jobs::Job changed = *jobs_.Find({id});
     changed.spec.Change([&](spec::JobSpec& spec) { spec.project = project; });

@@ -32,7 +32,7 @@ std::string ChooseMemory(const jobs::Job& job, const MemoryChoiceContext& ground
   const std::string name = jobs::AccountName(job);
   spec.memory.reset();
   spec.memory_on_each.reset();
-  const base::Bytes gpu = grounds.book.MostMemoryFor(spec);
+  const base::Bytes gpu = grounds.updater.MostMemoryFor(spec);
   // A job that shares its GPUs has to have a size. Where no GPU is for it, the queue refuses it.
   if (spec.share && gpu.count > 0) spec.memory = base::SizeSpec{gpu, 0};
   if (jobs::IsInterpreter(name))
@@ -58,7 +58,7 @@ std::optional<MemoryChoice> ChooseMemoryAnew(const jobs::Job& job, const MemoryC
 }
 
 std::optional<jobs::MoreMemory> MoreMemoryAfter(const jobs::Job& job, base::WallTime ended,
-                                                const queue::SnapshotUpdater& book) {
+                                                const queue::SnapshotUpdater& updater) {
   const spec::JobSpec& spec = *job.spec;
   if (!job.queued || !spec.memory_auto || !spec.memory || job.more_memory) return std::nullopt;
   const auto needed = jobs::NeededMemory(job, ended);
@@ -67,7 +67,7 @@ std::optional<jobs::MoreMemory> MoreMemoryAfter(const jobs::Job& job, base::Wall
   spec::JobSpec asked = spec;
   asked.memory_on_each.reset();
   const auto next = queue::NextLargerMemory(had, needed.value_or(job.peak.value_or(base::Bytes{})),
-                                            book.MostMemoryFor(asked));
+                                            updater.MostMemoryFor(asked));
   if (!next) return std::nullopt;
   return jobs::MoreMemory{had, needed ? job.refusal->asked : base::Bytes{}, *next};
 }

@@ -15,7 +15,7 @@ namespace gpuman::daemon {
 // What the choice rests on.
 struct MemoryChoiceContext {
   const queue::PastRuns& past;
-  const queue::SnapshotUpdater& book;  // knows the GPUs
+  const queue::SnapshotUpdater& updater;  // knows the GPUs
 };
 
 // What the run has shown of the memory that such runs need; nullopt: nothing.
@@ -37,6 +37,6 @@ std::optional<MemoryChoice> ChooseMemoryAnew(const jobs::Job& job, const MemoryC
 // What the job gets for one more run, if it asked for `--memory auto`, its run has ended at that time, and
 // the cause is that its limit refused it memory or that the guard held its limit.
 std::optional<jobs::MoreMemory> MoreMemoryAfter(const jobs::Job& job, base::WallTime ended,
-                                                const queue::SnapshotUpdater& book);
+                                                const queue::SnapshotUpdater& updater);
 
 }  // namespace gpuman::daemon

@@ -30,9 +30,9 @@ jobs::RunAccount Account(std::int64_t job, Bytes peak, const char* outcome = "fi
 class MemoryChoiceTest : public ::testing::Test {
  protected:
   MemoryChoiceTest() {
-    book.SetGpus({{.index = 0, .uuid = "GPU-a", .model = "NVIDIA H200", .memory = GiB(100)},
-                  {.index = 1, .uuid = "GPU-b", .model = "NVIDIA A100", .memory = GiB(40)},
-                  {.index = 2, .uuid = "GPU-c", .model = "NVIDIA A100", .memory = GiB(40)}});
+    updater.SetGpus({{.index = 0, .uuid = "GPU-a", .model = "NVIDIA H200", .memory = GiB(100)},
+                     {.index = 1, .uuid = "GPU-b", .model = "NVIDIA A100", .memory = GiB(40)},
+                     {.index = 2, .uuid = "GPU-c", .model = "NVIDIA A100", .memory = GiB(40)}});
     job.id = {50};
     job.tag = "train";
     job.queued = true;
@@ -47,12 +47,12 @@ class MemoryChoiceTest : public ::testing::Test {
   }
   // The size that is chosen; nullopt: no limit.
   std::optional<Bytes> Chosen() {
-    note = ChooseMemory(job, {past, book}, spec);
+    note = ChooseMemory(job, {past, updater}, spec);
     return spec.memory ? std::optional(spec.memory->bytes) : std::nullopt;
   }
 
   queue::PastRuns past;
-  queue::SnapshotUpdater book;
+  queue::SnapshotUpdater updater;
   jobs::Job job;
   spec::JobSpec spec;
   std::string note;
@@ -129,7 +129,7 @@ TEST_F(MemoryChoiceTest, AJobWithoutANameIsKnownByItsProgramUnlessThatRunsAnythi
 TEST_F(MemoryChoiceTest, IsMadeAnewWhenTheJobsTurnHasCome) {
   const auto anew = [&]() -> std::optional<Bytes> {
     job.spec = spec;
-    const auto choice = ChooseMemoryAnew(job, {past, book});
+    const auto choice = ChooseMemoryAnew(job, {past, updater});
     if (!choice) return std::nullopt;
     EXPECT_EQ(choice->spec.memory_on_each, choice->spec.memory->bytes);
     return choice->spec.memory_on_each;
@@ -162,7 +162,7 @@ class MoreMemoryTest : public MemoryChoiceTest {
   }
   std::optional<jobs::MoreMemory> More(std::int64_t ended = 101) {
     job.spec = spec;
-    return MoreMemoryAfter(job, AtSecond(ended), book);
+    return MoreMemoryAfter(job, AtSecond(ended), updater);
   }
 };
 

@@ -41,11 +41,11 @@ QueueModule::QueueModule(Core& core, NotifyModule& notify, SuspensionModule& sus
       dispatcher_(
           std::make_unique<Dispatcher>(core.loop(), core.clock(), core.jobs(), core.guard(), Callbacks())),
       writer_(
-          books_,
+          admin_settings_,
           [&core](jobs::SettingRows entries, QueueAdminSettingsWriter::Done done) {
             core.Keep(std::move(entries), std::move(done));
           },
-          [this] { SetBooks(); }),
+          [this] { ApplyAdminSettings(); }),
       began_(core.clock().Wall()) {
   core_.jobs().callbacks().is_needed = [this](base::JobId job) { return dispatcher_->IsNeeded(job); };
   suspension_.controller().on_phase.Connect(
@@ -54,16 +54,17 @@ QueueModule::QueueModule(Core& core, NotifyModule& notify, SuspensionModule& sus
   suspension_.idle().SetResume([this](base::JobId job) { return dispatcher_->RequestResume(job); });
   mig.on_split.Connect([this] { dispatcher_->OnInventory(); });
   health_.on_change.Connect([this] { dispatcher_->OnInventory(); });
-  health_.SetIsDrained([this](const std::string& uuid) { return books_.state.drained.contains(uuid); });
+  health_.SetIsDrained(
+      [this](const std::string& uuid) { return admin_settings_.state.drained.contains(uuid); });
 }
 
 void QueueModule::Restore(jobs::StoreContents& contents) {
-  books_ = ReadBooks(contents.settings);
-  SetBooks();
+  admin_settings_ = ReadQueueAdminSettings(contents.settings);
+  ApplyAdminSettings();
   BeginPastRuns();
 }
 
-void QueueModule::Reconfigure() { SetBooks(); }
+void QueueModule::Reconfigure() { ApplyAdminSettings(); }
 
 bool QueueModule::Stop() {
   dispatcher_.reset();
@@ -99,7 +100,7 @@ void QueueModule::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record
     return !gpu || health_.IsUnhealthy(*gpu);
   };
   if (std::any_of(job.gpus.begin(), job.gpus.end(), is_bad)) return;
-  if (const auto more = MoreMemoryAfter(job, record.wall, dispatcher_->book())) job.more_memory = more;
+  if (const auto more = MoreMemoryAfter(job, record.wall, dispatcher_->updater())) job.more_memory = more;
 }
 
 void QueueModule::OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) {
@@ -112,8 +113,8 @@ void QueueModule::OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) {
   if (core_.is_ready() || run.ended >= began_) dispatcher_->Charge(run);
 }
 
-// Users may name a new project for each run. Each project is a row in the book and on the disk, so old ones
-// are deleted.
+// Users may name a new project for each run. Each project is a row in the snapshot and on the disk, so old
+// ones are deleted.
 void QueueModule::ForgetOldAccounts() {
   if (!core_.is_ready() || core_.clock().Mono() < forget_at_) return;
   forget_at_ = core_.clock().Mono() + kForgetEvery;
@@ -191,7 +192,8 @@ DispatcherCallbacks QueueModule::Callbacks() {
                        const Done& done) { suspension_.Resume(id, gpu, done); },
       .move_to = [this](JobId id, const std::string& gpu,
                         const Done& done) { suspension_.MoveTo(id, gpu, done); },
-      .choose_memory = [this](const jobs::Job& job) { return ChooseMemoryAnew(job, memory_grounds()); },
+      .choose_memory =
+          [this](const jobs::Job& job) { return ChooseMemoryAnew(job, memory_choice_context()); },
       .on_memory_chosen = [this](const jobs::Job& job,
                                  const std::string& note) { TellMemoryChosen(job, note); },
       .aside = [this](uid_t user, base::FairTaskExecutor::Task task) { core_.Aside(user, std::move(task)); }};
@@ -231,7 +233,7 @@ std::vector<std::string> QueueModule::NotesOn(const std::vector<std::string>& gp
 }
 
 std::optional<std::string> QueueModule::DrainedBy(const gpu::Gpu& gpu) const {
-  const auto& state = books_.state;
+  const auto& state = admin_settings_.state;
   for (const auto& uuid : {gpu.uuid, gpu.mig ? gpu.mig->parent : gpu.uuid}) {
     if (!state.drained.contains(uuid)) continue;
     const auto by = state.drained_by.find(uuid);
@@ -254,7 +256,7 @@ api::JobView QueueModule::View(const jobs::Job& job) {
   auto view = ViewInQueue(job);
   if (!job.queued || !jobs::IsWaiting(job)) return view;
   const auto current = dispatcher_->CurrentView();
-  const auto row = dispatcher_->book().RowOfWaiting(job.id).value_or(queue::kNone);
+  const auto row = dispatcher_->updater().RowOfWaiting(job.id).value_or(queue::kNone);
   ShowWaiting(current, {current.snapshot, current.plan, current.now, current.dependents}, row, view);
   return view;
 }
@@ -294,7 +296,7 @@ void QueueModule::AddMetrics(metrics::Snapshot& snapshot) {
 
 void QueueModule::AddMetricsOf(metrics::Device& device) {
   const auto& uuid = device.gpu.uuid;
-  const auto& drained = books_.state.drained;
+  const auto& drained = admin_settings_.state.drained;
   device.drained = drained.contains(uuid) || (device.gpu.mig && drained.contains(device.gpu.mig->parent));
   const auto* const status = core_.guard().Find(uuid);
   if (!status) return;

@@ -12,8 +12,8 @@
 #include "daemon/core/module.h"
 #include "daemon/queue/dispatcher.h"
 #include "daemon/queue/memory_choice.h"
+#include "daemon/queue/queue_admin_settings.h"
 #include "daemon/queue/queue_admin_settings_writer.h"
-#include "daemon/queue/queue_state.h"
 #include "daemon/queue/stats.h"
 #include "daemon/queue/unfit_gpu.h"
 
@@ -32,9 +32,9 @@ class QueueModule final : public Module {
   Core& core() { return core_; }
   Dispatcher& dispatcher() { return *dispatcher_; }
   const Dispatcher& dispatcher() const { return *dispatcher_; }
-  const QueueAdminSettings& books() const { return books_; }
+  const QueueAdminSettings& admin_settings() const { return admin_settings_; }
   // What the choice of `--memory auto` is based on. The result refers to parts of this module.
-  MemoryChoiceContext memory_grounds() { return {past_runs_, dispatcher_->book()}; }
+  MemoryChoiceContext memory_choice_context() { return {past_runs_, dispatcher_->updater()}; }
   // Makes administrators' changes of the queue, one after the other.
   QueueAdminSettingsWriter& writer() { return writer_; }
   api::QueueInfo Info();
@@ -77,14 +77,14 @@ class QueueModule final : public Module {
   // Who drained the GPU, or the GPU that it is a part of; empty: not known; nullopt: it is not drained.
   std::optional<std::string> DrainedBy(const gpu::Gpu& gpu) const;
   api::JobView ViewInQueue(const jobs::Job& job) const;  // has no value that only a view of the queue shows
-  // Tells the dispatcher what the books and the configuration say.
-  void SetBooks();
+  // Tells the dispatcher what the settings and the configuration say.
+  void ApplyAdminSettings();
   void ChargePast();
   void ForgetOldAccounts();
   void BeginPastRuns();
   void ReadPastRuns(jobs::Store::RunCursor from);
-  void AddBookRoutes(http::Router& router);  // routes_books.cc
-  void AddListRoutes(http::Router& router);  // routes_list.cc
+  void AddAdminSettingsRoutes(http::Router& router);  // routes_admin_settings.cc
+  void AddListRoutes(http::Router& router);           // routes_list.cc
   void AddMetricsOf(metrics::Device& device);
 
   Core& core_;
@@ -92,7 +92,7 @@ class QueueModule final : public Module {
   SuspensionModule& suspension_;
   HealthModule& health_;
   std::unique_ptr<Dispatcher> dispatcher_;
-  QueueAdminSettings books_;
+  QueueAdminSettings admin_settings_;
   QueueAdminSettingsWriter writer_;
   queue::PastRuns past_runs_;
   bool knows_past_runs_ = false;  // the runs of earlier daemons have been read

@@ -42,7 +42,7 @@ void QueueModule::AddUp(Stats stats, base::WallTime since, base::WallTime until,
         if (!read) return adding->done(base::Fail(read.error()));
         if (!made) return (*again)();
         auto view = std::move(*made);
-        ShowFairShares(dispatcher_->book().View(core_.clock().Mono()), core_.clock().Wall(), view);
+        ShowFairShares(dispatcher_->updater().View(core_.clock().Mono()), core_.clock().Wall(), view);
         adding->done(std::move(view));
       });
     });

@@ -1,7 +1,7 @@
-// The only writer of the queue's books. Each change is decided on the books as all earlier changes left them,
-// is written to the store, and only then takes effect. The next change is decided after that. So no change is
-// lost, the checks of a change still hold when it takes effect, and a change that could not be written has no
-// effect.
+// The only writer of the queue's administrators' settings. Each change is decided on the settings as all
+// earlier changes left them, is written to the store, and only then takes effect. The next change is decided
+// after that. So no change is lost, the checks of a change still hold when it takes effect, and a change that
+// could not be written has no effect.
 //
 // Not thread-safe: lives on the event loop.
 #pragma once
@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/result.h"
-#include "daemon/queue/queue_state.h"
+#include "daemon/queue/queue_admin_settings.h"
 
 namespace gpuman::daemon {
 
@@ -25,10 +25,10 @@ class QueueAdminSettingsWriter {
   using Done = std::function<void(base::Result<>)>;
   using Write = std::function<void(jobs::SettingRows, Done)>;
 
-  // `changed` is called after each change of the books. `write` calls its Done on the loop, not within the
+  // `changed` is called after each change of the settings. `write` calls its Done on the loop, not within the
   // call, or never when the daemon ends.
-  QueueAdminSettingsWriter(QueueAdminSettings& books, Write write, std::function<void()> changed)
-      : books_(books), write_(std::move(write)), changed_(std::move(changed)) {}
+  QueueAdminSettingsWriter(QueueAdminSettings& admin, Write write, std::function<void()> changed)
+      : admin_settings_(admin), write_(std::move(write)), changed_(std::move(changed)) {}
 
   // Calls `done` with the error of `decide` or of the write, or when the change has taken effect.
   void Do(Decide decide, Done done) {
@@ -45,12 +45,12 @@ class QueueAdminSettingsWriter {
   void Next() {
     busy_ = true;
     while (!orders_.empty()) {
-      auto change = orders_.front().decide(books_);
+      auto change = orders_.front().decide(admin_settings_);
       if (change) {
         auto entries = std::move(change->entries);
         return write_(std::move(entries), [this, apply = std::move(change->apply)](base::Result<> written) {
           if (written) {
-            apply(books_);
+            apply(admin_settings_);
             changed_();
           }
           Answer(std::move(written));
@@ -67,7 +67,7 @@ class QueueAdminSettingsWriter {
     done(std::move(outcome));
   }
 
-  QueueAdminSettings& books_;
+  QueueAdminSettings& admin_settings_;
   Write write_;
   std::function<void()> changed_;
   std::deque<Order> orders_;  // the first is being decided or written

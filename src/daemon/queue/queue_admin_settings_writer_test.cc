@@ -46,11 +46,11 @@ class QueueAdminSettingsWriterTest : public testing::Test {
   }
 
   static inline const QuotaKey kAnn{"user", "ann"};
-  QueueAdminSettings books;
+  QueueAdminSettings admin;
   std::vector<jobs::SettingRows> written;
   QueueAdminSettingsWriter::Done writing;
   int changes = 0;
-  QueueAdminSettingsWriter writer{books,
+  QueueAdminSettingsWriter writer{admin,
                                   [this](jobs::SettingRows entries, QueueAdminSettingsWriter::Done done) {
                                     EXPECT_FALSE(writing) << "one at a time";
                                     written.push_back(std::move(entries));
@@ -63,11 +63,11 @@ class QueueAdminSettingsWriterTest : public testing::Test {
 TEST_F(QueueAdminSettingsWriterTest, OfTwoChangesOfOneQuotaNoneIsLost) {
   RaiseQuota();
   RaiseQuota();
-  EXPECT_TRUE(books.quotas.empty()) << "nothing holds before it is written";
+  EXPECT_TRUE(admin.quotas.empty()) << "nothing holds before it is written";
   Written({});
   Written({});
-  EXPECT_EQ(books.quotas.at(kAnn).running_jobs, 2);
-  EXPECT_EQ(written.at(1).at(KeyOf(kAnn)), Entry(kAnn, books.quotas.at(kAnn)).second);
+  EXPECT_EQ(admin.quotas.at(kAnn).running_jobs, 2);
+  EXPECT_EQ(written.at(1).at(KeyOf(kAnn)), Entry(kAnn, admin.quotas.at(kAnn)).second);
   EXPECT_EQ(answers, (std::vector<std::string>{"done", "done"}));
   EXPECT_EQ(changes, 2);
 }
@@ -89,8 +89,8 @@ TEST_F(QueueAdminSettingsWriterTest, AFailedWriteChangesNothing) {
   Written(base::Fail(base::ErrorCode::kExhausted, "full"));
   Written({});
   Written(base::Fail(base::ErrorCode::kExhausted, "full"));
-  EXPECT_EQ(books.quotas.at(kAnn).running_jobs, 1);
-  EXPECT_TRUE(books.reservations.empty());
+  EXPECT_EQ(admin.quotas.at(kAnn).running_jobs, 1);
+  EXPECT_TRUE(admin.reservations.empty());
   EXPECT_EQ(answers, (std::vector<std::string>{"full", "done", "full"}));
 }
 
@@ -108,7 +108,7 @@ TEST_F(QueueAdminSettingsWriterTest, ACallbackMayStartAChange) {
   Written({});
   Written({});
   EXPECT_EQ(asked, 1);
-  EXPECT_EQ(books.quotas.at(kAnn).running_jobs, 2);
+  EXPECT_EQ(admin.quotas.at(kAnn).running_jobs, 2);
 }
 
 }  // namespace

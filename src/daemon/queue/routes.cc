@@ -262,8 +262,8 @@ api::QueueInfo InfoOf(QueueModule& queue) { return queue.Info(); }
 void SetSettings(QueueModule& queue, const Call<api::QueueSettingsUpdate, api::QueueSettings>& call) {
   queue.writer().Do(
       [&queue, update = call.body(), by = UserOf(call.exchange())](
-          const QueueAdminSettings& books) -> base::Result<QueueAdminSettingsWriter::Change> {
-        GPUMAN_ASSIGN(const auto state, ChangedState(queue.core().inventory(), books.state, update, by));
+          const QueueAdminSettings& admin) -> base::Result<QueueAdminSettingsWriter::Change> {
+        GPUMAN_ASSIGN(const auto state, ChangedState(queue.core().inventory(), admin.state, update, by));
         return QueueAdminSettingsWriter::Change{
             {Entry(state)}, [state](QueueAdminSettings& changed) { changed.state = state; }};
       },
@@ -280,7 +280,7 @@ void QueueModule::AddRoutes(http::Router& router) {
   ServeJobs(*this, *this, router, api::routes::kReleaseJob, Release);
   ServeJobs(*this, *this, router, api::routes::kCancelJob, Cancel);
   serve(api::routes::kCancelJobs, CancelMany);
-  AddBookRoutes(router);
+  AddAdminSettingsRoutes(router);
   AddListRoutes(router);
 }
 

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "api/queue_json.h"
-#include "daemon/core/job_request.h"
+#include "daemon/job_requests/job_request.h"
 #include "jobs/bounds.h"
 #include "jobs/text_account.h"
 

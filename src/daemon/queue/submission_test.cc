@@ -35,8 +35,8 @@ class SubmissionTest : public ::testing::Test {
   }
 
   queue::PastRuns past;
-  queue::SnapshotUpdater book;
-  MemoryChoiceContext memory{past, book};
+  queue::SnapshotUpdater updater;
+  MemoryChoiceContext memory{past, updater};
   api::SubmitRequest request;
   Caller caller{1000, 1000, {1000}, "ann"};
   gpu::Inventory inventory;
@@ -91,7 +91,7 @@ TEST_F(SubmissionTest, ASoftLimitAboveTheHardOneIsRefused) {
 }
 
 TEST_F(SubmissionTest, MemoryIsChosenByPastRunsOfTheUserAndTheName) {
-  book.SetGpus({{.index = 0, .uuid = "GPU-aaaa", .model = "NVIDIA H200", .memory = base::GiB(100)}});
+  updater.SetGpus({{.index = 0, .uuid = "GPU-aaaa", .model = "NVIDIA H200", .memory = base::GiB(100)}});
   past.Add("ann", "train", {{1}, {}, base::GiB(10), {}, true});
   past.Add("ann", "eval.py", {{2}, {}, base::GiB(2), {}, true});
   past.Add("bob", "other", {{3}, {}, base::GiB(2), {}, true});

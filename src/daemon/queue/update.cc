@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "api/queue_json.h"
-#include "daemon/core/job_request.h"
+#include "daemon/job_requests/job_request.h"
 #include "jobs/bounds.h"
 #include "spec/option_rules.h"
 

@@ -35,7 +35,7 @@ class UpdateTest : public ::testing::Test {
   }
   base::Result<> Update(const char* text) {
     GPUMAN_ASSIGN(const auto update, api::Decode<api::JobUpdate>(text));
-    GPUMAN_ASSIGN(note, ApplyQueueUpdate(update, inventory, lookup, {past, book}, job));
+    GPUMAN_ASSIGN(note, ApplyQueueUpdate(update, inventory, lookup, {past, updater}, job));
     return {};
   }
   // The error of the update; empty: there is none.
@@ -54,7 +54,7 @@ class UpdateTest : public ::testing::Test {
   jobs::Job job;
   gpu::Inventory inventory;
   queue::PastRuns past;
-  queue::SnapshotUpdater book;
+  queue::SnapshotUpdater updater;
   std::string note;  // of the last update
   // There are the jobs up to 10.
   queue::ReferenceLookup lookup = [](const queue::Reference& reference) -> std::vector<JobId> {
@@ -64,7 +64,7 @@ class UpdateTest : public ::testing::Test {
 };
 
 TEST_F(UpdateTest, MemoryThatIsChosenIsChosenAnewWhereThatIsAskedOrWhatItDependsOnChanges) {
-  book.SetGpus({{.index = 0, .uuid = "GPU-aaaa", .model = "NVIDIA H200", .memory = base::GiB(100)}});
+  updater.SetGpus({{.index = 0, .uuid = "GPU-aaaa", .model = "NVIDIA H200", .memory = base::GiB(100)}});
   past.Add("ann", "train", {{1}, {}, base::GiB(10), {}, true});
   Has([](spec::JobSpec& spec) { spec.gpus.count = 1; });
   const auto size = [&] { return job.spec->memory_on_each.value_or(base::Bytes{}); };

@@ -144,7 +144,7 @@ void ShowFairShares(const queue::Snapshot& snapshot, queue::WallTime now, api::S
 api::QueueInfo InfoOf(Dispatcher& dispatcher, const std::map<std::string, guard::GpuStatus>& statuses,
                       const jobs::JobManager& jobs, const QueueInfoContext& context) {
   const auto& name_of = context.name_of;
-  const auto& snapshot = dispatcher.book().View(context.now);
+  const auto& snapshot = dispatcher.updater().View(context.now);
   const auto& state = dispatcher.state();
   api::QueueInfo info;
   info.settings.choice = ToString(state.choice);

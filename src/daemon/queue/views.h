@@ -1,4 +1,4 @@
-// What the API shows of the queue, from the dispatcher's book and the jobs' records.
+// What the API shows of the queue, from the dispatcher's snapshot and the jobs' records.
 #pragma once
 
 #include <optional>

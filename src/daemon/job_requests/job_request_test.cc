@@ -1,4 +1,4 @@
-#include "daemon/core/job_request.h"
+#include "daemon/job_requests/job_request.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -26,8 +26,8 @@ Result<std::int64_t> NumberOf(const std::string& text) {
   return Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no number", text));
 }
 
-// A change of the books that answers with a value. `decide` makes the change and the value from the books as
-// they are when its turn comes. The answer is sent once the change is on the disk.
+// A change of the settings that answers with a value. `decide` makes the change and the value from the
+// settings as they are when its turn comes. The answer is sent once the change is on the disk.
 template <typename T>
 struct Decision {
   T answer;
@@ -38,8 +38,8 @@ base::Result<> Do(QueueModule& queue, const Call<Body, T>& call, Decide decide) 
   const auto answer = std::make_shared<std::optional<T>>();
   queue.writer().Do(
       [answer, decide = std::move(decide)](
-          const QueueAdminSettings& books) -> Result<QueueAdminSettingsWriter::Change> {
-        Result<Decision<T>> decided = decide(books);
+          const QueueAdminSettings& admin) -> Result<QueueAdminSettingsWriter::Change> {
+        Result<Decision<T>> decided = decide(admin);
         if (!decided) return Fail(std::move(decided.error()));
         *answer = std::move(decided->answer);
         return std::move(decided->change);
@@ -59,23 +59,23 @@ api::ReservationList ListReservations(QueueModule& queue,
                                       const Call<api::NoBody, api::ReservationList>& call) {
   const bool all = FlagParameter(call.request(), "all");
   api::ReservationList list;
-  for (const auto& [id, kept] : queue.books().reservations)
+  for (const auto& [id, kept] : queue.admin_settings().reservations)
     if (auto one = WithState(kept, queue.core().clock().Wall()); all || one.state != "ended")
       list.reservations.push_back(one);
   return list;
 }
 
-Result<api::Reservation> ReservationFrom(QueueModule& queue, const QueueAdminSettings& books,
+Result<api::Reservation> ReservationFrom(QueueModule& queue, const QueueAdminSettings& admin,
                                          const api::ReservationRequest& asked, std::string by) {
   api::Reservation kept;
-  kept.id = books.last_number + 1;
+  kept.id = admin.last_number + 1;
   kept.user = asked.user;
   kept.start = asked.start;
   kept.end = asked.start + asked.duration;
   kept.created_by = std::move(by);
   if (kept.end <= queue.core().clock().Wall())
     return Fail(ErrorCode::kInvalidArgument, "start: the reservation would be over already");
-  const auto& snapshot = queue.dispatcher().book().snapshot();
+  const auto& snapshot = queue.dispatcher().updater().snapshot();
   if (asked.devices.empty()) {
     GPUMAN_ASSIGN(const auto set, queue::PickReserved(snapshot, asked.count, kept.start, kept.end,
                                                       queue.core().clock().Wall()));
@@ -84,7 +84,7 @@ Result<api::Reservation> ReservationFrom(QueueModule& queue, const QueueAdminSet
   } else {
     GPUMAN_ASSIGN(const auto gpus, gpu::SelectAll(queue.core().inventory().gpus, asked.devices));
     for (const auto& gpu : gpus) kept.devices.push_back(gpu.uuid);
-    for (const auto& [id, other] : books.reservations)
+    for (const auto& [id, other] : admin.reservations)
       if (kept.start < other.end && other.start < kept.end &&
           std::find_first_of(kept.devices.begin(), kept.devices.end(), other.devices.begin(),
                              other.devices.end()) != kept.devices.end())
@@ -98,8 +98,8 @@ Result<api::Reservation> ReservationFrom(QueueModule& queue, const QueueAdminSet
 Result<> CreateReservation(QueueModule& queue, const Call<api::ReservationRequest, api::Reservation>& call) {
   return Do(queue, call,
             [&queue, asked = call.body(), by = UserName(call.peer().uid)](
-                const QueueAdminSettings& books) -> Result<Decision<api::Reservation>> {
-              GPUMAN_ASSIGN(const auto kept, ReservationFrom(queue, books, asked, by));
+                const QueueAdminSettings& admin) -> Result<Decision<api::Reservation>> {
+              GPUMAN_ASSIGN(const auto kept, ReservationFrom(queue, admin, asked, by));
               return Decision<api::Reservation>{kept, {{Entry(kept)}, [kept](QueueAdminSettings& changed) {
                                                          changed.last_number = kept.id;
                                                          changed.reservations[kept.id] = kept;
@@ -109,9 +109,9 @@ Result<> CreateReservation(QueueModule& queue, const Call<api::ReservationReques
 
 Result<> CancelReservation(QueueModule& queue, const Call<api::NoBody, api::Reservation>& call) {
   GPUMAN_ASSIGN(const auto id, NumberOf(call.Parameter("ref")));
-  return Do(queue, call, [id](const QueueAdminSettings& books) -> Result<Decision<api::Reservation>> {
-    const auto it = books.reservations.find(id);
-    if (it == books.reservations.end())
+  return Do(queue, call, [id](const QueueAdminSettings& admin) -> Result<Decision<api::Reservation>> {
+    const auto it = admin.reservations.find(id);
+    if (it == admin.reservations.end())
       return Fail(ErrorCode::kNotFound, fmt::format("there is no reservation {}", id),
                   "`gpuman reserve list` lists them");
     auto gone = it->second;
@@ -138,10 +138,10 @@ api::Quota QuotaView(QueueModule& queue, const QuotaKey& key, const api::QuotaLi
     ++running;
     gpus += static_cast<int>(job->gpus.size());
   }
-  auto& book = queue.dispatcher().book();
+  auto& updater = queue.dispatcher().updater();
   const auto kind = project ? queue::AccountKind::kProject : queue::AccountKind::kUser;
-  queued = book.Queued(kind, key.name);
-  const auto& accounts = project ? book.snapshot().projects : book.snapshot().users;
+  queued = updater.Queued(kind, key.name);
+  const auto& accounts = project ? updater.snapshot().projects : updater.snapshot().users;
   // A question must not create an account for an unknown name: else users could create any number of them.
   const auto row = std::find_if(accounts.begin(), accounts.end(),
                                 [&](const queue::Account& account) { return account.name == key.name; });
@@ -160,13 +160,14 @@ Result<QuotaKey> KeyFrom(const Call<Body, api::Quota>& call) {
 
 api::QuotaList ListQuotas(QueueModule& queue) {
   api::QuotaList list;
-  for (const auto& [key, limits] : queue.books().quotas) list.quotas.push_back(QuotaView(queue, key, limits));
+  for (const auto& [key, limits] : queue.admin_settings().quotas)
+    list.quotas.push_back(QuotaView(queue, key, limits));
   return list;
 }
 
 Result<api::Quota> ShowQuota(QueueModule& queue, const Call<api::NoBody, api::Quota>& call) {
   GPUMAN_ASSIGN(const auto key, KeyFrom(call));
-  const auto& quotas = queue.books().quotas;
+  const auto& quotas = queue.admin_settings().quotas;
   const auto it = quotas.find(key);
   return QuotaView(queue, key, it == quotas.end() ? api::QuotaLimits{} : it->second);
 }
@@ -175,9 +176,9 @@ Result<> SetQuota(QueueModule& queue, const Call<api::QuotaUpdate, api::Quota>& 
   GPUMAN_ASSIGN(const auto key, KeyFrom(call));
   return Do(
       queue, call,
-      [&queue, key, update = call.body()](const QueueAdminSettings& books) -> Result<Decision<api::Quota>> {
-        const auto it = books.quotas.find(key);
-        auto limits = it == books.quotas.end() ? api::QuotaLimits{} : it->second;
+      [&queue, key, update = call.body()](const QueueAdminSettings& admin) -> Result<Decision<api::Quota>> {
+        const auto it = admin.quotas.find(key);
+        auto limits = it == admin.quotas.end() ? api::QuotaLimits{} : it->second;
         GPUMAN_TRY(api::SetLimits(update, limits));
         return Decision<api::Quota>{QuotaView(queue, key, limits),
                                     {{Entry(key, limits)}, [key, limits](QueueAdminSettings& changed) {
@@ -188,9 +189,9 @@ Result<> SetQuota(QueueModule& queue, const Call<api::QuotaUpdate, api::Quota>& 
 
 Result<> RemoveQuota(QueueModule& queue, const Call<api::NoBody, api::Quota>& call) {
   GPUMAN_ASSIGN(const auto key, KeyFrom(call));
-  return Do(queue, call, [&queue, key](const QueueAdminSettings& books) -> Result<Decision<api::Quota>> {
-    const auto it = books.quotas.find(key);
-    if (it == books.quotas.end())
+  return Do(queue, call, [&queue, key](const QueueAdminSettings& admin) -> Result<Decision<api::Quota>> {
+    const auto it = admin.quotas.find(key);
+    if (it == admin.quotas.end())
       return Fail(ErrorCode::kNotFound, fmt::format("the {} {} has no limits", key.subject, key.name),
                   "`gpuman quota list` lists them");
     return Decision<api::Quota>{
@@ -231,9 +232,9 @@ Result<> Ignore(QueueModule& queue, const Call<api::IgnoreRuleView, api::IgnoreR
     GPUMAN_ASSIGN(const auto gpu, gpu::Select(queue.core().inventory().gpus, *asked.gpu));
     rule.gpu = gpu.uuid;
   }
-  return Do(queue, call, [rule](const QueueAdminSettings& books) -> Result<Decision<api::IgnoreRuleView>> {
+  return Do(queue, call, [rule](const QueueAdminSettings& admin) -> Result<Decision<api::IgnoreRuleView>> {
     auto numbered = rule;
-    numbered.id = books.last_number + 1;
+    numbered.id = admin.last_number + 1;
     return Decision<api::IgnoreRuleView>{RuleView(numbered),
                                          {{Entry(numbered)}, [numbered](QueueAdminSettings& changed) {
                                             changed.last_number = numbered.id;
@@ -244,8 +245,8 @@ Result<> Ignore(QueueModule& queue, const Call<api::IgnoreRuleView, api::IgnoreR
 
 Result<> StopIgnoring(QueueModule& queue, const Call<api::NoBody, api::IgnoreRuleView>& call) {
   GPUMAN_ASSIGN(const auto id, NumberOf(call.Parameter("ref")));
-  return Do(queue, call, [id](const QueueAdminSettings& books) -> Result<Decision<api::IgnoreRuleView>> {
-    const auto& rules = books.state.ignored;
+  return Do(queue, call, [id](const QueueAdminSettings& admin) -> Result<Decision<api::IgnoreRuleView>> {
+    const auto& rules = admin.state.ignored;
     const auto it = std::find_if(rules.begin(), rules.end(), [&](const auto& rule) { return rule.id == id; });
     if (it == rules.end())
       return Fail(ErrorCode::kNotFound, fmt::format("there is no rule {}", id),
@@ -287,7 +288,7 @@ Result<> ShowStats(QueueModule& queue, const Call<api::NoBody, api::StatsView>& 
 
 }  // namespace
 
-void QueueModule::AddBookRoutes(http::Router& router) {
+void QueueModule::AddAdminSettingsRoutes(http::Router& router) {
   const auto serve = RouteRegistrar(*this, router);
   serve(api::routes::kReservations, ListReservations);
   serve(api::routes::kReserve, CreateReservation);

@@ -1,4 +1,4 @@
-#include "daemon/queue/queue_state.h"
+#include "daemon/queue/queue_admin_settings.h"
 
 #include <fmt/format.h>
 
@@ -82,42 +82,42 @@ std::optional<T> Parsed(std::string_view key, const std::string& text) {
   return value ? std::optional(std::move(*value)) : std::nullopt;
 }
 
-void Read(QueueAdminSettings& books, std::string_view key, const std::string& text) {
+void Read(QueueAdminSettings& admin, std::string_view key, const std::string& text) {
   const auto rest = [&](std::string_view prefix) { return key.substr(prefix.size()); };
   if (key == kState) {
     auto state = Parsed<QueueControlState>(key, text);
     if (!state) return;
-    state->ignored = std::move(books.state.ignored);
-    books.state = std::move(*state);
+    state->ignored = std::move(admin.state.ignored);
+    admin.state = std::move(*state);
   } else if (key.starts_with(kIgnore)) {
     auto rule = Parsed<IgnoreRule>(key, text);
     if (!rule) return;
     rule->id = NumberOf(rest(kIgnore)).value_or(0);
-    books.last_number = std::max(books.last_number, rule->id);
-    books.state.ignored.push_back(std::move(*rule));
+    admin.last_number = std::max(admin.last_number, rule->id);
+    admin.state.ignored.push_back(std::move(*rule));
   } else if (key.starts_with(kReservation)) {
     auto reservation = Parsed<Stored<api::Reservation>>(key, text);
     if (!reservation) return;
     const auto id = NumberOf(rest(kReservation)).value_or(0);
     reservation->value.id = id;
-    books.reservations[id] = std::move(reservation->value);
-    books.last_number = std::max(books.last_number, id);
+    admin.reservations[id] = std::move(reservation->value);
+    admin.last_number = std::max(admin.last_number, id);
   } else if (key.starts_with(kQuota)) {
     const auto name = rest(kQuota);
     const auto slash = name.find('/');
     if (slash == std::string_view::npos) return;
     if (auto limits = Parsed<Stored<api::QuotaLimits>>(key, text))
-      books.quotas[{std::string(name.substr(0, slash)), std::string(name.substr(slash + 1))}] = limits->value;
+      admin.quotas[{std::string(name.substr(0, slash)), std::string(name.substr(slash + 1))}] = limits->value;
   }
 }
 
 }  // namespace
 
-QueueAdminSettings ReadBooks(const jobs::SettingRows& settings) {
-  QueueAdminSettings books;
+QueueAdminSettings ReadQueueAdminSettings(const jobs::SettingRows& settings) {
+  QueueAdminSettings admin;
   for (const auto& [key, value] : settings)
-    if (value) Read(books, key, *value);
-  return books;
+    if (value) Read(admin, key, *value);
+  return admin;
 }
 
 jobs::SettingRows::value_type Entry(const QueueControlState& state) {

@@ -1,11 +1,11 @@
-#include "daemon/core/attach_request.h"
+#include "daemon/job_requests/attach_request.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
-#include "daemon/core/job_request.h"
+#include "daemon/job_requests/job_request.h"
 #include "spec/option_rules.h"
 
 namespace gpuman::daemon {

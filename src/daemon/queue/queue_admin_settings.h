@@ -34,7 +34,7 @@ struct QueueAdminSettings {
 };
 
 // Entries that cannot be read are left out.
-QueueAdminSettings ReadBooks(const jobs::SettingRows& settings);
+QueueAdminSettings ReadQueueAdminSettings(const jobs::SettingRows& settings);
 
 jobs::SettingRows::value_type Entry(const QueueControlState& state);
 jobs::SettingRows::value_type Entry(const IgnoreRule& rule);

@@ -1,4 +1,4 @@
-// Users and projects in the queue's book: their limits, their use, and when the book drops them.
+// Users and projects in the queue's snapshot: their limits, their use, and when they are dropped.
 #include <utility>
 
 #include "queue/snapshot_updater.h"

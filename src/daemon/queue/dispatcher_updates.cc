@@ -1,4 +1,4 @@
-// Puts changes of jobs and GPUs into the queue's book.
+// Puts changes of jobs and GPUs into the queue's snapshot.
 #include <algorithm>
 #include <utility>
 
@@ -12,9 +12,9 @@ using queue::WallTime;
 
 namespace {
 constexpr base::Millis kUnnoticed{1'000};  // by a user who waits for a retry
-// What would stay of a job changes with each of its allocations for a moment. The book is told only of
+// What would stay of a job changes with each of its allocations for a moment. The updater is told only of
 // changes of at least this size.
-constexpr base::Bytes kMinBookChange = base::MiB(16);
+constexpr base::Bytes kMinSnapshotChange = base::MiB(16);
 
 base::Bytes Difference(base::Bytes a, base::Bytes b) { return a > b ? a - b : b - a; }
 
@@ -28,7 +28,7 @@ bool Differs(const suspend::BytesByGpu& now, const suspend::BytesByGpu& known) {
   if (now.empty() != known.empty()) return true;
   const auto differs = [](const suspend::BytesByGpu& one, const suspend::BytesByGpu& other) {
     return std::any_of(one.begin(), one.end(), [&](const auto& part) {
-      return Difference(part.second, BytesOn(other, part.first)) >= kMinBookChange;
+      return Difference(part.second, BytesOn(other, part.first)) >= kMinSnapshotChange;
     });
   };
   return differs(now, known) || differs(known, now);
@@ -44,7 +44,7 @@ void Dispatcher::OnJobChanged(const jobs::Job& job) {
   } else if (jobs::IsEnded(job)) {
     active_.erase(job.id);
     dependents_.Erase(job.id);
-    book_.Erase(job.id);
+    updater_.Erase(job.id);
     RememberRecent(job);
   } else {
     const bool known = active_.contains(job.id);
@@ -61,7 +61,7 @@ void Dispatcher::OnJobForgotten(JobId job) {
   active_.erase(job);
   delayed_.erase(job);
   dependents_.Erase(job);
-  book_.Erase(job);
+  updater_.Erase(job);
   TellDependents(job);
   Wake();
 }
@@ -76,7 +76,7 @@ void Dispatcher::PutWaiting(const jobs::Job& job) {
   row.held = job.state == spec::JobState::kHeld;
   row.dependency = dependents_.Set(job.id, job.spec->depends, [this](JobId id) { return ProgressOf(id); });
   row.array = ArrayOf(job);
-  book_.PutWaiting(row, *job.spec);
+  updater_.PutWaiting(row, *job.spec);
 }
 
 WallTime Dispatcher::EndOfDelay(const jobs::Job& job) {
@@ -87,15 +87,15 @@ WallTime Dispatcher::EndOfDelay(const jobs::Job& job) {
     const queue::RetryDelay delay(*job.not_before, job.spec->retries.delay, now, mono);
     it = delayed_.insert_or_assign(job.id, Delayed{delay, {}}).first;
   }
-  return it->second.in_book = it->second.delay.EndsAt(now, mono);
+  return it->second.in_snapshot = it->second.delay.EndsAt(now, mono);
 }
 
 void Dispatcher::FollowClock(WallTime now) {
   const auto mono = clock_.Mono();
   for (const auto& [id, delayed] : delayed_) {
-    if (std::chrono::abs(delayed.delay.EndsAt(now, mono) - delayed.in_book) < kUnnoticed) continue;
+    if (std::chrono::abs(delayed.delay.EndsAt(now, mono) - delayed.in_snapshot) < kUnnoticed) continue;
     if (const auto* const job = jobs_.Find(id)) PutWaiting(*job);
-    Touch();
+    MarkChanged();
   }
 }
 
@@ -177,8 +177,8 @@ void Dispatcher::Refresh(Active& active) {
   const auto* const job = jobs_.Find(active.row.id);
   if (!job) return;
   active.row.user = job->owner->user;
-  book_.PutRunning(active.row, *active.spec);
-  Touch();
+  updater_.PutRunning(active.row, *active.spec);
+  MarkChanged();
 }
 
 void Dispatcher::OnPhase(JobId id, suspend::SuspensionPhase phase) {
@@ -274,7 +274,7 @@ void Dispatcher::OnInventory() {
     gpu.lost = status != guard_.Statuses().end() && status->second.sample.state != gpu::GpuReachability::kOk;
     gpus.push_back(std::move(gpu));
   }
-  book_.SetGpus(std::move(gpus), guard_.inventory().links);
+  updater_.SetGpus(std::move(gpus), guard_.inventory().links);
   // Rows name GPUs by their place.
   for (auto& [id, active] : active_) Refresh(active);
   Wake();
@@ -285,7 +285,7 @@ void Dispatcher::OnSample(const std::string& uuid) {
   if (status == guard_.Statuses().end()) return;
   idle_.Observe(status->second);
   const bool lost = status->second.sample.state != gpu::GpuReachability::kOk;
-  const auto& gpus = book_.snapshot().gpus;
+  const auto& gpus = updater_.snapshot().gpus;
   const auto row = std::find_if(gpus.begin(), gpus.end(), [&](const auto& gpu) { return gpu.uuid == uuid; });
   if (row != gpus.end() && row->lost != lost) OnInventory();
   for (auto& [id, active] : active_) {
@@ -303,8 +303,8 @@ void Dispatcher::OnSample(const std::string& uuid) {
   // A new pass is needed where memory became free, not at every change of memory.
   const bool matters = use.unmanaged != known.unmanaged || use.memory < known.memory;
   known = std::move(use);
-  book_.SetForeign(uuid, known.memory, known.unmanaged, known.holder);
-  Touch();
+  updater_.SetForeign(uuid, known.memory, known.unmanaged, known.holder);
+  MarkChanged();
   if (matters) Wake();
 }
 
@@ -323,10 +323,10 @@ void Dispatcher::AfterSamples() {
 
 void Dispatcher::SetState(const QueueControlState& state) {
   state_ = state;
-  book_.SetPaused(state.paused);
-  auto settings = book_.snapshot().settings;
+  updater_.SetPaused(state.paused);
+  auto settings = updater_.snapshot().settings;
   settings.choice = state.choice;
-  book_.SetSettings(settings);
+  updater_.SetSettings(settings);
   OnInventory();
   for (const auto& gpu : guard_.inventory().gpus) OnSample(gpu.uuid);
 }
@@ -334,7 +334,7 @@ void Dispatcher::SetState(const QueueControlState& state) {
 void Dispatcher::SetSettings(const queue::SchedulingSettings& settings, base::Millis window) {
   auto pass = settings;
   pass.choice = state_.choice;
-  book_.SetSettings(pass);
+  updater_.SetSettings(pass);
   window_ = window;
 }
 
@@ -355,7 +355,7 @@ queue::AwaitedJobState Dispatcher::ProgressOf(JobId id) const {
 void Dispatcher::TellDependents(JobId id) {
   if (!dependents_.Any(id)) return;
   dependents_.Tell(id, ProgressOf(id), [this](JobId dependent, queue::DependencyState state) {
-    book_.SetDependency(dependent, state);
+    updater_.SetDependency(dependent, state);
   });
 }
 

@@ -1,4 +1,4 @@
-#include "daemon/core/attach_request.h"
+#include "daemon/job_requests/attach_request.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

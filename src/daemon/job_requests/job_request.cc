@@ -1,4 +1,4 @@
-#include "daemon/core/job_request.h"
+#include "daemon/job_requests/job_request.h"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
