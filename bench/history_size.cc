@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 #include "history/query.h"
 #include "history/store.h"
 

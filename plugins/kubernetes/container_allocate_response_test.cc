@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/file.h"
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 #include "plugins/kubernetes/test_pools.h"
 
 namespace gpuman::kubernetes {

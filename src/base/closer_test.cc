@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "base/file.h"
-#include "base/slow_closing_socket.h"
+#include "base/test_slow_closing_socket.h"
 
 namespace gpuman::base {
 namespace {

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 
 namespace gpuman::base {
 namespace {

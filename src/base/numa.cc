@@ -15,9 +15,7 @@
 namespace gpuman::base {
 namespace {
 
-// As in linux/mempolicy.h, which not all machines have.
-constexpr int kPreferred = 1;            // MPOL_PREFERRED
-constexpr unsigned long kOfAddress = 2;  // MPOL_F_ADDR
+constexpr int kPreferred = 1;  // MPOL_PREFERRED of linux/mempolicy.h, which not all machines have
 
 constexpr std::size_t kMaxNodes = 1024;
 constexpr std::size_t kBits = 8 * sizeof(unsigned long);
@@ -35,17 +33,6 @@ Result<> PreferNode(void* at, std::uint64_t bytes, int node) {
   if (::syscall(SYS_mbind, at, bytes, kPreferred, nodes.data(), kMaxNodes + 1, 0) != 0)
     return FailSystem(errno, "choosing a node for memory");
   return {};
-}
-
-std::optional<int> PreferredNode(const void* at) {
-  Nodes nodes{};
-  int policy = 0;
-  if (::syscall(SYS_get_mempolicy, &policy, nodes.data(), kMaxNodes + 1, at, kOfAddress) != 0 ||
-      policy != kPreferred)
-    return std::nullopt;
-  for (std::size_t bit = 0; bit < kMaxNodes; ++bit)
-    if ((nodes[bit / kBits] >> (bit % kBits) & 1) != 0) return static_cast<int>(bit);
-  return std::nullopt;
 }
 
 std::optional<int> NodeOfPciDevice(std::string_view bus_id, const std::filesystem::path& devices) {

@@ -17,9 +17,6 @@ namespace gpuman::base {
 // container may not choose), the memory can be used all the same.
 Result<> PreferNode(void* at, std::uint64_t bytes, int node);
 
-// The node that the page's policy prefers; nullopt: none, or the kernel does not say.
-std::optional<int> PreferredNode(const void* at);
-
 // The node that a device of this bus ("0000:1b:00.0", in either case) is on; nullopt: the kernel does not
 // say, or knows of no nodes.
 std::optional<int> NodeOfPciDevice(std::string_view bus_id,

@@ -7,7 +7,8 @@
 #include <fstream>
 
 #include "base/fd.h"
-#include "base/temp_dir.h"
+#include "base/test_numa.h"
+#include "base/test_temp_dir.h"
 
 namespace gpuman::base {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <fstream>
 
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 
 namespace gpuman::base {
 namespace {

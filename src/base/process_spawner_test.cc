@@ -15,7 +15,7 @@
 #include <string>
 
 #include "base/closer.h"
-#include "base/slow_closing_socket.h"
+#include "base/test_slow_closing_socket.h"
 
 namespace gpuman::base {
 namespace {

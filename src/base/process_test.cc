@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/file.h"
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 
 namespace gpuman::base {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 
 namespace gpuman::base {
 namespace {

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <string>
 
-#include "base/slow_closing_socket.h"
+#include "base/test_slow_closing_socket.h"
 
 namespace gpuman::base {
 namespace {

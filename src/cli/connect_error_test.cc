@@ -12,7 +12,7 @@
 #include <fstream>
 
 #include "api/http.h"
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 
 namespace gpuman::cli {
 namespace {

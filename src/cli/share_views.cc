@@ -39,14 +39,14 @@ std::string GpuText(const api::ShareGpu& gpu) {
 
 std::string PartOf(const std::optional<double>& part) { return part ? Percent(*part) : "n/a"; }
 
-// As asked for; where it asked for nothing, or shares had to be made smaller, what it has.
+// The share that the job asked for, and the one that it has where it asked for none or got less.
 std::string ShareOf(const api::ShareJob& job) {
   if (!job.compute) return PartOf(job.compute_part);
   const bool smaller = job.compute_part && *job.compute_part < job.compute->percent / 100.0 - 0.0005;
   return ToString(*job.compute) + (smaller ? fmt::format(" ({})", PartOf(job.compute_part)) : "");
 }
 
-// What it waited for its turns, usually and at most.
+// How long the job waited for its turns: the median, and the longest.
 std::string WaitsOf(const api::ShareWaits& waits) {
   if (!waits.median || !waits.longest) return "n/a";
   return fmt::format("{} ({})", base::FormatDuration(*waits.median), base::FormatDuration(*waits.longest));

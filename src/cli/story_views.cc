@@ -18,8 +18,8 @@ namespace {
 
 // A screen has 24 rows, of which the next prompt takes one.
 constexpr std::size_t kRows = 23;
-constexpr std::size_t kMostOfCause = 5;
-constexpr std::size_t kMostPeaks = 8;
+constexpr std::size_t kMaxCauseLines = 5;
+constexpr std::size_t kMaxPeaks = 8;
 constexpr std::size_t kTitled = 2;  // a blank line and a title
 
 using Lines = std::vector<std::string>;
@@ -52,8 +52,8 @@ std::string Heading(const api::JobStory& story, const TerminalStyle& style) {
 
 Lines CauseLines(const api::JobStory& story, const TerminalStyle& style) {
   Lines lines = Indented(queue::WithLocalTimes(story.because), style, 2, 2);
-  if (lines.size() > kMostOfCause) {
-    lines.resize(kMostOfCause);
+  if (lines.size() > kMaxCauseLines) {
+    lines.resize(kMaxCauseLines);
     lines.back() = CutTo(style, lines.back() + " …");
   }
   return lines;
@@ -153,13 +153,13 @@ std::string Line(const api::MemoryPeakView& peak) {
 std::size_t RowsOfPeaks(const std::vector<api::MemoryPeakView>& peaks) {
   const auto processes = std::ranges::count_if(peaks, [](const auto& peak) { return peak.pid.has_value(); });
   if (processes < 2 && std::ssize(peaks) - processes < 2) return 0;
-  return kTitled + std::min(peaks.size(), kMostPeaks + 1);
+  return kTitled + std::min(peaks.size(), kMaxPeaks + 1);
 }
 
 Lines PeakLines(const std::vector<api::MemoryPeakView>& peaks, const TerminalStyle& style, std::size_t room) {
   if (RowsOfPeaks(peaks) == 0 || room < kTitled + 2) return {};
   Lines lines{"", "Most memory at a time:"};
-  std::size_t shown = std::min(kMostPeaks, peaks.size());
+  std::size_t shown = std::min(kMaxPeaks, peaks.size());
   if (kTitled + shown + (peaks.size() > shown ? 1 : 0) > room) shown = room - kTitled - 1;
   for (std::size_t i = 0; i < shown; ++i) lines.push_back(CutTo(style, Line(peaks[i])));
   if (peaks.size() > shown) lines.push_back(MoreLines(peaks.size() - shown) + ", with --json");

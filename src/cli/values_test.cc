@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 #include "cli/parser.h"
 #include "cli/queue/when.h"
 

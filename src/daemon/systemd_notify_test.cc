@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "base/fd.h"
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 
 namespace gpuman::daemon {
 namespace {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "base/cgroup.h"
 #include "base/file.h"
 #include "base/run_command.h"
 #include "doctor/gather.h"
@@ -32,19 +33,6 @@ std::optional<base::Bytes> SizeOf(const std::filesystem::path& path, bool free) 
   return base::Bytes{static_cast<std::uint64_t>(free ? info.f_bavail : info.f_blocks) * info.f_frsize};
 }
 
-// The mount point of cgroup2, from /proc/self/mountinfo: "… - cgroup2 …", the fifth field.
-std::optional<std::filesystem::path> Cgroup2In(const std::string& mounts) {
-  std::istringstream lines(mounts);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.find(" - cgroup2 ") == std::string::npos) continue;
-    std::istringstream fields(line);
-    std::string field;
-    for (int i = 0; i < 5; ++i) fields >> field;
-    return std::filesystem::path(field);
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::optional<std::string> ChosenIn(const std::string& text) {
@@ -65,11 +53,11 @@ void GatherHost(Facts& facts, const std::filesystem::path& state_dir, const std:
     host.huge_pages = ChosenIn(*text);
   const auto mounts = base::ReadFile(root / "proc/self/mountinfo");
   if (!mounts) return;
-  const auto cgroup = Cgroup2In(*mounts);
+  const auto cgroup = base::FindCgroup2Mount(*mounts);
   host.cgroup2 = cgroup.has_value();
   if (!cgroup) return;
   std::istringstream words(
-      base::ReadFile(root / cgroup->relative_path() / "cgroup.controllers").value_or(""));
+      base::ReadFile(root / cgroup->mount_point.relative_path() / "cgroup.controllers").value_or(""));
   for (std::string word; words >> word;) host.controllers.push_back(word);
 }
 

@@ -24,7 +24,7 @@ void JobPowerEstimator::Learn(const Holder& holder, Millijoules above, Time time
   seen.watts = (seen.watts * before + static_cast<double>(above) / 1000) / seen.own;
 }
 
-// Least mean squares, normalised: of one holder, all that is missing is its own.
+// Least mean squares, normalised: where there is one holder, all that is missing is its own.
 void JobPowerEstimator::Adjust(const std::vector<Stretch>& stretches, Millijoules above) {
   constexpr double kTrust = 0.5;
   std::map<std::pair<base::JobId, bool>, double> seconds;

@@ -11,7 +11,7 @@
 #include <iterator>
 
 #include "base/file.h"
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 #include "history/segment.h"
 #include "history/test_rows.h"
 

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <future>
 
-#include "jobs/job_manager_fixture.h"
+#include "jobs/test_job_manager.h"
 
 namespace gpuman::jobs {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <csignal>
 
-#include "jobs/job_manager_fixture.h"
+#include "jobs/test_job_manager.h"
 
 namespace gpuman::jobs {
 namespace {

@@ -4,7 +4,7 @@
 #include <csignal>
 #include <future>
 
-#include "jobs/job_manager_fixture.h"
+#include "jobs/test_job_manager.h"
 
 namespace gpuman::jobs {
 namespace {

@@ -5,7 +5,7 @@
 #include <csignal>
 #include <fstream>
 
-#include "jobs/job_manager_fixture.h"
+#include "jobs/test_job_manager.h"
 
 namespace gpuman::jobs {
 namespace {

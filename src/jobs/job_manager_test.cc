@@ -6,7 +6,7 @@
 #include <future>
 #include <nlohmann/json.hpp>
 
-#include "jobs/job_manager_fixture.h"
+#include "jobs/test_job_manager.h"
 
 namespace gpuman::jobs {
 namespace {

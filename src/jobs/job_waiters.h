@@ -30,7 +30,7 @@ class JobWaiters {
   JobWaiters& operator=(const JobWaiters&) = delete;
 
   // --- For the end of a job ---
-  // The job has ended, and its stored record does not say so yet: the end is nobody's answer before
+  // The job has ended, and its stored record does not say so yet: nobody is told of the end before
   // EndIsKnown.
   void EndIsUnwritten(JobId id) { unwritten_ends_.insert(id); }
   // Calls `ended` when the job has ended or was released; at once if that has happened. Returns 0 if `ended`

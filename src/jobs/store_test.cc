@@ -9,7 +9,7 @@
 #include <future>
 #include <mutex>
 
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 #include "jobs/store_worker.h"
 
 namespace gpuman::jobs {

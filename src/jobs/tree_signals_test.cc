@@ -15,7 +15,7 @@
 #include <optional>
 
 #include "base/file.h"
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 #include "jobs/test_watched_table.h"
 
 namespace gpuman::jobs {

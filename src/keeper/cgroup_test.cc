@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 
 namespace gpuman::keeper {
 namespace {

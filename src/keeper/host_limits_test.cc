@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "base/file.h"
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 
 namespace gpuman::keeper {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "keeper/keeper_fixture.h"
+#include "keeper/test_keeper.h"
 
 namespace gpuman::keeper {
 namespace {

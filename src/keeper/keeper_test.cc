@@ -8,7 +8,7 @@
 #include <fstream>
 #include <thread>
 
-#include "keeper/keeper_fixture.h"
+#include "keeper/test_keeper.h"
 
 namespace gpuman::keeper {
 namespace {
@@ -65,6 +65,12 @@ TEST_F(KeeperTest, WritesDownTheSignal) {
   const auto history = AwaitEnd();
   EXPECT_EQ(history.ended->kind, EndKind::kSignalled);
   EXPECT_EQ(history.ended->code, SIGSEGV);
+}
+
+TEST_F(KeeperTest, WritesDownWhichVersionOfItTookCharge) {
+  Shell("true");
+  Start();
+  EXPECT_EQ(AwaitEnd().keeper->program_version, GPUMAN_VERSION);
 }
 
 TEST_F(KeeperTest, MeasuresTheRun) {

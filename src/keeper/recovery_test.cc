@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/file.h"
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 #include "keeper/job_dir.h"
 
 namespace gpuman::keeper {

@@ -381,7 +381,7 @@ class World {
   bool no_more_ = false;                        // no more runs, as the last run's announcement said
 };
 
-TEST(MachineProperty, EveryOrderIsCarriedOutKeptOrRefused) {
+TEST(RunStateMachineProperty, EveryOrderIsCarriedOutKeptOrRefused) {
   for (int round = 0; round < 10; ++round)  // of a hundred worlds each
     EXPECT_TRUE(rc::check("an order that was answered holds, whatever happened", [] { World().Run(); }));
 }

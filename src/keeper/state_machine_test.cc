@@ -471,20 +471,20 @@ JobHistory OpenRun() {
   return history;
 }
 
-TEST(MachineAfterALostKeeper, OpenRunHasAnUnknownEnd) {
+TEST(RunStateMachineAfterALostKeeper, OpenRunHasAnUnknownEnd) {
   RunStateMachine machine(ExampleSpec());
   EXPECT_THAT(Words(machine.Begin(OpenRun(), true, At(0))),
               ElementsAre("exit unknown keeper_lost", "end finished", "leave"));
 }
 
-TEST(MachineAfterALostKeeper, UnknownEndCountsAsFailure) {
+TEST(RunStateMachineAfterALostKeeper, UnknownEndCountsAsFailure) {
   RunStateMachine machine(ExampleSpec(RestartMode::kOnFailure));
   EXPECT_THAT(Words(machine.Begin(OpenRun(), false, At(0))),
               ElementsAre("exit unknown machine_restarted", "restart in 100", "note"));
   EXPECT_THAT(Words(machine.OnTime(At(100))), ElementsAre("launch 5"));
 }
 
-TEST(MachineAfterALostKeeper, StopOrderedBeforeIsKept) {
+TEST(RunStateMachineAfterALostKeeper, StopOrderedBeforeIsKept) {
   auto history = OpenRun();
   history.stop = StopOrdered{{"removed", ""}};
   RunStateMachine machine(ExampleSpec(RestartMode::kAlways));
@@ -492,7 +492,7 @@ TEST(MachineAfterALostKeeper, StopOrderedBeforeIsKept) {
               ElementsAre("exit unknown removed", "end stopped", "leave"));
 }
 
-TEST(MachineAfterALostKeeper, RestartOrderedBeforeIsCarriedOut) {
+TEST(RunStateMachineAfterALostKeeper, RestartOrderedBeforeIsCarriedOut) {
   auto history = OpenRun();
   history.restart_ordered = RestartOrdered{{"restart", "by lab1"}};
   EXPECT_THAT(Words(RunStateMachine(ExampleSpec()).Begin(history, true, At(0))),
@@ -502,7 +502,7 @@ TEST(MachineAfterALostKeeper, RestartOrderedBeforeIsCarriedOut) {
               ElementsAre("exit unknown removed", "end stopped", "leave"));
 }
 
-TEST(MachineAfterALostKeeper, ScheduledRestartIsWaitedForAnew) {
+TEST(RunStateMachineAfterALostKeeper, ScheduledRestartIsWaitedForAnew) {
   JobHistory history;
   history.last_run = 1;
   history.runs = 1;
@@ -513,7 +513,7 @@ TEST(MachineAfterALostKeeper, ScheduledRestartIsWaitedForAnew) {
   EXPECT_EQ(machine.deadline(), At(400));
 }
 
-TEST(MachineAfterALostKeeper, ScheduledRestartIsNotBegunAgainstAPolicyThatWasChangedMeanwhile) {
+TEST(RunStateMachineAfterALostKeeper, ScheduledRestartIsNotBegunAgainstAPolicyThatWasChangedMeanwhile) {
   JobHistory history;
   history.last_run = 1;
   history.runs = 1;
@@ -526,7 +526,7 @@ TEST(MachineAfterALostKeeper, ScheduledRestartIsNotBegunAgainstAPolicyThatWasCha
               ElementsAre("launch 2"));
 }
 
-TEST(MachineAfterALostKeeper, EndWithoutADecisionGetsOne) {
+TEST(RunStateMachineAfterALostKeeper, EndWithoutADecisionGetsOne) {
   JobHistory history;
   history.last_run = 1;
   history.runs = 1;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/process.h"
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 #include "ledger/ledgers.h"
 
 namespace gpuman::ledger {

@@ -15,8 +15,8 @@
 #include <functional>
 #include <vector>
 
-#include "base/slow_closing_socket.h"
-#include "base/temp_dir.h"
+#include "base/test_slow_closing_socket.h"
+#include "base/test_temp_dir.h"
 #include "ledger/wire/messages.h"
 #include "ledger/wire/transfer.h"
 

@@ -76,7 +76,7 @@ TEST(MetricsPage, HasEveryFamilyOnceWithItsTypeAndNoOther) {
   EXPECT_EQ(described, known);
 }
 
-TEST(Expressions, AreTakenApart) {
+TEST(DashboardExpressions, AreTakenApart) {
   EXPECT_THAT(
       MetricsOf(R"(sum by (le, gpu) (rate(a_bucket{x=~"y(",z="{}"}[5m])) / on (gpu) b > 3e0 and c_total)"),
       ::testing::UnorderedElementsAre("a_bucket", "b", "c_total"));

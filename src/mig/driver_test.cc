@@ -5,7 +5,7 @@
 
 #include "mig/applier.h"
 #include "mig/reader.h"
-#include "mig/tables_test.h"
+#include "mig/test_tables.h"
 #include "sim/state/lifecycle.h"
 #include "sim/state/mig.h"
 #include "sim/state/test_state.h"

@@ -9,7 +9,7 @@
 #include <map>
 #include <set>
 
-#include "mig/tables_test.h"
+#include "mig/test_tables.h"
 
 namespace gpuman::mig {
 namespace {
@@ -148,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(Geometries, EveryMultiset,
                                          MigKind::kH200));
 
 // NVIDIA's guide shows the ways to split an A100 fully with its five plain profiles.
-TEST(Arrangements, OfAnA100AreTheNineteenThatAreKnown) {
+TEST(MigArrangements, OfAnA100AreTheNineteenThatAreKnown) {
   std::vector<MigProfile> plain;
   for (const auto& row : sim::MigProfiles(MigKind::kA100With40))
     if (std::string_view(row.name) != "1g.5gb+me" && std::string_view(row.name) != "1g.10gb")

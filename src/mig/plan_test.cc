@@ -8,7 +8,7 @@
 #include <set>
 
 #include "mig/placement.h"
-#include "mig/tables_test.h"
+#include "mig/test_tables.h"
 
 namespace gpuman::mig {
 namespace {

@@ -48,7 +48,7 @@ class Hasher {
     std::array<driver::abi::CUdeviceptr, kTogether> chunks;
     std::array<Sums, kTogether> sums;
   };
-  // A stream, with what the launches on it need; of one Pending at a time.
+  // A stream, with what the launches on it need; one Pending at a time has it.
   struct Slot {
     bool taken = false;
     driver::abi::CUstream stream = nullptr;

@@ -21,7 +21,7 @@ Stock SumOf(const Stock& one, const Stock& other);
 // than they have.
 Stock StockFor(std::span<const std::uint64_t> processes);
 
-// What all segments together may be more than what is wanted.
+// All segments together may have so many bytes more than are wanted.
 inline constexpr std::uint64_t kSlack = std::uint64_t{2} << 30;
 
 // The sizes to make, so that `there` is what is `wanted`; the largest first, as far as the slack allows.

@@ -7,7 +7,7 @@
 
 #include <fstream>
 
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 #include "mps/rivals.h"
 
 namespace gpuman::mps {

@@ -13,7 +13,7 @@ OutboxMessage To(ChannelKind channel) {
   return message;
 }
 
-TEST(Judge, OfAWebhook) {
+TEST(NotificationRetry, OfAWebhook) {
   const OutboxMessage webhook = To(ChannelKind::kWebhook);
   const std::pair<int, DeliveryOutcome> table[] = {
       {200, DeliveryOutcome::kDelivered}, {204, DeliveryOutcome::kDelivered},
@@ -32,7 +32,7 @@ TEST(Judge, OfAWebhook) {
             DeliveryOutcome::kGivenUp);
 }
 
-TEST(Judge, AMailIsTriedAgainAfterAPassingErrorAlone) {
+TEST(NotificationRetry, AMailIsTriedAgainAfterAPassingErrorAlone) {
   const OutboxMessage mail = To(ChannelKind::kMail);
   EXPECT_EQ(Judge(mail, {250, "", false, {}}), DeliveryOutcome::kDelivered);
   EXPECT_EQ(Judge(mail, {451, "greylisted", false, {}}), DeliveryOutcome::kRetry);

@@ -1,13 +1,13 @@
 // Whose memory leaves when several tenants rest, as scheduler_test.cc; and what that gains, in the model of
 // test_world.h.
-#include "share/scheduler_fixture.h"
+#include "share/test_scheduler.h"
 #include "share/test_world.h"
 
 namespace gpuman::share {
 namespace {
 
 // Requests of half a second to servers of 11.5 GiB on a GPU of 40 GiB, on a bus of 55 GB/s.
-class Servers : public testing::Test {
+class SchedulerServers : public testing::Test {
  protected:
   static constexpr base::Bytes kMemory = base::MiB(11776);
 
@@ -53,7 +53,7 @@ Span At(const std::vector<Span>& sorted, double quantile) {
 
 // Where the one that rests longest gave all of the room, each request brought 11.2 GiB, and the one in a
 // hundred waited for 672 ms.
-TEST_F(Servers, ThatAreAskedInTurnEachGiveAPart) {
+TEST_F(SchedulerServers, ThatAreAskedInTurnEachGiveAPart) {
   for (const Span gap : {5000ms, 5200ms, 5500ms, 5700ms, 6000ms, 6500ms}) Start(gap);
   const Outcome outcome = Serve(600s);
   ASSERT_GT(outcome.waits.size(), 500u);
@@ -62,7 +62,7 @@ TEST_F(Servers, ThatAreAskedInTurnEachGiveAPart) {
   EXPECT_LE(At(outcome.waits, 0.99), 450ms);
 }
 
-TEST_F(Servers, ThatAreAskedOftenLoseNothingToThoseThatAreAskedSeldom) {
+TEST_F(SchedulerServers, ThatAreAskedOftenLoseNothingToThoseThatAreAskedSeldom) {
   for (const Span gap : {1000ms, 1400ms, 5500ms, 20700ms, 61000ms, 90000ms}) Start(gap);
   const Outcome outcome = Serve(1200s);
   ASSERT_GT(outcome.waits.size(), 1500u);

@@ -1,5 +1,5 @@
 // Jobs on several GPUs (gangs) among jobs on one, as scheduler_test.cc.
-#include "share/scheduler_fixture.h"
+#include "share/test_scheduler.h"
 
 namespace gpuman::share {
 namespace {
@@ -8,9 +8,9 @@ using testing::HasSubstr;
 
 constexpr TenantId kGang{11}, kOther{12};
 
-class Gangs : public ShareScheduler {
+class SchedulerGangs : public ShareScheduler {
  protected:
-  Gangs() {
+  SchedulerGangs() {
     for (const char* gpu : {"a", "b", "c"}) Tell(event::CapacityChanged{gpu, GiB(16)});
   }
   using Memory = std::map<std::string, MemoryDemand>;
@@ -59,7 +59,7 @@ class Gangs : public ShareScheduler {
   std::vector<action::Close> closes_;
 };
 
-TEST_F(Gangs, LeaveAllTheirGpusAndOpenWhenAllOfTheirMemoryIsBack) {
+TEST_F(SchedulerGangs, LeaveAllTheirGpusAndOpenWhenAllOfTheirMemoryIsBack) {
   Runs(kGang, Resident({"a", "b"}, GiB(10)));
   Rests(kOther, {"a", "b"}, GiB(10));
   Pass(60s);
@@ -81,7 +81,7 @@ TEST_F(Gangs, LeaveAllTheirGpusAndOpenWhenAllOfTheirMemoryIsBack) {
   EXPECT_EQ(One<action::Open>().tenant, kOther);
 }
 
-TEST_F(Gangs, RunBesideASingleJobOnlyIfBothFit) {
+TEST_F(SchedulerGangs, RunBesideASingleJobOnlyIfBothFit) {
   Runs(kGang, Resident({"a", "b"}, GiB(10)));
   Rests(kA, {"b"}, GiB(6));
   Rests(kB, {"b"}, GiB(7));
@@ -95,7 +95,7 @@ TEST_F(Gangs, RunBesideASingleJobOnlyIfBothFit) {
   EXPECT_EQ(Closed(), std::set{kGang}) << "job 1 fits beside job 2";
 }
 
-TEST_F(Gangs, WaitForTwoSingleJobsAndComeWhenBothHaveHadTheirTurn) {
+TEST_F(SchedulerGangs, WaitForTwoSingleJobsAndComeWhenBothHaveHadTheirTurn) {
   Runs(kA, Resident({"a"}, GiB(10)));
   Rests(kGang, {"a", "b"}, GiB(10));
   Pass(800ms);
@@ -110,7 +110,7 @@ TEST_F(Gangs, WaitForTwoSingleJobsAndComeWhenBothHaveHadTheirTurn) {
   EXPECT_EQ(closed, (std::set{kA, kB})) << "none leaves before the other may: the place would be empty";
 }
 
-TEST_F(Gangs, ASingleJobThatFitsRunsMeanwhileAndGivesWay) {
+TEST_F(SchedulerGangs, ASingleJobThatFitsRunsMeanwhileAndGivesWay) {
   Runs(kA, Resident({"a"}, GiB(10)));
   Runs(kC, Resident({"c"}, GiB(1)));
   Rests(kGang, {"a", "b", "c"}, GiB(10));
@@ -128,7 +128,7 @@ TEST_F(Gangs, ASingleJobThatFitsRunsMeanwhileAndGivesWay) {
   EXPECT_EQ(closed, (std::set{kA, kB})) << "job 2 began its turn later, but came in only meanwhile";
 }
 
-TEST_F(Gangs, AHandOverOnOneGpuDoesNotHoldUpThoseOnOthers) {
+TEST_F(SchedulerGangs, AHandOverOnOneGpuDoesNotHoldUpThoseOnOthers) {
   Runs(kGang, Resident({"a", "b"}, GiB(1)));
   Runs(kA, Resident({"a"}, GiB(10)));
   Runs(kB, Resident({"b"}, GiB(10)));
@@ -142,7 +142,7 @@ TEST_F(Gangs, AHandOverOnOneGpuDoesNotHoldUpThoseOnOthers) {
   EXPECT_TRUE(IsIn(kGang));
 }
 
-TEST_F(Gangs, AWaiterForOneGpuDoesNotHoldUpAnother) {
+TEST_F(SchedulerGangs, AWaiterForOneGpuDoesNotHoldUpAnother) {
   Runs(kGang, Resident({"a", "b"}, GiB(1)));
   Runs(kB, Resident({"b"}, GiB(10)));
   Rests(kC, {"a"}, GiB(10));
@@ -155,7 +155,7 @@ TEST_F(Gangs, AWaiterForOneGpuDoesNotHoldUpAnother) {
   EXPECT_EQ(Closed(), std::set{kB});
 }
 
-TEST_F(Gangs, OneThatAddsAGpuJoinsTheDomainsAndTheHandOverOnItCounts) {
+TEST_F(SchedulerGangs, OneThatAddsAGpuJoinsTheDomainsAndTheHandOverOnItCounts) {
   Runs(kB, Resident({"b"}, GiB(10)));
   Rests(kC, {"b"}, GiB(10));
   Runs(kGang, Resident({"a"}, GiB(1)));
@@ -177,7 +177,7 @@ TEST_F(Gangs, OneThatAddsAGpuJoinsTheDomainsAndTheHandOverOnItCounts) {
 }
 
 // Gangs that have started a moment ago, and may need more memory than they have.
-class Growing : public Gangs {
+class SchedulerGrowingJobs : public SchedulerGangs {
  protected:
   // How many have their gates open, of those that have joined; `open_` names them.
   std::size_t Open() {
@@ -201,7 +201,7 @@ class Growing : public Gangs {
   }
 };
 
-TEST_F(Growing, TwoOnTheSameGpusTakeTurnsThoughBothFit) {
+TEST_F(SchedulerGrowingJobs, TwoOnTheSameGpusTakeTurnsThoughBothFit) {
   Runs(kGang, Resident({"a", "b"}, GiB(1)));
   Runs(kOther, Resident({"b", "c"}, GiB(1)));
   Settle();
@@ -214,7 +214,7 @@ TEST_F(Growing, TwoOnTheSameGpusTakeTurnsThoughBothFit) {
   EXPECT_TRUE(Said<action::Evict>().empty());
 }
 
-TEST_F(Growing, TheyRunTogetherOnceOneHasRunForAWhileWithoutMore) {
+TEST_F(SchedulerGrowingJobs, TheyRunTogetherOnceOneHasRunForAWhileWithoutMore) {
   Runs(kGang, Resident({"a", "b"}, GiB(1)));
   Runs(kOther, Resident({"a", "b"}, GiB(1)));
   Settle();
@@ -231,7 +231,7 @@ TEST_F(Growing, TheyRunTogetherOnceOneHasRunForAWhileWithoutMore) {
 }
 
 // Each might get the memory on one GPU that the other needs, before it is known that both need both.
-TEST_F(Growing, TwoThatHaveNothingYetTakeTurnsWhereBothMayCome) {
+TEST_F(SchedulerGrowingJobs, TwoThatHaveNothingYetTakeTurnsWhereBothMayCome) {
   for (const TenantId tenant : {kGang, kOther}) {
     Tell(event::Joined{tenant, 1, 0, GatePosition::kOpen, {}, {"a", "b"}});
     ReportDemand(tenant, {});
@@ -247,7 +247,7 @@ TEST_F(Growing, TwoThatHaveNothingYetTakeTurnsWhereBothMayCome) {
   EXPECT_EQ(open_.front(), waits);
 }
 
-TEST_F(Growing, OneComesInOnlyWhenTheOtherIsAtRest) {
+TEST_F(SchedulerGrowingJobs, OneComesInOnlyWhenTheOtherIsAtRest) {
   Runs(kGang, Resident({"a", "b"}, GiB(1)));
   Runs(kOther, Resident({"a", "b"}, GiB(1)));
   Settle();
@@ -273,7 +273,7 @@ TEST_F(Growing, OneComesInOnlyWhenTheOtherIsAtRest) {
   EXPECT_FALSE(IsIn(runs));
 }
 
-TEST_F(Growing, WhereItMightHaveComeItIsExpectedNoMoreOnceItHasAll) {
+TEST_F(SchedulerGrowingJobs, WhereItMightHaveComeItIsExpectedNoMoreOnceItHasAll) {
   Tell(event::Joined{kGang, 1, 0, GatePosition::kOpen, {}, {"a", "b"}});
   ReportDemand(kGang, Resident({"a"}, GiB(1)));
   EXPECT_EQ(scheduler_.View(now_).gpus.at(1).tenants.size(), 0u) << "it has nothing there";
@@ -292,7 +292,7 @@ TEST_F(Growing, WhereItMightHaveComeItIsExpectedNoMoreOnceItHasAll) {
   EXPECT_EQ(Closed(), (std::set<TenantId>{kOther}));
 }
 
-TEST_F(Growing, OneThatTakesMoreIsNotTakenToHaveAll) {
+TEST_F(SchedulerGrowingJobs, OneThatTakesMoreIsNotTakenToHaveAll) {
   Runs(kGang, Resident({"a", "b"}, GiB(1)));
   for (std::uint64_t i = 2; i < 5; ++i) {
     Pass(9s);
@@ -303,14 +303,14 @@ TEST_F(Growing, OneThatTakesMoreIsNotTakenToHaveAll) {
   EXPECT_EQ(Closed().size(), 1u);
 }
 
-TEST_F(Growing, OneBesideAnotherThatHasAll) {
+TEST_F(SchedulerGrowingJobs, OneBesideAnotherThatHasAll) {
   Runs(kGang, Resident({"a", "b"}, GiB(4)));
   Pass(11s);
   Runs(kOther, Resident({"a", "b"}, GiB(1)));
   EXPECT_TRUE(Closed().empty());
 }
 
-TEST_F(Growing, OneThatRestsWithItsMemoryHasAllAfterAMinute) {
+TEST_F(SchedulerGrowingJobs, OneThatRestsWithItsMemoryHasAllAfterAMinute) {
   Runs(kGang, Resident({"a", "b"}, GiB(1)));
   Is(kGang, TenantActivity::kIdle);
   Pass(50s);
@@ -327,7 +327,7 @@ TEST_F(Growing, OneThatRestsWithItsMemoryHasAllAfterAMinute) {
   EXPECT_EQ(Open(), 2u);
 }
 
-TEST_F(Growing, OneThatHasNothingYetDoesNotHaveAll) {
+TEST_F(SchedulerGrowingJobs, OneThatHasNothingYetDoesNotHaveAll) {
   for (const TenantId tenant : {kGang, kOther}) {
     Tell(event::Joined{tenant, 1, 0, GatePosition::kOpen, {}, {"a", "b"}});
     ReportDemand(tenant, {});
@@ -337,7 +337,7 @@ TEST_F(Growing, OneThatHasNothingYetDoesNotHaveAll) {
   EXPECT_EQ(Open(), 1u);
 }
 
-TEST_F(Growing, OneThatWaitsForRoomMayNeedMoreStill) {
+TEST_F(SchedulerGrowingJobs, OneThatWaitsForRoomMayNeedMoreStill) {
   Runs(kGang, Resident({"a", "b"}, GiB(4)));
   Pass(11s);
   Memory more = Resident({"a", "b"}, GiB(4));
@@ -348,14 +348,14 @@ TEST_F(Growing, OneThatWaitsForRoomMayNeedMoreStill) {
   EXPECT_EQ(Closed().size(), 1u);
 }
 
-TEST_F(Growing, OneBesideSingleJobs) {
+TEST_F(SchedulerGrowingJobs, OneBesideSingleJobs) {
   Runs(kGang, Resident({"a", "b"}, GiB(1)));
   Runs(kB, Resident({"a"}, GiB(1)));
   Runs(kC, Resident({"b"}, GiB(1)));
   EXPECT_TRUE(Closed().empty());
 }
 
-TEST_F(Growing, NobodyIsClosedForItWhileTurnsStayAsTheyAre) {
+TEST_F(SchedulerGrowingJobs, NobodyIsClosedForItWhileTurnsStayAsTheyAre) {
   SchedulerSettings settings;
   settings.pause = true;
   Tell(event::SettingsChanged{settings});
@@ -365,7 +365,7 @@ TEST_F(Growing, NobodyIsClosedForItWhileTurnsStayAsTheyAre) {
 }
 
 // Two gangs have all of the memory, and each waits for more of it on one of its GPUs.
-class Jammed : public Gangs {
+class SchedulerJams : public SchedulerGangs {
  protected:
   void Grow(TenantId tenant, const std::string& gpu) {
     Memory memory = Resident({"a", "b"}, GiB(7));
@@ -396,7 +396,7 @@ class Jammed : public Gangs {
 };
 
 // It has the room soon in most cases: two jobs take their memory as they start, for example.
-TEST_F(Jammed, OneThatRefusesAtOnceForRoomIsReportedTheThirdTime) {
+TEST_F(SchedulerJams, OneThatRefusesAtOnceForRoomIsReportedTheThirdTime) {
   BothGrow();
   std::map<TenantId, int> refused;
   while (refused[kGang] < 4 && refused[kOther] < 4) {
@@ -413,7 +413,7 @@ TEST_F(Jammed, OneThatRefusesAtOnceForRoomIsReportedTheThirdTime) {
 }
 
 // It was given the room a moment ago, and has not taken it yet.
-TEST_F(Jammed, OneThatHasTheRoomThatItWaitsForIsNotReportedForItAtOnce) {
+TEST_F(SchedulerJams, OneThatHasTheRoomThatItWaitsForIsNotReportedForItAtOnce) {
   Runs(kGang, Resident({"a", "b"}, GiB(5)));
   Rests(kC, {"b"}, GiB(12));
   Memory memory = Resident({"a", "b"}, GiB(5));
@@ -428,7 +428,7 @@ TEST_F(Jammed, OneThatHasTheRoomThatItWaitsForIsNotReportedForItAtOnce) {
   EXPECT_TRUE(Said<action::EventReport>().empty());
 }
 
-TEST_F(Jammed, OneThatHasItsRoomIsAskedAgainAtOnce) {
+TEST_F(SchedulerJams, OneThatHasItsRoomIsAskedAgainAtOnce) {
   BothGrow();
   const auto close = One<action::Close>();
   Pass(5s);
@@ -447,7 +447,7 @@ TEST_F(Jammed, OneThatHasItsRoomIsAskedAgainAtOnce) {
   EXPECT_EQ(Closed(), (std::set<TenantId>{close.tenant}));
 }
 
-TEST_F(Jammed, OneThatRefusedForRoomIsReportedForAnotherReason) {
+TEST_F(SchedulerJams, OneThatRefusedForRoomIsReportedForAnotherReason) {
   BothGrow();
   const auto close = One<action::Close>();
   Tell(event::GateNotClosed{close.tenant, close.order, "it waits for room", false, true});
@@ -463,7 +463,7 @@ TEST_F(Jammed, OneThatRefusedForRoomIsReportedForAnotherReason) {
   EXPECT_THAT(One<action::EventReport>().message, HasSubstr("process 7 works"));
 }
 
-TEST_F(Jammed, TheLaterOnesAllocationIsDeniedAfterAWhileWithTheReason) {
+TEST_F(SchedulerJams, TheLaterOnesAllocationIsDeniedAfterAWhileWithTheReason) {
   Jam();
   EXPECT_FALSE(scheduler_.IsDenied(kOther));
   const auto began = now_;
@@ -479,7 +479,7 @@ TEST_F(Jammed, TheLaterOnesAllocationIsDeniedAfterAWhileWithTheReason) {
 }
 
 // Its program may take a while to take notice.
-TEST_F(Jammed, TheDenialIsReportedOnce) {
+TEST_F(SchedulerJams, TheDenialIsReportedOnce) {
   Jam();
   Tick();
   EXPECT_EQ(Said<action::Deny>().size(), 1u);
@@ -494,7 +494,7 @@ TEST_F(Jammed, TheDenialIsReportedOnce) {
   for (const auto& report : Said<action::EventReport>()) EXPECT_NE(report.kind, "share_move_failed");
 }
 
-TEST_F(Jammed, WhenTheLaterOneIsOutTheFirstHasItsRoom) {
+TEST_F(SchedulerJams, WhenTheLaterOneIsOutTheFirstHasItsRoom) {
   Jam();
   Tick();
   Said<action::Deny>();
@@ -502,7 +502,7 @@ TEST_F(Jammed, WhenTheLaterOneIsOutTheFirstHasItsRoom) {
   EXPECT_EQ(One<action::MemoryGrant>(), (action::MemoryGrant{kGang, "a", GiB(4), false}));
 }
 
-TEST_F(Jammed, TheLaterOneGoesOnWithoutItAndYields) {
+TEST_F(SchedulerJams, TheLaterOneGoesOnWithoutItAndYields) {
   Jam();
   Tick();
   EXPECT_EQ(Said<action::Deny>().size(), 1u);
@@ -516,7 +516,7 @@ TEST_F(Jammed, TheLaterOneGoesOnWithoutItAndYields) {
 }
 
 // Both wait on one GPU, so there both are at rest, whatever they do on the other.
-class JammedOnOne : public Jammed {
+class JammedOnOne : public SchedulerJams {
  protected:
   JammedOnOne() {
     Runs(kGang, Resident({"a", "b"}, GiB(7)));
@@ -561,7 +561,7 @@ TEST_F(JammedOnOne, WhereItCannotItsAllocationIsDeniedAfterAWhile) {
   EXPECT_TRUE(scheduler_.IsDenied(kOther) || scheduler_.IsDenied(kGang));
 }
 
-TEST_F(Jammed, NobodyIsDeniedWhereOneHasItsRoomWhenOthersLeave) {
+TEST_F(SchedulerJams, NobodyIsDeniedWhereOneHasItsRoomWhenOthersLeave) {
   Runs(kGang, Resident({"a", "b"}, GiB(7)));
   Runs(kOther, Resident({"a", "b"}, GiB(5)));
   Runs(kA, Resident({"a"}, GiB(3)));
@@ -572,7 +572,7 @@ TEST_F(Jammed, NobodyIsDeniedWhereOneHasItsRoomWhenOthersLeave) {
   EXPECT_TRUE(Said<action::Deny>().empty());
 }
 
-TEST_F(Jammed, OneThatDoesNotYieldForAnotherReasonIsNoJam) {
+TEST_F(SchedulerJams, OneThatDoesNotYieldForAnotherReasonIsNoJam) {
   Jam(/*for_room=*/false);
   Pass(60s);
   Tell(event::Tick{});

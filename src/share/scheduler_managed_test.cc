@@ -1,5 +1,5 @@
 // Memory that only the driver moves.
-#include "share/scheduler_fixture.h"
+#include "share/test_scheduler.h"
 
 namespace gpuman::share {
 namespace {

@@ -1,5 +1,5 @@
 // How long a turn is, depending on bursts and gaps of the work; as scheduler_test.cc.
-#include "share/scheduler_fixture.h"
+#include "share/test_scheduler.h"
 
 namespace gpuman::share {
 namespace {

@@ -1,5 +1,5 @@
 // What the scheduler does, event by event: the specification of scheduler.h.
-#include "share/scheduler_fixture.h"
+#include "share/test_scheduler.h"
 
 namespace gpuman::share {
 namespace {

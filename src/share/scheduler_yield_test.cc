@@ -1,5 +1,5 @@
 // Tenants that do not yield, as scheduler_test.cc.
-#include "share/scheduler_fixture.h"
+#include "share/test_scheduler.h"
 
 namespace gpuman::share {
 namespace {

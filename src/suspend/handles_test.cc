@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 
 namespace gpuman::suspend {
 namespace {

@@ -1,5 +1,5 @@
 // A suspended job, and the way back, event by event.
-#include "suspend/state_machine_fixture.h"
+#include "suspend/test_state_machine.h"
 
 namespace gpuman::suspend {
 namespace {

@@ -1,6 +1,6 @@
 // Jobs that leave because they are idle.
 #include "suspend/idle.h"
-#include "suspend/state_machine_fixture.h"
+#include "suspend/test_state_machine.h"
 
 namespace gpuman::suspend {
 namespace {

@@ -1,5 +1,5 @@
 // Jobs of which something stays on their GPUs: contexts, and memory that processes share with each other.
-#include "suspend/state_machine_fixture.h"
+#include "suspend/test_state_machine.h"
 
 namespace gpuman::suspend {
 namespace {
@@ -81,16 +81,16 @@ TEST_F(Sharing, NoneRunsBeforeTheMemoryOfAllIsBack) {
 }
 
 // Their shims take the memory while the mover copies it.
-class Fetching : public Sharing {
+class SuspensionFetching : public Sharing {
  protected:
-  Fetching() {
+  SuspensionFetching() {
     s_.At(11).fetches = s_.At(12).fetches = true;
     IsAwayAndWanted();
   }
   Words ComeBack() { return s_.Feed(event::Room{{{"a", GiB(9)}, {"b", GiB(9)}}, true}); }
 };
 
-TEST_F(Fetching, NoGateOpensBeforeAllHaveTheirMemory) {
+TEST_F(SuspensionFetching, NoGateOpensBeforeAllHaveTheirMemory) {
   EXPECT_THAT(ComeBack(), ElementsAre("= resuming resuming", "fetch 11", "fetch 12"));
   EXPECT_THAT(s_.Shim(12, ShimStage::kRestoring), IsEmpty());
   EXPECT_THAT(s_.Fetched(11), IsEmpty());
@@ -100,7 +100,7 @@ TEST_F(Fetching, NoGateOpensBeforeAllHaveTheirMemory) {
   EXPECT_THAT(s_.Shim(12, ShimStage::kOnGpu), ElementsAre("= running", "! job_resumed"));
 }
 
-TEST_F(Fetching, OneThatFindsNoRoomLeavesTheOthersAtTheirGates) {
+TEST_F(SuspensionFetching, OneThatFindsNoRoomLeavesTheOthersAtTheirGates) {
   ComeBack();
   s_.Fetched(11);
   EXPECT_THAT(s_.Shim(12, ShimStage::kFailed, "no room on the device"),
@@ -111,14 +111,14 @@ TEST_F(Fetching, OneThatFindsNoRoomLeavesTheOthersAtTheirGates) {
   EXPECT_THAT(s_.MoverAnswered(12, Verb::kSecure), ElementsAre("= suspended resources"));
 }
 
-TEST_F(Fetching, MemoryThatReturnedAndLeftUnseenIsSecuredAgain) {
+TEST_F(SuspensionFetching, MemoryThatReturnedAndLeftUnseenIsSecuredAgain) {
   ComeBack();
   s_.Shim(12, ShimStage::kFailed, "no room on the device");
   EXPECT_THAT(s_.Evicted(11), ElementsAre("secure 11")) << "it was on the GPU meanwhile";
 }
 
 // The processes are held where they are, and the copies go on.
-TEST_F(Fetching, ThatIsCalledOffOpensNoGateBeforeAllHaveTheirMemory) {
+TEST_F(SuspensionFetching, ThatIsCalledOffOpensNoGateBeforeAllHaveTheirMemory) {
   ComeBack();
   s_.Fetched(11);
   s_.Shim(12, ShimStage::kRestoring);
@@ -127,7 +127,7 @@ TEST_F(Fetching, ThatIsCalledOffOpensNoGateBeforeAllHaveTheirMemory) {
   EXPECT_THAT(s_.Observe(), Not(Contains("return 11")));
 }
 
-TEST_F(Fetching, ANewDaemonWaitsForAllAsWell) {
+TEST_F(SuspensionFetching, ANewDaemonWaitsForAllAsWell) {
   ComeBack();
   s_.Shim(11, ShimStage::kRestoring);
   s_.Fetched(12);
@@ -139,13 +139,13 @@ TEST_F(Fetching, ANewDaemonWaitsForAllAsWell) {
   EXPECT_THAT(s_.Fetched(11), ElementsAre("return 11", "return 12"));
 }
 
-TEST_F(Fetching, OneThatCannotIsLoadedAndAllWithIt) {
+TEST_F(SuspensionFetching, OneThatCannotIsLoadedAndAllWithIt) {
   s_.At(12).fetches = false;
   s_.Observe();
   EXPECT_THAT(ComeBack(), ElementsAre("= resuming resuming", "load 11", "load 12 b"));
 }
 
-TEST_F(Fetching, AJobSuspendedAgainOnTheWayBackLeaves) {
+TEST_F(SuspensionFetching, AJobSuspendedAgainOnTheWayBackLeaves) {
   ComeBack();
   s_.Fetched(11);
   s_.Shim(12, ShimStage::kRestoring);

@@ -1,5 +1,5 @@
 // What the mover does while the driver works, event by event.
-#include "suspend/state_machine_fixture.h"
+#include "suspend/test_state_machine.h"
 
 namespace gpuman::suspend {
 namespace {

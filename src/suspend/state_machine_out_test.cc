@@ -1,5 +1,5 @@
 // The way off the GPU, event by event.
-#include "suspend/state_machine_fixture.h"
+#include "suspend/test_state_machine.h"
 
 namespace gpuman::suspend {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <deque>
 
-#include "suspend/state_machine_fixture.h"
+#include "suspend/test_state_machine.h"
 
 namespace gpuman::suspend {
 namespace {

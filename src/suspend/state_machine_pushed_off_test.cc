@@ -1,5 +1,5 @@
 // Jobs that are pushed off the GPU for others: they come back by themselves.
-#include "suspend/state_machine_fixture.h"
+#include "suspend/test_state_machine.h"
 
 namespace gpuman::suspend {
 namespace {
@@ -8,7 +8,7 @@ Words Push(Story& story) {
   return story.Feed(event::SuspendAsked{"device_pressure", "GPU 0 is full", base::Millis(10'000)});
 }
 
-TEST(PushedOff, GoesOutAndWantsBackSayingWhyItIsAway) {
+TEST(SuspensionPushedOff, GoesOutAndWantsBackSayingWhyItIsAway) {
   Story story;
   story.Process(11, GiB(2));
   story.Observe();
@@ -29,7 +29,7 @@ TEST(PushedOff, GoesOutAndWantsBackSayingWhyItIsAway) {
   EXPECT_FALSE(story.machine.record().absence);
 }
 
-TEST(PushedOff, StaysAwayWhereItsUserHoldsIt) {
+TEST(SuspensionPushedOff, StaysAwayWhereItsUserHoldsIt) {
   Story story;
   story.Process(11, GiB(2));
   story.Observe();
@@ -49,7 +49,7 @@ TEST(PushedOff, StaysAwayWhereItsUserHoldsIt) {
   EXPECT_FALSE(later.machine.Needs(later.now));
 }
 
-TEST(PushedOff, IsNotCalledOffByItsUserButComesBackAsSoonAsThereIsRoom) {
+TEST(SuspensionPushedOff, IsNotCalledOffByItsUserButComesBackAsSoonAsThereIsRoom) {
   Story story;
   story.Process(11, GiB(2));
   story.Observe();
@@ -61,7 +61,7 @@ TEST(PushedOff, IsNotCalledOffByItsUserButComesBackAsSoonAsThereIsRoom) {
   EXPECT_TRUE(story.machine.Needs(story.now));
 }
 
-TEST(PushedOff, RunsOnWithTheReasonWhereItCannotGo) {
+TEST(SuspensionPushedOff, RunsOnWithTheReasonWhereItCannotGo) {
   Story story;
   story.Process(11, GiB(2));
   story.Observe();

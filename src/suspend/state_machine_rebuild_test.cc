@@ -1,5 +1,5 @@
 // A new daemon goes on where the old one was killed.
-#include "suspend/state_machine_fixture.h"
+#include "suspend/test_state_machine.h"
 
 namespace gpuman::suspend {
 namespace {

@@ -1,5 +1,5 @@
 // Processes that may wait for each other on the GPU, and processes that are stopped.
-#include "suspend/state_machine_fixture.h"
+#include "suspend/test_state_machine.h"
 
 namespace gpuman::suspend {
 namespace {
@@ -7,9 +7,9 @@ namespace {
 using ::testing::Contains;
 using ::testing::Not;
 
-class Together : public testing::Test {
+class SuspensionOfSeveralProcesses : public testing::Test {
  protected:
-  Together() {
+  SuspensionOfSeveralProcesses() {
     s_.rests_by_hand = true;
     s_.Process(11, GiB(10), GiB(9));
     s_.Process(12, GiB(10), GiB(9), "b");
@@ -23,14 +23,14 @@ class Together : public testing::Test {
   Story s_;
 };
 
-TEST_F(Together, NothingLeavesBeforeAllHaveComeToRest) {
+TEST_F(SuspensionOfSeveralProcesses, NothingLeavesBeforeAllHaveComeToRest) {
   EXPECT_THAT(s_.Suspend(), ElementsAre("= suspending held_by_user", "rest"));
   EXPECT_THAT(s_.Observe(), IsEmpty());
   EXPECT_EQ(s_.machine.Deadline(), std::nullopt) << "the answer comes by itself";
   EXPECT_THAT(s_.Rested(), ElementsAre("evict 11", "evict 12"));
 }
 
-TEST_F(Together, AJobThatTheShareControllerClosedIsAtRest) {
+TEST_F(SuspensionOfSeveralProcesses, AJobThatTheShareControllerClosedIsAtRest) {
   for (const pid_t pid : {11, 12}) {
     auto& [gpu, share] = *s_.At(pid).gpus.begin();
     share.evicted = std::exchange(share.evictable, {});
@@ -41,7 +41,7 @@ TEST_F(Together, AJobThatTheShareControllerClosedIsAtRest) {
 }
 
 // Its turn begins: it has been ordered to take its memory back, and then it works again.
-TEST_F(Together, OneThatIsOnItsWayBackComesToRestFirst) {
+TEST_F(SuspensionOfSeveralProcesses, OneThatIsOnItsWayBackComesToRestFirst) {
   for (const bool taken_up : {false, true}) {
     SCOPED_TRACE(taken_up ? "it takes its memory" : "it has not taken up the order");
     Story story;
@@ -59,13 +59,13 @@ TEST_F(Together, OneThatIsOnItsWayBackComesToRestFirst) {
   }
 }
 
-TEST_F(Together, TheWaitIsAsLongAsThePatience) {
+TEST_F(SuspensionOfSeveralProcesses, TheWaitIsAsLongAsThePatience) {
   s_.machine.SetSettings({.lock_timeout = base::Millis(700)});
   const Actions actions = s_.machine.On(event::SuspendAsked{"held_by_user", "by me"}, s_.now);
   EXPECT_THAT(actions, Contains(Action(action::QuiesceJob{base::Millis(700)})));
 }
 
-TEST_F(Together, WhereOneDoesNotComeToRestAllRunOnAndNothingHasMoved) {
+TEST_F(SuspensionOfSeveralProcesses, WhereOneDoesNotComeToRestAllRunOnAndNothingHasMoved) {
   s_.Suspend();
   s_.At(12).held = true;
   s_.Observe();
@@ -76,7 +76,7 @@ TEST_F(Together, WhereOneDoesNotComeToRestAllRunOnAndNothingHasMoved) {
   EXPECT_EQ(s_.Detail(), "the job did not come to rest: process 11 works on GPU 0");
 }
 
-TEST_F(Together, TheEventOfAFailureSaysHowMuchDidNotRestAndWhatWasTried) {
+TEST_F(SuspensionOfSeveralProcesses, TheEventOfAFailureSaysHowMuchDidNotRestAndWhatWasTried) {
   s_.Suspend();
   s_.now += base::Millis(1300);
   const auto actions =
@@ -93,14 +93,14 @@ TEST_F(Together, TheEventOfAFailureSaysHowMuchDidNotRestAndWhatWasTried) {
   EXPECT_EQ(data["milliseconds"], 1300) << "of the way that failed";
 }
 
-TEST_F(Together, AMoveFailsInTheSameWay) {
+TEST_F(SuspensionOfSeveralProcesses, AMoveFailsInTheSameWay) {
   s_.Process(13, {}, MiB(0), "b");
   s_.Dies(12);
   s_.Move("b");
   EXPECT_THAT(s_.NotRested("process 11 works"), Contains("= undoing move_failed"));
 }
 
-TEST_F(Together, AJobThatSharesRunsOnAsWellWithoutWaitingForItsTurn) {
+TEST_F(SuspensionOfSeveralProcesses, AJobThatSharesRunsOnAsWellWithoutWaitingForItsTurn) {
   SuspensionSettings settings;
   settings.returns_held = true;
   s_.machine.SetSettings(settings);
@@ -115,7 +115,7 @@ TEST_F(Together, AJobThatSharesRunsOnAsWellWithoutWaitingForItsTurn) {
   EXPECT_EQ(returned, 2);
 }
 
-TEST_F(Together, NoneOfSeveralIsLeftToTheDriverWhereItDoesNotAnswer) {
+TEST_F(SuspensionOfSeveralProcesses, NoneOfSeveralIsLeftToTheDriverWhereItDoesNotAnswer) {
   s_.Suspend();
   s_.At(12).held = s_.At(12).answered = true;
   s_.At(11).answered = false;
@@ -124,20 +124,20 @@ TEST_F(Together, NoneOfSeveralIsLeftToTheDriverWhereItDoesNotAnswer) {
               ElementsAre("= undoing suspend_failed", "! suspend_failed", "return 11", "return 12"));
 }
 
-TEST_F(Together, OneThatEndsHoldsNothingUp) {
+TEST_F(SuspensionOfSeveralProcesses, OneThatEndsHoldsNothingUp) {
   s_.Suspend();
   EXPECT_THAT(s_.Dies(11), IsEmpty());
   EXPECT_THAT(s_.Rested(), ElementsAre("evict 12"));
 }
 
-TEST_F(Together, OneThatComesMeanwhileIsHeldAndGoesWithThem) {
+TEST_F(SuspensionOfSeveralProcesses, OneThatComesMeanwhileIsHeldAndGoesWithThem) {
   s_.Suspend();
   s_.Process(13, GiB(5), GiB(4));
   EXPECT_THAT(s_.Observe(), IsEmpty());
   EXPECT_THAT(s_.Rested(), ElementsAre("evict 11", "evict 12", "evict 13"));
 }
 
-TEST_F(Together, OneThatComesMeanwhileRunsOnAsTheOthersDo) {
+TEST_F(SuspensionOfSeveralProcesses, OneThatComesMeanwhileRunsOnAsTheOthersDo) {
   s_.Suspend();
   s_.Process(13, GiB(5), GiB(4));
   s_.Observe();
@@ -145,7 +145,7 @@ TEST_F(Together, OneThatComesMeanwhileRunsOnAsTheOthersDo) {
                                                     "return 11", "return 12", "return 13"));
 }
 
-TEST_F(Together, OneWithoutAContextGetsItsOrderBackAndNobodyWaitsForItsAnswer) {
+TEST_F(SuspensionOfSeveralProcesses, OneWithoutAContextGetsItsOrderBackAndNobodyWaitsForItsAnswer) {
   auto& bare = s_.Process(13, {}, MiB(0));
   bare.stage = ShimStage::kNone;
   bare.answered = false;
@@ -156,19 +156,19 @@ TEST_F(Together, OneWithoutAContextGetsItsOrderBackAndNobodyWaitsForItsAnswer) {
   EXPECT_THAT(Runs(12), ElementsAre("= running suspend_failed"));
 }
 
-TEST_F(Together, AResumeDuringTheAttemptLetsTheJobRunOn) {
+TEST_F(SuspensionOfSeveralProcesses, AResumeDuringTheAttemptLetsTheJobRunOn) {
   s_.Suspend();
   EXPECT_THAT(s_.Resume(), ElementsAre("cancel rest", "= undoing resuming", "return 11", "return 12"));
   EXPECT_THAT(s_.Feed(event::JobQuiesced{}), IsEmpty()) << "the answer to an earlier order";
   EXPECT_THAT(s_.NotRested("it works"), IsEmpty());
 }
 
-TEST_F(Together, AJobThatEndsMeanwhileIsNotWaitedFor) {
+TEST_F(SuspensionOfSeveralProcesses, AJobThatEndsMeanwhileIsNotWaitedFor) {
   s_.Suspend();
   EXPECT_THAT(s_.Feed(event::Ended{}), ElementsAre("cancel rest"));
 }
 
-TEST_F(Together, TheEventSaysHowLongItTookAndHowManyCallsHadToPass) {
+TEST_F(SuspensionOfSeveralProcesses, TheEventSaysHowLongItTookAndHowManyCallsHadToPass) {
   s_.Suspend();
   s_.Dies(12);
   s_.Feed(event::JobQuiesced{base::Millis(40), 7});
@@ -183,7 +183,7 @@ TEST_F(Together, TheEventSaysHowLongItTookAndHowManyCallsHadToPass) {
   EXPECT_EQ(told->data.at("steps"), 7);
 }
 
-TEST_F(Together, ANewDaemonBringsThemToRestAgain) {
+TEST_F(SuspensionOfSeveralProcesses, ANewDaemonBringsThemToRestAgain) {
   s_.Suspend();
   s_.At(12).held = s_.At(12).answered = true;
   s_.At(11).answered = false;
@@ -195,7 +195,7 @@ TEST_F(Together, ANewDaemonBringsThemToRestAgain) {
   EXPECT_THAT(s_.Rested(), ElementsAre("evict 11", "evict 12"));
 }
 
-TEST_F(Together, ADaemonThatComesBackLetsThoseGoThatTheLastOneHeld) {
+TEST_F(SuspensionOfSeveralProcesses, ADaemonThatComesBackLetsThoseGoThatTheLastOneHeld) {
   s_.Suspend();
   s_.At(12).held = true;
   s_.Observe();
@@ -212,9 +212,9 @@ TEST_F(Together, ADaemonThatComesBackLetsThoseGoThatTheLastOneHeld) {
 
 // --- Jobs of one process come to rest in the same way.
 
-class Alone : public testing::Test {
+class SuspensionOfOneProcess : public testing::Test {
  protected:
-  Alone() {
+  SuspensionOfOneProcess() {
     s_.rests_by_hand = true;
     s_.Process(11, GiB(10), GiB(9));
     s_.Observe();
@@ -226,25 +226,25 @@ class Alone : public testing::Test {
   Story s_;
 };
 
-TEST_F(Alone, AProcessThatWorksTooLongRunsOn) {
+TEST_F(SuspensionOfOneProcess, AProcessThatWorksTooLongRunsOn) {
   s_.At(11).closing = true;
   s_.Observe();
   EXPECT_THAT(s_.NotRested("process 11: its GPU work did not come to an end in time"),
               ElementsAre("= undoing suspend_failed", "! suspend_failed", "return 11"));
 }
 
-TEST_F(Alone, AProcessThatDoesNotAnswerIsLeftToTheDriver) {
+TEST_F(SuspensionOfOneProcess, AProcessThatDoesNotAnswerIsLeftToTheDriver) {
   EXPECT_THAT(s_.NotRested("process 11 does not answer"), ElementsAre("return 11", "checkpoint 11"));
   EXPECT_THAT(s_.Checkpointed(11), ElementsAre("= suspended held_by_user", "! job_suspended"));
 }
 
-TEST_F(Alone, ASilentProcessThatSharesMemoryIsNotCheckpointed) {
+TEST_F(SuspensionOfOneProcess, ASilentProcessThatSharesMemoryIsNotCheckpointed) {
   s_.At(11).shares = true;
   s_.Observe();
   EXPECT_THAT(s_.NotRested("process 11 does not answer"), Not(Contains("checkpoint 11")));
 }
 
-TEST(Little, MemoryThatTheDriverTakesIsAtRestAsWell) {
+TEST(SuspensionWithDriverMemory, MemoryThatTheDriverTakesIsAtRestAsWell) {
   Story s;
   s.rests_by_hand = true;
   s.Process(11, MiB(508), MiB(8));

@@ -31,7 +31,7 @@ const Frame* PlaceOf(const std::vector<Frame>& frames);
 // "/home/ann/train.py:31 in Net.forward", "Tensor::grow (tensor.cc:12)", "libmodel.so+0x1234", "unknown".
 std::string TextOf(const Frame* place);
 
-// As TextOf the place of the stack's frames; it asks for no more names than it needs.
+// What TextOf says of the place of the stack's frames. It asks for no more names than it needs.
 std::string PlaceTextOf(const ProcessTrace& process, const CallStack& stack, const NameFrame& name);
 
 struct AllocationSite {

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <random>
 
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 #include "trace/test_trace.h"
 
 namespace gpuman::trace {

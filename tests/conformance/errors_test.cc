@@ -8,9 +8,9 @@ namespace {
 
 using ::testing::AnyOf;
 
-class Errors : public WithContext {};
+class DriverErrors : public WithContext {};
 
-TEST_F(Errors, AllocationRefusesNothingAndTooMuch) {
+TEST_F(DriverErrors, AllocationRefusesNothingAndTooMuch) {
   abi::CUdeviceptr pointer = 0;
   EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, CU(cuMemAlloc_v2, nullptr, kMiB));
   EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, CU(cuMemAlloc_v2, &pointer, std::size_t{0}));
@@ -21,7 +21,7 @@ TEST_F(Errors, AllocationRefusesNothingAndTooMuch) {
   EXPECT_THAT(CudaErrorName(most), AnyOf("CUDA_ERROR_OUT_OF_MEMORY", "CUDA_ERROR_INVALID_VALUE"));
 }
 
-TEST_F(Errors, FreeRefusesWhatItDidNotGive) {
+TEST_F(DriverErrors, FreeRefusesWhatItDidNotGive) {
   abi::CUdeviceptr pointer = 0;
   ASSERT_OK(CU(cuMemAlloc_v2, &pointer, 4 * kMiB));
   EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, CU(cuMemFree_v2, pointer + 256));
@@ -33,7 +33,7 @@ TEST_F(Errors, FreeRefusesWhatItDidNotGive) {
   Fact("free.null", CU(cuMemFree_v2, abi::CUdeviceptr{0}));
 }
 
-TEST_F(Errors, MemGetInfoTakesNullPointers) {
+TEST_F(DriverErrors, MemGetInfoTakesNullPointers) {
   std::size_t free = 0, total = 0;
   EXPECT_OK(CU(cuMemGetInfo_v2, &free, nullptr));
   EXPECT_OK(CU(cuMemGetInfo_v2, nullptr, &total));
@@ -42,7 +42,7 @@ TEST_F(Errors, MemGetInfoTakesNullPointers) {
   Fact("mem_get_info.both_null", CU(cuMemGetInfo_v2, nullptr, nullptr));
 }
 
-TEST_F(Errors, AddressRangeKnowsOnlyWhatIsAllocated) {
+TEST_F(DriverErrors, AddressRangeKnowsOnlyWhatIsAllocated) {
   DeviceMemory memory(5 * kMiB);
   abi::CUdeviceptr base = 0;
   std::size_t size = 0;
@@ -56,7 +56,7 @@ TEST_F(Errors, AddressRangeKnowsOnlyWhatIsAllocated) {
   EXPECT_THAT(CudaErrorName(foreign), AnyOf("CUDA_ERROR_NOT_FOUND", "CUDA_ERROR_INVALID_VALUE"));
 }
 
-TEST_F(Errors, CopiesStayWithinAllocations) {
+TEST_F(DriverErrors, CopiesStayWithinAllocations) {
   DeviceMemory memory(2 * kMiB);
   std::vector<unsigned char> host(2 * kMiB);
   EXPECT_OK(CU(cuMemcpyHtoD_v2, memory.get(), host.data(), std::size_t{0}));
@@ -75,7 +75,7 @@ TEST_F(Errors, CopiesStayWithinAllocations) {
   Fact("memset.zero", CU(cuMemsetD8_v2, memory.get(), static_cast<unsigned char>(1), std::size_t{0}));
 }
 
-TEST_F(Errors, DevicesOutOfRange) {
+TEST_F(DriverErrors, DevicesOutOfRange) {
   int device = 0, count = 0, value = 0;
   std::size_t bytes = 0;
   ASSERT_OK(CU(cuDeviceGetCount, &count));
@@ -89,7 +89,7 @@ TEST_F(Errors, DevicesOutOfRange) {
               CU(cuDeviceGetAttribute, &value, static_cast<abi::CUdevice_attribute>(9999), device_));
 }
 
-TEST_F(Errors, ModulesAndFunctions) {
+TEST_F(DriverErrors, ModulesAndFunctions) {
   abi::CUmodule module = nullptr;
   abi::CUfunction function = nullptr;
   const auto garbage = CU(cuModuleLoadData, &module, "this is no module");
@@ -105,7 +105,7 @@ TEST_F(Errors, ModulesAndFunctions) {
   Fact("module.null_image", CU(cuModuleLoadData, &module, nullptr));
 }
 
-TEST_F(Errors, LaunchesOutOfRange) {
+TEST_F(DriverErrors, LaunchesOutOfRange) {
   abi::CUfunction spin = nullptr;
   ASSERT_OK(CU(cuModuleGetFunction, &spin, module_, "gpuman_spin"));
   std::uint64_t nanoseconds = 0;
@@ -121,7 +121,7 @@ TEST_F(Errors, LaunchesOutOfRange) {
   EXPECT_OK(CU(cuCtxSynchronize));
 }
 
-TEST_F(Errors, FlagsOutOfRange) {
+TEST_F(DriverErrors, FlagsOutOfRange) {
   abi::CUstream stream = nullptr;
   abi::CUevent event = nullptr;
   abi::CUcontext context = nullptr;
@@ -140,7 +140,7 @@ TEST_F(Errors, FlagsOutOfRange) {
   ASSERT_OK(CU(cuCtxSetCurrent, context_));
 }
 
-TEST_F(Errors, ErrorTexts) {
+TEST_F(DriverErrors, ErrorTexts) {
   const char* text = nullptr;
   EXPECT_OK(CU(cuGetErrorName, abi::CUDA_ERROR_OUT_OF_MEMORY, &text));
   EXPECT_STREQ(text, "CUDA_ERROR_OUT_OF_MEMORY");
@@ -150,7 +150,7 @@ TEST_F(Errors, ErrorTexts) {
   EXPECT_EQ(text, nullptr);
 }
 
-TEST_F(Errors, HostMemory) {
+TEST_F(DriverErrors, HostMemory) {
   void* host = nullptr;
   unsigned flags = 0;
   EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, CU(cuMemFreeHost, &flags));

@@ -10,7 +10,7 @@
 #include <memory>
 #include <optional>
 
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 #include "driver/cuda.h"
 #include "driver/nvml.h"
 #include "held_process.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/slow_closing_socket.h"
+#include "base/test_slow_closing_socket.h"
 #include "ledger/wire/transfer.h"
 #include "suspend/request.h"
 

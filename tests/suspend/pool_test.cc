@@ -5,7 +5,7 @@
 #include <chrono>
 #include <thread>
 
-#include "base/numa.h"
+#include "base/test_numa.h"
 #include "gpus_fixture.h"
 #include "mover/layout.h"
 #include "mover/segments.h"

@@ -109,7 +109,7 @@ Result<int> PreviewCancel(CommandContext& session, const api::Client& daemon,
   return status;
 }
 
-// The jobs that are cancelled as they waited for the cancelled ones, one on each line; of many their number.
+// The jobs that are cancelled as they waited for the cancelled ones, one on each line, or how many there are.
 std::string CancelledToo(const std::vector<api::AffectedDependent>& dependents) {
   constexpr std::ptrdiff_t kMaxLines = 20;
   const auto count =

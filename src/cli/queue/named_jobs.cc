@@ -21,7 +21,7 @@ struct Sweep {
   std::vector<std::int64_t> all, open;
 };
 
-// By their first ids.
+// The sweeps whose names begin so, ordered by their first ids.
 std::vector<Sweep> SweepsNamed(std::string_view start, const std::vector<api::QueueRow>& rows) {
   std::map<std::pair<std::string, base::WallTime>, Sweep> by_submission;
   for (const auto& row : rows) {
@@ -41,7 +41,7 @@ std::vector<Sweep> SweepsNamed(std::string_view start, const std::vector<api::Qu
   return sweeps;
 }
 
-// Of the caller's own jobs first, as with other names.
+// Looks among the caller's own jobs first, as with other names.
 Result<std::vector<std::string>> FindSweep(CommandContext& session, std::string_view name, SweepScope which) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   api::QueueFilter filter;

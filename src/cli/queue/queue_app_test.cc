@@ -10,7 +10,7 @@
 #include "api/queue_rows.h"
 #include "api/test_server.h"
 #include "base/file.h"
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 #include "cli/app.h"
 #include "cli/compat/gflow/dialect.h"
 #include "cli/compat/gflow/programs.h"

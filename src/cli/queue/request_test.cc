@@ -6,7 +6,7 @@
 #include <csignal>
 #include <fstream>
 
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 #include "cli/compat/gflow/dialect.h"
 #include "cli/compat/known_tools.h"
 #include "cli/queue/script.h"
@@ -81,7 +81,7 @@ TEST(Parameters, AreListsAndRanges) {
     EXPECT_FALSE(ParseParameter(text)) << text;
 }
 
-TEST(Templates, LeaveTheShellsBracesAndUnknownWordsAlone) {
+TEST(NameTemplate, LeaveTheShellsBracesAndUnknownWordsAlone) {
   const Combination values{{"lr", "0.1"}, {"bs", "32"}};
   EXPECT_EQ(Substitute("--lr {lr} -b{bs}", values), "--lr 0.1 -b32");
   EXPECT_EQ(Substitute("${lr} {a,b} {} { {unknown} awk '{print $1}' {lr", values),

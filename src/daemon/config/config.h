@@ -89,7 +89,7 @@ struct Config {
     std::map<uid_t, std::optional<base::Millis>> users;
   } idle;
 
-  share::SchedulerSettings share;  // of those its keys, the rest as they are
+  share::SchedulerSettings share;  // the file sets some of them; the others stay as they are
 
   struct {
     std::vector<UnmanagedLimit> unmanaged;
@@ -107,15 +107,15 @@ struct Config {
   } jobs;
 
   struct {
-    queue::SchedulingSettings pass;                  // of those its keys, the rest as they are
-    std::uint32_t queued_jobs = 20'000;              // of a user without a quota of them; 0: any number
-    base::Millis quota_window{86'400'000};           // of GPU-hours
+    queue::SchedulingSettings pass;         // the file sets some of them; the others stay as they are
+    std::uint32_t queued_jobs = 20'000;     // of a user without a quota of them; 0: any number
+    base::Millis quota_window{86'400'000};  // of GPU-hours
     base::Millis keep_accounts{366LL * 86'400'000};  // of runs, for statistics
     base::Millis hoarder_idle{3'600'000};            // unmanaged processes are suspected after this; 0: never
   } queue;
 
   struct {
-    health::MonitorSettings monitor;                 // of those its keys, the rest as they are
+    health::MonitorSettings monitor;  // the file sets some of them; the others stay as they are
     std::filesystem::path kernel_log = "/dev/kmsg";  // empty: not read
     OnUnhealthy on_unhealthy = OnUnhealthy::kTell;
   } health;

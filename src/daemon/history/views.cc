@@ -12,7 +12,7 @@ using history::Metric;
 using history::Row;
 
 double Rounded(double value) { return std::round(value * 100) / 100; }
-// Of parts of the time, 5 minutes among it.
+// For parts of the time, of which the smallest is 5 minutes.
 double RoundedPart(double value) { return std::round(value * 10'000) / 10'000; }
 
 double MeanOf(const Aggregate& figures) {

@@ -18,8 +18,8 @@
 #include <future>
 #include <thread>
 
-#include "base/slow_closing_socket.h"
-#include "base/temp_dir.h"
+#include "base/test_slow_closing_socket.h"
+#include "base/test_temp_dir.h"
 #include "daemon/http/body_budget.h"
 #include "daemon/http/large_bodies.h"
 

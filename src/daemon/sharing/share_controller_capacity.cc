@@ -13,8 +13,9 @@ namespace {
 constexpr base::Bytes kMinCapacityChange = base::MiB(16);
 constexpr std::size_t kReadings = 7;
 
-// What a context takes, measured on an H200, and a little more; of small GPUs a part. It counts until one was
-// seen: jobs that took this room would leave the mover none for its own context, and nothing could leave.
+// What a context takes, measured on an H200, and a little more; on small GPUs an eighth of their memory. It
+// counts until one was seen: jobs that took this room would leave the mover none for its own context, and
+// nothing could leave.
 base::Bytes AssumedContext(base::Bytes whole) {
   return std::min(base::MiB(640), base::Bytes{whole.count / 8});
 }

@@ -39,8 +39,8 @@ class SuspensionModule final : public Module {
   base::Result<SuspendController*> ControllerFor(base::JobId job);
   // The job's state; kSuspended where the job is off its GPU.
   spec::JobState StateOf(const jobs::Job& job) const;
-  // What stays on the GPUs of a suspended job; of one that runs, or is on its way, what would stay, as far as
-  // that was known at the last sample.
+  // What stays on the GPUs of a suspended job; for a job that runs, or is on its way: what would stay, as far
+  // as that was known at the last sample.
   const suspend::BytesByGpu& LeftOf(base::JobId job) const;
   // Each calls `done` when the job is there, or with the reason why it is not. Suspend lets stopped processes
   // run until then.

@@ -139,7 +139,7 @@ enum class AllocationMode : std::uint32_t {
   kEvictable = 1  // the memory can leave the device and come back
 };
 
-// Of Ledger::features. The daemon reads `home`: memory of a process can leave several GPUs.
+// A bit of Ledger::features. The daemon reads `home`: memory of a process can leave several GPUs.
 inline constexpr std::uint32_t kFeatureHomes = 1;
 // The daemon gives no process the slots that have the processes' peaks instead (peaks.h).
 inline constexpr std::uint32_t kFeaturePeaks = 2;

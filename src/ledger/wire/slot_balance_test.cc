@@ -174,7 +174,7 @@ TEST_F(SlotBalanceTest, AnOverwrittenPageHurtsNobody) {
   EXPECT_NE(Reserve(ledger_, 0, 0, kMiB), Outcome::kDone);
 }
 
-RC_GTEST_PROP(BooksProperty, TotalIsTheSumOfTheSlotsAndNeverPassesTheLimit, ()) {
+RC_GTEST_PROP(SlotBalanceProperty, TotalIsTheSumOfTheSlotsAndNeverPassesTheLimit, ()) {
   const auto memory = std::make_unique<Ledger>();
   Ledger& ledger = *memory;
   ledger.gpus = 1;

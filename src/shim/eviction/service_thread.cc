@@ -54,9 +54,9 @@ class Working {
   ServiceThreadState& service_thread_;
 };
 
-class Attending {
+class ServiceLoop {
  public:
-  explicit Attending(EvictionState& state) : state_(state), slot_(state.ledger->slot[state.slot]) {}
+  explicit ServiceLoop(EvictionState& state) : state_(state), slot_(state.ledger->slot[state.slot]) {}
 
   [[noreturn]] void Run() {
     OpenDescriptorStore(state_.descriptor_store);
@@ -66,7 +66,7 @@ class Attending {
     for (;;) {
       const std::uint32_t order = wire::Load(slot_.order);
       if (order == done) {
-        if (!Attends(order)) Sleep(order);
+        if (!AnswersOrder(order)) Sleep(order);
         continue;
       }
       const Working working(state_.service_thread);
@@ -107,7 +107,7 @@ class Attending {
   // There is no order to carry out. Returns true where it has done something else: served or refused a grant
   // of steps, ended a hold, or has held the process again. `done`: the order that was carried out or refused
   // last.
-  bool Attends(std::uint32_t done) {
+  bool AnswersOrder(std::uint32_t done) {
     if (HasGrant(state_)) {
       if (state_.service_thread.shut && away_ == MemoryResidency::kHeld && what_ == wire::OrderKind::kHold &&
           IsWhole())
@@ -347,7 +347,7 @@ void AwaitDaemon(EvictionState& state) {
   }
 }
 
-void* Attend(void* word) {
+void* RunServiceThread(void* word) {
   EvictionState& state = *static_cast<EvictionState*>(word);
   AwaitDaemon(state);
   if (!IsJoined(state) || !IsEvictable(state)) return nullptr;
@@ -361,7 +361,7 @@ void* Attend(void* word) {
     MeetDriver();
     StartDrain(state);
   }
-  Attending(state).Run();
+  ServiceLoop(state).Run();
 }
 
 // Set once the handler below is registered. A child of a fork has the handler already, and finds its own
@@ -412,7 +412,7 @@ void StartServiceThread(EvictionState& state) {
                                    __ATOMIC_SEQ_CST))
     return;
   TellBegins(state, MemoryResidency::kOnGpu);
-  if (!StartThread(Attend, &state)) {
+  if (!StartThread(RunServiceThread, &state)) {
     TellBegins(state, MemoryResidency::kNone);
     wire::Store(state.service_thread.started, 0);
     return;
@@ -422,7 +422,7 @@ void StartServiceThread(EvictionState& state) {
   if (std::atexit(AtEnd) != 0) at_end = nullptr;
 }
 
-void AwaitStandingHold(EvictionState& state) {
+void AwaitPresentHold(EvictionState& state) {
   constexpr timespec kPause{0, 1'000'000};
   if (!IsJoined(state) || wire::Load(state.service_thread.started) == 0) return;
   const wire::Slot& slot = state.ledger->slot[state.slot];

@@ -49,6 +49,6 @@ void StartServiceThread(EvictionState& state);
 // For a program that has just made a context, which holds no lock of the shim's. Where an order stands to
 // hold the process, this waits until the gate is shut, for some seconds at most. Else the program could give
 // its GPU work that waits for processes which are held already, and could not be held itself.
-void AwaitStandingHold(EvictionState& state);
+void AwaitPresentHold(EvictionState& state);
 
 }  // namespace gpuman::shim

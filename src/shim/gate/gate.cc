@@ -267,8 +267,8 @@ ThreadSlot* EnterSlowPath(FindState* find, CallKind kind) {
 
 namespace {
 
-// The job is suspended, and the driver may checkpoint this process. Not where it shares memory with others:
-// then it stays, and its calls may be what others of its job wait for.
+// The job is suspended, and the driver may checkpoint this process. The driver may not where the process
+// shares memory with others: then it stays, and its calls may be what others of its job wait for.
 bool MayBeCheckpointed(const GateState& state) {
   if (!IsJoined(state)) return false;
   const ledger::wire::Slot& slot = state.ledger->slot[state.slot];

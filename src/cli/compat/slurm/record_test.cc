@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/file.h"
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 #include "cli/compat/slurm/output_file_reader.h"
 #include "cli/compat/slurm/views.h"
 

@@ -186,8 +186,9 @@ const SbatchOption* Find(const std::vector<SbatchOption>& table, std::string_vie
   return it == table.end() ? nullptr : &*it;
 }
 
-// An option as it stands in a line, with its value: "--time=5", "-t 5", "-t5".
-struct ParsedOption {
+// An option as it stands in a line, with its value: "--time=5", "-t 5", "-t5". cli/parser.h does not read
+// these lines, since it refuses options that it does not know: a script of Slurm has many, which are noted.
+struct ScriptOption {
   std::string name;
   std::string value;
   std::string text;
@@ -195,12 +196,12 @@ struct ParsedOption {
 
 // Reads the option at words[at] and moves `at` behind it. For an unknown option, the next word is its value
 // unless it begins with '-'.
-ParsedOption NextOption(const std::vector<std::string>& words, std::size_t& at,
+ScriptOption NextOption(const std::vector<std::string>& words, std::size_t& at,
                         const std::vector<SbatchOption>& table) {
   const std::string& word = words[at++];
   const bool is_long = word.starts_with("--");
   const auto end = is_long ? word.find('=') : std::min<std::size_t>(2, word.size());
-  ParsedOption given{word.substr(0, end), "", word};
+  ScriptOption given{word.substr(0, end), "", word};
   if (is_long && end != std::string::npos) {
     given.value = word.substr(end + 1);
     return given;
@@ -275,7 +276,7 @@ Result<SbatchReading> ApplySbatch(std::string_view text, std::string_view name, 
     auto words = queue::SplitLine(line.substr(kMark.size()));
     if (!words) return base::Fail(std::move(words.error()).In(where));
     for (std::size_t at = 0; at < words->texts.size();) {
-      const ParsedOption given = NextOption(words->texts, at, table);
+      const ScriptOption given = NextOption(words->texts, at, table);
       const SbatchOption* const known = Find(table, given.name);
       if (known == nullptr) {
         reading.not_read.push_back(given.text);

@@ -6,7 +6,7 @@
 #include <csignal>
 #include <fstream>
 
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 #include "cli/compat/known_tools.h"
 #include "cli/queue/request.h"
 #include "cli/queue/test_command_line.h"

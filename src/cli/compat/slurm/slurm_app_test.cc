@@ -8,7 +8,7 @@
 
 #include "api/test_server.h"
 #include "base/file.h"
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 #include "cli/app.h"
 #include "cli/compat/slurm/record.h"
 #include "cli/complete.h"

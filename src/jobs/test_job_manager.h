@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 #include "jobs/job_manager.h"
 #include "jobs/test_watched_table.h"
 

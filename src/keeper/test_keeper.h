@@ -15,7 +15,7 @@
 
 #include "base/file.h"
 #include "base/process.h"
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 #include "keeper/cgroup.h"
 #include "keeper/client.h"
 #include "keeper/process_tree.h"

@@ -1,0 +1,28 @@
+// What the kernel says of the nodes of memory.
+#pragma once
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <bitset>
+#include <optional>
+
+namespace gpuman::base {
+
+// The node that the page's policy prefers; nullopt: none, or the kernel does not say.
+inline std::optional<int> PreferredNode(const void* at) {
+  // As in linux/mempolicy.h, which not all machines have.
+  constexpr int kPreferred = 1;            // MPOL_PREFERRED
+  constexpr unsigned long kOfAddress = 2;  // MPOL_F_ADDR
+  constexpr std::size_t kMaxNodes = 1024;
+  std::bitset<kMaxNodes> nodes;
+  int policy = 0;
+  if (::syscall(SYS_get_mempolicy, &policy, &nodes, kMaxNodes + 1, at, kOfAddress) != 0 ||
+      policy != kPreferred)
+    return std::nullopt;
+  for (std::size_t node = 0; node < kMaxNodes; ++node)
+    if (nodes[node]) return static_cast<int>(node);
+  return std::nullopt;
+}
+
+}  // namespace gpuman::base
