@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`gpuman why`: of 200 jobs that end in twelve ways the cause is named right, on the simulated driver.
+"""`gpuman why`: of 200 jobs that end in fourteen ways the cause is named right, on the simulated driver.
 
 Usage: why_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
@@ -73,16 +73,17 @@ class Causes(WhyCase):
     @classmethod
     def prepare(cls):
         cls.kernel_log = cls.m.dir / "kmsg"
-        (cls.m.dir / "gpumand.toml").write_text(f'[sampling]\nrest = "20ms"\n[health]\nkernel_log = "{cls.kernel_log}"\n')
+        cls.settings = f'[sampling]\nrest = "20ms"\n[health]\nkernel_log = "{cls.kernel_log}"\n'
+        (cls.m.dir / "gpumand.toml").write_text(cls.settings)
 
     def test_of_200_ended_jobs_are_named_right(self):
         self.told = {}
-        for many in (self.many_at_once, self.refused, self.guarded, self.starved, self.faulty, self.orphaned, self.restarted):
+        for many in (self.many_at_once, self.refused, self.guarded, self.pressed, self.starved, self.faulty, self.orphaned, self.restarted):
             many()
-        self.assertEqual(sum(self.told.values()), 200, self.told)
+        self.assertEqual((sum(self.told.values()), len(self.told)), (200, 14), self.told)
 
     def many_at_once(self):
-        self.ends(self.shells("exit 3", 36), "exit_status")
+        self.ends(self.shells("exit 3", 32), "exit_status")
         self.ends(self.shells("kill -SEGV $$", 25), "signal")
         self.ends(self.shells("exit 0", 20), "finished")
         self.ends(self.submissions([{"command": ["/nowhere/to/be/found"], "gpus": {"count": 0}}] * 20), "never_started")
@@ -107,6 +108,31 @@ class Causes(WhyCase):
     def guarded(self):
         load = self.load("1GiB", "--step", "64MiB", "--interval", "5ms", "--hold", "1h")
         self.ends([self.start(f"over{i}", load, memory="256MiB", preload=False) for i in range(4)], "memory_limit")
+
+    def pressed(self):
+        """A process outside gpuman takes what was left of a GPU that has a reserve."""
+        self.reserve("384MiB")
+        for number in range(4):
+            job = self.start(f"fills{number}", self.load("1GiB", "--hold", "1h", "--json"), gpus=["1"])
+            until("it holds memory", lambda number=number: '"alloc"' in self.log(f"fills{number}"))
+            stranger = subprocess.Popen([program("gpuman-load"), "--device", "1", "--alloc", "2400MiB", "--hold", "1h"], env=self.m.env,
+                                        stdout=subprocess.DEVNULL)
+            try:
+                self.ends([job], "device_pressure")
+            finally:
+                stranger.kill()
+                stranger.wait()
+            self.assertRegex(self.why(job)["because"], "GPU 1 had .* free, below its reserve of 384MiB")
+            until("the stranger is gone", lambda: not self.request("GET", "/v1/gpus/1").json()["processes"])
+        self.reserve(None)
+
+    def reserve(self, size):
+        """The daemon reads its file again, with this reserve of each GPU."""
+        log = self.m.dir / "daemon.log"
+        read = log.read_text().count("configuration read again")
+        (self.m.dir / "gpumand.toml").write_text(self.settings + (f'[guard]\nreserve = "{size}"\n' if size else ""))
+        self.m.daemon.send_signal(signal.SIGHUP)
+        until("it is read", lambda: log.read_text().count("configuration read again") > read)
 
     def starved(self):
         jobs = [self.start(f"fat{i}", "exec sleep 1000") for i in range(4)]
