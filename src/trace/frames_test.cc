@@ -180,5 +180,34 @@ TEST(Pprof, HasEachStackWithItsBytesAtThePeakAndAtTheRefusal) {
                                                      "main /home/ann/train.py:99"))));
 }
 
+// The first mapping's file, as readers of profiles show it.
+std::string ProgramIn(const TraceBytes& bytes) {
+  const std::vector<ProcessTrace> processes{*ParseTrace(bytes.bytes)};
+  const Message profile = Decode(WritePprof(processes, Replay(processes), Name));
+  const Message mapping = Decode(All(profile, 3).at(0));
+  return All(profile, 6).at(mapping.numbers.find(5)->second);
+}
+
+TEST(Pprof, HasTheProgramAsItsFirstMapping) {
+  EXPECT_EQ(ProgramIn(Modules().Stack({kDriver + 2, kModel + 0x20}).Allocated(1010, 1, 300, 0)),
+            "/usr/bin/python3.11");
+  TraceBytes bytes;
+  bytes.Device(0, 1)
+      .Module(kDriver, kDriver + 0x1000, "/usr/lib/libcudart.so.12")
+      .Module(kModel, kModel + 0x1000, "/home/ann/solve")
+      .Stack({kDriver + 2, kModel + 0x20, kModel + 7})
+      .Allocated(1010, 1, 300, 0);
+  EXPECT_EQ(ProgramIn(bytes), "/home/ann/solve");
+}
+
+TEST(Pprof, HasNamesThatAreNoTextAsText) {
+  auto bytes = Modules();
+  bytes.Stack({kModel + 0x20}).Allocated(1010, 1, 300, 0);
+  const std::vector<ProcessTrace> processes{*ParseTrace(bytes.bytes)};
+  const auto name = [](const MappedBinary&, std::uint64_t, Frame& frame) { frame.function = "gr\xfc\xdf"; };
+  EXPECT_THAT(All(Decode(WritePprof(processes, Replay(processes), name)), 6),
+              testing::Contains("gr\xef\xbf\xbd\xef\xbf\xbd"));
+}
+
 }  // namespace
 }  // namespace gpuman::trace

@@ -4,8 +4,11 @@
 
 #include <cmath>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
+
+#include "base/printable.h"
 
 namespace gpuman::trace {
 namespace {
@@ -39,6 +42,11 @@ class Message {
   std::string bytes_;
 };
 
+// Texts of protocol buffers are UTF-8; a name of debug information may be anything.
+std::string AsUtf8(std::string_view as_is, std::optional<char32_t> code) {
+  return code ? std::string(as_is) : "\xef\xbf\xbd";
+}
+
 // Gives each value a number, in the order in which they come.
 template <typename T>
 class Numbers {
@@ -63,6 +71,8 @@ class Profile {
   void Type(std::string_view type) { message_.Part(1, ValueType(type)); }
   void Default(std::string_view type) { message_.Number(14, Text(type)); }
   void Time(std::uint64_t nanoseconds) { message_.Number(9, nanoseconds); }
+  // To be called before the first sample: readers take the first mapping for the program.
+  void Program(const std::string& module) { Mapping(module); }
 
   void Sample(const std::vector<Frame>& frames, const std::vector<std::uint64_t>& values,
               std::string_view gpu) {
@@ -82,7 +92,7 @@ class Profile {
  private:
   std::uint64_t Text(std::string_view text) {
     const auto [number, is_new] = texts_.Of(std::string(text));
-    if (is_new) message_.Bytes(6, text);
+    if (is_new) message_.Bytes(6, base::WithInstead(text, AsUtf8));
     return number;
   }
 
@@ -139,6 +149,17 @@ class Profile {
   Numbers<std::tuple<std::uint64_t, int, std::uint64_t, std::uint64_t>> locations_{1};
 };
 
+// The path of the interpreter, or else of what called everything else in the first stack; empty: not known.
+std::string ProgramOf(const ProcessTrace& process) {
+  for (const MappedBinary& module : process.modules)
+    if (module.interpreter) return module.path;
+  if (process.stacks.empty() || process.stacks.front().native.empty()) return {};
+  const std::uint64_t outermost = process.stacks.front().native.back();
+  for (const MappedBinary& module : process.modules)
+    if (module.begin <= outermost && outermost < module.end) return module.path;
+  return {};
+}
+
 }  // namespace
 
 std::string WritePprof(const std::vector<ProcessTrace>& processes, const std::vector<GpuTraceSummary>& gpus,
@@ -147,7 +168,10 @@ std::string WritePprof(const std::vector<ProcessTrace>& processes, const std::ve
   profile.Type("peak");
   profile.Type("refusal");
   profile.Default("peak");
-  if (!processes.empty()) profile.Time(processes.front().wall);
+  if (!processes.empty()) {
+    profile.Time(processes.front().wall);
+    profile.Program(ProgramOf(processes.front()));
+  }
   for (const GpuTraceSummary& gpu : gpus) {
     std::map<StackRef, std::vector<std::uint64_t>> values;
     const auto add = [&](const Moment& moment, std::size_t place) {

@@ -5,6 +5,7 @@ Usage: trace_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build t
 """
 
 import ctypes.util
+from datetime import datetime
 import json
 import os
 import pathlib
@@ -17,6 +18,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
+import pprof  # noqa: E402
 from daemon_case import DaemonTest, MIB, until  # noqa: E402
 from machine import build_dir, program  # noqa: E402
 
@@ -189,15 +191,53 @@ class Trace(DaemonTest):
             lines = {one["place"].split(" in ")[0]: round(one["bytes"] / MIB) for one in gpu["peak"]["places"]}
             self.assertEqual(lines, {f"{PROGRAM}:{LINES['forward']}": 192, f"{PROGRAM}:{LINES['locked']}": 32}, python)
 
-    def test_a_profile_for_pprof(self):
+    def written_profile(self, job):
+        done = subprocess.run([program("gpuman"), "why", str(job), "--allocations", "-o", "pprof"], env=self.m.env, capture_output=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    @staticmethod
+    def held_by_stacks(told):
+        """By the frames of a stack, as --json has them: bytes at the peak and at the refusal."""
+        held = {}
+        for value, moment in (("peak", told["peak"]), ("refusal", told["refusal"])):
+            for stack in (stack for one in moment["places"] for stack in one["stacks"]):
+                frames = tuple((frame["file"] or "", frame["line"] or 0, frame["module"] or "", frame["address"] or 0) for frame in stack["frames"])
+                row = held.setdefault(frames, {"peak": 0, "refusal": 0})
+                row[value] += stack["bytes"]
+        return held
+
+    def test_a_profile_for_pprof_has_what_json_has(self):
         job = self.ran("holds", memory="1GiB")
-        profile = subprocess.run([program("gpuman"), "why", str(job), "--allocations", "-o", "pprof"], env=self.m.env, capture_output=True)
-        self.assertEqual(profile.returncode, 0, profile.stderr)
-        for text in (b"Net.forward" if FORWARD == "Net.forward" else b"forward", str(PROGRAM).encode(), b"peak", b"refusal"):
-            self.assertIn(text, profile.stdout)
-        if shutil.which("protoc"):
-            raw = subprocess.run(["protoc", "--decode_raw"], input=profile.stdout, capture_output=True, check=True).stdout.decode()
-            self.assertEqual(raw.count("\n2 {"), 2 + (raw.startswith("2 {")))  # three stacks at most have memory
+        profile, (gpu,) = pprof.read(self.written_profile(job)), self.told(job)["gpus"]
+        self.assertEqual((profile.types, profile.default), ({"peak": "bytes", "refusal": "bytes"}, "peak"))
+        submitted = datetime.fromisoformat(self.job(job)["submitted_at"].replace("Z", "+00:00")).timestamp()
+        self.assertTrue(submitted - 1 < profile.time / 1e9 < submitted + 3600, profile.time)
+        held = {}
+        for sample in profile.samples:
+            self.assertEqual(sample.labels, {"gpu": gpu["gpu"]})
+            row = held.setdefault(tuple((frame.file, frame.line, frame.module, frame.address) for frame in sample.frames), {"peak": 0, "refusal": 0})
+            for value, size in sample.values.items():
+                row[value] += size
+        self.assertEqual(held, self.held_by_stacks(gpu))
+        self.assertEqual({value: round(sum(row[value] for row in held.values()) / MIB) for value in profile.types}, {"peak": 224, "refusal": 160})
+        self.assertTrue(all(frame.function for sample in profile.samples for frame in sample.frames))
+
+    def test_pprof_opens_a_profile(self):
+        command = next((words for words in (["pprof"], ["go", "tool", "pprof"]) if shutil.which(words[0])), None)
+        if not command:
+            self.skipTest("neither pprof nor go is installed")
+        job = self.ran("holds", memory="1GiB")
+        file = self.m.dir / "job.pb"
+        file.write_bytes(self.written_profile(job))
+        for value, sizes in (("peak", {"forward": 192, "locked": 32}), ("refusal", {"forward": 128, "locked": 32})):
+            done = subprocess.run([*command, "-top", "-cum", "-lines", "-unit=B", "-symbolize=none", f"-sample_index={value}", str(file)],
+                                  env={**self.m.env, "PPROF_TMPDIR": str(self.m.dir)}, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stdout, r"^File: \S*python")
+            for line, size in sizes.items():
+                (told,) = re.findall(rf"(\d+)B +\S+ +\S*{line if line == 'forward' else 'holds'} {re.escape(str(PROGRAM))}:{LINES[line]}$", done.stdout, re.MULTILINE)
+                self.assertEqual(round(int(told) / MIB), size, done.stdout)
 
 
 if __name__ == "__main__":
