@@ -27,9 +27,9 @@ def missing():
 
 
 class Browser:
-    """`dark`: what the browser says that its user prefers."""
+    """`dark`: what the browser says that its user prefers. `arguments`: more of the command line."""
 
-    def __init__(self, width=1280, height=800, dark=False):
+    def __init__(self, width=1280, height=800, dark=False, arguments=()):
         self.home = tempfile.TemporaryDirectory(prefix="gpuman-browser-")
         self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                                        start_new_session=True, env={**os.environ, "HOME": self.home.name, "TMPDIR": self.home.name})
@@ -37,7 +37,7 @@ class Browser:
             if started := re.search(r"started successfully on port (\d+)", line):
                 break
         self.port, self.session = int(started[1]), ""
-        arguments = ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars",
+        arguments = [*arguments, "--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars",
                      f"--window-size={width},{height}"] + (["--force-dark-mode", "--blink-settings=preferredColorScheme=0"] if dark else [])
         options = {"browserName": "chrome", "goog:loggingPrefs": {"browser": "ALL"}, "goog:chromeOptions": {"args": arguments}}
         self.session = "/session/" + self.send("POST", "/session", {"capabilities": {"alwaysMatch": options}})["sessionId"]
@@ -70,10 +70,17 @@ class Browser:
             raise RuntimeError(f"{value['error']}: {value['message']}")
         return value
 
+    def command(self, name, **parameters):
+        """One of Chromium's own (https://chromedevtools.github.io/devtools-protocol/)."""
+        return self.send("POST", self.session + "/goog/cdp/execute", {"cmd": name, "params": parameters})
+
     def size(self, width, height):
         """Of the page: the window's frame takes some of the window's size."""
-        self.send("POST", self.session + "/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": {
-            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}})
+        self.command("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+    def prefer(self, scheme):
+        """What the user prefers, "dark" or "light"; "": what the browser was started with."""
+        self.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def open(self, link):
         self.send("POST", self.session + "/url", {"url": link})

@@ -17,6 +17,7 @@ import browser  # noqa: E402
 from daemon_case import until  # noqa: E402
 from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, main  # noqa: E402
 from machine import free_port, program  # noqa: E402
+from other_origin import OtherOrigin  # noqa: E402
 from web import Linked, Page  # noqa: E402
 
 # One request; prints its status, or 0 where the connection is closed without one.
@@ -212,6 +213,22 @@ class ThePageForEverybody(HostileTest):
             self.assertIn("started", view.text(".story"))
             self.assertEqual(view.run("return document.querySelectorAll('main button').length"), 0)
             self.assertNotIn("words", view.text("pre"))
+
+    @unittest.skipIf(browser.missing(), f"{', '.join(browser.missing())} is not installed")
+    def test_a_page_of_another_origin_reads_nothing(self):
+        """tests/integration/web_origin_test.py has the page of `gpuman web`, and that the attempts work elsewhere."""
+        self.running(NEIGHBOUR, "kept")
+        other = OtherOrigin()
+        self.addCleanup(other.close)
+        with browser.Browser(arguments=["--disable-popup-blocking"]) as view:
+            view.open(self.page.link)
+            until("it shows the job", lambda: "kept" in view.text("tbody"))
+            view.open_window("about:blank")
+            for name in ("127.0.0.1", "localhost"):
+                read = other.attack(view, name, f"http://127.0.0.1:{PORT}", self.page.secret, [("PUT", "/v1/share", {"pause": True})])
+                self.assertEqual([attempt for attempt, text in read.items() if text], [], name)
+                self.assertIn("frame-ancestors", " ".join(view.console()), "nobody puts the page into a frame")
+        self.assertFalse(self.request("GET", "/v1/share").json()["settings"]["pause"])
 
 
 if __name__ == "__main__":
