@@ -17,11 +17,13 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 import browser  # noqa: E402
+import colors  # noqa: E402
 from daemon_case import DaemonTest, until  # noqa: E402
 from machine import program  # noqa: E402
 
 PAGES = ("#/", "#/queue", "#/people")
 IMAGE = "<img src=x onerror=hit()>"
+SCHEMES = ("light", "dark")
 TURNED = "\u202egnp.exe"  # a sign that turns the line around
 
 
@@ -372,6 +374,73 @@ class WebPageTest(DaemonTest):
                 .concat([...document.querySelectorAll("select, input")].filter((one) => one.labels.length == 0 && one.checkVisibility())).map((one) => one.outerHTML)"""
             until(f"all of {page} has names", lambda: self.browser.run(unnamed) == [], self.seen)
             self.assertEqual(self.browser.run("return document.querySelectorAll('[aria-current=page]').length"), 1)
+
+    # Each colour of text that the page shows, on what lies behind it.
+    WRITTEN = """
+      const behind = (one) => { while (one && getComputedStyle(one).backgroundColor == "rgba(0, 0, 0, 0)") one = one.parentElement;
+                                return getComputedStyle(one ?? document.documentElement).backgroundColor };
+      const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = new Map();
+      while (texts.nextNode()) {
+        const one = texts.currentNode.parentElement, text = texts.currentNode.data.trim();
+        if (!text || !one.checkVisibility()) continue;
+        const pair = [getComputedStyle(one).color, behind(one)];
+        found.set(pair.join(), [...pair, text.slice(0, 40)]);
+      }
+      return [...found.values()]"""
+
+    def custom(self, *names):
+        """Colours of the style sheet, by their names in it."""
+        return {name: self.browser.run("return getComputedStyle(document.documentElement).getPropertyValue(arguments[0]).trim()", f"--{name}")
+                for name in names}
+
+    def in_each_scheme(self):
+        self.addCleanup(self.browser.prefer, "")
+        for scheme in SCHEMES:
+            self.browser.prefer(scheme)
+            yield scheme
+
+    def test_text_can_be_read_in_light_and_dark(self):
+        """Text 4.5:1, lines of plots 3:1 (https://www.w3.org/TR/WCAG22/#contrast-minimum and #non-text-contrast)."""
+        job = self.eater("train", "--kernel-time", "5ms")
+        self.submit({"command": ["sleep", "1000"], "gpus": {"count": 2}, "name": "waits"})
+        backs = set()
+        for scheme in self.in_each_scheme():
+            for page in (*PAGES, f"#/job/{job}"):
+                self.go(page)
+                self.shows("main", {"#/people": "By user"}.get(page, "train"))
+                self.shows("main", {"#/": "Jobs: 1 running", "#/queue": "waits", "#/people": "By user"}.get(page, "it begins"))
+                written = self.browser.run(self.WRITTEN)
+                self.assertGreaterEqual(len(written), 4, written)
+                self.assertEqual([pair for pair in written if colors.contrast(*pair[:2]) < 4.5], [], (page, scheme))
+            of = self.custom("text", "dim", "link", "good", "warning", "bad", "memory", "use", "back", "card")
+            least = {**dict.fromkeys(("text", "dim", "link", "good", "warning", "bad"), 4.5), "memory": 3, "use": 3}
+            low = {(name, back): ratio for back in ("back", "card") for name, enough in least.items()
+                   if (ratio := colors.contrast(of[name], of[back])) < enough}
+            self.assertEqual(low, {}, scheme)
+            backs.add(of["back"])
+        self.assertEqual(len(backs), 2, "the browser prefers one, then the other")
+
+    def test_colours_can_be_told_apart_without_red_or_green(self):
+        for scheme in self.in_each_scheme():
+            for names in (("good", "warning", "bad"), ("memory", "use", "wait", "dim"), [f"job{i}" for i in range(7)]):
+                found = self.custom(*names)
+                self.assertEqual(colors.too_near(found), {}, (scheme, found))
+
+    def test_plots_have_the_colours_of_the_scheme(self):
+        self.go("#/")
+        drawn = """const swatches = [...document.querySelectorAll(".gpu .keys .swatch")].slice(0, 2);
+                   return swatches.map((one) => getComputedStyle(one).backgroundColor)"""
+        # How many points of the first plot have this colour.
+        points = """const canvas = document.querySelector(".plot canvas"), [r, g, b] = arguments[0];
+                    const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+                    let found = 0;
+                    for (let i = 0; i < data.length; i += 4) found += data[i] == r && data[i + 1] == g && data[i + 2] == b && data[i + 3] > 200;
+                    return found"""
+        self.eater("train", "--kernel-time", "5ms")
+        for _ in self.in_each_scheme():
+            wanted = [colors.rgb(color) for color in self.custom("memory", "use").values()]
+            until("the keys have them", lambda: [colors.rgb(color) for color in self.browser.run(drawn)] == wanted, self.seen)
+            until("the plot has them", lambda: self.browser.run(points, wanted[0]), self.seen)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "cli/text.h"
+#include "cli/top/palette.h"
 
 // The macros of ncurses use common words, so its header comes last.
 #define NCURSES_NOMACROS 1
@@ -48,48 +49,35 @@ bool MovesItsCursor() {
   return move != nullptr && reinterpret_cast<std::intptr_t>(move) != -1;
 }
 
-// What an ink looks like: with 256 colours from the palette of Okabe and Ito, which people tell apart with
-// any kind of colour blindness; with fewer colours without the pair of red and green.
-struct InkStyle {
-  Ink ink;
-  short of_256, of_8;
-  attr_t attributes = A_NORMAL;
-};
-constexpr short kNone = -1;
-constexpr std::array<InkStyle, 13> kInkStyles{{{Ink::kPlain, kNone, kNone},
-                                               {Ink::kTitle, kNone, kNone, A_BOLD},
-                                               {Ink::kDim, kNone, kNone, A_DIM},
-                                               {Ink::kChosen, kNone, kNone, A_REVERSE},
-                                               {Ink::kGood, 36, COLOR_CYAN},
-                                               {Ink::kWarning, 172, COLOR_YELLOW},
-                                               {Ink::kBad, 166, COLOR_RED, A_BOLD},
-                                               {Ink::kMemory, 74, COLOR_CYAN},
-                                               {Ink::kUtilization, 175, COLOR_MAGENTA},
-                                               {Ink::kFirstJob, 74, COLOR_CYAN},
-                                               {Ink::kSecondJob, 172, COLOR_YELLOW},
-                                               {Ink::kThirdJob, 36, COLOR_BLUE},
-                                               {Ink::kFourthJob, 175, COLOR_MAGENTA}}};
-
-const InkStyle& StyleOf(Ink ink) {
-  const auto style =
-      std::find_if(kInkStyles.begin(), kInkStyles.end(), [&](const InkStyle& l) { return l.ink == ink; });
-  return style == kInkStyles.end() ? kInkStyles.front() : *style;
-}
-
-short PairOf(const InkStyle& style) { return static_cast<short>(&style - kInkStyles.data() + 1); }
+short PairOf(const InkColor& color) { return static_cast<short>(&color - kInkColors.data() + 1); }
 
 void BeginColors() {
   constexpr int kMany = 256;
   ::start_color();
   ::use_default_colors();
-  for (const auto& style : kInkStyles)
-    ::init_pair(PairOf(style), COLORS >= kMany ? style.of_256 : style.of_8, -1);
+  for (const auto& color : kInkColors)
+    ::init_pair(PairOf(color), COLORS >= kMany ? color.of_256 : static_cast<short>(color.of_8), -1);
+}
+
+attr_t WeightOf(Ink ink) {
+  switch (ink) {
+    case Ink::kTitle:
+    case Ink::kBad:
+      return A_BOLD;
+    case Ink::kDim:
+      return A_DIM;
+    case Ink::kChosen:
+      return A_REVERSE;
+    default:
+      return A_NORMAL;
+  }
 }
 
 attr_t AttributesOf(Ink ink, bool colored) {
-  const auto& style = StyleOf(ink);
-  if (!colored || style.of_8 == kNone) return style.attributes;
-  return style.attributes | static_cast<attr_t>(COLOR_PAIR(PairOf(style)));
+  const auto color =
+      std::find_if(kInkColors.begin(), kInkColors.end(), [&](const InkColor& c) { return c.ink == ink; });
+  if (!colored || color == kInkColors.end()) return WeightOf(ink);
+  return WeightOf(ink) | static_cast<attr_t>(COLOR_PAIR(PairOf(*color)));
 }
 
 std::string Utf8Of(wint_t code) {
