@@ -1,17 +1,19 @@
 """The page of `gpuman web`, for bench.py: until it shows the machine, how much it loads, and what it costs while nobody
-touches it. 8 simulated GPUs with a job on each, and 10,000 jobs that wait."""
+touches it, at rest and while jobs start and end. 8 simulated GPUs with a job on each, and 10,000 jobs that wait."""
 
 import os
 import pathlib
 import statistics
 import subprocess
+import threading
 import time
 
 import browser
 import machine
 import web
 
-GPUS, WAITING, OPENINGS, WATCHED = 8, 10_000, 5, 30
+GPUS, WAITING, OPENINGS, WATCHED, JOBS_A_SECOND = 8, 10_000, 5, 30, 20
+PAGES = {"machine": "#/", "queue": "#/queue"}
 PAINT = """
 const paint = performance.getEntriesByName("first-contentful-paint")[0];
 return paint ? paint.startTime : null"""
@@ -44,6 +46,45 @@ def until_it_shows(shown, gpus):
     raise SystemExit(f"bench: the page did not show {gpus} GPUs in 60 s: {shown.text()[:400]!r}, {shown.console()}")
 
 
+class Jobs:
+    """Has so many short jobs start each second, which use no GPU, until it is closed."""
+
+    def __init__(self, m):
+        self.m, self.ended = m, threading.Event()
+        self.thread = threading.Thread(target=self.submit)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join()
+
+    def submit(self):
+        due = time.monotonic()
+        while not self.ended.wait(max(0, due - time.monotonic())):
+            self.m.api("POST", "/v1/submissions", {"jobs": [{"command": ["/bin/true"], "gpus": {"count": 0}}], "directory": "/",
+                                                   "environment": {}})
+            due += 1 / JOBS_A_SECOND
+
+
+class Processes:
+    """What the page costs: the browser, the page's server, and the daemon."""
+
+    def __init__(self, m, server, shown):
+        self.m, self.groups = m, (shown.processes, lambda: [server], lambda: [m.daemon.pid])
+
+    def watch(self):
+        """Parts of a core that each spends, in percent, and how many jobs end a second meanwhile."""
+        last = self.m.api("GET", "/v1/events?limit=1")["events"][-1]["id"]
+        before, begin = [seconds_of(group()) for group in self.groups], time.monotonic()
+        time.sleep(WATCHED)
+        took = time.monotonic() - begin
+        spent = [100 * (seconds_of(group()) - earlier) / took for group, earlier in zip(self.groups, before)]
+        return spent, sum(event["kind"] == "job_finished" for event in self.m.events(last)) / took
+
+
 def measure(tell):
     if lacks := browser.missing():
         print(f"  not measured: {' and '.join(lacks)} not installed")
@@ -68,10 +109,17 @@ def measure(tell):
                         continue
                     time.sleep(5)  # all of it has come
                     files, answers, count = shown.run(LOADED)
-                    ours, browsers, daemon = [process.pid], shown.processes(), [m.daemon.pid]
-                    before = [seconds_of(p) for p in (browsers, ours, daemon)]
-                    time.sleep(WATCHED)
-                    spent = [100 * (seconds_of(p) - b) / WATCHED for p, b in zip((browsers, ours, daemon), before)]
+                    processes = Processes(m, process.pid, shown)
+                    at_rest, _ = processes.watch()
+                    with Jobs(m):
+                        busy = {}
+                        for name, place in PAGES.items():
+                            shown.run("location.hash = arguments[0]", place)
+                            time.sleep(5)
+                            busy[name] = processes.watch()
+                        shown.open("about:blank")
+                        time.sleep(5)
+                        (_, _, alone), _ = processes.watch()
         finally:
             process.kill()
             process.communicate()
@@ -80,5 +128,9 @@ def measure(tell):
     tell(f"{what}: opened until all GPUs are shown", f"median {statistics.median(shown_after):.0f}, max {max(shown_after):.0f} ms",
          "none", "through the driver of the browser")
     tell("files of the page", f"{files / 1000:.0f} kB", "200 kB", f"and {answers / 1000:.0f} kB of answers, {count} in all")
-    tell(f"{what}: the page stays open, of a core", f"browser {spent[0]:.1f} %, gpuman web {spent[1]:.1f} %, gpumand {spent[2]:.1f} %",
-         "5 %", f"over {WATCHED} s, 8 jobs run")
+    tell(f"{what}: the page stays open, of a core", "browser {:.1f} %, gpuman web {:.1f} %, gpumand {:.1f} %".format(*at_rest), "5 %",
+         f"over {WATCHED} s, 8 jobs run")
+    for name, ((browsers, ours, daemon), rate) in busy.items():
+        tell(f"{what}, {rate:.0f} jobs a second start and end, {name}: of a core",
+             f"browser {browsers:.1f} %, gpuman web {ours:.1f} %, gpumand {daemon - alone:.1f} % for it", "5 %",
+             f"over {WATCHED} s; gpumand without a page {alone:.1f} %")

@@ -71,7 +71,7 @@ export async function act(method, path, body) {
   return { value: await answer.json().catch(broken), note: answer.headers.get("Gpuman-Note") ?? "" };
 }
 
-// Calls began(headers), then take(bytes) with each piece of the answer as it comes.
+// Calls began(headers), then take(bytes) with each piece of the answer; what comes until take() is done is the next piece.
 export async function stream(path, signal, began, take) {
   const answer = await open(path, { signal });
   began(answer.headers);
@@ -79,6 +79,6 @@ export async function stream(path, signal, began, take) {
   for (;;) {
     const { done, value } = await reader.read().catch(broken);
     if (done) return;
-    take(value);
+    await take(value);
   }
 }

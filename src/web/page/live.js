@@ -5,6 +5,7 @@ import { ApiError, stream } from "./api.js";
 const SHARE = 20;           // of the time, one part goes into asking and drawing
 const LONGEST = 30_000;     // ms between two tries
 const AFTER_EVENT = 1_000;  // ms in which events are gathered
+const PIECE_EVERY = 250;    // ms between two pieces of the events: each costs, and nobody sees them sooner than AFTER_EVENT
 const STREAM_AGAIN = 5_000; // ms until a stream that broke off is tried again
 
 const visible = () => document.visibilityState === "visible";
@@ -98,8 +99,9 @@ export class Poller extends WhileVisible {
   }
 }
 
-// A stream of path(), opened again when it ends. took(bytes) for each piece; changed() when `connected` does. A browser
-// has six connections to a server, and each stream takes one: a window has no other than that of the events.
+// A stream of path(), opened again when it ends. took(bytes) for each piece, and none more until it is done; changed()
+// when `connected` does. A browser has six connections to a server, and each stream takes one: a window has no other than
+// that of the events.
 class Stream extends WhileVisible {
   connected = false;
 
@@ -151,6 +153,7 @@ export function followEvents(told, changed) {
         last = event.id;
         told(event);
       }
+      return new Promise((ended) => setTimeout(ended, PIECE_EVERY));
     },
     changed,
   });
