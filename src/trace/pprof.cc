@@ -77,6 +77,7 @@ class Profile {
   void Sample(const std::vector<Frame>& frames, const std::vector<std::uint64_t>& values,
               std::string_view gpu) {
     std::vector<std::uint64_t> locations;
+    locations.reserve(frames.size());
     for (const Frame& frame : frames) locations.push_back(Location(frame));
     Message sample, label;
     sample.Packed(1, locations);
