@@ -19,7 +19,7 @@
 // nobody has to leave for them, and give way to it.
 //
 // Tenants on several GPUs that may still want more memory than they have do not run together on a GPU, even
-// where they fit (run_set.h).
+// where they fit (packing.h).
 //
 // Managed memory is neither evicted nor brought: a tenant that has some waits at its gate until there is room
 // for it, and then the driver moves it. A tenant with more than the GPU runs when it can have all of the GPU.
@@ -53,9 +53,9 @@
 #include "share/domain.h"
 #include "share/events.h"
 #include "share/latency.h"
+#include "share/packing.h"
 #include "share/policy.h"
 #include "share/quantum.h"
-#include "share/run_set.h"
 #include "share/snapshot.h"
 
 namespace gpuman::share {

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/overloaded.h"
-#include "cli/top/asker.h"
+#include "cli/top/daemon_caller.h"
 #include "cli/top/frame.h"
 #include "cli/top/update.h"
 

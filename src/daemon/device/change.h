@@ -1,7 +1,7 @@
 // Internal to Devices: a change and a query that are under way.
 #pragma once
 
-#include "daemon/device/devices.h"
+#include "daemon/device/device_settings_manager.h"
 
 namespace gpuman::daemon {
 

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
-#include "daemon/device/devices.h"
+#include "daemon/device/device_settings_manager.h"
 #include "gpu/inventory.h"
 #include "guard/guard.h"
 

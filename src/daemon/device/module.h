@@ -8,7 +8,7 @@
 #include "daemon/core/core.h"
 #include "daemon/core/module.h"
 #include "daemon/device/device_profile_assigner.h"
-#include "daemon/device/devices.h"
+#include "daemon/device/device_settings_manager.h"
 #include "driver/nvml_executor.h"
 
 namespace gpuman::daemon {

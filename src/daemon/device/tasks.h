@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "api/device_types.h"
-#include "daemon/device/devices.h"
+#include "daemon/device/device_settings_manager.h"
 
 namespace gpuman::daemon {
 

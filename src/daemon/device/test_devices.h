@@ -10,7 +10,7 @@
 
 #include <deque>
 
-#include "daemon/device/devices.h"
+#include "daemon/device/device_settings_manager.h"
 #include "daemon/device/tasks.h"
 #include "driver/nvml.h"
 #include "sim/state/lifecycle.h"

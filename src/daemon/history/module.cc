@@ -6,7 +6,7 @@
 #include <utility>
 #include <variant>
 
-#include "daemon/history/moments.h"
+#include "daemon/history/job_readings.h"
 #include "daemon/sharing/module.h"
 #include "daemon/suspension/module.h"
 

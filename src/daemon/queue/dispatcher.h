@@ -25,7 +25,7 @@
 #include "base/clock.h"
 #include "base/fair_task_executor.h"
 #include "base/sliced_work.h"
-#include "daemon/queue/foreign.h"
+#include "daemon/queue/foreign_use.h"
 #include "daemon/queue/memory_choice.h"
 #include "daemon/queue/queue_snapshot.h"
 #include "daemon/queue/submission.h"

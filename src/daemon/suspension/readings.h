@@ -15,7 +15,7 @@
 #include "jobs/job.h"
 #include "ledger/ledgers.h"
 #include "suspend/mover_options.h"
-#include "suspend/returning.h"
+#include "suspend/resume_choice.h"
 #include "suspend/state_machine.h"
 
 namespace gpuman::daemon {

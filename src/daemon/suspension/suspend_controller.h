@@ -33,7 +33,7 @@
 #include "daemon/suspension/readings.h"
 #include "ledger/ledgers.h"
 #include "suspend/checkpointer.h"
-#include "suspend/returning.h"
+#include "suspend/resume_choice.h"
 #include "suspend/state_machine.h"
 
 namespace gpuman::daemon {

@@ -43,7 +43,7 @@ constexpr bool IsDrawn(std::uint64_t bytes, std::uint64_t mean, std::uint64_t ra
 // Holds the time that tracing takes to a hundredth of all time: samples cost time from an account that fills
 // by that part of the time that goes by. Where it is overdrawn, fewer allocations are traced (each with more
 // weight), and where it is full again, more. An object of zeros has to Begin.
-class Pace {
+class TracingBudget {
  public:
   void Begin(std::uint64_t now) {
     mean_ = kFirstMean;

@@ -40,8 +40,8 @@ TEST(Sampler, TakesSmallAllocationsInProportion) {
   EXPECT_EQ(drawn(64 * kFirstMean), 1'000'000);
 }
 
-TEST(Pace, SamplesLessWhereSamplesTakeTooLong) {
-  Pace pace;
+TEST(TracingBudget, SamplesLessWhereSamplesTakeTooLong) {
+  TracingBudget pace;
   pace.Begin(0);
   EXPECT_EQ(pace.mean(), kFirstMean);
   std::uint64_t now = 0;
@@ -57,8 +57,8 @@ TEST(Pace, SamplesLessWhereSamplesTakeTooLong) {
   EXPECT_EQ(pace.mean(), kFirstMean);
 }
 
-TEST(Pace, HoldsTheTimeToAHundredth) {
-  Pace pace;
+TEST(TracingBudget, HoldsTheTimeToAHundredth) {
+  TracingBudget pace;
   pace.Begin(0);
   std::mt19937_64 random(7);
   std::uint64_t now = 0, spent = 0;
@@ -72,11 +72,11 @@ TEST(Pace, HoldsTheTimeToAHundredth) {
   EXPECT_GT(static_cast<double>(spent), 0.004 * static_cast<double>(now));
 }
 
-TEST(Pace, LeavesRoomInAFileThatFills) {
+TEST(TracingBudget, LeavesRoomInAFileThatFills) {
   EXPECT_EQ(LeastMean(0, 1600), kFirstMean);
   EXPECT_EQ(LeastMean(800, 1600), kFirstMean << 8);
   EXPECT_EQ(LeastMean(1600, 1600), kFirstMean << 15);
-  Pace pace;
+  TracingBudget pace;
   pace.Begin(0);
   pace.Took(0, 1, kFirstMean << 3);
   EXPECT_EQ(pace.mean(), kFirstMean << 3);

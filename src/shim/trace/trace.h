@@ -28,7 +28,7 @@ struct AllocationTraceState {
 
   pthread_mutex_t mutex;
   bool begun;
-  Pace pace;
+  TracingBudget pace;
   std::uint64_t seed;
   KeptFile file;
   std::uint64_t written;  // bytes

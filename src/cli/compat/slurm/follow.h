@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "cli/command_context.h"
-#include "cli/compat/slurm/watched.h"
+#include "cli/compat/slurm/slurm_job_watch.h"
 #include "cli/queue/external_queue.h"
 
 namespace gpuman::cli::slurm {

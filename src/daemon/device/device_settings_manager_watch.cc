@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "daemon/device/change.h"
-#include "daemon/device/devices.h"
+#include "daemon/device/device_settings_manager.h"
 #include "device/reader.h"
 
 namespace gpuman::daemon {

@@ -148,7 +148,7 @@ class DeviceSettingsManager {
   struct Change;
   struct PendingQuery;
 
-  // devices_run.cc
+  // device_settings_manager_run.cc
   void Begin(std::unique_ptr<Change> change);
   base::Detached RunChange(std::shared_ptr<Change> change);
   base::CallbackAwaitable<std::monostate> Drive(driver::NvmlExecutor::Work work);

@@ -1,4 +1,4 @@
-#include "share/run_set.h"
+#include "share/packing.h"
 
 #include <algorithm>
 

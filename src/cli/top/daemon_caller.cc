@@ -1,4 +1,4 @@
-#include "cli/top/asker.h"
+#include "cli/top/daemon_caller.h"
 
 #include <fmt/format.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "daemon/queue/foreign.h"
+#include "daemon/queue/foreign_use.h"
 
 #include <fmt/format.h>
 

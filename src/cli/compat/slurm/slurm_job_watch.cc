@@ -1,4 +1,4 @@
-#include "cli/compat/slurm/watched.h"
+#include "cli/compat/slurm/slurm_job_watch.h"
 
 #include <algorithm>
 

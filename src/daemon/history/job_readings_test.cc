@@ -1,4 +1,4 @@
-#include "daemon/history/moments.h"
+#include "daemon/history/job_readings.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "suspend/returning.h"
+#include "suspend/resume_choice.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

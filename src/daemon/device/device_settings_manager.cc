@@ -1,4 +1,4 @@
-#include "daemon/device/devices.h"
+#include "daemon/device/device_settings_manager.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
