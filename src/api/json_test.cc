@@ -179,6 +179,8 @@ TEST(StatusJson, HasTheShapeThatScriptsRelyOn) {
   job.user = "lab1";
   job.state = JobState::kRunning;
   job.memory.limit = base::GiB(8);
+  job.options.grace = base::Millis(2500);
+  job.options.trace_allocations = true;
   job.submitted_at = base::WallTime(base::Millis(0));
   status.jobs.push_back(job);
   const Json json = *ParseJson(Encode(status));
@@ -196,6 +198,11 @@ TEST(StatusJson, HasTheShapeThatScriptsRelyOn) {
       Json::parse(
           R"({"limit":8589934592,"soft":null,"used":null,"peak":null,"host":null,"left":null,"peak_parts":null,"held_by_driver":null})"));
   EXPECT_EQ(j["submitted_at"], "1970-01-01T00:00:00.000Z");
+  EXPECT_EQ(j["grace"], 2.5);
+  EXPECT_EQ(j["trace_allocations"], true);
+  EXPECT_EQ(j["preload"], true) << "an option that is as usual is shown as well";
+  EXPECT_EQ(j["weight"], 1.0);
+  EXPECT_TRUE(j.at("idle_suspend_s").is_null());
   for (const char* name : {"reason", "pid", "exit_code", "signal", "started_at", "ended_at"})
     EXPECT_TRUE(j.at(name).is_null()) << name;
 }

@@ -62,10 +62,6 @@ constexpr auto kQueueUpdateFields = [](auto& list, auto& options) {
   spec::RequestUpdateFields(list, options);
 };
 
-constexpr auto kRunningFields = [](auto& list, auto& options) {
-  spec::MemoryLimitFields(list, options);
-  spec::RunningFields(list, options);
-};
 constexpr auto kRunOptionFields = [](auto& list, auto& options) { spec::RunOptionFields(list, options); };
 constexpr auto kOptionFields = [](auto& list, auto& options) { spec::OptionFields(list, options); };
 
@@ -113,7 +109,7 @@ bool MayChange(const std::string& name) {
 }
 
 bool MayChangeWhileRunning(const std::string& name) {
-  return ValuesOf(spec::RunOptions{}, kRunningFields).contains(name);
+  return ValuesOf(spec::RunOptions{}, kUpdateFields).contains(name);
 }
 
 bool IsRunOption(const std::string& name) {

@@ -338,6 +338,28 @@ TEST(AddOption, PutsAPartOfAnOptionBesideTheOthers) {
   EXPECT_FALSE(MayChange("notify.mail") || MayChange("gpus.count") || MayChange("hold"));
 }
 
+TEST(QueueJson, TellsWhichOptionsAJobMayHaveWhen) {
+  for (const char* name : {"memory", "soft", "priority", "weight", "idle_suspend_s", "restart"})
+    EXPECT_TRUE(MayChangeWhileRunning(name)) << name;
+  for (const char* name : {"share", "preload", "time_limit_s", "gpus.count", ""})
+    EXPECT_FALSE(MayChangeWhileRunning(name)) << name;
+  for (const char* name : {"memory", "grace", "share", "mps_threads", "trace_allocations"})
+    EXPECT_TRUE(IsRunOption(name)) << name;
+  for (const char* name : {"time_limit_s", "memory_auto", "name", ""})
+    EXPECT_FALSE(IsRunOption(name)) << name;
+}
+
+TEST(QueueJson, TellsWhichOptionsAreNotAsUsual) {
+  spec::JobOptions options;
+  EXPECT_THAT(ChangedOptions(options), testing::IsEmpty());
+  options.priority = 5;
+  options.group = "a";
+  options.idle_suspend = base::Millis(1000);
+  options.auto_cancel = false;
+  EXPECT_THAT(ChangedOptions(options),
+              testing::UnorderedElementsAre("priority", "group", "idle_suspend_s", "auto_cancel"));
+}
+
 TEST(QueueRequests, RefuseWhatMakesNoSense) {
   EXPECT_THAT(Decode<CancelRequest>(R"({"jobs":[]})").error().message, HasSubstr("there are none"));
   EXPECT_THAT(Decode<ReservationRequest>(R"({"user":"a","start":"2026-11-22T00:00:00.000Z","duration_s":60})")

@@ -4,7 +4,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <bitset>
+#include <array>
+#include <cstddef>
 #include <optional>
 
 namespace gpuman::base {
@@ -15,13 +16,14 @@ inline std::optional<int> PreferredNode(const void* at) {
   constexpr int kPreferred = 1;            // MPOL_PREFERRED
   constexpr unsigned long kOfAddress = 2;  // MPOL_F_ADDR
   constexpr std::size_t kMaxNodes = 1024;
-  std::bitset<kMaxNodes> nodes;
+  constexpr std::size_t kBits = 8 * sizeof(unsigned long);
+  std::array<unsigned long, kMaxNodes / kBits> nodes{};
   int policy = 0;
-  if (::syscall(SYS_get_mempolicy, &policy, &nodes, kMaxNodes + 1, at, kOfAddress) != 0 ||
+  if (::syscall(SYS_get_mempolicy, &policy, nodes.data(), kMaxNodes + 1, at, kOfAddress) != 0 ||
       policy != kPreferred)
     return std::nullopt;
   for (std::size_t node = 0; node < kMaxNodes; ++node)
-    if (nodes[node]) return static_cast<int>(node);
+    if ((nodes[node / kBits] >> (node % kBits) & 1) != 0) return static_cast<int>(node);
   return std::nullopt;
 }
 

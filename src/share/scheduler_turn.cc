@@ -62,6 +62,7 @@ Concession ConcessionOf(const Group& members, const Tenant& waiter, bool all_fit
   Concession concession;
   for (Tenant* member : members) {
     const bool is_frozen = frozen.count(member) != 0;
+    // LeavesAt begins another turn of a member whose turn is over, also of one that only gives.
     const base::MonoTime leaves = member->keeps_until    ? *member->keeps_until
                                   : all_fit || is_frozen ? base::MonoTime::max()
                                                          : LeavesAt(*member, waiter, at);

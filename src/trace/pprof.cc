@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -150,15 +151,16 @@ class Profile {
   Numbers<std::tuple<std::uint64_t, int, std::uint64_t, std::uint64_t>> locations_{1};
 };
 
-// The path of the interpreter, or else of what called everything else in the first stack; empty: not known.
+// The path of the program: of what is no shared library, or else of the interpreter; empty: not known.
 std::string ProgramOf(const ProcessTrace& process) {
-  for (const MappedBinary& module : process.modules)
-    if (module.interpreter) return module.path;
-  if (process.stacks.empty() || process.stacks.front().native.empty()) return {};
-  const std::uint64_t outermost = process.stacks.front().native.back();
-  for (const MappedBinary& module : process.modules)
-    if (module.begin <= outermost && outermost < module.end) return module.path;
-  return {};
+  std::string program;
+  for (const MappedBinary& module : process.modules) {
+    const bool is_library =
+        std::filesystem::path(module.path).filename().string().find(".so") != std::string::npos;
+    if (module.path.starts_with('/') && !is_library) return module.path;
+    if (module.interpreter) program = module.path;
+  }
+  return program;
 }
 
 }  // namespace

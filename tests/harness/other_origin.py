@@ -37,8 +37,10 @@ const form = (path, body) => {
   const sent = document.createElement("form");
   Object.assign(sent, { method: "POST", action: target + path, target: "inside", enctype: "text/plain" });
   const input = document.createElement("input");
-  // "{...}" becomes {..., "":"="}: the sign between name and value is the form's.
-  Object.assign(input, { name: body.replace(/}$/, body == "{}" ? '"":"' : ',"":"'), value: '"}' });
+  // The sign between name and value is the form's: the body is as meant where it has one in a text.
+  const at = body.indexOf("=");
+  Object.assign(input, at < 0 ? { name: body.replace(/}$/, body == "{}" ? '"":"' : ',"":"'), value: '"}' } :
+                                { name: body.slice(0, at), value: body.slice(at + 1) });
   sent.append(input);
   document.body.append(sent);
   const loaded = event(inside, "load");

@@ -8,6 +8,7 @@ Usage: web_origin_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the bu
 Skipped where Chromium or its driver is not installed.
 """
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -46,7 +47,7 @@ class WebOriginTest(DaemonTest):
 
     def calls(self):
         return (("POST", f"/v1/jobs/{self.job_id}/cancel", {}), ("POST", f"/v1/jobs/{self.job_id}/suspend", {}),
-                ("POST", "/v1/cancellations", {"jobs": [str(self.job_id)]}), ("POST", "/v1/jobs", self.run_request("mine", "true")),
+                ("POST", "/v1/cancellations", {"jobs": [str(self.job_id)]}), ("POST", "/v1/jobs", self.run_request("mine", "A=1; true")),
                 ("PUT", "/v1/share", {"pause": True}), ("PATCH", f"/v1/jobs/{self.job_id}", {"priority": 3}),
                 ("DELETE", f"/v1/jobs/{self.job_id}", {}))
 
@@ -83,6 +84,8 @@ class WebOriginTest(DaemonTest):
         for method, path, _ in self.calls():
             sent = [body for got, where, body in self.granting.seen if (got, where) == (method, path)]
             self.assertEqual(len(sent), 4 if method == "POST" else 2, (method, path, self.granting.seen))
+        sent = [json.loads(body) for _, path, body in self.granting.seen if path == "/v1/jobs" and body]
+        self.assertEqual(sent, [self.run_request("mine", "A=1; true")] * 4, "a form can ask for a job as well")
 
     def test_the_page_by_a_name_that_is_not_the_machines_is_refused(self):
         """Whoever has the name lets it point to this machine: the browser takes his page and this one for one origin."""

@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 
+#include "api/queue_json.h"
 #include "base/test_temp_dir.h"
+#include "cli/commands.h"
 #include "cli/compat/gflow/dialect.h"
 #include "cli/compat/known_tools.h"
 #include "cli/queue/script.h"
@@ -81,7 +84,7 @@ TEST(Parameters, AreListsAndRanges) {
     EXPECT_FALSE(ParseParameter(text)) << text;
 }
 
-TEST(NameTemplate, LeaveTheShellsBracesAndUnknownWordsAlone) {
+TEST(Substitute, LeavesTheShellsBracesAndUnknownWordsAlone) {
   const Combination values{{"lr", "0.1"}, {"bs", "32"}};
   EXPECT_EQ(Substitute("--lr {lr} -b{bs}", values), "--lr 0.1 -b32");
   EXPECT_EQ(Substitute("${lr} {a,b} {} { {unknown} awk '{print $1}' {lr", values),
@@ -395,6 +398,20 @@ TEST_F(Request, TellsGflowsTasksTheirIndexUnderItsName) {
   ASSERT_TRUE(script) << script.error().message;
   EXPECT_THAT(*script->request.jobs[0].script,
               HasSubstr("#!/bin/bash\n# GFLOW --array=1-3\nexport GFLOW_ARRAY_TASK_ID="));
+}
+
+// An option that is new for jobs that start at once is one of `run` as well.
+TEST(RunCommand, HasEachOptionOfAJobThatStartsAtOnceOnce) {
+  const Command run = RunCommand(KnownTools());
+  SubmitSettings settings;
+  int options = 0;
+  for (const Option& option : SubmitOptions(settings, {})) {
+    if (!api::IsRunOption(option.sets)) continue;
+    ++options;
+    const auto sets_it = [&](const Option& other) { return other.sets == option.sets; };
+    EXPECT_EQ(std::count_if(run.options.begin(), run.options.end(), sets_it), 1) << option.names;
+  }
+  EXPECT_GE(options, 14);
 }
 
 }  // namespace

@@ -209,6 +209,7 @@ class OptionsOfRun {
                   "Time between SIGTERM and SIGKILL when the job is stopped: 500ms, 30s, 2m");
     AddFromSubmit("--no-preload", "--no-preload",
                   "Do not load libgpuman.so into the job; the daemon alone enforces its limit");
+    AddFromSubmit("--trace-allocations", "--trace-allocations");
   }
 
   void Sharing() {
@@ -216,6 +217,8 @@ class OptionsOfRun {
     AddFromSubmit(
         "--share", "--share",
         "Share its GPUs with other jobs; jobs that do not fit together take turns (gpuman share status)");
+    for (const char* name : {"--weight", "--interactive", "--compute", "--latency", "--idle-suspend"})
+      AddFromSubmit(name, name);
     AddFromSubmit("--oversubscribe", "--oversubscribe",
                   "Let a process allocate more memory than its GPU has; the driver pages it, which is slow");
     AddFromSubmit("--device-profile", "--device-profile",
@@ -223,10 +226,12 @@ class OptionsOfRun {
     AddFromSubmit(
         "--mps", "--mps",
         "Run its processes as clients of the GPU's MPS server, at the same time as those of other jobs");
+    AddFromSubmit("--mps-threads", "--mps-threads");
   }
 
-  // Each option of a job that starts at once belongs to `run`, if it has no words of its own here.
+  // The other options of a job that starts at once.
   void Rest() {
+    heading_ = "More";
     for (const Option& option : submit_)
       if (api::IsRunOption(option.sets) && added_.count(option.sets) == 0) AddFromSubmit(option);
   }

@@ -17,8 +17,8 @@ struct InkColor {
 };
 
 // Near the palette of Okabe and Ito where 256 colours have it. Inks that mean different things in one place
-// can be told apart by people who are blind for red or green; the basic colours have no pair of red and
-// green.
+// can be told apart by people who are blind for red or green; the eight basic colours only differ, and have
+// no pair of red and green.
 inline constexpr std::array<InkColor, 9> kInkColors{{{Ink::kGood, 36, BasicColor::kCyan},
                                                      {Ink::kWarning, 172, BasicColor::kYellow},
                                                      {Ink::kBad, 167, BasicColor::kRed},

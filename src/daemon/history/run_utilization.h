@@ -12,7 +12,8 @@ class RunUtilization {
  public:
   // `started`: the second in which the run began. What the driver says in the `hold` seconds after it may be
   // about the time before the run.
-  explicit RunUtilization(std::int64_t started = 0, std::int64_t hold = 0) : from_(started + hold), hold_(hold) {}
+  explicit RunUtilization(std::int64_t started = 0, std::int64_t hold = 0)
+      : from_(started + hold), hold_(hold) {}
 
   // In the `seconds` up to `now` the run was on its GPUs. `percent`: how busy those were; nullopt: not known.
   void Add(std::int64_t now, std::int64_t seconds, std::optional<std::int64_t> percent);

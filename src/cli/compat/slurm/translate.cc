@@ -9,6 +9,7 @@
 
 #include "api/queue_json.h"
 #include "cli/compat/slurm/batch_script.h"
+#include "cli/queue/settings.h"
 
 namespace gpuman::cli::slurm {
 namespace {
@@ -31,6 +32,14 @@ constexpr std::array<std::string_view, 21> kTranslated{
     "memory",       "soft",    "priority",    "share",       "compute",       "latency", "project",
     "conda_env",    "stdin",   "stdout",      "stderr",      "host_memory",   "cpus",    "begin",
     "time_limit_s", "retries", "auto_cancel", "warn_signal", "warn_before_s", "notify",  "hold"};
+
+// As gpuman submit has it: "--trace-allocations".
+std::string OptionThatSets(const std::string& name) {
+  queue::SubmitSettings settings;
+  for (const Option& option : queue::SubmitOptions(settings, {}))
+    if (option.sets == name) return NameOf(option);
+  return name;
+}
 
 struct Unknown {
   bool asked;
@@ -75,10 +84,10 @@ Result<> CheckTranslatable(const Submission& job) {
        {job.grace.has_value(), "--grace", "KillWait in slurm.conf sets this", "leave it out"}}};
   for (const auto& [asked, option, why, instead] : unknown)
     if (asked) return Refuse(fmt::format("{}: {}", option, why), instead);
-  for (std::string name : api::ChangedOptions(job)) {
+  for (const std::string& name : api::ChangedOptions(job)) {
     if (std::find(kTranslated.begin(), kTranslated.end(), name) != kTranslated.end()) continue;
-    std::replace(name.begin(), name.end(), '_', '-');
-    return Refuse(fmt::format("--{}: gpuman's plugin for Slurm has no such option", name), "leave it out");
+    return Refuse(fmt::format("{}: gpuman's plugin for Slurm has no such option", OptionThatSets(name)),
+                  "leave it out");
   }
   return {};
 }
