@@ -289,6 +289,25 @@ TEST_F(JobQuiescerTest, WithoutANotificationItLooksAtTimes) {
   EXPECT_EQ(notified_, 0);
 }
 
+TEST_F(JobQuiescerTest, WithoutANotificationItLooksAtAnOnlyProcessToo) {
+  clock_.Use(SetClock::Timers::kAsSet);
+  FakeShim& only = Process();
+  const auto attempt = Begin(kJob, base::Millis(3'600'000));
+  only.IsHeld();
+  EXPECT_TRUE(ResultOf(attempt).rested);
+}
+
+TEST_F(JobQuiescerTest, BetweenTwoLooksItSleeps) {
+  clock_.Use(SetClock::Timers::kAsSet);
+  Process();
+  Begin(kJob, base::Millis(3'600'000));
+  constexpr int kLooks = 5, kTries = 1000;
+  for (int i = 0; i < kLooks; ++i) loop_.run_one();
+  bool sleeps = false;
+  for (int i = 0; i < kTries && !sleeps; ++i) sleeps = loop_.poll_one() == 0;
+  EXPECT_TRUE(sleeps);
+}
+
 // --- single calls
 
 TEST_F(JobQuiescerTest, WhoOthersWaitForMakesSingleCalls) {
@@ -499,6 +518,15 @@ TEST_F(JobQuiescerTest, AShimThatRefusesEndsTheAttempt) {
   EXPECT_THAT(result.why, HasSubstr(fmt::format("process {}: ", only.process().pid)));
   EXPECT_EQ(OfOne().failed, 1u);
   EXPECT_EQ(OfOne().late, 0u);
+}
+
+TEST_F(JobQuiescerTest, NobodyIsAskedAgainWhenTheAttemptIsOver) {
+  FakeShim &slow = Process(), &refuses = Process();
+  const auto attempt = Begin();
+  slow.Refuses(OrderError::kBusy);
+  refuses.Refuses(OrderError::kDriver);
+  EXPECT_FALSE(ResultOf(attempt).rested);
+  EXPECT_FALSE(slow.HasOrder());
 }
 
 TEST_F(JobQuiescerTest, AStoppedProcessEndsTheAttempt) {
@@ -742,6 +770,19 @@ TEST_F(JobQuiescerTest, AStoppedProcessIsNotWaitedForBeforeTheHold) {
   EXPECT_TRUE(ResultOf(attempt).rested) << "it stays behind its gate";
 }
 
+TEST_F(JobQuiescerTest, AProcessThatIsStoppedMeanwhileIsNotWaitedForBeforeTheHold) {
+  FakeShim& only = Process();
+  ASSERT_TRUE(channel_->OrderAll(kJob, {OrderKind::kHold}));
+  only.IsHeld();
+  ASSERT_TRUE(channel_->OrderAll(kJob, {OrderKind::kRun}));
+  const auto attempt = Begin();
+  Look();
+  EXPECT_EQ(only.ordered(), OrderKind::kRun);
+  only.Stop();
+  EXPECT_TRUE(Until([&] { return IsTold(only, kForGood); }));
+  EXPECT_TRUE(ResultOf(attempt).rested);
+}
+
 // --- in part
 
 TEST_F(JobQuiescerTest, InPartOnlyThoseThatWaitForRoomAreHeld) {
@@ -752,6 +793,7 @@ TEST_F(JobQuiescerTest, InPartOnlyThoseThatWaitForRoomAreHeld) {
   EXPECT_FALSE(runs.HasOrder());
   FakeShim& fresh = Process();
   EXPECT_EQ(fresh.ordered(), OrderKind::kRun);
+  EXPECT_EQ(quiescer_->ProgressOf(kJob)->count, (RestCount{1, 0}));
   waits.Refuses(OrderError::kBusy);
   ASSERT_TRUE(Until([&] { return IsTold(waits, kForGood); }));
   waits.IsHeld();
