@@ -4,10 +4,13 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <linux/magic.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <sstream>
 
 #include "base/file.h"
@@ -29,9 +32,15 @@ using base::Result;
 
 constexpr int kBusyTimeoutMs = 2000;
 constexpr std::size_t kSweepAfter = 1000;  // erased jobs before shared rows without a job are deleted
-base::Error FromSqlite(const SQLite::Exception& error, const std::filesystem::path& file,
+// `number`: the errno that SQLite's failure left.
+base::Error FromSqlite(const SQLite::Exception& error, int number, const std::filesystem::path& file,
                        std::string_view doing) {
-  const std::string what = fmt::format("{} {}: {}", doing, file.string(), error.what());
+  const std::string where = fmt::format("{} {}", doing, file.string());
+  const std::string what = fmt::format("{}: {}", where, error.what());
+  // SQLite says of a quota that is used up that it is an I/O error.
+  if (error.getErrorCode() == SQLITE_IOERR && number == EDQUOT)
+    return {ErrorCode::kExhausted, base::SystemError(number, where).message,
+            "free space on the disk of the state directory, or have the quota there raised"};
   switch (error.getErrorCode()) {
     case SQLITE_FULL:
       return {ErrorCode::kExhausted, what, "free space on the disk of the state directory"};
@@ -54,10 +63,11 @@ base::Error FromSqlite(const SQLite::Exception& error, const std::filesystem::pa
 
 template <typename Body>
 auto Guarded(const std::filesystem::path& file, std::string_view doing, Body&& body) -> decltype(body()) {
+  errno = 0;
   try {
     return body();
   } catch (const SQLite::Exception& error) {
-    return Fail(FromSqlite(error, file, doing));
+    return Fail(FromSqlite(error, errno, file, doing));
   } catch (const std::exception& error) {
     return Fail(ErrorCode::kInternal, fmt::format("{} {}: {}", doing, file.string(), error.what()));
   }
@@ -77,6 +87,13 @@ void BindOptional(SQLite::Statement& statement, int index, const std::optional<T
     statement.bind(index);
 }
 
+// On btrfs each write goes to a new place, also that into a mapped page of a file: where there is no room for
+// it, the kernel kills the process.
+bool NeedsRoomToWriteOver(const std::filesystem::path& file) {
+  struct statfs disk {};
+  return ::statfs(file.c_str(), &disk) == 0 && disk.f_type == BTRFS_SUPER_MAGIC;
+}
+
 class SqliteStore final : public Store {
  public:
   explicit SqliteStore(std::filesystem::path file)
@@ -88,6 +105,8 @@ class SqliteStore final : public Store {
       if (sqlite3_db_readonly(db_.getHandle(), "main") == 1)
         return Fail(ErrorCode::kPermissionDenied, "the state database " + file_.string() + " is read-only",
                     "the state directory and its files must be writable for the user gpumand runs as");
+      // Then SQLite maps no file: nobody else can open the database.
+      if (NeedsRoomToWriteOver(file_)) db_.exec("PRAGMA locking_mode=EXCLUSIVE");
       GPUMAN_TRY(CheckIntegrity(db_, file_));
       db_.exec("PRAGMA journal_mode=WAL");
       db_.exec("PRAGMA synchronous=FULL");
