@@ -122,8 +122,8 @@ TEST_F(StoreTest, KeepsWhatJobsHaveInCommonOnceAndGivesItBackShared) {
     }
     batch.add = many;
     ASSERT_TRUE(store->Write(batch));
-    EXPECT_EQ(count(), 3);
   }
+  EXPECT_EQ(count(), 3);
   auto contents = Opened()->Load(0);
   ASSERT_TRUE(contents);
   ASSERT_EQ(contents->jobs.size(), 100U);
@@ -142,8 +142,8 @@ TEST_F(StoreTest, DeletesWhatNoJobHasAnyMore) {
     batch.erase = {{i - 50}};
     ASSERT_TRUE(store->Write(batch));
   }
-  EXPECT_LT(SQLite::Database(file.string()).execAndGet("SELECT count(*) FROM shared").getInt(), 400);
   store.reset();
+  EXPECT_LT(SQLite::Database(file.string()).execAndGet("SELECT count(*) FROM shared").getInt(), 400);
   const auto contents = Opened()->Load(0);
   ASSERT_TRUE(contents) << contents.error().message;
   for (const Job& job : contents->jobs) EXPECT_EQ(job.environment->at("N"), std::to_string(job.id.value));
@@ -262,7 +262,9 @@ TEST_F(StoreTest, TakesOverADatabaseFromBeforeTheOutbox) {
                PRAGMA user_version=2;)");
   }
   auto store = Opened();
+  store.reset();
   EXPECT_EQ(SQLite::Database(file.string()).execAndGet("PRAGMA user_version").getInt(), kStoreVersion);
+  store = Opened();
   Batch batch;
   batch.outbox = {{1, 5, "ann", "r"}};
   ASSERT_TRUE(store->Write(batch));

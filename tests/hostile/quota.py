@@ -33,27 +33,28 @@ def set_limit(place, user, size):
         os.close(descriptor)
 
 
-def mount_kind(kind, place, user, size, more, clean_up):
+def mount_kind(kind, place, user, size, clean_up):
     if kind == "tmpfs":  # the limit is every user's but root's
-        return run("mount", "-t", "tmpfs", "-o", f"size={IMAGE // 4},usrquota,usrquota_block_hardlimit={size}{more}", "tmpfs", place)
+        options = f"size={IMAGE // 4},usrquota,usrquota_block_hardlimit={size}"
+        return run("mount", "-t", "tmpfs", "-o", options, "tmpfs", place)
     image = tempfile.NamedTemporaryFile(prefix="gpuman-disk-")
     clean_up(image.close)
     os.truncate(image.name, IMAGE)
     if kind == "ext4":
         return (run("mkfs.ext4", "-q", "-O", "quota", "-E", "quotatype=usrquota", image.name)
-                and run("mount", "-o", f"loop,usrquota{more}", image.name, place) and set_limit(place, user, size))
-    return (run("mkfs.btrfs", "-q", image.name) and run("mount", "-o", f"loop{more}", image.name, place)
+                and run("mount", "-o", "loop,usrquota", image.name, place) and set_limit(place, user, size))
+    return (run("mkfs.btrfs", "-q", image.name) and run("mount", "-o", "loop", image.name, place)
             and run("btrfs", "quota", "enable", place) and run("btrfs", "subvolume", "create", place / "limited")
             and run("btrfs", "qgroup", "limit", str(size), place / "limited"))
 
 
-def mount(place, user, size, clean_up, kinds=ALL, more=""):
+def mount(place, user, size, clean_up, kinds=ALL):
     """Mounts a file system over the directory `place`; `clean_up` registers what unmounts it. Returns a directory of
     the user's on it, in which the user may have `size` bytes: with the kinds OF_USERS anywhere on it. Skips the test
-    where there is no such file system. `more`: options of mount, each with a comma before it."""
+    where there is no such file system."""
     place = pathlib.Path(place)
     for kind in kinds:
-        if mount_kind(kind, place, user, size, more, clean_up):
+        if mount_kind(kind, place, user, size, clean_up):
             clean_up(subprocess.run, ["umount", "-l", place])
             directory = place / "limited"
             directory.mkdir(exist_ok=True)
