@@ -81,6 +81,7 @@ class JobQuiescerTest : public testing::Test {
 
   void SetJob(base::JobId job) {
     std::vector<ledger::GpuLimit> limits;
+    limits.reserve(kGpus.size());
     for (const auto& uuid : kGpus) limits.push_back({uuid, base::Bytes{1 << 30}, {}, {}});
     ASSERT_TRUE(channel_->SetJob(job, tree_, limits, {true, {}, {}}));
   }
@@ -347,6 +348,56 @@ TEST_F(JobQuiescerTest, ALaggardMakesCallsUntilTheOthersRest) {
   ahead.IsHeld();
   AreHeldForGood({&waits, &ahead});
   EXPECT_EQ(ResultOf(attempt).steps, 6u);
+}
+
+TEST_F(JobQuiescerTest, WhoIsFarBehindMakesManyCallsWithoutALook) {
+  FakeShim &waits = Process(), &ahead = Process();
+  Begin();
+  ahead.Closes(kFirstGpu, 0);
+  waits.IsHeld(kSecondGpu);
+  Look();
+  clock_.Advance(base::Millis(10));
+  ASSERT_TRUE(Until([&] { return waits.grant().has_value(); }));
+  const wire::CallGrant first = *waits.grant();
+  EXPECT_EQ(first, (wire::CallGrant{1, 64, 0, false, false}));
+  waits.EndsGrant(CallGrantEndReason::kUsedUp, first.calls);
+  ASSERT_TRUE(Until([&] { return quiescer_->ProgressOf(kJob)->steps == first.calls; }));
+  clock_.Advance(base::Millis(10));
+  ASSERT_TRUE(Until([&] { return waits.grant().has_value(); }));
+  EXPECT_EQ(*waits.grant(), (wire::CallGrant{1, 512, 3, false, false}));
+}
+
+TEST_F(JobQuiescerTest, WhoWentPastTheOthersTwiceIsCareful) {
+  FakeShim &a = Process(), &b = Process();
+  constexpr base::Millis kLong{4'000};
+  Begin(kJob, kLong);
+  b.Closes(kSecondGpu, 0);
+  a.IsHeld(kFirstGpu);
+  for (unsigned round = 0; round < 3; ++round) {
+    FakeShim &waits = round % 2 == 0 ? a : b, &works = round % 2 == 0 ? b : a;
+    Look();
+    clock_.Advance(base::Millis(200));
+    ASSERT_TRUE(Until([&] { return waits.grant().has_value(); })) << round;
+    EXPECT_EQ(waits.grant()->careful, round == 2) << round;
+    waits.Closes(waits.grant()->gpu == 0 ? kFirstGpu : kSecondGpu, 0);
+    waits.EndsGrant(CallGrantEndReason::kAtWork, 1);
+    works.IsHeld(&works == &a ? kFirstGpu : kSecondGpu);
+  }
+}
+
+TEST_F(JobQuiescerTest, WhereAllWorkEachMakesACallBehindItsWork) {
+  FakeShim &a = Process(), &b = Process();
+  Begin();
+  a.Closes(kFirstGpu, kFirstGpu);
+  b.Closes(kSecondGpu, kSecondGpu);
+  Look();
+  clock_.Advance(base::Millis(249));
+  Look();
+  EXPECT_FALSE(a.grant() || b.grant());
+  clock_.Advance(base::Millis(1));
+  ASSERT_TRUE(Until([&] { return a.grant().has_value() && b.grant().has_value(); }));
+  EXPECT_EQ(*a.grant(), (wire::CallGrant{0, 1, 0, false, true}));
+  EXPECT_EQ(*b.grant(), (wire::CallGrant{1, 1, 0, false, true}));
 }
 
 TEST_F(JobQuiescerTest, WithoutStepsNobodyMakesACallAndTheAnswerSaysThat) {
