@@ -21,7 +21,8 @@ off_t SizeOf(int fd) {
   return ::fstat(fd, &status) == 0 ? status.st_size : 0;
 }
 
-// A file system without fallocate gives no promise for a full disk; nothing else changes.
+// A file system without fallocate gives no promise for a full disk, nor does btrfs for a quota that is used
+// up: then an end is recorded when there is room again. Nothing else changes.
 void Reserve(int fd) { (void)::fallocate(fd, FALLOC_FL_KEEP_SIZE, SizeOf(fd), kReserve); }
 
 // Makes the end fit for another line.

@@ -601,6 +601,19 @@ TEST_F(JobQuiescerTest, AProcessThatIsStoppedMeanwhileIsFound) {
   EXPECT_THAT(ResultOf(attempt).why, HasSubstr("it is stopped"));
 }
 
+// The thread gets no room before the attempt is over, and the work may wait for it.
+TEST_F(JobQuiescerTest, WhoKeepsWorkForAThreadThatWaitsForRoomEndsTheAttemptBeforeItsTime) {
+  FakeShim& only = Process();
+  const auto attempt = Begin();
+  only.Closes(kFirstGpu, 0, wire::kRestForRoom);
+  Look();
+  clock_.Advance(base::Millis(50));
+  const auto result = ResultOf(attempt);
+  EXPECT_FALSE(result.rested || result.late);
+  EXPECT_EQ(result.why, Says(only, "works on GPU 0, and a thread waits for room"));
+  EXPECT_EQ(OfOne().failed, 1u);
+}
+
 TEST_F(JobQuiescerTest, AJobWithoutALedgerHasAnAnswer) {
   const auto result = ResultOf(Begin(kOther));
   EXPECT_FALSE(result.rested || result.late);
