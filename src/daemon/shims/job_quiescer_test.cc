@@ -117,6 +117,12 @@ class JobQuiescerTest : public testing::Test {
       loop_.poll_one();
     }
   }
+  // Whether there comes a moment with nothing to do.
+  bool Sleeps() {
+    for (int i = 0; i < 1000; ++i)
+      if (loop_.poll_one() == 0) return true;
+    return false;
+  }
   // False: it has not come true for half a minute.
   template <typename Condition>
   bool Until(const Condition& condition) {
@@ -302,11 +308,17 @@ TEST_F(JobQuiescerTest, BetweenTwoLooksItSleeps) {
   clock_.Use(SetClock::Timers::kAsSet);
   Process();
   Begin(kJob, base::Millis(3'600'000));
-  constexpr int kLooks = 5, kTries = 1000;
+  constexpr int kLooks = 5;
   for (int i = 0; i < kLooks; ++i) loop_.run_one();
-  bool sleeps = false;
-  for (int i = 0; i < kTries && !sleeps; ++i) sleeps = loop_.poll_one() == 0;
-  EXPECT_TRUE(sleeps);
+  EXPECT_TRUE(Sleeps());
+}
+
+TEST_F(JobQuiescerTest, AfterANotificationItSleepsAgain) {
+  clock_.Use(SetClock::Timers::kNever);
+  Process();
+  Begin();
+  quiescer_->OnNotify(kJob);
+  EXPECT_TRUE(Sleeps());
 }
 
 // --- single calls
@@ -480,6 +492,16 @@ TEST_F(JobQuiescerLearns, HowLongTheWorkOfTheJobTakes) {
 TEST_F(JobQuiescerLearns, NothingOfAnAttemptThatWasCalledOff) {
   RestsAfter(kUsual);
   MakesACallAfter(kUsuallyOver);
+  MakesACallAfter(kUsuallyOver);
+}
+
+TEST_F(JobQuiescerLearns, NothingOfAnAttemptInPart) {
+  RestsAfter(kUsual);
+  wire::Store(waits_->slot().rest_state, wire::kRestForRoom);
+  const auto of_one = Begin(kJob, kLimit, /*in_part=*/true);
+  waits_->IsHeld();
+  ASSERT_TRUE(ResultOf(of_one).rested);
+  Run();
   MakesACallAfter(kUsuallyOver);
 }
 
@@ -958,6 +980,17 @@ TEST_F(JobQuiescerTest, NothingComesAfterTheQuiescersEnd) {
   quiescer_.reset();
   Look();
   EXPECT_EQ(over->answers + under_way->answers, 0);
+}
+
+TEST_F(JobQuiescerTest, ATimerThatWasDueFindsNoQuiescer) {
+  SetJob(kOther);
+  Process();
+  Process(kOther);
+  const auto first = Begin(), second = Begin(kOther);
+  loop_.poll_one();  // the loop has both timers, and calls one
+  quiescer_.reset();
+  Look();
+  EXPECT_EQ(first->answers + second->answers, 0);
 }
 
 // --- several jobs
