@@ -18,6 +18,7 @@
 #include "jobs/arrival.h"
 #include "jobs/record.h"
 #include "jobs/shared_text_table.h"
+#include "jobs/sqlite_error.h"
 #include "jobs/sqlite_wal_manager.h"
 #include "jobs/store_jobs.h"
 #include "jobs/store_schema.h"
@@ -32,42 +33,19 @@ using base::Result;
 
 constexpr int kBusyTimeoutMs = 2000;
 constexpr std::size_t kSweepAfter = 1000;  // erased jobs before shared rows without a job are deleted
-// `number`: the errno that SQLite's failure left.
-base::Error FromSqlite(const SQLite::Exception& error, int number, const std::filesystem::path& file,
-                       std::string_view doing) {
-  const std::string where = fmt::format("{} {}", doing, file.string());
-  const std::string what = fmt::format("{}: {}", where, error.what());
-  // SQLite says of a quota that is used up that it is an I/O error.
-  if (error.getErrorCode() == SQLITE_IOERR && number == EDQUOT)
-    return {ErrorCode::kExhausted, base::SystemError(number, where).message,
-            "free space on the disk of the state directory, or have the quota there raised"};
-  switch (error.getErrorCode()) {
-    case SQLITE_FULL:
-      return {ErrorCode::kExhausted, what, "free space on the disk of the state directory"};
-    case SQLITE_READONLY:
-    case SQLITE_PERM:
-    case SQLITE_AUTH:
-    case SQLITE_CANTOPEN:
-      return {ErrorCode::kPermissionDenied, what,
-              "the state directory and its files must be writable for the user gpumand runs as"};
-    case SQLITE_CORRUPT:
-    case SQLITE_NOTADB:
-      return {ErrorCode::kCorrupt, what, WayOut(file)};
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-      return {ErrorCode::kUnavailable, what, "another program holds the database locked"};
-    default:
-      return {ErrorCode::kInternal, what};
-  }
-}
 
+// `db`: nullptr where it is not open.
 template <typename Body>
-auto Guarded(const std::filesystem::path& file, std::string_view doing, Body&& body) -> decltype(body()) {
+auto Guarded(sqlite3* db, const std::filesystem::path& file, std::string_view doing, Body&& body)
+    -> decltype(body()) {
   errno = 0;
   try {
     return body();
   } catch (const SQLite::Exception& error) {
-    return Fail(FromSqlite(error, errno, file, doing));
+    // SQLite keeps no errno of a commit that fails; the rollback after it may leave another one.
+    int number = errno;
+    if (number != EDQUOT && number != ENOSPC && db != nullptr) number = sqlite3_system_errno(db);
+    return Fail(ErrorOfSqlite({error.getErrorCode(), number, error.what()}, file, doing));
   } catch (const std::exception& error) {
     return Fail(ErrorCode::kInternal, fmt::format("{} {}: {}", doing, file.string(), error.what()));
   }
@@ -101,7 +79,7 @@ class SqliteStore final : public Store {
         db_(file_.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyTimeoutMs) {}
 
   Result<> Prepare() {
-    return Guarded(file_, "opening", [&]() -> Result<> {
+    return Guarded(db_.getHandle(), file_, "opening", [&]() -> Result<> {
       if (sqlite3_db_readonly(db_.getHandle(), "main") == 1)
         return Fail(ErrorCode::kPermissionDenied, "the state database " + file_.string() + " is read-only",
                     "the state directory and its files must be writable for the user gpumand runs as");
@@ -138,7 +116,7 @@ class SqliteStore final : public Store {
   }
 
   Result<StoreContents> Load(std::size_t event_limit) override {
-    return Guarded(file_, "reading", [&]() -> Result<StoreContents> {
+    return Guarded(db_.getHandle(), file_, "reading", [&]() -> Result<StoreContents> {
       StoreContents contents;
       for (const JobIdRange& jobs : HalfArrivals()) TakeBack(jobs);
       GPUMAN_ASSIGN(contents.jobs, ReadJobs(db_, *shared_, file_));
@@ -162,7 +140,7 @@ class SqliteStore final : public Store {
   }
 
   Result<> Write(const Batch& batch) override {
-    auto written = Guarded(file_, "writing", [&]() -> Result<> {
+    auto written = Guarded(db_.getHandle(), file_, "writing", [&]() -> Result<> {
       SQLite::Transaction transaction(db_);
       WriteRows(batch);
       transaction.commit();
@@ -178,7 +156,7 @@ class SqliteStore final : public Store {
     if (erased_ < kSweepAfter) return written;
     erased_ = 0;
     // Rows that are left over only take space, and the next sweep finds them.
-    (void)Guarded(file_, "tidying", [&]() -> Result<> {
+    (void)Guarded(db_.getHandle(), file_, "tidying", [&]() -> Result<> {
       shared_->Sweep();
       return {};
     }).has_value();
@@ -187,7 +165,7 @@ class SqliteStore final : public Store {
 
   Result<> SomeRuns(RunCursor& from, base::WallTime until, std::size_t most,
                     const std::function<void(const RunAccount&)>& visit) override {
-    return Guarded(file_, "reading", [&]() -> Result<> {
+    return Guarded(db_.getHandle(), file_, "reading", [&]() -> Result<> {
       SQLite::Statement query(db_,
                               "SELECT job,user,project,gpus,memory,started_ms,ended_ms,waited_ms,ran_ms,"
                               "outcome,energy_j,id,name,peak,needed,utilization FROM accounting "
@@ -209,7 +187,7 @@ class SqliteStore final : public Store {
 
   std::optional<base::WallTime> EndBeforeLastRuns(std::size_t others) override {
     std::optional<base::WallTime> end;
-    (void)Guarded(file_, "reading", [&]() -> Result<> {
+    (void)Guarded(db_.getHandle(), file_, "reading", [&]() -> Result<> {
       SQLite::Statement query(
           db_, "SELECT ended_ms FROM accounting ORDER BY ended_ms DESC,id DESC LIMIT 1 OFFSET ?");
       query.bind(1, static_cast<std::int64_t>(others));
@@ -419,7 +397,7 @@ class SqliteStore final : public Store {
   // The newest `limit` events that meet the condition, by id.
   Result<std::vector<Event>> Events(const std::string& condition, std::size_t limit,
                                     const std::function<void(SQLite::Statement&)>& bind) {
-    return Guarded(file_, "reading", [&]() -> Result<std::vector<Event>> {
+    return Guarded(db_.getHandle(), file_, "reading", [&]() -> Result<std::vector<Event>> {
       SQLite::Statement query(
           db_,
           fmt::format("SELECT id,at_ms,kind,job,tag,gpu,message,data FROM (SELECT * FROM events WHERE {} "
@@ -465,7 +443,7 @@ Result<std::unique_ptr<Store>> Store::Open(const std::filesystem::path& file) {
                             "the state directory must be writable for the user gpumand runs as"}
                     .In("opening the state database"));
   made->Close();
-  return Guarded(file, "opening", [&]() -> Result<std::unique_ptr<Store>> {
+  return Guarded(nullptr, file, "opening", [&]() -> Result<std::unique_ptr<Store>> {
     auto store = std::make_unique<SqliteStore>(file);
     GPUMAN_TRY(store->Prepare());
     return store;

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/temp_dir.h"
+#include "base/test_temp_dir.h"
 #include "daemon/shims/test_fake_shim.h"
 #include "ledger/wire/words.h"
 
