@@ -5,6 +5,7 @@ simulated one.
 """
 
 import contextlib
+import errno
 import faulthandler
 import http.client
 import json
@@ -55,6 +56,17 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def fill_disk(file):
+    """Writes to the file until its disk has no byte left."""
+    with open(file, "wb", buffering=0) as filler:
+        try:
+            while filler.write(b"x" * 4096):
+                pass
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
 
 
 def program(name):

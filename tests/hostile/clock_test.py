@@ -11,13 +11,11 @@ import os
 import pathlib
 import sys
 import threading
-import time
-import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, build_dir, main, until  # noqa: E402
+from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, main, until  # noqa: E402
+from wall_clock import SetsWallClock  # noqa: E402
 
-REAL_CLOCK = "GPUMAN_TEST_MAY_SET_CLOCK" in os.environ
 HOUR = 3600
 SETS = 60  # while the neighbour asks
 
@@ -32,27 +30,7 @@ except OSError as error:
 """
 
 
-class ClockTest(HostileTest):
-    @classmethod
-    def prepare(cls):
-        cls.began = time.time() - time.monotonic()
-        if REAL_CLOCK:
-            return cls.addClassCleanup(cls.set_clock, 0)
-        library = build_dir() / "tests" / "shifted_clock.so"
-        if not library.exists():
-            raise unittest.SkipTest(f"{library} is not built")
-        cls.file = cls.m.dir / "shift"
-        cls.set_clock(0)
-        cls.m.env.update(SHIFTED_CLOCK=str(cls.file), LD_PRELOAD=str(library))
-
-    @classmethod
-    def set_clock(cls, seconds):
-        if REAL_CLOCK:
-            return time.clock_settime(time.CLOCK_REALTIME, cls.began + time.monotonic() + seconds)
-        new = cls.file.with_suffix(".new")
-        new.write_text(str(seconds))
-        new.rename(cls.file)
-
+class ClockTest(SetsWallClock, HostileTest):
     @contextlib.contextmanager
     def set_all_the_time(self):
         """Yields a function that says how often the clock was set."""

@@ -4,7 +4,6 @@
 Usage: disk_test.py [UNITTEST ARGUMENTS]    (as root; GPUMAN_BUILD_DIR names the build tree)
 """
 
-import errno
 import os
 import pathlib
 import shutil
@@ -16,7 +15,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import quota  # noqa: E402
 from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, main, until  # noqa: E402
-from machine import program  # noqa: E402
+from machine import fill_disk, program  # noqa: E402
 
 MIB = 1 << 20
 STATE_DISK = 32 * MIB
@@ -135,12 +134,7 @@ class FullDisk(DiskTest):
 
     def fill(self):
         """Root's own processes fill the disk of the daemon's state, to the last byte."""
-        with open(self.state / "filler", "wb", buffering=0) as file:
-            try:
-                while file.write(b"x" * 4096) == 4096:
-                    pass
-            except OSError as error:
-                self.assertEqual(error.errno, errno.ENOSPC)
+        fill_disk(self.state / "filler")
 
     def free(self):
         (self.state / "filler").unlink(missing_ok=True)

@@ -14,30 +14,18 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import DaemonTest, until  # noqa: E402
-from machine import build_dir  # noqa: E402
+from wall_clock import LIBRARY, SetsWallClock  # noqa: E402
 
-LIBRARY = build_dir() / "tests" / "shifted_clock.so"
 SKIPPED = 77
 DAY = 86400
 
 
-class ClockTest(DaemonTest):
+class ClockTest(SetsWallClock, DaemonTest):
+    sets_the_machines = False  # the keeper's clock must stay true
     config = "[restart]\ninitial_delay = \"50ms\"\nmax_restarts = 2\n"
-
-    @classmethod
-    def prepare(cls):
-        cls.file = cls.m.dir / "shift"
-        cls.set_clock(0)
-        cls.m.env.update(SHIFTED_CLOCK=str(cls.file), LD_PRELOAD=str(LIBRARY))
 
     def setUp(self):
         self.set_clock(0)
-
-    @classmethod
-    def set_clock(cls, seconds):
-        new = cls.file.with_suffix(".new")
-        new.write_text(str(seconds))
-        new.rename(cls.file)
 
     def held(self, tag, **more):
         """Starts a job that runs until go(tag) and then ends with status 3."""

@@ -11,17 +11,14 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 import other_users_test  # noqa: E402
 from daemon_case import MIB, NOBODY, until  # noqa: E402
-from machine import build_dir  # noqa: E402
 from queue_test import QueueCase  # noqa: E402
+from wall_clock import SetsWallClock  # noqa: E402
 
-REAL_CLOCK = "GPUMAN_TEST_MAY_SET_CLOCK" in os.environ
-SHIFTED_CLOCK = build_dir() / "tests" / "shifted_clock.so"
 DAY = 86400
 
 
@@ -233,27 +230,8 @@ class PurgedTest(QueueCase):
         self.assertEqual((cancelled.json()["id"], cancelled.json()["state"]), (array, "cancelled"))
 
 
-class ClockTest(QueueCase):
-    """Sets the wall clock of the daemon; keepers have the true clock. Sets the machine's clock if that is allowed."""
-
-    @classmethod
-    def prepare(cls):
-        cls.began = time.time() - time.monotonic()
-        if REAL_CLOCK:
-            return cls.addClassCleanup(cls.set_clock, 0)
-        if not SHIFTED_CLOCK.exists():
-            raise unittest.SkipTest(f"{SHIFTED_CLOCK} is not built")
-        cls.file = cls.m.dir / "shift"
-        cls.set_clock(0)
-        cls.m.env.update(SHIFTED_CLOCK=str(cls.file), LD_PRELOAD=str(SHIFTED_CLOCK))
-
-    @classmethod
-    def set_clock(cls, seconds):
-        if REAL_CLOCK:
-            return time.clock_settime(time.CLOCK_REALTIME, cls.began + time.monotonic() + seconds)
-        new = cls.file.with_suffix(".new")
-        new.write_text(str(seconds))
-        new.rename(cls.file)
+class ClockTest(SetsWallClock, QueueCase):
+    """Sets the wall clock of the daemon, or the machine's where that is allowed."""
 
     def setUp(self):
         super().setUp()
