@@ -127,14 +127,14 @@ class WebPageTest(DaemonTest):
                                    env=self.m.env, stdout=subprocess.DEVNULL)
         self.addCleanup(outside.wait)
         self.addCleanup(outside.kill)
-        until("both are in the bars", lambda: f"job {job} train" in self.labels(".bar")[0] and
+        until("both are in the bars", lambda: f"job {job} train" in "".join(self.labels(".bar")[:1]) and
               f"pid {outside.pid} gpuman-load" in "".join(self.labels(".bar")), self.seen)
         self.assertEqual(self.count(".gpu"), 2)
         self.assertRegex(self.text(".gpu"), r"GPU 0\s+H200\s+healthy")
         self.assertRegex(self.labels(".bar")[0], r"^Memory of GPU 0: \S+/4GiB; free \S+; .*job \d+ train \S+B(; gpuman \S+B)?$")  # the mover stays a while
         until("the utilization is told", lambda: re.search(r"Utilization of GPU 0: [1-9]\d*%", " ".join(self.labels(".bar"))), self.seen)
         self.assertRegex(self.text(".gpu dl"), r"Power\s+\d+ W\s+Temperature\s+\d+ °C")
-        until("the last hour is drawn and told", lambda: re.search(r"memory last \d+%, highest \d+%", self.labels(".plot")[0]) and
+        until("the last hour is drawn and told", lambda: re.search(r"^GPU 0.* memory last \d+%, highest \d+%", "".join(self.labels(".plot")[:1])) and
               self.count(".plot canvas"), self.seen)
         self.assertRegex(self.text("tbody"), rf"{job}\s+train\s+\S+\s+running\s+0\s")
         self.assertEqual(self.browser.run("return [...document.querySelectorAll('tbody a')].map((one) => one.href)"), [f"{self.base}#/job/{job}"])
@@ -430,8 +430,9 @@ class WebPageTest(DaemonTest):
         self.go("#/")
         drawn = """const swatches = [...document.querySelectorAll(".gpu .keys .swatch")].slice(0, 2);
                    return swatches.map((one) => getComputedStyle(one).backgroundColor)"""
-        # How many points of the first plot have this colour.
+        # How many points of the first plot have this colour. A plot comes later than its keys: with the first history.
         points = """const canvas = document.querySelector(".plot canvas"), [r, g, b] = arguments[0];
+                    if (!canvas?.width) return 0;
                     const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
                     let found = 0;
                     for (let i = 0; i < data.length; i += 4) found += data[i] == r && data[i + 1] == g && data[i + 2] == b && data[i + 3] > 200;
