@@ -177,6 +177,27 @@ TEST_F(SimulatedNvml, CountsMoreEnergyWhileAKernelRuns) {
   EXPECT_LE(static_cast<double>(rested - after), static_cast<double>(sim::MonotonicNs() - ended) * 100e-6);
 }
 
+TEST_F(SimulatedNvml, DrawsMoreWithAContextAndForAWhileAfterTheLastOne) {
+  Boot();
+  sim::Client client(machine_->state());
+  const auto energy_of = [this](std::chrono::milliseconds time) {
+    const auto began = sim::MonotonicNs();
+    const auto before = nvml_->EnergyMillijoules(device_).value();
+    std::this_thread::sleep_for(time);
+    const auto used = static_cast<double>(nvml_->EnergyMillijoules(device_).value() - before);
+    return 1e6 * used / static_cast<double>(sim::MonotonicNs() - began);  // watts
+  };
+  EXPECT_NEAR(energy_of(std::chrono::milliseconds(200)), 78.3, 2);
+  client.ContextCreated(0);
+  EXPECT_EQ(nvml_->PowerMilliwatts(device_).value(), 126'500u);
+  EXPECT_NEAR(energy_of(std::chrono::milliseconds(200)), 126.5, 2);
+  client.ContextDestroyed(0);
+  EXPECT_NEAR(energy_of(std::chrono::milliseconds(200)), 126.5, 2);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2'000));
+  EXPECT_EQ(nvml_->PowerMilliwatts(device_).value(), 78'290u);
+  EXPECT_NEAR(energy_of(std::chrono::milliseconds(200)), 78.3, 2);
+}
+
 TEST_F(SimulatedNvml, IsNotThereOutsideOfAMachine) {
   Boot();
   nvml_.reset();

@@ -9,6 +9,7 @@ namespace {
 
 constexpr int kHeatAtFullLoad = 35;                  // degrees above idle
 constexpr std::uint64_t kPowerShareAtFullLoad = 90;  // percent of the way from idle to the limit
+constexpr std::uint64_t kAwakeAfterLastContextNs = 2'100'000'000;  // measured on an H200
 
 std::optional<std::int64_t> Injected(const Signed64& reading) {
   const std::int64_t value = reading.load(std::memory_order_relaxed);
@@ -27,6 +28,19 @@ unsigned CeilingMhz(const Gpu& gpu, ClockKind kind) {
   if (const unsigned limit = application.load(); gpu.Has(kFeatureApplicationClocks) && limit != 0)
     return limit;
   return highest;
+}
+
+// Counts how long the clocks were high until now, from look to look: a context counts from the first look at
+// it. Returns whether they are high now.
+bool CountAwake(const Gpu& gpu) {
+  const std::uint64_t now = MonotonicNs();
+  const std::uint64_t until = gpu.now.awake_until_ns.load();
+  std::uint64_t counted = gpu.now.awake_counted_ns.load();
+  if (counted < now && gpu.now.awake_counted_ns.compare_exchange_strong(counted, now) && until > counted)
+    gpu.now.awake_ns.fetch_add(std::min(until, now) - counted);
+  if (!HasContexts(gpu)) return until > now;
+  gpu.now.awake_until_ns.store(now + kAwakeAfterLastContextNs);
+  return true;
 }
 
 }  // namespace
@@ -63,8 +77,10 @@ unsigned PowerMilliwatts(const Gpu& gpu) {
   if (const auto value = Injected(gpu.now.power_mw)) return static_cast<unsigned>(*value);
   const std::uint64_t idle = gpu.fixed.power_idle_mw;
   const std::uint64_t limit = std::max<std::uint64_t>(idle, gpu.now.power_limit_mw.load());
-  return static_cast<unsigned>(idle +
-                               (limit - idle) * UtilizationPercent(gpu) * kPowerShareAtFullLoad / 10'000);
+  const std::uint64_t at_work =
+      idle + (limit - idle) * UtilizationPercent(gpu) * kPowerShareAtFullLoad / 10'000;
+  return static_cast<unsigned>(
+      std::max(at_work, CountAwake(gpu) ? std::uint64_t{gpu.fixed.power_context_mw} : idle));
 }
 
 int TemperatureCelsius(const Gpu& gpu) {
@@ -84,7 +100,8 @@ std::uint64_t ThrottleReasons(const Gpu& gpu) {
   return limited ? nvmlClocksEventReasonApplicationsClocksSetting : 0;
 }
 
-// At rest the device draws its idle power, and while a kernel runs what it draws at full load.
+// At rest the device draws its idle power, with a context more, and while a kernel runs what it draws at full
+// load.
 std::uint64_t EnergyMillijoules(const Gpu& gpu) {
   const std::uint64_t now = MonotonicNs();
   std::uint64_t worked = gpu.now.worked_ns.load();
@@ -94,8 +111,11 @@ std::uint64_t EnergyMillijoules(const Gpu& gpu) {
   const std::uint64_t idle = gpu.fixed.power_idle_mw;
   const std::uint64_t limit = std::max<std::uint64_t>(idle, gpu.now.power_limit_mw.load());
   const std::uint64_t above = (limit - idle) * kPowerShareAtFullLoad / 100;
-  const std::uint64_t used =
-      (now - gpu.now.energy_since_ns.load()) / 1'000'000 * idle / 1000 + worked / 1'000'000 * above / 1000;
+  (void)CountAwake(gpu);
+  const std::uint64_t awake = gpu.now.awake_ns.load(), waits = awake > worked ? awake - worked : 0;
+  const std::uint64_t context = std::max<std::uint64_t>(idle, gpu.fixed.power_context_mw) - idle;
+  const std::uint64_t used = (now - gpu.now.energy_since_ns.load()) / 1'000'000 * idle / 1000 +
+                             worked / 1'000'000 * above / 1000 + waits / 1'000'000 * context / 1000;
   std::uint64_t shown = gpu.now.energy_shown_mj.load();
   while (shown < used && !gpu.now.energy_shown_mj.compare_exchange_weak(shown, used)) continue;
   return std::max(shown, used);

@@ -89,6 +89,7 @@ void FillH200(GpuStatic& gpu, unsigned index) {
   gpu.power_max_mw = 700'000;
   gpu.power_default_mw = 700'000;
   gpu.power_idle_mw = 78'290;
+  gpu.power_context_mw = 126'500;
   gpu.power_idle_average_mw = 98'890;
   gpu.memory_power_idle_mw = 47'170;
   gpu.temperature_idle_c = 33;

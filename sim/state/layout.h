@@ -111,6 +111,7 @@ struct GpuStatic {
   std::uint32_t graphics_clock_min_mhz, graphics_clock_step_mhz;
   std::uint32_t power_min_mw, power_max_mw, power_default_mw;
   std::uint32_t power_idle_mw;          // the power of an idle device
+  std::uint32_t power_context_mw;       // of one with a context and nothing to do; 0: as idle
   std::uint32_t power_idle_average_mw;  // its one-second average
   std::uint32_t memory_power_idle_mw;
   std::int32_t temperature_idle_c, memory_temperature_idle_c;
@@ -172,7 +173,10 @@ struct GpuDynamic {
   Word64 worked_ns;  // by kernels that have ended, of all processes, since energy_since_ns
   Word64
       energy_shown_mj;  // the most that was read: the counter never goes back, also when a process is killed
-  Word64 spare[22];
+  // How long its clocks were high since energy_since_ns, until when they will be, and up to when this was
+  // counted (CLOCK_MONOTONIC).
+  Word64 awake_ns, awake_until_ns, awake_counted_ns;
+  Word64 spare[19];
 };
 
 // One GPU of one process.

@@ -28,6 +28,7 @@ void LoseSettings(Shared& shared, unsigned gpu) {
   ForgetGroupLimits(shared, gpu);
   now.energy_since_ns.store(MonotonicNs());
   now.worked_ns.store(0);
+  now.awake_ns.store(0);
   now.energy_shown_mj.store(0);
 }
 
@@ -59,6 +60,8 @@ void PowerOn(Shared& shared, unsigned gpu) {
   ClearCounters(shared, gpu);
   now.energy_since_ns.store(0);
   now.worked_ns.store(0);
+  now.awake_ns.store(0);
+  now.awake_until_ns.store(0);
   now.energy_shown_mj.store(0);
   now.persistence.store(fixed.persistence_at_boot);
   const std::uint32_t ecc = (fixed.features & kFeatureEcc) != 0 ? 1 : 0;

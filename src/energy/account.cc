@@ -115,7 +115,7 @@ void Account::Learn(Millijoules used, const EnergySplit& parts, const std::vecto
   if (past_.size() > 1 && rest_.watts()) powers_.Adjust(stretches, used - parts.idle);
   if (past_.size() != 1 || base_->at - changed_ < kLag) return;
   const State& state = past_.front().state;
-  if (state.vacant) rest_.Learn(used, time);
+  if (state.vacant) rest_.Learn(used, time, base_->at - changed_);
   if (state.holders.size() == 1) powers_.Learn(state.holders.front(), used - parts.idle, time);
 }
 

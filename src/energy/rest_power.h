@@ -1,7 +1,9 @@
 // What a GPU draws while nothing runs on it, learnt from times when nobody had it. Pure.
 //
-// A GPU that was used a moment ago is warm, and its clocks are high for some seconds, so the figure follows
-// lower readings soon and higher ones slowly.
+// For some seconds after its last process a GPU keeps its high clocks and draws half as much again (an H200
+// 132 W for 2.1 s, then 82 W). So a figure from those seconds counts only as long as there is no other one.
+// What is seen later is averaged; a figure that is much lower counts soon, since clocks of other GPUs stay
+// high for longer, and one that is much higher slowly.
 #pragma once
 
 #include <optional>
@@ -13,16 +15,25 @@ namespace gpuman::energy {
 class RestPower {
  public:
   RestPower() = default;
+  // `watts`: as learnt earlier, by an earlier daemon.
   explicit RestPower(std::optional<double> watts) : watts_(watts) {}
 
-  // The GPU had no process during all of this time. Short times are added up.
-  void Learn(Millijoules used, Time time);
+  // The GPU had no process during all of this time, of which the beginning was so long after the last one.
+  // Short times are added up.
+  void Learn(Millijoules used, Time time, Time after_last_process);
   // nullopt: not known yet.
   std::optional<double> watts() const { return watts_; }
 
  private:
+  struct Seen {
+    double joules = 0, seconds = 0;
+  };
+  void Learn(double watts, double seconds, bool settled);
+
   std::optional<double> watts_;
-  double joules_ = 0, seconds_ = 0;  // seen since watts_ was set
+  bool settled_ =
+      false;             // watts_ is of a time in which the GPU had come to rest, and was seen by this object
+  Seen before_, after_;  // what was added up since watts_ was set, before and after it had come to rest
 };
 
 }  // namespace gpuman::energy

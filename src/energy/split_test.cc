@@ -7,7 +7,6 @@
 #include <set>
 
 #include "energy/job_power_estimator.h"
-#include "energy/rest_power.h"
 
 namespace gpuman::energy {
 namespace {
@@ -78,21 +77,6 @@ RC_GTEST_PROP(Split, PartsAreAlwaysTheWholeAndOnlyOfThoseThatWereThere, ()) {
     sum += part;
   }
   RC_ASSERT(sum == used);
-}
-
-TEST(RestPower, FollowsLowerReadingsSoonAndHigherOnesSlowly) {
-  RestPower rest;
-  EXPECT_FALSE(rest.watts());
-  for (int i = 0; i < 4; ++i) {
-    EXPECT_FALSE(rest.watts()) << "too short a time";
-    rest.Learn(12'500, milliseconds(125));
-  }
-  ASSERT_TRUE(rest.watts());
-  EXPECT_DOUBLE_EQ(*rest.watts(), 100);
-  for (int i = 0; i < 20; ++i) rest.Learn(75'000, seconds(1));
-  EXPECT_NEAR(*rest.watts(), 75, 1);
-  for (int i = 0; i < 20; ++i) rest.Learn(100'000, seconds(1));
-  EXPECT_LT(*rest.watts(), 77);
 }
 
 TEST(JobPowerEstimator, AreLearntFromTimesThatTwoShare) {

@@ -117,7 +117,7 @@ def main():
     config = f'[share]\ncapacity = "{o.capacity}"\n' + ('[log]\nlevel = "debug"\n' if o.log else "")
     with Machine(real=not o.sim, memory="4GiB" if o.sim else None, config=config) as machine:
         session = Session(machine, o)
-        time.sleep(5)  # its rest power is learnt
+        time.sleep(12)  # the GPU has come to rest, and its power there is learnt
         for _ in range(1):  # the driver loads its code, and the daemon learns what a context takes
             session.finish(session.start("spin"))
         alone = [session.phase(f"alone {name}", [name], o.alone)[0] for name in session.loads]

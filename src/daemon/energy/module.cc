@@ -122,7 +122,18 @@ void EnergyAccountingModule::UpdateSoon() {
   });
 }
 
+void EnergyAccountingModule::NoteProcessesOfJobs() {
+  for (const auto& [uuid, status] : core_.guard().Statuses()) {
+    auto& before = of_jobs_[uuid];
+    std::set<base::ProcessId> now;
+    for (const auto& process : status.processes)
+      if (process.job || before.contains(process.id)) now.insert(process.id);
+    before = std::move(now);
+  }
+}
+
 void EnergyAccountingModule::Update() {
+  NoteProcessesOfJobs();
   const auto now = core_.clock().Mono();
   auto present = Present();
   for (const auto& [uuid, status] : core_.guard().Statuses()) {
@@ -149,7 +160,8 @@ EnergyAccountingModule::PresentByGpu EnergyAccountingModule::Present() const {
     bool foreign = status.gpu.split;  // what instances use is not told apart
     for (const auto& process : status.processes) {
       if (process.job) processes[*process.job].insert(uuid);
-      foreign = foreign || (!process.job && !process.ours);
+      const auto& of_jobs = of_jobs_.at(uuid);
+      foreign = foreign || (!process.job && !process.ours && !of_jobs.contains(process.id));
     }
     if (foreign && !gpu::IsInstance(uuid)) present[uuid].push_back({.job = energy::kOthers, .process = true});
   }
@@ -238,7 +250,8 @@ void EnergyAccountingModule::OnJobRuns(const jobs::Job& job) {
   if (const auto run = runs_.find(job.id); run != runs_.end()) Include(job, run->second);
 }
 
-void EnergyAccountingModule::OnJobLeft(base::JobId job, UnwatchReason /*why*/) {
+void EnergyAccountingModule::OnJobLeft(base::JobId job, UnwatchReason why) {
+  if (why != UnwatchReason::kEnded) of_jobs_.clear();  // its processes go on as strangers
   for (auto& [uuid, account] : accounts_) account.Forget(job);
   runs_.erase(job);
   UpdateSoon();

@@ -58,6 +58,7 @@ class EnergyAccountingModule final : public Module {
   std::optional<energy::Millijoules> EndOf(const jobs::Job& job);
   void UpdateSoon();
   void Update();
+  void NoteProcessesOfJobs();
   PresentByGpu Present() const;
   void AddPresence(const jobs::Job& job, bool idle,
                    const std::map<base::JobId, std::set<std::string>>& processes,
@@ -77,6 +78,9 @@ class EnergyAccountingModule final : public Module {
     std::map<pid_t, unsigned> of{};
   };
   std::map<std::string, Work> work_;
+  // By UUID: processes of jobs that are there. One whose job has ended stays in the list of the last sample
+  // for a moment, and is not a stranger's.
+  std::map<std::string, std::set<base::ProcessId>> of_jobs_;
   // By UUID: who was there at the last update, without weights.
   std::map<std::string, std::vector<std::pair<base::JobId, bool>>> seen_;
   bool updates_soon_ = false;
