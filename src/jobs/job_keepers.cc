@@ -146,6 +146,10 @@ Result<> JobKeepers::Order(JobId id, keeper::Command command, Answered answered)
   });
 }
 
+void JobKeepers::Hold(JobId id, const base::Fd& file) {
+  if (Keeper* const keeper = Find(id)) keeper->link->Hold(file);
+}
+
 // If the order cannot be sent or gets no answer, the job manager gives it again when the keeper is connected,
 // until the order is in the journal. The keeper refuses the order only if the job has ended, and a journal
 // record reports that.

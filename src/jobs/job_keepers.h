@@ -61,6 +61,9 @@ class JobKeepers {
   // Call the result when the store has `job` as it is now: the keeper may drop the records that it has in it.
   std::function<void()> OnceStored(const Job& job) const;
 
+  // As KeeperLink::Hold.
+  void Hold(JobId id, const base::Fd& file);
+
   // --- Orders ---
   // kUnavailable: there is no keeper or no connection, and `answered` is not called.
   base::Result<> Order(JobId id, keeper::Command command, Answered answered);

@@ -8,6 +8,7 @@
 #include "base/boot.h"
 #include "jobs/clock_answer.h"
 #include "jobs/job_manager.h"
+#include "keeper/held_file.h"
 #include "keeper/process_tree.h"
 
 namespace gpuman::jobs {
@@ -69,6 +70,7 @@ void JobManager::OnConnected(JobId id) {
   if (!job || IsEnded(*job)) return;
   TellChanged(*job);
   keepers_.SyncSettings(*job);
+  if (const auto file = callbacks_.held_file(id)) keepers_.Hold(id, *file);
   // The job left its GPU, or came back, while daemon or keeper was away.
   if (const bool off = callbacks_.is_off_gpu(id); off != job->off_since.has_value()) SetOffGpu(id, off);
   if (job->stop_wanted && !keepers_.IsStopInJournal(id)) {
@@ -167,6 +169,12 @@ void JobManager::Note(JobId id, const std::string& line) {
       Trouble(now.id, fmt::format("its log lacks \"{}\": {}", line, outcome.error().message));
   };
   if (const auto sent = keepers_.Order(id, keeper::WriteLogNote{line}, lost); !sent) lost(*job, sent);
+}
+
+void JobManager::HoldFile(JobId id, const base::Fd& file) { keepers_.Hold(id, file); }
+
+Result<std::string> JobManager::SavedHeldOf(const Job& job) const {
+  return keeper::ReadSavedHeld(files_.DirectoryOf(job));
 }
 
 void JobManager::SetOffGpu(JobId id, bool off) {

@@ -147,6 +147,7 @@ void KeeperLink::OnReadable() {
     if (const auto* hello = std::get_if<keeper::Hello>(&**message)) {
       hello_ = true;  // set before the journal is read, since its records may cause orders
       shortens_ = hello->shortens;
+      holds_ = hello->holds;
       // New messages are used only behind the records that were written before.
       if (!ReadJournal()) return OnGone();
       failures_ = 0;
@@ -185,6 +186,15 @@ void KeeperLink::GiveRecord(const keeper::JournalRecord& record) {
   ended_ = ended_ || std::holds_alternative<keeper::JobEnded>(record.body);
   known_records_ = std::max(known_records_, record.seq);
   if (!stopped_) callbacks_.on_record(record);
+}
+
+// A keeper that hangs up gets the file again when it is connected.
+void KeeperLink::Hold(const base::Fd& file) {
+  if (!connected() || !holds_) return;
+  if (const auto sent = connection_->Send(keeper::HoldFile{}, file.get()))
+    asked_.emplace(*sent, Answer{});
+  else if (sent.error().code == ErrorCode::kUnavailable)
+    HangUp();
 }
 
 void KeeperLink::OnStored(std::uint64_t seq) {

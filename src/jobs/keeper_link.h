@@ -61,6 +61,9 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   // on_connected tells the caller when to send again. If the order was sent, `answer` is called once, later;
   // without `answer` a refusal goes to on_trouble.
   base::Result<> Send(keeper::Command command, Answer answer = {});
+  // The keeper keeps the file as long as it lives (keeper::HoldFile). Does nothing where the keeper is not
+  // connected, or is of a version that does not know it.
+  void Hold(const base::Fd& file);
   // The store has all records up to `seq`. The link tells the keeper now and then, and the keeper drops old
   // records.
   void OnStored(std::uint64_t seq);
@@ -98,6 +101,7 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   std::shared_ptr<const keeper::Spec> spec_;  // until the directory is made
   bool start_wanted_ = false;
   bool hello_ = false;
+  bool holds_ = false;     // what the keeper said
   bool shortens_ = false;  // whether the keeper can shorten its journal
   std::uint64_t stored_sent_ = 0;
   bool ended_ = false;

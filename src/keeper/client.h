@@ -67,8 +67,9 @@ class KeeperConnection {
   base::Result<std::optional<KeeperMessage>> Receive();
 
   // Hands the command over before it returns: the keeper handles a signal that is sent afterwards after it.
-  // Returns the id that the reply will have. kUnavailable as above.
-  base::Result<std::uint64_t> Send(Command command);
+  // Returns the id that the reply will have. `file`: a descriptor that goes with the command; -1: none; the
+  // caller keeps its own. kUnavailable as above.
+  base::Result<std::uint64_t> Send(Command command, int file = -1);
 
  private:
   explicit KeeperConnection(base::Fd fd) : fd_(std::move(fd)) {}

@@ -7,7 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <cstring>
 
 #include "keeper/job_dir.h"
 
@@ -37,6 +39,28 @@ bool MayCommand(int fd) {
   socklen_t size = sizeof peer;
   return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
          (peer.uid == 0 || peer.uid == ::geteuid());
+}
+
+// One packet, and the descriptor that came with it; of several the first alone. Returns the length as recv
+// does.
+ssize_t ReceivePacket(int socket, std::string& packet, base::Fd& file) {
+  iovec part{packet.data(), packet.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> room{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = room.data();
+  message.msg_controllen = room.size();
+  const ssize_t n = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (n < 0) return n;
+  for (const cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+       header = CMSG_NXTHDR(&message, const_cast<cmsghdr*>(header))) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    int descriptor = -1;
+    std::memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);
+    file = base::Fd(descriptor);
+  }
+  return n;
 }
 
 }  // namespace
@@ -98,12 +122,14 @@ bool ControlServer::ReadFrom(Connection& connection, const Handler& handler) {
     if (length < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
     if (length == 0 || static_cast<std::size_t>(length) > kMaxPacket) return false;
     packet.resize(static_cast<std::size_t>(length));
-    if (::recv(connection.fd.get(), packet.data(), packet.size(), MSG_DONTWAIT) != length) return false;
-    if (!Answer(connection, packet, handler)) return false;
+    base::Fd file;
+    if (ReceivePacket(connection.fd.get(), packet, file) != length) return false;
+    if (!Answer(connection, packet, std::move(file), handler)) return false;
   }
 }
 
-bool ControlServer::Answer(Connection& connection, std::string_view packet, const Handler& handler) {
+bool ControlServer::Answer(Connection& connection, std::string_view packet, base::Fd file,
+                           const Handler& handler) {
   const int fd = connection.fd.get();
   auto message = ParseClientMessage(packet);
   if (!message) {
@@ -121,7 +147,7 @@ bool ControlServer::Answer(Connection& connection, std::string_view packet, cons
   if (!connection.agreed) return false;
   const auto& numbered = std::get<NumberedCommand>(*message);
   Reply reply{numbered.id, std::nullopt};
-  if (auto done = handler(numbered.command); !done) reply.error = std::move(done.error());
+  if (auto done = handler(numbered.command, std::move(file)); !done) reply.error = std::move(done.error());
   connection.replies.push_back(std::move(reply));
   return true;
 }

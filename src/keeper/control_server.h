@@ -19,8 +19,9 @@ namespace gpuman::keeper {
 
 class ControlServer {
  public:
-  // Carries out a command. The error says why it was refused.
-  using Handler = std::function<base::Result<>(const Command&)>;
+  // Carries out a command. `file`: the descriptor that came with it, if one did. The error says why it was
+  // refused.
+  using Handler = std::function<base::Result<>(const Command&, base::Fd file)>;
   using State = std::function<Hello()>;
 
   // Listens at JOB_DIR/control (mode 0600) and replaces any file there: the caller holds the job's lock. The
@@ -45,7 +46,7 @@ class ControlServer {
   void Accept(const State& state);
   // False: the connection has to be closed.
   bool ReadFrom(Connection& connection, const Handler& handler);
-  bool Answer(Connection& connection, std::string_view packet, const Handler& handler);
+  bool Answer(Connection& connection, std::string_view packet, base::Fd file, const Handler& handler);
 
   base::Fd listener_;
   int epoll_fd_;

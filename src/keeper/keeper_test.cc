@@ -1,13 +1,16 @@
 // Runs the real keeper with real commands.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
+#include "keeper/held_file.h"
 #include "keeper/test_keeper.h"
 
 namespace gpuman::keeper {
@@ -468,6 +471,38 @@ TEST_F(StartUnknownToItsKeeperTest, TheJournalIsShortenedOnceTheChildIsDoneWithI
   EXPECT_EQ(AwaitRun().runs, 1u);
   ASSERT_TRUE(Order(StopJob{}));
   EXPECT_EQ(AwaitEnd().job_ended->why, "stopped");
+}
+
+TEST_F(KeeperTest, HoldsAFileAndSavesItAtTheEndOfEachRun) {
+  spec_.restart.mode = RestartMode::kOnFailure;
+  Shell("read line < gate; exit $line");
+  spec_.cwd = dir_.path();
+  ASSERT_EQ(::mkfifo((dir_.path() / "gate").c_str(), 0600), 0);
+  Start();
+  AwaitRun();
+  const auto write_at = [](const base::Fd& file, off_t at, std::string_view text) {
+    ASSERT_EQ(::pwrite(file.get(), text.data(), text.size(), at), static_cast<ssize_t>(text.size()));
+  };
+  const base::Fd first(::memfd_create("first", MFD_CLOEXEC)), second(::memfd_create("second", MFD_CLOEXEC));
+  write_at(first, 0, "first");
+  write_at(second, 0, "second");
+  EXPECT_EQ(Order(HoldFile{}).error().code, base::ErrorCode::kInvalidArgument) << "no descriptor came";
+  ASSERT_TRUE(Order(HoldFile{}, first.get()));
+  ASSERT_TRUE(Order(WriteLogNote{"this one keeps no descriptor"}, second.get()));
+  ASSERT_TRUE(Order(HoldFile{}, second.get()));
+  EXPECT_FALSE(ReadSavedHeld(job_dir_)) << "the run goes on";
+  std::ofstream(dir_.path() / "gate") << "1\n";
+  AwaitRun(2);
+  EXPECT_FALSE(ReadSavedHeld(job_dir_)) << "the next run has begun";
+  write_at(second, 0, "changed");
+  const auto keeper = History().keeper->keeper.pid;
+  std::size_t held = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", keeper)))
+    held += std::filesystem::read_symlink(entry).string().starts_with("/memfd:") ? 1 : 0;
+  EXPECT_EQ(held, 1u) << "the file before it is closed";
+  std::ofstream(dir_.path() / "gate") << "0\n";
+  AwaitEnd();
+  EXPECT_EQ(ReadSavedHeld(job_dir_).value(), "changed");
 }
 
 TEST_F(KeeperTest, AnswersBadPacketsAndGoesOn) {

@@ -41,6 +41,7 @@ void Fields(V& v, T& x) {
   v.Option("process", x.process);
   v.Required("last_seq", x.last_seq);
   v("shortens", x.shortens);
+  v("holds", x.holds);
 }
 
 constexpr std::string_view NameOf(const JournalRecord&) { return "record"; }
@@ -109,6 +110,10 @@ template <typename V, base::json::Of<RecordsStored> T>
 void Fields(V& v, T& x) {
   v.Required("up_to", x.up_to);
 }
+
+constexpr std::string_view NameOf(const HoldFile&) { return "hold"; }
+template <typename V, base::json::Of<HoldFile> T>
+void Fields(V&, T&) {}
 
 constexpr std::string_view NameOf(const ClientHello&) { return "hello"; }
 template <typename V, base::json::Of<ClientHello> T>

@@ -52,6 +52,7 @@ struct Hello {
   std::optional<base::ProcessId> process;  // main process of the run
   std::uint64_t last_seq = 0;  // every record up to here is in the journal file; later ones will be sent
   bool shortens = false;       // the keeper shortens its journal when it learns which records are stored
+  bool holds = false;          // the keeper knows HoldFile
 };
 
 struct Reply {
@@ -120,8 +121,13 @@ struct RecordsStored {
   std::uint64_t up_to = 0;
 };
 
+// The descriptor that comes with the packet, of a file in memory (held_file.h): the keeper keeps it open in
+// place of the one before, and saves the file's bytes at the end of each run. Send it only to keepers whose
+// Hello says that they hold files. kInvalidArgument: no descriptor came, or it is of no such file.
+struct HoldFile {};
+
 using Command = std::variant<SetEndReason, StopJob, RestartJob, UpdateSettings, SendSignalTo, SetClockPaused,
-                             WriteLogNote, RecordsStored>;
+                             WriteLogNote, RecordsStored, HoldFile>;
 
 struct ClientHello {
   int min_version = kProtocolVersion;

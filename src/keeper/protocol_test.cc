@@ -37,6 +37,7 @@ TEST(Protocol, CommandsComeThroughWhole) {
   EXPECT_TRUE(Through(SendSignalTo{10, true}).tree);
   EXPECT_EQ(Through(WriteLogNote{"hello\n"}).text, "hello\n");
   EXPECT_EQ(Through(RecordsStored{7}).up_to, 7u);
+  Through(HoldFile{});
 }
 
 TEST(Protocol, KeeperMessagesComeThroughWhole) {

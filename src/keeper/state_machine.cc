@@ -303,6 +303,7 @@ base::Result<Actions> RunStateMachine::Handle(const WriteLogNote& command, MonoT
 
 // This command concerns the journal's file alone.
 base::Result<Actions> RunStateMachine::Handle(const RecordsStored&, MonoTime) { return Actions{}; }
+base::Result<Actions> RunStateMachine::Handle(const HoldFile&, MonoTime) { return Actions{}; }
 
 bool RunStateMachine::HasTree() const {
   return phase_ == KeeperPhase::kRunning || phase_ == KeeperPhase::kStopping ||

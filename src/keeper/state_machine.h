@@ -116,6 +116,7 @@ class RunStateMachine {
   base::Result<Actions> Handle(const SetClockPaused& command, base::MonoTime now);
   base::Result<Actions> Handle(const WriteLogNote& command, base::MonoTime now);
   base::Result<Actions> Handle(const RecordsStored& command, base::MonoTime now);
+  base::Result<Actions> Handle(const HoldFile& command, base::MonoTime now);
   bool ClockCounts() const;
   // Acts on the time limit.
   void CheckClock(Actions& actions, base::MonoTime now);

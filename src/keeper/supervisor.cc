@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 
+#include "keeper/held_file.h"
 #include "keeper/host_limits.h"
 
 namespace gpuman::keeper {
@@ -106,7 +107,13 @@ void Supervisor::Perform(const Actions& actions) {
 }
 
 void Supervisor::Perform(const action::Launch& launch) { to_launch_ = launch.run; }
-void Supervisor::Perform(const action::Append& append) { resources_.journal.Append(append.body); }
+void Supervisor::Perform(const action::Append& append) {
+  // Before the record: who reads of the end finds the bytes.
+  if (std::holds_alternative<RunEnded>(append.body) && held_.ok())
+    if (auto saved = SaveHeld(held_.get(), resources_.job_dir); !saved)
+      resources_.log.Note("what its programs counted was not saved: " + saved.error().message);
+  resources_.journal.Append(append.body);
+}
 void Supervisor::Perform(const action::LogNote& note) { resources_.log.Note(note.text); }
 void Supervisor::Perform(const action::Leave&) { leaving_ = true; }
 
@@ -151,6 +158,7 @@ void Supervisor::StartLaunch() {
       continue;
     }
     resources_.journal.Hold();
+    RemoveSavedHeld(resources_.job_dir);
     HoldMemory();
     const ProcessLaunchRequest request{
         .spec = resources_.spec,
@@ -214,10 +222,15 @@ StartFailed Supervisor::DiedOnTheWay(pid_t pid) const {
   return {machine_.run(), "killed", 0, fmt::format("the process was {} before it executed the command", how)};
 }
 
-base::Result<> Supervisor::OnCommand(const Command& command) {
+base::Result<> Supervisor::OnCommand(const Command& command, base::Fd file) {
   if (const auto* stored = std::get_if<RecordsStored>(&command)) {
     stored_ = std::max(stored_.value_or(0), stored->up_to);
     return ShortenJournal();
+  }
+  if (std::holds_alternative<HoldFile>(command)) {
+    GPUMAN_TRY(CheckHeld(file.get()));
+    held_ = std::move(file);
+    return {};
   }
   GPUMAN_ASSIGN(auto actions, machine_.OnCommand(command, clock_.Mono()));
   // The reply tells the client when the signal did not arrive.
@@ -247,12 +260,14 @@ Hello Supervisor::State() const {
   hello.process = machine_.process();
   hello.last_seq = resources_.journal.LastSeq();
   hello.shortens = true;
+  hello.holds = true;
   return hello;
 }
 
 void Supervisor::DrainControl() {
-  resources_.control.Drain([this] { return State(); },
-                           [this](const Command& command) { return OnCommand(command); });
+  resources_.control.Drain(
+      [this] { return State(); },
+      [this](const Command& command, base::Fd file) { return OnCommand(command, std::move(file)); });
 }
 
 bool Supervisor::MainHasEnded() const {

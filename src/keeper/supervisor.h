@@ -75,7 +75,7 @@ class Supervisor {
   void PollLaunch();
   StartFailed DiedOnTheWay(pid_t pid) const;
 
-  base::Result<> OnCommand(const Command& command);
+  base::Result<> OnCommand(const Command& command, base::Fd file);
   Hello State() const;
   void DrainControl();
   bool MainHasEnded() const;
@@ -97,6 +97,7 @@ class Supervisor {
   pid_t main_ = 0;  // child that runs the command; 0: none
   std::optional<RunNumber> to_launch_;
   std::optional<std::uint64_t> stored_;  // up to here the daemon has stored the records
+  base::Fd held_;                        // of the last HoldFile
   bool leaving_ = false;
   bool turn_again_ = false;
   std::uint64_t memory_kills_ = 0;          // ends by the limit of host memory, before this run

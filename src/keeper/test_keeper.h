@@ -111,9 +111,9 @@ class KeeperTest : public ::testing::Test {
   }
 
   // Sends one command and returns the keeper's answer.
-  base::Result<> Order(Command command) {
+  base::Result<> Order(Command command, int file = -1) {
     GPUMAN_ASSIGN(auto connection, KeeperConnection::Connect(job_dir_));
-    GPUMAN_ASSIGN(const auto id, connection.Send(std::move(command)));
+    GPUMAN_ASSIGN(const auto id, connection.Send(std::move(command), file));
     for (;;) {
       pollfd poller{connection.fd(), POLLIN, 0};
       ::poll(&poller, 1, 30'000);

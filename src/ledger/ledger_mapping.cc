@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "ledger/wire/words.h"
@@ -35,7 +36,7 @@ LedgerMapping::~LedgerMapping() {
   if (ledger_ != nullptr) ::munmap(ledger_, sizeof(wire::Ledger));
 }
 
-Result<LedgerMapping> LedgerMapping::Create(std::int64_t job) {
+Result<LedgerMapping> LedgerMapping::MakeEmpty(std::int64_t job) {
   LedgerMapping page(
       Fd(::memfd_create(fmt::format("gpuman-ledger-{}", job).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING)));
   if (!page.file_.ok()) return base::FailSystem(errno, "making a ledger");
@@ -43,10 +44,21 @@ Result<LedgerMapping> LedgerMapping::Create(std::int64_t job) {
       ::fcntl(page.descriptor(), F_ADD_SEALS, kSeals) != 0)
     return base::FailSystem(errno, "giving a ledger its size");
   GPUMAN_TRY(page.Map());
+  return page;
+}
+
+Result<LedgerMapping> LedgerMapping::Create(std::int64_t job) {
+  GPUMAN_ASSIGN(LedgerMapping page, MakeEmpty(job));
   page->magic = wire::kMagic;
   page->version = wire::kVersion;
   page->job = static_cast<std::uint64_t>(job);
   return page;
+}
+
+Result<LedgerMapping> LedgerMapping::Restore(std::string_view bytes, std::int64_t job) {
+  GPUMAN_ASSIGN(LedgerMapping page, MakeEmpty(job));
+  if (bytes.size() == sizeof(wire::Ledger)) std::memcpy(page.ledger_, bytes.data(), bytes.size());
+  return Adopt(std::move(page.file_), job);
 }
 
 Result<LedgerMapping> LedgerMapping::Adopt(Fd file, std::int64_t job) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "base/fd.h"
 #include "base/result.h"
@@ -17,6 +18,8 @@ class LedgerMapping {
   // Takes a ledger that an earlier daemon made and that was found in a process of the job. kCorrupt: the file
   // is no ledger of that job.
   static base::Result<LedgerMapping> Adopt(base::Fd file, std::int64_t job);
+  // Takes the bytes of a ledger whose memory is gone. Errors as Adopt.
+  static base::Result<LedgerMapping> Restore(std::string_view bytes, std::int64_t job);
   LedgerMapping(LedgerMapping&& other) noexcept;
   LedgerMapping& operator=(LedgerMapping&& other) noexcept;
   ~LedgerMapping();
@@ -30,6 +33,7 @@ class LedgerMapping {
 
  private:
   explicit LedgerMapping(base::Fd file) : file_(std::move(file)) {}
+  static base::Result<LedgerMapping> MakeEmpty(std::int64_t job);
   base::Result<> Map();
 
   base::Fd file_;

@@ -136,6 +136,19 @@ Result<> Ledgers::Adopt(JobId job, Fd file, std::span<const GpuLimit> limits,
   return {};
 }
 
+Result<> Ledgers::Restore(JobId job, std::string_view bytes, std::span<const GpuLimit> limits,
+                          const EvictionSettings& eviction) {
+  GPUMAN_TRY(Add(job, LedgerMapping::Restore(bytes, job.value), limits, eviction));
+  TakeOver(jobs_.at(job));
+  return {};
+}
+
+Result<Fd> Ledgers::FileOf(JobId job) const {
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return Fail(ErrorCode::kNotFound, fmt::format("job {} has no ledger", job.value));
+  return found->second.page.Open();
+}
+
 Result<> Ledgers::SetLimits(JobId job, std::span<const GpuLimit> limits) {
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return Fail(ErrorCode::kNotFound, fmt::format("job {} has no ledger", job.value));

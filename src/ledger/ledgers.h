@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -180,6 +181,11 @@ class Ledgers {
   // names them: the caller checks whether such a process is the job's before it does anything to the process.
   base::Result<> Adopt(base::JobId job, base::Fd file, std::span<const GpuLimit> limits,
                        const EvictionSettings& eviction = {});
+  // The same from the bytes of a ledger whose processes have all ended.
+  base::Result<> Restore(base::JobId job, std::string_view bytes, std::span<const GpuLimit> limits,
+                         const EvictionSettings& eviction = {});
+  // The job's ledger, opened anew; kNotFound: it has none.
+  base::Result<base::Fd> FileOf(base::JobId job) const;
   // Sets new limits for a running job. GPUs that the ledger lacks are added; GPUs not named here lose their
   // limits.
   base::Result<> SetLimits(base::JobId job, std::span<const GpuLimit> limits);

@@ -590,6 +590,28 @@ TEST(Ledgers, ANewDaemonTakesOverTheLedgerThatProcessesUse) {
   EXPECT_EQ(wire::Reserve(*mapped, 0, joined->slot, 4096), wire::Outcome::kRefused);
 }
 
+TEST(Ledgers, OneWhoseProcessesHaveEndedIsMadeAgainFromItsBytes) {
+  auto before = std::make_unique<Ledgers>();
+  ASSERT_TRUE(before->Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}));
+  auto joined = before->Join(kOwnedJob, base::SelfId());
+  const Mapped mapped(joined->owner);
+  wire::Reserve(*mapped, 0, joined->slot, 4096);
+  const auto file = before->FileOf(kOwnedJob);
+  ASSERT_TRUE(file);
+  std::string bytes(sizeof(wire::Ledger), '\0');
+  ASSERT_EQ(::pread(file->get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+  EXPECT_EQ(before->FileOf({8}).error().code, base::ErrorCode::kNotFound);
+  before.reset();
+  Ledgers ledgers;
+  EXPECT_FALSE(ledgers.Restore({8}, bytes, {})) << "it is another job's";
+  EXPECT_FALSE(ledgers.Restore(kOwnedJob, std::string_view(bytes).substr(1), {}));
+  EXPECT_FALSE(ledgers.Restore(kOwnedJob, "", {}));
+  EXPECT_FALSE(ledgers.Has(kOwnedJob));
+  ASSERT_TRUE(ledgers.Restore(kOwnedJob, bytes, std::vector{Limit(kFirst, 8192)}));
+  EXPECT_EQ(ledgers.UsageOf(kOwnedJob).at(0).used.count, 4096u);
+  EXPECT_TRUE(ledgers.Intact(kOwnedJob));
+}
+
 void Tell(wire::AtRefusal& at, std::uint64_t number, std::uint64_t sum) {
   at = {number, 100, wire::kUnknownBytes, {{1000, 200, 30, 4, 5}, 61, sum}};
 }

@@ -10,6 +10,7 @@ import getpass
 import json
 import os
 import pathlib
+import signal
 import sys
 import unittest
 
@@ -170,6 +171,36 @@ class Peak(PeakCase):
             notes = [note for note in self.job(job)["notes"] if "is enough" in note]
             self.assertEqual(notes, ["its limit was 3GiB on each GPU, and it used 304MiB at most: `--memory 384MiB` is enough "
                                      "for such a run"] if told else [])
+
+    def killed_meanwhile(self, tag, before, after="exit 0", **more):
+        """Starts a job that does the one, waits, and does the other; the daemon is killed while it waits. Returns the job, and
+        the file that lets it go on."""
+        flag = self.m.dir / f"flag-{tag}"
+        job = self.start(tag, f"{before}; echo waits; while [ ! -e {flag} ]; do sleep 0.05; done; {after}", gpus=["0"], **more)
+        until("it waits", lambda: "waits" in self.log(job), lambda: self.log(job))
+        self.m.stop_daemon(signal.SIGKILL)
+        return job, flag
+
+    def test_is_known_though_the_job_ended_while_no_daemon_was_there(self):
+        """Nothing of the job is there any more but what its keeper has saved."""
+        for seed in range(PROGRAMS):
+            program = f"{sys.executable} {PROGRAM} {seed} --steps 100 --context {self.context_bytes}"
+            job, flag = self.killed_meanwhile(f"away{seed}", program, memory=700 * MIB)
+            flag.touch()
+            journal = self.m.dir / "lib" / "jobs" / str(job) / "journal"
+            until("it has ended", lambda journal=journal: '"t":"end"' in journal.read_text())
+            self.m.start_daemon()
+            ended = self.wait(job)
+            self.assertEqual(ended["state"], "finished", self.log(job))
+            self.is_told_whole(ended, json.loads(self.log(job).splitlines()[0]))
+
+    def test_of_a_program_before_the_daemon_was_killed_counts_beside_one_after_it(self):
+        load = "exec " + self.load("100MiB", "--hold", "0s")
+        job, flag = self.killed_meanwhile("two", self.load("300MiB", "--hold", "0s"), load)
+        self.m.start_daemon()
+        flag.touch()
+        ended = self.wait(job)
+        self.assertEqual([ended["state"], ended["memory"]["peak"]], ["finished", self.context_bytes + 300 * MIB], ended["memory"])
 
     def test_while_it_runs(self):
         job = self.start("runs", "exec " + self.load("100MiB", "--hold", "1h"), gpus=["0"])

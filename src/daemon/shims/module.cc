@@ -35,6 +35,8 @@ ShimsModule::ShimsModule(Core& core) : core_(core) {
   if (const auto known = base::ReadFile(ContextCostsFile(core_.config())))
     context_costs_ = ContextCosts::Parse(*known);
   if (!core_.options().shim_library.empty()) Open();
+  // The keeper holds the job's ledger: its figures outlive the job's processes and this daemon.
+  core_.jobs().callbacks().held_file = [this](base::JobId job) { return HeldFileOf(job); };
   core_.callbacks().exact_peak = [this](base::JobId job) {
     const auto peak = channel_ ? channel_->LargestPeakOf(job) : std::nullopt;
     return peak ? std::optional(peak->bytes) : std::nullopt;
@@ -111,11 +113,19 @@ void ShimsModule::SetLedger(const jobs::Job& job) {
   eviction.patience = core_.config().suspend.patience;
   if (const auto memory = suspend::ReadHostMemory())
     eviction.host_budget = core_.config().suspend.host_memory.Of(memory->total);
-  auto set = channel_->SetJob(job.id, {*job.keeper, job.container ? job.cgroup : ""}, limits, eviction);
+  auto set = channel_->SetJob(job.id, {*job.keeper, job.container ? job.cgroup : ""}, limits, eviction,
+                              [&] { return core_.jobs().SavedHeldOf(job); });
   if (!set)
     return spdlog::warn("job {} ({}): the shim does not hold its limit: {}", job.id.value, job.tag,
                         set.error().message);
-  if (is_new) WarnOfTightLimits(job, limits);
+  if (!is_new) return;
+  if (const auto file = HeldFileOf(job.id)) core_.jobs().HoldFile(job.id, *file);
+  WarnOfTightLimits(job, limits);
+}
+
+std::optional<base::Fd> ShimsModule::HeldFileOf(base::JobId job) const {
+  auto file = channel_ ? channel_->LedgerOf(job) : base::Fail(base::ErrorCode::kNotFound, "");
+  return file ? std::optional(std::move(*file)) : std::nullopt;
 }
 
 void ShimsModule::WarnOfTightLimits(const jobs::Job& job, const std::vector<ledger::GpuLimit>& limits) {

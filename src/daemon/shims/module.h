@@ -65,6 +65,7 @@ class ShimsModule final : public Module {
   void TellOtherVersion(base::JobId job, base::ProcessId process, std::uint32_t version);
   void SetLedger(const jobs::Job& job);
   void SetLedgers();
+  std::optional<base::Fd> HeldFileOf(base::JobId job) const;
   void WarnOfTightLimits(const jobs::Job& job, const std::vector<ledger::GpuLimit>& limits);
   void LearnContext(const gpu::Gpu& gpu, base::Bytes bytes);
   std::optional<jobs::RefusedAllocation> RefusalOf(const jobs::Job& job) const;

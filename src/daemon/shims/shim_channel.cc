@@ -70,10 +70,10 @@ void ShimChannel::Wait() {
 
 base::Result<> ShimChannel::SetJob(base::JobId job, const keeper::ProcessTree& tree,
                                    std::vector<ledger::GpuLimit> limits,
-                                   const ledger::EvictionSettings& eviction) {
+                                   const ledger::EvictionSettings& eviction, const SavedLedger& saved) {
   const auto known = jobs_.find(job);
   if (known == jobs_.end()) {
-    GPUMAN_TRY(Begin(job, tree, WithContexts(limits), eviction));
+    GPUMAN_TRY(Begin(job, tree, WithContexts(limits), eviction, saved));
   } else {
     if (!limits.empty() && known->second.limits != limits)
       GPUMAN_TRY(ledgers_.SetLimits(job, WithContexts(limits)));
@@ -91,16 +91,22 @@ base::Result<> ShimChannel::SetJob(base::JobId job, const keeper::ProcessTree& t
 
 base::Result<> ShimChannel::Begin(base::JobId job, const keeper::ProcessTree& tree,
                                   const std::vector<ledger::GpuLimit>& limits,
-                                  const ledger::EvictionSettings& eviction) {
+                                  const ledger::EvictionSettings& eviction, const SavedLedger& saved) {
   // An earlier daemon can have made a ledger only for a keeper older than this daemon. For a newer keeper the
   // daemon skips the search, which is slow: it goes through all processes of the machine.
   if (tree.keeper.start_time > self_.start_time) return ledgers_.Create(job, limits, eviction);
-  std::vector<pid_t> pids;
+  std::vector<pid_t> pids{tree.keeper.pid};
   for (const auto& process : keeper::Members(tree, table_)) pids.push_back(process.id.pid);
   if (auto file = ledger::FindLedger(job, pids)) {
     auto adopted = ledgers_.Adopt(job, std::move(*file), limits, eviction);
     if (adopted) return adopted;
     spdlog::warn("job {}: {}; it gets a new one", job.value, adopted.error().message);
+  } else if (saved) {
+    if (const auto bytes = saved()) {
+      auto restored = ledgers_.Restore(job, *bytes, limits, eviction);
+      if (restored) return restored;
+      spdlog::warn("job {}: what its programs counted is lost: {}", job.value, restored.error().message);
+    }
   }
   return ledgers_.Create(job, limits, eviction);
 }

@@ -49,9 +49,14 @@ class ShimChannel {
   // found. `limits`: one for each of the job's GPUs; empty while GPUs are not known: then the earlier limits
   // hold, also those from an earlier daemon. Call again when limits change. After an error such as kExhausted
   // the processes go on without a ledger, and the guard without the ledger's figures. The first call decides
-  // whether eviction is possible.
+  // whether eviction is possible. `saved`: gives the bytes of the ledger as they were when the job's run
+  // ended; asked where an earlier daemon may have made one that no process has any more.
+  using SavedLedger = std::function<base::Result<std::string>()>;
   base::Result<> SetJob(base::JobId job, const keeper::ProcessTree& tree,
-                        std::vector<ledger::GpuLimit> limits, const ledger::EvictionSettings& eviction);
+                        std::vector<ledger::GpuLimit> limits, const ledger::EvictionSettings& eviction,
+                        const SavedLedger& saved = {});
+  // The job's ledger, opened anew, for its keeper to hold; kNotFound: it has none.
+  base::Result<base::Fd> LedgerOf(base::JobId job) const { return ledgers_.FileOf(job); }
   // RemoveJob: the job has ended. ReleaseJob: the job goes on without limits.
   void RemoveJob(base::JobId job);
   void ReleaseJob(base::JobId job);
@@ -143,7 +148,8 @@ class ShimChannel {
       : socket_(std::move(socket)), table_(table), ready_(loop) {}
   void Wait();
   base::Result<> Begin(base::JobId job, const keeper::ProcessTree& tree,
-                       const std::vector<ledger::GpuLimit>& limits, const ledger::EvictionSettings& eviction);
+                       const std::vector<ledger::GpuLimit>& limits, const ledger::EvictionSettings& eviction,
+                       const SavedLedger& saved);
   void SetContext(const std::string& uuid, base::Bytes bytes);
   std::vector<ledger::GpuLimit> WithContexts(std::vector<ledger::GpuLimit> limits) const;
 
