@@ -4,11 +4,13 @@
 //
 // The driver's figure and the ledger's figure are never of the same moment, and a program allocates and frees
 // in between: a single difference may be too large (the program freed memory meanwhile, and would be refused
-// memory that it may have) or too small. Contexts and code change slowly, so for a process that counts, the
-// median of its last differences is used. While memory of a process moves, the two figures differ by the
-// bytes that have moved so far, so the earlier samples stay in use. They also stay in use where memory left
-// or came back between two samples: the driver's figure may be older than the move, and the ledger's newer.
-// Pure; not thread-safe.
+// memory that it may have) or too small (it allocated memory meanwhile). Contexts and code change slowly, so
+// for a process that counts, the median of its last differences is used. A program that allocates again and
+// again makes all of them too small, and would pass its limit: so the estimate is not less than what two
+// samples in a row showed whose count was that of the sample before, as that of a process is which waits in
+// its first allocation. While memory of a process moves, the two figures differ by the bytes that have moved
+// so far, so the earlier samples stay in use. They also stay in use where memory left or came back between
+// two samples: the driver's figure may be older than the move, and the ledger's newer. Pure; not thread-safe.
 #pragma once
 
 #include <deque>
@@ -48,10 +50,14 @@ class UncountedMemoryEstimator {
   static constexpr std::size_t kSamples = 5, kLasts = 3;
   struct Process {
     std::deque<std::int64_t> differences;
+    std::deque<std::int64_t> quiet;      // the last two differences whose count was that of the sample before
+    unsigned since_quiet = 0;            // samples
+    std::optional<base::Bytes> counted;  // of the last sample
     std::optional<std::uint64_t> orders;  // of the last sample
     bool steady = false;                  // no memory moved between the samples
   };
   static void Add(Process& process, const ProcessSample& sample);
+  static std::int64_t EstimateOf(const Process& process);
 
   std::map<base::ProcessId, Process> processes_;
   std::optional<base::Bytes> context_;

@@ -32,6 +32,26 @@ TEST(UncountedMemoryEstimator, OneSampleInTheMiddleOfAnAllocationChangesNothing)
   EXPECT_EQ(uncounted.Observe({Of(1, 1118, 100)}), MiB(518)) << "freed since the driver was asked";
 }
 
+TEST(UncountedMemoryEstimator, OfAProgramThatAllocatesAllTheTimeIsNotLessThanBefore) {
+  UncountedMemoryEstimator uncounted;
+  uncounted.Observe({Of(1, 200, 0)});  // its context is only half made
+  for (int i = 0; i < 3; ++i) uncounted.Observe({Of(1, 518, 0)});
+  for (std::uint64_t counted = 100; counted < 3000; counted += 100)
+    EXPECT_EQ(uncounted.Observe({Of(1, 518 + counted - 8, counted)}), MiB(518))
+        << "8 MiB came after the driver's figure";
+  for (int i = 0; i < 3; ++i) uncounted.Observe({Of(1, 3420, 2900)});
+  EXPECT_EQ(uncounted.Observe({Of(1, 3520, 3000)}), MiB(520)) << "its code";
+}
+
+TEST(UncountedMemoryEstimator, OfAProgramThatNeverRestsIsWhatWasSeenLast) {
+  UncountedMemoryEstimator uncounted;
+  for (int i = 0; i < 6; ++i) uncounted.Observe({Of(1, 618, 100)});
+  base::Bytes last;
+  for (std::uint64_t i = 0; i < 60; ++i)
+    last = uncounted.Observe({Of(1, 400 + 100 * (i % 7), 100 * (i % 7))});
+  EXPECT_EQ(last, MiB(400)) << "a context of it is gone, and it has allocated and freed since";
+}
+
 TEST(UncountedMemoryEstimator, LastsWhereThreeSamplesShowIt) {
   UncountedMemoryEstimator uncounted;
   uncounted.Observe({Of(1, 1118, 100)});

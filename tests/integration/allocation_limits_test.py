@@ -32,6 +32,16 @@ class FirstJobTest(DaemonTest):
         self.assertIn('"event":"oom"', self.log("first"))
 
 
+class FirstJobThatAllocatesOnAndOnTest(DaemonTest):
+    memory = "4GiB"
+
+    def test_the_first_job_on_a_machine_has_its_limit_to_the_byte(self):
+        """The driver's figure is older than the ledger's while a program allocates."""
+        self.start("first", self.load("1GiB", "--step", "2MiB", "--json"), memory="512MiB")
+        self.assertEqual(self.wait("first")["state"], "failed")
+        self.assertEqual(self.job("first")["memory"]["peak"], 512 * MIB)
+
+
 class AllocationLimitsTest(DaemonTest):
     gpus, memory = 2, "4GiB"
     config = """

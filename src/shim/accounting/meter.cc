@@ -311,11 +311,10 @@ std::uint64_t ContextBytes(AccountingState& state, int ordinal) {
   return RoundUp(wire::Load(state.ledger->gpu[device->gpu].context_bytes), wire::kUnit);
 }
 
-// The daemon takes the median of its last figures, and may have read some while the context was only half
-// made.
+// The daemon may have read its last figures while the context was only half made.
 void AwaitUncounted(AccountingState& state, int ordinal) {
   constexpr unsigned kSamples = 3;
-  constexpr std::uint64_t kPatience = 1'000'000'000;
+  constexpr std::uint64_t kPatience = 5'000'000'000, kPatienceWithoutSamples = 1'000'000'000;
   constexpr timespec kPause{0, 1'000'000};
   const int index = LedgerGpuOf(state, ordinal);
   if (index < 0) return;
@@ -324,9 +323,9 @@ void AwaitUncounted(AccountingState& state, int ordinal) {
   const NoCancellation whole;
   const std::uint64_t made = NowNs();
   std::uint64_t last = made;
-  for (unsigned seen = 0; seen < kSamples && NowNs() - made < kPatience;) {
+  for (unsigned seen = 0; seen < kSamples;) {
     const std::uint64_t sampled = wire::Load(gpu.sampled_at);
-    if (sampled == 0) return;
+    if (NowNs() - made >= (sampled > made ? kPatience : kPatienceWithoutSamples)) return;
     if (sampled > last) {
       last = sampled;
       ++seen;
