@@ -2,7 +2,7 @@
 """Shares of a GPU's time, asked against had, through a daemon of its own.
 
 Usage: compute.py [--gpu N] [--seconds 10] [--pairs train,graphs:10,30,50,70,90 ...] [--three 20,30,50] [--quantum T]
-                  [--first server,train ...] [--bursts train] [--mps server,train:30,70 ...] [--peers DIR] [--sim] [--json FILE]
+                  [--first server,train ...] [--held server,train ...] [--bursts train] [--mps server,train:30,70 ...] [--peers DIR] [--sim] [--json FILE]
                   [--log DIR]
 
 Each program (compute_worker.py) first works alone, without a share; its speed is all of the time. Then two or three work
@@ -10,6 +10,8 @@ together with shares of which none may be exceeded, and without shares at all, f
 against its speed alone. Bars: had within 3 points of asked over --seconds; the sum at least 97 % of what was asked. --first:
 the first of two (or three: tensor,train,train1 needs two GPUs) works with --latency, and without it: the times of its units against those alone (bar: the 99th percentile at
 most 1.25 times), and what the other has of the time that the first leaves (bar: 75 %).
+--held: the second is suspended, resumed and killed while the first works with --latency and its work stands on the GPU now and
+then: how long each takes, and that both go on.
 --bursts: four notebooks with --latency beside this one, and without; the times of their cells against those alone (bar: 1.5).
 --mps: the same pairs as clients of MPS with these parts of the threads. --peers DIR: `--first server,train` and a pair of shares
 of 30 and 70 under XSched (DIR/xsched) and the pair under HAMi-core (DIR/hami/libvgpu.so).
@@ -156,6 +158,39 @@ class Session(Programs):
             self.results.append({"first": first, "other": other, "latency": latency, "p99_ratio": ratio, "other_had": had})
         self.m.run("update", first, "--no-latency")
 
+    def held(self, kinds):
+        first, other = kinds[:2]
+        self.check(self.m.run("update", first, "--latency"))
+        for kind in kinds:
+            (self.dir / f"{kind}.run").touch()
+        time.sleep(2)
+
+        def goes_on(kind):
+            log = self.dir / f"{kind}.log"
+            before, end = log.stat().st_size, time.monotonic() + 20
+            while log.stat().st_size <= before and time.monotonic() < end:
+                time.sleep(0.02)
+            return log.stat().st_size > before
+
+        parts = []
+        for _ in range(5):
+            for order in ("suspend", "resume"):
+                begin = time.monotonic()
+                done = self.m.run(order, other)
+                took = time.monotonic() - begin
+                well = done.returncode == 0 and goes_on(first) and (order == "suspend" or goes_on(other))
+                self.missed += not well
+                parts.append(f"{order} {took:.2f} s{'' if well else ' FAILED: ' + done.stderr.strip()[-300:]}")
+        os.kill(self.m.api("GET", f"/v1/jobs/{other}")["pid"], signal.SIGKILL)
+        end = time.monotonic() + 30
+        while not (job := self.m.api("GET", f"/v1/jobs/{other}"))["ended_at"] and time.monotonic() < end:
+            time.sleep(0.05)
+        well = job["ended_at"] is not None and goes_on(first)
+        self.missed += not well
+        self.rows.append(f"{other} beside {first} --latency: {', '.join(parts)}; killed: {job['state']}, {first} "
+                         f"{'goes on' if well else 'STANDS'}")
+        (self.dir / f"{first}.run").unlink()
+
     def bursts(self, other):
         """Each burst of a notebook, against the time that one takes alone."""
         notebooks = [kind for kind in self.kinds if kind.startswith("notebook")]
@@ -299,6 +334,8 @@ def measure(session, o):
         session.first(text.split(","))
     if o.bursts:
         session.bursts(o.bursts)
+    for text in o.held:
+        session.held(text.split(","))
     (session.dir / "end").touch()
     for kind in session.kinds if o.mps or o.peers else ():
         session.m.run("wait", kind)
@@ -327,6 +364,7 @@ def main():
     parser.add_argument("--three", nargs="*", default=["train,graphs,tiny:20,30,50"])
     parser.add_argument("--none", nargs="*", default=["train,graphs"])
     parser.add_argument("--first", nargs="*", default=["server,train"])
+    parser.add_argument("--held", nargs="*", default=[])
     parser.add_argument("--bursts", help="the program beside which four notebooks work")
     parser.add_argument("--mps", nargs="*", default=[])
     parser.add_argument("--peers", type=pathlib.Path, help="where XSched and HAMi-core are")
@@ -338,7 +376,7 @@ def main():
     o = parser.parse_args()
     config = "[share]\n" + (f'compute_quantum = "{o.quantum}"\n' if o.quantum else "")
     config += '[log]\nlevel = "debug"\n' if o.log else ""
-    wanted = [text.partition(":")[0].split(",") for text in o.pairs + o.three + o.none + o.first + o.mps]
+    wanted = [text.partition(":")[0].split(",") for text in o.pairs + o.three + o.none + o.first + o.held + o.mps]
     wanted += [[o.bursts, *(f"notebook{i}" for i in range(4))]] if o.bursts else []
     wanted += [["server", "train", "graphs"]] if o.peers else []
     kinds = sorted({kind for names in wanted for kind in names})

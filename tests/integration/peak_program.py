@@ -68,17 +68,20 @@ class Shared:
         fcntl.lockf(self.file, fcntl.LOCK_EX, 1, 1 + number)
 
     def alive(self, number):
-        """The bytes of all processes that live, of which the caller is one; with those of the killed ones."""
+        """The bytes of all processes that live, of which the caller is one; with those of the killed ones, and what a killed
+        one was about to take."""
         bytes_ = with_killed = self.word[3 + number]
         for other in set(range(self.processes)) - {number}:
+            has, killed = self.word[3 + other], self.word[3 + self.processes + other]
+            at_most = max(has, self.own[2 * other + 1]) if killed else has
             try:
                 fcntl.lockf(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 1 + other)
             except OSError:
-                bytes_ += self.word[3 + other]
-                with_killed += self.word[3 + other]
+                bytes_ += has
+                with_killed += at_most
             else:
                 fcntl.lockf(self.file, fcntl.LOCK_UN, 1, 1 + other)
-                with_killed += self.word[3 + other] if self.word[3 + self.processes + other] else 0
+                with_killed += at_most if killed else 0
         return bytes_, with_killed
 
     def kill(self, pid, number):
@@ -157,8 +160,8 @@ def work(options, shared, number, seed):
 def pool(options):
     """Returns the most that the process had, and what the calls asked for that did not get it."""
     cuda, draw = ctypes.CDLL("libcuda.so.1"), random.Random(options.seed)
-    device, context, its, high, held = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p(), u64(), []
-    refused = []
+    device, context, its, now, held = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p(), u64(), []
+    refused, most = [], 0
     failed = (cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(device), 0) or
               cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) or cuda.cuCtxSetCurrent(context) or
               cuda.cuDeviceGetMemPool(ctypes.byref(its), device))
@@ -172,8 +175,10 @@ def pool(options):
                 held.append(address)
             elif status == OUT_OF_MEMORY:
                 refused.append(size)
-    failed = failed or cuda.cuMemPoolGetAttribute(its, 6, ctypes.byref(high))  # RESERVED_MEM_HIGH
-    return 0 if failed else options.context + high.value, refused
+            # RESERVED_MEM_CURRENT. Not RESERVED_MEM_HIGH: a real driver fills the device before it says that a call failed.
+            failed = failed or cuda.cuMemPoolGetAttribute(its, 5, ctypes.byref(now))
+            most = max(most, now.value)
+    return 0 if failed else options.context + most, refused
 
 
 def main():
