@@ -8,7 +8,7 @@
 #include "base/boot.h"
 #include "jobs/clock_answer.h"
 #include "jobs/job_manager.h"
-#include "keeper/held_file.h"
+#include "keeper/client.h"
 #include "keeper/process_tree.h"
 
 namespace gpuman::jobs {

@@ -16,6 +16,7 @@
 
 #include "base/file.h"
 #include "base/process_spawner.h"
+#include "keeper/held_file.h"
 #include "keeper/job_dir.h"
 
 namespace gpuman::keeper {
@@ -142,6 +143,10 @@ base::Result<KeeperSpawnOutcome> SpawnKeeper(const KeeperSpawnOptions& options) 
   if (!outcome && outcome.error().code != ErrorCode::kCorrupt)
     return Fail(std::move(outcome.error()).In("starting the keeper"));
   return outcome;
+}
+
+base::Result<std::string> ReadSavedHeld(const std::filesystem::path& job_dir) {
+  return base::ReadFile(job_dir / kHeldFile, kMaxHeld);
 }
 
 bool KeeperLives(const std::filesystem::path& job_dir) { return LockHeld(job_dir); }

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 
 #include "base/fd.h"
 #include "base/result.h"
@@ -48,6 +49,10 @@ inline constexpr int kExitDamaged = 12;  // stderr says what
 // keepers had left is ended. Thread-safe; for a worker thread. The caller must not reap children it did not
 // start (waitpid(-1)).
 base::Result<KeeperSpawnOutcome> SpawnKeeper(const KeeperSpawnOptions& options);
+
+// The bytes of the file that the job's keeper held (HoldFile), as they were at the end of its last run.
+// kNotFound: the run goes on, or the keeper held none.
+base::Result<std::string> ReadSavedHeld(const std::filesystem::path& job_dir);
 
 // True while a keeper (or its child on the way to execve) holds the job's lock.
 bool KeeperLives(const std::filesystem::path& job_dir);

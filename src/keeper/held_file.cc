@@ -65,8 +65,4 @@ base::Result<> SaveHeld(int file, const std::filesystem::path& job_dir) {
 
 void RemoveSavedHeld(const std::filesystem::path& job_dir) { ::unlink((job_dir / kHeldFile).c_str()); }
 
-base::Result<std::string> ReadSavedHeld(const std::filesystem::path& job_dir) {
-  return base::ReadFile((job_dir / kHeldFile).string(), kMaxHeld);
-}
-
 }  // namespace gpuman::keeper

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <string>
 
 #include "base/fd.h"
 #include "base/result.h"
@@ -22,8 +21,5 @@ base::Result<> SaveHeld(int file, const std::filesystem::path& job_dir);
 
 // The next run begins.
 void RemoveSavedHeld(const std::filesystem::path& job_dir);
-
-// For a daemon that finds the job's run over. kNotFound: no bytes were saved.
-base::Result<std::string> ReadSavedHeld(const std::filesystem::path& job_dir);
 
 }  // namespace gpuman::keeper

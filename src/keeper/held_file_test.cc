@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/test_temp_dir.h"
+#include "keeper/client.h"
 
 namespace gpuman::keeper {
 namespace {
