@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 #include <utility>
 
 namespace gpuman::energy {
@@ -82,6 +83,7 @@ double Account::PresentWatts() const {
 }
 
 void Account::Reckon(base::MonoTime now) {
+  SplitUnsplit();
   if (!base_ || !last_ || now <= base_->at || now - last_at_ > kOldest) return;
   Pass(now);
   const Millijoules since = EnergyOf(std::min(PresentWatts(), kMaxWatts), now - last_at_);
@@ -93,8 +95,22 @@ void Account::Settle(Millijoules counter, base::MonoTime at, bool measured) {
   std::vector<Stretch> stretches;
   stretches.reserve(past_.size());
   for (const Past& past : past_) stretches.push_back({past.length, past.state.holders});
-  const EnergySplit parts = Split(used, stretches, rest_.watts().value_or(0),
-                                  [this](const Holder& holder) { return powers_.Of(holder); });
+  const EnergySplit parts = SplitOf(used, stretches);
+  if (measured && IsUnsure(stretches))
+    SetAside(used, stretches, at);
+  else
+    Add(used, parts);
+  if (measured) Learn(used, parts, stretches, at);
+  if (unsplit_ && (!IsUnsure(unsplit_->stretches) || at - unsplit_->since > kLongestUnsure)) SplitUnsplit();
+  BeginAnew(counter, at);
+}
+
+EnergySplit Account::SplitOf(Millijoules used, const std::vector<Stretch>& stretches) const {
+  return Split(used, stretches, rest_.watts().value_or(0),
+               [this](const Holder& holder) { return powers_.Of(holder); });
+}
+
+void Account::Add(Millijoules used, const EnergySplit& parts) {
   counted_ += used;
   idle_ += parts.idle;
   for (const auto& [job, part] : parts.of) {
@@ -103,8 +119,44 @@ void Account::Settle(Millijoules counter, base::MonoTime at, bool measured) {
     else
       jobs_[job].used += part;
   }
-  if (measured) Learn(used, parts, stretches, at);
-  BeginAnew(counter, at);
+}
+
+// A single job has used all of it, whatever it draws.
+bool Account::IsUnsure(const std::vector<Stretch>& stretches) const {
+  std::set<base::JobId> jobs;
+  bool all_known = true;
+  for (const Stretch& stretch : stretches)
+    for (const Holder& holder : stretch.holders) {
+      jobs.insert(holder.job);
+      all_known = all_known && powers_.HasSeenAlone(holder);
+    }
+  return jobs.size() > 1 && !all_known;
+}
+
+void Account::SetAside(Millijoules used, const std::vector<Stretch>& stretches, base::MonoTime at) {
+  if (!unsplit_) unsplit_ = Unsplit{0, {}, at};
+  unsplit_->used += used;
+  for (const Stretch& stretch : stretches) {
+    const auto known = std::ranges::find(unsplit_->stretches, stretch.holders, &Stretch::holders);
+    if (known == unsplit_->stretches.end())
+      unsplit_->stretches.push_back(stretch);
+    else
+      known->length += stretch.length;
+  }
+}
+
+// Where the powers of some are known and of others not, what all of them used tells those of the others.
+void Account::SplitUnsplit() {
+  if (!unsplit_) return;
+  const Unsplit whole = std::move(*std::exchange(unsplit_, std::nullopt));
+  const bool any_known = std::ranges::any_of(whole.stretches, [this](const Stretch& stretch) {
+    return std::ranges::any_of(stretch.holders, [this](const Holder& holder) {
+      return !holder.moves && powers_.HasSeenAlone(holder);
+    });
+  });
+  if (IsUnsure(whole.stretches) && any_known && rest_.watts())
+    powers_.Adjust(whole.stretches, whole.used - SplitOf(whole.used, whole.stretches).idle);
+  Add(whole.used, SplitOf(whole.used, whole.stretches));
 }
 
 // A time in which nothing changed, and not soon before it either, tells most.
@@ -125,6 +177,7 @@ void Account::Begin(base::JobId job, bool seen) {
 }
 
 void Account::Forget(base::JobId job) {
+  SplitUnsplit();
   powers_.Forget(job);
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return;
@@ -140,6 +193,11 @@ std::optional<Millijoules> Account::Of(base::JobId job) const {
 
 std::optional<GpuEnergyRecord> Account::ToRecord(const std::string& boot) const {
   if (!base_) return std::nullopt;
+  if (unsplit_) {
+    Account now = *this;
+    now.SplitUnsplit();
+    return now.ToRecord(boot);
+  }
   GpuEnergyRecord record;
   record.boot = boot;
   record.counter = base_->counter;
@@ -162,6 +220,7 @@ std::optional<GpuEnergyRecord> Account::ToRecord(const std::string& boot) const 
 void Account::Restore(const GpuEnergyRecord& record, const std::string& boot,
                       const std::set<base::JobId>& runs) {
   rest_ = RestPower(record.rest_watts);
+  unsplit_.reset();
   counted_ = record.counted;
   idle_ = record.idle;
   others_ = record.others;

@@ -4,7 +4,9 @@
 // The counter is behind: a real GPU moves it on every 20 to 100 ms. So a reading counts as of the moment at
 // which its value was first seen, and a time around a hand-over is split as one, from the last reading before
 // it until kLag after it: in proportion to the time that each had in it and the power that each draws alone,
-// which is known from readings farther away from hand-overs (job_power_estimator.h).
+// which is known from readings farther away from hand-overs (job_power_estimator.h). Of jobs that have just
+// begun it is not known: what was used then is set aside until it is, for kLongestUnsure at most, and is in
+// no sum yet.
 //
 // Not thread-safe.
 #pragma once
@@ -26,13 +28,16 @@ namespace gpuman::energy {
 // How long after a hand-over a reading may still contain what was used before it.
 inline constexpr std::chrono::milliseconds kLag{200};
 
+// How long energy waits for the powers of those that used it.
+inline constexpr std::chrono::seconds kLongestUnsure{15};
+
 class Account {
  public:
   // Who has the GPU from now on. `vacant`: there is no process on it at all, so its rest power can be seen.
   void SetHolders(Holders holders, bool vacant, base::MonoTime now);
   // The counter's value at that time. Readings come in the order of their times; an older one is ignored.
   void Read(Millijoules counter, base::MonoTime at);
-  // Splits what was used until now, by an estimate of what the next reading will say: a run ends, and its
+  // Splits all that was used until now, by an estimate of what the next reading will say: a run ends, and its
   // energy is told now. What the estimate is wrong by is the next reading's.
   void Reckon(base::MonoTime now);
 
@@ -77,20 +82,33 @@ class Account {
     Time length{};
   };
 
+  // Used by holders of which not each has been seen alone.
+  struct Unsplit {
+    Millijoules used = 0;
+    std::vector<Stretch> stretches;  // each state of the GPU once
+    base::MonoTime since{};
+  };
+
   void Pass(base::MonoTime now);
   double PresentWatts() const;
   void Settle(Millijoules counter, base::MonoTime at, bool measured);
   void Learn(Millijoules used, const EnergySplit& parts, const std::vector<Stretch>& stretches,
              base::MonoTime at);
+  bool IsUnsure(const std::vector<Stretch>& stretches) const;
+  void SetAside(Millijoules used, const std::vector<Stretch>& stretches, base::MonoTime at);
+  void SplitUnsplit();
+  EnergySplit SplitOf(Millijoules used, const std::vector<Stretch>& stretches) const;
+  void Add(Millijoules used, const EnergySplit& parts);
   void BeginAnew(Millijoules counter, base::MonoTime at);
 
   RestPower rest_;
   JobPowerEstimator powers_;
   State state_;
-  base::MonoTime changed_{};         // when state_ began
-  base::MonoTime passed_{};          // up to which time `past_` goes
-  std::vector<Past> past_;           // each state once: their order does not matter
-  std::optional<Base> base_;         // up to where all is split
+  base::MonoTime changed_{};  // when state_ began
+  base::MonoTime passed_{};   // up to which time `past_` goes
+  std::vector<Past> past_;    // each state once: their order does not matter
+  std::optional<Base> base_;  // up to where all is split, or in unsplit_
+  std::optional<Unsplit> unsplit_;
   std::optional<Millijoules> last_;  // the last value that was read
   base::MonoTime last_at_{};
   double watts_ = 0;  // of the last time that was measured

@@ -90,6 +90,39 @@ TEST(Account, OfTurnsThatAreTooShortToSeeIsSplitByWhatEachDrawsAlone) {
   EXPECT_NEAR(gpu.Of(kSecond), 0.2 * 8'000, 0.05 * 0.2 * 8'000);
 }
 
+TEST(Account, OfJobsThatBeginAtOnceIsSplitOnceEachWasSeenAlone) {
+  Gpu gpu = Learnt();
+  gpu.Has({{kFirst, 1}, {kSecond, 1}}, 75 + 300);  // 550 and 50 W, half of the time each
+  gpu.Run(1'000);
+  EXPECT_LT(gpu.Of(kFirst) + gpu.Of(kSecond), 60) << "nobody knows whose it is";
+  gpu.Has({{kFirst}}, 75 + 550);
+  gpu.Run(4'000);
+  gpu.Has({{kSecond}}, 75 + 50);
+  gpu.Run(4'000);
+  gpu.account.Reckon(At(gpu.now));
+  EXPECT_NEAR(gpu.Of(kFirst), 0.5 * 550 + 4 * 550, 30);
+  EXPECT_NEAR(gpu.Of(kSecond), 0.5 * 50 + 4 * 50, 15);
+}
+
+TEST(Account, OfJobsThatAreNeverSeenAloneIsSplitAllTheSame) {
+  Gpu gpu = Learnt();
+  gpu.Has({{kFirst, 1.5}, {kSecond, 0.5}}, 75 + 400);
+  gpu.Run(40'000);
+  EXPECT_GT(gpu.Of(kFirst) + gpu.Of(kSecond), 400 * 24) << "not more than 15 s wait";
+  gpu.account.Reckon(At(gpu.now));
+  EXPECT_NEAR(gpu.Of(kFirst) + gpu.Of(kSecond), 16'000, 100);
+  EXPECT_NEAR(gpu.Of(kFirst), 0.75 * 16'000, 2'000) << "by their work: what each draws is not known";
+}
+
+TEST(Account, WhatWaitsForItsSplitIsInTheRecord) {
+  Gpu gpu = Learnt();
+  gpu.Has({{kFirst}, {kSecond}}, 475);
+  gpu.Run(5'000);
+  const auto record = gpu.account.ToRecord("boot");
+  EXPECT_NEAR(static_cast<double>(record->jobs.at("1") + record->jobs.at("2")) / 1000, 2'000, 60);
+  EXPECT_LT(gpu.Of(kFirst), 30);
+}
+
 TEST(Account, TellsOfARunAtItsEndAndTakesWhatItReckonedFromTheNextReading) {
   Gpu gpu = Learnt();
   gpu.Has({{kFirst}}, 475);
@@ -207,6 +240,7 @@ RC_GTEST_PROP(Account, SumsAreAlwaysWhatTheCounterSays, ()) {
     now += 5'000;
     account.Read(counter, At(now));
   }
+  account.Reckon(At(now));
   RC_ASSERT(account.counted() == counter - first);
   const auto record = account.ToRecord("b");
   Millijoules sum = record->idle + record->others + record->ended;

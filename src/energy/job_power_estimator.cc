@@ -53,6 +53,12 @@ void JobPowerEstimator::Adjust(const std::vector<Stretch>& stretches, Millijoule
   }
 }
 
+bool JobPowerEstimator::HasSeenAlone(const Holder& holder) const {
+  constexpr double kEnough = 0.2;  // seconds
+  const auto seen = works_.find(holder.job);
+  return holder.moves || (seen != works_.end() && seen->second.own >= kEnough);
+}
+
 double JobPowerEstimator::Of(const Holder& holder) const {
   if (holder.moves) return moves_ ? moves_->watts : kMovingWatts;
   if (const auto seen = works_.find(holder.job); seen != works_.end()) return seen->second.watts;

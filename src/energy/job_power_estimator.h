@@ -20,6 +20,8 @@ class JobPowerEstimator {
   bool Knows(const Holder& holder) const {
     return holder.moves ? moves_.has_value() : works_.contains(holder.job);
   }
+  // Whether it had the GPU for itself long enough to be told from others. Copies are as good as known.
+  bool HasSeenAlone(const Holder& holder) const;
   // Of a job that was never seen alone, the mean of those that were: then only time and weights count.
   double Of(const Holder& holder) const;
 
