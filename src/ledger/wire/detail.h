@@ -68,10 +68,10 @@ inline const GpuPeakAndRefusals* DetailOf(const Ledger& ledger, unsigned gpu) {
 
 // Writes `told`, of which the parts are `sum`.
 inline void Write(Composition& to, const Composition& told) {
-  Store(to.sum, 0);
-  for (unsigned kind = 0; kind < kMemoryKinds; ++kind) Store(to.of_kind[kind], told.of_kind[kind]);
-  Store(to.others, told.others);
-  Store(to.sum, told.sum);
+  StoreRelease(to.sum, 0);
+  for (unsigned kind = 0; kind < kMemoryKinds; ++kind) StoreRelease(to.of_kind[kind], told.of_kind[kind]);
+  StoreRelease(to.others, told.others);
+  StoreRelease(to.sum, told.sum);
 }
 
 // Reads into `told`. Returns false where nothing was told, or the parts are not the sum.

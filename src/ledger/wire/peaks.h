@@ -91,13 +91,13 @@ inline ProcessPeak* ClaimPeak(Ledger& ledger, unsigned slot, unsigned gpu, const
 inline void WritePeak(ProcessPeak& peak, const std::uint64_t (&bytes_of_kind)[kMemoryKinds]) {
   PeakParts& parts = peak.parts[Load(peak.parts[0].sum) <= Load(peak.parts[1].sum) ? 0 : 1];
   std::uint32_t sum = 0;
-  Store(parts.sum, 0);
+  StoreRelease(parts.sum, 0);
   for (unsigned kind = 0; kind < kMemoryKinds; ++kind) {
     const auto units = static_cast<std::uint32_t>(UnitsOf(bytes_of_kind[kind]));
-    Store(parts.of_kind[kind], units);
+    StoreRelease(parts.of_kind[kind], units);
     sum += units;
   }
-  Store(parts.sum, sum);
+  StoreRelease(parts.sum, sum);
 }
 
 // Reads the parts that have the larger sum. Returns false where nothing was told.

@@ -16,6 +16,15 @@ inline void Store(std::uint32_t& word, std::uint32_t value) {
   __atomic_store_n(&word, value, __ATOMIC_SEQ_CST);
 }
 
+// For words that tell people something, which nothing is decided by: who reads this word sees what the same
+// thread wrote before it, without the fence that Store costs.
+inline void StoreRelease(std::uint64_t& word, std::uint64_t value) {
+  __atomic_store_n(&word, value, __ATOMIC_RELEASE);
+}
+inline void StoreRelease(std::uint32_t& word, std::uint32_t value) {
+  __atomic_store_n(&word, value, __ATOMIC_RELEASE);
+}
+
 // Returns how many GPUs the ledger says that it has, at most kMaxGpus.
 inline unsigned GpusOf(const Ledger& ledger) {
   const std::uint32_t gpus = Load(ledger.gpus);
