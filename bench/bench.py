@@ -7,7 +7,8 @@ Usage: bench.py [--real] [--gpus N] [--trials N] [--jumps N] [--samples FILE] [-
        bench.py shim [--real] [--rounds N] [--blocks N] [--peer NAME=LIBRARY[,SERVER]]… [--json FILE]
 (all of them when none is named)
 
-Every figure is printed with its bar; nothing is asserted. --real uses the driver of this machine instead of the
+Every figure is printed with its bar. The exit status is 1 where a figure of web misses its bar; of the others a reader
+judges. --real uses the driver of this machine instead of the
 simulated one. On the simulated driver the figures are about gpuman and the machine's processors, not about a GPU; those of
 shim are over a driver that does nothing then. Those of gangs need a processor for each rank, and say what others left of
 the machine.
@@ -40,9 +41,15 @@ MIB = 1 << 20
 ROWS = []
 
 
-def row(what, figure, bar, note=""):
-    ROWS.append((what, figure, bar, note))
-    print(f"  {what}: {figure}  (bar: {bar}) {note}", flush=True)
+def row(what, figure, bar, note="", met=None):
+    """`met`: whether the figure holds its bar; None: a reader judges."""
+    verdict = "" if met is None else "met" if met else "MISSED"
+    ROWS.append((what, figure, bar, note, verdict))
+    print(f"  {what}: {figure}  (bar: {bar}) {note} {verdict}".rstrip(), flush=True)
+
+
+def exit_status(rows):
+    return int(any(verdict == "MISSED" for *_, verdict in rows))
 
 
 def percentile(values, p):
@@ -389,9 +396,9 @@ def main():
     print(f"\n{time.strftime('%Y-%m-%d')}, {platform.node()}, {os.cpu_count()} processors, Linux {platform.release()}, "
           f"{'the real driver' if arguments.real else 'simulated driver'}")
     print("| what | figure | bar |\n|---|---|---|")
-    for what, figure, bar, note in ROWS:
-        print(f"| {what} | {figure} {note} | {bar} |")
-    return 0
+    for what, figure, bar, note, verdict in ROWS:
+        print(f"| {what} | {figure} {note} | {' '.join([bar, verdict]).rstrip()} |")
+    return exit_status(ROWS)
 
 
 if __name__ == "__main__":
