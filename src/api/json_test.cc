@@ -113,6 +113,12 @@ rc::Gen<GpuView> Gpu() {
     gpu.utilization_memory = *Maybe(gen::inRange(0, 101));
     gpu.temperature_c = *Maybe(gen::inRange(-40, 120));
     gpu.power_w = *Maybe(gen::map(gen::inRange(0, 900'000), [](int mw) { return mw / 1000.0; }));
+    gpu.power_limit_w = *Maybe(gen::map(gen::inRange(0, 900'000), [](int mw) { return mw / 1000.0; }));
+    gpu.performance_state = *Maybe(gen::inRange(0U, 16U));
+    gpu.encoder_percent = *Maybe(gen::inRange(0U, 101U));
+    gpu.decoder_percent = *Maybe(gen::inRange(0U, 101U));
+    gpu.pcie_generation = *Maybe(gen::inRange(1U, 7U));
+    gpu.pcie_lanes = *Maybe(gen::inRange(1U, 17U));
     gpu.health = {"degraded", *Texts()};
     gpu.number = *Maybe(Text());
     gpu.split = *gen::arbitrary<bool>();
@@ -120,7 +126,8 @@ rc::Gen<GpuView> Gpu() {
       gpu.mig = InstancePart{*Text(), *gen::inRange(0U, 14U), *gen::inRange(0U, 7U), *Text()};
     for (int i = *gen::inRange(0, 3); i > 0; --i)
       gpu.processes.push_back({*gen::inRange(1, 1 << 22), *Maybe(Text()), *Maybe(Text()), *Maybe(Bytes()),
-                               *Maybe(gen::inRange<std::int64_t>(1, 1000)), *Maybe(Text()), *Texts()});
+                               *Maybe(gen::inRange<std::int64_t>(1, 1000)), *Maybe(Text()), *Texts(),
+                               *gen::arbitrary<bool>(), *Maybe(gen::inRange(0U, 101U))});
     return gpu;
   });
 }
@@ -132,6 +139,8 @@ RC_GTEST_PROP(Codec, WritesTheSameTextAgainAfterReadingAStatus, ()) {
   in.gpus = *gen::resize(8, gen::container<std::vector<GpuView>>(Gpu()));
   in.jobs = *gen::resize(8, gen::container<std::vector<JobView>>(Job()));
   in.driver_error = *Maybe(Text());
+  in.driver_version = *Maybe(Text());
+  in.cuda_version = *Maybe(Text());
   const auto out = Decode<StatusView>(Encode(in));
   RC_ASSERT(out.has_value());
   RC_ASSERT(out->gpus.size() == in.gpus.size() && out->jobs.size() == in.jobs.size());

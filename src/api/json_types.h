@@ -221,6 +221,7 @@ void Fields(V& v, T& x) {
   v("tag", x.tag);
   v("gpuman", x.gpuman);
   v("command", x.command);
+  v("gpu_percent", x.gpu_percent);
 }
 
 template <typename V, base::json::Of<HealthView> T>
@@ -255,6 +256,12 @@ void Fields(V& v, T& x) {
   v("memory_clock_mhz", x.memory_clock_mhz);
   v("pcie_sent", x.pcie_sent);
   v("pcie_received", x.pcie_received);
+  v("power_limit_w", x.power_limit_w);
+  v("performance_state", x.performance_state);
+  v("encoder_percent", x.encoder_percent);
+  v("decoder_percent", x.decoder_percent);
+  v("pcie_generation", x.pcie_generation);
+  v("pcie_lanes", x.pcie_lanes);
   v("health", x.health);
   v("processes", x.processes);
   v("split", x.split);
@@ -266,6 +273,8 @@ void Fields(V& v, T& x) {
   v.Required("gpus", x.gpus);
   v.Required("jobs", x.jobs);
   v("driver_error", x.driver_error);
+  v("driver_version", x.driver_version);
+  v("cuda_version", x.cuda_version);
   v("waiting_left_out", x.waiting_left_out);
   v("ended_left_out", x.ended_left_out);
 }

@@ -172,6 +172,8 @@ struct ProcessView {
   std::optional<std::string> tag;
   std::vector<std::string> command;
   bool gpuman = false;  // a part of gpuman, which ends when it is not needed
+  // Percent of the time in which it ran something on the GPU; a detail, as those of GpuView.
+  std::optional<unsigned> gpu_percent{};
 };
 
 struct HealthView {
@@ -194,6 +196,10 @@ struct GpuView {
   std::optional<unsigned> fan_percent{};
   std::optional<unsigned> sm_clock_mhz{}, memory_clock_mhz{};
   std::optional<std::uint64_t> pcie_sent{}, pcie_received{};  // bytes a second
+  std::optional<double> power_limit_w{};                      // that the driver holds now
+  std::optional<unsigned> performance_state{};                // 0 is the fastest
+  std::optional<unsigned> encoder_percent{}, decoder_percent{};
+  std::optional<unsigned> pcie_generation{}, pcie_lanes{};  // of the link at this moment; always read
   HealthView health;
   std::vector<ProcessView> processes;  // empty for a split GPU: its instances list them
   bool split = false;                  // no program gets it as a whole
@@ -203,7 +209,9 @@ struct GpuView {
 struct StatusView {
   std::vector<GpuView> gpus;
   std::vector<JobView> jobs;
-  std::optional<std::string> driver_error;  // why no GPUs are shown
+  std::optional<std::string> driver_error;      // why no GPUs are shown
+  std::optional<std::string> driver_version{};  // "580.159.04"; null: there is no driver
+  std::optional<std::string> cuda_version{};    // the newest that the driver serves: "13.0"
   // How many waiting and ended jobs `jobs` leaves out; 0 if the request had `all`.
   std::int64_t waiting_left_out = 0, ended_left_out = 0;
 };

@@ -42,6 +42,18 @@ void ReadVideo(const NvmlCalls& calls, NvmlDevice device, Details& details) {
   details.decoder_percent = BusyPercent(calls.nvmlDeviceGetDecoderUtilization, device);
 }
 
+void ReadPower(const NvmlCalls& calls, NvmlDevice device, Details& details) {
+  unsigned milliwatts = 0;
+  auto state = abi::NVML_PSTATE_UNKNOWN;
+  details.power_limit_w.reset();
+  details.performance_state.reset();
+  if (CallNvml(calls.nvmlDeviceGetEnforcedPowerLimit, device, &milliwatts) ||
+      CallNvml(calls.nvmlDeviceGetPowerManagementLimit, device, &milliwatts))
+    details.power_limit_w = milliwatts / 1000.0;
+  if (CallNvml(calls.nvmlDeviceGetPerformanceState, device, &state) && state <= abi::NVML_PSTATE_15)
+    details.performance_state = state;
+}
+
 void ReadFan(const NvmlCalls& calls, NvmlDevice device, Details& details) {
   unsigned percent = 0;
   details.fan_percent.reset();
@@ -79,6 +91,7 @@ struct Part {
   void (*leave_out)(Details&) = nullptr;  // for values that take long
 };
 constexpr std::array<Part, DetailReader::kParts> kReadings{{
+    {&ReadPower},
     {[](const NvmlCalls& calls, NvmlDevice device, Details& details) {
       details.sm_clock_mhz = ClockOf(calls, device, abi::NVML_CLOCK_SM);
     }},

@@ -19,7 +19,7 @@ enum class DetailsWanted {
 // it. One thread at a time.
 class DetailReader {
  public:
-  static constexpr std::size_t kParts = 9;
+  static constexpr std::size_t kParts = 10;
 
   const Details& Read(const driver::Nvml& nvml, driver::NvmlDevice device, DetailsWanted wanted);
 

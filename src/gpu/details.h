@@ -2,7 +2,10 @@
 // is unknown or not supported, never zero.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
+#include <map>
 #include <optional>
 
 namespace gpuman::gpu {
@@ -16,6 +19,10 @@ struct Details {
   std::optional<std::uint64_t> corrected_volatile{}, corrected_aggregate{}, uncorrected_aggregate{};
   std::optional<std::uint64_t> correctable_remaps{};
   std::optional<unsigned> fan_percent{};
+  std::optional<double> power_limit_w{};
+  std::optional<unsigned> performance_state{};  // 0 is the fastest
+  // Percent of the time in which each process of the list ran something.
+  std::optional<std::map<pid_t, unsigned>> process_percent{};
   friend bool operator==(const Details&, const Details&) = default;
 };
 

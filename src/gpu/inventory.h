@@ -57,6 +57,7 @@ struct Inventory {
   std::vector<Link> links;     // gpus.size() squared, row by row; empty: not asked
   std::string driver_version;  // "580.159.04"; empty when there is no driver
   std::string problem;         // why GPUs are missing, as a sentence; empty: none is missing
+  std::string cuda_version{};  // the newest that the driver serves: "13.0"; empty: not known
   friend bool operator==(const Inventory&, const Inventory&) = default;
 };
 

@@ -116,6 +116,8 @@ Inventory ReadInventory(const driver::Nvml& nvml) {
   Inventory inventory;
   std::vector<driver::NvmlDevice> devices;
   inventory.driver_version = nvml.DriverVersion().value_or("");
+  if (const auto cuda = nvml.CudaVersion())
+    inventory.cuda_version = fmt::format("{}.{}", *cuda / 1000, *cuda % 1000 / 10);
   const auto count = nvml.DeviceCount();
   if (!count) {
     inventory.problem = count.error().message;
@@ -183,6 +185,7 @@ void Reader::SetNvml(std::shared_ptr<const driver::Nvml> nvml) {
   listing_.Forget();
   health_.Forget();
   details_.Forget();
+  percents_.Forget();
 }
 
 std::optional<GpuSample> Reader::Read(base::MonoTime now, ReadDepth depth, DetailsWanted details) {
@@ -224,7 +227,9 @@ std::optional<GpuSample> Reader::Read(base::MonoTime now, ReadDepth depth, Detai
     last_.details = details_.Read(*nvml_, device_, details);
     const bool somebody = last_.processes && !last_.processes->empty();
     const bool several = somebody && last_.processes->size() > 1;
-    if ((slow_reads_++ % kSlowReadsPerBusy == 0 && somebody) || several) ReadBusy();
+    const bool shown = details != DetailsWanted::kNone;
+    if ((slow_reads_++ % kSlowReadsPerBusy == 0 || several || shown) && somebody) ReadBusy(now);
+    if (shown && last_.processes) last_.details.process_percent = percents_.Of(*last_.processes);
   }
   failure_.reset();
   return last_;
@@ -261,9 +266,10 @@ bool Reader::ReadProcesses(base::MonoTime now, std::optional<std::vector<GpuProc
   return true;
 }
 
-void Reader::ReadBusy() {
+void Reader::ReadBusy(base::MonoTime now) {
   const auto told = nvml_->BusyProcesses(device_, busy_since_us_);
-  if (!told) return;
+  if (!told) return percents_.Forget();
+  percents_.Take(now, *told);
   auto& busy = last_.busy.emplace();
   for (const auto& process : *told) {
     busy.push_back(process.pid);

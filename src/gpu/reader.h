@@ -19,6 +19,7 @@
 #include "gpu/health_reader.h"
 #include "gpu/inventory.h"
 #include "gpu/process_list_schedule.h"
+#include "gpu/process_percents.h"
 
 namespace gpuman::gpu {
 
@@ -75,7 +76,7 @@ class Reader {
   bool ReadProcesses(base::MonoTime now, std::optional<std::vector<GpuProcess>>& processes,
                      driver::NvmlError& error);
   SlowReadings ReadSlow(base::MonoTime now) const;
-  void ReadBusy();
+  void ReadBusy(base::MonoTime now);
 
   std::shared_ptr<const driver::Nvml> nvml_;
   driver::NvmlDevice device_ = nullptr;  // nullptr: the driver must be asked for it
@@ -85,6 +86,7 @@ class Reader {
   unsigned slow_reads_ = 0;
   std::uint64_t last_energy_ = 0;    // that ReadEnergy returned
   std::uint64_t busy_since_us_ = 0;  // the newest of the driver's samples that has been read
+  ProcessPercents percents_;
   HealthReader health_;
   DetailReader details_;
 };

@@ -523,7 +523,7 @@ TEST_F(SimulatedSampler, ReadsDetailsOnlyWhileTheyAreWanted) {
     return s.uuid == uuids_[1] && d.sm_clock_mhz && d.memory_clock_mhz && d.encoder_percent &&
            d.decoder_percent && d.memory_temperature_c && d.pcie_sent && d.pcie_received &&
            d.corrected_volatile && d.corrected_aggregate && d.uncorrected_aggregate && d.correctable_remaps &&
-           d.fan_percent == 30;
+           d.fan_percent == 30 && d.power_limit_w == 700 && d.performance_state == 0;
   }));
   sampler.WantDetails({});
   EXPECT_TRUE(reports_.Await([this, seen = false](const GpuSample& s) mutable {

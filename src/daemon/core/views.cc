@@ -26,6 +26,13 @@ std::optional<base::Bytes> Resolve(const std::optional<base::SizeSpec>& spec,
   return least;
 }
 
+std::optional<unsigned> PercentOf(const gpu::GpuSample& sample, pid_t pid) {
+  const auto& percents = sample.details.process_percent;
+  if (!percents) return std::nullopt;
+  const auto found = percents->find(pid);
+  return found == percents->end() ? std::nullopt : std::optional(found->second);
+}
+
 }  // namespace
 
 api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const gpu::Inventory& inventory,
@@ -86,6 +93,12 @@ api::GpuView GpuViewOf(const guard::GpuStatus& status, const base::ProcessTable&
   view.memory_clock_mhz = status.sample.details.memory_clock_mhz;
   view.pcie_sent = status.sample.details.pcie_sent;
   view.pcie_received = status.sample.details.pcie_received;
+  view.power_limit_w = status.sample.details.power_limit_w;
+  view.performance_state = status.sample.details.performance_state;
+  view.encoder_percent = status.sample.details.encoder_percent;
+  view.decoder_percent = status.sample.details.decoder_percent;
+  view.pcie_generation = status.sample.health.pcie_generation;
+  view.pcie_lanes = status.sample.health.pcie_lanes;
   for (const auto& process : status.processes) {
     api::ProcessView row;
     row.pid = process.id.pid;
@@ -98,6 +111,7 @@ api::GpuView GpuViewOf(const guard::GpuStatus& status, const base::ProcessTable&
     }
     row.command = table.CommandLine(process.id.pid);
     row.gpuman = process.ours;
+    row.gpu_percent = PercentOf(status.sample, process.id.pid);
     view.processes.push_back(std::move(row));
   }
   return view;

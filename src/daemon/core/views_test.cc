@@ -79,6 +79,10 @@ TEST(GpuView, AGpuThatWasNotSampledYetIsUnknown) {
   EXPECT_EQ(view.temperature_c, std::nullopt);
   EXPECT_EQ(view.fan_percent, std::nullopt);
   EXPECT_EQ(view.pcie_sent, std::nullopt);
+  EXPECT_EQ(view.power_limit_w, std::nullopt);
+  EXPECT_EQ(view.performance_state, std::nullopt);
+  EXPECT_EQ(view.encoder_percent, std::nullopt);
+  EXPECT_EQ(view.pcie_generation, std::nullopt);
 }
 
 TEST(GpuView, HasDetailsThatWereRead) {
@@ -89,12 +93,30 @@ TEST(GpuView, HasDetailsThatWereRead) {
   status.sample.details.memory_clock_mhz = 2619;
   status.sample.details.pcie_sent = 1000;
   status.sample.details.pcie_received = 2000;
+  status.sample.details.power_limit_w = 700;
+  status.sample.details.performance_state = 0;
+  status.sample.details.encoder_percent = 5;
+  status.sample.details.decoder_percent = 6;
+  status.sample.details.process_percent = {{10, 75}, {11, 0}};
+  status.sample.health.pcie_generation = 5;
+  status.sample.health.pcie_lanes = 16;
+  status.processes = {{{10, 1}}, {{11, 1}}, {{12, 1}}};
   const auto view = View(status);
   EXPECT_EQ(view.fan_percent, 30u);
   EXPECT_EQ(view.sm_clock_mhz, 1980u);
   EXPECT_EQ(view.memory_clock_mhz, 2619u);
   EXPECT_EQ(view.pcie_sent, 1000u);
   EXPECT_EQ(view.pcie_received, 2000u);
+  EXPECT_EQ(view.power_limit_w, 700);
+  EXPECT_EQ(view.performance_state, 0u);
+  EXPECT_EQ(view.encoder_percent, 5u);
+  EXPECT_EQ(view.decoder_percent, 6u);
+  EXPECT_EQ(view.pcie_generation, 5u);
+  EXPECT_EQ(view.pcie_lanes, 16u);
+  ASSERT_EQ(view.processes.size(), 3u);
+  EXPECT_EQ(view.processes[0].gpu_percent, 75u);
+  EXPECT_EQ(view.processes[1].gpu_percent, 0u);
+  EXPECT_EQ(view.processes[2].gpu_percent, std::nullopt) << "it came after the look at them";
 }
 
 TEST(GpuView, AnInstanceSaysWhatItIsAPartOf) {

@@ -103,7 +103,10 @@ base::Result<> ShowStatus(StatusModule& module, const Call<api::NoBody, api::Sta
   core.lists().Answer(call.exchange(), "application/json", [&module, &core, call, page](const auto& then) {
     api::StatusView status;
     status.gpus = Gpus(module).gpus;
-    if (!core.inventory().problem.empty()) status.driver_error = core.inventory().problem;
+    const auto& inventory = core.inventory();
+    if (!inventory.problem.empty()) status.driver_error = inventory.problem;
+    if (!inventory.driver_version.empty()) status.driver_version = inventory.driver_version;
+    if (!inventory.cuda_version.empty()) status.cuda_version = inventory.cuda_version;
     if (!FlagParameter(call.request(), "all")) {
       const auto& counts = core.jobs().index();
       status.waiting_left_out = LeftOut(counts.WaitingCount(), kWaitingShown);
