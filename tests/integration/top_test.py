@@ -243,7 +243,7 @@ class Tmux:
 
 
 @unittest.skipUnless(TMUX, "tmux is not installed")
-class TmuxTest(TopCase):
+class TmuxCase(TopCase):
     def setUp(self):
         super().setUp()
         hold = ("--hold", "1h")
@@ -274,6 +274,8 @@ class TmuxTest(TopCase):
             until("another row is chosen", lambda: self.chosen(screen) != before, screen.text)
         self.fail(f"{name} is in no row: {screen.text()}")
 
+
+class TmuxTest(TmuxCase):
     def test_jobs_and_their_processes_are_a_tree_below_the_gpus(self):
         screen = self.open()
         lines = screen.lines()
@@ -287,6 +289,33 @@ class TmuxTest(TopCase):
         screen = self.open()
         figures = re.compile(r"^    FAN +n/a  SM +\d+MHz  MEM +\d+MHz  PCIE TX +\S+B/s RX +\S+B/s$")
         until("both GPUs have them", lambda: sum(bool(figures.match(line.rstrip())) for line in screen.lines()) == 2, screen.text)
+
+    def test_units_versions_and_the_limit_of_the_power_are_shown_where_there_is_room(self):
+        screen = self.open(columns=140)
+        screen.shows("driver 580.159.04, CUDA 13.0")
+        units = re.compile(r"  PERF  P0  MBW +\d+%  ENC +0%  DEC +0%  LINK gen 5 x16$")
+        until("both GPUs have units and a limit", lambda: (lines := [line.rstrip() for line in screen.lines()]) and
+              sum(bool(units.search(line)) for line in lines) == 2 and sum(bool(re.search(r" \d+/700W$", line)) for line in lines) == 2, screen.text)
+        screen.resize(80, 24)
+        screen.leaves("driver 580")
+        until("the limit has room, units have none", lambda: re.search(r" \d+/700W$", screen.lines()[2].rstrip()) and
+              "MBW" not in screen.text(), screen.text)
+        screen.type("h")
+        screen.shows("driver 580.159.04, CUDA 13.0")
+
+    def test_the_use_of_a_gpu_is_that_of_each_process(self):
+        busy = self.start("busy", self.load("64MiB", "--hold", "1h", "--kernel-time", "20ms"), gpus=["1"])
+        screen = self.open()
+
+        def use(row):
+            found = (re.match(row + r" +\S+ +(?:running +)?1 +(\d+)% ", line) for line in screen.lines())
+            return next((int(one[1]) for one in found if one), None)
+        until("one works, one does not", lambda: (use(".* busy") or 0) > 50 and use(".* bert") == 0, screen.text)
+        pids = {process["job"]: process["pid"] for process in self.request("GET", "/v1/gpus").json()["gpus"][1]["processes"]}
+        until("so it is with their processes", lambda: (use(f".*─ {pids[busy]}") or 0) > 50 and use(f".*─ {pids[self.bert]}") == 0, screen.text)
+        screen.type("l")
+        until("who works most comes first", lambda: [name for line in screen.lines() for name in ("train", "bert", "busy") if f" {name} " in line][:1]
+              == ["busy"], screen.text)
 
     def test_jobs_are_sorted_by_keys_and_titles(self):
         screen = self.open()

@@ -186,7 +186,7 @@ Span ProcessCell(const State& state, ColumnKind field, const Row& row) {
     case ColumnKind::kGpu:
       return {api::NumberOf(*row.gpu), row.below ? Ink::kDim : Ink::kPlain};
     case ColumnKind::kUtilization:
-      return row.below ? Span{} : Span{NumberText(row.gpu->utilization_gpu, "%")};
+      return {NumberText(process.gpu_percent, "%"), row.below ? Ink::kDim : Ink::kPlain};
     case ColumnKind::kMemory:
       return {SizeText(process.memory), row.below ? Ink::kDim : Ink::kPlain};
     case ColumnKind::kCpu:

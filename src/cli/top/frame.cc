@@ -39,9 +39,16 @@ constexpr std::array<std::string_view, 22> kHelp{
     "  space            refresh now",
     "  h ?              this help; any key leaves it. q: quit",
     "",
-    "GPU% is of the whole GPU. OVER TIME: the higher, the longer it had its turn.",
+    "GPU% is of that row alone. OVER TIME: the higher, the longer it had its turn.",
     "States: q queued, h held, s starting, R running, S suspended, x stopping.",
     "GPUs that are degraded or unhealthy: gpuman health says what to do."};
+
+// "driver 580.159.04, CUDA 13.0"; empty: not known.
+std::string DriverText(const State& state) {
+  if (!state.status.driver_version) return {};
+  return fmt::format("driver {}, CUDA {}", *state.status.driver_version,
+                     state.status.cuda_version.value_or(std::string(kUnknown)));
+}
 
 Line HeadLine(const State& state) {
   Line line;
@@ -55,6 +62,9 @@ Line HeadLine(const State& state) {
   line.Add(fmt::format("  {}", queue::FormatTimeOfDay(state.now)));
   if (!state.filter.empty() && !state.filtering)
     line.Add("  ").Add(fmt::format("/{}", state.filter), Ink::kWarning);
+  const auto driver = DriverText(state);
+  if (const auto end = line.width() + 2 + driver.size(); !driver.empty() && end <= state.size.columns)
+    line.PadTo(state.size.columns - driver.size()).Add(driver, Ink::kDim);
   return line;
 }
 
@@ -182,10 +192,11 @@ Line KeysLine(const State& state) {
   return Line().Add(keys, Ink::kDim);
 }
 
-std::vector<Line> HelpLines() {
+std::vector<Line> HelpLines(const State& state) {
   std::vector<Line> lines;
   lines.reserve(kHelp.size());
   for (const auto text : kHelp) lines.push_back(Line().Add(text, lines.empty() ? Ink::kTitle : Ink::kPlain));
+  if (const auto driver = DriverText(state); !driver.empty()) lines.front().Add("   " + driver, Ink::kDim);
   return lines;
 }
 
@@ -201,7 +212,7 @@ Line JobHead(const State& state) {
 
 // The upper part of the screen, without status and keys.
 std::vector<Line> Body(const State& state, const Layout& layout) {
-  if (state.help) return HelpLines();
+  if (state.help) return HelpLines(state);
   std::vector<Line> lines{state.job_page ? JobHead(state) : HeadLine(state)};
   if (layout.problem) lines.push_back(Line().Add("! " + state.problem, Ink::kBad));
   if (state.job_page) {

@@ -94,11 +94,73 @@ TEST(TopFrame, HasAPanelWithFiguresForEachGpu) {
   EXPECT_THAT(texts[0], StartsWith("gpuman top  [1 Jobs]  2 Queue   3 Sharing   4 Processes "));
   EXPECT_THAT(texts[1], StartsWith("Jobs: 2 running, 0 queued"));
   EXPECT_THAT(texts[2], AllOf(StartsWith("0   H200  healthy"), HasSubstr("70GiB/140GiB"), HasSubstr("UTIL "),
-                              HasSubstr(" 42%"), HasSubstr("61C  312W")));
+                              HasSubstr(" 42%"), HasSubstr("61C  312/700W")));
   EXPECT_THAT(texts[3],
               StartsWith("    FAN  n/a  SM     n/a  MEM     n/a  PCIE TX         n/a RX         n/a"));
   EXPECT_THAT(texts[4], AllOf(HasSubstr("mem "), HasSubstr("util "))) << "plots";
   EXPECT_THAT(texts, Contains(StartsWith("1   H200  healthy")));
+}
+
+TEST(TopFrame, HasTheLimitOfThePowerWhereThereIsRoom) {
+  auto state = TestState({80, 24});
+  state.status.gpus[1].power_limit_w.reset();
+  EXPECT_THAT(Texts(state), Contains(AllOf(StartsWith("1   H200"), HasSubstr("61C      312W"))));
+  for (auto& gpu : state.status.gpus) gpu.power_limit_w = 700;
+  state.size = {78, 24};
+  EXPECT_THAT(Texts(state)[2], AllOf(HasSubstr("MEM ███░░░ "), HasSubstr("61C  312W"))) << "bars come first";
+  for (auto& gpu : state.status.gpus) gpu.name = "NVIDIA A100-SXM4-80GB";
+  state.size = {80, 24};
+  EXPECT_THAT(Texts(state)[2], AllOf(StartsWith("0   A100-SXM4… "), HasSubstr("61C  312/700W")));
+}
+
+TEST(TopFrame, HasTheUnitsOfAGpuWhereThereIsMoreRoom) {
+  auto state = TestState({80, 24});
+  state.status.gpus.pop_back();
+  auto& gpu = state.status.gpus[0];
+  EXPECT_THAT(Texts(state)[4], StartsWith("    PERF n/a  MBW  n/a  ENC  n/a  DEC  n/a  LINK       n/a"));
+  gpu.performance_state = 0;
+  gpu.utilization_memory = 40;
+  gpu.encoder_percent = 0;
+  gpu.decoder_percent = 100;
+  gpu.pcie_generation = 5;
+  gpu.pcie_lanes = 16;
+  const std::string units = "PERF  P0  MBW  40%  ENC   0%  DEC 100%  LINK gen 5 x16";
+  EXPECT_THAT(Texts(state)[3], StartsWith("    FAN  n/a"));
+  EXPECT_THAT(Texts(state)[4], StartsWith("    " + units));
+  EXPECT_THAT(Texts(state)[5], HasSubstr("mem "));
+  state.size = {80, 16};
+  EXPECT_THAT(Texts(state), Not(Contains(HasSubstr("MBW")))) << "plots come first";
+  state.plots = false;
+  EXPECT_THAT(Texts(state), Contains(HasSubstr(units)));
+  state.size = {140, 16};
+  EXPECT_THAT(Texts(state)[3], AllOf(StartsWith("    FAN  n/a"), HasSubstr("n/a  " + units)))
+      << "beside each other";
+}
+
+TEST(TopFrame, HasTheVersionsOfDriverAndCudaWhereThereIsRoom) {
+  auto state = TestState({120, 24});
+  EXPECT_THAT(Texts(state)[0], Not(HasSubstr("CUDA"))) << "not known";
+  state.status.driver_version = "580.159.04";
+  state.status.cuda_version = "13.0";
+  EXPECT_THAT(Texts(state)[0], AllOf(StartsWith("gpuman top "), HasSubstr("driver 580.159.04, CUDA 13.0")));
+  state.filter = "a-filter-that-is-rather-long-for-a-line";
+  EXPECT_THAT(Texts(state)[0], AllOf(HasSubstr("/a-filter-that"), Not(HasSubstr("CUDA"))));
+  state.size = {80, 24};
+  Press(state, "h");
+  EXPECT_THAT(Texts(state)[0], HasSubstr("driver 580.159.04, CUDA 13.0")) << "help has room in any window";
+}
+
+TEST(TopFrame, HasTheUseOfTheGpuByEachProcessAndJob) {
+  auto state = TestState({100, 30});
+  EXPECT_THAT(Texts(state), Contains(AllOf(HasSubstr(" train "), HasSubstr(" n/a"))));
+  state.status.gpus[0].processes[0].gpu_percent = 35;
+  state.status.gpus[0].processes[1].gpu_percent = 0;
+  const auto texts = Texts(state);
+  EXPECT_THAT(texts, Contains(AllOf(HasSubstr(" train "), HasSubstr(" running   0     35% "))));
+  EXPECT_THAT(texts, Contains(AllOf(HasSubstr("─ 11 "), HasSubstr(" 0     35% "))));
+  EXPECT_THAT(texts, Contains(AllOf(HasSubstr("─ 12 "), HasSubstr(" 0      0% "))));
+  Press(state, "4");
+  EXPECT_THAT(Texts(state), Contains(AllOf(HasSubstr(" 11 "), HasSubstr(" 35% "))));
 }
 
 TEST(TopFrame, HasFanClocksAndPcieOfAGpuWhereThereIsRoom) {
@@ -125,15 +187,16 @@ TEST(TopFrame, HasPlotsBelowEachOtherAndBesideEachOther) {
     const auto state = TestState({columns, 40});
     const auto layout = LayoutOf(state);
     ASSERT_GT(layout.plot_rows, 1u);
-    ASSERT_TRUE(layout.details);
+    ASSERT_GT(layout.details, 0u);
     const auto texts = Texts(state);
     const auto column = [&](std::size_t row, std::size_t from) {
       const auto at = std::min(texts[row].find("┤", from), texts[row].find("│", from));
       return std::pair(at, Width(texts[row].substr(0, at)));
     };
-    const auto memory = column(4, 0);
-    const auto utilization = column(4, memory.first + 1);
-    for (std::size_t row = 5; row < 4 + layout.plot_rows; ++row) {
+    const std::size_t first = 3 + layout.details;
+    const auto memory = column(first, 0);
+    const auto utilization = column(first, memory.first + 1);
+    for (std::size_t row = first + 1; row < first + layout.plot_rows; ++row) {
       EXPECT_EQ(column(row, 0).second, memory.second);
       EXPECT_EQ(column(row, column(row, 0).first + 1).second, utilization.second) << texts[row];
     }

@@ -14,11 +14,16 @@ namespace {
 
 // What the line of a GPU has.
 struct Form {
-  bool percentage = true, bars = true, sensors = true, figures = true;
+  bool percentage = false, power_limit = false, bars = false, sensors = false, figures = false;
 };
 // From the widest to the narrowest.
-constexpr std::array<Form, 5> kForms{
-    {{}, {false}, {false, false}, {false, false, false}, {false, false, false, false}}};
+constexpr std::array<Form, 7> kForms{{{true, true, true, true, true},
+                                      {false, true, true, true, true},
+                                      {false, false, true, true, true},
+                                      {false, true, false, true, true},
+                                      {false, false, false, true, true},
+                                      {false, false, false, false, true},
+                                      {}}};
 constexpr std::size_t kMinBar = 5, kMaxBar = 40;
 constexpr double kNearlyFull = 0.95;
 
@@ -47,6 +52,14 @@ Span BarOf(const State& state, const std::optional<double>& part, std::size_t wi
   if (!part) return {std::string(width, ' ')};
   return {Bar(*part, width, state.unicode),
           *part >= kNearlyFull && ink == Ink::kMemory ? Ink::kWarning : ink};
+}
+
+// "487W", "487/700W"
+std::string PowerText(const api::GpuView& gpu, bool limit) {
+  if (!limit) return fmt::format("{:>5}", Rounded(gpu.power_w, "W"));
+  return fmt::format("{:>9}", gpu.power_w && gpu.power_limit_w
+                                  ? fmt::format("{:.0f}/{:.0f}W", *gpu.power_w, *gpu.power_limit_w)
+                                  : Rounded(gpu.power_w, "W"));
 }
 
 // The line with bars of that width; 0: without bars.
@@ -80,7 +93,7 @@ Line GpuLine(const State& state, const api::GpuView& gpu, const Form& form, std:
     line.Add(fmt::format("{:>4}", Rounded(gpu.utilization_gpu, "%")));
   }
   if (form.sensors)
-    line.Add(fmt::format("  {:>4} {:>5}", Rounded(gpu.temperature_c, "C"), Rounded(gpu.power_w, "W")));
+    line.Add(fmt::format("  {:>4} {}", Rounded(gpu.temperature_c, "C"), PowerText(gpu, form.power_limit)));
   return line;
 }
 
@@ -101,18 +114,51 @@ std::string PerSecond(const std::optional<std::uint64_t>& bytes) {
   return bytes ? base::FormatBytes({*bytes}) + "/s" : std::string(kUnknown);
 }
 
-// What nobody needs in order to judge the GPU's state.
-Line DetailsLine(const api::GpuView& gpu) {
+std::string LinkText(const api::GpuView& gpu) {
+  if (!gpu.pcie_generation || !gpu.pcie_lanes) return std::string(kUnknown);
+  return fmt::format("gen {} x{}", *gpu.pcie_generation, *gpu.pcie_lanes);
+}
+
+void AddFigure(Line& line, std::string_view title, const std::string& value) {
+  line.Add(title, Ink::kDim).Add(value);
+}
+
+// Where the lines of details begin.
+constexpr std::string_view kDetailsIndent = "    ";
+
+// What nobody needs in order to judge the GPU's state. Two parts, of the same width for all GPUs.
+Line SpeedsOf(const api::GpuView& gpu) {
   Line line;
-  const auto add = [&line](std::string_view title, const std::string& value) {
-    line.Add(title, Ink::kDim).Add(value);
-  };
-  add("    FAN ", fmt::format("{:>4}", Rounded(gpu.fan_percent, "%")));
-  add("  SM ", fmt::format("{:>7}", Rounded(gpu.sm_clock_mhz, "MHz")));
-  add("  MEM ", fmt::format("{:>7}", Rounded(gpu.memory_clock_mhz, "MHz")));
-  add("  PCIE TX ", fmt::format("{:>11}", PerSecond(gpu.pcie_sent)));
-  add(" RX ", fmt::format("{:>11}", PerSecond(gpu.pcie_received)));
+  AddFigure(line, "FAN ", fmt::format("{:>4}", Rounded(gpu.fan_percent, "%")));
+  AddFigure(line, "  SM ", fmt::format("{:>7}", Rounded(gpu.sm_clock_mhz, "MHz")));
+  AddFigure(line, "  MEM ", fmt::format("{:>7}", Rounded(gpu.memory_clock_mhz, "MHz")));
+  AddFigure(line, "  PCIE TX ", fmt::format("{:>11}", PerSecond(gpu.pcie_sent)));
+  AddFigure(line, " RX ", fmt::format("{:>11}", PerSecond(gpu.pcie_received)));
   return line;
+}
+
+Line UnitsOf(const api::GpuView& gpu) {
+  Line line;
+  AddFigure(line, "PERF ",
+            fmt::format("{:>3}", gpu.performance_state ? fmt::format("P{}", *gpu.performance_state)
+                                                       : std::string(kUnknown)));
+  AddFigure(line, "  MBW ", fmt::format("{:>4}", Rounded(gpu.utilization_memory, "%")));
+  AddFigure(line, "  ENC ", fmt::format("{:>4}", Rounded(gpu.encoder_percent, "%")));
+  AddFigure(line, "  DEC ", fmt::format("{:>4}", Rounded(gpu.decoder_percent, "%")));
+  AddFigure(line, "  LINK ", fmt::format("{:>9}", LinkText(gpu)));
+  return line;
+}
+
+// The first `rows` lines of details.
+std::vector<Line> DetailsLines(const api::GpuView& gpu, std::size_t columns, std::size_t rows) {
+  std::vector<Line> lines;
+  if (rows == 0) return lines;
+  lines.push_back(Line().Add(kDetailsIndent).Add(SpeedsOf(gpu)));
+  if (DetailsRows(columns) == 1)
+    lines.back().Add("  ").Add(UnitsOf(gpu));
+  else if (rows > 1)
+    lines.push_back(Line().Add(kDetailsIndent).Add(UnitsOf(gpu)));
+  return lines;
 }
 
 // One of the two plots of a panel.
@@ -131,6 +177,12 @@ std::size_t EndOfAxis(const std::string& row, const PlotOptions& form) {
 }
 
 }  // namespace
+
+std::size_t DetailsRows(std::size_t columns) {
+  const std::size_t speeds = kDetailsIndent.size() + SpeedsOf({}).width(), units = UnitsOf({}).width();
+  if (columns < speeds) return 0;
+  return columns >= speeds + 2 + units ? 1 : 2;
+}
 
 std::string SpanText(const State& state, std::size_t points) {
   return "-" + base::FormatDuration(state.interval * static_cast<std::int64_t>(points));
@@ -166,10 +218,10 @@ std::vector<Line> PlotLines(std::vector<std::optional<double>> points, const Plo
   return lines;
 }
 
-std::vector<Line> GpuPanel(const State& state, const api::GpuView& gpu, std::size_t columns, bool details,
-                           std::size_t plot_rows) {
+std::vector<Line> GpuPanel(const State& state, const api::GpuView& gpu, std::size_t columns,
+                           std::size_t details, std::size_t plot_rows) {
   std::vector<Line> lines{FittingLine(state, gpu, columns)};
-  if (details) lines.push_back(DetailsLine(gpu));
+  for (auto& line : DetailsLines(gpu, columns, details)) lines.push_back(std::move(line));
   if (plot_rows > 0) {
     const auto* const series = state.samples.Gpu(gpu.uuid);
     const std::size_t half = columns / 2;

@@ -1,5 +1,5 @@
-// The panel of one GPU: a line with its figures and bars, one with fan, clocks and PCIe, and below them plots
-// of memory and utilization. Pure.
+// The panel of one GPU: a line with its figures and bars, up to two with its sensors in detail, and below
+// them plots of memory and utilization. Pure.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,13 @@
 
 namespace gpuman::cli::top {
 
-// 1 + `plot_rows` lines of exactly `columns` columns, and one more with `details`. In a narrow panel bars are
-// left out first, then sensors, then memory and utilization; the health is never left out.
-std::vector<Line> GpuPanel(const State& state, const api::GpuView& gpu, std::size_t columns, bool details,
-                           std::size_t plot_rows);
+// 1 + `details` + `plot_rows` lines of exactly `columns` columns. In a narrow panel the limit of the power is
+// left out first, then bars, then sensors, then memory and utilization; the health is never left out.
+std::vector<Line> GpuPanel(const State& state, const api::GpuView& gpu, std::size_t columns,
+                           std::size_t details, std::size_t plot_rows);
+
+// How many lines all details take in a panel of that width; 0: it is too narrow for them.
+std::size_t DetailsRows(std::size_t columns);
 
 // The form of a plot of that size, in the signs of the screen; `top`: the value at the upper edge.
 PlotOptions FormOf(const State& state, std::size_t columns, std::size_t rows, double top);

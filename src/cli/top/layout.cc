@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cli/top/gpu_panel.h"
 #include "cli/top/rows.h"
 
 namespace gpuman::cli::top {
@@ -11,7 +12,6 @@ namespace {
 
 constexpr std::size_t kPanelColumns = 74;  // of the narrowest panel beside another
 constexpr std::size_t kPanelGap = 2;
-constexpr std::size_t kDetailsColumns = 73;
 constexpr std::size_t kMaxPlotRows = 12, kMinPlotRows = 2;
 constexpr std::size_t kMaxFaults = 4;
 
@@ -58,16 +58,23 @@ void PlacePanels(const State& state, Room& room, std::size_t list, Layout& layou
   room.Take(rows + (layout.more_panels ? 1 : 0));
 }
 
+std::size_t HighPlotRows(const State& state) {
+  return std::min(kMaxPlotRows, std::max<std::size_t>(4, state.size.rows / 8));
+}
+
 // Details and plots.
 void PlacePlots(const State& state, Room& room, std::size_t list, Layout& layout) {
   const bool has_plots = state.page == Page::kJobs || state.page == Page::kProcesses;
   if (!has_plots || layout.panels == 0 || layout.more_panels) return;
   const auto rows = RowsOfPanels(layout.panels, layout.panels_beside);
   auto each = (room.left() - std::min(room.left(), list)) / rows;
-  layout.details = each > (state.plots ? kMinPlotRows : 0) && layout.panel_columns >= kDetailsColumns;
-  if (layout.details) --each;
-  if (state.plots && each >= kMinPlotRows)
-    layout.plot_rows = std::min({each, kMaxPlotRows, std::max<std::size_t>(4, state.size.rows / 8)});
+  // Without plots there is room for all details, and with plots for the second line where these are as high
+  // as in a large window.
+  const auto wanted = DetailsRows(layout.panel_columns);
+  const auto plots = state.plots ? kMinPlotRows : 0, high = state.plots ? HighPlotRows(state) : 0;
+  if (wanted > 0 && each > plots) layout.details = each >= wanted + high ? wanted : 1;
+  each -= layout.details;
+  if (state.plots && each >= kMinPlotRows) layout.plot_rows = std::min(each, HighPlotRows(state));
   room.Take((layout.PanelRows() - 1) * rows);
 }
 

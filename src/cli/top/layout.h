@@ -3,7 +3,7 @@
 //   title
 //   problem        only if there is one
 //   summary
-//   GPUs           panels beside each other and below each other, each a line, details and a plot; faults below
+//   GPUs           panels beside each other and below each other, each a line, details and plots; faults below
 //   column titles
 //   list
 //   status         the question, the filter, a message, or more about the chosen row
@@ -27,9 +27,9 @@ struct Layout {
   std::size_t panels = 0;         // panels that are shown; a line of its own counts the others
   bool more_panels = false;
   std::size_t panel_columns = 0;
-  bool details = false;       // a line of each panel
+  std::size_t details = 0;    // lines of each panel
   std::size_t plot_rows = 0;  // of each panel
-  std::size_t PanelRows() const { return 1 + (details ? 1 : 0) + plot_rows; }
+  std::size_t PanelRows() const { return 1 + details + plot_rows; }
   std::size_t faults = 0;  // lines
   std::size_t list_rows = 0;
 };

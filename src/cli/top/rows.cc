@@ -144,7 +144,7 @@ SortKey KeyOf(const State& state, const Row& row) {
       return {Falling(memory ? std::optional(static_cast<double>(memory->count)) : std::nullopt), {}, tie};
     }
     case TopOrder::kUtilization: {
-      const auto percent = process ? row.gpu->utilization_gpu : UtilizationOf(state, *job);
+      const auto percent = process ? process->gpu_percent : UtilizationOf(state, *job);
       return {Falling(percent ? std::optional<double>(*percent) : std::nullopt), {}, tie};
     }
     case TopOrder::kAge: {
@@ -342,12 +342,14 @@ std::vector<const api::GpuView*> GpusShown(const State& state) {
   return gpus;
 }
 
-std::optional<int> UtilizationOf(const State& state, const api::JobView& job) {
-  std::optional<int> most;
-  if (!IsActive(job)) return most;
-  for (const auto& gpu : state.status.gpus)
-    if (gpu.utilization_gpu && std::find(job.gpus.begin(), job.gpus.end(), gpu.uuid) != job.gpus.end())
-      most = std::max(most.value_or(0), *gpu.utilization_gpu);
+std::optional<unsigned> UtilizationOf(const State& state, const api::JobView& job) {
+  std::optional<unsigned> most;
+  for (const auto& gpu : state.status.gpus) {
+    std::optional<unsigned> sum;
+    for (const auto& process : gpu.processes)
+      if (process.job == job.id && process.gpu_percent) sum = sum.value_or(0) + *process.gpu_percent;
+    if (sum) most = std::max(most.value_or(0), *sum);
+  }
   return most;
 }
 

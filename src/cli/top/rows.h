@@ -55,7 +55,8 @@ JobHostUsage HostUseOf(const State& state, const api::JobView& job);
 // The GPUs that the filter leaves: all, or those of its "gpu:" words.
 std::vector<const api::GpuView*> GpusShown(const State& state);
 
-// The utilization of the GPU of a job that is busiest, in percent; nullopt: not known.
-std::optional<int> UtilizationOf(const State& state, const api::JobView& job);
+// How much the job uses the GPU on which it works most: the sum of its processes there, in percent; nullopt:
+// not known.
+std::optional<unsigned> UtilizationOf(const State& state, const api::JobView& job);
 
 }  // namespace gpuman::cli::top

@@ -34,6 +34,7 @@ inline api::GpuView TestGpu(int index) {
   gpu.utilization_gpu = 42;
   gpu.temperature_c = 61;
   gpu.power_w = 312.4;
+  gpu.power_limit_w = 700;
   return gpu;
 }
 

@@ -84,9 +84,11 @@ TEST(TopRows, AreInTheOrderThatKeysAndTitlesChoose) {
   EXPECT_THAT(RowNames(state), ElementsAre("1", "2", "p99", "3"));
   Press(state, "a");
   EXPECT_THAT(RowNames(state), ElementsAre("1", "2", "p99", "3")) << "an age that is not known comes last";
-  state.status.gpus[1].utilization_gpu = 90;
+  state.status.gpus[0].processes[0].gpu_percent = 30;
+  state.status.gpus[0].processes[1].gpu_percent = 15;
+  state.status.gpus[1].processes[1].gpu_percent = 40;
   Press(state, "l");
-  EXPECT_THAT(RowNames(state), ElementsAre("2", "p99", "1", "3"));
+  EXPECT_THAT(RowNames(state), ElementsAre("1", "p99", "2", "3")) << "a use that is not known comes last";
   Update(state, Click{{ClickTarget::Kind::kOrder, static_cast<std::size_t>(TopOrder::kJob)}});
   EXPECT_EQ(state.order, TopOrder::kJob);
   EXPECT_FALSE(state.inverted);
