@@ -7,7 +7,6 @@ Usage: web_page_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the buil
 Skipped where Chromium or its driver is not installed.
 """
 
-import os
 import pathlib
 import re
 import signal
@@ -34,7 +33,7 @@ def start_web(machine):
 
 
 @unittest.skipIf(browser.missing(), f"{', '.join(browser.missing())} is not installed")
-class WebPageTest(DaemonTest):
+class WebPageCase(DaemonTest):
     gpus, memory, profile = 2, "4GiB", "h200"
     config = '[sampling]\nrest = "20ms"\nslow = "100ms"\nretry = "200ms"\n[health]\nkernel_log = ""\n'
 
@@ -117,10 +116,13 @@ class WebPageTest(DaemonTest):
         return self.job(tag)["id"]
 
     def submit(self, *jobs):
-        answer = self.request("POST", "/v1/submissions", {"jobs": list(jobs), "directory": "/", "environment": {"PATH": os.environ["PATH"]}})
+        answer = self.request("POST", "/v1/submissions", {"jobs": list(jobs), "directory": "/",
+                                                          "environment": self.run_request("", "")["environment"]})
         self.assertEqual(answer.status, 201, answer.body)
         return answer.json()["jobs"]
 
+
+class WebPageTest(WebPageCase):
     def test_the_machine_has_who_holds_the_memory_of_each_gpu_and_its_figures(self):
         job = self.eater("train", "--kernel-time", "5ms")
         outside = subprocess.Popen([program("gpuman-load"), "--alloc", "256MiB", "--hold", "1h", "--device", "1"],
@@ -225,7 +227,32 @@ class WebPageTest(DaemonTest):
         self.click("Yes, cancel")
         self.becomes(job, "cancelled")
         self.shows(".facts", "cancelled")
-        until("it can only be restarted", lambda: self.texts("button") == ["Restart"], self.seen)
+        until("it can only be restarted or forgotten", lambda: self.texts("button") == ["Restart", "End"], self.seen)
+
+    def test_a_job_is_ended_after_a_question_and_leaves_the_lists(self):
+        job = self.eater("train")
+        after = self.submit({"name": "after", "command": ["/bin/true"], "gpus": {"count": 0},
+                             "depends": {"list": [{"kind": "afterok", "job": str(job)}]}})[0]["id"]
+        self.go(f"#/job/{job}")
+        self.shows("pre", "it begins")
+        self.click("End")
+        self.shows("dialog", f"end job {job} 'train' of")
+        self.shows("dialog", "its log is deleted")
+        self.shows("dialog", "Jobs that wait for it and are cancelled too: 1.")
+        self.click("No")
+        until("the question is gone", lambda: not self.count("dialog"))
+        self.assertEqual(self.job(job)["state"], "running")
+        self.click("End")
+        self.click("Yes, end")
+        self.shows("main", f"end: done, job {job} is gone.")
+        self.assertEqual(self.request("GET", f"/v1/jobs/{job}").status, 404)
+        self.becomes(after, "cancelled")
+        self.assertEqual(self.texts("button"), [])
+        self.shows("pre", "it begins")
+        self.assertEqual(self.text("#trouble"), "")
+        self.go("#/")
+        self.shows("main", "Jobs: 0 running, 0 queued")
+        self.assertNotIn("train", self.text("tbody"))
 
     def test_a_refusal_is_told_in_the_daemons_words(self):
         job = self.eater("train")

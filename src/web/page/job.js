@@ -17,6 +17,7 @@ const ACTIONS = [
   ["release", ["held"], "It may start as soon as there is room."],
   ["restart", [...RUNS, ...ENDED], "If it runs, it is stopped first."],
   ["cancel", [...WAITING, ...RUNS], "A job that waits leaves the queue; one that runs is stopped."],
+  ["end", [...WAITING, ...RUNS, "stopping", ...ENDED], "If it runs, it is stopped first. Then it is forgotten: it leaves the lists, and its log is deleted."],
 ];
 
 function placeOf(job, gpus) {
@@ -82,8 +83,9 @@ async function whyNot(id) {
 
 // Buttons for what the caller may do.
 class Actions {
-  constructor(done) {
-    this.done = done;
+  // `page`: {again(), pause(yes), leave()}: what the page asks about the job.
+  constructor(page) {
+    this.page = page;
     this.buttons = h("p", { class: "row" });
     this.said = h("p", { role: "status" });
   }
@@ -103,23 +105,28 @@ class Actions {
   async #do([verb, , means]) {
     if (this.busy) return;
     this.busy = true;
-    const { id, tag, user } = this.job, details = [means];
+    const { id, tag, user } = this.job, details = [means], ends = verb === "end";
     try {
-      if (verb === "cancel") {
+      if (verb === "cancel" || (ends && !ENDED.includes(this.job.state))) {
         const lost = (await dryCancel(id)).dependents.filter(({ cancelled }) => cancelled).length;
         if (lost > 0) details.push(`Jobs that wait for it and are cancelled too: ${lost}.`);
       }
       if (!(await ask(`${verb} job ${id} '${printable(tag)}' of ${printable(user)}?`, `Yes, ${verb}`, details))) return;
       this.update(this.job);
       this.#say(`${verb}: the daemon is at it …`);
-      const { value, note } = await act("POST", `/v1/jobs/${id}/${verb}`);
-      this.#say(`${verb}: done, job ${id} is ${value.state}. ${note}`);
+      if (ends) this.page.pause(true);
+      const { value, note } = await (ends ? act("DELETE", `/v1/jobs/${id}`) : act("POST", `/v1/jobs/${id}/${verb}`));
+      this.#say(`${verb}: done, job ${id} is ${ends ? "gone" : value.state}. ${note}`);
+      if (!ends) return;
+      this.page.leave();
+      this.buttons.remove();
     } catch (error) {
+      if (ends) this.page.pause(false);
       if (!(error instanceof ApiError)) throw error;
       this.#say(`${verb}: ${error.sentence}`, "bad");
     } finally {
       this.busy = false;
-      this.done();
+      this.page.again();
     }
   }
 
@@ -131,8 +138,17 @@ class Actions {
 
 export function open(main, frame, name) {
   const path = `/v1/jobs/${encodeURIComponent(name)}`;
-  let job = null, log = null, history = null;
-  const title = h("h1", { text: `Job ${printable(name)}` }), actions = new Actions(() => poller.begin());
+  let job = null, log = null, history = null, paused = false;
+  const title = h("h1", { text: `Job ${printable(name)}` }), asking = () => [poller, history, log?.poller].filter(Boolean);
+  const actions = new Actions({
+    again: () => poller.begin(),
+    // While the job goes away, to ask for it would show that it is not there.
+    pause(yes) {
+      paused = yes;
+      for (const one of asking()) yes ? one.end() : one.begin();
+    },
+    leave: () => asking().forEach((one) => one.close()),
+  });
   const facts = h("dl", { class: "facts" });
   const because = h("p", { class: "because" }), story = h("ol", { class: "story" }), advice = h("ul"), toDo = h("h3", { text: "What to do", hidden: "" });
   const memory = new Plot("Memory", [{ name: "memory", color: "--memory" }], bytes, "7rem");
@@ -190,7 +206,7 @@ export function open(main, frame, name) {
   }
 
   return {
-    event: (event) => event.job === job?.id && poller.soon(),
+    event: (event) => !paused && event.job === job?.id && poller.soon(),
     close() {
       log?.close();
       memory.close();
