@@ -100,6 +100,26 @@ class TheNeighboursPage(HostileTest):
         self.assertIn(self.ask(NEIGHBOUR, f"/v1/jobs/{job}", "DELETE"), (403, 404))
         until("it runs", lambda: self.request("GET", f"/v1/jobs/{job}").json()["state"] == "running")
 
+    @unittest.skipIf(browser.missing(), f"{', '.join(browser.missing())} is not installed")
+    def test_the_browser_offers_nothing_for_a_job_of_another_user(self):
+        own, others = (self.start_as(user, f"of-{user.name}", "exec sleep 1000") for user in (NEIGHBOUR, ATTACKER))
+        for job in own, others:
+            until("it runs", lambda job=job: self.request("GET", f"/v1/jobs/{job}").json()["state"] == "running")
+        with browser.Browser() as view:  # root's: it may see the page of every user, and acts there as that user
+            def buttons():
+                return view.run("return [...document.querySelectorAll('main button')].map((one) => one.innerText)")
+            view.open(self.page.link)
+            until("it shows both", lambda: "of-neighbour" in view.text("tbody") and "of-attacker" in view.text("tbody"), lambda: view.text())
+            view.run("location.hash = arguments[0]", f"#/job/{own}")
+            until("it offers what an owner may", lambda: buttons() == ["Suspend", "Restart", "Cancel", "End"], lambda: view.text())
+            view.run("location.hash = arguments[0]", f"#/job/{others}")
+            until("it shows the other one", lambda: "of-attacker" in view.text("h1") and "running" in view.text(".facts"), lambda: view.text())
+            refused = self.as_user(NEIGHBOUR, "DELETE", f"/v1/jobs/{others}")
+            self.assertEqual(refused.status, 403, refused)
+            words = refused.json()["error"]["message"]
+            until("it says why it offers nothing", lambda: words in view.text("main [role=status]"), lambda: f"{view.text()}, not {words}")
+            self.assertEqual(buttons(), [])
+
     def test_connections_of_another_user_take_up_none_of_the_owners(self):
         with self.beside("200 connections to the neighbour's page"):
             attack = self.python_as(ATTACKER, HOLD, self.page.port, 200, 200)

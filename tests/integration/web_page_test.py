@@ -471,5 +471,41 @@ class WebPageTest(WebPageCase):
             until("the plot has them", lambda: self.browser.run(points, wanted[0]), self.seen)
 
 
+class PeoplePageTest(WebPageCase):
+    """Figures and prices are so large that a short job has them."""
+
+    gpus, memory = 1, "141GiB"
+    config = WebPageCase.config + '[cost]\ngpu_hour = 1000\nkwh = 100000\ncurrency = "EUR"\n'
+
+    def test_unused_memory_energy_and_cost_are_those_of_the_statistics(self):
+        job = self.submit({"name": "large", "memory": "100GiB", "project": "vision",
+                           "command": ["/bin/sh", "-c", f"exec {self.load('60GiB', '--hold', '3s', '--kernel-time', '20ms')}"],
+                           "gpus": {"count": 1}})[0]["id"]
+        self.assertEqual(self.wait(job)["state"], "finished")
+        self.go("#/people")
+
+        def told(by):
+            """What the table is to show of the only row; its energy may still be split when it is asked."""
+            row, = self.request("GET", f"/v1/stats?by={by}").json()["rows"]
+            unused, known, kwh = row["gpu_byte_hours_unused"] / 2 ** 30, row["gpu_byte_hours_known"] / 2 ** 30, row["energy_j"] / 3.6e6
+            self.assertNotIn(f"{unused:.2f}", ("0.00", f"{known:.2f}"), "it used more than half")
+            self.assertGreater(row["cost"], 0.01)
+            return {by.upper(): row["name"], "UNUSED": f"{unused:.2f}", "UNUSED PART": f"{100 * unused / known:.0f}%",
+                    "ENERGY": f"{'<0.01' if kwh < 0.01 else f'{kwh:.2f}'} kWh, {row['cost']:.2f} EUR", "JOBS": "1"}
+
+        def shown(place, names):
+            table = self.browser.run("""return [...document.querySelectorAll("table")[arguments[0]].rows]
+                                                .map((row) => [...row.cells].map((cell) => cell.innerText.trim()))""", place)
+            return [{name: cell for name, cell in zip(table[0], cells) if name in names} for cells in table[1:]]
+
+        until("the run is counted", lambda: [bool(row["energy_j"] and row["gpu_byte_hours_unused"])
+                                             for row in self.request("GET", "/v1/stats").json()["rows"]] == [True])
+        self.shows("main", "1 jobs ended")
+        for place, by in enumerate(("user", "project")):
+            until(f"the table by {by} has them", lambda by=by, place=place: shown(place, told(by)) == [told(by)],
+                  lambda by=by, place=place: f"{shown(place, told(by))}, not {told(by)}")
+        until("the summary has them", lambda: f"energy {(row := told('user'))['ENERGY']}; unused {row['UNUSED']} GiB-hours" in self.text("main"), self.seen)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)
