@@ -3,11 +3,12 @@
 
 Usage: top_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 
-The tests in tmux are skipped where tmux is not installed.
+The tests in tmux are skipped where tmux is not installed, that over ssh also where sshd is not.
 """
 
 import contextlib
 import fcntl
+import getpass
 import json
 import os
 import pathlib
@@ -25,10 +26,11 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import DaemonTest, until  # noqa: E402
-from machine import program  # noqa: E402
+from machine import free_port, program  # noqa: E402
 
 POLL = "7"  # the system call on x86-64
 TMUX = shutil.which("tmux")
+SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:" + os.environ["PATH"])
 
 
 class TopCase(DaemonTest):
@@ -504,6 +506,56 @@ class TmuxTest(TmuxCase):
         screen.keys("Enter")
         screen.shows("[1 Jobs]", "train")
         self.assertNotRegex(screen.text("-e"), r"\x1b\[[0-9;]*\b([34][0-8]|9[0-7])\b", "a colour")
+
+
+@unittest.skipUnless(SSHD and shutil.which("ssh"), "sshd or ssh is not installed")
+class SshTest(TmuxCase):
+    def serve(self):
+        """Begins a server of this user's own on a port of the loopback device; the words that reach it."""
+        place = self.m.dir / "ssh"
+        place.mkdir(mode=0o700)
+        for key in "host", "user":
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", place / key], check=True)
+        port = free_port()
+        (place / "config").write_text(
+            f"Port {port}\nListenAddress 127.0.0.1\nHostKey {place}/host\nAuthorizedKeysFile {place}/user.pub\nPidFile none\nUsePAM no\n"
+            "StrictModes no\nPermitRootLogin prohibit-password\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n")
+        if os.geteuid() == 0:  # root's server insists on it
+            pathlib.Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+        log = place / "log"
+        server = subprocess.Popen([SSHD, "-D", "-e", "-f", place / "config"], stderr=log.open("w"))
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        until("it listens", lambda: "Server listening" in log.read_text() or server.poll() is not None, log.read_text)
+        if server.poll() is not None:
+            self.skipTest(f"sshd does not run here: {log.read_text()}")
+        return ["ssh", "-F", "none", "-p", str(port), "-i", str(place / "user"), "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=no",
+                "-o", f"UserKnownHostsFile={place}/known", f"{getpass.getuser()}@127.0.0.1"]
+
+    def test_it_works_over_ssh(self):
+        ssh = self.serve()
+        screen = Tmux(self.m.dir, self.m.env)
+        self.addCleanup(screen.close)
+        screen.begin()
+        remote = shlex.join(["env", f"GPUMAN_SOCKET={self.m.env['GPUMAN_SOCKET']}", "LC_ALL=C.UTF-8", program("gpuman"), "top", "--interval", "200ms"])
+        screen.type(shlex.join([*ssh[:1], "-t", *ssh[1:], remote]))
+        screen.keys("Enter")
+        screen.shows("[1 Jobs]", "train", "bert", "└─", "q quit")
+        self.choose(screen, "bert")
+        screen.type("s")
+        screen.shows(f"suspend job {self.bert} 'bert' of", "? y/n")
+        screen.type("y")
+        self.becomes(self.bert, "suspended")
+        screen.click(*screen.place("4 Processes"))
+        screen.shows("[4 Processes]")
+        screen.resize(80, 24)
+        until("the size comes over ssh", lambda: len(screen.lines()[0]) <= 80 and "q quit" in screen.lines()[23], screen.text)
+        screen.type("q")
+        screen.shows("shell$", "Connection to 127.0.0.1 closed")
+        screen.type("echo it is $((6*7))")
+        screen.keys("Enter")
+        screen.shows("it is 42")
+        self.assertEqual(screen.run("display-message", "-p", "#{mouse_any_flag}#{alternate_on}#{cursor_flag}").strip(), "001")
 
 
 if __name__ == "__main__":
