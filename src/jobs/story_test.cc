@@ -304,6 +304,19 @@ TEST_F(StoryLines, TheStoryHasItsWaitItsStartItsPeakAndItsEnd) {
   EXPECT_EQ(Story().lines[1].at, Clock(100));
 }
 
+TEST_F(StoryLines, AJobThatWasRetriedHasEachRunAndWhatCameBetween) {
+  job.gpus.clear();
+  job.started_at = Clock(150);
+  job.waiting_since = Clock(110);
+  Tell(110, "job_requeued", "ended with exit status 1; retry 1 of 1");
+  Tell(150, "job_restarted", "started as process 61");
+  Tell(200, "job_failed", "ended with exit status 1");
+  EXPECT_EQ(Cause(), "exit_status");
+  EXPECT_THAT(Texts(), ElementsAre("submitted by ann: python3", "started as process 60",
+                                   "requeued: ended with exit status 1; retry 1 of 1", "had waited 40s",
+                                   "started again as process 61", "failed: ended with exit status 1"));
+}
+
 TEST_F(StoryLines, TheRefusalIsNotToldTwice) {
   Refuse(199);
   Tell(199, "allocation_refused", facts.refusal_text);

@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import signal
 import sqlite3
 import struct
@@ -304,6 +305,19 @@ class Stories(WhyCase):
         self.assertRegex("\n".join(self.texts(job)), "suspended: .*in host memory")
         self.assertEqual(self.request("POST", f"/v1/jobs/{job}/resume").status, 200)
         self.assertRegex("\n".join(self.texts(job)), "resumed: ")
+
+    def test_of_a_job_with_retries_has_each_run_and_why_it_ran_again(self):
+        self.told = {}
+        job = self.m.run_json("submit", "--retries", "1", "--", "/bin/sh", "-c", "exit 7")["id"]
+        self.ends([job], "exit_status")
+        texts = self.texts(job)
+        self.assertEqual([re.sub(r"\d+$", "PID", text) if "process" in text else text for text in texts if "waited" not in text],
+                         ["submitted by root: /bin/sh", "started as process PID", "requeued: ended with exit status 7; retry 1 of 1",
+                          "started again as process PID", "failed: ended with exit status 7"])
+        self.assertEqual(len({text.split()[-1] for text in texts if "as process" in text}), 2, "two runs")
+        shown = self.m.run("why", str(job)).stdout
+        self.assertRegex(shown, r"(?s)has ended: failed \(exit_status\)\n  ended with exit status 7\n.*started as process.*requeued: ended with "
+                                r"exit status 7; retry 1 of 1\n.*started again as process.*failed: ended")
 
     def test_of_a_job_that_is_not_there(self):
         answer = self.request("GET", "/v1/jobs/nobody/why")
