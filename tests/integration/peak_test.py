@@ -161,6 +161,8 @@ class Peak(PeakCase):
         self.assertRegex(self.m.run("stats", "--by", "name").stdout,
                          r"(?m)^NAME .* PEAK MEDIAN +95% +MOST +OF RUNS\n(.*\n)*named +3 +3 +3 +0 .* 304MiB +404MiB +404MiB +3$")
         self.assertIn(f",3,{used['median']},{used['p95']},{used['most']},", self.m.run("stats", "--by", "name", "-o", "csv").stdout)
+        self.assertRegex(self.m.run("stats", "--waste").stdout,
+                         rf"(?m)^USER +RUNS +GIB-HOURS +KNOWN +UNUSED +PART\n(.*\n)*{getpass.getuser()} +\d+ .* \d+%$", "by users")
         self.assertRegex(self.m.run("stats", "--waste", "--by", "name").stdout,
                          r"(?m)^NAME +RUNS +GIB-HOURS +KNOWN +UNUSED +PART\n(.*\n)*named +3 .* 9\d%$")
 
