@@ -36,8 +36,8 @@ void Fields(V& v, T& x) {
   v("uncounted", x.uncounted);
 }
 
-// "7.1GiB in allocations, 512MiB in pools, 384MiB of them unused": the three largest, in that order. ""
-// where there is nothing.
+// "7.1GiB in allocations, 512MiB in pools, 384MiB of them unused": the three largest, in that order, and
+// pools with unused memory wherever they stand. "" where there is nothing.
 std::string FormatParts(const MemoryParts& parts, std::optional<Bytes> pools_unused = {});
 
 }  // namespace gpuman::base

@@ -22,8 +22,11 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
-from daemon_case import DaemonTest, until  # noqa: E402
+from daemon_case import DaemonTest, MIB, until  # noqa: E402
 from machine import program  # noqa: E402
+from share_test import learn_what_a_context_takes  # noqa: E402
+
+PROGRAM = pathlib.Path(__file__).with_name("unused_pool_program.py")
 
 
 def crc32c(data):
@@ -318,6 +321,21 @@ class Stories(WhyCase):
         shown = self.m.run("why", str(job)).stdout
         self.assertRegex(shown, r"(?s)has ended: failed \(exit_status\)\n  ended with exit status 7\n.*started as process.*requeued: ended with "
                                 r"exit status 7; retry 1 of 1\n.*started again as process.*failed: ended")
+
+    def test_of_a_job_that_was_refused_memory_names_what_a_pool_keeps_for_nothing(self):
+        """The pool is the smallest of four parts."""
+        self.told = {}
+        learn_what_a_context_takes(self.m)
+        job = self.start("pool", f"exec {sys.executable} {PROGRAM}", gpus=["0"], memory="900MiB")
+        self.ends([job], "memory_refused")
+        refusal, story = self.job(job)["refusal"], self.why(job)
+        parts = refusal["parts"]
+        self.assertEqual([parts["allocations"], parts["virtual_memory"], parts["pools"], refusal["pools_unused"]],
+                         [200 * MIB, 150 * MIB, 32 * MIB, 30 * MIB])
+        self.assertGreater(parts["contexts"] + parts["uncounted"], parts["pools"], "else this tests nothing")
+        self.assertRegex(story["because"], r"^512MiB was refused at its limit of 900MiB on GPU 0, of which it used \S+ \(200MiB in allocations, "
+                                           r"150MiB in virtual memory, \S+ in contexts and code, 32MiB in pools, 30MiB of them unused\)")
+        self.assertIn("30MiB of them unused", " ".join(self.m.run("why", str(job)).stdout.split()))
 
     def test_of_a_job_that_is_not_there(self):
         answer = self.request("GET", "/v1/jobs/nobody/why")
