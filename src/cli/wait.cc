@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
@@ -82,6 +83,12 @@ base::Result<api::JobView> WaitForEnd(CommandContext& session, const api::Client
   return ended;
 }
 
+void TellNotes(CommandContext& session, const api::JobView& ended, const std::vector<std::string>& told) {
+  for (const std::string& note : ended.notes)
+    if (std::find(told.begin(), told.end(), note) == told.end())
+      session.Note(fmt::format("job {} '{}': {}", ended.id, ended.tag, note));
+}
+
 int ExitStatusOfJob(const api::JobView& job) {
   if (job.signal) return 128 + *job.signal;
   return job.exit_code.value_or(job.state == spec::JobState::kFinished ? kExitDone : kExitFailed);
@@ -130,6 +137,7 @@ base::Result<int> WaitForJob(CommandContext& session, const api::Client& daemon,
   else if (ended->state != spec::JobState::kFinished)
     session.Note(JobSentence(*ended) +
                  (ended->reason_detail ? ": " + queue::WithLocalTimes(*ended->reason_detail) : ""));
+  TellNotes(session, *ended, job.notes);
   return ExitStatusOfJob(*ended);
 }
 

@@ -1,6 +1,9 @@
 // `gpuman run --wait`, `submit --wait`, `job attach`: waits until a job ends and returns its exit status.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "api/client.h"
 #include "base/result.h"
 #include "cli/command_context.h"
@@ -30,6 +33,9 @@ base::Result<api::JobView> WaitForEnd(CommandContext& session, const api::Client
 // comes, or if `lost` does not mean that the daemon is away.
 base::Result<api::Client> NextDaemon(CommandContext& session, const base::Error& lost,
                                      const api::WaitCancellation& wake);
+
+// Prints what the daemon has noted of a job that has ended. `told`: notes that the user has seen.
+void TellNotes(CommandContext& session, const api::JobView& ended, const std::vector<std::string>& told = {});
 
 // For a job that has ended.
 int ExitStatusOfJob(const api::JobView& job);

@@ -26,6 +26,7 @@ constexpr std::size_t kFirstLines = 5, kLastLines = 10;
 // Of these the last ones are told one by one.
 constexpr std::size_t kSingleLines = 6;
 constexpr std::size_t kMaxHolders = 3;
+constexpr std::string_view kStatsByName = "`gpuman stats --by name` shows what runs like it have used";
 
 constexpr std::array<std::pair<std::string_view, Cause>, 17> kCauses{{
     {"memory_limit", Cause::kMemoryLimit},
@@ -165,6 +166,15 @@ std::string WhyItWaits(const StoryFacts& facts) {
   return parts.empty() ? "it is about to start" : fmt::format("{}", fmt::join(parts, "; "));
 }
 
+// That the job had asked for much more memory than its last run used, in a sentence; nullptr: it had not, or
+// nothing is known of it.
+const std::string* LimitAboveNeed(const Job& job, const StoryFacts& facts) {
+  const auto event = std::find_if(facts.events.rbegin(), facts.events.rend(), [&](const Event& one) {
+    return one.kind == "limit_above_need" && one.at >= job.started_at;
+  });
+  return event == facts.events.rend() ? nullptr : &event->message;
+}
+
 std::string OfTurn(const SharedGpuWait& wait, const StoryFacts& facts) {
   const std::string gpus = NamesOf(wait.gpus, facts);
   if (wait.word == "too_large") return fmt::format("it does not fit on {} any more, not even alone", gpus);
@@ -194,8 +204,10 @@ std::string Because(Cause cause, const Job& job, const StoryFacts& facts) {
       return job.gpus.empty() ? "it runs" : "it runs on " + GpusOf(job, facts);
     case Cause::kSuspended:
       return facts.reason_detail.empty() ? "it is off its GPU" : facts.reason_detail;
-    case Cause::kFinished:
-      return "it finished with exit status 0";
+    case Cause::kFinished: {
+      const std::string* const wide = LimitAboveNeed(job, facts);
+      return "it finished with exit status 0" + (wide ? "; " + *wide : "");
+    }
     case Cause::kMemoryRefused:
       return fmt::format("{}; {} {}", facts.refusal_text, HowItEnded(job),
                          After(facts.refusal->at, *job.ended_at));
@@ -377,7 +389,7 @@ std::vector<std::string> Again(const Job& job, const StoryFacts& facts, const st
 
 std::vector<std::string> WithMore(const Job& job, const StoryFacts& facts) {
   auto advice = Again(job, facts, "--memory SIZE", "runs it again with more");
-  advice.emplace_back("`gpuman stats --by name` shows what runs like it have used");
+  advice.emplace_back(kStatsByName);
   return advice;
 }
 
@@ -456,6 +468,8 @@ std::vector<std::string> Advice(Cause cause, const Job& job, const StoryFacts& f
       if (facts.wait) return {"`gpuman share status` shows who takes turns, and how long a turn is"};
       return {};
     case Cause::kFinished:
+      if (LimitAboveNeed(job, facts) == nullptr) return {};
+      return {std::string(kStatsByName)};
     case Cause::kCancelled:
     case Cause::kOther:
       return {};

@@ -304,6 +304,20 @@ TEST_F(StoryLines, TheStoryHasItsWaitItsStartItsPeakAndItsEnd) {
   EXPECT_EQ(Story().lines[1].at, Clock(100));
 }
 
+TEST_F(StoryLines, AJobThatFinishedIsToldOfALimitThatItDidNotNeed) {
+  Ends(JobState::kFinished, std::nullopt);
+  EXPECT_EQ(Story().because, "it finished with exit status 0");
+  EXPECT_TRUE(Story().advice.empty());
+  const std::string said = "its limit was 3GiB on each GPU, and it used 304MiB at most";
+  Tell(200, "limit_above_need", said);
+  Tell(200, "job_finished", "finished");
+  EXPECT_EQ(Story().because, "it finished with exit status 0; " + said);
+  EXPECT_THAT(Story().advice, ElementsAre(HasSubstr("gpuman stats --by name")));
+  EXPECT_THAT(Texts(), ::testing::Contains("limit above need: " + said));
+  job.started_at = Clock(250);
+  EXPECT_EQ(Story().because, "it finished with exit status 0") << "that was an earlier run";
+}
+
 TEST_F(StoryLines, AJobThatWasRetriedHasEachRunAndWhatCameBetween) {
   job.gpus.clear();
   job.started_at = Clock(150);

@@ -10,12 +10,14 @@ import getpass
 import json
 import os
 import pathlib
+import re
 import signal
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import DaemonTest, MIB, until  # noqa: E402
+from machine import program  # noqa: E402
 from share_test import build_dir, learn_what_a_context_takes  # noqa: E402
 
 PROGRAM = pathlib.Path(__file__).with_name("peak_program.py")
@@ -171,8 +173,38 @@ class Peak(PeakCase):
             job = self.start(tag, "exec " + self.load("200MiB", "--hold", "0s"), gpus=["0"], memory=limit)
             self.assertEqual(self.wait(job)["state"], "finished")
             notes = [note for note in self.job(job)["notes"] if "is enough" in note]
-            self.assertEqual(notes, ["its limit was 3GiB on each GPU, and it used 304MiB at most: `--memory 384MiB` is enough "
-                                     "for such a run"] if told else [])
+            self.assertEqual(notes, [self.ENOUGH] if told else [])
+            self.assertEqual([event["message"] for event in self.events_of(job)], notes)
+            story = self.request("GET", f"/v1/jobs/{job}/why").json()
+            self.assertEqual(story["because"], "it finished with exit status 0" + (f"; {self.ENOUGH}" if told else ""))
+            self.assertEqual([line["text"] for line in story["story"] if "is enough" in line["text"]],
+                             [f"limit above need: {self.ENOUGH}"] if told else [])
+            waited = self.m.run("job", "wait", str(job))
+            self.assertEqual((waited.returncode, f"gpuman: job {job} '{tag}': {self.ENOUGH}\n" in waited.stderr), (0, told), waited.stderr)
+        (event,) = self.events_of(self.job("wide")["id"])
+        self.assertEqual(event["data"], {"limit": 3072 * MIB, "peak": self.context_bytes + 200 * MIB, "enough": 384 * MIB})
+
+    ENOUGH = "its limit was 3GiB on each GPU, and it used 304MiB at most: `--memory 384MiB` is enough for such a run"
+
+    def events_of(self, job):
+        return [event for event in self.events() if event["job"] == job and event["kind"] == "limit_above_need"]
+
+    def test_whoever_waits_for_one_that_asked_for_too_much_is_told_at_its_end(self):
+        load = ("--memory", "3GiB", "--", program("gpuman-load"), "--alloc", "200MiB", "--hold", "0s")
+        for words in (("run", "--tag", "front", "--gpu", "0", "--wait"), ("submit", "--name", "queued", "--gpus", "1", "--wait"),
+                      ("run", "--tag", "turns", "--gpus", "1")):
+            done = self.m.run(*words, *load)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            said = [line for line in done.stderr.splitlines() if "is enough" in line]
+            self.assertRegex("\n".join(said), rf"^gpuman: job \d+ '{words[2]}': {re.escape(self.ENOUGH)}$")
+        done = self.m.run("submit", "--name", "tasks", "--array", "1-2", "--gpus", "1", "--wait", *load)
+        self.assertEqual(sum(line.endswith(f"'tasks': {self.ENOUGH}") for line in done.stderr.splitlines()), 2, done.stderr)
+        self.assertNotIn("is enough", self.m.run("run", "--tag", "json", "--gpu", "0", "--wait", "--json", *load).stderr)
+
+    def test_one_that_runs_again_and_again_is_not_told_each_time(self):
+        job = self.start("again", "exec " + self.load("200MiB", "--hold", "0s"), gpus=["0"], memory="3GiB", restart="always")
+        until("it has run three times", lambda: self.job(job)["restarts"] >= 2)
+        self.assertEqual(self.events_of(job), [])
 
     def killed_meanwhile(self, tag, before, after="exit 0", **more):
         """Starts a job that does the one, waits, and does the other; the daemon is killed while it waits. Returns the job, and

@@ -140,6 +140,7 @@ Result<int> Wait(CommandContext& session, const ExternalQueue& others, const Job
     for (const auto& id : ids) {
       GPUMAN_ASSIGN(const api::JobView job, WaitForEnd(session, daemon, id));
       GPUMAN_TRY(PrintJob(session, "", job));
+      TellNotes(session, job);
       session.Flush();
       status = std::max(status, ExitStatusOfJob(job));
     }

@@ -143,6 +143,7 @@ Result<int> WaitForAll(CommandContext& session, const api::Client& daemon,
     GPUMAN_TRY(Show(session, ended, [&] {
       return fmt::format("job {} '{}' {}\n", ended.id, Printable(ended.tag), spec::ToString(ended.state));
     }));
+    TellNotes(session, ended);
     session.Flush();
     worst = std::max(worst, ExitStatusOfJob(ended));
   }

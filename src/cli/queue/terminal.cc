@@ -244,6 +244,7 @@ Result<int> RunOnTerminal(CommandContext& session, const api::Client& daemon, ap
   if (ended.state == spec::JobState::kCancelled && last_signal != 0) return 128 + last_signal;
   if (ended.state != spec::JobState::kFinished && ended.reason_detail)
     session.Note(WithLocalTimes(*ended.reason_detail));
+  TellNotes(session, ended);
   return ExitStatusOfJob(ended);
 }
 

@@ -63,8 +63,8 @@ std::optional<std::string> TightLimit(const jobs::Job& job, const gpu::Inventory
   return jobs::IsWaiting(job) && !all ? std::nullopt : tight;
 }
 
-std::optional<std::string> WideLimit(const jobs::Job& job, const gpu::Inventory& inventory,
-                                     base::Bytes peak) {
+std::optional<jobs::Notice> WideLimit(const jobs::Job& job, const gpu::Inventory& inventory,
+                                      base::Bytes peak) {
   constexpr std::uint64_t kWide = 3;
   constexpr std::uint64_t kStep = std::uint64_t{64} << 20;
   std::optional<base::Bytes> limit;
@@ -74,9 +74,14 @@ std::optional<std::string> WideLimit(const jobs::Job& job, const gpu::Inventory&
   }
   if (!limit || peak.count == 0 || limit->count / kWide < peak.count) return std::nullopt;
   const base::Bytes enough{(peak.count + peak.count / 10 + kStep - 1) / kStep * kStep};
-  return fmt::format(
-      "its limit was {} on each GPU, and it used {} at most: `--memory {}` is enough for such a run",
-      base::FormatBytes(*limit), base::FormatBytes(peak), base::FormatBytes(enough));
+  return jobs::Notice{
+      "limit_above_need",
+      fmt::format(
+          "its limit was {} on each GPU, and it used {} at most: `--memory {}` is enough for such a run",
+          base::FormatBytes(*limit), base::FormatBytes(peak), base::FormatBytes(enough)),
+      {{"limit", static_cast<std::int64_t>(limit->count)},
+       {"peak", static_cast<std::int64_t>(peak.count)},
+       {"enough", static_cast<std::int64_t>(enough.count)}}};
 }
 
 std::vector<int> UnshimmedOf(base::JobId job, const std::map<std::string, guard::GpuStatus>& gpus,

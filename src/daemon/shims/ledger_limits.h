@@ -10,6 +10,7 @@
 #include "gpu/inventory.h"
 #include "guard/guard.h"
 #include "jobs/job.h"
+#include "jobs/lifecycle.h"
 #include "ledger/ledgers.h"
 
 namespace gpuman::daemon {
@@ -27,9 +28,10 @@ using ContextCost = std::function<std::optional<base::Bytes>(const std::string&)
 std::optional<std::string> TightLimit(const jobs::Job& job, const gpu::Inventory& inventory,
                                       const ContextCost& context_on);
 
-// A sentence if the job's limit on the smallest of its GPUs is at least three times the most that it used;
-// nullopt: it has no limit, or needs most of it.
-std::optional<std::string> WideLimit(const jobs::Job& job, const gpu::Inventory& inventory, base::Bytes peak);
+// What is told of a job whose limit on the smallest of its GPUs was at least three times the most that it
+// used; nullopt: it has no limit, or needs most of it.
+std::optional<jobs::Notice> WideLimit(const jobs::Job& job, const gpu::Inventory& inventory,
+                                      base::Bytes peak);
 
 // The pids of the job's processes on any GPU that do not count their memory. `counts`: whether a process
 // does.

@@ -241,13 +241,20 @@ std::vector<jobs::MemoryPeak> ShimsModule::PeaksOf(const jobs::Job& job) const {
   return job.peaks.Optional().value_or(std::vector<jobs::MemoryPeak>{});
 }
 
-// The ledger goes when the job ends, so its refusals are taken into the job's record.
+// The ledger goes when the job ends, so its refusals are taken into the job's record. A job that finished is
+// told of a limit that was too large, once: not after each of its runs.
 void ShimsModule::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) {
   if (!channel_) return;
   if (std::holds_alternative<keeper::RunStarted>(record.body))
     return channel_->SetRun(job.id, base::MonoTime(record.mono));
-  const auto* const ended = std::get_if<keeper::RunEnded>(&record.body);
-  if (!ended) return;
+  if (std::holds_alternative<keeper::JobEnded>(record.body) && job.state == spec::JobState::kFinished) {
+    const auto peak = std::max(job.peak, core_.UsageOf(job.id).peak);
+    const auto wide = peak ? WideLimit(job, core_.inventory(), *peak) : std::nullopt;
+    if (!wide) return;
+    job.notes.push_back(wide->message);
+    return core_.AddJobEvent(job, *wide);
+  }
+  if (!std::holds_alternative<keeper::RunEnded>(record.body)) return;
   TellRefusals();
   if (const auto seen = channel_->RefusalOf(job.id))
     job.refusal = daemon::RefusalOf(*seen, core_.clock().Mono(), core_.clock().Wall());
@@ -256,10 +263,6 @@ void ShimsModule::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record
   job.peaks.reset();
   if (auto peaks = channel_->PeaksOf(job.id); !peaks.empty()) job.peaks = std::move(peaks);
   Explain(job, core_.inventory(), core_.jobs().index().NameOf(job));
-  const auto peak = std::max(job.peak, core_.UsageOf(job.id).peak);
-  const bool finished = ended->kind == keeper::EndKind::kExited && ended->code == 0;
-  if (auto wide = finished && peak ? WideLimit(job, core_.inventory(), *peak) : std::nullopt)
-    job.notes.push_back(std::move(*wide));
 }
 
 void ShimsModule::OnJobForgotten(base::JobId job) { refusals_.Forget(job); }
