@@ -78,6 +78,7 @@ std::string TextOf(const Notification& notification) {
       fmt::format("Job {} '{}' of {} on {}: {}\r\n", *notification.job, OneLine(notification.name),
                   OneLine(notification.user), notification.host, notification.event);
   if (!notification.message.empty()) text += fmt::format("\r\n{}\r\n", OneLine(notification.message));
+  for (const auto& note : notification.notes) text += fmt::format("\r\n{}\r\n", OneLine(note));
   text += kEnd;
   const auto line = [&](const char* name, const std::string& value) {
     text += fmt::format("{:<11}{}\r\n", name, OneLine(value));

@@ -63,6 +63,14 @@ TEST(Mail, IsPlainWhereEverythingIsAscii) {
             "gpuman job log 7\r\n");
 }
 
+TEST(Mail, HasTheNotesOfTheJob) {
+  Notification notification = Named("train");
+  notification.notes = {"its limit was 3GiB", "a\r\nb"};
+  EXPECT_NE(MailOf(notification, "d1", "ada@example.org")
+                .find("\r\nfinished\r\n\r\nits limit was 3GiB\r\n\r\na  b\r\n\r\nstate      finished\r\n"),
+            std::string::npos);
+}
+
 TEST(Mail, WithOtherCharactersIsEncoded) {
   const auto mail = MailOf(Named("Übung"), "d", "a@b");
   EXPECT_EQ(Header(mail, "Subject"), "=?UTF-8?B?W2dwdW1hbl0gNyDDnGJ1bmc6IGZpbmlzaGVk?=");

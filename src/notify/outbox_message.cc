@@ -15,11 +15,19 @@ constexpr base::json::JsonFormat kBody{};
 constexpr std::size_t kLongestText = 2048;  // of one field of a body
 
 // Shortens the text, but never within a character.
-std::string Cut(const std::string& text) {
-  if (text.size() <= kLongestText) return text;
-  std::size_t end = kLongestText;
+std::string Cut(const std::string& text, std::size_t longest = kLongestText) {
+  if (text.size() <= longest) return text;
+  std::size_t end = longest;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
   return text.substr(0, end) + "…";
+}
+
+std::vector<std::string> NotesOf(const Notification& notification) {
+  constexpr std::size_t kMostNotes = 4, kLongestNote = 400;
+  std::vector<std::string> notes;
+  for (const auto& note : notification.notes)
+    if (notes.size() < kMostNotes) notes.push_back(Cut(note, kLongestNote));
+  return notes;
 }
 
 }  // namespace
@@ -74,6 +82,7 @@ std::string BodyOf(const Notification& notification, const std::string& delivery
   body("at", notification.at);
   body("host", notification.host);
   body("message", Cut(notification.message));
+  if (!notification.state.empty()) body("notes", NotesOf(notification));
   if (notification.state.empty() && !notification.gpus.empty()) body("gpu", notification.gpus.front());
   if (notification.job)
     body.Group("job", [&](auto& job) {

@@ -54,8 +54,9 @@ bool IsWanted(const std::vector<std::string>& words, std::string_view word);
 // The content of a notification. Strings may have any bytes, because they come from users.
 struct Notification {
   std::string event;
-  std::string message;  // a sentence
-  std::string host;     // this machine's name
+  std::string message;               // a sentence
+  std::vector<std::string> notes{};  // of the job's last run, sentences
+  std::string host;                  // this machine's name
   base::WallTime at{};
   std::optional<std::int64_t> job;
   std::string name;  // of the job

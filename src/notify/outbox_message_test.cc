@@ -93,6 +93,10 @@ TEST(Body, SaysWhatHappenedToWhichJob) {
   EXPECT_TRUE(body["job"]["signal"].is_null());
   EXPECT_TRUE(body["job"]["started_at"].is_null());
   EXPECT_EQ(body["job"]["gpus"][0], "GPU-a");
+  EXPECT_EQ(body["notes"], nlohmann::json::array());
+  Notification noted = OfAJob();
+  noted.notes = {"its limit was 3GiB", "it has no cgroup"};
+  EXPECT_EQ(nlohmann::json::parse(BodyOf(noted, "id1"))["notes"], noted.notes);
 }
 
 TEST(Body, OfAnEventHasWhatTheEventHas) {
@@ -102,6 +106,7 @@ TEST(Body, OfAnEventHasWhatTheEventHas) {
   auto body = nlohmann::json::parse(BodyOf(notification, "x"));
   EXPECT_EQ(body["gpu"], "GPU-a");
   EXPECT_FALSE(body.contains("job"));
+  EXPECT_FALSE(body.contains("notes"));
   notification.job = 3;
   notification.name = "train";
   body = nlohmann::json::parse(BodyOf(notification, "x"));
@@ -111,6 +116,7 @@ TEST(Body, OfAnEventHasWhatTheEventHas) {
 TEST(Body, IsShortAndValidWhateverTheJobIsCalled) {
   Notification notification = OfAJob();
   notification.message = std::string(100'000, 'x');
+  notification.notes.assign(100, std::string(1000, 'x'));
   notification.name = "\xff\xfe\"\n";
   for (int i = 0; i < 5000; ++i) notification.project += "\xc3\xa4";
   const std::string text = BodyOf(notification, "id");

@@ -356,6 +356,13 @@ class WebhookTest(NotifyCase):
         self.assertEqual(events("/retried", 4), ["started", "requeued", "started", "failed"])
         self.assertEqual(events("/limited", 1), ["timeout"])
 
+    def test_who_asked_for_much_more_memory_than_the_job_used_is_told_so(self):
+        self.submit("exec " + self.load("64MiB", "--hold", "0s"), webhooks=[self.receiver.url + "/wide"],
+                    more={"gpus": {"count": 1}, "memory": "2GiB"})
+        told = json.loads(self.told("/wide")[0][1])
+        self.assertEqual(told["event"], "finished")
+        self.assertRegex("\n".join(told["notes"]), r"its limit was 2GiB on each GPU, and it used \S+ at most: `--memory \S+` is enough")
+
     def test_a_receiver_that_fails_is_tried_again_with_the_same_id_and_those_behind_wait(self):
         self.receiver.plan["/flaky"] = [500, "close", 503, (429, {"Retry-After": "1"}), 408]
         self.submit("exit 0", webhooks=[self.receiver.url + "/flaky"], on=["started", "finished"])

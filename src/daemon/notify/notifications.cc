@@ -45,6 +45,7 @@ notify::Notification NotificationOf(const jobs::Job& job, std::string_view word,
   notify::Notification notification;
   notification.event = word;
   notification.message = message;
+  notification.notes = job.notes;
   notification.job = job.id.value;
   notification.name = job.tag;
   notification.user = job.owner->user;
