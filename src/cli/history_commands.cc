@@ -27,20 +27,19 @@ struct HistorySettings {
   bool ascii = false;
 };
 
-// What a word or an option names: the parameter of the route, and its value.
+// What a word or an option names: the parameter of the route, and its value. A word is "job" at first.
 struct Subject {
   std::string parameter, name;
 };
 
 bool IsUuid(const std::string& word) { return word.starts_with("GPU-") || word.starts_with("MIG-"); }
 
-// Words name jobs, as in every command; a GPU has its UUID there, and its number behind --gpu. Without any,
-// all GPUs.
+// Words name jobs, as in every command, or GPUs; what stands behind --gpu is a GPU. Without any, all GPUs.
 base::Result<std::vector<Subject>> SubjectsOf(const api::Client& daemon, const HistorySettings& settings,
                                               const std::vector<std::string>& words) {
   std::vector<Subject> subjects;
   for (const auto& gpu : settings.gpus) subjects.push_back({"gpu", gpu});
-  for (const auto& word : words) subjects.push_back({IsUuid(word) ? "gpu" : "job", word});
+  for (const auto& word : words) subjects.push_back({"job", word});
   if (!subjects.empty()) return subjects;
   GPUMAN_ASSIGN(const api::GpuList list, daemon.Gpus());
   if (list.gpus.empty())
@@ -49,31 +48,46 @@ base::Result<std::vector<Subject>> SubjectsOf(const api::Client& daemon, const H
   return subjects;
 }
 
-// A number that is no job's may be meant as a GPU's.
-base::Error Explained(const api::Client& daemon, const Subject& subject, base::Error error) {
-  const bool is_name =
-      error.code == base::ErrorCode::kNotFound || error.code == base::ErrorCode::kInvalidArgument;
-  if (subject.parameter == "gpu" || !is_name) return error;
-  const auto list = daemon.Gpus();
-  const bool is_gpu = list && std::any_of(list->gpus.begin(), list->gpus.end(), [&](const api::GpuView& gpu) {
-                        return api::NumberOf(gpu) == subject.name;
-                      });
-  if (is_gpu) {
-    error.hint = fmt::format("of the GPU: gpuman history --gpu {}", subject.name);
-    return error;
-  }
-  if (error.code != base::ErrorCode::kNotFound) return error;
-  return WithNearestTag(daemon, subject.name, std::move(error));
+// The times of the answer.
+struct TimeRange {
+  std::optional<base::WallTime> since, until;
+};
+
+base::Result<api::HistoryView> Ask(const api::Client& daemon, const Subject& subject, const TimeRange& times,
+                                   std::int64_t points) {
+  api::Query query = api::Query().Add(subject.parameter, std::string_view(subject.name));
+  query.Add("since", times.since).Add("until", times.until);
+  query.AddNumber("points", std::optional(points));
+  return api::Ask(daemon, api::routes::kHistory, {{}, query});
 }
 
+bool HasRecord(const api::HistoryView& history) {
+  return std::any_of(history.recorded.begin(), history.recorded.end(), [](double part) { return part > 0; });
+}
+
+// Whether the answer is about a job: the daemon knows it, or has a record of one that it has forgotten.
+bool IsOfJob(const api::Client& daemon, const Subject& subject,
+             const base::Result<api::HistoryView>& history) {
+  if (!history)
+    return history.error().code != base::ErrorCode::kNotFound &&
+           history.error().code != base::ErrorCode::kInvalidArgument;
+  if (history->tag || HasRecord(*history)) return true;
+  const auto all = Ask(daemon, subject, {}, api::kMinHistoryPoints);
+  return !all || HasRecord(*all);
+}
+
+// A job goes before a GPU that has the same number, or whose UUID begins with the job's tag.
 base::Result<api::HistoryView> AskHistory(const api::Client& daemon, const Subject& subject,
                                           const HistorySettings& settings, std::int64_t points) {
-  api::Query query = api::Query().Add(subject.parameter, std::string_view(subject.name));
-  query.Add("since", settings.since).Add("until", settings.until);
-  query.AddNumber("points", std::optional(points));
-  auto history = api::Ask(daemon, api::routes::kHistory, {{}, query});
-  if (!history) return base::Fail(Explained(daemon, subject, std::move(history.error())));
-  return history;
+  const TimeRange times{settings.since, settings.until};
+  auto history = Ask(daemon, subject, times, points);
+  if (subject.parameter == "gpu" || IsOfJob(daemon, subject, history)) return history;
+  auto of_gpu = Ask(daemon, {"gpu", subject.name}, times, points);
+  if (of_gpu || history) return of_gpu ? std::move(of_gpu) : std::move(history);
+  // Such a word was meant as a GPU, or its beginning of a UUID fits several.
+  if (IsUuid(subject.name) || of_gpu.error().code == base::ErrorCode::kInvalidArgument) return of_gpu;
+  if (history.error().code != base::ErrorCode::kNotFound) return history;
+  return base::Fail(WithNearestTag(daemon, subject.name, std::move(history.error())));
 }
 
 void PrintAll(CommandContext& session, const HistorySettings& settings, const HistoryPlotOptions& form,
@@ -123,7 +137,7 @@ Command HistoryCommand() {
   return {"history",
           "Plot memory, utilization, power and temperature over time",
           "gpuman history train --since 2h",
-          {{kJobValue, 0, kAnyNumber, "Jobs by tag or id, GPUs by UUID (default: all GPUs)"}},
+          {{kJobValue, 0, kAnyNumber, "Jobs by tag or id, or GPUs by number or UUID (default: all GPUs)"}},
           {GpuOption(s->gpus, "all, unless a job is named"),
            {"--since", kTimeValue,
             "From this time on: 2h (ago), 3d, yesterday, 2026-02-01T08:00 (default: of a job its last "

@@ -166,11 +166,55 @@ class Command(HistoryCase):
         gone = self.m.run("history", "nobody")
         self.assertEqual(gone.returncode, 4)
         self.assertIn("nobody", gone.stderr)
-        self.assertIn("gpuman history --gpu 0", self.m.run("history", "0").stderr)
         self.assertEqual(self.m.run("history", "--points", "5000").returncode, 2)
         self.assertEqual(self.m.run("history", "-o", "yaml").returncode, 2)
         nothing = self.output("--gpu", "0", "--since", "2000-01-01T00:00:00Z", "--until", "2000-01-02T00:00:00Z")
         self.assertIn("Nothing was recorded in this time.", nothing)
+
+
+class NamesCase(HistoryCase):
+    def subject(self, *words):
+        (view,) = self.m.run_json("history", *words)["histories"]
+        return view["gpu_number"], view["job"]
+
+
+class NameOfAGpu(NamesCase):
+    gpus = 1
+
+    def test_the_beginning_of_its_uuid_is_the_gpu_where_no_job_has_that_tag(self):
+        uuid = self.request("GET", "/v1/gpus/0").json()["uuid"]
+        words = uuid[:12], uuid[4:12]
+        self.assertEqual([self.subject(word) for word in words], [("0", None)] * 2)
+        jobs = [self.start(word, "exec sleep 1000", gpus=["0"]) for word in words]
+        self.assertEqual([self.subject(word) for word in words], [(None, job) for job in jobs])
+        self.assertEqual(self.subject("--gpu", words[0]), ("0", None))
+
+
+class NumbersOfGpus(NamesCase):
+    gpus = 4
+
+    def test_a_word_is_a_gpu_where_no_job_has_that_name(self):
+        uuid = self.request("GET", "/v1/gpus/1").json()["uuid"]
+        for word in ("1", uuid, uuid[4:]):
+            self.assertEqual(self.subject(word), ("1", None), word)
+        self.assertEqual(self.subject("0"), ("0", None), "no job ever has that id")
+        self.assertTrue(self.m.run("history", "3").stdout.startswith("GPU 3  "))
+        job = self.start("train", "exec " + self.load("64MiB", "--hold", "1h"), gpus=["0"])
+        self.assertEqual((job, self.subject("1"), self.subject(uuid)), (1, (None, 1), ("1", None)))
+        several = self.m.run("history", uuid[:12])
+        self.assertEqual(several.returncode, 2)
+        self.assertIn("fits 4 GPUs", several.stderr)
+        self.assertIn("no GPU", self.m.run("history", "GPU-00000000").stderr)
+        self.start("second", "exec sleep 1000", gpus=["0"])
+        until("something is known", lambda: self.known(self.history("job=1")) >= 1)
+        held, = self.request("POST", "/v1/submissions", {"jobs": [{"command": ["true"], "hold": True}], "directory": "/",
+                                                         "environment": {}}).json()["jobs"]
+        self.assertEqual((held["id"], self.subject("3")), (3, (None, 3)))
+        for forgotten in (1, 3):
+            self.assertEqual(self.request("DELETE", f"/v1/jobs/{forgotten}").status, 200)
+        self.assertEqual(self.subject("1"), (None, 1), "it has a record")
+        self.assertEqual(self.subject("1", "--until", "2000-01-02T00:00:00Z"), (None, 1), "also at another time")
+        self.assertEqual(self.subject("3"), ("3", None), "nothing was recorded of that job")
 
 
 class Restarts(HistoryCase):
