@@ -9,7 +9,9 @@
 #include "api/client.h"
 #include "api/routes.h"
 #include "base/host_name.h"
+#include "base/paths.h"
 #include "cli/commands.h"
+#include "cli/open_link.h"
 #include "cli/show.h"
 #include "cli/signal_watch.h"
 #include "cli/take.h"
@@ -60,16 +62,35 @@ base::Result<int> ShowPageForEverybody(CommandContext& session) {
   return kExitDone;
 }
 
-base::Result<int> Web(CommandContext& session, std::uint16_t port) {
+// Opens the user's browser, or says why not.
+std::unique_ptr<OpenedLink> OpenBrowser(CommandContext& session, const std::string& link) {
+  const auto no_browser = [&session](const std::string& why) {
+    session.Note(fmt::format("No browser is opened: {}. Open the link yourself.", why));
+  };
+  const auto opener = BrowserOpener(session.environment());
+  if (const auto why = WhyNoBrowser(session.environment(), opener)) {
+    no_browser(*why);
+    return nullptr;
+  }
+  auto opened = OpenedLink::Open(*opener, base::UserPaths().socket.parent_path(), link, no_browser);
+  if (opened) return std::move(*opened);
+  no_browser(opened.error().message);
+  return nullptr;
+}
+
+base::Result<int> Web(CommandContext& session, std::uint16_t port, bool opens) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const std::string secret, web::NewSecret());
   GPUMAN_ASSIGN(auto server, web::Server::Open({daemon.socket(), {::geteuid(), secret}, port}));
   SignalWatch stop{SIGINT, SIGTERM, SIGHUP};
-  ShowLink(session, web::LinkTo(fmt::format("127.0.0.1:{}", server.port()), secret), server.port());
+  const std::string link = web::LinkTo(fmt::format("127.0.0.1:{}", server.port()), secret);
+  ShowLink(session, link, server.port());
   if (::geteuid() == 0)
     session.Note(
         "This page is root's: it answers to a browser of root's alone. Others run gpuman web as themselves.");
   session.Note("Anybody who has this link may do what you may. Ctrl-C ends the page.");
+  // It notes on a thread of its own what fails later: this one prints nothing from here on.
+  const auto opened = opens ? OpenBrowser(session, link) : nullptr;
   server.Serve(stop.fd());
   while (stop.Take() != 0) continue;  // else a signal comes when the watch ends
   return kExitDone;
@@ -81,6 +102,7 @@ Command WebCommand() {
   struct WebOptions {
     std::uint16_t port = 0;
     bool everybody = false;
+    bool opens = false;
   };
   const auto o = std::make_shared<WebOptions>();  // shared by the options and the action
   return {
@@ -92,10 +114,16 @@ Command WebCommand() {
       "gpuman web",
       {},
       {{"--port", "PORT", "Serve on this port (default: one that is free)", take::Integer(o->port, 1, 65535)},
+       {"--open", "", "Open the link in your browser as well, where this session has a display",
+        take::Flag(o->opens)},
        {"--everybody", "", "Print the link of the page that gpumand serves to everybody, and end",
         take::Flag(o->everybody)}},
-      [o](CommandContext& session, const CommandLine&) {
-        return o->everybody ? ShowPageForEverybody(session) : Web(session, o->port);
+      [o](CommandContext& session, const CommandLine&) -> base::Result<int> {
+        if (!o->everybody) return Web(session, o->port, o->opens);
+        if (!o->opens) return ShowPageForEverybody(session);
+        return base::Fail(base::ErrorCode::kInvalidArgument,
+                          "--open is about a page of your own, and --everybody about another one",
+                          "gpuman web --everybody prints its link");
       }};
 }
 
