@@ -112,8 +112,9 @@ std::string RenderShare(const api::ShareView& view, const TerminalStyle& style) 
       if (job.latency) text += fmt::format("{}: its work goes first (--latency)\n", Printable(job.tag));
     for (const auto& job : gpu.jobs)
       if (job.longest_unit && *job.longest_unit >= kLongUnit)
-        text += fmt::format("{}: its work leaves the GPU within {}; a kernel or a graph is not cut\n",
-                            Printable(job.tag), base::FormatDuration(*job.longest_unit));
+        text += fmt::format(
+            "{}: its work stayed on the GPU for {} after its turn; a kernel or a graph is not cut\n",
+            Printable(job.tag), base::FormatDuration(*job.longest_unit));
     for (const auto& job : gpu.jobs)
       if (job.detail) text += fmt::format("{}: {}\n", Printable(job.tag), Printable(*job.detail));
   }

@@ -64,10 +64,12 @@ TEST(ShareView, SaysWhoGoesFirstAndWhoseWorkIsNotCut) {
   api::ShareJob job;
   job.tag = "train";
   job.longest_unit = base::Millis(19);
-  EXPECT_THAT(Shown(job), Not(HasSubstr("leaves the GPU")));
+  EXPECT_THAT(Shown(job), Not(HasSubstr("stayed on the GPU")));
   job.longest_unit = base::Millis(50);
-  EXPECT_THAT(Shown(job),
-              HasSubstr("train: its work leaves the GPU within 50ms; a kernel or a graph is not cut\n"));
+  EXPECT_THAT(
+      Shown(job),
+      HasSubstr(
+          "train: its work stayed on the GPU for 50ms after its turn; a kernel or a graph is not cut\n"));
   EXPECT_THAT(Shown(job), Not(HasSubstr("goes first")));
   job.latency = true;
   EXPECT_THAT(Shown(job), HasSubstr("train: its work goes first (--latency)\n"));

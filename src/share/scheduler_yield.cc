@@ -47,6 +47,10 @@ void Scheduler::Refuse(Tenant& tenant, const std::string& why, bool late, base::
   // One that refuses at once has lost little time by it, and may yield soon: it waits for room, for example.
   const bool at_once = !late && tenant.gate == GatePosition::kClosing;
   const Span asked = limit - (tenant.close_deadline - now);
+  // How long its work would have needed is not known, only that it is longer. One that waits for room, or
+  // does not answer, says nothing of its work.
+  if (late && tenant.gate == GatePosition::kClosing && tenant.answers && !tenant.stuck)
+    tenant.rests.Add(std::min(now, tenant.close_deadline) - tenant.close_began);
   KeepsRoom(tenant, at_once ? std::clamp(asked, kShortestAttempt, limit) : limit, now);
   if (tenant.gate != GatePosition::kOpen) out_.emplace_back(action::Open{tenant.id, NextOrder()});
   tenant.gate = GatePosition::kOpen;

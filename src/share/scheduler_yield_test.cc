@@ -56,6 +56,35 @@ TEST_F(DoesNotYield, GetsItsGateBackAndRunsOnAndTheOtherWaitsWithTheReason) {
   EXPECT_TRUE(Silent()) << "too late: it runs again";
 }
 
+TEST_F(DoesNotYield, TheTimeThatItWasGivenIsItsLongestUnit) {
+  Ask();
+  EXPECT_FALSE(Of(kA).longest_unit);
+  for (const Span given : {5s, 10s, 20s, 20s}) {
+    Tick();
+    EXPECT_EQ(Of(kA).longest_unit, given) << "not the second in which its answer could have come";
+    StopB();
+    Tick();
+    bring_ = One<action::Bring>().order;
+  }
+  Said<action::MemoryGrant>();
+  Said<action::Open>();
+  Tell(event::GateClosed{kA, Said<action::Close>().back().order});
+  EXPECT_EQ(Of(kA).longest_unit, 20s) << "of the last times";
+}
+
+TEST_F(DoesNotYield, OneThatWaitsForRoomOrRefusesAtOnceSaysNothingOfItsWork) {
+  Ask();
+  const auto refused = One<action::Close>();
+  Tell(event::GateNotClosed{kA, refused.order, "process 1 records a graph"});
+  EXPECT_FALSE(Of(kA).longest_unit);
+  StopB();
+  Tick();
+  const auto close = One<action::Close>();
+  Pass(4s);
+  Tell(event::GateNotClosed{kA, close.order, "process 1 waits for room", true, true});
+  EXPECT_FALSE(Of(kA).longest_unit);
+}
+
 TEST_F(DoesNotYield, AnAnswerALittleAfterTheDeadlineStillSaysWhy) {
   Ask();
   const auto close = One<action::Close>();

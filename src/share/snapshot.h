@@ -36,8 +36,8 @@ struct TenantStatus {
   // While the GPU's jobs have turns by shares: its part of the time, and what it had of the last ten seconds;
   // from 0 to 1.
   std::optional<double> compute_part{}, compute_had{};
-  // How long its work took at most to leave the GPU, the last times that its gate was closed: a kernel or a
-  // graph is not cut.
+  // How long its work stayed on the GPU at most, the last times that its gate was closed: a kernel or a graph
+  // is not cut. Where it did not leave in the time that it was given: that time.
   std::optional<Span> longest_unit{};
   RecentWaits::Summary waits{};
 };

@@ -93,8 +93,8 @@ struct Tenant {
   base::MonoTime since{};          // when the activity began
   base::MonoTime waiting_since{};  // for a turn or for room
   RecentWaits waits;
-  base::MonoTime close_began{};              // while the gate is kClosing
-  RecentWaits rests;                         // how long its work took to come to rest
+  base::MonoTime close_began{};  // while the gate is kClosing
+  RecentWaits rests;             // how long its work took to come to rest, or was waited for in vain
   std::optional<base::MonoTime> wait_began;  // of the wait that is not in `waits` yet
   Rhythm rhythm;
   Span burst{};             // of the present burst, the time in which it had a turn

@@ -175,6 +175,14 @@ class ComputeShareTest(ComputeShareCase):
         until("it has ended", lambda: self.m.api("GET", "/v1/jobs/paced")["ended_at"])
         self.assertEqual(self.m.api("GET", "/v1/jobs/paced")["state"], "finished")
 
+    def test_work_that_cannot_be_cut_is_told_with_its_length(self):
+        """Steps of 100 ms, of which four are on the GPU when the turn is over."""
+        self.busy("short", "50")
+        self.start("long", "exec " + self.load("8MiB", "--ranks", "2", "--pattern", "ddp", "--peer", "host", "--work", "100ms", "--ahead", "4",
+                                               "--until", str(self.m.dir / "long.stop")), gpus=["0"], share=True, compute={"percent": 50})
+        until("its work stays that long", lambda: ((self.shared("long") or {}).get("longest_unit") or 0) >= 0.1)
+        self.assertRegex(self.m.run("share", "status").stdout, r"long: its work stayed on the GPU for \d.* after its turn; a kernel or a graph is not cut")
+
     def test_ranks_that_need_each_other_are_held_back_and_right(self):
         """Two processes on one GPU: a rank stands in its streams while the other waits for it on the GPU."""
         self.start("server", "exec " + self.load("8MiB", "--kernel-time", "1ms", "--duty", "0.2", "--hold", "1h"), gpus=["0"],
