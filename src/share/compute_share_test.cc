@@ -329,16 +329,25 @@ TEST_F(ComputeWorld, MemoryThatHasToMoveKeepsTheSharesOverALongerTime) {
   EXPECT_NEAR(sum[1], 0.7, 0.1);
 }
 
-// A job whose work never comes to rest is asked now and then, not all the time, and runs on.
-TEST(ComputeWorldTrouble, OneThatDoesNotYieldKeepsItsTime) {
-  class Stubborn : public World {
-   public:
-    using World::World;
+// The work of the first job never comes to rest.
+class Stubborn : public World {
+ public:
+  Stubborn() : World({}, {{"gpu", GiB(16)}}, 55e9) {}
+  double Part(TenantId id, Span span) {
+    const Span before = job(id).computed;
+    RunFor(span);
+    return Seconds(job(id).computed - before) / Seconds(span);
+  }
 
-   protected:
-    std::optional<Span> ClosesAfter(const Job&) override { return std::nullopt; }
-  };
-  Stubborn world{{}, {{"gpu", GiB(16)}}, 55e9};
+ protected:
+  std::optional<Span> ClosesAfter(const Job& job) override {
+    return job.id == jobs_.begin()->first ? std::nullopt : World::ClosesAfter(job);
+  }
+};
+
+// It is asked now and then, not all the time, and runs on.
+TEST(ComputeWorldTrouble, OneThatDoesNotYieldKeepsItsTime) {
+  Stubborn world;
   Program program = Asks(0.3);
   const TenantId capped = world.Start(program);
   world.RunFor(60s);
@@ -350,6 +359,20 @@ TEST(ComputeWorldTrouble, OneThatDoesNotYieldKeepsItsTime) {
   world.Start(program);
   world.RunFor(60s);
   EXPECT_LE(world.job(capped).closings, 6) << "nor is it asked for each request";
+}
+
+// Its neighbours run beside it, each up to its share, and stand still only while it is asked: of ten minutes
+// for 5, 10 and 20 seconds, and each time for the second in which its answer may be late.
+TEST(ComputeWorldTrouble, BesideOneThatDoesNotYieldOthersHaveTheirShares) {
+  Stubborn world;
+  const TenantId endless = world.Start(Asks(0.3)), neighbour = world.Start(Asks(0.5));
+  EXPECT_NEAR(world.Part(neighbour, 600s), 0.5 * (1 - 38.0 / 600), 0.02);
+  EXPECT_LE(world.job(endless).closings, 3);
+  world.End(neighbour);
+  const TenantId greedy = world.Start(Asks(0.5, true));
+  EXPECT_GE(world.Part(greedy, 600s), 0.95);
+  EXPECT_GE(world.Part(endless, 60s), 0.6) << "nor is it asked for them more often";
+  EXPECT_LE(world.job(endless).closings, 4);
 }
 
 TEST_F(ComputeWorld, TheViewSaysWhatWasAskedAndHad) {

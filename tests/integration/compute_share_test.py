@@ -47,6 +47,11 @@ class ComputeShareCase(DaemonTest):
         before = self.turns(tag)
         return lambda: self.turns(tag) > before + seconds
 
+    def iterations(self, tag):
+        """How many a load has made so far."""
+        lines = [line for line in self.log(tag, "?tail=5").splitlines() if line.startswith("{") and line.endswith("}")]
+        return max((said["number"] for said in map(json.loads, lines) if said["event"] == "iteration"), default=0)
+
     def refused(self, *words):
         done = self.m.run(*words)
         self.assertNotEqual(done.returncode, 0, done.stdout)
@@ -245,6 +250,24 @@ class NobodyLooks(ComputeShareCase):
             self.assertNotIn("gpu_unresponsive", [event["kind"] for event in self.events()], "it did not wait for the sample")
         finally:
             self.m.inject("clear")
+
+
+class NeverEnds(ComputeShareCase):
+    config = ComputeShareCase.config + 'yield_limit = "200ms"\n'
+
+    def test_beside_a_kernel_that_never_ends_the_other_works(self):
+        self.start("endless", "exec " + self.load("8MiB", "--kernel-time", "1h", "--hold", "1h"), gpus=["0"], share=True,
+                   compute={"percent": 30})
+        self.busy("other", "50+")
+        until("it was asked in vain", lambda: [event for event in self.events() if event["kind"] == "share_not_yielded"])
+        before = self.iterations("other")
+        until("the other one works", lambda: self.iterations("other") >= before + 300)
+        endless = self.shared("endless")
+        self.assertGreaterEqual(endless["longest_unit"], 0.2, "all of the time that it was given")
+        self.assertEqual(self.job("endless")["state"], "running")
+        self.assertEqual(self.m.run("remove", "endless").returncode, 0)
+        before = self.iterations("other")
+        until("and works on alone", lambda: self.iterations("other") >= before + 100)
 
 
 class AwayDaemon(ComputeShareCase):
