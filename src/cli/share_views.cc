@@ -86,7 +86,9 @@ std::string RenderShare(const api::ShareView& view, const TerminalStyle& style) 
                                 {"WEIGHT", Align::kRight},
                                 {"TURNS", Align::kRight},
                                 {"WAITS", Align::kRight}};
-    if (gpu.by_share) columns.insert(columns.begin() + 7, {{"SHARE", Align::kRight}, {"HAD", Align::kRight}});
+    const bool asked = gpu.by_share || std::any_of(gpu.jobs.begin(), gpu.jobs.end(),
+                                                   [](const auto& job) { return job.compute.has_value(); });
+    if (asked) columns.insert(columns.begin() + 7, {{"SHARE", Align::kRight}, {"HAD", Align::kRight}});
     if (managed) columns.insert(columns.begin() + 5, {"MANAGED", Align::kRight});
     Table table(std::move(columns));
     for (const auto& job : gpu.jobs) {
@@ -99,7 +101,7 @@ std::string RenderShare(const api::ShareView& view, const TerminalStyle& style) 
                               fmt::format("{}", job.weight),
                               base::FormatDuration(job.had_turn),
                               WaitsOf(job.waits)};
-      if (gpu.by_share) cells.insert(cells.begin() + 7, {ShareOf(job), PartOf(job.compute_had)});
+      if (asked) cells.insert(cells.begin() + 7, {ShareOf(job), PartOf(job.compute_had)});
       if (managed) cells.insert(cells.begin() + 5, base::FormatBytes(job.memory.managed));
       table.Add(std::move(cells));
     }

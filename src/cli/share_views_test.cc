@@ -60,6 +60,14 @@ TEST(ShareView, SaysWhatPartOfTheTimeEachAskedForAndHad) {
   EXPECT_THAT(RenderShare({{}, {gpu}}, {}), HasSubstr("has used its share (120ms)"));
 }
 
+TEST(ShareView, SaysWhatWasAskedForAlsoWhereNobodyTakesTurns) {
+  api::ShareJob job;
+  EXPECT_THAT(Shown(job), Not(HasSubstr("SHARE")));
+  job.compute = spec::ComputeShare{30, true};
+  EXPECT_THAT(Shown(job), ContainsRegex("SHARE +HAD"));
+  EXPECT_THAT(Shown(job), ContainsRegex(" 30%\\+ +n/a ")) << "it runs freely, and nobody looks what it has";
+}
+
 TEST(ShareView, SaysWhoGoesFirstAndWhoseWorkIsNotCut) {
   api::ShareJob job;
   job.tag = "train";

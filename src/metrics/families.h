@@ -103,8 +103,12 @@ struct Family {
   X(kShareCopied, "gpuman_share_copied_bytes_total", kCounter, "Of that, what had to be copied: the rest was there already, or zeros.") \
   X(kShareHandOver, "gpuman_share_hand_over_seconds", kHistogram, "From the order to make room until the next job has its turn.") \
   X(kShareMoving, "gpuman_share_moving_ratio", kGauge, "Part of the contended time that went into hand-overs.") \
+  X(kShareComputeAsked, "gpuman_share_compute_asked_ratio", kGauge, "Part of the GPU's time that the job asked for.") \
   X(kShareComputePart, "gpuman_share_compute_part_ratio", kGauge, "Part of the GPU's time that the job has, where turns go by shares.") \
   X(kShareComputeHad, "gpuman_share_compute_had_ratio", kGauge, "Part of the GPU's time that the job had in the last ten seconds.") \
+  X(kShareLatency, "gpuman_share_latency", kGauge, "1 for a job whose work goes first.") \
+  X(kShareHeldOthers, "gpuman_share_held_others_seconds_total", kCounter, "Time in which other jobs stood still while the job had work that goes first.") \
+  X(kShareLongestUnit, "gpuman_share_longest_unit_seconds", kGauge, "How long the job's work stayed on the GPU at most after its turn, of the last turns.") \
   X(kShareMovingSeconds, "gpuman_share_moving_seconds_total", kCounter, "Time that went into hand-overs.") \
   X(kRestSeconds, "gpuman_rest_seconds", kHistogram, "From the order to come to rest until no process of the job worked on a GPU, where it did.") \
   X(kRestAttempts, "gpuman_rest_attempts_total", kCounter, "Orders to jobs to come to rest since the daemon began, by result.") \

@@ -40,11 +40,15 @@ void AddShared(const SharedGpu& shared, Exposition& out) {
   out.Add(MetricId::kShareHandOver, labels, shared.hand_overs);
   out.Add(MetricId::kShareMoving, labels, shared.moving_ratio);
   out.Add(MetricId::kShareMovingSeconds, labels, shared.moving_seconds);
-  for (const auto& turns : shared.by_share) {
+  for (const auto& time : shared.times) {
     const auto of_job =
-        labels.With("job_id", std::to_string(turns.job)).With("tag", turns.tag).With("user", turns.user);
-    out.Add(MetricId::kShareComputePart, of_job, turns.part);
-    if (turns.had) out.Add(MetricId::kShareComputeHad, of_job, *turns.had);
+        labels.With("job_id", std::to_string(time.job)).With("tag", time.tag).With("user", time.user);
+    out.Add(MetricId::kShareComputeAsked, of_job, time.asked);
+    out.Add(MetricId::kShareComputePart, of_job, time.part);
+    out.Add(MetricId::kShareComputeHad, of_job, time.had);
+    if (time.held_others) out.Add(MetricId::kShareLatency, of_job, 1);
+    out.Add(MetricId::kShareHeldOthers, of_job, time.held_others);
+    out.Add(MetricId::kShareLongestUnit, of_job, time.longest_unit);
   }
 }
 

@@ -79,7 +79,7 @@ Snapshot FullSnapshot(const gpu::GpuSample& sample) {
   shared.moved_out = base::GiB(2);
   shared.copied_out = base::GiB(1);
   shared.hand_overs = base::Histogram({1});
-  shared.by_share = {{7, "train", "ann", 0.3, 0.25}, {8, "new", "bob", 0.7, {}}};
+  shared.times = {{7, "train", "ann", 0.6, 0.3, 0.25, {}, 0.05}, {8, "new", "bob", {}, 0.7, {}, 1.5, {}}};
   snapshot.shared.push_back(shared);
   JobRestStats rest{"several", base::Histogram({0.1, 1}), {{"rested", 1}, {"late", 2}}, 40};
   rest.seconds.Observe(0.05);
@@ -261,6 +261,16 @@ TEST(Metrics, OfComingToRestAreToldByTheNumberOfProcessesAndTheResult) {
   EXPECT_THAT(text, HasSubstr("gpuman_share_compute_had_ratio{gpu=\"0\",uuid=\"GPU-0\",job_id=\"7\","
                               "tag=\"train\",user=\"ann\"} 0.25\n"));
   EXPECT_THAT(text, Not(HasSubstr("gpuman_share_compute_had_ratio{gpu=\"0\",uuid=\"GPU-0\",job_id=\"8\"")));
+  EXPECT_THAT(text, HasSubstr("gpuman_share_compute_asked_ratio{gpu=\"0\",uuid=\"GPU-0\",job_id=\"7\","
+                              "tag=\"train\",user=\"ann\"} 0.6\n"));
+  EXPECT_THAT(text, Not(HasSubstr("asked_ratio{gpu=\"0\",uuid=\"GPU-0\",job_id=\"8\"")));
+  const std::string first = "{gpu=\"0\",uuid=\"GPU-0\",job_id=\"8\",tag=\"new\",user=\"bob\"}";
+  EXPECT_THAT(text, HasSubstr("gpuman_share_latency" + first + " 1\n"));
+  EXPECT_THAT(text, Not(HasSubstr("gpuman_share_latency{gpu=\"0\",uuid=\"GPU-0\",job_id=\"7\"")));
+  EXPECT_THAT(text, HasSubstr("gpuman_share_held_others_seconds_total" + first + " 1.5\n"));
+  EXPECT_THAT(text, HasSubstr("gpuman_share_longest_unit_seconds{gpu=\"0\",uuid=\"GPU-0\",job_id=\"7\","
+                              "tag=\"train\",user=\"ann\"} 0.05\n"));
+  EXPECT_THAT(text, Not(HasSubstr("gpuman_share_longest_unit_seconds" + first)));
   EXPECT_THAT(
       text,
       HasSubstr("gpuman_share_copied_bytes_total{gpu=\"0\",uuid=\"GPU-0\",direction=\"out\"} 1073741824\n"));

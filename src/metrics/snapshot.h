@@ -57,12 +57,16 @@ struct Job {
   std::vector<JobPart> parts{};
 };
 
-// A job that has turns by shares of the time.
-struct JobComputeShare {
+// What a job that shares a GPU asked for and had of its time.
+struct JobTime {
   std::int64_t job = 0;
   std::string tag{}, user{};
-  double part = 0;              // its part of the time, 0 to 1
-  std::optional<double> had{};  // of the last ten seconds
+  std::optional<double> asked{};  // 0 to 1
+  std::optional<double> part{};   // 0 to 1, while turns go by shares: what became of that beside the others
+  std::optional<double> had{};    // of the last ten seconds
+  std::optional<double> held_others{};  // its work goes first: for how many seconds others stood still for it
+  std::optional<double>
+      longest_unit{};  // seconds for which its work stayed on the GPU when its turn was over
 };
 
 struct SharedGpu {
@@ -74,7 +78,7 @@ struct SharedGpu {
   base::Bytes copied_out{}, copied_in{};  // of these
   base::Histogram hand_overs{{}};
   double moving_ratio = 0, moving_seconds = 0;
-  std::vector<JobComputeShare> by_share{};
+  std::vector<JobTime> times{};
 };
 
 // Attempts to bring jobs to rest since the daemon began.

@@ -20,6 +20,11 @@ base::MonoTime CameUntil(const Tenant& tenant) {
   return tenant.IsOpen() ? tenant.turn_since + tenant.brought_in : base::MonoTime::min();
 }
 
+// The first one has work that holds the other back.
+bool HoldsBack(const Tenant& first, const Tenant& other) {
+  return &first != &other && first.goes_first && first.IsOpen() && HasWork(first) && first.Meets(other);
+}
+
 bool HadWorkLately(const Tenant& tenant, base::MonoTime now) {
   return HasWork(tenant) || (!tenant.parked && tenant.IsIdle() && now < tenant.since + kPacedAfter);
 }
@@ -46,12 +51,19 @@ void UpdateHoldBack(const Group& tenants, base::MonoTime now) {
     for (const Tenant* first : tenants) {
       if (first == tenant || !first->latency || !first->Meets(*tenant)) continue;
       // One that has no turn yet waits for it like others (policy.h).
-      tenant->held_back =
-          tenant->held_back || (!came && first->goes_first && first->IsOpen() && HasWork(*first));
+      tenant->held_back = tenant->held_back || (!came && HoldsBack(*first, *tenant));
       // Processes of several GPUs wait for each other, and would wait at their gates.
       tenant->paced = tenant->paced || (tenant->parts.size() < 2 && HadWorkLately(*first, now));
     }
   }
+}
+
+void CountHeldBack(const Group& tenants, Span passed) {
+  for (Tenant* first : tenants)
+    if (std::any_of(tenants.begin(), tenants.end(), [first](const Tenant* other) {
+          return other->held_back && other->Waits() && HoldsBack(*first, *other);
+        }))
+      first->held_others += passed;
 }
 
 std::optional<base::MonoTime> NextHoldBackChange(const Tenant& tenant, base::MonoTime now) {

@@ -27,6 +27,8 @@ inline constexpr double kLatencyOverdraft = 1;
 bool HaveLatencyTenant(const std::vector<Tenant*>& tenants);
 // Sets Tenant::goes_first, held_back and paced of all tenants of a domain.
 void UpdateHoldBack(const std::vector<Tenant*>& tenants, base::MonoTime now);
+// Counts the time since the last event in which tenants were held back, for those that went first.
+void CountHeldBack(const std::vector<Tenant*>& tenants, Span passed);
 // When what UpdateHoldBack sets, because of this tenant, may change although nothing else happens. nullopt:
 // never.
 std::optional<base::MonoTime> NextHoldBackChange(const Tenant& tenant, base::MonoTime now);

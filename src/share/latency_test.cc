@@ -125,6 +125,23 @@ TEST_F(LatencyWorld, ItsGateStaysOpenAndTheOtherHasTheRest) {
   EXPECT_LE(Part(training, 10s), 0.85);
 }
 
+TEST_F(LatencyWorld, TheViewSaysHowLongOthersStoodStillForIt) {
+  const TenantId training = world_.Start(Training()), server = world_.Start(Server(5ms, 20ms));
+  const auto held = [this](TenantId id) {
+    for (const auto& tenant : world_.Status("gpu").tenants)
+      if (tenant.tenant == id) return tenant.held_others;
+    return Span{};
+  };
+  world_.RunFor(2s);
+  const Span before = held(server);
+  EXPECT_NEAR(Part(training, 10s) + Seconds(held(server) - before) / 10, 1, 0.03);
+  EXPECT_EQ(held(training), Span{});
+  world_.End(training);
+  const Span alone = held(server);
+  world_.RunFor(10s);
+  EXPECT_EQ(held(server), alone);
+}
+
 TEST_F(LatencyWorld, WithoutRequestsTheOtherRunsFreely) {
   const TenantId training = world_.Start(Training()), server = world_.Start(Server(5ms, 60s));
   world_.RunFor(30s);

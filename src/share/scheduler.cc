@@ -94,6 +94,7 @@ void Scheduler::Spend(base::MonoTime now) {
     const Span quantum = QuantumFor(state.meter.HandOver(), settings_);
     const bool moves = std::any_of(domain.tenants.begin(), domain.tenants.end(),
                                    [](const Tenant* tenant) { return tenant->HasAway(); });
+    if (state.has_latency) CountHeldBack(domain.tenants, passed);
     if (state.by_share) ChargeShares(domain.tenants, passed, moves ? quantum : kShareTurn, now);
     Rebase(domain.tenants, state.by_share && !moves ? 2 * kShareTurn : quantum);
     if (!state.contended) continue;

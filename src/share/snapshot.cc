@@ -35,6 +35,7 @@ TenantStatus StatusOf(const Tenant& tenant, const TenantGpuState& part, base::Mo
                       .compute = tenant.compute,
                       .compute_part = tenant.time_part > 0 ? std::optional(tenant.time_part) : std::nullopt,
                       .compute_had = tenant.time_part > 0 ? tenant.recent_use.Part() : std::nullopt,
+                      .held_others = tenant.held_others,
                       .waits = tenant.waits.Get()};
   if (const auto rests = tenant.rests.Get(); rests.count > 0) status.longest_unit = rests.longest;
   if (tenant.Waits()) status.waiting = std::max(now - tenant.waiting_since, Span{});

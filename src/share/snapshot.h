@@ -39,6 +39,8 @@ struct TenantStatus {
   // How long its work stayed on the GPU at most, the last times that its gate was closed: a kernel or a graph
   // is not cut. Where it did not leave in the time that it was given: that time.
   std::optional<Span> longest_unit{};
+  // While it had work that goes first: how long other tenants stood still, since it joined.
+  Span held_others{};
   RecentWaits::Summary waits{};
 };
 

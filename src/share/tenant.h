@@ -119,7 +119,8 @@ struct Tenant {
   // Never negative while this tenant wants a turn itself; while it wants none, not below minus its credit
   // (kCredit).
   double ahead = 0;
-  Span had_turn{};  // how long all its turns were together
+  Span had_turn{};     // how long all its turns were together
+  Span held_others{};  // how long other tenants stood still, while it had work that goes first
   // While its domain has turns by shares (compute_share.h), else 0: its part of the time, from 0 to 1.
   double time_part = 0;
   ShareBudget budget;  // of a tenant with an upper limit

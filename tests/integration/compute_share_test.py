@@ -83,6 +83,8 @@ class ComputeShareTest(ComputeShareCase):
         until("it runs", lambda: (self.shared("alone") or {}).get("activity") is not None)
         before = self.turns("alone")
         until("it runs on", lambda: self.turns("alone") > before + 0.5)
+        self.assertRegex(self.m.run("share", "status").stdout, r"SHARE +HAD[^\n]*\n.* 25%\+ +n/a ")
+        self.assertAlmostEqual(self.metric("gpuman_share_compute_asked_ratio", tag="alone"), 0.25)
         self.assertFalse(self.gpu()["by_share"])
         self.assertFalse(self.gpu()["contended"])
 
@@ -108,6 +110,8 @@ class ComputeShareTest(ComputeShareCase):
         until("both take part", lambda: self.gpu()["by_share"] and self.shared("a") and self.shared("b"))
         self.assertAlmostEqual(self.shared("a")["compute_part"], 0.6)
         self.assertRegex(self.m.run("share", "status").stdout, r"90% \(60\.0%\)")
+        self.assertAlmostEqual(self.metric("gpuman_share_compute_asked_ratio", tag="a"), 0.9)
+        self.assertAlmostEqual(self.metric("gpuman_share_compute_part_ratio", tag="a"), 0.6)
 
     def test_the_daemon_dies_and_shares_hold_again(self):
         self.busy("a", "30")
@@ -154,6 +158,9 @@ class ComputeShareTest(ComputeShareCase):
         until("the training is held back", lambda: self.shared("training")["waits_for"] == "latency")
         until("and works on", self.has_turns("training", 0.2))
         self.assertEqual(self.shared("server")["gate"], "open")
+        self.assertEqual(self.metric("gpuman_share_latency", tag="server"), 1)
+        self.assertEqual(self.metric("gpuman_share_latency"), 1, "of that job alone")
+        self.assertGreater(self.metric("gpuman_share_held_others_seconds_total", tag="server"), 0)
         self.assertIn("server: its work goes first", self.m.run("share", "status").stdout)
         self.assertEqual(self.m.run("update", "server", "--no-latency").returncode, 0)
         until("nobody is held back", lambda: not self.gpu()["contended"])
@@ -187,6 +194,7 @@ class ComputeShareTest(ComputeShareCase):
                                                "--until", str(self.m.dir / "long.stop")), gpus=["0"], share=True, compute={"percent": 50})
         until("its work stays that long", lambda: ((self.shared("long") or {}).get("longest_unit") or 0) >= 0.1)
         self.assertRegex(self.m.run("share", "status").stdout, r"long: its work stayed on the GPU for \d.* after its turn; a kernel or a graph is not cut")
+        self.assertGreaterEqual(self.metric("gpuman_share_longest_unit_seconds", tag="long"), 0.1)
 
     def test_ranks_that_need_each_other_are_held_back_and_right(self):
         """Two processes on one GPU: a rank stands in its streams while the other waits for it on the GPU."""

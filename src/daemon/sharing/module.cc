@@ -23,6 +23,18 @@ suspend::ChangeDetectionMode UnchangedOf(const share::SchedulerSettings& setting
   return suspend::ChangeDetectionMode::kOff;
 }
 
+double SecondsOf(share::Span span) { return std::chrono::duration<double>(span).count(); }
+
+metrics::JobTime TimeOf(const jobs::Job& job, const share::TenantStatus& tenant) {
+  metrics::JobTime time{.job = job.id.value, .tag = job.tag, .user = job.owner->user};
+  if (tenant.compute) time.asked = tenant.compute->part;
+  time.part = tenant.compute_part;
+  time.had = tenant.compute_had;
+  if (tenant.latency) time.held_others = SecondsOf(tenant.held_others);
+  if (tenant.longest_unit) time.longest_unit = SecondsOf(*tenant.longest_unit);
+  return time;
+}
+
 }  // namespace
 
 SharingModule::SharingModule(Core& core, ShimsModule& shims, SuspensionModule& suspension)
@@ -147,9 +159,7 @@ void SharingModule::AddMetrics(metrics::Snapshot& snapshot) {
       if (tenant.in_run_set) ++one.in_run_set;
       if (!tenant.waits_for.empty()) ++one.waiting;
       const auto* const job = core_.jobs().Find(tenant.tenant);
-      if (job && tenant.compute_part)
-        one.by_share.push_back(
-            {job->id.value, job->tag, job->owner->user, *tenant.compute_part, tenant.compute_had});
+      if (job) one.times.push_back(TimeOf(*job, tenant));
     }
     one.contended = status.contended;
     one.moved_out = status.moved_out;
@@ -158,7 +168,7 @@ void SharingModule::AddMetrics(metrics::Snapshot& snapshot) {
     one.copied_in = status.copied_in;
     one.hand_overs = std::move(status.hand_over_times);
     one.moving_ratio = status.moving_share;
-    one.moving_seconds = std::chrono::duration<double>(status.moving).count();
+    one.moving_seconds = SecondsOf(status.moving);
     snapshot.shared.push_back(std::move(one));
   }
 }
