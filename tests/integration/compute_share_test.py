@@ -5,6 +5,7 @@ Usage: compute_share_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the
 """
 
 import json
+import os
 import pathlib
 import signal
 import sys
@@ -13,19 +14,22 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import DaemonTest, until  # noqa: E402
+from wall_clock import SetsWallClock  # noqa: E402
+
+PROGRAM = pathlib.Path(__file__).with_name("share_program.py")
 
 
 class ComputeShareCase(DaemonTest):
     gpus, memory = 1, "4GiB"
     config = '[sampling]\nrest = "20ms"\n[share]\nidle = "20ms"\n'
 
-    def busy(self, tag, compute=None, **more):
-        """Starts a load that works all the time."""
+    def busy(self, tag, compute=None, on=0, **more):
+        """Starts a load that works all the time on that GPU."""
         if compute:
             percent, plus, _ = compute.partition("+")
             more["compute"] = {"percent": int(percent), **({"may_exceed": True} if plus else {})}
         return self.start(tag, "exec " + self.load("8MiB", "--verify", "--kernel-time", "1ms", "--json", "--step", "4MiB",
-                                                   "--hold", "1h"), gpus=["0"], share=True, **more)
+                                                   "--hold", "1h"), gpus=[str(on)], share=True, **more)
 
     def tearDown(self):
         for job in self.m.jobs():
@@ -71,6 +75,24 @@ class ComputeShareTest(ComputeShareCase):
         # A turn includes the time until the work has come to rest: on a busy machine much of the 20 %.
         self.assertLess(few["had_turn"], many["had_turn"])
         self.assertLess(few["compute_had"], many["compute_had"])
+
+    def test_one_that_calls_from_many_threads_has_its_share(self):
+        """Each of them stands at the gate by itself."""
+        stop = self.m.dir / "threads.stop"
+        self.start("threads", f"exec {sys.executable} {PROGRAM} {stop} --threads 8", gpus=["0"], share=True, compute={"percent": 20})
+        self.busy("many", "80")
+        until("both take part", lambda: self.gpu()["by_share"] and self.shared("threads") and self.shared("many"))
+        had = self.turns("threads"), self.turns("many")
+        until("one had turns for a while", self.has_turns("many", 4))
+        until("and the other", lambda: self.turns("threads") > had[0] + 0.3)
+        threads, many = self.shared("threads"), self.shared("many")
+        self.assertAlmostEqual(threads["compute_part"], 0.2)
+        self.assertLess(threads["had_turn"] - had[0], many["had_turn"] - had[1])
+        stop.touch()
+        self.assertEqual(self.wait("threads")["state"], "finished", self.log("threads")[-1500:])
+        ends = [said for said in map(json.loads, self.log("threads").splitlines()) if "rounds" in said]
+        self.assertEqual([said["wrong"] for said in ends], 8 * [0])
+        self.assertTrue(all(said["rounds"] > 1 for said in ends), ends)
 
     def test_a_share_is_an_upper_limit_also_alone(self):
         self.busy("alone", "25")
@@ -278,9 +300,43 @@ class NeverEnds(ComputeShareCase):
         until("and works on alone", lambda: self.iterations("other") >= before + 100)
 
 
+class ClockIsSet(SetsWallClock, ComputeShareCase):
+    sets_the_machines = False  # jobs and other tests have the true clock
+
+    def test_shares_hold_when_the_clock_is_set(self):
+        self.busy("few", "20")
+        self.busy("many", "60")
+        until("both take part", lambda: self.gpu()["by_share"] and self.shared("few") and self.shared("many"))
+        for hours in (7, -30, 0):
+            self.set_clock(hours * 3600)
+            until("one has turns", self.has_turns("few", 0.5))
+            until("and the other", self.has_turns("many", 0.5))
+            until("limits hold", lambda: self.shared("few")["waits_for"] == "share")
+            few, many = self.shared("few"), self.shared("many")
+            self.assertLess(few["compute_had"], many["compute_had"])
+            for job in (few, many):
+                self.assertLess(max(job["had_turn"], job["waiting"], job["waits"]["longest"] or 0), 3600)
+
+
+@unittest.skipUnless(os.geteuid() == 0, "the driver lets only root change settings")
+class ClocksOfTheGpu(ComputeShareCase):
+    profile = "h200"
+
+    def test_shares_hold_when_the_gpu_is_made_slower(self):
+        self.busy("few", "20")
+        self.busy("many", "80")
+        until("both take part", lambda: self.gpu()["by_share"] and self.shared("few") and self.shared("many"))
+        for words in (("lock", "--graphics", "345"), ("reset", "--graphics")):
+            done = self.m.run("device", "clocks", *words, "-g", "0")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            until("one has turns", self.has_turns("few", 0.3))
+            until("and the other", self.has_turns("many", 2))
+            self.assertAlmostEqual(self.shared("few")["compute_part"], 0.2)
+            self.assertLess(self.shared("few")["compute_had"], self.shared("many")["compute_had"])
+
+
 class AwayDaemon(ComputeShareCase):
     """Jobs take turns with all their memory on the GPU. The daemon does not answer, or is gone."""
-    PROGRAM = pathlib.Path(__file__).with_name("share_program.py")
     TAGS = ("one", "other")
 
     def count(self, tag):
@@ -309,7 +365,7 @@ class AwayDaemon(ComputeShareCase):
     def test_nobody_stands_still_while_the_daemon_is_away(self):
         stop = self.m.dir / "stop.away"
         for tag in self.TAGS:
-            self.start(tag, f"exec {sys.executable} {self.PROGRAM} {stop} --count {self.m.dir / f'count.{tag}'}",
+            self.start(tag, f"exec {sys.executable} {PROGRAM} {stop} --count {self.m.dir / f'count.{tag}'}",
                        gpus=["0"], share=True, compute={"percent": 50})
         self.take_turns()
         self.m.daemon.send_signal(signal.SIGSTOP)

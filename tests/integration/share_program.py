@@ -1,13 +1,14 @@
 """A program that shares a GPU, for share_*_test.py: it checks every byte of its memory all the time.
 
 Usage: share_program.py STOP [--blocks N] [--size BYTES] [--bytes N] [--rest SECONDS] [--children N] [--each-its-gpu]
-                             [--count FILE]
+                             [--threads N] [--count FILE]
 
 Each round it reads and compares its blocks and writes new data, so that data of an earlier round would be wrong; then
 it rests. With --bytes it changes so many bytes of each block instead, at random, and compares a piece of it; all of it at
 the end. Ends when the file STOP exists or its directory is gone; each process prints a line of JSON: rounds, wrong.
 Exit status 0: data right, 4: wrong, 5: a call of the driver failed. With --children it forks first; with --each-its-gpu
-each child sees only one of the GPUs. With --count the file has the number of rounds so far.
+each child sees only one of the GPUs. With --threads so many threads do it in one context, each with its own blocks, and
+each prints its line. With --count the file has the number of rounds so far.
 """
 
 import argparse
@@ -17,15 +18,21 @@ import os
 import pathlib
 import random
 import sys
+import threading
 import time
 
 u64, size_t = ctypes.c_uint64, ctypes.c_size_t
 cuda = ctypes.CDLL("libcuda.so.1")
 
 
+def tell(**what):
+    sys.stdout.write(json.dumps({"pid": os.getpid(), **what}) + "\n")  # a line at once: threads tell, too
+    sys.stdout.flush()
+
+
 def must(status, what):
     if status != 0:
-        print(json.dumps({"pid": os.getpid(), "error": f"{what}: {status}"}), flush=True)
+        tell(error=f"{what}: {status}")
         os._exit(5)
 
 
@@ -91,10 +98,21 @@ def work(options):
     must(cuda.cuInit(0), "cuInit")
     must(cuda.cuDeviceGet(ctypes.byref(device), 0), "cuDeviceGet")
     must(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device), "cuDevicePrimaryCtxRetain")
+    codes = []
+    others = [threading.Thread(target=lambda: codes.append(make_rounds(context, options))) for _ in range(1, options.threads)]
+    for thread in others:
+        thread.start()
+    codes.append(make_rounds(context, options))
+    for thread in others:
+        thread.join()
+    return max(codes)
+
+
+def make_rounds(context, options):
     must(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent")
     blocks = [ChangedBlock(options.size, options.bytes) if options.bytes else Block(options.size)
               for _ in range(options.blocks)]
-    print(json.dumps({"pid": os.getpid(), "holds": options.blocks * options.size}), flush=True)
+    tell(holds=options.blocks * options.size)
     stop, rounds, wrong, last = pathlib.Path(options.stop), 0, 0, False
     count = os.open(options.count, os.O_RDWR | os.O_CREAT, 0o644) if options.count else -1
     while not wrong and not last:
@@ -106,7 +124,7 @@ def work(options):
         time.sleep(0 if last else options.rest)
     if options.bytes:
         wrong += sum(not block.is_whole() for block in blocks)
-    print(json.dumps({"pid": os.getpid(), "rounds": rounds, "wrong": wrong}), flush=True)
+    tell(rounds=rounds, wrong=wrong)
     return 4 if wrong else 0
 
 
@@ -119,6 +137,7 @@ def main():
     parser.add_argument("--rest", type=float, default=0)
     parser.add_argument("--children", type=int, default=0)
     parser.add_argument("--each-its-gpu", action="store_true")
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--count")
     options = parser.parse_args()
     if options.children == 0:
