@@ -375,6 +375,26 @@ TEST(ComputeWorldTrouble, BesideOneThatDoesNotYieldOthersHaveTheirShares) {
   EXPECT_LE(world.job(endless).closings, 4);
 }
 
+TEST(ComputeWorldGang, AGangHasItsShareOnEachOfItsGpus) {
+  World world{{}, {{"a", GiB(16)}, {"b", GiB(16)}}, 55e9};
+  const auto start = [&world](double part, bool may_exceed, std::set<std::string> gpus) {
+    Program program = Asks(part, may_exceed);
+    program.memory.clear();
+    for (const std::string& gpu : gpus) program.memory[gpu] = GiB(2);
+    return world.Start(std::move(program));
+  };
+  const std::vector<std::pair<TenantId, double>> asked{{start(0.4, false, {"a", "b"}), 0.4},
+                                                       {start(0.6, false, {"a"}), 0.6},
+                                                       {start(0.2, false, {"b"}), 0.2},
+                                                       {start(0.4, true, {"b"}), 0.4}};
+  world.RunFor(60s);
+  std::map<TenantId, Span> before;
+  for (const auto& [id, part] : asked) before[id] = world.job(id).computed;
+  world.RunFor(600s);
+  for (const auto& [id, part] : asked)
+    EXPECT_NEAR(Seconds(world.job(id).computed - before[id]) / 600, part, 0.03) << id.value;
+}
+
 TEST_F(ComputeWorld, TheViewSaysWhatWasAskedAndHad) {
   Start(Asks(0.3));
   Start(Asks(0.7, true));

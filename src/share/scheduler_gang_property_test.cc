@@ -109,6 +109,18 @@ TEST(ShareGangProperty, CapacityHoldsAndNoJobStaysClosed) {
   }
 }
 
+TEST(ShareGangProperty, WithSharesOfTheTimeCapacityHoldsAndNoJobStaysClosed) {
+  for (const unsigned gpus : {4u, 8u}) {
+    for (std::uint64_t seed = 1; seed <= 3 && !HasFailure(); ++seed) {
+      SCOPED_TRACE(std::to_string(gpus) + " GPUs, world " + std::to_string(seed));
+      std::mt19937_64 random(seed);
+      GangWorld world(seed, /*trouble=*/true, SettingsOf(random), gpus);
+      world.GiveShares();
+      Live(world);
+    }
+  }
+}
+
 TEST(ShareGangProperty, NobodyWaitsForLongerThanTheBound) {
   for (const unsigned gpus : {4u, 8u}) {
     for (std::uint64_t seed = 1; seed <= 3 && !HasFailure(); ++seed) {

@@ -335,6 +335,35 @@ class ClocksOfTheGpu(ComputeShareCase):
             self.assertLess(self.shared("few")["compute_had"], self.shared("many")["compute_had"])
 
 
+class GangWithAShare(ComputeShareCase):
+    gpus, profile = 2, "h200"
+    config = ComputeShareCase.config + 'compute_quantum = "200ms"\n'
+
+    def test_its_share_holds_on_each_of_its_gpus(self):
+        stop = self.m.dir / "gang.stop"
+        self.start("gang", "exec " + self.load("8MiB", "--ranks", "2", "--pattern", "ddp", "--peer", "host", "--work", "2ms", "--verify",
+                                               "--json", "--until", str(stop)), gpus=["0", "1"], share=True, compute={"percent": 20})
+        for gpu in (0, 1):
+            self.busy(f"single{gpu}", "80", on=gpu)
+
+        def pairs():
+            """What share status says of the gang and of the single job, on each GPU where both are."""
+            gpus = self.request("GET", "/v1/share").json()["gpus"]
+            jobs = [{job["tag"]: job for job in gpu["jobs"]} for gpu in sorted(gpus, key=lambda gpu: gpu["index"])]
+            return [(jobs[i]["gang"], jobs[i][f"single{i}"]) for i in range(len(jobs)) if {"gang", f"single{i}"} <= set(jobs[i])]
+        until("all take part", lambda: len(pairs()) == 2 and all(job["compute_part"] for pair in pairs() for job in pair))
+        had = [[job["had_turn"] for job in pair] for pair in pairs()]
+        until("all had turns", lambda: all(job["had_turn"] > before + more for pair, was in zip(pairs(), had)
+                                           for job, before, more in zip(pair, was, (0.5, 4))))
+        for (gang, single), (gang_had, single_had) in zip(pairs(), had):
+            self.assertAlmostEqual(gang["compute_part"], 0.2)
+            self.assertAlmostEqual(single["compute_part"], 0.8)
+            self.assertLess(gang["had_turn"] - gang_had, single["had_turn"] - single_had)
+            self.assertLess(gang["compute_had"], single["compute_had"])
+        stop.touch()
+        self.assertEqual(self.wait("gang")["state"], "finished", self.log("gang")[-1500:])
+
+
 class AwayDaemon(ComputeShareCase):
     """Jobs take turns with all their memory on the GPU. The daemon does not answer, or is gone."""
     TAGS = ("one", "other")
