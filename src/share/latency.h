@@ -18,7 +18,7 @@ namespace gpuman::share {
 struct Tenant;
 
 // After how long without work a tenant whose work goes first is idle.
-inline constexpr Span kLatencyIdle = std::chrono::milliseconds(1);
+inline constexpr Span kLatencyIdle = std::chrono::microseconds(400);
 inline constexpr Span kPacedAfter = std::chrono::seconds(10);
 // GPU seconds.
 inline constexpr double kLatencyOverdraft = 1;

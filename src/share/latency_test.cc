@@ -120,7 +120,7 @@ TEST_F(LatencyWorld, ItsGateStaysOpenAndTheOtherHasTheRest) {
   const int closings = world_.job(server).closings;
   EXPECT_NEAR(Part(server, 10s), 0.2, 0.02);
   EXPECT_EQ(world_.job(server).closings, closings);
-  // Of each 25 ms the server has 5, is not known to be idle for one more, and hand-overs take some.
+  // Of each 25 ms the server has 5, is not known to be idle for a little more, and hand-overs take some.
   EXPECT_GE(Part(training, 10s), 0.6);
   EXPECT_LE(Part(training, 10s), 0.85);
 }
@@ -140,6 +140,16 @@ TEST_F(LatencyWorld, TheViewSaysHowLongOthersStoodStillForIt) {
   const Span alone = held(server);
   world_.RunFor(10s);
   EXPECT_EQ(held(server), alone);
+}
+
+TEST_F(LatencyWorld, AfterAShortPauseTheOtherGoesOn) {
+  Program requests = Server(800us, 1ms);
+  requests.weight = 4;  // so that it goes first all the time
+  const TenantId training = world_.Start(Training()), server = world_.Start(requests);
+  world_.RunFor(2s);
+  EXPECT_EQ(world_.scheduler().WatchOf(server).idle, kLatencyIdle);
+  EXPECT_EQ(world_.scheduler().WatchOf(training).idle, SchedulerSettings{}.idle);
+  EXPECT_GE(Part(training, 10s), 0.38) << "of the pauses, which are 0.56, most";
 }
 
 TEST_F(LatencyWorld, WithoutRequestsTheOtherRunsFreely) {

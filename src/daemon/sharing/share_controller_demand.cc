@@ -18,8 +18,6 @@ constexpr base::Millis kReportedPause{20};
 
 // How much a job may have in flight while another one, whose work goes first, may come at any moment.
 constexpr std::chrono::microseconds kPace{400};
-// After so long without work that other one is idle, and tells of its next call at once.
-constexpr std::chrono::microseconds kAlertIdle{400};
 
 // Growth of the memory that cannot leave counts only when it has lasted this long. No allocation takes that
 // long.
@@ -249,13 +247,16 @@ void ShareController::TellSharing(Entry& entry) {
   const bool contended =
       std::any_of(gpus.begin(), gpus.end(), [this](const auto& gpu) { return scheduler_.IsContended(gpu); });
   const auto watch = scheduler_.WatchOf(entry.job.id);
-  const base::Millis idle = std::min(kReportedPause, std::chrono::duration_cast<base::Millis>(watch.idle));
+  const base::Millis idle = std::min(kReportedPause, std::chrono::ceil<base::Millis>(watch.idle));
   const ledger::SharingSettings sharing{
       .watched = contended ? idle : base::Millis(0),
       .room_patience = kRoomPatience,
       .denied = entry.denied,
       .pace = contended && watch.paced ? kPace : std::chrono::microseconds(0),
-      .alert = contended && entry.job.latency ? kAlertIdle : std::chrono::microseconds(0),
+      // After so long without work it is idle, and tells of its next call at once.
+      .alert = contended && entry.job.latency
+                   ? std::chrono::duration_cast<std::chrono::microseconds>(watch.idle)
+                   : std::chrono::microseconds(0),
   };
   if (entry.sent != sharing) {
     entry.offer = entry.offer || entry.denied.count > 0;
