@@ -30,9 +30,11 @@ bool IsDrained(GateState& state) {
   auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2);
   auto* const query = GPUMAN_REAL(cuStreamQuery);
   if (push == nullptr || pop == nullptr || query == nullptr) return false;
-  const Locked lock(state.contexts);
-  const Locked no_capture(state.capturing);  // a query would spoil a capture
-  bool drained = wire::Load(state.captures) == 0;
+  // Their holders may be in the driver, for as long as the program's work takes.
+  const TryLocked lock(state.contexts);
+  if (!lock) return false;
+  const TryLocked no_capture(state.capturing);  // a query would spoil a capture
+  bool drained = no_capture && wire::Load(state.captures) == 0;
   state.context.ForEach([&](std::uint64_t context, const Context&) {
     if (!drained || push(reinterpret_cast<CUcontext>(static_cast<std::uintptr_t>(context))) != CUDA_SUCCESS)
       return;

@@ -46,9 +46,9 @@ bool Start(GateState& state, int device) {
 }  // namespace
 
 void StartDrain(GateState& state) {
-  {
-    const Locked lock(state.contexts);
-    state.drain.attended = true;
+  __atomic_store_n(&state.drain.attended, true, __ATOMIC_SEQ_CST);
+  // Its holder may be in the driver, for as long as the program's work takes.
+  if (const TryLocked lock(state.contexts); lock) {
     bool all = true;
     DevicesToDrain(state, all);  // what fails is tried again with the first order
   }
@@ -59,7 +59,8 @@ void StartDrain(GateState& state) {
 bool IsStarted(const DrainThread& thread) { return wire::Load(thread.started) != 0; }
 
 void DrainDevice(GateState& state, int device) {
-  if (state.drain.attended && device >= 0 && device < kMaxDevices) Start(state, device);
+  if (__atomic_load_n(&state.drain.attended, __ATOMIC_SEQ_CST) && device >= 0 && device < kMaxDevices)
+    Start(state, device);
 }
 
 std::uint64_t DevicesToDrain(GateState& state, bool& all) {

@@ -37,12 +37,12 @@ struct DrainThread {
 struct Drain {
   DrainThread thread[kMaxDevices];
   std::uint32_t started;  // atomic; how many have been started
-  bool attended;          // under `contexts`; the service thread wants drain threads
+  bool attended;          // atomic; the service thread wants drain threads
 };
 
 // Starts the drain threads of all devices with contexts, and waits until their threads have called
 // MeetDriver. From now on DrainDevice starts drain threads. The service thread calls this before it first
-// closes the gate.
+// closes the gate. Where a thread is making or ending a context, they are started with the first order.
 void StartDrain(GateState& state);
 
 // A context has been made on the device. Starts its drain thread where the service thread wants drain

@@ -96,9 +96,11 @@ bool MakeWords(GateState& state) {
     wire::Store(gates.failed, 1);
     return false;
   }
-  const Locked lock(state.contexts);
-  const Locked no_capture(state.capturing);  // it would spoil a capture
-  if (wire::Load(state.captures) != 0) return false;
+  // Their holders may be in the driver, for as long as the program's work takes.
+  const TryLocked lock(state.contexts);
+  if (!lock) return false;
+  const TryLocked no_capture(state.capturing);  // it would spoil a capture
+  if (!no_capture || wire::Load(state.captures) != 0) return false;
   auto* const words = gates.words != nullptr ? gates.words : static_cast<StreamGateWords*>(MapWiped(kBytes));
   std::uint64_t tried = 0;
   bool made = false;
