@@ -369,7 +369,7 @@ void* RunServiceThread(void* word) {
 EvictionState* at_end = nullptr;
 
 // Runs at exit, before the driver's own handlers, which were registered earlier. While those run, no call of
-// the service thread may be in flight, whether the gate is closed or open.
+// the service thread or of a drain thread may be in flight, whether the gate is closed or open.
 void AtEnd() {
   if (wire::Load(at_end->service_thread.started) == 0) return;
   ServiceThreadState& service_thread = at_end->service_thread;
@@ -382,6 +382,8 @@ void AtEnd() {
     wire::WaitOn(service_thread.working, 1, static_cast<int>((deadline - now) / 1'000'000) + 1);
   }
   OpenStreams(*at_end);  // the driver may wait for the work
+  const std::uint64_t now = NowNs();
+  AwaitDrains(*at_end, kEveryDevice, now < deadline ? deadline - now : 0);
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 #include "shim/gate/drain.h"
 
+#include <cerrno>
+
 #include "ledger/wire/orders.h"
 #include "shim/gate/gate_state.h"
+#include "shim/libc/clock.h"
 #include "shim/libc/lock.h"
 #include "shim/libc/threads.h"
 #include "shim/symbols/driver_calls.h"
@@ -24,11 +27,26 @@ void* Work(void* word) {
       continue;
     }
     CUresult result = CUDA_SUCCESS;
-    for (unsigned i = 0; i < thread.contexts && result == CUDA_SUCCESS; ++i)
+    for (unsigned i = 0; i < thread.contexts && result == CUDA_SUCCESS && !WasCalledOff(thread); ++i)
       result = SynchronizeContext(thread.context[i]);
     wire::Store(thread.result, static_cast<std::uint32_t>(result));
     wire::Store(thread.done, asked);
+    if (WasCalledOff(thread)) wire::WakeAll(thread.done);
     WakeServiceThread(thread.state->gate);
+  }
+}
+
+// Waits until the thread has done what it was asked. It is waited for in vain only once.
+void AwaitDrain(DrainThread& thread, std::uint64_t end) {
+  const std::uint32_t asked = wire::Load(thread.asked);
+  if (wire::Load(thread.done) == asked) return;
+  wire::Store(thread.called_off, asked);
+  for (;;) {
+    const std::uint32_t done = wire::Load(thread.done);
+    if (done == asked || wire::Load(thread.outlasted) == asked) return;
+    const std::uint64_t now = NowNs();
+    if (now >= end) return wire::Store(thread.outlasted, asked);
+    wire::WaitOnFor(thread.done, done, static_cast<std::int64_t>(end - now));
   }
 }
 
@@ -94,6 +112,20 @@ bool IsDrainDone(const DrainThread& thread, CUresult& result) {
   if (wire::Load(thread.done) != wire::Load(thread.asked)) return false;
   result = static_cast<CUresult>(wire::Load(thread.result));
   return true;
+}
+
+bool WasCalledOff(const DrainThread& thread) {
+  return wire::Load(thread.called_off) == wire::Load(thread.asked);
+}
+
+void AwaitDrains(GateState& state, int device, std::uint64_t nanoseconds) {
+  const int before = errno;
+  const std::uint64_t end = NowNs() + nanoseconds;
+  for (int each = 0; each < kMaxDevices; ++each) {
+    DrainThread& thread = state.drain.thread[each];
+    if ((device == kEveryDevice || device == each) && IsStarted(thread)) AwaitDrain(thread, end);
+  }
+  errno = before;
 }
 
 }  // namespace gpuman::shim

@@ -22,6 +22,8 @@ struct DrainThread {
   std::uint32_t met;          // atomic; 1: the thread has called MeetDriver
   std::uint32_t asked, done;  // futex words; the thread works while they differ
   std::uint32_t result;       // CUresult
+  std::uint32_t called_off;   // atomic; the last of `asked` that AwaitDrains has called off
+  std::uint32_t outlasted;    // atomic; the last of `asked` for which a thread has waited in vain
   GateState* state;           // the state whose service thread is woken when the work is done
   unsigned contexts;          // how many there are of those that follow
   std::uint64_t context[kMaxContexts];
@@ -60,5 +62,16 @@ bool IsStarted(const DrainThread& thread);
 bool AskDrainThread(GateState& state, int device);
 // Returns whether the thread has done what it was asked; then `result` is the driver's answer.
 bool IsDrainDone(const DrainThread& thread, driver::abi::CUresult& result);
+// Returns whether the thread may have left out contexts of the last wait that it was asked for.
+bool WasCalledOff(const DrainThread& thread);
+
+// A wait may outlive the order for which it was asked: the order is withdrawn, or the work takes too long, or
+// it stands in its streams meanwhile. A call that ends a context of the device or begins a capture
+// (kEveryDevice) calls this first, and so does the program's end. No drain thread begins to wait for a
+// further context then; this returns when none waits any more, or after `nanoseconds`. While such a call is
+// in flight no drain thread is asked. The caller holds no lock of the shim.
+inline constexpr int kEveryDevice = -1;
+inline constexpr std::uint64_t kDrainPatience = 1'000'000'000;
+void AwaitDrains(GateState& state, int device, std::uint64_t nanoseconds = kDrainPatience);
 
 }  // namespace gpuman::shim

@@ -23,8 +23,10 @@ constexpr std::uint64_t kStreamsInterval = 50 * kMicrosecond;
 // Where some streams stand and the others have not come further for so long, they wait for those that stand,
 // or work on something long that nothing can cut.
 constexpr std::uint64_t kOthersWait = 5 * kMillisecond;
-// Where no stream stands for so long, the driver is asked whether there is work at all.
-constexpr std::uint64_t kLongWork = 20 * kMillisecond;
+// Where there are marks to come and no stream stands for so long, the driver is asked: it may have failed. It
+// is not asked before: the answer comes when all that is queued has ended, and who asks waits in the driver
+// until then, however soon a stream stands.
+constexpr std::uint64_t kLongWork = 1'000 * kMillisecond;
 
 // Writes the words that differ from what the slot told before. The GPUs that work are written first: so a
 // reader that sees that a call has returned sees the work of that call as well.
@@ -115,9 +117,10 @@ void Resting::CheckDrain(int device) {
   DrainThread& thread = state_.drain.thread[device];
   CUresult result = CUDA_SUCCESS;
   const bool done = IsDrainDone(thread, result);
+  const bool counts = thread.fresh && !WasCalledOff(thread);
   const bool fresh =
-      thread.fresh && thread.calls == reading_.calls && (!thread.asked_in_flight || reading_.in_flight);
-  if (done && thread.fresh && result != CUDA_SUCCESS) failed_ = result;
+      counts && thread.calls == reading_.calls && (!thread.asked_in_flight || reading_.in_flight);
+  if (done && counts && result != CUDA_SUCCESS) failed_ = result;
   const bool works = !done || !fresh;
   if (done && !fresh && MayAsk()) {
     thread.fresh = AskDrainThread(state_, device);

@@ -2,6 +2,7 @@
 // capture. A stream that is destroyed while it is captured counts for ever: the memory of its process stays
 // on the GPU.
 #include "ledger/wire/orders.h"
+#include "shim/gate/drain.h"
 #include "shim/gate/streams.h"
 #include "shim/hooks/hooks.h"
 #include "shim/hooks/process_state.h"
@@ -21,6 +22,7 @@ template <typename Begin>
 CUresult BeginIn(Begin begin) {
   ProcessState* const state = UnjoinedState();
   if (state == nullptr) return begin();
+  AwaitDrains(*state, kEveryDevice);
   const Locked lock(state->capturing);
   const CUresult result = begin();
   if (result == CUDA_SUCCESS) __atomic_fetch_add(&state->captures, 1, __ATOMIC_SEQ_CST);

@@ -99,10 +99,18 @@ CUresult CreateWithin(CUcontext* out, CUdevice device, Create create) {
   return Finish(*scope, device, made);
 }
 
+// Returns the device of a context; kMaxDevices: no drain thread waits for it.
+int DeviceOf(ProcessState& state, std::uint64_t context) {
+  const Locked lock(state.contexts);
+  const Context* const known = state.context.Find(context);
+  return known != nullptr && known->device >= 0 ? known->device : kMaxDevices;
+}
+
 template <typename Destroy>
 CUresult DestroyContext(CUcontext context, Destroy destroy) {
   const HookErrnoScope scope;
   if (!scope) return destroy();
+  AwaitDrains(*scope, DeviceOf(*scope, NumberOf(context)));
   const Locked lock((*scope).contexts);
   const CUresult result = destroy();
   if (result == CUDA_SUCCESS) Gone(*scope, NumberOf(context));
@@ -114,6 +122,7 @@ template <typename Release>
 CUresult ReleasePrimary(CUdevice device, Release release) {
   const HookErrnoScope scope;
   if (!scope || device < 0 || device >= kMaxDevices) return release();
+  AwaitDrains(*scope, device);
   const Locked lock((*scope).contexts);
   const CUresult result = release();
   std::uint64_t& primary = (*scope).primary[device];
