@@ -161,6 +161,13 @@ bool Resting::Rests(int device, const ThreadSlot* passed) const {
          (passed == nullptr || WhatBecameOf(*passed) == GatePermitState::kReturned);
 }
 
+// The gate is shut and no call is in flight, so no work is submitted meanwhile.
+bool Resting::RestsAsAWhole() {
+  if (!Rests(kAnyDevice)) return false;
+  ForgetUnmarkedWork(state_);
+  return true;
+}
+
 bool Resting::CloseOutsideCaptures() {
   for (;;) {
     const std::uint32_t seen = wire::Load(state_.gate.wake_ups);
@@ -221,7 +228,7 @@ Rested Resting::Run(bool was_at_rest, CUresult& result) {
       if (!Rests(kAnyDevice)) NotifyDaemon();  // else the caller does
       continue;
     }
-    if (Rests(kAnyDevice)) return Rested::kYes;
+    if (RestsAsAWhole()) return Rested::kYes;
     if (limit_.IsOver()) return GiveUp(Rested::kBusy);
     Await(kPollInterval);
   }
@@ -242,9 +249,9 @@ Rested Resting::RunInStreams(CUresult& result) {
       continue;
     }
     const StreamsAtRest streams = AreStreamsAtRest(state_, moves);
-    if (HasGrant(state_) || streams == StreamsAtRest::kFailed) {
+    if (HasGrant(state_) || streams == StreamsAtRest::kFailed || HasUnmarkedWork(state_.stream_gates)) {
       // Others wait for calls of this process, and perhaps for what stands in its streams; or marks tell
-      // nothing.
+      // nothing, or not all. The driver tells nothing either while a stream stands.
       OpenStreams(state_);
       return Run(/*was_at_rest=*/false, result);
     }
@@ -258,7 +265,7 @@ Rested Resting::RunInStreams(CUresult& result) {
     if (asks) {
       Observe();
       // A call in flight may have put a mark meanwhile, and the driver waits for what is behind it.
-      if (Rests(kAnyDevice)) return Rested::kYes;
+      if (RestsAsAWhole()) return Rested::kYes;
     } else {
       TellWorks();
     }

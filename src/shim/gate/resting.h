@@ -48,6 +48,7 @@ class Resting {
   void Tell();
   void TellWorks();
   void ForgetDrains();
+  bool RestsAsAWhole();
   Rested GiveUp(Rested why);
 
   GateState& state_;

@@ -176,33 +176,38 @@ void LetPass(StreamGates& gates) {
     wire::Store(gates.words[i].open, wire::Load(gates.gate[i].marks) + kAhead);
 }
 
-}  // namespace
-
-void BeforeLaunch(GateState& state, CUstream stream) {
-  StreamGates& gates = state.stream_gates;
-  if (wire::Load(gates.in_use) == 0 || wire::Load(gates.failed) != 0 || wire::Load(state.captures) != 0 ||
-      IsCapturing(stream))
-    return;
+// Puts a mark into the stream where it is time for one. Returns false where the stream has no gate.
+bool PassesGate(StreamGates& gates, CUstream stream) {
   auto* const current = GPUMAN_REAL(cuCtxGetCurrent);
   CUcontext context = nullptr;
-  if (current == nullptr || current(&context) != CUDA_SUCCESS || context == nullptr) return;
+  if (current == nullptr || current(&context) != CUDA_SUCCESS || context == nullptr) return false;
   const std::uint64_t number = reinterpret_cast<std::uintptr_t>(context);
   const StreamKey key = KeyOf(number, stream);
-  if (number != LoadWide(gates.context) || !key.sure) return;
+  if (number != LoadWide(gates.context) || !key.sure) return false;
   StreamGate* const gate = FindGate(gates, key.number);
-  if (gate == nullptr) return;
+  if (gate == nullptr) return false;
   const Locked lock(gate->mutex);
-  if (LoadWide(gate->key) != key.number) return;
+  if (LoadWide(gate->key) != key.number) return false;
   const std::uint32_t to_come = MarksToCome(*gate, wire::Load(gates.words[gate - gates.gate].reached));
   if (++gate->launches < StrideNow(wire::Load(gate->stride), to_come, wire::Load(gate->was_ahead) != 0))
-    return;
+    return true;
   gate->launches = 0;
   // The number is there before the GPU can come to it.
   const std::uint32_t before = wire::Load(gate->marks);
   wire::Store(gate->marks, before + 1);
-  if (PutMark(gates, *gate, before + 1, stream) == CUDA_SUCCESS) return;
+  if (PutMark(gates, *gate, before + 1, stream) == CUDA_SUCCESS) return true;
   wire::Store(gate->marks, before);
   wire::Store(gates.failed, 1);
+  return true;
+}
+
+}  // namespace
+
+void BeforeLaunch(GateState& state, CUstream stream) {
+  StreamGates& gates = state.stream_gates;
+  if (wire::Load(gates.in_use) == 0 || wire::Load(gates.failed) != 0 || IsCapturing(stream)) return;
+  if (wire::Load(state.captures) != 0 || !PassesGate(gates, stream))
+    __atomic_store_n(&gates.unmarked, 1, __ATOMIC_RELAXED);
 }
 
 void ForgetStreamGatesOf(GateState& state, std::uint64_t context) {
@@ -264,6 +269,10 @@ void OpenStreams(GateState& state) {
 }
 
 bool AreStreamsClosed(const StreamGates& gates) { return wire::Load(gates.closed) != 0; }
+
+bool HasUnmarkedWork(const StreamGates& gates) { return wire::Load(gates.unmarked) != 0; }
+
+void ForgetUnmarkedWork(GateState& state) { wire::Store(state.stream_gates.unmarked, 0u); }
 
 StreamsAtRest AreStreamsAtRest(const GateState& state, std::uint64_t& moves) {
   const StreamGates& gates = state.stream_gates;

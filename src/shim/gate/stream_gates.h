@@ -9,7 +9,8 @@
 // in the way of that, and what they have queued goes on when the gates open. A kernel or a graph is not cut.
 //
 // A launch beside a capture of a graph gets no mark: nothing is to be in the way of a capture. Nor is what it
-// does held back on the GPU.
+// does held back on the GPU. After such a launch, or one in a stream without a gate, closed gates do not tell
+// that the GPU rests, until the driver has said once that all work has ended.
 //
 // Only streams of one context have gates: that which was there when the gates were made, until it ends. The
 // words lie in memory that a fork wipes, and that the shim has registered with the driver in that context.
@@ -53,6 +54,7 @@ struct StreamGates {
   std::uint32_t in_use;              // atomic; 1: launches get marks
   std::uint32_t failed;              // atomic; 1: the driver has refused what the gates need
   std::uint32_t closed;              // atomic; 1: CloseStreams was called, and OpenStreams not yet
+  std::uint32_t unmarked;            // atomic; 1: there may be work of launches in streams without a gate
   std::uint64_t context;             // atomic; whose streams have gates; 0: no words have been made
   StreamGateWords* words;            // kMaxStreams of them. Written before `context`, and never unmapped then
   driver::abi::CUdeviceptr address;  // of the words, for the GPU
@@ -83,6 +85,12 @@ void CloseStreams(GateState& state);
 // Every mark passes. Any thread may call this at the program's end.
 void OpenStreams(GateState& state);
 bool AreStreamsClosed(const StreamGates& gates);
+
+// Whether there may be work that no closed gate holds back: of launches without a mark, while gates are in
+// use. What was launched before that, and copies, do not count.
+bool HasUnmarkedWork(const StreamGates& gates);
+// The driver has said that all work has ended.
+void ForgetUnmarkedWork(GateState& state);
 
 // What the closed streams do, as far as their marks tell.
 enum class StreamsAtRest {
