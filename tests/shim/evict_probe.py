@@ -7,11 +7,13 @@ hold their memory; a line on standard input tells them to end, or to continue.
 import contextlib
 import ctypes
 import json
+import mmap
 import os
 import socket
 import subprocess
 import sys
 import threading
+import time
 
 import probe
 from probe import MIB, OK, allocate, cuda, free, pointer, size_t, start, u64
@@ -305,41 +307,95 @@ DONE:
 """
 
 
+def counts_kernel():
+    module, function = pointer(), pointer()
+    assert cuda.cuModuleLoadData(ctypes.byref(module), COUNTS) == OK
+    assert cuda.cuModuleGetFunction(ctypes.byref(function), module, b"counts") == OK
+    return function
+
+
+def launch_count(function, word, nanoseconds, hurry, stream):
+    values = u64(word), u64(nanoseconds), u64(hurry)
+    parameters = (pointer * 3)(*(ctypes.cast(ctypes.pointer(value), pointer) for value in values))
+    return cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, None)
+
+
+def own_words():
+    """Words of the program's own memory, which the GPU can use, and which outlive a context."""
+    words = mmap.mmap(-1, 4096)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(words))  # the GPU may work at the program's end
+    address = ctypes.addressof(ctypes.c_char.from_buffer(words))
+    assert cuda.cuMemHostRegister_v2(pointer(address), size_t(4096), 3) == OK
+    return words, address
+
+
+def in_child(address):
+    """What a child of a fork has of the driver: nothing."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, json.dumps([allocate(4 * MIB)[0], free(address), cuda.cuInit(0)]).encode())
+        os._exit(0)
+    os.close(writing)
+    answer = os.read(reading, 1000).decode()
+    os.close(reading)
+    os.waitpid(child, 0)
+    return answer
+
+
 def launches_ahead():
-    """Launches argument 3's kernels of 20 ms in each of argument 2's streams, far ahead of the GPU, as soon as a line comes;
-    with "graphs": as graphs of one kernel; with "joined": each waits for that of the first stream. Each line makes it print how
-    many have ended; after a line "hurry" kernels take no time any more. At the end of standard input it waits for all, and
-    compares a block of memory with what it wrote; with "quits" it ends in the middle of its work."""
+    """Launches argument 3's kernels of 20 ms in each of argument 2's streams, far ahead of the GPU, as soon as a
+    line comes; with "graphs": as graphs of one kernel; with "joined": each waits for that of the first stream. Each
+    line makes it print how many have ended; after a line "hurry" kernels take no time any more, and at a line
+    "fork" it prints what a child says. At the end of standard input it waits for all, and compares a block of
+    memory with what it wrote; with "quits" it ends in the middle of its work.
+
+    The streams but the first are, with "per_thread", the default streams of threads; with "many_streams", beyond
+    the 64 with the first launches; with "contexts", in contexts of their own; with "captured", such as have their
+    launches beside a capture; with "destroyed", destroyed as soon as all is launched."""
     _, context = start()
     streams, each = int(sys.argv[2]), int(sys.argv[3])
     status, address = allocate(4 * MIB)
     assert status == OK
     put(address, b"\7" * (4 * MIB))
-    module, function, host, word = pointer(), pointer(), pointer(), u64()
-    assert cuda.cuModuleLoadData(ctypes.byref(module), COUNTS) == OK
-    assert cuda.cuModuleGetFunction(ctypes.byref(function), module, b"counts") == OK
+    entry, host, word = counts_kernel(), pointer(), u64()
     assert cuda.cuMemHostAlloc(ctypes.byref(host), size_t(4096), 3) == OK
     assert cuda.cuMemHostGetDevicePointer_v2(ctypes.byref(word), host, 0) == OK
     counts = (ctypes.c_uint32 * streams).from_address(host.value)
     hurry = ctypes.c_uint32.from_address(host.value + 2048)
     events, made = [pointer() for _ in range(each)], [threading.Event() for _ in range(each)]
-    captured = threading.Barrier(streams)
+    captured, first = threading.Barrier(streams), threading.Event()
+    aside = {"per_thread", "many_streams", "contexts", "captured"} & set(sys.argv)
 
     def work(i):
         assert cuda.cuCtxSetCurrent(context) == OK
         stream, graph, executable = pointer(), pointer(), pointer()
+        function = entry
+        if i > 0 and "contexts" in sys.argv:
+            assert start()[0] == OK
+            function = counts_kernel()
         if i > 0:  # the first one is the default stream
             assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == OK
-        values = u64(word.value + 4 * i), ctypes.c_uint64(20_000_000), u64(word.value + 2048)
-        parameters = (pointer * 3)(*(ctypes.cast(ctypes.pointer(value), pointer) for value in values))
+        if i > 0 and "per_thread" in sys.argv:
+            stream = pointer(2)
 
         def launch():
-            return cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, None)
+            return launch_count(function, word.value + 4 * i, 20_000_000, word.value + 2048, stream)
         if i > 0 and "graphs" in sys.argv:
             assert cuda.cuStreamBeginCapture_v2(stream, 1) == OK and launch() == OK
             assert cuda.cuStreamEndCapture(stream, ctypes.byref(graph)) == OK
             assert cuda.cuGraphInstantiateWithFlags(ctypes.byref(executable), graph, ctypes.c_ulonglong(0)) == OK
         captured.wait()  # launches beside a capture have no marks
+        if i > 0 and aside:
+            first.wait()
+        if i == 1 and "many_streams" in sys.argv:
+            for _ in range(64):
+                other = pointer()
+                assert cuda.cuStreamCreate(ctypes.byref(other), 1) == OK
+                assert launch_count(function, word.value + 1024, 0, word.value + 2048, other) == OK
+        if i > 0 and "captured" in sys.argv:
+            other, graph = pointer(), pointer()
+            assert cuda.cuStreamCreate(ctypes.byref(other), 1) == OK and cuda.cuStreamBeginCapture_v2(other, 2) == OK
         for number in range(each):
             if "joined" in sys.argv and i > 0:
                 made[number].wait()
@@ -349,6 +405,13 @@ def launches_ahead():
                 assert cuda.cuEventCreate(ctypes.byref(events[number]), 2) == OK
                 assert cuda.cuEventRecord(events[number], stream) == OK
                 made[number].set()
+            first.set()
+        if i > 0 and "captured" in sys.argv:
+            assert cuda.cuStreamEndCapture(other, ctypes.byref(graph)) == OK
+        if i > 0 and "destroyed" in sys.argv:
+            assert cuda.cuStreamDestroy_v2(stream) == OK
+            assert cuda.cuCtxSynchronize() == OK
+            return
         assert cuda.cuStreamSynchronize(stream) == OK
     ready()
     told_to_go_on()
@@ -358,7 +421,7 @@ def launches_ahead():
     print(sum(counts), flush=True)
     while line := sys.stdin.readline():
         hurry.value |= "hurry" in line
-        print(sum(counts), flush=True)
+        print(in_child(address) if "fork" in line else sum(counts), flush=True)
     if "quits" in sys.argv:
         return {"counts": list(counts)}
     for thread in threads:
@@ -387,6 +450,124 @@ def makes_contexts_anew():
         assert cuda.cuCtxDestroy_v2(context) == OK
         last[0] = start()[1]
     return until_told(work, 1)
+
+
+def launches_twice():
+    """At a line launches a kernel of a minute in the thread's default stream, then 199 of 20 ms in another one;
+    ends them at the next line. At another line launches 200 more of 20 ms, then ends them where standard input
+    ends."""
+    start()
+    (_words, word), function, stream = own_words(), counts_kernel(), pointer()
+    count, hurry = (ctypes.c_uint32.from_address(word + offset) for offset in (0, 2048))
+    other = ctypes.c_uint32.from_address(word + 1024)
+
+    def launch(number):
+        for _ in range(number):
+            assert launch_count(function, word, 20_000_000, word + 2048, stream) == OK
+    assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == OK
+    ready()
+    told_to_go_on()
+    assert launch_count(function, word + 1024, 60_000_000_000, word + 2048, pointer(2)) == OK
+    launch(199)
+    print(count.value, flush=True)
+    told_to_go_on()
+    hurry.value = 1
+    ready()
+    told_to_go_on()
+    assert cuda.cuCtxSynchronize() == OK
+    hurry.value = 0
+    launch(200)
+    ready()
+    while sys.stdin.readline():
+        print(count.value, flush=True)
+    hurry.value = 1
+    assert cuda.cuCtxSynchronize() == OK
+    return {"count": count.value + other.value}
+
+
+def meets_waits():
+    """Work of a minute in one stream; with "queue" a hundred kernels of 30 ms instead, and with "ends" one of 1.5
+    s. At a line its context ends ("queue", "destroy", "reset"), captures begin in other contexts ("capture"), or
+    the program ends ("ends"). Its work ends a moment later."""
+    kind, context = sys.argv[2], pointer()
+    if kind == "reset":
+        assert cuda.cuInit(0) == OK and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == OK
+        assert cuda.cuCtxSetCurrent(context) == OK
+    else:
+        context = start()[1]
+    (_words, word), stream = own_words(), pointer()
+    assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == OK
+    function, hurry = counts_kernel(), ctypes.c_uint32.from_address(word + 2048)
+    ready()
+    told_to_go_on()
+    for _ in range(100 if kind == "queue" else 1):
+        nanoseconds = {"queue": 30_000_000, "ends": 1_500_000_000}.get(kind, 60_000_000_000)
+        assert launch_count(function, word, nanoseconds, word + 2048, stream) == OK
+    streams = []
+    for _ in range(6 if kind == "capture" else 0):
+        other = pointer()
+        assert start()[0] == OK and cuda.cuStreamCreate(ctypes.byref(other), 1) == OK
+        streams.append(other)
+    ready()
+    told_to_go_on()
+
+    def hurries():
+        hurry.value = 1
+    threading.Timer(0 if kind == "queue" else 0.05, hurries).start()
+    if kind == "ends":
+        return {"statuses": []}
+    if kind != "capture":
+        return {"statuses": [cuda.cuDevicePrimaryCtxReset_v2(0) if kind == "reset" else cuda.cuCtxDestroy_v2(context)]}
+    statuses = [cuda.cuStreamBeginCapture_v2(other, 2) for other in streams]
+    time.sleep(0.3)
+    for other in streams:
+        statuses.append(cuda.cuStreamEndCapture(other, ctypes.byref(pointer())))
+    return {"statuses": statuses}
+
+
+def ends_a_context_behind_work():
+    """A thread ends the context, and so waits for work that ends after a line."""
+    _, context = start()
+    (_words, word), stream = own_words(), pointer()
+    assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == OK
+    assert launch_count(counts_kernel(), word, 60_000_000_000, word + 2048, stream) == OK
+    status = []
+    ending = threading.Thread(target=lambda: status.append(cuda.cuCtxDestroy_v2(context)))
+    ending.start()
+    ready()
+    told_to_go_on()
+    ctypes.c_uint32.from_address(word + 2048).value = 1
+    ending.join()
+    return {"status": status}
+
+
+def ends_a_context_where_it_stands():
+    """Launches kernels of 20 ms ahead of the GPU at a line and ends the context, so that the call waits for them; then
+    begins with the next context."""
+    _, context = start()
+    (_words, word), function, stream = own_words(), counts_kernel(), pointer()
+    counts, hurry = (ctypes.c_uint32.from_address(word + offset) for offset in (0, 2048))
+    statuses = []
+
+    def ends():
+        statuses.append(cuda.cuCtxDestroy_v2(context))
+        statuses.append(start()[0])
+        _more, other = own_words()
+        statuses.append(launch_count(counts_kernel(), other, 0, other + 2048, pointer()))
+        statuses.append(cuda.cuCtxSynchronize())
+    ready()
+    told_to_go_on()
+    assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == OK
+    for _ in range(200):
+        assert launch_count(function, word, 20_000_000, word + 2048, stream) == OK
+    ending = threading.Thread(target=ends)
+    ending.start()
+    print(counts.value, flush=True)
+    while line := sys.stdin.readline():
+        hurry.value |= "hurry" in line
+        print(counts.value, flush=True)
+    ending.join()
+    return {"statuses": statuses}
 
 
 def waits_for_itself():

@@ -11,6 +11,7 @@ import pathlib
 import random
 import resource
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +30,8 @@ MOVER = str(BUILD / "bin/gpuman-mover")
 
 
 class EvictCase(ShimCase):
+    in_front = ()  # variables of a program with another driver in front
+
     def evictable(self, budget="-", patience=PATIENCE, limit=8 * GIB, *options):
         return self.serve(limit, CONTEXT, "--evictable", budget, patience, "--mover", MOVER, *options)
 
@@ -38,8 +41,23 @@ class EvictCase(ShimCase):
     def command(self, *words, preload=True):
         command = super().command(*words, preload=preload)
         if preload:
-            command.insert(command.index("env") + 1, "GPUMAN_SHIM_EVICTABLE=1")
+            command[command.index("env") + 1:command.index("env") + 1] = ["GPUMAN_SHIM_EVICTABLE=1", *self.in_front]
         return command
+
+    def watch_driver(self, refuses=""):
+        """From now on programs have watched_driver.cc in front of the driver. Returns the file that it writes."""
+        front, met = pathlib.Path(self.dir) / "front", pathlib.Path(self.dir) / "met"
+        shutil.rmtree(front, ignore_errors=True)
+        front.mkdir()
+        met.write_text("")
+        paths = subprocess.run([*self.on_driver(), "printenv", "LD_LIBRARY_PATH"], stdout=subprocess.PIPE, text=True,
+                               check=True).stdout.strip().split(":")
+        behind = next(path for path in (pathlib.Path(one) / "libcuda.so.1" for one in paths) if path.exists())
+        (front / "libcuda-behind.so").symlink_to(behind.resolve())
+        (front / "libcuda.so.1").symlink_to((BUILD / "tests/watched_driver.so").resolve())
+        self.in_front = [f"LD_LIBRARY_PATH={front}:{':'.join(paths)}", f"WATCHED_DRIVER_FILE={met}",
+                         f"WATCHED_DRIVER_REFUSES={refuses}"]
+        return met
 
     def start(self, *words, preload=True):
         """Starts a program; the clean-up ends it with all its children: a process that waits at the gate would stay for
@@ -492,12 +510,167 @@ class AProgramWhoseWorkIsKeptShort(EvictCase):
         self.assert_stands(self.order(ledger, pid, False), ON_GPU)
         self.assert_has_all(process)
 
-    def paced(self, *words):
-        ledger = self.evictable()
+    def paced(self, *words, patience=PATIENCE):
+        ledger = self.evictable(patience=patience)
         process = self.start_probe(*words)
         ledger("watch", 20)
         ledger("pace", 300)
         return ledger, process, self.only(ledger)["pid"]
+
+    ASIDE = (["per_thread"], ["many_streams"], ["contexts"], ["captured"])
+
+    def test_is_not_at_rest_while_work_that_has_no_marks_goes_on(self):
+        """All of its work ends first, as where no launch gets marks."""
+        for words in self.ASIDE:
+            with self.subTest(words):
+                ledger, process, pid = self.ahead(*words)
+                self.assertEqual(ledger("order", pid, "hold"), "ok")
+                time.sleep(0.5)
+                self.assertFalse(self.only(ledger)["answered"])
+                self.tell(process, "hurry")
+                self.assertEqual(ledger("await", pid, 60_000), "ok")
+                self.assert_stands(self.only(ledger), HELD)
+                ended = int(self.tell(process))
+                self.assertGreater(ended, self.STREAMS * 10)
+                time.sleep(0.1)
+                self.assertEqual(int(self.tell(process)), ended)
+                self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+                self.assert_has_all(process)
+
+    def test_stands_again_when_work_without_marks_has_ended(self):
+        ledger, process, pid = self.paced("launches_twice")
+        time.sleep(0.5)
+        self.assertEqual(self.tell(process), "0\n")  # a launch without marks, and then many with them
+        self.assertEqual(ledger("order", pid, "hold"), "ok")
+        self.assertEqual(self.tell(process, "hurry"), "ready\n")
+        self.assertEqual(ledger("await", pid, 60_000), "ok")
+        self.assert_stands(self.only(ledger), HELD)
+        self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.assertEqual(self.tell(process), "ready\n")
+        self.hold(ledger, pid)
+        before = int(self.tell(process))
+        self.assertLess(before, 399)
+        self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.assertEqual(self.finish(process), {"count": 400})
+
+    def test_is_held_with_all_that_is_queued_where_the_driver_refuses_marks(self):
+        for function in ("cuStreamBatchMemOp_v2", "cuMemHostRegister_v2"):
+            with self.subTest(function):
+                met = self.watch_driver(function)
+                ledger, process, pid = self.paced("launches_ahead", self.STREAMS, 30)
+                time.sleep(0.5)
+                self.tell(process)
+                self.until(lambda: int(self.tell(process)) >= 3)
+                self.assertEqual(ledger("order", pid, "hold"), "ok")
+                time.sleep(0.1)
+                self.tell(process, "hurry")
+                self.assertEqual(ledger("await", pid, 60_000), "ok")
+                self.assert_stands(self.only(ledger), HELD)
+                ended = int(self.tell(process))
+                time.sleep(0.1)
+                self.assertEqual(int(self.tell(process)), ended)
+                self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+                self.assertEqual(self.finish(process), {"counts": [30] * self.STREAMS, "good": True})
+                self.assertIn("refused", met.read_text())
+
+    def test_destroys_its_streams_where_they_stand(self):
+        ledger, process, pid = self.ahead("destroyed")
+        for _ in range(2):
+            self.hold(ledger, pid)
+            self.assert_gpu_stands(process)
+            self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.assert_has_all(process)
+
+    def test_forks_where_it_stands(self):
+        ledger, process, pid = self.ahead()
+        self.hold(ledger, pid)
+        self.assert_gpu_stands(process)
+        self.assertEqual(json.loads(self.tell(process, "fork")), [3, 3, 3])
+        self.assert_gpu_stands(process)
+        self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.assert_has_all(process)
+
+    def test_ends_its_context_where_it_stands(self):
+        ledger, process, pid = self.paced("ends_a_context_where_it_stands")
+        time.sleep(0.5)
+        self.tell(process)
+        self.until(lambda: int(self.tell(process)) >= 1)
+        for _ in range(2):
+            self.hold(ledger, pid)
+            held = int(self.tell(process))
+            time.sleep(0.3)
+            self.assertLessEqual(int(self.tell(process)) - held, 2)
+            self.assertLess(held, 200)
+            self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+            self.until(lambda: int(self.tell(process)) > held + 2)
+        self.tell(process, "hurry")
+        self.assertEqual(self.finish(process), {"statuses": [0, 0, 0, 0]})
+
+    def test_ends_a_context_behind_work_while_its_pace_begins(self):
+        """The thread that ends the context stays in the driver, and the service thread does not wait for it."""
+        ledger = self.evictable(patience=300)
+        process = self.start_probe("ends_a_context_behind_work")
+        self.until_on_gpu(ledger)
+        pid = self.only(ledger)["pid"]
+        time.sleep(0.2)
+        ledger("watch", 20)
+        ledger("pace", 300)
+        time.sleep(0.2)
+        self.assertEqual(ledger("order", pid, "hold"), "ok")
+        self.until(lambda: (ledger("await", pid, 1), self.only(ledger)["answered"])[1])
+        self.assert_stands(self.only(ledger), ON_GPU, BUSY)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        self.assertEqual(self.finish(process), {"status": [0]})
+
+    def meets(self, kind, pace, order):
+        """What a wait of the shim has met that this order has left behind."""
+        met = self.watch_driver()
+        ledger = self.evictable(patience=300)
+        process = self.start_probe("meets_waits", kind)
+        ledger("watch", 20)
+        ledger("pace", pace)
+        time.sleep(0.3)
+        self.assertEqual(self.tell(process), "ready\n")
+        order(ledger, self.only(ledger)["pid"])
+        answer = self.tell(process)
+        self.assertEqual(set(json.loads(answer)["statuses"]), {0} if kind != "ends" else set())
+        process.stdin.close()
+        self.assertEqual(process.wait(), 0)
+        return met.read_text()
+
+    def test_leaves_no_wait_behind_that_meets_a_context_that_ends(self):
+        def stands(ledger, pid):
+            self.hold(ledger, pid)
+            self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.assertEqual(self.meets("queue", 300, stands), "")
+
+    def test_has_no_wait_met_that_a_refused_order_leaves_behind(self):
+        def is_refused(ledger, pid):
+            """Not where the work stands before it has begun."""
+            while ledger("order", pid, "hold") == "ok":
+                self.assertEqual(ledger("await", pid, 60_000), "ok")
+                if (one := self.only(ledger))["stage"] != HELD:
+                    return self.assert_stands(one, ON_GPU, BUSY)
+                self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+            return self.fail("there is no such process")
+        for pace in (0, 300):
+            for kind in ("destroy", "reset", "capture", "ends"):
+                with self.subTest(kind=kind, pace=pace):
+                    self.assertEqual(self.meets(kind, pace, is_refused), "")
+
+    def test_has_its_data_while_it_is_held_and_goes_on(self):
+        for words in (["many_threads", 4], ["comes_and_goes", 2], ["captures_again_and_again"], ["makes_contexts_anew"]):
+            with self.subTest(words[0]):
+                ledger, process, pid = self.paced(*words)
+                for _ in range(8):
+                    time.sleep(0.05)
+                    self.hold(ledger, pid)
+                    self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+                answer = self.finish(process)
+                self.assertEqual(answer["wrong"], [], answer)
+                self.assertGreater(answer["rounds"], 0)
+                self.assertEqual(answer.get("statuses", [0]), [0])
 
     def test_has_its_data_while_it_leaves_and_comes_back(self):
         for words in (["many_threads", 4], ["comes_and_goes", 2], ["captures_again_and_again"], ["makes_contexts_anew"]):

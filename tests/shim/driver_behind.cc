@@ -1,0 +1,1 @@
+// Nothing: watched_driver is linked with it, and finds the simulated driver under its name.
