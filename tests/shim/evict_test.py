@@ -659,8 +659,10 @@ class AProgramWhoseWorkIsKeptShort(EvictCase):
                 with self.subTest(kind=kind, pace=pace):
                     self.assertEqual(self.meets(kind, pace, is_refused), "")
 
+    BUSY_PROGRAMS = (["many_threads", 4], ["comes_and_goes", 2], ["captures_again_and_again"], ["makes_contexts_anew"])
+
     def test_has_its_data_while_it_is_held_and_goes_on(self):
-        for words in (["many_threads", 4], ["comes_and_goes", 2], ["captures_again_and_again"], ["makes_contexts_anew"]):
+        for words in self.BUSY_PROGRAMS:
             with self.subTest(words[0]):
                 ledger, process, pid = self.paced(*words)
                 for _ in range(8):
@@ -673,7 +675,7 @@ class AProgramWhoseWorkIsKeptShort(EvictCase):
                 self.assertEqual(answer.get("statuses", [0]), [0])
 
     def test_has_its_data_while_it_leaves_and_comes_back(self):
-        for words in (["many_threads", 4], ["comes_and_goes", 2], ["captures_again_and_again"], ["makes_contexts_anew"]):
+        for words in self.BUSY_PROGRAMS:
             with self.subTest(words[0]):
                 ledger, process, pid = self.paced(*words)
                 for _ in range(8):

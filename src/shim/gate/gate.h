@@ -23,7 +23,8 @@ namespace gpuman::shim {
 struct GateState;
 
 // What a call does that passes. The shim waits for a context in a thread of its own (drain.h), and that may
-// neither meet a capture that begins nor a context that ends. So such calls are told apart.
+// neither meet a capture that begins nor a context that ends. So such calls are told apart: while one is in
+// flight no wait begins, and the call itself waits for one that is left from before (AwaitDrains).
 enum class CallKind : std::uint32_t {
   kPlain,
   kCapture,     // it begins a capture
