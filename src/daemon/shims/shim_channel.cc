@@ -95,7 +95,8 @@ base::Result<> ShimChannel::Begin(base::JobId job, const keeper::ProcessTree& tr
   // An earlier daemon can have made a ledger only for a keeper older than this daemon. For a newer keeper the
   // daemon skips the search, which is slow: it goes through all processes of the machine.
   if (tree.keeper.start_time > self_.start_time) return ledgers_.Create(job, limits, eviction);
-  std::vector<pid_t> pids{tree.keeper.pid};
+  std::vector<pid_t> pids;
+  if (base::IsAlive(tree.keeper)) pids.push_back(tree.keeper.pid);  // it holds the ledger
   for (const auto& process : keeper::Members(tree, table_)) pids.push_back(process.id.pid);
   if (auto file = ledger::FindLedger(job, pids)) {
     auto adopted = ledgers_.Adopt(job, std::move(*file), limits, eviction);
