@@ -28,7 +28,7 @@ struct Gpu {
       if (now % look == 0) account.Read(static_cast<Millijoules>(shown * 1000), At(now));
     }
   }
-  void Has(Holders holders, double draws) {
+  void Has(const Holders& holders, double draws) {
     account.SetHolders(holders, holders.empty(), At(now));
     watts = draws;
   }

@@ -377,7 +377,7 @@ TEST(ComputeWorldTrouble, BesideOneThatDoesNotYieldOthersHaveTheirShares) {
 
 TEST(ComputeWorldGang, AGangHasItsShareOnEachOfItsGpus) {
   World world{{}, {{"a", GiB(16)}, {"b", GiB(16)}}, 55e9};
-  const auto start = [&world](double part, bool may_exceed, std::set<std::string> gpus) {
+  const auto start = [&world](double part, bool may_exceed, const std::set<std::string>& gpus) {
     Program program = Asks(part, may_exceed);
     program.memory.clear();
     for (const std::string& gpu : gpus) program.memory[gpu] = GiB(2);
