@@ -50,7 +50,8 @@ ssize_t ReceivePacket(int socket, std::string& packet, base::Fd& file) {
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   message.msg_control = room.data();
-  message.msg_controllen = room.size();
+  message.msg_controllen =
+      CMSG_LEN(sizeof(int));  // the kernel drops what is more; the padding has room for another
   const ssize_t n = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (n < 0) return n;
   for (const cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;

@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <array>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -473,6 +476,14 @@ TEST_F(StartUnknownToItsKeeperTest, TheJournalIsShortenedOnceTheChildIsDoneWithI
   EXPECT_EQ(AwaitEnd().job_ended->why, "stopped");
 }
 
+// How many descriptors of files in memory the process has.
+std::size_t MemoryFilesOf(pid_t pid) {
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", pid)))
+    files += std::filesystem::read_symlink(entry).string().starts_with("/memfd:") ? 1 : 0;
+  return files;
+}
+
 TEST_F(KeeperTest, HoldsAFileAndSavesItAtTheEndOfEachRun) {
   spec_.restart.mode = RestartMode::kOnFailure;
   Shell("read line < gate; exit $line");
@@ -495,14 +506,37 @@ TEST_F(KeeperTest, HoldsAFileAndSavesItAtTheEndOfEachRun) {
   AwaitRun(2);
   EXPECT_FALSE(ReadSavedHeld(job_dir_)) << "the next run has begun";
   write_at(second, 0, "changed");
-  const auto keeper = History().keeper->keeper.pid;
-  std::size_t held = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", keeper)))
-    held += std::filesystem::read_symlink(entry).string().starts_with("/memfd:") ? 1 : 0;
-  EXPECT_EQ(held, 1u) << "the file before it is closed";
+  EXPECT_EQ(MemoryFilesOf(History().keeper->keeper.pid), 1u) << "the file before it is closed";
   std::ofstream(dir_.path() / "gate") << "0\n";
   AwaitEnd();
   EXPECT_EQ(ReadSavedHeld(job_dir_).value(), "changed");
+}
+
+TEST_F(KeeperTest, KeepsOneDescriptorOfAPacketWithTwo) {
+  Shell("sleep 1000");
+  Start();
+  AwaitRun();
+  const base::Fd file(::memfd_create("twice", MFD_CLOEXEC));
+  auto connection = KeeperConnection::Connect(job_dir_).value();
+  std::string packet = SerializeMessage(ClientMessage(NumberedCommand{9, HoldFile{}}));
+  iovec part{packet.data(), packet.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(2 * sizeof(int))> room{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = room.data();
+  message.msg_controllen = room.size();
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(2 * sizeof(int));
+  const std::array<int, 2> both{file.get(), file.get()};
+  std::memcpy(CMSG_DATA(header), both.data(), sizeof both);
+  ASSERT_GT(::sendmsg(connection.fd(), &message, MSG_NOSIGNAL), 0);
+  ASSERT_TRUE(Order(WriteLogNote{"the packet before this one was read"}));
+  EXPECT_EQ(MemoryFilesOf(History().keeper->keeper.pid), 1u);
+  ASSERT_TRUE(Order(StopJob{}));
+  AwaitEnd();
 }
 
 TEST_F(KeeperTest, AnswersBadPacketsAndGoesOn) {
