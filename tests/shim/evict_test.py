@@ -985,19 +985,29 @@ class WhatCannotBe(EvictCase):
 
 
 class OddPrograms(EvictCase):
-    def test_that_wait_at_the_gate_while_they_load_a_library_come_back(self):
+    def assert_comes_back_from_loading(self, ledger, process):
         """The program holds the linker's lock, and the service thread calls functions of the driver for the first
         time."""
-        ledger = self.evictable()
-        process = self.start_probe("loads_a_library", BUILD / "tests/loaded_library.so")
-        pid = self.only(ledger)["pid"]
-        self.until_on_gpu(ledger)
         self.assertEqual(self.tell(process), "constructing\n")
+        pid = self.only(ledger)["pid"]
         self.assert_stands(self.order(ledger, pid, True), EVICTED)
         process.stdin.write("\n")
         process.stdin.flush()
         self.assert_stands(self.order(ledger, pid, False), ON_GPU)
         self.assertEqual(self.finish(process), {"status": 0, "good": True})
+
+    def test_that_wait_at_the_gate_while_they_load_a_library_come_back(self):
+        ledger = self.evictable()
+        process = self.start_probe("loads_a_library", BUILD / "tests/loaded_library.so")
+        self.assert_comes_back_from_loading(ledger, process)
+
+    def test_that_load_a_library_before_the_service_thread_began_come_back(self):
+        """The call that makes the first context waits for the service thread."""
+        ledger = self.evictable()
+        process = self.start("env", f"LD_PRELOAD={BUILD}/tests/slow_threads.so:{SHIM}",
+                             *self.probe_command("loads_a_library", BUILD / "tests/loaded_library.so"))
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        self.assert_comes_back_from_loading(ledger, process)
 
     def test_that_change_their_environment_are_not_asked_for_it_by_another_thread(self):
         """A library must not call getenv while its program may call setenv."""

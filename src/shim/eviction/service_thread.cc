@@ -33,8 +33,8 @@ constexpr std::uint64_t kWorkedOn = 5'000'000;      // the daemon is notified of
 constexpr std::uint64_t kLivesOnNs = 5'000'000'000;
 constexpr std::uint64_t kAwayNs = 5'000'000'000;    // a daemon that shows no life for so long is away
 constexpr std::int64_t kPacedInterval = 4'000'000;  // between two looks at the program's launches, ns
-// How long a program waits to be held. Its service thread may not be able to begin meanwhile: for example it
-// needs the loader, which the program's thread may have.
+// How long a program waits for its service thread to begin, and then to be held. The service thread may not be
+// able to begin meanwhile: for example it needs the loader, which the program's thread may have.
 constexpr std::uint64_t kBeginsNs = 2'000'000'000;
 
 // The program's end waits for the service thread while an object lives.
@@ -347,21 +347,61 @@ void AwaitDaemon(EvictionState& state) {
   }
 }
 
+// Returns false where the program ends already.
+bool Begin(EvictionState& state) {
+  const Working working(state.service_thread);
+  if (IsEnding(state)) {
+    TellBegins(state, MemoryResidency::kNone);
+    return false;
+  }
+  LearnAll();
+  MeetDriver();
+  StartDrain(state);
+  return true;
+}
+
 void* RunServiceThread(void* word) {
   EvictionState& state = *static_cast<EvictionState*>(word);
   AwaitDaemon(state);
-  if (!IsJoined(state) || !IsEvictable(state)) return nullptr;
-  {
-    const Working working(state.service_thread);
-    if (IsEnding(state)) {
-      TellBegins(state, MemoryResidency::kNone);
-      return nullptr;
-    }
-    LearnAll();
-    MeetDriver();
-    StartDrain(state);
-  }
+  const bool works = IsJoined(state) && IsEvictable(state) && Begin(state);
+  wire::Store(state.service_thread.ready, 1);
+  wire::WakeAll(state.service_thread.ready);
+  if (!works) return nullptr;
   ServiceLoop(state).Run();
+}
+
+// Waits until the word is 1. Returns false where it is not by then.
+bool AwaitSet(std::uint32_t& word, std::uint64_t end) {
+  while (wire::Load(word) == 0) {
+    const std::uint64_t now = NowNs();
+    if (now >= end) return false;
+    wire::WaitOnFor(word, 0, static_cast<std::int64_t>(end - now));
+  }
+  return true;
+}
+
+// It is waited for in vain only once.
+void AwaitReady(EvictionState& state, int device) {
+  ServiceThreadState& service_thread = state.service_thread;
+  if (wire::Load(service_thread.late) != 0) return;
+  const std::uint64_t end = NowNs() + kBeginsNs;
+  DrainThread* const drain = device >= 0 && device < kMaxDevices ? &state.drain.thread[device] : nullptr;
+  if (!AwaitSet(service_thread.ready, end) ||
+      (drain != nullptr && IsStarted(*drain) && !AwaitSet(drain->met, end)))
+    wire::Store(service_thread.late, 1);
+}
+
+void AwaitPresentHold(EvictionState& state) {
+  constexpr timespec kPause{0, 1'000'000};
+  const wire::Slot& slot = state.ledger->slot[state.slot];
+  const auto stands = [&] {
+    const std::uint32_t order = wire::Load(slot.order);
+    return order != wire::Load(slot.answered) && wire::OrderKindOf(order) != wire::OrderKind::kRun;
+  };
+  const std::uint64_t end = NowNs() + kBeginsNs;
+  const NoCancellation whole;
+  while (stands() && wire::Load(state.gate.closed) == 0 && !IsEnding(state) && NowNs() < end)
+    ::nanosleep(&kPause, nullptr);
 }
 
 // Set once the handler below is registered. A child of a fork has the handler already, and finds its own
@@ -424,18 +464,10 @@ void StartServiceThread(EvictionState& state) {
   if (std::atexit(AtEnd) != 0) at_end = nullptr;
 }
 
-void AwaitPresentHold(EvictionState& state) {
-  constexpr timespec kPause{0, 1'000'000};
+void AwaitServiceThread(EvictionState& state, int device) {
   if (!IsJoined(state) || wire::Load(state.service_thread.started) == 0) return;
-  const wire::Slot& slot = state.ledger->slot[state.slot];
-  const auto stands = [&] {
-    const std::uint32_t order = wire::Load(slot.order);
-    return order != wire::Load(slot.answered) && wire::OrderKindOf(order) != wire::OrderKind::kRun;
-  };
-  const std::uint64_t end = NowNs() + kBeginsNs;
-  const NoCancellation whole;
-  while (stands() && wire::Load(state.gate.closed) == 0 && !IsEnding(state) && NowNs() < end)
-    ::nanosleep(&kPause, nullptr);
+  AwaitReady(state, device);
+  AwaitPresentHold(state);
 }
 
 }  // namespace gpuman::shim

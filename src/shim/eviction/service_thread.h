@@ -15,6 +15,8 @@ struct EvictionState;
 
 struct ServiceThreadState {
   std::uint32_t started;  // atomic
+  std::uint32_t ready;    // a futex word; 1: the thread has met the driver, or ends without
+  std::uint32_t late;     // atomic; 1: a thread of the program has waited for `ready` in vain
   std::uint32_t working;  // a futex word; 1: the thread may have a call of the driver in flight
   std::uint32_t ending;   // atomic; 1: the program is ending, and its driver may be ending too
   std::uint64_t ends;     // when the end began; CLOCK_MONOTONIC, ns; written before `ending`
@@ -46,9 +48,14 @@ void AwaitNeed(EvictionState& state);
 // and the program's calls pass a gate.
 void StartServiceThread(EvictionState& state);
 
-// For a program that has just made a context, which holds no lock of the shim's. Where an order stands to
-// hold the process, this waits until the gate is shut, for some seconds at most. Else the program could give
-// its GPU work that waits for processes which are held already, and could not be held itself.
-void AwaitPresentHold(EvictionState& state);
+// For a program that has just made a context on the device, which holds no lock of the shim's. Waits, each
+// for a limited time:
+// - until the service thread and the drain thread of the device have met the driver. Each may need the
+// dynamic
+//   linker for it, and the program may load a library next, and wait at the gate meanwhile.
+// - where an order stands to hold the process, until the gate is shut. Else the program could give its GPU
+// work
+//   that waits for processes which are held already, and could not be held itself.
+void AwaitServiceThread(EvictionState& state, int device);
 
 }  // namespace gpuman::shim

@@ -1,5 +1,7 @@
 #include "shim/gate/drain.h"
 
+#include <time.h>
+
 #include <cerrno>
 
 #include "ledger/wire/orders.h"
@@ -65,10 +67,18 @@ bool Start(GateState& state, int device) {
 
 void StartDrain(GateState& state) {
   __atomic_store_n(&state.drain.attended, true, __ATOMIC_SEQ_CST);
-  // Its holder may be in the driver, for as long as the program's work takes.
-  if (const TryLocked lock(state.contexts); lock) {
-    bool all = true;
-    DevicesToDrain(state, all);  // what fails is tried again with the first order
+  // The thread that makes the first context holds the lock for a moment. Another holder may be in the driver,
+  // for as long as the program's work takes.
+  constexpr std::uint64_t kPatience = 100'000'000;
+  constexpr timespec kPause{0, 200'000};
+  const std::uint64_t end = NowNs() + kPatience;
+  for (bool tried = false; !tried && NowNs() < end;) {
+    if (const TryLocked lock(state.contexts); lock) {
+      bool all = true;
+      DevicesToDrain(state, all);  // what fails is tried again with the first order
+      tried = true;
+    }
+    if (!tried) ::nanosleep(&kPause, nullptr);
   }
   for (DrainThread& thread : state.drain.thread)
     while (IsStarted(thread) && wire::Load(thread.met) == 0) wire::WaitOn(thread.met, 0, -1);

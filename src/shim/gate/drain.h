@@ -44,7 +44,7 @@ struct Drain {
 
 // Starts the drain threads of all devices with contexts, and waits until their threads have called
 // MeetDriver. From now on DrainDevice starts drain threads. The service thread calls this before it first
-// closes the gate. Where a thread is making or ending a context, they are started with the first order.
+// closes the gate. Where a thread takes long to end a context, they are started with the first order.
 void StartDrain(GateState& state);
 
 // A context has been made on the device. Starts its drain thread where the service thread wants drain

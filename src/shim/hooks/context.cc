@@ -83,7 +83,7 @@ Attempt Make(ProcessState& state, CUcontext* out, CUdevice device, Create create
 CUresult Finish(ProcessState& state, int device, const Attempt& made) {
   TellIfRefused(state, device, made.bytes, made.result, made.full, ledger::wire::RefusedWhat::kContext);
   if (made.result == CUDA_SUCCESS && made.bytes == 0) AwaitUncounted(state, device);
-  if (made.result == CUDA_SUCCESS) AwaitPresentHold(state);
+  if (made.result == CUDA_SUCCESS) AwaitServiceThread(state, device);
   return made.result;
 }
 
