@@ -159,11 +159,10 @@ class DoesNotAnswer(TroubleCase):
         jobs = self.two()
         for _ in range(3):
             stopped = self.stop_where(jobs, "closed")
-            seen = self.kinds().count("share_not_yielded")
             other = next(job for job in jobs if job != stopped)
             # It was idle, or it waited at its gate: then it gets its turn, and does not give it back.
-            until("the other runs, or it is told of", lambda: self.tenant(other)["gate"] == "open" or
-                  self.kinds().count("share_not_yielded") > seen, lambda: (stopped, self.what_stands()))
+            until("the other runs, or that is said", lambda: self.tenant(other)["gate"] == "open" or
+                  "is stopped" in (self.tenant(stopped)["detail"] or ""), lambda: (stopped, self.what_stands()))
             os.kill(self.pid(stopped), signal.SIGCONT)
             self.takes_turns(6)
         self.ends_right(jobs)
