@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
+#include <utility>
 
 #include "base/text.h"
 #include "ledger/wire/peaks.h"
@@ -159,6 +161,41 @@ Result<> Ledgers::SetLimits(JobId job, std::span<const GpuLimit> limits) {
   WriteSampled(*found->second.page);
   found->second.limits.assign(limits.begin(), limits.end());
   return {};
+}
+
+// A process knows a GPU by its index in the ledger, and cannot ask the driver for another one: the GPU of the
+// index changes in its place. The two entries exchange what the daemon writes.
+std::optional<std::string> Ledgers::FollowMove(JobId job, std::string_view uuid) {
+  const auto found = jobs_.find(job);
+  const auto parsed = ParseUuid(uuid);
+  if (found == jobs_.end() || !parsed) return std::nullopt;
+  Entry& entry = found->second;
+  wire::Ledger& ledger = *entry.page;
+  const int there = wire::FindGpu(ledger, parsed->data());
+  std::set<int> counting;
+  for (const auto& [slot, member] : entry.members)
+    for (int gpu = 0; gpu < static_cast<int>(wire::GpusOf(ledger)); ++gpu)
+      if (wire::SlotIsLocked(entry.page.descriptor(), slot) &&
+          wire::BytesOf(ledger, static_cast<unsigned>(gpu), slot) != 0)
+        counting.insert(gpu);
+  if (there < 0 || counting.size() != 1 || *counting.begin() == there) return std::nullopt;
+  const int moved = *counting.begin();
+  std::optional<std::string> before;
+  for (const auto& limit : entry.limits)
+    if (const auto one = ParseUuid(limit.uuid); one && wire::FindGpu(ledger, one->data()) == moved)
+      before = limit.uuid;
+  if (!before) return std::nullopt;
+  std::swap(ledger.gpu[there].uuid, ledger.gpu[moved].uuid);
+  for (const auto word : {&wire::Gpu::outside, &wire::Gpu::sampled_at}) {
+    const std::uint64_t at_moved = wire::Load(ledger.gpu[moved].*word);
+    wire::Store(ledger.gpu[moved].*word, wire::Load(ledger.gpu[there].*word));
+    wire::Store(ledger.gpu[there].*word, at_moved);
+  }
+  std::swap(entry.room.try_emplace(there, wire::kNoLimit).first->second,
+            entry.room.try_emplace(moved, wire::kNoLimit).first->second);
+  WriteSharing(entry);
+  Write(ledger, entry.limits);
+  return before;
 }
 
 void Ledgers::SetEviction(JobId job, const EvictionSettings& eviction) {

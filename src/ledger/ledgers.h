@@ -189,6 +189,10 @@ class Ledgers {
   // Sets new limits for a running job. GPUs that the ledger lacks are added; GPUs not named here lose their
   // limits.
   base::Result<> SetLimits(base::JobId job, std::span<const GpuLimit> limits);
+  // The job's processes have moved to this GPU: what they have counted on one other GPU counts there from now
+  // on, peaks and refusals included. Returns the other GPU; nullopt: nothing changes, since they count on
+  // several GPUs, on none, or there already.
+  std::optional<std::string> FollowMove(base::JobId job, std::string_view uuid);
   // Sets what the job's eviction may take; `possible` stays as it was when the ledger was made.
   void SetEviction(base::JobId job, const EvictionSettings& eviction);
   // Bytes of the job that the driver shows on the GPU beyond what the ledger counts: contexts, modules,

@@ -745,6 +745,47 @@ TEST(Ledgers, AShimTellsAnOlderDaemonNoPeak) {
   EXPECT_EQ(Claim(mapped, joined->slot), nullptr);
 }
 
+TEST(Ledgers, WhatAJobCountsMovesWithItToAnotherGpu) {
+  constexpr std::uint64_t kUnit = wire::kUnit;
+  Ledgers ledgers;
+  const std::vector limits{Limit(kFirst, 8 * kUnit), Limit(kSecond, 16 * kUnit)};
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, limits));
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  const base::Fd file = std::move(joined->file);  // the slot is this process's while it has that
+  const Mapped mapped(joined->owner);
+  EXPECT_FALSE(ledgers.FollowMove(kOwnedJob, kSecond)) << "it counts nothing";
+  ASSERT_EQ(wire::Reserve(*mapped, 0, joined->slot, 3 * kUnit), wire::Outcome::kDone);
+  wire::RaisePeak(*mapped, 0, 3 * kUnit);
+  ledgers.SetUncounted(kOwnedJob, kFirst, base::Bytes{kUnit});
+  ledgers.SetUncounted(kOwnedJob, kSecond, base::Bytes{2 * kUnit});
+  ledgers.SetRoom(kOwnedJob, kFirst, base::Bytes{5 * kUnit});
+  const auto changes = wire::Load((*mapped).changes);
+
+  EXPECT_FALSE(ledgers.FollowMove(kOwnedJob, kFirst)) << "it is there";
+  EXPECT_FALSE(ledgers.FollowMove(kOwnedJob, "GPU-0f112233-4455-6677-8899-aabbccddeeff"))
+      << "not in the ledger";
+  EXPECT_FALSE(ledgers.FollowMove({99}, kSecond)) << "no such job";
+  EXPECT_EQ(ledgers.FollowMove(kOwnedJob, kSecond), kFirst);
+  EXPECT_EQ(ledgers.HeldBy(kOwnedJob, base::SelfId(), kSecond), base::Bytes{3 * kUnit});
+  EXPECT_EQ(ledgers.HeldBy(kOwnedJob, base::SelfId(), kFirst), base::Bytes{});
+  EXPECT_EQ(ledgers.PeaksOf(kOwnedJob).at(1).used, base::Bytes{3 * kUnit});
+  EXPECT_EQ((*mapped).gpu[0].limit, 16 * kUnit) << "the other GPU's";
+  EXPECT_EQ((*mapped).gpu[0].outside, 2 * kUnit);
+  EXPECT_EQ((*mapped).gpu[0].room, wire::kNoLimit);
+  EXPECT_EQ((*mapped).gpu[1].limit, 8 * kUnit);
+  EXPECT_EQ((*mapped).gpu[1].outside, kUnit);
+  EXPECT_EQ((*mapped).gpu[1].room, 5 * kUnit);
+  EXPECT_NE(wire::Load((*mapped).changes), changes) << "processes look again";
+  EXPECT_TRUE(ledgers.Intact(kOwnedJob));
+  EXPECT_FALSE(ledgers.FollowMove(kOwnedJob, kSecond)) << "once is enough";
+
+  ASSERT_EQ(wire::Reserve(*mapped, 1, joined->slot, kUnit), wire::Outcome::kDone);
+  EXPECT_FALSE(ledgers.FollowMove(kOwnedJob, kFirst)) << "it counts on both";
+  wire::GiveBack(*mapped, 1, joined->slot, kUnit);
+  EXPECT_EQ(ledgers.FollowMove(kOwnedJob, kFirst), kSecond) << "and back";
+  EXPECT_EQ(ledgers.HeldBy(kOwnedJob, base::SelfId(), kFirst), base::Bytes{3 * kUnit});
+}
+
 TEST(Ledgers, TheLastRefusalOnEachGpuIsRead) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192), Limit(kSecond, 8192)}));

@@ -300,6 +300,55 @@ class NeverEnds(ComputeShareCase):
         until("and works on alone", lambda: self.iterations("other") >= before + 100)
 
 
+class OnTwoGpus(ComputeShareCase):
+    gpus = 2
+
+    def on(self, index):
+        """What share status says of the jobs on that GPU."""
+        gpus = self.request("GET", "/v1/share").json()["gpus"]
+        return {job["tag"]: job for gpu in gpus if gpu["index"] == index for job in gpu["jobs"]}
+
+    def shared(self, tag):
+        return {**self.on(0), **self.on(1)}.get(tag)
+
+    def move(self, tag, gpu):
+        until("it has its memory", lambda: self.shared(tag)["memory"]["resident"] >= 8 << 20)
+        done = self.m.run("move", tag, "--to", str(gpu))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        until(f"{tag} is on GPU {gpu} alone", lambda: tag in self.on(gpu) and tag not in self.on(1 - gpu))
+
+    def test_a_job_that_moves_takes_its_share_along(self):
+        self.busy("a", "30")
+        self.busy("b", "50")
+        self.busy("there", on=1)
+        until("all take part", lambda: {"a", "b"} <= set(self.on(0)) and "there" in self.on(1))
+        self.assertIsNone(self.shared("there")["compute_part"])
+        self.move("a", 1)
+        until("shares hold there", lambda: self.on(1)["there"]["compute_part"])
+        self.assertAlmostEqual(self.on(1)["a"]["compute_part"], 0.3)
+        self.assertAlmostEqual(self.on(1)["there"]["compute_part"], 0.7)
+        self.assertAlmostEqual(self.on(0)["b"]["compute_part"], 0.5)
+        for tag in ("a", "b", "there"):
+            until(f"{tag} has turns", self.has_turns(tag, 0.3))
+        self.m.api("DELETE", "/v1/jobs/there")
+        until("its limit holds there alone", lambda: list(self.on(1)) == ["a"] and self.shared("a")["waits_for"] == "share")
+        until("and it goes on", self.has_turns("a", 0.3))
+
+    def test_what_goes_first_does_so_where_it_is(self):
+        self.busy("training")
+        self.start("server", "exec " + self.load("8MiB", "--verify", "--kernel-time", "1ms", "--duty", "0.3", "--hold", "1h"),
+                   gpus=["0"], share=True, latency=True)
+        until("the training is held back", lambda: (self.shared("training") or {}).get("waits_for") == "latency")
+        self.move("training", 1)
+        held = self.metric("gpuman_share_held_others_seconds_total", tag="server")
+        self.assertGreater(held, 0)
+        until("it works", self.has_turns("training", 1))
+        self.assertEqual(self.metric("gpuman_share_held_others_seconds_total", tag="server"), held, "nobody is there")
+        self.move("server", 1)
+        until("it is held back again", lambda: self.shared("training")["waits_for"] == "latency")
+        until("and works on", self.has_turns("training", 0.2))
+
+
 class ClockIsSet(SetsWallClock, ComputeShareCase):
     sets_the_machines = False  # jobs and other tests have the true clock
 

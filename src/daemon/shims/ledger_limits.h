@@ -16,7 +16,7 @@
 namespace gpuman::daemon {
 
 // One entry for each GPU of the machine, with or without a limit, as many as fit into a ledger. GPUs that the
-// job was not given are included, because a process that was moved still counts on the GPU where it began. Of
+// job was not given are included: it may move there, and its programs may use them all the same. Of
 // MIG instances only the job's own is included; it comes first.
 std::vector<ledger::GpuLimit> LedgerLimitsOf(const jobs::Job& job, const gpu::Inventory& inventory);
 

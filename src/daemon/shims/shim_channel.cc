@@ -122,6 +122,16 @@ void ShimChannel::ReleaseJob(base::JobId job) {
   RemoveJob(job);
 }
 
+void ShimChannel::FollowMove(base::JobId job, const std::string& uuid) {
+  const auto known = jobs_.find(job);
+  const auto before = known == jobs_.end() ? std::nullopt : ledgers_.FollowMove(job, uuid);
+  if (!before) return;
+  Job& entry = known->second;
+  std::swap(entry.refusals_reported[*before], entry.refusals_reported[uuid]);
+  std::swap(entry.uncounted_peak[*before], entry.uncounted_peak[uuid]);
+  seen_.clear();
+}
+
 base::Bytes ShimChannel::UncountedOf(base::JobId job, const std::string& uuid) const {
   const auto known = jobs_.find(job);
   if (known == jobs_.end()) return {};

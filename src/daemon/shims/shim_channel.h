@@ -61,6 +61,9 @@ class ShimChannel {
   void RemoveJob(base::JobId job);
   void ReleaseJob(base::JobId job);
 
+  // The job has moved to this GPU as a whole (Ledgers::FollowMove).
+  void FollowMove(base::JobId job, const std::string& uuid);
+
   // Asks attribution again about processes for which an earlier answer was kLater.
   void AskAgain() { server_->AskAgain(); }
   // Sets the function that gets each process that obeys an order, with its connection.

@@ -197,6 +197,11 @@ void SuspendController::TellPhase(base::JobId job) {
   Entry& entry = entries_.at(job);
   const SuspensionPhase phase = entry.machine.phase();
   if (phase == SuspensionPhase::kResuming) entry.coming = Coming(entry.machine.record());
+  const auto target = std::exchange(
+      entry.target, phase == SuspensionPhase::kResuming ? entry.machine.record().target : std::nullopt);
+  // Before the record is stored: a daemon that finds the job on its way does this again.
+  if (target && phase == SuspensionPhase::kRunning && shims_.channel())
+    shims_.channel()->FollowMove(job, *target);
   const SuspensionPhase before = std::exchange(entry.reported, phase);
   if (before == phase) return;
   if (auto* const channel = shims_.channel()) channel->SetSuspends(job, phase != SuspensionPhase::kRunning);

@@ -132,7 +132,8 @@ class SuspendController {
     bool sampling = false;
     bool silent = false;  // a process has an order, and its shim will send no notification of its answer
     suspend::SuspensionPhase reported = suspend::SuspensionPhase::kRunning;
-    suspend::BytesByGpu coming{};  // memory that the job still needs while it comes back
+    suspend::BytesByGpu coming{};         // memory that the job still needs while it comes back
+    std::optional<std::string> target{};  // the GPU to which it is on its way; absent: where it was
   };
   using Entries = std::map<base::JobId, Entry>;
 

@@ -96,13 +96,24 @@ void FindInLedger(AccountingState& state, Device& device) {
   RaisePeak(state, device);
 }
 
-// Looks for GPUs that the daemon has added to the ledger. The caller holds state.meter.
+// Whether the index of a device that the process has nothing on is another GPU's since its job has moved.
+// What the process does have on a device has moved with the job.
+bool IsOtherGpu(const AccountingState& state, const Device& device) {
+  return device.in_ledger && device.held == 0 &&
+         wire::FindGpu(*state.ledger, device.uuid) != static_cast<int>(device.gpu);
+}
+
+// Looks for GPUs that the daemon has added to the ledger, or put into another's place. The caller holds
+// state.meter.
 void FollowChanges(AccountingState& state) {
   if (state.ledger == nullptr) return;
   const std::uint32_t changes = __atomic_load_n(&state.ledger->changes, __ATOMIC_ACQUIRE);
   if (changes == state.changes) return;
   state.changes = changes;
-  for (Device& device : state.devices) FindInLedger(state, device);
+  for (Device& device : state.devices) {
+    if (IsOtherGpu(state, device)) device.in_ledger = false;
+    FindInLedger(state, device);
+  }
 }
 
 Device* Known(AccountingState& state, int ordinal) {
