@@ -11,6 +11,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/passed_files.h"
+
 namespace gpuman::base {
 namespace {
 
@@ -39,22 +41,7 @@ class PeerTest : public testing::Test {
     ::waitpid(std::exchange(child_, 0), nullptr, 0);
   }
 
-  static void Pass(int way, int descriptor) {
-    char byte = 0;
-    iovec part{&byte, 1};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
-    (void)::sendmsg(way, &message, 0);
-  }
+  static void Pass(int way, int descriptor) { EXPECT_EQ(SendWithFiles(way, "x", std::array{descriptor}), 1); }
 
   static Fd Take(int way) {
     char byte = 0;

@@ -11,10 +11,11 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
+#include <span>
 #include <vector>
 
 #include "base/file.h"
+#include "base/passed_files.h"
 #include "base/process_spawner.h"
 #include "keeper/held_file.h"
 #include "keeper/job_dir.h"
@@ -180,39 +181,13 @@ base::Result<std::optional<KeeperMessage>> KeeperConnection::Receive() {
   }
 }
 
-namespace {
-
-// One packet, and the descriptor with it.
-ssize_t SendWithFile(int socket, const std::string& packet, int file) {
-  iovec part{const_cast<char*>(packet.data()), packet.size()};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> room{};
-  if (file >= 0) {
-    message.msg_control = room.data();
-    message.msg_controllen = room.size();
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &file, sizeof file);
-  }
-  ssize_t n = 0;
-  do {
-    n = ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-  } while (n < 0 && errno == EINTR);
-  return n;
-}
-
-}  // namespace
-
 base::Result<std::uint64_t> KeeperConnection::Send(Command command, int file) {
   const std::uint64_t id = next_id_++;
   const std::string packet = SerializeMessage(ClientMessage(NumberedCommand{id, std::move(command)}));
   if (packet.size() > kMaxPacket)
     return Fail(ErrorCode::kInvalidArgument, "the message to the keeper is too long");
-  if (SendWithFile(fd_.get(), packet, file) < 0)
+  const std::array files{file};
+  if (base::SendWithFiles(fd_.get(), packet, file < 0 ? std::span<const int>() : files) < 0)
     return Fail(ErrorCode::kUnavailable, "the keeper takes no more messages");
   return id;
 }

@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <cstring>
+#include <vector>
 
+#include "base/passed_files.h"
 #include "keeper/job_dir.h"
 
 namespace gpuman::keeper {
@@ -39,29 +39,6 @@ bool MayCommand(int fd) {
   socklen_t size = sizeof peer;
   return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
          (peer.uid == 0 || peer.uid == ::geteuid());
-}
-
-// One packet, and the descriptor that came with it; of several the first alone. Returns the length as recv
-// does.
-ssize_t ReceivePacket(int socket, std::string& packet, base::Fd& file) {
-  iovec part{packet.data(), packet.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> room{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = room.data();
-  message.msg_controllen =
-      CMSG_LEN(sizeof(int));  // the kernel drops what is more; the padding has room for another
-  const ssize_t n = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (n < 0) return n;
-  for (const cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
-       header = CMSG_NXTHDR(&message, const_cast<cmsghdr*>(header))) {
-    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-    int descriptor = -1;
-    std::memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);
-    file = base::Fd(descriptor);
-  }
-  return n;
 }
 
 }  // namespace
@@ -123,8 +100,10 @@ bool ControlServer::ReadFrom(Connection& connection, const Handler& handler) {
     if (length < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
     if (length == 0 || static_cast<std::size_t>(length) > kMaxPacket) return false;
     packet.resize(static_cast<std::size_t>(length));
-    base::Fd file;
-    if (ReceivePacket(connection.fd.get(), packet, file) != length) return false;
+    std::vector<base::Fd> files;
+    if (base::ReceiveWithFiles(connection.fd.get(), packet.data(), packet.size(), files) != length)
+      return false;
+    base::Fd file = files.empty() ? base::Fd() : std::move(files.front());  // a command has one at most
     if (!Answer(connection, packet, std::move(file), handler)) return false;
   }
 }

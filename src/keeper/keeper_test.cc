@@ -8,11 +8,11 @@
 #include <sys/stat.h>
 
 #include <array>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
+#include "base/passed_files.h"
 #include "keeper/held_file.h"
 #include "keeper/test_keeper.h"
 
@@ -518,21 +518,8 @@ TEST_F(KeeperTest, KeepsOneDescriptorOfAPacketWithTwo) {
   AwaitRun();
   const base::Fd file(::memfd_create("twice", MFD_CLOEXEC));
   auto connection = KeeperConnection::Connect(job_dir_).value();
-  std::string packet = SerializeMessage(ClientMessage(NumberedCommand{9, HoldFile{}}));
-  iovec part{packet.data(), packet.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(2 * sizeof(int))> room{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = room.data();
-  message.msg_controllen = room.size();
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(2 * sizeof(int));
-  const std::array<int, 2> both{file.get(), file.get()};
-  std::memcpy(CMSG_DATA(header), both.data(), sizeof both);
-  ASSERT_GT(::sendmsg(connection.fd(), &message, MSG_NOSIGNAL), 0);
+  const std::string packet = SerializeMessage(ClientMessage(NumberedCommand{9, HoldFile{}}));
+  ASSERT_GT(base::SendWithFiles(connection.fd(), packet, std::array{file.get(), file.get()}), 0);
   ASSERT_TRUE(Order(WriteLogNote{"the packet before this one was read"}));
   EXPECT_EQ(MemoryFilesOf(History().keeper->keeper.pid), 1u);
   ASSERT_TRUE(Order(StopJob{}));

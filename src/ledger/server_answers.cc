@@ -1,12 +1,10 @@
 // Decides which process the server answers when, and with what. The server keeps a process that it cannot
 // answer yet, and asks about it again.
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 
-#include <array>
-#include <cerrno>
-#include <cstring>
+#include <vector>
 
+#include "base/passed_files.h"
 #include "base/peer.h"
 #include "ledger/server.h"
 #include "ledger/timer.h"
@@ -27,24 +25,9 @@ LedgerRequest CallerOf(const base::Peer& peer, const wire::Hello& hello) {
 
 // Sends one message with the descriptors of a slot, or without any.
 void Send(int connection, const wire::Welcome& welcome, const JoinedSlot* joined) {
-  wire::Welcome copy = welcome;
-  iovec part{&copy, sizeof copy};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  std::array<int, 2> descriptors{};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof descriptors)> control{};
-  if (joined != nullptr) {
-    descriptors = {joined->owner.get(), joined->file.get()};
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof descriptors);
-    std::memcpy(CMSG_DATA(header), descriptors.data(), sizeof descriptors);
-  }
-  (void)::sendmsg(connection, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  std::vector<int> files;
+  if (joined != nullptr) files = {joined->owner.get(), joined->file.get()};
+  (void)base::SendWithFiles(connection, {reinterpret_cast<const char*>(&welcome), sizeof welcome}, files);
 }
 
 }  // namespace

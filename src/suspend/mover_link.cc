@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/passed_files.h"
 #include "ledger/wire/transfer.h"
 #include "suspend/handles.h"
 
@@ -68,7 +69,7 @@ void MoverLink::Read() {
 std::int64_t MoverLink::ReadOne() {
   chunk_.resize(kMaxLine);
   std::vector<base::Fd> files;
-  const ssize_t got = ReceiveAll(socket_.native_handle(), chunk_.data(), chunk_.size(), files);
+  const ssize_t got = base::ReceiveWithFiles(socket_.native_handle(), chunk_.data(), chunk_.size(), files);
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
   const bool honest = files.size() <= ledger::wire::kMaxParts &&
                       std::all_of(files.begin(), files.end(),

@@ -7,11 +7,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
-#include <cstring>
 #include <thread>
 
 #include "base/file.h"
+#include "base/passed_files.h"
 #include "base/test_temp_dir.h"
 
 namespace gpuman::daemon {
@@ -43,22 +44,8 @@ TEST(Listen, TakesNoDescriptorsFromItsClients) {
   address.sun_family = AF_UNIX;
   path.native().copy(address.sun_path, sizeof address.sun_path - 1);
   ASSERT_EQ(::connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-  const int descriptor = client.get();
-  char byte = 'x';
-  iovec part{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof descriptor)] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof descriptor);
-  std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
-  EXPECT_EQ(::sendmsg(client.get(), &message, MSG_NOSIGNAL), -1);
-  EXPECT_EQ(::send(client.get(), &byte, 1, MSG_NOSIGNAL), 1);
+  EXPECT_EQ(base::SendWithFiles(client.get(), "x", std::array{client.get()}), -1);
+  EXPECT_EQ(::send(client.get(), "x", 1, MSG_NOSIGNAL), 1);
 }
 
 TEST(Listen, RefusesASocketThatIsServedAndReplacesAStaleOne) {
