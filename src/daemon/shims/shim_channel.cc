@@ -209,11 +209,8 @@ std::optional<jobs::MemoryPeak> ShimChannel::LargestPeakOf(base::JobId id) const
 }
 
 std::vector<jobs::MemoryPeak> ShimChannel::PeaksOf(base::JobId id) const {
-  constexpr std::size_t kMaxProcesses = 32;
   auto peaks = PeaksOnGpusOf(id);
-  auto of_processes = ledgers_.ProcessPeaksOf(id);
-  if (of_processes.size() > kMaxProcesses) of_processes.resize(kMaxProcesses);
-  for (auto& [pid, program, uuid, parts] : of_processes)
+  for (auto& [pid, program, uuid, parts] : ledgers_.ProcessPeaksOf(id))
     peaks.push_back({std::move(uuid), pid, std::move(program), parts.Sum(), parts});
   return peaks;
 }
