@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 #include <utility>
 
 #include "base/text.h"
@@ -38,11 +37,21 @@ Result<> Validate(std::span<const GpuLimit> limits) {
   return {};
 }
 
+// The two entries are each other's GPU from now on; their limits are not exchanged.
+void Exchange(wire::Gpu& one, wire::Gpu& other) {
+  std::swap(one.uuid, other.uuid);
+  for (const auto word : {&wire::Gpu::outside, &wire::Gpu::sampled_at}) {
+    const std::uint64_t of_one = wire::Load(one.*word);
+    wire::Store(one.*word, wire::Load(other.*word));
+    wire::Store(other.*word, of_one);
+  }
+}
+
 // The index of the UUID in the ledger; takes a new one where the UUID has none yet.
 std::optional<unsigned> GpuIndexFor(wire::Ledger& ledger, std::string_view text) {
   const auto uuid = ParseUuid(text);
   if (!uuid) return std::nullopt;
-  if (const int found = wire::FindGpu(ledger, uuid->data()); found >= 0) return static_cast<unsigned>(found);
+  if (const auto found = IndexOf(ledger, text)) return found;
   const unsigned fresh = wire::GpusOf(ledger);
   if (fresh == wire::kMaxGpus) return std::nullopt;
   wire::Store(ledger.gpu[fresh].limit, wire::kNoLimit);
@@ -112,6 +121,12 @@ std::optional<std::array<std::uint8_t, 16>> ParseUuid(std::string_view text) {
   return bytes;
 }
 
+std::optional<unsigned> IndexOf(const wire::Ledger& ledger, std::string_view uuid) {
+  const auto bytes = ParseUuid(uuid);
+  const int gpu = bytes ? wire::FindGpu(ledger, bytes->data()) : -1;
+  return gpu >= 0 ? std::optional(static_cast<unsigned>(gpu)) : std::nullopt;
+}
+
 Result<> Ledgers::Add(JobId job, Result<LedgerMapping> page, std::span<const GpuLimit> limits,
                       const EvictionSettings& eviction) {
   if (jobs_.contains(job))
@@ -167,35 +182,33 @@ Result<> Ledgers::SetLimits(JobId job, std::span<const GpuLimit> limits) {
 // index changes in its place. The two entries exchange what the daemon writes.
 std::optional<std::string> Ledgers::FollowMove(JobId job, std::string_view uuid) {
   const auto found = jobs_.find(job);
-  const auto parsed = ParseUuid(uuid);
-  if (found == jobs_.end() || !parsed) return std::nullopt;
+  if (found == jobs_.end()) return std::nullopt;
   Entry& entry = found->second;
-  wire::Ledger& ledger = *entry.page;
-  const int there = wire::FindGpu(ledger, parsed->data());
-  std::set<int> counting;
-  for (const auto& [slot, member] : entry.members)
-    for (int gpu = 0; gpu < static_cast<int>(wire::GpusOf(ledger)); ++gpu)
-      if (wire::SlotIsLocked(entry.page.descriptor(), slot) &&
-          wire::BytesOf(ledger, static_cast<unsigned>(gpu), slot) != 0)
-        counting.insert(gpu);
-  if (there < 0 || counting.size() != 1 || *counting.begin() == there) return std::nullopt;
-  const int moved = *counting.begin();
-  std::optional<std::string> before;
-  for (const auto& limit : entry.limits)
-    if (const auto one = ParseUuid(limit.uuid); one && wire::FindGpu(ledger, one->data()) == moved)
-      before = limit.uuid;
-  if (!before) return std::nullopt;
-  std::swap(ledger.gpu[there].uuid, ledger.gpu[moved].uuid);
-  for (const auto word : {&wire::Gpu::outside, &wire::Gpu::sampled_at}) {
-    const std::uint64_t at_moved = wire::Load(ledger.gpu[moved].*word);
-    wire::Store(ledger.gpu[moved].*word, wire::Load(ledger.gpu[there].*word));
-    wire::Store(ledger.gpu[there].*word, at_moved);
-  }
-  std::swap(entry.room.try_emplace(there, wire::kNoLimit).first->second,
-            entry.room.try_emplace(moved, wire::kNoLimit).first->second);
+  const auto there = IndexOf(*entry.page, uuid), moved = OnlyCountedGpu(entry);
+  if (!there || !moved || *there == *moved) return std::nullopt;
+  const auto before = std::ranges::find_if(
+      entry.limits, [&](const GpuLimit& limit) { return IndexOf(*entry.page, limit.uuid) == moved; });
+  if (before == entry.limits.end()) return std::nullopt;
+  Exchange(entry.page->gpu[*there], entry.page->gpu[*moved]);
+  std::swap(entry.room.try_emplace(*there, wire::kNoLimit).first->second,
+            entry.room.try_emplace(*moved, wire::kNoLimit).first->second);
   WriteSharing(entry);
-  Write(ledger, entry.limits);
-  return before;
+  Write(*entry.page, entry.limits);
+  return before->uuid;
+}
+
+// The index of the GPU where alone the job's processes count anything; nullopt: there are several, or none.
+std::optional<unsigned> Ledgers::OnlyCountedGpu(const Entry& entry) {
+  std::optional<unsigned> only;
+  for (const auto& [slot, member] : entry.members) {
+    if (!wire::SlotIsLocked(entry.page.descriptor(), slot)) continue;
+    for (unsigned gpu = 0; gpu < wire::GpusOf(*entry.page); ++gpu) {
+      if (wire::BytesOf(*entry.page, gpu, slot) == 0) continue;
+      if (only && *only != gpu) return std::nullopt;
+      only = gpu;
+    }
+  }
+  return only;
 }
 
 void Ledgers::SetEviction(JobId job, const EvictionSettings& eviction) {
@@ -213,9 +226,7 @@ void Ledgers::SetUncounted(JobId job, std::string_view uuid, base::Bytes bytes) 
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return;
   wire::Ledger& ledger = *found->second.page;
-  const auto parsed = ParseUuid(uuid);
-  const int gpu = parsed ? wire::FindGpu(ledger, parsed->data()) : -1;
-  if (gpu >= 0) wire::Store(ledger.gpu[gpu].outside, bytes.count);
+  if (const auto gpu = IndexOf(ledger, uuid)) wire::Store(ledger.gpu[*gpu].outside, bytes.count);
 }
 
 void Ledgers::SetSampled(std::string_view uuid, base::MonoTime began) {
@@ -287,13 +298,12 @@ std::optional<base::ProcessId> Ledgers::RegisteredPid(JobId job, pid_t pid) cons
 std::optional<Ledgers::Account> Ledgers::AccountOf(JobId job, base::ProcessId process,
                                                    std::string_view uuid) const {
   const auto found = jobs_.find(job);
-  const auto parsed = ParseUuid(uuid);
-  if (found == jobs_.end() || !parsed) return std::nullopt;
+  if (found == jobs_.end()) return std::nullopt;
   const auto slot = SlotOf(found->second, process);
   wire::Ledger& ledger = *found->second.page;
-  const int gpu = wire::FindGpu(ledger, parsed->data());
-  if (!slot || gpu < 0) return std::nullopt;
-  return Account{&ledger, *slot, static_cast<unsigned>(gpu)};
+  const auto gpu = IndexOf(ledger, uuid);
+  if (!slot || !gpu) return std::nullopt;
+  return Account{&ledger, *slot, *gpu};
 }
 
 std::optional<base::Bytes> Ledgers::HeldBy(JobId job, base::ProcessId process, std::string_view uuid) const {
@@ -337,9 +347,7 @@ std::vector<GpuUsage> Ledgers::OnEachGpu(JobId job,
   if (found == jobs_.end()) return usage;
   const wire::Ledger& ledger = *found->second.page;
   for (const GpuLimit& limit : found->second.limits) {
-    const auto uuid = ParseUuid(limit.uuid);
-    const int gpu = uuid ? wire::FindGpu(ledger, uuid->data()) : -1;
-    if (gpu >= 0) usage.push_back({limit.uuid, {bytes_of(ledger, static_cast<unsigned>(gpu))}});
+    if (const auto gpu = IndexOf(ledger, limit.uuid)) usage.push_back({limit.uuid, {bytes_of(ledger, *gpu)}});
   }
   return usage;
 }
@@ -358,10 +366,9 @@ bool Ledgers::Intact(JobId job) const {
       return false;
   }
   return std::ranges::all_of(found->second.limits, [&](const GpuLimit& limit) {
-    const auto uuid = ParseUuid(limit.uuid);
-    const int gpu = uuid ? wire::FindGpu(ledger, uuid->data()) : -1;
-    return gpu >= 0 && wire::Load(ledger.gpu[gpu].limit) == Word(limit.hard) &&
-           wire::Load(ledger.gpu[gpu].soft) == Word(limit.soft);
+    const auto gpu = IndexOf(ledger, limit.uuid);
+    return gpu && wire::Load(ledger.gpu[*gpu].limit) == Word(limit.hard) &&
+           wire::Load(ledger.gpu[*gpu].soft) == Word(limit.soft);
   });
 }
 

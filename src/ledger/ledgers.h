@@ -169,6 +169,8 @@ struct JoinedSlot {
 
 // The 16 bytes of "GPU-93f6e897-3b2d-…"; nullopt when `text` is no UUID. Pure.
 std::optional<std::array<std::uint8_t, 16>> ParseUuid(std::string_view text);
+// The index of this GPU in the ledger; nullopt: it has none, or `uuid` is no UUID.
+std::optional<unsigned> IndexOf(const wire::Ledger& ledger, std::string_view uuid);
 
 // Not thread-safe.
 class Ledgers {
@@ -309,6 +311,7 @@ class Ledgers {
     unsigned slot;
     unsigned gpu;
   };
+  static std::optional<unsigned> OnlyCountedGpu(const Entry& entry);
   static std::optional<unsigned> SlotOf(const Entry& entry, base::ProcessId process);
   std::vector<GpuUsage> OnEachGpu(base::JobId job,
                                   std::uint64_t (*bytes_of)(const wire::Ledger&, unsigned gpu)) const;

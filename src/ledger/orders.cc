@@ -64,8 +64,7 @@ base::Bytes Figure(const std::uint64_t& word) { return {std::min(wire::Load(word
 const GpuLimit* LimitOf(const wire::Ledger& ledger, const std::vector<GpuLimit>& limits, int index) {
   if (index < 0) return nullptr;  // most homes of most ledgers: they are free, or another slot's
   const auto found = std::ranges::find_if(limits, [&](const GpuLimit& limit) {
-    const auto uuid = ParseUuid(limit.uuid);
-    return uuid && wire::FindGpu(ledger, uuid->data()) == index;
+    return IndexOf(ledger, limit.uuid) == static_cast<unsigned>(index);
   });
   return found == limits.end() ? nullptr : &*found;
 }
@@ -119,9 +118,8 @@ SlotStatus Ledgers::Read(const Entry& entry, unsigned slot, const Member& member
   const std::uint32_t rest_state = wire::Load(place.rest_state);
   status.rest = RestOf(wire::Load(place.rest), rest_state, wire::GpusOf(ledger));
   for (const GpuLimit& limit : entry.limits) {
-    const auto uuid = ParseUuid(limit.uuid);
-    const int gpu = uuid ? wire::FindGpu(ledger, uuid->data()) : -1;
-    const std::uint64_t bytes = gpu < 0 ? 0 : wire::BytesOf(ledger, static_cast<unsigned>(gpu), slot);
+    const auto gpu = IndexOf(ledger, limit.uuid);
+    const std::uint64_t bytes = gpu ? wire::BytesOf(ledger, *gpu, slot) : 0;
     if (bytes != 0) status.held.push_back({limit.uuid, {bytes}});
   }
   status.homes = HomesOf(entry, slot);
@@ -167,9 +165,8 @@ Ledgers::OrderBytes Ledgers::OrderBytesOf(const Entry& entry, unsigned slot, con
   const wire::Ledger& ledger = *entry.page;
   for (const auto& [gpu, its] : command.away) {
     if (its.count == 0) continue;
-    const auto uuid = ParseUuid(gpu);
-    const int index = uuid ? wire::FindGpu(ledger, uuid->data()) : -1;
-    const int home = index < 0 ? -1 : wire::FindHome(ledger, slot, static_cast<unsigned>(index));
+    const auto index = IndexOf(ledger, gpu);
+    const int home = index ? wire::FindHome(ledger, slot, *index) : -1;
     (home < 0 ? bytes.slot : bytes.home[static_cast<unsigned>(home)]) += its.count;
   }
   return bytes;
@@ -257,9 +254,8 @@ std::vector<std::string> Ledgers::GpusOf(JobId job) const {
   const wire::Ledger& ledger = *found->second.page;
   gpus.resize(wire::GpusOf(ledger));
   for (const GpuLimit& limit : found->second.limits) {
-    const auto uuid = ParseUuid(limit.uuid);
-    const int gpu = uuid ? wire::FindGpu(ledger, uuid->data()) : -1;
-    if (gpu >= 0 && static_cast<unsigned>(gpu) < gpus.size()) gpus[static_cast<unsigned>(gpu)] = limit.uuid;
+    const auto gpu = IndexOf(ledger, limit.uuid);
+    if (gpu && *gpu < gpus.size()) gpus[*gpu] = limit.uuid;
   }
   return gpus;
 }
@@ -339,10 +335,9 @@ void Ledgers::ChangeWatch(Entry& entry) {
 void Ledgers::SetRoom(JobId job, std::string_view uuid, std::optional<base::Bytes> bytes) {
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return;
-  const auto parsed = ParseUuid(uuid);
-  const int gpu = parsed ? wire::FindGpu(*found->second.page, parsed->data()) : -1;
-  if (gpu < 0) return;
-  found->second.room[static_cast<unsigned>(gpu)] = bytes ? bytes->count : wire::kNoLimit;
+  const auto gpu = IndexOf(*found->second.page, uuid);
+  if (!gpu) return;
+  found->second.room[*gpu] = bytes ? bytes->count : wire::kNoLimit;
   WriteSharing(found->second);
 }
 

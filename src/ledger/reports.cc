@@ -82,11 +82,8 @@ base::MemoryParts PartsIn(const wire::PeakParts& told) {
 std::vector<std::pair<unsigned, std::string>> GpusIn(const wire::Ledger& ledger,
                                                      const std::vector<GpuLimit>& limits) {
   std::vector<std::pair<unsigned, std::string>> gpus;
-  for (const GpuLimit& limit : limits) {
-    const auto uuid = ParseUuid(limit.uuid);
-    const int gpu = uuid ? wire::FindGpu(ledger, uuid->data()) : -1;
-    if (gpu >= 0) gpus.emplace_back(static_cast<unsigned>(gpu), limit.uuid);
-  }
+  for (const GpuLimit& limit : limits)
+    if (const auto gpu = IndexOf(ledger, limit.uuid)) gpus.emplace_back(*gpu, limit.uuid);
   return gpus;
 }
 
@@ -172,15 +169,14 @@ void Ledgers::ForgetFirstRefusals(JobId job, std::uint64_t at) {
   }
 }
 
-std::optional<base::MemoryParts> Ledgers::PartsOfPeak(JobId job, std::string_view name) const {
+std::optional<base::MemoryParts> Ledgers::PartsOfPeak(JobId job, std::string_view uuid) const {
   const auto found = jobs_.find(job);
-  const auto uuid = ParseUuid(name);
-  if (found == jobs_.end() || !uuid) return std::nullopt;
+  if (found == jobs_.end()) return std::nullopt;
   const wire::Ledger& ledger = *found->second.page;
-  const int gpu = wire::FindGpu(ledger, uuid->data());
-  const auto* const detail = gpu >= 0 ? wire::DetailOf(ledger, static_cast<unsigned>(gpu)) : nullptr;
+  const auto gpu = IndexOf(ledger, uuid);
+  const auto* const detail = gpu ? wire::DetailOf(ledger, *gpu) : nullptr;
   auto parts = detail ? PartsIn(detail->peak) : std::nullopt;
-  if (parts && parts->Sum().count != wire::Load(ledger.gpu[gpu].peak)) parts.reset();
+  if (parts && parts->Sum().count != wire::Load(ledger.gpu[*gpu].peak)) parts.reset();
   return parts;
 }
 

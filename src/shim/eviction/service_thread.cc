@@ -33,8 +33,8 @@ constexpr std::uint64_t kWorkedOn = 5'000'000;      // the daemon is notified of
 constexpr std::uint64_t kLivesOnNs = 5'000'000'000;
 constexpr std::uint64_t kAwayNs = 5'000'000'000;    // a daemon that shows no life for so long is away
 constexpr std::int64_t kPacedInterval = 4'000'000;  // between two looks at the program's launches, ns
-// How long a program waits for its service thread to begin, and then to be held. The service thread may not be
-// able to begin meanwhile: for example it needs the loader, which the program's thread may have.
+// How long a program waits for its service thread to begin, and then to be held. The service thread may not
+// be able to begin meanwhile: for example it needs the loader, which the program's thread may have.
 constexpr std::uint64_t kBeginsNs = 2'000'000'000;
 
 // The program's end waits for the service thread while an object lives.
