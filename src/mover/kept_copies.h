@@ -1,14 +1,23 @@
 // Host copies of pieces that are on the GPU again: when such a piece leaves, the mover copies only the chunks
 // that have changed. A kept copy lies in host memory that the mover holds for that piece in any case, and the
 // mover drops it when anything else needs that memory.
+//
+// A piece that leaves is compared with its copy by hashes alone, so the host memory is read from time to time
+// while a copy is kept (CheckOldest): a chunk that the machine has damaged there is copied again.
 #pragma once
 
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <vector>
 
+#include "mover/chunk_hash.h"
 #include "mover/host_arena.h"
 #include "mover/host_copy.h"
 
@@ -26,6 +35,16 @@ class KeptCopiesBudget {
   bool GiveWay(std::uint64_t bytes);
   std::uint64_t bytes() const;
 
+  struct CheckedCopy {
+    std::uint64_t chunks = 0, damaged = 0;
+  };
+  // Reads the copy that was checked longest ago, or kept, if that was before `due`, and forgets the chunks
+  // that do not have their hash any more. nullopt: no copy is due. One thread at a time may call this. It
+  // ends early where the copy is wanted, or where `go_on`, called between chunks, returns false.
+  using Clock = std::chrono::steady_clock;
+  std::optional<CheckedCopy> CheckOldest(const HashKey& key, Clock::time_point due,
+                                         const std::function<bool()>& go_on);
+
  private:
   friend class KeptCopies;
   void Add(KeptCopies* copies);
@@ -34,8 +53,10 @@ class KeptCopiesBudget {
   bool GiveWayLocked(std::uint64_t bytes);
 
   mutable std::mutex mutex_;  // taken before a KeptCopies' own
+  std::condition_variable checked_;
   std::uint64_t limit_ = 0;
   std::set<KeptCopies*> all_;
+  const KeptCopies* in_check_ = nullptr;  // CheckOldest reads a copy of it
 };
 
 // The kept copies of one transfer. Thread-safe.
@@ -59,17 +80,25 @@ class KeptCopies {
 
  private:
   friend class KeptCopiesBudget;
+  using Clock = KeptCopiesBudget::Clock;
   struct Entry {
     HostCopy copy;
-    std::uint64_t kept = 0;  // in the order of Keep
+    std::uint64_t kept = 0;       // in the order of Keep
+    Clock::time_point checked{};  // when it was last known to be right
+    bool in_check = false;        // CheckOldest reads it: it stays where it is
   };
-  std::optional<HostCopy> Take(std::uint64_t address);
+  std::optional<HostCopy> Take(std::unique_lock<std::mutex>& lock, std::uint64_t address);
+  Clock::time_point OldestCheck() const;
+  const Entry* BeginCheck();
+  void EndCheck(const std::vector<std::size_t>& damaged, bool whole);
   double changed() const;
   std::uint64_t DropOldest();
 
   KeptCopiesBudget& budget_;
   HostArena& arena_;
   mutable std::mutex mutex_;
+  std::condition_variable check_ended_;
+  std::atomic<int> waiting_{0};                    // threads that wait for a check to end
   std::map<std::uint64_t, Entry> entries_;         // by address
   std::map<std::uint64_t, std::uint64_t> by_age_;  // the address, by Entry::kept
   std::uint64_t bytes_ = 0, next_ = 0;

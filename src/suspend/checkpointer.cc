@@ -154,6 +154,7 @@ void Checkpointer::SendDemand(const MoverUser& user) {
                     .each = demand.each,
                     .unchanged = unchanged_,
                     .hash_from = hash_from_,
+                    .check_kept = options_.check_kept,
                     .keep = demand.keep});
 }
 
@@ -184,6 +185,7 @@ void Checkpointer::OnAnswer(const MoverUser& user, const MoverAnswer& answer, st
     demand.kept = answer.kept;
     if (!answer.message.empty() && !std::exchange(mover.said_not_hashed, true) && options_.on_not_hashed)
       options_.on_not_hashed(user, answer.message);
+    if (answer.damaged != 0 && options_.on_damaged) options_.on_damaged(user, answer.damaged);
     return;
   }
   const auto it = requests_.find(answer.id);

@@ -50,10 +50,13 @@ struct CheckpointerOptions {
   // This mover cannot find out on some GPU what has changed, and copies all memory of it; `why` is the
   // mover's sentence. Once for each mover.
   std::function<void(const MoverUser&, const std::string& why)> on_not_hashed{};
-  base::Millis start_limit{30'000};     // until a new mover has loaded the driver
-  base::Millis request_limit{180'000};  // 141 GiB at the 2.5 GB/s of an H200's checkpoint take one minute
-  base::Millis idle_limit{600'000};     // a mover without requests is stopped
-  base::Millis rest_limit{2'000};       // the same for a mover with a context, which takes memory on the GPU
+  // The machine has damaged so many chunks of copies that this user's mover keeps; they are copied anew.
+  std::function<void(const MoverUser&, std::uint64_t chunks)> on_damaged{};
+  base::Millis check_kept = kCheckKept;  // as MoverRequest::check_kept
+  base::Millis start_limit{30'000};      // until a new mover has loaded the driver
+  base::Millis request_limit{180'000};   // 141 GiB at the 2.5 GB/s of an H200's checkpoint take one minute
+  base::Millis idle_limit{600'000};      // a mover without requests is stopped
+  base::Millis rest_limit{2'000};        // the same for a mover with a context, which takes memory on the GPU
   CheckpointQueueSettings turns{};
   // Bounds for one user: the descriptors that the Checkpointer holds, and the connections of processes whose
   // transfers are not over. `most_of_process`: such connections of one process, eight for each of eight GPUs.

@@ -57,6 +57,8 @@ void Fields(V& v, T& x) {
     v.Changed("each", x.each);
     v.Changed("unchanged", x.unchanged);
     v.Changed("hash_from", x.hash_from, kWorthHashing);
+    v.Changed("check_kept_ms", x.check_kept, kCheckKept);
+    v.Check(IsDuration(x.check_kept) && x.check_kept.count() > 0, "check_kept_ms", "it is no time to wait");
     v.Option("keep", x.keep);
   }
   v.Changed("whole", x.whole);
@@ -87,6 +89,8 @@ void Fields(V& v, T& x) {
   v.Check(x.misjudged <= x.bytes.count, "misjudged", "it is more than what moved");
   v.Changed("kept", x.kept);
   v.Check(x.kept.count <= kMaxBytes, "kept", "it is more than a ledger counts");
+  v.Changed("damaged", x.damaged);
+  v.Check(x.damaged <= kMaxBytes, "damaged", "it is more than a ledger counts");
   v.Changed("milliseconds", x.took);
   v.Check(IsDuration(x.took), "milliseconds", "it is no duration");
   v.Changed("pieces", x.pieces);

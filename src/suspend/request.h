@@ -79,6 +79,8 @@ struct GpuMove {
 // Less than this is copied as fast as it is hashed (1.2 ms at 55 GB/s), and a copy that is kept holds at
 // least so much host memory, a segment.
 inline constexpr base::Bytes kWorthHashing = base::MiB(64);
+// A kept copy is read this often: damage of the host's memory is found before the copy is needed.
+inline constexpr base::Millis kCheckKept{600'000};
 // How a mover finds out what of a piece need not be copied, since the host has it from the last time.
 enum class ChangeDetectionMode {
   kHash,     // the GPU hashes it
@@ -108,6 +110,8 @@ struct MoverRequest {
   HostDemand each{};                                           // kPrepare; empty: `bytes` of the GPU `gpu`
   ChangeDetectionMode unchanged = ChangeDetectionMode::kHash;  // kPrepare
   base::Bytes hash_from = kWorthHashing;  // kPrepare: less than this, leaving a GPU together, is not hashed
+  base::Millis check_kept =
+      kCheckKept;  // kPrepare: how often each kept copy is read and compared with its hash
   // kPrepare: the most bytes of copies that the mover may keep of memory that is on a GPU again, at most
   // `bytes`; none: no other bound.
   std::optional<base::Bytes> keep{};
@@ -182,9 +186,11 @@ struct MoverAnswer {
   base::Bytes unchanged{};      // of `bytes`: not copied, since the host has them already or they are zeros
   std::uint64_t misjudged = 0;  // chunks that the hash took for unchanged, and that had changed (kCompare)
   base::Bytes kept{};           // kPrepare: the copies that are kept now
-  base::Millis took{0};         // by the driver's call, or by the copy
-  std::uint64_t pieces = 0;     // kMoving, out: the pieces of this transfer that have left the GPU so far
-  bool straight = false;        // kSecure, kLoad: the data are still on their old GPU, not in host memory
+  std::uint64_t damaged =
+      0;                 // kPrepare: chunks of kept copies that changed by themselves, since the last answer
+  base::Millis took{0};  // by the driver's call, or by the copy
+  std::uint64_t pieces = 0;  // kMoving, out: the pieces of this transfer that have left the GPU so far
+  bool straight = false;     // kSecure, kLoad: the data are still on their old GPU, not in host memory
   std::string gpu{};  // kTake, and all notices: the GPU that the memory comes from; empty: an old mover
   friend bool operator==(const MoverAnswer&, const MoverAnswer&) = default;
 };

@@ -5,6 +5,11 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <thread>
+
 #include "gpus_fixture.h"
 #include "mover/kept_copies.h"
 #include "mover/layout.h"
@@ -180,6 +185,97 @@ TEST_F(KeptCopiesTest, TheTransferThatHadChangedMostGivesWayFirst) {
   EXPECT_TRUE(budget.GiveWay(100 * kChunk));
   EXPECT_EQ(budget.bytes(), 0u);
   EXPECT_FALSE(budget.GiveWay(1)) << "there is nothing left";
+}
+
+// A kept copy of which the machine may damage a bit.
+class CheckedCopiesTest : public KeptCopiesTest {
+ protected:
+  using Clock = KeptCopiesBudget::Clock;
+  void SetUp() override {
+    ASSERT_NO_FATAL_FAILURE(KeptCopiesTest::SetUp());
+    budget.SetLimit(kSmallSegment);
+    kept.emplace(budget, *arena);
+  }
+  // Keeps a copy of chunks with these bytes, zeros among them.
+  void Keep(std::uint64_t address, const std::vector<std::uint8_t>& values) {
+    HostCopy copy = Make(values.size() * kChunk);
+    std::vector<ChunkHash> hashes;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      std::uint8_t* const at = copy.extents.front().at() + i * kChunk;
+      std::fill_n(at, kChunk, values[i]);
+      places[address].push_back(at);
+      hashes.push_back(HashOf(key, at));
+    }
+    PlanCopyOut(copy, hashes, key, [](const Segment*) { return true; });
+    Confirm(copy);
+    kept->Keep(address, std::move(copy));
+  }
+  std::optional<KeptCopiesBudget::CheckedCopy> Check(const std::function<bool()>& go_on = [] {
+    return true;
+  }) {
+    return budget.CheckOldest(key, Clock::now(), go_on);
+  }
+
+  std::optional<KeptCopies> kept;
+  std::map<std::uint64_t, std::vector<std::uint8_t*>> places;
+};
+
+TEST_F(CheckedCopiesTest, AreAllReadTheOldestFirstAndOnceBeforeTheyAreDueAgain) {
+  EXPECT_FALSE(Check()) << "there is none";
+  Keep(1, {1, 0, 2});
+  Keep(2, {3});
+  const auto before = Clock::now();
+  EXPECT_THAT(Check(), ::testing::Optional(FieldsAre(2, 0))) << "zeros are nowhere in host memory";
+  EXPECT_THAT(Check(), ::testing::Optional(FieldsAre(1, 0)));
+  EXPECT_FALSE(budget.CheckOldest(key, before, [] { return true; }));
+  EXPECT_TRUE(Check()) << "they are due again";
+}
+
+TEST_F(CheckedCopiesTest, WhatHasChangedIsCopiedAgain) {
+  Keep(1, {1, 2, 3});
+  places[1][1][12345] ^= 0x10;
+  EXPECT_THAT(Check(), ::testing::Optional(FieldsAre(3, 1)));
+  const auto copy = kept->Claim(1, 3 * kChunk);
+  ASSERT_TRUE(copy);
+  EXPECT_THAT(CopiesOut(kDevice, *copy), ElementsAre(FieldsAre(kDevice + kChunk, places[1][1], kChunk)));
+}
+
+TEST_F(CheckedCopiesTest, OneThatIsWantedIsGivenUpAfterAChunk) {
+  Keep(1, {1, 2, 3, 4});
+  std::thread claims;
+  std::optional<HostCopy> claimed;
+  std::atomic<bool> begun = false;
+  const auto checked = Check([&] {
+    if (!claims.joinable())
+      claims = std::thread([&] {
+        begun = true;
+        claimed = kept->Claim(1, 4 * kChunk);
+      });
+    while (!begun) std::this_thread::yield();
+    return true;
+  });
+  claims.join();
+  EXPECT_TRUE(claimed);
+  EXPECT_TRUE(checked);
+  EXPECT_FALSE(Check()) << "it is not kept any more";
+}
+
+TEST_F(CheckedCopiesTest, ATransferThatEndsWaitsForTheCheckOfItsCopy) {
+  Keep(1, {1, 2, 3, 4});
+  std::thread ends;
+  (void)Check([&] {
+    if (!ends.joinable()) ends = std::thread([&] { kept.reset(); });
+    return true;
+  });
+  ends.join();
+  EXPECT_FALSE(kept);
+  EXPECT_FALSE(Check());
+}
+
+TEST_F(CheckedCopiesTest, OneThatIsBrokenOffIsReadAgain) {
+  Keep(1, {1, 2});
+  EXPECT_THAT(Check([] { return false; }), ::testing::Optional(FieldsAre(1, 0)));
+  EXPECT_THAT(Check(), ::testing::Optional(FieldsAre(2, 0)));
 }
 
 }  // namespace

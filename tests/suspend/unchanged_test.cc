@@ -82,6 +82,36 @@ class UnchangedTest : public MovingTest {
   }
 };
 
+class CheckedOftenTest : public UnchangedTest {
+ protected:
+  void SetUp() override {
+    options.check_kept = base::Millis(20);
+    options.on_damaged = [this](const MoverUser&, std::uint64_t chunks) { damaged += chunks; };
+    ASSERT_NO_FATAL_FAILURE(UnchangedTest::SetUp());
+  }
+  // Flips a bit in each chunk of the mover's segments, and lets them go again. Returns how many.
+  static std::size_t DamageSegmentsOf(pid_t mover) {
+    std::size_t flipped = 0;
+    std::error_code error;
+    for (const auto& entry :
+         std::filesystem::directory_iterator("/proc/" + std::to_string(mover) + "/fd", error)) {
+      const auto name = std::filesystem::read_symlink(entry, error);
+      if (error || name.string().find("gpuman-segment") == std::string::npos) continue;
+      const base::Fd file(::open(entry.path().c_str(), O_RDWR | O_CLOEXEC));
+      for (off_t at = 0; file.ok() && at < ::lseek(file.get(), 0, SEEK_END);
+           at += static_cast<off_t>(kChunk), ++flipped) {
+        std::uint8_t byte = 0;
+        EXPECT_EQ(::pread(file.get(), &byte, 1, at), 1);
+        byte ^= 1;
+        EXPECT_EQ(::pwrite(file.get(), &byte, 1, at), 1);
+      }
+    }
+    return flipped;
+  }
+
+  std::uint64_t damaged = 0;
+};
+
 TEST_F(UnchangedTest, WhatTheHostHasIsNotCopiedAgain) {
   Make(6);
   EXPECT_EQ(Out(0, 6), 0u) << "the first time";
@@ -207,6 +237,21 @@ TEST_F(UnchangedTest, HostMemoryThatChangedWhileItsProcessWasAwayIsNotBelieved) 
   EXPECT_EQ(back.outcome, Outcome::kFailed);
   EXPECT_NE(back.message.find("was changed while the process was away"), std::string::npos) << back.message;
   DamageHostMemory();  // which makes it what it was
+  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  ExpectWhole(6);
+}
+
+// As a failing page of the host's memory does, while the job is on the GPU.
+TEST_F(CheckedOftenTest, WhatTheMachineDamagesOfAKeptCopyIsCopiedAgain) {
+  MakeOnceOut(6);
+  const std::size_t flipped = DamageSegmentsOf(*Get().MoverPids().begin());
+  if (flipped == 0) GTEST_SKIP() << "this user may not open the mover's files";
+  ASSERT_TRUE(Until([&] {
+    Get().Prepare(user, {{Uuid(0), {base::Bytes{16 * kPiece}}}});
+    return damaged >= 6 * kPiece / kChunk;
+  }));
+  EXPECT_EQ(damaged, 6 * kPiece / kChunk);
+  EXPECT_EQ(Out(0, 6), 0u) << "all is copied";
   EXPECT_EQ(Back().outcome, Outcome::kDone);
   ExpectWhole(6);
 }

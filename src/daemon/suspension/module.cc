@@ -51,6 +51,13 @@ suspend::CheckpointerOptions CheckpointerOf(const Core& core,
     spdlog::warn("gpuman-mover of user {} copies all memory, changed or not, where it cannot hash it: {}",
                  user.uid, why);
   };
+  options.on_damaged = [](const suspend::MoverUser& user, std::uint64_t chunks) {
+    spdlog::error(
+        "the host's memory has damaged {} parts (2MiB each) of copies that gpuman-mover of user {} keeps; "
+        "they "
+        "are copied anew, and no job has seen them. Look for memory errors in the kernel's log",
+        chunks, user.uid);
+  };
   options.program = {core.options().mover_program, core.config().state_dir};
   return options;
 }
