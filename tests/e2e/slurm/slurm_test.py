@@ -14,12 +14,13 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from cluster import PATIENCE, ClusterCase, program, until  # noqa: E402
+from cluster import PATIENCE, ROOT, ClusterCase, program, until  # noqa: E402
 from submit_test import SubmitTest  # noqa: E402,F401
 
 OUT_OF_MEMORY = 3  # gpuman-load's exit status
 GIB = 1 << 30
 NOBODY = 65534
+IDLE_PROGRAM = ROOT / "tests/integration/idle_program.py"
 
 
 def load(size, *more):
@@ -175,6 +176,41 @@ class SlurmTest(ClusterCase):
     def test_shards_bind_who_shares_too(self):
         done = self.srun("--gres=shard:1", "--gpuman-share", *load("2GiB"))
         self.assertEqual(done.returncode, OUT_OF_MEMORY, done.stderr)
+
+    # --- idle steps ---
+
+    def test_a_step_that_is_idle_leaves_its_gpu_and_its_next_call_brings_it_back(self):
+        words = self.c.m.dir / "words"
+        words.mkdir(mode=0o755)
+        with self.configured('[idle]\nsuspend_after = "400ms"\n'):
+            step = self.c.start("srun", "--gres=shard:1", sys.executable, str(IDLE_PROGRAM), str(words))
+            for clean_up in (step.stdout.close, step.wait, step.kill):
+                self.addCleanup(clean_up)
+            self.assertIn('"ready"', step.stdout.readline())
+            for number, word in enumerate(("check", "end"), 1):
+                away = until("it is away", lambda: next((job for job in self.c.jobs() if job["state"] == "suspended"), None))
+                self.assertEqual(away["reason"], "idle", self.c.story())
+                until("its context is gone as well", lambda: not any(
+                    process["job"] == away["id"] for gpu in self.c.m.api("GET", "/v1/gpus")["gpus"] for process in gpu["processes"]))
+                (words / "half").write_text(word)
+                (words / "half").rename(words / str(number))
+                self.assertIn('"right": true', step.stdout.readline())
+            self.assertEqual(step.wait(PATIENCE), 0, self.c.story())
+
+    @contextlib.contextmanager
+    def configured(self, more):
+        file = pathlib.Path(self.c.m.env["GPUMAN_CONFIG"])
+        before = file.read_text()
+        self.restart_with(file, before + more)
+        try:
+            yield
+        finally:
+            self.restart_with(file, before)
+
+    def restart_with(self, file, text):
+        self.c.m.stop_daemon()
+        file.write_text(text)
+        self.c.m.start_daemon()
 
     # --- gpumand away ---
 
