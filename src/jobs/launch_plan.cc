@@ -63,6 +63,31 @@ std::vector<std::string> NamesOfDevices(const std::vector<std::string>& gpus, co
   return names;
 }
 
+// A job of the queue has the GPUs that it was given; if it was given none, it has none.
+void AddVisibleGpus(const Job& job, const LaunchSettings& settings, std::vector<std::string>& environment) {
+  if (job.queued && job.gpus.empty()) environment.emplace_back("CUDA_VISIBLE_DEVICES=");
+  const auto& gpus = job.gpus.empty() && !job.queued ? settings.all_gpus : job.gpus;
+  if (gpus.empty() || (job.gpus.empty() && job.environment->contains("CUDA_VISIBLE_DEVICES"))) return;
+  const auto names = NamesOfDevices(gpus, job, settings.gpu_indices);
+  environment.push_back(fmt::format("CUDA_VISIBLE_DEVICES={}", fmt::join(names, ",")));
+  environment.emplace_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
+}
+
+// Options that only jobs of the queue have.
+void SetQueueOptions(const Job& job, keeper::Spec& spec) {
+  const spec::JobSpec& asked = *job.spec;
+  spec.script = asked.script;
+  spec.time_limit = {asked.time_limit, asked.warn_signal.value_or(spec::Signal{}).number,
+                     asked.warn_before.value_or(base::Millis{0})};
+  spec.host = {asked.host_memory, asked.cpus.value_or(0)};
+  spec.standard_input = asked.stdin_file.value_or("");
+  const auto file = [words = WordsFor(job)](const std::optional<std::string>& pattern) {
+    return spec::ExpandFileName(pattern.value_or(""), words);
+  };
+  spec.standard_output = file(asked.stdout_file);
+  spec.standard_error = file(asked.stderr_file);
+}
+
 }  // namespace
 
 std::vector<std::string> AttachedEnvironment(const Job& job, const LaunchSettings& settings) {
@@ -94,15 +119,7 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
     spec.extra_environment.push_back(fmt::format("GPUMAN_ARRAY_JOB_ID={}", job.array.array.value));
     spec.extra_environment.push_back(fmt::format("GPUMAN_ARRAY_TASK_ID={}", job.array.task));
   }
-  // A job of the queue has the GPUs that it was given; if it was given none, it has none.
-  if (job.queued && job.gpus.empty()) spec.extra_environment.emplace_back("CUDA_VISIBLE_DEVICES=");
-  const auto& gpus = job.gpus.empty() && !job.queued ? settings.all_gpus : job.gpus;
-  if (!gpus.empty() && (!job.gpus.empty() || !job.environment->contains("CUDA_VISIBLE_DEVICES"))) {
-    const auto names = NamesOfDevices(gpus, job, settings.gpu_indices);
-    spec.extra_environment.push_back(fmt::format("CUDA_VISIBLE_DEVICES={}", fmt::join(names, ",")));
-    spec.extra_environment.emplace_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
-  }
-
+  AddVisibleGpus(job, settings, spec.extra_environment);
   for (const auto& variable : settings.mps) spec.extra_environment.push_back(variable);
   const auto& variables = *job.environment;
   const auto before = variables.find("LD_PRELOAD");
@@ -118,19 +135,7 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
   }
   spec.restart = settings.restart;
   spec.restart.mode = job.spec->restart;
-  if (job.queued) {
-    const spec::JobSpec& asked = *job.spec;
-    spec.script = asked.script;
-    spec.time_limit = {asked.time_limit, asked.warn_signal.value_or(spec::Signal{}).number,
-                       asked.warn_before.value_or(base::Millis{0})};
-    spec.host = {asked.host_memory, asked.cpus.value_or(0)};
-    spec.standard_input = asked.stdin_file.value_or("");
-    const auto file = [words = WordsFor(job)](const std::optional<std::string>& pattern) {
-      return spec::ExpandFileName(pattern.value_or(""), words);
-    };
-    spec.standard_output = file(asked.stdout_file);
-    spec.standard_error = file(asked.stderr_file);
-  }
+  if (job.queued) SetQueueOptions(job, spec);
   spec.stop_grace = job.spec->grace.value_or(settings.stop_grace);
   return spec;
 }

@@ -45,7 +45,7 @@ void GpuTransfer::Keep() {
   std::uint64_t copied = 0, bytes = 0;
   for (Batch& batch : batches_) {
     for (const std::uint64_t one : batch.copied) copied += one;
-    bytes += BytesOf(batch.page.layout().pieces);
+    bytes += BytesOf(batch.manifest.layout().pieces);
     Discard(batch, elsewhere_ ? Then::kFree : Then::kKeep);
   }
   batches_.clear();
@@ -63,11 +63,10 @@ void GpuTransfer::Clear() {
 }
 
 void GpuTransfer::Clear(EvictionEpoch last) {
-  if (std::ranges::all_of(batches_, [&](const Batch& batch) { return batch.absence <= last; }))
-    return Clear();
+  if (std::ranges::all_of(batches_, [&](const Batch& batch) { return batch.epoch <= last; })) return Clear();
   for (Batch& batch : batches_)
-    if (batch.absence <= last) Discard(batch, Then::kFree);
-  std::erase_if(batches_, [&](const Batch& batch) { return batch.absence <= last; });
+    if (batch.epoch <= last) Discard(batch, Then::kFree);
+  std::erase_if(batches_, [&](const Batch& batch) { return batch.epoch <= last; });
 }
 
 void GpuTransfer::End() {
@@ -79,32 +78,32 @@ void GpuTransfer::Discard(Batch& batch, Then then) {
   batch.stream.reset();
   batch.memory.clear();
   batch.files.clear();
-  batch.page.Become(FillState::kEmpty);
+  batch.manifest.Become(FillState::kEmpty);
   for (std::size_t i = 0; i < batch.copies.size(); ++i) {
     HostCopy& copy = batch.copies[i];
     if (then == Then::kKeep && IsWorthKeeping(copy))
-      kept_.Keep(batch.page.layout().pieces[i].address, std::move(copy));
+      kept_.Keep(batch.manifest.layout().pieces[i].address, std::move(copy));
     else
       arena_.Free(copy.extents);
   }
   batch.copies.clear();
-  shared_.pages.Remove(batch.page.inode());  // it is empty now, so that nobody goes on with it
+  shared_.manifests.Remove(batch.manifest.inode());  // it is empty now, so that nobody goes on with it
 }
 
-Result<> GpuTransfer::Adopt(HostMemoryManifest::Found found, EvictionEpoch absence) {
-  const auto& pieces = found.page.layout().pieces;
-  GPUMAN_ASSIGN(auto extents, arena_.Adopt(std::move(found.segments), found.page.layout()));
+Result<> GpuTransfer::Adopt(HostMemoryManifest::Found found, EvictionEpoch epoch) {
+  const auto& pieces = found.manifest.layout().pieces;
+  GPUMAN_ASSIGN(auto extents, arena_.Adopt(std::move(found.segments), found.manifest.layout()));
   std::vector<HostCopy> copies;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     HostCopy& copy = copies.emplace_back(EmptyCopy(pieces[i].bytes, std::move(extents[i])));
-    const std::vector<bool> zeros = found.page.Zeros(i);
-    for (std::size_t chunk = 0; i < found.page.whole() && chunk < zeros.size(); ++chunk)
+    const std::vector<bool> zeros = found.manifest.Zeros(i);
+    for (std::size_t chunk = 0; i < found.manifest.whole() && chunk < zeros.size(); ++chunk)
       if (zeros[chunk]) copy.chunks[chunk].state = ChunkRecord::State::kZero;
   }
-  shared_.pages.Add(found.page.inode());
+  shared_.manifests.Add(found.manifest.inode());
   const bool hashed = shared_.hashing.Covers(BytesOf(pieces));
   batches_.push_back(
-      {.page = std::move(found.page), .copies = std::move(copies), .hashed = hashed, .absence = absence});
+      {.manifest = std::move(found.manifest), .copies = std::move(copies), .hashed = hashed, .epoch = epoch});
   return {};
 }
 
@@ -119,14 +118,14 @@ Result<Extents> GpuTransfer::MakeRoom(int gpu, std::uint64_t bytes) {
 
 bool GpuTransfer::NeedsDescriptors() const {
   return std::ranges::any_of(batches_, [](const Batch& batch) {
-    return batch.page.content() != FillState::kComplete && batch.memory.empty();
+    return batch.manifest.content() != FillState::kComplete && batch.memory.empty();
   });
 }
 
 // Imports again the memory that another mover had taken and not copied out.
 Result<> GpuTransfer::Regain(Batch& batch) {
-  if (batch.page.content() == FillState::kComplete) return {};
-  const auto& pieces = batch.page.layout().pieces;
+  if (batch.manifest.content() == FillState::kComplete) return {};
+  const auto& pieces = batch.manifest.layout().pieces;
   batch.memory.resize(pieces.size());
   batch.files.resize(pieces.size());
   std::vector<std::pair<std::size_t, Fd>> held;
@@ -135,7 +134,7 @@ Result<> GpuTransfer::Regain(Batch& batch) {
     held.swap(held_);
   }
   for (auto& [piece, file] : held) {
-    if (piece >= pieces.size() || piece < batch.page.whole() || batch.memory[piece]) continue;
+    if (piece >= pieces.size() || piece < batch.manifest.whole() || batch.memory[piece]) continue;
     GPUMAN_ASSIGN(batch.memory[piece], shared_.gpus.Import(file.get(), pieces[piece].bytes));
     batch.files[piece] = std::move(file);
   }
@@ -150,7 +149,8 @@ std::optional<int> GpuTransfer::NumberOf(const std::string& gpu) const {
 
 // Whether all of the batch is on GPUs other than the target, and the target can read them.
 bool GpuTransfer::GoesStraight(Batch& batch, std::optional<int> target) {
-  if (!target || batch.stream || batch.page.content() == FillState::kComplete || batch.page.whole() != 0)
+  if (!target || batch.stream || batch.manifest.content() == FillState::kComplete ||
+      batch.manifest.whole() != 0)
     return false;
   if (!Regain(batch)) return false;
   if (batch.read_by == target) return true;
@@ -225,7 +225,7 @@ Result<> GpuTransfer::MayHave(int gpu, std::uint64_t bytes) const {
   GPUMAN_ASSIGN(const std::uint64_t all, shared_.gpus.MemoryOf(gpu));
   const std::uint64_t most = 2 * all;  // memory that is away, and memory that takes its place meanwhile
   std::uint64_t away = 0;
-  for (const Batch& batch : batches_) away += std::min(BytesOf(batch.page.layout().pieces), most - away);
+  for (const Batch& batch : batches_) away += std::min(BytesOf(batch.manifest.layout().pieces), most - away);
   if (bytes <= most - away) return {};
   return Fail(ErrorCode::kInternal, fmt::format("process {} says that it has {} bytes, more than the GPU",
                                                 shared_.process.pid, bytes));
@@ -242,18 +242,18 @@ Result<> GpuTransfer::Prepare(int gpu, const wire::TransferParts& parts, Transfe
   }
   offer.left = parts.total;
   GPUMAN_ASSIGN(offer.free, MakeRoom(gpu, parts.total - std::min(parts.total, kept_.bytes())));
-  GPUMAN_ASSIGN(auto page, HostMemoryManifest::Make());
-  shared_.pages.Add(page.inode());
-  offer.batch.emplace(Batch{.page = std::move(page), .hashed = shared_.hashing.Covers(parts.total)});
+  GPUMAN_ASSIGN(auto manifest, HostMemoryManifest::Make());
+  shared_.manifests.Add(manifest.inode());
+  offer.batch.emplace(Batch{.manifest = std::move(manifest), .hashed = shared_.hashing.Covers(parts.total)});
   return {};
 }
 
-// Writes the page: all pieces have their extents.
+// Writes the manifest: all pieces have their extents.
 Result<> GpuTransfer::Seal(Offer& offer, std::vector<Piece> pieces) {
   Layout layout{shared_.process, {}, std::move(pieces), {}, {}};
   GPUMAN_ASSIGN(layout.gpu, shared_.gpus.UuidOf(offer.batch->memory.front().gpu()));
   DescribeExtents(ExtentsOf(offer.batch->copies), layout);
-  return offer.batch->page.Seal(std::move(layout));
+  return offer.batch->manifest.Seal(std::move(layout));
 }
 
 Result<> GpuTransfer::Receive(int connection, Opening opening, std::optional<int> target,
@@ -284,7 +284,7 @@ Result<> GpuTransfer::Receive(int connection, Opening opening, std::optional<int
 
 // Hands host memory to the process, which then gives the device memory away.
 Result<> GpuTransfer::HandOver(int connection, const Batch& batch) {
-  std::vector<int> files{batch.page.file()};
+  std::vector<int> files{batch.manifest.file()};
   std::vector<Fd> theirs;
   for (const Segment* const segment : SegmentsOf(ExtentsOf(batch.copies))) {
     GPUMAN_ASSIGN(Fd file, segment->OpenForOthers());
@@ -302,7 +302,7 @@ Result<> GpuTransfer::HandOver(int connection, const Batch& batch) {
 
 // A Take whose offer the process gave up may run after the Take of its next offer.
 MoverAnswer GpuTransfer::Take(int connection, Opening opening, bool whole, const std::string& target,
-                              EvictionEpoch absence, TransferProgressListener& progress) {
+                              EvictionEpoch epoch, TransferProgressListener& progress) {
   Offer offer;
   Result<> taken = Receive(connection, std::move(opening), NumberOf(target), progress, offer);
   if (!taken) {
@@ -324,8 +324,8 @@ MoverAnswer GpuTransfer::Take(int connection, Opening opening, bool whole, const
     return AnswerOf(taken.error());
   }
   if (!offer.more) Clear();  // removes what an earlier offer left
-  offer.batch->absence = absence;
-  const std::uint64_t bytes = BytesOf(offer.batch->page.layout().pieces);
+  offer.batch->epoch = epoch;
+  const std::uint64_t bytes = BytesOf(offer.batch->manifest.layout().pieces);
   batches_.push_back(std::move(*offer.batch));
   progress.Taken(gpu_, bytes);
   if (!whole) return {.outcome = Outcome::kDone, .bytes = {bytes}};
@@ -347,11 +347,11 @@ Result<> GpuTransfer::Compare(const DeviceMemory& piece, HostCopy& copy, MoverAn
 
 // Copies the rest of a batch, piece by piece.
 Result<> GpuTransfer::Secure(Batch& batch, TransferProgressListener& progress, MoverAnswer& answer) {
-  if (batch.page.content() == FillState::kComplete) return {};
+  if (batch.manifest.content() == FillState::kComplete) return {};
   if (batch.begun == Clock::time_point{}) batch.begun = Clock::now();
-  const auto& pieces = batch.page.layout().pieces;
+  const auto& pieces = batch.manifest.layout().pieces;
   GPUMAN_TRY(Regain(batch));
-  const std::size_t first = batch.page.whole();
+  const std::size_t first = batch.manifest.whole();
   for (std::size_t i = first; i < pieces.size(); ++i) {
     if (batch.memory[i]) continue;
     return Fail(ErrorCode::kCorrupt,
@@ -369,8 +369,8 @@ Result<> GpuTransfer::Secure(Batch& batch, TransferProgressListener& progress, M
     const bool compares = batch.hashed && shared_.hashing.compares();
     if (compares) GPUMAN_TRY(Compare(batch.memory[i], copy, answer));
     Confirm(copy);
-    batch.page.SetZeros(i, ZerosOf(copy));
-    batch.page.SetWhole(i + 1);
+    batch.manifest.SetZeros(i, ZerosOf(copy));
+    batch.manifest.SetWhole(i + 1);
     shared_.free_list.Leave(std::move(batch.memory[i]), std::move(batch.files[i]));
     batch.memory[i] = {};
     batch.files[i].Close();
@@ -382,7 +382,7 @@ Result<> GpuTransfer::Secure(Batch& batch, TransferProgressListener& progress, M
   batch.stream.reset();
   batch.memory.clear();
   batch.files.clear();
-  batch.page.Become(FillState::kComplete);
+  batch.manifest.Become(FillState::kComplete);
   answer.took = std::max(answer.took, std::chrono::duration_cast<base::Millis>(Clock::now() - batch.begun));
   return {};
 }
@@ -414,7 +414,7 @@ MoverAnswer GpuTransfer::SecureAll(TransferProgressListener& progress, std::opti
   std::uint64_t staying = 0;
   for (Batch& batch : batches_) {
     if (GoesStraight(batch, target)) {
-      staying += BytesOf(batch.page.layout().pieces);
+      staying += BytesOf(batch.manifest.layout().pieces);
       continue;
     }
     if (auto secured = Secure(batch, progress, answer); !secured) return AnswerOf(secured.error());

@@ -46,10 +46,10 @@
 namespace gpuman::mover {
 
 // Which times of a process off the GPU: those between the daemon's two messages that the process has all of
-// its memory. Such a message may be carried out when the next absence has begun.
+// its memory. Such a message may be carried out when the next epoch has begun.
 enum class EvictionEpoch : std::uint64_t {};
 
-// The pages that this mover has of a process. Thread-safe.
+// The manifests that this mover has of a process, by their inodes. Thread-safe.
 class ManifestInodeSet {
  public:
   void Add(std::uint64_t inode) {
@@ -84,7 +84,7 @@ class GpuTransfer {
     GpuMemoryFreeList& free_list;
     KeptCopiesBudget& kept;
     const HashingRule& hashing;
-    ManifestInodeSet pages{};
+    ManifestInodeSet manifests{};
   };
   // `gpu`: the UUID of the GPU that the memory comes from.
   GpuTransfer(Shared& shared, std::string gpu)
@@ -108,9 +108,9 @@ class GpuTransfer {
   // is in host memory, otherwise Secure brings it there. `target`: the GPU where the process goes next;
   // empty: not known.
   suspend::MoverAnswer Take(int connection, Opening opening, bool whole, const std::string& target,
-                            EvictionEpoch absence, TransferProgressListener& progress);
+                            EvictionEpoch epoch, TransferProgressListener& progress);
   // Goes on with a batch that an earlier mover took.
-  base::Result<> Adopt(HostMemoryManifest::Found found, EvictionEpoch absence);
+  base::Result<> Adopt(HostMemoryManifest::Found found, EvictionEpoch epoch);
   // Brings all batches to host memory; memory that `target` can read may stay. The answer includes the bytes
   // that Finish has copied.
   suspend::MoverAnswer Secure(const std::string& target, TransferProgressListener& progress);
@@ -146,7 +146,7 @@ class GpuTransfer {
   void Keep();
   // The process does not need what was taken.
   void Clear();
-  // The same for batches of this absence and of earlier ones.
+  // The same for batches of this epoch and of earlier ones.
   void Clear(EvictionEpoch last);
   // The process has ended: host copies are not kept either.
   void End();
@@ -159,7 +159,7 @@ class GpuTransfer {
 
  private:
   struct Batch {
-    HostMemoryManifest page;
+    HostMemoryManifest manifest;
     std::vector<HostCopy> copies{};      // by piece
     std::vector<DeviceMemory> memory{};  // by piece, where it is on a GPU; else empty
     std::vector<base::Fd> files{};       // of imported memory; with these the mover can give it back uncopied
@@ -169,7 +169,7 @@ class GpuTransfer {
     std::chrono::steady_clock::time_point begun{};
     bool hashed = false;           // on its way out
     std::optional<int> read_by{};  // another GPU that can read its memory
-    EvictionEpoch absence{};
+    EvictionEpoch epoch{};
   };
   // The memory that a process hands out, until the process has given it away.
   struct Offer {
@@ -208,7 +208,7 @@ class GpuTransfer {
   class Requirements;
   base::Result<> Send(const SendParts& send, std::span<const PieceRef> refs);
   const Piece& PieceAt(const PieceRef& ref) const {
-    return batches_[ref.batch].page.layout().pieces[ref.piece];
+    return batches_[ref.batch].manifest.layout().pieces[ref.piece];
   }
 
   Shared& shared_;

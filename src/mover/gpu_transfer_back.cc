@@ -196,7 +196,7 @@ class GpuTransfer::Loading {
 
 void GpuTransfer::ForEachPiece(const std::function<void(const Piece&, PieceRef)>& visit) const {
   for (std::size_t b = 0; b < batches_.size(); ++b) {
-    const auto& pieces = batches_[b].page.layout().pieces;
+    const auto& pieces = batches_[b].manifest.layout().pieces;
     for (std::size_t i = 0; i < pieces.size(); ++i) visit(pieces[i], {b, i});
   }
 }
@@ -208,9 +208,9 @@ Result<> GpuTransfer::FinishBeforeLoading(int target, TransferProgressListener& 
                                [&](const DeviceMemory& one) { return one && one.gpu() != target; });
   };
   const auto stays = [](const Batch& batch) {
-    std::size_t i = batch.page.whole();
+    std::size_t i = batch.manifest.whole();
     while (i < batch.memory.size() && batch.memory[i]) ++i;
-    return i == batch.page.layout().pieces.size();
+    return i == batch.manifest.layout().pieces.size();
   };
   if (!std::ranges::any_of(batches_, elsewhere) && std::ranges::all_of(batches_, stays)) return {};
   const MoverAnswer secured = SecureAll(progress);
@@ -223,7 +223,7 @@ MoverAnswer GpuTransfer::Load(const std::string& wanted, GpuRoomCredit& credit,
                               TransferProgressListener& progress, const SendParts& send,
                               const std::atomic<bool>& stop) {
   const auto begin = std::chrono::steady_clock::now();
-  const std::string& home = batches_.front().page.layout().gpu;
+  const std::string& home = batches_.front().manifest.layout().gpu;
   if (const auto gpu = NumberOf(wanted); gpu && suspend::BareUuid(wanted) != suspend::BareUuid(home))
     return MakeReadyFor(*gpu, progress);
   elsewhere_.reset();
@@ -238,7 +238,7 @@ MoverAnswer GpuTransfer::Load(const std::string& wanted, GpuRoomCredit& credit,
   if (auto finished = FinishBeforeLoading(*target, progress); !finished) return AnswerOf(finished.error());
   for (Batch& batch : batches_) {
     batch.stream.reset();
-    batch.memory.resize(batch.page.layout().pieces.size());
+    batch.memory.resize(batch.manifest.layout().pieces.size());
   }
   MoverAnswer answer{.outcome = Outcome::kDone};
   if (auto filled = Loading(*this, *target, credit, progress, send, stop).Run(answer); !filled) {
@@ -251,7 +251,7 @@ MoverAnswer GpuTransfer::Load(const std::string& wanted, GpuRoomCredit& credit,
 
 void GpuTransfer::Unload() {
   for (Batch& batch : batches_) {
-    for (std::size_t i = 0; i < std::min(batch.memory.size(), batch.page.whole()); ++i) {
+    for (std::size_t i = 0; i < std::min(batch.memory.size(), batch.manifest.whole()); ++i) {
       batch.memory[i] = {};
       if (i < batch.files.size()) batch.files[i].Close();
     }
@@ -296,7 +296,7 @@ Result<> GpuTransfer::CopyInto(const std::vector<Own>& own) {
   std::vector<RestoredPiece> loaded;
   for (const auto& [ref, memory] : own) {
     Batch& batch = batches_[ref.batch];
-    if (batch.page.content() == FillState::kComplete) {
+    if (batch.manifest.content() == FillState::kComplete) {
       loaded.push_back({memory.address(), &batch.copies[ref.piece]});
       GPUMAN_TRY(stream.Add(CopiesIn(memory.address(), batch.copies[ref.piece])));
     } else {

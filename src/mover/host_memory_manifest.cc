@@ -67,15 +67,15 @@ std::vector<Fd> FilesOf(pid_t pid, const char* name) {
   return files;
 }
 
-// The page without its first word.
-Result<std::string> ReadText(int page) {
+// The manifest without its first word.
+Result<std::string> ReadText(int manifest) {
   struct stat status {};
   // Accepts only memory files: for any other file, a file system of its owner may take any time to answer.
-  if (::fcntl(page, F_GET_SEALS) < 0 || ::fstat(page, &status) != 0 || status.st_size < 4 ||
+  if (::fcntl(manifest, F_GET_SEALS) < 0 || ::fstat(manifest, &status) != 0 || status.st_size < 4 ||
       static_cast<std::size_t>(status.st_size) > kMaxLayout)
     return Fail(ErrorCode::kCorrupt, "this is no layout");
   std::string text(static_cast<std::size_t>(status.st_size) - 4, '\0');
-  if (::pread(page, text.data(), text.size(), 4) != static_cast<ssize_t>(text.size()))
+  if (::pread(manifest, text.data(), text.size(), 4) != static_cast<ssize_t>(text.size()))
     return FailSystem(errno, "reading a layout");
   return text;
 }
@@ -91,7 +91,7 @@ void HostMemoryManifest::ReadWord() {
   whole_ = std::min<std::size_t>(word >> kContentBits, layout_.pieces.size());
 }
 
-// What is not on the page is not zeros.
+// What the manifest does not name is not zeros.
 void HostMemoryManifest::ReadZeros() {
   (void)!::pread(file_.get(), zeros_.data(), zeros_.size(), static_cast<off_t>(zeros_at_));
 }
@@ -183,7 +183,7 @@ Result<std::vector<Segment>> OpenSegments(const Layout& layout, const std::vecto
 Result<std::vector<HostMemoryManifest::Found>> HostMemoryManifest::Find(const base::ProcessId& process,
                                                                         const Known& known) {
   std::vector<Found> all;
-  std::vector<std::uint64_t> seen;  // the process may have several descriptors of a page
+  std::vector<std::uint64_t> seen;  // the process may have several descriptors of a manifest
   std::vector<Fd> files;
   for (Fd& file : FilesOf(process.pid, kLayoutFile)) {
     const auto text = ReadText(file.get());
@@ -192,21 +192,21 @@ Result<std::vector<HostMemoryManifest::Found>> HostMemoryManifest::Find(const ba
     if (!layout || layout->process != process || std::ranges::count(seen, inode) != 0 || known(inode))
       continue;
     seen.push_back(inode);
-    HostMemoryManifest page;
-    page.SetLayout(std::move(*layout));
-    page.file_ = std::move(file);
-    page.ReadWord();
-    if (page.content() == FillState::kEmpty) continue;
-    page.at_work_ = Reopen(page.file_.get());
-    if (!page.at_work_.ok() || !Lock(page.at_work_.get(), /*wait=*/true))
+    HostMemoryManifest manifest;
+    manifest.SetLayout(std::move(*layout));
+    manifest.file_ = std::move(file);
+    manifest.ReadWord();
+    if (manifest.content() == FillState::kEmpty) continue;
+    manifest.at_work_ = Reopen(manifest.file_.get());
+    if (!manifest.at_work_.ok() || !Lock(manifest.at_work_.get(), /*wait=*/true))
       return FailSystem(errno, "waiting for an earlier mover");
-    page.ReadWord();  // the value that the earlier mover left
-    if (page.content() == FillState::kEmpty) continue;
-    page.ReadZeros();
+    manifest.ReadWord();  // the value that the earlier mover left
+    if (manifest.content() == FillState::kEmpty) continue;
+    manifest.ReadZeros();
     if (files.empty()) files = FilesOf(process.pid, kSegmentFile);
-    GPUMAN_ASSIGN(auto segments, OpenSegments(page.layout(), files));
-    if (page.content() == FillState::kComplete) page.at_work_.Close();
-    all.push_back({std::move(page), std::move(segments)});
+    GPUMAN_ASSIGN(auto segments, OpenSegments(manifest.layout(), files));
+    if (manifest.content() == FillState::kComplete) manifest.at_work_.Close();
+    all.push_back({std::move(manifest), std::move(segments)});
   }
   return all;
 }

@@ -1,10 +1,10 @@
-// The page of one batch of a process's memory (gpu_transfer.h): it says which pieces are in host memory, and
-// where. The process has descriptors of the page and of the segments; a later mover finds them in the process
-// and can go on with them.
+// The manifest of one batch of a process's memory (gpu_transfer.h): it says which pieces are in host memory,
+// and where. The process has descriptors of the manifest and of the segments; a later mover finds them in the
+// process and can go on with them.
 //
-// The process can write the page at any moment, and is not trusted. So the mover reads the page only once,
-// when it finds it, and checks its content; from then on the values in this object count, and the mover only
-// writes the page.
+// The process can write the manifest at any moment, and is not trusted. So the mover reads the manifest only
+// once, when it finds it, and checks its content; from then on the values in this object count, and the mover
+// only writes the manifest.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,15 @@ namespace gpuman::mover {
 // Move-only; thread-compatible.
 class HostMemoryManifest {
  public:
-  // A page for data that are about to come, in pieces that Seal will name.
+  // A manifest for data that are about to come, in pieces that Seal will name.
   static base::Result<HostMemoryManifest> Make();
-  // Writes the layout and FillState::kFilling to the page.
+  // Writes the layout and FillState::kFilling to the manifest.
   base::Result<> Seal(Layout layout);
 
-  // A page of an earlier mover, and the segments that its layout names, in this order.
+  // A manifest of an earlier mover, and the segments that its layout names, in this order.
   struct Found;
-  // All pages of a process that an earlier mover served, but for the `known` ones; waits while that mover is
-  // still at work. kCorrupt: the data are lost.
+  // All manifests of a process that an earlier mover served, but for the `known` ones; waits while that mover
+  // is still at work. kCorrupt: the data are lost.
   using Known = std::function<bool(std::uint64_t inode)>;
   static base::Result<std::vector<Found>> Find(const base::ProcessId& process, const Known& known);
 
@@ -53,16 +53,16 @@ class HostMemoryManifest {
   void SetLayout(Layout layout);
   Layout layout_;
   std::vector<std::size_t> first_chunk_;  // by piece: the number of chunks before it
-  std::vector<std::uint8_t> zeros_;       // a bit for each chunk; on the page behind the layout
+  std::vector<std::uint8_t> zeros_;       // a bit for each chunk; in the manifest, behind the layout
   std::uint64_t zeros_at_ = 0;
   FillState content_ = FillState::kEmpty;
   std::size_t whole_ = 0;
   base::Fd file_;
-  base::Fd at_work_;  // its own open file description, locked while a mover may fill the page
+  base::Fd at_work_;  // its own open file description, locked while a mover may fill the manifest
 };
 
 struct HostMemoryManifest::Found {
-  HostMemoryManifest page;
+  HostMemoryManifest manifest;
   std::vector<Segment> segments;
 };
 

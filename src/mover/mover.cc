@@ -177,9 +177,9 @@ class Mover {
         if (request.verb == Verb::kSecure) memory->CallOff(request.source);
         if (request.verb == Verb::kLoad) memory->Begin(request.source, request.room);
         if (request.verb == Verb::kGive) memory->Begin({}, request.room);
-        const EvictionEpoch absence = memory->absence();
-        return workers_.Run([this, request, memory, absence, files = std::move(files)]() mutable {
-          Perform(request, *memory, absence, std::move(files));
+        const EvictionEpoch epoch = memory->epoch();
+        return workers_.Run([this, request, memory, epoch, files = std::move(files)]() mutable {
+          Perform(request, *memory, epoch, std::move(files));
         });
       }
       default: {
@@ -255,15 +255,14 @@ class Mover {
     return memory;
   }
 
-  void Perform(const MoverRequest& request, ProcessMemory& memory, EvictionEpoch absence,
+  void Perform(const MoverRequest& request, ProcessMemory& memory, EvictionEpoch epoch,
                std::vector<base::Fd> files) {
     const bool connected = files.size() == 1;
     Notices notices(request.id, request.verb != Verb::kTake || request.whole, request.whole);
     MoverAnswer answer{.outcome = Outcome::kFailed, .message = "a connection has to come with it"};
     switch (request.verb) {
       case Verb::kTake:
-        if (connected)
-          answer = memory.Take(std::move(files[0]), request.whole, request.gpu, absence, notices);
+        if (connected) answer = memory.Take(std::move(files[0]), request.whole, request.gpu, epoch, notices);
         break;
       case Verb::kGive:
         if (connected) answer = memory.Give(std::move(files[0]), request.gpu, notices);

@@ -37,16 +37,16 @@ std::vector<GpuTransfer*> ProcessMemory::TransfersOf(const std::string& source) 
 // looks again: an earlier mover may still be at work.
 Result<> ProcessMemory::Find() {
   const std::lock_guard finding(find_mutex_);
-  if (found_ && shared_.pages.Any()) return {};
-  GPUMAN_ASSIGN(auto pages, HostMemoryManifest::Find(shared_.process, [this](std::uint64_t inode) {
-                  return shared_.pages.Has(inode);
+  if (found_ && shared_.manifests.Any()) return {};
+  GPUMAN_ASSIGN(auto manifests, HostMemoryManifest::Find(shared_.process, [this](std::uint64_t inode) {
+                  return shared_.manifests.Has(inode);
                 }));
-  for (auto& found : pages) {
-    GpuTransfer& transfer = TransferOf(found.page.layout().gpu);
+  for (auto& found : manifests) {
+    GpuTransfer& transfer = TransferOf(found.manifest.layout().gpu);
     const auto lock = transfer.Lock();
-    GPUMAN_TRY(transfer.Adopt(std::move(found), absence()));
+    GPUMAN_TRY(transfer.Adopt(std::move(found), epoch()));
   }
-  found_ = shared_.pages.Any();
+  found_ = shared_.manifests.Any();
   std::vector<UnnamedBatch> held;
   {
     const std::lock_guard lock(mutex_);
@@ -82,7 +82,7 @@ Result<ProcessMemory::Locked> ProcessMemory::LockTransfers(const std::string& so
 Result<GpuTransfer::Opening> ProcessMemory::Open(PartsMessage message) {
   if (message.parts.more != 0) {
     GPUMAN_TRY(Find());
-    if (!shared_.pages.Any()) return tl::unexpected(Nothing());
+    if (!shared_.manifests.Any()) return tl::unexpected(Nothing());
   }
   GpuTransfer::Opening opening{std::move(message), {}};
   GPUMAN_ASSIGN(opening.first, shared_.gpus.Import(opening.message.files.front().get(),
@@ -98,7 +98,7 @@ MoverAnswer ProcessMemory::TakeNothing(int connection) const {
 }
 
 // A Take whose offer the process gave up may run after the Take of its next offer.
-MoverAnswer ProcessMemory::Take(Fd connection, bool whole, const std::string& target, EvictionEpoch absence,
+MoverAnswer ProcessMemory::Take(Fd connection, bool whole, const std::string& target, EvictionEpoch epoch,
                                 TransferProgressListener& progress) {
   auto message = ReceiveParts(connection.get());
   if (message && message->files.empty()) return TakeNothing(connection.get());
@@ -110,7 +110,7 @@ MoverAnswer ProcessMemory::Take(Fd connection, bool whole, const std::string& ta
   }
   GpuTransfer& transfer = TransferOf(*gpu);
   const auto lock = transfer.Lock();
-  MoverAnswer answer = transfer.Take(connection.get(), std::move(*opening), whole, target, absence, progress);
+  MoverAnswer answer = transfer.Take(connection.get(), std::move(*opening), whole, target, epoch, progress);
   answer.gpu = *gpu;
   return answer;
 }
@@ -136,8 +136,8 @@ void ProcessMemory::Finish(const std::string& source, const std::string& target)
 }
 
 EvictionEpoch ProcessMemory::Forget() {
-  const EvictionEpoch over = absence_;
-  absence_ = EvictionEpoch{static_cast<std::uint64_t>(over) + 1};
+  const EvictionEpoch over = epoch_;
+  epoch_ = EvictionEpoch{static_cast<std::uint64_t>(over) + 1};
   return over;
 }
 

@@ -30,12 +30,12 @@ class ProcessMemory {
       : shared_{process, gpus, pool, free_list, kept, hashing} {}
 
   // What Take begins with. To be asked in the order of the daemon's requests, as Forget is.
-  EvictionEpoch absence() const { return absence_; }
-  // The process has all of its memory: ends the absence, which is what Drop takes.
+  EvictionEpoch epoch() const { return epoch_; }
+  // The process has all of its memory: ends the epoch, which is what Drop takes.
   EvictionEpoch Forget();
 
   // For the steps see GpuTransfer. A message with memory of several GPUs is refused.
-  suspend::MoverAnswer Take(base::Fd connection, bool whole, const std::string& target, EvictionEpoch absence,
+  suspend::MoverAnswer Take(base::Fd connection, bool whole, const std::string& target, EvictionEpoch epoch,
                             TransferProgressListener& progress);
   suspend::MoverAnswer Secure(const std::string& source, const std::string& target,
                               TransferProgressListener& progress);
@@ -47,7 +47,7 @@ class ProcessMemory {
                             TransferProgressListener& progress);
   // Loads the rest of all transfers first. kDone: the mover has no memory of the process any more.
   suspend::MoverAnswer Give(base::Fd connection, const std::string& gpu, TransferProgressListener& progress);
-  // The process does not need what the mover has of this absence and of earlier ones.
+  // The process does not need what the mover has of this epoch and of earlier ones.
   void Drop(const std::string& source, EvictionEpoch last);
   // The process has ended.
   void End();
@@ -87,7 +87,7 @@ class ProcessMemory {
                          TransferProgressListener& progress, suspend::MoverAnswer& answer);
 
   GpuTransfer::Shared shared_;
-  std::atomic<EvictionEpoch> absence_{};
+  std::atomic<EvictionEpoch> epoch_{};
   GpuRoomCredit credit_;  // of steps of all transfers
   std::mutex find_mutex_;
   bool found_ = false;  // what earlier movers took is in the transfers

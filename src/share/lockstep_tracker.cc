@@ -102,14 +102,14 @@ void LockstepTracker::LearnCut(const CallsByProcess& now, Way way, std::chrono::
     const bool slow = usual.count() == 0 ? way == Way::kAlignedAndMore : 4 * took > 5 * usual;
     misses = way == Way::kAligned ? 0 : misses + 1;
     proven = misses < 2 && (proven || way == Way::kAligned);
-    if (misses > 0 && misses % 2 == 0) equal = !equal;
+    if (misses > 0 && misses % 2 == 0) assumes_equal = !assumes_equal;
     if (slow)
       Doubt();
     else
       failures = 0;
   }
-  const bool first = at.empty();
-  const auto since = Since(first ? assumed : at, now);
+  const bool first = calls_at_cut.empty();
+  const auto since = Since(first ? assumed : calls_at_cut, now);
   const std::int64_t most = MostOf(since);
   holds = !since.empty() && SpreadOf(since) <= kApart && (first || most > 0);
   proven = proven && holds;
@@ -120,17 +120,17 @@ void LockstepTracker::LearnCut(const CallsByProcess& now, Way way, std::chrono::
   }
   const bool needed_more = way == Way::kWithout || way == Way::kAlignedAndMore;
   if (!holds || (needed_more && !proven) || (first && !proven)) {
-    at = SamePlace(now);
+    calls_at_cut = SamePlace(now);
     return;
   }
   // At a cut one may be somewhat further than another, though both are at the same place.
-  if (first) at = assumed;
-  for (auto& [process, calls] : at) calls += static_cast<std::uint64_t>(most);
+  if (first) calls_at_cut = assumed;
+  for (auto& [process, calls] : calls_at_cut) calls += static_cast<std::uint64_t>(most);
 }
 
 CallsByProcess LockstepTracker::Assumed(const CallsByProcess& now) const {
-  if (at.empty() && SpreadOf(now) <= kApart) return Equal(now);
-  return holds ? at : CallsByProcess{};
+  if (calls_at_cut.empty() && SpreadOf(now) <= kApart) return Equal(now);
+  return holds ? calls_at_cut : CallsByProcess{};
 }
 
 CallsByProcess LockstepTracker::SamePlace(const CallsByProcess& now) const {
@@ -141,7 +141,7 @@ CallsByProcess LockstepTracker::SamePlace(const CallsByProcess& now) const {
     for (const auto& cut : ahead) each.push_back(cut.at(process));
     if (!each.empty()) calls = MedianOf(std::move(each));
   }
-  if (equal && SpreadOf(apart) <= kNearlyEqual) return Equal(now);
+  if (assumes_equal && SpreadOf(apart) <= kNearlyEqual) return Equal(now);
   const std::uint64_t middle = MiddleOf(now);
   CallsByProcess place;
   for (const auto& [process, calls] : apart) place[process] = middle + static_cast<std::uint64_t>(calls);

@@ -22,18 +22,19 @@ using CallsByProcess = std::map<base::ProcessId, std::uint64_t>;  // calls that 
 
 struct LockstepTracker {
   // How many calls each had made when all were at the same place of the program, as far as is known.
-  CallsByProcess at;
+  CallsByProcess calls_at_cut;
   // By how many calls each was ahead of the others at the last cuts that were found without Behind. At a cut
   // a process may be anywhere before its next collective, so one cut says little of its place, but the median
   // of several does.
   std::deque<std::map<base::ProcessId, std::int64_t>> ahead{};
-  // Where places differ by a few calls only, or nothing is known yet, all processes are taken to have made
-  // equally many calls since they began. False while places as `ahead` says have their turn, since equal ones
-  // were not enough.
-  bool equal = true;
+  // Where places differ by a few calls only, or nothing is known yet: all processes are taken to have made
+  // equally many calls since they began. False: the places that `ahead` gives are tried, since equal counts
+  // did not lead to a cut.
+  bool assumes_equal = true;
+  // The processes have made equally many calls between the last two cuts, as ranks of one program do.
   bool holds = false;
-  // Calls as Behind says were enough for a cut, so `at` is right. `misses`: in how many cuts in a row they
-  // have not been enough since.
+  // Calls as Behind says were enough for a cut, so `calls_at_cut` is right. `misses`: in how many cuts in a
+  // row they have not been enough since.
   bool proven = false;
   unsigned misses = 0;
   // In how many cuts in a row Behind did not help, and in how many it therefore says nothing.

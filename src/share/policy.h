@@ -8,8 +8,8 @@
 //   - when the holder's turn is used up and the waiter had less GPU time than the holder. If the holder's
 //     last bursts say that its work will end soon (within two more quanta), it may finish: a hand-over in the
 //     middle of a burst costs time that a gap would have hidden, and needs a second hand-over later,
-//     Where turns go by shares, the waiter has to be owed a turn's length of GPU time, and the holder does
-//     not finish,
+//   - where turns go by shares: when the holder's turn is used up and the waiter has had less than its share by
+//     a turn's length of GPU time. The holder does not finish then,
 //   - when the waiter leaves again by itself (its gaps are longer than moving takes), and its whole short
 //     turn (the usual rest of its burst, moving the waiter in, moving the holder back) fits into the time
 //     that the waiter is behind: a tenant that mostly sleeps gets in at once, however much of the holder's
@@ -19,8 +19,8 @@
 //     turn (the holder first has a turn as long as its own hand-over took, as above). A tenant is interactive
 //     where its user says so, or where its bursts are usually shorter than the shortest turn and its gaps
 //     longer than moving takes; and only as long as it had no more than its overdraft beyond its fair part,
-//   - at once where the waiter's work goes first and the holder's does not (latency.h); if memory has to move for
-//     it, the holder first has a turn as long as its own hand-over took,
+//   - at once where the waiter's work goes first and the holder's does not (latency.h). If memory has to move
+//     for it, the holder first has a turn as long as its own hand-over took,
 //   - at once where the policy is strict priority and the waiter's priority is higher, where the holder was
 //     let in only while the waiter had to wait anyway, and where the holder itself waits for room that it
 //     does not get in this run set.

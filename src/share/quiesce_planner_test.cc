@@ -297,7 +297,7 @@ TEST_F(QuiescePlannerTest, TheFirstStepIsMadeInTheFirstEighthOfTheTime) {
 QuiesceHistory InLockstep() {
   QuiesceHistory history;
   history.lockstep.holds = true;
-  for (const pid_t process : {1, 2, 3}) history.lockstep.at[{process, 1}] = 100;
+  for (const pid_t process : {1, 2, 3}) history.lockstep.calls_at_cut[{process, 1}] = 100;
   return history;
 }
 

@@ -136,7 +136,8 @@ struct Observed {
   std::vector<ObservedProcess> processes;
   std::vector<ObservedGpu> gpus;
 };
-// The answers to Rest. `took`, `steps` (calls that had to pass) and the like go into the event of the job.
+// The answers to QuiesceJob. `took`, `steps` (calls that had to pass) and the like go into the event of the
+// job.
 struct JobQuiesced {
   base::Millis took{0};
   unsigned steps = 0;
@@ -152,7 +153,7 @@ struct DriverAnswered {
   base::ProcessId process{};
   MoverAnswer answer;
 };
-// The answer to Secure or Load.
+// The answer to CopyToHost or CopyToGpu.
 struct MoverAnswered {
   base::ProcessId process;
   Verb verb = Verb::kSecure;
@@ -173,9 +174,9 @@ using Event = std::variant<event::SuspendAsked, event::ResumeAsked, event::MoveA
 
 namespace action {
 // All processes of the job with a shim come to rest within `limit`: their calls wait at the gates, their work
-// ends, and their memory stays on the GPU. Processes that come meanwhile are held, too. The answer is Rested
-// or QuiesceFailed; if the wait is over before (CancelQuiesce), there is none. The state machine then gives
-// each process its next order.
+// ends, and their memory stays on the GPU. Processes that come meanwhile are held, too. The answer is
+// JobQuiesced or QuiesceFailed; if the wait is over before (CancelQuiesce), there is none. The state machine
+// then gives each process its next order.
 struct QuiesceJob {
   base::Millis limit;
   friend bool operator==(const QuiesceJob&, const QuiesceJob&) = default;
@@ -471,7 +472,7 @@ class SuspensionStateMachine {
   SuspensionRecord record_;
   std::map<base::ProcessId, Member> members_;
   std::vector<ObservedGpu> gpus_;
-  bool resting_ = false;   // Rest was ordered and is not answered
+  bool resting_ = false;   // QuiesceJob was ordered and is not answered
   bool rested_ = false;    // on this way, all processes that have to come to rest were held
   bool settling_ = false;  // the driver does not yet show all memory that `held` has to record
   bool rebuilt_ = false;   // until the first Observed

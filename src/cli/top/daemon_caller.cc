@@ -120,8 +120,8 @@ DaemonCaller::DaemonCaller(std::filesystem::path socket)
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  for (auto* const line : {&status_, &job_, &actions_})
-    line->thread = std::thread([this, line] { Run(*line); });
+  for (auto* const thread : {&status_, &job_, &actions_})
+    thread->thread = std::thread([this, thread] { Run(*thread); });
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
@@ -132,7 +132,7 @@ DaemonCaller::~DaemonCaller() {
   }
   Signal(stop_);
   posted_.notify_all();
-  for (auto* const line : {&status_, &job_, &actions_}) line->thread.join();
+  for (auto* const thread : {&status_, &job_, &actions_}) thread->thread.join();
 }
 
 api::HttpOptions DaemonCaller::Options() const {
@@ -163,21 +163,21 @@ void DaemonCaller::Ask(const PerformAction& action) {
   });
 }
 
-void DaemonCaller::Post(Line& line, std::function<Event()> call) {
+void DaemonCaller::Post(CallThread& thread, std::function<Event()> call) {
   {
     const std::lock_guard lock(mutex_);
-    line.calls.push_back(std::move(call));
+    thread.calls.push_back(std::move(call));
   }
   posted_.notify_all();
 }
 
-void DaemonCaller::Run(Line& line) {
+void DaemonCaller::Run(CallThread& thread) {
   std::unique_lock lock(mutex_);
   for (;;) {
-    posted_.wait(lock, [&] { return stopping_ || !line.calls.empty(); });
+    posted_.wait(lock, [&] { return stopping_ || !thread.calls.empty(); });
     if (stopping_) return;
-    const auto call = std::move(line.calls.front());
-    line.calls.pop_front();
+    const auto call = std::move(thread.calls.front());
+    thread.calls.pop_front();
     lock.unlock();
     Event answer = call();
     lock.lock();

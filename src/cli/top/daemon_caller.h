@@ -44,23 +44,23 @@ class DaemonCaller {
 
  private:
   // A thread that makes one call after the other.
-  struct Line {
+  struct CallThread {
     std::deque<std::function<Event()>> calls;
     std::thread thread;
   };
 
-  void Post(Line& line, std::function<Event()> call);
-  void Run(Line& line);
+  void Post(CallThread& thread, std::function<Event()> call);
+  void Run(CallThread& thread);
   api::HttpOptions Options() const;
 
   std::filesystem::path socket_;
-  ProcessReader reader_;  // of the line of the status
+  ProcessReader reader_;  // used by the thread of status_ alone
   base::Fd ready_, stop_;
   std::mutex mutex_;
   std::condition_variable posted_;
   bool stopping_ = false;
   std::vector<Event> answers_;
-  Line status_, job_, actions_;  // last: their threads use everything above
+  CallThread status_, job_, actions_;  // last: their threads use everything above
 };
 
 }  // namespace gpuman::cli::top

@@ -57,8 +57,7 @@ struct DispatcherCallbacks {
   // What stays on the GPUs of a suspended job; for a job that runs: what would stay, as far as that is known.
   std::function<suspend::BytesByGpu(base::JobId job)> left_of;
   // These take jobs off their GPUs and bring them back. They call `done` when the job is there, or with the
-  // reason why it is not.
-  // `idle`: as is_idle says; its next call brings it back, and not room alone.
+  // reason why it is not. `idle`: as is_idle says; its next call brings the job back, and not room alone.
   std::function<void(base::JobId job, bool idle, const std::string& why, Done done)> preempt;
   std::function<void(base::JobId job, std::optional<std::string> gpu, Done done)> resume;
   std::function<void(base::JobId job, const std::string& gpu, Done done)> move_to;

@@ -39,7 +39,7 @@ base::Result<std::unique_ptr<ShimChannel>> ShimChannel::Open(boost::asio::io_con
   channel->server_->SetTrouble([](const base::Error& error) {
     spdlog::warn("{}: processes of jobs wait for their limits", error.message);
   });
-  channel->server_->SetNotify([self = channel->channel_, executor = channel->ready_.get_executor()](
+  channel->server_->SetNotify([self = channel->self_handle_, executor = channel->ready_.get_executor()](
                                   base::JobId job, base::ProcessId) {
     boost::asio::post(executor, [self, job] {
       if (*self) (*self)->on_notify(job);
@@ -53,7 +53,7 @@ base::Result<std::unique_ptr<ShimChannel>> ShimChannel::Open(boost::asio::io_con
 }
 
 ShimChannel::~ShimChannel() {
-  *channel_ = nullptr;
+  *self_handle_ = nullptr;
   std::error_code ignored;
   if (server_) std::filesystem::remove(socket_, ignored);
 }
@@ -81,7 +81,7 @@ base::Result<> ShimChannel::SetJob(base::JobId job, const keeper::ProcessTree& t
   }
   Job& entry = jobs_[job];
   if (!limits.empty() && entry.limits != limits) {
-    for (const auto& limit : limits) entry.on.try_emplace(limit.uuid);
+    for (const auto& limit : limits) entry.uncounted_by_gpu.try_emplace(limit.uuid);
     entry.limits = std::move(limits);
   }
   seen_.clear();
@@ -135,8 +135,9 @@ void ShimChannel::FollowMove(base::JobId job, const std::string& uuid) {
 base::Bytes ShimChannel::UncountedOf(base::JobId job, const std::string& uuid) const {
   const auto known = jobs_.find(job);
   if (known == jobs_.end()) return {};
-  const auto on = known->second.on.find(uuid);
-  return on == known->second.on.end() ? base::Bytes{} : on->second.written.value_or(base::Bytes{});
+  const auto on = known->second.uncounted_by_gpu.find(uuid);
+  return on == known->second.uncounted_by_gpu.end() ? base::Bytes{}
+                                                    : on->second.written.value_or(base::Bytes{});
 }
 
 base::Bytes ShimChannel::ManagedOn(const std::string& uuid) const {
@@ -235,7 +236,7 @@ void ShimChannel::SetRun(base::JobId job, base::MonoTime began) {
 
 // Whether a process does not count in three samples in a row. The driver may show one that has ended, and
 // whose slot was taken back, for a moment.
-bool ShimChannel::LastsUncounted(OnGpu& on, const std::vector<ledger::ProcessSample>& samples) {
+bool ShimChannel::LastsUncounted(UncountedOnGpu& on, const std::vector<ledger::ProcessSample>& samples) {
   constexpr unsigned kLasts = 3;
   std::map<base::ProcessId, unsigned> now;
   for (const auto& sample : samples)
@@ -254,7 +255,7 @@ ShimChannel::Findings ShimChannel::OnSample(const guard::GpuStatus& status) {
   seen_before.processes = status.processes;
   std::map<base::JobId, std::vector<ledger::ProcessSample>> samples;
   for (const auto& [job, known] : jobs_)
-    if (known.on.contains(uuid)) samples[job];
+    if (known.uncounted_by_gpu.contains(uuid)) samples[job];
   for (const auto& process : status.processes) {
     if (!process.job || !jobs_.contains(*process.job) || !process.memory) continue;
     samples[*process.job].push_back({process.id, *process.memory,
@@ -264,7 +265,8 @@ ShimChannel::Findings ShimChannel::OnSample(const guard::GpuStatus& status) {
   }
   for (const auto& [id, seen] : samples) {
     Job& job = jobs_.at(id);
-    OnGpu& on = job.on.try_emplace(uuid, OnGpu{{}, base::Bytes{}}).first->second;
+    UncountedOnGpu& on =
+        job.uncounted_by_gpu.try_emplace(uuid, UncountedOnGpu{{}, base::Bytes{}}).first->second;
     auto& outside = on.outside;
     auto& written = on.written;
     const base::Bytes bytes = outside.Observe(seen);
@@ -291,7 +293,7 @@ ShimChannel::Findings ShimChannel::OnSample(const guard::GpuStatus& status) {
     }
     job.all_count = job.all_count && !LastsUncounted(on, seen);
     findings.counted[id] = all ? std::optional(counted) : std::nullopt;
-    if (seen.empty()) job.on.erase(uuid);
+    if (seen.empty()) job.uncounted_by_gpu.erase(uuid);
   }
   return findings;
 }

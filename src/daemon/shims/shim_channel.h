@@ -157,7 +157,7 @@ class ShimChannel {
   std::vector<ledger::GpuLimit> WithContexts(std::vector<ledger::GpuLimit> limits) const;
 
   // The job's uncounted memory on one GPU.
-  struct OnGpu {
+  struct UncountedOnGpu {
     ledger::UncountedMemoryEstimator outside;
     std::optional<base::Bytes> written;  // the value in the ledger; nullopt: a value from an earlier daemon
     std::map<base::ProcessId, unsigned>
@@ -165,7 +165,8 @@ class ShimChannel {
   };
   struct Job {
     std::vector<ledger::GpuLimit> limits;  // without contexts
-    std::map<std::string, OnGpu> on;       // by GPU: where the job is, was at the last look, or may have been
+    std::map<std::string, UncountedOnGpu>
+        uncounted_by_gpu;  // where the job is, was at the last look, or may have been
     base::MonoTime run_began{};
     std::map<std::string, std::uint64_t>
         refusals_reported;  // by GPU: number of the last refusal that was reported
@@ -175,11 +176,10 @@ class ShimChannel {
     bool version_reported = false;
   };
 
-  // On the GPU where it is most.
   // Empty where LargestPeakOf is not known.
   std::vector<jobs::MemoryPeak> PeaksOnGpusOf(base::JobId job) const;
 
-  static bool LastsUncounted(OnGpu& on, const std::vector<ledger::ProcessSample>& samples);
+  static bool LastsUncounted(UncountedOnGpu& on, const std::vector<ledger::ProcessSample>& samples);
 
   // The last figures of a GPU, and how often in a row they were the same.
   struct Seen {
@@ -198,7 +198,7 @@ class ShimChannel {
   std::set<std::string> learned_;                // GPUs on which this daemon has seen a context's cost
   std::map<std::string, Seen> seen_;             // by GPU
   // Callbacks that outlive this object find nullptr.
-  std::shared_ptr<ShimChannel*> channel_ = std::make_shared<ShimChannel*>(this);
+  std::shared_ptr<ShimChannel*> self_handle_ = std::make_shared<ShimChannel*>(this);
 };
 
 }  // namespace gpuman::daemon

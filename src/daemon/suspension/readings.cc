@@ -1,6 +1,7 @@
 #include "daemon/suspension/readings.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "daemon/core/core.h"
 #include "daemon/shims/module.h"
@@ -10,6 +11,28 @@
 #include "suspend/would_stay.h"
 
 namespace gpuman::daemon {
+namespace {
+
+// The driver's checkpoint moves less than this as fast.
+const base::Bytes kWorthPreparing = suspend::SuspensionSettings{}.worth_evicting;
+
+base::Bytes SumOf(const std::vector<EvictableMemory>& memory) {
+  base::Bytes sum;
+  for (const auto& one : memory) sum += one.bytes;
+  return sum;
+}
+
+// Where jobs take turns, the mover is started before the first of them has to make room: for so much memory,
+// whatever the job has yet.
+void AddFirstMemory(EvictableMemory first, std::vector<EvictableMemory>& of_job) {
+  constexpr base::Bytes kFirst = base::MiB(256);
+  const base::Bytes sum = SumOf(of_job);
+  if (sum >= kFirst) return;
+  first.bytes = kFirst - sum;
+  of_job.push_back(std::move(first));
+}
+
+}  // namespace
 
 std::vector<suspend::ObservedProcess> SuspensionReadings::ProcessesOf(
     base::JobId id, const suspend::SuspensionRecord& record) const {
@@ -77,39 +100,28 @@ std::optional<suspend::MoverUser> SuspensionReadings::OwnerOf(base::JobId id) co
   return owner;
 }
 
-std::vector<EvictableMemory> SuspensionReadings::MovableMemory() const {
-  std::vector<EvictableMemory> movable;
+std::vector<EvictableMemory> SuspensionReadings::EvictableMemoryOfJobs() const {
+  std::vector<EvictableMemory> all;
   const auto* const channel = shims_.channel();
-  if (!channel) return movable;
-  // Where jobs share, the mover is started before the first of them has to make room.
-  constexpr base::Bytes kFirst = base::MiB(256);
+  if (!channel) return all;
   const auto jobs = core_.jobs().Active();
-  const bool shared = std::count_if(jobs.begin(), jobs.end(), [](const jobs::Job* job) {
-                        return job->spec->share && job->state == spec::JobState::kRunning;
-                      }) > 1;
-  for (const auto* const known : jobs) {
-    const auto& job = *known;
-    if (job.state != spec::JobState::kRunning || !channel->Has(job.id)) continue;
-    const auto owner = OwnerOf(job.id);
+  const bool several_share = std::count_if(jobs.begin(), jobs.end(), [](const jobs::Job* job) {
+                               return job->spec->share && job->state == spec::JobState::kRunning;
+                             }) > 1;
+  for (const auto* const job : jobs) {
+    if (job->state != spec::JobState::kRunning || !channel->Has(job->id)) continue;
+    const auto owner = OwnerOf(job->id);
     if (!owner) continue;
-    base::Bytes sum;
     std::vector<EvictableMemory> of_job;
-    for (const auto& slot : channel->SlotStatusesOf(job.id)) {
-      for (const auto& home : HomesOf(slot, job.gpus)) {
-        const base::Bytes bytes = home.evictable + home.evicted;
-        if (bytes.count == 0) continue;
-        sum += bytes;
-        of_job.push_back({job.id, *owner, home.uuid, bytes});
-      }
-    }
-    if (shared && job.spec->share && sum < kFirst) {
-      of_job.push_back({job.id, *owner, job.gpus.empty() ? std::string() : job.gpus.front(), kFirst - sum});
-      sum = kFirst;
-    }
-    if (sum <= suspend::SuspensionSettings{}.worth_evicting) continue;
-    movable.insert(movable.end(), of_job.begin(), of_job.end());
+    for (const auto& slot : channel->SlotStatusesOf(job->id))
+      for (const auto& home : HomesOf(slot, job->gpus))
+        if (const base::Bytes bytes = home.evictable + home.evicted; bytes.count != 0)
+          of_job.push_back({job->id, *owner, home.uuid, bytes});
+    if (several_share && job->spec->share)
+      AddFirstMemory({job->id, *owner, job->gpus.empty() ? std::string() : job->gpus.front(), {}}, of_job);
+    if (SumOf(of_job) > kWorthPreparing) all.insert(all.end(), of_job.begin(), of_job.end());
   }
-  return movable;
+  return all;
 }
 
 base::Bytes SuspensionReadings::ContextCostOf(const std::string& gpu) const {

@@ -50,7 +50,7 @@ class SuspensionReadings {
   // The user whose mover moves the job's memory; nullopt: there is no such job.
   std::optional<suspend::MoverUser> OwnerOf(base::JobId job) const;
   // The memory for which movers prepare host memory.
-  std::vector<EvictableMemory> MovableMemory() const;
+  std::vector<EvictableMemory> EvictableMemoryOfJobs() const;
   // The memory that a context takes on the GPU; 0: not known.
   base::Bytes ContextCostOf(const std::string& gpu) const;
   int PriorityOf(base::JobId job) const;

@@ -265,7 +265,7 @@ void SuspendController::PrepareMovers() {
   prepare_at_ = core_.clock().Mono() + kPrepareEvery;
   std::map<suspend::MoverUser, suspend::HostDemand> wanted;
   std::set<suspend::MoverUser> unwanted;
-  for (const auto& one : readings_.MovableMemory()) {
+  for (const auto& one : readings_.EvictableMemoryOfJobs()) {
     if (IsPushedOff(one.job)) {
       unwanted.insert(one.user);
       continue;

@@ -40,7 +40,7 @@ enum class RecordKind : std::uint32_t {
   kDevice = 1,     // TraceDevice
   kModule = 2,     // TraceModule, then the build id, then the path
   kCode = 3,       // TracePythonFunction, then the file, then the function's name
-  kStack = 4,      // TraceStack, then addresses, then PythonFrames; the innermost first
+  kStack = 4,      // TraceStack, then addresses, then Python's frames; the innermost first
   kAllocated = 5,  // TraceAllocated
   kFreed = 6,      // TraceFreed
   kRefused = 7,    // TraceRefused

@@ -212,10 +212,10 @@ class ServiceLoop {
     // The daemon wakes this thread when it begins to watch the job. The thread may miss that, so it looks by
     // itself.
     constexpr std::int64_t kWatchersInterval = 30'000'000'000;
-    // The thread may also miss that a grant wakes it. A provisional hold is short: during it the daemon waits
-    // to learn which threads come to the gate.
-    // The same holds for the daemon's signs of life.
-    constexpr std::int64_t kProvisionalInterval = 2'000'000, kGrantInterval = 1'000'000'000;
+    // A provisional hold is short: during it the daemon waits to learn which threads come to the gate.
+    constexpr std::int64_t kProvisionalInterval = 2'000'000;
+    // The thread may also miss that a grant wakes it, and nothing wakes it for the daemon's signs of life.
+    constexpr std::int64_t kGrantInterval = 1'000'000'000;
     if (state_.service_thread.shut)
       return IsForNow() ? kProvisionalInterval : what_ == wire::OrderKind::kHold ? kGrantInterval : -1;
     const Working working(state_.service_thread);
