@@ -88,9 +88,9 @@ class ProcessMemoryTest : public GpusTest {
 // The daemon says that the process has its memory, and orders it to leave again; the first is carried out
 // last.
 TEST_F(ProcessMemoryTest, ALateForgetTakesNothingOfTheNextAbsence) {
-  EXPECT_EQ(HandOut(memory->absence()).outcome, Outcome::kDone);
+  EXPECT_EQ(HandOut(memory->epoch()).outcome, Outcome::kDone);
   const EvictionEpoch over = memory->Forget();
-  const EvictionEpoch next = memory->absence();
+  const EvictionEpoch next = memory->epoch();
   EXPECT_EQ(HandOut(next).outcome, Outcome::kDone);
   memory->Drop({}, over);
   EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, Outcome::kDone) << "it is there";
@@ -99,14 +99,14 @@ TEST_F(ProcessMemoryTest, ALateForgetTakesNothingOfTheNextAbsence) {
 }
 
 TEST_F(ProcessMemoryTest, AForgetTakesWhatWasTakenBeforeIt) {
-  EXPECT_EQ(HandOut(memory->absence()).outcome, Outcome::kDone);
+  EXPECT_EQ(HandOut(memory->epoch()).outcome, Outcome::kDone);
   memory->Drop({}, memory->Forget());
   EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, Outcome::kNothing);
 }
 
 // What an earlier mover took is found late: by then the daemon may have spoken of an absence before.
 TEST_F(ProcessMemoryTest, ALateForgetTakesNothingOfAnEarlierMover) {
-  EXPECT_EQ(HandOut(memory->absence()).outcome, Outcome::kDone);
+  EXPECT_EQ(HandOut(memory->epoch()).outcome, Outcome::kDone);
   memory.emplace(base::SelfId(), *gpus, *pool, free_list, kept, hashing);
   const EvictionEpoch over = memory->Forget();
   EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, Outcome::kDone) << "it is found";
@@ -116,7 +116,7 @@ TEST_F(ProcessMemoryTest, ALateForgetTakesNothingOfAnEarlierMover) {
 
 TEST_F(ProcessMemoryTest, TheHostMemoryOfAProcessThatEndedIsThePools) {
   kept.SetLimit(kSmallSegment);
-  EXPECT_EQ(HandOut(memory->absence()).outcome, Outcome::kDone);
+  EXPECT_EQ(HandOut(memory->epoch()).outcome, Outcome::kDone);
   EXPECT_EQ(TakeBack().outcome, Outcome::kDone);
   EXPECT_EQ(kept.bytes(), kPiece);
   memory->Drop({}, memory->Forget());
