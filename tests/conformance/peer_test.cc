@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include "collective.h"
 #include "conformance.h"
@@ -261,6 +262,81 @@ void Meet(const std::string& how) {
 TEST(Peers, KernelsMeetThroughADescriptorOfVirtualMemory) { Meet(kVirtual); }
 TEST(Peers, KernelsMeetThroughLegacyIpc) { Meet(kLegacy); }
 TEST(Peers, KernelsMeetThroughPagesOfTheHost) { Meet(kHost); }
+
+// Contexts of one process on the first two devices, the first one current. Skips where one cannot reach the
+// other's memory.
+class TwoDevices : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_OK(CU(cuInit, 0u));
+    if (DeviceOfTheProbe() == 0) GTEST_SKIP() << "it needs two devices that reach each other's memory";
+    for (int device = 1; device >= 0; --device) {
+      ASSERT_OK(CU(cuDevicePrimaryCtxRetain, &contexts_[device], device));
+      ASSERT_OK(CU(cuCtxSetCurrent, contexts_[device]));
+    }
+    held_ = 2;
+  }
+  void TearDown() override {
+    for (int device = 0; device < held_; ++device) EXPECT_OK(CU(cuDevicePrimaryCtxRelease_v2, device));
+  }
+
+  // What the first context reads there.
+  static std::vector<std::uint8_t> Read(abi::CUdeviceptr address, std::size_t bytes) {
+    std::vector<std::uint8_t> read(bytes);
+    abi::CUdeviceptr here = 0;
+    EXPECT_OK(CU(cuMemAlloc_v2, &here, bytes));
+    EXPECT_OK(CU(cuMemcpyDtoD_v2, here, address, bytes));
+    EXPECT_OK(CU(cuMemcpyDtoH_v2, read.data(), here, bytes));
+    EXPECT_OK(CU(cuMemFree_v2, here));
+    return read;
+  }
+  static void Fill(abi::CUdeviceptr address, unsigned char value) {
+    EXPECT_OK(CU(cuMemsetD8_v2, address, value, kMiB));
+    EXPECT_OK(CU(cuCtxSynchronize));
+  }
+
+  std::array<abi::CUcontext, 2> contexts_{};
+  int held_ = 0;
+};
+
+using PeersOfOneProcess = TwoDevices;
+
+TEST_F(PeersOfOneProcess, ReachEachOthersMemoryOnceThatIsEnabled) {
+  abi::CUdeviceptr there = 0;
+  ASSERT_OK(CU(cuCtxSetCurrent, contexts_[1]));
+  ASSERT_OK(CU(cuMemAlloc_v2, &there, kMiB));
+  Fill(there, 5);
+  ASSERT_OK(CU(cuCtxSetCurrent, contexts_[0]));
+  EXPECT_CUDA(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, CU(cuCtxDisablePeerAccess, contexts_[1]));
+  EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, CU(cuCtxEnablePeerAccess, contexts_[1], 1u));
+  EXPECT_OK(CU(cuCtxEnablePeerAccess, contexts_[1], 0u));
+  EXPECT_CUDA(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, CU(cuCtxEnablePeerAccess, contexts_[1], 0u));
+  EXPECT_EQ(Read(there, kMiB), std::vector<std::uint8_t>(kMiB, 5));
+  Fill(there, 6);
+  EXPECT_EQ(Read(there, kMiB), std::vector<std::uint8_t>(kMiB, 6)) << "and writes it";
+  EXPECT_OK(CU(cuCtxDisablePeerAccess, contexts_[1]));
+  ASSERT_OK(CU(cuCtxSetCurrent, contexts_[1]));
+  EXPECT_OK(CU(cuMemFree_v2, there));
+}
+
+TEST_F(PeersOfOneProcess, ReachVirtualMemoryToWhichTheyHaveAccess) {
+  abi::CUmemAllocationProp prop{};
+  prop.type = abi::CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.location = {abi::CU_MEM_LOCATION_TYPE_DEVICE, 1};
+  abi::CUmemGenericAllocationHandle handle = 0;
+  ASSERT_OK(CU(cuMemCreate, &handle, std::size_t{kWindowBytes}, &prop, 0ull));
+  const abi::CUdeviceptr address = MapHandle(handle, /*device=*/0);
+  Fill(address, 7);
+  EXPECT_EQ(Read(address, kMiB), std::vector<std::uint8_t>(kMiB, 7));
+  for (int device = 0; device < 2; ++device) {
+    unsigned long long access = 0;
+    const abi::CUmemLocation where{abi::CU_MEM_LOCATION_TYPE_DEVICE, device};
+    EXPECT_OK(CU(cuMemGetAccess, &access, &where, address));
+    EXPECT_EQ(access, device == 0 ? 3u : 0u) << "the device that has the memory has no access by itself";
+  }
+  EXPECT_OK(CU(cuMemUnmap, address, std::size_t{kWindowBytes}));
+  EXPECT_OK(CU(cuMemAddressFree, address, std::size_t{kWindowBytes}));
+}
 
 }  // namespace
 }  // namespace gpuman::conformance
