@@ -154,6 +154,7 @@ std::optional<std::string> WrongWithName(std::string_view name) {
   if (name.empty()) return "it is empty";
   if (name.size() > spec::kLongestName)
     return fmt::format("'{}…' has more than {} bytes", name.substr(0, 20), spec::kLongestName);
+  if (name.front() == '-') return fmt::format("'{}' begins with '-', as options do", name);
   if (LooksLikeId(name)) return fmt::format("'{}' could be the number of a job; add a letter", name);
   if (std::all_of(name.begin(), name.end(), IsOfTag)) return std::nullopt;
   return fmt::format("'{}' has other characters than letters, digits and . _ - + : @", name);

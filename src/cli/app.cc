@@ -74,8 +74,8 @@ constexpr const char* kFooter =
     "\n"
     "gpuman COMMAND --help shows the options of a command and examples.\n"
     "\n"
-    "Exit status: 0 success, 1 failure, 2 wrong usage, 3 daemon not reachable, 4 no such job or GPU,\n"
-    "5 not permitted, 6 not possible on this machine.";
+    "Exit status: 0 success, 1 failure, 2 wrong usage, 3 daemon not reachable,\n"
+    "4 no such job, GPU, file or command, 5 not permitted, 6 not possible on this machine.";
 
 // Makes the program with only the command that the user asks for; with all commands for help, completion and
 // misspellings. Setting up options is most of the cost of a short command.

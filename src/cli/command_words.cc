@@ -6,6 +6,7 @@
 #include <cctype>
 
 #include "base/nearest.h"
+#include "cli/hints.h"
 
 namespace gpuman::cli {
 namespace {
@@ -44,7 +45,8 @@ class WordSorter {
         sorted_.trailing = From(at_ + 1);
         break;
       }
-      const bool is_option = IsOption(word) && (ends_at_word || !IsNumber(*sorted_.app, word));
+      const bool is_option =
+          IsOption(word) && (ends_at_word || !IsNumber(*sorted_.app, word) || IsOfAnotherProgram(word));
       if (!is_option && ends_at_word) {
         sorted_.words = From(at_);
         break;
@@ -75,6 +77,7 @@ class WordSorter {
 
   void TakeOption(const std::string& word) {
     const bool is_long = word.starts_with("--");
+    if (!is_long && word.size() > 2 && IsOfAnotherProgram(word)) return Unknown(word, word);
     std::size_t end = is_long ? std::min(word.find('='), word.size()) : 2;  // of the option's name
     const auto* option = Find(word.substr(0, end));
     // Several options of one letter may stand in one word: "-ag2".
@@ -83,7 +86,8 @@ class WordSorter {
       option = Find({'-', word[end]});
     const bool has_equals = end < word.size() && word[end] == '=';
     if (option == nullptr) {
-      Unknown(is_long || end == 2 ? word : std::string{'-', word[end - 1]});
+      const auto unknown = is_long || end == 2 ? word : std::string{'-', word[end - 1]};
+      Unknown(unknown, unknown);
     } else if (has_equals && !TakesValue(*option)) {
       Misused(*option, "it takes no value");
     } else if (has_equals) {
@@ -101,18 +105,31 @@ class WordSorter {
       Misused(option, fmt::format("its value is missing: {} {}", LongNameOf(option), option.get_type_name()));
       return;
     }
-    sorted_.ours.insert(sorted_.ours.end(), {word, words_[at_++]});
+    const std::string& next = words_[at_++];
+    const bool both_short = word.size() == 2 && next.size() == 2 && IsOption(next);
+    if (both_short && IsOfAnotherProgram(word + next[1]))
+      return Unknown(fmt::format("{} {}", word, next), word + next[1]);
+    sorted_.ours.insert(sorted_.ours.end(), {word, next});
+  }
+
+  // "-ti", for whose words there is a hint: gpuman has an option "-t" with a value, but who types this means
+  // another program's options.
+  bool IsOfAnotherProgram(const std::string& letters) const {
+    return !HintFor(PathOf(*sorted_.app), letters).empty();
   }
 
   const CLI::Option* Find(const std::string& name) const { return sorted_.app->get_option_no_throw(name); }
 
-  void Unknown(const std::string& word) {
-    if (!sorted_.bad) sorted_.bad = WrongOption{sorted_.app, UnknownOption(*sorted_.app, word), word};
+  // `typed` is what the user wrote; the hint is for `word`.
+  void Unknown(const std::string& typed, const std::string& word) {
+    if (!sorted_.bad)
+      sorted_.bad = WrongOption{sorted_.app, UnknownOption(*sorted_.app, typed), word, sorted_.words.size()};
   }
   void Misused(const CLI::Option& option, const std::string& what) {
     if (sorted_.bad) return;
     const auto message = fmt::format("{}: {}", LongNameOf(option), what);
-    sorted_.bad = WrongOption{sorted_.app, {ErrorCode::kInvalidArgument, message, {}}, {}};
+    sorted_.bad =
+        WrongOption{sorted_.app, {ErrorCode::kInvalidArgument, message, {}}, {}, sorted_.words.size()};
   }
 
   const std::vector<std::string>& words_;
@@ -128,6 +145,14 @@ bool TakesValue(const CLI::Option& option) { return option.get_items_expected_ma
 
 std::string PathOf(const CLI::App& app) {
   return app.get_parent() == nullptr ? app.get_name() : PathOf(*app.get_parent()) + " " + app.get_name();
+}
+
+bool TakesValueBelow(const CLI::App& app, const std::string& name) {
+  const auto below = app.get_subcommands(nullptr);
+  return std::any_of(below.begin(), below.end(), [&](const CLI::App* one) {
+    const auto* const option = one->get_option_no_throw(name);
+    return option != nullptr && TakesValue(*option);
+  });
 }
 
 base::Error UnknownOption(const CLI::App& app, const std::string& word) {

@@ -15,13 +15,16 @@ bool IsOption(const std::string& word);
 bool TakesValue(const CLI::Option& option);
 // The names that lead to the command: "gpuman job show".
 std::string PathOf(const CLI::App& app);
+// Whether a command below the app has an option of that name which takes a value.
+bool TakesValueBelow(const CLI::App& app, const std::string& name);
 // The error about an option that the command does not have; suggests the nearest one.
 base::Error UnknownOption(const CLI::App& app, const std::string& word);
 
 struct WrongOption {
   const CLI::App* app = nullptr;  // the command that got it
   base::Error error;
-  std::string unknown;  // the word, if no option is called so
+  std::string unknown;           // the word, if no option is called so
+  std::size_t words_before = 0;  // arguments in front of it
 };
 
 struct ClassifiedWords {

@@ -133,7 +133,7 @@ constexpr std::array kHints{
     HintRule{"gpuman remove", "*", "it takes one job at a time; gpuman cancel takes several"},
     HintRule{"gpuman logs", "*", "it takes one job at a time"},
     // Options.
-    HintRule{"gpuman run", "-it|-ti|-i|-T|--tty|--terminal",
+    HintRule{"gpuman run", "-it|-ti|-dit|-dti|-itd|-idt|-tid|-tdi|-i|-T|--tty|--terminal",
              "for a terminal: gpuman run --gpus 1 --pty -- COMMAND"},
     HintRule{"gpuman run", "-n|--name|-J|--job-name", "its name is given with --tag NAME"},
     HintRule{"gpuman run", "--mem|--vram|--limit|--gpu-memory|--gpu-mem|--max-mem|--memory-limit",
@@ -154,7 +154,7 @@ constexpr std::array kHints{
     HintRule{"gpuman run",
              "--retries|--depends|--array|--begin|--hold|--param|--dependency|--cpus|--host-memory",
              "gpuman submit has {}, for jobs of the queue"},
-    HintRule{"gpuman submit", "-it|-ti|-T|--tty|--pty|--terminal",
+    HintRule{"gpuman submit", "-it|-ti|-dit|-dti|-itd|-idt|-tid|-tdi|-T|--tty|--pty|--terminal",
              "for a terminal: gpuman run --gpus 1 --pty -- COMMAND"},
     HintRule{"gpuman submit", "--mem|--max-mem",
              "--host-memory SIZE is the machine's memory, --memory SIZE each GPU's"},
@@ -201,9 +201,12 @@ constexpr std::array kHints{
     HintRule{"gpuman remove", "-f|--force|-y|--yes|-9",
              "it asks nothing: SIGTERM, and SIGKILL after the job's grace time"},
     HintRule{"gpuman update", "--mem|--vram|--limit", "the limit on each GPU is given with --memory SIZE"},
+    HintRule{"gpuman update", "--tag|-n|--name|--rename",
+             "--tag says which job; gpuman job update JOB --name NAME gives one that waits another name"},
     HintRule{"gpuman update", "--time|--gpus|--depends|--begin",
              "gpuman job update JOB changes what waiting jobs ask for"},
     HintRule{"gpuman device", "-i|--id|-q|--query", "gpuman device show GPU"},
+    HintRule{"gpuman device", "--power|--power-limit|-pl", "gpuman device power set 250W"},
     HintRule{"gpuman proclist", "-w|--watch|-f|--follow", "gpuman top watches processes"},
     HintRule{"gpuman health", "-w|--watch|-f|--follow", "gpuman events -f tells when health changes"},
     HintRule{"gpuman", "-L|--list-gpus|-q|-l|-pm|-pl|-lgc|-i",
@@ -220,7 +223,8 @@ bool Fits(std::string_view words, std::string_view word, bool any_word) {
   for (std::size_t at = 0; at <= words.size();) {
     const auto end = std::min(words.find('|', at), words.size());
     const auto one = words.substr(at, end - at);
-    if (one == word || (one == "#" && IsNumber(word)) || (one == "*" && any_word && !word.starts_with('-')))
+    if (one == word || (any_word && one == "#" && IsNumber(word)) ||
+        (any_word && one == "*" && !word.starts_with('-')))
       return true;
     at = end + 1;
   }

@@ -18,7 +18,8 @@ struct HintRule {
 std::span<const HintRule> Hints();
 
 // `path` is the command that got the word: "gpuman", "gpuman device". `word` is an argument or an option that
-// the command does not know. `any_word`: hints that fit every word count, too. Empty: there is no hint.
+// the command does not know. `any_word`: hints that fit every word or every number count, too. Empty: there
+// is no hint.
 std::string HintFor(std::string_view path, std::string_view word, bool any_word = true);
 
 }  // namespace gpuman::cli

@@ -68,6 +68,34 @@ TEST(Hints, KnowWhatPeopleTypeFromElsewhere) {
            {{"submit", "--partition=gpu", "x.sh"}, "--slurm-option"},
            {{"submit", "--tty", "bash"}, "--pty"},
            {{"cancel", "-f"}, "SIGTERM"},
+           {{"cancel", "-9", "3"}, "SIGTERM"},
+           {{"ps", "-a"}, "gpuman proclist"},
+           {{"watch", "-n", "1"}, "gpuman top"},
+           {{"stop", "-t", "5", "3"}, "gpuman cancel JOB"},
+           {{"stop", "--all"}, "gpuman cancel JOB"},
+           {{"rm", "-f", "3"}, "gpuman remove JOB"},
+           {{"squeue", "-u", "me"}, "gpuman queue lists"},
+           {{"exec", "-it", "3", "bash"}, "gpuman run --tag NAME"},
+           {{"sbatch", "--gres=gpu:1", "x.sh"}, "gpuman submit"},
+           {{"kill", "--force", "3"}, "gpuman cancel JOB"},
+           {{"--force", "kill", "3"}, "gpuman cancel JOB"},
+           {{"kill", "--json=1"}, "gpuman cancel JOB"},
+           {{"staus", "-a"}, "did you mean 'status'?"},
+           {{"health", "ack", "--force", "0"}, "gpuman health acknowledge GPU"},
+           {{"device", "set", "0", "--power", "300"}, "gpuman device power set 250W"},
+           {{"device", "set", "--gpu", "0", "power", "300"}, "gpuman device power set 250W"},
+           {{"device", "--power", "300"}, "gpuman device power set 250W"},
+           {{"run", "-ti", "--", "bash"}, "gpuman run --gpus 1 --pty -- COMMAND"},
+           {{"run", "-t", "-i", "--", "bash"}, "gpuman run --gpus 1 --pty -- COMMAND"},
+           {{"run", "-dti", "--", "bash"}, "gpuman run --gpus 1 --pty -- COMMAND"},
+           {{"submit", "-it", "--", "bash"}, "gpuman run --gpus 1 --pty -- COMMAND"},
+           {{"submit", "-i", "-t", "--", "bash"}, "gpuman run --gpus 1 --pty -- COMMAND"},
+           {{"run", "--tag", "--wait", "--", "x"}, "--tag: '--wait' begins with '-'"},
+           {{"submit", "-n", "-x", "--", "x"}, "--name: '-x' begins with '-'"},
+           {{"job", "update", "7", "--name=-x"}, "--name: '-x' begins with '-'"},
+           {{"update", "st", "--tag", "foo"}, "gpuman job update JOB --name NAME"},
+           {{"update", "st", "--name", "foo"}, "gpuman job update JOB --name NAME"},
+           {{"--tag", "list", "run", "--", "x"}, "gpuman COMMAND --tag"},
            {{"--memory", "1G", "run"}, "gpuman COMMAND --memory"}}) {
     EXPECT_THAT(ErrorOf(arguments), HasSubstr(says)) << ::testing::PrintToString(arguments);
   }
@@ -163,6 +191,27 @@ TEST(Hints, MeanCommandsAndOptionsThatThereAre) {
             EXPECT_TRUE(HasOption(*of, typed) || HasOption(run, typed)) << hint.path << ": " << text;
           }
       }
+    }
+  }
+}
+
+// The rule of a letter that stands for an option of the command would never be used.
+TEST(Hints, AreSeenByWhoeverTypesTheWord) {
+  const Command program = GpumanProgram();
+  for (const HintRule& hint : Hints()) {
+    const auto* const of = CommandAt(program, hint.path);
+    ASSERT_TRUE(of) << hint.path;
+    const bool names_job = hint.path == "gpuman update";  // its --tag has a test of its own
+    for (auto word : Split(hint.words, "|")) {
+      if (names_job && word == "--tag") continue;
+      const bool is_option = word.starts_with('-');
+      if (!is_option && of->commands.empty()) continue;
+      if (word == "#") word = "7";
+      if (word == "*") word = "train";
+      auto line = Split(hint.path, " ");
+      line.erase(line.begin());
+      line.insert(line.end(), {word, "--frobnicate", "x"});
+      EXPECT_THAT(ErrorOf(line), HasSubstr(HintFor(hint.path, word))) << hint.path << " " << word;
     }
   }
 }

@@ -98,7 +98,8 @@ class Reading {
     } catch (const CLI::ParseError& error) {
       required = error.what();
     }
-    if (sorted_.bad) return base::Fail(Bad(*sorted_.bad));
+    if (sorted_.bad)
+      return base::Fail(IsForNoCommand(*sorted_.bad) ? Extra(sorted_.words.front()) : Bad(*sorted_.bad));
     if (!Asked().run) return WithoutCommand();
     GPUMAN_ASSIGN(CommandLine line, Line());
     if (!required.empty()) return base::Fail(ErrorOf(*sorted_.app, required));
@@ -140,6 +141,16 @@ class Reading {
   static base::Error Bad(const WrongOption& bad) {
     const auto hint = bad.unknown.empty() ? "" : HintFor(PathOf(*bad.app), bad.unknown);
     return ErrorOf(*bad.app, bad.error.message, hint.empty() ? bad.error.hint : hint);
+  }
+
+  // Whether the wrong option is one of a command that does not exist: then the command's name is the mistake.
+  // A word behind the option may be the option's value.
+  bool IsForNoCommand(const WrongOption& bad) const {
+    const bool is_command = bad.app == sorted_.app && !Asked().commands.empty() && Asked().arguments.empty();
+    if (!is_command || sorted_.words.empty()) return false;
+    if (bad.words_before > 0) return true;
+    const bool is_known = !HintFor(PathOf(*bad.app), sorted_.words.front(), /*any_word=*/false).empty();
+    return is_known && !bad.unknown.empty() && !TakesValueBelow(*bad.app, bad.unknown);
   }
 
   // The error about a word that is neither a command nor an option nor an argument.
@@ -219,8 +230,15 @@ class Reading {
       }
       left -= std::min(left, argument.most);
     }
-    if (left > 0) return base::Fail(Extra(words[words.size() - left]));
-    return {};
+    if (left == 0) return {};
+    const auto& extra = words[words.size() - left];
+    const auto& named = entries_.at(sorted_.app).named;
+    if (named.empty()) return base::Fail(Extra(extra));
+    const auto& [name, value] = named.front();
+    return base::Fail(ErrorOf(*sorted_.app,
+                              fmt::format("unexpected argument '{}': {} {} is the {} already", extra, name,
+                                          value, command.arguments.front().value),
+                              HintFor(PathOf(*sorted_.app), name)));
   }
 
   const Command& program_;

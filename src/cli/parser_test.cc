@@ -177,7 +177,8 @@ TEST(CommandLineOptions, GiveAnArgumentOnce) {
   EXPECT_THAT(SeenBy(Tool(), {"log", "--tag=a", "-f"}).words, ElementsAre("a"));
   EXPECT_THAT(ErrorOf(Tool(), {"log", "-t", "a", "-t", "b"}),
               HasSubstr("log: --tag is given more than once\n"));
-  EXPECT_THAT(ErrorOf(Tool(), {"log", "a", "-t", "b"}), HasSubstr("unexpected argument 'a'"));
+  EXPECT_THAT(ErrorOf(Tool(), {"log", "a", "-t", "b"}),
+              HasSubstr("unexpected argument 'a': --tag b is the JOB already"));
   EXPECT_THAT(ErrorOf(Tool(), {"log"}), Not(HasSubstr("argument0")));
 }
 
@@ -202,6 +203,16 @@ TEST(CommandLineErrors, TellAnUnknownOptionFirst) {
   EXPECT_THAT(ErrorOf(Tool(), {"submit", "--nam", "n", "x"}), HasSubstr("did you mean --name?"));
   EXPECT_THAT(ErrorOf(Tool(), {"submit", "--frobnicate", "x"}), HasSubstr("\nsee tool submit --help"));
   EXPECT_THAT(ErrorOf(Tool(), {"submit", "-dx", "y"}), HasSubstr("unknown option '-x'"));
+}
+
+TEST(CommandLineErrors, TellAnUnknownCommandBeforeItsOptions) {
+  EXPECT_EQ(ErrorOf(Tool(), {"lst", "-x"}), "tool: unknown command 'lst'\ndid you mean 'list'?");
+  EXPECT_EQ(ErrorOf(Tool(), {"nope", "--all", "1"}), "tool: unknown command 'nope'\nsee tool --help");
+  EXPECT_THAT(ErrorOf(Tool(), {"share", "sett", "--pause"}), HasSubstr("share: unknown command 'sett'"));
+  EXPECT_THAT(ErrorOf(Tool(), {"nope", "--json=1"}), HasSubstr("unknown command 'nope'"));
+  // A word behind the option may be its value.
+  EXPECT_THAT(ErrorOf(Tool(), {"--gpus", "1", "run"}), HasSubstr("unknown option '--gpus'"));
+  EXPECT_THAT(ErrorOf(Tool(), {"-x", "nope"}), HasSubstr("unknown option '-x'"));
 }
 
 TEST(CommandLineErrors, SayWhereAnOptionOfACommandBelongs) {

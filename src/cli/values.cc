@@ -161,6 +161,13 @@ template base::Result<int> ParseInteger(std::string_view text, int least, int mo
 template base::Result<std::int64_t> ParseInteger(std::string_view text, std::int64_t least,
                                                  std::int64_t most);
 
+base::Result<std::string> ParseName(std::string_view text) {
+  if (text.starts_with('-'))
+    return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' begins with '-', as options do", text),
+                      "a name is such as train-7");
+  return std::string(text);
+}
+
 base::Result<double> ParseWeight(std::string_view text) {
   const auto weight = NumberWithSign<double>(text);
   if (!weight || !(*weight >= spec::kLowestWeight && *weight <= spec::kHighestWeight))

@@ -19,6 +19,8 @@ base::Result<std::vector<std::string>> SplitList(std::string_view text, char sep
 
 template <typename T>
 base::Result<T> ParseInteger(std::string_view text, T least, T most);  // int, std::int64_t
+// The name of a job. Refused is what begins with '-': an option in front of it has lost its value.
+base::Result<std::string> ParseName(std::string_view text);
 // "0.5": a part of the turns on a shared GPU.
 base::Result<double> ParseWeight(std::string_view text);
 // "no", "on-failure", "always".

@@ -209,7 +209,8 @@ TEST(Run, SaysWhatToTypeInsteadInItsOwnWords) {
            {{"--tag", "a", "--", ""}, "gpuman run --tag NAME --memory 8GiB -- COMMAND"},
            {{"--gpus", "1", "--"}, "gpuman run --gpus 1 -- COMMAND"},
            {{"--gpus", "1", "--tag", "", "--", "true"}, "--tag: the tag is empty"},
-           {{"--gpus", "1", "--tag", "7", "--", "true"}, "--tag: '7' could be"}}) {
+           {{"--gpus", "1", "--tag", "7", "--", "true"}, "--tag: '7' could be"},
+           {{"--gpus", "1", "--tag", "-i", "--", "true"}, "--tag: '-i' begins with '-'"}}) {
     auto typed = arguments;
     typed.insert(typed.begin(), "run");
     const auto outcome = Gpuman(server, typed);

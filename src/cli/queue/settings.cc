@@ -158,7 +158,8 @@ void AddMain(Options& table, SubmitSettings& s) {
       SizeOrAuto(job), "memory");
   add("--time,--time-limit,--timelimit", "TIME", "Time limit: 90s, 30m, 2h, 1d, H:M:S",
       Duration(job.time_limit), "time_limit_s");
-  add("-n,--name,--tag,--job-name", "NAME", "Name of the job (default: job-ID)", Text(job.name), "name");
+  add("-n,--name,--tag,--job-name", "NAME", "Name of the job (default: job-ID)", Into(job.name, ParseName),
+      "name");
   add("-w,--wait", "", "Show its output and exit with its exit status", Flag(s.wait));
   add("-d,--depends,--depends-on,--dependency", "JOBS",
       "Start after these jobs: 7,train,@ or afterok:7,afterany:8,afternotok:lr-*,after:10", Depends(s, {}),
@@ -303,7 +304,8 @@ std::string TagFrom(std::string_view name) {
   }
   const bool is_number = tag.find_first_not_of("0123456789_") == std::string::npos;
   if (is_number) tag.insert(0, "job-");
-  return tag;
+  if (tag.starts_with('-')) tag.insert(0, "job");
+  return tag.substr(0, kLongest);
 }
 
 Option WithLine(Option option, std::string name, SubmitSettings& settings) {

@@ -91,7 +91,7 @@ Take RetryCodes(JobUpdateSettings& s) {
 
 Options GpumanOptions(JobUpdateSettings& s) {
   return {
-      {"-n,--name,--tag", "NAME", "Another name", take::Text(s.queue().name)},
+      {"-n,--name,--tag", "NAME", "Another name", take::Into(s.queue().name, ParseName)},
       {"--gpu", "GPUS", "Exactly these GPUs: 0,2", Devices(s)},
       {"--gpu-model", "TEXT", "Only GPUs whose name contains this text, or none", Model(s)},
       {"-t,--time,--time-limit", "TIME", "Time limit, or none",

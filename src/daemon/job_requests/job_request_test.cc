@@ -55,6 +55,7 @@ TEST(Tag, IsRefusedAsANameOfTheQueueIs) {
        {"train-7", "slurm-7.0", "slurm-7-1", "slurm-", "slurm-x", "2026-10-07", "5-a", "7.3", "a@b"})
     EXPECT_TRUE(CheckTag(tag)) << tag;
   EXPECT_FALSE(CheckTag("a b"));
+  EXPECT_EQ(CheckTag("-i").error().message, "the tag '-i' begins with '-', as options do");
   EXPECT_FALSE(CheckTag(std::string(65, 'a')));
 }
 
