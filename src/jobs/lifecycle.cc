@@ -138,7 +138,33 @@ void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::
   t.notices.push_back(std::move(notice));
 }
 
-void OnRecord(Transition& t, const keeper::JournalRecord&, const keeper::StartFailed& failure) {
+// The account of a run. If the clock was set back during it, the account is too short, but not
+// negative.
+RunAccount AccountOf(const Job& job, base::WallTime started, base::WallTime ended) {
+  RunAccount run;
+  run.job = job.id;
+  run.user = job.owner->user;
+  run.project = job.spec->project.value_or("");
+  run.name = AccountName(job);
+  run.gpus = job.gpus;
+  run.peak = job.peak;
+  run.started = started;
+  run.ended = ended;
+  run.waited = std::max(run.started - (job.queued ? job.waiting_since : job.submitted_at), base::Millis{0});
+  run.ran = std::max(run.ended - run.started - job.suspended, base::Millis{0});
+  run.outcome = ToString(job.verdict == JobState::kKilled && job.reason == kRemovedWord
+                             ? JobState::kCancelled
+                             : job.verdict.value_or(JobState::kFailed));
+  return run;
+}
+
+// A job that fails before its first run has a run of no length in the accounts: statistics count it as
+// failed.
+void AccountForNoRun(Transition& t, base::WallTime at) {
+  if (t.job.runs == 0 && !t.job.cancel_wanted) t.run = AccountOf(t.job, at, at);
+}
+
+void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::StartFailed& failure) {
   Job& job = t.job;
   // If only execve failed, this run had its RunStarted already.
   if (job.verdict == std::nullopt && job.state == JobState::kRunning) {
@@ -159,31 +185,12 @@ void OnRecord(Transition& t, const keeper::JournalRecord&, const keeper::StartFa
   job.verdict = JobState::kFailed;
   if (job.state == JobState::kRunning) job.state = JobState::kStarting;
   Explain(job, std::move(reason));
+  AccountForNoRun(t, record.wall);
 }
 
 void BackOnGpu(Job& job, base::WallTime at) {
   if (job.off_since) job.suspended += std::max(at - *job.off_since, base::Millis{0});
   job.off_since.reset();
-}
-
-// The account of the run that ended. If the clock was set back during it, the account is too short, but not
-// negative.
-RunAccount AccountOf(const Job& job, base::WallTime ended) {
-  RunAccount run;
-  run.job = job.id;
-  run.user = job.owner->user;
-  run.project = job.spec->project.value_or("");
-  run.name = AccountName(job);
-  run.gpus = job.gpus;
-  run.peak = job.peak;
-  run.started = *job.started_at;
-  run.ended = ended;
-  run.waited = std::max(run.started - (job.queued ? job.waiting_since : job.submitted_at), base::Millis{0});
-  run.ran = std::max(run.ended - run.started - job.suspended, base::Millis{0});
-  run.outcome = ToString(job.verdict == JobState::kKilled && job.reason == kRemovedWord
-                             ? JobState::kCancelled
-                             : job.verdict.value_or(JobState::kFailed));
-  return run;
 }
 
 void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::RunEnded& ended) {
@@ -228,7 +235,7 @@ void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::
   job.state = JobState::kStopping;
   BackOnGpu(job, record.wall);
   if (!job.started_at) return;
-  t.run = AccountOf(job, record.wall);
+  t.run = AccountOf(job, *job.started_at, record.wall);
   // The keeper's measure does not depend on changes of the wall clock.
   if (ended.lasted.count() > 0) t.run->ran = std::max(ended.lasted - job.suspended, base::Millis{0});
 }
@@ -475,7 +482,7 @@ void OnEvent(Transition& t, const RootEnded& ended) {
   job.ended_at = ended.at;
   t.changed = true;
   BackOnGpu(job, ended.at);
-  if (job.started_at) t.run = AccountOf(job, ended.at);
+  if (job.started_at) t.run = AccountOf(job, *job.started_at, ended.at);
   t.notices.push_back({"job_" + std::string(ToString(job.state)), Because(job)});
   if (job.remove_when_ended) t.effects.push_back(Effect::kForget);
 }
@@ -493,12 +500,15 @@ void OnEvent(Transition& t, const RecordsLost& lost) {
     job.state = JobState::kFailed;
     Explain(job, {std::string(kKeeperLost), lost.message});
   }
-  const bool run_is_open = job.started_at && !job.verdict;
+  const bool is_open = !job.verdict;
   job.verdict = job.state;
   job.ended_at = lost.at;
   t.changed = true;
   BackOnGpu(job, lost.at);
-  if (run_is_open) t.run = AccountOf(job, lost.at);
+  if (is_open && job.started_at)
+    t.run = AccountOf(job, *job.started_at, lost.at);
+  else if (is_open && job.state == JobState::kFailed)
+    AccountForNoRun(t, lost.at);
   t.notices.push_back({"job_" + std::string(ToString(job.state)), Because(job)});
   if (job.remove_when_ended) t.effects.push_back(Effect::kForget);
 }
@@ -510,6 +520,7 @@ void OnEvent(Transition& t, const CannotStart& cannot) {
   job.process.reset();
   job.ended_at = cannot.at;
   if (!job.cancel_wanted) Explain(job, {"start_failed", cannot.message});
+  AccountForNoRun(t, cannot.at);
   t.changed = true;
   t.notices.push_back({"job_" + std::string(ToString(job.state)), Because(job)});
   if (job.remove_when_ended) t.effects.push_back(Effect::kForget);

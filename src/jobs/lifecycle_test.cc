@@ -197,6 +197,34 @@ TEST(Lifecycle, ARunWhoseExecveFailedIsNoRun) {
   EXPECT_EQ(story.job.reason, "command_not_found");
 }
 
+TEST(Lifecycle, AJobThatFailsBeforeItsFirstRunIsInTheAccountsWithARunOfNoLength) {
+  const auto expect_account = [](const Story& story, const char* what) {
+    ASSERT_TRUE(story.last.run) << what;
+    EXPECT_EQ(story.last.run->outcome, "failed") << what;
+    EXPECT_EQ(story.last.run->ran, base::Millis(0)) << what;
+    EXPECT_EQ(story.last.run->started, story.last.run->ended) << what;
+  };
+  Story missing, not_executable, no_room, lost;
+  missing.KeeperStarts().Write(StartFailed{1, "command", ENOENT, "no"});
+  expect_account(missing, "its command");
+  EXPECT_FALSE(missing.Over("start_failed").last.run) << "once";
+  not_executable.KeeperStarts().Runs().Write(StartFailed{1, "exec", ENOEXEC, "no"});
+  expect_account(not_executable, "its file");
+  no_room.ApplyEvent(CannotStart{"no room for its directory", At(3)});
+  expect_account(no_room, "its directory");
+  lost.KeeperStarts().ApplyEvent(RecordsLost{"line 1 is damaged", At(9)});
+  expect_account(lost, "its records");
+}
+
+TEST(Lifecycle, WhatNeverFailedByItselfIsNotInTheAccounts) {
+  Story cancelled;
+  cancelled.KeeperStarts().ApplyEvent(CancelAsked{{"cancelled", "by lab1"}, At(2)}).FailsToStart("stopped");
+  EXPECT_FALSE(cancelled.last.run);
+  Story ran;
+  ran.KeeperStarts().Runs().Ends(EndKind::kExited, 3).Write(StartFailed{2, "command", ENOENT, "gone"});
+  EXPECT_FALSE(ran.last.run) << "its last run says what became of it";
+}
+
 TEST(Lifecycle, ARestartKeepsTheReasonUntilTheNewRunAndIsCounted) {
   Story story;
   story.KeeperStarts().Runs().Ends(EndKind::kExited, 3);

@@ -82,8 +82,9 @@ base::Result<> ReadFacts(jobs::Store& store, StoryRequest& request) {
   std::sort(events.begin(), events.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
   if (!job.queued || !job.started_at) return {};
   jobs::Store::RunCursor from{std::max(job.waiting_since, *job.started_at - kJustBefore)};
-  return store.SomeRuns(from, *job.started_at + base::Millis{1}, kMaxRuns,
-                        [&](const jobs::RunAccount& run) { request.facts.holders.push_back(run); });
+  return store.SomeRuns(from, *job.started_at + base::Millis{1}, kMaxRuns, [&](const jobs::RunAccount& run) {
+    if (run.ran.count() > 0) request.facts.holders.push_back(run);
+  });
 }
 
 std::string NameOf(const std::string& uuid, const gpu::Inventory& inventory) {
