@@ -1,5 +1,6 @@
 #include "cli/app.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -372,6 +373,27 @@ TEST(JobCommands, SuggestTheTagThatWasMeant) {
     EXPECT_EQ(outcome.status, 4) << command[0];
     EXPECT_THAT(outcome.err, HasSubstr("did you mean 'train'?")) << command[0];
   }
+}
+
+TEST(JobCommands, SuggestTheNameOfTheSweepThatWasMeant) {
+  const auto hint_for = [](const char* job, const std::string& jobs) {
+    const TestServer server(
+        {TestServer::Answer(404, kNotFound), TestServer::Answer(200, R"({"jobs":[)" + jobs + "]}")});
+    return GpumanAt(server, {"remove", job}).err;
+  };
+  const auto job_of = [](int id, const char* tag, int second) {
+    return fmt::format(
+        R"({{"id":{},"tag":"{}","user":"ada","state":"queued","submitted_at":"2026-11-30T10:00:0{}Z"}})", id,
+        tag, second);
+  };
+  const auto both = [&](const char* one, const char* other, int second) {
+    return job_of(1, one, 0) + "," + job_of(2, other, second);
+  };
+  EXPECT_THAT(hint_for("sw", both("sw-1", "sw-2", 0)), HasSubstr("the jobs of the sweep are named 'sw-*'"));
+  EXPECT_THAT(hint_for("sw", both("sw-x1", "sw-y1", 0)), HasSubstr("named 'sw-*'"));
+  EXPECT_THAT(hint_for("sw", both("sw-0.1", "sw-0.01", 0)), HasSubstr("named 'sw-0.*'"));
+  EXPECT_THAT(hint_for("sw", both("sw-a", "sw-b", 1)), Not(HasSubstr("sweep"))) << "two submissions";
+  EXPECT_THAT(hint_for("sw", both("sw-a", "sw-a", 0)), Not(HasSubstr("sweep"))) << "an array";
 }
 
 TEST(JobCommands, SuggestNoTagForOneOrTwoLetters) {

@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 
 #include "base/nearest.h"
 #include "cli/find_daemon.h"
+#include "cli/queue/named_jobs.h"
 
 namespace gpuman::cli {
 
@@ -94,18 +98,18 @@ base::Error WithNearestTag(const api::Client& daemon, std::string_view job, base
   const auto jobs = daemon.Jobs(/*all=*/true);
   if (!jobs) return error;
   std::vector<std::string> tags;
+  // `submit --name lr --param …` names its jobs lr-1, lr-2, …; --name-template 'lr-{rate}' as it says.
+  std::map<std::pair<base::WallTime, std::string>, std::set<std::string_view>> together;
   for (const auto& known : jobs->jobs) {
     if (known.tag == job || fmt::to_string(known.id) == job) return error;  // the job exists
     tags.push_back(known.tag);
+    if (known.tag.starts_with(job)) together[{known.submitted_at, known.user}].insert(known.tag);
   }
-  // `submit --name lr --param …` names its jobs lr-1, lr-2, …
-  const std::string start = fmt::format("{}-", job);
-  const auto is_of_sweep = [&](const std::string& tag) {
-    return tag.starts_with(start) && tag.size() > start.size() &&
-           tag.find_first_not_of("0123456789", start.size()) == std::string::npos;
-  };
-  if (std::count_if(tags.begin(), tags.end(), is_of_sweep) > 1) {
-    error.hint = fmt::format("the jobs of the sweep are named '{}*'", start);
+  std::erase_if(together, [](const auto& submission) { return submission.second.size() < 2; });
+  if (!together.empty()) {
+    const auto& newest = together.rbegin()->second;
+    error.hint = fmt::format("the jobs of the sweep are named '{}'",
+                             queue::NameOfSweep({newest.begin(), newest.end()}));
     return error;
   }
   // Any tag of one letter is near to any other.

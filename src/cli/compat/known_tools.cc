@@ -10,7 +10,7 @@ namespace gpuman::cli {
 const queue::ToolCompatibility& KnownTools() {
   static const slurm::SlurmQueue queue;
   static const queue::ToolCompatibility tools{
-      queue, {&gflow::kDialect}, &slurm::ReadSbatch, &nvshare::LeaveOutLibrary};
+      queue, {&gflow::kDialect}, &slurm::ReadSbatch, slurm::kScriptMark, &nvshare::LeaveOutLibrary};
   return tools;
 }
 

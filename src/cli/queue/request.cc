@@ -208,6 +208,11 @@ Result<std::vector<Combination>> TableOf(const SubmitSettings& settings) {
   return table;
 }
 
+bool SaysHowManyGpus(const SubmitSettings& settings) {
+  const auto& gpus = settings.job.gpus;
+  return gpus.count > 0 || !gpus.devices.empty() || settings.lines.contains("--gpus");
+}
+
 // Reads what the script says to other tools, if it has no lines for gpuman. Where it goes to another queue,
 // that queue's own programs read it.
 Result<ToolCompatibility::CompleteScript> ReadOtherLines(const Script& script, const Directives& directives,
@@ -246,6 +251,10 @@ class Maker {
     GPUMAN_TRY(TakeCommon(settings));
     settings.BeginSource();
     GPUMAN_ASSIGN(auto jobs, ReadJobs(text, name, settings, dialect_, context_.now));
+    if (!std::any_of(jobs.begin(), jobs.end(), SaysHowManyGpus) && &dialect_ == &kGpuman &&
+        settings.StaysHere())
+      made_.notes.push_back(fmt::format(
+          "{}: no job in it asks for a GPU, so none gets one; --gpus 1 gives each of them one", name));
     for (auto& job : jobs) {
       const bool own = job.to != settings.to || job.slurm_options != settings.slurm_options;
       if (own && !job.origin.empty())
@@ -260,7 +269,10 @@ class Maker {
   // A command, or a script with options of its own, which the typed ones override.
   Result<> TakeCommandOrScript(SubmitSettings settings, const CommandLine& typed) {
     GPUMAN_ASSIGN(const auto script, FindScript(typed, dialect_, context_, settings));
-    if (!script) return TakeOneJob(std::move(settings), typed);
+    if (!script) {
+      if (settings.StaysHere()) NoteNoGpu(settings);
+      return TakeOneJob(std::move(settings), typed);
+    }
     GPUMAN_ASSIGN(const auto directives, DirectivesOf(*script));
     SubmitSettings both;
     GPUMAN_TRY(ApplyDirectives(directives, script->name, both, context_.now));
@@ -272,6 +284,8 @@ class Maker {
       AddNotes(complete(both.job));
     else if (settings.StaysHere() && directives.list.empty() && directives.too_late.empty())
       NoteNoGpu(both, script->name);
+    else if (settings.StaysHere())
+      NoteOtherLines(*script, directives);
     if (!typed.words.empty() && typed.words.front() != "-") made_.script_name = script->name;
     return Add(std::move(both));
   }
@@ -288,11 +302,19 @@ class Maker {
     std::move(notes.begin(), notes.end(), std::back_inserter(made_.notes));
   }
 
-  // A user of gpuman who wrote no option at all may not know that a job has no GPU by default.
-  void NoteNoGpu(const SubmitSettings& settings, const std::string& script) {
-    const bool gpus = settings.job.gpus.count > 0 || !settings.job.gpus.devices.empty();
-    if (&dialect_ == &kGpuman && !gpus && !settings.lines.contains("--gpus"))
-      made_.notes.push_back(NoteOfNoGpu(script));
+  // A user of gpuman who wrote nothing of GPUs may not know that a job has none by default.
+  void NoteNoGpu(const SubmitSettings& settings, const std::string& script = {}) {
+    if (&dialect_ == &kGpuman && !SaysHowManyGpus(settings)) made_.notes.push_back(NoteOfNoGpu(script));
+  }
+
+  // A script has lines for gpuman, and so those for another tool are not read.
+  void NoteOtherLines(const Script& script, const Directives& directives) {
+    SubmitSettings unused;
+    const auto other = context_.tools.read_script(script.text, script.name, unused, context_.now);
+    if (other && !*other) return;
+    const auto* const dialect = directives.list.empty() ? &kGpuman : directives.list.front().dialect;
+    made_.notes.push_back(fmt::format("{}: its {} lines are not read, as it has # {} lines", script.name,
+                                      context_.tools.script_mark, dialect->mark));
   }
 
   // Sets what all jobs of the request share.

@@ -1,5 +1,7 @@
 #include "cli/queue/request.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -127,6 +129,13 @@ TEST(Sweep, IsAProductOverEachLineOfTheTable) {
 
 // --- whole command lines
 
+TEST(Tag, IsMadeFromNamesOfOtherTools) {
+  EXPECT_EQ(TagFrom("my run"), "my-run");
+  EXPECT_EQ(TagFrom("17_2"), "job-17_2");
+  EXPECT_EQ(TagFrom("(x)"), "job-x-") << "no option";
+  EXPECT_EQ(TagFrom(std::string(70, '1')).size(), 64u);
+}
+
 class Request : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -188,6 +197,42 @@ TEST_F(Request, TakesAShellScriptAlongAndLetsTheCommandLineHaveTheLastWord) {
   EXPECT_EQ(job.depends.list[0].job, "3");
 }
 
+// A user may not know that a job has no GPU by default.
+TEST_F(Request, SaysThatAJobWithoutAWordAboutGpusGetsNone) {
+  const auto notes_of = [&](std::vector<std::string> options, std::vector<std::string> words,
+                            const CommandDialect& dialect = kGpuman) {
+    const auto made = Make(std::move(options), words, std::nullopt, dialect);
+    return made ? fmt::format("{}", fmt::join(made->notes, "; ")) : made.error().message;
+  };
+  const auto says_so =
+      HasSubstr("asks for no GPU, so it gets none; to give it one: gpuman submit --gpus 1 …");
+  EXPECT_THAT(notes_of({"--name=a"}, {"true"}), says_so);
+  EXPECT_THAT(notes_of({"--command=true"}, {}), says_so);
+  EXPECT_EQ(notes_of({"--gpus=1"}, {"true"}), "");
+  EXPECT_EQ(notes_of({"--gpus=0"}, {"true"}), "");
+  EXPECT_EQ(notes_of({"--gpu=0"}, {"true"}), "");
+  EXPECT_EQ(notes_of({"--to=slurm"}, {"true"}), "");
+  EXPECT_EQ(notes_of({}, {"true"}, gflow::kDialect), "") << "its users know it";
+  Write("none", "true\n--name b -- true\n");
+  Write("some", "true\n--gpus 1 -- true\n");
+  EXPECT_THAT(notes_of({"--jobs=" + (directory_.path() / "none").string()}, {}),
+              HasSubstr("no job in it asks for a GPU, so none gets one"));
+  EXPECT_EQ(notes_of({"--jobs=" + (directory_.path() / "some").string()}, {}), "");
+}
+
+TEST_F(Request, SaysThatLinesForSlurmAreNotReadBesideItsOwn) {
+  const auto notes_of = [&](const std::string& lines) {
+    Write("both.sh", "#!/bin/bash\n" + lines + "true\n");
+    const auto made = Make({}, {"both.sh"});
+    return made ? fmt::format("{}", fmt::join(made->notes, "; ")) : made.error().message;
+  };
+  EXPECT_EQ(notes_of("#GPUMAN --gpus 1\n#SBATCH --time=30\n"),
+            "both.sh: its #SBATCH lines are not read, as it has # GPUMAN lines");
+  EXPECT_EQ(notes_of("#GFLOW --gpus 1\n#SBATCH --time=soon\n"),
+            "both.sh: its #SBATCH lines are not read, as it has # GFLOW lines");
+  EXPECT_EQ(notes_of("#GPUMAN --gpus 1\n# SBATCH\n"), "");
+}
+
 TEST_F(Request, TheLastSizeOfMemoryCountsWhetherItIsToBeChosenOrNot) {
   Write("train.sh", "#!/bin/bash\n# GPUMAN --gpus 1 --memory auto\ntrue\n");
   const auto chosen = Make({}, {"train.sh"});
@@ -232,12 +277,13 @@ TEST_F(Request, TellsOfADirectoryAndAFileThatAreNotThereYet) {
       notes({"--directory=/nosuch", "--gpus=1"}),
       ElementsAre("--directory: there is no directory /nosuch now; the job fails if it is not there when "
                   "it starts"));
-  EXPECT_THAT(notes({"--input=in.txt"}),
+  EXPECT_THAT(notes({"--gpus=1", "--input=in.txt"}),
               ElementsAre(HasSubstr("--input: there is no file " + (directory_.path() / "in.txt").string())));
   Write("in.txt", "");
-  EXPECT_THAT(notes({"--input=in.txt", "--directory=/tmp/.."}), SizeIs(1)) << "it is not in that directory";
-  EXPECT_THAT(notes({"--input=in.txt"}), SizeIs(0));
-  EXPECT_THAT(notes({"--input=%j.txt"}), SizeIs(0)) << "nobody knows the name yet";
+  EXPECT_THAT(notes({"--gpus=1", "--input=in.txt", "--directory=/tmp/.."}), SizeIs(1))
+      << "it is not in that directory";
+  EXPECT_THAT(notes({"--gpus=1", "--input=in.txt"}), SizeIs(0));
+  EXPECT_THAT(notes({"--gpus=1", "--input=%j.txt"}), SizeIs(0)) << "nobody knows the name yet";
 }
 
 TEST_F(Request, ReadsAFileOfManyJobs) {

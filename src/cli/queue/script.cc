@@ -149,6 +149,8 @@ void InsertLine(std::string& script, const std::string& line) {
 }
 
 std::string NoteOfNoGpu(std::string_view name) {
+  if (name.empty())
+    return "the job asks for no GPU, so it gets none; to give it one: gpuman submit --gpus 1 …";
   return fmt::format(
       "{}: it asks for no GPU, so the job gets none; to give it one: gpuman submit --gpus 1 {}", name,
       name == kStandardInput ? "-" : name);

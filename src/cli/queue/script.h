@@ -55,8 +55,8 @@ void InsertLine(std::string& script, const std::string& line);
 // The name of a script without a file, in errors and notes.
 inline constexpr std::string_view kStandardInput = "standard input";
 
-// For users who expect a GPU although the script `name` asks for none.
-std::string NoteOfNoGpu(std::string_view name);
+// For users who expect a GPU although the script `name` asks for none; without a name, the job does not.
+std::string NoteOfNoGpu(std::string_view name = {});
 
 // Whether a text is a program for a shell: its first line names a shell, or no interpreter.
 bool IsShellScript(std::string_view text);

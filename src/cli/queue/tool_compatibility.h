@@ -28,6 +28,7 @@ struct ToolCompatibility {
   // outlive the result.
   base::Result<CompleteScript> (*read_script)(std::string_view text, std::string_view name,
                                               SubmitSettings& settings, base::WallTime now);
+  std::string_view script_mark;  // what such lines begin with: "#SBATCH"
   // Takes out of the environments of jobs what would get into the way of gpuman; returns notes for the user.
   std::vector<std::string> (*clean_environment)(api::SubmitRequest& request);
 };

@@ -17,8 +17,6 @@ namespace {
 using base::Result;
 using queue::SubmitSettings;
 
-constexpr std::string_view kMark = "#SBATCH";
-
 // Takes over the value of an option; false: gpuman has no counterpart.
 using TakeValue = std::function<Result<bool>(const std::string& value)>;
 
@@ -228,8 +226,9 @@ std::string_view FirstLineOf(std::string_view& text) {
 }
 
 bool IsMarked(std::string_view line) {
-  return line.starts_with(kMark) &&
-         (line.size() == kMark.size() || line[kMark.size()] == ' ' || line[kMark.size()] == '\t');
+  return line.starts_with(kScriptMark) &&
+         (line.size() == kScriptMark.size() || line[kScriptMark.size()] == ' ' ||
+          line[kScriptMark.size()] == '\t');
 }
 
 // The number of the first line that runs srun; 0: no line does.
@@ -273,7 +272,7 @@ Result<SbatchReading> ApplySbatch(std::string_view text, std::string_view name, 
     if (!IsMarked(line)) continue;
     reading.found = true;
     const auto where = fmt::format("{}:{}", name, number);
-    auto words = queue::SplitLine(line.substr(kMark.size()));
+    auto words = queue::SplitLine(line.substr(kScriptMark.size()));
     if (!words) return base::Fail(std::move(words.error()).In(where));
     for (std::size_t at = 0; at < words->texts.size();) {
       const ScriptOption given = NextOption(words->texts, at, table);

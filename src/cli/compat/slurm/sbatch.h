@@ -14,6 +14,8 @@
 
 namespace gpuman::cli::slurm {
 
+inline constexpr std::string_view kScriptMark = "#SBATCH";
+
 struct SbatchReading {
   bool found = false;                 // the script has such a line
   std::vector<std::string> taken;     // options that were taken over, as they stand in the script

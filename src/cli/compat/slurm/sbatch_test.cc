@@ -173,7 +173,7 @@ TEST_F(SbatchScript, GivesWayToTheCommandLineAndToLinesOfGpuman) {
   EXPECT_EQ(typed.request.jobs[0].time_limit, base::Millis(std::chrono::minutes(30)));
   const auto both = Submit("#!/bin/bash\n#SBATCH --gpus=4\n# GPUMAN --gpus 2\ntrue\n");
   EXPECT_EQ(both.request.jobs[0].gpus.count, 2);
-  EXPECT_THAT(both.notes, IsEmpty());
+  EXPECT_THAT(Printed(both), HasSubstr("its #SBATCH lines are not read, as it has # GPUMAN lines"));
 }
 
 TEST_F(SbatchScript, IsLeftToSbatchWhereItGoesToSlurm) {
