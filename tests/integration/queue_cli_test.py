@@ -243,7 +243,7 @@ class QueueCliTest(DaemonTest):
         note = f"gpuman: 3 jobs are called 'again'; this is the newest, job {ids[2]}; give the id for another\n"
         for words in (("job", "show", "again"), ("logs", "again"), ("job", "log", "again"), ("why", "again"), ("history", "again"),
                       ("job", "wait", "again"), ("queue", "--jobs", "again", "--all"), ("job", "redo", "again"),
-                      ("submit", "--hold", "--depends", "afterany:again", "true")):
+                      ("submit", "--gpus", "0", "--hold", "--depends", "afterany:again", "true")):
             done = self.m.run(*words)
             self.assertEqual((done.returncode, done.stderr), (0, note), words)
             if words[1] == "redo":
