@@ -24,6 +24,7 @@ namespace {
 std::atomic<Driver*> current{nullptr};
 
 constexpr int kNewestCudaVersion = 13000;
+constexpr std::uint32_t kFirstWithMpsProtocol3 = 615;  // driver branch
 
 }  // namespace
 
@@ -61,14 +62,19 @@ CUresult Driver::Init() {
   if (visible.empty()) return CUDA_ERROR_NO_DEVICE;
   if (client_->Slot() == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   const auto mps = JoinMps(*this);
-  is_mps_client_ = mps.has_value();
+  if (mps.refusal != CUDA_SUCCESS) return mps.refusal;
+  is_mps_client_ = mps.is_client;
+  const char* const mps_variable = std::getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
+  const bool mps_limits =
+      mps.is_client && !((*state_)->driver_major >= kFirstWithMpsProtocol3 &&
+                         NamesUnseenDevice(mps_variable, static_cast<int>(visible.size())));
   current_pools_ = std::vector<std::atomic<MemoryPool*>>(visible.size());
   for (const Visible& gpu : visible) {
     const auto ordinal = static_cast<int>(devices_.size());
     devices_.push_back(std::make_unique<Device>(*state_, *client_, ordinal, gpu));
-    if (mps) {
-      devices_.back()->Limit(*mps);
-      devices_.back()->Limit(MpsLimitOf(std::getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), ordinal));
+    if (mps_limits) {
+      devices_.back()->Limit(mps.memory_limit);
+      devices_.back()->Limit(MpsLimitOf(mps_variable, ordinal));
     }
     primaries_.push_back(std::make_unique<Primary>());
     default_pools_.push_back(std::make_shared<MemoryPool>(*this, *devices_.back(), true));

@@ -73,23 +73,39 @@ std::uint64_t MpsLimitOf(const char* variable, int ordinal) {
   return 0;
 }
 
-std::optional<std::uint64_t> JoinMps(Driver& driver) {
+bool NamesUnseenDevice(const char* variable, int devices) {
+  if (variable == nullptr) return false;
+  std::istringstream list{std::string(variable)};
+  for (std::string entry; std::getline(list, entry, ',');) {
+    int ordinal = 0;
+    const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), ordinal);
+    if (error == std::errc{} && *end == '=' && ordinal >= devices) return true;
+  }
+  return false;
+}
+
+MpsMembership JoinMps(Driver& driver) {
   const int fd = Connect();
-  if (fd < 0) return std::nullopt;
+  if (fd < 0) return {};
   constexpr std::string_view kJoin = "join\n";
   (void)::send(fd, kJoin.data(), kJoin.size(), MSG_NOSIGNAL);
   std::istringstream answer(ReadLine(fd));
   std::string word, threads, memory;
-  if (!(answer >> word >> threads >> memory) || word != "ok") {
+  unsigned code = 0;
+  if ((answer >> word) && word == "no" && (answer >> code)) {
     ::close(fd);
-    return std::nullopt;
+    return {.refusal = static_cast<CUresult>(code)};
+  }
+  if (word != "ok" || !(answer >> threads >> memory)) {
+    ::close(fd);
+    return {};
   }
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // the thread must not take the program's signals
   std::thread([&driver, fd] { Listen(driver, fd); }).detach();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return SizeOf(memory);
+  return {true, SizeOf(memory), CUDA_SUCCESS};
 }
 
 }  // namespace gpuman::sim::cuda
