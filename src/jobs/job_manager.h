@@ -179,6 +179,7 @@ class JobManager {
 
   // --- Its keeper (job_manager_keepers.cc), its processes (job_manager_attach.cc) ---
   void Launch(const Job& job);
+  void StartKeeper(const Job& job);
   void Discard(const Job& job);
   void PickUp(const Job& job);
   void OnRecord(JobId id, const keeper::JournalRecord& record);

@@ -81,6 +81,10 @@ struct JobManagerCallbacks {
   std::function<std::vector<std::string>(const Job&)> mps_variables = [](const Job&) {
     return std::vector<std::string>{};
   };
+  // Calls `then` when all is there that the job's programs need beside their variables, once and soon. The
+  // job has no keeper before. `then` may be called at once, and after the job manager's end.
+  std::function<void(const Job&, std::function<void()> then)> before_start =
+      [](const Job&, const std::function<void()>& then) { then(); };
 };
 
 }  // namespace gpuman::jobs

@@ -38,6 +38,14 @@ void JobManager::Launch(const Job& job) {
   keepers_.Prepare(job, settings);
 }
 
+// After Launch.
+void JobManager::StartKeeper(const Job& job) {
+  callbacks_.before_start(job, [self = self_, id = job.id, incarnation = job.incarnation] {
+    const Job* const now = *self ? (*self)->Find(id) : nullptr;
+    if (now && now->incarnation == incarnation && !IsEnded(*now)) (*self)->keepers_.Start(id);
+  });
+}
+
 // Undoes Launch. If preparing failed, there is no keeper any more.
 void JobManager::Discard(const Job& job) {
   if (!keepers_.Discard(job.id)) files_.DeleteDirectory(job);
@@ -48,7 +56,8 @@ void JobManager::Discard(const Job& job) {
 void JobManager::PickUp(const Job& job) {
   if (job.attached) return WatchAttached(job);
   Launch(job);
-  keepers_.Start(job.id);
+  if (job.keeper) return keepers_.Start(job.id);  // its programs run, or did
+  StartKeeper(job);
 }
 
 void JobManager::OnRecord(JobId id, const keeper::JournalRecord& record) {

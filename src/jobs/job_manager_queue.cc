@@ -49,7 +49,7 @@ void JobManager::Start(JobId id, std::vector<std::string> gpus, Done<Job> done) 
       return done(Fail(stored.error()));
     }
     // Preparing may have failed meanwhile: then the job has ended, or waits again and has no keeper.
-    if (!IsEnded(*now)) keepers_.Start(id);
+    if (!IsEnded(*now)) StartKeeper(*now);
     TellChanged(*now);
     done(*now);
   });

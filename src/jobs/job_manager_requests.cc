@@ -45,7 +45,7 @@ void JobManager::Create(Job job, Done<Job> done) {
       return done(Fail(stored.error()));
     }
     // Preparing may have failed meanwhile: then the job has ended already, and the answer says so.
-    if (!IsEnded(*created)) keepers_.Start(id);
+    if (!IsEnded(*created)) StartKeeper(*created);
     TellChanged(*created);
     done(*created);
     ForgetOldOnes();
@@ -161,7 +161,7 @@ void JobManager::RestartEnded(const Job& job, const keeper::Reason& reason, Done
       TakeBackStart(before, now->incarnation);
       return done(Fail(stored.error()));
     }
-    if (!IsEnded(*now)) keepers_.Start(id);
+    if (!IsEnded(*now)) StartKeeper(*now);
     files_.DeleteDirectory(before);
     TellChanged(*now);
     done(*now);

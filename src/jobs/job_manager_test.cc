@@ -25,6 +25,32 @@ TEST_F(JobManagerTest, RunsACommandToItsEnd) {
   EXPECT_TRUE(troubles.empty()) << troubles.front();
 }
 
+TEST_F(JobManagerTest, AJobWaitsForWhatItNeedsBeforeItsStart) {
+  std::function<void()> go;
+  manager->callbacks().before_start = [&](const Job&, std::function<void()> then) { go = std::move(then); };
+  const auto there = dir.path() / "there";
+  const JobId id = Started("t", "test -e " + there.string());
+  ASSERT_TRUE(go);
+  EXPECT_EQ(manager->Find(id)->state, JobState::kStarting);
+  std::ofstream(there) << "";
+  go();
+  ASSERT_TRUE(Ends(id));
+  EXPECT_EQ(manager->Find(id)->exit_code, 0);
+  EXPECT_EQ(manager->Find(id)->runs, 1);
+  ASSERT_TRUE(Removed(id));
+  go();  // the job is not there any more
+}
+
+TEST_F(JobManagerTest, WhatAJobNeedsMayComeAfterTheDaemonsEnd) {
+  std::function<void()> go;
+  manager->callbacks().before_start = [&](const Job&, std::function<void()> then) { go = std::move(then); };
+  const JobId id = Started("t", "true");
+  RestartDaemon();
+  go();
+  ASSERT_TRUE(Ends(id));
+  EXPECT_EQ(manager->Find(id)->runs, 1);
+}
+
 TEST_F(JobManagerTest, TellsWhoWaitsForTheEnd) {
   const JobId id = Started("t", "read x < /dev/null; exit 0");
   std::optional<JobState> seen;
