@@ -20,6 +20,15 @@ void Fields(V& v, T& x) {
   v("threads", x.threads);
   v("memory", x.memory);
   v("limits_known", x.limits_known);
+  v("namespace", x.name_space);
+}
+
+template <typename V, base::json::Of<MpsNamespace> T>
+void Fields(V& v, T& x) {
+  v.Required("name", x.name);
+  v("job", x.job);
+  v("threads", x.threads);
+  v("memory", x.memory);
 }
 
 template <typename V, base::json::Of<MpsServer> T>
@@ -29,6 +38,9 @@ void Fields(V& v, T& x) {
   v("threads", x.threads);
   v("memory", x.memory);
   v("clients", x.clients);
+  v("name", x.name);
+  v("time_slice", x.time_slice);
+  v("namespaces", x.namespaces);
 }
 
 template <typename V, base::json::Of<MpsGpu> T>
@@ -39,6 +51,7 @@ void Fields(V& v, T& x) {
   v.Required("state", x.state);
   v("problem", x.problem);
   v("pid", x.pid);
+  v("protocol", x.protocol);
   v("since", x.since);
   v("pipe_directory", x.pipe_directory);
   v("threads", x.threads);

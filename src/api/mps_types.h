@@ -17,18 +17,31 @@ struct MpsProcess {
   std::optional<std::string> name;
   std::optional<std::int64_t> job;  // null: gpuman does not manage it
   std::optional<std::string> tag;
-  std::optional<double> threads;      // percent of the GPU's threads that it may use; null: no limit
-  std::optional<base::Bytes> memory;  // the most that it may have; null: no limit
-  bool limits_known = true;           // false: it is older than gpumand, and may have other limits
+  std::optional<double> threads;          // percent of the GPU's threads that it may use; null: no limit
+  std::optional<base::Bytes> memory;      // the most that it may have; null: no limit
+  bool limits_known = true;               // false: it is older than gpumand, and may have other limits
+  std::optional<std::string> name_space;  // of its server; null: not told, as by protocol 2
 };
 
-// One server for each user; only one user's server runs at a time.
+// Of protocol 3: the clients of one job, with limits of their own.
+struct MpsNamespace {
+  std::string name;
+  std::optional<std::int64_t> job;    // null: gpuman did not make it
+  std::optional<double> threads;      // for clients that start from now on; null: no limit
+  std::optional<base::Bytes> memory;  // likewise
+};
+
+// One server for each user. By protocol 2 only one user's server runs at a time.
 struct MpsServer {
   int pid = 0;
   std::optional<std::string> user;
   std::optional<double> threads;  // for clients that start from now on; null: not told
   std::optional<base::Bytes> memory;
   std::vector<MpsProcess> clients;
+  std::optional<std::string> name;  // null: it has none, as by protocol 2
+  std::optional<double>
+      time_slice;  // percent of the GPU's time beside other servers; null: as the driver does
+  std::vector<MpsNamespace> namespaces;
 };
 
 struct MpsGpu {
@@ -37,7 +50,8 @@ struct MpsGpu {
   std::string name;
   std::string state = "off";  // off starting running stopping dead foreign
   std::optional<std::string> problem;
-  std::optional<int> pid;  // of the control daemon
+  std::optional<int> pid;       // of the control daemon
+  std::optional<int> protocol;  // of its control program, 2 or 3; null: none of gpuman's runs
   std::optional<base::WallTime> since;
   std::string pipe_directory;
   std::optional<double> threads;  // for servers that start

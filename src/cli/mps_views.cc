@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <utility>
+#include <vector>
+
 #include "cli/table.h"
 
 namespace gpuman::cli {
@@ -19,7 +22,7 @@ std::string Threads(const std::optional<double>& percent) {
   return percent ? fmt::format("{}%", *percent) : "-";
 }
 std::string Memory(const std::optional<base::Bytes>& size) { return size ? base::FormatBytes(*size) : "-"; }
-std::string Number(const std::optional<int>& pid) { return pid ? std::to_string(*pid) : "-"; }
+std::string Number(const std::optional<int>& number) { return number ? std::to_string(*number) : "-"; }
 std::string JobOf(const api::MpsProcess& process) {
   return process.job ? fmt::format("{} {}", *process.job, process.tag.value_or("")) : "-";
 }
@@ -30,26 +33,43 @@ std::size_t CountClients(const api::MpsGpu& gpu) {
   return count;
 }
 
-// A table of each server's user and clients, with what each client may use.
+bool HasNamespaces(const api::MpsReport& report) {
+  for (const auto& gpu : report.gpus)
+    for (const auto& server : gpu.servers)
+      if (!server.namespaces.empty()) return true;
+  return false;
+}
+
+// A table of each server's user and clients, with what each client may use. Servers by protocol 3 have a name
+// and namespaces.
 std::string Clients(const api::MpsReport& report, const TerminalStyle& style) {
-  Table table({{"GPU"},
-               {"SERVER", Align::kRight},
-               {"CLIENT", Align::kRight},
-               {"USER"},
-               {"NAME", Align::kLeft, 8},
-               {"JOB", Align::kLeft, 8},
-               {"THREADS", Align::kRight},
-               {"MEMORY", Align::kRight}});
+  const bool has_namespaces = HasNamespaces(report);
+  std::vector<Column> columns{{"GPU"}, {"SERVER", Align::kRight}};
+  if (has_namespaces) columns.insert(columns.end(), {{"NAME"}, {"NAMESPACE"}});
+  columns.insert(columns.end(), {{"CLIENT", Align::kRight},
+                                 {"USER"},
+                                 {has_namespaces ? "PROGRAM" : "NAME", Align::kLeft, 8},
+                                 {"JOB", Align::kLeft, 8},
+                                 {"THREADS", Align::kRight},
+                                 {"MEMORY", Align::kRight}});
+  Table table(std::move(columns));
+  const auto add = [&](const api::MpsGpu& gpu, const api::MpsServer& server, const std::string& name_space,
+                       std::vector<Cell> rest) {
+    std::vector<Cell> row{NameOf(gpu), std::to_string(server.pid)};
+    if (has_namespaces) row.insert(row.end(), {server.name.value_or("n/a"), name_space});
+    row.insert(row.end(), rest.begin(), rest.end());
+    table.Add(std::move(row));
+  };
   for (const auto& gpu : report.gpus)
     for (const auto& server : gpu.servers) {
       if (server.clients.empty())
-        table.Add({NameOf(gpu), std::to_string(server.pid), "none", server.user.value_or("n/a"), "-", "-",
-                   Threads(server.threads), Memory(server.memory)});
+        add(gpu, server, "-",
+            {"none", server.user.value_or("n/a"), "-", "-", Threads(server.threads), Memory(server.memory)});
       for (const auto& client : server.clients)
-        table.Add({NameOf(gpu), std::to_string(server.pid), std::to_string(client.pid),
-                   client.user.value_or("n/a"), client.name.value_or("n/a"), JobOf(client),
-                   client.limits_known ? Threads(client.threads) : "n/a",
-                   client.limits_known ? Memory(client.memory) : "n/a"});
+        add(gpu, server, client.name_space.value_or("n/a"),
+            {std::to_string(client.pid), client.user.value_or("n/a"), client.name.value_or("n/a"),
+             JobOf(client), client.limits_known ? Threads(client.threads) : "n/a",
+             client.limits_known ? Memory(client.memory) : "n/a"});
     }
   return table.empty() ? "" : "\n" + table.Render(style);
 }
@@ -75,6 +95,7 @@ std::string RenderMps(const api::MpsReport& report, const TerminalStyle& style) 
   Table table({{"GPU"},
                {"NAME", Align::kLeft, 10},
                {"MPS"},
+               {"PROTOCOL", Align::kRight},
                {"PID", Align::kRight},
                {"THREADS", Align::kRight},
                {"MEMORY", Align::kRight},
@@ -82,7 +103,8 @@ std::string RenderMps(const api::MpsReport& report, const TerminalStyle& style) 
   std::string remarks;
   for (const auto& gpu : report.gpus) {
     table.Add({NameOf(gpu), gpu.name.empty() ? gpu.uuid : gpu.name, Cell(gpu.state, ColorOf(gpu.state)),
-               Number(gpu.pid), Threads(gpu.threads), Memory(gpu.memory), std::to_string(CountClients(gpu))});
+               Number(gpu.protocol), Number(gpu.pid), Threads(gpu.threads), Memory(gpu.memory),
+               std::to_string(CountClients(gpu))});
     remarks += Remarks(gpu);
   }
   if (!report.program) remarks += "nvidia-cuda-mps-control is not installed: MPS cannot be started here\n";
