@@ -22,7 +22,7 @@ std::string_view WordOf(StatsBy by) {
       return "project";
     case StatsBy::kName:
       return "name";
-    case StatsBy::kDay:
+    case StatsBy::kDayOfEnd:
       return "day";
     case StatsBy::kGpu:
       break;
@@ -51,7 +51,7 @@ std::optional<Statistics> StatisticsOf(std::vector<Value> values) {
 }  // namespace
 
 base::Result<StatsBy> ParseStatsBy(std::string_view word) {
-  for (const auto by : {StatsBy::kUser, StatsBy::kProject, StatsBy::kName, StatsBy::kGpu, StatsBy::kDay})
+  for (const auto by : {StatsBy::kUser, StatsBy::kProject, StatsBy::kName, StatsBy::kGpu, StatsBy::kDayOfEnd})
     if (WordOf(by) == word) return by;
   return base::Fail(base::ErrorCode::kInvalidArgument,
                     fmt::format("by: '{}' is none of user, project, name, gpu, day", word));
@@ -59,7 +59,7 @@ base::Result<StatsBy> ParseStatsBy(std::string_view word) {
 
 std::vector<std::string> Stats::RowsOf(const jobs::RunAccount& run) const {
   if (by_ == StatsBy::kGpu) return run.gpus;
-  if (by_ == StatsBy::kDay) return {base::FormatIso8601(run.ended).substr(0, kDayLetters)};
+  if (by_ == StatsBy::kDayOfEnd) return {base::FormatIso8601(run.ended).substr(0, kDayLetters)};
   return {by_ == StatsBy::kUser ? run.user : by_ == StatsBy::kName ? run.name : run.project};
 }
 

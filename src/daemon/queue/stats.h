@@ -17,8 +17,8 @@
 namespace gpuman::daemon {
 
 // kName: the names of jobs, and of arrays.
-// kDay: the day on which a run ended, by UTC.
-enum class StatsBy { kUser, kProject, kName, kGpu, kDay };
+// kDayOfEnd: the day on which a run ended, by UTC.
+enum class StatsBy { kUser, kProject, kName, kGpu, kDayOfEnd };
 base::Result<StatsBy> ParseStatsBy(std::string_view word);  // user project name gpu day
 
 class Stats {

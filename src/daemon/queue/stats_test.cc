@@ -193,7 +193,7 @@ TEST(Stats, TellsWhatRunsHadForThemselvesAndNeverUsed) {
 }
 
 TEST(Stats, ByDayAddsUpTheRunsThatEndedOnIt) {
-  Stats stats(StatsBy::kDay);
+  Stats stats(StatsBy::kDayOfEnd);
   for (const std::int64_t hour : {1, 23, 25}) {
     auto run = Took(hour, "ann", "", {"GPU-a", "GPU-b"}, 3600, "finished");
     run.ended = base::WallTime(base::Millis(hour * 3'600'000));
