@@ -21,11 +21,22 @@ std::string_view Trimmed(std::string_view text) {
 }
 
 // One line of the answer, limited in length.
-tl::unexpected<base::Error> Refusal(std::string_view answer) {
+std::string OneLine(std::string_view answer) {
   std::string text(Trimmed(answer).substr(0, 200));
   std::replace_if(
       text.begin(), text.end(), [](char c) { return std::iscntrl(static_cast<unsigned char>(c)) != 0; }, ' ');
-  return Fail(ErrorCode::kConflict, fmt::format("nvidia-cuda-mps-control answers: {}", text));
+  return text;
+}
+
+tl::unexpected<base::Error> Refusal(std::string_view answer) {
+  return Fail(ErrorCode::kConflict, fmt::format("nvidia-cuda-mps-control answers: {}", OneLine(answer)));
+}
+
+std::string LowerCase(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return lower;
 }
 
 template <typename Number>
@@ -52,7 +63,152 @@ std::optional<base::Bytes> SizeOf(std::string_view text) {
   return base::Bytes{*number * unit};
 }
 
+// "Server Status", "server_status" and "server-status" are one column.
+std::string ColumnName(std::string_view cell) {
+  std::string name = LowerCase(cell);
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == ' ' || c == '_'; }, '-');
+  return name;
+}
+
+using Cells = std::vector<std::string_view>;
+
+Cells CellsOf(std::string_view line) {
+  Cells cells;
+  for (;;) {
+    const auto comma = line.find(',');
+    cells.push_back(Trimmed(line.substr(0, comma)));
+    if (comma == std::string_view::npos) return cells;
+    line.remove_prefix(comma + 1);
+  }
+}
+
+// A table with commas between its cells.
+class CsvTable {
+ public:
+  // `columns`: in the order of a table without a head. `needed`: how many of them, from the first, each row
+  // has.
+  static base::Result<CsvTable> Read(std::string_view answer, std::vector<std::string> columns,
+                                     std::size_t needed) {
+    CsvTable table;
+    table.columns_ = std::move(columns);
+    const std::vector<std::string> wanted(table.columns_.begin(),
+                                          table.columns_.begin() + static_cast<std::ptrdiff_t>(needed));
+    for (std::string_view rest = answer; !rest.empty();) {
+      const auto end = std::min(rest.find('\n'), rest.size());
+      const auto line = Trimmed(rest.substr(0, end));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+      if (line.empty()) continue;
+      auto cells = CellsOf(line);
+      if (!table.has_head_ && table.rows_.empty() && ColumnName(cells.front()) == wanted.front()) {
+        table.TakeHead(cells);
+        continue;
+      }
+      table.rows_.push_back(std::move(cells));
+    }
+    // "No servers": a list that says in words that it is empty.
+    if (table.rows_.size() == 1 && table.rows_[0].size() == 1 &&
+        LowerCase(table.rows_[0][0]).starts_with("no "))
+      table.rows_.clear();
+    for (const auto& row : table.rows_)
+      for (const auto& column : wanted)
+        if (!table.Cell(row, column)) return Refusal(answer);
+    return table;
+  }
+
+  // nullopt: the table or this row has no such cell.
+  std::optional<std::string_view> Cell(const Cells& row, std::string_view column) const {
+    const auto it = std::find(columns_.begin(), columns_.end(), column);
+    const auto at = static_cast<std::size_t>(it - columns_.begin());
+    return it == columns_.end() || at >= row.size() ? std::nullopt : std::optional(row[at]);
+  }
+  const std::vector<Cells>& rows() const { return rows_; }
+
+ private:
+  void TakeHead(const Cells& head) {
+    has_head_ = true;
+    columns_.clear();
+    for (const auto cell : head) columns_.push_back(ColumnName(cell));
+  }
+
+  std::vector<std::string> columns_;
+  std::vector<Cells> rows_;
+  bool has_head_ = false;
+};
+
+// Words for a value that is not set.
+bool IsNone(std::string_view cell) {
+  const auto word = LowerCase(cell);
+  return word.empty() || word == "-" || word == "none" || word == "n/a" || word == "unlimited";
+}
+
+// The namespace of a client, by the names that the documentation has for this column.
+std::optional<std::string> NamespaceIn(const CsvTable& table, const Cells& row) {
+  for (const char* const column : {"namespace", "maws-ns"})
+    if (const auto cell = table.Cell(row, column); cell && !IsNone(*cell)) return std::string(*cell);
+  return std::nullopt;
+}
+
 }  // namespace
+
+int ParseProtocol(std::string_view help) {
+  const auto text = LowerCase(help);
+  return text.find("server") != std::string::npos && text.find("namespace") != std::string::npos ? 3 : 2;
+}
+
+bool NamesTimeSlices(std::string_view help) { return help.find("--timeslice-pct") != std::string_view::npos; }
+
+base::Result<std::vector<ServerRow>> ParseServers(std::string_view answer) {
+  GPUMAN_ASSIGN(const auto table, CsvTable::Read(answer, {"name", "uid", "pid", "status"}, 4));
+  std::vector<ServerRow> servers;
+  for (const auto& row : table.rows()) {
+    const auto pid_cell = *table.Cell(row, "pid");
+    const auto pid = IsNone(pid_cell) ? std::optional<pid_t>(0) : Read<pid_t>(pid_cell);
+    const std::string name(*table.Cell(row, "name"));
+    if (!pid || *pid < 0 || name.empty()) return Refusal(answer);
+    servers.push_back(
+        {name, Read<uid_t>(*table.Cell(row, "uid")), *pid, LowerCase(*table.Cell(row, "status"))});
+  }
+  return servers;
+}
+
+base::Result<std::vector<NamespaceRow>> ParseNamespaces(std::string_view answer) {
+  constexpr const char *kMemory = "pinned-memory-limit", *kThreads = "active-thread-percentage";
+  GPUMAN_ASSIGN(const auto table,
+                CsvTable::Read(answer, {"name", "server", "server-status", kMemory, kThreads}, 5));
+  std::vector<NamespaceRow> namespaces;
+  for (const auto& row : table.rows()) {
+    NamespaceRow one{std::string(*table.Cell(row, "name")), std::string(*table.Cell(row, "server")), {}};
+    if (one.name.empty() || one.server.empty()) return Refusal(answer);
+    if (const auto cell = *table.Cell(row, kMemory); !IsNone(cell)) {
+      GPUMAN_ASSIGN(one.limits.memory, ParseMemoryLimit(cell));
+    }
+    if (const auto cell = *table.Cell(row, kThreads); !IsNone(cell)) {
+      GPUMAN_ASSIGN(one.limits.threads, ParsePercentage(cell));
+      if (one.limits.threads == 0.0) one.limits.threads.reset();
+    }
+    namespaces.push_back(std::move(one));
+  }
+  return namespaces;
+}
+
+base::Result<std::vector<ClientRow>> ParseClients(std::string_view answer) {
+  GPUMAN_ASSIGN(const auto table, CsvTable::Read(answer, {"pid", "server", "device", "namespace"}, 2));
+  std::vector<ClientRow> clients;
+  for (const auto& row : table.rows()) {
+    const auto pid = Read<pid_t>(*table.Cell(row, "pid"));
+    const std::string server(*table.Cell(row, "server"));
+    if (!pid || *pid <= 0 || server.empty()) return Refusal(answer);
+    clients.push_back({*pid, server, NamespaceIn(table, row)});
+  }
+  return clients;
+}
+
+std::string Shown(const base::ProgramResult& answer) {
+  const auto text = Trimmed(answer.output);
+  return text.empty() ? fmt::format("exit status {}", answer.status)
+                      : OneLine(text.substr(0, text.find('\n')));
+}
 
 base::Result<std::vector<pid_t>> ParsePids(std::string_view answer) {
   std::vector<pid_t> pids;

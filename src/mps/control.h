@@ -8,67 +8,53 @@
 #include <sys/types.h>
 
 #include <filesystem>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "base/ids.h"
 #include "base/process.h"
 #include "base/result.h"
+#include "mps/dialect.h"
 #include "mps/directories.h"
 #include "mps/limits.h"
+#include "mps/status.h"
 
 namespace gpuman::mps {
 
-struct Client {
-  pid_t pid = 0;
-  std::optional<uid_t> uid{};
-  std::string name{};
-  Limits limits{};  // from its environment; in MpsClientWatch: the limits that apply to the client
-  bool limits_known = true;
-  std::optional<base::JobId> job{};  // in MpsClientWatch: the client's job, as it was seen
-  friend bool operator==(const Client&, const Client&) = default;
-};
-
-// An MPS server. A server serves one user; a control daemon has servers of one user at a time.
-struct MpsServerStatus {
-  pid_t pid = 0;
-  std::optional<uid_t> uid{};
-  Limits limits{};  // for new clients
-  std::vector<Client> clients{};
-  friend bool operator==(const MpsServerStatus&, const MpsServerStatus&) = default;
-};
-
 class Control {
  public:
-  // `table` must outlive this object. `program`: nvidia-cuda-mps-control.
-  Control(std::filesystem::path program, std::filesystem::path root, const base::ProcessTable& table)
-      : program_(std::move(program)), root_(std::move(root)), table_(table) {}
+  // `table` must outlive this object. `program`: nvidia-cuda-mps-control. `protocol`: of the control daemons
+  // (dialect.h).
+  Control(std::filesystem::path program, std::filesystem::path root, const base::ProcessTable& table,
+          int protocol = 2)
+      : program_(std::move(program)), root_(std::move(root)), table_(table), protocol_(protocol) {}
 
-  // Starts the control daemon of this GPU, or takes the one that runs, and sets `limits` as its defaults.
+  // Starts the control daemon of this GPU, or takes the one that runs, and sets `limits` as its defaults, as
+  // far as the protocol has them.
   base::Result<base::ProcessId> Start(const std::string& uuid, const Limits& limits) const;
-  // Sets limits; an absent limit stays as it is. The limits apply to new clients of present and future
-  // servers; present clients keep their limits.
-  base::Result<> Apply(const std::string& uuid, const Limits& limits) const;
+  base::Result<Settled> Settle(const std::string& uuid, const WantedOnGpu& wanted) const;
   base::Result<std::vector<MpsServerStatus>> Servers(const std::string& uuid) const;
   base::Result<> Terminate(const std::string& uuid, pid_t server, pid_t client) const;
   // Returns when the daemon has ended. `force`: terminates its clients first. kTimeout: the daemon waits for
   // clients.
   base::Result<> Stop(const std::string& uuid, base::ProcessId daemon, bool force) const;
+  bool HasTimeSlices(const std::string& uuid) const;
 
   Directories DirectoriesFor(const std::string& uuid) const { return DirectoriesOf(root_, uuid); }
   const std::filesystem::path& root() const { return root_; }
 
  private:
-  base::Result<std::string> Ask(const std::string& uuid, const std::string& command) const;
-  base::Result<> Tell(const std::string& uuid, const std::string& command) const;
-  base::Result<MpsServerStatus> ServerOf(const std::string& uuid, pid_t pid) const;
-  Client ClientOf(pid_t pid) const;
+  ControlProgram ProgramFor(const std::string& uuid) const;
+  std::unique_ptr<Dialect> Speak(const std::string& uuid) const;
 
   std::filesystem::path program_;
   std::filesystem::path root_;
   const base::ProcessTable& table_;
+  int protocol_;
 };
+
+// The newest protocol that the program speaks, 2 or 3: it is asked for its help. Blocks, at most ten seconds.
+int AskProtocol(const std::filesystem::path& program);
 
 // Finds the first nvidia-cuda-mps-control in `search_path` (PATH). kNotSupported: there is none.
 base::Result<std::filesystem::path> FindControl(const std::string& search_path);

@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <fstream>
 
 #include "base/test_temp_dir.h"
@@ -13,6 +16,7 @@
 namespace gpuman::mps {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -55,8 +59,8 @@ TEST_F(MpsControl, EndsWhenItIsToldTo) {
 
 TEST_F(MpsControl, LimitsAreTakenAtTheStartAndLater) {
   Start({50.0, base::GiB(1)});
-  EXPECT_TRUE(control_.Apply(kUuid, {25.0, {}}));
-  const auto refused = control_.Apply(kUuid, {200.0, {}});
+  EXPECT_TRUE(control_.Settle(kUuid, {{25.0, {}}, {}, {}}));
+  const auto refused = control_.Settle(kUuid, {{200.0, {}}, {}, {}});
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("Invalid percentage"));
 }
@@ -71,6 +75,126 @@ TEST_F(MpsControl, ARefusedTerminationSaysWhatWasAnswered) {
   const auto refused = control_.Terminate(kUuid, 1, 2);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("not found"));
+}
+
+// The control program of this driver branch, without a simulated machine.
+class MpsControl3 : public ::testing::Test {
+ protected:
+  void SetUp() override { UseDriver("615"); }
+  void TearDown() override {
+    if (daemon_) (void)control_.Stop(kUuid, *daemon_, true).has_value();
+    ::unsetenv("GPUMAN_SIM_MPS_BRANCH");
+  }
+  static void UseDriver(const char* branch) { ::setenv("GPUMAN_SIM_MPS_BRANCH", branch, 1); }
+  void Start() {
+    const auto started = control_.Start(kUuid, {});
+    ASSERT_TRUE(started) << started.error().message;
+    daemon_ = *started;
+  }
+  Settled Settle(const WantedOnGpu& wanted) {
+    auto settled = control_.Settle(kUuid, wanted);
+    EXPECT_TRUE(settled) << settled.error().message;
+    return settled.value_or(Settled{});
+  }
+  static ClientJob Job(std::int64_t id, Limits limits = {}, std::optional<int> time_slice = {}) {
+    return {base::JobId{id}, ::geteuid(), limits, time_slice};
+  }
+  bool IsListening(const Placement& placement) const {
+    return std::filesystem::exists(control_.DirectoriesFor(kUuid).pipe / placement.server /
+                                   placement.name_space / "control");
+  }
+
+  base::TempDir dir_;
+  base::ProcFs table_;
+  Control control_{GPUMAN_SIM_MPS, dir_.path() / "mps", table_, 3};
+  std::optional<base::ProcessId> daemon_;
+};
+
+TEST_F(MpsControl3, TheProgramSaysWhetherItSpeaksIt) {
+  EXPECT_EQ(AskProtocol(GPUMAN_SIM_MPS), 3);
+  UseDriver("610");
+  EXPECT_EQ(AskProtocol(GPUMAN_SIM_MPS), 2);
+  EXPECT_EQ(AskProtocol("/nowhere/nvidia-cuda-mps-control"), 2);
+}
+
+TEST_F(MpsControl3, JobsGetNamespacesWithTheirLimitsAndLoseThem) {
+  Start();
+  EXPECT_THAT(*control_.Servers(kUuid), IsEmpty());
+  WantedOnGpu wanted{{50.0, {}}, base::GiB(4), {Job(7, {25.0, base::GiB(1)}), Job(8)}};
+  const auto settled = Settle(wanted);
+  EXPECT_THAT(settled.problems, IsEmpty());
+  for (const auto& job : wanted.jobs) {
+    const auto placement = PlacementOf(job, wanted.limits);
+    EXPECT_TRUE(IsThere(settled.servers, placement, wanted.whole)) << placement.name_space;
+    EXPECT_TRUE(IsListening(placement)) << placement.name_space;
+  }
+  EXPECT_EQ(settled.servers.at(0).limits.threads, 50.0);
+  EXPECT_EQ(settled.servers.at(0).uid, ::geteuid());
+  EXPECT_EQ(control_.Servers(kUuid)->at(0).pid, settled.servers.at(0).pid);
+
+  wanted.limits.threads = 20;
+  wanted.jobs.erase(wanted.jobs.begin());
+  const auto later = Settle(wanted);
+  EXPECT_TRUE(IsThere(later.servers, PlacementOf(wanted.jobs.at(0), wanted.limits), wanted.whole));
+  EXPECT_FALSE(IsListening(PlacementOf(Job(7), {})));
+  EXPECT_THAT(later.deleted, IsEmpty());
+
+  wanted.jobs.clear();
+  EXPECT_THAT(Settle(wanted).deleted, ElementsAre("u" + std::to_string(::geteuid())));
+  EXPECT_THAT(*control_.Servers(kUuid), IsEmpty());
+}
+
+TEST_F(MpsControl3, AJobWithAShareHasAServerOfItsOwnWhereTheProgramKnowsShares) {
+  UseDriver("620");
+  Start();
+  EXPECT_TRUE(control_.HasTimeSlices(kUuid));
+  const auto settled = Settle({{}, base::GiB(4), {Job(7, {}, 30)}});
+  EXPECT_THAT(settled.problems, IsEmpty());
+  EXPECT_EQ(settled.servers.at(0).name, "job7");
+}
+
+TEST_F(MpsControl3, AServerThatLacksItsShareIsNotLeftRunning) {
+  Start();
+  EXPECT_FALSE(control_.HasTimeSlices(kUuid));
+  const auto settled = Settle({{}, base::GiB(4), {Job(7, {}, 30), Job(8)}});
+  ASSERT_EQ(settled.problems.size(), 1u);
+  EXPECT_THAT(settled.problems[0], HasSubstr("timeslice-pct"));
+  ASSERT_EQ(settled.servers.size(), 1u) << "that of job 8";
+  EXPECT_NE(settled.servers[0].name, "job7");
+}
+
+TEST_F(MpsControl3, AnOrderThatIsRefusedSaysWhatWasAnswered) {
+  Start();
+  const auto refused = control_.Terminate(kUuid, 0, 2);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, base::ErrorCode::kConflict);
+  EXPECT_THAT(refused.error().message, HasSubstr("client 2 not found"));
+}
+
+TEST_F(MpsControl3, ItsProtocolIsFoundAgainAndItEnds) {
+  Start();
+  (void)Settle({{}, base::GiB(4), {Job(7)}});
+  const auto pipe = control_.DirectoriesFor(kUuid).pipe;
+  EXPECT_EQ(ControlAt(FindControls(table_), pipe)->protocol, 3);
+  EXPECT_EQ(*control_.Start(kUuid, {}), *daemon_);
+  const auto stopped = control_.Stop(kUuid, *daemon_, false);
+  ASSERT_TRUE(stopped) << stopped.error().message;
+  EXPECT_FALSE(base::IsAlive(*daemon_));
+  daemon_.reset();
+  EXPECT_EQ(control_.Servers(kUuid).error().code, base::ErrorCode::kUnavailable);
+}
+
+// A program of which each order succeeds, and which lists no server: as the real one where a server finds no
+// GPU, and ends at once.
+TEST_F(MpsControl3, AServerThatIsNotListedAfterItsCreationIsAProblem) {
+  const auto program = dir_.path() / "nvidia-cuda-mps-control";
+  std::ofstream(program) << "#!/bin/sh\n[ \"$4\" = list ] && echo name,uid,pid,status\nexit 0\n";
+  ASSERT_EQ(::chmod(program.c_str(), 0755), 0);
+  const Control control(program, dir_.path() / "mps", table_, 3);
+  const auto settled = control.Settle(kUuid, {{}, base::GiB(4), {Job(7)}});
+  ASSERT_TRUE(settled) << settled.error().message;
+  ASSERT_EQ(settled->problems.size(), 1u) << "what follows for it is not tried";
+  EXPECT_THAT(settled->problems[0], HasSubstr("is not listed: it has ended"));
 }
 
 TEST(MpsControlProgram, IsTheFirstInThePath) {

@@ -27,4 +27,11 @@ Variables ClientVariables(const Directories& directories, std::optional<double> 
   return variables;
 }
 
+base::Result<Directories> DirectoriesIn(const Directories& of_gpu, const std::string& server,
+                                        const std::string& name_space) {
+  Directories inner{of_gpu.pipe / server / name_space, of_gpu.logs};
+  GPUMAN_TRY(base::CheckSocketPath(inner.pipe / "control"));
+  return inner;
+}
+
 }  // namespace gpuman::mps

@@ -36,4 +36,9 @@ Variables DaemonVariables(const Directories& directories, const std::string& uui
 // For a client. `threads`: percent, for a client that gets less than the server permits.
 Variables ClientVariables(const Directories& directories, std::optional<double> threads);
 
+// The directory whose socket leads to this namespace of this server (protocol 3), with the GPU's logs.
+// kInvalidArgument: the socket's name would be too long.
+base::Result<Directories> DirectoriesIn(const Directories& of_gpu, const std::string& server,
+                                        const std::string& name_space);
+
 }  // namespace gpuman::mps

@@ -30,5 +30,14 @@ TEST(MpsDirectories, TheDaemonSeesOneGpuAndItsClientsFindIt) {
   EXPECT_EQ(ClientVariables(directories, std::nullopt).size(), 2u);
 }
 
+TEST(MpsDirectories, ANamespaceHasASocketOfItsOwnBelow) {
+  const auto directories = DirectoriesOf("/run/gpuman/mps", kUuid);
+  const auto inner = DirectoriesIn(directories, "u4294967294", "job9999999");
+  ASSERT_TRUE(inner);
+  EXPECT_EQ(inner->pipe, directories.pipe / "u4294967294" / "job9999999");
+  EXPECT_EQ(inner->logs, directories.logs);
+  EXPECT_FALSE(DirectoriesIn(DirectoriesOf("/run/" + std::string(30, 'x'), kUuid), "u1000", "job7000000"));
+}
+
 }  // namespace
 }  // namespace gpuman::mps

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace gpuman::mps {
 
 using base::ErrorCode;
@@ -12,7 +14,16 @@ namespace {
 // A context alone takes some hundred MiB on most GPUs; below this no client starts.
 constexpr base::Bytes kMin = base::MiB(64);
 
+template <typename T>
+std::optional<T> Lower(const std::optional<T>& a, const std::optional<T>& b) {
+  return a && b ? std::min(*a, *b) : (a ? a : b);
+}
+
 }  // namespace
+
+Limits LowerOf(const Limits& a, const Limits& b) {
+  return {Lower(a.threads, b.threads), Lower(a.memory, b.memory)};
+}
 
 base::Result<> ValidateThreads(double percent) {
   if (percent >= 1 && percent <= 100) return {};

@@ -20,6 +20,9 @@ struct Limits {
 base::Result<> Validate(const Limits& limits, base::Bytes whole);
 base::Result<> ValidateThreads(double percent);
 
+// Of each limit the lower one.
+Limits LowerOf(const Limits& a, const Limits& b);
+
 // The limit as the control program reads it: "50", "12.5"; "8192M", in whole mebibytes, rounded down.
 std::string ThreadsWord(double percent);
 std::string MemoryWord(base::Bytes bytes);

@@ -15,6 +15,8 @@ void Fields(V& v, T& x) {
   Fields(v, x.control);
   v.Required("boot", x.boot);
   v("changed", x.changed);
+  v("protocol", x.protocol);
+  v("time_slices", x.time_slices);
   v.Required("threads", x.limits.threads);
   v.Required("memory", x.limits.memory);
   v.Required("since", x.since);

@@ -1,7 +1,9 @@
 // The stored state of a GPU's MPS, for a restart of the daemon.
 //
 //   {"boot":"6c3f…","changed":false,"memory":8589934592,"pid":4711,"since":"2026-…","start_time":12345,
-//    "threads":50.0,"v":1}          "changed" may be missing: false
+//    "threads":50.0,"v":1}
+//
+// May be missing: "changed" (false), "protocol" (2), "time_slices" (false).
 //
 // Pure; thread-safe.
 #pragma once
@@ -22,6 +24,8 @@ struct GpuRecord {
   Limits limits{};
   bool changed = false;  // the limits have changed since the start: older clients may have others
   base::WallTime since{};
+  int protocol = 2;          // of the control daemon
+  bool time_slices = false;  // whether servers there can have parts of the GPU's time
   friend bool operator==(const GpuRecord&, const GpuRecord&) = default;
 };
 

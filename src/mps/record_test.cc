@@ -12,6 +12,8 @@ TEST(MpsRecord, ComesBackAsItWasWritten) {
   record.limits = {};
   record.control = {};
   record.changed = true;
+  record.protocol = 3;
+  record.time_slices = true;
   EXPECT_EQ(*ParseRecord(SerializeRecord(record)), record);
 }
 
@@ -20,6 +22,8 @@ TEST(MpsRecord, OfBeforeChangesWereKeptIsRead) {
       R"({"boot":"b","memory":null,"pid":1,"since":"2026-01-01T00:00:00Z","start_time":1,"threads":null,"v":1})");
   ASSERT_TRUE(record);
   EXPECT_FALSE(record->changed);
+  EXPECT_EQ(record->protocol, 2);
+  EXPECT_FALSE(record->time_slices);
 }
 
 TEST(MpsRecord, ARecordThatWasNotWrittenHereIsRefused) {

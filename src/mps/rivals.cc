@@ -17,6 +17,13 @@ bool IsDaemon(const std::vector<std::string>& command) {
                      [](const std::string& word) { return word == "-d" || word == "-f"; });
 }
 
+// Of a control daemon of gpuman: no variable overrules its option.
+int ProtocolOf(const std::vector<std::string>& command) {
+  for (std::size_t i = 1; i + 1 < command.size(); ++i)
+    if ((command[i] == "-p" || command[i] == "--protocol") && command[i + 1] == "3") return 3;
+  return 2;
+}
+
 bool MayServe(const std::optional<std::string>& devices, const std::string& uuid) {
   if (!devices) return true;
   std::istringstream list(*devices);
@@ -35,12 +42,13 @@ bool IsBelow(const std::optional<std::string>& pipe, const std::filesystem::path
 std::vector<FoundControlDaemon> FindControls(const base::ProcessTable& table) {
   std::vector<FoundControlDaemon> controls;
   for (const auto& process : table.List()) {
-    if (process.name != kComm || process.state == 'Z' || !IsDaemon(table.CommandLine(process.id.pid)))
-      continue;
+    if (process.name != kComm || process.state == 'Z') continue;
     const pid_t pid = process.id.pid;
+    const auto command = table.CommandLine(pid);
+    if (!IsDaemon(command)) continue;
     controls.push_back({process.id, table.Owner(pid).value_or(0),
                         table.Environment(pid, "CUDA_MPS_PIPE_DIRECTORY"),
-                        table.Environment(pid, "CUDA_VISIBLE_DEVICES")});
+                        table.Environment(pid, "CUDA_VISIBLE_DEVICES"), ProtocolOf(command)});
   }
   return controls;
 }

@@ -19,6 +19,7 @@ struct FoundControlDaemon {
   uid_t uid = 0;
   std::optional<std::string> pipe;     // CUDA_MPS_PIPE_DIRECTORY
   std::optional<std::string> devices;  // CUDA_VISIBLE_DEVICES
+  int protocol = 2;                    // as it was told
   friend bool operator==(const FoundControlDaemon&, const FoundControlDaemon&) = default;
 };
 

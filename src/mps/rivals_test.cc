@@ -63,6 +63,18 @@ TEST(MpsRivals, DaemonsAreFoundAndServersAndQuestionsAreNot) {
   EXPECT_EQ(found[1].id.pid, 5);
 }
 
+TEST(MpsRivals, ADaemonsProtocolIsInItsCommandLine) {
+  Table table;
+  table.processes[1] = Daemon({});
+  table.processes[2] = Daemon({});
+  table.processes[2].command = {"nvidia-cuda-mps-control", "-d", "-p", "3"};
+  table.processes[3] = Daemon({});
+  table.processes[3].command = {"nvidia-cuda-mps-control", "-d", "-p"};
+  std::vector<int> protocols;
+  for (const auto& found : FindControls(table)) protocols.push_back(found.protocol);
+  EXPECT_EQ(protocols, (std::vector{2, 3, 2}));
+}
+
 TEST(MpsRivals, OursIsKnownByItsDirectory) {
   Table table;
   table.processes[1] = Daemon({{"CUDA_MPS_PIPE_DIRECTORY", "/run/gpuman/mps/GPU-1/pipe"}});

@@ -14,8 +14,9 @@ bool Has(const std::vector<MpsServerStatus>& servers, pid_t pid) {
 
 // Without an error, a server ends only to make way for a server of another user.
 bool MadeWay(const MpsServerStatus& gone, const std::vector<MpsServerStatus>& servers) {
-  return std::any_of(servers.begin(), servers.end(),
-                     [&](const MpsServerStatus& server) { return server.uid != gone.uid; });
+  return gone.name.empty() && std::any_of(servers.begin(), servers.end(), [&](const MpsServerStatus& server) {
+           return server.uid != gone.uid;
+         });
 }
 
 Notice Died(const MpsServerStatus& server) { return {Notice::Kind::kServerDied, server.pid, server.clients}; }
@@ -29,16 +30,17 @@ std::set<pid_t> ForeignIn(const Observation& observed) {
   return foreign;
 }
 
-template <typename T>
-std::optional<T> Lower(const std::optional<T>& a, const std::optional<T>& b) {
-  return a && b ? std::min(*a, *b) : (a ? a : b);
-}
-
 const Client* FindClient(const std::vector<MpsServerStatus>& servers, pid_t server, pid_t client) {
   for (const auto& each : servers)
     for (const auto& seen : each.clients)
       if (each.pid == server && seen.pid == client) return &seen;
   return nullptr;
+}
+
+const Limits& LimitsFor(const MpsServerStatus& server, const Client& client) {
+  for (const auto& each : server.namespaces)
+    if (client.name_space == each.name) return each.limits;
+  return server.limits;
 }
 
 // A client keeps its job and the limits that applied when it was first seen: after the process has ended, no
@@ -54,8 +56,7 @@ void KeepWhatWasSeen(const std::vector<MpsServerStatus>& before, bool knows_limi
         continue;
       }
       client.limits_known = knows_limits;
-      client.limits = {Lower(client.limits.threads, server.limits.threads),
-                       Lower(client.limits.memory, server.limits.memory)};
+      client.limits = LowerOf(client.limits, LimitsFor(server, client));
     }
 }
 
@@ -68,7 +69,7 @@ std::vector<Notice> MpsClientWatch::On(const Observation& observed) {
       notices.push_back(Died(server));
   for (const auto& server : servers_) {
     if (Has(observed.servers, server.pid) || MadeWay(server, observed.servers)) continue;
-    if (observed.servers.empty())
+    if (observed.servers.empty() && server.name.empty())
       gone_.push_back(server);
     else
       notices.push_back(Died(server));
@@ -87,6 +88,10 @@ std::vector<Notice> MpsClientWatch::On(const Observation& observed) {
   suspects_ = foreign;
   outside_ = std::move(confirmed);
   return notices;
+}
+
+void MpsClientWatch::Forget(const std::string& server) {
+  std::erase_if(servers_, [&](const MpsServerStatus& each) { return each.name == server; });
 }
 
 void MpsClientWatch::Reset(bool knows_limits) {

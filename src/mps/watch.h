@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "mps/control.h"
+#include "mps/status.h"
 
 namespace gpuman::mps {
 
@@ -29,14 +29,16 @@ class MpsClientWatch {
  public:
   // A missing server is reported when it is missing for the second time in a row, or when its user has
   // another server. When a server ends to make way for another user's server, there is a moment without any
-  // server.
+  // server. Servers with names do not make way, and are reported at once.
   std::vector<Notice> On(const Observation& observed);
   // Call it when the control daemon ended or was started: it forgets all observations. `knows_limits`:
   // clients that exist already were started under the present limits of their server.
   void Reset(bool knows_limits = true);
+  // This server was deleted on purpose.
+  void Forget(const std::string& server);
 
   // A client keeps its first limits: for each limit, the lower of the client's own and the one that its
-  // server had when the client was first seen.
+  // server, or its namespace there, had when the client was first seen.
   const std::vector<MpsServerStatus>& servers() const { return servers_; }
   // Processes that were seen outside MPS twice in a row, so that a program that is just becoming a client
   // does not count.

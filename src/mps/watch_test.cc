@@ -102,6 +102,37 @@ TEST(MpsClientWatch, ADaemonThatBeginsAnewIsNotComparedWithTheOldOne) {
   EXPECT_THAT(watch.On({{}, {30}}), IsEmpty());
 }
 
+MpsServerStatus Named(const std::string& name, pid_t pid, uid_t uid, const std::vector<pid_t>& clients = {}) {
+  auto server = Serving(pid, uid, clients);
+  server.name = name;
+  return server;
+}
+
+TEST(MpsClientWatch, AServerWithANameIsDeadAtOnceWhereItWasNotDeleted) {
+  const std::vector<MpsServerStatus> both{Named("u1000", 10, 1000, {20}), Named("u1001", 11, 1001)};
+  MpsClientWatch watch;
+  EXPECT_THAT(watch.On({both, {}}), IsEmpty());
+  EXPECT_THAT(watch.On({{both[1]}, {}}), ElementsAre(Notice{Kind::kServerDied, 10, both[0].clients}))
+      << "one of another user does not take its place";
+  EXPECT_THAT(watch.On({{}, {}}), ElementsAre(Notice{Kind::kServerDied, 11, {}}));
+  EXPECT_THAT(watch.On({both, {}}), IsEmpty());
+  watch.Forget("u1000");
+  EXPECT_THAT(watch.On({{both[1]}, {}}), IsEmpty());
+}
+
+TEST(MpsClientWatch, AClientHasTheLimitsOfItsNamespace) {
+  auto server = Named("u1000", 10, 1000, {20, 21});
+  server.limits = {50.0, {}};
+  server.namespaces = {{"default", {50.0, {}}}, {"job7", {{}, base::GiB(2)}}};
+  server.clients[0].name_space = "job7";
+  server.clients[1].name_space = "default";
+  server.clients[0].limits = {{}, base::GiB(4)};
+  MpsClientWatch watch;
+  watch.On({{server}, {}});
+  EXPECT_EQ(watch.servers().at(0).clients.at(0).limits, (Limits{{}, base::GiB(2)}));
+  EXPECT_EQ(watch.servers().at(0).clients.at(1).limits, (Limits{50.0, {}}));
+}
+
 // A server with these limits, and a client with limits of its own.
 Observation Limited(Limits of_server, Limits of_client) {
   auto server = Serving(10, 1000, {20});

@@ -294,10 +294,18 @@ void ReadWeb(TomlReader& in, Config& config) {
                          config.web.listen->text));
 }
 
+base::Result<MpsProtocolSetting> ParseMpsProtocol(std::string_view word) {
+  if (word == "auto") return MpsProtocolSetting::kAuto;
+  if (word == "2") return MpsProtocolSetting::k2;
+  if (word == "3") return MpsProtocolSetting::k3;
+  return base::Fail(base::ErrorCode::kInvalidArgument, fmt::format("'{}' is none of auto, 2 and 3", word));
+}
+
 void ReadMps(TomlReader& in, MpsSettings& mps) {
   in.Text("mps.control", mps.control, true);
   if (!mps.control.empty() && mps.control.front() != '/')
     in.Problem(in.Take("mps.control"), "mps.control", "takes the whole path of nvidia-cuda-mps-control");
+  ReadWord(in, "mps.protocol", mps.protocol, ParseMpsProtocol);
   in.Flag("mps.auto_start", mps.auto_start);
   in.Flag("mps.restart", mps.restart);
   in.Time("mps.look", mps.look, Millis(100), Millis(600'000));

@@ -214,6 +214,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"share.memory = \"disk\"", "share.memory", "auto, vmm, managed"},
         Wrong{"share.managed_turns = 1", "share.managed_turns", "true or false"},
         Wrong{"share.step = \"off\"", "share.step", "true or false"},
+        Wrong{"mps.protocol = \"1\"", "mps.protocol", "none of auto, 2 and 3"},
+        Wrong{"mps.protocol = 3", "mps.protocol", "text"},
         Wrong{"jobs.stop_grace = \"x\"", "jobs.stop_grace", "not a time"},
         Wrong{"jobs.log_size = \"1K\"", "jobs.log_size", "not between"},
         Wrong{"jobs.log_rotations = -1", "jobs.log_rotations", "not between 0 and 100"},
@@ -233,6 +235,17 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"gaurd.grace = \"1s\"", "gaurd", "no such key"},
         Wrong{"guard.graec = \"1s\"", "guard.graec", "did you mean guard.grace?"},
         Wrong{"sampling = 5", "sampling", "is a table"}, Wrong{"[log", "", ""}));
+
+TEST(ParseConfig, TakesTheProtocolOfMps) {
+  for (const auto& [text, protocol] : {std::pair("", MpsProtocolSetting::kAuto),
+                                       std::pair("mps.protocol = \"auto\"", MpsProtocolSetting::kAuto),
+                                       std::pair("mps.protocol = \"2\"", MpsProtocolSetting::k2),
+                                       std::pair("mps.protocol = \"3\"", MpsProtocolSetting::k3)}) {
+    const auto config = Parse(text);
+    ASSERT_TRUE(config) << Describe(config.error().front());
+    EXPECT_EQ(config->mps.protocol, protocol) << text;
+  }
+}
 
 TEST(ParseConfig, ReportsEveryProblemAtOnce) {
   const auto config = Parse("log.level = \"loud\"\nhttp.connections = 1\nnonsense = 1\n");

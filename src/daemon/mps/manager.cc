@@ -48,9 +48,9 @@ Result<std::filesystem::path> MpsManager::Program() const {
 }
 
 // Shared between the loop and the order that runs on the worker.
-Result<std::shared_ptr<mps::Control>> MpsManager::MakeControl() const {
+Result<std::shared_ptr<mps::Control>> MpsManager::MakeControl(int protocol) const {
   GPUMAN_ASSIGN(auto program, Program());
-  return std::make_shared<mps::Control>(std::move(program), root_, core_.processes_of_threads());
+  return std::make_shared<mps::Control>(std::move(program), root_, core_.processes_of_threads(), protocol);
 }
 
 bool MpsManager::IsRunning(const std::string& uuid) const {
@@ -172,22 +172,27 @@ void MpsManager::OnEnded(const std::string& uuid) {
 }
 
 void MpsManager::Refresh(std::function<void()> then) {
-  const auto control = MakeControl();
   struct Round {
     std::vector<mps::FoundControlDaemon> controls;
+    std::map<std::string, std::shared_ptr<mps::Control>> asked;
     std::map<std::string, Seen> seen;
   };
   const auto round = std::make_shared<Round>();  // worker to loop
-  for (const auto& [uuid, unit] : units_)
-    if (control && unit.state == MpsState::kRunning) round->seen[uuid].on_gpu = ProcessesOn(uuid);
+  for (const auto& [uuid, unit] : units_) {
+    const auto control = MakeControl(unit.record.protocol);
+    if (!control || unit.state != MpsState::kRunning) continue;
+    round->asked[uuid] = *control;
+    round->seen[uuid].on_gpu = ProcessesOn(uuid);
+  }
   Aside(
-      [this, control, round] {
+      [this, round] {
         round->controls = mps::FindControls(core_.processes_of_threads());
-        for (auto& [uuid, seen] : round->seen) seen.servers = (*control)->Servers(uuid);
+        for (auto& [uuid, seen] : round->seen) seen.servers = round->asked.at(uuid)->Servers(uuid);
       },
       [this, round, then = std::move(then)] {
         controls_ = std::move(round->controls);
         for (const auto& [uuid, seen] : round->seen) Take(uuid, seen);
+        SettleWhatChanged();
         then();
       });
 }
@@ -198,6 +203,7 @@ void MpsManager::Take(const std::string& uuid, const Seen& seen) {
   MpsUnit& unit = it->second;
   unit.problem = seen.servers ? "" : seen.servers.error().message;
   if (!seen.servers) return;
+  unit.there = *seen.servers;
   mps::Observation observed{*seen.servers, seen.on_gpu};
   for (auto& server : observed.servers)
     for (auto& client : server.clients) client.job = core_.guard().JobOf(client.pid).job;
@@ -211,11 +217,11 @@ void MpsManager::Take(const std::string& uuid, const Seen& seen) {
       continue;
     }
     Tell("mps_server_died", uuid,
-         fmt::format("the MPS server (pid {}) of this GPU ended{}; the next client starts a new one",
-                     notice.pid,
+         fmt::format("the MPS server (pid {}) of this GPU ended{}; {} starts a new one", notice.pid,
                      notice.clients.empty()
                          ? std::string()
-                         : fmt::format(", and the work of {} with it", DescribeClients(notice.clients))),
+                         : fmt::format(", and the work of {} with it", DescribeClients(notice.clients)),
+                     unit.record.protocol == 3 ? "gpumand" : "the next client"),
          {{"pid", notice.pid}, {"clients", static_cast<std::int64_t>(notice.clients.size())}});
   }
 }

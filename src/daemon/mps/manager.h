@@ -21,8 +21,10 @@
 #include "base/process.h"
 #include "daemon/config/mps.h"
 #include "gpu/inventory.h"
+#include "jobs/job.h"
 #include "jobs/store.h"
 #include "mps/control.h"
+#include "mps/placement.h"
 #include "mps/record.h"
 #include "mps/rivals.h"
 #include "mps/watch.h"
@@ -39,6 +41,10 @@ struct MpsUnit {
   mps::GpuRecord record;
   mps::MpsClientWatch watch;
   std::string problem;  // why MPS cannot be looked at, or why it is dead; empty: no problem
+  // Protocol 3: the servers and namespaces as they were seen last, and what could not be changed there.
+  std::vector<mps::MpsServerStatus> there{};
+  std::string trouble{};
+  bool settling = false, settle_again = false;
 };
 
 class MpsManager {
@@ -65,28 +71,51 @@ class MpsManager {
   void Limit(const gpu::Gpu& gpu, const mps::Limits& limits, Done done);
   // kNotFound: no server has such a client.
   void Terminate(pid_t client, Done done);
+  // Protocol 3: calls `ready` when the job's programs find their namespace, with its limits, or with the
+  // reason why they do not. Where MPS does not run, or by protocol 2, they need none.
+  void Prepare(const jobs::Job& job, std::function<void(base::Result<>)> ready);
+  // Protocol 3: makes and deletes what jobs have come to need, or need no more.
+  void SettleWhatChanged();
   // Looks at all control daemons and their clients, then calls `then`.
   void Refresh(std::function<void()> then);
 
   const std::map<std::string, MpsUnit>& units() const { return units_; }  // by UUID
   bool IsRunning(const std::string& uuid) const;
   bool auto_start() const { return settings_.auto_start; }
+  // Where the job's programs are clients; nullopt: MPS does not run there, or by protocol 2.
+  std::optional<mps::Placement> PlacementFor(const jobs::Job& job) const;
   mps::Directories DirectoriesFor(const std::string& uuid) const { return mps::DirectoriesOf(root_, uuid); }
   // Somebody else's control daemon on the GPU, as of the last Refresh or Start.
   std::optional<mps::FoundControlDaemon> RivalOn(const std::string& uuid) const;
   base::Result<std::filesystem::path> Program() const;
 
  private:
+  // A control daemon that was started, or found.
+  struct Launched {
+    base::ProcessId control;
+    int protocol = 2;
+    bool time_slices = false;
+  };
+  static base::Result<Launched> LaunchOnWorker(const std::filesystem::path& program,
+                                               const std::filesystem::path& root,
+                                               const base::ProcessTable& table, MpsProtocolSetting setting,
+                                               const std::optional<mps::FoundControlDaemon>& runs,
+                                               const std::string& uuid, const mps::Limits& limits);
   // What one look found, on the worker.
   struct Seen {
     std::vector<pid_t> on_gpu;
     base::Result<std::vector<mps::MpsServerStatus>> servers = std::vector<mps::MpsServerStatus>{};
   };
+  using WhenSettled =
+      std::function<void(const base::Result<mps::Settled>& settled, const mps::WantedOnGpu& wanted)>;
   void Aside(std::function<void()> work, std::function<void()> then);
-  base::Result<std::shared_ptr<mps::Control>> MakeControl() const;
+  base::Result<std::shared_ptr<mps::Control>> MakeControl(int protocol) const;
   base::Result<MpsUnit*> Free(const gpu::Gpu& gpu);
   void Launch(const std::string& uuid, const mps::Limits& limits, Done done);
-  void OnLaunched(const std::string& uuid, base::Result<base::ProcessId> started, const Done& done);
+  void OnLaunched(const std::string& uuid, base::Result<Launched> started, const Done& done);
+  mps::WantedOnGpu WantedOn(const std::string& uuid) const;
+  void Settle(const std::string& uuid, const WhenSettled& then);
+  void OnSettled(const std::string& uuid, const base::Result<mps::Settled>& settled);
   void Quit(const std::string& uuid, bool force, Done done);
   void Adopt(const std::string& uuid, base::ProcessId control);
   void OnEnded(const std::string& uuid);

@@ -69,24 +69,27 @@ void MpsManager::Start(const gpu::Gpu& gpu, const mps::Limits& limits, Done done
 }
 
 void MpsManager::Launch(const std::string& uuid, const mps::Limits& limits, Done done) {
-  const auto control = MakeControl();
-  if (!control) return done(Fail(control.error()));
+  const auto program = Program();
+  if (!program) return done(Fail(program.error()));
   const bool was_dead = units_.contains(uuid);
   MpsUnit& unit = units_[uuid];
   unit.state = MpsState::kStarting;
   unit.record.limits = limits;
   struct Outcome {
     std::vector<mps::FoundControlDaemon> controls;
-    Result<base::ProcessId> started = base::ProcessId{};
+    Result<Launched> started = Launched{};
   };
   const auto outcome = std::make_shared<Outcome>();  // written on the worker, read on the loop
   Aside(
-      [this, control = *control, uuid, limits, outcome] {
-        outcome->controls = mps::FindControls(core_.processes_of_threads());
+      [this, program = *program, setting = settings_.protocol, uuid, limits, outcome] {
+        const auto& table = core_.processes_of_threads();
+        outcome->controls = mps::FindControls(table);
         if (mps::RivalFor(outcome->controls, root_, uuid))
           outcome->started = Fail(ErrorCode::kConflict, "an MPS that gpuman did not start is in the way");
         else
-          outcome->started = control->Start(uuid, limits);
+          outcome->started =
+              LaunchOnWorker(program, root_, table, setting,
+                             mps::ControlAt(outcome->controls, DirectoriesFor(uuid).pipe), uuid, limits);
       },
       [this, uuid, was_dead, outcome, done = std::move(done)] {
         controls_ = std::move(outcome->controls);
@@ -95,7 +98,29 @@ void MpsManager::Launch(const std::string& uuid, const mps::Limits& limits, Done
       });
 }
 
-void MpsManager::OnLaunched(const std::string& uuid, Result<base::ProcessId> started, const Done& done) {
+// A daemon that runs keeps its protocol.
+Result<MpsManager::Launched> MpsManager::LaunchOnWorker(const std::filesystem::path& program,
+                                                        const std::filesystem::path& root,
+                                                        const base::ProcessTable& table,
+                                                        MpsProtocolSetting setting,
+                                                        const std::optional<mps::FoundControlDaemon>& runs,
+                                                        const std::string& uuid, const mps::Limits& limits) {
+  Launched launched;
+  if (runs)
+    launched.protocol = runs->protocol;
+  else if (setting != MpsProtocolSetting::k2)
+    launched.protocol = mps::AskProtocol(program);
+  if (!runs && setting == MpsProtocolSetting::k3 && launched.protocol != 3)
+    return Fail(ErrorCode::kNotSupported,
+                "mps.protocol is 3, and nvidia-cuda-mps-control speaks only 2: 3 comes with driver 615",
+                "set mps.protocol = \"auto\" in gpumand.toml");
+  const mps::Control control(program, root, table, launched.protocol);
+  GPUMAN_ASSIGN(launched.control, control.Start(uuid, limits));
+  launched.time_slices = control.HasTimeSlices(uuid);
+  return launched;
+}
+
+void MpsManager::OnLaunched(const std::string& uuid, Result<Launched> started, const Done& done) {
   if (!started) {
     if (const auto it = units_.find(uuid); it != units_.end()) {
       it->second.state = MpsState::kDead;
@@ -107,10 +132,15 @@ void MpsManager::OnLaunched(const std::string& uuid, Result<base::ProcessId> sta
   unit.watch.Reset();
   unit.record.since = core_.clock().Wall();
   unit.record.changed = false;
-  Adopt(uuid, *started);
+  unit.record.protocol = started->protocol;
+  unit.record.time_slices = started->time_slices;
+  unit.there.clear();
+  unit.trouble.clear();
+  const auto pid = started->control.pid;
+  Adopt(uuid, started->control);
   Keep(uuid);
-  Tell("mps_started", uuid, fmt::format("MPS serves this GPU (control daemon: pid {})", started->pid),
-       {{"pid", started->pid}});
+  Tell("mps_started", uuid, fmt::format("MPS serves this GPU (control daemon: pid {})", pid), {{"pid", pid}});
+  SettleWhatChanged();
   Tick();
   done(
       Notes{"A fault of one client ends the work of every other client of its server: MPS is for programs "
@@ -132,7 +162,7 @@ void MpsManager::Stop(const gpu::Gpu& gpu, bool force, Done done) {
     return done(Notes{fmt::format("The MPS of GPU {} had ended already.", gpu.index)});
   }
   if (force) return Quit(gpu.uuid, true, std::move(done));
-  const auto control = MakeControl();
+  const auto control = MakeControl((*unit)->record.protocol);
   if (!control) return done(Fail(control.error()));
   (*unit)->state = MpsState::kStopping;
   const auto servers = std::make_shared<Result<std::vector<mps::MpsServerStatus>>>();  // worker to loop
@@ -151,9 +181,9 @@ void MpsManager::Stop(const gpu::Gpu& gpu, bool force, Done done) {
 }
 
 void MpsManager::Quit(const std::string& uuid, bool force, Done done) {
-  const auto control = MakeControl();
-  if (!control) return done(Fail(control.error()));
   MpsUnit& unit = units_.at(uuid);
+  const auto control = MakeControl(unit.record.protocol);
+  if (!control) return done(Fail(control.error()));
   unit.state = MpsState::kStopping;
   const auto stopped = std::make_shared<Result<>>();  // worker to loop
   Aside([control = *control, uuid, force, daemon = unit.record.control,
@@ -177,22 +207,28 @@ void MpsManager::Limit(const gpu::Gpu& gpu, const mps::Limits& limits, Done done
   const auto unit = Free(gpu);
   if (!unit) return done(Fail(unit.error()));
   if (!*unit || (*unit)->state != MpsState::kRunning) return done(Fail(NotRunning(gpu)));
-  const auto control = MakeControl();
+  const auto control = MakeControl((*unit)->record.protocol);
   if (!control) return done(Fail(control.error()));
   struct Outcome {
     Seen before;  // clients that came under the old limits
-    Result<> applied;
+    Result<mps::Settled> applied;
   };
   const auto outcome = std::make_shared<Outcome>();  // worker to loop
   outcome->before.on_gpu = ProcessesOn(gpu.uuid);
+  auto wanted = WantedOn(gpu.uuid);
+  if (limits.threads) wanted.limits.threads = limits.threads;
+  if (limits.memory) wanted.limits.memory = limits.memory;
   Aside(
-      [control = *control, uuid = gpu.uuid, limits, outcome] {
+      [control = *control, uuid = gpu.uuid, wanted = std::move(wanted), outcome] {
         outcome->before.servers = control->Servers(uuid);
-        outcome->applied = control->Apply(uuid, limits);
+        outcome->applied = control->Settle(uuid, wanted);
       },
       [this, uuid = gpu.uuid, limits, outcome, done = std::move(done)] {
         Take(uuid, outcome->before);
+        OnSettled(uuid, outcome->applied);
         if (!outcome->applied) return done(Fail(std::move(outcome->applied.error())));
+        if (const auto& problems = outcome->applied->problems; !problems.empty())
+          return done(Fail(ErrorCode::kConflict, fmt::format("{}", fmt::join(problems, "; "))));
         const auto it = units_.find(uuid);
         if (it == units_.end()) return done(Fail(ErrorCode::kConflict, "it was stopped meanwhile"));
         it->second.record.changed = true;
@@ -210,7 +246,7 @@ void MpsManager::Terminate(pid_t client, Done done) {
       for (const auto& server : unit.watch.servers())
         for (const auto& each : server.clients) {
           if (each.pid != client || unit.state != MpsState::kRunning) continue;
-          const auto control = MakeControl();
+          const auto control = MakeControl(unit.record.protocol);
           if (!control) return done(Fail(control.error()));
           const auto gone = std::make_shared<Result<>>();  // worker to loop
           return Aside([control = *control, uuid = uuid, server = server.pid, client,

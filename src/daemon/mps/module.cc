@@ -17,6 +17,9 @@ MpsModule::MpsModule(Core& core)
       manager_(
           std::make_unique<MpsManager>(core, core.config().socket.parent_path() / "mps", base::BootId())) {
   core_.jobs().callbacks().mps_variables = [this](const jobs::Job& job) { return VariablesOf(job); };
+  core_.jobs().callbacks().before_start = [this](const jobs::Job& job, std::function<void()> then) {
+    BeforeStart(job, std::move(then));
+  };
 }
 
 void MpsModule::Restore(jobs::StoreContents& contents) {
@@ -31,18 +34,67 @@ bool MpsModule::Stop() {
   return true;
 }
 
+void MpsModule::TellMissing(const jobs::Job& job, const std::string& why) const {
+  core_.AddJobEvent(job, {"mps_missing", fmt::format("job {} '{}': {}", job.id.value, job.tag, why), {}});
+}
+
 std::vector<std::string> MpsModule::VariablesOf(const jobs::Job& job) const {
   if (!job.spec->mps || job.gpus.size() != 1) return {};
-  const auto threads = job.spec->mps_threads;
-  if (!manager_->IsRunning(job.gpus.front())) {
-    const std::string what =
-        "MPS does not run on its GPU: without a server it runs beside the others there, unlimited";
-    core_.AddJobEvent(job, {"mps_missing", fmt::format("job {} '{}': {}", job.id.value, job.tag, what), {}});
+  auto threads = job.spec->mps_threads;
+  auto directories = manager_->DirectoriesFor(job.gpus.front());
+  if (!manager_->IsRunning(job.gpus.front()))
+    TellMissing(job,
+                "MPS does not run on its GPU: without a server it runs beside the others there, unlimited");
+  if (const auto placement = manager_->PlacementFor(job)) {
+    auto inner = mps::DirectoriesIn(directories, placement->server, placement->name_space);
+    if (inner) {
+      directories = std::move(*inner);
+      threads.reset();  // the namespace has the limit
+    } else {
+      TellMissing(job, "it gets no namespace of its own in MPS: " + inner.error().message);
+    }
   }
   std::vector<std::string> variables;
-  for (const auto& [name, value] : mps::ClientVariables(manager_->DirectoriesFor(job.gpus.front()), threads))
+  for (const auto& [name, value] : mps::ClientVariables(directories, threads))
     variables.push_back(fmt::format("{}={}", name, value));
   return variables;
+}
+
+void MpsModule::BeforeStart(const jobs::Job& job, std::function<void()> then) {
+  if (!job.spec->mps || !manager_) return then();
+  manager_->Prepare(job, [this, id = job.id, then = std::move(then)](const base::Result<>& ready) {
+    const auto* const now = core_.jobs().Find(id);
+    if (!ready && now)
+      TellMissing(*now, fmt::format("it has no namespace in MPS, so it runs beside the others there, "
+                                    "unlimited: {}",
+                                    ready.error().message));
+    then();
+  });
+}
+
+void MpsModule::OnJobLeft(base::JobId job, UnwatchReason /*why*/) {
+  const auto* const left = core_.jobs().Find(job);
+  if (!left || left->spec->mps) manager_->SettleWhatChanged();
+}
+
+base::Result<> MpsModule::MayHaveShares(const std::string& gpu) const {
+  const auto it = manager_->units().find(gpu);
+  const auto* const status = core_.guard().Find(gpu);
+  const auto name = status ? std::to_string(status->gpu.index) : gpu;
+  if (it == manager_->units().end() || it->second.state != MpsState::kRunning) {
+    if (manager_->auto_start()) return {};
+    return Fail(ErrorCode::kConflict, fmt::format("mps: no MPS of gpuman runs on GPU {}", name),
+                fmt::format("gpuman mps start --gpu {}; a share of its time takes driver 620, --mps-threads "
+                            "gives a part of its processors",
+                            name));
+  }
+  const auto& record = it->second.record;
+  if (record.time_slices) return {};
+  return Fail(ErrorCode::kNotSupported,
+              fmt::format("compute: the MPS of GPU {} gives no shares of its time: servers have them from "
+                          "driver 620 on, by protocol 3, and this one {}",
+                          name, record.protocol == 3 ? "does not know them" : "was started by protocol 2"),
+              "give --mps-threads for a part of its processors, or leave out --mps");
 }
 
 MpsViewSources MpsModule::Context() {

@@ -29,14 +29,19 @@ class MpsModule final : public Module {
   // Calls `then` when MPS runs on all of these GPUs, or with the error. Where MPS does not run, it is started
   // if mps.auto_start says so.
   void WhenRunning(std::vector<std::string> gpus, std::function<void(base::Result<>)> then);
+  // Whether clients on this GPU can have shares of its time, where MPS runs, or has to run already.
+  base::Result<> MayHaveShares(const std::string& gpu) const;
 
   void Restore(jobs::StoreContents& contents) override;
   void AddRoutes(http::Router& router) override;
   void Reconfigure() override;
   bool Stop() override;
+  void OnJobLeft(base::JobId job, UnwatchReason why) override;
 
  private:
   std::vector<std::string> VariablesOf(const jobs::Job& job) const;
+  void BeforeStart(const jobs::Job& job, std::function<void()> then);
+  void TellMissing(const jobs::Job& job, const std::string& why) const;
 
   Core& core_;
   std::unique_ptr<MpsManager> manager_;

@@ -34,14 +34,30 @@ api::MpsProcess ProcessOf(const MpsViewSources& around, pid_t pid) {
   return view;
 }
 
+// The control program does not list it: a server of a job was made with what the job asked for.
+std::optional<double> TimeSliceOf(const MpsViewSources& around, const std::string& server) {
+  const auto id = mps::JobOf(server);
+  for (const auto* const job : around.jobs)
+    if (id && job->id == *id && job->spec->compute) return job->spec->compute->percent;
+  return std::nullopt;
+}
+
 api::MpsServer ServerOf(const MpsViewSources& around, const mps::MpsServerStatus& server) {
   api::MpsServer view;
   view.pid = server.pid;
   if (server.uid) view.user = around.user_name(*server.uid);
   view.threads = server.limits.threads;
   view.memory = server.limits.memory;
+  if (!server.name.empty()) view.name = server.name;
+  for (const auto& each : server.namespaces) {
+    api::MpsNamespace inner{each.name, {}, each.limits.threads, each.limits.memory};
+    if (const auto job = mps::JobOf(each.name)) inner.job = job->value;
+    view.namespaces.push_back(std::move(inner));
+  }
+  view.time_slice = TimeSliceOf(around, server.name);
   for (const auto& client : server.clients) {
     auto process = ProcessOf(around, client.pid);
+    process.name_space = client.name_space;
     process.limits_known = client.limits_known;
     if (client.limits_known) {
       process.threads = client.limits.threads;
@@ -52,9 +68,11 @@ api::MpsServer ServerOf(const MpsViewSources& around, const mps::MpsServerStatus
   return view;
 }
 
-// Jobs that asked for MPS here while a server of another user serves: none of their processes is a client.
+// Jobs that asked for MPS here while a server of another user serves: none of their processes is a client. By
+// protocol 3 users have servers at the same time.
 std::vector<std::int64_t> WaitingOn(const MpsUnit& unit, const MpsViewSources& around,
                                     const std::string& uuid) {
+  if (unit.record.protocol == 3) return {};
   std::set<uid_t> served;
   std::set<base::JobId> clients;
   for (const auto& server : unit.watch.servers()) {
@@ -85,8 +103,12 @@ void Fill(const MpsManager& manager, const MpsViewSources& around, api::MpsGpu& 
   }
   const MpsUnit& unit = it->second;
   view.state = WordOf(unit.state);
-  if (!unit.problem.empty()) view.problem = unit.problem;
-  if (unit.record.control.pid != 0) view.pid = unit.record.control.pid;
+  if (const auto& problem = unit.problem.empty() ? unit.trouble : unit.problem; !problem.empty())
+    view.problem = problem;
+  if (unit.record.control.pid != 0) {
+    view.pid = unit.record.control.pid;
+    view.protocol = unit.record.protocol;
+  }
   if (unit.record.since != base::WallTime{}) view.since = unit.record.since;
   view.threads = unit.record.limits.threads;
   view.memory = unit.record.limits.memory;

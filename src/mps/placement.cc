@@ -1,0 +1,140 @@
+#include "mps/placement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace gpuman::mps {
+namespace {
+
+constexpr std::string_view kUser = "u", kJob = "job";
+constexpr double kSamePercent = 0.01;  // the control program writes two digits
+
+// The number behind the prefix, written as gpuman writes it.
+std::optional<std::int64_t> NumberIn(std::string_view name, std::string_view prefix) {
+  if (!name.starts_with(prefix)) return std::nullopt;
+  const auto digits = name.substr(prefix.size());
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc{} || end != digits.data() + digits.size() || number < 0) return std::nullopt;
+  return digits == std::to_string(number) ? std::optional(number) : std::nullopt;
+}
+
+bool IsOurs(std::string_view server) { return NumberIn(server, kUser) || JobOf(server); }
+
+// 100: no limit.
+double Percent(const Limits& limits) { return limits.threads.value_or(100); }
+
+// In mebibytes, as the control program is told; nullopt: no limit.
+std::optional<std::uint64_t> Mebibytes(const Limits& limits, base::Bytes whole) {
+  if (!limits.memory || (whole.count != 0 && *limits.memory >= whole)) return std::nullopt;
+  return limits.memory->count >> 20U;
+}
+
+bool AreSame(const Limits& has, const Limits& wants, base::Bytes whole) {
+  return std::abs(Percent(has) - Percent(wants)) < kSamePercent &&
+         Mebibytes(has, whole) == Mebibytes(wants, whole);
+}
+
+// What is to be told, so that `has` becomes `wants`. No word takes a limit away: the largest one does it.
+Limits Telling(const Limits& has, const Limits& wants, base::Bytes whole) {
+  Limits told;
+  if (std::abs(Percent(has) - Percent(wants)) >= kSamePercent) told.threads = Percent(wants);
+  if (Mebibytes(has, whole) != Mebibytes(wants, whole))
+    told.memory = Mebibytes(wants, whole) ? *wants.memory : whole;
+  return told;
+}
+
+template <typename All>
+auto* FindNamed(All& all, std::string_view name) {
+  const auto it = std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.name == name; });
+  return it == all.end() ? nullptr : &*it;
+}
+
+// What is wanted of one server.
+struct WantedServer {
+  uid_t uid = 0;
+  Limits limits{};
+  std::optional<int> time_slice{};
+  std::map<std::string, Limits> namespaces{};
+};
+
+std::map<std::string, WantedServer> ServersFor(const WantedOnGpu& wanted) {
+  std::map<std::string, WantedServer> servers;
+  for (const auto& job : wanted.jobs) {
+    const Placement placement = PlacementOf(job, wanted.limits);
+    auto& server = servers[placement.server];
+    server.uid = placement.uid;
+    server.limits = placement.server == placement.name_space ? placement.limits : wanted.limits;
+    server.time_slice = placement.time_slice;
+    server.namespaces[placement.name_space] = placement.limits;
+  }
+  return servers;
+}
+
+void AddDeletions(const std::vector<MpsServerStatus>& there,
+                  const std::map<std::string, WantedServer>& servers, std::vector<Change>& changes) {
+  std::vector<Change> unused;
+  for (const auto& server : there) {
+    if (!IsOurs(server.name)) continue;
+    const auto wanted = servers.find(server.name);
+    for (const auto& each : server.namespaces)
+      if (JobOf(each.name) && (wanted == servers.end() || !wanted->second.namespaces.contains(each.name)))
+        changes.push_back({Change::Kind::kDeleteNamespace, server.name, each.name});
+    if (wanted == servers.end()) unused.push_back({Change::Kind::kDeleteServer, server.name});
+  }
+  changes.insert(changes.end(), unused.begin(), unused.end());
+}
+
+}  // namespace
+
+std::optional<base::JobId> JobOf(std::string_view name) {
+  const auto number = NumberIn(name, kJob);
+  return number && *number > 0 ? std::optional(base::JobId{*number}) : std::nullopt;
+}
+
+Placement PlacementOf(const ClientJob& job, const Limits& of_gpu) {
+  const auto name = fmt::format("{}{}", kJob, job.id.value);
+  return {job.time_slice ? name : fmt::format("{}{}", kUser, job.uid), name, job.uid,
+          LowerOf(of_gpu, job.limits), job.time_slice};
+}
+
+std::vector<Change> ChangesFor(const std::vector<MpsServerStatus>& there, const WantedOnGpu& wanted) {
+  const auto servers = ServersFor(wanted);
+  std::vector<Change> changes;
+  AddDeletions(there, servers, changes);
+  static const MpsServerStatus kNew;
+  for (const auto& [name, server] : servers) {
+    const auto* has = FindNamed(there, name);
+    if (!has) {
+      changes.push_back({Change::Kind::kCreateServer, name, {}, server.uid, {}, server.time_slice});
+      has = &kNew;
+    }
+    if (!AreSame(has->limits, server.limits, wanted.whole))
+      changes.push_back(
+          {Change::Kind::kLimitServer, name, {}, 0, Telling(has->limits, server.limits, wanted.whole)});
+    for (const auto& [inner, limits] : server.namespaces) {
+      const auto* const known = FindNamed(has->namespaces, inner);
+      if (!known) changes.push_back({Change::Kind::kCreateNamespace, name, inner});
+      const Limits now = known ? known->limits : Limits{};
+      if (!AreSame(now, limits, wanted.whole))
+        changes.push_back(
+            {Change::Kind::kLimitNamespace, name, inner, 0, Telling(now, limits, wanted.whole)});
+    }
+  }
+  return changes;
+}
+
+bool IsThere(const std::vector<MpsServerStatus>& there, const Placement& placement, base::Bytes whole) {
+  const auto* const server = FindNamed(there, placement.server);
+  if (!server || (server->uid && *server->uid != placement.uid)) return false;
+  const auto* const inner = FindNamed(server->namespaces, placement.name_space);
+  return inner && AreSame(inner->limits, placement.limits, whole);
+}
+
+}  // namespace gpuman::mps

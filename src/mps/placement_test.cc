@@ -1,0 +1,136 @@
+#include "mps/placement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gpuman::mps {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr base::Bytes kWhole = base::GiB(80);
+
+ClientJob Job(std::int64_t id, uid_t uid, Limits limits = {}, std::optional<int> time_slice = {}) {
+  return {base::JobId{id}, uid, limits, time_slice};
+}
+
+// The servers that follow from the changes, as a control daemon makes them.
+std::vector<MpsServerStatus> After(std::vector<MpsServerStatus> servers, const std::vector<Change>& changes) {
+  const auto merge = [](Limits& limits, const Limits& told) {
+    if (told.threads) limits.threads = told.threads;
+    if (told.memory) limits.memory = told.memory;
+  };
+  for (const auto& change : changes) {
+    if (change.kind == Change::Kind::kCreateServer)
+      servers.push_back({4711, change.uid, {}, {}, change.server, {{"default", {}}}});
+    for (auto& server : servers) {
+      if (server.name != change.server) continue;
+      auto& inner = server.namespaces;
+      if (change.kind == Change::Kind::kLimitServer) merge(server.limits, change.limits);
+      if (change.kind == Change::Kind::kCreateNamespace) inner.push_back({change.name_space, {}});
+      for (auto& one : inner)
+        if (change.kind == Change::Kind::kLimitNamespace && one.name == change.name_space)
+          merge(one.limits, change.limits);
+      if (change.kind == Change::Kind::kDeleteNamespace)
+        std::erase_if(inner, [&](const auto& one) { return one.name == change.name_space; });
+    }
+    if (change.kind == Change::Kind::kDeleteServer)
+      std::erase_if(servers, [&](const auto& server) { return server.name == change.server; });
+  }
+  return servers;
+}
+
+TEST(MpsPlacement, AJobIsInItsUsersServerUnderTheLowerLimits) {
+  const Limits gpu{50.0, base::GiB(8)};
+  EXPECT_EQ(PlacementOf(Job(7, 1000), gpu), (Placement{"u1000", "job7", 1000, gpu, {}}));
+  EXPECT_EQ(PlacementOf(Job(7, 1000, {25.0, base::GiB(16)}), gpu).limits, (Limits{25.0, base::GiB(8)}));
+  EXPECT_EQ(PlacementOf(Job(7, 1000, {{}, base::GiB(1)}), {}).limits, (Limits{{}, base::GiB(1)}));
+}
+
+TEST(MpsPlacement, AJobWithAShareOfTheTimeHasAServerOfItsOwn) {
+  EXPECT_EQ(PlacementOf(Job(9, 1000, {}, 30), {}), (Placement{"job9", "job9", 1000, {}, 30}));
+}
+
+TEST(MpsPlacement, OnlyNamesThatGpumanGivesAreOfJobs) {
+  EXPECT_EQ(JobOf("job7"), base::JobId{7});
+  for (const char* other : {"job", "job0", "job07", "job-7", "job7x", "jobs7", "default", "u7", ""})
+    EXPECT_FALSE(JobOf(other)) << other;
+}
+
+TEST(MpsPlacement, WhatIsMissingIsMadeWithItsLimits) {
+  const WantedOnGpu wanted{{50.0, {}}, kWhole, {Job(7, 1000, {{}, base::GiB(2)}), Job(9, 1001, {}, 30)}};
+  const auto changes = ChangesFor({}, wanted);
+  EXPECT_THAT(changes,
+              ElementsAre(Change{Change::Kind::kCreateServer, "job9", "", 1001, {}, 30},
+                          Change{Change::Kind::kLimitServer, "job9", "", 0, {50.0, {}}},
+                          Change{Change::Kind::kCreateNamespace, "job9", "job9"},
+                          Change{Change::Kind::kLimitNamespace, "job9", "job9", 0, {50.0, {}}},
+                          Change{Change::Kind::kCreateServer, "u1000", "", 1000},
+                          Change{Change::Kind::kLimitServer, "u1000", "", 0, {50.0, {}}},
+                          Change{Change::Kind::kCreateNamespace, "u1000", "job7"},
+                          Change{Change::Kind::kLimitNamespace, "u1000", "job7", 0, {50.0, base::GiB(2)}}));
+  const auto there = After({}, changes);
+  EXPECT_THAT(ChangesFor(there, wanted), IsEmpty());
+  for (const auto& job : wanted.jobs) EXPECT_TRUE(IsThere(there, PlacementOf(job, wanted.limits), kWhole));
+}
+
+TEST(MpsPlacement, UsersHaveAServerEachAndJobsOfOneUserShareIt) {
+  const WantedOnGpu wanted{{}, kWhole, {Job(7, 1000), Job(8, 1000), Job(9, 1001)}};
+  const auto there = After({}, ChangesFor({}, wanted));
+  ASSERT_EQ(there.size(), 2u);
+  EXPECT_EQ(there[0].namespaces.size(), 3u) << "default, job7 and job8";
+  EXPECT_EQ(there[1].name, "u1001");
+}
+
+TEST(MpsPlacement, WhatNoJobNeedsIsDeletedNamespacesFirst) {
+  const std::vector<MpsServerStatus> there{
+      {10, 1000, {}, {}, "u1000", {{"default", {}}, {"job7", {}}, {"job8", {}}}},
+      {11, 1001, {}, {}, "u1001", {{"default", {}}, {"job9", {}}}}};
+  EXPECT_THAT(ChangesFor(there, {{}, kWhole, {Job(8, 1000)}}),
+              ElementsAre(Change{Change::Kind::kDeleteNamespace, "u1000", "job7"},
+                          Change{Change::Kind::kDeleteNamespace, "u1001", "job9"},
+                          Change{Change::Kind::kDeleteServer, "u1001"}));
+}
+
+TEST(MpsPlacement, WhatSomebodyElseMadeStays) {
+  const std::vector<MpsServerStatus> there{
+      {10, 1000, {}, {}, "training", {{"default", {}}, {"job7", {}}}},
+      {11, 1001, {}, {}, "u1001", {{"default", {}}, {"mine", {50.0, {}}}}},
+      {12, 0, {}, {}, "u01", {}}};
+  EXPECT_THAT(ChangesFor(there, {{}, kWhole, {}}), ElementsAre(Change{Change::Kind::kDeleteServer, "u1001"}));
+  EXPECT_THAT(ChangesFor(there, {{}, kWhole, {Job(7, 1001)}}),
+              ElementsAre(Change{Change::Kind::kCreateNamespace, "u1001", "job7"}));
+}
+
+TEST(MpsPlacement, ALimitIsToldWhereItIsAnother) {
+  const Limits half{50.0, base::GiB(8)};
+  const auto told = [&](Limits has, Limits wants) {
+    const std::vector<MpsServerStatus> there{
+        {10, 1000, wants, {}, "u1000", {{"default", wants}, {"job7", has}}}};
+    std::vector<Limits> all;
+    for (const auto& change : ChangesFor(there, {wants, kWhole, {Job(7, 1000)}}))
+      all.push_back(change.limits);
+    return all;
+  };
+  EXPECT_THAT(told(half, half), IsEmpty());
+  EXPECT_THAT(told({100.0, kWhole}, {}), IsEmpty()) << "that is no limit";
+  EXPECT_THAT(told({33.33, {}}, {100.0 / 3, {}}), IsEmpty()) << "it is written with two digits";
+  EXPECT_THAT(told({50.0, base::Bytes{base::GiB(8).count + 1}}, half), IsEmpty()) << "in whole mebibytes";
+  EXPECT_THAT(told({25.0, base::GiB(8)}, half), ElementsAre(Limits{50.0, {}}));
+  EXPECT_THAT(told({50.0, base::GiB(4)}, half), ElementsAre(Limits{{}, base::GiB(8)}));
+  EXPECT_THAT(told(half, {}), ElementsAre(Limits{100.0, kWhole})) << "the largest ones";
+}
+
+TEST(MpsPlacement, IsNotThereWithoutItsServerItsNamespaceOrItsLimits) {
+  const auto placement = PlacementOf(Job(7, 1000, {25.0, {}}), {});
+  EXPECT_FALSE(IsThere({}, placement, kWhole));
+  EXPECT_FALSE(IsThere({{10, 1000, {}, {}, "u1000", {{"default", {}}}}}, placement, kWhole));
+  EXPECT_FALSE(IsThere({{10, 1000, {}, {}, "u1000", {{"job7", {}}}}}, placement, kWhole)) << "without limits";
+  EXPECT_FALSE(IsThere({{10, 1001, {}, {}, "u1000", {{"job7", {25.0, {}}}}}}, placement, kWhole))
+      << "its server refuses every other user";
+  EXPECT_TRUE(IsThere({{10, 1000, {}, {}, "u1000", {{"job7", {25.0, {}}}}}}, placement, kWhole));
+}
+
+}  // namespace
+}  // namespace gpuman::mps
