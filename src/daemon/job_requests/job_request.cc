@@ -128,11 +128,7 @@ Result<> CheckTurnOptions(const spec::RunOptions& options) {
   if (options.latency && !options.share)
     return Fail(ErrorCode::kInvalidArgument, "latency: a job that does not share its GPUs holds nobody back",
                 "add --share, or leave out --latency");
-  if (!options.compute) return {};
-  if (options.mps)
-    return Fail(ErrorCode::kInvalidArgument, "compute: clients of MPS run at the same time, without turns",
-                "give --mps-threads for a part of the GPU, or leave out --mps");
-  if (options.share) return {};
+  if (!options.compute || options.mps || options.share) return {};
   return Fail(ErrorCode::kInvalidArgument, "compute: a job that does not share its GPUs has no turns",
               "add --share, or leave out --compute");
 }
@@ -188,7 +184,17 @@ Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& c
   return job;
 }
 
+Result<> MayChangeCompute(const api::RunOptionsPatch& update, const jobs::Job& job) {
+  if (!job.spec->mps || update.Find("compute") == nullptr) return {};
+  return Fail(
+      ErrorCode::kInvalidArgument,
+      fmt::format("compute: job {} is a client of MPS, which has its share of the time from its start",
+                  job.id.value),
+      "start it anew with another --compute");
+}
+
 Result<> ApplyUpdate(const api::RunOptionsPatch& update, const gpu::Inventory& inventory, jobs::Job& job) {
+  GPUMAN_TRY(MayChangeCompute(update, job));
   spec::JobSpec spec = *job.spec;
   GPUMAN_TRY(api::SetOptions(update, spec));
   GPUMAN_TRY(CheckSizes(spec, job.gpus, inventory));

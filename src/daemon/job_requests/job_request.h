@@ -31,7 +31,7 @@ base::Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Cal
 // Checks what a job asks of MPS. kInvalidArgument: a share of threads without MPS, or out of range.
 base::Result<> CheckMps(const spec::RunOptions& options);
 // Checks what a job asks of its turns: a share of the time, or that its work goes first. kInvalidArgument: it
-// does not share its GPUs, or is a client of MPS.
+// does not share its GPUs and is no client of MPS. A client holds nobody back.
 base::Result<> CheckTurnOptions(const spec::RunOptions& options);
 // kInvalidArgument: an option needs the library, which is not to be preloaded.
 base::Result<> CheckLibrary(const spec::RunOptions& options);
@@ -41,6 +41,8 @@ base::Result<> CheckLibrary(const spec::RunOptions& options);
 base::Result<> CheckSharing(bool share, const std::vector<std::string>& gpus,
                             const gpu::Inventory& inventory);
 
+// kInvalidArgument: the update changes the share of the GPU's time of a client of MPS.
+base::Result<> MayChangeCompute(const api::RunOptionsPatch& update, const jobs::Job& job);
 // Applies an update to a job, with the same rules for sizes.
 base::Result<> ApplyUpdate(const api::RunOptionsPatch& update, const gpu::Inventory& inventory,
                            jobs::Job& job);

@@ -27,9 +27,11 @@ base::Result<> Create(JobsModule& jobs, jobs::Job job, Done done) {
   }
   const auto is_unfit = [&](const gpu::Gpu& one) { return jobs.queue().IsUnfit(one); };
   GPUMAN_ASSIGN(const auto gpu, jobs.mps().Choose(job.gpus, is_unfit));
+  if (job.spec->compute) GPUMAN_TRY(jobs.mps().MayHaveShares(gpu));
   job.gpus = {gpu};
   jobs.mps().WhenRunning(
-      {gpu}, [&jobs, job = std::move(job), done = std::move(done)](const base::Result<>& ready) mutable {
+      {gpu}, [&jobs, gpu, job = std::move(job), done = std::move(done)](base::Result<> ready) mutable {
+        if (ready && job.spec->compute) ready = jobs.mps().MayHaveShares(gpu);
         if (!ready) return done(base::Fail(ready.error()));
         jobs.core().jobs().Create(std::move(job), std::move(done));
       });

@@ -83,7 +83,8 @@ void TryOut(JobsModule& jobs, const SubmitCall& call, PreparedSubmission prepare
 }
 
 // A job that asks for MPS waits for one GPU, on which it runs.
-base::Result<> BindToMps(JobsModule& jobs, jobs::Job& job, std::set<std::string>& gpus) {
+base::Result<> BindToMps(JobsModule& jobs, jobs::Job& job, std::set<std::string>& gpus,
+                         std::set<std::string>& with_shares) {
   if (!job.spec->mps) return {};
   if (job.spec->gpus.count != 1)
     return base::Fail(
@@ -92,6 +93,10 @@ base::Result<> BindToMps(JobsModule& jobs, jobs::Job& job, std::set<std::string>
         "ask for --gpus 1");
   const auto is_unfit = [&](const gpu::Gpu& one) { return jobs.queue().IsUnfit(one); };
   GPUMAN_ASSIGN(auto gpu, jobs.mps().Choose(job.spec->gpus.devices, is_unfit));
+  if (job.spec->compute) {
+    GPUMAN_TRY(jobs.mps().MayHaveShares(gpu));
+    with_shares.insert(gpu);
+  }
   job.spec.Change([&](spec::JobSpec& spec) { spec.gpus.devices = {gpu}; });
   gpus.insert(std::move(gpu));
   return {};
@@ -113,8 +118,8 @@ struct Incoming {
   Dispatcher::Claim claim{};
   std::optional<SubmissionPreparer> preparation{};
   PreparedSubmission prepared{};
-  std::size_t at = 0, head = 0;  // the next job and the next head to bind
-  std::set<std::string> notes{}, mps{};
+  std::size_t at = 0, head = 0;                        // the next job and the next head to bind
+  std::set<std::string> notes{}, mps{}, mps_shares{};  // the last two: GPUs
 };
 using IncomingPtr = std::shared_ptr<Incoming>;  // shared by its slices
 
@@ -138,8 +143,11 @@ void Go(JobsModule& jobs, const SubmitCall& call, const IncomingPtr& incoming) {
     return TryOut(jobs, call.WithStatus(200), std::move(incoming->prepared), std::move(incoming->claim));
   const auto& gpus = incoming->mps;
   if (gpus.empty()) return Enqueue(jobs, call, incoming);
-  jobs.mps().WhenRunning({gpus.begin(), gpus.end()},
-                         call.After([&jobs, call, incoming] { Enqueue(jobs, call, incoming); }));
+  jobs.mps().WhenRunning({gpus.begin(), gpus.end()}, call.After([&jobs, call, incoming]() -> base::Result<> {
+    for (const auto& gpu : incoming->mps_shares) GPUMAN_TRY(jobs.mps().MayHaveShares(gpu));
+    Enqueue(jobs, call, incoming);
+    return {};
+  }));
 }
 
 // Checks what the jobs of one submission have in common once, with the first job.
@@ -163,7 +171,7 @@ base::Result<bool> BindSome(JobsModule& jobs, Incoming& incoming, const base::Ti
       if (incoming.new_tags) GPUMAN_TRY(jobs.core().jobs().index().TagIsFree(prepared[at].tag));
       GPUMAN_TRY(CheckHead(jobs, prepared[at], incoming.notes));
     }
-    GPUMAN_TRY(BindToMps(jobs, prepared[at], incoming.mps));
+    GPUMAN_TRY(BindToMps(jobs, prepared[at], incoming.mps, incoming.mps_shares));
     if (incoming.first_id.value != 0)
       prepared[at].id = {incoming.first_id.value + static_cast<std::int64_t>(at)};
   }

@@ -126,6 +126,7 @@ Result<std::string> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::In
         ErrorCode::kInvalidArgument,
         fmt::format("restart: job {} is of the queue, which repeats failed jobs by itself", job.id.value),
         "give --retries");
+  GPUMAN_TRY(MayChangeCompute(update.job, job));
   jobs::Job changed = job;
   // A job that waits has no GPUs yet, so its limit may be more than the smallest GPU has; the queue checks
   // whether it could ever start.
