@@ -19,6 +19,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 constexpr const char* kUuid = "GPU-c0ffee00";
 
@@ -125,17 +126,21 @@ TEST_F(MpsControl3, JobsGetNamespacesWithTheirLimitsAndLoseThem) {
   EXPECT_THAT(settled.problems, IsEmpty());
   for (const auto& job : wanted.jobs) {
     const auto placement = PlacementOf(job, wanted.limits);
-    EXPECT_TRUE(IsThere(settled.servers, placement, wanted.whole)) << placement.name_space;
+    EXPECT_EQ(WhyNotThere(settled, placement), "");
     EXPECT_TRUE(IsListening(placement)) << placement.name_space;
   }
   EXPECT_EQ(settled.servers.at(0).limits.threads, 50.0);
+  EXPECT_THAT(settled.servers.at(0).namespaces,
+              UnorderedElementsAre(NamespaceStatus{"default", {50.0, {}}},
+                                   NamespaceStatus{"job7", {25.0, base::GiB(1)}},
+                                   NamespaceStatus{"job8", {50.0, {}}}));
   EXPECT_EQ(settled.servers.at(0).uid, ::geteuid());
   EXPECT_EQ(control_.Servers(kUuid)->at(0).pid, settled.servers.at(0).pid);
 
   wanted.limits.threads = 20;
   wanted.jobs.erase(wanted.jobs.begin());
   const auto later = Settle(wanted);
-  EXPECT_TRUE(IsThere(later.servers, PlacementOf(wanted.jobs.at(0), wanted.limits), wanted.whole));
+  EXPECT_EQ(WhyNotThere(later, PlacementOf(wanted.jobs.at(0), wanted.limits)), "");
   EXPECT_FALSE(IsListening(PlacementOf(Job(7), {})));
   EXPECT_THAT(later.deleted, IsEmpty());
 
@@ -158,7 +163,9 @@ TEST_F(MpsControl3, AServerThatLacksItsShareIsNotLeftRunning) {
   EXPECT_FALSE(control_.HasTimeSlices(kUuid));
   const auto settled = Settle({{}, base::GiB(4), {Job(7, {}, 30), Job(8)}});
   ASSERT_EQ(settled.problems.size(), 1u);
-  EXPECT_THAT(settled.problems[0], HasSubstr("timeslice-pct"));
+  EXPECT_THAT(settled.problems[0].message, HasSubstr("timeslice-pct"));
+  EXPECT_THAT(WhyNotThere(settled, PlacementOf(Job(7, {}, 30), {})), HasSubstr("timeslice-pct"));
+  EXPECT_EQ(WhyNotThere(settled, PlacementOf(Job(8), {})), "");
   ASSERT_EQ(settled.servers.size(), 1u) << "that of job 8";
   EXPECT_NE(settled.servers[0].name, "job7");
 }
@@ -194,7 +201,7 @@ TEST_F(MpsControl3, AServerThatIsNotListedAfterItsCreationIsAProblem) {
   const auto settled = control.Settle(kUuid, {{}, base::GiB(4), {Job(7)}});
   ASSERT_TRUE(settled) << settled.error().message;
   ASSERT_EQ(settled->problems.size(), 1u) << "what follows for it is not tried";
-  EXPECT_THAT(settled->problems[0], HasSubstr("is not listed: it has ended"));
+  EXPECT_THAT(settled->problems[0].message, HasSubstr("is not listed: it has ended"));
 }
 
 TEST(MpsControlProgram, IsTheFirstInThePath) {

@@ -1,5 +1,7 @@
 #include "mps/dialect.h"
 
+#include <fmt/format.h>
+
 #include "mps/answers.h"
 #include "mps/dialect_v2.h"
 #include "mps/dialect_v3.h"
@@ -9,6 +11,24 @@ namespace gpuman::mps {
 std::unique_ptr<Dialect> MakeDialect(int protocol, ControlProgram program, const base::ProcessTable& table) {
   if (protocol == 3) return std::make_unique<DialectV3>(std::move(program), table);
   return std::make_unique<DialectV2>(std::move(program), table);
+}
+
+std::string Describe(const std::vector<SettleProblem>& problems) {
+  std::string text;
+  for (const auto& problem : problems) text += (text.empty() ? "" : "; ") + problem.message;
+  return text;
+}
+
+std::string WhyNotThere(const Settled& settled, const Placement& placement) {
+  std::vector<SettleProblem> of_it;
+  for (const auto& problem : settled.problems)
+    if (problem.server == placement.server &&
+        (problem.name_space.empty() || problem.name_space == placement.name_space))
+      of_it.push_back(problem);
+  if (!of_it.empty()) return Describe(of_it);
+  if (IsThere(settled.servers, placement)) return {};
+  return fmt::format("the control daemon does not list namespace {} of server {}", placement.name_space,
+                     placement.server);
 }
 
 Client ClientOf(pid_t pid, const base::ProcessTable& table) {

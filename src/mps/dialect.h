@@ -20,12 +20,24 @@
 
 namespace gpuman::mps {
 
+// What could not be made or limited.
+struct SettleProblem {
+  std::string server;
+  std::string name_space;  // empty: the server
+  std::string message;
+};
+
 // What became of Settle.
 struct Settled {
   std::vector<MpsServerStatus> servers{};  // as they are now, without clients; protocol 3
   std::vector<std::string> deleted{};      // names of servers
-  std::vector<std::string> problems{};     // what could not be made or limited, and why
+  std::vector<SettleProblem> problems{};
 };
+
+// All of them as one text; empty: there is none.
+std::string Describe(const std::vector<SettleProblem>& problems);
+// Why programs with this placement do not find their namespace, or not its limits; empty: they do.
+std::string WhyNotThere(const Settled& settled, const Placement& placement);
 
 class Dialect {
  public:

@@ -146,7 +146,10 @@ Result<Settled> DialectV3::Settle(const WantedOnGpu& wanted) const {
     // What still has clients is not deleted, and stays for the next time.
     if (made && change.kind == Change::Kind::kDeleteServer) settled.deleted.push_back(change.server);
     if (made || deletes) continue;
-    settled.problems.push_back(made.error().message);
+    const bool of_default = change.kind == Change::Kind::kLimitServer;
+    settled.problems.push_back({change.server,
+                                of_default ? std::string(kDefaultNamespace) : change.name_space,
+                                made.error().message});
     if (change.kind == Change::Kind::kCreateServer) failed = change.server;
   }
   GPUMAN_ASSIGN(settled.servers, BareServers());

@@ -36,7 +36,7 @@ TEST(MpsDirectories, ANamespaceHasASocketOfItsOwnBelow) {
   ASSERT_TRUE(inner);
   EXPECT_EQ(inner->pipe, directories.pipe / "u4294967294" / "job9999999");
   EXPECT_EQ(inner->logs, directories.logs);
-  EXPECT_FALSE(DirectoriesIn(DirectoriesOf("/run/" + std::string(30, 'x'), kUuid), "u1000", "job7000000"));
+  EXPECT_FALSE(DirectoriesIn(DirectoriesOf("/run/" + std::string(40, 'x'), kUuid), "u1000", "job7000000"));
 }
 
 }  // namespace

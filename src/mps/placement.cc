@@ -36,18 +36,16 @@ std::optional<std::uint64_t> Mebibytes(const Limits& limits, base::Bytes whole) 
   return limits.memory->count >> 20U;
 }
 
-bool AreSame(const Limits& has, const Limits& wants, base::Bytes whole) {
-  return std::abs(Percent(has) - Percent(wants)) < kSamePercent &&
-         Mebibytes(has, whole) == Mebibytes(wants, whole);
-}
-
-// What is to be told, so that `has` becomes `wants`. No word takes a limit away: the largest one does it.
-Limits Telling(const Limits& has, const Limits& wants, base::Bytes whole) {
+// What is to be told, so that `has` becomes `wants`; nullopt: nothing. No word takes a limit away: the
+// largest one does it.
+std::optional<Limits> Telling(const Limits& has, const Limits& wants, base::Bytes whole) {
   Limits told;
   if (std::abs(Percent(has) - Percent(wants)) >= kSamePercent) told.threads = Percent(wants);
-  if (Mebibytes(has, whole) != Mebibytes(wants, whole))
+  if (Mebibytes(has, whole) != Mebibytes(wants, whole)) {
     told.memory = Mebibytes(wants, whole) ? *wants.memory : whole;
-  return told;
+    if (told.memory->count == 0) told.memory.reset();  // the largest one is not known
+  }
+  return told.threads || told.memory ? std::optional(told) : std::nullopt;
 }
 
 template <typename All>
@@ -115,26 +113,22 @@ std::vector<Change> ChangesFor(const std::vector<MpsServerStatus>& there, const 
       changes.push_back({Change::Kind::kCreateServer, name, {}, server.uid, {}, server.time_slice});
       has = &kNew;
     }
-    if (!AreSame(has->limits, server.limits, wanted.whole))
-      changes.push_back(
-          {Change::Kind::kLimitServer, name, {}, 0, Telling(has->limits, server.limits, wanted.whole)});
+    if (const auto told = Telling(has->limits, server.limits, wanted.whole))
+      changes.push_back({Change::Kind::kLimitServer, name, {}, 0, *told});
     for (const auto& [inner, limits] : server.namespaces) {
       const auto* const known = FindNamed(has->namespaces, inner);
       if (!known) changes.push_back({Change::Kind::kCreateNamespace, name, inner});
-      const Limits now = known ? known->limits : Limits{};
-      if (!AreSame(now, limits, wanted.whole))
-        changes.push_back(
-            {Change::Kind::kLimitNamespace, name, inner, 0, Telling(now, limits, wanted.whole)});
+      if (const auto told = Telling(known ? known->limits : Limits{}, limits, wanted.whole))
+        changes.push_back({Change::Kind::kLimitNamespace, name, inner, 0, *told});
     }
   }
   return changes;
 }
 
-bool IsThere(const std::vector<MpsServerStatus>& there, const Placement& placement, base::Bytes whole) {
+bool IsThere(const std::vector<MpsServerStatus>& there, const Placement& placement) {
   const auto* const server = FindNamed(there, placement.server);
-  if (!server || (server->uid && *server->uid != placement.uid)) return false;
-  const auto* const inner = FindNamed(server->namespaces, placement.name_space);
-  return inner && AreSame(inner->limits, placement.limits, whole);
+  return server && (!server->uid || *server->uid == placement.uid) &&
+         FindNamed(server->namespaces, placement.name_space);
 }
 
 }  // namespace gpuman::mps

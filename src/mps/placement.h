@@ -75,7 +75,8 @@ struct Change {
 // In the order in which they are to be made. None: all is as it should be.
 std::vector<Change> ChangesFor(const std::vector<MpsServerStatus>& there, const WantedOnGpu& wanted);
 
-// Whether clients that come there now have these limits: server and namespace exist, and are of this user.
-bool IsThere(const std::vector<MpsServerStatus>& there, const Placement& placement, base::Bytes whole);
+// Whether this user's programs find the namespace. Its limits are not compared: the control program may write
+// them in another way than they were told.
+bool IsThere(const std::vector<MpsServerStatus>& there, const Placement& placement);
 
 }  // namespace gpuman::mps

@@ -72,7 +72,7 @@ TEST(MpsPlacement, WhatIsMissingIsMadeWithItsLimits) {
                           Change{Change::Kind::kLimitNamespace, "u1000", "job7", 0, {50.0, base::GiB(2)}}));
   const auto there = After({}, changes);
   EXPECT_THAT(ChangesFor(there, wanted), IsEmpty());
-  for (const auto& job : wanted.jobs) EXPECT_TRUE(IsThere(there, PlacementOf(job, wanted.limits), kWhole));
+  for (const auto& job : wanted.jobs) EXPECT_TRUE(IsThere(there, PlacementOf(job, wanted.limits)));
 }
 
 TEST(MpsPlacement, UsersHaveAServerEachAndJobsOfOneUserShareIt) {
@@ -122,14 +122,19 @@ TEST(MpsPlacement, ALimitIsToldWhereItIsAnother) {
   EXPECT_THAT(told(half, {}), ElementsAre(Limits{100.0, kWhole})) << "the largest ones";
 }
 
-TEST(MpsPlacement, IsNotThereWithoutItsServerItsNamespaceOrItsLimits) {
-  const auto placement = PlacementOf(Job(7, 1000, {25.0, {}}), {});
-  EXPECT_FALSE(IsThere({}, placement, kWhole));
-  EXPECT_FALSE(IsThere({{10, 1000, {}, {}, "u1000", {{"default", {}}}}}, placement, kWhole));
-  EXPECT_FALSE(IsThere({{10, 1000, {}, {}, "u1000", {{"job7", {}}}}}, placement, kWhole)) << "without limits";
-  EXPECT_FALSE(IsThere({{10, 1001, {}, {}, "u1000", {{"job7", {25.0, {}}}}}}, placement, kWhole))
+TEST(MpsPlacement, WhereTheGpusMemoryIsNotKnownALimitOfItStays) {
+  const std::vector<MpsServerStatus> there{
+      {10, 1000, {}, {}, "u1000", {{"default", {}}, {"job7", {{}, base::GiB(8)}}}}};
+  EXPECT_THAT(ChangesFor(there, {{}, {}, {Job(7, 1000)}}), IsEmpty());
+}
+
+TEST(MpsPlacement, IsNotThereWithoutItsServerOrItsNamespace) {
+  const auto placement = PlacementOf(Job(7, 1000), {});
+  EXPECT_FALSE(IsThere({}, placement));
+  EXPECT_FALSE(IsThere({{10, 1000, {}, {}, "u1000", {{"default", {}}}}}, placement));
+  EXPECT_FALSE(IsThere({{10, 1001, {}, {}, "u1000", {{"job7", {}}}}}, placement))
       << "its server refuses every other user";
-  EXPECT_TRUE(IsThere({{10, 1000, {}, {}, "u1000", {{"job7", {25.0, {}}}}}}, placement, kWhole));
+  EXPECT_TRUE(IsThere({{10, 1000, {}, {}, "u1000", {{"job7", {}}}}}, placement));
 }
 
 }  // namespace

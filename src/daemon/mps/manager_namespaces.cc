@@ -1,7 +1,4 @@
 // Protocol 3 of MPS: the servers and namespaces that jobs need.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -64,12 +61,9 @@ void MpsManager::Prepare(const jobs::Job& job, std::function<void(Result<>)> rea
                                  [&](const mps::ClientJob& each) { return each.id == job; });
     if (it == wanted.jobs.end()) return ready({});  // it has ended before its start
     const auto placement = mps::PlacementOf(*it, wanted.limits);
-    if (mps::IsThere(settled->servers, placement, wanted.whole)) return ready({});
-    ready(Fail(ErrorCode::kUnavailable,
-               settled->problems.empty()
-                   ? fmt::format("the control daemon does not list its namespace {} of server {}",
-                                 placement.name_space, placement.server)
-                   : fmt::format("{}", fmt::join(settled->problems, "; "))));
+    if (const auto why = mps::WhyNotThere(*settled, placement); !why.empty())
+      return ready(Fail(ErrorCode::kUnavailable, why));
+    ready({});
   });
 }
 
@@ -89,7 +83,7 @@ void MpsManager::OnSettled(const std::string& uuid, const Result<mps::Settled>& 
   const auto it = units_.find(uuid);
   if (it == units_.end() || it->second.record.protocol != 3) return;
   MpsUnit& unit = it->second;
-  unit.trouble = settled ? fmt::format("{}", fmt::join(settled->problems, "; ")) : settled.error().message;
+  unit.trouble = settled ? mps::Describe(settled->problems) : settled.error().message;
   if (!settled) return;
   unit.there = settled->servers;
   for (const auto& server : settled->deleted) unit.watch.Forget(server);

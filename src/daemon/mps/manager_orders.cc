@@ -228,7 +228,7 @@ void MpsManager::Limit(const gpu::Gpu& gpu, const mps::Limits& limits, Done done
         OnSettled(uuid, outcome->applied);
         if (!outcome->applied) return done(Fail(std::move(outcome->applied.error())));
         if (const auto& problems = outcome->applied->problems; !problems.empty())
-          return done(Fail(ErrorCode::kConflict, fmt::format("{}", fmt::join(problems, "; "))));
+          return done(Fail(ErrorCode::kConflict, mps::Describe(problems)));
         const auto it = units_.find(uuid);
         if (it == units_.end()) return done(Fail(ErrorCode::kConflict, "it was stopped meanwhile"));
         it->second.record.changed = true;

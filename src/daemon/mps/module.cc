@@ -53,6 +53,9 @@ std::vector<std::string> MpsModule::VariablesOf(const jobs::Job& job) const {
     } else {
       TellMissing(job, "it gets no namespace of its own in MPS: " + inner.error().message);
     }
+  } else if (job.spec->compute && manager_->IsRunning(job.gpus.front())) {
+    TellMissing(job,
+                "the MPS of its GPU gives no shares of the time: it runs beside the others as one of them");
   }
   std::vector<std::string> variables;
   for (const auto& [name, value] : mps::ClientVariables(directories, threads))
