@@ -24,7 +24,6 @@ namespace {
 std::atomic<Driver*> current{nullptr};
 
 constexpr int kNewestCudaVersion = 13000;
-constexpr std::uint32_t kFirstWithMpsProtocol3 = 615;  // driver branch
 
 }  // namespace
 
@@ -66,8 +65,8 @@ CUresult Driver::Init() {
   is_mps_client_ = mps.is_client;
   const char* const mps_variable = std::getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
   const bool mps_limits =
-      mps.is_client && !((*state_)->driver_major >= kFirstWithMpsProtocol3 &&
-                         NamesUnseenDevice(mps_variable, static_cast<int>(visible.size())));
+      mps.is_client &&
+      !(mps.protocol == 3 && NamesUnseenDevice(mps_variable, static_cast<int>(visible.size())));
   current_pools_ = std::vector<std::atomic<MemoryPool*>>(visible.size());
   for (const Visible& gpu : visible) {
     const auto ordinal = static_cast<int>(devices_.size());

@@ -105,7 +105,9 @@ MpsMembership JoinMps(Driver& driver) {
   pthread_sigmask(SIG_SETMASK, &all, &before);  // the thread must not take the program's signals
   std::thread([&driver, fd] { Listen(driver, fd); }).detach();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return {true, SizeOf(memory), CUDA_SUCCESS};
+  int protocol = 2;
+  answer >> protocol;
+  return {true, SizeOf(memory), protocol == 3 ? 3 : 2, CUDA_SUCCESS};
 }
 
 }  // namespace gpuman::sim::cuda

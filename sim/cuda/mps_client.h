@@ -10,8 +10,9 @@ namespace gpuman::sim::cuda {
 class Driver;
 
 struct MpsMembership {
-  bool is_client = false;           // false: no daemon answers there, and the process runs without MPS
-  std::uint64_t memory_limit = 0;   // of its server or namespace for device 0, in bytes; 0: no limit
+  bool is_client = false;          // false: no daemon answers there, and the process runs without MPS
+  std::uint64_t memory_limit = 0;  // of its server or namespace for device 0, in bytes; 0: no limit
+  int protocol = 2;
   CUresult refusal = CUDA_SUCCESS;  // else: its server serves another user alone
 };
 

@@ -3,7 +3,8 @@
 //
 //   command  -> one line                      <- the answer, then the end; by protocol 3 its first line is the
 //                                                exit status
-//   program  -> "join\n"                      <- "ok THREADS MEMORY\n" once a server of its user serves it;
+//   program  -> "join\n"                      <- "ok THREADS MEMORY\n" once a server of its user serves it; by
+//                                                protocol 3 "ok THREADS MEMORY 3\n"
 //                                             <- "no CODE\n": that server refuses it
 //                                             <- "gone CODE\n" when it was terminated or its server died
 //

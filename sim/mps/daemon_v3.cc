@@ -103,7 +103,7 @@ class DaemonV3 final : public Peers {
       peer.server = it->second.pid;
       peer.name_space = name;
       const Limits& limits = it->second.namespaces.at(name);
-      Say(peer.fd, "ok " + Percent(limits.threads, 1) + " " + limits.memory + "\n");
+      Say(peer.fd, "ok " + Percent(limits.threads, 1) + " " + limits.memory + " 3\n");
     }
     for (const int fd : refused) {
       Say(fd, "no " + std::to_string(kNotPermitted) + "\n");
