@@ -220,6 +220,18 @@ class TimeSlicesTest(NamespacesCase):
         until("its server is gone", lambda: set(self.servers()) == {OWN})
         self.assertNotIn("mps_server_died", self.kinds())
 
+    def test_a_job_of_the_queue_has_its_share_as_well(self):
+        self.order("start", gpus=["0"])
+        queued = {"name": "q", "command": ["/bin/sh", "-c", f"exec {self.load('64MiB', '--hold', '1h')}"], "gpus": {"count": 1},
+                  "share": True, "memory": "1GiB", "mps": True, "compute": {"percent": 20, "may_exceed": True}}
+        answer = self.request("POST", "/v1/submissions", {"jobs": [queued], "directory": str(self.m.dir),
+                                                          "environment": self.run_request("x", "true")["environment"]})
+        self.assertEqual(answer.status, 201, answer.body)
+        job = answer.json()["jobs"][0]["id"]
+        until("it is a client of its own server", lambda: (f"job{job}", f"job{job}") in [
+            (server["name"], client["namespace"]) for server in self.gpu()["servers"] for client in server["clients"]])
+        self.assertEqual(self.ask("server", "get", f"job{job}", "timeslice-pct"), "20")
+
 
 class ByItselfTest(NamespacesCase):
     config = SAMPLING + MPS + "auto_start = true\nrestart = true\n"
