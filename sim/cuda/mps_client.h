@@ -13,7 +13,7 @@ struct MpsMembership {
   bool is_client = false;          // false: no daemon answers there, and the process runs without MPS
   std::uint64_t memory_limit = 0;  // of its server or namespace for device 0, in bytes; 0: no limit
   int protocol = 2;
-  CUresult refusal = CUDA_SUCCESS;  // else: its server serves another user alone
+  driver::abi::CUresult refusal = driver::abi::CUDA_SUCCESS;  // else: its server serves another user alone
 };
 
 // Joins the server of MPS that CUDA_MPS_PIPE_DIRECTORY names, and waits while the control daemon serves

@@ -121,7 +121,7 @@ class DaemonV3 final : public Peers {
   std::string ServerOfUser(uid_t uid) {
     for (const auto& [name, server] : servers_)
       if (server.uid == uid) return name;
-    const std::string name = "uid_" + std::to_string(uid);
+    std::string name = "uid_" + std::to_string(uid);
     (void)Create(name, uid, "");
     return name;
   }

@@ -53,6 +53,7 @@ void Peers::Close(const std::string& directory) {
 void Peers::Turn() {
   const auto doors = doors_;  // an answer may open and close some
   std::vector<pollfd> wait;
+  wait.reserve(doors.size() + 2 * peers_.size());
   for (const auto& [directory, listener] : doors) wait.push_back({listener, POLLIN, 0});
   for (const auto& peer : peers_) {
     wait.push_back({peer.fd, POLLIN, 0});

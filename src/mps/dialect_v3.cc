@@ -167,7 +167,7 @@ Result<> DialectV3::Quit(bool force) const {
   for (const auto& server : servers) {
     Words words{"server", "delete", server.name};
     if (force) words.emplace_back("--force");
-    const auto deleted = Tell(words);
+    auto deleted = Tell(words);
     if (!deleted && !force) return deleted;
   }
   GPUMAN_TRY(Ask({"-q"}));
