@@ -8,6 +8,7 @@ Usage: mps_namespaces_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names th
 
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -43,9 +44,14 @@ class NamespacesCase(MpsCase):
         there = self.servers().get(server, {"namespaces": []})["namespaces"]
         return {each["job"]: (each["threads"], each["memory"]) for each in there if each["job"] is not None}
 
+    def new_path(self, name):
+        directory = pathlib.Path(tempfile.mkdtemp(prefix="gpuman-mps-"))
+        self.addCleanup(shutil.rmtree, directory)
+        return directory / name
+
     def when_told(self, tag, script, **more):
         """A job whose program starts when the file is there that this returns."""
-        gate = pathlib.Path(tempfile.mkdtemp(prefix="gpuman-mps-")) / "go"
+        gate = self.new_path("go")
         job = self.start(tag, f"until test -e {gate}; do sleep 0.02; done; {script}", gpus=["0"], mps=True, **more)
         self.becomes(tag, "running")
         return job, gate
@@ -176,7 +182,7 @@ class NamespacesTest(NamespacesCase):
 
     def test_a_job_of_the_queue_gets_its_namespace_each_time_it_starts(self):
         self.order("start", gpus=["0"])
-        gate = pathlib.Path(tempfile.mkdtemp(prefix="gpuman-mps-")) / "again"
+        gate = self.new_path("again")
         script = f"[ -e {gate} ] || {{ touch {gate}; {self.load('64MiB')}; exit 1; }}; exec {self.load('64MiB', '--hold', '1h')}"
         body = {"jobs": [{"name": "q", "command": ["/bin/sh", "-c", script], "gpus": {"count": 1}, "share": True,
                           "memory": "1GiB", "mps": True, "retries": {"count": 1}}],
