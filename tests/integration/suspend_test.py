@@ -191,8 +191,8 @@ class SuspendTest(SuspendCase):
     def test_a_resumed_job_waits_for_room_and_says_so(self):
         self.busy("waits", "1GiB")
         self.suspend("waits")
-        self.start("there", self.load("3300MiB", "--hold", "1h"), gpus=["0"])
-        until("it is full", lambda: (self.job("there")["memory"]["used"] or 0) > 3300 * MIB)
+        self.start("there", self.load("3450MiB", "--hold", "1h"), gpus=["0"])
+        until("it is full", lambda: (self.job("there")["memory"]["used"] or 0) > 3450 * MIB)
         answer = self.resume("waits")
         self.assertEqual((answer.status, answer.json()["state"]), (200, "suspended"), answer.body)
         self.assertEqual(answer.json()["reason"], "resources")
@@ -368,6 +368,45 @@ class StraightTest(SuspendCase):
         self.while_daemons_die("kept", 3, 0.3, lambda number: self.move("kept", (number + 1) % 2), "move_failed")
         until("it is back", lambda: self.resumed("kept")["state"] == "running")
         self.finishes_with_its_data("kept")
+
+
+class TurnsElsewhereTest(SuspendCase):
+    """A job that takes turns gets its memory with its turn, on the GPU that it comes to."""
+
+    def on_gpu(self, index):
+        gpus = self.request("GET", "/v1/share").json()["gpus"]
+        return {job["tag"]: job for gpu in gpus if gpu["index"] == index for job in gpu["jobs"]}
+
+    def comes_to(self, tag, gpu, megabytes):
+        until(f"it is on GPU {gpu} with its memory",
+              lambda: self.on_gpu(gpu).get(tag, {"memory": {"resident": 0}})["memory"]["resident"] >= megabytes * MIB,
+              self.what_stands)
+
+    def test_it_needs_no_room_on_the_gpu_that_it_left(self):
+        self.busy("stays")
+        moved = self.busy("moved", "400MiB")
+        self.assertEqual(self.suspend("moved").json()["state"], "suspended")
+        self.start("wall", self.load("3450MiB", "--hold", "1h", "--json"), gpus=["0"])
+        until("it holds memory", lambda: (self.job("wall")["memory"]["used"] or 0) > 3450 * MIB)
+        self.assertEqual(self.resumed("moved", gpu="1")["state"], "running")
+        self.comes_to("moved", 1, 400)
+        self.assertNotIn("moved", self.on_gpu(0))
+        self.assertNotIn("share_move_failed", self.kinds(moved))
+        self.finishes_with_its_data("moved")
+        self.request("DELETE", "/v1/jobs/wall")
+        self.finishes_with_its_data("stays")
+
+    def test_it_goes_to_and_fro_beside_others_that_take_turns(self):
+        for gpu in ("0", "1"):
+            self.busy(f"stays{gpu}", gpus=[gpu])
+        moved = self.busy("moved", "200MiB")
+        for gpu in (1, 0, 1, 0):
+            self.assertEqual(self.request("POST", "/v1/jobs/moved/move", {"gpu": str(gpu)}).status, 200)
+            self.comes_to("moved", gpu, 200)
+            self.assertNotIn("moved", self.on_gpu(1 - gpu))
+        self.assertNotIn("share_move_failed", self.kinds(moved))
+        for tag in ("moved", "stays0", "stays1"):
+            self.finishes_with_its_data(tag)
 
 
 class LeftTest(SuspendCase):
