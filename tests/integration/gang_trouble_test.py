@@ -336,6 +336,19 @@ class OneProcessFailsOnOneGpu(FailsOnOneGpu):
     """The ranks are threads of one process, whose memory of each GPU goes by itself."""
     peer = "threads"
 
+    def test_a_daemon_that_learns_late_of_the_gpus_brings_back_what_is_on_each(self):
+        """Until then it does not know which memory is of which GPU."""
+        self.two()
+        for _ in range(3):
+            until("a hand-over is on its way", lambda: self.share()["gpus"][1]["handing_over"])
+            self.m.stop_daemon(signal.SIGKILL)
+            self.inject("nvml-slow", "--delay", "200ms")
+            self.m.start_daemon()
+            self.inject("clear")
+            until("both take part", lambda: len(self.turns()) == 2)
+            self.take_turns(2)
+        self.two_end_right()
+
 
 class HostMemory(TroubleCase):
     def host_memory(self, size):

@@ -123,6 +123,9 @@ std::set<std::string> ShareController::CheckPromises(Entry& entry, Demands& dema
 }
 
 void ShareController::CheckDemand(Entry& entry, const std::vector<ledger::SlotStatus>& slots) {
+  // A daemon that is new takes over jobs before it knows the GPUs. What came back then would be the memory of
+  // one GPU alone.
+  if (!shims_.KnowsGpusOf(entry.job.id)) return;
   const auto gone = [&](const base::ProcessId& process) {
     return std::none_of(slots.begin(), slots.end(),
                         [&](const ledger::SlotStatus& there) { return there.process == process; });

@@ -101,6 +101,12 @@ class ShimChannel {
   // Whether the process counts in the job's ledger. False: its shim has never connected.
   bool Counts(base::JobId job, base::ProcessId process) const { return ledgers_.Registered(job, process); }
   bool Has(base::JobId job) const { return ledgers_.Has(job); }
+  // Whether it is known which GPUs the job's ledger names: not before SetJob had limits. Until then memory of
+  // a process on several GPUs cannot be told apart.
+  bool KnowsGpusOf(base::JobId job) const {
+    const auto known = jobs_.find(job);
+    return known != jobs_.end() && !known->second.limits.empty();
+  }
   // Orders memory off the GPU or back, as Ledgers::Order does.
   base::Result<> Order(base::JobId job, base::ProcessId process, bool out) {
     return ledgers_.Order(job, process, out);
