@@ -199,7 +199,7 @@ TEST_F(Request, TakesAShellScriptAlongAndLetsTheCommandLineHaveTheLastWord) {
 
 // A user may not know that a job has no GPU by default.
 TEST_F(Request, SaysThatAJobWithoutAWordAboutGpusGetsNone) {
-  const auto notes_of = [&](std::vector<std::string> options, std::vector<std::string> words,
+  const auto notes_of = [&](std::vector<std::string> options, const std::vector<std::string>& words,
                             const CommandDialect& dialect = kGpuman) {
     const auto made = Make(std::move(options), words, std::nullopt, dialect);
     return made ? fmt::format("{}", fmt::join(made->notes, "; ")) : made.error().message;
