@@ -124,7 +124,7 @@ void Scheduler::Expire(Tenant& tenant, base::MonoTime now) {
   // The scheduler only reports it, because the mover may be the cause.
   if (tenant.IsEvicting() && now >= tenant.left_since + settings_.yield_limit + kStandsStill &&
       !std::exchange(tenant.staying_reported, true))
-    Report(tenant.id, "share_not_yielded", "its memory does not leave");
+    Report(tenant.id, "share_not_yielded", kMemoryStays);
 }
 
 Tenant* Scheduler::Find(TenantId id) {

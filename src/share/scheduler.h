@@ -95,6 +95,7 @@ class Scheduler {
   struct Obstacle {
     TenantId tenant;
     std::string why;
+    bool runs = true;  // false: it stands behind its gate, and its memory does not leave
   };
   std::optional<Obstacle> ObstacleOf(TenantId tenant) const;
 

@@ -149,7 +149,13 @@ std::optional<Scheduler::Obstacle> Scheduler::ObstacleOf(TenantId id) const {
   const Tenant* const tenant = Find(id);
   if (!tenant || tenant->parked) return std::nullopt;
   if (!tenant->refused.empty() && tenant->IsOpen()) return Obstacle{id, tenant->refused};
+  const auto stays = [](const Tenant& one) { return one.staying_reported && one.IsEvicting(); };
+  if (stays(*tenant)) return Obstacle{id, kMemoryStays, false};
   if (!tenant->Waits()) return std::nullopt;
+  if (tenant->bring != 0 || tenant->LacksRoom())
+    for (const auto& [other_id, other] : tenants_)
+      if (other_id != id && stays(other) && other.Meets(*tenant))
+        return Obstacle{other_id, kMemoryStays, false};
   const auto domain = std::find_if(domains_.begin(), domains_.end(), [&](const Domain& each) {
     return std::any_of(each.tenants.begin(), each.tenants.end(),
                        [&](const Tenant* one) { return one == tenant; });

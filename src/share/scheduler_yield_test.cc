@@ -56,6 +56,25 @@ TEST_F(DoesNotYield, GetsItsGateBackAndRunsOnAndTheOtherWaitsWithTheReason) {
   EXPECT_TRUE(Silent()) << "too late: it runs again";
 }
 
+TEST_F(DoesNotYield, OneWhoseMemoryDoesNotLeaveIsNamedToThoseThatWait) {
+  Ask();
+  Tell(event::GateClosed{kA, One<action::Close>().order});
+  const auto evict = One<action::Evict>();
+  EXPECT_EQ(evict.tenant, kA);
+  EXPECT_EQ(Of(kB).obstacle, std::nullopt) << "it is on its way";
+  Pass(40s);
+  Tell(event::Tick{});
+  const auto report = One<action::EventReport>();
+  EXPECT_EQ(report.kind, "share_not_yielded");
+  EXPECT_EQ(report.message, kMemoryStays);
+  EXPECT_EQ(Of(kA).obstacle, kA);
+  EXPECT_EQ(Of(kB).obstacle, kA);
+  EXPECT_EQ(Of(kB).why, kMemoryStays);
+  EXPECT_FALSE(scheduler_.ObstacleOf(kA)->runs);
+  Tell(event::MovedOut{kA, evict.gpu, evict.bytes});
+  EXPECT_EQ(Of(kB).obstacle, std::nullopt);
+}
+
 TEST_F(DoesNotYield, TheTimeThatItWasGivenIsItsLongestUnit) {
   Ask();
   EXPECT_FALSE(Of(kA).longest_unit);

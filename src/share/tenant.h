@@ -38,6 +38,7 @@ inline constexpr Span kAnswersLate = std::chrono::seconds(1);
 // How long, beyond yield_limit, memory that has to leave may stand still before that is reported: a mover has
 // to start and find host memory.
 inline constexpr Span kStandsStill = std::chrono::seconds(30);
+inline constexpr const char* kMemoryStays = "its memory does not leave";
 // How long a tenant has to be too large for its GPU before that is reported.
 inline constexpr Span kTooLargeHolds = std::chrono::seconds(2);
 // A tenant that has run for so long without more memory than before is taken to have all that it needs

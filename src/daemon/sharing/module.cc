@@ -138,7 +138,8 @@ void SharingModule::Show(const jobs::Job& job, api::JobView& view) const {
   if (!obstacle) return;
   if (obstacle->tenant == job.id) {
     view.reason = kNotYielded;
-    view.reason_detail = obstacle->why + "; it runs on and keeps its place on the GPU";
+    view.reason_detail = fmt::format("{}; it {}keeps its place on the GPU", obstacle->why,
+                                     obstacle->runs ? "runs on and " : "");
     return;
   }
   view.reason = "share_wait";
