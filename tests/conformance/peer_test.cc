@@ -271,8 +271,9 @@ class TwoDevices : public testing::Test {
     ASSERT_OK(CU(cuInit, 0u));
     if (DeviceOfTheProbe() == 0) GTEST_SKIP() << "it needs two devices that reach each other's memory";
     for (int device = 1; device >= 0; --device) {
-      ASSERT_OK(CU(cuDevicePrimaryCtxRetain, &contexts_[device], device));
-      ASSERT_OK(CU(cuCtxSetCurrent, contexts_[device]));
+      abi::CUcontext& context = contexts_.at(static_cast<std::size_t>(device));
+      ASSERT_OK(CU(cuDevicePrimaryCtxRetain, &context, device));
+      ASSERT_OK(CU(cuCtxSetCurrent, context));
     }
     held_ = 2;
   }
