@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -38,19 +37,16 @@ class Daemon final : public Peers {
       : directory_(std::move(directory)), self_(std::move(self)) {}
 
   int Run() {
-    if (!Open(directory_)) return 1;
-    const std::string pid_file = directory_ + "/nvidia-cuda-mps-control.pid";
-    std::ofstream(pid_file) << ::getpid() << "\n";
-    ::signal(SIGPIPE, SIG_IGN);
-    while (!over_) {
-      Turn();
-      Reap();
-      if (quit_at_ && (all().empty() || Clock::now() >= *quit_at_)) over_ = true;
-    }
-    for (const auto& server : servers_) ::kill(server.pid, SIGKILL);
-    Close(directory_);
-    ::unlink(pid_file.c_str());
-    return 0;
+    return Serve(
+        directory_,
+        [this] {
+          Reap();
+          if (quit_at_ && (all().empty() || Clock::now() >= *quit_at_)) over_ = true;
+          return !over_;
+        },
+        [this] {
+          for (const auto& server : servers_) ::kill(server.pid, SIGKILL);
+        });
   }
 
  private:

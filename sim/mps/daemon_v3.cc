@@ -57,18 +57,15 @@ class DaemonV3 final : public Peers {
       : directory_(std::move(directory)), self_(std::move(self)), machine_(machine) {}
 
   int Run() {
-    if (!Open(directory_)) return 1;
-    const std::string pid_file = directory_ + "/nvidia-cuda-mps-control.pid";
-    std::ofstream(pid_file) << ::getpid() << "\n";
-    ::signal(SIGPIPE, SIG_IGN);
-    while (!over_) {
-      Turn();
-      Reap();
-    }
-    while (!servers_.empty()) End(servers_.begin()->first, kRpcFailure);
-    Close(directory_);
-    ::unlink(pid_file.c_str());
-    return 0;
+    return Serve(
+        directory_,
+        [this] {
+          Reap();
+          return !over_;
+        },
+        [this] {
+          while (!servers_.empty()) End(servers_.begin()->first, kRpcFailure);
+        });
   }
 
  private:

@@ -1,6 +1,7 @@
 #include "sim/mps/peers.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -23,6 +24,20 @@ constexpr const char* kServerName = "nvidia-cuda-mps-server";
 
 Peers::~Peers() {
   while (!doors_.empty()) Close(std::string(doors_.begin()->first));
+}
+
+int Peers::Serve(const std::string& directory, const std::function<bool()>& goes_on,
+                 const std::function<void()>& end) {
+  if (!Open(directory)) return 1;
+  const std::string pid_file = directory + "/nvidia-cuda-mps-control.pid";
+  std::ofstream(pid_file) << ::getpid() << "\n";
+  ::signal(SIGPIPE, SIG_IGN);
+  do Turn();
+  while (goes_on());
+  end();
+  Close(directory);
+  ::unlink(pid_file.c_str());
+  return 0;
 }
 
 bool Peers::Open(const std::string& directory) {

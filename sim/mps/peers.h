@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -31,6 +32,10 @@ class Peers {
   Peers& operator=(const Peers&) = delete;
 
  protected:
+  // Serves in this directory, with the file of its pid there, as long as `goes_on` says so after each turn;
+  // then calls `end`. Returns the exit status.
+  int Serve(const std::string& directory, const std::function<bool()>& goes_on,
+            const std::function<void()>& end);
   // Listens at "control" in this directory. False: that is not possible.
   bool Open(const std::string& directory);
   void Close(const std::string& directory);
