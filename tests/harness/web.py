@@ -74,3 +74,10 @@ class Page(Linked):
             self.process.kill()
             raise
         return self.process.returncode, rest
+
+
+def start_page(test, command, env):
+    """Starts that `gpuman web`, which ends with the test."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+    test.addCleanup(lambda: (process.kill(), process.communicate()))
+    return Page(process)

@@ -10,14 +10,13 @@ import pathlib
 import re
 import signal
 import stat
-import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import DaemonTest, until  # noqa: E402
 from machine import program  # noqa: E402
-from web import Page  # noqa: E402
+from web import start_page  # noqa: E402
 
 # Says how it was started and what it was given, whole or not at all; then it goes on as a browser does.
 OPENER = """#!/usr/bin/env python3
@@ -46,15 +45,8 @@ class PageOpened(DaemonTest):
     def web(self, **environment):
         environment = {"DISPLAY": ":99", **environment, "PATH": f"{self.bin}:{os.environ['PATH']}", "TOLD": str(self.told)}
         environment = {**self.m.env, **environment}
-        process = subprocess.Popen([program("gpuman"), "web", "--open"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   env={name: value for name, value in environment.items() if value is not None})
-        self.addCleanup(self.gone, process)
-        return Page(process)
-
-    @staticmethod
-    def gone(process):
-        process.kill()
-        process.communicate()
+        return start_page(self, [program("gpuman"), "web", "--open"],
+                          {name: value for name, value in environment.items() if value is not None})
 
     def said_at_end(self, page):
         status, (rest, said) = page.end(signal.SIGINT)

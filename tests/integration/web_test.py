@@ -19,20 +19,12 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import DaemonTest, until  # noqa: E402
 from machine import free_port, program  # noqa: E402
-from web import Page  # noqa: E402
+from web import start_page  # noqa: E402
 
 
 class WebTest(DaemonTest):
     def web(self, *arguments, **environment):
-        process = subprocess.Popen([program("gpuman"), "web", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   env={**self.m.env, **environment})
-        self.addCleanup(self.gone, process)
-        return Page(process)
-
-    @staticmethod
-    def gone(process):
-        process.kill()
-        process.communicate()
+        return start_page(self, [program("gpuman"), "web", *arguments], {**self.m.env, **environment})
 
     def test_the_page_needs_no_secret_and_says_what_it_may_load(self):
         page = self.web()
@@ -162,7 +154,7 @@ class WebTest(DaemonTest):
             self.assertEqual((status, rest), (0, b""))
             self.assertIn(f"ssh -N -L {page.port}:127.0.0.1:{page.port} ann@{socket.gethostname()}", said.decode())
         json_page = self.m.popen("web", "--json", stdout=subprocess.PIPE)
-        self.addCleanup(self.gone, json_page)
+        self.addCleanup(lambda: (json_page.kill(), json_page.communicate()))
         text = b""
         while not text.rstrip().endswith(b"}"):
             text += json_page.stdout.readline()
