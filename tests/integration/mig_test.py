@@ -359,27 +359,32 @@ class InstanceTest(InstanceCase):
         self.apply("3g.71gb")
         uuid = self.uuids()[0]
         self.addCleanup(self.request, "PUT", "/v1/share", {"clear_capacity": True})
+        end = self.m.dir / "both"
         jobs = [self.start(tag, "exec " + self.load("24MiB", "--verify", "--kernel-time", "20ms", "--duty", "0.5",
-                                                      "--iterations", "30", "--json"),
+                                                      "--until", str(end), "--json"),
                            gpus=[uuid], share=True) for tag in ("one", "other")]
 
         def shared():
             return next((gpu for gpu in self.request("GET", "/v1/share").json()["gpus"] if gpu["uuid"] == uuid), None)
 
+        # With less than one of them needs, that one would be denied its memory.
+        until("both have their memory", lambda: [job["memory"]["resident"] + job["memory"]["away"] >= 24 * MIB
+                                                 for job in (shared() or {"jobs": []})["jobs"]] == [True, True])
         shown, demand = set(), 0
 
         def they_took_turns():
             nonlocal demand
             gpu = shared() or {"jobs": [], "hand_overs": 0}
-            # The demand changes with the jobs' memory and with what the daemon learns of contexts.
-            if len(gpu["jobs"]) == 2 and gpu["demand"] != demand:
+            # The demand changes with what the daemon learns of contexts.
+            if gpu["demand"] != demand:
                 demand = gpu["demand"]
                 self.request("PUT", "/v1/share", {"capacity": demand - 16 * MIB})
             shown.update(process["name"] for process in self.gpu("0:0")["processes"])
             plan = self.change("plan", [], ["0"], enabled=False).json()["gpus"][0]
             self.assertEqual([each for each in plan["in_the_way"] if each["name"] == "gpuman-mover" and not each["gpuman"]], [])
             return gpu["hand_overs"] >= 2 and "gpuman-mover" in shown
-        until("they take turns, by a mover that is shown", they_took_turns)
+        until("they take turns, by a mover that is shown", they_took_turns, self.what_stands)
+        end.touch()
         for job in jobs:
             ended = self.wait(job)
             self.assertEqual(ended["state"], "finished", self.log(job)[-1500:])
