@@ -158,21 +158,25 @@ class Managed(ManagedCase):
     def test_one_larger_than_the_capacity_takes_turns_with_one_whose_memory_is_moved(self):
         self.share(memory="vmm")
         self.addCleanup(self.share, memory="managed")
+        end = self.m.dir / "large"
         small = self.busy("small", iterations=0)
-        large = self.busy("large", "24MiB", iterations=80, oversubscribe=True)  # of several turns
+        large = self.busy("large", "24MiB", iterations=None, options=["--until", str(end)], oversubscribe=True)
         self.takes_turns(2)
         managed = {job["tag"]: job["memory"]["managed"] for job in self.gpu()["jobs"]}
         self.assertEqual(managed["small"], 0)
+        end.touch()
         self.finishes_with_its_data(large)
         until("the other has the GPU", lambda: self.tenant(small)["gate"] == "open")
 
     def test_the_daemon_dies_and_comes_back(self):
-        jobs = [self.busy("one", iterations=0), self.busy("other", iterations=200)]  # of many turns
+        end = self.m.dir / "other"
+        jobs = [self.busy("one", iterations=0), self.busy("other", iterations=None, options=["--until", str(end)])]
         self.takes_turns(2)
         self.m.stop_daemon(signal.SIGKILL)
         self.m.start_daemon()
         until("both take part again", lambda: len(self.gpu()["jobs"]) == 2)
         self.takes_turns(2)
+        end.touch()
         self.finishes_with_its_data(jobs[1])
 
 

@@ -72,8 +72,15 @@ class DoesNotYield(TroubleCase):
     beside = 6  # gpuman-load takes 2 MiB more
 
     def stubborn(self):
+        """Works until `finish`."""
+        self.end = self.m.dir / "finish"
+        self.end.unlink(missing_ok=True)
         return self.start("stubborn", "exec " + self.load("2MiB", "--verify", "--json", "--kernel-time", "1500ms",
-                                                          "--iterations", "8"), gpus=["0"], share=True)
+                                                          "--until", str(self.end)), gpus=["0"], share=True)
+
+    def finishes(self, stubborn):
+        self.end.touch()
+        self.finishes_with_its_data(stubborn)
 
     def stubborn_and_other(self, how):
         self.share(on_no_yield=how)
@@ -86,7 +93,7 @@ class DoesNotYield(TroubleCase):
     def test_wait_lets_it_come_to_its_end(self):
         stubborn, other = self.stubborn_and_other("wait")
         until("the other had a turn all the same", lambda: '"holds"' in self.log(other))
-        self.finishes_with_its_data(stubborn)
+        self.finishes(stubborn)
         self.ends_right([other])
 
     def test_suspend_takes_it_off_until_it_is_wanted_back(self):
@@ -95,7 +102,7 @@ class DoesNotYield(TroubleCase):
         until("the other had a turn", lambda: '"holds"' in self.log(other))
         self.ends_right([other])
         self.request("POST", f"/v1/jobs/{stubborn}/resume")
-        self.finishes_with_its_data(stubborn)
+        self.finishes(stubborn)
 
     def test_end_ends_it_and_nobody_else(self):
         stubborn, other = self.stubborn_and_other("end")
