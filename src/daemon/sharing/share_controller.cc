@@ -51,16 +51,27 @@ ShareController::ShareController(Core& core, ShimChannel& shims, JobQuiescer& re
       suspension_(suspension),
       movers_(suspension.movers()),
       scheduler_(std::move(settings)),
+      capacity_(core, shims, suspension),
+      returns_(core.loop(), shims, suspension, [this](const share::Event& event) { OnTransfer(event); }),
+      evictions_(core, shims, suspension, returns_,
+                 {.tell = [this](const share::Event& event) { OnTransfer(event); },
+                  .order =
+                      [this](base::JobId job, base::ProcessId process, const ledger::ProcessOrder& command) {
+                        entries_.at(job).ordered = clock_.Mono();
+                        return Order(job, process, command);
+                      },
+                  .check =
+                      [this](base::JobId job) {
+                        if (Entry* const there = Find(job)) Check(*there);
+                      },
+                  .check_soon = [this](base::JobId job) { CheckSoon(job); }}),
       turn_(core.loop()),
       poll_(core.loop()),
       life_(core.loop()),
       answer_poll_(kLedgerPoll),
-      began_(core.clock().Mono()),
-      self_(std::make_shared<ShareController*>(this)) {
+      began_(core.clock().Mono()) {
   rest_.SetSteps(scheduler_.settings().step);
 }
-
-ShareController::~ShareController() { *self_ = nullptr; }
 
 ShareController::Entry* ShareController::Find(base::JobId job) {
   const auto found = entries_.find(job);
@@ -96,7 +107,7 @@ void ShareController::Reconcile() {
   for (const auto& [id, entry] : entries_)
     if (!there.contains(id)) gone.push_back(id);
   for (const auto id : gone) Leave(id);
-  if (!jobs.empty() && capacities_.empty()) SetCapacities();
+  if (!jobs.empty() && capacity_.capacities().empty()) SetCapacities();
   for (auto& job : jobs) {
     Entry* const known = Find(job.id);
     if (!known) {
@@ -145,6 +156,8 @@ void ShareController::Leave(base::JobId job) {
     rest_.Cancel(job, entry.rest);
     (void)OrderAll(job, {ledger::wire::OrderKind::kRun});
   }
+  returns_.Forget(job);
+  evictions_.Forget(job);
   entries_.erase(job);
   Feed(share::event::Left{job});
 }
@@ -157,20 +170,12 @@ void ShareController::Withdraw(Entry& entry) {
   entry.open = false;
   entry.close.reset();
   entry.opening.reset();
-  entry.evicting.clear();
-  entry.leaving.clear();
   entry.at_work.clear();
   entry.silence.clear();
-  std::set<base::ProcessId> loaded;  // the mover has memory of them on a GPU, or is about to
-  if (entry.restore)
-    for (const auto& [key, load] : entry.restore->loads) loaded.insert(key.process);
-  for (const auto& [key, bytes] : entry.loaded) loaded.insert(key.process);
-  for (const auto& process : loaded) Secure(entry, process, {}, {});
-  entry.restore.reset();
-  entry.loaded.clear();
+  evictions_.Abort(entry.job.id);
+  returns_.Abort(entry.job);
   entry.granted.clear();
-  entry.promised.clear();
-  entry.deny_at.reset();
+  entry.room.Clear();
   shims_.SetSharing(entry.job.id, {});
   for (const auto& gpu : entry.job.gpus) shims_.SetRoom(entry.job.id, gpu, std::nullopt);
   entry.sent = {};
@@ -191,8 +196,20 @@ void ShareController::TakeBack(Entry& entry) {
 void ShareController::SetSettings(share::SchedulerSettings settings) {
   rest_.SetSteps(settings.step);
   Feed(share::event::SettingsChanged{std::move(settings)});
-  capacities_.clear();
+  capacity_.Forget();
   SetCapacities();
+}
+
+void ShareController::SetCapacities() {
+  GpuCapacityMeter::Tenants tenants;
+  for (const auto& [id, entry] : entries_) {
+    if (entry.mode != Entry::Mode::kWithdrawn) tenants.taking_part.insert(id);
+    for (const auto& gpu : entry.job.gpus) {
+      tenants.users[gpu].insert(entry.job.owner);
+      ++tenants.jobs[gpu];
+    }
+  }
+  for (const auto& changed : capacity_.Update(tenants, settings())) Feed(changed);
 }
 
 void ShareController::Tell(const share::action::EventReport& report) {
@@ -214,10 +231,21 @@ void ShareController::Feed(const share::Event& event) {
       Perform(action);
     }
     // A process leaves all its GPUs at the same moment, by one order.
-    for (auto& [id, entry] : entries_) OrderToLeave(entry);
+    evictions_.SendOrders();
   }
   feeding_ = false;
   UpdateRoomAndTimers();
+}
+
+// Memory has moved, or all of an order has. In the latter case the ledgers show it in a moment.
+void ShareController::OnTransfer(const share::Event& event) {
+  const auto is_over = [this](base::JobId job) {
+    if (Entry* const entry = Find(job)) entry->stale = true;
+    CheckSoon(job);
+  };
+  if (const auto* const done = std::get_if<share::event::EvictDone>(&event)) is_over(done->tenant);
+  if (const auto* const done = std::get_if<share::event::BringDone>(&event)) is_over(done->tenant);
+  Feed(event);
 }
 
 void ShareController::Perform(const share::Action& action) {
@@ -229,19 +257,20 @@ void ShareController::Perform(const share::Action& action) {
       base::Overloaded{
           [&](const share::action::Open& order) { with(order.tenant, [&](Entry& e) { Open(e); }); },
           [&](const share::action::Close& order) { with(order.tenant, [&](Entry& e) { Close(e, order); }); },
-          [&](const share::action::Evict& order) { with(order.tenant, [&](Entry& e) { Evict(e, order); }); },
+          [&](const share::action::Evict& order) {
+            with(order.tenant, [&](Entry& e) { evictions_.Begin(e.job, order, e.at_work); });
+          },
           [&](const share::action::Bring& order) {
-            with(order.tenant, [&](Entry& e) { Bring(e, order.order); });
+            with(order.tenant, [&](Entry& e) { returns_.Begin(e.job, order.order); });
           },
           [&](const share::action::StopBring& order) {
-            with(order.tenant, [&](Entry& e) { StopBring(e, {}); });
+            with(order.tenant, [&](Entry& e) { returns_.Stop(e.job.id, {}); });
           },
           [&](const MemoryGrant& grant) { with(grant.tenant, [&](Entry& e) { GrantRoom(e, grant); }); },
           [&](const Deny& deny) {
             with(deny.tenant, [&](Entry& e) {
-              e.promised.erase(deny.gpu);
               const base::Millis after = deny.for_others ? kDenyForOthersAfter : kDenyAfter;
-              e.deny_at = std::max(clock_.Mono() + after, began_ + kHeardOfAll);
+              e.room.DenyAt(deny.gpu, std::max(clock_.Mono() + after, began_ + kHeardOfAll));
             });
           },
           [&](const share::action::Escalate& escalate) { on_escalate(escalate); },
@@ -265,9 +294,8 @@ std::map<base::JobId, ShareController::Turn> ShareController::Turns() const {
     turn.runs = entry.open || entry.close || entry.mode == Entry::Mode::kTaking;
     turn.idle =
         entry.activity == share::TenantActivity::kIdle || entry.activity == share::TenantActivity::kWaiting;
-    if (entry.restore)
-      for (const auto& [key, load] : entry.restore->loads) turn.comes.insert(key.gpu);
-    for (const auto& [gpu, evicting] : entry.evicting) turn.leaves.insert(gpu);
+    turn.comes = returns_.GpusOf(id);
+    turn.leaves = evictions_.GpusOf(id);
   }
   return turns;
 }
@@ -275,11 +303,7 @@ std::map<base::JobId, ShareController::Turn> ShareController::Turns() const {
 // A silent job is checked only with the samples. While its gate is closing, JobQuiescer reads the answers.
 bool ShareController::IsBusy(const Entry& entry) const {
   if (!entry.silence.empty()) return false;
-  return entry.opening || !entry.evicting.empty() || IsTakingRoom(entry);
-}
-
-bool ShareController::IsTakingRoom(const Entry& entry) const {
-  return !entry.promised.empty() || entry.deny_at || entry.denied.count > 0;
+  return entry.opening || evictions_.IsUnderWay(entry.job.id) || entry.room.IsBeingTaken();
 }
 
 // Whether a process of the job has an open order and a shim that sends no notifications.
@@ -302,15 +326,11 @@ base::Result<unsigned> ShareController::OrderAll(base::JobId job, const ledger::
 }
 
 void ShareController::SetTimers() {
-  const auto on_time = [weak = std::weak_ptr(self_)](const boost::system::error_code& error, auto then) {
-    const auto self = weak.lock();
-    if (!error && self && *self) then(**self);
-  };
   if (const auto due = scheduler_.Deadline()) {
     turn_.expires_at(*due);
-    turn_.async_wait([on_time](const boost::system::error_code& error) {
-      on_time(error, [](ShareController& me) { me.Feed(share::event::Tick{}); });
-    });
+    turn_.async_wait(self_.Bind([](ShareController& me, const boost::system::error_code& error) {
+      if (!error) me.Feed(share::event::Tick{});
+    }));
   } else {
     turn_.cancel();
   }
@@ -319,7 +339,7 @@ void ShareController::SetTimers() {
   for (const auto& [id, entry] : entries_) {
     if (!IsBusy(entry)) continue;
     busy = true;
-    often = often || IsTakingRoom(entry);
+    often = often || entry.room.IsBeingTaken();
   }
   if (!busy) return;
   auto due = answer_poll_.due();
@@ -328,9 +348,9 @@ void ShareController::SetTimers() {
   polling_ = true;
   poll_at_ = due;
   poll_.expires_at(due);
-  poll_.async_wait([on_time](const boost::system::error_code& error) {
-    on_time(error, [](ShareController& me) { me.Poll(); });
-  });
+  poll_.async_wait(self_.Bind([](ShareController& me, const boost::system::error_code& error) {
+    if (!error) me.Poll();
+  }));
 }
 
 // A process at its gate runs on where it sees no life (docs/shim-protocol.md): nobody would open its gate.
@@ -343,9 +363,9 @@ void ShareController::ShowLife() {
   }
   if (!showing_life_) return;
   life_.expires_after(kShowLife);
-  life_.async_wait([weak = std::weak_ptr(self_)](const boost::system::error_code& error) {
-    if (const auto self = weak.lock(); !error && self && *self) (*self)->ShowLife();
-  });
+  life_.async_wait(self_.Bind([](ShareController& me, const boost::system::error_code& error) {
+    if (!error) me.ShowLife();
+  }));
 }
 
 void ShareController::Poll() {
@@ -365,9 +385,9 @@ void ShareController::Poll() {
 // For callers that may run inside Feed: the check, which tells the scheduler of the job's memory, runs later
 // from the loop.
 void ShareController::CheckSoon(base::JobId job) {
-  boost::asio::post(core_.loop(), IfHere([job](ShareController& me) {
-                      if (Entry* const there = me.Find(job)) me.Check(*there);
-                    }));
+  boost::asio::post(core_.loop(), self_.Bind([job](ShareController& me) {
+    if (Entry* const there = me.Find(job)) me.Check(*there);
+  }));
 }
 
 void ShareController::OnNotify(base::JobId job) {
@@ -386,6 +406,21 @@ std::vector<base::JobId> ShareController::Jobs() const {
   std::vector<base::JobId> jobs;
   for (const auto& [id, entry] : entries_) jobs.push_back(id);
   return jobs;
+}
+
+bool ShareController::PassOn(base::JobId job, base::ProcessId process, bool out,
+                             base::UntrustedSocket& connection) {
+  Entry* const entry = Find(job);
+  if (!entry || entry->mode == Entry::Mode::kWithdrawn) return false;
+  if (out) {
+    evictions_.Take(entry->job, process, std::move(connection));
+    return true;
+  }
+  movers_.Move(entry->job.owner, {.verb = suspend::Verb::kGive, .process = process}, std::move(connection),
+               self_.Bind([job](ShareController& me, const suspend::MoverAnswer&) {
+                 if (Entry* const there = me.Find(job)) me.Check(*there);
+               }));
+  return true;
 }
 
 void ShareController::OnSample() {

@@ -3,10 +3,10 @@
 //
 //   ledgers (notify, samples) -- DemandChanged,
 //                                ActivityChanged -----+                +-- Close, Open -----> ledgers
-//   orders answered in ledgers -- GateClosed ---------+                +-- Evict -----------> ledgers, mover
-//   mover: take ----------------- MovedOut, EvictDone +--> Scheduler --+-- Bring, Grant ----> mover
-//   mover: load ----------------- MovedIn, BringDone -+                +-- EventReport -----> events
-//   samples of the driver ------- CapacityChanged ----+
+//   orders answered in ledgers -- GateClosed ---------+                +-- Evict -----------> MemoryEvictions
+//   MemoryEvictions ------------- MovedOut, EvictDone +--> Scheduler --+-- Bring, Grant ----> MemoryReturns
+//   MemoryReturns --------------- MovedIn, BringDone -+                +-- EventReport -----> events
+//   GpuCapacityMeter ------------ CapacityChanged ----+
 //
 // The mover loads returning memory while the job's gate is still shut. The job's processes get that memory
 // when the gate is opened, so the gate opens only when all of the job's memory is back. To cancel a return,
@@ -21,9 +21,7 @@
 
 #include <boost/asio/steady_timer.hpp>
 #include <deque>
-#include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -31,7 +29,12 @@
 
 #include "base/clock.h"
 #include "base/untrusted_socket.h"
+#include "base/weak_self.h"
 #include "daemon/core/signal.h"
+#include "daemon/sharing/allocation_room.h"
+#include "daemon/sharing/gpu_capacity_meter.h"
+#include "daemon/sharing/memory_evictions.h"
+#include "daemon/sharing/memory_returns.h"
 #include "daemon/sharing/shared_job.h"
 #include "daemon/shims/answer_poll_schedule.h"
 #include "daemon/shims/job_quiescer.h"
@@ -47,7 +50,6 @@ class ShareController {
   // All must outlive this object.
   ShareController(Core& core, ShimChannel& shims, JobQuiescer& rest, SuspendController& suspension,
                   share::SchedulerSettings settings);
-  ~ShareController();
   ShareController(const ShareController&) = delete;
   ShareController& operator=(const ShareController&) = delete;
 
@@ -85,9 +87,9 @@ class ShareController {
   void Tell(const share::action::EventReport& report);
 
   // Memory that jobs have been ordered to bring to host memory, and that is not there yet.
-  base::Bytes HostMemoryComing() const;
+  base::Bytes HostMemoryComing() const { return evictions_.HostMemoryComing(); }
   // Memory in host memory of jobs that have been ordered to bring it back.
-  base::Bytes HostMemoryReturning() const;
+  base::Bytes HostMemoryReturning() const { return returns_.HostMemory(); }
 
   void SetSettings(share::SchedulerSettings settings);
   const share::SchedulerSettings& settings() const { return scheduler_.settings(); }
@@ -105,51 +107,6 @@ class ShareController {
   }
 
  private:
-  // A process's memory of one GPU. It moves by itself: the mover has a transfer for it.
-  struct ProcessGpu {
-    base::ProcessId process;
-    std::string gpu;
-    auto operator<=>(const ProcessGpu&) const = default;
-  };
-  struct Evicting {
-    share::OrderId order = 0;
-    // Processes that have not answered yet, and how much of their memory of this GPU is to be away in all.
-    std::map<base::ProcessId, base::Bytes> ordered{};
-    unsigned moving = 0;  // transfers at the movers
-    std::string why{};
-    bool works = false;                                    // a process did not come to rest
-    base::Bytes host{};                                    // what the job will have in host memory
-    std::map<base::ProcessId, std::string> from_movers{};  // why a process could not be moved
-  };
-  // Memory that a process hands out by one connection: it is of one GPU, which the mover tells with its first
-  // notice. Until then it may be of any GPU that the process was ordered to leave.
-  struct Departure {
-    base::JobId job;
-    base::ProcessId process;
-    std::map<std::string, share::OrderId> orders{};  // by GPU
-    std::string gpu{};                               // as the mover names it; empty: not named yet
-    bool taken = false;                              // the process has given the memory away
-    base::Bytes moved{}, unchanged{};                // told so far
-  };
-  struct Load {
-    std::string source;  // as the mover is asked for it: empty where the process has memory of one GPU only
-    base::Bytes need{}, granted{}, came{};
-    base::Bytes again{};   // bytes that are copied again, and of which the scheduler was already told
-    base::Bytes copied{};  // in this try, as far as it was told
-    bool done = false;
-    int tries = 0;
-  };
-  struct Restore {
-    share::OrderId order = 0;
-    std::map<ProcessGpu, Load> loads;
-    bool stopping = false;
-    unsigned securing = 0;
-    std::string why;
-  };
-  // Room that was promised to a waiting allocation, and the bytes that the job counted at that time.
-  struct Promise {
-    base::Bytes bytes, counted;
-  };
   // Memory that cannot leave the GPU, as believed now; since when the figures show more, and the least that
   // they have shown since then.
   struct Pinned {
@@ -166,27 +123,16 @@ class ShareController {
     base::MonoTime answers_at{};            // when to check again for answers
     std::string silence;                    // which process does not answer; empty: all answer
     std::optional<base::MonoTime> opening;  // time of the last order; reset when all have answered
-    std::map<std::string, Evicting> evicting;  // by GPU
-    std::set<base::ProcessId> leaving;  // processes that are to leave a GPU, and have not been ordered yet
-    std::optional<Restore> restore;
-    std::map<ProcessGpu, base::Bytes> loaded;  // memory that the mover holds on the GPU
     std::map<base::ProcessId, std::uint64_t> completed;
-    std::map<std::string, share::MemoryDemand> demand;  // as the scheduler was told last
-    bool stale = true;  // tell the scheduler the demand even if it is unchanged
+    AllocationRoom::Demands demand;  // as the scheduler was told last
+    bool stale = true;               // tell the scheduler the demand even if it is unchanged
     bool open = true;
     // Closed in part: these processes run on, since their work does not come to rest. Their memory stays.
     std::set<base::ProcessId> at_work;
     bool in_part = false;                        // the order to close asks for no more
-    std::map<std::string, base::Bytes> granted;  // outstanding
-    std::map<std::string, Promise> promised;
-    std::optional<base::MonoTime> wants_fell;  // when demand fell although no promised room was taken
-    base::MonoTime offered{};
-    bool offer = false;  // there is room to offer
-    std::optional<base::MonoTime> deny_at;
-    base::Bytes denied{};  // allocations of this size or more fail
+    std::map<std::string, base::Bytes> granted;  // to memory that comes back, and not there yet
+    AllocationRoom room;
     std::map<std::string, Pinned> pinned;
-    int fruitless = 0;  // grants for an allocation since the job last grew
-    base::Bytes counted_at_grant;
     share::TenantActivity activity = share::TenantActivity::kUnknown;
     ledger::SharingSettings sent{};
   };
@@ -197,6 +143,9 @@ class ShareController {
   void Withdraw(Entry& entry);
   void TakeBack(Entry& entry);
   void Feed(const share::Event& event);
+  void OnTransfer(const share::Event& event);
+  void SetCapacities();
+  void GrantRoom(Entry& entry, const share::action::MemoryGrant& grant);
   void Perform(const share::Action& action);
   void UpdateRoomAndTimers();
   Entry* Find(base::JobId job);
@@ -206,7 +155,6 @@ class ShareController {
   void SetTimers();
   void ShowLife();
   bool IsBusy(const Entry& entry) const;
-  bool IsTakingRoom(const Entry& entry) const;
   bool AnswersSilently(const Entry& entry) const;
   base::Result<> Order(base::JobId job, base::ProcessId process, const ledger::ProcessOrder& command);
   base::Result<unsigned> OrderAll(base::JobId job, const ledger::ProcessOrder& command);
@@ -219,7 +167,6 @@ class ShareController {
   void FindAtWork(Entry& entry);
   void OnRest(Entry& entry, const JobQuiescer::Result& result);
   void CheckOrders(Entry& entry);
-  void CheckEvictions(Entry& entry);
   void CheckOpening(Entry& entry);
   void JoinOpen(Entry& entry, std::string refused);
   void JoinClosed(Entry& entry);
@@ -230,62 +177,17 @@ class ShareController {
   std::string WhySilent(const Entry& entry, const ledger::SlotStatus& slot) const;
   void LetGoOfSilent(Entry& entry, const std::vector<ledger::SlotStatus>& slots);
 
-  // --- share_controller_moves.cc: out
-  void Evict(Entry& entry, const share::action::Evict& order);
-  base::Bytes SecureLoaded(Entry& entry, const share::action::Evict& order);
-  void OrderToLeave(Entry& entry);
-  void Take(base::JobId job, base::ProcessId process, base::UntrustedSocket connection);
-  void GoOn(const std::shared_ptr<Departure>& departure, int losses);
-  // `named`: the GPU as the mover names it; only suspend::BareUuid of it counts. Empty: not named.
-  void Name(Departure& departure, const std::string& named);
-  void TellMovedOut(Departure& departure, const std::string& named, base::Bytes bytes, base::Bytes unchanged);
-  void TakeEnded(const Departure& departure, const std::string& why);
-  void TransferEnded(base::JobId job, const ProcessGpu& key, share::OrderId order, const std::string& why);
-  void EndEvicting(Entry& entry, const std::string& gpu);
-  // The rest of the host memory that all jobs together may use (suspend.host_memory). HostMemoryLeft also
-  // subtracts memory that jobs have been ordered to bring there; HostMemoryUnused subtracts only memory that
-  // is there now.
-  base::Bytes HostMemoryLeft() const;
-  base::Bytes HostMemoryUnused() const;
-  void Secure(const Entry& entry, base::ProcessId process, const std::string& source,
-              suspend::Checkpointer::Done done);
-  // Returns a callback that calls `act` with this object if the object still exists.
-  template <typename Act>
-  auto IfHere(Act act) {
-    return [weak = std::weak_ptr(self_), act](const auto&... given) {
-      const auto self = weak.lock();
-      if (self && *self) act(**self, given...);
-    };
-  }
-
-  // --- share_controller_back.cc
-  void Bring(Entry& entry, share::OrderId order);
-  void StartLoad(base::JobId job, const ProcessGpu& key, base::Bytes room);
-  void LoadCame(base::JobId job, const ProcessGpu& key, share::OrderId order, base::Bytes bytes,
-                base::Bytes copied);
-  void LoadEnded(base::JobId job, const ProcessGpu& key, share::OrderId order,
-                 const suspend::MoverAnswer& answer);
-  void TryAgain(base::JobId job, const ProcessGpu& key, share::OrderId order);
-  void StopBring(Entry& entry, std::string why);
-  void EndRestore(Entry& entry);
-  void GrantRoom(Entry& entry, const share::action::MemoryGrant& grant);
-
   // --- share_controller_demand.cc
   void Check(Entry& entry);
-  using Demands = std::map<std::string, share::MemoryDemand>;  // by GPU
+  using Demands = AllocationRoom::Demands;
   base::Bytes MostWanted(const Entry& entry) const;
   void CheckDemand(Entry& entry, const std::vector<ledger::SlotStatus>& slots);
-  std::set<std::string> CheckPromises(Entry& entry, Demands& demand);
   Demands DemandOf(const Entry& entry, const std::vector<ledger::SlotStatus>& slots) const;
   void CheckPinned(Entry& entry, Demands& demand) const;
   void TellActivity(Entry& entry, const std::vector<ledger::SlotStatus>& slots);
   void TellRoom();
   void TellSharing(Entry& entry);
   base::Bytes CountedOf(base::JobId job, const std::string& gpu) const;
-  void SetCapacities();
-  base::Bytes DriverOf(const std::string& gpu, base::Bytes shown);
-  static std::string SourceName(const std::vector<ledger::EvictableGpu>& homes,
-                                const ledger::EvictableGpu& home);
 
   Core& core_;
   const base::Clock& clock_;
@@ -295,8 +197,9 @@ class ShareController {
   suspend::Checkpointer& movers_;
   share::Scheduler scheduler_;
   std::map<base::JobId, Entry> entries_;
-  std::map<std::string, base::Bytes> capacities_;          // as the scheduler was told last
-  std::map<std::string, std::deque<base::Bytes>> driver_;  // used memory of no process, latest figures
+  GpuCapacityMeter capacity_;
+  MemoryReturns returns_;
+  MemoryEvictions evictions_;
   std::deque<share::Event> events_;  // events for the scheduler; handling one may add others
   bool feeding_ = false;
   boost::asio::steady_timer turn_, poll_, life_;
@@ -306,8 +209,7 @@ class ShareController {
   AnswerPollSchedule answer_poll_;
   bool silent_ = false;  // a process has an order, and its shim will send no notification of its answer
   const base::MonoTime began_;
-  // Callbacks that outlive this object find it gone.
-  std::shared_ptr<ShareController*> self_;
+  base::WeakSelf<ShareController> self_{this};
 };
 
 }  // namespace gpuman::daemon

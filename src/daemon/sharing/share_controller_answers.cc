@@ -46,12 +46,8 @@ void ShareController::LetGoOfSilent(Entry& entry, const std::vector<ledger::Slot
   if (entry.silence.empty() || clock_.Mono() < entry.ordered + settings().yield_limit) return;
   for (const auto& one : slots) {
     std::string why = one.answered ? std::string() : WhySilent(entry, one);
-    if (why.empty()) continue;
-    for (auto& [gpu, evicting] : entry.evicting) {
-      if (evicting.ordered.erase(one.process) == 0) continue;
-      evicting.why = why;
+    if (!why.empty() && evictions_.LetGo(entry.job.id, one.process, why))
       (void)Order(entry.job.id, one.process, {OrderKind::kHold, {}});
-    }
   }
 }
 

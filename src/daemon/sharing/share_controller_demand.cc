@@ -22,8 +22,6 @@ constexpr std::chrono::microseconds kPace{400};
 // Growth of the memory that cannot leave counts only when it has lasted this long. No allocation takes that
 // long.
 constexpr base::Millis kPinnedHolds{250};
-// After this time a promise is offered again, or is void.
-constexpr base::Millis kPromiseHolds{20};
 
 bool MayUse(const SharedJob& job, const std::string& gpu) {
   return std::find(job.gpus.begin(), job.gpus.end(), gpu) != job.gpus.end();
@@ -50,9 +48,8 @@ ShareController::Demands ShareController::DemandOf(const Entry& entry,
     for (const auto& held : one.held) rest[held.uuid] = held.used;
     base::Bytes managed = one.managed;
     for (const auto& home : HomesOf(one, entry.job.gpus)) {
-      const auto with_mover = entry.loaded.find({one.process, home.uuid});
       const base::Bytes loaded =
-          with_mover == entry.loaded.end() ? base::Bytes{} : std::min(with_mover->second, home.evicted);
+          std::min(returns_.LoadedOf(entry.job.id, {one.process, home.uuid}), home.evicted);
       share::MemoryDemand& part = demand[home.uuid];
       if ((home.evictable + home.evicted).count > 0) ++with_memory[home.uuid];
       (entry.at_work.contains(one.process) ? part.pinned : part.resident) += home.evictable + loaded;
@@ -98,28 +95,12 @@ void ShareController::CheckPinned(Entry& entry, Demands& demand) const {
   }
 }
 
-// An allocation with promised room stops waiting just before it takes that room, and waits again if it fails
-// nevertheless. Neither ends the promise. Returns the GPUs where the room was taken and the next allocation
-// already waits.
-std::set<std::string> ShareController::CheckPromises(Entry& entry, Demands& demand) {
-  std::set<std::string> taken;
-  const auto now = clock_.Mono();
-  for (const auto& [gpu, promise] : entry.promised) {
-    share::MemoryDemand& part = demand[gpu];
-    const base::Bytes counted = CountedOf(entry.job.id, gpu);
-    if (part.wants.count > 0) {
-      entry.wants_fell.reset();
-      if (counted >= promise.counted + promise.bytes)
-        taken.insert(gpu);
-      else if (entry.open && now >= entry.offered + kPromiseHolds)
-        entry.offer = true;
-      continue;
-    }
-    if (counted != promise.counted) continue;
-    if (!entry.wants_fell) entry.wants_fell = now;
-    if (now < *entry.wants_fell + kPromiseHolds) part.wants = entry.demand[gpu].wants;
+void ShareController::GrantRoom(Entry& entry, const share::action::MemoryGrant& grant) {
+  if (grant.in_bring) {
+    entry.granted[grant.gpu] += grant.bytes;
+    return returns_.Grant(entry.job.id, grant.gpu, grant.bytes);
   }
-  return taken;
+  entry.room.Promise(grant.gpu, grant.bytes, CountedOf(entry.job.id, grant.gpu), MostWanted(entry));
 }
 
 void ShareController::CheckDemand(Entry& entry, const std::vector<ledger::SlotStatus>& slots) {
@@ -130,23 +111,16 @@ void ShareController::CheckDemand(Entry& entry, const std::vector<ledger::SlotSt
     return std::none_of(slots.begin(), slots.end(),
                         [&](const ledger::SlotStatus& there) { return there.process == process; });
   };
-  std::erase_if(entry.loaded, [&](const auto& one) { return gone(one.first.process); });
+  returns_.ForgetLoaded(entry.job.id, gone);
   std::erase_if(entry.completed, [&](const auto& one) { return gone(one.first); });
   auto demand = DemandOf(entry, slots);
   CheckPinned(entry, demand);
-  auto taken = CheckPromises(entry, demand);
+  const auto counted = [&](const std::string& gpu) { return CountedOf(entry.job.id, gpu); };
+  auto taken = entry.room.Check(demand, entry.demand, counted, entry.open, clock_.Mono());
   if (std::any_of(slots.begin(), slots.end(), IsMoving)) return;
   if (!entry.stale && demand == entry.demand && taken.empty()) return;
-  bool wants = false;
-  for (const auto& [gpu, part] : demand) {
-    wants = wants || part.wants.count > 0;
-    const auto before = entry.demand.find(gpu);
-    const bool same = before != entry.demand.end() && before->second.wants == part.wants;
-    if (!same || taken.contains(gpu)) entry.promised.erase(gpu);
-    if (!same) entry.denied = {};  // other allocations wait now; the denial was for the earlier ones
-  }
-  if (!entry.restore) entry.granted.clear();
-  if (!wants) entry.deny_at.reset();
+  entry.room.OnDemand(demand, entry.demand, taken);
+  if (!returns_.IsUnderWay(entry.job.id)) entry.granted.clear();
   entry.stale = false;
   entry.demand = demand;
   Feed(share::event::DemandChanged{entry.job.id, std::move(demand), std::move(taken)});
@@ -159,11 +133,9 @@ void ShareController::Check(Entry& entry) {
   const auto slots = shims_.SlotStatusesOf(entry.job.id);
   CheckDemand(entry, slots);
   TellActivity(entry, slots);
-  if (entry.deny_at && clock_.Mono() >= *entry.deny_at) {
-    entry.deny_at.reset();
-    if (scheduler_.IsDenied(entry.job.id)) entry.denied = MostWanted(entry);
-  }
-  if (entry.offer || entry.denied.count > 0) TellRoom();
+  if (entry.room.IsDenialDue(clock_.Mono()) && scheduler_.IsDenied(entry.job.id))
+    entry.room.Deny(MostWanted(entry));
+  if (entry.room.HasNews()) TellRoom();
 }
 
 // The most that a single process wants on one GPU. That process gives up its allocation, and then the others
@@ -208,7 +180,7 @@ void ShareController::TellActivity(Entry& entry, const std::vector<ledger::SlotS
 // Every job may take free memory within its share of the GPU without asking. There are as many shares as jobs
 // that run there; one more for a job that has nothing there yet, and may come.
 void ShareController::TellRoom() {
-  for (const auto& [gpu, capacity] : capacities_) {
+  for (const auto& [gpu, capacity] : capacity_.capacities()) {
     base::Bytes used;
     std::uint64_t open = 0;
     for (const auto& [id, entry] : entries_) {
@@ -222,8 +194,7 @@ void ShareController::TellRoom() {
           part->second.resident + part->second.pinned + (works ? part->second.managed : base::Bytes{}),
           counted);
       if (const auto more = entry.granted.find(gpu); more != entry.granted.end()) used += more->second;
-      if (const auto more = entry.promised.find(gpu); more != entry.promised.end())
-        used += more->second.bytes;
+      used += entry.room.PromisedOn(gpu);
       open += entry.open ? 1 : 0;
     }
     const std::uint64_t free = (capacity - used).count;
@@ -234,10 +205,8 @@ void ShareController::TellRoom() {
         shims_.SetRoom(id, gpu, std::nullopt);
         continue;
       }
-      const auto promised = entry.promised.find(gpu);
       const base::Bytes share{entry.open ? free / (open + (comes ? 1 : 0)) : 0};
-      const base::Bytes more =
-          share + (promised == entry.promised.end() ? base::Bytes{} : promised->second.bytes);
+      const base::Bytes more = share + entry.room.PromisedOn(gpu);
       shims_.SetRoom(id, gpu, shims_.UncountedOf(id, gpu) + CountedOf(id, gpu) + more);
     }
   }
@@ -254,7 +223,7 @@ void ShareController::TellSharing(Entry& entry) {
   const ledger::SharingSettings sharing{
       .watched = contended ? idle : base::Millis(0),
       .room_patience = kRoomPatience,
-      .denied = entry.denied,
+      .denied = entry.room.denied(),
       .pace = contended && watch.paced ? kPace : std::chrono::microseconds(0),
       // After so long without work it is idle, and tells of its next call at once.
       .alert = contended && entry.job.latency
@@ -262,13 +231,11 @@ void ShareController::TellSharing(Entry& entry) {
                    : std::chrono::microseconds(0),
   };
   if (entry.sent != sharing) {
-    entry.offer = entry.offer || entry.denied.count > 0;
+    entry.room.OnDenialTold();
     entry.sent = sharing;
     shims_.SetSharing(entry.job.id, sharing);
   }
-  if (!std::exchange(entry.offer, false)) return;
-  entry.offered = clock_.Mono();
-  shims_.OfferRoom(entry.job.id);
+  if (entry.room.TakeOffer(clock_.Mono())) shims_.OfferRoom(entry.job.id);
 }
 
 }  // namespace gpuman::daemon

@@ -33,31 +33,17 @@ bool Answers(const ledger::SlotStatus& one) {
   return one.stage != MemoryResidency::kNone && one.stage != MemoryResidency::kFailed;
 }
 
-// The process's context is gone. The process ends within a moment, and its memory goes with it.
-bool IsAtItsEnd(const ledger::SlotStatus& one) {
-  return one.trouble == OrderError::kDriver &&
-         (one.driver_error == driver::abi::CUDA_ERROR_DEINITIALIZED ||
-          one.driver_error == driver::abi::CUDA_ERROR_INVALID_CONTEXT ||
-          one.driver_error == driver::abi::CUDA_ERROR_CONTEXT_IS_DESTROYED);
-}
-
-bool Ends(const base::ProcessId& process, const std::vector<ledger::SlotStatus>& slots) {
-  return std::none_of(slots.begin(), slots.end(), [&](const ledger::SlotStatus& one) {
-    return one.process == process && !IsAtItsEnd(one);
-  });
-}
-
 }  // namespace
 
 void ShareController::Open(Entry& entry) {
   rest_.Cancel(entry.job.id, entry.rest);
   entry.close.reset();
-  entry.leaving.clear();
+  evictions_.DropOrders(entry.job.id);
   entry.ordered = clock_.Mono();
   entry.opening = clock_.Mono();
   entry.open = true;
   entry.at_work.clear();
-  entry.fruitless = 0;
+  entry.room.OnGateOpened();
   // The scheduler takes the job for busy from now on.
   if (entry.activity == share::TenantActivity::kWaiting) entry.activity = share::TenantActivity::kBusy;
   (void)OrderAll(entry.job.id, {OrderKind::kRun});
@@ -74,7 +60,7 @@ void ShareController::Close(Entry& entry, const share::action::Close& order) {
 
 void ShareController::BringToRest(Entry& entry, base::Millis limit) {
   entry.ordered = clock_.Mono();
-  const auto done = IfHere([job = entry.job.id](ShareController& me, const JobQuiescer::Result& result) {
+  const auto done = self_.Bind([job = entry.job.id](ShareController& me, const JobQuiescer::Result& result) {
     if (Entry* const there = me.Find(job)) me.OnRest(*there, result);
   });
   const bool in_part = entry.close && entry.in_part;
@@ -103,43 +89,19 @@ void ShareController::OnRest(Entry& entry, const JobQuiescer::Result& result) {
   // Memory that the job took of its promises is counted before the promises are void.
   CheckDemand(entry, shims_.SlotStatusesOf(id));
   if (!entry.close) return;  // CheckDemand told the scheduler, and it opened the gate
-  entry.promised.clear();
+  entry.room.OnGateClosed();
   Feed(share::event::GateClosed{id, *std::exchange(entry.close, std::nullopt)});
 }
 
 // Each of these checks reads the slots itself, because an earlier one may tell the scheduler something that
 // brings new orders.
 void ShareController::CheckOrders(Entry& entry) {
-  if (!entry.evicting.empty()) CheckEvictions(entry);
+  if (evictions_.IsUnderWay(entry.job.id)) {
+    const auto slots = shims_.SlotStatusesOf(entry.job.id);
+    LetGoOfSilent(entry, slots);
+    evictions_.OnSlots(entry.job.id, slots);
+  }
   if (entry.opening) CheckOpening(entry);
-}
-
-void ShareController::CheckEvictions(Entry& entry) {
-  const auto slots = shims_.SlotStatusesOf(entry.job.id);
-  LetGoOfSilent(entry, slots);
-  std::vector<std::string> done;
-  for (auto& [gpu, evicting] : entry.evicting) {
-    for (const auto& one : slots) {
-      if (!one.answered || evicting.ordered.erase(one.process) == 0) continue;
-      if (one.trouble == OrderError::kNone || IsAtItsEnd(one)) continue;
-      evicting.why = TextOf(one);
-      evicting.works =
-          evicting.works || one.trouble == OrderError::kBusy || one.trouble == OrderError::kCapturing;
-    }
-    std::erase_if(evicting.ordered, [&](const auto& gone) {
-      return std::none_of(slots.begin(), slots.end(),
-                          [&](const ledger::SlotStatus& one) { return one.process == gone.first; });
-    });
-    if (evicting.ordered.empty() && evicting.moving == 0) done.push_back(gpu);
-  }
-  for (const auto& gpu : done) {
-    const auto evicting = entry.evicting.find(gpu);
-    if (evicting == entry.evicting.end()) continue;
-    // A mover sees only that a process has closed its connection, not whether the process is ending.
-    for (const auto& [process, why] : evicting->second.from_movers)
-      if (!Ends(process, slots)) evicting->second.why = why;
-    EndEvicting(entry, gpu);
-  }
 }
 
 void ShareController::JoinClosed(Entry& entry) {
@@ -154,9 +116,9 @@ void ShareController::JoinClosed(Entry& entry) {
 // with their turn.
 void ShareController::GiveUpTaking(Entry& entry, const JobQuiescer::Result& result) {
   const auto slots = shims_.SlotStatusesOf(entry.job.id);
-  const bool whole = entry.loaded.empty() && std::all_of(slots.begin(), slots.end(), [](const auto& one) {
-                       return one.evicted.count == 0;
-                     });
+  const bool whole =
+      !returns_.HasLoaded(entry.job.id) &&
+      std::all_of(slots.begin(), slots.end(), [](const auto& one) { return one.evicted.count == 0; });
   const auto why = (result.late ? "its work did not come to rest in time: " : "") + result.why;
   if (whole) return JoinOpen(entry, entry.silence.empty() ? why : entry.silence);
   // A process that joins later is held until the job's turn, like those whose memory is away.
@@ -190,7 +152,7 @@ void ShareController::CheckOpening(Entry& entry) {
   }
   if (open) {
     entry.opening.reset();
-    entry.loaded.clear();
+    returns_.ForgetLoaded(entry.job.id);
     entry.stale = true;
   } else if (refused && clock_.Mono() >= *entry.opening + kOpenAgain) {
     Tell({entry.job.id, "share_return_failed", why, {}});

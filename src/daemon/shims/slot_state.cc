@@ -2,7 +2,16 @@
 
 #include <algorithm>
 
+#include "driver/abi/cuda.h"
+
 namespace gpuman::daemon {
+
+bool IsAtItsEnd(const ledger::SlotStatus& one) {
+  return one.trouble == ledger::wire::OrderError::kDriver &&
+         (one.driver_error == driver::abi::CUDA_ERROR_DEINITIALIZED ||
+          one.driver_error == driver::abi::CUDA_ERROR_INVALID_CONTEXT ||
+          one.driver_error == driver::abi::CUDA_ERROR_CONTEXT_IS_DESTROYED);
+}
 
 std::vector<ledger::EvictableGpu> HomesOf(const ledger::SlotStatus& one,
                                           const std::vector<std::string>& gpus) {

@@ -20,6 +20,9 @@ inline bool IsHeld(const ledger::SlotStatus& one) {
   return one.stage == ledger::wire::MemoryResidency::kHeld && one.answered;
 }
 
+// The process's context is gone. The process ends within a moment, and its memory goes with it.
+bool IsAtItsEnd(const ledger::SlotStatus& one);
+
 // The homes of the process, each with its GPU. A process that sees only one GPU, or has nothing yet, does not
 // say which its first home is: it is the one where the process has most, or else the first of `gpus`, which
 // are the job's. Without either that home is left out.

@@ -1,9 +1,11 @@
-// The memory of the GPUs that shared jobs can use.
+#include "daemon/sharing/gpu_capacity_meter.h"
+
 #include <algorithm>
-#include <utility>
+#include <optional>
 
 #include "daemon/core/core.h"
-#include "daemon/sharing/share_controller.h"
+#include "daemon/shims/shim_channel.h"
+#include "daemon/suspension/suspend_controller.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -24,7 +26,7 @@ base::Bytes AssumedContext(base::Bytes whole) {
 
 // The GPU's memory in use that belongs to no process. `shown`: the present figure. The driver shows managed
 // memory in it, too, so while there is any, the earlier figures hold.
-base::Bytes ShareController::DriverOf(const std::string& gpu, base::Bytes shown) {
+base::Bytes GpuCapacityMeter::DriverOf(const std::string& gpu, base::Bytes shown) {
   const base::Bytes managed = shims_.ManagedOn(gpu);
   auto& readings = driver_[gpu];
   if (managed.count > 0 && readings.empty()) return shown - managed;
@@ -37,41 +39,33 @@ base::Bytes ShareController::DriverOf(const std::string& gpu, base::Bytes shown)
   return sorted[sorted.size() / 2];
 }
 
-// Subtracts all memory that shared jobs cannot have: the guard's reserve and the memory of the driver, of
-// other processes and of the movers' contexts.
-void ShareController::SetCapacities() {
-  std::set<base::JobId> own;
-  std::map<std::string, std::set<suspend::MoverUser>> users;
-  std::map<std::string, int> tenants;
-  for (const auto& [id, entry] : entries_) {
-    if (entry.mode != Entry::Mode::kWithdrawn) own.insert(id);
-    for (const auto& gpu : entry.job.gpus) {
-      users[gpu].insert(entry.job.owner);
-      ++tenants[gpu];
-    }
-  }
+std::vector<share::event::CapacityChanged> GpuCapacityMeter::Update(
+    const Tenants& tenants, const share::SchedulerSettings& settings) {
   std::set<pid_t> movers;
-  for (const auto& [gpu, of_gpu] : users)
-    for (const auto& user : of_gpu)
-      if (const auto pid = movers_.MoverPid(user)) movers.insert(*pid);
+  for (const auto& [gpu, users] : tenants.users)
+    for (const auto& user : users)
+      if (const auto pid = suspension_.movers().MoverPid(user)) movers.insert(*pid);
+  std::vector<share::event::CapacityChanged> changed;
   for (const auto& [gpu, status] : core_.guard().Statuses()) {
-    if (!users.contains(gpu) || !status.sample.memory) continue;
+    const auto users = tenants.users.find(gpu);
+    if (users == tenants.users.end() || !status.sample.memory) continue;
     base::Bytes others, all;
     for (const auto& process : status.processes) {
       const base::Bytes bytes = process.memory.value_or(base::Bytes{});
       all += bytes;
-      const bool shared = (process.job && own.contains(*process.job)) || movers.contains(process.id.pid);
+      const bool shared =
+          (process.job && tenants.taking_part.contains(*process.job)) || movers.contains(process.id.pid);
       if (!shared) others += bytes;
     }
     const base::Bytes whole = status.gpu.memory;
     const base::Bytes driver = DriverOf(gpu, whole - status.sample.memory->free - all);
     const base::Bytes known_context = suspension_.readings().ContextCostOf(gpu);
     const base::Bytes context = known_context.count > 0 ? known_context : AssumedContext(whole);
-    const base::Bytes contexts{context.count * users.at(gpu).size()};
+    const base::Bytes contexts{context.count * users->second.size()};
     // Where only one job shares the GPU, the guard alone holds the reserve.
-    const base::Bytes reserve = tenants.at(gpu) > 1 ? core_.guard().ReserveOf(gpu) : base::Bytes{};
+    const base::Bytes reserve = tenants.jobs.at(gpu) > 1 ? core_.guard().ReserveOf(gpu) : base::Bytes{};
     const base::Bytes free = whole - reserve - driver - others - contexts;
-    const base::Bytes capacity = std::min(free, share::CapacityOf(scheduler_.settings(), gpu, whole));
+    const base::Bytes capacity = std::min(free, share::CapacityOf(settings, gpu, whole));
     const auto known = capacities_.find(gpu);
     if (known != capacities_.end()) {
       const base::Bytes change =
@@ -79,8 +73,9 @@ void ShareController::SetCapacities() {
       if (change < kMinCapacityChange) continue;
     }
     capacities_[gpu] = capacity;
-    Feed(share::event::CapacityChanged{gpu, capacity});
+    changed.push_back({gpu, capacity});
   }
+  return changed;
 }
 
 }  // namespace gpuman::daemon
