@@ -38,7 +38,8 @@ using spec::JobState;
 inline constexpr std::string_view kCancelledWord = "cancelled";
 inline constexpr std::string_view kTimeLimitWord = "time_limit";
 inline constexpr std::string_view kMemoryLimitWord = "memory_limit";  // the guard ended the run
-// The word of a job that waits to run with more memory.
+// The word of a job whose run failed by itself, soon after it was refused memory; and of one that waits to
+// run with more.
 inline constexpr std::string_view kMemoryRefusedWord = "memory_refused";
 // A user removed the job; the counts of runs take this for cancelled.
 inline constexpr std::string_view kRemovedWord = "removed";

@@ -558,11 +558,14 @@ std::string ProgramName(const std::vector<std::string>& command) {
   return program;
 }
 
+bool FailedByItself(const Job& job) {
+  return job.verdict == JobState::kFailed &&
+         (job.reason == kExitStatusWord || job.reason == kSignalWord || job.reason == kMemoryRefusedWord);
+}
+
 std::optional<base::Bytes> NeededMemory(const Job& job, base::WallTime ended) {
-  const bool failed_by_itself =
-      job.verdict == JobState::kFailed && (job.reason == kExitStatusWord || job.reason == kSignalWord);
   const bool was_refused = job.refusal && job.refusal->by == "limit" && job.refusal->MayHaveEnded(ended);
-  if (!failed_by_itself || !was_refused) return std::nullopt;
+  if (!FailedByItself(job) || !was_refused) return std::nullopt;
   return job.refusal->used + job.refusal->asked;
 }
 

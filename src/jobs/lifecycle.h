@@ -139,6 +139,9 @@ Transition Apply(const Job& job, const JobEvent& event);
 // that.
 bool IsUnexplainedFailure(const Job& job, const keeper::JournalRecord& record);
 
+// Whether the job's last run failed without an order, maybe because it was refused memory.
+bool FailedByItself(const Job& job);
+
 // What a run that ended then would have used with the allocation that its limit refused. nullopt: the run did
 // not fail by itself, or not because of such a refusal.
 std::optional<base::Bytes> NeededMemory(const Job& job, base::WallTime ended);

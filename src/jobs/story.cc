@@ -28,7 +28,7 @@ constexpr std::size_t kSingleLines = 6;
 constexpr std::size_t kMaxHolders = 3;
 constexpr std::string_view kStatsByName = "`gpuman stats --by name` shows what runs like it have used";
 
-constexpr std::array<std::pair<std::string_view, Cause>, 17> kCauses{{
+constexpr std::array<std::pair<std::string_view, Cause>, 18> kCauses{{
     {"memory_limit", Cause::kMemoryLimit},
     {"device_pressure", Cause::kDevicePressure},
     {"host_memory", Cause::kHostMemory},
@@ -46,6 +46,7 @@ constexpr std::array<std::pair<std::string_view, Cause>, 17> kCauses{{
     {"start_failed", Cause::kNeverStarted},
     {"exit_status", Cause::kExitStatus},
     {"signal", Cause::kSignal},
+    {kMemoryRefusedWord, Cause::kMemoryRefused},
 }};
 
 std::optional<Cause> CauseOfWord(std::string_view word) {
@@ -84,7 +85,9 @@ Cause CauseOf(const Job& job, const StoryFacts& facts) {
   if (facts.state == JobState::kCancelled)
     return by_word == Cause::kDependency ? Cause::kDependency : Cause::kCancelled;
   if (facts.state == JobState::kTimeout) return Cause::kTimeLimit;
-  if (by_word != Cause::kExitStatus && by_word != Cause::kSignal) return by_word.value_or(Cause::kOther);
+  const bool by_itself =
+      by_word == Cause::kExitStatus || by_word == Cause::kSignal || by_word == Cause::kMemoryRefused;
+  if (!by_itself) return by_word.value_or(Cause::kOther);
   if (FaultBeforeEnd(job, facts)) return Cause::kGpuFault;
   return WasRefusedBeforeEnd(job, facts) ? Cause::kMemoryRefused : *by_word;
 }

@@ -155,6 +155,10 @@ TEST_F(StoryLines, AFaultOfTheGpuComesBeforeARefusal) {
   EXPECT_EQ(Cause(), "gpu_fault");
   facts.events.back().at = Clock(50);
   EXPECT_EQ(Cause(), "memory_refused") << "the fault was before this run";
+  job.reason = "memory_refused";
+  EXPECT_EQ(Cause(), "memory_refused");
+  facts.events.back().at = Clock(196);
+  EXPECT_EQ(Cause(), "gpu_fault");
 }
 
 TEST_F(StoryLines, EachReasonWordHasItsCause) {

@@ -277,7 +277,7 @@ lowered_patience = "300ms"
     def test_a_job_that_fails_after_its_limit_refused_it_memory_says_so_and_how_to_go_on(self):
         hog = self.start("hog", self.load("2GiB", "--step", "256MiB"), memory="1GiB")
         ended = self.wait(hog)
-        self.assertEqual((ended["state"], ended["reason"]), ("failed", "exit_status"), ended)
+        self.assertEqual((ended["state"], ended["reason"]), ("failed", "memory_refused"), ended)
         said = r"256MiB was refused at its limit of 1GiB on GPU [01], of which it used .*; `gpuman restart hog --memory SIZE`"
         self.assertRegex(ended["reason_detail"], "ended with exit status 3; " + said)
         refusal = self.job(hog)["refusal"]
@@ -286,7 +286,9 @@ lowered_patience = "300ms"
         told = [event for event in self.events() if event["job"] == hog and event["kind"] == "allocation_refused"]
         self.assertEqual(len(told), 1, told)
         self.assertIn("256MiB was refused at its limit of 1GiB", told[0]["message"])
-        self.assertRegex(self.m.run("status").stdout, r"job \d+ hog: ended with exit status 3; " + said)
+        status = self.m.run("status").stdout
+        self.assertRegex(status, r"job \d+ hog: ended with exit status 3; " + said)
+        self.assertIn("failed (memory_refused)", status)
         self.assertRegex(self.m.run("job", "show", "hog").stdout, "Reason .*" + said)
         done = self.m.run("restart", "hog", "--memory", "3GiB")
         self.assertEqual(done.returncode, 0, done.stderr)

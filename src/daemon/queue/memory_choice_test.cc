@@ -169,6 +169,8 @@ class MoreMemoryTest : public MemoryChoiceTest {
 TEST_F(MoreMemoryTest, IsForARunThatItsLimitRefusedMemory) {
   EXPECT_EQ(More(), (jobs::MoreMemory{GiB(8), MiB(512), GiB(16)}));
   EXPECT_EQ(More(161), std::nullopt) << "it went on for a minute";
+  job.reason = "memory_refused";
+  EXPECT_EQ(More(), (jobs::MoreMemory{GiB(8), MiB(512), GiB(16)}));
   job.refusal->by = "sharing";
   EXPECT_EQ(More(), std::nullopt) << "a larger limit would not have helped";
   job.refusal.reset();

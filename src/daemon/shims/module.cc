@@ -262,7 +262,7 @@ void ShimsModule::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record
   if (const auto largest = channel_->LargestPeakOf(job.id)) job.peak_parts = largest->parts;
   job.peaks.reset();
   if (auto peaks = channel_->PeaksOf(job.id); !peaks.empty()) job.peaks = std::move(peaks);
-  Explain(job, core_.inventory(), core_.jobs().index().NameOf(job));
+  Explain(job, core_.inventory(), record.wall, core_.jobs().index().NameOf(job));
 }
 
 void ShimsModule::OnJobForgotten(base::JobId job) { refusals_.Forget(job); }

@@ -123,10 +123,12 @@ api::RefusedAllocationView ViewOf(const jobs::Job& job, const jobs::RefusedAlloc
   return view;
 }
 
-void Explain(jobs::Job& job, const gpu::Inventory& inventory, const std::string& name) {
+void Explain(jobs::Job& job, const gpu::Inventory& inventory, base::WallTime ended, const std::string& name) {
   if (!job.refusal || job.verdict != spec::JobState::kFailed) return;
   job.reason_detail = fmt::format("{}; {}", job.reason_detail.value_or(job.reason.value_or("failed")),
                                   Sentence(job, *job.refusal, inventory, name));
+  if (jobs::FailedByItself(job) && job.refusal->MayHaveEnded(ended))
+    job.reason = std::string(jobs::kMemoryRefusedWord);
 }
 
 bool RefusalEventLimiter::Tells(base::JobId job, base::MonoTime now) {

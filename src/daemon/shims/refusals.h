@@ -26,8 +26,10 @@ std::string Sentence(const jobs::Job& job, const jobs::RefusedAllocation& refusa
 api::RefusedAllocationView ViewOf(const jobs::Job& job, const jobs::RefusedAllocation& refusal,
                                   const gpu::Inventory& inventory, const std::string& name = {});
 
-// Adds the refusal to the reason of a job that failed.
-void Explain(jobs::Job& job, const gpu::Inventory& inventory, const std::string& name = {});
+// Adds the refusal to the reason of a job whose run failed, and ended then. Where the run may have failed
+// because of it, it is the reason.
+void Explain(jobs::Job& job, const gpu::Inventory& inventory, base::WallTime ended,
+             const std::string& name = {});
 
 // How many there were; 1 where the first is not known, or the numbers make no sense.
 std::uint64_t CountOf(const ledger::FirstAndLastRefusal& seen);

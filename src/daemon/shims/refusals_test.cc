@@ -65,15 +65,31 @@ TEST(Refusals, OfMoreThanTheGpuHasNameItsTotalAndNobodyElse) {
 TEST(Refusals, AreTheReasonOfAJobThatFailedAndOfNoOther) {
   jobs::Job job = Hog();
   job.verdict = spec::JobState::kFailed;
+  job.reason = "exit_status";
   job.reason_detail = "ended with exit status 3";
-  Explain(job, OneGpu());
+  Explain(job, OneGpu(), {});
+  EXPECT_EQ(job.reason, "memory_refused");
   EXPECT_THAT(*job.reason_detail, HasSubstr("ended with exit status 3; 256MiB was refused at its limit"));
   for (const auto verdict :
        {spec::JobState::kFinished, spec::JobState::kKilled, spec::JobState::kCancelled}) {
     job = Hog();
     job.verdict = verdict;
-    Explain(job, OneGpu());
+    Explain(job, OneGpu(), {});
     EXPECT_FALSE(job.reason_detail) << spec::ToString(verdict);
+    EXPECT_FALSE(job.reason) << spec::ToString(verdict);
+  }
+}
+
+TEST(Refusals, LongBeforeTheEndOrBesideAnotherReasonAreNotTheReason) {
+  const std::pair<const char*, std::chrono::seconds> kCases[] = {
+      {"exit_status", std::chrono::seconds(61)}, {"signal", std::chrono::seconds(61)}, {"keeper_lost", {}}};
+  for (const auto& [word, later] : kCases) {
+    jobs::Job job = Hog();
+    job.verdict = spec::JobState::kFailed;
+    job.reason = word;
+    Explain(job, OneGpu(), job.refusal->at + later);
+    EXPECT_EQ(job.reason, word);
+    EXPECT_THAT(*job.reason_detail, HasSubstr("256MiB was refused")) << word;
   }
 }
 
