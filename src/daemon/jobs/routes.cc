@@ -115,7 +115,7 @@ base::Result<> Change(JobsModule& jobs, const http::Peer& peer, const jobs::Job&
   if (!job.queued && update.queue) return base::Fail(NotOfTheQueue(job));
   if (!job.queued) return UpdateRun(jobs, peer, job, update.job, done);
   jobs::Job changed = job;
-  const auto lookup = jobs.queue().dispatcher().LookupFor(peer.uid);
+  const auto lookup = jobs.queue().dispatcher().references().LookupFor(peer.uid);
   GPUMAN_ASSIGN(auto note, ApplyQueueUpdate(update, jobs.core().inventory(), lookup,
                                             jobs.queue().memory_choice_context(), changed));
   GPUMAN_TRY(CheckChanged(jobs, update, changed));
@@ -268,7 +268,8 @@ jobs::Job AskingAsMuch(const jobs::Job& old) {
 }
 
 queue::ReferenceLookup NotingLookup(JobsModule& jobs, const http::ExchangePtr& exchange) {
-  return [&jobs, exchange, lookup = jobs.queue().dispatcher().LookupFor(exchange->request().peer.uid)](
+  return [&jobs, exchange,
+          lookup = jobs.queue().dispatcher().references().LookupFor(exchange->request().peer.uid)](
              const queue::Reference& reference) {
     if (reference.kind == queue::Reference::Kind::kTag) NoteOnName(jobs.queue(), exchange, reference.tag);
     return lookup(reference);
@@ -279,8 +280,8 @@ base::Result<const jobs::Job*> JobFor(JobsModule& jobs, const http::ExchangePtr&
                                       const std::string& reference, api::Right right) {
   const http::Peer& peer = exchange->request().peer;
   const Dispatcher& dispatcher = jobs.queue().dispatcher();
-  GPUMAN_ASSIGN(const auto ids, dispatcher.JobsOf(reference, peer.uid));
-  if (right == api::Right::kControlJob) GPUMAN_TRY(dispatcher.IsOneJob(reference, peer.uid));
+  GPUMAN_ASSIGN(const auto ids, dispatcher.references().JobsOf(reference, peer.uid));
+  if (right == api::Right::kControlJob) GPUMAN_TRY(dispatcher.references().IsOneJob(reference, peer.uid));
   const auto* job = jobs.core().jobs().Find(ids.front());
   if (!job) return base::Fail(base::ErrorCode::kNotFound, "there is no job " + reference);
   GPUMAN_TRY(jobs.core().Check(peer, right, job->owner->uid));

@@ -118,7 +118,7 @@ base::Result<> MakeAnew(JobsModule& jobs, const http::Peer& peer, Redoing& all) 
     GPUMAN_TRY(MayRewrite(all.asked.changes, peer.uid, *job));
     again.spec.Change([](spec::JobSpec& spec) { spec.depends.list.clear(); });
     GPUMAN_TRY(ApplyQueueUpdate(all.asked.changes, jobs.core().inventory(),
-                                jobs.queue().dispatcher().LookupFor(peer.uid),
+                                jobs.queue().dispatcher().references().LookupFor(peer.uid),
                                 jobs.queue().memory_choice_context(), again));
     GPUMAN_TRY(CheckChanged(jobs, all.asked.changes, again));
     GPUMAN_TRY(HasEnded(*job));

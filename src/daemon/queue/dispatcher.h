@@ -13,7 +13,6 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -26,6 +25,7 @@
 #include "base/fair_task_executor.h"
 #include "base/sliced_work.h"
 #include "daemon/queue/foreign_use.h"
+#include "daemon/queue/job_references.h"
 #include "daemon/queue/memory_choice.h"
 #include "daemon/queue/queue_snapshot.h"
 #include "daemon/queue/submission.h"
@@ -160,14 +160,7 @@ class Dispatcher {
     bool paused = false;
   };
   Backlog CurrentBacklog() const;
-  queue::ReferenceLookup LookupFor(uid_t user) const;
-  // The jobs that a reference names, of any user: a task, all tasks of an array, one job.
-  base::Result<std::vector<base::JobId>> JobsOf(const std::string& reference, uid_t user) const;
-  // kConflict where a name means several jobs that have not ended: a user who ends or changes one has to say
-  // which.
-  base::Result<> IsOneJob(const std::string& reference, uid_t user) const;
-  // For the user where a name means several jobs, of which one was taken; else empty.
-  std::string NoteOnName(const std::string& reference, uid_t user) const;
+  const JobReferences& references() const { return references_; }
   // What the job asked for; for a job of `gpuman run`, what it takes, as the queue sees it. Never null.
   std::shared_ptr<const spec::JobSpec> SpecFor(const jobs::Job& job) const;
   // Checks that the job could wait in this form: it waits neither in a circle nor for something that can
@@ -263,19 +256,11 @@ class Dispatcher {
   std::vector<std::string> GpusOfRun(const jobs::Job& job) const;
   void TellDependents(base::JobId job);
   queue::AwaitedJobState ProgressOf(base::JobId job) const;
-  // The job of a name, of this user's first; and its name, which for a task is that of its array.
-  struct OfName {
-    const jobs::Job* job;
-    std::string name;
-    std::optional<uid_t> among;  // the user whose jobs the name means; nullopt: jobs of any user
-  };
-  std::optional<OfName> FindName(const std::string& reference, uid_t user) const;
-  std::optional<base::JobId> TaskNamed(const std::string& tag, std::int64_t task, uid_t user) const;
-  void RememberRecent(const jobs::Job& job);
 
   boost::asio::io_context& loop_;
   const base::Clock& clock_;
   jobs::JobManager& jobs_;
+  JobReferences references_;
   const guard::Guard& guard_;
   const DispatcherCallbacks callbacks_;
   queue::SnapshotUpdater updater_;
@@ -289,7 +274,6 @@ class Dispatcher {
   ProcessIdleTracker idle_;
   base::Millis window_{std::chrono::hours(24)};
   std::map<std::pair<queue::AccountKind, std::string>, queue::UsageWindow> windows_;
-  std::map<uid_t, std::deque<base::JobId>> recent_;  // submitted, the newest last; an array once
   queue::Plan plan_;
   queue::StartEstimates estimates_;
   bool begun_ = false;

@@ -498,7 +498,7 @@ TEST_F(DispatcherTest, ATaskIsFoundByItsNumberThoughOthersWereForgotten) {
   }
   jobs_.Adopt(std::move(contents));
   const auto id = [&](const char* name) {
-    return dispatcher_.JobsOf(name, 0).value_or(std::vector<base::JobId>{});
+    return dispatcher_.references().JobsOf(name, 0).value_or(std::vector<base::JobId>{});
   };
   EXPECT_EQ(id("10_4"), std::vector{base::JobId{12}});
   EXPECT_EQ(id("10_2"), std::vector{base::JobId{11}});
@@ -524,7 +524,7 @@ TEST_F(DispatcherTest, ANameMeansTheCallersOwnJobFirst) {
   add(3, 1002, kHeld);
   add(4, 1003, kCancelled);
   jobs_.Adopt(std::move(contents));
-  const auto of = [&](uid_t user) { return dispatcher_.JobsOf("train", user)->front().value; };
+  const auto of = [&](uid_t user) { return dispatcher_.references().JobsOf("train", user)->front().value; };
   EXPECT_EQ(of(1001), 1) << "that has not ended";
   EXPECT_EQ(of(1002), 3);
   EXPECT_EQ(of(1003), 4) << "though it has ended";

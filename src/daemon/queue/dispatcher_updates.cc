@@ -40,18 +40,18 @@ void Dispatcher::OnJobChanged(const jobs::Job& job) {
   if (jobs::IsWaiting(job)) {
     active_.erase(job.id);
     PutWaiting(job);
-    RememberRecent(job);
+    references_.Remember(job);
   } else if (jobs::IsEnded(job)) {
     active_.erase(job.id);
     dependents_.Erase(job.id);
     updater_.Erase(job.id);
-    RememberRecent(job);
+    references_.Remember(job);
   } else {
     const bool known = active_.contains(job.id);
     PutActive(job);
     if (known) return;
     dependents_.Erase(job.id);
-    RememberRecent(job);
+    references_.Remember(job);
   }
   TellDependents(job.id);
   Wake();

@@ -5,15 +5,15 @@
 namespace gpuman::daemon {
 
 void NoteOnName(const QueueModule& queue, const http::ExchangePtr& exchange, const std::string& reference) {
-  const auto note = queue.dispatcher().NoteOnName(reference, exchange->request().peer.uid);
+  const auto note = queue.dispatcher().references().NoteOnName(reference, exchange->request().peer.uid);
   if (!note.empty()) exchange->Note(note);
 }
 
 base::Result<std::vector<base::JobId>> JobsFor(QueueModule& queue, const http::ExchangePtr& exchange,
                                                const std::string& reference) {
   const auto& peer = exchange->request().peer;
-  GPUMAN_ASSIGN(auto ids, queue.dispatcher().JobsOf(reference, peer.uid));
-  GPUMAN_TRY(queue.dispatcher().IsOneJob(reference, peer.uid));
+  GPUMAN_ASSIGN(auto ids, queue.dispatcher().references().JobsOf(reference, peer.uid));
+  GPUMAN_TRY(queue.dispatcher().references().IsOneJob(reference, peer.uid));
   NoteOnName(queue, exchange, reference);
   std::set<uid_t> may;  // owners; a check for each job would look up groups each time
   for (const auto id : ids) {

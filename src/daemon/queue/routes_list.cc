@@ -57,7 +57,7 @@ base::Result<Filter> FilterOf(QueueModule& queue, const http::ExchangePtr& excha
     if (word != "all" && !spec::JobStateFromString(word))
       return base::Fail(base::ErrorCode::kInvalidArgument, fmt::format("states: '{}' is no state", word));
   for (const auto& word : WordsOf(request, "jobs")) {
-    GPUMAN_ASSIGN(const auto ids, queue.dispatcher().JobsOf(word, request.peer.uid));
+    GPUMAN_ASSIGN(const auto ids, queue.dispatcher().references().JobsOf(word, request.peer.uid));
     NoteOnName(queue, exchange, word);
     filter.jobs.insert(ids.begin(), ids.end());
     filter.named = true;
