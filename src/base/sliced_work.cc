@@ -11,9 +11,7 @@ void SlicedWork::Add(uid_t user, Slice slice) {
 
 void SlicedWork::PostNext() {
   if (std::exchange(posted_, true)) return;
-  to_loop_([self = self_] {
-    if (*self) (*self)->DoOne();
-  });
+  to_loop_(self_.Bind([](SlicedWork& me) { me.DoOne(); }));
 }
 
 void SlicedWork::DoOne() {

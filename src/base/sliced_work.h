@@ -12,11 +12,11 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <memory>
 
 #include "base/clock.h"
 #include "base/executor.h"
 #include "base/units.h"
+#include "base/weak_self.h"
 
 namespace gpuman::base {
 
@@ -40,7 +40,6 @@ class SlicedWork {
   // `to_loop` calls its argument on the loop, after everything that waits there. `clock` must outlive
   // this object.
   SlicedWork(Executor to_loop, const Clock& clock) : to_loop_(std::move(to_loop)), clock_(clock) {}
-  ~SlicedWork() { *self_ = nullptr; }
   SlicedWork(const SlicedWork&) = delete;
   SlicedWork& operator=(const SlicedWork&) = delete;
 
@@ -56,8 +55,7 @@ class SlicedWork {
   std::map<uid_t, std::deque<Slice>> work_;  // no list is empty
   uid_t last_ = 0;                           // the user of the last turn
   bool posted_ = false;
-  // A posted function that outlives this object finds nullptr here.
-  std::shared_ptr<SlicedWork*> self_ = std::make_shared<SlicedWork*>(this);
+  WeakSelf<SlicedWork> self_{this};
 };
 
 }  // namespace gpuman::base
