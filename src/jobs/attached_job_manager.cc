@@ -59,9 +59,7 @@ void AttachedJobManager::Watch(JobId id) {
   const Job& job = jobs_.At(id);
   if (job.boot_id != base::BootId()) return callbacks_.on_ended(id, true);
   if (job.container) return WatchContainer(id);
-  const auto ended = [self = self_, id] {
-    if (*self) (*self)->OnRootEnded(id);
-  };
+  const auto ended = self_.Bind([id](AttachedJobManager& me) { me.OnRootEnded(id); });
   auto watch = RootWatch::Begin(loop_, *job.keeper, ended);
   if (!watch && watch.error().code == ErrorCode::kNotFound) return boost::asio::post(loop_, ended);
   if (!watch) return WatchLater(id, watch.error());
@@ -80,18 +78,18 @@ void AttachedJobManager::WatchLater(JobId id, const base::Error& error) {
   callbacks_.on_trouble(id, "it cannot be watched now: " + error.message);
   callbacks_.on_watched(id);
   const auto timer = std::make_shared<boost::asio::steady_timer>(loop_, kRewatchDelay);  // kept by its wait
-  timer->async_wait([self = self_, id, timer](boost::system::error_code stopped) {
-    if (!stopped && *self && (*self)->Running(id)) (*self)->Watch(id);
-  });
+  timer->async_wait(self_.Bind([id, timer](AttachedJobManager& me, boost::system::error_code stopped) {
+    if (!stopped && me.Running(id)) me.Watch(id);
+  }));
 }
 
 // Watches one process after the other, until no process is left: a cgroup of version 1 does not report that
 // it is empty.
 void AttachedJobManager::WatchContainer(JobId id) {
   const Job& job = jobs_.At(id);
-  const auto ended = [self = self_, id] {
-    if (*self && (*self)->Running(id)) (*self)->WatchContainer(id);
-  };
+  const auto ended = self_.Bind([id](AttachedJobManager& me) {
+    if (me.Running(id)) me.WatchContainer(id);
+  });
   RootWatch* const before = WatchOf(id);
   while (const auto oldest = OldestIn(job)) {
     Result<> watched;
@@ -106,9 +104,9 @@ void AttachedJobManager::WatchContainer(JobId id) {
     if (!before) OnWatched(job);
     return;
   }
-  boost::asio::post(loop_, [self = self_, id] {
-    if (*self && (*self)->jobs_.Find(id)) (*self)->callbacks_.on_ended(id, false);
-  });
+  boost::asio::post(loop_, self_.Bind([id](AttachedJobManager& me) {
+    if (me.jobs_.Find(id)) me.callbacks_.on_ended(id, false);
+  }));
 }
 
 void AttachedJobManager::OnRootEnded(JobId id) {
@@ -118,20 +116,19 @@ void AttachedJobManager::OnRootEnded(JobId id) {
   workers_.Add(job->owner->uid, {[&table = table_, cgroup = job->cgroup, key = KeyOf(*job)] {
                                    keeper::EndLeftovers(cgroup, key, table);
                                  },
-                                 [self = self_, id] {
-                                   if (*self && (*self)->jobs_.Find(id))
-                                     (*self)->callbacks_.on_ended(id, false);
-                                 }});
+                                 self_.Bind([id](AttachedJobManager& me) {
+                                   if (me.jobs_.Find(id)) me.callbacks_.on_ended(id, false);
+                                 })});
 }
 
 // The root may end when it sees the end of its processes. If the root lives on, the job is over all the same.
 void AttachedJobManager::End(JobId id) {
   if (!WatchOf(id)) return;
-  const auto then = [self = self_, id](const SignalOrderResult& sent) {
-    if (!*self || !(*self)->jobs_.Find(id)) return;
-    if (sent.processes == 0) return (*self)->OnRootEnded(id);
-    (*self)->KillAfterGrace(id, base::Millis{0});
-  };
+  const auto then = self_.Bind([id](AttachedJobManager& me, const SignalOrderResult& sent) {
+    if (!me.jobs_.Find(id)) return;
+    if (sent.processes == 0) return me.OnRootEnded(id);
+    me.KillAfterGrace(id, base::Millis{0});
+  });
   if (!callbacks_.signal(id, SIGTERM, then)) OnRootEnded(id);
 }
 
@@ -139,13 +136,14 @@ void AttachedJobManager::KillAfterGrace(JobId id, base::Millis more) {
   RootWatch* const watch = WatchOf(id);
   if (!watch) return;
   const auto grace = jobs_.At(id).spec->grace.value_or(options_.launch.stop_grace);
-  watch->After(grace + more, [self = self_, id] {
-    if (!*self || !(*self)->jobs_.Find(id)) return;
-    const auto then = [self, id](const SignalOrderResult&) {
-      if (*self) (*self)->OnRootEnded(id);
-    };
-    if (!(*self)->callbacks_.signal(id, SIGKILL, then)) then({});
-  });
+  watch->After(grace + more, self_.Bind([id](AttachedJobManager& me) { me.Kill(id); }));
+}
+
+void AttachedJobManager::Kill(JobId id) {
+  if (!jobs_.Find(id)) return;
+  const auto then =
+      self_.Bind([id](AttachedJobManager& me, const SignalOrderResult&) { me.OnRootEnded(id); });
+  if (!callbacks_.signal(id, SIGKILL, then)) OnRootEnded(id);
 }
 
 }  // namespace gpuman::jobs

@@ -15,6 +15,7 @@
 #include "base/fair_task_executor.h"
 #include "base/process.h"
 #include "base/result.h"
+#include "base/weak_self.h"
 #include "jobs/job_index.h"
 #include "jobs/job_manager_options.h"
 #include "jobs/root_watch.h"
@@ -39,7 +40,6 @@ class AttachedJobManager {
   AttachedJobManager(boost::asio::io_context& loop, base::FairTaskExecutor& workers,
                      const base::ProcessTable& table, const JobIndex& jobs, const JobManagerOptions& options,
                      Callbacks callbacks);
-  ~AttachedJobManager() { *self_ = nullptr; }
   AttachedJobManager(const AttachedJobManager&) = delete;
   AttachedJobManager& operator=(const AttachedJobManager&) = delete;
 
@@ -67,6 +67,8 @@ class AttachedJobManager {
   void OnWatched(const Job& job);
   // The root has ended: ends the processes that it left behind, then the job is over.
   void OnRootEnded(JobId id);
+  // SIGKILL to all of its processes; then the job is over.
+  void Kill(JobId id);
 
   boost::asio::io_context& loop_;
   base::FairTaskExecutor& workers_;
@@ -75,8 +77,7 @@ class AttachedJobManager {
   const JobManagerOptions& options_;
   const Callbacks callbacks_;
   std::map<JobId, std::unique_ptr<RootWatch>> watches_;
-  // A callback that outlives this object finds nullptr here.
-  std::shared_ptr<AttachedJobManager*> self_ = std::make_shared<AttachedJobManager*>(this);
+  base::WeakSelf<AttachedJobManager> self_{this};
 };
 
 }  // namespace gpuman::jobs

@@ -44,14 +44,14 @@ void Enqueuer::Enqueue(std::vector<Job> jobs, Done done) {
   for (Job& job : jobs) Number(job, now);
   Batch batch;
   batch.put = jobs;
-  store_.Submit(std::move(batch),
-                [self = self_, jobs = std::move(jobs), done = std::move(done)](const Result<>& stored) {
-                  if (!*self) return;
-                  if (!stored) return done(Fail(stored.error()));
-                  std::vector<JobId> ids;
-                  for (const Job& job : jobs) (*self)->TakeIn(job, ids);
-                  done(std::move(ids));
-                });
+  auto on_stored =
+      self_.Bind([jobs = std::move(jobs), done = std::move(done)](Enqueuer& me, const Result<>& stored) {
+        if (!stored) return done(Fail(stored.error()));
+        std::vector<JobId> ids;
+        for (const Job& job : jobs) me.TakeIn(job, ids);
+        done(std::move(ids));
+      });
+  store_.Submit(std::move(batch), std::move(on_stored));
 }
 
 void Enqueuer::EnqueueMany(std::vector<Job> jobs, Done done) {
@@ -80,21 +80,20 @@ void Enqueuer::StoreArrival(const std::shared_ptr<Arrival>& arrival) {
   arrival->next = 0;
   Batch batch;
   batch.add = arrival->jobs;
-  store_.Submit(std::move(batch), [self = self_, arrival](const Result<>& stored) {
-    if (!*self) return;
+  store_.Submit(std::move(batch), self_.Bind([arrival](Enqueuer& me, const Result<>& stored) {
     if (!stored) return arrival->done(Fail(stored.error()));
     arrival->ids.reserve(arrival->jobs->size());
     const uid_t user = arrival->jobs->front().owner->uid;
-    (*self)->slices_.Add(user, [me = *self, arrival](const base::TimeSlice& turn) {
+    me.slices_.Add(user, [&me, arrival](const base::TimeSlice& turn) {
       auto& next = arrival->next;
       for (; next < arrival->jobs->size(); ++next) {
         if (next % kSome == 0 && turn.IsOver()) return true;
-        me->TakeIn(std::move((*arrival->jobs)[next]), arrival->ids);
+        me.TakeIn(std::move((*arrival->jobs)[next]), arrival->ids);
       }
       arrival->done(std::move(arrival->ids));
       return false;
     });
-  });
+  }));
 }
 
 }  // namespace gpuman::jobs

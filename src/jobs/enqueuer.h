@@ -14,6 +14,7 @@
 #include "base/executor.h"
 #include "base/result.h"
 #include "base/sliced_work.h"
+#include "base/weak_self.h"
 #include "jobs/job_index.h"
 #include "jobs/shared_parts.h"
 #include "jobs/store_worker.h"
@@ -28,7 +29,6 @@ class Enqueuer {
   // object.
   Enqueuer(base::Executor to_loop, StoreWorker& store, const base::Clock& clock, JobIndex& jobs,
            SharedParts& parts, std::function<void(const Job&)> on_added);
-  ~Enqueuer() { *self_ = nullptr; }
   Enqueuer(const Enqueuer&) = delete;
   Enqueuer& operator=(const Enqueuer&) = delete;
 
@@ -57,8 +57,7 @@ class Enqueuer {
   SharedParts& parts_;
   std::function<void(const Job&)> on_added_;
   base::SlicedWork slices_;
-  // A callback that outlives this object finds nullptr here.
-  std::shared_ptr<Enqueuer*> self_ = std::make_shared<Enqueuer*>(this);
+  base::WeakSelf<Enqueuer> self_{this};
 };
 
 }  // namespace gpuman::jobs

@@ -33,7 +33,6 @@ JobKeepers::JobKeepers(boost::asio::io_context& loop, base::FairTaskExecutor& wo
     : loop_(loop), workers_(workers), jobs_(jobs), options_(options), callbacks_(std::move(callbacks)) {}
 
 JobKeepers::~JobKeepers() {
-  *self_ = nullptr;
   for (const auto& [id, keeper] : keepers_) keeper.link->Stop();
 }
 
@@ -50,27 +49,23 @@ const JobKeepers::Keeper* JobKeepers::Find(JobId id) const {
 std::shared_ptr<KeeperLink> JobKeepers::MakeLink(const Job& job) {
   const JobId id = job.id;
   // Callbacks of a link of an earlier incarnation are ignored.
-  const auto with_me = [self = self_, id, incarnation = job.incarnation](auto body) {
-    if (!*self) return;
-    const Job* const now = (*self)->jobs_.Find(id);
-    if (now && now->incarnation == incarnation) body(**self);
+  const auto of_incarnation = [this, id, incarnation = job.incarnation](auto act) {
+    return self_.Bind([id, incarnation, act](JobKeepers& me, const auto&... given) {
+      const Job* const now = me.jobs_.Find(id);
+      if (now && now->incarnation == incarnation) act(me, given...);
+    });
   };
   KeeperLink::Callbacks callbacks;
-  callbacks.on_record = [with_me, id](const keeper::JournalRecord& record) {
-    with_me([&](JobKeepers& me) { me.OnRecord(id, record); });
-  };
-  callbacks.on_connected = [with_me, id] {
-    with_me([&](JobKeepers& me) { me.callbacks_.on_connected(id); });
-  };
-  callbacks.on_failed = [with_me, id](const base::Error& error) {
-    with_me([&](JobKeepers& me) { me.callbacks_.on_failed(id, error); });
-  };
-  callbacks.on_trouble = [with_me, id](const std::string& what) {
-    with_me([&](JobKeepers& me) { me.callbacks_.on_trouble(id, what); });
-  };
-  const auto in_turn = [self = self_, user = job.owner->uid](std::function<void()> work) {
-    if (*self) (*self)->workers_.Add(user, {std::move(work)});
-  };
+  callbacks.on_record =
+      of_incarnation([id](JobKeepers& me, const keeper::JournalRecord& record) { me.OnRecord(id, record); });
+  callbacks.on_connected = of_incarnation([id](JobKeepers& me) { me.callbacks_.on_connected(id); });
+  callbacks.on_failed =
+      of_incarnation([id](JobKeepers& me, const base::Error& error) { me.callbacks_.on_failed(id, error); });
+  callbacks.on_trouble =
+      of_incarnation([id](JobKeepers& me, const std::string& what) { me.callbacks_.on_trouble(id, what); });
+  const auto in_turn = self_.Bind([user = job.owner->uid](JobKeepers& me, const std::function<void()>& work) {
+    me.workers_.Add(user, {work});
+  });
   return std::make_shared<KeeperLink>(loop_, in_turn, options_.keeper_program,
                                       JobDirectory(options_.jobs_dir, job), job.journal_seq,
                                       std::move(callbacks));
@@ -137,13 +132,13 @@ std::function<void()> JobKeepers::OnceStored(const Job& job) const {
 Result<> JobKeepers::Order(JobId id, keeper::Command command, Answered answered) {
   Keeper* const keeper = Find(id);
   if (!keeper) return Fail(ErrorCode::kUnavailable, "the job has no keeper");
-  return keeper->link->Send(std::move(command), [self = self_, id, link = std::weak_ptr(keeper->link),
-                                                 answered = std::move(answered)](const Result<>& outcome) {
-    if (!*self) return;
-    const Keeper* const now = (*self)->Find(id);
-    const Job* const job = (*self)->jobs_.Find(id);
+  auto answer = self_.Bind([id, link = std::weak_ptr(keeper->link), answered = std::move(answered)](
+                               JobKeepers& me, const Result<>& outcome) {
+    const Keeper* const now = me.Find(id);
+    const Job* const job = me.jobs_.Find(id);
     if (now && job && now->link == link.lock()) answered(*job, outcome);
   });
+  return keeper->link->Send(std::move(command), std::move(answer));
 }
 
 void JobKeepers::Hold(JobId id, const base::Fd& file) {
@@ -204,12 +199,13 @@ Result<> JobKeepers::OrderNoRestart(const Job& job, KeeperLink::Answer answer) {
   keeper->settings_sent = keeper::SerializeSettings(settings);
   // If the keeper took the settings and its answer was lost, the journal has them, and SyncSettings corrects
   // them.
-  return keeper->link->Send(settings,
-                            [self = self_, id = job.id, answer = std::move(answer)](const Result<>& outcome) {
-                              if (Keeper* const now = *self ? (*self)->Find(id) : nullptr; now && !outcome)
-                                now->settings_sent.reset();
-                              answer(outcome);
-                            });
+  const auto note = self_.Bind([id = job.id](JobKeepers& me, const Result<>& outcome) {
+    if (Keeper* const now = me.Find(id); now && !outcome) now->settings_sent.reset();
+  });
+  return keeper->link->Send(settings, [note, answer = std::move(answer)](const Result<>& outcome) {
+    note(outcome);
+    answer(outcome);
+  });
 }
 
 }  // namespace gpuman::jobs

@@ -15,6 +15,7 @@
 
 #include "base/fair_task_executor.h"
 #include "base/result.h"
+#include "base/weak_self.h"
 #include "jobs/job_index.h"
 #include "jobs/job_manager_options.h"
 #include "jobs/keeper_link.h"
@@ -97,8 +98,7 @@ class JobKeepers {
   const JobManagerOptions& options_;
   const Callbacks callbacks_;
   std::map<JobId, Keeper> keepers_;
-  // A callback that outlives this object finds nullptr here.
-  std::shared_ptr<JobKeepers*> self_ = std::make_shared<JobKeepers*>(this);
+  base::WeakSelf<JobKeepers> self_{this};
 };
 
 }  // namespace gpuman::jobs

@@ -34,10 +34,7 @@ JobManager::JobManager(boost::asio::io_context& loop, boost::asio::thread_pool& 
       writer_(loop, store, index_, keepers_, callbacks_),
       enqueuer_(PostTo(loop), store, clock, index_, parts_,
                 [this](const Job& job) { callbacks_.on_job_changed(job, {}); }),
-      signals_(PostTo(loop), table, clock),
-      self_(std::make_shared<JobManager*>(this)) {}
-
-JobManager::~JobManager() { *self_ = nullptr; }
+      signals_(PostTo(loop), table, clock) {}
 
 void JobManager::Adopt(StoreContents contents) {
   index_.SetLastId(contents.last_job_id);

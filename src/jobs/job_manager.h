@@ -20,7 +20,6 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -30,6 +29,7 @@
 #include "base/fair_task_executor.h"
 #include "base/process.h"
 #include "base/result.h"
+#include "base/weak_self.h"
 #include "jobs/attached_job_manager.h"
 #include "jobs/enqueuer.h"
 #include "jobs/job.h"
@@ -57,7 +57,6 @@ class JobManager {
   // All must outlive this object.
   JobManager(boost::asio::io_context& loop, boost::asio::thread_pool& workers, StoreWorker& store,
              const base::Clock& clock, const base::ProcessTable& table, JobManagerOptions options);
-  ~JobManager();
   JobManager(const JobManager&) = delete;
   JobManager& operator=(const JobManager&) = delete;
 
@@ -231,8 +230,7 @@ class JobManager {
   RecordWriter writer_;
   Enqueuer enqueuer_;
   TreeSignals signals_;
-  // A callback that outlives this object finds nullptr here.
-  std::shared_ptr<JobManager*> self_;
+  base::WeakSelf<JobManager> self_{this};
 };
 
 }  // namespace gpuman::jobs

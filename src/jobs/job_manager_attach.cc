@@ -44,12 +44,11 @@ void JobManager::Attach(Job job, base::ProcessId root, Done<Job> done) {
 
 // A second request may come before the first answer.
 void JobManager::AnswerOnceStored(JobId id, Done<Job> done) {
-  store_.Submit(Batch{}, [self = self_, id, done = std::move(done)](const Result<>&) {
-    if (!*self) return;
-    const Job* const job = (*self)->Find(id);
+  store_.Submit(Batch{}, self_.Bind([id, done = std::move(done)](JobManager& me, const Result<>&) {
+    const Job* const job = me.Find(id);
     if (!job) return done(Fail(NoSuchJob(id)));
     done(*job);
-  });
+  }));
 }
 
 void JobManager::AttachContainer(Job job, Done<Job> done) {
@@ -80,10 +79,8 @@ void JobManager::BeginAttached(Job job, std::string how, Done<Job> done) {
   batch.put = {added};
   auto messages = callbacks_.messages_about(added, {notice});
   batch.outbox = messages;
-  store_.Submit(std::move(batch), [self = self_, id = added.id, notice, messages = std::move(messages),
-                                   done = std::move(done)](const Result<>& stored) {
-    if (!*self) return;
-    JobManager& me = **self;
+  auto on_stored = self_.Bind([id = added.id, notice, messages = std::move(messages), done = std::move(done)](
+                                  JobManager& me, const Result<>& stored) {
     const Job* const begun = me.Find(id);
     if (!begun) return done(Fail(NoSuchJob(id)));
     if (!stored) {
@@ -98,6 +95,7 @@ void JobManager::BeginAttached(Job job, std::string how, Done<Job> done) {
     done(*begun);
     me.ForgetOldOnes();
   });
+  store_.Submit(std::move(batch), std::move(on_stored));
 }
 
 void JobManager::WatchAttached(const Job& job) {

@@ -20,9 +20,7 @@ void JobManager::Forget(JobId id) {
   // Messages that the disk refused before are sent all the same.
   auto messages = writer_.RefusedMessages(id);
   batch.outbox = messages;
-  store_.Submit(std::move(batch), [self = self_, id, messages = std::move(messages)](const Result<>& stored) {
-    if (!*self) return;
-    JobManager& me = **self;
+  auto on_stored = self_.Bind([id, messages = std::move(messages)](JobManager& me, const Result<>& stored) {
     if (stored && !messages.empty()) me.callbacks_.on_messages_stored(messages);
     const Job* const forgotten = me.Find(id);
     if (!forgotten) return;
@@ -36,6 +34,7 @@ void JobManager::Forget(JobId id) {
     me.files_.DeleteAll(job);
     me.waiters_.AnswerRemovals(id, job);
   });
+  store_.Submit(std::move(batch), std::move(on_stored));
 }
 
 void JobManager::Vanish(JobId id) {
@@ -65,9 +64,7 @@ void JobManager::Release(JobId id, Done<Job> done) {
   if (IsBeingStarted(id)) return OnceStarted(id, [this, id, done = std::move(done)] { Release(id, done); });
   index_.SetLeaving(id);
   if (job.attached) return LetGo(id, std::move(done));
-  const auto answer = [self = self_, id, done](const Result<>& outcome) {
-    if (!*self) return;
-    JobManager& me = **self;
+  const auto answer = self_.Bind([id, done](JobManager& me, const Result<>& outcome) {
     const Job* const now = me.Find(id);
     if (!now) return done(Fail(NoSuchJob(id)));
     if (outcome) return me.LetGo(id, done);
@@ -76,7 +73,7 @@ void JobManager::Release(JobId id, Done<Job> done) {
     me.writer_.Write(id, {});
     done(Fail(outcome.error().code,
               fmt::format("job {} was not let go: {}", id.value, outcome.error().message), "try again"));
-  };
+  });
   if (auto sent = keepers_.OrderNoRestart(job, answer); !sent) {
     index_.Keep(id);
     done(Fail(sent.error()));
@@ -86,9 +83,7 @@ void JobManager::Release(JobId id, Done<Job> done) {
 void JobManager::LetGo(JobId id, Done<Job> done) {
   Batch batch;
   batch.erase = {id};
-  store_.Submit(std::move(batch), [self = self_, id, done = std::move(done)](const Result<>& stored) {
-    if (!*self) return;
-    JobManager& me = **self;
+  auto on_stored = self_.Bind([id, done = std::move(done)](JobManager& me, const Result<>& stored) {
     const Job* const now = me.Find(id);
     if (!now) return done(Fail(NoSuchJob(id)));
     if (!stored) {
@@ -104,6 +99,7 @@ void JobManager::LetGo(JobId id, Done<Job> done) {
     me.waiters_.AnswerRemovals(id, job);
     done(job);
   });
+  store_.Submit(std::move(batch), std::move(on_stored));
 }
 
 void JobManager::ForgetOldOnes() {

@@ -40,10 +40,10 @@ void JobManager::Launch(const Job& job) {
 
 // After Launch.
 void JobManager::StartKeeper(const Job& job) {
-  callbacks_.before_start(job, [self = self_, id = job.id, incarnation = job.incarnation] {
-    const Job* const now = *self ? (*self)->Find(id) : nullptr;
-    if (now && now->incarnation == incarnation && !IsEnded(*now)) (*self)->keepers_.Start(id);
-  });
+  callbacks_.before_start(job, self_.Bind([id = job.id, incarnation = job.incarnation](JobManager& me) {
+    const Job* const now = me.Find(id);
+    if (now && now->incarnation == incarnation && !IsEnded(*now)) me.keepers_.Start(id);
+  }));
 }
 
 // Undoes Launch. If preparing failed, there is no keeper any more.

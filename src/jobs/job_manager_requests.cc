@@ -14,9 +14,8 @@ using base::Result;
 void JobManager::StoreRecord(const Job& job, Done<void> stored) {
   Batch batch;
   batch.put = {job};
-  store_.Submit(std::move(batch), [self = self_, stored = std::move(stored)](const Result<>& outcome) {
-    if (*self) stored(outcome);
-  });
+  store_.Submit(std::move(batch), self_.Bind([stored = std::move(stored)](
+                                                 JobManager&, const Result<>& outcome) { stored(outcome); }));
 }
 
 void JobManager::Create(Job job, Done<Job> done) {
@@ -124,21 +123,20 @@ void JobManager::Restart(JobId id, const keeper::Reason& reason, Done<Job> done)
 }
 
 void JobManager::RestartRunning(const Job& job, const keeper::Reason& reason, const Done<Job>& done) {
-  const auto answer = [self = self_, id = job.id, reason, runs = job.runs, done](const Result<>& outcome) {
-    if (!*self) return;
-    JobManager& me = **self;
-    const Job* const now = me.Find(id);
-    if (!now) return done(Fail(NoSuchJob(id)));
-    if (!outcome && IsEnded(*now) && !now->stop_wanted) return me.Restart(id, reason, done);
-    if (!outcome)
-      return done(
-          Fail(outcome.error().code,
-               fmt::format("job {} is not known to start again: {}", id.value, outcome.error().message),
-               fmt::format("`gpuman status {}` shows what became of it", id.value)));
-    // The answer is the job of the new run, which has its process.
-    me.waiters_.WaitForRun(id, runs, done);
-    me.AnswerWaiters(id);
-  };
+  const auto answer =
+      self_.Bind([id = job.id, reason, runs = job.runs, done](JobManager& me, const Result<>& outcome) {
+        const Job* const now = me.Find(id);
+        if (!now) return done(Fail(NoSuchJob(id)));
+        if (!outcome && IsEnded(*now) && !now->stop_wanted) return me.Restart(id, reason, done);
+        if (!outcome)
+          return done(
+              Fail(outcome.error().code,
+                   fmt::format("job {} is not known to start again: {}", id.value, outcome.error().message),
+                   fmt::format("`gpuman status {}` shows what became of it", id.value)));
+        // The answer is the job of the new run, which has its process.
+        me.waiters_.WaitForRun(id, runs, done);
+        me.AnswerWaiters(id);
+      });
   if (auto sent = keepers_.OrderRestart(job, reason, answer); !sent) done(Fail(sent.error()));
 }
 

@@ -59,9 +59,7 @@ void JobWaiters::AnswerRuns(JobId id, const Job* job) {
 void JobWaiters::StartIsOver(JobId id) {
   const auto [first, last] = starts_.equal_range(id);
   for (auto it = first; it != last; ++it)
-    to_loop_([self = self_, act = std::move(it->second)] {
-      if (*self) act();
-    });
+    to_loop_(self_.Bind([act = std::move(it->second)](JobWaiters&) { act(); }));
   starts_.erase(first, last);
 }
 

@@ -8,13 +8,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "base/executor.h"
 #include "base/result.h"
+#include "base/weak_self.h"
 #include "jobs/job.h"
 
 namespace gpuman::jobs {
@@ -25,7 +25,6 @@ class JobWaiters {
 
   // `to_loop` calls its argument on the loop.
   explicit JobWaiters(base::Executor to_loop) : to_loop_(std::move(to_loop)) {}
-  ~JobWaiters() { *self_ = nullptr; }
   JobWaiters(const JobWaiters&) = delete;
   JobWaiters& operator=(const JobWaiters&) = delete;
 
@@ -75,8 +74,7 @@ class JobWaiters {
   std::map<JobId, std::vector<Done>> removals_;
   std::vector<RunWaiter> runs_;
   std::multimap<JobId, std::function<void()>> starts_;
-  // A posted function that outlives this object finds nullptr here.
-  std::shared_ptr<JobWaiters*> self_ = std::make_shared<JobWaiters*>(this);
+  base::WeakSelf<JobWaiters> self_{this};
 };
 
 }  // namespace gpuman::jobs

@@ -26,13 +26,14 @@ void RecordWriter::Write(JobId id, Stored stored, RecordRows rows) {
   if (!jobs_.IsLeaving(id)) batch.put = {job};
   batch.runs = rows.runs;
   batch.outbox = rows.messages;
-  store_.Submit(std::move(batch), [self = self_, id, stored = std::move(stored), rows = std::move(rows),
-                                   tell_keeper = keepers_.OnceStored(job)](const Result<>& outcome) {
-    if (!*self) return;
-    if (outcome) tell_keeper();
-    (*self)->OnWritten(id, rows, outcome);
-    if (stored) stored(outcome);
-  });
+  auto on_stored =
+      self_.Bind([id, stored = std::move(stored), rows = std::move(rows),
+                  tell_keeper = keepers_.OnceStored(job)](RecordWriter& me, const Result<>& outcome) {
+        if (outcome) tell_keeper();
+        me.OnWritten(id, rows, outcome);
+        if (stored) stored(outcome);
+      });
+  store_.Submit(std::move(batch), std::move(on_stored));
 }
 
 void RecordWriter::OnWritten(JobId id, const RecordRows& rows, const Result<>& outcome) {
@@ -49,11 +50,11 @@ void RecordWriter::OnWritten(JobId id, const RecordRows& rows, const Result<>& o
 
 void RecordWriter::RetryLater() {
   retry_.expires_after(kRetryDelay);
-  retry_.async_wait([self = self_](const boost::system::error_code& error) {
-    if (error || !*self) return;
-    for (auto& [id, rows] : std::exchange((*self)->refused_, {}))
-      if ((*self)->jobs_.Find(id)) (*self)->Write(id, {}, std::move(rows));
-  });
+  retry_.async_wait(self_.Bind([](RecordWriter& me, const boost::system::error_code& error) {
+    if (error) return;
+    for (auto& [id, rows] : std::exchange(me.refused_, {}))
+      if (me.jobs_.Find(id)) me.Write(id, {}, std::move(rows));
+  }));
 }
 
 std::vector<OutboxRow> RecordWriter::RefusedMessages(JobId id) const {

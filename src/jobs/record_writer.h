@@ -9,10 +9,10 @@
 #include <boost/asio/steady_timer.hpp>
 #include <functional>
 #include <map>
-#include <memory>
 #include <vector>
 
 #include "base/result.h"
+#include "base/weak_self.h"
 #include "jobs/accounting.h"
 #include "jobs/job_index.h"
 #include "jobs/job_keepers.h"
@@ -36,7 +36,6 @@ class RecordWriter {
   RecordWriter(boost::asio::io_context& loop, StoreWorker& store, const JobIndex& jobs, JobKeepers& keepers,
                const JobManagerCallbacks& callbacks)
       : store_(store), jobs_(jobs), keepers_(keepers), callbacks_(callbacks), retry_(loop) {}
-  ~RecordWriter() { *self_ = nullptr; }
   RecordWriter(const RecordWriter&) = delete;
   RecordWriter& operator=(const RecordWriter&) = delete;
 
@@ -57,8 +56,7 @@ class RecordWriter {
   const JobManagerCallbacks& callbacks_;
   std::map<JobId, RecordRows> refused_;
   boost::asio::steady_timer retry_;
-  // A callback that outlives this object finds nullptr here.
-  std::shared_ptr<RecordWriter*> self_ = std::make_shared<RecordWriter*>(this);
+  base::WeakSelf<RecordWriter> self_{this};
 };
 
 }  // namespace gpuman::jobs
