@@ -24,17 +24,14 @@ Checkpointer::Checkpointer(asio::io_context& loop, asio::thread_pool& workers, C
       options_(std::move(options)),
       closer_(std::make_shared<base::Closer>()),
       turns_(options_.turns),
-      turn_(loop),
-      self_(std::make_shared<Checkpointer*>(this)) {}
+      turn_(loop) {}
 
 Checkpointer::~Checkpointer() {
   for (auto& [user, mover] : movers_) mover.link->Stop();
 }
 
 void Checkpointer::Soon(std::function<void(Checkpointer&)> what) {
-  asio::post(loop_, [weak = std::weak_ptr(self_), what = std::move(what)] {
-    if (const auto self = weak.lock()) what(**self);
-  });
+  asio::post(loop_, self_.Bind(std::move(what)));
 }
 
 void Checkpointer::Ask(const MoverUser& user, MoverRequest request, Done done) {
@@ -84,9 +81,9 @@ void Checkpointer::Pump() {
     return;
   }
   turn_.expires_at(*deadline);
-  turn_.async_wait([weak = std::weak_ptr(self_)](const boost::system::error_code& error) {
-    if (const auto self = weak.lock(); self && !error) (*self)->Pump();
-  });
+  turn_.async_wait(self_.Bind([](Checkpointer& me, const boost::system::error_code& error) {
+    if (!error) me.Pump();
+  }));
 }
 
 void Checkpointer::Send(std::uint64_t id) {
@@ -95,14 +92,13 @@ void Checkpointer::Send(std::uint64_t id) {
   pending.at = Pending::At::kSent;
   const base::Millis limit = options_.request_limit + pending.request.lock_timeout;
   pending.limit = std::make_unique<asio::steady_timer>(loop_, limit);
-  pending.limit->async_wait([weak = std::weak_ptr(self_), id, limit](const boost::system::error_code& error) {
-    const auto self = weak.lock();
+  pending.limit->async_wait(self_.Bind([id, limit](Checkpointer& me, const boost::system::error_code& error) {
     // The request may have been answered in the same round of the loop.
-    if (error || !self || !(*self)->requests_.contains(id)) return;
-    const MoverUser whose = (*self)->requests_.at(id).user;
-    (*self)->OnGone(whose, {base::ErrorCode::kTimeout, fmt::format("gpuman-mover did not answer within {}",
-                                                                   base::FormatDuration(limit))});
-  });
+    if (error || !me.requests_.contains(id)) return;
+    const MoverUser whose = me.requests_.at(id).user;
+    me.OnGone(whose, {base::ErrorCode::kTimeout,
+                      fmt::format("gpuman-mover did not answer within {}", base::FormatDuration(limit))});
+  }));
   movers_.at(user).link->Send(pending.request);
 }
 

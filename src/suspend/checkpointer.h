@@ -33,6 +33,7 @@
 #include "base/closer.h"
 #include "base/units.h"
 #include "base/untrusted_socket.h"
+#include "base/weak_self.h"
 #include "suspend/checkpoint_queue.h"
 #include "suspend/mover_link.h"
 #include "suspend/mover_options.h"
@@ -228,8 +229,7 @@ class Checkpointer {
   std::map<MoverUser, Demand> demands_;
   ChangeDetectionMode unchanged_ = ChangeDetectionMode::kHash;  // as kPrepare that names none
   base::Bytes hash_from_ = kWorthHashing;
-  // Posted work holds a weak reference, so that none of it outlives this object.
-  std::shared_ptr<Checkpointer*> self_;
+  base::WeakSelf<Checkpointer> self_{this};
 };
 
 }  // namespace gpuman::suspend

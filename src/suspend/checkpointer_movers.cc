@@ -52,29 +52,26 @@ Checkpointer::Mover& Checkpointer::MoverOf(const MoverUser& user) {
   }
   mover.start->expires_at(deaths->second.last + delay);
   mover.start->async_wait(
-      [weak = std::weak_ptr(self_), user, link = mover.link](const boost::system::error_code& error) {
-        const auto self = weak.lock();
-        if (error || !self) return;
-        const auto found = (*self)->movers_.find(user);
-        if (found != (*self)->movers_.end() && found->second.link == link)
-          (*self)->Start(user, found->second);
-      });
+      self_.Bind([user, link = mover.link](Checkpointer& me, const boost::system::error_code& error) {
+        if (error) return;
+        const auto found = me.movers_.find(user);
+        if (found != me.movers_.end() && found->second.link == link) me.Start(user, found->second);
+      }));
   return mover;
 }
 
 void Checkpointer::Start(const MoverUser& user, Mover& mover) {
   mover.link->Start(options_.program, user);
   mover.start->expires_after(options_.start_limit);
-  mover.start->async_wait([weak = std::weak_ptr(self_), user, link = mover.link,
-                           limit = options_.start_limit](const boost::system::error_code& error) {
-    const auto self = weak.lock();
-    if (error || !self) return;
-    const auto found = (*self)->movers_.find(user);
+  mover.start->async_wait(self_.Bind([user, link = mover.link, limit = options_.start_limit](
+                                         Checkpointer& me, const boost::system::error_code& error) {
+    if (error) return;
+    const auto found = me.movers_.find(user);
     // The mover may have become ready in the same round of the loop.
-    if (found == (*self)->movers_.end() || found->second.link != link || found->second.ready) return;
-    (*self)->OnGone(user, {base::ErrorCode::kTimeout, fmt::format("gpuman-mover did not get ready within {}",
-                                                                  base::FormatDuration(limit))});
-  });
+    if (found == me.movers_.end() || found->second.link != link || found->second.ready) return;
+    me.OnGone(user, {base::ErrorCode::kTimeout,
+                     fmt::format("gpuman-mover did not get ready within {}", base::FormatDuration(limit))});
+  }));
 }
 
 void Checkpointer::OnGone(const MoverUser& given, const base::Error& error) {
@@ -156,9 +153,9 @@ void Checkpointer::StopWhenIdle(const MoverUser& user) {
   const auto it = movers_.find(user);
   if (it == movers_.end()) return;
   it->second.idle->expires_after(it->second.has_moved ? options_.rest_limit : options_.idle_limit);
-  it->second.idle->async_wait([weak = std::weak_ptr(self_), user](const boost::system::error_code& error) {
-    if (const auto self = weak.lock(); self && !error) (*self)->Retire(user);
-  });
+  it->second.idle->async_wait(self_.Bind([user](Checkpointer& me, const boost::system::error_code& error) {
+    if (!error) me.Retire(user);
+  }));
 }
 
 }  // namespace gpuman::suspend

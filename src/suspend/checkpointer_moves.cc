@@ -13,12 +13,11 @@ namespace asio = boost::asio;
 
 void Checkpointer::SetLimit(Transfer& transfer, std::uint64_t id) {
   transfer.limit->expires_after(options_.start_limit + options_.request_limit);
-  transfer.limit->async_wait([weak = std::weak_ptr(self_), id](const boost::system::error_code& error) {
-    const auto self = weak.lock();
-    if (error || !self || !(*self)->transfers_.contains(id)) return;
-    const MoverUser whose = (*self)->transfers_.at(id).user;
-    (*self)->OnGone(whose, {base::ErrorCode::kTimeout, "gpuman-mover did not answer in time"});
-  });
+  transfer.limit->async_wait(self_.Bind([id](Checkpointer& me, const boost::system::error_code& error) {
+    if (error || !me.transfers_.contains(id)) return;
+    const MoverUser whose = me.transfers_.at(id).user;
+    me.OnGone(whose, {base::ErrorCode::kTimeout, "gpuman-mover did not answer in time"});
+  }));
 }
 
 void Checkpointer::Move(const MoverUser& user, MoverRequest request, base::UntrustedSocket connection,
@@ -41,13 +40,11 @@ void Checkpointer::Move(const MoverUser& user, MoverRequest request, base::Untru
   transfer.progress = std::move(progress);
   transfer.limit = std::make_unique<asio::steady_timer>(loop_);
   SetLimit(transfers_.emplace(id, std::move(transfer)).first->second, id);
-  asio::post(loop_, [weak = std::weak_ptr(self_), user] {
-    const auto self = weak.lock();
-    if (!self) return;
-    Mover& mover = (*self)->MoverOf(user);
+  asio::post(loop_, self_.Bind([user](Checkpointer& me) {
+    Mover& mover = me.MoverOf(user);
     mover.idle->cancel();
-    if (mover.ready) (*self)->SendTransfers(user);
-  });
+    if (mover.ready) me.SendTransfers(user);
+  }));
 }
 
 bool Checkpointer::HasRoomFor(const MoverUser& user, const base::ProcessId& process) const {
