@@ -53,12 +53,9 @@ Dispatcher::Dispatcher(boost::asio::io_context& loop, const base::Clock& clock, 
       timer_(loop, [this] { Wake(); }),
       pause_(loop),
       snapshot_timer_(loop),
-      slices_([&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); }, clock),
-      self_(std::make_shared<Dispatcher*>(this)) {
+      slices_([&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); }, clock) {
   updater_.SetHost(HostOf());
 }
-
-Dispatcher::~Dispatcher() { *self_ = nullptr; }
 
 void Dispatcher::Begin() {
   begun_ = true;
@@ -77,9 +74,7 @@ void Dispatcher::Wake() {
   MarkChanged();
   if (!begun_ || pass_posted_) return;
   pass_posted_ = true;
-  const auto pass = [self = self_] {
-    if (*self) (*self)->Pass();
-  };
+  const auto pass = self_.Bind([](Dispatcher& me) { me.Pass(); });
   if (clock_.Mono() >= next_pass_) return boost::asio::post(loop_, pass);
   pause_.expires_at(next_pass_);
   pause_.async_wait([pass](boost::system::error_code error) {
@@ -141,38 +136,38 @@ bool Dispatcher::ChoosesMemory(JobId id) {
   const jobs::Shared<spec::JobSpec> spec(std::move(choice->spec));
   jobs_.Change(
       id, [&](jobs::Job& changed) { changed.spec = spec; },
-      [self = self_, id, note = std::move(choice->note)](const Result<jobs::Job>& changed) {
-        if (!*self) return;
-        (*self)->choosing_.erase(id);
-        if (changed) (*self)->callbacks_.on_memory_chosen(*changed, note);
+      self_.Bind([id, note = std::move(choice->note)](Dispatcher& me, const Result<jobs::Job>& changed) {
+        me.choosing_.erase(id);
+        if (changed) me.callbacks_.on_memory_chosen(*changed, note);
         if (!changed && changed.error().code != ErrorCode::kConflict)
-          (*self)->stuck_until_ = (*self)->clock_.Mono() + kAfterTrouble;
-        (*self)->Wake();
-      });
+          me.stuck_until_ = me.clock_.Mono() + kAfterTrouble;
+        me.Wake();
+      }));
   return true;
 }
 
 // With the size that they were submitted with these jobs may not fit, so nobody asks again at their start. An
 // array's tasks, and the jobs of a sweep, have ids one after the other.
 void Dispatcher::ChooseMemoryAfter(const jobs::Job& job) {
-  boost::asio::post(loop_, [self = self_, id = job.id, user = job.owner->uid, name = jobs::AccountName(job)] {
-    if (!*self) return;
-    std::vector<JobId> alike;
-    const auto* next = (*self)->jobs_.index().After(id);
-    for (int jobs = 0; next && jobs < kJobsPerSlice; ++jobs, next = (*self)->jobs_.index().After(next->id))
-      if (jobs::IsWaiting(*next) && next->spec->memory_auto && next->owner->uid == user &&
-          jobs::AccountName(*next) == name)
-        alike.push_back(next->id);
-    for (const JobId each : alike) (*self)->ChoosesMemory(each);
-  });
+  auto choose =
+      self_.Bind([id = job.id, user = job.owner->uid, name = jobs::AccountName(job)](Dispatcher& me) {
+        std::vector<JobId> alike;
+        const auto* next = me.jobs_.index().After(id);
+        for (int jobs = 0; next && jobs < kJobsPerSlice; ++jobs, next = me.jobs_.index().After(next->id))
+          if (jobs::IsWaiting(*next) && next->spec->memory_auto && next->owner->uid == user &&
+              jobs::AccountName(*next) == name)
+            alike.push_back(next->id);
+        for (const JobId each : alike) me.ChoosesMemory(each);
+      });
+  boost::asio::post(loop_, std::move(choose));
 }
 
 void Dispatcher::Start(JobId id, std::vector<std::string> gpus) {
   if (ChoosesMemory(id)) return;
-  jobs_.Start(id, std::move(gpus), [self = self_](const Result<jobs::Job>& started) {
-    if (started || started.error().code == ErrorCode::kConflict || !*self) return;
-    (*self)->stuck_until_ = (*self)->clock_.Mono() + kAfterTrouble;
-  });
+  jobs_.Start(id, std::move(gpus), self_.Bind([](Dispatcher& me, const Result<jobs::Job>& started) {
+    if (started || started.error().code == ErrorCode::kConflict) return;
+    me.stuck_until_ = me.clock_.Mono() + kAfterTrouble;
+  }));
   // The GPUs belong to the job from here on, not only once its start is on the disk.
   if (const auto* const job = jobs_.Find(id)) OnJobChanged(*job);
 }
@@ -196,10 +191,9 @@ void Dispatcher::Preempt(const queue::PreemptDecision& order) {
   active.row.wants_back = !idle;
   Refresh(active);
   active.preempting = true;
-  callbacks_.preempt(order.job, idle, why, [self = self_, id = order.job, idle](const Result<>& there) {
-    if (!*self) return;
-    const auto found = (*self)->active_.find(id);
-    if (found == (*self)->active_.end()) return;
+  const auto answer = self_.Bind([id = order.job, idle](Dispatcher& me, const Result<>& there) {
+    const auto found = me.active_.find(id);
+    if (found == me.active_.end()) return;
     found->second.preempting = false;
     if (there) return;
     // It stays where it is; the next one that needs room ends it. One that was idle may just have made a
@@ -210,9 +204,10 @@ void Dispatcher::Preempt(const queue::PreemptDecision& order) {
     }
     found->second.row.wants_back = false;
     found->second.row.phase = queue::RunningPhase::kRunning;
-    (*self)->Refresh(found->second);
-    (*self)->Wake();
+    me.Refresh(found->second);
+    me.Wake();
   });
+  callbacks_.preempt(order.job, idle, why, answer);
 }
 
 void Dispatcher::Resume(JobId id, std::vector<std::string> gpus, DispatcherCallbacks::Done done) {
@@ -226,9 +221,11 @@ void Dispatcher::Resume(JobId id, std::vector<std::string> gpus, DispatcherCallb
   Refresh(active);
   const auto* const job = jobs_.Find(id);
   const bool elsewhere = gpus.size() == 1 && job && job->gpus != gpus;
+  const auto resumed = self_.Bind(
+      [id, before](Dispatcher& me, const Result<>& there) { me.Resumed(id, before, there.has_value()); });
   callbacks_.resume(id, elsewhere ? std::optional(gpus.front()) : std::nullopt,
-                    [self = self_, id, before, done = std::move(done)](const Result<>& there) {
-                      if (*self) (*self)->Resumed(id, before, there.has_value());
+                    [resumed, done = std::move(done)](const Result<>& there) {
+                      resumed(there);
                       if (done) done(there);
                     });
 }
@@ -260,11 +257,13 @@ void Dispatcher::Move(JobId id, std::vector<std::string> from, std::vector<std::
   row.gpus.insert(row.gpus.end(), to.begin(), to.end());
   row.leaving = std::move(from);
   Refresh(it->second);
-  callbacks_.move_to(id, to.front(),
-                     [self = self_, id, before, to, done = std::move(done)](const Result<>& there) {
-                       if (*self) (*self)->Moved(id, there ? to : before, there.has_value());
-                       if (done) done(there);
-                     });
+  const auto moved = self_.Bind([id, before, to](Dispatcher& me, const Result<>& there) {
+    me.Moved(id, there ? to : before, there.has_value());
+  });
+  callbacks_.move_to(id, to.front(), [moved, done = std::move(done)](const Result<>& there) {
+    moved(there);
+    if (done) done(there);
+  });
 }
 
 void Dispatcher::Moved(JobId id, const std::vector<std::string>& gpus, bool there) {

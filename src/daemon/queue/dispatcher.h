@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "base/fair_task_executor.h"
 #include "base/sliced_work.h"
+#include "base/weak_self.h"
 #include "daemon/queue/foreign_use.h"
 #include "daemon/queue/job_references.h"
 #include "daemon/queue/memory_choice.h"
@@ -87,7 +88,6 @@ class Dispatcher {
   // All but the callbacks must outlive this object.
   Dispatcher(boost::asio::io_context& loop, const base::Clock& clock, jobs::JobManager& jobs,
              const guard::Guard& guard, DispatcherCallbacks callbacks);
-  ~Dispatcher();
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
 
@@ -298,8 +298,7 @@ class Dispatcher {
   boost::asio::steady_timer pause_;           // between passes that take long
   boost::asio::steady_timer snapshot_timer_;  // between snapshots that take long
   base::SlicedWork slices_;
-  // Null once this object is destroyed, for callbacks that outlive it.
-  std::shared_ptr<Dispatcher*> self_;
+  base::WeakSelf<Dispatcher> self_{this};
 };
 
 }  // namespace gpuman::daemon

@@ -45,9 +45,9 @@ void Dispatcher::ScheduleSnapshot() {
   snapshot_pending_ = true;
   if (clock_.Mono() >= next_snapshot_) return MakeSnapshot();
   snapshot_timer_.expires_at(next_snapshot_);
-  snapshot_timer_.async_wait([self = self_](boost::system::error_code error) {
-    if (!error && *self) (*self)->MakeSnapshot();
-  });
+  snapshot_timer_.async_wait(self_.Bind([](Dispatcher& me, boost::system::error_code error) {
+    if (!error) me.MakeSnapshot();
+  }));
 }
 
 // This makes only the copy of the snapshot; QueueSnapshot::Make does the rest.
@@ -57,9 +57,8 @@ void Dispatcher::MakeSnapshot() {
   const bool planned = !dirty_ && plan_.verdicts.size() == snapshot.waiting.size();
   const auto shared = std::make_shared<QueueSnapshot>(snapshot, planned ? std::optional(plan_) : std::nullopt,
                                                       clock_.Wall(), dependents_);
-  const auto made = [self = self_, shared, changes = changes_] {
-    if (*self) (*self)->OnSnapshotMade(shared, changes);
-  };
+  const auto made =
+      self_.Bind([shared, changes = changes_](Dispatcher& me) { me.OnSnapshotMade(shared, changes); });
   const bool is_short = snapshot.waiting.size() <= kShort;
   if (is_short) shared->Make();
   const auto ended = clock_.Mono();

@@ -119,16 +119,15 @@ Result<Dispatcher::Claim> Dispatcher::ClaimProject(const jobs::Job& changed) {
 Dispatcher::Claim Dispatcher::Count(Counts counts) {
   for (const auto& [account, count] : counts.jobs) claimed_[account] += count;
   for (const auto& [user, text] : counts.text) claimed_text_[user] += text.second;
-  return {nullptr, [self = self_, counts = std::move(counts)](void*) {
-            if (!*self) return;
-            auto& claimed = (*self)->claimed_;
+  return {nullptr, self_.Bind([counts = std::move(counts)](Dispatcher& me, void*) {
+            auto& claimed = me.claimed_;
             for (const auto& [account, count] : counts.jobs)
               if (const auto it = claimed.find(account); (it->second -= count) == 0) claimed.erase(it);
-            auto& texts = (*self)->claimed_text_;
+            auto& texts = me.claimed_text_;
             for (const auto& [user, text] : counts.text)
               if (const auto it = texts.find(user); (it->second = it->second - text.second).count == 0)
                 texts.erase(it);
-          }};
+          })};
 }
 
 // False: there are more.
@@ -297,19 +296,16 @@ void Dispatcher::TryOut(std::vector<jobs::Job> prepared, Done<SubmissionForecast
     trial->claim = std::move(admitted->claim);
     const auto& first = trial->forecast.jobs.front();
     const uid_t user = first.owner->uid;
-    const auto begin = [this, trial, number = first.id] {
-      trial->updater = updater_;
-      trial->first = number.value != 0 ? number : jobs_.index().NextId();
-      trial->mono = clock_.Mono();
-      trial->now = clock_.Wall();
-      PutOnTrial(trial->updater, trial->forecast.jobs, trial->first, trial->now);
-    };
+    const auto begin = self_.Bind([trial, number = first.id](Dispatcher& me) {
+      trial->updater = me.updater_;
+      trial->first = number.value != 0 ? number : me.jobs_.index().NextId();
+      trial->mono = me.clock_.Mono();
+      trial->now = me.clock_.Wall();
+      me.PutOnTrial(trial->updater, trial->forecast.jobs, trial->first, trial->now);
+    });
     const auto try_out = [this, trial, user, begin, done] {
-      callbacks_.aside(user,
-                       {[trial] { WorkOut(*trial); }, [trial, done] { done(std::move(trial->forecast)); },
-                        [self = self_, begin] {
-                          if (*self) begin();
-                        }});
+      callbacks_.aside(
+          user, {[trial] { WorkOut(*trial); }, [trial, done] { done(std::move(trial->forecast)); }, begin});
     };
     if (updater_.snapshot().waiting.size() + trial->forecast.jobs.size() <= kCopiedAtOnce) return try_out();
     slices_.Add(user, [try_out](const base::TimeSlice&) {
