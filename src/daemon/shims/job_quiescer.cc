@@ -39,13 +39,7 @@ void Count(JobQuiescer::Totals& totals, const JobQuiescer::Result& result, share
 
 JobQuiescer::JobQuiescer(boost::asio::io_context& loop, const base::Clock& clock, ShimChannel& shims,
                          NameOfGpu name_of_gpu)
-    : loop_(loop),
-      clock_(clock),
-      shims_(shims),
-      name_of_gpu_(std::move(name_of_gpu)),
-      self_(std::make_shared<JobQuiescer*>(this)) {}
-
-JobQuiescer::~JobQuiescer() { *self_ = nullptr; }
+    : loop_(loop), clock_(clock), shims_(shims), name_of_gpu_(std::move(name_of_gpu)) {}
 
 JobQuiescer::AttemptId JobQuiescer::Begin(base::JobId job, base::Millis limit, Done done) {
   return Begin(job, limit, std::nullopt, std::move(done));
@@ -242,14 +236,13 @@ void JobQuiescer::End(base::JobId job, Attempt& attempt, Result result) {
     history_[job] = std::move(attempt.cut).Take();
   else if (!attempt.only)
     history_.erase(job);
-  boost::asio::post(loop_, [self = self_, job, id = attempt.id, result = std::move(result)] {
-    if (!*self) return;
-    const auto it = (*self)->attempts_.find(job);
-    if (it == (*self)->attempts_.end() || it->second.id != id) return;  // cancelled meanwhile
+  boost::asio::post(loop_, self_.Bind([job, id = attempt.id, result = std::move(result)](JobQuiescer& me) {
+    const auto it = me.attempts_.find(job);
+    if (it == me.attempts_.end() || it->second.id != id) return;  // cancelled meanwhile
     const auto done = std::move(it->second.done);
-    (*self)->attempts_.erase(it);
+    me.attempts_.erase(it);
     done(result);
-  });
+  }));
 }
 
 void JobQuiescer::SetTimer(base::JobId job, Attempt& attempt) {
@@ -258,9 +251,9 @@ void JobQuiescer::SetTimer(base::JobId job, Attempt& attempt) {
   auto due = std::min(attempt.poll.due(), std::max(attempt.look_at, now));
   if (attempt.several || attempt.opening) due = std::min(due, now + kRestPollInterval);
   attempt.timer->expires_at(now < attempt.deadline ? std::min(due, attempt.deadline) : due);
-  attempt.timer->async_wait([self = self_, job](boost::system::error_code error) {
-    if (!error && *self) (*self)->Check(job);
-  });
+  attempt.timer->async_wait(self_.Bind([job](JobQuiescer& me, boost::system::error_code error) {
+    if (!error) me.Check(job);
+  }));
 }
 
 }  // namespace gpuman::daemon

@@ -29,6 +29,7 @@
 #include "base/histogram.h"
 #include "base/ids.h"
 #include "base/units.h"
+#include "base/weak_self.h"
 #include "daemon/shims/answer_poll_schedule.h"
 #include "daemon/shims/hold_answers.h"
 #include "daemon/shims/rest_view.h"
@@ -71,7 +72,6 @@ class JobQuiescer {
   // All must outlive this object.
   JobQuiescer(boost::asio::io_context& loop, const base::Clock& clock, ShimChannel& shims,
               NameOfGpu name_of_gpu);
-  ~JobQuiescer();
   JobQuiescer(const JobQuiescer&) = delete;
   JobQuiescer& operator=(const JobQuiescer&) = delete;
 
@@ -151,8 +151,7 @@ class JobQuiescer {
   AttemptId last_ = 0;
   bool steps_ = true;
   std::array<Totals, 2> totals_{};
-  // Callbacks that outlive this object find nullptr.
-  std::shared_ptr<JobQuiescer*> self_;
+  base::WeakSelf<JobQuiescer> self_{this};
 };
 
 }  // namespace gpuman::daemon

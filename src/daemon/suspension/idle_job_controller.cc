@@ -45,13 +45,7 @@ bool Runs(const jobs::Job& job) { return job.state == spec::JobState::kRunning; 
 }  // namespace
 
 IdleJobController::IdleJobController(Core& core, const ShimsModule& shims, SuspendController& controller)
-    : core_(core),
-      shims_(shims),
-      controller_(controller),
-      timer_(core.loop()),
-      self_(std::make_shared<IdleJobController*>(this)) {}
-
-IdleJobController::~IdleJobController() { *self_ = nullptr; }
+    : core_(core), shims_(shims), controller_(controller), timer_(core.loop()) {}
 
 std::optional<base::Millis> IdleJobController::AfterOf(const jobs::Job& job) const {
   if (job.spec->idle_suspend) return job.spec->idle_suspend;
@@ -105,11 +99,10 @@ std::optional<suspend::IdleJob> IdleJobController::ViewOf(const jobs::Job& job) 
 
 void IdleJobController::OnNotify() {
   if (std::exchange(evaluates_soon_, true)) return;
-  boost::asio::post(core_.loop(), [self = self_] {
-    if (!*self) return;
-    (*self)->evaluates_soon_ = false;
-    (*self)->Evaluate();
-  });
+  boost::asio::post(core_.loop(), self_.Bind([](IdleJobController& me) {
+    me.evaluates_soon_ = false;
+    me.Evaluate();
+  }));
 }
 
 // A daemon before this one ordered the job to rest, and ended before its suspension was on the disk. Of a job
@@ -157,9 +150,9 @@ void IdleJobController::SetTimer(std::optional<base::MonoTime> due) {
     return;
   }
   timer_.expires_at(*due);
-  timer_.async_wait([self = self_](boost::system::error_code error) {
-    if (!error && *self) (*self)->Evaluate();
-  });
+  timer_.async_wait(self_.Bind([](IdleJobController& me, boost::system::error_code error) {
+    if (!error) me.Evaluate();
+  }));
 }
 
 void IdleJobController::Leave(base::JobId id, base::Millis idle) {
@@ -189,15 +182,17 @@ void IdleJobController::MakeWay(base::JobId id, const std::string& why, const Su
   suspend::event::SuspendAsked asked{suspend::kIdleReason, why};
   if (known != idle_.end()) asked.idle = std::chrono::duration_cast<base::Millis>(now - known->second);
   leaving_.insert(id);
-  controller_.Suspend(id, std::move(asked), [self = self_, id, after, done](base::Result<> off) {
-    if (*self) (*self)->leaving_.erase(id);
-    if (*self && !off) {
-      const auto* const record = (*self)->controller_.RecordOf(id);
-      const bool works = !record || record->reason.empty();
-      suspend::RecordFailure((*self)->history_[id],
-                             works ? suspend::IdleFailure::kNotAtRest : suspend::IdleFailure::kOther, after,
-                             (*self)->settings_, (*self)->core_.clock().Mono());
-    }
+  const auto left = self_.Bind([id, after](IdleJobController& me, const base::Result<>& off) {
+    me.leaving_.erase(id);
+    if (off) return;
+    const auto* const record = me.controller_.RecordOf(id);
+    const bool works = !record || record->reason.empty();
+    suspend::RecordFailure(me.history_[id],
+                           works ? suspend::IdleFailure::kNotAtRest : suspend::IdleFailure::kOther, after,
+                           me.settings_, me.core_.clock().Mono());
+  });
+  controller_.Suspend(id, std::move(asked), [left, done](base::Result<> off) {
+    left(off);
     done(std::move(off));
   });
 }

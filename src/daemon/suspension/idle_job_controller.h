@@ -13,13 +13,13 @@
 #include <boost/asio/steady_timer.hpp>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 
 #include "base/clock.h"
 #include "base/ids.h"
+#include "base/weak_self.h"
 #include "daemon/core/signal.h"
 #include "daemon/suspension/suspend_controller.h"
 #include "jobs/job.h"
@@ -31,7 +31,6 @@ class IdleJobController {
  public:
   // All must outlive this object.
   IdleJobController(Core& core, const ShimsModule& shims, SuspendController& controller);
-  ~IdleJobController();
   IdleJobController(const IdleJobController&) = delete;
   IdleJobController& operator=(const IdleJobController&) = delete;
 
@@ -80,8 +79,7 @@ class IdleJobController {
   std::set<base::JobId> leaving_;                // were asked to leave, and the answer is not there yet
   bool evaluates_soon_ = false;
   boost::asio::steady_timer timer_;
-  // Callbacks that outlive this object find it gone.
-  std::shared_ptr<IdleJobController*> self_;
+  base::WeakSelf<IdleJobController> self_{this};
 };
 
 }  // namespace gpuman::daemon

@@ -29,10 +29,7 @@ SuspendController::SuspendController(Core& core, const ShimsModule& shims, Suspe
       shims_(shims),
       readings_(core, shims),
       settings_(settings),
-      checkpointer_(core.loop(), core.workers(), std::move(checkpointer)),
-      self_(std::make_shared<SuspendController*>(this)) {}
-
-SuspendController::~SuspendController() { *self_ = nullptr; }
+      checkpointer_(core.loop(), core.workers(), std::move(checkpointer)) {}
 
 void SuspendController::Begin(base::JobId job, const std::string& stored) {
   if (stored.empty() || entries_.contains(job)) return;
@@ -235,13 +232,12 @@ void SuspendController::Pump(base::JobId job) {
   if (record != entry.stored && !entry.to_do.empty()) {
     entry.stored = record;
     entry.storing = true;
-    return Save(job, record, [self = self_, job] {
-      if (!*self) return;
-      const auto found = (*self)->entries_.find(job);
-      if (found == (*self)->entries_.end()) return;
+    return Save(job, record, self_.Bind([job](SuspendController& me) {
+      const auto found = me.entries_.find(job);
+      if (found == me.entries_.end()) return;
       found->second.storing = false;
-      (*self)->Pump(job);
-    });
+      me.Pump(job);
+    }));
   }
   while (!entry.to_do.empty()) {
     const auto actions = std::move(entry.to_do.front());
@@ -353,12 +349,13 @@ void SuspendController::SetTimer(base::JobId job) {
   }
   if (!entry.timer) entry.timer = std::make_unique<boost::asio::steady_timer>(core_.loop());
   entry.timer->expires_at(*due);
-  entry.timer->async_wait([self = self_, job, on_the_way](boost::system::error_code error) {
-    if (error || !*self) return;
-    if (on_the_way) (*self)->PollAnswers(job);
-    (*self)->Feed(job, suspend::event::Tick{});
-    (*self)->OfferRoom();
-  });
+  entry.timer->async_wait(
+      self_.Bind([job, on_the_way](SuspendController& me, boost::system::error_code error) {
+        if (error) return;
+        if (on_the_way) me.PollAnswers(job);
+        me.Feed(job, suspend::event::Tick{});
+        me.OfferRoom();
+      }));
 }
 
 }  // namespace gpuman::daemon

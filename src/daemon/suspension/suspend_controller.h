@@ -27,6 +27,7 @@
 #include "base/ids.h"
 #include "base/process.h"
 #include "base/result.h"
+#include "base/weak_self.h"
 #include "daemon/core/signal.h"
 #include "daemon/shims/answer_poll_schedule.h"
 #include "daemon/shims/job_quiescer.h"
@@ -51,7 +52,6 @@ class SuspendController {
   // Both must outlive this object.
   SuspendController(Core& core, const ShimsModule& shims, SuspendControllerSettings settings,
                     suspend::CheckpointerOptions checkpointer);
-  ~SuspendController();
   SuspendController(const SuspendController&) = delete;
   SuspendController& operator=(const SuspendController&) = delete;
 
@@ -194,8 +194,7 @@ class SuspendController {
   base::MonoTime prepare_at_{};
   suspend::RoomSince room_since_;
   suspend::UnsampledMemoryTracker arrivals_;
-  // Callbacks that outlive this object find it gone.
-  std::shared_ptr<SuspendController*> self_;
+  base::WeakSelf<SuspendController> self_{this};
 };
 
 }  // namespace gpuman::daemon

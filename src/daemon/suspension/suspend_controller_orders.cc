@@ -64,21 +64,20 @@ void SuspendController::Perform(base::JobId job, const suspend::Actions& actions
 }
 
 void SuspendController::Rest(base::JobId job, base::Millis limit) {
-  const auto answer = [self = self_, job](const JobQuiescer::Result& result) {
-    if (!*self) return;
-    (*self)->Observe(job);  // what the processes hold now, and who does not answer
+  const auto answer = self_.Bind([job](SuspendController& me, const JobQuiescer::Result& result) {
+    me.Observe(job);  // what the processes hold now, and who does not answer
     if (result.rested)
-      (*self)->Feed(job, suspend::event::JobQuiesced{result.took, result.steps});
+      me.Feed(job, suspend::event::JobQuiesced{result.took, result.steps});
     else
-      (*self)->Feed(job,
-                    suspend::event::QuiesceFailed{result.why, result.took, result.steps, result.count.units,
-                                                  result.count.units - result.count.at_rest});
-  };
+      me.Feed(job, suspend::event::QuiesceFailed{result.why, result.took, result.steps, result.count.units,
+                                                 result.count.units - result.count.at_rest});
+  });
   if (auto* const rest = shims_.rest()) {
     entries_.at(job).rest = rest->Begin(job, limit, answer);
     return;
   }
-  boost::asio::post(core_.loop(), [answer] { answer({.why = "there is no way to its shims"}); });
+  boost::asio::post(core_.loop(),
+                    [answer] { answer(JobQuiescer::Result{.why = "there is no way to its shims"}); });
 }
 
 // The ledger shows the result of an order, also when no process is there to take it. The ledger names the
@@ -111,30 +110,30 @@ void SuspendController::Tell(base::JobId id, const suspend::action::Emit& event)
 void SuspendController::AskDriver(base::JobId job, suspend::MoverRequest request) {
   const auto process = request.process;
   const bool can = request.verb == suspend::Verb::kCan;
-  const auto answer = [self = self_, job, process, can](const suspend::MoverAnswer& got) {
-    if (!*self) return;
+  const auto answer = self_.Bind([job, process, can](SuspendController& me, const suspend::MoverAnswer& got) {
     using suspend::Outcome;
     if (can && (got.outcome == Outcome::kDone || got.outcome == Outcome::kUnsupported))
-      (*self)->checkpoints_ = got.outcome == Outcome::kDone;
-    (*self)->Observe(job);  // reads the process's last figures before its memory counts as taken
-    (*self)->Feed(job, suspend::event::DriverAnswered{process, got});
-    (*self)->Observe(job);
-  };
+      me.checkpoints_ = got.outcome == Outcome::kDone;
+    me.Observe(job);  // reads the process's last figures before its memory counts as taken
+    me.Feed(job, suspend::event::DriverAnswered{process, got});
+    me.Observe(job);
+  });
   const auto owner = readings_.OwnerOf(job);
   if (owner) return checkpointer_.Ask(*owner, std::move(request), answer);
   boost::asio::post(core_.loop(), [answer] {
-    answer({0, suspend::Outcome::kFailed, suspend::DriverState::kUnknown, "the job is gone"});
+    answer(suspend::MoverAnswer{0, suspend::Outcome::kFailed, suspend::DriverState::kUnknown,
+                                "the job is gone"});
   });
 }
 
 void SuspendController::AskMover(base::JobId job, suspend::MoverRequest request) {
-  const auto answer = [self = self_, job, process = request.process,
-                       verb = request.verb](const suspend::MoverAnswer& got) {
-    if (*self) (*self)->Feed(job, suspend::event::MoverAnswered{process, verb, got});
-  };
+  const auto answer = self_.Bind([job, process = request.process, verb = request.verb](
+                                     SuspendController& me, const suspend::MoverAnswer& got) {
+    me.Feed(job, suspend::event::MoverAnswered{process, verb, got});
+  });
   const auto owner = readings_.OwnerOf(job);
   if (owner) return checkpointer_.Move(*owner, std::move(request), {}, answer);
-  boost::asio::post(core_.loop(), [answer] { answer({.message = "the job is gone"}); });
+  boost::asio::post(core_.loop(), [answer] { answer(suspend::MoverAnswer{.message = "the job is gone"}); });
 }
 
 void SuspendController::PassOn(base::JobId job, base::ProcessId process, bool out,
@@ -147,10 +146,9 @@ void SuspendController::PassOn(base::JobId job, base::ProcessId process, bool ou
     if (!out) request.gpu = suspend::ReturnsTo(*record, process);
     if (out && record->phase == SuspensionPhase::kSuspending) request.gpu = record->target.value_or("");
   }
-  checkpointer_.Move(*owner, std::move(request), std::move(connection),
-                     [self = self_, job](const suspend::MoverAnswer&) {
-                       if (*self) (*self)->Observe(job);
-                     });
+  checkpointer_.Move(
+      *owner, std::move(request), std::move(connection),
+      self_.Bind([job](SuspendController& me, const suspend::MoverAnswer&) { me.Observe(job); }));
 }
 
 }  // namespace gpuman::daemon

@@ -81,13 +81,13 @@ void SuspendController::Refuse(base::JobId job, const char* kind, base::Error er
 void SuspendController::Checkpoint(base::JobId job, const suspend::action::Checkpoint& order) {
   const auto memory = suspend::ReadHostMemory();
   if (const auto holds = memory ? suspend::HoldsCheckpoint(*memory, order.bytes) : base::Result<>(); !holds) {
-    boost::asio::post(
-        core_.loop(), [self = self_, job, process = order.process, why = holds.error().message] {
-          if (!*self) return;
+    auto refuse =
+        self_.Bind([job, process = order.process, why = holds.error().message](SuspendController& me) {
           const suspend::MoverAnswer refused{
               .outcome = suspend::Outcome::kNoRoom, .state = suspend::DriverState::kRunning, .message = why};
-          (*self)->Feed(job, suspend::event::DriverAnswered{process, refused});
+          me.Feed(job, suspend::event::DriverAnswered{process, refused});
         });
+    boost::asio::post(core_.loop(), std::move(refuse));
     return;
   }
   AskDriver(job, {0, suspend::Verb::kCheckpoint, order.process, order.lock_timeout, {}});
