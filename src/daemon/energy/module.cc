@@ -50,11 +50,7 @@ std::string TextOf(const std::vector<std::pair<base::JobId, bool>>& who) {
 
 EnergyAccountingModule::EnergyAccountingModule(Core& core, SuspensionModule& suspension,
                                                SharingModule& sharing)
-    : core_(core),
-      suspension_(suspension),
-      sharing_(sharing),
-      keep_(core.loop()),
-      self_(std::make_shared<EnergyAccountingModule*>(this)) {
+    : core_(core), suspension_(suspension), sharing_(sharing), keep_(core.loop()) {
   core_.sampling().on_energy.Connect([this](const gpu::EnergySample& seen) {
     accounts_[seen.uuid].Read(seen.reading.millijoules, seen.reading.at);
   });
@@ -62,8 +58,6 @@ EnergyAccountingModule::EnergyAccountingModule(Core& core, SuspensionModule& sus
       [this](base::JobId /*job*/, suspend::SuspensionPhase /*phase*/) { UpdateSoon(); });
   sharing_.on_turns.Connect([this] { UpdateSoon(); });
 }
-
-EnergyAccountingModule::~EnergyAccountingModule() { *self_ = nullptr; }
 
 void EnergyAccountingModule::Restore(jobs::StoreContents& contents) {
   std::set<base::JobId> going_on;
@@ -115,11 +109,10 @@ void EnergyAccountingModule::OnTick() {
 // Many things may change in one step of the loop.
 void EnergyAccountingModule::UpdateSoon() {
   if (std::exchange(updates_soon_, true)) return;
-  boost::asio::post(core_.loop(), [self = self_] {
-    if (!*self) return;
-    (*self)->updates_soon_ = false;
-    (*self)->Update();
-  });
+  boost::asio::post(core_.loop(), self_.Bind([](EnergyAccountingModule& me) {
+    me.updates_soon_ = false;
+    me.Update();
+  }));
 }
 
 void EnergyAccountingModule::NoteProcessesOfJobs() {
@@ -312,9 +305,9 @@ void EnergyAccountingModule::AddMetrics(metrics::Snapshot& snapshot) {
 void EnergyAccountingModule::KeepSoon() {
   if (std::exchange(keeps_soon_, true)) return;
   keep_.expires_after(kKeepSoon);
-  keep_.async_wait([self = self_](boost::system::error_code error) {
-    if (!error && *self) (*self)->Keep();
-  });
+  keep_.async_wait(self_.Bind([](EnergyAccountingModule& me, boost::system::error_code error) {
+    if (!error) me.Keep();
+  }));
 }
 
 void EnergyAccountingModule::Keep() {

@@ -10,12 +10,12 @@
 
 #include <boost/asio/steady_timer.hpp>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/weak_self.h"
 #include "daemon/core/core.h"
 #include "daemon/core/module.h"
 #include "daemon/energy/holders.h"
@@ -29,7 +29,6 @@ class SuspensionModule;
 class EnergyAccountingModule final : public Module {
  public:
   EnergyAccountingModule(Core& core, SuspensionModule& suspension, SharingModule& sharing);
-  ~EnergyAccountingModule() override;
 
   // Joules of the job's present run until now, as far as they were read; nullopt: not measured.
   std::optional<double> UsedBy(base::JobId job) const;
@@ -88,8 +87,7 @@ class EnergyAccountingModule final : public Module {
   bool keeps_soon_ = false;
   base::MonoTime keep_at_{};
   std::map<std::string, std::string> kept_;  // as it was written last
-  // Callbacks that outlive this object find it gone.
-  std::shared_ptr<EnergyAccountingModule*> self_;
+  base::WeakSelf<EnergyAccountingModule> self_{this};
 };
 
 }  // namespace gpuman::daemon

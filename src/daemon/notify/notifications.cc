@@ -90,13 +90,11 @@ Notifications::Notifications(boost::asio::io_context& loop, boost::asio::thread_
       tell_(std::move(tell)),
       outbox_(settings.outbox),
       due_(loop),
-      watch_(loop),
-      self_(std::make_shared<Notifications*>(this)) {
+      watch_(loop) {
   SetSettings(std::move(settings));
 }
 
 Notifications::~Notifications() {
-  *self_ = nullptr;
   if (link_) link_->Stop();
 }
 
@@ -160,9 +158,7 @@ bool Notifications::MakeRoom(const notify::OutboxMessage& message) {
   event.job = message.job;
   event.message = fmt::format("{} is dropped, and so is what comes until others are delivered: too many wait",
                               TitleOf(message));
-  boost::asio::post(loop_, [self = self_, event] {
-    if (*self) (*self)->tell_(event);
-  });
+  boost::asio::post(loop_, self_.Bind([event](Notifications& me) { me.tell_(event); }));
   return false;
 }
 

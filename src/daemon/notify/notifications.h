@@ -22,6 +22,7 @@
 #include "api/queue_fields.h"
 #include "base/clock.h"
 #include "base/result.h"
+#include "base/weak_self.h"
 #include "daemon/notify/notifier_link.h"
 #include "jobs/event.h"
 #include "jobs/job.h"
@@ -108,8 +109,7 @@ class Notifications {
   std::shared_ptr<NotifierLink> link_;
   boost::asio::steady_timer due_;
   boost::asio::steady_timer watch_;  // ends a notifier that is silent or idle for too long
-  // Callbacks that outlive this object find it gone.
-  std::shared_ptr<Notifications*> self_;
+  base::WeakSelf<Notifications> self_{this};
 };
 
 }  // namespace gpuman::daemon

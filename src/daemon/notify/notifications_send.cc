@@ -20,9 +20,7 @@ constexpr std::chrono::seconds kPatience{30};  // how long the daemon waits beyo
 }  // namespace
 
 void Notifications::PumpSoon() {
-  boost::asio::post(loop_, [self = self_] {
-    if (*self) (*self)->Pump();
-  });
+  boost::asio::post(loop_, self_.Bind([](Notifications& me) { me.Pump(); }));
 }
 
 void Notifications::Pump() {
@@ -39,9 +37,9 @@ void Notifications::Pump() {
     return;
   }
   due_.expires_after(*next - now);
-  due_.async_wait([self = self_](boost::system::error_code error) {
-    if (!error && *self) (*self)->Pump();
-  });
+  due_.async_wait(self_.Bind([](Notifications& me, boost::system::error_code error) {
+    if (!error) me.Pump();
+  }));
 }
 
 Result<std::string> Notifications::SecretOf(const std::string& user) const {
@@ -86,9 +84,10 @@ Result<notify::DeliveryRequest> Notifications::OrderFor(const notify::OutboxMess
 void Notifications::Send(const notify::OutboxMessage& message) {
   const auto order = OrderFor(message);
   if (!order) {
-    boost::asio::post(loop_, [self = self_, number = message.number, why = order.error().message] {
-      if (*self) (*self)->RecordAttempt(number, {0, why, false, {}});
-    });
+    boost::asio::post(loop_,
+                      self_.Bind([number = message.number, why = order.error().message](Notifications& me) {
+                        me.RecordAttempt(number, {0, why, false, {}});
+                      }));
     return;
   }
   if (!link_) {
@@ -107,12 +106,12 @@ void Notifications::Send(const notify::OutboxMessage& message) {
 void Notifications::Watch() {
   const bool busy = !outbox_.InFlight().empty();
   watch_.expires_after(busy ? settings_.timeout + kPatience : std::chrono::milliseconds(kIdle));
-  watch_.async_wait([self = self_, busy](boost::system::error_code error) {
-    if (error || !*self || !(*self)->link_) return;
-    (*self)->link_->Stop();
-    (*self)->link_.reset();
-    if (busy) (*self)->OnGone({ErrorCode::kTimeout, "gpuman-notifier does not answer"});
-  });
+  watch_.async_wait(self_.Bind([busy](Notifications& me, boost::system::error_code error) {
+    if (error || !me.link_) return;
+    me.link_->Stop();
+    me.link_.reset();
+    if (busy) me.OnGone({ErrorCode::kTimeout, "gpuman-notifier does not answer"});
+  }));
 }
 
 void Notifications::OnGone(const base::Error& error) {
