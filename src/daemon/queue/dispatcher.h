@@ -30,6 +30,7 @@
 #include "daemon/queue/memory_choice.h"
 #include "daemon/queue/queue_snapshot.h"
 #include "daemon/queue/submission.h"
+#include "daemon/queue/submission_claims.h"
 #include "daemon/queue/wall_clock_timer.h"
 #include "guard/guard.h"
 #include "jobs/job_manager.h"
@@ -123,10 +124,8 @@ class Dispatcher {
   void Wake();
 
   // --- What users ask ---
-  // Counts so many more jobs with so much text among the user's jobs, until the claim is destroyed.
-  // kUnsatisfiable: they would pass a bound.
-  using Claim = std::shared_ptr<void>;
-  base::Result<Claim> ClaimMore(const jobs::Owner& owner, std::size_t jobs, base::Bytes text);
+  using Claim = SubmissionClaims::Claim;
+  SubmissionClaims& claims() { return claims_; }
   // Refuses jobs that could never run, or that pass a bound on waiting jobs; then stores all jobs or none.
   // The answer has the ids, in order. Many jobs are checked in slices. `claim`: the claim that has counted
   // the jobs so far.
@@ -205,11 +204,6 @@ class Dispatcher {
 
   // The snapshot has changed: the plan and the snapshots for questions are out of date.
   void MarkChanged();
-  // Waiting jobs by account, and their text by user.
-  struct Counts {
-    std::map<std::pair<queue::AccountKind, std::string>, int> jobs{};
-    std::map<uid_t, std::pair<jobs::Owner, base::Bytes>> text{};
-  };
   // Jobs that may come into the queue, and the claim that counts them among waiting jobs until they wait
   // there.
   struct Admitted {
@@ -219,11 +213,6 @@ class Dispatcher {
   struct Admission;
   void Admit(std::vector<jobs::Job> prepared, Claim claim, Done<Admitted> done);
   base::Result<bool> CheckSome(Admission& admission, const base::TimeSlice* turn);
-  static Counts CountOf(const std::vector<jobs::Job>& prepared);
-  base::Result<> MayQueue(const Counts& counts);
-  // Counts only the job's new project: the job counts for its user already.
-  base::Result<Claim> ClaimProject(const jobs::Job& changed);
-  Claim Count(Counts counts);
   void PutOnTrial(queue::SnapshotUpdater& updater, const std::vector<jobs::Job>& prepared, base::JobId id,
                   queue::WallTime now);
   void ScheduleSnapshot();
@@ -264,6 +253,7 @@ class Dispatcher {
   const guard::Guard& guard_;
   const DispatcherCallbacks callbacks_;
   queue::SnapshotUpdater updater_;
+  SubmissionClaims claims_;
   queue::Dependents dependents_;
   QueueControlState state_;
   std::set<std::string> protected_names_;
@@ -281,9 +271,6 @@ class Dispatcher {
   bool forecast_ = false;  // estimates_ belongs to plan_
   bool pass_posted_ = false;
   std::uint64_t changes_ = 0;  // of the snapshot
-  // Claims of jobs that are not in the snapshot yet; no entry is 0.
-  std::map<std::pair<queue::AccountKind, std::string>, int> claimed_;
-  std::map<uid_t, base::Bytes> claimed_text_;
   struct PendingQuestion {
     std::uint64_t changes;  // changes that the snapshot must have
     std::function<void(std::shared_ptr<const QueueSnapshot>)> then;

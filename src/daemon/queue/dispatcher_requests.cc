@@ -27,7 +27,7 @@ Result<Dispatcher::Claim> Dispatcher::MayBecome(const jobs::Job& changed) {
                                account, its_project));
   const auto circle = queue::FindCircle(changed.id, changed.spec->depends,
                                         [this](JobId other) { return dependents_.DependenciesOf(other); });
-  if (circle.empty()) return ClaimProject(changed);
+  if (circle.empty()) return claims_.TakeForProject(changed);
   std::string way;
   for (const JobId id : circle) way += fmt::format("{}{}", way.empty() ? "" : " -> ", id.value);
   return Fail(base::ErrorCode::kInvalidArgument, "depends: jobs would wait for each other: " + way);

@@ -18,7 +18,6 @@ using base::Result;
 using queue::AccountKind;
 
 constexpr std::size_t kMaxAtOnce = 64;       // jobs; more are checked in slices
-constexpr std::size_t kMax = 1'000'000'000;  // more than any bound
 constexpr std::size_t kSome = 16;            // jobs between two looks at the clock
 constexpr std::size_t kCopiedAtOnce = 2000;  // waiting jobs: they are copied in less than a millisecond
 
@@ -58,78 +57,6 @@ bool AreSeveral(const std::vector<jobs::Job>& prepared) {
 
 }  // namespace
 
-// Neighbouring jobs mostly have the same user and project. Text that jobs share counts once.
-Dispatcher::Counts Dispatcher::CountOf(const std::vector<jobs::Job>& prepared) {
-  Counts counts;
-  std::map<uid_t, jobs::TextAccount> texts;
-  for (std::size_t from = 0, to = 0; from < prepared.size(); from = to) {
-    const auto& first = prepared[from];
-    while (to < prepared.size() && prepared[to].owner->uid == first.owner->uid &&
-           prepared[to].spec->project == first.spec->project)
-      ++to;
-    const int count = static_cast<int>(to - from);
-    counts.jobs[{AccountKind::kUser, first.owner->user}] += count;
-    if (first.spec->project) counts.jobs[{AccountKind::kProject, *first.spec->project}] += count;
-    auto& text = texts[first.owner->uid];
-    for (std::size_t at = from; at < to; ++at) text.Add(jobs::TextAccount::EntryOf(prepared[at]));
-    counts.text[first.owner->uid] = {*first.owner, text.bytes()};
-  }
-  return counts;
-}
-
-Result<> Dispatcher::MayQueue(const Counts& counts) {
-  for (const auto& [account, count] : counts.jobs) {
-    const auto& [kind, name] = account;
-    const bool user = kind == AccountKind::kUser;
-    const auto row = updater_.AccountOf(kind, name);
-    const auto& snapshot = updater_.snapshot();
-    const auto claimed = claimed_.find(account);
-    const int queued = updater_.Queued(kind, name) + (claimed == claimed_.end() ? 0 : claimed->second);
-    GPUMAN_TRY(queue::MayQueue(user ? snapshot.users[row] : snapshot.projects[row], user ? "user" : "project",
-                               queued, count));
-  }
-  for (const auto& [user, text] : counts.text) {
-    const auto claimed = claimed_text_.find(user);
-    const auto& [owner, more] = text;
-    GPUMAN_TRY(
-        jobs_.MayAddText(owner, claimed == claimed_text_.end() ? base::Bytes{} : claimed->second, more));
-  }
-  return {};
-}
-
-Result<Dispatcher::Claim> Dispatcher::ClaimMore(const jobs::Owner& owner, std::size_t jobs,
-                                                base::Bytes text) {
-  Counts counts;
-  counts.jobs[{AccountKind::kUser, owner.user}] = static_cast<int>(std::min<std::size_t>(jobs, kMax));
-  counts.text[owner.uid] = {owner, text};
-  GPUMAN_TRY(MayQueue(counts));
-  return Count(std::move(counts));
-}
-
-Result<Dispatcher::Claim> Dispatcher::ClaimProject(const jobs::Job& changed) {
-  const auto* const stored = jobs_.Find(changed.id);
-  const auto& project = changed.spec->project;
-  if (!project || !stored || stored->spec->project == project) return Claim{};
-  Counts counts;
-  counts.jobs[{AccountKind::kProject, *project}] = 1;
-  GPUMAN_TRY(MayQueue(counts));
-  return Count(std::move(counts));
-}
-
-Dispatcher::Claim Dispatcher::Count(Counts counts) {
-  for (const auto& [account, count] : counts.jobs) claimed_[account] += count;
-  for (const auto& [user, text] : counts.text) claimed_text_[user] += text.second;
-  return {nullptr, self_.Bind([counts = std::move(counts)](Dispatcher& me, void*) {
-            auto& claimed = me.claimed_;
-            for (const auto& [account, count] : counts.jobs)
-              if (const auto it = claimed.find(account); (it->second -= count) == 0) claimed.erase(it);
-            auto& texts = me.claimed_text_;
-            for (const auto& [user, text] : counts.text)
-              if (const auto it = texts.find(user); (it->second = it->second - text.second).count == 0)
-                texts.erase(it);
-          })};
-}
-
 // False: there are more.
 Result<bool> Dispatcher::CheckSome(Admission& admission, const base::TimeSlice* turn) {
   for (; admission.at < admission.prepared.size(); ++admission.at) {
@@ -153,7 +80,7 @@ Result<bool> Dispatcher::CheckSome(Admission& admission, const base::TimeSlice* 
 }
 
 void Dispatcher::Admit(std::vector<jobs::Job> prepared, Claim claim, Done<Admitted> done) {
-  auto counts = CountOf(prepared);
+  auto counts = SubmissionClaims::CountOf(prepared);
   const auto admission = std::make_shared<Admission>();  // shared by its slices
   admission->several = AreSeveral(prepared);
   admission->prepared = std::move(prepared);
@@ -165,8 +92,8 @@ void Dispatcher::Admit(std::vector<jobs::Job> prepared, Claim claim, Done<Admitt
   // From here on the jobs count exactly. Other submissions count in addition until these jobs wait in the
   // queue.
   claim.reset();
-  if (auto may = MayQueue(counts); !may) return admission->done(Fail(may.error()));
-  admission->claim = Count(std::move(counts));
+  if (auto may = claims_.MayQueue(counts); !may) return admission->done(Fail(may.error()));
+  admission->claim = claims_.Take(std::move(counts));
   const auto finish = [](Admission& of) { of.done(Admitted{std::move(of.prepared), std::move(of.claim)}); };
   if (admission->prepared.size() <= kMaxAtOnce) return finish(*admission);
   slices_.Add(admission->prepared.front().owner->uid, [this, admission, finish](const base::TimeSlice& turn) {
