@@ -22,7 +22,8 @@ class WeakSelf {
   WeakSelf(const WeakSelf&) = delete;
   WeakSelf& operator=(const WeakSelf&) = delete;
 
-  // Returns a callback that calls act(owner, arguments...) while the owner exists. It returns nothing.
+  // Returns a callback that calls act(owner, arguments...) while the owner exists, the body of its destructor
+  // included. The callback returns nothing; arguments arrive as const references.
   template <typename Act>
   auto Bind(Act act) const {
     return [weak = std::weak_ptr(owner_), act = std::move(act)](const auto&... arguments) {

@@ -89,7 +89,10 @@ Cause CauseOf(const Job& job, const StoryFacts& facts) {
       by_word == Cause::kExitStatus || by_word == Cause::kSignal || by_word == Cause::kMemoryRefused;
   if (!by_itself) return by_word.value_or(Cause::kOther);
   if (FaultBeforeEnd(job, facts)) return Cause::kGpuFault;
-  return WasRefusedBeforeEnd(job, facts) ? Cause::kMemoryRefused : *by_word;
+  if (WasRefusedBeforeEnd(job, facts)) return Cause::kMemoryRefused;
+  // The refusal itself is not known any more.
+  if (by_word == Cause::kMemoryRefused) return job.signal ? Cause::kSignal : Cause::kExitStatus;
+  return *by_word;
 }
 
 std::string NamesOf(const std::vector<std::string>& gpus, const StoryFacts& facts) {

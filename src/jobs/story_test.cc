@@ -161,6 +161,18 @@ TEST_F(StoryLines, AFaultOfTheGpuComesBeforeARefusal) {
   EXPECT_EQ(Cause(), "gpu_fault");
 }
 
+TEST_F(StoryLines, ARefusalOfWhichNothingIsKnownIsNotTold) {
+  job.reason = "memory_refused";
+  EXPECT_EQ(Cause(), "exit_status");
+  EXPECT_EQ(Story().because, "ended with exit status 1");
+  job.exit_code.reset();
+  job.signal = 6;
+  EXPECT_EQ(Cause(), "signal");
+  Refuse(197);
+  job.ended_at.reset();
+  EXPECT_EQ(Cause(), "signal");
+}
+
 TEST_F(StoryLines, EachReasonWordHasItsCause) {
   const struct {
     JobState state;

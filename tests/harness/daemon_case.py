@@ -245,7 +245,12 @@ class DaemonTest(unittest.TestCase):
         return until(f"job {ref} is {state}", lambda: (job := self.job(ref))["state"] == state and job, self.what_stands)
 
     def wait(self, ref):
-        return self.request("GET", f"/v1/jobs/{ref}/wait").json()
+        """The job, once it has ended."""
+        try:
+            return self.request("GET", f"/v1/jobs/{ref}/wait").json()
+        except TimeoutError:
+            said = "".join(machine.last_words() for machine in Machine.running)
+            raise AssertionError(f"job {ref} has not ended within {PATIENCE} s {self.what_stands()}{said}") from None
 
     def log(self, ref, query=""):
         return self.request("GET", f"/v1/jobs/{ref}/log{query}").body.decode()

@@ -122,7 +122,7 @@ class DoesNotAnswer(TroubleCase):
         """Stops a job whose gate is in this state; returns the job. Where a job is ended for not giving its turn back,
         that may have come first, on a loaded machine also without being stopped: then it is that one."""
         def stopped():
-            ended = next((job for job in jobs if self.job(job)["state"] != "running"), None)
+            ended = self.ended(jobs)
             job = next((job for job in jobs if self.gate(job) == gate), None)
             if ended or not job:
                 return ended
@@ -136,22 +136,30 @@ class DoesNotAnswer(TroubleCase):
             return None
         return until(f"one whose gate is {gate}", stopped)
 
+    def ended(self, jobs):
+        return next((job for job in jobs if self.job(job)["state"] != "running"), None)
+
     def stop_at_work(self, jobs):
         """Stops a job that works on the GPU, and waits until that is told of; returns the job. A job that is stopped
-        before it has learned that its gate is open stays behind it, and keeps nobody out."""
+        before it has learned that its gate is open stays behind it, and keeps nobody out. Where jobs are ended for not
+        giving their turn back, the other one may have been before: then it is that one, and nothing is stopped."""
+        def times_told(job):
+            return [event["job"] for event in self.events() if event["kind"] == "share_not_yielded"].count(job)
+
         def stopped():
-            seen = self.kinds().count("share_not_yielded")
+            seen = {job: times_told(job) for job in jobs}
             job = self.stop_where(jobs, "open")
 
             def told():
-                return self.job(job)["state"] != "running" or self.kinds().count("share_not_yielded") > seen
-            if until("it is told of, or behind its gate", lambda: (told() and "told") or
-                     (self.gate(job) == "closed" and "behind its gate")) == "told":
+                return times_told(job) > seen[job]
+            if until("it is told of, behind its gate, or one has ended", lambda: (told() and "told") or self.ended(jobs) or
+                     (self.gate(job) == "closed" and "behind its gate"), self.what_stands) == "told":
                 return job
-            os.kill(self.pid(job), signal.SIGCONT)
+            with contextlib.suppress(ProcessLookupError, FileNotFoundError, TypeError):  # it has ended: it has no pid
+                os.kill(self.pid(job), signal.SIGCONT)
             # What this attempt caused may be told, or done, a moment later.
-            until("it goes on, or is told of", lambda: told() or self.gate(job) == "open")
-            return job if told() and self.job(job)["state"] != "running" else None
+            until("it goes on, or is told of", lambda: told() or self.ended(jobs) or self.gate(job) == "open")
+            return self.ended(jobs)
         return until("one is stopped at work", stopped)
 
     def test_a_stopped_program_is_told_of_and_goes_on_when_it_is_let(self):

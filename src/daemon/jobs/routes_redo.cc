@@ -78,7 +78,7 @@ base::Result<> ClaimAll(JobsModule& jobs, Redoing& all) {
   }
   const auto claims = std::make_shared<std::vector<Dispatcher::Claim>>();  // released together
   for (const auto& [uid, owned] : owners) {
-    GPUMAN_ASSIGN(auto claim, jobs.queue().dispatcher().claims().TakeSome(
+    GPUMAN_ASSIGN(auto claim, jobs.queue().dispatcher().claims().TakeForUser(
                                   owned.owner, owned.jobs, std::max(owned.commands, owned.text.bytes())));
     claims->push_back(std::move(claim));
   }

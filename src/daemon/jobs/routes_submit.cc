@@ -234,8 +234,8 @@ base::Result<> Take(JobsModule& jobs, const SubmitCall& call) {
   // Claimed before so many jobs are made: jobs on their way count.
   const auto& caller = incoming->caller;
   GPUMAN_ASSIGN(incoming->claim,
-                jobs.queue().dispatcher().claims().TakeSome({caller.uid, caller.gid, {}, caller.user}, count,
-                                                    daemon::TextOf(incoming->submitted)));
+                jobs.queue().dispatcher().claims().TakeForUser({caller.uid, caller.gid, {}, caller.user},
+                                                               count, daemon::TextOf(incoming->submitted)));
   if (count > kAtOnce) return TakeInSlices(jobs, call, incoming, count);
   GPUMAN_ASSIGN(
       incoming->prepared,

@@ -65,7 +65,7 @@ std::optional<JobId> JobReferences::TaskNamed(const std::string& tag, std::int64
   return job && job->array.array.value != 0 ? jobs_.index().TaskOf(job->array.array, task) : std::nullopt;
 }
 
-std::optional<JobReferences::OfName> JobReferences::FindName(const std::string& text, uid_t user) const {
+std::optional<JobReferences::NamedJob> JobReferences::FindName(const std::string& text, uid_t user) const {
   const auto reference = queue::ParseReference(text);
   if (!reference || reference->kind != queue::Reference::Kind::kTag) return std::nullopt;
   std::string name = reference->tag;
@@ -76,7 +76,7 @@ std::optional<JobReferences::OfName> JobReferences::FindName(const std::string& 
   }
   const auto* const job = id ? jobs_.Find(*id) : nullptr;
   if (!job) return std::nullopt;
-  return OfName{job, name, job->owner->uid == user ? std::optional(user) : std::nullopt};
+  return NamedJob{job, name, job->owner->uid == user ? std::optional(user) : std::nullopt};
 }
 
 Result<> JobReferences::IsOneJob(const std::string& text, uid_t user) const {

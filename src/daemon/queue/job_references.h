@@ -39,17 +39,17 @@ class JobReferences {
   // kConflict where a name means several jobs that have not ended: a user who ends or changes one has to say
   // which.
   base::Result<> IsOneJob(const std::string& reference, uid_t user) const;
-  // For the user where a name means several jobs, of which one was taken; else empty.
+  // A sentence for the user if the name means several jobs and one of them was taken; else empty.
   std::string NoteOnName(const std::string& reference, uid_t user) const;
 
  private:
   // The job of a name, of this user's first; and its name, which for a task is that of its array.
-  struct OfName {
+  struct NamedJob {
     const jobs::Job* job;
     std::string name;
     std::optional<uid_t> among;  // the user whose jobs the name means; nullopt: jobs of any user
   };
-  std::optional<OfName> FindName(const std::string& reference, uid_t user) const;
+  std::optional<NamedJob> FindName(const std::string& reference, uid_t user) const;
   std::optional<base::JobId> TaskNamed(const std::string& tag, std::int64_t task, uid_t user) const;
 
   const jobs::JobManager& jobs_;

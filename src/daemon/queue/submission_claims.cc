@@ -55,8 +55,8 @@ Result<> SubmissionClaims::MayQueue(const Counts& counts) {
   return {};
 }
 
-Result<SubmissionClaims::Claim> SubmissionClaims::TakeSome(const jobs::Owner& owner, std::size_t jobs,
-                                                           base::Bytes text) {
+Result<SubmissionClaims::Claim> SubmissionClaims::TakeForUser(const jobs::Owner& owner, std::size_t jobs,
+                                                              base::Bytes text) {
   Counts counts;
   counts.jobs[{AccountKind::kUser, owner.user}] = static_cast<int>(std::min<std::size_t>(jobs, kMax));
   counts.text[owner.uid] = {owner, text};
@@ -80,10 +80,12 @@ SubmissionClaims::Claim SubmissionClaims::Take(Counts counts) {
   return {nullptr, self_.Bind([counts = std::move(counts)](SubmissionClaims& me, void*) {
             auto& claimed = me.claimed_;
             for (const auto& [account, count] : counts.jobs)
-              if (const auto it = claimed.find(account); (it->second -= count) == 0) claimed.erase(it);
+              if (const auto it = claimed.find(account); it != claimed.end() && (it->second -= count) == 0)
+                claimed.erase(it);
             auto& texts = me.claimed_text_;
             for (const auto& [user, text] : counts.text)
-              if (const auto it = texts.find(user); (it->second = it->second - text.second).count == 0)
+              if (const auto it = texts.find(user);
+                  it != texts.end() && (it->second = it->second - text.second).count == 0)
                 texts.erase(it);
           })};
 }

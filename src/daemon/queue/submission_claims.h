@@ -27,7 +27,8 @@ namespace gpuman::daemon {
 
 class SubmissionClaims {
  public:
-  // Counts until the last copy is destroyed; null: counts nothing.
+  // Counts until the last copy is destroyed. A default one counts nothing. Do not compare it with nullptr:
+  // one that counts is null as well.
   using Claim = std::shared_ptr<void>;
   // Jobs by account, and their text by user.
   struct Counts {
@@ -43,9 +44,10 @@ class SubmissionClaims {
   // kUnsatisfiable: with these, and with all that is claimed, a bound on waiting jobs or their text is
   // passed.
   base::Result<> MayQueue(const Counts& counts);
+  // Counts them from now on, without a check.
   Claim Take(Counts counts);
   // MayQueue and Take for so many jobs of the user with so much text.
-  base::Result<Claim> TakeSome(const jobs::Owner& owner, std::size_t jobs, base::Bytes text);
+  base::Result<Claim> TakeForUser(const jobs::Owner& owner, std::size_t jobs, base::Bytes text);
   // The same for a stored job in this form: counts only its new project, if it has one, since it counts for
   // its user already.
   base::Result<Claim> TakeForProject(const jobs::Job& changed);

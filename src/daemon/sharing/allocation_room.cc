@@ -27,7 +27,7 @@ void AllocationRoom::DenyAt(const std::string& gpu, base::MonoTime when) {
   deny_at_ = when;
 }
 
-bool AllocationRoom::IsDenialDue(base::MonoTime now) {
+bool AllocationRoom::TakeDueDenial(base::MonoTime now) {
   if (!deny_at_ || now < *deny_at_) return false;
   deny_at_.reset();
   return true;

@@ -1,5 +1,4 @@
-// Room for the allocations of one job that wait for some: what they were promised, or are denied, on each
-// GPU.
+// What the waiting allocations of one job may take, or are denied, on each GPU.
 //
 // The shims are told by an offer: each waiting allocation then tries again. An allocation with promised room
 // stops waiting just before it takes that room, and waits again if it fails nevertheless; neither ends the
@@ -24,14 +23,14 @@ class AllocationRoom {
  public:
   using Demands = std::map<std::string, share::MemoryDemand>;  // by GPU
 
-  // An allocation may take so many bytes. `counted`: what the job counts on the GPU now; `most_wanted`: the
-  // most that one process waits for. After many promises in vain the driver has less free memory than the
-  // figures say: then so much is denied.
+  // An allocation may take so many bytes. `counted`: what the ledgers count for the job on the GPU now;
+  // `most_wanted`: the most that one process waits for. After many promises in vain the driver has less free
+  // memory than the figures say: then so much is denied.
   void Promise(const std::string& gpu, base::Bytes bytes, base::Bytes counted, base::Bytes most_wanted);
-  // There will be no room on the GPU: what is wanted then is denied from `when` on.
+  // There will be no room on the GPU: what the job wants then, on any GPU, is denied from `when` on.
   void DenyAt(const std::string& gpu, base::MonoTime when);
   // Whether that time has come; true only once.
-  bool IsDenialDue(base::MonoTime now);
+  bool TakeDueDenial(base::MonoTime now);
   // Allocations of this size or more fail.
   void Deny(base::Bytes size) { denied_ = size; }
 
@@ -53,9 +52,9 @@ class AllocationRoom {
   // Whether the ledgers have to be looked at often: allocations take room without a notification.
   bool IsBeingTaken() const { return !promised_.empty() || deny_at_ || denied_.count > 0; }
   // Whether the shims have something to be told.
-  bool HasNews() const { return offer_ || denied_.count > 0; }
-  // What is denied has changed.
-  void OnDenialTold() { offer_ = offer_ || denied_.count > 0; }
+  bool MustTellShims() const { return offer_ || denied_.count > 0; }
+  // The shims were told new settings: if something is denied, waiting allocations try again.
+  void OnSettingsTold() { offer_ = offer_ || denied_.count > 0; }
   // Whether waiting allocations are to try again now. They are not asked again before there is a reason.
   bool TakeOffer(base::MonoTime now);
 

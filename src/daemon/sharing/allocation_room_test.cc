@@ -108,24 +108,24 @@ TEST_F(AllocationRoomTest, ADenialComesOnceAtItsTime) {
   Promise();
   room_.DenyAt("a", now_ + Millis(300));
   EXPECT_EQ(room_.PromisedOn("a"), MiB(0));
-  EXPECT_FALSE(room_.IsDenialDue(now_ + Millis(299)));
-  EXPECT_TRUE(room_.IsDenialDue(now_ + Millis(300)));
-  EXPECT_FALSE(room_.IsDenialDue(now_ + Millis(301)));
+  EXPECT_FALSE(room_.TakeDueDenial(now_ + Millis(299)));
+  EXPECT_TRUE(room_.TakeDueDenial(now_ + Millis(300)));
+  EXPECT_FALSE(room_.TakeDueDenial(now_ + Millis(301)));
 }
 
 TEST_F(AllocationRoomTest, ADenialDoesNotComeWhereNothingWaitsOrThereIsRoom) {
   room_.DenyAt("a", now_);
   Check(Wants(MiB(0)));
-  EXPECT_FALSE(room_.IsDenialDue(now_));
+  EXPECT_FALSE(room_.TakeDueDenial(now_));
   room_.DenyAt("a", now_);
   Promise();
-  EXPECT_FALSE(room_.IsDenialDue(now_));
+  EXPECT_FALSE(room_.TakeDueDenial(now_));
 }
 
 TEST_F(AllocationRoomTest, ADenialIsForTheAllocationsThatWaitNow) {
   room_.Deny(MiB(10));
-  EXPECT_TRUE(room_.HasNews());
-  room_.OnDenialTold();
+  EXPECT_TRUE(room_.MustTellShims());
+  room_.OnSettingsTold();
   EXPECT_TRUE(room_.TakeOffer(now_)) << "an allocation that waits learns of it";
   Check(Wants(MiB(10)));
   EXPECT_EQ(room_.denied(), MiB(10));
@@ -159,7 +159,7 @@ TEST_F(AllocationRoomTest, NothingIsLeftAfterClear) {
   room_.DenyAt("b", now_);
   room_.Clear();
   EXPECT_FALSE(room_.IsBeingTaken());
-  EXPECT_FALSE(room_.IsDenialDue(now_));
+  EXPECT_FALSE(room_.TakeDueDenial(now_));
 }
 
 }  // namespace

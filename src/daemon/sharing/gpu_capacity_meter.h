@@ -32,12 +32,12 @@ class GpuCapacityMeter {
   struct Tenants {
     std::map<std::string, std::set<suspend::MoverUser>> users;  // by GPU
     std::map<std::string, std::size_t> jobs;                    // by GPU
-    std::set<base::JobId> taking_part;                          // their memory is not that of others
+    std::set<base::JobId> taking_part;  // their memory does not count as that of other processes
   };
   // Reads the newest samples. Returns the GPUs whose capacity has changed.
   std::vector<share::event::CapacityChanged> Update(const Tenants& tenants,
                                                     const share::SchedulerSettings& settings);
-  // Update returns each GPU once more.
+  // Forgets what it has returned: the next Update returns every GPU.
   void Forget() { capacities_.clear(); }
   // As Update returned them last.
   const std::map<std::string, base::Bytes>& capacities() const { return capacities_; }

@@ -82,14 +82,14 @@ void MemoryEvictions::Begin(const SharedJob& job, const share::action::Evict& or
     if (bytes.count == 0) break;
     left = left - bytes;
     eviction.ordered[process] = home.evicted + bytes;
-    its.unordered.insert(process);
+    its.to_order.insert(process);
   }
   if (eviction.ordered.empty() && eviction.moving == 0) Finish(job.id, order.gpu);
 }
 
 void MemoryEvictions::SendOrders() {
   for (auto& [id, job] : jobs_) {
-    for (const auto& process : std::exchange(job.unordered, {})) {
+    for (const auto& process : std::exchange(job.to_order, {})) {
       ledger::ProcessOrder take{OrderKind::kTake, {}};
       for (const auto& [gpu, eviction] : job.evictions)
         if (const auto its = eviction.ordered.find(process); its != eviction.ordered.end())
@@ -105,7 +105,7 @@ void MemoryEvictions::SendOrders() {
 }
 
 void MemoryEvictions::DropOrders(base::JobId job) {
-  if (const auto found = jobs_.find(job); found != jobs_.end()) found->second.unordered.clear();
+  if (const auto found = jobs_.find(job); found != jobs_.end()) found->second.to_order.clear();
 }
 
 void MemoryEvictions::OnSlots(base::JobId job, const std::vector<ledger::SlotStatus>& slots) {
@@ -139,7 +139,7 @@ void MemoryEvictions::OnSlots(base::JobId job, const std::vector<ledger::SlotSta
   }
 }
 
-bool MemoryEvictions::LetGo(base::JobId job, const base::ProcessId& process, const std::string& why) {
+bool MemoryEvictions::CancelOrder(base::JobId job, const base::ProcessId& process, const std::string& why) {
   const auto found = jobs_.find(job);
   bool had_order = false;
   if (found == jobs_.end()) return had_order;
@@ -223,6 +223,7 @@ void MemoryEvictions::Name(Departure& departure, const std::string& named) {
 
 void MemoryEvictions::TellMovedOut(Departure& departure, const std::string& named, base::Bytes bytes,
                                    base::Bytes unchanged) {
+  if (!jobs_.contains(departure.job)) return;
   departure.moved += bytes;
   departure.unchanged += unchanged;
   if (bytes.count == 0) return;

@@ -33,7 +33,7 @@ class SuspendController;
 
 class MemoryEvictions {
  public:
-  // Each may call this object.
+  // `tell` and `check` may call this object; `order` and `check_soon` may not.
   struct Callbacks {
     // Gets MovedOut and EvictDone.
     std::function<void(const share::Event&)> tell;
@@ -61,8 +61,8 @@ class MemoryEvictions {
   void Take(const SharedJob& job, base::ProcessId process, base::UntrustedSocket connection);
   // Call with new slots of the job.
   void OnSlots(base::JobId job, const std::vector<ledger::SlotStatus>& slots);
-  // The process keeps its memory, so that nobody waits for it any longer. False: it was ordered nothing.
-  bool LetGo(base::JobId job, const base::ProcessId& process, const std::string& why);
+  // Takes the process's order back: it keeps its memory, and nobody waits for it. False: it had no order.
+  bool CancelOrder(base::JobId job, const base::ProcessId& process, const std::string& why);
   // Ends what is under way, without an EvictDone.
   void Abort(base::JobId job);
   // The job has left: it gets no more events.
@@ -99,7 +99,7 @@ class MemoryEvictions {
   };
   struct Job {
     std::map<std::string, Eviction> evictions;  // by GPU
-    std::set<base::ProcessId> unordered;        // processes that are to leave a GPU, and have no order yet
+    std::set<base::ProcessId> to_order;         // processes that are to leave a GPU, and have no order yet
   };
 
   void Finish(base::JobId job, const std::string& gpu);

@@ -45,7 +45,7 @@ void MemoryReturns::Begin(const SharedJob& job, share::OrderId order) {
   for (const auto& [key, load] : current.loads) Start(job.id, current, key, {});
 }
 
-MemoryReturns::Return* MemoryReturns::Coming(base::JobId job, share::OrderId order) {
+MemoryReturns::Return* MemoryReturns::FindUnderWay(base::JobId job, share::OrderId order) {
   const auto found = jobs_.find(job);
   if (found == jobs_.end() || !found->second.current) return nullptr;
   Return& current = *found->second.current;
@@ -67,7 +67,7 @@ void MemoryReturns::Start(base::JobId job, const Return& current, const ProcessG
 
 void MemoryReturns::OnLoaded(base::JobId job, const ProcessGpu& key, share::OrderId order, base::Bytes bytes,
                              base::Bytes copied) {
-  Return* const current = Coming(job, order);
+  Return* const current = FindUnderWay(job, order);
   if (!current) return;
   Load& load = current->loads.at(key);
   load.copied += copied;
@@ -81,7 +81,7 @@ void MemoryReturns::OnLoaded(base::JobId job, const ProcessGpu& key, share::Orde
 
 void MemoryReturns::OnEnd(base::JobId job, const ProcessGpu& key, share::OrderId order,
                           const MoverAnswer& answer) {
-  Return* const current = Coming(job, order);
+  Return* const current = FindUnderWay(job, order);
   if (!current) return;
   Load& load = current->loads.at(key);
   const bool over = !base::IsAlive(key.process);
@@ -89,7 +89,7 @@ void MemoryReturns::OnEnd(base::JobId job, const ProcessGpu& key, share::OrderId
     jobs_.at(job).loaded[key] = load.need;
     // The part not told yet; memory that was on the GPU already was not copied.
     OnLoaded(job, key, order, load.need + load.again, answer.bytes - answer.unchanged - load.copied);
-    if (Coming(job, order) != current) return;
+    if (FindUnderWay(job, order) != current) return;
   } else if (!over && (answer.outcome == Outcome::kLost || answer.outcome == Outcome::kNoRoom) &&
              ++load.tries < kMaxTries) {
     // The mover died, or other jobs are just giving up the memory.
@@ -105,7 +105,7 @@ void MemoryReturns::TryAgain(base::JobId job, const ProcessGpu& key, share::Orde
   const auto timer = std::make_shared<boost::asio::steady_timer>(loop_);
   timer->expires_after(kRetry);
   timer->async_wait(self_.Bind([timer, job, key, order](MemoryReturns& me, const boost::system::error_code&) {
-    Return* const current = me.Coming(job, order);
+    Return* const current = me.FindUnderWay(job, order);
     if (!current) return;
     Load& load = current->loads.at(key);
     load.again = load.came;
@@ -177,7 +177,7 @@ std::set<std::string> MemoryReturns::GpusOf(base::JobId job) const {
   return gpus;
 }
 
-base::Bytes MemoryReturns::HostMemory() const {
+base::Bytes MemoryReturns::HostMemoryReturning() const {
   base::Bytes bytes;
   for (const auto& [id, job] : jobs_)
     if (job.current && !job.current->stopping) bytes += shims_.HostMemoryOf(id);

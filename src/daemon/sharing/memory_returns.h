@@ -51,18 +51,18 @@ class MemoryReturns {
   // The GPUs to which memory of the job comes back.
   std::set<std::string> GpusOf(base::JobId job) const;
   // Memory in host memory of the jobs whose memory comes back.
-  base::Bytes HostMemory() const;
+  base::Bytes HostMemoryReturning() const;
 
   // Memory that a mover has loaded on the GPU and that the process has not taken yet.
   base::Bytes LoadedOf(base::JobId job, const ProcessGpu& key) const;
   bool HasLoaded(base::JobId job) const;
-  // These have taken all of it; or are gone.
+  // The job's processes have taken all of it.
   void ForgetLoaded(base::JobId job);
+  // Forgets that of processes that are gone.
   void ForgetLoaded(base::JobId job, const std::function<bool(const base::ProcessId&)>& is_gone);
 
-  // Loaded memory that goes back to host memory: of the job's processes on one GPU, until it is at least
-  // `wanted`. Returns how much that is. `begin` is called for each process, `done` once that process's is
-  // there.
+  // Frees loaded memory of the job on that GPU, until at least `wanted` bytes are to go, and returns how many
+  // go. Calls `begin` for each process now, and `done` once that process's memory is in host memory.
   using Secured = std::function<void(const ProcessGpu&, base::Bytes bytes, base::Bytes copied)>;
   base::Bytes SecureLoaded(const SharedJob& job, const std::string& gpu, base::Bytes wanted,
                            const std::function<void()>& begin, const Secured& done);
@@ -90,7 +90,7 @@ class MemoryReturns {
   };
 
   // The return of this order, while its memory comes; nullptr: it is over, or being stopped.
-  Return* Coming(base::JobId job, share::OrderId order);
+  Return* FindUnderWay(base::JobId job, share::OrderId order);
   void Start(base::JobId job, const Return& current, const ProcessGpu& key, base::Bytes room);
   void OnLoaded(base::JobId job, const ProcessGpu& key, share::OrderId order, base::Bytes bytes,
                 base::Bytes copied);

@@ -1,4 +1,4 @@
-// A process's memory of one GPU. It moves by itself: the mover has a transfer for it.
+// A process's memory of one GPU. The mover has a transfer of its own for it.
 #pragma once
 
 #include <algorithm>

@@ -89,7 +89,7 @@ class ShareController {
   // Memory that jobs have been ordered to bring to host memory, and that is not there yet.
   base::Bytes HostMemoryComing() const { return evictions_.HostMemoryComing(); }
   // Memory in host memory of jobs that have been ordered to bring it back.
-  base::Bytes HostMemoryReturning() const { return returns_.HostMemory(); }
+  base::Bytes HostMemoryReturning() const { return returns_.HostMemoryReturning(); }
 
   void SetSettings(share::SchedulerSettings settings);
   const share::SchedulerSettings& settings() const { return scheduler_.settings(); }
@@ -158,7 +158,6 @@ class ShareController {
   bool AnswersSilently(const Entry& entry) const;
   base::Result<> Order(base::JobId job, base::ProcessId process, const ledger::ProcessOrder& command);
   base::Result<unsigned> OrderAll(base::JobId job, const ledger::ProcessOrder& command);
-  void OnTime();
 
   // --- share_controller_orders.cc: gates, and the answers in the ledgers
   void Open(Entry& entry);

@@ -46,7 +46,7 @@ void ShareController::LetGoOfSilent(Entry& entry, const std::vector<ledger::Slot
   if (entry.silence.empty() || clock_.Mono() < entry.ordered + settings().yield_limit) return;
   for (const auto& one : slots) {
     std::string why = one.answered ? std::string() : WhySilent(entry, one);
-    if (!why.empty() && evictions_.LetGo(entry.job.id, one.process, why))
+    if (!why.empty() && evictions_.CancelOrder(entry.job.id, one.process, why))
       (void)Order(entry.job.id, one.process, {OrderKind::kHold, {}});
   }
 }

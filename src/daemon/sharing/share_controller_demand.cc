@@ -133,9 +133,9 @@ void ShareController::Check(Entry& entry) {
   const auto slots = shims_.SlotStatusesOf(entry.job.id);
   CheckDemand(entry, slots);
   TellActivity(entry, slots);
-  if (entry.room.IsDenialDue(clock_.Mono()) && scheduler_.IsDenied(entry.job.id))
+  if (entry.room.TakeDueDenial(clock_.Mono()) && scheduler_.IsDenied(entry.job.id))
     entry.room.Deny(MostWanted(entry));
-  if (entry.room.HasNews()) TellRoom();
+  if (entry.room.MustTellShims()) TellRoom();
 }
 
 // The most that a single process wants on one GPU. That process gives up its allocation, and then the others
@@ -231,7 +231,7 @@ void ShareController::TellSharing(Entry& entry) {
                    : std::chrono::microseconds(0),
   };
   if (entry.sent != sharing) {
-    entry.room.OnDenialTold();
+    entry.room.OnSettingsTold();
     entry.sent = sharing;
     shims_.SetSharing(entry.job.id, sharing);
   }

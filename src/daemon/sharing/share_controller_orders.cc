@@ -9,7 +9,6 @@
 #include "daemon/shims/slot_state.h"
 #include "daemon/shims/slot_text.h"
 #include "daemon/shims/stopped.h"
-#include "driver/abi/cuda.h"
 
 namespace gpuman::daemon {
 

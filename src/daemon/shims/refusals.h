@@ -26,8 +26,8 @@ std::string Sentence(const jobs::Job& job, const jobs::RefusedAllocation& refusa
 api::RefusedAllocationView ViewOf(const jobs::Job& job, const jobs::RefusedAllocation& refusal,
                                   const gpu::Inventory& inventory, const std::string& name = {});
 
-// Adds the refusal to the reason of a job whose run failed, and ended then. Where the run may have failed
-// because of it, it is the reason.
+// Adds the refusal to the reason of a job whose run failed. If the refusal came soon before `ended`, when
+// that run ended, its word becomes the job's reason.
 void Explain(jobs::Job& job, const gpu::Inventory& inventory, base::WallTime ended,
              const std::string& name = {});
 
