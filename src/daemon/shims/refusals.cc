@@ -6,6 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "jobs/lifecycle.h"
+
 namespace gpuman::daemon {
 namespace {
 
