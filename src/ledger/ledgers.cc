@@ -20,6 +20,8 @@ using base::Fd;
 using base::JobId;
 using base::Result;
 
+constexpr std::string_view kGpuPrefix = "GPU-", kInstancePrefix = "MIG-";
+
 std::uint64_t Word(const std::optional<base::Bytes>& limit) { return limit ? limit->count : wire::kNoLimit; }
 
 Result<> Validate(std::span<const GpuLimit> limits) {
@@ -37,14 +39,27 @@ Result<> Validate(std::span<const GpuLimit> limits) {
   return {};
 }
 
+bool IsInstance(const wire::Ledger& ledger, unsigned gpu) {
+  return (wire::Load(ledger.instances) >> gpu & 1) != 0;
+}
+
+void SetInstance(wire::Ledger& ledger, unsigned gpu, bool is_instance) {
+  const std::uint32_t others = wire::Load(ledger.instances) & ~(1u << gpu);
+  wire::Store(ledger.instances, others | std::uint32_t{is_instance} << gpu);
+}
+
 // The two entries are each other's GPU from now on; their limits are not exchanged.
-void Exchange(wire::Gpu& one, wire::Gpu& other) {
-  std::swap(one.uuid, other.uuid);
+void Exchange(wire::Ledger& ledger, unsigned one, unsigned other) {
+  wire::Gpu &of_one = ledger.gpu[one], &of_other = ledger.gpu[other];
+  std::swap(of_one.uuid, of_other.uuid);
   for (const auto word : {&wire::Gpu::outside, &wire::Gpu::sampled_at}) {
-    const std::uint64_t of_one = wire::Load(one.*word);
-    wire::Store(one.*word, wire::Load(other.*word));
-    wire::Store(other.*word, of_one);
+    const std::uint64_t before = wire::Load(of_one.*word);
+    wire::Store(of_one.*word, wire::Load(of_other.*word));
+    wire::Store(of_other.*word, before);
   }
+  const bool was_instance = IsInstance(ledger, one);
+  SetInstance(ledger, one, IsInstance(ledger, other));
+  SetInstance(ledger, other, was_instance);
 }
 
 // The index of the UUID in the ledger; takes a new one where the UUID has none yet.
@@ -58,6 +73,7 @@ std::optional<unsigned> GpuIndexFor(wire::Ledger& ledger, std::string_view text)
   wire::Store(ledger.gpu[fresh].soft, wire::kNoLimit);
   wire::Store(ledger.gpu[fresh].room, wire::kNoLimit);
   std::memcpy(ledger.gpu[fresh].uuid, uuid->data(), uuid->size());
+  SetInstance(ledger, fresh, text.starts_with(kInstancePrefix));
   __atomic_store_n(&ledger.gpus, fresh + 1, __ATOMIC_RELEASE);
   return fresh;
 }
@@ -107,7 +123,11 @@ bool Says(const wire::Ledger& ledger, const EvictionSettings& eviction) {
 }  // namespace
 
 std::optional<std::array<std::uint8_t, 16>> ParseUuid(std::string_view text) {
-  if (text.starts_with("GPU-") || text.starts_with("MIG-")) text.remove_prefix(4);
+  for (const std::string_view prefix : {kGpuPrefix, kInstancePrefix})
+    if (text.starts_with(prefix)) {
+      text.remove_prefix(prefix.size());
+      break;
+    }
   std::array<std::uint8_t, 16> bytes{};
   std::size_t digits = 0;
   for (const char c : text) {
@@ -119,6 +139,15 @@ std::optional<std::array<std::uint8_t, 16>> ParseUuid(std::string_view text) {
   }
   if (digits != 2 * bytes.size()) return std::nullopt;
   return bytes;
+}
+
+std::string UuidAt(const wire::Ledger& ledger, unsigned gpu) {
+  std::string text(IsInstance(ledger, gpu) ? kInstancePrefix : kGpuPrefix);
+  for (unsigned i = 0; i < sizeof(wire::Gpu::uuid); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", ledger.gpu[gpu].uuid[i]);
+  }
+  return text;
 }
 
 std::optional<unsigned> IndexOf(const wire::Ledger& ledger, std::string_view uuid) {
@@ -189,7 +218,7 @@ std::optional<std::string> Ledgers::FollowMove(JobId job, std::string_view uuid)
   const auto before = std::ranges::find_if(
       entry.limits, [&](const GpuLimit& limit) { return IndexOf(*entry.page, limit.uuid) == moved; });
   if (before == entry.limits.end()) return std::nullopt;
-  Exchange(entry.page->gpu[*there], entry.page->gpu[*moved]);
+  Exchange(*entry.page, *there, *moved);
   std::swap(entry.room.try_emplace(*there, wire::kNoLimit).first->second,
             entry.room.try_emplace(*moved, wire::kNoLimit).first->second);
   WriteSharing(entry);
@@ -337,18 +366,13 @@ std::uint64_t Ledgers::OrdersOf(JobId job, base::ProcessId process, std::string_
 }
 
 std::vector<GpuUsage> Ledgers::UsageOf(JobId job) const {
-  return OnEachGpu(job, [](const wire::Ledger& ledger, unsigned gpu) { return wire::TotalOf(ledger, gpu); });
-}
-
-std::vector<GpuUsage> Ledgers::OnEachGpu(JobId job,
-                                         std::uint64_t (*bytes_of)(const wire::Ledger&, unsigned)) const {
   std::vector<GpuUsage> usage;
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return usage;
   const wire::Ledger& ledger = *found->second.page;
-  for (const GpuLimit& limit : found->second.limits) {
-    if (const auto gpu = IndexOf(ledger, limit.uuid)) usage.push_back({limit.uuid, {bytes_of(ledger, *gpu)}});
-  }
+  for (const GpuLimit& limit : found->second.limits)
+    if (const auto gpu = IndexOf(ledger, limit.uuid))
+      usage.push_back({limit.uuid, {wire::TotalOf(ledger, *gpu)}});
   return usage;
 }
 

@@ -169,6 +169,9 @@ struct JoinedSlot {
 
 // The 16 bytes of "GPU-93f6e897-3b2d-…"; nullopt when `text` is no UUID. Pure.
 std::optional<std::array<std::uint8_t, 16>> ParseUuid(std::string_view text);
+// The UUID of the GPU with this index, below GpusOf, as the ledger has it. Programs can have written anything
+// there.
+std::string UuidAt(const wire::Ledger& ledger, unsigned gpu);
 // The index of this GPU in the ledger; nullopt: it has none, or `uuid` is no UUID.
 std::optional<unsigned> IndexOf(const wire::Ledger& ledger, std::string_view uuid);
 
@@ -264,10 +267,13 @@ class Ledgers {
 
   // What the job's processes count, in the order of the limits; empty for a job without a ledger.
   std::vector<GpuUsage> UsageOf(base::JobId job) const;
+  // Reports, for people. They are in the order of the limits; where a ledger was taken over and no limits are
+  // given yet, they are of all GPUs that the ledger itself names.
+
   // The most that the job's processes have counted on each GPU at a time since the ledger was made, however
   // short that was. 0: they had none.
   std::vector<GpuUsage> PeaksOf(base::JobId job) const;
-  // On each GPU that had one, in the order of the limits.
+  // On each GPU that had one.
   std::vector<FirstAndLastRefusal> RefusalsOf(base::JobId job) const;
   // A run of the job has begun at `at` (CLOCK_MONOTONIC, ns): earlier refusals are not the first of it.
   void ForgetFirstRefusals(base::JobId job, std::uint64_t at);
@@ -313,8 +319,6 @@ class Ledgers {
   };
   static std::optional<unsigned> OnlyCountedGpu(const Entry& entry);
   static std::optional<unsigned> SlotOf(const Entry& entry, base::ProcessId process);
-  std::vector<GpuUsage> OnEachGpu(base::JobId job,
-                                  std::uint64_t (*bytes_of)(const wire::Ledger&, unsigned gpu)) const;
   std::optional<Account> AccountOf(base::JobId job, base::ProcessId process, std::string_view uuid) const;
   base::Result<> Add(base::JobId job, base::Result<LedgerMapping> page, std::span<const GpuLimit> limits,
                      const EvictionSettings& eviction);

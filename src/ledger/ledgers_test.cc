@@ -209,6 +209,21 @@ TEST(Ledgers, OneWhoseProcessesHaveEndedIsMadeAgainFromItsBytes) {
   EXPECT_TRUE(ledgers.Intact(kOwnedJob));
 }
 
+TEST(Ledgers, AGpuThatChangesItsPlaceWithAnInstanceKeepsItsName) {
+  const std::string instance = "MIG-0f112233-4455-6677-8899-aabbccddeeff";
+  Ledgers ledgers;
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(instance, 8192), Limit(kFirst, 8192)}));
+  auto joined = ledgers.Join(kOwnedJob, base::SelfId());
+  const base::Fd file = std::move(joined->file);  // the slot is this process's while it has that
+  const Mapped mapped(joined->owner);
+  EXPECT_EQ(UuidAt(*mapped, 0), instance);
+  EXPECT_EQ(UuidAt(*mapped, 1), kFirst);
+  ASSERT_EQ(wire::Reserve(*mapped, 0, joined->slot, wire::kUnit), wire::Outcome::kDone);
+  ASSERT_EQ(ledgers.FollowMove(kOwnedJob, kFirst), instance);
+  EXPECT_EQ(UuidAt(*mapped, 0), kFirst);
+  EXPECT_EQ(UuidAt(*mapped, 1), instance);
+}
+
 TEST(Ledgers, WhatAJobCountsMovesWithItToAnotherGpu) {
   constexpr std::uint64_t kUnit = wire::kUnit;
   Ledgers ledgers;

@@ -78,10 +78,13 @@ base::MemoryParts PartsIn(const wire::PeakParts& told) {
   return {of(kAllocation), of(kPool), of(kVirtual), of(kArray), of(kContext), {}, {}};
 }
 
-// The GPUs that have limits, in their order: the index in the ledger, and the UUID.
+// The index in the ledger and the UUID of each GPU that has limits, in their order. Before limits are given,
+// those that the ledger names: its job may have ended before this daemon knows any GPU.
 std::vector<std::pair<unsigned, std::string>> GpusIn(const wire::Ledger& ledger,
                                                      const std::vector<GpuLimit>& limits) {
   std::vector<std::pair<unsigned, std::string>> gpus;
+  for (unsigned gpu = 0; limits.empty() && gpu < wire::GpusOf(ledger); ++gpu)
+    gpus.emplace_back(gpu, UuidAt(ledger, gpu));
   for (const GpuLimit& limit : limits)
     if (const auto gpu = IndexOf(ledger, limit.uuid)) gpus.emplace_back(*gpu, limit.uuid);
   return gpus;
@@ -137,10 +140,15 @@ void Ledgers::FreePeaks(Entry& entry) {
 }
 
 std::vector<GpuUsage> Ledgers::PeaksOf(JobId job) const {
-  return OnEachGpu(job, [](const wire::Ledger& ledger, unsigned gpu) {
+  std::vector<GpuUsage> peaks;
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return peaks;
+  const wire::Ledger& ledger = *found->second.page;
+  for (auto& [gpu, uuid] : GpusIn(ledger, found->second.limits)) {
     const std::uint64_t peak = wire::Load(ledger.gpu[gpu].peak);
-    return peak > kMaxBytes ? 0 : peak;
-  });
+    peaks.push_back({std::move(uuid), {peak > kMaxBytes ? 0 : peak}});
+  }
+  return peaks;
 }
 
 std::vector<FirstAndLastRefusal> Ledgers::RefusalsOf(JobId job) const {

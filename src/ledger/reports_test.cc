@@ -1,4 +1,5 @@
 // What a ledger tells people: peaks and refusals.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -133,6 +134,42 @@ TEST(Ledgers, TheMostThatAProcessHadOutlivesIt) {
   EXPECT_EQ(ledgers.ProcessPeaksOf(kOwnedJob).size(), 1u) << "a program has written it";
   written.pid = 1;
   EXPECT_TRUE(ledgers.ProcessPeaksOf(kOwnedJob).empty()) << "a process of an older ledger has the slot";
+}
+
+// A daemon that takes over a job that has ended knows no GPU yet.
+TEST(Ledgers, BeforeLimitsAreGivenReportsAreOfTheGpusThatTheLedgerNames) {
+  const std::string instance = "MIG-0f112233-4455-6677-8899-aabbccddeeff";
+  Ledgers before;
+  ASSERT_TRUE(before.Create(kOwnedJob, std::vector{Limit(instance, 8192), Limit(kFirst, 8192)}));
+  auto joined = before.Join(kOwnedJob, base::SelfId());
+  const base::Fd file = std::move(joined->file);
+  const Mapped mapped(joined->owner);
+  (*mapped).gpu[0].peak = 8192;
+  (*mapped).gpu[1].peak = 4096;
+  wire::Write(wire::DetailOf(*mapped, 1)->peak, {{4096, 0, 0, 0, 0}, 0, 4096});
+  wire::WritePeak(*Claim(mapped, joined->slot), {8192, 0, 0, 0, 0});
+  const auto by = static_cast<std::uint32_t>(wire::RefusedBy::kLimit);
+  (*mapped).gpu[1].refusal = {5, 4096, 1400, 8192, 77, by, 0};
+
+  Ledgers ledgers;
+  ASSERT_TRUE(ledgers.Adopt(kOwnedJob, base::Fd(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0)), {}));
+  const auto peaks = ledgers.PeaksOf(kOwnedJob);
+  ASSERT_EQ(peaks.size(), 2u);
+  EXPECT_EQ(peaks[0].uuid, instance);
+  EXPECT_EQ(peaks[0].used.count, 8192u);
+  EXPECT_EQ(peaks[1].uuid, kFirst);
+  EXPECT_TRUE(ledgers.PartsOfPeak(kOwnedJob, kFirst));
+  ASSERT_EQ(ledgers.ProcessPeaksOf(kOwnedJob).size(), 1u);
+  EXPECT_EQ(ledgers.ProcessPeaksOf(kOwnedJob)[0].uuid, instance);
+  ASSERT_EQ(ledgers.RefusalsOf(kOwnedJob).size(), 1u);
+  EXPECT_EQ(ledgers.RefusalsOf(kOwnedJob)[0].last.uuid, kFirst);
+
+  (*mapped).gpus = UINT32_MAX;  // a program has written it
+  EXPECT_EQ(ledgers.PeaksOf(kOwnedJob).size(), wire::kMaxGpus);
+  (*mapped).gpus = 2;
+  ASSERT_TRUE(ledgers.SetLimits(kOwnedJob, std::vector{Limit(kFirst, 8192)}));
+  ASSERT_EQ(ledgers.PeaksOf(kOwnedJob).size(), 1u) << "the daemon knows the GPUs, and this is all of them";
+  EXPECT_EQ(ledgers.PeaksOf(kOwnedJob)[0].uuid, kFirst);
 }
 
 TEST(Ledgers, OfMoreProcessesThanHaveRoomThePeaksOfTheLargestStay) {

@@ -217,16 +217,32 @@ class Peak(PeakCase):
 
     def test_is_known_though_the_job_ended_while_no_daemon_was_there(self):
         """Nothing of the job is there any more but what its keeper has saved."""
+        self.ends_without_a_daemon()
+
+    def test_is_known_though_the_next_daemon_learns_of_the_gpus_after_the_jobs_end(self):
+        self.ends_without_a_daemon(late=True)
+
+    def ends_without_a_daemon(self, late=False):
+        early = []  # jobs that had ended before a GPU was known
         for seed in range(PROGRAMS):
             program = f"{sys.executable} {PROGRAM} {seed} --steps 100 --context {self.context_bytes}"
-            job, flag = self.killed_meanwhile(f"away{seed}", program, memory=700 * MIB)
+            job, flag = self.killed_meanwhile(f"{'late' if late else 'away'}{seed}", program, memory=700 * MIB)
             flag.touch()
             journal = self.m.dir / "lib" / "jobs" / str(job) / "journal"
             until("it has ended", lambda journal=journal: '"t":"end"' in journal.read_text())
+            if late:
+                self.inject("nvml-slow", "--delay", "500ms")
             self.m.start_daemon()
             ended = self.wait(job)
             self.assertEqual(ended["state"], "finished", self.log(job))
+            if late:
+                if not self.request("GET", "/v1/gpus").json()["gpus"]:
+                    early.append(job)
+                self.inject("clear")
+                until("the GPU is known", lambda: self.request("GET", "/v1/gpus").json()["gpus"])
             self.is_told_whole(ended, json.loads(self.log(job).splitlines()[0]))
+            self.assertTrue(self.peaks_of(ended))
+        self.assertEqual(bool(early), late)
 
     def test_of_a_program_before_the_daemon_was_killed_counts_beside_one_after_it(self):
         load = "exec " + self.load("100MiB", "--hold", "0s")

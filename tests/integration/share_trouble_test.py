@@ -92,8 +92,8 @@ class DoesNotYield(TroubleCase):
 
     def test_wait_lets_it_come_to_its_end(self):
         stubborn, other = self.stubborn_and_other("wait")
-        until("the other had a turn all the same", lambda: '"holds"' in self.log(other))
         self.finishes(stubborn)
+        until("the other had a turn", lambda: '"holds"' in self.log(other))
         self.ends_right([other])
 
     def test_suspend_takes_it_off_until_it_is_wanted_back(self):

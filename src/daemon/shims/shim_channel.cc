@@ -164,7 +164,9 @@ void ShimChannel::ExpectContext(const std::string& uuid, base::Bytes bytes) {
 
 void ShimChannel::SetContext(const std::string& uuid, base::Bytes bytes) {
   contexts_[uuid] = bytes;
-  for (const auto& [job, entry] : jobs_) (void)ledgers_.SetLimits(job, WithContexts(entry.limits));
+  // A ledger that was taken over keeps its limits until SetJob has some.
+  for (const auto& [job, entry] : jobs_)
+    if (!entry.limits.empty()) (void)ledgers_.SetLimits(job, WithContexts(entry.limits));
 }
 
 std::optional<ledger::FirstAndLastRefusal> ShimChannel::RefusalOf(base::JobId job) const {

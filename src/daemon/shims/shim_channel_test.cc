@@ -65,5 +65,13 @@ TEST_F(AdoptedLedgerTest, IsMadeFromWhatTheKeeperHasSavedWhereNoProcessHasIt) {
   EXPECT_FALSE(Adopts(gone, [] { return base::Result<std::string>("no ledger"); }));
 }
 
+// What a context takes on a GPU is known before the job's limits are.
+TEST_F(AdoptedLedgerTest, KeepsItsLimitsUntilTheChannelIsGivenSome) {
+  ledger::wire::Store(planted_->gpu[0].limit, std::uint64_t{4096});
+  ASSERT_TRUE(channel_->SetJob(kJob, {base::SelfId(), {}}, {}, {}, {}));
+  channel_->ExpectContext(kGpu, base::Bytes{1});
+  EXPECT_EQ(ledger::wire::Load(planted_->gpu[0].limit), 4096u);
+}
+
 }  // namespace
 }  // namespace gpuman::daemon

@@ -178,7 +178,8 @@ struct Ledger {
   // Grows at least every second while the daemon keeps a process of the job at its gate. 0: an older daemon,
   // which does not show that it lives.
   std::uint32_t life;
-  std::uint8_t reserved2[4];
+  std::uint32_t
+      instances;  // one bit for each entry of `gpu` that is a MIG instance; an older daemon writes 0
   Slot slot[kSlots];
 };
 
@@ -210,7 +211,7 @@ static_assert(offsetof(Ledger, job) == 8 && offsetof(Ledger, gpus) == 16 && offs
               offsetof(Ledger, features) == 2120 && offsetof(Ledger, suspends) == 2124 &&
               offsetof(Ledger, home) == 2128 && offsetof(Ledger, pace_us) == 4080 &&
               offsetof(Ledger, alert_us) == 4084 && offsetof(Ledger, life) == 4088 &&
-              offsetof(Ledger, slot) == 4096);
+              offsetof(Ledger, instances) == 4092 && offsetof(Ledger, slot) == 4096);
 static_assert(sizeof(Ledger) == 4096 + kSlots * 384);
 
 }  // namespace gpuman::ledger::wire
