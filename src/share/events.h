@@ -36,6 +36,8 @@ struct MemoryDemand {
   friend bool operator==(const MemoryDemand&, const MemoryDemand&) = default;
 };
 
+using MemoryDemands = std::map<std::string, MemoryDemand>;  // by GPU
+
 // The part of its GPUs' time that a tenant has asked for.
 struct ComputeShare {
   double part = 1;          // above 0, at most 1
@@ -74,7 +76,7 @@ struct Left {
 // allocation, maybe as large, waits now.
 struct DemandChanged {
   TenantId tenant;
-  std::map<std::string, MemoryDemand> gpus;
+  MemoryDemands gpus;
   std::set<std::string> taken{};
 };
 // `since`: with kIdle, when the last work ended.

@@ -33,7 +33,7 @@ bool AllocationRoom::TakeDueDenial(base::MonoTime now) {
   return true;
 }
 
-std::set<std::string> AllocationRoom::Check(Demands& demand, const Demands& before,
+std::set<std::string> AllocationRoom::Check(share::MemoryDemands& demand, const share::MemoryDemands& before,
                                             const std::function<base::Bytes(const std::string&)>& counted,
                                             bool open, base::MonoTime now) {
   std::set<std::string> taken;
@@ -56,7 +56,7 @@ std::set<std::string> AllocationRoom::Check(Demands& demand, const Demands& befo
   return taken;
 }
 
-void AllocationRoom::OnDemand(const Demands& demand, const Demands& before,
+void AllocationRoom::OnDemand(const share::MemoryDemands& demand, const share::MemoryDemands& before,
                               const std::set<std::string>& taken) {
   bool wants = false;
   for (const auto& [gpu, part] : demand) {

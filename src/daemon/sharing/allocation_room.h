@@ -21,8 +21,6 @@ namespace gpuman::daemon {
 
 class AllocationRoom {
  public:
-  using Demands = std::map<std::string, share::MemoryDemand>;  // by GPU
-
   // An allocation may take so many bytes. `counted`: what the ledgers count for the job on the GPU now;
   // `most_wanted`: the most that one process waits for. After many promises in vain the driver has less free
   // memory than the figures say: then so much is denied.
@@ -37,11 +35,12 @@ class AllocationRoom {
   // Looks at the job's new demand, of which `before` was the last. Where a promise may still be taken though
   // nothing waits, the demand keeps what was wanted. Returns the GPUs where the promised room was taken and
   // another allocation already waits. `counted`: what the job counts on a GPU; `open`: its gate is.
-  std::set<std::string> Check(Demands& demand, const Demands& before,
+  std::set<std::string> Check(share::MemoryDemands& demand, const share::MemoryDemands& before,
                               const std::function<base::Bytes(const std::string&)>& counted, bool open,
                               base::MonoTime now);
   // The scheduler is told of this demand.
-  void OnDemand(const Demands& demand, const Demands& before, const std::set<std::string>& taken);
+  void OnDemand(const share::MemoryDemands& demand, const share::MemoryDemands& before,
+                const std::set<std::string>& taken);
   void OnGateOpened() { in_vain_ = 0; }
   void OnGateClosed() { promised_.clear(); }
   // Promises are void, and nothing will be denied.

@@ -7,7 +7,7 @@ namespace {
 
 using base::MiB;
 using base::Millis;
-using Demands = AllocationRoom::Demands;
+using Demands = share::MemoryDemands;
 
 // A job that counts 100 MiB on the GPU "a", where one of its allocations waits for 10 MiB.
 class AllocationRoomTest : public ::testing::Test {

@@ -33,6 +33,7 @@
 #include "daemon/core/signal.h"
 #include "daemon/sharing/allocation_room.h"
 #include "daemon/sharing/gpu_capacity_meter.h"
+#include "daemon/sharing/job_demand.h"
 #include "daemon/sharing/memory_evictions.h"
 #include "daemon/sharing/memory_returns.h"
 #include "daemon/sharing/shared_job.h"
@@ -107,12 +108,6 @@ class ShareController {
   }
 
  private:
-  // Memory that cannot leave the GPU, as believed now; since when the figures show more, and the least that
-  // they have shown since then.
-  struct Pinned {
-    base::Bytes bytes, least;
-    std::optional<base::MonoTime> grew;
-  };
   struct Entry {
     SharedJob job;
     // kTaking: the gate is being shut before the job joins, or before it joins again after it was withdrawn.
@@ -123,16 +118,16 @@ class ShareController {
     base::MonoTime answers_at{};            // when to check again for answers
     std::string silence;                    // which process does not answer; empty: all answer
     std::optional<base::MonoTime> opening;  // time of the last order; reset when all have answered
-    std::map<base::ProcessId, std::uint64_t> completed;
-    AllocationRoom::Demands demand;  // as the scheduler was told last
-    bool stale = true;               // tell the scheduler the demand even if it is unchanged
+    CompletedCallCounter completed;
+    share::MemoryDemands demand;  // as the scheduler was told last
+    bool stale = true;            // tell the scheduler the demand even if it is unchanged
     bool open = true;
     // Closed in part: these processes run on, since their work does not come to rest. Their memory stays.
     std::set<base::ProcessId> at_work;
     bool in_part = false;                        // the order to close asks for no more
     std::map<std::string, base::Bytes> granted;  // to memory that comes back, and not there yet
     AllocationRoom room;
-    std::map<std::string, Pinned> pinned;
+    PinnedMemoryFilter pinned;
     share::TenantActivity activity = share::TenantActivity::kUnknown;
     ledger::SharingSettings sent{};
   };
@@ -178,11 +173,9 @@ class ShareController {
 
   // --- share_controller_demand.cc
   void Check(Entry& entry);
-  using Demands = AllocationRoom::Demands;
   base::Bytes MostWanted(const Entry& entry) const;
   void CheckDemand(Entry& entry, const std::vector<ledger::SlotStatus>& slots);
-  Demands DemandOf(const Entry& entry, const std::vector<ledger::SlotStatus>& slots) const;
-  void CheckPinned(Entry& entry, Demands& demand) const;
+  share::MemoryDemands DemandOf(const Entry& entry, const std::vector<ledger::SlotStatus>& slots) const;
   void TellActivity(Entry& entry, const std::vector<ledger::SlotStatus>& slots);
   void TellRoom();
   void TellSharing(Entry& entry);

@@ -3,13 +3,11 @@
 #include <utility>
 
 #include "daemon/sharing/share_controller.h"
-#include "daemon/shims/slot_state.h"
 
 namespace gpuman::daemon {
 namespace {
 
 using ledger::wire::MemoryResidency;
-using Doing = ledger::wire::Activity;
 
 // The longest time that an allocation waits for its turn.
 constexpr base::Millis kRoomPatience{600'000};
@@ -18,10 +16,6 @@ constexpr base::Millis kReportedPause{20};
 
 // How much a job may have in flight while another one, whose work goes first, may come at any moment.
 constexpr std::chrono::microseconds kPace{400};
-
-// Growth of the memory that cannot leave counts only when it has lasted this long. No allocation takes that
-// long.
-constexpr base::Millis kPinnedHolds{250};
 
 bool MayUse(const SharedJob& job, const std::string& gpu) {
   return std::find(job.gpus.begin(), job.gpus.end(), gpu) != job.gpus.end();
@@ -39,60 +33,15 @@ base::Bytes ShareController::CountedOf(base::JobId job, const std::string& gpu) 
   return {};
 }
 
-ShareController::Demands ShareController::DemandOf(const Entry& entry,
-                                                   const std::vector<ledger::SlotStatus>& slots) const {
-  Demands demand;
-  std::map<std::string, std::uint64_t> with_memory;  // processes
-  for (const auto& one : slots) {
-    std::map<std::string, base::Bytes> rest;  // neither evictable nor evicted
-    for (const auto& held : one.held) rest[held.uuid] = held.used;
-    base::Bytes managed = one.managed;
-    for (const auto& home : HomesOf(one, entry.job.gpus)) {
-      const base::Bytes loaded =
-          std::min(returns_.LoadedOf(entry.job.id, {one.process, home.uuid}), home.evicted);
-      share::MemoryDemand& part = demand[home.uuid];
-      if ((home.evictable + home.evicted).count > 0) ++with_memory[home.uuid];
-      (entry.at_work.contains(one.process) ? part.pinned : part.resident) += home.evictable + loaded;
-      part.away += home.evicted - loaded;
-      part.wants += home.wants;
-      base::Bytes& left = rest[home.uuid];
-      left = left - home.evictable - home.evicted;
-      const base::Bytes paged = std::min(managed, left);
-      managed = managed - paged;
-      left = left - paged;
-      part.managed += paged;
-    }
-    for (const auto& [gpu, bytes] : rest) demand[gpu].pinned += bytes;
-  }
-  // The job has nothing yet: its only GPU is where it will be.
-  if (demand.empty() && entry.job.gpus.size() == 1) demand[entry.job.gpus.front()];
-  for (auto& [gpu, part] : demand) part.pinned += shims_.UncountedOf(entry.job.id, gpu);
-  // The driver shows less while memory moves, and does not show memory that came from a mover with its
-  // process. But every process with memory has a context.
-  for (const auto& [gpu, processes] : with_memory) {
-    const base::Bytes contexts{suspension_.readings().ContextCostOf(gpu).count * processes};
-    demand[gpu].pinned = std::max(demand[gpu].pinned, contexts);
-  }
-  return demand;
-}
-
-// Memory that a process is just allocating already counts, but its shim does not yet list it as evictable. It
-// is taken for evictable meanwhile; otherwise other jobs would be denied room. Behind a shut gate no process
-// allocates.
-void ShareController::CheckPinned(Entry& entry, Demands& demand) const {
-  const auto now = clock_.Mono();
-  for (auto& [gpu, part] : demand) {
-    Pinned& known = entry.pinned[gpu];
-    if (!entry.open || part.pinned <= known.bytes) {
-      known = {part.pinned, {}, {}};
-      continue;
-    }
-    known.least = known.grew ? std::min(known.least, part.pinned) : part.pinned;
-    if (!known.grew) known.grew = now;
-    if (now >= *known.grew + kPinnedHolds) known = {known.least, {}, {}};
-    part.resident += part.pinned - known.bytes;
-    part.pinned = known.bytes;
-  }
+share::MemoryDemands ShareController::DemandOf(const Entry& entry,
+                                               const std::vector<ledger::SlotStatus>& slots) const {
+  const base::JobId job = entry.job.id;
+  return daemon::DemandOf(
+      slots, entry.job.gpus,
+      {.at_work = entry.at_work,
+       .loaded = [&](const ProcessGpu& of) { return returns_.LoadedOf(job, of); },
+       .uncounted = [&](const std::string& gpu) { return shims_.UncountedOf(job, gpu); },
+       .context = [&](const std::string& gpu) { return suspension_.readings().ContextCostOf(gpu); }});
 }
 
 void ShareController::GrantRoom(Entry& entry, const share::action::MemoryGrant& grant) {
@@ -112,9 +61,8 @@ void ShareController::CheckDemand(Entry& entry, const std::vector<ledger::SlotSt
                         [&](const ledger::SlotStatus& there) { return there.process == process; });
   };
   returns_.ForgetLoaded(entry.job.id, gone);
-  std::erase_if(entry.completed, [&](const auto& one) { return gone(one.first); });
   auto demand = DemandOf(entry, slots);
-  CheckPinned(entry, demand);
+  entry.pinned.Apply(demand, entry.open, clock_.Mono());
   const auto counted = [&](const std::string& gpu) { return CountedOf(entry.job.id, gpu); };
   auto taken = entry.room.Check(demand, entry.demand, counted, entry.open, clock_.Mono());
   if (std::any_of(slots.begin(), slots.end(), IsMoving)) return;
@@ -148,29 +96,9 @@ base::Bytes ShareController::MostWanted(const Entry& entry) const {
 }
 
 void ShareController::TellActivity(Entry& entry, const std::vector<ledger::SlotStatus>& slots) {
-  using share::TenantActivity;
-  TenantActivity activity = TenantActivity::kIdle;
-  std::uint64_t since = 0, completed = 0;
-  for (const auto& one : slots) {
-    TenantActivity its = TenantActivity::kUnknown;
-    if (one.activity == Doing::kAtGate || one.activity == Doing::kForRoom)
-      its = TenantActivity::kWaiting;
-    else if (one.activity == Doing::kBusy)
-      its = TenantActivity::kBusy;
-    else if (one.activity == Doing::kIdle || one.stage == MemoryResidency::kNone)
-      its = TenantActivity::kIdle;
-    since = std::max(since, one.activity_since);
-    if (its == TenantActivity::kWaiting || activity == TenantActivity::kWaiting)
-      activity = TenantActivity::kWaiting;
-    else if (its == TenantActivity::kBusy || activity == TenantActivity::kBusy)
-      activity = TenantActivity::kBusy;
-    else if (its == TenantActivity::kUnknown)
-      activity = its;
-    const auto [before, fresh] = entry.completed.try_emplace(one.process, one.completed);
-    if (one.completed > before->second) completed += one.completed - before->second;
-    before->second = one.completed;
-  }
-  if (completed > 0) Feed(share::event::Completed{entry.job.id, completed});
+  const auto [activity, since] = ActivityOf(slots);
+  if (const std::uint64_t completed = entry.completed.Count(slots); completed > 0)
+    Feed(share::event::Completed{entry.job.id, completed});
   if (activity == entry.activity) return;
   entry.activity = activity;
   const base::MonoTime when = since == 0 ? clock_.Mono() : base::MonoTime(std::chrono::nanoseconds(since));
