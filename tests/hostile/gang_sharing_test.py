@@ -12,6 +12,10 @@ import sys
 import sharing_test
 from hostile_case import ATTACKER, NEIGHBOUR, main, until
 from machine import program
+from users import User
+
+
+ROOT = User("root", 0, 0)
 
 
 class OneGpuOfSeveral(sharing_test.SharingCase):
@@ -70,6 +74,18 @@ class OneGpuOfSeveral(sharing_test.SharingCase):
         self.assertEqual([line["exit"] for line in self.said("done")], [0, 0])
         self.assertFalse([line for line in self.said("step") if line["wrong_words"]])
         self.ends_right("neighbours")
+
+    def test_beside_a_job_of_another_user_on_each_gpu_all_have_turns_and_no_byte_is_wrong(self):
+        self.sharing(ROOT, "roots", gpu="0")
+        until("it takes part", lambda: self.tenant(self.job("roots")["id"]))
+        with self.beside("a job over several GPUs beside a job on each"):
+            for tag in ("roots", "neighbours", "attackers") * 2:
+                self.goes_on(tag)
+        self.stops["attackers"].touch()
+        self.assertEqual(self.wait("attackers")["state"], "finished", self.log("attackers")[-1500:])
+        self.assertFalse([line for line in self.said("step") if line["wrong_words"]])
+        for tag in ("neighbours", "roots"):
+            self.ends_right(tag)
 
 
 if __name__ == "__main__":

@@ -305,6 +305,9 @@ class FailsOnOneGpu(TroubleCase):
         self.two()
         self.inject("xid", 62, "--gpu", 1)
         until("it is told", lambda: [event for event in self.events() if event["kind"] == "gpu_fault"])
+        until("it is unhealthy", lambda: self.request("GET", "/v1/health").json()["gpus"][1]["health"]["state"] == "unhealthy")
+        for tag in ("one", "other"):
+            until("its log tells", lambda: "Xid 62" in self.log(tag))
         self.take_turns(4)
         self.two_end_right()
 

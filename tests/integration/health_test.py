@@ -12,6 +12,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import DaemonTest, until  # noqa: E402
+from gang_case import Gangs  # noqa: E402
 
 
 class HealthCase(DaemonTest):
@@ -240,6 +241,52 @@ class MovingTest(HealthCase):
         self.assertEqual(self.job("inside")["state"], "running")
         self.request("DELETE", "/v1/jobs/inside")
         until("the GPU is whole again", lambda: self.request("POST", "/v1/mig/apply", whole).status == 200)
+
+
+class GangCase(DaemonTest, Gangs):
+    """A job whose two ranks need each other, on GPU 0 and GPU 1; GPU 2 is free."""
+    gpus, memory, profile = 3, "4GiB", "h200"
+
+    def setUp(self):
+        super().setUp()
+        self.job_on_both = self.gang("both", gpus=[0, 1])
+
+    def gpu_fails(self):
+        self.inject("xid", "48", "--gpu", "1")
+        until("it is unhealthy", lambda: self.request("GET", "/v1/health").json()["gpus"][1]["health"]["state"] == "unhealthy")
+
+
+class LeavingGangTest(GangCase):
+    config = LeavingTest.config
+
+    def test_a_job_of_which_one_gpu_turns_unhealthy_is_ended_whole(self):
+        pids = self.rank_pids("both")
+        self.gpu_fails()
+        ended = self.wait("both")
+        self.assertEqual((ended["state"], ended["reason"]), ("killed", "gpu_unhealthy"))
+        self.assertEqual(len(self.all_told("job_killed", self.job_on_both)), 1)
+        until("no rank is left", lambda: not any(pathlib.Path(f"/proc/{pid}/task").exists() for pid in pids))
+
+
+class MovingGangTest(GangCase):
+    config = MovingTest.config
+
+    def test_a_job_of_which_one_gpu_turns_unhealthy_stays_and_is_told_why(self):
+        self.gpu_fails()
+        until("it is told", lambda: "it stays on the unhealthy GPU: " in self.log("both"), lambda: self.log("both")[-800:])
+        view = self.job("both")
+        self.assertEqual((view["state"], view["gpus"]), ("running", [self.request("GET", f"/v1/gpus/{gpu}").json()["uuid"] for gpu in "01"]))
+        self.goes_on("both")
+        self.ends_with_its_data("both")
+
+    def test_one_that_is_suspended_stays_so_and_comes_back(self):
+        self.assertEqual(self.request("POST", f"/v1/jobs/{self.job_on_both}/suspend").status, 200)
+        self.gpu_fails()
+        self.assertEqual(self.job("both")["state"], "suspended")
+        self.assertEqual(self.request("POST", f"/v1/jobs/{self.job_on_both}/resume").status, 200)
+        self.becomes("both", "running")
+        self.goes_on("both")
+        self.ends_with_its_data("both")
 
 
 class KernelLogTest(HealthCase):

@@ -153,8 +153,8 @@ class Pressure(DaemonTest, Ranks):
     profile, gpus, memory = "h200", 1, "4GiB"
     config = '[sampling]\nrest = "20ms"\n[guard]\nreserve = "384MiB"\non_pressure = "suspend"\nreturn_after = "200ms"\n'
 
-    def gang(self, priority=10):
-        self.start("gang", self.command(self.m.dir / "stop", "32MiB"), gpus=["0"], share=True, priority=priority)
+    def gang(self, priority=10, alloc="32MiB"):
+        self.start("gang", self.command(self.m.dir / "stop", alloc), gpus=["0"], share=True, priority=priority)
         return self.goes_on("gang")
 
     def fills(self):
@@ -175,6 +175,23 @@ class Pressure(DaemonTest, Ranks):
         self.assertEqual((ended["state"], ended["reason"]), ("killed", "device_pressure"), ended)
         self.assertRegex(ended["reason_detail"], r"as its suspension would not help: 1(\.\d)?GiB of it would stay on GPU 0")
         self.assertNotIn("job_suspended", self.told(ended["id"]))
+
+    def test_suspends_one_that_gives_enough_and_brings_it_back_when_there_is_room(self):
+        self.gang(alloc="256MiB")
+        self.fills()
+        view = self.becomes("gang", "suspended")
+        self.assertEqual(view["reason"], "device_pressure", view)
+        (left,) = view["memory"]["left"].values()
+        self.assertGreater(left, 2 * CONTEXT * MIB)
+        until("the driver shows as much", lambda: left == sum(
+            process["memory"] for process in self.request("GET", "/v1/gpus/0").json()["processes"] if process["job"] == view["id"]))
+        self.assertEqual(self.job("fills")["state"], "running")
+        self.request("DELETE", "/v1/jobs/fills")
+        self.becomes("gang", "running")
+        self.goes_on("gang")
+        (self.m.dir / "stop").touch()
+        self.addCleanup((self.m.dir / "stop").unlink)
+        self.assertEqual(self.wait("gang")["state"], "finished", self.log("gang")[-1500:])
 
     def test_suspends_another_that_is_no_more_important(self):
         self.start("plain", "exec " + self.load("300MiB", "--hold", "1h"), gpus=["0"], priority=10)

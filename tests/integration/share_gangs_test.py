@@ -31,6 +31,22 @@ class Overlapping(GangCase):
         self.ends_right(singles)
 
 
+class UnequalBuses(GangCase):
+    """The memory of one GPU takes six times as long as that of the other."""
+    bus = "0=600M,1=100M"
+
+    def test_the_turn_is_one_for_both_gpus_and_no_byte_is_wrong(self):
+        jobs = [self.begin_gang(tag) for tag in ("one", "other")]
+        self.take_turns(6)
+        hand_overs = [gpu["hand_overs"] for gpu in self.share()["gpus"]]
+        self.assertLessEqual(max(hand_overs) - min(hand_overs), 1, hand_overs)
+        for job, tag in zip(jobs, ("one", "other")):
+            self.assertFalse(self.all_told("share_move_failed", job))
+            self.goes_on(tag)
+        for tag in ("one", "other"):
+            self.ends_with_its_data(tag)
+
+
 class Chosen(GangCase):
     """GPUs that a job gets which says how many it takes turns on, and not which."""
     gpus = 4
