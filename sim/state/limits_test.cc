@@ -18,7 +18,7 @@ constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
 class SimGroupLimits : public ::testing::Test {
  protected:
   std::string Directory(const char* name) {
-    const std::string path = test_.directory() + "/" + name;
+    std::string path = test_.directory() + "/" + name;
     std::filesystem::create_directory(path);
     return path;
   }

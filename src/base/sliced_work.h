@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <map>
@@ -45,6 +46,11 @@ class SlicedWork {
 
   // The first slice runs later, never within this call.
   void Add(uid_t user, Slice slice);
+  // Calls `act` for each number below `count`, then `then`: all within this call for at most kMaxAtOnce, else
+  // in slices that look at the clock before each.
+  void ForEach(uid_t user, std::size_t count, std::function<void(std::size_t)> act,
+               std::function<void()> then);
+  static constexpr std::size_t kMaxAtOnce = 64;
 
  private:
   void PostNext();

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <string>
+#include <vector>
 
 namespace gpuman::base {
 namespace {
@@ -71,6 +73,33 @@ TEST_F(SlicedWorkTest, ATurnIsOverByTheClock) {
   Run();
   EXPECT_FALSE(before);
   EXPECT_TRUE(after);
+}
+
+TEST_F(SlicedWorkTest, ManyThingsAreDoneInSlicesAndFewAtOnce) {
+  std::vector<std::size_t> acted;
+  const auto act = [&](std::size_t i) {
+    acted.push_back(i);
+    clock.now += SlicedWork::kTurn / 2;
+  };
+  bool over = false;
+  work.ForEach(1001, SlicedWork::kMaxAtOnce, act, [&] { over = true; });
+  EXPECT_TRUE(over);
+  EXPECT_EQ(acted.size(), SlicedWork::kMaxAtOnce);
+
+  acted.clear();
+  over = false;
+  constexpr std::size_t kMany = SlicedWork::kMaxAtOnce + 1;
+  work.ForEach(1001, kMany, act, [&] { over = true; });
+  EXPECT_TRUE(acted.empty());
+  for (std::size_t turns = 1; !posted.empty(); ++turns) {
+    const auto next = std::move(posted.front());
+    posted.pop_front();
+    next();
+    EXPECT_EQ(acted.size(), std::min(kMany, 2 * turns));
+    EXPECT_EQ(over, posted.empty());
+  }
+  ASSERT_EQ(acted.size(), kMany);
+  for (std::size_t i = 0; i < kMany; ++i) EXPECT_EQ(acted[i], i);
 }
 
 TEST_F(SlicedWorkTest, ASliceMayAddWork) {

@@ -29,7 +29,7 @@ bool Find(void* library, const char* name, Function& function) {
 std::string Demangled(const char* name) {
   int status = 0;
   char* const text = abi::__cxa_demangle(name, nullptr, nullptr, &status);
-  const std::string result = text != nullptr ? text : name;
+  std::string result = text != nullptr ? text : name;
   std::free(text);
   return result;
 }

@@ -29,6 +29,38 @@ while True:
     os.kill(pid, signal.SIGSTOP)
 """
 
+# Runs a program, and holds the threads of its libgpuman.so, and no other, while the file "hold" is in the directory.
+HOLDS_THREADS = """
+import ctypes, os, pathlib, subprocess, sys, time
+SEIZE, INTERRUPT, DETACH, EVERY_THREAD = 0x4206, 0x4207, 17, 0x40000000
+ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+ptrace.restype, ptrace.argtypes = ctypes.c_long, [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+directory, program, held = pathlib.Path(sys.argv[1]), subprocess.Popen(sys.argv[2:]), []
+
+def ask(request, thread):
+    if ptrace(request, thread, None, None) != 0:
+        sys.exit(f"ptrace {request:#x}: {os.strerror(ctypes.get_errno())}")
+
+def threads():
+    tasks = list(pathlib.Path(f"/proc/{program.pid}/task").iterdir())
+    return [int(task.name) for task in tasks if (task / "comm").read_text() == "gpuman\\n"]
+
+while program.poll() is None:
+    if (directory / "hold").exists() and not held:
+        for thread in threads():
+            ask(SEIZE, thread)
+            ask(INTERRUPT, thread)
+            os.waitpid(thread, EVERY_THREAD)
+            held.append(thread)
+        (directory / "held").write_text(str(len(held)))
+    elif held and not (directory / "hold").exists():
+        while held:
+            ask(DETACH, held.pop())
+        (directory / "held").unlink()
+    time.sleep(0.01)
+sys.exit(program.returncode)
+"""
+
 
 class SharingCase(HostileTest):
     """Room for two contexts of 104 MiB, and for the memory of one job."""
@@ -270,6 +302,55 @@ class Stopped(SharingCase):
         self.goes_on("neighbours")
         self.goes_on("attackers")
         self.ends_right("attackers")
+        self.ends_right("neighbours")
+
+
+class DoesNotAnswer(SharingCase):
+    """A program that works on, and whose libgpuman.so takes up no order to hold: it is not stopped. As for kernels that
+    never end, the administrator decides by share.on_no_yield."""
+    config = SharingCase.config.replace('"10ms"', '"300ms"')  # it is held in its turn
+
+    def setUp(self):
+        self.dir = self.scratch(ATTACKER)
+        shutil.copy(PROGRAM, self.dir)
+        self.stops = {"attackers": self.dir / "stop"}
+        (self.dir / "holds.py").write_text(HOLDS_THREADS)
+        words = [PYTHON, self.dir / "holds.py", self.dir, PYTHON, self.dir / PROGRAM.name, self.dir / "stop", "--rest", "0.005"]
+        self.attackers = self.start_as(ATTACKER, "attackers", "exec " + " ".join(map(str, words)), gpus=["0"], share=True)
+        self.neighbours = self.sharing(NEIGHBOUR, "neighbours")
+        for tag in ("neighbours", "attackers"):
+            until("both take part", lambda: self.tenant(self.job(tag)["id"]))
+            self.goes_on(tag)
+
+    def hold_at_work(self):
+        """Holds them in its turn. Behind its gate it keeps nobody out."""
+        hold, held = self.dir / "hold", self.dir / "held"
+
+        def at_work():
+            until("its gate is open", lambda: self.tenant(self.attackers)["gate"] == "open", self.what_stands)
+            hold.touch()
+            until("they are held", held.exists, lambda: self.log("attackers"))
+            self.assertGreater(int(held.read_text() or 0), 0, "it has such threads")
+            seen = self.tenant(self.attackers)
+            if seen["gate"] != "closed" and seen["memory"]["resident"]:
+                return True
+            hold.unlink()
+            until("they go on", lambda: not held.exists())
+            return False
+        until("it is held at work", at_work)
+
+    def test_one_that_takes_up_no_order_is_named_to_its_neighbour_and_ended_where_that_is_asked_for(self):
+        self.addCleanup(self.share, on_no_yield="wait")
+        with self.beside("a sharing job whose shim takes up no order"):
+            self.hold_at_work()
+        view = until("the neighbour is told why", lambda: (one := self.job(self.neighbours))["reason"] == "share_wait" and one)
+        self.assertRegex(view["reason_detail"], rf"job {self.attackers} 'attackers', which does not yield: .*"
+                                                r"(has not taken up the order|does not answer)")
+        self.share(on_no_yield="end")
+        # A thread of the program that waits at the gate, or in a call, takes up orders, and it may be suspended before.
+        view = until("it is off the GPU", lambda: (one := self.job(self.attackers))["state"] in ("killed", "suspended") and one)
+        self.assertEqual(view["reason"], "share_not_yielded", view)
+        self.runs("neighbours")
         self.ends_right("neighbours")
 
 

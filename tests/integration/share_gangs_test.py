@@ -121,6 +121,11 @@ class Growing(GrowCase):
         ended, other = self.wait(tag), next(each for each in jobs if each != tag)
         self.assertEqual((ended["state"], ended["exit_code"]), ("failed", 3), self.log(tag)[-1500:])
         self.assertEqual([line["requested"] for line in self.said(tag, "oom")], [self.size * MIB])
+        self.assertEqual((ended["reason"], ended["refusal"]["by"]), ("memory_refused", "sharing"), ended)
+        why = "those that share the GPU made no room for it in time; `gpuman share status` shows who has it"
+        self.assertIn(why, ended["reason_detail"])
+        self.assertIn(why, self.all_told("allocation_refused", jobs[tag])[0]["message"])
+        self.assertIn(why, self.m.run("status").stdout)
         told = self.all_told("share_move_failed", jobs[tag])
         self.assertEqual([event["data"] for event in told], [{"asked": self.size * MIB}], told)
         self.assertRegex(told[0]["message"], f"job {jobs[other]} has the room and waits for memory that this job has")

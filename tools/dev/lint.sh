@@ -70,7 +70,7 @@ sys.exit(broken > 0)'
 }
 
 tidy() {
-  local build=build/lint unity=OFF several=() every chosen sources=() headers=() started=$SECONDS rc=0
+  local build=build/lint unity=OFF several=() every chosen sources=() generated=() started=$SECONDS rc=0
   # What differs is looked at each by itself: so a missing include is found as well. All of them are looked at as the
   # unity build compiles them: the same findings, in a twentieth of the time, since headers are read once for twenty.
   if [ $all = yes ]; then
@@ -88,9 +88,9 @@ tidy() {
   scope=$(lint_scope $all "$base" ${#sources[@]} "$(wc -l <<<"$every")")
   say "$scope"
   [ ${#sources[@]} -gt 0 ] || return 0
-  # Headers that the build generates are included by sources.
-  mapfile -t headers < <(ninja -C $build -t targets all | sed -nE 's/^([^/].*\.h): CUSTOM_COMMAND$/\1/p')
-  [ ${#headers[@]} = 0 ] || quiet headers-lint cmake --build $build --target "${headers[@]}" || return 1
+  # What the build generates is included by sources.
+  mapfile -t generated < <(ninja -C $build -t targets all | sed -nE 's/^([^/].*\.(h|cc)): CUSTOM_COMMAND$/\1/p')
+  [ ${#generated[@]} = 0 ] || quiet generated-lint cmake --build $build --target "${generated[@]}" || return 1
   printf '%s\n' "${sources[@]}" | lint_units $database |
     python3 -B tools/tidy_all.py --database $build --jobs "${JOBS:-$(nproc)}" "${several[@]}" || rc=$?
   say "clang-tidy took $((SECONDS - started)) s"

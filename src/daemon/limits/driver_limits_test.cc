@@ -92,7 +92,7 @@ TEST_F(DriverLimitsOfAJob, AreNoneOfAJobWithoutGpus) {
 
 class TheDriversLimits : public ::testing::Test {
  protected:
-  DriverLimits::Orders Want(std::map<std::string, base::Bytes> wanted, const char* group = kGroup) {
+  DriverLimits::Orders Want(const std::map<std::string, base::Bytes>& wanted, const char* group = kGroup) {
     return limits_.Want(kJob, group, wanted);
   }
   static DriverLimitOrder Order(std::optional<base::Bytes> limit, const char* group = kGroup,

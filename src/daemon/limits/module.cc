@@ -82,15 +82,15 @@ void DriverLimitsModule::Follow(const jobs::Job& job) {
   std::map<std::string, base::Bytes> limits;
   if (core_.config().limits.driver) limits = DriverLimitsOf(job, core_.inventory(), tree_);
   for (const auto& gpu : without_) limits.erase(gpu);
-  for (auto& order : limits_.Want(job.id, job.cgroup, limits)) CarryOut(std::move(order));
+  for (const auto& order : limits_.Want(job.id, job.cgroup, limits)) CarryOut(order);
 }
 
 void DriverLimitsModule::OnJobLeft(base::JobId job, UnwatchReason /*why*/) {
   told_.erase(job);
-  for (auto& order : limits_.Want(job, {}, {})) CarryOut(std::move(order));
+  for (const auto& order : limits_.Want(job, {}, {})) CarryOut(order);
 }
 
-void DriverLimitsModule::CarryOut(DriverLimitOrder order) {
+void DriverLimitsModule::CarryOut(const DriverLimitOrder& order) {
   auto attempt = std::make_shared<Attempt>();
   executor_.Run(
       [order, attempt](const driver::LoadedNvml& nvml) {
@@ -113,9 +113,9 @@ void DriverLimitsModule::OnAttempt(const DriverLimitOrder& order, const Attempt&
                  attempt.result.error().message);
   if (!attempt.result && !attempt.cgroup_gone && !attempt.gpu_has_no_limits)
     TellRefused(order, attempt.result.error().message);
-  auto next =
+  const auto next =
       limits_.Finish(order, attempt.result ? DriverLimitOutcome::kDone : DriverLimitOutcome::kRefused);
-  if (next) CarryOut(std::move(*next));
+  if (next) CarryOut(*next);
   if (attempt.gpu_has_no_limits) FollowAll();  // it is not asked for on this GPU
 }
 

@@ -36,7 +36,7 @@ class DriverLimitsModule final : public Module {
   void AskDriver();
   void FollowAll();
   void Follow(const jobs::Job& job);
-  void CarryOut(DriverLimitOrder order);
+  void CarryOut(const DriverLimitOrder& order);
   void OnAttempt(const DriverLimitOrder& order, const Attempt& attempt);
   void TellRefused(const DriverLimitOrder& order, const std::string& why);
 

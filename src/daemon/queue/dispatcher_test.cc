@@ -21,13 +21,18 @@ using namespace std::chrono_literals;
 
 class HandClock final : public base::Clock {
  public:
-  base::MonoTime Mono() const override { return mono; }
+  base::MonoTime Mono() const override {
+    const base::MonoTime now = mono;
+    mono += each_look;
+    return now;
+  }
   base::WallTime Wall() const override { return wall; }
   void Pass(base::Millis time) {
     mono += time;
     wall += time;
   }
-  base::MonoTime mono{100h};
+  mutable base::MonoTime mono{100h};
+  base::Millis each_look{0};  // how much time passes with each look
   base::WallTime wall{std::chrono::hours(24 * 365 * 56)};
 };
 
@@ -378,6 +383,31 @@ std::vector<jobs::Job> Some(int count) {
     prepared.push_back(std::move(one));
   }
   return prepared;
+}
+
+// What others ask meanwhile is done between two slices.
+TEST_F(DispatcherTest, ALargeSubmissionIsCheckedAndComesIntoTheQueueInSlices) {
+  constexpr int kJobs = 1000;
+  clock_.each_look = 1ms;  // so a slice is over with its second look at the clock
+  bool done = false;
+  dispatcher_.Submit(Some(kJobs), [&](const auto& ids) {
+    EXPECT_TRUE(ids);
+    done = true;
+  });
+  std::size_t slices_before = 0, slices = 0, most = 0, before = 0;
+  while (!done) {
+    loop_.restart();
+    const bool acted = loop_.run_one_for(10ms) > 0;
+    const std::size_t now = jobs_.index().All().size();
+    if (acted) ++(now == 0 ? slices_before : slices);
+    most = std::max(most, now - before);
+    before = now;
+  }
+  EXPECT_EQ(before, static_cast<std::size_t>(kJobs));
+  EXPECT_LE(most, 64u) << "jobs that came in one slice";
+  EXPECT_GE(slices, static_cast<std::size_t>(kJobs / 64));
+  EXPECT_GE(slices_before, static_cast<std::size_t>(kJobs / 64))
+      << "to check them, and to give them their ids";
 }
 
 TEST_F(DispatcherTest, JobsOnTheirWayCountAmongThoseThatWait) {

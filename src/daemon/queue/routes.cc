@@ -13,28 +13,7 @@
 namespace gpuman::daemon {
 namespace {
 
-constexpr std::size_t kMaxAtOnce = 64;  // jobs; more are done in slices
-
 // --- Jobs ---
-
-// Calls `act` for each number below `count`: at once for a few, else in slices. Then calls `then`.
-void ForEach(QueueModule& queue, uid_t user, std::size_t count, std::function<void(std::size_t)> act,
-             std::function<void()> then) {
-  const auto next = std::make_shared<std::size_t>(0);
-  if (count <= kMaxAtOnce) {
-    for (std::size_t i = 0; i < count; ++i) act(i);
-    return then();
-  }
-  queue.core().slices().Add(
-      user, [next, count, act = std::move(act), then = std::move(then)](const base::TimeSlice& turn) {
-        for (; *next < count; ++*next) {
-          if (turn.IsOver()) return true;
-          act(*next);
-        }
-        then();
-        return false;
-      });
-}
 
 using JobCall = Call<api::NoBody, api::JobView>;
 using DoneWithJob = std::function<void(base::Result<>)>;
@@ -81,8 +60,8 @@ void ChangeAll(QueueModule& queue, const JobCall& call, const std::vector<base::
     if (const auto* const job = queue.core().jobs().Find(first)) progress->first = *job;
     done(outcome);
   };
-  ForEach(
-      queue, call.peer().uid, ids.size(),
+  queue.core().slices().ForEach(
+      call.peer().uid, ids.size(),
       [ids, change, done, first_done](std::size_t i) {
         if (i == 0) return change(ids[i], first_done);
         change(ids[i], done);
@@ -138,7 +117,7 @@ struct Cancelling {
 };
 
 void SendCancelled(QueueModule& queue, Cancelling& all) {
-  if (all.answer.jobs.size() <= kMaxAtOnce) return all.call.Send(all.answer);
+  if (all.answer.jobs.size() <= base::SlicedWork::kMaxAtOnce) return all.call.Send(all.answer);
   all.call.SendAside(queue.core(), std::move(all.answer));
 }
 
@@ -216,8 +195,8 @@ void CancelMany(QueueModule& queue, const Call<api::CancelRequest, api::CancelAn
     if (all->jobs.empty()) return SendCancelled(queue, *all);
     all->left = all->jobs.size();
     FindDependents(queue, *all);
-    ForEach(
-        queue, user, all->jobs.size(),
+    queue.core().slices().ForEach(
+        user, all->jobs.size(),
         [&queue, all](std::size_t i) {
           const auto& [place, id] = all->jobs[i];
           if (all->call.body().dry_run) return TellOneOf(queue, *all, place, id);
@@ -225,8 +204,8 @@ void CancelMany(QueueModule& queue, const Call<api::CancelRequest, api::CancelAn
         },
         [] {});
   };
-  ForEach(
-      queue, user, call.body().jobs.size(),
+  queue.core().slices().ForEach(
+      user, call.body().jobs.size(),
       [&queue, all](std::size_t i) { FindOne(queue, *all, all->call.body().jobs[i]); }, cancel);
 }
 

@@ -13,7 +13,7 @@ using Demands = share::MemoryDemands;
 class AllocationRoomTest : public ::testing::Test {
  protected:
   std::set<std::string> Check(Demands demand) {
-    const auto taken = room_.Check(
+    auto taken = room_.Check(
         demand, before_, [this](const std::string&) { return counted_; }, open_, now_);
     room_.OnDemand(demand, before_, taken);
     before_ = demand;
