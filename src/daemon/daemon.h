@@ -1,7 +1,7 @@
 // The daemon: the core, the capabilities in the order in which they build on each other, and the HTTP
 // service.
 //
-// A capability is a folder with a module, and one line in the constructor. Lives on the event loop; not
+// A capability is a folder with a module, and one line in AddModules. Lives on the event loop; not
 // thread-safe.
 #pragma once
 

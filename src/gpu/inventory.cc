@@ -94,6 +94,11 @@ std::string NumberOf(const Gpu& gpu) {
   return gpu.mig ? fmt::format("{}:{}", gpu.index, gpu.mig->number) : std::to_string(gpu.index);
 }
 
+std::string NameOf(const Inventory& inventory, const std::string& uuid) {
+  const Gpu* const gpu = FindGpu(inventory, uuid);
+  return "GPU " + (gpu ? NumberOf(*gpu) : uuid);
+}
+
 bool IsPartOfInstance(std::string_view profile) { return profile.find("c.") != std::string_view::npos; }
 
 bool IsInstance(std::string_view uuid) { return uuid.starts_with("MIG-"); }

@@ -63,7 +63,9 @@ struct Inventory {
 
 // The GPU or instance of this UUID; nullptr: there is none.
 const Gpu* FindGpu(const Inventory& inventory, std::string_view uuid);
-// The UUID of the GPU; of an instance, that of the GPU of which it is a part.
+// "GPU 0", "GPU 0:1"; the UUID in place of the number where the inventory does not have it.
+std::string NameOf(const Inventory& inventory, const std::string& uuid);
+// The UUID of the GPU; for an instance (MIG), the UUID of its GPU.
 const std::string& WholeGpuOf(const Gpu& gpu);
 
 // The same, without the instances.

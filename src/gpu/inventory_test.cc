@@ -110,6 +110,13 @@ TEST(Instances, HaveTheNumberOfTheirGpuAndTheirOwn) {
   EXPECT_EQ(NumberOf(gpus[2]), "0:1");
 }
 
+TEST(Instances, HaveThatNumberInTheirNameForPeople) {
+  const Inventory inventory{Split(), {}, {}, {}, {}};
+  EXPECT_EQ(NameOf(inventory, inventory.gpus[0].uuid), "GPU 0");
+  EXPECT_EQ(NameOf(inventory, inventory.gpus[2].uuid), "GPU 0:1");
+  EXPECT_EQ(NameOf(inventory, "MIG-gone"), "GPU MIG-gone");
+}
+
 TEST(Instances, AreLeftOutOfWhatIsOfWholeGpus) {
   Inventory inventory{Split(), {}, "580", ""};
   for (std::size_t i = 0; i < 25; ++i)

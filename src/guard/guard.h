@@ -90,8 +90,8 @@ class Guard {
   void SetResidency(JobId job, Residency residency);
   // Whether the job makes no call, and may be suspended for that. Call it when that changes.
   void SetIdle(JobId job, bool idle);
-  // What stays on each GPU while the job is suspended; of a job that is not, what would stay, as far as that
-  // is known. Call it when that changes.
+  // What stays on each GPU while the job is suspended; for a running job, what is expected to stay. Call it
+  // when that changes.
   void SetLeft(JobId job, std::map<std::string, base::Bytes> left);
   // The job was not suspended, though Actuator::SuspendJob asked for it.
   void SetRefusal(JobId job, std::string why);

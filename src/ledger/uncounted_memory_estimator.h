@@ -6,11 +6,12 @@
 // in between: a single difference may be too large (the program freed memory meanwhile, and would be refused
 // memory that it may have) or too small (it allocated memory meanwhile). Contexts and code change slowly, so
 // for a process that counts, the median of its last differences is used. A program that allocates again and
-// again makes all of them too small, and would pass its limit: so the estimate is not less than what two
-// samples in a row showed whose count was that of the sample before, as that of a process is which waits in
-// its first allocation. While memory of a process moves, the two figures differ by the bytes that have moved
-// so far, so the earlier samples stay in use. They also stay in use where memory left or came back between
-// two samples: the driver's figure may be older than the move, and the ledger's newer. Pure; not thread-safe.
+// again makes all of them too small, and would pass its limit. So the estimate is never below the lower of
+// two samples in a row for which the process counted as much as for the sample before: such samples come from
+// a process that waits in its first allocation. While memory of a process moves, the two figures differ by
+// the bytes that have moved so far, so the earlier samples stay in use. They also stay in use where memory
+// left or came back between two samples: the driver's figure may be older than the move, and the ledger's
+// newer. Pure; not thread-safe.
 #pragma once
 
 #include <deque>

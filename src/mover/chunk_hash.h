@@ -65,7 +65,7 @@ class HashKey {
   ChunkHash of_zeros_;
 };
 
-// Of kChunk bytes at any address, on this processor: by its 256-bit vectors where it has them.
+// Hashes kChunk bytes at any address, on this processor, with 256-bit vectors if it has them.
 ChunkHash HashOf(const HashKey& key, const std::uint8_t* chunk);
 // The same by instructions that every processor has.
 ChunkHash HashWithoutVectors(const HashKey& key, const std::uint8_t* chunk);

@@ -45,8 +45,8 @@
 
 namespace gpuman::mover {
 
-// Which times of a process off the GPU: those between the daemon's two messages that the process has all of
-// its memory. Such a message may be carried out when the next epoch has begun.
+// Numbers the times in which memory of a process is off the GPU. An epoch ends when the daemon tells that the
+// process has all of its memory. The mover may carry that message out when the next epoch has begun.
 enum class EvictionEpoch : std::uint64_t {};
 
 // The manifests that this mover has of a process, by their inodes. Thread-safe.

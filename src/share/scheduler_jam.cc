@@ -48,8 +48,9 @@ Group JammedOf(const Domain& domain, const Capacities& capacities) {
   return jammed;
 }
 
-// Returns the one that came last of those that wait for room where another of them waits, too, and have
-// memory there: they may give it up while the rest of them runs on. Null: there is none that has not tried.
+// Returns the newest tenant that waits for room on a GPU where another tenant of the group waits as well, and
+// that has memory there: it may give this memory up while the rest of it runs on. Null: each such tenant has
+// tried that.
 Tenant* FindToCloseInPart(const Group& by_time) {
   const auto waits_on = [](const Tenant* tenant, const std::string& gpu) {
     const auto part = tenant->parts.find(gpu);

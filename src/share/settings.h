@@ -23,8 +23,8 @@ enum class MemoryBackend { kAuto, kVmm, kManaged };
 // What happens to a holder whose work does not come to rest within yield_limit, or whose processes do not
 // answer.
 enum class OnNoYield { kWait, kSuspend, kEnd };
-// How movers find out what of memory that leaves a GPU need not be copied, since the host has it from the
-// last time: by a hash; by a hash, and by a comparison of each byte; or not at all.
+// How movers find the parts of leaving memory that the host still has from the last time, and that need no
+// copy: by a hash; by a hash that a comparison of each byte checks; or not at all.
 enum class ChangeDetection { kHash, kCompare, kOff };
 
 struct SchedulerSettings {

@@ -38,8 +38,8 @@ void CheckRunOptions(const RunOptions& options, const Report& report);
 void CheckJobOptions(const JobOptions& options, const Report& report);  // with those of RunOptions
 // `count` may be 0 where devices are named.
 void CheckGpuRequest(const GpuRequest& gpus, const Report& report);
-// Whether options agree that a request sets together: a warning comes within a time limit, a limit of jobs is
-// that of a group, and what receivers are told of has receivers.
+// Whether options agree that a request sets together: a warning needs a time limit, a limit of jobs needs a
+// group, and a list of events to notify of needs a receiver.
 void CheckWarning(const JobOptions& options, const Report& report);
 void CheckGroup(const JobOptions& options, const Report& report);
 void CheckReceivers(const JobOptions& options, const Report& report);

@@ -81,10 +81,10 @@ struct GpuMove {
 inline constexpr base::Bytes kWorthHashing = base::MiB(64);
 // A kept copy is read this often: damage of the host's memory is found before the copy is needed.
 inline constexpr base::Millis kCheckKept{600'000};
-// How a mover finds out what of a piece need not be copied, since the host has it from the last time.
+// How a mover finds the parts of a piece that the host still has from the last time, and that need no copy.
 enum class ChangeDetectionMode {
   kHash,     // the GPU hashes it
-  kCompare,  // the same; what is not to be copied by that is copied all the same, and compared
+  kCompare,  // the same; what the hash says is unchanged is copied as well, and compared
   kOff,      // not at all: all of it is copied, and no copies are kept
 };
 constexpr auto WordsOf(ChangeDetectionMode) {

@@ -40,7 +40,8 @@ struct Refusal {
   std::string hint;     // what to do; may be empty
 };
 
-// Whether the kernel says that this is another user's connection. Root's is nobody's: it can do all anyway.
+// Whether the kernel says that this is another user's connection. A connection of root is never a stranger's:
+// root may do everything anyway.
 bool IsStranger(std::optional<uid_t> user, const AccessPolicy& owner);
 
 // For every request.

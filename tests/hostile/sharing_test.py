@@ -42,12 +42,16 @@ def ask(request, thread):
         sys.exit(f"ptrace {request:#x}: {os.strerror(ctypes.get_errno())}")
 
 def threads():
-    tasks = list(pathlib.Path(f"/proc/{program.pid}/task").iterdir())
-    return [int(task.name) for task in tasks if (task / "comm").read_text() == "gpuman\\n"]
+    for task in pathlib.Path(f"/proc/{program.pid}/task").iterdir():
+        try:
+            if (task / "comm").read_text() == "gpuman\\n":
+                yield int(task.name)
+        except OSError:  # it has ended
+            pass
 
 while program.poll() is None:
     if (directory / "hold").exists() and not held:
-        for thread in threads():
+        for thread in list(threads()):
             ask(SEIZE, thread)
             ask(INTERRUPT, thread)
             os.waitpid(thread, EVERY_THREAD)
@@ -329,8 +333,8 @@ class DoesNotAnswer(SharingCase):
         def at_work():
             until("its gate is open", lambda: self.tenant(self.attackers)["gate"] == "open", self.what_stands)
             hold.touch()
-            until("they are held", held.exists, lambda: self.log("attackers"))
-            self.assertGreater(int(held.read_text() or 0), 0, "it has such threads")
+            until("they are held", lambda: held.exists() and held.read_text(), lambda: self.log("attackers"))
+            self.assertGreater(int(held.read_text()), 0, "it has such threads")
             seen = self.tenant(self.attackers)
             if seen["gate"] != "closed" and seen["memory"]["resident"]:
                 return True

@@ -1,4 +1,4 @@
-// Internal to Devices: a change and a query that are under way.
+// Internal to DeviceSettingsManager: a change and a query that are under way.
 #pragma once
 
 #include "daemon/device/device_settings_manager.h"

@@ -17,8 +17,8 @@ struct GpuOccupant {
   std::optional<unsigned> work{};  // how much these worked, beside the others'; nullopt: not known
 };
 
-// In the order of jobs. Of those that run, only jobs with a process there count, where there is one. They
-// count by their work; where that is not known of all of them, those that are not idle count alike.
+// In the order of jobs. If a running job has a process on the GPU, running jobs without one do not count.
+// Jobs count by their work; if the work of one of them is not known, all that are not idle count alike.
 energy::Holders HoldersOf(std::vector<GpuOccupant> present);
 
 }  // namespace gpuman::daemon

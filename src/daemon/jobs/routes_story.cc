@@ -87,11 +87,6 @@ base::Result<> ReadFacts(jobs::Store& store, StoryRequest& request) {
   });
 }
 
-std::string NameOf(const std::string& uuid, const gpu::Inventory& inventory) {
-  const gpu::Gpu* const gpu = gpu::FindGpu(inventory, uuid);
-  return "GPU " + (gpu != nullptr ? gpu::NumberOf(*gpu) : uuid);
-}
-
 api::JobStory ViewOf(const StoryRequest& request, const jobs::JobStory& story) {
   api::JobStory view{request.job.id.value, request.job.tag,
                      request.facts.state,  std::string(ToString(story.cause)),
@@ -130,7 +125,7 @@ std::vector<std::string> GpusOf(const jobs::Job& job, const gpu::Inventory& inve
 void Tell(Core& core, const StoryCall& call, StoryRequest& request, const base::Result<>& read) {
   if (request.gone) return;
   if (!read) return call.Refuse(read.error());
-  request.facts.gpu_name = [&core](const std::string& uuid) { return NameOf(uuid, core.inventory()); };
+  request.facts.gpu_name = [&core](const std::string& uuid) { return gpu::NameOf(core.inventory(), uuid); };
   request.facts.now = core.clock().Wall();
   call.Send(ViewOf(request, jobs::StoryOf(request.job, request.facts)));
 }

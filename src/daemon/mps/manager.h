@@ -2,7 +2,7 @@
 // notices daemons that end and processes that are not clients, and finds its control daemons again after a
 // restart.
 //
-//   orders --> worker: mps/control.h --> results on the loop --> records: store; events: host
+//   orders --> worker: mps/control.h --> results on the loop --> records: store; events: Core
 //
 // Lives on the event loop; blocking calls run on a separate thread. Not thread-safe.
 #pragma once

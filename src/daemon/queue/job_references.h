@@ -43,7 +43,7 @@ class JobReferences {
   std::string NoteOnName(const std::string& reference, uid_t user) const;
 
  private:
-  // The job of a name, of this user's first; and its name, which for a task is that of its array.
+  // The job that a name means, one of this user's jobs if there is one. A task has the name of its array.
   struct NamedJob {
     const jobs::Job* job;
     std::string name;

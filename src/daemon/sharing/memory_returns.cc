@@ -128,6 +128,12 @@ void MemoryReturns::Grant(base::JobId job, const std::string& gpu, base::Bytes b
   }
 }
 
+void MemoryReturns::Give(const SharedJob& job, base::ProcessId process, base::UntrustedSocket connection,
+                         std::function<void()> then) {
+  movers_.Move(job.owner, {.verb = Verb::kGive, .process = process}, std::move(connection),
+               self_.Bind([then = std::move(then)](MemoryReturns&, const MoverAnswer&) { then(); }));
+}
+
 void MemoryReturns::Stop(base::JobId job, const std::string& why) {
   const auto found = jobs_.find(job);
   if (found == jobs_.end() || !found->second.current) return;

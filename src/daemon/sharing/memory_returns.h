@@ -15,6 +15,7 @@
 
 #include "base/ids.h"
 #include "base/units.h"
+#include "base/untrusted_socket.h"
 #include "base/weak_self.h"
 #include "daemon/sharing/process_gpu.h"
 #include "daemon/sharing/shared_job.h"
@@ -42,6 +43,10 @@ class MemoryReturns {
   // The memory that came leaves the GPU again. Host memory still holds all of it. Does nothing where none
   // comes back.
   void Stop(base::JobId job, const std::string& why);
+  // Has the mover give the process its memory back over the connection that the process has sent; calls
+  // `then` afterwards, whatever came of it.
+  void Give(const SharedJob& job, base::ProcessId process, base::UntrustedSocket connection,
+            std::function<void()> then);
   // Ends the return without a BringDone, and has all that the mover has loaded leave the GPU.
   void Abort(const SharedJob& job);
   // The job has left: it gets no more events.

@@ -10,6 +10,7 @@
 
 #include "base/overloaded.h"
 #include "daemon/core/core.h"
+#include "daemon/shims/slot_state.h"
 #include "share/text.h"
 
 namespace gpuman::daemon {
@@ -49,7 +50,6 @@ ShareController::ShareController(Core& core, ShimChannel& shims, JobQuiescer& re
       shims_(shims),
       rest_(rest),
       suspension_(suspension),
-      movers_(suspension.movers()),
       scheduler_(std::move(settings)),
       capacity_(core, shims, suspension),
       returns_(core.loop(), shims, suspension, [this](const share::Event& event) { OnTransfer(event); }),
@@ -309,9 +309,7 @@ bool ShareController::IsBusy(const Entry& entry) const {
 // Whether a process of the job has an open order and a shim that sends no notifications.
 bool ShareController::AnswersSilently(const Entry& entry) const {
   const auto slots = shims_.SlotStatusesOf(entry.job.id);
-  return std::any_of(slots.begin(), slots.end(), [](const ledger::SlotStatus& one) {
-    return !one.answered && !one.notifies && one.stage != ledger::wire::MemoryResidency::kNone;
-  });
+  return std::any_of(slots.begin(), slots.end(), daemon::AnswersSilently);
 }
 
 base::Result<> ShareController::Order(base::JobId job, base::ProcessId process,
@@ -412,14 +410,12 @@ bool ShareController::PassOn(base::JobId job, base::ProcessId process, bool out,
                              base::UntrustedSocket& connection) {
   Entry* const entry = Find(job);
   if (!entry || entry->mode == Entry::Mode::kWithdrawn) return false;
-  if (out) {
+  if (out)
     evictions_.Take(entry->job, process, std::move(connection));
-    return true;
-  }
-  movers_.Move(entry->job.owner, {.verb = suspend::Verb::kGive, .process = process}, std::move(connection),
-               self_.Bind([job](ShareController& me, const suspend::MoverAnswer&) {
-                 if (Entry* const there = me.Find(job)) me.Check(*there);
-               }));
+  else
+    returns_.Give(entry->job, process, std::move(connection), [this, job] {
+      if (Entry* const there = Find(job)) Check(*there);
+    });
   return true;
 }
 

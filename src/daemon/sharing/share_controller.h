@@ -42,7 +42,6 @@
 #include "daemon/shims/shim_channel.h"
 #include "daemon/suspension/suspend_controller.h"
 #include "share/scheduler.h"
-#include "suspend/checkpointer.h"
 
 namespace gpuman::daemon {
 
@@ -186,7 +185,6 @@ class ShareController {
   ShimChannel& shims_;
   JobQuiescer& rest_;
   SuspendController& suspension_;
-  suspend::Checkpointer& movers_;
   share::Scheduler scheduler_;
   std::map<base::JobId, Entry> entries_;
   GpuCapacityMeter capacity_;

@@ -28,10 +28,6 @@ std::map<std::string, std::int64_t> FiguresOf(const JobQuiescer::Result& result)
           {"working", result.count.units - result.count.at_rest}};
 }
 
-bool Answers(const ledger::SlotStatus& one) {
-  return one.stage != MemoryResidency::kNone && one.stage != MemoryResidency::kFailed;
-}
-
 }  // namespace
 
 void ShareController::Open(Entry& entry) {
@@ -54,7 +50,8 @@ void ShareController::Close(Entry& entry, const share::action::Close& order) {
   entry.open = false;
   entry.in_part = order.in_part;
   shims_.ShowLife(entry.job.id);
-  BringToRest(entry, std::chrono::duration_cast<base::Millis>(order.deadline - clock_.Mono()));
+  // Rounded up: the job has all of the time that the scheduler gives it.
+  BringToRest(entry, std::chrono::ceil<base::Millis>(order.deadline - clock_.Mono()));
 }
 
 void ShareController::BringToRest(Entry& entry, base::Millis limit) {
@@ -142,7 +139,7 @@ void ShareController::CheckOpening(Entry& entry) {
   bool open = true, refused = false;
   std::string why;
   for (const auto& one : shims_.SlotStatusesOf(entry.job.id)) {
-    if (!Answers(one)) continue;
+    if (!HasContext(one)) continue;
     if (one.answered && one.trouble != OrderError::kNone) {
       refused = true;
       why = fmt::format("process {} could not take its memory back: {}", one.process.pid, TextOf(one));

@@ -52,11 +52,9 @@ void ShimsModule::Open() {
       });
   if (!channel) return spdlog::warn("jobs get no shim: {}", channel.error().message);
   channel_ = std::move(*channel);
-  rest_ =
-      std::make_unique<JobQuiescer>(core_.loop(), core_.clock(), *channel_, [this](const std::string& uuid) {
-        const auto* const status = core_.guard().Find(uuid);
-        return status ? fmt::format("GPU {}", status->gpu.index) : "GPU " + uuid;
-      });
+  rest_ = std::make_unique<JobQuiescer>(
+      core_.loop(), core_.clock(), *channel_,
+      [this](const std::string& uuid) { return gpu::NameOf(core_.inventory(), uuid); });
   channel_->on_notify.Connect([this](base::JobId job) { rest_->OnNotify(job); });
 }
 

@@ -82,7 +82,7 @@ std::string Sentence(const jobs::Job& job, const jobs::RefusedAllocation& refusa
   auto used = base::FormatBytes(refusal.used);
   if (refusal.parts) used += fmt::format(" ({})", base::FormatParts(*refusal.parts, refusal.pools_unused));
   const auto* const known = gpu::FindGpu(inventory, refusal.gpu);
-  const auto gpu = "GPU " + (known ? gpu::NumberOf(*known) : refusal.gpu);
+  const auto gpu = gpu::NameOf(inventory, refusal.gpu);
   const auto total = known ? known->memory : base::Bytes{};
   if (total.count > 0 && refusal.asked > total)
     return fmt::format(

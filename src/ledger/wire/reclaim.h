@@ -6,9 +6,9 @@
 
 namespace gpuman::ledger::wire {
 
-// Clears each slot whose process has ended: the lock of the slot ended with the process. Passes over the slot
-// `own`, which the caller's process holds by another file description than that of `descriptor`; kSlots: it
-// holds none. Returns the number of ended processes. Several processes may call it at the same time.
+// Clears each slot whose process has ended: the lock of the slot ended with the process. Skips the slot
+// `own`: the caller's process locks it through another open file than `descriptor`. kSlots: it has no slot.
+// Returns the number of ended processes. Several processes may call it at the same time.
 inline unsigned ReclaimSlots(Ledger& ledger, int descriptor, unsigned own) {
   unsigned ended = 0;
   for (unsigned slot = 0; slot < kSlots; ++slot) {

@@ -1,5 +1,5 @@
-// Tells the trace of allocations (trace/trace.h), where there is one, of memory that counts. One branch where
-// there is none. The thread that calls must be the one that allocates: its call stack is written down.
+// Records memory that counts in the trace of allocations (trace/trace.h), if the job has one; otherwise it
+// costs one branch. The thread that calls must be the one that allocates: its call stack is written down.
 #pragma once
 
 #include "shim/accounting/accounting_state.h"
