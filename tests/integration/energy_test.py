@@ -109,13 +109,13 @@ class Split(EnergyCase):
 
     def test_jobs_in_turns_have_each_what_they_used_in_their_turns(self):
         before = self.parts()
-        jobs = [self.work("always", "--kernel-time", "5ms"), self.work("seldom", "--kernel-time", "5ms", "--duty", "0.4")]
+        jobs = [self.work("always", "--kernel-time", "5ms"), self.work("seldom", "--kernel-time", "5ms", "--duty", "0.25")]
         hand_overs = lambda: sum(gpu["hand_overs"] for gpu in self.request("GET", "/v1/share").json()["gpus"])  # noqa: E731
         until("they take turns", lambda: hand_overs() >= 10, self.what_stands)
         each = [self.ends(job, end)["energy_j"] / len(self.iterations(job)) for job, end in jobs]
-        # Their kernels are alike, and one works less than half of the time: split by time alone it would have 2.5 times as
-        # much for each. How long a kernel takes depends on what else the machine does.
-        self.assertLess(max(each) / min(each), 1.9, each)
+        # Their kernels are alike, and one works a quarter of the time: split by time alone it would have four times as much
+        # for each. How long a kernel takes depends on what else the machine does.
+        self.assertLess(max(each) / min(each), 2.7, each)
         self.adds_up_since(before)
 
     def test_of_jobs_at_once_the_one_without_work_has_next_to_nothing(self):
