@@ -3,8 +3,13 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdint>
+#include <iterator>
+
+#include "base/uuid.h"
 
 namespace gpuman::driver {
 namespace {
@@ -56,12 +61,9 @@ std::string CudaErrorName(abi::CUresult result) {
 }
 
 std::string FormatUuid(const abi::CUuuid& uuid) {
-  std::string text = "GPU-";
-  for (int i = 0; i < 16; ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    fmt::format_to(std::back_inserter(text), "{:02x}", static_cast<unsigned char>(uuid.bytes[i]));
-  }
-  return text;
+  std::array<std::uint8_t, sizeof uuid.bytes> bytes{};
+  std::copy(std::begin(uuid.bytes), std::end(uuid.bytes), bytes.begin());
+  return "GPU-" + base::FormatUuid(bytes);
 }
 
 std::optional<abi::CUuuid> ParseUuid(std::string_view text) {

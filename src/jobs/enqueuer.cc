@@ -7,7 +7,7 @@
 namespace gpuman::jobs {
 namespace {
 
-constexpr std::size_t kMaxAtOnce = 64;
+constexpr std::size_t kMaxAtOnce = base::SlicedWork::kMaxAtOnce;
 constexpr std::size_t kSome = 16;  // between two looks at the clock
 
 }  // namespace

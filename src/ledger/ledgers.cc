@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "base/uuid.h"
 #include "ledger/wire/peaks.h"
 #include "ledger/wire/slot_balance.h"
 #include "ledger/wire/slot_lock.h"
@@ -142,12 +143,8 @@ std::optional<std::array<std::uint8_t, 16>> ParseUuid(std::string_view text) {
 }
 
 std::string UuidAt(const wire::Ledger& ledger, unsigned gpu) {
-  std::string text(IsInstance(ledger, gpu) ? kInstancePrefix : kGpuPrefix);
-  for (unsigned i = 0; i < sizeof(wire::Gpu::uuid); ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += fmt::format("{:02x}", ledger.gpu[gpu].uuid[i]);
-  }
-  return text;
+  return std::string(IsInstance(ledger, gpu) ? kInstancePrefix : kGpuPrefix) +
+         base::FormatUuid(ledger.gpu[gpu].uuid);
 }
 
 std::optional<unsigned> IndexOf(const wire::Ledger& ledger, std::string_view uuid) {

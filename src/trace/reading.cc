@@ -15,6 +15,7 @@
 
 #include "base/fd.h"
 #include "base/utf8.h"
+#include "base/uuid.h"
 #include "ledger/wire/trace.h"
 
 namespace gpuman::trace {
@@ -62,15 +63,6 @@ std::string Readable(const std::string& text) {
   return readable;
 }
 
-std::string UuidOf(const std::uint8_t (&uuid)[16]) {
-  std::string text = "GPU-";
-  for (std::size_t i = 0; i < sizeof uuid; ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += fmt::format("{:02x}", uuid[i]);
-  }
-  return text;
-}
-
 class Reader {
  public:
   explicit Reader(ProcessTrace& trace) : trace_(trace) {}
@@ -106,7 +98,7 @@ class Reader {
     wire::TraceDevice device{};
     if (!record.Take(device) || gpus_.size() >= 64) return false;
     gpus_[device.device] = static_cast<std::uint16_t>(trace_.gpus.size());
-    trace_.gpus.push_back(UuidOf(device.uuid));
+    trace_.gpus.push_back("GPU-" + base::FormatUuid(device.uuid));
     return true;
   }
 

@@ -17,8 +17,8 @@ using base::JobId;
 using base::Result;
 using queue::AccountKind;
 
-constexpr std::size_t kMaxAtOnce = 64;       // jobs; more are checked in slices
-constexpr std::size_t kSome = 16;            // jobs between two looks at the clock
+constexpr std::size_t kMaxAtOnce = base::SlicedWork::kMaxAtOnce;  // jobs; more are checked in slices
+constexpr std::size_t kSome = 16;                                 // jobs between two looks at the clock
 constexpr std::size_t kCopiedAtOnce = 2000;  // waiting jobs: they are copied in less than a millisecond
 
 bool IsForJobs(queue::Reason reason) {
