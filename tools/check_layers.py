@@ -62,7 +62,7 @@ SHIM_ROOMS = ("libc", "symbols", "link", "trace", "accounting", "gate", "backing
 # The folders of the daemon: each may include those before it. It is the order in which modules are constructed
 # (src/daemon/daemon.cc). What lies in src/daemon itself puts them together and may include all of them.
 DAEMON = ("config", "http", "core", "compat", "job_requests", "notify", "shims", "containers", "suspension", "sharing",
-          "energy", "device", "limits", "mps", "mig", "health", "queue", "jobs", "history", "status", "metrics", "web")
+          "energy", "device", "driver_limits", "mps", "mig", "health", "queue", "jobs", "history", "status", "metrics", "web")
 # The folders of the command line: each may include those before it. What lies in src/cli itself is used by all of them
 # and puts them together. Tests of a folder run whole programs, and may include all of them.
 CLI = ("queue", "top", "compat")

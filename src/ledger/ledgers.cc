@@ -351,8 +351,8 @@ std::optional<base::Bytes> Ledgers::OnGpuOf(JobId job, base::ProcessId process, 
 bool Ledgers::IsMoving(JobId job, base::ProcessId process, std::string_view uuid) const {
   const auto at = AccountOf(job, process, uuid);
   if (!at) return false;
-  const auto stage = static_cast<wire::MemoryResidency>(wire::Load(at->ledger->slot[at->slot].stage));
-  return stage == wire::MemoryResidency::kEvicting || stage == wire::MemoryResidency::kRestoring;
+  const auto residency = static_cast<wire::MemoryResidency>(wire::Load(at->ledger->slot[at->slot].residency));
+  return residency == wire::MemoryResidency::kEvicting || residency == wire::MemoryResidency::kRestoring;
 }
 
 std::uint64_t Ledgers::OrdersOf(JobId job, base::ProcessId process, std::string_view uuid) const {

@@ -96,7 +96,7 @@ struct ProcessOrder {
   std::map<std::string, base::Bytes> away{};
   // kHold: how long the process may take to come to rest. When it is over, the process runs again by itself,
   // held or not, unless another order came. 0: the ledger's patience, and then it is held without end. A shim
-  // without SlotStatus::steps takes any patience for 0.
+  // without SlotStatus::takes_grants takes any patience for 0.
   base::Millis patience{0};
   // kRun: a closed gate stays closed, so that the process is held with all its memory on the GPU. Only for a
   // process with SlotStatus::fetches.
@@ -132,11 +132,11 @@ struct EvictableGpu {
 // Where a process's memory is. All members except `process` and `ordered` come from the process itself.
 struct SlotStatus {
   base::ProcessId process;
-  wire::MemoryResidency stage = wire::MemoryResidency::kNone;
+  wire::MemoryResidency residency = wire::MemoryResidency::kNone;
   bool answered = false;  // the last order was carried out or refused
   wire::OrderKind ordered = wire::OrderKind::kRun;
-  wire::OrderError trouble = wire::OrderError::kNone;
-  std::uint32_t driver_error = 0;  // CUresult, where the driver caused the trouble
+  wire::OrderError error = wire::OrderError::kNone;
+  std::uint32_t driver_error = 0;  // CUresult, where the driver caused the error
   // The GPUs whose memory can leave, each once, the first home first. There is a first home in any case; its
   // UUID is empty where the process sees only one GPU, or has chosen none yet.
   std::vector<EvictableGpu> homes;
@@ -152,11 +152,11 @@ struct SlotStatus {
   std::uint64_t activity_since = 0;  // CLOCK_MONOTONIC, ns
   base::Bytes wants;                 // the bytes that waiting allocations need, the sum of `homes`
   std::uint64_t completed = 0;       // calls; only differences mean anything
-  bool steps = false;                // the shim tells `rest`, and takes grants of steps and a patience
+  bool takes_grants = false;         // the shim tells `rest`, and takes call grants and a patience
   bool shares = false;               // the process exports memory by descriptor, dma-buf or multicast
   bool fetches = false;              // the shim knows ProcessOrder::stay_held
   QuiesceReport rest;
-  CallGrantReport stepped;  // of the last grant of steps that the process has seen
+  CallGrantReport grant_report;  // of the last call grant that the process has seen
 };
 
 // What the daemon gives to a process that joins. A process that holds `owner`, or a mapping made through
@@ -237,10 +237,10 @@ class Ledgers {
   base::Result<unsigned> OrderAll(base::JobId job, const ProcessOrder& command);
   base::Result<unsigned> OrderAll(base::JobId job, bool out);
   // Lets calls of a process pass the gate that an order has closed; calls == 0 withdraws the last grant.
-  // Returns the number of the grant at once: SlotStatus::stepped tells how the grant ends, and the process
-  // sends a notification then. A grant ends also with the next order to the process. kNotFound: no such
-  // process counts in the job's ledger.
-  base::Result<unsigned> Step(base::JobId job, base::ProcessId process, const CallGrant& grant);
+  // Returns the number of the grant at once: SlotStatus::grant_report tells how the grant ends, and the
+  // process sends a notification then. A grant ends also with the next order to the process. kNotFound: no
+  // such process counts in the job's ledger.
+  base::Result<unsigned> GrantCalls(base::JobId job, base::ProcessId process, const CallGrant& grant);
   // The UUIDs of the GPUs by their index in the ledger; empty where the job's limits do not name the GPU.
   std::vector<std::string> GpusOf(base::JobId job) const;
   // Sets how the job shares. The job's shims follow at once.
@@ -297,7 +297,7 @@ class Ledgers {
     base::ProcessId process;
     std::uint32_t order = 0;
     OrderBytes order_bytes{};  // given with `order`
-    std::uint32_t step = 0;
+    std::uint32_t call_grant = 0;
     bool suspends = false;  // whether the job was to be suspended at `order` (SetSuspends)
   };
   struct Entry {

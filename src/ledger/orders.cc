@@ -35,11 +35,11 @@ base::Error NotCounted(JobId job, base::ProcessId process) {
           fmt::format("process {} does not count its memory in job {}", process.pid, job.value)};
 }
 
-// Withdraws the grant of steps in `step`, and writes that into the slot. It keeps its number.
-void Withdraw(wire::Slot& place, std::uint32_t& step) {
-  step = wire::PackStep({}, wire::StepNumberOf(step));
-  if (wire::StepNumberOf(step) == 0) step = 0;
-  wire::Store(place.step, step);
+// Withdraws the call grant in `word`, and writes that into the slot. It keeps its number.
+void Withdraw(wire::Slot& place, std::uint32_t& word) {
+  word = wire::PackCallGrant({}, wire::GrantNumberOf(word));
+  if (wire::GrantNumberOf(word) == 0) word = 0;
+  wire::Store(place.call_grant, word);
 }
 
 QuiesceReport RestOf(std::uint32_t rest, std::uint32_t state, unsigned gpus) {
@@ -96,12 +96,12 @@ SlotStatus Ledgers::Read(const Entry& entry, unsigned slot, const Member& member
   const wire::Slot& place = ledger.slot[slot];
   SlotStatus status;
   status.process = member.process;
-  // The answer is read before the stage, because a process writes its stage before its answer.
+  // The answer is read before the residency, because a process writes its residency before its answer.
   status.answered = wire::Load(place.answered) == member.order;
-  const std::uint32_t stage = wire::Load(place.stage), error = wire::Load(place.error);
-  if (stage < wire::kStages) status.stage = static_cast<wire::MemoryResidency>(stage);
+  const std::uint32_t residency = wire::Load(place.residency), error = wire::Load(place.error);
+  if (residency < wire::kMemoryResidencies) status.residency = static_cast<wire::MemoryResidency>(residency);
   status.ordered = wire::OrderKindOf(member.order);
-  status.trouble = wire::TroubleOf(error);
+  status.error = wire::OrderErrorOf(error);
   status.driver_error = wire::DriverErrorOf(error);
   status.managed.count = std::min(wire::Load(place.managed), kMax);
   // A process that waits for room has written for how much before it says so.
@@ -110,11 +110,11 @@ SlotStatus Ledgers::Read(const Entry& entry, unsigned slot, const Member& member
   const std::uint32_t flags = wire::Load(place.flags);
   status.holds_imported = (flags & wire::kHoldsImported) != 0;
   status.notifies = (flags & wire::kNotifiesAnswers) != 0;
-  status.steps = (flags & wire::kSteps) != 0;
+  status.takes_grants = (flags & wire::kTakesCallGrants) != 0;
   status.shares = (flags & wire::kShares) != 0;
   status.fetches = (flags & wire::kFetches) != 0;
   // A process writes what works before it says that a call has returned, and both before the end of a grant.
-  status.stepped = wire::StepReportOf(wire::Load(place.stepped));
+  status.grant_report = wire::CallGrantReportOf(wire::Load(place.grant_report));
   const std::uint32_t rest_state = wire::Load(place.rest_state);
   status.rest = RestOf(wire::Load(place.rest), rest_state, wire::GpusOf(ledger));
   for (const GpuLimit& limit : entry.limits) {
@@ -149,7 +149,7 @@ void Ledgers::TakeOver(Entry& entry) {
       const std::uint64_t its = wire::Load(home.order_bytes);
       if (wire::GpuOfOwner(wire::Load(home.owner), slot) >= 0 && its != 0) bytes.home[i] = its;
     }
-    entry.members[slot] = {*process, order, std::move(bytes), wire::Load(place.step)};
+    entry.members[slot] = {*process, order, std::move(bytes), wire::Load(place.call_grant)};
     if (wire::OrderKindOf(order) == wire::OrderKind::kLeave) ++out;
   }
   entry.peaks_claimed = wire::kPeaks;  // not known yet
@@ -181,12 +181,12 @@ void Ledgers::Tell(Entry& entry, unsigned slot, Member& member, const ProcessOrd
   const bool same = wire::OrderKindOf(member.order) == command.what && member.order_bytes == bytes &&
                     member.suspends == suspends;
   const bool refused = wire::Load(place.answered) == member.order &&
-                       wire::TroubleOf(wire::Load(place.error)) != wire::OrderError::kNone;
+                       wire::OrderErrorOf(wire::Load(place.error)) != wire::OrderError::kNone;
   if (!same || refused) {
     member.order = wire::OrderAfter(member.order, command.what);
     member.order_bytes = std::move(bytes);
     member.suspends = suspends;
-    Withdraw(place, member.step);
+    Withdraw(place, member.call_grant);
   }
   // Writes the order even where it is unchanged: the program may have overwritten it.
   wire::Store(place.order_bytes, member.order_bytes.slot);
@@ -229,22 +229,22 @@ Result<> Ledgers::Order(JobId job, base::ProcessId process, const ProcessOrder& 
   return tl::unexpected(NotCounted(job, process));
 }
 
-Result<unsigned> Ledgers::Step(JobId job, base::ProcessId process, const CallGrant& grant) {
+Result<unsigned> Ledgers::GrantCalls(JobId job, base::ProcessId process, const CallGrant& grant) {
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return tl::unexpected(NoLedger(job));
   Entry& entry = found->second;
   const auto slot = SlotOf(entry, process);
   if (!slot) return tl::unexpected(NotCounted(job, process));
-  std::uint32_t& last = entry.members.at(*slot).step;
+  std::uint32_t& last = entry.members.at(*slot).call_grant;
   wire::Slot& place = entry.page->slot[*slot];
   if (grant.calls == 0) {
     Withdraw(place, last);
   } else {
-    last = wire::PackStep(grant, wire::StepNumberAfter(wire::StepNumberOf(last)));
-    wire::Store(place.step, last);
+    last = wire::PackCallGrant(grant, wire::GrantNumberAfter(wire::GrantNumberOf(last)));
+    wire::Store(place.call_grant, last);
   }
   wire::WakeAll(place.order);  // the process sleeps there, unless it comes to rest
-  return wire::StepNumberOf(last);
+  return wire::GrantNumberOf(last);
 }
 
 std::vector<std::string> Ledgers::GpusOf(JobId job) const {

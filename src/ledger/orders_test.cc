@@ -42,13 +42,13 @@ TEST_F(LedgerOrdersTest, OrderAProcessOffItsGpuAndBack) {
   EXPECT_FALSE(ledgers_.SlotStatusesOf(kOwnedJob).at(0).answered);
   ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), true));  // it is being carried out
   EXPECT_EQ(slot_.order, 5u);
-  slot_.stage = static_cast<std::uint32_t>(wire::MemoryResidency::kEvicted);
+  slot_.residency = static_cast<std::uint32_t>(wire::MemoryResidency::kEvicted);
   slot_.evicted = 4096;
   slot_.answered = 5;
   const SlotStatus out = ledgers_.SlotStatusesOf(kOwnedJob).at(0);
   EXPECT_EQ(out.process, base::SelfId());
   EXPECT_TRUE(out.answered && out.ordered == wire::OrderKind::kLeave);
-  EXPECT_EQ(out.stage, wire::MemoryResidency::kEvicted);
+  EXPECT_EQ(out.residency, wire::MemoryResidency::kEvicted);
   EXPECT_EQ(out.evicted.count, 4096u);
   ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), true));  // it was carried out
   EXPECT_EQ(slot_.order, 5u);
@@ -69,7 +69,7 @@ TEST_F(LedgerOrdersTest, AnOrderThatWasRefusedIsGivenAnew) {
   ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), true));
   slot_.error = wire::PackError(wire::OrderError::kDriver, 700);
   slot_.answered = 5;
-  EXPECT_EQ(ledgers_.SlotStatusesOf(kOwnedJob).at(0).trouble, wire::OrderError::kDriver);
+  EXPECT_EQ(ledgers_.SlotStatusesOf(kOwnedJob).at(0).error, wire::OrderError::kDriver);
   EXPECT_EQ(ledgers_.SlotStatusesOf(kOwnedJob).at(0).driver_error, 700u);
   ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), true));
   EXPECT_EQ(slot_.order, 9u);
@@ -129,26 +129,26 @@ TEST_F(LedgerOrdersTest, AHoldMayHaveAPatienceOfItsOwnAlsoForWhoJoinsMeanwhile) 
 TEST(Ledgers, GrantStepsByNumberUntilTheNextOrder) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
-  EXPECT_EQ(ledgers.Step(kOwnedJob, base::SelfId(), {0, 1}).error().code, base::ErrorCode::kNotFound);
-  EXPECT_EQ(ledgers.Step({8}, base::SelfId(), {0, 1}).error().code, base::ErrorCode::kNotFound);
+  EXPECT_EQ(ledgers.GrantCalls(kOwnedJob, base::SelfId(), {0, 1}).error().code, base::ErrorCode::kNotFound);
+  EXPECT_EQ(ledgers.GrantCalls({8}, base::SelfId(), {0, 1}).error().code, base::ErrorCode::kNotFound);
   auto joined = ledgers.Join(kOwnedJob, base::SelfId());
   const Mapped mapped(joined->owner);
   wire::Slot& slot = SlotOf(mapped, *joined);
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), ProcessOrder{wire::OrderKind::kHold}));
-  EXPECT_EQ(slot.step, 0u);
+  EXPECT_EQ(slot.call_grant, 0u);
   const CallGrant grant{0, 64, 3, true, false};
-  EXPECT_EQ(ledgers.Step(kOwnedJob, base::SelfId(), grant).value(), 1u);
-  EXPECT_EQ(wire::GrantOf(slot.step), grant);
-  EXPECT_EQ(wire::StepNumberOf(slot.step), 1u);
-  EXPECT_EQ(ledgers.Step(kOwnedJob, base::SelfId(), grant).value(), 2u) << "each grant is another one";
-  EXPECT_EQ(ledgers.Step(kOwnedJob, base::SelfId(), {}).value(), 2u) << "withdrawn";
-  EXPECT_EQ(wire::GrantOf(slot.step).calls, 0u);
-  EXPECT_EQ(wire::StepNumberOf(slot.step), 2u);
-  ASSERT_TRUE(ledgers.Step(kOwnedJob, base::SelfId(), grant));
+  EXPECT_EQ(ledgers.GrantCalls(kOwnedJob, base::SelfId(), grant).value(), 1u);
+  EXPECT_EQ(wire::CallGrantOf(slot.call_grant), grant);
+  EXPECT_EQ(wire::GrantNumberOf(slot.call_grant), 1u);
+  EXPECT_EQ(ledgers.GrantCalls(kOwnedJob, base::SelfId(), grant).value(), 2u) << "each grant is another one";
+  EXPECT_EQ(ledgers.GrantCalls(kOwnedJob, base::SelfId(), {}).value(), 2u) << "withdrawn";
+  EXPECT_EQ(wire::CallGrantOf(slot.call_grant).calls, 0u);
+  EXPECT_EQ(wire::GrantNumberOf(slot.call_grant), 2u);
+  ASSERT_TRUE(ledgers.GrantCalls(kOwnedJob, base::SelfId(), grant));
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), ProcessOrder{wire::OrderKind::kHold}));
-  EXPECT_EQ(wire::GrantOf(slot.step), grant) << "the order stands, and so does the grant";
+  EXPECT_EQ(wire::CallGrantOf(slot.call_grant), grant) << "the order stands, and so does the grant";
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), false));
-  EXPECT_EQ(wire::GrantOf(slot.step).calls, 0u);
+  EXPECT_EQ(wire::CallGrantOf(slot.call_grant).calls, 0u);
 }
 
 TEST(Ledgers, ReadHowAProcessComesToRest) {
@@ -160,17 +160,17 @@ TEST(Ledgers, ReadHowAProcessComesToRest) {
   const Mapped mapped(joined->owner);
   wire::Slot& slot = SlotOf(mapped, *joined);
   const SlotStatus older = ledgers.SlotStatusesOf(kOwnedJob).at(0);
-  EXPECT_FALSE(older.steps || older.shares || older.fetches);
+  EXPECT_FALSE(older.takes_grants || older.shares || older.fetches);
   EXPECT_EQ(older.rest, QuiesceReport{});
-  EXPECT_EQ(older.stepped, CallGrantReport{});
-  slot.flags = wire::kSteps | wire::kShares | wire::kFetches;
+  EXPECT_EQ(older.grant_report, CallGrantReport{});
+  slot.flags = wire::kTakesCallGrants | wire::kShares | wire::kFetches;
   slot.rest = wire::PackRest(0x2, 0x5);  // there is no third GPU
   slot.rest_state = 7u << 16 | wire::kRestShut | wire::kRestForRoom;
-  slot.stepped = wire::PackStepReport({9, wire::CallGrantEndReason::kAtWork, 12});
+  slot.grant_report = wire::PackCallGrantReport({9, wire::CallGrantEndReason::kAtWork, 12});
   const SlotStatus one = ledgers.SlotStatusesOf(kOwnedJob).at(0);
-  EXPECT_TRUE(one.steps && one.shares && one.fetches);
+  EXPECT_TRUE(one.takes_grants && one.shares && one.fetches);
   EXPECT_EQ(one.rest, (QuiesceReport{.shut = true, .for_room = true, .works = 2, .waits = 1, .changes = 7}));
-  EXPECT_EQ(one.stepped, (CallGrantReport{9, wire::CallGrantEndReason::kAtWork, 12}));
+  EXPECT_EQ(one.grant_report, (CallGrantReport{9, wire::CallGrantEndReason::kAtWork, 12}));
   slot.rest_state = wire::kRestInFlight | wire::kRestCapturing | wire::kRestAnywhere;
   EXPECT_EQ(ledgers.SlotStatusesOf(kOwnedJob).at(0).rest,
             (QuiesceReport{.in_flight = true, .capturing = true, .anywhere = true, .works = 2, .waits = 1}));
@@ -277,7 +277,7 @@ TEST_F(LedgersOfTwoGpus, AProcessThatSeesSeveralGpusSaysOnWhichItsMemoryCanLeave
   slot.home = 17;
   EXPECT_EQ(first_home(), "");
   EXPECT_FALSE(ledgers.IsMoving(kOwnedJob, base::SelfId(), kSecond));
-  slot.stage = static_cast<std::uint32_t>(wire::MemoryResidency::kRestoring);
+  slot.residency = static_cast<std::uint32_t>(wire::MemoryResidency::kRestoring);
   EXPECT_TRUE(ledgers.IsMoving(kOwnedJob, base::SelfId(), kSecond));
 }
 
@@ -337,7 +337,7 @@ TEST(Ledgers, ASlotWithArbitraryBytesIsReadSafely) {
   std::memset(static_cast<void*>(&(*mapped).home), 0xff, sizeof(wire::Ledger::home));
   const SlotStatus slot = ledgers.SlotStatusesOf(kOwnedJob).at(0);
   EXPECT_EQ(slot.process, base::SelfId());
-  EXPECT_EQ(slot.stage, wire::MemoryResidency::kNone);
+  EXPECT_EQ(slot.residency, wire::MemoryResidency::kNone);
   EXPECT_LE(slot.evicted.count, std::uint64_t{1} << 44);
   EXPECT_FALSE(ledgers.Intact(kOwnedJob));
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), false));  // repairs the order
@@ -366,7 +366,7 @@ TEST(Ledgers, ANewDaemonTakesOverProcessesAndOrders) {
   auto joined = before->Join(kOwnedJob, base::SelfId());
   const Mapped mapped(joined->owner);
   ASSERT_TRUE(before->Order(kOwnedJob, base::SelfId(), true));
-  ASSERT_TRUE(before->Step(kOwnedJob, base::SelfId(), {0, 5}));
+  ASSERT_TRUE(before->GrantCalls(kOwnedJob, base::SelfId(), {0, 5}));
   wire::Reserve(*mapped, wire::kHost, joined->slot, 8192);
   before.reset();
   Ledgers ledgers;
@@ -375,8 +375,8 @@ TEST(Ledgers, ANewDaemonTakesOverProcessesAndOrders) {
   EXPECT_TRUE(ledgers.Registered(kOwnedJob, base::SelfId()));
   EXPECT_TRUE(ledgers.SlotStatusesOf(kOwnedJob).at(0).ordered == wire::OrderKind::kLeave);
   EXPECT_EQ(ledgers.HostMemoryOf(kOwnedJob).count, 8192u);
-  EXPECT_EQ(ledgers.Step(kOwnedJob, base::SelfId(), {}).value(), 1u) << "of the daemon before";
-  EXPECT_EQ(ledgers.Step(kOwnedJob, base::SelfId(), {0, 5}).value(), 2u);
+  EXPECT_EQ(ledgers.GrantCalls(kOwnedJob, base::SelfId(), {}).value(), 1u) << "of the daemon before";
+  EXPECT_EQ(ledgers.GrantCalls(kOwnedJob, base::SelfId(), {0, 5}).value(), 2u);
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), false));
   EXPECT_EQ(SlotOf(mapped, *joined).order, 8u);
 }

@@ -29,10 +29,10 @@ Result<PartsMessage> ReceiveParts(int connection) {
   return message;
 }
 
-void Refuse(int connection, wire::OrderError trouble) {
+void Refuse(int connection, wire::OrderError error) {
   constexpr std::uint32_t kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
-  const std::uint32_t driver = trouble == wire::OrderError::kNoRoom ? kOutOfMemory : 0;
-  const wire::TransferReply reply{wire::kReplyMagic, 0, 1, wire::PackError(trouble, driver)};
+  const std::uint32_t driver = error == wire::OrderError::kNoRoom ? kOutOfMemory : 0;
+  const wire::TransferReply reply{wire::kReplyMagic, 0, 1, wire::PackError(error, driver)};
   (void)wire::SendWith(connection, &reply, sizeof reply, nullptr, 0, 0);
 }
 
@@ -48,8 +48,8 @@ Result<ReceiptKind> AwaitReceipt(int connection, const base::ProcessId& process)
   } while (got < 0 && base::IsAlive(process));
   if (got != sizeof reply || reply.magic != wire::kReplyMagic) return WentBack();
   if (reply.error != 0)
-    return Fail(ErrorCode::kInternal, fmt::format("the process could not: trouble {}, CUDA error {}",
-                                                  static_cast<unsigned>(wire::TroubleOf(reply.error)),
+    return Fail(ErrorCode::kInternal, fmt::format("the process could not: error {}, CUDA error {}",
+                                                  static_cast<unsigned>(wire::OrderErrorOf(reply.error)),
                                                   wire::DriverErrorOf(reply.error)));
   return reply.last == 0 ? ReceiptKind::kOwn : ReceiptKind::kDone;
 }

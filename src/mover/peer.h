@@ -24,7 +24,7 @@ struct PartsMessage {
 base::Result<PartsMessage> ReceiveParts(int connection);
 
 // Tells the process that nothing was done.
-void Refuse(int connection, ledger::wire::OrderError trouble);
+void Refuse(int connection, ledger::wire::OrderError error);
 // Tells the process that the mover has done its part.
 base::Result<> SayDone(int connection);
 

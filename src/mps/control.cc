@@ -52,9 +52,9 @@ Result<base::ProcessId> Control::Start(const std::string& uuid, const Limits& li
        std::this_thread::sleep_for(kPause)) {
     const auto control = ControlAt(FindControls(table_), directories.pipe);
     if (!control || !dialect->Servers()) continue;
-    if (auto settled = dialect->Settle({limits, {}, {}}); !settled) {
+    if (auto applied = dialect->ApplyLimits({limits, {}, {}}); !applied) {
       (void)Stop(uuid, control->id, true).has_value();  // a daemon without the limits must not stay
-      return Fail(std::move(settled.error()));
+      return Fail(std::move(applied.error()));
     }
     return control->id;
   }
@@ -64,8 +64,8 @@ Result<base::ProcessId> Control::Start(const std::string& uuid, const Limits& li
               fmt::format("its log is {}", (directories.logs / "control.log").string()));
 }
 
-Result<Settled> Control::Settle(const std::string& uuid, const WantedOnGpu& wanted) const {
-  return Speak(uuid)->Settle(wanted);
+Result<AppliedLimits> Control::ApplyLimits(const std::string& uuid, const WantedOnGpu& wanted) const {
+  return Speak(uuid)->ApplyLimits(wanted);
 }
 
 Result<std::vector<MpsServerStatus>> Control::Servers(const std::string& uuid) const {

@@ -32,7 +32,7 @@ class Control {
   // Starts the control daemon of this GPU, or takes the one that runs, and sets `limits` as its defaults, as
   // far as the protocol has them.
   base::Result<base::ProcessId> Start(const std::string& uuid, const Limits& limits) const;
-  base::Result<Settled> Settle(const std::string& uuid, const WantedOnGpu& wanted) const;
+  base::Result<AppliedLimits> ApplyLimits(const std::string& uuid, const WantedOnGpu& wanted) const;
   base::Result<std::vector<MpsServerStatus>> Servers(const std::string& uuid) const;
   base::Result<> Terminate(const std::string& uuid, pid_t server, pid_t client) const;
   // Returns when the daemon has ended. `force`: terminates its clients first. kTimeout: the daemon waits for

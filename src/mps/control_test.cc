@@ -60,8 +60,8 @@ TEST_F(MpsControl, EndsWhenItIsToldTo) {
 
 TEST_F(MpsControl, LimitsAreTakenAtTheStartAndLater) {
   Start({50.0, base::GiB(1)});
-  EXPECT_TRUE(control_.Settle(kUuid, {{25.0, {}}, {}, {}}));
-  const auto refused = control_.Settle(kUuid, {{200.0, {}}, {}, {}});
+  EXPECT_TRUE(control_.ApplyLimits(kUuid, {{25.0, {}}, {}, {}}));
+  const auto refused = control_.ApplyLimits(kUuid, {{200.0, {}}, {}, {}});
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("Invalid percentage"));
 }
@@ -92,10 +92,10 @@ class MpsControl3 : public ::testing::Test {
     ASSERT_TRUE(started) << started.error().message;
     daemon_ = *started;
   }
-  Settled Settle(const WantedOnGpu& wanted) {
-    auto settled = control_.Settle(kUuid, wanted);
-    EXPECT_TRUE(settled) << settled.error().message;
-    return settled.value_or(Settled{});
+  AppliedLimits ApplyLimits(const WantedOnGpu& wanted) {
+    auto applied = control_.ApplyLimits(kUuid, wanted);
+    EXPECT_TRUE(applied) << applied.error().message;
+    return applied.value_or(AppliedLimits{});
   }
   static ClientJob Job(std::int64_t id, Limits limits = {}, std::optional<int> time_slice = {}) {
     return {base::JobId{id}, ::geteuid(), limits, time_slice};
@@ -122,30 +122,30 @@ TEST_F(MpsControl3, JobsGetNamespacesWithTheirLimitsAndLoseThem) {
   Start();
   EXPECT_THAT(*control_.Servers(kUuid), IsEmpty());
   WantedOnGpu wanted{{50.0, {}}, base::GiB(4), {Job(7, {25.0, base::GiB(1)}), Job(8)}};
-  const auto settled = Settle(wanted);
-  EXPECT_THAT(settled.problems, IsEmpty());
+  const auto applied = ApplyLimits(wanted);
+  EXPECT_THAT(applied.problems, IsEmpty());
   for (const auto& job : wanted.jobs) {
     const auto placement = PlacementOf(job, wanted.limits);
-    EXPECT_EQ(WhyNotThere(settled, placement), "");
+    EXPECT_EQ(WhyNotThere(applied, placement), "");
     EXPECT_TRUE(IsListening(placement)) << placement.name_space;
   }
-  EXPECT_EQ(settled.servers.at(0).limits.threads, 50.0);
-  EXPECT_THAT(settled.servers.at(0).namespaces,
+  EXPECT_EQ(applied.servers.at(0).limits.threads, 50.0);
+  EXPECT_THAT(applied.servers.at(0).namespaces,
               UnorderedElementsAre(NamespaceStatus{"default", {50.0, {}}},
                                    NamespaceStatus{"job7", {25.0, base::GiB(1)}},
                                    NamespaceStatus{"job8", {50.0, {}}}));
-  EXPECT_EQ(settled.servers.at(0).uid, ::geteuid());
-  EXPECT_EQ(control_.Servers(kUuid)->at(0).pid, settled.servers.at(0).pid);
+  EXPECT_EQ(applied.servers.at(0).uid, ::geteuid());
+  EXPECT_EQ(control_.Servers(kUuid)->at(0).pid, applied.servers.at(0).pid);
 
   wanted.limits.threads = 20;
   wanted.jobs.erase(wanted.jobs.begin());
-  const auto later = Settle(wanted);
+  const auto later = ApplyLimits(wanted);
   EXPECT_EQ(WhyNotThere(later, PlacementOf(wanted.jobs.at(0), wanted.limits)), "");
   EXPECT_FALSE(IsListening(PlacementOf(Job(7), {})));
   EXPECT_THAT(later.deleted, IsEmpty());
 
   wanted.jobs.clear();
-  EXPECT_THAT(Settle(wanted).deleted, ElementsAre("u" + std::to_string(::geteuid())));
+  EXPECT_THAT(ApplyLimits(wanted).deleted, ElementsAre("u" + std::to_string(::geteuid())));
   EXPECT_THAT(*control_.Servers(kUuid), IsEmpty());
 }
 
@@ -153,21 +153,21 @@ TEST_F(MpsControl3, AJobWithAShareHasAServerOfItsOwnWhereTheProgramKnowsShares) 
   UseDriver("620");
   Start();
   EXPECT_TRUE(control_.HasTimeSlices(kUuid));
-  const auto settled = Settle({{}, base::GiB(4), {Job(7, {}, 30)}});
-  EXPECT_THAT(settled.problems, IsEmpty());
-  EXPECT_EQ(settled.servers.at(0).name, "job7");
+  const auto applied = ApplyLimits({{}, base::GiB(4), {Job(7, {}, 30)}});
+  EXPECT_THAT(applied.problems, IsEmpty());
+  EXPECT_EQ(applied.servers.at(0).name, "job7");
 }
 
 TEST_F(MpsControl3, AServerThatLacksItsShareIsNotLeftRunning) {
   Start();
   EXPECT_FALSE(control_.HasTimeSlices(kUuid));
-  const auto settled = Settle({{}, base::GiB(4), {Job(7, {}, 30), Job(8)}});
-  ASSERT_EQ(settled.problems.size(), 1u);
-  EXPECT_THAT(settled.problems[0].message, HasSubstr("timeslice-pct"));
-  EXPECT_THAT(WhyNotThere(settled, PlacementOf(Job(7, {}, 30), {})), HasSubstr("timeslice-pct"));
-  EXPECT_EQ(WhyNotThere(settled, PlacementOf(Job(8), {})), "");
-  ASSERT_EQ(settled.servers.size(), 1u) << "that of job 8";
-  EXPECT_NE(settled.servers[0].name, "job7");
+  const auto applied = ApplyLimits({{}, base::GiB(4), {Job(7, {}, 30), Job(8)}});
+  ASSERT_EQ(applied.problems.size(), 1u);
+  EXPECT_THAT(applied.problems[0].message, HasSubstr("timeslice-pct"));
+  EXPECT_THAT(WhyNotThere(applied, PlacementOf(Job(7, {}, 30), {})), HasSubstr("timeslice-pct"));
+  EXPECT_EQ(WhyNotThere(applied, PlacementOf(Job(8), {})), "");
+  ASSERT_EQ(applied.servers.size(), 1u) << "that of job 8";
+  EXPECT_NE(applied.servers[0].name, "job7");
 }
 
 TEST_F(MpsControl3, AnOrderThatIsRefusedSaysWhatWasAnswered) {
@@ -180,7 +180,7 @@ TEST_F(MpsControl3, AnOrderThatIsRefusedSaysWhatWasAnswered) {
 
 TEST_F(MpsControl3, ItsProtocolIsFoundAgainAndItEnds) {
   Start();
-  (void)Settle({{}, base::GiB(4), {Job(7)}});
+  (void)ApplyLimits({{}, base::GiB(4), {Job(7)}});
   const auto pipe = control_.DirectoriesFor(kUuid).pipe;
   EXPECT_EQ(ControlAt(FindControls(table_), pipe)->protocol, 3);
   EXPECT_EQ(*control_.Start(kUuid, {}), *daemon_);
@@ -198,10 +198,10 @@ TEST_F(MpsControl3, AServerThatIsNotListedAfterItsCreationIsAProblem) {
   std::ofstream(program) << "#!/bin/sh\n[ \"$4\" = list ] && echo name,uid,pid,status\nexit 0\n";
   ASSERT_EQ(::chmod(program.c_str(), 0755), 0);
   const Control control(program, dir_.path() / "mps", table_, 3);
-  const auto settled = control.Settle(kUuid, {{}, base::GiB(4), {Job(7)}});
-  ASSERT_TRUE(settled) << settled.error().message;
-  ASSERT_EQ(settled->problems.size(), 1u) << "what follows for it is not tried";
-  EXPECT_THAT(settled->problems[0].message, HasSubstr("is not listed: it has ended"));
+  const auto applied = control.ApplyLimits(kUuid, {{}, base::GiB(4), {Job(7)}});
+  ASSERT_TRUE(applied) << applied.error().message;
+  ASSERT_EQ(applied->problems.size(), 1u) << "what follows for it is not tried";
+  EXPECT_THAT(applied->problems[0].message, HasSubstr("is not listed: it has ended"));
 }
 
 TEST(MpsControlProgram, IsTheFirstInThePath) {

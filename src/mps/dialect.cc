@@ -13,20 +13,20 @@ std::unique_ptr<Dialect> MakeDialect(int protocol, ControlProgram program, const
   return std::make_unique<DialectV2>(std::move(program), table);
 }
 
-std::string Describe(const std::vector<SettleProblem>& problems) {
+std::string Describe(const std::vector<LimitProblem>& problems) {
   std::string text;
   for (const auto& problem : problems) text += (text.empty() ? "" : "; ") + problem.message;
   return text;
 }
 
-std::string WhyNotThere(const Settled& settled, const Placement& placement) {
-  std::vector<SettleProblem> of_it;
-  for (const auto& problem : settled.problems)
+std::string WhyNotThere(const AppliedLimits& applied, const Placement& placement) {
+  std::vector<LimitProblem> of_it;
+  for (const auto& problem : applied.problems)
     if (problem.server == placement.server &&
         (problem.name_space.empty() || problem.name_space == placement.name_space))
       of_it.push_back(problem);
   if (!of_it.empty()) return Describe(of_it);
-  if (IsThere(settled.servers, placement)) return {};
+  if (IsThere(applied.servers, placement)) return {};
   return fmt::format("the control daemon does not list namespace {} of server {}", placement.name_space,
                      placement.server);
 }

@@ -21,23 +21,23 @@
 namespace gpuman::mps {
 
 // What could not be made or limited.
-struct SettleProblem {
+struct LimitProblem {
   std::string server;
   std::string name_space;  // empty: the server
   std::string message;
 };
 
-// What became of Settle.
-struct Settled {
+// What became of ApplyLimits.
+struct AppliedLimits {
   std::vector<MpsServerStatus> servers{};  // as they are now, without clients; protocol 3
   std::vector<std::string> deleted{};      // names of servers
-  std::vector<SettleProblem> problems{};
+  std::vector<LimitProblem> problems{};
 };
 
 // All of them as one text; empty: there is none.
-std::string Describe(const std::vector<SettleProblem>& problems);
+std::string Describe(const std::vector<LimitProblem>& problems);
 // Why programs with this placement do not find their namespace, or not its limits; empty: they do.
-std::string WhyNotThere(const Settled& settled, const Placement& placement);
+std::string WhyNotThere(const AppliedLimits& applied, const Placement& placement);
 
 class Dialect {
  public:
@@ -49,7 +49,7 @@ class Dialect {
   // Makes the servers, the namespaces and the limits as they are wanted, as far as the protocol has them. An
   // absent limit of the GPU stays as it is. Limits apply to new clients. An error: nothing can be said of
   // any.
-  virtual base::Result<Settled> Settle(const WantedOnGpu& wanted) const = 0;
+  virtual base::Result<AppliedLimits> ApplyLimits(const WantedOnGpu& wanted) const = 0;
   virtual base::Result<> Terminate(pid_t server, pid_t client) const = 0;
   // Tells the daemon to end. `force`: whatever clients it has.
   virtual base::Result<> Quit(bool force) const = 0;

@@ -35,9 +35,9 @@ Result<> DialectV2::Tell(const std::string& command) const {
   return {};
 }
 
-Result<Settled> DialectV2::Settle(const WantedOnGpu& wanted) const {
+Result<AppliedLimits> DialectV2::ApplyLimits(const WantedOnGpu& wanted) const {
   const auto& limits = wanted.limits;
-  if (!limits.threads && !limits.memory) return Settled{};
+  if (!limits.threads && !limits.memory) return AppliedLimits{};
   const auto set = [&](const std::string& infix, const std::string& server) -> Result<> {
     if (limits.threads)
       GPUMAN_TRY(Tell(
@@ -51,7 +51,7 @@ Result<Settled> DialectV2::Settle(const WantedOnGpu& wanted) const {
   GPUMAN_ASSIGN(const auto list, Ask("get_server_list"));
   GPUMAN_ASSIGN(const auto servers, ParsePids(list));
   for (const pid_t server : servers) GPUMAN_TRY(set("", fmt::format("{} ", server)));
-  return Settled{};
+  return AppliedLimits{};
 }
 
 // A limit that an older control program does not know is absent.

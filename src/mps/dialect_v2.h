@@ -12,7 +12,7 @@ class DialectV2 final : public Dialect {
 
   std::vector<std::string> StartArguments() const override { return {"-d"}; }
   base::Result<std::vector<MpsServerStatus>> Servers() const override;
-  base::Result<Settled> Settle(const WantedOnGpu& wanted) const override;
+  base::Result<AppliedLimits> ApplyLimits(const WantedOnGpu& wanted) const override;
   base::Result<> Terminate(pid_t server, pid_t client) const override;
   base::Result<> Quit(bool force) const override;
   bool HasTimeSlices() const override { return false; }

@@ -134,9 +134,9 @@ Result<> DialectV3::Make(const Change& change) const {
   return {};
 }
 
-Result<Settled> DialectV3::Settle(const WantedOnGpu& wanted) const {
+Result<AppliedLimits> DialectV3::ApplyLimits(const WantedOnGpu& wanted) const {
   GPUMAN_ASSIGN(const auto before, BareServers());
-  Settled settled;
+  AppliedLimits applied;
   std::string failed;  // a server; what follows for it would fail for the same reason
   for (const auto& change : ChangesFor(before, wanted)) {
     if (change.server == failed) continue;
@@ -144,16 +144,16 @@ Result<Settled> DialectV3::Settle(const WantedOnGpu& wanted) const {
     const bool deletes =
         change.kind == Change::Kind::kDeleteServer || change.kind == Change::Kind::kDeleteNamespace;
     // What still has clients is not deleted, and stays for the next time.
-    if (made && change.kind == Change::Kind::kDeleteServer) settled.deleted.push_back(change.server);
+    if (made && change.kind == Change::Kind::kDeleteServer) applied.deleted.push_back(change.server);
     if (made || deletes) continue;
     const bool of_default = change.kind == Change::Kind::kLimitServer;
-    settled.problems.push_back({change.server,
+    applied.problems.push_back({change.server,
                                 of_default ? std::string(kDefaultNamespace) : change.name_space,
                                 made.error().message});
     if (change.kind == Change::Kind::kCreateServer) failed = change.server;
   }
-  GPUMAN_ASSIGN(settled.servers, BareServers());
-  return settled;
+  GPUMAN_ASSIGN(applied.servers, BareServers());
+  return applied;
 }
 
 Result<> DialectV3::Terminate(pid_t /*server*/, pid_t client) const {

@@ -69,11 +69,11 @@ struct Joined {
 struct Left {
   TenantId tenant;
 };
-// Each DemandChanged names all GPUs of the tenant, by UUID. While an Evict or a Bring of the tenant is not
+// Each DemandChanged names all GPUs of the tenant, by UUID. While an Evict or a Restore of the tenant is not
 // answered, the scheduler counts resident and away itself from the reports of progress, and takes only the
-// other fields; so the caller sends DemandChanged again after EvictDone and BringDone. wants falls to 0 when
-// the allocation succeeded or gave up. `taken`: GPUs where the tenant has used the granted room, and another
-// allocation, maybe as large, waits now.
+// other fields; so the caller sends DemandChanged again after EvictDone and RestoreDone. wants falls to 0
+// when the allocation succeeded or gave up. `taken`: GPUs where the tenant has used the granted room, and
+// another allocation, maybe as large, waits now.
 struct DemandChanged {
   TenantId tenant;
   MemoryDemands gpus;
@@ -136,8 +136,8 @@ struct MovedIn {
   base::Bytes bytes;
   base::Bytes unchanged{};
 };
-// The answer to Bring, after all its MovedIn.
-struct BringDone {
+// The answer to Restore, after all its MovedIn.
+struct RestoreDone {
   TenantId tenant;
   OrderId order = 0;
   std::string why{};
@@ -176,7 +176,7 @@ struct Tick {};  // the deadline has come
 using Event =
     std::variant<event::Joined, event::Left, event::DemandChanged, event::ActivityChanged, event::Completed,
                  event::GateClosed, event::GateNotClosed, event::ResponsivenessChanged, event::MovedOut,
-                 event::EvictDone, event::MovedIn, event::BringDone, event::Suspended, event::Unsuspended,
+                 event::EvictDone, event::MovedIn, event::RestoreDone, event::Suspended, event::Unsuspended,
                  event::OptionsChanged, event::SettingsChanged, event::CapacityChanged, event::Tick>;
 
 namespace action {
@@ -205,25 +205,25 @@ struct Evict {
   friend bool operator==(const Evict&, const Evict&) = default;
 };
 // All of the tenant's memory that is away comes back, on every GPU, as room is granted.
-struct Bring {
+struct Restore {
   TenantId tenant;
   OrderId order = 0;
-  friend bool operator==(const Bring&, const Bring&) = default;
+  friend bool operator==(const Restore&, const Restore&) = default;
 };
-// No more memory comes back; memory that has come back stays. The answer is the BringDone of that Bring.
-struct StopBring {
+// No more memory comes back; memory that has come back stays. The answer is the RestoreDone of that Restore.
+struct CancelRestore {
   TenantId tenant;
   OrderId order = 0;
-  friend bool operator==(const StopBring&, const StopBring&) = default;
+  friend bool operator==(const CancelRestore&, const CancelRestore&) = default;
 };
-// So much more room: for the tenant's Bring (in_bring), or for the allocation that waits. The grant is void
-// when Bring fails, when DemandChanged says that another allocation waits or that none waits, and when the
-// gate is closed.
+// So much more room: for the tenant's Restore (for_restore), or for the allocation that waits. The grant is
+// void when Restore fails, when DemandChanged says that another allocation waits or that none waits, and when
+// the gate is closed.
 struct MemoryGrant {
   TenantId tenant;
   std::string gpu;
   base::Bytes bytes;
-  bool in_bring = false;
+  bool for_restore = false;
   friend bool operator==(const MemoryGrant&, const MemoryGrant&) = default;
 };
 // As things are, the waiting allocation can never have its room: it fails if this is still true a moment
@@ -252,8 +252,9 @@ struct EventReport {
   friend bool operator==(const EventReport&, const EventReport&) = default;
 };
 }  // namespace action
-using Action = std::variant<action::Open, action::Close, action::Evict, action::Bring, action::StopBring,
-                            action::MemoryGrant, action::Deny, action::Escalate, action::EventReport>;
+using Action =
+    std::variant<action::Open, action::Close, action::Evict, action::Restore, action::CancelRestore,
+                 action::MemoryGrant, action::Deny, action::Escalate, action::EventReport>;
 using Actions = std::vector<Action>;
 
 }  // namespace gpuman::share

@@ -39,7 +39,7 @@ inline Span IdleTime(const SchedulerSettings& settings, bool by_share) {
 
 struct PolicyContext {
   const SchedulerSettings& settings;
-  const MovingMeter& meter;
+  const HandOverCostEstimator& meter;
   base::MonoTime now;
   bool by_share = false;
 

@@ -31,7 +31,7 @@ class SharePolicy : public testing::Test {
   }
 
   SchedulerSettings settings_;
-  MovingMeter meter_;
+  HandOverCostEstimator meter_;
   Tenant holder_, waiter_;
 };
 

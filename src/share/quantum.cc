@@ -14,7 +14,7 @@ constexpr base::Bytes kMinMeasured = base::MiB(64);  // smaller transfers do not
 
 }  // namespace
 
-void MovingMeter::Add(Span took, Moved moved, Span paging) {
+void HandOverCostEstimator::Add(Span took, Moved moved, Span paging) {
   took = std::max(took, Span{});
   const Span whole = took + paging;
   hand_over_ =
@@ -26,7 +26,7 @@ void MovingMeter::Add(Span took, Moved moved, Span paging) {
   bytes_per_second_ = bytes_per_second_ == 0 ? rate : bytes_per_second_ * (1 - kNew) + rate * kNew;
 }
 
-Span MovingMeter::TimeFor(base::Bytes bytes) const {
+Span HandOverCostEstimator::TimeFor(base::Bytes bytes) const {
   const double rate = bytes_per_second_ > 0 ? bytes_per_second_ : kFirstGuess;
   return FromSeconds(std::min(static_cast<double>(bytes.count) / rate, 1e6));
 }

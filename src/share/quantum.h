@@ -7,7 +7,7 @@
 namespace gpuman::share {
 
 // How long hand-overs took on the GPUs of one domain, as a moving average of the last few.
-class MovingMeter {
+class HandOverCostEstimator {
  public:
   // Bytes of one direction: the larger of both directions, on the GPU where it was most. `copied`: those that
   // did not have to be copied do not count.

@@ -10,35 +10,35 @@ using base::MiB;
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 
 // Forty GiB were copied in a second.
-MovingMeter Measured() {
-  MovingMeter meter;
+HandOverCostEstimator Measured() {
+  HandOverCostEstimator meter;
   meter.Add(1s, {GiB(40), GiB(40)});
   EXPECT_EQ(meter.TimeFor(GiB(20)), Span(500ms));
   return meter;
 }
 
-TEST(MovingMeter, WhatDidNotHaveToBeCopiedMakesTheBusNoFaster) {
-  MovingMeter meter = Measured();
+TEST(HandOverCostEstimator, WhatDidNotHaveToBeCopiedMakesTheBusNoFaster) {
+  HandOverCostEstimator meter = Measured();
   meter.Add(20ms, {GiB(40), {}});
   EXPECT_EQ(meter.TimeFor(GiB(20)), Span(500ms)) << "on its way back all of it is copied";
   meter.Add(20ms, {GiB(40), MiB(400)});
   EXPECT_EQ(meter.TimeFor(GiB(20)), Span(500ms));
 }
 
-TEST(MovingMeter, NorDoesTheTimeThatWentIntoOtherThingsMakeItSlower) {
-  MovingMeter meter = Measured();
+TEST(HandOverCostEstimator, NorDoesTheTimeThatWentIntoOtherThingsMakeItSlower) {
+  HandOverCostEstimator meter = Measured();
   meter.Add(200ms, {GiB(40), MiB(100)});
   EXPECT_EQ(meter.TimeFor(GiB(20)), Span(500ms));
 }
 
-TEST(MovingMeter, ACopyShowsTheSpeedAlsoWhereOtherMemoryNeededNone) {
-  MovingMeter meter = Measured();
+TEST(HandOverCostEstimator, ACopyShowsTheSpeedAlsoWhereOtherMemoryNeededNone) {
+  HandOverCostEstimator meter = Measured();
   for (int i = 0; i < 100; ++i) meter.Add(1s, {GiB(30), GiB(20)});
   EXPECT_NEAR(std::chrono::duration<double>(meter.TimeFor(GiB(20))).count(), 1, 0.001);
 }
 
-TEST(MovingMeter, AHandOverTakesAsLongAsItTakesHoweverLittleWasCopied) {
-  MovingMeter meter = Measured();
+TEST(HandOverCostEstimator, AHandOverTakesAsLongAsItTakesHoweverLittleWasCopied) {
+  HandOverCostEstimator meter = Measured();
   EXPECT_EQ(meter.HandOver(), Span(1s));
   for (int i = 0; i < 100; ++i) meter.Add(20ms, {GiB(40), {}});
   EXPECT_NEAR(std::chrono::duration<double>(meter.HandOver()).count(), 0.02, 0.001);
@@ -46,8 +46,8 @@ TEST(MovingMeter, AHandOverTakesAsLongAsItTakesHoweverLittleWasCopied) {
   EXPECT_EQ(QuantumFor(meter.HandOver(), settings), Span(settings.quantum_min));
 }
 
-TEST(MovingMeter, GuessesBeforeItHasSeenACopy) {
-  MovingMeter meter;
+TEST(HandOverCostEstimator, GuessesBeforeItHasSeenACopy) {
+  HandOverCostEstimator meter;
   const Span guess = meter.TimeFor(GiB(20));
   EXPECT_GT(guess, Span(500ms));
   meter.Add(20ms, {GiB(40), {}});

@@ -59,15 +59,15 @@ QuiesceDecision QuiescePlanner::Decide(const QuiesceView& view, base::MonoTime n
   if (view.broken) return Fail(now);
   if (all_shut_ && !AnyWorks() && open_.empty()) return Rest(now);
   if (now >= deadline_) return Fail(now);
-  if (IsStepping() || !settings_.step) return WaitUntil(deadline_);
+  if (HasUsableGrant() || !settings_.step) return WaitUntil(deadline_);
   if (aligning_ && !open_.empty() && now < aligned_at_ + settings_.host_patience)
     return WaitUntil(aligned_at_ + settings_.host_patience);
-  if (auto steps = StepsToAlign(); !steps.empty())
-    return now < AlignAt() ? WaitUntil(AlignAt()) : Align(std::move(steps), now);
-  if (auto steps = StepsToShift(); !steps.empty()) {
+  if (auto grants = GrantsToAlign(); !grants.empty())
+    return now < AlignAt() ? WaitUntil(AlignAt()) : Align(std::move(grants), now);
+  if (auto grants = GrantsToShift(); !grants.empty()) {
     if (now < StepAt()) return WaitUntil(StepAt());
     ++shifts_;
-    return Align(std::move(steps), now);
+    return Align(std::move(grants), now);
   }
   const bool behind = Candidates().empty();
   if (behind && AnyForRoom()) {
@@ -107,7 +107,7 @@ void QuiescePlanner::NoteEnds(const QuiesceView& view, base::MonoTime now) {
     if (grant == open_.end() || grant->second.unit != ended.unit) continue;
     open_.erase(grant);
     changed_ = now;
-    figures_.steps += ended.calls;
+    figures_.calls += ended.calls;
     const auto unit = units_.find(ended.unit);
     if (unit == units_.end()) continue;
     unit->second.calls += ended.calls;
@@ -166,7 +166,7 @@ bool QuiescePlanner::AllWork() const {
   return std::all_of(units_.begin(), units_.end(), [](const auto& unit) { return unit.second.works; });
 }
 
-bool QuiescePlanner::IsStepping() const {
+bool QuiescePlanner::HasUsableGrant() const {
   return std::any_of(open_.begin(), open_.end(), [&](const auto& grant) {
     const auto unit = units_.find(grant.second.unit);
     return unit != units_.end() && !unit->second.works;
@@ -253,47 +253,47 @@ base::MonoTime QuiescePlanner::BehindAt() const {
 QuiesceDecision QuiescePlanner::Step(base::MonoTime now) {
   const std::vector<ProcessGpuId> candidates = Choose();
   if (figures_.leaps >= settings_.one_by_one)
-    return Order({{LeastStepped(candidates), 1, 0, true, false}}, now);
+    return Order({{LeastGranted(candidates), 1, 0, true, false}}, now);
   if (figures_.leaps >= settings_.together)
-    return Order({{LeastStepped(candidates), kCalls, 0, true, false}}, now);
+    return Order({{LeastGranted(candidates), kCalls, 0, true, false}}, now);
   std::map<base::ProcessId, std::vector<ProcessGpuId>> by_process;
   for (const ProcessGpuId& unit : candidates) by_process[unit.process].push_back(unit);
-  std::vector<GateCallGrant> steps;
+  std::vector<GateCallGrant> grants;
   for (const auto& [process, units] : by_process) {
-    const ProcessGpuId unit = LeastStepped(units);
-    steps.push_back(
+    const ProcessGpuId unit = LeastGranted(units);
+    grants.push_back(
         {unit, StrideOf(unit) == kLongestStride ? kMaxCalls : kCalls, StrideOf(unit), false, false});
   }
-  return Order(std::move(steps), now);
+  return Order(std::move(grants), now);
 }
 
 // One grant for each process that is behind and has a thread at its gate.
-std::vector<GateCallGrant> QuiescePlanner::StepsToAlign() const {
-  std::vector<GateCallGrant> steps;
-  if (!all_shut_ || !open_.empty() || alignments_ >= kAlignments + 2 * shifts_ || AnyForRoom()) return steps;
+std::vector<GateCallGrant> QuiescePlanner::GrantsToAlign() const {
+  std::vector<GateCallGrant> grants;
+  if (!all_shut_ || !open_.empty() || alignments_ >= kAlignments + 2 * shifts_ || AnyForRoom()) return grants;
   std::map<base::ProcessId, unsigned> behind = history_.lockstep.Behind(Calls());
   for (const auto& [id, unit] : units_) {
     const auto by = behind.find(id.process);
     if (by == behind.end() || by->second == 0 || !unit.waits || !unit.steppable) continue;
-    steps.push_back({id, by->second, 0, false, true});
+    grants.push_back({id, by->second, 0, false, true});
     behind.erase(by);
   }
-  return steps;
+  return grants;
 }
 
 // A few calls for each process, if none is behind and that has been right before.
-std::vector<GateCallGrant> QuiescePlanner::StepsToShift() const {
-  std::vector<GateCallGrant> steps;
+std::vector<GateCallGrant> QuiescePlanner::GrantsToShift() const {
+  std::vector<GateCallGrant> grants;
   if (!all_shut_ || !open_.empty() || shifts_ >= kShifts || AnyForRoom() || AllWork() ||
       !history_.lockstep.proven)
-    return steps;
+    return grants;
   const std::map<base::ProcessId, unsigned> behind = history_.lockstep.Behind(Calls());
-  if (std::any_of(behind.begin(), behind.end(), [](const auto& by) { return by.second != 0; })) return steps;
+  if (std::any_of(behind.begin(), behind.end(), [](const auto& by) { return by.second != 0; })) return grants;
   std::set<base::ProcessId> chosen;
   for (const auto& [id, unit] : units_)
     if (behind.count(id.process) != 0 && unit.waits && unit.steppable && chosen.insert(id.process).second)
-      steps.push_back({id, kShift, 0, false, true});
-  return steps;
+      grants.push_back({id, kShift, 0, false, true});
+  return grants;
 }
 
 // Where the hosts are does not depend on how long their GPUs work.
@@ -301,11 +301,11 @@ base::MonoTime QuiescePlanner::AlignAt() const {
   return (alignments_ == 0 ? shut_changed_ : changed_) + settings_.settle;
 }
 
-QuiesceDecision QuiescePlanner::Align(std::vector<GateCallGrant> steps, base::MonoTime now) {
+QuiesceDecision QuiescePlanner::Align(std::vector<GateCallGrant> grants, base::MonoTime now) {
   EndRound();
   ++alignments_;
   aligned_at_ = now;
-  QuiesceDecision decision = Order(std::move(steps), now);
+  QuiesceDecision decision = Order(std::move(grants), now);
   behind_ = aligning_ = true;
   return decision;
 }
@@ -336,17 +336,17 @@ QuiesceDecision QuiescePlanner::StepBehind(base::MonoTime now) {
     if (!is_first && fewer(id, place->second)) place->second = id;
   }
   ++(AllWork() ? behind_uses_ : host_uses_);
-  std::vector<GateCallGrant> steps;
+  std::vector<GateCallGrant> grants;
   for (const auto& [process, unit] : chosen) {
     ++units_.at(unit).behind;
-    steps.push_back({unit, 1, 0, false, true});
+    grants.push_back({unit, 1, 0, false, true});
   }
-  QuiesceDecision decision = Order(std::move(steps), now);
+  QuiesceDecision decision = Order(std::move(grants), now);
   behind_ = true;
   return decision;
 }
 
-QuiesceDecision QuiescePlanner::Order(std::vector<GateCallGrant> steps, base::MonoTime now) {
+QuiesceDecision QuiescePlanner::Order(std::vector<GateCallGrant> grants, base::MonoTime now) {
   if (figures_.rounds++ == 0) LearnUsual();
   behind_ = aligning_ = false;
   worked_.clear();
@@ -355,12 +355,12 @@ QuiesceDecision QuiescePlanner::Order(std::vector<GateCallGrant> steps, base::Mo
     worked_.insert(id);
     unit.run = 0;
   }
-  for (const GateCallGrant& step : steps) {
-    stepped_.insert(step.unit);
-    open_[step.unit.process] = step;
+  for (const GateCallGrant& grant : grants) {
+    stepped_.insert(grant.unit);
+    open_[grant.unit.process] = grant;
   }
   changed_ = now;
-  return {QuiesceDecision::Kind::kStep, std::move(steps), deadline_};
+  return {QuiesceDecision::Kind::kGrant, std::move(grants), deadline_};
 }
 
 // A unit that has made many calls without having to wait is far behind, and may overshoot by an eighth of
@@ -369,7 +369,7 @@ unsigned QuiescePlanner::StrideOf(const ProcessGpuId& unit) const {
   return std::min(static_cast<unsigned>(std::bit_width(units_.at(unit).run / 16)), kLongestStride);
 }
 
-ProcessGpuId QuiescePlanner::LeastStepped(const std::vector<ProcessGpuId>& candidates) const {
+ProcessGpuId QuiescePlanner::LeastGranted(const std::vector<ProcessGpuId>& candidates) const {
   return *std::min_element(candidates.begin(), candidates.end(),
                            [&](const ProcessGpuId& a, const ProcessGpuId& b) {
                              return std::pair(units_.at(a).calls, a) < std::pair(units_.at(b).calls, b);

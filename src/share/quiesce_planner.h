@@ -123,13 +123,13 @@ struct GateCallGrant {
 struct QuiesceDecision {
   enum class Kind {
     kWait,
-    kStep,    // carry out `steps`
+    kGrant,   // carry out `grants`
     kRested,  // nothing works, all gates are closed and no grant is open: the cut
     kFailed,  // it is broken, or the time is over; open grants have to be withdrawn
   };
   Kind kind = Kind::kWait;
-  std::vector<GateCallGrant> steps{};
-  base::MonoTime look_at{};  // with kWait and kStep: Decide is due then, and whenever the view changes
+  std::vector<GateCallGrant> grants{};
+  base::MonoTime look_at{};  // with kWait and kGrant: Decide is due then, and whenever the view changes
 };
 
 // One attempt. Thread-compatible. After kRested and kFailed no step is ordered any more: the decision stays,
@@ -137,7 +137,7 @@ struct QuiesceDecision {
 class QuiescePlanner {
  public:
   struct Figures {
-    unsigned steps = 0;   // calls that were made
+    unsigned calls = 0;   // that were made
     unsigned rounds = 0;  // decisions to step
     unsigned leaps = 0;
     Span took{};  // from the begin to the decision
@@ -173,7 +173,7 @@ class QuiescePlanner {
   bool AllWork() const;
   // A grant is open and may still let calls through. One whose unit works lets none through until that work
   // ends.
-  bool IsStepping() const;
+  bool HasUsableGrant() const;
   std::vector<ProcessGpuId> Candidates() const;
   std::optional<ProcessGpuId> LongestWorking() const;
 
@@ -187,14 +187,14 @@ class QuiescePlanner {
   base::MonoTime BehindAt() const;
   QuiesceDecision Step(base::MonoTime now);
   QuiesceDecision StepBehind(base::MonoTime now);
-  std::vector<GateCallGrant> StepsToAlign() const;
-  std::vector<GateCallGrant> StepsToShift() const;
+  std::vector<GateCallGrant> GrantsToAlign() const;
+  std::vector<GateCallGrant> GrantsToShift() const;
   base::MonoTime AlignAt() const;
-  QuiesceDecision Align(std::vector<GateCallGrant> steps, base::MonoTime now);
-  QuiesceDecision Order(std::vector<GateCallGrant> steps, base::MonoTime now);
+  QuiesceDecision Align(std::vector<GateCallGrant> grants, base::MonoTime now);
+  QuiesceDecision Order(std::vector<GateCallGrant> grants, base::MonoTime now);
   std::vector<ProcessGpuId> Choose();
   unsigned StrideOf(const ProcessGpuId& unit) const;
-  ProcessGpuId LeastStepped(const std::vector<ProcessGpuId>& candidates) const;
+  ProcessGpuId LeastGranted(const std::vector<ProcessGpuId>& candidates) const;
   std::vector<ProcessGpuId> Linked(const std::vector<ProcessGpuId>& candidates) const;
 
   QuiesceSettings settings_;

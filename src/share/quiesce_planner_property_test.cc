@@ -20,7 +20,7 @@ using Kind = QuiesceDecision::Kind;
 struct Seen {
   unsigned cases = 0, rested = 0;
   std::vector<double> took;  // milliseconds
-  std::vector<std::uint64_t> steps;
+  std::vector<std::uint64_t> calls;
   unsigned leaps = 0, behind = 0;
 };
 
@@ -47,15 +47,15 @@ void Try(const Family& family, std::uint64_t number, Meets meets, Span limit, Se
     if (result.kind == Kind::kRested) {
       ++seen.rested;
       seen.took.push_back(std::chrono::duration<double, std::milli>(result.figures.took).count());
-      seen.steps.push_back(result.figures.steps);
+      seen.calls.push_back(result.figures.calls);
     } else {
       EXPECT_EQ(result.kind, Kind::kFailed);
     }
     if (meets == Meets::kAlways) {
       ASSERT_EQ(result.kind, Kind::kRested)
-          << "leaps " << result.figures.leaps << " steps " << result.figures.steps << '\n'
+          << "leaps " << result.figures.leaps << " calls " << result.figures.calls << '\n'
           << result.said;
-      EXPECT_LE(result.figures.steps, result.needed + result.behind + result.beyond)
+      EXPECT_LE(result.figures.calls, result.needed + result.behind + result.beyond)
           << result.figures.leaps << " leaps\n"
           << result.said;
     }
@@ -71,14 +71,14 @@ Seen TryAll(const Family& family, Meets meets, Span limit = 5s) {
   for (std::uint64_t number = 1; number <= Cases() && !testing::Test::HasFailure(); ++number)
     Try(family, number, meets, limit, seen);
   std::sort(seen.took.begin(), seen.took.end());
-  std::sort(seen.steps.begin(), seen.steps.end());
+  std::sort(seen.calls.begin(), seen.calls.end());
   const auto at = [](const auto& values, double part) {
     return values.empty() ? 0
                           : values[static_cast<std::size_t>(part * static_cast<double>(values.size() - 1))];
   };
   std::cout << "  " << seen.rested << " of " << seen.cases << " rested, median " << at(seen.took, 0.5)
             << " ms, 99% " << at(seen.took, 0.99) << " ms, longest " << at(seen.took, 1)
-            << " ms; calls: median " << at(seen.steps, 0.5) << ", most " << at(seen.steps, 1) << "; "
+            << " ms; calls: median " << at(seen.calls, 0.5) << ", most " << at(seen.calls, 1) << "; "
             << seen.leaps << " leaps, " << seen.behind << " behind\n";
   return seen;
 }
@@ -143,20 +143,20 @@ void Check(const QuiesceView& view, const QuiesceDecision& decision, const Quies
   }
   const bool over = decision.kind == Kind::kFailed || decision.kind == Kind::kRested;
   EXPECT_TRUE(over || (last.kind != Kind::kFailed && !is_due && !view.broken));
-  if (decision.kind == Kind::kStep) {
+  if (decision.kind == Kind::kGrant) {
     EXPECT_FALSE(last.kind == Kind::kRested || last.kind == Kind::kFailed);
-    EXPECT_FALSE(decision.steps.empty());
+    EXPECT_FALSE(decision.grants.empty());
   }
   std::set<base::ProcessId> stepped;
-  for (const GateCallGrant& step : decision.steps) {
-    EXPECT_TRUE(stepped.insert(step.unit.process).second) << "two grants to a process";
+  for (const GateCallGrant& grant : decision.grants) {
+    EXPECT_TRUE(stepped.insert(grant.unit.process).second) << "two grants to a process";
     const auto unit = std::find_if(view.units.begin(), view.units.end(),
-                                   [&](const ProcessGpuState& each) { return each.id == step.unit; });
+                                   [&](const ProcessGpuState& each) { return each.id == grant.unit; });
     ASSERT_NE(unit, view.units.end());
     EXPECT_TRUE(unit->steppable && unit->waits);
-    EXPECT_TRUE(!unit->works || step.behind);
-    EXPECT_TRUE(!step.behind || step.calls == 1);
-    EXPECT_TRUE(step.calls >= 1 && step.calls <= 1023 && step.stride <= 7);
+    EXPECT_TRUE(!unit->works || grant.behind);
+    EXPECT_TRUE(!grant.behind || grant.calls == 1);
+    EXPECT_TRUE(grant.calls >= 1 && grant.calls <= 1023 && grant.stride <= 7);
   }
 }
 
@@ -193,11 +193,11 @@ TEST(QuiesceProperty, NoViewLeadsToAnUnsafeDecision) {
       }
       const QuiesceDecision decision = planner.Decide(view, now);
       Check(view, decision, last, now >= deadline, open);
-      for (const GateCallGrant& step : decision.steps) open[step.unit.process] = step.unit;
+      for (const GateCallGrant& grant : decision.grants) open[grant.unit.process] = grant.unit;
       EXPECT_TRUE(decision.kind != Kind::kWait || decision.look_at > now);
       rested += decision.kind == Kind::kRested && last.kind != Kind::kRested;
       failed += decision.kind == Kind::kFailed && last.kind != Kind::kFailed;
-      stepped += decision.steps.size();
+      stepped += decision.grants.size();
       last = decision;
       now += dice.Time(100us, 60ms);
     }

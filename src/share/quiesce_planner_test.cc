@@ -48,16 +48,16 @@ class QuiescePlannerTest : public testing::Test {
     now_ += span;
     return Decide(words);
   }
-  // "1x64 2x64": whom the decision steps, and by how many calls; with "/8" where that many pass between
+  // "1x64 2x64": which units get grants, and of how many calls; with "/8" where that many pass between
   // looks, "!" careful, "b" behind.
   static std::string Steps(const QuiesceDecision& decision) {
     std::string said;
-    for (const GateCallGrant& step : decision.steps) {
-      said += (said.empty() ? "" : " ") + std::to_string(step.unit.process.pid);
-      if (step.unit.gpu != 0) said += "." + std::to_string(step.unit.gpu);
-      said += "x" + std::to_string(step.calls);
-      if (step.stride > 0) said += "/" + std::to_string(1 << step.stride);
-      said += std::string(step.careful ? "!" : "") + (step.behind ? "b" : "");
+    for (const GateCallGrant& grant : decision.grants) {
+      said += (said.empty() ? "" : " ") + std::to_string(grant.unit.process.pid);
+      if (grant.unit.gpu != 0) said += "." + std::to_string(grant.unit.gpu);
+      said += "x" + std::to_string(grant.calls);
+      if (grant.stride > 0) said += "/" + std::to_string(1 << grant.stride);
+      said += std::string(grant.careful ? "!" : "") + (grant.behind ? "b" : "");
     }
     return said;
   }
@@ -96,7 +96,7 @@ TEST_F(QuiescePlannerTest, DoesNotRestWhileAGateIsOpen) {
 }
 
 TEST_F(QuiescePlannerTest, DoesNotRestWhileAGrantIsOpen) {
-  EXPECT_EQ(After(3ms, "1w 2g").kind, Kind::kStep);
+  EXPECT_EQ(After(3ms, "1w 2g").kind, Kind::kGrant);
   EXPECT_EQ(After(1s, "1g 2g").kind, Kind::kWait);
   EXPECT_EQ(Decide("1g 2g", {{Unit("2"), 1}}).kind, Kind::kRested);
 }
@@ -121,7 +121,7 @@ TEST_F(QuiescePlannerTest, NothingIsDecidedBeforeTheViewHasStayedTheSame) {
   EXPECT_EQ(decision.kind, Kind::kWait);
   EXPECT_EQ(decision.look_at, now_ + 3ms);
   now_ += 3ms;
-  EXPECT_EQ(Decide("1w 2g").kind, Kind::kStep);
+  EXPECT_EQ(Decide("1w 2g").kind, Kind::kGrant);
 }
 
 TEST_F(QuiescePlannerTest, AllThatRestAndWaitAreSteppedTogether) {
@@ -202,13 +202,13 @@ TEST_F(QuiescePlannerTest, ARoundInWhichNobodyOvershotIsNoLeap) {
 TEST_F(QuiescePlannerTest, WithEachLeapAUnitHasToWorkLongerBeforeOthersAreSteppedForIt) {
   Leap();
   EXPECT_EQ(After(5ms, "1g 2w").kind, Kind::kWait);
-  EXPECT_EQ(After(1ms, "1g 2w").kind, Kind::kStep);
+  EXPECT_EQ(After(1ms, "1g 2w").kind, Kind::kGrant);
 }
 
 TEST_F(QuiescePlannerTest, ThePatienceIsA64thOfTheLimitAtMost) {
   planner_ = QuiescePlanner({}, {}, now_, now_ + 640ms);
   for (int i = 0; i < 3; ++i) Leap(10ms);
-  EXPECT_EQ(After(10ms, "1w 2g").kind, Kind::kStep);
+  EXPECT_EQ(After(10ms, "1w 2g").kind, Kind::kGrant);
 }
 
 TEST_F(QuiescePlannerTest, OneByOneTheLeastSteppedIsNext) {
@@ -249,7 +249,7 @@ TEST_F(QuiescePlannerTest, LinksThatDoNotHelpAreNotFollowedAlone) {
   Restart(history);
   QuiesceDecision decision = After(20s, "1w 2g 3g");
   for (int i = 0; i < 24; ++i) {
-    EXPECT_EQ(decision.steps.size(), 1u);
+    EXPECT_EQ(decision.grants.size(), 1u);
     decision = After(3ms, "1w 2g 3g", {{Unit("2"), 1}});
   }
   EXPECT_THAT(Steps(decision), HasSubstr("3x64"));
@@ -280,7 +280,7 @@ TEST_F(QuiescePlannerTest, QueuesThatDrainAsUsualAreLeftToDrain) {
   EXPECT_EQ(history.usual, 80ms);
   Restart(std::move(history));
   EXPECT_EQ(After(99ms, "1w 2g").kind, Kind::kWait);
-  EXPECT_EQ(After(1ms, "1w 2g").kind, Kind::kStep);
+  EXPECT_EQ(After(1ms, "1w 2g").kind, Kind::kGrant);
 }
 
 TEST_F(QuiescePlannerTest, TheFirstStepIsMadeInTheFirstEighthOfTheTime) {
@@ -288,7 +288,7 @@ TEST_F(QuiescePlannerTest, TheFirstStepIsMadeInTheFirstEighthOfTheTime) {
   history.usual = 1h;
   Restart(std::move(history));
   EXPECT_EQ(After(12499ms, "1w 2g").kind, Kind::kWait);
-  EXPECT_EQ(After(1ms, "1w 2g").kind, Kind::kStep);
+  EXPECT_EQ(After(1ms, "1w 2g").kind, Kind::kGrant);
 }
 
 // --- processes of one program
@@ -307,7 +307,7 @@ TEST_F(QuiescePlannerTest, WhoIsBehindInTheSameProgramMakesTheMissingCallsFirst)
   EXPECT_EQ(After(49ms, "1wg#160 2wg#130 3g#160", {{Unit("3"), 1}}).kind, Kind::kWait) << "2 is on its way";
   Decide("1wg#160 2wg#160 3wg#160", {{Unit("2"), 40}});
   EXPECT_EQ(Decide("1g#160 2g#160 3g#160").kind, Kind::kRested);
-  EXPECT_EQ(planner_.figures().steps, 41u);
+  EXPECT_EQ(planner_.figures().calls, 41u);
   EXPECT_EQ(planner_.figures().leaps, 0u);
 }
 
@@ -423,7 +423,7 @@ TEST_F(QuiescePlannerTest, FailsAtOnceIfNoCutCanBe) {
   QuiesceView view = View("1w 2g");
   view.broken = true;
   EXPECT_EQ(planner_.Decide(view, now_).kind, Kind::kFailed);
-  EXPECT_EQ(After(1s, "1w 2g").kind, Kind::kFailed) << "and steps nobody any more";
+  EXPECT_EQ(After(1s, "1w 2g").kind, Kind::kFailed) << "and grants nobody a call any more";
 }
 
 TEST_F(QuiescePlannerTest, FailsSoonWhereTheUnitThatOthersWaitForWaitsForRoom) {
@@ -447,7 +447,7 @@ TEST_F(QuiescePlannerTest, CountsWhatItDid) {
   After(3ms, "1w 2g 3g", {{Unit("2"), 64}, {Unit("3"), 2}});
   now_ += 4ms;
   Decide("1 2g 3g", {{Unit("2"), 1}, {Unit("3"), 0}});
-  EXPECT_EQ(planner_.figures().steps, 67u);
+  EXPECT_EQ(planner_.figures().calls, 67u);
   EXPECT_EQ(planner_.figures().rounds, 2u);
   EXPECT_EQ(planner_.figures().took, 10ms);
 }

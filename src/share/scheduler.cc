@@ -111,7 +111,7 @@ bool Scheduler::IsMoving(const std::string& gpu) const {
   if (hand_over != hand_overs_.end() && hand_over->second.began) return true;
   return std::any_of(tenants_.begin(), tenants_.end(), [&gpu](const auto& each) {
     const auto part = each.second.parts.find(gpu);
-    return part != each.second.parts.end() && (part->second.evict != 0 || each.second.bring != 0);
+    return part != each.second.parts.end() && (part->second.evict != 0 || each.second.restore != 0);
   });
 }
 
@@ -156,7 +156,7 @@ void Scheduler::Handle(const event::Joined& joined, base::MonoTime now) {
 void Scheduler::Handle(const event::Left& left, base::MonoTime) { tenants_.erase(left.tenant); }
 
 void Scheduler::Forget(Tenant& tenant) {
-  tenant.bring = tenant.gate_order = 0;
+  tenant.restore = tenant.gate_order = 0;
   tenant.stopping = tenant.member = tenant.backfilled = tenant.forced = tenant.stuck = false;
   tenant.in_part = Tenant::InPart::kNo;
   tenant.incoming.reset();
@@ -176,7 +176,7 @@ void Scheduler::Handle(const event::DemandChanged& is, base::MonoTime now) {
   tenant->demand_known = true;
   const bool waited = tenant->Waits(), was_stuck = tenant->stuck;
   std::map<std::string, TenantGpuState> parts;
-  if (tenant->bring != 0 || tenant->IsEvicting()) parts = tenant->parts;
+  if (tenant->restore != 0 || tenant->IsEvicting()) parts = tenant->parts;
   // Memory that moves is followed by its own events; of the rest nothing is left where the tenant tells none.
   for (auto& [gpu, part] : parts) {
     if (is.gpus.count(gpu) > 0) continue;
@@ -186,7 +186,7 @@ void Scheduler::Handle(const event::DemandChanged& is, base::MonoTime now) {
   for (const auto& [gpu, told] : is.gpus) {
     const auto old = tenant->parts.find(gpu);
     TenantGpuState& part = parts[gpu] = old == tenant->parts.end() ? TenantGpuState{} : old->second;
-    const bool moves = part.evict != 0 || tenant->bring != 0;
+    const bool moves = part.evict != 0 || tenant->restore != 0;
     part.expected = false;
     part.demand.pinned = told.pinned;
     part.demand.managed = told.managed;
@@ -207,7 +207,7 @@ void Scheduler::Handle(const event::DemandChanged& is, base::MonoTime now) {
   if (was_stuck && !tenant->stuck && !tenant->LacksRoom()) tenant->keeps_until.reset();
   FollowGrowth(*tenant);
   Expect(*tenant);
-  tenant->moved = tenant->moved && (tenant->bring != 0 || tenant->IsEvicting());
+  tenant->moved = tenant->moved && (tenant->restore != 0 || tenant->IsEvicting());
   SetWaiting(*tenant, waited, now);
 }
 
@@ -317,7 +317,7 @@ void Scheduler::Handle(const event::EvictDone& done, base::MonoTime now) {
     return;
   }
   // All of its processes run on, and are asked to come to rest together the next time.
-  if (done.works && !tenant->HasAway() && !tenant->IsEvicting() && tenant->bring == 0)
+  if (done.works && !tenant->HasAway() && !tenant->IsEvicting() && tenant->restore == 0)
     return Refuse(*tenant, done.why, true, now);
   tenant->out_blocked = now + RetryAfter(tenant->out_failures++);
   if (!tenant->answers) return TellSilence(*tenant);
@@ -331,7 +331,7 @@ void Scheduler::Handle(const event::EvictDone& done, base::MonoTime now) {
 
 void Scheduler::Handle(const event::MovedIn& back, base::MonoTime) {
   Tenant* tenant = Find(back.tenant);
-  if (!tenant || tenant->bring == 0 || tenant->parts.count(back.gpu) == 0) return;
+  if (!tenant || tenant->restore == 0 || tenant->parts.count(back.gpu) == 0) return;
   TenantGpuState& part = tenant->parts.at(back.gpu);
   const base::Bytes bytes = std::min(back.bytes, part.demand.away);
   part.demand.away = part.demand.away - bytes;
@@ -345,12 +345,12 @@ void Scheduler::Handle(const event::MovedIn& back, base::MonoTime) {
   hand_overs_[back.gpu].moved = true;
 }
 
-void Scheduler::Handle(const event::BringDone& done, base::MonoTime now) {
+void Scheduler::Handle(const event::RestoreDone& done, base::MonoTime now) {
   Tenant* tenant = Find(done.tenant);
-  if (!tenant || tenant->bring == 0 || tenant->bring != done.order) return;
+  if (!tenant || tenant->restore == 0 || tenant->restore != done.order) return;
   const bool stopped = std::exchange(tenant->stopping, false);
   const bool whole = done.why.empty() && !stopped;
-  tenant->bring = 0;
+  tenant->restore = 0;
   tenant->moved = true;
   for (auto& [gpu, part] : tenant->parts) {
     if (whole) {

@@ -10,7 +10,7 @@
 //   settled ----------------------------------------------------------------------> handing over
 //      ^    every member runs, every other tenant is closed, nothing moves               |
 //      +---------------------------------------------------------------------------------+
-//   handing over: Close the tenants that leave; Evict from closed ones while Bring copies into the room as it
+//   handing over: Close the tenants that leave; Evict from closed ones while Restore copies into the room as it
 //   is granted, so memory moves in both directions at once; Open.
 //
 // Each GPU of a domain hands over by itself. A tenant on several GPUs has one turn on all of them, so it is
@@ -34,8 +34,8 @@
 // for each other on the GPU, and would wait for ever if one of them is held. Such a tenant keeps its place
 // and runs on. The scheduler asks it again later, less often and with a longer deadline each time; tenants
 // that fit beside it run. If tenants wait for room that the others of them have, and none of them yields
-// before it has its room, the scheduler denies one allocation (scheduler_jam.cc). It uses force against a
-// tenant whose processes do not answer when that tenant keeps another user's job waiting
+// before it has its room, the scheduler denies one allocation (scheduler_deadlock.cc). It uses force against
+// a tenant whose processes do not answer when that tenant keeps another user's job waiting
 // (scheduler_yield.cc).
 //
 // scheduler_test.cc is the specification (scheduler_gang_test.cc for tenants on several GPUs).
@@ -48,8 +48,8 @@
 #include <string>
 #include <vector>
 
-#include "share/compute_mode.h"
 #include "share/compute_share.h"
+#include "share/concurrency_tuner.h"
 #include "share/domain.h"
 #include "share/events.h"
 #include "share/latency.h"
@@ -102,7 +102,7 @@ class Scheduler {
  private:
   // The state of one domain; kept while its name is the same.
   struct State {
-    MovingMeter meter;
+    HandOverCostEstimator meter;
     ConcurrencyTuner compute;
     bool by_share = false;                    // its tenants have turns by shares
     bool has_latency = false;                 // a tenant whose work goes first shares a GPU with others
@@ -139,7 +139,7 @@ class Scheduler {
   void Handle(const event::MovedOut& moved, base::MonoTime now);
   void Handle(const event::EvictDone& done, base::MonoTime now);
   void Handle(const event::MovedIn& back, base::MonoTime now);
-  void Handle(const event::BringDone& done, base::MonoTime now);
+  void Handle(const event::RestoreDone& done, base::MonoTime now);
   void Handle(const event::Suspended& suspended, base::MonoTime now);
   void Handle(const event::Unsuspended& unsuspended, base::MonoTime now);
   void Handle(const event::OptionsChanged& is, base::MonoTime now);
@@ -172,7 +172,7 @@ class Scheduler {
   bool IsAwaited(const Tenant& tenant) const;
   Span CloseLimit(const Tenant& tenant) const;
 
-  // --- scheduler_jam.cc: tenants that wait for each other's room
+  // --- scheduler_deadlock.cc: tenants that wait for each other's room
   void EndJam(const Domain& domain, State& state, base::MonoTime now);
 
   // --- scheduler_turn.cc: which tenants run
@@ -219,7 +219,7 @@ class Scheduler {
   // `leaving`: the members that leave anyway, and give all that they have first.
   std::set<const Tenant*> GiversAmong(const Group& resting, const Tenant& waiter, const Group& chosen,
                                       const Group& leaving, const Domain& domain) const;
-  void OrderReturns(Domain& domain);
+  void OrderRestores(Domain& domain);
   void GrantRoom(const Domain& domain);
   void GrantWanted(const Domain& domain, Tenant& tenant, base::MonoTime now);
   bool HasRoomToPage(const Domain& domain, const Tenant& tenant) const;

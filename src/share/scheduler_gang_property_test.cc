@@ -80,7 +80,7 @@ class GangWorld : public RandomWorld {
       base::Bytes sum = job.Of(part.first) + Wants(job, part.first);
       for (const auto& [id, other] : jobs_) {
         if (&other == &job || !other.alive || other.parked) continue;
-        if (other.open || other.closing || other.bring != 0)
+        if (other.open || other.closing || other.restore != 0)
           sum += other.Of(part.first) + Wants(other, part.first);
         else if (other.program.memory.count(part.first) > 0)
           sum += other.program.pinned;

@@ -38,11 +38,11 @@ class SchedulerGangs : public ShareScheduler {
   }
   // All of its memory comes, as room is granted.
   void ComesBack(TenantId tenant) {
-    const auto bring = One<action::Bring>();
-    EXPECT_EQ(bring.tenant, tenant);
+    const auto restore = One<action::Restore>();
+    EXPECT_EQ(restore.tenant, tenant);
     for (const auto& grant : Said<action::MemoryGrant>())
       Tell(event::MovedIn{grant.tenant, grant.gpu, grant.bytes});
-    Tell(event::BringDone{tenant, bring.order});
+    Tell(event::RestoreDone{tenant, restore.order});
   }
   void ReportDemand(TenantId tenant, const Memory& memory) { Tell(event::DemandChanged{tenant, memory}); }
   bool IsIn(TenantId tenant) {
@@ -67,7 +67,7 @@ TEST_F(SchedulerGangs, LeaveAllTheirGpusAndOpenWhenAllOfTheirMemoryIsBack) {
   CloseNow(kGang);
   const auto out = Said<action::Evict>();
   ASSERT_EQ(out.size(), 2u);
-  const auto bring = One<action::Bring>();
+  const auto restore = One<action::Restore>();
   Leaves(out[0]);
   for (const auto& grant : Said<action::MemoryGrant>())
     Tell(event::MovedIn{grant.tenant, grant.gpu, grant.bytes});
@@ -76,7 +76,7 @@ TEST_F(SchedulerGangs, LeaveAllTheirGpusAndOpenWhenAllOfTheirMemoryIsBack) {
   for (const auto& grant : Said<action::MemoryGrant>())
     Tell(event::MovedIn{grant.tenant, grant.gpu, grant.bytes});
   EXPECT_TRUE(Said<action::Open>().empty());
-  Tell(event::BringDone{kOther, bring.order});
+  Tell(event::RestoreDone{kOther, restore.order});
   ReportDemand(kOther, Resident({"a", "b"}, GiB(10)));
   EXPECT_EQ(One<action::Open>().tenant, kOther);
 }

@@ -69,12 +69,12 @@ TEST_F(ManagedMemory, OthersLeaveForManagedMemoryAsFarAsIsNeeded) {
   // And back: managed memory needs no order to leave once its gate is closed.
   Has(kA, GiB(6), GiB(4));
   TickUntilOneIsClosed();
-  const auto bring = One<action::Bring>();
-  EXPECT_EQ(bring.tenant, kA);
+  const auto restore = One<action::Restore>();
+  EXPECT_EQ(restore.tenant, kA);
   CloseNow(kB);
   EXPECT_EQ(One<action::MemoryGrant>(), (action::MemoryGrant{kA, "gpu", GiB(4), true}));
   Tell(event::MovedIn{kA, "gpu", GiB(4)});
-  Tell(event::BringDone{kA, bring.order});
+  Tell(event::RestoreDone{kA, restore.order});
   EXPECT_EQ(One<action::Open>().tenant, kA);
 }
 

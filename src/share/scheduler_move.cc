@@ -1,4 +1,4 @@
-// The orders that the run set needs to run (close, evict, bring, open), derived again from the state each
+// The orders that the run set needs to run (close, evict, restore, open), derived again from the state each
 // time.
 #include <algorithm>
 #include <utility>
@@ -31,7 +31,7 @@ std::set<std::string> GpusOf(const Domain& domain) {
 void Scheduler::IssueOrders(Domain& domain, base::MonoTime now) {
   SendOff(domain, now);
   MakeRoom(domain);
-  OrderReturns(domain);
+  OrderRestores(domain);
   GrantRoom(domain);
   OpenReady(domain, now);
   for (Tenant* tenant : domain.tenants)
@@ -66,8 +66,8 @@ void Scheduler::SendOff(const Domain& domain, base::MonoTime now) {
       out_.emplace_back(action::Close{tenant->id, tenant->gate_order, tenant->close_deadline,
                                       tenant->in_part == Tenant::InPart::kAsked});
     }
-    if (tenant->bring != 0 && !std::exchange(tenant->stopping, true))
-      out_.emplace_back(action::StopBring{tenant->id, tenant->bring});
+    if (tenant->restore != 0 && !std::exchange(tenant->stopping, true))
+      out_.emplace_back(action::CancelRestore{tenant->id, tenant->restore});
   }
 }
 
@@ -115,7 +115,7 @@ std::vector<Scheduler::Victim> Scheduler::VictimsOn(const Domain& domain, const 
     if (part == tenant->parts.end() || part->second.evict != 0 || part->second.demand.resident.count == 0)
       continue;
     const bool rests = std::find(resting.begin(), resting.end(), tenant) != resting.end();
-    if (tenant == waiter || tenant->parked || tenant->out_blocked || tenant->bring != 0 ||
+    if (tenant == waiter || tenant->parked || tenant->out_blocked || tenant->restore != 0 ||
         (tenant->member && !rests))
       continue;
     if (tenant->IsIdle())
@@ -180,22 +180,22 @@ bool Scheduler::EvictFrom(const Domain& domain, const std::string& gpu, base::By
   return any;
 }
 
-// Waits until the scheduler knows exactly how much is away: a Bring that gets less room than it needs waits
+// Waits until the scheduler knows exactly how much is away: a Restore that gets less room than it needs waits
 // for ever.
-void Scheduler::OrderReturns(Domain& domain) {
+void Scheduler::OrderRestores(Domain& domain) {
   for (Tenant* tenant : domain.tenants) {
-    if (!tenant->member || tenant->gate != GatePosition::kClosed || tenant->bring != 0 ||
+    if (!tenant->member || tenant->gate != GatePosition::kClosed || tenant->restore != 0 ||
         tenant->IsEvicting() || !tenant->HasAway() || tenant->moved)
       continue;
-    tenant->bring = NextOrder();
-    out_.emplace_back(action::Bring{tenant->id, tenant->bring});
+    tenant->restore = NextOrder();
+    out_.emplace_back(action::Restore{tenant->id, tenant->restore});
   }
 }
 
 // Grants room to tenants whose memory comes back.
 void Scheduler::GrantRoom(const Domain& domain) {
   for (Tenant* tenant : domain.tenants) {
-    if (!tenant->member || tenant->bring == 0 || tenant->stopping) continue;
+    if (!tenant->member || tenant->restore == 0 || tenant->stopping) continue;
     for (auto& [gpu, part] : tenant->parts) {
       const base::Bytes to_come = ToCome(part);
       const std::int64_t free = Free(domain, gpu);
@@ -238,7 +238,7 @@ bool Scheduler::HasRoomToPage(const Domain& domain, const Tenant& tenant) const 
 void Scheduler::OpenReady(const Domain& domain, base::MonoTime now) {
   const bool exclusive = states_[domain.name].IsExclusive();
   for (Tenant* tenant : domain.tenants) {
-    if (!tenant->member || tenant->IsOpen() || tenant->HasAway() || tenant->bring != 0 ||
+    if (!tenant->member || tenant->IsOpen() || tenant->HasAway() || tenant->restore != 0 ||
         tenant->IsEvicting())
       continue;
     const bool one_before =

@@ -45,10 +45,10 @@ class ShareRhythmOfTurns : public ShareScheduler {
     Tell(event::EvictDone{from, "gpu", evict.order});
     Has(from, kEach - kOver, kOver);
     Said<action::MemoryGrant>();
-    const auto bring = One<action::Bring>();
-    EXPECT_EQ(bring.tenant, to);
+    const auto restore = One<action::Restore>();
+    EXPECT_EQ(restore.tenant, to);
     Tell(event::MovedIn{to, "gpu", kOver});
-    Tell(event::BringDone{to, bring.order});
+    Tell(event::RestoreDone{to, restore.order});
     Has(to, kEach);
     EXPECT_EQ(One<action::Open>().tenant, to);
     Is(to, TenantActivity::kBusy);

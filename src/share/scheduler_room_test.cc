@@ -177,7 +177,7 @@ TEST_F(ShareScheduler, AJobThatFitsNoMoreIsReportedOnceWhereThatLasts) {
   Is(kA, TenantActivity::kWaiting);
   Pass(500ms);
   Tell(event::CapacityChanged{"gpu", GiB(12)});
-  EXPECT_EQ(One<action::Bring>().tenant, kA);
+  EXPECT_EQ(One<action::Restore>().tenant, kA);
   EXPECT_TRUE(Said<action::EventReport>().empty()) << "it was of a moment";
 
   Tell(event::CapacityChanged{"gpu", GiB(16)});

@@ -18,7 +18,7 @@ TEST_F(ShareScheduler, AtAHandOverOnlyWhatIsNeededLeavesAndBothDirectionsMoveAtO
   Pass(60s);
   Is(kB, TenantActivity::kWaiting);
   // A's turn has long been over; B begins as soon as the first of A's memory has left.
-  EXPECT_EQ(One<action::Bring>().tenant, kB);
+  EXPECT_EQ(One<action::Restore>().tenant, kB);
   EXPECT_EQ(One<action::MemoryGrant>(), (action::MemoryGrant{kB, "gpu", GiB(6), true})) << "what is free";
   CloseNow(kA);
   const auto evict = One<action::Evict>();
@@ -44,7 +44,7 @@ TEST_F(ShareScheduler, AnIdleEvictedJobReturnsWhenThereIsRoom) {
   Join(kA, GiB(10));
   JoinAway(kB, GiB(10));
   Tell(event::Left{kA});
-  EXPECT_EQ(One<action::Bring>().tenant, kB);
+  EXPECT_EQ(One<action::Restore>().tenant, kB);
 }
 
 TEST_F(ShareScheduler, AHolderThatIdlesGivesTheRestOfItsTurnAway) {
@@ -77,9 +77,9 @@ TEST_F(ShareScheduler, TheHigherPriorityNeedsNotWaitForTheTurnToEnd) {
   const auto evict = One<action::Evict>();
   Tell(event::MovedOut{kA, "gpu", GiB(4)});
   Tell(event::EvictDone{kA, "gpu", evict.order});
-  const auto bring = One<action::Bring>();
+  const auto restore = One<action::Restore>();
   Tell(event::MovedIn{kB, "gpu", GiB(10)});
-  Tell(event::BringDone{kB, bring.order});
+  Tell(event::RestoreDone{kB, restore.order});
   EXPECT_EQ(One<action::Open>().tenant, kB);
   Said<action::MemoryGrant>();
   Pass(1h);
@@ -98,9 +98,9 @@ TEST_F(ShareScheduler, CountsApartWhatHadToBeCopied) {
   Tell(event::MovedOut{kA, "gpu", GiB(3), GiB(3)});
   Tell(event::MovedOut{kA, "gpu", GiB(1), base::MiB(768)});
   Tell(event::EvictDone{kA, "gpu", evict.order});
-  const auto bring = One<action::Bring>();
+  const auto restore = One<action::Restore>();
   Tell(event::MovedIn{kB, "gpu", GiB(10), GiB(2)});
-  Tell(event::BringDone{kB, bring.order});
+  Tell(event::RestoreDone{kB, restore.order});
   const auto gpu = scheduler_.View(now_).gpus.at(0);
   EXPECT_EQ(gpu.moved_out, GiB(4));
   EXPECT_EQ(gpu.copied_out, base::MiB(256));
@@ -135,7 +135,7 @@ TEST_F(ShareScheduler, AHolderThatDoesNotYieldIsToldOfAndThenHandledAsSet) {
   const auto escalate = One<action::Escalate>();
   EXPECT_EQ(std::pair(escalate.tenant, escalate.how), std::pair(kA, OnNoYield::kSuspend));
   EXPECT_FALSE(escalate.forced);
-  EXPECT_EQ(One<action::StopBring>().tenant, kB) << "what it needs is not to be had";
+  EXPECT_EQ(One<action::CancelRestore>().tenant, kB) << "what it needs is not to be had";
   Tell(event::Suspended{kA});
   Said<action::MemoryGrant>();
   EXPECT_EQ(scheduler_.View(now_).gpus.at(0).tenants.at(0).suspended, true);
@@ -172,9 +172,9 @@ TEST_F(ShareScheduler, AResumedJobIsBroughtBackOnceItsSizeIsKnown) {
   Join(kA, GiB(4));
   Tell(event::Suspended{kA});
   Tell(event::Unsuspended{kA, GatePosition::kClosed});
-  EXPECT_TRUE(Said<action::Bring>().empty());
+  EXPECT_TRUE(Said<action::Restore>().empty());
   Has(kA, {}, GiB(6));
-  EXPECT_EQ(One<action::Bring>().tenant, kA);
+  EXPECT_EQ(One<action::Restore>().tenant, kA);
   EXPECT_EQ(One<action::MemoryGrant>(), (action::MemoryGrant{kA, "gpu", GiB(6), true}));
 }
 
@@ -198,7 +198,7 @@ TEST_F(ShareScheduler, AfterAFailedEvictionTheJobRunsOnAndRetriesGetRarer) {
     Tell(event::EvictDone{kA, "gpu", One<action::Evict>().order, "no room in host memory"});
     EXPECT_EQ(One<action::EventReport>().kind, "share_move_failed");
     EXPECT_EQ(One<action::Open>().tenant, kA);
-    Tell(event::BringDone{kB, One<action::Bring>().order, "stopped"});
+    Tell(event::RestoreDone{kB, One<action::Restore>().order, "stopped"});
     Has(kA, GiB(10));
     Has(kB, {}, GiB(10));
   };
@@ -230,7 +230,7 @@ TEST_F(ShareScheduler, OneThatHadLessToGiveIsAskedAgainAndToldOfOnlyWhereThatGoe
     CloseNow(kA);
     Tell(event::EvictDone{kA, "gpu", One<action::Evict>().order});
     told = Said<action::EventReport>().size();
-    Tell(event::BringDone{kB, One<action::Bring>().order, "stopped"});
+    Tell(event::RestoreDone{kB, One<action::Restore>().order, "stopped"});
     Has(kA, GiB(10));
     Has(kB, {}, GiB(10));
     Said<action::Open>();
@@ -250,7 +250,7 @@ TEST_F(ShareScheduler, CountsHowLongEachWaitedForItsTurns) {
   JoinAway(kB, GiB(10));
   Pass(60s);
   Is(kB, TenantActivity::kWaiting);
-  const auto bring = One<action::Bring>();
+  const auto restore = One<action::Restore>();
   CloseNow(kA);
   Is(kA, TenantActivity::kIdle);  // what it does was not known when its gate closed
   const auto evict = One<action::Evict>();
@@ -259,7 +259,7 @@ TEST_F(ShareScheduler, CountsHowLongEachWaitedForItsTurns) {
   Tell(event::EvictDone{kA, "gpu", evict.order});
   EXPECT_EQ(waits(kB).count, 0u) << "it waits still";
   Tell(event::MovedIn{kB, "gpu", GiB(10)});
-  Tell(event::BringDone{kB, bring.order});
+  Tell(event::RestoreDone{kB, restore.order});
   EXPECT_EQ(One<action::Open>().tenant, kB);
   EXPECT_EQ(waits(kB).count, 1u);
   EXPECT_EQ(waits(kB).median, 300ms);

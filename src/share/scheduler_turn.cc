@@ -87,7 +87,7 @@ Concession ConcessionOf(const Group& members, const Tenant& waiter, bool all_fit
 bool IsInPlace(const Tenant& tenant) {
   if (tenant.parked) return true;
   if (tenant.member) return tenant.Runs();
-  return tenant.gate == GatePosition::kClosed && tenant.bring == 0 && !tenant.IsEvicting();
+  return tenant.gate == GatePosition::kClosed && tenant.restore == 0 && !tenant.IsEvicting();
 }
 
 // The tenant was to come in for another one that grows, and that one did not yield.
@@ -370,7 +370,7 @@ bool Scheduler::FinishHandOvers(Domain& domain, State& state, base::MonoTime now
       if (!IsInPlace(*tenant)) finished.erase(gpu);
   if (finished.empty()) return false;
   Group incoming;
-  MovingMeter::Moved most{};
+  HandOverCostEstimator::Moved most{};
   base::Bytes paged;
   for (Tenant* tenant : domain.tenants) {
     if (!tenant->incoming || !std::all_of(tenant->parts.begin(), tenant->parts.end(), [&](const auto& part) {

@@ -152,7 +152,7 @@ std::optional<Scheduler::Obstacle> Scheduler::ObstacleOf(TenantId id) const {
   const auto stays = [](const Tenant& one) { return one.staying_reported && one.IsEvicting(); };
   if (stays(*tenant)) return Obstacle{id, kMemoryStays, false};
   if (!tenant->Waits()) return std::nullopt;
-  if (tenant->bring != 0 || tenant->LacksRoom())
+  if (tenant->restore != 0 || tenant->LacksRoom())
     for (const auto& [other_id, other] : tenants_)
       if (other_id != id && stays(other) && other.Meets(*tenant))
         return Obstacle{other_id, kMemoryStays, false};

@@ -16,13 +16,13 @@ class DoesNotYield : public ShareScheduler {
     Has(kB, {}, GiB(10));
     Pass(60s);
     Is(kB, TenantActivity::kWaiting);
-    bring_ = One<action::Bring>().order;
+    bring_ = One<action::Restore>().order;
     Said<action::MemoryGrant>();
   }
   // B stops bringing its memory, and waits.
   void StopB() {
-    EXPECT_EQ(One<action::StopBring>().tenant, kB);
-    Tell(event::BringDone{kB, bring_, "stopped"});
+    EXPECT_EQ(One<action::CancelRestore>().tenant, kB);
+    Tell(event::RestoreDone{kB, bring_, "stopped"});
     Has(kB, {}, GiB(10));
   }
   TenantStatus Of(TenantId tenant) {
@@ -83,7 +83,7 @@ TEST_F(DoesNotYield, TheTimeThatItWasGivenIsItsLongestUnit) {
     EXPECT_EQ(Of(kA).longest_unit, given) << "not the second in which its answer could have come";
     StopB();
     Tick();
-    bring_ = One<action::Bring>().order;
+    bring_ = One<action::Restore>().order;
   }
   Said<action::MemoryGrant>();
   Said<action::Open>();
@@ -132,7 +132,7 @@ TEST_F(DoesNotYield, IsAskedAgainLessAndLessOftenAndIsToldOfOnce) {
     const Span pause = now_ - since;
     EXPECT_GE(pause, last_pause);
     ran += last_pause = pause;
-    bring_ = One<action::Bring>().order;
+    bring_ = One<action::Restore>().order;
     Said<action::MemoryGrant>();
   }
   EXPECT_LT(100 * asked, 2 * ran) << "it costs it a hundredth of its time, or two";
@@ -148,7 +148,7 @@ TEST_F(DoesNotYield, OneThatComesToRestTheNextTimeHasYielded) {
   Tick();
   CloseNow(kA);
   EXPECT_EQ(One<action::Evict>().tenant, kA);
-  EXPECT_EQ(One<action::Bring>().tenant, kB);
+  EXPECT_EQ(One<action::Restore>().tenant, kB);
   EXPECT_NE(Of(kB).waits_for, "yield");
   EXPECT_FALSE(Of(kA).obstacle);
 }
@@ -236,7 +236,7 @@ TEST_F(DoesNotYield, OneThatComesBackFromASuspensionThatFailedIsNotAskedAtOnce) 
   StopB();
   Said<action::Close>();
   Tell(event::Suspended{kA});
-  Said<action::Bring>();
+  Said<action::Restore>();
   Said<action::MemoryGrant>();
   Tell(event::Unsuspended{kA, GatePosition::kOpen});
   Has(kA, GiB(10));
@@ -297,7 +297,7 @@ TEST_F(DoesNotAnswer, IsToldOfWithThatReasonEachTime) {
     Said<action::Close>();
     Tell(event::ResponsivenessChanged{kA, true});
     EXPECT_EQ(One<action::Close>().tenant, kA) << "it is asked at once";
-    bring_ = One<action::Bring>().order;
+    bring_ = One<action::Restore>().order;
     Said<action::MemoryGrant>();
   }
 }
@@ -359,7 +359,7 @@ TEST_F(DoesNotAnswer, OneThatIsClosedGetsNoTurnsAndItsMemoryIsNotWaitedFor) {
   Stops(kA);
   Tell(event::EvictDone{kA, "gpu", evict.order, "process 7 is stopped"});
   EXPECT_EQ(One<action::EventReport>().kind, "share_not_yielded");
-  EXPECT_EQ(One<action::StopBring>().tenant, kB);
+  EXPECT_EQ(One<action::CancelRestore>().tenant, kB);
   EXPECT_TRUE(Said<action::Open>().empty()) << "it would not run";
   Pass(SchedulerSettings{}.answer_limit);
   Tell(event::Tick{});

@@ -10,7 +10,7 @@ namespace {
 
 std::string WhatFor(const Tenant& tenant, bool is_blocked) {
   if (tenant.too_large_reported) return "too_large";
-  if (tenant.bring != 0) return "return";
+  if (tenant.restore != 0) return "return";
   if (tenant.back_blocked || (tenant.out_blocked && !tenant.IsOpen())) return "retry";
   if (is_blocked) return "yield";
   if (tenant.spent) return "share";

@@ -19,7 +19,7 @@ struct TenantGpuState {
   MemoryDemand demand;
   // The part of demand.managed that needs room while the tenant runs: it can run with less than all of it.
   base::Bytes paged{};
-  base::Bytes granted;     // room for its Bring, not used yet
+  base::Bytes granted;     // room for its Restore, not used yet
   base::Bytes promised;    // room for the allocation that waits; only while the gate is not closed
   OrderId evict = 0;       // not answered yet
   base::Bytes evict_left;  // what has still to leave by that order
@@ -84,8 +84,8 @@ struct Tenant {
   Span steady{};          // how long it has run since it had more than ever before, or waited for room;
                           // a part of the time in which it rested counts, too
   bool grows = false;     // it is on several GPUs, or may come there, and may soon want more memory
-  OrderId bring = 0;      // not answered yet
-  bool stopping = false;  // StopBring was sent for that Bring
+  OrderId restore = 0;    // not answered yet
+  bool stopping = false;  // CancelRestore was sent for that Restore
   // A move failed: the scheduler does not try again before this time.
   std::optional<base::MonoTime> out_blocked, back_blocked;
   unsigned out_failures = 0, back_failures = 0;  // in a row
@@ -172,7 +172,7 @@ struct Tenant {
     return !IsOpen() && (activity == TenantActivity::kWaiting || activity == TenantActivity::kUnknown);
   }
   // The tenant runs, and all its memory is on its GPUs.
-  bool Runs() const { return IsOpen() && !HasAway() && bring == 0; }
+  bool Runs() const { return IsOpen() && !HasAway() && restore == 0; }
   // Managed memory that is on the GPU while the tenant may work. PagedToCome: managed memory that comes to
   // the GPU by itself once the tenant may work.
   base::Bytes PagedHere(const TenantGpuState& part) const {

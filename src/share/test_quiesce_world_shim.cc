@@ -206,7 +206,7 @@ QuiesceWorld::Result QuiesceWorld::Close(const QuiesceSettings& settings, Quiesc
   }
   before_.clear();
   ObserveAt(now_);
-  while (last_.kind == QuiesceDecision::Kind::kWait || last_.kind == QuiesceDecision::Kind::kStep) {
+  while (last_.kind == QuiesceDecision::Kind::kWait || last_.kind == QuiesceDecision::Kind::kGrant) {
     if (now_ > deadline + settings.settle) Problem("it is not over at its deadline");
     if (!problem_.empty() || !StepOnce(base::MonoTime::max())) break;
   }
@@ -265,7 +265,7 @@ void QuiesceWorld::Observe() {
   last_ = std::move(decision);
   if (over) return;
   CarryOut(last_);
-  if (last_.kind == QuiesceDecision::Kind::kWait || last_.kind == QuiesceDecision::Kind::kStep) {
+  if (last_.kind == QuiesceDecision::Kind::kWait || last_.kind == QuiesceDecision::Kind::kGrant) {
     if (last_.look_at <= now_) Problem("it asks to be asked at once");
     ObserveAt(std::max(last_.look_at, now_ + microseconds(1)));
   }
@@ -274,19 +274,20 @@ void QuiesceWorld::Observe() {
 void QuiesceWorld::CarryOut(const QuiesceDecision& decision) {
   if (decision.kind == QuiesceDecision::Kind::kWait) return;
   if (before_.empty()) before_ = threads_;
-  if (std::any_of(decision.steps.begin(), decision.steps.end(), [](const auto& step) { return step.behind; }))
+  if (std::any_of(decision.grants.begin(), decision.grants.end(),
+                  [](const auto& grant) { return grant.behind; }))
     ++result_.passes;
   std::ostringstream said;
   said << static_cast<int>(decision.kind) << '@' << now_.time_since_epoch().count();
-  for (const GateCallGrant& step : decision.steps) {
-    said << ' ' << step.unit.gpu << 'x' << step.calls << (step.behind ? "b" : "");
-    Process& process = processes_[units_[step.unit.gpu].process];
+  for (const GateCallGrant& grant : decision.grants) {
+    said << ' ' << grant.unit.gpu << 'x' << grant.calls << (grant.behind ? "b" : "");
+    Process& process = processes_[units_[grant.unit.gpu].process];
     if (!process.says_shut) Problem("a step to a process whose gate is open");
-    if (step.behind) result_.behind += step.calls;
-    result_.beyond += (1u << step.stride) - 1;
+    if (grant.behind) result_.behind += grant.calls;
+    result_.beyond += (1u << grant.stride) - 1;
     process.told = true;
-    process.next_grant = {MemoryGrant::State::kNone, step.unit.gpu, step, 0, 0, 0, ++numbers_};
-    At(now_ + Between(20, 500), What::kGrant, units_[step.unit.gpu].process, 0, process.next_grant.serial);
+    process.next_grant = {MemoryGrant::State::kNone, grant.unit.gpu, grant, 0, 0, 0, ++numbers_};
+    At(now_ + Between(20, 500), What::kGrant, units_[grant.unit.gpu].process, 0, process.next_grant.serial);
   }
   result_.said += said.str() + '\n';
 }

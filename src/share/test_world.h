@@ -50,7 +50,7 @@ class World {
     Span left{}, computed{};  // of this phase; in all phases
     base::MonoTime since{};   // of the phase, or since it went on
     std::uint64_t epoch = 0;  // of its planned events
-    OrderId close = 0, bring = 0;
+    OrderId close = 0, restore = 0;
     std::map<std::string, OrderId> evicts;
     std::optional<base::MonoTime> stands;  // waits at its gate since then
     std::vector<Span> stood;               // how long it waited there, each time
@@ -127,7 +127,7 @@ class World {
     job.runs_on.clear();
     ++job.epoch;
     if (job.gap) PlanGapEnd(id, job.epoch);
-    job.close = job.bring = 0;
+    job.close = job.restore = 0;
     job.evicts.clear();
     job.growth.clear();
     job.credit.clear();
@@ -334,7 +334,7 @@ class World {
   void Do(const action::Open& open) {
     Job& job = jobs_.at(open.tenant);
     for (const auto& [gpu, bytes] : job.away) EXPECT_EQ(bytes.count, 0u) << "opened without its memory";
-    EXPECT_FALSE(job.bring) << "opened while its memory moves";
+    EXPECT_FALSE(job.restore) << "opened while its memory moves";
     job.close = 0;
     job.closing = false;
     job.open = true;
@@ -415,28 +415,28 @@ class World {
       TellDemand(evict.tenant);
     });
   }
-  void Do(const action::Bring& bring) {
-    Job& job = jobs_.at(bring.tenant);
+  void Do(const action::Restore& restore) {
+    Job& job = jobs_.at(restore.tenant);
     EXPECT_FALSE(job.open);
-    job.bring = bring.order;
+    job.restore = restore.order;
     job.credit.clear();
-    busy_in_.erase(bring.tenant);
-    // A Bring that has no memory to move is answered too.
-    At(now_, [this, bring] { MoveBack(bring.tenant, bring.order); });
+    busy_in_.erase(restore.tenant);
+    // A Restore that has no memory to move is answered too.
+    At(now_, [this, restore] { MoveBack(restore.tenant, restore.order); });
   }
-  void Do(const action::StopBring& stop) {
+  void Do(const action::CancelRestore& stop) {
     At(now_ + 1ms, [this, stop] {
       Job& job = jobs_.at(stop.tenant);
-      if (!job.alive || job.bring != stop.order) return;
+      if (!job.alive || job.restore != stop.order) return;
       FinishBack(stop.tenant, "stopped");
     });
   }
   void Do(const action::MemoryGrant& grant) {
     Job& job = jobs_.at(grant.tenant);
-    if (grant.in_bring) {
-      EXPECT_NE(job.bring, 0u) << "room for nothing";
+    if (grant.for_restore) {
+      EXPECT_NE(job.restore, 0u) << "room for nothing";
       job.credit[grant.gpu] += grant.bytes.count;
-      At(now_, [this, id = grant.tenant, order = job.bring] { MoveBack(id, order); });
+      At(now_, [this, id = grant.tenant, order = job.restore] { MoveBack(id, order); });
       return;
     }
     job.promised[grant.gpu] += grant.bytes.count;
@@ -470,7 +470,7 @@ class World {
   // Moves a piece at a time on each GPU, as far as there is credit.
   void MoveBack(TenantId id, OrderId order) {
     Job& job = jobs_.at(id);
-    if (!job.alive || job.bring != order) return;
+    if (!job.alive || job.restore != order) return;
     bool all = true;
     for (auto& [gpu, bytes] : job.away) {
       if (bytes.count == 0) continue;
@@ -485,7 +485,7 @@ class World {
   }
   void Arrive(TenantId id, OrderId order, const std::string& gpu, std::uint64_t piece) {
     Job& job = jobs_.at(id);
-    if (!job.alive || job.bring != order) return;
+    if (!job.alive || job.restore != order) return;
     busy_in_[id].erase(gpu);
     if (FailsBack()) return FinishBack(id, "a copy failed");
     job.credit[gpu] -= piece;
@@ -497,9 +497,9 @@ class World {
   }
   void FinishBack(TenantId id, const std::string& why) {
     Job& job = jobs_.at(id);
-    const OrderId order = std::exchange(job.bring, 0);
+    const OrderId order = std::exchange(job.restore, 0);
     job.credit.clear();
-    Feed(event::BringDone{id, order, why});
+    Feed(event::RestoreDone{id, order, why});
     TellDemand(id);
   }
 

@@ -52,7 +52,7 @@ struct TextVisitor {
   std::string operator()(const event::MovedIn& e) const {
     return fmt::format("{} has {} back on {}{}", Job(e.tenant), e.bytes.count, e.gpu, OfIt(e.unchanged));
   }
-  std::string operator()(const event::BringDone& e) const {
+  std::string operator()(const event::RestoreDone& e) const {
     return Job(e.tenant) + " is back" + Because(e.why);
   }
   std::string operator()(const event::Suspended& e) const { return Job(e.tenant) + " suspended"; }
@@ -75,11 +75,11 @@ struct TextVisitor {
   std::string operator()(const action::Evict& a) const {
     return fmt::format("evict {} of {} on {}", a.bytes.count, Job(a.tenant), a.gpu);
   }
-  std::string operator()(const action::Bring& a) const { return "bring " + Job(a.tenant); }
-  std::string operator()(const action::StopBring& a) const { return "stop bringing " + Job(a.tenant); }
+  std::string operator()(const action::Restore& a) const { return "restore " + Job(a.tenant); }
+  std::string operator()(const action::CancelRestore& a) const { return "cancel restore of " + Job(a.tenant); }
   std::string operator()(const action::MemoryGrant& a) const {
     return fmt::format("grant {} {} on {}{}", Job(a.tenant), a.bytes.count, a.gpu,
-                       a.in_bring ? " to come back" : "");
+                       a.for_restore ? " to come back" : "");
   }
   std::string operator()(const action::Deny& a) const {
     return fmt::format("deny {} on {}{}", Job(a.tenant), a.gpu, a.for_others ? " for others" : "");

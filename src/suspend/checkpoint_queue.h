@@ -34,7 +34,7 @@ class CheckpointQueue {
  public:
   explicit CheckpointQueue(CheckpointQueueSettings settings) : settings_(settings) {}
 
-  enum class Call { kBringsBack, kOther };
+  enum class Call { kRestores, kOther };
 
   // The party's mover is ready to make a call. The caller chooses the ids, each used once.
   void Ask(const MoverLimitGroup& party, std::uint64_t id, Call call = Call::kOther);

@@ -49,7 +49,7 @@ TEST_F(CheckpointQueueTest, AThousandWaitingCallsDelayOtherUsersByOne) {
 TEST_F(CheckpointQueueTest, OfOneUserThoseThatBringAProcessBackGoFirstInTheirOrder) {
   for (std::uint64_t id = 1; id <= 4; ++id) turns.Ask(kAda, id);
   EXPECT_THAT(turns.Begin(At(0)), ElementsAre(1));
-  for (std::uint64_t id = 11; id <= 13; ++id) turns.Ask(kAda, id, CheckpointQueue::Call::kBringsBack);
+  for (std::uint64_t id = 11; id <= 13; ++id) turns.Ask(kAda, id, CheckpointQueue::Call::kRestores);
   turns.End(12, At(1));  // withdrawn
   turns.End(1, At(1));
   for (const std::uint64_t id : {11U, 13U, 2U, 3U}) {
@@ -57,7 +57,7 @@ TEST_F(CheckpointQueueTest, OfOneUserThoseThatBringAProcessBackGoFirstInTheirOrd
     turns.End(id, At(1));
   }
   turns.Ask(kBob, 21);
-  turns.Ask(kAda, 14, CheckpointQueue::Call::kBringsBack);
+  turns.Ask(kAda, 14, CheckpointQueue::Call::kRestores);
   EXPECT_THAT(turns.Begin(At(2)), ElementsAre(21)) << "users take turns as ever";
   turns.End(21, At(3));
   EXPECT_THAT(turns.Begin(At(3)), ElementsAre(14));

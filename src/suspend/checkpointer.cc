@@ -60,8 +60,7 @@ void Checkpointer::Admit(const MoverUser& user) {
     found->second.at = Pending::At::kInTurn;
     const Verb verb = found->second.request.verb;
     const bool returns = verb == Verb::kRestore || verb == Verb::kUnlock;
-    turns_.Ask(PartyOf(user), id,
-               returns ? CheckpointQueue::Call::kBringsBack : CheckpointQueue::Call::kOther);
+    turns_.Ask(PartyOf(user), id, returns ? CheckpointQueue::Call::kRestores : CheckpointQueue::Call::kOther);
   }
   Pump();
 }

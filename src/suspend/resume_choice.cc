@@ -6,8 +6,8 @@
 
 namespace gpuman::suspend {
 
-ResumeChoice ChooseReturning(std::vector<ResumeCandidate> candidates, BytesByGpu free, base::MonoTime now,
-                             RoomSince& since) {
+ResumeChoice ChooseToResume(std::vector<ResumeCandidate> candidates, BytesByGpu free, base::MonoTime now,
+                            RoomSince& since) {
   const auto rank = [](const ResumeCandidate& one) { return std::tuple(-one.priority, one.since, one.job); };
   std::sort(candidates.begin(), candidates.end(),
             [&](const ResumeCandidate& a, const ResumeCandidate& b) { return rank(a) < rank(b); });

@@ -25,7 +25,7 @@ struct ResumeChoice {
   std::vector<base::JobId> soon;  // the jobs with room that has not lasted long enough yet
 };
 
-// Since when there has been room for each job. Start with an empty map; only ChooseReturning writes to it.
+// Since when there has been room for each job. Start with an empty map; only ChooseToResume writes to it.
 using RoomSince = std::map<base::JobId, base::MonoTime>;
 
 // The jobs whose needs fit into `free` one after the other: more important jobs first, then those that wait
@@ -33,8 +33,8 @@ using RoomSince = std::map<base::JobId, base::MonoTime>;
 // for from every job behind it, or small jobs would keep a big one out for ever. `free` does not include the
 // guard's reserve. The caller has already taken the needs of jobs on the way back from `free`. A GPU that
 // `free` does not name has no room.
-ResumeChoice ChooseReturning(std::vector<ResumeCandidate> candidates, BytesByGpu free, base::MonoTime now,
-                             RoomSince& since);
+ResumeChoice ChooseToResume(std::vector<ResumeCandidate> candidates, BytesByGpu free, base::MonoTime now,
+                            RoomSince& since);
 
 // The memory that jobs took when they came back, until the samples show it: an older sample still shows that
 // memory as free.

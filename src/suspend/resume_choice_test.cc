@@ -18,57 +18,57 @@ ResumeCandidate Job(int id, int priority, int since, BytesByGpu needs) {
   return {JobId{id}, priority, At(since), std::move(needs)};
 }
 
-std::vector<JobId> ChooseReturning(std::vector<ResumeCandidate> candidates, BytesByGpu free) {
+std::vector<JobId> ChooseToResume(std::vector<ResumeCandidate> candidates, BytesByGpu free) {
   RoomSince since;
-  return suspend::ChooseReturning(std::move(candidates), std::move(free), At(100), since).now;
+  return suspend::ChooseToResume(std::move(candidates), std::move(free), At(100), since).now;
 }
 
-TEST(ChooseReturning, TakesWhatFits) {
+TEST(ChooseToResume, TakesWhatFits) {
   EXPECT_THAT(
-      ChooseReturning({Job(1, 128, 0, {{"a", GiB(4)}}), Job(2, 128, 1, {{"a", GiB(4)}})}, {{"a", GiB(8)}}),
+      ChooseToResume({Job(1, 128, 0, {{"a", GiB(4)}}), Job(2, 128, 1, {{"a", GiB(4)}})}, {{"a", GiB(8)}}),
       ElementsAre(JobId{1}, JobId{2}));
-  EXPECT_THAT(ChooseReturning({Job(1, 128, 0, {{"a", GiB(4)}})}, {{"a", GiB(3)}}), IsEmpty());
-  EXPECT_THAT(ChooseReturning({}, {{"a", GiB(3)}}), IsEmpty());
+  EXPECT_THAT(ChooseToResume({Job(1, 128, 0, {{"a", GiB(4)}})}, {{"a", GiB(3)}}), IsEmpty());
+  EXPECT_THAT(ChooseToResume({}, {{"a", GiB(3)}}), IsEmpty());
 }
 
-TEST(ChooseReturning, MoreImportantFirstThenWhoWaitsLonger) {
-  EXPECT_THAT(ChooseReturning({Job(1, 100, 0, {{"a", GiB(4)}}), Job(2, 200, 5, {{"a", GiB(4)}}),
-                               Job(3, 200, 4, {{"a", GiB(4)}})},
-                              {{"a", GiB(9)}}),
+TEST(ChooseToResume, MoreImportantFirstThenWhoWaitsLonger) {
+  EXPECT_THAT(ChooseToResume({Job(1, 100, 0, {{"a", GiB(4)}}), Job(2, 200, 5, {{"a", GiB(4)}}),
+                              Job(3, 200, 4, {{"a", GiB(4)}})},
+                             {{"a", GiB(9)}}),
               ElementsAre(JobId{3}, JobId{2}));
 }
 
-TEST(ChooseReturning, ASmallJobDoesNotPassABigOneThatWaits) {
+TEST(ChooseToResume, ASmallJobDoesNotPassABigOneThatWaits) {
   EXPECT_THAT(
-      ChooseReturning({Job(1, 200, 0, {{"a", GiB(40)}}), Job(2, 100, 0, {{"a", GiB(1)}})}, {{"a", GiB(9)}}),
+      ChooseToResume({Job(1, 200, 0, {{"a", GiB(40)}}), Job(2, 100, 0, {{"a", GiB(1)}})}, {{"a", GiB(9)}}),
       IsEmpty());
 }
 
-TEST(ChooseReturning, ABlockedJobHoldsItsOwnGpusAlone) {
-  EXPECT_THAT(ChooseReturning({Job(1, 200, 0, {{"a", GiB(40)}}), Job(2, 100, 0, {{"b", GiB(1)}})},
-                              {{"a", GiB(9)}, {"b", GiB(9)}}),
+TEST(ChooseToResume, ABlockedJobHoldsItsOwnGpusAlone) {
+  EXPECT_THAT(ChooseToResume({Job(1, 200, 0, {{"a", GiB(40)}}), Job(2, 100, 0, {{"b", GiB(1)}})},
+                             {{"a", GiB(9)}, {"b", GiB(9)}}),
               ElementsAre(JobId{2}));
 }
 
-TEST(ChooseReturning, AJobOnSeveralGpusNeedsRoomOnEach) {
+TEST(ChooseToResume, AJobOnSeveralGpusNeedsRoomOnEach) {
   const BytesByGpu both{{"a", GiB(4)}, {"b", GiB(4)}};
-  EXPECT_THAT(ChooseReturning({Job(1, 1, 0, both)}, {{"a", GiB(9)}, {"b", GiB(3)}}), IsEmpty());
-  EXPECT_THAT(ChooseReturning({Job(1, 1, 0, both)}, {{"a", GiB(9)}}), IsEmpty()) << "b is not known";
-  EXPECT_THAT(ChooseReturning({Job(1, 1, 0, both)}, {{"a", GiB(9)}, {"b", GiB(4)}}), ElementsAre(JobId{1}));
+  EXPECT_THAT(ChooseToResume({Job(1, 1, 0, both)}, {{"a", GiB(9)}, {"b", GiB(3)}}), IsEmpty());
+  EXPECT_THAT(ChooseToResume({Job(1, 1, 0, both)}, {{"a", GiB(9)}}), IsEmpty()) << "b is not known";
+  EXPECT_THAT(ChooseToResume({Job(1, 1, 0, both)}, {{"a", GiB(9)}, {"b", GiB(4)}}), ElementsAre(JobId{1}));
 }
 
-TEST(ChooseReturning, AJobThatHoldsNothingReturnsAtOnce) {
-  EXPECT_THAT(ChooseReturning({Job(1, 1, 0, {}), Job(2, 1, 0, {{"a", {0}}})}, {}),
+TEST(ChooseToResume, AJobThatHoldsNothingReturnsAtOnce) {
+  EXPECT_THAT(ChooseToResume({Job(1, 1, 0, {}), Job(2, 1, 0, {{"a", {0}}})}, {}),
               ElementsAre(JobId{1}, JobId{2}));
 }
 
-TEST(ChooseReturning, RoomHasToLastWithoutABreakForOneThatWasPushedOff) {
+TEST(ChooseToResume, RoomHasToLastWithoutABreakForOneThatWasPushedOff) {
   ResumeCandidate pushed = Job(1, 200, 0, {{"a", GiB(4)}});
   pushed.room_lasts = base::Millis(10'000);
   const ResumeCandidate other = Job(2, 100, 0, {{"a", GiB(2)}});
   RoomSince since;
   const auto at = [&](int second, std::uint64_t free) {
-    return suspend::ChooseReturning({pushed, other}, {{"a", GiB(free)}}, At(second), since);
+    return suspend::ChooseToResume({pushed, other}, {{"a", GiB(free)}}, At(second), since);
   };
   EXPECT_THAT(at(0, 5).soon, ElementsAre(JobId{1}));
   EXPECT_THAT(at(1, 5).now, IsEmpty()) << "its room is kept for it";
@@ -89,7 +89,7 @@ TEST(ChooseReturningProperty, NeverGivesMoreThanThereIsAndAlwaysServesTheFirst) 
           candidates.back().needs[gpu] = GiB(*rc::gen::inRange<std::uint64_t>(0, 9));
     }
     const BytesByGpu free{{"a", GiB(*rc::gen::inRange<std::uint64_t>(0, 20))}, {"b", GiB(8)}};
-    const auto chosen = ChooseReturning(candidates, free);
+    const auto chosen = ChooseToResume(candidates, free);
     BytesByGpu taken;
     for (const JobId job : chosen)
       for (const auto& candidate : candidates)

@@ -70,9 +70,9 @@ struct SuspensionSettings {
   bool returns_held = false;
 };
 
-// The stage of a shim's eviction, as the daemon reads it from the ledger. kFailed: the last order failed;
+// The residency of a shim's eviction, as the daemon reads it from the ledger. kFailed: the last order failed;
 // `evicted` says what is in host memory then.
-enum class ShimStage { kNone, kOnGpu, kEvicting, kEvicted, kRestoring, kFailed };
+enum class ShimResidency { kNone, kOnGpu, kEvicting, kEvicted, kRestoring, kFailed };
 
 struct GpuFootprint {
   base::Bytes used;       // as the driver shows it
@@ -88,8 +88,8 @@ struct ObservedProcess {
   base::ProcessId id;
   std::map<std::string, GpuFootprint> gpus{};  // by UUID; the GPUs on which the process has memory
   bool has_shim = false;
-  ShimStage stage = ShimStage::kNone;
-  bool answered = true;  // `stage` is the shim's answer to the last order
+  ShimResidency residency = ShimResidency::kNone;
+  bool answered = true;  // `residency` is the shim's answer to the last order
   std::string error{};   // the shim's error, with kFailed
   bool silent = false;   // the shim has not answered yet, and will send no notification when it answers
   // Memory that the driver saves with a checkpoint and cannot restore (measured): only the shim can evict it.
@@ -131,7 +131,7 @@ struct MoveAsked {
 // The job was cancelled, or is over: the state machine orders nothing more, whatever the state.
 struct Ended {};
 // Every process of the job and every GPU of the machine, all of them each time. The caller sends it before it
-// sends any request; then after each sampling and whenever a shim's stage changed.
+// sends any request; then after each sampling and whenever a shim's residency changed.
 struct Observed {
   std::vector<ObservedProcess> processes;
   std::vector<ObservedGpu> gpus;
@@ -159,7 +159,7 @@ struct MoverAnswered {
   Verb verb = Verb::kSecure;
   MoverAnswer answer;
 };
-// For a job that wants to come back: the free memory on each GPU, and whether ChooseReturning chose the job
+// For a job that wants to come back: the free memory on each GPU, and whether ChooseToResume chose the job
 // (`chosen`) or the job's room has not lasted long enough yet (`settling`).
 struct Room {
   BytesByGpu free;
@@ -193,10 +193,10 @@ struct OrderFetchToGpu {
   base::ProcessId process;
   friend bool operator==(const OrderFetchToGpu&, const OrderFetchToGpu&) = default;
 };
-struct OrderReturn {
+struct OrderRestore {
   base::ProcessId process;
   bool held = false;  // with its gate closed and its memory where it is (SuspensionSettings::returns_held)
-  friend bool operator==(const OrderReturn&, const OrderReturn&) = default;
+  friend bool operator==(const OrderRestore&, const OrderRestore&) = default;
 };
 // Asks whether the driver can checkpoint. The state machine asks early: the question starts the mover while
 // the shims evict.
@@ -251,7 +251,7 @@ struct Emit {
 }  // namespace action
 using Action =
     std::variant<action::QuiesceJob, action::CancelQuiesce, action::OrderEvict, action::OrderFetchToGpu,
-                 action::OrderReturn, action::AskCan, action::AskState, action::Checkpoint, action::Restore,
+                 action::OrderRestore, action::AskCan, action::AskState, action::Checkpoint, action::Restore,
                  action::CopyToHost, action::CopyToGpu, action::Moved, action::SetState, action::Emit>;
 using Actions = std::vector<Action>;
 
@@ -312,7 +312,7 @@ class SuspensionStateMachine {
     bool guessed = false;  // an earlier daemon gave `order`, or one like it
     base::MonoTime ordered_at{};
     base::MonoTime answered_at{};  // when the answer to `order` was seen
-    base::MonoTime stage_since{};
+    base::MonoTime residency_since{};
     bool without_shim = false;  // its shim did not answer in time on this way
     int losses = 0;             // answers that never came on this way
     // The moves of a restore whose answer never came: the driver may have restored the process.
@@ -401,10 +401,10 @@ class SuspensionStateMachine {
 
   // --- state_machine_back.cc
   void GoBack(base::MonoTime now);
-  bool ReturnsHeld() const;
+  bool RestoresHeld() const;
   bool Fetches() const;
   void LoadAll();
-  bool IsReadyToReturn(const Member& member) const;
+  bool IsReadyToRestore(const Member& member) const;
   bool RestoreNext(base::MonoTime now);
   bool TurnBackToMove(base::MonoTime now);
   bool RestoreMemory(Order order, base::MonoTime now);
@@ -438,7 +438,7 @@ class SuspensionStateMachine {
   static bool IsShimAtWork(const Member& member);
   // Its next call waits at its gate, and shows.
   static bool IsBehindGate(const Member& member) {
-    return member.seen.held || member.seen.stage == ShimStage::kEvicted;
+    return member.seen.held || member.seen.residency == ShimResidency::kEvicted;
   }
   // Others may reach memory of the process, or it reaches memory of others.
   static bool Shares(const Member& member) { return member.seen.holds_imported || member.seen.shares; }

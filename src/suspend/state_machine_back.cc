@@ -21,7 +21,7 @@ void SuspensionStateMachine::GoBack(MonoTime now) {
 }
 
 // A job that has not left needs no turn to come back.
-bool SuspensionStateMachine::ReturnsHeld() const {
+bool SuspensionStateMachine::RestoresHeld() const {
   if (!settings_.returns_held || record_.target) return false;
   return phase() != SuspensionPhase::kUndoing ||
          std::any_of(members_.begin(), members_.end(),
@@ -31,7 +31,7 @@ bool SuspensionStateMachine::ReturnsHeld() const {
 // The shims take the memory while the mover copies it, and no gate opens before all processes have theirs:
 // the driver has to restore none of them, and the mover has nothing of theirs on a GPU.
 bool SuspensionStateMachine::Fetches() const {
-  if (ReturnsHeld() || record_.target) return false;
+  if (RestoresHeld() || record_.target) return false;
   const auto is_fetching = [](const auto& one) { return one.second.order == Order::kFetch; };
   if (std::any_of(members_.begin(), members_.end(), is_fetching)) return true;
   return AnyStays() && std::all_of(members_.begin(), members_.end(), [](const auto& one) {
@@ -42,13 +42,13 @@ bool SuspensionStateMachine::Fetches() const {
          });
 }
 
-bool SuspensionStateMachine::IsReadyToReturn(const Member& member) const {
-  return !member.moving && (!IsAway(member) || member.location == Location::kGpu || ReturnsHeld());
+bool SuspensionStateMachine::IsReadyToRestore(const Member& member) const {
+  return !member.moving && (!IsAway(member) || member.location == Location::kGpu || RestoresHeld());
 }
 
 // The mover loads while the driver works.
 void SuspensionStateMachine::LoadAll() {
-  if (ReturnsHeld()) return;
+  if (RestoresHeld()) return;
   const bool fetch = Fetches();
   for (auto& [id, member] : members_) {
     const bool fetches = (member.order == Order::kReturn && member.location == Location::kGpu) ||
@@ -202,7 +202,7 @@ void SuspensionStateMachine::DropTarget() {
 
 bool SuspensionStateMachine::MayNotCome(const Member& member) {
   return MustCome(member) && !member.seen.answered && !member.without_shim &&
-         member.seen.stage != ShimStage::kNone;
+         member.seen.residency != ShimResidency::kNone;
 }
 
 // Gives the order to each process that is out. True: the state machine has to wait, or the phase has changed.
@@ -210,7 +210,7 @@ bool SuspensionStateMachine::RestoreMemory(Order order, MonoTime now) {
   // Processes that share memory wait for each other on the GPU: none runs before all can.
   const bool fetches = order == Order::kFetch;
   const bool all_ready = fetches || std::all_of(members_.begin(), members_.end(), [this](const auto& one) {
-                           return IsReadyToReturn(one.second);
+                           return IsReadyToRestore(one.second);
                          });
   const bool not_yet = !all_ready && AnyShares();
   bool waiting = false;
@@ -224,11 +224,12 @@ bool SuspensionStateMachine::RestoreMemory(Order order, MonoTime now) {
     // This includes an order of an earlier daemon that the shim has not answered yet.
     const bool may_be_out =
         member.order == Order::kNone && (evicted.count > 0 || !member.seen.answered || member.seen.held);
-    const bool ready = fetches || IsReadyToReturn(member);
+    const bool ready = fetches || IsReadyToRestore(member);
     const bool is_out = member.order == Order::kEvict || member.order == Order::kHold ||
                         (!fetches && member.order == Order::kFetch);
     if (ready && !not_yet && (is_out || may_be_out)) Give(member, order, now);
-    if (member.seen.stage == ShimStage::kNone && evicted.count == 0) continue;  // nobody is there to answer
+    if (member.seen.residency == ShimResidency::kNone && evicted.count == 0)
+      continue;  // nobody is there to answer
     if (IsShimAtWork(member)) {
       waiting = true;
       if (now < AtWorkSince(member) + settings_.return_limit) continue;
@@ -251,7 +252,7 @@ bool SuspensionStateMachine::RestoreMemory(Order order, MonoTime now) {
                true, now);
       return true;
     }
-    if (evicted.count == 0 || ReturnsHeld()) continue;
+    if (evicted.count == 0 || RestoresHeld()) continue;
     FailBack(
         fmt::format("process {} could not take {} back: {}", id.pid, FormatBytes(evicted), member.seen.error),
         true, now);

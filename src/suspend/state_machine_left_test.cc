@@ -92,18 +92,18 @@ class SuspensionFetching : public Sharing {
 
 TEST_F(SuspensionFetching, NoGateOpensBeforeAllHaveTheirMemory) {
   EXPECT_THAT(ComeBack(), ElementsAre("= resuming resuming", "fetch 11", "fetch 12"));
-  EXPECT_THAT(s_.Shim(12, ShimStage::kRestoring), IsEmpty());
+  EXPECT_THAT(s_.Shim(12, ShimResidency::kRestoring), IsEmpty());
   EXPECT_THAT(s_.Fetched(11), IsEmpty());
   EXPECT_THAT(s_.Fetched(12), ElementsAre("return 11", "return 12"));
-  EXPECT_THAT(s_.Shim(11, ShimStage::kOnGpu), IsEmpty());
+  EXPECT_THAT(s_.Shim(11, ShimResidency::kOnGpu), IsEmpty());
   s_.At(11).held = s_.At(12).held = false;
-  EXPECT_THAT(s_.Shim(12, ShimStage::kOnGpu), ElementsAre("= running", "! job_resumed"));
+  EXPECT_THAT(s_.Shim(12, ShimResidency::kOnGpu), ElementsAre("= running", "! job_resumed"));
 }
 
 TEST_F(SuspensionFetching, OneThatFindsNoRoomLeavesTheOthersAtTheirGates) {
   ComeBack();
   s_.Fetched(11);
-  EXPECT_THAT(s_.Shim(12, ShimStage::kFailed, "no room on the device"),
+  EXPECT_THAT(s_.Shim(12, ShimResidency::kFailed, "no room on the device"),
               ElementsAre("= retreating resume_failed", "! resume_failed", "evict 11", "evict 12"));
   EXPECT_THAT(s_.Evicted(11), ElementsAre("secure 11"));
   s_.MoverAnswered(11, Verb::kSecure);
@@ -113,7 +113,7 @@ TEST_F(SuspensionFetching, OneThatFindsNoRoomLeavesTheOthersAtTheirGates) {
 
 TEST_F(SuspensionFetching, MemoryThatReturnedAndLeftUnseenIsSecuredAgain) {
   ComeBack();
-  s_.Shim(12, ShimStage::kFailed, "no room on the device");
+  s_.Shim(12, ShimResidency::kFailed, "no room on the device");
   EXPECT_THAT(s_.Evicted(11), ElementsAre("secure 11")) << "it was on the GPU meanwhile";
 }
 
@@ -121,7 +121,7 @@ TEST_F(SuspensionFetching, MemoryThatReturnedAndLeftUnseenIsSecuredAgain) {
 TEST_F(SuspensionFetching, ThatIsCalledOffOpensNoGateBeforeAllHaveTheirMemory) {
   ComeBack();
   s_.Fetched(11);
-  s_.Shim(12, ShimStage::kRestoring);
+  s_.Shim(12, ShimResidency::kRestoring);
   s_.Feed(event::SuspendAsked{"held_by_user", "by me"});
   EXPECT_THAT(s_.Resume(), Contains("= undoing resuming"));
   EXPECT_THAT(s_.Observe(), Not(Contains("return 11")));
@@ -129,7 +129,7 @@ TEST_F(SuspensionFetching, ThatIsCalledOffOpensNoGateBeforeAllHaveTheirMemory) {
 
 TEST_F(SuspensionFetching, ANewDaemonWaitsForAllAsWell) {
   ComeBack();
-  s_.Shim(11, ShimStage::kRestoring);
+  s_.Shim(11, ShimResidency::kRestoring);
   s_.Fetched(12);
   RestartDaemon();
   EXPECT_THAT(s_.Observe(), ElementsAre("state? 11"));
@@ -148,7 +148,7 @@ TEST_F(SuspensionFetching, OneThatCannotIsLoadedAndAllWithIt) {
 TEST_F(SuspensionFetching, AJobSuspendedAgainOnTheWayBackLeaves) {
   ComeBack();
   s_.Fetched(11);
-  s_.Shim(12, ShimStage::kRestoring);
+  s_.Shim(12, ShimResidency::kRestoring);
   const Words asked = s_.Feed(event::SuspendAsked{"held_by_user", "by me"});
   EXPECT_THAT(asked, Contains("evict 11"));
   EXPECT_THAT(asked, Contains("evict 12"));
@@ -197,9 +197,9 @@ TEST_F(Sharing, OneThatHasNothingToGiveAwayWaitsBehindItsGateAsWell) {
 TEST_F(Sharing, OneThatCannotBeEvictedHasAllRunOn) {
   s_.Suspend();
   s_.Evicted(12);
-  EXPECT_THAT(s_.Shim(11, ShimStage::kFailed, "no host memory"),
+  EXPECT_THAT(s_.Shim(11, ShimResidency::kFailed, "no host memory"),
               ElementsAre("= undoing suspend_failed", "! suspend_failed", "return 11", "return 12"));
-  s_.Shim(11, ShimStage::kOnGpu);
+  s_.Shim(11, ShimResidency::kOnGpu);
   EXPECT_THAT(s_.Returned(12), ElementsAre("= running suspend_failed"));
   EXPECT_TRUE(s_.machine.record().left.empty());
 }
@@ -298,7 +298,7 @@ TEST_F(Sharing, ANewDaemonTellsTheSameAndBringsThemBack) {
 TEST_F(Sharing, ANewDaemonGoesOnWithTheWayOut) {
   s_.Suspend();
   s_.Evicted(12);
-  s_.At(11).stage = ShimStage::kEvicting;
+  s_.At(11).residency = ShimResidency::kEvicting;
   RestartDaemon();
   EXPECT_THAT(s_.Observe(), ElementsAre("state? 11"));
   s_.Restored(11);
@@ -312,7 +312,7 @@ TEST_F(Sharing, ANewDaemonGoesOnWithTheWayOut) {
 
 TEST_F(Sharing, FiguresThatStayOldAreReplacedByWhatTheProcessHeldLessWhatItGaveAway) {
   SuspendWithListOf(s_.now + base::Millis(99));
-  EXPECT_THAT(s_.Shim(11, ShimStage::kEvicted), IsEmpty());
+  EXPECT_THAT(s_.Shim(11, ShimResidency::kEvicted), IsEmpty());
   EXPECT_TRUE(s_.machine.AwaitsFigures());
   EXPECT_THAT(s_.Wait(), ElementsAre("= suspended held_by_user", "! job_suspended"));
   EXPECT_EQ(s_.machine.record().left, kLeft);
@@ -321,7 +321,7 @@ TEST_F(Sharing, FiguresThatStayOldAreReplacedByWhatTheProcessHeldLessWhatItGaveA
 
 TEST_F(Sharing, ANewSampleWithAnOldListOfProcessesIsNotBelieved) {
   SuspendWithListOf(s_.now + base::Millis(101));
-  EXPECT_THAT(s_.Shim(11, ShimStage::kEvicted), IsEmpty());
+  EXPECT_THAT(s_.Shim(11, ShimResidency::kEvicted), IsEmpty());
   EXPECT_TRUE(s_.machine.AwaitsFigures());
   s_.Wait();
   EXPECT_EQ(s_.machine.record().left, kLeft);
@@ -329,7 +329,7 @@ TEST_F(Sharing, ANewSampleWithAnOldListOfProcessesIsNotBelieved) {
 
 TEST_F(Sharing, NewFiguresEndTheWait) {
   SuspendWithListOf(s_.now + base::Millis(99));
-  s_.Shim(11, ShimStage::kEvicted);
+  s_.Shim(11, ShimResidency::kEvicted);
   s_.now += base::Millis(20);
   s_.At(11).gpus["a"] = {MiB(1100), {}, GiB(9), {}, s_.now};
   EXPECT_THAT(s_.Observe(), ElementsAre("= suspended held_by_user", "! job_suspended"));
@@ -340,7 +340,7 @@ TEST_F(Sharing, AContextStaysWhereTheDriverTellsNothingOfTheProcess) {
   s_.Suspend();
   s_.Evicted(12);
   s_.At(11).gpus["a"] = {{}, {}, GiB(9), MiB(518)};
-  s_.Shim(11, ShimStage::kEvicted);
+  s_.Shim(11, ShimResidency::kEvicted);
   EXPECT_EQ(s_.machine.record().left.at("a"), MiB(518));
 }
 

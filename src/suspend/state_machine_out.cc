@@ -45,7 +45,7 @@ void SuspensionStateMachine::GoOut(MonoTime now) {
       member.left_until.reset();
       member.losses = 0;
       member.without_shim = false;
-      if (member.seen.stage == ShimStage::kFailed) member.order = Order::kNone;
+      if (member.seen.residency == ShimResidency::kFailed) member.order = Order::kNone;
     }
     // The process is on the GPU again: another program restored it, or it executed another program.
     if (phase() == SuspensionPhase::kSuspended && member.saved == DriverState::kCheckpointed &&
@@ -110,7 +110,7 @@ bool SuspensionStateMachine::IsWorthEvicting(const Member& member) const {
   if (pending_ && pending_->process == member.seen.id) return false;
   // It cannot be left to the driver; so it waits behind its gate, also where it has nothing to give away.
   const bool only_shim = Shares(member) || AnyStays();
-  if (only_shim && member.seen.stage != ShimStage::kNone) return true;
+  if (only_shim && member.seen.residency != ShimResidency::kNone) return true;
   const Bytes worth = can_ == false || only_shim ? Bytes{0} : settings_.worth_evicting;
   return Sum(member.seen, &GpuFootprint::evictable) + Sum(member.seen, &GpuFootprint::evicted) > worth;
 }
@@ -136,7 +136,7 @@ void SuspensionStateMachine::Give(Member& member, Order order, MonoTime now) {
   else if (order == Order::kFetch)
     out_.push_back(action::OrderFetchToGpu{member.seen.id});
   else
-    out_.push_back(action::OrderReturn{member.seen.id, ReturnsHeld()});
+    out_.push_back(action::OrderRestore{member.seen.id, RestoresHeld()});
 }
 
 bool SuspensionStateMachine::AwaitShims(MonoTime now) {
@@ -164,7 +164,7 @@ bool SuspensionStateMachine::AwaitShims(MonoTime now) {
         if (Sum(member.seen, &GpuFootprint::evicted).count == 0) Give(member, Order::kReturn, now);
       }
     } else if (member.order == Order::kEvict && member.seen.answered &&
-               member.seen.stage == ShimStage::kFailed) {
+               member.seen.residency == ShimResidency::kFailed) {
       FailOut(member, fmt::format("process {} could not be evicted: {}", id.pid, member.seen.error), now);
     }
     if (phase() != before) return true;
@@ -271,8 +271,8 @@ void SuspensionStateMachine::ArriveOut(MonoTime now) {
   const bool retreated = phase() == SuspensionPhase::kRetreating;
   const bool off = members_.empty() || std::any_of(members_.begin(), members_.end(), [](const auto& one) {
                      const Member& member = one.second;
-                     const bool may_go =
-                         !MustCome(member) && !member.seen.answered && member.seen.stage != ShimStage::kNone;
+                     const bool may_go = !MustCome(member) && !member.seen.answered &&
+                                         member.seen.residency != ShimResidency::kNone;
                      return IsOff(member) || IsShimAtWork(member) || may_go;
                    });
   if (retreated && !off) {

@@ -75,7 +75,7 @@ class World {
     target.view.figures_current = *rc::gen::inRange(0, 4) != 0;
     // Without a context no thread of its shim answers.
     const bool has_context = target.view.has_shim && target.context.count > 0;
-    target.view.stage = has_context ? ShimStage::kOnGpu : ShimStage::kNone;
+    target.view.residency = has_context ? ShimResidency::kOnGpu : ShimResidency::kNone;
     if (rest_ordered_) Hold(target);
     targets_[target.view.id] = target;
   }
@@ -171,7 +171,7 @@ class World {
     if (!rest_ordered_) return;
     const bool all = std::all_of(targets_.begin(), targets_.end(), [](const auto& one) {
       const ObservedProcess& view = one.second.view;
-      const bool holds = view.has_shim && view.stage != ShimStage::kNone;
+      const bool holds = view.has_shim && view.residency != ShimResidency::kNone;
       return one.second.saved != DriverState::kRunning || !holds || view.held;
     });
     if (!all && !fail) return;
@@ -193,7 +193,8 @@ class World {
       const Target& target = one.second;
       return target.out.count > 0 || target.told == Target::Ordered::kEvict ||
              target.told == Target::Ordered::kFetch || target.shut ||
-             target.view.stage == ShimStage::kEvicting || target.view.stage == ShimStage::kEvicted;
+             target.view.residency == ShimResidency::kEvicting ||
+             target.view.residency == ShimResidency::kEvicted;
     });
   }
 
@@ -201,35 +202,36 @@ class World {
   void MoveShims(bool fail) {
     for (auto& [id, target] : targets_) {
       if (target.told == Target::Ordered::kNothing || !target.answers ||
-          target.saved != DriverState::kRunning || target.view.stage == ShimStage::kNone)
+          target.saved != DriverState::kRunning || target.view.residency == ShimResidency::kNone)
         continue;
       if (target.told == Target::Ordered::kHold) {
         // It completes a restore that it has begun; other memory stays where it is.
-        if (target.view.stage == ShimStage::kRestoring) target.out = {};
-        if (target.view.stage == ShimStage::kRestoring || target.view.stage == ShimStage::kEvicted)
-          target.view.stage = ShimStage::kOnGpu;
+        if (target.view.residency == ShimResidency::kRestoring) target.out = {};
+        if (target.view.residency == ShimResidency::kRestoring ||
+            target.view.residency == ShimResidency::kEvicted)
+          target.view.residency = ShimResidency::kOnGpu;
         // The work may wait for another process; then the shim gives up by itself.
         target.view.answered = true;
         target.view.held = !fail;
         target.shut = !fail;
-        target.view.stage = fail ? ShimStage::kFailed : target.view.stage;
+        target.view.residency = fail ? ShimResidency::kFailed : target.view.residency;
         target.told = Target::Ordered::kNothing;
         continue;
       }
       const bool evict = target.told == Target::Ordered::kEvict;
-      const ShimStage at_work = evict ? ShimStage::kEvicting : ShimStage::kRestoring;
+      const ShimResidency at_work = evict ? ShimResidency::kEvicting : ShimResidency::kRestoring;
       target.view.answered = true;
       if (evict && target.out.count > 0) {  // it is out
-        target.view.stage = ShimStage::kEvicted;
+        target.view.residency = ShimResidency::kEvicted;
         target.told = Target::Ordered::kNothing;
       } else if (fail && (evict || target.out.count > 0)) {  // with nothing out the shim only opens its gate
-        target.view.stage = ShimStage::kFailed;
+        target.view.residency = ShimResidency::kFailed;
         target.view.error = "no memory";
         target.told = Target::Ordered::kNothing;
-      } else if (target.view.stage != at_work) {
-        target.view.stage = at_work;
+      } else if (target.view.residency != at_work) {
+        target.view.residency = at_work;
       } else {
-        target.view.stage = evict ? ShimStage::kEvicted : ShimStage::kOnGpu;
+        target.view.residency = evict ? ShimResidency::kEvicted : ShimResidency::kOnGpu;
         target.shut = evict || (target.told == Target::Ordered::kFetch && target.shut);
         // An order from before a restart may be carried out late: the mover loads what it is asked to give.
         target.out = evict ? target.data : base::Bytes{};
@@ -327,8 +329,8 @@ class World {
       RC_LOG() << " " << said->process.pid << " " << ToString(said->answer.outcome) << " "
                << ToString(said->answer.state);
     for (const auto& [id, target] : targets_)
-      RC_LOG() << " [" << id.pid << " " << ToString(target.saved) << " stage "
-               << static_cast<int>(target.view.stage) << (target.view.answered ? "" : "?") << " out "
+      RC_LOG() << " [" << id.pid << " " << ToString(target.saved) << " residency "
+               << static_cast<int>(target.view.residency) << (target.view.answered ? "" : "?") << " out "
                << target.out.count << "]";
     RC_LOG() << "\n";
     const SuspensionPhase before = machine_.phase();
@@ -362,7 +364,7 @@ class World {
           // None is held while another's memory has left already: the job could not go on. Memory that is on
           // its way back has not.
           RC_ASSERT(target.out.count == 0 || !target.view.answered ||
-                    target.view.stage == ShimStage::kRestoring);
+                    target.view.residency == ShimResidency::kRestoring);
           Hold(target);
         }
       }
@@ -374,7 +376,7 @@ class World {
       }
       if (const auto* fetch = std::get_if<action::OrderFetchToGpu>(&action))
         Tell(fetch->process, Target::Ordered::kFetch);
-      if (const auto* back = std::get_if<action::OrderReturn>(&action)) {
+      if (const auto* back = std::get_if<action::OrderRestore>(&action)) {
         if (machine_.phase() == SuspensionPhase::kResuming)
           for (const auto& [id, target] : targets_)
             RC_ASSERT(target.told != Target::Ordered::kFetch || target.out.count == 0);
@@ -386,8 +388,8 @@ class World {
         Ask(save->process, Verb::kCheckpoint);
         const auto it = targets_.find(save->process);
         if (it == targets_.end()) continue;
-        RC_ASSERT(it->second.view.stage != ShimStage::kEvicting &&
-                  it->second.view.stage != ShimStage::kRestoring);
+        RC_ASSERT(it->second.view.residency != ShimResidency::kEvicting &&
+                  it->second.view.residency != ShimResidency::kRestoring);
         RC_ASSERT(!it->second.view.holds_imported);
         RC_ASSERT(!it->second.view.has_shim || !AnyStays());
       }
@@ -403,7 +405,8 @@ class World {
   bool AnyStays() const {
     return std::any_of(targets_.begin(), targets_.end(), [](const auto& one) {
       const ObservedProcess& view = one.second.view;
-      return view.stage == ShimStage::kEvicted && view.answered && (view.holds_imported || view.shares);
+      return view.residency == ShimResidency::kEvicted && view.answered &&
+             (view.holds_imported || view.shares);
     });
   }
 
@@ -474,7 +477,7 @@ class World {
     return std::any_of(targets_.begin(), targets_.end(), [](const auto& one) {
       const Target& target = one.second;
       return target.answers && target.saved == DriverState::kRunning &&
-             target.told != Target::Ordered::kNothing && target.view.stage != ShimStage::kNone;
+             target.told != Target::Ordered::kNothing && target.view.residency != ShimResidency::kNone;
     });
   }
   // A suspended job still looks at intervals for processes that could not be taken.

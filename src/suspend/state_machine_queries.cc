@@ -41,7 +41,8 @@ bool SuspensionStateMachine::IsOnGpu(const Member& member) {
 
 bool SuspensionStateMachine::IsOff(const Member& member) {
   return (member.saved != DriverState::kRunning && !member.no_cuda) ||
-         member.seen.stage == ShimStage::kEvicted || Sum(member.seen, &GpuFootprint::evicted).count > 0;
+         member.seen.residency == ShimResidency::kEvicted ||
+         Sum(member.seen, &GpuFootprint::evicted).count > 0;
 }
 
 bool SuspensionStateMachine::IsAway(const Member& member) {
@@ -49,11 +50,12 @@ bool SuspensionStateMachine::IsAway(const Member& member) {
 }
 
 bool SuspensionStateMachine::IsShimAtWork(const Member& member) {
-  return member.seen.stage == ShimStage::kEvicting || member.seen.stage == ShimStage::kRestoring;
+  return member.seen.residency == ShimResidency::kEvicting ||
+         member.seen.residency == ShimResidency::kRestoring;
 }
 
 bool SuspensionStateMachine::Stays(const Member& member) {
-  return member.seen.stage == ShimStage::kEvicted && member.seen.answered && Shares(member);
+  return member.seen.residency == ShimResidency::kEvicted && member.seen.answered && Shares(member);
 }
 
 bool SuspensionStateMachine::AnyShares() const {
@@ -70,7 +72,7 @@ bool SuspensionStateMachine::KnowsMoreThanSamples() const {
 }
 
 MonoTime SuspensionStateMachine::AtWorkSince(const Member& member) {
-  return std::max(member.ordered_at, member.stage_since);
+  return std::max(member.ordered_at, member.residency_since);
 }
 
 std::map<std::string, std::int64_t> SuspensionStateMachine::Figures(MonoTime now) const {
@@ -305,10 +307,10 @@ std::optional<BytesByGpu> SuspensionStateMachine::Needs(MonoTime now) const {
     const auto held = record_.held.find(id);
     const bool off_whole =
         member.saved == DriverState::kCheckpointed || member.saved == DriverState::kUnknown;
-    const Bytes stays = ReturnsHeld() ? Sum(member.seen, &GpuFootprint::evicted) : Bytes{};
+    const Bytes stays = RestoresHeld() ? Sum(member.seen, &GpuFootprint::evicted) : Bytes{};
     if (off_whole && held != record_.held.end()) {
       for (const auto& [gpu, bytes] : held->second) add(gpu, bytes - stays);
-    } else if (!ReturnsHeld()) {
+    } else if (!RestoresHeld()) {
       for (const auto& [gpu, share] : member.seen.gpus) add(gpu, share.evicted);
     }
   }

@@ -23,8 +23,9 @@ bool SuspensionStateMachine::AwaitRest(MonoTime now) {
       // An earlier daemon had already begun to evict, or the share controller has closed all gates. One whose
       // memory is away may be on its way back, and works again when it has the order; but where the shims
       // fetch, no gate has opened yet.
-      const bool refused = member.seen.stage == ShimStage::kFailed || member.seen.stage == ShimStage::kOnGpu;
-      const bool returns = member.guessed && member.seen.stage == ShimStage::kRestoring;
+      const bool refused =
+          member.seen.residency == ShimResidency::kFailed || member.seen.residency == ShimResidency::kOnGpu;
+      const bool returns = member.guessed && member.seen.residency == ShimResidency::kRestoring;
       const bool leaves = member.order == Order::kEvict && !(member.seen.answered && refused) && !returns;
       const bool fetches = member.order == Order::kFetch && !member.guessed;
       if (leaves || fetches || (IsAway(member) && !ComesBack(member))) rested_ = true;
@@ -51,7 +52,8 @@ bool SuspensionStateMachine::AwaitRest(MonoTime now) {
 }
 
 bool SuspensionStateMachine::ComesBack(const Member& member) {
-  return member.seen.has_shim && (member.seen.stage == ShimStage::kRestoring || !member.seen.answered);
+  return member.seen.has_shim &&
+         (member.seen.residency == ShimResidency::kRestoring || !member.seen.answered);
 }
 
 void SuspensionStateMachine::CancelQuiesce() {
@@ -60,7 +62,8 @@ void SuspensionStateMachine::CancelQuiesce() {
 
 // A shim has nothing to hold before its process has a context.
 bool SuspensionStateMachine::CanBeHeld(const Member& member) const {
-  if (!member.seen.has_shim || member.without_shim || member.seen.stage == ShimStage::kNone) return false;
+  if (!member.seen.has_shim || member.without_shim || member.seen.residency == ShimResidency::kNone)
+    return false;
   return member.saved == DriverState::kRunning && (!pending_ || pending_->process != member.seen.id);
 }
 

@@ -35,7 +35,7 @@ inline std::string WordOf(const Action& action) {
     std::string operator()(const action::OrderFetchToGpu& a) const {
       return fmt::format("fetch {}", a.process.pid);
     }
-    std::string operator()(const action::OrderReturn& a) const {
+    std::string operator()(const action::OrderRestore& a) const {
       return fmt::format("return {}", a.process.pid);
     }
     std::string operator()(const action::AskCan&) const { return "can?"; }
@@ -75,7 +75,7 @@ class Story {
     ObservedProcess view;
     view.id = IdOf(pid);
     view.has_shim = evictable.has_value();
-    view.stage = view.has_shim ? ShimStage::kOnGpu : ShimStage::kNone;
+    view.residency = view.has_shim ? ShimResidency::kOnGpu : ShimResidency::kNone;
     view.gpus[gpu] = {used, evictable.value_or(base::Bytes{}), {}};
     processes.push_back(view);
     return processes.back();
@@ -93,7 +93,7 @@ class Story {
         At(evict->process.pid).answered = false;
       if (const auto* fetch = std::get_if<action::OrderFetchToGpu>(&action))
         At(fetch->process.pid).answered = At(fetch->process.pid).held = false;
-      if (const auto* come = std::get_if<action::OrderReturn>(&action))
+      if (const auto* come = std::get_if<action::OrderRestore>(&action))
         At(come->process.pid).answered = At(come->process.pid).held = false;
       if (std::get_if<action::QuiesceJob>(&action) && !rests_by_hand) {
         resting_ = true;
@@ -151,7 +151,7 @@ class Story {
   Words Evicted(pid_t pid) {
     for (auto& [gpu, share] : At(pid).gpus)
       share = {share.used - share.evictable, {}, share.evicted + share.evictable};
-    return Shim(pid, ShimStage::kEvicted);
+    return Shim(pid, ShimResidency::kEvicted);
   }
   // Its memory is on the GPU, and its gate is closed.
   Words Fetched(pid_t pid) {
@@ -160,10 +160,10 @@ class Story {
   }
   Words Returned(pid_t pid) {
     for (auto& [gpu, share] : At(pid).gpus) share = {share.used + share.evicted, share.evicted, {}};
-    return Shim(pid, ShimStage::kOnGpu);
+    return Shim(pid, ShimResidency::kOnGpu);
   }
-  Words Shim(pid_t pid, ShimStage stage, const std::string& error = {}) {
-    At(pid).stage = stage;
+  Words Shim(pid_t pid, ShimResidency residency, const std::string& error = {}) {
+    At(pid).residency = residency;
     At(pid).answered = true;
     At(pid).error = error;
     return Observe();
@@ -171,7 +171,7 @@ class Story {
   // All processes that a shim can hold are at rest.
   Words Rested() {
     for (auto& view : processes)
-      if (view.has_shim && view.stage != ShimStage::kNone) view.held = view.answered = true;
+      if (view.has_shim && view.residency != ShimResidency::kNone) view.held = view.answered = true;
     const Words words = Observe();
     EXPECT_THAT(words, IsEmpty()) << "before it is told";
     return Feed(event::JobQuiesced{});

@@ -219,7 +219,7 @@ class Test {
   std::string Step(const std::string& pid, const CallGrant& grant) {
     const auto process = Find(pid);
     if (!process) return "no such process";
-    const auto number = ledgers_.Step(options_.job, *process, grant);
+    const auto number = ledgers_.GrantCalls(options_.job, *process, grant);
     return number ? std::to_string(*number) : number.error().message;
   }
 
@@ -265,9 +265,9 @@ class Test {
     return fmt::format(
         R"("steps":{},"shares":{},"rest":{{"shut":{},"in_flight":{},"capturing":{},"anywhere":{},)"
         R"("for_room":{},"works":{},"waits":{}}},"stepped":[{},{},{}])",
-        one.steps, one.shares, one.rest.shut, one.rest.in_flight, one.rest.capturing, one.rest.anywhere,
-        one.rest.for_room, one.rest.works, one.rest.waits, one.stepped.number,
-        static_cast<unsigned>(one.stepped.ended), one.stepped.calls);
+        one.takes_grants, one.shares, one.rest.shut, one.rest.in_flight, one.rest.capturing,
+        one.rest.anywhere, one.rest.for_room, one.rest.works, one.rest.waits, one.grant_report.number,
+        static_cast<unsigned>(one.grant_report.ended), one.grant_report.calls);
   }
 
   static std::string HomesOf(const SlotStatus& one) {
@@ -286,8 +286,8 @@ class Test {
       text += fmt::format(
           R"({}{{"pid":{},"stage":{},"answered":{},"trouble":{},"driver":{},"evictable":{},"evicted":{},)"
           R"("managed":{},"held":{},"activity":{},"wants":{},"completed":{},"notifies":{},"fetches":{},"homes":[{}],{}}})",
-          text.empty() ? "" : ",", one.process.pid, static_cast<unsigned>(one.stage),
-          one.answered ? "true" : "false", static_cast<unsigned>(one.trouble), one.driver_error,
+          text.empty() ? "" : ",", one.process.pid, static_cast<unsigned>(one.residency),
+          one.answered ? "true" : "false", static_cast<unsigned>(one.error), one.driver_error,
           one.evictable.count, one.evicted.count, one.managed.count, held,
           static_cast<unsigned>(one.activity), one.wants.count, one.completed,
           one.notifies ? "true" : "false", one.fetches ? "true" : "false", HomesOf(one), RestOf(one));

@@ -210,7 +210,7 @@ class MovingTest : public CheckpointerFixture {
       if (got != sizeof parts) {
         wire::TransferReply reply{};
         std::memcpy(&reply, &parts, sizeof reply);
-        if (trouble != nullptr && got == sizeof reply) *trouble = wire::TroubleOf(reply.error);
+        if (trouble != nullptr && got == sizeof reply) *trouble = wire::OrderErrorOf(reply.error);
         return false;
       }
       for (unsigned i = 0; i < count; ++i) {

@@ -192,7 +192,7 @@ void MpsManager::Refresh(std::function<void()> then) {
       [this, round, then = std::move(then)] {
         controls_ = std::move(round->controls);
         for (const auto& [uuid, seen] : round->seen) Take(uuid, seen);
-        SettleWhatChanged();
+        ApplyWhatChanged();
         then();
       });
 }

@@ -44,7 +44,7 @@ struct MpsUnit {
   // Protocol 3: the servers and namespaces as they were seen last, and what could not be changed there.
   std::vector<mps::MpsServerStatus> there{};
   std::string trouble{};
-  bool settling = false, settle_again = false;
+  bool settling = false, apply_again = false;
 };
 
 class MpsManager {
@@ -75,7 +75,7 @@ class MpsManager {
   // reason why they do not. Where MPS does not run, or by protocol 2, they need none.
   void Prepare(const jobs::Job& job, std::function<void(base::Result<>)> ready);
   // Protocol 3: makes and deletes what jobs have come to need, or need no more.
-  void SettleWhatChanged();
+  void ApplyWhatChanged();
   // Looks at all control daemons and their clients, then calls `then`.
   void Refresh(std::function<void()> then);
 
@@ -106,16 +106,16 @@ class MpsManager {
     std::vector<pid_t> on_gpu;
     base::Result<std::vector<mps::MpsServerStatus>> servers = std::vector<mps::MpsServerStatus>{};
   };
-  using WhenSettled =
-      std::function<void(const base::Result<mps::Settled>& settled, const mps::WantedOnGpu& wanted)>;
+  using WhenApplied =
+      std::function<void(const base::Result<mps::AppliedLimits>& applied, const mps::WantedOnGpu& wanted)>;
   void Aside(std::function<void()> work, std::function<void()> then);
   base::Result<std::shared_ptr<mps::Control>> MakeControl(int protocol) const;
   base::Result<MpsUnit*> Free(const gpu::Gpu& gpu);
   void Launch(const std::string& uuid, const mps::Limits& limits, Done done);
   void OnLaunched(const std::string& uuid, base::Result<Launched> started, const Done& done);
   mps::WantedOnGpu WantedOn(const std::string& uuid) const;
-  void Settle(const std::string& uuid, const WhenSettled& then);
-  void OnSettled(const std::string& uuid, const base::Result<mps::Settled>& settled);
+  void ApplyLimits(const std::string& uuid, const WhenApplied& then);
+  void OnApplied(const std::string& uuid, const base::Result<mps::AppliedLimits>& applied);
   void Quit(const std::string& uuid, bool force, Done done);
   void Adopt(const std::string& uuid, base::ProcessId control);
   void OnEnded(const std::string& uuid);

@@ -54,52 +54,53 @@ std::optional<mps::Placement> MpsManager::PlacementFor(const jobs::Job& job) con
 
 void MpsManager::Prepare(const jobs::Job& job, std::function<void(Result<>)> ready) {
   if (!PlacementFor(job)) return ready({});
-  Settle(job.gpus.front(), [job = job.id, ready = std::move(ready)](const Result<mps::Settled>& settled,
-                                                                    const mps::WantedOnGpu& wanted) {
-    if (!settled) return ready(Fail(settled.error()));
-    const auto it = std::find_if(wanted.jobs.begin(), wanted.jobs.end(),
-                                 [&](const mps::ClientJob& each) { return each.id == job; });
-    if (it == wanted.jobs.end()) return ready({});  // it has ended before its start
-    const auto placement = mps::PlacementOf(*it, wanted.limits);
-    if (const auto why = mps::WhyNotThere(*settled, placement); !why.empty())
-      return ready(Fail(ErrorCode::kUnavailable, why));
-    ready({});
-  });
+  ApplyLimits(job.gpus.front(),
+              [job = job.id, ready = std::move(ready)](const Result<mps::AppliedLimits>& applied,
+                                                       const mps::WantedOnGpu& wanted) {
+                if (!applied) return ready(Fail(applied.error()));
+                const auto it = std::find_if(wanted.jobs.begin(), wanted.jobs.end(),
+                                             [&](const mps::ClientJob& each) { return each.id == job; });
+                if (it == wanted.jobs.end()) return ready({});  // it has ended before its start
+                const auto placement = mps::PlacementOf(*it, wanted.limits);
+                if (const auto why = mps::WhyNotThere(*applied, placement); !why.empty())
+                  return ready(Fail(ErrorCode::kUnavailable, why));
+                ready({});
+              });
 }
 
-void MpsManager::Settle(const std::string& uuid, const WhenSettled& then) {
+void MpsManager::ApplyLimits(const std::string& uuid, const WhenApplied& then) {
   auto wanted = std::make_shared<const mps::WantedOnGpu>(WantedOn(uuid));  // for worker and loop
   const auto control = MakeControl(3);
   if (!control) return then(Fail(control.error()), *wanted);
-  const auto settled = std::make_shared<Result<mps::Settled>>();  // worker to loop
-  Aside([control = *control, uuid, wanted, settled] { *settled = control->Settle(uuid, *wanted); },
-        [this, uuid, wanted, settled, then] {
-          OnSettled(uuid, *settled);
-          then(*settled, *wanted);
+  const auto applied = std::make_shared<Result<mps::AppliedLimits>>();  // worker to loop
+  Aside([control = *control, uuid, wanted, applied] { *applied = control->ApplyLimits(uuid, *wanted); },
+        [this, uuid, wanted, applied, then] {
+          OnApplied(uuid, *applied);
+          then(*applied, *wanted);
         });
 }
 
-void MpsManager::OnSettled(const std::string& uuid, const Result<mps::Settled>& settled) {
+void MpsManager::OnApplied(const std::string& uuid, const Result<mps::AppliedLimits>& applied) {
   const auto it = units_.find(uuid);
   if (it == units_.end() || it->second.record.protocol != 3) return;
   MpsUnit& unit = it->second;
-  unit.trouble = settled ? mps::Describe(settled->problems) : settled.error().message;
-  if (!settled) return;
-  unit.there = settled->servers;
-  for (const auto& server : settled->deleted) unit.watch.Forget(server);
+  unit.trouble = applied ? mps::Describe(applied->problems) : applied.error().message;
+  if (!applied) return;
+  unit.there = applied->servers;
+  for (const auto& server : applied->deleted) unit.watch.Forget(server);
 }
 
-void MpsManager::SettleWhatChanged() {
+void MpsManager::ApplyWhatChanged() {
   for (auto& [uuid, unit] : units_) {
     if (unit.state != MpsState::kRunning || unit.record.protocol != 3) continue;
     if (mps::ChangesFor(unit.there, WantedOn(uuid)).empty()) continue;
-    unit.settle_again = unit.settling;
+    unit.apply_again = unit.settling;
     if (std::exchange(unit.settling, true)) continue;
-    Settle(uuid, [this, uuid = uuid](const Result<mps::Settled>&, const mps::WantedOnGpu&) {
+    ApplyLimits(uuid, [this, uuid = uuid](const Result<mps::AppliedLimits>&, const mps::WantedOnGpu&) {
       const auto it = units_.find(uuid);
       if (it == units_.end()) return;
       it->second.settling = false;
-      if (std::exchange(it->second.settle_again, false)) SettleWhatChanged();
+      if (std::exchange(it->second.apply_again, false)) ApplyWhatChanged();
     });
   }
 }

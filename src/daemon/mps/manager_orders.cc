@@ -140,7 +140,7 @@ void MpsManager::OnLaunched(const std::string& uuid, Result<Launched> started, c
   Adopt(uuid, started->control);
   Keep(uuid);
   Tell("mps_started", uuid, fmt::format("MPS serves this GPU (control daemon: pid {})", pid), {{"pid", pid}});
-  SettleWhatChanged();
+  ApplyWhatChanged();
   Tick();
   done(
       Notes{"A fault of one client ends the work of every other client of its server: MPS is for programs "
@@ -211,7 +211,7 @@ void MpsManager::Limit(const gpu::Gpu& gpu, const mps::Limits& limits, Done done
   if (!control) return done(Fail(control.error()));
   struct Outcome {
     Seen before;  // clients that came under the old limits
-    Result<mps::Settled> applied;
+    Result<mps::AppliedLimits> applied;
   };
   const auto outcome = std::make_shared<Outcome>();  // worker to loop
   outcome->before.on_gpu = ProcessesOn(gpu.uuid);
@@ -221,11 +221,11 @@ void MpsManager::Limit(const gpu::Gpu& gpu, const mps::Limits& limits, Done done
   Aside(
       [control = *control, uuid = gpu.uuid, wanted = std::move(wanted), outcome] {
         outcome->before.servers = control->Servers(uuid);
-        outcome->applied = control->Settle(uuid, wanted);
+        outcome->applied = control->ApplyLimits(uuid, wanted);
       },
       [this, uuid = gpu.uuid, limits, outcome, done = std::move(done)] {
         Take(uuid, outcome->before);
-        OnSettled(uuid, outcome->applied);
+        OnApplied(uuid, outcome->applied);
         if (!outcome->applied) return done(Fail(std::move(outcome->applied.error())));
         if (const auto& problems = outcome->applied->problems; !problems.empty())
           return done(Fail(ErrorCode::kConflict, mps::Describe(problems)));

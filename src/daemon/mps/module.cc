@@ -77,7 +77,7 @@ void MpsModule::BeforeStart(const jobs::Job& job, std::function<void()> then) {
 
 void MpsModule::OnJobLeft(base::JobId job, UnwatchReason /*why*/) {
   const auto* const left = core_.jobs().Find(job);
-  if (!left || left->spec->mps) manager_->SettleWhatChanged();
+  if (!left || left->spec->mps) manager_->ApplyWhatChanged();
 }
 
 base::Result<> MpsModule::MayHaveShares(const std::string& gpu) const {

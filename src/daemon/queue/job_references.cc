@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "daemon/queue/named.h"
+#include "daemon/queue/job_names.h"
 #include "jobs/job_manager.h"
 
 namespace gpuman::daemon {

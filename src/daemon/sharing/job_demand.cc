@@ -19,7 +19,7 @@ TenantActivity ActivityOf(const ledger::SlotStatus& one) {
   if (one.activity == Activity::kAtGate || one.activity == Activity::kForRoom)
     return TenantActivity::kWaiting;
   if (one.activity == Activity::kBusy) return TenantActivity::kBusy;
-  const bool idle = one.activity == Activity::kIdle || one.stage == MemoryResidency::kNone;
+  const bool idle = one.activity == Activity::kIdle || one.residency == MemoryResidency::kNone;
   return idle ? TenantActivity::kIdle : TenantActivity::kUnknown;
 }
 
@@ -32,7 +32,7 @@ TenantActivity Stronger(TenantActivity one, TenantActivity other) {
 
 // Adds what one process has and wants. Returns the GPUs where it has memory that can leave.
 std::vector<std::string> Add(share::MemoryDemands& demand, const ledger::SlotStatus& one,
-                             const std::vector<std::string>& gpus, const BesideSlots& beside) {
+                             const std::vector<std::string>& gpus, const UnreportedMemory& beside) {
   std::vector<std::string> with_memory;
   std::map<std::string, base::Bytes> rest;  // neither evictable nor evicted
   for (const auto& held : one.held) rest[held.uuid] = held.used;
@@ -58,7 +58,7 @@ std::vector<std::string> Add(share::MemoryDemands& demand, const ledger::SlotSta
 }  // namespace
 
 share::MemoryDemands DemandOf(const std::vector<ledger::SlotStatus>& slots,
-                              const std::vector<std::string>& gpus, const BesideSlots& beside) {
+                              const std::vector<std::string>& gpus, const UnreportedMemory& beside) {
   share::MemoryDemands demand;
   std::map<std::string, std::uint64_t> with_memory;  // processes
   for (const auto& one : slots)

@@ -146,7 +146,7 @@ TEST_F(PinnedMemoryFilterTest, BehindAClosedGateAllOfItIsPinned) {
 ledger::SlotStatus Doing(Activity activity, std::uint64_t since = 0, base::ProcessId process = kOne) {
   ledger::SlotStatus slot;
   slot.process = process;
-  slot.stage = MemoryResidency::kOnGpu;
+  slot.residency = MemoryResidency::kOnGpu;
   slot.activity = activity;
   slot.activity_since = since;
   return slot;
@@ -175,7 +175,7 @@ TEST(JobActivity, LastsSinceTheLastChangeOfAnyProcess) {
 TEST(JobActivity, OfAJobWithoutAProcessThatUsesTheGpuIsIdle) {
   EXPECT_EQ(ActivityOf({}).activity, TenantActivity::kIdle);
   auto one = Doing(Activity::kUnknown);
-  one.stage = MemoryResidency::kNone;
+  one.residency = MemoryResidency::kNone;
   EXPECT_EQ(ActivityOf({one}).activity, TenantActivity::kIdle);
 }
 

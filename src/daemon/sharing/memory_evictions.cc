@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "daemon/core/core.h"
-#include "daemon/sharing/memory_returns.h"
+#include "daemon/sharing/memory_restores.h"
 #include "daemon/shims/shim_channel.h"
 #include "daemon/shims/slot_state.h"
 #include "daemon/shims/slot_text.h"
@@ -37,11 +37,11 @@ bool Ends(const base::ProcessId& process, const std::vector<ledger::SlotStatus>&
 }  // namespace
 
 MemoryEvictions::MemoryEvictions(Core& core, ShimChannel& shims, SuspendController& suspension,
-                                 MemoryReturns& returns, Callbacks callbacks)
+                                 MemoryRestores& restores, Callbacks callbacks)
     : core_(core),
       shims_(shims),
       suspension_(suspension),
-      returns_(returns),
+      restores_(restores),
       movers_(suspension.movers()),
       callbacks_(std::move(callbacks)) {}
 
@@ -58,7 +58,7 @@ void MemoryEvictions::Begin(const SharedJob& job, const share::action::Evict& or
   }
   eviction.host = shims_.HostMemoryOf(job.id) + order.bytes;
   suspension_.PrepareMovers();  // kept copies give way
-  const base::Bytes secured = returns_.SecureLoaded(
+  const base::Bytes secured = restores_.SecureLoaded(
       job, order.gpu, order.bytes, [&eviction] { ++eviction.moving; },
       self_.Bind([id = job.id, number = order.order](MemoryEvictions& me, const ProcessGpu& key,
                                                      base::Bytes bytes, base::Bytes copied) {
@@ -115,10 +115,10 @@ void MemoryEvictions::OnSlots(base::JobId job, const std::vector<ledger::SlotSta
   for (auto& [gpu, eviction] : found->second.evictions) {
     for (const auto& one : slots) {
       if (!one.answered || eviction.ordered.erase(one.process) == 0) continue;
-      if (one.trouble == OrderError::kNone || IsAtItsEnd(one)) continue;
+      if (one.error == OrderError::kNone || IsAtItsEnd(one)) continue;
       eviction.why = TextOf(one);
       eviction.works =
-          eviction.works || one.trouble == OrderError::kBusy || one.trouble == OrderError::kCapturing;
+          eviction.works || one.error == OrderError::kBusy || one.error == OrderError::kCapturing;
     }
     std::erase_if(eviction.ordered, [&](const auto& gone) {
       return std::ranges::none_of(slots,

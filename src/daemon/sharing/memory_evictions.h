@@ -27,7 +27,7 @@
 namespace gpuman::daemon {
 
 class Core;
-class MemoryReturns;
+class MemoryRestores;
 class ShimChannel;
 class SuspendController;
 
@@ -44,7 +44,7 @@ class MemoryEvictions {
   };
 
   // All must outlive this object.
-  MemoryEvictions(Core& core, ShimChannel& shims, SuspendController& suspension, MemoryReturns& returns,
+  MemoryEvictions(Core& core, ShimChannel& shims, SuspendController& suspension, MemoryRestores& restores,
                   Callbacks callbacks);
   MemoryEvictions(const MemoryEvictions&) = delete;
   MemoryEvictions& operator=(const MemoryEvictions&) = delete;
@@ -118,7 +118,7 @@ class MemoryEvictions {
   Core& core_;
   ShimChannel& shims_;
   SuspendController& suspension_;
-  MemoryReturns& returns_;
+  MemoryRestores& restores_;
   suspend::Checkpointer& movers_;
   Callbacks callbacks_;
   std::map<base::JobId, Job> jobs_;

@@ -45,7 +45,7 @@ SharingModule::SharingModule(Core& core, ShimsModule& shims, SuspensionModule& s
       [this](base::JobId /*job*/, suspend::SuspensionPhase /*phase*/) { Reconcile(); });
   suspension_.controller().SetTurnMoves([this]() -> SuspendController::TurnMoves {
     if (!controller_) return {};
-    return {controller_->HostMemoryComing(), controller_->HostMemoryReturning()};
+    return {controller_->HostMemoryComing(), controller_->HostMemoryOfRestores()};
   });
   if (shims.channel()) Begin(*shims.channel(), *shims.rest());
   TellUnchanged();

@@ -32,8 +32,8 @@ constexpr base::Millis kDenyAfter{300}, kDenyForOthersAfter{2000}, kHeardOfAll{3
 bool RunWhole(const std::vector<ledger::SlotStatus>& slots) {
   return std::all_of(slots.begin(), slots.end(), [](const ledger::SlotStatus& one) {
     return one.ordered == ledger::wire::OrderKind::kRun && one.evicted.count == 0 &&
-           one.stage != ledger::wire::MemoryResidency::kHeld &&
-           (one.answered || one.stage == ledger::wire::MemoryResidency::kNone);
+           one.residency != ledger::wire::MemoryResidency::kHeld &&
+           (one.answered || one.residency == ledger::wire::MemoryResidency::kNone);
   });
 }
 
@@ -52,8 +52,8 @@ ShareController::ShareController(Core& core, ShimChannel& shims, JobQuiescer& re
       suspension_(suspension),
       scheduler_(std::move(settings)),
       capacity_(core, shims, suspension),
-      returns_(core.loop(), shims, suspension, [this](const share::Event& event) { OnTransfer(event); }),
-      evictions_(core, shims, suspension, returns_,
+      restores_(core.loop(), shims, suspension, [this](const share::Event& event) { OnTransfer(event); }),
+      evictions_(core, shims, suspension, restores_,
                  {.tell = [this](const share::Event& event) { OnTransfer(event); },
                   .order =
                       [this](base::JobId job, base::ProcessId process, const ledger::ProcessOrder& command) {
@@ -70,7 +70,7 @@ ShareController::ShareController(Core& core, ShimChannel& shims, JobQuiescer& re
       life_(core.loop()),
       answer_poll_(kLedgerPoll),
       began_(core.clock().Mono()) {
-  rest_.SetSteps(scheduler_.settings().step);
+  rest_.SetCallGrants(scheduler_.settings().step);
 }
 
 ShareController::Entry* ShareController::Find(base::JobId job) {
@@ -156,7 +156,7 @@ void ShareController::Leave(base::JobId job) {
     rest_.Cancel(job, entry.rest);
     (void)OrderAll(job, {ledger::wire::OrderKind::kRun});
   }
-  returns_.Forget(job);
+  restores_.Forget(job);
   evictions_.Forget(job);
   entries_.erase(job);
   Feed(share::event::Left{job});
@@ -173,7 +173,7 @@ void ShareController::Withdraw(Entry& entry) {
   entry.at_work.clear();
   entry.silence.clear();
   evictions_.Abort(entry.job.id);
-  returns_.Abort(entry.job);
+  restores_.Abort(entry.job);
   entry.granted.clear();
   entry.room.Clear();
   shims_.SetSharing(entry.job.id, {});
@@ -194,7 +194,7 @@ void ShareController::TakeBack(Entry& entry) {
 }
 
 void ShareController::SetSettings(share::SchedulerSettings settings) {
-  rest_.SetSteps(settings.step);
+  rest_.SetCallGrants(settings.step);
   Feed(share::event::SettingsChanged{std::move(settings)});
   capacity_.Forget();
   SetCapacities();
@@ -244,7 +244,7 @@ void ShareController::OnTransfer(const share::Event& event) {
     CheckSoon(job);
   };
   if (const auto* const done = std::get_if<share::event::EvictDone>(&event)) is_over(done->tenant);
-  if (const auto* const done = std::get_if<share::event::BringDone>(&event)) is_over(done->tenant);
+  if (const auto* const done = std::get_if<share::event::RestoreDone>(&event)) is_over(done->tenant);
   Feed(event);
 }
 
@@ -260,11 +260,11 @@ void ShareController::Perform(const share::Action& action) {
           [&](const share::action::Evict& order) {
             with(order.tenant, [&](Entry& e) { evictions_.Begin(e.job, order, e.at_work); });
           },
-          [&](const share::action::Bring& order) {
-            with(order.tenant, [&](Entry& e) { returns_.Begin(e.job, order.order); });
+          [&](const share::action::Restore& order) {
+            with(order.tenant, [&](Entry& e) { restores_.Begin(e.job, order.order); });
           },
-          [&](const share::action::StopBring& order) {
-            with(order.tenant, [&](Entry& e) { returns_.Stop(e.job.id, {}); });
+          [&](const share::action::CancelRestore& order) {
+            with(order.tenant, [&](Entry& e) { restores_.Stop(e.job.id, {}); });
           },
           [&](const MemoryGrant& grant) { with(grant.tenant, [&](Entry& e) { GrantRoom(e, grant); }); },
           [&](const Deny& deny) {
@@ -294,7 +294,7 @@ std::map<base::JobId, ShareController::Turn> ShareController::Turns() const {
     turn.runs = entry.open || entry.close || entry.mode == Entry::Mode::kTaking;
     turn.idle =
         entry.activity == share::TenantActivity::kIdle || entry.activity == share::TenantActivity::kWaiting;
-    turn.comes = returns_.GpusOf(id);
+    turn.comes = restores_.GpusOf(id);
     turn.leaves = evictions_.GpusOf(id);
   }
   return turns;
@@ -413,7 +413,7 @@ bool ShareController::PassOn(base::JobId job, base::ProcessId process, bool out,
   if (out)
     evictions_.Take(entry->job, process, std::move(connection));
   else
-    returns_.Give(entry->job, process, std::move(connection), [this, job] {
+    restores_.Give(entry->job, process, std::move(connection), [this, job] {
       if (Entry* const there = Find(job)) Check(*there);
     });
   return true;

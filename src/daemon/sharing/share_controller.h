@@ -4,8 +4,8 @@
 //   ledgers (notify, samples) -- DemandChanged,
 //                                ActivityChanged -----+                +-- Close, Open -----> ledgers
 //   orders answered in ledgers -- GateClosed ---------+                +-- Evict -----------> MemoryEvictions
-//   MemoryEvictions ------------- MovedOut, EvictDone +--> Scheduler --+-- Bring, Grant ----> MemoryReturns
-//   MemoryReturns --------------- MovedIn, BringDone -+                +-- EventReport -----> events
+//   MemoryEvictions ------------- MovedOut, EvictDone +--> Scheduler --+-- Restore, Grant --> MemoryRestores
+//   MemoryRestores -------------- MovedIn, RestoreDone+                +-- EventReport -----> events
 //   GpuCapacityMeter ------------ CapacityChanged ----+
 //
 // The mover loads returning memory while the job's gate is still shut. The job's processes get that memory
@@ -35,7 +35,7 @@
 #include "daemon/sharing/gpu_capacity_meter.h"
 #include "daemon/sharing/job_demand.h"
 #include "daemon/sharing/memory_evictions.h"
-#include "daemon/sharing/memory_returns.h"
+#include "daemon/sharing/memory_restores.h"
 #include "daemon/sharing/shared_job.h"
 #include "daemon/shims/answer_poll_schedule.h"
 #include "daemon/shims/job_quiescer.h"
@@ -89,7 +89,7 @@ class ShareController {
   // Memory that jobs have been ordered to bring to host memory, and that is not there yet.
   base::Bytes HostMemoryComing() const { return evictions_.HostMemoryComing(); }
   // Memory in host memory of jobs that have been ordered to bring it back.
-  base::Bytes HostMemoryReturning() const { return returns_.HostMemoryReturning(); }
+  base::Bytes HostMemoryOfRestores() const { return restores_.HostMemoryOfRestores(); }
 
   void SetSettings(share::SchedulerSettings settings);
   const share::SchedulerSettings& settings() const { return scheduler_.settings(); }
@@ -188,7 +188,7 @@ class ShareController {
   share::Scheduler scheduler_;
   std::map<base::JobId, Entry> entries_;
   GpuCapacityMeter capacity_;
-  MemoryReturns returns_;
+  MemoryRestores restores_;
   MemoryEvictions evictions_;
   std::deque<share::Event> events_;  // events for the scheduler; handling one may add others
   bool feeding_ = false;

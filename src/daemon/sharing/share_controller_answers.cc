@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "daemon/sharing/share_controller.h"
-#include "daemon/shims/stopped.h"
+#include "daemon/shims/process_stop.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -21,11 +21,12 @@ constexpr base::Millis kTakesUp{10'000}, kCarriesOut{150'000};
 
 // Says why the process is silent; empty: it answers, or still has time to.
 std::string ShareController::WhySilent(const Entry& entry, const ledger::SlotStatus& one) const {
-  if (one.stage == MemoryResidency::kNone) return {};
+  if (one.residency == MemoryResidency::kNone) return {};
   if (const auto by = IsStopped(one.process))
     return fmt::format("process {} is stopped ({})", one.process.pid,
                        *by == ProcessStopCause::kSignal ? "by a signal" : "by a debugger");
-  const bool works = one.stage == MemoryResidency::kEvicting || one.stage == MemoryResidency::kRestoring;
+  const bool works =
+      one.residency == MemoryResidency::kEvicting || one.residency == MemoryResidency::kRestoring;
   if (one.answered || clock_.Mono() < entry.ordered + (works ? kCarriesOut : kTakesUp)) return {};
   return fmt::format("libgpuman.so in process {} does not answer", one.process.pid);
 }

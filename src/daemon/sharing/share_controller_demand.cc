@@ -22,7 +22,7 @@ bool MayUse(const SharedJob& job, const std::string& gpu) {
 }
 
 bool IsMoving(const ledger::SlotStatus& one) {
-  return one.stage == MemoryResidency::kEvicting || one.stage == MemoryResidency::kRestoring;
+  return one.residency == MemoryResidency::kEvicting || one.residency == MemoryResidency::kRestoring;
 }
 
 }  // namespace
@@ -39,15 +39,15 @@ share::MemoryDemands ShareController::DemandOf(const Entry& entry,
   return daemon::DemandOf(
       slots, entry.job.gpus,
       {.at_work = entry.at_work,
-       .loaded = [&](const ProcessGpu& of) { return returns_.LoadedOf(job, of); },
+       .loaded = [&](const ProcessGpu& of) { return restores_.LoadedOf(job, of); },
        .uncounted = [&](const std::string& gpu) { return shims_.UncountedOf(job, gpu); },
        .context = [&](const std::string& gpu) { return suspension_.readings().ContextCostOf(gpu); }});
 }
 
 void ShareController::GrantRoom(Entry& entry, const share::action::MemoryGrant& grant) {
-  if (grant.in_bring) {
+  if (grant.for_restore) {
     entry.granted[grant.gpu] += grant.bytes;
-    return returns_.Grant(entry.job.id, grant.gpu, grant.bytes);
+    return restores_.Grant(entry.job.id, grant.gpu, grant.bytes);
   }
   entry.room.Promise(grant.gpu, grant.bytes, CountedOf(entry.job.id, grant.gpu), MostWanted(entry));
 }
@@ -60,7 +60,7 @@ void ShareController::CheckDemand(Entry& entry, const std::vector<ledger::SlotSt
     return std::none_of(slots.begin(), slots.end(),
                         [&](const ledger::SlotStatus& there) { return there.process == process; });
   };
-  returns_.ForgetLoaded(entry.job.id, gone);
+  restores_.ForgetLoaded(entry.job.id, gone);
   auto demand = DemandOf(entry, slots);
   entry.pinned.Apply(demand, entry.open, clock_.Mono());
   const auto counted = [&](const std::string& gpu) { return CountedOf(entry.job.id, gpu); };
@@ -68,7 +68,7 @@ void ShareController::CheckDemand(Entry& entry, const std::vector<ledger::SlotSt
   if (std::any_of(slots.begin(), slots.end(), IsMoving)) return;
   if (!entry.stale && demand == entry.demand && taken.empty()) return;
   entry.room.OnDemand(demand, entry.demand, taken);
-  if (!returns_.IsUnderWay(entry.job.id)) entry.granted.clear();
+  if (!restores_.IsUnderWay(entry.job.id)) entry.granted.clear();
   entry.stale = false;
   entry.demand = demand;
   Feed(share::event::DemandChanged{entry.job.id, std::move(demand), std::move(taken)});

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "daemon/sharing/share_controller.h"
-#include "daemon/shims/rest_view.h"
+#include "daemon/shims/process_stop.h"
+#include "daemon/shims/quiesce_view.h"
 #include "daemon/shims/slot_state.h"
 #include "daemon/shims/slot_text.h"
-#include "daemon/shims/stopped.h"
 
 namespace gpuman::daemon {
 
@@ -23,7 +23,7 @@ constexpr base::Millis kOpenAgain{1000};
 
 std::map<std::string, std::int64_t> FiguresOf(const JobQuiescer::Result& result) {
   return {{"milliseconds", result.took.count()},
-          {"steps", result.steps},
+          {"steps", result.calls},
           {"units", result.count.units},
           {"working", result.count.units - result.count.at_rest}};
 }
@@ -113,7 +113,7 @@ void ShareController::JoinClosed(Entry& entry) {
 void ShareController::GiveUpTaking(Entry& entry, const JobQuiescer::Result& result) {
   const auto slots = shims_.SlotStatusesOf(entry.job.id);
   const bool whole =
-      !returns_.HasLoaded(entry.job.id) &&
+      !restores_.HasLoaded(entry.job.id) &&
       std::all_of(slots.begin(), slots.end(), [](const auto& one) { return one.evicted.count == 0; });
   const auto why = (result.late ? "its work did not come to rest in time: " : "") + result.why;
   if (whole) return JoinOpen(entry, entry.silence.empty() ? why : entry.silence);
@@ -140,15 +140,15 @@ void ShareController::CheckOpening(Entry& entry) {
   std::string why;
   for (const auto& one : shims_.SlotStatusesOf(entry.job.id)) {
     if (!HasContext(one)) continue;
-    if (one.answered && one.trouble != OrderError::kNone) {
+    if (one.answered && one.error != OrderError::kNone) {
       refused = true;
       why = fmt::format("process {} could not take its memory back: {}", one.process.pid, TextOf(one));
     }
-    open = open && one.answered && one.stage == MemoryResidency::kOnGpu;
+    open = open && one.answered && one.residency == MemoryResidency::kOnGpu;
   }
   if (open) {
     entry.opening.reset();
-    returns_.ForgetLoaded(entry.job.id);
+    restores_.ForgetLoaded(entry.job.id);
     entry.stale = true;
   } else if (refused && clock_.Mono() >= *entry.opening + kOpenAgain) {
     Tell({entry.job.id, "share_return_failed", why, {}});

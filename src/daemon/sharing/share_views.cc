@@ -32,7 +32,7 @@ constexpr base::Millis kNamesAfter{1000};
 
 void ShowProgress(const JobQuiescer::Progress& progress, api::ShareJob& job) {
   job.resting =
-      api::ShareResting{progress.count.units, progress.count.at_rest, progress.steps, progress.took.count()};
+      api::ShareResting{progress.count.units, progress.count.at_rest, progress.calls, progress.took.count()};
   if (progress.took >= kNamesAfter && !progress.why.empty())
     job.detail =
         fmt::format("is not at rest after {}: {}", base::FormatDuration(progress.took), progress.why);

@@ -14,17 +14,17 @@ using ledger::wire::OrderError;
 constexpr base::Millis kTakesUp{5'000};  // for a shim to take up an order
 
 bool TookTooLong(const ledger::SlotStatus& one) {
-  return one.answered && (one.trouble == OrderError::kBusy || one.trouble == OrderError::kCapturing);
+  return one.answered && (one.error == OrderError::kBusy || one.error == OrderError::kCapturing);
 }
 
 // Why the process will not be held; empty: it may be yet.
 std::string WhyNot(const ledger::SlotStatus& one, bool stopped, bool is_late) {
   if (stopped) return "it is stopped (by a signal or a debugger)";
   // A process that was held already is at work again while it makes steps.
-  if (one.answered && (one.stage != MemoryResidency::kEvicting || one.trouble != OrderError::kNone))
-    return one.trouble == OrderError::kNone ? "it runs on" : TextOf(one);
+  if (one.answered && (one.residency != MemoryResidency::kEvicting || one.error != OrderError::kNone))
+    return one.error == OrderError::kNone ? "it runs on" : TextOf(one);
   const bool silent =
-      one.stage != MemoryResidency::kEvicting && one.stage != MemoryResidency::kHeld && is_late;
+      one.residency != MemoryResidency::kEvicting && one.residency != MemoryResidency::kHeld && is_late;
   return silent ? "libgpuman.so in it does not answer" : "";
 }
 
@@ -37,7 +37,7 @@ HoldAnswers ReadHoldAnswers(const std::vector<ledger::SlotStatus>& slots,
   for (const auto& one : slots) {
     if (!HasContext(one) || IsHeld(one)) continue;
     const bool stopped = is_stopped(one.process);
-    if (one.stage == MemoryResidency::kHeld && stopped) continue;
+    if (one.residency == MemoryResidency::kHeld && stopped) continue;
     answers.all_held = false;
     if (!stopped && TookTooLong(one)) {
       answers.again.push_back(one.process);

@@ -14,10 +14,10 @@ using std::chrono::seconds;
 
 class HoldAnswersTest : public testing::Test {
  protected:
-  ledger::SlotStatus& Process(pid_t pid, MemoryResidency stage, bool answered) {
+  ledger::SlotStatus& Process(pid_t pid, MemoryResidency residency, bool answered) {
     ledger::SlotStatus slot;
     slot.process = {pid, 1};
-    slot.stage = stage;
+    slot.residency = residency;
     slot.answered = answered;
     slots_.push_back(slot);
     return slots_.back();
@@ -43,7 +43,7 @@ TEST_F(HoldAnswersTest, AllAreHeldWhenEachThatHasAContextSaysSo) {
 }
 
 TEST_F(HoldAnswersTest, OneThatTookTooLongIsAskedAgain) {
-  Process(11, MemoryResidency::kOnGpu, true).trouble = OrderError::kBusy;
+  Process(11, MemoryResidency::kOnGpu, true).error = OrderError::kBusy;
   EXPECT_THAT(After(seconds(100)).again, testing::ElementsAre(base::ProcessId{11, 1}));
   EXPECT_FALSE(After(seconds(100)).all_held);
   EXPECT_EQ(After(seconds(100)).why, "");
@@ -57,14 +57,14 @@ TEST_F(HoldAnswersTest, OneThatMakesStepsAfterItWasHeldIsAtItAgain) {
 
 TEST_F(HoldAnswersTest, AnotherTroubleEndsTheAttempt) {
   Process(11, MemoryResidency::kHeld, true);
-  Process(12, MemoryResidency::kOnGpu, true).trouble = OrderError::kDriver;
+  Process(12, MemoryResidency::kOnGpu, true).error = OrderError::kDriver;
   EXPECT_THAT(After(seconds(0)).why, testing::StartsWith("process 12: the driver failed"));
 }
 
 TEST_F(HoldAnswersTest, OneThatIsAtItHasTheWholeTimeAndOneThatDoesNotTakeItUpFiveSeconds) {
   auto& one = Process(11, MemoryResidency::kEvicting, false);
   EXPECT_EQ(After(seconds(100)).why, "");
-  one.stage = MemoryResidency::kOnGpu;
+  one.residency = MemoryResidency::kOnGpu;
   EXPECT_EQ(After(std::chrono::milliseconds(4'999)).why, "");
   EXPECT_EQ(After(seconds(5)).why, "process 11: libgpuman.so in it does not answer");
 }
@@ -79,7 +79,7 @@ TEST_F(HoldAnswersTest, OneThatIsStoppedEndsTheAttemptUnlessItIsHeld) {
   stopped_ = 11;
   auto& one = Process(11, MemoryResidency::kHeld, false);
   EXPECT_TRUE(After(seconds(0)).all_held);
-  one.stage = MemoryResidency::kOnGpu;
+  one.residency = MemoryResidency::kOnGpu;
   EXPECT_THAT(After(seconds(0)).why, testing::StartsWith("process 11: it is stopped"));
 }
 
@@ -93,7 +93,7 @@ TEST_F(HoldAnswersTest, OneThatHasNotTakenUpItsOrderToRunIsOpening) {
   EXPECT_FALSE(opening());
   Process(14, MemoryResidency::kHeld, false);
   EXPECT_TRUE(opening());
-  slots_.back().stage = MemoryResidency::kRestoring;
+  slots_.back().residency = MemoryResidency::kRestoring;
   EXPECT_TRUE(opening());
   stopped_ = 14;
   EXPECT_FALSE(opening());

@@ -7,8 +7,8 @@
 #include <chrono>
 #include <utility>
 
+#include "daemon/shims/process_stop.h"
 #include "daemon/shims/slot_state.h"
-#include "daemon/shims/stopped.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -28,7 +28,7 @@ base::Millis InMillis(share::Span span) { return std::chrono::duration_cast<base
 bool Stands(const base::ProcessId& process) { return IsStopped(process).has_value(); }
 
 void Count(JobQuiescer::Totals& totals, const JobQuiescer::Result& result, share::Span took) {
-  totals.steps += result.steps;
+  totals.calls += result.calls;
   if (result.rested)
     totals.rested.Observe(std::chrono::duration<double>(took).count());
   else
@@ -61,7 +61,7 @@ JobQuiescer::AttemptId JobQuiescer::Begin(base::JobId job, base::Millis limit, s
   Attempt& attempt =
       attempts_
           .emplace(job, Attempt{++last_, std::move(only), now, deadline, std::move(done),
-                                AnswerPollSchedule(kFirstPoll), NewCut(history_[job], now, deadline)})
+                                AnswerPollSchedule(kFirstPoll), NewPlanner(history_[job], now, deadline)})
           .first->second;
   const auto slots = SlotsOf(job, attempt);
   attempt.several = QuiesceViewOf(slots, attempt.progress).units.size() > 1;
@@ -80,7 +80,7 @@ void JobQuiescer::Drop(Attempts::iterator attempt) {
   if (!attempt->second.ended) {
     auto& totals = totals_[attempt->second.several ? 1 : 0];
     ++totals.cancelled;
-    totals.steps += StepsOf(attempt->second);
+    totals.calls += CallsOf(attempt->second);
   }
   attempts_.erase(attempt);
 }
@@ -89,13 +89,13 @@ std::optional<JobQuiescer::Progress> JobQuiescer::ProgressOf(base::JobId job) co
   const auto found = attempts_.find(job);
   if (found == attempts_.end()) return std::nullopt;
   const auto slots = SlotsOf(job, found->second);
-  return Progress{CountAtRest(slots), StepsOf(found->second), InMillis(clock_.Mono() - found->second.began),
+  return Progress{CountAtRest(slots), CallsOf(found->second), InMillis(clock_.Mono() - found->second.began),
                   WhyNot(job, slots)};
 }
 
-share::QuiescePlanner JobQuiescer::NewCut(share::QuiesceHistory history, base::MonoTime began,
-                                          base::MonoTime deadline) const {
-  return share::QuiescePlanner({.step = steps_}, std::move(history), began, deadline);
+share::QuiescePlanner JobQuiescer::NewPlanner(share::QuiesceHistory history, base::MonoTime began,
+                                              base::MonoTime deadline) const {
+  return share::QuiescePlanner({.step = call_grants_}, std::move(history), began, deadline);
 }
 
 void JobQuiescer::OnNotify(base::JobId job) { Check(job); }
@@ -168,7 +168,7 @@ void JobQuiescer::Decide(base::JobId job, Attempt& attempt, const Slots& slots, 
   auto view = QuiesceViewOf(slots, attempt.progress);
   view.broken = !answers.why.empty();
   const auto now = clock_.Mono();
-  const auto decision = attempt.cut.Decide(view, now);
+  const auto decision = attempt.planner.Decide(view, now);
   if (decision.kind == share::QuiesceDecision::Kind::kFailed)
     return view.broken ? End(job, attempt, {.why = answers.why}) : EndWithout(job, attempt, slots);
   if (decision.kind == share::QuiesceDecision::Kind::kRested) {
@@ -181,7 +181,7 @@ void JobQuiescer::Decide(base::JobId job, Attempt& attempt, const Slots& slots, 
   // Another may have come since.
   if (const bool several = view.units.size() > 1; several && !std::exchange(attempt.several, true))
     OrderHold(job, attempt);
-  for (const auto& order : decision.steps) GiveSteps(job, attempt, order);
+  for (const auto& order : decision.grants) GrantCalls(job, attempt, order);
 }
 
 // The job rests when each process says that it is held by an order that lasts. One that has come meanwhile,
@@ -193,23 +193,24 @@ void JobQuiescer::Confirm(base::JobId job, Attempt& attempt, const Slots& slots,
   if (now >= attempt.deadline) return EndWithout(job, attempt, slots);
   if (now < *attempt.confirmed + kConfirms) return;
   attempt.confirmed.reset();
-  attempt.steps += attempt.cut.figures().steps;
+  attempt.calls += attempt.planner.figures().calls;
   attempt.progress.grants.clear();
-  attempt.cut = NewCut(std::move(attempt.cut).Take(), now, attempt.deadline);
+  attempt.planner = NewPlanner(std::move(attempt.planner).Take(), now, attempt.deadline);
   attempt.look_at = now;
   if (attempt.several) OrderHold(job, attempt);
 }
 
 // Without a number the process has just ended, and its grant with it.
-void JobQuiescer::GiveSteps(base::JobId job, Attempt& attempt, const share::GateCallGrant& order) {
-  const auto number = shims_.Step(job, order.unit.process,
-                                  {order.unit.gpu, order.calls, order.stride, order.careful, order.behind});
+void JobQuiescer::GrantCalls(base::JobId job, Attempt& attempt, const share::GateCallGrant& order) {
+  const auto number = shims_.GrantCalls(
+      job, order.unit.process, {order.unit.gpu, order.calls, order.stride, order.careful, order.behind});
   if (number) attempt.progress.grants[order.unit.process] = {order.unit, *number};
 }
 
 void JobQuiescer::EndWithout(base::JobId job, Attempt& attempt, const Slots& slots) {
   auto why = WhyNot(job, slots);
-  if (!steps_ && attempt.several) why += "; share.step is off, so its processes may wait for each other";
+  if (!call_grants_ && attempt.several)
+    why += "; share.step is off, so its processes may wait for each other";
   End(job, attempt, {.late = clock_.Mono() >= attempt.deadline, .why = std::move(why)});
 }
 
@@ -223,17 +224,17 @@ std::string JobQuiescer::WhyNot(base::JobId job, const Slots& slots) const {
 void JobQuiescer::End(base::JobId job, Attempt& attempt, Result result) {
   attempt.ended = true;
   attempt.timer.reset();
-  const auto figures = attempt.cut.figures();
+  const auto figures = attempt.planner.figures();
   const auto took = clock_.Mono() - attempt.began;
-  result.steps = StepsOf(attempt);
+  result.calls = CallsOf(attempt);
   result.took = InMillis(took);
   result.count = CountAtRest(SlotsOf(job, attempt));
   Count(totals_[attempt.several ? 1 : 0], result, took);
   spdlog::debug("job {} {} after {} ms: {} calls let through in {} rounds, {} leaps", job.value,
-                result.rested ? "rests" : "does not rest", result.took.count(), result.steps, figures.rounds,
+                result.rested ? "rests" : "does not rest", result.took.count(), result.calls, figures.rounds,
                 figures.leaps);
   if (attempt.several)
-    history_[job] = std::move(attempt.cut).Take();
+    history_[job] = std::move(attempt.planner).Take();
   else if (!attempt.only)
     history_.erase(job);
   boost::asio::post(loop_, self_.Bind([job, id = attempt.id, result = std::move(result)](JobQuiescer& me) {

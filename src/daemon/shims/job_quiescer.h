@@ -32,7 +32,7 @@
 #include "base/weak_self.h"
 #include "daemon/shims/answer_poll_schedule.h"
 #include "daemon/shims/hold_answers.h"
-#include "daemon/shims/rest_view.h"
+#include "daemon/shims/quiesce_view.h"
 #include "daemon/shims/shim_channel.h"
 #include "share/quiesce_planner.h"
 
@@ -46,14 +46,14 @@ class JobQuiescer {
     // Not rested: which processes did not come to rest, and why. It goes on where a sentence has said "the
     // job did not come to rest: ".
     std::string why{};
-    unsigned steps = 0;  // calls that had to be let through to bring all to rest
+    unsigned calls = 0;  // calls that had to be let through to bring all to rest
     base::Millis took{0};
-    RestCount count{};  // at the end of the attempt
+    QuiesceCount count{};  // at the end of the attempt
   };
   // An attempt that is under way.
   struct Progress {
-    RestCount count{};
-    unsigned steps = 0;
+    QuiesceCount count{};
+    unsigned calls = 0;
     base::Millis took{0};
     std::string why{};  // as in Result, as things are now
   };
@@ -62,7 +62,7 @@ class JobQuiescer {
     // From the order until the job rested, in seconds.
     base::Histogram rested{{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30}};
     std::uint64_t late = 0, failed = 0, cancelled = 0;  // attempts that ended otherwise
-    std::uint64_t steps = 0;
+    std::uint64_t calls = 0;
   };
   using Done = std::function<void(const Result&)>;
   // The name of a GPU for people ("GPU 0"), by its UUID.
@@ -93,7 +93,7 @@ class JobQuiescer {
 
   // Whether units that wait for each other make single calls, so that all come to rest (share.step). It holds
   // for attempts that begin from now on.
-  void SetSteps(bool steps) { steps_ = steps; }
+  void SetCallGrants(bool on) { call_grants_ = on; }
 
   // Call when a process of the job has sent a notification.
   void OnNotify(base::JobId job);
@@ -107,10 +107,10 @@ class JobQuiescer {
     base::MonoTime began, deadline;
     Done done;
     AnswerPollSchedule poll;
-    share::QuiescePlanner cut;
+    share::QuiescePlanner planner;
     QuiesceAttemptState progress{};
     base::MonoTime ordered = began;                  // when the hold was ordered first
-    unsigned steps = 0;                              // of earlier cuts, which did not hold
+    unsigned calls = 0;                              // of earlier cuts, which did not hold
     base::MonoTime look_at = base::MonoTime::max();  // when the cut wants to decide again
     base::MonoTime stopped_at{}, again_at{};  // when to look again for stopped processes; to repeat the order
     std::unique_ptr<boost::asio::steady_timer> timer{};
@@ -126,14 +126,14 @@ class JobQuiescer {
   void Check(base::JobId job);
   void Decide(base::JobId job, Attempt& attempt, const Slots& slots, const HoldAnswers& answers);
   void Confirm(base::JobId job, Attempt& attempt, const Slots& slots, const HoldAnswers& answers);
-  void GiveSteps(base::JobId job, Attempt& attempt, const share::GateCallGrant& order);
+  void GrantCalls(base::JobId job, Attempt& attempt, const share::GateCallGrant& order);
   using Attempts = std::map<base::JobId, Attempt>;
 
-  share::QuiescePlanner NewCut(share::QuiesceHistory history, base::MonoTime began,
-                               base::MonoTime deadline) const;
+  share::QuiescePlanner NewPlanner(share::QuiesceHistory history, base::MonoTime began,
+                                   base::MonoTime deadline) const;
   ledger::ProcessOrder Hold(const Attempt& attempt) const;
   void Drop(Attempts::iterator attempt);
-  unsigned StepsOf(const Attempt& attempt) const { return attempt.steps + attempt.cut.figures().steps; }
+  unsigned CallsOf(const Attempt& attempt) const { return attempt.calls + attempt.planner.figures().calls; }
   std::string WhyNot(base::JobId job, const Slots& slots) const;
   void OrderHold(base::JobId job, Attempt& attempt);
   void AwaitOpening(base::JobId job, Attempt& attempt, const Slots& slots);
@@ -149,7 +149,7 @@ class JobQuiescer {
   Attempts attempts_;
   std::map<base::JobId, share::QuiesceHistory> history_;  // of jobs of several units
   AttemptId last_ = 0;
-  bool steps_ = true;
+  bool call_grants_ = true;
   std::array<Totals, 2> totals_{};
   base::WeakSelf<JobQuiescer> self_{this};
 };

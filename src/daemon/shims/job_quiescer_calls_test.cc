@@ -28,14 +28,14 @@ TEST_F(JobQuiescerTest, WhoOthersWaitForMakesSingleCalls) {
   EXPECT_EQ(waits.grant()->gpu, 1u);
   EXPECT_FALSE(waits.grant()->behind);
   EXPECT_FALSE(ahead.grant());
-  EXPECT_EQ(quiescer_->ProgressOf(kJob)->steps, 0u);
+  EXPECT_EQ(quiescer_->ProgressOf(kJob)->calls, 0u);
   waits.EndsGrant(CallGrantEndReason::kOthersChanged, 3);
   ahead.IsHeld();
   AreHeldForGood({&waits, &ahead}, kSecondGpu);
   const auto result = ResultOf(attempt);
   EXPECT_TRUE(result.rested);
-  EXPECT_EQ(result.steps, 3u);
-  EXPECT_EQ(OfSeveral().steps, 3u);
+  EXPECT_EQ(result.calls, 3u);
+  EXPECT_EQ(OfSeveral().calls, 3u);
 }
 
 TEST_F(JobQuiescerTest, ALaggardMakesCallsUntilTheOthersRest) {
@@ -48,11 +48,11 @@ TEST_F(JobQuiescerTest, ALaggardMakesCallsUntilTheOthersRest) {
     clock_.Advance(base::Millis(20));
     ASSERT_TRUE(Until([&] { return waits.grant().has_value(); })) << round;
     waits.EndsGrant(CallGrantEndReason::kUsedUp, 2);
-    ASSERT_TRUE(Until([&] { return quiescer_->ProgressOf(kJob)->steps == 2 * round; }));
+    ASSERT_TRUE(Until([&] { return quiescer_->ProgressOf(kJob)->calls == 2 * round; }));
   }
   ahead.IsHeld();
   AreHeldForGood({&waits, &ahead});
-  EXPECT_EQ(ResultOf(attempt).steps, 6u);
+  EXPECT_EQ(ResultOf(attempt).calls, 6u);
 }
 
 TEST_F(JobQuiescerTest, WhoIsFarBehindMakesManyCallsWithoutALook) {
@@ -66,7 +66,7 @@ TEST_F(JobQuiescerTest, WhoIsFarBehindMakesManyCallsWithoutALook) {
   const wire::CallGrant first = *waits.grant();
   EXPECT_EQ(first, (wire::CallGrant{1, 64, 0, false, false}));
   waits.EndsGrant(CallGrantEndReason::kUsedUp, first.calls);
-  ASSERT_TRUE(Until([&] { return quiescer_->ProgressOf(kJob)->steps == first.calls; }));
+  ASSERT_TRUE(Until([&] { return quiescer_->ProgressOf(kJob)->calls == first.calls; }));
   clock_.Advance(base::Millis(10));
   ASSERT_TRUE(Until([&] { return waits.grant().has_value(); }));
   EXPECT_EQ(*waits.grant(), (wire::CallGrant{1, 512, 3, false, false}));
@@ -106,7 +106,7 @@ TEST_F(JobQuiescerTest, WhereAllWorkEachMakesACallBehindItsWork) {
 }
 
 TEST_F(JobQuiescerTest, WithoutStepsNobodyMakesACallAndTheAnswerSaysThat) {
-  quiescer_->SetSteps(false);
+  quiescer_->SetCallGrants(false);
   FakeShim &waits = Process(), &ahead = Process();
   const auto attempt = Begin();
   ahead.Closes(kFirstGpu, 0);
@@ -123,7 +123,7 @@ TEST_F(JobQuiescerTest, WithoutStepsNobodyMakesACallAndTheAnswerSaysThat) {
 }
 
 TEST_F(JobQuiescerTest, AnOnlyProcessWaitsForNobody) {
-  quiescer_->SetSteps(false);
+  quiescer_->SetCallGrants(false);
   FakeShim& only = Process();
   const auto attempt = Begin();
   only.Closes(kFirstGpu, 0);
@@ -258,10 +258,10 @@ TEST_F(JobQuiescerTest, CallsOfACutThatDidNotHoldCountAsWell) {
   ahead.Closes(kFirstGpu, 0);
   clock_.Advance(base::Millis(50));
   ASSERT_TRUE(Until([&] { return IsTold(waits, kForNow); }));
-  EXPECT_EQ(quiescer_->ProgressOf(kJob)->steps, 3u);
+  EXPECT_EQ(quiescer_->ProgressOf(kJob)->calls, 3u);
   makes_a_call(4);
   AreHeldForGood({&waits, &ahead});
-  EXPECT_EQ(ResultOf(attempt).steps, 7u);
+  EXPECT_EQ(ResultOf(attempt).calls, 7u);
 }
 
 TEST_F(JobQuiescerTest, TheTimeMayBeOverWhileTheHoldIsMadeToLast) {

@@ -23,7 +23,7 @@ TEST_F(JobQuiescerTest, AnOnlyProcessIsHeldForGoodAtOnce) {
   EXPECT_FALSE(result.late);
   EXPECT_EQ(result.why, "");
   EXPECT_EQ(result.took, base::Millis(30));
-  EXPECT_EQ(result.count, (RestCount{1, 1}));
+  EXPECT_EQ(result.count, (QuiesceCount{1, 1}));
   EXPECT_EQ(OfOne().rested.count(), 1u);
   EXPECT_DOUBLE_EQ(OfOne().rested.sum(), 0.03);
   EXPECT_EQ(OfSeveral().rested.count(), 0u);
@@ -46,7 +46,7 @@ TEST_F(JobQuiescerTest, AJobRestsNotBeforeItsShimSaysSo) {
 TEST_F(JobQuiescerTest, AJobWithoutAProcessRests) {
   const auto result = ResultOf(Begin());
   EXPECT_TRUE(result.rested);
-  EXPECT_EQ(result.count, RestCount{});
+  EXPECT_EQ(result.count, QuiesceCount{});
 }
 
 TEST_F(JobQuiescerTest, AProcessWithoutAContextHasNothingToHold) {
@@ -71,8 +71,8 @@ TEST_F(JobQuiescerTest, SeveralProcessesAreHeldForNowAndForGoodWhenAllRest) {
   AreHeldForGood({&b});
   const auto result = ResultOf(attempt);
   EXPECT_TRUE(result.rested);
-  EXPECT_EQ(result.steps, 0u);
-  EXPECT_EQ(result.count, (RestCount{2, 2}));
+  EXPECT_EQ(result.calls, 0u);
+  EXPECT_EQ(result.count, (QuiesceCount{2, 2}));
   EXPECT_EQ(OfSeveral().rested.count(), 1u);
   EXPECT_EQ(OfOne().rested.count(), 0u);
 }
@@ -98,7 +98,7 @@ TEST_F(JobQuiescerTest, WhoRestsLaterIsWaitedForAndSeen) {
   Look();
   const auto progress = quiescer_->ProgressOf(kJob);
   ASSERT_TRUE(progress);
-  EXPECT_EQ(progress->count, (RestCount{2, 1}));
+  EXPECT_EQ(progress->count, (QuiesceCount{2, 1}));
   EXPECT_EQ(progress->took, base::Millis(1));
   EXPECT_EQ(progress->why, Says(b, "works on GPU 1"));
   EXPECT_FALSE(a.grant()) << "work that ends by itself is waited for";
@@ -106,7 +106,7 @@ TEST_F(JobQuiescerTest, WhoRestsLaterIsWaitedForAndSeen) {
   AreHeldForGood({&a, &b});
   const auto result = ResultOf(attempt);
   EXPECT_TRUE(result.rested);
-  EXPECT_EQ(result.steps, 0u);
+  EXPECT_EQ(result.calls, 0u);
 }
 
 // Nothing but a notification, or nothing but a timer, makes the quiescer look.
@@ -171,13 +171,13 @@ TEST_F(JobQuiescerTest, InPartOnlyThoseThatWaitForRoomAreHeld) {
   EXPECT_FALSE(runs.HasOrder());
   FakeShim& fresh = Process();
   EXPECT_EQ(fresh.ordered(), OrderKind::kRun);
-  EXPECT_EQ(quiescer_->ProgressOf(kJob)->count, (RestCount{1, 0}));
+  EXPECT_EQ(quiescer_->ProgressOf(kJob)->count, (QuiesceCount{1, 0}));
   waits.Refuses(OrderError::kBusy);
   ASSERT_TRUE(Until([&] { return IsTold(waits, kForGood); }));
   waits.IsHeld();
   const auto result = ResultOf(attempt);
   EXPECT_TRUE(result.rested);
-  EXPECT_EQ(result.count, (RestCount{1, 1}));
+  EXPECT_EQ(result.count, (QuiesceCount{1, 1}));
   EXPECT_FALSE(runs.HasOrder() || fresh.HasOrder());
 }
 
@@ -206,11 +206,11 @@ TEST_F(JobQuiescerTest, AnAttemptThatIsCalledOffHasNoAnswer) {
   clock_.Advance(base::Millis(10));
   ASSERT_TRUE(Until([&] { return waits.grant().has_value(); }));
   waits.EndsGrant(CallGrantEndReason::kUsedUp, 5);
-  ASSERT_TRUE(Until([&] { return quiescer_->ProgressOf(kJob)->steps == 5; }));
+  ASSERT_TRUE(Until([&] { return quiescer_->ProgressOf(kJob)->calls == 5; }));
   quiescer_->Cancel(kJob, attempt->id);
   EXPECT_FALSE(quiescer_->ProgressOf(kJob));
   EXPECT_EQ(OfSeveral().cancelled, 1u);
-  EXPECT_EQ(OfSeveral().steps, 5u);
+  EXPECT_EQ(OfSeveral().calls, 5u);
   ahead.IsHeld();
   waits.IsHeld();
   waits.Notify();

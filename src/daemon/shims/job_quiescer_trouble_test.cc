@@ -33,7 +33,7 @@ TEST_F(JobQuiescerTest, NobodyRestsInTimeAndAllRunAgain) {
   EXPECT_EQ(result.why, Says(a, "works on GPU 0; ") + Says(b, "works on GPU 1; ") +
                             Says(c, "has not taken up the order"));
   EXPECT_EQ(result.took, kLimit);
-  EXPECT_EQ(result.count, (RestCount{3, 0}));
+  EXPECT_EQ(result.count, (QuiesceCount{3, 0}));
   EXPECT_EQ(OfSeveral().late, 1u);
   EXPECT_EQ(OfSeveral().failed, 0u);
   // The hold was for now, so that the gates open by themselves; and the caller orders all to run.
@@ -154,7 +154,7 @@ TEST_F(JobQuiescerTest, AProcessThatEndsIsNotWaitedFor) {
   AreHeldForGood({&a});
   const auto result = ResultOf(attempt);
   EXPECT_TRUE(result.rested);
-  EXPECT_EQ(result.count, (RestCount{1, 1}));
+  EXPECT_EQ(result.count, (QuiesceCount{1, 1}));
 }
 
 TEST_F(JobQuiescerTest, AProcessThatEndsWithItsGrantLeavesTheTurnToOthers) {
@@ -174,7 +174,7 @@ TEST_F(JobQuiescerTest, AProcessThatEndsWithItsGrantLeavesTheTurnToOthers) {
   second.EndsGrant(CallGrantEndReason::kUsedUp, 1);
   ahead.IsHeld();
   AreHeldForGood({&ahead, &second});
-  EXPECT_EQ(ResultOf(attempt).steps, 1u);
+  EXPECT_EQ(ResultOf(attempt).calls, 1u);
 }
 
 TEST_F(JobQuiescerTest, WhenAllHaveEndedTheJobRests) {
@@ -223,7 +223,7 @@ TEST_F(JobQuiescerTest, AProcessThatComesWhileTheHoldIsMadeToLastIsBroughtToRest
   ASSERT_TRUE(Until([&] { return IsTold(fresh, kForNow); }));
   for (FakeShim* const shim : {&a, &b, &fresh}) shim->IsHeld();
   AreHeldForGood({&a, &b, &fresh});
-  EXPECT_EQ(ResultOf(attempt).count, (RestCount{3, 3}));
+  EXPECT_EQ(ResultOf(attempt).count, (QuiesceCount{3, 3}));
 }
 
 // --- processes that open their gates
@@ -317,11 +317,11 @@ TEST_F(JobQuiescerTest, RubbishInASlotIsNoRest) {
       {"ends a grant that it never had",
        [&](FakeShim& shim) {
          works(shim);
-         wire::Store(shim.slot().stepped, 0xffffffffu);
+         wire::Store(shim.slot().grant_report, 0xffffffffu);
        }},
       {"grants itself calls", [&](FakeShim& shim) {
          works(shim);
-         wire::Store(shim.slot().step, 0xffffffffu);
+         wire::Store(shim.slot().call_grant, 0xffffffffu);
        }}};
   for (const auto& [what, tell] : rubbish) {
     FakeShim& shim = Process();
@@ -333,7 +333,7 @@ TEST_F(JobQuiescerTest, RubbishInASlotIsNoRest) {
     const auto result = ResultOf(attempt);
     EXPECT_TRUE(!result.rested && result.late) << what;
     EXPECT_THAT(result.why, HasSubstr(Says(shim, ""))) << what;
-    EXPECT_EQ(result.steps, 0u) << what;
+    EXPECT_EQ(result.calls, 0u) << what;
     shim.End();
   }
 }
@@ -346,11 +346,11 @@ TEST_F(JobQuiescerTest, AGrantEndsByItsOwnNumberAlone) {
   Look();
   clock_.Advance(base::Millis(10));
   ASSERT_TRUE(Until([&] { return waits.grant().has_value(); }));
-  wire::Store(waits.slot().stepped, wire::PackStepReport({77, CallGrantEndReason::kUsedUp, 9}));
+  wire::Store(waits.slot().grant_report, wire::PackCallGrantReport({77, CallGrantEndReason::kUsedUp, 9}));
   Look();
-  EXPECT_EQ(quiescer_->ProgressOf(kJob)->steps, 0u);
+  EXPECT_EQ(quiescer_->ProgressOf(kJob)->calls, 0u);
   waits.EndsGrant(CallGrantEndReason::kUsedUp, 1);
-  ASSERT_TRUE(Until([&] { return quiescer_->ProgressOf(kJob)->steps == 1; }));
+  ASSERT_TRUE(Until([&] { return quiescer_->ProgressOf(kJob)->calls == 1; }));
   ahead.IsHeld();
   AreHeldForGood({&waits, &ahead});
   EXPECT_TRUE(ResultOf(attempt).rested);

@@ -335,7 +335,7 @@ void ShimsModule::AddMetrics(metrics::Snapshot& snapshot) {
                                {"late", totals.late},
                                {"failed", totals.failed},
                                {"cancelled", totals.cancelled}},
-                              totals.steps});
+                              totals.calls});
   }
 }
 

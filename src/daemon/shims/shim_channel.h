@@ -119,8 +119,9 @@ class ShimChannel {
   base::Result<unsigned> OrderAll(base::JobId job, const ledger::ProcessOrder& command) {
     return ledgers_.OrderAll(job, command);
   }
-  base::Result<unsigned> Step(base::JobId job, base::ProcessId process, const ledger::CallGrant& grant) {
-    return ledgers_.Step(job, process, grant);
+  base::Result<unsigned> GrantCalls(base::JobId job, base::ProcessId process,
+                                    const ledger::CallGrant& grant) {
+    return ledgers_.GrantCalls(job, process, grant);
   }
   std::vector<std::string> GpusOf(base::JobId job) const { return ledgers_.GpusOf(job); }
   void SetSharing(base::JobId job, const ledger::SharingSettings& sharing) {

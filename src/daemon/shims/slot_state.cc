@@ -7,7 +7,7 @@
 namespace gpuman::daemon {
 
 bool IsAtItsEnd(const ledger::SlotStatus& one) {
-  return one.trouble == ledger::wire::OrderError::kDriver &&
+  return one.error == ledger::wire::OrderError::kDriver &&
          (one.driver_error == driver::abi::CUDA_ERROR_DEINITIALIZED ||
           one.driver_error == driver::abi::CUDA_ERROR_INVALID_CONTEXT ||
           one.driver_error == driver::abi::CUDA_ERROR_CONTEXT_IS_DESTROYED);

@@ -11,13 +11,13 @@ namespace gpuman::daemon {
 
 // It has a context: there is something to hold.
 inline bool HasContext(const ledger::SlotStatus& one) {
-  return one.stage != ledger::wire::MemoryResidency::kNone &&
-         one.stage != ledger::wire::MemoryResidency::kFailed;
+  return one.residency != ledger::wire::MemoryResidency::kNone &&
+         one.residency != ledger::wire::MemoryResidency::kFailed;
 }
 
 // It is at rest behind its closed gate, as its last order said.
 inline bool IsHeld(const ledger::SlotStatus& one) {
-  return one.stage == ledger::wire::MemoryResidency::kHeld && one.answered;
+  return one.residency == ledger::wire::MemoryResidency::kHeld && one.answered;
 }
 
 // The process's context is gone. The process ends within a moment, and its memory goes with it.
@@ -31,7 +31,7 @@ std::vector<ledger::EvictableGpu> HomesOf(const ledger::SlotStatus& one,
 
 // Its answer will come without a notification.
 inline bool AnswersSilently(const ledger::SlotStatus& one) {
-  return !one.answered && !one.notifies && one.stage != ledger::wire::MemoryResidency::kNone;
+  return !one.answered && !one.notifies && one.residency != ledger::wire::MemoryResidency::kNone;
 }
 
 }  // namespace gpuman::daemon

@@ -6,7 +6,7 @@ namespace gpuman::daemon {
 
 std::string TextOf(const ledger::SlotStatus& slot) {
   using ledger::wire::OrderError;
-  switch (slot.trouble) {
+  switch (slot.error) {
     case OrderError::kNone:
       return {};
     case OrderError::kBudget:
@@ -27,7 +27,7 @@ std::string TextOf(const ledger::SlotStatus& slot) {
     case OrderError::kDescriptors:
       return "its process may not keep as many descriptors as its memory needs";
   }
-  return "unknown trouble";
+  return "unknown error";
 }
 
 }  // namespace gpuman::daemon

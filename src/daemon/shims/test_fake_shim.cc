@@ -128,17 +128,17 @@ bool FakeShim::HasOrder() const { return wire::Load(slot().order) != wire::Load(
 std::uint64_t FakeShim::patience() const { return wire::Load(slot().order_bytes); }
 
 std::optional<wire::CallGrant> FakeShim::grant() const {
-  const std::uint32_t step = wire::Load(slot().step);
-  const auto grant = wire::GrantOf(step);
-  const auto told = wire::StepReportOf(wire::Load(slot().stepped));
+  const std::uint32_t word = wire::Load(slot().call_grant);
+  const auto grant = wire::CallGrantOf(word);
+  const auto told = wire::CallGrantReportOf(wire::Load(slot().grant_report));
   const bool ended =
-      told.number == wire::StepNumberOf(step) && told.ended != wire::CallGrantEndReason::kNotYet;
+      told.number == wire::GrantNumberOf(word) && told.ended != wire::CallGrantEndReason::kNotYet;
   return grant.calls == 0 || ended ? std::nullopt : std::optional(grant);
 }
 
 void FakeShim::MakesContext(std::uint32_t flags) {
   wire::Store(slot().flags, flags);
-  wire::Store(slot().stage, static_cast<std::uint32_t>(wire::MemoryResidency::kOnGpu));
+  wire::Store(slot().residency, static_cast<std::uint32_t>(wire::MemoryResidency::kOnGpu));
 }
 
 void FakeShim::Tell(std::uint16_t works, std::uint16_t waits, std::uint32_t state) {
@@ -147,13 +147,13 @@ void FakeShim::Tell(std::uint16_t works, std::uint16_t waits, std::uint32_t stat
 }
 
 void FakeShim::Closes(std::uint16_t works, std::uint16_t waits, std::uint32_t state) {
-  wire::Store(slot().stage, static_cast<std::uint32_t>(wire::MemoryResidency::kEvicting));
+  wire::Store(slot().residency, static_cast<std::uint32_t>(wire::MemoryResidency::kEvicting));
   Tell(works, waits, state | wire::kRestShut);
 }
 
-void FakeShim::Answer(wire::MemoryResidency stage, wire::OrderError error) const {
+void FakeShim::Answer(wire::MemoryResidency residency, wire::OrderError error) const {
   wire::Store(slot().error, wire::PackError(error, 0));
-  wire::Store(slot().stage, static_cast<std::uint32_t>(stage));
+  wire::Store(slot().residency, static_cast<std::uint32_t>(residency));
   wire::Store(slot().answered, wire::Load(slot().order));
 }
 
@@ -171,8 +171,8 @@ void FakeShim::Opens(wire::OrderError error) {
 }
 
 void FakeShim::EndsGrant(wire::CallGrantEndReason why, unsigned calls) {
-  wire::Store(slot().stepped,
-              wire::PackStepReport({wire::StepNumberOf(wire::Load(slot().step)), why, calls}));
+  wire::Store(slot().grant_report,
+              wire::PackCallGrantReport({wire::GrantNumberOf(wire::Load(slot().call_grant)), why, calls}));
 }
 
 }  // namespace gpuman::daemon

@@ -38,12 +38,12 @@ class FakeShim {
   ledger::wire::OrderKind ordered() const;
   bool HasOrder() const;  // that it has not answered
   std::uint64_t patience() const;
-  // The grant of steps that is open; nullopt: there was none, it was withdrawn, or it has ended.
+  // The call grant that is open; nullopt: there was none, it was withdrawn, or it has ended.
   std::optional<ledger::wire::CallGrant> grant() const;
 
   // --- what the shim does
   // The program has a context. `flags`: of the slot.
-  void MakesContext(std::uint32_t flags = ledger::wire::kSteps | ledger::wire::kNotifiesAnswers);
+  void MakesContext(std::uint32_t flags = ledger::wire::kTakesCallGrants | ledger::wire::kNotifiesAnswers);
   // The gate is closed. `works`: the GPUs that work, `waits`: those for which threads wait, a bit each;
   // `state`: kRestInFlight and its like.
   void Closes(std::uint16_t works, std::uint16_t waits, std::uint32_t state = 0);
@@ -61,7 +61,7 @@ class FakeShim {
 
  private:
   void Join(const ledger::wire::Welcome& welcome, const base::Fd& owner);
-  void Answer(ledger::wire::MemoryResidency stage, ledger::wire::OrderError error) const;
+  void Answer(ledger::wire::MemoryResidency residency, ledger::wire::OrderError error) const;
   void Opens(ledger::wire::OrderError error);
   void Tell(std::uint16_t works, std::uint16_t waits, std::uint32_t state);
 

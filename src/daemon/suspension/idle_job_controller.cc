@@ -66,7 +66,7 @@ std::vector<suspend::IdleProcess> IdleJobController::ProcessesOf(base::JobId job
   const auto* const channel = shims_.channel();
   for (const auto& slot : channel ? channel->SlotStatusesOf(job) : std::vector<ledger::SlotStatus>{}) {
     seen.insert(slot.process);
-    const bool on_gpu = slot.stage != ledger::wire::MemoryResidency::kNone || !slot.held.empty();
+    const bool on_gpu = slot.residency != ledger::wire::MemoryResidency::kNone || !slot.held.empty();
     processes.push_back({slot.process, true, on_gpu, ActivityOf(slot),
                          base::MonoTime(std::chrono::nanoseconds(slot.activity_since))});
   }

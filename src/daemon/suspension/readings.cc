@@ -5,8 +5,8 @@
 
 #include "daemon/core/core.h"
 #include "daemon/shims/module.h"
+#include "daemon/shims/process_stop.h"
 #include "daemon/shims/slot_state.h"
-#include "daemon/shims/stopped.h"
 #include "daemon/suspension/suspension_views.h"
 #include "suspend/would_stay.h"
 

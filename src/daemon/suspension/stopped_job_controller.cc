@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "daemon/core/core.h"
-#include "daemon/shims/stopped.h"
+#include "daemon/shims/process_stop.h"
 
 namespace gpuman::daemon {
 std::vector<base::ProcessId> StoppedJobController::ProcessesOf(base::JobId job) const {

@@ -2,7 +2,7 @@
 // observed and asked, and carries the state machine's orders to the shims, the driver and the store.
 //
 //   request ----------------------------+                   +--> QuiesceJob -------------> JobQuiescer
-//   JobQuiescer ------ JobQuiesced -----+                   +--> OrderEvict, OrderReturn -> ledgers
+//   JobQuiescer ------ JobQuiesced -----+                   +--> OrderEvict, OrderRestore -> ledgers
 //   samples, ledgers --- Observed ------+                   +--> Checkpoint, Restore ----> Checkpointer
 //   gpuman-mover ---- DriverAnswered ---+--> state machine -+--> CopyToHost, CopyToGpu --> Checkpointer
 //   gpuman-mover ----- MoverAnswered ---+                   +--> record (stored first), events

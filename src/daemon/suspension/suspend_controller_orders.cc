@@ -29,7 +29,7 @@ void SuspendController::Perform(base::JobId job, const suspend::Actions& actions
                    [&](const OrderFetchToGpu& order) {
                      Order(job, order.process, {.what = OrderKind::kRun, .stay_held = true});
                    },
-                   [&](const OrderReturn& order) {
+                   [&](const OrderRestore& order) {
                      // `held`: the job's memory comes back with its turn, and its gate stays shut until then.
                      Order(job, order.process, {.what = order.held ? OrderKind::kHold : OrderKind::kRun});
                    },
@@ -67,9 +67,9 @@ void SuspendController::Rest(base::JobId job, base::Millis limit) {
   const auto answer = self_.Bind([job](SuspendController& me, const JobQuiescer::Result& result) {
     me.Observe(job);  // what the processes hold now, and who does not answer
     if (result.rested)
-      me.Feed(job, suspend::event::JobQuiesced{result.took, result.steps});
+      me.Feed(job, suspend::event::JobQuiesced{result.took, result.calls});
     else
-      me.Feed(job, suspend::event::QuiesceFailed{result.why, result.took, result.steps, result.count.units,
+      me.Feed(job, suspend::event::QuiesceFailed{result.why, result.took, result.calls, result.count.units,
                                                  result.count.units - result.count.at_rest});
   });
   if (auto* const rest = shims_.rest()) {

@@ -121,7 +121,7 @@ void SuspendController::OfferRoom() {
                             absence ? absence->room_lasts : base::Millis(0)});
     }
   }
-  const auto choice = suspend::ChooseReturning(candidates, free, now, room_since_);
+  const auto choice = suspend::ChooseToResume(candidates, free, now, room_since_);
   const auto has = [](const std::vector<base::JobId>& jobs, base::JobId job) {
     return std::find(jobs.begin(), jobs.end(), job) != jobs.end();
   };

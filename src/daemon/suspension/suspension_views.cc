@@ -7,28 +7,28 @@
 namespace gpuman::daemon {
 namespace {
 
-suspend::ShimStage StageOf(const ledger::SlotStatus& slot) {
+suspend::ShimResidency ResidencyOf(const ledger::SlotStatus& slot) {
   using ledger::wire::MemoryResidency;
-  if (slot.answered && slot.trouble != ledger::wire::OrderError::kNone) return suspend::ShimStage::kFailed;
-  switch (slot.stage) {
+  if (slot.answered && slot.error != ledger::wire::OrderError::kNone) return suspend::ShimResidency::kFailed;
+  switch (slot.residency) {
     case MemoryResidency::kNone:
-      return suspend::ShimStage::kNone;
+      return suspend::ShimResidency::kNone;
     case MemoryResidency::kOnGpu:
     case MemoryResidency::kHeld:
-      return suspend::ShimStage::kOnGpu;
+      return suspend::ShimResidency::kOnGpu;
     case MemoryResidency::kEvicting:
       // The gate is being shut for another job's turn, or a part of the memory is taken. Neither is a
       // suspension.
-      return slot.ordered == ledger::wire::OrderKind::kLeave ? suspend::ShimStage::kEvicting
-                                                             : suspend::ShimStage::kOnGpu;
+      return slot.ordered == ledger::wire::OrderKind::kLeave ? suspend::ShimResidency::kEvicting
+                                                             : suspend::ShimResidency::kOnGpu;
     case MemoryResidency::kEvicted:
-      return suspend::ShimStage::kEvicted;
+      return suspend::ShimResidency::kEvicted;
     case MemoryResidency::kRestoring:
-      return suspend::ShimStage::kRestoring;
+      return suspend::ShimResidency::kRestoring;
     case MemoryResidency::kFailed:
-      return suspend::ShimStage::kFailed;
+      return suspend::ShimResidency::kFailed;
   }
-  return suspend::ShimStage::kNone;
+  return suspend::ShimResidency::kNone;
 }
 
 // The GPU of a home that its shim does not name: the process sees only one.
@@ -71,13 +71,13 @@ std::vector<suspend::ObservedProcess> SuspensionView(
   for (const auto& slot : slots) {
     auto& view = view_of(slot.process);
     view.has_shim = true;
-    view.stage = StageOf(slot);
+    view.residency = ResidencyOf(slot);
     view.answered = slot.answered;
     view.silent = !slot.answered && !slot.notifies;
-    view.held = slot.stage == ledger::wire::MemoryResidency::kHeld && slot.answered &&
-                slot.trouble == ledger::wire::OrderError::kNone;
-    view.closing =
-        slot.stage == ledger::wire::MemoryResidency::kEvicting && view.stage == suspend::ShimStage::kOnGpu;
+    view.held = slot.residency == ledger::wire::MemoryResidency::kHeld && slot.answered &&
+                slot.error == ledger::wire::OrderError::kNone;
+    view.closing = slot.residency == ledger::wire::MemoryResidency::kEvicting &&
+                   view.residency == suspend::ShimResidency::kOnGpu;
     view.holds_imported = slot.holds_imported;
     view.shares = slot.shares;
     view.fetches = slot.fetches;

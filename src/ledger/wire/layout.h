@@ -91,8 +91,8 @@ inline constexpr std::uint32_t kHoldsImported = 1;
 // refuses an order after some work on it. A shim without this flag is older: the daemon has to look for its
 // answer.
 inline constexpr std::uint32_t kNotifiesAnswers = 2;
-// The shim of the process tells how the process comes to rest, and takes grants of steps (rest.h).
-inline constexpr std::uint32_t kSteps = 4;
+// The shim of the process tells how the process comes to rest, and takes call grants (rest.h).
+inline constexpr std::uint32_t kTakesCallGrants = 4;
 // Others can reach memory of the process, or it reaches memory of others: it has exported memory of its own
 // by descriptor, by dma-buf or through a multicast object, or there is memory on the device that it shares by
 // legacy IPC, or has imported. Unlike kHoldsImported this says nothing of memory that came back from the
@@ -102,16 +102,16 @@ inline constexpr std::uint32_t kShares = 8;
 inline constexpr std::uint32_t kFetches = 16;
 
 // One process. Only the process that holds the lock on the slot's byte of the file writes here (slot_lock.h),
-// with two exceptions: the daemon writes `order`, `order_bytes` (orders.h) and `step` (rest.h), and any
+// with two exceptions: the daemon writes `order`, `order_bytes` (orders.h) and `call_grant` (rest.h), and any
 // process may enter a change in `books` (slot_balance.h).
 struct Slot {
   std::uint32_t pid;         // as the daemon sees it; 0: the slot is free
-  std::uint32_t flags;       // kHoldsImported, kNotifiesAnswers, kSteps, kShares, kFetches
+  std::uint32_t flags;       // kHoldsImported, kNotifiesAnswers, kTakesCallGrants, kShares, kFetches
   std::uint64_t start_time;  // clock ticks since boot
   SlotAccount gpu[kMaxGpus];
   std::uint32_t order;      // a futex word: the order kind, and the number of the order (orders.h)
   std::uint32_t answered;   // a futex word: the last order that was carried out or refused
-  std::uint32_t stage;      // MemoryResidency
+  std::uint32_t residency;  // MemoryResidency
   std::uint32_t error;      // why the last order was not carried out: PackError
   std::uint64_t evictable;  // bytes on the first home now that can leave it
   std::uint64_t evicted;    // bytes of the first home that are in host memory instead
@@ -127,8 +127,9 @@ struct Slot {
   // has chosen none yet. Ledger::home has the others.
   std::uint32_t home;
   std::uint64_t managed;     // bytes of managed memory, which the driver moves
-  std::uint32_t step;        // CallGrant and its number: which calls may pass the closed gate (rest.h)
-  std::uint32_t stepped;     // CallGrantReport: the grant that the process has seen last, and how that ended
+  std::uint32_t call_grant;  // CallGrant and its number: which calls may pass the closed gate (rest.h)
+  std::uint32_t
+      grant_report;          // CallGrantReport: the grant that the process has seen last, and how that ended
   std::uint32_t rest;        // PackRest: the GPUs that work, and those for which threads wait at the gate
   std::uint32_t rest_state;  // kRestShut and its like; the upper half grows with each change
 };
@@ -194,14 +195,14 @@ static_assert(sizeof(EvictableGpuEntry) == 32 && offsetof(EvictableGpuEntry, wan
               offsetof(EvictableGpuEntry, order_bytes) == 24);
 static_assert(sizeof(Slot) == 384 && offsetof(Slot, start_time) == 8 && offsetof(Slot, gpu) == 16 &&
               offsetof(Slot, order) == 272 && offsetof(Slot, answered) == 276 &&
-              offsetof(Slot, stage) == 280 && offsetof(Slot, error) == 284 &&
+              offsetof(Slot, residency) == 280 && offsetof(Slot, error) == 284 &&
               offsetof(Slot, evictable) == 288 && offsetof(Slot, evicted) == 296 &&
               offsetof(Slot, host) == 304 && offsetof(Slot, order_bytes) == 320 &&
               offsetof(Slot, wants) == 328 && offsetof(Slot, activity_since) == 336 &&
               offsetof(Slot, completed) == 344 && offsetof(Slot, activity) == 352 &&
-              offsetof(Slot, home) == 356 && offsetof(Slot, managed) == 360 && offsetof(Slot, step) == 368 &&
-              offsetof(Slot, stepped) == 372 && offsetof(Slot, rest) == 376 &&
-              offsetof(Slot, rest_state) == 380);
+              offsetof(Slot, home) == 356 && offsetof(Slot, managed) == 360 &&
+              offsetof(Slot, call_grant) == 368 && offsetof(Slot, grant_report) == 372 &&
+              offsetof(Slot, rest) == 376 && offsetof(Slot, rest_state) == 380);
 static_assert(offsetof(Ledger, job) == 8 && offsetof(Ledger, gpus) == 16 && offsetof(Ledger, changes) == 20 &&
               offsetof(Ledger, backing) == 24 && offsetof(Ledger, patience_ms) == 28 &&
               offsetof(Ledger, host_budget) == 32 && offsetof(Ledger, host_total) == 40 &&

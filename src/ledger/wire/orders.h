@@ -3,7 +3,7 @@
 //
 // The low two bits of `order` are the order kind. The other bits count orders, so that every order differs
 // from the order before. The daemon repeats a refused order as the next order of the same kind. The process
-// takes the current order and tells its memory stage on the way. When it has carried out or refused the
+// takes the current order and tells its memory residency on the way. When it has carried out or refused the
 // order, it writes the order to `answered`. The daemon may give any order in any state. An order that fails
 // leaves the process in the state it was in.
 #pragma once
@@ -27,7 +27,7 @@ enum class MemoryResidency : std::uint32_t {
   kFailed = 5,  // the driver has failed this process for good; the program learns that from its calls
   kHeld = 6     // no call passes and no work is in flight; all memory is on the GPU, or a part of it
 };
-inline constexpr std::uint32_t kStages = 7;
+inline constexpr std::uint32_t kMemoryResidencies = 7;
 
 enum class OrderKind : std::uint32_t {
   // All memory is on the GPU, and the gate is open. Where `order_bytes` is kStayHeld, a closed gate stays
@@ -71,17 +71,17 @@ enum class OrderError : std::uint32_t {
   kNoMover = 7,     // the daemon or the mover was not there, or gave up before the order was done
   kDescriptors = 8  // the process may not have so many descriptors
 };
-inline constexpr std::uint32_t kTroubles = 9;
+inline constexpr std::uint32_t kOrderErrors = 9;
 
 inline constexpr std::uint32_t kPatienceMs = 30'000;
 
-// The trouble is in the lower half, the driver's error (CUresult) in the upper half.
-constexpr std::uint32_t PackError(OrderError trouble, std::uint32_t driver) {
-  return (driver & 0xffff) << 16 | static_cast<std::uint32_t>(trouble);
+// The error is in the lower half, the driver's error (CUresult) in the upper half.
+constexpr std::uint32_t PackError(OrderError error, std::uint32_t driver) {
+  return (driver & 0xffff) << 16 | static_cast<std::uint32_t>(error);
 }
 constexpr std::uint32_t DriverErrorOf(std::uint32_t error) { return error >> 16; }
-constexpr OrderError TroubleOf(std::uint32_t error) {
-  return (error & 0xffff) < kTroubles ? static_cast<OrderError>(error & 0xffff) : OrderError::kDriver;
+constexpr OrderError OrderErrorOf(std::uint32_t error) {
+  return (error & 0xffff) < kOrderErrors ? static_cast<OrderError>(error & 0xffff) : OrderError::kDriver;
 }
 
 // Waits while the word has the value, for at most `milliseconds` (below 0: without end). The wait may also

@@ -3,9 +3,9 @@
 //
 // The work of a process may wait for work that another process of the job has not launched yet, because that
 // process stands at its closed gate. So a process that carries out kHold tells which GPUs work and where
-// threads wait (`rest`, `rest_state`). The daemon may then grant it steps (`step`): so many calls pass for
-// one GPU, one at a time. The process tells how that ended (`stepped`). In all words, zero means what holds
-// with a shim or a daemon that does not know the word.
+// threads wait (`rest`, `rest_state`). The daemon may then grant it calls (`call_grant`): so many calls pass
+// for one GPU, one at a time. The process tells how that ended (`grant_report`). In all words, zero means
+// what holds with a shim or a daemon that does not know the word.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace gpuman::ledger::wire {
 
-// A grant of steps. The daemon writes it into `step`.
+// A call grant. The daemon writes it into `call_grant`.
 struct CallGrant {
   static constexpr unsigned kAnyGpu = 31;
   static constexpr unsigned kMaxCalls = 1023, kMaxStride = 7;
@@ -27,22 +27,22 @@ struct CallGrant {
 };
 
 // The number of a grant: 1 to 4095, and then 1 again; 0: there has been no grant.
-inline constexpr unsigned kStepNumberBits = 12;
-inline constexpr unsigned kMaxStepNumber = (1u << kStepNumberBits) - 1;
-constexpr unsigned StepNumberAfter(unsigned number) { return number >= kMaxStepNumber ? 1 : number + 1; }
+inline constexpr unsigned kGrantNumberBits = 12;
+inline constexpr unsigned kMaxGrantNumber = (1u << kGrantNumberBits) - 1;
+constexpr unsigned GrantNumberAfter(unsigned number) { return number >= kMaxGrantNumber ? 1 : number + 1; }
 
 // A number of calls, or a stride, that is too large for the word counts as the largest.
-constexpr std::uint32_t PackStep(const CallGrant& grant, unsigned number) {
+constexpr std::uint32_t PackCallGrant(const CallGrant& grant, unsigned number) {
   const unsigned gpu = grant.gpu < kMaxGpus ? grant.gpu : CallGrant::kAnyGpu;
   const unsigned calls = grant.calls < CallGrant::kMaxCalls ? grant.calls : CallGrant::kMaxCalls;
   const unsigned stride = grant.stride < CallGrant::kMaxStride ? grant.stride : CallGrant::kMaxStride;
   return gpu | stride << 5 | (grant.careful ? 1u << 8 : 0) | (grant.behind ? 1u << 9 : 0) | calls << 10 |
          number << 20;
 }
-constexpr CallGrant GrantOf(std::uint32_t step) {
-  return {step & 31, step >> 10 & 1023, step >> 5 & 7, (step >> 8 & 1) != 0, (step >> 9 & 1) != 0};
+constexpr CallGrant CallGrantOf(std::uint32_t word) {
+  return {word & 31, word >> 10 & 1023, word >> 5 & 7, (word >> 8 & 1) != 0, (word >> 9 & 1) != 0};
 }
-constexpr unsigned StepNumberOf(std::uint32_t step) { return step >> 20; }
+constexpr unsigned GrantNumberOf(std::uint32_t word) { return word >> 20; }
 
 // Why a grant has ended.
 enum class CallGrantEndReason : std::uint32_t {
@@ -55,7 +55,7 @@ enum class CallGrantEndReason : std::uint32_t {
   kWithdrawn = 5,      // by the daemon: the grant, or the order to hold
   kRefused = 6         // memory of the process is away or leaves, or no order holds it
 };
-inline constexpr std::uint32_t kStepEnds = 7;
+inline constexpr std::uint32_t kCallGrantEndReasons = 7;
 
 // What the process tells of a grant.
 struct CallGrantReport {
@@ -64,15 +64,16 @@ struct CallGrantReport {
   unsigned calls = 0;  // how many calls have passed
   friend bool operator==(const CallGrantReport&, const CallGrantReport&) = default;
 };
-constexpr std::uint32_t PackStepReport(const CallGrantReport& stepped) {
+constexpr std::uint32_t PackCallGrantReport(const CallGrantReport& stepped) {
   const unsigned calls = stepped.calls < 0xffff ? stepped.calls : 0xffff;
   return stepped.number << 20 | static_cast<std::uint32_t>(stepped.ended) << 16 | calls;
 }
-constexpr CallGrantReport StepReportOf(std::uint32_t word) {
+constexpr CallGrantReport CallGrantReportOf(std::uint32_t word) {
   const std::uint32_t ended = word >> 16 & 15;
-  return {word >> 20,
-          ended < kStepEnds ? static_cast<CallGrantEndReason>(ended) : CallGrantEndReason::kRefused,
-          word & 0xffff};
+  return {
+      word >> 20,
+      ended < kCallGrantEndReasons ? static_cast<CallGrantEndReason>(ended) : CallGrantEndReason::kRefused,
+      word & 0xffff};
 }
 
 // Of `rest`: one bit for each GPU in either half.

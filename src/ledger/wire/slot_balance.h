@@ -200,8 +200,8 @@ inline Outcome Clear(Ledger& ledger, unsigned slot) {
   }
   ClearHomes(ledger, slot);
   Slot& gone = ledger.slot[slot];
-  for (std::uint32_t* const word : {&gone.flags, &gone.order, &gone.answered, &gone.stage, &gone.error,
-                                    &gone.step, &gone.stepped, &gone.rest, &gone.rest_state})
+  for (std::uint32_t* const word : {&gone.flags, &gone.order, &gone.answered, &gone.residency, &gone.error,
+                                    &gone.call_grant, &gone.grant_report, &gone.rest, &gone.rest_state})
     __atomic_store_n(word, 0, __ATOMIC_SEQ_CST);
   Store(gone.evictable, 0);
   Store(gone.evicted, 0);

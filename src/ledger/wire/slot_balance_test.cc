@@ -45,13 +45,14 @@ TEST_F(SlotBalanceTest, CountTheHostsMemoryAsAnAccountOfItsOwn) {
   EXPECT_EQ(TotalOf(ledger_, kHost), 3 * kMiB);
   ledger_.slot[5].order = 3;
   ledger_.slot[5].evicted = kMiB;
-  ledger_.slot[5].step = ledger_.slot[5].stepped = ledger_.slot[5].rest = ledger_.slot[5].rest_state = 1;
+  ledger_.slot[5].call_grant = ledger_.slot[5].grant_report = ledger_.slot[5].rest =
+      ledger_.slot[5].rest_state = 1;
   EXPECT_EQ(Clear(ledger_, 5), Outcome::kDone);
   EXPECT_EQ(TotalOf(ledger_, kHost), 0u);
   EXPECT_EQ(ledger_.slot[5].order, 0u);
   EXPECT_EQ(ledger_.slot[5].evicted, 0u);
   const Slot& free = ledger_.slot[5];
-  EXPECT_EQ(free.step | free.stepped | free.rest | free.rest_state, 0u);
+  EXPECT_EQ(free.call_grant | free.grant_report | free.rest | free.rest_state, 0u);
   EXPECT_EQ(TotalOf(ledger_, 0), 2 * kMiB);
 }
 

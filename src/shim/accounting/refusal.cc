@@ -4,7 +4,7 @@
 #include "shim/accounting/accounting_state.h"
 #include "shim/accounting/meter.h"
 #include "shim/accounting/pools.h"
-#include "shim/accounting/traced.h"
+#include "shim/accounting/trace_memory.h"
 #include "shim/libc/clock.h"
 #include "shim/libc/lock.h"
 #include "shim/symbols/driver.h"

@@ -102,7 +102,7 @@ void TellImported(BackingState& state) {
   const bool others = state.foreign != 0 || wire::Load(state.ipc.exports) != 0;
   const bool shares = others || wire::Load(state.shares) != 0;
   wire::Store(state.ledger->slot[state.slot].flags,
-              wire::kNotifiesAnswers | wire::kSteps | wire::kFetches |
+              wire::kNotifiesAnswers | wire::kTakesCallGrants | wire::kFetches |
                   (others || state.imported != 0 ? wire::kHoldsImported : 0) | (shares ? wire::kShares : 0));
 }
 

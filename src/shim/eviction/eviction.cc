@@ -48,7 +48,7 @@ class Connection {
   }
   void Receipt(const EvictionResult& ended) const {
     const wire::TransferReply reply{wire::kReplyMagic, 0, 1,
-                                    wire::PackError(ended.trouble, static_cast<std::uint32_t>(ended.driver))};
+                                    wire::PackError(ended.error, static_cast<std::uint32_t>(ended.driver))};
     (void)wire::SendWith(socket_, &reply, sizeof reply, nullptr, 0, 0);
   }
 
@@ -90,14 +90,14 @@ struct Message {
 };
 
 EvictionResult Refused(const wire::TransferReply& reply) {
-  return {wire::TroubleOf(reply.error), static_cast<CUresult>(wire::DriverErrorOf(reply.error))};
+  return {wire::OrderErrorOf(reply.error), static_cast<CUresult>(wire::DriverErrorOf(reply.error))};
 }
 
 // This error tells the daemon that the process is ending.
 constexpr EvictionResult AtItsEnd() { return Failed(CUDA_ERROR_DEINITIALIZED); }
 
 bool ReceiveAtRest(EvictionState& state, const Connection& mover, Message& message) {
-  const ServiceThreadIdleScope resting(state.service_thread);
+  const ServiceThreadIdleScope attempt(state.service_thread);
   return message.Receive(mover.get());
 }
 
@@ -133,7 +133,7 @@ EvictionResult Offer(EvictionState& state, const Connection& mover, PieceBacking
     }
     const int descriptor = DescriptorOf(state, piece, ended.driver);
     if (descriptor < 0 && ended.driver != CUDA_SUCCESS) {
-      ended.trouble = OrderError::kDriver;
+      ended.error = OrderError::kDriver;
       return false;
     }
     if (descriptor < 0) return true;  // the piece stays on the device

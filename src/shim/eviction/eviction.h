@@ -16,10 +16,10 @@
 namespace gpuman::shim {
 
 struct EvictionResult {
-  ledger::wire::OrderError trouble = ledger::wire::OrderError::kNone;
+  ledger::wire::OrderError error = ledger::wire::OrderError::kNone;
   driver::abi::CUresult driver = driver::abi::CUDA_SUCCESS;
   bool failed = false;  // the driver does not serve this process any more
-  bool ok() const { return trouble == ledger::wire::OrderError::kNone; }
+  bool ok() const { return error == ledger::wire::OrderError::kNone; }
 };
 
 inline constexpr std::uint64_t kEverything = UINT64_MAX;

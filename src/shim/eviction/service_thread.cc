@@ -82,9 +82,11 @@ class ServiceLoop {
   }
 
  private:
-  void Tell(MemoryResidency stage) { wire::Store(slot_.stage, static_cast<std::uint32_t>(stage)); }
+  void Tell(MemoryResidency residency) {
+    wire::Store(slot_.residency, static_cast<std::uint32_t>(residency));
+  }
   void Tell(const EvictionResult& ended) {
-    wire::Store(slot_.error, wire::PackError(ended.trouble, static_cast<std::uint32_t>(ended.driver)));
+    wire::Store(slot_.error, wire::PackError(ended.error, static_cast<std::uint32_t>(ended.driver)));
   }
   // The program allocates and frees while the gate is open.
   void TellMemory() {
@@ -260,7 +262,7 @@ class ServiceLoop {
       }
     }
     Tell(ended);
-    // The stage is told also where it has not changed: the program may have overwritten the slot.
+    // The residency is told also where it has not changed: the program may have overwritten the slot.
     Tell(ended.failed ? MemoryResidency::kFailed : shut ? away_ : MemoryResidency::kOnGpu);
     return ended.ok();
   }
@@ -316,7 +318,7 @@ class ServiceLoop {
 
   EvictionState& state_;
   wire::Slot& slot_;
-  MemoryResidency away_ = MemoryResidency::kHeld;  // the stage while the gate is closed
+  MemoryResidency away_ = MemoryResidency::kHeld;  // the residency while the gate is closed
   wire::OrderKind what_ = wire::OrderKind::kRun;   // the order that was carried out or refused last
   std::uint64_t expires_ = 0;    // when a provisional hold ends; CLOCK_MONOTONIC, ns; 0: the hold has no end
   std::uint32_t life_ = 0;       // Ledger::life as it was seen last
@@ -325,8 +327,9 @@ class ServiceLoop {
 };
 
 // From kOnGpu on the daemon counts on the process, also before its service thread has begun.
-void TellBegins(const EvictionState& state, MemoryResidency stage) {
-  if (IsJoined(state)) wire::Store(state.ledger->slot[state.slot].stage, static_cast<std::uint32_t>(stage));
+void TellBegins(const EvictionState& state, MemoryResidency residency) {
+  if (IsJoined(state))
+    wire::Store(state.ledger->slot[state.slot].residency, static_cast<std::uint32_t>(residency));
 }
 
 bool IsEvictable(const EvictionState& state) {
@@ -440,7 +443,7 @@ bool IsEnding(const EvictionState& state) { return wire::Load(state.service_thre
 void AwaitNeed(EvictionState& state) {
   const timespec pause{0, 5'000'000};
   while (IsEnding(state) && !AnyAtGate(state) && NowNs() < state.service_thread.ends + kLivesOnNs) {
-    const ServiceThreadIdleScope resting(state.service_thread);
+    const ServiceThreadIdleScope attempt(state.service_thread);
     ::nanosleep(&pause, nullptr);
   }
 }

@@ -5,7 +5,7 @@
 #include "ledger/wire/orders.h"
 #include "ledger/wire/rest.h"
 #include "shim/accounting/meter.h"
-#include "shim/gate/resting.h"
+#include "shim/gate/quiesce_attempt.h"
 #include "shim/libc/clock.h"
 #include "shim/libc/lock.h"
 #include "shim/link/join.h"
@@ -70,17 +70,17 @@ void SetPhase(GateState& state, RestPhase phase) {
 
 }  // namespace
 
-Resting::Resting(GateState& state, const RestLimit& limit) : state_(state), limit_(limit) {
+QuiesceAttempt::QuiesceAttempt(GateState& state, const RestLimit& limit) : state_(state), limit_(limit) {
   NotifyOfGate(state_, false);
   SetPhase(state_, RestPhase::kComing);
 }
 
-Resting::~Resting() {
+QuiesceAttempt::~QuiesceAttempt() {
   NotifyOfGate(state_, true);
   SetPhase(state_, RestPhase::kNone);
 }
 
-void Resting::Observe() {
+void QuiesceAttempt::Observe() {
   seen_ = wire::Load(state_.gate.wake_ups);
   reading_ = ReadGate(state_.gate);
   // By that the daemon sees how far the processes of a job are in their program.
@@ -96,7 +96,7 @@ void Resting::Observe() {
   Tell();
 }
 
-void Resting::CheckDrains() {
+void QuiesceAttempt::CheckDrains() {
   bool all = true;
   const std::uint64_t devices = DevicesToDrain(state_, all);
   if (!all) failed_ = CUDA_ERROR_OPERATING_SYSTEM;
@@ -108,12 +108,12 @@ void Resting::CheckDrains() {
 // A wait for a context tells nothing of work that a call in flight submits later. While the only device of
 // the process has a call in flight, the device may work in any case, and the shim keeps out of the call's
 // way.
-bool Resting::MayAsk() const {
+bool QuiesceAttempt::MayAsk() const {
   const bool alone = wire::Load(state_.drain.started) < 2;
   return shut_ && !reading_.delicate && wire::Load(state_.captures) == 0 && !(alone && reading_.in_flight);
 }
 
-void Resting::CheckDrain(int device) {
+void QuiesceAttempt::CheckDrain(int device) {
   DrainThread& thread = state_.drain.thread[device];
   CUresult result = CUDA_SUCCESS;
   const bool done = IsDrainDone(thread, result);
@@ -139,7 +139,7 @@ void Resting::CheckDrain(int device) {
   }
 }
 
-void Resting::Tell() {
+void QuiesceAttempt::Tell() {
   bool known = true, elsewhere = false;
   const std::uint64_t waited_for = DevicesWaitedFor(state_, reading_, elsewhere);
   const std::uint16_t waits = GpusOf(state_, waited_for, known);
@@ -155,20 +155,20 @@ void Resting::Tell() {
 }
 
 // Calls in flight belong to no device: of a process with several, only the call of `passed` counts.
-bool Resting::Rests(int device, const ThreadSlot* passed) const {
+bool QuiesceAttempt::Rests(int device, const ThreadSlot* passed) const {
   if (device == kAnyDevice || wire::Load(state_.drain.started) < 2) return works_ == 0 && !reading_.in_flight;
   return (works_ >> device & 1) == 0 &&
          (passed == nullptr || WhatBecameOf(*passed) == GatePermitState::kReturned);
 }
 
 // The gate is shut and no call is in flight, so no work is submitted meanwhile.
-bool Resting::RestsAsAWhole() {
+bool QuiesceAttempt::RestsAsAWhole() {
   if (!Rests(kAnyDevice)) return false;
   ForgetUnmarkedWork(state_);
   return true;
 }
 
-bool Resting::CloseOutsideCaptures() {
+bool QuiesceAttempt::CloseOutsideCaptures() {
   for (;;) {
     const std::uint32_t seen = wire::Load(state_.gate.wake_ups);
     if (wire::Load(state_.captures) == 0) {
@@ -187,7 +187,7 @@ bool Resting::CloseOutsideCaptures() {
   }
 }
 
-Rested Resting::GiveUp(Rested why) {
+Rested QuiesceAttempt::GiveUp(Rested why) {
   shut_ = false;
   Tell();
   OpenStreams(state_);
@@ -196,7 +196,7 @@ Rested Resting::GiveUp(Rested why) {
 }
 
 // Marks do not tell of which device they are: the process works on all of its devices.
-void Resting::TellWorks() {
+void QuiesceAttempt::TellWorks() {
   reading_ = ReadGate(state_.gate);
   if (const TryLocked lock(state_.contexts); lock) {
     bool all = true;
@@ -205,11 +205,11 @@ void Resting::TellWorks() {
   Tell();
 }
 
-void Resting::ForgetDrains() {
+void QuiesceAttempt::ForgetDrains() {
   for (DrainThread& thread : state_.drain.thread) thread.fresh = false;
 }
 
-Rested Resting::Run(bool was_at_rest, CUresult& result) {
+Rested QuiesceAttempt::Run(bool was_at_rest, CUresult& result) {
   if (!was_at_rest) ForgetDrains();
   if (!CloseOutsideCaptures()) return GiveUp(Rested::kCapturing);
   for (;;) {
@@ -234,7 +234,7 @@ Rested Resting::Run(bool was_at_rest, CUresult& result) {
   }
 }
 
-Rested Resting::RunInStreams(CUresult& result) {
+Rested QuiesceAttempt::RunInStreams(CUresult& result) {
   ForgetDrains();
   if (!CloseOutsideCaptures()) return GiveUp(Rested::kCapturing);
   CloseStreams(state_);
@@ -283,11 +283,11 @@ Rested ComeToRest(GateState& state, const RestLimit& limit, bool was_at_rest, CU
     OpenStreams(state);
     was_at_rest = false;
   }
-  return Resting(state, limit).Run(was_at_rest, result);
+  return QuiesceAttempt(state, limit).Run(was_at_rest, result);
 }
 
 Rested ComeToRestInStreams(GateState& state, const RestLimit& limit, CUresult& result) {
-  return Resting(state, limit).RunInStreams(result);
+  return QuiesceAttempt(state, limit).RunInStreams(result);
 }
 
 void TellWaits(GateState& state, bool for_now) {

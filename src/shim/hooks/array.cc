@@ -1,7 +1,7 @@
 // Arrays and mipmapped arrays.
 #include "shim/accounting/meter.h"
 #include "shim/accounting/refusal.h"
-#include "shim/accounting/traced.h"
+#include "shim/accounting/trace_memory.h"
 #include "shim/hooks/hooks.h"
 #include "shim/hooks/process_state.h"
 #include "shim/libc/lock.h"

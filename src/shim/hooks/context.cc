@@ -5,7 +5,7 @@
 // memory, and the program goes on when the daemon has seen it.
 #include "shim/accounting/meter.h"
 #include "shim/accounting/refusal.h"
-#include "shim/accounting/traced.h"
+#include "shim/accounting/trace_memory.h"
 #include "shim/backing/backing.h"
 #include "shim/backing/paging.h"
 #include "shim/gate/drain.h"

@@ -1,7 +1,7 @@
 // Plain, pitched and managed memory.
 #include "shim/accounting/meter.h"
 #include "shim/accounting/pools.h"
-#include "shim/accounting/traced.h"
+#include "shim/accounting/trace_memory.h"
 #include "shim/backing/backing.h"
 #include "shim/backing/paging.h"
 #include "shim/backing/stream_memory.h"

@@ -1,7 +1,7 @@
 // Stream-ordered memory, and the waits after which pools give memory back.
 #include "shim/accounting/meter.h"
 #include "shim/accounting/pools.h"
-#include "shim/accounting/traced.h"
+#include "shim/accounting/trace_memory.h"
 #include "shim/backing/stream_memory.h"
 #include "shim/backing/stream_pools.h"
 #include "shim/gate/activity.h"

@@ -1,7 +1,7 @@
 // Memory without addresses (cuMemCreate), and its mappings.
 #include "shim/accounting/meter.h"
 #include "shim/accounting/pools.h"
-#include "shim/accounting/traced.h"
+#include "shim/accounting/trace_memory.h"
 #include "shim/backing/backing.h"
 #include "shim/backing/program_memory.h"
 #include "shim/gate/activity.h"

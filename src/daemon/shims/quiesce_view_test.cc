@@ -1,4 +1,4 @@
-#include "daemon/shims/rest_view.h"
+#include "daemon/shims/quiesce_view.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,12 +13,12 @@ using testing::IsEmpty;
 class RestViewTest : public testing::Test {
  protected:
   ledger::SlotStatus& Process(pid_t pid, ledger::QuiesceReport rest,
-                              MemoryResidency stage = MemoryResidency::kEvicting) {
+                              MemoryResidency residency = MemoryResidency::kEvicting) {
     ledger::SlotStatus slot;
     slot.process = {pid, 1};
-    slot.stage = stage;
-    slot.answered = stage == MemoryResidency::kHeld;
-    slot.steps = true;
+    slot.residency = residency;
+    slot.answered = residency == MemoryResidency::kHeld;
+    slot.takes_grants = true;
     slot.rest = rest;
     slots_.push_back(slot);
     return slots_.back();
@@ -89,7 +89,7 @@ TEST_F(RestViewTest, AUnitForAnyGpuStaysWhileItsGrantIsOpen) {
 TEST_F(RestViewTest, AUnitThatRestsAndWaitsForNothingStays) {
   auto& one = Process(11, {.shut = true, .works = 2});
   EXPECT_TRUE(View().units.at(0).works);
-  one.stage = MemoryResidency::kHeld;
+  one.residency = MemoryResidency::kHeld;
   one.answered = true;
   one.rest.works = 0;
   const auto view = View();
@@ -109,11 +109,11 @@ TEST_F(RestViewTest, AHeldProcessThatHasDoneNothingIsOneUnitAndOneWithoutAContex
 }
 
 TEST_F(RestViewTest, AnOlderShimWorksUntilItIsHeld) {
-  Process(11, {}).steps = false;
+  Process(11, {}).takes_grants = false;
   EXPECT_TRUE(View().units.at(0).works);
   EXPECT_FALSE(View().units.at(0).steppable);
   EXPECT_FALSE(View().all_shut);
-  slots_[0].stage = MemoryResidency::kHeld;
+  slots_[0].residency = MemoryResidency::kHeld;
   slots_[0].answered = true;
   EXPECT_FALSE(View().units.at(0).works);
   EXPECT_TRUE(View().all_shut);
@@ -123,11 +123,11 @@ TEST_F(RestViewTest, AGrantEndsOnceAndWithItsProcess) {
   const share::ProcessGpuId unit{{11, 1}, 0};
   progress_.grants[unit.process] = {unit, 7};
   auto& one = Process(11, {.shut = true, .waits = 1});
-  one.stepped = {6, CallGrantEndReason::kUsedUp, 5};  // of an earlier grant
+  one.grant_report = {6, CallGrantEndReason::kUsedUp, 5};  // of an earlier grant
   EXPECT_THAT(View().ended, IsEmpty());
-  one.stepped = {7, CallGrantEndReason::kNotYet, 5};
+  one.grant_report = {7, CallGrantEndReason::kNotYet, 5};
   EXPECT_THAT(View().ended, IsEmpty());
-  one.stepped = {7, CallGrantEndReason::kAtWork, 5};
+  one.grant_report = {7, CallGrantEndReason::kAtWork, 5};
   const auto ended = View().ended;
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended[0].unit, unit);
@@ -146,8 +146,8 @@ TEST_F(RestViewTest, EachProcessCountsOnceForEachOfItsGpus) {
   Process(14, {.shut = true, .in_flight = true, .waits = 1});
   Process(15, {.waits = 1});  // its gate is open
   Process(16, {}, MemoryResidency::kNone);
-  Process(17, {.shut = true}).steps = false;
-  EXPECT_EQ(CountAtRest(slots_), (RestCount{8, 4}));
+  Process(17, {.shut = true}).takes_grants = false;
+  EXPECT_EQ(CountAtRest(slots_), (QuiesceCount{8, 4}));
 }
 
 TEST_F(RestViewTest, ProcessesThatDidNotComeToRestAreNamed) {

@@ -1,4 +1,4 @@
-#include "daemon/shims/rest_view.h"
+#include "daemon/shims/quiesce_view.h"
 
 #include <fmt/format.h>
 
@@ -49,10 +49,10 @@ void Note(const std::vector<ledger::SlotStatus>& slots, QuiesceAttemptState& pro
     auto& used = progress.used[one.process];
     used = static_cast<std::uint16_t>(used | one.rest.works | one.rest.waits);
     const auto open = progress.grants.find(one.process);
-    if (open == progress.grants.end() || one.stepped.number != open->second.number ||
-        one.stepped.ended == CallGrantEndReason::kNotYet)
+    if (open == progress.grants.end() || one.grant_report.number != open->second.number ||
+        one.grant_report.ended == CallGrantEndReason::kNotYet)
       continue;
-    view.ended.push_back({open->second.unit, one.stepped.calls});
+    view.ended.push_back({open->second.unit, one.grant_report.calls});
     progress.grants.erase(open);
   }
   const auto has_ended = [&](const auto& each) {
@@ -73,14 +73,14 @@ std::string WorkOf(const ledger::SlotStatus& one, const std::function<std::strin
   if (one.rest.capturing) return "records a CUDA graph";
   if (one.rest.for_room) return "waits for room";
   if (one.rest.in_flight) return "is in a call";
-  if (!one.answered && one.stage != MemoryResidency::kEvicting && one.stage != MemoryResidency::kHeld)
+  if (!one.answered && one.residency != MemoryResidency::kEvicting && one.residency != MemoryResidency::kHeld)
     return "has not taken up the order";
   return "has calls or GPU work that did not come to an end";
 }
 
 // Others may wait for a call that it does not make: its host computes, or waits for something else.
 bool MakesNoCall(const ledger::SlotStatus& one) {
-  return IsHeld(one) && one.steps && !one.rest.for_room && one.rest.waits == 0 && !one.rest.anywhere;
+  return IsHeld(one) && one.takes_grants && !one.rest.for_room && one.rest.waits == 0 && !one.rest.anywhere;
 }
 
 }  // namespace
@@ -96,7 +96,7 @@ share::QuiesceView QuiesceViewOf(const std::vector<ledger::SlotStatus>& slots,
     const auto grant = progress.grants.find(one.process);
     std::optional<unsigned> granted;
     if (grant != progress.grants.end()) granted = grant->second.unit.gpu;
-    if (one.steps)
+    if (one.takes_grants)
       AddUnits(one, progress.used.at(one.process), granted, view.units);
     else
       view.units.push_back({{one.process, CallGrant::kAnyGpu}, !IsHeld(one), false, false, false});
@@ -104,14 +104,14 @@ share::QuiesceView QuiesceViewOf(const std::vector<ledger::SlotStatus>& slots,
   return view;
 }
 
-RestCount CountAtRest(const std::vector<ledger::SlotStatus>& slots) {
-  RestCount count;
+QuiesceCount CountAtRest(const std::vector<ledger::SlotStatus>& slots) {
+  QuiesceCount count;
   for (const auto& one : slots) {
     if (!HasContext(one)) continue;
-    const unsigned working = one.steps && !IsHeld(one) ? CountOf(one.rest.works) : 0;
-    const unsigned in_use = one.steps ? CountOf(one.rest.works | one.rest.waits) : 0;
+    const unsigned working = one.takes_grants && !IsHeld(one) ? CountOf(one.rest.works) : 0;
+    const unsigned in_use = one.takes_grants ? CountOf(one.rest.works | one.rest.waits) : 0;
     const unsigned units = std::max({1u, in_use, static_cast<unsigned>(one.held.size())});
-    const bool shut = IsHeld(one) || (one.steps && one.rest.shut && !one.rest.in_flight);
+    const bool shut = IsHeld(one) || (one.takes_grants && one.rest.shut && !one.rest.in_flight);
     count.units += units;
     if (shut) count.at_rest += units - working;
   }

@@ -4,7 +4,7 @@
 #include "ledger/wire/orders.h"
 #include "ledger/wire/rest.h"
 #include "shim/accounting/meter.h"
-#include "shim/gate/resting.h"
+#include "shim/gate/quiesce_attempt.h"
 #include "shim/libc/clock.h"
 
 namespace gpuman::shim {
@@ -26,19 +26,19 @@ void Sleep(std::uint64_t nanoseconds) {
 }
 
 // Serves one grant.
-class Steps {
+class GrantedCalls {
  public:
-  Steps(Resting& resting, std::uint32_t step)
-      : resting_(resting),
-        state_(resting.state()),
-        grant_(wire::GrantOf(step)),
-        number_(wire::StepNumberOf(step)),
+  GrantedCalls(QuiesceAttempt& attempt, std::uint32_t word)
+      : attempt_(attempt),
+        state_(attempt.state()),
+        grant_(wire::CallGrantOf(word)),
+        number_(wire::GrantNumberOf(word)),
         device_(DeviceOf(grant_.gpu)) {}
 
   void Serve();
 
  private:
-  CallGrantEndReason Step();
+  CallGrantEndReason LetCallsPass();
   bool RestsAtOnce(int device);
   CallGrantEndReason AwaitRest(int device);
   ThreadSlot* AwaitThread();
@@ -48,7 +48,7 @@ class Steps {
   std::uint32_t RestsOfOthers() const { return wire::Load(state_.ledger->rests) - state_.rest.own; }
   int DeviceOf(unsigned gpu) const;
 
-  Resting& resting_;
+  QuiesceAttempt& attempt_;
   GateState& state_;
   const CallGrant grant_;
   const std::uint32_t number_;
@@ -59,13 +59,13 @@ class Steps {
 
 // Returns whether the grant that it serves has ended by itself: the daemon has withdrawn it, or nothing holds
 // the process any more.
-bool Steps::IsVoid() const {
-  const std::uint32_t step = wire::Load(SlotOf(state_).step);
-  return wire::StepNumberOf(step) != number_ || wire::GrantOf(step).calls == 0 || resting_.IsOver();
+bool GrantedCalls::IsVoid() const {
+  const std::uint32_t word = wire::Load(SlotOf(state_).call_grant);
+  return wire::GrantNumberOf(word) != number_ || wire::CallGrantOf(word).calls == 0 || attempt_.IsOver();
 }
 
 // Returns the device that is this GPU of the ledger; kMaxDevices: there is none.
-int Steps::DeviceOf(unsigned gpu) const {
+int GrantedCalls::DeviceOf(unsigned gpu) const {
   if (gpu >= wire::kMaxGpus) return kAnyDevice;
   for (int device = 0; device < kMaxDevices; ++device)
     if (IsStarted(state_.drain.thread[device]) && LedgerGpuOf(state_, device) == static_cast<int>(gpu))
@@ -73,21 +73,21 @@ int Steps::DeviceOf(unsigned gpu) const {
   return kMaxDevices;
 }
 
-void Steps::Serve() {
+void GrantedCalls::Serve() {
   state_.rest.grant = number_;
   Tell(CallGrantEndReason::kNotYet);
   const CallGrantEndReason ended = grant_.calls == 0        ? CallGrantEndReason::kWithdrawn
                                    : device_ == kMaxDevices ? CallGrantEndReason::kNobodyWaited
-                                                            : Step();
-  resting_.Observe();  // what the calls have submitted is told before the end of the grant
+                                                            : LetCallsPass();
+  attempt_.Observe();  // what the calls have submitted is told before the end of the grant
   Tell(ended);
 }
 
-void Steps::Tell(CallGrantEndReason ended) {
-  wire::Store(SlotOf(state_).stepped, wire::PackStepReport({number_, ended, calls_}));
+void GrantedCalls::Tell(CallGrantEndReason ended) {
+  wire::Store(SlotOf(state_).grant_report, wire::PackCallGrantReport({number_, ended, calls_}));
 }
 
-CallGrantEndReason Steps::Step() {
+CallGrantEndReason GrantedCalls::LetCallsPass() {
   const std::uint32_t rests = RestsOfOthers();
   const unsigned stride = 1u << grant_.stride;
   for (;;) {
@@ -107,46 +107,46 @@ CallGrantEndReason Steps::Step() {
     if (!LetPass(*thread)) return CallGrantEndReason::kWithdrawn;
     ++calls_;
     // A capture that has begun is one call, until it ends.
-    if (wire::Load(state_.captures) != 0 && !resting_.CloseOutsideCaptures())
+    if (wire::Load(state_.captures) != 0 && !attempt_.CloseOutsideCaptures())
       return CallGrantEndReason::kWithdrawn;
   }
 }
 
-bool Steps::RestsAtOnce(int device) {
+bool GrantedCalls::RestsAtOnce(int device) {
   for (const std::uint64_t end = NowNs() + kAtOnce;;) {
-    resting_.Observe();
-    if (resting_.Rests(device, passed_)) return true;
+    attempt_.Observe();
+    if (attempt_.Rests(device, passed_)) return true;
     if (NowNs() >= end) return false;
-    resting_.Await(kCallPollInterval);
+    attempt_.Await(kCallPollInterval);
   }
 }
 
 // A call has not come to rest at once. The grant lets no more pass, and ends when the device rests.
-CallGrantEndReason Steps::AwaitRest(int device) {
+CallGrantEndReason GrantedCalls::AwaitRest(int device) {
   Tell(CallGrantEndReason::kNotYet);
   for (;;) {
-    resting_.Observe();
-    if (resting_.Rests(device, passed_)) return CallGrantEndReason::kAtWork;
+    attempt_.Observe();
+    if (attempt_.Rests(device, passed_)) return CallGrantEndReason::kAtWork;
     if (IsVoid()) return CallGrantEndReason::kWithdrawn;
-    resting_.Await(kPollInterval);
+    attempt_.Await(kPollInterval);
   }
 }
 
 // Returns the thread that waits longest for the device; null: none comes.
-ThreadSlot* Steps::AwaitThread() {
+ThreadSlot* GrantedCalls::AwaitThread() {
   const bool alone = wire::Load(state_.drain.started) < 2;
   for (const std::uint64_t end = NowNs() + kComesToGate;;) {
     const std::uint32_t seen = wire::Load(state_.gate.wake_ups);
     if (ThreadSlot* const thread = LongestWaiting(state_.gate, alone ? kAnyDevice : device_)) return thread;
     if (NowNs() >= end || IsVoid()) return nullptr;
-    resting_.Observe();
+    attempt_.Observe();
     AwaitWakeUp(state_.gate, seen, kPollInterval);
   }
 }
 
 // Lets the thread's call pass, and waits until the call has returned or has blocked. Returns false where the
 // grant ends before the thread goes on.
-bool Steps::LetPass(ThreadSlot& thread) {
+bool GrantedCalls::LetPass(ThreadSlot& thread) {
   const std::uint32_t waits = wire::Load(thread.waits);
   passed_ = &thread;
   GivePermit(thread);
@@ -167,19 +167,21 @@ bool Steps::LetPass(ThreadSlot& thread) {
 
 }  // namespace
 
-void ServeGrant(Resting& resting) { Steps(resting, wire::Load(SlotOf(resting.state()).step)).Serve(); }
+void ServeGrant(QuiesceAttempt& attempt) {
+  GrantedCalls(attempt, wire::Load(SlotOf(attempt.state()).call_grant)).Serve();
+}
 
 bool HasGrant(const GateState& state) {
-  const std::uint32_t number = wire::StepNumberOf(wire::Load(SlotOf(state).step));
+  const std::uint32_t number = wire::GrantNumberOf(wire::Load(SlotOf(state).call_grant));
   return number != 0 && number != state.rest.grant;
 }
 
 void RefuseGrant(GateState& state) {
-  const std::uint32_t step = wire::Load(SlotOf(state).step);
-  state.rest.grant = wire::StepNumberOf(step);
+  const std::uint32_t word = wire::Load(SlotOf(state).call_grant);
+  state.rest.grant = wire::GrantNumberOf(word);
   const CallGrantEndReason ended =
-      wire::GrantOf(step).calls == 0 ? CallGrantEndReason::kWithdrawn : CallGrantEndReason::kRefused;
-  wire::Store(SlotOf(state).stepped, wire::PackStepReport({state.rest.grant, ended, 0}));
+      wire::CallGrantOf(word).calls == 0 ? CallGrantEndReason::kWithdrawn : CallGrantEndReason::kRefused;
+  wire::Store(SlotOf(state).grant_report, wire::PackCallGrantReport({state.rest.grant, ended, 0}));
 }
 
 }  // namespace gpuman::shim

@@ -1,4 +1,4 @@
-#include "daemon/sharing/memory_returns.h"
+#include "daemon/sharing/memory_restores.h"
 
 #include <algorithm>
 #include <boost/asio/steady_timer.hpp>
@@ -21,17 +21,17 @@ constexpr base::Millis kRetry{100};
 
 }  // namespace
 
-MemoryReturns::MemoryReturns(boost::asio::io_context& loop, ShimChannel& shims, SuspendController& suspension,
-                             Tell tell)
+MemoryRestores::MemoryRestores(boost::asio::io_context& loop, ShimChannel& shims,
+                               SuspendController& suspension, Tell tell)
     : loop_(loop),
       shims_(shims),
       suspension_(suspension),
       movers_(suspension.movers()),
       tell_(std::move(tell)) {}
 
-void MemoryReturns::Begin(const SharedJob& job, share::OrderId order) {
+void MemoryRestores::Begin(const SharedJob& job, share::OrderId order) {
   Job& its = jobs_[job.id];
-  Return& current = its.current.emplace(Return{job.owner, order});
+  Restore& current = its.current.emplace(Restore{job.owner, order});
   for (const auto& one : shims_.SlotStatusesOf(job.id)) {
     const auto homes = HomesOf(one, job.gpus);
     for (const auto& home : homes) {
@@ -45,29 +45,29 @@ void MemoryReturns::Begin(const SharedJob& job, share::OrderId order) {
   for (const auto& [key, load] : current.loads) Start(job.id, current, key, {});
 }
 
-MemoryReturns::Return* MemoryReturns::FindUnderWay(base::JobId job, share::OrderId order) {
+MemoryRestores::Restore* MemoryRestores::FindUnderWay(base::JobId job, share::OrderId order) {
   const auto found = jobs_.find(job);
   if (found == jobs_.end() || !found->second.current) return nullptr;
-  Return& current = *found->second.current;
+  Restore& current = *found->second.current;
   return current.order == order && !current.stopping ? &current : nullptr;
 }
 
-void MemoryReturns::Start(base::JobId job, const Return& current, const ProcessGpu& key, base::Bytes room) {
+void MemoryRestores::Start(base::JobId job, const Restore& current, const ProcessGpu& key, base::Bytes room) {
   movers_.Move(
       current.owner,
       {.verb = Verb::kLoad, .process = key.process, .source = current.loads.at(key).source, .room = room}, {},
-      self_.Bind([job, key, order = current.order](MemoryReturns& me, const MoverAnswer& answer) {
+      self_.Bind([job, key, order = current.order](MemoryRestores& me, const MoverAnswer& answer) {
         me.OnEnd(job, key, order, answer);
       }),
-      self_.Bind([job, key, order = current.order](MemoryReturns& me, const MoverAnswer& notice) {
+      self_.Bind([job, key, order = current.order](MemoryRestores& me, const MoverAnswer& notice) {
         if (notice.outcome == Outcome::kMoving)
           me.OnLoaded(job, key, order, notice.bytes, notice.bytes - notice.unchanged);
       }));
 }
 
-void MemoryReturns::OnLoaded(base::JobId job, const ProcessGpu& key, share::OrderId order, base::Bytes bytes,
-                             base::Bytes copied) {
-  Return* const current = FindUnderWay(job, order);
+void MemoryRestores::OnLoaded(base::JobId job, const ProcessGpu& key, share::OrderId order, base::Bytes bytes,
+                              base::Bytes copied) {
+  Restore* const current = FindUnderWay(job, order);
   if (!current) return;
   Load& load = current->loads.at(key);
   load.copied += copied;
@@ -79,9 +79,9 @@ void MemoryReturns::OnLoaded(base::JobId job, const ProcessGpu& key, share::Orde
   tell_(share::event::MovedIn{job, key.gpu, bytes, bytes - copied});
 }
 
-void MemoryReturns::OnEnd(base::JobId job, const ProcessGpu& key, share::OrderId order,
-                          const MoverAnswer& answer) {
-  Return* const current = FindUnderWay(job, order);
+void MemoryRestores::OnEnd(base::JobId job, const ProcessGpu& key, share::OrderId order,
+                           const MoverAnswer& answer) {
+  Restore* const current = FindUnderWay(job, order);
   if (!current) return;
   Load& load = current->loads.at(key);
   const bool over = !base::IsAlive(key.process);
@@ -101,23 +101,24 @@ void MemoryReturns::OnEnd(base::JobId job, const ProcessGpu& key, share::OrderId
   if (std::ranges::all_of(current->loads, [](const auto& one) { return one.second.done; })) Finish(job);
 }
 
-void MemoryReturns::TryAgain(base::JobId job, const ProcessGpu& key, share::OrderId order) {
+void MemoryRestores::TryAgain(base::JobId job, const ProcessGpu& key, share::OrderId order) {
   const auto timer = std::make_shared<boost::asio::steady_timer>(loop_);
   timer->expires_after(kRetry);
-  timer->async_wait(self_.Bind([timer, job, key, order](MemoryReturns& me, const boost::system::error_code&) {
-    Return* const current = me.FindUnderWay(job, order);
-    if (!current) return;
-    Load& load = current->loads.at(key);
-    load.again = load.came;
-    load.copied = {};
-    me.Start(job, *current, key, load.granted);
-  }));
+  timer->async_wait(
+      self_.Bind([timer, job, key, order](MemoryRestores& me, const boost::system::error_code&) {
+        Restore* const current = me.FindUnderWay(job, order);
+        if (!current) return;
+        Load& load = current->loads.at(key);
+        load.again = load.came;
+        load.copied = {};
+        me.Start(job, *current, key, load.granted);
+      }));
 }
 
-void MemoryReturns::Grant(base::JobId job, const std::string& gpu, base::Bytes bytes) {
+void MemoryRestores::Grant(base::JobId job, const std::string& gpu, base::Bytes bytes) {
   const auto found = jobs_.find(job);
   if (found == jobs_.end() || !found->second.current) return;
-  Return& current = *found->second.current;
+  Restore& current = *found->second.current;
   for (auto& [key, load] : current.loads) {
     if (key.gpu != gpu) continue;
     const base::Bytes part = std::min(bytes, load.need - load.granted);
@@ -128,23 +129,23 @@ void MemoryReturns::Grant(base::JobId job, const std::string& gpu, base::Bytes b
   }
 }
 
-void MemoryReturns::Give(const SharedJob& job, base::ProcessId process, base::UntrustedSocket connection,
-                         std::function<void()> then) {
+void MemoryRestores::Give(const SharedJob& job, base::ProcessId process, base::UntrustedSocket connection,
+                          std::function<void()> then) {
   movers_.Move(job.owner, {.verb = Verb::kGive, .process = process}, std::move(connection),
-               self_.Bind([then = std::move(then)](MemoryReturns&, const MoverAnswer&) { then(); }));
+               self_.Bind([then = std::move(then)](MemoryRestores&, const MoverAnswer&) { then(); }));
 }
 
-void MemoryReturns::Stop(base::JobId job, const std::string& why) {
+void MemoryRestores::Stop(base::JobId job, const std::string& why) {
   const auto found = jobs_.find(job);
   if (found == jobs_.end() || !found->second.current) return;
-  Return& current = *found->second.current;
+  Restore& current = *found->second.current;
   if (std::exchange(current.stopping, true)) return;
   current.why = why;
   for (const auto& [key, load] : current.loads) {
     ++current.securing;
     found->second.loaded.erase(key);
     Secure(current.owner, key.process, load.source,
-           self_.Bind([job, order = current.order](MemoryReturns& me, const MoverAnswer&) {
+           self_.Bind([job, order = current.order](MemoryRestores& me, const MoverAnswer&) {
              const auto there = me.jobs_.find(job);
              if (there == me.jobs_.end() || !there->second.current || there->second.current->order != order)
                return;
@@ -153,7 +154,7 @@ void MemoryReturns::Stop(base::JobId job, const std::string& why) {
   }
 }
 
-void MemoryReturns::Abort(const SharedJob& job) {
+void MemoryRestores::Abort(const SharedJob& job) {
   const auto found = jobs_.find(job.id);
   if (found == jobs_.end()) return;
   std::set<base::ProcessId> loaded;  // the mover has memory of them on a GPU, or is about to
@@ -164,56 +165,56 @@ void MemoryReturns::Abort(const SharedJob& job) {
   for (const auto& process : loaded) Secure(job.owner, process, {}, {});
 }
 
-void MemoryReturns::Finish(base::JobId job) {
+void MemoryRestores::Finish(base::JobId job) {
   auto& current = jobs_.at(job).current;
-  const share::event::BringDone done{job, current->order, std::move(current->why)};
+  const share::event::RestoreDone done{job, current->order, std::move(current->why)};
   current.reset();
   tell_(done);
 }
 
-bool MemoryReturns::IsUnderWay(base::JobId job) const {
+bool MemoryRestores::IsUnderWay(base::JobId job) const {
   const auto found = jobs_.find(job);
   return found != jobs_.end() && found->second.current;
 }
 
-std::set<std::string> MemoryReturns::GpusOf(base::JobId job) const {
+std::set<std::string> MemoryRestores::GpusOf(base::JobId job) const {
   std::set<std::string> gpus;
   if (const auto found = jobs_.find(job); found != jobs_.end() && found->second.current)
     for (const auto& [key, load] : found->second.current->loads) gpus.insert(key.gpu);
   return gpus;
 }
 
-base::Bytes MemoryReturns::HostMemoryReturning() const {
+base::Bytes MemoryRestores::HostMemoryOfRestores() const {
   base::Bytes bytes;
   for (const auto& [id, job] : jobs_)
     if (job.current && !job.current->stopping) bytes += shims_.HostMemoryOf(id);
   return bytes;
 }
 
-base::Bytes MemoryReturns::LoadedOf(base::JobId job, const ProcessGpu& key) const {
+base::Bytes MemoryRestores::LoadedOf(base::JobId job, const ProcessGpu& key) const {
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return {};
   const auto its = found->second.loaded.find(key);
   return its == found->second.loaded.end() ? base::Bytes{} : its->second;
 }
 
-bool MemoryReturns::HasLoaded(base::JobId job) const {
+bool MemoryRestores::HasLoaded(base::JobId job) const {
   const auto found = jobs_.find(job);
   return found != jobs_.end() && !found->second.loaded.empty();
 }
 
-void MemoryReturns::ForgetLoaded(base::JobId job) {
+void MemoryRestores::ForgetLoaded(base::JobId job) {
   if (const auto found = jobs_.find(job); found != jobs_.end()) found->second.loaded.clear();
 }
 
-void MemoryReturns::ForgetLoaded(base::JobId job,
-                                 const std::function<bool(const base::ProcessId&)>& is_gone) {
+void MemoryRestores::ForgetLoaded(base::JobId job,
+                                  const std::function<bool(const base::ProcessId&)>& is_gone) {
   if (const auto found = jobs_.find(job); found != jobs_.end())
     std::erase_if(found->second.loaded, [&](const auto& one) { return is_gone(one.first.process); });
 }
 
-base::Bytes MemoryReturns::SecureLoaded(const SharedJob& job, const std::string& gpu, base::Bytes wanted,
-                                        const std::function<void()>& begin, const Secured& done) {
+base::Bytes MemoryRestores::SecureLoaded(const SharedJob& job, const std::string& gpu, base::Bytes wanted,
+                                         const std::function<void()>& begin, const Secured& done) {
   base::Bytes secured;
   const auto found = jobs_.find(job.id);
   if (found == jobs_.end()) return secured;
@@ -240,8 +241,8 @@ base::Bytes MemoryReturns::SecureLoaded(const SharedJob& job, const std::string&
   return secured;
 }
 
-void MemoryReturns::Secure(const suspend::MoverUser& owner, base::ProcessId process,
-                           const std::string& source, suspend::Checkpointer::Done done) {
+void MemoryRestores::Secure(const suspend::MoverUser& owner, base::ProcessId process,
+                            const std::string& source, suspend::Checkpointer::Done done) {
   movers_.Move(owner, {.verb = Verb::kSecure, .process = process, .source = source}, {}, std::move(done));
 }
 

@@ -1,6 +1,6 @@
-// Memory of shared jobs on its way back to their GPUs. For each Bring of the scheduler the jobs' movers load
-// the memory as room is granted (MovedIn), and in the end there is a BringDone. The mover holds what it has
-// loaded until the job's processes take it, which they do when the job's gate is opened.
+// Memory of shared jobs on its way back to their GPUs. For each Restore of the scheduler the jobs' movers
+// load the memory as room is granted (MovedIn), and in the end there is a RestoreDone. The mover holds what
+// it has loaded until the job's processes take it, which they do when the job's gate is opened.
 //
 // Lives on the event loop; not thread-safe.
 #pragma once
@@ -27,15 +27,15 @@ namespace gpuman::daemon {
 class ShimChannel;
 class SuspendController;
 
-class MemoryReturns {
+class MemoryRestores {
  public:
-  // Gets MovedIn and BringDone; may call this object.
+  // Gets MovedIn and RestoreDone; may call this object.
   using Tell = std::function<void(const share::Event&)>;
 
   // `loop`, `shims` and `suspension` must outlive this object.
-  MemoryReturns(boost::asio::io_context& loop, ShimChannel& shims, SuspendController& suspension, Tell tell);
-  MemoryReturns(const MemoryReturns&) = delete;
-  MemoryReturns& operator=(const MemoryReturns&) = delete;
+  MemoryRestores(boost::asio::io_context& loop, ShimChannel& shims, SuspendController& suspension, Tell tell);
+  MemoryRestores(const MemoryRestores&) = delete;
+  MemoryRestores& operator=(const MemoryRestores&) = delete;
 
   // All memory of the job that is away comes back, as Grant gives it room.
   void Begin(const SharedJob& job, share::OrderId order);
@@ -47,7 +47,7 @@ class MemoryReturns {
   // `then` afterwards, whatever came of it.
   void Give(const SharedJob& job, base::ProcessId process, base::UntrustedSocket connection,
             std::function<void()> then);
-  // Ends the return without a BringDone, and has all that the mover has loaded leave the GPU.
+  // Ends the restore without a RestoreDone, and has all that the mover has loaded leave the GPU.
   void Abort(const SharedJob& job);
   // The job has left: it gets no more events.
   void Forget(base::JobId job) { jobs_.erase(job); }
@@ -56,7 +56,7 @@ class MemoryReturns {
   // The GPUs to which memory of the job comes back.
   std::set<std::string> GpusOf(base::JobId job) const;
   // Memory in host memory of the jobs whose memory comes back.
-  base::Bytes HostMemoryReturning() const;
+  base::Bytes HostMemoryOfRestores() const;
 
   // Memory that a mover has loaded on the GPU and that the process has not taken yet.
   base::Bytes LoadedOf(base::JobId job, const ProcessGpu& key) const;
@@ -81,7 +81,7 @@ class MemoryReturns {
     bool done = false;
     int tries = 0;
   };
-  struct Return {
+  struct Restore {
     suspend::MoverUser owner;
     share::OrderId order = 0;
     std::map<ProcessGpu, Load> loads{};
@@ -90,13 +90,13 @@ class MemoryReturns {
     std::string why{};
   };
   struct Job {
-    std::optional<Return> current;
+    std::optional<Restore> current;
     std::map<ProcessGpu, base::Bytes> loaded;
   };
 
-  // The return of this order, while its memory comes; nullptr: it is over, or being stopped.
-  Return* FindUnderWay(base::JobId job, share::OrderId order);
-  void Start(base::JobId job, const Return& current, const ProcessGpu& key, base::Bytes room);
+  // The restore of this order, while its memory comes; nullptr: it is over, or being stopped.
+  Restore* FindUnderWay(base::JobId job, share::OrderId order);
+  void Start(base::JobId job, const Restore& current, const ProcessGpu& key, base::Bytes room);
   void OnLoaded(base::JobId job, const ProcessGpu& key, share::OrderId order, base::Bytes bytes,
                 base::Bytes copied);
   void OnEnd(base::JobId job, const ProcessGpu& key, share::OrderId order,
@@ -112,7 +112,7 @@ class MemoryReturns {
   suspend::Checkpointer& movers_;
   Tell tell_;
   std::map<base::JobId, Job> jobs_;
-  base::WeakSelf<MemoryReturns> self_{this};
+  base::WeakSelf<MemoryRestores> self_{this};
 };
 
 }  // namespace gpuman::daemon

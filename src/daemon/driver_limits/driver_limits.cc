@@ -1,4 +1,4 @@
-#include "daemon/limits/driver_limits.h"
+#include "daemon/driver_limits/driver_limits.h"
 
 #include <algorithm>
 

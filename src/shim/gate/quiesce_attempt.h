@@ -1,4 +1,4 @@
-// How the process comes to rest under one order (rest.h). Only rest.cc and steps.cc use this.
+// How the process comes to rest under one order (rest.h). Only rest.cc and call_grants.cc use this.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ inline constexpr std::uint64_t kPollInterval = kMillisecond;  // nanoseconds, as
 
 inline ledger::wire::Slot& SlotOf(const GateState& state) { return state.ledger->slot[state.slot]; }
 
-class Resting {
+class QuiesceAttempt {
  public:
-  Resting(GateState& state, const RestLimit& limit);
-  ~Resting();
-  Resting(const Resting&) = delete;
-  Resting& operator=(const Resting&) = delete;
+  QuiesceAttempt(GateState& state, const RestLimit& limit);
+  ~QuiesceAttempt();
+  QuiesceAttempt(const QuiesceAttempt&) = delete;
+  QuiesceAttempt& operator=(const QuiesceAttempt&) = delete;
 
   // ComeToRest.
   Rested Run(bool was_at_rest, driver::abi::CUresult& result);
@@ -61,6 +61,6 @@ class Resting {
 };
 
 // Serves the grant that the slot has (HasGrant), until it ends.
-void ServeGrant(Resting& resting);
+void ServeGrant(QuiesceAttempt& attempt);
 
 }  // namespace gpuman::shim

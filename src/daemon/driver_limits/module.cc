@@ -1,4 +1,4 @@
-#include "daemon/limits/module.h"
+#include "daemon/driver_limits/module.h"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>

@@ -1,4 +1,4 @@
-#include "daemon/shims/stopped.h"
+#include "daemon/shims/process_stop.h"
 
 #include <algorithm>
 #include <charconv>

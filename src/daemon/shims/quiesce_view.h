@@ -16,9 +16,9 @@ namespace gpuman::daemon {
 struct QuiesceAttemptState {
   struct OpenGrant {
     share::ProcessGpuId unit;
-    unsigned number = 0;  // as Ledgers::Step returned it
+    unsigned number = 0;  // as Ledgers::GrantCalls returned it
   };
-  // The grants of steps that have no known end yet: a process has one at a time.
+  // The call grants that have no known end yet: a process has one at a time.
   std::map<base::ProcessId, OpenGrant> grants;
   // The GPUs of each process on which it worked or for which it waited: a bit each, by index in the ledger.
   std::map<base::ProcessId, std::uint16_t> used;
@@ -31,11 +31,11 @@ share::QuiesceView QuiesceViewOf(const std::vector<ledger::SlotStatus>& slots, Q
 
 // How many units (a process on one of its GPUs) a job has, and how many of them are at rest. A process with
 // an open gate or a call that has not returned rests on none of its GPUs.
-struct RestCount {
+struct QuiesceCount {
   unsigned units = 0, at_rest = 0;
-  friend bool operator==(const RestCount&, const RestCount&) = default;
+  friend bool operator==(const QuiesceCount&, const QuiesceCount&) = default;
 };
-RestCount CountAtRest(const std::vector<ledger::SlotStatus>& slots);
+QuiesceCount CountAtRest(const std::vector<ledger::SlotStatus>& slots);
 
 // Why the job is not at rest: "process 812 works on GPU 1; process 811 makes no call". Names at most four
 // processes. `name_of` gives a GPU's name for people by its index in the ledger.

@@ -13,7 +13,7 @@
 
 #include "daemon/core/core.h"
 #include "daemon/core/module.h"
-#include "daemon/limits/driver_limits.h"
+#include "daemon/driver_limits/driver_limits.h"
 #include "driver/nvml_executor.h"
 
 namespace gpuman::daemon {

@@ -1,4 +1,4 @@
-#include "daemon/queue/named.h"
+#include "daemon/queue/job_names.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "share/compute_mode.h"
+#include "share/concurrency_tuner.h"
 
 #include <gtest/gtest.h>
 
