@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 
 #include "base/file.h"
+#include "base/parse_number.h"
 
 namespace gpuman::kubernetes {
 namespace {
@@ -24,12 +24,10 @@ std::string_view ValueOf(std::string_view text, std::string_view name) {
   return {};
 }
 
+// The number with which the text begins.
 template <typename T>
 std::optional<T> Number(std::string_view text) {
-  T number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end == text.data()) return std::nullopt;
-  return number;
+  return base::TakeNumber<T>(text);
 }
 
 std::string Lower(std::string text) {

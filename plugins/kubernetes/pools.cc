@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+
+#include "base/parse_number.h"
 
 namespace gpuman::kubernetes {
 namespace {
@@ -128,14 +129,9 @@ const PoolGpu* FindUnit(const ResourcePool& pool, std::string_view id) {
   for (const auto& unit : pool.units) {
     if (unit.uuid != uuid || unit.numbered != (cut != std::string_view::npos)) continue;
     if (!unit.numbered) return &unit;
-    const auto number = id.substr(cut + kSeparator.size());
-    unsigned value = 0;
-    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+    const auto number = base::ParseNumber<unsigned>(id.substr(cut + kSeparator.size()));
     // Each id has one spelling: "01" would be a second id of the same device.
-    if (error != std::errc{} || end != number.data() + number.size() || value >= unit.devices ||
-        DeviceId(unit, value) != id)
-      return nullptr;
-    return &unit;
+    return number && *number < unit.devices && DeviceId(unit, *number) == id ? &unit : nullptr;
   }
   return nullptr;
 }

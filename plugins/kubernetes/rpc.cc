@@ -1,7 +1,8 @@
 #include "plugins/kubernetes/rpc.h"
 
-#include <charconv>
 #include <utility>
+
+#include "base/parse_number.h"
 
 namespace gpuman::kubernetes {
 namespace {
@@ -77,11 +78,11 @@ std::string EncodeStatusMessage(std::string_view text) {
 std::string DecodeStatusMessage(std::string_view text) {
   std::string decoded;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    unsigned byte = 0;
-    const char* digits = text.data() + i + 1;
-    if (text[i] == '%' && i + 2 < text.size() &&
-        std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2) {
-      decoded += static_cast<char>(byte);
+    const auto byte = text[i] == '%' && i + 2 < text.size()
+                          ? base::ParseNumber<unsigned char>(text.substr(i + 1, 2), 16)
+                          : std::nullopt;
+    if (byte) {
+      decoded += static_cast<char>(*byte);
       i += 2;
     } else {
       decoded += text[i];

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <boost/asio/steady_timer.hpp>
-#include <charconv>
 #include <optional>
 
+#include "base/parse_number.h"
 #include "plugins/kubernetes/http2.h"
 
 namespace gpuman::kubernetes {
@@ -50,9 +50,7 @@ class ClientConnection : public Http2Connection {
     if (name == "grpc-message") status_.message = DecodeStatusMessage(value);
     if (name == ":status" && value != "200") http_ = value;
     if (name != "grpc-status") return;
-    int code = 0;
-    std::from_chars(value.data(), value.data() + value.size(), code);
-    status_.code = static_cast<RpcCode>(code);
+    status_.code = static_cast<RpcCode>(base::TakeNumber<int>(value).value_or(0));
     answered_ = true;
   }
   void OnData(std::int32_t, std::string_view bytes) override {

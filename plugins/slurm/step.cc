@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+
+#include "base/parse_number.h"
 
 namespace gpuman::slurm {
 namespace {
@@ -83,11 +84,8 @@ Result<std::optional<base::Bytes>> AllottedTo(const Step& step, const PluginSett
   if (!text || text->empty()) return std::optional<base::Bytes>{};
   if (step.share && settings.share_whole) return std::optional<base::Bytes>{};
   constexpr std::uint64_t kMax = 1'000'000;
-  std::uint64_t shards = 0;
-  const char* const end = text->data() + text->size();
-  const auto parsed = std::from_chars(text->data(), end, shards);
-  if (parsed.ec != std::errc() || parsed.ptr != end || shards == 0 || shards > kMax ||
-      settings.shard.count > UINT64_MAX / kMax)
+  const auto shards = base::ParseNumber<std::uint64_t>(*text).value_or(0);
+  if (shards == 0 || shards > kMax || settings.shard.count > UINT64_MAX / kMax)
     return Fail(ErrorCode::kInternal, fmt::format("SLURM_SHARDS_ON_NODE={} is no number of shards", *text));
   return std::optional(base::Bytes{shards * settings.shard.count});
 }

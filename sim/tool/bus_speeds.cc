@@ -1,8 +1,8 @@
 #include "sim/tool/bus_speeds.h"
 
-#include <charconv>
 #include <string>
 
+#include "base/parse_number.h"
 #include "base/text.h"
 #include "base/units.h"
 
@@ -14,15 +14,14 @@ using base::Fail;
 using base::Result;
 
 Result<unsigned> ParseIndex(std::string_view text, unsigned gpus) {
-  unsigned index = 0;
-  const auto [stopped, error] = std::from_chars(text.data(), text.data() + text.size(), index);
-  if (error != std::errc{} || stopped != text.data() + text.size())
+  const auto index = base::ParseNumber<unsigned>(text);
+  if (!index)
     return Fail(ErrorCode::kInvalidArgument,
                 "'" + std::string(text) + "' is no index of a GPU; speeds look like 55G or 0=55G,1=25G");
-  if (index >= gpus)
+  if (*index >= gpus)
     return Fail(ErrorCode::kInvalidArgument,
-                "there is no GPU " + std::to_string(index) + ": the machine has " + std::to_string(gpus));
-  return index;
+                "there is no GPU " + std::to_string(*index) + ": the machine has " + std::to_string(gpus));
+  return *index;
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
 #include "sim/tool/library_dir.h"
 
 #include <array>
-#include <charconv>
 #include <map>
 #include <string_view>
+
+#include "base/parse_number.h"
 
 namespace gpuman::sim {
 
@@ -27,10 +28,9 @@ std::string SearchPath(const std::filesystem::path& libraries, unsigned driver_m
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(libraries, error)) {
     const std::string name = entry.path().filename().string();
-    unsigned branch = 0;
     if (!name.starts_with(kPrefix)) continue;
-    const auto parsed = std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), branch);
-    if (parsed.ec == std::errc{}) folders.emplace(branch, entry.path().string());
+    auto rest = std::string_view(name).substr(kPrefix.size());
+    if (const auto branch = base::TakeNumber<unsigned>(rest)) folders.emplace(*branch, entry.path().string());
   }
   if (folders.empty()) return libraries.string();
   auto chosen = folders.upper_bound(driver_major);

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <iterator>
 
 #include "api/ask.h"
 #include "api/event_stream.h"
 #include "api/json.h"
 #include "api/queue_json.h"
+#include "base/parse_number.h"
 
 namespace gpuman::api {
 namespace {
@@ -104,9 +104,7 @@ base::Result<> Client::Log(std::string_view job, const LogOptions& options, cons
   if (options.begins) {
     http.header = kLogOffsetHeader;
     http.take_header = [&](std::string_view value) {
-      std::uint64_t offset = 0;
-      std::from_chars(value.data(), value.data() + value.size(), offset);
-      options.begins(offset);
+      options.begins(base::TakeNumber<std::uint64_t>(value).value_or(0));
     };
   }
   GPUMAN_TRY(AskRaw(RequestFor(routes::kJobLog, {{job}, query}), http));

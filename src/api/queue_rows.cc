@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+
+#include "base/parse_number.h"
 
 namespace gpuman::api {
 namespace {
@@ -50,8 +51,9 @@ bool Take(std::string_view field, std::string& value) {
 }
 template <std::integral T>
 bool Take(std::string_view field, T& value) {
-  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
-  return error == std::errc{} && end == field.data() + field.size();
+  const auto number = base::ParseNumber<T>(field);
+  if (number) value = *number;
+  return number.has_value();
 }
 bool Take(std::string_view field, JobState& value) {
   const auto state = spec::JobStateFromString(field);

@@ -5,20 +5,17 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdint>
 
+#include "base/parse_number.h"
 #include "base/text.h"
 
 namespace gpuman::base {
 namespace {
 
 std::optional<std::int64_t> NumberOf(std::string_view text) {
-  std::int64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || stop != end || number < 0) return std::nullopt;
-  return number;
+  const auto number = ParseNumber<std::int64_t>(text);
+  return number && *number >= 0 ? number : std::nullopt;
 }
 
 }  // namespace

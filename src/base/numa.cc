@@ -7,10 +7,10 @@
 #include <array>
 #include <cctype>
 #include <cerrno>
-#include <charconv>
 #include <string>
 
 #include "base/file.h"
+#include "base/parse_number.h"
 
 namespace gpuman::base {
 namespace {
@@ -40,10 +40,9 @@ std::optional<int> NodeOfPciDevice(std::string_view bus_id, const std::filesyste
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
   if (name.empty() || name.find('/') != std::string::npos) return std::nullopt;
   const auto text = ReadFile(devices / name / "numa_node");
-  int node = -1;
-  if (!text || std::from_chars(text->data(), text->data() + text->size(), node).ec != std::errc{} || node < 0)
-    return std::nullopt;
-  return node;
+  std::string_view line = text ? std::string_view(*text) : "";
+  const auto node = TakeNumber<int>(line);
+  return node && *node >= 0 ? node : std::nullopt;
 }
 
 }  // namespace gpuman::base

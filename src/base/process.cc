@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 
 #include "base/cgroup.h"
 #include "base/file.h"
+#include "base/parse_number.h"
 
 namespace gpuman::base {
 namespace {
@@ -21,10 +21,9 @@ namespace {
 template <typename T>
 bool ReadField(std::string_view& text, T& value) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{}) return false;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return true;
+  const auto number = TakeNumber<T>(text);
+  if (number) value = *number;
+  return number.has_value();
 }
 
 std::vector<std::string> SplitAtNul(const std::string& data) {
@@ -98,9 +97,7 @@ std::vector<ProcessInfo> ProcFs::List() const {
     const std::string name = it->path().filename().string();
     if (name.empty() || !std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; }))
       continue;
-    pid_t pid = 0;
-    std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (auto info = Find(pid)) processes.push_back(std::move(*info));
+    if (auto info = Find(ParseNumber<pid_t>(name).value_or(0))) processes.push_back(std::move(*info));
   }
   return processes;
 }
@@ -111,10 +108,9 @@ std::optional<uid_t> ProcFs::Owner(pid_t pid) const {
   const auto line = text->find("\nUid:");
   if (line == std::string::npos) return std::nullopt;
   const auto digits = text->find_first_of("0123456789", line);
-  uid_t uid = 0;
   if (digits == std::string::npos) return std::nullopt;
-  const auto [end, error] = std::from_chars(text->data() + digits, text->data() + text->size(), uid);
-  return error == std::errc{} ? std::optional(uid) : std::nullopt;
+  auto rest = std::string_view(*text).substr(digits);
+  return TakeNumber<uid_t>(rest);
 }
 
 std::vector<std::string> ProcFs::CommandLine(pid_t pid) const {

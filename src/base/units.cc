@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <cmath>
+
+#include "base/parse_number.h"
 
 namespace gpuman::base {
 namespace {
@@ -27,18 +28,19 @@ struct Number {
 
 std::optional<Number> ReadNumber(std::string_view text) {
   Number n;
-  const char* first = text.data();
-  const char* last = first + text.size();
-  auto [end, error] = std::from_chars(first, last, n.integer);
-  if (error != std::errc{}) return std::nullopt;
+  auto rest = text;
+  const auto integer = TakeNumber<std::uint64_t>(rest);
+  if (!integer) return std::nullopt;
+  n.integer = *integer;
   n.real = static_cast<double>(n.integer);
-  if (end != last && *end == '.') {
+  if (rest.starts_with('.')) {
+    rest = text;
+    const auto real = TakeNumber<double>(rest, std::chars_format::fixed);
+    if (!real) return std::nullopt;
     n.whole = false;
-    auto [real_end, real_error] = std::from_chars(first, last, n.real, std::chars_format::fixed);
-    if (real_error != std::errc{}) return std::nullopt;
-    end = real_end;
+    n.real = *real;
   }
-  n.unit = Trim(std::string_view(end, static_cast<std::size_t>(last - end)));
+  n.unit = Trim(rest);
   return n;
 }
 
@@ -129,12 +131,10 @@ Result<Millis> ParseClock(std::string_view text) {
   for (;;) {
     const auto colon = rest.find(':');
     const auto field = rest.substr(0, colon);
-    std::uint64_t value = 0;
-    const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
-    if (error != std::errc{} || end != field.data() + field.size() || value > 1'000'000'000)
-      return BadDuration(text, "H:M:S takes whole numbers");
-    if (fields > 0 && value > 59) return BadDuration(text, "minutes and seconds go up to 59");
-    total = total * 60 + value;
+    const auto value = ParseNumber<std::uint64_t>(field);
+    if (!value || *value > 1'000'000'000) return BadDuration(text, "H:M:S takes whole numbers");
+    if (fields > 0 && *value > 59) return BadDuration(text, "minutes and seconds go up to 59");
+    total = total * 60 + *value;
     ++fields;
     if (colon == std::string_view::npos) break;
     rest = rest.substr(colon + 1);

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+
+#include "base/parse_number.h"
 
 namespace gpuman::base {
 namespace {
@@ -68,9 +69,8 @@ Result<HttpUrl> ParseHttpUrl(std::string_view text) {
   }
   url.port = url.tls ? kHttpsPort : kHttpPort;
   if (port.empty()) return url;
-  const auto [end, error] = std::from_chars(port.data() + 1, port.data() + port.size(), url.port);
-  if (port.front() != ':' || error != std::errc{} || end != port.data() + port.size() || url.port == 0)
-    return Wrong(text, "has a port that is not between 1 and 65535");
+  url.port = ParseNumber<decltype(url.port)>(port.substr(1)).value_or(0);
+  if (port.front() != ':' || url.port == 0) return Wrong(text, "has a port that is not between 1 and 65535");
   return url;
 }
 

@@ -4,13 +4,13 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <charconv>
 
 // Only this file of the program reads TOML: a shared library would cost time at each start.
 #define TOML_HEADER_ONLY 1
 #include <toml++/toml.h>
 
 #include "base/nearest.h"
+#include "base/parse_number.h"
 #include "base/toml_check.h"
 
 namespace gpuman::cli {
@@ -113,11 +113,10 @@ std::string Scalar(const YAML::Node& node, const char* what) {
 
 int Number(const YAML::Node& node, const char* what, int least, int most) {
   const std::string text = Scalar(node, what);
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || number < least || number > most)
+  const auto number = base::ParseNumber<int>(text);
+  if (!number || *number < least || *number > most)
     Refuse(LineOf(node), fmt::format("{}: '{}' is no number from {} to {}", what, text, least, most));
-  return number;
+  return *number;
 }
 
 std::vector<std::string> PartedGpus(const YAML::Node& node) {
@@ -213,10 +212,10 @@ base::Error At(const std::string& file, std::size_t line, std::string_view messa
 
 // Splits "2x1g.18gb" into the number and the rest.
 std::pair<unsigned, std::string> Count(const std::string& instance) {
-  unsigned count = 0;
-  const auto [end, error] = std::from_chars(instance.data(), instance.data() + instance.size(), count);
-  if (error != std::errc{} || end == instance.data() + instance.size() || *end != 'x') return {1, instance};
-  return {count, std::string(end + 1, instance.data() + instance.size())};
+  std::string_view rest = instance;
+  const auto count = base::TakeNumber<unsigned>(rest);
+  if (!count || !rest.starts_with('x')) return {1, instance};
+  return {*count, std::string(rest.substr(1))};
 }
 
 bool IsIndex(const std::string& gpu) {

@@ -1,8 +1,7 @@
 // share status, share set: the order of turns on each GPU.
 #include <fmt/format.h>
 
-#include <charconv>
-
+#include "base/parse_number.h"
 #include "cli/commands.h"
 #include "cli/share_views.h"
 #include "cli/show.h"
@@ -18,13 +17,11 @@ base::Result<int> ShowShare(CommandContext& session, const CommandLine&) {
 
 // "2": percent. The value is a part of 1.
 base::Result<double> ParseOverhead(const std::string& text) {
-  double percent = 0;
-  const char* const last = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), last, percent);
-  if (error != std::errc{} || end != last || !(percent >= 0.1 && percent <= 100))
+  const auto percent = base::ParseNumber<double>(text);
+  if (!percent || !(*percent >= 0.1 && *percent <= 100))
     return base::Fail(base::ErrorCode::kInvalidArgument, fmt::format("'{}' is not a number of percent", text),
                       "write a number from 0.1 to 100");
-  return percent / 100;
+  return *percent / 100;
 }
 
 base::Result<int> SetShare(CommandContext& session, const api::ShareUpdate& update) {

@@ -8,12 +8,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
 #include <sstream>
 
+#include "base/parse_number.h"
 #include "base/printable.h"
 #include "base/utf8.h"
 
@@ -59,9 +59,8 @@ std::optional<std::size_t> ColumnsOf(int fd) {
   winsize size{};
   if (::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
   if (const char* columns = std::getenv("COLUMNS")) {
-    std::size_t n = 0;
-    const std::string_view text(columns);
-    if (std::from_chars(text.data(), text.data() + text.size(), n).ec == std::errc{} && n > 0) return n;
+    std::string_view text(columns);
+    if (const auto n = base::TakeNumber<std::size_t>(text); n && *n > 0) return n;
   }
   return 80;
 }

@@ -4,13 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
 
 #include "api/queue_json.h"
+#include "base/parse_number.h"
 #include "cli/local_time.h"
 #include "spec/option_rules.h"
 
@@ -26,19 +26,11 @@ tl::unexpected<base::Error> Bad(std::string_view text, std::string_view what, st
                     fmt::format("write {}", write));
 }
 
-template <typename T>
-std::optional<T> Number(std::string_view text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || text.empty()) return std::nullopt;
-  return value;
-}
-
-// The same; the number may begin with '+'.
+// The number may begin with a '+'.
 template <typename T>
 std::optional<T> NumberWithSign(std::string_view text) {
   const bool plus = text.size() > 1 && text[0] == '+' && text[1] != '-';
-  return Number<T>(plus ? text.substr(1) : text);
+  return base::ParseNumber<T>(plus ? text.substr(1) : text);
 }
 
 struct Ends {
@@ -48,8 +40,8 @@ struct Ends {
 // "5" and "5-9" of numbers that are not negative.
 std::optional<Ends> ReadRange(std::string_view text) {
   const auto dash = text.find('-');
-  const auto first = Number<int>(text.substr(0, dash));
-  const auto last = dash == std::string_view::npos ? first : Number<int>(text.substr(dash + 1));
+  const auto first = base::ParseNumber<int>(text.substr(0, dash));
+  const auto last = dash == std::string_view::npos ? first : base::ParseNumber<int>(text.substr(dash + 1));
   if (!first || !last || *first < 0 || *last < 0) return std::nullopt;
   return Ends{*first, *last};
 }
@@ -80,7 +72,7 @@ bool ReadClock(std::string_view text, std::tm& local) {
   while (true) {
     const auto colon = text.find(':');
     const auto part = text.substr(0, colon);
-    const auto value = Number<int>(part);
+    const auto value = base::ParseNumber<int>(part);
     if (!value || part.size() > 2 || *value < 0) return false;
     parts.push_back(*value);
     if (colon == std::string_view::npos) break;
@@ -113,9 +105,9 @@ std::optional<Zoned> ReadZone(std::string_view text) {
 
 bool ReadDate(std::string_view text, std::tm& local) {
   if (text.size() != 10 || text[4] != '-' || text[7] != '-') return false;
-  const auto year = Number<int>(text.substr(0, 4));
-  const auto month = Number<int>(text.substr(5, 2));
-  const auto day = Number<int>(text.substr(8, 2));
+  const auto year = base::ParseNumber<int>(text.substr(0, 4));
+  const auto month = base::ParseNumber<int>(text.substr(5, 2));
+  const auto day = base::ParseNumber<int>(text.substr(8, 2));
   if (!year || !month || !day) return false;
   const std::chrono::year_month_day date{std::chrono::year(*year), std::chrono::month(unsigned(*month)),
                                          std::chrono::day(unsigned(*day))};
@@ -128,7 +120,8 @@ bool ReadDate(std::string_view text, std::tm& local) {
 }
 
 base::Result<base::Millis> ReadOffset(std::string_view text) {
-  if (const auto minutes = Number<std::int64_t>(text); minutes && *minutes >= 0 && *minutes < 500'000'000)
+  if (const auto minutes = base::ParseNumber<std::int64_t>(text);
+      minutes && *minutes >= 0 && *minutes < 500'000'000)
     return base::Millis(std::chrono::minutes(*minutes));
   return base::ParseDuration(text);
 }
@@ -210,7 +203,7 @@ base::Result<GpuCount> ParseGpuCount(std::string_view text) {
   const auto colon = rest.rfind(':');
   if (colon != std::string_view::npos) gpus.model = std::string(rest.substr(0, colon));
   const auto last = colon == std::string_view::npos ? rest : rest.substr(colon + 1);
-  const auto count = Number<int>(last);
+  const auto count = base::ParseNumber<int>(last);
   const bool is_model = resource && !rest.empty() && colon == std::string_view::npos;
   if (!count && is_model) return GpuCount{1, std::string(rest)};  // "gpu:h100"
   if (!count || *count < 0 || *count > spec::kMaxGpusOfJob || (gpus.model && gpus.model->empty()))
@@ -225,7 +218,7 @@ base::Result<api::ArrayRequest> ParseArray(std::string_view text) {
   api::ArrayRequest array;
   std::string_view rest = text;
   if (const auto percent = rest.find('%'); percent != std::string_view::npos) {
-    const auto limit = Number<int>(rest.substr(percent + 1));
+    const auto limit = base::ParseNumber<int>(rest.substr(percent + 1));
     if (!limit || *limit < 1) return Bad(text, "has no number of at least 1 behind its %", kWrite);
     array.limit = *limit;
     rest = rest.substr(0, percent);
@@ -234,8 +227,9 @@ base::Result<api::ArrayRequest> ParseArray(std::string_view text) {
   for (const auto& part : parts) {
     const auto colon = part.find(':');
     const auto ends = ReadRange(std::string_view(part).substr(0, colon));
-    const auto step =
-        colon == std::string::npos ? std::optional(1) : Number<int>(std::string_view(part).substr(colon + 1));
+    const auto step = colon == std::string::npos
+                          ? std::optional(1)
+                          : base::ParseNumber<int>(std::string_view(part).substr(colon + 1));
     if (!ends) return Bad(part, "is not an index or a range of them", kWrite);
     if (!step || *step < 1) return Bad(part, "has no step of at least 1 behind its colon", kWrite);
     if (ends->last < ends->first) return Bad(part, "runs backwards", kWrite);
@@ -333,7 +327,8 @@ base::Result<base::WallTime> ParseSince(std::string_view text, base::WallTime no
   if (text == "today") return Midnight(now, 0);
   if (text == "yesterday") return Midnight(now, -1);
   if (text.ends_with('w')) {
-    if (const auto weeks = Number<int>(text.substr(0, text.size() - 1)); weeks && *weeks > 0 && *weeks < 5000)
+    if (const auto weeks = base::ParseNumber<int>(text.substr(0, text.size() - 1));
+        weeks && *weeks > 0 && *weeks < 5000)
       return now - std::chrono::hours(24 * 7) * *weeks;
   }
   if (const auto back = base::ParseDuration(text); back && text.find(':') == std::string_view::npos)
@@ -345,17 +340,17 @@ base::Result<base::WallTime> ParseSince(std::string_view text, base::WallTime no
 
 base::Result<base::Millis> ParseMinutes(std::string_view text) {
   constexpr std::string_view kWrite = "minutes, M:S, H:M:S or D-H:M:S, or a number with s, m, h or d";
-  if (const auto minutes = Number<std::int64_t>(text)) {
+  if (const auto minutes = base::ParseNumber<std::int64_t>(text)) {
     if (*minutes < 0 || *minutes > 500'000'000) return Bad(text, "is not a time", kWrite);
     return base::Millis(std::chrono::minutes(*minutes));
   }
   base::Millis days{};
   if (const auto dash = text.find('-'); dash != std::string_view::npos && dash > 0) {
-    const auto count = Number<int>(text.substr(0, dash));
+    const auto count = base::ParseNumber<int>(text.substr(0, dash));
     if (!count || *count < 0 || *count > 100'000) return Bad(text, "is not a time", kWrite);
     days = std::chrono::hours(24) * *count;
     text.remove_prefix(dash + 1);
-    if (const auto whole = Number<int>(text); whole && *whole >= 0 && *whole < 24)
+    if (const auto whole = base::ParseNumber<int>(text); whole && *whole >= 0 && *whole < 24)
       return days + std::chrono::hours(*whole);
   }
   const auto rest = base::ParseDuration(text);
@@ -364,7 +359,7 @@ base::Result<base::Millis> ParseMinutes(std::string_view text) {
 }
 
 base::Result<base::Bytes> ParseMebibytes(std::string_view text) {
-  if (const auto mebibytes = Number<std::uint64_t>(text);
+  if (const auto mebibytes = base::ParseNumber<std::uint64_t>(text);
       mebibytes && *mebibytes < (std::uint64_t{1} << 42)) {
     if (*mebibytes == 0) return base::ParseBytes(text);
     return base::MiB(*mebibytes);

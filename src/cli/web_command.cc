@@ -2,13 +2,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <memory>
 #include <string>
 
 #include "api/client.h"
 #include "api/routes.h"
 #include "base/host_name.h"
+#include "base/parse_number.h"
 #include "base/paths.h"
 #include "cli/commands.h"
 #include "cli/open_link.h"
@@ -42,10 +42,8 @@ void ShowLink(CommandContext& session, const std::string& link, std::uint16_t po
 // The port that a link such as "http://127.0.0.1:8790/#secret=…" leads to.
 std::uint16_t PortOf(std::string_view link) {
   const auto end = link.find("/#");
-  const auto digits = link.substr(0, end).substr(link.substr(0, end).rfind(':') + 1);
-  std::uint16_t port = 0;
-  std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  return port;
+  auto digits = link.substr(0, end).substr(link.substr(0, end).rfind(':') + 1);
+  return base::TakeNumber<std::uint16_t>(digits).value_or(0);
 }
 
 // The daemon's own page, which shows the machine to everybody.

@@ -6,13 +6,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
 
 #include "base/fd.h"
+#include "base/parse_number.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -37,12 +37,9 @@ void Notify(std::string_view text) {
 }
 
 std::optional<long long> NumberFrom(const char* variable) {
-  const char* text = std::getenv(variable);
-  if (text == nullptr) return std::nullopt;
-  long long value = 0;
-  const char* end = text + std::strlen(text);
-  const auto [stop, error] = std::from_chars(text, end, value);
-  return error == std::errc() && stop == end && value > 0 ? std::optional(value) : std::nullopt;
+  const char* const text = std::getenv(variable);
+  const auto value = text != nullptr ? base::ParseNumber<long long>(text) : std::nullopt;
+  return value && *value > 0 ? value : std::nullopt;
 }
 
 }  // namespace

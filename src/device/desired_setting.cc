@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <vector>
+
+#include "base/parse_number.h"
 
 namespace gpuman::device {
 namespace {
@@ -21,13 +22,9 @@ std::optional<Amount> RelativeAmount(std::string_view text) {
   if (text == "min") return Amount{Kind::kMin};
   if (text == "max") return Amount{Kind::kMax};
   if (!text.ends_with('%')) return std::nullopt;
-  const auto digits = text.substr(0, text.size() - 1);
-  double number = 0;
-  const auto [end, error] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), number, std::chars_format::fixed);
-  if (error != std::errc() || end != digits.data() + digits.size() || !(number > 0) || number > 100)
-    return std::nullopt;
-  return Amount{Kind::kPercent, number};
+  const auto number = base::ParseNumber<double>(text.substr(0, text.size() - 1), std::chars_format::fixed);
+  if (!number || !(*number > 0) || *number > 100) return std::nullopt;
+  return Amount{Kind::kPercent, *number};
 }
 
 base::Result<DesiredSetting> ParsePower(DesiredSetting wanted, std::string_view text) {

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <cmath>
 
+#include "base/parse_number.h"
 #include "base/words.h"
 
 namespace gpuman::device {
@@ -36,13 +36,6 @@ constexpr base::Words<ComputeMode, 3> kModes{{{ComputeMode::kDefault, "default"}
 
 constexpr double kMaxWatts = 100'000;
 
-std::optional<std::uint32_t> Whole(std::string_view text) {
-  std::uint32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 tl::unexpected<base::Error> Wrong(std::string_view text, std::string_view expected) {
   return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is {}", text, expected));
 }
@@ -50,19 +43,17 @@ tl::unexpected<base::Error> Wrong(std::string_view text, std::string_view expect
 base::Result<Value> ParseWatts(std::string_view text) {
   std::string_view number = text;
   if (number.ends_with('W') || number.ends_with('w')) number.remove_suffix(1);
-  double watts = 0;
-  const auto [end, error] =
-      std::from_chars(number.data(), number.data() + number.size(), watts, std::chars_format::fixed);
-  if (error != std::errc() || end != number.data() + number.size() || !(watts > 0) || watts > kMaxWatts)
-    return Wrong(text, "no power in watts, such as 250W");
-  return Milliwatts(static_cast<std::uint32_t>(std::lround(watts * 1000)));
+  const auto watts = base::ParseNumber<double>(number, std::chars_format::fixed);
+  if (!watts || !(*watts > 0) || *watts > kMaxWatts) return Wrong(text, "no power in watts, such as 250W");
+  return Milliwatts(static_cast<std::uint32_t>(std::lround(*watts * 1000)));
 }
 
 base::Result<Value> ParseClocks(std::string_view text) {
   if (text == "unlocked") return kUnlocked;
   const auto comma = text.find(',');
-  const auto low = Whole(text.substr(0, comma));
-  const auto high = comma == std::string_view::npos ? low : Whole(text.substr(comma + 1));
+  const auto low = base::ParseNumber<std::uint32_t>(text.substr(0, comma));
+  const auto high =
+      comma == std::string_view::npos ? low : base::ParseNumber<std::uint32_t>(text.substr(comma + 1));
   if (!low || !high || *low == 0 || *high == 0)
     return Wrong(text, "no clock in MHz, such as 1200 or 1200,1400");
   if (*low > *high) return Wrong(text, "no range of clocks: the lower one comes first");

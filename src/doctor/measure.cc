@@ -10,7 +10,6 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <optional>
@@ -19,6 +18,7 @@
 
 #include "base/fd.h"
 #include "base/file.h"
+#include "base/parse_number.h"
 #include "driver/cuda.h"
 
 namespace gpuman::doctor {
@@ -79,11 +79,9 @@ class Child {
       if (got > 0) line.append(buffer.data(), static_cast<std::size_t>(got));
     }
     line.pop_back();
-    std::int64_t milliseconds = 0;
-    const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), milliseconds);
-    if (error != std::errc{} || end != line.data() + line.size())
-      return base::Fail(base::ErrorCode::kUnavailable, line);
-    return base::Millis(milliseconds);
+    const auto milliseconds = base::ParseNumber<std::int64_t>(line);
+    if (!milliseconds) return base::Fail(base::ErrorCode::kUnavailable, line);
+    return base::Millis(*milliseconds);
   }
 
  private:

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <iterator>
 
+#include "base/parse_number.h"
 #include "base/uuid.h"
 
 namespace gpuman::driver {
@@ -70,14 +70,13 @@ std::optional<abi::CUuuid> ParseUuid(std::string_view text) {
   constexpr std::size_t kLength = 40;  // "GPU-" and 8-4-4-4-12 digits
   if (text.size() != kLength || !text.starts_with("GPU-")) return std::nullopt;
   abi::CUuuid uuid{};
-  const char* digits = text.data() + 4;
+  auto digits = text.substr(4);
   for (char& byte : uuid.bytes) {
-    if (*digits == '-') ++digits;
-    unsigned value = 0;
-    const auto [end, error] = std::from_chars(digits, digits + 2, value, 16);
-    if (error != std::errc{} || end != digits + 2) return std::nullopt;
-    byte = static_cast<char>(static_cast<unsigned char>(value));
-    digits = end;
+    if (digits.starts_with('-')) digits.remove_prefix(1);
+    const auto value = base::ParseNumber<unsigned char>(digits.substr(0, 2), 16);
+    if (!value) return std::nullopt;
+    byte = static_cast<char>(*value);
+    digits.remove_prefix(std::min<std::size_t>(digits.size(), 2));
   }
   if (FormatUuid(uuid) != text) return std::nullopt;
   return uuid;

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <iterator>
 #include <optional>
+
+#include "base/parse_number.h"
 
 namespace gpuman::gpu {
 namespace {
@@ -57,9 +58,7 @@ bool IsNumber(const Gpu& gpu, std::string_view what) { return gpu.mig && NumberO
 std::optional<unsigned long long> ParseIndex(std::string_view what) {
   if (what.empty() || !std::all_of(what.begin(), what.end(), [](char c) { return c >= '0' && c <= '9'; }))
     return std::nullopt;
-  unsigned long long index = ~0ULL;
-  std::from_chars(what.data(), what.data() + what.size(), index);
-  return index;
+  return base::ParseNumber<unsigned long long>(what).value_or(~0ULL);
 }
 
 }  // namespace

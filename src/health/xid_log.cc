@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
+
+#include "base/parse_number.h"
 
 namespace gpuman::health {
 namespace {
@@ -11,14 +12,6 @@ std::string_view Trimmed(std::string_view text) {
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) text.remove_prefix(1);
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.remove_suffix(1);
   return text;
-}
-
-template <typename Number>
-std::optional<Number> NumberOf(std::string_view text) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
 }
 
 // The part up to the next comma; it is removed from `rest` with the comma.
@@ -49,7 +42,7 @@ std::optional<LoggedXid> ParseXidLine(std::string_view line) {
   LoggedXid logged;
   logged.pci = Whole(rest.substr(0, close));
   rest.remove_prefix(close + 3);
-  const auto xid = NumberOf<unsigned>(TakeField(rest));
+  const auto xid = base::ParseNumber<unsigned>(TakeField(rest));
   if (!xid) return std::nullopt;
   logged.xid = *xid;
   rest = Trimmed(rest);
@@ -58,7 +51,7 @@ std::optional<LoggedXid> ParseXidLine(std::string_view line) {
     field.remove_prefix(kPid.size());
     if (field.size() >= 2 && field.front() == '\'' && field.back() == '\'')
       field = field.substr(1, field.size() - 2);
-    logged.pid = NumberOf<pid_t>(field);
+    logged.pid = base::ParseNumber<pid_t>(field);
     if (logged.pid && *logged.pid <= 0) logged.pid.reset();
   }
   logged.text = Trimmed(rest);

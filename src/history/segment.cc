@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 
 #include "base/crc32c.h"
+#include "base/parse_number.h"
 
 namespace gpuman::history {
 namespace {
@@ -71,10 +71,9 @@ std::optional<FileName> ParseFileName(std::string_view text) {
       const std::string start = fmt::format("{}-{}s-", kKindWords[kind], kSteps[tier]);
       if (!text.starts_with(start) || !text.ends_with(kEnding)) continue;
       const auto digits = text.substr(start.size(), text.size() - start.size() - kEnding.size());
-      const char* const end = digits.data() + digits.size();
-      const auto read = std::from_chars(digits.data(), end, name.number);
-      if (read.ec != std::errc{} || read.ptr != end || NameOf(name) != text) return std::nullopt;
-      return name;
+      const auto number = base::ParseNumber<decltype(name.number)>(digits);
+      name.number = number.value_or(0);
+      return number && NameOf(name) == text ? std::optional(name) : std::nullopt;
     }
   }
   return std::nullopt;

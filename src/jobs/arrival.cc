@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+
+#include "base/parse_number.h"
 
 namespace gpuman::jobs {
 
@@ -13,13 +14,12 @@ std::string KeyOfArrival(const JobIdRange& jobs) {
 
 std::optional<JobIdRange> ArrivalOfKey(std::string_view key) {
   if (key.substr(0, kArrivals.size()) != kArrivals) return std::nullopt;
-  JobIdRange jobs;
-  const char* const end = key.data() + key.size();
-  const auto first = std::from_chars(key.data() + kArrivals.size(), end, jobs.first.value);
-  if (first.ec != std::errc{} || first.ptr == end || *first.ptr != '-') return std::nullopt;
-  const auto last = std::from_chars(first.ptr + 1, end, jobs.last.value);
-  if (last.ec != std::errc{} || last.ptr != end || jobs.last < jobs.first) return std::nullopt;
-  return jobs;
+  key.remove_prefix(kArrivals.size());
+  const auto first = base::TakeNumber<std::int64_t>(key);
+  if (!first || !key.starts_with('-')) return std::nullopt;
+  const auto last = base::ParseNumber<std::int64_t>(key.substr(1));
+  if (!last || *last < *first) return std::nullopt;
+  return JobIdRange{{*first}, {*last}};
 }
 
 JobId ArrivalRemover::Begin() const { return {std::max(jobs_.first.value, end_.value - together_)}; }

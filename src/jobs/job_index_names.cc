@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <limits>
 
+#include "base/parse_number.h"
 #include "jobs/job_index.h"
 
 namespace gpuman::jobs {
@@ -64,11 +64,9 @@ Result<> JobIndex::TagIsFree(const std::string& tag, JobId but) const {
 }
 
 Result<JobId> JobIndex::Resolve(const std::string& ref) const {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(ref.data(), ref.data() + ref.size(), number);
   // A tag is never a number.
-  if (error == std::errc() && end == ref.data() + ref.size()) {
-    if (entries_.contains({number})) return JobId{number};
+  if (const auto number = base::ParseNumber<std::int64_t>(ref)) {
+    if (entries_.contains({*number})) return JobId{*number};
     return Fail(NoSuchJob(ref));
   }
   if (const auto id = NewestOf(ref, std::nullopt)) return *id;

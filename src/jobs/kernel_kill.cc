@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <filesystem>
 
 #include "base/kernel_log.h"
+#include "base/parse_number.h"
 #include "base/printable.h"
 
 namespace gpuman::jobs {
@@ -31,21 +31,12 @@ bool Skip(std::string_view& text, std::string_view word) {
   return true;
 }
 
-template <typename T>
-std::optional<T> TakeNumber(std::string_view& text) {
-  T number = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc()) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(stop - text.data()));
-  return number;
-}
-
 // "…, anon-rss:8kB, …" -> 8 KiB. nullopt: the text does not say, or no number that can be.
 std::optional<base::Bytes> SizeAfter(std::string_view text, std::string_view word) {
   const auto at = text.find(word);
   if (at == std::string_view::npos) return std::nullopt;
   text.remove_prefix(at + word.size());
-  const auto count = TakeNumber<std::uint64_t>(text);
+  const auto count = base::TakeNumber<std::uint64_t>(text);
   if (!count || *count > UINT64_MAX >> 10U || !text.starts_with("kB")) return std::nullopt;
   return base::KiB(*count);
 }
@@ -83,7 +74,7 @@ std::optional<KernelKill> ParseKernelKill(std::string_view line) {
   kill.in_cgroup = Skip(text, kOfCgroup);
   if (!kill.in_cgroup && !Skip(text, kOfMachine)) Skip(text, kOfAsker);
   if (!Skip(text, kKilled)) return std::nullopt;
-  const auto pid = TakeNumber<pid_t>(text);
+  const auto pid = base::TakeNumber<pid_t>(text);
   if (!pid || *pid <= 0 || !Skip(text, " (")) return std::nullopt;
   kill.pid = *pid;
   // A name may hold anything, the end of a name too.
@@ -106,7 +97,7 @@ std::optional<KernelVictim> ParseKernelVictim(std::string_view line) {
   if (pid_at == std::string_view::npos || cgroup_at == std::string_view::npos || pid_at < cgroup_at)
     return std::nullopt;
   auto number = text.substr(pid_at + kPid.size());
-  const auto pid = TakeNumber<pid_t>(number);
+  const auto pid = base::TakeNumber<pid_t>(number);
   const auto cgroup = text.substr(cgroup_at + kCgroup.size(), pid_at - cgroup_at - kCgroup.size());
   const auto end = cgroup.find(kTask);
   if (!pid || *pid <= 0 || end == std::string_view::npos) return std::nullopt;

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <condition_variable>
 #include <csignal>
 #include <mutex>
@@ -17,6 +16,8 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/parse_number.h"
+#include "base/text.h"
 
 namespace gpuman::jobs {
 namespace {
@@ -34,10 +35,9 @@ std::set<pid_t> FirstPidsOf(const std::filesystem::path& cgroup) {
   const auto file = base::OpenFile(cgroup / "cgroup.procs", O_RDONLY | O_NONBLOCK);
   const auto size = file ? ::read(file->get(), page.data(), page.size()) : 0;
   std::string_view text(page.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
-  for (auto end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
-    pid_t pid = 0;
-    if (std::from_chars(text.data(), text.data() + end, pid).ec == std::errc{} && pid > 0) pids.insert(pid);
-    text.remove_prefix(end + 1);
+  while (text.find('\n') != std::string_view::npos) {
+    auto line = base::TakeUntil(text, '\n');
+    if (const auto pid = base::TakeNumber<pid_t>(line); pid && *pid > 0) pids.insert(*pid);
   }
   return pids;
 }

@@ -4,10 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <charconv>
-
 #include "base/cgroup.h"
 #include "base/file.h"
+#include "base/parse_number.h"
 #include "base/text.h"
 
 namespace gpuman::keeper {
@@ -28,10 +27,8 @@ void AppendPids(const std::filesystem::path& cgroup, std::vector<pid_t>& pids) {
   const std::string text = base::ReadFile(cgroup / "cgroup.procs").value_or("");
   std::string_view rest = text;
   while (!rest.empty()) {
-    const auto line = base::TakeUntil(rest, '\n');
-    pid_t pid = 0;
-    if (std::from_chars(line.data(), line.data() + line.size(), pid).ec == std::errc{} && pid > 0)
-      pids.push_back(pid);
+    auto line = base::TakeUntil(rest, '\n');
+    if (const auto pid = base::TakeNumber<pid_t>(line); pid && *pid > 0) pids.push_back(*pid);
   }
   for (const auto& child : Subdirectories(cgroup)) AppendPids(child, pids);
 }

@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <set>
 #include <sstream>
 
 #include "base/file.h"
+#include "base/parse_number.h"
 
 namespace gpuman::keeper {
 namespace {
@@ -69,11 +69,9 @@ Result<Path> ParentBelow(const Path& cgroup, const Names& controllers) {
   return parent;
 }
 
+// The number with which the text begins.
 std::optional<std::uint64_t> NumberTypeOf(std::string_view text) {
-  std::uint64_t number = 0;
-  const auto end = text.data() + text.size();
-  if (std::from_chars(text.data(), end, number).ec != std::errc{}) return std::nullopt;
-  return number;
+  return base::TakeNumber<std::uint64_t>(text);
 }
 
 Result<> Write(const Path& cgroup, const char* file, const std::string& text) {

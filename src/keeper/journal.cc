@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <set>
 #include <utility>
 
 #include "base/crc32c.h"
 #include "base/file.h"
+#include "base/parse_number.h"
 #include "keeper/fields.h"
 #include "keeper/job_dir.h"
 #include "keeper/protocol.h"
@@ -28,9 +28,7 @@ struct Line {
 };
 Line DecodeLine(std::string_view line) {  // without its newline
   if (line.size() <= kCrcDigits || line[kCrcDigits] != ' ') return {};
-  std::uint32_t crc = 0;
-  const auto [end, error] = std::from_chars(line.data(), line.data() + kCrcDigits, crc, 16);
-  if (error != std::errc{} || end != line.data() + kCrcDigits) return {};
+  const auto crc = base::ParseNumber<std::uint32_t>(line.substr(0, kCrcDigits), 16);
   const auto json = line.substr(kCrcDigits + 1);
   if (base::Crc32c(json) != crc) return {};
   auto record = ParseRecord(json);

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <map>
 #include <numeric>
 
 #include "base/nearest.h"
+#include "base/parse_number.h"
 
 namespace gpuman::mig {
 namespace {
@@ -20,11 +20,10 @@ constexpr unsigned kMaxSlices = 64;
 
 // The number at the beginning of `text`, if `mark` follows it; both are removed from `text`.
 std::optional<unsigned> TakeNumber(std::string_view& text, std::string_view mark) {
-  unsigned number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const auto length = static_cast<std::size_t>(end - text.data());
-  if (error != std::errc{} || !text.substr(length).starts_with(mark)) return std::nullopt;
-  text.remove_prefix(length + mark.size());
+  auto rest = text;
+  const auto number = base::TakeNumber<unsigned>(rest);
+  if (!number || !rest.starts_with(mark)) return std::nullopt;
+  text = rest.substr(mark.size());
   return number;
 }
 

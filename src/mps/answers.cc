@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <limits>
+
+#include "base/parse_number.h"
 
 namespace gpuman::mps {
 namespace {
@@ -39,14 +40,6 @@ std::string LowerCase(std::string_view text) {
   return lower;
 }
 
-template <typename Number>
-std::optional<Number> Read(std::string_view text) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 // "8192M", "8G", "8GB", "4096".
 std::optional<base::Bytes> SizeOf(std::string_view text) {
   if (text.ends_with('B') || text.ends_with('b')) text.remove_suffix(1);
@@ -58,7 +51,7 @@ std::optional<base::Bytes> SizeOf(std::string_view text) {
       unit = std::uint64_t{1} << (10 * (at + 1));
       text.remove_suffix(1);
     }
-  const auto number = Read<std::uint64_t>(Trimmed(text));
+  const auto number = base::ParseNumber<std::uint64_t>(Trimmed(text));
   if (!number || *number > std::numeric_limits<std::uint64_t>::max() / unit) return std::nullopt;
   return base::Bytes{*number * unit};
 }
@@ -163,11 +156,11 @@ base::Result<std::vector<ServerRow>> ParseServers(std::string_view answer) {
   std::vector<ServerRow> servers;
   for (const auto& row : table.rows()) {
     const auto pid_cell = *table.Cell(row, "pid");
-    const auto pid = IsNone(pid_cell) ? std::optional<pid_t>(0) : Read<pid_t>(pid_cell);
+    const auto pid = IsNone(pid_cell) ? std::optional<pid_t>(0) : base::ParseNumber<pid_t>(pid_cell);
     const std::string name(*table.Cell(row, "name"));
     if (!pid || *pid < 0 || name.empty()) return Refusal(answer);
-    servers.push_back(
-        {name, Read<uid_t>(*table.Cell(row, "uid")), *pid, LowerCase(*table.Cell(row, "status"))});
+    servers.push_back({name, base::ParseNumber<uid_t>(*table.Cell(row, "uid")), *pid,
+                       LowerCase(*table.Cell(row, "status"))});
   }
   return servers;
 }
@@ -196,7 +189,7 @@ base::Result<std::vector<ClientRow>> ParseClients(std::string_view answer) {
   GPUMAN_ASSIGN(const auto table, CsvTable::Read(answer, {"pid", "server", "device", "namespace"}, 2));
   std::vector<ClientRow> clients;
   for (const auto& row : table.rows()) {
-    const auto pid = Read<pid_t>(*table.Cell(row, "pid"));
+    const auto pid = base::ParseNumber<pid_t>(*table.Cell(row, "pid"));
     const std::string server(*table.Cell(row, "server"));
     if (!pid || *pid <= 0 || server.empty()) return Refusal(answer);
     clients.push_back({*pid, server, NamespaceIn(table, row)});
@@ -217,7 +210,7 @@ base::Result<std::vector<pid_t>> ParsePids(std::string_view answer) {
     const auto line = Trimmed(rest.substr(0, end));
     rest.remove_prefix(std::min(end + 1, rest.size()));
     if (line.empty()) continue;
-    const auto pid = Read<pid_t>(line);
+    const auto pid = base::ParseNumber<pid_t>(line);
     if (!pid || *pid <= 0) return Refusal(answer);
     pids.push_back(*pid);
   }
@@ -257,7 +250,7 @@ std::optional<base::Bytes> MemoryVariable(std::string_view text) {
 }
 
 std::optional<double> ThreadsVariable(std::string_view text) {
-  const auto number = Read<double>(Trimmed(text));
+  const auto number = base::ParseNumber<double>(Trimmed(text));
   return number && std::isfinite(*number) && *number >= 0 && *number <= 100 ? number : std::nullopt;
 }
 

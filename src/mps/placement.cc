@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <set>
 #include <utility>
+
+#include "base/parse_number.h"
 
 namespace gpuman::mps {
 namespace {
@@ -19,10 +20,8 @@ constexpr double kSamePercent = 0.01;  // the control program writes two digits
 std::optional<std::int64_t> NumberIn(std::string_view name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return std::nullopt;
   const auto digits = name.substr(prefix.size());
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (error != std::errc{} || end != digits.data() + digits.size() || number < 0) return std::nullopt;
-  return digits == std::to_string(number) ? std::optional(number) : std::nullopt;
+  const auto number = base::ParseNumber<std::int64_t>(digits);
+  return number && *number >= 0 && digits == std::to_string(*number) ? number : std::nullopt;
 }
 
 bool IsOurs(std::string_view server) { return NumberIn(server, kUser) || JobOf(server); }

@@ -5,8 +5,9 @@
 #include <netinet/in.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
+
+#include "base/parse_number.h"
 
 namespace gpuman::notify {
 namespace {
@@ -113,16 +114,13 @@ base::Result<IpNetwork> ParseNetwork(const std::string& text) {
                       fmt::format("'{}' is neither an address nor a network such as 10.1.0.0/16", text));
   const bool four = text.find(':') == std::string::npos;
   const unsigned most = four ? 32 : 128;
-  unsigned bits = most;
-  if (slash != std::string::npos) {
-    const char* const begin = text.data() + slash + 1;
-    const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(begin, end, bits);
-    if (error != std::errc{} || stop != end || bits > most)
-      return base::Fail(base::ErrorCode::kInvalidArgument,
-                        fmt::format("'{}': what follows the / is a number from 0 to {}", text, most));
-  }
-  return IpNetwork{*address, four ? bits + kMappedBits : bits};
+  const auto bits = slash == std::string::npos
+                        ? std::optional(most)
+                        : base::ParseNumber<unsigned>(std::string_view(text).substr(slash + 1));
+  if (!bits || *bits > most)
+    return base::Fail(base::ErrorCode::kInvalidArgument,
+                      fmt::format("'{}': what follows the / is a number from 0 to {}", text, most));
+  return IpNetwork{*address, four ? *bits + kMappedBits : *bits};
 }
 
 std::optional<std::string_view> ReservedFor(const Address& address) {

@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <set>
 #include <utility>
+
+#include "base/parse_number.h"
 
 namespace gpuman::queue {
 namespace {
@@ -15,10 +16,7 @@ using base::ErrorCode;
 using base::Fail;
 
 std::optional<std::int64_t> Number(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || text.front() == '-') return std::nullopt;
-  return value;
+  return text.starts_with('-') ? std::nullopt : base::ParseNumber<std::int64_t>(text);
 }
 
 std::string Describe(const Reference& reference) {

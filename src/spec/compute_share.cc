@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
+#include "base/parse_number.h"
 
 namespace gpuman::spec {
 
@@ -13,10 +13,8 @@ base::Result<ComputeShare> ParseComputeShare(std::string_view text) {
   if (share.may_exceed) text.remove_suffix(1);
   const bool has_sign = text.ends_with('%');
   if (has_sign) text.remove_suffix(1);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), share.percent);
-  const bool is_number = error == std::errc() && end == text.data() + text.size();
-  if (has_sign && is_number && share.percent >= kLowestComputeShare && share.percent <= kHighestComputeShare)
-    return share;
+  share.percent = base::ParseNumber<int>(text).value_or(0);
+  if (has_sign && share.percent >= kLowestComputeShare && share.percent <= kHighestComputeShare) return share;
   return base::Fail(base::ErrorCode::kInvalidArgument,
                     fmt::format("'{}' is no share of a GPU's time", whole.substr(0, 40)),
                     fmt::format("{}% to {}%: 30%, or 30%+ to use what others leave as well",

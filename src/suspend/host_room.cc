@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "base/file.h"
+#include "base/parse_number.h"
 
 namespace gpuman::suspend {
 namespace {
@@ -23,10 +23,9 @@ std::optional<Bytes> Field(std::string_view text, std::string_view name) {
   if (at == std::string_view::npos) return std::nullopt;
   text.remove_prefix(at + name.size());
   text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || number > UINT64_MAX / 1024) return std::nullopt;
-  return base::KiB(number);
+  const auto number = base::TakeNumber<std::uint64_t>(text);
+  if (!number || *number > UINT64_MAX / 1024) return std::nullopt;
+  return base::KiB(*number);
 }
 
 tl::unexpected<base::Error> TooLittle(Bytes fresh, Bytes available, Bytes kept_free) {

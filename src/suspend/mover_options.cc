@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <string_view>
 #include <utility>
+
+#include "base/parse_number.h"
+#include "base/text.h"
 
 namespace gpuman::suspend {
 namespace {
@@ -12,17 +14,11 @@ namespace {
 using base::ErrorCode;
 using base::Fail;
 
-template <typename Number>
-bool Read(std::string_view text, Number& out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc{} && end == text.data() + text.size();
-}
-
 bool ReadList(std::string_view text, std::vector<gid_t>& out) {
   while (!text.empty()) {
-    const auto comma = text.find(',');
-    if (!Read(text.substr(0, comma), out.emplace_back())) return false;
-    text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
+    const auto group = base::ParseNumber<gid_t>(base::TakeUntil(text, ','));
+    if (!group) return false;
+    out.push_back(*group);
   }
   return true;
 }
@@ -41,8 +37,8 @@ base::Result<MoverOptions> ParseMoverOptions(int argc, char** argv) {
       continue;
     }
     const std::string_view value = i + 1 < argc ? argv[++i] : std::string_view();
-    const bool good = word == "--uid"      ? Read(value, uid.emplace())
-                      : word == "--gid"    ? Read(value, gid.emplace())
+    const bool good = word == "--uid"      ? (uid = base::ParseNumber<uid_t>(value)).has_value()
+                      : word == "--gid"    ? (gid = base::ParseNumber<gid_t>(value)).has_value()
                       : word == "--groups" ? ReadList(value, user.groups)
                                            : false;
     if (!good) return Fail(ErrorCode::kInvalidArgument, fmt::format("wrong: {} {}", word, value));

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "api/ask.h"
 #include "api/queue_json.h"
+#include "base/parse_number.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/queue/named_jobs.h"
@@ -78,12 +78,11 @@ class NamesOfDryRun {
     for (std::size_t at = 0; (at = sentence.find(kBegin)) != std::string_view::npos;) {
       text += sentence.substr(0, at);
       sentence.remove_prefix(at + kBegin.size());
-      std::size_t place = 0;
-      const auto* const last = sentence.data() + sentence.size();
-      const auto [end, failed] = std::from_chars(sentence.data(), last, place);
-      const bool is_place = failed == std::errc{} && end != last && *end == ']';
-      text += is_place ? Of(place) : std::string(kBegin);
-      if (is_place) sentence.remove_prefix(static_cast<std::size_t>(end - sentence.data()) + 1);
+      auto rest = sentence;
+      const auto place = base::TakeNumber<std::size_t>(rest);
+      const bool is_place = place && rest.starts_with(']');
+      text += is_place ? Of(*place) : std::string(kBegin);
+      if (is_place) sentence = rest.substr(1);
     }
     return text.append(sentence);
   }

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <utility>
 #include <vector>
 
+#include "base/parse_number.h"
 #include "cli/queue/command_dialect.h"
 #include "cli/queue/commands.h"
 
@@ -100,13 +100,11 @@ base::Error WithOrigins(base::Error error, const std::vector<std::string>& origi
   std::string origin;
   if (rest.starts_with(kBegin)) {
     rest.remove_prefix(kBegin.size());
-    std::size_t place = 0;
-    const auto [end, failed] = std::from_chars(rest.data(), rest.data() + rest.size(), place);
-    const auto behind = rest.substr(static_cast<std::size_t>(end - rest.data()));
-    if (failed == std::errc{} && place < origins.size() && !origins[place].empty() &&
-        (behind.starts_with("].") || behind.starts_with("]: "))) {
-      origin = origins[place] + ": ";
-      error.message = behind.substr(behind.starts_with("].") ? 2 : 3);
+    const auto place = base::TakeNumber<std::size_t>(rest);
+    if (place && *place < origins.size() && !origins[*place].empty() &&
+        (rest.starts_with("].") || rest.starts_with("]: "))) {
+      origin = origins[*place] + ": ";
+      error.message = rest.substr(rest.starts_with("].") ? 2 : 3);
     }
   }
   if (const auto line = lines.find(OptionOf(error.message)); line != lines.end() && !line->second.empty())

@@ -1,8 +1,9 @@
 #include "cli/top/mouse.h"
 
 #include <array>
-#include <charconv>
 #include <string_view>
+
+#include "base/parse_number.h"
 
 namespace gpuman::cli::top {
 namespace {
@@ -15,8 +16,9 @@ std::optional<MouseEvent> SignOf(std::string_view text, bool press) {
   std::array<unsigned, 3> numbers{};
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const auto word = text.substr(0, text.find(';'));
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), numbers[i]);
-    if (error != std::errc{} || end != word.data() + word.size()) return std::nullopt;
+    const auto number = base::ParseNumber<unsigned>(word);
+    if (!number) return std::nullopt;
+    numbers[i] = *number;
     text.remove_prefix(word.size());
     if (text.empty() != (i + 1 == numbers.size())) return std::nullopt;
     if (!text.empty()) text.remove_prefix(1);

@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
 
 #include "base/file.h"
+#include "base/parse_number.h"
 
 namespace gpuman::cli::top {
 namespace {
@@ -26,13 +26,8 @@ std::optional<std::uint64_t> FieldOf(std::string_view stat, std::size_t field) {
   stat.remove_prefix(name_end + 1);
   for (std::size_t at = kFirstField; !stat.empty(); ++at) {
     stat.remove_prefix(std::min(stat.find_first_not_of(' '), stat.size()));
-    const auto word = stat.substr(0, stat.find(' '));
-    if (at == field) {
-      std::uint64_t value = 0;
-      const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-      return error == std::errc{} ? std::optional(value) : std::nullopt;
-    }
-    stat.remove_prefix(word.size());
+    if (at == field) return base::TakeNumber<std::uint64_t>(stat);
+    stat.remove_prefix(std::min(stat.find(' '), stat.size()));
   }
   return std::nullopt;
 }
@@ -74,8 +69,10 @@ std::optional<HostFacts> ParseHost(const std::string& load, const std::string& m
   };
   HostFacts host;
   const auto total = size("MemTotal"), available = size("MemAvailable");
-  const auto [end, error] = std::from_chars(load.data(), load.data() + load.size(), host.load);
-  if (!total || !available || error != std::errc{}) return std::nullopt;
+  std::string_view text = load;
+  const auto now = base::TakeNumber<double>(text);
+  if (!total || !available || !now) return std::nullopt;
+  host.load = *now;
   host.processors = processors;
   host.total = *total;
   host.used = *total - *available;

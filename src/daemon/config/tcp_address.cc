@@ -4,8 +4,9 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 
-#include <charconv>
 #include <cstring>
+
+#include "base/parse_number.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -43,11 +44,8 @@ base::Result<TcpAddress> ParseTcpAddress(std::string_view text) {
   };
   const auto colon = text.rfind(':');
   if (colon == std::string_view::npos) return wrong("has no port");
-  const auto digits = text.substr(colon + 1);
-  std::uint16_t port = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (error != std::errc{} || end != digits.data() + digits.size() || port == 0)
-    return wrong("has no port from 1 to 65535");
+  const auto port = base::ParseNumber<std::uint16_t>(text.substr(colon + 1)).value_or(0);
+  if (port == 0) return wrong("has no port from 1 to 65535");
   TcpAddress address;
   address.text = text;
   if (!ReadHost(std::string(text.substr(0, colon)), port, address)) return wrong("has no numeric address");

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
+#include "base/parse_number.h"
 
 namespace gpuman::daemon {
 
@@ -31,12 +31,11 @@ base::Result<std::uint64_t> NumberParameter(const http::Request& request, std::s
                                             std::uint64_t otherwise) {
   const auto text = request.Query(name);
   if (!text) return otherwise;
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
-  if (error != std::errc{} || end != text->data() + text->size() || number > INT64_MAX)
+  const auto number = base::ParseNumber<std::uint64_t>(*text);
+  if (!number || *number > INT64_MAX)
     return base::Fail(base::ErrorCode::kInvalidArgument,
                       std::string(name) + "=" + std::string(*text) + " is not a whole number");
-  return number;
+  return *number;
 }
 
 base::Result<std::optional<base::WallTime>> MomentParameter(const http::Request& request,

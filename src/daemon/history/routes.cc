@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <memory>
 #include <utility>
 
+#include "base/parse_number.h"
 #include "daemon/core/requests.h"
 #include "daemon/history/module.h"
 #include "daemon/history/views.h"
@@ -52,10 +52,8 @@ std::optional<base::Bytes> LimitOf(Core& core, const jobs::Job& job) {
 }
 
 std::optional<std::int64_t> IdOf(const std::string& reference) {
-  std::int64_t id = 0;
-  const char* const end = reference.data() + reference.size();
-  const auto read = std::from_chars(reference.data(), end, id);
-  return read.ec == std::errc{} && read.ptr == end && id > 0 ? std::optional(id) : std::nullopt;
+  const auto id = base::ParseNumber<std::int64_t>(reference);
+  return id && *id > 0 ? id : std::nullopt;
 }
 
 // A job that the daemon knows, or the id of one that it has forgotten.

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <memory>
 #include <set>
 
+#include "base/parse_number.h"
 #include "mig/reader.h"
 
 namespace gpuman::daemon {
@@ -16,10 +16,7 @@ using base::ErrorCode;
 
 std::optional<unsigned> ParseHex(std::string_view text) {
   if (text.starts_with("0x") || text.starts_with("0X")) text.remove_prefix(2);
-  unsigned value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  return base::ParseNumber<unsigned>(text, 16);
 }
 
 base::Result<bool> IsFor(const driver::Nvml& nvml, const MigOrder& order) {

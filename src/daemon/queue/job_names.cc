@@ -4,18 +4,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
+
+#include "base/parse_number.h"
 
 namespace gpuman::daemon {
 
 std::optional<std::pair<std::string, std::int64_t>> SplitTask(const std::string& name) {
   const auto at = name.rfind('_');
   if (at == std::string::npos || at == 0 || at + 1 == name.size()) return std::nullopt;
-  std::int64_t task = 0;
-  const char* const last = name.data() + name.size();
-  const auto [end, error] = std::from_chars(name.data() + at + 1, last, task);
-  if (error != std::errc{} || end != last || task < 0) return std::nullopt;
-  return std::pair(name.substr(0, at), task);
+  const auto task = base::ParseNumber<std::int64_t>(std::string_view(name).substr(at + 1));
+  if (!task || *task < 0) return std::nullopt;
+  return std::pair(name.substr(0, at), *task);
 }
 
 base::Result<> IsOne(const std::string& name, std::vector<base::JobId> open) {

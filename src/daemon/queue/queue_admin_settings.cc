@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
 #include "base/json.h"
+#include "base/parse_number.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -23,13 +22,6 @@ struct Stored {
 template <typename T>
 std::string Text(const T& value) {
   return base::json::ToText(value, kFormat);
-}
-
-std::optional<std::int64_t> NumberOf(std::string_view text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
 }
 
 template <typename V, base::json::Of<Stored<api::QuotaLimits>> T>
@@ -92,13 +84,13 @@ void Read(QueueAdminSettings& admin, std::string_view key, const std::string& te
   } else if (key.starts_with(kIgnore)) {
     auto rule = Parsed<IgnoreRule>(key, text);
     if (!rule) return;
-    rule->id = NumberOf(rest(kIgnore)).value_or(0);
+    rule->id = base::ParseNumber<std::int64_t>(rest(kIgnore)).value_or(0);
     admin.last_number = std::max(admin.last_number, rule->id);
     admin.state.ignored.push_back(std::move(*rule));
   } else if (key.starts_with(kReservation)) {
     auto reservation = Parsed<Stored<api::Reservation>>(key, text);
     if (!reservation) return;
-    const auto id = NumberOf(rest(kReservation)).value_or(0);
+    const auto id = base::ParseNumber<std::int64_t>(rest(kReservation)).value_or(0);
     reservation->value.id = id;
     admin.reservations[id] = std::move(reservation->value);
     admin.last_number = std::max(admin.last_number, id);

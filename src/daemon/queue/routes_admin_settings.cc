@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <memory>
 #include <optional>
 
 #include "api/queue_json.h"
+#include "base/parse_number.h"
 #include "daemon/queue/requests.h"
 #include "daemon/queue/stats.h"
 #include "queue/admission.h"
@@ -20,9 +20,7 @@ using base::Fail;
 using base::Result;
 
 Result<std::int64_t> NumberOf(const std::string& text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size()) return number;
+  if (const auto number = base::ParseNumber<std::int64_t>(text)) return *number;
   return Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no number", text));
 }
 

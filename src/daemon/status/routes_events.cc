@@ -2,11 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <memory>
 #include <set>
 
 #include "api/json.h"
+#include "base/parse_number.h"
+#include "base/text.h"
 #include "daemon/core/requests.h"
 #include "daemon/core/views.h"
 #include "daemon/status/module.h"
@@ -119,16 +120,13 @@ void List(Core& core, const ExchangePtr& exchange, const Selection& selection) {
 base::Result<std::set<std::int64_t>> JobsParameter(const http::Request& request) {
   std::set<std::int64_t> jobs;
   const auto text = request.Query("jobs").value_or("");
-  for (std::size_t at = 0; at < text.size();) {
-    const auto end = std::min(text.find(',', at), text.size());
-    std::int64_t id = 0;
-    const auto [last, failed] = std::from_chars(text.data() + at, text.data() + end, id);
-    if (failed != std::errc{} || last != text.data() + end)
+  for (std::string_view rest = text; !rest.empty();) {
+    const auto word = base::TakeUntil(rest, ',');
+    const auto id = base::ParseNumber<std::int64_t>(word);
+    if (!id)
       return base::Fail(base::ErrorCode::kInvalidArgument,
-                        fmt::format("jobs: '{}' is not the id of a job", text.substr(at, end - at)),
-                        "write ids with commas: 7,9");
-    jobs.insert(id);
-    at = end + 1;
+                        fmt::format("jobs: '{}' is not the id of a job", word), "write ids with commas: 7,9");
+    jobs.insert(*id);
   }
   return jobs;
 }

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+
+#include "base/parse_number.h"
 
 namespace gpuman::cli::slurm {
 namespace {
@@ -14,11 +15,7 @@ using spec::JobState;
 
 template <typename Number>
 std::optional<Number> ToNumber(std::string_view text) {
-  Number number{};
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || stop != end || text.empty() || text.front() == '-') return std::nullopt;
-  return number;
+  return text.starts_with('-') ? std::nullopt : base::ParseNumber<Number>(text);
 }
 
 std::vector<std::string_view> Split(std::string_view text, char separator) {
