@@ -9,18 +9,12 @@
 #include <cstdlib>
 
 #include "base/fd.h"
+#include "base/process_spawner.h"
 #include "exit_code.h"
 #include "workload.h"
 
 namespace gpuman::load {
 namespace {
-
-pid_t WaitFor(pid_t pid, int& status) {
-  pid_t ended;
-  do ended = ::waitpid(pid, &status, 0);
-  while (ended < 0 && errno == EINTR);
-  return ended;
-}
 
 // Runs in the child; a daemonized child writes its exit status to the pipe `say`.
 [[noreturn]] void BeChild(const Options& options, Report& report, unsigned number, int say) {
@@ -53,8 +47,6 @@ int WorstDaemon(int listen, unsigned children) {
 
 }  // namespace
 
-int ExitStatusOf(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
-
 int RunChildren(const Options& options, Report& report) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return kLost;
@@ -73,8 +65,8 @@ int RunChildren(const Options& options, Report& report) {
   }
   say.Close();
   if (options.parent_exits) return kDone;
-  int worst = kDone, status = 0;
-  while (WaitFor(-1, status) > 0) worst = std::max(worst, ExitStatusOf(status));
+  int worst = kDone;
+  while (const auto status = base::WaitForChild(-1)) worst = std::max(worst, base::ShellStatus(*status));
   if (options.daemonize) worst = std::max(worst, WorstDaemon(listen.get(), options.children));
   return worst;
 }

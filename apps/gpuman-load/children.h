@@ -11,7 +11,4 @@ namespace gpuman::load {
 // called before the process uses CUDA.
 int RunChildren(const Options& options, Report& report);
 
-// The exit status that waitpid tells, 128+N for signal N.
-int ExitStatusOf(int status);
-
 }  // namespace gpuman::load

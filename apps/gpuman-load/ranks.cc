@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "children.h"
+#include "base/process_spawner.h"
 #include "exit_code.h"
 #include "rank.h"
 
@@ -45,7 +45,7 @@ int Await(std::vector<pid_t>& ranks, Report& report) {
     *at = 0;
     --left;
     if (lost) continue;
-    const int code = ExitStatusOf(status);
+    const int code = base::ShellStatus(status);
     worst = std::max(worst, code);
     if (code == kDone || code == kDataWrong) continue;
     lost = true;

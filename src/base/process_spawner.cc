@@ -25,10 +25,18 @@ Result<Fd> WatchChild(pid_t child) {
   if (watch.ok()) return watch;
   const int error = errno;
   ::kill(child, SIGKILL);
-  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  (void)WaitForChild(child);
   return FailSystem(error, "watching a process that was just started");
 }
+
+std::optional<int> WaitForChild(pid_t child) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return std::nullopt;
+  return status;
+}
+
+int ShellStatus(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
 std::vector<char*> PointersTo(std::vector<std::string>& words) {
   std::vector<char*> pointers;

@@ -5,6 +5,7 @@
 #include <spawn.h>
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,13 @@ void ResetSignals();
 // A descriptor of this process's child that becomes readable when the child has ended. If the kernel gives
 // none, the caller could not notice the child's end: then this function kills the child and waits for it.
 Result<Fd> WatchChild(pid_t child);
+
+// Waits until a child of this process (-1: any) has ended, and reaps it. Returns its status, as waitpid(2)
+// has it; nullopt with errno: there is no such child.
+std::optional<int> WaitForChild(pid_t child);
+
+// The status of an ended child as a shell has it: the exit status, or 128 plus the number of the signal.
+int ShellStatus(int status);
 
 // Words as execve takes them: pointers into `words`, which must not change meanwhile, and nullptr at the end.
 std::vector<char*> PointersTo(std::vector<std::string>& words);

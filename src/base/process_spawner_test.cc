@@ -57,6 +57,24 @@ TEST(WatchChild, LeavesNothingOfAChildThatCannotBeWatched) {
   EXPECT_EQ(errno, ECHILD) << "it was ended and waited for";
 }
 
+TEST(WaitForChild, ReturnsTheStatusOfWhatHasEnded) {
+  const pid_t child = ChildThatStays();
+  ASSERT_GT(child, 0);
+  ::kill(child, SIGKILL);
+  const auto status = WaitForChild(child);
+  ASSERT_TRUE(status);
+  EXPECT_TRUE(WIFSIGNALED(*status));
+  EXPECT_EQ(ShellStatus(*status), 128 + SIGKILL);
+  EXPECT_FALSE(WaitForChild(child)) << "it was reaped";
+  EXPECT_EQ(errno, ECHILD);
+}
+
+TEST(ShellStatus, IsTheExitStatusOfAChildThatExited) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(7);
+  EXPECT_EQ(ShellStatus(WaitForChild(child).value_or(0)), 7);
+}
+
 class Spawned {
  public:
   // Runs a shell and reads its output.

@@ -53,7 +53,7 @@ std::optional<int> Collect(pid_t pid, int ours, Steady::time_point until, std::s
     if (ended) return ended;
     int status = 0;
     if (::waitpid(pid, &status, WNOHANG) == pid)
-      ended = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+      ended = ShellStatus(status);
     else if (got == 0)
       ::poll(nullptr, 0, kStep);  // the program has closed its output and still runs
   }
@@ -91,8 +91,7 @@ Result<ProgramResult> RunCommand(const ProgramRunRequest& command) {
   const auto status = Collect(pid, from.get(), Steady::now() + command.limit, finished.output);
   if (!status) {
     ::kill(pid, SIGKILL);
-    while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-    }
+    (void)WaitForChild(pid);
     return Fail(ErrorCode::kTimeout,
                 fmt::format("{} took longer than {}", command.program.filename().string(),
                             FormatDuration(command.limit)));

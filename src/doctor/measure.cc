@@ -5,11 +5,9 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <optional>
@@ -19,6 +17,7 @@
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/parse_number.h"
+#include "base/process_spawner.h"
 #include "driver/cuda.h"
 
 namespace gpuman::doctor {
@@ -61,8 +60,7 @@ class Child {
   ~Child() {
     if (pid_ <= 0) return;
     ::kill(pid_, SIGKILL);
-    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-    }
+    (void)base::WaitForChild(pid_);
   }
 
   base::Result<base::Millis> Ask() {

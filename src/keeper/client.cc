@@ -52,12 +52,11 @@ base::Result<std::string> ReadUntilClosed(int fd, Deadline deadline) {
 }
 
 base::Result<int> ExitStatusOf(pid_t pid) {
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0)
-    if (errno != EINTR) return FailSystem(errno, "waiting for the keeper");
-  if (WIFSIGNALED(status))
-    return Fail(ErrorCode::kUnavailable, fmt::format("it was killed by signal {}", WTERMSIG(status)));
-  return WEXITSTATUS(status);
+  const auto status = base::WaitForChild(pid);
+  if (!status) return FailSystem(errno, "waiting for the keeper");
+  if (WIFSIGNALED(*status))
+    return Fail(ErrorCode::kUnavailable, fmt::format("it was killed by signal {}", WTERMSIG(*status)));
+  return WEXITSTATUS(*status);
 }
 
 base::Result<KeeperSpawnOutcome> OutcomeOf(int exit_status, std::string said) {

@@ -14,6 +14,7 @@
 
 #include "base/boot.h"
 #include "base/file.h"
+#include "base/process_spawner.h"
 #include "keeper/cgroup.h"
 #include "keeper/client.h"
 #include "keeper/host_limits.h"
@@ -217,9 +218,7 @@ int Detach(const std::function<int(const std::function<void()>& ready)>& work) {
     n = ::read(told.get(), &done, 1);
   } while (n < 0 && errno == EINTR);
   if (n == 1) return 0;
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
+  const int status = base::WaitForChild(pid).value_or(0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 

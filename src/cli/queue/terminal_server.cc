@@ -7,7 +7,6 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -16,6 +15,7 @@
 #include "api/http.h"
 #include "base/fd.h"
 #include "base/file.h"
+#include "base/process_spawner.h"
 #include "cli/queue/terminal.h"
 
 namespace gpuman::cli::queue {
@@ -120,10 +120,7 @@ Result<int> ServeTerminal(const std::vector<std::string>& words) {
   base::Fd terminal(terminal_fd);
   RelayTerminal(connection.get(), terminal.get());
   terminal = base::Fd();  // the kernel sends SIGHUP to the processes that still run on it
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return base::ShellStatus(base::WaitForChild(child).value_or(0));
 }
 
 }  // namespace gpuman::cli::queue
