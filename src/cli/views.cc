@@ -69,13 +69,7 @@ std::string GpusOf(const api::JobView& job, const std::vector<api::GpuView>& gpu
   const auto whole = static_cast<std::size_t>(
       std::count_if(gpus.begin(), gpus.end(), [](const auto& gpu) { return !gpu.mig && !gpu.split; }));
   if (whole > 1 && job.gpus.size() == whole) return "all";
-  std::string text;
-  for (const auto& uuid : job.gpus) {
-    const auto it = std::find_if(gpus.begin(), gpus.end(), [&](const auto& gpu) { return gpu.uuid == uuid; });
-    if (!text.empty()) text += ',';
-    text += it != gpus.end() ? api::NumberOf(*it) : uuid.substr(0, 12);
-  }
-  return text;
+  return api::NumbersOf(job.gpus, gpus);
 }
 
 std::string LimitText(const api::JobView& job) {

@@ -176,11 +176,7 @@ api::QueueRow RowOf(const api::JobView& job, const std::vector<api::GpuView>& gp
   row.started_at = job.started_at;
   row.ended_at = job.ended_at;
   const bool never_ran = spec::IsEnded(job.state) && !job.started_at;
-  for (const auto& uuid : never_ran ? std::vector<std::string>{} : job.gpus) {
-    const auto it = std::find_if(gpus.begin(), gpus.end(), [&](const auto& gpu) { return gpu.uuid == uuid; });
-    row.gpus += row.gpus.empty() ? "" : ",";
-    row.gpus += it != gpus.end() ? api::NumberOf(*it) : uuid.substr(0, 12);
-  }
+  if (!never_ran) row.gpus = api::NumbersOf(job.gpus, gpus);
   row.gpus_asked = static_cast<int>(job.gpus.size());
   if (!job.queue) return row;
   const auto& queue = *job.queue;

@@ -41,16 +41,6 @@ Result<std::string> ReadAll(int fd) {
   }
 }
 
-std::string GpuNames(const std::vector<std::string>& uuids, const std::vector<api::GpuView>& gpus) {
-  std::string text;
-  for (const auto& uuid : uuids) {
-    const auto it = std::find_if(gpus.begin(), gpus.end(), [&](const auto& gpu) { return gpu.uuid == uuid; });
-    text += text.empty() ? "" : ",";
-    text += it != gpus.end() ? api::NumberOf(*it) : uuid.substr(0, 12);
-  }
-  return text;
-}
-
 // What a dry run calls the jobs of a request, which have no ids.
 class NamesOfDryRun {
  public:
@@ -109,7 +99,7 @@ std::string SentenceOf(const api::SubmittedJob& job, const std::string& dry_name
         starts ? std::string(" would start at once") : fmt::format(" would be {}", spec::ToString(job.state));
   else
     text += fmt::format(" is {}", spec::ToString(job.state));
-  if (!job.gpus.empty()) text += fmt::format(" on GPU {}", GpuNames(job.gpus, gpus));
+  if (!job.gpus.empty()) text += fmt::format(" on GPU {}", api::NumbersOf(job.gpus, gpus));
   if (!starts && (job.reason_detail || job.reason))
     text += ": " + WithLocalTimes(job.reason_detail ? *job.reason_detail : *job.reason);
   // A job without a reason starts as soon as the queue gets to it.

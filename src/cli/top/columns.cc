@@ -99,14 +99,7 @@ std::string GpusOf(const State& state, const api::JobView& job) {
   // The daemon lists all GPUs for a job that may use all, also before it has started.
   if (spec::IsWaiting(job.state)) return "-";
   if (job.gpus.empty()) return "none";
-  std::string text;
-  for (const auto& uuid : job.gpus) {
-    const auto& gpus = state.status.gpus;
-    const auto gpu =
-        std::find_if(gpus.begin(), gpus.end(), [&](const auto& known) { return known.uuid == uuid; });
-    text += (text.empty() ? "" : ",") + (gpu == gpus.end() ? uuid.substr(0, 8) : api::NumberOf(*gpu));
-  }
-  return text;
+  return api::NumbersOf(job.gpus, state.status.gpus, 8);
 }
 
 std::string StartText(const State& state, const api::QueueRow& job) {

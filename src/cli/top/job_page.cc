@@ -47,14 +47,7 @@ class Lines {
 
 std::string GpuNumbers(const State& state, const api::JobView& job) {
   if (spec::IsWaiting(job.state)) return "not yet on a GPU";
-  std::string text;
-  for (const auto& uuid : job.gpus) {
-    const auto& gpus = state.status.gpus;
-    const auto gpu =
-        std::find_if(gpus.begin(), gpus.end(), [&](const auto& known) { return known.uuid == uuid; });
-    text += (text.empty() ? "" : ",") + (gpu == gpus.end() ? uuid.substr(0, 12) : api::NumberOf(*gpu));
-  }
-  return text.empty() ? "no GPU" : "GPU " + text;
+  return job.gpus.empty() ? "no GPU" : "GPU " + api::NumbersOf(job.gpus, state.status.gpus);
 }
 
 std::string PlaceText(const State& state, const api::JobView& job) {
