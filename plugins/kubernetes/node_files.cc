@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <string_view>
 
 #include "base/file.h"
 #include "base/parse_number.h"
+#include "base/text.h"
 
 namespace gpuman::kubernetes {
 namespace {
@@ -14,8 +14,7 @@ namespace {
 // The value of "NAME:  value" in a file of such lines; empty: the name is missing.
 std::string_view ValueOf(std::string_view text, std::string_view name) {
   while (!text.empty()) {
-    const auto line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const auto line = base::TakeUntil(text, '\n');
     if (!line.starts_with(name) || line.substr(name.size()).substr(0, 1) != ":") continue;
     const auto value = line.substr(name.size() + 1);
     const auto begin = value.find_first_not_of(" \t");
@@ -30,14 +29,8 @@ std::optional<T> Number(std::string_view text) {
   return base::TakeNumber<T>(text);
 }
 
-std::string Lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 std::optional<int> MemoryNodeOf(const std::filesystem::path& root, const std::string& bus_id) {
-  const auto text = base::ReadFile(root / "sys/bus/pci/devices" / Lower(bus_id) / "numa_node");
+  const auto text = base::ReadFile(root / "sys/bus/pci/devices" / base::LowerCase(bus_id) / "numa_node");
   const auto node = text ? Number<int>(*text) : std::nullopt;
   return node && *node >= 0 ? node : std::nullopt;  // -1 from the kernel: the node does not matter
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/parse_number.h"
+#include "base/text.h"
 
 namespace gpuman::slurm {
 namespace {
@@ -59,9 +60,7 @@ Result<> Take(std::string_view name, std::string_view value, PluginSettings& set
 std::vector<std::string> Words(std::string_view list) {
   std::vector<std::string> words;
   while (!list.empty()) {
-    const auto end = std::min(list.find(','), list.size());
-    if (end > 0) words.emplace_back(list.substr(0, end));
-    list.remove_prefix(std::min(end + 1, list.size()));
+    if (const auto word = base::TakeUntil(list, ','); !word.empty()) words.emplace_back(word);
   }
   return words;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/queue_json.h"
+#include "base/text.h"
 #include "spec/option_rules.h"
 
 namespace gpuman::api {
@@ -47,11 +48,7 @@ class Checker {
   const std::string& path_;
 };
 
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-bool IsOfId(char c) { return IsDigit(c) || c == '_'; }
-bool AreDigits(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), IsDigit);
-}
+bool IsOfId(char c) { return base::IsDigit(c) || c == '_'; }
 
 // Commands take "7" and "7_3" as ids, "5-9" as a range of ids, "slurm-7" and "slurm-7_3" as jobs of Slurm,
 // "@" and "@~1" as jobs submitted before.
@@ -61,8 +58,8 @@ bool LooksLikeId(std::string_view name) {
   const auto id = of_slurm ? name.substr(kOfSlurm.size()) : name;
   if (name.starts_with('@') || std::all_of(id.begin(), id.end(), IsOfId)) return true;
   const auto dash = name.find('-');
-  return dash != std::string_view::npos && AreDigits(name.substr(0, dash)) &&
-         AreDigits(name.substr(dash + 1));
+  return dash != std::string_view::npos && base::AreDigits(name.substr(0, dash)) &&
+         base::AreDigits(name.substr(dash + 1));
 }
 
 bool IsOfTag(char c) {

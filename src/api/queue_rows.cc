@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/parse_number.h"
+#include "base/text.h"
 
 namespace gpuman::api {
 namespace {
@@ -104,14 +105,6 @@ void Columns(Row& row, Visit&& visit) {
   visit("estimate_presumed", row.estimate_presumed);
 }
 
-// The next part of `text` up to `separator`; `text` keeps the rest.
-std::string_view Next(std::string_view& text, char separator) {
-  const auto end = text.find(separator);
-  const auto part = text.substr(0, end);
-  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  return part;
-}
-
 }  // namespace
 
 std::string QueueRowTitles() {
@@ -138,9 +131,9 @@ base::Result<std::vector<QueueRow>> ParseQueueRows(std::string_view text) {
   const auto bad = [](std::size_t line, std::string_view what) {
     return base::Fail(base::ErrorCode::kCorrupt, fmt::format("line {} of the list of jobs: {}", line, what));
   };
-  std::string_view titles = Next(text, '\n');
+  std::string_view titles = base::TakeUntil(text, '\n');
   std::vector<std::string_view> names;
-  while (!titles.empty()) names.push_back(Next(titles, '\t'));
+  while (!titles.empty()) names.push_back(base::TakeUntil(titles, '\t'));
   // The place of each column of QueueRow in a line; a member without a column keeps its default.
   std::vector<std::size_t> places;
   const QueueRow usual;
@@ -155,11 +148,11 @@ base::Result<std::vector<QueueRow>> ParseQueueRows(std::string_view text) {
   rows.reserve(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')));
   std::vector<std::string_view> fields;
   while (!text.empty()) {
-    std::string_view line = Next(text, '\n');
+    std::string_view line = base::TakeUntil(text, '\n');
     fields.clear();
     for (bool more = true; more;) {
       more = line.find('\t') != std::string_view::npos;
-      fields.push_back(Next(line, '\t'));
+      fields.push_back(base::TakeUntil(line, '\t'));
     }
     if (fields.size() != names.size())
       return bad(rows.size() + 2, fmt::format("{} fields instead of {}", fields.size(), names.size()));

@@ -3,14 +3,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
 #include <string>
 
 #include "base/file.h"
 #include "base/parse_number.h"
+#include "base/text.h"
 
 namespace gpuman::base {
 namespace {
@@ -36,8 +35,7 @@ Result<> PreferNode(void* at, std::uint64_t bytes, int node) {
 }
 
 std::optional<int> NodeOfPciDevice(std::string_view bus_id, const std::filesystem::path& devices) {
-  std::string name(bus_id);
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string name = LowerCase(bus_id);
   if (name.empty() || name.find('/') != std::string::npos) return std::nullopt;
   const auto text = ReadFile(devices / name / "numa_node");
   std::string_view line = text ? std::string_view(*text) : "";

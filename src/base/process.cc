@@ -8,12 +8,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <map>
 
 #include "base/cgroup.h"
 #include "base/file.h"
 #include "base/parse_number.h"
+#include "base/text.h"
 
 namespace gpuman::base {
 namespace {
@@ -95,8 +95,7 @@ std::vector<ProcessInfo> ProcFs::List() const {
   std::error_code error;
   for (std::filesystem::directory_iterator it(root_, error), end; !error && it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();
-    if (name.empty() || !std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; }))
-      continue;
+    if (!AreDigits(name)) continue;
     if (auto info = Find(ParseNumber<pid_t>(name).value_or(0))) processes.push_back(std::move(*info));
   }
   return processes;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "base/text.h"
+
 namespace gpuman::base {
 namespace {
 
@@ -11,7 +13,6 @@ constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 bool IsTomlText(char c) { return (c >= ' ' && c <= '~') || c == '\t' || c == '\n' || c == '\r'; }
 
 bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 class Scanner {
  public:

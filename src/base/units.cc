@@ -6,17 +6,14 @@
 #include <cmath>
 
 #include "base/parse_number.h"
+#include "base/text.h"
 
 namespace gpuman::base {
 namespace {
 
 constexpr std::uint64_t kLargest = INT64_MAX;
 
-std::string_view Trim(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
+std::string_view Trim(std::string_view text) { return Trimmed(text, " \t"); }
 
 // Splits "12.5GiB" into its number and its unit. The number is kept exact while it is whole.
 struct Number {

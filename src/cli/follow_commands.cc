@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/job_output.h"
 #include "cli/log_printer.h"
@@ -118,8 +119,7 @@ Take TakeSince(api::EventOptions& options) {
   return [&options](const std::string& text) -> base::Result<> {
     options.since.reset();
     options.from.reset();
-    if (!text.empty() && text.find_first_not_of("0123456789") == std::string::npos)
-      return take::Integer(options.since, 0, INT64_MAX)(text);
+    if (base::AreDigits(text)) return take::Integer(options.since, 0, INT64_MAX)(text);
     GPUMAN_ASSIGN(options.from, ParseSince(text, base::SystemClock().Wall()));
     return {};
   };

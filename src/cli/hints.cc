@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
+
+#include "base/text.h"
 
 namespace gpuman::cli {
 namespace {
@@ -213,17 +214,11 @@ constexpr std::array kHints{
              "gpuman gpu list shows the GPUs, gpuman device show their settings"},
 };
 
-bool IsNumber(std::string_view word) {
-  return !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
-    return std::isdigit(static_cast<unsigned char>(c)) != 0;
-  });
-}
-
 bool Fits(std::string_view words, std::string_view word, bool any_word) {
   for (std::size_t at = 0; at <= words.size();) {
     const auto end = std::min(words.find('|', at), words.size());
     const auto one = words.substr(at, end - at);
-    if (one == word || (any_word && one == "#" && IsNumber(word)) ||
+    if (one == word || (any_word && one == "#" && base::AreDigits(word)) ||
         (any_word && one == "*" && !word.starts_with('-')))
       return true;
     at = end + 1;

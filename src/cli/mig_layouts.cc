@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
-#include <algorithm>
-
 // Only this file of the program reads TOML: a shared library would cost time at each start.
 #define TOML_HEADER_ONLY 1
 #include <toml++/toml.h>
 
 #include "base/nearest.h"
 #include "base/parse_number.h"
+#include "base/text.h"
 #include "base/toml_check.h"
 
 namespace gpuman::cli {
@@ -218,14 +217,11 @@ std::pair<unsigned, std::string> Count(const std::string& instance) {
   return {*count, std::string(rest.substr(1))};
 }
 
-bool IsIndex(const std::string& gpu) {
-  return !gpu.empty() && std::all_of(gpu.begin(), gpu.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
 std::string Quoted(const std::vector<std::string>& words, bool plain_numbers) {
   std::vector<std::string> quoted;
   quoted.reserve(words.size());
-  for (const auto& word : words) quoted.push_back(plain_numbers && IsIndex(word) ? word : '"' + word + '"');
+  for (const auto& word : words)
+    quoted.push_back(plain_numbers && base::AreDigits(word) ? word : '"' + word + '"');
   return fmt::format("[{}]", fmt::join(quoted, ", "));
 }
 

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <ctime>
 
+#include "base/text.h"
 #include "base/units.h"
 #include "cli/local_time.h"
 
@@ -202,11 +202,9 @@ double RoundTop(double value, double least) {
 
 bool ShowsUnicode(const base::EnvironmentLookup& environment) {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    auto value = environment(name);
-    if (!value || value->empty()) continue;
-    std::transform(value->begin(), value->end(), value->begin(),
-                   [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
-    return value->find("utf-8") != std::string::npos || value->find("utf8") != std::string::npos;
+    const auto value = base::LowerCase(environment(name).value_or(""));
+    if (value.empty()) continue;
+    return value.find("utf-8") != std::string::npos || value.find("utf8") != std::string::npos;
   }
   return false;
 }

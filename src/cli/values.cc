@@ -11,6 +11,7 @@
 
 #include "api/queue_json.h"
 #include "base/parse_number.h"
+#include "base/text.h"
 #include "cli/local_time.h"
 #include "spec/option_rules.h"
 
@@ -425,10 +426,7 @@ namespace {
 // "0:1": MIG device 1 of GPU 0.
 bool IsInstanceNumber(std::string_view text) {
   const auto colon = text.find(':');
-  const auto is_number = [](std::string_view part) {
-    return !part.empty() && part.size() < 5 &&
-           std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
-  };
+  const auto is_number = [](std::string_view part) { return part.size() < 5 && base::AreDigits(part); };
   return colon != std::string_view::npos && is_number(text.substr(0, colon)) &&
          is_number(text.substr(colon + 1));
 }

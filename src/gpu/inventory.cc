@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <iterator>
 #include <optional>
 
 #include "base/parse_number.h"
+#include "base/text.h"
 
 namespace gpuman::gpu {
 namespace {
@@ -17,13 +17,6 @@ using base::Fail;
 
 // A shorter prefix fits too many GPUs.
 constexpr std::size_t kShortestPrefix = 4;
-
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower;
-}
 
 std::string_view WithoutKind(std::string_view uuid) {
   if (uuid.starts_with("gpu-") || uuid.starts_with("mig-")) uuid.remove_prefix(4);
@@ -56,8 +49,7 @@ bool IsNumber(const Gpu& gpu, std::string_view what) { return gpu.mig && NumberO
 // A text of digits alone is an index, however long: an 8-digit beginning of a UUID would be ambiguous with an
 // index.
 std::optional<unsigned long long> ParseIndex(std::string_view what) {
-  if (what.empty() || !std::all_of(what.begin(), what.end(), [](char c) { return c >= '0' && c <= '9'; }))
-    return std::nullopt;
+  if (!base::AreDigits(what)) return std::nullopt;
   return base::ParseNumber<unsigned long long>(what).value_or(~0ULL);
 }
 
@@ -136,13 +128,13 @@ base::Result<Gpu> Select(std::span<const Gpu> gpus, std::string_view what) {
       if (gpu.index == *index && !gpu.mig) return gpu;
     if (what.size() < 8) return Fail(ErrorCode::kNotFound, fmt::format("no GPU {}", what), Known(gpus));
   }
-  const std::string lower = Lower(what);
+  const std::string lower = base::LowerCase(what);
   const std::string_view wanted = WithoutKind(lower);
   std::vector<const Gpu*> fitting;
   for (const auto& gpu : gpus) {
     if (IsNumber(gpu, what)) return gpu;
     if (!MayBe(gpu, lower)) continue;
-    const std::string uuid = Lower(gpu.uuid);
+    const std::string uuid = base::LowerCase(gpu.uuid);
     if (WithoutKind(uuid) == wanted) return gpu;
     if (wanted.size() >= kShortestPrefix && WithoutKind(uuid).starts_with(wanted)) fitting.push_back(&gpu);
   }

@@ -1,31 +1,21 @@
 #include "health/xid_log.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "base/parse_number.h"
+#include "base/text.h"
 
 namespace gpuman::health {
 namespace {
 
-std::string_view Trimmed(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) text.remove_prefix(1);
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.remove_suffix(1);
-  return text;
-}
+std::string_view Trimmed(std::string_view text) { return base::Trimmed(text, " \t\n\v\f\r"); }
 
 // The part up to the next comma; it is removed from `rest` with the comma.
-std::string_view TakeField(std::string_view& rest) {
-  const auto comma = rest.find(',');
-  const auto field = Trimmed(rest.substr(0, comma));
-  rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
-  return field;
-}
+std::string_view TakeField(std::string_view& rest) { return Trimmed(base::TakeUntil(rest, ',')); }
 
 // "0000:3b:00" means "0000:3b:00.0": the driver leaves the function out.
 std::string Whole(std::string_view pci) {
-  std::string whole(pci);
-  std::transform(whole.begin(), whole.end(), whole.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::string whole = base::LowerCase(pci);
   if (whole.find('.') == std::string::npos) whole += ".0";
   return whole;
 }

@@ -9,6 +9,7 @@
 #include "base/kernel_log.h"
 #include "base/parse_number.h"
 #include "base/printable.h"
+#include "base/text.h"
 
 namespace gpuman::jobs {
 namespace {
@@ -24,12 +25,6 @@ constexpr base::Millis kKeeperLate{1'000};
 constexpr base::Millis kMaxDrift{600'000};
 // The kernel corrects CLOCK_MONOTONIC by 1/2000 at most (adjtimex(2)), and the clock of its log not at all.
 constexpr std::int64_t kDrift = 2'000;
-
-bool Skip(std::string_view& text, std::string_view word) {
-  if (!text.starts_with(word)) return false;
-  text.remove_prefix(word.size());
-  return true;
-}
 
 // "…, anon-rss:8kB, …" -> 8 KiB. nullopt: the text does not say, or no number that can be.
 std::optional<base::Bytes> SizeAfter(std::string_view text, std::string_view word) {
@@ -71,11 +66,11 @@ std::optional<KernelKill> ParseKernelKill(std::string_view line) {
   if (!record || !record->from_kernel) return std::nullopt;
   auto text = record->message;
   KernelKill kill{.since_boot = record->since_boot};
-  kill.in_cgroup = Skip(text, kOfCgroup);
-  if (!kill.in_cgroup && !Skip(text, kOfMachine)) Skip(text, kOfAsker);
-  if (!Skip(text, kKilled)) return std::nullopt;
+  kill.in_cgroup = base::DropPrefix(text, kOfCgroup);
+  if (!kill.in_cgroup && !base::DropPrefix(text, kOfMachine)) base::DropPrefix(text, kOfAsker);
+  if (!base::DropPrefix(text, kKilled)) return std::nullopt;
   const auto pid = base::TakeNumber<pid_t>(text);
-  if (!pid || *pid <= 0 || !Skip(text, " (")) return std::nullopt;
+  if (!pid || *pid <= 0 || !base::DropPrefix(text, " (")) return std::nullopt;
   kill.pid = *pid;
   // A name may hold anything, the end of a name too.
   const auto end = text.rfind(kAfterName);
@@ -92,7 +87,7 @@ std::optional<KernelVictim> ParseKernelVictim(std::string_view line) {
   const auto record = base::ParseKernelLogLine(line);
   if (!record || !record->from_kernel) return std::nullopt;
   auto text = record->message;
-  if (!Skip(text, kSummary)) return std::nullopt;
+  if (!base::DropPrefix(text, kSummary)) return std::nullopt;
   const auto pid_at = text.rfind(kPid), cgroup_at = text.find(kCgroup);
   if (pid_at == std::string_view::npos || cgroup_at == std::string_view::npos || pid_at < cgroup_at)
     return std::nullopt;

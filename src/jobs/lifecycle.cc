@@ -8,6 +8,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/text.h"
+
 namespace gpuman::jobs {
 namespace {
 
@@ -575,8 +577,7 @@ static bool IsMadeUp(std::string_view name, const Job& job) {
   constexpr std::string_view kBegin = "job-";
   const base::JobId head = job.array.array.value != 0 ? job.array.array : job.id;
   if (name.empty() || name == fmt::format("{}{}", kBegin, head.value)) return true;
-  return job.redo_of.value != 0 && name.starts_with(kBegin) && name.size() > kBegin.size() &&
-         name.find_first_not_of("0123456789", kBegin.size()) == std::string_view::npos;
+  return job.redo_of.value != 0 && name.starts_with(kBegin) && base::AreDigits(name.substr(kBegin.size()));
 }
 
 // An array's task has the array's name, and may have its number there behind it.

@@ -11,7 +11,6 @@
 #include <csignal>
 #include <mutex>
 #include <string_view>
-#include <system_error>
 #include <thread>
 #include <utility>
 

@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/parse_number.h"
+#include "base/text.h"
 
 namespace gpuman::keeper {
 namespace {
@@ -154,8 +155,7 @@ std::vector<int> ParseProcessors(std::string_view text) {
   constexpr int kMax = 1 << 16;
   std::vector<int> processors;
   while (!text.empty()) {
-    const auto part = text.substr(0, text.find(','));
-    text.remove_prefix(std::min(text.size(), part.size() + 1));
+    const auto part = base::TakeUntil(text, ',');
     const auto first = NumberTypeOf(part);
     const auto dash = part.find('-');
     const auto last = dash == std::string_view::npos ? first : NumberTypeOf(part.substr(dash + 1));

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/parse_number.h"
+#include "base/text.h"
 
 namespace gpuman::mps {
 namespace {
@@ -15,15 +16,9 @@ namespace {
 using base::ErrorCode;
 using base::Fail;
 
-std::string_view Trimmed(std::string_view text) {
-  const auto begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - begin);
-}
-
 // One line of the answer, limited in length.
 std::string OneLine(std::string_view answer) {
-  std::string text(Trimmed(answer).substr(0, 200));
+  std::string text(base::Trimmed(answer).substr(0, 200));
   std::replace_if(
       text.begin(), text.end(), [](char c) { return std::iscntrl(static_cast<unsigned char>(c)) != 0; }, ' ');
   return text;
@@ -31,13 +26,6 @@ std::string OneLine(std::string_view answer) {
 
 tl::unexpected<base::Error> Refusal(std::string_view answer) {
   return Fail(ErrorCode::kConflict, fmt::format("nvidia-cuda-mps-control answers: {}", OneLine(answer)));
-}
-
-std::string LowerCase(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower;
 }
 
 // "8192M", "8G", "8GB", "4096".
@@ -51,14 +39,14 @@ std::optional<base::Bytes> SizeOf(std::string_view text) {
       unit = std::uint64_t{1} << (10 * (at + 1));
       text.remove_suffix(1);
     }
-  const auto number = base::ParseNumber<std::uint64_t>(Trimmed(text));
+  const auto number = base::ParseNumber<std::uint64_t>(base::Trimmed(text));
   if (!number || *number > std::numeric_limits<std::uint64_t>::max() / unit) return std::nullopt;
   return base::Bytes{*number * unit};
 }
 
 // "Server Status", "server_status" and "server-status" are one column.
 std::string ColumnName(std::string_view cell) {
-  std::string name = LowerCase(cell);
+  std::string name = base::LowerCase(cell);
   std::replace_if(
       name.begin(), name.end(), [](char c) { return c == ' ' || c == '_'; }, '-');
   return name;
@@ -70,7 +58,7 @@ Cells CellsOf(std::string_view line) {
   Cells cells;
   for (;;) {
     const auto comma = line.find(',');
-    cells.push_back(Trimmed(line.substr(0, comma)));
+    cells.push_back(base::Trimmed(line.substr(0, comma)));
     if (comma == std::string_view::npos) return cells;
     line.remove_prefix(comma + 1);
   }
@@ -88,9 +76,7 @@ class CsvTable {
     const std::vector<std::string> wanted(table.columns_.begin(),
                                           table.columns_.begin() + static_cast<std::ptrdiff_t>(needed));
     for (std::string_view rest = answer; !rest.empty();) {
-      const auto end = std::min(rest.find('\n'), rest.size());
-      const auto line = Trimmed(rest.substr(0, end));
-      rest.remove_prefix(std::min(end + 1, rest.size()));
+      const auto line = base::Trimmed(base::TakeUntil(rest, '\n'));
       if (line.empty()) continue;
       auto cells = CellsOf(line);
       if (!table.has_head_ && table.rows_.empty() && ColumnName(cells.front()) == wanted.front()) {
@@ -101,7 +87,7 @@ class CsvTable {
     }
     // "No servers": a list that says in words that it is empty.
     if (table.rows_.size() == 1 && table.rows_[0].size() == 1 &&
-        LowerCase(table.rows_[0][0]).starts_with("no "))
+        base::LowerCase(table.rows_[0][0]).starts_with("no "))
       table.rows_.clear();
     for (const auto& row : table.rows_)
       for (const auto& column : wanted)
@@ -131,7 +117,7 @@ class CsvTable {
 
 // Words for a value that is not set.
 bool IsNone(std::string_view cell) {
-  const auto word = LowerCase(cell);
+  const auto word = base::LowerCase(cell);
   return word.empty() || word == "-" || word == "none" || word == "n/a" || word == "unlimited";
 }
 
@@ -145,7 +131,7 @@ std::optional<std::string> NamespaceIn(const CsvTable& table, const Cells& row) 
 }  // namespace
 
 int ParseProtocol(std::string_view help) {
-  const auto text = LowerCase(help);
+  const auto text = base::LowerCase(help);
   return text.find("server") != std::string::npos && text.find("namespace") != std::string::npos ? 3 : 2;
 }
 
@@ -160,7 +146,7 @@ base::Result<std::vector<ServerRow>> ParseServers(std::string_view answer) {
     const std::string name(*table.Cell(row, "name"));
     if (!pid || *pid < 0 || name.empty()) return Refusal(answer);
     servers.push_back({name, base::ParseNumber<uid_t>(*table.Cell(row, "uid")), *pid,
-                       LowerCase(*table.Cell(row, "status"))});
+                       base::LowerCase(*table.Cell(row, "status"))});
   }
   return servers;
 }
@@ -198,7 +184,7 @@ base::Result<std::vector<ClientRow>> ParseClients(std::string_view answer) {
 }
 
 std::string Shown(const base::ProgramResult& answer) {
-  const auto text = Trimmed(answer.output);
+  const auto text = base::Trimmed(answer.output);
   return text.empty() ? fmt::format("exit status {}", answer.status)
                       : OneLine(text.substr(0, text.find('\n')));
 }
@@ -206,9 +192,7 @@ std::string Shown(const base::ProgramResult& answer) {
 base::Result<std::vector<pid_t>> ParsePids(std::string_view answer) {
   std::vector<pid_t> pids;
   for (std::string_view rest = answer; !rest.empty();) {
-    const auto end = std::min(rest.find('\n'), rest.size());
-    const auto line = Trimmed(rest.substr(0, end));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+    const auto line = base::Trimmed(base::TakeUntil(rest, '\n'));
     if (line.empty()) continue;
     const auto pid = base::ParseNumber<pid_t>(line);
     if (!pid || *pid <= 0) return Refusal(answer);
@@ -218,13 +202,13 @@ base::Result<std::vector<pid_t>> ParsePids(std::string_view answer) {
 }
 
 base::Result<double> ParsePercentage(std::string_view answer) {
-  const auto number = ThreadsVariable(Trimmed(answer));
+  const auto number = ThreadsVariable(base::Trimmed(answer));
   if (!number) return Refusal(answer);
   return *number;
 }
 
 base::Result<std::optional<base::Bytes>> ParseMemoryLimit(std::string_view answer) {
-  const auto text = Trimmed(answer);
+  const auto text = base::Trimmed(answer);
   if (text.empty()) return std::optional<base::Bytes>();
   const auto size = SizeOf(text);
   if (!size) return Refusal(answer);
@@ -232,16 +216,14 @@ base::Result<std::optional<base::Bytes>> ParseMemoryLimit(std::string_view answe
 }
 
 base::Result<> ParseDone(std::string_view answer) {
-  const auto text = Trimmed(answer);
+  const auto text = base::Trimmed(answer);
   if (text.empty() || ThreadsVariable(text) || SizeOf(text)) return {};
   return Refusal(answer);
 }
 
 std::optional<base::Bytes> MemoryVariable(std::string_view text) {
   while (!text.empty()) {
-    const auto end = std::min(text.find(','), text.size());
-    const auto entry = Trimmed(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
+    const auto entry = base::Trimmed(base::TakeUntil(text, ','));
     if (!entry.starts_with("0=")) continue;
     const auto size = SizeOf(entry.substr(2));
     return size && size->count > 0 ? size : std::nullopt;
@@ -250,7 +232,7 @@ std::optional<base::Bytes> MemoryVariable(std::string_view text) {
 }
 
 std::optional<double> ThreadsVariable(std::string_view text) {
-  const auto number = base::ParseNumber<double>(Trimmed(text));
+  const auto number = base::ParseNumber<double>(base::Trimmed(text));
   return number && std::isfinite(*number) && *number >= 0 && *number <= 100 ? number : std::nullopt;
 }
 

@@ -5,8 +5,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <csignal>
+
+#include "base/text.h"
 
 namespace gpuman::spec {
 namespace {
@@ -24,8 +25,7 @@ std::string NameOf(Signal signal) {
 }
 
 std::optional<Signal> SignalOf(std::string_view name) {
-  std::string capitals(name);
-  for (char& letter : capitals) letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+  std::string capitals = base::UpperCase(name);
   if (capitals.starts_with("SIG")) capitals.erase(0, 3);
   const auto* const found = std::find_if(kWarnings.begin(), kWarnings.end(),
                                          [&](int number) { return NameOf({number}) == capitals; });

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
+
+#include "base/text.h"
 
 namespace gpuman::web {
 namespace {
@@ -16,11 +17,8 @@ std::string_view NameOf(std::string_view host) {
 }
 
 bool IsLoopback(std::string_view name) {
-  std::string lower(name);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   constexpr std::array<std::string_view, 3> kNames{"localhost", "127.0.0.1", "[::1]"};
-  return std::find(kNames.begin(), kNames.end(), lower) != kNames.end();
+  return std::find(kNames.begin(), kNames.end(), base::LowerCase(name)) != kNames.end();
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/queue_json.h"
+#include "base/text.h"
 #include "cli/command_line.h"
 #include "cli/parser.h"
 #include "cli/queue/command_dialect.h"
@@ -72,9 +73,7 @@ base::Result<std::vector<SubmitSettings>> ReadJobs(std::string_view text, std::s
   std::vector<SubmitSettings> jobs;
   LineReader lines(typed, dialect, now);
   for (int number = 1; !text.empty(); ++number) {
-    const auto end = text.find('\n');
-    const auto line = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    const auto line = base::TakeUntil(text, '\n');
     const auto begin = line.find_first_not_of(" \t\r");
     if (begin == std::string_view::npos || line[begin] == '#') continue;
     const auto where = fmt::format("{}:{}", name, number);

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <map>
 #include <set>
 
+#include "base/text.h"
 #include "cli/queue/when.h"
 #include "cli/table.h"
 #include "cli/values.h"
@@ -55,13 +55,6 @@ constexpr std::array<StateNames, 11> kStates{{{JobState::kQueued, "PD", "Queued"
 const StateNames& NamesOf(JobState state) {
   return *std::find_if(kStates.begin(), kStates.end(),
                        [&](const auto& names) { return names.state == state; });
-}
-
-std::string Upper(std::string_view text) {
-  std::string upper(text);
-  std::transform(upper.begin(), upper.end(), upper.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return upper;
 }
 
 std::string Size(const std::optional<base::Bytes>& size) { return size ? base::FormatBytes(*size) : "-"; }
@@ -229,7 +222,7 @@ void Sort(std::vector<JobListEntry>& jobs, SortBy by, base::WallTime now) {
 base::Result<std::vector<std::string>> ParseColumns(std::string_view text) {
   GPUMAN_ASSIGN(auto names, SplitList(text));
   for (auto& name : names) {
-    name = Upper(name);
+    name = base::UpperCase(name);
     if (name == "NODELIST" || name == "REASON") name = "NODELIST(REASON)";
     if (std::find(kColumns.begin(), kColumns.end(), name) == kColumns.end())
       return base::Fail(base::ErrorCode::kInvalidArgument, fmt::format("there is no column '{}'", name),
@@ -289,11 +282,12 @@ std::string_view LongState(JobState state) { return NamesOf(state).word; }
 
 std::optional<std::vector<std::string>> StatesOf(std::string_view word) {
   if (spec::JobStateFromString(word)) return std::vector{std::string(word)};
-  const std::string upper = Upper(word);
+  const std::string upper = base::UpperCase(word);
   std::vector<std::string> states;
   for (const auto& [state, letters, name] : kStates) {
-    const auto own = Upper(spec::ToString(state));
-    if (upper == letters || upper == Upper(name) || upper == own) states.emplace_back(spec::ToString(state));
+    const auto own = base::UpperCase(spec::ToString(state));
+    if (upper == letters || upper == base::UpperCase(name) || upper == own)
+      states.emplace_back(spec::ToString(state));
   }
   if (upper == "ALL") states = {"all"};
   if (upper == "PENDING") states = {"queued", "held"};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "cli/queue/settings.h"
 #include "cli/values.h"
 
@@ -16,15 +17,12 @@ using base::Result;
 std::optional<int> Decimals(std::string_view text) {
   std::size_t at = text.starts_with('-') ? 1 : 0;
   const auto point = text.find('.');
-  const auto digits = [](std::string_view part) {
-    return !part.empty() &&
-           std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
-  };
-  if (!digits(text.substr(at, point == std::string_view::npos ? point : point - at))) return std::nullopt;
+  if (!base::AreDigits(text.substr(at, point == std::string_view::npos ? point : point - at)))
+    return std::nullopt;
   if (point == std::string_view::npos) return 0;
   const auto fraction = text.substr(point + 1);
-  return digits(fraction) && fraction.size() <= 9 ? std::optional(static_cast<int>(fraction.size()))
-                                                  : std::nullopt;
+  return base::AreDigits(fraction) && fraction.size() <= 9 ? std::optional(static_cast<int>(fraction.size()))
+                                                           : std::nullopt;
 }
 
 // Expands "1:10" and "0:1:0.25". Counts in units of the smallest decimal, so that steps have no rounding

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/text.h"
 #include "cli/queue/listing.h"
 #include "cli/queue/when.h"
 #include "cli/table.h"
@@ -149,13 +150,6 @@ std::vector<Cell> StatsByNameCells(const api::StatsRow& row, const std::string& 
           std::to_string(row.peak ? row.peak->runs : 0)};
 }
 
-std::string TitleOf(const std::string& by) {
-  std::string title = by;
-  std::transform(title.begin(), title.end(), title.begin(),
-                 [](unsigned char letter) { return static_cast<char>(std::toupper(letter)); });
-  return title;
-}
-
 std::string GibHoursText(const std::optional<double>& bytes) {
   return bytes ? fmt::format("{:.2f}", *bytes / static_cast<double>(std::uint64_t{1} << 30)) : "n/a";
 }
@@ -166,7 +160,7 @@ std::string EnergyText(const api::StatsRow& row) {
 }
 
 Table StatsTable(const api::StatsView& stats) {
-  std::vector<Column> columns{{TitleOf(stats.by), Align::kLeft, 8},
+  std::vector<Column> columns{{base::UpperCase(stats.by), Align::kLeft, 8},
                               {"JOBS", Align::kRight},
                               {"RUNS", Align::kRight},
                               {"FINISHED", Align::kRight},
@@ -529,7 +523,7 @@ std::string RenderWaste(const api::StatsView& stats, const TerminalStyle& style)
   const auto unused = [](const api::StatsRow& row) { return row.gpu_byte_hours_unused.value_or(-1); };
   std::stable_sort(rows.begin(), rows.end(),
                    [&](const auto& a, const auto& b) { return unused(a) > unused(b); });
-  Table table({{TitleOf(stats.by), Align::kLeft, 8},
+  Table table({{base::UpperCase(stats.by), Align::kLeft, 8},
                {"RUNS", Align::kRight},
                {"GIB-HOURS", Align::kRight},
                {"KNOWN", Align::kRight},

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "base/text.h"
 #include "cli/parser.h"
 
 namespace gpuman::cli::queue {
@@ -16,11 +17,7 @@ using base::ErrorCode;
 
 constexpr std::string_view kBlanks = " \t\r";
 
-std::string_view Trim(std::string_view text) {
-  const auto first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
+std::string_view Trim(std::string_view text) { return base::Trimmed(text, kBlanks); }
 
 // The text behind "# MARK" in a trimmed line.
 std::optional<std::string_view> Behind(std::string_view line, std::string_view mark) {
@@ -89,9 +86,7 @@ base::Result<Directives> ReadDirectives(std::string_view text,
   bool header = true;
   int number = 0;
   while (!text.empty()) {
-    const auto end = text.find('\n');
-    const auto line = Trim(text.substr(0, end));
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    const auto line = Trim(base::TakeUntil(text, '\n'));
     ++number;
     if (!line.empty() && !line.starts_with('#')) header = false;
     const CommandDialect* dialect = &kGpuman;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "cli/text.h"
 
 namespace gpuman::cli::top {
@@ -48,12 +49,7 @@ std::string_view LastWriting(std::string_view line) {
 
 std::vector<std::string> LogLines(std::string_view text) {
   std::vector<std::string> lines;
-  while (!text.empty()) {
-    const auto end = text.find('\n');
-    lines.push_back(Plain(LastWriting(text.substr(0, end))));
-    if (end == std::string_view::npos) break;
-    text.remove_prefix(end + 1);
-  }
+  while (!text.empty()) lines.push_back(Plain(LastWriting(base::TakeUntil(text, '\n'))));
   return lines;
 }
 

@@ -6,16 +6,12 @@
 #include <string>
 #include <tuple>
 
+#include "base/text.h"
+
 namespace gpuman::cli::top {
 namespace {
 
 char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-std::string LowerText(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(), Lower);
-  return lower;
-}
 
 // `part` is in lower case.
 bool Contains(std::string_view text, std::string_view part) {
@@ -34,7 +30,7 @@ struct FilterWord {
 
 std::vector<FilterWord> ReadFilter(const std::string& filter) {
   std::vector<FilterWord> words;
-  std::istringstream text(LowerText(filter));
+  std::istringstream text(base::LowerCase(filter));
   for (std::string word; text >> word;) {
     FilterWord read{"", word};
     for (const std::string_view field : {"gpu", "user", "name", "id", "pid", "state"})
@@ -104,7 +100,7 @@ class Filter {
   bool IsGpu(const std::string& uuid, const std::string& value) const {
     const auto number = numbers_.find(uuid);
     return (number != numbers_.end() && number->second == value) ||
-           (value.size() > 4 && LowerText(uuid).starts_with(value));
+           (value.size() > 4 && base::LowerCase(uuid).starts_with(value));
   }
 
   std::vector<FilterWord> words_;

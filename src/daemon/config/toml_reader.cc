@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/nearest.h"
+#include "base/text.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -41,11 +42,10 @@ const toml::node* TomlReader::Take(std::string_view key) {
   known_.emplace_back(key);
   const toml::node* node = &root_;
   for (std::string_view rest = key; !rest.empty();) {
-    const auto part = rest.substr(0, rest.find('.'));
+    const auto part = base::TakeUntil(rest, '.');
     const auto* table = node->as_table();
     node = table ? table->get(part) : nullptr;
     if (!node) return nullptr;
-    rest.remove_prefix(std::min(rest.size(), part.size() + 1));
   }
   taken_.insert(node);
   return node;

@@ -36,14 +36,12 @@ std::optional<std::string> DecodePercent(std::string_view text, bool plus_is_spa
 std::map<std::string, std::string> ParseQuery(std::string_view text) {
   std::map<std::string, std::string> query;
   while (!text.empty()) {
-    const auto pair = text.substr(0, text.find('&'));
+    const auto pair = base::TakeUntil(text, '&');
     const auto equals = pair.find('=');
     const auto name = DecodePercent(pair.substr(0, equals), true);
     const auto value = DecodePercent(
         equals == std::string_view::npos ? std::string_view("1") : pair.substr(equals + 1), true);
     if (name && value && !name->empty()) query[*name] = *value;
-    if (pair.size() == text.size()) break;
-    text.remove_prefix(pair.size() + 1);
   }
   return query;
 }

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/text.h"
 
 namespace gpuman::cli::slurm {
 namespace {
@@ -63,10 +64,9 @@ void Fields(V& v, T& x) {
 std::vector<SubmissionRecord> ReadRecord(std::string_view text) {
   std::vector<SubmissionRecord> jobs;
   while (!text.empty()) {
-    const auto end = std::min(text.find('\n'), text.size());
-    if (auto job = base::json::FromText<SubmissionRecord>(text.substr(0, end), kFormat, "a job of Slurm"))
+    const auto line = base::TakeUntil(text, '\n');
+    if (auto job = base::json::FromText<SubmissionRecord>(line, kFormat, "a job of Slurm"))
       jobs.push_back(std::move(*job));
-    text.remove_prefix(std::min(end + 1, text.size()));
   }
   return jobs;
 }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <utility>
 
+#include "base/text.h"
 #include "cli/queue/script.h"
 #include "cli/values.h"
 
@@ -218,9 +219,7 @@ ScriptOption NextOption(const std::vector<std::string>& words, std::size_t& at,
 }
 
 std::string_view FirstLineOf(std::string_view& text) {
-  const auto end = text.find('\n');
-  auto line = text.substr(0, end);
-  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  auto line = base::TakeUntil(text, '\n');
   if (line.ends_with('\r')) line.remove_suffix(1);
   return line;
 }

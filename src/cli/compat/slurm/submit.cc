@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "cli/command_line.h"
 #include "cli/compat/slurm/follow.h"
 #include "cli/compat/slurm/slurm_queue.h"
@@ -39,7 +40,7 @@ std::optional<std::size_t> StepsBack(const std::string& word) {
   if (word == "@") return 0;
   if (!word.starts_with("@~") || word.size() > 6) return std::nullopt;
   const auto digits = word.substr(2);
-  if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
+  if (!base::AreDigits(digits)) return std::nullopt;
   return std::stoul(digits);
 }
 
