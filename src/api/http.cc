@@ -15,6 +15,7 @@
 
 #include "api/types.h"
 #include "base/paths.h"
+#include "base/peer.h"
 
 namespace gpuman::api {
 namespace {
@@ -204,10 +205,8 @@ base::Result<base::Fd> ConnectTo(const std::filesystem::path& socket) {
 }
 
 std::optional<uid_t> PeerUser(int fd) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
-  return peer.uid;
+  const auto peer = base::CredentialsOf(fd);
+  return peer ? std::optional(peer->uid) : std::nullopt;
 }
 
 base::Result<HttpAnswer> Exchange(const std::filesystem::path& socket, const HttpRequest& request,

@@ -20,14 +20,6 @@ namespace {
 
 constexpr int kPeerPidFd = 77;  // SO_PEERPIDFD, since Linux 6.5
 
-Result<ucred> CredentialsOf(int connection) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
-    return FailSystem(errno, "asking who connected");
-  return peer;
-}
-
 tl::unexpected<Error> Ended(pid_t pid) {
   return Fail(ErrorCode::kNotFound, fmt::format("process {}, which connected, has ended", pid));
 }
@@ -38,6 +30,14 @@ bool HasEnded(int descriptor) {
 }
 
 }  // namespace
+
+Result<ucred> CredentialsOf(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+    return FailSystem(errno, "asking who connected");
+  return peer;
+}
 
 bool Peer::Lives() const { return descriptor_.ok() ? !HasEnded(descriptor_.get()) : IsAlive(process_); }
 

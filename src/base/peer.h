@@ -3,6 +3,7 @@
 // somebody else and end, and a process of another user may get its pid.
 #pragma once
 
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -34,6 +35,10 @@ class Peer {
   uid_t uid_;
   Fd descriptor_;
 };
+
+// The pid and the user of the process that connected, or that made a pair of sockets, as the kernel kept
+// them.
+Result<ucred> CredentialsOf(int socket);
 
 // Clock ticks since boot, in the unit of a start time. For PeerOf: take it when a connection is accepted.
 std::uint64_t TicksNow();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/passed_files.h"
+#include "base/peer.h"
 #include "keeper/job_dir.h"
 
 namespace gpuman::keeper {
@@ -35,10 +36,8 @@ bool SendPacket(int fd, const KeeperMessage& message) {
 }
 
 bool MayCommand(int fd) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-         (peer.uid == 0 || peer.uid == ::geteuid());
+  const auto peer = base::CredentialsOf(fd);
+  return peer && (peer->uid == 0 || peer->uid == ::geteuid());
 }
 
 }  // namespace

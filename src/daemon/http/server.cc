@@ -10,6 +10,7 @@
 #include <list>
 #include <map>
 
+#include "base/peer.h"
 #include "daemon/http/party.h"
 #include "daemon/http/session.h"
 
@@ -31,11 +32,9 @@ Protocol ProtocolOf(int listener) {
 
 std::optional<Peer> PeerOf(Socket& socket) {
   if (ProtocolOf(socket.native_handle()).family() != AF_UNIX) return Peer{kNobody, kNobody, 0, true};
-  ucred credentials{};
-  socklen_t size = sizeof credentials;
-  if (::getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0)
-    return std::nullopt;
-  return Peer{credentials.uid, credentials.gid, credentials.pid, false};
+  const auto credentials = base::CredentialsOf(socket.native_handle());
+  if (!credentials) return std::nullopt;
+  return Peer{credentials->uid, credentials->gid, credentials->pid, false};
 }
 
 }  // namespace
