@@ -46,6 +46,13 @@ std::vector<char*> PointersTo(std::vector<std::string>& words) {
   return pointers;
 }
 
+std::vector<std::string> OwnEnvironment() {
+  std::vector<std::string> variables;
+  for (char** entry = ::environ; entry != nullptr && *entry != nullptr; ++entry)
+    variables.emplace_back(*entry);
+  return variables;
+}
+
 ProcessSpawner::ProcessSpawner() {
   ::posix_spawn_file_actions_init(&actions_);
   ::posix_spawnattr_init(&attributes_);

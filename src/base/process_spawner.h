@@ -32,6 +32,9 @@ int ShellStatus(int status);
 // Words as execve takes them: pointers into `words`, which must not change meanwhile, and nullptr at the end.
 std::vector<char*> PointersTo(std::vector<std::string>& words);
 
+// The variables of this process, "NAME=value". No other thread may change them meanwhile.
+std::vector<std::string> OwnEnvironment();
+
 // The start of one program. Not thread-safe; several may start at once.
 class ProcessSpawner {
  public:

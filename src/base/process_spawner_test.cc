@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <sstream>
 #include <string>
 
@@ -73,6 +74,13 @@ TEST(ShellStatus, IsTheExitStatusOfAChildThatExited) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(7);
   EXPECT_EQ(ShellStatus(WaitForChild(child).value_or(0)), 7);
+}
+
+TEST(OwnEnvironment, HasTheVariablesOfThisProcess) {
+  ASSERT_EQ(::setenv("GPUMAN_OWN_ENVIRONMENT_TEST", "a=b", 1), 0);
+  const auto variables = OwnEnvironment();
+  ::unsetenv("GPUMAN_OWN_ENVIRONMENT_TEST");
+  EXPECT_EQ(std::count(variables.begin(), variables.end(), "GPUMAN_OWN_ENVIRONMENT_TEST=a=b"), 1);
 }
 
 class Spawned {

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "base/process_spawner.h"
 #include "cli/find_daemon.h"
 
 namespace gpuman::cli {
@@ -32,8 +33,7 @@ base::Result<base::ProgramResult> CheckConfigFile(const base::EnvironmentLookup&
     command.arguments.insert(command.arguments.end(), {"--config", *file});
   else if (ReadsOwnFile())
     command.arguments.emplace_back("--user");
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
-    command.environment.emplace_back(*entry);
+  command.environment = base::OwnEnvironment();
   GPUMAN_ASSIGN(auto checked, base::RunCommand(command));
   while (checked.output.ends_with('\n')) checked.output.pop_back();
   return checked;

@@ -77,8 +77,7 @@ std::string LastLine(const LogFile& log, off_t from) {
 // The environment of this process for the daemon, which runs in "/": relative paths in it become absolute
 // ones.
 std::vector<std::string> EnvironmentOfDaemon() {
-  std::vector<std::string> words;
-  for (char** word = environ; *word != nullptr; ++word) words.emplace_back(*word);
+  auto words = base::OwnEnvironment();
   for (const std::string_view name : {"GPUMAN_CONFIG=", "GPUMAN_STATE_DIR="})
     for (std::string& word : words)
       if (word.starts_with(name) && word.size() > name.size())

@@ -1,10 +1,11 @@
 #include "mps/control_program.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <string_view>
 #include <utility>
+
+#include "base/process_spawner.h"
 
 namespace gpuman::mps {
 namespace {
@@ -13,12 +14,11 @@ namespace {
 // could make the daemon a client of another daemon.
 std::vector<std::string> EnvironmentOf(const Directories& directories, const std::string& uuid) {
   std::vector<std::string> environment;
-  for (char** entry = ::environ; entry && *entry; ++entry) {
-    const std::string_view text(*entry);
-    const auto name = text.substr(0, text.find('='));
+  for (auto& variable : base::OwnEnvironment()) {
+    const auto name = std::string_view(variable).substr(0, variable.find('='));
     if (name == "PATH" || name == "LD_LIBRARY_PATH" || name == "HOME" || name.starts_with("GPUMAN_SIM_") ||
         name.ends_with("SAN_OPTIONS"))
-      environment.emplace_back(text);
+      environment.push_back(std::move(variable));
   }
   for (const auto& [name, value] : DaemonVariables(directories, uuid))
     environment.push_back(fmt::format("{}={}", name, value));

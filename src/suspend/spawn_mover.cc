@@ -75,8 +75,8 @@ Result<base::SpawnedChild> SpawnMover(const MoverPaths& program, const MoverUser
     GPUMAN_ASSIGN(lock, Lifted(std::move(opened)));
   }
   std::vector<std::string> words = Words(program, user), environment;
-  for (char** entry = ::environ; entry && *entry; ++entry)
-    if (IsPassedOn(*entry)) environment.emplace_back(*entry);
+  for (auto& variable : base::OwnEnvironment())
+    if (IsPassedOn(variable)) environment.push_back(std::move(variable));
   if (!user.instance.empty()) environment.push_back("CUDA_VISIBLE_DEVICES=" + user.instance);
   const auto argv = base::PointersTo(words);
   const auto envp = base::PointersTo(environment);

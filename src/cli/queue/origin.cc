@@ -1,10 +1,10 @@
 #include "cli/queue/origin.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <filesystem>
 
+#include "base/process_spawner.h"
 #include "base/utf8.h"
 
 namespace gpuman::cli::queue {
@@ -14,8 +14,7 @@ base::Result<LaunchContext> OriginOfThisProcess() {
   std::error_code error;
   origin.directory = std::filesystem::current_path(error).string();
   if (error) return base::Fail(base::SystemError(error.value(), "finding the current directory"));
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
-    origin.environment.emplace_back(*entry);
+  origin.environment = base::OwnEnvironment();
   const mode_t mask = ::umask(0);
   ::umask(mask);
   origin.umask = mask;

@@ -88,11 +88,9 @@ void RelayTerminal(int connection, int terminal) {
 }
 
 [[noreturn]] void Execute(const std::vector<std::string>& words) {
-  std::vector<char*> argv;
-  for (std::size_t i = 1; i < words.size(); ++i) argv.push_back(const_cast<char*>(words[i].c_str()));
-  argv.push_back(nullptr);
-  ::execvp(argv[0], argv.data());
-  const auto text = fmt::format("gpuman: {}: {}\n", words[1], std::strerror(errno));
+  std::vector<std::string> command(words.begin() + 1, words.end());
+  ::execvp(command[0].c_str(), base::PointersTo(command).data());
+  const auto text = fmt::format("gpuman: {}: {}\n", command[0], std::strerror(errno));
   (void)!::write(STDERR_FILENO, text.data(), text.size());
   ::_exit(127);
 }

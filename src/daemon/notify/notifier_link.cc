@@ -30,17 +30,13 @@ Result<base::SpawnedChild> SpawnNotifier(const std::filesystem::path& program) {
   for (const char* const name : {"PATH", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"})
     if (const char* const value = ::getenv(name)) kept.push_back(fmt::format("{}={}", name, value));
   // No other variables are passed on: the configuration sets proxies and the like.
-  std::vector<char*> environment;
-  environment.reserve(kept.size() + 1);
-  for (auto& entry : kept) environment.push_back(entry.data());
-  environment.push_back(nullptr);
   char* const words[] = {word.data(), nullptr};
   base::ProcessSpawner setup;
   setup.Give(theirs.get(), notify::kNotifierSocket);
   setup.GiveNull(1, O_WRONLY);
   setup.GiveNull(2, O_WRONLY);
   setup.CloseFrom(3);
-  GPUMAN_ASSIGN(spawned.pid, setup.Start(program.c_str(), words, environment.data()));
+  GPUMAN_ASSIGN(spawned.pid, setup.Start(program.c_str(), words, base::PointersTo(kept).data()));
   GPUMAN_ASSIGN(spawned.process, base::WatchChild(spawned.pid));
   return spawned;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/process_spawner.h"
 #include "base/run_command.h"
 #include "cli/search_path.h"
 
@@ -30,12 +31,11 @@ Result<std::filesystem::path> Find(const base::EnvironmentLookup& environment, c
 // Leaves out the caller's own values of these variables: not every program uses the last of two.
 std::vector<std::string> CallersEnvironment() {
   std::vector<std::string> variables{"TZ=UTC", "SLURM_TIME_FORMAT=standard"};
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string_view variable(*entry);
+  for (auto& variable : base::OwnEnvironment()) {
     const bool ours = variable.starts_with("TZ=") || variable.starts_with("SLURM_TIME_FORMAT=") ||
                       variable.starts_with("SQUEUE_") || variable.starts_with("SACCT_") ||
                       variable.starts_with("SCANCEL_");
-    if (!ours) variables.emplace_back(variable);
+    if (!ours) variables.push_back(std::move(variable));
   }
   return variables;
 }

@@ -1,11 +1,11 @@
 // Queue::Submit: `gpuman submit --to slurm`, `gbatch --to slurm` hand jobs to sbatch and record them.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "base/process_spawner.h"
 #include "base/text.h"
 #include "cli/command_line.h"
 #include "cli/compat/slurm/follow.h"
@@ -22,10 +22,9 @@ using base::Result;
 
 Variables CallersVariables() {
   Variables variables;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string_view text(*entry);
+  for (const auto& text : base::OwnEnvironment()) {
     const auto sign = text.find('=');
-    if (sign != 0 && sign != std::string_view::npos)
+    if (sign != 0 && sign != std::string::npos)
       variables.emplace(text.substr(0, sign), text.substr(sign + 1));
   }
   return variables;
