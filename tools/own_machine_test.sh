@@ -31,7 +31,7 @@ failed=0
 python3 tests/integration/queue_enforce_test.py HostTest -v || failed=1
 for test in keeper_unit_test keeper_test; do $build/tests/\$test --gtest_brief=1 || failed=1; done
 export GPUMAN_TEST_MAY_SET_CLOCK=1
-$build/tests/daemon_test --gtest_brief=1 --gtest_filter='WallTimerTest.*' || failed=1
+$build/tests/daemon_test --gtest_brief=1 --gtest_filter='WallClockTimerTest.*' || failed=1
 python3 tests/integration/queue_bad_days_test.py ClockTest -v || failed=1
 python3 tests/hostile/clock_test.py || failed=1
 for module in quota_tree quota_v2 loop; do insmod \$(find /usr/lib/uml/modules -name \$module.ko) || failed=1; done
