@@ -31,7 +31,7 @@ class TableTest : public ::testing::Test {
 
 constexpr spec::ComputeShare kQuarter{25, false};
 
-TEST_F(TableTest, SaysWhatEachContainerHas) {
+TEST_F(TableTest, EachContainerIsListedWithItsAllocation) {
   const std::vector<ContainerDeviceIds> kubelet = {
       {"team", "b", "main", kMem, Parts("GPU-1", 0, 1)},
       {"team", "a", "main", "gpuman.io/gpu", {"GPU-3"}},
@@ -46,7 +46,7 @@ TEST_F(TableTest, SaysWhatEachContainerHas) {
                       "team", "b", "turns", "gpuman.io/shared", {"GPU-2"}, {}, true, 70, kQuarter}));
 }
 
-TEST_F(TableTest, GivesAContainerWithSeveralResourcesTheLeastLimit) {
+TEST_F(TableTest, ContainerWithSeveralResourcesGetsTheLeastLimit) {
   const std::vector<ContainerDeviceIds> kubelet = {{"team", "a", "main", "gpuman.io/shared", {"GPU-2::0"}},
                                                    {"team", "a", "main", kMem, Parts("GPU-0", 0, 2)}};
   EXPECT_THAT(
@@ -55,7 +55,7 @@ TEST_F(TableTest, GivesAContainerWithSeveralResourcesTheLeastLimit) {
           "team", "a", "main", "gpuman.io/shared", {"GPU-2", "GPU-0"}, base::GiB(3), true, 90, kQuarter}));
 }
 
-TEST_F(TableTest, LeavesOutWhatIsNotOurs) {
+TEST_F(TableTest, ForeignResourcesAndUnknownDevicesAreLeftOut) {
   const std::vector<ContainerDeviceIds> kubelet = {{"team", "a", "main", "nvidia.com/gpu", {"GPU-0"}},
                                                    {"team", "b", "main", kMem, {"GPU-9::0", "junk"}},
                                                    {"team", "c", "main", kMem, {}}};

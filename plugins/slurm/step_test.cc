@@ -182,7 +182,7 @@ TEST(SlurmStep, IsAskedForAsItsUsersJob) {
   EXPECT_FALSE(request.at_most);
 }
 
-TEST(SlurmStep, WithWrongOptionsIsNotAskedFor) {
+TEST(SlurmStep, WrongOptionIsRefusedByName) {
   Step step = OnGpu();
   step.memory = "lots";
   EXPECT_THAT(RequestFor(step, {}).error().message, HasSubstr("--gpuman-mem=lots"));
@@ -237,7 +237,7 @@ TEST(SlurmTask, StartsWithoutGpumandUnlessItIsRequired) {
   }
 }
 
-TEST(SlurmTask, ThatAsksForTheImpossibleNeverStarts) {
+TEST(SlurmTask, TaskWithImpossibleRequestDoesNotStart) {
   for (const auto code : {ErrorCode::kInvalidArgument, ErrorCode::kUnsatisfiable}) {
     const auto refusal = OnError({code, "more than GPU 0 has", "ask for less"}, {});
     EXPECT_FALSE(refusal.may_start);

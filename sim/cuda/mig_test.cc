@@ -58,7 +58,7 @@ int MultiprocessorsOf(const Cuda& cu) {
   return count;
 }
 
-TEST(MigDevices, AreTheOneDeviceOfAProgramThatNamesThem) {
+TEST(MigDevices, NamedInstanceIsTheOnlyVisibleDevice) {
   OnState({.profile = "h200", .gpus = 2}, [](Cuda& cu, TestState& state) {
     Split(state.shared(), 0, kRow1g);
     const auto device = Split(state.shared(), 0, kRow3g);
@@ -86,7 +86,7 @@ TEST(MigDevices, AreTheOneDeviceOfAProgramThatNamesThem) {
   });
 }
 
-TEST(MigDevices, HaveTheirShareOfAGpuInstance) {
+TEST(MigDevices, ComputeInstanceHasItsPartOfTheGpuInstance) {
   OnState({.profile = "h200"}, [](Cuda& cu, TestState& state) {
     const auto device = Split(state.shared(), 0, kRow3g, 1);
     setenv("CUDA_VISIBLE_DEVICES", MigUuid(state.shared(), device.instance, device.compute.id).c_str(), 1);
@@ -96,7 +96,7 @@ TEST(MigDevices, HaveTheirShareOfAGpuInstance) {
   });
 }
 
-TEST(MigDevices, AreNotSeenBesideAWholeGpu) {
+TEST(MigDevices, InstanceIsHiddenBesideAWholeGpu) {
   OnState({.profile = "h200", .gpus = 2}, [](Cuda& cu, TestState& state) {
     Split(state.shared(), 0, kRow1g);
     EXPECT_OK(cu.cuInit(0));
@@ -105,7 +105,7 @@ TEST(MigDevices, AreNotSeenBesideAWholeGpu) {
   });
 }
 
-TEST(MigDevices, OfWhichTheFirstIsSeenWhereNothingElseIs) {
+TEST(MigDevices, FirstInstanceIsVisibleWithoutWholeGpu) {
   OnState({.profile = "h200", .gpus = 1}, [](Cuda& cu, TestState& state) {
     const auto first = Split(state.shared(), 0, kRow1g);
     Split(state.shared(), 0, kRow1g);

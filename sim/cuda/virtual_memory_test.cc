@@ -83,7 +83,7 @@ TEST(SimCudaVirtual, MemoryStaysWhileAHandleOrAMappingLives) {
   });
 }
 
-TEST(SimCudaVirtual, RefusesWhatTheRealOneRefuses) {
+TEST(SimCudaVirtual, InvalidRequestsGetTheErrorsOfTheRealDriver) {
   OnDevice([](Cuda& cu, TestState&) {
     const CUmemAllocationProp properties = OnDeviceZero();
     CUmemAllocationProp bad = properties;

@@ -16,7 +16,7 @@ TEST(CreateState, HoldsTheProfileOfEveryGpu) {
   EXPECT_EQ(test.shared().cuda_version, 13000u);
 }
 
-TEST(CreateState, RefusesWhatMakesNoMachine) {
+TEST(CreateState, SecondStateAndUnknownProfileAreRefused) {
   TestState made;
   const std::string& directory = made.directory();
   EXPECT_FALSE(State::Create(directory, {}).has_value()) << "a second state in one directory";
@@ -32,7 +32,7 @@ TEST(CreateState, RefusesWhatMakesNoMachine) {
   EXPECT_TRUE(std::filesystem::is_empty(directory)) << "a refused creation leaves nothing behind";
 }
 
-TEST(OpenState, RefusesAnythingElse) {
+TEST(OpenState, MissingAndInvalidFilesAreRefused) {
   TestState test;
   EXPECT_TRUE(State::Open(test.directory()).has_value());
   EXPECT_FALSE(State::Open(test.directory() + "/none").has_value());

@@ -76,7 +76,7 @@ TEST(SimExec, KeepsAMachineInADirectoryOfTheUsers) {
   std::filesystem::remove_all(directory);
 }
 
-TEST(SimExec, RefusesWhatMakesNoMachine) {
+TEST(SimExec, InvalidOptionsAreRefused) {
   EXPECT_EQ(Shell("sim exec").status, 2);
   EXPECT_EQ(Shell("sim exec --gpus 17 -- true").status, 2);
   EXPECT_EQ(Shell("sim exec --memory 1XB -- true").status, 2);
@@ -121,7 +121,7 @@ TEST(SimShow, TellsWhatWasInjected) {
   EXPECT_TRUE(shown["gpus"][0]["injected"]["temperature_c"].is_null());
 }
 
-TEST(SimInject, SaysWhatIsWrong) {
+TEST(SimInject, WrongArgumentsAreRefusedWithTheReason) {
   const Outcome outside = Shell("unset GPUMAN_SIM_DIR; sim inject xid 79");
   EXPECT_EQ(outside.status, 1);
   EXPECT_THAT(outside.output, HasSubstr("gpuman-sim exec"));

@@ -21,7 +21,7 @@ using ::testing::StartsWith;
 
 constexpr std::string_view kJob = R"({"id":7,"tag":"t","state":"running"})";
 
-TEST(Client, AsksWhatItWasToldAndReadsTheAnswer) {
+TEST(Client, RequestIsSentAndAnswerIsDecoded) {
   const TestServer server({TestServer::Answer(201, kJob)});
   RunRequest request;
   request.tag = "t";

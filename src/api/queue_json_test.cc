@@ -77,7 +77,7 @@ TEST(SubmitRequest, ReadsBackAsItWasWritten) {
   EXPECT_TRUE(out->jobs[1].auto_cancel);
 }
 
-TEST(SubmitRequest, LeavesOutWhatIsAsUsual) {
+TEST(SubmitRequest, DefaultOptionsAreLeftOut) {
   EXPECT_EQ(Encode(SubmitRequest{{Small()}, false, {}, {}, 022}),
             R"({"jobs":[{"command":["python","train.py"]}],"umask":18})");
 }
@@ -178,7 +178,7 @@ TEST(SubmitRequest, CountsTheTasksOfAnArray) {
   EXPECT_EQ(CountTasks({{{0, INT32_MAX, 1}}, {}}), std::int64_t{1} << 31);
 }
 
-TEST(RunOptionsPatch, NullTakesALimitAwayAndAbsenceLeavesIt) {
+TEST(RunOptionsPatch, NullRemovesLimitAndMissingFieldKeepsIt) {
   const auto update = Decode<RunOptionsPatch>(R"({"memory":null,"priority":7,"grace":"30s"})");
   ASSERT_TRUE(update) << update.error().message;
   spec::RunOptions options;
@@ -360,7 +360,7 @@ TEST(QueueJson, TellsWhichOptionsAreNotAsUsual) {
               testing::UnorderedElementsAre("priority", "group", "idle_suspend_s", "auto_cancel"));
 }
 
-TEST(QueueRequests, RefuseWhatMakesNoSense) {
+TEST(QueueRequests, InvalidValuesAreRefusedWithTheField) {
   EXPECT_THAT(Decode<CancelRequest>(R"({"jobs":[]})").error().message, HasSubstr("there are none"));
   EXPECT_THAT(Decode<ReservationRequest>(R"({"user":"a","start":"2026-11-22T00:00:00.000Z","duration_s":60})")
                   .error()
@@ -371,7 +371,7 @@ TEST(QueueRequests, RefuseWhatMakesNoSense) {
   EXPECT_THAT(Decode<IgnoreRuleView>(R"({"gpu":"0"})").error().message, HasSubstr("by pid, user or name"));
 }
 
-TEST(QueueRequests, TakeLimitsAway) {
+TEST(QueueRequests, NullRemovesLimit) {
   const auto quota = Decode<QuotaUpdate>(R"({"gpus":null,"running_jobs":3})");
   ASSERT_TRUE(quota);
   QuotaLimits limits;

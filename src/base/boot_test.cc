@@ -6,7 +6,7 @@
 namespace gpuman::base {
 namespace {
 
-TEST(BootId, IsKnownOnLinuxAndStaysSoWithoutADescriptorLeft) {
+TEST(BootId, BootIdIsKnownEvenWithoutFreeDescriptors) {
   const auto boot = BootId();
   EXPECT_EQ(boot.size(), 36U);
   rlimit before{};

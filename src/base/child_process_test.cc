@@ -77,7 +77,7 @@ class ChildProcessTest : public testing::Test {
   std::optional<Result<Fd>> told;
 };
 
-TEST_F(ChildProcessTest, StartsOnAWorkerTellsItOnTheLoopAndIsReapedWhenItEnds) {
+TEST_F(ChildProcessTest, ChildStartsOnWorkerIsReportedOnLoopAndIsReaped) {
   EXPECT_EQ(child->pid(), 0);
   Start([] { return Shell("exit 3"); }, [this] { EXPECT_EQ(child->pid(), pid); });
   RunToTheEnd();

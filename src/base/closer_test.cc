@@ -20,7 +20,7 @@ bool AThreadIsClosing() {
   return false;
 }
 
-TEST(Closer, ClosesASocketThatLingersAndIsNotHeldByIt) {
+TEST(Closer, LingeringSocketIsClosedAndHoldsNoThread) {
   SlowClosingSocket lingering;
   ASSERT_TRUE(lingering.ok());
   {
@@ -65,7 +65,7 @@ TEST(Closer, KeepsWhatItIsToCloseWhileItIsPaused) {
   lingering.AwaitClosed();
 }
 
-TEST(Closer, LeavesEverythingElseOpen) {
+TEST(Closer, OtherDescriptorsStayOpen) {
   int ends[2] = {}, others[2] = {};
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC) | ::pipe2(others, O_CLOEXEC), 0);
   const Fd reader(ends[0]), other_reader(others[0]), other_writer(others[1]);

@@ -62,7 +62,7 @@ TEST(ContainerCgroup, IsReadFromWhatRuntimesWrite) {
   }
 }
 
-TEST(ContainerCgroup, IsNoneWhereItIsNotUnderstood) {
+TEST(ContainerCgroup, UnknownCgroupPathsAreNoContainer) {
   for (const std::string& text :
        {std::string(), std::string("0::/\n"), std::string("0::/user.slice/user-1000.slice/session-2.scope\n"),
         std::string("0::/system.slice/gpumand.service\n"),
@@ -73,7 +73,7 @@ TEST(ContainerCgroup, IsNoneWhereItIsNotUnderstood) {
     EXPECT_FALSE(ParseContainerCgroup(text)) << text;
 }
 
-TEST(CgroupMountPoint, IsThatOfTheWholeTree) {
+TEST(CgroupMountPoint, MountOfWholeTreeIsChosenNotOfPart) {
   const std::string mounts =
       "24 1 0:23 / /sys/fs/cgroup ro,nosuid - tmpfs tmpfs ro,mode=755\n"
       "25 24 0:24 / /sys/fs/cgroup/unified rw,relatime shared:5 - cgroup2 cgroup2 rw,nsdelegate\n"

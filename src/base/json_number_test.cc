@@ -23,7 +23,7 @@ TEST(WholeNumber, IsTakenUpToTheLimitsOfItsType) {
   EXPECT_EQ(Read<std::uint32_t>("0"), 0u);
 }
 
-TEST(WholeNumber, BeyondThemIsNoneInsteadOfWhatIsLeftOfIt) {
+TEST(WholeNumber, NumberBeyondItsTypeIsRefusedNotTruncated) {
   EXPECT_FALSE(Read<int>("2147483648"));
   EXPECT_FALSE(Read<int>("4294967296"));  // its low bits are 0
   EXPECT_FALSE(Read<int>("-2147483649"));
@@ -32,7 +32,7 @@ TEST(WholeNumber, BeyondThemIsNoneInsteadOfWhatIsLeftOfIt) {
   EXPECT_FALSE(Read<std::uint64_t>("18446744073709551616"));  // the library reads it as a float
 }
 
-TEST(WholeNumber, IsNotWhatIsWrittenAsSomethingElse) {
+TEST(WholeNumber, FractionsExponentsAndOtherTypesAreRefused) {
   for (const char* text : {"1.0", "1e3", "1e300", "-1e300", "true", "null", "\"1\"", "[1]", "{\"n\":1}"})
     EXPECT_FALSE(Read<std::int64_t>(text)) << text;
 }

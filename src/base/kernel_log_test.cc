@@ -41,7 +41,7 @@ TEST(KernelLog, EachRecordIsReadOnce) {
   EXPECT_EQ(log->ReadMore(1000).value(), "6,2,2,-;two\n");
 }
 
-TEST(KernelLog, ThatIsNotThereIsAnError) {
+TEST(KernelLog, MissingLogIsNotFoundError) {
   const auto log = KernelLog::Open("/no/such/log");
   ASSERT_FALSE(log);
   EXPECT_EQ(log.error().code, ErrorCode::kNotFound);

@@ -34,7 +34,7 @@ ino_t FileOf(const Fd& fd) {
 }
 
 // The kernel would close descriptors for which there is no room, and the thread would wait for that.
-TEST_F(PassedFilesTest, AsManyAsThereCanBeComeWithOneMessage) {
+TEST_F(PassedFilesTest, MaximumNumberOfFilesArrivesWithOneMessage) {
   const std::vector<int> many(kMaxPassedFiles, memory_.get());
   ASSERT_EQ(SendWithFiles(theirs_.get(), "text", many), 4);
   EXPECT_EQ(ReceiveWithFiles(ours_.get(), text_.data(), text_.size(), files_), 4);
@@ -46,19 +46,19 @@ TEST_F(PassedFilesTest, AsManyAsThereCanBeComeWithOneMessage) {
   }
 }
 
-TEST_F(PassedFilesTest, MoreAreRefused) {
+TEST_F(PassedFilesTest, MoreFilesThanTheMaximumAreRefused) {
   const std::vector<int> many(kMaxPassedFiles + 1, memory_.get());
   EXPECT_EQ(SendWithFiles(theirs_.get(), "text", many), -1);
   EXPECT_EQ(errno, EINVAL);
 }
 
-TEST_F(PassedFilesTest, AMessageWithoutAnyIsAMessage) {
+TEST_F(PassedFilesTest, MessageWithoutFilesArrives) {
   ASSERT_EQ(SendWithFiles(theirs_.get(), "text", {}), 4);
   EXPECT_EQ(ReceiveWithFiles(ours_.get(), text_.data(), text_.size(), files_), 4);
   EXPECT_TRUE(files_.empty());
 }
 
-TEST_F(PassedFilesTest, NobodyWaits) {
+TEST_F(PassedFilesTest, ReceiveWithoutMessageAndSendToClosedPeerFailAtOnce) {
   EXPECT_EQ(ReceiveWithFiles(ours_.get(), text_.data(), text_.size(), files_), -1);
   EXPECT_EQ(errno, EAGAIN);
   theirs_.Close();

@@ -63,7 +63,7 @@ class PeerTest : public testing::Test {
   Fd connection_;
 };
 
-TEST_F(PeerTest, IsTheConnectedProcessWhileItLives) {
+TEST_F(PeerTest, PeerIsTheConnectedProcessWhileItLives) {
   for (const auto& ask : {PeerOf, PeerByPid}) {
     const auto peer = ask(connection_.get(), TicksNow());
     ASSERT_TRUE(peer) << peer.error().message;
@@ -73,7 +73,7 @@ TEST_F(PeerTest, IsTheConnectedProcessWhileItLives) {
   }
 }
 
-TEST_F(PeerTest, IsUnknownOnceTheProcessHasEnded) {
+TEST_F(PeerTest, PeerIsUnknownOnceItsProcessHasEnded) {
   const auto by_descriptor = PeerOf(connection_.get(), TicksNow());
   const auto by_pid = PeerByPid(connection_.get(), TicksNow());
   ASSERT_TRUE(by_descriptor && by_pid);
@@ -92,7 +92,7 @@ TEST_F(PeerTest, IsUnknownOnceTheProcessHasEnded) {
 }
 
 // A peer that counts as ended is refused for good.
-TEST_F(PeerTest, HasNotEndedWhereThereIsNoDescriptorToLookAtIt) {
+TEST_F(PeerTest, PeerWithoutPidDescriptorCountsAsAlive) {
   constexpr int kPeerPidFd = 77;
   int number = -1;
   socklen_t size = sizeof number;
@@ -115,7 +115,7 @@ TEST_F(PeerTest, HasNotEndedWhereThereIsNoDescriptorToLookAtIt) {
 }
 
 // An older kernel gives a pid, which another process may have by then.
-TEST_F(PeerTest, WithoutADescriptorAnotherUserOrSomebodyYoungerIsNotTheOneThatConnected) {
+TEST_F(PeerTest, PidOfAnotherUserOrOfYoungerProcessIsNotThePeer) {
   const auto start = IdentityOf(child_)->start_time;
   EXPECT_TRUE(PeerByPid(connection_.get(), start));
   EXPECT_FALSE(PeerByPid(connection_.get(), start - 1));
@@ -128,7 +128,7 @@ TEST_F(PeerTest, WithoutADescriptorAnotherUserOrSomebodyYoungerIsNotTheOneThatCo
   EXPECT_FALSE(MayBePeer(50, {}, 1000, 50)) << "it has ended";
 }
 
-TEST_F(PeerTest, UsersAndTheMakerOfTheirNamespace) {
+TEST_F(PeerTest, UsersAndNamespaceOwnerAreReadFromProcess) {
   EXPECT_EQ(UsersOf(::getpid()), std::vector<uid_t>(4, ::geteuid()));
   EXPECT_EQ(UsersOf(-1), std::vector<uid_t>());
   EXPECT_EQ(OwnerOfNamespace(-1), std::nullopt);

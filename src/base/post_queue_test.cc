@@ -48,7 +48,7 @@ TEST_F(PostQueueTest, OtherWorkOfTheLoopRunsBetweenLongCalls) {
   EXPECT_EQ(done, "abXcd");
 }
 
-TEST_F(PostQueueTest, ManyShortOnesAreCalledTogetherInTheirOrder) {
+TEST_F(PostQueueTest, ShortCallsRunTogetherInTheirOrder) {
   for (const char* name : {"a", "b", "c", "d"}) queue.Add(Named(name, {}));
   EXPECT_TRUE(RunOne());
   EXPECT_EQ(done, "abcd");
@@ -74,7 +74,7 @@ TEST_F(PostQueueTest, QueuedCallsOutliveTheQueue) {
   EXPECT_EQ(done, "ab");
 }
 
-TEST(PostQueue, TakesFromManyThreadsWhatOneCalls) {
+TEST(PostQueue, CallsAddedByManyThreadsRunOnOneInOrder) {
   std::mutex mutex;
   std::deque<PostQueue::Call> posted;
   PostQueue queue([&](PostQueue::Call call) {

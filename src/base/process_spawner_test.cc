@@ -28,7 +28,7 @@ pid_t ChildThatStays() {
   return pid;
 }
 
-TEST(WatchChild, TellsOfItsEnd) {
+TEST(WatchChild, DescriptorIsReadableOnceChildHasEnded) {
   const pid_t child = ChildThatStays();
   ASSERT_GT(child, 0);
   const auto watch = WatchChild(child);
@@ -123,7 +123,7 @@ class Spawned {
   Result<pid_t> pid_ = Fail(ErrorCode::kInternal, "not started");
 };
 
-TEST(ProcessSpawner, GivesWhatWasAskedForAndNothingElse) {
+TEST(ProcessSpawner, ChildHasOnlyTheRequestedDescriptors) {
   const Fd other(::open("/dev/null", O_RDONLY));  // a child of fork(2) would have it
   // Only built-in commands: the shell has more descriptors while it starts a program.
   const Spawned child(

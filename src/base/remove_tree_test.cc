@@ -14,7 +14,7 @@ namespace gpuman::base {
 namespace {
 
 // A keeper that ends does the same: it unlinks its socket.
-TEST(RemoveTree, AlsoWhileAnotherRemovesFromIt) {
+TEST(RemoveTree, SucceedsWhileAnotherThreadRemovesFiles) {
   for (int round = 0; round < 20; ++round) {
     const TempDir dir;
     const auto tree = dir.path() / "tree";

@@ -22,15 +22,15 @@ TEST(RunCommand, GetsItsInputAndGivesItsOutputAndStatus) {
 }
 
 // Slurm's programs do not write their errors to a socket.
-TEST(RunCommand, SaysWhatItSaysIntoAPipe) {
+TEST(RunCommand, CommandWritesOutputAndErrorsIntoPipes) {
   EXPECT_EQ(RunCommand({"/bin/sh", {"-c", "[ -p /dev/stdout ] && [ -p /dev/stderr ]"}})->status, 0);
 }
 
-TEST(RunCommand, ThatReadsNothingIsNoTrouble) {
+TEST(RunCommand, CommandThatDoesNotReadItsInputSucceeds) {
   EXPECT_EQ(RunCommand({"/bin/true", {}, {}, std::string(100'000, 'x')})->status, 0);
 }
 
-TEST(RunCommand, ThatLeavesSomebodyBehindIsNotWaitedFor) {
+TEST(RunCommand, ReturnsThoughChildOfCommandStillRuns) {
   const auto done = RunCommand({"/bin/sh", {"-c", "sleep 600 & echo $!"}});
   ASSERT_TRUE(done);
   pid_t left = 0;
@@ -41,14 +41,14 @@ TEST(RunCommand, ThatLeavesSomebodyBehindIsNotWaitedFor) {
   EXPECT_TRUE(SendSignal(*id, SIGKILL));
 }
 
-TEST(RunCommand, ThatTakesTooLongIsEnded) {
+TEST(RunCommand, CommandBeyondTimeLimitIsKilledWithTimeoutError) {
   const auto done = RunCommand({"/bin/sleep", {"600"}, {}, {}, Millis(50)});
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, ErrorCode::kTimeout);
   EXPECT_THAT(done.error().message, HasSubstr("sleep"));
 }
 
-TEST(RunCommand, ThatIsNotThereSaysSo) {
+TEST(RunCommand, MissingProgramIsNotFoundError) {
   EXPECT_EQ(RunCommand({"/nowhere/program"}).error().code, ErrorCode::kNotFound);
 }
 

@@ -102,7 +102,7 @@ TEST_F(TimeLimitedProcessTableTest, ASlowProcessGetsOnlyItsShareOfTheTime) {
 }
 
 // The thread that ends processes which a job has left reads all processes and delays no other thread.
-TEST_F(TimeLimitedProcessTableTest, ThreadsWaitForEachAsLongAsThePatienceIs) {
+TEST_F(TimeLimitedProcessTableTest, WorkerThreadsWaitUpToTheLimitForEveryProcess) {
   SteppingClock clock;
   const TimeLimitedProcessTable table(dir_.path(), std::chrono::hours(1),
                                       TimeLimitedProcessTable::For::kThreads, clock);
@@ -124,7 +124,7 @@ TEST_F(TimeLimitedProcessTableTest, AReusedPidDoesNotGetTheOldFacts) {
   EXPECT_TRUE(table.CommandLine(1).empty());
 }
 
-TEST_F(TimeLimitedProcessTableTest, ManyWhoHoldItUpTakeABoundedNumberOfThreads) {
+TEST_F(TimeLimitedProcessTableTest, ManyBlockingProcessesTakeBoundedNumberOfThreads) {
   for (pid_t pid = 1; pid <= 40; ++pid) Add(pid, 1000 + static_cast<uid_t>(pid), true);
   for (pid_t pid = 1; pid <= 40; ++pid) EXPECT_TRUE(table_.CommandLine(pid).empty());
   const auto threads = std::distance(std::filesystem::directory_iterator("/proc/self/task"),

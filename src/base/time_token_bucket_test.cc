@@ -29,7 +29,7 @@ TEST(TimeTokenBucket, ALongTaskLeadsToALongWait) {
   EXPECT_TRUE(budget.Allows(now + seconds(19)));
 }
 
-TEST(TimeTokenBucket, RestSavesNothingUp) {
+TEST(TimeTokenBucket, IdleTimeSavesNoAllowanceBeyondTheBound) {
   TimeTokenBucket budget(milliseconds(100), 20);
   MonoTime now{};
   now += std::chrono::hours(1);

@@ -70,13 +70,13 @@ TEST(FindTomlMistake, DoesNotTakeValuesForHeaders) {
     EXPECT_FALSE(Find(text)) << text;
 }
 
-TEST(FindTomlMistake, SeesTheOneBehindSuchValues) {
+TEST(FindTomlMistake, FindsWrongHeaderAfterValuesThatLookLikeHeaders) {
   for (const char* text : {"a = [\n  [[[1]]],\n]\n", "a = \"\"\"\n[[[\n\"\"\"\n", "a = '''\n[[[\n'''\n",
                            "a = \"\\\"[\"\n", "a = '\\'\n", "# [a\n", "[a] # b\n"})
     EXPECT_TRUE(Find(std::string(text) + "[[[")) << text;
 }
 
-TEST(FindTomlMistake, LeavesTheStatementsBeforeItToTheParser) {
+TEST(FindTomlMistake, ReadableTextEndsBeforeStatementWithMistake) {
   const std::string_view text = "a = 1\nb = [\n  \xd0\xa8";
   EXPECT_EQ(Readable(text, FindTomlMistake(text)), "a = 1\n");
   EXPECT_EQ(Readable("a = 1", FindTomlMistake("a = 1")), "a = 1");

@@ -83,7 +83,7 @@ TEST(FormatDuration, PrintsTwoUnitsAtMost) {
   EXPECT_EQ(FormatDuration(Millis(273'600'000)), "3d04h");
 }
 
-TEST(FormatHours, IsWhatWasGiven) {
+TEST(FormatHours, HoursArePrintedWithoutRounding) {
   for (const auto& [hours, text] :
        {std::pair{0.0, "0"}, {0.01, "0.01"}, {0.5, "0.5"}, {100.06, "100.06"}, {1e6, "1000000"}})
     EXPECT_EQ(FormatHours(hours), text);

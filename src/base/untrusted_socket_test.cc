@@ -37,7 +37,7 @@ struct Pair {
 
 const std::string kBad = "!" + std::to_string(EBADMSG);
 
-TEST(UntrustedSocket, HearsWhatIsSaidAndNoMore) {
+TEST(UntrustedSocket, ReadReturnsDataThenEndOfStream) {
   for (const int type : {SOCK_STREAM, SOCK_SEQPACKET}) {
     Pair pair(type);
     EXPECT_EQ(pair.Hear(), "!" + std::to_string(EAGAIN));
@@ -62,7 +62,7 @@ TEST(UntrustedSocket, TakesNothingThatComesWithADescriptor) {
   }
 }
 
-TEST(UntrustedSocket, LooksBehindWhatCameFirst) {
+TEST(UntrustedSocket, DescriptorAfterFirstDataIsRefused) {
   Pair pair(SOCK_STREAM);
   SlowClosingSocket lingering;
   ASSERT_TRUE(lingering.ok());
@@ -86,7 +86,7 @@ TEST(UntrustedSocket, OutOfBandDataHidesNothing) {
   lingering.AwaitClosed();
 }
 
-TEST(UntrustedSocket, HangsUpOnWhoHasPassedADescriptorUnasked) {
+TEST(UntrustedSocket, HangUpEndsConnectionThatPassedUnreadDescriptor) {
   for (const int type : {SOCK_STREAM, SOCK_SEQPACKET}) {
     Pair pair(type);
     SlowClosingSocket lingering;
@@ -99,7 +99,7 @@ TEST(UntrustedSocket, HangsUpOnWhoHasPassedADescriptorUnasked) {
   }
 }
 
-TEST(UntrustedSocket, HangsUpOnWhoHasSaidNothing) {
+TEST(UntrustedSocket, HangUpEndsConnectionWithoutData) {
   for (const int type : {SOCK_STREAM, SOCK_SEQPACKET}) {
     Pair pair(type);
     pair.ours.HangUp();
@@ -109,7 +109,7 @@ TEST(UntrustedSocket, HangsUpOnWhoHasSaidNothing) {
 }
 
 // No thread has to close it, so a client that sends and disconnects again and again costs little.
-TEST(UntrustedSocket, HangsUpAtOnceOnWhatWasNotRead) {
+TEST(UntrustedSocket, HangUpEndsConnectionWithUnreadDataAtOnce) {
   Pair pair(SOCK_STREAM);
   for (const char* text : {"GET", " /", " HTTP"}) pair.Say(text);
   pair.ours.HangUp();
@@ -117,7 +117,7 @@ TEST(UntrustedSocket, HangsUpAtOnceOnWhatWasNotRead) {
   EXPECT_TRUE(pair.Ended());
 }
 
-TEST(UntrustedSocket, HangsUpOnADescriptorBehindDataOrOutOfBand) {
+TEST(UntrustedSocket, HangUpEndsConnectionWithDescriptorBehindDataOrOutOfBand) {
   for (const int flags : {0, static_cast<int>(MSG_OOB)}) {
     Pair pair(SOCK_STREAM);
     SlowClosingSocket lingering;

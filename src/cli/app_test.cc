@@ -314,7 +314,7 @@ TEST(Run, RefusesACommandThatCannotBeExecuted) {
   EXPECT_THAT(server.requests(), IsEmpty());
 }
 
-TEST(Run, SaysWhichFileIsNotThere) {
+TEST(Run, MissingProgramHintNamesFileThatIsThere) {
   const base::TempDir directory;
   std::ofstream(directory.path() / "train.sh") << "x";
   std::ofstream(directory.path() / "tool") << "x";
@@ -438,7 +438,7 @@ TEST(Events, OfATimeAreAskedForByTheTime) {
   EXPECT_THAT(server.requests().at(0), StartsWith("GET /v1/events?from=2026-02-01T08%3A00%3A00.000Z "));
 }
 
-TEST(Events, OfNoneOfThoseThatHappenedMayBeAskedFor) {
+TEST(Events, ZeroPastEventsMayBeRequested) {
   const TestServer none({});
   const auto nothing = GpumanAt(none, {"events", "-n", "0", "--json"});
   EXPECT_EQ(nothing.status, 0) << nothing.err;

@@ -107,7 +107,7 @@ TEST(ConnectError, LeavesOtherErrorsAlone) {
   EXPECT_EQ(ExplainConnectError(other, facts, kBob, SocketKind::kNamed, kSystem).message, other.message);
 }
 
-TEST(CheckOwnSocket, IsNotInAnotherUsersDirectory) {
+TEST(CheckOwnSocket, SocketInDirectoryOfAnotherUserIsRefused) {
   const auto facts = Facts(SocketState::kMissing, "/run/user/1000/gpuman/s", "/run/user/1000", kAda);
   EXPECT_TRUE(CheckOwnSocket(facts, kAda));
   const auto root = CheckOwnSocket(facts, kRoot);
@@ -116,7 +116,7 @@ TEST(CheckOwnSocket, IsNotInAnotherUsersDirectory) {
   EXPECT_TRUE(CheckOwnSocket(Facts(SocketState::kMissing, "/tmp/gpuman-1000/s", "/tmp", kRoot), kAda));
 }
 
-TEST(ReadSocketFacts, SaysWhatIsThere) {
+TEST(ReadSocketFacts, StateSubjectAndOwnerOfSocketPathAreRead) {
   const base::TempDir directory;
   const auto me = ThisUser();
   const auto path = directory.path() / "a" / "b" / "s";

@@ -36,7 +36,7 @@ class FindDaemonTest : public ::testing::Test {
   DaemonSearchPaths installation_;
 };
 
-TEST_F(FindDaemonTest, TakesTheChosenOneAndNoOther) {
+TEST_F(FindDaemonTest, SocketOfOptionOrVariableIsTakenAndNoOther) {
   const TestServer chosen({""});
   const TestServer user({""});
   installation_.user.socket = user.socket();
@@ -63,14 +63,14 @@ TEST_F(FindDaemonTest, PrefersTheSystemsDaemonToTheUsers) {
   EXPECT_FALSE(own->start());
 }
 
-TEST_F(FindDaemonTest, WantsOneStartedWhereThereIsNone) {
+TEST_F(FindDaemonTest, DaemonIsToBeStartedWhereNoneRuns) {
   const auto place = FindDaemon({}, From({}), installation_);
   ASSERT_TRUE(place);
   EXPECT_TRUE(place->start());
   EXPECT_EQ(place->socket, installation_.user.socket);
 }
 
-TEST_F(FindDaemonTest, AsksForTheServiceWhereOneIsInstalled) {
+TEST_F(FindDaemonTest, StoppedServiceIsNamedWhereOneIsInstalled) {
   installation_.has_service = true;
   const auto place = FindDaemon({}, From({}), installation_);
   ASSERT_FALSE(place);

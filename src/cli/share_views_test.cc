@@ -17,7 +17,7 @@ std::string Shown(const api::ShareJob& job) {
   return RenderShare({{}, {gpu}}, {});
 }
 
-TEST(ShareView, SaysHowFarAJobIsThatComesToRest) {
+TEST(ShareView, JobThatComesToRestShowsItsProgress) {
   api::ShareJob job;
   job.id = 7;
   job.tag = "train";
@@ -60,7 +60,7 @@ TEST(ShareView, SaysWhatPartOfTheTimeEachAskedForAndHad) {
   EXPECT_THAT(RenderShare({{}, {gpu}}, {}), HasSubstr("has used its share (120ms)"));
 }
 
-TEST(ShareView, SaysWhatWasAskedForAlsoWhereNobodyTakesTurns) {
+TEST(ShareView, RequestedShareIsShownWithoutTurns) {
   api::ShareJob job;
   EXPECT_THAT(Shown(job), Not(HasSubstr("SHARE")));
   job.compute = spec::ComputeShare{30, true};

@@ -51,7 +51,7 @@ TEST(PrintableLines, KeepsLinesTabsAndTheColoursThatAreOurs) {
             "a?b?c");
 }
 
-TEST(PrintableJson, SaysTheSame) {
+TEST(PrintableJson, EscapedJsonParsesToTheSameValue) {
   const nlohmann::json json{{"name",
                              "a\xE2\x80\xAE"
                              "b\xC2\x9B\x7F\xF3\xA0\x81\xA1\033 äöü"}};

@@ -162,7 +162,7 @@ TEST(Top, SaysWhyThereAreNoGpus) {
   EXPECT_EQ(texts[2], "Jobs: 0 running, 0 queued");
 }
 
-TEST(TopOrders, HaveWords) {
+TEST(TopOrders, EveryOrderReadsBackFromItsWord) {
   for (const auto order : {TopOrder::kMemory, TopOrder::kUtilization, TopOrder::kAge, TopOrder::kUser,
                            TopOrder::kJob, TopOrder::kPid})
     EXPECT_EQ(TopOrderFromString(ToString(order)), order);

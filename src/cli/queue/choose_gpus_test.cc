@@ -9,9 +9,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class ForTurns : public ::testing::Test {
+class ChooseGpusForSharingTest : public ::testing::Test {
  protected:
-  ForTurns() {
+  ChooseGpusForSharingTest() {
     for (int i = 0; i < 4; ++i) {
       api::QueueGpu gpu;
       gpu.index = i;
@@ -33,7 +33,7 @@ class ForTurns : public ::testing::Test {
   std::vector<api::JobView> jobs_;
 };
 
-TEST_F(ForTurns, TheOnesWithTheFewestSharingJobsAreTaken) {
+TEST_F(ChooseGpusForSharingTest, GpusWithFewestSharingJobsAreTaken) {
   Runs({0, 1}, true);
   EXPECT_THAT(*Choose(2), ElementsAre("gpu2", "gpu3"));
   Runs({2, 3}, true);
@@ -41,13 +41,13 @@ TEST_F(ForTurns, TheOnesWithTheFewestSharingJobsAreTaken) {
   EXPECT_THAT(*Choose(3), ElementsAre("gpu0", "gpu2", "gpu3"));
 }
 
-TEST_F(ForTurns, OfTwoAlikeTheOneWithMoreFreeMemoryIsTaken) {
+TEST_F(ChooseGpusForSharingTest, GpuWithMoreFreeMemoryIsTakenAmongEquals) {
   info_.gpus[0].memory->free = base::GiB(10);
   info_.gpus[1].memory.reset();
   EXPECT_THAT(*Choose(3), ElementsAre("gpu0", "gpu2", "gpu3"));
 }
 
-TEST_F(ForTurns, OfThoseAlikeTheOnesThatTheSameJobsShareAreTakenTogether) {
+TEST_F(ChooseGpusForSharingTest, GpusOfTheSameJobsAreTakenTogetherAmongEquals) {
   Runs({0, 2}, true);
   Runs({1, 3}, true);
   info_.gpus[3].memory->free = base::GiB(79);
@@ -58,7 +58,7 @@ TEST_F(ForTurns, OfThoseAlikeTheOnesThatTheSameJobsShareAreTakenTogether) {
   EXPECT_THAT(*Choose(2), ElementsAre("gpu0", "gpu2"));
 }
 
-TEST_F(ForTurns, WhatAJobHasThatDoesNotShareIsLeftToIt) {
+TEST_F(ChooseGpusForSharingTest, GpuOfExclusiveJobIsNotTaken) {
   Runs({0}, false);
   Runs({0, 1}, true);
   info_.gpus[2].jobs.push_back(77);  // it has come meanwhile
@@ -66,7 +66,7 @@ TEST_F(ForTurns, WhatAJobHasThatDoesNotShareIsLeftToIt) {
   EXPECT_FALSE(Choose(3));
 }
 
-TEST_F(ForTurns, ThoseThatAreIllKeptBackOrSplitAreLeftOutAndTooFewIsSaid) {
+TEST_F(ChooseGpusForSharingTest, DrainedRestrictedAndSplitGpusAreNotTakenAndShortageIsRefused) {
   info_.gpus[0].state = "drained";
   info_.gpus[1].state = "restricted";
   info_.gpus[2].state = "split";

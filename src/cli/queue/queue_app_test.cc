@@ -177,7 +177,7 @@ TEST(SubmitWait, ShowsTheOutputAndExitsAsTheJobDid) {
   EXPECT_EQ(outcome.out, "hello\n");
 }
 
-TEST(RunGpus, GoesThroughTheQueueAndStays) {
+TEST(RunGpus, RunWithGpusSubmitsToQueueAndWaits) {
   const TestServer server(
       {TestServer::Answer(201, kQueued), TestServer::Answer(200, kJob),
        TestServer::Answer(200, "hello\n", "text/plain"),
@@ -202,7 +202,7 @@ TEST(RunGpus, GoesThroughTheQueueAndStays) {
   EXPECT_EQ(Gpuman(server, {"run", "--gpus", "1", "--restart", "always", "--", "true"}).status, 2);
 }
 
-TEST(Run, SaysWhatToTypeInsteadInItsOwnWords) {
+TEST(Run, MisuseErrorShowsRunCommandToType) {
   const TestServer server({TestServer::Answer(500, "")});
   for (const auto& [arguments, says] : std::vector<std::pair<std::vector<std::string>, const char*>>{
            {{"--tag", "a", "--"}, "gpuman run --tag NAME --memory 8GiB -- COMMAND"},
@@ -478,7 +478,7 @@ TEST(JobUpdate, HasEachNameOfAnOptionOnce) {
     }
 }
 
-TEST(JobShow, HasWhatItWasAskedWith) {
+TEST(JobShow, OptionsOfTheSubmissionAreShown) {
   const TestServer server(
       {TestServer::Answer(200, R"({"id":7,"tag":"t","state":"queued","queue":{"time_limit_s":90,
            "asked":{"time_limit_s":90,"cpus":4,"host_memory":1073741824,"soft":"50%","preemptible":true,
@@ -493,7 +493,7 @@ TEST(JobShow, HasWhatItWasAskedWith) {
     EXPECT_THAT(shown.out, HasSubstr(line));
 }
 
-TEST(JobShow, HasWhatTheQueueKnows) {
+TEST(JobShow, RequestedGpusAndDependenciesAreShown) {
   const TestServer server({TestServer::Answer(200, kJob), TestServer::Answer(200, R"({"gpus":[]})")});
   EXPECT_THAT(Gpuman(server, {"job", "show", "7"}).out,
               AllOf(HasSubstr("GPUs asked      2, model h200\n"), HasSubstr("After           afterok 3\n")));
@@ -549,14 +549,14 @@ TEST(Stats, ByNameTellTimesAndUtilizationOfPastRuns) {
               HasSubstr(",3600,7200.5,90000,12,62.5,91.2,97\n"));
 }
 
-TEST(JobRelease, MayComeWithATime) {
+TEST(JobRelease, ReleaseAtATimeSetsTheBeginFirst) {
   const TestServer server({TestServer::Answer(200, kJob)});
   EXPECT_EQ(Gpuman(server, {"job", "release", "7", "--at", "2026-12-01T08:00Z"}).status, 0);
   EXPECT_THAT(server.requests().at(0), HasSubstr(R"({"queue":{"begin":"2026-12-01T08:00:00.000Z"}})"));
   EXPECT_THAT(server.requests().at(1), StartsWith("POST /v1/jobs/7/release "));
 }
 
-TEST(JobLog, MayBeItsFirstLines) {
+TEST(JobLog, FirstOptionPrintsTheFirstLines) {
   const TestServer server({TestServer::Answer(200, "a\nb\nc\n", "text/plain")});
   EXPECT_EQ(Gpuman(server, {"job", "log", "7", "--first", "2"}).out, "a\nb\n");
 }
@@ -605,7 +605,7 @@ TEST(GpuAllow, SendsTheChangeAndNotTheWholeList) {
   EXPECT_EQ(Gpuman(server, {"gpu", "allow", "9"}).status, 4);
 }
 
-TEST(Quota, IsOfOneSubject) {
+TEST(Quota, SetTakesExactlyOneSubjectAndAValue) {
   const TestServer server({TestServer::Answer(
       200, R"({"subject":"user","name":"ada","limits":{"gpus":4},"used":{"gpus":1,"running_jobs":1}})")});
   EXPECT_EQ(Gpuman(server, {"quota", "set", "--user", "ada", "--gpus", "4", "--gpu-hours", "none"}).status,
@@ -627,7 +627,7 @@ TEST(Reserve, RefusesAZoneThatThereIsNot) {
   EXPECT_THAT(outcome.err, HasSubstr("'No/Where' is not a time zone"));
 }
 
-TEST(Reserve, PromisesNoListOfCancelledOnes) {
+TEST(Reserve, UnknownReservationErrorSaysThatCancelledOnesAreNotListed) {
   const TestServer server({TestServer::Answer(200, R"({"reservations":[]})")});
   const auto outcome = Gpuman(server, {"reserve", "get", "3"});
   EXPECT_EQ(outcome.status, 4);
@@ -676,7 +676,7 @@ TEST(Gbatch, PrintsTheJobAsJson) {
 }
 
 // As in gflow: a conda environment may be called "none".
-TEST(Gjob, TakesNoneAsAnyOtherValue) {
+TEST(Gjob, NoneIsTheNameOfACondaEnvironment) {
   const TestServer server({TestServer::Answer(200, kJob)});
   ASSERT_EQ(Gflow(&server, "gjob", {"update", "7", "-e", "none"}).status, 0);
   EXPECT_EQ(BodyOf(server.requests().back()), R"({"queue":{"conda_env":"none"}})");
@@ -751,7 +751,7 @@ TEST(Nvsharectl, PrintsTheSettingsAsJson) {
               AllOf(StartsWith(R"({"settings":{"policy":"fair")"), HasSubstr(R"("quantum_max":30)")));
 }
 
-TEST(Gflowd, SetsWhatItIsStartedWith) {
+TEST(Gflowd, UpWithAllocationStrategySetsIt) {
   const TestServer server({TestServer::Answer(200, R"({"choice":"random"})")});
   EXPECT_EQ(Gflow(&server, "gflowd", {"up", "--gpu-allocation-strategy", "random"}).out,
             "gflowd is already running.\nOf several free GPUs it takes: random.\n");

@@ -106,7 +106,7 @@ TEST(Csv, HasQuotesAndNamesTheLineThatIsWrong) {
   EXPECT_THAT(ReadCsv("a\n").error().message, HasSubstr("no line of values"));
 }
 
-TEST(Sweep, IsAProductOverEachLineOfTheTable) {
+TEST(Sweep, EachParameterCombinesWithEachTableLine) {
   const auto combinations = Combine({{"b", {"1", "2"}}}, {{{"a", "x"}}, {{"a", "y"}}});
   ASSERT_TRUE(combinations);
   api::Submission job;
@@ -403,7 +403,7 @@ TEST_F(Request, LeavesTheLibraryOfNvshareToAJobOfGflowWithoutGpus) {
   EXPECT_THAT(made->notes, SizeIs(0));
 }
 
-TEST_F(Request, SaysWhatIsWrong) {
+TEST_F(Request, WrongOptionsAreRefusedByName) {
   EXPECT_THAT(ErrorOf({}, {"no-such-program-anywhere"}), HasSubstr("command not found"));
   EXPECT_THAT(ErrorOf({"--command", "a"}, {"b"}), HasSubstr("given twice"));
   EXPECT_THAT(ErrorOf({"--command", "a 'b"}, {}), HasSubstr("--command: "));

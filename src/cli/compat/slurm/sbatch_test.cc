@@ -137,7 +137,7 @@ class SbatchScript : public ::testing::Test {
   base::TempDir directory_;
 };
 
-TEST_F(SbatchScript, ItsOptionsAreKnownByTheirLines) {
+TEST_F(SbatchScript, OptionsRememberTheirScriptLines) {
   const auto made = Submit("#!/bin/bash\n#SBATCH --mem=4G\n#SBATCH -c 8 --gres=gpu:1\ntrue\n", {"--gpus=2"});
   EXPECT_EQ(made.lines.at("--host-memory"), "job.sh:2");
   EXPECT_EQ(made.lines.at("--cpus"), "job.sh:3");
@@ -152,7 +152,7 @@ TEST_F(SbatchScript, WithoutAnyOptionIsToldThatItGetsNoGpu) {
   EXPECT_THAT(Printed(Submit("#!/bin/bash\n# GPUMAN --time 2h\ntrue\n")), Not(HasSubstr("no GPU")));
 }
 
-TEST_F(SbatchScript, IsReadAndToldOf) {
+TEST_F(SbatchScript, ReadAndUnreadOptionsAreReported) {
   const auto made = Submit("#!/bin/bash\n#SBATCH --gres=gpu:1 --partition=gpu\npython x.py\n");
   EXPECT_EQ(made.request.jobs[0].gpus.count, 1);
   EXPECT_THAT(Printed(made), HasSubstr("job.sh: read from its #SBATCH lines: --gres=gpu:1\n"));

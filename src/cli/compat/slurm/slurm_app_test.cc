@@ -208,7 +208,7 @@ TEST_F(SlurmApp, CompletesItsJobsAndQueues) {
   EXPECT_EQ(Gpuman({kCompleteWord, "submit", "--to", "s"}).out, "slurm\t\n");
 }
 
-TEST_F(SlurmApp, SaysWhoDoesWhatItDoesNot) {
+TEST_F(SlurmApp, UnsupportedCommandNamesTheScontrolCommand) {
   const auto outcome = Gpuman({"job", "update", "slurm-7", "--priority", "3"});
   EXPECT_EQ(outcome.status, 6);
   EXPECT_THAT(outcome.err, HasSubstr("scontrol update JobId=7"));
