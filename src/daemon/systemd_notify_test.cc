@@ -48,7 +48,7 @@ class NotifyTest : public ::testing::Test {
   base::TempDir directory_;
 };
 
-TEST_F(NotifyTest, TellsTheServiceManager) {
+TEST_F(NotifyTest, ReadyAndAliveReachTheServiceManager) {
   for (const std::string& place :
        {(directory_.path() / "notify").string(), "@gpuman-notify-test-" + std::to_string(::getpid())}) {
     Manager manager(place);
@@ -66,7 +66,7 @@ TEST_F(NotifyTest, TellsTheServiceManager) {
   }
 }
 
-TEST_F(NotifyTest, SaysNothingWhereNobodyListens) {
+TEST_F(NotifyTest, MissingOrInvalidSocketIsIgnored) {
   NotifyReady();
   ::setenv("NOTIFY_SOCKET", (directory_.path() / "nobody").c_str(), 1);
   NotifyReady();
@@ -77,7 +77,7 @@ TEST_F(NotifyTest, SaysNothingWhereNobodyListens) {
   EXPECT_FALSE(std::filesystem::exists(directory_.path() / "nobody"));
 }
 
-TEST_F(NotifyTest, IsWatchedWhenItIsMeant) {
+TEST_F(NotifyTest, WatchdogPeriodIsReadForThisProcessOnly) {
   EXPECT_FALSE(WatchdogPeriod());
   ::setenv("WATCHDOG_USEC", "30000000", 1);
   EXPECT_EQ(WatchdogPeriod(), std::chrono::seconds(30));

@@ -45,7 +45,7 @@ Gpu Learnt() {
   return gpu;
 }
 
-TEST(Account, OfOneJobIsWhatTheGpuDrawsAboveItsRest) {
+TEST(Account, SingleJobGetsEnergyAboveRestPower) {
   Gpu gpu = Learnt();
   gpu.Has({{kFirst}}, 475);
   gpu.Run(10'000);
@@ -54,7 +54,7 @@ TEST(Account, OfOneJobIsWhatTheGpuDrawsAboveItsRest) {
   EXPECT_NEAR(*gpu.account.rest_watts(), 75, 1);
 }
 
-TEST(Account, OfJobsInTurnsIsThatOfTheirTurnsThoughTheCounterIsBehind) {
+TEST(Account, JobsInTurnsGetEnergyOfTheirTurnsDespiteLateCounter) {
   for (const int step : {1, 20, 100}) {
     Gpu gpu = Learnt();
     gpu.step = step;
@@ -72,7 +72,7 @@ TEST(Account, OfJobsInTurnsIsThatOfTheirTurnsThoughTheCounterIsBehind) {
   }
 }
 
-TEST(Account, OfTurnsThatAreTooShortToSeeIsSplitByWhatEachDrawsAlone) {
+TEST(Account, ShortTurnsAreSplitByPowerOfEachJobAlone) {
   Gpu gpu = Learnt();
   gpu.Has({{kFirst}}, 675);
   gpu.Run(3'000);
@@ -90,7 +90,7 @@ TEST(Account, OfTurnsThatAreTooShortToSeeIsSplitByWhatEachDrawsAlone) {
   EXPECT_NEAR(gpu.Of(kSecond), 0.2 * 8'000, 0.05 * 0.2 * 8'000);
 }
 
-TEST(Account, OfJobsThatBeginAtOnceIsSplitOnceEachWasSeenAlone) {
+TEST(Account, EnergyOfJobsThatBeginTogetherIsSplitOnceEachRanAlone) {
   Gpu gpu = Learnt();
   gpu.Has({{kFirst, 1}, {kSecond, 1}}, 75 + 300);  // 550 and 50 W, half of the time each
   gpu.Run(1'000);
@@ -104,7 +104,7 @@ TEST(Account, OfJobsThatBeginAtOnceIsSplitOnceEachWasSeenAlone) {
   EXPECT_NEAR(gpu.Of(kSecond), 0.5 * 50 + 4 * 50, 15);
 }
 
-TEST(Account, OfJobsThatAreNeverSeenAloneIsSplitAllTheSame) {
+TEST(Account, EnergyOfJobsThatNeverRanAloneIsSplitByWork) {
   Gpu gpu = Learnt();
   gpu.Has({{kFirst, 1.5}, {kSecond, 0.5}}, 75 + 400);
   gpu.Run(40'000);
@@ -114,7 +114,7 @@ TEST(Account, OfJobsThatAreNeverSeenAloneIsSplitAllTheSame) {
   EXPECT_NEAR(gpu.Of(kFirst), 0.75 * 16'000, 2'000) << "by their work: what each draws is not known";
 }
 
-TEST(Account, WhatWaitsForItsSplitIsInTheRecord) {
+TEST(Account, UnsplitEnergyIsInTheRecord) {
   Gpu gpu = Learnt();
   gpu.Has({{kFirst}, {kSecond}}, 475);
   gpu.Run(5'000);
@@ -123,7 +123,7 @@ TEST(Account, WhatWaitsForItsSplitIsInTheRecord) {
   EXPECT_LT(gpu.Of(kFirst), 30);
 }
 
-TEST(Account, TellsOfARunAtItsEndAndTakesWhatItReckonedFromTheNextReading) {
+TEST(Account, EstimateAtEndOfRunIsSubtractedFromNextReading) {
   Gpu gpu = Learnt();
   gpu.Has({{kFirst}}, 475);
   gpu.Run(5'003);
@@ -135,7 +135,7 @@ TEST(Account, TellsOfARunAtItsEndAndTakesWhatItReckonedFromTheNextReading) {
   EXPECT_NEAR(gpu.Of(kFirst) + gpu.Of(kSecond), 4'000, 60);
 }
 
-TEST(Account, DoesNotKnowARunOfWhichItHasNotSeenTheBeginning) {
+TEST(Account, EnergyOfRunWithUnseenBeginningIsUnknown) {
   Gpu gpu = Learnt();
   gpu.account.Begin(kFirst, false);
   gpu.Has({{kFirst}}, 475);
@@ -144,7 +144,7 @@ TEST(Account, DoesNotKnowARunOfWhichItHasNotSeenTheBeginning) {
   EXPECT_FALSE(gpu.account.Of({77})) << "nobody told of it";
 }
 
-TEST(Account, DoesNotKnowARunDuringWhichTheCounterBeganAnew) {
+TEST(Account, EnergyOfRunWithCounterResetIsUnknown) {
   Gpu gpu = Learnt();
   gpu.Has({{kFirst}}, 475);
   gpu.Run(1'000);
@@ -169,7 +169,7 @@ auto LosesItsDaemon(Gpu& gpu) {
   return record;
 }
 
-TEST(Account, GoesOnWhereItsRecordEnds) {
+TEST(Account, RestoredRecordContinuesTheRun) {
   Gpu gpu = Learnt();
   const auto record = LosesItsDaemon(gpu);
   gpu.account.Restore(*record, "boot", {kFirst});
@@ -179,7 +179,7 @@ TEST(Account, GoesOnWhereItsRecordEnds) {
   EXPECT_NEAR(*gpu.account.rest_watts(), 75, 1);
 }
 
-TEST(Account, GivesToOthersWhatWasUsedWhileNobodyLookedAndAJobEnded) {
+TEST(Account, EnergyOfJobThatEndedUnobservedGoesToOthers) {
   Gpu gpu = Learnt();
   const auto record = LosesItsDaemon(gpu);
   gpu.account.Restore(*record, "boot", {kSecond});

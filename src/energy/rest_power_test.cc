@@ -15,7 +15,7 @@ void See(RestPower& rest, Millijoules each_second, int time, Time after_last_pro
   for (int i = 0; i < time; ++i) rest.Learn(each_second, seconds(1), after_last_process);
 }
 
-TEST(RestPower, IsNotKnownFromAShortTime) {
+TEST(RestPower, RestPowerIsUnknownAfterShortTime) {
   RestPower rest;
   for (int i = 0; i < 16; ++i) {
     EXPECT_FALSE(rest.watts());
@@ -24,7 +24,7 @@ TEST(RestPower, IsNotKnownFromAShortTime) {
   EXPECT_DOUBLE_EQ(rest.watts().value(), 100);
 }
 
-TEST(RestPower, OfAGpuThatWasUsedJustNowCountsOnlyUntilItHasComeToRest) {
+TEST(RestPower, ReadingAfterUseCountsOnlyUntilGpuHasRested) {
   RestPower rest;
   See(rest, 132'000, 3, kAtOnce);
   EXPECT_DOUBLE_EQ(rest.watts().value(), 132) << "there is no better one";
@@ -34,7 +34,7 @@ TEST(RestPower, OfAGpuThatWasUsedJustNowCountsOnlyUntilItHasComeToRest) {
   EXPECT_DOUBLE_EQ(*rest.watts(), 82);
 }
 
-TEST(RestPower, OfAnEarlierDaemonCountsUntilItIsSeen) {
+TEST(RestPower, StoredRestPowerCountsUntilMeasured) {
   RestPower rest(100);
   See(rest, 132'000, 10, kAtOnce);
   EXPECT_DOUBLE_EQ(*rest.watts(), 100);
@@ -51,14 +51,14 @@ TEST(RestPower, FollowsMuchLowerReadingsSoonAndMuchHigherOnesSlowly) {
   EXPECT_LT(*rest.watts(), 67);
 }
 
-TEST(RestPower, IsTheMeanOfReadingsThatDifferALittle) {
+TEST(RestPower, SlightlyDifferentReadingsAreAveraged) {
   RestPower rest;
   See(rest, 82'000, 2);
   for (int i = 0; i < 500; ++i) See(rest, i % 2 == 0 ? 78'000 : 86'000, 2);
   EXPECT_NEAR(*rest.watts(), 82, 1) << "and not the least of them";
 }
 
-TEST(RestPower, OfTimesBeforeAndAfterItCameToRestIsNotMixed) {
+TEST(RestPower, ReadingsBeforeAndAfterRestAreNotMixed) {
   RestPower rest;
   See(rest, 132'000, 1, kAtOnce);
   See(rest, 82'000, 1);

@@ -18,35 +18,35 @@ constexpr base::JobId kA{1}, kB{2};
 
 double Alike(const Holder&) { return 100; }
 
-TEST(Split, GivesAllAboveRestToWhoHadTheGpu) {
+TEST(Split, SingleHolderGetsAllEnergyAboveRest) {
   const auto parts = Split(400'000, {{seconds(1), {{kA}}}}, 75, Alike);
   EXPECT_EQ(parts.idle, 75'000);
   EXPECT_EQ(parts.of, (std::map<base::JobId, Millijoules>{{kA, 325'000}}));
 }
 
-TEST(Split, IsByTimeWhereBothDrawTheSame) {
+TEST(Split, EnergyIsSplitByTimeAtEqualPower) {
   const auto parts = Split(400, {{seconds(3), {{kA}}}, {seconds(1), {{kB}}}}, 0, Alike);
   EXPECT_EQ(parts.of, (std::map<base::JobId, Millijoules>{{kA, 300}, {kB, 100}}));
 }
 
-TEST(Split, IsByTimeAndByThePowerThatEachDrawsAlone) {
+TEST(Split, EnergyIsSplitByTimeAndPowerAlone) {
   const auto parts = Split(1000, {{seconds(1), {{kA}}}, {seconds(1), {{kB}}}}, 0,
                            [](const Holder& holder) { return holder.job == kA ? 300.0 : 100.0; });
   EXPECT_EQ(parts.of, (std::map<base::JobId, Millijoules>{{kA, 750}, {kB, 250}}));
 }
 
-TEST(Split, IsByWorkWhereBothRunAtOnce) {
+TEST(Split, EnergyOfConcurrentJobsIsSplitByWork) {
   const auto parts = Split(1000, {{seconds(1), {{kA, 1.5}, {kB, 0.5}}}}, 0, Alike);
   EXPECT_EQ(parts.of, (std::map<base::JobId, Millijoules>{{kA, 750}, {kB, 250}}));
 }
 
-TEST(Split, IsIdleWhereNobodyHadTheGpu) {
+TEST(Split, EnergyWithoutHolderIsIdle) {
   const auto parts = Split(1000, {{seconds(1), {}}}, 0.1, Alike);
   EXPECT_EQ(parts.idle, 1000);
   EXPECT_TRUE(parts.of.empty());
 }
 
-TEST(Split, OfLessThanTheRestIsIdleAlone) {
+TEST(Split, EnergyBelowRestPowerIsIdle) {
   const auto parts = Split(50'000, {{seconds(1), {{kA}}}}, 75, Alike);
   EXPECT_EQ(parts.idle, 50'000);
   EXPECT_EQ(parts.of.at(kA), 0);
@@ -79,7 +79,7 @@ RC_GTEST_PROP(Split, PartsAreAlwaysTheWholeAndOnlyOfThoseThatWereThere, ()) {
   RC_ASSERT(sum == used);
 }
 
-TEST(JobPowerEstimator, AreLearntFromTimesThatTwoShare) {
+TEST(JobPowerEstimator, PowersAreLearntFromSharedTimes) {
   JobPowerEstimator powers;
   // 300 W and 100 W, in turns that are too short to be seen by themselves.
   for (int i = 0; i < 60; ++i) {
@@ -93,7 +93,7 @@ TEST(JobPowerEstimator, AreLearntFromTimesThatTwoShare) {
   EXPECT_GT(powers.Of({kA}), 200) << "no time tells nothing";
 }
 
-TEST(JobPowerEstimator, ForgetWhatAProgramDidLongAgo) {
+TEST(JobPowerEstimator, OldPowerOfJobIsForgotten) {
   JobPowerEstimator powers;
   EXPECT_FALSE(powers.Knows({kA}));
   powers.Learn({kA}, 300'000, seconds(1));

@@ -44,7 +44,7 @@ class ContainersTest : public ::testing::Test {
   const MonoTime now{seconds(100)};
 };
 
-TEST_F(ContainersTest, AreHeldOnceAtFirstSight) {
+TEST_F(ContainersTest, ListedContainerBecomesJobOnceAtFirstProcess) {
   Name("main");
   Tell("main");
   EXPECT_TRUE(containers->IsComing({7, 1}, now));
@@ -53,7 +53,7 @@ TEST_F(ContainersTest, AreHeldOnceAtFirstSight) {
   EXPECT_FALSE(containers->TakeWaits());
 }
 
-TEST_F(ContainersTest, AreWaitedForUntilTheTableIsTold) {
+TEST_F(ContainersTest, ProcessOfPodWaitsUntilTableIsKnown) {
   Name("main");
   EXPECT_TRUE(containers->IsComing({7, 1}, now));
   EXPECT_FALSE(containers->IsComing({8, 1}, now)) << "a container, but no pod's";
@@ -64,7 +64,7 @@ TEST_F(ContainersTest, AreWaitedForUntilTheTableIsTold) {
   EXPECT_EQ(held, std::vector<std::string>{"main"});
 }
 
-TEST_F(ContainersTest, AreWaitedForUntilKubeletHasWrittenTheirNameDown) {
+TEST_F(ContainersTest, ProcessWaitsForContainerNameUntilTimeLimit) {
   std::filesystem::create_directories(dir.path() / "pods" / ("team_train_" + kUid));
   Tell("main");
   EXPECT_TRUE(containers->IsComing({7, 1}, now));
@@ -75,7 +75,7 @@ TEST_F(ContainersTest, AreWaitedForUntilKubeletHasWrittenTheirNameDown) {
   EXPECT_EQ(held, std::vector<std::string>{"main"});
 }
 
-TEST_F(ContainersTest, WithoutAnythingAreStrangersUntilTheTableChanges) {
+TEST_F(ContainersTest, UnlistedContainerIsForeignUntilTableChanges) {
   Name("proxy");
   Tell("main");
   EXPECT_FALSE(containers->IsComing({7, 1}, now));
@@ -90,7 +90,7 @@ TEST_F(ContainersTest, WithoutAnythingAreStrangersUntilTheTableChanges) {
   EXPECT_EQ(held, std::vector<std::string>{"proxy"});
 }
 
-TEST_F(ContainersTest, OfWhichNoJobCouldBeMadeAreLeftAlone) {
+TEST_F(ContainersTest, ContainerWithoutJobIsNotTriedAgain) {
   Name("main");
   Tell("main");
   EXPECT_TRUE(containers->IsComing({7, 1}, now));

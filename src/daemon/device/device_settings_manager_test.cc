@@ -44,7 +44,7 @@ TEST_F(DeviceSettingsManagerTest, AChangeThatCannotBeStoredIsNotMade) {
   EXPECT_EQ(Gpu().power_limit_mw.load(), 700'000U);
 }
 
-TEST_F(DeviceSettingsManagerTest, OutOfRangeIsRefusedWithTheRangeAndTheGpu) {
+TEST_F(DeviceSettingsManagerTest, ValueOutOfRangeIsRefusedWithRangeAndGpu) {
   const auto answer = Set("power", "900W", {1});
   host_.Pump();
   ASSERT_TRUE(*answer && !**answer);
@@ -77,7 +77,7 @@ TEST_F(DeviceSettingsManagerTest, AGpuThatIsLostInTheMiddleIsNamed) {
   EXPECT_FALSE(IsStored(1));
 }
 
-TEST_F(DeviceSettingsManagerTest, OneThatIsInUseSaysByWhom) {
+TEST_F(DeviceSettingsManagerTest, GpuInUseErrorNamesProcessAndJob) {
   Refuse("nvmlDeviceSetComputeMode", kInUse, 0);
   const auto answer = Set("compute_mode", "prohibited");
   host_.Pump();
@@ -137,7 +137,7 @@ TEST_F(DeviceSettingsManagerTest, AResetThatNobodySawIsKnownByTheEnergyCounter) 
   EXPECT_THAT(host_.TakeReports(), ElementsAre(HasSubstr("the GPU was reset, or its driver loaded anew")));
 }
 
-TEST_F(DeviceSettingsManagerTest, AForeignChangeIsReportedOnceAndLeftAlone) {
+TEST_F(DeviceSettingsManagerTest, ForeignChangeIsReportedOnceAndKept) {
   Set("power", "250W");
   host_.Pump();
   Gpu().power_limit_mw.store(300'000);
@@ -154,7 +154,7 @@ TEST_F(DeviceSettingsManagerTest, AForeignChangeIsReportedOnceAndLeftAlone) {
   EXPECT_THAT(devices_->DriftOf(Uuid()), IsEmpty());
 }
 
-TEST_F(DeviceSettingsManagerTest, OrItIsMendedWhereThatIsConfigured) {
+TEST_F(DeviceSettingsManagerTest, ForeignChangeIsUndoneWhereConfigured) {
   settings_.mend_drift = true;
   devices_->SetSettings(settings_);
   Set("power", "250W");
@@ -238,7 +238,7 @@ TEST_F(DeviceSettingsManagerTest, ChangesOfOneGpuAreMadeOneAfterTheOther) {
   EXPECT_EQ((**second)->steps.at(0).step.from, device::Milliwatts(250'000));
 }
 
-TEST_F(DeviceSettingsManagerTest, EccSaysWhenItTookEffect) {
+TEST_F(DeviceSettingsManagerTest, EccChangeIsReportedAfterTheReset) {
   const auto answer = Set("ecc", "off");
   host_.Pump();
   ASSERT_TRUE(*answer && **answer);

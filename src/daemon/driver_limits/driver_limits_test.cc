@@ -15,9 +15,9 @@ constexpr const char* kTree = "/sys/fs/cgroup";
 constexpr const char* kGroup = "/sys/fs/cgroup/gpuman/job-1-x";
 constexpr base::JobId kJob{1};
 
-class DriverLimitsOfAJob : public ::testing::Test {
+class DriverLimitsOfJobTest : public ::testing::Test {
  protected:
-  DriverLimitsOfAJob() {
+  DriverLimitsOfJobTest() {
     job_.id = kJob;
     job_.cgroup = kGroup;
     Spec([](spec::JobSpec& spec) { spec.memory = base::SizeSpec{base::GiB(4), 0}; });
@@ -41,7 +41,7 @@ class DriverLimitsOfAJob : public ::testing::Test {
   gpu::Inventory inventory_;
 };
 
-TEST_F(DriverLimitsOfAJob, AreOnEachOfItsGpus) {
+TEST_F(DriverLimitsOfJobTest, LimitIsSetOnEachGpuOfJob) {
   EXPECT_THAT(Limits(), ElementsAre(Pair("GPU-a", base::GiB(4)), Pair("GPU-b", base::GiB(4))));
   job_.gpus = {"GPU-b"};
   EXPECT_THAT(Limits(), ElementsAre(Pair("GPU-b", base::GiB(4))));
@@ -49,14 +49,14 @@ TEST_F(DriverLimitsOfAJob, AreOnEachOfItsGpus) {
   EXPECT_THAT(Limits(), ElementsAre(Pair("GPU-b", base::GiB(8))));
 }
 
-TEST_F(DriverLimitsOfAJob, AreNoneWithoutALimitOrBeyondTheGpu) {
+TEST_F(DriverLimitsOfJobTest, NoLimitIsSetWithoutOneOrAboveGpuMemory) {
   Spec([](spec::JobSpec& spec) { spec.memory = base::SizeSpec{base::GiB(16), 0}; });
   EXPECT_THAT(Limits(), IsEmpty());
   Spec([](spec::JobSpec& spec) { spec.memory.reset(); });
   EXPECT_THAT(Limits(), IsEmpty());
 }
 
-TEST_F(DriverLimitsOfAJob, AreNoneWithoutACgroupOfVersion2) {
+TEST_F(DriverLimitsOfJobTest, NoLimitIsSetWithoutCgroupVersion2) {
   job_.cgroup = "/sys/fs/cgroup2/job";
   EXPECT_THAT(Limits(), IsEmpty());
   job_.cgroup = kTree;
@@ -67,7 +67,7 @@ TEST_F(DriverLimitsOfAJob, AreNoneWithoutACgroupOfVersion2) {
   EXPECT_THAT(DriverLimitsOf(job_, inventory_, ""), IsEmpty());
 }
 
-TEST_F(DriverLimitsOfAJob, AreNoneWhereItsMemoryComesAndGoes) {
+TEST_F(DriverLimitsOfJobTest, NoLimitIsSetForJobWhoseMemoryCanBeEvicted) {
   const auto before = *job_.spec;
   Spec([](spec::JobSpec& spec) { spec.share = true; });
   EXPECT_THAT(Limits(), IsEmpty());
@@ -79,18 +79,18 @@ TEST_F(DriverLimitsOfAJob, AreNoneWhereItsMemoryComesAndGoes) {
   EXPECT_THAT(Limits(), IsEmpty());
 }
 
-TEST_F(DriverLimitsOfAJob, AreNoneOnInstancesAndOnSplitGpus) {
+TEST_F(DriverLimitsOfJobTest, NoLimitIsSetOnInstancesAndSplitGpus) {
   inventory_.gpus[0].split = true;
   inventory_.gpus[1].mig = gpu::Instance{};
   EXPECT_THAT(Limits(), IsEmpty());
 }
 
-TEST_F(DriverLimitsOfAJob, AreNoneOfAJobWithoutGpus) {
+TEST_F(DriverLimitsOfJobTest, NoLimitIsSetForJobWithoutGpus) {
   job_.queued = true;
   EXPECT_THAT(Limits(), IsEmpty());
 }
 
-class TheDriversLimits : public ::testing::Test {
+class DriverLimitsTest : public ::testing::Test {
  protected:
   DriverLimits::Orders Want(const std::map<std::string, base::Bytes>& wanted, const char* group = kGroup) {
     return limits_.Want(kJob, group, wanted);
@@ -103,7 +103,7 @@ class TheDriversLimits : public ::testing::Test {
   DriverLimits limits_;
 };
 
-TEST_F(TheDriversLimits, AreSetOnce) {
+TEST_F(DriverLimitsTest, SameLimitIsOrderedOnce) {
   EXPECT_EQ(limits_.Holds(kJob), std::nullopt);
   EXPECT_THAT(Want({{"a", base::GiB(1)}}), ElementsAre(Order(base::GiB(1))));
   EXPECT_EQ(limits_.Holds(kJob), false) << "it is under way";
@@ -113,7 +113,7 @@ TEST_F(TheDriversLimits, AreSetOnce) {
   EXPECT_THAT(Want({{"a", base::GiB(1)}}), IsEmpty());
 }
 
-TEST_F(TheDriversLimits, FollowTheLastWishOneCallAtATime) {
+TEST_F(DriverLimitsTest, LastLimitIsOrderedAfterTheCallUnderWay) {
   Want({{"a", base::GiB(1)}});
   EXPECT_THAT(Want({{"a", base::GiB(2)}}), IsEmpty());
   EXPECT_THAT(Want({{"a", base::GiB(3)}}), IsEmpty());
@@ -123,7 +123,7 @@ TEST_F(TheDriversLimits, FollowTheLastWishOneCallAtATime) {
   EXPECT_EQ(limits_.Holds(kJob), true);
 }
 
-TEST_F(TheDriversLimits, AreTakenAwayAfterTheCallUnderWay) {
+TEST_F(DriverLimitsTest, RemovalIsOrderedAfterTheCallUnderWay) {
   Want({{"a", base::GiB(1)}});
   EXPECT_THAT(Want({}), IsEmpty());
   EXPECT_EQ(limits_.Holds(kJob), std::nullopt);
@@ -132,7 +132,7 @@ TEST_F(TheDriversLimits, AreTakenAwayAfterTheCallUnderWay) {
   EXPECT_THAT(Want({}), IsEmpty());
 }
 
-TEST_F(TheDriversLimits, AreOfEachCgroupAndGpu) {
+TEST_F(DriverLimitsTest, EachGpuHasItsOwnOrder) {
   EXPECT_THAT(Want({{"a", base::GiB(1)}, {"b", base::GiB(1)}}),
               ElementsAre(Order(base::GiB(1)), Order(base::GiB(1), kGroup, "b")));
   limits_.Finish(Order(base::GiB(1)), kDone);
@@ -144,7 +144,7 @@ TEST_F(TheDriversLimits, AreOfEachCgroupAndGpu) {
               ElementsAre(Order(std::nullopt, kGroup, "b"), Order(base::GiB(1), "/other", "b")));
 }
 
-TEST_F(TheDriversLimits, OnceRefusedAreNotTriedAgainUntilAnotherIsWanted) {
+TEST_F(DriverLimitsTest, RefusedLimitIsNotOrderedAgainUntilItChanges) {
   Want({{"a", base::GiB(1)}});
   EXPECT_EQ(limits_.Finish(Order(base::GiB(1)), kRefused), std::nullopt);
   EXPECT_EQ(limits_.Holds(kJob), false);
@@ -154,7 +154,7 @@ TEST_F(TheDriversLimits, OnceRefusedAreNotTriedAgainUntilAnotherIsWanted) {
   EXPECT_EQ(limits_.Holds(kJob), true);
 }
 
-TEST_F(TheDriversLimits, ThatWereRefusedAreTakenAwayAsWell) {
+TEST_F(DriverLimitsTest, RemovalIsOrderedAfterRefusedChange) {
   Want({{"a", base::GiB(1)}});
   limits_.Finish(Order(base::GiB(1)), kDone);
   Want({{"a", base::GiB(2)}});
@@ -162,7 +162,7 @@ TEST_F(TheDriversLimits, ThatWereRefusedAreTakenAwayAsWell) {
   EXPECT_THAT(Want({}), ElementsAre(Order(std::nullopt))) << "the former one holds";
 }
 
-TEST_F(TheDriversLimits, OfAJobThatNeverHadOneNeedNoCall) {
+TEST_F(DriverLimitsTest, JobWithoutLimitNeedsNoOrder) {
   EXPECT_THAT(Want({}), IsEmpty());
   EXPECT_EQ(limits_.Finish(Order(base::GiB(1)), kDone), std::nullopt);
 }

@@ -92,7 +92,7 @@ TEST_F(HealthMonitorsTest, WritesOnlyWhatChanged) {
   EXPECT_EQ(recorder_.writes, writes);
 }
 
-TEST_F(HealthMonitorsTest, AnotherDaemonKnowsIt) {
+TEST_F(HealthMonitorsTest, FaultIsKnownToTheNextDaemonAndNotReportedAgain) {
   Start()->OnXid("GPU-a", 79);
   recorder_.Heard();
   const auto next = Start();
@@ -100,7 +100,7 @@ TEST_F(HealthMonitorsTest, AnotherDaemonKnowsIt) {
   EXPECT_THAT(recorder_.Heard(), IsEmpty());
 }
 
-TEST_F(HealthMonitorsTest, ARebootEndsIt) {
+TEST_F(HealthMonitorsTest, FaultEndsWithReboot) {
   Start()->OnXid("GPU-a", 79);
   recorder_.Heard();
   EXPECT_FALSE(Start("second")->IsUnhealthy("GPU-a"));
@@ -134,7 +134,7 @@ TEST_F(HealthMonitorsTest, AGpuThatIsNotThereAnyMoreIsMissing) {
   EXPECT_FALSE(recorder_.disk.contains("health/GPU-b"));
 }
 
-TEST_F(HealthMonitorsTest, WithoutADriverItIsNotKnownWhetherAGpuIsMissing) {
+TEST_F(HealthMonitorsTest, GpuIsNotReportedMissingWithoutDriver) {
   const auto monitors = Start();
   monitors->OnInventory(Two());
   monitors->OnXid("GPU-b", 79);
@@ -157,7 +157,7 @@ TEST_F(HealthMonitorsTest, WithoutADriverItIsNotKnownWhetherAGpuIsMissing) {
   EXPECT_THAT(monitors->Missing(), IsEmpty());
 }
 
-TEST_F(HealthMonitorsTest, OneThatIsBackIsNotMissing) {
+TEST_F(HealthMonitorsTest, GpuThatReturnsIsNotMissing) {
   const auto monitors = Start();
   monitors->OnInventory(Two());
   auto one = Two();
@@ -215,7 +215,7 @@ TEST_F(HealthMonitorsTest, OnlyAFaultThatIsThereCanBeAcknowledged) {
   EXPECT_EQ(monitors->Acknowledge("GPU-a", "", "root").error().code, base::ErrorCode::kNotFound);
 }
 
-TEST_F(HealthMonitorsTest, OfAGpuThatWasNotLookedAtNothingIsKnown) {
+TEST_F(HealthMonitorsTest, StateOfUnsampledGpuIsUnknown) {
   const auto monitors = Start();
   monitors->OnInventory(Two());
   EXPECT_EQ(HealthViewOf(monitors->Find("GPU-a"), {}).state, "unknown");

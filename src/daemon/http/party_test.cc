@@ -51,7 +51,7 @@ class PartyTest : public testing::TestWithParam<int> {
   pid_t child_ = 0;
 };
 
-TEST_P(PartyTest, OverTcpIsTheUserOfTheOtherEnd) {
+TEST_P(PartyTest, TcpPartyIsTheUserOfTheOtherEnd) {
   const base::Fd netlink(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
   if (!netlink.ok()) GTEST_SKIP() << "the kernel does not tell whose a socket is";
   const uid_t user = ::geteuid() == 0 ? 61234 : ::geteuid();
@@ -62,7 +62,7 @@ TEST_P(PartyTest, OverTcpIsTheUserOfTheOtherEnd) {
 
 INSTANTIATE_TEST_SUITE_P(Families, PartyTest, testing::Values(AF_INET, AF_INET6));
 
-TEST(Party, AnAddressIsNoUser) {
+TEST(Party, RemoteTcpAddressHasNoUser) {
   sockaddr_storage own{}, other{};
   reinterpret_cast<sockaddr_in&>(own) = {AF_INET, htons(1), {htonl(0xC0000201)}, {}};  // 192.0.2.1
   reinterpret_cast<sockaddr_in&>(other) = {AF_INET, htons(2), {htonl(0xC0000202)}, {}};

@@ -218,7 +218,7 @@ TEST_F(ServerTest, RefusesWhatIsTooLargeOrNoHttp) {
   EXPECT_EQ(ask("GET nowhere HTTP/1.1\r\nHost: x\r\n\r\n"), "HTTP/1.1 400");
 }
 
-TEST_F(ServerTest, OnePathTakesLargerBodies) {
+TEST_F(ServerTest, LargeBodyIsTakenOnItsPathOnly) {
   Start({.body_bytes = 100, .large_path = "/large", .large_body_bytes = 1000}, Echo);
   const auto ask = [&](const std::string& path, std::size_t size) {
     const auto fd = Connect();
@@ -266,7 +266,7 @@ TEST_F(ServerTest, OneLargeBodyIsReadAtATime) {
   }
 }
 
-TEST(LargeBodies, EachUserHasOneAndAFewTogetherHaveSome) {
+TEST(LargeBodies, EachUserGetsOneAndAllUsersGetTheMaximum) {
   LargeBodies large(2);
   EXPECT_TRUE(large.Take(1001, false));
   EXPECT_FALSE(large.Take(1001, false)) << "one at a time";
@@ -281,7 +281,7 @@ TEST(LargeBodies, EachUserHasOneAndAFewTogetherHaveSome) {
   EXPECT_TRUE(large.Take(0, true));
 }
 
-TEST(BodyBudget, NobodyHasMoreThanIsLeftForTheOthers) {
+TEST(BodyBudget, UserGetsNoMoreThanHalfOfRemainingBudget) {
   BodyBudget bodies(16, 32);
   EXPECT_TRUE(bodies.Take(1001, 16));
   EXPECT_FALSE(bodies.Take(1001, 1)) << "a user's bound";
@@ -387,7 +387,7 @@ TEST_F(ServerTest, ABodyThatDoesNotComeIsNotWaitedForAsLongAsARequest) {
 
 // Closing the last descriptor of a socket may block the thread that closes it; here that would be the loop's
 // thread.
-TEST_F(ServerTest, ADescriptorThatIsPassedAlongHoldsUpNobody) {
+TEST_F(ServerTest, DescriptorPassedWithRequestDoesNotBlockLoop) {
   Start({.body_bytes = 100}, [](const ExchangePtr& exchange) {
     if (exchange->request().path != "/drop") Echo(exchange);
   });
@@ -414,7 +414,7 @@ TEST_F(ServerTest, ADescriptorThatIsPassedAlongHoldsUpNobody) {
   }
 }
 
-TEST_F(ServerTest, ADescriptorOfWhoIsSilentHoldsUpNobody) {
+TEST_F(ServerTest, DescriptorPassedBySilentClientDoesNotBlockLoop) {
   Start({.request = std::chrono::milliseconds(50)}, Echo);
   base::SlowClosingSocket lingering;
   ASSERT_TRUE(lingering.ok());
@@ -427,7 +427,7 @@ TEST_F(ServerTest, ADescriptorOfWhoIsSilentHoldsUpNobody) {
   lingering.AwaitClosed();
 }
 
-TEST_F(ServerTest, ADescriptorOfWhoWasNotAcceptedHoldsUpNoEnd) {
+TEST_F(ServerTest, DescriptorOfUnacceptedConnectionDoesNotBlockShutdown) {
   Start({}, Echo);
   base::SlowClosingSocket lingering;
   ASSERT_TRUE(lingering.ok());

@@ -67,7 +67,7 @@ TEST(AttachRequest, TheLimitIsWhatWasAskedForWithinWhatWasAllotted) {
   }
 }
 
-TEST(AttachRequest, WithoutLimitsThereAreNone) {
+TEST(AttachRequest, RequestWithoutLimitsMakesJobWithoutLimits) {
   const auto job = Made(Step());
   ASSERT_TRUE(job);
   EXPECT_FALSE(job->spec->memory);
@@ -85,7 +85,7 @@ TEST(AttachRequest, ASoftLimitIsNeverAboveTheHardOne) {
   EXPECT_EQ(job->spec->soft->bytes, base::GiB(3));
 }
 
-TEST(AttachRequest, IsRefusedNamingWhy) {
+TEST(AttachRequest, InvalidRequestIsRefusedWithItsReason) {
   auto request = Step();
   request.at_most = base::Bytes{0};
   EXPECT_EQ(Made(request).error().code, ErrorCode::kInvalidArgument);
@@ -101,7 +101,7 @@ TEST(AttachRequest, IsRefusedNamingWhy) {
   EXPECT_EQ(Made(request).error().code, ErrorCode::kInvalidArgument);
 }
 
-TEST(AttachRequest, OnlyRootAttachesWhatIsSomebodyElses) {
+TEST(AttachRequest, OnlyRootAttachesProcessesOfOtherUsers) {
   auto request = Step();
   EXPECT_TRUE(MayAttach(request, 0, 1000));
   EXPECT_TRUE(MayAttach(request, 1000, 1000));
@@ -113,7 +113,7 @@ TEST(AttachRequest, OnlyRootAttachesWhatIsSomebodyElses) {
   EXPECT_EQ(MayAttach(request, 1000, 1000).error().code, ErrorCode::kPermissionDenied);
 }
 
-TEST(OwnerOfAttached, HasTheGroupsOfTheUserAndNotWhatTheNumberOfTheUserHappensToBe) {
+TEST(OwnerOfAttached, UnknownUserIsInNoGroup) {
   constexpr uid_t kUnknown = 4'000'000;
   EXPECT_EQ(OwnerOf(Step(), {kUnknown, 77, 1}).gid, 77u) << "as the caller says";
   auto request = Step();

@@ -44,7 +44,7 @@ class ProcessOfUser {
   base::ProcessId id_;
 };
 
-TEST(Tag, IsRefusedAsANameOfTheQueueIs) {
+TEST(Tag, TagThatLooksLikeJobNumberIsRefused) {
   for (const char* tag : {"7", "7_3", "5-9", "@", "@~1", "slurm-3", "slurm-3_1"}) {
     const auto checked = CheckTag(tag);
     ASSERT_FALSE(checked) << tag;
@@ -59,7 +59,7 @@ TEST(Tag, IsRefusedAsANameOfTheQueueIs) {
   EXPECT_FALSE(CheckTag(std::string(65, 'a')));
 }
 
-class LimitsOfWhoAsks : public testing::Test {
+class ResourceLimitsOfCallerTest : public testing::Test {
  protected:
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be somebody else";
@@ -70,7 +70,7 @@ class LimitsOfWhoAsks : public testing::Test {
   }
 };
 
-TEST_F(LimitsOfWhoAsks, AreThoseOfTheProcessThatConnected) {
+TEST_F(ResourceLimitsOfCallerTest, LimitsAreReadFromConnectedProcess) {
   const ProcessOfUser process;
   const auto limits = Ask(process, process.id());
   ASSERT_TRUE(limits);
@@ -82,14 +82,14 @@ TEST_F(LimitsOfWhoAsks, AreThoseOfTheProcessThatConnected) {
 
 // The process that connected has ended, and another process of the same user has its pid, with limits of its
 // own.
-TEST_F(LimitsOfWhoAsks, AreNotThoseOfAnotherProcessOfTheUserThatHasThePidNow) {
+TEST_F(ResourceLimitsOfCallerTest, ReusedPidIsConflict) {
   const ProcessOfUser process;
   auto before = process.id();
   before.start_time -= 1;
   EXPECT_EQ(Ask(process, before).error().code, base::ErrorCode::kConflict);
 }
 
-TEST_F(LimitsOfWhoAsks, AreNobodysWhenItHasEnded) {
+TEST_F(ResourceLimitsOfCallerTest, EndedProcessIsConflict) {
   ProcessOfUser process;
   process.End();
   EXPECT_EQ(Ask(process, process.id()).error().code, base::ErrorCode::kConflict);

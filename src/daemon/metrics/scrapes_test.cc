@@ -26,12 +26,12 @@ class ScrapesTest : public ::testing::Test {
   int made = 0;
 };
 
-TEST_F(ScrapesTest, EachIsMadeAnewAsLongAsTheBudgetAllows) {
+TEST_F(ScrapesTest, AnswerIsMadeAnewWithinBudget) {
   EXPECT_EQ(Ask(base::Millis(60)), "answer 1");
   EXPECT_EQ(Ask(base::Millis(60)), "answer 2");
 }
 
-TEST_F(ScrapesTest, BeyondTheBudgetTheAnswerIsTheLastOne) {
+TEST_F(ScrapesTest, LastAnswerIsRepeatedBeyondBudget) {
   Ask(base::Millis(110));
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(Ask(base::Millis(110)), "answer 1");
   EXPECT_EQ(made, 1);
@@ -39,7 +39,7 @@ TEST_F(ScrapesTest, BeyondTheBudgetTheAnswerIsTheLastOne) {
   EXPECT_NEAR(scrapes.seconds(), 0.110, 1e-9);
 }
 
-TEST_F(ScrapesTest, ATwentiethOfTheTimeIsGivenBack) {
+TEST_F(ScrapesTest, BudgetRefillsByATwentiethOfTheTime) {
   Ask(base::Millis(110));
   clock.now += base::Millis(199);
   EXPECT_EQ(Ask(base::Millis(110)), "answer 1");
@@ -47,7 +47,7 @@ TEST_F(ScrapesTest, ATwentiethOfTheTimeIsGivenBack) {
   EXPECT_EQ(Ask(base::Millis(110)), "answer 2");
 }
 
-TEST_F(ScrapesTest, EachKindHasItsOwnLastAnswer) {
+TEST_F(ScrapesTest, EachNameFormatHasItsOwnLastAnswer) {
   Ask(base::Millis(110));
   EXPECT_EQ(Ask(base::Millis(1), true), "answer 2") << "there is none of this kind yet";
   EXPECT_EQ(Ask(base::Millis(1), true), "answer 2");

@@ -180,7 +180,7 @@ class DispatcherTest : public ::testing::Test {
   std::vector<Done> preempted_;  // who waits for each order to leave
 };
 
-TEST_F(DispatcherTest, ATrialIsItsUsersAndASnapshotOfALongQueueIsEverybodys) {
+TEST_F(DispatcherTest, DryRunIsWorkOfItsUserAndSnapshotOfLongQueueOfEveryUser) {
   jobs::StoreContents contents;
   for (std::int64_t id = 1; id <= 3000; ++id) contents.jobs.push_back(Waiting(id));
   contents.last_job_id = 3000;
@@ -198,7 +198,7 @@ TEST_F(DispatcherTest, ATrialIsItsUsersAndASnapshotOfALongQueueIsEverybodys) {
 }
 
 // A hundred trials that wait for their turn have no copy of the queue each.
-TEST_F(DispatcherTest, ATrialIsOfTheQueueAsItIsWhenItsTurnHasCome) {
+TEST_F(DispatcherTest, DryRunUsesQueueAtTheTimeOfItsTurn) {
   std::vector<std::string> said;
   dispatcher_.TryOut({Waiting(0)}, [&](const base::Result<Dispatcher::SubmissionForecast>& forecast) {
     ASSERT_TRUE(forecast);
@@ -283,7 +283,7 @@ class RunningJobTest : public DispatcherTest {
   base::Bytes Left() { return LeftOn(Row(), 0); }
 };
 
-TEST_F(RunningJobTest, IsMovableUnlessSomethingOfItWouldStay) {
+TEST_F(RunningJobTest, JobIsMovableUnlessMemoryWouldStay) {
   EXPECT_TRUE(Row().movable);
   Sampled({{"GPU-a", base::GiB(1)}});
   EXPECT_EQ(Left(), base::GiB(1));
@@ -320,7 +320,7 @@ TEST_F(RunningJobTest, MemoryThatStayedOnceIsExpectedToStayAgain) {
 }
 
 // What became of the order is answered when it is on the disk; the phase is known before.
-TEST_F(RunningJobTest, ThatCouldNotLeaveIsNotAskedAgainBeforeTheAnswer) {
+TEST_F(RunningJobTest, JobThatCouldNotLeaveIsNotPreemptedAgainBeforeTheAnswer) {
   queue::SchedulingSettings settings;
   settings.preempt_after = {};
   dispatcher_.SetSettings(settings, 24h);
@@ -342,7 +342,7 @@ TEST_F(RunningJobTest, ThatCouldNotLeaveIsNotAskedAgainBeforeTheAnswer) {
   EXPECT_FALSE(Row().suspendable) << "the next one that needs room ends it";
 }
 
-TEST_F(RunningJobTest, ThatIsNotMovedBecauseSomethingWouldStayCanStillBeSuspended) {
+TEST_F(RunningJobTest, JobThatCannotBeMovedCanStillBeSuspended) {
   Sampled({{"GPU-a", base::GiB(1)}});
   std::string why;
   dispatcher_.MoveTo({1}, "GPU-b", [&](const base::Result<>& there) { why = there.error().message; });
@@ -350,7 +350,7 @@ TEST_F(RunningJobTest, ThatIsNotMovedBecauseSomethingWouldStayCanStillBeSuspende
   EXPECT_TRUE(Row().suspendable);
 }
 
-TEST_F(RunningJobTest, ThatIsEndedForAnotherLeavesNothingBehind) {
+TEST_F(RunningJobTest, JobEndedForAnotherIsExpectedToFreeAllMemory) {
   queue::SchedulingSettings settings;
   settings.preempt_after = 0ms;
   dispatcher_.SetSettings(settings, 24h);

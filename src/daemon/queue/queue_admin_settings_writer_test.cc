@@ -60,7 +60,7 @@ class QueueAdminSettingsWriterTest : public testing::Test {
   std::vector<std::string> answers;
 };
 
-TEST_F(QueueAdminSettingsWriterTest, OfTwoChangesOfOneQuotaNoneIsLost) {
+TEST_F(QueueAdminSettingsWriterTest, ConcurrentChangesOfOneQuotaAreBothKept) {
   RaiseQuota();
   RaiseQuota();
   EXPECT_TRUE(admin.quotas.empty()) << "nothing holds before it is written";
@@ -72,7 +72,7 @@ TEST_F(QueueAdminSettingsWriterTest, OfTwoChangesOfOneQuotaNoneIsLost) {
   EXPECT_EQ(changes, 2);
 }
 
-TEST_F(QueueAdminSettingsWriterTest, OfTwoThatWantTheSameOnePasses) {
+TEST_F(QueueAdminSettingsWriterTest, ConflictingConcurrentChangesAreMadeOnceAndRefusedOnce) {
   Reserve(7);
   Reserve(7);
   Reserve(8);

@@ -164,7 +164,7 @@ TEST(Stats, WhatIsNotKnownOfAnyRunIsUnknown) {
   EXPECT_FALSE(cut.View().rows.at(0).run_time) << "how long it needs is not known";
 }
 
-TEST(Stats, OfOneRunItIsThatOne) {
+TEST(Stats, MedianOfOneRunIsItsPeak) {
   Stats stats(StatsBy::kUser);
   auto run = Took(1, "ann", "", {"GPU-a"}, 60, "finished");
   run.peak = base::MiB(7);
@@ -176,7 +176,7 @@ TEST(Stats, OfOneRunItIsThatOne) {
   EXPECT_EQ(peak->most, base::MiB(7));
 }
 
-TEST(Stats, TellsWhatRunsHadForThemselvesAndNeverUsed) {
+TEST(Stats, UnusedMemoryOfExclusiveRunsIsAddedUp) {
   Stats stats(StatsBy::kUser);
   auto run = Took(1, "ann", "", {"GPU-a", "GPU-b"}, 3600, "finished");
   run.peak = base::Bytes{4};
@@ -230,7 +230,7 @@ TEST(Stats, HaveCostsWhereAPriceIsSetForWhatIsKnown) {
   EXPECT_EQ(none.currency, std::nullopt);
 }
 
-TEST(Stats, OfOneUserAlone) {
+TEST(Stats, FilterByUserLeavesOutRunsOfOthers) {
   Stats stats(StatsBy::kName, "ann");
   for (const char* user : {"ann", "bob"}) {
     auto run = Took(1, user, "", {"GPU-a"}, 60, "finished");
@@ -249,7 +249,7 @@ TEST(Stats, OfOneUserAlone) {
   EXPECT_EQ(view.total.running, 1);
 }
 
-TEST(Stats, KnowsFourWaysToAddUp) {
+TEST(Stats, UnknownGroupingIsRefused) {
   EXPECT_TRUE(ParseStatsBy("gpu"));
   EXPECT_TRUE(ParseStatsBy("name"));
   EXPECT_FALSE(ParseStatsBy("moon"));

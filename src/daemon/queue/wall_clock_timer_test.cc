@@ -29,14 +29,14 @@ class WallClockTimerTest : public ::testing::Test {
   WallClockTimer timer_{loop_, [this] { ++told_; }};
 };
 
-TEST_F(WallClockTimerTest, TellsNotBeforeItsTime) {
+TEST_F(WallClockTimerTest, FiresNotBeforeItsTime) {
   const auto at = Now() + 30ms;
   timer_.SetTime(at);
   Run();
   EXPECT_GE(Now(), at);
 }
 
-TEST_F(WallClockTimerTest, ATimeThatIsPastHasCome) {
+TEST_F(WallClockTimerTest, PastTimeFiresAtOnce) {
   for (const auto at : {Now() - 1h, base::WallTime{}, base::WallTime{} - 1h}) {
     timer_.SetTime(at);
     Run();
@@ -44,7 +44,7 @@ TEST_F(WallClockTimerTest, ATimeThatIsPastHasCome) {
   EXPECT_EQ(told_, 3);
 }
 
-TEST_F(WallClockTimerTest, TheLatestTimeHolds) {
+TEST_F(WallClockTimerTest, NewTimeReplacesTheOneBefore) {
   timer_.SetTime(Now() - 1s);
   timer_.SetTime(Now() + 1h);
   loop_.poll();
@@ -56,14 +56,14 @@ TEST_F(WallClockTimerTest, TheLatestTimeHolds) {
   Run();
 }
 
-TEST_F(WallClockTimerTest, RestsUntilItIsSetAgain) {
+TEST_F(WallClockTimerTest, FiresOncePerSetTime) {
   timer_.SetTime(Now());
   Run();
   loop_.poll();
   EXPECT_EQ(told_, 1);
 }
 
-TEST_F(WallClockTimerTest, OneThatIsGoneTellsNothing) {
+TEST_F(WallClockTimerTest, DestroyedTimerDoesNotFire) {
   {
     WallClockTimer gone(loop_, [] { FAIL(); });
     gone.SetTime(Now() - 1s);
@@ -72,7 +72,7 @@ TEST_F(WallClockTimerTest, OneThatIsGoneTellsNothing) {
   Run();
 }
 
-TEST_F(WallClockTimerTest, TellsThatTheClockWasSet) {
+TEST_F(WallClockTimerTest, FiresWhenTheClockWasSet) {
   if (!getenv("GPUMAN_TEST_MAY_SET_CLOCK")) GTEST_SKIP() << "sets the machine's clock";
   const auto set = [](std::chrono::seconds by) {
     timespec now{};

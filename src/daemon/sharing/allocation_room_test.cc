@@ -133,7 +133,7 @@ TEST_F(AllocationRoomTest, ADenialIsForTheAllocationsThatWaitNow) {
   EXPECT_EQ(room_.denied(), MiB(0));
 }
 
-TEST_F(AllocationRoomTest, IsDeniedAfterManyPromisesInVain) {
+TEST_F(AllocationRoomTest, AllocationIsDeniedAfterManyUnusedPromises) {
   Promise();  // the job grew until now
   for (int i = 0; i < 20; ++i) Promise();
   EXPECT_EQ(room_.denied(), MiB(0));
@@ -141,7 +141,7 @@ TEST_F(AllocationRoomTest, IsDeniedAfterManyPromisesInVain) {
   EXPECT_EQ(room_.denied(), MiB(10));
 }
 
-TEST_F(AllocationRoomTest, PromisesToAJobThatGrowsAreNotInVain) {
+TEST_F(AllocationRoomTest, PromisesToGrowingJobDoNotCountTowardsDenial) {
   for (int i = 0; i < 50; ++i) {
     counted_ += MiB(1);
     Promise();

@@ -78,7 +78,7 @@ TEST_F(JobDemandTest, MemoryOfAProcessThatDoesNotComeToRestStays) {
   EXPECT_EQ(demand.at("a"), Demand(MiB(3), MiB(1), MiB(10)));
 }
 
-TEST_F(JobDemandTest, ManagedMemoryIsThatWhichIsLeftOnTheFirstGpus) {
+TEST_F(JobDemandTest, ManagedMemoryIsSubtractedFromTheFirstGpus) {
   auto one = Slot(kOne, "a", MiB(10), MiB(0), MiB(4));
   one.homes.push_back({.uuid = "b"});
   one.held.push_back({"b", MiB(9)});
@@ -127,7 +127,7 @@ TEST_F(PinnedMemoryFilterTest, AnAllocationUnderWayIsTakenForEvictable) {
   EXPECT_EQ(Filtered(MiB(12), MiB(1)), Demand(MiB(13), MiB(0), MiB(0))) << "another one";
 }
 
-TEST_F(PinnedMemoryFilterTest, WhatLastsIsPinned) {
+TEST_F(PinnedMemoryFilterTest, PinnedMemoryCountsOnceItLasts) {
   Filtered(MiB(10), MiB(5));
   now_ += Millis(249);
   EXPECT_EQ(Filtered(MiB(10), MiB(3)), Demand(MiB(13), MiB(0), MiB(0)));
@@ -152,7 +152,7 @@ ledger::SlotStatus Doing(Activity activity, std::uint64_t since = 0, base::Proce
   return slot;
 }
 
-TEST(JobActivity, IsThatOfTheProcessThatWaitsElseOfOneThatWorks) {
+TEST(JobActivity, WaitingProcessDecidesBeforeWorkingProcess) {
   const std::vector<std::pair<Activity, TenantActivity>> falling{
       {Activity::kAtGate, TenantActivity::kWaiting},
       {Activity::kForRoom, TenantActivity::kWaiting},
@@ -167,7 +167,7 @@ TEST(JobActivity, IsThatOfTheProcessThatWaitsElseOfOneThatWorks) {
     }
 }
 
-TEST(JobActivity, LastsSinceTheLastChangeOfAnyProcess) {
+TEST(JobActivity, SinceIsTheLastChangeOfAnyProcess) {
   EXPECT_EQ(ActivityOf({Doing(Activity::kBusy, 5), Doing(Activity::kIdle, 9)}).since, 9u);
   EXPECT_EQ(ActivityOf({}).since, 0u);
 }

@@ -7,7 +7,7 @@ namespace {
 
 using base::MiB;
 
-TEST(ContextCosts, AreReadAsTheyWereWritten) {
+TEST(ContextCosts, CostsReadBackAsWritten) {
   ContextCosts costs;
   EXPECT_TRUE(costs.Learn("NVIDIA \"H200\"", "580.1", MiB(520)));
   EXPECT_FALSE(costs.Learn("NVIDIA \"H200\"", "580.1", MiB(520))) << "known";
@@ -16,7 +16,7 @@ TEST(ContextCosts, AreReadAsTheyWereWritten) {
   EXPECT_EQ(read.Of("NVIDIA A100", "580.1"), std::nullopt);
 }
 
-TEST(ContextCosts, AreThoseOfOneDriver) {
+TEST(ContextCosts, CostsOfAnotherDriverVersionAreUnknown) {
   ContextCosts costs;
   costs.Learn("NVIDIA H200", "570.1", MiB(500));
   EXPECT_EQ(costs.Of("NVIDIA H200", "580.1"), std::nullopt);
@@ -24,7 +24,7 @@ TEST(ContextCosts, AreThoseOfOneDriver) {
   EXPECT_EQ(costs.Of("NVIDIA H200", "570.1"), std::nullopt);
 }
 
-TEST(ContextCosts, AreLearnedAgainWhereTheFileIsSpoilt) {
+TEST(ContextCosts, DamagedFileIsReadAsEmpty) {
   for (const char* text : {"", "{", "[]", "5", R"({"a":1})", R"({"a":{"driver":5,"bytes":6}})",
                            R"({"a":{"driver":"b","bytes":-6}})", R"({"a":{"driver":"b"}})"})
     EXPECT_EQ(ContextCosts::Parse(text).Text(), ContextCosts().Text()) << text;

@@ -32,7 +32,7 @@ class HoldAnswersTest : public testing::Test {
   base::MonoTime began_{std::chrono::hours(1)};
 };
 
-TEST_F(HoldAnswersTest, AllAreHeldWhenEachThatHasAContextSaysSo) {
+TEST_F(HoldAnswersTest, AllHeldOnceEachProcessWithContextHasAnswered) {
   Process(11, MemoryResidency::kHeld, true);
   Process(12, MemoryResidency::kNone, false);
   Process(13, MemoryResidency::kFailed, true);
@@ -42,26 +42,26 @@ TEST_F(HoldAnswersTest, AllAreHeldWhenEachThatHasAContextSaysSo) {
   EXPECT_EQ(After(seconds(0)).why, "");
 }
 
-TEST_F(HoldAnswersTest, OneThatTookTooLongIsAskedAgain) {
+TEST_F(HoldAnswersTest, BusyProcessIsOrderedAgain) {
   Process(11, MemoryResidency::kOnGpu, true).error = OrderError::kBusy;
   EXPECT_THAT(After(seconds(100)).again, testing::ElementsAre(base::ProcessId{11, 1}));
   EXPECT_FALSE(After(seconds(100)).all_held);
   EXPECT_EQ(After(seconds(100)).why, "");
 }
 
-TEST_F(HoldAnswersTest, OneThatMakesStepsAfterItWasHeldIsAtItAgain) {
+TEST_F(HoldAnswersTest, EvictingProcessCountsAsNotHeld) {
   Process(11, MemoryResidency::kEvicting, true);
   EXPECT_FALSE(After(seconds(1)).all_held);
   EXPECT_EQ(After(seconds(1)).why, "");
 }
 
-TEST_F(HoldAnswersTest, AnotherTroubleEndsTheAttempt) {
+TEST_F(HoldAnswersTest, DriverErrorEndsTheAttempt) {
   Process(11, MemoryResidency::kHeld, true);
   Process(12, MemoryResidency::kOnGpu, true).error = OrderError::kDriver;
   EXPECT_THAT(After(seconds(0)).why, testing::StartsWith("process 12: the driver failed"));
 }
 
-TEST_F(HoldAnswersTest, OneThatIsAtItHasTheWholeTimeAndOneThatDoesNotTakeItUpFiveSeconds) {
+TEST_F(HoldAnswersTest, ProcessThatTakesUpNoOrderFailsAfterFiveSeconds) {
   auto& one = Process(11, MemoryResidency::kEvicting, false);
   EXPECT_EQ(After(seconds(100)).why, "");
   one.residency = MemoryResidency::kOnGpu;
@@ -69,13 +69,13 @@ TEST_F(HoldAnswersTest, OneThatIsAtItHasTheWholeTimeAndOneThatDoesNotTakeItUpFiv
   EXPECT_EQ(After(seconds(5)).why, "process 11: libgpuman.so in it does not answer");
 }
 
-TEST_F(HoldAnswersTest, OneThatIsHeldIsNotAskedWhetherItIsStopped) {
+TEST_F(HoldAnswersTest, HeldProcessIsNotCheckedForStop) {
   Process(11, MemoryResidency::kHeld, true);
   const auto never = [](const base::ProcessId&) -> bool { throw std::logic_error("asked"); };
   EXPECT_TRUE(ReadHoldAnswers(slots_, never, began_, began_).all_held);
 }
 
-TEST_F(HoldAnswersTest, OneThatIsStoppedEndsTheAttemptUnlessItIsHeld) {
+TEST_F(HoldAnswersTest, StoppedProcessEndsTheAttemptUnlessHeld) {
   stopped_ = 11;
   auto& one = Process(11, MemoryResidency::kHeld, false);
   EXPECT_TRUE(After(seconds(0)).all_held);
@@ -83,7 +83,7 @@ TEST_F(HoldAnswersTest, OneThatIsStoppedEndsTheAttemptUnlessItIsHeld) {
   EXPECT_THAT(After(seconds(0)).why, testing::StartsWith("process 11: it is stopped"));
 }
 
-TEST_F(HoldAnswersTest, OneThatHasNotTakenUpItsOrderToRunIsOpening) {
+TEST_F(HoldAnswersTest, ProcessWithUnansweredRunOrderIsOpening) {
   const auto opening = [&] {
     return AreOpening(slots_, [this](const base::ProcessId& process) { return process.pid == stopped_; });
   };

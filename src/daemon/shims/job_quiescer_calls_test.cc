@@ -16,7 +16,7 @@ using testing::Not;
 
 // --- single calls
 
-TEST_F(JobQuiescerTest, WhoOthersWaitForMakesSingleCalls) {
+TEST_F(JobQuiescerTest, ProcessThatOthersWaitForGetsSingleCalls) {
   FakeShim &waits = Process(), &ahead = Process();
   const auto attempt = Begin();
   ahead.Closes(kFirstGpu, 0);  // its work waits for a call of the other
@@ -38,7 +38,7 @@ TEST_F(JobQuiescerTest, WhoOthersWaitForMakesSingleCalls) {
   EXPECT_EQ(OfSeveral().calls, 3u);
 }
 
-TEST_F(JobQuiescerTest, ALaggardMakesCallsUntilTheOthersRest) {
+TEST_F(JobQuiescerTest, ProcessBehindGetsCallsUntilTheOthersRest) {
   FakeShim &waits = Process(), &ahead = Process();
   const auto attempt = Begin();
   ahead.Closes(kFirstGpu, 0);
@@ -55,7 +55,7 @@ TEST_F(JobQuiescerTest, ALaggardMakesCallsUntilTheOthersRest) {
   EXPECT_EQ(ResultOf(attempt).calls, 6u);
 }
 
-TEST_F(JobQuiescerTest, WhoIsFarBehindMakesManyCallsWithoutALook) {
+TEST_F(JobQuiescerTest, ProcessFarBehindGetsManyCallsAtOnce) {
   FakeShim &waits = Process(), &ahead = Process();
   Begin();
   ahead.Closes(kFirstGpu, 0);
@@ -72,7 +72,7 @@ TEST_F(JobQuiescerTest, WhoIsFarBehindMakesManyCallsWithoutALook) {
   EXPECT_EQ(*waits.grant(), (wire::CallGrant{1, 512, 3, false, false}));
 }
 
-TEST_F(JobQuiescerTest, WhoWentPastTheOthersTwiceIsCareful) {
+TEST_F(JobQuiescerTest, ProcessThatOvershotTwiceGetsCarefulGrant) {
   FakeShim &a = Process(), &b = Process();
   constexpr base::Millis kLong{4'000};
   Begin(kJob, kLong);
@@ -90,7 +90,7 @@ TEST_F(JobQuiescerTest, WhoWentPastTheOthersTwiceIsCareful) {
   }
 }
 
-TEST_F(JobQuiescerTest, WhereAllWorkEachMakesACallBehindItsWork) {
+TEST_F(JobQuiescerTest, WorkingProcessesEachGetACallBehindTheirWork) {
   FakeShim &a = Process(), &b = Process();
   Begin();
   a.Closes(kFirstGpu, kFirstGpu);
@@ -105,8 +105,8 @@ TEST_F(JobQuiescerTest, WhereAllWorkEachMakesACallBehindItsWork) {
   EXPECT_EQ(*b.grant(), (wire::CallGrant{1, 1, 0, false, true}));
 }
 
-TEST_F(JobQuiescerTest, WithoutStepsNobodyMakesACallAndTheAnswerSaysThat) {
-  quiescer_->SetCallGrants(false);
+TEST_F(JobQuiescerTest, NoCallIsGrantedWithStepsOffAndAnswerSaysSo) {
+  quiescer_->SetSteps(false);
   FakeShim &waits = Process(), &ahead = Process();
   const auto attempt = Begin();
   ahead.Closes(kFirstGpu, 0);
@@ -122,8 +122,8 @@ TEST_F(JobQuiescerTest, WithoutStepsNobodyMakesACallAndTheAnswerSaysThat) {
             Says(ahead, "works on GPU 0; share.step is off, so its processes may wait for each other"));
 }
 
-TEST_F(JobQuiescerTest, AnOnlyProcessWaitsForNobody) {
-  quiescer_->SetCallGrants(false);
+TEST_F(JobQuiescerTest, FailureOfSingleProcessNamesNoOther) {
+  quiescer_->SetSteps(false);
   FakeShim& only = Process();
   const auto attempt = Begin();
   only.Closes(kFirstGpu, 0);
@@ -133,7 +133,7 @@ TEST_F(JobQuiescerTest, AnOnlyProcessWaitsForNobody) {
 }
 
 // What is learned of a job: how long its work takes, where it needs no calls.
-class JobQuiescerLearns : public JobQuiescerTest {
+class JobQuiescerLearningTest : public JobQuiescerTest {
  protected:
   void SetUp() override {
     JobQuiescerTest::SetUp();
@@ -176,19 +176,19 @@ class JobQuiescerLearns : public JobQuiescerTest {
   FakeShim *ahead_ = nullptr, *waits_ = nullptr;
 };
 
-TEST_F(JobQuiescerLearns, HowLongTheWorkOfTheJobTakes) {
+TEST_F(JobQuiescerLearningTest, UsualWorkTimeOfJobDelaysTheFirstGrant) {
   MakesACallAfter(kSettled);
   RestsAfter(kUsual);
   MakesACallAfter(kUsuallyOver);
 }
 
-TEST_F(JobQuiescerLearns, NothingOfAnAttemptThatWasCalledOff) {
+TEST_F(JobQuiescerLearningTest, CancelledAttemptTeachesNothing) {
   RestsAfter(kUsual);
   MakesACallAfter(kUsuallyOver);
   MakesACallAfter(kUsuallyOver);
 }
 
-TEST_F(JobQuiescerLearns, NothingOfAnAttemptInPart) {
+TEST_F(JobQuiescerLearningTest, PartialAttemptTeachesNothing) {
   RestsAfter(kUsual);
   wire::Store(waits_->slot().rest_state, wire::kRestForRoom);
   const auto of_one = Begin(kJob, kLimit, /*in_part=*/true);
@@ -198,7 +198,7 @@ TEST_F(JobQuiescerLearns, NothingOfAnAttemptInPart) {
   MakesACallAfter(kUsuallyOver);
 }
 
-TEST_F(JobQuiescerLearns, NothingOfAnEarlierJobOfTheSameNumber) {
+TEST_F(JobQuiescerLearningTest, EarlierJobOfSameNumberTeachesNothing) {
   RestsAfter(kUsual);
   shims_.clear();
   channel_->RemoveJob(kJob);
@@ -209,7 +209,7 @@ TEST_F(JobQuiescerLearns, NothingOfAnEarlierJobOfTheSameNumber) {
   MakesACallAfter(kSettled);
 }
 
-TEST_F(JobQuiescerLearns, NothingThatHoldsWhenAnOnlyProcessIsLeft) {
+TEST_F(JobQuiescerLearningTest, SingleRemainingProcessTeachesNothing) {
   RestsAfter(kUsual);
   waits_->End();
   const auto of_one = Begin();
@@ -222,7 +222,7 @@ TEST_F(JobQuiescerLearns, NothingThatHoldsWhenAnOnlyProcessIsLeft) {
 
 // --- all rest, and not for long
 
-TEST_F(JobQuiescerTest, WhoWorksAgainIsBroughtToRestAnew) {
+TEST_F(JobQuiescerTest, ProcessThatWorksAgainIsBroughtToRestAgain) {
   FakeShim &a = Process(), &b = Process();
   const auto attempt = Begin();
   a.IsHeld();
@@ -241,7 +241,7 @@ TEST_F(JobQuiescerTest, WhoWorksAgainIsBroughtToRestAnew) {
   EXPECT_EQ(OfSeveral().rested.count(), 1u);
 }
 
-TEST_F(JobQuiescerTest, CallsOfACutThatDidNotHoldCountAsWell) {
+TEST_F(JobQuiescerTest, CallsOfFailedCutAreCounted) {
   FakeShim &waits = Process(), &ahead = Process();
   const auto attempt = Begin();
   const auto makes_a_call = [&](unsigned calls) {
@@ -264,7 +264,7 @@ TEST_F(JobQuiescerTest, CallsOfACutThatDidNotHoldCountAsWell) {
   EXPECT_EQ(ResultOf(attempt).calls, 7u);
 }
 
-TEST_F(JobQuiescerTest, TheTimeMayBeOverWhileTheHoldIsMadeToLast) {
+TEST_F(JobQuiescerTest, AttemptIsLateWhenTimeEndsDuringFinalHold) {
   FakeShim &a = Process(), &b = Process();
   constexpr base::Millis kShort{30};
   const auto attempt = Begin(kJob, kShort);
@@ -279,7 +279,7 @@ TEST_F(JobQuiescerTest, TheTimeMayBeOverWhileTheHoldIsMadeToLast) {
   EXPECT_THAT(result.why, Not(HasSubstr(Says(a, "has"))));
 }
 
-TEST_F(JobQuiescerTest, WhoRefusesWhileTheHoldIsMadeToLastEndsTheAttempt) {
+TEST_F(JobQuiescerTest, RefusalDuringFinalHoldEndsTheAttempt) {
   FakeShim &a = Process(), &b = Process();
   const auto attempt = Begin();
   a.IsHeld();

@@ -89,7 +89,7 @@ TEST_F(JobQuiescerTest, AProcessOnTwoGpusIsSeveral) {
   EXPECT_EQ(OfSeveral().rested.count(), 1u);
 }
 
-TEST_F(JobQuiescerTest, WhoRestsLaterIsWaitedForAndSeen) {
+TEST_F(JobQuiescerTest, SlowerProcessIsWaitedForAndShownInProgress) {
   FakeShim &a = Process(), &b = Process();
   const auto attempt = Begin();
   a.IsHeld(kFirstGpu);
@@ -110,7 +110,7 @@ TEST_F(JobQuiescerTest, WhoRestsLaterIsWaitedForAndSeen) {
 }
 
 // Nothing but a notification, or nothing but a timer, makes the quiescer look.
-TEST_F(JobQuiescerTest, ANotificationIsEnough) {
+TEST_F(JobQuiescerTest, NotificationWithoutTimerEndsTheAttempt) {
   clock_.Use(SetClock::Timers::kNever);
   FakeShim &a = Process(), &b = Process();
   const auto attempt = Begin();
@@ -124,7 +124,7 @@ TEST_F(JobQuiescerTest, ANotificationIsEnough) {
   EXPECT_TRUE(ResultOf(attempt).rested);
 }
 
-TEST_F(JobQuiescerTest, WithoutANotificationItLooksAtTimes) {
+TEST_F(JobQuiescerTest, TimerWithoutNotificationEndsTheAttempt) {
   clock_.Use(SetClock::Timers::kAsSet);
   constexpr base::Millis kLong{3'600'000};
   FakeShim &a = Process(), &b = Process();
@@ -136,7 +136,7 @@ TEST_F(JobQuiescerTest, WithoutANotificationItLooksAtTimes) {
   EXPECT_EQ(notified_, 0);
 }
 
-TEST_F(JobQuiescerTest, WithoutANotificationItLooksAtAnOnlyProcessToo) {
+TEST_F(JobQuiescerTest, TimerWithoutNotificationEndsAttemptOfSingleProcess) {
   clock_.Use(SetClock::Timers::kAsSet);
   FakeShim& only = Process();
   const auto attempt = Begin(kJob, base::Millis(3'600'000));
@@ -144,7 +144,7 @@ TEST_F(JobQuiescerTest, WithoutANotificationItLooksAtAnOnlyProcessToo) {
   EXPECT_TRUE(ResultOf(attempt).rested);
 }
 
-TEST_F(JobQuiescerTest, BetweenTwoLooksItSleeps) {
+TEST_F(JobQuiescerTest, QuiescerSleepsBetweenLooks) {
   clock_.Use(SetClock::Timers::kAsSet);
   Process();
   Begin(kJob, base::Millis(3'600'000));
@@ -153,7 +153,7 @@ TEST_F(JobQuiescerTest, BetweenTwoLooksItSleeps) {
   EXPECT_TRUE(Sleeps());
 }
 
-TEST_F(JobQuiescerTest, AfterANotificationItSleepsAgain) {
+TEST_F(JobQuiescerTest, QuiescerSleepsAgainAfterNotification) {
   clock_.Use(SetClock::Timers::kNever);
   Process();
   Begin();
@@ -163,7 +163,7 @@ TEST_F(JobQuiescerTest, AfterANotificationItSleepsAgain) {
 
 // --- in part
 
-TEST_F(JobQuiescerTest, InPartOnlyThoseThatWaitForRoomAreHeld) {
+TEST_F(JobQuiescerTest, PartialAttemptHoldsOnlyProcessesThatWaitForRoom) {
   FakeShim &waits = Process(), &runs = Process();
   wire::Store(waits.slot().rest_state, wire::kRestForRoom);
   const auto attempt = Begin(kJob, kLimit, /*in_part=*/true);
@@ -222,7 +222,7 @@ TEST_F(JobQuiescerTest, AnAttemptThatIsCalledOffHasNoAnswer) {
   EXPECT_EQ(OfSeveral().rested.count() + OfSeveral().late + OfSeveral().failed, 0u);
 }
 
-TEST_F(JobQuiescerTest, WhoCallsOffAnEarlierAttemptLeavesTheNewOne) {
+TEST_F(JobQuiescerTest, CancellingEarlierAttemptKeepsTheNewOne) {
   FakeShim& only = Process();
   const auto earlier = Begin(), newer = Begin();
   EXPECT_NE(earlier->id, newer->id);
@@ -249,7 +249,7 @@ TEST_F(JobQuiescerTest, AnAnswerThatIsOnItsWayCanBeCalledOff) {
   EXPECT_EQ(OfOne().cancelled, 0u) << "it had ended otherwise";
 }
 
-TEST_F(JobQuiescerTest, AnAnswerThatIsOnItsWayIsNotTheNextAttempts) {
+TEST_F(JobQuiescerTest, AnswerOfEarlierAttemptDoesNotEndTheNext) {
   FakeShim& only = Process();
   const auto earlier = Begin();
   only.IsHeld();
@@ -262,7 +262,7 @@ TEST_F(JobQuiescerTest, AnAnswerThatIsOnItsWayIsNotTheNextAttempts) {
   EXPECT_TRUE(ResultOf(newer).rested);
 }
 
-TEST_F(JobQuiescerTest, NothingComesAfterTheQuiescersEnd) {
+TEST_F(JobQuiescerTest, DestroyedQuiescerAnswersNothing) {
   SetJob(kOther);
   FakeShim &rests = Process(), &works = Process(kOther);
   const auto over = Begin(), under_way = Begin(kOther);

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 // --- it does not rest
 
-TEST_F(JobQuiescerTest, NobodyRestsInTimeAndAllRunAgain) {
+TEST_F(JobQuiescerTest, ProcessesRunAgainWhenNoneRestsInTime) {
   FakeShim &a = Process(), &b = Process(), &c = Process();
   const auto attempt = Begin();
   a.Closes(kFirstGpu, 0);
@@ -81,7 +81,7 @@ TEST_F(JobQuiescerTest, AShimThatRefusesEndsTheAttempt) {
   EXPECT_EQ(OfOne().late, 0u);
 }
 
-TEST_F(JobQuiescerTest, NobodyIsAskedAgainWhenTheAttemptIsOver) {
+TEST_F(JobQuiescerTest, BusyProcessIsNotOrderedAgainAfterTheAttempt) {
   FakeShim &slow = Process(), &refuses = Process();
   const auto attempt = Begin();
   slow.Refuses(OrderError::kBusy);
@@ -112,7 +112,7 @@ TEST_F(JobQuiescerTest, AProcessThatIsStoppedMeanwhileIsFound) {
 }
 
 // The thread gets no room before the attempt is over, and the work may wait for it.
-TEST_F(JobQuiescerTest, WhoKeepsWorkForAThreadThatWaitsForRoomEndsTheAttemptBeforeItsTime) {
+TEST_F(JobQuiescerTest, WorkBehindThreadThatWaitsForRoomEndsAttemptEarly) {
   FakeShim& only = Process();
   const auto attempt = Begin();
   only.Closes(kFirstGpu, 0, wire::kRestForRoom);
@@ -240,7 +240,7 @@ TEST_F(JobQuiescerTest, AnOrderToRunIsTakenUpBeforeTheHold) {
   EXPECT_TRUE(ResultOf(attempt).rested);
 }
 
-TEST_F(JobQuiescerTest, WhoTakesUpNoOrderToRunIsHeldAfterHalfTheTime) {
+TEST_F(JobQuiescerTest, ProcessWithUnansweredRunOrderIsHeldAfterHalfTheTime) {
   FakeShim& only = Process();
   constexpr base::Millis kLong{12'000};
   IsToRunAgain(only);
@@ -294,7 +294,7 @@ TEST_F(JobQuiescerTest, AShimThatDoesNotAnswerIsNamed) {
   EXPECT_EQ(result.why, fmt::format("process {}: libgpuman.so in it does not answer", silent.process().pid));
 }
 
-TEST_F(JobQuiescerTest, AnOldShimIsLookedAt) {
+TEST_F(JobQuiescerTest, OldShimIsPolledUntilHeld) {
   FakeShim& old = Joins();
   old.MakesContext(0);
   const auto attempt = Begin();
@@ -304,7 +304,7 @@ TEST_F(JobQuiescerTest, AnOldShimIsLookedAt) {
   EXPECT_TRUE(ResultOf(attempt).rested);
 }
 
-TEST_F(JobQuiescerTest, RubbishInASlotIsNoRest) {
+TEST_F(JobQuiescerTest, InvalidSlotValuesAreNotRest) {
   const auto works = [](FakeShim& shim) { shim.Closes(kFirstGpu, 0); };
   const std::vector<std::pair<const char*, std::function<void(FakeShim&)>>> rubbish{
       {"answers another order",
@@ -357,7 +357,7 @@ TEST_F(JobQuiescerTest, AGrantEndsByItsOwnNumberAlone) {
 }
 
 // As any program can connect to the socket.
-TEST_F(JobQuiescerTest, RubbishOnTheSocketHoldsUpNobody) {
+TEST_F(JobQuiescerTest, InvalidSocketMessagesDoNotDelayTheAttempt) {
   FakeShim& only = Process();
   const auto attempt = Begin();
   sockaddr_un address{};

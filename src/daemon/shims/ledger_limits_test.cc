@@ -20,7 +20,7 @@ gpu::Inventory Machine(unsigned gpus) {
   return inventory;
 }
 
-TEST(LedgerLimits, AreTheJobsOnEachGpu) {
+TEST(LedgerLimits, EachGpuGetsTheLimitOfTheJob) {
   jobs::Job job;
   job.spec.Change([](auto& spec) { spec.memory = base::ParseSize("50%").value(); });
   job.spec.Change([](auto& spec) { spec.soft = base::ParseSize("1GiB").value(); });
@@ -30,13 +30,13 @@ TEST(LedgerLimits, AreTheJobsOnEachGpu) {
   EXPECT_THAT(LedgerLimitsOf(job, Machine(3)), SizeIs(3)) << "it may be moved";
 }
 
-TEST(LedgerLimits, OfAJobWithoutLimitsSayWhichGpusThereAre) {
+TEST(LedgerLimits, JobWithoutLimitsListsAllGpusUnlimited) {
   EXPECT_THAT(LedgerLimitsOf({}, Machine(1)), ElementsAre(ledger::GpuLimit{LimitedUuid(0), {}, {}, {}}));
   EXPECT_THAT(LedgerLimitsOf({}, Machine(0)), IsEmpty());
   EXPECT_THAT(LedgerLimitsOf({}, Machine(17)), SizeIs(16)) << "there is room for no more";
 }
 
-TEST(LedgerLimits, OfInstancesAreThoseThatTheJobHas) {
+TEST(LedgerLimits, InstancesOfTheJobGetTheLimit) {
   auto machine = Machine(2);
   machine.gpus[0].split = true;
   for (unsigned number : {0u, 1u}) {
@@ -57,7 +57,7 @@ TEST(LedgerLimits, OfInstancesAreThoseThatTheJobHas) {
   EXPECT_EQ(LedgerLimitsOf({}, machine)[0].uuid, machine.gpus[1].uuid) << "it has the first instance";
 }
 
-TEST(WideLimit, IsSaidWhereAThirdWouldBeEnough) {
+TEST(WideLimit, NoticeIsGivenWhereAThirdOfTheLimitWasUsed) {
   jobs::Job job;
   job.gpus = {LimitedUuid(1)};
   EXPECT_FALSE(WideLimit(job, Machine(2), base::GiB(1))) << "it has no limit";
@@ -76,7 +76,7 @@ TEST(WideLimit, IsSaidWhereAThirdWouldBeEnough) {
   EXPECT_FALSE(WideLimit(job, Machine(0), base::GiB(1))) << "no GPU is known";
 }
 
-TEST(TightLimit, IsSaidOfAGpuThatTheJobHas) {
+TEST(TightLimit, NoticeIsGivenForGpuOfRunningJob) {
   const auto machine = Machine(2);
   const auto context_on = [](const std::string& uuid) {
     return uuid == LimitedUuid(0) ? std::optional(base::MiB(530)) : std::nullopt;
@@ -97,7 +97,7 @@ TEST(TightLimit, IsSaidOfAGpuThatTheJobHas) {
   EXPECT_FALSE(TightLimit(job, machine, context_on));
 }
 
-TEST(TightLimit, OfAJobThatWaitsIsSaidWhereNoGpuCouldHoldIt) {
+TEST(TightLimit, NoticeIsGivenForWaitingJobThatFitsOnNoGpu) {
   jobs::Job job;
   job.state = spec::JobState::kQueued;
   job.spec.Change([](auto& spec) { spec.memory = base::ParseSize("512MiB").value(); });
@@ -111,7 +111,7 @@ TEST(TightLimit, OfAJobThatWaitsIsSaidWhereNoGpuCouldHoldIt) {
   EXPECT_FALSE(TightLimit(job, Machine(2), less_on_the_second));
 }
 
-TEST(OverLimit, SaysThatTheJobIsEndedAndWhen) {
+TEST(OverLimit, NoticeNamesTimeAtWhichJobIsEnded) {
   const auto said = [](const api::JobView& view) {
     return OverLimit(view, base::MiB(256), base::Millis(10'000)).value_or("");
   };
@@ -135,7 +135,7 @@ TEST(OverLimit, SaysThatTheJobIsEndedAndWhen) {
   EXPECT_EQ(said(view), "");
 }
 
-TEST(Unshimmed, AreTheJobsProcessesThatDoNotCount) {
+TEST(Unshimmed, ProcessesWithoutSlotAreListed) {
   guard::GpuStatus status;
   status.processes = {{{1, 1}, base::JobId{7}}, {{2, 1}, base::JobId{7}}, {{3, 1}, base::JobId{8}}, {{4, 1}}};
   const std::map<std::string, guard::GpuStatus> gpus{{LimitedUuid(0), status}, {LimitedUuid(1), status}};

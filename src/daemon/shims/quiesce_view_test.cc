@@ -66,12 +66,12 @@ TEST_F(RestViewTest, ACallThatHasNotReturnedWaitsForTheGpuThatWorks) {
   EXPECT_TRUE(!view.units[1].works && view.units[1].waits && view.units[1].steppable);
 }
 
-TEST_F(RestViewTest, AProcessWithMemoryAwayIsNotStepped) {
+TEST_F(RestViewTest, ProcessWithEvictedMemoryIsNotStepped) {
   Process(11, {.shut = true, .waits = 1}).evicted = {4096};
   EXPECT_FALSE(View().units.at(0).steppable);
 }
 
-TEST_F(RestViewTest, AtAnOpenGateACallMayComeAtAnyTime) {
+TEST_F(RestViewTest, ProcessAtOpenGateCountsAsWorking) {
   Process(11, {.waits = 1});
   EXPECT_TRUE(View().units.at(0).works);
   EXPECT_FALSE(View().all_shut);
@@ -172,7 +172,7 @@ TEST_F(RestViewTest, AProcessWithoutCallsIsNamedBesideItsWaiters) {
             "process 11 works on GPU 0; process 14 has not taken up the order; process 12 makes no call");
 }
 
-TEST_F(RestViewTest, OneThatWaitsForRoomIsAUnitAndNamedThoughItIsHeld) {
+TEST_F(RestViewTest, HeldProcessThatWaitsForRoomIsAUnitAndNamed) {
   Process(11, {.shut = true, .works = 1});
   Process(12, {.shut = true, .for_room = true}, MemoryResidency::kHeld);
   ASSERT_EQ(View().units.size(), 2u);

@@ -24,13 +24,13 @@ jobs::Job Hog() {
   return job;
 }
 
-TEST(Refusals, AreToldWithTheNumbersAndTheCommandThatHelps) {
+TEST(Refusals, SentenceHasNumbersAndCommandToRaiseLimit) {
   EXPECT_EQ(Sentence(Hog(), *Hog().refusal, OneGpu()),
             "256MiB was refused at its limit of 1GiB on GPU 0, of which it used 900MiB; `gpuman update hog "
             "--memory SIZE` gives it more");
 }
 
-TEST(Refusals, OfAJobThatIsOverNameTheCommandThatStartsItAgain) {
+TEST(Refusals, SentenceOfEndedJobNamesRestartCommand) {
   jobs::Job job = Hog();
   job.state = spec::JobState::kStopping;
   job.verdict = spec::JobState::kFailed;
@@ -42,7 +42,7 @@ TEST(Refusals, OfAJobThatIsOverNameTheCommandThatStartsItAgain) {
   EXPECT_THAT(Sentence(job, *job.refusal, OneGpu()), HasSubstr("gpuman job redo 7 --memory SIZE"));
 }
 
-TEST(Refusals, OfASharedOrFullGpuSayThatALargerLimitIsNoHelp) {
+TEST(Refusals, SentenceOfSharedOrFullGpuSuggestsNoLargerLimit) {
   for (const auto* by : {"sharing", "device"}) {
     jobs::Job job = Hog();
     job.refusal->by = by;
@@ -50,7 +50,7 @@ TEST(Refusals, OfASharedOrFullGpuSayThatALargerLimitIsNoHelp) {
   }
 }
 
-TEST(Refusals, OfMoreThanTheGpuHasNameItsTotalAndNobodyElse) {
+TEST(Refusals, SentenceOfRequestAboveGpuMemoryNamesItsTotal) {
   for (const auto* by : {"limit", "sharing", "device"}) {
     jobs::Job job = Hog();
     job.refusal->by = by;
@@ -62,7 +62,7 @@ TEST(Refusals, OfMoreThanTheGpuHasNameItsTotalAndNobodyElse) {
   }
 }
 
-TEST(Refusals, AreTheReasonOfAJobThatFailedAndOfNoOther) {
+TEST(Refusals, RefusalExplainsFailedJobOnly) {
   jobs::Job job = Hog();
   job.verdict = spec::JobState::kFailed;
   job.reason = "exit_status";
@@ -80,7 +80,7 @@ TEST(Refusals, AreTheReasonOfAJobThatFailedAndOfNoOther) {
   }
 }
 
-TEST(Refusals, LongBeforeTheEndOrBesideAnotherReasonAreNotTheReason) {
+TEST(Refusals, EarlyRefusalOrOtherReasonDoesNotExplainTheEnd) {
   const std::pair<const char*, std::chrono::seconds> kCases[] = {
       {"exit_status", std::chrono::seconds(61)}, {"signal", std::chrono::seconds(61)}, {"keeper_lost", {}}};
   for (const auto& [word, later] : kCases) {
@@ -93,7 +93,7 @@ TEST(Refusals, LongBeforeTheEndOrBesideAnotherReasonAreNotTheReason) {
   }
 }
 
-TEST(Refusals, ThatAProgramMadeUpHaveATimeThatCanBe) {
+TEST(Refusals, ForgedRefusalTimeIsBounded) {
   ledger::FirstAndLastRefusal seen;
   const base::MonoTime now{std::chrono::hours(5)};
   const base::WallTime wall{std::chrono::hours(500'000)};
@@ -106,7 +106,7 @@ TEST(Refusals, ThatAProgramMadeUpHaveATimeThatCanBe) {
   EXPECT_EQ(RefusalOf(seen, now, wall).at, wall - std::chrono::hours(1));
 }
 
-TEST(Refusals, SayHowManyThereWereAndWhatTheMemoryWas) {
+TEST(Refusals, SentenceHasCountAndMemoryParts) {
   ledger::FirstAndLastRefusal seen;
   seen.last = {"GPU-0",      14, ledger::wire::RefusedBy::kLimit, base::MiB(256), false, base::MiB(900),
                base::GiB(1), 0};
@@ -146,7 +146,7 @@ TEST(Refusals, SayHowManyThereWereAndWhatTheMemoryWas) {
   EXPECT_EQ(RefusalOf(seen, {}, {}).count, std::nullopt) << "a program has written that";
 }
 
-TEST(RefusalEventLimiter, TellsOnceInAWhileOfEachJob) {
+TEST(RefusalEventLimiter, EventIsLimitedPerJob) {
   RefusalEventLimiter teller;
   const base::MonoTime now{std::chrono::hours(5)};
   EXPECT_TRUE(teller.Tells({1}, now));

@@ -76,7 +76,7 @@ TEST_F(MemoryLimitsTest, ALimitIsLiftedAtOnce) {
   EXPECT_EQ(kernel_->done, Lines{"a max"});
 }
 
-TEST_F(MemoryLimitsTest, TheLastLimitHoldsInTheEnd) {
+TEST_F(MemoryLimitsTest, LastLimitIsWrittenAfterTheOneUnderWay) {
   limits_.Set("a", MiB(100));
   AwaitBegan(1);
   limits_.Set("a", std::nullopt);
@@ -86,7 +86,7 @@ TEST_F(MemoryLimitsTest, TheLastLimitHoldsInTheEnd) {
   EXPECT_TRUE(limits_.Stop(base::Millis{60'000}));
 }
 
-TEST_F(MemoryLimitsTest, OfSeveralLimitsThatAreWantedMeanwhileTheLastIsSet) {
+TEST_F(MemoryLimitsTest, OnlyLastOfSeveralPendingLimitsIsWritten) {
   limits_.Set("a", MiB(100));
   AwaitBegan(1);
   for (const std::uint64_t size : {101u, 102u, 103u}) limits_.Set("a", MiB(size));

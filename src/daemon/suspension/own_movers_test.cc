@@ -18,13 +18,13 @@ class OwnMoversTest : public ::testing::Test {
   OwnMovers own{"this boot"};
 };
 
-TEST_F(OwnMoversTest, AreThoseThatTheDaemonStarted) {
+TEST_F(OwnMoversTest, OnlyStartedMoversAreOwn) {
   own.Add(kFirst);
   EXPECT_FALSE(Refresh(own, {41}));
   EXPECT_EQ(own.Pids(), std::set<pid_t>{41}) << "the other one is of another daemon";
 }
 
-TEST_F(OwnMoversTest, CountUntilTheyHaveEndedAlsoWhereTheyWereLetGo) {
+TEST_F(OwnMoversTest, MoverIsOwnUntilItEndsEvenWithoutConnection) {
   own.Add(kFirst);
   own.Add(kSecond);
   EXPECT_FALSE(Refresh(own, {42}));
@@ -34,14 +34,14 @@ TEST_F(OwnMoversTest, CountUntilTheyHaveEndedAlsoWhereTheyWereLetGo) {
   EXPECT_EQ(own.Pids(), std::set<pid_t>{42});
 }
 
-TEST_F(OwnMoversTest, AProcessThatHasThePidOfOneIsNone) {
+TEST_F(OwnMoversTest, ReusedPidIsNotAnOwnMover) {
   own.Add(kFirst);
   there = {kReused};
   EXPECT_TRUE(Refresh(own, {}));
   EXPECT_TRUE(own.Pids().empty());
 }
 
-TEST_F(OwnMoversTest, OneThatWasLetGoAndNeverEndsIsAProcessOfItsUser) {
+TEST_F(OwnMoversTest, ReleasedMoverThatDoesNotEndInTimeIsNotOwn) {
   own.Add(kFirst);
   own.Add(kSecond);
   Refresh(own, {42});
@@ -50,7 +50,7 @@ TEST_F(OwnMoversTest, OneThatWasLetGoAndNeverEndsIsAProcessOfItsUser) {
   EXPECT_EQ(own.Pids(), std::set<pid_t>{42}) << "the daemon still talks with this one";
 }
 
-TEST_F(OwnMoversTest, OutliveTheDaemonThatStartedThem) {
+TEST_F(OwnMoversTest, MoversOfThePreviousDaemonAreRecalled) {
   own.Add(kFirst);
   own.Add(kSecond);
   OwnMovers next("this boot");
@@ -62,14 +62,14 @@ TEST_F(OwnMoversTest, OutliveTheDaemonThatStartedThem) {
   EXPECT_TRUE(next.Pids().empty());
 }
 
-TEST_F(OwnMoversTest, ThoseOfAnotherBootAreNone) {
+TEST_F(OwnMoversTest, MoversOfAnotherBootAreForgotten) {
   own.Add(kFirst);
   OwnMovers next("another boot");
   ASSERT_TRUE(next.Recall(own.Record(), kNow));
   EXPECT_TRUE(next.Pids().empty());
 }
 
-TEST_F(OwnMoversTest, ARecordThatIsNoneIsRefused) {
+TEST_F(OwnMoversTest, InvalidRecordIsRefused) {
   EXPECT_FALSE(own.Recall("[41]", kNow));
   EXPECT_TRUE(own.Pids().empty());
 }
