@@ -36,7 +36,7 @@ TEST_F(ShareCompute, AConfiguredModeNeedsNoTrial) {
   }
 }
 
-TEST_F(ShareCompute, OneAloneNeedsNoChoice) {
+TEST_F(ShareCompute, SingleJobNeedsNoTrial) {
   working_ = {kA};
   Update();
   EXPECT_FALSE(choice_.IsExclusive());
@@ -76,7 +76,7 @@ TEST_F(ShareCompute, WithoutAnythingCompletedNothingIsTakenFromAnybody) {
   EXPECT_FALSE(choice_.Ratio());
 }
 
-TEST_F(ShareCompute, ItIsTriedAgainAfterAWhileAndWhenOthersWork) {
+TEST_F(ShareCompute, TrialIsRepeatedAfterAWhileAndWhenJobsChange) {
   Update();
   Try(100, 100);
   Try(150, 150);

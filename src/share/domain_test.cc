@@ -33,7 +33,7 @@ TEST_F(ShareDomain, GpusThatNobodyJoinsAreApart) {
   EXPECT_THAT(Domains(), ElementsAre("a: 2", "b: 1 3"));
 }
 
-TEST_F(ShareDomain, OneOnTwoGpusJoinsAllThatAreOnEither) {
+TEST_F(ShareDomain, JobOnTwoGpusJoinsTheDomainsOfBoth) {
   Add(1, {"a"});
   Add(2, {"c"});
   Add(3, {"c", "a"});
@@ -48,7 +48,7 @@ TEST_F(ShareDomain, AChainIsOneWhateverTheOrderOfItsLinks) {
   EXPECT_THAT(Domains(), ElementsAre("a: 1 2 3"));
 }
 
-TEST_F(ShareDomain, ItsFirstGpuIsItsNameWhoeverJoinedItFirst) {
+TEST_F(ShareDomain, DomainIsNamedByItsFirstGpuInAnyJoinOrder) {
   Add(1, {"b"});
   Add(2, {"a", "c"});
   Add(3, {"b", "c"});

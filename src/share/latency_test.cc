@@ -31,7 +31,7 @@ class LatencyRules : public testing::Test {
   Tenant server_, training_;
 };
 
-TEST_F(LatencyRules, WhileItHasWorkOthersAreHeldBack) {
+TEST_F(LatencyRules, OthersAreHeldBackWhileLatencyJobHasWork) {
   Set();
   EXPECT_TRUE(training_.held_back);
   EXPECT_TRUE(training_.paced);
@@ -42,7 +42,7 @@ TEST_F(LatencyRules, WhileItHasWorkOthersAreHeldBack) {
   EXPECT_TRUE(training_.held_back);
 }
 
-TEST_F(LatencyRules, WithoutWorkNobodyIsHeldBackAndForAWhileOthersArePaced) {
+TEST_F(LatencyRules, OthersArePacedForAWhileWhenLatencyJobHasNoWork) {
   Server(TenantActivity::kIdle, kLatencyNow - kPacedAfter + 1ms);
   Set();
   EXPECT_FALSE(training_.held_back);
@@ -54,13 +54,13 @@ TEST_F(LatencyRules, WithoutWorkNobodyIsHeldBackAndForAWhileOthersArePaced) {
   EXPECT_FALSE(NextHoldBackChange(server_, kLatencyNow));
 }
 
-TEST_F(LatencyRules, OneThatNeverTellsHoldsNobodyBack) {
+TEST_F(LatencyRules, LatencyJobOfUnknownActivityHoldsNobodyBack) {
   Server(TenantActivity::kUnknown, kLatencyNow);
   Set();
   EXPECT_FALSE(training_.held_back);
 }
 
-TEST_F(LatencyRules, OneThatHadTooMuchDoesNotGoFirst) {
+TEST_F(LatencyRules, LatencyJobBeyondItsOverdraftDoesNotGoFirst) {
   server_.ahead = kLatencyOverdraft;
   Set();
   EXPECT_TRUE(training_.held_back);
@@ -73,14 +73,14 @@ TEST_F(LatencyRules, OneThatHadTooMuchDoesNotGoFirst) {
   EXPECT_TRUE(training_.held_back) << "in GPU seconds it had half as much";
 }
 
-TEST_F(LatencyRules, ThoseThatGoFirstDoNotHoldEachOtherBack) {
+TEST_F(LatencyRules, LatencyJobsDoNotHoldEachOtherBack) {
   training_.latency = true;
   Set();
   EXPECT_FALSE(training_.held_back);
   EXPECT_FALSE(server_.held_back);
 }
 
-TEST_F(LatencyRules, OnAnotherGpuNobodyIsHeldBack) {
+TEST_F(LatencyRules, JobsOnAnotherGpuAreNotHeldBack) {
   training_.parts = {{"other", {}}};
   Set();
   EXPECT_FALSE(training_.held_back);
@@ -88,7 +88,7 @@ TEST_F(LatencyRules, OnAnotherGpuNobodyIsHeldBack) {
   EXPECT_FALSE(HaveLatencyTenant({&server_, &training_}));
 }
 
-TEST_F(LatencyRules, ASuspendedOneHoldsNobodyBack) {
+TEST_F(LatencyRules, SuspendedLatencyJobHoldsNobodyBack) {
   server_.parked = true;
   Set();
   EXPECT_FALSE(training_.held_back);
@@ -114,7 +114,7 @@ class LatencyWorld : public testing::Test {
   World world_{{}, {{"gpu", GiB(16)}}, 55e9};
 };
 
-TEST_F(LatencyWorld, ItsGateStaysOpenAndTheOtherHasTheRest) {
+TEST_F(LatencyWorld, GateOfLatencyJobStaysOpenAndOtherHasTheRest) {
   const TenantId training = world_.Start(Training(80ms)), server = world_.Start(Server(5ms, 20ms));
   world_.RunFor(2s);
   const int closings = world_.job(server).closings;
@@ -125,7 +125,7 @@ TEST_F(LatencyWorld, ItsGateStaysOpenAndTheOtherHasTheRest) {
   EXPECT_LE(Part(training, 10s), 0.85);
 }
 
-TEST_F(LatencyWorld, TheViewSaysHowLongOthersStoodStillForIt) {
+TEST_F(LatencyWorld, ViewHasTimeForWhichOthersWereHeldBack) {
   const TenantId training = world_.Start(Training()), server = world_.Start(Server(5ms, 20ms));
   const auto held = [this](TenantId id) {
     for (const auto& tenant : world_.Status("gpu").tenants)
@@ -142,7 +142,7 @@ TEST_F(LatencyWorld, TheViewSaysHowLongOthersStoodStillForIt) {
   EXPECT_EQ(held(server), alone);
 }
 
-TEST_F(LatencyWorld, AfterAShortPauseTheOtherGoesOn) {
+TEST_F(LatencyWorld, OtherRunsAfterShortPauseOfLatencyJob) {
   Program requests = Server(800us, 1ms);
   requests.weight = 4;  // so that it goes first all the time
   const TenantId training = world_.Start(Training()), server = world_.Start(requests);
@@ -152,7 +152,7 @@ TEST_F(LatencyWorld, AfterAShortPauseTheOtherGoesOn) {
   EXPECT_GE(Part(training, 10s), 0.38) << "of the pauses, which are 0.56, most";
 }
 
-TEST_F(LatencyWorld, WithoutRequestsTheOtherRunsFreely) {
+TEST_F(LatencyWorld, OtherRunsFreelyWithoutRequestsToLatencyJob) {
   const TenantId training = world_.Start(Training()), server = world_.Start(Server(5ms, 60s));
   world_.RunFor(30s);
   const int closings = world_.job(training).closings;
@@ -162,13 +162,13 @@ TEST_F(LatencyWorld, WithoutRequestsTheOtherRunsFreely) {
   EXPECT_EQ(world_.job(server).closings, 0);
 }
 
-TEST_F(LatencyWorld, OneThatWorksAllTheTimeDoesNotKeepTheOtherOut) {
+TEST_F(LatencyWorld, OtherRunsBesideLatencyJobThatAlwaysWorks) {
   const TenantId server = world_.Start(Server(1h, {})), training = world_.Start(Training());
   EXPECT_GE(Part(training, 60s), 0.9);
   EXPECT_GE(Part(server, 10s), 0.9) << "in the model they do not slow each other down";
 }
 
-TEST_F(LatencyWorld, WithAShareItGoesFirstWithinIt) {
+TEST_F(LatencyWorld, LatencyJobWithShareGoesFirstWithinIt) {
   Program server = Server(1h, {}), training = Training();
   server.compute = ComputeShare{0.3, false};
   training.compute = ComputeShare{0.7, false};
@@ -178,7 +178,7 @@ TEST_F(LatencyWorld, WithAShareItGoesFirstWithinIt) {
   EXPECT_NEAR(Part(b, 10s), 0.7, 0.03);
 }
 
-TEST_F(LatencyWorld, AnOptionThatIsTakenBackHoldsNobodyBack) {
+TEST_F(LatencyWorld, RemovedLatencyOptionHoldsNobodyBack) {
   const TenantId training = world_.Start(Training()), server = world_.Start(Server(5ms, 20ms));
   world_.RunFor(2s);
   world_.Feed(event::OptionsChanged{server, 1, 0});
@@ -186,7 +186,7 @@ TEST_F(LatencyWorld, AnOptionThatIsTakenBackHoldsNobodyBack) {
   EXPECT_NEAR(Part(training, 10s), 1, 0.001);
 }
 
-TEST_F(LatencyWorld, ItComesInAtOnceWhereTheMemoryDoesNotFit) {
+TEST_F(LatencyWorld, LatencyJobGetsItsTurnAtOnceWhenMemoryDoesNotFit) {
   Program server = Server(100ms, 3s), training = Training(20ms);
   server.memory = {{"gpu", GiB(8)}};
   training.memory = {{"gpu", GiB(12)}};
@@ -198,7 +198,7 @@ TEST_F(LatencyWorld, ItComesInAtOnceWhereTheMemoryDoesNotFit) {
   for (std::size_t i = 3; i < stood.size(); ++i) EXPECT_LE(stood[i], 300ms) << i;  // 8 GiB take 160 ms
 }
 
-TEST_F(LatencyWorld, TheViewSaysWhyTheOtherWaits) {
+TEST_F(LatencyWorld, ViewHasReasonWhyOtherWaits) {
   const TenantId training = world_.Start(Training(30ms)), server = world_.Start(Server(500ms, 500ms));
   bool told = false;
   for (int i = 0; i < 100 && !told; ++i) {

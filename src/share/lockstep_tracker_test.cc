@@ -42,7 +42,7 @@ TEST(LockstepTracker, EqualNumbersThatWereEnoughAreThePlaces) {
   EXPECT_EQ(BehindOf(lockstep, 200, 195), 5u);
 }
 
-TEST(LockstepTracker, ThatIsOneCallApartAtACutCountsAsEqual) {
+TEST(LockstepTracker, NumbersOneCallApartAtACutCountAsEqual) {
   LockstepTracker lockstep;
   lockstep.LearnCut(Calls(100, 98), Way::kWithout, milliseconds(1));
   EXPECT_EQ(BehindOf(lockstep, 200, 198), 2u);
@@ -113,7 +113,7 @@ TEST(LockstepTracker, NumbersThatAProcessMadeUpDoNoHarm) {
   EXPECT_TRUE(lockstep.Behind(Calls(UINT64_MAX, 5)).empty());
 }
 
-TEST(LockstepTracker, ThatIsNewLearnsItsPlacesAnew) {
+TEST(LockstepTracker, RestartedLockstepLearnsItsPlacesAgain) {
   LockstepTracker lockstep;
   for (std::uint64_t cut = 1; cut < 5; ++cut)
     lockstep.LearnCut(Calls(100 * cut, 100 * cut), Way::kWithout, milliseconds(1));

@@ -17,7 +17,7 @@ HandOverCostEstimator Measured() {
   return meter;
 }
 
-TEST(HandOverCostEstimator, WhatDidNotHaveToBeCopiedMakesTheBusNoFaster) {
+TEST(HandOverCostEstimator, MemoryWithoutCopyDoesNotRaiseBusSpeed) {
   HandOverCostEstimator meter = Measured();
   meter.Add(20ms, {GiB(40), {}});
   EXPECT_EQ(meter.TimeFor(GiB(20)), Span(500ms)) << "on its way back all of it is copied";
@@ -25,19 +25,19 @@ TEST(HandOverCostEstimator, WhatDidNotHaveToBeCopiedMakesTheBusNoFaster) {
   EXPECT_EQ(meter.TimeFor(GiB(20)), Span(500ms));
 }
 
-TEST(HandOverCostEstimator, NorDoesTheTimeThatWentIntoOtherThingsMakeItSlower) {
+TEST(HandOverCostEstimator, MostlyUncopiedMemoryDoesNotLowerBusSpeed) {
   HandOverCostEstimator meter = Measured();
   meter.Add(200ms, {GiB(40), MiB(100)});
   EXPECT_EQ(meter.TimeFor(GiB(20)), Span(500ms));
 }
 
-TEST(HandOverCostEstimator, ACopyShowsTheSpeedAlsoWhereOtherMemoryNeededNone) {
+TEST(HandOverCostEstimator, PartlyCopiedMemoryGivesBusSpeedOfTheCopy) {
   HandOverCostEstimator meter = Measured();
   for (int i = 0; i < 100; ++i) meter.Add(1s, {GiB(30), GiB(20)});
   EXPECT_NEAR(std::chrono::duration<double>(meter.TimeFor(GiB(20))).count(), 1, 0.001);
 }
 
-TEST(HandOverCostEstimator, AHandOverTakesAsLongAsItTakesHoweverLittleWasCopied) {
+TEST(HandOverCostEstimator, HandOverTimeFollowsMeasuredTimeNotCopiedBytes) {
   HandOverCostEstimator meter = Measured();
   EXPECT_EQ(meter.HandOver(), Span(1s));
   for (int i = 0; i < 100; ++i) meter.Add(20ms, {GiB(40), {}});
@@ -46,7 +46,7 @@ TEST(HandOverCostEstimator, AHandOverTakesAsLongAsItTakesHoweverLittleWasCopied)
   EXPECT_EQ(QuantumFor(meter.HandOver(), settings), Span(settings.quantum_min));
 }
 
-TEST(HandOverCostEstimator, GuessesBeforeItHasSeenACopy) {
+TEST(HandOverCostEstimator, TimeIsGuessedBeforeTheFirstCopy) {
   HandOverCostEstimator meter;
   const Span guess = meter.TimeFor(GiB(20));
   EXPECT_GT(guess, Span(500ms));

@@ -301,7 +301,7 @@ QuiesceHistory InLockstep() {
   return history;
 }
 
-TEST_F(QuiescePlannerTest, WhoIsBehindInTheSameProgramMakesTheMissingCallsFirst) {
+TEST_F(QuiescePlannerTest, UnitBehindInLockstepMakesTheMissingCallsFirst) {
   Restart(InLockstep());
   EXPECT_EQ(Steps(After(3ms, "1wg#160 2wg#120 3g#159")), "2x40b 3x1b") << "also behind work";
   EXPECT_EQ(After(49ms, "1wg#160 2wg#130 3g#160", {{Unit("3"), 1}}).kind, Kind::kWait) << "2 is on its way";
@@ -318,7 +318,7 @@ TEST_F(QuiescePlannerTest, AHostThatWaitedForItsGpuOnTheWayMakesTheRestLater) {
   EXPECT_EQ(Steps(After(3ms, "1wg#160 2g#130 3wg#160")), "2x30b");
 }
 
-TEST_F(QuiescePlannerTest, WhoSeemsToBeAtTheSamePlaceAndWaitsForTheOthersGoesAFewCallsFurtherWithThem) {
+TEST_F(QuiescePlannerTest, UnitsAtTheSamePlaceThatWaitAreSteppedAFewCallsTogether) {
   QuiesceHistory history = InLockstep();
   history.lockstep.proven = true;
   Restart(std::move(history));
@@ -334,14 +334,14 @@ TEST_F(QuiescePlannerTest, WhoSeemsToBeAtTheSamePlaceAndWaitsForTheOthersGoesAFe
   EXPECT_EQ(Steps(After(3ms, "1wg#160 2g#160 3wg#160")), "2x64") << "it was never right before";
 }
 
-TEST_F(QuiescePlannerTest, WhatIsNotInLockstepIsSteppedAsElse) {
+TEST_F(QuiescePlannerTest, UnitsOutOfLockstepGetUsualGrants) {
   for (const std::string words : {"1w#160 2g#120", "1w#160 2g#120 3g#0", "1w#900 2g#120 3g#120"}) {
     Restart(InLockstep());
     EXPECT_THAT(Steps(After(3ms, words)), HasSubstr("2x64")) << words;
   }
 }
 
-TEST_F(QuiescePlannerTest, NobodyIsBroughtToTheOthersWhileAGateIsOpenOrForRoom) {
+TEST_F(QuiescePlannerTest, LockstepRuleDoesNotApplyAtOpenGateOrDuringWaitForRoom) {
   Restart(InLockstep());
   QuiesceView view = View("1wg#160 2g#120 3g#160");
   view.all_shut = false;
@@ -380,7 +380,7 @@ TEST_F(QuiescePlannerTest, WhileAHostComputesOneUnitAtATimeMayMakeACallBehindIts
   EXPECT_EQ(Steps(After(200ms, "1wg 2 3wg", {{Unit("3"), 1}})), "1x1b");
 }
 
-TEST_F(QuiescePlannerTest, NobodyWaitsSoNothingIsDone) {
+TEST_F(QuiescePlannerTest, WithoutWaitingUnitNoCallIsGranted) {
   const QuiesceDecision decision = After(50s, "1w 2w 3");
   EXPECT_EQ(decision.kind, Kind::kWait);
   EXPECT_EQ(decision.look_at, now_ + 50s) << "the deadline";
@@ -431,7 +431,7 @@ TEST_F(QuiescePlannerTest, FailsSoonWhereTheUnitThatOthersWaitForWaitsForRoom) {
   EXPECT_EQ(After(50ms, "1w 2r").kind, Kind::kFailed);
 }
 
-TEST_F(QuiescePlannerTest, StepsWhoStandsAtTheGateThoughAnotherWaitsForRoom) {
+TEST_F(QuiescePlannerTest, UnitAtTheGateIsSteppedThoughAnotherWaitsForRoom) {
   EXPECT_EQ(Steps(After(60ms, "1w 2r 3g")), "3x64");
   EXPECT_EQ(Decide("1 2r 3g", {{Unit("3"), 1}}).kind, Kind::kRested);
 }

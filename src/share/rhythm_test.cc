@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 
-TEST(ShareRhythm, NothingIsKnownOfOneThatNeverPaused) {
+TEST(ShareRhythm, RhythmWithoutPauseIsUnknown) {
   const Rhythm rhythm;
   EXPECT_FALSE(rhythm.KnowsBursts());
   EXPECT_FALSE(rhythm.KnowsGaps());
@@ -34,7 +34,7 @@ TEST(ShareRhythm, TheForecastChangesWhereTheNextShorterGapWouldHaveEnded) {
   EXPECT_FALSE(rhythm.NextGapEnd(6s));
 }
 
-TEST(ShareRhythm, OnlyTheLastFewAreRemembered) {
+TEST(ShareRhythm, OldBurstsAreForgotten) {
   Rhythm rhythm;
   rhythm.AddBurst(1h);
   for (int i = 0; i < 8; ++i) rhythm.AddBurst(2s);

@@ -53,7 +53,7 @@ Span At(const std::vector<Span>& sorted, double quantile) {
 
 // Where the one that rests longest gave all of the room, each request brought 11.2 GiB, and the one in a
 // hundred waited for 672 ms.
-TEST_F(SchedulerServers, ThatAreAskedInTurnEachGiveAPart) {
+TEST_F(SchedulerServers, ServersAskedInTurnEachGiveAPart) {
   for (const Span gap : {5000ms, 5200ms, 5500ms, 5700ms, 6000ms, 6500ms}) Start(gap);
   const Outcome outcome = Serve(600s);
   ASSERT_GT(outcome.waits.size(), 500u);
@@ -62,7 +62,7 @@ TEST_F(SchedulerServers, ThatAreAskedInTurnEachGiveAPart) {
   EXPECT_LE(At(outcome.waits, 0.99), 450ms);
 }
 
-TEST_F(SchedulerServers, ThatAreAskedOftenLoseNothingToThoseThatAreAskedSeldom) {
+TEST_F(SchedulerServers, BusyServersLoseNoMemoryToSeldomAskedServers) {
   for (const Span gap : {1000ms, 1400ms, 5500ms, 20700ms, 61000ms, 90000ms}) Start(gap);
   const Outcome outcome = Serve(1200s);
   ASSERT_GT(outcome.waits.size(), 1500u);
@@ -90,7 +90,7 @@ class ShareSchedulerEviction : public ShareScheduler {
   }
 };
 
-TEST_F(ShareSchedulerEviction, TwoThatRestGiveHalfOfTheRoomEach) {
+TEST_F(ShareSchedulerEviction, TwoIdleJobsGiveHalfOfTheRoomEach) {
   const auto closes = CloseTheFirstOfTwo();
   ASSERT_EQ(closes.size(), 2u);
   const auto first = One<action::Evict>();
@@ -101,7 +101,7 @@ TEST_F(ShareSchedulerEviction, TwoThatRestGiveHalfOfTheRoomEach) {
   EXPECT_EQ(second.bytes, GiB(3));
 }
 
-TEST_F(ShareSchedulerEviction, OneThatDoesNotYieldLeavesItsPartToTheOther) {
+TEST_F(ShareSchedulerEviction, JobThatDoesNotYieldLeavesItsPartToTheOther) {
   const auto closes = CloseTheFirstOfTwo();
   ASSERT_EQ(closes.size(), 2u);
   const TenantId yields = closes[0].tenant;
@@ -116,7 +116,7 @@ TEST_F(ShareSchedulerEviction, OneThatDoesNotYieldLeavesItsPartToTheOther) {
   EXPECT_EQ(rest.bytes, GiB(3));
 }
 
-TEST_F(ShareSchedulerEviction, OneThatIsUsedSeldomLeavesAndTheOtherKeepsItsGateOpen) {
+TEST_F(ShareSchedulerEviction, SeldomUsedJobLeavesAndOtherKeepsItsGateOpen) {
   JoinResting(kA, GiB(8));
   Pass(600s);
   JoinResting(kB, GiB(8));
@@ -130,7 +130,7 @@ TEST_F(ShareSchedulerEviction, OneThatIsUsedSeldomLeavesAndTheOtherKeepsItsGateO
   EXPECT_TRUE(Said<action::Close>().empty());
 }
 
-TEST_F(ShareSchedulerEviction, OneThatRestsStaysWhereAnotherLeavesAnywayAndGivesEnough) {
+TEST_F(ShareSchedulerEviction, IdleJobStaysWhereAnotherLeavesAnywayAndGivesEnough) {
   Join(kA, GiB(8));
   JoinResting(kB, GiB(2));
   JoinAway(kC, GiB(14));
@@ -141,7 +141,7 @@ TEST_F(ShareSchedulerEviction, OneThatRestsStaysWhereAnotherLeavesAnywayAndGives
   EXPECT_EQ(closes[0].tenant, kA);
 }
 
-TEST_F(ShareSchedulerEviction, OneThatRestsGivesNothingWhereItsPriorityIsHigherOrItDoesNotAnswer) {
+TEST_F(ShareSchedulerEviction, IdleJobOfHigherPriorityOrWithoutAnswerGivesNothing) {
   SchedulerSettings settings;
   settings.policy = PolicyKind::kPriority;
   for (const bool answers : {true, false}) {
@@ -161,7 +161,7 @@ TEST_F(ShareSchedulerEviction, OneThatRestsGivesNothingWhereItsPriorityIsHigherO
   }
 }
 
-TEST_F(ShareSchedulerEviction, AFewMegabytesComeFromOneAlone) {
+TEST_F(ShareSchedulerEviction, FewMegabytesComeFromOneJob) {
   JoinResting(kA, GiB(8));
   JoinResting(kB, GiB(8));
   JoinAway(kC, base::MiB(600));

@@ -155,7 +155,7 @@ TEST_F(SchedulerGangs, AWaiterForOneGpuDoesNotHoldUpAnother) {
   EXPECT_EQ(Closed(), std::set{kB});
 }
 
-TEST_F(SchedulerGangs, OneThatAddsAGpuJoinsTheDomainsAndTheHandOverOnItCounts) {
+TEST_F(SchedulerGangs, AddedGpuJoinsDomainsAndItsHandOverCounts) {
   Runs(kB, Resident({"b"}, GiB(10)));
   Rests(kC, {"b"}, GiB(10));
   Runs(kGang, Resident({"a"}, GiB(1)));
@@ -214,7 +214,7 @@ TEST_F(SchedulerGrowingJobs, TwoOnTheSameGpusTakeTurnsThoughBothFit) {
   EXPECT_TRUE(Said<action::Evict>().empty());
 }
 
-TEST_F(SchedulerGrowingJobs, TheyRunTogetherOnceOneHasRunForAWhileWithoutMore) {
+TEST_F(SchedulerGrowingJobs, TwoRunTogetherOnceOneHasStoppedGrowing) {
   Runs(kGang, Resident({"a", "b"}, GiB(1)));
   Runs(kOther, Resident({"a", "b"}, GiB(1)));
   Settle();
@@ -231,7 +231,7 @@ TEST_F(SchedulerGrowingJobs, TheyRunTogetherOnceOneHasRunForAWhileWithoutMore) {
 }
 
 // Each might get the memory on one GPU that the other needs, before it is known that both need both.
-TEST_F(SchedulerGrowingJobs, TwoThatHaveNothingYetTakeTurnsWhereBothMayCome) {
+TEST_F(SchedulerGrowingJobs, TwoWithoutMemoryTakeTurns) {
   for (const TenantId tenant : {kGang, kOther}) {
     Tell(event::Joined{tenant, 1, 0, GatePosition::kOpen, {}, {"a", "b"}});
     ReportDemand(tenant, {});
@@ -247,7 +247,7 @@ TEST_F(SchedulerGrowingJobs, TwoThatHaveNothingYetTakeTurnsWhereBothMayCome) {
   EXPECT_EQ(open_.front(), waits);
 }
 
-TEST_F(SchedulerGrowingJobs, OneComesInOnlyWhenTheOtherIsAtRest) {
+TEST_F(SchedulerGrowingJobs, SecondComesInOnlyWhenFirstIsAtRest) {
   Runs(kGang, Resident({"a", "b"}, GiB(1)));
   Runs(kOther, Resident({"a", "b"}, GiB(1)));
   Settle();
@@ -273,7 +273,7 @@ TEST_F(SchedulerGrowingJobs, OneComesInOnlyWhenTheOtherIsAtRest) {
   EXPECT_FALSE(IsIn(runs));
 }
 
-TEST_F(SchedulerGrowingJobs, WhereItMightHaveComeItIsExpectedNoMoreOnceItHasAll) {
+TEST_F(SchedulerGrowingJobs, JobThatHasStoppedGrowingIsNotExpectedOnFurtherGpus) {
   Tell(event::Joined{kGang, 1, 0, GatePosition::kOpen, {}, {"a", "b"}});
   ReportDemand(kGang, Resident({"a"}, GiB(1)));
   EXPECT_EQ(scheduler_.View(now_).gpus.at(1).tenants.size(), 0u) << "it has nothing there";
@@ -292,7 +292,7 @@ TEST_F(SchedulerGrowingJobs, WhereItMightHaveComeItIsExpectedNoMoreOnceItHasAll)
   EXPECT_EQ(Closed(), (std::set<TenantId>{kOther}));
 }
 
-TEST_F(SchedulerGrowingJobs, OneThatTakesMoreIsNotTakenToHaveAll) {
+TEST_F(SchedulerGrowingJobs, JobThatAllocatesStillCountsAsGrowing) {
   Runs(kGang, Resident({"a", "b"}, GiB(1)));
   for (std::uint64_t i = 2; i < 5; ++i) {
     Pass(9s);
@@ -303,14 +303,14 @@ TEST_F(SchedulerGrowingJobs, OneThatTakesMoreIsNotTakenToHaveAll) {
   EXPECT_EQ(Closed().size(), 1u);
 }
 
-TEST_F(SchedulerGrowingJobs, OneBesideAnotherThatHasAll) {
+TEST_F(SchedulerGrowingJobs, GrowingJobRunsBesideJobThatHasStoppedGrowing) {
   Runs(kGang, Resident({"a", "b"}, GiB(4)));
   Pass(11s);
   Runs(kOther, Resident({"a", "b"}, GiB(1)));
   EXPECT_TRUE(Closed().empty());
 }
 
-TEST_F(SchedulerGrowingJobs, OneThatRestsWithItsMemoryHasAllAfterAMinute) {
+TEST_F(SchedulerGrowingJobs, IdleJobWithMemoryHasStoppedGrowingAfterAMinute) {
   Runs(kGang, Resident({"a", "b"}, GiB(1)));
   Is(kGang, TenantActivity::kIdle);
   Pass(50s);
@@ -327,7 +327,7 @@ TEST_F(SchedulerGrowingJobs, OneThatRestsWithItsMemoryHasAllAfterAMinute) {
   EXPECT_EQ(Open(), 2u);
 }
 
-TEST_F(SchedulerGrowingJobs, OneThatHasNothingYetDoesNotHaveAll) {
+TEST_F(SchedulerGrowingJobs, JobWithoutMemoryStillCountsAsGrowing) {
   for (const TenantId tenant : {kGang, kOther}) {
     Tell(event::Joined{tenant, 1, 0, GatePosition::kOpen, {}, {"a", "b"}});
     ReportDemand(tenant, {});
@@ -337,7 +337,7 @@ TEST_F(SchedulerGrowingJobs, OneThatHasNothingYetDoesNotHaveAll) {
   EXPECT_EQ(Open(), 1u);
 }
 
-TEST_F(SchedulerGrowingJobs, OneThatWaitsForRoomMayNeedMoreStill) {
+TEST_F(SchedulerGrowingJobs, JobThatWaitsForRoomStillCountsAsGrowing) {
   Runs(kGang, Resident({"a", "b"}, GiB(4)));
   Pass(11s);
   Memory more = Resident({"a", "b"}, GiB(4));
@@ -348,14 +348,14 @@ TEST_F(SchedulerGrowingJobs, OneThatWaitsForRoomMayNeedMoreStill) {
   EXPECT_EQ(Closed().size(), 1u);
 }
 
-TEST_F(SchedulerGrowingJobs, OneBesideSingleJobs) {
+TEST_F(SchedulerGrowingJobs, GrowingJobRunsBesideSingleJobs) {
   Runs(kGang, Resident({"a", "b"}, GiB(1)));
   Runs(kB, Resident({"a"}, GiB(1)));
   Runs(kC, Resident({"b"}, GiB(1)));
   EXPECT_TRUE(Closed().empty());
 }
 
-TEST_F(SchedulerGrowingJobs, NobodyIsClosedForItWhileTurnsStayAsTheyAre) {
+TEST_F(SchedulerGrowingJobs, GrowingJobsStayOpenWhileTurnsArePaused) {
   SchedulerSettings settings;
   settings.pause = true;
   Tell(event::SettingsChanged{settings});
@@ -396,7 +396,7 @@ class SchedulerJams : public SchedulerGangs {
 };
 
 // It has the room soon in most cases: two jobs take their memory as they start, for example.
-TEST_F(SchedulerJams, OneThatRefusesAtOnceForRoomIsReportedTheThirdTime) {
+TEST_F(SchedulerJams, RefusalForRoomIsReportedTheThirdTime) {
   BothGrow();
   std::map<TenantId, int> refused;
   while (refused[kGang] < 4 && refused[kOther] < 4) {
@@ -413,7 +413,7 @@ TEST_F(SchedulerJams, OneThatRefusesAtOnceForRoomIsReportedTheThirdTime) {
 }
 
 // It was given the room a moment ago, and has not taken it yet.
-TEST_F(SchedulerJams, OneThatHasTheRoomThatItWaitsForIsNotReportedForItAtOnce) {
+TEST_F(SchedulerJams, RefusalDespiteGrantedRoomIsNotReportedAtOnce) {
   Runs(kGang, Resident({"a", "b"}, GiB(5)));
   Rests(kC, {"b"}, GiB(12));
   Memory memory = Resident({"a", "b"}, GiB(5));
@@ -428,7 +428,7 @@ TEST_F(SchedulerJams, OneThatHasTheRoomThatItWaitsForIsNotReportedForItAtOnce) {
   EXPECT_TRUE(Said<action::EventReport>().empty());
 }
 
-TEST_F(SchedulerJams, OneThatHasItsRoomIsAskedAgainAtOnce) {
+TEST_F(SchedulerJams, JobIsAskedAgainAtOnceWhenItHasItsRoom) {
   BothGrow();
   const auto close = One<action::Close>();
   Pass(5s);
@@ -447,7 +447,7 @@ TEST_F(SchedulerJams, OneThatHasItsRoomIsAskedAgainAtOnce) {
   EXPECT_EQ(Closed(), (std::set<TenantId>{close.tenant}));
 }
 
-TEST_F(SchedulerJams, OneThatRefusedForRoomIsReportedForAnotherReason) {
+TEST_F(SchedulerJams, OtherReasonAfterRefusalForRoomIsReported) {
   BothGrow();
   const auto close = One<action::Close>();
   Tell(event::GateNotClosed{close.tenant, close.order, "it waits for room", false, true});
@@ -463,7 +463,7 @@ TEST_F(SchedulerJams, OneThatRefusedForRoomIsReportedForAnotherReason) {
   EXPECT_THAT(One<action::EventReport>().message, HasSubstr("process 7 works"));
 }
 
-TEST_F(SchedulerJams, TheLaterOnesAllocationIsDeniedAfterAWhileWithTheReason) {
+TEST_F(SchedulerJams, AllocationOfLaterJobIsDeniedAfterAWhileWithTheReason) {
   Jam();
   EXPECT_FALSE(scheduler_.IsDenied(kOther));
   const auto began = now_;
@@ -479,7 +479,7 @@ TEST_F(SchedulerJams, TheLaterOnesAllocationIsDeniedAfterAWhileWithTheReason) {
 }
 
 // Its program may take a while to take notice.
-TEST_F(SchedulerJams, TheDenialIsReportedOnce) {
+TEST_F(SchedulerJams, DenialIsReportedOnce) {
   Jam();
   Tick();
   EXPECT_EQ(Said<action::Deny>().size(), 1u);
@@ -494,7 +494,7 @@ TEST_F(SchedulerJams, TheDenialIsReportedOnce) {
   for (const auto& report : Said<action::EventReport>()) EXPECT_NE(report.kind, "share_move_failed");
 }
 
-TEST_F(SchedulerJams, WhenTheLaterOneIsOutTheFirstHasItsRoom) {
+TEST_F(SchedulerJams, FirstJobGetsRoomWhenLaterJobLeaves) {
   Jam();
   Tick();
   Said<action::Deny>();
@@ -502,7 +502,7 @@ TEST_F(SchedulerJams, WhenTheLaterOneIsOutTheFirstHasItsRoom) {
   EXPECT_EQ(One<action::MemoryGrant>(), (action::MemoryGrant{kGang, "a", GiB(4), false}));
 }
 
-TEST_F(SchedulerJams, TheLaterOneGoesOnWithoutItAndYields) {
+TEST_F(SchedulerJams, LaterJobYieldsAfterItsDenial) {
   Jam();
   Tick();
   EXPECT_EQ(Said<action::Deny>().size(), 1u);
@@ -516,9 +516,9 @@ TEST_F(SchedulerJams, TheLaterOneGoesOnWithoutItAndYields) {
 }
 
 // Both wait on one GPU, so there both are at rest, whatever they do on the other.
-class JammedOnOne : public SchedulerJams {
+class SchedulerJamsOnOneGpu : public SchedulerJams {
  protected:
-  JammedOnOne() {
+  SchedulerJamsOnOneGpu() {
     Runs(kGang, Resident({"a", "b"}, GiB(7)));
     Runs(kOther, Resident({"a", "b"}, GiB(7)));
     Grow(kGang, "a");
@@ -531,7 +531,7 @@ class JammedOnOne : public SchedulerJams {
   }
 };
 
-TEST_F(JammedOnOne, TheLaterOneClosesInPartAndTheFirstHasItsRoom) {
+TEST_F(SchedulerJamsOnOneGpu, LaterJobClosesInPartAndFirstGetsRoom) {
   const auto close = One<action::Close>();
   EXPECT_EQ(std::make_pair(close.tenant, close.in_part), std::make_pair(kOther, true));
   ReportDemand(kOther, {{"a", {GiB(7), {}, {}, GiB(4)}}, {"b", {{}, {}, GiB(7), {}}}});
@@ -547,7 +547,7 @@ TEST_F(JammedOnOne, TheLaterOneClosesInPartAndTheFirstHasItsRoom) {
       << "it comes to rest now";
 }
 
-TEST_F(JammedOnOne, WhereItCannotItsAllocationIsDeniedAfterAWhile) {
+TEST_F(SchedulerJamsOnOneGpu, AllocationOfLaterJobIsDeniedWhenItCannotCloseInPart) {
   const auto close = One<action::Close>();
   Tell(event::GateNotClosed{kOther, close.order, "process 7 works on GPU 0", false, true});
   Said<action::Open>();
@@ -561,7 +561,7 @@ TEST_F(JammedOnOne, WhereItCannotItsAllocationIsDeniedAfterAWhile) {
   EXPECT_TRUE(scheduler_.IsDenied(kOther) || scheduler_.IsDenied(kGang));
 }
 
-TEST_F(SchedulerJams, NobodyIsDeniedWhereOneHasItsRoomWhenOthersLeave) {
+TEST_F(SchedulerJams, NoAllocationIsDeniedWhereEvictionMakesRoom) {
   Runs(kGang, Resident({"a", "b"}, GiB(7)));
   Runs(kOther, Resident({"a", "b"}, GiB(5)));
   Runs(kA, Resident({"a"}, GiB(3)));
@@ -572,7 +572,7 @@ TEST_F(SchedulerJams, NobodyIsDeniedWhereOneHasItsRoomWhenOthersLeave) {
   EXPECT_TRUE(Said<action::Deny>().empty());
 }
 
-TEST_F(SchedulerJams, OneThatDoesNotYieldForAnotherReasonIsNoJam) {
+TEST_F(SchedulerJams, JobThatDoesNotYieldForAnotherReasonIsNoJam) {
   Jam(/*for_room=*/false);
   Pass(60s);
   Tell(event::Tick{});

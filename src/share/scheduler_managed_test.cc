@@ -16,7 +16,7 @@ class ManagedMemory : public ShareScheduler {
   }
 };
 
-TEST_F(ManagedMemory, TakesTurnsAndNothingOfItIsMoved) {
+TEST_F(ManagedMemory, JobTakesTurnsAndItsManagedMemoryIsNotMoved) {
   JoinManaged(kA, GiB(10));
   JoinManaged(kB, GiB(10), GatePosition::kClosed);
   EXPECT_TRUE(Silent()) << "its turn has only begun";
@@ -35,7 +35,7 @@ TEST_F(ManagedMemory, TakesTurnsAndNothingOfItIsMoved) {
   EXPECT_EQ(scheduler_.View(now_).gpus.at(0).moved_in.count, 0u);
 }
 
-TEST_F(ManagedMemory, ThatFitsRunsAtOnce) {
+TEST_F(ManagedMemory, JobThatFitsRunsAtOnce) {
   JoinManaged(kA, GiB(8));
   JoinManaged(kB, GiB(8));
   EXPECT_TRUE(Silent());
@@ -78,7 +78,7 @@ TEST_F(ManagedMemory, OthersLeaveForManagedMemoryAsFarAsIsNeeded) {
   EXPECT_EQ(One<action::Open>().tenant, kA);
 }
 
-TEST_F(ManagedMemory, OneThatHasMoreManagedMemoryThanTheGpuRunsWhenItCanHaveAllOfIt) {
+TEST_F(ManagedMemory, JobWithMoreThanTheGpuRunsWhenItCanHaveAllOfIt) {
   JoinManaged(kA, GiB(40));
   EXPECT_TRUE(Silent()) << "it is not too large";
   JoinManaged(kB, GiB(1), GatePosition::kClosed);
@@ -101,7 +101,7 @@ TEST_F(ManagedMemory, AnAllocationOfManagedMemoryBeyondTheGpuIsDenied) {
   EXPECT_EQ(One<action::Deny>().tenant, kA);
 }
 
-TEST_F(ManagedMemory, WithoutTurnsForManagedMemoryEverybodyRuns) {
+TEST_F(ManagedMemory, AllJobsRunWhenTurnsForManagedMemoryAreOff) {
   JoinManaged(kA, GiB(10));
   JoinManaged(kB, GiB(10), GatePosition::kClosed);
   EXPECT_TRUE(Silent());
@@ -112,7 +112,7 @@ TEST_F(ManagedMemory, WithoutTurnsForManagedMemoryEverybodyRuns) {
   EXPECT_EQ(Said<action::Close>().size(), 1u);
 }
 
-TEST_F(ManagedMemory, OneThatDoesNotYieldKeepsTheRoomOfItsManagedMemory) {
+TEST_F(ManagedMemory, JobThatDoesNotYieldKeepsRoomOfItsManagedMemory) {
   JoinManaged(kA, GiB(10));
   JoinManaged(kB, GiB(10), GatePosition::kClosed);
   Tick();

@@ -79,7 +79,7 @@ TEST_F(ShareRhythmOfTurns, TwoThatWorkWithoutPauseTakeTurnsOfTheFullQuantum) {
   ExpectFullTurns();
 }
 
-TEST_F(ShareRhythmOfTurns, SoDoTwoThatPausedBeforeWhateverTheirWeights) {
+TEST_F(ShareRhythmOfTurns, TwoThatPausedBeforeTakeTurnsOfTheFullQuantumWhateverTheirWeights) {
   Join(kA, kEach - kOver);
   Join(kB, kEach - kOver);
   for (int i = 0; i < 3; ++i) {

@@ -6,7 +6,7 @@ namespace {
 
 using testing::HasSubstr;
 
-class DoesNotYield : public ShareScheduler {
+class JobThatDoesNotYieldTest : public ShareScheduler {
  protected:
   // A runs, B waits for it, and A was asked to yield.
   void Ask(const std::string& user_of_b = "") {
@@ -34,7 +34,7 @@ class DoesNotYield : public ShareScheduler {
   OrderId bring_ = 0;
 };
 
-TEST_F(DoesNotYield, GetsItsGateBackAndRunsOnAndTheOtherWaitsWithTheReason) {
+TEST_F(JobThatDoesNotYieldTest, RunsOnAndTheOtherWaitsWithTheReason) {
   Ask();
   const auto close = One<action::Close>();
   Tick();
@@ -56,7 +56,7 @@ TEST_F(DoesNotYield, GetsItsGateBackAndRunsOnAndTheOtherWaitsWithTheReason) {
   EXPECT_TRUE(Silent()) << "too late: it runs again";
 }
 
-TEST_F(DoesNotYield, OneWhoseMemoryDoesNotLeaveIsNamedToThoseThatWait) {
+TEST_F(JobThatDoesNotYieldTest, FailedEvictionIsNamedToWaitingJobs) {
   Ask();
   Tell(event::GateClosed{kA, One<action::Close>().order});
   const auto evict = One<action::Evict>();
@@ -75,7 +75,7 @@ TEST_F(DoesNotYield, OneWhoseMemoryDoesNotLeaveIsNamedToThoseThatWait) {
   EXPECT_EQ(Of(kB).obstacle, std::nullopt);
 }
 
-TEST_F(DoesNotYield, TheTimeThatItWasGivenIsItsLongestUnit) {
+TEST_F(JobThatDoesNotYieldTest, TimeOfFailedAttemptBecomesLongestUnitOfWork) {
   Ask();
   EXPECT_FALSE(Of(kA).longest_unit);
   for (const Span given : {5s, 10s, 20s, 20s}) {
@@ -91,7 +91,7 @@ TEST_F(DoesNotYield, TheTimeThatItWasGivenIsItsLongestUnit) {
   EXPECT_EQ(Of(kA).longest_unit, 20s) << "of the last times";
 }
 
-TEST_F(DoesNotYield, OneThatWaitsForRoomOrRefusesAtOnceSaysNothingOfItsWork) {
+TEST_F(JobThatDoesNotYieldTest, WaitForRoomOrRefusalDoesNotChangeLongestUnitOfWork) {
   Ask();
   const auto refused = One<action::Close>();
   Tell(event::GateNotClosed{kA, refused.order, "process 1 records a graph"});
@@ -104,7 +104,7 @@ TEST_F(DoesNotYield, OneThatWaitsForRoomOrRefusesAtOnceSaysNothingOfItsWork) {
   EXPECT_FALSE(Of(kA).longest_unit);
 }
 
-TEST_F(DoesNotYield, AnAnswerALittleAfterTheDeadlineStillSaysWhy) {
+TEST_F(JobThatDoesNotYieldTest, AnswerShortlyAfterDeadlineStillGivesTheReason) {
   Ask();
   const auto close = One<action::Close>();
   now_ = close.deadline + 300ms;
@@ -116,7 +116,7 @@ TEST_F(DoesNotYield, AnAnswerALittleAfterTheDeadlineStillSaysWhy) {
               HasSubstr("did not come to rest within 5s: process 1 works on GPU 0"));
 }
 
-TEST_F(DoesNotYield, IsAskedAgainLessAndLessOftenAndIsToldOfOnce) {
+TEST_F(JobThatDoesNotYieldTest, IsAskedAgainAtGrowingIntervalsAndReportedOnce) {
   Ask();
   Span asked{}, ran{};
   Span last_pause{};
@@ -138,7 +138,7 @@ TEST_F(DoesNotYield, IsAskedAgainLessAndLessOftenAndIsToldOfOnce) {
   EXPECT_LT(100 * asked, 2 * ran) << "it costs it a hundredth of its time, or two";
 }
 
-TEST_F(DoesNotYield, OneThatComesToRestTheNextTimeHasYielded) {
+TEST_F(JobThatDoesNotYieldTest, ObstacleEndsWhenNextAttemptComesToRest) {
   Ask();
   Said<action::Close>();
   Tick();
@@ -153,14 +153,14 @@ TEST_F(DoesNotYield, OneThatComesToRestTheNextTimeHasYielded) {
   EXPECT_FALSE(Of(kA).obstacle);
 }
 
-TEST_F(DoesNotYield, OneThatSaysThatItCannotIsLetGoOfAtOnce) {
+TEST_F(JobThatDoesNotYieldTest, RefusalOpensTheGateAtOnce) {
   Ask();
   Tell(event::GateNotClosed{kA, One<action::Close>().order, "it was recording a CUDA graph all the time"});
   EXPECT_EQ(One<action::Open>().tenant, kA);
   EXPECT_THAT(One<action::EventReport>().message, HasSubstr("CUDA graph"));
 }
 
-TEST_F(DoesNotYield, TheReportHasTheFiguresOfTheAttempt) {
+TEST_F(JobThatDoesNotYieldTest, ReportHasFiguresOfTheAttempt) {
   Ask();
   Tell(event::GateNotClosed{kA,
                             One<action::Close>().order,
@@ -174,7 +174,7 @@ TEST_F(DoesNotYield, TheReportHasTheFiguresOfTheAttempt) {
   EXPECT_GT(data.at("asked_again_milliseconds"), 0);
 }
 
-TEST_F(DoesNotYield, OneThatRefusesAtOnceIsAskedAgainSoon) {
+TEST_F(JobThatDoesNotYieldTest, ImmediateRefusalIsRetriedSoon) {
   Ask();
   const auto close = One<action::Close>();
   Pass(60ms);
@@ -186,7 +186,7 @@ TEST_F(DoesNotYield, OneThatRefusesAtOnceIsAskedAgainSoon) {
   EXPECT_EQ(now_ - refused, 600ms);
 }
 
-TEST_F(DoesNotYield, TwoOfThemBothRunWhereBothHaveTheirMemory) {
+TEST_F(JobThatDoesNotYieldTest, TwoOfThemRunTogetherWhenBothHaveTheirMemory) {
   Join(kA, GiB(8));
   Join(kB, GiB(8));
   Tell(event::CapacityChanged{"gpu", GiB(12)});
@@ -200,7 +200,7 @@ TEST_F(DoesNotYield, TwoOfThemBothRunWhereBothHaveTheirMemory) {
   EXPECT_TRUE(Said<action::Close>().empty()) << "both have been asked";
 }
 
-TEST_F(DoesNotYield, AJobThatFitsBesideItRuns) {
+TEST_F(JobThatDoesNotYieldTest, AJobThatFitsBesideItRuns) {
   Ask();
   Tick();
   StopB();
@@ -211,7 +211,7 @@ TEST_F(DoesNotYield, AJobThatFitsBesideItRuns) {
   EXPECT_EQ(Of(kC).waits_for, "");
 }
 
-TEST_F(DoesNotYield, NoTimerRunsForItWhenNobodyWaits) {
+TEST_F(JobThatDoesNotYieldTest, NoTimerRunsWithoutWaitingJob) {
   Ask();
   Tick();
   StopB();
@@ -220,7 +220,7 @@ TEST_F(DoesNotYield, NoTimerRunsForItWhenNobodyWaits) {
   EXPECT_FALSE(scheduler_.Deadline());
 }
 
-TEST_F(DoesNotYield, AChangedSettingHoldsAtOnce) {
+TEST_F(JobThatDoesNotYieldTest, ChangedSettingAppliesAtOnce) {
   Ask();
   Tick();
   StopB();
@@ -230,7 +230,7 @@ TEST_F(DoesNotYield, AChangedSettingHoldsAtOnce) {
   EXPECT_EQ(std::pair(escalate.tenant, escalate.how), std::pair(kA, OnNoYield::kEnd));
 }
 
-TEST_F(DoesNotYield, OneThatComesBackFromASuspensionThatFailedIsNotAskedAtOnce) {
+TEST_F(JobThatDoesNotYieldTest, IsNotAskedAtOnceAfterFailedSuspension) {
   Ask();
   Tick();
   StopB();
@@ -246,7 +246,7 @@ TEST_F(DoesNotYield, OneThatComesBackFromASuspensionThatFailedIsNotAskedAtOnce) 
   EXPECT_EQ(Of(kA).gate, GatePosition::kOpen);
 }
 
-TEST_F(DoesNotYield, OneThatComesBackAndCannotBeClosedRunsOn) {
+TEST_F(JobThatDoesNotYieldTest, RunsOnWhenItCannotBeClosedOnReturn) {
   Join(kA, GiB(10));
   Tell(event::Suspended{kA});
   Tell(event::Unsuspended{kA, GatePosition::kOpen, "its GPU work did not come to an end in time"});
@@ -255,7 +255,7 @@ TEST_F(DoesNotYield, OneThatComesBackAndCannotBeClosedRunsOn) {
 }
 
 // One of its processes came after the others were held, and its work waits for theirs.
-TEST_F(DoesNotYield, OneOfWhichAProcessCannotBeHeldByItselfGetsItsGateBackAndIsAskedAgain) {
+TEST_F(JobThatDoesNotYieldTest, ProcessThatCannotBeHeldAloneOpensTheGateAndIsRetried) {
   Ask();
   CloseNow(kA);
   const auto evict = One<action::Evict>();
@@ -270,7 +270,7 @@ TEST_F(DoesNotYield, OneOfWhichAProcessCannotBeHeldByItselfGetsItsGateBackAndIsA
   EXPECT_EQ(One<action::Close>().tenant, kA);
 }
 
-TEST_F(DoesNotYield, OneOfWhichSomeMemoryHasLeftStaysClosedWhereAProcessCannotBeHeldByItself) {
+TEST_F(JobThatDoesNotYieldTest, StaysClosedWithEvictedMemoryWhenProcessCannotBeHeldAlone) {
   Ask();
   CloseNow(kA);
   const auto evict = One<action::Evict>();
@@ -280,12 +280,12 @@ TEST_F(DoesNotYield, OneOfWhichSomeMemoryHasLeftStaysClosedWhereAProcessCannotBe
   EXPECT_EQ(Of(kA).gate, GatePosition::kClosed);
 }
 
-class DoesNotAnswer : public DoesNotYield {
+class JobThatDoesNotAnswerTest : public JobThatDoesNotYieldTest {
  protected:
   void Stops(TenantId tenant) { Tell(event::ResponsivenessChanged{tenant, false, "process 7 is stopped"}); }
 };
 
-TEST_F(DoesNotAnswer, IsToldOfWithThatReasonEachTime) {
+TEST_F(JobThatDoesNotAnswerTest, IsReportedWithThisReasonEachTime) {
   Ask();
   for (int i = 0; i < 2; ++i) {
     Stops(kA);
@@ -302,7 +302,7 @@ TEST_F(DoesNotAnswer, IsToldOfWithThatReasonEachTime) {
   }
 }
 
-TEST_F(DoesNotAnswer, OneOfTheSameUserIsHandledAsThatUserSet) {
+TEST_F(JobThatDoesNotAnswerTest, JobOfSameUserFollowsTheSettingOfThatUser) {
   Ask();
   Stops(kA);
   Tick();
@@ -311,7 +311,7 @@ TEST_F(DoesNotAnswer, OneOfTheSameUserIsHandledAsThatUserSet) {
   EXPECT_TRUE(Said<action::Escalate>().empty()) << "on_no_yield is wait";
 }
 
-TEST_F(DoesNotAnswer, OneThatKeepsAnotherUsersJobWaitingIsTakenOffByForce) {
+TEST_F(JobThatDoesNotAnswerTest, IsTakenOffByForceWhenItBlocksAnotherUser) {
   Ask("somebody else");
   Stops(kA);
   const auto since = now_;
@@ -328,7 +328,7 @@ TEST_F(DoesNotAnswer, OneThatKeepsAnotherUsersJobWaitingIsTakenOffByForce) {
   EXPECT_TRUE(Said<action::Escalate>().empty()) << "once";
 }
 
-TEST_F(DoesNotAnswer, OneThatGoesOnInTimeIsLeftAlone) {
+TEST_F(JobThatDoesNotAnswerTest, IsKeptWhenItAnswersInTime) {
   Ask("somebody else");
   Stops(kA);
   Pass(20s);
@@ -339,7 +339,7 @@ TEST_F(DoesNotAnswer, OneThatGoesOnInTimeIsLeftAlone) {
   EXPECT_TRUE(Said<action::Escalate>().empty());
 }
 
-TEST_F(DoesNotAnswer, ASettingBetweenUsersHoldsAtOnce) {
+TEST_F(JobThatDoesNotAnswerTest, ChangedSettingBetweenUsersAppliesAtOnce) {
   Tell(event::SettingsChanged{{.on_no_answer = OnNoYield::kWait}});
   Ask("somebody else");
   Stops(kA);
@@ -351,7 +351,7 @@ TEST_F(DoesNotAnswer, ASettingBetweenUsersHoldsAtOnce) {
   EXPECT_EQ(std::pair(escalate.how, escalate.forced), std::pair(OnNoYield::kEnd, true));
 }
 
-TEST_F(DoesNotAnswer, OneThatIsClosedGetsNoTurnsAndItsMemoryIsNotWaitedFor) {
+TEST_F(JobThatDoesNotAnswerTest, GetsNoTurnsAndItsMemoryIsNotWaitedForWhenClosed) {
   Ask("somebody else");
   CloseNow(kA);
   Is(kA, TenantActivity::kWaiting);
@@ -366,7 +366,7 @@ TEST_F(DoesNotAnswer, OneThatIsClosedGetsNoTurnsAndItsMemoryIsNotWaitedFor) {
   EXPECT_TRUE(One<action::Escalate>().forced);
 }
 
-TEST_F(DoesNotAnswer, OneThatComesBackIsNotTakenOffAgainForWhatWas) {
+TEST_F(JobThatDoesNotAnswerTest, IsNotTakenOffAgainForEarlierSilenceAfterReturn) {
   Ask("somebody else");
   Stops(kA);
   Tick();
@@ -382,7 +382,7 @@ TEST_F(DoesNotAnswer, OneThatComesBackIsNotTakenOffAgainForWhatWas) {
   EXPECT_TRUE(Said<action::Escalate>().empty());
 }
 
-TEST_F(DoesNotAnswer, OneThatHasNothingThatCouldLeaveIsInNobodysWay) {
+TEST_F(JobThatDoesNotAnswerTest, BlocksNobodyWithoutEvictableMemory) {
   Ask("somebody else");
   Has(kA, {}, {});
   Stops(kA);

@@ -12,7 +12,7 @@ using base::GiB;
 using base::Millis;
 using testing::HasSubstr;
 
-TEST(ShareSettings, AsTheyAreFromTheStartAreValid) { EXPECT_TRUE(Validate({})); }
+TEST(ShareSettings, DefaultsAreValid) { EXPECT_TRUE(Validate({})); }
 
 TEST(ShareSettings, EachIsHeldToItsBoundsAndNamed) {
   const struct {

@@ -26,7 +26,7 @@ class CheckpointQueueTest : public ::testing::Test {
   CheckpointQueue turns{{Millis(500), Millis(10'000)}};
 };
 
-TEST_F(CheckpointQueueTest, OneCallAtATime) {
+TEST_F(CheckpointQueueTest, CallsRunOneAtATime) {
   turns.Ask(kAda, 1);
   turns.Ask(kBob, 2);
   EXPECT_THAT(turns.Begin(At(0)), ElementsAre(1));
@@ -46,7 +46,7 @@ TEST_F(CheckpointQueueTest, AThousandWaitingCallsDelayOtherUsersByOne) {
   EXPECT_THAT(turns.Begin(At(2)), ElementsAre(2)) << "and neither is the other kept out";
 }
 
-TEST_F(CheckpointQueueTest, OfOneUserThoseThatBringAProcessBackGoFirstInTheirOrder) {
+TEST_F(CheckpointQueueTest, RestoresOfAUserGoBeforeTheirOtherCalls) {
   for (std::uint64_t id = 1; id <= 4; ++id) turns.Ask(kAda, id);
   EXPECT_THAT(turns.Begin(At(0)), ElementsAre(1));
   for (std::uint64_t id = 11; id <= 13; ++id) turns.Ask(kAda, id, CheckpointQueue::Call::kRestores);
@@ -102,7 +102,7 @@ TEST_F(CheckpointQueueTest, AUserWithALongCallWaitsAndHasOneCallAtATime) {
   EXPECT_THAT(turns.Begin(At(1003)), ElementsAre(4));
 }
 
-TEST_F(CheckpointQueueTest, ThatIsForgottenAfterATimeOfQuickCalls) {
+TEST_F(CheckpointQueueTest, LongCallIsForgottenAfterATimeOfQuickCalls) {
   turns.Ask(kAda, 1);
   turns.Begin(At(0));
   turns.End(1, At(600));
@@ -144,7 +144,7 @@ TEST_F(CheckpointQueueTest, ContainersOfOneNamespaceAreAPartyOfTheirOwn) {
 }
 
 // Whatever some users do in their turns, others whose calls end at once wait for a bounded time.
-TEST_F(CheckpointQueueTest, NobodyWaitsLongerThanATurnOfEachOther) {
+TEST_F(CheckpointQueueTest, UserWaitsAtMostOneTurnOfEachOtherUser) {
   // Ada stays in every call for a minute, Cid for just less than a turn; Bob is quick.
   std::uint64_t next = 1;
   std::map<std::uint64_t, int> ends;  // ends of calls in progress, by their id

@@ -20,7 +20,7 @@ TEST(HostMemory, IsReadFromWhatTheKernelSays) {
   EXPECT_TRUE(ReadHostMemory());
 }
 
-TEST(HostMemory, IsNotGuessed) {
+TEST(HostMemory, InvalidTextGivesNoFigures) {
   for (const char* text :
        {"", "MemTotal: 5 kB", "MemTotal: x kB\nMemAvailable: 5 kB",
         "MemAvailable:\nMemTotal:", "MemTotal: 99999999999999999999 kB\nMemAvailable: 5 kB"})
@@ -32,7 +32,7 @@ TEST(HostMemory, KeepsASixteenthFreeAndNeverLessThanHalfAGigabyte) {
   EXPECT_EQ(KeptFree({GiB(2), GiB(1)}), MiB(512));
 }
 
-TEST(Holds, SaysWhatItWouldTakeAndWhatThereIs) {
+TEST(Holds, RefusalNamesNeededAndAvailableMemory) {
   const struct {
     const char* what;
     HostRoom room;
@@ -66,7 +66,7 @@ TEST(Holds, SaysWhatItWouldTakeAndWhatThereIs) {
   }
 }
 
-TEST(HoldsCheckpoint, LeavesTheMachineItsShare) {
+TEST(HoldsCheckpoint, CheckpointIsRefusedBelowTheMachinesShare) {
   EXPECT_TRUE(HoldsCheckpoint({GiB(16), GiB(8)}, GiB(7)));
   EXPECT_FALSE(HoldsCheckpoint({GiB(16), GiB(8)}, GiB(8)));
 }

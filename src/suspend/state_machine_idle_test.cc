@@ -5,9 +5,9 @@
 namespace gpuman::suspend {
 namespace {
 
-class IdleWay : public testing::Test {
+class IdleSuspensionTest : public testing::Test {
  protected:
-  IdleWay() {
+  IdleSuspensionTest() {
     s_.rests_by_hand = true;
     s_.Process(11, GiB(10), GiB(9));
     s_.Observe();
@@ -25,7 +25,7 @@ class IdleWay : public testing::Test {
   Story s_;
 };
 
-TEST_F(IdleWay, ItLeavesWholeAndSaysWhyAndWhatItFreed) {
+TEST_F(IdleSuspensionTest, IdleJobLeavesWholeAndReportsReasonAndFreedMemory) {
   EXPECT_THAT(Leaves(), ElementsAre("= suspending idle", "rest"));
   EXPECT_THAT(s_.Rested(), ElementsAre("evict 11"));
   s_.Evicted(11);
@@ -43,7 +43,7 @@ TEST_F(IdleWay, ItLeavesWholeAndSaysWhyAndWhatItFreed) {
   EXPECT_FALSE(s_.machine.record().wants_gpu) << "room alone does not bring it back";
 }
 
-TEST_F(IdleWay, ACallOnItsWayOutTurnsItBackAtOnceAndNothingIsTold) {
+TEST_F(IdleSuspensionTest, CallDuringSuspensionCancelsItWithoutEvent) {
   Leaves();
   EXPECT_THAT(s_.Resume(), ElementsAre("cancel rest", "= undoing resuming", "return 11"));
   s_.At(11).held = false;
@@ -51,40 +51,40 @@ TEST_F(IdleWay, ACallOnItsWayOutTurnsItBackAtOnceAndNothingIsTold) {
   EXPECT_EQ(s_.machine.record().reason, "");
 }
 
-TEST_F(IdleWay, OneThatDoesNotComeToRestRunsOnAndNothingIsTold) {
+TEST_F(IdleSuspensionTest, JobThatDoesNotComeToRestRunsOnWithoutEvent) {
   Leaves();
   EXPECT_THAT(s_.NotRested("process 11 works on GPU 0"), ElementsAre("= undoing resuming", "return 11"));
   s_.At(11).held = false;
   EXPECT_THAT(s_.Shim(11, ShimResidency::kOnGpu), ElementsAre("= running"));
 }
 
-TEST_F(IdleWay, NobodyWaitsLongForItToComeToRest) {
+TEST_F(IdleSuspensionTest, WaitForRestIsShort) {
   s_.machine.SetSettings({.lock_timeout = base::Millis(10'000), .idle_patience = base::Millis(300)});
   const Actions actions = s_.machine.On(event::SuspendAsked{kIdleReason, "idle"}, s_.now);
   EXPECT_THAT(actions, testing::Contains(Action(action::QuiesceJob{base::Millis(300)})));
 }
 
-TEST_F(IdleWay, OneWhoseShimDoesNotAnswerIsNotLeftToTheDriver) {
+TEST_F(IdleSuspensionTest, ProcessWithSilentShimIsNotCheckpointed) {
   Leaves();
   s_.Rested();
   s_.now += SuspensionSettings{}.answer_limit;
   EXPECT_THAT(s_.Feed(event::Tick{}), testing::Contains("= undoing suspend_failed"));
 }
 
-TEST_F(IdleWay, ItsUserMakesItStay) {
+TEST_F(IdleSuspensionTest, SuspendByUserKeepsIdleJobSuspended) {
   GoesAway();
   EXPECT_THAT(s_.Suspend(), ElementsAre("= suspended held_by_user"));
   EXPECT_EQ(s_.machine.record().reason, "held_by_user");
 }
 
-TEST_F(IdleWay, ItComesBackWhenThereIsRoom) {
+TEST_F(IdleSuspensionTest, ResumedIdleJobReturnsOnlyWhenThereIsRoom) {
   GoesAway();
   EXPECT_THAT(s_.Resume(), ElementsAre("= suspended resources"));
   EXPECT_THAT(s_.Room(GiB(9)), testing::Not(testing::Contains(testing::StartsWith("restore"))));
   EXPECT_THAT(s_.Room(GiB(10)), testing::Contains("restore 11"));
 }
 
-TEST_F(IdleWay, AProcessThatComesMeanwhileAndIsNotBehindItsGateHasCalled) {
+TEST_F(IdleSuspensionTest, NewProcessOutsideItsGateCountsAsCall) {
   GoesAway();
   EXPECT_FALSE(s_.machine.record().called);
   s_.Process(12, MiB(100));
@@ -98,7 +98,7 @@ TEST_F(IdleWay, AProcessThatComesMeanwhileAndIsNotBehindItsGateHasCalled) {
   EXPECT_FALSE(s_.machine.record().called) << "it is on its way";
 }
 
-TEST_F(IdleWay, AProcessThatComesMeanwhileAndWaitsBehindItsGateHasNotCalled) {
+TEST_F(IdleSuspensionTest, NewProcessAtItsGateCountsAsNoCall) {
   GoesAway();
   s_.Process(12, MiB(100), MiB(1));
   s_.At(12).residency = ShimResidency::kOnGpu;
@@ -107,7 +107,7 @@ TEST_F(IdleWay, AProcessThatComesMeanwhileAndWaitsBehindItsGateHasNotCalled) {
   EXPECT_FALSE(s_.machine.record().called);
 }
 
-TEST_F(IdleWay, AProcessThatComesMeanwhileAndCannotBeTakenWorks) {
+TEST_F(IdleSuspensionTest, NewProcessThatCannotBeSuspendedCountsAsCall) {
   GoesAway();
   s_.Process(12, MiB(100), MiB(90));
   EXPECT_THAT(s_.Observe(), ElementsAre("! suspended_process_taken", "evict 12"));
@@ -116,7 +116,7 @@ TEST_F(IdleWay, AProcessThatComesMeanwhileAndCannotBeTakenWorks) {
   EXPECT_TRUE(s_.machine.record().called);
 }
 
-TEST_F(IdleWay, ANewDaemonKnowsThatItIsIdle) {
+TEST_F(IdleSuspensionTest, NewDaemonKnowsThatJobIsSuspendedForIdleness) {
   GoesAway();
   const auto record = ParseRecord(SerializeRecord(s_.machine.record()));
   ASSERT_TRUE(record);

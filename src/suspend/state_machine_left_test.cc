@@ -8,9 +8,9 @@ using ::testing::Contains;
 using ::testing::Not;
 
 // Two processes on two GPUs. Of 10 GiB each, 9 can leave; the rest are a context and memory that they share.
-class Sharing : public testing::Test {
+class SuspensionOfSharedMemoryTest : public testing::Test {
  protected:
-  Sharing() {
+  SuspensionOfSharedMemoryTest() {
     s_.gpus = {{"a", "NVIDIA H200", 0}, {"b", "NVIDIA H200", 1}, {"c", "NVIDIA A100", 2}};
     s_.Process(11, GiB(10), GiB(9)).shares = true;
     s_.Process(12, GiB(11), GiB(9), "b").holds_imported = true;
@@ -48,9 +48,9 @@ class Sharing : public testing::Test {
   Story s_;
 };
 
-const BytesByGpu Sharing::kLeft{{"a", GiB(1)}, {"b", GiB(2)}};
+const BytesByGpu SuspensionOfSharedMemoryTest::kLeft{{"a", GiB(1)}, {"b", GiB(2)}};
 
-TEST_F(Sharing, LeaveByTheirShimsAloneAndTheRestIsToldForEachGpu) {
+TEST_F(SuspensionOfSharedMemoryTest, ShimsEvictAloneAndRestIsReportedPerGpu) {
   Suspend();
   EXPECT_EQ(s_.machine.record().left, kLeft);
   EXPECT_EQ(s_.Detail(),
@@ -61,7 +61,7 @@ TEST_F(Sharing, LeaveByTheirShimsAloneAndTheRestIsToldForEachGpu) {
   EXPECT_EQ(s_.machine.Deadline(), std::nullopt);
 }
 
-TEST_F(Sharing, ComeBackWithoutTheDriverAndNeedNoRoomForWhatStayed) {
+TEST_F(SuspensionOfSharedMemoryTest, ReturnNeedsNoDriverAndNoRoomForMemoryThatStayed) {
   Suspend();
   s_.Resume();
   EXPECT_EQ(s_.machine.Needs(s_.now), (BytesByGpu{{"a", GiB(9)}, {"b", GiB(9)}}));
@@ -72,7 +72,7 @@ TEST_F(Sharing, ComeBackWithoutTheDriverAndNeedNoRoomForWhatStayed) {
   EXPECT_TRUE(s_.machine.record().left.empty());
 }
 
-TEST_F(Sharing, NoneRunsBeforeTheMemoryOfAllIsBack) {
+TEST_F(SuspensionOfSharedMemoryTest, NoProcessRunsBeforeMemoryOfAllIsBack) {
   IsAwayAndWanted();
   EXPECT_THAT(s_.Feed(event::Room{{{"a", GiB(9)}, {"b", GiB(9)}}, true}),
               ElementsAre("= resuming resuming", "load 11", "load 12 b"));
@@ -81,16 +81,16 @@ TEST_F(Sharing, NoneRunsBeforeTheMemoryOfAllIsBack) {
 }
 
 // Their shims take the memory while the mover copies it.
-class SuspensionFetching : public Sharing {
+class SuspensionFetchTest : public SuspensionOfSharedMemoryTest {
  protected:
-  SuspensionFetching() {
+  SuspensionFetchTest() {
     s_.At(11).fetches = s_.At(12).fetches = true;
     IsAwayAndWanted();
   }
   Words ComeBack() { return s_.Feed(event::Room{{{"a", GiB(9)}, {"b", GiB(9)}}, true}); }
 };
 
-TEST_F(SuspensionFetching, NoGateOpensBeforeAllHaveTheirMemory) {
+TEST_F(SuspensionFetchTest, NoGateOpensBeforeAllHaveTheirMemory) {
   EXPECT_THAT(ComeBack(), ElementsAre("= resuming resuming", "fetch 11", "fetch 12"));
   EXPECT_THAT(s_.Shim(12, ShimResidency::kRestoring), IsEmpty());
   EXPECT_THAT(s_.Fetched(11), IsEmpty());
@@ -100,7 +100,7 @@ TEST_F(SuspensionFetching, NoGateOpensBeforeAllHaveTheirMemory) {
   EXPECT_THAT(s_.Shim(12, ShimResidency::kOnGpu), ElementsAre("= running", "! job_resumed"));
 }
 
-TEST_F(SuspensionFetching, OneThatFindsNoRoomLeavesTheOthersAtTheirGates) {
+TEST_F(SuspensionFetchTest, ProcessWithoutRoomKeepsOthersAtTheirGates) {
   ComeBack();
   s_.Fetched(11);
   EXPECT_THAT(s_.Shim(12, ShimResidency::kFailed, "no room on the device"),
@@ -111,14 +111,14 @@ TEST_F(SuspensionFetching, OneThatFindsNoRoomLeavesTheOthersAtTheirGates) {
   EXPECT_THAT(s_.MoverAnswered(12, Verb::kSecure), ElementsAre("= suspended resources"));
 }
 
-TEST_F(SuspensionFetching, MemoryThatReturnedAndLeftUnseenIsSecuredAgain) {
+TEST_F(SuspensionFetchTest, MemoryThatReturnedAndLeftUnseenIsSecuredAgain) {
   ComeBack();
   s_.Shim(12, ShimResidency::kFailed, "no room on the device");
   EXPECT_THAT(s_.Evicted(11), ElementsAre("secure 11")) << "it was on the GPU meanwhile";
 }
 
 // The processes are held where they are, and the copies go on.
-TEST_F(SuspensionFetching, ThatIsCalledOffOpensNoGateBeforeAllHaveTheirMemory) {
+TEST_F(SuspensionFetchTest, CancelledFetchOpensNoGateBeforeAllHaveTheirMemory) {
   ComeBack();
   s_.Fetched(11);
   s_.Shim(12, ShimResidency::kRestoring);
@@ -127,7 +127,7 @@ TEST_F(SuspensionFetching, ThatIsCalledOffOpensNoGateBeforeAllHaveTheirMemory) {
   EXPECT_THAT(s_.Observe(), Not(Contains("return 11")));
 }
 
-TEST_F(SuspensionFetching, ANewDaemonWaitsForAllAsWell) {
+TEST_F(SuspensionFetchTest, NewDaemonWaitsForMemoryOfAllProcesses) {
   ComeBack();
   s_.Shim(11, ShimResidency::kRestoring);
   s_.Fetched(12);
@@ -139,13 +139,13 @@ TEST_F(SuspensionFetching, ANewDaemonWaitsForAllAsWell) {
   EXPECT_THAT(s_.Fetched(11), ElementsAre("return 11", "return 12"));
 }
 
-TEST_F(SuspensionFetching, OneThatCannotIsLoadedAndAllWithIt) {
+TEST_F(SuspensionFetchTest, ShimWithoutFetchMakesAllProcessesLoad) {
   s_.At(12).fetches = false;
   s_.Observe();
   EXPECT_THAT(ComeBack(), ElementsAre("= resuming resuming", "load 11", "load 12 b"));
 }
 
-TEST_F(SuspensionFetching, AJobSuspendedAgainOnTheWayBackLeaves) {
+TEST_F(SuspensionFetchTest, JobSuspendedAgainDuringReturnLeaves) {
   ComeBack();
   s_.Fetched(11);
   s_.Shim(12, ShimResidency::kRestoring);
@@ -158,7 +158,7 @@ TEST_F(SuspensionFetching, AJobSuspendedAgainOnTheWayBackLeaves) {
   EXPECT_THAT(s_.MoverAnswered(12, Verb::kSecure), Contains("= suspended held_by_user"));
 }
 
-TEST_F(Sharing, OneThatFindsNoRoomLeavesTheOthersAtTheirGates) {
+TEST_F(SuspensionOfSharedMemoryTest, ProcessWithoutRoomKeepsOthersAtTheirGates) {
   IsAwayAndWanted();
   s_.Feed(event::Room{{{"a", GiB(9)}, {"b", GiB(9)}}, true});
   s_.MoverAnswered(11, Verb::kLoad);
@@ -168,7 +168,7 @@ TEST_F(Sharing, OneThatFindsNoRoomLeavesTheOthersAtTheirGates) {
   EXPECT_THAT(s_.MoverAnswered(12, Verb::kSecure), ElementsAre("= suspended resources"));
 }
 
-TEST_F(Sharing, NoProcessWithAShimIsCheckpointedBesideThemAndOneWithoutIs) {
+TEST_F(SuspensionOfSharedMemoryTest, OnlyProcessWithoutShimIsCheckpointed) {
   s_.Process(13, MiB(500), MiB(10));  // its shim could leave this to the driver
   s_.Process(14, MiB(700));
   s_.Observe();
@@ -183,7 +183,7 @@ TEST_F(Sharing, NoProcessWithAShimIsCheckpointedBesideThemAndOneWithoutIs) {
   EXPECT_THAT(s_.Restored(14), ElementsAre("return 11", "return 12", "return 13"));
 }
 
-TEST_F(Sharing, OneThatHasNothingToGiveAwayWaitsBehindItsGateAsWell) {
+TEST_F(SuspensionOfSharedMemoryTest, ProcessWithoutEvictableMemoryWaitsAtItsGate) {
   s_.Process(13, MiB(500), MiB(0)).holds_imported = true;
   s_.Observe();
   EXPECT_THAT(s_.Suspend(), ElementsAre("= suspending held_by_user", "evict 11", "evict 12", "evict 13"));
@@ -194,7 +194,7 @@ TEST_F(Sharing, OneThatHasNothingToGiveAwayWaitsBehindItsGateAsWell) {
   EXPECT_THAT(s_.Feed(event::Room{{{"a", GiB(9)}, {"b", GiB(9)}}, true}), Contains("return 13"));
 }
 
-TEST_F(Sharing, OneThatCannotBeEvictedHasAllRunOn) {
+TEST_F(SuspensionOfSharedMemoryTest, FailedEvictionOfOneProcessLetsAllRunOn) {
   s_.Suspend();
   s_.Evicted(12);
   EXPECT_THAT(s_.Shim(11, ShimResidency::kFailed, "no host memory"),
@@ -204,7 +204,7 @@ TEST_F(Sharing, OneThatCannotBeEvictedHasAllRunOn) {
   EXPECT_TRUE(s_.machine.record().left.empty());
 }
 
-TEST_F(Sharing, OneThatDoesNotAnswerIsNotLeftToTheDriver) {
+TEST_F(SuspensionOfSharedMemoryTest, SilentProcessIsNotCheckpointed) {
   s_.Suspend();
   s_.Evicted(12);
   const Words turned = s_.Wait();
@@ -212,7 +212,7 @@ TEST_F(Sharing, OneThatDoesNotAnswerIsNotLeftToTheDriver) {
   EXPECT_THAT(turned, Not(Contains("checkpoint 11")));
 }
 
-TEST_F(Sharing, AJobOfWhichNothingCanLeaveIsNotSuspended) {
+TEST_F(SuspensionOfSharedMemoryTest, AJobOfWhichNothingCanLeaveIsNotSuspended) {
   Story s;
   s.Process(11, GiB(3), MiB(0)).shares = true;
   s.Process(12, GiB(1), MiB(0)).holds_imported = true;
@@ -225,7 +225,7 @@ TEST_F(Sharing, AJobOfWhichNothingCanLeaveIsNotSuspended) {
   EXPECT_THAT(s.Detail(), HasSubstr("share memory"));
 }
 
-TEST_F(Sharing, AJobThatComesBackCanBeSuspendedAgain) {
+TEST_F(SuspensionOfSharedMemoryTest, AJobThatComesBackCanBeSuspendedAgain) {
   for (int i = 0; i < 2; ++i) {
     Suspend();
     s_.Resume();
@@ -236,7 +236,7 @@ TEST_F(Sharing, AJobThatComesBackCanBeSuspendedAgain) {
   }
 }
 
-TEST_F(Sharing, OneThatEndsMeanwhileLeavesNothing) {
+TEST_F(SuspensionOfSharedMemoryTest, ProcessThatEndsDuringSuspensionLeavesNothing) {
   Suspend();
   s_.Dies(12);
   EXPECT_EQ(s_.machine.record().left, (BytesByGpu{{"a", GiB(1)}}));
@@ -244,7 +244,7 @@ TEST_F(Sharing, OneThatEndsMeanwhileLeavesNothing) {
 
 // --- A move would need the driver's checkpoint.
 
-TEST_F(Sharing, AMoveIsRefusedWithTheReason) {
+TEST_F(SuspensionOfSharedMemoryTest, AMoveIsRefusedWithTheReason) {
   const auto is_refused = [](const base::Result<>& can) {
     ASSERT_FALSE(can);
     EXPECT_EQ(can.error().code, base::ErrorCode::kUnsatisfiable);
@@ -257,7 +257,7 @@ TEST_F(Sharing, AMoveIsRefusedWithTheReason) {
   EXPECT_TRUE(s_.machine.CanResume(std::nullopt));
 }
 
-TEST(SharingOnOneGpu, AMoveThatFindsItOutOnTheWayIsUndone) {
+TEST(SuspensionOfSharedMemoryOnOneGpu, MoveIsUndoneWhenSharedMemoryIsFoundOnTheWay) {
   Story s;
   s.Process(11, GiB(10), GiB(9)).holds_imported = true;  // memory that came back looks the same
   s.Process(12, GiB(10), GiB(9));
@@ -269,7 +269,7 @@ TEST(SharingOnOneGpu, AMoveThatFindsItOutOnTheWayIsUndone) {
   EXPECT_THAT(s.Detail(), HasSubstr("share memory"));
 }
 
-TEST(SharingOnOneGpu, MemoryThatCameBackDoesNotHinderAMove) {
+TEST(SuspensionOfSharedMemoryOnOneGpu, MemoryThatCameBackDoesNotHinderAMove) {
   Story s;
   s.Process(11, GiB(10), GiB(9)).holds_imported = true;
   s.Observe();
@@ -281,7 +281,7 @@ TEST(SharingOnOneGpu, MemoryThatCameBackDoesNotHinderAMove) {
 
 // --- A daemon that is killed.
 
-TEST_F(Sharing, ANewDaemonTellsTheSameAndBringsThemBack) {
+TEST_F(SuspensionOfSharedMemoryTest, NewDaemonReportsTheSameAndResumesTheJob) {
   Suspend();
   RestartDaemon();
   EXPECT_EQ(s_.machine.record().left, kLeft);
@@ -295,7 +295,7 @@ TEST_F(Sharing, ANewDaemonTellsTheSameAndBringsThemBack) {
               ElementsAre("= resuming resuming", "return 11", "return 12"));
 }
 
-TEST_F(Sharing, ANewDaemonGoesOnWithTheWayOut) {
+TEST_F(SuspensionOfSharedMemoryTest, NewDaemonContinuesTheSuspension) {
   s_.Suspend();
   s_.Evicted(12);
   s_.At(11).residency = ShimResidency::kEvicting;
@@ -310,7 +310,7 @@ TEST_F(Sharing, ANewDaemonGoesOnWithTheWayOut) {
 
 // --- The figures of what stays.
 
-TEST_F(Sharing, FiguresThatStayOldAreReplacedByWhatTheProcessHeldLessWhatItGaveAway) {
+TEST_F(SuspensionOfSharedMemoryTest, FiguresThatStayOldAreReplacedByWhatTheProcessHeldLessWhatItGaveAway) {
   SuspendWithListOf(s_.now + base::Millis(99));
   EXPECT_THAT(s_.Shim(11, ShimResidency::kEvicted), IsEmpty());
   EXPECT_TRUE(s_.machine.AwaitsFigures());
@@ -319,7 +319,7 @@ TEST_F(Sharing, FiguresThatStayOldAreReplacedByWhatTheProcessHeldLessWhatItGaveA
   EXPECT_FALSE(s_.machine.AwaitsFigures());
 }
 
-TEST_F(Sharing, ANewSampleWithAnOldListOfProcessesIsNotBelieved) {
+TEST_F(SuspensionOfSharedMemoryTest, ANewSampleWithAnOldListOfProcessesIsNotBelieved) {
   SuspendWithListOf(s_.now + base::Millis(101));
   EXPECT_THAT(s_.Shim(11, ShimResidency::kEvicted), IsEmpty());
   EXPECT_TRUE(s_.machine.AwaitsFigures());
@@ -327,7 +327,7 @@ TEST_F(Sharing, ANewSampleWithAnOldListOfProcessesIsNotBelieved) {
   EXPECT_EQ(s_.machine.record().left, kLeft);
 }
 
-TEST_F(Sharing, NewFiguresEndTheWait) {
+TEST_F(SuspensionOfSharedMemoryTest, NewSampleEndsTheWaitForFigures) {
   SuspendWithListOf(s_.now + base::Millis(99));
   s_.Shim(11, ShimResidency::kEvicted);
   s_.now += base::Millis(20);
@@ -336,7 +336,7 @@ TEST_F(Sharing, NewFiguresEndTheWait) {
   EXPECT_EQ(s_.machine.record().left.at("a"), MiB(1100));
 }
 
-TEST_F(Sharing, AContextStaysWhereTheDriverTellsNothingOfTheProcess) {
+TEST_F(SuspensionOfSharedMemoryTest, AContextStaysWhereTheDriverTellsNothingOfTheProcess) {
   s_.Suspend();
   s_.Evicted(12);
   s_.At(11).gpus["a"] = {{}, {}, GiB(9), MiB(518)};
@@ -344,7 +344,7 @@ TEST_F(Sharing, AContextStaysWhereTheDriverTellsNothingOfTheProcess) {
   EXPECT_EQ(s_.machine.record().left.at("a"), MiB(518));
 }
 
-TEST_F(Sharing, TheEventsHaveWhatStaysAltogetherAndForEachGpu) {
+TEST_F(SuspensionOfSharedMemoryTest, TheEventsHaveWhatStaysAltogetherAndForEachGpu) {
   s_.Suspend();
   s_.by_hand = true;
   s_.Evicted(11);

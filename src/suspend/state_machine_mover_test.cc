@@ -40,7 +40,7 @@ Story OnTheWayBack() {
   return s;
 }
 
-TEST(SuspendMover, CopiesWhileTheDriverCheckpointsAndBothAreWaitedFor) {
+TEST(SuspendMover, MoverCopiesDuringCheckpointAndBothAreWaitedFor) {
   Story first = HandedOut();
   EXPECT_THAT(first.Checkpointed(11), IsEmpty());
   EXPECT_THAT(first.MoverAnswered(11, Verb::kSecure),
@@ -50,7 +50,7 @@ TEST(SuspendMover, CopiesWhileTheDriverCheckpointsAndBothAreWaitedFor) {
   EXPECT_THAT(second.Checkpointed(11), ElementsAre("= suspended held_by_user", "! job_suspended"));
 }
 
-TEST(SuspendMover, CopiesBackWhileTheDriverRestoresAndTheShimFetchesAfterBoth) {
+TEST(SuspendMover, MoverCopiesBackDuringRestoreAndShimFetchesAfterBoth) {
   Story first = OnTheWayBack();
   EXPECT_THAT(first.MoverAnswered(11, Verb::kLoad), IsEmpty());
   EXPECT_THAT(first.Restored(11), ElementsAre("return 11"));
@@ -104,7 +104,7 @@ TEST(SuspendMover, AFailedDirectCopyGoesToHostMemoryFirst) {
   EXPECT_THAT(s.Shim(11, ShimResidency::kEvicted), ElementsAre("secure 11", "checkpoint 11"));
 }
 
-TEST(SuspendMover, OneThatWasHeldUpOnTheOtherGpuComesBackThere) {
+TEST(SuspendMover, JobSuspendedDuringMoveResumesOnTheOtherGpu) {
   Story s = Leaving();
   s.Straight(11, Verb::kSecure);
   s.Checkpointed(11);
@@ -119,14 +119,14 @@ TEST(SuspendMover, OneThatWasHeldUpOnTheOtherGpuComesBackThere) {
   EXPECT_THAT(s.Room(GiB(10), true, "b"), ElementsAre("= resuming resuming", "load 11 b", "restore 11"));
 }
 
-TEST(SuspendMover, OneThatStaysAfterAllGoesToHostMemory) {
+TEST(SuspendMover, SuspendDuringMovePutsMemoryIntoHostMemory) {
   Story s = Leaving();
   s.Straight(11, Verb::kSecure);
   s.Checkpointed(11);
   EXPECT_THAT(s.Suspend(), ElementsAre("moved a", "= suspended held_by_user", "secure 11"));
 }
 
-TEST(SuspendMover, OneThatDiesIsFollowedByAnother) {
+TEST(SuspendMover, DeadMoverIsReplacedByAnother) {
   Story s = HandedOut();
   s.Checkpointed(11);
   EXPECT_THAT(s.MoverAnswered(11, Verb::kSecure, Outcome::kLost), ElementsAre("secure 11"));
@@ -137,7 +137,7 @@ TEST(SuspendMover, OneThatDiesIsFollowedByAnother) {
 }
 
 // The job was suspended just as its turn began and its shim took its memory back.
-TEST(SuspendMover, ThatFindsNothingIsAskedAgainWhenTheProcessHasBeenLookedAt) {
+TEST(SuspendMover, EmptyBatchOnTheWayOutIsRetriedAfterNextLookAtProcess) {
   Story s = HandedOut();
   EXPECT_THAT(s.MoverAnswered(11, Verb::kSecure, Outcome::kNothing), IsEmpty());
   EXPECT_THAT(s.Checkpointed(11), IsEmpty()) << "it is not off the GPU yet";
@@ -145,7 +145,7 @@ TEST(SuspendMover, ThatFindsNothingIsAskedAgainWhenTheProcessHasBeenLookedAt) {
   EXPECT_THAT(s.MoverAnswered(11, Verb::kSecure), ElementsAre("= suspended held_by_user", "! job_suspended"));
 }
 
-TEST(SuspendMover, ThatNeverFindsWhatTheProcessSaysItHasEndsTheSuspension) {
+TEST(SuspendMover, RepeatedlyMissingBatchFailsTheSuspension) {
   Story s = HandedOut();
   for (int i = 0; i < 100 && s.machine.phase() == SuspensionPhase::kSuspending; ++i) {
     s.MoverAnswered(11, Verb::kSecure, Outcome::kNothing);
@@ -157,14 +157,14 @@ TEST(SuspendMover, ThatNeverFindsWhatTheProcessSaysItHasEndsTheSuspension) {
 
 // A daemon that was killed is followed by one that looks at the process before the shim has written all that
 // the earlier order changed.
-TEST(SuspendMover, ThatFindsNothingOnTheWayBackIsAskedAgainWhenTheProcessHasBeenLookedAt) {
+TEST(SuspendMover, EmptyBatchOnTheWayBackIsRetriedAfterNextLookAtProcess) {
   Story s = OnTheWayBack();
   EXPECT_THAT(s.MoverAnswered(11, Verb::kLoad, Outcome::kNothing), Not(Contains("load 11")));
   EXPECT_EQ(s.machine.phase(), SuspensionPhase::kResuming);
   EXPECT_THAT(s.Observe(), Contains("load 11"));
 }
 
-TEST(SuspendMover, ThatNeverFindsWhatTheProcessSaysItHasEndsTheWayBack) {
+TEST(SuspendMover, RepeatedlyMissingBatchFailsTheReturn) {
   Story s = OnTheWayBack();
   for (int i = 0; i < 100 && s.machine.phase() == SuspensionPhase::kResuming; ++i) {
     s.MoverAnswered(11, Verb::kLoad, Outcome::kNothing);
@@ -176,7 +176,7 @@ TEST(SuspendMover, ThatNeverFindsWhatTheProcessSaysItHasEndsTheWayBack) {
   EXPECT_EQ(s.machine.phase(), SuspensionPhase::kRetreating) << "a new way counts anew";
 }
 
-TEST(SuspendMover, ThatCannotCopyGivesTheMemoryBackAsItIs) {
+TEST(SuspendMover, FailedCopyGivesMemoryBackUnchanged) {
   Story s = HandedOut();
   EXPECT_THAT(s.MoverAnswered(11, Verb::kSecure, Outcome::kFailed),
               ElementsAre("= undoing suspend_failed", "! suspend_failed", "load 11"));
@@ -187,7 +187,7 @@ TEST(SuspendMover, ThatCannotCopyGivesTheMemoryBackAsItIs) {
   EXPECT_THAT(s.Detail(), HasSubstr("the memory of process 11: it said so"));
 }
 
-TEST(SuspendMover, WithoutRoomOnTheWayBackKeepsItInHostMemory) {
+TEST(SuspendMover, MemoryStaysInHostMemoryWithoutRoomForTheReturn) {
   Story s = OnTheWayBack();
   EXPECT_THAT(s.MoverAnswered(11, Verb::kLoad, Outcome::kNoRoom),
               ElementsAre("= retreating resume_failed", "! resume_failed", "secure 11"));
@@ -213,7 +213,7 @@ TEST(SuspendMover, MemoryThatTheDriverCannotRestoreLeavesByTheShimHoweverLittleI
   EXPECT_THAT(s.Can(true), ElementsAre("checkpoint 11"));
 }
 
-TEST(SuspendMover, WaitsForASampleThatShowsWhatTheShimHasTaken) {
+TEST(SuspendMover, EvictionWaitsForSampleWithCurrentFigures) {
   Story s;
   s.Process(11, MiB(0), MiB(128)).figures_current = false;
   s.Observe();
@@ -232,7 +232,7 @@ TEST(SuspendMover, WithAnOldSampleTheContextIsAddedToTheShimsCount) {
   EXPECT_EQ(s.machine.record().held.at(Story::IdOf(11)).at("a"), MiB(1130));
 }
 
-TEST(SuspendMover, GoesOnWhereTheDriverNeverShowsIt) {
+TEST(SuspendMover, EvictionBeginsAfterTheWaitWithoutCurrentSample) {
   Story s;
   s.Process(11, MiB(0), MiB(128)).figures_current = false;
   s.Observe();
@@ -257,7 +257,7 @@ TEST(SuspendMover, NothingIsCheckpointedThatTheDriverCannotRestore) {
   EXPECT_THAT(alone.Detail(), HasSubstr("process 11 has memory of another process on the GPU"));
 }
 
-TEST(SuspendMover, LoadsOnTheGpuThatTheJobMovesTo) {
+TEST(SuspendMover, MovedJobIsLoadedOnTheOtherGpu) {
   Story s = SuspendedByMover();
   s.Resume("b");
   EXPECT_THAT(s.Room(GiB(10), true, "b"),
@@ -273,7 +273,7 @@ TEST(SuspendMover, ANewDaemonAsksWhetherTheDataAreWhole) {
   EXPECT_THAT(s.Observe(), ElementsAre("secure 11", "state? 11"));
 }
 
-TEST(SuspendMover, TheEventSaysWhatTookHowLong) {
+TEST(SuspendMover, EventHasDurationOfEachPart) {
   Story s = HandedOut();
   s.Feed(event::DriverAnswered{
       Story::IdOf(11),

@@ -41,7 +41,7 @@ TEST_F(SuspensionOfSeveralProcesses, AJobThatTheShareControllerClosedIsAtRest) {
 }
 
 // Its turn begins: it has been ordered to take its memory back, and then it works again.
-TEST_F(SuspensionOfSeveralProcesses, OneThatIsOnItsWayBackComesToRestFirst) {
+TEST_F(SuspensionOfSeveralProcesses, ReturningProcessComesToRestFirst) {
   for (const bool taken_up : {false, true}) {
     SCOPED_TRACE(taken_up ? "it takes its memory" : "it has not taken up the order");
     Story story;
@@ -59,13 +59,13 @@ TEST_F(SuspensionOfSeveralProcesses, OneThatIsOnItsWayBackComesToRestFirst) {
   }
 }
 
-TEST_F(SuspensionOfSeveralProcesses, TheWaitIsAsLongAsThePatience) {
+TEST_F(SuspensionOfSeveralProcesses, WaitForRestLastsItsTimeLimit) {
   s_.machine.SetSettings({.lock_timeout = base::Millis(700)});
   const Actions actions = s_.machine.On(event::SuspendAsked{"held_by_user", "by me"}, s_.now);
   EXPECT_THAT(actions, Contains(Action(action::QuiesceJob{base::Millis(700)})));
 }
 
-TEST_F(SuspensionOfSeveralProcesses, WhereOneDoesNotComeToRestAllRunOnAndNothingHasMoved) {
+TEST_F(SuspensionOfSeveralProcesses, AllRunOnWhenOneDoesNotComeToRest) {
   s_.Suspend();
   s_.At(12).held = true;
   s_.Observe();
@@ -93,7 +93,7 @@ TEST_F(SuspensionOfSeveralProcesses, TheEventOfAFailureSaysHowMuchDidNotRestAndW
   EXPECT_EQ(data["milliseconds"], 1300) << "of the way that failed";
 }
 
-TEST_F(SuspensionOfSeveralProcesses, AMoveFailsInTheSameWay) {
+TEST_F(SuspensionOfSeveralProcesses, MoveFailsWhenOneDoesNotComeToRest) {
   s_.Process(13, {}, MiB(0), "b");
   s_.Dies(12);
   s_.Move("b");
@@ -115,7 +115,7 @@ TEST_F(SuspensionOfSeveralProcesses, AJobThatSharesRunsOnAsWellWithoutWaitingFor
   EXPECT_EQ(returned, 2);
 }
 
-TEST_F(SuspensionOfSeveralProcesses, NoneOfSeveralIsLeftToTheDriverWhereItDoesNotAnswer) {
+TEST_F(SuspensionOfSeveralProcesses, SilentProcessOfSeveralIsNotCheckpointed) {
   s_.Suspend();
   s_.At(12).held = s_.At(12).answered = true;
   s_.At(11).answered = false;
@@ -124,20 +124,20 @@ TEST_F(SuspensionOfSeveralProcesses, NoneOfSeveralIsLeftToTheDriverWhereItDoesNo
               ElementsAre("= undoing suspend_failed", "! suspend_failed", "return 11", "return 12"));
 }
 
-TEST_F(SuspensionOfSeveralProcesses, OneThatEndsHoldsNothingUp) {
+TEST_F(SuspensionOfSeveralProcesses, ProcessThatEndsDoesNotDelayTheOthers) {
   s_.Suspend();
   EXPECT_THAT(s_.Dies(11), IsEmpty());
   EXPECT_THAT(s_.Rested(), ElementsAre("evict 12"));
 }
 
-TEST_F(SuspensionOfSeveralProcesses, OneThatComesMeanwhileIsHeldAndGoesWithThem) {
+TEST_F(SuspensionOfSeveralProcesses, NewProcessIsHeldAndSuspendedWithTheOthers) {
   s_.Suspend();
   s_.Process(13, GiB(5), GiB(4));
   EXPECT_THAT(s_.Observe(), IsEmpty());
   EXPECT_THAT(s_.Rested(), ElementsAre("evict 11", "evict 12", "evict 13"));
 }
 
-TEST_F(SuspensionOfSeveralProcesses, OneThatComesMeanwhileRunsOnAsTheOthersDo) {
+TEST_F(SuspensionOfSeveralProcesses, NewProcessRunsOnWhenTheAttemptFails) {
   s_.Suspend();
   s_.Process(13, GiB(5), GiB(4));
   s_.Observe();
@@ -145,7 +145,7 @@ TEST_F(SuspensionOfSeveralProcesses, OneThatComesMeanwhileRunsOnAsTheOthersDo) {
                                                     "return 11", "return 12", "return 13"));
 }
 
-TEST_F(SuspensionOfSeveralProcesses, OneWithoutAContextGetsItsOrderBackAndNobodyWaitsForItsAnswer) {
+TEST_F(SuspensionOfSeveralProcesses, ProcessWithoutContextIsNotWaitedFor) {
   auto& bare = s_.Process(13, {}, MiB(0));
   bare.residency = ShimResidency::kNone;
   bare.answered = false;
@@ -168,7 +168,7 @@ TEST_F(SuspensionOfSeveralProcesses, AJobThatEndsMeanwhileIsNotWaitedFor) {
   EXPECT_THAT(s_.Feed(event::Ended{}), ElementsAre("cancel rest"));
 }
 
-TEST_F(SuspensionOfSeveralProcesses, TheEventSaysHowLongItTookAndHowManyCallsHadToPass) {
+TEST_F(SuspensionOfSeveralProcesses, EventHasTimeToRestAndGrantedCalls) {
   s_.Suspend();
   s_.Dies(12);
   s_.Feed(event::JobQuiesced{base::Millis(40), 7});
@@ -183,7 +183,7 @@ TEST_F(SuspensionOfSeveralProcesses, TheEventSaysHowLongItTookAndHowManyCallsHad
   EXPECT_EQ(told->data.at("steps"), 7);
 }
 
-TEST_F(SuspensionOfSeveralProcesses, ANewDaemonBringsThemToRestAgain) {
+TEST_F(SuspensionOfSeveralProcesses, NewDaemonBringsProcessesToRestAgain) {
   s_.Suspend();
   s_.At(12).held = s_.At(12).answered = true;
   s_.At(11).answered = false;
@@ -195,7 +195,7 @@ TEST_F(SuspensionOfSeveralProcesses, ANewDaemonBringsThemToRestAgain) {
   EXPECT_THAT(s_.Rested(), ElementsAre("evict 11", "evict 12"));
 }
 
-TEST_F(SuspensionOfSeveralProcesses, ADaemonThatComesBackLetsThoseGoThatTheLastOneHeld) {
+TEST_F(SuspensionOfSeveralProcesses, NewDaemonReleasesProcessesThatTheLastOneHeld) {
   s_.Suspend();
   s_.At(12).held = true;
   s_.Observe();
@@ -273,7 +273,7 @@ TEST(SuspendStopped, AStoppedJobIsRefusedWithWhatToDo) {
   EXPECT_THAT(can.error().hint, HasSubstr("kill -CONT 11"));
 }
 
-TEST(SuspendStopped, OneThatIsStoppedOnTheWayIsNotAskedOfTheDriver) {
+TEST(SuspendStopped, ProcessStoppedDuringSuspensionIsNotCheckpointed) {
   Story s;
   s.Process(11, GiB(10), GiB(9));
   s.Observe();
@@ -284,7 +284,7 @@ TEST(SuspendStopped, OneThatIsStoppedOnTheWayIsNotAskedOfTheDriver) {
   EXPECT_THAT(s.Detail(), HasSubstr("process 11 is stopped"));
 }
 
-TEST(SuspendStopped, OneThatIsStoppedWhileItIsAwayWaitsUntilItGoesOn) {
+TEST(SuspendStopped, ProcessStoppedWhileSuspendedIsRestoredAfterItContinues) {
   Story s;
   s.Process(11, GiB(10));
   s.Observe();

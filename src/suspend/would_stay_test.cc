@@ -18,14 +18,14 @@ ObservedProcess WithShim(pid_t pid, std::map<std::string, GpuFootprint> gpus, bo
   return view;
 }
 
-TEST(WouldStay, NothingWhereTheDriverTakesTheRest) {
+TEST(WouldStay, NothingStaysWhereTheDriverTakesTheRest) {
   const std::vector<ObservedProcess> job{WithShim(1, {{"a", {GiB(10), GiB(9), {}}}})};
   EXPECT_EQ(WouldStay(job, true), BytesByGpu{});
   EXPECT_EQ(WouldStay(job, std::nullopt), BytesByGpu{});
   EXPECT_EQ(WouldStay(job, false), (BytesByGpu{{"a", GiB(1)}}));
 }
 
-TEST(WouldStay, OfAJobThatSharesMemoryAllThatItsShimsCannotEvict) {
+TEST(WouldStay, UnevictableMemoryOfJobThatSharesMemoryStays) {
   auto without = WithShim(3, {{"a", {GiB(2), {}, {}}}});
   without.has_shim = false;
   const std::vector<ObservedProcess> job{
@@ -36,13 +36,13 @@ TEST(WouldStay, OfAJobThatSharesMemoryAllThatItsShimsCannotEvict) {
   EXPECT_EQ(WouldStay(job, false), (BytesByGpu{{"a", GiB(3)}, {"b", GiB(5)}}));
 }
 
-TEST(WouldStay, AContextAtLeastAlsoWhereTheDriversFigureIsOldOrMissing) {
+TEST(WouldStay, AtLeastTheContextStaysWhereFiguresAreOldOrMissing) {
   GpuFootprint old{GiB(1), GiB(9), {}, MiB(500)}, away{{}, {}, GiB(9), MiB(500)};
   EXPECT_EQ(WouldStay({WithShim(1, {{"a", old}}, true)}, true), (BytesByGpu{{"a", MiB(500)}}));
   EXPECT_EQ(WouldStay({WithShim(1, {{"a", away}}, true)}, true), (BytesByGpu{{"a", MiB(500)}}));
 }
 
-TEST(SteadyResidualEstimator, CountsGrowthOnlyWhenItHasLastedAndThenTheLeastOfIt) {
+TEST(SteadyResidualEstimator, GrowthCountsOnceItLastsAndThenByItsLeastValue) {
   const auto at = [](int milliseconds) { return base::MonoTime(std::chrono::milliseconds(milliseconds)); };
   const auto on_a = [](Bytes bytes) { return BytesByGpu{{"a", bytes}}; };
   SteadyResidualEstimator estimate;
