@@ -110,14 +110,14 @@ TEST(Instances, HaveTheNumberOfTheirGpuAndTheirOwn) {
   EXPECT_EQ(NumberOf(gpus[2]), "0:1");
 }
 
-TEST(Instances, HaveThatNumberInTheirNameForPeople) {
+TEST(Instances, NameOfInstanceHasNumbersOfGpuAndInstance) {
   const Inventory inventory{Split(), {}, {}, {}, {}};
   EXPECT_EQ(NameOf(inventory, inventory.gpus[0].uuid), "GPU 0");
   EXPECT_EQ(NameOf(inventory, inventory.gpus[2].uuid), "GPU 0:1");
   EXPECT_EQ(NameOf(inventory, "MIG-gone"), "GPU MIG-gone");
 }
 
-TEST(Instances, AreLeftOutOfWhatIsOfWholeGpus) {
+TEST(Instances, WithoutInstancesLeavesWholeGpusAndTheirLinks) {
   Inventory inventory{Split(), {}, "580", ""};
   for (std::size_t i = 0; i < 25; ++i)
     inventory.links.push_back(i % 5 > 2 && i / 5 > 2 ? Link::kNvLink : Link::kUnknown);
@@ -139,7 +139,7 @@ TEST(VisibleByDefault, AreGpusThatAreNotSplitAndElseTheFirstInstance) {
   EXPECT_TRUE(VisibleByDefault(gpus).empty());
 }
 
-TEST(CanBeHad, OneInstanceAloneOrWholeGpus) {
+TEST(CanBeHad, SingleInstanceOrWholeGpusAreAllowedTogether) {
   const auto gpus = Split();
   const auto had = [&](const std::vector<std::size_t>& places) {
     std::vector<Gpu> wanted;

@@ -505,7 +505,7 @@ class SimulatedSamplerWithoutGpus : public SimulatedSampler {
   SimulatedSamplerWithoutGpus() : SimulatedSampler(0) {}
 };
 
-TEST_F(SimulatedSamplerWithoutGpus, SaysSo) {
+TEST_F(SimulatedSamplerWithoutGpus, MissingGpusAreReportedAsProblem) {
   Start();
   ASSERT_TRUE(reports_.AwaitInventory([](const Inventory& i) { return !i.problem.empty(); }));
   EXPECT_TRUE(reports_.inventories()[0].gpus.empty());
@@ -666,7 +666,7 @@ TEST_F(SimulatedSampler, NoticesInstancesThatComeAndGoAndCallsNoneLost) {
   }
 }
 
-TEST(IsDividedAnew, AGpuThatDoesNotAnswerIsAsItWas) {
+TEST(IsDividedAnew, SilentGpuCountsAsUnchanged) {
   const Divisions before{{0, {true, {"MIG-a"}}}, {1, {}}};
   EXPECT_FALSE(IsDividedAnew(before, before));
   EXPECT_FALSE(IsDividedAnew(before, {{1, {}}}));

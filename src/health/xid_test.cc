@@ -17,7 +17,7 @@ std::vector<unsigned> Those(HealthState state, RepairAction action) {
 }
 
 // NVIDIA's catalogue, grouped by the action.
-TEST(Xids, AreOfTheKindThatTheCatalogueSays) {
+TEST(Xids, EachXidHasStateAndActionOfTheCatalogue) {
   using ::testing::ElementsAre;
   EXPECT_THAT(Those(HealthState::kHealthy, RepairAction::kRestartProgram),
               ElementsAre(8, 11, 13, 25, 31, 32, 39, 40, 41, 60, 68, 69, 70, 71, 72, 80, 94));
@@ -31,11 +31,11 @@ TEST(Xids, AreOfTheKindThatTheCatalogueSays) {
   EXPECT_THAT(Those(HealthState::kUnhealthy, RepairAction::kCheckPowerCable), ElementsAre(54));
 }
 
-TEST(Xids, HaveNames) {
+TEST(Xids, EachXidHasAName) {
   for (const auto& kind : XidClasses()) EXPECT_FALSE(kind.name.empty()) << kind.xid;
 }
 
-TEST(Xids, ThatAreNotKnownAreToldOfAndChangeNothing) {
+TEST(Xids, UnknownXidKeepsGpuHealthyAndNeedsNoAction) {
   for (const unsigned xid : {0U, 1U, 7U, 151U, 100'000U}) {
     EXPECT_EQ(ClassOf(xid).xid, xid);
     EXPECT_EQ(ClassOf(xid).state, HealthState::kHealthy);

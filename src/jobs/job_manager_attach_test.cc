@@ -74,7 +74,7 @@ TEST_F(AttachedJobs, RunUntilTheirRootHasEnded) {
 
 // Two tasks of a step ask at the same time. If the second answer came before the job is on the disk, a daemon
 // that is killed then would not keep it.
-TEST_F(AttachedJobs, AreNobodysAnswerBeforeTheyAreOnDisk) {
+TEST_F(AttachedJobs, JobIsAnsweredOnlyOnceItIsOnDisk) {
   const auto root = Root("exec sleep 1000");
   const auto ask = [&](const std::string& command = "") {
     auto answer = std::make_shared<std::optional<base::Result<Job>>>();
@@ -140,7 +140,7 @@ TEST_F(AttachedJobs, EndAtTheNextStartWhereTheirRootEndedMeanwhile) {
   EXPECT_EQ(manager->Find(job.id)->state, JobState::kFinished);
 }
 
-TEST_F(AttachedJobs, AreEndedByAskingAndByForceWhatDoesNotHear) {
+TEST_F(AttachedJobs, KillFollowsTermThatRootIgnores) {
   auto asked = Asked("step", "");
   asked.spec.Change([](auto& spec) { spec.grace = base::Millis(1); });
   std::optional<JobId> id;
@@ -163,7 +163,7 @@ TEST_F(AttachedJobs, ThatTheGuardEndsHaveItsReason) {
   EXPECT_EQ(manager->Find(job.id)->reason, "memory_limit");
 }
 
-TEST_F(AttachedJobs, AreOverWhenTheyAreEndedThoughTheirRootGoesOn) {
+TEST_F(AttachedJobs, KilledJobIsOverThoughItsRootRunsOn) {
   const auto self = base::SelfId();
   auto asked = Asked("step", "");
   asked.spec.Change([](auto& spec) { spec.grace = base::Millis(1); });
@@ -176,7 +176,7 @@ TEST_F(AttachedJobs, AreOverWhenTheyAreEndedThoughTheirRootGoesOn) {
   EXPECT_TRUE(Until([&] { return !ChildLives() && !base::IsAlive(root); })) << "they have their SIGKILL";
 }
 
-TEST_F(AttachedJobs, LeaveNothingBehindThatHasTheirKey) {
+TEST_F(AttachedJobs, ProcessesWithTheJobsKeyAreEndedWithIt) {
   const auto job = Attach("step", Root("exec sleep 1000")).value();
   const auto key = manager->AttachedEnvironment(job).front();
   const auto stray = dir.path() / "stray";

@@ -155,7 +155,7 @@ class DamageTest : public JobManagerTest {
   std::string PathOf(const char* file) { return (dir.path() / "jobs" / "1" / file).string(); }
 };
 
-TEST_F(DamageTest, OfTheJournalOfADeadKeeperEndsTheJob) {
+TEST_F(DamageTest, DamagedJournalOfDeadKeeperEndsTheJob) {
   const JobId id = Begin();
   const Job before = *manager->Find(id);
   StopDaemon();
@@ -173,7 +173,7 @@ TEST_F(DamageTest, OfTheJournalOfADeadKeeperEndsTheJob) {
   ASSERT_TRUE(Until([&] { return answer && LogOf(id) == "ran\nran\n"; })) << "as it says";
 }
 
-TEST_F(DamageTest, OfTheSpecOfADeadKeeperEndsTheJob) {
+TEST_F(DamageTest, DamagedSpecOfDeadKeeperEndsTheJob) {
   const JobId id = Begin();
   ASSERT_NO_FATAL_FAILURE(Damage("spec.json"));
   ASSERT_TRUE(base::SendSignal(*manager->Find(id)->keeper, SIGKILL));
@@ -181,7 +181,7 @@ TEST_F(DamageTest, OfTheSpecOfADeadKeeperEndsTheJob) {
   EXPECT_NE(said.find(PathOf("spec.json")), std::string::npos) << said;
 }
 
-TEST_F(DamageTest, OfAJournalWhoseKeeperLivesEndsNothingAndIsTold) {
+TEST_F(DamageTest, DamagedJournalOfLivingKeeperIsReportedAndEndsNothing) {
   const JobId id = Begin();
   StopDaemon();
   ASSERT_NO_FATAL_FAILURE(Damage("journal"));
@@ -193,7 +193,7 @@ TEST_F(DamageTest, OfAJournalWhoseKeeperLivesEndsNothingAndIsTold) {
   EXPECT_TRUE(Removed(id));
 }
 
-TEST_F(DamageTest, ByWhichTheWholeDirectoryIsGoneStartsNoSecondRunBesideTheFirst) {
+TEST_F(DamageTest, MissingDirectoryStartsNoSecondRun) {
   const JobId id = Begin();
   const Job before = *manager->Find(id);
   StopDaemon();

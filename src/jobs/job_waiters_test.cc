@@ -115,7 +115,7 @@ TEST_F(JobWaitersTest, WhatWaitsForAStartIsDoneLaterAndInItsOrder) {
   EXPECT_EQ(heard_, (Heard{"first", "second"}));
 }
 
-TEST_F(JobWaitersTest, NothingIsDoneAfterTheirEnd) {
+TEST_F(JobWaitersTest, DestroyedWaitersRunNoAction) {
   waiters_->WaitForStart({1}, [this] { heard_.emplace_back("act"); });
   waiters_->StartIsOver({1});
   waiters_.reset();

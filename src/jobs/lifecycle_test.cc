@@ -216,7 +216,7 @@ TEST(Lifecycle, AJobThatFailsBeforeItsFirstRunIsInTheAccountsWithARunOfNoLength)
   expect_account(lost, "its records");
 }
 
-TEST(Lifecycle, WhatNeverFailedByItselfIsNotInTheAccounts) {
+TEST(Lifecycle, CancelledStartIsNotInTheAccounts) {
   Story cancelled;
   cancelled.KeeperStarts().ApplyEvent(CancelAsked{{"cancelled", "by lab1"}, At(2)}).FailsToStart("stopped");
   EXPECT_FALSE(cancelled.last.run);

@@ -18,20 +18,20 @@ std::vector<std::int64_t> Forgotten(const std::vector<EndedJob>& ended, const Re
   return numbers;
 }
 
-TEST(ToForget, TheOldestGoWhereOneUserHasThemAll) {
+TEST(ToForget, OldestJobsOfSingleUserAreForgotten) {
   const std::vector<EndedJob> ended{
       {{1}, kAnn, Second(30)}, {{2}, kAnn, Second(10)}, {{3}, kAnn, Second(20)}};
   EXPECT_EQ(Forgotten(ended, {.count = 3}), (std::vector<std::int64_t>{}));
   EXPECT_EQ(Forgotten(ended, {.count = 1}), (std::vector<std::int64_t>{2, 3}));
 }
 
-TEST(ToForget, AUserWithManyEndedJobsPushesOutTheirOwn) {
+TEST(ToForget, JobsOfUserWithMostEndedJobsAreForgottenFirst) {
   std::vector<EndedJob> ended{{{1}, kAnn, Second(1)}, {{2}, kAnn, Second(2)}, {{3}, kBob, Second(3)}};
   for (int i = 0; i < 10; ++i) ended.push_back({{10 + i}, kEve, Second(10 + i)});
   EXPECT_EQ(Forgotten(ended, {.count = 8}), (std::vector<std::int64_t>{10, 11, 12, 13, 14}));
 }
 
-TEST(ToForget, OfTwoWhoHaveAsManyTheOlderOnesGo) {
+TEST(ToForget, OlderJobsAreForgottenAmongUsersWithEquallyMany) {
   const std::vector<EndedJob> ended{
       {{1}, kAnn, Second(4)}, {{2}, kAnn, Second(5)}, {{3}, kBob, Second(3)}, {{4}, kBob, Second(6)}};
   EXPECT_EQ(Forgotten(ended, {.count = 3}), (std::vector<std::int64_t>{3}));
@@ -43,14 +43,14 @@ TEST(ToForget, AJobThatIsTooOldIsForgottenWhoeverOwnsIt) {
   EXPECT_EQ(Forgotten(ended, {.count = 10, .oldest = Second(20)}), (std::vector<std::int64_t>{1}));
 }
 
-TEST(ToForget, AnEndInTheFutureIsOldAsTheClockWasSetBack) {
+TEST(ToForget, JobThatEndedInTheFutureIsForgottenFirst) {
   const std::vector<EndedJob> ended{{{1}, kAnn, Second(10)}, {{2}, kAnn, Second(5000)}};
   EXPECT_EQ(Forgotten(ended, {.count = 1}), (std::vector<std::int64_t>{2}));
   EXPECT_EQ(Forgotten(ended, {.count = 2, .oldest = Second(5)}), (std::vector<std::int64_t>{}))
       << "it is not too old";
 }
 
-TEST(ToForget, AUsersOldestGoUntilTheirTextFits) {
+TEST(ToForget, OldestJobsOfUserAreForgottenUntilTextFits) {
   std::vector<Job> jobs(3);
   std::vector<EndedJob> ended{{{9}, kAnn, Second(1)}};
   TextAccount account;

@@ -168,7 +168,7 @@ TEST_F(TreeSignalsTest, TheEndOfARunIsToldBehindItsSignals) {
 }
 
 // Here the processes have their keeper's name, like a process that is about to execute a command.
-TEST_F(TreeSignalsTest, OfWhatIsOnItsWayToACommandOnlyTheRunThatIsMeantIsSignalled) {
+TEST_F(TreeSignalsTest, BeforeExecOnlyTheProcessOfTheOrderedRunIsSignalled) {
   auto order = Job(2, SIGKILL);
   order.has_runs = true;
   order.run = keeper::Members(order.tree, base::ProcFs()).front().id;
@@ -179,7 +179,7 @@ TEST_F(TreeSignalsTest, OfWhatIsOnItsWayToACommandOnlyTheRunThatIsMeantIsSignall
   EXPECT_TRUE(!base::IsAlive(*order.run));
 }
 
-TEST_F(TreeSignalsTest, AnotherRunIsSpared) {
+TEST_F(TreeSignalsTest, ProcessOfAnotherRunIsNotSignalled) {
   auto order = Job(1, SIGKILL);
   order.has_runs = true;
   order.run = keeper::Members(order.tree, base::ProcFs()).front().id;

@@ -18,7 +18,7 @@ base::Fd MemoryOf(const std::string& bytes) {
   return file;
 }
 
-TEST(HeldFile, IsSavedWholeAndItsZerosTakeNoRoom) {
+TEST(HeldFile, FileIsSavedWholeWithHolesForZeros) {
   const base::TempDir dir;
   std::string bytes(1 << 20, '\0');
   bytes.front() = 'a';
@@ -32,7 +32,7 @@ TEST(HeldFile, IsSavedWholeAndItsZerosTakeNoRoom) {
   EXPECT_EQ(status.st_mode & 0777, 0600u);
 }
 
-TEST(HeldFile, OfALaterRunTakesThePlaceOfTheOneBefore) {
+TEST(HeldFile, LaterSaveReplacesTheOneBefore) {
   const base::TempDir dir;
   ASSERT_TRUE(SaveHeld(MemoryOf("a longer one").get(), dir.path()));
   ASSERT_TRUE(SaveHeld(MemoryOf("short").get(), dir.path()));
@@ -42,7 +42,7 @@ TEST(HeldFile, OfALaterRunTakesThePlaceOfTheOneBefore) {
   RemoveSavedHeld(dir.path());
 }
 
-TEST(HeldFile, IsARegularFileOfAModestSize) {
+TEST(HeldFile, OtherFileTypesAndLargeFilesAreRefused) {
   const base::TempDir dir;
   EXPECT_EQ(CheckHeld(-1).error().code, base::ErrorCode::kInvalidArgument);
   const base::Fd device(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
@@ -54,7 +54,7 @@ TEST(HeldFile, IsARegularFileOfAModestSize) {
   EXPECT_TRUE(CheckHeld(large.get()));
 }
 
-TEST(HeldFile, ThatCannotBeSavedLeavesNothingBehind) {
+TEST(HeldFile, FailedSaveLeavesNoFile) {
   const base::TempDir dir;
   EXPECT_FALSE(SaveHeld(MemoryOf("x").get(), dir.path() / "none"));
   ASSERT_EQ(::mkdir((dir.path() / kHeldFile).c_str(), 0700), 0);

@@ -125,7 +125,7 @@ class DamagedJournalTest : public KeeperDeathTest, public ::testing::WithParamIn
 };
 INSTANTIATE_TEST_SUITE_P(WithAndWithoutCgroup, DamagedJournalTest, ::testing::Bool());
 
-TEST_P(DamagedJournalTest, OfItsFirstLineNothingRunsAgainAndNothingRunsOn) {
+TEST_P(DamagedJournalTest, DamageInFirstLineStopsTheJobAndRunsItNoMore) {
   LoseKeeper([](std::string text) {
     text[text.find("\"key\":\"") + 10] ^= 1;
     return text;
@@ -135,7 +135,7 @@ TEST_P(DamagedJournalTest, OfItsFirstLineNothingRunsAgainAndNothingRunsOn) {
   EXPECT_EQ(Refusal(), said) << "nor when it is asked again";
 }
 
-TEST_P(DamagedJournalTest, OfItsLastLineNothingRunsAgain) {
+TEST_P(DamagedJournalTest, DamageInLastLineRunsTheJobNoMore) {
   LoseKeeper([](std::string text) {
     text.back() = 'x';
     return text;
@@ -143,7 +143,7 @@ TEST_P(DamagedJournalTest, OfItsLastLineNothingRunsAgain) {
   EXPECT_THAT(Refusal(), ::testing::StartsWith("line 2 of "));
 }
 
-TEST_P(DamagedJournalTest, ThatIsEmptyOrFullOfZerosIsNoNewJob) {
+TEST_P(DamagedJournalTest, EmptyOrZeroedJournalIsNotTakenForNewJob) {
   LoseKeeper([](const std::string& text) { return std::string(text.size(), '\0'); });
   EXPECT_THAT(Refusal(), ::testing::HasSubstr("the record of the last keeper"));
   left_.clear();
@@ -151,7 +151,7 @@ TEST_P(DamagedJournalTest, ThatIsEmptyOrFullOfZerosIsNoNewJob) {
   EXPECT_THAT(Refusal(), ::testing::HasSubstr("the record of the last keeper"));
 }
 
-TEST_P(DamagedJournalTest, WithTheJobsEndInItIsThatOfAJobThatHasEnded) {
+TEST_P(DamagedJournalTest, DamagedJournalWithEndRecordIsOfEndedJob) {
   spec_.use_cgroup = GetParam();
   Shell("exit 3");
   Start();
@@ -206,7 +206,7 @@ TEST_F(KeeperDeathTest, SigtermEndsTheRunAndALaterKeeperGoesOn) {
 }
 
 // The keeper is killed at any moment: the journal records what ran.
-TEST_F(KeeperDeathTest, BooksAreRightWheneverTheKeeperIsKilled) {
+TEST_F(KeeperDeathTest, JournalCountsRunsRightlyWheneverKeeperIsKilled) {
   std::mt19937 random(7);
   for (int round = 0; round < 60; ++round) {
     job_dir_ = dir_.path() / ("job" + std::to_string(round));

@@ -127,7 +127,7 @@ struct FailureCase {
 
 class KeeperFailureTest : public KeeperTest, public ::testing::WithParamInterface<FailureCase> {};
 
-TEST_P(KeeperFailureTest, IsClearInTheJournalAndTheLog) {
+TEST_P(KeeperFailureTest, FailedStartIsExplainedInJournalAndLog) {
   Shell("echo never");
   GetParam().arrange(spec_, dir_.path());
   Start();
@@ -549,7 +549,7 @@ TEST_F(KeeperTest, ClientsThatSayNothingDoNoHarm) {
   AwaitEnd();
 }
 
-TEST_F(KeeperTest, SpecThatIsNoneIsAClearError) {
+TEST_F(KeeperTest, InvalidSpecFileIsAnErrorThatSaysSo) {
   Shell("exit 0");
   ASSERT_NO_FATAL_FAILURE(Prepare());
   std::ofstream(job_dir_ / "spec.json") << "{";

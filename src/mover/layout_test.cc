@@ -40,7 +40,7 @@ std::string FirstFormat(const Layout& layout) {
   return std::string(reinterpret_cast<const char*>(&fixed), sizeof fixed) + lists;
 }
 
-TEST(Layout, OfTheFirstFormatLiesOneAfterTheOtherAndIsCutWhereASegmentEnds) {
+TEST(Layout, FirstFormatIsReadAsConsecutiveSlicesCutAtSegmentEnds) {
   const auto read = ParseLayout(FirstFormat(Example()));
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->pieces, Example().pieces);
@@ -52,7 +52,7 @@ TEST(Layout, OfTheFirstFormatLiesOneAfterTheOtherAndIsCutWhereASegmentEnds) {
   EXPECT_FALSE(ParseLayout(FirstFormat(small)));
 }
 
-TEST(Layout, WhoseSlicesDoNotHoldEachPieceWholeIsDamaged) {
+TEST(Layout, SlicesThatDoNotCoverEachPieceAreRefused) {
   const auto refused = [](auto change) {
     Layout layout = Example();
     change(layout.slices);

@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(ThreadGroup, AreWaitedForWithWhatTheirFunctionsHold) {
+TEST(ThreadGroup, DestructorWaitsForThreadsAndTheirFunctions) {
   std::atomic<int> ran = 0, gone = 0;
   struct Slow {
     std::atomic<int>& gone;
@@ -27,7 +27,7 @@ TEST(ThreadGroup, AreWaitedForWithWhatTheirFunctionsHold) {
   EXPECT_EQ(gone, 4);
 }
 
-TEST(ThreadGroup, MayBeginMoreWork) {
+TEST(ThreadGroup, ThreadMayStartMoreThreads) {
   std::atomic<int> ran = 0;
   {
     ThreadGroup workers;

@@ -34,7 +34,7 @@ TEST(MpsClientWatch, AServerThatMakesWayForAnotherUserHasNotDied) {
   EXPECT_THAT(watch.On({{Serving(11, 1001, {30})}, {}}), IsEmpty());
 }
 
-TEST(MpsClientWatch, NorHasOneWhoseSuccessorIsStillOnItsWay) {
+TEST(MpsClientWatch, ServerWhoseSuccessorIsStillStartingHasNotDied) {
   MpsClientWatch watch;
   watch.On({{Serving(10, 1000, {20})}, {}});
   EXPECT_THAT(watch.On({{}, {}}), IsEmpty());
@@ -172,7 +172,7 @@ TEST(MpsClientWatch, AClientKeepsTheLimitsThatItCameWith) {
   EXPECT_EQ(watch.servers().at(0).limits, (Limits{20.0, {}}));
 }
 
-TEST(MpsClientWatch, OfClientsThatWereThereBeforeTheLimitsAreNotKnownWhereTheyWereChanged) {
+TEST(MpsClientWatch, LimitsOfEarlierClientsAreUnknownAfterChange) {
   MpsClientWatch watch;
   watch.Reset(false);
   watch.On(Limited({20.0, {}}, {}));

@@ -69,7 +69,7 @@ TEST_F(OutboxTest, KeepsTheOrderForEachReceiver) {
   EXPECT_THAT(Due(1001), ElementsAre(2));
 }
 
-TEST_F(OutboxTest, OneThatIsNotStoredYetHoldsUpThoseBehindIt) {
+TEST_F(OutboxTest, UnstoredMessageHoldsBackLaterOnesOfItsReceiver) {
   outbox.Add(Made(1, "ann", "x"), false);
   outbox.Add(Made(2, "ann", "x"), true);
   EXPECT_THAT(Due(0), IsEmpty());

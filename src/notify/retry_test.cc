@@ -13,7 +13,7 @@ OutboxMessage To(ChannelKind channel) {
   return message;
 }
 
-TEST(NotificationRetry, OfAWebhook) {
+TEST(NotificationRetry, WebhookStatusDecidesOnRetry) {
   const OutboxMessage webhook = To(ChannelKind::kWebhook);
   const std::pair<int, DeliveryOutcome> table[] = {
       {200, DeliveryOutcome::kDelivered}, {204, DeliveryOutcome::kDelivered},

@@ -74,7 +74,7 @@ TEST_F(ConnectionTest, AHeaderThatComesTwiceCountsAsNone) {
   EXPECT_EQ(request->authorization, "");
 }
 
-TEST_F(ConnectionTest, SaysWhatIsNoRequest) {
+TEST_F(ConnectionTest, InvalidRequestIsAnsweredWith400) {
   auto connection = Open();
   Type("\x16\x03\x01 this is TLS\r\n\r\n");
   EXPECT_FALSE(connection.Read());
@@ -102,14 +102,14 @@ TEST_F(ConnectionTest, TakesNoEndlessHeadOfAChunk) {
   EXPECT_TRUE(Received().starts_with("HTTP/1.1 431 "));
 }
 
-TEST_F(ConnectionTest, GivesUpOnWhoIsSlowOrSilent) {
+TEST_F(ConnectionTest, ReadFromSlowOrSilentPeerTimesOut) {
   auto connection = Open({.request = milliseconds(30), .idle = milliseconds(30)});
   EXPECT_FALSE(connection.Read()) << "silent";
   Type("GET / HT");
   EXPECT_FALSE(connection.Read()) << "slow";
 }
 
-TEST_F(ConnectionTest, SeesWhoLeavesInTheMiddle) {
+TEST_F(ConnectionTest, ReadFailsWhenPeerLeavesInTheMiddle) {
   auto connection = Open({.request = std::chrono::hours(1), .idle = std::chrono::hours(1)});
   Type("GET / HT");
   Leave();
@@ -133,7 +133,7 @@ TEST_F(ConnectionTest, SendsAnswersWholeAndInPieces) {
       "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: keep-alive\r\n\r\n3\r\none\r\n0\r\n\r\n");
 }
 
-TEST_F(ConnectionTest, DoesNotWaitForWhoReadsNothing) {
+TEST_F(ConnectionTest, SendToPeerThatDoesNotReadTimesOut) {
   auto connection = Open({.send = milliseconds(20)});
   EXPECT_FALSE(connection.Send(200, {}, std::string(64u << 20, 'x')));
 }

@@ -80,7 +80,7 @@ TEST(RequestCheck, RefusesWrongSecrets) {
   EXPECT_FALSE(RefusalOf(With(&RequestSource::authorization, ""), kOwner)) << "the page's files need none";
 }
 
-TEST(RequestCheck, AnEmptySecretIsNobodys) {
+TEST(RequestCheck, EmptySecretIsRefused) {
   EXPECT_FALSE(SameSecret("", ""));
   EXPECT_TRUE(RefusalOfCall(With(&RequestSource::authorization, "Bearer "), {1000, ""}));
 }

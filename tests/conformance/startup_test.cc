@@ -80,7 +80,7 @@ PROBE(before_context) {
             CU(cuMemAddressReserve, &pointer, kGranularity, std::size_t{0}, abi::CUdeviceptr{0}, 0ull));
 }
 
-TEST(BeforeAContext, CallsThatNeedOneSaySo) {
+TEST(BeforeAContext, CallsThatNeedAContextFailWithInvalidContext) {
   Probe probe("before_context");
   EXPECT_EQ(probe.Heard("cuCtxGetCurrent"), "CUDA_SUCCESS");
   EXPECT_EQ(probe.Heard("current"), "none");
@@ -114,7 +114,7 @@ PROBE(fork) {
   SayResult("parent_after", CU(cuCtxSynchronize));
 }
 
-TEST(AfterAFork, TheChildHasNoDriver) {
+TEST(AfterAFork, CallsInTheChildFailWithNotInitialized) {
   Probe probe("fork");
   EXPECT_EQ(probe.Heard("parent"), "CUDA_SUCCESS");
   for (const char* call : {"cuMemGetInfo", "cuMemAlloc", "cuInit"}) {
@@ -142,7 +142,7 @@ PROBE(after_destroy) {
   // The test does not use the destroyed handle itself: a real driver accepts it and crashes at exit.
 }
 
-TEST(AfterAContextIsDestroyed, ItsMemoryAndItselfAreGone) {
+TEST(AfterAContextIsDestroyed, CallsOnContextAndItsMemoryFail) {
   Probe probe("after_destroy");
   EXPECT_EQ(probe.Heard("cuCtxDestroy"), "CUDA_SUCCESS");
   EXPECT_EQ(probe.Heard("cuCtxGetCurrent"), "CUDA_SUCCESS");

@@ -87,15 +87,15 @@ TEST(Gate, ThreadThatWaitsTellsItsDeviceWhereThereAreSeveral) {
 }
 
 // A process of a job that is held for a turn, or suspended.
-class AsideTest : public testing::Test {
+class QueryGuardTest : public testing::Test {
  protected:
-  AsideTest() : ledger_(std::make_unique<ledger::wire::Ledger>()), state_(*StateOfTest()) {
+  QueryGuardTest() : ledger_(std::make_unique<ledger::wire::Ledger>()), state_(*StateOfTest()) {
     state_.ledger = ledger_.get();
     state_.slot = 0;
     state_.join_state.store(JoinState::kJoined);
     ShutGate(state_);
   }
-  ~AsideTest() override {
+  ~QueryGuardTest() override {
     OpenGate(state_);
     state_.join_state.store(JoinState::kAlone);
     state_.ledger = nullptr;
@@ -104,14 +104,14 @@ class AsideTest : public testing::Test {
   GateState& state_;
 };
 
-TEST_F(AsideTest, WhoOnlyAsksPassesTheGateOfAProcessThatWaitsForItsTurn) {
+TEST_F(QueryGuardTest, QueryPassesGateOfProcessThatWaitsForItsTurn) {
   const std::uint32_t before = Calls();
   InThread([] { const QueryGuard call(StateOfTest); });
   EXPECT_EQ(Calls(), before) << "that is no call of the program";
   EXPECT_FALSE(ReadGate(state_.gate).in_flight);
 }
 
-TEST_F(AsideTest, WhoOnlyAsksWaitsWhileTheJobIsSuspended) {
+TEST_F(QueryGuardTest, QueryWaitsWhileJobIsSuspended) {
   ledger_->suspends = 1;
   std::atomic<bool> passed = false;
   std::thread asking([&] {
@@ -125,7 +125,7 @@ TEST_F(AsideTest, WhoOnlyAsksWaitsWhileTheJobIsSuspended) {
   EXPECT_TRUE(passed);
 }
 
-TEST_F(AsideTest, NothingIsKeptFromAProcessThatSharesMemoryAndStays) {
+TEST_F(QueryGuardTest, QueryPassesInSuspendedProcessThatSharesMemory) {
   ledger_->suspends = 1;
   ledger_->slot[0].flags = ledger::wire::kShares;
   InThread([] { const QueryGuard call(StateOfTest); });
@@ -133,7 +133,7 @@ TEST_F(AsideTest, NothingIsKeptFromAProcessThatSharesMemoryAndStays) {
 
 int works_again = 0;
 
-TEST(GateAlert, TheNextCallTellsOnceAndPasses) {
+TEST(GateAlert, NextCallNotifiesOnceAndPasses) {
   GateState& state = *StateOfTest();
   MakeCalls(1);
   works_again = 0;
@@ -151,7 +151,7 @@ TEST(GateAlert, TheNextCallTellsOnceAndPasses) {
   EXPECT_EQ(works_again, 2) << "a thread that is new tells too";
 }
 
-TEST(GateAlert, AtAClosedGateTheCallWaitsAndTellsWhenItPasses) {
+TEST(GateAlert, CallAtClosedGateNotifiesWhenItPasses) {
   GateState& state = *StateOfTest();
   works_again = 0;
   AlertOnCall(state);
@@ -169,7 +169,7 @@ TEST(GateAlert, AtAClosedGateTheCallWaitsAndTellsWhenItPasses) {
   EXPECT_EQ(works_again, 1);
 }
 
-TEST(Gate, WhoAsksIsSeenBeforeTheGateShuts) {
+TEST(Gate, QueryInFlightIsSeenAtOpenGate) {
   const QueryGuard call(StateOfTest);
   EXPECT_TRUE(ReadGate(StateOfTest()->gate).in_flight);
 }
