@@ -90,10 +90,10 @@ class DocumentsTest(unittest.TestCase):
             page.write_text("%s\n```\n%s\n```\n%s\n" % ("a " * 60, "b" * 200, "c " * 61))
             self.assertEqual(too_wide(page), ["c " * 61])
 
-    def test_comments_name_sources_that_there_are(self):
+    def test_sources_named_in_comments_exist(self):
         self.assertEqual(unknown_in_comments(PACKAGING.parent), [])
 
-    def test_the_walks_and_the_glossary_name_sources_that_there_are(self):
+    def test_sources_named_in_documents_exist(self):
         tree = PACKAGING.parent
         for page in ("walks.md", "glossary.md", "architecture.md"):
             self.assertEqual(unknown_sources(tree / "docs" / page, tree), [], page)
@@ -143,7 +143,7 @@ class DocumentsTest(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stdout)
         return root / prefix.lstrip("/") / "share/doc/gpuman"
 
-    def test_in_the_package_the_links_lead_somewhere(self):
+    def test_links_in_the_package_lead_to_files(self):
         documents = self.install("/usr")
         for name in OF_DEBIAN:
             (documents / name).touch()
@@ -153,17 +153,17 @@ class DocumentsTest(unittest.TestCase):
         self.assertFalse((documents / "CHANGELOG.md").exists())
         self.assertIn("(changelog.gz)", (documents / "README.md").read_text())
 
-    def test_the_package_has_the_readme_else_as_it_is(self):
+    def test_readme_in_the_package_differs_only_in_debian_file_names(self):
         text = (self.install("/usr") / "README.md").read_text()
         of_the_tree = (PACKAGING.parent / "README.md").read_text()
         self.assertEqual(text, of_the_tree.replace("(CHANGELOG.md)", "(changelog.gz)").replace("(LICENSE)", "(copyright)"))
 
-    def test_elsewhere_they_do_too(self):
+    def test_links_installed_outside_usr_lead_to_files(self):
         documents = self.install("/usr/local")
         self.assertEqual(dangling(documents), [])
         self.assertEqual((documents / "README.md").read_text(), (PACKAGING.parent / "README.md").read_text())
 
-    def test_who_looks_for_where_to_report_finds_it(self):
+    def test_start_pages_link_to_security_page(self):
         for name, link in ("README.md", "SECURITY.md"), ("CONTRIBUTING.md", "SECURITY.md"), ("docs/README.md", "../SECURITY.md"):
             self.assertIn("](%s)" % link, (PACKAGING.parent / name).read_text(), name)
 

@@ -99,14 +99,14 @@ class ProgramsTest(unittest.TestCase):
             self.skipTest("no %s in this build" % name)
         return make_man.subcommands(make_man.help_of(program))
 
-    def test_gpuman(self):
+    def test_help_of_gpuman_lists_each_command_once(self):
         commands = self.commands("gpuman")
         for name in "run", "logs", "submit", "queue", "status", "doctor", "share", "mig", "device", "completion":
             self.assertIn(name, commands)
         self.assertNotIn("gpuman", commands)
         self.assertEqual(len(commands), len(set(commands)))
 
-    def test_gpuman_sim(self):
+    def test_help_of_gpuman_sim_lists_its_commands(self):
         self.assertEqual(self.commands("gpuman-sim"), ["exec", "inject", "show"])
 
 

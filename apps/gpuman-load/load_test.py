@@ -28,7 +28,7 @@ def named(events, name):
 
 
 class Usage(unittest.TestCase):
-    def test_refuses_what_is_wrong_and_says_what(self):
+    def test_wrong_options_are_refused_by_name(self):
         for arguments, said in [(["--alloc", "-1"], "negative"), (["--alloc", "0"], "zero"),
                                 (["--alloc", "99999999999999999999"], "64 bits"), (["--alloc", ""], "empty"),
                                 (["--hold", "soon"], "soon"), (["--duty", "0"], "--duty"), (["--api", "x"], "none of"),
@@ -74,7 +74,7 @@ class Events(unittest.TestCase):
         _, events = run("--alloc", "64MiB", "--step", "2MiB", "--jump")
         self.assertEqual([step["bytes"] for step in named(events, "alloc")], [64 * MIB])
 
-    def test_a_share_of_the_device(self):
+    def test_size_in_percent_is_of_device_memory(self):
         _, events = run("--alloc", "50%")
         self.assertEqual(named(events, "alloc")[0]["total"] // MIB, named(events, "context")[0]["memory"] // 2 // MIB)
 
@@ -127,7 +127,7 @@ class Ranks(unittest.TestCase):
             self.assertEqual({event["wrong_words"] for event in mine}, {0})
         return events
 
-    def test_each_pattern_over_each_way_to_the_others_memory(self):
+    def test_every_pattern_works_over_every_way_to_peer_memory(self):
         for pattern in ("ddp", "pipeline", "tensor", "random"):
             for peer in ("vmm", "ipc", "host"):
                 with self.subTest(pattern=pattern, peer=peer):
@@ -148,7 +148,7 @@ class Ranks(unittest.TestCase):
             with self.subTest(arguments):
                 self.check(4, 12, "--work", "1ms", *arguments, gpus=4)
 
-    def test_sixty_four_of_them(self):
+    def test_sixty_four_ranks_keep_their_data(self):
         self.check(64, 2, "--pattern", "random", gpus=8)
 
     def test_one_wrong_byte_is_noticed_by_every_rank_in_the_step_in_which_it_is_summed(self):
@@ -162,7 +162,7 @@ class Ranks(unittest.TestCase):
                     self.assertEqual(wrong, {0: 1023, 1: 1023, 2: 1023})
                     self.assertEqual({event["exit"] for event in named(events, "done")}, {4})
 
-    def test_all_run_as_many_steps_whenever_they_are_told_to_stop(self):
+    def test_ranks_stop_after_the_same_number_of_steps(self):
         with tempfile.TemporaryDirectory() as folder:
             stop = os.path.join(folder, "stop")
             process = self.start("4", "--ahead", "5", "--think", "5ms", "--verify", "--until", stop)
@@ -177,7 +177,7 @@ class Ranks(unittest.TestCase):
         self.assertEqual(status, 0)
         self.assertGreaterEqual(named(events, "done")[0]["steps"], 1)
 
-    def test_when_one_ends_early_the_others_do_not_wait_for_ever(self):
+    def test_ranks_end_when_one_rank_is_killed(self):
         process = self.start("3", "--hold", "1h")
         events, killed = [], None
         for line in process.stdout:
@@ -188,7 +188,7 @@ class Ranks(unittest.TestCase):
         self.assertEqual(process.wait(30), 128 + signal.SIGKILL)
         self.assertEqual([(lost["rank"], lost["child_pid"]) for lost in named(events, "lost")], [(1, killed)])
 
-    def test_they_end_with_their_parent(self):
+    def test_ranks_end_with_their_parent(self):
         process = self.start("2", "--hold", "1h")
         for line in process.stdout:
             event = json.loads(line)
@@ -232,7 +232,7 @@ class Ranks(unittest.TestCase):
                         end.touch()
                 self.assertEqual(process.wait(30), 0)
 
-    def test_threads_of_one_process_do_the_same_each_on_its_own_device(self):
+    def test_ranks_as_threads_use_one_device_each(self):
         for pattern in ("ddp", "pipeline", "tensor", "random"):
             with self.subTest(pattern):
                 events = self.check(3, 5, "--threads", "--pattern", pattern, "--work", "2ms", "--alloc", "2MiB", gpus=3)
@@ -259,7 +259,7 @@ class Ranks(unittest.TestCase):
 
 
 class OutOfMemory(unittest.TestCase):
-    def test_is_an_exit_status_of_its_own_and_keeps_the_data(self):
+    def test_full_device_exits_with_3_and_keeps_the_data(self):
         status, events = run("--alloc", "100%", "--step", "100%", "--verify")
         self.assertEqual(status, 3)
         self.assertGreater(named(events, "oom")[0]["requested"], named(events, "oom")[0]["free"])
@@ -287,7 +287,7 @@ class Signals(unittest.TestCase):
                 return process, event["pid"]
         self.fail("it ended early")
 
-    def test_term_ends_it_unless_ignored(self):
+    def test_sigterm_ends_the_program_unless_ignored(self):
         process, pid = self.start("--alloc", "2MiB", "--hold", "1h")
         os.kill(pid, signal.SIGTERM)
         self.assertIn(process.wait(30), (-signal.SIGTERM, 128 + signal.SIGTERM))

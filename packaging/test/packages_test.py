@@ -55,11 +55,11 @@ class PackagesTest(unittest.TestCase):
         for name, path in cls.packages.items():
             said_by("dpkg-deb", "-x", path, cls.trees[name])
 
-    def test_there_are_all_of_one_version_each_with_its_debug_symbols(self):
+    def test_all_packages_have_one_version_and_debug_symbols(self):
         self.assertEqual(sorted(self.packages), sorted(NAMES + [name + "-dbgsym" for name in NAMES]))
         self.assertEqual(len({said["Version"] for said in self.fields.values()}), 1)
 
-    def test_they_say_who_maintains_them_and_where_the_project_is(self):
+    def test_packages_name_maintainer_and_homepage(self):
         maintainer, homepage = os.environ.get("GPUMAN_MAINTAINER"), os.environ.get("GPUMAN_HOMEPAGE")
         for name, said in self.fields.items():
             with self.subTest(name):
@@ -71,7 +71,7 @@ class PackagesTest(unittest.TestCase):
                     if homepage:
                         self.assertEqual(said["Homepage"], homepage)
 
-    def test_those_of_slurm_and_kubernetes_say_what_they_need(self):
+    def test_slurm_and_kubernetes_packages_name_their_dependencies(self):
         of_gpuman = "gpuman (= %s)" % self.fields["gpuman"]["Version"]
         for name in "gpuman-slurm", "gpuman-kubernetes":
             said = self.fields[name]

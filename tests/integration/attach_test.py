@@ -86,7 +86,7 @@ class AttachTest(DaemonTest):
         self.assertNotEqual(self.starter.status(), 0)
         until("it is told of", lambda: "hard_limit" in [event["kind"] for event in self.events()])
 
-    def test_it_goes_on_over_a_restart_of_the_daemon(self):
+    def test_attached_job_goes_on_over_restart_of_daemon(self):
         job = self.attached("step", memory="1GiB", gpus=["0"])
         self.m.stop_daemon(signal.SIGKILL)
         self.m.start_daemon()
@@ -94,7 +94,7 @@ class AttachTest(DaemonTest):
         self.starter.start(self.load("2GiB"), job["environment"])
         self.assertEqual(self.starter.status(), 3)
 
-    def test_it_is_over_when_the_process_is_and_nothing_of_it_is_left(self):
+    def test_attached_job_ends_with_its_process_and_leaves_nothing(self):
         job = self.attached("step", gpus=["0"])
         self.starter.start(self.load("256MiB", "--hold", "1h"), job["environment"])
         until("it is on the GPU", lambda: (self.job("step")["memory"]["used"] or 0) > 0)
@@ -103,7 +103,7 @@ class AttachTest(DaemonTest):
         self.assertEqual((ended["state"], ended["reason"]), ("finished", "status_unknown"))
         until("the GPU is free", lambda: not self.request("GET", "/v1/gpus/0").json()["processes"])
 
-    def test_removing_it_ends_what_was_started(self):
+    def test_remove_ends_the_attached_process(self):
         job = self.attached("step", gpus=["0"])
         self.starter.start("sleep 1000", job["environment"])
         until("it has started something", self.starter.children)
@@ -112,7 +112,7 @@ class AttachTest(DaemonTest):
         self.assertEqual(removing.wait(), 0, "the starter lives on")
         self.assertEqual(self.request("GET", "/v1/jobs/step").status, 404)
 
-    def test_asking_again_gives_the_same_job(self):
+    def test_second_attach_returns_the_same_job(self):
         first = self.attached("step", gpus=["0"])
         self.assertEqual(self.attached("step", gpus=["0"]), first)
         self.assertEqual(self.attach("other", gpus=["0"]).code(), "conflict")
@@ -135,7 +135,7 @@ class AttachTest(DaemonTest):
         answer = self.request("POST", "/v1/attachments", {"pid": int(child[0]), "tag": "free", "gpus": ["0"]})
         self.assertEqual((answer.status, answer.code()), (409, "conflict"))
 
-    def test_it_is_not_started_again_by_us(self):
+    def test_restart_of_attached_job_is_refused(self):
         job = self.attached("step", gpus=["0"])
         answer = self.request("POST", f"/v1/jobs/{job['id']}/restart")
         self.assertEqual(answer.code(), "not_supported")

@@ -63,7 +63,7 @@ class ComputeShareCase(DaemonTest):
 
 
 class ComputeShareTest(ComputeShareCase):
-    def test_two_have_their_shares_of_the_turns(self):
+    def test_two_jobs_get_their_shares(self):
         self.busy("few", "20")
         self.busy("many", "80")
         until("both take part", lambda: self.gpu()["by_share"] and self.shared("few") and self.shared("many"))
@@ -76,7 +76,7 @@ class ComputeShareTest(ComputeShareCase):
         self.assertLess(few["had_turn"], many["had_turn"])
         self.assertLess(few["compute_had"], many["compute_had"])
 
-    def test_one_that_calls_from_many_threads_has_its_share(self):
+    def test_job_with_calls_from_many_threads_gets_its_share(self):
         """Each of them stands at the gate by itself."""
         stop = self.m.dir / "threads.stop"
         self.start("threads", f"exec {sys.executable} {PROGRAM} {stop} --threads 8", gpus=["0"], share=True, compute={"percent": 20})
@@ -100,7 +100,7 @@ class ComputeShareTest(ComputeShareCase):
         until("it has turns again", self.has_turns("alone", 0.2))
         until("share status tells it", lambda: "has used its share" in self.m.run("share", "status").stdout)
 
-    def test_one_that_may_exceed_it_runs_freely_alone(self):
+    def test_job_without_upper_limit_runs_freely_alone(self):
         self.busy("alone", "25+")
         until("it runs", lambda: (self.shared("alone") or {}).get("activity") is not None)
         before = self.turns("alone")
@@ -145,7 +145,7 @@ class ComputeShareTest(ComputeShareCase):
         for tag in ("a", "b"):
             until(f"{tag} has turns", self.has_turns(tag, 0.3))
 
-    def test_a_suspended_job_leaves_its_time_and_has_it_again(self):
+    def test_suspended_job_leaves_its_share_to_others_until_resumed(self):
         self.busy("a", "30")
         self.busy("b", "50+")
         until("both take part", lambda: self.gpu()["by_share"] and self.shared("a") and self.shared("b"))
@@ -155,7 +155,7 @@ class ComputeShareTest(ComputeShareCase):
         until("shares hold again", lambda: self.gpu()["by_share"])
         until("it has turns", self.has_turns("a", 0.3))
 
-    def test_what_is_no_share_is_refused_with_what_to_do(self):
+    def test_invalid_share_is_refused_with_advice(self):
         for text in ("0%", "101%", "30", "-5%", "all", "3.5%"):
             self.assertIn("30%+", self.refused("run", "--tag", "x", "--share", "--compute", text, "--", "true"), text)
         self.assertIn("add --share", self.refused("run", "--tag", "x", "--compute", "30%", "--", "true"))
@@ -171,7 +171,7 @@ class ComputeShareTest(ComputeShareCase):
         self.start("whole", "sleep 60", gpus=["0"])
         self.assertIn("add --share", self.refused("update", "whole", "--compute", "30%"))
 
-    def test_one_that_goes_first_holds_the_other_back(self):
+    def test_job_that_goes_first_holds_the_other_back(self):
         self.busy("training")
         self.start("server", "exec " + self.load("8MiB", "--verify", "--kernel-time", "1ms", "--duty", "0.3", "--hold", "1h"),
                    gpus=["0"], share=True, latency=True)
@@ -188,14 +188,14 @@ class ComputeShareTest(ComputeShareCase):
         until("nobody is held back", lambda: not self.gpu()["contended"])
         self.assertFalse(self.m.api("GET", "/v1/jobs/server")["latency"])
 
-    def test_one_that_goes_first_and_works_all_the_time_keeps_nobody_out(self):
+    def test_job_that_goes_first_and_always_works_leaves_time_to_the_other(self):
         self.busy("greedy", latency=True)
         self.busy("other")
         until("both take part", lambda: self.shared("greedy") and self.shared("other"))
         # It is held back for a second at most, which may be over by now.
         until("the other one runs", self.has_turns("other", 1))
 
-    def test_work_that_is_kept_short_is_all_done(self):
+    def test_paced_job_does_all_its_work_beside_one_that_goes_first(self):
         """Its launches stand on the GPU again and again; its data stay right."""
         self.start("server", "exec " + self.load("8MiB", "--kernel-time", "1ms", "--duty", "0.2", "--hold", "1h"), gpus=["0"],
                    share=True, latency=True)
@@ -209,7 +209,7 @@ class ComputeShareTest(ComputeShareCase):
         until("it has ended", lambda: self.m.api("GET", "/v1/jobs/paced")["ended_at"])
         self.assertEqual(self.m.api("GET", "/v1/jobs/paced")["state"], "finished")
 
-    def test_work_that_cannot_be_cut_is_told_with_its_length(self):
+    def test_work_that_stays_after_its_turn_is_shown_with_its_length(self):
         """Steps of 100 ms, of which four are on the GPU when the turn is over."""
         self.busy("short", "50")
         self.start("long", "exec " + self.load("8MiB", "--ranks", "2", "--pattern", "ddp", "--peer", "host", "--work", "100ms", "--ahead", "4",
@@ -218,7 +218,7 @@ class ComputeShareTest(ComputeShareCase):
         self.assertRegex(self.m.run("share", "status").stdout, r"long: its work stayed on the GPU for \d.* after its turn; a kernel or a graph is not cut")
         self.assertGreaterEqual(self.metric("gpuman_share_longest_unit_seconds", tag="long"), 0.1)
 
-    def test_ranks_that_need_each_other_are_held_back_and_right(self):
+    def test_ranks_that_need_each_other_are_held_back_with_right_results(self):
         """Two processes on one GPU: a rank stands in its streams while the other waits for it on the GPU."""
         self.start("server", "exec " + self.load("8MiB", "--kernel-time", "1ms", "--duty", "0.2", "--hold", "1h"), gpus=["0"],
                    share=True, latency=True)
@@ -236,7 +236,7 @@ class ComputeShareTest(ComputeShareCase):
         self.assertEqual(self.wait("ranks")["state"], "finished", self.log("ranks")[-1500:])
         self.assertEqual(set(steps()), {0})
 
-    def test_one_that_is_held_back_is_suspended(self):
+    def test_held_back_job_can_be_suspended(self):
         """The driver's checkpoint waited for work that stood in its streams."""
         self.busy("a")
         self.start("server", "exec " + self.load("8MiB", "--kernel-time", "1ms", "--duty", "0.6", "--hold", "1h"), gpus=["0"],
@@ -252,13 +252,13 @@ class ComputeShareTest(ComputeShareCase):
         self.assertIn("add --share", self.refused("run", "--tag", "x", "--latency", "--", "true"))
         self.assertIn("MPS", self.refused("run", "--tag", "x", "--share", "--mps", "--latency", "--", "true"))
 
-    def test_a_queued_job_has_it_and_shows_it(self):
+    def test_queued_job_shows_its_share(self):
         done = self.m.run_json("submit", "--name", "q", "--hold", "--gpus", "1", "--share", "--compute", "40%+", "--memory", "64MiB", "--", "true")
         shown = self.m.run("job", "show", str(done["id"])).stdout
         self.assertRegex(shown, r"(?i)compute\s+40%\+")
 
 
-class NobodyLooks(ComputeShareCase):
+class SlowSampling(ComputeShareCase):
     config = '[sampling]\ncall_limit = "1min"\n'
 
     def test_a_resumed_job_works_before_the_next_look_at_the_gpu(self):
@@ -282,10 +282,10 @@ class NobodyLooks(ComputeShareCase):
             self.m.inject("clear")
 
 
-class NeverEnds(ComputeShareCase):
+class EndlessKernel(ComputeShareCase):
     config = ComputeShareCase.config + 'yield_limit = "200ms"\n'
 
-    def test_beside_a_kernel_that_never_ends_the_other_works(self):
+    def test_job_works_beside_kernel_that_never_ends(self):
         self.start("endless", "exec " + self.load("8MiB", "--kernel-time", "1h", "--hold", "1h"), gpus=["0"], share=True,
                    compute={"percent": 30})
         self.busy("other", "50+")
@@ -334,7 +334,7 @@ class OnTwoGpus(ComputeShareCase):
         until("its limit holds there alone", lambda: list(self.on(1)) == ["a"] and self.shared("a")["waits_for"] == "share")
         until("and it goes on", self.has_turns("a", 0.3))
 
-    def test_what_goes_first_does_so_where_it_is(self):
+    def test_job_that_goes_first_holds_back_only_jobs_on_its_gpu(self):
         self.busy("training")
         self.start("server", "exec " + self.load("8MiB", "--verify", "--kernel-time", "1ms", "--duty", "0.3", "--hold", "1h"),
                    gpus=["0"], share=True, latency=True)
@@ -388,7 +388,7 @@ class GangWithAShare(ComputeShareCase):
     gpus, profile = 2, "h200"
     config = ComputeShareCase.config + 'compute_quantum = "200ms"\n'
 
-    def test_its_share_holds_on_each_of_its_gpus(self):
+    def test_share_of_a_job_on_two_gpus_holds_on_each(self):
         stop = self.m.dir / "gang.stop"
         self.start("gang", "exec " + self.load("8MiB", "--ranks", "2", "--pattern", "ddp", "--peer", "host", "--work", "2ms", "--verify",
                                                "--json", "--until", str(stop)), gpus=["0", "1"], share=True, compute={"percent": 20})
@@ -413,7 +413,7 @@ class GangWithAShare(ComputeShareCase):
         self.assertEqual(self.wait("gang")["state"], "finished", self.log("gang")[-1500:])
 
 
-class AwayDaemon(ComputeShareCase):
+class DaemonAway(ComputeShareCase):
     """Jobs take turns with all their memory on the GPU. The daemon does not answer, or is gone."""
     TAGS = ("one", "other")
 
@@ -440,7 +440,7 @@ class AwayDaemon(ComputeShareCase):
             until("it takes part", lambda: self.shared(tag))
             until("it has turns", self.has_turns(tag, 0.2))
 
-    def test_nobody_stands_still_while_the_daemon_is_away(self):
+    def test_jobs_with_shares_run_on_while_the_daemon_is_stopped(self):
         stop = self.m.dir / "stop.away"
         for tag in self.TAGS:
             self.start(tag, f"exec {sys.executable} {PROGRAM} {stop} --count {self.m.dir / f'count.{tag}'}",

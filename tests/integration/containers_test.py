@@ -105,7 +105,7 @@ class ContainersTest(ContainersCase):
         self.assertEqual(self.load(one, "512MiB").wait(), 3)
         self.assertEqual(self.job_of(two)["memory"]["limit"], 2 * GIB)
 
-    def test_one_without_the_library_is_ended_by_the_guard_and_its_neighbour_goes_on(self):
+    def test_container_without_library_is_ended_by_guard_alone(self):
         greedy, modest = self.container("greedy"), self.container("modest")
         self.tell(*(each.given(gpus=[self.gpu], memory=GIB) for each in (greedy, modest)))
         neighbour = self.holds(modest, "256MiB", shim=False)
@@ -118,7 +118,7 @@ class ContainersTest(ContainersCase):
         self.assertIsNone(neighbour.poll())
         self.assertTrue(greedy.cgroup.exists(), "it is the runtime's to put away")
 
-    def test_it_stays_one_job_over_a_restart_of_the_daemon(self):
+    def test_container_stays_one_job_over_restart_of_daemon(self):
         container = self.given("stays")
         self.holds(container, "768MiB")
         job = self.job_of(container)
@@ -152,7 +152,7 @@ class ContainersTest(ContainersCase):
         self.holds(container, "2GiB")
         self.assertEqual([job for job in self.jobs() if job["kubernetes"]], [])
 
-    def test_it_is_over_when_nothing_runs_in_it(self):
+    def test_container_job_ends_when_nothing_runs_in_it(self):
         container = self.given("ends")
         first, second = self.holds(container, "64MiB"), self.holds(container, "64MiB")
         job = self.job_of(container)
@@ -187,7 +187,7 @@ class ContainersTest(ContainersCase):
         self.assertEqual(self.load(container, "1GiB").wait(), 3)
         self.assertIsNone(process.poll())
 
-    def test_one_whose_name_never_comes_is_held_to_the_least_of_its_pod(self):
+    def test_container_without_name_gets_the_least_limit_of_its_pod(self):
         container = self.container("unnamed", named=False)
         given = [container.given(gpus=[self.gpu], memory=2 * GIB), {**container.given(gpus=[self.gpu], memory=GIB), "container": "x"}]
         self.tell(*given)
@@ -201,7 +201,7 @@ class ContainersTest(ContainersCase):
         if done.returncode != 0:
             self.skipTest(f"{' '.join(command)} does not work here: {done.stderr.strip()}")
 
-    def test_it_is_held_in_a_user_namespace(self):
+    def test_limit_holds_in_a_user_namespace(self):
         shell = ["unshare", "--user", "--map-root-user", "--"]
         self.makes_namespaces(shell)
         container = self.given("mapped")
@@ -209,7 +209,7 @@ class ContainersTest(ContainersCase):
         self.assertEqual(self.load(container, "2GiB", before=shell).wait(), 3)
         self.assertEqual(self.load(container, "256MiB", before=shell).wait(), 0)
 
-    def test_it_is_known_in_a_pid_namespace(self):
+    def test_container_is_known_in_a_pid_namespace(self):
         inside = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]
         self.makes_namespaces(inside)
         container = self.given("numbered")
@@ -229,14 +229,14 @@ class ContainersTest(ContainersCase):
             self.assertEqual(over, 0 if runtime == "Podman" else 3, "Podman's are none of Kubernetes'")
         self.assertEqual(sorted(job["kubernetes"]["pod"] for job in self.jobs()), ["containerd", "cri-o", "docker"])
 
-    def test_it_cannot_be_started_again_or_let_go_here(self):
+    def test_restart_and_release_of_container_job_are_refused(self):
         container = self.given("kept")
         self.holds(container, "64MiB")
         job = self.job_of(container)
         self.assertEqual(self.request("POST", f"/v1/jobs/{job['id']}/restart").code(), "not_supported")
         self.assertEqual(self.request("DELETE", f"/v1/jobs/{job['id']}?keep_running=1").code(), "not_supported")
 
-    def test_removing_it_ends_what_runs_in_it(self):
+    def test_remove_ends_the_processes_of_the_container(self):
         container = self.given("removed")
         process = self.holds(container, "64MiB")
         job = self.job_of(container)
@@ -244,7 +244,7 @@ class ContainersTest(ContainersCase):
         self.assertEqual(process.wait(), -signal.SIGTERM)
         self.assertEqual(self.request("GET", f"/v1/jobs/{job['id']}").status, 404)
 
-    def test_metrics_name_it_as_dcgm_exporter_does(self):
+    def test_metrics_name_container_as_dcgm_exporter_does(self):
         container = self.given("seen")
         self.holds(container, "64MiB")
         self.job_of(container)
@@ -288,7 +288,7 @@ class SharedContainersTest(ContainersCase):
             self.assertEqual(load.wait(), 0, said)
             self.assertIn('"wrong_words":0', said.replace(" ", ""))
 
-    def test_the_memory_of_one_leaves_for_the_other(self):
+    def test_memory_of_one_container_is_evicted_for_the_other(self):
         self.learn_what_a_context_takes()
         turns = [self.container(f"long-{i}", space=f"team-{i}") for i in range(2)]
         self.tell(*(each.given(gpus=[self.gpu], share=True) for each in turns))

@@ -135,7 +135,7 @@ class DeviceTest(DeviceCase):
         self.assertEqual([(step["index"], step["setting"], step["from"], step["to"]) for step in steps],
                          [(0, "aggregate_ecc_errors", None, "0"), (1, "aggregate_ecc_errors", None, "0")])
 
-    def test_a_gpu_that_is_lost_is_no_daemon_that_cannot_be_reached(self):
+    def test_change_on_lost_gpu_is_refused_naming_the_gpu(self):
         self.inject("lost", "--gpu", "1")
         self.addCleanup(self.inject, "clear", "--gpu", "1")
         done = self.m.run("device", "power", "set", "250W")
@@ -144,7 +144,7 @@ class DeviceTest(DeviceCase):
         self.assertIn("lost", done.stderr)
         self.assertEqual(self.setting("power")["wanted"], None)
 
-    def test_a_dry_run_shows_it_and_does_nothing(self):
+    def test_dry_run_shows_the_change_and_makes_none(self):
         done = self.m.run("device", "power", "set", "250W", "--dry-run")
         self.assertEqual(done.stdout, "would set GPU 0: power 700W -> 250W\nwould set GPU 1: power 700W -> 250W\n")
         self.assertEqual((self.now("power"), self.setting("power")["wanted"]), ("700W", None))
@@ -178,7 +178,7 @@ class DeviceTest(DeviceCase):
             self.assertEqual((self.now("power", gpu), self.now("compute_mode", gpu)), ("700W", "default"))
             self.assertIsNone(self.setting("power", gpu)["wanted"])
 
-    def test_the_answers_of_the_driver_are_told_apart(self):
+    def test_each_error_of_the_driver_has_its_own_message(self):
         self.hold("user", gpus=["0"])
         for status, code, text in (("no-permission", 403, "Insufficient Permissions"), ("in-use", 409, "In use by another client"),
                                    ("ignored", 409, "shows 700W")):
@@ -238,7 +238,7 @@ class DeviceTest(DeviceCase):
         self.set(gpus=["0"], power="250W")
         until("it is over", lambda: len(self.told("device_drift_over")) > before)
 
-    def test_a_profile_comes_and_goes(self):
+    def test_profile_can_be_set_and_removed(self):
         self.assertEqual(sorted(p["name"] for p in self.request("GET", "/v1/devices/profiles").json()["profiles"]),
                          ["benchmark", "efficiency", "performance"])
         self.assertIn("75%", self.m.run("device", "profile", "show", "benchmark").stdout)
@@ -289,7 +289,7 @@ class JobProfileTest(DeviceCase):
         os.kill(self.job("bench")["pid"], signal.SIGKILL)
         until("it is taken off", lambda: self.now("power") == "700W")
 
-    def test_it_is_taken_off_when_job_and_daemon_crash(self):
+    def test_profile_is_removed_after_crash_of_job_and_daemon(self):
         self.hold("bench", gpus=["0"], device_profile="efficiency")
         until("it is put on", lambda: self.now("power") == "420W")
         self.m.stop_daemon(signal.SIGKILL)
@@ -313,7 +313,7 @@ class JobProfileTest(DeviceCase):
         self.hold("third", gpus=["0"])
         until("it is taken off", lambda: self.now("power") == "700W")
 
-    def test_a_job_of_the_queue_has_it_too(self):
+    def test_queued_job_gets_its_profile(self):
         done = self.m.run("submit", "--gpus", "1", "--device-profile", "efficiency", "--json", "--", "sleep", "1000")
         self.assertEqual(done.returncode, 0, done.stderr)
         job = json.loads(done.stdout)["id"]
@@ -322,7 +322,7 @@ class JobProfileTest(DeviceCase):
         self.request("DELETE", f"/v1/jobs/{job}")
         until("it is taken off", lambda: (self.now("power", 0), self.now("power", 1)) == ("700W", "700W"))
 
-    def test_a_job_of_the_queue_that_is_done_again_has_it_again(self):
+    def test_redone_job_gets_its_profile_again(self):
         done = self.m.run("submit", "--gpus", "1", "--device-profile", "efficiency", "--json", "--", "true")
         self.assertEqual(done.returncode, 0, done.stderr)
         job = json.loads(done.stdout)["id"]
@@ -337,7 +337,7 @@ class JobProfileTest(DeviceCase):
             self.assertEqual(done.returncode, 4, done.stderr)
             self.assertIn("there is no device profile 'quiet'", done.stderr)
 
-    def test_nor_does_a_job_of_the_queue_become_one_that_has_it(self):
+    def test_update_or_redo_with_unknown_profile_is_refused(self):
         done = self.m.run("submit", "--gpus", "1", "--hold", "--json", "--", "true")
         self.assertEqual(done.returncode, 0, done.stderr)
         job = str(json.loads(done.stdout)["id"])
@@ -350,7 +350,7 @@ class JobProfileTest(DeviceCase):
             self.assertEqual(done.returncode, 0, done.stderr)
         self.request("DELETE", f"/v1/jobs/{job}")
 
-    def test_one_that_the_gpu_refuses_is_told_to_the_job(self):
+    def test_profile_that_the_gpu_refuses_is_reported_to_the_job(self):
         self.inject("refuse", "--function", "nvmlDeviceSetPowerManagementLimit_v2", "--gpu", "0")
         self.hold("bench", gpus=["0"], device_profile="efficiency")
         until("it is told", lambda: any("power limit" in note for note in self.job("bench")["notes"]))
@@ -363,7 +363,7 @@ class LaptopTest(DeviceCase):
     def tearDown(self):
         DaemonTest.tearDown(self)
 
-    def test_a_missing_setting_is_not_zero_and_not_set(self):
+    def test_setting_that_a_laptop_lacks_is_unknown_and_cannot_be_set(self):
         for name in ("power", "ecc"):
             setting = self.setting(name)
             self.assertEqual((setting["supported"], setting["now"], setting["range"]), (False, None, None))

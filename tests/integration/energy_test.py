@@ -131,7 +131,7 @@ class Split(EnergyCase):
         self.expect_energy_of_work(worker, energy)
         self.assertLess(self.job(sleeper)["energy_j"] - started, 0.3 * energy)
 
-    def test_what_no_job_uses_is_others(self):
+    def test_energy_of_processes_outside_jobs_counts_as_others(self):
         before = self.parts()
         outside = subprocess.Popen([program("gpuman-load"), "--alloc", "1MiB", "--kernel-time", "20ms", "--hold", "1h"],
                                    env=self.m.env, stdout=subprocess.DEVNULL)
@@ -202,7 +202,7 @@ class Unmeasured(DaemonTest):
     """A kind of GPU that does not count its energy."""
     profile = "rtx4050"
 
-    def test_what_is_not_known_is_null_and_no_price_is_no_cost(self):
+    def test_unmeasured_energy_and_its_cost_are_null(self):
         job = self.start("blind", "exec " + self.load("1MiB", "--kernel-time", "5ms", "--hold", "200ms"))
         view = self.wait(job)
         self.assertEqual((view["energy_j"], view["cost"], view["currency"]), (None, None, None))

@@ -25,7 +25,7 @@ class Many:
     all. `first`: where it begins in the kinds; `part`: of all hand-overs, in percent."""
     pairs, slack, size = 1 if HAND_OVERS < 1000 else 6, SIZE, SIZE
 
-    def test_no_byte_is_wrong_and_nobody_stands_still(self):
+    def test_pairs_of_gangs_keep_their_data_over_many_hand_overs(self):
         kinds = KINDS[self.first:] + KINDS[:self.first]
         for number in range(self.pairs):
             pair = kinds[2 * number:2 * number + 2]

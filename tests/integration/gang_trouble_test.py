@@ -127,7 +127,7 @@ class TroubleCase(GangCase):
 
 
 class Processes(TroubleCase):
-    def test_a_rank_dies_before_the_cut_and_after_it(self):
+    def test_gang_ends_and_others_run_on_when_a_rank_dies(self):
         for gate in GATES:
             with self.subTest(gate=gate):
                 one, other = self.two()
@@ -196,7 +196,7 @@ class Processes(TroubleCase):
         until("they take turns", lambda: self.hand_overs() >= before + 4, self.what_stands)
         self.two_end_right()
 
-    def test_one_records_a_graph_most_of_the_time(self):
+    def test_gang_that_records_graphs_takes_turns(self):
         capturing = self.meeting("capturing", "--second", "captures")
         self.meets("capturing", 3)
         self.gang("other")
@@ -210,7 +210,7 @@ class Processes(TroubleCase):
     def hand_overs_of_second(self):
         return self.share()["gpus"][1]["hand_overs"]
 
-    def test_one_waits_for_room_while_the_other_waits_for_it_on_its_gpu(self):
+    def test_rank_gets_room_while_other_rank_waits_for_it_on_its_gpu(self):
         self.make_room(2, 12 * SIZE)
         self.gang("other", size=3 * SIZE)
         self.meeting("grows", "--second", "grows")
@@ -221,7 +221,7 @@ class Processes(TroubleCase):
         self.meeting_ends_with_its_data("grows")
         self.ends_with_its_data("other")
 
-    def test_a_rank_is_stopped_before_the_cut(self):
+    def test_gang_with_rank_stopped_before_the_cut_does_not_yield(self):
         one, other = self.two()
         pid = self.rank_pids("one")[1]
 
@@ -246,7 +246,7 @@ class Processes(TroubleCase):
         self.take_turns(2)
         self.two_end_right()
 
-    def test_a_rank_is_stopped_after_the_cut(self):
+    def test_gang_with_rank_stopped_after_the_cut_goes_on(self):
         one, _ = self.two()
         pid = self.rank_pids("one")[1]
 
@@ -275,7 +275,7 @@ class FailsOnOneGpu(TroubleCase):
         super().setUp()
         self.addCleanup(self.inject, "clear")
 
-    def test_the_mover_dies(self):
+    def test_gangs_keep_their_data_when_the_mover_is_killed(self):
         self.two()
         for number in range(4):
             until("a hand-over is on its way", lambda: self.share()["gpus"][0]["handing_over"])
@@ -285,7 +285,7 @@ class FailsOnOneGpu(TroubleCase):
             self.take_turns(2)
         self.two_end_right()
 
-    def test_the_daemon_dies_in_the_attempt_and_after_the_cut(self):
+    def test_gangs_keep_their_data_when_the_daemon_is_killed(self):
         one, _ = self.two()
         for number in range(4):
             self.at_gate(one, GATES[number % 2], self.daemon_begins_anew)
@@ -293,7 +293,7 @@ class FailsOnOneGpu(TroubleCase):
             self.take_turns(2)
         self.two_end_right()
 
-    def test_an_allocation_or_a_copy_of_the_mover_fails_on_one_of_them(self):
+    def test_gangs_keep_their_data_when_the_mover_fails_on_one_gpu(self):
         self.two()
         for number in range(6):
             what = [["copy-fail"], ["alloc-fail"], ["copy-fail", "--for-good"]][number % 3]
@@ -301,7 +301,7 @@ class FailsOnOneGpu(TroubleCase):
             self.take_turns(2)
         self.two_end_right()
 
-    def test_a_gpu_becomes_unhealthy(self):
+    def test_gangs_run_on_when_a_gpu_becomes_unhealthy(self):
         self.two()
         self.inject("xid", 62, "--gpu", 1)
         until("it is told", lambda: [event for event in self.events() if event["kind"] == "gpu_fault"])
@@ -311,7 +311,7 @@ class FailsOnOneGpu(TroubleCase):
         self.take_turns(4)
         self.two_end_right()
 
-    def test_a_gpu_is_lost(self):
+    def test_gang_fails_and_others_run_on_when_a_gpu_is_lost(self):
         gang = self.gang("one")
         beside = self.checking("beside", "--rest", 0.005, "--blocks", 8)
         until("they take turns", lambda: self.share()["gpus"][0]["hand_overs"] >= 4, self.what_stands)
@@ -325,7 +325,7 @@ class FailsOnOneGpu(TroubleCase):
         until("the other goes on", lambda: self.turns()[beside] > had)
         self.ends_right([beside])
 
-    def test_a_rank_has_lost_its_context_when_its_memory_comes_back(self):
+    def test_gang_fails_when_a_rank_has_lost_its_context(self):
         one, _ = self.two()
         lost = self.rank_pids("one")[-1]
         until("its memory is away", lambda: self.gates(one) == {"closed"} and all(
@@ -339,7 +339,7 @@ class OneProcessFailsOnOneGpu(FailsOnOneGpu):
     """The ranks are threads of one process, whose memory of each GPU goes by itself."""
     peer = "threads"
 
-    def test_a_daemon_that_learns_late_of_the_gpus_brings_back_what_is_on_each(self):
+    def test_daemon_that_learns_late_of_gpus_restores_memory_on_each(self):
         """Until then it does not know which memory is of which GPU."""
         self.two()
         for _ in range(3):
@@ -361,7 +361,7 @@ class HostMemory(TroubleCase):
         self.m.daemon.send_signal(signal.SIGHUP)
         until("it is read", lambda: log.read_text().count("configuration read again") > read)
 
-    def test_there_is_too_little_for_any_or_for_one_of_several(self):
+    def test_gangs_keep_their_data_when_host_memory_is_too_small(self):
         for size in (SIZE // 2, 3 * SIZE // 2):  # for no rank, for one of two
             with self.subTest(host_memory=size):
                 self.host_memory(ENOUGH)
@@ -379,7 +379,7 @@ class HostMemory(TroubleCase):
     def failures(self):
         return [event["kind"] for event in self.events()].count("share_move_failed")
 
-    def test_a_job_that_it_does_not_hold_is_not_suspended(self):
+    def test_suspend_of_gang_beyond_host_memory_is_refused(self):
         self.host_memory(ENOUGH)
         job = self.gang("one")
         self.host_memory(3 * SIZE // 2)  # for one rank of two
@@ -418,7 +418,7 @@ class WithoutTheLibrary(TroubleCase):
     def most_hand_overs(self):
         return max((gpu["hand_overs"] for gpu in self.share()["gpus"]), default=0)
 
-    def test_works_on_while_the_other_one_takes_turns(self):
+    def test_rank_without_library_works_on_while_its_gang_takes_turns(self):
         for without in (0, 1):
             with self.subTest(without=without):
                 mixed = self.halves("mixed", without)
@@ -435,7 +435,7 @@ class WithoutTheLibrary(TroubleCase):
                 for job in (mixed, other):
                     self.request("DELETE", f"/v1/jobs/{job}")
 
-    def test_is_suspended_with_the_other_one_or_both_run_on(self):
+    def test_gang_with_rank_without_library_is_suspended_whole_or_runs_on(self):
         """Nothing holds it. If its work waits for the other one, the driver takes no checkpoint of it."""
         for without in (0, 1):
             with self.subTest(without=without):
@@ -460,7 +460,7 @@ class DoNotRest(TroubleCase):
     """Others wait for these jobs, and learn why."""
     more = 'retry = "100ms"\nyield_limit = "500ms"\n[log]\nlevel = "debug"\n'
 
-    def test_one_dies_and_the_other_waits_for_it_on_its_gpu_for_ever(self):
+    def test_gang_with_dead_rank_is_reported_as_not_yielding(self):
         meeting = self.meeting("widow")
         self.meets("widow")
         pids = [process["pid"] for gpu in self.on_gpus() for process in gpu["processes"] if process["job"] == meeting]
@@ -474,7 +474,7 @@ class DoNotRest(TroubleCase):
         self.goes_on("other")
         self.ends_with_its_data("other")
 
-    def test_one_has_an_older_library_and_makes_no_steps(self):
+    def test_gang_with_rank_of_older_library_is_reported_as_not_yielding(self):
         old = self.meeting("old", "--second", "old")
         self.meets("old")
         self.begin_gang("other")

@@ -121,7 +121,7 @@ class IdleCase(DaemonTest):
 
 
 class IdleTest(IdleCase):
-    def test_it_leaves_whole_and_its_next_call_brings_it_back_with_its_data(self):
+    def test_idle_job_leaves_whole_and_its_next_call_brings_back_its_data(self):
         for share in (False, True):
             with self.subTest(share=share):
                 tag = f"note-{share}".lower()
@@ -144,7 +144,7 @@ class IdleTest(IdleCase):
                 self.ends_with_its_data(tag)
                 self.assertFalse(self.told(job, "suspend_failed"))
 
-    def test_the_metrics_count_it_while_it_is_away(self):
+    def test_metrics_count_idle_job_while_suspended(self):
         self.notebook("note")
         self.goes_away("note")
         until("it is counted", lambda: self.metric("gpuman_idle_jobs", state="away") == 1)
@@ -159,7 +159,7 @@ class IdleTest(IdleCase):
         self.assertIn("no GPU call", json.dumps(why))
         self.ends_with_its_data("note")
 
-    def test_it_stays_while_its_work_is_not_done(self):
+    def test_job_with_unfinished_gpu_work_stays(self):
         job = self.notebook("note", idle_suspend_s=NEVER)
         for word in ("work", "aside"):
             self.does("note", word)
@@ -176,7 +176,7 @@ class IdleTest(IdleCase):
         self.goes_away("note")
         self.ends_with_its_data("note")
 
-    def test_it_stays_while_it_makes_calls(self):
+    def test_job_that_makes_calls_stays(self):
         job = self.notebook("note", idle_suspend_s=8)
         end = time.monotonic() + 12
         while time.monotonic() < end:
@@ -186,7 +186,7 @@ class IdleTest(IdleCase):
         self.goes_away("note")
         self.ends_with_its_data("note")
 
-    def test_the_setting_changes_while_it_runs(self):
+    def test_setting_can_be_changed_while_the_job_runs(self):
         self.notebook("note", idle_suspend_s=NEVER)
         self.has_looked()
         self.assertEqual(self.job("note")["state"], "running")
@@ -201,7 +201,7 @@ class IdleTest(IdleCase):
         self.assertEqual(self.job("note")["state"], "running")
         self.ends_with_its_data("note")
 
-    def test_what_its_user_suspended_is_not_woken(self):
+    def test_call_does_not_resume_job_suspended_by_its_user(self):
         self.notebook("note")
         self.goes_away("note")
         job = self.suspend("note")
@@ -214,14 +214,14 @@ class IdleTest(IdleCase):
         self.assertTrue(self.done("note")["right"])
         self.ends_with_its_data("note")
 
-    def test_resume_brings_it_back_without_a_call(self):
+    def test_resume_brings_back_idle_job_without_a_call(self):
         self.notebook("note")
         self.goes_away("note")
         self.assertEqual(self.update("note", idle_suspend_s=NEVER).status, 200)
         self.assertEqual(self.resume("note")["state"], "running")
         self.ends_with_its_data("note")
 
-    def test_calls_that_only_ask_bring_it_back_too(self):
+    def test_query_calls_bring_back_idle_job(self):
         self.notebook("note")
         for word in ("query", "event"):
             away = self.goes_away("note")
@@ -229,7 +229,7 @@ class IdleTest(IdleCase):
             self.assertEqual(self.does("note", word)["status"], 0)
         self.ends_with_its_data("note")
 
-    def test_a_new_daemon_hears_the_call(self):
+    def test_call_after_restart_of_daemon_brings_back_idle_job(self):
         self.notebook("note")
         self.goes_away("note")
         self.m.stop_daemon(signal.SIGKILL)
@@ -243,7 +243,7 @@ class IdleTest(IdleCase):
         self.assertTrue(self.done("note")["right"])
         self.ends_with_its_data("note")
 
-    def test_a_daemon_that_is_killed_on_the_way_is_followed_by_one_that_goes_on(self):
+    def test_idle_suspension_continues_after_kill_of_daemon(self):
         job = self.notebook("note", "--size", str(384 * MIB))
         # Where the program started slowly, it was idle before it had its memory.
         started = len(self.told(job, "job_suspended"))
@@ -272,7 +272,7 @@ class IdleTest(IdleCase):
         until("it is back", lambda: self.job("pair")["state"] == "running", self.what_stands)
         self.ends_with_its_data("pair")
 
-    def test_a_process_that_begins_while_it_is_away_brings_it_back(self):
+    def test_new_process_brings_back_idle_job(self):
         """A new kernel of a notebook server, for example."""
         first, second = self.script("first"), self.script("second")
         begin = self.dir / "begin"
@@ -289,7 +289,7 @@ class IdleTest(IdleCase):
         ended = self.wait("lab")
         self.assertEqual(ended["state"], "finished", self.log("lab")[-1500:])
 
-    def test_a_process_that_no_gate_holds_brings_it_back(self):
+    def test_new_process_without_gate_brings_back_idle_job(self):
         """Its call waits in the driver, which has taken it off the GPU as well, and shows nowhere."""
         first, second = self.script("first"), self.script("second")[len("exec "):]
         begin = self.dir / "begin"
@@ -304,7 +304,7 @@ class IdleTest(IdleCase):
         ended = self.wait("lab")
         self.assertEqual(ended["state"], "finished", self.log("lab")[-1500:])
 
-    def test_a_process_without_the_shim_keeps_it_on_the_gpu(self):
+    def test_process_without_the_shim_keeps_idle_job_on_the_gpu(self):
         job = self.start("note", "env -u LD_PRELOAD " + self.script("note")[len("exec "):], gpus=["0"], idle_suspend_s=SOON)
         self.is_ready(job)
         until("the daemon says why", lambda: any(
@@ -566,7 +566,7 @@ class QueueTest(QueueCase):
         self.assertTrue(self.done("note")["right"])
         self.ends_with_its_data("note")
 
-    def test_time_away_does_not_count_for_its_time_limit(self):
+    def test_time_off_the_gpu_does_not_count_for_the_time_limit(self):
         note = self.submit("note", idle_suspend_s=SOON, time_limit_s=LIMIT)
         self.is_ready(note)
         self.goes_away(note)
@@ -626,7 +626,7 @@ class PreemptTest(QueueCase):
         for tag in ("busy", "idle"):
             self.ends_with_its_data(tag)
 
-    def test_what_has_not_changed_is_not_copied_when_it_is_preempted_again(self):
+    def test_unchanged_memory_is_not_copied_at_next_preemption(self):
         low = self.preemptible("low", priority=5, share=True, memory="512MiB")
         self.preemptible("high", priority=20)
         for number in (1, 2):

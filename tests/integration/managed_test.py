@@ -30,17 +30,17 @@ class LargerCase(DaemonTest):
 
 
 class LargerThanTheGpu(LargerCase):
-    def test_it_finishes_with_its_data_when_that_was_asked_for(self):
+    def test_job_with_oversubscribe_finishes_with_its_data(self):
         job = self.larger("asked", "--iterations", "2", oversubscribe=True)
         self.assertTrue(self.job(job)["oversubscribe"])
         self.assertEqual(self.ends(job), 0, self.log(job)[-1500:])
         self.assertIn('"wrong_words":0', self.log(job))
 
-    def test_else_it_is_out_of_memory(self):
+    def test_job_without_oversubscribe_is_out_of_memory(self):
         self.assertEqual(self.ends(self.larger("plain")), 3)
         self.assertEqual(self.ends(self.larger("sharing", share=True)), 3)
 
-    def test_it_shares_too(self):
+    def test_sharing_job_with_oversubscribe_finishes(self):
         job = self.larger("shares", "--iterations", "2", oversubscribe=True, share=True)
         self.assertEqual(self.ends(job), 0, self.log(job)[-1500:])
 
@@ -51,7 +51,7 @@ class LargerThanTheGpu(LargerCase):
         self.assertEqual((answer.status, answer.code()), (422, "unsatisfiable"), answer.body)
         self.assertIn("--oversubscribe", answer.body.decode())
 
-    def test_without_the_library_it_is_refused(self):
+    def test_oversubscribe_without_the_library_is_refused(self):
         for options in ({"oversubscribe": True}, {"share": True}):
             answer = self.request("POST", "/v1/jobs", self.run_request("no", "true", preload=False, **options))
             self.assertEqual((answer.status, answer.code()), (400, "invalid_argument"), answer.body)
@@ -60,7 +60,7 @@ class LargerThanTheGpu(LargerCase):
             self.assertEqual((answer.status, answer.code()), (400, "invalid_argument"), answer.body)
             self.assertIn("--no-preload", answer.body.decode())
 
-    def test_it_is_not_suspended_and_the_refusal_says_why(self):
+    def test_suspend_of_managed_memory_is_refused_with_the_reason(self):
         job = self.larger("stays", "--hold", "1h", oversubscribe=True)
         until("it has its memory", lambda: "alloc" in self.log(job) and self.suspended_reason(job))
         answer = self.request("POST", f"/v1/jobs/{job}/suspend")
@@ -72,7 +72,7 @@ class LargerThanTheGpu(LargerCase):
         self.assertEqual(answer.status, 200, ("it is there already", answer.body))
         self.assertEqual(self.job(job)["state"], "running")
 
-    def test_it_stays_when_it_is_idle_and_the_daemon_says_why(self):
+    def test_idle_job_with_managed_memory_stays_and_the_reason_is_shown(self):
         job = self.larger("idle", "--hold", "1h", oversubscribe=True, idle_suspend_s=0.2)
         told = lambda: [event["message"] for event in self.events()
                         if event["kind"] == "idle_suspend_refused" and event["job"] == job]
@@ -104,7 +104,7 @@ class BesideAReserve(LargerCase):
 reserve = "4MiB"
 """
 
-    def test_a_gpu_full_of_it_is_not_short_of_memory(self):
+    def test_gpu_full_of_managed_memory_is_not_under_pressure(self):
         job = self.larger("fills", "--hold", "1h", "--kernel-time", "1ms", oversubscribe=True)
         until("the GPU is full", lambda: self.request("GET", "/v1/gpus/0").json()["memory"]["free"] < 4 * MIB)
         self.assertEqual(self.job(job)["state"], "running")
@@ -143,10 +143,10 @@ class ManagedCase(ShareCase):
 class Managed(ManagedCase):
     config = ShareCase.config + 'memory = "managed"\n'
 
-    def test_two_that_do_not_fit_together_take_turns_and_finish(self):
+    def test_two_jobs_that_do_not_fit_together_take_turns_and_finish(self):
         self.takes_turns_with_its_data()
 
-    def test_without_turns_for_it_they_run_at_once(self):
+    def test_jobs_run_together_when_turns_for_managed_memory_are_off(self):
         self.share(managed_turns=False)
         self.addCleanup(self.share, managed_turns=True)
         before = self.hand_overs()
@@ -155,7 +155,7 @@ class Managed(ManagedCase):
             self.finishes_with_its_data(job)
         self.assertEqual(self.hand_overs(), before)
 
-    def test_one_larger_than_the_capacity_takes_turns_with_one_whose_memory_is_moved(self):
+    def test_job_larger_than_the_gpu_takes_turns_with_job_that_is_evicted(self):
         self.share(memory="vmm")
         self.addCleanup(self.share, memory="managed")
         end = self.m.dir / "large"
@@ -168,7 +168,7 @@ class Managed(ManagedCase):
         self.finishes_with_its_data(large)
         until("the other has the GPU", lambda: self.tenant(small)["gate"] == "open")
 
-    def test_the_daemon_dies_and_comes_back(self):
+    def test_jobs_finish_after_the_daemon_is_killed(self):
         end = self.m.dir / "other"
         jobs = [self.busy("one", iterations=0), self.busy("other", iterations=None, options=["--until", str(end)])]
         self.takes_turns(2)
@@ -183,7 +183,7 @@ class Managed(ManagedCase):
 class WithoutVirtualMemory(ManagedCase):
     vmm = False
 
-    def test_two_that_do_not_fit_together_take_turns_and_finish(self):
+    def test_two_jobs_that_do_not_fit_together_take_turns_and_finish(self):
         self.takes_turns_with_its_data()
 
 

@@ -71,7 +71,7 @@ class MemoryAuto(DaemonTest):
     def texts(self, job):
         return "\n".join(line["text"] for line in self.request("GET", f"/v1/jobs/{job}/why").json()["story"])
 
-    def test_asks_for_what_past_runs_used_and_a_margin(self):
+    def test_memory_is_chosen_from_past_runs_with_a_margin(self):
         self.assertRegex(self.ran("train", "512MiB", "--memory", "auto")[1], "all of the GPU, as no run of 'train' is known yet")
         peak = self.known("train", times=2)
         job, said = self.ran("train", "512MiB", "--memory", "auto")
@@ -82,14 +82,14 @@ class MemoryAuto(DaemonTest):
         self.assertRegex(self.m.run("job", "show", str(job["id"])).stdout,
                          rf"(?m)^GPU memory +at most {limit // MIB}MiB on each \(chosen by --memory auto\)$")
 
-    def test_of_a_job_without_a_name_counts_its_program(self):
+    def test_past_runs_of_unnamed_job_are_found_by_its_program(self):
         command = [program("gpuman-load"), "--alloc", "256MiB", "--hold", "0s"]
         for expected in ("no run of 'gpuman-load' is known", "the one known run of 'gpuman-load' used"):
             job, said = self.queued("submit", "--gpus", "1", "--memory", "auto", "--", *command)
             self.assertRegex(said, expected)
             self.wait(job)
 
-    def test_one_that_is_refused_is_queued_once_more_and_finishes(self):
+    def test_refused_job_is_queued_once_more_and_finishes(self):
         self.known("grows")
         job, said = self.submit("grows", self.uses("1GiB"), "--memory", "auto")
         limit = int(re.search(r"memory: (\d+)MiB", said)[1]) * MIB
@@ -102,7 +102,7 @@ class MemoryAuto(DaemonTest):
         again, _ = self.submit("grows", self.uses("1GiB"), "--memory", "auto")
         self.assertEqual(self.wait(again)["queue"]["attempts"], 1, "what it needs is known now")
 
-    def test_one_that_is_refused_twice_has_failed(self):
+    def test_job_refused_twice_has_failed(self):
         self.known("huge")
         job, _ = self.submit("huge", self.uses("3GiB"), "--memory", "auto")
         ended = self.wait(job)
@@ -112,7 +112,7 @@ class MemoryAuto(DaemonTest):
         self.assertRegex(said, "memory: .* as a run of 'huge' was refused memory and needed", "what it needed at least is known")
         self.assertGreater(self.job(again)["memory"]["limit"], ended["memory"]["limit"])
 
-    def test_one_with_a_size_of_its_users_is_not_queued_again(self):
+    def test_refused_job_with_chosen_size_is_not_queued_again(self):
         job, _ = self.submit("fixed", self.uses("1GiB"), "--memory", "512MiB")
         self.assertEqual((self.wait(job)["state"], self.job(job)["queue"]["attempts"]), ("failed", 1))
 
@@ -166,7 +166,7 @@ class MemoryAuto(DaemonTest):
         second = self.ran("shares", "512MiB", "--memory", "auto", "--share")[0]["memory"]["limit"]
         self.assertLess(second, 1 << 30)
 
-    def test_of_runs_without_the_library_the_samples_count_and_the_guards_end_is_a_refusal(self):
+    def test_runs_without_the_library_count_by_samples_and_guard(self):
         job, _ = self.submit("plain", self.held("256MiB"), "--no-preload")
         until("its peak is known", lambda: (self.job(job)["memory"]["peak"] or 0) > 256 * MIB)
         (self.m.dir / "end").touch()
@@ -182,7 +182,7 @@ class MemoryAuto(DaemonTest):
         self.assertGreaterEqual(waits["memory"]["limit"], 2 * limit)
         self.assertIn("used more than its limit of", self.texts(job))
 
-    def test_arrays_dry_runs_scripts_and_files(self):
+    def test_memory_auto_works_for_arrays_dry_runs_scripts_and_files(self):
         self.known("many")
         chosen = r"memory: \d+MiB, as the most of 3 runs of 'many' was"
         dry = self.m.run("submit", "--dry-run", "--gpus", "1", "--name", "many", "--memory", "auto", "--", "true")
@@ -218,7 +218,7 @@ class MemoryAuto(DaemonTest):
         self.assertTrue(all(limit < 1 << 30 for limit in limits), limits)
         self.assertRegex(self.texts(array + 5), r"memory chosen: \d+MiB, as ")
 
-    def test_a_job_that_waits_may_be_changed_to_it_and_back(self):
+    def test_waiting_job_may_be_changed_to_memory_auto_and_back(self):
         self.known("later")
         job, _ = self.submit("later", "true", "--hold", "--memory", "2GiB")
         changed = self.m.run("job", "update", str(job), "--memory", "auto")
@@ -229,7 +229,7 @@ class MemoryAuto(DaemonTest):
         self.assertEqual(self.job(job)["memory"]["limit"], 3 << 30)
         self.assertNotIn("memory_auto", self.job(job)["queue"]["asked"])
 
-    def test_where_nothing_can_be_chosen_the_error_says_what_to_do(self):
+    def test_memory_auto_where_no_size_can_be_chosen_is_refused_with_advice(self):
         for words, expected in (
                 (("submit", "--memory", "auto", "--", "true"), "the job asks for none; give --gpus"),
                 (("run", "--tag", "now", "--memory", "auto", "--", "true"), "--memory auto needs --gpus"),

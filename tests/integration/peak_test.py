@@ -86,11 +86,11 @@ class PeakCase(DaemonTest):
 
 
 class Peak(PeakCase):
-    def test_of_a_program_alone(self):
+    def test_peak_of_single_process_is_exact(self):
         for seed in range(PROGRAMS):
             self.is_told_whole(*self.ran(f"alone{seed}", seed, "--steps", 100))
 
-    def test_of_one_at_its_limit(self):
+    def test_peak_of_program_at_its_limit_is_exact(self):
         refused = 0
         for seed in range(PROGRAMS):
             ended, said = self.ran(f"limit{seed}", seed, "--steps", 100, memory=700 * MIB)
@@ -99,7 +99,7 @@ class Peak(PeakCase):
             refused += said["refused"]
         self.assertGreater(refused, PROGRAMS, "most programs are refused memory several times")
 
-    def test_of_one_with_a_pool(self):
+    def test_peak_of_program_with_pool_is_exact(self):
         """Near its limit, too, where it has memory aside that no program has."""
         for seed in range(PROGRAMS):
             for limit in (None, 700 * MIB):
@@ -115,7 +115,7 @@ class Peak(PeakCase):
             self.assertEqual(one["program"], pathlib.Path(sys.executable).name[:16])
         return [(one["pid"], one["bytes"]) for one in processes]
 
-    def test_of_processes_together(self):
+    def test_peak_of_several_processes_is_of_their_sum(self):
         for seed in range(PROGRAMS):
             ended, said = self.ran(f"three{seed}", seed, "--steps", 60, "--processes", 3)
             self.assertEqual(sorted(self.peaks_of(ended)), sorted((pid, most) for pid, _, most in said["processes"]), said)
@@ -123,7 +123,7 @@ class Peak(PeakCase):
             self.assertEqual(sum(ended["memory"]["peak_parts"].values()), said["most"], said)
             self.counts_refusals(ended, said)
 
-    def test_where_processes_are_killed(self):
+    def test_peak_is_bounded_where_processes_are_killed(self):
         refused = 0
         for seed in range(PROGRAMS):
             ended, said = self.ran(f"killed{seed}", seed, "--steps", 400, "--processes", 3, "--kills", 8)
@@ -168,7 +168,7 @@ class Peak(PeakCase):
         self.assertRegex(self.m.run("stats", "--waste", "--by", "name").stdout,
                          r"(?m)^NAME +RUNS +GIB-HOURS +KNOWN +UNUSED +PART\n(.*\n)*named +3 .* 9\d%$")
 
-    def test_one_that_asked_for_much_more_than_it_used_is_told_so(self):
+    def test_job_with_much_unused_memory_gets_a_notice(self):
         for tag, limit, told in (("wide", "3GiB", True), ("fits", "800MiB", False)):
             job = self.start(tag, "exec " + self.load("200MiB", "--hold", "0s"), gpus=["0"], memory=limit)
             self.assertEqual(self.wait(job)["state"], "finished")
@@ -189,7 +189,7 @@ class Peak(PeakCase):
     def events_of(self, job):
         return [event for event in self.events() if event["job"] == job and event["kind"] == "limit_above_need"]
 
-    def test_whoever_waits_for_one_that_asked_for_too_much_is_told_at_its_end(self):
+    def test_waiting_command_prints_notice_of_unused_memory_at_the_end(self):
         load = ("--memory", "3GiB", "--", program("gpuman-load"), "--alloc", "200MiB", "--hold", "0s")
         for words in (("run", "--tag", "front", "--gpu", "0", "--wait"), ("submit", "--name", "queued", "--gpus", "1", "--wait"),
                       ("run", "--tag", "turns", "--gpus", "1")):
@@ -201,7 +201,7 @@ class Peak(PeakCase):
         self.assertEqual(sum(line.endswith(f"'tasks': {self.ENOUGH}") for line in done.stderr.splitlines()), 2, done.stderr)
         self.assertNotIn("is enough", self.m.run("run", "--tag", "json", "--gpu", "0", "--wait", "--json", *load).stderr)
 
-    def test_one_that_runs_again_and_again_is_not_told_each_time(self):
+    def test_restarted_job_gets_the_notice_of_unused_memory_once(self):
         job = self.start("again", "exec " + self.load("200MiB", "--hold", "0s"), gpus=["0"], memory="3GiB", restart="always")
         until("it has run three times", lambda: self.job(job)["restarts"] >= 2)
         self.assertEqual(self.events_of(job), [])
@@ -215,11 +215,11 @@ class Peak(PeakCase):
         self.m.stop_daemon(signal.SIGKILL)
         return job, flag
 
-    def test_is_known_though_the_job_ended_while_no_daemon_was_there(self):
+    def test_peak_is_known_when_job_ended_without_daemon(self):
         """Nothing of the job is there any more but what its keeper has saved."""
         self.ends_without_a_daemon()
 
-    def test_is_known_though_the_next_daemon_learns_of_the_gpus_after_the_jobs_end(self):
+    def test_peak_is_known_when_next_daemon_learns_late_of_gpus(self):
         self.ends_without_a_daemon(late=True)
 
     def ends_without_a_daemon(self, late=False):
@@ -244,7 +244,7 @@ class Peak(PeakCase):
             self.assertTrue(self.peaks_of(ended))
         self.assertEqual(bool(early), late)
 
-    def test_of_a_program_before_the_daemon_was_killed_counts_beside_one_after_it(self):
+    def test_peaks_before_and_after_kill_of_daemon_both_count(self):
         load = "exec " + self.load("100MiB", "--hold", "0s")
         job, flag = self.killed_meanwhile("two", self.load("300MiB", "--hold", "0s"), load)
         self.m.start_daemon()
@@ -252,7 +252,7 @@ class Peak(PeakCase):
         ended = self.wait(job)
         self.assertEqual([ended["state"], ended["memory"]["peak"]], ["finished", self.context_bytes + 300 * MIB], ended["memory"])
 
-    def test_while_it_runs(self):
+    def test_peak_is_known_while_the_job_runs(self):
         job = self.start("runs", "exec " + self.load("100MiB", "--hold", "1h"), gpus=["0"])
         until("its peak is known", lambda: self.job(job)["memory"]["peak"] == self.context_bytes + 100 * MIB,
               lambda: self.job(job)["memory"])
@@ -261,7 +261,7 @@ class Peak(PeakCase):
 class PeakOfASharingJob(PeakCase):
     """With a GPU of its own: what moves the memory of sharing jobs has a context there for some time."""
 
-    def test_of_one_that_shares(self):
+    def test_peak_of_sharing_job_is_exact(self):
         for seed in range(PROGRAMS):
             self.is_told_whole(*self.ran(f"shares{seed}", seed, "--steps", 100, share=True))
 

@@ -68,7 +68,7 @@ class PressureCase(DaemonTest):
 
 
 class SuspendTest(PressureCase):
-    def test_what_has_not_changed_is_not_copied_again(self):
+    def test_unchanged_memory_is_not_copied_again(self):
         low = self.start("still", "exec " + self.load("256MiB", "--verify", "--json", "--hold", "1h"), priority=10, share=True)
         self.verified("high", "256MiB", priority=200, idle_suspend_s=3600)  # so the mover stays, with the key of its hash
         until("it has written its memory", lambda: any(e["event"] == "alloc" for e in self.said("still")))
@@ -126,7 +126,7 @@ class SuspendTest(PressureCase):
         self.assertEqual((job["state"], job["reason"]), ("suspended", "held_by_user"))
         self.assertEqual(self.request("POST", "/v1/jobs/held/resume").json()["state"], "running")
 
-    def test_a_user_who_asks_for_it_back_gets_it_when_there_is_room(self):
+    def test_resume_by_user_waits_until_there_is_room(self):
         self.verified("low", "256MiB", priority=10)
         self.verified("high", "256MiB", priority=200)
         other = self.foreign("300MiB")
@@ -142,7 +142,7 @@ class SuspendTest(PressureCase):
         self.assertEqual((ended["state"], ended["reason"]), ("killed", "device_pressure"))
         self.assertIn("could not be suspended", ended["reason_detail"])
 
-    def test_a_daemon_that_is_killed_meanwhile_brings_it_back_as_well(self):
+    def test_job_suspended_by_pressure_comes_back_after_kill_of_daemon(self):
         self.verified("low", "256MiB", priority=10)
         self.verified("high", "256MiB", priority=200)
         other = self.foreign("300MiB")

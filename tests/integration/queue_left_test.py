@@ -115,7 +115,7 @@ class Preempts(LeftCase):
         self.becomes(gang, "running")
         self.ends_well(gang)
 
-    def test_nobody_leaves_for_a_job_that_could_not_start_all_the_same(self):
+    def test_no_job_leaves_for_one_that_could_not_start_anyway(self):
         other = self.gang()
         self.act(other, "suspend")
         gang = self.gang()
@@ -126,7 +126,7 @@ class Preempts(LeftCase):
 
 
 class Moves(LeftCase):
-    def test_are_refused_beforehand_and_not_tried_by_the_queue(self):
+    def test_move_of_job_with_shared_memory_is_refused_and_not_tried(self):
         gang = self.gang(gpus=1)
         here = self.job(gang)["gpus"][0]
         there = next(gpu for gpu in self.left_in_info() if gpu != here)
@@ -168,7 +168,7 @@ class Pressure(DaemonTest, Ranks):
             self.request("DELETE", f"/v1/jobs/{tag}")
         super().tearDown()
 
-    def test_ends_who_would_give_too_little_and_says_what_would_stay(self):
+    def test_job_that_would_free_too_little_is_ended_with_the_reason(self):
         self.gang()
         self.fills()
         ended = self.wait("gang")
@@ -176,7 +176,7 @@ class Pressure(DaemonTest, Ranks):
         self.assertRegex(ended["reason_detail"], r"as its suspension would not help: 1(\.\d)?GiB of it would stay on GPU 0")
         self.assertNotIn("job_suspended", self.told(ended["id"]))
 
-    def test_suspends_one_that_gives_enough_and_brings_it_back_when_there_is_room(self):
+    def test_job_that_frees_enough_is_suspended_and_comes_back(self):
         self.gang(alloc="256MiB")
         self.fills()
         view = self.becomes("gang", "suspended")
@@ -193,7 +193,7 @@ class Pressure(DaemonTest, Ranks):
         self.addCleanup((self.m.dir / "stop").unlink)
         self.assertEqual(self.wait("gang")["state"], "finished", self.log("gang")[-1500:])
 
-    def test_suspends_another_that_is_no_more_important(self):
+    def test_other_job_of_lower_priority_is_suspended_instead(self):
         self.start("plain", "exec " + self.load("300MiB", "--hold", "1h"), gpus=["0"], priority=10)
         until("it is there", lambda: (self.job("plain")["memory"]["used"] or 0) > 300 * MIB)
         self.gang()

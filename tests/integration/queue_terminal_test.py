@@ -103,13 +103,13 @@ class QueueTerminalTest(DaemonTest):
         self.assertEqual(terminal.status(), 0)
         self.assertIn(b"here I was", terminal.shown)
 
-    def test_whoever_asked_for_much_more_memory_than_was_used_is_told_at_the_end(self):
+    def test_command_prints_notice_of_unused_memory_at_the_end(self):
         terminal = Terminal(self, "run", "--gpus", "1", "--tag", "wide", "--memory", "2GiB", "--pty", "--", program("gpuman-load"),
                             "--alloc", "64MiB", "--hold", "0s")
         self.assertEqual(terminal.status(), 0)
         self.assertRegex(terminal.shown, rb"gpuman: job \d+ 'wide': its limit was 2GiB on each GPU.* is enough for such a run")
 
-    def test_much_goes_both_ways_at_once(self):
+    def test_large_input_and_output_pass_at_the_same_time(self):
         size = 600_000
         terminal = Terminal(self, "run", "--gpus", "1", "--pty", "--", "sh", "-c",
                             f"stty raw -echo; echo READY; head -c {size} | tee /dev/stderr")

@@ -29,7 +29,7 @@ class RefusalsTest(DaemonTest):
         self.assertTrue(error["message"])
         return error["message"] + " " + (error["hint"] or "")
 
-    def test_sizes_that_mean_nothing(self):
+    def test_invalid_sizes_are_refused(self):
         for size in (-1, 0, "0", "-5MiB", "lots", "99999999999999999999", "8XB", 1 << 63, "0%", "101%", "", [], True, 1.5):
             self.refused(400, "invalid_argument", self.run_request("t", "true", memory=size))
         self.assertIn("4GiB", self.refused(422, "unsatisfiable", self.run_request("t", "true", memory="1TiB")))
@@ -38,7 +38,7 @@ class RefusalsTest(DaemonTest):
     def test_a_size_of_null_is_no_limit(self):
         self.assertIsNone(self.job(self.start("t", "true", memory=None, soft=None))["memory"]["limit"])
 
-    def test_things_that_do_not_exist(self):
+    def test_unknown_jobs_and_gpus_are_refused(self):
         self.refused(404, "not_found", self.run_request("t", "true", gpus=["7"]))
         self.refused(404, "not_found", None, "GET", "/v1/jobs/nobody")
         self.refused(404, "not_found", {}, "PATCH", "/v1/jobs/nobody")
@@ -47,7 +47,7 @@ class RefusalsTest(DaemonTest):
         self.assertEqual(self.request("GET", "/v1/nothing", checked=False).status, 404)
         self.assertEqual(self.request("PUT", "/v1/jobs", checked=False).status, 405)
 
-    def test_a_tag_that_is_taken(self):
+    def test_tag_in_use_is_refused(self):
         self.start("t", "exec sleep 1000")
         self.refused(409, "already_exists", self.run_request("t", "true"))
 
@@ -60,7 +60,7 @@ class RefusalsTest(DaemonTest):
                             ("environment", {"A=B": "x"}), ("command", ["a\0b"]), ("preload", "no")):
             self.refused(400, "invalid_argument", {**good, name: wrong})
 
-    def test_bodies_that_are_no_requests(self):
+    def test_invalid_bodies_are_refused(self):
         for body in ("", "{", "[]", "null", "42", '"x"', "{}", b"\xff\xfe{}", '{"tag":"\xff"}'.encode("latin-1"),
                      "[" * 100_000, json.dumps(self.run_request("t", "true"))[:-5]):
             self.refused(400, "invalid_argument", body)

@@ -87,20 +87,20 @@ class SecondLineTest(DaemonTest):
         self.assertEqual(self.wait(tag)["exit_code"], 0, self.log(tag))
         self.assertRegex(self.log(tag), r"^user \d+\n$")
 
-    def test_a_program_that_dropped_the_preload(self):
+    def test_program_without_preload_is_ended_at_its_limit(self):
         self.both("dropped", "env -u LD_PRELOAD")
 
-    def test_a_static_program(self):
+    def test_static_program_is_ended_at_its_limit(self):
         program = self.compiled("static", "gcc", "-static")
         self.starts("static-alone", program)
         self.both("static", program)
 
-    def test_a_program_of_musl(self):
+    def test_musl_program_is_ended_at_its_limit(self):
         program = self.compiled("musl", "musl-gcc")
         self.starts("musl-alone", program)
         self.both("musl", program)
 
-    def test_a_setuid_program(self):
+    def test_setuid_program_is_ended_at_its_limit(self):
         if os.geteuid() != 0:
             self.skipTest("needs root")
         program = self.compiled("setuid", "gcc")
@@ -110,7 +110,7 @@ class SecondLineTest(DaemonTest):
         # The linker removes LD_LIBRARY_PATH for such a program, which needs it to find the simulated driver.
         self.both("setuid", f"{drop} {program} env LD_LIBRARY_PATH={self.m.env['LD_LIBRARY_PATH']}")
 
-    def test_a_deeply_bound_library(self):
+    def test_library_with_deep_binding_is_ended_at_its_limit(self):
         tests = build_dir() / "tests"
         self.ended("deep", f"tail -f /dev/null | {tests}/odd_program deep {tests}/deep_library.so")
 

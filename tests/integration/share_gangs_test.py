@@ -15,7 +15,7 @@ class Overlapping(GangCase):
     """On each of three GPUs two jobs of which one has room, and a small one beside them."""
     gpus, each, beside = 3, 3, 48
 
-    def test_three_on_overlapping_gpus_and_single_ones_among_them_all_have_turns_and_end_with_their_data(self):
+    def test_gangs_on_overlapping_gpus_and_single_jobs_all_take_turns(self):
         gangs = {"first": ("0", "1"), "second": ("1", "2"), "third": ("0", "2")}
         jobs = {tag: self.begin_gang(tag, size=24, gpus=gpus) for tag, gpus in gangs.items()}
         singles = [self.checking(f"single{gpu}", "--size", 4 << 20, "--rest", 0.01, gpus=(gpu,)) for gpu in "012"]
@@ -35,7 +35,7 @@ class UnequalBuses(GangCase):
     """The memory of one GPU takes six times as long as that of the other."""
     bus = "0=600M,1=100M"
 
-    def test_the_turn_is_one_for_both_gpus_and_no_byte_is_wrong(self):
+    def test_gangs_on_unequal_buses_have_turns_on_both_gpus_together(self):
         jobs = [self.begin_gang(tag) for tag in ("one", "other")]
         self.take_turns(6)
         hand_overs = [gpu["hand_overs"] for gpu in self.share()["gpus"]]
@@ -57,7 +57,7 @@ class Chosen(GangCase):
         self.assertEqual(done.returncode, status, done.stderr)
         return done
 
-    def test_jobs_of_a_number_of_gpus_start_at_once_on_those_that_fewest_share_and_take_turns(self):
+    def test_gpus_with_fewest_sharing_jobs_are_chosen(self):
         chosen = {}
         for tag in ("one", "two", "three", "four"):
             self.run_in_turns(tag, "2", "--tag", tag, "--detach")
@@ -68,7 +68,7 @@ class Chosen(GangCase):
         for tag in chosen:
             self.ends_with_its_data(tag)
 
-    def test_it_shows_its_output_and_needs_no_tag_and_what_it_cannot_have_is_said(self):
+    def test_run_with_number_of_gpus_shows_output_or_the_reason(self):
         self.end_of("shown").touch()
         self.assertIn('"event":"done"', self.run_in_turns("shown", "2").stdout.replace(" ", ""))
         self.assertIn("of 4 GPUs 4 can be shared by turns now, and it asks for 5", self.run_in_turns("x", "5", status=1).stderr)
@@ -134,10 +134,10 @@ class Growing(GrowCase):
         self.ends_with_its_data(other)
         self.assertEqual(self.all_told("share_move_failed", jobs[other]), [])
 
-    def test_of_two_that_wait_for_each_others_room_the_later_one_is_denied_and_the_other_goes_on(self):
+    def test_later_of_two_gangs_that_wait_for_each_others_room_is_denied(self):
         self.was_denied("other", self.both_wait_for_room())
 
-    def test_two_that_grow_at_once_take_turns_with_it_or_one_of_them_is_denied(self):
+    def test_two_gangs_that_grow_together_take_turns_or_one_is_denied(self):
         """Which of them depends on whether one comes to rest before it wants more."""
         grow = self.m.dir / "grow.both"
         jobs = self.begin(dict.fromkeys(self.ranks, grow))
@@ -159,7 +159,7 @@ class GrowingOnOne(GrowCase):
     memory up there, while its other rank runs on."""
     ranks = {"one": 0, "other": 0}
 
-    def test_of_two_that_wait_for_room_on_one_gpu_neither_is_denied(self):
+    def test_two_gangs_that_wait_for_room_on_one_gpu_both_get_it(self):
         jobs = self.both_wait_for_room()
         for tag in jobs:
             until(f"{tag} has grown", lambda: self.has_grown(tag), self.what_stands)

@@ -91,7 +91,7 @@ idle = "2ms"
 
 
 class HandOvers(ManyCase):
-    def test_no_byte_is_wrong_after_thousands(self):
+    def test_jobs_keep_their_data_over_thousands_of_hand_overs(self):
         jobs = [self.checking(f"j{i}", "--rest", 0.005, gpus=[str(i % self.gpus)]) for i in range(2 * self.gpus)]
         begin, before = time.monotonic(), -100
         until("everybody is there and has had a turn", lambda: self.all_have_had(jobs, 0.001))
@@ -118,7 +118,7 @@ class ChangedBytes(ManyCase):
     beside = size + 3
     hand_overs = int(os.environ.get("GPUMAN_HAND_OVERS", "60"))
 
-    def test_no_byte_is_wrong_where_little_is_copied(self):
+    def test_jobs_keep_their_data_where_only_changes_are_copied(self):
         options = ("--size", self.size * MIB, "--bytes", 2, "--rest", 0.005)
         jobs = [self.checking(f"b{i}", *options, gpus=[str(i % self.gpus)]) for i in range(2 * self.gpus)]
         begin = time.monotonic()

@@ -82,7 +82,7 @@ class Meets:
 
 
 class Documents(unittest.TestCase):
-    def test_the_page_lists_each_kind_of_event_that_is_told_and_no_other(self):
+    def test_page_lists_exactly_the_events_of_sharing(self):
         told = set()
         for folder in ("src/share", "src/daemon/sharing"):
             for source in (event_data.ROOT / folder).glob("*.cc"):
@@ -112,7 +112,7 @@ class TurnsCase(ManyCase, Meets):
 
 
 class TakingTurns(TurnsCase):
-    def test_of_two_that_do_not_fit_together_one_goes_on_and_the_other_waits_with_the_reason(self):
+    def test_second_gang_waits_with_the_reason_when_first_does_not_rest(self):
         late = self.late_attempts()  # of the tests before
         one = self.meeting("one", self.NEVER_RESTS, share=True)
         self.goes_on("one")
@@ -136,7 +136,7 @@ class TakingTurns(TurnsCase):
         self.goes_on("other")
         self.ends_with_its_data("other")
 
-    def test_an_ordinary_one_waits_beside_it_and_another_that_fits_runs(self):
+    def test_ordinary_job_waits_beside_gang_and_one_that_fits_runs(self):
         meeting = self.meeting("meeting", self.NEVER_RESTS, share=True)
         self.goes_on("meeting")
         plain = self.checking("plain", "--rest", 0.005)
@@ -147,7 +147,7 @@ class TakingTurns(TurnsCase):
         until("it has its place", lambda: '"holds"' in self.log(plain))
         self.ends_right([plain])
 
-    def test_an_ordinary_one_that_was_there_first_yields_and_then_waits(self):
+    def test_earlier_ordinary_job_yields_to_gang_and_then_waits(self):
         plain = self.checking("plain", "--rest", 0.005)
         until("it holds its memory", lambda: '"holds"' in self.log(plain))
         meeting = self.meeting("meeting", self.NEVER_RESTS, share=True)
@@ -158,7 +158,7 @@ class TakingTurns(TurnsCase):
         self.ends_with_its_data("meeting")
         self.ends_right([plain])
 
-    def test_one_that_cannot_be_suspended_goes_on_beside_others_and_its_gates_are_open(self):
+    def test_gang_whose_suspension_fails_goes_on_with_open_gates(self):
         meeting = self.meeting("meeting", self.NEVER_RESTS, share=True)
         self.goes_on("meeting")
         plain = self.checking("plain", "--rest", 0.005)
@@ -169,7 +169,7 @@ class TakingTurns(TurnsCase):
         self.ends_with_its_data("meeting")
         self.ends_right([plain])
 
-    def test_where_suspension_is_set_for_those_that_do_not_yield_it_goes_on_all_the_same(self):
+    def test_gang_goes_on_when_suspension_for_not_yielding_fails(self):
         self.share(on_no_yield="suspend")
         self.addCleanup(self.share, on_no_yield="wait")
         meeting = self.meeting("meeting", self.NEVER_RESTS, share=True)
@@ -180,7 +180,7 @@ class TakingTurns(TurnsCase):
         self.ends_with_its_data("meeting")
         self.ends_right([plain])
 
-    def test_a_daemon_that_is_killed_while_it_is_asked_leaves_nobody_standing(self):
+    def test_gang_goes_on_when_daemon_is_killed_during_attempt(self):
         meeting = self.meeting("meeting", self.NEVER_RESTS, share=True)
         self.goes_on("meeting")
         plain = self.checking("plain", "--rest", 0.005)
@@ -198,7 +198,7 @@ class Resting(TurnsCase):
     """A job may be a long time on its way to rest."""
     more = TurnsCase.more.replace("200ms", "8s", 1)
 
-    def test_the_status_says_how_far_it_is_and_which_process_is_not_at_rest(self):
+    def test_status_names_process_that_is_not_at_rest(self):
         one = self.meeting("one", self.NEVER_RESTS, share=True)
         self.goes_on("one")
         other = self.meeting("other", self.NEVER_RESTS, share=True)
@@ -222,7 +222,7 @@ class NotStepped(TurnsCase):
     """The administrator has switched the steps off."""
     more = TurnsCase.more.replace("[suspend]", "step = false\n[suspend]", 1)
 
-    def test_two_whose_processes_need_each_other_do_not_yield_before_steps_are_switched_on(self):
+    def test_gangs_do_not_yield_until_steps_are_switched_on(self):
         one = self.meeting("one", share=True)
         self.goes_on("one")
         other = self.meeting("other", share=True)
@@ -251,7 +251,7 @@ class TogetherCase(ManyCase, Meets):
 
 
 class Together(TogetherCase):
-    def test_two_that_do_not_fit_together_take_turns_on_both_gpus_with_their_data(self):
+    def test_two_gangs_take_turns_on_both_gpus_and_keep_their_data(self):
         jobs = [self.meeting(tag, share=True) for tag in ("one", "other")]
         until("they take turns", lambda: self.hand_overs() >= 20, self.what_stands)
         for tag in ("one", "other"):
@@ -265,7 +265,7 @@ class Together(TogetherCase):
         self.assertEqual(self.metric("gpuman_rest_seconds_count", processes="several"), rested)
         self.assertGreater(self.metric("gpuman_rest_steps_total"), 0)
 
-    def test_one_takes_turns_with_an_ordinary_job_on_one_of_its_gpus(self):
+    def test_gang_takes_turns_with_ordinary_job_on_one_of_its_gpus(self):
         meeting = self.meeting("meeting", share=True)
         self.goes_on("meeting")
         plain = self.checking("plain", "--rest", 0.005)
@@ -281,7 +281,7 @@ class SharesMemory(TurnsCase):
     profile, context, beside = "h200", 518, 5  # these GPUs reach each other
     more = TurnsCase.more.replace('patience = "1s"', 'patience = "1m"')
 
-    def test_it_takes_turns_and_is_suspended_and_comes_back_with_its_turn_and_its_data(self):
+    def test_job_that_shares_memory_takes_turns_and_can_be_suspended(self):
         pair = self.meeting("pair", program=PAIR, share=True)
         self.goes_on("pair")
         plain = self.checking("plain", "--rest", 0.005)
@@ -323,7 +323,7 @@ class SuspendedCase(DaemonTest, Meets):
 class Suspended(SuspendedCase):
     config = SuspendedCase.config + '[suspend]\npatience = "1s"\n'
 
-    def test_one_that_cannot_be_suspended_runs_on(self):
+    def test_job_that_does_not_rest_runs_on_after_failed_suspend(self):
         for share in (True, False):
             for size in (96 * MIB, 2 * MIB):
                 with self.subTest(share=share, size=size):
@@ -335,7 +335,7 @@ class Suspended(SuspendedCase):
                     self.assertTrue(set(self.gates(job).values()) <= {"open"})
                     self.ends_with_its_data(tag)
 
-    def test_on_one_gpu_as_well(self):
+    def test_job_on_one_gpu_that_does_not_rest_runs_on_after_failed_suspend(self):
         job = self.meeting("narrow", "--size", 96 * MIB, self.NEVER_RESTS, gpus=["0"], share=True)
         self.goes_on("narrow")
         self.suspension_fails_and_it_goes_on("narrow", job)
@@ -358,7 +358,7 @@ class ComesBack(SuspendedCase):
             self.goes_on(tag)
         self.ends_with_its_data(tag)
 
-    def test_its_processes_come_to_rest_together_and_come_back_with_their_data(self):
+    def test_processes_of_gang_are_suspended_together_and_keep_their_data(self):
         for size in (96 * MIB, 2 * MIB):
             for gpus in (["0", "1"], ["0"]):
                 with self.subTest(size=size, gpus=gpus):
@@ -375,7 +375,7 @@ class Pressure(DaemonTest, Meets):
     config = ('[sampling]\nrest = "20ms"\n[guard]\nreserve = "384MiB"\non_pressure = "suspend"\n'
               '[suspend]\npatience = "500ms"\n')
 
-    def test_one_that_does_not_come_to_rest_is_ended_with_that_reason(self):
+    def test_job_that_does_not_rest_is_ended_with_that_reason(self):
         for share in (False, True):
             with self.subTest(share=share):
                 tag = f"low{share}"
@@ -393,7 +393,7 @@ class Pressure(DaemonTest, Meets):
 class PressureInTime(DaemonTest, Meets):
     gpus, memory, config = Pressure.gpus, Pressure.memory, Pressure.config.replace('"500ms"', '"1m"')
 
-    def test_one_that_shares_leaves_and_comes_back_when_there_is_room(self):
+    def test_sharing_job_is_suspended_and_comes_back_when_there_is_room(self):
         job = self.meeting("leaves", "--size", 96 * MIB, share=True, priority=10)
         self.goes_on("leaves")
         high = self.start("room", "exec " + self.load("900MiB", "--hold", "1h"), gpus=["0"], priority=200)
@@ -411,7 +411,7 @@ class Preempted(QueueCase, Meets):
     profile, gpus, memory = "h200", 2, "4GiB"
     config = '[queue]\npreempt_after = "0s"\n[suspend]\npatience = "500ms"\n'
 
-    def test_one_that_does_not_come_to_rest_makes_room_all_the_same(self):
+    def test_job_that_does_not_rest_makes_room_and_continues_later(self):
         script = f"exec {sys.executable} {PROGRAM} {self.m.dir / 'stop.low'} --size {96 * MIB}"
         low = self.submit(script, gpus=2, preemptible=True, priority=10)
         self.goes_on("low")
@@ -429,7 +429,7 @@ class PreemptedInTime(QueueCase, Meets):
     profile, gpus, memory = Preempted.profile, Preempted.gpus, Preempted.memory
     config = Preempted.config.replace('"500ms"', '"1m"')
 
-    def test_one_that_shares_leaves_with_its_data(self):
+    def test_sharing_job_is_suspended_and_keeps_its_data(self):
         script = f"exec {sys.executable} {PROGRAM} {self.m.dir / 'stop.shares'} --size {96 * MIB}"
         low = self.submit(script, gpus=2, share=True, memory="1536MiB", preemptible=True, priority=10)
         self.goes_on("shares")

@@ -33,7 +33,7 @@ class Turns(GangCase):
         return (len(memory) == 2 and min(one["away"] for one in memory) >= SIZE // 2 * MIB
                 and max(one["pinned"] for one in memory) < (self.context + 1) * MIB)
 
-    def test_two_that_do_not_fit_together_take_turns_on_both_gpus_with_their_data(self):
+    def test_two_jobs_take_turns_on_both_gpus_and_keep_their_data(self):
         jobs = {tag: self.begin_gang(tag) for tag in ("one", "other")}
         for tag, job in jobs.items():
             until(f"{tag} is off both GPUs", lambda job=job: self.is_off_both(job), self.what_stands)
@@ -47,7 +47,7 @@ class Turns(GangCase):
             self.assertEqual([message for message in told if "waits for room" not in message], [])
             self.assertEqual(self.all_told("share_move_failed", job), [])
 
-    def test_one_takes_turns_with_ordinary_jobs_on_either_of_its_gpus(self):
+    def test_job_takes_turns_with_ordinary_jobs_on_either_of_its_gpus(self):
         job = self.gang("wide")
         plain = [self.checking(f"plain{gpu}", "--rest", 0.005, "--blocks", 8, gpus=(gpu,)) for gpu in ("0", "1")]
         self.take_turns(8)
@@ -56,7 +56,7 @@ class Turns(GangCase):
         self.assertEqual(self.all_told("share_not_yielded", job), [])
         self.ends_right(plain)
 
-    def test_one_leaves_only_the_gpu_on_which_another_needs_its_place(self):
+    def test_job_leaves_only_the_gpu_that_another_needs(self):
         job = self.gang("wide")
         plain = self.checking("plain", "--rest", 0.005, "--blocks", 8, gpus=("1",))
         until("they take turns there", lambda: self.share()["gpus"][1]["hand_overs"] >= 8, self.what_stands)
@@ -68,7 +68,7 @@ class Turns(GangCase):
         self.ends_with_its_data("wide")
         self.ends_right([plain])
 
-    def test_one_that_takes_more_memory_waits_for_room_on_the_gpu_that_is_full(self):
+    def test_growing_job_waits_for_room_on_the_full_gpu(self):
         plain = self.checking("plain", "--rest", 0.005, "--blocks", 12, gpus=("1",))
         until("it holds its memory", lambda: '"holds"' in self.log(plain), self.what_stands)
         job = self.gang("wide")
@@ -77,7 +77,7 @@ class Turns(GangCase):
         self.ends_with_its_data("wide")
         self.ends_right([plain])
 
-    def test_suspended_beside_another_it_is_off_both_and_comes_back_with_its_turn(self):
+    def test_job_suspended_beside_another_leaves_both_gpus_and_gets_its_turn_back(self):
         jobs = {tag: self.gang(tag) for tag in ("one", "other")}
         for _ in range(3):
             answer = self.request("POST", "/v1/jobs/one/suspend")
@@ -140,7 +140,7 @@ class OffCase(DaemonTest, Gangs):
 class Suspended(OffCase):
     size = 48
 
-    def test_it_leaves_both_gpus_and_comes_back_with_its_data(self):
+    def test_suspended_job_leaves_both_gpus_and_comes_back_with_its_data(self):
         def was_stepped():
             return any(event["data"]["steps"] for event in self.all_told("job_suspended", job))
 
@@ -188,7 +188,7 @@ class Pressure(OffCase):
     memory = "3GiB"
     config = '[sampling]\nrest = "20ms"\n[guard]\nreserve = "384MiB"\non_pressure = "suspend"\n'
 
-    def test_it_leaves_and_comes_back_when_there_is_room(self):
+    def test_job_under_pressure_leaves_and_comes_back_when_there_is_room(self):
         job = self.gang("leaves", size=48, priority=10)
         high = self.start("high", "exec " + self.load("700MiB", "--hold", "1h"), gpus=["1"], priority=200)
         view = self.becomes("leaves", "suspended")

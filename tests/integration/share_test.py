@@ -113,7 +113,7 @@ class HostBudget(ShareCase):
 
 
 class TakingTurns(ShareCase):
-    def test_two_that_do_not_fit_together_finish_with_their_data(self):
+    def test_two_jobs_that_do_not_fit_together_finish_with_their_data(self):
         end = self.m.dir / "both"
         jobs = [self.busy(tag, iterations=None, options=["--until", str(end)]) for tag in ("first", "second")]
         until("they take turns", lambda: len(self.gpu()["jobs"]) == 2 and self.hand_overs() > 1, self.what_stands)
@@ -126,7 +126,7 @@ class TakingTurns(ShareCase):
         self.assertGreater(self.hand_overs(), 1)
         self.assertNotIn("share_move_failed", self.kinds())
 
-    def test_two_that_allocate_bit_by_bit_at_the_same_time_finish(self):
+    def test_two_jobs_that_grow_at_the_same_time_finish(self):
         self.share(capacity="244MiB")
         self.addCleanup(self.share, capacity="222MiB")
         jobs = [self.busy("bit", "24MiB", iterations=2), self.busy("by_bit", "24MiB", iterations=2)]
@@ -140,7 +140,7 @@ class TakingTurns(ShareCase):
         self.assertEqual(self.wait("greedy")["state"], "finished", self.log("greedy"))
         self.assertEqual(json.loads(self.log("greedy").splitlines()[-1])["got"], 8, "what fits in its turn")
 
-    def test_two_with_memory_in_the_order_of_streams_take_turns_with_it(self):
+    def test_two_jobs_with_stream_ordered_memory_take_turns(self):
         self.share(capacity="244MiB")  # a pool takes 32 MiB if there is room
         self.addCleanup(self.share, capacity="222MiB")
         moved = self.gpu()["moved_out"] if self.hand_overs() else 0
@@ -157,7 +157,7 @@ class TakingTurns(ShareCase):
             self.finishes_with_its_data(job)
         self.assertGreaterEqual(self.gpu()["moved_out"] - moved, 8 * MIB)
 
-    def test_two_that_fit_are_never_gated(self):
+    def test_two_jobs_that_fit_together_are_never_gated(self):
         before = self.hand_overs()
         jobs = [self.busy("left", "4MiB"), self.busy("right", "4MiB")]
         while any(self.job(job)["state"] == "running" for job in jobs):
@@ -168,7 +168,7 @@ class TakingTurns(ShareCase):
             self.finishes_with_its_data(job)
         self.assertEqual(self.hand_overs(), before)
 
-    def test_only_what_is_needed_leaves(self):
+    def test_hand_over_evicts_only_the_memory_that_is_needed(self):
         big = self.busy("big", iterations=0)
         until("it has it", lambda: (one := self.tenant(big)) and one["memory"]["resident"] >= 8 * MIB)
         small = self.busy("small", "4MiB", iterations=0)
@@ -203,7 +203,7 @@ class TakingTurns(ShareCase):
         self.assertLess(had[1], had[2])
         self.assertLess(had[2], had[4])
 
-    def test_settings_are_changed_for_now(self):
+    def test_settings_can_be_changed_until_the_next_restart(self):
         before = self.share()["settings"]
         self.assertEqual(self.share(policy="fcfs", pause=True)["settings"]["policy"], "fcfs")
         for wrong in ({"policy": "nobody"}, {"overhead": -1}, {"quantum_min": "1m", "quantum_max": "1s"}, {"speed": 1}):
@@ -258,7 +258,7 @@ class Interactive(ShareCase):
         (self.m.dir / tag).touch()
         self.finishes_with_its_data(job)
 
-    def test_one_that_somebody_waits_for_does_not_wait_for_the_end_of_a_turn(self):
+    def test_interactive_job_does_not_wait_for_the_end_of_a_turn(self):
         holder = self.busy("holder", iterations=0)
         self.works(holder)
         self.assertEqual(self.printed("holder"), ("n/a", []), self.tenant(holder))
@@ -289,7 +289,7 @@ class Failures(ShareCase):
     def setUp(self):
         self.before = self.hand_overs()
 
-    def test_one_is_killed_wherever_it_is(self):
+    def test_other_job_goes_on_when_one_is_killed_at_any_gate_position(self):
         for gate in ("open", "closing", "closed"):
             with self.subTest(gate=gate):
                 self.before = self.hand_overs()
@@ -308,7 +308,7 @@ class Failures(ShareCase):
                 self.request("DELETE", f"/v1/jobs/{one}")
                 self.request("DELETE", f"/v1/jobs/{other}")
 
-    def test_the_mover_dies(self):
+    def test_jobs_keep_their_data_when_the_mover_is_killed(self):
         one, other = self.a_pair()
         for _ in range(3):
             self.takes_turns(2)
@@ -319,7 +319,7 @@ class Failures(ShareCase):
         self.takes_turns(2)
         self.ends_with_its_data(other)
 
-    def test_the_daemon_dies_and_comes_back(self):
+    def test_jobs_keep_their_data_when_the_daemon_is_killed(self):
         one, other = self.a_pair()
         for _ in range(3):
             self.m.stop_daemon(signal.SIGKILL)
@@ -328,7 +328,7 @@ class Failures(ShareCase):
             self.takes_turns(2)
         self.ends_with_its_data(other)
 
-    def test_one_is_suspended_and_comes_back(self):
+    def test_sharing_job_is_suspended_and_resumed_with_its_data(self):
         one, other = self.a_pair()
         for _ in range(2):
             answer = self.request("POST", f"/v1/jobs/{one}/suspend")

@@ -44,13 +44,13 @@ class TroubleCase(ManyCase):
         return self.job(job)["pid"]
 
 
-class NobodysProcessesAreEnded(TroubleCase):
+class UnmanagedProcessesAreEnded(TroubleCase):
     """The guard ends processes that were started outside gpuman; the processes that gpuman starts for its jobs are not
     among them."""
     more = (TroubleCase.more + f'\n[[limits.unmanaged]]\nuser = "{pwd.getpwuid(os.geteuid()).pw_name}"\nceiling = "1MiB"\naction = "enforce"\n'
             '[guard]\nunmanaged_victims = true\n')
 
-    def test_jobs_that_share_go_on(self):
+    def test_jobs_that_share_and_movers_are_not_ended_as_unmanaged(self):
         stranger = subprocess.Popen([program("gpuman-load"), "--alloc", "2MiB", "--hold", "1h"], env=self.m.env, stdout=subprocess.DEVNULL)
         until("the stranger is ended", lambda: stranger.poll() is not None)
         jobs = self.two()
@@ -90,13 +90,13 @@ class DoesNotYield(TroubleCase):
         self.told("share_not_yielded", stubborn)
         return stubborn, other
 
-    def test_wait_lets_it_come_to_its_end(self):
+    def test_job_that_never_yields_keeps_gpu_until_it_ends(self):
         stubborn, other = self.stubborn_and_other("wait")
         self.finishes(stubborn)
         until("the other had a turn", lambda: '"holds"' in self.log(other))
         self.ends_right([other])
 
-    def test_suspend_takes_it_off_until_it_is_wanted_back(self):
+    def test_job_that_never_yields_is_suspended_until_resumed(self):
         stubborn, other = self.stubborn_and_other("suspend")
         self.assertEqual(self.becomes(stubborn, "suspended")["reason"], "share_not_yielded")
         until("the other had a turn", lambda: '"holds"' in self.log(other))
@@ -104,7 +104,7 @@ class DoesNotYield(TroubleCase):
         self.request("POST", f"/v1/jobs/{stubborn}/resume")
         self.finishes(stubborn)
 
-    def test_end_ends_it_and_nobody_else(self):
+    def test_job_that_never_yields_is_ended_and_no_other(self):
         stubborn, other = self.stubborn_and_other("end")
         ended = self.wait(stubborn)
         self.assertEqual((ended["state"], ended["reason"], ended["signal"]), ("killed", "share_not_yielded", signal.SIGKILL))
@@ -162,7 +162,7 @@ class DoesNotAnswer(TroubleCase):
             return self.ended(jobs)
         return until("one is stopped at work", stopped)
 
-    def test_a_stopped_program_is_told_of_and_goes_on_when_it_is_let(self):
+    def test_stopped_job_is_reported_and_goes_on_when_continued(self):
         jobs = self.two()
         for _ in range(3):
             stopped = self.stop_at_work(jobs)
@@ -170,7 +170,7 @@ class DoesNotAnswer(TroubleCase):
             self.takes_turns(6)
         self.ends_right(jobs)
 
-    def test_one_that_is_stopped_out_of_its_turn_takes_nobody_elses(self):
+    def test_job_stopped_out_of_its_turn_takes_no_other_turn(self):
         jobs = self.two()
         for _ in range(3):
             stopped = self.stop_where(jobs, "closed")
@@ -183,7 +183,7 @@ class DoesNotAnswer(TroubleCase):
             self.takes_turns(6)
         self.ends_right(jobs)
 
-    def test_a_stopped_program_is_ended_where_that_is_set(self):
+    def test_stopped_job_is_ended_where_configured(self):
         jobs = self.two()
         self.share(on_no_yield="end")
         stopped = self.stop_at_work(jobs)
@@ -203,7 +203,7 @@ class FullHost(TroubleCase):
         self.m.daemon.send_signal(signal.SIGHUP)
         until("it is read", lambda: log.read_text().count("configuration read again") > read)
 
-    def test_nobody_is_lost_and_it_goes_on_when_there_is_room(self):
+    def test_jobs_go_on_when_full_host_memory_has_room_again(self):
         for size in ("1MiB", "3MiB"):  # room for no job; room for one of the two
             with self.subTest(host_memory=size):
                 self.host_memory("1GiB")
@@ -221,14 +221,14 @@ class FullHost(TroubleCase):
 
 
 class CopiesFail(TroubleCase):
-    def test_a_copy_or_an_allocation_of_the_mover_that_fails_is_made_again(self):
+    def test_failed_copy_or_allocation_of_the_mover_is_retried(self):
         jobs = self.two("--blocks", 1)
         for number in range(12):
             self.inject("copy-fail" if number % 3 else "alloc-fail", "--nth", 1 + number % 4)
             self.takes_turns(4)
         self.ends_right(jobs)
 
-    def test_a_mover_whose_context_is_lost_is_followed_by_another(self):
+    def test_mover_that_lost_its_context_is_replaced(self):
         jobs = self.two()
         for number in range(4):
             self.inject("copy-fail", "--nth", 1 + number, "--for-good")
@@ -239,7 +239,7 @@ class CopiesFail(TroubleCase):
 class InTheMiddle(TroubleCase):
     bus = "8MiB"  # a hand-over takes a quarter of a second at least
 
-    def test_daemons_that_die_in_hand_overs_lose_nothing(self):
+    def test_jobs_keep_their_data_when_daemon_is_killed_in_hand_overs(self):
         jobs = self.two()
         for number in range(8):
             before = self.hand_overs()

@@ -71,7 +71,7 @@ class StartTest(unittest.TestCase):
         self.assertTrue(done.stderr.strip())
         return done.stderr
 
-    def test_a_wrong_configuration_with_file_line_and_key(self):
+    def test_wrong_configuration_is_refused_with_file_line_and_key(self):
         self.assertRegex(self.refused(config="\n[guard]\ngrace = \"soon\"\n"), r"c\.toml:3: guard\.grace: ")
         self.assertIn("guard.grace", self.refused(config="[guard]\ngarce = 1\n"))
         self.assertIn("c.toml:2", self.refused(config="[guard]\n= 3\n"))
@@ -84,7 +84,7 @@ class StartTest(unittest.TestCase):
             daemon.ask("GET", "/v1/jobs/t/wait")
         return self.path / "state" / "gpuman.db"
 
-    def test_a_database_that_is_none_and_leaves_it_alone(self):
+    def test_invalid_database_is_refused_and_left_alone(self):
         (self.path / "state").mkdir()
         database = self.path / "state" / "gpuman.db"
         database.write_bytes(b"not a database " * 1000)
@@ -93,7 +93,7 @@ class StartTest(unittest.TestCase):
         self.assertIn("hint: ", said)
         self.assertEqual(database.read_bytes(), b"not a database " * 1000)
 
-    def test_a_damaged_database_and_leaves_it_alone(self):
+    def test_damaged_database_is_refused_and_left_alone(self):
         database = self.made_database()
         content = bytearray(database.read_bytes())
         content[4096:] = b"\xa5" * (len(content) - 4096)
@@ -103,7 +103,7 @@ class StartTest(unittest.TestCase):
         self.assertIn("put back a copy", said)
         self.assertEqual(database.read_bytes(), content)
 
-    def test_a_database_of_a_newer_version_and_leaves_it_alone(self):
+    def test_database_of_newer_version_is_refused_and_left_alone(self):
         database = self.made_database()
         with contextlib.closing(sqlite3.connect(database)) as connection:
             connection.execute("PRAGMA user_version=99")
@@ -115,7 +115,7 @@ class StartTest(unittest.TestCase):
             self.assertEqual(connection.execute("PRAGMA user_version").fetchone(), (99,))
         self.assertEqual(len(database.read_bytes()), len(content))
 
-    def test_a_database_that_is_read_only(self):
+    def test_read_only_database_is_refused(self):
         database = self.made_database()
         state = database.parent
         if os.geteuid() == 0:  # root may write everywhere: run as another user
@@ -149,10 +149,10 @@ class StartTest(unittest.TestCase):
             self.assertEqual(second.ask("GET", "/v1/version")["pid"], second.process.pid)
         self.assertFalse((self.path / "s").exists())
 
-    def test_a_socket_path_that_is_too_long(self):
+    def test_socket_path_that_is_too_long_is_refused(self):
         self.assertIn("107", self.refused("--socket", str(self.path / ("x" * 120))))
 
-    def test_something_else_in_the_sockets_place(self):
+    def test_other_file_in_place_of_the_socket_is_refused(self):
         (self.path / "s").write_text("precious")
         self.refused()
         self.assertEqual((self.path / "s").read_text(), "precious")

@@ -133,7 +133,7 @@ class SuspendTest(SuspendCase):
                 self.assertEqual((back.status, back.json()["state"]), (200, "running"), back.body)
                 self.finishes_with_its_data(tag)
 
-    def test_twenty_times(self):
+    def test_job_keeps_its_data_over_twenty_suspensions(self):
         self.busy("often")
         for _ in range(20):
             answers = self.suspend("often"), self.resume("often")
@@ -150,7 +150,7 @@ class SuspendTest(SuspendCase):
         self.assertEqual(self.job("mover")["gpus"], [self.request("GET", "/v1/gpus/1").json()["uuid"]])
         self.finishes_with_its_data("mover")
 
-    def test_between_gpus_that_do_not_reach_each_other_it_goes_through_host_memory(self):
+    def test_move_between_gpus_without_peer_access_goes_through_host_memory(self):
         job = self.busy("apart")
         self.request("POST", "/v1/jobs/apart/move", {"gpu": "1"})
         told = {event["kind"]: event["data"] for event in self.events() if event["job"] == job}
@@ -199,7 +199,7 @@ class SuspendTest(SuspendCase):
         self.request("DELETE", "/v1/jobs/there")
         self.becomes("waits", "running")
 
-    def test_a_daemon_that_is_killed_meanwhile_brings_it_to_its_end(self):
+    def test_suspension_is_finished_after_kill_of_daemon(self):
         self.busy("survives")
         self.suspend("survives")
         self.m.stop_daemon(signal.SIGKILL)
@@ -226,7 +226,7 @@ class SuspendTest(SuspendCase):
         until("it is back", lambda: self.resumed("kept")["state"] == "running")
         self.finishes_with_its_data("kept")
 
-    def test_the_events_say_what_took_how_long(self):
+    def test_events_have_duration_of_each_part(self):
         job = self.busy("timed")
         self.suspend("timed")
         self.resume("timed")
@@ -237,7 +237,7 @@ class SuspendTest(SuspendCase):
                 self.assertIn("milliseconds_" + part, told[kind])
         self.finishes_with_its_data("timed")
 
-    def test_the_command_line_does_it(self):
+    def test_command_line_suspends_moves_and_resumes(self):
         self.busy("typed")
         self.assertIn("suspended", self.m.run("suspend", "typed").stdout)
         self.assertIn("suspended (held_by_user)", self.m.run("status").stdout)
@@ -310,7 +310,7 @@ class StraightTest(SuspendCase):
     def used(self, gpu):
         return self.request("GET", f"/v1/gpus/{gpu}").json()["memory"]["used"]
 
-    def test_one_that_moved_comes_back_where_it_was_last(self):
+    def test_moved_job_resumes_on_its_last_gpu(self):
         self.busy("moved", "400MiB")
         self.move("moved", 1)
         self.assertEqual(self.suspend("moved").json()["state"], "suspended")
@@ -321,7 +321,7 @@ class StraightTest(SuspendCase):
         self.finishes_with_its_data("moved")
         self.request("DELETE", "/v1/jobs/wall")
 
-    def test_to_and_fro(self):
+    def test_job_moves_to_and_fro_with_its_data(self):
         job = self.busy("mover")
         for gpu in (1, 0, 1, 0):
             answer = self.move("mover", gpu)
@@ -333,7 +333,7 @@ class StraightTest(SuspendCase):
         self.finishes_with_its_data("mover")
         until("nothing of it is left", lambda: not set(self.processes_on(0) + self.processes_on(1)))
 
-    def test_without_room_there_it_leaves_its_gpu_for_host_memory_and_comes_when_there_is(self):
+    def test_moved_job_waits_in_host_memory_for_room_on_the_other_gpu(self):
         job = self.busy("mover", "400MiB")
         self.start("wall", self.load("2GiB", "--hold", "1h", "--json"), gpus=["1"])
         until("it holds memory", lambda: (self.job("wall")["memory"]["used"] or 0) > 2048 * MIB)
@@ -382,7 +382,7 @@ class TurnsElsewhereTest(SuspendCase):
               lambda: self.on_gpu(gpu).get(tag, {"memory": {"resident": 0}})["memory"]["resident"] >= megabytes * MIB,
               self.what_stands)
 
-    def test_it_needs_no_room_on_the_gpu_that_it_left(self):
+    def test_moved_job_needs_no_room_on_the_gpu_that_it_left(self):
         self.busy("stays")
         moved = self.busy("moved", "400MiB")
         self.assertEqual(self.suspend("moved").json()["state"], "suspended")
@@ -396,7 +396,7 @@ class TurnsElsewhereTest(SuspendCase):
         self.request("DELETE", "/v1/jobs/wall")
         self.finishes_with_its_data("stays")
 
-    def test_it_goes_to_and_fro_beside_others_that_take_turns(self):
+    def test_job_moves_to_and_fro_beside_others_that_take_turns(self):
         for gpu in ("0", "1"):
             self.busy(f"stays{gpu}", gpus=[gpu])
         moved = self.busy("moved", "200MiB")
@@ -454,7 +454,7 @@ class LeftTest(SuspendCase):
             until(f"the mover has its context on GPU {gpu}", lambda gpu=gpu: set(self.movers()) & set(self.processes_on(gpu)))
         self.ends_with_its_data("ready")
 
-    def test_they_leave_and_come_back_with_their_data_and_what_stays_is_told_for_each_gpu(self):
+    def test_processes_that_share_memory_are_suspended_and_rest_is_reported_per_gpu(self):
         for gpus in (("0",), ("0", "1")):
             with self.subTest(gpus=gpus):
                 tag = f"pair{len(gpus)}"
@@ -493,7 +493,7 @@ class LeftTest(SuspendCase):
                     held[gpu["uuid"]] = held.get(gpu["uuid"], 0) + process["memory"]
         return held
 
-    def test_a_new_daemon_tells_the_same_and_brings_them_back(self):
+    def test_new_daemon_reports_the_same_rest_and_resumes(self):
         self.pair("kept")
         off = self.off("kept")
         self.m.stop_daemon(signal.SIGKILL)
@@ -516,7 +516,7 @@ class LeftTest(SuspendCase):
         self.goes_on("kept")
         self.ends_with_its_data("kept")
 
-    def test_they_are_not_moved_and_the_reason_is_told(self):
+    def test_move_of_processes_that_share_memory_is_refused_with_the_reason(self):
         job = self.pair("stays")
         answer = self.request("POST", "/v1/jobs/stays/move", {"gpu": "1"})
         refused = r"share memory \(NCCL, CUDA IPC\): it can be suspended, not moved"
@@ -533,7 +533,7 @@ class LeftTest(SuspendCase):
         self.assertNotIn("move_failed", self.kinds(job))
         self.ends_with_its_data("stays")
 
-    def test_one_that_is_killed_while_they_are_away_leaves_the_other_as_it_is(self):
+    def test_kill_of_suspended_process_leaves_the_other_suspended(self):
         job = self.pair("torn", ("0", "1"))
         left = self.off("torn")["memory"]["left"]
         second = self.uuids(("1",))
@@ -549,7 +549,7 @@ class LeftTest(SuspendCase):
 class HostBudgetTest(SuspendCase):
     config = SuspendCase.config + 'host_memory = "450MiB"\n'
 
-    def test_more_than_suspended_jobs_may_have_is_refused_with_the_numbers_before_anything_is_done(self):
+    def test_suspend_beyond_the_budget_is_refused_with_the_numbers(self):
         for share in (True, False):
             with self.subTest(share=share):
                 name = f"share{share}".lower()
@@ -589,7 +589,7 @@ class HostMemoryTest(SuspendCase):
     gpus, memory = 1, f"{2 * host}"
     config = SuspendCase.config + 'host_memory = "256T"\n'
 
-    def test_more_than_the_host_has_available_is_refused_with_the_numbers_before_the_driver_copies_it(self):
+    def test_suspend_beyond_host_memory_is_refused_with_the_numbers(self):
         for share in (True, False):
             with self.subTest(share=share):
                 name = f"share{share}".lower()
@@ -625,7 +625,7 @@ class UnchangedTest(SuspendCase):
         third = self.out_and_back(job)
         self.assertEqual(third["copied"], third["evicted"], "a changed setting holds at once")
 
-    def test_twenty_times_at_work(self):
+    def test_working_job_keeps_its_data_over_twenty_suspensions(self):
         self.busy("often")
         for _ in range(20):
             self.assertEqual(self.suspend("often").status, 200)
@@ -655,7 +655,7 @@ class KeptWithinTheBudgetTest(SuspendCase):
     """Of one job 128 MiB are kept; the other takes 128 MiB and its context, 100 MiB or more."""
     config = SuspendCase.config + 'host_memory = "330MiB"\n'
 
-    def test_copies_that_are_kept_are_no_reason_to_refuse_and_give_way(self):
+    def test_kept_copies_are_dropped_instead_of_refusing_a_suspension(self):
         self.busy("kept", "128MiB")
         self.busy("other", "128MiB")
         self.assertEqual([self.suspend("kept").status, self.resume("kept").status], [200, 200])

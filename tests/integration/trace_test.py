@@ -60,7 +60,7 @@ class Trace(DaemonTest):
         """In MiB: a sample of some MiB stands for a little more than itself."""
         return {one["place"]: round(one["bytes"] / MIB) for one in moment["places"]}
 
-    def test_lines_of_python_at_the_peak_and_at_the_refusal(self):
+    def test_trace_has_python_lines_at_peak_and_refusal(self):
         job = self.ran("holds", memory="1GiB")
         (gpu,) = self.told(job)["gpus"]
         forward, locked = place("forward", FORWARD), place("locked", "holds")
@@ -75,7 +75,7 @@ class Trace(DaemonTest):
         self.assertIn(f"192MiB   86 %  {forward}\n", text)
         self.assertIn("At the refusal of 1GiB on GPU 0", text)
 
-    def test_small_allocations_in_proportion(self):
+    def test_small_allocations_are_sampled_in_proportion(self):
         (gpu,) = self.told(self.ran("small"))["gpus"]
         self.assertEqual(gpu["peak"]["places"][0]["place"], place("small", "small"))
         # 4000 of 16 KiB are 62.5 MiB, of which a sample stands for 520 KiB; none has to be the last.
@@ -85,22 +85,22 @@ class Trace(DaemonTest):
         (gpu,) = self.told(self.ran("freed_at_last"))["gpus"]
         self.assertEqual(self.held(gpu["peak"]), {place("take", "take"): 4})
 
-    def test_lines_of_threads(self):
+    def test_trace_has_lines_of_all_threads(self):
         (gpu,) = self.told(self.ran("threads"))["gpus"]
         self.assertEqual(self.held(gpu["peak"]), {place("thread", IN_THREAD): 256})
 
-    def test_processes_each_for_itself(self):
+    def test_traces_of_all_processes_are_added_up(self):
         told = self.told(self.ran("forks"))
         self.assertEqual(told["processes"], 4)
         self.assertEqual(told["gpus"][0]["peak"]["bytes"], 64 * MIB)
 
-    def test_memory_of_each_kind(self):
+    def test_trace_has_memory_of_each_kind(self):
         for share in (False, True):
             (gpu,) = self.told(self.ran("kinds", memory="2GiB", share=share))["gpus"]
             self.assertEqual(self.held(gpu["peak"]), {place("made", "kinds"): 16, place("pooled", "kinds"): 32})
             self.assertEqual(self.held(gpu["refusal"]), {place("made", "kinds"): 8, place("pooled", "kinds"): 16})
 
-    def test_lines_of_a_cpp_program(self):
+    def test_trace_has_lines_of_a_cpp_program(self):
         job = self.start("cpp", self.load("256MiB", "--step", "64MiB", "--jump", "16GiB"), memory="1GiB", trace_allocations=True)
         self.assertEqual(self.wait(job)["exit_code"], 3, self.log(job))
         (gpu,) = self.told(job)["gpus"]
@@ -163,7 +163,7 @@ class Trace(DaemonTest):
         until("the second run has ended", lambda: self.job(first)["ended_at"])
         self.assertEqual(self.told(first)["processes"], 1)
 
-    def test_options_of_the_command_line(self):
+    def test_command_line_options_trace_a_job_or_are_refused(self):
         done = self.m.run("run", "--tag", "typed", "--trace-allocations", "--wait", "--", sys.executable, str(PROGRAM), "freed_at_last")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(place("take", "take"), self.m.run("why", "typed", "--allocations").stdout)
@@ -173,13 +173,13 @@ class Trace(DaemonTest):
         done = self.m.run("why", "typed", "-o", "pprof")
         self.assertEqual(done.returncode, 2, done)
 
-    def test_a_job_of_the_queue(self):
+    def test_queued_job_is_traced(self):
         done = self.m.run("submit", "--gpus", "1", "--trace-allocations", "-n", "queued", "--", sys.executable, str(PROGRAM), "freed_at_last")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.wait("queued")
         self.assertEqual(self.held(self.told("queued")["gpus"][0]["peak"]), {place("take", "take"): 4})
 
-    def test_lines_of_each_python_that_is_here(self):
+    def test_trace_has_lines_for_each_installed_python(self):
         """GPUMAN_PYTHONS: more interpreters, with colons between them."""
         pythons = [shutil.which(f"python3.{minor}") for minor in range(9, 14)] + os.environ.get("GPUMAN_PYTHONS", "").split(":")
         for number, python in enumerate(filter(None, pythons)):

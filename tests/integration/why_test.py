@@ -80,7 +80,7 @@ class Causes(WhyCase):
         cls.settings = f'[sampling]\nrest = "20ms"\n[health]\nkernel_log = "{cls.kernel_log}"\n'
         (cls.m.dir / "gpumand.toml").write_text(cls.settings)
 
-    def test_of_200_ended_jobs_are_named_right(self):
+    def test_causes_of_200_ended_jobs_are_named_right(self):
         self.told = {}
         for many in (self.many_at_once, self.refused, self.guarded, self.pressed, self.starved, self.faulty, self.orphaned, self.restarted):
             many()
@@ -285,7 +285,7 @@ class Stories(WhyCase):
         since = datetime.fromisoformat(self.job(job)["submitted_at"].replace("Z", "+00:00"))
         return (datetime.now(timezone.utc) - since).total_seconds() > seconds
 
-    def test_of_a_job_that_made_room_under_pressure(self):
+    def test_story_of_job_that_made_room_names_the_pressure(self):
         self.told = {}
         low = self.start("low", self.load("512MiB", "--hold", "1h", "--json"), priority=10)
         until("it holds memory", lambda: '"alloc"' in self.log("low"))
@@ -297,7 +297,7 @@ class Stories(WhyCase):
             other.wait()
         self.assertRegex(self.why(low)["because"], "below its reserve of 384MiB")
 
-    def test_of_a_job_that_runs_and_of_one_that_is_suspended(self):
+    def test_story_of_running_and_of_suspended_job_has_its_state(self):
         job = self.start("runs", self.load("256MiB", "--hold", "1h", "--json"), share=True)
         until("it holds memory", lambda: '"alloc"' in self.log("runs"))
         self.assertEqual((self.why(job)["cause"], self.why(job)["state"]), ("runs", "running"))
@@ -337,13 +337,13 @@ class Stories(WhyCase):
                                            r"150MiB in virtual memory, \S+ in contexts and code, 32MiB in pools, 30MiB of them unused\)")
         self.assertIn("30MiB of them unused", " ".join(self.m.run("why", str(job)).stdout.split()))
 
-    def test_of_a_job_that_is_not_there(self):
+    def test_unknown_job_is_refused(self):
         answer = self.request("GET", "/v1/jobs/nobody/why")
         self.assertEqual((answer.status, answer.code()), (404, "not_found"))
         shown = self.m.run("why", "nobody")
         self.assertNotEqual(shown.returncode, 0)
 
-    def test_goes_over_restarts_of_daemon_and_job(self):
+    def test_story_spans_restarts_of_daemon_and_job(self):
         job = self.start("again", "exit 5")
         self.wait(job)
         self.m.stop_daemon()

@@ -207,7 +207,7 @@ class Data(EvictCase):
         self.assertEqual(answer["wrong"], [])
         self.assertGreater(answer["rounds"], 6)
 
-    def test_that_comes_and_goes_meanwhile_is_right(self):
+    def test_data_allocated_and_freed_between_evictions_is_right(self):
         ledger = self.evictable()
         process = self.start_probe("comes_and_goes", 4)
         pid = self.only(ledger)["pid"]
@@ -219,8 +219,8 @@ class Data(EvictCase):
         ledger.until_given_back(self.uuid)
 
 
-class AProcessThatIsAway(EvictCase):
-    def test_and_is_killed_leaves_nothing_on_device_or_host(self):
+class EvictedProcess(EvictCase):
+    def test_killed_process_leaves_nothing_on_device_or_host(self):
         ledger = self.evictable()
         at_start = self.device_used()
         process = self.start_probe("holds", 64, 8)
@@ -262,7 +262,7 @@ class AProcessThatIsAway(EvictCase):
         self.assert_stands(self.order(again, pid, False), ON_GPU)
         self.assertTrue(json.loads(self.tell(process))["good"])
 
-    def test_keeps_those_waiting_that_join_after_it(self):
+    def test_processes_that_join_later_wait_too(self):
         ledger = self.evictable()
         first = self.start_probe("holds", 16, 8)
         self.assertEqual(ledger("order", "all", 1), "1")
@@ -275,7 +275,7 @@ class AProcessThatIsAway(EvictCase):
         for process in (first, second):
             self.assertTrue(json.loads(self.tell(process))["good"])
 
-    def test_keeps_one_that_joins_after_it_from_every_call_until_its_service_thread_has_read_the_order(self):
+    def test_joining_process_makes_no_call_until_its_service_thread_has_read_the_order(self):
         """Else it could have work on the GPU that waits for those that are held."""
         ledger = self.evictable()
         first = self.start_probe("holds", 16, 8)
@@ -292,7 +292,7 @@ class AProcessThatIsAway(EvictCase):
             self.assertTrue(json.loads(self.tell(process))["good"])
 
 
-class AProgramAtItsEnd(EvictCase):
+class EndingProgram(EvictCase):
     def test_a_destroyed_context_lets_an_evicted_process_go(self):
         ledger = self.evictable()
         process = self.start_probe("ends_away")
@@ -330,7 +330,7 @@ class AProgramAtItsEnd(EvictCase):
         finally:
             os.kill(mover, signal.SIGCONT)
 
-    def test_while_it_leaves_stays_where_it_is(self):
+    def test_program_that_ends_during_eviction_keeps_its_memory_on_the_gpu(self):
         """The shim unmaps none of the program's memory once the driver's own end may have begun."""
         ledger = self.evictable()
         process, pid = self.start_ending(ledger, "works")
@@ -345,7 +345,7 @@ class AProgramAtItsEnd(EvictCase):
         self.assertEqual((one["driver"], one["evicted"]), (DEINITIALIZED, 0))
         self.assert_ends_well(process)
 
-    def test_while_it_comes_back_is_let_be_until_it_needs_its_memory(self):
+    def test_restore_pauses_when_the_program_ends(self):
         ledger = self.evictable()
         process, pid = self.start_ending(ledger)
         self.assert_stands(self.order(ledger, pid, True), EVICTED)
@@ -361,7 +361,7 @@ class AProgramAtItsEnd(EvictCase):
             self.assertEqual(stage, RESTORING)
         self.assert_ends_well(process)
 
-    def test_and_is_ordered_back_then_gets_its_memory_where_it_waits_for_it(self):
+    def test_program_that_ended_while_evicted_is_restored_on_order(self):
         ledger = self.evictable()
         process, pid = self.start_ending(ledger, "works")
         self.assert_stands(self.order(ledger, pid, True), EVICTED)
@@ -370,7 +370,7 @@ class AProgramAtItsEnd(EvictCase):
         self.assert_ends_well(process)
 
 
-class AThreadThatIsCancelled(EvictCase):
+class CancelledThread(EvictCase):
     """The thread first returns from its call: the shim leaves nothing half done."""
 
     def start_cancelled(self, ledger):
@@ -383,7 +383,7 @@ class AThreadThatIsCancelled(EvictCase):
         process.stdin.write(line + "\n")
         process.stdin.flush()
 
-    def test_while_it_is_lent_what_is_kept_for_it(self):
+    def test_cancelled_thread_finishes_its_export_first(self):
         ledger = self.evictable()
         process, pid = self.start_cancelled(ledger)
         self.assert_stands(self.order(ledger, pid, True), EVICTED)
@@ -392,7 +392,7 @@ class AThreadThatIsCancelled(EvictCase):
             self.say(process, "export")
             self.assertEqual(process.stdout.readline(), "0\n")
 
-    def test_while_it_tells_that_it_waits(self):
+    def test_cancelled_thread_finishes_its_wait_report_first(self):
         ledger = self.evictable()
         process, pid = self.start_cancelled(ledger)
         ledger("watch", 20)
@@ -404,7 +404,7 @@ class AThreadThatIsCancelled(EvictCase):
         self.until(lambda: (ledger("await", pid, 1), self.only(ledger)["activity"] == IDLE)[1])
 
 
-class AProgramWhoseWorkIsKeptShort(EvictCase):
+class PacedProgram(EvictCase):
     """Its launches get marks in their streams, at which the GPU stands while others' work goes first."""
 
     STREAMS, EACH = 3, 400  # 8 s of work, if it takes its time
@@ -687,7 +687,7 @@ class AProgramWhoseWorkIsKeptShort(EvictCase):
                 self.assertGreater(answer["rounds"], 0)
                 self.assertEqual(answer.get("statuses", [0]), [0])
 
-    def test_captures_as_long_as_it_likes(self):
+    def test_paced_program_may_capture_for_any_time(self):
         ledger, process, _ = self.paced("captures")
         time.sleep(0.2)
         self.assertEqual(self.tell(process), "ready\n")
@@ -699,13 +699,13 @@ class AProgramWhoseWorkIsKeptShort(EvictCase):
         self.assertEqual(self.tell(process), "ready\n")
         self.assertEqual(self.finish(process), {"waited": 0, "good": True})
 
-    def test_ends_in_the_middle(self):
+    def test_paced_program_may_end_in_the_middle(self):
         for seconds in (0, 0.001, 0.01, 0.1):
             ledger, process, _ = self.paced("many_threads", 2)
             time.sleep(seconds)
             self.assertEqual(self.finish(process)["wrong"], [])
 
-    def test_is_let_go(self):
+    def test_paced_program_keeps_its_data_under_any_change_of_pace(self):
         ledger, process, pid = self.paced("many_threads", 2)
         for pace in (1, 0, 300, 0, 1_000_000, 2_000_000, 0):
             ledger("pace", pace)
@@ -718,7 +718,7 @@ class AProgramWhoseWorkIsKeptShort(EvictCase):
 
 
 class AProgramThatTellsOfItsNextCall(EvictCase):
-    def test_tells_at_once_each_time(self):
+    def test_next_call_notifies_at_once_each_time(self):
         ledger = self.evictable()
         process = self.start_probe("pauses")
         ledger("watch", 1000)
@@ -756,7 +756,7 @@ class AProgramThatClosesWhatItDidNotOpen(EvictCase):
 
 
 class ManyOrders(EvictCase):
-    def test_leave_nothing_behind(self):
+    def test_many_orders_leave_nothing_behind(self):
         """Descriptors, threads and memory are the same after 200 times as after the first."""
         ledger = self.evictable()
         process = self.start_probe("holds", 16, 8)
@@ -782,7 +782,7 @@ class ManyOrders(EvictCase):
         self.assertLess(last[4], first[4] + 8 * 1024)
         self.assertTrue(json.loads(self.tell(process))["good"])
 
-    def test_faster_than_they_are_carried_out_end_with_the_last(self):
+    def test_orders_given_faster_than_carried_out_end_with_the_last(self):
         ledger = self.evictable()
         process = self.start_probe("comes_and_goes", 3)
         pid = self.only(ledger)["pid"]
@@ -792,7 +792,7 @@ class ManyOrders(EvictCase):
             self.assert_stands(self.order(ledger, pid, out), stage)
         self.assertEqual(self.finish(process)["wrong"], [])
 
-    def test_and_death_at_any_moment_leave_nothing_on_device_or_host(self):
+    def test_death_during_orders_leaves_nothing_on_device_or_host(self):
         ledger = self.evictable()
         at_start = self.device_used()
         chance = random.Random(7)
@@ -829,7 +829,7 @@ class TwoDevicesThatDoNotReachEachOther(EvictCase):
 
 
 class TheMover(EvictCase):
-    def test_that_dies_on_the_way_back_loses_nothing(self):
+    def test_mover_that_dies_during_restore_loses_nothing(self):
         ledger = self.evictable()
         process = self.start_probe("holds", 96, 8)
         pid = self.only(ledger)["pid"]
@@ -847,7 +847,7 @@ class TheMover(EvictCase):
             self.assert_stands(self.order(ledger, pid, False), ON_GPU)
         self.assertTrue(json.loads(self.tell(process))["good"])
 
-    def test_that_is_not_there_leaves_the_process_where_it_is(self):
+    def test_missing_mover_leaves_the_process_on_the_gpu(self):
         ledger = self.serve(8 * GIB, CONTEXT, "--evictable", "-", PATIENCE)
         process = self.start_probe("holds", 16, 8)
         pid = self.only(ledger)["pid"]
@@ -856,7 +856,7 @@ class TheMover(EvictCase):
 
 
 class Descriptors(EvictCase):
-    def test_that_are_used_up_leave_the_process_where_it_is(self):
+    def test_process_without_free_descriptors_stays_on_the_gpu(self):
         ledger = self.evictable()
         process = self.start_probe("holds", 64, 2)
         pid = self.only(ledger)["pid"]
@@ -873,8 +873,8 @@ class Descriptors(EvictCase):
         self.assertTrue(json.loads(self.tell(process))["good"])
 
 
-class WhatCannotBe(EvictCase):
-    def test_for_want_of_host_memory_is_refused_and_the_process_goes_on(self):
+class ImpossibleOrders(EvictCase):
+    def test_eviction_without_host_memory_is_refused_and_the_process_goes_on(self):
         ledger = self.evictable(budget=64 * MIB)
         process = self.start_probe("holds", 96, 8)
         pid = self.only(ledger)["pid"]
@@ -887,7 +887,7 @@ class WhatCannotBe(EvictCase):
         self.assert_stands(self.order(ledger, pid, False), ON_GPU)
         self.assertEqual(self.finish(process)["destroyed"], 0)
 
-    def test_for_want_of_room_on_the_device_stays_away_and_can_be_ordered_again(self):
+    def test_restore_without_room_keeps_memory_evicted_and_can_be_repeated(self):
         ledger = self.evictable()
         process = self.start_probe("holds", 64, 8)
         pid = self.only(ledger)["pid"]
@@ -907,7 +907,7 @@ class WhatCannotBe(EvictCase):
         self.assert_stands(self.order(ledger, pid, False), ON_GPU)
         self.assertTrue(json.loads(self.tell(process))["good"])
 
-    def test_while_a_stream_is_captured_waits_and_spoils_no_capture(self):
+    def test_eviction_during_stream_capture_waits_and_spoils_no_capture(self):
         ledger = self.evictable(patience=100)
         process = self.start_probe("captures")
         pid = self.only(ledger)["pid"]
@@ -917,7 +917,7 @@ class WhatCannotBe(EvictCase):
         self.assert_stands(self.order(ledger, pid, False), ON_GPU)
         self.assertEqual(self.finish(process), {"statuses": [0, 0, 0, 0], "good": True})
 
-    def test_while_a_stream_is_captured_into_a_graph_waits_and_spoils_no_capture(self):
+    def test_eviction_during_capture_into_a_graph_waits_and_spoils_no_capture(self):
         ledger = self.evictable(patience=100)
         process = self.start_probe("captures_into_a_graph")
         pid = self.only(ledger)["pid"]
@@ -927,7 +927,7 @@ class WhatCannotBe(EvictCase):
         self.assert_stands(self.order(ledger, pid, False), ON_GPU)
         self.assertEqual(self.finish(process), {"statuses": [0] * 8, "good": True, "same": True})
 
-    def test_during_a_capture_happens_after_it(self):
+    def test_eviction_ordered_during_capture_happens_after_it(self):
         ledger = self.evictable()
         process = self.start_probe("captures")
         pid = self.only(ledger)["pid"]
@@ -938,7 +938,7 @@ class WhatCannotBe(EvictCase):
         self.assert_stands(self.order(ledger, pid, False), ON_GPU)
         self.assertEqual(self.finish(process), {"statuses": [0, 0, 0, 0], "good": True})
 
-    def test_while_work_does_not_end_is_refused_and_the_gate_opens(self):
+    def test_eviction_during_endless_work_is_refused_and_the_gate_opens(self):
         ledger = self.evictable(patience=200)
         process = self.start_probe("waits_for_itself")
         pid = self.only(ledger)["pid"]
@@ -949,7 +949,7 @@ class WhatCannotBe(EvictCase):
         self.assert_stands(self.order(ledger, pid, False), ON_GPU)
         self.assertEqual(self.finish(process), {"waited": 0, "good": True})
 
-    def test_that_is_withdrawn_lets_the_program_go_on_at_once(self):
+    def test_withdrawn_order_lets_the_program_go_on_at_once(self):
         ledger = self.evictable(patience=3_600_000)  # an hour: no process waits for it
         process = self.start_probe("waits_for_itself")
         pid = self.only(ledger)["pid"]
@@ -962,7 +962,7 @@ class WhatCannotBe(EvictCase):
         self.assert_stands(self.order(ledger, pid, False), ON_GPU)
         self.assertEqual(self.finish(process), {"waited": 0, "good": True})
 
-    def test_with_a_gpu_that_is_lost_meanwhile_the_program_learns_of_it(self):
+    def test_program_learns_of_gpu_lost_while_evicted(self):
         ledger = self.evictable()
         process = self.start_probe("holds", 16, 8)
         pid = self.only(ledger)["pid"]
@@ -975,7 +975,7 @@ class WhatCannotBe(EvictCase):
         process.stdin.flush()
         self.assertEqual(process.wait(), 1)  # because its next call failed
 
-    def test_in_a_job_that_was_not_started_for_it_is_refused(self):
+    def test_eviction_of_unevictable_job_is_refused(self):
         ledger = self.serve()
         process = self.start_probe("holds", 16, 8)
         one = self.only(ledger)
@@ -996,12 +996,12 @@ class OddPrograms(EvictCase):
         self.assert_stands(self.order(ledger, pid, False), ON_GPU)
         self.assertEqual(self.finish(process), {"status": 0, "good": True})
 
-    def test_that_wait_at_the_gate_while_they_load_a_library_come_back(self):
+    def test_program_that_loads_a_library_at_the_gate_comes_back(self):
         ledger = self.evictable()
         process = self.start_probe("loads_a_library", BUILD / "tests/loaded_library.so")
         self.assert_comes_back_from_loading(ledger, process)
 
-    def test_that_load_a_library_before_the_service_thread_began_come_back(self):
+    def test_program_that_loads_a_library_before_the_service_thread_began_comes_back(self):
         """The call that makes the first context waits for the service thread."""
         ledger = self.evictable()
         process = self.start("env", f"LD_PRELOAD={BUILD}/tests/slow_threads.so:{SHIM}",
@@ -1009,7 +1009,7 @@ class OddPrograms(EvictCase):
         self.assertEqual(process.stdout.readline(), "ready\n")
         self.assert_comes_back_from_loading(ledger, process)
 
-    def test_that_change_their_environment_are_not_asked_for_it_by_another_thread(self):
+    def test_service_thread_does_not_read_the_environment(self):
         """A library must not call getenv while its program may call setenv."""
         ledger = self.evictable()
         ledger("watch", 20)
@@ -1020,7 +1020,7 @@ class OddPrograms(EvictCase):
         process.stdin.flush()
         self.assertEqual(json.loads(process.stdout.readline()), {"status": 0, "beyond": 2, "good": True})
 
-    def test_fork_and_both_go_on(self):
+    def test_parent_and_child_go_on_after_a_fork(self):
         ledger = self.evictable()
         process = self.start_probe("forks")
         pid = self.only(ledger)["pid"]
@@ -1031,7 +1031,7 @@ class OddPrograms(EvictCase):
         answer = self.finish(process)
         self.assertEqual(answer, {"child": [3, 3, 3], "good": True, "freed": 0})
 
-    def test_get_the_same_answers_as_without_the_shim(self):
+    def test_odd_calls_get_the_same_answers_as_without_the_shim(self):
         ledger = self.evictable(limit=1 << 50)
         without = self.probe("told_of_pointers", preload=False)
         self.assertEqual(self.probe("told_of_pointers"), without)
@@ -1040,7 +1040,7 @@ class OddPrograms(EvictCase):
                 self.assertEqual(self.probe(name), self.probe(name, preload=False))
                 ledger.until_given_back(self.uuid)
 
-    def test_of_the_conformance_suite_get_the_drivers_answers(self):
+    def test_conformance_suite_gets_the_drivers_answers(self):
         """Except for legacy IPC, which the driver refuses for mapped memory."""
         suite = BUILD / "tests/conformance_test"
         if not suite.exists():
@@ -1051,7 +1051,7 @@ class OddPrograms(EvictCase):
                               capture_output=True, text=True, timeout=280, check=False)
         self.assertEqual(done.returncode, 0, done.stdout[-3000:])
 
-    def test_that_overwrite_their_ledger_harm_themselves_alone(self):
+    def test_program_that_overwrites_its_ledger_harms_itself_alone(self):
         ledger = self.evictable()
         process = self.start(str(BUILD / "tests/linked_probe"), "scribble")
         while process.poll() is None:
@@ -1059,7 +1059,7 @@ class OddPrograms(EvictCase):
             ledger("await", "all", 10)
         self.assertEqual(json.loads(process.stdout.read()), {"answered": 50})
 
-    def test_of_every_kind_of_memory_verify(self):
+    def test_programs_with_every_kind_of_memory_keep_their_data(self):
         ledger = self.evictable()
         for api in ("malloc", "async", "vmm", "pitch", "array"):
             with self.subTest(api):

@@ -174,7 +174,7 @@ class SharedMemory(IpcCase):
             self.assert_stands(self.order(ledger, pid, False), ON_GPU)
             self.assert_good(process)
 
-    def test_that_was_away_can_be_shared_and_then_stays(self):
+    def test_memory_that_was_evicted_can_be_shared_and_then_stays(self):
         ledger = self.evictable()
         exporter = self.start_probe("exports", *SIZES)
         pid = self.only(ledger)["pid"]
@@ -190,7 +190,7 @@ class SharedMemory(IpcCase):
         self.evictable()
         self.assertEqual(self.probe("shares_with_a_child"), {"child": 0, "good": True, "freed": 0})
 
-    def test_is_kept_for_nobody_once_a_process_that_became_another_user_frees_it(self):
+    def test_memory_freed_after_a_change_of_user_leaves_no_descriptor(self):
         if os.geteuid() != 0 or ON_DEVICE:
             self.skipTest("needs root and the simulated driver")
         ledger = self.evictable()
@@ -219,12 +219,12 @@ class SharedMemory(IpcCase):
 
 
 class AHandle(IpcCase):
-    def test_is_not_for_its_own_process(self):
+    def test_handle_cannot_be_opened_by_its_own_process(self):
         self.evictable()
         exporter = self.start_probe("exports", 4 * MIB)
         self.assertEqual(self.ask(exporter, "open", self.shared(exporter)[0]), INVALID_CONTEXT)
 
-    def test_opened_twice_is_one_mapping_that_is_closed_twice(self):
+    def test_handle_opened_twice_is_one_mapping_that_is_closed_twice(self):
         ledger = self.evictable()
         exporter, importer = self.pair([4 * MIB])
         handle = self.shared(exporter)[0]
@@ -233,14 +233,14 @@ class AHandle(IpcCase):
         self.assertEqual(self.ask(importer, "close"), [0])
         self.assertEqual(self.ask(importer, "flags", handle), INVALID_VALUE)
 
-    def test_fails_in_a_process_without_the_shim(self):
+    def test_handle_cannot_be_opened_without_the_shim(self):
         self.evictable()
         exporter = self.start_probe("exports", 4 * MIB)
         handle = self.shared(exporter)[0]
         without = self.start_probe("imports", preload=False)
         self.assertNotEqual(self.ask(without, "open", handle, 4 * MIB), 0)
 
-    def test_of_the_driver_is_the_drivers(self):
+    def test_handle_of_the_driver_is_passed_to_the_driver(self):
         self.evictable()
         exporter = self.start_probe("exports", 4 * MIB, preload=False)
         importer = self.start_probe("imports")
@@ -248,12 +248,12 @@ class AHandle(IpcCase):
         self.assert_all(self.ask(importer, "holds", 1))
         self.assertEqual(self.ask(importer, "close"), [0])
 
-    def test_of_other_memory_is_the_drivers_answer(self):
+    def test_handle_of_other_memory_gets_the_drivers_answer(self):
         without = self.probe("shares_what_others_made", preload=False)
         self.evictable()
         self.assertEqual(self.probe("shares_what_others_made"), without)
 
-    def test_of_what_is_freed_opens_nothing_and_who_has_it_open_keeps_it(self):
+    def test_handle_of_freed_memory_cannot_be_opened_and_open_mappings_stay(self):
         ledger = self.evictable()
         exporter, importer = self.pair(SIZES)
         handles, used = self.shared(exporter), self.device_used()
@@ -267,7 +267,7 @@ class AHandle(IpcCase):
         self.assertEqual(self.ask(importer, "close"), [0] * len(SIZES))
         self.assertEqual(with_late - self.device_used(), (4 + 2 + 302) * MIB)
 
-    def test_of_the_dead_opens_nothing_and_who_has_it_open_keeps_it(self):
+    def test_handle_of_dead_process_cannot_be_opened_and_open_mappings_stay(self):
         ledger = self.evictable()
         at_start = self.device_used()
         exporter, importer = self.pair(SIZES)
@@ -283,7 +283,7 @@ class AHandle(IpcCase):
         self.assertEqual(self.ask(late, "destroy"), 0)
         self.assertLessEqual(self.device_used() - at_start, 8 * MIB)
 
-    def test_is_opened_though_the_exporter_hangs_up_on_who_is_slow(self):
+    def test_handle_is_opened_though_the_exporter_hangs_up_on_slow_clients(self):
         """As where a loaded machine does not let the importer ask within a second."""
         self.evictable()
         exporter, importer = self.start_probe("exports", 300 * MIB), self.start_probe("imports")  # two pieces
@@ -294,13 +294,13 @@ class AHandle(IpcCase):
             self.assert_all(self.ask(importer, "holds", 1))
             self.assertEqual(self.ask(importer, "close"), [0])
 
-    def test_of_who_always_hangs_up_opens_nothing(self):
+    def test_handle_of_exporter_that_always_hangs_up_cannot_be_opened(self):
         self.evictable()
         exporter, importer = self.start_probe("exports", 4 * MIB), self.start_probe("imports")
         with HangsUp(self.shared(exporter)[0], 0, always=True) as relay:
             self.assertEqual(self.ask(importer, "open", relay.handle, 4 * MIB), INVALID_VALUE)
 
-    def test_that_nobody_made_is_refused(self):
+    def test_forged_handle_is_refused(self):
         self.evictable()
         exporter = self.start_probe("exports", 4 * MIB)
         handle = self.shared(exporter)[0]
@@ -315,7 +315,7 @@ class AHandle(IpcCase):
 
 
 class Descriptors(IpcCase):
-    def test_that_are_used_up_refuse_handles_that_can_be_had_later(self):
+    def test_handle_is_refused_without_free_descriptors_and_opened_later(self):
         ledger = self.evictable()
         exporter = self.start_probe("exports", *SIZES)
         pid = self.only(ledger)["pid"]
@@ -333,7 +333,7 @@ class Descriptors(IpcCase):
 
 
 class ManyTimes(IpcCase):
-    def test_shared_opened_closed_and_freed_leave_nothing(self):
+    def test_repeated_sharing_and_freeing_leaves_nothing(self):
         ledger = self.evictable()
         exporter, importer = self.start_probe("exports"), self.start_probe("imports")
 

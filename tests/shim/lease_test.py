@@ -123,7 +123,7 @@ class Parts(LeaseCase):
         self.assert_good(process)
         self.assertEqual(self.finish(process)["destroyed"], 0)
 
-    def test_of_one_large_allocation_leave_by_its_handles(self):
+    def test_parts_of_one_large_allocation_leave_by_handle(self):
         ledger = self.sharing()
         process = self.start_probe("holds", 600, 600)
         pid = self.only(ledger)["pid"]
@@ -132,7 +132,7 @@ class Parts(LeaseCase):
         self.run_again(ledger, pid)
         self.assert_good(process)
 
-    def test_and_all_that_is_left_from_any_state_to_any(self):
+    def test_parts_and_rest_leave_and_return_in_any_order(self):
         """Evict, hold, take and run in every order; the stages report what is away, and the data is right."""
         ledger = self.sharing()
         chance = random.Random(5)
@@ -183,7 +183,7 @@ class Parts(LeaseCase):
         self.assertEqual(process.wait(), 0, events[-3:])
         self.assertEqual([event["wrong_words"] for event in events if event["event"] == "verify"], [0])
 
-    def test_beyond_the_hosts_budget_are_refused_and_those_away_stay_so(self):
+    def test_parts_beyond_the_host_budget_are_refused_and_evicted_parts_stay_away(self):
         ledger = self.sharing(budget=32 * MIB)
         process = self.start_probe("holds", 64, 8)
         pid = self.only(ledger)["pid"]
@@ -211,7 +211,7 @@ class Parts(LeaseCase):
         self.assert_stands(self.only(ledger), ON_GPU)
         self.assert_good(process)
 
-    def test_without_room_stay_away_and_the_rest_stays(self):
+    def test_parts_without_room_stay_away_and_the_rest_stays(self):
         ledger = self.sharing()
         process = self.start_probe("holds", 64, 8)
         pid = self.only(ledger)["pid"]
@@ -227,7 +227,7 @@ class Parts(LeaseCase):
 
 
 class Deaths(LeaseCase):
-    def test_of_the_mover_at_any_moment_lose_nothing(self):
+    def test_mover_killed_at_any_moment_loses_nothing(self):
         ledger = self.sharing()
         process = self.start_probe("holds", 96, 8)
         pid = self.only(ledger)["pid"]
@@ -246,7 +246,7 @@ class Deaths(LeaseCase):
             pass
         self.assert_good(process)
 
-    def test_of_the_program_in_any_state_leave_nothing_behind(self):
+    def test_program_killed_in_any_state_leaves_nothing_behind(self):
         ledger = self.sharing()
         at_start = self.device_used()
         chance = random.Random(3)
@@ -265,7 +265,7 @@ class Deaths(LeaseCase):
                        lambda: (self.stages(ledger), ledger("used", self.uuid), ledger("host")))
             self.until(lambda: (ledger("await", "all", 20), self.device_used() == at_start)[1])
 
-    def test_of_the_daemon_leave_the_process_held_for_the_next(self):
+    def test_process_stays_held_for_the_next_daemon(self):
         ledger = self.sharing()
         process = self.start_probe("holds", 16, 4)
         pid = self.only(ledger)["pid"]
@@ -281,7 +281,7 @@ class Deaths(LeaseCase):
         self.run_again(again, pid)
         self.assert_good(process)
 
-    def test_of_a_child_of_a_held_parent_is_its_own(self):
+    def test_forked_child_of_held_parent_runs_by_itself(self):
         ledger = self.sharing()
         process = self.start_probe("forks")
         pid = self.only(ledger)["pid"]
@@ -290,7 +290,7 @@ class Deaths(LeaseCase):
         self.run_again(ledger, pid)
         self.assertEqual(self.finish(process), {"child": [3, 3, 3], "good": True, "freed": 0})
 
-    def test_without_a_mover_parts_stay(self):
+    def test_parts_stay_on_the_gpu_without_a_mover(self):
         ledger = self.serve(8 * GIB, 256 * MIB, "--evictable", "-", 20_000)
         process = self.start_probe("holds", 16, 8)
         pid = self.only(ledger)["pid"]
@@ -349,13 +349,13 @@ class Activity(LeaseCase):
         self.tell(process)
         self.until_activity(ledger, IDLE)
 
-    def test_spoils_no_capture(self):
+    def test_watched_activity_spoils_no_capture(self):
         ledger = self.sharing()
         ledger("watch", 1)
         process = self.start_probe("captures_again_and_again")
         self.assertEqual(set(self.finish(process)["statuses"]), {0})
 
-    def test_tells_who_waits_at_the_gate_and_rings(self):
+    def test_waiting_thread_is_shown_and_notified(self):
         ledger = self.sharing()
         process = self.start_probe("holds", 8, 8)
         pid = self.only(ledger)["pid"]
@@ -382,7 +382,7 @@ class Answers(LeaseCase):
     def until_told(self, ledger, times):
         self.until(lambda: (ledger("await", "all", 2), self.told(ledger) >= times)[1])
 
-    def test_to_orders_that_are_carried_out_are_told_one_by_one(self):
+    def test_answers_to_executed_orders_are_notified_one_by_one(self):
         ledger = self.sharing()
         process = self.start_probe("holds", 8, 8)
         pid = self.only(ledger)["pid"]
@@ -395,7 +395,7 @@ class Answers(LeaseCase):
         self.assertEqual(self.told(ledger), before + 4)
         self.assert_good(process)
 
-    def test_to_an_order_that_is_refused_after_a_while_are_told(self):
+    def test_answer_to_order_refused_after_a_while_is_notified(self):
         ledger = self.sharing(patience=200)
         process = self.start_probe("waits_for_itself")
         pid = self.only(ledger)["pid"]
@@ -404,7 +404,7 @@ class Answers(LeaseCase):
         self.until_told(ledger, before + 1)
         self.tell(process)
 
-    def test_stay_in_the_slot_where_the_daemon_is_gone(self):
+    def test_answers_stay_in_the_slot_without_daemon(self):
         """The notification reaches nobody, and the program is none the wiser."""
         ledger = self.sharing()
         process = self.start_probe("holds", 8, 8)
@@ -418,7 +418,7 @@ class Answers(LeaseCase):
 
 
 class Room(LeaseCase):
-    def test_is_waited_for_by_each_kind_of_allocation(self):
+    def test_room_is_waited_for_by_each_kind_of_allocation(self):
         for api in ("malloc", "small", "vmm", "async"):
             with self.subTest(api):
                 ledger = self.sharing()
@@ -442,7 +442,7 @@ class Room(LeaseCase):
                 self.assertEqual(self.only(ledger)["wants"], 0)
                 ledger.stop()
 
-    def test_of_a_device_that_is_full_is_waited_for_and_then_refused(self):
+    def test_room_on_full_device_is_waited_for_and_then_refused(self):
         ledger = self.sharing()
         ledger("patience", 200)
         process = self.start_probe("allocates", "malloc")
@@ -459,7 +459,7 @@ class Room(LeaseCase):
         ledger("offer")
         self.assertEqual(json.loads(process.stdout.readline()), {"status": 0})
 
-    def test_that_is_denied_is_denied_by_its_size(self):
+    def test_denial_of_room_applies_to_its_size_only(self):
         ledger = self.sharing()
         ledger("patience", 60_000)
         process = self.start_probe("allocates", "malloc", 64)

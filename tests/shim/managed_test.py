@@ -58,14 +58,14 @@ class Oversubscribed(ManagedCase):
         self.assertEqual(total(events), 24 * MIB)
         self.assertFalse([e for e in events if e["event"] == "verify" and e["wrong_words"]])
 
-    def test_its_limit_holds(self):
+    def test_limit_of_oversubscribed_program_holds(self):
         ledger = self.begin(CONTEXT + 14 * MIB)
         status, events = self.run_verified(24 * MIB)
         self.assertEqual(status, 3, events[-3:])
         self.assertEqual(total(events), 12 * MIB)
         ledger.until_given_back(self.uuid)
 
-    def test_it_is_told_its_limit_also_where_that_is_more_than_the_device(self):
+    def test_program_is_told_its_limit_above_device_memory(self):
         limit = CONTEXT + 600 * MIB
         self.begin(limit)
         told = self.probe("told")
@@ -74,7 +74,7 @@ class Oversubscribed(ManagedCase):
         self.assertEqual((told["nvml"][0], told["nvml_v2"][0]), (limit, limit))
         self.assertEqual((told["nvml"][1], told["nvml_v2"][2]), (600 * MIB, 600 * MIB))
 
-    def test_without_a_limit_it_is_told_the_device(self):
+    def test_program_without_limit_is_told_device_memory(self):
         self.begin()
         real, told = self.probe("told", preload=False), self.probe("told")
         self.assertEqual((told["total"], told["device_total"]), (real["total"], real["device_total"]))
@@ -133,7 +133,7 @@ class WithoutVirtualMemory(Shared):
         self.assertEqual(said["managed"], [True, False, True, True], "the driver moves it instead")
         self.assertEqual((counts[0]["managed"], counts[0]["evictable"]), (10 * MIB, 0))
 
-    def test_it_may_be_left_plain(self):
+    def test_memory_may_stay_plain_without_virtual_memory(self):
         self.memory = "vmm"
         said, _ = self.steps(self.begin())
         self.assertEqual(said["managed"], [False, False, True, False])

@@ -82,7 +82,7 @@ class ExpandableSegments(OwnCase):
         self.assertEqual(self.order(ledger, pid, True)["stage"], ON_GPU)
         self.assert_good(process)
 
-    def test_that_find_no_room_stay_away_and_come_later(self):
+    def test_segments_without_room_stay_away_and_come_later(self):
         ledger = self.evictable()
         process = self.start_probe("expands")
         pid = self.only(ledger)["pid"]
@@ -200,7 +200,7 @@ class SeveralDevices(OwnCase):
         self.other = self.probe("uuid_of", 1, preload=False)
         return self.sharing(budget, 20_000, 8 << 30, "--gpu", self.other, 8 << 30, CONTEXT)
 
-    def test_of_which_one_is_used_are_as_one(self):
+    def test_process_that_uses_one_of_two_devices_is_evicted_as_with_one(self):
         ledger = self.serve_both()
         process = self.start_probe("holds", 16, 8)
         one = self.only(ledger)
@@ -260,7 +260,7 @@ class SeveralDevices(OwnCase):
             self.tell_both(process)
         self.end_both(ledger, process)
 
-    def test_are_both_left_or_none(self):
+    def test_process_leaves_both_devices_or_none(self):
         ledger = self.serve_both(20 * MIB)  # of host memory: enough for each of them
         process, pid = self.start_both(ledger)
         before = self.used()
@@ -275,7 +275,7 @@ class SeveralDevices(OwnCase):
             self.assert_stands(self.order(ledger, pid, False), ON_GPU)
         self.end_both(ledger, process)
 
-    def test_that_die_while_a_process_is_off_both_leave_nothing(self):
+    def test_program_killed_while_off_both_devices_leaves_nothing(self):
         ledger = self.serve_both()
         process, pid = self.start_both(ledger)
         rest = None  # of all devices, when the process has ended
@@ -304,7 +304,7 @@ class SeveralDevices(OwnCase):
             self.tell_both(process)
         self.end_both(ledger, process)
 
-    def test_of_which_the_second_is_lost_meanwhile_the_program_learns_of_it(self):
+    def test_program_learns_of_second_device_lost_while_evicted(self):
         ledger = self.serve_both()
         process = self.start_probe("two_devices")
         pid = self.only(ledger)["pid"]

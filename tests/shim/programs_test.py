@@ -144,10 +144,10 @@ class ProgramCase(ShimCase):
 class OtherLibcs(ProgramCase):
     """Only the guard limits these programs. They must start."""
 
-    def test_a_static_program(self):
+    def test_static_program_runs_the_same_with_preload(self):
         self.assertEqual(self.same([self.compiled("static", "gcc", "-static")])[0], 7)
 
-    def test_a_program_of_musl(self):
+    def test_musl_program_runs_the_same_with_preload(self):
         self.assertEqual(self.same([self.compiled("musl", "musl-gcc", "-DLOADS")])[0], 7)
         self.assertEqual(self.same([self.compiled("musl_static", "musl-gcc", "-static")])[0], 7)
 
@@ -158,7 +158,7 @@ class OtherLibcs(ProgramCase):
         self.assertEqual((without[0], with_shim[:2]), (7, without[:2]))
         self.assertRegex(with_shim[2], r"^ERROR: ld.so: object '.*libgpuman.so' .*wrong ELF class.*ignored.\n$")
 
-    def test_a_setuid_program(self):
+    def test_setuid_program_runs_the_same_with_preload(self):
         if os.geteuid() != 0:
             self.skipTest("needs root")
         program = self.compiled("setuid", "gcc", "-DLOADS")
@@ -171,7 +171,7 @@ class OtherLibcs(ProgramCase):
 
 
 class Sanitizers(ProgramCase):
-    def test_gccs_for_addresses_wants_to_be_told_not_to_mind(self):
+    def test_gcc_address_sanitizer_needs_option_for_preload(self):
         """As with every preloaded library; docs/shim-protocol.md says so."""
         program = self.compiled("addresses", "gcc", "-fsanitize=address", "-DLOADS")
         told = {"ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0"}
@@ -182,7 +182,7 @@ class Sanitizers(ProgramCase):
 
 
 class Runtimes(ProgramCase):
-    def test_a_jvm_with_threads_processes_and_signals(self):
+    def test_jvm_runs_with_threads_processes_and_signals(self):
         if shutil.which("java") is None or shutil.which("javac") is None:
             self.skipTest("no JDK")
         subprocess.run(["javac", "-d", self.dir, HERE / "Program.java"], check=True, capture_output=True)
@@ -243,17 +243,17 @@ class OddPrograms(ProgramCase):
         ledger.until_given_back(self.uuid)
         self.assertEqual(ledger("intact"), "yes")
 
-    def test_one_that_closes_the_driver_and_opens_it_again(self):
+    def test_program_may_close_and_reopen_the_driver(self):
         ledger = self.serve()
         self.assertEqual(self.odd(BUILD / "tests/odd_program", "reload"), {"status": 0, "beyond": 2, "good": True})
         self.assertEqual(ledger("joined"), "1")
 
-    def test_one_that_uses_cuda_before_main_and_after_it(self):
+    def test_program_may_use_cuda_before_and_after_main(self):
         ledger = self.serve()
         self.assertEqual(self.odd(BUILD / "tests/early_program"), {"ready": True, "status": 0, "beyond": 2, "freed": 0})
         ledger.until_given_back(self.uuid)
 
-    def test_any_may_be_bound_at_once_or_lie_where_the_linker_was_told(self):
+    def test_programs_with_immediate_binding_or_fixed_addresses_get_the_same_answers(self):
         ledger = self.serve()
         told = self.probe("told")
         for words in (["env", "LD_BIND_NOW=1"], ["setarch", os.uname().machine, "-R"]):

@@ -320,7 +320,7 @@ class AProcessThatEnds(ShimCase):
 
 
 class TheDaemon(ShimCase):
-    def test_away_from_the_start_the_program_runs_without_a_limit_and_joins_later(self):
+    def test_program_started_without_daemon_joins_later(self):
         process = self.start(*self.probe_command("take_as_told"))
 
         def take(mib):
@@ -337,7 +337,7 @@ class TheDaemon(ShimCase):
         self.assertEqual(answer, {"status": 2, "free": 0})
         self.assertGreaterEqual(int(ledger("used", self.uuid)), 4 * GIB)
 
-    def test_gone_the_last_limit_holds(self):
+    def test_last_limit_holds_when_the_daemon_is_gone(self):
         ledger = self.serve()
         process = self.start(*self.probe_command("hold", GIB))
         json.loads(process.stdout.readline())
@@ -347,11 +347,11 @@ class TheDaemon(ShimCase):
         self.assertEqual(json.loads(process.stdout.readline()),
                          {"free": self.LIMIT - CONTEXT - GIB, "total": self.LIMIT, "more": 0})
 
-    def test_says_no_job_and_the_shim_does_nothing(self):
+    def test_shim_does_nothing_when_daemon_knows_no_job(self):
         self.serve(GIB, CONTEXT, "--nobody")
         self.assertEqual(self.probe("told"), self.probe("told", preload=False))
 
-    def test_nowhere_and_the_shim_does_nothing(self):
+    def test_shim_does_nothing_without_daemon(self):
         self.assertEqual(self.probe("told"), self.probe("told", preload=False))
 
 
@@ -389,7 +389,7 @@ class ADaemonThatIsNoneOfOurs(ShimCase):
         _, heard = self.answered(struct.pack(self.WELCOME, self.MAGIC, self.VERSION - 1, self.OTHER_VERSION, 0, self.BYTES))
         self.assertEqual(heard, [b"GPMH" + struct.pack("<IQ", self.VERSION, 1) + bytes(112)])
 
-    def test_changes_nothing(self):
+    def test_wrong_answers_of_the_daemon_change_nothing(self):
         without = self.probe("told", preload=False)
         foreign = tempfile.TemporaryFile()
         self.addCleanup(foreign.close)

@@ -117,7 +117,7 @@ class Steps(StepCase):
         self.come_to_gate(ledger, process, pid, range(len(threads)) if go is None else go, waits)
         return ledger, process, pid
 
-    def test_let_as_many_calls_pass_and_no_more(self):
+    def test_steps_let_as_many_calls_pass_and_no_more(self):
         ledger, process, pid = self.held_at_gate("0:set*100")
         passed = 0
         for grant in ((0, 1), ("any", 1), (0, 10), (0, 20, 2), (0, 13, 3), (0, 3, "careful"), (0, 3, "behind")):
@@ -256,7 +256,7 @@ class Steps(StepCase):
         self.until(lambda: len(self.calls(process)) == 4)
         self.end(ledger, process, pid)
 
-    def test_take_a_capture_as_one_call(self):
+    def test_capture_counts_as_one_step(self):
         ledger, process, pid = self.held_at_gate("0:set,begin,set*5,end,sync,set*20")
         self.let_pass(ledger, pid, 0, 2)
         made = ["set", "begin", *["set"] * 5, "end"]
@@ -266,7 +266,7 @@ class Steps(StepCase):
         self.assertEqual([call for _, call, _ in self.log(process)], [*made, "sync"])
         self.end(ledger, process, pid)
 
-    def test_let_a_context_end(self):
+    def test_context_can_be_destroyed_within_a_step(self):
         ledger, process, pid = self.held_at_gate("0:set,destroy", "1:set*3", waits=3)
         self.let_pass(ledger, pid, 0, 2)
         self.assertEqual(self.log(process)[-1], [0, "destroy", 0])
@@ -350,7 +350,7 @@ class RestWords(StepCase):
 
 
 class HoldsForNow(StepCase):
-    def test_end_by_themselves(self):
+    def test_holds_end_by_themselves(self):
         ledger = self.sharing()
         process, pid = self.start_threads(ledger, "0:set*5")
         before = int(ledger("notifications"))
