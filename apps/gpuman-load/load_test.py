@@ -197,7 +197,7 @@ class Ranks(unittest.TestCase):
             if event["event"] == "step":
                 os.kill(parent, signal.SIGKILL)
                 break
-        for _ in process.stdout:  # ends when nobody has the pipe any more
+        for _ in process.stdout:  # ends when no process has the pipe open any more
             pass
         self.assertEqual(process.wait(30), 128 + signal.SIGKILL)
 

@@ -299,7 +299,7 @@ TEST(JobUpdate, RefusesOptionsThatAreNoneOrMakeNoSense) {
       {R"({"queue":{"stdout":"a\u0000b"}})", "queue.stdout: a string holds a NUL"},
       {R"({"queue":{"retries":{"count":-1}}})", "queue.retries.count: -1"},
       {R"({"priority":256,"queue":{}})", "priority: 256"},
-      // What is changed beside `queue`, by another request, or not at all.
+      // These fields are changed outside `queue`, by another request, or never.
       {R"({"queue":{"memory":"8G"}})", "queue: unknown field 'memory'"},
       {R"({"queue":{"grace":5}})", "queue: unknown field 'grace'"},
       {R"({"queue":{"restart":"no"}})", "queue: unknown field 'restart'"},

@@ -44,7 +44,7 @@ class ChildProcessTest : public testing::Test {
   // It ends when it has read a line, when the socket is closed, or by a signal.
   static Result<SpawnedChild> ShellThatReads() { return Shell("read -r line"); }
 
-  // Remembers what the loop is told, and does `then`.
+  // Records what is reported on the loop, and calls `then`.
   void Start(
       Result<SpawnedChild> (*spawn)(), std::function<void()> then = [] {}) {
     child->Start(

@@ -10,7 +10,7 @@ namespace {
 
 using Done = std::function<void(int)>;
 
-// What a coroutine did; tells when its frame is gone.
+// Records what a coroutine did, and when its frame was destroyed.
 struct Log {
   std::vector<std::string> lines;
   int frames = 0;

@@ -1,4 +1,4 @@
-// What the kernel says of the nodes of memory.
+// Reads what the kernel says of the NUMA nodes of memory.
 #pragma once
 
 #include <sys/syscall.h>
@@ -12,7 +12,7 @@ namespace gpuman::base {
 
 // The node that the page's policy prefers; nullopt: none, or the kernel does not say.
 inline std::optional<int> PreferredNode(const void* at) {
-  // As in linux/mempolicy.h, which not all machines have.
+  // The values are those of linux/mempolicy.h, which not all machines have.
   constexpr int kPreferred = 1;            // MPOL_PREFERRED
   constexpr unsigned long kOfAddress = 2;  // MPOL_F_ADDR
   constexpr std::size_t kMaxNodes = 1024;

@@ -1,4 +1,4 @@
-// Tests reading and setting on the simulated driver, and what happens when the driver refuses.
+// Tests reading and setting on the simulated driver, and their behaviour when the driver refuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -234,7 +234,7 @@ RC_GTEST_PROP(Account, SumsAreAlwaysWhatTheCounterSays, ()) {
     }
     RC_ASSERT(account.counted() >= account.idle() + account.others());
   }
-  // What was reckoned too high is made up for.
+  // An estimate that was too high is corrected later.
   for (int i = 0; i < 3; ++i) {
     counter += 30'000'000;
     now += 5'000;

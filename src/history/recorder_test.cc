@@ -124,7 +124,7 @@ TEST(Recorder, ShowsTheRowsUnderWayInEachResolution) {
   EXPECT_EQ(sum[Metric::kMemory], (Aggregate{3, 18, 4, 8}));
 }
 
-// What was replayed goes on as if nothing had been: the rows are those of a recorder that never stopped.
+// Recording continues after the replay: the rows are those of a recorder that never stopped.
 RC_GTEST_PROP(Recorder, GoesOnAfterAReplay, ()) {
   Recorder whole(0), first(0), second(0);
   const auto count = *rc::gen::inRange(2, 1500);

@@ -187,7 +187,7 @@ TEST_F(StoreTest, ReadsOnWhereAFileWasRemoved) {
   EXPECT_EQ(Read(*store, kGpu, 0).size(), 10u);
 }
 
-// As on a full disk: a part of the bytes may be written.
+// On a full disk, a part of the bytes may be written.
 TEST_F(StoreTest, GoesOnBehindAWriteThatFailed) {
   auto store = Open();
   ASSERT_TRUE(store->Write({{kGpu, 0, Rows(0, 10)}}, 1));

@@ -14,7 +14,7 @@ namespace {
 
 using base::ErrorCode;
 
-// A process with a child; neither is a child of the job manager, as in a step that somebody else started.
+// A process with a child; neither is a child of the job manager, like a step that Slurm started.
 class AttachedJobs : public JobManagerTest {
  protected:
   // Runs `script` below the root, with the script's "$$" in the file `child`.

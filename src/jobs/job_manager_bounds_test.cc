@@ -1,4 +1,4 @@
-// Tests the bounds of one user, and what they leave to other users.
+// Tests the bounds of one user, and that other users are not affected.
 #include <gmock/gmock.h>
 
 #include <algorithm>

@@ -160,7 +160,7 @@ TEST(JobHistory, DoesNotCountARunThatExecveRefused) {
   EXPECT_EQ(history.failed->error_number, 8);
 }
 
-// What a later keeper needs.
+// Compares what a later keeper needs.
 void ExpectSameHistory(const JobHistory& a, const JobHistory& b) {
   EXPECT_EQ(a.keeper, b.keeper);
   EXPECT_EQ(a.last_seq, b.last_seq);

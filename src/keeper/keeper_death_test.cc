@@ -108,7 +108,7 @@ class DamagedJournalTest : public KeeperDeathTest, public ::testing::WithParamIn
     left_ = damage(base::ReadFile(job_dir_ / "journal").value());
     ASSERT_TRUE(base::ReplaceFile(job_dir_ / "journal", left_, 0600));
   }
-  // What the next keeper says.
+  // Returns the error of the next keeper.
   std::string Refusal() {
     const auto outcome = Spawn();
     if (outcome) return "none";

@@ -408,7 +408,8 @@ class StartUnknownToItsKeeperTest : public KeeperTest {
     AwaitTrue([&] { return History().keeper.has_value(); });
     connection_ = KeeperConnection::Connect(job_dir_).value();
     ASSERT_TRUE(Answer(connection_->Send(WriteLogNote{"it is in its loop"}).value()));
-    // It waits for its input's other end; without it, nobody would ever open that.
+    // The child opens its input and waits for the other end. Without the child, open() below would never
+    // return.
     AwaitTrue([&] { return HasChild(History().keeper->keeper.pid); });
     ASSERT_FALSE(History().run_open);
     ASSERT_TRUE(base::SendSignal(History().keeper->keeper, SIGSTOP));

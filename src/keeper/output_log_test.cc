@@ -125,7 +125,7 @@ TEST_F(OutputLogTest, FollowsNoLinkAndWaitsForNoFifo) {
 TEST_F(OutputLogTest, TheUserOfTheJobReadsItAndDoesNotWrite) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root";
   std::filesystem::permissions(dir_.path(), std::filesystem::perms::all);
-  // As an earlier version left it.
+  // An earlier version left the file like this.
   std::ofstream(path_) << "old\n";
   ASSERT_EQ(::chown(path_.c_str(), 65534, 65534), 0);
   OutputLog log({path_, base::Bytes{0}, 1}, 65534, 65533, clock_);

@@ -1,4 +1,4 @@
-// What a ledger tells people: peaks and refusals.
+// Tests what a ledger reports: peaks and refusals.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -93,7 +93,7 @@ TEST(Ledgers, APeakSaysWhatItWas) {
   EXPECT_EQ(ledgers.PartsOfPeak({99}, kFirst), std::nullopt);
 }
 
-// What the shim of the process tells in its slot.
+// The shim of the process writes this into its slot.
 wire::ProcessPeak* Claim(const Mapped& mapped, unsigned slot, unsigned gpu = 0) {
   std::uint64_t name[2] = {};
   std::memcpy(name, "python3\n", 8);

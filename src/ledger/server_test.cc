@@ -410,7 +410,7 @@ TEST_F(ServerTest, ANotificationOfAProcessInTheLedgerItClaimsIsHeardAtOnce) {
   };
   notify(kAskedJob);
   EXPECT_EQ(asked_, asked);
-  // Of any other the server asks whose it is.
+  // For a notification of any other job, the server asks whose process has sent it.
   notify(base::JobId{kAskedJob.value + 1});
   EXPECT_EQ(asked_, asked + 1);
   EXPECT_EQ(rung, (std::vector{kAskedJob, kAskedJob}));

@@ -105,7 +105,7 @@ TEST_F(ChunkHashTest, AFlippedBitChangesIt) {
   EXPECT_EQ(Hash(), before);
 }
 
-// What a sum of products could take for the same thing.
+// A hash that sums products could give these chunks the same value.
 TEST_F(ChunkHashTest, SwappedPartsChangeIt) {
   const auto swap = [&](std::size_t a, std::size_t b, std::size_t bytes) {
     const auto swap_them = [&] {

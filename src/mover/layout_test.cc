@@ -20,7 +20,7 @@ Layout Example() {
           {{0, 0, 0, 0, 64 * kMiB}, {0, 1, 64 * kMiB, 2 * kMiB, 32 * kMiB}, {1, 1, 0, 0, 2 * kMiB}}};
 }
 
-// What movers wrote whose pieces lay one after the other.
+// The format of earlier movers, in which pieces lie one after the other.
 std::string FirstFormat(const Layout& layout) {
   struct {
     std::uint32_t magic = 0x474d5047, pid = 0;

@@ -49,7 +49,7 @@ TEST(SegmentPlan, TheSizeThatNobodyWantsGoesFirst) {
   EXPECT_EQ(Surplus({{kBig, 3}}, {{kSmall, 100}}, {{kBig, 3}}), kBig);
 }
 
-// What is made is not given up at once, and nothing grows without bound.
+// Segments are not freed as soon as they are made, and their number is bounded.
 TEST(SegmentPlan, SettlesWithinTheSlack) {
   EXPECT_TRUE(rc::check([] {
     const auto stock = [] {

@@ -1,4 +1,4 @@
-// Tenants whose work goes first: the rules, and what comes of them in the model of test_world.h.
+// Tests tenants whose work goes first: the rules, and their effect in the model of test_world.h.
 #include "share/latency.h"
 
 #include <gtest/gtest.h>
@@ -120,7 +120,7 @@ TEST_F(LatencyWorld, GateOfLatencyJobStaysOpenAndOtherHasTheRest) {
   const int closings = world_.job(server).closings;
   EXPECT_NEAR(Part(server, 10s), 0.2, 0.02);
   EXPECT_EQ(world_.job(server).closings, closings);
-  // Of each 25 ms the server has 5, is not known to be idle for a little more, and hand-overs take some.
+  // In each 25 ms the server works for 5, counts as idle a little later, and hand-overs take some time.
   EXPECT_GE(Part(training, 10s), 0.6);
   EXPECT_LE(Part(training, 10s), 0.85);
 }

@@ -112,7 +112,7 @@ TEST_F(QuiescePlannerTest, ACutThatDoesNotHoldFails) {
   EXPECT_EQ(After(1s, "1g 2g").kind, Kind::kFailed);
 }
 
-// --- who is stepped
+// --- which units are stepped
 
 TEST_F(QuiescePlannerTest, NothingIsDecidedBeforeTheViewHasStayedTheSame) {
   EXPECT_EQ(Decide("1w 2").kind, Kind::kWait);

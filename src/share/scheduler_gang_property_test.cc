@@ -50,7 +50,7 @@ class GangWorld : public RandomWorld {
   Span stood_beside_room() const { return stood_beside_room_; }
 
  protected:
-  // Of a gang that waits for room on one GPU the rest waits for that part on the other GPUs.
+  // The other parts of a gang wait for the part that waits for room on its GPU.
   std::optional<Span> ClosesAfter(const Job& job) override {
     if (trouble() && job.program.IsGang() && Below(3) == 0) return std::nullopt;
     return RandomWorld::ClosesAfter(job);

@@ -26,7 +26,7 @@ Work Post(std::uint64_t key) { return {Work::Kind::kPost, {}, key}; }
 Work Await(std::uint64_t key, unsigned parts = 1) { return {Work::Kind::kAwait, {}, key, parts}; }
 std::uint64_t KeyOf(std::uint64_t step, std::uint64_t what) { return step << 20 | what; }
 
-// What all families have in common.
+// The common part of all families.
 struct Job {
   std::uint64_t seed = 0;
   unsigned units = 2;

@@ -61,7 +61,7 @@ void QuiesceWorld::Changed(unsigned index) {
   At(now_ + (random_() % 8 == 0 ? Between(100, 1000) : Between(10, 100)), What::kPublish, index);
 }
 
-// A call in flight is told of the units that work, else of all.
+// A call in flight is shown for the units that work; if none works, for all units.
 bool QuiesceWorld::Works(unsigned unit) const {
   const Process& process = processes_[units_[unit].process];
   if (process.open || units_[unit].works > 0) return true;

@@ -108,7 +108,7 @@ TEST(JobSpecJson, AChangeIsTakenOutFieldByField) {
   EXPECT_EQ(WithoutChange(now, before, before), now);
 }
 
-// As gpuman wrote it while these were no options of their own.
+// An earlier version wrote this, before these were options of their own.
 TEST(JobSpecJson, AnOlderSpecIsReadWithItsGroupWarningReceiversAndDependencies) {
   const auto read = ParseJobSpec(
       R"({"v":1,"time_limit_ms":7200000,"gpus":{"count":2},"warn_signal":10,"warn_before_ms":60000,)"

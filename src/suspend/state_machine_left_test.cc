@@ -308,7 +308,7 @@ TEST_F(SuspensionOfSharedMemoryTest, NewDaemonContinuesTheSuspension) {
   EXPECT_EQ(s_.machine.record().left, kLeft);
 }
 
-// --- The figures of what stays.
+// --- The figures of the memory that stays.
 
 TEST_F(SuspensionOfSharedMemoryTest, FiguresThatStayOldAreReplacedByWhatTheProcessHeldLessWhatItGaveAway) {
   SuspendWithListOf(s_.now + base::Millis(99));

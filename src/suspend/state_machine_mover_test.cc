@@ -1,4 +1,4 @@
-// What the mover does while the driver works, event by event.
+// Tests what the mover does while the driver works, event by event.
 #include "suspend/test_state_machine.h"
 
 namespace gpuman::suspend {

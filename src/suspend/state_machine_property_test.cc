@@ -80,7 +80,7 @@ class World {
     targets_[target.view.id] = target;
   }
 
-  // What the shims count is current; what the driver shows is from the last sample.
+  // The counts of the shims are current; the figures of the driver are of the last sample.
   std::vector<ObservedProcess> Views() {
     std::vector<ObservedProcess> views;
     const bool samples = now_ >= sampled_at_ + std::chrono::seconds(10) || *rc::gen::inRange(0, 3) != 0;
@@ -244,7 +244,7 @@ class World {
     Feed(event::Observed{Views(), gpus_});
   }
 
-  // What the driver does with a request, and what the mover answers.
+  // Carries out a request as the driver would, and returns the answer of the mover.
   MoverAnswer AnswerMover(const Asked& ask, bool fail) {
     if (!can_) return {.outcome = Outcome::kUnsupported, .message = "old"};
     if (ask.verb == Verb::kCan) return {.outcome = Outcome::kDone};

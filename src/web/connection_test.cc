@@ -28,7 +28,7 @@ class ConnectionTest : public testing::Test {
               static_cast<ssize_t>(bytes.size()));
   }
   void Leave() const { ::shutdown(theirs_.get(), SHUT_WR); }
-  // What came so far.
+  // Returns what has been received so far.
   std::string Received() const {
     std::string all;
     std::array<char, 4096> piece{};

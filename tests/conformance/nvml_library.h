@@ -22,7 +22,7 @@ const NvmlFunctions& Nvml();
 std::string NvmlName(abi::nvmlReturn_t result);
 void Fact(const std::string& key, abi::nvmlReturn_t value);
 
-// As Call, for NVML: a missing function returns FUNCTION_NOT_FOUND.
+// Like Call, for NVML: a missing function returns FUNCTION_NOT_FOUND.
 template <typename... Parameters, typename... Arguments>
 abi::nvmlReturn_t CallNvml(abi::nvmlReturn_t (*function)(Parameters...), Arguments... arguments) {
   return function ? function(arguments...) : abi::NVML_ERROR_FUNCTION_NOT_FOUND;

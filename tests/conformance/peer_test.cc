@@ -241,7 +241,7 @@ void Meet(const std::string& how) {
   ASSERT_OK(CU(cuStreamSynchronize, other.get()));
 
   for (unsigned round = 0; round < 20; ++round) {
-    ASSERT_TRUE(side.Take());  // waits for what nobody has sent
+    ASSERT_TRUE(side.Take());  // waits for what no process has sent yet
     EXPECT_CUDA(CUDA_ERROR_NOT_READY, CU(cuStreamQuery, side.session().stream()));
     EXPECT_OK(CU(cuMemsetD8Async, words.base, static_cast<unsigned char>(round), kMiB, other.get()));
     EXPECT_OK(CU(cuStreamSynchronize, other.get())) << "other streams work meanwhile";
@@ -281,7 +281,7 @@ class TwoDevices : public testing::Test {
     for (int device = 0; device < held_; ++device) EXPECT_OK(CU(cuDevicePrimaryCtxRelease_v2, device));
   }
 
-  // What the first context reads there.
+  // Returns what the first context reads there.
   static std::vector<std::uint8_t> Read(abi::CUdeviceptr address, std::size_t bytes) {
     std::vector<std::uint8_t> read(bytes);
     abi::CUdeviceptr here = 0;

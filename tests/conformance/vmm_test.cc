@@ -264,7 +264,7 @@ TEST_F(Vmm, MapsThatAreRefused) {
   EXPECT_OK(CU(cuMemRelease, handle));
 }
 
-// So a handle of the shim does no harm in a program without the shim.
+// Therefore a handle of the shim does no harm in a program without the shim.
 TEST_F(Vmm, LegacyIpcRefusesHandlesThatNoDriverMade) {
   abi::CUipcMemHandle handle{};
   std::memcpy(&handle, "gpumIPC1", 8);

@@ -115,7 +115,7 @@ class Browser:
         self.send("POST", f"{self.session}/element/{next(iter(element.values()))}/click")
 
     def press(self, *keys):
-        """Each goes to what has the focus."""
+        """Each key goes to the element that has the focus."""
         actions = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
         self.send("POST", self.session + "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
 

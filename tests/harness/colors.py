@@ -49,6 +49,6 @@ def lab(color, seen):
 
 
 def too_near(colors):
-    """Pairs of these, by name, that somebody cannot tell apart."""
+    """Returns the pairs of these colours, by name, that some people cannot tell apart."""
     return {(one, other, who): round(distance, 1) for who, seen in SEEN.items() for one, other in itertools.combinations(colors, 2)
             if (distance := math.dist(lab(colors[one], seen), lab(colors[other], seen))) < APART}

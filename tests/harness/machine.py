@@ -52,7 +52,7 @@ def build_dir():
 
 
 def free_port():
-    """A port of the loopback device that nobody has now."""
+    """Returns a port of the loopback device that no process uses now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -85,7 +85,7 @@ class UnixConnection(http.client.HTTPConnection):
 
     def connect(self):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        # As gpuman does: a client waits to be accepted even if the queue is full (with Python's own timeout it would be
+        # The client waits, like gpuman, to be accepted even if the queue is full (with Python's own timeout it would be
         # refused at once).
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(self.timeout or 0), 0))
         self.sock.connect(self._path)

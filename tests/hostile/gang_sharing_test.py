@@ -51,7 +51,7 @@ class OneGpuOfSeveral(sharing_test.SharingCase):
             return "behind" if one and one["gate"] == "closed" and not one["suspended"] else None
 
         def taken_off():
-            """A rank that is stopped behind its gate keeps nobody out."""
+            """A rank that is stopped behind its gate does not block other jobs."""
             if (where := where_it_is()) == "off":
                 return True
             if where == "behind":

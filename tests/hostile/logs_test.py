@@ -22,7 +22,7 @@ connections = []
 for _ in range(count):
     s = socket.socket(socket.AF_UNIX)
     s.connect(path)
-    with contextlib.suppress(ConnectionError):  # the daemon hangs up on whoever has too many
+    with contextlib.suppress(ConnectionError):  # the daemon closes connections of a user who has too many
         s.sendall(f"GET {target} HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n".encode())
     connections.append(s)
 print("asked", flush=True)

@@ -156,7 +156,7 @@ class Stopped(SharingCase):
         return " ".join(line for line in status.splitlines() if line.startswith(("State", "Sig", "Shd"))), self.what_stands()
 
     def left_alone(self):
-        """It stands, behind its gate and off the GPU, so that it keeps nobody out."""
+        """The process is stopped behind its gate and its memory is off the GPU, so other jobs have the GPU."""
         one = self.tenant(self.attackers)
         try:
             return bool(one) and one["gate"] == "closed" and one["memory"]["resident"] == 0 and self.stands() and "behind"

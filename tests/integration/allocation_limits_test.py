@@ -22,7 +22,7 @@ PROBE = str(pathlib.Path(__file__).resolve().parents[1] / "shim" / "probe.py")
 
 
 class FirstJobTest(DaemonTest):
-    """Nobody knows yet what a context takes (104 MiB here), and the daemon looks every 100 ms."""
+    """It is not known yet what a context takes (104 MiB here), and the daemon looks every 100 ms."""
 
     memory = "4GiB"
 

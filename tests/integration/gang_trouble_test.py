@@ -48,7 +48,7 @@ class TroubleCase(GangCase):
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] == "T"
 
     def tenants(self, job):
-        """What is told of the job on each of its GPUs."""
+        """Returns the view of the job on each of its GPUs."""
         return [one for gpu in self.share()["gpus"] for one in gpu["jobs"] if one["id"] == job]
 
     def gates(self, job):

@@ -288,7 +288,7 @@ TEST(Queue, ListsJobsInTheColumnsThatAreAskedFor) {
 template <typename Page>
 std::vector<std::string> AskedForPages(const std::vector<std::string>& arguments, std::int64_t most,
                                        Page page) {
-  // What is asked after both, whatever it is, has one job too.
+  // Every later request gets an answer with one job.
   const TestServer server({page(std::int64_t{1}, most), page(most + 1, most + 1)});
   const auto outcome = Gpuman(server, arguments);
   EXPECT_EQ(outcome.status, 0) << outcome.err;
@@ -675,7 +675,7 @@ TEST(Gbatch, PrintsTheJobAsJson) {
               StartsWith(R"({"id":7,"tag":"train","state":"queued")"));
 }
 
-// As in gflow: a conda environment may be called "none".
+// In gflow, too, a conda environment may be called "none".
 TEST(Gjob, NoneIsTheNameOfACondaEnvironment) {
   const TestServer server({TestServer::Answer(200, kJob)});
   ASSERT_EQ(Gflow(&server, "gjob", {"update", "7", "-e", "none"}).status, 0);

@@ -19,7 +19,7 @@ const std::vector<api::ContainerAllocation> kTable{
 struct MatchRow {
   std::string what;
   ContainerNameState known;
-  std::string held;  // the container that somebody has already
+  std::string held;  // the container that already has a job
   bool wait;
   std::string given;  // empty: nothing
 };

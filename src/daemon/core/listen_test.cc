@@ -63,7 +63,7 @@ TEST(Listen, RefusesASocketThatIsServedAndReplacesAStaleOne) {
   EXPECT_TRUE(Listen({path, 0600, {}}));
 }
 
-// What connect() to `path` says: 0 or errno.
+// Returns 0 if connect() to `path` succeeds, else errno.
 int Connect(const std::filesystem::path& path) {
   const base::Fd client(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_un address{};

@@ -43,7 +43,7 @@ TEST(RunUtilization, HasNothingOfTheTimeBeforeTheRun) {
       << "two seconds of it count, whatever was asked";
 }
 
-// Of a run of six seconds and a bit the last whole second may not be seen, either.
+// The last whole second of a run that is a little longer than six seconds may be unseen, too.
 TEST(RunUtilization, IsKnownOfAShortRunThatWasSeenWhole) {
   RunUtilization utilization(/*started=*/100, /*hold=*/2);
   for (const std::int64_t second : {101, 102, 103, 104, 105}) utilization.Add(second, 1, 80);

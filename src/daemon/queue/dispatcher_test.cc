@@ -177,7 +177,7 @@ class DispatcherTest : public ::testing::Test {
   std::optional<base::Bytes> size_{};  // that is chosen for jobs with memory_auto
   std::vector<std::int64_t> asked_about_;
   std::vector<std::string> told_;
-  std::vector<Done> preempted_;  // who waits for each order to leave
+  std::vector<Done> preempted_;  // the callbacks that wait for each order to leave
 };
 
 TEST_F(DispatcherTest, DryRunIsWorkOfItsUserAndSnapshotOfLongQueueOfEveryUser) {
@@ -385,7 +385,7 @@ std::vector<jobs::Job> Some(int count) {
   return prepared;
 }
 
-// What others ask meanwhile is done between two slices.
+// Requests of other users are handled between two slices.
 TEST_F(DispatcherTest, ALargeSubmissionIsCheckedAndComesIntoTheQueueInSlices) {
   constexpr int kJobs = 1000;
   clock_.each_look = 1ms;  // so a slice is over with its second look at the clock

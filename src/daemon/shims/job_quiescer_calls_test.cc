@@ -132,7 +132,7 @@ TEST_F(JobQuiescerTest, FailureOfSingleProcessNamesNoOther) {
   EXPECT_EQ(ResultOf(attempt).why, Says(only, "works on GPU 0"));
 }
 
-// What is learned of a job: how long its work takes, where it needs no calls.
+// The quiescer learns how long the work of a job takes that needs no calls.
 class JobQuiescerLearningTest : public JobQuiescerTest {
  protected:
   void SetUp() override {

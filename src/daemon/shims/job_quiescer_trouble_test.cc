@@ -356,7 +356,7 @@ TEST_F(JobQuiescerTest, AGrantEndsByItsOwnNumberAlone) {
   EXPECT_TRUE(ResultOf(attempt).rested);
 }
 
-// As any program can connect to the socket.
+// Any program can connect to the socket.
 TEST_F(JobQuiescerTest, InvalidSocketMessagesDoNotDelayTheAttempt) {
   FakeShim& only = Process();
   const auto attempt = Begin();

@@ -48,7 +48,7 @@ class SetClock final : public base::Clock {
   base::MonoTime now_ = kPast;
 };
 
-// What has come of an attempt.
+// The result of an attempt.
 struct Attempt {
   JobQuiescer::AttemptId id = 0;
   int answers = 0;

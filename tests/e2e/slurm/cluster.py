@@ -92,7 +92,7 @@ class Cluster:
         self.env = {}
 
     def __enter__(self):
-        # Also if the test gets a signal to end.
+        # This also happens when the test gets a signal to end.
         atexit.register(self.__exit__)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:

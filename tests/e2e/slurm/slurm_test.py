@@ -110,7 +110,7 @@ class SlurmTest(ClusterCase):
         self.assertNotEqual(done.returncode, 0)
         until("it is told of", lambda: "hard_limit" in [event["kind"] for event in self.c.m.events()])
 
-    # --- who it is ---
+    # --- identity of a step ---
 
     def test_a_step_is_a_job_of_its_users(self):
         step = self.c.start("srun", f"--uid={NOBODY}", f"--gid={NOBODY}", "-D", "/", "--gres=shard:1", "sleep", "1000")
