@@ -15,7 +15,7 @@
 namespace gpuman::daemon {
 namespace {
 
-// Receives what systemd would receive at `path`; an '@' at its begin stands for an abstract name.
+// Receives what systemd would receive at `path`; an '@' at its beginning stands for an abstract name.
 class Manager {
  public:
   explicit Manager(std::string path) : fd_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {

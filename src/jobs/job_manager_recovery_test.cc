@@ -142,7 +142,7 @@ class DamageTest : public JobManagerTest {
     text[12] ^= 1;
     ASSERT_TRUE(base::ReplaceFile(path, text, 0600));
   }
-  // The job's last words.
+  // Returns the detail of the job's end.
   std::string Detail(JobId id) {
     EXPECT_TRUE(Ends(id));
     const Job& job = *manager->Find(id);

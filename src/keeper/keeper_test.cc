@@ -419,7 +419,7 @@ class StartUnknownToItsKeeperTest : public KeeperTest {
   }
   void GoOn() { ASSERT_TRUE(base::SendSignal(History().keeper->keeper, SIGCONT)); }
 
-  // True as well where the kernel does not tell.
+  // Returns true, too, where the kernel does not tell.
   static bool HasChild(pid_t pid) {
     const auto tasks = std::filesystem::path("/proc") / std::to_string(pid) / "task";
     for (const auto& task : std::filesystem::directory_iterator(tasks)) {

@@ -34,7 +34,7 @@ TEST(SegmentPlan, MissingSegmentsComeLargestFirst) {
   EXPECT_THAT(Missing({{kBig, 1}}, {{kBig, 1}}), IsEmpty());
 }
 
-// Memory left in other lots than it is wanted in.
+// The segments that are there have other sizes than those that are wanted.
 TEST(SegmentPlan, SegmentsOfOtherSizesCountUpToTheSlack) {
   EXPECT_THAT(Missing({{kSmall, 160}}, {{kBig, 10}}), ElementsAre(kBig, kBig));
   EXPECT_THAT(Missing({{kSmall, 192}}, {{kBig, 10}}), IsEmpty());

@@ -1,4 +1,4 @@
-// Shares of the GPU's time: the arithmetic, and what tenants have in the model of test_world.h.
+// Tests shares of the GPU's time: the arithmetic, and the time of tenants in the model of test_world.h.
 #include "share/compute_share.h"
 
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ TEST(RecentUseTest, KnowsTheLastTenSecondsAndNothingAtFirst) {
   EXPECT_LT(*use.Part(), 0.01);
 }
 
-// --- Who has which part
+// --- Time parts
 
 class ShareParts : public testing::Test {
  protected:
@@ -140,7 +140,7 @@ TEST_F(ShareParts, AnUpperLimitHoldsAlsoAlone) {
   EXPECT_FALSE(HaveTurnsByShare(All()));
 }
 
-// --- What tenants have
+// --- Tenants in the model
 
 constexpr Span kWindow = 10s;
 
@@ -156,7 +156,7 @@ Program Asks(double part, bool may_exceed, Span burst, Span gap) {
 
 class ComputeWorld : public testing::Test {
  protected:
-  // The part of the time that each computed in the next ten seconds.
+  // Returns the part of the next ten seconds for which each tenant computes.
   std::vector<double> Had() {
     std::vector<Span> before;
     for (const TenantId id : ids_) before.push_back(world_.job(id).computed);
@@ -167,7 +167,7 @@ class ComputeWorld : public testing::Test {
     return had;
   }
   void Start(Program program) { ids_.push_back(world_.Start(std::move(program))); }
-  // In each of some windows after the first second.
+  // Compares the parts with those asked for in each of five windows after the first second.
   void Expect(const std::vector<double>& asked, double points) {
     world_.RunFor(1s);
     for (int window = 0; window < 5; ++window) {

@@ -1,4 +1,4 @@
-// What the policy gains, in the model of test_world.h: a bus of 55 GB/s each way at once.
+// Tests what the policy gains in the model of test_world.h: a bus of 55 GB/s each way at once.
 #include "share/test_world.h"
 
 namespace gpuman::share {

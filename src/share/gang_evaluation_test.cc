@@ -1,4 +1,5 @@
-// What a job on all GPUs costs jobs on one, in the model of test_world.h. docs/results.md has the figures.
+// Tests what a job on all GPUs costs jobs on one GPU in the model of test_world.h. docs/results.md has the
+// figures.
 #include "share/seconds.h"
 #include "share/test_world.h"
 

@@ -99,7 +99,7 @@ TEST(QuiesceProperty, AProxyThreadsCopyIsLetThrough) { TryAll(Proxies, Meets::kA
 TEST(QuiesceProperty, ProcessesWithSeveralGpusRest) { TryAll(SeveralGpus, Meets::kAlways); }
 TEST(QuiesceProperty, StreamsAreCapturedAsAWhole) { TryAll(Captures, Meets::kAlways); }
 
-// At least 99 of 100, or what that means for few cases.
+// At least 99 of 100 cases have to rest; of fewer cases, all but one.
 void ExpectMostRested(const Seen& seen) { EXPECT_LE((seen.cases - seen.rested) * 100, seen.cases + 99); }
 
 TEST(QuiesceProperty, PipelinesRestAsARule) { ExpectMostRested(TryAll(Pipeline, Meets::kNever)); }
@@ -202,7 +202,7 @@ TEST(QuiesceProperty, NoViewLeadsToAnUnsafeDecision) {
       now += dice.Time(100us, 60ms);
     }
   }
-  // All of it was tried.
+  // The random views have led to each kind of decision.
   EXPECT_GT(rested, 100u);
   EXPECT_GT(failed, 100u);
   EXPECT_GT(stepped, 500u);

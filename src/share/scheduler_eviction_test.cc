@@ -1,5 +1,5 @@
-// Whose memory leaves when several tenants rest, as scheduler_test.cc; and what that gains, in the model of
-// test_world.h.
+// Tests whose memory leaves when several tenants are idle, event by event like scheduler_test.cc, and what
+// that gains in the model of test_world.h.
 #include "share/test_scheduler.h"
 #include "share/test_world.h"
 

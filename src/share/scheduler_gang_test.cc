@@ -1,4 +1,4 @@
-// Jobs on several GPUs (gangs) among jobs on one, as scheduler_test.cc.
+// Tests jobs on several GPUs (gangs) among jobs on one, event by event like scheduler_test.cc.
 #include "share/test_scheduler.h"
 
 namespace gpuman::share {
@@ -179,7 +179,7 @@ TEST_F(SchedulerGangs, AddedGpuJoinsDomainsAndItsHandOverCounts) {
 // Gangs that have started a moment ago, and may need more memory than they have.
 class SchedulerGrowingJobs : public SchedulerGangs {
  protected:
-  // How many have their gates open, of those that have joined; `open_` names them.
+  // Returns how many of the joined jobs have their gates open; `open_` names them.
   std::size_t Open() {
     open_.clear();
     for (const TenantId tenant : {kGang, kOther})

@@ -66,7 +66,7 @@ TEST_F(ManagedMemory, OthersLeaveForManagedMemoryAsFarAsIsNeeded) {
   Tell(event::MovedOut{kA, "gpu", GiB(4)});
   Tell(event::EvictDone{kA, "gpu", evict.order});
   EXPECT_EQ(One<action::Open>().tenant, kB);
-  // And back: managed memory needs no order to leave once its gate is closed.
+  // On the way back, managed memory needs no order to leave once its gate is closed.
   Has(kA, GiB(6), GiB(4));
   TickUntilOneIsClosed();
   const auto restore = One<action::Restore>();

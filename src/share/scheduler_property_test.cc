@@ -1,4 +1,4 @@
-// What must always hold, in the model of test_world.h.
+// Checks what must always hold in the model of test_world.h.
 #include "share/test_random_world.h"
 
 namespace gpuman::share {

@@ -1,4 +1,4 @@
-// How long a turn is, depending on bursts and gaps of the work; as scheduler_test.cc.
+// Tests how bursts and gaps of the work change the length of a turn, event by event like scheduler_test.cc.
 #include "share/test_scheduler.h"
 
 namespace gpuman::share {

@@ -1,4 +1,4 @@
-// Room for allocations that wait, as scheduler_test.cc.
+// Tests room for allocations that wait, event by event like scheduler_test.cc.
 #include "share/test_scheduler.h"
 
 namespace gpuman::share {

@@ -1,4 +1,4 @@
-// Tenants that do not yield, as scheduler_test.cc.
+// Tests tenants that do not yield, event by event like scheduler_test.cc.
 #include "share/test_scheduler.h"
 
 namespace gpuman::share {

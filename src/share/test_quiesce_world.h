@@ -80,7 +80,7 @@ class QuiesceWorld {
   void Open();
   // Runs until each thread has begun another step; false: that took longer than `limit`.
   bool GoesOn(Span limit);
-  // What must never be, in words; empty: nothing was seen.
+  // Describes what happened although it must never; empty: nothing.
   const std::string& problem() const { return problem_; }
   base::MonoTime now() const { return now_; }
 
@@ -107,7 +107,7 @@ class QuiesceWorld {
     std::size_t works = 0;  // in all streams
     unsigned in_call = 0;   // threads
     base::MonoTime busy_since{};
-    // As published.
+    // What the shim has published.
     bool says_works = true, says_waits = false;
   };
   struct Thread {

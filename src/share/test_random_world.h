@@ -65,7 +65,7 @@ class RandomWorld : public World {
     SetManner(program);
     Start(std::move(program));
   }
-  // All but its memory.
+  // Sets all of the program but its memory.
   void SetManner(Program& program) {
     program.burst = Time(Below(2) == 0 ? 300 : 12'000);
     program.gap = Below(3) == 0 ? Span{} : Time(Below(2) == 0 ? 300 : 12'000);

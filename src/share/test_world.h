@@ -212,7 +212,7 @@ class World {
   virtual bool FailsOut() { return false; }
   virtual bool FailsBack() { return false; }
   virtual std::optional<Span> ClosesAfter(const Job& job) { return job.program.drain + InFlight(job); }
-  // The shim of a paced tenant keeps it short.
+  // The work in flight; the shim of a paced tenant keeps it short.
   Span InFlight(const Job& job) const {
     return scheduler_.WatchOf(job.id).paced ? std::min<Span>(job.program.in_flight, 1ms)
                                             : job.program.in_flight;

@@ -1,4 +1,4 @@
-// A suspended job, and the way back, event by event.
+// Tests the way back of a suspended job, event by event.
 #include "suspend/test_state_machine.h"
 
 namespace gpuman::suspend {

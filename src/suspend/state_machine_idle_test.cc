@@ -1,4 +1,4 @@
-// Jobs that leave because they are idle.
+// Tests jobs that are suspended because they are idle.
 #include "suspend/idle.h"
 #include "suspend/test_state_machine.h"
 

@@ -1,4 +1,5 @@
-// Jobs of which something stays on their GPUs: contexts, and memory that processes share with each other.
+// Tests jobs of which something stays on their GPUs: contexts, and memory that processes share with each
+// other.
 #include "suspend/test_state_machine.h"
 
 namespace gpuman::suspend {

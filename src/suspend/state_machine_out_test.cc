@@ -1,4 +1,4 @@
-// The way off the GPU, event by event.
+// Tests the way off the GPU, event by event.
 #include "suspend/test_state_machine.h"
 
 namespace gpuman::suspend {

@@ -1,5 +1,5 @@
-// What must hold for any answers, failures, deaths and requests, in any order. The simulated world here
-// carries out its orders sooner or later, or not, and keeps its own record of the true state.
+// Checks what must hold for any answers, failures, deaths and requests, in any order. The simulated world
+// here carries out its orders sooner or later, or not, and keeps its own record of the true state.
 #include <rapidcheck.h>
 
 #include <deque>
@@ -345,7 +345,7 @@ class World {
     if (const auto deadline = machine_.Deadline()) RC_ASSERT(*deadline > now_);
   }
 
-  // Also where no sample has shown it since its return.
+  // This holds even where no sample has shown the process since its return.
   void CheckThatNobodyStayed() {
     if (!honest_ || !can_ || AnyStays()) return;
     for (const auto& [id, target] : targets_)

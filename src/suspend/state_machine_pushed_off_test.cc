@@ -1,4 +1,4 @@
-// Jobs that are pushed off the GPU for others: they come back by themselves.
+// Tests jobs that are suspended to make room for others: they come back by themselves.
 #include "suspend/test_state_machine.h"
 
 namespace gpuman::suspend {

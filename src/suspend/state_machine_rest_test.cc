@@ -1,4 +1,4 @@
-// Processes that may wait for each other on the GPU, and processes that are stopped.
+// Tests processes that may wait for each other on the GPU, and processes that are stopped.
 #include "suspend/test_state_machine.h"
 
 namespace gpuman::suspend {

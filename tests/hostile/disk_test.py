@@ -20,7 +20,7 @@ from machine import fill_disk, program  # noqa: E402
 MIB = 1 << 20
 STATE_DISK = 32 * MIB
 
-# Writes to the file as long as that goes, at last single bytes, and says how it ended.
+# Writes to the file until that fails, single bytes at last, and prints the error.
 FILL = """
 import errno, os, sys
 try:

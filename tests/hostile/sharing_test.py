@@ -327,7 +327,7 @@ class DoesNotAnswer(SharingCase):
             self.goes_on(tag)
 
     def hold_at_work(self):
-        """Holds them in its turn. Behind its gate it keeps nobody out."""
+        """Holds the threads in the turn of the job: behind its gate the job does not block others."""
         hold, held = self.dir / "hold", self.dir / "held"
 
         def at_work():

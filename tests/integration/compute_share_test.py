@@ -52,7 +52,7 @@ class ComputeShareCase(DaemonTest):
         return lambda: self.turns(tag) > before + seconds
 
     def iterations(self, tag):
-        """How many a load has made so far."""
+        """Returns how many iterations a load has made so far."""
         lines = [line for line in self.log(tag, "?tail=5").splitlines() if line.startswith("{") and line.endswith("}")]
         return max((said["number"] for said in map(json.loads, lines) if said["event"] == "iteration"), default=0)
 
@@ -77,7 +77,7 @@ class ComputeShareTest(ComputeShareCase):
         self.assertLess(few["compute_had"], many["compute_had"])
 
     def test_job_with_calls_from_many_threads_gets_its_share(self):
-        """Each of them stands at the gate by itself."""
+        """Each thread waits at the gate by itself."""
         stop = self.m.dir / "threads.stop"
         self.start("threads", f"exec {sys.executable} {PROGRAM} {stop} --threads 8", gpus=["0"], share=True, compute={"percent": 20})
         self.busy("many", "80")
@@ -426,7 +426,7 @@ class DaemonAway(ComputeShareCase):
         until(f"both go on {what}", lambda: all(self.count(tag) >= before[tag] + 50 for tag in self.TAGS))
 
     def one_is_held(self):
-        """While the other makes rounds."""
+        """Returns whether one job makes no rounds while the other makes some."""
         before = {tag: self.count(tag) for tag in self.TAGS}
         end = time.monotonic() + 1
         while max(self.count(tag) - before[tag] for tag in self.TAGS) < 3 and time.monotonic() < end:

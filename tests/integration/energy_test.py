@@ -52,12 +52,12 @@ class EnergyCase(DaemonTest):
             until("its rest power was seen", lambda: self.parts()["idle"] > rested + 150)
 
     def parts(self):
-        """Joules by whose they are, and the counter."""
+        """Returns the joules of jobs, idle time and others, and the counter."""
         parts = {part: self.metric("gpuman_gpu_energy_part_joules_total", part=part) for part in ("jobs", "idle", "others")}
         return {**parts, "counter": self.metric("gpuman_gpu_energy_joules_total")}
 
     def adds_up_since(self, before):
-        """The parts are what the counter has moved on; the last reading may not be split yet."""
+        """The sum of the parts has grown as the counter has; the last reading may not be split yet."""
         def adds_up():
             now = self.parts()
             counted = now["counter"] - before["counter"]
@@ -75,7 +75,7 @@ class EnergyCase(DaemonTest):
         return job, end
 
     def iterations(self, job):
-        """How long each took, from its launch to its end: with the time that it waited for a turn."""
+        """Returns how long each iteration took, from its launch to its end, with the wait for a turn."""
         lines = [json.loads(line) for line in self.log(job).splitlines() if line.startswith("{") and line.endswith("}")]
         return [line["seconds"] for line in lines if line["event"] == "iteration"]
 
@@ -86,7 +86,7 @@ class EnergyCase(DaemonTest):
         return view
 
     def expect_energy_of_work(self, job, energy):
-        """Of a job that never waits, an iteration is a kernel, and more on a loaded machine."""
+        """An iteration of a job that never waits is one kernel, and takes longer on a loaded machine."""
         worked = sum(self.iterations(job)) * ABOVE_REST
         self.assertGreater(energy, 0.3 * worked)
         self.assertLess(energy, 1.2 * worked)

@@ -14,11 +14,11 @@ SIZE = 16  # MiB of memory of its own, of each rank
 
 
 class Gangs:
-    """For a DaemonTest: jobs of gpuman-load's ranks. `peer`: as begin_gang has it."""
+    """For a DaemonTest: jobs of gpuman-load's ranks. `peer`: that of begin_gang."""
     peer = "vmm"
 
     def gang(self, tag, *words, **more):
-        """As begin_gang; returns once the job makes steps."""
+        """Starts a job by begin_gang, and returns once it makes steps."""
         job = self.begin_gang(tag, *words, **more)
         until(f"{tag} makes steps", lambda: self.steps(tag) >= 2, lambda: self.log(tag)[-1000:])
         return job
@@ -45,7 +45,7 @@ class Gangs:
         return [said for said in map(json.loads, lines) if event in (None, said["event"])]
 
     def last_said(self, tag, event):
-        """As said, of the end of the log."""
+        """Does the same as `said`, for the end of the log."""
         return self.said(tag, event, "?tail=60")
 
     def steps(self, tag):

@@ -1,4 +1,4 @@
-// Processes that make single calls, since others wait for them on a GPU.
+// Tests single calls of processes for which others wait on a GPU.
 #include <gmock/gmock.h>
 
 #include "daemon/shims/test_job_quiescer.h"
@@ -152,7 +152,7 @@ class JobQuiescerLearningTest : public JobQuiescerTest {
     ASSERT_TRUE(ResultOf(attempt).rested);
     Run();
   }
-  // The first call is made so long after the order.
+  // Begins an attempt in which the first call is made `span` after the order.
   void MakesACallAfter(base::Millis span) {
     const auto attempt = Begin();
     ahead_->Closes(kFirstGpu, 0);
@@ -220,7 +220,7 @@ TEST_F(JobQuiescerLearningTest, SingleRemainingProcessTeachesNothing) {
   MakesACallAfter(kSettled);
 }
 
-// --- all rest, and not for long
+// --- all rest, and then one works again
 
 TEST_F(JobQuiescerTest, ProcessThatWorksAgainIsBroughtToRestAgain) {
   FakeShim &a = Process(), &b = Process();
@@ -229,7 +229,7 @@ TEST_F(JobQuiescerTest, ProcessThatWorksAgainIsBroughtToRestAgain) {
   b.IsHeld();
   ASSERT_TRUE(Until([&] { return IsTold(a, kForGood) && IsTold(b, kForGood); }));
   a.IsHeld();
-  b.Closes(kSecondGpu, 0);  // for the order that lasts, and something was left
+  b.Closes(kSecondGpu, 0);  // it takes the final hold with work left
   Look();
   EXPECT_FALSE(a.HasOrder());
   clock_.Advance(base::Millis(50));

@@ -1,4 +1,4 @@
-// How a job comes to rest, whole or in part, and how that is called off.
+// Tests how a job comes to rest, whole or in part, and how an attempt is cancelled.
 #include "daemon/shims/test_job_quiescer.h"
 #include "ledger/wire/words.h"
 

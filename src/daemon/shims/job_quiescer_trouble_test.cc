@@ -1,4 +1,4 @@
-// Processes that do not rest, end, come, stop, open their gates, or say anything.
+// Tests processes that do not rest, end, start late, stop, open their gates, or write invalid values.
 #include <gmock/gmock.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -277,7 +277,7 @@ TEST_F(JobQuiescerTest, AProcessThatIsStoppedMeanwhileIsNotWaitedForBeforeTheHol
   EXPECT_TRUE(ResultOf(attempt).rested);
 }
 
-// --- shims that say nothing, or anything
+// --- shims that do not answer, or write invalid values
 
 TEST_F(JobQuiescerTest, AShimThatDoesNotAnswerIsNamed) {
   FakeShim &silent = Process(), &rests = Process();

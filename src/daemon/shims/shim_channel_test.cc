@@ -1,4 +1,4 @@
-// Where the ledger of a job of an earlier daemon is looked for.
+// Tests where the daemon looks for the ledger of a job of an earlier daemon.
 #include "daemon/shims/shim_channel.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class AdoptedLedgerTest : public testing::Test {
     channel_ = std::move(*channel);
   }
 
-  // Whether the channel uses the ledger that this process has, for a job of that keeper.
+  // Returns whether the channel uses the ledger of this process for a job of that keeper.
   bool Adopts(base::ProcessId keeper, const ShimChannel::SavedLedger& saved = {}) {
     EXPECT_TRUE(channel_->SetJob(kJob, {keeper, {}}, {}, {}, saved));
     const auto file = channel_->LedgerOf(kJob);

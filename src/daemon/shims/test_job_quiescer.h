@@ -114,13 +114,13 @@ class JobQuiescerTest : public testing::Test {
       loop_.poll_one();
     }
   }
-  // Whether there comes a moment with nothing to do.
+  // Returns whether the loop has nothing to do at some moment.
   bool Sleeps() {
     for (int i = 0; i < 1000; ++i)
       if (loop_.poll_one() == 0) return true;
     return false;
   }
-  // False: it has not come true for half a minute.
+  // Returns false if the condition has not held within half a minute.
   template <typename Condition>
   bool Until(const Condition& condition) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
@@ -137,13 +137,13 @@ class JobQuiescerTest : public testing::Test {
     EXPECT_FALSE(quiescer_->ProgressOf(kJob));
     return attempt->result;
   }
-  // It was held, and is ordered to run.
+  // Orders the shim to run after it was held.
   void IsToRunAgain(FakeShim& shim) {
     ASSERT_TRUE(channel_->OrderAll(kJob, {ledger::wire::OrderKind::kHold}));
     shim.IsHeld();
     ASSERT_TRUE(channel_->OrderAll(kJob, {ledger::wire::OrderKind::kRun}));
   }
-  // All are at rest, and are told to stay so.
+  // Lets all shims take the final hold.
   void AreHeldForGood(const std::vector<FakeShim*>& shims, std::uint16_t waits = 0) {
     for (FakeShim* const shim : shims) {
       EXPECT_TRUE(Until([&] { return shim->HasOrder() && shim->patience() == kForGood; }));

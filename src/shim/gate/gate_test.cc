@@ -1,5 +1,5 @@
-// The gate by itself, with threads of the test. What the gate wants of other rooms is a stand-in below:
-// nobody is told who waits, and the driver has one call.
+// Tests the gate alone, with threads of the test. Stand-ins below replace what the gate uses of other rooms:
+// no notification is sent, and the driver has one call.
 #include "shim/gate/gate.h"
 
 #include <gtest/gtest.h>
