@@ -105,8 +105,8 @@ TEST_F(JobQuiescerTest, WorkingProcessesEachGetACallBehindTheirWork) {
   EXPECT_EQ(*b.grant(), (wire::CallGrant{1, 1, 0, false, true}));
 }
 
-TEST_F(JobQuiescerTest, NoCallIsGrantedWithStepsOffAndAnswerSaysSo) {
-  quiescer_->SetSteps(false);
+TEST_F(JobQuiescerTest, NoCallIsGrantedWithCallGrantsOffAndAnswerSaysSo) {
+  quiescer_->SetCallGrants(false);
   FakeShim &waits = Process(), &ahead = Process();
   const auto attempt = Begin();
   ahead.Closes(kFirstGpu, 0);
@@ -123,7 +123,7 @@ TEST_F(JobQuiescerTest, NoCallIsGrantedWithStepsOffAndAnswerSaysSo) {
 }
 
 TEST_F(JobQuiescerTest, FailureOfSingleProcessNamesNoOther) {
-  quiescer_->SetSteps(false);
+  quiescer_->SetCallGrants(false);
   FakeShim& only = Process();
   const auto attempt = Begin();
   only.Closes(kFirstGpu, 0);
