@@ -365,7 +365,7 @@ TEST_F(SchedulerGrowingJobs, GrowingJobsStayOpenWhileTurnsArePaused) {
 }
 
 // Two gangs have all of the memory, and each waits for more of it on one of its GPUs.
-class SchedulerJams : public SchedulerGangs {
+class SchedulerDeadlocks : public SchedulerGangs {
  protected:
   void Grow(TenantId tenant, const std::string& gpu) {
     Memory memory = Resident({"a", "b"}, GiB(7));
@@ -396,7 +396,7 @@ class SchedulerJams : public SchedulerGangs {
 };
 
 // It has the room soon in most cases: two jobs take their memory as they start, for example.
-TEST_F(SchedulerJams, RefusalForRoomIsReportedTheThirdTime) {
+TEST_F(SchedulerDeadlocks, RefusalForRoomIsReportedTheThirdTime) {
   BothGrow();
   std::map<TenantId, int> refused;
   while (refused[kGang] < 4 && refused[kOther] < 4) {
@@ -413,7 +413,7 @@ TEST_F(SchedulerJams, RefusalForRoomIsReportedTheThirdTime) {
 }
 
 // It was given the room a moment ago, and has not taken it yet.
-TEST_F(SchedulerJams, RefusalDespiteGrantedRoomIsNotReportedAtOnce) {
+TEST_F(SchedulerDeadlocks, RefusalDespiteGrantedRoomIsNotReportedAtOnce) {
   Runs(kGang, Resident({"a", "b"}, GiB(5)));
   Rests(kC, {"b"}, GiB(12));
   Memory memory = Resident({"a", "b"}, GiB(5));
@@ -428,7 +428,7 @@ TEST_F(SchedulerJams, RefusalDespiteGrantedRoomIsNotReportedAtOnce) {
   EXPECT_TRUE(Said<action::EventReport>().empty());
 }
 
-TEST_F(SchedulerJams, JobIsAskedAgainAtOnceWhenItHasItsRoom) {
+TEST_F(SchedulerDeadlocks, JobIsAskedAgainAtOnceWhenItHasItsRoom) {
   BothGrow();
   const auto close = One<action::Close>();
   Pass(5s);
@@ -447,7 +447,7 @@ TEST_F(SchedulerJams, JobIsAskedAgainAtOnceWhenItHasItsRoom) {
   EXPECT_EQ(Closed(), (std::set<TenantId>{close.tenant}));
 }
 
-TEST_F(SchedulerJams, OtherReasonAfterRefusalForRoomIsReported) {
+TEST_F(SchedulerDeadlocks, OtherReasonAfterRefusalForRoomIsReported) {
   BothGrow();
   const auto close = One<action::Close>();
   Tell(event::GateNotClosed{close.tenant, close.order, "it waits for room", false, true});
@@ -463,7 +463,7 @@ TEST_F(SchedulerJams, OtherReasonAfterRefusalForRoomIsReported) {
   EXPECT_THAT(One<action::EventReport>().message, HasSubstr("process 7 works"));
 }
 
-TEST_F(SchedulerJams, AllocationOfLaterJobIsDeniedAfterAWhileWithTheReason) {
+TEST_F(SchedulerDeadlocks, AllocationOfLaterJobIsDeniedAfterAWhileWithTheReason) {
   Jam();
   EXPECT_FALSE(scheduler_.IsDenied(kOther));
   const auto began = now_;
@@ -479,7 +479,7 @@ TEST_F(SchedulerJams, AllocationOfLaterJobIsDeniedAfterAWhileWithTheReason) {
 }
 
 // Its program may take a while to take notice.
-TEST_F(SchedulerJams, DenialIsReportedOnce) {
+TEST_F(SchedulerDeadlocks, DenialIsReportedOnce) {
   Jam();
   Tick();
   EXPECT_EQ(Said<action::Deny>().size(), 1u);
@@ -494,7 +494,7 @@ TEST_F(SchedulerJams, DenialIsReportedOnce) {
   for (const auto& report : Said<action::EventReport>()) EXPECT_NE(report.kind, "share_move_failed");
 }
 
-TEST_F(SchedulerJams, FirstJobGetsRoomWhenLaterJobLeaves) {
+TEST_F(SchedulerDeadlocks, FirstJobGetsRoomWhenLaterJobLeaves) {
   Jam();
   Tick();
   Said<action::Deny>();
@@ -502,7 +502,7 @@ TEST_F(SchedulerJams, FirstJobGetsRoomWhenLaterJobLeaves) {
   EXPECT_EQ(One<action::MemoryGrant>(), (action::MemoryGrant{kGang, "a", GiB(4), false}));
 }
 
-TEST_F(SchedulerJams, LaterJobYieldsAfterItsDenial) {
+TEST_F(SchedulerDeadlocks, LaterJobYieldsAfterItsDenial) {
   Jam();
   Tick();
   EXPECT_EQ(Said<action::Deny>().size(), 1u);
@@ -516,9 +516,9 @@ TEST_F(SchedulerJams, LaterJobYieldsAfterItsDenial) {
 }
 
 // Both wait on one GPU, so there both are at rest, whatever they do on the other.
-class SchedulerJamsOnOneGpu : public SchedulerJams {
+class SchedulerDeadlocksOnOneGpu : public SchedulerDeadlocks {
  protected:
-  SchedulerJamsOnOneGpu() {
+  SchedulerDeadlocksOnOneGpu() {
     Runs(kGang, Resident({"a", "b"}, GiB(7)));
     Runs(kOther, Resident({"a", "b"}, GiB(7)));
     Grow(kGang, "a");
@@ -531,7 +531,7 @@ class SchedulerJamsOnOneGpu : public SchedulerJams {
   }
 };
 
-TEST_F(SchedulerJamsOnOneGpu, LaterJobClosesInPartAndFirstGetsRoom) {
+TEST_F(SchedulerDeadlocksOnOneGpu, LaterJobClosesInPartAndFirstGetsRoom) {
   const auto close = One<action::Close>();
   EXPECT_EQ(std::make_pair(close.tenant, close.in_part), std::make_pair(kOther, true));
   ReportDemand(kOther, {{"a", {GiB(7), {}, {}, GiB(4)}}, {"b", {{}, {}, GiB(7), {}}}});
@@ -547,7 +547,7 @@ TEST_F(SchedulerJamsOnOneGpu, LaterJobClosesInPartAndFirstGetsRoom) {
       << "it comes to rest now";
 }
 
-TEST_F(SchedulerJamsOnOneGpu, AllocationOfLaterJobIsDeniedWhenItCannotCloseInPart) {
+TEST_F(SchedulerDeadlocksOnOneGpu, AllocationOfLaterJobIsDeniedWhenItCannotCloseInPart) {
   const auto close = One<action::Close>();
   Tell(event::GateNotClosed{kOther, close.order, "process 7 works on GPU 0", false, true});
   Said<action::Open>();
@@ -561,7 +561,7 @@ TEST_F(SchedulerJamsOnOneGpu, AllocationOfLaterJobIsDeniedWhenItCannotCloseInPar
   EXPECT_TRUE(scheduler_.IsDenied(kOther) || scheduler_.IsDenied(kGang));
 }
 
-TEST_F(SchedulerJams, NoAllocationIsDeniedWhereEvictionMakesRoom) {
+TEST_F(SchedulerDeadlocks, NoAllocationIsDeniedWhereEvictionMakesRoom) {
   Runs(kGang, Resident({"a", "b"}, GiB(7)));
   Runs(kOther, Resident({"a", "b"}, GiB(5)));
   Runs(kA, Resident({"a"}, GiB(3)));
@@ -572,7 +572,7 @@ TEST_F(SchedulerJams, NoAllocationIsDeniedWhereEvictionMakesRoom) {
   EXPECT_TRUE(Said<action::Deny>().empty());
 }
 
-TEST_F(SchedulerJams, JobThatDoesNotYieldForAnotherReasonIsNoJam) {
+TEST_F(SchedulerDeadlocks, JobThatDoesNotYieldForAnotherReasonIsNoJam) {
   Jam(/*for_room=*/false);
   Pass(60s);
   Tell(event::Tick{});
