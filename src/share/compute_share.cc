@@ -16,7 +16,7 @@ constexpr double kMaxSaved = 0.25;  // GPU seconds
 constexpr double kNothing = 1e-7;
 constexpr Span kPiece = std::chrono::milliseconds(100);
 
-bool IsOfOthers(const Tenant& tenant) { return !tenant.compute; }
+bool IsOfOthers(const Tenant& tenant) { return !tenant.options.compute; }
 
 }  // namespace
 
@@ -66,7 +66,7 @@ std::optional<double> RecentUse::Part() const {
 
 bool HaveTurnsByShare(const Group& tenants) {
   return std::any_of(tenants.begin(), tenants.end(), [&](const Tenant* tenant) {
-    if (!tenant->compute || tenant->parked) return false;
+    if (!tenant->options.compute || tenant->parked) return false;
     return tenant->HasUpperLimit() ||
            std::any_of(tenants.begin(), tenants.end(), [tenant](const Tenant* other) {
              return other != tenant && !other->parked && other->Meets(*tenant);
@@ -88,15 +88,17 @@ void SetTimeParts(const Group& tenants) {
   for (const Tenant* tenant : tenants) {
     if (tenant->parked) continue;
     for (const auto& [gpu, state] : tenant->parts)
-      IsOfOthers(*tenant) ? gpus[gpu].weights += tenant->weight : gpus[gpu].asked += tenant->compute->part;
+      IsOfOthers(*tenant) ? gpus[gpu].weights += tenant->options.weight
+                          : gpus[gpu].asked += tenant->options.compute->part;
   }
   for (Tenant* tenant : tenants) {
     tenant->time_part =
         1;  // a tenant on several GPUs has its turn on all of them: what the fullest of them has
     for (const auto& [name, state] : tenant->parts) {
       const Gpu& gpu = gpus[name];
-      const double part = IsOfOthers(*tenant) ? gpu.Others() * tenant->weight / std::max(gpu.weights, 1e-9)
-                                              : tenant->compute->part * gpu.Factor();
+      const double part = IsOfOthers(*tenant)
+                              ? gpu.Others() * tenant->options.weight / std::max(gpu.weights, 1e-9)
+                              : tenant->options.compute->part * gpu.Factor();
       tenant->time_part = std::min(tenant->time_part, part);
     }
     tenant->time_part = std::max(tenant->time_part, 1e-4);
@@ -109,7 +111,7 @@ void ChargeShares(const Group& tenants, Span passed, Span turn, base::MonoTime n
     if (tenant->time_part == 0) continue;
     const bool has_gpu = tenant->IsComingToRest() || (HasTurn(*tenant) && IsCharged(*tenant, contention));
     const Span used = has_gpu ? passed : Span{};
-    if (tenant->HasUpperLimit()) tenant->budget.Pass(passed, used, tenant->compute->part, turn);
+    if (tenant->HasUpperLimit()) tenant->budget.Pass(passed, used, tenant->options.compute->part, turn);
     tenant->recent_use.Add(now, passed, used);
   }
 }

@@ -74,8 +74,8 @@ class ShareParts : public testing::Test {
               const std::set<std::string>& gpus = {"gpu"}) {
     Tenant& tenant = tenants_.emplace_back();
     tenant.id = TenantId{static_cast<std::int64_t>(tenants_.size())};
-    if (part) tenant.compute = ComputeShare{*part, may_exceed};
-    tenant.weight = weight;
+    if (part) tenant.options.compute = ComputeShare{*part, may_exceed};
+    tenant.options.weight = weight;
     for (const auto& gpu : gpus) tenant.parts[gpu];
     return tenant;
   }
@@ -129,14 +129,14 @@ TEST_F(ShareParts, OneThatMayHaveAllNeedsNoTurnsUntilThereIsANeighbour) {
   neighbour.parked = true;
   EXPECT_FALSE(HaveTurnsByShare(All()));
   neighbour.parked = false;
-  alone.compute.reset();
+  alone.options.compute.reset();
   EXPECT_FALSE(HaveTurnsByShare(All()));
 }
 
 TEST_F(ShareParts, AnUpperLimitHoldsAlsoAlone) {
   Add(0.3, false);
   EXPECT_TRUE(HaveTurnsByShare(All()));
-  tenants_.front().compute->part = 1;
+  tenants_.front().options.compute->part = 1;
   EXPECT_FALSE(HaveTurnsByShare(All()));
 }
 
@@ -145,7 +145,7 @@ TEST_F(ShareParts, AnUpperLimitHoldsAlsoAlone) {
 constexpr Span kWindow = 10s;
 
 Program Asks(double part, bool may_exceed = false) {
-  return {.memory = {{"gpu", GiB(2)}}, .drain = 500us, .compute = ComputeShare{part, may_exceed}};
+  return {.memory = {{"gpu", GiB(2)}}, .options = {.compute = {{part, may_exceed}}}, .drain = 500us};
 }
 Program Asks(double part, bool may_exceed, Span burst, Span gap) {
   Program program = Asks(part, may_exceed);
@@ -210,7 +210,7 @@ TEST_F(ComputeWorld, ThoseWithoutAShareHaveTheRestByWeight) {
   Start(Asks(0.5));
   Program other{.memory = {{"gpu", GiB(2)}}, .drain = 500us};
   Start(other);
-  other.weight = 3;
+  other.options.weight = 3;
   Start(other);
   Expect({0.5, 0.125, 0.375}, 2);
 }
@@ -271,11 +271,11 @@ TEST_F(ComputeWorld, AShareThatChangesHoldsAtOnce) {
   Start(Asks(0.3));
   Start(Asks(0.7));
   Expect({0.3, 0.7}, 2);
-  world_.Feed(event::OptionsChanged{ids_[0], 1, 0, false, ComputeShare{0.6, false}});
-  world_.Feed(event::OptionsChanged{ids_[1], 1, 0, false, ComputeShare{0.2, true}});
+  world_.Feed(event::OptionsChanged{ids_[0], {.compute = {{0.6, false}}}});
+  world_.Feed(event::OptionsChanged{ids_[1], {.compute = {{0.2, true}}}});
   Expect({0.6, 0.4}, 2);
-  world_.Feed(event::OptionsChanged{ids_[0], 1, 0, false, {}});
-  world_.Feed(event::OptionsChanged{ids_[1], 1, 0, false, {}});
+  world_.Feed(event::OptionsChanged{ids_[0], {}});
+  world_.Feed(event::OptionsChanged{ids_[1], {}});
   const int closings = world_.job(ids_[0]).closings + world_.job(ids_[1]).closings;
   Expect({1, 1}, 1);  // in the model two that fit do not slow each other down
   EXPECT_LE(world_.job(ids_[0]).closings + world_.job(ids_[1]).closings, closings + 2);
@@ -353,8 +353,8 @@ TEST(ComputeWorldTrouble, OneThatDoesNotYieldKeepsItsTime) {
   world.RunFor(60s);
   EXPECT_LE(world.job(capped).closings, 3);
   EXPECT_GE(Seconds(world.job(capped).computed), 30);
-  program.compute.reset();
-  program.latency = true;
+  program.options.compute.reset();
+  program.options.latency = true;
   program.burst = program.gap = 10ms;
   world.Start(program);
   world.RunFor(60s);
@@ -402,7 +402,7 @@ TEST_F(ComputeWorld, TheViewSaysWhatWasAskedAndHad) {
   const auto status = world_.Status("gpu");
   EXPECT_TRUE(status.by_share);
   EXPECT_TRUE(status.exclusive);
-  EXPECT_EQ(Status(0).compute, (ComputeShare{0.3, false}));
+  EXPECT_EQ(Status(0).options.compute, (ComputeShare{0.3, false}));
   EXPECT_DOUBLE_EQ(*Status(0).compute_part, 0.3);
   EXPECT_NEAR(*Status(0).compute_had, 0.3, 0.03);
   EXPECT_NEAR(*Status(1).compute_had, 0.7, 0.03);

@@ -73,7 +73,7 @@ TEST(ShareEvaluation, SharesAreWithinFivePercentOfTheWeightsAfterTenMinutes) {
     Program program{.memory = {{"gpu", Part(base::GiB(gib), 0.9)}}};
     std::map<double, TenantId> ids;
     for (const double weight : {1.0, 2.0, 4.0}) {
-      program.weight = weight;
+      program.options.weight = weight;
       ids[weight] = world.Start(program);
     }
     world.RunFor(600s);
@@ -114,8 +114,10 @@ TEST(ShareEvaluation, AnIdleJobGetsInAtOnceBesideATraining) {
 void ExpectNoTurnIsWaitedFor(bool asked, std::size_t unknown) {
   const base::Bytes capacity = base::GiB(16), training = Part(capacity, 0.9);
   World world({}, {{"gpu", capacity}}, kBus);
-  const TenantId server = world.Start(
-      {.memory = {{"gpu", Part(capacity, 0.6)}}, .burst = 300ms, .gap = 5s, .interactive = asked});
+  const TenantId server = world.Start({.memory = {{"gpu", Part(capacity, 0.6)}},
+                                       .burst = 300ms,
+                                       .gap = 5s,
+                                       .options = {.interactive = asked}});
   world.RunFor(asked ? 1s : 60s);
   world.Start({.memory = {{"gpu", training}}});
   world.RunFor(60s);
@@ -137,7 +139,7 @@ TEST(ShareEvaluation, OneThatSaysItIsInteractiveAndWorksAllTheTimeGainsNothing) 
   World world({}, {{"gpu", base::GiB(16)}}, kBus);
   Program program{.memory = {{"gpu", base::GiB(14)}}};
   const TenantId honest = world.Start(program);
-  program.interactive = true;
+  program.options.interactive = true;
   const TenantId other = world.Start(program);
   world.RunFor(600s);
   const double all =

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <variant>
@@ -16,6 +15,7 @@
 #include "base/ids.h"
 #include "base/units.h"
 #include "share/settings.h"
+#include "share/tenant_options.h"
 
 namespace gpuman::share {
 
@@ -38,13 +38,6 @@ struct MemoryDemand {
 
 using MemoryDemands = std::map<std::string, MemoryDemand>;  // by GPU
 
-// The part of its GPUs' time that a tenant has asked for.
-struct ComputeShare {
-  double part = 1;          // above 0, at most 1
-  bool may_exceed = false;  // it may use what others leave; false: it never has more than its part
-  friend bool operator==(const ComputeShare&, const ComputeShare&) = default;
-};
-
 enum class GatePosition { kOpen, kClosing, kClosed };
 
 // kUnknown counts as busy. kWaiting: one of its threads waits at the closed gate.
@@ -56,14 +49,10 @@ namespace event {
 // GPUs that it may use.
 struct Joined {
   TenantId tenant;
-  double weight = 1;
-  int priority = 0;
+  TenantOptions options{};
   GatePosition gate = GatePosition::kOpen;
   std::string user{};
   std::set<std::string> gpus{};
-  bool interactive = false;  // its user says that it works in short bursts, and that somebody waits for each
-  std::optional<ComputeShare> compute{};
-  bool latency = false;  // its work goes first
 };
 // The job is over, or does not share a GPU any more. Orders to the tenant are not answered.
 struct Left {
@@ -156,11 +145,7 @@ struct Unsuspended {
 };
 struct OptionsChanged {
   TenantId tenant;
-  double weight = 1;
-  int priority = 0;
-  bool interactive = false;
-  std::optional<ComputeShare> compute{};
-  bool latency = false;
+  TenantOptions options;
 };
 struct SettingsChanged {
   SchedulerSettings settings;

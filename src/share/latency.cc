@@ -33,7 +33,7 @@ bool HadWorkLately(const Tenant& tenant, base::MonoTime now) {
 
 bool HaveLatencyTenant(const Group& tenants) {
   return std::any_of(tenants.begin(), tenants.end(), [&](const Tenant* first) {
-    return first->latency && !first->parked &&
+    return first->options.latency && !first->parked &&
            std::any_of(tenants.begin(), tenants.end(), [first](const Tenant* other) {
              return other != first && !other->parked && other->Meets(*first);
            });
@@ -43,13 +43,13 @@ bool HaveLatencyTenant(const Group& tenants) {
 void UpdateHoldBack(const Group& tenants, base::MonoTime now) {
   for (Tenant* tenant : tenants)
     tenant->goes_first =
-        tenant->latency && !tenant->spent && tenant->ahead * tenant->Rate() <= kLatencyOverdraft;
+        tenant->options.latency && !tenant->spent && tenant->ahead * tenant->Rate() <= kLatencyOverdraft;
   for (Tenant* tenant : tenants) {
     tenant->held_back = tenant->paced = false;
     if (tenant->goes_first) continue;
     const bool came = CameUntil(*tenant) > now;
     for (const Tenant* first : tenants) {
-      if (first == tenant || !first->latency || !first->Meets(*tenant)) continue;
+      if (first == tenant || !first->options.latency || !first->Meets(*tenant)) continue;
       // One that has no turn yet waits for it like others (policy.h).
       tenant->held_back = tenant->held_back || (!came && HoldsBack(*first, *tenant));
       // Processes of several GPUs wait for each other, and would wait at their gates.
@@ -67,7 +67,8 @@ void CountHeldBack(const Group& tenants, Span passed) {
 }
 
 std::optional<base::MonoTime> NextHoldBackChange(const Tenant& tenant, base::MonoTime now) {
-  if (!tenant.latency) return CameUntil(tenant) > now ? std::optional(CameUntil(tenant)) : std::nullopt;
+  if (!tenant.options.latency)
+    return CameUntil(tenant) > now ? std::optional(CameUntil(tenant)) : std::nullopt;
   if (tenant.parked) return std::nullopt;
   if (tenant.IsIdle())
     return now < tenant.since + kPacedAfter ? std::optional(tenant.since + kPacedAfter) : std::nullopt;

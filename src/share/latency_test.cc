@@ -17,7 +17,7 @@ class LatencyRules : public testing::Test {
  protected:
   LatencyRules() {
     server_.id = TenantId{1};
-    server_.latency = true;
+    server_.options.latency = true;
     training_.id = TenantId{2};
     training_.activity = TenantActivity::kBusy;
     for (Tenant* tenant : {&server_, &training_}) tenant->parts["gpu"];
@@ -68,13 +68,13 @@ TEST_F(LatencyRules, LatencyJobBeyondItsOverdraftDoesNotGoFirst) {
   Set();
   EXPECT_FALSE(training_.held_back);
   EXPECT_TRUE(training_.paced);
-  server_.weight = 0.5;
+  server_.options.weight = 0.5;
   Set();
   EXPECT_TRUE(training_.held_back) << "in GPU seconds it had half as much";
 }
 
 TEST_F(LatencyRules, LatencyJobsDoNotHoldEachOtherBack) {
-  training_.latency = true;
+  training_.options.latency = true;
   Set();
   EXPECT_FALSE(training_.held_back);
   EXPECT_FALSE(server_.held_back);
@@ -98,7 +98,7 @@ TEST_F(LatencyRules, SuspendedLatencyJobHoldsNobodyBack) {
 // --- In the model
 
 Program Server(Span burst, Span gap) {
-  return {.memory = {{"gpu", GiB(2)}}, .burst = burst, .gap = gap, .latency = true};
+  return {.memory = {{"gpu", GiB(2)}}, .burst = burst, .gap = gap, .options = {.latency = true}};
 }
 Program Training(Span in_flight = {}) {
   return {.memory = {{"gpu", GiB(2)}}, .drain = 200us, .in_flight = in_flight};
@@ -144,7 +144,7 @@ TEST_F(LatencyWorld, ViewHasTimeForWhichOthersWereHeldBack) {
 
 TEST_F(LatencyWorld, OtherRunsAfterShortPauseOfLatencyJob) {
   Program requests = Server(800us, 1ms);
-  requests.weight = 4;  // so that it goes first all the time
+  requests.options.weight = 4;  // so that it goes first all the time
   const TenantId training = world_.Start(Training()), server = world_.Start(requests);
   world_.RunFor(2s);
   EXPECT_EQ(world_.scheduler().WatchOf(server).idle, kLatencyIdle);
@@ -170,8 +170,8 @@ TEST_F(LatencyWorld, OtherRunsBesideLatencyJobThatAlwaysWorks) {
 
 TEST_F(LatencyWorld, LatencyJobWithShareGoesFirstWithinIt) {
   Program server = Server(1h, {}), training = Training();
-  server.compute = ComputeShare{0.3, false};
-  training.compute = ComputeShare{0.7, false};
+  server.options.compute = ComputeShare{0.3, false};
+  training.options.compute = ComputeShare{0.7, false};
   const TenantId a = world_.Start(server), b = world_.Start(training);
   world_.RunFor(10s);
   EXPECT_NEAR(Part(a, 10s), 0.3, 0.03);
@@ -181,7 +181,7 @@ TEST_F(LatencyWorld, LatencyJobWithShareGoesFirstWithinIt) {
 TEST_F(LatencyWorld, RemovedLatencyOptionHoldsNobodyBack) {
   const TenantId training = world_.Start(Training()), server = world_.Start(Server(5ms, 20ms));
   world_.RunFor(2s);
-  world_.Feed(event::OptionsChanged{server, 1, 0});
+  world_.Feed(event::OptionsChanged{server, {}});
   world_.RunFor(1s);
   EXPECT_NEAR(Part(training, 10s), 1, 0.001);
 }
@@ -204,7 +204,7 @@ TEST_F(LatencyWorld, ViewHasReasonWhyOtherWaits) {
   for (int i = 0; i < 100 && !told; ++i) {
     world_.RunFor(37ms);
     for (const auto& tenant : world_.Status("gpu").tenants) {
-      EXPECT_EQ(tenant.latency, tenant.tenant == server);
+      EXPECT_EQ(tenant.options.latency, tenant.tenant == server);
       told = told || (tenant.tenant == training && tenant.waits_for == "latency" && tenant.longest_unit);
     }
   }

@@ -40,7 +40,7 @@ Packing::Packing(const Group& tenants, const Capacities& capacities, bool exclus
 
 bool Packing::FitsOn(const std::string& gpu, const Tenant& tenant, const TenantGpuState& part,
                      bool wanted) const {
-  if (exclusive_ && !tenant.keeps_until && !tenant.latency && taken_.count(gpu) > 0) return false;
+  if (exclusive_ && !tenant.keeps_until && !tenant.options.latency && taken_.count(gpu) > 0) return false;
   if (tenant.grows && (tenant.keeps_until ? growing_members_ : growing_).count(gpu) > 0) return false;
   return used_.at(gpu) + (WholeOf(part, wanted) - Immovable(tenant, part)) <= CapacityOf(capacities_, gpu);
 }
@@ -65,7 +65,7 @@ void Packing::Put(const Tenant& tenant, bool wanted) {
     occupied_[gpu] += part.demand.away - part.granted + part.Lacks() + tenant.PagedToCome(part);
     // A tenant that does not yield takes no turn from the tenants that fit beside it; a tenant whose work
     // goes first takes it by holding them back.
-    if (!tenant.keeps_until && !tenant.latency) taken_.insert(gpu);
+    if (!tenant.keeps_until && !tenant.options.latency) taken_.insert(gpu);
     if (!tenant.grows || tenant.keeps_until) continue;
     growing_.insert(gpu);
     growing_members_.insert(gpu);

@@ -99,14 +99,15 @@ bool IsLearnedInteractive(const Tenant& tenant, const PolicyContext& at) {
 
 bool IsUrgent(const Tenant& tenant, const PolicyContext& at) {
   const Span turn = TurnFor(tenant, at);
-  const bool interactive = (tenant.interactive && tenant.burst <= turn) || IsLearnedInteractive(tenant, at);
+  const bool interactive =
+      (tenant.options.interactive && tenant.burst <= turn) || IsLearnedInteractive(tenant, at);
   return interactive && tenant.ahead <= kOverdraft * Seconds(turn) / tenant.Rate();
 }
 
 bool IsBefore(const Tenant& a, const Tenant& b, PolicyKind policy) {
   const auto key = [policy](const Tenant& tenant) {
     const bool fcfs = policy == PolicyKind::kFcfs;
-    return std::make_tuple(policy == PolicyKind::kPriority ? -tenant.priority : 0, !tenant.goes_first,
+    return std::make_tuple(policy == PolicyKind::kPriority ? -tenant.options.priority : 0, !tenant.goes_first,
                            fcfs || !tenant.urgent, fcfs ? 0.0 : tenant.ahead, tenant.waiting_since,
                            tenant.id);
   };
@@ -129,8 +130,8 @@ base::MonoTime LeavesAt(Tenant& holder, const Tenant& waiter, const PolicyContex
   const Span turn = TurnFor(waiter, at);
   base::MonoTime when = base::MonoTime::max();
   if (holder.IsIdle()) when = GapLasts(holder, waiter, at);
-  if (at.settings.policy == PolicyKind::kPriority && holder.priority != waiter.priority)
-    return waiter.priority > holder.priority ? at.now : when;
+  if (at.settings.policy == PolicyKind::kPriority && holder.options.priority != waiter.options.priority)
+    return waiter.options.priority > holder.options.priority ? at.now : when;
   if (holder.starves) return at.now;
   // So moving never takes more than half of the time.
   if (waiter.goes_first && !holder.goes_first)
@@ -155,7 +156,7 @@ Contention ContentionOf(const Group& tenants) {
 }
 
 bool IsCharged(const Tenant& tenant, Contention contention) {
-  return !tenant.IsIdle() || (tenant.latency ? contention.for_room : contention.any);
+  return !tenant.IsIdle() || (tenant.options.latency ? contention.for_room : contention.any);
 }
 
 void Charge(const Group& tenants, Span passed) {

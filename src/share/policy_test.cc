@@ -55,7 +55,7 @@ class ShareInteractive : public SharePolicy {
 TEST_F(ShareInteractive, GetsInAfterItsWaitThoughTheTurnIsNotOver) {
   Decide();
   EXPECT_EQ(Leaves(), 1s) << "the rest of the turn";
-  waiter_.interactive = true;
+  waiter_.options.interactive = true;
   Decide();
   EXPECT_EQ(Leaves(), 600ms) << "a second after it began to wait";
   settings_.interactive_wait = 300ms;
@@ -90,14 +90,14 @@ TEST_F(ShareInteractive, LongBurstsOrShortGapsAreNotInteractive) {
 }
 
 TEST_F(ShareInteractive, ThatSaysSoAndWorksForLongerThanATurnWaitsLikeAll) {
-  waiter_.interactive = true;
+  waiter_.options.interactive = true;
   waiter_.burst = 2100ms;
   Decide();
   EXPECT_FALSE(waiter_.urgent);
 }
 
 TEST_F(ShareInteractive, GainsNoTime) {
-  waiter_.interactive = true;
+  waiter_.options.interactive = true;
   waiter_.ahead = 4;
   Decide();
   EXPECT_TRUE(waiter_.urgent);
@@ -107,7 +107,7 @@ TEST_F(ShareInteractive, GainsNoTime) {
 }
 
 TEST_F(ShareInteractive, LetsTheHolderHaveTheTimeThatItsMovingTook) {
-  waiter_.interactive = true;
+  waiter_.options.interactive = true;
   waiter_.waiting_since = kNow - 5s;
   holder_.turn_since = kNow - 30ms;
   Decide();
@@ -115,7 +115,7 @@ TEST_F(ShareInteractive, LetsTheHolderHaveTheTimeThatItsMovingTook) {
 }
 
 TEST_F(ShareInteractive, LetsAnotherInteractiveFinishItsBurstWithinTheShortestTurn) {
-  waiter_.interactive = true;
+  waiter_.options.interactive = true;
   waiter_.waiting_since = kNow - 5s;
   WorksInShortBursts(holder_);
   holder_.burst = 300ms;
@@ -127,13 +127,13 @@ TEST_F(ShareInteractive, LetsAnotherInteractiveFinishItsBurstWithinTheShortestTu
 }
 
 TEST_F(ShareInteractive, ComesFirstAmongThoseThatWait) {
-  waiter_.interactive = true;
+  waiter_.options.interactive = true;
   waiter_.ahead = 1;
   Decide();
   EXPECT_TRUE(IsBefore(waiter_, holder_, PolicyKind::kFair));
   EXPECT_TRUE(IsBefore(waiter_, holder_, PolicyKind::kPriority));
   EXPECT_FALSE(IsBefore(waiter_, holder_, PolicyKind::kFcfs));
-  holder_.priority = 1;
+  holder_.options.priority = 1;
   EXPECT_FALSE(IsBefore(waiter_, holder_, PolicyKind::kPriority));
 }
 
@@ -155,7 +155,7 @@ TEST_F(SharePolicy, FirstComeIsBeforeWhoeverHadLess) {
 
 TEST_F(SharePolicy, ThePriorityIsBeforeAllElse) {
   waiter_.ahead = 100;
-  waiter_.priority = 1;
+  waiter_.options.priority = 1;
   EXPECT_TRUE(IsBefore(waiter_, holder_, PolicyKind::kPriority));
   EXPECT_FALSE(IsBefore(waiter_, holder_, PolicyKind::kFair));
 }
@@ -220,9 +220,9 @@ TEST_F(SharePolicy, AGapThatUsuallyEndsBeforeTheMoveIsOverIsNoReasonToLeave) {
 
 TEST_F(SharePolicy, TheHigherPriorityPushesOffAtOnceAndTheLowerNever) {
   settings_.policy = PolicyKind::kPriority;
-  waiter_.priority = 1;
+  waiter_.options.priority = 1;
   EXPECT_EQ(Leaves(), Span(0s));
-  waiter_.priority = -1;
+  waiter_.options.priority = -1;
   holder_.turn_since = kNow - 1h;
   EXPECT_EQ(Leaves(), Span::max());
 }
@@ -264,7 +264,7 @@ TEST_F(SharePolicy, FirstComeKnowsNoVisitors) {
 }
 
 TEST_F(SharePolicy, ARunIsChargedByWeightAndAGapOnlyWhereSomebodyWaits) {
-  holder_.weight = 2;
+  holder_.options.weight = 2;
   Charge({&holder_, &waiter_}, 4s);
   EXPECT_DOUBLE_EQ(holder_.ahead, 2);
   EXPECT_DOUBLE_EQ(waiter_.ahead, 0);

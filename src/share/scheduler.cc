@@ -140,11 +140,7 @@ void Scheduler::Handle(const event::Joined& joined, base::MonoTime now) {
   Tenant tenant;
   tenant.id = joined.tenant;
   tenant.user = joined.user;
-  tenant.weight = std::max(joined.weight, 0.001);
-  tenant.priority = joined.priority;
-  tenant.interactive = joined.interactive;
-  tenant.compute = joined.compute;
-  tenant.latency = joined.latency;
+  tenant.options = joined.options;
   tenant.gate = joined.gate;
   tenant.since = tenant.waiting_since = tenant.turn_since = now;
   tenant.member = joined.gate == GatePosition::kOpen;
@@ -394,13 +390,7 @@ void Scheduler::Handle(const event::Unsuspended& unsuspended, base::MonoTime now
 }
 
 void Scheduler::Handle(const event::OptionsChanged& is, base::MonoTime) {
-  Tenant* tenant = Find(is.tenant);
-  if (!tenant) return;
-  tenant->weight = std::max(is.weight, 0.001);
-  tenant->priority = is.priority;
-  tenant->interactive = is.interactive;
-  tenant->compute = is.compute;
-  tenant->latency = is.latency;
+  if (Tenant* const tenant = Find(is.tenant)) tenant->options = is.options;
 }
 
 // The settings hold at once. Tenants that did not yield are asked again.

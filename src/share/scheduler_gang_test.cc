@@ -20,7 +20,7 @@ class SchedulerGangs : public ShareScheduler {
     return memory;
   }
   void Runs(TenantId tenant, const Memory& memory) {
-    Tell(event::Joined{tenant, 1, 0});
+    Tell(event::Joined{tenant});
     Tell(event::DemandChanged{tenant, memory});
     Is(tenant, TenantActivity::kBusy);
   }
@@ -28,7 +28,7 @@ class SchedulerGangs : public ShareScheduler {
   void Rests(TenantId tenant, const std::vector<std::string>& gpus, base::Bytes bytes) {
     Memory memory;
     for (const auto& gpu : gpus) memory[gpu] = {{}, bytes, {}, {}};
-    Tell(event::Joined{tenant, 1, 0, GatePosition::kClosed});
+    Tell(event::Joined{tenant, {}, GatePosition::kClosed});
     Tell(event::ActivityChanged{tenant, TenantActivity::kIdle, now_});
     Tell(event::DemandChanged{tenant, memory});
   }
@@ -233,7 +233,7 @@ TEST_F(SchedulerGrowingJobs, TwoRunTogetherOnceOneHasStoppedGrowing) {
 // Each might get the memory on one GPU that the other needs, before it is known that both need both.
 TEST_F(SchedulerGrowingJobs, TwoWithoutMemoryTakeTurns) {
   for (const TenantId tenant : {kGang, kOther}) {
-    Tell(event::Joined{tenant, 1, 0, GatePosition::kOpen, {}, {"a", "b"}});
+    Tell(event::Joined{tenant, {}, GatePosition::kOpen, {}, {"a", "b"}});
     ReportDemand(tenant, {});
   }
   Settle();
@@ -274,12 +274,12 @@ TEST_F(SchedulerGrowingJobs, SecondComesInOnlyWhenFirstIsAtRest) {
 }
 
 TEST_F(SchedulerGrowingJobs, JobThatHasStoppedGrowingIsNotExpectedOnFurtherGpus) {
-  Tell(event::Joined{kGang, 1, 0, GatePosition::kOpen, {}, {"a", "b"}});
+  Tell(event::Joined{kGang, {}, GatePosition::kOpen, {}, {"a", "b"}});
   ReportDemand(kGang, Resident({"a"}, GiB(1)));
   EXPECT_EQ(scheduler_.View(now_).gpus.at(1).tenants.size(), 0u) << "it has nothing there";
   Pass(11s);
   ReportDemand(kGang, Resident({"a"}, GiB(1)));
-  Tell(event::Joined{kOther, 1, 0, GatePosition::kOpen, {}, {"a", "b"}});
+  Tell(event::Joined{kOther, {}, GatePosition::kOpen, {}, {"a", "b"}});
   ReportDemand(kOther, Resident({"b"}, GiB(1)));
   Pass(11s);
   ReportDemand(kOther, Resident({"b"}, GiB(1)));
@@ -329,7 +329,7 @@ TEST_F(SchedulerGrowingJobs, IdleJobWithMemoryHasStoppedGrowingAfterAMinute) {
 
 TEST_F(SchedulerGrowingJobs, JobWithoutMemoryStillCountsAsGrowing) {
   for (const TenantId tenant : {kGang, kOther}) {
-    Tell(event::Joined{tenant, 1, 0, GatePosition::kOpen, {}, {"a", "b"}});
+    Tell(event::Joined{tenant, {}, GatePosition::kOpen, {}, {"a", "b"}});
     ReportDemand(tenant, {});
     Pass(600s);
   }

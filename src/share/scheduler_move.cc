@@ -244,7 +244,7 @@ void Scheduler::OpenReady(const Domain& domain, base::MonoTime now) {
     const bool one_before =
         std::any_of(domain.tenants.begin(), domain.tenants.end(), [&](const Tenant* other) {
           return !other->member && other->gate == GatePosition::kClosing &&
-                 (exclusive && !tenant->latency ? other->Meets(*tenant) : other->MayJamWith(*tenant));
+                 (exclusive && !tenant->options.latency ? other->Meets(*tenant) : other->MayJamWith(*tenant));
         });
     if (one_before || !HasRoomToPage(domain, *tenant)) continue;
     tenant->gate = GatePosition::kOpen;

@@ -16,7 +16,7 @@ class ShareRhythmOfTurns : public ShareScheduler {
   // A has worked for 5 s, B not at all, and both work without pause from now on.
   void BeginTwo(int priority = 0) {
     Join(kA, kEach, 1, priority);
-    Tell(event::Joined{kB, 1, 0, GatePosition::kClosed});
+    Tell(event::Joined{kB, {}, GatePosition::kClosed});
     Is(kB, TenantActivity::kIdle);
     Has(kB, kEach - kOver, kOver);
     Pass(5s);
@@ -103,7 +103,7 @@ TEST_F(ShareRhythmOfTurns, TwoThatPausedBeforeTakeTurnsOfTheFullQuantumWhateverT
   Has(kB, kEach);
   Turn();
   HandOver(kB, kA, 15ms);
-  Tell(event::OptionsChanged{kA, 4});
+  Tell(event::OptionsChanged{kA, {.weight = 4}});
   ExpectFullTurns();
 }
 

@@ -62,7 +62,7 @@ TEST_F(ShareScheduler, AHolderThatIdlesGivesTheRestOfItsTurnAway) {
 TEST_F(ShareScheduler, AJobWhoseMemoryIsThereRunsAtOnce) {
   Join(kA, GiB(10));
   Join(kB, GiB(4));
-  Tell(event::Joined{kC, 1, 0, GatePosition::kClosed});
+  Tell(event::Joined{kC, {}, GatePosition::kClosed});
   Has(kC, GiB(2));
   EXPECT_EQ(One<action::Open>().tenant, kC);
 }
@@ -292,7 +292,7 @@ TEST_F(ShareScheduler, AJobOnTwoGpusMakesRoomOnBothOrNone) {
   Tell(event::Joined{kA});
   Tell(event::DemandChanged{kA, {{"gpu", {GiB(10), {}, {}, {}}}, {"other", {GiB(10), {}, {}, {}}}}});
   Is(kA, TenantActivity::kBusy);
-  Tell(event::Joined{kB, 1, 0, GatePosition::kClosed});
+  Tell(event::Joined{kB, {}, GatePosition::kClosed});
   Tell(event::DemandChanged{kB, {{"other", {{}, GiB(10), {}, {}}}}});
   Pass(60s);
   Is(kB, TenantActivity::kWaiting);

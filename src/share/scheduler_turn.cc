@@ -22,7 +22,8 @@ bool StaysRather(const Tenant* a, const Tenant* b) {
 // The member rests, and may leave to give a part of its memory to the waiter, even if it would fit beside it.
 bool MayGive(const Tenant& member, const Tenant& waiter, const PolicyContext& at) {
   if (!member.IsIdle() || member.keeps_until || !member.answers) return false;
-  if (at.settings.policy == PolicyKind::kPriority && member.priority > waiter.priority) return false;
+  if (at.settings.policy == PolicyKind::kPriority && member.options.priority > waiter.options.priority)
+    return false;
   return GapLasts(member, waiter, at) <= at.now;
 }
 

@@ -11,7 +11,7 @@ class JobThatDoesNotYieldTest : public ShareScheduler {
   // A runs, B waits for it, and A was asked to yield.
   void Ask(const std::string& user_of_b = "") {
     Join(kA, GiB(10));
-    Tell(event::Joined{kB, 1, 0, GatePosition::kClosed, user_of_b});
+    Tell(event::Joined{kB, {}, GatePosition::kClosed, user_of_b});
     Tell(event::ActivityChanged{kB, TenantActivity::kIdle, now_});
     Has(kB, {}, GiB(10));
     Pass(60s);

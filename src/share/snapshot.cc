@@ -28,11 +28,7 @@ TenantStatus StatusOf(const Tenant& tenant, const TenantGpuState& part, base::Mo
                       .activity = tenant.activity,
                       .suspended = tenant.parked,
                       .had_turn = tenant.had_turn + (HasTurn(tenant) ? unbooked : Span{}),
-                      .weight = tenant.weight,
-                      .priority = tenant.priority,
-                      .interactive = tenant.interactive,
-                      .latency = tenant.latency,
-                      .compute = tenant.compute,
+                      .options = tenant.options,
                       .compute_part = tenant.time_part > 0 ? std::optional(tenant.time_part) : std::nullopt,
                       .compute_had = tenant.time_part > 0 ? tenant.recent_use.Part() : std::nullopt,
                       .held_others = tenant.held_others,
@@ -123,7 +119,7 @@ Scheduler::Watch Scheduler::WatchOf(TenantId id) const {
   const Tenant* const tenant = Find(id);
   if (!tenant) return {settings_.idle};
   Span idle = IdleTime(settings_, tenant->time_part > 0);
-  if (tenant->latency) idle = std::min(idle, kLatencyIdle);
+  if (tenant->options.latency) idle = std::min(idle, kLatencyIdle);
   return {idle, tenant->paced};
 }
 
@@ -148,7 +144,7 @@ std::optional<base::MonoTime> Scheduler::Deadline() const {
       due(tenant.left_since + settings_.yield_limit + kStandsStill);
     if (tenant.time_part > 0 && tenant.HasUpperLimit()) {
       const bool has_gpu = tenant.IsComingToRest() || (HasTurn(tenant) && !tenant.IsIdle());
-      const Span left = tenant.budget.ChangesIn(has_gpu, tenant.compute->part);
+      const Span left = tenant.budget.ChangesIn(has_gpu, tenant.options.compute->part);
       if (left != Span::max() && (tenant.IsOpen() || tenant.Waits())) due(*last_ + left);
     }
     if (last_) due(NextHoldBackChange(tenant, *last_));

@@ -27,12 +27,8 @@ struct TenantStatus {
   std::string why{};                   // why that tenant does not yield
   Span waiting{};                      // how long it has waited so far
   Span had_turn{};                     // since it joined
-  double weight = 1;
-  int priority = 0;
-  bool interactive = false;          // its user says so
-  bool learned_interactive = false;  // by its rhythm
-  bool latency = false;              // its user says that its work goes first
-  std::optional<ComputeShare> compute{};
+  TenantOptions options{};
+  bool learned_interactive = false;  // it works in short bursts, by its rhythm
   // While the GPU's jobs have turns by shares: its part of the time, and what it had of the last ten seconds;
   // from 0 to 1.
   std::optional<double> compute_part{}, compute_had{};

@@ -48,11 +48,7 @@ inline constexpr Span kSteady = std::chrono::seconds(10);
 struct Tenant {
   TenantId id;
   std::string user;
-  double weight = 1;
-  int priority = 0;
-  bool interactive = false;  // its user says that its bursts are short, and that somebody waits for each
-  std::optional<ComputeShare> compute;
-  bool latency = false;  // its user says that its work goes first
+  TenantOptions options;
   std::map<std::string, TenantGpuState> parts;
   std::set<std::string> may_use;  // GPUs
 
@@ -129,8 +125,10 @@ struct Tenant {
   bool spent = false;  // it has used its share up, and gets no turn until it has some again
 
   // How much more of the time it gets than a tenant with the rate 1.
-  double Rate() const { return time_part > 0 ? time_part : weight; }
-  bool HasUpperLimit() const { return compute && !compute->may_exceed && compute->part < 1; }
+  double Rate() const { return time_part > 0 ? time_part : options.weight; }
+  bool HasUpperLimit() const {
+    return options.compute && !options.compute->may_exceed && options.compute->part < 1;
+  }
   // Its gate closes, and its work is still on the GPU. Where turns go by shares this is its own time.
   bool IsComingToRest() const { return time_part > 0 && gate == GatePosition::kClosing && !parked; }
   bool IsOpen() const { return gate == GatePosition::kOpen; }

@@ -69,14 +69,14 @@ class RandomWorld : public World {
   void SetManner(Program& program) {
     program.burst = Time(Below(2) == 0 ? 300 : 12'000);
     program.gap = Below(3) == 0 ? Span{} : Time(Below(2) == 0 ? 300 : 12'000);
-    program.weight = static_cast<double>(1 + Below(4));
-    program.priority = static_cast<int>(Below(3));
+    program.options.weight = static_cast<double>(1 + Below(4));
+    program.options.priority = static_cast<int>(Below(3));
     program.pinned = Parts(Below(100));
     program.drain = Time(50);
     program.managed = Below(4) == 0;
-    program.interactive = Below(4) == 0;
-    if (with_shares_) program.compute = AnyShare();
-    if (with_shares_) program.latency = Below(4) == 0;
+    program.options.interactive = Below(4) == 0;
+    if (with_shares_) program.options.compute = AnyShare();
+    if (with_shares_) program.options.latency = Below(4) == 0;
   }
   // Some tenants ask for shares of the GPU's time, or go first.
   void GiveShares() { with_shares_ = true; }
@@ -93,10 +93,8 @@ class RandomWorld : public World {
     if (with_shares_ && Below(4) == 0) {
       const TenantId id = Any();
       Job& changed = jobs_.at(id);
-      changed.program.compute = AnyShare();
-      return Feed(event::OptionsChanged{id, changed.program.weight, changed.program.priority,
-                                        changed.program.interactive, changed.program.compute,
-                                        changed.program.latency});
+      changed.program.options.compute = AnyShare();
+      return Feed(event::OptionsChanged{id, changed.program.options});
     }
     switch (Below(trouble_ ? 8 : 2)) {
       case 0:
@@ -144,15 +142,16 @@ class RandomWorld : public World {
   Span Bound() const {
     std::vector<double> weights;
     for (const auto& [id, job] : jobs_)
-      if (job.alive) weights.push_back(job.program.weight);
+      if (job.alive) weights.push_back(job.program.options.weight);
     if (!with_shares_) return WaitBound(scheduler_.settings(), weights, LongestHandOver());
     // The smallest rates that there may be, and a debt that has to be paid first.
     const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
     std::vector<double> rates;
     for (const auto& [id, job] : jobs_)
       if (job.alive)
-        rates.push_back(job.program.compute ? job.program.compute->part / static_cast<double>(weights.size())
-                                            : kPartOfOthers * job.program.weight / all);
+        rates.push_back(job.program.options.compute
+                            ? job.program.options.compute->part / static_cast<double>(weights.size())
+                            : kPartOfOthers * job.program.options.weight / all);
     const double least = rates.empty() ? 1 : *std::min_element(rates.begin(), rates.end());
     return WaitBound(scheduler_.settings(), rates, LongestHandOver()) +
            std::chrono::duration_cast<Span>(std::chrono::duration<double>(kMaxOwed / least));
@@ -242,7 +241,7 @@ inline std::string Live(RandomWorld& world) {
   }
   for (auto& [id, job] : world.jobs()) {
     job.program.gap = {};
-    world.Feed(event::OptionsChanged{id, job.program.weight, job.program.priority});
+    world.Feed(event::OptionsChanged{id, {job.program.options.weight, job.program.options.priority}});
   }
   world.RunFor(60s);
   const std::string before = world.said();

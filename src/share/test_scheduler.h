@@ -36,13 +36,13 @@ class ShareScheduler : public testing::Test {
   }
   // A tenant that runs with so much.
   void Join(TenantId tenant, base::Bytes resident, double weight = 1, int priority = 0) {
-    Tell(event::Joined{tenant, weight, priority});
+    Tell(event::Joined{tenant, {weight, priority}});
     Has(tenant, resident);
     Is(tenant, TenantActivity::kBusy);
   }
   // The same with managed memory.
   void JoinManaged(TenantId tenant, base::Bytes managed, GatePosition gate = GatePosition::kOpen) {
-    Tell(event::Joined{tenant, 1, 0, gate});
+    Tell(event::Joined{tenant, {}, gate});
     HasManaged(tenant, managed);
     Is(tenant, gate == GatePosition::kOpen ? TenantActivity::kBusy : TenantActivity::kWaiting);
   }
@@ -51,7 +51,7 @@ class ShareScheduler : public testing::Test {
   }
   // A tenant whose memory is away, and that waits at its gate.
   void JoinAway(TenantId tenant, base::Bytes away, double weight = 1, int priority = 0) {
-    Tell(event::Joined{tenant, weight, priority, GatePosition::kClosed});
+    Tell(event::Joined{tenant, {weight, priority}, GatePosition::kClosed});
     Tell(event::ActivityChanged{tenant, TenantActivity::kIdle, now_});
     Has(tenant, {}, away);
   }

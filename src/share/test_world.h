@@ -24,15 +24,11 @@ struct Program {
   std::map<std::string, base::Bytes> memory;  // by GPU; it can leave
   Span burst{1h}, gap{};
   Span work = Span::max();  // computing time after which it ends
-  double weight = 1;
-  int priority = 0;
+  TenantOptions options{};
   base::Bytes pinned{};  // on each of its GPUs
   Span drain = 5ms;      // until the work in flight has come to rest
   bool managed = false;  // the driver moves its memory
-  bool interactive = false;
-  std::optional<ComputeShare> compute{};
-  bool latency = false;
-  Span in_flight{};  // its own work that is still to be done when its gate has been shut
+  Span in_flight{};      // its own work that is still to be done when its gate has been shut
   bool IsGang() const { return memory.size() > 1; }
 };
 
@@ -81,11 +77,8 @@ class World {
     job.wanted = job.program.memory;
     job.left = job.program.burst;
     job.since = now_;
-    event::Joined joined{id, job.program.weight, job.program.priority};
+    event::Joined joined{id, job.program.options};
     for (const auto& [gpu, bytes] : job.program.memory) joined.gpus.insert(gpu);
-    joined.interactive = job.program.interactive;
-    joined.compute = job.program.compute;
-    joined.latency = job.program.latency;
     Feed(joined);
     Feed(event::ActivityChanged{id, TenantActivity::kBusy});
     TellDemand(id);

@@ -20,7 +20,7 @@ std::string ShareOf(const std::optional<ComputeShare>& share) {
 
 struct TextVisitor {
   std::string operator()(const event::Joined& e) const {
-    return Job(e.tenant) + " joined" + ShareOf(e.compute);
+    return Job(e.tenant) + " joined" + ShareOf(e.options.compute);
   }
   std::string operator()(const event::Left& e) const { return Job(e.tenant) + " left"; }
   std::string operator()(const event::DemandChanged& e) const {
@@ -58,9 +58,10 @@ struct TextVisitor {
   std::string operator()(const event::Suspended& e) const { return Job(e.tenant) + " suspended"; }
   std::string operator()(const event::Unsuspended& e) const { return Job(e.tenant) + " unsuspended"; }
   std::string operator()(const event::OptionsChanged& e) const {
-    return fmt::format("{} weighs {}, priority {}{}{}{}", Job(e.tenant), e.weight, e.priority,
-                       e.interactive ? ", interactive" : "", ShareOf(e.compute),
-                       e.latency ? ", goes first" : "");
+    const TenantOptions& is = e.options;
+    return fmt::format("{} weighs {}, priority {}{}{}{}", Job(e.tenant), is.weight, is.priority,
+                       is.interactive ? ", interactive" : "", ShareOf(is.compute),
+                       is.latency ? ", goes first" : "");
   }
   std::string operator()(const event::SettingsChanged&) const { return "settings changed"; }
   std::string operator()(const event::CapacityChanged& e) const {

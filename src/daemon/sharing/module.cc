@@ -27,10 +27,10 @@ double SecondsOf(share::Span span) { return std::chrono::duration<double>(span).
 
 metrics::JobTime TimeOf(const jobs::Job& job, const share::TenantStatus& tenant) {
   metrics::JobTime time{.job = job.id.value, .tag = job.tag, .user = job.owner->user};
-  if (tenant.compute) time.asked = tenant.compute->part;
+  if (tenant.options.compute) time.asked = tenant.options.compute->part;
   time.part = tenant.compute_part;
   time.had = tenant.compute_had;
-  if (tenant.latency) time.held_others = SecondsOf(tenant.held_others);
+  if (tenant.options.latency) time.held_others = SecondsOf(tenant.held_others);
   if (tenant.longest_unit) time.longest_unit = SecondsOf(*tenant.longest_unit);
   return time;
 }

@@ -92,8 +92,7 @@ std::vector<SharedJob> ShareController::SharedJobs() const {
     const auto* const record = suspension_.RecordOf(job->id);
     const bool withdrawn =
         stops ? IsWithdrawn(job->id) : record && record->phase != suspend::SuspensionPhase::kRunning;
-    shared.push_back({job->id, *owner, job->spec->weight, job->spec->priority, job->spec->interactive,
-                      ComputeShareOf(*job), job->spec->latency,
+    shared.push_back({job->id, *owner, TenantOptionsOf(*job->spec),
                       job->gpus.empty() ? core_.AllGpus() : job->gpus, withdrawn, job->spec->oversubscribe});
   }
   return shared;
@@ -114,14 +113,10 @@ void ShareController::Reconcile() {
       Join(std::move(job));
       continue;
     }
-    const bool weighs = known->job.weight != job.weight || known->job.priority != job.priority ||
-                        known->job.interactive != job.interactive || known->job.compute != job.compute ||
-                        known->job.latency != job.latency;
+    const bool options_changed = known->job.options != job.options;
     const bool was_withdrawn = known->job.withdrawn, withdrawn = job.withdrawn;
     known->job = std::move(job);
-    if (weighs)
-      Feed(share::event::OptionsChanged{known->job.id, known->job.weight, known->job.priority,
-                                        known->job.interactive, known->job.compute, known->job.latency});
+    if (options_changed) Feed(share::event::OptionsChanged{known->job.id, known->job.options});
     if (withdrawn && !was_withdrawn) Withdraw(*known);
     if (!withdrawn && was_withdrawn) TakeBack(*known);
   }
@@ -135,14 +130,10 @@ void ShareController::Join(SharedJob job) {
   // An earlier daemon may have left the job in any state.
   const bool runs = RunWhole(shims_.SlotStatusesOf(id)) && !entry.job.withdrawn;
   Feed(share::event::Joined{id,
-                            entry.job.weight,
-                            entry.job.priority,
+                            entry.job.options,
                             runs ? share::GatePosition::kOpen : share::GatePosition::kClosed,
                             UserOf(entry.job),
-                            {entry.job.gpus.begin(), entry.job.gpus.end()},
-                            entry.job.interactive,
-                            entry.job.compute,
-                            entry.job.latency});
+                            {entry.job.gpus.begin(), entry.job.gpus.end()}});
   if (entry.job.withdrawn) return Withdraw(entry);
   if (!runs) return TakeBack(entry);
   Check(entry);

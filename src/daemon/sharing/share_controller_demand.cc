@@ -154,7 +154,7 @@ void ShareController::TellSharing(Entry& entry) {
       .denied = entry.room.denied(),
       .pace = contended && watch.paced ? kPace : std::chrono::microseconds(0),
       // After so long without work it is idle, and tells of its next call at once.
-      .alert = contended && entry.job.latency
+      .alert = contended && entry.job.options.latency
                    ? std::chrono::duration_cast<std::chrono::microseconds>(watch.idle)
                    : std::chrono::microseconds(0),
   };

@@ -53,13 +53,14 @@ api::ShareJob ViewOf(const share::TenantStatus& tenant, const ShareViewSources& 
     job.detail = fmt::format("job {} does not yield: {}", tenant.obstacle->value, tenant.why);
   job.waiting = MillisOf(tenant.waiting);
   job.had_turn = MillisOf(tenant.had_turn);
-  job.weight = tenant.weight;
-  job.priority = tenant.priority;
-  if (tenant.interactive || tenant.learned_interactive)
-    job.interactive = tenant.interactive ? "asked" : "learned";
-  if (tenant.compute)
-    job.compute = {static_cast<int>(std::lround(100 * tenant.compute->part)), tenant.compute->may_exceed};
-  job.latency = tenant.latency;
+  const share::TenantOptions& options = tenant.options;
+  job.weight = options.weight;
+  job.priority = options.priority;
+  if (options.interactive || tenant.learned_interactive)
+    job.interactive = options.interactive ? "asked" : "learned";
+  if (options.compute)
+    job.compute = {static_cast<int>(std::lround(100 * options.compute->part)), options.compute->may_exceed};
+  job.latency = options.latency;
   if (tenant.longest_unit) job.longest_unit = MillisOf(*tenant.longest_unit);
   job.compute_part = tenant.compute_part;
   job.compute_had = tenant.compute_had;
