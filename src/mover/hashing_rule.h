@@ -4,17 +4,18 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/change_detection.h"
+
 namespace gpuman::mover {
 
 // Thread-safe.
 class HashingRule {
  public:
-  // `from`: how many bytes have to leave a GPU together. `on`: false: nothing is hashed. `compares`: what the
-  // hash takes for unchanged is copied and compared.
-  void Set(bool on, std::uint64_t from, bool compares) {
+  // `from`: how many bytes have to leave a GPU together.
+  void Set(base::ChangeDetection how, std::uint64_t from) {
     from_ = from;
-    compares_ = compares;
-    on_ = on;
+    compares_ = how == base::ChangeDetection::kCompare;
+    on_ = how != base::ChangeDetection::kOff;
   }
   bool on() const { return on_; }
   bool compares() const { return compares_; }

@@ -196,8 +196,8 @@ class Mover {
     std::uint64_t bytes = 0;
     for (const auto& [gpu, processes] : wanted)
       for (const std::uint64_t one : processes) bytes += one;
-    const bool off = request.unchanged == suspend::ChangeDetectionMode::kOff;
-    hashing_.Set(!off, request.hash_from.count, request.unchanged == suspend::ChangeDetectionMode::kCompare);
+    const bool off = request.unchanged == base::ChangeDetection::kOff;
+    hashing_.Set(request.unchanged, request.hash_from.count);
     check_kept_ = request.check_kept;
     kept_.SetLimit(off ? 0 : std::min(bytes, request.keep.value_or(base::Bytes{bytes}).count));
     pool_.Want(std::move(wanted), !off);

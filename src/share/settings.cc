@@ -23,9 +23,6 @@ constexpr Words<MemoryBackend, 3> kMemories{
     {{MemoryBackend::kAuto, "auto"}, {MemoryBackend::kVmm, "vmm"}, {MemoryBackend::kManaged, "managed"}}};
 constexpr Words<OnNoYield, 3> kHows{
     {{OnNoYield::kWait, "wait"}, {OnNoYield::kSuspend, "suspend"}, {OnNoYield::kEnd, "end"}}};
-constexpr Words<ChangeDetection, 3> kUnchanged{{{ChangeDetection::kHash, "hash"},
-                                                {ChangeDetection::kCompare, "compare"},
-                                                {ChangeDetection::kOff, "off"}}};
 
 template <typename Value, std::size_t kCount>
 base::Result<Value> Parse(const Words<Value, kCount>& words, std::string_view name, std::string_view text) {
@@ -74,7 +71,6 @@ std::string_view ToString(PolicyKind policy) { return WordOf(kPolicies, policy);
 std::string_view ToString(ConcurrencyMode compute) { return WordOf(kComputes, compute); }
 std::string_view ToString(MemoryBackend memory) { return WordOf(kMemories, memory); }
 std::string_view ToString(OnNoYield how) { return WordOf(kHows, how); }
-std::string_view ToString(ChangeDetection how) { return WordOf(kUnchanged, how); }
 
 base::Result<PolicyKind> ParsePolicy(std::string_view word) { return Parse(kPolicies, "share.policy", word); }
 base::Result<ConcurrencyMode> ParseCompute(std::string_view word) {
@@ -89,8 +85,8 @@ base::Result<OnNoYield> ParseOnNoYield(std::string_view word) {
 base::Result<OnNoYield> ParseOnNoAnswer(std::string_view word) {
   return Parse(kHows, "share.on_no_answer", word);
 }
-base::Result<ChangeDetection> ParseUnchanged(std::string_view word) {
-  return Parse(kUnchanged, "share.unchanged", word);
+base::Result<base::ChangeDetection> ParseUnchanged(std::string_view word) {
+  return Parse(WordsOf(base::ChangeDetection{}), "share.unchanged", word);
 }
 
 }  // namespace gpuman::share

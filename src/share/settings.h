@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/change_detection.h"
 #include "base/result.h"
 #include "base/units.h"
 
@@ -23,9 +24,6 @@ enum class MemoryBackend { kAuto, kVmm, kManaged };
 // What happens to a holder whose work does not come to rest within yield_limit, or whose processes do not
 // answer.
 enum class OnNoYield { kWait, kSuspend, kEnd };
-// How movers find the parts of leaving memory that the host still has from the last time, and that need no
-// copy: by a hash; by a hash that a comparison of each byte checks; or not at all.
-enum class ChangeDetection { kHash, kCompare, kOff };
 
 struct SchedulerSettings {
   PolicyKind policy = PolicyKind::kFair;
@@ -53,7 +51,7 @@ struct SchedulerSettings {
   OnNoYield on_no_answer = OnNoYield::kSuspend;
   base::Millis answer_limit{30'000};
   base::Millis retry{30'000};  // the longest wait after a failed move before the next try
-  ChangeDetection unchanged = ChangeDetection::kHash;
+  base::ChangeDetection unchanged = base::ChangeDetection::kHash;  // of memory that leaves
   friend bool operator==(const SchedulerSettings&, const SchedulerSettings&) = default;
 };
 
@@ -64,17 +62,16 @@ base::Result<> Validate(const SchedulerSettings& settings);
 base::Bytes CapacityOf(const SchedulerSettings& settings, const std::string& gpu, base::Bytes whole);
 
 // "fair", "priority", "fcfs"; "concurrent", "exclusive", "auto"; "auto", "vmm", "managed"; "wait", "suspend",
-// "end"; "hash", "compare", "off".
+// "end".
 std::string_view ToString(PolicyKind policy);
 std::string_view ToString(ConcurrencyMode compute);
 std::string_view ToString(MemoryBackend memory);
 std::string_view ToString(OnNoYield how);
-std::string_view ToString(ChangeDetection how);
 base::Result<PolicyKind> ParsePolicy(std::string_view word);
 base::Result<ConcurrencyMode> ParseCompute(std::string_view word);
 base::Result<MemoryBackend> ParseMemory(std::string_view word);
 base::Result<OnNoYield> ParseOnNoYield(std::string_view word);
 base::Result<OnNoYield> ParseOnNoAnswer(std::string_view word);
-base::Result<ChangeDetection> ParseUnchanged(std::string_view word);
+base::Result<base::ChangeDetection> ParseUnchanged(std::string_view word);  // the words of WordsOf()
 
 }  // namespace gpuman::share

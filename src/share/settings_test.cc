@@ -67,7 +67,8 @@ TEST(ShareSettings, WordsAreReadAsTheyAreWritten) {
     EXPECT_EQ(ParseCompute(ToString(compute)).value(), compute);
   for (const auto how : {OnNoYield::kWait, OnNoYield::kSuspend, OnNoYield::kEnd})
     EXPECT_EQ(ParseOnNoYield(ToString(how)).value(), how);
-  for (const auto how : {ChangeDetection::kHash, ChangeDetection::kCompare, ChangeDetection::kOff})
+  for (const auto how :
+       {base::ChangeDetection::kHash, base::ChangeDetection::kCompare, base::ChangeDetection::kOff})
     EXPECT_EQ(ParseUnchanged(ToString(how)).value(), how);
   EXPECT_THAT(ParseUnchanged("on").error().message, HasSubstr("hash, compare, off"));
   EXPECT_THAT(ParsePolicy("Fair").error().message, HasSubstr("fair, priority, fcfs"));

@@ -113,7 +113,7 @@ void Checkpointer::Prepare(const MoverUser& user, HostDemand each, std::optional
   if (MoverOf(user).ready) SendDemand(user);
 }
 
-void Checkpointer::SetUnchanged(ChangeDetectionMode how, base::Bytes hash_from) {
+void Checkpointer::SetUnchanged(base::ChangeDetection how, base::Bytes hash_from) {
   const bool same = unchanged_ == how && hash_from_ == hash_from;
   unchanged_ = how;
   hash_from_ = hash_from;

@@ -46,7 +46,7 @@ struct CheckpointerOptions {
   // Gets each mover that is started, before the mover gets its first request.
   std::function<void(const base::ProcessId&)> on_started{};
   // Of this process so many chunks had changed, and the hash had taken them for unchanged
-  // (ChangeDetectionMode::kCompare).
+  // (base::ChangeDetection::kCompare).
   std::function<void(const base::ProcessId&, std::uint64_t chunks)> on_misjudged{};
   // This mover cannot find out on some GPU what has changed, and copies all memory of it; `why` is the
   // mover's sentence. Once for each mover.
@@ -99,7 +99,7 @@ class Checkpointer {
   // as it prepares memory for.
   void Prepare(const MoverUser& user, HostDemand demand, std::optional<base::Bytes> keep = {});
   // Holds at once for all movers. `hash_from`: as Request::hash_from.
-  void SetUnchanged(ChangeDetectionMode how, base::Bytes hash_from = kWorthHashing);
+  void SetUnchanged(base::ChangeDetection how, base::Bytes hash_from = kWorthHashing);
 
   // The user's mover has a context on the GPU and nothing to copy for now: the mover ends if it has nothing
   // to do, and the next request starts another.
@@ -227,7 +227,7 @@ class Checkpointer {
     base::Bytes wanted{}, ready{}, kept{};
   };
   std::map<MoverUser, Demand> demands_;
-  ChangeDetectionMode unchanged_ = ChangeDetectionMode::kHash;  // as kPrepare that names none
+  base::ChangeDetection unchanged_ = base::ChangeDetection::kHash;  // as kPrepare that names none
   base::Bytes hash_from_ = kWorthHashing;
   base::WeakSelf<Checkpointer> self_{this};
 };

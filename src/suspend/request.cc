@@ -117,7 +117,6 @@ bool MayAnswer(const MoverRequest& request, const MoverAnswer& answer) {
 }
 
 std::string_view ToString(Verb verb) { return base::WordOf(WordsOf(verb), verb); }
-std::string_view ToString(ChangeDetectionMode how) { return base::WordOf(WordsOf(how), how); }
 std::string_view ToString(Outcome outcome) { return base::WordOf(WordsOf(outcome), outcome); }
 std::string_view ToString(DriverState state) { return base::WordOf(WordsOf(state), state); }
 

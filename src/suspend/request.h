@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/change_detection.h"
 #include "base/process.h"
 #include "base/result.h"
 #include "base/units.h"
@@ -81,16 +82,6 @@ struct GpuMove {
 inline constexpr base::Bytes kWorthHashing = base::MiB(64);
 // A kept copy is read this often: damage of the host's memory is found before the copy is needed.
 inline constexpr base::Millis kCheckKept{600'000};
-// How a mover finds the parts of a piece that the host still has from the last time, and that need no copy.
-enum class ChangeDetectionMode {
-  kHash,     // the GPU hashes it
-  kCompare,  // the same; what the hash says is unchanged is copied as well, and compared
-  kOff,      // not at all: all of it is copied, and no copies are kept
-};
-constexpr auto WordsOf(ChangeDetectionMode) {
-  using enum ChangeDetectionMode;
-  return base::Words<ChangeDetectionMode, 3>{{{kHash, "hash"}, {kCompare, "compare"}, {kOff, "off"}}};
-}
 
 // Memory that may come to the host: of each GPU, by its UUID, the bytes of each process.
 using HostDemand = std::map<std::string, std::vector<base::Bytes>>;
@@ -106,9 +97,9 @@ struct MoverRequest {
   // kSecure, kLoad, kHold, kForget, kGrant: the UUID of the GPU that the memory comes from; empty: all GPUs.
   // Messages call it `lane`.
   std::string source{};
-  base::Bytes bytes{};                                         // kPrepare: the sum of `each`; kGrant
-  HostDemand each{};                                           // kPrepare; empty: `bytes` of the GPU `gpu`
-  ChangeDetectionMode unchanged = ChangeDetectionMode::kHash;  // kPrepare
+  base::Bytes bytes{};  // kPrepare: the sum of `each`; kGrant
+  HostDemand each{};    // kPrepare; empty: `bytes` of the GPU `gpu`
+  base::ChangeDetection unchanged = base::ChangeDetection::kHash;  // kPrepare
   base::Bytes hash_from = kWorthHashing;  // kPrepare: less than this, leaving a GPU together, is not hashed
   base::Millis check_kept =
       kCheckKept;  // kPrepare: how often each kept copy is read and compared with its hash
@@ -201,7 +192,6 @@ bool IsLast(Outcome outcome);
 bool MayAnswer(const MoverRequest& request, const MoverAnswer& answer);
 
 std::string_view ToString(Verb verb);
-std::string_view ToString(ChangeDetectionMode how);
 std::string_view ToString(Outcome outcome);
 std::string_view ToString(DriverState state);
 

@@ -25,7 +25,7 @@ TEST(SuspendRequest, ReadsTheSameAsWritten) {
                              .gpu = "GPU-a",
                              .bytes = {6},
                              .each = {{"GPU-a", {{1}, {2}}}, {"GPU-b", {{3}}}},
-                             .unchanged = ChangeDetectionMode::kOff,
+                             .unchanged = base::ChangeDetection::kOff,
                              .keep = base::Bytes{4}};
   EXPECT_EQ(ParseRequest(Serialize(prepare)).value(), prepare);
   EXPECT_EQ(SumOf(prepare.each), base::Bytes{6});
@@ -52,13 +52,13 @@ TEST(SuspendRequest, TheWordsOfTheProtocolAreFixed) {
 TEST(SuspendRequest, CopiesAreKeptByHashAndWithoutABoundUnlessItSaysOtherwise) {
   const auto plain = ParseRequest(R"({"id":1,"do":"prepare","bytes":8})");
   ASSERT_TRUE(plain) << plain.error().message;
-  EXPECT_EQ(plain->unchanged, ChangeDetectionMode::kHash);
+  EXPECT_EQ(plain->unchanged, base::ChangeDetection::kHash);
   EXPECT_EQ(plain->keep, std::nullopt);
   EXPECT_EQ(Serialize(MoverRequest{.id = 1, .verb = Verb::kPrepare, .bytes = {8}}),
             R"({"id":1,"do":"prepare","bytes":8})");
   const auto off = ParseRequest(R"({"id":1,"do":"prepare","bytes":8,"unchanged":"off","keep":0})");
   ASSERT_TRUE(off) << off.error().message;
-  EXPECT_EQ(off->unchanged, ChangeDetectionMode::kOff);
+  EXPECT_EQ(off->unchanged, base::ChangeDetection::kOff);
   EXPECT_EQ(off->keep, base::Bytes{}) << "nothing to keep is not no bound";
   EXPECT_FALSE(ParseRequest(R"({"id":1,"do":"prepare","bytes":8,"unchanged":"guess"})"));
 }

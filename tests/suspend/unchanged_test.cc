@@ -20,7 +20,7 @@ class UnchangedTest : public MovingTest {
   // As the daemon does: so much memory of this process may come to the host, and its copies may be kept.
   void Prepare() {
     const base::Bytes wanted{16 * kPiece};
-    Get().SetUnchanged(ChangeDetectionMode::kHash, /*hash_from=*/{});
+    Get().SetUnchanged(base::ChangeDetection::kHash, /*hash_from=*/{});
     ASSERT_TRUE(Until([&] {
       Get().Prepare(user, {{Uuid(0), {wanted}}});
       return Get().Prepared(user) == wanted;
@@ -257,7 +257,7 @@ TEST_F(CheckedOftenTest, WhatTheMachineDamagesOfAKeptCopyIsCopiedAgain) {
 }
 
 TEST_F(UnchangedTest, LittleMemoryIsCopiedWithoutALook) {
-  Get().SetUnchanged(ChangeDetectionMode::kHash, base::Bytes{4 * kPiece});
+  Get().SetUnchanged(base::ChangeDetection::kHash, base::Bytes{4 * kPiece});
   MakeOnceOut(6);
   EXPECT_EQ(Out(0, 6), 6 * kPiece);
   EXPECT_EQ(Back().outcome, Outcome::kDone);
@@ -272,7 +272,7 @@ TEST_F(UnchangedTest, LittleMemoryIsCopiedWithoutALook) {
 }
 
 TEST_F(UnchangedTest, WhereItIsComparedAllIsCopiedAndRight) {
-  Get().SetUnchanged(ChangeDetectionMode::kCompare, /*hash_from=*/{});
+  Get().SetUnchanged(base::ChangeDetection::kCompare, /*hash_from=*/{});
   MakeEmpty(0, 2);
   Make(2, 6);
   EXPECT_EQ(Out(0, 6), 0u);
@@ -292,13 +292,13 @@ TEST_F(UnchangedTest, WhereItIsComparedAllIsCopiedAndRight) {
 
 TEST_F(UnchangedTest, SwitchedOffAllIsCopied) {
   MakeEmpty(0, 6);
-  Get().SetUnchanged(ChangeDetectionMode::kOff);
+  Get().SetUnchanged(base::ChangeDetection::kOff);
   for (unsigned round = 0; round < 2; ++round) {
     EXPECT_EQ(Out(0, 6), 0u);
     EXPECT_EQ(Back().outcome, Outcome::kDone);
     MakeAnew(6);
   }
-  Get().SetUnchanged(ChangeDetectionMode::kHash, /*hash_from=*/{});
+  Get().SetUnchanged(base::ChangeDetection::kHash, /*hash_from=*/{});
   EXPECT_EQ(Out(0, 6), 0u);
   EXPECT_EQ(Back().outcome, Outcome::kDone);
   MakeAnew(6);

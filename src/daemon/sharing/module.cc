@@ -11,18 +11,6 @@
 namespace gpuman::daemon {
 namespace {
 
-suspend::ChangeDetectionMode UnchangedOf(const share::SchedulerSettings& settings) {
-  switch (settings.unchanged) {
-    case share::ChangeDetection::kHash:
-      return suspend::ChangeDetectionMode::kHash;
-    case share::ChangeDetection::kCompare:
-      return suspend::ChangeDetectionMode::kCompare;
-    case share::ChangeDetection::kOff:
-      return suspend::ChangeDetectionMode::kOff;
-  }
-  return suspend::ChangeDetectionMode::kOff;
-}
-
 double SecondsOf(share::Span span) { return std::chrono::duration<double>(span).count(); }
 
 metrics::JobTime TimeOf(const jobs::Job& job, const share::TenantStatus& tenant) {
@@ -85,9 +73,7 @@ void SharingModule::Reconfigure() {
 }
 
 // The setting holds for all memory that movers take, also for that of suspensions.
-void SharingModule::TellUnchanged() {
-  suspension_.controller().movers().SetUnchanged(UnchangedOf(settings()));
-}
+void SharingModule::TellUnchanged() { suspension_.controller().movers().SetUnchanged(settings().unchanged); }
 
 void SharingModule::SetUpLaunch(jobs::LaunchSettings& launch) const {
   if (settings().memory != share::MemoryBackend::kAuto) launch.shared_memory = ToString(settings().memory);
