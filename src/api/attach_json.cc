@@ -21,13 +21,8 @@ void Fields(V& v, T& x) {
   v.Option("uid", x.uid);
   v.Changed("command", x.command, {});
   v.Changed("gpus", x.gpus, {});
-  v.Option("memory", x.memory);
   v.Option("at_most", x.at_most);
-  v.Option("soft", x.soft);
-  v.Changed("preload", x.preload, true);
-  v.Changed("share", x.share, false);
-  v.Option("compute", x.compute);
-  v.Changed("latency", x.latency, false);
+  spec::AttachOptionFields(v, x);
 }
 
 template <typename V, base::json::Of<AttachAnswer> T>

@@ -90,6 +90,22 @@ TEST(Attach, DoesNotWaitWhereNoDaemonWas) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, kLong / 2);
 }
 
+TEST(Attach, AsksForTheOptionsOfAJobBesideTheProcess) {
+  const auto request = Decode<AttachRequest>(
+      R"({"pid":5,"tag":"step","memory":"1GiB","at_most":2147483648,"soft":"50%","preload":false,)"
+      R"("share":true,"compute":{"percent":25},"latency":true})");
+  ASSERT_TRUE(request) << request.error().message;
+  spec::AttachOptions options;
+  options.memory = base::SizeSpec{base::GiB(1)};
+  options.soft = base::SizeSpec{{}, 50};
+  options.preload = false;
+  options.share = options.latency = true;
+  options.compute = {25, false};
+  EXPECT_EQ(static_cast<const spec::AttachOptions&>(*request), options);
+  EXPECT_EQ(request->at_most, base::GiB(2));
+  EXPECT_EQ(static_cast<const spec::AttachOptions&>(*Decode<AttachRequest>(Encode(*request))), options);
+}
+
 TEST(Attach, TakesARefusalForAnAnswer) {
   const TestServer server(
       {TestServer::Answer(503, R"({"error":{"code":"unavailable","message":"no"}})"), Held()});

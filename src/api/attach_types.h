@@ -8,24 +8,18 @@
 #include <vector>
 
 #include "base/units.h"
-#include "spec/compute_share.h"
+#include "spec/job_options.h"
 
 namespace gpuman::api {
 
 // POST /v1/attachments
-struct AttachRequest {
-  int pid = 0;                       // the processes that `pid` starts are the job; `pid` is no part of it
-  std::string tag;                   // unique among the jobs that have not ended
-  std::optional<std::int64_t> uid;   // the job's owner; absent: the caller. Only root may name another user
-  std::vector<std::string> command;  // shown to people; empty: the command of `pid`
-  std::vector<std::string> gpus;     // index, UUID or UUID prefix; empty: every GPU
-  std::optional<base::SizeSpec> memory;  // hard limit on each of its GPUs
+struct AttachRequest : spec::AttachOptions {
+  int pid = 0;                         // the processes that `pid` starts are the job; `pid` is no part of it
+  std::string tag;                     // unique among the jobs that have not ended
+  std::optional<std::int64_t> uid;     // the job's owner; absent: the caller. Only root may name another user
+  std::vector<std::string> command;    // shown to people; empty: the command of `pid`
+  std::vector<std::string> gpus;       // index, UUID or UUID prefix; empty: every GPU
   std::optional<base::Bytes> at_most;  // what was allotted: the limit is never above it, whatever `memory` is
-  std::optional<base::SizeSpec> soft;
-  bool preload = true;                        // false: only the guard holds the limit
-  bool share = false;                         // its memory may leave the GPU and come back, while it runs
-  std::optional<spec::ComputeShare> compute;  // of the time of each GPU that it shares
-  bool latency = false;                       // its work goes first on the GPUs that it shares
 };
 
 struct AttachAnswer {

@@ -96,18 +96,23 @@ void Fields(V& v, T& x) {
   v.Changed("on", x.on);
 }
 
-// Options of each job, whether it starts at once or waits in the queue.
-struct RunOptions {
+// Options of each job, also of one that another program has started (api/attach_types.h).
+struct AttachOptions {
   std::optional<base::SizeSpec> memory{};  // hard limit on each of its GPUs
   std::optional<base::SizeSpec> soft{};
-  int priority = kUsualPriority;          // 0 to 255, higher is more important
-  std::optional<Millis> grace{};          // between SIGTERM and SIGKILL; absent: the daemon's setting
   bool preload = true;                    // false: only the guard holds the limit
   bool share = false;                     // its memory may leave the GPU and come back, and it takes turns
-  double weight = 1;                      // of its turns, 0.001 to 1000
-  bool interactive = false;               // it works in short bursts, for each of which somebody waits
   std::optional<ComputeShare> compute{};  // of the time of each GPU that it shares
   bool latency = false;  // while it has work, other jobs on a GPU that it shares are held back
+  friend bool operator==(const AttachOptions&, const AttachOptions&) = default;
+};
+
+// Options of each job that gpuman starts, whether at once or from the queue.
+struct RunOptions : AttachOptions {
+  int priority = kUsualPriority;  // 0 to 255, higher is more important
+  std::optional<Millis> grace{};  // between SIGTERM and SIGKILL; absent: the daemon's setting
+  double weight = 1;              // of its turns, 0.001 to 1000
+  bool interactive = false;       // it works in short bursts, for each of which somebody waits
   // Without a call for so long it leaves its GPU, and its next call brings it back; absent: the daemon's
   // setting.
   std::optional<Millis> idle_suspend{};
@@ -129,6 +134,25 @@ void MemoryLimitFields(V& v, T& x) {
   v.Option("soft", x.soft);
 }
 
+// What attached jobs have of RunningFields and of StartFields.
+template <typename V, typename T>
+void AttachRunningFields(V& v, T& x) {
+  v.Option("compute", x.compute);
+  v.Changed("latency", x.latency);
+}
+template <typename V, typename T>
+void AttachStartFields(V& v, T& x) {
+  v.Changed("preload", x.preload, true);
+  v.Changed("share", x.share);
+}
+
+template <typename V, typename T>
+void AttachOptionFields(V& v, T& x) {
+  MemoryLimitFields(v, x);
+  AttachStartFields(v, x);
+  AttachRunningFields(v, x);
+}
+
 // Options that an update changes also while the job runs, without those of its memory.
 template <typename V, typename T>
 void RunningFields(V& v, T& x) {
@@ -136,8 +160,7 @@ void RunningFields(V& v, T& x) {
   v.Option(v.in_seconds() ? "grace" : "grace_ms", x.grace);
   v.Changed("weight", x.weight, 1);
   v.Changed("interactive", x.interactive);
-  v.Option("compute", x.compute);
-  v.Changed("latency", x.latency);
+  AttachRunningFields(v, x);
   v.Option(v.in_seconds() ? "idle_suspend_s" : "idle_suspend_ms", x.idle_suspend);
 }
 
@@ -152,8 +175,7 @@ void UpdateFields(V& v, T& x) {
 // Options that an update changes while the job waits in the queue.
 template <typename V, typename T>
 void StartFields(V& v, T& x) {
-  v.Changed("preload", x.preload, true);
-  v.Changed("share", x.share);
+  AttachStartFields(v, x);
   v.Changed("oversubscribe", x.oversubscribe);
   v.Option("device_profile", x.device_profile);
   v.Changed("trace_allocations", x.trace_allocations);

@@ -52,12 +52,7 @@ Result<jobs::Job> JobFromAttachRequest(const api::AttachRequest& request, const 
   if (run.command.empty()) run.command = {fmt::format("process {}", request.pid)};
   run.directory = "/";
   run.gpus = request.gpus;
-  run.preload = request.preload;
-  run.share = request.share;
-  run.compute = request.compute;
-  run.latency = request.latency;
-  run.memory = request.memory;
-  run.soft = request.soft;
+  static_cast<spec::AttachOptions&>(run) = request;
   GPUMAN_TRY(spec::FirstProblemOf([&](const spec::Report& report) { spec::CheckRunOptions(run, report); }));
   GPUMAN_ASSIGN(const auto named, gpu::SelectAll(inventory.gpus, request.gpus));
   if (request.at_most)

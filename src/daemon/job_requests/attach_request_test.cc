@@ -76,6 +76,17 @@ TEST(AttachRequest, RequestWithoutLimitsMakesJobWithoutLimits) {
   EXPECT_EQ(job->owner->user, "lab1");
 }
 
+TEST(AttachRequest, TheJobHasTheOptionsThatWereAskedFor) {
+  auto request = Step();
+  request.gpus = {"0"};
+  request.soft = base::ParseSize("2GiB").value();
+  request.share = request.latency = true;
+  request.compute = {25, true};
+  const auto job = Made(request);
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ(static_cast<const spec::AttachOptions&>(*job->spec), request);
+}
+
 TEST(AttachRequest, ASoftLimitIsNeverAboveTheHardOne) {
   auto request = Step();
   request.at_most = base::GiB(3);
