@@ -230,12 +230,9 @@ class Ledgers {
   // tells the result. kNotFound: no such process counts in the job's ledger; kNotSupported: eviction is not
   // possible in this job.
   base::Result<> Order(base::JobId job, base::ProcessId process, const ProcessOrder& command);
-  // Orders the process off its GPU (`out`), or back.
-  base::Result<> Order(base::JobId job, base::ProcessId process, bool out);
   // The same for all processes, including those that join later (these get a hold where the command is to
   // have memory away). Returns the number of processes now.
   base::Result<unsigned> OrderAll(base::JobId job, const ProcessOrder& command);
-  base::Result<unsigned> OrderAll(base::JobId job, bool out);
   // Lets calls of a process pass the gate that an order has closed; calls == 0 withdraws the last grant.
   // Returns the number of the grant at once: SlotStatus::grant_report tells how the grant ends, and the
   // process sends a notification then. A grant ends also with the next order to the process. kNotFound: no

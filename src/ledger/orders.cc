@@ -28,8 +28,6 @@ base::Error NotEvictable(JobId job) {
   return {ErrorCode::kNotSupported, fmt::format("job {} was not started to be evicted", job.value)};
 }
 
-ProcessOrder OutOrBack(bool out) { return {out ? wire::OrderKind::kLeave : wire::OrderKind::kRun}; }
-
 base::Error NotCounted(JobId job, base::ProcessId process) {
   return {ErrorCode::kNotFound,
           fmt::format("process {} does not count its memory in job {}", process.pid, job.value)};
@@ -260,10 +258,6 @@ std::vector<std::string> Ledgers::GpusOf(JobId job) const {
   return gpus;
 }
 
-Result<> Ledgers::Order(JobId job, base::ProcessId process, bool out) {
-  return Order(job, process, OutOrBack(out));
-}
-
 Result<unsigned> Ledgers::OrderAll(JobId job, const ProcessOrder& command) {
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return tl::unexpected(NoLedger(job));
@@ -279,8 +273,6 @@ Result<unsigned> Ledgers::OrderAll(JobId job, const ProcessOrder& command) {
   }
   return told;
 }
-
-Result<unsigned> Ledgers::OrderAll(JobId job, bool out) { return OrderAll(job, OutOrBack(out)); }
 
 std::vector<SlotStatus> Ledgers::SlotStatusesOf(JobId job) const {
   std::vector<SlotStatus> statuses;

@@ -37,10 +37,11 @@ TEST_F(LedgerOrdersTest, OrderAProcessOffItsGpuAndBack) {
   EXPECT_EQ((*mapped_).host_budget, 1u << 20);
   EXPECT_EQ((*mapped_).patience_ms, 1500u);
   EXPECT_EQ(slot_.order, 0u);
-  ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), true));
+  ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), {wire::OrderKind::kLeave}));
   EXPECT_EQ(slot_.order, 5u);
   EXPECT_FALSE(ledgers_.SlotStatusesOf(kOwnedJob).at(0).answered);
-  ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), true));  // it is being carried out
+  ASSERT_TRUE(
+      ledgers_.Order(kOwnedJob, base::SelfId(), {wire::OrderKind::kLeave}));  // it is being carried out
   EXPECT_EQ(slot_.order, 5u);
   slot_.residency = static_cast<std::uint32_t>(wire::MemoryResidency::kEvicted);
   slot_.evicted = 4096;
@@ -50,9 +51,9 @@ TEST_F(LedgerOrdersTest, OrderAProcessOffItsGpuAndBack) {
   EXPECT_TRUE(out.answered && out.ordered == wire::OrderKind::kLeave);
   EXPECT_EQ(out.residency, wire::MemoryResidency::kEvicted);
   EXPECT_EQ(out.evicted.count, 4096u);
-  ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), true));  // it was carried out
+  ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), {wire::OrderKind::kLeave}));  // it was carried out
   EXPECT_EQ(slot_.order, 5u);
-  ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), false));
+  ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), {wire::OrderKind::kRun}));
   EXPECT_EQ(slot_.order, 8u);
 }
 
@@ -66,25 +67,25 @@ TEST_F(LedgerOrdersTest, SayWhetherAShimTellsThatItHasAnswered) {
 }
 
 TEST_F(LedgerOrdersTest, AnOrderThatWasRefusedIsGivenAnew) {
-  ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), true));
+  ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), {wire::OrderKind::kLeave}));
   slot_.error = wire::PackError(wire::OrderError::kDriver, 700);
   slot_.answered = 5;
   EXPECT_EQ(ledgers_.SlotStatusesOf(kOwnedJob).at(0).error, wire::OrderError::kDriver);
   EXPECT_EQ(ledgers_.SlotStatusesOf(kOwnedJob).at(0).driver_error, 700u);
-  ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), true));
+  ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), {wire::OrderKind::kLeave}));
   EXPECT_EQ(slot_.order, 9u);
-  ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), false));
+  ASSERT_TRUE(ledgers_.Order(kOwnedJob, base::SelfId(), {wire::OrderKind::kRun}));
   EXPECT_EQ(slot_.order, 12u);
 }
 
 TEST(Ledgers, AProcessThatJoinsAnEvictedJobIsOrderedToLeaveToo) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
-  EXPECT_EQ(ledgers.OrderAll(kOwnedJob, true).value(), 0u);
+  EXPECT_EQ(ledgers.OrderAll(kOwnedJob, {wire::OrderKind::kLeave}).value(), 0u);
   auto joined = ledgers.Join(kOwnedJob, base::SelfId());
   const Mapped mapped(joined->owner);
   EXPECT_EQ(SlotOf(mapped, *joined).order, 1u);
-  EXPECT_EQ(ledgers.OrderAll(kOwnedJob, false).value(), 1u);
+  EXPECT_EQ(ledgers.OrderAll(kOwnedJob, {wire::OrderKind::kRun}).value(), 1u);
   EXPECT_EQ(SlotOf(mapped, *joined).order, 4u);
 }
 
@@ -146,9 +147,9 @@ TEST(Ledgers, GrantStepsByNumberUntilTheNextOrder) {
   EXPECT_EQ(wire::GrantNumberOf(slot.call_grant), 2u);
   ASSERT_TRUE(ledgers.GrantCalls(kOwnedJob, base::SelfId(), grant));
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), ProcessOrder{wire::OrderKind::kHold}));
-  EXPECT_EQ(wire::CallGrantOf(slot.call_grant), grant) << "the order stands, and so does the grant";
-  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), false));
-  EXPECT_EQ(wire::CallGrantOf(slot.call_grant).calls, 0u);
+  EXPECT_EQ(wire::GrantOf(slot.step), grant) << "the order stands, and so does the grant";
+  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), {wire::OrderKind::kRun}));
+  EXPECT_EQ(wire::GrantOf(slot.step).calls, 0u);
 }
 
 TEST(Ledgers, ReadHowAProcessComesToRest) {
@@ -245,11 +246,15 @@ TEST(Ledgers, OrdersGoToProcessesOfEvictableJobsAlone) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}));
   auto joined = ledgers.Join(kOwnedJob, base::SelfId());
-  EXPECT_EQ(ledgers.Order(kOwnedJob, base::SelfId(), true).error().code, base::ErrorCode::kNotSupported);
-  EXPECT_EQ(ledgers.OrderAll(kOwnedJob, true).error().code, base::ErrorCode::kNotSupported);
-  EXPECT_EQ(ledgers.Order({8}, base::SelfId(), true).error().code, base::ErrorCode::kNotFound);
+  EXPECT_EQ(ledgers.Order(kOwnedJob, base::SelfId(), {wire::OrderKind::kLeave}).error().code,
+            base::ErrorCode::kNotSupported);
+  EXPECT_EQ(ledgers.OrderAll(kOwnedJob, {wire::OrderKind::kLeave}).error().code,
+            base::ErrorCode::kNotSupported);
+  EXPECT_EQ(ledgers.Order({8}, base::SelfId(), {wire::OrderKind::kLeave}).error().code,
+            base::ErrorCode::kNotFound);
   ASSERT_TRUE(ledgers.Create({9}, std::vector{Limit(kFirst, 8192)}, Possible()));
-  EXPECT_EQ(ledgers.Order({9}, base::SelfId(), true).error().code, base::ErrorCode::kNotFound);
+  EXPECT_EQ(ledgers.Order({9}, base::SelfId(), {wire::OrderKind::kLeave}).error().code,
+            base::ErrorCode::kNotFound);
 }
 
 class LedgersOfTwoGpus : public testing::Test {
@@ -323,7 +328,7 @@ TEST_F(LedgersOfTwoGpus, TakeBytesOfEachGpu) {
   EXPECT_EQ(take({{kFirst, {4096}}}), std::tuple(4096u, 0u));
   further.owner = 0;
   EXPECT_EQ(take({{kFirst, {1}}, {kSecond, {2}}}), std::tuple(3u, 0u)) << "of an older shim: it has one home";
-  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), true));
+  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), {wire::OrderKind::kLeave}));
   EXPECT_EQ(slot.order_bytes, 0u);
 }
 
@@ -340,7 +345,7 @@ TEST(Ledgers, ASlotWithArbitraryBytesIsReadSafely) {
   EXPECT_EQ(slot.residency, wire::MemoryResidency::kNone);
   EXPECT_LE(slot.evicted.count, std::uint64_t{1} << 44);
   EXPECT_FALSE(ledgers.Intact(kOwnedJob));
-  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), false));  // repairs the order
+  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), {wire::OrderKind::kRun}));  // repairs the order
   EXPECT_EQ(SlotOf(mapped, *joined).order, 0u);
   (*mapped).host_budget = 1;
   EXPECT_FALSE(ledgers.Intact(kOwnedJob));
@@ -365,8 +370,8 @@ TEST(Ledgers, ANewDaemonTakesOverProcessesAndOrders) {
   ASSERT_TRUE(before->Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
   auto joined = before->Join(kOwnedJob, base::SelfId());
   const Mapped mapped(joined->owner);
-  ASSERT_TRUE(before->Order(kOwnedJob, base::SelfId(), true));
-  ASSERT_TRUE(before->GrantCalls(kOwnedJob, base::SelfId(), {0, 5}));
+  ASSERT_TRUE(before->Order(kOwnedJob, base::SelfId(), {wire::OrderKind::kLeave}));
+  ASSERT_TRUE(before->Step(kOwnedJob, base::SelfId(), {0, 5}));
   wire::Reserve(*mapped, wire::kHost, joined->slot, 8192);
   before.reset();
   Ledgers ledgers;
@@ -375,9 +380,9 @@ TEST(Ledgers, ANewDaemonTakesOverProcessesAndOrders) {
   EXPECT_TRUE(ledgers.Registered(kOwnedJob, base::SelfId()));
   EXPECT_TRUE(ledgers.SlotStatusesOf(kOwnedJob).at(0).ordered == wire::OrderKind::kLeave);
   EXPECT_EQ(ledgers.HostMemoryOf(kOwnedJob).count, 8192u);
-  EXPECT_EQ(ledgers.GrantCalls(kOwnedJob, base::SelfId(), {}).value(), 1u) << "of the daemon before";
-  EXPECT_EQ(ledgers.GrantCalls(kOwnedJob, base::SelfId(), {0, 5}).value(), 2u);
-  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), false));
+  EXPECT_EQ(ledgers.Step(kOwnedJob, base::SelfId(), {}).value(), 1u) << "of the daemon before";
+  EXPECT_EQ(ledgers.Step(kOwnedJob, base::SelfId(), {0, 5}).value(), 2u);
+  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), {wire::OrderKind::kRun}));
   EXPECT_EQ(SlotOf(mapped, *joined).order, 8u);
 }
 

@@ -50,10 +50,11 @@ using Attribute = std::function<JobAttribution(const LedgerRequest&)>;
 // ledger.
 using OtherVersion = std::function<void(base::JobId job, const LedgerRequest& caller, std::uint32_t version)>;
 
-// A process was ordered off its GPU (`out`) or back. On this connection, the process talks to the mover that
+// A process was ordered off its GPU (kOut) or back. On this connection, the process talks to the mover that
 // takes its memory or gives it back (wire/transfer.h).
+enum class TransferDirection { kOut, kBack };
 using Transfer =
-    std::function<void(base::JobId, base::ProcessId, bool out, base::UntrustedSocket connection)>;
+    std::function<void(base::JobId, base::ProcessId, TransferDirection, base::UntrustedSocket connection)>;
 
 // A process has something new to say in its slot (Ledgers::SlotStatusesOf).
 using Notify = std::function<void(base::JobId, base::ProcessId)>;

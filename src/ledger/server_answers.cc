@@ -107,7 +107,9 @@ std::optional<Server::Awaited> Server::PassOn(Waiting& waiting, const wire::Hell
     if (notify_) notify_(found.job, peer->process());
     waiting.connection.HangUp();
   } else if (transfer_) {
-    transfer_(found.job, peer->process(), hello.magic == wire::kOutMagic, std::move(waiting.connection));
+    const bool out = hello.magic == wire::kOutMagic;
+    transfer_(found.job, peer->process(), out ? TransferDirection::kOut : TransferDirection::kBack,
+              std::move(waiting.connection));
   }
   return std::nullopt;
 }

@@ -50,8 +50,9 @@ class TestMover {
  public:
   explicit TestMover(std::string program) : program_(std::move(program)) {}
 
-  void PassOn(base::ProcessId process, bool out, base::UntrustedSocket connection) {
+  void PassOn(base::ProcessId process, TransferDirection direction, base::UntrustedSocket connection) {
     if (!Start()) return;
+    const bool out = direction == TransferDirection::kOut;
     const auto verb = out ? suspend::Verb::kTake : suspend::Verb::kGive;
     suspend::MoverRequest request{.id = ++last_, .verb = verb, .process = process};
     if (out) request.whole = whole;
@@ -159,10 +160,10 @@ class Test {
     if (!options_.mover.empty()) {
       mover_.emplace(options_.mover);
       if (!mover_->Start()) return base::Fail(base::ErrorCode::kUnavailable, "the mover does not start");
-      server.SetTransfer(
-          [this](base::JobId, base::ProcessId process, bool out, base::UntrustedSocket connection) {
-            mover_->PassOn(process, out, std::move(connection));
-          });
+      server.SetTransfer([this](base::JobId, base::ProcessId process, TransferDirection direction,
+                                base::UntrustedSocket connection) {
+        mover_->PassOn(process, direction, std::move(connection));
+      });
     }
     server.SetNotify([this](base::JobId, base::ProcessId) { ++notifications_; });
     Say("ready");

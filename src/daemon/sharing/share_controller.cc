@@ -397,11 +397,11 @@ std::vector<base::JobId> ShareController::Jobs() const {
   return jobs;
 }
 
-bool ShareController::PassOn(base::JobId job, base::ProcessId process, bool out,
+bool ShareController::PassOn(base::JobId job, base::ProcessId process, ledger::TransferDirection direction,
                              base::UntrustedSocket& connection) {
   Entry* const entry = Find(job);
   if (!entry || entry->mode == Entry::Mode::kWithdrawn) return false;
-  if (out)
+  if (direction == ledger::TransferDirection::kOut)
     evictions_.Take(entry->job, process, std::move(connection));
   else
     restores_.Give(entry->job, process, std::move(connection), [this, job] {

@@ -66,7 +66,8 @@ class ShareController {
   void OnNotify(base::JobId job);
   // A process of the job obeys an order and has sent its connection. False: the suspend controller has the
   // job.
-  bool PassOn(base::JobId job, base::ProcessId process, bool out, base::UntrustedSocket& connection);
+  bool PassOn(base::JobId job, base::ProcessId process, ledger::TransferDirection direction,
+              base::UntrustedSocket& connection);
 
   // How a job that takes part has its GPUs at this moment; one that the suspend controller has is not there.
   struct Turn {

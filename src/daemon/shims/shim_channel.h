@@ -107,10 +107,6 @@ class ShimChannel {
     const auto known = jobs_.find(job);
     return known != jobs_.end() && !known->second.limits.empty();
   }
-  // Orders memory off the GPU or back, as Ledgers::Order does.
-  base::Result<> Order(base::JobId job, base::ProcessId process, bool out) {
-    return ledgers_.Order(job, process, out);
-  }
   // These do as the same functions of Ledgers. Call SetSharing and SetRoom again after a ledger was found
   // again.
   base::Result<> Order(base::JobId job, base::ProcessId process, const ledger::ProcessOrder& command) {

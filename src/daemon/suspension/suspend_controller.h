@@ -88,7 +88,8 @@ class SuspendController {
 
   // A process of the job obeys an order to move its memory off its GPU (`out`) or back, and has sent its
   // connection.
-  void PassOn(base::JobId job, base::ProcessId process, bool out, base::UntrustedSocket connection);
+  void PassOn(base::JobId job, base::ProcessId process, ledger::TransferDirection direction,
+              base::UntrustedSocket connection);
 
   // Call when a process of the job has sent a notification.
   void OnNotify(base::JobId job);

@@ -136,10 +136,11 @@ void SuspendController::AskMover(base::JobId job, suspend::MoverRequest request)
   boost::asio::post(core_.loop(), [answer] { answer(suspend::MoverAnswer{.message = "the job is gone"}); });
 }
 
-void SuspendController::PassOn(base::JobId job, base::ProcessId process, bool out,
+void SuspendController::PassOn(base::JobId job, base::ProcessId process, ledger::TransferDirection direction,
                                base::UntrustedSocket connection) {
   const auto owner = readings_.OwnerOf(job);
   if (!owner) return;  // the process sees the connection close, and stays where it is
+  const bool out = direction == ledger::TransferDirection::kOut;
   suspend::MoverRequest request{.verb = out ? suspend::Verb::kTake : suspend::Verb::kGive,
                                 .process = process};
   if (const auto* record = RecordOf(job)) {
