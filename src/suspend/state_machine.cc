@@ -75,8 +75,8 @@ void SuspensionStateMachine::Begin(SuspensionPhase phase, MonoTime now) {
   }
 }
 
-void SuspensionStateMachine::Want(bool gpu, std::optional<std::string> target) {
-  record_.wants_gpu = gpu;
+void SuspensionStateMachine::Want(Goal goal, std::optional<std::string> target) {
+  record_.wants_gpu = goal == Goal::kGpu;
   if (target) {
     record_.target = std::move(target);
     counts_on_target_ = counts_on_target_ || IsSuspended(phase());
@@ -93,12 +93,12 @@ void SuspensionStateMachine::Handle(const event::SuspendAsked& asked, MonoTime n
   const bool away = phase() == SuspensionPhase::kSuspending || phase() == SuspensionPhase::kSuspended ||
                     phase() == SuspensionPhase::kRetreating;
   if (asked.room_lasts && away) return;  // the earlier request stays in force
-  Want(asked.room_lasts.has_value(), std::nullopt);
+  Want(asked.room_lasts ? Goal::kGpu : Goal::kHost);
   if (asked.room_lasts) record_.absence = {asked.reason, asked.detail, *asked.room_lasts};
   switch (phase()) {
     case SuspensionPhase::kRunning:
       if (const auto can = CanSuspend(); !can) {
-        Want(true, std::nullopt);
+        Want(Goal::kGpu);
         SetState("suspend_unsupported", can.error().message);
         return Emit("suspend_refused", can.error().message, now);
       }
@@ -125,12 +125,12 @@ void SuspensionStateMachine::Handle(const event::ResumeAsked& asked, MonoTime no
   switch (phase()) {
     case SuspensionPhase::kSuspending:
       // A job that was pushed off stays on its way out, and comes back when there is room.
-      if (asked.gpu || record_.absence) return Want(true, asked.gpu);
+      if (asked.gpu || record_.absence) return Want(Goal::kGpu, asked.gpu);
       return TurnBack("", "its return was asked for before it had left", now);
     case SuspensionPhase::kRetreating:
-      return Want(true, asked.gpu);
+      return Want(Goal::kGpu, asked.gpu);
     case SuspensionPhase::kSuspended:
-      Want(true, asked.gpu);
+      Want(Goal::kGpu, asked.gpu);
       return SetState("resources", "waits for room on its GPU; " + Whereabouts());
     case SuspensionPhase::kRunning:
     case SuspensionPhase::kResuming:
@@ -143,7 +143,7 @@ void SuspensionStateMachine::Handle(const event::ResumeAsked& asked, MonoTime no
 void SuspensionStateMachine::Handle(const event::MoveAsked& asked, MonoTime now) {
   if (const auto can = CanMove(asked.gpu); !can) return Emit("move_refused", can.error().message, now);
   if (phase() != SuspensionPhase::kRunning) return Handle(event::ResumeAsked{asked.gpu}, now);
-  Want(true, asked.gpu);
+  Want(Goal::kGpu, asked.gpu);
   record_.held.clear();
   Begin(SuspensionPhase::kSuspending, now);
   SetState("moving", fmt::format("on its way to GPU {}", asked.gpu));
@@ -271,8 +271,8 @@ void SuspensionStateMachine::Handle(const event::MoverAnswered& answered, MonoTi
   if (answer.outcome == Outcome::kLost && ++member.losses < 3) return;
   const auto why = fmt::format("the memory of process {}: {}", answered.process.pid, answer.message);
   if (secure && out) FailOut(member, why, now);
-  if (!secure && !out)
-    FailBack(why, answer.outcome == Outcome::kNoRoom || answer.outcome == Outcome::kLost, now);
+  const bool passes = answer.outcome == Outcome::kNoRoom || answer.outcome == Outcome::kLost;
+  if (!secure && !out) FailBack(why, passes ? Failure::kPassing : Failure::kLasting, now);
 }
 
 // A failed step matters only on the way (out or back) that asked for it.
@@ -321,8 +321,10 @@ void SuspensionStateMachine::TakeAnswer(Member& member, Verb verb, MoverAnswer a
   // After a lost answer, first asks for the state of the process.
   const bool ask = answer.outcome == Outcome::kLost && member.losses < 2;
   if (verb == Verb::kCheckpoint && out && (!ask || IsStrict())) FailOut(member, why, now);
-  if (verb == Verb::kState && member.losses > 1) out ? FailOut(member, why, now) : FailBack(why, false, now);
-  if (verb == Verb::kRestore && !out && !ask) FailBack(why, answer.outcome == Outcome::kNoRoom, now);
+  if (verb == Verb::kState && member.losses > 1)
+    out ? FailOut(member, why, now) : FailBack(why, Failure::kLasting, now);
+  if (verb == Verb::kRestore && !out && !ask)
+    FailBack(why, answer.outcome == Outcome::kNoRoom ? Failure::kPassing : Failure::kLasting, now);
 }
 
 void SuspensionStateMachine::Handle(const event::Room& room, MonoTime now) {

@@ -356,7 +356,9 @@ class SuspensionStateMachine {
   void Handle(const event::Tick&, base::MonoTime now);
   void Meet(Member& member, base::MonoTime now);
   void TakeAnswer(Member& member, Verb verb, MoverAnswer answer, base::MonoTime now);
-  void Want(bool gpu, std::optional<std::string> target);
+  // `target`: the GPU that the job moves to; nullopt: it does not move.
+  enum class Goal { kHost, kGpu };
+  void Want(Goal goal, std::optional<std::string> target = {});
   void Begin(SuspensionPhase phase, base::MonoTime now);
   void Advance(base::MonoTime now);
 
@@ -413,7 +415,9 @@ class SuspensionStateMachine {
   }
   static bool MayNotCome(const Member& member);
   void ArriveBack(base::MonoTime now);
-  void FailBack(const std::string& why, bool may_pass, base::MonoTime now);
+  // kPassing: the same may succeed soon.
+  enum class Failure { kPassing, kLasting };
+  void FailBack(const std::string& why, Failure failure, base::MonoTime now);
   std::vector<GpuMove> MovesFor(const base::ProcessId& process) const;
   void Moved(Member& member, const std::vector<GpuMove>& moves, base::MonoTime now);
   void CorrectLocation(Member& member, base::MonoTime now) const;

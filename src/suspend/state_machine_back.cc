@@ -63,7 +63,7 @@ bool SuspensionStateMachine::RestoreNext(MonoTime now) {
   Member* next = nullptr;
   for (auto& [id, member] : members_) {
     if (member.saved == DriverState::kBroken) {
-      FailBack(fmt::format("the driver says that process {} failed", id.pid), false, now);
+      FailBack(fmt::format("the driver says that process {} failed", id.pid), Failure::kLasting, now);
       return true;
     }
     if (member.saved != DriverState::kCheckpointed && member.saved != DriverState::kLocked) continue;
@@ -87,7 +87,7 @@ bool SuspensionStateMachine::TurnBackToMove(MonoTime now) {
     if (!here || member.no_cuda || MovesFor(id).empty()) continue;
     FailBack(fmt::format("process {} is still on GPU {}, and leaves it first", id.pid,
                          NameOf(record_.held.at(id).begin()->first)),
-             true, now);
+             Failure::kPassing, now);
     return true;
   }
   return false;
@@ -235,7 +235,7 @@ bool SuspensionStateMachine::RestoreMemory(Order order, MonoTime now) {
       if (now < AtWorkSince(member) + settings_.return_limit) continue;
       FailBack(fmt::format("process {} did not take its memory back within {}: {} are in host memory", id.pid,
                            FormatDuration(settings_.return_limit), FormatBytes(evicted)),
-               true, now);
+               Failure::kPassing, now);
       return true;
     }
     waiting = waiting || !ready || not_yet;
@@ -249,13 +249,13 @@ bool SuspensionStateMachine::RestoreMemory(Order order, MonoTime now) {
       if (evicted.count == 0) continue;  // the shim has nothing to bring back, and must not begin to evict
       FailBack(fmt::format("libgpuman.so in process {} does not answer, which holds {} in host memory",
                            id.pid, FormatBytes(evicted)),
-               true, now);
+               Failure::kPassing, now);
       return true;
     }
     if (evicted.count == 0 || RestoresHeld()) continue;
     FailBack(
         fmt::format("process {} could not take {} back: {}", id.pid, FormatBytes(evicted), member.seen.error),
-        true, now);
+        Failure::kPassing, now);
     return true;
   }
   return waiting;
@@ -268,7 +268,7 @@ void SuspensionStateMachine::ArriveBack(MonoTime now) {
   const BytesByGpu left = std::exchange(record_.left, {});
   record_.phase = SuspensionPhase::kRunning;
   record_.held.clear();
-  Want(true, std::nullopt);
+  Want(Goal::kGpu);
   for (auto& [id, member] : members_) member.order = Order::kNone;
   if (undone) {
     SetState(turned_reason_, turned_reason_.empty() ? "" : why_);
@@ -278,8 +278,8 @@ void SuspensionStateMachine::ArriveBack(MonoTime now) {
   }
 }
 
-void SuspensionStateMachine::FailBack(const std::string& why, bool may_pass, MonoTime now) {
-  const bool again = may_pass && retries_ < settings_.retries;
+void SuspensionStateMachine::FailBack(const std::string& why, Failure failure, MonoTime now) {
+  const bool again = failure == Failure::kPassing && retries_ < settings_.retries;
   ++retries_;
   turned_reason_ = record_.target ? "move_failed" : "resume_failed";
   why_ = why;

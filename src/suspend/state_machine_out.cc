@@ -280,7 +280,7 @@ void SuspensionStateMachine::ArriveOut(MonoTime now) {
     record_.phase = SuspensionPhase::kRunning;
     record_.held.clear();
     OpenGates(now);
-    Want(true, std::nullopt);
+    Want(Goal::kGpu);
     return SetState(turned_reason_, why_);
   }
   record_.phase = SuspensionPhase::kSuspended;
@@ -373,7 +373,7 @@ void SuspensionStateMachine::TurnBack(std::string reason, std::string why, MonoT
   turned_reason_ = std::move(reason);
   why_ = std::move(why);
   auto figures = FiguresWithSpent(now);  // of the way that ends here
-  Want(true, std::nullopt);
+  Want(Goal::kGpu);
   Begin(SuspensionPhase::kUndoing, now);
   SetState(turned_reason_.empty() ? "resuming" : turned_reason_, why_);
   if (!turned_reason_.empty()) out_.push_back(action::Emit{turned_reason_, why_, std::move(figures)});

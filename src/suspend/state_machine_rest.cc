@@ -119,7 +119,7 @@ bool SuspensionStateMachine::FailIfStopped(Member& member, MonoTime now) {
   if (out)
     FailOut(member, WhyStopped(member), now);
   else
-    FailBack(WhyStopped(member), true, now);
+    FailBack(WhyStopped(member), Failure::kPassing, now);
   return true;
 }
 
