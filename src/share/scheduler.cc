@@ -120,7 +120,7 @@ void Scheduler::Expire(Tenant& tenant, base::MonoTime now) {
   if (tenant.back_blocked && now >= *tenant.back_blocked) tenant.back_blocked.reset();
   if (tenant.keeps_until && now >= *tenant.keeps_until) tenant.keeps_until.reset();
   if (tenant.gate == GatePosition::kClosing && now >= tenant.close_deadline + kAnswersLate)
-    Refuse(tenant, {}, true, now);
+    Refuse(tenant, {}, Refusal::kTooLate, now);
   // The scheduler only reports it, because the mover may be the cause.
   if (tenant.IsEvicting() && now >= tenant.left_since + settings_.yield_limit + kStandsStill &&
       !std::exchange(tenant.staying_reported, true))
@@ -270,7 +270,8 @@ void Scheduler::Handle(const event::GateNotClosed& not_closed, base::MonoTime no
   if (!tenant || tenant->gate != GatePosition::kClosing || tenant->gate_order != not_closed.order) return;
   tenant->stuck = not_closed.for_room;
   if (tenant->in_part == Tenant::InPart::kAsked) tenant->in_part = Tenant::InPart::kTried;
-  Refuse(*tenant, not_closed.why, not_closed.late, now, not_closed.figures);
+  Refuse(*tenant, not_closed.why, not_closed.late ? Refusal::kTooLate : Refusal::kSaid, now,
+         not_closed.figures);
 }
 
 void Scheduler::Handle(const event::MovedOut& moved, base::MonoTime now) {
@@ -314,7 +315,7 @@ void Scheduler::Handle(const event::EvictDone& done, base::MonoTime now) {
   }
   // All of its processes run on, and are asked to come to rest together the next time.
   if (done.works && !tenant->HasAway() && !tenant->IsEvicting() && tenant->restore == 0)
-    return Refuse(*tenant, done.why, true, now);
+    return Refuse(*tenant, done.why, Refusal::kTooLate, now);
   tenant->out_blocked = now + RetryAfter(tenant->out_failures++);
   if (!tenant->answers) return TellSilence(*tenant);
   // A single failure may mean that the tenant freed the memory meanwhile, or ended.
@@ -384,7 +385,7 @@ void Scheduler::Handle(const event::Unsuspended& unsuspended, base::MonoTime now
   tenant->since = tenant->waiting_since = tenant->turn_since = now;
   if (!tenant->IsOpen()) return;
   if (!unsuspended.refused.empty())
-    Refuse(*tenant, unsuspended.refused, false, now);
+    Refuse(*tenant, unsuspended.refused, Refusal::kSaid, now);
   else if (tenant->refusals > 0)
     KeepsRoom(*tenant, CloseLimit(*tenant), now);
 }

@@ -161,7 +161,9 @@ class Scheduler {
 
   // --- scheduler_yield.cc: tenants that do not yield
   using Figures = std::map<std::string, std::int64_t>;
-  void Refuse(Tenant& tenant, const std::string& why, bool late, base::MonoTime now, Figures figures = {});
+  // kTooLate: the tenant took too long; `why` may be empty then. `figures` go into the report.
+  enum class Refusal { kSaid, kTooLate };
+  void Refuse(Tenant& tenant, const std::string& why, Refusal how, base::MonoTime now, Figures figures = {});
   // `asked`: how long it was asked for.
   void KeepsRoom(Tenant& tenant, Span asked, base::MonoTime now);
   void TellSilence(Tenant& tenant);

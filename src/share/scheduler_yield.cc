@@ -40,9 +40,9 @@ void Scheduler::KeepsRoom(Tenant& tenant, Span asked, base::MonoTime now) {
   tenant.member = true;
 }
 
-// `late`: the tenant took too long; `why` may be empty then. `figures` go into the report.
-void Scheduler::Refuse(Tenant& tenant, const std::string& why, bool late, base::MonoTime now,
+void Scheduler::Refuse(Tenant& tenant, const std::string& why, Refusal how, base::MonoTime now,
                        Figures figures) {
+  const bool late = how == Refusal::kTooLate;
   const Span limit = CloseLimit(tenant);
   // One that refuses at once has lost little time by it, and may yield soon: it waits for room, for example.
   const bool at_once = !late && tenant.gate == GatePosition::kClosing;
@@ -84,7 +84,7 @@ void Scheduler::TellSilence(Tenant& tenant) {
 
 void Scheduler::Escalate(const Tenant& tenant, const std::string& why) {
   if (settings_.on_no_yield == OnNoYield::kWait || tenant.forced || tenant.parked) return;
-  out_.emplace_back(action::Escalate{tenant.id, settings_.on_no_yield, false, why});
+  out_.emplace_back(action::Escalate{.tenant = tenant.id, .how = settings_.on_no_yield, .why = why});
 }
 
 // Escalates for each tenant for which others wait.
@@ -141,7 +141,8 @@ void Scheduler::ForceSilent(base::MonoTime now) {
     const auto due = ForcedAt(tenant);
     if (!due || now < *due) continue;
     tenant.forced = true;
-    out_.emplace_back(action::Escalate{id, settings_.on_no_answer, true, tenant.silence});
+    out_.emplace_back(
+        action::Escalate{.tenant = id, .how = settings_.on_no_answer, .forced = true, .why = tenant.silence});
   }
 }
 
