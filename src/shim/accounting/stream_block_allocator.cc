@@ -220,13 +220,13 @@ bool StreamBlockAllocator::Take(std::uint64_t size, const StreamKey& stream, std
   return false;
 }
 
-std::uint32_t StreamBlockAllocator::FindAfter(std::uint64_t size, const StreamKey& stream, bool same,
+std::uint32_t StreamBlockAllocator::FindAfter(std::uint64_t size, const StreamKey& stream, FreedBy by,
                                               EventAfterFree& behind) const {
   const std::uint64_t bytes = Steps(size);
   for (unsigned bin = bytes != 0 ? BinOf(bytes) : kBins; bin < kBins; ++bin) {
     for (std::uint32_t i = bins_[bin]; i != 0; i = nodes_[i].next) {
       if (nodes_[i].bytes < bytes || nodes_[i].behind.event == 0) continue;
-      if (same && nodes_[i].stream != stream.number) continue;
+      if (by == FreedBy::kSameStream && nodes_[i].stream != stream.number) continue;
       behind = nodes_[i].behind;
       return i;
     }

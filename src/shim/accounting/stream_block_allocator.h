@@ -26,6 +26,9 @@ struct EventAfterFree {
   std::uint64_t context;
 };
 
+// kSameStream: only blocks that a stream of the same number freed.
+enum class FreedBy { kSameStream, kAnyStream };
+
 class StreamBlockAllocator {
  public:
   static constexpr std::uint64_t kStep = 512;  // addresses and sizes are multiples of it
@@ -45,10 +48,10 @@ class StreamBlockAllocator {
 
   // Takes a block that the stream may use at once. Returns false when there is none.
   bool Take(std::uint64_t size, const StreamKey& stream, std::uint64_t context, std::uint64_t& address);
-  // Finds a block that the stream may use after an event. `same`: only a block that a stream of the same
-  // number freed. Returns 0 when there is none. Otherwise the caller tells the stream to wait for the event,
-  // and then calls TakeAfter. TakeAfter sets `address` to 0 when there is no memory for the entry.
-  std::uint32_t FindAfter(std::uint64_t size, const StreamKey& stream, bool same,
+  // Finds a block that the stream may use after an event. Returns 0 when there is none. Otherwise the caller
+  // tells the stream to wait for the event, and then calls TakeAfter. TakeAfter sets `address` to 0 when
+  // there is no memory for the entry.
+  std::uint32_t FindAfter(std::uint64_t size, const StreamKey& stream, FreedBy by,
                           EventAfterFree& behind) const;
   void TakeAfter(std::uint32_t found, std::uint64_t size, std::uint64_t context, std::uint64_t& address);
 

@@ -74,8 +74,8 @@ TEST_F(StreamBlockAllocatorTest, OfAStreamThatIsNotSureWaitInItToo) {
   FreeBehind(address, kUnsure, 7);
   EXPECT_EQ(Take(kMiB, kUnsure), 0u);
   EventAfterFree behind{};
-  EXPECT_EQ(blocks_.FindAfter(kMiB, kFirst, true, behind), 0u) << "of its own number alone";
-  const auto found = blocks_.FindAfter(kMiB, kUnsure, true, behind);
+  EXPECT_EQ(blocks_.FindAfter(kMiB, kFirst, FreedBy::kSameStream, behind), 0u) << "of its own number alone";
+  const auto found = blocks_.FindAfter(kMiB, kUnsure, FreedBy::kSameStream, behind);
   ASSERT_NE(found, 0u);
   EXPECT_EQ(behind.event, 7u);
   std::uint64_t again = 0;
@@ -160,7 +160,8 @@ TEST_F(StreamBlockAllocatorTest, AreNeverUsedBeforeWhatWasThereIsDone) {
       std::uint64_t address = Take(size, key(stream));
       EventAfterFree behind{};
       if (address == 0) {
-        if (const auto found = blocks_.FindAfter(size, key(stream), chance() % 2 == 0, behind)) {
+        const FreedBy by = chance() % 2 == 0 ? FreedBy::kSameStream : FreedBy::kAnyStream;
+        if (const auto found = blocks_.FindAfter(size, key(stream), by, behind)) {
           streams.Wait(stream, events[behind.event]);
           blocks_.TakeAfter(found, size, kContext, address);
           ASSERT_NE(address, 0u);

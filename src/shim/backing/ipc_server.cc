@@ -99,7 +99,7 @@ void Answer(int connection, bool yes) {
 
 void HandOut(Holdings& holdings, int connection, std::uint64_t number) {
   const unsigned count = holdings.CountOf(number);
-  if (count == 0) return Answer(connection, false);
+  if (count == 0) return Answer(connection, /*yes=*/false);
   int descriptors[wire::kMaxParts];
   for (unsigned sent = 0; sent < count;) {
     const unsigned some = count - sent < wire::kMaxParts ? count - sent : wire::kMaxParts;
@@ -134,7 +134,7 @@ void Hear(Holdings& holdings, int connection) {
     if (!good) return;
     if (own && message.verb == kWithdraw) {
       holdings.Drop(message.number);
-      Answer(connection, true);
+      Answer(connection, /*yes=*/true);
     } else if (message.verb == kFetch) {
       HandOut(holdings, connection, message.number);
     }
@@ -210,10 +210,12 @@ bool IpcTalk::Offer(std::uint64_t number, const int* descriptors, unsigned count
   return Say(kOffer, number, descriptors, count, last) && Done();
 }
 
-bool IpcTalk::Withdraw(std::uint64_t number) { return Say(kWithdraw, number, nullptr, 0, true) && Done(); }
+bool IpcTalk::Withdraw(std::uint64_t number) {
+  return Say(kWithdraw, number, nullptr, 0, /*last=*/true) && Done();
+}
 
 bool IpcTalk::Ask(std::uint64_t number) {
-  const bool said = Say(kFetch, number, nullptr, 0, true);
+  const bool said = Say(kFetch, number, nullptr, 0, /*last=*/true);
   hung_up_ = !said && socket_ >= 0;
   return said;
 }

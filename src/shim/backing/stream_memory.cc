@@ -39,10 +39,10 @@ class Trial {
   }
 
   // Takes a block that may be used once other work is done. The stream waits for that work.
-  bool TakeAfter(StreamPool& pool, bool same, std::uint64_t& address) const {
+  bool TakeAfter(StreamPool& pool, FreedBy by, std::uint64_t& address) const {
     auto* const wait = GPUMAN_REAL(cuStreamWaitEvent);
     EventAfterFree behind{};
-    const std::uint32_t found = pool.blocks.FindAfter(request_.bytes, key_, same, behind);
+    const std::uint32_t found = pool.blocks.FindAfter(request_.bytes, key_, by, behind);
     if (found == 0 || wait == nullptr || wait(request_.stream, EventOf(behind), 0) != CUDA_SUCCESS)
       return false;
     pool.blocks.TakeAfter(found, request_.bytes, request_.where.context, address);
@@ -101,10 +101,10 @@ CUresult Try(BackingState& state, const AsyncAllocRequest& request, CUdeviceptr*
   if (!trial.Take(*pool, address)) {
     const RelaxedCapture relaxed;
     CheckEvents(state, *pool);
-    if (!trial.Take(*pool, address) && !trial.TakeAfter(*pool, true, address)) {
+    if (!trial.Take(*pool, address) && !trial.TakeAfter(*pool, FreedBy::kSameStream, address)) {
       const CUresult grown = trial.Grow(*pool, full);
-      const bool taken =
-          grown == CUDA_SUCCESS ? trial.Take(*pool, address) : trial.TakeAfter(*pool, false, address);
+      const bool taken = grown == CUDA_SUCCESS ? trial.Take(*pool, address)
+                                               : trial.TakeAfter(*pool, FreedBy::kAnyStream, address);
       if (!taken) return grown == CUDA_SUCCESS ? CUDA_ERROR_OUT_OF_MEMORY : grown;
       full = false;
     }

@@ -126,7 +126,7 @@ class ServiceLoop {
     }
     if (!IsForNow()) return false;
     if (NowNs() < expires_) {
-      TellWaits(state_, true);
+      TellWaits(state_, /*for_now=*/true);
       return false;
     }
     TellNoRest(state_);

@@ -227,6 +227,13 @@ void SeeEachCall(Gate& gate) {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
+void SetSlow(Gate& gate, std::uint32_t slow) {
+  const Locked lock(gate.registry);
+  Store(gate.slow, slow);
+  if (Load(gate.closed) == 0)
+    ForEachThreadSlot(gate, [&](ThreadSlot& one) { Store(one.open, OpenWord(gate)); });
+}
+
 void Open(Gate& gate, bool for_captures) {
   {
     const Locked lock(gate.registry);
@@ -419,12 +426,9 @@ void WakeServiceThread(Gate& gate) {
   Wake(gate.wake_ups, 1);
 }
 
-void TakeSlowPath(Gate& gate, bool slow) {
-  const Locked lock(gate.registry);
-  Store(gate.slow, slow ? 1 : 0);
-  if (Load(gate.closed) == 0)
-    ForEachThreadSlot(gate, [&](ThreadSlot& one) { Store(one.open, OpenWord(gate)); });
-}
+void TakeSlowPath(Gate& gate) { SetSlow(gate, 1); }
+
+void LeaveSlowPath(Gate& gate) { SetSlow(gate, 0); }
 
 void AwaitWakeUp(Gate& gate, std::uint32_t seen, std::uint64_t nanoseconds) {
   const timespec time{0, static_cast<long>(nanoseconds)};

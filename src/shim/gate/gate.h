@@ -236,8 +236,9 @@ bool TakePermitBack(ThreadSlot& thread, std::uint32_t waits);
 enum class GatePermitState { kNotTaken, kInFlight, kReturned };
 GatePermitState WhatBecameOf(const ThreadSlot& thread);
 
-// From now on GateGuard::took_slow_path is true for each call, or no longer.
-void TakeSlowPath(Gate& gate, bool slow);
+// From now on GateGuard::took_slow_path is true for each call, until LeaveSlowPath.
+void TakeSlowPath(Gate& gate);
+void LeaveSlowPath(Gate& gate);
 
 // Wakes the service thread where it sleeps in AwaitWakeUp.
 void WakeServiceThread(Gate& gate);

@@ -71,12 +71,12 @@ void SetPhase(GateState& state, RestPhase phase) {
 }  // namespace
 
 QuiesceAttempt::QuiesceAttempt(GateState& state, const RestLimit& limit) : state_(state), limit_(limit) {
-  NotifyOfGate(state_, false);
+  BeginQuietGate(state_);
   SetPhase(state_, RestPhase::kComing);
 }
 
 QuiesceAttempt::~QuiesceAttempt() {
-  NotifyOfGate(state_, true);
+  EndQuietGate(state_);
   SetPhase(state_, RestPhase::kNone);
 }
 

@@ -243,14 +243,14 @@ void UseStreamGates(GateState& state) {
     wire::Store(gates.gate[i].was_ahead, 0u);
   }
   wire::Store(gates.in_use, 1);
-  TakeSlowPath(state.gate, true);
+  TakeSlowPath(state.gate);
 }
 
 void EndStreamGates(GateState& state) {
   StreamGates& gates = state.stream_gates;
   if (wire::Load(gates.in_use) == 0) return;
   wire::Store(gates.in_use, 0);
-  TakeSlowPath(state.gate, false);
+  LeaveSlowPath(state.gate);
   LetPass(gates);
 }
 

@@ -19,7 +19,7 @@ void Replace(const char* symbol, void** out, int version, cuuint64_t flags, Ask 
     void* known = nullptr;
     if (ask(symbol, &known, kNewestKnownVersion) == CUDA_SUCCESS && known != nullptr && known != *out) return;
   }
-  Learn(entry, *out, false);
+  Learn(entry, *out, FoundBy::kDriver);
   *out = ReplacementOf(entry);
 }
 

@@ -22,12 +22,12 @@ CUresult CreateWithin(Handle* handle, std::uint64_t bytes, Create create, Report
     TellIfRefused(*scope, where.device, reserved, result, full);
     return result;
   };
-  if (!Reserve(*scope, where.device, reserved)) return refuse(CUDA_ERROR_OUT_OF_MEMORY, false);
+  if (!Reserve(*scope, where.device, reserved)) return refuse(CUDA_ERROR_OUT_OF_MEMORY, /*full=*/false);
   const Handle before = *handle;
   const CUresult result = create();
   if (result != CUDA_SUCCESS) {
     Withdraw(*scope, where.device, reserved);
-    return refuse(result, true);
+    return refuse(result, /*full=*/true);
   }
   ArrayEntry entry{bytes, where.context, where.granule, where.device};
   if (const std::uint64_t size = bytes > Arrays::kLargestSmall ? told(where.device) : 0; size != 0)
@@ -50,7 +50,7 @@ CUresult CreateWithin(Handle* handle, std::uint64_t bytes, Create create, Report
   destroy(*handle);
   Withdraw(*scope, where.device, reserved);
   *handle = before;
-  return refuse(CUDA_ERROR_OUT_OF_MEMORY, false);
+  return refuse(CUDA_ERROR_OUT_OF_MEMORY, /*full=*/false);
 }
 
 template <typename Handle, typename Destroy>

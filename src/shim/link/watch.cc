@@ -93,9 +93,14 @@ bool AnyForRoom(LinkState& state) {
   return state.watch.for_room != 0;
 }
 
-void NotifyOfGate(LinkState& state, bool notifies) {
+void BeginQuietGate(LinkState& state) {
   const Locked lock(state.watch.mutex);
-  state.watch.quiet = !notifies;
+  state.watch.quiet = true;
+}
+
+void EndQuietGate(LinkState& state) {
+  const Locked lock(state.watch.mutex);
+  state.watch.quiet = false;
 }
 
 bool AnyWaits(LinkState& state) {

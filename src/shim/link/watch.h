@@ -64,8 +64,10 @@ bool AnyAtGate(LinkState& state);
 bool AnyForRoom(LinkState& state);
 // Returns whether a thread waits at the gate or for room.
 bool AnyWaits(LinkState& state);
-// While the process comes to rest, threads pass the gate one by one. The daemon is not notified of each.
-void NotifyOfGate(LinkState& state, bool notifies);
+// Between the two calls the process comes to rest: threads pass the gate one by one, and the daemon is not
+// notified of each.
+void BeginQuietGate(LinkState& state);
+void EndQuietGate(LinkState& state);
 
 // A thread of the program tells that the program, which was idle, works again.
 void TellWorksAgain(LinkState& state);

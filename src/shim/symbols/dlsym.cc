@@ -42,7 +42,7 @@ extern "C" __attribute__((visibility("hidden"))) DlsymAnswer gpuman_dlsym(void* 
       return {replaced && behind != nullptr ? found : behind, 1};
     }
     if (found != nullptr && !SearchesAll(handle)) {
-      Learn(entry, found, true);
+      Learn(entry, found, FoundBy::kLinker);
       return {replaced ? ReplacementOf(entry) : found, 1};
     }
   } else if (symbol != nullptr && handle != RTLD_NEXT && std::strcmp(symbol, "dlsym") == 0) {

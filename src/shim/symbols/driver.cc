@@ -73,18 +73,18 @@ void* RealDlsym(void* handle, const char* symbol) {
 
 bool IsRealDlsym(const void* function) { return function != nullptr && function == Load(gpuman_real_dlsym); }
 
-void Learn(DriverFunctionId entry, void* function, bool from_dlsym) {
+void Learn(DriverFunctionId entry, void* function, FoundBy by) {
   void* expected = nullptr;
   if (IsOurs(function)) return;
   const bool first = __atomic_compare_exchange_n(&learned[static_cast<unsigned>(entry)], &expected, function,
                                                  false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
-  if (first && from_dlsym) Hold(entry, function);
+  if (first && by == FoundBy::kLinker) Hold(entry, function);
 }
 
 void* FindReal(DriverFunctionId entry) {
   void* const function = Search(entry);
   if (function == nullptr || IsOurs(function)) return nullptr;
-  Learn(entry, function, true);
+  Learn(entry, function, FoundBy::kLinker);
   return function;
 }
 

@@ -10,9 +10,10 @@ namespace gpuman::shim {
 void* RealDlsym(void* handle, const char* symbol);
 bool IsRealDlsym(const void* function);
 
-// Remembers the function that a driver answered for the entry. `from_dlsym`: the dynamic linker found it, so
-// the shim may ask for more functions of its library.
-void Learn(DriverFunctionId entry, void* function, bool from_dlsym);
+// Remembers the function that was found for the entry. kDriver: a driver answered it. kLinker: the dynamic
+// linker found it, so the shim may ask for more functions of its library.
+enum class FoundBy { kDriver, kLinker };
+void Learn(DriverFunctionId entry, void* function, FoundBy by);
 
 // The functions that the shim has learned, by entry; null: it has learned none.
 extern void* learned[kDriverFunctions] __attribute__((visibility("hidden")));
