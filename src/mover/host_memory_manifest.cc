@@ -155,7 +155,7 @@ Result<> HostMemoryManifest::Seal(Layout layout) {
   if (::pwrite(file_.get(), text.data(), text.size(), 4) != static_cast<ssize_t>(text.size()))
     return FailSystem(errno, "writing a layout");
   at_work_ = Reopen(file_.get());
-  if (!at_work_.ok() || !Lock(at_work_.get(), false)) return FailSystem(errno, "locking a layout");
+  if (!at_work_.ok() || !Lock(at_work_.get(), /*wait=*/false)) return FailSystem(errno, "locking a layout");
   Become(FillState::kFilling);
   return {};
 }

@@ -224,7 +224,7 @@ void ReadQueue(TomlReader& in, Config& config) {
 
 void ReadHealth(TomlReader& in, Config& config) {
   std::string log = config.health.kernel_log.string();
-  in.Text("health.kernel_log", log, true);
+  in.Text("health.kernel_log", log, EmptyText::kAllowed);
   config.health.kernel_log = log;
   std::string word;
   in.Text("health.on_unhealthy", word);
@@ -277,7 +277,7 @@ void ReadCost(TomlReader& in, energy::Prices& cost) {
 // "" is nowhere.
 void ReadAddress(TomlReader& in, const char* key, std::optional<TcpAddress>& target) {
   std::string text;
-  in.Text(key, text, true);
+  in.Text(key, text, EmptyText::kAllowed);
   if (text.empty()) return;
   auto address = ParseTcpAddress(text);
   if (!address) return in.Problem(in.Take(key), key, address.error().message);
@@ -302,7 +302,7 @@ base::Result<MpsProtocolSetting> ParseMpsProtocol(std::string_view word) {
 }
 
 void ReadMps(TomlReader& in, MpsSettings& mps) {
-  in.Text("mps.control", mps.control, true);
+  in.Text("mps.control", mps.control, EmptyText::kAllowed);
   if (!mps.control.empty() && mps.control.front() != '/')
     in.Problem(in.Take("mps.control"), "mps.control", "takes the whole path of nvidia-cuda-mps-control");
   ReadWord(in, "mps.protocol", mps.protocol, ParseMpsProtocol);

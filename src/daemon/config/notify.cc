@@ -33,7 +33,7 @@ void Check(TomlReader& in, const char* key, const std::vector<std::string>& entr
 
 void OptionalPath(TomlReader& in, const char* key, std::filesystem::path& target) {
   std::string text = target.string();
-  in.Text(key, text, true);
+  in.Text(key, text, EmptyText::kAllowed);
   if (!text.empty() && text.front() != '/')
     return in.Problem(in.Take(key), key, fmt::format("'{}' is not an absolute path", text));
   target = text;
@@ -45,7 +45,7 @@ std::string WrongWithUrl(const std::string& text) {
 }
 
 void ReadSmtp(TomlReader& in, notify::SmtpSettings& smtp) {
-  in.Text("notify.smtp.server", smtp.server, true);
+  in.Text("notify.smtp.server", smtp.server, EmptyText::kAllowed);
   // The host as it is written in a URL.
   const bool six = smtp.server.find(':') != std::string::npos;
   if (!smtp.server.empty() && !base::ParseHttpUrl("http://" + (six ? "[" + smtp.server + "]" : smtp.server)))
@@ -59,13 +59,13 @@ void ReadSmtp(TomlReader& in, notify::SmtpSettings& smtp) {
   else
     in.Problem(in.Take("notify.smtp.tls"), "notify.smtp.tls",
                fmt::format("'{}' is none of starttls, tls, none", tls));
-  in.Text("notify.smtp.from", smtp.from, true);
+  in.Text("notify.smtp.from", smtp.from, EmptyText::kAllowed);
   if (!smtp.from.empty() && !base::IsMailAddress(smtp.from))
     in.Problem(in.Take("notify.smtp.from"), "notify.smtp.from",
                fmt::format("'{}' is not an address such as gpuman@example.org", smtp.from));
   if (!smtp.server.empty() && smtp.from.empty())
     in.Problem(in.Take("notify.smtp.server"), "notify.smtp.from", "is missing: whom mails come from");
-  in.Text("notify.smtp.user", smtp.user, true);
+  in.Text("notify.smtp.user", smtp.user, EmptyText::kAllowed);
   OptionalPath(in, "notify.smtp.password_file", smtp.password_file);
   if (smtp.user.empty() != smtp.password_file.empty())
     in.Problem(in.Take(smtp.user.empty() ? "notify.smtp.password_file" : "notify.smtp.user"),
@@ -92,7 +92,7 @@ void ReadNotify(TomlReader& in, notify::NotificationSettings& s) {
     const auto network = notify::ParseNetwork(text);
     return network ? std::string() : network.error().message;
   });
-  in.Text("notify.proxy", s.proxy, true);
+  in.Text("notify.proxy", s.proxy, EmptyText::kAllowed);
   if (const auto wrong = s.proxy.empty() ? "" : WrongWithUrl(s.proxy); !wrong.empty())
     in.Problem(in.Take("notify.proxy"), "notify.proxy", wrong);
   OptionalPath(in, "notify.ca_file", s.ca_file);

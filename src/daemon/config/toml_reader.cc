@@ -56,12 +56,12 @@ void TomlReader::Problem(const toml::node* node, std::string_view key, std::stri
   problems_.push_back({file_, line, std::string(key), std::move(message)});
 }
 
-void TomlReader::Text(const char* key, std::string& target, bool may_be_empty) {
+void TomlReader::Text(const char* key, std::string& target, EmptyText empty) {
   const auto* node = Take(key);
   if (!node) return;
   const auto text = node->value_exact<std::string>();
   if (!text) return Problem(node, key, fmt::format("takes a text, not {}", TypeName(*node)));
-  if (text->empty() && !may_be_empty) return Problem(node, key, "is empty");
+  if (text->empty() && empty == EmptyText::kRefused) return Problem(node, key, "is empty");
   target = *text;
 }
 

@@ -18,13 +18,15 @@ namespace gpuman::daemon {
 
 inline constexpr base::Millis kDay{86'400'000};
 
+enum class EmptyText { kRefused, kAllowed };
+
 // Not thread-safe; borrows the table. Keys are dotted paths; reading one marks it as known.
 class TomlReader {
  public:
   TomlReader(const toml::table& root, std::string file) : root_(root), file_(std::move(file)) {}
 
   // Each leaves `target` as it is if the key is absent or its value is wrong.
-  void Text(const char* key, std::string& target, bool may_be_empty = false);
+  void Text(const char* key, std::string& target, EmptyText empty = EmptyText::kRefused);
   void Path(const char* key, std::filesystem::path& target);
   void Flag(const char* key, bool& target);
   void Count(const char* key, std::uint32_t& target, std::int64_t least, std::int64_t most);

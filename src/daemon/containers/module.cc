@@ -80,7 +80,7 @@ bool KubernetesModule::IsHeld(const api::ContainerAllocation& given) const {
 
 void KubernetesModule::Hold(const base::ProcessContainer& container, const api::ContainerAllocation& given,
                             pid_t pid) {
-  const auto named = core_.jobs().index().Resolve(TagOfContainer(given, container.group.id, false));
+  const auto named = core_.jobs().index().Resolve(TagOfContainer(given, container.group.id, /*taken=*/false));
   const auto* const other = named ? core_.jobs().Find(*named) : nullptr;
   const bool taken = other && !jobs::IsEnded(*other);
   auto job = JobOfContainer(given, container, TagOfContainer(given, container.group.id, taken),

@@ -141,7 +141,8 @@ void DeviceSettingsManager::EndProfiles() {
     task.draft = [this](const gpu::Gpu&, const device::SettingsRecord& record, const device::Reading&,
                         std::vector<std::string>&) -> base::Result<device::SettingsRecord> {
       const auto* const layer = record.ProfileLayer();
-      return layer && layer->until && *layer->until <= Now() ? WithoutLayer(record, false) : record;
+      return layer && layer->until && *layer->until <= Now() ? WithoutLayer(record, /*of_job=*/false)
+                                                             : record;
     };
     Run(std::move(task), [this, uuid = gpu.uuid, name](base::Result<DeviceTaskResult> done) {
       if (!done) return TellTrouble(uuid, done.error().message);
@@ -190,7 +191,7 @@ void DeviceSettingsManager::FollowJobs(const std::string& uuid) {
   task.draft = [given, profile = profile ? std::optional(*profile) : std::nullopt](
                    const gpu::Gpu&, const device::SettingsRecord& record, const device::Reading& reading,
                    std::vector<std::string>& notes) -> base::Result<device::SettingsRecord> {
-    if (!profile) return WithoutLayer(record, true);
+    if (!profile) return WithoutLayer(record, /*of_job=*/true);
     GPUMAN_ASSIGN(auto fitted, FitProfile(*profile, reading));
     notes = std::move(fitted.left_out);
     return WithLayer(record, {profile->name, std::move(fitted.values), {}, given->job}, reading);

@@ -145,7 +145,7 @@ DeviceTask TaskOf(const device::Profile* profile, std::optional<base::WallTime> 
                    std::vector<std::string>& notes) -> base::Result<device::SettingsRecord> {
     if (!profile) {
       if (!record.ProfileLayer()) notes.emplace_back("no profile is in force");
-      return WithoutLayer(record, false);
+      return WithoutLayer(record, /*of_job=*/false);
     }
     GPUMAN_ASSIGN(auto fitted, FitProfile(*profile, reading));
     notes = std::move(fitted.left_out);

@@ -165,7 +165,7 @@ EnergyAccountingModule::PresentByGpu EnergyAccountingModule::Present() const {
   for (const auto* const job : core_.jobs().Active()) {
     const auto turn = turns.find(job->id);
     if (turn == turns.end()) {
-      AddPresence(*job, false, processes, present);
+      AddPresence(*job, /*idle=*/false, processes, present);
       continue;
     }
     for (const auto& gpu : turn->second.comes) present[gpu].push_back({.job = job->id, .moves = true});

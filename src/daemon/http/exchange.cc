@@ -1,5 +1,7 @@
 #include "daemon/http/exchange.h"
 
+#include <algorithm>
+
 #include "api/json.h"
 #include "base/text.h"
 
@@ -14,12 +16,10 @@ Response ErrorResponse(const base::Error& error) {
           "application/json"};
 }
 
-std::optional<std::string> DecodePercent(std::string_view text, bool plus_is_space) {
+std::optional<std::string> DecodePercent(std::string_view text) {
   std::string decoded;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '+' && plus_is_space) {
-      decoded += ' ';
-    } else if (text[i] != '%') {
+    if (text[i] != '%') {
       decoded += text[i];
     } else {
       if (i + 2 >= text.size()) return std::nullopt;
@@ -34,13 +34,16 @@ std::optional<std::string> DecodePercent(std::string_view text, bool plus_is_spa
 }
 
 std::map<std::string, std::string> ParseQuery(std::string_view text) {
+  std::string spaced(text);
+  std::replace(spaced.begin(), spaced.end(), '+', ' ');
+  text = spaced;
   std::map<std::string, std::string> query;
   while (!text.empty()) {
     const auto pair = base::TakeUntil(text, '&');
     const auto equals = pair.find('=');
-    const auto name = DecodePercent(pair.substr(0, equals), true);
-    const auto value = DecodePercent(
-        equals == std::string_view::npos ? std::string_view("1") : pair.substr(equals + 1), true);
+    const auto name = DecodePercent(pair.substr(0, equals));
+    const auto value =
+        DecodePercent(equals == std::string_view::npos ? std::string_view("1") : pair.substr(equals + 1));
     if (name && value && !name->empty()) query[*name] = *value;
   }
   return query;

@@ -96,9 +96,9 @@ class Exchange {
 using ExchangePtr = std::shared_ptr<Exchange>;  // shared by the handler's callbacks and the session
 using Handler = std::function<void(const ExchangePtr&)>;
 
-// Decodes escapes such as "%7E"; nullopt for a broken escape or an embedded NUL. '+' is a space only in
-// queries.
-std::optional<std::string> DecodePercent(std::string_view text, bool plus_is_space = false);
+// Decodes escapes such as "%7E"; nullopt for a broken escape or an embedded NUL.
+std::optional<std::string> DecodePercent(std::string_view text);
+// Here, and only here, '+' is a space as well.
 std::map<std::string, std::string> ParseQuery(std::string_view text);
 
 }  // namespace gpuman::daemon::http

@@ -119,14 +119,14 @@ void Session::CloseUnlessWithin(std::chrono::milliseconds time) {
 
 void Session::CloseNever() { deadline_.expires_at(boost::asio::steady_timer::time_point::max()); }
 
-void Session::Read(bool first) {
+void Session::Read(std::chrono::milliseconds patience) {
   if (closed_) return;
   answering_ = false;
   LetGoOfBody();
   parser_.emplace();
   parser_->header_limit(static_cast<std::uint32_t>(limits_.header_bytes));
   parser_->body_limit(std::max(limits_.body_bytes, limits_.large_body_bytes));
-  CloseUnlessWithin(first ? limits_.request : limits_.idle);
+  CloseUnlessWithin(patience);
   beast::http::async_read_header(
       stream_, buffer_, *parser_,
       [self = shared_from_this()](beast::error_code error, std::size_t) { self->OnHeader(error); });
@@ -214,7 +214,7 @@ void Session::Refuse(unsigned status, const base::Error& error) {
   auto response = ErrorResponse(error);
   response.status = status;
   refused_ = true;
-  SendWhole(std::move(response), {}, false);
+  SendWhole(std::move(response), {}, /*keep_alive=*/false);
 }
 
 void Session::Dispatch() {
@@ -352,7 +352,7 @@ void Session::Flush() {
 void Session::Finish(bool keep_alive) {
   streaming_ = false;
   gone_ = nullptr;
-  if (keep_alive && stream_.socket().is_open()) return Read(false);
+  if (keep_alive && stream_.socket().is_open()) return Read(limits_.idle);
   beast::error_code ignored;
   stream_.socket().shutdown(Socket::shutdown_send, ignored);
   if (!refused_) return Close();

@@ -42,7 +42,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Session(Socket socket, Peer peer, Party party, SessionShared& common, std::function<void()> on_closed);
   ~Session() { Close(); }
 
-  void Start() { Read(true); }
+  void Start() { Read(limits_.request); }
   // Ends the connection, once. The callback of OnGone tells a handler that has not answered yet.
   void Close();
   // True while no request is being answered. The server closes such connections when there are too many.
@@ -54,7 +54,7 @@ class Session : public std::enable_shared_from_this<Session> {
   friend class Answer;  // the current request, as its handler sees it
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
 
-  void Read(bool first);
+  void Read(std::chrono::milliseconds patience);  // a request; for its header
   void OnHeader(boost::beast::error_code error);
   void OnRead(boost::beast::error_code error);
   bool Admit();

@@ -161,7 +161,7 @@ void MpsManager::Stop(const gpu::Gpu& gpu, bool force, Done done) {
     Keep(gpu.uuid);
     return done(Notes{fmt::format("The MPS of GPU {} had ended already.", gpu.index)});
   }
-  if (force) return Quit(gpu.uuid, true, std::move(done));
+  if (force) return Quit(gpu.uuid, /*force=*/true, std::move(done));
   const auto control = MakeControl((*unit)->record.protocol);
   if (!control) return done(Fail(control.error()));
   (*unit)->state = MpsState::kStopping;
@@ -173,7 +173,7 @@ void MpsManager::Stop(const gpu::Gpu& gpu, bool force, Done done) {
           std::vector<std::string> clients;
           for (const auto& server : **servers)
             for (const auto& client : server.clients) clients.push_back(DescribeProcess(client.pid));
-          if (clients.empty()) return Quit(gpu.uuid, false, std::move(done));
+          if (clients.empty()) return Quit(gpu.uuid, /*force=*/false, std::move(done));
           done(Fail(ErrorCode::kConflict,
                     fmt::format("the MPS of GPU {} has clients: {}", gpu.index, fmt::join(clients, ", ")),
                     "wait for them, or end their work on the GPU with --force"));

@@ -124,7 +124,7 @@ base::Result<> StartMps(MpsModule& mps, const OrderCall& call) {
         mps.manager().Start(gpu, LimitsOn(gpu, order).value_or(mps::Limits{}), std::move(done));
       },
       [&mps](const gpu::Gpu& gpu, MpsManager::Done done) {
-        mps.manager().Stop(gpu, false, std::move(done));
+        mps.manager().Stop(gpu, /*force=*/false, std::move(done));
       });
 }
 

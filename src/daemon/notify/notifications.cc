@@ -104,7 +104,7 @@ void Notifications::Begin(const std::vector<jobs::OutboxRow>& rows, std::int64_t
   for (const auto& row : rows) {
     auto message = notify::ParseMessage(row.number, row.record);
     if (message)
-      outbox_.Add(std::move(*message), true);
+      outbox_.Add(std::move(*message), /*stored=*/true);
     else
       unreadable.outbox_erase.push_back(row.number);
   }
@@ -165,7 +165,7 @@ bool Notifications::MakeRoom(const notify::OutboxMessage& message) {
 jobs::OutboxRow Notifications::Keep(notify::OutboxMessage message) {
   message.number = ++last_number_;
   jobs::OutboxRow row{message.number, message.job, message.user, notify::SerializeMessage(message)};
-  outbox_.Add(std::move(message), false);
+  outbox_.Add(std::move(message), /*stored=*/false);
   return row;
 }
 

@@ -39,7 +39,8 @@ void AddUnits(const ledger::SlotStatus& one, std::uint16_t used, std::optional<u
   };
   for (unsigned gpu = 0; gpu < ledger::wire::kMaxGpus; ++gpu)
     if (Has(used, gpu)) add(gpu, Has(one.rest.works, gpu), Has(one.rest.waits, gpu));
-  if (used == 0 || granted == CallGrant::kAnyGpu) add(CallGrant::kAnyGpu, one.rest.works != 0, false);
+  if (used == 0 || granted == CallGrant::kAnyGpu)
+    add(CallGrant::kAnyGpu, one.rest.works != 0, /*waits=*/false);
 }
 
 // What the slots say of grants and GPUs goes into `progress`; a process that has ended leaves it.
