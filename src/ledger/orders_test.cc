@@ -147,9 +147,9 @@ TEST(Ledgers, GrantStepsByNumberUntilTheNextOrder) {
   EXPECT_EQ(wire::GrantNumberOf(slot.call_grant), 2u);
   ASSERT_TRUE(ledgers.GrantCalls(kOwnedJob, base::SelfId(), grant));
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), ProcessOrder{wire::OrderKind::kHold}));
-  EXPECT_EQ(wire::GrantOf(slot.step), grant) << "the order stands, and so does the grant";
+  EXPECT_EQ(wire::CallGrantOf(slot.call_grant), grant) << "the order stands, and so does the grant";
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), {wire::OrderKind::kRun}));
-  EXPECT_EQ(wire::GrantOf(slot.step).calls, 0u);
+  EXPECT_EQ(wire::CallGrantOf(slot.call_grant).calls, 0u);
 }
 
 TEST(Ledgers, ReadHowAProcessComesToRest) {
@@ -371,7 +371,7 @@ TEST(Ledgers, ANewDaemonTakesOverProcessesAndOrders) {
   auto joined = before->Join(kOwnedJob, base::SelfId());
   const Mapped mapped(joined->owner);
   ASSERT_TRUE(before->Order(kOwnedJob, base::SelfId(), {wire::OrderKind::kLeave}));
-  ASSERT_TRUE(before->Step(kOwnedJob, base::SelfId(), {0, 5}));
+  ASSERT_TRUE(before->GrantCalls(kOwnedJob, base::SelfId(), {0, 5}));
   wire::Reserve(*mapped, wire::kHost, joined->slot, 8192);
   before.reset();
   Ledgers ledgers;
@@ -380,8 +380,8 @@ TEST(Ledgers, ANewDaemonTakesOverProcessesAndOrders) {
   EXPECT_TRUE(ledgers.Registered(kOwnedJob, base::SelfId()));
   EXPECT_TRUE(ledgers.SlotStatusesOf(kOwnedJob).at(0).ordered == wire::OrderKind::kLeave);
   EXPECT_EQ(ledgers.HostMemoryOf(kOwnedJob).count, 8192u);
-  EXPECT_EQ(ledgers.Step(kOwnedJob, base::SelfId(), {}).value(), 1u) << "of the daemon before";
-  EXPECT_EQ(ledgers.Step(kOwnedJob, base::SelfId(), {0, 5}).value(), 2u);
+  EXPECT_EQ(ledgers.GrantCalls(kOwnedJob, base::SelfId(), {}).value(), 1u) << "of the daemon before";
+  EXPECT_EQ(ledgers.GrantCalls(kOwnedJob, base::SelfId(), {0, 5}).value(), 2u);
   ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), {wire::OrderKind::kRun}));
   EXPECT_EQ(SlotOf(mapped, *joined).order, 8u);
 }
