@@ -42,6 +42,16 @@ if(GPUMAN_COVERAGE)
   target_link_options(gpuman_options INTERFACE --coverage)
 endif()
 
+# Instrumented builds, and systems without a static libc, link every program alike.
+include(CheckCXXSourceCompiles)
+set(CMAKE_REQUIRED_FLAGS -static)
+check_cxx_source_compiles("int main() {}" GPUMAN_STATIC_LIBC)
+unset(CMAKE_REQUIRED_FLAGS)
+set(GPUMAN_STATIC_PROGRAMS OFF)
+if(GPUMAN_STATIC_LIBC AND NOT GPUMAN_SANITIZE AND NOT GPUMAN_COVERAGE)
+  set(GPUMAN_STATIC_PROGRAMS ON)
+endif()
+
 include(GpumanPrecompiled)
 
 # gpuman_unity(TARGET): with GPUMAN_UNITY the compiler gets several sources of the target at once.
@@ -50,14 +60,16 @@ function(gpuman_unity target)
     UNITY_BUILD ${GPUMAN_UNITY} UNITY_BUILD_MODE BATCH UNITY_BUILD_BATCH_SIZE ${GPUMAN_UNITY_BATCH})
 endfunction()
 
-# gpuman_library(NAME [LESS_OPTIMISED] SOURCES … LIBS … PRECOMPILED TARGET): the static library of one folder of src/.
-# LESS_OPTIMISED: what waits for people and other programs is compiled in four fifths of the time, and is as fast.
+# gpuman_library(NAME [OPTIMISED] SOURCES … LIBS … PRECOMPILED TARGET): the static library of one folder of src/. Most of
+# them wait for people and for other programs: they are compiled with -O1, in four fifths of the time, and are as fast.
+# OPTIMISED: one that computes for long, or moves much data.
 function(gpuman_library name)
-  cmake_parse_arguments(ARG "LESS_OPTIMISED" "PRECOMPILED" "SOURCES;LIBS" ${ARGN})
-  if(ARG_LESS_OPTIMISED AND TARGET gpuman_precompiled_less)
-    set(ARG_PRECOMPILED gpuman_precompiled_less)
-  elseif(NOT ARG_PRECOMPILED)
+  cmake_parse_arguments(ARG "OPTIMISED" "PRECOMPILED" "SOURCES;LIBS" ${ARGN})
+  if(NOT ARG_PRECOMPILED)
     set(ARG_PRECOMPILED gpuman_precompiled_product)
+    if(NOT ARG_OPTIMISED AND TARGET gpuman_precompiled_less)
+      set(ARG_PRECOMPILED gpuman_precompiled_less)
+    endif()
   endif()
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC gpuman_options ${ARG_LIBS})
@@ -65,6 +77,22 @@ function(gpuman_library name)
   gpuman_unity(${name})
   if(ARG_PRECOMPILED STREQUAL gpuman_precompiled_less)
     target_compile_options(${name} PRIVATE -O1)
+  endif()
+endfunction()
+
+# gpuman_static_objects(NAME SOURCES … LIBS …): objects that a program with a static libc has too, which cannot have the
+# shared fmt. In a build without such programs they are as all others.
+function(gpuman_static_objects name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  add_library(${name} OBJECT ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC gpuman_options ${ARG_LIBS})
+  gpuman_unity(${name})
+  if(GPUMAN_STATIC_PROGRAMS)
+    target_link_libraries(${name} PRIVATE fmt::fmt-header-only)
+    target_compile_options(${name} PRIVATE -ffunction-sections -fdata-sections)
+  else()
+    target_link_libraries(${name} PRIVATE fmt::fmt)
+    gpuman_precompiled(${name} gpuman_precompiled_product)
   endif()
 endfunction()
 
