@@ -21,6 +21,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "ledger/ledger_mapping.h"
+#include "ledger/lock_flood.h"
 #include "ledger/wire/orders.h"
 #include "ledger/wire/rest.h"
 
@@ -279,6 +280,8 @@ class Ledgers {
   // The peaks of the job's processes, those that have ended as well, the largest first. Of a process that
   // ended long ago there may be none.
   std::vector<ProcessPeak> ProcessPeaksOf(base::JobId job) const;
+  // What it takes to ask who owns the job's slots; the shortest of a few questions. The job has a ledger.
+  LockCost LockCostOf(base::JobId job) const;
   // False when the ledger's content differs from what the daemon wrote: a program has overwritten it.
   bool Intact(base::JobId job) const;
 

@@ -5,11 +5,12 @@ Usage: ledgers_test.py [UNITTEST ARGUMENTS]    (as root; GPUMAN_BUILD_DIR names 
 """
 
 import pathlib
+import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, main, until  # noqa: E402
+from hostile_case import ATTACKER, NEIGHBOUR, OUTSIDER, HostileTest, main, until  # noqa: E402
 from machine import build_dir, program  # noqa: E402
 from users import read_line  # noqa: E402
 
@@ -102,6 +103,50 @@ for number in range(1 << 62):
         print("notifies", flush=True)
 """
 
+# A process that says hello in a child of its own for each line "UID JOB", as that user, and prints how many descriptors
+# came with the answer.
+SAYS_HELLO_AS = """
+import os, socket, struct, sys
+for line in sys.stdin:
+    uid, job = map(int, line.split())
+    if os.fork() == 0:
+        os.setgroups([])
+        os.setgid(uid)
+        os.setuid(uid)
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        s.settimeout(60)
+        descriptors = []
+        try:
+            s.connect(sys.argv[1])
+            s.send(struct.pack("IIQ112s", 0x484d5047, int(sys.argv[2]), job, b""))
+            _, descriptors, _, _ = socket.recv_fds(s, 4096, 8)
+        except OSError:
+            pass
+        print(len(descriptors), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+# Processes of a job that join its ledger. The first takes locks on it without end, far behind those of the slots and
+# each before the last: that is cheapest for the kernel.
+LOCKS = """
+import fcntl, os, socket, struct, sys, time
+SET_LOCK, WRITE = 37, 1
+def join():
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.connect(os.environ["GPUMAN_SHIM_SOCKET"])
+    s.send(struct.pack("IIQ112s", 0x484d5047, int(sys.argv[1]), int(os.environ["GPUMAN_JOB_ID"]), b""))
+    return socket.recv_fds(s, 4096, 8)[1]
+for _ in range(30):
+    if os.fork() == 0:
+        joined = join()
+        time.sleep(3600)
+joined = join()
+print("locks", flush=True)
+for at in range(1 << 40, 0, -2):
+    fcntl.fcntl(joined[0], SET_LOCK, struct.pack("hh4xqqi4x", WRITE, os.SEEK_SET, at, 1, 0))
+"""
+
 
 def version():
     """The version of the ledger, from the shim's header."""
@@ -143,6 +188,29 @@ class Ledgers(HostileTest):
             if hits == 20:
                 break
         self.assertGreater(hits, 0, "no process of the job got one of those pids")
+
+    def test_a_process_of_another_user_in_a_job_says_hello(self):
+        starter = subprocess.Popen([sys.executable, "-c", SAYS_HELLO_AS, str(self.shim_socket()), str(version())],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        self.addCleanup(self.end, starter)
+        # Root has started a process for the neighbour, such as a step of Slurm, and it runs a program as somebody else.
+        job = self.request("POST", "/v1/attachments", {"pid": starter.pid, "tag": "step", "uid": NEIGHBOUR.uid, "memory": "1GiB", "gpus": ["0"]})
+        self.assertEqual(job.status, 201, job.body)
+        for user, descriptors in ((NEIGHBOUR, 2), (ATTACKER, 0), (OUTSIDER, 0)):
+            starter.stdin.write(f"{user.uid} {job.json()['id']}\n")
+            starter.stdin.flush()
+            self.assertEqual(int(read_line(starter)), descriptors, user.name)
+
+    def test_a_job_takes_locks_on_its_own_ledger_without_end(self):
+        script = self.scratch(ATTACKER) / "locks.py"
+        script.write_text(LOCKS)
+        script.chmod(0o644)
+        job = self.start_as(ATTACKER, "locker", f"exec {PYTHON} -B {script} {version()}", share=True)
+        with self.beside("locks on the own ledger, without end", steps=(("GET", "/v1/jobs"), ("GET", "/v1/share"))) as attack:
+            attack.over = lambda: self.job(job)["state"] != "running"
+        shown = self.becomes(job, "killed")
+        self.assertEqual(shown["reason"], "ledger_locks", shown)
+        self.assertIn("locks", self.log(job))
 
     def test_hello_is_said_in_eight_loops(self):
         job = self.start_as(ATTACKER, "own", "sleep 1000")

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <boost/asio/post.hpp>
+#include <csignal>
 
 #include "base/file.h"
 #include "base/peer.h"
@@ -280,6 +281,22 @@ void ShimsModule::OnSample(const gpu::GpuSample& sample) {
   for (const auto& [id, counted] : findings.counted) core_.guard().SetCounted(id, sample.uuid, counted);
   TellRefusals();
   for (const auto id : findings.overwritten) TellOverwritten(id);
+  for (const auto id : channel_->LockFloods()) EndForLocks(id);
+}
+
+// No other measure helps: the locks last as long as a process of the job has the file open.
+void ShimsModule::EndForLocks(base::JobId id) {
+  boost::asio::post(core_.loop(), [this, id] {
+    const auto* const job = core_.jobs().Find(id);
+    if (!job) return;
+    const keeper::Reason reason{
+        "ledger_locks",
+        "its programs have taken so many locks on the memory in which they count that "
+        "gpumand would be slow for all users: it is ended"};
+    core_.AddJobEvent(*job, {reason.word, reason.detail, {}});
+    core_.jobs().Announce(id, reason);
+    (void)core_.jobs().Signal(id, SIGKILL);
+  });
 }
 
 void ShimsModule::TellOverwritten(base::JobId id) {

@@ -72,6 +72,7 @@ class ShimsModule final : public Module {
   void TellRefusals();
   void TellRefusal(const jobs::Job& job, const jobs::RefusedAllocation& refusal);
   void TellOverwritten(base::JobId id);
+  void EndForLocks(base::JobId id);
 
   Core& core_;
   ContextCosts context_costs_;

@@ -300,6 +300,15 @@ ShimChannel::Findings ShimChannel::OnSample(const guard::GpuStatus& status) {
   return findings;
 }
 
+std::vector<base::JobId> ShimChannel::LockFloods() {
+  std::vector<base::JobId> floods;
+  for (auto& [id, job] : jobs_)
+    if (ledgers_.Has(id) && job.lock_flood.Observe(ledgers_.LockCostOf(id)) &&
+        !std::exchange(job.flood_reported, true))
+      floods.push_back(id);
+  return floods;
+}
+
 void ShimChannel::SetSampled(const gpu::GpuSample& sample) {
   if (sample.processes) ledgers_.SetSampled(sample.uuid, sample.taken_at);
 }

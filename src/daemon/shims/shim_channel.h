@@ -78,6 +78,9 @@ class ShimChannel {
   };
   // Call with new figures of one GPU. The findings are empty where the figures have not changed for a while.
   Findings OnSample(const guard::GpuStatus& status);
+  // The jobs that flood their ledger's file with locks (ledger/lock_flood.h), each once. Call with each
+  // sample.
+  std::vector<base::JobId> LockFloods();
   // Call after OnSample: the uncounted memory in the ledgers has these figures now.
   void SetSampled(const gpu::GpuSample& sample);
 
@@ -176,6 +179,8 @@ class ShimChannel {
     std::map<std::string, base::Bytes> uncounted_peak;  // by GPU: the most uncounted memory that lasted
     bool all_count = true;  // false: a process that does not count was seen three times in a row
     bool overwritten = false;
+    ledger::LockFloodDetector lock_flood;
+    bool flood_reported = false;
     bool version_reported = false;
   };
 
