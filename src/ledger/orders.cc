@@ -56,6 +56,8 @@ QuiesceReport RestOf(std::uint32_t rest, std::uint32_t state, unsigned gpus) {
 
 constexpr std::uint64_t kMax = std::uint64_t{1} << 44;  // what the ledger can count
 
+constexpr std::uint64_t kLatest = std::uint64_t{1} << 62;  // a time in ns, with room to count on from it
+
 base::Bytes Figure(const std::uint64_t& word) { return {std::min(wire::Load(word), kMax)}; }
 
 // The limit of the GPU with this index; null: there is none.
@@ -126,7 +128,7 @@ SlotStatus Ledgers::Read(const Entry& entry, unsigned slot, const Member& member
     status.evicted += home.evicted;
     status.wants += home.wants;
   }
-  status.activity_since = wire::Load(place.activity_since);
+  status.activity_since = std::min(wire::Load(place.activity_since), kLatest);
   status.completed = wire::Load(place.completed);
   return status;
 }

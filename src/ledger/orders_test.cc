@@ -286,6 +286,12 @@ TEST_F(LedgersOfTwoGpus, AProcessThatSeesSeveralGpusSaysOnWhichItsMemoryCanLeave
   EXPECT_TRUE(ledgers.IsMoving(kOwnedJob, base::SelfId(), kSecond));
 }
 
+TEST_F(LedgersOfTwoGpus, TimeThatAProcessWroteLeavesRoomToCountOn) {
+  slot.activity_since = ~std::uint64_t{0};
+  const std::chrono::nanoseconds since(ledgers.SlotStatusesOf(kOwnedJob).at(0).activity_since);
+  EXPECT_GT(since + std::chrono::hours(24 * 365), since);
+}
+
 TEST_F(LedgersOfTwoGpus, AProcessTellsOfEachGpuThatItsMemoryCanLeave) {
   EXPECT_EQ((*mapped).features, wire::kFeatureHomes | wire::kFeaturePeaks);
   for (const unsigned gpu : {0u, 1u}) wire::Reserve(*mapped, gpu, joined->slot, 65536);

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <ctime>
+#include <optional>
 #include <string>
 
+#include "base/printable.h"
 #include "notify/outbox_message.h"
 
 namespace gpuman::notify {
@@ -32,12 +34,10 @@ std::string Base64(std::string_view bytes) {
 bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 bool IsPrintable(char c) { return c >= ' ' && c < 0x7f; }
 
-// Characters that end a line, and other control characters, become spaces.
+// Characters that end a line, control characters, and characters that change how others are shown become
+// spaces.
 std::string OneLine(std::string_view text) {
-  std::string line(text);
-  std::replace_if(
-      line.begin(), line.end(), [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }, ' ');
-  return line;
+  return base::WithInstead(text, [](std::string_view, std::optional<char32_t>) { return " "; });
 }
 
 std::string Shortened(std::string text, std::size_t most) {

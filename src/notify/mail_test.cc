@@ -101,6 +101,12 @@ TEST(Mail, HasNoHeaderThatAJobWroteIntoIt) {
   }
 }
 
+TEST(Mail, HasNoCharactersThatChangeHowOthersAreShown) {
+  const auto mail = MailOf(Named("a\u202Etxt\u2066b"), "d", "a@b");
+  EXPECT_EQ(Header(mail, "Subject"), "[gpuman] 7 a txt b: finished");
+  EXPECT_EQ(Header(MailOf(Named("a\xff"), "d", "a@b"), "Subject"), "[gpuman] 7 a : finished");
+}
+
 TEST(Mail, HasNoLineThatIsTooLong) {
   Notification notification = Named("x");
   notification.message = std::string(5000, 'y');
