@@ -51,9 +51,11 @@ Dispatcher::Dispatcher(boost::asio::io_context& loop, const base::Clock& clock, 
       guard_(guard),
       callbacks_(std::move(callbacks)),
       claims_(jobs, updater_),
+      snapshots_(
+          loop, clock, [this] { return CopySnapshot(); },
+          [this](base::FairTaskExecutor::Task task) { callbacks_.aside(base::kEveryUser, std::move(task)); }),
       timer_(loop, [this] { Wake(); }),
       pause_(loop),
-      snapshot_timer_(loop),
       slices_([&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); }, clock) {
   updater_.SetHost(HostOf());
 }
@@ -67,8 +69,7 @@ void Dispatcher::Begin() {
 
 void Dispatcher::MarkChanged() {
   dirty_ = true;
-  ++changes_;
-  latest_.reset();
+  snapshots_.OnChanged();
 }
 
 void Dispatcher::Wake() {

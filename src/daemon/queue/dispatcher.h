@@ -29,6 +29,7 @@
 #include "daemon/queue/job_references.h"
 #include "daemon/queue/memory_choice.h"
 #include "daemon/queue/queue_snapshot.h"
+#include "daemon/queue/queue_snapshot_maker.h"
 #include "daemon/queue/submission.h"
 #include "daemon/queue/submission_claims.h"
 #include "daemon/queue/wall_clock_timer.h"
@@ -146,10 +147,8 @@ class Dispatcher {
   // False: a view would cost a pass over a long queue, or passes for questions have taken enough of the time
   // already.
   bool IsViewCheap() const;
-  // Calls `then` with the same as a value, for callers that need it longer: now, or after some time. It has
-  // all changes made before the call. One snapshot is made at a time, for all callers that asked before it
-  // was begun; a snapshot of a long queue is made off the loop.
-  void WithSnapshot(std::function<void(std::shared_ptr<const QueueSnapshot>)> then);
+  // Calls `then` with the same as a value, for callers that need it longer (QueueSnapshotMaker::With).
+  void WithSnapshot(QueueSnapshotMaker::Then then);
   // How many jobs wait for which reason, as the last pass found; a caller's question costs no pass. `oldest`:
   // since when the job has waited that has waited longest, among jobs that are not held and wait for no other
   // job and no time.
@@ -182,8 +181,7 @@ class Dispatcher {
   const ProcessIdleTracker& idle() const { return idle_; }
 
  private:
-  // After a pass the loop has so many times the time of the pass for other work, however much happens. The
-  // same holds for passes that answer questions.
+  // After a pass the loop has so many times the time of the pass for other work, however much happens.
   static constexpr int kRestPerPass = 4;
 
   // A job that was started, by the queue or not.
@@ -215,9 +213,7 @@ class Dispatcher {
   base::Result<bool> CheckSome(Admission& admission, const base::TimeSlice* turn);
   void PutOnTrial(queue::SnapshotUpdater& updater, const std::vector<jobs::Job>& prepared, base::JobId id,
                   queue::WallTime now);
-  void ScheduleSnapshot();
-  void MakeSnapshot();
-  void OnSnapshotMade(const std::shared_ptr<const QueueSnapshot>& snapshot, std::uint64_t changes);
+  std::shared_ptr<QueueSnapshot> CopySnapshot();
   void Pass();
   // Tells the updater when delays end by the wall clock now. The clock may have been set, or may run too
   // fast.
@@ -270,20 +266,11 @@ class Dispatcher {
   bool dirty_ = true;      // the snapshot is not as the plan saw it
   bool forecast_ = false;  // estimates_ belongs to plan_
   bool pass_posted_ = false;
-  std::uint64_t changes_ = 0;  // of the snapshot
-  struct PendingQuestion {
-    std::uint64_t changes;  // changes that the snapshot must have
-    std::function<void(std::shared_ptr<const QueueSnapshot>)> then;
-  };
-  std::vector<PendingQuestion> pending_questions_;
-  bool snapshot_pending_ = false;              // one is being made, or will be at next_snapshot_
-  std::weak_ptr<const QueueSnapshot> latest_;  // of the snapshot as it is; shared by those that use it now
+  QueueSnapshotMaker snapshots_;
   base::MonoTime next_pass_{};
-  base::MonoTime next_snapshot_{};
-  base::MonoTime stuck_until_{};              // the disk refused a start: no start is tried before then
-  WallClockTimer timer_;                      // at the time that the plan names
-  boost::asio::steady_timer pause_;           // between passes that take long
-  boost::asio::steady_timer snapshot_timer_;  // between snapshots that take long
+  base::MonoTime stuck_until_{};     // the disk refused a start: no start is tried before then
+  WallClockTimer timer_;             // at the time that the plan names
+  boost::asio::steady_timer pause_;  // between passes that take long
   base::SlicedWork slices_;
   base::WeakSelf<Dispatcher> self_{this};
 };

@@ -40,6 +40,7 @@ class QueueSnapshot {
   // The caller calls it once, before the functions below.
   void Make();
 
+  std::size_t size() const { return snapshot_.waiting.size(); }  // waiting jobs
   QueueView view() const {
     return {snapshot_, plan_, estimates_.starts, estimates_.presumed, now_, dependents_};
   }
