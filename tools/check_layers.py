@@ -8,7 +8,7 @@ Reads every #include "…" of C and C++ sources under src, sim, apps, plugins, t
   - an include that its layer may not make (LAYERS below),
   - an include within src/shim that goes up from one of its rooms to another (SHIM_ROOMS),
   - an include between folders of src/daemon against their order (DAEMON below), a folder that is not in it, and modules
-    that are constructed in another order,
+    that are constructed in another order or have no folder of their name,
   - an include between folders of src/cli against their order (CLI below), and a folder that is not in it,
   - an include that names no file, or climbs with "..",
   - headers that include each other in a circle,
@@ -131,9 +131,17 @@ def against_cli(source, target):
     return CLI.index(there) > CLI.index(here)
 
 
+def modules_of(text):
+    """The folders of the modules in the text of MODULES, in the order in which they are constructed.
+
+    A module's class has its folder's name: DriverLimitsModule lies in driver_limits.
+    """
+    return [re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower() for name in MODULE.findall(text)]
+
+
 def misplaced_modules(text):
     """The folders of the modules in the text of MODULES that DAEMON has before one that is constructed earlier."""
-    places = [DAEMON.index(name) for name in map(str.lower, MODULE.findall(text)) if name in DAEMON]
+    places = [DAEMON.index(name) for name in modules_of(text) if name in DAEMON]
     return [DAEMON[place] for before, place in zip(places, places[1:]) if place < before]
 
 
@@ -239,6 +247,8 @@ def check(root):
             if source.as_posix() == MODULES:
                 findings += ["%s:1: %s is constructed out of the order of DAEMON in tools/check_layers.py" % (source, name)
                              for name in misplaced_modules("\n".join(lines))]
+                findings += ["%s:1: the module %s has no folder of its name in DAEMON of tools/check_layers.py"
+                             % (source, name) for name in modules_of("\n".join(lines)) if name not in DAEMON]
             product = top not in TEST_FOLDERS and not is_test(source) and source.as_posix() != CHECKED_NUMBERS
             for number, line in enumerate(lines, 1):
                 if product and UNCHECKED_NUMBER.search(line.split("//")[0]):

@@ -98,6 +98,18 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(len(findings), 1, findings)
         self.assertIn("shims is constructed out of the order", findings[0])
 
+    def test_modules_of_two_words_are_constructed_in_order_too(self):
+        right = "Add<DeviceModule>();\nAdd<DriverLimitsModule>();\nAdd<MpsModule>();\n"
+        self.assertEqual(self.findings({"src/daemon/daemon.cc": right}), [])
+        findings = self.findings({"src/daemon/daemon.cc": "Add<MpsModule>();\nAdd<DriverLimitsModule>();\n"})
+        self.assertEqual(len(findings), 1, findings)
+        self.assertIn("driver_limits is constructed out of the order", findings[0])
+
+    def test_a_module_without_a_folder_of_its_name_is_reported(self):
+        findings = self.findings({"src/daemon/daemon.cc": "Add<ShimsModule>();\nAdd<EnergyAccountingModule>();\n"})
+        self.assertEqual(len(findings), 1, findings)
+        self.assertIn("the module energy_accounting has no folder of its name in DAEMON", findings[0])
+
     def test_folders_of_the_command_line_include_those_before_them(self):
         self.assert_allowed("src/cli/compat/gflow/views.cc", "src/cli/queue/listing.h", "cli/queue/listing.h")
         self.assert_allowed("src/cli/queue/listing.cc", "src/cli/table.h", "cli/table.h")

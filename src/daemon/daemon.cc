@@ -63,11 +63,11 @@ Daemon::~Daemon() {
 void Daemon::AddModules() {
   auto& notify = Add<NotifyModule>();
   auto& shims = Add<ShimsModule>();
-  Add<KubernetesModule>(shims);
+  Add<ContainersModule>(shims);
   auto& suspension = Add<SuspensionModule>(shims);
   auto& sharing = Add<SharingModule>(shims, suspension);
-  Add<EnergyAccountingModule>(suspension, sharing);
-  auto& device = Add<DeviceSettingsModule>(suspension);
+  Add<EnergyModule>(suspension, sharing);
+  auto& device = Add<DeviceModule>(suspension);
   Add<DriverLimitsModule>();
   auto& mps = Add<MpsModule>();
   auto& mig = Add<MigModule>(suspension, mps);

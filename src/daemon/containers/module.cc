@@ -27,13 +27,13 @@ base::Result<> LinkSocket(const std::filesystem::path& socket, const std::filesy
 
 }  // namespace
 
-KubernetesModule::KubernetesModule(Core& core, ShimsModule& shims)
+ContainersModule::ContainersModule(Core& core, ShimsModule& shims)
     : core_(core), shims_(shims), containers_(core.config().kubernetes.logs, MakeCallbacks()) {
   shims_.SetIsComing([this](base::ProcessId process) { return IsComing(process); });
   OfferShim();
 }
 
-Containers::Callbacks KubernetesModule::MakeCallbacks() {
+Containers::Callbacks ContainersModule::MakeCallbacks() {
   Containers::Callbacks callbacks;
   callbacks.container_of = [](pid_t pid) { return base::ReadContainer(pid); };
   callbacks.hold = [this](const auto& container, const auto& given, pid_t pid) {
@@ -43,7 +43,7 @@ Containers::Callbacks KubernetesModule::MakeCallbacks() {
   return callbacks;
 }
 
-void KubernetesModule::OfferShim() {
+void ContainersModule::OfferShim() {
   if (!shims_.channel() || !core_.config().shim.preload) return;
   const auto socket = shims_.Socket();
   api::ContainerMounts files{core_.options().shim_library.string(),
@@ -54,23 +54,23 @@ void KubernetesModule::OfferShim() {
   files_ = std::move(files);
 }
 
-void KubernetesModule::SetTable(std::vector<api::ContainerAllocation> given) {
+void ContainersModule::SetTable(std::vector<api::ContainerAllocation> given) {
   containers_.SetTable(std::move(given));
   for (const auto& [uuid, status] : core_.guard().Statuses()) TakeProcesses(status);
   shims_.AskAgain();
 }
 
-void KubernetesModule::OnSample(const gpu::GpuSample& sample) {
+void ContainersModule::OnSample(const gpu::GpuSample& sample) {
   if (const auto* const status = core_.guard().Find(sample.uuid)) TakeProcesses(*status);
 }
 
-void KubernetesModule::TakeProcesses(const guard::GpuStatus& status) {
+void ContainersModule::TakeProcesses(const guard::GpuStatus& status) {
   for (const auto& process : status.processes)
     if (!process.job && !process.ours && process.uid) (void)IsComing(process.id);
   if (containers_.TakeWaits()) shims_.AskAgain();
 }
 
-bool KubernetesModule::IsHeld(const api::ContainerAllocation& given) const {
+bool ContainersModule::IsHeld(const api::ContainerAllocation& given) const {
   const auto active = core_.jobs().Active();
   return std::any_of(active.begin(), active.end(), [&](const jobs::Job* job) {
     return job->container && job->container->name_space == given.name_space &&
@@ -78,7 +78,7 @@ bool KubernetesModule::IsHeld(const api::ContainerAllocation& given) const {
   });
 }
 
-void KubernetesModule::Hold(const base::ProcessContainer& container, const api::ContainerAllocation& given,
+void ContainersModule::Hold(const base::ProcessContainer& container, const api::ContainerAllocation& given,
                             pid_t pid) {
   const auto named = core_.jobs().index().Resolve(TagOfContainer(given, container.group.id, /*taken=*/false));
   const auto* const other = named ? core_.jobs().Find(*named) : nullptr;

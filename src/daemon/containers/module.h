@@ -16,9 +16,9 @@ namespace gpuman::daemon {
 
 class ShimsModule;
 
-class KubernetesModule final : public Module {
+class ContainersModule final : public Module {
  public:
-  KubernetesModule(Core& core, ShimsModule& shims);
+  ContainersModule(Core& core, ShimsModule& shims);
 
   Core& core() { return core_; }
   // What all containers of this node were given.

@@ -5,11 +5,11 @@
 namespace gpuman::daemon {
 namespace {
 
-void ShowContainers(KubernetesModule& containers, const Call<api::NoBody, api::ContainersView>& call) {
+void ShowContainers(ContainersModule& containers, const Call<api::NoBody, api::ContainersView>& call) {
   call.SendAside(containers.core(), containers.View());
 }
 
-void SetContainers(KubernetesModule& containers, const Call<api::ContainerTable, api::ContainersView>& call) {
+void SetContainers(ContainersModule& containers, const Call<api::ContainerTable, api::ContainersView>& call) {
   containers.SetTable(call.body().containers);
   containers.core().SampleNow();
   call.SendAside(containers.core(), containers.View());
@@ -17,7 +17,7 @@ void SetContainers(KubernetesModule& containers, const Call<api::ContainerTable,
 
 }  // namespace
 
-void KubernetesModule::AddRoutes(http::Router& router) {
+void ContainersModule::AddRoutes(http::Router& router) {
   const auto serve = RouteRegistrar(*this, router);
   serve(api::routes::kContainers, ShowContainers);
   serve(api::routes::kSetContainers, SetContainers);

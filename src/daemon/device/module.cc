@@ -18,46 +18,46 @@ DeviceManagementSettings DeviceSettingsOf(const Config& config) {
 
 }  // namespace
 
-DeviceSettingsModule::DeviceSettingsModule(Core& core, SuspensionModule& suspension)
+DeviceModule::DeviceModule(Core& core, SuspensionModule& suspension)
     : core_(core),
       suspension_(suspension),
       executor_(driver::NvmlExecutor::Order::kAtOnce,
                 [&core](std::function<void()> act) { boost::asio::post(core.loop(), std::move(act)); }),
       devices_(core.clock(), Callbacks()) {}
 
-void DeviceSettingsModule::Restore(jobs::StoreContents& contents) {
+void DeviceModule::Restore(jobs::StoreContents& contents) {
   Reconfigure();
   devices_.Recall(contents.settings);
 }
 
-void DeviceSettingsModule::Reconfigure() { devices_.SetSettings(DeviceSettingsOf(core_.config())); }
+void DeviceModule::Reconfigure() { devices_.SetSettings(DeviceSettingsOf(core_.config())); }
 
-bool DeviceSettingsModule::Stop() { return executor_.Stop(core_.config().sampling.call_limit); }
+bool DeviceModule::Stop() { return executor_.Stop(core_.config().sampling.call_limit); }
 
-void DeviceSettingsModule::OnInventory() { devices_.OnInventory(core_.whole_gpus()); }
+void DeviceModule::OnInventory() { devices_.OnInventory(core_.whole_gpus()); }
 
-void DeviceSettingsModule::OnTick() {
+void DeviceModule::OnTick() {
   FollowJobProfiles();
   devices_.OnTime();
 }
 
 // A GPU that the driver did not reach, and reaches again, may have been reset.
-void DeviceSettingsModule::OnSample(const gpu::GpuSample& sample) {
+void DeviceModule::OnSample(const gpu::GpuSample& sample) {
   if (gpu::IsInstance(sample.uuid)) return;
   if (sample.state == gpu::GpuReachability::kLost) away_.insert(sample.uuid);
   if (sample.state == gpu::GpuReachability::kOk && away_.erase(sample.uuid) > 0) devices_.OnBack(sample.uuid);
 }
 
-void DeviceSettingsModule::OnJobLeft(base::JobId job, UnwatchReason /*why*/) { job_profiles_.Forget(job); }
+void DeviceModule::OnJobLeft(base::JobId job, UnwatchReason /*why*/) { job_profiles_.Forget(job); }
 
-void DeviceSettingsModule::Show(const jobs::Job& job, api::JobView& view) const {
+void DeviceModule::Show(const jobs::Job& job, api::JobView& view) const {
   if (!job.spec->device_profile) return;
   for (auto& note : job_profiles_.NotesOf(job.id)) view.notes.push_back(std::move(note));
 }
 
 // --- What the devices need ---
 
-DeviceCallbacks DeviceSettingsModule::Callbacks() {
+DeviceCallbacks DeviceModule::Callbacks() {
   return {[this](jobs::SettingRows entries, std::function<void(base::Result<>)> done) {
             core_.Keep(std::move(entries), std::move(done));
           },
@@ -73,7 +73,7 @@ DeviceCallbacks DeviceSettingsModule::Callbacks() {
           [this](const std::string& gpu) { return UsersOf(gpu); }};
 }
 
-void DeviceSettingsModule::TellChange(const DeviceTaskResult& report, const std::string& by) {
+void DeviceModule::TellChange(const DeviceTaskResult& report, const std::string& by) {
   std::map<std::string, std::vector<std::string>> steps;
   std::map<std::string, unsigned> index;
   for (const auto& [gpu, step] : report.steps) {
@@ -91,7 +91,7 @@ void DeviceSettingsModule::TellChange(const DeviceTaskResult& report, const std:
                       fmt::format("GPU {}: {} (by {})", index.at(uuid), fmt::join(texts, ", "), by));
 }
 
-std::string DeviceSettingsModule::UsersOf(const std::string& gpu) const {
+std::string DeviceModule::UsersOf(const std::string& gpu) const {
   const auto* const status = core_.guard().Find(gpu);
   if (!status) return {};
   std::vector<std::string> users;
@@ -108,7 +108,7 @@ std::string DeviceSettingsModule::UsersOf(const std::string& gpu) const {
 
 // --- Profiles of jobs ---
 
-void DeviceSettingsModule::FollowJobProfiles() {
+void DeviceModule::FollowJobProfiles() {
   std::vector<RunningJob> running;
   bool asked = false;
   for (const auto* job : core_.jobs().Active()) {
@@ -128,7 +128,7 @@ void DeviceSettingsModule::FollowJobProfiles() {
   devices_.SetJobProfiles(std::move(decision.given));
 }
 
-void DeviceSettingsModule::TellProfileNotGiven(base::JobId id, const std::string& why) {
+void DeviceModule::TellProfileNotGiven(base::JobId id, const std::string& why) {
   const auto* const job = core_.jobs().Find(id);
   if (!job) return;
   jobs::Event event;
@@ -141,8 +141,7 @@ void DeviceSettingsModule::TellProfileNotGiven(base::JobId id, const std::string
   core_.jobs().Note(id, why);
 }
 
-void DeviceSettingsModule::TellProfileRefused(base::JobId id, const std::string& gpu,
-                                              const std::string& why) {
+void DeviceModule::TellProfileRefused(base::JobId id, const std::string& gpu, const std::string& why) {
   const auto note = fmt::format("on {}: {}", gpu, why);
   job_profiles_.SetRefused(id, note);
   TellProfileNotGiven(id, note);

@@ -15,9 +15,9 @@ namespace gpuman::daemon {
 
 class SuspensionModule;
 
-class DeviceSettingsModule final : public Module {
+class DeviceModule final : public Module {
  public:
-  DeviceSettingsModule(Core& core, SuspensionModule& suspension);
+  DeviceModule(Core& core, SuspensionModule& suspension);
 
   Core& core() { return core_; }
   DeviceSettingsManager& devices() { return devices_; }

@@ -7,8 +7,7 @@ namespace gpuman::daemon {
 namespace {
 
 // All GPUs if the caller names none.
-base::Result<std::vector<gpu::Gpu>> Chosen(DeviceSettingsModule& device,
-                                           const std::vector<std::string>& references) {
+base::Result<std::vector<gpu::Gpu>> Chosen(DeviceModule& device, const std::vector<std::string>& references) {
   const auto& inventory = device.core().whole_gpus();
   if (inventory.gpus.empty())
     return base::Fail(base::ErrorCode::kUnavailable,
@@ -17,7 +16,7 @@ base::Result<std::vector<gpu::Gpu>> Chosen(DeviceSettingsModule& device,
   return gpu::SelectAll(inventory.gpus, references);
 }
 
-base::Result<> ShowSettings(DeviceSettingsModule& device, const Call<api::NoBody, api::DeviceList>& call) {
+base::Result<> ShowSettings(DeviceModule& device, const Call<api::NoBody, api::DeviceList>& call) {
   std::vector<std::string> references;
   if (const auto one = call.request().Query("gpu")) references.emplace_back(*one);
   GPUMAN_ASSIGN(auto gpus, Chosen(device, references));
@@ -29,20 +28,19 @@ base::Result<> ShowSettings(DeviceSettingsModule& device, const Call<api::NoBody
   return {};
 }
 
-api::DeviceProfileList Profiles(DeviceSettingsModule& device) {
+api::DeviceProfileList Profiles(DeviceModule& device) {
   api::DeviceProfileList list;
   for (const auto& profile : device.devices().Profiles()) list.profiles.push_back(ViewOf(profile));
   return list;
 }
 
 // Everybody may ask for a dry run.
-base::Result<> MayRun(DeviceSettingsModule& device, const http::Peer& peer, bool dry_run) {
+base::Result<> MayRun(DeviceModule& device, const http::Peer& peer, bool dry_run) {
   return device.core().Check(peer, dry_run ? api::Right::kSee : api::Right::kManage);
 }
 
 template <typename Body>
-void RunTask(DeviceSettingsModule& device, const Call<Body, api::DeviceSettingsResult>& call,
-             DeviceTask&& task) {
+void RunTask(DeviceModule& device, const Call<Body, api::DeviceSettingsResult>& call, DeviceTask&& task) {
   const bool dry_run = task.dry_run;
   device.devices().Run(std::move(task), call.After([&device, call, dry_run](const DeviceTaskResult& done) {
     if (!dry_run) device.TellChange(done, device.core().NameOf(call.peer().uid));
@@ -50,7 +48,7 @@ void RunTask(DeviceSettingsModule& device, const Call<Body, api::DeviceSettingsR
   }));
 }
 
-base::Result<> Change(DeviceSettingsModule& device,
+base::Result<> Change(DeviceModule& device,
                       const Call<api::DeviceSettingsRequest, api::DeviceSettingsResult>& call) {
   const api::DeviceSettingsRequest& asked = call.body();
   GPUMAN_TRY(MayRun(device, call.peer(), asked.dry_run));
@@ -60,7 +58,7 @@ base::Result<> Change(DeviceSettingsModule& device,
   return {};
 }
 
-base::Result<> ChangeProfile(DeviceSettingsModule& device,
+base::Result<> ChangeProfile(DeviceModule& device,
                              const Call<api::DeviceProfileRequest, api::DeviceSettingsResult>& call) {
   const api::DeviceProfileRequest& asked = call.body();
   GPUMAN_TRY(MayRun(device, call.peer(), asked.dry_run));
@@ -76,7 +74,7 @@ base::Result<> ChangeProfile(DeviceSettingsModule& device,
 
 }  // namespace
 
-void DeviceSettingsModule::AddRoutes(http::Router& router) {
+void DeviceModule::AddRoutes(http::Router& router) {
   const auto serve = RouteRegistrar(*this, router);
   serve(api::routes::kDevices, ShowSettings);
   serve(api::routes::kDeviceProfiles, Profiles);

@@ -48,8 +48,7 @@ std::string TextOf(const std::vector<std::pair<base::JobId, bool>>& who) {
 
 }  // namespace
 
-EnergyAccountingModule::EnergyAccountingModule(Core& core, SuspensionModule& suspension,
-                                               SharingModule& sharing)
+EnergyModule::EnergyModule(Core& core, SuspensionModule& suspension, SharingModule& sharing)
     : core_(core), suspension_(suspension), sharing_(sharing), keep_(core.loop()) {
   core_.sampling().on_energy.Connect([this](const gpu::EnergySample& seen) {
     accounts_[seen.uuid].Read(seen.reading.millijoules, seen.reading.at);
@@ -59,7 +58,7 @@ EnergyAccountingModule::EnergyAccountingModule(Core& core, SuspensionModule& sus
   sharing_.on_turns.Connect([this] { UpdateSoon(); });
 }
 
-void EnergyAccountingModule::Restore(jobs::StoreContents& contents) {
+void EnergyModule::Restore(jobs::StoreContents& contents) {
   std::set<base::JobId> going_on;
   for (const auto& job : contents.jobs)
     if (!jobs::IsEnded(job) && !jobs::IsWaiting(job)) going_on.insert(job.id);
@@ -84,7 +83,7 @@ void EnergyAccountingModule::Restore(jobs::StoreContents& contents) {
   }
 }
 
-bool EnergyAccountingModule::Stop() {
+bool EnergyModule::Stop() {
   for (auto& [uuid, account] : accounts_) account.Reckon(core_.clock().Mono());
   Keep();
   return true;
@@ -92,30 +91,30 @@ bool EnergyAccountingModule::Stop() {
 
 // --- What is read ---
 
-void EnergyAccountingModule::OnSample(const gpu::GpuSample& sample) {
+void EnergyModule::OnSample(const gpu::GpuSample& sample) {
   if (gpu::IsInstance(sample.uuid) || sample.state != gpu::GpuReachability::kOk) return;
   if (const auto& energy = sample.slow.energy) accounts_[sample.uuid].Read(energy->millijoules, energy->at);
   if (sample.busy) work_[sample.uuid] = {sample.taken_at, sample.work};
 }
 
-void EnergyAccountingModule::AfterSamples(const std::set<std::string>& /*gpus*/) { Update(); }
+void EnergyModule::AfterSamples(const std::set<std::string>& /*gpus*/) { Update(); }
 
-void EnergyAccountingModule::OnTick() {
+void EnergyModule::OnTick() {
   if (core_.clock().Mono() >= keep_at_) Keep();
 }
 
 // --- Who has the GPUs ---
 
 // Many things may change in one step of the loop.
-void EnergyAccountingModule::UpdateSoon() {
+void EnergyModule::UpdateSoon() {
   if (std::exchange(updates_soon_, true)) return;
-  boost::asio::post(core_.loop(), self_.Bind([](EnergyAccountingModule& me) {
+  boost::asio::post(core_.loop(), self_.Bind([](EnergyModule& me) {
     me.updates_soon_ = false;
     me.Update();
   }));
 }
 
-void EnergyAccountingModule::NoteProcessesOfJobs() {
+void EnergyModule::NoteProcessesOfJobs() {
   for (const auto& [uuid, status] : core_.guard().Statuses()) {
     auto& before = of_jobs_[uuid];
     std::set<base::ProcessId> now;
@@ -125,7 +124,7 @@ void EnergyAccountingModule::NoteProcessesOfJobs() {
   }
 }
 
-void EnergyAccountingModule::Update() {
+void EnergyModule::Update() {
   NoteProcessesOfJobs();
   const auto now = core_.clock().Mono();
   auto present = Present();
@@ -146,7 +145,7 @@ void EnergyAccountingModule::Update() {
   }
 }
 
-EnergyAccountingModule::PresentByGpu EnergyAccountingModule::Present() const {
+EnergyModule::PresentByGpu EnergyModule::Present() const {
   PresentByGpu present;
   std::map<base::JobId, std::set<std::string>> processes;  // the GPUs on which each job has some
   for (const auto& [uuid, status] : core_.guard().Statuses()) {
@@ -179,9 +178,9 @@ EnergyAccountingModule::PresentByGpu EnergyAccountingModule::Present() const {
   return present;
 }
 
-void EnergyAccountingModule::AddPresence(const jobs::Job& job, bool idle,
-                                         const std::map<base::JobId, std::set<std::string>>& processes,
-                                         PresentByGpu& present) const {
+void EnergyModule::AddPresence(const jobs::Job& job, bool idle,
+                               const std::map<base::JobId, std::set<std::string>>& processes,
+                               PresentByGpu& present) const {
   if (job.state != spec::JobState::kRunning && job.state != spec::JobState::kStopping) return;
   using enum suspend::SuspensionPhase;
   const auto* const record = suspension_.controller().RecordOf(job.id);
@@ -197,8 +196,7 @@ void EnergyAccountingModule::AddPresence(const jobs::Job& job, bool idle,
   }
 }
 
-void EnergyAccountingModule::SetWork(const guard::GpuStatus& status,
-                                     std::vector<GpuOccupant>& present) const {
+void EnergyModule::SetWork(const guard::GpuStatus& status, std::vector<GpuOccupant>& present) const {
   const auto known = work_.find(status.gpu.uuid);
   if (known == work_.end() || core_.clock().Mono() - known->second.at > kWorkHolds) return;
   for (auto& one : present) {
@@ -213,7 +211,7 @@ void EnergyAccountingModule::SetWork(const guard::GpuStatus& status,
 
 // --- Runs ---
 
-void EnergyAccountingModule::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) {
+void EnergyModule::OnRecorded(jobs::Job& job, const keeper::JournalRecord& record) {
   const bool fresh = std::chrono::abs(core_.clock().Wall() - record.wall) < kFreshRecord;
   if (std::holds_alternative<keeper::RunStarted>(record.body)) Begin(job, fresh);
   if (!std::holds_alternative<keeper::RunEnded>(record.body)) return;
@@ -221,7 +219,7 @@ void EnergyAccountingModule::OnRecorded(jobs::Job& job, const keeper::JournalRec
   KeepSoon();
 }
 
-void EnergyAccountingModule::Begin(const jobs::Job& job, bool seen) {
+void EnergyModule::Begin(const jobs::Job& job, bool seen) {
   for (auto& [uuid, account] : accounts_) account.Forget(job.id);
   Run& run = runs_[job.id] = {{}, seen};
   Include(job, run);
@@ -230,27 +228,27 @@ void EnergyAccountingModule::Begin(const jobs::Job& job, bool seen) {
 }
 
 // The job is on its GPUs from now on.
-void EnergyAccountingModule::Include(const jobs::Job& job, Run& run) {
+void EnergyModule::Include(const jobs::Job& job, Run& run) {
   std::vector<std::string> gpus = job.gpus;
   if (gpus.empty() && !job.queued) gpus = core_.AllGpus();
   for (const auto& gpu : gpus)
     if (run.gpus.insert(gpu).second) accounts_[gpu].Begin(job.id, run.seen);
 }
 
-void EnergyAccountingModule::OnJobChanged(const jobs::Job& /*job*/) { UpdateSoon(); }
+void EnergyModule::OnJobChanged(const jobs::Job& /*job*/) { UpdateSoon(); }
 
-void EnergyAccountingModule::OnJobRuns(const jobs::Job& job) {
+void EnergyModule::OnJobRuns(const jobs::Job& job) {
   if (const auto run = runs_.find(job.id); run != runs_.end()) Include(job, run->second);
 }
 
-void EnergyAccountingModule::OnJobLeft(base::JobId job, UnwatchReason why) {
+void EnergyModule::OnJobLeft(base::JobId job, UnwatchReason why) {
   if (why != UnwatchReason::kEnded) of_jobs_.clear();  // its processes go on as strangers
   for (auto& [uuid, account] : accounts_) account.Forget(job);
   runs_.erase(job);
   UpdateSoon();
 }
 
-std::optional<energy::Millijoules> EnergyAccountingModule::EndOf(const jobs::Job& job) {
+std::optional<energy::Millijoules> EnergyModule::EndOf(const jobs::Job& job) {
   const auto run = runs_.find(job.id);
   if (run == runs_.end()) return std::nullopt;
   for (const auto& gpu : run->second.gpus) accounts_[gpu].Reckon(core_.clock().Mono());
@@ -258,7 +256,7 @@ std::optional<energy::Millijoules> EnergyAccountingModule::EndOf(const jobs::Job
   return used ? std::optional(static_cast<energy::Millijoules>(*used * 1000)) : std::nullopt;
 }
 
-std::optional<double> EnergyAccountingModule::UsedBy(base::JobId job) const {
+std::optional<double> EnergyModule::UsedBy(base::JobId job) const {
   const auto run = runs_.find(job);
   if (run == runs_.end() || run->second.gpus.empty()) return std::nullopt;
   energy::Millijoules sum = 0;
@@ -274,7 +272,7 @@ std::optional<double> EnergyAccountingModule::UsedBy(base::JobId job) const {
 
 // --- What is shown ---
 
-void EnergyAccountingModule::Show(const jobs::Job& job, api::JobView& view) const {
+void EnergyModule::Show(const jobs::Job& job, api::JobView& view) const {
   if (jobs::IsWaiting(job) || !job.started_at) return;
   if (jobs::IsEnded(job))
     view.energy = job.energy_used ? std::optional(Joules(*job.energy_used)) : std::nullopt;
@@ -285,7 +283,7 @@ void EnergyAccountingModule::Show(const jobs::Job& job, api::JobView& view) cons
   if (view.cost) view.currency = prices.currency;
 }
 
-void EnergyAccountingModule::AddMetrics(metrics::Snapshot& snapshot) {
+void EnergyModule::AddMetrics(metrics::Snapshot& snapshot) {
   for (auto& device : snapshot.devices) {
     const auto account = accounts_.find(device.gpu.uuid);
     if (account == accounts_.end() || !account->second.IsCounted()) continue;
@@ -302,15 +300,15 @@ void EnergyAccountingModule::AddMetrics(metrics::Snapshot& snapshot) {
 
 // --- What is kept ---
 
-void EnergyAccountingModule::KeepSoon() {
+void EnergyModule::KeepSoon() {
   if (std::exchange(keeps_soon_, true)) return;
   keep_.expires_after(kKeepSoon);
-  keep_.async_wait(self_.Bind([](EnergyAccountingModule& me, boost::system::error_code error) {
+  keep_.async_wait(self_.Bind([](EnergyModule& me, boost::system::error_code error) {
     if (!error) me.Keep();
   }));
 }
 
-void EnergyAccountingModule::Keep() {
+void EnergyModule::Keep() {
   keeps_soon_ = false;
   keep_at_ = core_.clock().Mono() + (runs_.empty() ? kKeepAtRest : kKeepEvery);
   jobs::SettingRows rows;

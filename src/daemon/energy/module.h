@@ -26,9 +26,9 @@ namespace gpuman::daemon {
 class SharingModule;
 class SuspensionModule;
 
-class EnergyAccountingModule final : public Module {
+class EnergyModule final : public Module {
  public:
-  EnergyAccountingModule(Core& core, SuspensionModule& suspension, SharingModule& sharing);
+  EnergyModule(Core& core, SuspensionModule& suspension, SharingModule& sharing);
 
   // Joules of the job's present run until now, as far as they were read; nullopt: not measured.
   std::optional<double> UsedBy(base::JobId job) const;
@@ -87,7 +87,7 @@ class EnergyAccountingModule final : public Module {
   bool keeps_soon_ = false;
   base::MonoTime keep_at_{};
   std::map<std::string, std::string> kept_;  // as it was written last
-  base::WeakSelf<EnergyAccountingModule> self_{this};
+  base::WeakSelf<EnergyModule> self_{this};
 };
 
 }  // namespace gpuman::daemon

@@ -10,7 +10,7 @@
 
 namespace gpuman::daemon {
 
-class DeviceSettingsModule;
+class DeviceModule;
 class MpsModule;
 class NotifyModule;
 class QueueModule;
@@ -24,7 +24,7 @@ struct RequiredModules {
   ShimsModule& shims;
   SuspensionModule& suspension;
   SharingModule& sharing;
-  DeviceSettingsModule& device;
+  DeviceModule& device;
   MpsModule& mps;
   QueueModule& queue;
 };
@@ -39,7 +39,7 @@ class JobsModule final : public Module {
   ShimsModule& shims() { return uses_.shims; }
   SuspensionModule& suspension() { return uses_.suspension; }
   SharingModule& sharing() { return uses_.sharing; }
-  DeviceSettingsModule& device() { return uses_.device; }
+  DeviceModule& device() { return uses_.device; }
   MpsModule& mps() { return uses_.mps; }
   QueueModule& queue() { return uses_.queue; }
   LogReaderPool& log_readers() { return log_readers_; }
