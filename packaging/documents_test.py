@@ -12,6 +12,9 @@ import tempfile
 import unittest
 
 PACKAGING = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(PACKAGING.parent / "tools"))
+import check_layers  # noqa: E402
+
 CMAKE = "cmake"
 PROJECT = """cmake_minimum_required(VERSION 3.25)
 project(documents LANGUAGES NONE)
@@ -75,6 +78,12 @@ def too_wide(page, columns=120):
     return [line for line in without_code(page.read_text()).splitlines() if len(line) > columns]
 
 
+def daemon_folders(page):
+    """The folders in the page's table of src/daemon, in its order; a row may have several."""
+    table = page.read_text().split("| folder | what |\n", 1)[1].split("\n\n", 1)[0]
+    return [name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+
+
 class DocumentsTest(unittest.TestCase):
     def test_pages_are_at_most_120_columns_wide(self):
         tree = PACKAGING.parent
@@ -97,6 +106,10 @@ class DocumentsTest(unittest.TestCase):
         tree = PACKAGING.parent
         for page in ("walks.md", "glossary.md", "architecture.md"):
             self.assertEqual(unknown_sources(tree / "docs" / page, tree), [], page)
+
+    def test_the_folders_of_the_daemon_are_on_their_page_in_order(self):
+        page = PACKAGING.parent / "docs/architecture.md"
+        self.assertEqual(daemon_folders(page), list(check_layers.DAEMON))
 
     def test_each_attempt_of_the_hostile_suite_is_named_on_its_page(self):
         tree = PACKAGING.parent
