@@ -48,14 +48,9 @@ void AwaitNeed(EvictionState& state);
 // and the program's calls pass a gate.
 void StartServiceThread(EvictionState& state);
 
-// For a program that has just made a context on the device, which holds no lock of the shim's. Waits, each
-// for a limited time:
-// - until the service thread and the drain thread of the device have met the driver. Each may need the
-// dynamic
-//   linker for it, and the program may load a library next, and wait at the gate meanwhile.
-// - where an order stands to hold the process, until the gate is shut. Else the program could give its GPU
-// work
-//   that waits for processes which are held already, and could not be held itself.
+// A thread calls this when it has just made a context on the device and holds no lock of the shim. It waits
+// for a limited time until the service thread and the drain thread have called the driver once. If an order
+// holds the process, it also waits until the gate is closed.
 void AwaitServiceThread(EvictionState& state, int device);
 
 }  // namespace gpuman::shim
