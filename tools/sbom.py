@@ -36,11 +36,6 @@ def version_of(build):
     return re.search(r"^CMAKE_PROJECT_VERSION:STATIC=(.*)$", cache, re.MULTILINE).group(1)
 
 
-def headers_of(dependencies):
-    """Paths outside of the tree in the output of `ninja -t deps`."""
-    return {line.strip() for line in dependencies.splitlines() if line.startswith("    /usr/")}
-
-
 def archives_of(links):
     """Static libraries of the system in the output of `ninja -t commands`."""
     return set(re.findall(r"(?<=\s)(/usr/\S+\.a)(?=\s|$)", links))

@@ -200,7 +200,6 @@ Resource ReadResource(const toml::table& table, Problems& problems) {
 // Refuses what is wrong on any node. MakePools (pools.h) finds a GPU that is named in two ways.
 void RefuseOverlap(const std::vector<Resource>& resources, const toml::node& list, Problems& problems) {
   std::map<std::string, std::string> owner;  // by GPU as named, or by profile
-  std::string taker_of_rest;
   std::set<std::string> names;
   for (const auto& resource : resources) {
     if (!names.insert(resource.name).second)

@@ -77,11 +77,6 @@ bool AddressSpace::TakeReservation(std::uint64_t begin, std::uint64_t size) {
   return true;
 }
 
-bool AddressSpace::IsReserved(std::uint64_t begin, std::uint64_t size) const {
-  const std::shared_lock lock(mutex_);
-  return Reserved(begin, size);
-}
-
 bool AddressSpace::WholeMappings(std::uint64_t begin, std::uint64_t size,
                                  std::vector<std::uint64_t>& mapped) const {
   const std::shared_lock lock(mutex_);

@@ -72,7 +72,6 @@ class AddressSpace {
   void AddReservation(std::uint64_t begin, std::uint64_t size);
   bool TakeReservation(std::uint64_t begin,
                        std::uint64_t size);  // false unless the range is one reservation without mappings
-  bool IsReserved(std::uint64_t begin, std::uint64_t size) const;
 
   // For kVirtual: whether whole mappings and holes make up [begin, begin + size). `mapped` receives the
   // mappings' begins.

@@ -45,7 +45,6 @@ class Driver {
 
   CUresult Init();
   bool initialized() const { return initialized_.load(); }
-  bool lost_in_fork() const { return lost_in_fork_; }
 
   // A kernel's fault spoils all contexts of the process, until it ends (measured: a new context fails, too).
   CUresult fault() const { return static_cast<CUresult>(fault_.load()); }

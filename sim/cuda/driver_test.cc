@@ -1,6 +1,7 @@
 // Start-up, devices, contexts, and the lookup of functions.
 #include <dlfcn.h>
 
+#include "driver/abi/test_twin.h"
 #include "sim/cuda/test_cuda.h"
 
 // A library between a program and the driver defines such a function.

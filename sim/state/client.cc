@@ -280,11 +280,6 @@ void Client::SharingEnded(std::uint64_t inode) {
   if (local.slot != nullptr) EndSharing(state_.shared(), local.index, inode);
 }
 
-std::uint64_t Client::OwnBytes(unsigned gpu) {
-  const ProcessSlot* slot = Slot();
-  return slot == nullptr ? 0 : HeldBy(state_.shared(), *slot, gpu);
-}
-
 void Client::ManagedMoved(unsigned gpu, std::int64_t bytes) {
   Local& local = Current();
   const std::lock_guard lock(local.mutex);

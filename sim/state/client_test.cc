@@ -73,10 +73,11 @@ TEST(Client, ClaimsItsOwnSlotInTheChildAfterAFork) {
   TestState test;
   Client client(test.state());
   ASSERT_TRUE(client.ReserveDeviceBytes(0, kGiB));
-  Child child([&] { return client.OwnBytes(0) == 0 && client.ReserveDeviceBytes(0, 2 * kGiB); });
+  Child child(
+      [&] { return OwnBytes(test.state(), client, 0) == 0 && client.ReserveDeviceBytes(0, 2 * kGiB); });
   ASSERT_TRUE(child.succeeded());
   EXPECT_EQ(client.LiveSlots().size(), 2u);
-  EXPECT_EQ(client.OwnBytes(0), kGiB);
+  EXPECT_EQ(OwnBytes(test.state(), client, 0), kGiB);
   EXPECT_EQ(DeviceUsed(test.shared(), 0), 3 * kGiB);
 }
 

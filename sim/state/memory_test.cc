@@ -29,7 +29,8 @@ std::uint64_t SumOfHeld(const Shared& shared) {
     } else if (client.ReserveDeviceBytes(0, bytes)) {
       own += bytes;
     }
-    if (client.OwnBytes(0) != own || DeviceUsed(state.shared(), 0) > DeviceCapacity(state.shared(), 0))
+    if (OwnBytes(state, client, 0) != own ||
+        DeviceUsed(state.shared(), 0) > DeviceCapacity(state.shared(), 0))
       _exit(9);
   }
 }

@@ -96,7 +96,6 @@ class Client {
   // room on the GPU only once.
   void SharingBegan(unsigned gpu, std::uint64_t inode, std::uint64_t bytes);
   void SharingEnded(std::uint64_t inode);
-  std::uint64_t OwnBytes(unsigned gpu);
   // Counts bytes of managed memory that came to the GPU, or left it (negative). These bytes need no room:
   // bytes without room count as sent back to the host.
   void ManagedMoved(unsigned gpu, std::int64_t bytes);

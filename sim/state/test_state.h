@@ -38,6 +38,12 @@ class TestState {
   Expected<State> state_;
 };
 
+// The bytes of the GPU that this process holds.
+inline std::uint64_t OwnBytes(State& state, Client& client, unsigned gpu) {
+  const ProcessSlot* slot = client.Slot();
+  return slot == nullptr ? 0 : HeldBy(state.shared(), *slot, gpu);
+}
+
 // A forked child that runs `body`, reports that, and then waits until it is killed.
 class Child {
  public:

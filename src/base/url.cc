@@ -51,7 +51,6 @@ Result<HttpUrl> ParseHttpUrl(std::string_view text) {
   authority = authority.substr(0, authority.find_first_of("/?#"));
   if (const auto at = authority.rfind('@'); at != std::string_view::npos) {
     if (authority.find('@') != at) return Wrong(text, "has more than one @ before its host");
-    url.has_password = true;
     authority.remove_prefix(at + 1);
   }
   std::string_view port;

@@ -18,7 +18,6 @@ struct HttpUrl {
   bool tls = false;
   std::string host;  // a name or an address; IPv6 without the brackets
   std::uint16_t port = 0;
-  bool has_password = false;  // the text has something before an @
 };
 
 // kInvalidArgument: the message says what is wrong with it.

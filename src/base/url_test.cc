@@ -16,7 +16,6 @@ TEST(HttpUrl, IsTakenApart) {
   EXPECT_EQ(full->host, "2001:db8::1");
   EXPECT_EQ(full->port, 8443);
   EXPECT_TRUE(full->tls);
-  EXPECT_TRUE(full->has_password);
   EXPECT_EQ(ParseHttpUrl("https://a/b@c:1")->host, "a");
 }
 

@@ -120,13 +120,6 @@ const Job* JobIndex::Before(JobId id) const {
   return it == entries_.begin() ? nullptr : &std::prev(it)->second.job;
 }
 
-std::vector<const Job*> JobIndex::All() const {
-  std::vector<const Job*> jobs;
-  jobs.reserve(entries_.size());
-  for (const auto& [id, entry] : entries_) jobs.push_back(&entry.job);
-  return jobs;
-}
-
 std::vector<const Job*> JobIndex::Active() const {
   std::vector<const Job*> jobs;
   jobs.reserve(active_.size());

@@ -77,7 +77,6 @@ class JobIndex {
   const Job* Before(JobId id) const;
 
   // --- Lists, by id ---
-  std::vector<const Job*> All() const;     // takes long: see After
   std::vector<const Job*> Active() const;  // jobs that neither wait nor have ended
   std::vector<JobId> Ended() const { return {ended_.begin(), ended_.end()}; }
   const std::set<JobId>& active_ids() const { return active_; }

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "jobs/test_job_index.h"
+
 namespace gpuman::jobs {
 namespace {
 
@@ -60,7 +62,7 @@ TEST_F(JobIndexTest, ListsJobsByTheirState) {
   EXPECT_EQ(index_.WaitingCount(), 1U);
   EXPECT_EQ(IdsOf(index_.Active()), (Ids{{2}}));
   EXPECT_EQ(index_.Ended(), (Ids{{3}}));
-  EXPECT_EQ(IdsOf(index_.All()), (Ids{{1}, {2}, {3}}));
+  EXPECT_EQ(IdsOf(AllJobs(index_)), (Ids{{1}, {2}, {3}}));
   Become(1, JobState::kStarting);
   Become(2, JobState::kFailed);
   EXPECT_EQ(index_.WaitingCount(), 0U);

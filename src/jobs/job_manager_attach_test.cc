@@ -225,7 +225,7 @@ TEST_F(AttachedJobs, AreNotThereWhereTheDiskDoesNotTakeThem) {
   const auto root = Root("exec sleep 1000");
   full_switch->SetFull(true);
   EXPECT_FALSE(Attach("step", root, std::string(100'000, 'x')));
-  EXPECT_TRUE(manager->index().All().empty());
+  EXPECT_TRUE(AllJobs(manager->index()).empty());
   full_switch->SetFull(false);
   EXPECT_TRUE(Attach("step", root));
 }

@@ -109,7 +109,7 @@ TEST_F(JobManagerBounds, AUserWithManyEndedJobsPushesOutNoOthers) {
   std::vector<JobId> own;
   own.reserve(12);
   for (int i = 0; i < 12; ++i) own.push_back(Ended(kEve));
-  ASSERT_TRUE(Until([&] { return manager->index().All().size() <= 4; }));
+  ASSERT_TRUE(Until([&] { return AllJobs(manager->index()).size() <= 4; }));
   EXPECT_TRUE(manager->Find(neighbours));
   EXPECT_TRUE(manager->Find(own.back()));
   EXPECT_FALSE(manager->Find(own.front()));
@@ -136,7 +136,7 @@ TEST_F(JobManagerBounds, AJobBehindManyOfAnotherUserIsStartedAmongTheFirst) {
   for (int i = 0; i < kMany; ++i) manager->Create(Of(kEve, "e" + std::to_string(i)), [](const auto&) {});
   manager->Create(Of(kAnn, "n"), [&](const auto& made) { neighbours = made ? made->id : JobId{}; });
   ASSERT_TRUE(Until([&] {
-    const auto jobs = manager->index().All();
+    const auto jobs = AllJobs(manager->index());
     return neighbours && std::all_of(jobs.begin(), jobs.end(), [](const Job* job) { return IsEnded(*job); });
   }));
   std::istringstream lines(base::ReadFile(order).value_or(""));

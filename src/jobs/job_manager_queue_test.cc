@@ -92,9 +92,9 @@ TEST_F(QueuedJobs, AreTakenTogetherWithConsecutiveIdsOrNotAtAll) {
   for (int i = 0; i < 500; ++i) many.push_back(Waiting("m" + std::to_string(i), std::string(500, 'x')));
   EXPECT_FALSE(Enqueue(std::move(many)));
   full_switch->SetFull(false);
-  EXPECT_EQ(manager->index().All().size(), 3U);
+  EXPECT_EQ(AllJobs(manager->index()).size(), 3U);
   RestartDaemon();
-  EXPECT_EQ(manager->index().All().size(), 3U);
+  EXPECT_EQ(AllJobs(manager->index()).size(), 3U);
 }
 
 TEST_F(QueuedJobs, AStartThatTheDiskDoesNotTakeLeavesThemWaiting) {
@@ -261,7 +261,7 @@ TEST_F(QueuedJobs, AreNamedByTheirArrayWhenItsFirstOnesAreForgotten) {
   ASSERT_TRUE(Cancel({3}));
   keep_ended = 0;
   RestartDaemon();
-  ASSERT_TRUE(Until([&] { return manager->index().All().size() == 3; }));
+  ASSERT_TRUE(Until([&] { return AllJobs(manager->index()).size() == 3; }));
   EXPECT_EQ(manager->index().TasksOf({1}), (std::vector<JobId>{{2}, {4}}));
   EXPECT_TRUE(manager->index().TasksOf({3}).empty());
 }

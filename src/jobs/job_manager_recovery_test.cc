@@ -384,7 +384,7 @@ TEST_F(JobManagerTest, AJobThatIsJustBeingForgottenIsNotStartedAgain) {
   ASSERT_TRUE(Until([&] { return answer && !manager->Find(id); }));
   EXPECT_EQ(answer->error().code, ErrorCode::kNotFound);
   RestartDaemon();
-  EXPECT_TRUE(manager->index().All().empty()) << "nobody was told that it runs";
+  EXPECT_TRUE(AllJobs(manager->index()).empty()) << "nobody was told that it runs";
 }
 
 }  // namespace

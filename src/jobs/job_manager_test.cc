@@ -13,6 +13,13 @@ namespace {
 
 using base::ErrorCode;
 
+// The settings that the job's journal has, in order.
+std::vector<std::string> SettingsIn(const std::filesystem::path& job_dir) {
+  keeper::JobHistory history;
+  for (const auto& record : keeper::ReadJournal(job_dir)->records) keeper::Apply(history, record);
+  return history.settings;
+}
+
 TEST_F(JobManagerTest, RunsACommandToItsEnd) {
   const JobId id = Started("t", "echo $GPUMAN_JOB_TAG on $CUDA_VISIBLE_DEVICES; exit 3");
   ASSERT_TRUE(Ends(id));
@@ -151,7 +158,7 @@ TEST_F(JobManagerTest, RemovingEndsTheJobAndDeletesItsFiles) {
   EXPECT_FALSE(std::filesystem::exists(dir.path() / "jobs" / std::to_string(id.value)));
   EXPECT_FALSE(std::filesystem::exists(log));
   RestartDaemon();
-  EXPECT_TRUE(manager->index().All().empty());
+  EXPECT_TRUE(AllJobs(manager->index()).empty());
 }
 
 TEST_F(JobManagerTest, LettingGoKeepsTheCommandRunning) {
@@ -165,7 +172,7 @@ TEST_F(JobManagerTest, LettingGoKeepsTheCommandRunning) {
   EXPECT_EQ(released, true);
   EXPECT_EQ(forgotten, std::vector{id});
   RestartDaemon();
-  EXPECT_TRUE(manager->index().All().empty());
+  EXPECT_TRUE(AllJobs(manager->index()).empty());
   EXPECT_TRUE(base::IsAlive(process));
   EXPECT_TRUE(base::IsAlive(keeper));
   (void)base::SendSignal(process, SIGKILL);
@@ -225,7 +232,7 @@ TEST_F(JobManagerTest, AFullDiskRefusesANewJobAndLeavesNothing) {
   const auto job = Create(asked);
   ASSERT_FALSE(job);
   EXPECT_EQ(job.error().code, ErrorCode::kExhausted);
-  EXPECT_TRUE(manager->index().All().empty());
+  EXPECT_TRUE(AllJobs(manager->index()).empty());
   EXPECT_TRUE(Until([&] { return std::filesystem::is_empty(dir.path() / "jobs"); }));
 }
 
@@ -235,7 +242,7 @@ TEST_F(JobManagerTest, ARemovalOfAJobThatTheDiskThenRefusesIsAnswered) {
   asked.environment = Variables{{"BIG", std::string(100'000, 'x')}};
   std::optional<base::Result<Job>> created, removed;
   manager->Create(asked, [&](auto answer) { created = std::move(answer); });
-  const JobId id = manager->index().All().front()->id;
+  const JobId id = AllJobs(manager->index()).front()->id;
   manager->Remove(id, {"removed", "by me"}, [&](auto answer) { removed = std::move(answer); });
   ASSERT_TRUE(Until([&] { return created && removed; }));
   EXPECT_FALSE(*created);
@@ -249,10 +256,10 @@ TEST_F(JobManagerTest, AFullDiskThatTakesNeitherDirectoryNorRecordRefusesTheJob)
   Job asked = Asked("t", "true");
   asked.environment = Variables{{"BIG", std::string(100'000, 'x')}};
   EXPECT_FALSE(Create(asked));
-  EXPECT_TRUE(manager->index().All().empty());
+  EXPECT_TRUE(AllJobs(manager->index()).empty());
   full_switch->SetFull(false);
   RestartDaemon();
-  EXPECT_TRUE(manager->index().All().empty()) << "what was refused must not come back";
+  EXPECT_TRUE(AllJobs(manager->index()).empty()) << "what was refused must not come back";
   EXPECT_TRUE(Create(Asked("t", "true")));
 }
 
@@ -401,14 +408,14 @@ TEST_F(OrdersWaitForTheirAnswer, AJobWhoseReleaseWasNotStoredKeepsItsRestartPoli
   ASSERT_TRUE(Until([&] { return changes() == 1; }));
   RestartDaemon();
   ASSERT_TRUE(Until([&] { return changes() == 2; })) << "it is told what holds";
-  const auto settings = keeper::Summarize(keeper::ReadJournal(dir.path() / "jobs" / "1")->records).settings;
+  const auto settings = SettingsIn(dir.path() / "jobs" / "1");
   EXPECT_EQ(keeper::ParseSettings(settings.back())->restart->mode, spec::RestartMode::kAlways);
 }
 
 TEST_F(OrdersWaitForTheirAnswer, SettingsThatAnOlderKeeperWroteInAnotherOrderAreNotSentAgain) {
   const JobId id = Running("exec sleep 1000");
   const auto journal_dir = dir.path() / "jobs" / "1";
-  const auto settings = [&] { return keeper::Summarize(keeper::ReadJournal(journal_dir)->records).settings; };
+  const auto settings = [&] { return SettingsIn(journal_dir); };
   const auto change_grace = [&](int millis) {
     Update(id, [millis](Job& job) {
       job.spec.Change([millis](auto& spec) { spec.grace = base::Millis(millis); });

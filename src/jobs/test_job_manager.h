@@ -25,6 +25,7 @@
 #include "base/file.h"
 #include "base/test_temp_dir.h"
 #include "jobs/job_manager.h"
+#include "jobs/test_job_index.h"
 #include "jobs/test_watched_table.h"
 
 namespace gpuman::jobs {
@@ -49,11 +50,11 @@ class JobManagerTest : public ::testing::Test {
     // A job that is just being started would be left alone.
     const auto starting = [](const Job* job) { return !IsEnded(*job) && !IsWaiting(*job) && !job->keeper; };
     (void)Until([&] {
-      const auto jobs = manager->index().All();
+      const auto jobs = AllJobs(manager->index());
       return std::none_of(jobs.begin(), jobs.end(), starting);
     });
     std::vector<base::ProcessId> keepers;
-    for (const Job* job : manager->index().All()) {
+    for (const Job* job : AllJobs(manager->index())) {
       if (!job->keeper) continue;
       keepers.push_back(*job->keeper);
       (void)manager->Signal(job->id, SIGKILL);

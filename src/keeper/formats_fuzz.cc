@@ -8,6 +8,7 @@
 #include "keeper/journal.h"
 #include "keeper/protocol.h"
 #include "keeper/spec.h"
+#include "keeper/test_history.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace gpuman::keeper;  // NOLINT(google-build-using-namespace)

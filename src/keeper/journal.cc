@@ -122,7 +122,6 @@ void ApplyBody(JobHistory& history, const JournalRecord& record, const RunStarte
   history.run_open = true;
   history.started = body;
   history.started_at = record.wall;
-  history.started_mono = record.mono;
   history.failed.reset();
   history.ended.reset();
   history.ended_at.reset();
@@ -269,12 +268,6 @@ std::vector<JournalRecord> StillNeeded(const std::vector<JournalRecord>& records
 void Apply(JobHistory& history, const JournalRecord& record) {
   history.last_seq = record.seq;
   std::visit([&](const auto& body) { ApplyBody(history, record, body); }, record.body);
-}
-
-JobHistory Summarize(const std::vector<JournalRecord>& records) {
-  JobHistory history;
-  for (const auto& record : records) Apply(history, record);
-  return history;
 }
 
 }  // namespace gpuman::keeper

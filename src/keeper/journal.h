@@ -182,7 +182,6 @@ struct JobHistory {
   bool run_open = false;              // last_run started and its end is not recorded
   std::optional<RunStarted> started;  // of last_run
   std::optional<base::WallTime> started_at;
-  base::Millis started_mono{0};
   std::optional<StartFailed> failed;  // of last_run
   std::optional<RunEnded> ended;      // of last_run
   std::optional<base::WallTime> ended_at;
@@ -194,6 +193,5 @@ struct JobHistory {
   std::optional<JobEnded> job_ended;
 };
 void Apply(JobHistory& history, const JournalRecord& record);
-JobHistory Summarize(const std::vector<JournalRecord>& records);
 
 }  // namespace gpuman::keeper

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "keeper/test_history.h"
+
 namespace gpuman::keeper {
 namespace {
 

@@ -1,7 +1,6 @@
 #include "keeper/restart_policy.h"
 
 #include <algorithm>
-#include <string>
 
 namespace gpuman::keeper {
 namespace {
@@ -19,12 +18,6 @@ base::Millis DelayBefore(const RestartPolicy& policy, std::uint32_t number_in_a_
 }
 
 }  // namespace
-
-base::Result<RestartMode> ParseRestartMode(std::string_view word) {
-  if (const auto mode = base::ValueOf(WordsOf(RestartMode{}), word)) return *mode;
-  return base::Fail(base::ErrorCode::kInvalidArgument, "'" + std::string(word) + "' is no restart policy",
-                    "use no, on-failure or always");
-}
 
 RestartDecision DecideRestart(const RestartPolicy& policy, std::uint32_t in_a_row,
                               const RunOutcome& outcome) {

@@ -3,17 +3,13 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
 
-#include "base/result.h"
 #include "base/units.h"
 #include "spec/job_spec.h"
 
 namespace gpuman::keeper {
 
 using spec::RestartMode;
-
-base::Result<RestartMode> ParseRestartMode(std::string_view word);  // kInvalidArgument names the choices
 
 struct RestartPolicy {
   RestartMode mode = RestartMode::kNo;

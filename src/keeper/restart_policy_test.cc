@@ -67,12 +67,6 @@ TEST(RestartPolicy, GivesUpAfterTheMostRestartsInARow) {
   EXPECT_EQ(DecideRestart(policy, 0, kShortFailure).verdict, RestartVerdict::kExhausted);
 }
 
-TEST(RestartPolicy, ReadsItsWordsBackAndRefusesOthers) {
-  for (const auto mode : {RestartMode::kNo, RestartMode::kOnFailure, RestartMode::kAlways})
-    EXPECT_EQ(ParseRestartMode(ToString(mode)).value(), mode);
-  EXPECT_EQ(ParseRestartMode("sometimes").error().code, base::ErrorCode::kInvalidArgument);
-}
-
 RC_GTEST_PROP(RestartPolicy, DelayNeverPassesItsCap, (std::uint32_t in_a_row)) {
   RestartPolicy policy{.mode = RestartMode::kAlways};
   policy.initial_delay = Millis{*rc::gen::inRange<std::int64_t>(0, 100'000'000)};

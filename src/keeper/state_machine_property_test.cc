@@ -9,6 +9,7 @@
 #include <set>
 
 #include "keeper/state_machine.h"
+#include "keeper/test_history.h"
 
 namespace gpuman::keeper {
 namespace {

@@ -19,6 +19,7 @@
 #include "keeper/cgroup.h"
 #include "keeper/client.h"
 #include "keeper/process_tree.h"
+#include "keeper/test_history.h"
 
 namespace gpuman::keeper {
 

@@ -333,11 +333,6 @@ std::optional<Ledgers::Account> Ledgers::AccountOf(JobId job, base::ProcessId pr
   return Account{&ledger, *slot, *gpu};
 }
 
-std::optional<base::Bytes> Ledgers::HeldBy(JobId job, base::ProcessId process, std::string_view uuid) const {
-  const auto at = AccountOf(job, process, uuid);
-  return at ? std::optional(base::Bytes{wire::BytesOf(*at->ledger, at->gpu, at->slot)}) : std::nullopt;
-}
-
 std::optional<base::Bytes> Ledgers::OnGpuOf(JobId job, base::ProcessId process, std::string_view uuid) const {
   const auto at = AccountOf(job, process, uuid);
   if (!at) return std::nullopt;

@@ -217,9 +217,8 @@ class Ledgers {
   // The same of the process with this pid, as the ledger knows it; nullopt: there is none. A pid may be
   // another process's by now.
   std::optional<base::ProcessId> RegisteredPid(base::JobId job, pid_t pid) const;
-  // What the process counts on the GPU; nullopt: it does not count its memory in this job's ledger now.
-  std::optional<base::Bytes> HeldBy(base::JobId job, base::ProcessId process, std::string_view uuid) const;
-  // The same without the part that is in host memory.
+  // What the process counts on the GPU, without the part that is in host memory; nullopt: it does not count
+  // its memory in this job's ledger now.
   std::optional<base::Bytes> OnGpuOf(base::JobId job, base::ProcessId process, std::string_view uuid) const;
   // Whether memory of the process is leaving the GPU or coming back now: the process updates its count only
   // at the end of that.

@@ -181,7 +181,7 @@ TEST(Ledgers, ANewDaemonTakesOverTheLedgerThatProcessesUse) {
   EXPECT_FALSE(ledgers.Adopt(kOwnedJob, base::Fd(::memfd_create("x", 0)), {}));
   ASSERT_TRUE(ledgers.Adopt(kOwnedJob, std::move(joined->file), std::vector{Limit(kFirst, 4096)}));
   EXPECT_EQ(ledgers.UsageOf(kOwnedJob).at(0).used.count, 4096u);
-  EXPECT_EQ(ledgers.HeldBy(kOwnedJob, base::SelfId(), kFirst), base::Bytes{4096})
+  EXPECT_EQ(ledgers.OnGpuOf(kOwnedJob, base::SelfId(), kFirst), base::Bytes{4096})
       << "who sits there is known again";
   EXPECT_EQ(ReclaimEnded(kOwnedJob), 0u);
   EXPECT_EQ(wire::Reserve(*mapped, 0, joined->slot, 4096), wire::Outcome::kRefused);
@@ -245,8 +245,8 @@ TEST(Ledgers, WhatAJobCountsMovesWithItToAnotherGpu) {
       << "not in the ledger";
   EXPECT_FALSE(ledgers.FollowMove({99}, kSecond)) << "no such job";
   EXPECT_EQ(ledgers.FollowMove(kOwnedJob, kSecond), kFirst);
-  EXPECT_EQ(ledgers.HeldBy(kOwnedJob, base::SelfId(), kSecond), base::Bytes{3 * kUnit});
-  EXPECT_EQ(ledgers.HeldBy(kOwnedJob, base::SelfId(), kFirst), base::Bytes{});
+  EXPECT_EQ(ledgers.OnGpuOf(kOwnedJob, base::SelfId(), kSecond), base::Bytes{3 * kUnit});
+  EXPECT_EQ(ledgers.OnGpuOf(kOwnedJob, base::SelfId(), kFirst), base::Bytes{});
   EXPECT_EQ(ledgers.PeaksOf(kOwnedJob).at(1).used, base::Bytes{3 * kUnit});
   EXPECT_EQ((*mapped).gpu[0].limit, 16 * kUnit) << "the other GPU's";
   EXPECT_EQ((*mapped).gpu[0].outside, 2 * kUnit);
@@ -262,7 +262,7 @@ TEST(Ledgers, WhatAJobCountsMovesWithItToAnotherGpu) {
   EXPECT_FALSE(ledgers.FollowMove(kOwnedJob, kFirst)) << "it counts on both";
   wire::GiveBack(*mapped, 1, joined->slot, kUnit);
   EXPECT_EQ(ledgers.FollowMove(kOwnedJob, kFirst), kSecond) << "and back";
-  EXPECT_EQ(ledgers.HeldBy(kOwnedJob, base::SelfId(), kFirst), base::Bytes{3 * kUnit});
+  EXPECT_EQ(ledgers.OnGpuOf(kOwnedJob, base::SelfId(), kFirst), base::Bytes{3 * kUnit});
 }
 
 }  // namespace

@@ -52,8 +52,7 @@ void ConcurrencyTuner::Compare() {
     sum += static_cast<double>(counts_[tenant]) / static_cast<double>(before->second);
     ++compared;
   }
-  ratio_ = compared > 0 ? std::optional(sum / compared) : std::nullopt;
-  exclusive_ = ratio_ && *ratio_ > 1;
+  exclusive_ = compared > 0 && sum / compared > 1;
 }
 
 }  // namespace gpuman::share

@@ -23,8 +23,6 @@ class ConcurrencyTuner {
 
   bool IsExclusive() const { return exclusive_; }
   std::optional<base::MonoTime> Deadline() const;
-  // How much tenants completed in turns, relative to side by side, at the last comparison.
-  std::optional<double> Ratio() const { return ratio_; }
 
  private:
   enum class TrialPhase { kNone, kConcurrent, kExclusive, kKept };
@@ -36,7 +34,6 @@ class ConcurrencyTuner {
   std::set<TenantId> working_;
   base::MonoTime until_{};
   std::map<TenantId, std::uint64_t> counts_, side_by_side_;
-  std::optional<double> ratio_;
 };
 
 }  // namespace gpuman::share

@@ -49,7 +49,6 @@ TEST_F(ShareCompute, SideBySideIsTriedFirstThenTurns) {
   EXPECT_EQ(choice_.Deadline(), now_ + settings_.compute_trial);
   Try(100, 100);
   EXPECT_TRUE(choice_.IsExclusive());
-  EXPECT_FALSE(choice_.Ratio());
 }
 
 TEST_F(ShareCompute, TurnsAreKeptWhereTheyCompleteMore) {
@@ -57,7 +56,6 @@ TEST_F(ShareCompute, TurnsAreKeptWhereTheyCompleteMore) {
   Try(100, 1000);
   Try(120, 1100);
   EXPECT_TRUE(choice_.IsExclusive());
-  EXPECT_DOUBLE_EQ(choice_.Ratio().value(), 1.15);
   EXPECT_EQ(choice_.Deadline(), now_ + settings_.compute_again);
 }
 
@@ -73,7 +71,6 @@ TEST_F(ShareCompute, WithoutAnythingCompletedNothingIsTakenFromAnybody) {
   Try(0, 0);
   Try(50, 50);
   EXPECT_FALSE(choice_.IsExclusive());
-  EXPECT_FALSE(choice_.Ratio());
 }
 
 TEST_F(ShareCompute, TrialIsRepeatedAfterAWhileAndWhenJobsChange) {

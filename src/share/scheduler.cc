@@ -30,18 +30,6 @@ void FollowGrowth(Tenant& tenant) {
 
 }  // namespace
 
-Span WaitBound(const SchedulerSettings& settings, const std::vector<double>& weights, Span hand_over) {
-  if (weights.empty()) return {};
-  const double least = *std::min_element(weights.begin(), weights.end());
-  const Span quantum = std::max(Span(settings.quantum_max), Span(settings.compute_quantum));
-  const Span longest_turn = kLongestTurn * quantum + 2 * hand_over;
-  const Span behind = 2 * ((kCredit + kOverdraft) * quantum + longest_turn);
-  Span sum = longest_turn;
-  for (const double weight : weights)
-    sum += std::chrono::duration_cast<Span>(behind * (weight / least)) + longest_turn;
-  return sum;
-}
-
 Actions Scheduler::On(const Event& event, base::MonoTime now) {
   out_.clear();
   Spend(now);

@@ -27,8 +27,9 @@
 // The next step always follows from what is known of each tenant. The scheduler does not reverse a hand-over,
 // but makes a new choice whenever a tenant ends, a step fails or a demand no longer fits.
 //
-// No tenant starves where the policy is fair and tenants yield: a tenant that waits has its turn after at
-// most WaitBound(). Under strict priority that holds only among the tenants with the highest priority.
+// No tenant starves where the policy is fair and tenants yield: a tenant that waits has its turn after a
+// limited time (WaitBound in test_random_world.h). Under strict priority that holds only among the tenants with
+// the highest priority.
 //
 // The scheduler opens a gate again at once if it cannot be closed in time: the processes of a job may wait
 // for each other on the GPU, and would wait for ever if one of them is held. Such a tenant keeps its place
@@ -59,12 +60,6 @@
 #include "share/snapshot.h"
 
 namespace gpuman::share {
-
-// How long a tenant of a domain can wait at most under kFair, if all tenants yield and a hand-over takes at
-// most `hand_over`, however many GPUs the tenants are on: each
-// other tenant can use the time that it was behind (at most its credit, and a turn of the slowest weight
-// twice), and then a turn. The bound is generous; `weights` are those of all tenants of the domain.
-Span WaitBound(const SchedulerSettings& settings, const std::vector<double>& weights, Span hand_over);
 
 // Thread-compatible. The caller carries out the actions in order.
 class Scheduler {

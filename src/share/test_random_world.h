@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "share/policy.h"
 #include "share/test_world.h"
 
 namespace gpuman::share {
@@ -35,6 +36,22 @@ inline std::map<std::string, base::Bytes> Gpus(unsigned count, base::Bytes bytes
   std::map<std::string, base::Bytes> gpus;
   for (unsigned i = 0; i < count; ++i) gpus[std::string(1, static_cast<char>('a' + i))] = bytes;
   return gpus;
+}
+
+// How long a tenant of a domain can wait at most under kFair, if all tenants yield and a hand-over takes at
+// most `hand_over`, however many GPUs the tenants are on: each other tenant can use the time that it was
+// behind (at most its credit, and a turn of the slowest weight twice), and then a turn. The bound is
+// generous; `weights` are those of all tenants of the domain.
+inline Span WaitBound(const SchedulerSettings& settings, const std::vector<double>& weights, Span hand_over) {
+  if (weights.empty()) return {};
+  const double least = *std::min_element(weights.begin(), weights.end());
+  const Span quantum = std::max(Span(settings.quantum_max), Span(settings.compute_quantum));
+  const Span longest_turn = kLongestTurn * quantum + 2 * hand_over;
+  const Span behind = 2 * ((kCredit + kOverdraft) * quantum + longest_turn);
+  Span sum = longest_turn;
+  for (const double weight : weights)
+    sum += std::chrono::duration_cast<Span>(behind * (weight / least)) + longest_turn;
+  return sum;
 }
 
 class RandomWorld : public World {

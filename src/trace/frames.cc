@@ -58,11 +58,10 @@ std::vector<Unnamed> UnnamedFramesOf(const ProcessTrace& process, const CallStac
 }
 
 // The index of the place; the number of frames: there is none.
-template <typename Frames, typename FrameIn>
-std::size_t IndexOfPlace(const Frames& frames, FrameIn frame_in) {
+std::size_t IndexOfPlace(const std::vector<Unnamed>& frames) {
   const auto first = [&](const auto& is) {
     return static_cast<std::size_t>(
-        std::find_if(frames.begin(), frames.end(), [&](const auto& one) { return is(frame_in(one)); }) -
+        std::find_if(frames.begin(), frames.end(), [&](const Unnamed& one) { return is(one.frame); }) -
         frames.begin());
   };
   const std::size_t line = first([](const Frame& frame) { return frame.python; });
@@ -85,15 +84,9 @@ std::vector<Frame> FramesOf(const ProcessTrace& process, const CallStack& stack,
   return frames;
 }
 
-const Frame* PlaceOf(const std::vector<Frame>& frames) {
-  const std::size_t index = IndexOfPlace(frames, [](const Frame& frame) -> const Frame& { return frame; });
-  return index < frames.size() ? &frames[index] : nullptr;
-}
-
 std::string PlaceTextOf(const ProcessTrace& process, const CallStack& stack, const NameFrame& name) {
   auto frames = UnnamedFramesOf(process, stack);
-  const std::size_t index =
-      IndexOfPlace(frames, [](const Unnamed& one) -> const Frame& { return one.frame; });
+  const std::size_t index = IndexOfPlace(frames);
   if (index == frames.size()) return TextOf(nullptr);
   Name(frames[index], name);
   return TextOf(&frames[index].frame);

@@ -25,13 +25,12 @@ using NameFrame = std::function<void(const MappedBinary& module, std::uint64_t a
 // Python, code alone. Frames of gpuman's own library are left out.
 std::vector<Frame> FramesOf(const ProcessTrace& process, const CallStack& stack, const NameFrame& name);
 
-// The frame by which people know the place: the innermost line of Python, or else the innermost frame outside
-// of the libraries of CUDA. Null: there is none.
-const Frame* PlaceOf(const std::vector<Frame>& frames);
 // "/home/ann/train.py:31 in Net.forward", "Tensor::grow (tensor.cc:12)", "libmodel.so+0x1234", "unknown".
 std::string TextOf(const Frame* place);
 
-// What TextOf says of the place of the stack's frames. It asks for no more names than it needs.
+// Describes the stack's place as TextOf does. The place is the frame by which people know the stack: the
+// innermost line of Python, or else the innermost frame outside of the libraries of CUDA. This asks for no
+// more names than it needs.
 std::string PlaceTextOf(const ProcessTrace& process, const CallStack& stack, const NameFrame& name);
 
 struct AllocationSite {

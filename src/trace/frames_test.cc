@@ -35,22 +35,29 @@ std::vector<Frame> FramesOfFirst(const TraceBytes& bytes) {
   return FramesOf(*trace, trace->stacks[0], Name);
 }
 
+std::string PlaceTextOfFirst(const TraceBytes& bytes) {
+  const auto trace = ParseTrace(bytes.bytes);
+  EXPECT_TRUE(trace);
+  return PlaceTextOf(*trace, trace->stacks[0], Name);
+}
+
 TEST(Frames, GoFromTheCodeToTheLinesOfPython) {
-  const auto frames = FramesOfFirst(
-      Modules().Stack({kShim + 1, kDriver + 2, kModel + 0x20, kPython + 9, kModel + 7}, {{0, 31}, {1, 99}}));
+  TraceBytes bytes = Modules();
+  bytes.Stack({kShim + 1, kDriver + 2, kModel + 0x20, kPython + 9, kModel + 7}, {{0, 31}, {1, 99}});
+  const auto frames = FramesOfFirst(bytes);
   ASSERT_EQ(frames.size(), 4u);
   EXPECT_EQ(frames[0].module, "/usr/lib/libcudart.so.12");
   EXPECT_EQ(frames[1].function, "Tensor::grow(unsigned long)");
   EXPECT_TRUE(frames[2].python);
-  EXPECT_EQ(TextOf(PlaceOf(frames)), "/home/ann/train.py:31 in Net.forward");
+  EXPECT_EQ(PlaceTextOfFirst(bytes), "/home/ann/train.py:31 in Net.forward");
 }
 
 TEST(Frames, WithoutPythonHaveThePlaceOutsideOfCuda) {
-  const auto frames = FramesOfFirst(Modules().Stack({kShim + 1, kDriver + 2, kModel + 0x20, kPython + 9}));
-  EXPECT_EQ(TextOf(PlaceOf(frames)), "Tensor::grow(unsigned long) (tensor.cc:12)");
-  EXPECT_EQ(TextOf(PlaceOf(FramesOfFirst(Modules().Stack({kModel + 0x31})))), "libmodel.so+0x30");
-  EXPECT_EQ(TextOf(PlaceOf(FramesOfFirst(Modules().Stack({kDriver + 2, 0x99})))), "unknown");
-  EXPECT_EQ(TextOf(PlaceOf(FramesOfFirst(Modules().Stack({0})))), "unknown");
+  EXPECT_EQ(PlaceTextOfFirst(Modules().Stack({kShim + 1, kDriver + 2, kModel + 0x20, kPython + 9})),
+            "Tensor::grow(unsigned long) (tensor.cc:12)");
+  EXPECT_EQ(PlaceTextOfFirst(Modules().Stack({kModel + 0x31})), "libmodel.so+0x30");
+  EXPECT_EQ(PlaceTextOfFirst(Modules().Stack({kDriver + 2, 0x99})), "unknown");
+  EXPECT_EQ(PlaceTextOfFirst(Modules().Stack({0})), "unknown");
 }
 
 TEST(Places, AddUpStacksOfOneLine) {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "conformance.h"
+#include "driver/abi/test_twin.h"
 #include "probe.h"
 
 namespace gpuman::conformance {

@@ -42,19 +42,6 @@ inline constexpr auto kCudaFunctions = [] {
 #undef GPUMAN_CUDA_ROW
 }();
 
-// The suffix of the twin's symbol: "", "_ptds" or "_ptsz".
-constexpr std::string_view TwinSuffix(PerThreadStreamSuffix twin) {
-  switch (twin) {
-    case PerThreadStreamSuffix::kPtds:
-      return "_ptds";
-    case PerThreadStreamSuffix::kPtsz:
-      return "_ptsz";
-    case PerThreadStreamSuffix::kNone:
-      break;
-  }
-  return "";
-}
-
 // CUDA 7.0 introduced the per-thread default stream; cuGetProcAddress gives no twin for an older version.
 inline constexpr int kFirstTwinVersion = 7000;
 // For every function of the list, no CUDA version up to this one has a newer version that is missing in the

@@ -27,7 +27,7 @@ enum class DriverFunctionId : unsigned {
               GPUMAN_SHIM_ASIDE(GPUMAN_SHIM_ROW)
 #undef GPUMAN_SHIM_ROW
                   kFirstService,
-  kLastReplaced = kFirstService - 1,
+  kLastReplaced = kFirstService - 1,  // so that the next one is kFirstService itself
 #define GPUMAN_SHIM_ROW(symbol) symbol,
   GPUMAN_SHIM_SERVICES(GPUMAN_SHIM_ROW)
 #undef GPUMAN_SHIM_ROW

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "driver/abi/test_twin.h"
+
 namespace gpuman::shim {
 namespace {
 
