@@ -105,7 +105,7 @@ struct JobLimit {
 };
 
 // Where the job's memory is, between its GPU and host memory. kOff: the job is suspended.
-enum class Residency { kOnGpu, kLeaving, kOff, kReturning };
+enum class Residency { kOnGpu, kLeaving, kOff, kRestoring };
 
 // Why a job was not suspended although the guard asked for it.
 struct SuspensionRefusal {

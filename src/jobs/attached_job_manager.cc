@@ -75,7 +75,7 @@ void AttachedJobManager::OnWatched(const Job& job) {
 
 // The watch failed, for example because no descriptor was left; the job has not ended.
 void AttachedJobManager::WatchLater(JobId id, const base::Error& error) {
-  callbacks_.on_trouble(id, "it cannot be watched now: " + error.message);
+  callbacks_.on_error(id, "it cannot be watched now: " + error.message);
   callbacks_.on_watched(id);
   const auto timer = std::make_shared<boost::asio::steady_timer>(loop_, kRewatchDelay);  // kept by its wait
   timer->async_wait(self_.Bind([id, timer](AttachedJobManager& me, boost::system::error_code stopped) {

@@ -30,7 +30,7 @@ class AttachedJobManager {
     std::function<void(JobId)> on_watched;
     // No process of the job is left. `another_boot`: they ended with an earlier boot of the machine.
     std::function<void(JobId, bool another_boot)> on_ended;
-    std::function<void(JobId, const std::string& what)> on_trouble;
+    std::function<void(JobId, const std::string& what)> on_error;
     // Sends a signal to all processes of the job, as JobManager::Signal.
     std::function<base::Result<>(JobId, int signal, TreeSignals::Done)> signal;
   };

@@ -13,7 +13,7 @@ namespace gpuman::jobs {
 
 // What is reported; nullopt: nothing is. `off`: the clock was to stop. `state`: of the job, when the answer
 // came.
-inline std::optional<std::string> TroubleOfClock(bool off, const base::Result<>& outcome,
+inline std::optional<std::string> ClockErrorText(bool off, const base::Result<>& outcome,
                                                  spec::JobState state) {
   // Without an answer the journal tells when the keeper is connected again.
   if (outcome || outcome.error().code == base::ErrorCode::kUnavailable) return std::nullopt;

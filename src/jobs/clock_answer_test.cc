@@ -9,7 +9,7 @@ using base::ErrorCode;
 using spec::JobState;
 
 std::optional<std::string> After(bool off, ErrorCode code, JobState state) {
-  return TroubleOfClock(off, base::Fail(code, "no run is under way"), state);
+  return ClockErrorText(off, base::Fail(code, "no run is under way"), state);
 }
 
 TEST(ClockAnswer, WhatAKeeperRefusesWhileTheJobRunsIsReported) {
@@ -22,7 +22,7 @@ TEST(ClockAnswer, WhatAKeeperRefusesWhileTheJobRunsIsReported) {
 }
 
 TEST(ClockAnswer, ARunThatIsOverAndAnAnswerThatDoesNotComeAreNoTrouble) {
-  EXPECT_FALSE(TroubleOfClock(true, {}, JobState::kRunning));
+  EXPECT_FALSE(ClockErrorText(true, {}, JobState::kRunning));
   EXPECT_FALSE(After(true, ErrorCode::kUnavailable, JobState::kRunning));
   EXPECT_FALSE(After(true, ErrorCode::kConflict, JobState::kFinished));
   EXPECT_FALSE(After(true, ErrorCode::kConflict, JobState::kStopping));

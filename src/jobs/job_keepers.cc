@@ -61,8 +61,8 @@ std::shared_ptr<KeeperLink> JobKeepers::MakeLink(const Job& job) {
   callbacks.on_connected = of_incarnation([id](JobKeepers& me) { me.callbacks_.on_connected(id); });
   callbacks.on_failed =
       of_incarnation([id](JobKeepers& me, const base::Error& error) { me.callbacks_.on_failed(id, error); });
-  callbacks.on_trouble =
-      of_incarnation([id](JobKeepers& me, const std::string& what) { me.callbacks_.on_trouble(id, what); });
+  callbacks.on_error =
+      of_incarnation([id](JobKeepers& me, const std::string& what) { me.callbacks_.on_error(id, what); });
   const auto in_turn = self_.Bind([user = job.owner->uid](JobKeepers& me, const std::function<void()>& work) {
     me.workers_.Add(user, {work});
   });
@@ -154,7 +154,7 @@ void JobKeepers::OrderStop(const Job& job) {
       keeper::StopJob{{job.reason.value_or("stopped"), job.reason_detail.value_or("")}, {}, job.spec->grace},
       [this](const Job& stopped, const Result<>& outcome) {
         if (!outcome && outcome.error().code != ErrorCode::kUnavailable)
-          callbacks_.on_trouble(stopped.id, "its keeper does not stop it: " + outcome.error().message);
+          callbacks_.on_error(stopped.id, "its keeper does not stop it: " + outcome.error().message);
       });
 }
 
@@ -171,7 +171,7 @@ void JobKeepers::SendSettings(const Job& job) {
   const auto sent = Order(job.id, settings, [this](const Job& told, const Result<>& outcome) {
     if (outcome || outcome.error().code == ErrorCode::kUnavailable) return;  // SyncSettings tells again
     Find(told.id)->settings_sent.reset();
-    callbacks_.on_trouble(told.id, "its keeper did not take its settings: " + outcome.error().message);
+    callbacks_.on_error(told.id, "its keeper did not take its settings: " + outcome.error().message);
   });
   if (sent) keeper->settings_sent = std::move(text);
 }

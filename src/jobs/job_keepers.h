@@ -30,7 +30,7 @@ class JobKeepers {
     std::function<void(JobId, const keeper::JournalRecord&)> on_record;
     std::function<void(JobId)> on_connected;
     std::function<void(JobId, const base::Error&)> on_failed;
-    std::function<void(JobId, const std::string&)> on_trouble;
+    std::function<void(JobId, const std::string&)> on_error;
   };
   // The answer to an order, while the job still has the keeper that got it.
   using Answered = std::function<void(const Job& job, const base::Result<>& outcome)>;
@@ -68,7 +68,7 @@ class JobKeepers {
   // --- Orders ---
   // kUnavailable: there is no keeper or no connection, and `answered` is not called.
   base::Result<> Order(JobId id, keeper::Command command, Answered answered);
-  // Stops the job for good. on_trouble: the keeper refuses.
+  // Stops the job for good. on_error: the keeper refuses.
   void OrderStop(const Job& job);
   // The settings that may change while the job runs, unless the keeper has them. SyncSettings: over a new
   // connection, of which nothing was heard yet.

@@ -55,8 +55,8 @@ const VolatileState& JobManager::RuntimeOf(JobId id) const {
   return it == runtimes_.end() ? kNone : it->second;
 }
 
-void JobManager::Trouble(JobId id, const std::string& what) const {
-  if (const Job* const job = Find(id)) callbacks_.on_trouble(*job, what);
+void JobManager::ReportError(JobId id, const std::string& what) const {
+  if (const Job* const job = Find(id)) callbacks_.on_error(*job, what);
 }
 
 bool JobManager::IsBeingStarted(JobId id) const {

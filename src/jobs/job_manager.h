@@ -167,7 +167,7 @@ class JobManager {
   AttachedJobManager::Callbacks AttachmentCallbacks();
   const VolatileState& RuntimeOf(JobId id) const;
   void TellChanged(const Job& job) const { callbacks_.on_job_changed(job, RuntimeOf(job.id)); }
-  void Trouble(JobId id, const std::string& what) const;
+  void ReportError(JobId id, const std::string& what) const;
 
   // --- A job changes (job_manager.cc) ---
   void ApplyEvent(JobId id, const JobEvent& event, Done<void> stored = {});

@@ -19,7 +19,7 @@ AttachedJobManager::Callbacks JobManager::AttachmentCallbacks() {
       [this](JobId id, bool another_boot) {
         ApplyEvent(id, RootEnded{another_boot, clock_.Wall()});
       },
-      [this](JobId id, const std::string& what) { Trouble(id, what); },
+      [this](JobId id, const std::string& what) { ReportError(id, what); },
       [this](JobId id, int signal, TreeSignals::Done done) { return Signal(id, signal, std::move(done)); }};
 }
 

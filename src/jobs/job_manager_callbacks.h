@@ -44,7 +44,7 @@ struct JobManagerCallbacks {
   // A run has ended. Its account is written with the job's record; the function may complete it.
   std::function<void(const Job&, RunAccount&)> on_run_ended = [](const Job&, RunAccount&) {};
   // For the daemon's log.
-  std::function<void(const Job&, const std::string& what)> on_trouble = [](const Job&, const std::string&) {};
+  std::function<void(const Job&, const std::string& what)> on_error = [](const Job&, const std::string&) {};
 
   // --- Messages to users ---
   // The messages to send for these notices; they are stored with the record that the notices are about.

@@ -26,7 +26,7 @@ void JobManager::Forget(JobId id) {
     if (!forgotten) return;
     if (!stored) {
       me.index_.Keep(id);
-      me.Trouble(id, "it could not be removed: " + stored.error().message);
+      me.ReportError(id, "it could not be removed: " + stored.error().message);
       return me.waiters_.AnswerRemovals(id, Fail(stored.error()));
     }
     const Job job = *forgotten;

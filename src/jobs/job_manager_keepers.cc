@@ -27,7 +27,7 @@ JobKeepers::Callbacks JobManager::KeeperCallbacks() {
   return {[this](JobId id, const keeper::JournalRecord& record) { OnRecord(id, record); },
           [this](JobId id) { OnConnected(id); },
           [this](JobId id, const base::Error& error) { OnFailed(id, error); },
-          [this](JobId id, const std::string& what) { Trouble(id, what); }};
+          [this](JobId id, const std::string& what) { ReportError(id, what); }};
 }
 
 void JobManager::Launch(const Job& job) {
@@ -120,7 +120,7 @@ void JobManager::OnFailed(JobId id, const base::Error& error) {
   const Job* const job = Find(id);
   if (!job) return;
   if (error.code == ErrorCode::kCorrupt) return OnLost(*job, error);
-  Trouble(id, "starting the keeper: " + error.message);
+  ReportError(id, "starting the keeper: " + error.message);
   // If a keeper was there before, it may have left processes, and the end of its run is not known yet. A job
   // of the queue has waited for this start, and others wait behind it: a disk that is full for a while fails
   // none of them.
@@ -175,7 +175,7 @@ void JobManager::Note(JobId id, const std::string& line) {
   if (!job || job->attached) return;
   const auto lost = [this, line](const Job& now, const Result<>& outcome) {
     if (!outcome && !IsEnded(now))
-      Trouble(now.id, fmt::format("its log lacks \"{}\": {}", line, outcome.error().message));
+      ReportError(now.id, fmt::format("its log lacks \"{}\": {}", line, outcome.error().message));
   };
   if (const auto sent = keepers_.Order(id, keeper::WriteLogNote{line}, lost); !sent) lost(*job, sent);
 }
@@ -189,7 +189,7 @@ Result<std::string> JobManager::SavedHeldOf(const Job& job) const {
 void JobManager::SetOffGpu(JobId id, bool off) {
   // If no answer comes, OnConnected corrects this by the journal.
   (void)keepers_.Order(id, keeper::SetClockPaused{off}, [this, off](const Job& job, const Result<>& outcome) {
-    if (const auto trouble = TroubleOfClock(off, outcome, job.state)) Trouble(job.id, *trouble);
+    if (const auto text = ClockErrorText(off, outcome, job.state)) ReportError(job.id, *text);
   });
 }
 

@@ -116,7 +116,7 @@ void KeeperLink::Connect() {
   // The connection closes its own descriptor, and asio closes its duplicate.
   const int copy = ::fcntl(connection->fd(), F_DUPFD_CLOEXEC, 3);
   if (copy < 0) {
-    callbacks_.on_trouble(base::SystemError(errno, "following a keeper").message);
+    callbacks_.on_error(base::SystemError(errno, "following a keeper").message);
     RetryLater();
     return;
   }
@@ -167,18 +167,18 @@ void KeeperLink::OnReply(const keeper::Reply& reply) {
   if (!asked.empty() && asked.mapped())
     asked.mapped()(reply.error ? base::Result<>(base::Fail(*reply.error)) : base::Result<>{});
   else if (reply.error)
-    callbacks_.on_trouble("the keeper refused an order: " + reply.error->message);
+    callbacks_.on_error("the keeper refused an order: " + reply.error->message);
 }
 
 bool KeeperLink::ReadJournal() {
   ended_ = false;
   const auto read =
       keeper::EachRecord(job_dir_, [this](const keeper::JournalRecord& record) { GiveRecord(record); });
-  if (!read && !stopped_) callbacks_.on_trouble("reading the job's journal: " + read.error().message);
+  if (!read && !stopped_) callbacks_.on_error("reading the job's journal: " + read.error().message);
   // The keeper that lives knows what it wrote; the next one will refuse.
   if (read && read->damaged_line && hello_ && !ended_ && !stopped_ && !std::exchange(damage_reported_, true))
-    callbacks_.on_trouble(keeper::DamagedLine(job_dir_, *read->damaged_line).message +
-                          "; the job goes on as long as its keeper lives");
+    callbacks_.on_error(keeper::DamagedLine(job_dir_, *read->damaged_line).message +
+                        "; the job goes on as long as its keeper lives");
   return read.has_value();
 }
 
@@ -214,7 +214,7 @@ void KeeperLink::OnGone() {
 // SpawnKeeper finds out whether a keeper lives, the job has ended or a new keeper is needed.
 void KeeperLink::RetryLater() {
   ++failures_;
-  if (failures_ == kPatience) callbacks_.on_trouble("the job's keeper cannot be reached; trying again");
+  if (failures_ == kPatience) callbacks_.on_error("the job's keeper cannot be reached; trying again");
   const int doublings = std::min(failures_ - 1, 10);
   retry_.expires_after(failures_ == 1 ? base::Millis(0)
                                       : std::min(kFirstRetry * (1 << doublings), kLastRetry));

@@ -31,7 +31,7 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
     // it was killed. kCorrupt: the job has lost records, and no keeper will go on with it.
     std::function<void(const base::Error&)> on_failed;
     // Something that an administrator should know; the link continues.
-    std::function<void(const std::string&)> on_trouble;
+    std::function<void(const std::string&)> on_error;
   };
 
   // The result of an order. Success: the keeper carried out the order, or keeps it until it can carry it out.
@@ -59,7 +59,7 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   bool connected() const { return connection_.has_value() && hello_; }
   // kUnavailable: there is no connection, or the keeper takes no more; then the link connects again, and
   // on_connected tells the caller when to send again. If the order was sent, `answer` is called once, later;
-  // without `answer` a refusal goes to on_trouble.
+  // without `answer` a refusal goes to on_error.
   base::Result<> Send(keeper::Command command, Answer answer = {});
   // The keeper keeps the file as long as it lives (keeper::HoldFile). Does nothing where the keeper is not
   // connected, or is of a version that does not know it.

@@ -41,7 +41,7 @@ void RecordWriter::OnWritten(JobId id, const RecordRows& rows, const Result<>& o
   // A removed job is not written any more; its messages are sent all the same.
   if (!rows.messages.empty() && (outcome || !job)) callbacks_.on_messages_stored(rows.messages);
   if (outcome || !job) return;
-  callbacks_.on_trouble(*job, "its record could not be written: " + outcome.error().message);
+  callbacks_.on_error(*job, "its record could not be written: " + outcome.error().message);
   RecordRows& refused = refused_[id];
   refused.runs.insert(refused.runs.end(), rows.runs.begin(), rows.runs.end());
   refused.messages.insert(refused.messages.end(), rows.messages.begin(), rows.messages.end());

@@ -183,7 +183,7 @@ class JobManagerTest : public ::testing::Test {
     callbacks.on_notice = [this](const Job&, const Notice& notice) { kinds.push_back(notice.kind); };
     callbacks.on_run_ended = [this](const Job&, RunAccount& run) { accounts.push_back(run); };
     callbacks.is_off_gpu = [this](JobId job) { return off_gpu.contains(job); };
-    callbacks.on_trouble = [this](const Job&, const std::string& what) { troubles.push_back(what); };
+    callbacks.on_error = [this](const Job&, const std::string& what) { troubles.push_back(what); };
     callbacks.all_gpus = [] { return std::vector<std::string>{"GPU-a"}; };
   }
 

@@ -90,7 +90,7 @@ void Server::Accept() {
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) Pause(errno);
     return;
   }
-  in_trouble_ = false;
+  error_reported_ = false;
   base::PrepareUntrusted(accepted.get());
   Admit(UntrustedSocket(std::move(accepted), closer_));
 }
@@ -100,8 +100,8 @@ void Server::Accept() {
 void Server::Pause(int reason) {
   if (!Start(wakers_.pause, kPause)) return;
   paused_ = Watch(poll_.get(), EPOLL_CTL_MOD, listening_.get(), 0) == 0;
-  if (!std::exchange(in_trouble_, true) && trouble_)
-    trouble_(base::SystemError(reason, "accepting a process on the shims' socket"));
+  if (!std::exchange(error_reported_, true) && on_error_)
+    on_error_(base::SystemError(reason, "accepting a process on the shims' socket"));
 }
 
 void Server::GoOn() {

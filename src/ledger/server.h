@@ -61,7 +61,7 @@ using Notify = std::function<void(base::JobId, base::ProcessId)>;
 
 // New processes have to wait, because the daemon cannot accept them (for example, it has no descriptors
 // left).
-using Trouble = std::function<void(const base::Error&)>;
+using ErrorHandler = std::function<void(const base::Error&)>;
 
 class Server {
  public:
@@ -77,8 +77,8 @@ class Server {
 
   void SetNotify(Notify notify) { notify_ = std::move(notify); }
 
-  // The server calls it when the trouble begins, and again only after it could accept a process in between.
-  void SetTrouble(Trouble trouble) { trouble_ = std::move(trouble); }
+  // The server calls it with the first error, and again only after it could accept a process in between.
+  void SetErrorHandler(ErrorHandler handler) { on_error_ = std::move(handler); }
 
   // Readable when Serve has something to do.
   int descriptor() const { return poll_.get(); }
@@ -156,13 +156,13 @@ class Server {
   base::Fd listening_, poll_;
   Wakers wakers_;
   bool paused_ = false;
-  bool in_trouble_ = false;
+  bool error_reported_ = false;
   std::shared_ptr<base::Closer> closer_ = std::make_shared<base::Closer>();  // UntrustedSocket shares it
   Ledgers* ledgers_;
   Attribute attribute_;
   Transfer transfer_;
   Notify notify_;
-  Trouble trouble_;
+  ErrorHandler on_error_;
   OtherVersion other_version_;
   Number last_ = 0;
   std::map<Number, Waiting> waiting_;  // connected, and nothing read from it yet

@@ -217,7 +217,7 @@ TEST_F(ServerTest, ADescriptorOfWhoWasNotAcceptedHoldsUpNoEnd) {
 
 TEST_F(ServerTest, WithoutADescriptorLeftItWaitsInsteadOfTryingAllTheTime) {
   int told = 0;
-  server_->SetTrouble([&](const base::Error& error) {
+  server_->SetErrorHandler([&](const base::Error& error) {
     ++told;
     EXPECT_EQ(error.code, base::ErrorCode::kExhausted) << error.message;
   });

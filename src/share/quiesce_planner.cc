@@ -9,7 +9,7 @@ namespace {
 
 // The most calls of a grant; with the longest stride, and else.
 constexpr unsigned kMaxCalls = 512, kCalls = 64, kLongestStride = 3;
-// After so many rounds without success, units that never met those that work are stepped too.
+// After so many rounds without success, units that never met those that work are granted calls too.
 constexpr unsigned kLinkedRounds = 24;
 // A link of QuiesceHistory grows by this each time it is seen and is halved with each attempt: what was seen
 // once is forgotten after three attempts.
@@ -144,7 +144,7 @@ void QuiescePlanner::EndRound() {
   rested_.clear();
 }
 
-// One was stepped, and others came to rest: they had met.
+// One was granted calls, and others came to rest: they had met.
 void QuiescePlanner::Link() {
   const ProcessGpuId& stepped = *stepped_.begin();
   for (const ProcessGpuId& one : rested_) {
@@ -376,8 +376,8 @@ ProcessGpuId QuiescePlanner::LeastGranted(const std::vector<ProcessGpuId>& candi
                            });
 }
 
-// The first candidates on the way from the longest working unit (while all are stepped at once: from any)
-// along `freed_by`, through units that work.
+// The first candidates on the way from the longest working unit (while all are granted calls at once: from
+// any) along `freed_by`, through units that work.
 std::vector<ProcessGpuId> QuiescePlanner::Linked(const std::vector<ProcessGpuId>& candidates) const {
   std::vector<ProcessGpuId> found, level;
   if (figures_.leaps < settings_.together) {

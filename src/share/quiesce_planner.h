@@ -8,17 +8,17 @@
 // unit that stands at its gate, so such units are allowed a few calls (a *grant*) until all rest.
 //
 // Only units that do not work are allowed calls, so none gets further ahead than the first thing for which it
-// has to wait. A *leap* is a step too far: units came to rest, but the one that was stepped became the one
-// that waits. After some leaps the steps become smaller:
+// has to wait. A *leap* is a grant too many: units came to rest, but the one that was granted calls
+// became the one that waits. After some leaps the grants become smaller:
 //
 //   together    every unit that rests and waits, with a look at its GPU after each call; a unit that has made
 //               many calls without having to wait, with a look after up to 8
-//   one by one  the unit that was stepped least, of those that met the longest working unit before
+//   one by one  the unit with the fewest granted calls, of those that met the longest working unit before
 //   single      the same unit, one call
 //
-// With each leap a unit also has to work for longer before others are stepped for it: its work may end by
-// itself. If no unit rests and waits and still some GPU works, then, more and more rarely, a unit may make a
-// call *behind* work that has not ended.
+// With each leap a unit also has to work for longer before others are granted calls for it: its work may
+// end by itself. If no unit rests and waits and still some GPU works, then, more and more rarely, a unit may
+// make a call *behind* work that has not ended.
 //
 // Before all of that: where the processes execute the same program (lockstep_tracker.h), those that are
 // behind make the calls that the furthest has made, also behind work. Then what each has launched finds its
@@ -94,7 +94,7 @@ struct QuiesceSettings {
   // How long all units that could be allowed calls may work before one of them may make a call behind that
   // work: where some unit rests and does not wait (its host computes), and where every unit works.
   Span host_patience = std::chrono::milliseconds(50), behind_patience = std::chrono::milliseconds(250);
-  // After so many leaps in all units are stepped one by one, and after so many by single calls.
+  // After so many leaps in all, units are granted calls one by one, and after so many, single calls.
   unsigned together = 2, one_by_one = 6;
 };
 
@@ -158,7 +158,7 @@ class QuiescePlanner {
     bool works = false, waits = false, steppable = false, for_room = false;
     std::uint64_t calls_made = 0;  // by its process, in all
     base::MonoTime works_since{};
-    unsigned run = 0;  // calls that it was allowed since it worked last while others were stepped
+    unsigned run = 0;  // calls that it was allowed since it worked last while others were granted calls
     unsigned calls = 0, behind = 0;  // calls that it was allowed in this attempt; those behind unended work
   };
 
@@ -205,9 +205,9 @@ class QuiescePlanner {
   std::map<base::ProcessId, GateCallGrant> open_;  // grants that have not ended
   bool all_shut_ = false;
   base::MonoTime changed_, shut_changed_;  // when the view and all_shut changed last
-  // A unit has to work for so long before others are stepped because of it; doubled with each leap.
+  // A unit has to work for so long before others are granted calls because of it; doubled with each leap.
   Span patience_;
-  // Units of the last round: those that were stepped, those that worked when it began, and those of the
+  // Units of the last round: those that were granted calls, those that worked when it began, and those of the
   // latter that have come to rest since.
   std::set<ProcessGpuId> stepped_, worked_, rested_;
   bool behind_ = false;                       // it was a step behind

@@ -21,8 +21,8 @@ ProcessGpuId Unit(const std::string& name) {
           point == std::string::npos ? 0 : static_cast<unsigned>(std::stoul(name.substr(point + 1)))};
 }
 
-// Words as "1w 2g 3x 4 5r 6g#90": unit 1 works, 2 waits at its gate, 3 waits and cannot be stepped, 4 does
-// neither, 5 waits for room, the process of 6 has made 90 calls.
+// Words as "1w 2g 3x 4 5r 6g#90": unit 1 works, 2 waits at its gate, 3 waits and cannot be granted calls, 4
+// does neither, 5 waits for room, the process of 6 has made 90 calls.
 QuiesceView View(const std::string& words) {
   QuiesceView view;
   view.all_shut = true;
@@ -61,7 +61,7 @@ class QuiescePlannerTest : public testing::Test {
     }
     return said;
   }
-  // Unit 1 waits for unit 2; that is stepped, and gets so far that it waits for unit 1.
+  // Unit 1 waits for unit 2; that is granted calls, and gets so far that it waits for unit 1.
   void Leap(Span patience = 1s) {
     std::string first = "1", second = "2";
     if (leaps_++ % 2 == 1) std::swap(first, second);
@@ -112,7 +112,7 @@ TEST_F(QuiescePlannerTest, ACutThatDoesNotHoldFails) {
   EXPECT_EQ(After(1s, "1g 2g").kind, Kind::kFailed);
 }
 
-// --- which units are stepped
+// --- which units are granted calls
 
 TEST_F(QuiescePlannerTest, NothingIsDecidedBeforeTheViewHasStayedTheSame) {
   EXPECT_EQ(Decide("1w 2").kind, Kind::kWait);
@@ -195,7 +195,7 @@ TEST_F(QuiescePlannerTest, AfterTwoLeapsUnitsAreSteppedOneByOneAndAfterSixByOneC
 TEST_F(QuiescePlannerTest, ARoundInWhichNobodyOvershotIsNoLeap) {
   After(3ms, "1w 2g");
   After(3ms, "1w 2wg", {{Unit("2"), 1}});  // nobody rests
-  After(3ms, "1wg 2g 3g");                 // the stepped unit rests
+  After(3ms, "1wg 2g 3g");                 // the granted unit rests
   EXPECT_EQ(planner_.figures().leaps, 0u);
 }
 

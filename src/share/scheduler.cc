@@ -150,7 +150,7 @@ void Scheduler::Forget(Tenant& tenant) {
   for (auto& [gpu, part] : tenant.parts) {
     part.evict = 0;
     part.granted = part.promised = part.grown = part.evict_left = {};
-    part.denied = part.jammed = false;
+    part.denied = part.deadlocked = false;
   }
 }
 
@@ -183,7 +183,7 @@ void Scheduler::Handle(const event::DemandChanged& is, base::MonoTime now) {
     if (told.wants == part.demand.wants && is.taken.count(gpu) == 0) continue;
     part.demand.wants = told.wants;
     part.promised = {};
-    part.denied = part.jammed = tenant->stuck = false;
+    part.denied = part.deadlocked = tenant->stuck = false;
     tenant->in_part = Tenant::InPart::kNo;
   }
   tenant->parts = std::move(parts);
@@ -399,7 +399,7 @@ void Scheduler::Handle(const event::CapacityChanged& changed, base::MonoTime) {
     const auto found = tenant.parts.find(changed.gpu);
     if (found == tenant.parts.end()) continue;
     TenantGpuState& part = found->second;
-    part.denied = part.jammed;
+    part.denied = part.deadlocked;
     // Promised room that does not fit into the capacity is void: the allocation is denied instead.
     if (part.promised + part.demand.resident + part.demand.pinned > changed.bytes) part.promised = {};
   }

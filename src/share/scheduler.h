@@ -28,8 +28,8 @@
 // but makes a new choice whenever a tenant ends, a step fails or a demand no longer fits.
 //
 // No tenant starves where the policy is fair and tenants yield: a tenant that waits has its turn after a
-// limited time (WaitBound in test_random_world.h). Under strict priority that holds only among the tenants with
-// the highest priority.
+// limited time (WaitBound in test_random_world.h). Under strict priority that holds only among the tenants
+// with the highest priority.
 //
 // The scheduler opens a gate again at once if it cannot be closed in time: the processes of a job may wait
 // for each other on the GPU, and would wait for ever if one of them is held. Such a tenant keeps its place
@@ -99,10 +99,10 @@ class Scheduler {
   struct State {
     HandOverCostEstimator meter;
     ConcurrencyTuner compute;
-    bool by_share = false;                    // its tenants have turns by shares
-    bool has_latency = false;                 // a tenant whose work goes first shares a GPU with others
-    std::optional<base::MonoTime> decide_at;  // the next time a holder may have to leave
-    std::optional<base::MonoTime> jam_ends;   // when an attempt to end a jam is over, or its wait
+    bool by_share = false;                        // its tenants have turns by shares
+    bool has_latency = false;                     // a tenant whose work goes first shares a GPU with others
+    std::optional<base::MonoTime> decide_at;      // the next time a holder may have to leave
+    std::optional<base::MonoTime> deadlock_ends;  // when an attempt to break a deadlock is over, or its wait
     bool contended = false;
     // No two tenants on one GPU run at once, even if they fit.
     bool IsExclusive() const { return by_share || compute.IsExclusive(); }
@@ -170,7 +170,7 @@ class Scheduler {
   Span CloseLimit(const Tenant& tenant) const;
 
   // --- scheduler_deadlock.cc: tenants that wait for each other's room
-  void EndJam(const Domain& domain, State& state, base::MonoTime now);
+  void BreakDeadlock(const Domain& domain, State& state, base::MonoTime now);
 
   // --- scheduler_turn.cc: which tenants run
   void Advance(Domain& domain, base::MonoTime now);

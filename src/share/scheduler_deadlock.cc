@@ -12,9 +12,9 @@ namespace gpuman::share {
 namespace {
 
 // So many times yield_limit: each has been asked, and could have come to rest in another way.
-constexpr int kJamHolds = 4;
+constexpr int kDeadlockHolds = 4;
 
-bool IsBlocked(const Tenant& tenant, const Group& jammed, const Domain& domain,
+bool IsBlocked(const Tenant& tenant, const Group& deadlocked, const Domain& domain,
                const Capacities& capacities) {
   return std::any_of(tenant.parts.begin(), tenant.parts.end(), [&](const auto& each) {
     const auto& [gpu, part] = each;
@@ -29,23 +29,24 @@ bool IsBlocked(const Tenant& tenant, const Group& jammed, const Domain& domain,
       if (whole) needs += there.promised + there.demand.resident + there.demand.away + there.paged;
     };
     for (const Tenant* other : domain.tenants)
-      add(other, other == &tenant || std::find(jammed.begin(), jammed.end(), other) != jammed.end());
+      add(other,
+          other == &tenant || std::find(deadlocked.begin(), deadlocked.end(), other) != deadlocked.end());
     return needs > capacity->second;
   });
 }
 
 // Tenants of which each lacks room even if all tenants leave that are not among them.
-Group JammedOf(const Domain& domain, const Capacities& capacities) {
-  Group jammed;
+Group DeadlockedTenants(const Domain& domain, const Capacities& capacities) {
+  Group deadlocked;
   for (Tenant* tenant : domain.tenants)
-    if (tenant->stuck && !tenant->parked && tenant->LacksRoom()) jammed.push_back(tenant);
+    if (tenant->stuck && !tenant->parked && tenant->LacksRoom()) deadlocked.push_back(tenant);
   std::size_t before = 0;
   do {
-    before = jammed.size();
-    const Group all = jammed;
-    std::erase_if(jammed, [&](const Tenant* each) { return !IsBlocked(*each, all, domain, capacities); });
-  } while (jammed.size() != before);
-  return jammed;
+    before = deadlocked.size();
+    const Group all = deadlocked;
+    std::erase_if(deadlocked, [&](const Tenant* each) { return !IsBlocked(*each, all, domain, capacities); });
+  } while (deadlocked.size() != before);
+  return deadlocked;
 }
 
 // Returns the newest tenant that waits for room on a GPU where another tenant of the group waits as well, and
@@ -70,28 +71,28 @@ Tenant* FindToCloseInPart(const Group& by_time) {
 
 }  // namespace
 
-void Scheduler::EndJam(const Domain& domain, State& state, base::MonoTime now) {
-  state.jam_ends.reset();
-  const Group jammed = JammedOf(domain, capacities_);
-  if (jammed.size() < 2) return;
+void Scheduler::BreakDeadlock(const Domain& domain, State& state, base::MonoTime now) {
+  state.deadlock_ends.reset();
+  const Group deadlocked = DeadlockedTenants(domain, capacities_);
+  if (deadlocked.size() < 2) return;
   const auto key = [](const Tenant* each) { return std::make_tuple(each->waiting_since, each->id); };
-  std::vector<Tenant*> by_time = jammed;
+  std::vector<Tenant*> by_time = deadlocked;
   std::sort(by_time.begin(), by_time.end(), [&](const auto* a, const auto* b) { return key(a) < key(b); });
-  const Span holds = kJamHolds * Span(settings_.yield_limit);
+  const Span holds = kDeadlockHolds * Span(settings_.yield_limit);
   if (Tenant* const one = FindToCloseInPart(by_time)) {
     if (one->in_part == Tenant::InPart::kNo) {
       one->in_part = Tenant::InPart::kAsked;
       one->in_part_until = now + holds;
       one->keeps_until.reset();
     }
-    state.jam_ends = one->in_part_until;
+    state.deadlock_ends = one->in_part_until;
     if (now < one->in_part_until) return;
     one->in_part = Tenant::InPart::kTried;
   }
   Tenant& last = *by_time.back();
   const base::MonoTime ends = last.waiting_since + holds;
   if (now < ends) {
-    state.jam_ends = ends;
+    state.deadlock_ends = ends;
     return;
   }
   for (auto& [gpu, part] : last.parts) {
@@ -106,7 +107,7 @@ void Scheduler::EndJam(const Domain& domain, State& state, base::MonoTime now) {
                     "such jobs one after the other, or give them less memory",
                     gpu, (*by)->id.value),
         {{"asked", asked}});
-    part.jammed = true;
+    part.deadlocked = true;
   }
   // The obstacle is gone: the part can come to rest now.
   last.keeps_until.reset();

@@ -386,7 +386,7 @@ class SchedulerDeadlocks : public SchedulerGangs {
     Pass(1s);
     Grow(kOther, "b");
   }
-  void Jam(bool for_room = true) {
+  void Deadlock(bool for_room = true) {
     BothGrow();
     Refuse();
     Refuse(for_room);
@@ -464,7 +464,7 @@ TEST_F(SchedulerDeadlocks, OtherReasonAfterRefusalForRoomIsReported) {
 }
 
 TEST_F(SchedulerDeadlocks, AllocationOfLaterJobIsDeniedAfterAWhileWithTheReason) {
-  Jam();
+  Deadlock();
   EXPECT_FALSE(scheduler_.IsDenied(kOther));
   const auto began = now_;
   Tick();
@@ -480,7 +480,7 @@ TEST_F(SchedulerDeadlocks, AllocationOfLaterJobIsDeniedAfterAWhileWithTheReason)
 
 // Its program may take a while to take notice.
 TEST_F(SchedulerDeadlocks, DenialIsReportedOnce) {
-  Jam();
+  Deadlock();
   Tick();
   EXPECT_EQ(Said<action::Deny>().size(), 1u);
   EXPECT_EQ(Said<action::EventReport>().size(), 1u);
@@ -495,7 +495,7 @@ TEST_F(SchedulerDeadlocks, DenialIsReportedOnce) {
 }
 
 TEST_F(SchedulerDeadlocks, FirstJobGetsRoomWhenLaterJobLeaves) {
-  Jam();
+  Deadlock();
   Tick();
   Said<action::Deny>();
   Tell(event::Left{kOther});
@@ -503,7 +503,7 @@ TEST_F(SchedulerDeadlocks, FirstJobGetsRoomWhenLaterJobLeaves) {
 }
 
 TEST_F(SchedulerDeadlocks, LaterJobYieldsAfterItsDenial) {
-  Jam();
+  Deadlock();
   Tick();
   EXPECT_EQ(Said<action::Deny>().size(), 1u);
   ReportDemand(kOther, Resident({"a", "b"}, GiB(7)));
@@ -573,7 +573,7 @@ TEST_F(SchedulerDeadlocks, NoAllocationIsDeniedWhereEvictionMakesRoom) {
 }
 
 TEST_F(SchedulerDeadlocks, JobThatDoesNotYieldForAnotherReasonIsNoJam) {
-  Jam(/*for_room=*/false);
+  Deadlock(/*for_room=*/false);
   Pass(60s);
   Tell(event::Tick{});
   EXPECT_FALSE(scheduler_.IsDenied(kOther));

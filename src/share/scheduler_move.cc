@@ -244,7 +244,8 @@ void Scheduler::OpenReady(const Domain& domain, base::MonoTime now) {
     const bool one_before =
         std::any_of(domain.tenants.begin(), domain.tenants.end(), [&](const Tenant* other) {
           return !other->member && other->gate == GatePosition::kClosing &&
-                 (exclusive && !tenant->options.latency ? other->Meets(*tenant) : other->MayJamWith(*tenant));
+                 (exclusive && !tenant->options.latency ? other->Meets(*tenant)
+                                                        : other->MayDeadlockWith(*tenant));
         });
     if (one_before || !HasRoomToPage(domain, *tenant)) continue;
     tenant->gate = GatePosition::kOpen;
@@ -277,9 +278,9 @@ void Scheduler::DenyImpossible(const Domain& domain) {
       if (capacity == capacities_.end() || tenant->parked) continue;
       const base::Bytes lacks = part.demand.wants - part.promised;
       const bool impossible =
-          lacks.count > 0 && (part.jammed || NeedsAlone(domain, gpu, part) + lacks > capacity->second);
+          lacks.count > 0 && (part.deadlocked || NeedsAlone(domain, gpu, part) + lacks > capacity->second);
       if (impossible && !part.denied) {
-        const bool for_others = !part.jammed && NeedsOfItsOwn(part) + lacks <= capacity->second;
+        const bool for_others = !part.deadlocked && NeedsOfItsOwn(part) + lacks <= capacity->second;
         out_.emplace_back(action::Deny{tenant->id, gpu, for_others});
       }
       part.denied = impossible;

@@ -95,7 +95,7 @@ bool IsInPlace(const Tenant& tenant) {
 bool WaitsForOneThatGrows(const Domain& domain, const Tenant& tenant) {
   if (tenant.IsOpen()) return false;
   return std::any_of(domain.tenants.begin(), domain.tenants.end(), [&](const Tenant* other) {
-    return other != &tenant && other->member && other->IsOpen() && other->MayJamWith(tenant);
+    return other != &tenant && other->member && other->IsOpen() && other->MayDeadlockWith(tenant);
   });
 }
 
@@ -131,7 +131,7 @@ void Scheduler::Advance(Domain& domain, base::MonoTime now) {
   else
     for (Tenant* tenant : domain.tenants) tenant->goes_first = tenant->held_back = tenant->paced = false;
   UpdateCompute(domain, state, now);
-  EndJam(domain, state, now);
+  BreakDeadlock(domain, state, now);
   DenyImpossible(domain);
   // There is more than one round if all orders take effect at once.
   for (int round = 0; round < 4; ++round) {

@@ -152,7 +152,7 @@ std::optional<base::MonoTime> Scheduler::Deadline() const {
   }
   for (const auto& [name, state] : states_) {
     due(state.decide_at);
-    due(state.jam_ends);
+    due(state.deadlock_ends);
     due(state.compute.Deadline());
   }
   return first;

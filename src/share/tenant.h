@@ -19,14 +19,14 @@ struct TenantGpuState {
   MemoryDemand demand;
   // The part of demand.managed that needs room while the tenant runs: it can run with less than all of it.
   base::Bytes paged{};
-  base::Bytes granted;     // room for its Restore, not used yet
-  base::Bytes promised;    // room for the allocation that waits; only while the gate is not closed
-  OrderId evict = 0;       // not answered yet
-  base::Bytes evict_left;  // what has still to leave by that order
-  base::Bytes grown;       // memory of others that had to leave for its allocations in this turn
-  bool denied = false;     // it does not get the room that it wants
-  bool jammed = false;     // the tenant that has this room gives it only when it gets room itself
-  bool expected = false;   // the tenant has no memory there yet, and may come there
+  base::Bytes granted;      // room for its Restore, not used yet
+  base::Bytes promised;     // room for the allocation that waits; only while the gate is not closed
+  OrderId evict = 0;        // not answered yet
+  base::Bytes evict_left;   // what has still to leave by that order
+  base::Bytes grown;        // memory of others that had to leave for its allocations in this turn
+  bool denied = false;      // it does not get the room that it wants
+  bool deadlocked = false;  // the tenant that has this room gives it only when it gets room itself
+  bool expected = false;    // the tenant has no memory there yet, and may come there
 
   // The room that it wants and that was neither denied nor promised.
   base::Bytes Lacks() const { return denied ? base::Bytes{} : demand.wants - promised; }
@@ -60,7 +60,7 @@ struct Tenant {
   std::optional<base::MonoTime> keeps_until;
   unsigned refusals = 0;  // in a row
   bool stuck = false;     // it did not yield because it waits for room; until it has that room
-  // It is asked to close in part, to end a jam; or it was, and the jam did not end.
+  // It is asked to close in part, to break a deadlock; or it was, and the deadlock lasts.
   enum class InPart { kNo, kAsked, kTried } in_part = InPart::kNo;
   base::MonoTime in_part_until{};  // while it is kAsked: when it counts as tried
   std::string refused;  // why it did not yield when it was asked last; empty: it was not asked, or it yielded
@@ -144,7 +144,7 @@ struct Tenant {
                        [&](const auto& part) { return other.parts.count(part.first) > 0; });
   }
   // If both ran, each could take the room that the other needs before it comes to rest.
-  bool MayJamWith(const Tenant& other) const { return grows && other.grows && Meets(other); }
+  bool MayDeadlockWith(const Tenant& other) const { return grows && other.grows && Meets(other); }
   bool LacksRoom() const {
     return std::any_of(parts.begin(), parts.end(),
                        [](const auto& part) { return part.second.Lacks().count > 0; });

@@ -7,13 +7,14 @@ namespace gpuman::suspend {
 void CheckpointQueue::Ask(const MoverLimitGroup& party, std::uint64_t id, Call call) {
   Queue& queue = queues_[party];
   if (call == Call::kOther) return queue.waiting.push_back(id);
-  queue.waiting.insert(queue.waiting.begin() + static_cast<std::ptrdiff_t>(queue.bring_back++), id);
+  queue.waiting.insert(queue.waiting.begin() + static_cast<std::ptrdiff_t>(queue.restores_waiting++), id);
 }
 
 bool CheckpointQueue::Withdraw(Queue& queue, std::uint64_t id) {
   const auto found = std::find(queue.waiting.begin(), queue.waiting.end(), id);
   if (found == queue.waiting.end()) return false;
-  if (found - queue.waiting.begin() < static_cast<std::ptrdiff_t>(queue.bring_back)) --queue.bring_back;
+  if (found - queue.waiting.begin() < static_cast<std::ptrdiff_t>(queue.restores_waiting))
+    --queue.restores_waiting;
   queue.waiting.erase(found);
   return true;
 }

@@ -49,7 +49,7 @@ class CheckpointQueue {
  private:
   struct Queue {
     std::deque<std::uint64_t> waiting;  // in the order in which they begin
-    std::size_t bring_back = 0;         // so many of them, the first ones, bring a process back
+    std::size_t restores_waiting = 0;   // so many of them, the first ones, restore a process
     std::optional<std::uint64_t> at_work;
     base::MonoTime since{};       // of the call in progress
     base::MonoTime slow_until{};  // until then no other party waits for this one

@@ -167,7 +167,7 @@ void SuspensionStateMachine::Handle(const event::Observed& observed, MonoTime no
     if (!member.seen.answered && view.answered) member.answered_at = now;
     if (member.order == Order::kEvict && !member.seen.answered && view.answered) Spend("evict", since);
     if (member.order == Order::kFetch && !member.seen.answered && view.answered) Spend("fetch", since);
-    if (member.order == Order::kReturn && !member.seen.answered && view.answered) Spend("return", since);
+    if (member.order == Order::kRestore && !member.seen.answered && view.answered) Spend("return", since);
     member.seen = view;
     CorrectLocation(member, now);
     CorrectRestored(member, now);

@@ -299,7 +299,7 @@ class SuspensionStateMachine {
   void SetSettings(SuspensionSettings settings) { settings_ = settings; }
 
  private:
-  enum class Order { kNone, kHold, kEvict, kFetch, kReturn };
+  enum class Order { kNone, kHold, kEvict, kFetch, kRestore };
   // Where the mover has the memory that the shim gave away. kStraight: still on the GPU that the process
   // left, on its way to the target.
   enum class Location { kUnknown, kHost, kStraight, kGpu };
@@ -411,7 +411,7 @@ class SuspensionStateMachine {
   bool TurnBackToMove(base::MonoTime now);
   bool RestoreMemory(Order order, base::MonoTime now);
   static bool MustCome(const Member& member) {
-    return member.order == Order::kFetch || member.order == Order::kReturn;
+    return member.order == Order::kFetch || member.order == Order::kRestore;
   }
   static bool MayNotCome(const Member& member);
   void ArriveBack(base::MonoTime now);

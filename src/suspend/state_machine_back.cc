@@ -16,7 +16,7 @@ void SuspensionStateMachine::GoBack(MonoTime now) {
   LoadAll();
   if (pending_ || AskUnknown(now) || TurnBackToMove(now) || RestoreNext(now)) return;
   if (Fetches() && RestoreMemory(Order::kFetch, now)) return;
-  if (RestoreMemory(Order::kReturn, now)) return;
+  if (RestoreMemory(Order::kRestore, now)) return;
   ArriveBack(now);
 }
 
@@ -51,7 +51,7 @@ void SuspensionStateMachine::LoadAll() {
   if (RestoresHeld()) return;
   const bool fetch = Fetches();
   for (auto& [id, member] : members_) {
-    const bool fetches = (member.order == Order::kReturn && member.location == Location::kGpu) ||
+    const bool fetches = (member.order == Order::kRestore && member.location == Location::kGpu) ||
                          (fetch && member.seen.fetches);
     if (IsAway(member) && !IsShimAtWork(member) && !member.moving && !member.outdated && !fetches &&
         member.location != Location::kGpu)

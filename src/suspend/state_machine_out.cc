@@ -161,7 +161,7 @@ bool SuspensionStateMachine::AwaitShims(MonoTime now) {
         // The driver can take all of the process's memory, only slower. The order is withdrawn, or the shim
         // might begin in the middle of the checkpoint; but not where some memory is out already.
         member.without_shim = true;
-        if (Sum(member.seen, &GpuFootprint::evicted).count == 0) Give(member, Order::kReturn, now);
+        if (Sum(member.seen, &GpuFootprint::evicted).count == 0) Give(member, Order::kRestore, now);
       }
     } else if (member.order == Order::kEvict && member.seen.answered &&
                member.seen.residency == ShimResidency::kFailed) {
@@ -309,7 +309,7 @@ void SuspensionStateMachine::OpenGates(MonoTime now) {
     const bool ordered =
         member.order == Order::kEvict || member.order == Order::kHold || member.order == Order::kFetch;
     const bool shut = ordered || member.seen.held;
-    if ((shut || may_shut) && member.seen.has_shim) Give(member, Order::kReturn, now);
+    if ((shut || may_shut) && member.seen.has_shim) Give(member, Order::kRestore, now);
     member.order = Order::kNone;
   }
 }

@@ -25,7 +25,7 @@ struct Target {
   bool from_start = false;  // it was there before the first request to move
   bool restored = false;    // by the driver, which said so
   std::map<std::string, GpuFootprint> sampled{};
-  enum class Ordered { kNothing, kHold, kEvict, kFetch, kReturn } told = Ordered::kNothing;
+  enum class Ordered { kNothing, kHold, kEvict, kFetch, kRestore } told = Ordered::kNothing;
 };
 
 struct Asked {  // the driver
@@ -380,7 +380,7 @@ class World {
         if (machine_.phase() == SuspensionPhase::kResuming)
           for (const auto& [id, target] : targets_)
             RC_ASSERT(target.told != Target::Ordered::kFetch || target.out.count == 0);
-        Tell(back->process, Target::Ordered::kReturn);
+        Tell(back->process, Target::Ordered::kRestore);
       }
       if (std::get_if<action::AskCan>(&action)) asked_.push_back({{}, Verb::kCan, {}});
       if (const auto* state = std::get_if<action::AskState>(&action)) Ask(state->process, Verb::kState);
@@ -442,7 +442,7 @@ class World {
       RC_ASSERT(it->second.view.fetches);
       for (const Transfer& moving : moves_) RC_ASSERT(moving.process != process);
     }
-    if (told == Target::Ordered::kReturn) RC_ASSERT(it->second.loaded || it->second.out.count == 0);
+    if (told == Target::Ordered::kRestore) RC_ASSERT(it->second.loaded || it->second.out.count == 0);
     it->second.told = told;
     it->second.view.answered = false;
   }

@@ -91,7 +91,7 @@ void SuspensionStateMachine::Handle(const event::QuiesceFailed& failed, MonoTime
   // begin in the middle of the checkpoint. Processes that come later are held from the beginning.
   rested_ = true;
   silent->without_shim = true;
-  Give(*silent, Order::kReturn, now);
+  Give(*silent, Order::kRestore, now);
 }
 
 // The one process of the job that can be held, if its shim has not even taken up the order. Of several

@@ -1,5 +1,5 @@
 """A job of two processes that wait for each other on the GPU, as an all-reduce does, for share_meeting_test.py and
-gang_trouble_test.py.
+gang_faults_test.py.
 
 Usage: meeting_program.py STOP [--size BYTES] [--ahead N] [--rest SECONDS] [--by-host]
                                [--second HABIT] [--only 0|1 --page FILE]

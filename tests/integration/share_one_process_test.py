@@ -5,7 +5,7 @@ same moment, and comes back to all of them with its data.
 Usage: share_one_process_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 
 gpuman-load --threads is the program: a thread for each GPU, kernels that wait for each other, every sum checked in its
-step. Its ranks reach each other's memory by addresses, and that memory leaves as well. gang_trouble_test.py has what
+step. Its ranks reach each other's memory by addresses, and that memory leaves as well. gang_faults_test.py has what
 may go wrong with such jobs.
 """
 

@@ -36,7 +36,7 @@ void JobEventForwarder::Register(jobs::JobManagerCallbacks& callbacks) {
     OnRecorded(job, record);
   };
   callbacks.on_run_ended = [this](const jobs::Job& job, jobs::RunAccount& run) { OnRunEnded(job, run); };
-  callbacks.on_trouble = [](const jobs::Job& job, const std::string& what) {
+  callbacks.on_error = [](const jobs::Job& job, const std::string& what) {
     spdlog::warn("job {} ({}): {}", job.id.value, job.tag, what);
   };
   callbacks.kernel_kill = [this](const jobs::Job& job, const keeper::JournalRecord& record) {

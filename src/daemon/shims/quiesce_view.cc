@@ -23,7 +23,8 @@ unsigned CountOf(std::uint16_t bits) { return static_cast<unsigned>(std::bitset<
 
 // The units of a process whose shim tells how it comes to rest. At an open gate a call may come at any time.
 // A call that has not returned is taken to wait for the GPUs that work, so that threads at the gate can be
-// stepped for the others; where none works it counts for all. `granted`: the GPU of the process's open grant.
+// granted calls for the others; where none works it counts for all. `granted`: the GPU of the process's open
+// grant.
 void AddUnits(const ledger::SlotStatus& one, std::uint16_t used, std::optional<unsigned> granted,
               std::vector<share::ProcessGpuState>& units) {
   const bool open = !IsHeld(one) && !one.rest.shut;

@@ -36,7 +36,7 @@ base::Result<std::unique_ptr<ShimChannel>> ShimChannel::Open(boost::asio::io_con
                                tell(job, caller, version);
                            }));
   channel->server_.emplace(std::move(server));
-  channel->server_->SetTrouble([](const base::Error& error) {
+  channel->server_->SetErrorHandler([](const base::Error& error) {
     spdlog::warn("{}: processes of jobs wait for their limits", error.message);
   });
   channel->server_->SetNotify([self = channel->self_handle_, executor = channel->ready_.get_executor()](

@@ -117,7 +117,7 @@ guard::Residency ResidencyOf(suspend::SuspensionPhase phase) {
       return guard::Residency::kOff;
     case SuspensionPhase::kResuming:
     case SuspensionPhase::kUndoing:
-      return guard::Residency::kReturning;
+      return guard::Residency::kRestoring;
     case SuspensionPhase::kRunning:
     case SuspensionPhase::kEnded:
       break;

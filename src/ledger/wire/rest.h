@@ -64,9 +64,9 @@ struct CallGrantReport {
   unsigned calls = 0;  // how many calls have passed
   friend bool operator==(const CallGrantReport&, const CallGrantReport&) = default;
 };
-constexpr std::uint32_t PackCallGrantReport(const CallGrantReport& stepped) {
-  const unsigned calls = stepped.calls < 0xffff ? stepped.calls : 0xffff;
-  return stepped.number << 20 | static_cast<std::uint32_t>(stepped.ended) << 16 | calls;
+constexpr std::uint32_t PackCallGrantReport(const CallGrantReport& report) {
+  const unsigned calls = report.calls < 0xffff ? report.calls : 0xffff;
+  return report.number << 20 | static_cast<std::uint32_t>(report.ended) << 16 | calls;
 }
 constexpr CallGrantReport CallGrantReportOf(std::uint32_t word) {
   const std::uint32_t ended = word >> 16 & 15;

@@ -29,7 +29,7 @@ struct BytesToEvict {
   std::uint64_t bytes[kMaxDevices];
 };
 
-// Closes the gate and waits for the work of all contexts, within the limit; serves grants of steps meanwhile
+// Closes the gate and waits for the work of all contexts, within the limit; serves call grants meanwhile
 // (gate/rest.h). Where that fails, the gate is open again. `was_at_rest`: the gate is closed already.
 EvictionResult Shut(EvictionState& state, const RestLimit& limit, bool was_at_rest = false);
 

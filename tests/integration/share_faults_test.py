@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Jobs that share a GPU in trouble: work that does not end, shims that do not answer, copies that fail, hosts without
+"""Jobs that share a GPU, and faults: work that does not end, shims that do not answer, copies that fail, hosts without
 memory, daemons that die; several processes, several GPUs. No data is wrong, and the jobs continue.
 
-Usage: share_trouble_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
+Usage: share_faults_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from share_many_test import ManyCase
 from share_test import MIB, build_dir, program, until
 
 
-class TroubleCase(ManyCase):
+class FaultsCase(ManyCase):
     # On a busy machine a job must not miss the end of its turn: the default yield_limit.
     gpus, more = 1, 'retry = "100ms"'
 
@@ -44,10 +44,10 @@ class TroubleCase(ManyCase):
         return self.job(job)["pid"]
 
 
-class UnmanagedProcessesAreEnded(TroubleCase):
+class UnmanagedProcessesAreEnded(FaultsCase):
     """The guard ends processes that were started outside gpuman; the processes that gpuman starts for its jobs are not
     among them."""
-    more = (TroubleCase.more + f'\n[[limits.unmanaged]]\nuser = "{pwd.getpwuid(os.geteuid()).pw_name}"\nceiling = "1MiB"\naction = "enforce"\n'
+    more = (FaultsCase.more + f'\n[[limits.unmanaged]]\nuser = "{pwd.getpwuid(os.geteuid()).pw_name}"\nceiling = "1MiB"\naction = "enforce"\n'
             '[guard]\nunmanaged_victims = true\n')
 
     def test_jobs_that_share_and_movers_are_not_ended_as_unmanaged(self):
@@ -66,7 +66,7 @@ class UnmanagedProcessesAreEnded(TroubleCase):
         self.ends_right(jobs)
 
 
-class DoesNotYield(TroubleCase):
+class DoesNotYield(FaultsCase):
     """A job whose kernels take longer than the others wait."""
     more = 'yield_limit = "100ms"\nretry = "100ms"'
     beside = 6  # gpuman-load takes 2 MiB more
@@ -112,7 +112,7 @@ class DoesNotYield(TroubleCase):
         self.ends_right([other])
 
 
-class DoesNotAnswer(TroubleCase):
+class DoesNotAnswer(FaultsCase):
     more = 'yield_limit = "100ms"\nretry = "100ms"'
 
     def gate(self, job):
@@ -193,7 +193,7 @@ class DoesNotAnswer(TroubleCase):
         self.ends_right(jobs)
 
 
-class FullHost(TroubleCase):
+class FullHost(FaultsCase):
     beside = 2
 
     def host_memory(self, size):
@@ -220,7 +220,7 @@ class FullHost(TroubleCase):
                 self.stop.unlink()
 
 
-class CopiesFail(TroubleCase):
+class CopiesFail(FaultsCase):
     def test_failed_copy_or_allocation_of_the_mover_is_retried(self):
         jobs = self.two("--blocks", 1)
         for number in range(12):
@@ -236,7 +236,7 @@ class CopiesFail(TroubleCase):
         self.ends_right(jobs)
 
 
-class InTheMiddle(TroubleCase):
+class InTheMiddle(FaultsCase):
     bus = "8MiB"  # a hand-over takes a quarter of a second at least
 
     def test_jobs_keep_their_data_when_daemon_is_killed_in_hand_overs(self):
@@ -251,7 +251,7 @@ class InTheMiddle(TroubleCase):
         self.ends_right(jobs)
 
 
-class SeveralProcesses(TroubleCase):
+class SeveralProcesses(FaultsCase):
     each, beside = 4, 7
 
     def test_the_processes_of_a_job_have_their_turns_together(self):
@@ -266,7 +266,7 @@ class SeveralProcesses(TroubleCase):
         self.assertGreater(min(rounds[family]), 2)
 
 
-class SeveralGpus(TroubleCase):
+class SeveralGpus(FaultsCase):
     gpus = 2
 
     def test_a_job_on_two_gpus_runs_on_both_or_on_none(self):

@@ -3,7 +3,7 @@
 memory, movers and daemons that fail, in a hand-over. Others are not harmed, nobody stands still for ever, an event says
 why, and no byte is wrong.
 
-Usage: gang_trouble_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
+Usage: gang_faults_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
 
 import contextlib
@@ -22,7 +22,7 @@ GATES = ("closing", "closed")
 ENOUGH = 4096  # MiB of host memory, for all that a job has, its contexts too
 
 
-class TroubleCase(GangCase):
+class FaultsCase(GangCase):
     def tearDown(self):
         for pid in self.stopped:
             self.kill(pid, signal.SIGCONT)
@@ -126,7 +126,7 @@ class TroubleCase(GangCase):
         self.assertEqual(self.log(tag).count('"wrong": 0'), processes, self.log(tag)[-1500:])
 
 
-class Processes(TroubleCase):
+class Processes(FaultsCase):
     def test_gang_ends_and_others_run_on_when_a_rank_dies(self):
         for gate in GATES:
             with self.subTest(gate=gate):
@@ -268,7 +268,7 @@ class Processes(TroubleCase):
         self.two_end_right()
 
 
-class FailsOnOneGpu(TroubleCase):
+class FailsOnOneGpu(FaultsCase):
     bus = "200MiB"  # a hand-over takes a tenth of a second at least
 
     def setUp(self):
@@ -353,7 +353,7 @@ class OneProcessFailsOnOneGpu(FailsOnOneGpu):
         self.two_end_right()
 
 
-class HostMemory(TroubleCase):
+class HostMemory(FaultsCase):
     def host_memory(self, size):
         file, log = pathlib.Path(self.m.env["GPUMAN_CONFIG"]), self.m.dir / "daemon.log"
         read = log.read_text().count("configuration read again")
@@ -401,9 +401,9 @@ class HostMemoryOfOneProcess(HostMemory):
     peer = "threads"
 
 
-class WithoutTheLibrary(TroubleCase):
+class WithoutTheLibrary(FaultsCase):
     """One of two processes runs without libgpuman.so, as a program does that is linked statically."""
-    more = TroubleCase.more + '[suspend]\npatience = "1s"\n'
+    more = FaultsCase.more + '[suspend]\npatience = "1s"\n'
 
     def halves(self, tag, without):
         page, halves = self.m.dir / "page", []
@@ -456,7 +456,7 @@ class WithoutTheLibrary(TroubleCase):
                 self.request("DELETE", f"/v1/jobs/{mixed}")
 
 
-class DoNotRest(TroubleCase):
+class DoNotRest(FaultsCase):
     """Others wait for these jobs, and learn why."""
     more = 'retry = "100ms"\nyield_limit = "500ms"\n[log]\nlevel = "debug"\n'
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A driver that is missing, has no devices, hangs or loses a GPU.
 
-Usage: driver_trouble_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
+Usage: driver_faults_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
 
 import pathlib
@@ -13,7 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import DaemonTest, until  # noqa: E402
 
 
-class DriverTroubleTest(DaemonTest):
+class DriverFaultsTest(DaemonTest):
     gpus, memory = 2, "4GiB"
     config = "[sampling]\ncall_limit = \"2s\"\nretry = \"200ms\"\n"
 
