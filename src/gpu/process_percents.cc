@@ -10,7 +10,7 @@ namespace {
 constexpr std::chrono::seconds kLongTime{5};
 // The driver samples up to once a second, so two calls that are a second apart may find none.
 constexpr std::chrono::milliseconds kHolds{2500};
-constexpr unsigned kMostPercent = 100;  // drivers have told more (issue 110 of nvtop): such a sample is wrong
+constexpr unsigned kMaxPercent = 100;  // drivers have told more (issue 110 of nvtop): such a sample is wrong
 
 }  // namespace
 
@@ -22,7 +22,7 @@ void ProcessPercents::Take(base::MonoTime now, std::span<const driver::NvmlBusyP
   std::map<pid_t, std::uint64_t> newest;
   for (const auto& sample : samples) {
     const auto [at, first] = newest.try_emplace(sample.pid, sample.time_us);
-    if (sample.work > kMostPercent || (!first && sample.time_us < at->second)) continue;
+    if (sample.work > kMaxPercent || (!first && sample.time_us < at->second)) continue;
     at->second = sample.time_us;
     seen_[sample.pid] = {sample.work, now};
   }

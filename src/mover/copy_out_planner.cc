@@ -20,7 +20,7 @@ CopyOutPlanner::CopyOutPlanner(Hasher* hasher, const HashKey& key, std::span<con
       next_(first),
       coming_(Begin(first)),
       group_end_(first) {
-  for (const Segment* const segment : with_process) believed_.emplace(segment, true);
+  for (const Segment* const segment : with_process) trusted_.emplace(segment, true);
 }
 
 std::optional<CopyOutPlanner::Group> CopyOutPlanner::Begin(std::size_t piece) {
@@ -55,13 +55,13 @@ void CopyOutPlanner::Plan() {
   if (hashes_.empty()) return PlanWholeCopy(copy);
   const auto hashes = std::span(hashes_).subspan(used_, copy.chunks.size());
   used_ += copy.chunks.size();
-  PlanCopyOut(copy, hashes, key_, [this](const Segment* segment) { return IsBelieved(segment); });
+  PlanCopyOut(copy, hashes, key_, [this](const Segment* segment) { return IsTrusted(segment); });
 }
 
-bool CopyOutPlanner::IsBelieved(const Segment* segment) {
-  const auto known = believed_.find(segment);
-  if (known != believed_.end()) return known->second;
-  return believed_.emplace(segment, segment->IsOursAlone()).first->second;
+bool CopyOutPlanner::IsTrusted(const Segment* segment) {
+  const auto known = trusted_.find(segment);
+  if (known != trusted_.end()) return known->second;
+  return trusted_.emplace(segment, segment->IsOursAlone()).first->second;
 }
 
 std::size_t CountChanged(Hasher* hasher, std::span<const RestoredPiece> pieces) {

@@ -33,7 +33,7 @@ class CopyOutPlanner {
   };
   std::optional<Group> Begin(std::size_t piece);
   void NextGroup();
-  bool IsBelieved(const Segment* segment);
+  bool IsTrusted(const Segment* segment);
 
   const HashKey& key_;
   Hasher* const hasher_;
@@ -46,7 +46,7 @@ class CopyOutPlanner {
   std::size_t used_ = 0;           // of hashes_
   // A segment that nobody but the mover can write, or that the process has for a reason. What a process does
   // to its own host memory is found when the memory comes back (CountChanged).
-  std::map<const Segment*, bool> believed_;
+  std::map<const Segment*, bool> trusted_;
 };
 
 // A piece that has come from its host copy.

@@ -50,14 +50,14 @@ HostCopy EmptyCopy(std::uint64_t bytes, Extents extents) {
 }
 
 void PlanCopyOut(HostCopy& copy, std::span<const ChunkHash> hashes, const HashKey& key,
-                 const Believed& believed) {
+                 const SegmentTrust& trusts) {
   ForEachPart(copy, kChunk, [&](std::uint64_t in_piece, const Extent& extent, std::uint8_t*, std::uint64_t) {
     if (in_piece / kChunk >= copy.chunks.size()) return;
     ChunkRecord& record = copy.chunks[in_piece / kChunk];
     const ChunkHash& hash = hashes[in_piece / kChunk];
     if (IsZero(key, hash))
       record = {State::kZero, hash};
-    else if (record.state != State::kHeld || record.hash != hash || !believed(extent.segment))
+    else if (record.state != State::kHeld || record.hash != hash || !trusts(extent.segment))
       record = {State::kCopying, hash};
   });
 }

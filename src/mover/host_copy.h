@@ -36,11 +36,11 @@ struct HostCopy {
 HostCopy EmptyCopy(std::uint64_t bytes, Extents extents);
 
 // Sets the records for a piece that is about to leave: kCopying where the mover must copy the bytes, else
-// what the chunk is on the GPU. `hashes`: of the chunks. `believed`: whether the mover may believe that a
+// what the chunk is on the GPU. `hashes`: of the chunks. `trusts`: whether the mover may trust that a
 // segment holds what it copied there; called only where that decides.
-using Believed = std::function<bool(const Segment* segment)>;
+using SegmentTrust = std::function<bool(const Segment* segment)>;
 void PlanCopyOut(HostCopy& copy, std::span<const ChunkHash> hashes, const HashKey& key,
-                 const Believed& believed);
+                 const SegmentTrust& trusts);
 // Sets the records so that the mover copies the whole piece, and forgets what it knew of the chunks.
 void PlanWholeCopy(HostCopy& copy);
 

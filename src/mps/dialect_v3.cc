@@ -18,7 +18,7 @@ using base::Result;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kServerPatience{3};  // for a new server
-constexpr std::chrono::milliseconds kLookAgain{20};
+constexpr std::chrono::milliseconds kRetryInterval{20};
 constexpr const char* kReady = "ready";
 
 std::string ServerFlag(const std::string& name) { return "--server=" + name; }
@@ -84,7 +84,7 @@ Result<std::vector<MpsServerStatus>> DialectV3::Servers() const {
 
 Result<> DialectV3::AwaitServer(const std::string& name) const {
   bool is_listed = false;
-  for (const auto until = Clock::now() + kServerPatience;; std::this_thread::sleep_for(kLookAgain)) {
+  for (const auto until = Clock::now() + kServerPatience;; std::this_thread::sleep_for(kRetryInterval)) {
     GPUMAN_ASSIGN(const auto list, Ask({"server", "list", "--format=csv"}));
     GPUMAN_ASSIGN(const auto rows, ParseServers(list));
     const auto it = std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.name == name; });

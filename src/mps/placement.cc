@@ -37,7 +37,7 @@ std::optional<std::uint64_t> Mebibytes(const Limits& limits, base::Bytes whole) 
 
 // What is to be told, so that `has` becomes `wants`; nullopt: nothing. No word takes a limit away: the
 // largest one does it.
-std::optional<Limits> Telling(const Limits& has, const Limits& wants, base::Bytes whole) {
+std::optional<Limits> LimitsToSet(const Limits& has, const Limits& wants, base::Bytes whole) {
   Limits told;
   if (std::abs(Percent(has) - Percent(wants)) >= kSamePercent) told.threads = Percent(wants);
   if (Mebibytes(has, whole) != Mebibytes(wants, whole)) {
@@ -112,12 +112,12 @@ std::vector<Change> ChangesFor(const std::vector<MpsServerStatus>& there, const 
       changes.push_back({Change::Kind::kCreateServer, name, {}, server.uid, {}, server.time_slice});
       has = &kNew;
     }
-    if (const auto told = Telling(has->limits, server.limits, wanted.whole))
+    if (const auto told = LimitsToSet(has->limits, server.limits, wanted.whole))
       changes.push_back({Change::Kind::kLimitServer, name, {}, 0, *told});
     for (const auto& [inner, limits] : server.namespaces) {
       const auto* const known = FindNamed(has->namespaces, inner);
       if (!known) changes.push_back({Change::Kind::kCreateNamespace, name, inner});
-      if (const auto told = Telling(known ? known->limits : Limits{}, limits, wanted.whole))
+      if (const auto told = LimitsToSet(known ? known->limits : Limits{}, limits, wanted.whole))
         changes.push_back({Change::Kind::kLimitNamespace, name, inner, 0, *told});
     }
   }

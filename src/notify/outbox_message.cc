@@ -23,10 +23,10 @@ std::string Cut(const std::string& text, std::size_t longest = kLongestText) {
 }
 
 std::vector<std::string> NotesOf(const Notification& notification) {
-  constexpr std::size_t kMostNotes = 4, kLongestNote = 400;
+  constexpr std::size_t kMaxNotes = 4, kLongestNote = 400;
   std::vector<std::string> notes;
   for (const auto& note : notification.notes)
-    if (notes.size() < kMostNotes) notes.push_back(Cut(note, kLongestNote));
+    if (notes.size() < kMaxNotes) notes.push_back(Cut(note, kLongestNote));
   return notes;
 }
 

@@ -37,10 +37,10 @@ base::MonoTime GapEnds(const Tenant& holder, Span cost, const PolicyContext& at)
   return at.now;
 }
 
-// By shares: the holder has had a turn, and the waiter is owed as much.
+// By shares: the holder has had a turn, and the waiter deserves as much.
 base::MonoTime ShareEnds(const Tenant& holder, const Tenant& waiter, Span turn, const PolicyContext& at) {
-  const double owed = (holder.ahead - waiter.ahead) * waiter.Rate();
-  const double lacks = std::max(Seconds(turn) - owed, 0.0);
+  const double deserved = (holder.ahead - waiter.ahead) * waiter.Rate();
+  const double lacks = std::max(Seconds(turn) - deserved, 0.0);
   const base::MonoTime when = at.now + FromSeconds(lacks * holder.Rate() / waiter.Rate());
   return std::max(when, holder.turn_since + turn);
 }
@@ -48,8 +48,8 @@ base::MonoTime ShareEnds(const Tenant& holder, const Tenant& waiter, Span turn, 
 base::MonoTime TurnEnds(Tenant& holder, const Tenant& waiter, Span turn, const PolicyContext& at) {
   if (at.now < holder.turn_since + turn) return holder.turn_since + turn;
   if (at.by_share) return ShareEnds(holder, waiter, turn, at);
-  const bool owed = at.settings.policy == PolicyKind::kFcfs || waiter.ahead < holder.ahead;
-  if (!owed) {
+  const bool deserved = at.settings.policy == PolicyKind::kFcfs || waiter.ahead < holder.ahead;
+  if (!deserved) {
     holder.turn_since = at.now;
     return at.now + turn;
   }

@@ -52,8 +52,8 @@ class AllocationRoom {
   bool IsBeingTaken() const { return !promised_.empty() || deny_at_ || denied_.count > 0; }
   // Whether the shims have something to be told.
   bool MustTellShims() const { return offer_ || denied_.count > 0; }
-  // The shims were told new settings: if something is denied, waiting allocations try again.
-  void OnSettingsTold() { offer_ = offer_ || denied_.count > 0; }
+  // The shims have new settings: if something is denied, waiting allocations try again.
+  void OnSettingsChanged() { offer_ = offer_ || denied_.count > 0; }
   // Whether waiting allocations are to try again now. They are not asked again before there is a reason.
   bool TakeOffer(base::MonoTime now);
 

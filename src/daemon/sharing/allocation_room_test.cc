@@ -125,7 +125,7 @@ TEST_F(AllocationRoomTest, ADenialDoesNotComeWhereNothingWaitsOrThereIsRoom) {
 TEST_F(AllocationRoomTest, ADenialIsForTheAllocationsThatWaitNow) {
   room_.Deny(MiB(10));
   EXPECT_TRUE(room_.MustTellShims());
-  room_.OnSettingsTold();
+  room_.OnSettingsChanged();
   EXPECT_TRUE(room_.TakeOffer(now_)) << "an allocation that waits learns of it";
   Check(Wants(MiB(10)));
   EXPECT_EQ(room_.denied(), MiB(10));

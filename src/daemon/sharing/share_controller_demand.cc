@@ -159,7 +159,7 @@ void ShareController::TellSharing(Entry& entry) {
                    : std::chrono::microseconds(0),
   };
   if (entry.sent != sharing) {
-    entry.room.OnSettingsTold();
+    entry.room.OnSettingsChanged();
     entry.sent = sharing;
     shims_.SetSharing(entry.job.id, sharing);
   }

@@ -23,7 +23,7 @@ using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendo
 // Gives the server a descriptor of each piece of the region, which has memory behind all of it. Here and
 // below, the caller holds ipc.mutex.
 CUresult OfferPieces(BackingState& state, const Region& region, std::uint64_t number) {
-  IpcTalk talk(state.ipc_server.name);
+  IpcConnection connection(state.ipc_server.name);
   const unsigned pieces = PiecesOf(region);
   CUresult result = CUDA_SUCCESS;
   for (unsigned next = 0; next < pieces && result == CUDA_SUCCESS;) {
@@ -36,7 +36,7 @@ CUresult OfferPieces(BackingState& state, const Region& region, std::uint64_t nu
     }
     const bool whole = next == pieces || count == wire::kMaxParts;
     if (!whole && result == CUDA_SUCCESS) result = CUDA_ERROR_OPERATING_SYSTEM;
-    if (whole && !talk.Offer(number, descriptors, count, next == pieces))
+    if (whole && !connection.Offer(number, descriptors, count, next == pieces))
       result = CUDA_ERROR_OPERATING_SYSTEM;
     for (unsigned i = 0; i < count; ++i) ::close(descriptors[i]);
   }
@@ -45,7 +45,7 @@ CUresult OfferPieces(BackingState& state, const Region& region, std::uint64_t nu
 
 CUresult Offer(BackingState& state, const Region& region, std::uint64_t number) {
   const CUresult result = OfferPieces(state, region, number);
-  if (result != CUDA_SUCCESS) IpcTalk(state.ipc_server.name).Withdraw(number);
+  if (result != CUDA_SUCCESS) IpcConnection(state.ipc_server.name).Withdraw(number);
   return result;
 }
 
@@ -107,7 +107,7 @@ void Unshare(BackingState& state, const Region& region) {
   std::uint64_t number = 0;
   if (!ipc.exported.Take(region.address, number)) return;
   __atomic_fetch_sub(&ipc.exports, 1, __ATOMIC_SEQ_CST);
-  IpcTalk(state.ipc_server.name).Withdraw(number);
+  IpcConnection(state.ipc_server.name).Withdraw(number);
   TellImported(state);
 }
 

@@ -70,13 +70,13 @@ CUresult MapForeign(const Piece& piece, int descriptor) {
 
 // Maps the pieces that the exporter sends in one conversation, but for the first `mapped`, which are mapped
 // already.
-CUresult FetchIn(IpcTalk& talk, std::uint64_t number, const Region& region, unsigned& mapped) {
-  CUresult result = talk.Ask(number) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+CUresult FetchIn(IpcConnection& connection, std::uint64_t number, const Region& region, unsigned& mapped) {
+  CUresult result = connection.Ask(number) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   unsigned seen = 0;
   for (bool last = false; result == CUDA_SUCCESS && !last;) {
     int descriptors[wire::kMaxParts];
     unsigned count = 0;
-    if (!talk.Next(descriptors, count, last)) return CUDA_ERROR_INVALID_VALUE;
+    if (!connection.Next(descriptors, count, last)) return CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < count; ++i, ++seen) {
       const bool expected = result == CUDA_SUCCESS && seen == mapped && mapped < PiecesOf(region);
       if (!expected) {
@@ -96,10 +96,10 @@ CUresult FetchIn(IpcTalk& talk, std::uint64_t number, const Region& region, unsi
 CUresult Fetch(const IpcHandleContents& handle, const Region& region, unsigned& mapped) {
   const std::int64_t end = wire::EndAfter(kPatienceMs);
   for (int attempt = 1;; ++attempt) {
-    IpcTalk talk(handle.exporter);
-    const CUresult result = FetchIn(talk, handle.number, region, mapped);
+    IpcConnection connection(handle.exporter);
+    const CUresult result = FetchIn(connection, handle.number, region, mapped);
     const bool over = attempt == kAttempts || wire::MonotonicMs() >= end;
-    if (result == CUDA_SUCCESS || !talk.HungUp() || over) return result;
+    if (result == CUDA_SUCCESS || !connection.HungUp() || over) return result;
   }
 }
 

@@ -176,7 +176,7 @@ bool StartIpcServer(BackingState& state) {
   return wire::Load(server.state) == kServes;
 }
 
-IpcTalk::IpcTalk(const std::uint8_t (&name)[16]) : socket_(ConnectTo(name, kPatienceMs)) {
+IpcConnection::IpcConnection(const std::uint8_t (&name)[16]) : socket_(ConnectTo(name, kPatienceMs)) {
   if (socket_ < 0) return;
   // This process's own server is believed in any case: the process may have become another user since.
   const ucred peer = PeerOf(socket_);
@@ -185,19 +185,19 @@ IpcTalk::IpcTalk(const std::uint8_t (&name)[16]) : socket_(ConnectTo(name, kPati
   socket_ = -1;
 }
 
-IpcTalk::~IpcTalk() {
+IpcConnection::~IpcConnection() {
   if (socket_ < 0) return;
   ::shutdown(socket_, SHUT_RDWR);  // a child of a fork may have the descriptor
   ::close(socket_);
 }
 
-bool IpcTalk::Say(std::uint32_t verb, std::uint64_t number, const int* descriptors, unsigned count,
-                  bool last) {
+bool IpcConnection::Say(std::uint32_t verb, std::uint64_t number, const int* descriptors, unsigned count,
+                        bool last) {
   const Message message{kMagic, verb, number, count, last ? 1u : 0u};
   return socket_ >= 0 && wire::SendWith(socket_, &message, sizeof message, descriptors, count, kPatienceMs);
 }
 
-bool IpcTalk::Done() {
+bool IpcConnection::Done() {
   Message message{};
   int descriptors[wire::kMaxParts];
   unsigned count = 0;
@@ -206,21 +206,21 @@ bool IpcTalk::Done() {
   return got == sizeof message && message.magic == kMagic && message.verb == 1;
 }
 
-bool IpcTalk::Offer(std::uint64_t number, const int* descriptors, unsigned count, bool last) {
+bool IpcConnection::Offer(std::uint64_t number, const int* descriptors, unsigned count, bool last) {
   return Say(kOffer, number, descriptors, count, last) && Done();
 }
 
-bool IpcTalk::Withdraw(std::uint64_t number) {
+bool IpcConnection::Withdraw(std::uint64_t number) {
   return Say(kWithdraw, number, nullptr, 0, /*last=*/true) && Done();
 }
 
-bool IpcTalk::Ask(std::uint64_t number) {
+bool IpcConnection::Ask(std::uint64_t number) {
   const bool said = Say(kFetch, number, nullptr, 0, /*last=*/true);
   hung_up_ = !said && socket_ >= 0;
   return said;
 }
 
-bool IpcTalk::Next(int* descriptors, unsigned& count, bool& last) {
+bool IpcConnection::Next(int* descriptors, unsigned& count, bool& last) {
   Message message{};
   count = 0;
   const ssize_t got = wire::ReceiveWith(socket_, &message, sizeof message, descriptors, count, kPatienceMs);

@@ -26,12 +26,12 @@ bool StartIpcServer(BackingState& state);
 
 // One conversation with a server: this process's own, or that of another process of the same user. Each
 // message is waited for at most ten seconds.
-class IpcTalk {
+class IpcConnection {
  public:
-  explicit IpcTalk(const std::uint8_t (&name)[16]);
-  ~IpcTalk();
-  IpcTalk(const IpcTalk&) = delete;
-  IpcTalk& operator=(const IpcTalk&) = delete;
+  explicit IpcConnection(const std::uint8_t (&name)[16]);
+  ~IpcConnection();
+  IpcConnection(const IpcConnection&) = delete;
+  IpcConnection& operator=(const IpcConnection&) = delete;
 
   // With this process's own server: adds `count` descriptors to the export of that number; the caller keeps
   // its own. `last`: these were all, and other processes may have them now. Returns false where the server

@@ -303,15 +303,15 @@ EvictionResult HandOutMarked(EvictionState& state, const BytesToEvict& marked) {
   });
 }
 
-EvictionResult ResultOf(Rested rested, CUresult result) {
+EvictionResult ResultOf(QuiesceResult rested, CUresult result) {
   switch (rested) {
-    case Rested::kYes:
+    case QuiesceResult::kYes:
       break;
-    case Rested::kBusy:
+    case QuiesceResult::kBusy:
       return {OrderError::kBusy, CUDA_SUCCESS};
-    case Rested::kCapturing:
+    case QuiesceResult::kCapturing:
       return {OrderError::kCapturing, CUDA_SUCCESS};
-    case Rested::kFailed:
+    case QuiesceResult::kFailed:
       return Failed(result);
   }
   return {};

@@ -5,14 +5,14 @@
 namespace gpuman::shim {
 namespace {
 
-constexpr std::uint64_t kPace = 320'000, kLook = 2'000'000;
+constexpr std::uint64_t kPace = 320'000, kSample = 2'000'000;
 
-// The stride after many looks at work of which each launch takes `launch` ns, from its program or the GPU.
+// The stride after many samples of work of which each launch takes `launch` ns, from its program or the GPU.
 std::uint32_t Settled(std::uint64_t launch, bool is_ahead) {
   std::uint32_t stride = 1;
   for (int i = 0; i < 10; ++i) {
-    const auto marks = static_cast<std::uint32_t>(kLook / (launch * stride));
-    stride = NextStride(stride, {marks, kLook, is_ahead, is_ahead}, kPace);
+    const auto marks = static_cast<std::uint32_t>(kSample / (launch * stride));
+    stride = NextStride(stride, {marks, kSample, is_ahead, is_ahead}, kPace);
   }
   return stride;
 }
@@ -31,16 +31,16 @@ TEST(MarkStride, WorkBetweenMarksIsAPartOfThePace) {
 TEST(MarkStride, LongWorkHasAMarkEachWhetherItsProgramRunsAheadOrNot) {
   EXPECT_EQ(Settled(20'000'000, /*is_ahead=*/true), 1u);
   EXPECT_EQ(Settled(20'000'000, /*is_ahead=*/false), 1u);
-  EXPECT_EQ(NextStride(16, {4, kLook, true, true}, kPace), 8u) << "it has become longer";
+  EXPECT_EQ(NextStride(16, {4, kSample, true, true}, kPace), 8u) << "it has become longer";
 }
 
 // Nothing tells how long the work of a burst is: marks are close until that has been seen.
 TEST(MarkStride, ABurstHasAMarkEach) {
-  EXPECT_EQ(NextStride(16, {0, kLook, false, false}, kPace), 1u) << "before, the stream was idle";
-  EXPECT_EQ(NextStride(16, {0, kLook, true, true}, kPace), 1u) << "the GPU is at one long launch";
-  EXPECT_EQ(NextStride(16, {500, kLook, true, false}, kPace), 1u) << "it has just begun to run ahead";
-  EXPECT_EQ(NextStride(16, {500, kLook, false, false}, kPace), kMaxMarkStrideNotAhead) << "one may begin";
-  EXPECT_EQ(StrideNow(16, kMarksAhead, /*was_ahead=*/false), 1u) << "and between two looks";
+  EXPECT_EQ(NextStride(16, {0, kSample, false, false}, kPace), 1u) << "before, the stream was idle";
+  EXPECT_EQ(NextStride(16, {0, kSample, true, true}, kPace), 1u) << "the GPU is at one long launch";
+  EXPECT_EQ(NextStride(16, {500, kSample, true, false}, kPace), 1u) << "it has just begun to run ahead";
+  EXPECT_EQ(NextStride(16, {500, kSample, false, false}, kPace), kMaxMarkStrideNotAhead) << "one may begin";
+  EXPECT_EQ(StrideNow(16, kMarksAhead, /*was_ahead=*/false), 1u) << "and between two samples";
   EXPECT_EQ(StrideNow(16, kMarksAhead, /*was_ahead=*/true), 16u);
   EXPECT_EQ(StrideNow(16, kMarksAhead - 1, /*was_ahead=*/false), 16u);
 }

@@ -23,9 +23,9 @@ class QuiesceAttempt {
   QuiesceAttempt& operator=(const QuiesceAttempt&) = delete;
 
   // ComeToRest.
-  Rested Run(bool was_at_rest, driver::abi::CUresult& result);
+  QuiesceResult Run(bool was_at_rest, driver::abi::CUresult& result);
   // ComeToRestInStreams.
-  Rested RunInStreams(driver::abi::CUresult& result);
+  QuiesceResult RunInStreams(driver::abi::CUresult& result);
 
   // Reads calls and drain threads, asks those threads what is not known, and writes it all to the slot.
   void Observe();
@@ -49,7 +49,7 @@ class QuiesceAttempt {
   void TellWorks();
   void ForgetDrains();
   bool RestsAsAWhole();
-  Rested GiveUp(Rested why);
+  QuiesceResult GiveUp(QuiesceResult why);
 
   GateState& state_;
   const RestLimit& limit_;

@@ -187,7 +187,7 @@ bool QuiesceAttempt::CloseOutsideCaptures() {
   }
 }
 
-Rested QuiesceAttempt::GiveUp(Rested why) {
+QuiesceResult QuiesceAttempt::GiveUp(QuiesceResult why) {
   shut_ = false;
   Tell();
   OpenStreams(state_);
@@ -209,17 +209,17 @@ void QuiesceAttempt::ForgetDrains() {
   for (DrainThread& thread : state_.drain.thread) thread.fresh = false;
 }
 
-Rested QuiesceAttempt::Run(bool was_at_rest, CUresult& result) {
+QuiesceResult QuiesceAttempt::Run(bool was_at_rest, CUresult& result) {
   if (!was_at_rest) ForgetDrains();
-  if (!CloseOutsideCaptures()) return GiveUp(Rested::kCapturing);
+  if (!CloseOutsideCaptures()) return GiveUp(QuiesceResult::kCapturing);
   for (;;) {
     Observe();
     if (failed_ != CUDA_SUCCESS) {
       result = failed_;
-      return GiveUp(Rested::kFailed);
+      return GiveUp(QuiesceResult::kFailed);
     }
     if (!shut_ || wire::Load(state_.captures) != 0) {
-      if (!CloseOutsideCaptures()) return GiveUp(Rested::kCapturing);
+      if (!CloseOutsideCaptures()) return GiveUp(QuiesceResult::kCapturing);
       continue;
     }
     if (HasGrant(state_)) {
@@ -228,15 +228,15 @@ Rested QuiesceAttempt::Run(bool was_at_rest, CUresult& result) {
       if (!Rests(kAnyDevice)) NotifyDaemon();  // else the caller does
       continue;
     }
-    if (RestsAsAWhole()) return Rested::kYes;
-    if (limit_.IsOver()) return GiveUp(Rested::kBusy);
+    if (RestsAsAWhole()) return QuiesceResult::kYes;
+    if (limit_.IsOver()) return GiveUp(QuiesceResult::kBusy);
     Await(kPollInterval);
   }
 }
 
-Rested QuiesceAttempt::RunInStreams(CUresult& result) {
+QuiesceResult QuiesceAttempt::RunInStreams(CUresult& result) {
   ForgetDrains();
-  if (!CloseOutsideCaptures()) return GiveUp(Rested::kCapturing);
+  if (!CloseOutsideCaptures()) return GiveUp(QuiesceResult::kCapturing);
   CloseStreams(state_);
   std::uint64_t moves = 0, last_moves = 0, moved = NowNs();
   bool stood = false;
@@ -244,7 +244,7 @@ Rested QuiesceAttempt::RunInStreams(CUresult& result) {
     seen_ = wire::Load(state_.gate.wake_ups);
     if (wire::Load(state_.captures) != 0) {
       OpenStreams(state_);
-      if (!CloseOutsideCaptures()) return GiveUp(Rested::kCapturing);
+      if (!CloseOutsideCaptures()) return GiveUp(QuiesceResult::kCapturing);
       CloseStreams(state_);
       continue;
     }
@@ -259,26 +259,26 @@ Rested QuiesceAttempt::RunInStreams(CUresult& result) {
     if (moves != last_moves) moved = now;
     last_moves = moves;
     // A mark may have been on its way through the gate when that was closed.
-    if (streams == StreamsAtRest::kYes && std::exchange(stood, true)) return Rested::kYes;
-    if (streams == StreamsAtRest::kPartly && now - moved >= kOthersWait) return Rested::kYes;
+    if (streams == StreamsAtRest::kYes && std::exchange(stood, true)) return QuiesceResult::kYes;
+    if (streams == StreamsAtRest::kPartly && now - moved >= kOthersWait) return QuiesceResult::kYes;
     const bool asks = streams == StreamsAtRest::kNoMarks || now - moved >= kLongWork;
     if (asks) {
       Observe();
       // A call in flight may have put a mark meanwhile, and the driver waits for what is behind it.
-      if (RestsAsAWhole()) return Rested::kYes;
+      if (RestsAsAWhole()) return QuiesceResult::kYes;
     } else {
       TellWorks();
     }
     if (failed_ != CUDA_SUCCESS) {
       result = failed_;
-      return GiveUp(Rested::kFailed);
+      return GiveUp(QuiesceResult::kFailed);
     }
-    if (limit_.IsOver()) return GiveUp(Rested::kBusy);
+    if (limit_.IsOver()) return GiveUp(QuiesceResult::kBusy);
     Await(kStreamsInterval);
   }
 }
 
-Rested ComeToRest(GateState& state, const RestLimit& limit, bool was_at_rest, CUresult& result) {
+QuiesceResult ComeToRest(GateState& state, const RestLimit& limit, bool was_at_rest, CUresult& result) {
   if (AreStreamsClosed(state.stream_gates)) {
     OpenStreams(state);
     was_at_rest = false;
@@ -286,7 +286,7 @@ Rested ComeToRest(GateState& state, const RestLimit& limit, bool was_at_rest, CU
   return QuiesceAttempt(state, limit).Run(was_at_rest, result);
 }
 
-Rested ComeToRestInStreams(GateState& state, const RestLimit& limit, CUresult& result) {
+QuiesceResult ComeToRestInStreams(GateState& state, const RestLimit& limit, CUresult& result) {
   return QuiesceAttempt(state, limit).RunInStreams(result);
 }
 

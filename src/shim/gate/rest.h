@@ -23,20 +23,21 @@ struct PublishedRest {
   std::uint32_t own;    // how often it has let Ledger::rests grow
 };
 
-enum class Rested { kYes, kBusy, kCapturing, kFailed };
+enum class QuiesceResult { kYes, kBusy, kCapturing, kFailed };
 
 // Closes the gate and waits until the process is at rest and no grant is open, within the limit. While a
 // stream is captured the gate is open: a thread that captures has to pass the gate to end the capture. Where
 // the process does not come to rest, the gate is open again, and the slot still tells what works and who
 // waits. With kFailed, `result` is the driver's error. `was_at_rest`: the gate is closed already, and the
 // process has rested since.
-Rested ComeToRest(GateState& state, const RestLimit& limit, bool was_at_rest, driver::abi::CUresult& result);
+QuiesceResult ComeToRest(GateState& state, const RestLimit& limit, bool was_at_rest,
+                         driver::abi::CUresult& result);
 
 // As ComeToRest, for a process whose launches get marks (stream_gates.h) and whose memory is not to leave:
 // what is queued behind the marks stays in the streams, and calls of the program may be in flight that wait
 // for it. Where no mark waits, the driver says when the work has ended. The streams are closed then;
 // ComeToRest opens them.
-Rested ComeToRestInStreams(GateState& state, const RestLimit& limit, driver::abi::CUresult& result);
+QuiesceResult ComeToRestInStreams(GateState& state, const RestLimit& limit, driver::abi::CUresult& result);
 
 // The process is held at rest: reports which threads wait at the gate by now. `for_now`: the hold is
 // provisional, so a thread that arrives wakes the service thread to tell that.

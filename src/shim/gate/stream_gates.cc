@@ -20,9 +20,9 @@ constexpr std::uint32_t kLongestPaceUs = 1'000'000;  // a program may overwrite 
 // How far marks pass an open gate. The service thread moves that on long before the program has made so many
 // launches.
 constexpr std::uint32_t kAhead = std::uint32_t{1} << 30;
-constexpr std::uint64_t kShortestLook = 2'000'000;  // ns, between two looks at the pace of the work
-// A stream that has got no mark for so many looks gives up its gate: the program may have destroyed it.
-constexpr std::uint32_t kQuietLooks = 500;
+constexpr std::uint64_t kMinSampleTime = 2'000'000;  // ns, between two samples of the pace of the work
+// A stream that has got no mark for so many samples gives up its gate: the program may have destroyed it.
+constexpr std::uint32_t kMaxQuietSamples = 500;
 
 // Whether number a comes after b.
 bool IsAfter(std::uint32_t a, std::uint32_t b) { return static_cast<std::int32_t>(a - b) > 0; }
@@ -139,15 +139,15 @@ std::uint32_t MarksToCome(const StreamGate& gate, std::uint32_t reached) {
 
 void AdaptStride(StreamGate& gate, std::uint32_t reached, std::uint64_t time, std::uint64_t pace) {
   const std::uint32_t to_come = MarksToCome(gate, reached), was_ahead = wire::Load(gate.was_ahead);
-  const StreamLook look{reached - gate.seen, time, to_come >= kMarksAhead, was_ahead != 0};
-  gate.quiet = look.marks == 0 && to_come == 0 ? gate.quiet + 1 : 0;
+  const StreamSample sample{reached - gate.seen, time, to_come >= kMarksAhead, was_ahead != 0};
+  gate.quiet = sample.marks == 0 && to_come == 0 ? gate.quiet + 1 : 0;
   gate.seen = reached;
-  wire::Store(gate.stride, NextStride(wire::Load(gate.stride), look, pace));
-  wire::Store(gate.was_ahead, look.is_ahead ? kLooksAhead : was_ahead - (was_ahead != 0 ? 1 : 0));
+  wire::Store(gate.stride, NextStride(wire::Load(gate.stride), sample, pace));
+  wire::Store(gate.was_ahead, sample.is_ahead ? kSamplesAhead : was_ahead - (was_ahead != 0 ? 1 : 0));
 }
 
-// What was before is no part of the next look.
-void BeginLooks(StreamGates& gates, std::uint64_t now) {
+// What was before is no part of the next sample.
+void BeginSampling(StreamGates& gates, std::uint64_t now) {
   gates.adapted_at = now;
   for (std::uint32_t i = 0; i < wire::Load(gates.used); ++i)
     gates.gate[i].seen = wire::Load(gates.words[i].reached);
@@ -156,15 +156,15 @@ void BeginLooks(StreamGates& gates, std::uint64_t now) {
 void AdaptStrides(GateState& state, std::uint64_t now) {
   StreamGates& gates = state.stream_gates;
   const std::uint64_t pace = std::uint64_t{wire::Load(state.ledger->pace_us)} * 1'000;
-  if (gates.adapted_at == 0) return BeginLooks(gates, now);
+  if (gates.adapted_at == 0) return BeginSampling(gates, now);
   const std::uint64_t passed = now - gates.adapted_at;
-  if (passed < kShortestLook) return;
+  if (passed < kMinSampleTime) return;
   gates.adapted_at = now;
   for (std::uint32_t i = 0; i < wire::Load(gates.used); ++i) {
     StreamGate& gate = gates.gate[i];
     if (LoadWide(gate.key) == 0) continue;
     AdaptStride(gate, wire::Load(gates.words[i].reached), passed, pace);
-    if (gate.quiet < kQuietLooks) continue;
+    if (gate.quiet < kMaxQuietSamples) continue;
     const TryLocked own(gate.mutex);
     if (own) StoreWide(gate.key, 0);
   }
@@ -237,7 +237,7 @@ void UseStreamGates(GateState& state) {
   LetPass(gates);
   const std::uint64_t now = NowNs();
   if (wire::Load(gates.in_use) != 0) return AdaptStrides(state, now);
-  BeginLooks(gates, now);
+  BeginSampling(gates, now);
   for (std::uint32_t i = 0; i < wire::Load(gates.used); ++i) {
     wire::Store(gates.gate[i].stride, 1u);
     wire::Store(gates.gate[i].was_ahead, 0u);

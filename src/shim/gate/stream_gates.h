@@ -41,9 +41,9 @@ struct StreamGate {
   std::uint32_t launches;   // since the last mark; under `mutex`
   std::uint32_t stride;     // atomic; each so many launches there is a mark
   std::uint32_t was_ahead;  // atomic; for so many looks more the program counts as ahead of the GPU
-  // The service thread writes these at each look:
+  // The service thread writes these with each sample:
   std::uint32_t seen;   // `reached`
-  std::uint32_t quiet;  // how many looks ago there was the last mark
+  std::uint32_t quiet;  // how many samples ago there was the last mark
 };
 
 struct StreamGates {
