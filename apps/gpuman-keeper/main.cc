@@ -1,13 +1,13 @@
 // gpuman-keeper: the parent process of one job; docs/keeper.md. Only the daemon starts it.
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <string>
 
 #include "base/clock.h"
 #include "base/output.h"
+#include "base/parse_number.h"
 #include "base/process.h"
 #include "keeper/client.h"
 #include "keeper/keeper.h"
@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
     } else if (word == "--job-dir" && i + 1 < argc) {
       job_dir = argv[++i];
     } else if (word == "--known-records" && i + 1 < argc) {
-      known_records = std::strtoull(argv[++i], nullptr, 10);
+      known_records = gpuman::base::ParseNumber<std::uint64_t>(argv[++i]).value_or(0);
     } else {
       job_dir.clear();
       break;

@@ -8,6 +8,8 @@
 #include <limits>
 #include <utility>
 
+#include "base/parse_number.h"
+
 namespace gpuman::driver {
 namespace {
 
@@ -114,8 +116,8 @@ NvmlError OfCgroup(NvmlError error) {
 bool HasLongProcessEntries(std::string_view driver_version) {
   constexpr std::string_view kBranch = "535.";
   if (!driver_version.starts_with(kBranch)) return false;
-  const std::string_view minor = driver_version.substr(kBranch.size());
-  return std::atoi(std::string(minor).c_str()) < 104;
+  std::string_view minor = driver_version.substr(kBranch.size());
+  return base::TakeNumber<int>(minor).value_or(0) < 104;
 }
 
 // Asks again with a larger buffer until all entries fit.

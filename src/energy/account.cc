@@ -1,9 +1,10 @@
 #include "energy/account.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 #include <utility>
+
+#include "base/parse_number.h"
 
 namespace gpuman::energy {
 namespace {
@@ -227,7 +228,7 @@ void Account::Restore(const GpuEnergyRecord& record, const std::string& boot,
   ended_ = record.ended;
   const bool same_boot = !boot.empty() && record.boot == boot;
   for (const auto& [name, used] : record.jobs) {
-    const base::JobId job{std::strtoll(name.c_str(), nullptr, 10)};
+    const base::JobId job{base::ParseNumber<std::int64_t>(name).value_or(0)};
     if (same_boot && runs.contains(job))
       jobs_[job] = {used, true};
     else

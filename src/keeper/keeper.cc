@@ -11,9 +11,11 @@
 
 #include <array>
 #include <cerrno>
+#include <string_view>
 
 #include "base/boot.h"
 #include "base/file.h"
+#include "base/parse_number.h"
 #include "base/process_spawner.h"
 #include "keeper/cgroup.h"
 #include "keeper/client.h"
@@ -108,9 +110,10 @@ void MakeCgroup(KeeperResources& resources) {
 // The child starts from the value before.
 void ProtectFromOomKiller(Spec& spec) {
   if (::geteuid() != 0) return;
-  auto before = base::ReadFile("/proc/self/oom_score_adj", 32);
+  const auto before = base::ReadFile("/proc/self/oom_score_adj", 32);
   if (!before || !base::WriteControl("/proc/self/oom_score_adj", "-900")) return;
-  if (!spec.oom_score_adj) spec.oom_score_adj = std::atoi(before->c_str());
+  std::string_view rest = *before;
+  if (!spec.oom_score_adj) spec.oom_score_adj = base::TakeNumber<int>(rest).value_or(0);
 }
 
 base::Result<KeeperResources> AcquireResources(const std::filesystem::path& job_dir, Spec spec,

@@ -5,11 +5,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <sstream>
 
 #include "base/file.h"
+#include "base/parse_number.h"
 
 namespace gpuman::metrics {
 namespace {
@@ -34,9 +34,9 @@ std::optional<double> StartedSeconds() {
   std::istringstream fields(stat->substr(stat->rfind(')') + 1));
   std::string field;
   for (int i = 3; i <= 22; ++i) fields >> field;
-  const double ticks = std::strtod(field.c_str(), nullptr);
-  if (!fields) return std::nullopt;
-  return Now(CLOCK_REALTIME) - Now(CLOCK_BOOTTIME) + ticks / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  const auto ticks = base::ParseNumber<double>(field);
+  if (!fields || !ticks) return std::nullopt;
+  return Now(CLOCK_REALTIME) - Now(CLOCK_BOOTTIME) + *ticks / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
 // Since Linux 6.2 the directory's size is the number of open files; before, they must be counted.

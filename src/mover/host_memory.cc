@@ -3,9 +3,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
+#include <string_view>
+
+#include "base/parse_number.h"
 
 namespace gpuman::mover {
 namespace {
@@ -26,12 +29,12 @@ const char* Read(const char* path, char (&text)[size]) {
 }
 
 // The number after `name`; kNone where there is none, as for the word "max".
-std::uint64_t NumberTypeOf(const char* text, const char* name) {
+std::uint64_t NumberAfter(const char* text, const char* name) {
   const char* const at = std::strstr(text, name);
   if (at == nullptr) return kNone;
-  char* end = nullptr;
-  const std::uint64_t number = std::strtoull(at + std::strlen(name), &end, 10);
-  return end == at + std::strlen(name) ? kNone : number;
+  std::string_view rest(at + std::strlen(name));
+  rest.remove_prefix(std::min(rest.find_first_not_of(" \t"), rest.size()));
+  return base::TakeNumber<std::uint64_t>(rest).value_or(kNone);
 }
 
 // Whether a sixteenth of the memory is left after this, and at least 512 MiB.
@@ -43,20 +46,19 @@ bool Leaves(std::uint64_t available, std::uint64_t total, std::uint64_t bytes) {
 bool MachineHas(std::uint64_t bytes) {
   char text[4096];
   Read("/proc/meminfo", text);
-  const std::uint64_t available = NumberTypeOf(text, "MemAvailable:"),
-                      total = NumberTypeOf(text, "MemTotal:");
+  const std::uint64_t available = NumberAfter(text, "MemAvailable:"), total = NumberAfter(text, "MemTotal:");
   return available == kNone || total == kNone || Leaves(available * kKiB, total * kKiB, bytes);
 }
 
 bool CgroupHas(const char* directory, std::uint64_t bytes) {
   char path[4200], text[4096];
   std::snprintf(path, sizeof path, "%s/memory.max", directory);
-  const std::uint64_t most = NumberTypeOf(Read(path, text), "");
+  const std::uint64_t most = NumberAfter(Read(path, text), "");
   if (most == kNone) return true;
   std::snprintf(path, sizeof path, "%s/memory.current", directory);
-  const std::uint64_t used = NumberTypeOf(Read(path, text), "");
+  const std::uint64_t used = NumberAfter(Read(path, text), "");
   std::snprintf(path, sizeof path, "%s/memory.stat", directory);
-  const std::uint64_t reclaimable = NumberTypeOf(Read(path, text), "\ninactive_file ");
+  const std::uint64_t reclaimable = NumberAfter(Read(path, text), "\ninactive_file ");
   if (used == kNone) return true;
   const std::uint64_t needed = reclaimable < used ? used - reclaimable : reclaimable == kNone ? used : 0;
   return needed < most && Leaves(most - needed, most, bytes);

@@ -1,8 +1,7 @@
 // reserve, quota: GPUs that are reserved for users, and the quotas of users.
 #include <fmt/format.h>
 
-#include <cstdlib>
-
+#include "base/parse_number.h"
 #include "cli/queue/commands.h"
 #include "cli/queue/queue_views.h"
 #include "cli/queue/wording.h"
@@ -139,21 +138,19 @@ Options SubjectOptions(QuotaSettings& s) {
 }
 
 Result<double> ParseHours(const std::string& text) {
-  char* end = nullptr;
-  const double hours = std::strtod(text.c_str(), &end);
-  if (text.empty() || end != text.c_str() + text.size() || !(hours >= 0 && hours < 1e12))
+  const auto hours = base::ParseNumber<double>(text);
+  if (!hours || !(*hours >= 0 && *hours < 1e12))
     return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a number of hours", text),
                       "write 100 or 0.5");
-  return hours;
+  return *hours;
 }
 
 Result<double> ParseShares(const std::string& text) {
-  char* end = nullptr;
-  const double shares = std::strtod(text.c_str(), &end);
-  if (text.empty() || end != text.c_str() + text.size() || !(shares >= 0.001 && shares <= 1e9))
+  const auto shares = base::ParseNumber<double>(text);
+  if (!shares || !(*shares >= 0.001 && *shares <= 1e9))
     return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a number of shares", text),
                       "write 2 or 0.5");
-  return shares;
+  return *shares;
 }
 
 // Takes a limit, by its name in the API; "none" takes it away.

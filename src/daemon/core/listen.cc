@@ -10,9 +10,11 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
+#include <string>
+#include <string_view>
 
 #include "base/file.h"
+#include "base/parse_number.h"
 #include "base/paths.h"
 
 namespace gpuman::daemon {
@@ -129,7 +131,9 @@ bool LockSoon(int fd, const std::filesystem::path& path) {
   for (int i = 0;; ++i) {
     if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
     const int error = errno;
-    const pid_t holder = std::atoi(base::ReadFile(path, 64).value_or("").c_str());
+    const std::string text = base::ReadFile(path, 64).value_or("");
+    std::string_view rest = text;
+    const pid_t holder = base::TakeNumber<pid_t>(rest).value_or(0);
     const bool gone = holder > 0 && ::kill(holder, 0) != 0 && errno == ESRCH;
     errno = error;
     if (error != EWOULDBLOCK || !gone || i == kTries) return false;

@@ -11,6 +11,7 @@
 
 #include "api/queue_json.h"
 #include "base/file.h"
+#include "base/parse_number.h"
 #include "daemon/compat/nvshare.h"
 #include "jobs/bounds.h"
 #include "mps/limits.h"
@@ -230,7 +231,7 @@ std::map<std::string, std::string> DriverEnvironment() {
 
 jobs::ResourceLimits ParseResourceLimits(std::string_view text) {
   const auto value = [](const std::string& word) -> std::uint64_t {
-    return word == "unlimited" ? RLIM_INFINITY : std::strtoull(word.c_str(), nullptr, 10);
+    return word == "unlimited" ? RLIM_INFINITY : base::ParseNumber<std::uint64_t>(word).value_or(0);
   };
   jobs::ResourceLimits limits;
   std::istringstream lines{std::string(text)};

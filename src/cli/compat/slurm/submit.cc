@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "base/parse_number.h"
 #include "base/process_spawner.h"
 #include "base/text.h"
 #include "cli/command_line.h"
@@ -38,9 +39,7 @@ const Variables& VariablesOf(const queue::MadeSubmission& made, const api::Submi
 std::optional<std::size_t> StepsBack(const std::string& word) {
   if (word == "@") return 0;
   if (!word.starts_with("@~") || word.size() > 6) return std::nullopt;
-  const auto digits = word.substr(2);
-  if (!base::AreDigits(digits)) return std::nullopt;
-  return std::stoul(digits);
+  return base::ParseNumber<std::size_t>(std::string_view(word).substr(2));
 }
 
 Result<SlurmJobId> Named(const std::string& word, const std::vector<SubmissionRecord>& kept) {
