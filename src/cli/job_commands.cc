@@ -30,7 +30,7 @@ base::Result<int> WithJob(CommandContext& session, const CommandLine& line, std:
   });
 }
 
-// Of a job that gpuman does not manage any more: nobody holds its limit.
+// The sentence for a job that gpuman no longer manages, so nothing enforces its limit.
 std::string SentenceWithoutLimit(const api::JobView& job) {
   api::JobView unlimited = job;
   unlimited.memory.limit.reset();

@@ -80,7 +80,7 @@ class StoryText {
       lines[i] = i == 0 ? Headed(lines[i]) : std::string(Before(), ' ') + lines[i];
     return lines;
   }
-  // Of a line that is cut the number of times stays.
+  // If the line is cut, the count at its end stays.
   std::string OneLine() const {
     if (!style_.width) return Headed(text_ + times_);
     return Headed(Cut(text_, Columns() - std::min(Columns(), times_.size())) + times_);

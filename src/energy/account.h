@@ -4,9 +4,9 @@
 // The counter is behind: a real GPU moves it on every 20 to 100 ms. So a reading counts as of the moment at
 // which its value was first seen, and a time around a hand-over is split as one, from the last reading before
 // it until kLag after it: in proportion to the time that each had in it and the power that each draws alone,
-// which is known from readings farther away from hand-overs (job_power_estimator.h). Of jobs that have just
-// begun it is not known: what was used then is set aside until it is, for kLongestUnsure at most, and is in
-// no sum yet.
+// which is known from readings farther away from hand-overs (job_power_estimator.h). The power of a new
+// job is not known. The account keeps that energy apart, for at most kLongestUnsure, and counts it in no sum
+// until then.
 //
 // Not thread-safe.
 #pragma once
@@ -38,14 +38,14 @@ class Account {
   // The counter's value at that time. Readings come in the order of their times; an older one is ignored.
   void Read(Millijoules counter, base::MonoTime at);
   // Splits all that was used until now, by an estimate of what the next reading will say: a run ends, and its
-  // energy is told now. What the estimate is wrong by is the next reading's.
+  // energy is told now. The next reading corrects an error of the estimate.
   void Reckon(base::MonoTime now);
 
   // A run of the job begins. `seen`: its beginning is now, so that its energy will be known.
   void Begin(base::JobId job, bool seen);
   // The job is over, or its next run begins.
   void Forget(base::JobId job);
-  // Of its present run; nullopt: not known.
+  // Returns the energy of the job's present run; nullopt if it is unknown.
   std::optional<Millijoules> Of(base::JobId job) const;
 
   // Whether a counter was ever read.
@@ -58,8 +58,9 @@ class Account {
 
   // nullopt: no counter was read.
   std::optional<GpuEnergyRecord> ToRecord(const std::string& boot) const;
-  // Goes on where the record ends. `runs`: the jobs whose run goes on. What was used while nobody looked is
-  // the holders' if all of them are among these jobs, and others' if one is not: nobody knows when it ended.
+  // Goes on where the record ends. `runs`: the jobs whose run goes on. Energy that was used while the daemon
+  // was away counts for the holders if all of them are in `runs`, otherwise for others: nobody knows when the
+  // missing one ended.
   void Restore(const GpuEnergyRecord& record, const std::string& boot, const std::set<base::JobId>& runs);
 
  private:

@@ -9,7 +9,7 @@ namespace {
 
 // In so many seconds of its own what was seen before loses two thirds of its weight.
 constexpr double kMemory = 20;
-// Of copies over the bus, before any was seen alone: about what an H200 draws for them above its rest.
+// The assumed power of copies over the bus, before any was measured: about that of an H200, above its rest.
 constexpr double kMovingWatts = 60;
 constexpr double kUnknownWatts = 100;
 

@@ -18,8 +18,8 @@ class RestPower {
   // `watts`: as learnt earlier, by an earlier daemon.
   explicit RestPower(std::optional<double> watts) : watts_(watts) {}
 
-  // The GPU had no process during all of this time, of which the beginning was so long after the last one.
-  // Short times are added up.
+  // No process used the GPU during `time`, which began `after_last_process` after the last process. The
+  // estimator adds short times up.
   void Learn(Millijoules used, Time time, Time after_last_process);
   // nullopt: not known yet.
   std::optional<double> watts() const { return watts_; }

@@ -18,7 +18,7 @@ namespace gpuman::energy {
 using Millijoules = std::uint64_t;
 using Time = base::MonoTime::duration;
 
-// In place of a job: processes that belong to none, and what cannot be told.
+// Stands for processes of no job, and for energy of unknown origin.
 inline constexpr base::JobId kOthers{0};
 
 struct Holder {

@@ -129,7 +129,8 @@ struct JobSnapshot {
   Residency residency = Residency::kOnGpu;
   base::MonoTime residency_since{};
   std::optional<SuspensionRefusal> refusal{};  // the last
-  // By GPU: what stays while it is suspended; of one that is not, what would stay, as far as that is known.
+  // By GPU: the memory that stays while the job is suspended. For a running job: the memory that would stay,
+  // if known.
   std::map<std::string, base::Bytes> left{};
 };
 

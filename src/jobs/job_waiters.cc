@@ -30,7 +30,7 @@ void JobWaiters::EndIsKnown(const Job& job) {
     }
   }
   if (mine.empty()) return;
-  const Job copy = job;  // one who is answered may change the job
+  const Job copy = job;  // a callback may change the job
   for (const auto& ended : mine) ended(copy);
 }
 

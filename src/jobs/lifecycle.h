@@ -146,10 +146,11 @@ bool FailedByItself(const Job& job);
 // not fail by itself, or not because of such a refusal.
 std::optional<base::Bytes> NeededMemory(const Job& job, base::WallTime ended);
 
-// The name under which the runs of a job are accounted: its tag; of an array's task, that of the array; of a
-// job that was given no name, that of its program or script.
+// The account name of a job's runs: its tag. A task uses its array's tag; a job without a name uses its
+// program or script.
 std::string AccountName(const Job& job);
-// What a command runs, without its folder: of an interpreter's, the script or module, if it names one.
+// The name of the program, without its folder; for an interpreter, the script or module if the command names
+// one.
 std::string ProgramName(const std::vector<std::string>& command);
 // Whether a program may run anything (sh, python3, torchrun): its name says nothing of what ran.
 bool IsInterpreter(std::string_view program);

@@ -172,8 +172,8 @@ std::string WhyItWaits(const StoryFacts& facts) {
   return parts.empty() ? "it is about to start" : fmt::format("{}", fmt::join(parts, "; "));
 }
 
-// That the job had asked for much more memory than its last run used, in a sentence; nullptr: it had not, or
-// nothing is known of it.
+// Returns the sentence that the job asked for much more memory than its last run used; nullptr if there is
+// none.
 const std::string* LimitAboveNeed(const Job& job, const StoryFacts& facts) {
   const auto event = std::find_if(facts.events.rbegin(), facts.events.rend(), [&](const Event& one) {
     return one.kind == "limit_above_need" && one.at >= job.started_at;
@@ -273,7 +273,7 @@ class Writer {
     kinds_.push_back(kind);
   }
 
-  // Of each kind of event one line, but for the last lines and for the beginning of the last run.
+  // Merges earlier events of one kind into one line, except the last lines and the start of the last run.
   void MergeEarlierOnes() {
     struct Kind {
       std::size_t at = 0;  // where its line is

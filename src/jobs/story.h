@@ -88,7 +88,7 @@ struct GpuHolder {
   std::optional<base::WallTime> since{};  // of a job its start
 };
 
-// Of a job that runs and waits on GPUs that it shares.
+// A running job that waits on GPUs that it shares.
 struct SharedGpuWait {
   std::vector<std::string> gpus;  // UUIDs
   std::string word;               // as share::TenantStatus::waits_for has it

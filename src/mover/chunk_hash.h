@@ -51,7 +51,7 @@ class HashKey {
   static_assert(sizeof(Tables) == kStrips * kSums * 16 + 4 * 4 * (kRows + kSums - 1) + kSums * 8,
                 "no padding: Random fills all of it");
 
-  // Of the kernel's random numbers.
+  // Makes a key from the kernel's random numbers.
   static HashKey Random();
   // For tests alone: whoever knows the seed knows the key.
   static HashKey Of(std::uint64_t seed);

@@ -92,8 +92,8 @@ class Gpus {
   bool Register(void* at, std::uint64_t bytes) const;
   void Unregister(void* at) const;
 
-  // What hashes chunks of the GPU's memory; nullptr: this GPU cannot. The first call for a GPU makes it,
-  // which takes a while, and what comes of it holds for good.
+  // What hashes chunks of the GPU's memory; nullptr: this GPU cannot. The first call for a GPU creates the
+  // hasher, which takes a while. Later calls return the same result.
   Hasher* HasherOf(int gpu);
   // Why HasherOf gave nullptr, by GPU. Does not wait for a call of HasherOf.
   std::map<int, base::Error> HasherTroubles();

@@ -64,7 +64,7 @@ Result<> Hasher::Load() {
                        sizeof(HashKey::Tables));
 }
 
-// By two chunks that overlap, in host memory: the GPU may be full.
+// Hashes two overlapping chunks of host memory, because the GPU may have no free memory.
 Result<> Hasher::Test() {
   constexpr std::uint64_t kFurther = 4'096 + 16;
   void* at = nullptr;

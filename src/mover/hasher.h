@@ -20,7 +20,7 @@ namespace gpuman::mover {
 class Hasher {
  public:
   class Pending;
-  // Of so many sets of chunks the hashes may be pending at once.
+  // At most this many sets of chunks can be pending at once.
   static constexpr std::size_t kSlots = 64;
 
   // Loads the kernel, and has it hash something of which the processor knows the hash. Takes a fraction of a

@@ -41,8 +41,8 @@ class HostMemoryManifest {
   // How many of the pieces, from the first on, are whole.
   std::size_t whole() const { return content_ == FillState::kComplete ? layout_.pieces.size() : whole_; }
   void SetWhole(std::size_t pieces);
-  // Which chunks of a piece (chunk_hash.h) are zeros, and so are not in host memory: to be said before the
-  // piece is whole.
+  // Records which chunks of a piece (chunk_hash.h) are zeros, and so are not in host memory. The caller sets
+  // them before the piece is whole.
   void SetZeros(std::size_t piece, const std::vector<bool>& chunks);
   std::vector<bool> Zeros(std::size_t piece) const;
 

@@ -20,7 +20,7 @@ struct Limits {
 base::Result<> Validate(const Limits& limits, base::Bytes whole);
 base::Result<> ValidateThreads(double percent);
 
-// Of each limit the lower one.
+// Returns the lower value of each limit.
 Limits LowerOf(const Limits& a, const Limits& b);
 
 // The limit as the control program reads it: "50", "12.5"; "8192M", in whole mebibytes, rounded down.

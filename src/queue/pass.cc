@@ -262,7 +262,7 @@ class Passing {
     return ahead->at;
   }
 
-  // From when on GPUs are kept for the job: the sooner it can start, the earlier.
+  // The time from which the pass keeps GPUs for the job; earlier if the job can start sooner.
   WallTime KeptFrom(const PlacementRequest& request, const EarliestStart& ahead) const {
     const WallTime last = request.since + snapshot_.settings.patience;
     const double ratio = snapshot_.settings.keep_ratio;

@@ -29,8 +29,8 @@ inline constexpr double kPartOfOthers = 0.05;
 // How much of its share a tenant with an upper limit has not used yet. A value.
 class ShareBudget {
  public:
-  // Of `passed` the tenant had the GPU for `used`. `part`: its share, from 0 to 1. `turn`: how long a turn
-  // should be; the tenant can save up at least as much.
+  // `passed` time went by; the tenant used the GPU for `used` of it. `part`: its share, from 0 to 1. `turn`:
+  // how long a turn should be; the tenant can save up at least as much.
   void Pass(Span passed, Span used, double part, Span turn = kShareTurn);
   // The tenant did not use the GPU for the last `span`, though it was charged for it.
   void Refund(Span span);

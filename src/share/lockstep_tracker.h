@@ -23,8 +23,8 @@ using CallsByProcess = std::map<base::ProcessId, std::uint64_t>;  // calls that 
 struct LockstepTracker {
   // How many calls each had made when all were at the same place of the program, as far as is known.
   CallsByProcess calls_at_cut;
-  // By how many calls each was ahead of the others at the last cuts that were found without Behind. At a cut
-  // a process may be anywhere before its next collective, so one cut says little of its place, but the median
+  // How many calls each process was ahead, at the last cuts that were found without Behind. At a cut a
+  // process may be anywhere before its next collective, so one cut says little of its place, but the median
   // of several does.
   std::deque<std::map<base::ProcessId, std::int64_t>> ahead{};
   // Where places differ by a few calls only, or nothing is known yet: all processes are taken to have made

@@ -50,7 +50,8 @@ class Packing {
   bool exclusive_, wanted_;
   std::map<std::string, base::Bytes> used_;      // by the members, and by memory that cannot leave
   std::map<std::string, base::Bytes> occupied_;  // by all memory on the GPU, and by what members lack
-  // GPUs with a member that yields; with one that grows; with that, or one that grows and does not yield.
+  // taken_: GPUs with a member that yields. growing_members_: GPUs with a member that grows. growing_: those,
+  // and GPUs with a tenant that grows and does not yield.
   std::set<std::string> taken_, growing_members_, growing_;
 };
 

@@ -310,8 +310,8 @@ QuiesceDecision QuiescePlanner::Align(std::vector<GateCallGrant> grants, base::M
   return decision;
 }
 
-// Of those that could be stepped, the ones that the working units most probably wait for. Links may be wrong:
-// if stepping by them does not help the longest working unit, every second round takes all.
+// Returns the candidates that the working units most probably wait for. Links may be wrong: if grants by them
+// do not help the longest working unit, every second round takes all.
 std::vector<ProcessGpuId> QuiescePlanner::Choose() {
   std::vector<ProcessGpuId> all = Candidates(), linked = Linked(all);
   if (linked.empty()) return all;

@@ -66,7 +66,7 @@ struct Snapshot {
   std::vector<GpuStatus> gpus;  // by UUID
 };
 
-// For what a tenant waits, on which GPUs, and who is there meanwhile.
+// What a tenant waits for, on which GPUs, and which tenants use them meanwhile.
 struct TenantWait {
   std::vector<std::string> gpus;
   std::string for_what;  // as TenantStatus::waits_for

@@ -45,7 +45,7 @@ struct CheckpointerOptions {
   MoverPaths program;
   // Gets each mover that is started, before the mover gets its first request.
   std::function<void(const base::ProcessId&)> on_started{};
-  // Of this process so many chunks had changed, and the hash had taken them for unchanged
+  // In this process so many chunks had changed although their hashes were equal
   // (base::ChangeDetection::kCompare).
   std::function<void(const base::ProcessId&, std::uint64_t chunks)> on_misjudged{};
   // This mover cannot find out on some GPU what has changed, and copies all memory of it; `why` is the

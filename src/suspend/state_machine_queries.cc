@@ -113,9 +113,9 @@ bool SuspensionStateMachine::IsOld(const Member& member, const std::string& gpu)
          (IsAway(member) && share.used > HeldOn(member, gpu) - Bytes{share.evicted.count / 2});
 }
 
-// The memory of the process that is on its GPUs; once the process has left, the memory that stays there. In
-// place of an old figure: what it held less what it gave away; where the driver tells nothing of a process
-// that has left, its context.
+// The memory of the process that is on its GPUs; once the process has left, the memory that stays there. If
+// a figure is old, this uses the memory that the process held minus what it gave away. If the driver tells
+// nothing of a process that has left, this uses the size of its context.
 BytesByGpu SuspensionStateMachine::LeftOf(const Member& member) const {
   BytesByGpu left;
   if (member.saved == DriverState::kCheckpointed) return left;

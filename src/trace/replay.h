@@ -48,8 +48,8 @@ struct GpuTraceSummary {
   std::optional<RefusedAllocation> refusal;  // the last one
 };
 
-// Of each GPU that memory was allocated on or refused, the one with the highest peak first. What a process
-// held counts until it was freed, or until another process saw that it had ended.
+// Returns a summary of each GPU on which memory was allocated or refused, the highest peak first. What a
+// process held counts until it was freed, or until another process saw that it had ended.
 std::vector<GpuTraceSummary> Replay(const std::vector<ProcessTrace>& processes);
 
 }  // namespace gpuman::trace

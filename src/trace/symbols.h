@@ -2,7 +2,7 @@
 // are asked for, so that no other command of the program carries it.
 //
 // A file is read only where it is root's or the caller's own, and where its build id is that of the trace: a
-// trace may name any file, and what a stranger made is not for a parser of such files.
+// trace may name any file, and libdw must not parse a file that another user made.
 #pragma once
 
 #include <memory>

@@ -21,7 +21,7 @@
 
 namespace gpuman::web {
 
-// What a request says of who sends it. An empty text: the request has no such header.
+// What a request says about its sender. An empty text: the request has no such header.
 struct RequestSource {
   std::optional<uid_t> user;  // at the other end of the connection; nullopt: the kernel does not tell
   std::string_view host, origin, fetch_site, authorization;

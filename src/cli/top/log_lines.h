@@ -7,8 +7,8 @@
 
 namespace gpuman::cli::top {
 
-// Of a line that was written over (a progress bar, by '\r') the last writing; without the sequences that
-// terminals obey (colours), tabs as blanks, the rest printable.
+// Returns the lines of a log as they can be shown: without colour sequences, tabs as blanks, the rest
+// printable. If a line was overwritten (progress bar, '\r'), this takes its last text.
 std::vector<std::string> LogLines(std::string_view text);
 
 }  // namespace gpuman::cli::top

@@ -5,7 +5,8 @@
 //   jobs, turns, suspensions, processes --+--> energy::Account of each GPU --> runs' accounts, views, metrics
 //                         --SetHolders----+                                --> settings "energy/GPU-UUID"
 //
-// The counters are read by the sampler's threads. While who has a GPU changes, they are read more often.
+// The sampler's threads read the counters. They read the counters more often while the holders of a GPU
+// change.
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>

@@ -13,7 +13,7 @@
 
 namespace gpuman::daemon {
 
-// Notes for the user who asks that several jobs have the name, and which of them was taken.
+// Tells the user that several jobs have this name, and which one was chosen.
 void NoteOnName(const QueueModule& queue, const http::ExchangePtr& exchange, const std::string& reference);
 
 // The jobs that a reference names (one, a task, all of an array), if the caller may act on all of them.

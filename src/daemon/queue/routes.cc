@@ -121,7 +121,8 @@ void SendCancelled(QueueModule& queue, Cancelling& all) {
   all.call.SendAside(queue.core(), std::move(all.answer));
 }
 
-// Of an array only the tasks that can be cancelled; where all of them have ended, each of them says so.
+// Keeps only the tasks of an array that can still be cancelled. If all have ended, keeps all: each of them
+// says so.
 std::vector<base::JobId> NotEnded(QueueModule& queue, const std::vector<base::JobId>& ids) {
   std::vector<base::JobId> open;
   for (const auto id : ids) {

@@ -162,7 +162,7 @@ void MemoryEvictions::Finish(base::JobId job, const std::string& gpu) {
 }
 
 void MemoryEvictions::Take(const SharedJob& job, base::ProcessId process, base::UntrustedSocket connection) {
-  // Of both callbacks.
+  // Both callbacks share this object.
   const auto departure = std::make_shared<Departure>(Departure{job.id, job.owner, process});
   for (auto& [gpu, eviction] : jobs_[job.id].evictions) {
     if (!eviction.ordered.contains(process)) continue;

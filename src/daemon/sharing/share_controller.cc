@@ -19,7 +19,7 @@ namespace {
 // The first check of the ledgers comes this long after an order. While jobs take room, for which shims send
 // no notification, checks come this often.
 constexpr base::Millis kLedgerPoll{2};
-// While a gate is shut. Its process waits five times as long.
+// While a gate is closed, the daemon shows life this often; the process waits for five such intervals.
 constexpr base::Millis kShowLife{1000};
 
 // The daemon waits this long before it denies an allocation, because the figures may have been those of a

@@ -197,7 +197,7 @@ void IdleJobController::MakeWay(base::JobId id, const std::string& why, const Su
   });
 }
 
-// Told once for each reason.
+// Reports each reason once.
 void IdleJobController::Refused(base::JobId id, const std::string& why) {
   auto& told = refused_[id];
   const auto* const job = core_.jobs().Find(id);

@@ -37,7 +37,7 @@ class IdleJobController {
   // Sets the function that brings back a job of the queue when its turn comes; false: the queue does not have
   // it. Registered once.
   void SetResume(std::function<bool(base::JobId)> resume) { resume_ = std::move(resume); }
-  // A job has become idle, and may leave when others need its room; or is so no more.
+  // A job has become idle and may leave its GPU when others need its room, or it is not idle any more.
   Signal<base::JobId> on_idle;
   bool IsIdle(base::JobId job) const { return idle_.contains(job); }
 

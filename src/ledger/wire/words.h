@@ -16,8 +16,8 @@ inline void Store(std::uint32_t& word, std::uint32_t value) {
   __atomic_store_n(&word, value, __ATOMIC_SEQ_CST);
 }
 
-// For words that tell people something, which nothing is decided by: who reads this word sees what the same
-// thread wrote before it, without the fence that Store costs.
+// For words that are only shown. A reader of the word sees all that the same thread wrote before it. No
+// fence, unlike Store.
 inline void StoreRelease(std::uint64_t& word, std::uint64_t value) {
   __atomic_store_n(&word, value, __ATOMIC_RELEASE);
 }

@@ -23,9 +23,9 @@ constexpr std::uint64_t kStreamsInterval = 50 * kMicrosecond;
 // Where some streams stand and the others have not come further for so long, they wait for those that stand,
 // or work on something long that nothing can cut.
 constexpr std::uint64_t kOthersWait = 5 * kMillisecond;
-// Where there are marks to come and no stream stands for so long, the driver is asked: it may have failed. It
-// is not asked before: the answer comes when all that is queued has ended, and who asks waits in the driver
-// until then, however soon a stream stands.
+// Where there are marks to come and no stream stands for so long, the driver is asked: it may have failed.
+// The shim does not ask earlier: the driver answers only after all queued work, and the asking thread waits
+// there, however soon a stream stands.
 constexpr std::uint64_t kLongWork = 1'000 * kMillisecond;
 
 // Writes the words that differ from what the slot told before. The GPUs that work are written first: so a
@@ -83,7 +83,7 @@ QuiesceAttempt::~QuiesceAttempt() {
 void QuiesceAttempt::Observe() {
   seen_ = wire::Load(state_.gate.wake_ups);
   reading_ = ReadGate(state_.gate);
-  // By that the daemon sees how far the processes of a job are in their program.
+  // From this count the daemon sees how far each process is in its program.
   wire::Store(SlotOf(state_).completed, state_.watch.completed + reading_.unseen);
   {
     // Its holder may be in the driver: in a call that is in flight.

@@ -8,9 +8,9 @@
 // the launch that runs ends, and nothing behind it begins; the stream *stands*. The program's threads are not
 // in the way of that, and what they have queued goes on when the gates open. A kernel or a graph is not cut.
 //
-// A launch beside a capture of a graph gets no mark: nothing is to be in the way of a capture. Nor is what it
-// does held back on the GPU. After such a launch, or one in a stream without a gate, closed gates do not tell
-// that the GPU rests, until the driver has said once that all work has ended.
+// A launch beside a capture of a graph gets no mark: nothing is to be in the way of a capture. The gates do
+// not hold back its work either. After such a launch, or one in a stream without a gate, closed gates do not
+// tell that the GPU rests, until the driver has said once that all work has ended.
 //
 // Only streams of one context have gates: that which was there when the gates were made, until it ends. The
 // words lie in memory that a fork wipes, and that the shim has registered with the driver in that context.

@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/parse_number.h"
 #include "base/process_spawner.h"
-#include "base/text.h"
 #include "cli/command_line.h"
 #include "cli/compat/slurm/follow.h"
 #include "cli/compat/slurm/slurm_queue.h"
