@@ -26,7 +26,7 @@ using GpuName = std::function<std::string(const std::string& uuid)>;
 // of their refusals the last one.
 std::string RenderAllocations(const JobAllocationTraces& job, const trace::NameFrame& name,
                               const GpuName& gpu_name, const TerminalStyle& style);
-// Of each GPU the ten places, each with its ten largest stacks.
+// Shows the ten largest places of each GPU, each with its ten largest stacks.
 api::Json AllocationsJson(const JobAllocationTraces& job, const trace::NameFrame& name);
 
 }  // namespace gpuman::cli

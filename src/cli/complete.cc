@@ -26,7 +26,7 @@ const Option* FindIn(const Options& options, std::string_view name) {
   return nullptr;
 }
 
-// What the value of the option is; empty: the option takes no value, or there is no such option.
+// Returns the kind of the option's value; empty: the option takes no value, or there is no such option.
 std::string ValueOf(const Position& at, std::string_view word) {
   const auto name = word.substr(0, word.starts_with("--") ? word.find('=') : 2);
   for (const auto& argument : at.command->arguments)

@@ -45,7 +45,7 @@ std::optional<T> Highest(const std::vector<std::optional<T>>& values) {
   return highest;
 }
 
-// Of the last bucket in which it is known.
+// Returns the value of the last bucket in which it is known.
 std::optional<double> Last(const Numbers& values) {
   const auto known =
       std::find_if(values.rbegin(), values.rend(), [](const auto& value) { return value.has_value(); });

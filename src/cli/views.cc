@@ -140,7 +140,8 @@ std::string TagOf(const Group& group) {
   return fmt::format("{} ({})", group.name, group.jobs.size());
 }
 
-// What two words have in common, up to a mark: "--lr=" of "--lr=0.1" and "--lr=0.01", "" of 0.1 and 0.01.
+// Returns the common start of two words, up to a mark: "--lr=" of "--lr=0.1" and "--lr=0.01", "" of 0.1 and
+// 0.01.
 std::string_view CommonStart(std::string_view one, std::string_view other) {
   const auto end = std::mismatch(one.begin(), one.end(), other.begin(), other.end()).first;
   const auto common = one.substr(0, static_cast<std::size_t>(end - one.begin()));

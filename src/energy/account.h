@@ -33,7 +33,8 @@ inline constexpr std::chrono::seconds kLongestUnsure{15};
 
 class Account {
  public:
-  // Who has the GPU from now on. `vacant`: there is no process on it at all, so its rest power can be seen.
+  // Sets the holders of the GPU from now on. `vacant`: no process uses the GPU, so its rest power can be
+  // seen.
   void SetHolders(Holders holders, bool vacant, base::MonoTime now);
   // The counter's value at that time. Readings come in the order of their times; an older one is ignored.
   void Read(Millijoules counter, base::MonoTime at);
@@ -77,7 +78,7 @@ class Account {
     Millijoules used = 0;
     bool known = false;
   };
-  // Of a stretch between the base and now.
+  // A stretch between the base and now.
   struct Past {
     State state;
     Time length{};

@@ -1,4 +1,4 @@
-// What the use of GPUs costs, and how that is said. Pure.
+// Computes what the use of GPUs costs, and puts it into words. Pure.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What is kept on disk of a GPU's account, so that its sums survive the daemon. Values and their JSON.
+// The record of a GPU's account on disk, so that its sums survive the daemon. Values and their JSON.
 #pragma once
 
 #include <map>

@@ -1,4 +1,5 @@
-// What each job draws above the rest power, learnt from times when it had the GPU for itself. Pure.
+// Estimates the power that each job draws above the rest power. It learns from times when the job had the GPU
+// for itself. Pure.
 #pragma once
 
 #include <map>

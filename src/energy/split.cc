@@ -48,7 +48,7 @@ EnergySplit Split(Millijoules used, const std::vector<Stretch>& stretches, doubl
     left -= parts.of[claim.first];
     if (claim.second > largest->second) largest = &claim;
   }
-  // What rounding leaves over.
+  // The largest claim gets what rounding leaves over.
   if (largest) parts.of[largest->first] += left;
   return parts;
 }

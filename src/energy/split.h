@@ -1,4 +1,4 @@
-// Whose energy it is that a GPU has used between two readings of its counter. Pure.
+// Decides which jobs used the energy that a GPU spent between two readings of its counter. Pure.
 //
 // A part of it is idle: what the GPU draws at rest, times the time. It is nobody's. The rest is split among
 // those that had the GPU, by the time, by the work that each had in flight where several ran at once, and by

@@ -26,8 +26,8 @@ struct RunAccount {
   base::Millis ran{0};           // without the time during which the job was off the GPU
   std::string outcome;           // the job's state after the end of this run
   std::optional<double> energy;  // joules; absent: not measured
-  // What it would have used with the allocation that its limit refused, shortly before it failed; absent: it
-  // did not fail so.
+  // The memory that the run would have used with the allocation that its limit refused shortly before it
+  // failed; absent: it did not fail so.
   std::optional<base::Bytes> needed{};
   // How busy its GPUs were while it was on them, on the mean, in percent; absent: not measured.
   std::optional<double> utilization{};
@@ -35,7 +35,7 @@ struct RunAccount {
   double GpuSeconds() const {
     return static_cast<double>(gpus.size()) * static_cast<double>(ran.count()) / 1000;
   }
-  // Of what GpuByteSeconds counts, what the run had for itself and never used; absent: not known.
+  // The part of GpuByteSeconds that the run had for itself and never used; absent: not known.
   std::optional<double> UnusedGpuByteSeconds() const {
     if (!peak || memory.count == 0) return std::nullopt;
     return GpuSeconds() * static_cast<double>((memory - *peak).count);

@@ -1,4 +1,4 @@
-// What becomes of a keeper's answer to the order to stop or start the clock of a job's time limit. Pure.
+// Judges a keeper's answer to the order to stop or start the clock of a job's time limit. Pure.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,8 +11,8 @@
 
 namespace gpuman::jobs {
 
-// What is reported; nullopt: nothing is. `off`: the clock was to stop. `state`: of the job, when the answer
-// came.
+// Returns the text of the error to report; nullopt: there is no error. `off`: the clock was to stop. `state`:
+// the state of the job when the answer came.
 inline std::optional<std::string> ClockErrorText(bool off, const base::Result<>& outcome,
                                                  spec::JobState state) {
   // Without an answer the journal tells when the keeper is connected again.

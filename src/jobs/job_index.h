@@ -137,8 +137,8 @@ class JobIndex {
   std::map<JobId, Entry> entries_;
   std::set<JobId> active_;
   std::set<JobId> ended_;
-  // By the hash of the tag and the owner: a user's jobs of one tag are together, the newest last. Jobs of
-  // other tags may have the same hash.
+  // Jobs, ordered by the hash of the tag and the owner: a user's jobs of one tag are together, the newest
+  // last. Jobs of other tags may have the same hash.
   std::set<std::tuple<std::size_t, uid_t, JobId>> tags_;
   UserUsageTracker accounts_;
 };

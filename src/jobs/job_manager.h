@@ -147,7 +147,7 @@ class JobManager {
   // Gives the job's keeper this file to hold; the manager asks for it again (JobManagerCallbacks::held_file)
   // for a keeper that is connected later.
   void HoldFile(JobId id, const base::Fd& file);
-  // What the keeper that was there last has saved of the file that it held; errors as keeper::ReadSavedHeld.
+  // Returns what the last keeper has saved of the file that it held; errors as keeper::ReadSavedHeld.
   base::Result<std::string> SavedHeldOf(const Job& job) const;
   // Tells the keeper that the job left its GPU or came back: time off the GPU does not count for its time
   // limit.

@@ -64,8 +64,8 @@ struct JobManagerCallbacks {
   // Whether the job is off the GPU: that time does not count for its time limit. The job manager also tells
   // this to a keeper that it finds again.
   std::function<bool(JobId)> is_off_gpu = [](JobId) { return false; };
-  // What the job's keeper is to hold (keeper::HoldFile), asked when the keeper is connected; nullopt:
-  // nothing.
+  // Returns the file that the job's keeper is to hold (keeper::HoldFile); nullopt: none. The job manager asks
+  // when the keeper is connected.
   std::function<std::optional<base::Fd>(JobId)> held_file = [](JobId) { return std::optional<base::Fd>{}; };
   // The largest use of memory in this run.
   std::function<std::optional<base::Bytes>(JobId)> peak = [](JobId) { return std::optional<base::Bytes>{}; };

@@ -142,8 +142,8 @@ bool IsUnexplainedFailure(const Job& job, const keeper::JournalRecord& record);
 // Whether the job's last run failed without an order, maybe because it was refused memory.
 bool FailedByItself(const Job& job);
 
-// What a run that ended then would have used with the allocation that its limit refused. nullopt: the run did
-// not fail by itself, or not because of such a refusal.
+// Returns the memory that a run which ended then would have used with the allocation that its limit refused.
+// nullopt: the run did not fail by itself, or not because of such a refusal.
 std::optional<base::Bytes> NeededMemory(const Job& job, base::WallTime ended);
 
 // The account name of a job's runs: its tag. A task uses its array's tag; a job without a name uses its

@@ -13,7 +13,8 @@
 
 namespace gpuman::jobs {
 
-// By id. Values that jobs have in common exist once, and `shared` knows them. kCorrupt: a job cannot be read.
+// Returns all jobs, by id. Values that jobs have in common exist once, and `shared` knows them. kCorrupt: a
+// job cannot be read.
 base::Result<std::vector<Job>> ReadJobs(SQLite::Database& db, SharedTextTable& shared,
                                         const std::filesystem::path& file);
 

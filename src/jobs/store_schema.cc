@@ -46,7 +46,7 @@ constexpr std::array<const char*, kStoreVersion> kMigrations{
     // The story of a job is made of its events, and of those of its GPUs.
     R"(CREATE INDEX events_by_job ON events(job) WHERE job IS NOT NULL;
        CREATE INDEX events_by_gpu ON events(gpu) WHERE gpu IS NOT NULL AND job IS NULL;)",
-    // What a run needed at least that its limit refused memory.
+    // The memory that a run needed at least, where its limit refused memory.
     R"(ALTER TABLE accounting ADD COLUMN needed INTEGER;)",
     // How busy the GPUs of a run were; of earlier runs it is not known.
     R"(ALTER TABLE accounting ADD COLUMN utilization REAL;)",

@@ -23,7 +23,7 @@ using base::WallTime;
 constexpr Millis kSoonAfterFault{600'000};
 // A longer story has so many of the first lines, and so many of the last.
 constexpr std::size_t kFirstLines = 5, kLastLines = 10;
-// Of these the last ones are told one by one.
+// The last lines of a story stand one by one; this many of them.
 constexpr std::size_t kSingleLines = 6;
 constexpr std::size_t kMaxHolders = 3;
 constexpr std::string_view kStatsByName = "`gpuman stats --by name` shows what runs like it have used";
@@ -318,7 +318,7 @@ class Writer {
     const bool starts = event.kind == "job_started" || event.kind == "job_restarted";
     if (starts) return AddStart(event);
     const bool ends = event.kind.starts_with("job_") && IsEndedWord(event.kind.substr(4));
-    // What the peak of an earlier run was, the job does not know any more.
+    // The job does not know the peak of an earlier run any more.
     if (ends && job_.ended_at && event.at >= *job_.ended_at) AddPeak(event.at);
     Add(event.at, Sentence(event, ends), event.kind);
   }

@@ -1,4 +1,5 @@
-// What the jobs of each user take of the user's bounds: how many run, and the memory for their text. Pure.
+// Counts what the jobs of each user take of the user's bounds: how many run, and the memory for their text.
+// Pure.
 //
 // Each job is counted by an entry, which its owner (JobIndex) keeps: shared texts are identified by address,
 // and must live until the entry is taken back. Not thread-safe.

@@ -24,7 +24,7 @@ namespace abi = driver::abi;
 
 namespace {
 
-// What chunk_hash.ptx takes for granted.
+// chunk_hash.ptx relies on these.
 static_assert(offsetof(HashKey::Tables, nh) == 16'384 && sizeof(HashKey::Tables::nh) >= 4 * (2'048 + 12));
 static_assert(HashKey::kRowBytes == 4'096 && HashKey::kRows == 4 * 128);
 constexpr unsigned kThreads = HashKey::kStrips;

@@ -22,7 +22,7 @@ std::string NameById(JobId job);
 std::string Explain(Reason reason, const Dependencies& depends,
                     const std::function<std::string(JobId)>& name_of = NameById);
 
-// What has a GPU that a waiting job may get.
+// A job or process that holds a GPU which a waiting job may get.
 struct GpuHolder {
   std::string gpu;      // UUID
   JobId job{};          // {}: a process of no job

@@ -42,7 +42,7 @@ base::Bytes MemoryOf(const Room& room, Index running) {
   return room.snapshot().needs[room.snapshot().running[running].need].memory;
 }
 
-// What stays of the job on the GPU when it leaves for another.
+// Returns the memory of the job that stays on the GPU when the job leaves for another.
 base::Bytes LeftOf(const RunningJobInput& job, std::size_t gpu) {
   return job.suspendable ? LeftOn(job, gpu) : base::Bytes{};
 }

@@ -94,7 +94,8 @@ class Room {
   // Whether the GPU is open, and no unmanaged process keeps this kind of job off it.
   bool IsUsable(std::size_t gpu, const Need& need) const;
   bool IsPrivileged(Index user) const { return privileged_[user]; }
-  // What stays on the GPU of suspended jobs other than this one, and what is free of it for this job.
+  // The memory that stays on the GPU of suspended jobs other than this one, and the memory that is free for
+  // this job.
   base::Bytes LeftBeside(std::size_t gpu, JobId job) const;
   base::Bytes FreeFor(std::size_t gpu, JobId job) const;
   // Whether all of the GPU but what stays of other suspended jobs, and `more`, is enough for the job.

@@ -23,7 +23,7 @@ inline constexpr Span kShareTurn = std::chrono::milliseconds(50);
 inline constexpr Span kShareIdle = std::chrono::milliseconds(2);
 // The most that a tenant owes for time that it had too much, in GPU seconds.
 inline constexpr double kMaxOwed = 10;
-// What tenants without a share have together at least, from 0 to 1.
+// Tenants without a share have at least this much together, from 0 to 1.
 inline constexpr double kPartOfOthers = 0.05;
 
 // How much of its share a tenant with an upper limit has not used yet. A value.

@@ -23,8 +23,8 @@ inline constexpr int kAlike = 4;
 // which is about what a hand-over takes beside its copies.
 inline constexpr base::Bytes kSmallestPart = base::GiB(1);
 
-// What each of the tenants gives, in their order; together `bytes`, or all that they have. Where the room is
-// too small to be divided, the first of those that are used equally often gives it.
+// Returns how much each tenant gives, in their order; together `bytes`, or all that they have. If the room is
+// too small to be divided, the first of the tenants that are used equally often gives it.
 std::vector<base::Bytes> DivideEviction(const std::vector<EvictionCandidate>& tenants, base::Bytes bytes);
 
 }  // namespace gpuman::share

@@ -45,7 +45,7 @@ std::uint64_t MiddleOf(const CallsByProcess& calls) {
   return MedianOf(std::move(numbers));
 }
 
-// By how many calls each is ahead of the process in the middle.
+// Returns how many calls each process is ahead of the process in the middle.
 std::map<base::ProcessId, std::int64_t> Ahead(const CallsByProcess& calls) {
   std::map<base::ProcessId, std::int64_t> ahead;
   const std::uint64_t middle = MiddleOf(calls);
@@ -68,7 +68,7 @@ std::int64_t MostOf(const std::map<base::ProcessId, std::int64_t>& since) {
   return most;
 }
 
-// By how much the numbers differ at most.
+// Returns the largest difference between two of the numbers.
 template <typename Number>
 std::uint64_t SpreadOf(const std::map<base::ProcessId, Number>& numbers) {
   if (numbers.empty()) return 0;

@@ -42,7 +42,7 @@ struct LockstepTracker {
   // How long a cut usually takes that needs calls, where Behind is not asked. 0: not known.
   std::chrono::nanoseconds usual{};
 
-  // By how many calls each process is behind the one that is furthest. Empty: not known.
+  // Returns how many calls each process is behind the one that is furthest. Empty: not known.
   std::map<base::ProcessId, unsigned> Behind(const CallsByProcess& now) const;
   // How a cut was found: no calls were needed; calls as Behind says were enough, or not; or without Behind.
   enum class Way { kNoCalls, kAligned, kAlignedAndMore, kWithout };

@@ -9,7 +9,7 @@
 
 namespace gpuman::share {
 
-// By UUID. A GPU that is not in the map has room for everything.
+// The capacity of each GPU, by UUID. A GPU that is not in the map has room for everything.
 using Capacities = std::map<std::string, base::Bytes>;
 
 // The part of the tenant's memory that stays on the GPU when it is not in the run set.

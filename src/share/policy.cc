@@ -37,7 +37,7 @@ base::MonoTime GapEnds(const Tenant& holder, Span cost, const PolicyContext& at)
   return at.now;
 }
 
-// By shares: the holder has had a turn, and the waiter deserves as much.
+// Where shares decide, the turn ends when the holder has had a turn and the waiter deserves as much.
 base::MonoTime ShareEnds(const Tenant& holder, const Tenant& waiter, Span turn, const PolicyContext& at) {
   const double deserved = (holder.ahead - waiter.ahead) * waiter.Rate();
   const double lacks = std::max(Seconds(turn) - deserved, 0.0);

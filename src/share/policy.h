@@ -51,7 +51,7 @@ constexpr int kLongestTurn = 3;
 // The credit that a tenant can save up while it wants no turn, in quanta.
 constexpr int kCredit = 2;
 
-// What an interactive tenant may have had beyond the one that had least, in quanta.
+// An interactive tenant may be ahead of the tenant that had least by this many quanta.
 constexpr int kOverdraft = 2;
 
 // Whether the tenant is interactive, and within its overdraft.

@@ -230,7 +230,7 @@ base::MonoTime QuiescePlanner::StepAt() const {
   base::MonoTime due = changed_ + settings_.settle;
   if (!all_shut_) due = std::max(due, shut_changed_ + settings_.host_patience);
   if (const auto longest = LongestWorking()) due = std::max(due, units_.at(*longest).works_since + patience_);
-  // What has been launched for those that were behind comes to its end first.
+  // The work that was launched for those that were behind has to end first.
   const Span drains = std::min<Span>(history_.usual * 5 / 4, (deadline_ - began_) / kLongestWait);
   if (alignments_ > 0) due = std::max(due, aligned_at_ + drains);
   if (figures_.rounds > 0) return due;

@@ -69,8 +69,8 @@ struct ProcessGpuState {
   std::uint64_t calls = 0;  // calls that its process has made, in all; 0: not known
 };
 
-// What became of a grant that has ended, for whatever reason. A process has one grant at a time; nothing is
-// told of one that was replaced.
+// The result of a grant that has ended, for whatever reason. A process has one grant at a time; nobody
+// reports the result of a grant that was replaced.
 struct GateCallResult {
   ProcessGpuId unit;
   unsigned calls = 0;  // calls that were made

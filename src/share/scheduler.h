@@ -77,7 +77,7 @@ class Scheduler {
   // True: a tenant of this GPU waits or will have to wait, so the caller has to report activity. False: no
   // shim needs to look for idleness.
   bool IsContended(const std::string& gpu) const;
-  // What a tenant's processes have to look after.
+  // What a tenant's processes have to watch for.
   struct Watch {
     Span idle{};         // without work for so long, the tenant is idle
     bool paced = false;  // the GPU can stop between its launches
@@ -177,7 +177,7 @@ class Scheduler {
   void SetPaged(const Domain& domain);
   void UpdateShares(const Domain& domain, State& state);
   void UpdateCompute(const Domain& domain, State& state, base::MonoTime now);
-  // What a decision leaves as it is: tenants on a GPU where a hand-over is in progress.
+  // The tenants that a decision leaves as they are, because a hand-over is in progress on one of their GPUs.
   using Frozen = std::set<const Tenant*>;
   Frozen FrozenOf(const Domain& domain) const;
   bool IsPossible(const Domain& domain) const;

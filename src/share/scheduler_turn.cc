@@ -161,7 +161,7 @@ void Scheduler::UpdateShares(const Domain& domain, State& state) {
     for (Tenant* tenant : domain.tenants) tenant->time_part = 0;
   for (std::size_t i = 0; i < rates.size(); ++i) {
     Tenant& tenant = *domain.tenants[i];
-    // What it had beyond others stays as much time as it was, within a limit: with a small rate it would wait
+    // The time that it was ahead of others stays the same, within a limit: with a small rate it would wait
     // for ever.
     if (state.by_share != had)
       tenant.ahead = 0;

@@ -348,7 +348,7 @@ void SuspensionStateMachine::EmitWith(const BytesByGpu& left, const char* kind, 
   for (const auto& [gpu, bytes] : left) data["left." + gpu] = static_cast<std::int64_t>(bytes.count);
 }
 
-// Of steps that run at the same time, only the longest counts; the driver's calls run one after the other, so
+// Where steps run at the same time, only the longest counts; the driver's calls run one after the other, so
 // their times add up.
 void SuspensionStateMachine::Spend(const char* what, base::Millis time) {
   auto& spent = spent_[fmt::format("milliseconds_{}", what)];

@@ -27,7 +27,7 @@ struct RequestSource {
   std::string_view host, origin, fetch_site, authorization;
 };
 
-// Who may ask.
+// Says which users may ask.
 struct AccessPolicy {
   std::optional<uid_t> user;  // nullopt: everybody who has the secret
   std::string secret;

@@ -38,7 +38,7 @@ struct StatsSettings {
 };
 
 Result<int> Stats(CommandContext& session, const StatsSettings& s) {
-  // Of runs that ended from `since` to `until`.
+  // The answer counts runs that ended from `since` to `until`.
   api::Query query = api::Query().Add("by", s.by).Add("since", s.since).Add("until", s.until);
   if (s.user && s.by != "user") query.Add("user", std::string_view(*s.user));
   GPUMAN_ASSIGN(auto stats, AskDaemon(session, api::routes::kStats, {{}, query}, {}, api::NoTimeout()));

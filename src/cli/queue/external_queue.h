@@ -51,7 +51,7 @@ class ExternalQueue {
  public:
   virtual ~ExternalQueue() = default;
 
-  // What the JSON of the list calls it.
+  // The name of this queue in the JSON of the list.
   virtual std::string_view Name() const = 0;
   // The job that the word names; nullptr: the word is not a name of a job there. Does not ask whether there
   // is such a job. `session` must outlive the result.

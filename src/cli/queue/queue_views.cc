@@ -367,7 +367,7 @@ std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& 
   line("Priority", std::to_string(job.options.priority));
   line("GPUs", row.gpus.empty() ? "" : row.gpus);
   line("GPU memory", MemoryText(job));
-  // What a job of the queue asked for is told below.
+  // Options that a job of the queue asked for come below.
   const auto idle = job.options.idle_suspend;
   const bool asked = job.queue && job.queue->asked.idle_suspend == idle;
   if (idle && !asked)

@@ -12,7 +12,7 @@
 namespace gpuman::cli::top {
 namespace {
 
-// What the line of a GPU has.
+// The parts that the line of a GPU has.
 struct Form {
   bool percentage = false, power_limit = false, bars = false, sensors = false, figures = false;
 };
@@ -126,7 +126,8 @@ void AddFigure(Line& line, std::string_view title, const std::string& value) {
 // Where the lines of details begin.
 constexpr std::string_view kDetailsIndent = "    ";
 
-// What nobody needs in order to judge the GPU's state. Two parts, of the same width for all GPUs.
+// Returns the figures that nobody needs in order to judge the GPU's state. They have the same width for all
+// GPUs.
 Line SpeedsOf(const api::GpuView& gpu) {
   Line line;
   AddFigure(line, "FAN ", fmt::format("{:>4}", Rounded(gpu.fan_percent, "%")));

@@ -13,7 +13,7 @@ namespace gpuman::cli::top {
 // leave, at least a third of them all.
 std::vector<Line> JobPageLines(const State& state, std::size_t columns, std::size_t rows);
 
-// By how many lines at most the log can be scrolled back on a page of that size.
+// Returns how many lines at most the log can be scrolled back on a page of that size.
 std::size_t MostBack(const State& state, std::size_t columns, std::size_t rows);
 
 }  // namespace gpuman::cli::top

@@ -38,7 +38,7 @@ std::string Plain(std::string_view line) {
   return Printable(plain);
 }
 
-// What is left of a line that was written over.
+// Returns the last text of a line that was overwritten.
 std::string_view LastWriting(std::string_view line) {
   while (line.ends_with('\r')) line.remove_suffix(1);
   const auto begin = line.rfind('\r');

@@ -7,7 +7,7 @@
 
 namespace gpuman::cli::top {
 
-// Of the eight colours that every terminal with colours has, by their numbers there.
+// Some of the eight colours that every terminal with colours has, with their numbers there.
 enum class BasicColor : short { kRed = 1, kYellow = 3, kBlue = 4, kMagenta = 5, kCyan = 6 };
 
 struct InkColor {

@@ -59,7 +59,7 @@ struct Question {
   bool of_active = false;                    // the status had the job, and it had not ended
 };
 
-// Of a GPU, or of a job.
+// Says whose history it is: a GPU's, or a job's.
 struct HistoryOf {
   std::string gpu{};  // UUID; empty: of the job
   std::int64_t job = 0;
@@ -77,7 +77,7 @@ struct JobPage {
 };
 
 struct State {
-  // What came last.
+  // The last answers of the daemon, and the last facts of this host.
   api::StatusView status;
   std::optional<api::ShareView> share;
   std::optional<std::vector<api::QueueRow>> queue;  // jobs that wait, the next one first; null: not asked

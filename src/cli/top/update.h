@@ -86,7 +86,7 @@ struct AskStatus {
 struct AskJob {
   std::int64_t job = 0;
 };
-// What was recorded before, kPointsKept points with `interval` between them.
+// Asks for the history that was recorded before: kPointsKept points with `interval` between them.
 struct AskHistory {
   HistoryOf of;
   base::Millis interval;

@@ -63,7 +63,7 @@ void MemoryEvictions::Begin(const SharedJob& job, const share::action::Evict& or
       self_.Bind([id = job.id, number = order.order](MemoryEvictions& me, const ProcessGpu& key,
                                                      base::Bytes bytes, base::Bytes copied) {
         if (!me.jobs_.contains(id)) return;
-        // What came from host memory is there still, and goes without a copy.
+        // Memory that came from host memory is there still, and goes without a copy.
         me.callbacks_.tell(share::event::MovedOut{id, key.gpu, bytes, bytes - copied});
         me.OnTransferred(id, key, number, {});
       }));
