@@ -101,7 +101,7 @@ void Guard::SetCounted(JobId job, const std::string& uuid, std::optional<base::B
     if (snapshot.id == job) snapshot = SnapshotOf(jobs_.at(job));
 }
 
-void Guard::SetResidency(JobId job, Residency residency) {
+void Guard::SetResidency(JobId job, JobResidency residency) {
   if (!jobs_.contains(job) || suspensions_[job].residency == residency) return;
   suspensions_[job].residency = residency;
   suspensions_[job].since = clock_.Mono();

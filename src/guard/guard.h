@@ -87,7 +87,7 @@ class Guard {
   // allocation, so it counts as free. From the next sample on.
   void SetManaged(const std::string& uuid, base::Bytes bytes) { managed_[uuid] = bytes; }
   // Where the job's memory is; call it when that changes. A job is on its GPU until this says otherwise.
-  void SetResidency(JobId job, Residency residency);
+  void SetResidency(JobId job, JobResidency residency);
   // Whether the job makes no call, and may be suspended for that. Call it when that changes.
   void SetIdle(JobId job, bool idle);
   // What stays on each GPU while the job is suspended; for a running job, what is expected to stay. Call it
@@ -149,7 +149,7 @@ class Guard {
   std::map<JobId, std::map<std::string, base::Bytes>> counted_;  // by GPU
   std::set<std::string> unjudged_;                               // GPUs with a sample that was not judged yet
   struct Suspension {
-    Residency residency = Residency::kOnGpu;
+    JobResidency residency = JobResidency::kOnGpu;
     base::MonoTime since{};
     std::optional<SuspensionRefusal> refusal{};
     std::map<std::string, base::Bytes> left{};

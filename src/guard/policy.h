@@ -105,7 +105,7 @@ struct JobLimit {
 };
 
 // Where the job's memory is, between its GPU and host memory. kOff: the job is suspended.
-enum class Residency { kOnGpu, kLeaving, kOff, kRestoring };
+enum class JobResidency { kOnGpu, kLeaving, kOff, kRestoring };
 
 // Why a job was not suspended although the guard asked for it.
 struct SuspensionRefusal {
@@ -126,7 +126,7 @@ struct JobSnapshot {
   std::optional<base::MonoTime> ending_since;
   bool shares = false;  // its memory is moved off the GPU if others need the room
   bool idle = false;    // it makes no call, and has agreed to leave until its next one
-  Residency residency = Residency::kOnGpu;
+  JobResidency residency = JobResidency::kOnGpu;
   base::MonoTime residency_since{};
   std::optional<SuspensionRefusal> refusal{};  // the last
   // By GPU: the memory that stays while the job is suspended. For a running job: the memory that would stay,

@@ -189,16 +189,16 @@ TEST(GuardProperty, EndsForPressureOnlyWhoWasAskedToLeaveAndCouldNot) {
       Move(world, now);
       for (auto& job : world.jobs) {
         if (arrives.contains(job.id) && arrives[job.id] <= now) {
-          job.residency = Residency::kOff;
+          job.residency = JobResidency::kOff;
           job.residency_since = At(now);
           arrives.erase(job.id);
           asked.erase(job.id);
         } else if (refuses.contains(job.id) && refuses[job.id] <= now) {
-          job.residency = Residency::kOnGpu;
+          job.residency = JobResidency::kOnGpu;
           job.refusal = SuspensionRefusal{At(now), "no"};
           refuses.erase(job.id);
-        } else if (job.residency == Residency::kOff && *rc::gen::inRange(0, 6) == 0) {
-          job.residency = Residency::kOnGpu;
+        } else if (job.residency == JobResidency::kOff && *rc::gen::inRange(0, 6) == 0) {
+          job.residency = JobResidency::kOnGpu;
         }
       }
       for (const auto& action : Decide({world.gpus, world.jobs}, world.settings, At(now), state)) {
@@ -211,13 +211,13 @@ TEST(GuardProperty, EndsForPressureOnlyWhoWasAskedToLeaveAndCouldNot) {
         RC_ASSERT(gpu.free < gpu.reserve);
         auto job = std::find_if(world.jobs.begin(), world.jobs.end(),
                                 [&](const auto& one) { return one.id == action.job; });
-        RC_ASSERT(job->residency != Residency::kOff);
+        RC_ASSERT(job->residency != JobResidency::kOff);
         const Usage usage = UsageOf(job->id, gpu.processes);
         if (action.what == ActionKind::kSuspend) {
           RC_ASSERT(!asked.contains(job->id));
           RC_ASSERT(usage.known + gpu.reserve <= gpu.total && usage.unknown == 0u);
           asked[job->id] = now;
-          job->residency = Residency::kLeaving;
+          job->residency = JobResidency::kLeaving;
           job->residency_since = At(now);
           const int how = *rc::gen::inRange(0, 3);
           if (how == 0) arrives[job->id] = now + *rc::gen::inRange(1, 900);

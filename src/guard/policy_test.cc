@@ -449,17 +449,17 @@ struct PressureStory : Story {
   JobSnapshot& Of(std::int64_t id) {
     return *std::find_if(jobs.begin(), jobs.end(), [&](const auto& job) { return job.id == JobId{id}; });
   }
-  void Residency(std::int64_t id, guard::Residency residency, std::int64_t now) {
+  void Residency(std::int64_t id, JobResidency residency, std::int64_t now) {
     Of(id).residency = residency;
     Of(id).residency_since = At(now);
   }
   // Lets a job leave when it is asked to, and come back.
   void Leave(std::int64_t id, std::int64_t now) {
-    Residency(id, guard::Residency::kOff, now);
+    Residency(id, JobResidency::kOff, now);
     Observe(now, {Process(2, 8, 4000)});
   }
   void Return(std::int64_t id, std::int64_t now) {
-    Residency(id, guard::Residency::kOnGpu, now);
+    Residency(id, JobResidency::kOnGpu, now);
     Observe(now, {Process(1, 7, 2000), Process(2, 8, 4000)});
   }
 
@@ -489,15 +489,15 @@ TEST(Pressure, SuspendsWhomItWouldEndWithTheNumbers) {
 TEST(Pressure, WaitsForWhoLeavesAndThenForItsMemoryBeforeTheNext) {
   PressureStory story;
   story.Observe(0, story.full);
-  story.Residency(7, Residency::kLeaving, 0);
+  story.Residency(7, JobResidency::kLeaving, 0);
   EXPECT_THAT(story.Observe(30'000, story.full), IsEmpty());
-  story.Residency(7, Residency::kOff, 40'000);
+  story.Residency(7, JobResidency::kOff, 40'000);
   EXPECT_THAT(story.Observe(40'010, story.full), IsEmpty()) << "its memory comes back";
   // The rest of its memory on the GPU is no reason to choose the job again, nor to end it.
   const std::vector<gpu::AttributedProcess> later{Process(1, 7, 4), Process(2, 8, 4000),
                                                   Process(3, std::nullopt, 5500)};
   EXPECT_THAT(story.Observe(41'000, later), ElementsAre("suspend job 8 for 10s"));
-  story.Residency(8, Residency::kOff, 42'000);
+  story.Residency(8, JobResidency::kOff, 42'000);
   EXPECT_THAT(story.Observe(43'000, {Process(1, 7, 4), Process(3, std::nullopt, 9500)}), IsEmpty());
   EXPECT_THAT(story.Observe(44'000, {Process(1, 7, 4), Process(3, std::nullopt, 9500)}),
               ElementsAre("tell device_pressure_unrelieved"));
@@ -506,7 +506,7 @@ TEST(Pressure, WaitsForWhoLeavesAndThenForItsMemoryBeforeTheNext) {
 TEST(Pressure, WaitsForAJobThatIsNotListedWhileTheMoverCopiesItsMemory) {
   PressureStory story;
   EXPECT_THAT(story.Observe(0, story.full), ElementsAre("suspend job 7 for 10s"));
-  story.Residency(7, Residency::kLeaving, 0);
+  story.Residency(7, JobResidency::kLeaving, 0);
   // Once it is checkpointed, its memory is listed with the mover, which is gpuman's own.
   auto mover = Process(9, std::nullopt, 4000);
   mover.ours = true;
@@ -514,7 +514,7 @@ TEST(Pressure, WaitsForAJobThatIsNotListedWhileTheMoverCopiesItsMemory) {
                                                     Process(3, std::nullopt, 1500)};
   EXPECT_THAT(story.Observe(1000, copying), IsEmpty());
   EXPECT_THAT(story.Observe(5000, copying), IsEmpty()) << "its memory is still on the GPU";
-  story.Residency(7, Residency::kOff, 6000);
+  story.Residency(7, JobResidency::kOff, 6000);
   EXPECT_THAT(story.Observe(6010, {Process(2, 8, 4000), Process(3, std::nullopt, 1500)}), IsEmpty());
 }
 
@@ -551,7 +551,7 @@ TEST(Pressure, EndsWhoCannotBeSuspended) {
 TEST(Pressure, EndsWhoIsNotOffTheGpuInTime) {
   PressureStory story;
   story.Observe(0, story.full);
-  story.Residency(7, Residency::kLeaving, 0);
+  story.Residency(7, JobResidency::kLeaving, 0);
   EXPECT_THAT(story.Observe(59'000, story.full), IsEmpty());
   story.Observe(60'000, story.full);
   EXPECT_THAT(story.Observe(61'000, story.full), ElementsAre("kill job 7 device_pressure"));
@@ -615,7 +615,7 @@ TEST(Pressure, EndsWhoWouldStayBeforeAMoreImportantJobLeaves) {
 TEST(Pressure, SuspendsSeveralOfWhichMuchStaysWhereThatIsEnough) {
   Staying both(3700, 3800);
   EXPECT_THAT(both.Observe(0, both.full), ElementsAre("suspend job 7 for 10s"));
-  both.Residency(7, Residency::kOff, 10);
+  both.Residency(7, JobResidency::kOff, 10);
   const std::vector<gpu::AttributedProcess> then{Process(1, 7, 3700), Process(2, 8, 4000),
                                                  Process(3, std::nullopt, 1500)};
   both.Observe(20, then);
@@ -634,7 +634,7 @@ TEST(Pressure, EndsNobodyForWhatStaysWhereTheEndOfAllWouldNotHelpEither) {
 
 TEST(Pressure, TellsWhatStaysOfSuspendedJobsWhereNothingMayBeEnded) {
   Staying story(3000);
-  story.Residency(7, Residency::kOff, 0);
+  story.Residency(7, JobResidency::kOff, 0);
   EXPECT_THAT(story.Observe(0, {Process(1, 7, 3000), Process(3, std::nullopt, 6500)}),
               ElementsAre("tell device_pressure_unrelieved"));
   EXPECT_THAT(story.last.front().event.message, HasSubstr("; 2.9GiB of suspended job 7 't7' stay there"));
@@ -648,14 +648,14 @@ TEST(Pressure, MemoryThatStaysMakesNoRoomForTheReturn) {
 
 TEST(Pressure, LeavesAloneWhomSomebodyElseSuspends) {
   PressureStory story;
-  story.Residency(7, Residency::kLeaving, 0);
+  story.Residency(7, JobResidency::kLeaving, 0);
   EXPECT_THAT(story.Observe(10, story.full), IsEmpty()) << "its memory comes back";
-  story.Residency(7, Residency::kOff, 20);
+  story.Residency(7, JobResidency::kOff, 20);
   story.Observe(20, story.full);
   EXPECT_THAT(story.Observe(1000, story.full), ElementsAre("suspend job 8 for 10s"));
   PressureStory ends;
   ends.settings.on_pressure = OnPressure::kEnd;
-  ends.Residency(7, Residency::kOff, 0);
+  ends.Residency(7, JobResidency::kOff, 0);
   EXPECT_THAT(ends.Observe(10, ends.full), ElementsAre("kill job 8 device_pressure"))
       << "a suspended job has nothing to give";
 }

@@ -49,7 +49,7 @@ std::vector<Candidate> Candidates(const DecisionContext& round, const GpuSnapsho
     const Usage usage = usages[job.id];
     if (usage.known.count == 0 && usage.unknown == 0) continue;
     if (job.ending_since || gpu.taken_at <= job.started_at) continue;
-    if (job.residency == Residency::kOff || IsGoingOff(round, job)) continue;
+    if (job.residency == JobResidency::kOff || IsGoingOff(round, job)) continue;
     if (round.state.jobs[job.id].ending.stage != EndingStage::kNone) continue;
     const auto limit = job.limits.find(gpu.uuid);
     const auto limits = limit == job.limits.end() ? JobLimit{} : limit->second;
@@ -159,7 +159,7 @@ Choice Choose(const DecisionContext& round, const GpuSnapshot& gpu,
 std::string WhatStays(const DecisionContext& round, const GpuSnapshot& gpu) {
   std::string text;
   for (const auto& job : round.snapshot.jobs)
-    if (job.residency == Residency::kOff && LeftOn(job, gpu).count > 0)
+    if (job.residency == JobResidency::kOff && LeftOn(job, gpu).count > 0)
       text +=
           fmt::format("; {} of suspended {} stay there", base::FormatBytes(LeftOn(job, gpu)), NameOf(job));
   return text;

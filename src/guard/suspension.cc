@@ -23,10 +23,10 @@ base::Millis ReturnAfter(const PolicySettings& settings, unsigned departures) {
 void FollowSuspensions(DecisionContext& round) {
   for (const auto& job : round.snapshot.jobs) {
     auto& known = round.state.jobs[job.id];
-    if (job.residency == Residency::kOff) {
+    if (job.residency == JobResidency::kOff) {
       known.asked_to_leave.reset();
       known.away = true;
-    } else if (job.residency == Residency::kOnGpu && known.away) {
+    } else if (job.residency == JobResidency::kOnGpu && known.away) {
       known.away = false;
       known.back_at = round.now;
     }
@@ -34,13 +34,13 @@ void FollowSuspensions(DecisionContext& round) {
 }
 
 bool IsGoingOff(const DecisionContext& round, const JobSnapshot& job) {
-  if (job.residency == Residency::kOff) return false;
+  if (job.residency == JobResidency::kOff) return false;
   const auto known = round.state.jobs.find(job.id);
   if (known != round.state.jobs.end() && known->second.asked_to_leave) {
     const base::MonoTime asked = *known->second.asked_to_leave;
     return !WasRefused(job, asked) && round.now - asked < round.settings.suspend_patience;
   }
-  return job.residency == Residency::kLeaving &&
+  return job.residency == JobResidency::kLeaving &&
          round.now - job.residency_since < round.settings.suspend_patience;
 }
 
@@ -54,7 +54,7 @@ std::optional<std::string> WhyNotSuspended(const DecisionContext& round, const J
                        base::FormatBytes(usage.known), NameOf(gpu));
   const auto& asked = round.state.jobs[job.id].asked_to_leave;
   if (!asked || round.now - *asked >= round.settings.suspend_again) {
-    if (job.residency != Residency::kLeaving) return std::nullopt;
+    if (job.residency != JobResidency::kLeaving) return std::nullopt;
     return fmt::format("it was not off the GPU within {}",
                        base::FormatDuration(round.settings.suspend_patience));
   }

@@ -162,7 +162,7 @@ void SuspensionStateMachine::Handle(const event::Observed& observed, MonoTime no
   for (const ObservedProcess& view : observed.processes) {
     const auto known = members_.find(view.id);
     Member member = known == members_.end() ? Member{} : std::move(known->second);
-    if (member.seen.residency != view.residency) member.residency_since = now;
+    if (member.seen.eviction != view.eviction) member.eviction_since = now;
     const auto since = std::chrono::duration_cast<base::Millis>(now - member.ordered_at);
     if (!member.seen.answered && view.answered) member.answered_at = now;
     if (member.order == Order::kEvict && !member.seen.answered && view.answered) Spend("evict", since);
@@ -208,15 +208,15 @@ void SuspensionStateMachine::Handle(const event::Observed& observed, MonoTime no
 // For a process that this state machine did not know before: the last daemon may have given orders, and the
 // driver may have carried them out.
 void SuspensionStateMachine::Meet(Member& member, MonoTime now) {
-  const ShimResidency residency = member.seen.residency;
-  if (residency == ShimResidency::kEvicting || residency == ShimResidency::kEvicted)
+  const EvictionProgress eviction = member.seen.eviction;
+  if (eviction == EvictionProgress::kEvicting || eviction == EvictionProgress::kEvicted)
     member.order = Order::kEvict;
   // It may have another order by now: it gets its order to return when it has answered.
-  if (residency == ShimResidency::kRestoring && member.seen.fetches) member.order = Order::kFetch;
+  if (eviction == EvictionProgress::kRestoring && member.seen.fetches) member.order = Order::kFetch;
   member.guessed = true;
   member.ordered_at = now;
-  const bool touched =
-      record_.held.contains(member.seen.id) || !member.seen.gpus.empty() || residency != ShimResidency::kNone;
+  const bool touched = record_.held.contains(member.seen.id) || !member.seen.gpus.empty() ||
+                       eviction != EvictionProgress::kNone;
   if (rebuilt_ && phase() != SuspensionPhase::kRunning && touched) member.saved = DriverState::kUnknown;
 }
 

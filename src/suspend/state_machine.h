@@ -70,9 +70,9 @@ struct SuspensionSettings {
   bool returns_held = false;
 };
 
-// The residency of a shim's eviction, as the daemon reads it from the ledger. kFailed: the last order failed;
-// `evicted` says what is in host memory then.
-enum class ShimResidency { kNone, kOnGpu, kEvicting, kEvicted, kRestoring, kFailed };
+// How far a shim is with an eviction for a suspension; made of its residency in the ledger. kFailed: the last
+// order failed; `evicted` says what is in host memory then.
+enum class EvictionProgress { kNone, kOnGpu, kEvicting, kEvicted, kRestoring, kFailed };
 
 struct GpuFootprint {
   base::Bytes used;       // as the driver shows it
@@ -88,8 +88,8 @@ struct ObservedProcess {
   base::ProcessId id;
   std::map<std::string, GpuFootprint> gpus{};  // by UUID; the GPUs on which the process has memory
   bool has_shim = false;
-  ShimResidency residency = ShimResidency::kNone;
-  bool answered = true;  // `residency` is the shim's answer to the last order
+  EvictionProgress eviction = EvictionProgress::kNone;
+  bool answered = true;  // `eviction` is the shim's answer to the last order
   std::string error{};   // the shim's error, with kFailed
   bool silent = false;   // the shim has not answered yet, and will send no notification when it answers
   // Memory that the driver saves with a checkpoint and cannot restore (measured): only the shim can evict it.
@@ -131,7 +131,7 @@ struct MoveAsked {
 // The job was cancelled, or is over: the state machine orders nothing more, whatever the state.
 struct Ended {};
 // Every process of the job and every GPU of the machine, all of them each time. The caller sends it before it
-// sends any request; then after each sampling and whenever a shim's residency changed.
+// sends any request; then after each sampling and whenever the eviction of a shim changed.
 struct Observed {
   std::vector<ObservedProcess> processes;
   std::vector<ObservedGpu> gpus;
@@ -312,7 +312,7 @@ class SuspensionStateMachine {
     bool guessed = false;  // an earlier daemon gave `order`, or one like it
     base::MonoTime ordered_at{};
     base::MonoTime answered_at{};  // when the answer to `order` was seen
-    base::MonoTime residency_since{};
+    base::MonoTime eviction_since{};
     bool without_shim = false;  // its shim did not answer in time on this way
     int losses = 0;             // answers that never came on this way
     // The moves of a restore whose answer never came: the driver may have restored the process.
@@ -442,7 +442,7 @@ class SuspensionStateMachine {
   static bool IsShimAtWork(const Member& member);
   // Its next call waits at its gate, and shows.
   static bool IsBehindGate(const Member& member) {
-    return member.seen.held || member.seen.residency == ShimResidency::kEvicted;
+    return member.seen.held || member.seen.eviction == EvictionProgress::kEvicted;
   }
   // Others may reach memory of the process, or it reaches memory of others.
   static bool Shares(const Member& member) { return member.seen.holds_imported || member.seen.shares; }

@@ -202,7 +202,7 @@ void SuspensionStateMachine::DropTarget() {
 
 bool SuspensionStateMachine::MayNotCome(const Member& member) {
   return MustCome(member) && !member.seen.answered && !member.without_shim &&
-         member.seen.residency != ShimResidency::kNone;
+         member.seen.eviction != EvictionProgress::kNone;
 }
 
 // Gives the order to each process that is out. True: the state machine has to wait, or the phase has changed.
@@ -228,7 +228,7 @@ bool SuspensionStateMachine::RestoreMemory(Order order, MonoTime now) {
     const bool is_out = member.order == Order::kEvict || member.order == Order::kHold ||
                         (!fetches && member.order == Order::kFetch);
     if (ready && !not_yet && (is_out || may_be_out)) Give(member, order, now);
-    if (member.seen.residency == ShimResidency::kNone && evicted.count == 0)
+    if (member.seen.eviction == EvictionProgress::kNone && evicted.count == 0)
       continue;  // nobody is there to answer
     if (IsShimAtWork(member)) {
       waiting = true;

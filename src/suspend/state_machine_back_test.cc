@@ -34,7 +34,7 @@ TEST(SuspendBack, WaitsForRoomThenRestoresParentsFirstThenTheShimsReturn) {
   EXPECT_THAT(s.Room(GiB(11)), ElementsAre("= resuming resuming", "restore 11"));
   EXPECT_THAT(s.Restored(11), ElementsAre("restore 12"));
   EXPECT_THAT(s.Restored(12), ElementsAre("return 11"));
-  EXPECT_THAT(s.Shim(11, ShimResidency::kRestoring), IsEmpty());
+  EXPECT_THAT(s.Shim(11, EvictionProgress::kRestoring), IsEmpty());
   EXPECT_THAT(s.Returned(11), ElementsAre("= running", "! job_resumed"));
   EXPECT_EQ(s.machine.Deadline(), std::nullopt);
   EXPECT_TRUE(s.machine.record().held.empty());
@@ -49,7 +49,7 @@ TEST(SuspendBack, AJobThatSharesResumesBeforeItsTurnRestoresTheRest) {
   EXPECT_THAT(s.Room(GiB(2)), ElementsAre("= resuming resuming", "restore 11"));
   EXPECT_THAT(s.Restored(11), ElementsAre("restore 12"));
   EXPECT_THAT(s.Restored(12), ElementsAre("return 11"));
-  EXPECT_THAT(s.Shim(11, ShimResidency::kOnGpu), ElementsAre("= running", "! job_resumed"))
+  EXPECT_THAT(s.Shim(11, EvictionProgress::kOnGpu), ElementsAre("= running", "! job_resumed"))
       << "with 9 GiB away";
 }
 
@@ -74,7 +74,7 @@ TEST(SuspendBack, CanBeSuspendedAgainAtOnce) {
   s.Restored(11);
   s.Restored(12);
   EXPECT_THAT(s.Suspend(), ElementsAre("= suspending held_by_user", "evict 11"));
-  EXPECT_THAT(s.Shim(11, ShimResidency::kEvicted), ElementsAre("checkpoint 12"));
+  EXPECT_THAT(s.Shim(11, EvictionProgress::kEvicted), ElementsAre("checkpoint 12"));
 }
 
 // A job of one process without a shim, back on its GPU, where no sample shows it yet.
@@ -178,9 +178,9 @@ TEST(SuspendBackFailure, AShimWithoutRoomKeepsItsDataInHostMemory) {
   s.Room(GiB(11));
   s.Restored(11);
   EXPECT_THAT(s.Restored(12), ElementsAre("return 11"));
-  EXPECT_THAT(s.Shim(11, ShimResidency::kFailed, "out of memory"),
+  EXPECT_THAT(s.Shim(11, EvictionProgress::kFailed, "out of memory"),
               ElementsAre("= retreating resume_failed", "! resume_failed", "evict 11"));
-  EXPECT_THAT(s.Shim(11, ShimResidency::kEvicted), ElementsAre("checkpoint 12"));
+  EXPECT_THAT(s.Shim(11, EvictionProgress::kEvicted), ElementsAre("checkpoint 12"));
   EXPECT_THAT(s.Checkpointed(12), ElementsAre("checkpoint 11"));
   EXPECT_THAT(s.Checkpointed(11), ElementsAre("= suspended resources"));
 }
@@ -217,14 +217,14 @@ TEST(SuspendBackFailure, AJobOfWhichNothingCouldBeTakenAgainDoesNotStandStill) {
   s.Observe();
   EXPECT_THAT(s.Suspend(), Contains("evict 12"));
   s.Can(false);
-  EXPECT_THAT(s.Shim(11, ShimResidency::kFailed, "no memory"), Contains("return 11"));
-  s.Shim(11, ShimResidency::kOnGpu);
-  s.Shim(12, ShimResidency::kRestoring);
+  EXPECT_THAT(s.Shim(11, EvictionProgress::kFailed, "no memory"), Contains("return 11"));
+  s.Shim(11, EvictionProgress::kOnGpu);
+  s.Shim(12, EvictionProgress::kRestoring);
   EXPECT_THAT(s.Wait(), IsSupersetOf({"= retreating resume_failed", "evict 11", "evict 12"}));
   // The gates of these shims were still closed, so the shims keep them closed.
   s.At(11).held = s.At(12).held = true;
-  s.Shim(11, ShimResidency::kFailed, "no memory");
-  EXPECT_THAT(s.Shim(12, ShimResidency::kFailed, "no memory"),
+  s.Shim(11, EvictionProgress::kFailed, "no memory");
+  EXPECT_THAT(s.Shim(12, EvictionProgress::kFailed, "no memory"),
               ElementsAre("! process_not_suspended", "return 11", "return 12", "= running resume_failed"));
 }
 
@@ -237,13 +237,13 @@ TEST(SuspendBackFailure, AJobThatTakesTurnsWaitsForItsTurnAfterwards) {
   s.Observe();
   s.Suspend();
   s.Can(false);
-  s.Shim(11, ShimResidency::kFailed, "no memory");
-  s.Shim(11, ShimResidency::kOnGpu);
-  s.Shim(12, ShimResidency::kRestoring);
+  s.Shim(11, EvictionProgress::kFailed, "no memory");
+  s.Shim(11, EvictionProgress::kOnGpu);
+  s.Shim(12, EvictionProgress::kRestoring);
   s.Wait();
   s.At(11).held = s.At(12).held = true;
-  s.Shim(11, ShimResidency::kFailed, "no memory");
-  s.At(12).residency = ShimResidency::kFailed;
+  s.Shim(11, EvictionProgress::kFailed, "no memory");
+  s.At(12).eviction = EvictionProgress::kFailed;
   s.At(12).answered = true;
   const Actions actions = s.machine.On(suspend::event::Observed{s.processes, s.gpus}, s.now);
   EXPECT_EQ(s.machine.phase(), SuspensionPhase::kRunning);
@@ -428,7 +428,7 @@ TEST(SuspendMove, AProcessThatStayedOnTheOtherGpuLeavesItFirst) {
   s.Checkpointed(11);
   s.Room(GiB(10), true, "b");
   s.Restored(11);
-  EXPECT_THAT(s.Shim(11, ShimResidency::kFailed, "the mover ended"),
+  EXPECT_THAT(s.Shim(11, EvictionProgress::kFailed, "the mover ended"),
               IsSupersetOf({"! move_failed", "evict 11"}));
   EXPECT_THAT(s.Evicted(11), ElementsAre("checkpoint 11"));
   EXPECT_THAT(s.Move("a"), IsEmpty());

@@ -47,7 +47,7 @@ TEST_F(IdleSuspensionTest, CallDuringSuspensionCancelsItWithoutEvent) {
   Leaves();
   EXPECT_THAT(s_.Resume(), ElementsAre("cancel rest", "= undoing resuming", "return 11"));
   s_.At(11).held = false;
-  EXPECT_THAT(s_.Shim(11, ShimResidency::kOnGpu), ElementsAre("= running"));
+  EXPECT_THAT(s_.Shim(11, EvictionProgress::kOnGpu), ElementsAre("= running"));
   EXPECT_EQ(s_.machine.record().reason, "");
 }
 
@@ -55,7 +55,7 @@ TEST_F(IdleSuspensionTest, JobThatDoesNotComeToRestRunsOnWithoutEvent) {
   Leaves();
   EXPECT_THAT(s_.NotRested("process 11 works on GPU 0"), ElementsAre("= undoing resuming", "return 11"));
   s_.At(11).held = false;
-  EXPECT_THAT(s_.Shim(11, ShimResidency::kOnGpu), ElementsAre("= running"));
+  EXPECT_THAT(s_.Shim(11, EvictionProgress::kOnGpu), ElementsAre("= running"));
 }
 
 TEST_F(IdleSuspensionTest, WaitForRestIsShort) {
@@ -101,7 +101,7 @@ TEST_F(IdleSuspensionTest, NewProcessOutsideItsGateCountsAsCall) {
 TEST_F(IdleSuspensionTest, NewProcessAtItsGateCountsAsNoCall) {
   GoesAway();
   s_.Process(12, MiB(100), MiB(1));
-  s_.At(12).residency = ShimResidency::kOnGpu;
+  s_.At(12).eviction = EvictionProgress::kOnGpu;
   s_.At(12).held = true;
   EXPECT_THAT(s_.Observe(), ElementsAre("! suspended_process_taken", "checkpoint 12"));
   EXPECT_FALSE(s_.machine.record().called);

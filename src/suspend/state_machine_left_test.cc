@@ -93,18 +93,18 @@ class SuspensionFetchTest : public SuspensionOfSharedMemoryTest {
 
 TEST_F(SuspensionFetchTest, NoGateOpensBeforeAllHaveTheirMemory) {
   EXPECT_THAT(ComeBack(), ElementsAre("= resuming resuming", "fetch 11", "fetch 12"));
-  EXPECT_THAT(s_.Shim(12, ShimResidency::kRestoring), IsEmpty());
+  EXPECT_THAT(s_.Shim(12, EvictionProgress::kRestoring), IsEmpty());
   EXPECT_THAT(s_.Fetched(11), IsEmpty());
   EXPECT_THAT(s_.Fetched(12), ElementsAre("return 11", "return 12"));
-  EXPECT_THAT(s_.Shim(11, ShimResidency::kOnGpu), IsEmpty());
+  EXPECT_THAT(s_.Shim(11, EvictionProgress::kOnGpu), IsEmpty());
   s_.At(11).held = s_.At(12).held = false;
-  EXPECT_THAT(s_.Shim(12, ShimResidency::kOnGpu), ElementsAre("= running", "! job_resumed"));
+  EXPECT_THAT(s_.Shim(12, EvictionProgress::kOnGpu), ElementsAre("= running", "! job_resumed"));
 }
 
 TEST_F(SuspensionFetchTest, ProcessWithoutRoomKeepsOthersAtTheirGates) {
   ComeBack();
   s_.Fetched(11);
-  EXPECT_THAT(s_.Shim(12, ShimResidency::kFailed, "no room on the device"),
+  EXPECT_THAT(s_.Shim(12, EvictionProgress::kFailed, "no room on the device"),
               ElementsAre("= retreating resume_failed", "! resume_failed", "evict 11", "evict 12"));
   EXPECT_THAT(s_.Evicted(11), ElementsAre("secure 11"));
   s_.MoverAnswered(11, Verb::kSecure);
@@ -114,7 +114,7 @@ TEST_F(SuspensionFetchTest, ProcessWithoutRoomKeepsOthersAtTheirGates) {
 
 TEST_F(SuspensionFetchTest, MemoryThatReturnedAndLeftUnseenIsSecuredAgain) {
   ComeBack();
-  s_.Shim(12, ShimResidency::kFailed, "no room on the device");
+  s_.Shim(12, EvictionProgress::kFailed, "no room on the device");
   EXPECT_THAT(s_.Evicted(11), ElementsAre("secure 11")) << "it was on the GPU meanwhile";
 }
 
@@ -122,7 +122,7 @@ TEST_F(SuspensionFetchTest, MemoryThatReturnedAndLeftUnseenIsSecuredAgain) {
 TEST_F(SuspensionFetchTest, CancelledFetchOpensNoGateBeforeAllHaveTheirMemory) {
   ComeBack();
   s_.Fetched(11);
-  s_.Shim(12, ShimResidency::kRestoring);
+  s_.Shim(12, EvictionProgress::kRestoring);
   s_.Feed(event::SuspendAsked{"held_by_user", "by me"});
   EXPECT_THAT(s_.Resume(), Contains("= undoing resuming"));
   EXPECT_THAT(s_.Observe(), Not(Contains("return 11")));
@@ -130,7 +130,7 @@ TEST_F(SuspensionFetchTest, CancelledFetchOpensNoGateBeforeAllHaveTheirMemory) {
 
 TEST_F(SuspensionFetchTest, NewDaemonWaitsForMemoryOfAllProcesses) {
   ComeBack();
-  s_.Shim(11, ShimResidency::kRestoring);
+  s_.Shim(11, EvictionProgress::kRestoring);
   s_.Fetched(12);
   RestartDaemon();
   EXPECT_THAT(s_.Observe(), ElementsAre("state? 11"));
@@ -149,7 +149,7 @@ TEST_F(SuspensionFetchTest, ShimWithoutFetchMakesAllProcessesLoad) {
 TEST_F(SuspensionFetchTest, JobSuspendedAgainDuringReturnLeaves) {
   ComeBack();
   s_.Fetched(11);
-  s_.Shim(12, ShimResidency::kRestoring);
+  s_.Shim(12, EvictionProgress::kRestoring);
   const Words asked = s_.Feed(event::SuspendAsked{"held_by_user", "by me"});
   EXPECT_THAT(asked, Contains("evict 11"));
   EXPECT_THAT(asked, Contains("evict 12"));
@@ -198,9 +198,9 @@ TEST_F(SuspensionOfSharedMemoryTest, ProcessWithoutEvictableMemoryWaitsAtItsGate
 TEST_F(SuspensionOfSharedMemoryTest, FailedEvictionOfOneProcessLetsAllRunOn) {
   s_.Suspend();
   s_.Evicted(12);
-  EXPECT_THAT(s_.Shim(11, ShimResidency::kFailed, "no host memory"),
+  EXPECT_THAT(s_.Shim(11, EvictionProgress::kFailed, "no host memory"),
               ElementsAre("= undoing suspend_failed", "! suspend_failed", "return 11", "return 12"));
-  s_.Shim(11, ShimResidency::kOnGpu);
+  s_.Shim(11, EvictionProgress::kOnGpu);
   EXPECT_THAT(s_.Returned(12), ElementsAre("= running suspend_failed"));
   EXPECT_TRUE(s_.machine.record().left.empty());
 }
@@ -299,7 +299,7 @@ TEST_F(SuspensionOfSharedMemoryTest, NewDaemonReportsTheSameAndResumesTheJob) {
 TEST_F(SuspensionOfSharedMemoryTest, NewDaemonContinuesTheSuspension) {
   s_.Suspend();
   s_.Evicted(12);
-  s_.At(11).residency = ShimResidency::kEvicting;
+  s_.At(11).eviction = EvictionProgress::kEvicting;
   RestartDaemon();
   EXPECT_THAT(s_.Observe(), ElementsAre("state? 11"));
   s_.Restored(11);
@@ -313,7 +313,7 @@ TEST_F(SuspensionOfSharedMemoryTest, NewDaemonContinuesTheSuspension) {
 
 TEST_F(SuspensionOfSharedMemoryTest, FiguresThatStayOldAreReplacedByWhatTheProcessHeldLessWhatItGaveAway) {
   SuspendWithListOf(s_.now + base::Millis(99));
-  EXPECT_THAT(s_.Shim(11, ShimResidency::kEvicted), IsEmpty());
+  EXPECT_THAT(s_.Shim(11, EvictionProgress::kEvicted), IsEmpty());
   EXPECT_TRUE(s_.machine.AwaitsFigures());
   EXPECT_THAT(s_.Wait(), ElementsAre("= suspended held_by_user", "! job_suspended"));
   EXPECT_EQ(s_.machine.record().left, kLeft);
@@ -322,7 +322,7 @@ TEST_F(SuspensionOfSharedMemoryTest, FiguresThatStayOldAreReplacedByWhatTheProce
 
 TEST_F(SuspensionOfSharedMemoryTest, ANewSampleWithAnOldListOfProcessesIsNotBelieved) {
   SuspendWithListOf(s_.now + base::Millis(101));
-  EXPECT_THAT(s_.Shim(11, ShimResidency::kEvicted), IsEmpty());
+  EXPECT_THAT(s_.Shim(11, EvictionProgress::kEvicted), IsEmpty());
   EXPECT_TRUE(s_.machine.AwaitsFigures());
   s_.Wait();
   EXPECT_EQ(s_.machine.record().left, kLeft);
@@ -330,7 +330,7 @@ TEST_F(SuspensionOfSharedMemoryTest, ANewSampleWithAnOldListOfProcessesIsNotBeli
 
 TEST_F(SuspensionOfSharedMemoryTest, NewSampleEndsTheWaitForFigures) {
   SuspendWithListOf(s_.now + base::Millis(99));
-  s_.Shim(11, ShimResidency::kEvicted);
+  s_.Shim(11, EvictionProgress::kEvicted);
   s_.now += base::Millis(20);
   s_.At(11).gpus["a"] = {MiB(1100), {}, GiB(9), {}, s_.now};
   EXPECT_THAT(s_.Observe(), ElementsAre("= suspended held_by_user", "! job_suspended"));
@@ -341,7 +341,7 @@ TEST_F(SuspensionOfSharedMemoryTest, AContextStaysWhereTheDriverTellsNothingOfTh
   s_.Suspend();
   s_.Evicted(12);
   s_.At(11).gpus["a"] = {{}, {}, GiB(9), MiB(518)};
-  s_.Shim(11, ShimResidency::kEvicted);
+  s_.Shim(11, EvictionProgress::kEvicted);
   EXPECT_EQ(s_.machine.record().left.at("a"), MiB(518));
 }
 

@@ -99,9 +99,9 @@ TEST(SuspendMover, AFailedDirectCopyGoesToHostMemoryFirst) {
   EXPECT_THAT(s.MoverAnswered(11, Verb::kLoad, Outcome::kLost), ElementsAre("load 11 b"));
   s.Straight(11, Verb::kLoad);
   s.Restored(11);
-  EXPECT_THAT(s.Shim(11, ShimResidency::kFailed, "no room"),
+  EXPECT_THAT(s.Shim(11, EvictionProgress::kFailed, "no room"),
               ElementsAre("= retreating move_failed", "! move_failed", "evict 11"));
-  EXPECT_THAT(s.Shim(11, ShimResidency::kEvicted), ElementsAre("secure 11", "checkpoint 11"));
+  EXPECT_THAT(s.Shim(11, EvictionProgress::kEvicted), ElementsAre("secure 11", "checkpoint 11"));
 }
 
 TEST(SuspendMover, JobSuspendedDuringMoveResumesOnTheOtherGpu) {

@@ -45,7 +45,7 @@ void SuspensionStateMachine::GoOut(MonoTime now) {
       member.left_until.reset();
       member.losses = 0;
       member.without_shim = false;
-      if (member.seen.residency == ShimResidency::kFailed) member.order = Order::kNone;
+      if (member.seen.eviction == EvictionProgress::kFailed) member.order = Order::kNone;
     }
     // The process is on the GPU again: another program restored it, or it executed another program.
     if (phase() == SuspensionPhase::kSuspended && member.saved == DriverState::kCheckpointed &&
@@ -110,7 +110,7 @@ bool SuspensionStateMachine::IsWorthEvicting(const Member& member) const {
   if (pending_ && pending_->process == member.seen.id) return false;
   // It cannot be left to the driver; so it waits behind its gate, also where it has nothing to give away.
   const bool only_shim = Shares(member) || AnyStays();
-  if (only_shim && member.seen.residency != ShimResidency::kNone) return true;
+  if (only_shim && member.seen.eviction != EvictionProgress::kNone) return true;
   const Bytes worth = can_ == false || only_shim ? Bytes{0} : settings_.worth_evicting;
   return Sum(member.seen, &GpuFootprint::evictable) + Sum(member.seen, &GpuFootprint::evicted) > worth;
 }
@@ -164,7 +164,7 @@ bool SuspensionStateMachine::AwaitShims(MonoTime now) {
         if (Sum(member.seen, &GpuFootprint::evicted).count == 0) Give(member, Order::kRestore, now);
       }
     } else if (member.order == Order::kEvict && member.seen.answered &&
-               member.seen.residency == ShimResidency::kFailed) {
+               member.seen.eviction == EvictionProgress::kFailed) {
       FailOut(member, fmt::format("process {} could not be evicted: {}", id.pid, member.seen.error), now);
     }
     if (phase() != before) return true;
@@ -272,7 +272,7 @@ void SuspensionStateMachine::ArriveOut(MonoTime now) {
   const bool off = members_.empty() || std::any_of(members_.begin(), members_.end(), [](const auto& one) {
                      const Member& member = one.second;
                      const bool may_go = !MustCome(member) && !member.seen.answered &&
-                                         member.seen.residency != ShimResidency::kNone;
+                                         member.seen.eviction != EvictionProgress::kNone;
                      return IsOff(member) || IsShimAtWork(member) || may_go;
                    });
   if (retreated && !off) {

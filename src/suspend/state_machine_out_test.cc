@@ -10,7 +10,7 @@ TEST(SuspendOut, TheShimEvictsAndThenTheDriverTakesTheContext) {
   EXPECT_THAT(s.Observe(), IsEmpty());
   EXPECT_THAT(s.Suspend(), ElementsAre("= suspending held_by_user", "can?", "evict 11"));
   EXPECT_THAT(s.Can(true), IsEmpty());
-  EXPECT_THAT(s.Shim(11, ShimResidency::kEvicting), IsEmpty());
+  EXPECT_THAT(s.Shim(11, EvictionProgress::kEvicting), IsEmpty());
   EXPECT_THAT(s.Evicted(11), ElementsAre("checkpoint 11"));
   EXPECT_THAT(s.Checkpointed(11), ElementsAre("= suspended held_by_user", "! job_suspended"));
   EXPECT_EQ(s.Detail(), "10GiB are in host memory (9.3GiB by the shim, 740MiB by the driver's checkpoint)");
@@ -128,7 +128,7 @@ TEST(SuspendOutFailure, WorkThatDoesNotComeToRestLetsTheJobRunOn) {
   EXPECT_THAT(s.Says(11, Outcome::kTimeout, DriverState::kRunning),
               ElementsAre("= undoing suspend_failed", "! suspend_failed", "restore 12"));
   EXPECT_THAT(s.Restored(12), ElementsAre("return 11"));
-  EXPECT_THAT(s.Shim(11, ShimResidency::kRestoring), IsEmpty());
+  EXPECT_THAT(s.Shim(11, EvictionProgress::kRestoring), IsEmpty());
   EXPECT_THAT(s.Returned(11), ElementsAre("= running suspend_failed"));
   EXPECT_EQ(s.Detail(), "the GPU work of process 11 did not come to rest within 10s");
 }
@@ -141,9 +141,9 @@ TEST(SuspendOutFailure, AnEvictionThatFailsIsNotCheckpointedInstead) {
   s.Can(true);
   s.Suspend();
   EXPECT_THAT(s.Evicted(12), IsEmpty());
-  EXPECT_THAT(s.Shim(11, ShimResidency::kFailed, "9GiB of host memory are not to be had"),
+  EXPECT_THAT(s.Shim(11, EvictionProgress::kFailed, "9GiB of host memory are not to be had"),
               ElementsAre("= undoing suspend_failed", "! suspend_failed", "return 11", "return 12"));
-  EXPECT_THAT(s.Shim(11, ShimResidency::kOnGpu), IsEmpty());
+  EXPECT_THAT(s.Shim(11, EvictionProgress::kOnGpu), IsEmpty());
   EXPECT_THAT(s.Returned(12), ElementsAre("= running suspend_failed"));
   EXPECT_THAT(s.Detail(), HasSubstr("9GiB of host memory are not to be had"));
 }
@@ -166,11 +166,11 @@ TEST(SuspendOutFailure, AShimThatBeginsAfterAllIsWaitedFor) {
   s.Can(true);
   s.Suspend();
   EXPECT_THAT(s.Wait(), ElementsAre("return 11", "checkpoint 12"));
-  s.At(11).residency = ShimResidency::kEvicting;
+  s.At(11).eviction = EvictionProgress::kEvicting;
   EXPECT_THAT(s.Observe(), IsEmpty());
   EXPECT_THAT(s.Checkpointed(12), IsEmpty()) << "11 is at work";
-  EXPECT_THAT(s.Shim(11, ShimResidency::kRestoring), IsEmpty());
-  EXPECT_THAT(s.Shim(11, ShimResidency::kOnGpu), ElementsAre("checkpoint 11"));
+  EXPECT_THAT(s.Shim(11, EvictionProgress::kRestoring), IsEmpty());
+  EXPECT_THAT(s.Shim(11, EvictionProgress::kOnGpu), ElementsAre("checkpoint 11"));
 }
 
 TEST(SuspendOutFailure, AnEvictionWithoutEndIsGivenUp) {
@@ -179,7 +179,7 @@ TEST(SuspendOutFailure, AnEvictionWithoutEndIsGivenUp) {
   s.Observe();
   s.Can(true);
   s.Suspend();
-  EXPECT_THAT(s.Shim(11, ShimResidency::kEvicting), IsEmpty());
+  EXPECT_THAT(s.Shim(11, EvictionProgress::kEvicting), IsEmpty());
   EXPECT_THAT(s.Wait(), ElementsAre("= undoing suspend_failed", "! suspend_failed", "return 11"));
   EXPECT_THAT(s.Returned(11), ElementsAre("= running suspend_failed"));
 }

@@ -75,7 +75,7 @@ class World {
     target.view.figures_current = *rc::gen::inRange(0, 4) != 0;
     // Without a context no thread of its shim answers.
     const bool has_context = target.view.has_shim && target.context.count > 0;
-    target.view.residency = has_context ? ShimResidency::kOnGpu : ShimResidency::kNone;
+    target.view.eviction = has_context ? EvictionProgress::kOnGpu : EvictionProgress::kNone;
     if (rest_ordered_) Hold(target);
     targets_[target.view.id] = target;
   }
@@ -171,7 +171,7 @@ class World {
     if (!rest_ordered_) return;
     const bool all = std::all_of(targets_.begin(), targets_.end(), [](const auto& one) {
       const ObservedProcess& view = one.second.view;
-      const bool holds = view.has_shim && view.residency != ShimResidency::kNone;
+      const bool holds = view.has_shim && view.eviction != EvictionProgress::kNone;
       return one.second.saved != DriverState::kRunning || !holds || view.held;
     });
     if (!all && !fail) return;
@@ -193,8 +193,8 @@ class World {
       const Target& target = one.second;
       return target.out.count > 0 || target.told == Target::Ordered::kEvict ||
              target.told == Target::Ordered::kFetch || target.shut ||
-             target.view.residency == ShimResidency::kEvicting ||
-             target.view.residency == ShimResidency::kEvicted;
+             target.view.eviction == EvictionProgress::kEvicting ||
+             target.view.eviction == EvictionProgress::kEvicted;
     });
   }
 
@@ -202,36 +202,36 @@ class World {
   void MoveShims(bool fail) {
     for (auto& [id, target] : targets_) {
       if (target.told == Target::Ordered::kNothing || !target.answers ||
-          target.saved != DriverState::kRunning || target.view.residency == ShimResidency::kNone)
+          target.saved != DriverState::kRunning || target.view.eviction == EvictionProgress::kNone)
         continue;
       if (target.told == Target::Ordered::kHold) {
         // It completes a restore that it has begun; other memory stays where it is.
-        if (target.view.residency == ShimResidency::kRestoring) target.out = {};
-        if (target.view.residency == ShimResidency::kRestoring ||
-            target.view.residency == ShimResidency::kEvicted)
-          target.view.residency = ShimResidency::kOnGpu;
+        if (target.view.eviction == EvictionProgress::kRestoring) target.out = {};
+        if (target.view.eviction == EvictionProgress::kRestoring ||
+            target.view.eviction == EvictionProgress::kEvicted)
+          target.view.eviction = EvictionProgress::kOnGpu;
         // The work may wait for another process; then the shim gives up by itself.
         target.view.answered = true;
         target.view.held = !fail;
         target.shut = !fail;
-        target.view.residency = fail ? ShimResidency::kFailed : target.view.residency;
+        target.view.eviction = fail ? EvictionProgress::kFailed : target.view.eviction;
         target.told = Target::Ordered::kNothing;
         continue;
       }
       const bool evict = target.told == Target::Ordered::kEvict;
-      const ShimResidency at_work = evict ? ShimResidency::kEvicting : ShimResidency::kRestoring;
+      const EvictionProgress at_work = evict ? EvictionProgress::kEvicting : EvictionProgress::kRestoring;
       target.view.answered = true;
       if (evict && target.out.count > 0) {  // it is out
-        target.view.residency = ShimResidency::kEvicted;
+        target.view.eviction = EvictionProgress::kEvicted;
         target.told = Target::Ordered::kNothing;
       } else if (fail && (evict || target.out.count > 0)) {  // with nothing out the shim only opens its gate
-        target.view.residency = ShimResidency::kFailed;
+        target.view.eviction = EvictionProgress::kFailed;
         target.view.error = "no memory";
         target.told = Target::Ordered::kNothing;
-      } else if (target.view.residency != at_work) {
-        target.view.residency = at_work;
+      } else if (target.view.eviction != at_work) {
+        target.view.eviction = at_work;
       } else {
-        target.view.residency = evict ? ShimResidency::kEvicted : ShimResidency::kOnGpu;
+        target.view.eviction = evict ? EvictionProgress::kEvicted : EvictionProgress::kOnGpu;
         target.shut = evict || (target.told == Target::Ordered::kFetch && target.shut);
         // An order from before a restart may be carried out late: the mover loads what it is asked to give.
         target.out = evict ? target.data : base::Bytes{};
@@ -329,8 +329,8 @@ class World {
       RC_LOG() << " " << said->process.pid << " " << ToString(said->answer.outcome) << " "
                << ToString(said->answer.state);
     for (const auto& [id, target] : targets_)
-      RC_LOG() << " [" << id.pid << " " << ToString(target.saved) << " residency "
-               << static_cast<int>(target.view.residency) << (target.view.answered ? "" : "?") << " out "
+      RC_LOG() << " [" << id.pid << " " << ToString(target.saved) << " eviction "
+               << static_cast<int>(target.view.eviction) << (target.view.answered ? "" : "?") << " out "
                << target.out.count << "]";
     RC_LOG() << "\n";
     const SuspensionPhase before = machine_.phase();
@@ -364,7 +364,7 @@ class World {
           // None is held while another's memory has left already: the job could not go on. Memory that is on
           // its way back has not.
           RC_ASSERT(target.out.count == 0 || !target.view.answered ||
-                    target.view.residency == ShimResidency::kRestoring);
+                    target.view.eviction == EvictionProgress::kRestoring);
           Hold(target);
         }
       }
@@ -388,8 +388,8 @@ class World {
         Ask(save->process, Verb::kCheckpoint);
         const auto it = targets_.find(save->process);
         if (it == targets_.end()) continue;
-        RC_ASSERT(it->second.view.residency != ShimResidency::kEvicting &&
-                  it->second.view.residency != ShimResidency::kRestoring);
+        RC_ASSERT(it->second.view.eviction != EvictionProgress::kEvicting &&
+                  it->second.view.eviction != EvictionProgress::kRestoring);
         RC_ASSERT(!it->second.view.holds_imported);
         RC_ASSERT(!it->second.view.has_shim || !AnyStays());
       }
@@ -405,7 +405,7 @@ class World {
   bool AnyStays() const {
     return std::any_of(targets_.begin(), targets_.end(), [](const auto& one) {
       const ObservedProcess& view = one.second.view;
-      return view.residency == ShimResidency::kEvicted && view.answered &&
+      return view.eviction == EvictionProgress::kEvicted && view.answered &&
              (view.holds_imported || view.shares);
     });
   }
@@ -477,7 +477,7 @@ class World {
     return std::any_of(targets_.begin(), targets_.end(), [](const auto& one) {
       const Target& target = one.second;
       return target.answers && target.saved == DriverState::kRunning &&
-             target.told != Target::Ordered::kNothing && target.view.residency != ShimResidency::kNone;
+             target.told != Target::Ordered::kNothing && target.view.eviction != EvictionProgress::kNone;
     });
   }
   // A suspended job still looks at intervals for processes that could not be taken.

@@ -41,7 +41,7 @@ bool SuspensionStateMachine::IsOnGpu(const Member& member) {
 
 bool SuspensionStateMachine::IsOff(const Member& member) {
   return (member.saved != DriverState::kRunning && !member.no_cuda) ||
-         member.seen.residency == ShimResidency::kEvicted ||
+         member.seen.eviction == EvictionProgress::kEvicted ||
          Sum(member.seen, &GpuFootprint::evicted).count > 0;
 }
 
@@ -50,12 +50,12 @@ bool SuspensionStateMachine::IsAway(const Member& member) {
 }
 
 bool SuspensionStateMachine::IsShimAtWork(const Member& member) {
-  return member.seen.residency == ShimResidency::kEvicting ||
-         member.seen.residency == ShimResidency::kRestoring;
+  return member.seen.eviction == EvictionProgress::kEvicting ||
+         member.seen.eviction == EvictionProgress::kRestoring;
 }
 
 bool SuspensionStateMachine::Stays(const Member& member) {
-  return member.seen.residency == ShimResidency::kEvicted && member.seen.answered && Shares(member);
+  return member.seen.eviction == EvictionProgress::kEvicted && member.seen.answered && Shares(member);
 }
 
 bool SuspensionStateMachine::AnyShares() const {
@@ -72,7 +72,7 @@ bool SuspensionStateMachine::KnowsMoreThanSamples() const {
 }
 
 MonoTime SuspensionStateMachine::AtWorkSince(const Member& member) {
-  return std::max(member.ordered_at, member.residency_since);
+  return std::max(member.ordered_at, member.eviction_since);
 }
 
 std::map<std::string, std::int64_t> SuspensionStateMachine::Figures(MonoTime now) const {

@@ -31,7 +31,7 @@ TEST(SuspendRebuild, ARunningJobIsLeftAlone) {
 TEST(SuspendRebuild, OnTheWayOutItGoesOn) {
   Story before = OneProcess();
   before.Suspend();
-  before.At(11).residency = ShimResidency::kEvicting;
+  before.At(11).eviction = EvictionProgress::kEvicting;
   before.At(11).answered = true;
   Story s = Restarted(before);
   EXPECT_THAT(s.Observe(), ElementsAre("state? 11"));
@@ -93,7 +93,7 @@ TEST(SuspendRebuild, AnUndoingGoesOnAndKeepsItsReason) {
 TEST(SuspendRebuild, MemoryEvictedWithoutARecordIsRestored) {
   Story before = OneProcess();
   Story s = Restarted(before);
-  s.At(11).residency = ShimResidency::kEvicted;
+  s.At(11).eviction = EvictionProgress::kEvicted;
   s.At(11).gpus["a"] = {GiB(1), {}, GiB(9)};
   EXPECT_THAT(s.Observe(), ElementsAre("= undoing suspend_failed", "state? 11"));
   EXPECT_THAT(s.Says(11, Outcome::kDone, DriverState::kRunning), ElementsAre("return 11"));
@@ -144,10 +144,10 @@ TEST(SuspendRebuild, AShimThatReturnsIsHeldBeforeTheNextWayOut) {
   before.Room(GiB(11));
   Story s = Restarted(before);
   s.rests_by_hand = true;
-  s.At(12).residency = ShimResidency::kEvicting;
+  s.At(12).eviction = EvictionProgress::kEvicting;
   EXPECT_THAT(s.Observe(), ElementsAre("state? 11"));
   s.At(12).gpus["a"] = {GiB(10), GiB(9), {}};
-  s.Shim(12, ShimResidency::kRestoring);
+  s.Shim(12, EvictionProgress::kRestoring);
   s.Suspend();
   EXPECT_THAT(s.Says(11, Outcome::kDone, DriverState::kRunning), ElementsAre("state? 12"));
   EXPECT_THAT(s.Says(12, Outcome::kDone, DriverState::kRunning), ElementsAre("rest"));

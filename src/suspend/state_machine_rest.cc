@@ -23,9 +23,9 @@ bool SuspensionStateMachine::AwaitRest(MonoTime now) {
       // An earlier daemon had already begun to evict, or the share controller has closed all gates. One whose
       // memory is away may be on its way back, and works again when it has the order; but where the shims
       // fetch, no gate has opened yet.
-      const bool refused =
-          member.seen.residency == ShimResidency::kFailed || member.seen.residency == ShimResidency::kOnGpu;
-      const bool returns = member.guessed && member.seen.residency == ShimResidency::kRestoring;
+      const bool refused = member.seen.eviction == EvictionProgress::kFailed ||
+                           member.seen.eviction == EvictionProgress::kOnGpu;
+      const bool returns = member.guessed && member.seen.eviction == EvictionProgress::kRestoring;
       const bool leaves = member.order == Order::kEvict && !(member.seen.answered && refused) && !returns;
       const bool fetches = member.order == Order::kFetch && !member.guessed;
       if (leaves || fetches || (IsAway(member) && !ComesBack(member))) rested_ = true;
@@ -53,7 +53,7 @@ bool SuspensionStateMachine::AwaitRest(MonoTime now) {
 
 bool SuspensionStateMachine::ComesBack(const Member& member) {
   return member.seen.has_shim &&
-         (member.seen.residency == ShimResidency::kRestoring || !member.seen.answered);
+         (member.seen.eviction == EvictionProgress::kRestoring || !member.seen.answered);
 }
 
 void SuspensionStateMachine::CancelQuiesce() {
@@ -62,7 +62,7 @@ void SuspensionStateMachine::CancelQuiesce() {
 
 // A shim has nothing to hold before its process has a context.
 bool SuspensionStateMachine::CanBeHeld(const Member& member) const {
-  if (!member.seen.has_shim || member.without_shim || member.seen.residency == ShimResidency::kNone)
+  if (!member.seen.has_shim || member.without_shim || member.seen.eviction == EvictionProgress::kNone)
     return false;
   return member.saved == DriverState::kRunning && (!pending_ || pending_->process != member.seen.id);
 }

@@ -18,7 +18,7 @@ class SuspensionOfSeveralProcesses : public testing::Test {
   }
   Words Runs(pid_t pid) {
     s_.At(pid).held = false;
-    return s_.Shim(pid, ShimResidency::kOnGpu);
+    return s_.Shim(pid, EvictionProgress::kOnGpu);
   }
   Story s_;
 };
@@ -50,7 +50,7 @@ TEST_F(SuspensionOfSeveralProcesses, ReturningProcessComesToRestFirst) {
     auto& process = story.At(11);
     auto& [gpu, share] = *process.gpus.begin();
     share.evicted = std::exchange(share.evictable, {});
-    process.residency = taken_up ? ShimResidency::kRestoring : ShimResidency::kOnGpu;
+    process.eviction = taken_up ? EvictionProgress::kRestoring : EvictionProgress::kOnGpu;
     process.held = !taken_up;
     process.answered = false;
     story.Observe();
@@ -147,7 +147,7 @@ TEST_F(SuspensionOfSeveralProcesses, NewProcessRunsOnWhenTheAttemptFails) {
 
 TEST_F(SuspensionOfSeveralProcesses, ProcessWithoutContextIsNotWaitedFor) {
   auto& bare = s_.Process(13, {}, MiB(0));
-  bare.residency = ShimResidency::kNone;
+  bare.eviction = EvictionProgress::kNone;
   bare.answered = false;
   s_.Observe();
   s_.Suspend();
@@ -203,7 +203,7 @@ TEST_F(SuspensionOfSeveralProcesses, NewDaemonReleasesProcessesThatTheLastOneHel
   s_.machine = SuspensionStateMachine::Rebuild({}, s_.machine.record());
   s_.At(12).answered = s_.At(12).held = true;
   s_.At(11).answered = true;
-  s_.At(11).residency = ShimResidency::kOnGpu;
+  s_.At(11).eviction = EvictionProgress::kOnGpu;
   EXPECT_THAT(s_.Observe(), ElementsAre("state? 11"));
   EXPECT_THAT(s_.Restored(11), ElementsAre("state? 12"));
   EXPECT_THAT(s_.Restored(12), ElementsAre("return 12"));
@@ -257,7 +257,7 @@ TEST(SuspensionWithDriverMemory, MemoryThatTheDriverTakesIsAtRestAsWell) {
   s.Room(GiB(1));
   EXPECT_THAT(s.Restored(11), ElementsAre("return 11")) << "it stands at its gate";
   s.At(11).held = false;
-  EXPECT_THAT(s.Shim(11, ShimResidency::kOnGpu), ElementsAre("= running", "! job_resumed"));
+  EXPECT_THAT(s.Shim(11, EvictionProgress::kOnGpu), ElementsAre("= running", "! job_resumed"));
 }
 
 // --- Stopped processes: the driver's calls would not return.

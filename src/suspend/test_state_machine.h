@@ -75,7 +75,7 @@ class Story {
     ObservedProcess view;
     view.id = IdOf(pid);
     view.has_shim = evictable.has_value();
-    view.residency = view.has_shim ? ShimResidency::kOnGpu : ShimResidency::kNone;
+    view.eviction = view.has_shim ? EvictionProgress::kOnGpu : EvictionProgress::kNone;
     view.gpus[gpu] = {used, evictable.value_or(base::Bytes{}), {}};
     processes.push_back(view);
     return processes.back();
@@ -151,7 +151,7 @@ class Story {
   Words Evicted(pid_t pid) {
     for (auto& [gpu, share] : At(pid).gpus)
       share = {share.used - share.evictable, {}, share.evicted + share.evictable};
-    return Shim(pid, ShimResidency::kEvicted);
+    return Shim(pid, EvictionProgress::kEvicted);
   }
   // Its memory is on the GPU, and its gate is closed.
   Words Fetched(pid_t pid) {
@@ -160,10 +160,10 @@ class Story {
   }
   Words Returned(pid_t pid) {
     for (auto& [gpu, share] : At(pid).gpus) share = {share.used + share.evicted, share.evicted, {}};
-    return Shim(pid, ShimResidency::kOnGpu);
+    return Shim(pid, EvictionProgress::kOnGpu);
   }
-  Words Shim(pid_t pid, ShimResidency residency, const std::string& error = {}) {
-    At(pid).residency = residency;
+  Words Shim(pid_t pid, EvictionProgress eviction, const std::string& error = {}) {
+    At(pid).eviction = eviction;
     At(pid).answered = true;
     At(pid).error = error;
     return Observe();
@@ -171,7 +171,7 @@ class Story {
   // All processes that a shim can hold are at rest.
   Words Rested() {
     for (auto& view : processes)
-      if (view.has_shim && view.residency != ShimResidency::kNone) view.held = view.answered = true;
+      if (view.has_shim && view.eviction != EvictionProgress::kNone) view.held = view.answered = true;
     const Words words = Observe();
     EXPECT_THAT(words, IsEmpty()) << "before it is told";
     return Feed(event::JobQuiesced{});

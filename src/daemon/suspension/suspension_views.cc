@@ -7,28 +7,29 @@
 namespace gpuman::daemon {
 namespace {
 
-suspend::ShimResidency ResidencyOf(const ledger::SlotStatus& slot) {
+suspend::EvictionProgress EvictionOf(const ledger::SlotStatus& slot) {
   using ledger::wire::MemoryResidency;
-  if (slot.answered && slot.error != ledger::wire::OrderError::kNone) return suspend::ShimResidency::kFailed;
+  if (slot.answered && slot.error != ledger::wire::OrderError::kNone)
+    return suspend::EvictionProgress::kFailed;
   switch (slot.residency) {
     case MemoryResidency::kNone:
-      return suspend::ShimResidency::kNone;
+      return suspend::EvictionProgress::kNone;
     case MemoryResidency::kOnGpu:
     case MemoryResidency::kHeld:
-      return suspend::ShimResidency::kOnGpu;
+      return suspend::EvictionProgress::kOnGpu;
     case MemoryResidency::kEvicting:
       // The gate is being shut for another job's turn, or a part of the memory is taken. Neither is a
       // suspension.
-      return slot.ordered == ledger::wire::OrderKind::kLeave ? suspend::ShimResidency::kEvicting
-                                                             : suspend::ShimResidency::kOnGpu;
+      return slot.ordered == ledger::wire::OrderKind::kLeave ? suspend::EvictionProgress::kEvicting
+                                                             : suspend::EvictionProgress::kOnGpu;
     case MemoryResidency::kEvicted:
-      return suspend::ShimResidency::kEvicted;
+      return suspend::EvictionProgress::kEvicted;
     case MemoryResidency::kRestoring:
-      return suspend::ShimResidency::kRestoring;
+      return suspend::EvictionProgress::kRestoring;
     case MemoryResidency::kFailed:
-      return suspend::ShimResidency::kFailed;
+      return suspend::EvictionProgress::kFailed;
   }
-  return suspend::ShimResidency::kNone;
+  return suspend::EvictionProgress::kNone;
 }
 
 // The GPU of a home that its shim does not name: the process sees only one.
@@ -71,13 +72,13 @@ std::vector<suspend::ObservedProcess> SuspensionView(
   for (const auto& slot : slots) {
     auto& view = view_of(slot.process);
     view.has_shim = true;
-    view.residency = ResidencyOf(slot);
+    view.eviction = EvictionOf(slot);
     view.answered = slot.answered;
     view.silent = !slot.answered && !slot.notifies;
     view.held = slot.residency == ledger::wire::MemoryResidency::kHeld && slot.answered &&
                 slot.error == ledger::wire::OrderError::kNone;
     view.closing = slot.residency == ledger::wire::MemoryResidency::kEvicting &&
-                   view.residency == suspend::ShimResidency::kOnGpu;
+                   view.eviction == suspend::EvictionProgress::kOnGpu;
     view.holds_imported = slot.holds_imported;
     view.shares = slot.shares;
     view.fetches = slot.fetches;
@@ -107,22 +108,22 @@ std::vector<suspend::ObservedProcess> SuspensionView(
   return list;
 }
 
-guard::Residency ResidencyOf(suspend::SuspensionPhase phase) {
+guard::JobResidency ResidencyOf(suspend::SuspensionPhase phase) {
   using suspend::SuspensionPhase;
   switch (phase) {
     case SuspensionPhase::kSuspending:
     case SuspensionPhase::kRetreating:
-      return guard::Residency::kLeaving;
+      return guard::JobResidency::kLeaving;
     case SuspensionPhase::kSuspended:
-      return guard::Residency::kOff;
+      return guard::JobResidency::kOff;
     case SuspensionPhase::kResuming:
     case SuspensionPhase::kUndoing:
-      return guard::Residency::kRestoring;
+      return guard::JobResidency::kRestoring;
     case SuspensionPhase::kRunning:
     case SuspensionPhase::kEnded:
       break;
   }
-  return guard::Residency::kOnGpu;
+  return guard::JobResidency::kOnGpu;
 }
 
 void ShowSuspension(const suspend::SuspensionRecord& record, api::JobView& view) {

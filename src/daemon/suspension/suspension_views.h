@@ -22,7 +22,7 @@ std::vector<suspend::ObservedProcess> SuspensionView(
     const std::vector<std::string>& only, const std::function<base::Bytes(const std::string&)>& context_cost);
 
 // The residency of a job in this phase, as the guard needs it.
-guard::Residency ResidencyOf(suspend::SuspensionPhase phase);
+guard::JobResidency ResidencyOf(suspend::SuspensionPhase phase);
 
 // Fills in the state, the reason, and where the job's memory is.
 void ShowSuspension(const suspend::SuspensionRecord& record, api::JobView& view);
