@@ -134,7 +134,7 @@ base::Result<> MayGoTo(const Snapshot& snapshot, Index running, std::size_t gpu,
   if (job.gpus.count() != 1) return no(fmt::format("it has {} GPUs, not one", job.gpus.count()));
   if (job.phase == RunningPhase::kSuspended && QuotaTracker(snapshot).Refuses(job) != Reason::kStarts)
     return no("the quota of its user or project allows it no GPU beside the others");
-  const Room room(snapshot, now);
+  const RoomChecker room(snapshot, now);
   PlacementRequest request{
       .need = snapshot.needs[job.need], .user = job.user, .job = job.id, .host_counted = true};
   request.need.gpus = 1;
@@ -170,7 +170,7 @@ base::Result<> MayGoTo(const Snapshot& snapshot, Index running, std::size_t gpu,
 
 base::Result<GpuSet> PickReserved(const Snapshot& snapshot, int count, WallTime start, WallTime end,
                                   WallTime now) {
-  const Room room(snapshot, now);
+  const RoomChecker room(snapshot, now);
   std::vector<std::pair<WallTime, std::size_t>> gpus;
   for (std::size_t gpu = 0; gpu < snapshot.gpus.size(); ++gpu) {
     const bool reserved = std::any_of(

@@ -8,7 +8,8 @@ namespace gpuman::queue {
 namespace {
 
 // A preemptible job is no obstacle for one that may preempt it.
-bool Yields(const Room& room, const Ranks& ranks, const Holder& holder, const PlacementRequest& request) {
+bool Yields(const RoomChecker& room, const Ranks& ranks, const Holder& holder,
+            const PlacementRequest& request) {
   const Snapshot& snapshot = room.snapshot();
   if (holder.running == kNone || request.need.preemptible || !snapshot.settings.preempt) return false;
   const RunningJobInput& job = snapshot.running[holder.running];
@@ -17,7 +18,8 @@ bool Yields(const Room& room, const Ranks& ranks, const Holder& holder, const Pl
 }
 
 // When enough of this GPU is free for the job.
-WallTime FreeAt(const Room& room, const Ranks& ranks, std::size_t gpu, const PlacementRequest& request) {
+WallTime FreeAt(const RoomChecker& room, const Ranks& ranks, std::size_t gpu,
+                const PlacementRequest& request) {
   const GpuRoom& slot = room.slots()[gpu];
   std::vector<std::pair<WallTime, base::Bytes>> ends;
   WallTime last = room.now();
@@ -49,7 +51,7 @@ struct Timed {
 
 // All times at which the job could start: a GPU becomes free, a reservation ends, or a job frees its host
 // memory.
-std::vector<WallTime> Moments(const Room& room, const PlacementRequest& request,
+std::vector<WallTime> Moments(const RoomChecker& room, const PlacementRequest& request,
                               const std::vector<Timed>& gpus) {
   std::vector<WallTime> moments{room.now()};
   for (const Timed& each : gpus)
@@ -64,7 +66,7 @@ std::vector<WallTime> Moments(const Room& room, const PlacementRequest& request,
   return moments;
 }
 
-bool HostSuffices(const Room& room, const PlacementRequest& request, WallTime time) {
+bool HostSuffices(const RoomChecker& room, const PlacementRequest& request, WallTime time) {
   if (request.host_counted || (request.need.host_memory.count == 0 && request.need.cpus == 0)) return true;
   const Host host = room.HostAt(time);
   return request.need.host_memory <= host.memory.value_or(request.need.host_memory) &&
@@ -73,7 +75,8 @@ bool HostSuffices(const Room& room, const PlacementRequest& request, WallTime ti
 
 }  // namespace
 
-std::optional<EarliestStart> Earliest(const Room& room, const Ranks& ranks, const PlacementRequest& request) {
+std::optional<EarliestStart> Earliest(const RoomChecker& room, const Ranks& ranks,
+                                      const PlacementRequest& request) {
   const auto count = static_cast<std::size_t>(request.need.gpus);
   std::vector<Timed> gpus;
   for (std::size_t gpu = 0; gpu < room.slots().size(); ++gpu)

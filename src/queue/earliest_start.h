@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "queue/priority.h"
-#include "queue/room.h"
+#include "queue/room_checker.h"
 
 namespace gpuman::queue {
 
@@ -18,6 +18,7 @@ struct EarliestStart {
 // result has those that are busy longest, so that other jobs can use the rest meanwhile. nullopt: the GPUs
 // that can be used today are not enough. A GPU where what stays of suspended jobs leaves too little cannot be
 // used.
-std::optional<EarliestStart> Earliest(const Room& room, const Ranks& ranks, const PlacementRequest& request);
+std::optional<EarliestStart> Earliest(const RoomChecker& room, const Ranks& ranks,
+                                      const PlacementRequest& request);
 
 }  // namespace gpuman::queue

@@ -8,7 +8,7 @@
 #include "queue/dependencies.h"
 #include "queue/plan.h"
 #include "queue/quota_tracker.h"
-#include "queue/room.h"
+#include "queue/room_checker.h"
 
 namespace gpuman::queue {
 
@@ -56,7 +56,7 @@ class Explainer {
   const Plan& plan_;
   const Dependents& dependents_;
   WallTime now_;
-  Room room_;               // after the pass
+  RoomChecker room_;        // after the pass
   QuotaTracker quota_use_;  // after the pass too
   Host host_{};             // free after the pass
 };

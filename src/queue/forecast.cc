@@ -4,7 +4,7 @@
 #include <queue>
 #include <utility>
 
-#include "queue/room.h"
+#include "queue/room_checker.h"
 
 namespace gpuman::queue {
 namespace {
@@ -201,7 +201,7 @@ class Forecasting {
 
   const Snapshot& snapshot_;
   WallTime now_;
-  Room room_;
+  RoomChecker room_;
   std::vector<Moment> whole_,
       part_;  // when all of each GPU is free, and when it has room for a shared job
   std::vector<std::pair<Moment, std::size_t>> order_{};

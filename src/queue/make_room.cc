@@ -21,7 +21,7 @@ struct Leavers {
 };
 
 template <typename MayGo>
-Ground Survey(const Room& room, std::size_t gpu, const PlacementRequest& request, MayGo may_go) {
+Ground Survey(const RoomChecker& room, std::size_t gpu, const PlacementRequest& request, MayGo may_go) {
   const Gpu& info = room.snapshot().gpus[gpu];
   Ground ground{.free = info.memory - info.foreign - room.LeftBeside(gpu, request.job)};
   for (const Holder& holder : room.slots()[gpu].holders) {
@@ -38,7 +38,7 @@ Ground Survey(const Room& room, std::size_t gpu, const PlacementRequest& request
   return ground;
 }
 
-base::Bytes MemoryOf(const Room& room, Index running) {
+base::Bytes MemoryOf(const RoomChecker& room, Index running) {
   return room.snapshot().needs[room.snapshot().running[running].need].memory;
 }
 
@@ -48,7 +48,7 @@ base::Bytes LeftOf(const RunningJobInput& job, std::size_t gpu) {
 }
 
 // Whether the job fits where so much is free, of which `left` stays in use.
-bool Fits(const Room& room, std::size_t gpu, const PlacementRequest& request, base::Bytes free,
+bool Fits(const RoomChecker& room, std::size_t gpu, const PlacementRequest& request, base::Bytes free,
           base::Bytes left) {
   const Need& need = request.need;
   const base::Bytes wanted = need.share ? std::max(need.memory, need.free_memory) : need.free_memory;
@@ -58,7 +58,7 @@ bool Fits(const Room& room, std::size_t gpu, const PlacementRequest& request, ba
 // Which of `may_go` must leave, in their order, so that the job fits; nullopt: the job does not fit even if
 // all leave. For an exclusive job all must leave, for a shared job enough of them. Jobs that leave too much
 // behind are ended, those that leave most first.
-std::optional<Leavers> WhoGoes(const Room& room, std::size_t gpu, const PlacementRequest& request,
+std::optional<Leavers> WhoGoes(const RoomChecker& room, std::size_t gpu, const PlacementRequest& request,
                                const Ground& ground) {
   if (ground.blocked) return std::nullopt;
   const auto& running = room.snapshot().running;
@@ -88,11 +88,11 @@ bool Has(const std::vector<Index>& jobs, Index job) {
   return std::find(jobs.begin(), jobs.end(), job) != jobs.end();
 }
 
-bool IsCandidate(const Room& room, std::size_t gpu, const PlacementRequest& request) {
+bool IsCandidate(const RoomChecker& room, std::size_t gpu, const PlacementRequest& request) {
   return request.need.possible.test(gpu) && room.IsUsable(gpu, request.need) && room.MayHold(gpu, request);
 }
 
-bool HasRunLongEnough(const Room& room, const RunningJobInput& job) {
+bool HasRunLongEnough(const RoomChecker& room, const RunningJobInput& job) {
   return job.phase == RunningPhase::kRunning && job.undisturbed >= room.snapshot().settings.preempt_after;
 }
 
@@ -102,7 +102,7 @@ double CostOf(const RunningJobInput& job, bool ends) {
 }
 
 // A request for other GPUs, for a job that must leave `gpu`.
-PlacementRequest Elsewhere(const Room& room, Index running, std::size_t gpu, const GpuSet& kept) {
+PlacementRequest Elsewhere(const RoomChecker& room, Index running, std::size_t gpu, const GpuSet& kept) {
   const RunningJobInput& job = room.snapshot().running[running];
   PlacementRequest request{
       .need = room.snapshot().needs[job.need], .user = job.user, .job = job.id, .priority = job.priority};
@@ -114,7 +114,7 @@ PlacementRequest Elsewhere(const Room& room, Index running, std::size_t gpu, con
 }
 
 // Moves the jobs that are in the way of `request` on `gpu` to other GPUs, in `trial`.
-bool MoveAway(Room& trial, const PlacementRequest& request, std::size_t gpu, const GpuSet& kept,
+bool MoveAway(RoomChecker& trial, const PlacementRequest& request, std::size_t gpu, const GpuSet& kept,
               RoomPlan& plan) {
   Ground ground = Survey(trial, gpu, request, [&](const RunningJobInput& job) {
     return job.movable && job.gpus.count() == 1 && HasRunLongEnough(trial, job);
@@ -127,7 +127,7 @@ bool MoveAway(Room& trial, const PlacementRequest& request, std::size_t gpu, con
   if (!going || !going->ends.empty()) return false;
   if (!going->jobs.empty() && !trial.Find(Elsewhere(trial, going->jobs.back(), gpu, kept)))
     return false;  // a copy costs more than this check
-  Room tried = trial;
+  RoomChecker tried = trial;
   std::vector<std::pair<Index, GpuSet>> moves;
   for (const Index each : going->jobs) {
     const PlacementRequest elsewhere = Elsewhere(tried, each, gpu, kept);
@@ -145,7 +145,7 @@ bool MoveAway(Room& trial, const PlacementRequest& request, std::size_t gpu, con
 
 }  // namespace
 
-std::optional<RoomPlan> MakeRoomByMoving(const Room& room, const PlacementRequest& request) {
+std::optional<RoomPlan> MakeRoomByMoving(const RoomChecker& room, const PlacementRequest& request) {
   if (!room.snapshot().settings.move || !room.HostFits(request) || request.need.gpus == 0)
     return std::nullopt;
   const auto count = static_cast<std::size_t>(request.need.gpus);
@@ -157,7 +157,7 @@ std::optional<RoomPlan> MakeRoomByMoving(const Room& room, const PlacementReques
     if (!plan.gpus.test(gpu) && IsCandidate(room, gpu, request))
       candidates.emplace_back(room.slots()[gpu].holders.size(), gpu);
   std::sort(candidates.begin(), candidates.end());
-  Room trial = room;
+  RoomChecker trial = room;
   for (const auto& [holders, gpu] : candidates) {
     if (plan.gpus.count() >= count) break;
     if (MoveAway(trial, request, gpu, kept, plan)) kept.set(gpu);
@@ -166,7 +166,7 @@ std::optional<RoomPlan> MakeRoomByMoving(const Room& room, const PlacementReques
   return plan;
 }
 
-std::optional<RoomPlan> MakeRoomByPreempting(const Room& room, const Ranks& ranks,
+std::optional<RoomPlan> MakeRoomByPreempting(const RoomChecker& room, const Ranks& ranks,
                                              const PlacementRequest& request, WallTime& again) {
   const Snapshot& snapshot = room.snapshot();
   if (!room.HostFits(request) || request.need.gpus == 0) return std::nullopt;

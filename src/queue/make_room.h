@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "queue/priority.h"
-#include "queue/room.h"
+#include "queue/room_checker.h"
 
 namespace gpuman::queue {
 
@@ -21,7 +21,7 @@ struct RoomPlan {
 // Plans moves of movable jobs that have one GPU each to other GPUs, where they fit by the same rules as a job
 // that starts. No job moves to a GPU that is already free for the job that wants room. nullopt: no such moves
 // are enough.
-std::optional<RoomPlan> MakeRoomByMoving(const Room& room, const PlacementRequest& request);
+std::optional<RoomPlan> MakeRoomByMoving(const RoomChecker& room, const PlacementRequest& request);
 
 // Plans which preemptible jobs leave for a job of higher priority, or for a job that is not preemptible and
 // has waited for SchedulingSettings::preempt_wait. Each preemptible job leaves only after
@@ -31,7 +31,7 @@ std::optional<RoomPlan> MakeRoomByMoving(const Room& room, const PlacementReques
 // free for the job: where it is too much, jobs are ended that could be suspended, or nobody leaves. An empty
 // list: all jobs that are in the way are leaving already. nullopt: preemption does not make enough room.
 // `again`: when to try again, if time alone may help.
-std::optional<RoomPlan> MakeRoomByPreempting(const Room& room, const Ranks& ranks,
+std::optional<RoomPlan> MakeRoomByPreempting(const RoomChecker& room, const Ranks& ranks,
                                              const PlacementRequest& request, WallTime& again);
 
 }  // namespace gpuman::queue

@@ -10,7 +10,7 @@
 #include <map>
 #include <numeric>
 
-#include "queue/room.h"
+#include "queue/room_checker.h"
 
 namespace gpuman::queue {
 namespace {
@@ -26,7 +26,7 @@ Plan Greedy(const Snapshot& snapshot, WallTime now, bool by_priority) {
     return std::tuple(by_priority ? -x.priority : 0, x.since, x.id) <
            std::tuple(by_priority ? -y.priority : 0, y.since, y.id);
   });
-  Room room(snapshot, now);
+  RoomChecker room(snapshot, now);
   Plan plan;
   for (const Index each : order) {
     const WaitingJobInput& job = snapshot.waiting[each];

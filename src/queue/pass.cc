@@ -8,7 +8,7 @@
 #include "queue/placement_refusal_cache.h"
 #include "queue/priority.h"
 #include "queue/quota_tracker.h"
-#include "queue/room.h"
+#include "queue/room_checker.h"
 
 namespace gpuman::queue {
 namespace {
@@ -280,7 +280,7 @@ class Passing {
   WallTime now_;
   Plan plan_{};
   Ranks ranks_;
-  Room room_;
+  RoomChecker room_;
   QuotaTracker quota_use_;
   std::vector<Reason> refused_;  // for each need: why there is no room for it any more in this pass
   std::vector<bool> attempted_;  // for each need: no jobs can make room for it

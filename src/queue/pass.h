@@ -3,8 +3,8 @@
 //   1. Jobs whose dependencies can never be met are cancelled, unless their users asked otherwise.
 //   2. All jobs that can run are put in order (priority.h), and with them the suspended jobs that want to be
 //      resumed.
-//   3. In that order each job starts if quotas, throttles, reservations and the machine allow it (room.h,
-//      placement.h).
+//   3. In that order each job starts if quotas, throttles, reservations and the machine allow it
+//      (room_checker.h, placement.h).
 //   4. If the machine has no room for a job, other jobs move or leave to make room (make_room.h). A
 //      pass tries this for at most SchedulingSettings::attempts jobs.
 //   5. EASY backfill: the first job that still has no room may get GPUs kept for it, if it has waited for

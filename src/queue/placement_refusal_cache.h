@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "queue/room.h"
+#include "queue/room_checker.h"
 
 namespace gpuman::queue {
 

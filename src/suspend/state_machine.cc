@@ -327,7 +327,7 @@ void SuspensionStateMachine::TakeAnswer(Member& member, Verb verb, MoverAnswer a
     FailBack(why, answer.outcome == Outcome::kNoRoom ? Failure::kPassing : Failure::kLasting, now);
 }
 
-void SuspensionStateMachine::Handle(const event::Room& room, MonoTime now) {
+void SuspensionStateMachine::Handle(const event::RoomAvailable& room, MonoTime now) {
   const auto needs = Needs(now);
   if (!needs || rebuilt_) return;
   const auto free = [&](const std::string& gpu) {

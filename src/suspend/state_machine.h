@@ -1,6 +1,6 @@
 // One job's way off the GPU and back. Pure: events and the time go in, actions come out.
 //
-//            SuspendAsked, MoveAsked                        ResumeAsked, then Room
+//            SuspendAsked, MoveAsked                        ResumeAsked, then RoomAvailable
 //   kRunning ----------------------> kSuspending --> kSuspended ------------> kResuming --> kRunning
 //      ^                                 | a step failed   ^                      | a step failed
 //      +---------- kUndoing <------------+                 +---- kRetreating <----+
@@ -161,7 +161,7 @@ struct MoverAnswered {
 };
 // For a job that wants to come back: the free memory on each GPU, and whether ChooseToResume chose the job
 // (`chosen`) or the job's room has not lasted long enough yet (`settling`).
-struct Room {
+struct RoomAvailable {
   BytesByGpu free;
   bool chosen = false;
   bool settling = false;
@@ -170,7 +170,7 @@ struct Tick {};  // the deadline has come
 }  // namespace event
 using Event = std::variant<event::SuspendAsked, event::ResumeAsked, event::MoveAsked, event::Ended,
                            event::Observed, event::JobQuiesced, event::QuiesceFailed, event::DriverAnswered,
-                           event::MoverAnswered, event::Room, event::Tick>;
+                           event::MoverAnswered, event::RoomAvailable, event::Tick>;
 
 namespace action {
 // All processes of the job with a shim come to rest within `limit`: their calls wait at the gates, their work
@@ -352,7 +352,7 @@ class SuspensionStateMachine {
   void Handle(const event::QuiesceFailed& failed, base::MonoTime now);
   void Handle(const event::DriverAnswered& answered, base::MonoTime now);
   void Handle(const event::MoverAnswered& answered, base::MonoTime now);
-  void Handle(const event::Room& room, base::MonoTime now);
+  void Handle(const event::RoomAvailable& room, base::MonoTime now);
   void Handle(const event::Tick&, base::MonoTime now);
   void Meet(Member& member, base::MonoTime now);
   void TakeAnswer(Member& member, Verb verb, MoverAnswer answer, base::MonoTime now);

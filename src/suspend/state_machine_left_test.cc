@@ -66,7 +66,7 @@ TEST_F(SuspensionOfSharedMemoryTest, ReturnNeedsNoDriverAndNoRoomForMemoryThatSt
   Suspend();
   s_.Resume();
   EXPECT_EQ(s_.machine.Needs(s_.now), (BytesByGpu{{"a", GiB(9)}, {"b", GiB(9)}}));
-  EXPECT_THAT(s_.Feed(event::Room{{{"a", GiB(9)}, {"b", GiB(9)}}, true}),
+  EXPECT_THAT(s_.Feed(event::RoomAvailable{{{"a", GiB(9)}, {"b", GiB(9)}}, true}),
               ElementsAre("= resuming resuming", "return 11", "return 12"));
   EXPECT_THAT(s_.Returned(12), IsEmpty());
   EXPECT_THAT(s_.Returned(11), ElementsAre("= running", "! job_resumed"));
@@ -75,7 +75,7 @@ TEST_F(SuspensionOfSharedMemoryTest, ReturnNeedsNoDriverAndNoRoomForMemoryThatSt
 
 TEST_F(SuspensionOfSharedMemoryTest, NoProcessRunsBeforeMemoryOfAllIsBack) {
   IsAwayAndWanted();
-  EXPECT_THAT(s_.Feed(event::Room{{{"a", GiB(9)}, {"b", GiB(9)}}, true}),
+  EXPECT_THAT(s_.Feed(event::RoomAvailable{{{"a", GiB(9)}, {"b", GiB(9)}}, true}),
               ElementsAre("= resuming resuming", "load 11", "load 12 b"));
   EXPECT_THAT(s_.MoverAnswered(11, Verb::kLoad), IsEmpty());
   EXPECT_THAT(s_.MoverAnswered(12, Verb::kLoad), ElementsAre("return 11", "return 12"));
@@ -88,7 +88,7 @@ class SuspensionFetchTest : public SuspensionOfSharedMemoryTest {
     s_.At(11).fetches = s_.At(12).fetches = true;
     IsAwayAndWanted();
   }
-  Words ComeBack() { return s_.Feed(event::Room{{{"a", GiB(9)}, {"b", GiB(9)}}, true}); }
+  Words ComeBack() { return s_.Feed(event::RoomAvailable{{{"a", GiB(9)}, {"b", GiB(9)}}, true}); }
 };
 
 TEST_F(SuspensionFetchTest, NoGateOpensBeforeAllHaveTheirMemory) {
@@ -161,7 +161,7 @@ TEST_F(SuspensionFetchTest, JobSuspendedAgainDuringReturnLeaves) {
 
 TEST_F(SuspensionOfSharedMemoryTest, ProcessWithoutRoomKeepsOthersAtTheirGates) {
   IsAwayAndWanted();
-  s_.Feed(event::Room{{{"a", GiB(9)}, {"b", GiB(9)}}, true});
+  s_.Feed(event::RoomAvailable{{{"a", GiB(9)}, {"b", GiB(9)}}, true});
   s_.MoverAnswered(11, Verb::kLoad);
   EXPECT_THAT(s_.MoverAnswered(12, Verb::kLoad, Outcome::kNoRoom),
               ElementsAre("= retreating resume_failed", "! resume_failed", "secure 11", "secure 12"));
@@ -180,7 +180,7 @@ TEST_F(SuspensionOfSharedMemoryTest, OnlyProcessWithoutShimIsCheckpointed) {
   EXPECT_THAT(s_.Checkpointed(14), ElementsAre("= suspended held_by_user", "! job_suspended"));
   EXPECT_EQ(s_.machine.record().left, (BytesByGpu{{"a", GiB(1) + MiB(490)}, {"b", GiB(2)}}));
   s_.Resume();
-  EXPECT_THAT(s_.Feed(event::Room{{{"a", GiB(99)}, {"b", GiB(99)}}, true}), Contains("restore 14"));
+  EXPECT_THAT(s_.Feed(event::RoomAvailable{{{"a", GiB(99)}, {"b", GiB(99)}}, true}), Contains("restore 14"));
   EXPECT_THAT(s_.Restored(14), ElementsAre("return 11", "return 12", "return 13"));
 }
 
@@ -192,7 +192,7 @@ TEST_F(SuspensionOfSharedMemoryTest, ProcessWithoutEvictableMemoryWaitsAtItsGate
   s_.Evicted(12);
   EXPECT_THAT(s_.Evicted(11), ElementsAre("= suspended held_by_user", "! job_suspended"));
   s_.Resume();
-  EXPECT_THAT(s_.Feed(event::Room{{{"a", GiB(9)}, {"b", GiB(9)}}, true}), Contains("return 13"));
+  EXPECT_THAT(s_.Feed(event::RoomAvailable{{{"a", GiB(9)}, {"b", GiB(9)}}, true}), Contains("return 13"));
 }
 
 TEST_F(SuspensionOfSharedMemoryTest, FailedEvictionOfOneProcessLetsAllRunOn) {
@@ -230,7 +230,7 @@ TEST_F(SuspensionOfSharedMemoryTest, AJobThatComesBackCanBeSuspendedAgain) {
   for (int i = 0; i < 2; ++i) {
     Suspend();
     s_.Resume();
-    s_.Feed(event::Room{{{"a", GiB(9)}, {"b", GiB(9)}}, true});
+    s_.Feed(event::RoomAvailable{{{"a", GiB(9)}, {"b", GiB(9)}}, true});
     s_.Returned(11);
     s_.Returned(12);
     s_.Observe();
@@ -292,7 +292,7 @@ TEST_F(SuspensionOfSharedMemoryTest, NewDaemonReportsTheSameAndResumesTheJob) {
   EXPECT_EQ(s_.machine.phase(), SuspensionPhase::kSuspended);
   EXPECT_EQ(s_.machine.record().left, kLeft);
   s_.Resume();
-  EXPECT_THAT(s_.Feed(event::Room{{{"a", GiB(9)}, {"b", GiB(9)}}, true}),
+  EXPECT_THAT(s_.Feed(event::RoomAvailable{{{"a", GiB(9)}, {"b", GiB(9)}}, true}),
               ElementsAre("= resuming resuming", "return 11", "return 12"));
 }
 

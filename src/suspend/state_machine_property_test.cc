@@ -114,7 +114,7 @@ class World {
       case 2:
         return Move(*rc::gen::element<std::string>("a", "b"));
       case 3:
-        return Feed(event::Room{{{"a", GiB(100)}, {"b", GiB(100)}}, true});
+        return Feed(event::RoomAvailable{{{"a", GiB(100)}, {"b", GiB(100)}}, true});
       case 4:
         if (targets_.size() < 5) Start();
         return Feed(event::Observed{Views(), gpus_});
@@ -456,7 +456,7 @@ class World {
       MoveShims(false);
       AnswerRest(/*fail=*/i % 8 == 7);  // some may not answer
       Feed(event::Tick{});
-      Feed(event::Room{{}, false});
+      Feed(event::RoomAvailable{{}, false});
     }
     RC_ASSERT(AtRest());
     if (!honest_ || machine_.phase() != SuspensionPhase::kRunning) return;

@@ -22,7 +22,7 @@ TEST(SuspensionPushedOff, GoesOutAndWantsBackSayingWhyItIsAway) {
   EXPECT_THAT(story.Room(GiB(1)), ElementsAre("= suspended device_pressure"));
   EXPECT_THAT(story.Detail(), HasSubstr("GPU 0 is full; waits for 2GiB on GPU a, where 1GiB are free"));
   story.now += std::chrono::minutes(1);
-  story.Feed(event::Room{{{"a", GiB(3)}}, false, true});
+  story.Feed(event::RoomAvailable{{{"a", GiB(3)}}, false, true});
   EXPECT_THAT(story.Detail(), HasSubstr("comes back when the room that there is now lasts for 10s"));
   EXPECT_THAT(story.Room(GiB(3)), ElementsAre("= resuming resuming", "restore 11"));
   EXPECT_THAT(story.Restored(11), ElementsAre("= running", "! job_resumed"));

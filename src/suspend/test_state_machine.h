@@ -146,7 +146,7 @@ class Story {
   Words Checkpointed(pid_t pid) { return Says(pid, Outcome::kDone, DriverState::kCheckpointed); }
   Words Restored(pid_t pid) { return Says(pid, Outcome::kDone, DriverState::kRunning); }
   Words Room(base::Bytes free, bool chosen = true, const std::string& gpu = "a") {
-    return Feed(event::Room{{{gpu, free}}, chosen});
+    return Feed(event::RoomAvailable{{{gpu, free}}, chosen});
   }
   Words Evicted(pid_t pid) {
     for (auto& [gpu, share] : At(pid).gpus)

@@ -6,7 +6,7 @@
 //   samples, ledgers --- Observed ------+                   +--> Checkpoint, Restore ----> Checkpointer
 //   gpuman-mover ---- DriverAnswered ---+--> state machine -+--> CopyToHost, CopyToGpu --> Checkpointer
 //   gpuman-mover ----- MoverAnswered ---+                   +--> record (stored first), events
-//   free memory -------- Room ----------+
+//   free memory ----- RoomAvailable ----+
 //
 // A process whose shim obeys an order comes with a connection, which goes to the mover (PassOn).
 //

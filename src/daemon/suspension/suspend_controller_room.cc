@@ -126,8 +126,8 @@ void SuspendController::OfferRoom() {
     return std::find(jobs.begin(), jobs.end(), job) != jobs.end();
   };
   for (const auto& candidate : candidates)
-    Feed(candidate.job,
-         suspend::event::Room{free, has(choice.now, candidate.job), has(choice.soon, candidate.job)});
+    Feed(candidate.job, suspend::event::RoomAvailable{free, has(choice.now, candidate.job),
+                                                      has(choice.soon, candidate.job)});
 }
 
 }  // namespace gpuman::daemon

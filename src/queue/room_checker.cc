@@ -1,4 +1,4 @@
-#include "queue/room.h"
+#include "queue/room_checker.h"
 
 #include <algorithm>
 
@@ -21,7 +21,7 @@ bool HasHost(const Need& need) { return need.host_memory.count > 0 || need.cpus 
 
 }  // namespace
 
-Room::Room(const Snapshot& snapshot, WallTime now)
+RoomChecker::RoomChecker(const Snapshot& snapshot, WallTime now)
     : snapshot_(&snapshot),
       now_(now),
       privileged_(snapshot.users.size(), false),
@@ -66,13 +66,13 @@ Room::Room(const Snapshot& snapshot, WallTime now)
   }
 }
 
-WallTime Room::EndOf(const RunningJobInput& job) const {
+WallTime RoomChecker::EndOf(const RunningJobInput& job) const {
   const Millis limit = snapshot_->needs[job.need].time_limit;
   if (limit.count() == 0) return kNever;
   return now_ + std::max(Millis(0), limit - job.ran);
 }
 
-void Room::Hold(std::size_t gpu, const Holder& holder) {
+void RoomChecker::Hold(std::size_t gpu, const Holder& holder) {
   GpuRoom& slot = slots_[gpu];
   slot.holders.push_back(holder);
   slot.exclusive |= !holder.share;
@@ -84,12 +84,12 @@ void Room::Hold(std::size_t gpu, const Holder& holder) {
   partly_.reset(gpu);
 }
 
-bool Room::IsUsable(std::size_t gpu, const Need& need) const {
+bool RoomChecker::IsUsable(std::size_t gpu, const Need& need) const {
   const GpuRoom& slot = slots_[gpu];
   return slot.open && (!slot.unmanaged || (need.share && snapshot_->settings.share_unmanaged));
 }
 
-bool Room::IsUnreserved(std::size_t gpu, Index user, WallTime from, WallTime to) const {
+bool RoomChecker::IsUnreserved(std::size_t gpu, Index user, WallTime from, WallTime to) const {
   return std::none_of(snapshot_->reservations.begin(), snapshot_->reservations.end(),
                       [&](const Reservation& each) {
                         if (!each.gpus.test(gpu) || each.end <= std::max(from, now_) || each.start >= to)
@@ -98,8 +98,8 @@ bool Room::IsUnreserved(std::size_t gpu, Index user, WallTime from, WallTime to)
                       });
 }
 
-bool Room::MayHold(std::size_t gpu, const PlacementRequest& request,
-                   const PlacementChecks& constraints) const {
+bool RoomChecker::MayHold(std::size_t gpu, const PlacementRequest& request,
+                          const PlacementChecks& constraints) const {
   const GpuRoom& slot = slots_[gpu];
   const bool leaves =
       request.need.preemptible && snapshot_->settings.preempt;  // when a claim or a reservation begins
@@ -112,14 +112,14 @@ bool Room::MayHold(std::size_t gpu, const PlacementRequest& request,
   return IsUnreserved(gpu, request.user, now_, end);
 }
 
-base::Bytes Room::LeftBeside(std::size_t gpu, JobId job) const {
+base::Bytes RoomChecker::LeftBeside(std::size_t gpu, JobId job) const {
   base::Bytes sum;
   for (const ResidualMemory& each : slots_[gpu].left)
     if (each.job != job) sum += each.bytes;
   return sum;
 }
 
-base::Bytes Room::FreeFor(std::size_t gpu, JobId job) const {
+base::Bytes RoomChecker::FreeFor(std::size_t gpu, JobId job) const {
   const GpuRoom& slot = slots_[gpu];
   if (slot.exclusive) return slot.free;
   base::Bytes free = slot.free;
@@ -128,11 +128,12 @@ base::Bytes Room::FreeFor(std::size_t gpu, JobId job) const {
   return free;
 }
 
-bool Room::HasRoomBesideLeft(std::size_t gpu, const Need& need, JobId job, base::Bytes more) const {
+bool RoomChecker::HasRoomBesideLeft(std::size_t gpu, const Need& need, JobId job, base::Bytes more) const {
   return std::max(need.memory, need.free_memory) <= snapshot_->gpus[gpu].memory - LeftBeside(gpu, job) - more;
 }
 
-bool Room::Fits(std::size_t gpu, const PlacementRequest& request, const PlacementChecks& constraints) const {
+bool RoomChecker::Fits(std::size_t gpu, const PlacementRequest& request,
+                       const PlacementChecks& constraints) const {
   const GpuRoom& slot = slots_[gpu];
   const base::Bytes free = FreeFor(gpu, request.job);
   if (request.need.free_memory > free || (request.need.share && request.need.memory > free) ||
@@ -143,7 +144,7 @@ bool Room::Fits(std::size_t gpu, const PlacementRequest& request, const Placemen
   return MayHold(gpu, request, constraints);
 }
 
-GpuSet Room::Fitting(const PlacementRequest& request, const PlacementChecks& constraints) const {
+GpuSet RoomChecker::Fitting(const PlacementRequest& request, const PlacementChecks& constraints) const {
   GpuSet fitting;
   ForEach((request.need.share ? partly_ : empty_) & request.need.possible, [&](std::size_t gpu) {
     if (Fits(gpu, request, constraints)) fitting.set(gpu);
@@ -151,13 +152,13 @@ GpuSet Room::Fitting(const PlacementRequest& request, const PlacementChecks& con
   return fitting;
 }
 
-bool Room::HostFits(const PlacementRequest& request) const {
+bool RoomChecker::HostFits(const PlacementRequest& request) const {
   if (request.host_counted || !HasHost(request.need)) return true;
   return IsWithin(request.need, host_) &&
          (request.end <= host_claimed_ || IsWithin(request.need, host_spare_));
 }
 
-std::optional<GpuSet> Room::Find(const PlacementRequest& request) const {
+std::optional<GpuSet> RoomChecker::Find(const PlacementRequest& request) const {
   if (!HostFits(request)) return std::nullopt;
   const auto count = static_cast<std::size_t>(request.need.gpus);
   if (count == 0) return GpuSet{};
@@ -172,7 +173,7 @@ std::optional<GpuSet> Room::Find(const PlacementRequest& request) const {
   return Choose(*snapshot_, std::move(candidates), count, request.need.share, request.job);
 }
 
-Reason Room::WhyNot(const PlacementRequest& request) const {
+Reason RoomChecker::WhyNot(const PlacementRequest& request) const {
   const auto count = static_cast<std::size_t>(request.need.gpus);
   const auto would = [&](const PlacementChecks& constraints) {
     return Fitting(request, constraints).count() >= count;
@@ -189,7 +190,7 @@ Reason Room::WhyNot(const PlacementRequest& request) const {
   return Reason::kResources;
 }
 
-void Room::Take(const PlacementRequest& request, const GpuSet& gpus) {
+void RoomChecker::Take(const PlacementRequest& request, const GpuSet& gpus) {
   if (!request.host_counted) {
     Subtract(host_, request.need);
     if (request.end > host_claimed_) Subtract(host_spare_, request.need);
@@ -206,12 +207,12 @@ void Room::Take(const PlacementRequest& request, const GpuSet& gpus) {
   FindMostFree();
 }
 
-void Room::FindMostFree() {
+void RoomChecker::FindMostFree() {
   most_free_ = {};
   ForEach(sharable_, [&](std::size_t gpu) { most_free_ = std::max(most_free_, slots_[gpu].free); });
 }
 
-void Room::Dismiss(Index running, bool ends) {
+void RoomChecker::Dismiss(Index running, bool ends) {
   for (GpuRoom& slot : slots_)
     for (Holder& holder : slot.holders)
       if (holder.running == running) {
@@ -221,7 +222,7 @@ void Room::Dismiss(Index running, bool ends) {
       }
 }
 
-void Room::Claim(const PlacementRequest& request, const GpuSet& gpus, WallTime from) {
+void RoomChecker::Claim(const PlacementRequest& request, const GpuSet& gpus, WallTime from) {
   ForEach(gpus, [&](std::size_t gpu) {
     GpuRoom& slot = slots_[gpu];
     slot.claimed = from;
@@ -239,7 +240,7 @@ void Room::Claim(const PlacementRequest& request, const GpuSet& gpus, WallTime f
   Subtract(host_spare_, request.need);
 }
 
-Host Room::HostAt(WallTime time) const {
+Host RoomChecker::HostAt(WallTime time) const {
   Host host = snapshot_->host;
   for (const RunningJobInput& job : snapshot_->running) {
     const Need& need = snapshot_->needs[job.need];

@@ -1,8 +1,8 @@
 // The free part of the machine, while a pass gives it to jobs. Internal to src/queue.
 //
-// A pass makes a Room from a snapshot, takes GPUs from it, claims GPUs for later, and tries changes on
+// A pass makes a RoomChecker from a snapshot, takes GPUs from it, claims GPUs for later, and tries changes on
 // copies. No part becomes free again during a pass: a job that did not fit once does not fit later in the
-// same pass. A Room refers to the snapshot. Thread-compatible.
+// same pass. A RoomChecker refers to the snapshot. Thread-compatible.
 #pragma once
 
 #include <optional>
@@ -66,9 +66,9 @@ struct PlacementChecks {
   bool closed = true;
 };
 
-class Room {
+class RoomChecker {
  public:
-  Room(const Snapshot& snapshot, WallTime now);
+  RoomChecker(const Snapshot& snapshot, WallTime now);
 
   // The GPUs that the job can start on now; nullopt: there is no room.
   std::optional<GpuSet> Find(const PlacementRequest& request) const;
