@@ -272,7 +272,8 @@ TEST(JobUpdate, ChangesTheReceiversThatItNamesAndReplacesDependenciesAsAWhole) {
   options.max_concurrent = 4;
   options.depends = {spec::DependencyMode::kAny, {{spec::DependencyKind::kAfterAny, "3"}}};
   ASSERT_TRUE(SetOptions(update->queue->options, options));
-  EXPECT_EQ(options.notify, (spec::Notify{{"https://x/secret"}, {"a@b"}, {spec::NotifyOn::kAll}}))
+  EXPECT_EQ(options.notify,
+            (spec::NotificationOptions{{"https://x/secret"}, {"a@b"}, {spec::NotifyOn::kAll}}))
       << "the webhooks were not named";
   EXPECT_EQ(options.warn_signal, spec::Signal{SIGTERM});
   EXPECT_EQ(options.warn_before, base::Millis(60'000));
@@ -282,7 +283,7 @@ TEST(JobUpdate, ChangesTheReceiversThatItNamesAndReplacesDependenciesAsAWhole) {
             (spec::NamedDependencies{spec::DependencyMode::kAll, {{spec::DependencyKind::kAfterOk, "7"}}}));
   EXPECT_EQ(Decode<JobUpdate>(Encode(*update))->queue, update->queue);
   ASSERT_TRUE(SetOptions(Decode<JobUpdate>(R"({"queue":{"notify":null}})")->queue->options, options));
-  EXPECT_EQ(options.notify, spec::Notify{});
+  EXPECT_EQ(options.notify, spec::NotificationOptions{});
 }
 
 TEST(JobUpdate, RefusesOptionsThatAreNoneOrMakeNoSense) {

@@ -53,11 +53,11 @@ using OtherVersion = std::function<void(base::JobId job, const LedgerRequest& ca
 // A process was ordered off its GPU (kOut) or back. On this connection, the process talks to the mover that
 // takes its memory or gives it back (wire/transfer.h).
 enum class TransferDirection { kOut, kBack };
-using Transfer =
+using TransferListener =
     std::function<void(base::JobId, base::ProcessId, TransferDirection, base::UntrustedSocket connection)>;
 
 // A process has something new to say in its slot (Ledgers::SlotStatusesOf).
-using Notify = std::function<void(base::JobId, base::ProcessId)>;
+using SlotListener = std::function<void(base::JobId, base::ProcessId)>;
 
 // New processes have to wait, because the daemon cannot accept them (for example, it has no descriptors
 // left).
@@ -73,9 +73,9 @@ class Server {
   Server& operator=(Server&&) = delete;
 
   // Without this callback the server sends such processes away: their memory stays where it is.
-  void SetTransfer(Transfer transfer) { transfer_ = std::move(transfer); }
+  void SetTransferListener(TransferListener listener) { transfer_listener_ = std::move(listener); }
 
-  void SetNotify(Notify notify) { notify_ = std::move(notify); }
+  void SetSlotListener(SlotListener listener) { slot_listener_ = std::move(listener); }
 
   // The server calls it with the first error, and again only after it could accept a process in between.
   void SetErrorHandler(ErrorHandler handler) { on_error_ = std::move(handler); }
@@ -160,9 +160,9 @@ class Server {
   std::shared_ptr<base::Closer> closer_ = std::make_shared<base::Closer>();  // UntrustedSocket shares it
   Ledgers* ledgers_;
   Attribute attribute_;
-  Transfer transfer_;
-  Notify notify_;
-  ErrorHandler on_error_;
+  TransferListener transfer_listener_;
+  SlotListener slot_listener_;
+  Trouble trouble_;
   OtherVersion other_version_;
   Number last_ = 0;
   std::map<Number, Waiting> waiting_;  // connected, and nothing read from it yet

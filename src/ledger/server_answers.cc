@@ -77,7 +77,7 @@ bool Server::HearAtOnce(const Waiting& waiting, const wire::Hello& hello) {
   if (hello.magic != wire::kNotifyMagic || hello.version != wire::kVersion || hello.job == 0) return false;
   const base::JobId job{static_cast<std::int64_t>(hello.job)};
   const auto process = ledgers_->RegisteredPid(job, waiting.pid);
-  if (process && notify_) notify_(job, *process);
+  if (process && slot_listener_) slot_listener_(job, *process);
   return process.has_value();
 }
 
@@ -104,12 +104,12 @@ std::optional<Server::Awaited> Server::PassOn(Waiting& waiting, const wire::Hell
       !peer->Lives())
     return std::nullopt;
   if (hello.magic == wire::kNotifyMagic) {
-    if (notify_) notify_(found.job, peer->process());
+    if (slot_listener_) slot_listener_(found.job, peer->process());
     waiting.connection.HangUp();
-  } else if (transfer_) {
+  } else if (transfer_listener_) {
     const bool out = hello.magic == wire::kOutMagic;
-    transfer_(found.job, peer->process(), out ? TransferDirection::kOut : TransferDirection::kBack,
-              std::move(waiting.connection));
+    transfer_listener_(found.job, peer->process(), out ? TransferDirection::kOut : TransferDirection::kBack,
+                       std::move(waiting.connection));
   }
   return std::nullopt;
 }

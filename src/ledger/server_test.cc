@@ -394,7 +394,7 @@ TEST_F(ServerTest, ANotificationOfAProcessInTheLedgerItClaimsIsHeardAtOnce) {
   ASSERT_EQ(Ask(GoodHello(), descriptors).answer, wire::JoinAnswer::kJoined);
   const int asked = asked_;
   std::vector<base::JobId> rung;
-  server_->SetNotify([&](base::JobId job, base::ProcessId) { rung.push_back(job); });
+  server_->SetSlotListener([&](base::JobId job, base::ProcessId) { rung.push_back(job); });
   pollfd entry{server_->descriptor(), POLLIN, 0};
   const auto notify = [&](base::JobId claimed) {
     auto hello = GoodHello();
@@ -421,7 +421,7 @@ TEST_F(ServerTest, ANotificationIsKeptUntilItsSenderIsKnown) {
   int descriptors = 0;
   ASSERT_EQ(Ask(GoodHello(), descriptors).answer, wire::JoinAnswer::kJoined);
   int rung = 0;
-  server_->SetNotify([&](base::JobId, base::ProcessId) { ++rung; });
+  server_->SetSlotListener([&](base::JobId, base::ProcessId) { ++rung; });
   auto notify = GoodHello();
   notify.magic = wire::kNotifyMagic;
   notify.job = 0;

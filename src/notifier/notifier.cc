@@ -14,7 +14,7 @@
 #include <string>
 
 #include "base/file.h"
-#include "notifier/transfer.h"
+#include "notifier/curl_transfer.h"
 #include "notify/wire.h"
 
 namespace gpuman::notifier {
@@ -71,7 +71,7 @@ class Sender {
     auto order = notify::ParseOrder(line);
     if (!order) return false;  // the daemon has another version: this process ends, and the daemon notices
     const std::int64_t number = order->number;
-    auto transfer = Transfer::Begin(std::move(*order));
+    auto transfer = CurlTransfer::Begin(std::move(*order));
     if (!transfer) return Tell({number, {0, transfer.error().message, true, {}}});
     CURL* const handle = (*transfer)->handle();
     ::curl_multi_add_handle(multi_, handle);
@@ -106,7 +106,7 @@ class Sender {
   }
 
   CURLM* multi_;
-  std::map<CURL*, std::unique_ptr<Transfer>> transfers_;
+  std::map<CURL*, std::unique_ptr<CurlTransfer>> transfers_;
   std::string buffer_;
 };
 

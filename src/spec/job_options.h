@@ -82,14 +82,14 @@ constexpr auto WordsOf(NotifyOn) {
 std::string_view ToString(NotifyOn event);
 
 // Which receivers get messages, and about what. An answer has the URLs without what may be secret.
-struct Notify {
+struct NotificationOptions {
   std::vector<std::string> webhooks{};  // http and https URLs
   std::vector<std::string> mails{};
   std::vector<NotifyOn> on{};  // empty: each end
-  friend bool operator==(const Notify&, const Notify&) = default;
+  friend bool operator==(const NotificationOptions&, const NotificationOptions&) = default;
 };
 template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, Notify>
+requires std::same_as<std::remove_const_t<T>, NotificationOptions>
 void Fields(V& v, T& x) {
   v.Changed("webhooks", x.webhooks);
   v.Changed("mails", x.mails);
@@ -221,7 +221,7 @@ struct JobOptions : RunOptions {
   // (daemon/queue/submission.h has the usual values); the store has both or none.
   std::optional<Signal> warn_signal{};
   std::optional<Millis> warn_before{};
-  Notify notify{};
+  NotificationOptions notify{};
   friend bool operator==(const JobOptions&, const JobOptions&) = default;
 };
 

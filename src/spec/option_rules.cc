@@ -43,7 +43,7 @@ void CheckRetries(const Retries& retries, const Report& report) {
     CheckRange("retries.on_exit_codes", code, kLowestExitCode, kHighestExitCode, report);
 }
 
-void CheckNotify(const Notify& notify, const Report& report) {
+void CheckNotify(const NotificationOptions& notify, const Report& report) {
   for (const auto& url : notify.webhooks)
     if (const auto parsed = base::ParseHttpUrl(url); !parsed)
       report("notify.webhooks", parsed.error().message);

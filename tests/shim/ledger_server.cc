@@ -160,12 +160,12 @@ class Test {
     if (!options_.mover.empty()) {
       mover_.emplace(options_.mover);
       if (!mover_->Start()) return base::Fail(base::ErrorCode::kUnavailable, "the mover does not start");
-      server.SetTransfer([this](base::JobId, base::ProcessId process, TransferDirection direction,
-                                base::UntrustedSocket connection) {
+      server.SetTransferListener([this](base::JobId, base::ProcessId process, TransferDirection direction,
+                                        base::UntrustedSocket connection) {
         mover_->PassOn(process, direction, std::move(connection));
       });
     }
-    server.SetNotify([this](base::JobId, base::ProcessId) { ++notifications_; });
+    server.SetSlotListener([this](base::JobId, base::ProcessId) { ++notifications_; });
     Say("ready");
     std::string buffer;
     for (;;) {

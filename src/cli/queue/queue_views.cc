@@ -310,7 +310,7 @@ class OptionTexts {
   static std::string TextOf(base::WallTime value) { return FormatLocal(value); }
   static std::string TextOf(const spec::Retries& value) { return std::to_string(value.count); }
   static std::string TextOf(spec::Signal value) { return spec::NameOf(value); }
-  static std::string TextOf(const spec::Notify& value) {
+  static std::string TextOf(const spec::NotificationOptions& value) {
     auto receivers = value.mails;
     receivers.insert(receivers.end(), value.webhooks.begin(), value.webhooks.end());
     std::vector<std::string_view> words;

@@ -124,7 +124,7 @@ void Notifications::SetSettings(notify::NotificationSettings settings) {
   PumpSoon();
 }
 
-Result<> Notifications::Check(const spec::Notify& asked) const {
+Result<> Notifications::Check(const spec::NotificationOptions& asked) const {
   // With a proxy, the proxy decides which addresses are allowed.
   if (!settings_.proxy.empty()) return {};
   for (const auto& text : asked.webhooks) {
@@ -140,7 +140,7 @@ Result<> Notifications::Check(const spec::Notify& asked) const {
   return {};
 }
 
-std::string Notifications::NoteOn(const spec::Notify& asked) const {
+std::string Notifications::NoteOn(const spec::NotificationOptions& asked) const {
   if (asked.mails.empty() || !settings_.smtp.server.empty()) return {};
   return "this machine sends no mail until an administrator sets notify.smtp.server";
 }
@@ -171,7 +171,7 @@ jobs::OutboxRow Notifications::Keep(notify::OutboxMessage message) {
 
 std::vector<jobs::OutboxRow> Notifications::About(const jobs::Job& job,
                                                   const std::vector<jobs::Notice>& notices) {
-  const spec::Notify& asked = job.spec->notify;
+  const spec::NotificationOptions& asked = job.spec->notify;
   if (notices.empty() || (asked.webhooks.empty() && asked.mails.empty())) return {};
   const auto words = WordsOf(asked.on);
   std::vector<jobs::OutboxRow> rows;

@@ -65,9 +65,9 @@ class Notifications {
   void SetSettings(notify::NotificationSettings settings);
 
   // kInvalidArgument: `asked` names an address to which the daemon sends nothing.
-  base::Result<> Check(const spec::Notify& asked) const;
+  base::Result<> Check(const spec::NotificationOptions& asked) const;
   // A note for the user whose request is accepted; empty: none.
-  std::string NoteOn(const spec::Notify& asked) const;
+  std::string NoteOn(const spec::NotificationOptions& asked) const;
 
   // The messages about the job or the event. The caller stores them together with it, and then calls
   // OnStored.

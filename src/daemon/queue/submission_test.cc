@@ -167,7 +167,7 @@ TEST_F(SubmissionTest, TheReceiversOfNotificationsAreKept) {
   const auto prepared = Fine();
   ASSERT_EQ(prepared.jobs.size(), 2U);
   EXPECT_EQ(prepared.jobs[0].spec->notify,
-            (spec::Notify{{"https://x/"}, {"a@b"}, {On::kKilled, On::kSuspended}}));
+            (spec::NotificationOptions{{"https://x/"}, {"a@b"}, {On::kKilled, On::kSuspended}}));
   EXPECT_EQ(prepared.jobs[1].spec->notify.on, (std::vector{On::kFailed, On::kAll}));
 }
 

@@ -210,11 +210,12 @@ TEST_F(UpdateTest, AJobThatWaitsGetsAnotherWarning) {
 TEST_F(UpdateTest, AJobThatWaitsGetsOtherReceiversOfNotifications) {
   Has([](spec::JobSpec& spec) { spec.notify = {{"https://x/secret"}, {"a@b"}, {}}; });
   EXPECT_EQ(Trouble(R"({"queue":{"notify":{"on":["failed"]}}})"), "");
-  EXPECT_EQ(job.spec->notify, (spec::Notify{{"https://x/secret"}, {"a@b"}, {spec::NotifyOn::kFailed}}));
+  EXPECT_EQ(job.spec->notify,
+            (spec::NotificationOptions{{"https://x/secret"}, {"a@b"}, {spec::NotifyOn::kFailed}}));
   EXPECT_EQ(Trouble(R"({"queue":{"notify":{"mails":[],"webhooks":[]}}})"),
             "notify.on: there is nobody to tell; give notify.mails or notify.webhooks");
   EXPECT_EQ(Trouble(R"({"queue":{"notify":null}})"), "");
-  EXPECT_EQ(job.spec->notify, spec::Notify{});
+  EXPECT_EQ(job.spec->notify, spec::NotificationOptions{});
 }
 
 TEST_F(UpdateTest, AJobThatWaitsGoesToAnotherGroup) {

@@ -44,8 +44,8 @@ void SharingModule::Begin(ShimChannel& channel, JobQuiescer& rest) {
       std::make_unique<ShareController>(core_, channel, rest, suspension_.controller(), core_.config().share);
   controller_->on_escalate.Connect([this](const share::action::Escalate& order) { Escalate(order); });
   controller_->on_turns.Connect([this] { on_turns(); });
-  channel.SetTransfer([this](base::JobId job, base::ProcessId process, ledger::TransferDirection direction,
-                             base::UntrustedSocket connection) {
+  channel.SetTransferListener([this](base::JobId job, base::ProcessId process,
+                                     ledger::TransferDirection direction, base::UntrustedSocket connection) {
     if (!controller_->PassOn(job, process, direction, connection))
       suspension_.controller().PassOn(job, process, direction, std::move(connection));
   });

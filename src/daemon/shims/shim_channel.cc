@@ -39,8 +39,8 @@ base::Result<std::unique_ptr<ShimChannel>> ShimChannel::Open(boost::asio::io_con
   channel->server_->SetErrorHandler([](const base::Error& error) {
     spdlog::warn("{}: processes of jobs wait for their limits", error.message);
   });
-  channel->server_->SetNotify([self = channel->self_handle_, executor = channel->ready_.get_executor()](
-                                  base::JobId job, base::ProcessId) {
+  channel->server_->SetSlotListener([self = channel->self_handle_, executor = channel->ready_.get_executor()](
+                                        base::JobId job, base::ProcessId) {
     boost::asio::post(executor, [self, job] {
       if (*self) (*self)->on_notify(job);
     });

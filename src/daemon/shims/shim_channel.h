@@ -67,7 +67,9 @@ class ShimChannel {
   // Asks attribution again about processes for which an earlier answer was kLater.
   void AskAgain() { server_->AskAgain(); }
   // Sets the function that gets each process that obeys an order, with its connection.
-  void SetTransfer(ledger::Transfer transfer) { server_->SetTransfer(std::move(transfer)); }
+  void SetTransferListener(ledger::TransferListener listener) {
+    server_->SetTransferListener(std::move(listener));
+  }
 
   struct Findings {
     // By job: the memory that its processes count on this GPU; a value only where all of its processes there

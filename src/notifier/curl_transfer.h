@@ -17,20 +17,20 @@
 
 namespace gpuman::notifier {
 
-class Transfer {
+class CurlTransfer {
  public:
   // kInvalidArgument: libcurl does not accept the order.
-  static base::Result<std::unique_ptr<Transfer>> Begin(notify::DeliveryRequest order);
-  ~Transfer();
-  Transfer(const Transfer&) = delete;
-  Transfer& operator=(const Transfer&) = delete;
+  static base::Result<std::unique_ptr<CurlTransfer>> Begin(notify::DeliveryRequest order);
+  ~CurlTransfer();
+  CurlTransfer(const CurlTransfer&) = delete;
+  CurlTransfer& operator=(const CurlTransfer&) = delete;
 
   // The private pointer of the handle (CURLOPT_PRIVATE) is this object.
   CURL* handle() const { return handle_; }
   notify::DeliveryReport ReportOf(CURLcode outcome) const;
 
  private:
-  explicit Transfer(notify::DeliveryRequest order) : order_(std::move(order)) {}
+  explicit CurlTransfer(notify::DeliveryRequest order) : order_(std::move(order)) {}
   bool SetUp();
   bool SetUp(const notify::HttpPost& post);
   bool SetUp(const notify::OutgoingMail& mail);

@@ -1,4 +1,4 @@
-#include "notifier/transfer.h"
+#include "notifier/curl_transfer.h"
 
 #include <fmt/format.h>
 #include <ifaddrs.h>
@@ -46,8 +46,8 @@ std::vector<notify::Address> OwnAddresses() {
 
 }  // namespace
 
-base::Result<std::unique_ptr<Transfer>> Transfer::Begin(notify::DeliveryRequest order) {
-  std::unique_ptr<Transfer> transfer(new Transfer(std::move(order)));
+base::Result<std::unique_ptr<CurlTransfer>> CurlTransfer::Begin(notify::DeliveryRequest order) {
+  std::unique_ptr<CurlTransfer> transfer(new CurlTransfer(std::move(order)));
   transfer->handle_ = ::curl_easy_init();
   if (!transfer->handle_)
     return base::Fail(base::ErrorCode::kExhausted, "libcurl has no room for a transfer");
@@ -56,13 +56,13 @@ base::Result<std::unique_ptr<Transfer>> Transfer::Begin(notify::DeliveryRequest 
   return transfer;
 }
 
-Transfer::~Transfer() {
+CurlTransfer::~CurlTransfer() {
   ::curl_easy_cleanup(handle_);
   ::curl_slist_free_all(headers_);
   ::curl_slist_free_all(receivers_);
 }
 
-bool Transfer::SetUp() {
+bool CurlTransfer::SetUp() {
   const auto timeout = static_cast<long>(order_.timeout.count());
   return Set(handle_, CURLOPT_PRIVATE, this) && Set(handle_, CURLOPT_NOSIGNAL, 1L) &&
          Set(handle_, CURLOPT_ERRORBUFFER, problem_) && Set(handle_, CURLOPT_TIMEOUT_MS, timeout) &&
@@ -70,18 +70,18 @@ bool Transfer::SetUp() {
          Set(handle_, CURLOPT_FORBID_REUSE, 1L) && Set(handle_, CURLOPT_SSL_VERIFYPEER, 1L) &&
          Set(handle_, CURLOPT_SSL_VERIFYHOST, 2L) && Set(handle_, CURLOPT_NOPROXY, "") &&
          (order_.ca_file.empty() || Set(handle_, CURLOPT_CAINFO, order_.ca_file.c_str())) &&
-         Set(handle_, CURLOPT_WRITEFUNCTION, &Transfer::TakeAnswer) &&
+         Set(handle_, CURLOPT_WRITEFUNCTION, &CurlTransfer::TakeAnswer) &&
          Set(handle_, CURLOPT_WRITEDATA, this) &&
          std::visit([this](const auto& what) { return SetUp(what); }, order_.what);
 }
 
-bool Transfer::AddHeader(const std::string& line) {
+bool CurlTransfer::AddHeader(const std::string& line) {
   curl_slist* const longer = ::curl_slist_append(headers_, line.c_str());
   if (longer) headers_ = longer;
   return longer != nullptr;
 }
 
-bool Transfer::SetUp(const notify::HttpPost& post) {
+bool CurlTransfer::SetUp(const notify::HttpPost& post) {
   for (const auto& text : post.allow)
     if (auto network = notify::ParseNetwork(text)) allowed_.push_back(*network);
   bool fine = AddHeader("Content-Type: application/json") && AddHeader("Expect:") &&
@@ -92,7 +92,7 @@ bool Transfer::SetUp(const notify::HttpPost& post) {
   }
   // With a proxy, the proxy decides which addresses it may reach. Without a proxy, Open checks each address.
   if (post.proxy.empty())
-    fine = fine && Set(handle_, CURLOPT_OPENSOCKETFUNCTION, &Transfer::Open) &&
+    fine = fine && Set(handle_, CURLOPT_OPENSOCKETFUNCTION, &CurlTransfer::Open) &&
            Set(handle_, CURLOPT_OPENSOCKETDATA, this);
   return fine && Set(handle_, CURLOPT_PROTOCOLS_STR, "http,https") &&
          Set(handle_, CURLOPT_URL, post.url.c_str()) && Set(handle_, CURLOPT_PROXY, post.proxy.c_str()) &&
@@ -103,7 +103,7 @@ bool Transfer::SetUp(const notify::HttpPost& post) {
          Set(handle_, CURLOPT_POSTFIELDS, post.body.c_str());
 }
 
-bool Transfer::SetUp(const notify::OutgoingMail& mail) {
+bool CurlTransfer::SetUp(const notify::OutgoingMail& mail) {
   receivers_ = ::curl_slist_append(nullptr, fmt::format("<{}>", mail.to).c_str());
   const bool whole = mail.tls == notify::Tls::kWhole;
   const std::string host = mail.server.find(':') == std::string::npos ? mail.server : "[" + mail.server + "]";
@@ -117,12 +117,12 @@ bool Transfer::SetUp(const notify::OutgoingMail& mail) {
          Set(handle_, CURLOPT_MAIL_RCPT, receivers_) &&
          (mail.user.empty() || (Set(handle_, CURLOPT_USERNAME, mail.user.c_str()) &&
                                 Set(handle_, CURLOPT_PASSWORD, mail.password.c_str()))) &&
-         Set(handle_, CURLOPT_UPLOAD, 1L) && Set(handle_, CURLOPT_READFUNCTION, &Transfer::GiveMail) &&
+         Set(handle_, CURLOPT_UPLOAD, 1L) && Set(handle_, CURLOPT_READFUNCTION, &CurlTransfer::GiveMail) &&
          Set(handle_, CURLOPT_READDATA, this);
 }
 
-curl_socket_t Transfer::Open(void* self, curlsocktype, curl_sockaddr* address) {
-  auto& me = *static_cast<Transfer*>(self);
+curl_socket_t CurlTransfer::Open(void* self, curlsocktype, curl_sockaddr* address) {
+  auto& me = *static_cast<CurlTransfer*>(self);
   const auto where = notify::AddressOf(&address->addr);
   const auto refusal = where ? notify::RefusalOf(*where, me.allowed_, OwnAddresses())
                              : std::optional<std::string>("it is no address of the internet");
@@ -134,14 +134,14 @@ curl_socket_t Transfer::Open(void* self, curlsocktype, curl_sockaddr* address) {
   return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
-std::size_t Transfer::TakeAnswer(char*, std::size_t size, std::size_t count, void* self) {
-  auto& me = *static_cast<Transfer*>(self);
+std::size_t CurlTransfer::TakeAnswer(char*, std::size_t size, std::size_t count, void* self) {
+  auto& me = *static_cast<CurlTransfer*>(self);
   me.taken_ += size * count;
   return me.taken_ > kMaxOfAnAnswer ? 0 : size * count;
 }
 
-std::size_t Transfer::GiveMail(char* data, std::size_t size, std::size_t count, void* self) {
-  auto& me = *static_cast<Transfer*>(self);
+std::size_t CurlTransfer::GiveMail(char* data, std::size_t size, std::size_t count, void* self) {
+  auto& me = *static_cast<CurlTransfer*>(self);
   const std::string& text = std::get<notify::OutgoingMail>(me.order_.what).text;
   const std::size_t some = std::min(size * count, text.size() - me.given_);
   text.copy(data, some, me.given_);
@@ -149,7 +149,7 @@ std::size_t Transfer::GiveMail(char* data, std::size_t size, std::size_t count, 
   return some;
 }
 
-notify::DeliveryReport Transfer::ReportOf(CURLcode outcome) const {
+notify::DeliveryReport CurlTransfer::ReportOf(CURLcode outcome) const {
   notify::DeliveryReport report;
   report.number = order_.number;
   auto& attempt = report.attempt;
