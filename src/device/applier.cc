@@ -72,7 +72,7 @@ base::Result<> SetAndVerify(const driver::Nvml& nvml, const std::string& uuid, S
                                                       Format(setting, value), Format(setting, *found)));
 }
 
-void Undo(const driver::Nvml& nvml, const std::vector<GpuSteps>& done, Outcome& outcome) {
+void Undo(const driver::Nvml& nvml, const std::vector<GpuSteps>& done, ApplyOutcome& outcome) {
   for (auto gpu = done.rbegin(); gpu != done.rend(); ++gpu) {
     GpuSteps undone{gpu->uuid, {}};
     for (auto step = gpu->steps.rbegin(); step != gpu->steps.rend(); ++step) {
@@ -89,9 +89,9 @@ void Undo(const driver::Nvml& nvml, const std::vector<GpuSteps>& done, Outcome& 
 
 }  // namespace
 
-Outcome Apply(const driver::Nvml& nvml, const std::vector<GpuSteps>& work, OnFailure on_failure,
-              ApplyProgress& progress) {
-  Outcome outcome;
+ApplyOutcome Apply(const driver::Nvml& nvml, const std::vector<GpuSteps>& work, OnFailure on_failure,
+                   ApplyProgress& progress) {
+  ApplyOutcome outcome;
   std::vector<GpuSteps> done;
   for (std::size_t i = 0; i < work.size(); ++i) {
     const auto& gpu = work[i];

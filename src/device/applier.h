@@ -26,7 +26,7 @@ struct ApplyFailure {
   base::Error error;
 };
 
-struct Outcome {
+struct ApplyOutcome {
   std::vector<ApplyFailure> failures;    // the first one ends the work, unless OnFailure::kGoOn
   std::vector<GpuSteps> undone;          // steps that were undone after the failure
   std::vector<ApplyFailure> not_undone;  // steps that could not be undone
@@ -41,8 +41,8 @@ struct ApplyProgress {
   std::atomic<std::size_t> gpu{0};     // index into the work
 };
 
-Outcome Apply(const driver::Nvml& nvml, const std::vector<GpuSteps>& work, OnFailure on_failure,
-              ApplyProgress& progress);
+ApplyOutcome Apply(const driver::Nvml& nvml, const std::vector<GpuSteps>& work, OnFailure on_failure,
+                   ApplyProgress& progress);
 
 base::Result<> ClearEccErrors(const driver::Nvml& nvml, const std::string& uuid, bool aggregate);
 

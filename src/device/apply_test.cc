@@ -61,7 +61,9 @@ class DeviceApply : public ::testing::Test {
             {Setting::kGraphicsClocks, kUnlocked, Clocks(1200, 1200)}}});
     return work;
   }
-  Outcome Do(OnFailure on_failure = OnFailure::kUndo) { return Apply(*nvml_, Work(), on_failure, progress_); }
+  ApplyOutcome Do(OnFailure on_failure = OnFailure::kUndo) {
+    return Apply(*nvml_, Work(), on_failure, progress_);
+  }
   bool IsUntouched(unsigned index) {
     return Now(Setting::kComputeMode, index) == Mode(ComputeMode::kDefault) &&
            Now(Setting::kPower, index) == Milliwatts(700'000) &&

@@ -65,7 +65,7 @@ TEST(Ledgers, AProcessHoldsItsSlotByItsMappingAlone) {
   ASSERT_TRUE(joined);
   {
     const Mapped mapped(joined->owner);
-    EXPECT_EQ(wire::Reserve(*mapped, 0, joined->slot, 4096), wire::Outcome::kDone);
+    EXPECT_EQ(wire::Reserve(*mapped, 0, joined->slot, 4096), wire::ChargeOutcome::kDone);
     EXPECT_TRUE(ledgers.Registered(kOwnedJob, base::SelfId()));
     EXPECT_EQ(ReclaimEnded(kOwnedJob), 0u);
     EXPECT_EQ(ledgers.UsageOf(kOwnedJob).at(0).used.count, 4096u);
@@ -123,11 +123,11 @@ TEST(Ledgers, LimitsChangeWhileProcessesRun) {
   ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}));
   auto joined = ledgers.Join(kOwnedJob, base::SelfId());
   const Mapped mapped(joined->owner);
-  EXPECT_EQ(wire::Reserve(*mapped, 0, joined->slot, 16384), wire::Outcome::kRefused);
+  EXPECT_EQ(wire::Reserve(*mapped, 0, joined->slot, 16384), wire::ChargeOutcome::kRefused);
   const auto changes = (*mapped).changes;
   ASSERT_TRUE(ledgers.SetLimits(kOwnedJob, std::vector{Limit(kFirst, 16384), Limit(kSecond, 4096)}));
   EXPECT_NE((*mapped).changes, changes);
-  EXPECT_EQ(wire::Reserve(*mapped, 0, joined->slot, 16384), wire::Outcome::kDone);
+  EXPECT_EQ(wire::Reserve(*mapped, 0, joined->slot, 16384), wire::ChargeOutcome::kDone);
   EXPECT_EQ((*mapped).gpu[1].limit, 4096u);
   ASSERT_TRUE(ledgers.SetLimits(kOwnedJob, std::vector{Limit(kSecond, 4096)}));
   EXPECT_EQ((*mapped).gpu[0].limit, wire::kNoLimit);
@@ -184,7 +184,7 @@ TEST(Ledgers, ANewDaemonTakesOverTheLedgerThatProcessesUse) {
   EXPECT_EQ(ledgers.OnGpuOf(kOwnedJob, base::SelfId(), kFirst), base::Bytes{4096})
       << "who sits there is known again";
   EXPECT_EQ(ReclaimEnded(kOwnedJob), 0u);
-  EXPECT_EQ(wire::Reserve(*mapped, 0, joined->slot, 4096), wire::Outcome::kRefused);
+  EXPECT_EQ(wire::Reserve(*mapped, 0, joined->slot, 4096), wire::ChargeOutcome::kRefused);
 }
 
 TEST(Ledgers, OneWhoseProcessesHaveEndedIsMadeAgainFromItsBytes) {
@@ -218,7 +218,7 @@ TEST(Ledgers, AGpuThatChangesItsPlaceWithAnInstanceKeepsItsName) {
   const Mapped mapped(joined->owner);
   EXPECT_EQ(UuidAt(*mapped, 0), instance);
   EXPECT_EQ(UuidAt(*mapped, 1), kFirst);
-  ASSERT_EQ(wire::Reserve(*mapped, 0, joined->slot, wire::kUnit), wire::Outcome::kDone);
+  ASSERT_EQ(wire::Reserve(*mapped, 0, joined->slot, wire::kUnit), wire::ChargeOutcome::kDone);
   ASSERT_EQ(ledgers.FollowMove(kOwnedJob, kFirst), instance);
   EXPECT_EQ(UuidAt(*mapped, 0), kFirst);
   EXPECT_EQ(UuidAt(*mapped, 1), instance);
@@ -233,7 +233,7 @@ TEST(Ledgers, WhatAJobCountsMovesWithItToAnotherGpu) {
   const base::Fd file = std::move(joined->file);  // the slot is this process's while it has that
   const Mapped mapped(joined->owner);
   EXPECT_FALSE(ledgers.FollowMove(kOwnedJob, kSecond)) << "it counts nothing";
-  ASSERT_EQ(wire::Reserve(*mapped, 0, joined->slot, 3 * kUnit), wire::Outcome::kDone);
+  ASSERT_EQ(wire::Reserve(*mapped, 0, joined->slot, 3 * kUnit), wire::ChargeOutcome::kDone);
   wire::RaisePeak(*mapped, 0, 3 * kUnit);
   ledgers.SetUncounted(kOwnedJob, kFirst, base::Bytes{kUnit});
   ledgers.SetUncounted(kOwnedJob, kSecond, base::Bytes{2 * kUnit});
@@ -258,7 +258,7 @@ TEST(Ledgers, WhatAJobCountsMovesWithItToAnotherGpu) {
   EXPECT_TRUE(ledgers.Intact(kOwnedJob));
   EXPECT_FALSE(ledgers.FollowMove(kOwnedJob, kSecond)) << "once is enough";
 
-  ASSERT_EQ(wire::Reserve(*mapped, 1, joined->slot, kUnit), wire::Outcome::kDone);
+  ASSERT_EQ(wire::Reserve(*mapped, 1, joined->slot, kUnit), wire::ChargeOutcome::kDone);
   EXPECT_FALSE(ledgers.FollowMove(kOwnedJob, kFirst)) << "it counts on both";
   wire::GiveBack(*mapped, 1, joined->slot, kUnit);
   EXPECT_EQ(ledgers.FollowMove(kOwnedJob, kFirst), kSecond) << "and back";

@@ -15,8 +15,8 @@ using base::Result;
 using suspend::DriverState;
 using suspend::GpuMove;
 using suspend::MoverAnswer;
+using suspend::MoverOutcome;
 using suspend::MoverRequest;
-using suspend::Outcome;
 using suspend::Verb;
 namespace abi = driver::abi;
 
@@ -37,33 +37,33 @@ DriverState DriverStateOf(abi::CUprocessState state) {
   return DriverState::kUnknown;
 }
 
-Outcome OutcomeOf(ErrorCode code) {
+MoverOutcome OutcomeOf(ErrorCode code) {
   switch (code) {
     case ErrorCode::kTimeout:
-      return Outcome::kTimeout;
+      return MoverOutcome::kTimeout;
     case ErrorCode::kExhausted:
-      return Outcome::kNoRoom;
+      return MoverOutcome::kNoRoom;
     case ErrorCode::kNotSupported:
-      return Outcome::kRefused;
+      return MoverOutcome::kRefused;
     default:
-      return Outcome::kFailed;
+      return MoverOutcome::kFailed;
   }
 }
 
 bool Lives(const ProcessId& process) { return base::IsAlive(process); }
 
 MoverAnswer Gone(const ProcessId& process) {
-  return {.outcome = Outcome::kGone, .message = fmt::format("process {} has ended", process.pid)};
+  return {.outcome = MoverOutcome::kGone, .message = fmt::format("process {} has ended", process.pid)};
 }
 
 // `answer` for a process that is in `state` after a call was made for it.
 MoverAnswer At(const tl::expected<DriverState, MoverAnswer>& state, MoverAnswer answer) {
   if (state) {
     answer.state = *state;
-  } else if (state.error().outcome == Outcome::kGone) {
+  } else if (state.error().outcome == MoverOutcome::kGone) {
     answer = state.error();
   } else {
-    answer.outcome = Outcome::kLost;
+    answer.outcome = MoverOutcome::kLost;
   }
   return answer;
 }
@@ -105,19 +105,19 @@ DriverCheckpointer DriverCheckpointer::WithDriver() {
 MoverAnswer DriverCheckpointer::Can() const {
   if (!driver_) {
     const bool missing = driver_.error().code == ErrorCode::kUnavailable;
-    return {.outcome = missing ? Outcome::kUnsupported : Outcome::kFailed,
+    return {.outcome = missing ? MoverOutcome::kUnsupported : MoverOutcome::kFailed,
             .message = driver_.error().message};
   }
   if (!driver_->CanCheckpoint())
-    return {.outcome = Outcome::kUnsupported,
+    return {.outcome = MoverOutcome::kUnsupported,
             .message = "this driver cannot checkpoint processes (that came with version 570)"};
-  return {.outcome = Outcome::kDone};
+  return {.outcome = MoverOutcome::kDone};
 }
 
 MoverAnswer DriverCheckpointer::Perform(const MoverRequest& request) const {
   const auto begin = std::chrono::steady_clock::now();
   MoverAnswer answer = Can();
-  if (answer.outcome == Outcome::kDone) {
+  if (answer.outcome == MoverOutcome::kDone) {
     switch (request.verb) {
       case Verb::kCan:
         break;
@@ -134,7 +134,7 @@ MoverAnswer DriverCheckpointer::Perform(const MoverRequest& request) const {
         answer = Unlock(request);
         break;
       default:
-        answer = {.outcome = Outcome::kFailed, .message = "this is no checkpoint call"};
+        answer = {.outcome = MoverOutcome::kFailed, .message = "this is no checkpoint call"};
     }
   }
   answer.id = request.id;
@@ -148,7 +148,7 @@ tl::expected<DriverState, MoverAnswer> DriverCheckpointer::StateOf(const Process
   const auto state = driver_->ProcessState(process.pid);
   if (!state) return tl::unexpected(Failure(process, state.error()));
   if (!*state)
-    return tl::unexpected(MoverAnswer{.outcome = Outcome::kNoCuda, .state = DriverState::kRunning});
+    return tl::unexpected(MoverAnswer{.outcome = MoverOutcome::kNoCuda, .state = DriverState::kRunning});
   const DriverState saved = DriverStateOf(**state);
   if (saved == DriverState::kUnknown)
     return tl::unexpected(MoverAnswer{
@@ -158,7 +158,7 @@ tl::expected<DriverState, MoverAnswer> DriverCheckpointer::StateOf(const Process
 
 MoverAnswer DriverCheckpointer::AnswerOf(const ProcessId& process) const {
   const auto state = StateOf(process);
-  return state ? MoverAnswer{.outcome = Outcome::kDone, .state = *state} : state.error();
+  return state ? MoverAnswer{.outcome = MoverOutcome::kDone, .state = *state} : state.error();
 }
 
 // When a process ends, its calls fail in any way: the answer is that it has ended.
@@ -186,7 +186,7 @@ MoverAnswer DriverCheckpointer::Checkpoint(const MoverRequest& request) const {
   const ProcessId& process = request.process;
   const auto state = StateOf(process);
   if (!state) return state.error();
-  if (*state == DriverState::kCheckpointed) return {.outcome = Outcome::kDone, .state = *state};
+  if (*state == DriverState::kCheckpointed) return {.outcome = MoverOutcome::kDone, .state = *state};
   if (*state == DriverState::kBroken)
     return {.state = *state, .message = fmt::format("the driver says that process {} failed", process.pid)};
   // A mover that was killed left the process locked.
@@ -196,7 +196,7 @@ MoverAnswer DriverCheckpointer::Checkpoint(const MoverRequest& request) const {
   }
   auto saved = Checked(process, [&] { return driver_->CheckpointProcess(process.pid); });
   if (!saved) return LetRunOn(request, saved.error());
-  return {.outcome = Outcome::kDone, .state = DriverState::kCheckpointed};
+  return {.outcome = MoverOutcome::kDone, .state = DriverState::kCheckpointed};
 }
 
 MoverAnswer DriverCheckpointer::Restore(const MoverRequest& request) const {
@@ -221,14 +221,14 @@ MoverAnswer DriverCheckpointer::Unlock(const MoverRequest& request) const {
   const ProcessId& process = request.process;
   const auto state = StateOf(process);
   if (!state) return state.error();
-  if (*state == DriverState::kRunning) return {.outcome = Outcome::kDone, .state = *state};
+  if (*state == DriverState::kRunning) return {.outcome = MoverOutcome::kDone, .state = *state};
   if (*state != DriverState::kLocked)
     return {.state = *state,
             .message = fmt::format("process {} is {} and cannot be unlocked", process.pid,
                                    suspend::ToString(*state))};
   const auto unlocked = Checked(process, [&] { return driver_->UnlockProcess(process.pid); });
   const MoverAnswer answer =
-      unlocked ? MoverAnswer{.outcome = Outcome::kDone} : Failure(process, unlocked.error());
+      unlocked ? MoverAnswer{.outcome = MoverOutcome::kDone} : Failure(process, unlocked.error());
   return At(StateOf(process), answer);
 }
 

@@ -18,7 +18,7 @@ using base::Fail;
 using base::Fd;
 using base::Result;
 using suspend::MoverAnswer;
-using suspend::Outcome;
+using suspend::MoverOutcome;
 namespace wire = ledger::wire;
 
 namespace {
@@ -38,7 +38,7 @@ std::vector<Extents> ExtentsOf(std::span<const HostCopy> copies) {
 
 MoverAnswer AnswerOf(const base::Error& error) {
   const bool no_room = error.code == ErrorCode::kExhausted;
-  return {.outcome = no_room ? Outcome::kNoRoom : Outcome::kFailed, .message = error.message};
+  return {.outcome = no_room ? MoverOutcome::kNoRoom : MoverOutcome::kFailed, .message = error.message};
 }
 
 void GpuTransfer::Keep() {
@@ -237,7 +237,7 @@ Result<> GpuTransfer::Prepare(int gpu, const wire::TransferParts& parts, Transfe
   offer.more = parts.more != 0;
   if (offer.more && !batches_.empty()) {
     // One batch is on its way at a time: a descriptor's piece number does not tell its batch.
-    if (const MoverAnswer before = SecureAll(progress); before.outcome != Outcome::kDone)
+    if (const MoverAnswer before = SecureAll(progress); before.outcome != MoverOutcome::kDone)
       return Fail(ErrorCode::kInternal, before.message);
   }
   offer.left = parts.total;
@@ -328,7 +328,7 @@ MoverAnswer GpuTransfer::Take(int connection, Opening opening, bool whole, const
   const std::uint64_t bytes = BytesOf(offer.batch->manifest.layout().pieces);
   batches_.push_back(std::move(*offer.batch));
   progress.Taken(gpu_, bytes);
-  if (!whole) return {.outcome = Outcome::kDone, .bytes = {bytes}};
+  if (!whole) return {.outcome = MoverOutcome::kDone, .bytes = {bytes}};
   return SecureAll(progress);
 }
 
@@ -395,7 +395,7 @@ void GpuTransfer::Hold(std::size_t first, std::vector<Fd> files) {
 MoverAnswer GpuTransfer::Secure(const std::string& target, TransferProgressListener& progress) {
   MoverAnswer answer = SecureAll(progress, NumberOf(target));
   const MoverAnswer before = std::exchange(finished_, {});
-  if (answer.outcome != Outcome::kDone || answer.straight) return answer;
+  if (answer.outcome != MoverOutcome::kDone || answer.straight) return answer;
   answer.bytes += before.bytes;
   answer.unchanged += before.unchanged;
   answer.misjudged += before.misjudged;
@@ -410,7 +410,7 @@ void GpuTransfer::Finish(const std::string& target) {
 
 // Leaves batches on the GPU that `target` can read: if any stay, the answer's bytes are theirs.
 MoverAnswer GpuTransfer::SecureAll(TransferProgressListener& progress, std::optional<int> target) {
-  MoverAnswer answer{.outcome = Outcome::kDone};
+  MoverAnswer answer{.outcome = MoverOutcome::kDone};
   std::uint64_t staying = 0;
   for (Batch& batch : batches_) {
     if (GoesStraight(batch, target)) {
@@ -421,7 +421,7 @@ MoverAnswer GpuTransfer::SecureAll(TransferProgressListener& progress, std::opti
     batch.memory.clear();  // memory that was loaded again
     batch.files.clear();
   }
-  if (staying != 0) return {.outcome = Outcome::kDone, .bytes = {staying}, .straight = true};
+  if (staying != 0) return {.outcome = MoverOutcome::kDone, .bytes = {staying}, .straight = true};
   progress.Safe(gpu_);
   const std::lock_guard lock(held_mutex_);
   held_.clear();

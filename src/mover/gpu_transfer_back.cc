@@ -19,7 +19,7 @@ using base::Fail;
 using base::Fd;
 using base::Result;
 using suspend::MoverAnswer;
-using suspend::Outcome;
+using suspend::MoverOutcome;
 namespace wire = ledger::wire;
 
 constexpr std::size_t kFlying = 8;  // pieces in flight: so many that the copy engine never waits for a call
@@ -214,8 +214,8 @@ Result<> GpuTransfer::FinishBeforeLoading(int target, TransferProgressListener& 
   };
   if (!std::ranges::any_of(batches_, elsewhere) && std::ranges::all_of(batches_, stays)) return {};
   const MoverAnswer secured = SecureAll(progress);
-  if (secured.outcome == Outcome::kDone) return {};
-  return Fail(secured.outcome == Outcome::kNoRoom ? ErrorCode::kExhausted : ErrorCode::kInternal,
+  if (secured.outcome == MoverOutcome::kDone) return {};
+  return Fail(secured.outcome == MoverOutcome::kNoRoom ? ErrorCode::kExhausted : ErrorCode::kInternal,
               secured.message);
 }
 
@@ -240,7 +240,7 @@ MoverAnswer GpuTransfer::Load(const std::string& wanted, GpuRoomCredit& credit,
     batch.stream.reset();
     batch.memory.resize(batch.manifest.layout().pieces.size());
   }
-  MoverAnswer answer{.outcome = Outcome::kDone};
+  MoverAnswer answer{.outcome = MoverOutcome::kDone};
   if (auto filled = Loading(*this, *target, credit, progress, send, stop).Run(answer); !filled) {
     Unload();
     return AnswerOf(filled.error());
@@ -262,9 +262,9 @@ void GpuTransfer::Unload() {
 MoverAnswer GpuTransfer::MakeReadyFor(int gpu, TransferProgressListener& progress) {
   elsewhere_ = gpu;
   MoverAnswer secured = SecureAll(progress, gpu);
-  if (secured.outcome != Outcome::kDone || secured.straight) return secured;
+  if (secured.outcome != MoverOutcome::kDone || secured.straight) return secured;
   if (auto ready = shared_.gpus.Use(gpu); !ready) return AnswerOf(ready.error());
-  return {.outcome = Outcome::kDone};
+  return {.outcome = MoverOutcome::kDone};
 }
 
 // Sends pieces by their descriptors; a message without pieces only shows that the mover still lives.

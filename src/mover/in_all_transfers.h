@@ -16,9 +16,9 @@ namespace gpuman::mover {
 // Adds one transfer's answer to those of other transfers. A failure counts as the answer of all, and so does
 // memory that stays on a GPU: `bytes` are only those that stay then.
 inline void AddAnswer(suspend::MoverAnswer& sum, const suspend::MoverAnswer& one) {
-  const bool failed = sum.outcome != suspend::Outcome::kDone;
-  if (failed || (sum.straight && !one.straight && one.outcome == suspend::Outcome::kDone)) return;
-  if (one.outcome != suspend::Outcome::kDone || (one.straight && !sum.straight)) {
+  const bool failed = sum.outcome != suspend::MoverOutcome::kDone;
+  if (failed || (sum.straight && !one.straight && one.outcome == suspend::MoverOutcome::kDone)) return;
+  if (one.outcome != suspend::MoverOutcome::kDone || (one.straight && !sum.straight)) {
     sum = one;
     return;
   }

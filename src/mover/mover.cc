@@ -28,8 +28,8 @@ namespace gpuman::mover {
 namespace {
 
 using suspend::MoverAnswer;
+using suspend::MoverOutcome;
 using suspend::MoverRequest;
-using suspend::Outcome;
 using suspend::Verb;
 
 // As long as this object lives, no other mover of the user makes checkpoint calls.
@@ -79,12 +79,14 @@ class Notices : public TransferProgressListener {
     if (!tells_taken_) return;
     const std::lock_guard lock(mutex_);
     notices_[gpu].pieces = 0;
-    Send({.id = id_, .outcome = Outcome::kTaken, .bytes = {bytes}, .gpu = gpu});
+    Send({.id = id_, .outcome = MoverOutcome::kTaken, .bytes = {bytes}, .gpu = gpu});
   }
   void Holding(const std::string& gpu, std::span<const int> descriptors) override {
-    Send({.id = id_, .outcome = Outcome::kHolding, .gpu = gpu}, descriptors);
+    Send({.id = id_, .outcome = MoverOutcome::kHolding, .gpu = gpu}, descriptors);
   }
-  void Safe(const std::string& gpu) override { Send({.id = id_, .outcome = Outcome::kHolding, .gpu = gpu}); }
+  void Safe(const std::string& gpu) override {
+    Send({.id = id_, .outcome = MoverOutcome::kHolding, .gpu = gpu});
+  }
   // Tells the rest, before the answer.
   void Flush() {
     const std::lock_guard lock(mutex_);
@@ -99,7 +101,7 @@ class Notices : public TransferProgressListener {
   };
   void Tell(const std::string& gpu, GpuNotice& notice) const {
     Send({.id = id_,
-          .outcome = Outcome::kMoving,
+          .outcome = MoverOutcome::kMoving,
           .bytes = {notice.bytes},
           .unchanged = {notice.unchanged},
           .pieces = notice.pieces,
@@ -125,7 +127,7 @@ class Mover {
     while (auto packet = ReceivePacket(suspend::kMoverSocket)) {
       auto request = suspend::ParseRequest(packet->text);
       if (!request)
-        Send({.outcome = Outcome::kFailed, .message = request.error().message});
+        Send({.outcome = MoverOutcome::kFailed, .message = request.error().message});
       else
         Begin(std::move(*request), std::move(packet->files));
     }
@@ -203,7 +205,7 @@ class Mover {
     pool_.Want(std::move(wanted), !off);
     const base::Bytes kept{kept_.bytes()};
     Send({.id = request.id,
-          .outcome = Outcome::kDone,
+          .outcome = MoverOutcome::kDone,
           .message = WhyNotHashed(),
           .bytes = base::Bytes{pool_.free_bytes()} + kept,
           .kept = kept,
@@ -259,7 +261,7 @@ class Mover {
                std::vector<base::Fd> files) {
     const bool connected = files.size() == 1;
     Notices notices(request.id, request.verb != Verb::kTake || request.whole, request.whole);
-    MoverAnswer answer{.outcome = Outcome::kFailed, .message = "a connection has to come with it"};
+    MoverAnswer answer{.outcome = MoverOutcome::kFailed, .message = "a connection has to come with it"};
     switch (request.verb) {
       case Verb::kTake:
         if (connected) answer = memory.Take(std::move(files[0]), request.whole, request.gpu, epoch, notices);
@@ -276,11 +278,11 @@ class Mover {
     }
     notices.Flush();
     // Another mover can go on with the memory that is held here; this process cannot go on.
-    if (answer.outcome == Outcome::kFailed && gpus_.IsLost()) ::_exit(1);
+    if (answer.outcome == MoverOutcome::kFailed && gpus_.IsLost()) ::_exit(1);
     answer.id = request.id;
     Send(answer);
     // The mover copies it even if no request for it comes: the process has given the memory away.
-    if (request.verb == Verb::kTake && answer.outcome == Outcome::kDone && !request.whole)
+    if (request.verb == Verb::kTake && answer.outcome == MoverOutcome::kDone && !request.whole)
       memory.Finish(answer.gpu, request.gpu);
   }
 
@@ -356,7 +358,7 @@ int Run(const suspend::MoverOptions& options) {
   RaiseDescriptorLimit();
   if (options.user) {
     if (const auto become = Become(*options.user); !become) {
-      Send({.outcome = Outcome::kFailed, .message = become.error().message});
+      Send({.outcome = MoverOutcome::kFailed, .message = become.error().message});
       return 1;
     }
   }

@@ -14,7 +14,7 @@ using base::Fail;
 using base::Fd;
 using base::Result;
 using suspend::MoverAnswer;
-using suspend::Outcome;
+using suspend::MoverOutcome;
 namespace wire = ledger::wire;
 
 GpuTransfer& ProcessMemory::TransferOf(const std::string& gpu) {
@@ -94,7 +94,7 @@ Result<GpuTransfer::Opening> ProcessMemory::Open(PartsMessage message) {
 MoverAnswer ProcessMemory::TakeNothing(int connection) const {
   if (auto said = SayDone(connection); !said) return AnswerOf(said.error());
   const auto receipt = AwaitReceipt(connection, shared_.process);
-  return receipt ? MoverAnswer{.outcome = Outcome::kDone} : AnswerOf(receipt.error());
+  return receipt ? MoverAnswer{.outcome = MoverOutcome::kDone} : AnswerOf(receipt.error());
 }
 
 // A Take whose offer the process gave up may run after the Take of its next offer.
@@ -124,7 +124,7 @@ MoverAnswer ProcessMemory::Secure(const std::string& source, const std::string& 
         if (transfer.empty()) return std::nullopt;
         return transfer.Secure(target, progress);
       });
-  return answer.value_or(MoverAnswer{.outcome = Outcome::kNothing, .message = Nothing().message});
+  return answer.value_or(MoverAnswer{.outcome = MoverOutcome::kNothing, .message = Nothing().message});
 }
 
 void ProcessMemory::Finish(const std::string& source, const std::string& target) {

@@ -18,7 +18,7 @@ using base::Fail;
 using base::Fd;
 using base::Result;
 using suspend::MoverAnswer;
-using suspend::Outcome;
+using suspend::MoverOutcome;
 namespace wire = ledger::wire;
 
 Result<> Send(int connection, const wire::TransferParts& parts, const int* files) {
@@ -55,7 +55,7 @@ MoverAnswer ProcessMemory::LoadAll(std::span<GpuTransfer* const> transfers, cons
   const GpuTransfer::SendParts nothing;
   const auto answer = InAllTransfers(transfers, [&](GpuTransfer& transfer) -> std::optional<MoverAnswer> {
     MoverAnswer loaded = transfer.Load(gpu, credit, progress, send ? send_one_by_one : nothing, failed);
-    if (loaded.outcome != Outcome::kDone && transfers.size() > 1) {
+    if (loaded.outcome != MoverOutcome::kDone && transfers.size() > 1) {
       if (failed.exchange(true)) return std::nullopt;  // the first failure says why
       credit.CallOff();
     }
@@ -73,7 +73,7 @@ MoverAnswer ProcessMemory::Load(const std::string& source, const std::string& gp
   const auto step = LockTransfers(source);
   GpuRoomCredit& credit = CreditOf(source);
   MoverAnswer answer = step ? LoadAll(step->transfers, gpu, credit, progress, {}) : AnswerOf(step.error());
-  if (!step && step.error().code == ErrorCode::kNotFound) answer.outcome = Outcome::kNothing;
+  if (!step && step.error().code == ErrorCode::kNotFound) answer.outcome = MoverOutcome::kNothing;
   credit.End();
   return answer;
 }
@@ -85,7 +85,7 @@ MoverAnswer ProcessMemory::Give(Fd connection, const std::string& gpu, TransferP
     return step && std::ranges::any_of(step->transfers,
                                        [](const GpuTransfer* transfer) { return transfer->GoesElsewhere(); });
   };
-  MoverAnswer answer{.outcome = Outcome::kDone};
+  MoverAnswer answer{.outcome = MoverOutcome::kDone};
   if (!step) {
     answer = AnswerOf(step.error());
   } else if (!goes_elsewhere()) {
@@ -94,8 +94,8 @@ MoverAnswer ProcessMemory::Give(Fd connection, const std::string& gpu, TransferP
         [&](const wire::TransferParts& parts, const int* files) { return Send(socket, parts, files); });
   }
   credit_.End();
-  if (answer.outcome != Outcome::kDone) {
-    const bool room = answer.outcome == Outcome::kNoRoom;
+  if (answer.outcome != MoverOutcome::kDone) {
+    const bool room = answer.outcome == MoverOutcome::kNoRoom;
     Refuse(socket, room ? wire::OrderError::kNoRoom : wire::OrderError::kNoMover);
     return answer;
   }
@@ -150,16 +150,16 @@ Result<> ProcessMemory::FillOwn(std::span<GpuTransfer* const> transfers, int con
   const auto ready = InAllTransfers(transfers, [&](GpuTransfer& transfer) {
     return std::optional<MoverAnswer>(transfer.PrepareCopy(progress));
   });
-  if (ready->outcome != Outcome::kDone) return Fail(ErrorCode::kInternal, ready->message);
+  if (ready->outcome != MoverOutcome::kDone) return Fail(ErrorCode::kInternal, ready->message);
   GPUMAN_TRY(SayDone(connection));
   GPUMAN_ASSIGN(auto own, ReceiveOwn(transfers, connection));
   const auto begin = std::chrono::steady_clock::now();
   const auto copied = InAllTransfers(transfers, [&](GpuTransfer& transfer) -> std::optional<MoverAnswer> {
     const auto done = transfer.CopyInto(own.at(&transfer));
-    return done ? MoverAnswer{.outcome = Outcome::kDone} : AnswerOf(done.error());
+    return done ? MoverAnswer{.outcome = MoverOutcome::kDone} : AnswerOf(done.error());
   });
-  if (copied->outcome != Outcome::kDone) return Fail(ErrorCode::kInternal, copied->message);
-  answer = {.outcome = Outcome::kDone, .straight = ready->straight};
+  if (copied->outcome != MoverOutcome::kDone) return Fail(ErrorCode::kInternal, copied->message);
+  answer = {.outcome = MoverOutcome::kDone, .straight = ready->straight};
   for (const auto& [transfer, list] : own)
     for (const auto& one : list) answer.bytes.count += one.memory.bytes();
   answer.took = std::chrono::duration_cast<base::Millis>(std::chrono::steady_clock::now() - begin);

@@ -54,7 +54,7 @@ void Checkpointer::Admit(const MoverUser& user) {
     const auto found = requests_.find(id);
     if (found == requests_.end()) continue;
     if (cannot || found->second.request.verb == Verb::kCan) {
-      FinishRequest(id, cannot.value_or(MoverAnswer{.outcome = Outcome::kDone}));
+      FinishRequest(id, cannot.value_or(MoverAnswer{.outcome = MoverOutcome::kDone}));
       continue;
     }
     found->second.at = Pending::At::kInTurn;
@@ -156,10 +156,10 @@ void Checkpointer::SendDemand(const MoverUser& user) {
 void Checkpointer::OnAnswer(const MoverUser& user, const MoverAnswer& answer, std::vector<base::Fd> files) {
   Mover& mover = movers_.at(user);
   if (!mover.ready) {
-    if (answer.outcome == Outcome::kDone || answer.outcome == Outcome::kUnsupported) {
+    if (answer.outcome == MoverOutcome::kDone || answer.outcome == MoverOutcome::kUnsupported) {
       mover.ready = true;
       mover.start->cancel();
-      if (answer.outcome != Outcome::kDone) mover.cannot = answer;
+      if (answer.outcome != MoverOutcome::kDone) mover.cannot = answer;
       SendDemand(user);
       SendTransfers(user);
       return Admit(user);
@@ -193,7 +193,7 @@ void Checkpointer::OnAnswer(const MoverUser& user, const MoverAnswer& answer, st
 void Checkpointer::OnAnswerOf(std::uint64_t id, Transfer& transfer, const MoverAnswer& answer,
                               std::vector<base::Fd> files) {
   if (!MayAnswer(transfer.request, answer) ||
-      (!files.empty() && (answer.outcome != Outcome::kHolding || transfer.request.verb != Verb::kTake)))
+      (!files.empty() && (answer.outcome != MoverOutcome::kHolding || transfer.request.verb != Verb::kTake)))
     return OnGone(transfer.user, {base::ErrorCode::kCorrupt,
                                   fmt::format("gpuman-mover answers '{}' to '{}'", ToString(answer.outcome),
                                               ToString(transfer.request.verb))});
@@ -207,7 +207,7 @@ void Checkpointer::FinishRequest(std::uint64_t id, MoverAnswer answer) {
   const Pending& finished = node.mapped();
   answer.id = id;
   if (finished.at != Pending::At::kHere) turns_.End(id, Now());
-  if (finished.at == Pending::At::kSent && answer.outcome != Outcome::kLost) OfUse(finished.user);
+  if (finished.at == Pending::At::kSent && answer.outcome != MoverOutcome::kLost) OfUse(finished.user);
   StopWhenIdle(finished.user);
   Soon([](Checkpointer& me) { me.Pump(); });
   finished.done(answer);

@@ -83,15 +83,15 @@ void Checkpointer::OnGone(const MoverUser& given, const base::Error& error) {
   if (!it->second.was_of_use) CountDeath(user);
   it->second.link->Kill();
   movers_.erase(it);
-  FailTransfers(user, {.outcome = Outcome::kLost, .message = error.message});
+  FailTransfers(user, {.outcome = MoverOutcome::kLost, .message = error.message});
   // A mover that never became ready has done nothing.
-  if (!was_ready) return FailRequests(user, {.outcome = Outcome::kFailed, .message = error.message});
-  std::vector<std::pair<std::uint64_t, Outcome>> over;
+  if (!was_ready) return FailRequests(user, {.outcome = MoverOutcome::kFailed, .message = error.message});
+  std::vector<std::pair<std::uint64_t, MoverOutcome>> over;
   for (auto& [id, pending] : requests_) {
     if (pending.user != user || pending.at == Pending::At::kHere) continue;
     const bool sent = pending.at == Pending::At::kSent;
     if (sent || ++pending.losses > kMaxLosses) {
-      over.emplace_back(id, sent ? Outcome::kLost : Outcome::kFailed);
+      over.emplace_back(id, sent ? MoverOutcome::kLost : MoverOutcome::kFailed);
       continue;
     }
     turns_.End(id, std::chrono::steady_clock::now());

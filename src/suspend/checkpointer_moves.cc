@@ -135,8 +135,8 @@ void Checkpointer::OnNotice(std::uint64_t id, Transfer& transfer, const MoverAns
                             std::vector<base::Fd> files) {
   SetLimit(transfer, id);
   OfUse(transfer.user);
-  if (answer.outcome == Outcome::kHolding) return OnHolding(id, transfer, answer, std::move(files));
-  if (answer.outcome == Outcome::kTaken) transfer.taken = true;
+  if (answer.outcome == MoverOutcome::kHolding) return OnHolding(id, transfer, answer, std::move(files));
+  if (answer.outcome == MoverOutcome::kTaken) transfer.taken = true;
   // The descriptors keep memory on the GPU, so those of pieces that have left are closed.
   const ProcessGpu key{transfer.request.process, BareUuid(answer.gpu)};
   if (const auto held = held_.find(key); held != held_.end()) {
@@ -152,8 +152,8 @@ void Checkpointer::OnNotice(std::uint64_t id, Transfer& transfer, const MoverAns
 bool Checkpointer::IsOver(const ProcessGpu& key, const HeldDescriptors& held, const Transfer& finished,
                           std::uint64_t id, const MoverAnswer& answer) const {
   if (held.over) return true;
-  if (answer.outcome == Outcome::kLost) return false;
-  const bool done = answer.outcome == Outcome::kDone;
+  if (answer.outcome == MoverOutcome::kLost) return false;
+  const bool done = answer.outcome == MoverOutcome::kDone;
   const MoverRequest& request = finished.request;
   switch (request.verb) {
     case Verb::kTake:
@@ -184,7 +184,7 @@ void Checkpointer::FinishTransfer(std::uint64_t id, MoverAnswer answer) {
   Release(finished, id, answer);
   ForgetDead();
   answer.id = id;
-  if (finished.sent && answer.outcome != Outcome::kLost) OfUse(finished.user);
+  if (finished.sent && answer.outcome != MoverOutcome::kLost) OfUse(finished.user);
   if (answer.misjudged != 0 && options_.on_misjudged)
     options_.on_misjudged(finished.request.process, answer.misjudged);
   StopWhenIdle(finished.user);

@@ -107,17 +107,18 @@ base::Bytes SumOf(const HostDemand& demand) {
   return sum;
 }
 
-bool IsLast(Outcome outcome) {
-  return outcome != Outcome::kHolding && outcome != Outcome::kTaken && outcome != Outcome::kMoving;
+bool IsLast(MoverOutcome outcome) {
+  return outcome != MoverOutcome::kHolding && outcome != MoverOutcome::kTaken &&
+         outcome != MoverOutcome::kMoving;
 }
 
 bool MayAnswer(const MoverRequest& request, const MoverAnswer& answer) {
-  if (answer.outcome == Outcome::kTaken) return request.verb == Verb::kTake && request.whole;
+  if (answer.outcome == MoverOutcome::kTaken) return request.verb == Verb::kTake && request.whole;
   return true;
 }
 
 std::string_view ToString(Verb verb) { return base::WordOf(WordsOf(verb), verb); }
-std::string_view ToString(Outcome outcome) { return base::WordOf(WordsOf(outcome), outcome); }
+std::string_view ToString(MoverOutcome outcome) { return base::WordOf(WordsOf(outcome), outcome); }
 std::string_view ToString(DriverState state) { return base::WordOf(WordsOf(state), state); }
 
 std::string Serialize(const MoverRequest& request) { return base::json::ToText(request, kFormat); }

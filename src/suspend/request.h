@@ -114,7 +114,7 @@ struct MoverRequest {
   friend bool operator==(const MoverRequest&, const MoverRequest&) = default;
 };
 
-enum class Outcome {
+enum class MoverOutcome {
   kDone,         // also when there was nothing left to do
   kNoCuda,       // the process does not use CUDA, so there is nothing to do: no failure
   kGone,         // the process has ended
@@ -133,9 +133,9 @@ enum class Outcome {
   kLost,  // the request may be done or not: the mover died or took too long, or the driver cannot tell
 };
 
-constexpr auto WordsOf(Outcome) {
-  using enum Outcome;
-  return base::Words<Outcome, 13>{{
+constexpr auto WordsOf(MoverOutcome) {
+  using enum MoverOutcome;
+  return base::Words<MoverOutcome, 13>{{
       {kDone, "done"},
       {kNoCuda, "no_cuda"},
       {kGone, "gone"},
@@ -167,7 +167,7 @@ constexpr auto WordsOf(DriverState) {
 
 struct MoverAnswer {
   std::uint64_t id = 0;
-  Outcome outcome = Outcome::kFailed;
+  MoverOutcome outcome = MoverOutcome::kFailed;
   DriverState state = DriverState::kUnknown;  // at the end, whatever the outcome; kUnknown with an outcome
                                               // other than kLost: nothing was done
   // A sentence when the outcome is neither kDone nor kNoCuda; kPrepare: on which GPUs nothing is hashed, and
@@ -187,12 +187,12 @@ struct MoverAnswer {
 };
 
 // False: more answers come.
-bool IsLast(Outcome outcome);
+bool IsLast(MoverOutcome outcome);
 // Whether a mover may give this answer to this request.
 bool MayAnswer(const MoverRequest& request, const MoverAnswer& answer);
 
 std::string_view ToString(Verb verb);
-std::string_view ToString(Outcome outcome);
+std::string_view ToString(MoverOutcome outcome);
 std::string_view ToString(DriverState state);
 
 // The UUID of a GPU without its prefix: so daemon and mover name it alike. CUDA tells a mover only the

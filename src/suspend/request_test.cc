@@ -30,9 +30,9 @@ TEST(SuspendRequest, ReadsTheSameAsWritten) {
   EXPECT_EQ(ParseRequest(Serialize(prepare)).value(), prepare);
   EXPECT_EQ(SumOf(prepare.each), base::Bytes{6});
   const MoverAnswer moving{
-      .id = 9, .outcome = Outcome::kMoving, .bytes = {4096}, .pieces = 3, .gpu = "GPU-a"};
+      .id = 9, .outcome = MoverOutcome::kMoving, .bytes = {4096}, .pieces = 3, .gpu = "GPU-a"};
   EXPECT_EQ(ParseAnswer(Serialize(moving)).value(), moving);
-  const MoverAnswer prepared{.id = 13, .outcome = Outcome::kDone, .bytes = {6}, .kept = {4}};
+  const MoverAnswer prepared{.id = 13, .outcome = MoverOutcome::kDone, .bytes = {6}, .kept = {4}};
   EXPECT_EQ(ParseAnswer(Serialize(prepared)).value(), prepared);
   const MoverRequest can{0, Verb::kCan};
   EXPECT_EQ(ParseRequest(Serialize(can)).value(), can);
@@ -41,11 +41,11 @@ TEST(SuspendRequest, ReadsTheSameAsWritten) {
 TEST(SuspendRequest, TheWordsOfTheProtocolAreFixed) {
   EXPECT_EQ(Serialize(MoverRequest{7, Verb::kCheckpoint, {1, 2}, base::Millis(5), {}}),
             R"({"id":7,"do":"checkpoint","pid":1,"start_time":2,"lock_timeout_ms":5})");
-  EXPECT_EQ(Serialize(MoverAnswer{7, Outcome::kNoRoom, DriverState::kCheckpointed, "full"}),
+  EXPECT_EQ(Serialize(MoverAnswer{7, MoverOutcome::kNoRoom, DriverState::kCheckpointed, "full"}),
             R"({"id":7,"outcome":"no_room","state":"checkpointed","message":"full"})");
   EXPECT_EQ(Serialize(MoverRequest{.id = 8, .verb = Verb::kSecure, .process = {1, 2}, .source = "GPU-a"}),
             R"({"id":8,"do":"secure","lane":"GPU-a","pid":1,"start_time":2})");
-  EXPECT_EQ(Serialize(MoverAnswer{.id = 8, .outcome = Outcome::kMoving, .gpu = "GPU-a"}),
+  EXPECT_EQ(Serialize(MoverAnswer{.id = 8, .outcome = MoverOutcome::kMoving, .gpu = "GPU-a"}),
             R"({"id":8,"outcome":"moving","state":"unknown","gpu":"GPU-a"})");
 }
 
@@ -93,7 +93,7 @@ TEST(SuspendRequest, RefusesWhatItCannotBeSureOf) {
 }
 
 TEST(SuspendAnswer, ReadsTheSameAsWritten) {
-  const MoverAnswer answer{9, Outcome::kRefused, DriverState::kRunning, "managed \"memory\""};
+  const MoverAnswer answer{9, MoverOutcome::kRefused, DriverState::kRunning, "managed \"memory\""};
   EXPECT_EQ(ParseAnswer(Serialize(answer)).value(), answer);
   EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"done"})"));
   EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"fine","state":"running"})"));
@@ -117,27 +117,28 @@ TEST(SuspendAnswer, AnImpossibleAnswerIsRefused) {
 
 TEST(SuspendAnswer, AMessageIsShortAndMovesNoCursor) {
   const auto answer =
-      ParseAnswer(Serialize(MoverAnswer{1, Outcome::kFailed, DriverState::kUnknown,
+      ParseAnswer(Serialize(MoverAnswer{1, MoverOutcome::kFailed, DriverState::kUnknown,
                                         "a\x1b[2J\r\nb" + std::string(990, 'x') + "\xc3\xa4\xc3\xa4"}));
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->message, "a [2J  b" + std::string(990, 'x') + "\xc3\xa4");
-  EXPECT_LE(ParseAnswer(
-                Serialize(MoverAnswer{1, Outcome::kFailed, DriverState::kUnknown, std::string(60'000, 'x')}))
+  EXPECT_LE(ParseAnswer(Serialize(MoverAnswer{1, MoverOutcome::kFailed, DriverState::kUnknown,
+                                              std::string(60'000, 'x')}))
                 ->message.size(),
             1000u);
 }
 
 TEST(SuspendAnswer, OnlyAWholeTransferIsTaken) {
-  const MoverAnswer taken{.id = 1, .outcome = Outcome::kTaken};
+  const MoverAnswer taken{.id = 1, .outcome = MoverOutcome::kTaken};
   EXPECT_TRUE(MayAnswer({.verb = Verb::kTake, .whole = true}, taken));
   EXPECT_FALSE(MayAnswer({.verb = Verb::kTake}, taken));
   EXPECT_FALSE(MayAnswer({.verb = Verb::kGive}, taken));
-  EXPECT_FALSE(IsLast(Outcome::kTaken) || IsLast(Outcome::kMoving) || IsLast(Outcome::kHolding));
-  EXPECT_TRUE(IsLast(Outcome::kDone) && IsLast(Outcome::kLost));
+  EXPECT_FALSE(IsLast(MoverOutcome::kTaken) || IsLast(MoverOutcome::kMoving) ||
+               IsLast(MoverOutcome::kHolding));
+  EXPECT_TRUE(IsLast(MoverOutcome::kDone) && IsLast(MoverOutcome::kLost));
 }
 
 TEST(SuspendAnswer, BytesThatAreNoTextDoNoHarm) {
-  const auto answer = ParseAnswer(Serialize(MoverAnswer{1, Outcome::kFailed, DriverState::kUnknown,
+  const auto answer = ParseAnswer(Serialize(MoverAnswer{1, MoverOutcome::kFailed, DriverState::kUnknown,
                                                         "a\xff"
                                                         "b"}));
   ASSERT_TRUE(answer) << answer.error().message;

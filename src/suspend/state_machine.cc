@@ -223,9 +223,10 @@ void SuspensionStateMachine::Meet(Member& member, MonoTime now) {
 void SuspensionStateMachine::Handle(const event::DriverAnswered& answered, MonoTime now) {
   if (answered.process.pid == 0) {
     can_asked_ = false;
-    const Outcome outcome = answered.answer.outcome;
-    if (outcome == Outcome::kDone || outcome == Outcome::kUnsupported) can_ = outcome == Outcome::kDone;
-    if (outcome != Outcome::kDone) cannot_ = answered.answer.message;
+    const MoverOutcome outcome = answered.answer.outcome;
+    if (outcome == MoverOutcome::kDone || outcome == MoverOutcome::kUnsupported)
+      can_ = outcome == MoverOutcome::kDone;
+    if (outcome != MoverOutcome::kDone) cannot_ = answered.answer.message;
     if (!can_.has_value() && IsStrict()) TurnBack("suspend_failed", cannot_, now);
     return;
   }
@@ -235,7 +236,7 @@ void SuspensionStateMachine::Handle(const event::DriverAnswered& answered, MonoT
   const auto it = members_.find(answered.process);
   if (it == members_.end()) return;  // the process ended meanwhile
   left_changed_ = left_changed_ || verb == Verb::kCheckpoint;
-  if (answered.answer.outcome == Outcome::kGone) {
+  if (answered.answer.outcome == MoverOutcome::kGone) {
     members_.erase(it);
     record_.held.erase(answered.process);
     return;
@@ -252,12 +253,12 @@ void SuspensionStateMachine::Handle(const event::MoverAnswered& answered, MonoTi
   const bool out = phase() != SuspensionPhase::kResuming && phase() != SuspensionPhase::kUndoing;
   member.moving.reset();
   member.location = Location::kUnknown;
-  if (answer.outcome == Outcome::kGone) return;
-  if (answer.outcome == Outcome::kNothing && ++member.nothing_found < kFruitlessAttempts) {
+  if (answer.outcome == MoverOutcome::kGone) return;
+  if (answer.outcome == MoverOutcome::kNothing && ++member.nothing_found < kFruitlessAttempts) {
     member.outdated = true;
     return;
   }
-  if (answer.outcome == Outcome::kDone) {
+  if (answer.outcome == MoverOutcome::kDone) {
     member.location = !secure ? Location::kGpu : answer.straight ? Location::kStraight : Location::kHost;
     if (answer.straight && !secure) spent_["straight"] += static_cast<std::int64_t>(answer.bytes.count);
     if (answer.bytes.count > 0 && !answer.straight) {
@@ -268,10 +269,10 @@ void SuspensionStateMachine::Handle(const event::MoverAnswered& answered, MonoTi
   }
   // A mover that died may have carried out the request: the data are where they were, or the next mover finds
   // them.
-  if (answer.outcome == Outcome::kLost && ++member.losses < 3) return;
+  if (answer.outcome == MoverOutcome::kLost && ++member.losses < 3) return;
   const auto why = fmt::format("the memory of process {}: {}", answered.process.pid, answer.message);
   if (secure && out) FailOut(member, why, now);
-  const bool passes = answer.outcome == Outcome::kNoRoom || answer.outcome == Outcome::kLost;
+  const bool passes = answer.outcome == MoverOutcome::kNoRoom || answer.outcome == MoverOutcome::kLost;
   if (!secure && !out) FailBack(why, passes ? Failure::kPassing : Failure::kLasting, now);
 }
 
@@ -281,18 +282,19 @@ void SuspensionStateMachine::TakeAnswer(Member& member, Verb verb, MoverAnswer a
   const bool out = phase() != SuspensionPhase::kResuming && phase() != SuspensionPhase::kUndoing;
   if (verb == Verb::kCheckpoint) Spend("checkpoint", answer.took);
   if (verb == Verb::kRestore) Spend("restore", answer.took);
-  member.no_cuda = answer.outcome == Outcome::kNoCuda;
+  member.no_cuda = answer.outcome == MoverOutcome::kNoCuda;
   if (member.no_cuda) {
     member.saved = DriverState::kRunning;
     member.left_until = now + settings_.retry;
     return;
   }
   // A mover is its user's process: its answers may contradict themselves.
-  const bool done = answer.outcome == Outcome::kDone && answer.state != DriverState::kUnknown &&
+  const bool done = answer.outcome == MoverOutcome::kDone && answer.state != DriverState::kUnknown &&
                     (verb != Verb::kCheckpoint || answer.state == DriverState::kCheckpointed) &&
                     (verb != Verb::kRestore || answer.state == DriverState::kRunning);
-  if (answer.outcome == Outcome::kDone && !done) answer.outcome = Outcome::kFailed;
-  if (answer.outcome == Outcome::kLost || answer.state != DriverState::kUnknown) member.saved = answer.state;
+  if (answer.outcome == MoverOutcome::kDone && !done) answer.outcome = MoverOutcome::kFailed;
+  if (answer.outcome == MoverOutcome::kLost || answer.state != DriverState::kUnknown)
+    member.saved = answer.state;
   if (done) {
     if (verb == Verb::kRestore) Moved(member, pending_moves_, now);
     // Locked: the driver has restored the process and has not unlocked it yet.
@@ -305,26 +307,26 @@ void SuspensionStateMachine::TakeAnswer(Member& member, Verb verb, MoverAnswer a
     member.recheck_at = now + settings_.retry;  // samples from before still show the process on the GPU
     return;
   }
-  if (answer.outcome == Outcome::kUnsupported) {
+  if (answer.outcome == MoverOutcome::kUnsupported) {
     can_ = false;
     cannot_ = answer.message;
     // A driver that does not support the call cannot have checkpointed the process before.
     if (verb == Verb::kState) member.saved = DriverState::kRunning;
     if (verb == Verb::kState || (verb == Verb::kCheckpoint && !IsStrict())) return;
   }
-  if (answer.outcome == Outcome::kLost || verb == Verb::kState) ++member.losses;
-  if (answer.outcome == Outcome::kLost && verb == Verb::kRestore) member.lost_moves = pending_moves_;
-  const std::string why = answer.outcome == Outcome::kTimeout && verb == Verb::kCheckpoint
+  if (answer.outcome == MoverOutcome::kLost || verb == Verb::kState) ++member.losses;
+  if (answer.outcome == MoverOutcome::kLost && verb == Verb::kRestore) member.lost_moves = pending_moves_;
+  const std::string why = answer.outcome == MoverOutcome::kTimeout && verb == Verb::kCheckpoint
                               ? fmt::format("the GPU work of process {} did not come to rest within {}",
                                             process.pid, base::FormatDuration(settings_.lock_timeout))
                               : fmt::format("process {}: {}", process.pid, answer.message);
   // After a lost answer, first asks for the state of the process.
-  const bool ask = answer.outcome == Outcome::kLost && member.losses < 2;
+  const bool ask = answer.outcome == MoverOutcome::kLost && member.losses < 2;
   if (verb == Verb::kCheckpoint && out && (!ask || IsStrict())) FailOut(member, why, now);
   if (verb == Verb::kState && member.losses > 1)
     out ? FailOut(member, why, now) : FailBack(why, Failure::kLasting, now);
   if (verb == Verb::kRestore && !out && !ask)
-    FailBack(why, answer.outcome == Outcome::kNoRoom ? Failure::kPassing : Failure::kLasting, now);
+    FailBack(why, answer.outcome == MoverOutcome::kNoRoom ? Failure::kPassing : Failure::kLasting, now);
 }
 
 void SuspensionStateMachine::Handle(const event::RoomAvailable& room, MonoTime now) {

@@ -142,7 +142,7 @@ TEST(SuspendBack, AProcessThatBecameAnotherProgramHasNothingToRestore) {
   Story s = Suspended();
   s.Resume();
   s.Room(GiB(100));
-  EXPECT_THAT(s.Says(11, Outcome::kNoCuda, DriverState::kRunning), ElementsAre("restore 12"));
+  EXPECT_THAT(s.Says(11, MoverOutcome::kNoCuda, DriverState::kRunning), ElementsAre("restore 12"));
 }
 
 // --- A way back that fails is taken out again.
@@ -152,7 +152,7 @@ TEST(SuspendBackFailure, WithoutRoomItGoesOutAgainAndTriesLater) {
   s.Resume();
   s.Room(GiB(11));
   s.Restored(11);
-  EXPECT_THAT(s.Says(12, Outcome::kNoRoom, DriverState::kCheckpointed),
+  EXPECT_THAT(s.Says(12, MoverOutcome::kNoRoom, DriverState::kCheckpointed),
               ElementsAre("= retreating resume_failed", "! resume_failed", "checkpoint 11"));
   EXPECT_THAT(s.Checkpointed(11), ElementsAre("= suspended resources"));
   EXPECT_EQ(s.machine.Needs(s.now), std::nullopt) << "not at once";
@@ -164,7 +164,7 @@ TEST(SuspendBackFailure, ARestoreThatTheDriverRefusesHasToBeAskedForAgain) {
   Story s = Suspended();
   s.Resume();
   s.Room(GiB(11));
-  EXPECT_THAT(s.Says(11, Outcome::kFailed, DriverState::kCheckpointed),
+  EXPECT_THAT(s.Says(11, MoverOutcome::kFailed, DriverState::kCheckpointed),
               ElementsAre("= retreating resume_failed", "! resume_failed", "= suspended resume_failed"));
   EXPECT_THAT(s.Detail(), HasSubstr("process 11: it said so; 11GiB are in host memory"));
   EXPECT_THAT(s.Room(GiB(100)), IsEmpty());
@@ -192,12 +192,12 @@ TEST(SuspendBackFailure, AfterSomeTriesItHasToBeAskedForAgain) {
     s.Observe();
     s.now += std::chrono::minutes(1);
     ASSERT_THAT(s.Room(GiB(11)), ElementsAre("= resuming resuming", "restore 11"));
-    ASSERT_THAT(s.Says(11, Outcome::kNoRoom, DriverState::kCheckpointed),
+    ASSERT_THAT(s.Says(11, MoverOutcome::kNoRoom, DriverState::kCheckpointed),
                 ElementsAre("= retreating resume_failed", "! resume_failed", "= suspended resources"));
   }
   s.now += std::chrono::minutes(1);
   s.Room(GiB(11));
-  EXPECT_THAT(s.Says(11, Outcome::kNoRoom, DriverState::kCheckpointed),
+  EXPECT_THAT(s.Says(11, MoverOutcome::kNoRoom, DriverState::kCheckpointed),
               ElementsAre("= retreating resume_failed", "! resume_failed", "= suspended resume_failed"));
 }
 
@@ -205,8 +205,9 @@ TEST(SuspendBackFailure, ALostRestoreIsLookedAt) {
   Story s = Suspended();
   s.Resume();
   s.Room(GiB(11));
-  EXPECT_THAT(s.Says(11, Outcome::kLost, DriverState::kUnknown), ElementsAre("state? 11"));
-  EXPECT_THAT(s.Says(11, Outcome::kDone, DriverState::kLocked), ElementsAre("restore 11")) << "which unlocks";
+  EXPECT_THAT(s.Says(11, MoverOutcome::kLost, DriverState::kUnknown), ElementsAre("state? 11"));
+  EXPECT_THAT(s.Says(11, MoverOutcome::kDone, DriverState::kLocked), ElementsAre("restore 11"))
+      << "which unlocks";
   EXPECT_THAT(s.Restored(11), ElementsAre("restore 12"));
 }
 
@@ -260,7 +261,7 @@ TEST(SuspendBackFailure, AProcessThatTheDriverBrokeIsNamed) {
   Story s = Suspended();
   s.Resume();
   s.Room(GiB(11));
-  EXPECT_THAT(s.Says(11, Outcome::kFailed, DriverState::kBroken),
+  EXPECT_THAT(s.Says(11, MoverOutcome::kFailed, DriverState::kBroken),
               ElementsAre("= retreating resume_failed", "! resume_failed", "! process_not_suspended",
                           "= suspended resume_failed"));
 }
@@ -282,7 +283,7 @@ TEST(SuspendedNewcomer, ThatCannotBeTakenIsTriedAgainLater) {
   Story s = Suspended();
   s.Process(13, GiB(3));
   EXPECT_THAT(s.Observe(), ElementsAre("! suspended_process_taken", "checkpoint 13"));
-  EXPECT_THAT(s.Says(13, Outcome::kTimeout, DriverState::kRunning), IsEmpty()) << "told of once";
+  EXPECT_THAT(s.Says(13, MoverOutcome::kTimeout, DriverState::kRunning), IsEmpty()) << "told of once";
   EXPECT_THAT(s.Observe(), IsEmpty());
   EXPECT_THAT(s.Wait(), ElementsAre("checkpoint 13"));
 }
@@ -292,7 +293,7 @@ TEST(SuspendedNewcomer, ThatWasCheckpointedOnceIsAskedAbout) {
   s.now += std::chrono::minutes(1);
   s.At(12).gpus["a"].used = GiB(1);  // another program restored it, or it executed another program
   EXPECT_THAT(s.Observe(), ElementsAre("state? 12"));
-  EXPECT_THAT(s.Says(12, Outcome::kDone, DriverState::kRunning),
+  EXPECT_THAT(s.Says(12, MoverOutcome::kDone, DriverState::kRunning),
               ElementsAre("! suspended_process_taken", "checkpoint 12"));
 }
 
@@ -324,8 +325,8 @@ TEST(SuspendMove, AnUnansweredRestoreCountsOnTheNewGpu) {
   s.Evicted(11);
   s.Checkpointed(11);
   s.Room(GiB(10), true, "b");
-  EXPECT_THAT(s.Says(11, Outcome::kLost, DriverState::kUnknown), ElementsAre("state? 11"));
-  EXPECT_THAT(s.Says(11, Outcome::kDone, DriverState::kRunning), ElementsAre("moved b", "return 11"));
+  EXPECT_THAT(s.Says(11, MoverOutcome::kLost, DriverState::kUnknown), ElementsAre("state? 11"));
+  EXPECT_THAT(s.Says(11, MoverOutcome::kDone, DriverState::kRunning), ElementsAre("moved b", "return 11"));
   EXPECT_EQ(s.machine.record().held.begin()->second, (BytesByGpu{{"b", GiB(10)}}));
   EXPECT_THAT(s.Returned(11), ElementsAre("= running", "! job_moved"));
 }
@@ -344,8 +345,8 @@ Story OnItsWayToB() {
 
 TEST(SuspendMove, ALockedProcessOfADeadMoverCountsOnTheNewGpu) {
   Story s = OnItsWayToB();
-  s.Says(11, Outcome::kLost, DriverState::kUnknown);
-  EXPECT_THAT(s.Says(11, Outcome::kDone, DriverState::kLocked), ElementsAre("moved b", "restore 11"));
+  s.Says(11, MoverOutcome::kLost, DriverState::kUnknown);
+  EXPECT_THAT(s.Says(11, MoverOutcome::kDone, DriverState::kLocked), ElementsAre("moved b", "restore 11"));
   EXPECT_THAT(s.Restored(11), ElementsAre("= running", "! job_moved"));
 }
 
@@ -361,8 +362,9 @@ TEST(SuspendMove, ThatFollowsAnotherAtOnceStartsWhereTheJobIs) {
 
 TEST(SuspendMove, ARestoreThatWasNotDoneIsMadeAgain) {
   Story s = OnItsWayToB();
-  EXPECT_THAT(s.Says(11, Outcome::kLost, DriverState::kUnknown), ElementsAre("state? 11"));
-  EXPECT_THAT(s.Says(11, Outcome::kDone, DriverState::kCheckpointed), ElementsAre("restore 11 a>b b>a c>c"));
+  EXPECT_THAT(s.Says(11, MoverOutcome::kLost, DriverState::kUnknown), ElementsAre("state? 11"));
+  EXPECT_THAT(s.Says(11, MoverOutcome::kDone, DriverState::kCheckpointed),
+              ElementsAre("restore 11 a>b b>a c>c"));
   EXPECT_THAT(s.Restored(11), ElementsAre("moved b", "= running", "! job_moved"));
 }
 
@@ -380,7 +382,7 @@ TEST(SuspendMove, ThatANewDaemonFindsDoneCountsWhereItIs) {
     s.Process(11, GiB(10), {}, gpu);
     s.Can(true);
     EXPECT_THAT(s.Observe(), ElementsAre("state? 11"));
-    const Words said = s.Says(11, Outcome::kDone, DriverState::kRunning);
+    const Words said = s.Says(11, MoverOutcome::kDone, DriverState::kRunning);
     EXPECT_EQ(std::count(said.begin(), said.end(), "moved b"), gpu == "b" ? 1 : 0) << gpu;
   }
 }
@@ -402,7 +404,7 @@ TEST(SuspendMove, ThatFailsHalfWayStaysSuspendedAndGoesOnToTheOtherGpuAsAWhole) 
   Story s = TwoThatLeftForB();
   s.Room(GiB(10), true, "b");
   EXPECT_THAT(s.Restored(11), ElementsAre("moved b", "restore 12 a>b b>a c>c"));
-  EXPECT_THAT(s.Says(12, Outcome::kRefused, DriverState::kCheckpointed),
+  EXPECT_THAT(s.Says(12, MoverOutcome::kRefused, DriverState::kCheckpointed),
               ElementsAre("= retreating move_failed", "! move_failed", "checkpoint 11"));
   EXPECT_THAT(s.Checkpointed(11), ElementsAre("= suspended move_failed"));
   // One of them was on the other GPU by then, so the job counts there. The other process follows.
@@ -432,13 +434,13 @@ TEST(SuspendMove, AProcessThatStayedOnTheOtherGpuLeavesItFirst) {
               IsSupersetOf({"! move_failed", "evict 11"}));
   EXPECT_THAT(s.Evicted(11), ElementsAre("checkpoint 11"));
   EXPECT_THAT(s.Move("a"), IsEmpty());
-  EXPECT_THAT(s.Says(11, Outcome::kLost, DriverState::kUnknown), ElementsAre("state? 11"));
-  EXPECT_THAT(s.Says(11, Outcome::kDone, DriverState::kRunning), ElementsAre("checkpoint 11"))
+  EXPECT_THAT(s.Says(11, MoverOutcome::kLost, DriverState::kUnknown), ElementsAre("state? 11"));
+  EXPECT_THAT(s.Says(11, MoverOutcome::kDone, DriverState::kRunning), ElementsAre("checkpoint 11"))
       << "tried again";
-  EXPECT_THAT(s.Says(11, Outcome::kLost, DriverState::kUnknown), Contains("! process_not_suspended"));
+  EXPECT_THAT(s.Says(11, MoverOutcome::kLost, DriverState::kUnknown), Contains("! process_not_suspended"));
   s.Resume("a");
   EXPECT_THAT(s.Room(GiB(10), true, "a"), ElementsAre("= resuming resuming", "state? 11"));
-  EXPECT_THAT(s.Says(11, Outcome::kDone, DriverState::kRunning),
+  EXPECT_THAT(s.Says(11, MoverOutcome::kDone, DriverState::kRunning),
               ElementsAre("= retreating move_failed", "! move_failed", "checkpoint 11"));
   EXPECT_THAT(s.Detail(), HasSubstr("process 11 is still on GPU b"));
   EXPECT_THAT(s.Checkpointed(11), ElementsAre("= suspended resources"));

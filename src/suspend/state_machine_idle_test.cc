@@ -29,10 +29,10 @@ TEST_F(IdleSuspensionTest, IdleJobLeavesWholeAndReportsReasonAndFreedMemory) {
   EXPECT_THAT(Leaves(), ElementsAre("= suspending idle", "rest"));
   EXPECT_THAT(s_.Rested(), ElementsAre("evict 11"));
   s_.Evicted(11);
-  const auto actions =
-      s_.machine.On(event::DriverAnswered{Story::IdOf(11),
-                                          {.outcome = Outcome::kDone, .state = DriverState::kCheckpointed}},
-                    s_.now);
+  const auto actions = s_.machine.On(
+      event::DriverAnswered{Story::IdOf(11),
+                            {.outcome = MoverOutcome::kDone, .state = DriverState::kCheckpointed}},
+      s_.now);
   const auto* const told = std::get_if<action::Emit>(&actions.back());
   ASSERT_NE(told, nullptr);
   EXPECT_EQ(told->kind, "job_suspended");

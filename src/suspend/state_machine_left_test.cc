@@ -163,7 +163,7 @@ TEST_F(SuspensionOfSharedMemoryTest, ProcessWithoutRoomKeepsOthersAtTheirGates) 
   IsAwayAndWanted();
   s_.Feed(event::RoomAvailable{{{"a", GiB(9)}, {"b", GiB(9)}}, true});
   s_.MoverAnswered(11, Verb::kLoad);
-  EXPECT_THAT(s_.MoverAnswered(12, Verb::kLoad, Outcome::kNoRoom),
+  EXPECT_THAT(s_.MoverAnswered(12, Verb::kLoad, MoverOutcome::kNoRoom),
               ElementsAre("= retreating resume_failed", "! resume_failed", "secure 11", "secure 12"));
   s_.MoverAnswered(11, Verb::kSecure);
   EXPECT_THAT(s_.MoverAnswered(12, Verb::kSecure), ElementsAre("= suspended resources"));
@@ -356,7 +356,7 @@ TEST_F(SuspensionOfSharedMemoryTest, TheEventsHaveWhatStaysAltogetherAndForEachG
     const auto* told = actions.empty() ? nullptr : std::get_if<action::Emit>(&actions.back());
     return told ? told->data : std::map<std::string, std::int64_t>{};
   };
-  const auto data = data_of({Story::IdOf(12), Verb::kSecure, {.outcome = Outcome::kDone}});
+  const auto data = data_of({Story::IdOf(12), Verb::kSecure, {.outcome = MoverOutcome::kDone}});
   ASSERT_TRUE(data.contains("left"));
   EXPECT_EQ(data.at("left"), static_cast<std::int64_t>(GiB(3).count));
   EXPECT_EQ(data.at("left.a"), static_cast<std::int64_t>(GiB(1).count));

@@ -96,7 +96,7 @@ TEST(SuspendMover, AFailedDirectCopyGoesToHostMemoryFirst) {
   s.Straight(11, Verb::kSecure);
   s.Checkpointed(11);
   s.Room(GiB(10), true, "b");
-  EXPECT_THAT(s.MoverAnswered(11, Verb::kLoad, Outcome::kLost), ElementsAre("load 11 b"));
+  EXPECT_THAT(s.MoverAnswered(11, Verb::kLoad, MoverOutcome::kLost), ElementsAre("load 11 b"));
   s.Straight(11, Verb::kLoad);
   s.Restored(11);
   EXPECT_THAT(s.Shim(11, EvictionProgress::kFailed, "no room"),
@@ -129,17 +129,17 @@ TEST(SuspendMover, SuspendDuringMovePutsMemoryIntoHostMemory) {
 TEST(SuspendMover, DeadMoverIsReplacedByAnother) {
   Story s = HandedOut();
   s.Checkpointed(11);
-  EXPECT_THAT(s.MoverAnswered(11, Verb::kSecure, Outcome::kLost), ElementsAre("secure 11"));
+  EXPECT_THAT(s.MoverAnswered(11, Verb::kSecure, MoverOutcome::kLost), ElementsAre("secure 11"));
   EXPECT_THAT(s.MoverAnswered(11, Verb::kSecure), ElementsAre("= suspended held_by_user", "! job_suspended"));
   s.Resume();
   s.Room(GiB(10));
-  EXPECT_THAT(s.MoverAnswered(11, Verb::kLoad, Outcome::kLost), ElementsAre("load 11"));
+  EXPECT_THAT(s.MoverAnswered(11, Verb::kLoad, MoverOutcome::kLost), ElementsAre("load 11"));
 }
 
 // The job was suspended just as its turn began and its shim took its memory back.
 TEST(SuspendMover, EmptyBatchOnTheWayOutIsRetriedAfterNextLookAtProcess) {
   Story s = HandedOut();
-  EXPECT_THAT(s.MoverAnswered(11, Verb::kSecure, Outcome::kNothing), IsEmpty());
+  EXPECT_THAT(s.MoverAnswered(11, Verb::kSecure, MoverOutcome::kNothing), IsEmpty());
   EXPECT_THAT(s.Checkpointed(11), IsEmpty()) << "it is not off the GPU yet";
   EXPECT_THAT(s.Observe(), ElementsAre("secure 11"));
   EXPECT_THAT(s.MoverAnswered(11, Verb::kSecure), ElementsAre("= suspended held_by_user", "! job_suspended"));
@@ -148,7 +148,7 @@ TEST(SuspendMover, EmptyBatchOnTheWayOutIsRetriedAfterNextLookAtProcess) {
 TEST(SuspendMover, RepeatedlyMissingBatchFailsTheSuspension) {
   Story s = HandedOut();
   for (int i = 0; i < 100 && s.machine.phase() == SuspensionPhase::kSuspending; ++i) {
-    s.MoverAnswered(11, Verb::kSecure, Outcome::kNothing);
+    s.MoverAnswered(11, Verb::kSecure, MoverOutcome::kNothing);
     s.Observe();
   }
   EXPECT_EQ(s.machine.phase(), SuspensionPhase::kUndoing);
@@ -159,7 +159,7 @@ TEST(SuspendMover, RepeatedlyMissingBatchFailsTheSuspension) {
 // the earlier order changed.
 TEST(SuspendMover, EmptyBatchOnTheWayBackIsRetriedAfterNextLookAtProcess) {
   Story s = OnTheWayBack();
-  EXPECT_THAT(s.MoverAnswered(11, Verb::kLoad, Outcome::kNothing), Not(Contains("load 11")));
+  EXPECT_THAT(s.MoverAnswered(11, Verb::kLoad, MoverOutcome::kNothing), Not(Contains("load 11")));
   EXPECT_EQ(s.machine.phase(), SuspensionPhase::kResuming);
   EXPECT_THAT(s.Observe(), Contains("load 11"));
 }
@@ -167,18 +167,18 @@ TEST(SuspendMover, EmptyBatchOnTheWayBackIsRetriedAfterNextLookAtProcess) {
 TEST(SuspendMover, RepeatedlyMissingBatchFailsTheReturn) {
   Story s = OnTheWayBack();
   for (int i = 0; i < 100 && s.machine.phase() == SuspensionPhase::kResuming; ++i) {
-    s.MoverAnswered(11, Verb::kLoad, Outcome::kNothing);
+    s.MoverAnswered(11, Verb::kLoad, MoverOutcome::kNothing);
     s.Observe();
   }
   EXPECT_EQ(s.machine.record().reason, "resume_failed");
   EXPECT_THAT(s.Detail(), HasSubstr("the memory of process 11"));
-  EXPECT_THAT(s.MoverAnswered(11, Verb::kSecure, Outcome::kNothing), IsEmpty());
+  EXPECT_THAT(s.MoverAnswered(11, Verb::kSecure, MoverOutcome::kNothing), IsEmpty());
   EXPECT_EQ(s.machine.phase(), SuspensionPhase::kRetreating) << "a new way counts anew";
 }
 
 TEST(SuspendMover, FailedCopyGivesMemoryBackUnchanged) {
   Story s = HandedOut();
-  EXPECT_THAT(s.MoverAnswered(11, Verb::kSecure, Outcome::kFailed),
+  EXPECT_THAT(s.MoverAnswered(11, Verb::kSecure, MoverOutcome::kFailed),
               ElementsAre("= undoing suspend_failed", "! suspend_failed", "load 11"));
   EXPECT_THAT(s.MoverAnswered(11, Verb::kLoad), IsEmpty()) << "the driver is still at it";
   EXPECT_THAT(s.Checkpointed(11), ElementsAre("restore 11"));
@@ -189,7 +189,7 @@ TEST(SuspendMover, FailedCopyGivesMemoryBackUnchanged) {
 
 TEST(SuspendMover, MemoryStaysInHostMemoryWithoutRoomForTheReturn) {
   Story s = OnTheWayBack();
-  EXPECT_THAT(s.MoverAnswered(11, Verb::kLoad, Outcome::kNoRoom),
+  EXPECT_THAT(s.MoverAnswered(11, Verb::kLoad, MoverOutcome::kNoRoom),
               ElementsAre("= retreating resume_failed", "! resume_failed", "secure 11"));
   EXPECT_THAT(s.Restored(11), ElementsAre("checkpoint 11"));
   EXPECT_THAT(s.Checkpointed(11), IsEmpty());
@@ -277,12 +277,12 @@ TEST(SuspendMover, EventHasDurationOfEachPart) {
   Story s = HandedOut();
   s.Feed(event::DriverAnswered{
       Story::IdOf(11),
-      {.outcome = Outcome::kDone, .state = DriverState::kCheckpointed, .took = base::Millis(300)}});
+      {.outcome = MoverOutcome::kDone, .state = DriverState::kCheckpointed, .took = base::Millis(300)}});
   const auto actions = s.machine.On(
       event::MoverAnswered{
           Story::IdOf(11),
           Verb::kSecure,
-          {.outcome = Outcome::kDone, .bytes = GiB(9), .unchanged = GiB(7), .took = base::Millis(180)}},
+          {.outcome = MoverOutcome::kDone, .bytes = GiB(9), .unchanged = GiB(7), .took = base::Millis(180)}},
       s.now);
   const auto* told = std::get_if<action::Emit>(&actions.back());
   ASSERT_NE(told, nullptr);

@@ -66,7 +66,7 @@ TEST(SuspendOut, AProcessWithoutCudaIsNoFailureAndStays) {
   s.Observe();
   s.Can(true);
   EXPECT_THAT(s.Suspend(), ElementsAre("= suspending held_by_user", "checkpoint 12"));
-  EXPECT_THAT(s.Says(12, Outcome::kNoCuda, DriverState::kRunning), ElementsAre("checkpoint 11"));
+  EXPECT_THAT(s.Says(12, MoverOutcome::kNoCuda, DriverState::kRunning), ElementsAre("checkpoint 11"));
   EXPECT_THAT(s.Checkpointed(11), ElementsAre("= suspended held_by_user", "! job_suspended"));
   EXPECT_THAT(s.Detail(), HasSubstr("30MiB stay on GPU a"));
 }
@@ -95,9 +95,9 @@ TEST(SuspendOut, AProcessThatEndsHoldsNothingUp) {
   EXPECT_THAT(s.Dies(12), IsEmpty());
   EXPECT_THAT(s.Evicted(11), ElementsAre("checkpoint 13"));
   EXPECT_THAT(s.Dies(13), IsEmpty()) << "the driver is still asked";
-  EXPECT_THAT(s.Feed(event::DriverAnswered{Story::IdOf(13), {.outcome = Outcome::kGone}}),
+  EXPECT_THAT(s.Feed(event::DriverAnswered{Story::IdOf(13), {.outcome = MoverOutcome::kGone}}),
               ElementsAre("checkpoint 11"));
-  EXPECT_THAT(s.Feed(event::DriverAnswered{Story::IdOf(11), {.outcome = Outcome::kGone}}),
+  EXPECT_THAT(s.Feed(event::DriverAnswered{Story::IdOf(11), {.outcome = MoverOutcome::kGone}}),
               ElementsAre("= suspended held_by_user", "! job_suspended"));
 }
 
@@ -125,7 +125,7 @@ TEST(SuspendOutFailure, WorkThatDoesNotComeToRestLetsTheJobRunOn) {
   s.Suspend();
   EXPECT_THAT(s.Evicted(11), ElementsAre("checkpoint 12"));
   EXPECT_THAT(s.Checkpointed(12), ElementsAre("checkpoint 11"));
-  EXPECT_THAT(s.Says(11, Outcome::kTimeout, DriverState::kRunning),
+  EXPECT_THAT(s.Says(11, MoverOutcome::kTimeout, DriverState::kRunning),
               ElementsAre("= undoing suspend_failed", "! suspend_failed", "restore 12"));
   EXPECT_THAT(s.Restored(12), ElementsAre("return 11"));
   EXPECT_THAT(s.Shim(11, EvictionProgress::kRestoring), IsEmpty());
@@ -190,7 +190,7 @@ TEST(SuspendOutFailure, AMoverThatDiesIsAskedAgainWhereTheProcessIs) {
   s.Observe();
   s.Can(true);
   s.Suspend();
-  EXPECT_THAT(s.Says(11, Outcome::kLost, DriverState::kUnknown),
+  EXPECT_THAT(s.Says(11, MoverOutcome::kLost, DriverState::kUnknown),
               ElementsAre("= undoing suspend_failed", "! suspend_failed", "state? 11"));
   EXPECT_THAT(s.Checkpointed(11), ElementsAre("restore 11")) << "it had got that far";
   EXPECT_THAT(s.Restored(11), ElementsAre("= running suspend_failed"));
@@ -201,8 +201,9 @@ TEST(SuspendOutFailure, AMoverThatCannotBeStartedChangesNothing) {
   s.Process(11, GiB(1));
   s.Observe();
   s.Suspend();
-  EXPECT_THAT(s.Feed(event::DriverAnswered{{}, {.outcome = Outcome::kFailed, .message = "no such file"}}),
-              ElementsAre("= undoing suspend_failed", "! suspend_failed", "= running suspend_failed"));
+  EXPECT_THAT(
+      s.Feed(event::DriverAnswered{{}, {.outcome = MoverOutcome::kFailed, .message = "no such file"}}),
+      ElementsAre("= undoing suspend_failed", "! suspend_failed", "= running suspend_failed"));
   EXPECT_EQ(s.Detail(), "no such file");
 }
 
@@ -253,11 +254,11 @@ TEST(SuspendOutFailure, WithoutRoomForTheWayBackItStaysOutAndWaits) {
   s.Can(true);
   s.Suspend();
   s.Checkpointed(12);
-  EXPECT_THAT(s.Says(11, Outcome::kTimeout, DriverState::kRunning),
+  EXPECT_THAT(s.Says(11, MoverOutcome::kTimeout, DriverState::kRunning),
               ElementsAre("= undoing suspend_failed", "! suspend_failed", "restore 12"));
-  EXPECT_THAT(s.Says(12, Outcome::kNoRoom, DriverState::kCheckpointed),
+  EXPECT_THAT(s.Says(12, MoverOutcome::kNoRoom, DriverState::kCheckpointed),
               ElementsAre("= retreating resume_failed", "! resume_failed", "checkpoint 11"));
-  EXPECT_THAT(s.Says(11, Outcome::kTimeout, DriverState::kRunning),
+  EXPECT_THAT(s.Says(11, MoverOutcome::kTimeout, DriverState::kRunning),
               ElementsAre("! process_not_suspended", "= suspended resources"));
   EXPECT_EQ(s.Room(GiB(9)), Words{}) << "not again at once";
   s.now += std::chrono::minutes(1);

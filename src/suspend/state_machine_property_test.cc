@@ -246,16 +246,16 @@ class World {
 
   // Carries out a request as the driver would, and returns the answer of the mover.
   MoverAnswer AnswerMover(const Asked& ask, bool fail) {
-    if (!can_) return {.outcome = Outcome::kUnsupported, .message = "old"};
-    if (ask.verb == Verb::kCan) return {.outcome = Outcome::kDone};
+    if (!can_) return {.outcome = MoverOutcome::kUnsupported, .message = "old"};
+    if (ask.verb == Verb::kCan) return {.outcome = MoverOutcome::kDone};
     const auto it = targets_.find(ask.process);
-    if (it == targets_.end()) return {.outcome = Outcome::kGone};
+    if (it == targets_.end()) return {.outcome = MoverOutcome::kGone};
     Target& target = it->second;
-    if (!target.cuda) return {.outcome = Outcome::kNoCuda, .state = DriverState::kRunning};
+    if (!target.cuda) return {.outcome = MoverOutcome::kNoCuda, .state = DriverState::kRunning};
     if (target.saved == DriverState::kBroken) return {.state = DriverState::kBroken, .message = "broken"};
     const int how = fail ? *rc::gen::inRange(0, 5) : -1;
     if (how == 0) return {.state = target.saved, .message = "no"};
-    if (how == 1) return {.outcome = Outcome::kLost, .message = "died before"};
+    if (how == 1) return {.outcome = MoverOutcome::kLost, .message = "died before"};
     if (how == 2 && ask.verb != Verb::kState && *rc::gen::inRange(0, 3) == 0) {
       target.saved = DriverState::kBroken;
       return {.state = DriverState::kBroken, .message = "broken"};
@@ -263,8 +263,9 @@ class World {
     if (how == 3) {
       const bool restore = ask.verb == Verb::kRestore && target.saved == DriverState::kCheckpointed;
       if (!restore && ask.verb != Verb::kCheckpoint) return {.state = target.saved, .message = "no"};
-      return {
-          .outcome = restore ? Outcome::kNoRoom : Outcome::kTimeout, .state = target.saved, .message = "no"};
+      return {.outcome = restore ? MoverOutcome::kNoRoom : MoverOutcome::kTimeout,
+              .state = target.saved,
+              .message = "no"};
     }
     if (ask.verb == Verb::kCheckpoint) target.saved = DriverState::kCheckpointed;
     if (ask.verb == Verb::kRestore) {
@@ -278,9 +279,9 @@ class World {
     }
     if (how == 4) {
       if (ask.verb == Verb::kCheckpoint && *rc::gen::arbitrary<bool>()) target.saved = DriverState::kLocked;
-      return {.outcome = Outcome::kLost, .message = "died after"};
+      return {.outcome = MoverOutcome::kLost, .message = "died after"};
     }
-    return {.outcome = Outcome::kDone, .state = target.saved};
+    return {.outcome = MoverOutcome::kDone, .state = target.saved};
   }
 
   void MoveOne(bool fail) {
@@ -289,14 +290,16 @@ class World {
     const auto& [process, verb, to] = moving;
     moves_.pop_front();
     const auto it = targets_.find(process);
-    if (it == targets_.end()) return Feed(event::MoverAnswered{process, verb, {.outcome = Outcome::kGone}});
+    if (it == targets_.end())
+      return Feed(event::MoverAnswered{process, verb, {.outcome = MoverOutcome::kGone}});
     Target& target = it->second;
     if (fail) {
-      const Outcome how = *rc::gen::element(Outcome::kFailed, Outcome::kLost, Outcome::kNoRoom);
+      const MoverOutcome how =
+          *rc::gen::element(MoverOutcome::kFailed, MoverOutcome::kLost, MoverOutcome::kNoRoom);
       // A mover that died may have finished before.
-      const bool done = how == Outcome::kLost && *rc::gen::arbitrary<bool>();
+      const bool done = how == MoverOutcome::kLost && *rc::gen::arbitrary<bool>();
       if (done && verb == Verb::kSecure) target.secure = true;
-      if (how == Outcome::kLost) target.loaded = false;
+      if (how == MoverOutcome::kLost) target.loaded = false;
       return Feed(event::MoverAnswered{process, verb, {.outcome = how, .message = "no"}});
     }
     const bool stays = !target.secure && !to.empty() && *rc::gen::inRange(0, 4) != 0;
@@ -304,7 +307,7 @@ class World {
     target.secure = !stays;
     target.loaded = verb == Verb::kLoad;
     Feed(event::MoverAnswered{
-        process, verb, {.outcome = Outcome::kDone, .bytes = target.out, .straight = stays}});
+        process, verb, {.outcome = MoverOutcome::kDone, .bytes = target.out, .straight = stays}});
   }
 
   void AnswerOne(bool fail) {
@@ -315,11 +318,11 @@ class World {
     if (!honest_ && fail && *rc::gen::inRange(0, 4) == 0 && ask.verb != Verb::kCan)
       return Feed(event::DriverAnswered{
           ask.process,
-          {.outcome = Outcome::kDone,
+          {.outcome = MoverOutcome::kDone,
            .state = *rc::gen::element(DriverState::kUnknown, DriverState::kLocked, DriverState::kRunning)}});
     const MoverAnswer answer = AnswerMover(ask, fail);
     if (const auto it = targets_.find(ask.process); it != targets_.end() && ask.verb != Verb::kState)
-      it->second.restored = ask.verb == Verb::kRestore && answer.outcome == Outcome::kDone;
+      it->second.restored = ask.verb == Verb::kRestore && answer.outcome == MoverOutcome::kDone;
     Feed(event::DriverAnswered{ask.process, answer});
   }
 

@@ -35,7 +35,7 @@ TEST(SuspendRebuild, OnTheWayOutItGoesOn) {
   before.At(11).answered = true;
   Story s = Restarted(before);
   EXPECT_THAT(s.Observe(), ElementsAre("state? 11"));
-  EXPECT_THAT(s.Says(11, Outcome::kDone, DriverState::kRunning), IsEmpty()) << "the shim is at work";
+  EXPECT_THAT(s.Says(11, MoverOutcome::kDone, DriverState::kRunning), IsEmpty()) << "the shim is at work";
   EXPECT_THAT(s.Evicted(11), ElementsAre("can?"));
   EXPECT_THAT(s.Can(true), ElementsAre("checkpoint 11"));
   EXPECT_THAT(s.Checkpointed(11), ElementsAre("= suspended held_by_user", "! job_suspended"));
@@ -74,7 +74,7 @@ TEST(SuspendRebuild, OnTheWayBackItGoesOn) {
   before.Room(GiB(10));
   Story s = Restarted(before);
   EXPECT_THAT(s.Observe(), ElementsAre("state? 11"));
-  EXPECT_THAT(s.Says(11, Outcome::kDone, DriverState::kRunning), ElementsAre("return 11"));
+  EXPECT_THAT(s.Says(11, MoverOutcome::kDone, DriverState::kRunning), ElementsAre("return 11"));
   EXPECT_THAT(s.Returned(11), ElementsAre("= running", "! job_resumed"));
 }
 
@@ -82,10 +82,10 @@ TEST(SuspendRebuild, AnUndoingGoesOnAndKeepsItsReason) {
   Story before = OneProcess();
   before.Suspend();
   before.Evicted(11);
-  before.Says(11, Outcome::kTimeout, DriverState::kRunning);
+  before.Says(11, MoverOutcome::kTimeout, DriverState::kRunning);
   Story s = Restarted(before);
   EXPECT_THAT(s.Observe(), ElementsAre("state? 11"));
-  EXPECT_THAT(s.Says(11, Outcome::kDone, DriverState::kRunning), ElementsAre("return 11"));
+  EXPECT_THAT(s.Says(11, MoverOutcome::kDone, DriverState::kRunning), ElementsAre("return 11"));
   EXPECT_THAT(s.Returned(11), ElementsAre("= running suspend_failed"));
   EXPECT_THAT(s.Detail(), HasSubstr("did not come to rest"));
 }
@@ -96,7 +96,7 @@ TEST(SuspendRebuild, MemoryEvictedWithoutARecordIsRestored) {
   s.At(11).eviction = EvictionProgress::kEvicted;
   s.At(11).gpus["a"] = {GiB(1), {}, GiB(9)};
   EXPECT_THAT(s.Observe(), ElementsAre("= undoing suspend_failed", "state? 11"));
-  EXPECT_THAT(s.Says(11, Outcome::kDone, DriverState::kRunning), ElementsAre("return 11"));
+  EXPECT_THAT(s.Says(11, MoverOutcome::kDone, DriverState::kRunning), ElementsAre("return 11"));
   EXPECT_THAT(s.Returned(11), ElementsAre("= running suspend_failed"));
 }
 
@@ -110,7 +110,7 @@ TEST(SuspendRebuild, WithoutCheckpointInTheDriverNothingWasCheckpointed) {
   EXPECT_EQ(before.machine.phase(), SuspensionPhase::kSuspended);
   Story s = Restarted(before);
   EXPECT_THAT(s.Observe(), ElementsAre("state? 11"));
-  EXPECT_THAT(s.Says(11, Outcome::kUnsupported, DriverState::kUnknown), IsEmpty());
+  EXPECT_THAT(s.Says(11, MoverOutcome::kUnsupported, DriverState::kUnknown), IsEmpty());
   s.Resume();
   EXPECT_THAT(s.Room(GiB(10)), ElementsAre("= resuming resuming", "return 11"));
 }
@@ -123,8 +123,9 @@ TEST(SuspendRebuild, AMoverThatCannotSayLeavesItSuspended) {
   before.Resume();
   Story s = Restarted(before);
   EXPECT_THAT(s.Observe(), ElementsAre("state? 11"));
-  EXPECT_THAT(s.Says(11, Outcome::kFailed, DriverState::kUnknown), ElementsAre("state? 11"));
-  EXPECT_THAT(s.Says(11, Outcome::kFailed, DriverState::kUnknown), ElementsAre("! process_not_suspended"));
+  EXPECT_THAT(s.Says(11, MoverOutcome::kFailed, DriverState::kUnknown), ElementsAre("state? 11"));
+  EXPECT_THAT(s.Says(11, MoverOutcome::kFailed, DriverState::kUnknown),
+              ElementsAre("! process_not_suspended"));
   EXPECT_EQ(s.machine.phase(), SuspensionPhase::kSuspended);
 }
 
@@ -149,8 +150,8 @@ TEST(SuspendRebuild, AShimThatReturnsIsHeldBeforeTheNextWayOut) {
   s.At(12).gpus["a"] = {GiB(10), GiB(9), {}};
   s.Shim(12, EvictionProgress::kRestoring);
   s.Suspend();
-  EXPECT_THAT(s.Says(11, Outcome::kDone, DriverState::kRunning), ElementsAre("state? 12"));
-  EXPECT_THAT(s.Says(12, Outcome::kDone, DriverState::kRunning), ElementsAre("rest"));
+  EXPECT_THAT(s.Says(11, MoverOutcome::kDone, DriverState::kRunning), ElementsAre("state? 12"));
+  EXPECT_THAT(s.Says(12, MoverOutcome::kDone, DriverState::kRunning), ElementsAre("rest"));
 }
 
 }  // namespace

@@ -173,10 +173,10 @@ TEST_F(SuspensionOfSeveralProcesses, EventHasTimeToRestAndGrantedCalls) {
   s_.Dies(12);
   s_.Feed(event::JobQuiesced{base::Millis(40), 7});
   s_.Evicted(11);
-  const auto actions =
-      s_.machine.On(event::DriverAnswered{Story::IdOf(11),
-                                          {.outcome = Outcome::kDone, .state = DriverState::kCheckpointed}},
-                    s_.now);
+  const auto actions = s_.machine.On(
+      event::DriverAnswered{Story::IdOf(11),
+                            {.outcome = MoverOutcome::kDone, .state = DriverState::kCheckpointed}},
+      s_.now);
   const auto* told = std::get_if<action::Emit>(&actions.back());
   ASSERT_NE(told, nullptr);
   EXPECT_EQ(told->data.at("milliseconds_rest"), 40);

@@ -105,8 +105,8 @@ class Story {
         words.push_back(WordOf(action));
       else
         moved_.push_back(
-            secure ? event::MoverAnswered{secure->process, Verb::kSecure, {.outcome = Outcome::kDone}}
-                   : event::MoverAnswered{load->process, Verb::kLoad, {.outcome = Outcome::kDone}});
+            secure ? event::MoverAnswered{secure->process, Verb::kSecure, {.outcome = MoverOutcome::kDone}}
+                   : event::MoverAnswered{load->process, Verb::kLoad, {.outcome = MoverOutcome::kDone}});
     }
     if (std::exchange(resting_, false)) {
       const Words more = Rested();
@@ -120,31 +120,31 @@ class Story {
     }
     return words;
   }
-  Words MoverAnswered(pid_t pid, Verb verb, Outcome outcome = Outcome::kDone) {
+  Words MoverAnswered(pid_t pid, Verb verb, MoverOutcome outcome = MoverOutcome::kDone) {
     return Feed(event::MoverAnswered{IdOf(pid), verb, {.outcome = outcome, .message = "it said so"}});
   }
   // The memory stays on the GPU that the process left, and goes straight to the other GPU.
   Words Straight(pid_t pid, Verb verb) {
     return Feed(event::MoverAnswered{
-        IdOf(pid), verb, {.outcome = Outcome::kDone, .bytes = GiB(9), .straight = true}});
+        IdOf(pid), verb, {.outcome = MoverOutcome::kDone, .bytes = GiB(9), .straight = true}});
   }
   Words Observe() { return Feed(event::Observed{processes, gpus}); }
   Words Suspend() { return Feed(event::SuspendAsked{"held_by_user", "by me"}); }
   Words Resume(std::optional<std::string> gpu = {}) { return Feed(event::ResumeAsked{std::move(gpu)}); }
   Words Move(const std::string& gpu) { return Feed(event::MoveAsked{gpu}); }
   Words Can(bool can) {
-    return Feed(
-        event::DriverAnswered{{},
-                              can ? MoverAnswer{.outcome = Outcome::kDone}
-                                  : MoverAnswer{.outcome = Outcome::kUnsupported, .message = "old driver"}});
+    return Feed(event::DriverAnswered{
+        {},
+        can ? MoverAnswer{.outcome = MoverOutcome::kDone}
+            : MoverAnswer{.outcome = MoverOutcome::kUnsupported, .message = "old driver"}});
   }
-  Words Says(pid_t pid, Outcome outcome, DriverState state) {
-    if (outcome == Outcome::kDone) OnDevice(At(pid), state != DriverState::kCheckpointed);
+  Words Says(pid_t pid, MoverOutcome outcome, DriverState state) {
+    if (outcome == MoverOutcome::kDone) OnDevice(At(pid), state != DriverState::kCheckpointed);
     return Feed(
         event::DriverAnswered{IdOf(pid), {.outcome = outcome, .state = state, .message = "it said so"}});
   }
-  Words Checkpointed(pid_t pid) { return Says(pid, Outcome::kDone, DriverState::kCheckpointed); }
-  Words Restored(pid_t pid) { return Says(pid, Outcome::kDone, DriverState::kRunning); }
+  Words Checkpointed(pid_t pid) { return Says(pid, MoverOutcome::kDone, DriverState::kCheckpointed); }
+  Words Restored(pid_t pid) { return Says(pid, MoverOutcome::kDone, DriverState::kRunning); }
   Words Room(base::Bytes free, bool chosen = true, const std::string& gpu = "a") {
     return Feed(event::RoomAvailable{{{gpu, free}}, chosen});
   }

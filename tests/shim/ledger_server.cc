@@ -79,16 +79,16 @@ class TestMover {
       }
       const auto answer = suspend::ParseAnswer(packet->text);
       const auto asked = answer ? asked_.find(answer->id) : asked_.end();
-      if (asked == asked_.end() || answer->outcome == suspend::Outcome::kHolding ||
-          answer->outcome == suspend::Outcome::kTaken)
+      if (asked == asked_.end() || answer->outcome == suspend::MoverOutcome::kHolding ||
+          answer->outcome == suspend::MoverOutcome::kTaken)
         continue;
       const auto [verb, process] = asked->second;
-      if (answer->outcome == suspend::Outcome::kMoving) {
+      if (answer->outcome == suspend::MoverOutcome::kMoving) {
         (verb == suspend::Verb::kGive ? moved_in : moved_out) += answer->bytes.count;
         continue;
       }
       asked_.erase(asked);
-      if (answer->outcome != suspend::Outcome::kDone) {
+      if (answer->outcome != suspend::MoverOutcome::kDone) {
         std::cerr << "mover: " << answer->message << std::endl;
       } else if (verb == suspend::Verb::kTake && !whole) {
         // The mover copies what it has taken before it answers this.

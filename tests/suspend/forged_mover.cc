@@ -36,7 +36,7 @@ void SendManyNotices(std::uint64_t id) {
   const base::Fd memory(::memfd_create("memory", MFD_CLOEXEC));
   int numbers[ledger::wire::kMaxParts];
   for (int& number : numbers) number = memory.get();
-  const std::string line = Serialize(MoverAnswer{.id = id, .outcome = Outcome::kHolding});
+  const std::string line = Serialize(MoverAnswer{.id = id, .outcome = MoverOutcome::kHolding});
   for (int i = 0; i < 32; ++i)
     (void)ledger::wire::SendWith(kSocket, line.data(), line.size(), numbers, ledger::wire::kMaxParts,
                                  kForEver);
@@ -47,8 +47,8 @@ void SendGpuNotices(std::uint64_t id, int gpus) {
   const base::Fd memory(::memfd_create("memory", MFD_CLOEXEC));
   const int number = memory.get();
   for (int i = 0; i < gpus; ++i) {
-    const std::string line =
-        Serialize(MoverAnswer{.id = id, .outcome = Outcome::kHolding, .gpu = "GPU-" + std::to_string(i)});
+    const std::string line = Serialize(
+        MoverAnswer{.id = id, .outcome = MoverOutcome::kHolding, .gpu = "GPU-" + std::to_string(i)});
     (void)ledger::wire::SendWith(kSocket, line.data(), line.size(), &number, 1, kForEver);
   }
 }
@@ -59,7 +59,7 @@ int RunForgedMover(int argc, char** argv) {
   if (argc != 4) return 2;
   const std::string_view how = argv[2];
   const std::filesystem::path file = argv[3];
-  if (!Say({.outcome = Outcome::kDone})) return 1;
+  if (!Say({.outcome = MoverOutcome::kDone})) return 1;
   for (;;) {
     std::string text(kMaxLine, '\0');
     int numbers[ledger::wire::kMaxParts];
@@ -68,9 +68,9 @@ int RunForgedMover(int argc, char** argv) {
     if (got <= 0) return 0;
     const auto request = ParseRequest(std::string_view(text).substr(0, static_cast<std::size_t>(got)));
     if (!request || request->verb == Verb::kPrepare) continue;
-    const MoverAnswer answer{.id = request->id, .outcome = Outcome::kHolding};
+    const MoverAnswer answer{.id = request->id, .outcome = MoverOutcome::kHolding};
     if (how == "honest" &&
-        !Say({.id = request->id, .outcome = Outcome::kDone, .state = DriverState::kRunning}))
+        !Say({.id = request->id, .outcome = MoverOutcome::kDone, .state = DriverState::kRunning}))
       return 1;
     if (how == "lingering") {
       PassLingering(answer, file);
@@ -79,7 +79,7 @@ int RunForgedMover(int argc, char** argv) {
       SendGpuNotices(request->id, 1000);
     } else if (how == "holding") {
       SendManyNotices(request->id);
-      (void)Say({.id = request->id, .outcome = Outcome::kMoving, .bytes = base::Bytes{1}});
+      (void)Say({.id = request->id, .outcome = MoverOutcome::kMoving, .bytes = base::Bytes{1}});
     }
   }
 }

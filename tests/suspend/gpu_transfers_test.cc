@@ -20,14 +20,14 @@ class GpuTransfersTest : public MovingTest {
   // Both GPUs' memory leaves.
   void HandOutAll() {
     const auto one = HandOut(0, kEach), other = HandOut(kOther, kOther + kEach);
-    EXPECT_EQ(Wait(one->asked).outcome, Outcome::kDone);
-    EXPECT_EQ(Wait(other->asked).outcome, Outcome::kDone);
+    EXPECT_EQ(Wait(one->asked).outcome, MoverOutcome::kDone);
+    EXPECT_EQ(Wait(other->asked).outcome, MoverOutcome::kDone);
   }
   void ExpectAllBack() {
     base::Fd socket;
     const auto back = Begin({.verb = Verb::kGive}, &socket);
     ASSERT_TRUE(TakeBack(socket.get()));
-    EXPECT_EQ(Wait(back->asked).outcome, Outcome::kDone);
+    EXPECT_EQ(Wait(back->asked).outcome, MoverOutcome::kDone);
     ExpectWhole(kEach);
     ExpectWhole(kOther, kOther + kEach);
   }
@@ -52,7 +52,7 @@ TEST_F(GpuTransfersTest, EachGpuHasItsOwnWayOutAndAllComesBackOverOneConnection)
   const auto back = Begin({.verb = Verb::kGive}, &socket);
   ASSERT_TRUE(TakeBack(socket.get()));
   const MoverAnswer answer = Wait(back->asked);
-  EXPECT_EQ(answer.outcome, Outcome::kDone) << answer.message;
+  EXPECT_EQ(answer.outcome, MoverOutcome::kDone) << answer.message;
   EXPECT_EQ(answer.bytes, base::Bytes{2 * kEach * kPiece});
   EXPECT_EQ(back->by_gpu[Uuid(0)], kEach * kPiece);
   EXPECT_EQ(back->by_gpu[Uuid(1)], kEach * kPiece);
@@ -66,10 +66,10 @@ TEST_F(GpuTransfersTest, OneGpusMemoryLeavesWhileAnothersIsStillOnItsWay) {
   const auto one = Begin({.verb = Verb::kTake, .whole = true}, &socket);
   Offer(socket.get(), 0, kEach);
   ASSERT_TRUE(Keep(socket.get()));
-  EXPECT_EQ(Wait(HandOut(kOther, kOther + kEach)->asked).outcome, Outcome::kDone);
+  EXPECT_EQ(Wait(HandOut(kOther, kOther + kEach)->asked).outcome, MoverOutcome::kDone);
   EXPECT_FALSE(one->asked->answer);
   GiveUp(socket.get(), 0, kEach);
-  EXPECT_EQ(Wait(one->asked).outcome, Outcome::kDone);
+  EXPECT_EQ(Wait(one->asked).outcome, MoverOutcome::kDone);
   ExpectAllBack();
 }
 
@@ -79,21 +79,21 @@ TEST_F(GpuTransfersTest, OneGpusMemoryComesBackWhileAnothersWaitsForRoom) {
   ASSERT_TRUE(Until([&] { return one->bytes == 2 * kPiece; }));
   const auto other = Begin({.verb = Verb::kLoad, .source = Uuid(1), .room = base::Bytes{}});
   Grant(1, kEach);
-  EXPECT_EQ(Wait(other->asked).outcome, Outcome::kDone);
+  EXPECT_EQ(Wait(other->asked).outcome, MoverOutcome::kDone);
   EXPECT_EQ(other->bytes, kEach * kPiece);
   EXPECT_EQ(one->bytes, 2 * kPiece) << "room on one GPU is none on another";
   Grant(0, kEach - 2);
-  EXPECT_EQ(Wait(one->asked).outcome, Outcome::kDone);
+  EXPECT_EQ(Wait(one->asked).outcome, MoverOutcome::kDone);
   ExpectAllBack();
 }
 
 TEST_F(GpuTransfersTest, CallingOneGpuOffLeavesTheOtherLoaded) {
   HandOutAll();
-  EXPECT_EQ(Wait(Begin({.verb = Verb::kLoad, .source = Uuid(1)})->asked).outcome, Outcome::kDone);
+  EXPECT_EQ(Wait(Begin({.verb = Verb::kLoad, .source = Uuid(1)})->asked).outcome, MoverOutcome::kDone);
   const auto one = Begin({.verb = Verb::kLoad, .source = Uuid(0), .room = base::Bytes{2 * kPiece}});
   ASSERT_TRUE(Until([&] { return one->bytes == 2 * kPiece; }));
-  EXPECT_EQ(Wait(Begin({.verb = Verb::kSecure, .source = Uuid(0)})->asked).outcome, Outcome::kDone);
-  EXPECT_EQ(Wait(one->asked).outcome, Outcome::kNoRoom);
+  EXPECT_EQ(Wait(Begin({.verb = Verb::kSecure, .source = Uuid(0)})->asked).outcome, MoverOutcome::kDone);
+  EXPECT_EQ(Wait(one->asked).outcome, MoverOutcome::kNoRoom);
   base::Fd socket;
   const auto back = Begin({.verb = Verb::kGive}, &socket);
   ASSERT_TRUE(TakeBack(socket.get()));
@@ -108,8 +108,8 @@ TEST_F(GpuTransfersTest, RoomWithoutASourceIsForAllGpusInSum) {
   base::Fd socket;
   auto back = Begin({.verb = Verb::kGive, .room = base::Bytes{5 * kPiece}}, &socket);
   ASSERT_TRUE(Until([&] { return back->bytes == 5 * kPiece; }));
-  EXPECT_EQ(Wait(Begin({.verb = Verb::kSecure})->asked).outcome, Outcome::kDone);
-  EXPECT_EQ(Wait(back->asked).outcome, Outcome::kNoRoom);
+  EXPECT_EQ(Wait(Begin({.verb = Verb::kSecure})->asked).outcome, MoverOutcome::kDone);
+  EXPECT_EQ(Wait(back->asked).outcome, MoverOutcome::kNoRoom);
   wire::OrderError trouble{};
   EXPECT_FALSE(TakeBack(socket.get(), &trouble));
   EXPECT_EQ(trouble, wire::OrderError::kNoRoom);
@@ -117,7 +117,7 @@ TEST_F(GpuTransfersTest, RoomWithoutASourceIsForAllGpusInSum) {
   back = Begin({.verb = Verb::kGive, .room = base::Bytes{5 * kPiece}}, &socket);
   Get().Grant(user, base::SelfId(), {}, base::Bytes{(2 * kEach - 5) * kPiece});
   ASSERT_TRUE(TakeBack(socket.get()));
-  EXPECT_EQ(Wait(back->asked).outcome, Outcome::kDone);
+  EXPECT_EQ(Wait(back->asked).outcome, MoverOutcome::kDone);
   ExpectWhole(kEach);
   ExpectWhole(kOther, kOther + kEach);
 }
@@ -133,7 +133,7 @@ TEST_F(GpuTransfersTest, MemoryOfTwoGpusInOneTransferIsRefusedAndStaysTheProcess
     OfferPieces(socket.get(), pieces);
     EXPECT_FALSE(Keep(socket.get()));
     const MoverAnswer answer = Wait(mixed->asked);
-    EXPECT_EQ(answer.outcome, Outcome::kFailed);
+    EXPECT_EQ(answer.outcome, MoverOutcome::kFailed);
     EXPECT_THAT(answer.message, HasSubstr("several GPUs"));
   }
   ExpectWhole(kEach);
@@ -146,7 +146,7 @@ TEST_F(GpuTransfersTest, MemoryOfTwoGpusDoesNotComeBackToOne) {
   HandOutAll();
   for (const std::string& source : {std::string(), Uuid(0)}) {
     const MoverAnswer answer = Wait(Begin({.verb = Verb::kLoad, .gpu = Uuid(1), .source = source})->asked);
-    EXPECT_EQ(answer.outcome, Outcome::kFailed);
+    EXPECT_EQ(answer.outcome, MoverOutcome::kFailed);
     EXPECT_THAT(answer.message, HasSubstr("cannot"));
   }
   ExpectAllBack();
@@ -197,30 +197,31 @@ TEST_F(GpuTransfersTest, HostMemoryIsReadyForEachGpuAndTheMoverHasItsContexts) {
 TEST_F(GpuTransfersTest, TheNextMoverFindsBothInTheProcess) {
   HandOutAll();
   KillMover();
-  EXPECT_EQ(Wait(Begin({.verb = Verb::kLoad, .source = Uuid(1)})->asked).outcome, Outcome::kDone);
+  EXPECT_EQ(Wait(Begin({.verb = Verb::kLoad, .source = Uuid(1)})->asked).outcome, MoverOutcome::kDone);
   ExpectAllBack();
 }
 
 TEST_F(GpuTransfersTest, TheNextMoverFindsOneGpusMemoryThoughItHasJustTakenAnothers) {
-  EXPECT_EQ(Wait(HandOut(0, kEach)->asked).outcome, Outcome::kDone);
+  EXPECT_EQ(Wait(HandOut(0, kEach)->asked).outcome, MoverOutcome::kDone);
   KillMover();
-  EXPECT_EQ(Wait(HandOut(kOther, kOther + kEach)->asked).outcome, Outcome::kDone);
+  EXPECT_EQ(Wait(HandOut(kOther, kOther + kEach)->asked).outcome, MoverOutcome::kDone);
   ExpectAllBack();
 }
 
 TEST_F(GpuTransfersTest, AMoverThatDiesWithOneGpusMemoryWholeAndAnothersHalfIsFollowed) {
   for (unsigned round = 0; round < 3; ++round) {
-    EXPECT_EQ(Wait(HandOut(0, kEach)->asked).outcome, Outcome::kDone);
+    EXPECT_EQ(Wait(HandOut(0, kEach)->asked).outcome, MoverOutcome::kDone);
     const auto half = HandOut(kOther, kOther + kEach);
     ASSERT_TRUE(
         Until([&] { return half->asked->answer || (half->taken && half->bytes >= round * 3 * kPiece); }));
     if (const auto pid = Get().MoverPid(user)) ::kill(*pid, SIGKILL);
     const MoverAnswer answer = Wait(half->asked);
-    EXPECT_TRUE(answer.outcome == Outcome::kLost || answer.outcome == Outcome::kDone) << answer.message;
+    EXPECT_TRUE(answer.outcome == MoverOutcome::kLost || answer.outcome == MoverOutcome::kDone)
+        << answer.message;
     MoverAnswer secured = Wait(Begin({.verb = Verb::kSecure, .source = Uuid(1)})->asked);
-    if (secured.outcome == Outcome::kLost)  // the request went to a mover that was just killed
+    if (secured.outcome == MoverOutcome::kLost)  // the request went to a mover that was just killed
       secured = Wait(Begin({.verb = Verb::kSecure, .source = Uuid(1)})->asked);
-    EXPECT_EQ(secured.outcome, Outcome::kDone) << secured.message;
+    EXPECT_EQ(secured.outcome, MoverOutcome::kDone) << secured.message;
     ExpectAllBack();
     FreeAll();
     Make(kEach);
@@ -234,8 +235,8 @@ TEST_F(GpuTransfersTest, AMoverThatDiesWithBothHalfIsFollowed) {
   if (const auto pid = Get().MoverPid(user)) ::kill(*pid, SIGKILL);
   EXPECT_TRUE(Until([&] { return one->asked->answer && other->asked->answer; }));
   MoverAnswer secured = Wait(Begin({.verb = Verb::kSecure})->asked);
-  if (secured.outcome == Outcome::kLost) secured = Wait(Begin({.verb = Verb::kSecure})->asked);
-  EXPECT_EQ(secured.outcome, Outcome::kDone) << secured.message;
+  if (secured.outcome == MoverOutcome::kLost) secured = Wait(Begin({.verb = Verb::kSecure})->asked);
+  EXPECT_EQ(secured.outcome, MoverOutcome::kDone) << secured.message;
   ExpectAllBack();
 }
 

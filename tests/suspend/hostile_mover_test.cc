@@ -47,7 +47,7 @@ class HostileMoverTest : public CheckpointerFixture {
   }
   // Others get answers while Ada does not.
   void OthersAreAnswered(const std::shared_ptr<Asked>& of_ada) {
-    for (int i = 0; i < 3; ++i) EXPECT_EQ(Wait(AskOf(bob)).outcome, Outcome::kDone);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(Wait(AskOf(bob)).outcome, MoverOutcome::kDone);
     EXPECT_FALSE(of_ada->answer) << of_ada->answer->message;
   }
   bool LoopTurns() {
@@ -92,19 +92,20 @@ TEST_F(HostileMoverTest, TheLimitOfOneEndsItsRequestsAlone) {
   options.request_limit = base::Millis(3'000);
   OfAda(std::string(kHello) + "\nexec sleep 1000");
   const auto asked = AskOf(ada);
-  EXPECT_EQ(Wait(AskOf(bob)).outcome, Outcome::kDone);
+  EXPECT_EQ(Wait(AskOf(bob)).outcome, MoverOutcome::kDone);
   const auto pid = Get().MoverPid(bob);
   const MoverAnswer answer = Wait(asked);
-  EXPECT_EQ(answer.outcome, Outcome::kLost);
+  EXPECT_EQ(answer.outcome, MoverOutcome::kLost);
   EXPECT_THAT(answer.message, HasSubstr("did not answer within"));
-  EXPECT_EQ(Wait(AskOf(bob)).outcome, Outcome::kDone);
+  EXPECT_EQ(Wait(AskOf(bob)).outcome, MoverOutcome::kDone);
   EXPECT_EQ(Get().MoverPid(bob), pid);
 }
 
 TEST_F(HostileMoverTest, OneThatDiesBeforeEachTurnIsGivenUp) {
   OfAda(std::string(kHello) + "\necho x >> " + (dir.path() / "starts").string() + "\nexit 0");
   const MoverAnswer answer = Wait(AskOf(ada));
-  EXPECT_TRUE(answer.outcome == Outcome::kFailed || answer.outcome == Outcome::kLost) << answer.message;
+  EXPECT_TRUE(answer.outcome == MoverOutcome::kFailed || answer.outcome == MoverOutcome::kLost)
+      << answer.message;
   EXPECT_LE(base::ReadFile(dir.path() / "starts").value().size(), 2u * 3);
 }
 
@@ -118,20 +119,20 @@ exec sleep 1000)");
   const auto of_bob = AskOf(bob);
   const auto of_ada = AskOf(ada);
   const MoverAnswer bobs = Wait(of_bob);
-  EXPECT_EQ(bobs.outcome, Outcome::kDone);
+  EXPECT_EQ(bobs.outcome, MoverOutcome::kDone);
   EXPECT_EQ(bobs.state, DriverState::kRunning) << "what Bob's own mover said";
   const MoverAnswer adas = Wait(of_ada);
-  EXPECT_NE(adas.outcome, Outcome::kDone);
-  EXPECT_EQ(Wait(AskOf(bob)).outcome, Outcome::kDone);
+  EXPECT_NE(adas.outcome, MoverOutcome::kDone);
+  EXPECT_EQ(Wait(AskOf(bob)).outcome, MoverOutcome::kDone);
 }
 
 TEST_F(HostileMoverTest, DescriptorsFromAMoverAreClosedOffTheLoop) {
   OfAdaIsForged("lingering");
   const MoverAnswer answer = Wait(AskOf(ada));
-  EXPECT_EQ(answer.outcome, Outcome::kLost);
+  EXPECT_EQ(answer.outcome, MoverOutcome::kLost);
   EXPECT_THAT(answer.message, HasSubstr("no memory of a GPU"));
   EXPECT_TRUE(LoopTurns());
-  EXPECT_EQ(Wait(AskOf(bob)).outcome, Outcome::kDone);
+  EXPECT_EQ(Wait(AskOf(bob)).outcome, MoverOutcome::kDone);
 }
 
 class HostileTransferTest : public HostileMoverTest {
@@ -170,7 +171,7 @@ TEST_F(HostileTransferTest, OneThatNamesMoreGpusThanThereAreIsKilled) {
   OfAdaIsForged("many_gpus");
   const std::size_t before = Descriptors();
   const MoverAnswer answer = Wait(Take()->asked);
-  EXPECT_EQ(answer.outcome, Outcome::kLost);
+  EXPECT_EQ(answer.outcome, MoverOutcome::kLost);
   EXPECT_THAT(answer.message, HasSubstr("more GPUs than a process has"));
   EXPECT_LE(Descriptors(), before + options.most_gpus + 20);
 }
@@ -192,7 +193,7 @@ TEST_F(HostileTransferTest, OneThatSaysWhatIsNoAnswerIsKilled) {
   OfAda(std::string(kHello) + R"(
 for id in 1 2 3; do echo '{"id":'$id',"outcome":"moving","state":"unknown","bytes":99999999999999999}' >&0; done
 exec sleep 1000)");
-  EXPECT_EQ(Wait(Take()->asked).outcome, Outcome::kLost);
+  EXPECT_EQ(Wait(Take()->asked).outcome, MoverOutcome::kLost);
 }
 
 }  // namespace

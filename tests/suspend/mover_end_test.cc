@@ -24,8 +24,8 @@ namespace abi = driver::abi;
 namespace wire = ledger::wire;
 using base::Fd;
 using suspend::MoverAnswer;
+using suspend::MoverOutcome;
 using suspend::MoverRequest;
-using suspend::Outcome;
 using suspend::Verb;
 
 constexpr std::uint64_t kBytes = std::uint64_t{4} << 20;
@@ -155,8 +155,8 @@ TEST_F(MoverEndTest, MemoryTakenAsTheDaemonEndsIsWholeInHostMemory) {
       const auto packet = ReceivePacket(next.socket.get());
       ASSERT_TRUE(packet);
       answer = suspend::ParseAnswer(packet->text).value();
-    } while (answer.outcome == Outcome::kMoving);
-    EXPECT_EQ(answer.outcome, Outcome::kDone) << answer.message;
+    } while (answer.outcome == MoverOutcome::kMoving);
+    EXPECT_EQ(answer.outcome, MoverOutcome::kDone) << answer.message;
   }
 }
 

@@ -118,8 +118,8 @@ class MovingTest : public CheckpointerFixture {
         user, std::move(request), base::UntrustedSocket(std::move(theirs), std::make_shared<base::Closer>()),
         [moved](const MoverAnswer& answer) { moved->asked->answer = answer; },
         [moved](const MoverAnswer& notice) {
-          moved->taken = moved->taken || notice.outcome == Outcome::kTaken;
-          if (notice.outcome != Outcome::kMoving) return;
+          moved->taken = moved->taken || notice.outcome == MoverOutcome::kTaken;
+          if (notice.outcome != MoverOutcome::kMoving) return;
           moved->bytes += notice.bytes.count;
           moved->by_gpu[notice.gpu] += notice.bytes.count;
         });

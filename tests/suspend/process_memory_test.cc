@@ -13,7 +13,7 @@ namespace gpuman::mover {
 namespace {
 
 using suspend::MoverAnswer;
-using suspend::Outcome;
+using suspend::MoverOutcome;
 namespace wire = ledger::wire;
 
 constexpr std::uint64_t kPiece = std::uint64_t{4} << 20;
@@ -88,36 +88,36 @@ class ProcessMemoryTest : public GpusTest {
 // The daemon says that the process has its memory, and orders it to leave again; the first is carried out
 // last.
 TEST_F(ProcessMemoryTest, ALateForgetTakesNothingOfTheNextAbsence) {
-  EXPECT_EQ(HandOut(memory->epoch()).outcome, Outcome::kDone);
+  EXPECT_EQ(HandOut(memory->epoch()).outcome, MoverOutcome::kDone);
   const EvictionEpoch over = memory->Forget();
   const EvictionEpoch next = memory->epoch();
-  EXPECT_EQ(HandOut(next).outcome, Outcome::kDone);
+  EXPECT_EQ(HandOut(next).outcome, MoverOutcome::kDone);
   memory->Drop({}, over);
-  EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, Outcome::kDone) << "it is there";
+  EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, MoverOutcome::kDone) << "it is there";
   memory->Drop({}, memory->Forget());
-  EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, Outcome::kNothing);
+  EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, MoverOutcome::kNothing);
 }
 
 TEST_F(ProcessMemoryTest, AForgetTakesWhatWasTakenBeforeIt) {
-  EXPECT_EQ(HandOut(memory->epoch()).outcome, Outcome::kDone);
+  EXPECT_EQ(HandOut(memory->epoch()).outcome, MoverOutcome::kDone);
   memory->Drop({}, memory->Forget());
-  EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, Outcome::kNothing);
+  EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, MoverOutcome::kNothing);
 }
 
 // What an earlier mover took is found late: by then the daemon may have spoken of an absence before.
 TEST_F(ProcessMemoryTest, ALateForgetTakesNothingOfAnEarlierMover) {
-  EXPECT_EQ(HandOut(memory->epoch()).outcome, Outcome::kDone);
+  EXPECT_EQ(HandOut(memory->epoch()).outcome, MoverOutcome::kDone);
   memory.emplace(base::SelfId(), *gpus, *pool, free_list, kept, hashing);
   const EvictionEpoch over = memory->Forget();
-  EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, Outcome::kDone) << "it is found";
+  EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, MoverOutcome::kDone) << "it is found";
   memory->Drop({}, over);
-  EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, Outcome::kDone) << "it is there";
+  EXPECT_EQ(memory->Secure({}, {}, nobody).outcome, MoverOutcome::kDone) << "it is there";
 }
 
 TEST_F(ProcessMemoryTest, TheHostMemoryOfAProcessThatEndedIsThePools) {
   kept.SetLimit(kSmallSegment);
-  EXPECT_EQ(HandOut(memory->epoch()).outcome, Outcome::kDone);
-  EXPECT_EQ(TakeBack().outcome, Outcome::kDone);
+  EXPECT_EQ(HandOut(memory->epoch()).outcome, MoverOutcome::kDone);
+  EXPECT_EQ(TakeBack().outcome, MoverOutcome::kDone);
   EXPECT_EQ(kept.bytes(), kPiece);
   memory->Drop({}, memory->Forget());
   EXPECT_EQ(kept.bytes(), kPiece) << "its process has all of its memory, and lives";

@@ -29,7 +29,7 @@ class UnchangedTest : public MovingTest {
   // The bytes that did not have to be copied.
   std::uint64_t Out(std::size_t from, std::size_t to) {
     const MoverAnswer answer = Wait(HandOut(from, to)->asked);
-    EXPECT_EQ(answer.outcome, Outcome::kDone) << answer.message;
+    EXPECT_EQ(answer.outcome, MoverOutcome::kDone) << answer.message;
     EXPECT_EQ(answer.bytes, base::Bytes{(to - from) * kPiece});
     return answer.unchanged.count;
   }
@@ -63,7 +63,7 @@ class UnchangedTest : public MovingTest {
   void MakeOnceOut(std::size_t pieces) {
     Make(pieces);
     EXPECT_EQ(Out(0, pieces), 0u) << "the first time";
-    EXPECT_EQ(Back().outcome, Outcome::kDone);
+    EXPECT_EQ(Back().outcome, MoverOutcome::kDone);
     MakeAnew(pieces);
   }
   // Flips a bit in each page of the segments that the process has.
@@ -115,11 +115,11 @@ class CheckedOftenTest : public UnchangedTest {
 TEST_F(UnchangedTest, WhatTheHostHasIsNotCopiedAgain) {
   Make(6);
   EXPECT_EQ(Out(0, 6), 0u) << "the first time";
-  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  EXPECT_EQ(Back().outcome, MoverOutcome::kDone);
   for (unsigned round = 0; round < 3; ++round) {
     MakeAnew(6);
     EXPECT_EQ(Out(0, 6), 6 * kPiece);
-    EXPECT_EQ(Back().outcome, Outcome::kDone);
+    EXPECT_EQ(Back().outcome, MoverOutcome::kDone);
     ExpectWhole(6);
   }
 }
@@ -129,13 +129,13 @@ TEST_F(UnchangedTest, OfOneByteItsChunkIsCopied) {
   Write(3, kPiece - 1, 77);
   Write(5, 0, 78);
   EXPECT_EQ(Out(0, 6), 6 * kPiece - 2 * kChunk);
-  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  EXPECT_EQ(Back().outcome, MoverOutcome::kDone);
   EXPECT_EQ(Read(3, kPiece - 1), 77);
   EXPECT_EQ(Read(5, 0), 78);
   ExpectWhole(0, 3);
   MakeAnew(6);
   EXPECT_EQ(Out(0, 6), 6 * kPiece - 2 * kChunk) << "the bytes from before, in two chunks";
-  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  EXPECT_EQ(Back().outcome, MoverOutcome::kDone);
   ExpectWhole(6);
 }
 
@@ -143,12 +143,12 @@ TEST_F(UnchangedTest, EachPieceFindsItsCopyWhateverLeavesWithIt) {
   MakeOnceOut(8);
   EXPECT_EQ(Out(5, 7), 2 * kPiece);
   EXPECT_EQ(Out(0, 3), 3 * kPiece);
-  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  EXPECT_EQ(Back().outcome, MoverOutcome::kDone);
   ExpectWhole(8);
   MakeAnew(8);
   EXPECT_EQ(Out(2, 8), 6 * kPiece) << "also of those that stayed last time";
   EXPECT_EQ(Out(0, 2), 2 * kPiece);
-  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  EXPECT_EQ(Back().outcome, MoverOutcome::kDone);
   ExpectWhole(8);
 }
 
@@ -159,7 +159,7 @@ TEST_F(UnchangedTest, ZerosAreNotCopiedInEitherDirection) {
   Make(10, 16);  // whose memory may be used for what comes back
   EXPECT_EQ(Out(10, 16), 0u);
   const MoverAnswer back = Back();
-  EXPECT_EQ(back.outcome, Outcome::kDone) << back.message;
+  EXPECT_EQ(back.outcome, MoverOutcome::kDone) << back.message;
   EXPECT_EQ(back.unchanged, base::Bytes{4 * kPiece});
   ExpectZeros(0, 4);
   ExpectWhole(4, 6);
@@ -175,7 +175,7 @@ TEST_F(UnchangedTest, ALaterMoverKnowsWhichChunksAreZeros) {
   ::kill(*first, SIGKILL);
   ASSERT_TRUE(Until([&] { return Get().MoverPid(user) != first; }));
   const MoverAnswer back = Back();
-  EXPECT_EQ(back.outcome, Outcome::kDone) << back.message;
+  EXPECT_EQ(back.outcome, MoverOutcome::kDone) << back.message;
   EXPECT_EQ(back.unchanged, base::Bytes{4 * kPiece});
   ExpectWhole(4, 6);
   ExpectZeros(0, 4);
@@ -192,24 +192,24 @@ TEST_F(UnchangedTest, AnOfferThatTheProcessGoesBackOnLeavesNothingToBelieve) {
   ASSERT_TRUE(Keep(socket.get())) << "so the mover has begun to copy";
   socket.Close();
   host.clear();
-  EXPECT_EQ(Wait(given_up->asked).outcome, Outcome::kFailed);
+  EXPECT_EQ(Wait(given_up->asked).outcome, MoverOutcome::kFailed);
   MakeAnew(6);
   EXPECT_EQ(Out(0, 6), 0u);
-  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  EXPECT_EQ(Back().outcome, MoverOutcome::kDone);
   ExpectWhole(6);
 }
 
 TEST_F(UnchangedTest, AMoverThatDiesTakesWhatItKnewWithIt) {
   Make(6);
   EXPECT_EQ(Out(0, 6), 0u);
-  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  EXPECT_EQ(Back().outcome, MoverOutcome::kDone);
   const auto first = Get().MoverPid(user);
   ASSERT_TRUE(first);
   ::kill(*first, SIGKILL);
   ASSERT_TRUE(Until([&] { return Get().MoverPid(user) != first; }));
   MakeAnew(6);
   EXPECT_EQ(Out(0, 6), 0u);
-  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  EXPECT_EQ(Back().outcome, MoverOutcome::kDone);
   ExpectWhole(6);
 }
 
@@ -218,14 +218,14 @@ TEST_F(UnchangedTest, ACopyThatTheProcessCanWriteIsNotBelieved) {
   EXPECT_EQ(Out(0, 6), 0u);
   std::vector<base::Fd> kept;
   for (const auto& file : host) kept.emplace_back(::dup(file.get()));
-  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  EXPECT_EQ(Back().outcome, MoverOutcome::kDone);
   MakeAnew(6);
   EXPECT_EQ(Out(0, 6), 0u);
-  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  EXPECT_EQ(Back().outcome, MoverOutcome::kDone);
   kept.clear();
   MakeAnew(6);
   EXPECT_EQ(Out(0, 6), 6 * kPiece) << "once nobody else has it";
-  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  EXPECT_EQ(Back().outcome, MoverOutcome::kDone);
   ExpectWhole(6);
 }
 
@@ -234,10 +234,10 @@ TEST_F(UnchangedTest, HostMemoryThatChangedWhileItsProcessWasAwayIsNotBelieved) 
   EXPECT_EQ(Out(0, 6), 0u);
   DamageHostMemory();
   const MoverAnswer back = Back(false);
-  EXPECT_EQ(back.outcome, Outcome::kFailed);
+  EXPECT_EQ(back.outcome, MoverOutcome::kFailed);
   EXPECT_NE(back.message.find("was changed while the process was away"), std::string::npos) << back.message;
   DamageHostMemory();  // which makes it what it was
-  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  EXPECT_EQ(Back().outcome, MoverOutcome::kDone);
   ExpectWhole(6);
 }
 
@@ -252,7 +252,7 @@ TEST_F(CheckedOftenTest, WhatTheMachineDamagesOfAKeptCopyIsCopiedAgain) {
   }));
   EXPECT_EQ(damaged, 6 * kPiece / kChunk);
   EXPECT_EQ(Out(0, 6), 0u) << "all is copied";
-  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  EXPECT_EQ(Back().outcome, MoverOutcome::kDone);
   ExpectWhole(6);
 }
 
@@ -260,14 +260,14 @@ TEST_F(UnchangedTest, LittleMemoryIsCopiedWithoutALook) {
   Get().SetUnchanged(base::ChangeDetection::kHash, base::Bytes{4 * kPiece});
   MakeOnceOut(6);
   EXPECT_EQ(Out(0, 6), 6 * kPiece);
-  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  EXPECT_EQ(Back().outcome, MoverOutcome::kDone);
   MakeAnew(6);
   EXPECT_EQ(Out(0, 3), 0u) << "less than four leave together";
-  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  EXPECT_EQ(Back().outcome, MoverOutcome::kDone);
   ExpectWhole(6);
   MakeAnew(6);
   EXPECT_EQ(Out(0, 6), 3 * kPiece) << "of those that left without a look nothing is known";
-  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  EXPECT_EQ(Back().outcome, MoverOutcome::kDone);
   ExpectWhole(6);
 }
 
@@ -276,16 +276,16 @@ TEST_F(UnchangedTest, WhereItIsComparedAllIsCopiedAndRight) {
   MakeEmpty(0, 2);
   Make(2, 6);
   EXPECT_EQ(Out(0, 6), 0u);
-  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  EXPECT_EQ(Back().outcome, MoverOutcome::kDone);
   ExpectZeros(0, 2);
   ExpectWhole(2, 6);
   MakeAnew(6);
   Write(3, 5, 77);
   const MoverAnswer again = Wait(HandOut(0, 6)->asked);
-  EXPECT_EQ(again.outcome, Outcome::kDone) << again.message;
+  EXPECT_EQ(again.outcome, MoverOutcome::kDone) << again.message;
   EXPECT_EQ(again.unchanged, base::Bytes{});
   EXPECT_EQ(again.misjudged, 0u);
-  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  EXPECT_EQ(Back().outcome, MoverOutcome::kDone);
   EXPECT_EQ(Read(3, 5), 77);
   ExpectWhole(0, 3);
 }
@@ -295,12 +295,12 @@ TEST_F(UnchangedTest, SwitchedOffAllIsCopied) {
   Get().SetUnchanged(base::ChangeDetection::kOff);
   for (unsigned round = 0; round < 2; ++round) {
     EXPECT_EQ(Out(0, 6), 0u);
-    EXPECT_EQ(Back().outcome, Outcome::kDone);
+    EXPECT_EQ(Back().outcome, MoverOutcome::kDone);
     MakeAnew(6);
   }
   Get().SetUnchanged(base::ChangeDetection::kHash, /*hash_from=*/{});
   EXPECT_EQ(Out(0, 6), 0u);
-  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  EXPECT_EQ(Back().outcome, MoverOutcome::kDone);
   MakeAnew(6);
   EXPECT_EQ(Out(0, 6), 6 * kPiece) << "and switched on again";
 }
@@ -325,7 +325,7 @@ TEST_F(NotHashedTest, AllIsCopiedAndItIsToldOnceWhy) {
   Make(6);
   for (unsigned round = 0; round < 2; ++round) {
     EXPECT_EQ(Out(0, 6), 0u);
-    EXPECT_EQ(Back().outcome, Outcome::kDone);
+    EXPECT_EQ(Back().outcome, MoverOutcome::kDone);
     ExpectWhole(6);
     MakeAnew(6);
     Prepare();
@@ -342,12 +342,12 @@ TEST_F(NotHashedTest, AllIsCopiedAndItIsToldOnceWhy) {
 TEST_F(UnchangedTest, NothingIsKeptOfWhatNeedNotLeave) {
   Make(6);
   EXPECT_EQ(Out(0, 6), 0u);
-  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  EXPECT_EQ(Back().outcome, MoverOutcome::kDone);
   Get().Prepare(user, {});
   Prepare();
   MakeAnew(6);
   EXPECT_EQ(Out(0, 6), 0u);
-  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  EXPECT_EQ(Back().outcome, MoverOutcome::kDone);
   ExpectWhole(6);
 }
 
@@ -369,11 +369,11 @@ TEST_F(UnchangedTest, OnAnotherGpuItBeginsAnew) {
   ASSERT_TRUE(Keep(socket.get())) << "it is filled";
   Receipt(socket.get());
   host.clear();
-  EXPECT_EQ(Wait(there->asked).outcome, Outcome::kDone);
+  EXPECT_EQ(Wait(there->asked).outcome, MoverOutcome::kDone);
   ExpectWhole(6);
   MakeAnew(6);
   EXPECT_EQ(Out(0, 6), 0u);
-  EXPECT_EQ(Back().outcome, Outcome::kDone);
+  EXPECT_EQ(Back().outcome, MoverOutcome::kDone);
   ExpectWhole(6);
 }
 

@@ -13,7 +13,7 @@ struct DeviceSettingsManager::Change {
   struct Shared {
     device::ApplyProgress progress;
     std::vector<base::Result<device::Reading>> readings;  // by GPU of the task
-    device::Outcome outcome;
+    device::ApplyOutcome outcome;
   };
   std::uint64_t id = 0;
   DeviceTask task;

@@ -161,7 +161,7 @@ class DeviceSettingsManager {
   base::Result<DeviceTaskResult> StoreResults(Change& change);
   void Finish(std::uint64_t id, base::Result<DeviceTaskResult> result);
   void GiveUp(Change& change);
-  base::Error ErrorOf(const Change& change, const device::Outcome& outcome) const;
+  base::Error ErrorOf(const Change& change, const device::ApplyOutcome& outcome) const;
   void StartWaiting();
   std::string NameOf(const std::string& uuid) const;
 

@@ -217,7 +217,7 @@ base::Result<DeviceTaskResult> DeviceSettingsManager::StoreResults(Change& chang
   return std::move(change.report);
 }
 
-base::Error DeviceSettingsManager::ErrorOf(const Change& change, const device::Outcome& outcome) const {
+base::Error DeviceSettingsManager::ErrorOf(const Change& change, const device::ApplyOutcome& outcome) const {
   std::vector<std::string> parts;
   for (const auto& failure : outcome.failures) {
     std::string what = failure.error.message;

@@ -18,7 +18,7 @@ namespace {
 using ledger::wire::OrderError;
 using ledger::wire::OrderKind;
 using suspend::MoverAnswer;
-using suspend::Outcome;
+using suspend::MoverOutcome;
 using suspend::Verb;
 
 // How often at most a move is begun anew after its mover died.
@@ -26,7 +26,7 @@ constexpr int kMaxLosses = 5;
 
 // Why a process's memory has not moved; empty: it has moved, or the process has ended.
 std::string WhyNot(const base::ProcessId& process, const MoverAnswer& answer) {
-  return answer.outcome == Outcome::kDone || !base::IsAlive(process) ? std::string() : answer.message;
+  return answer.outcome == MoverOutcome::kDone || !base::IsAlive(process) ? std::string() : answer.message;
 }
 
 bool Ends(const base::ProcessId& process, const std::vector<ledger::SlotStatus>& slots) {
@@ -172,19 +172,19 @@ void MemoryEvictions::Take(const SharedJob& job, base::ProcessId process, base::
   movers_.Move(job.owner, {.verb = Verb::kTake, .process = process, .whole = true}, std::move(connection),
                self_.Bind([departure](MemoryEvictions& me, const MoverAnswer& answer) {
                  me.Name(*departure, answer.gpu);
-                 const bool done = answer.outcome == Outcome::kDone;
+                 const bool done = answer.outcome == MoverOutcome::kDone;
                  if (done && answer.bytes > departure->moved)
                    me.TellMovedOut(*departure, answer.gpu, answer.bytes - departure->moved,
                                    answer.unchanged - departure->unchanged);
                  // The data of memory that the process has given up must reach host memory.
-                 if (!done && (departure->taken || answer.outcome == Outcome::kLost))
+                 if (!done && (departure->taken || answer.outcome == MoverOutcome::kLost))
                    return me.TakeOver(departure, 0);
                  me.OnTaken(*departure, WhyNot(departure->process, answer));
                }),
                self_.Bind([departure](MemoryEvictions& me, const MoverAnswer& notice) {
                  me.Name(*departure, notice.gpu);
-                 if (notice.outcome == Outcome::kTaken) departure->taken = true;
-                 if (notice.outcome != Outcome::kMoving) return;
+                 if (notice.outcome == MoverOutcome::kTaken) departure->taken = true;
+                 if (notice.outcome != MoverOutcome::kMoving) return;
                  me.TellMovedOut(*departure, notice.gpu, notice.bytes, notice.unchanged);
                }));
 }
@@ -195,12 +195,12 @@ void MemoryEvictions::TakeOver(const std::shared_ptr<Departure>& departure, int 
                {.verb = Verb::kSecure, .process = departure->process, .source = departure->gpu}, {},
                self_.Bind([departure, losses](MemoryEvictions& me, const MoverAnswer& answer) {
                  const auto& process = departure->process;
-                 if (answer.outcome == Outcome::kLost && losses < kMaxLosses && base::IsAlive(process))
+                 if (answer.outcome == MoverOutcome::kLost && losses < kMaxLosses && base::IsAlive(process))
                    return me.TakeOver(departure, losses + 1);
                  me.OnTaken(*departure, WhyNot(process, answer));
                }),
                self_.Bind([departure](MemoryEvictions& me, const MoverAnswer& notice) {
-                 if (notice.outcome == Outcome::kMoving)
+                 if (notice.outcome == MoverOutcome::kMoving)
                    me.TellMovedOut(*departure, notice.gpu, notice.bytes, notice.unchanged);
                }));
 }

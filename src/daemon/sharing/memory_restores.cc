@@ -13,7 +13,7 @@ namespace gpuman::daemon {
 namespace {
 
 using suspend::MoverAnswer;
-using suspend::Outcome;
+using suspend::MoverOutcome;
 using suspend::Verb;
 
 constexpr int kMaxTries = 50;
@@ -60,7 +60,7 @@ void MemoryRestores::Start(base::JobId job, const Restore& current, const Proces
         me.OnEnd(job, key, order, answer);
       }),
       self_.Bind([job, key, order = current.order](MemoryRestores& me, const MoverAnswer& notice) {
-        if (notice.outcome == Outcome::kMoving)
+        if (notice.outcome == MoverOutcome::kMoving)
           me.OnLoaded(job, key, order, notice.bytes, notice.bytes - notice.unchanged);
       }));
 }
@@ -85,12 +85,12 @@ void MemoryRestores::OnEnd(base::JobId job, const ProcessGpu& key, share::OrderI
   if (!current) return;
   Load& load = current->loads.at(key);
   const bool over = !base::IsAlive(key.process);
-  if (answer.outcome == Outcome::kDone) {
+  if (answer.outcome == MoverOutcome::kDone) {
     jobs_.at(job).loaded[key] = load.need;
     // The part not told yet; memory that was on the GPU already was not copied.
     OnLoaded(job, key, order, load.need + load.again, answer.bytes - answer.unchanged - load.copied);
     if (FindUnderWay(job, order) != current) return;
-  } else if (!over && (answer.outcome == Outcome::kLost || answer.outcome == Outcome::kNoRoom) &&
+  } else if (!over && (answer.outcome == MoverOutcome::kLost || answer.outcome == MoverOutcome::kNoRoom) &&
              ++load.tries < kMaxTries) {
     // The mover died, or other jobs are just giving up the memory.
     return TryAgain(job, key, order);

@@ -111,9 +111,9 @@ void SuspendController::AskDriver(base::JobId job, suspend::MoverRequest request
   const auto process = request.process;
   const bool can = request.verb == suspend::Verb::kCan;
   const auto answer = self_.Bind([job, process, can](SuspendController& me, const suspend::MoverAnswer& got) {
-    using suspend::Outcome;
-    if (can && (got.outcome == Outcome::kDone || got.outcome == Outcome::kUnsupported))
-      me.checkpoints_ = got.outcome == Outcome::kDone;
+    using suspend::MoverOutcome;
+    if (can && (got.outcome == MoverOutcome::kDone || got.outcome == MoverOutcome::kUnsupported))
+      me.checkpoints_ = got.outcome == MoverOutcome::kDone;
     me.Observe(job);  // reads the process's last figures before its memory counts as taken
     me.Feed(job, suspend::event::DriverAnswered{process, got});
     me.Observe(job);
@@ -121,7 +121,7 @@ void SuspendController::AskDriver(base::JobId job, suspend::MoverRequest request
   const auto owner = readings_.OwnerOf(job);
   if (owner) return checkpointer_.Ask(*owner, std::move(request), answer);
   boost::asio::post(core_.loop(), [answer] {
-    answer(suspend::MoverAnswer{0, suspend::Outcome::kFailed, suspend::DriverState::kUnknown,
+    answer(suspend::MoverAnswer{0, suspend::MoverOutcome::kFailed, suspend::DriverState::kUnknown,
                                 "the job is gone"});
   });
 }

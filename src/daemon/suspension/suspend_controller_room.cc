@@ -81,12 +81,12 @@ void SuspendController::Refuse(base::JobId job, const char* kind, base::Error er
 void SuspendController::Checkpoint(base::JobId job, const suspend::action::Checkpoint& order) {
   const auto memory = suspend::ReadHostMemory();
   if (const auto holds = memory ? suspend::HoldsCheckpoint(*memory, order.bytes) : base::Result<>(); !holds) {
-    auto refuse =
-        self_.Bind([job, process = order.process, why = holds.error().message](SuspendController& me) {
-          const suspend::MoverAnswer refused{
-              .outcome = suspend::Outcome::kNoRoom, .state = suspend::DriverState::kRunning, .message = why};
-          me.Feed(job, suspend::event::DriverAnswered{process, refused});
-        });
+    auto refuse = self_.Bind([job, process = order.process,
+                              why = holds.error().message](SuspendController& me) {
+      const suspend::MoverAnswer refused{
+          .outcome = suspend::MoverOutcome::kNoRoom, .state = suspend::DriverState::kRunning, .message = why};
+      me.Feed(job, suspend::event::DriverAnswered{process, refused});
+    });
     boost::asio::post(core_.loop(), std::move(refuse));
     return;
   }

@@ -23,7 +23,7 @@
 namespace gpuman::ledger {
 namespace {
 
-using wire::Outcome;
+using wire::ChargeOutcome;
 
 constexpr unsigned kProcesses = 8, kThreads = 4;
 constexpr std::uint64_t kLimit = 100 * wire::kUnit;
@@ -39,9 +39,9 @@ void Work(wire::Ledger& ledger, unsigned slot, unsigned steps, bool ends_empty) 
       const std::uint64_t bytes = (random() % 30 + 1) * wire::kUnit;
       const std::lock_guard lock(mutex);
       if (random() % 2 == 0) {
-        if (wire::Reserve(ledger, 0, slot, bytes) == Outcome::kDone) held.push_back(bytes);
+        if (wire::Reserve(ledger, 0, slot, bytes) == ChargeOutcome::kDone) held.push_back(bytes);
       } else if (!held.empty()) {
-        if (wire::GiveBack(ledger, 0, slot, held.back()) != Outcome::kDone) ::_exit(3);
+        if (wire::GiveBack(ledger, 0, slot, held.back()) != ChargeOutcome::kDone) ::_exit(3);
         held.pop_back();
       }
       if (wire::TotalOf(ledger, 0) > kLimit) ::_exit(4);

@@ -28,7 +28,7 @@
 
 namespace gpuman::ledger::wire {
 
-enum class Outcome {
+enum class ChargeOutcome {
   kDone,
   kRefused,  // the change would pass the limit, or is too large to be counted
   kBroken    // the ledger makes no sense (it was overwritten)
@@ -143,10 +143,10 @@ inline void RaisePeak(Ledger& ledger, unsigned gpu, std::uint64_t bytes) {
 enum class LimitEnforcement { kLimit, kNone };
 
 // The owner of the slot changes by `units` what the slot has in the account, never below zero.
-inline Outcome Change(Ledger& ledger, unsigned account, unsigned slot, std::int64_t units,
-                      LimitEnforcement check) {
+inline ChargeOutcome Change(Ledger& ledger, unsigned account, unsigned slot, std::int64_t units,
+                            LimitEnforcement check) {
   constexpr unsigned kTries = 100'000;  // a try fails only when another process succeeds
-  if (units > INT32_MAX || units < INT32_MIN) return Outcome::kRefused;
+  if (units > INT32_MAX || units < INT32_MIN) return ChargeOutcome::kRefused;
   std::uint64_t& word = TotalWord(ledger, account);
   SlotAccount& holding = HoldingOf(ledger.slot[slot], account);
   for (unsigned i = 0; i < kTries; ++i) {
@@ -157,46 +157,46 @@ inline Outcome Change(Ledger& ledger, unsigned account, unsigned slot, std::int6
     // ledger must not make the total wrap.
     std::int64_t delta = units;
     if (delta < -std::int64_t{books.units()}) delta = -std::int64_t{books.units()};
-    if (delta == 0) return Outcome::kDone;
+    if (delta == 0) return ChargeOutcome::kDone;
     if (delta > 0 && check == LimitEnforcement::kLimit &&
         !Fits(ledger, account, std::uint64_t{total.units()} + static_cast<std::uint64_t>(delta)))
-      return Outcome::kRefused;
+      return ChargeOutcome::kRefused;
     const auto change = static_cast<std::int32_t>(delta);
     const std::uint32_t number = books.number() + 1;
     Store(holding.intent, Pack(static_cast<std::uint32_t>(change), number));
     const Total next{Pack(Plus(total.units(), change), slot << kNumberBits | ShortNumber(number))};
     if (!Exchange(word, total.word, next.word)) continue;
     ApplyLastChange(ledger, account, next);
-    return Outcome::kDone;
+    return ChargeOutcome::kDone;
   }
-  return Outcome::kBroken;
+  return ChargeOutcome::kBroken;
 }
 
 // Takes `bytes`, rounded up to units, if the limit holds them.
-inline Outcome Reserve(Ledger& ledger, unsigned account, unsigned slot, std::uint64_t bytes) {
-  if (UnitsOf(bytes) > INT32_MAX) return Outcome::kRefused;
+inline ChargeOutcome Reserve(Ledger& ledger, unsigned account, unsigned slot, std::uint64_t bytes) {
+  if (UnitsOf(bytes) > INT32_MAX) return ChargeOutcome::kRefused;
   return Change(ledger, account, slot, static_cast<std::int64_t>(UnitsOf(bytes)), LimitEnforcement::kLimit);
 }
 
 // Takes `bytes` whatever the limit is, since the device has given them already.
-inline Outcome Charge(Ledger& ledger, unsigned account, unsigned slot, std::uint64_t bytes) {
-  if (UnitsOf(bytes) > INT32_MAX) return Outcome::kRefused;
+inline ChargeOutcome Charge(Ledger& ledger, unsigned account, unsigned slot, std::uint64_t bytes) {
+  if (UnitsOf(bytes) > INT32_MAX) return ChargeOutcome::kRefused;
   return Change(ledger, account, slot, static_cast<std::int64_t>(UnitsOf(bytes)), LimitEnforcement::kNone);
 }
 
-inline Outcome GiveBack(Ledger& ledger, unsigned account, unsigned slot, std::uint64_t bytes) {
-  if (UnitsOf(bytes) > INT32_MAX) return Outcome::kRefused;
+inline ChargeOutcome GiveBack(Ledger& ledger, unsigned account, unsigned slot, std::uint64_t bytes) {
+  if (UnitsOf(bytes) > INT32_MAX) return ChargeOutcome::kRefused;
   return Change(ledger, account, slot, -static_cast<std::int64_t>(UnitsOf(bytes)), LimitEnforcement::kNone);
 }
 
 // Gives back all that a slot has, and frees the slot. The caller holds the slot's lock; the slot's process
 // has ended.
-inline Outcome Clear(Ledger& ledger, unsigned slot) {
-  Outcome outcome = Outcome::kDone;
+inline ChargeOutcome Clear(Ledger& ledger, unsigned slot) {
+  ChargeOutcome outcome = ChargeOutcome::kDone;
   for (unsigned account = 0; account < kAccounts; ++account) {
     if (BytesOf(ledger, account, slot) == 0) continue;
-    const Outcome cleared = GiveBack(ledger, account, slot, BytesOf(ledger, account, slot));
-    if (cleared != Outcome::kDone) outcome = cleared;
+    const ChargeOutcome cleared = GiveBack(ledger, account, slot, BytesOf(ledger, account, slot));
+    if (cleared != ChargeOutcome::kDone) outcome = cleared;
   }
   ClearHomes(ledger, slot);
   Slot& gone = ledger.slot[slot];

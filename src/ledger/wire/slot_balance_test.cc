@@ -25,12 +25,12 @@ class SlotBalanceTest : public testing::Test {
 };
 
 TEST_F(SlotBalanceTest, CountWhatIsReservedAndGivenBack) {
-  EXPECT_EQ(Reserve(ledger_, 0, 5, 6 * kMiB), Outcome::kDone);
-  EXPECT_EQ(Reserve(ledger_, 0, 7, 2 * kMiB), Outcome::kDone);
-  EXPECT_EQ(Reserve(ledger_, 1, 5, kMiB), Outcome::kDone);
+  EXPECT_EQ(Reserve(ledger_, 0, 5, 6 * kMiB), ChargeOutcome::kDone);
+  EXPECT_EQ(Reserve(ledger_, 0, 7, 2 * kMiB), ChargeOutcome::kDone);
+  EXPECT_EQ(Reserve(ledger_, 1, 5, kMiB), ChargeOutcome::kDone);
   EXPECT_EQ(TotalOf(ledger_, 0), 8 * kMiB);
   EXPECT_EQ(BytesOf(ledger_, 0, 5), 6 * kMiB);
-  EXPECT_EQ(GiveBack(ledger_, 0, 5, 4 * kMiB), Outcome::kDone);
+  EXPECT_EQ(GiveBack(ledger_, 0, 5, 4 * kMiB), ChargeOutcome::kDone);
   EXPECT_EQ(BytesOf(ledger_, 0, 5), 2 * kMiB);
   EXPECT_EQ(BytesOf(ledger_, 0, 7), 2 * kMiB);
   EXPECT_EQ(TotalOf(ledger_, 0), 4 * kMiB);
@@ -39,15 +39,15 @@ TEST_F(SlotBalanceTest, CountWhatIsReservedAndGivenBack) {
 
 TEST_F(SlotBalanceTest, CountTheHostsMemoryAsAnAccountOfItsOwn) {
   ledger_.host_budget = 4 * kMiB;
-  EXPECT_EQ(Reserve(ledger_, kHost, 5, 3 * kMiB), Outcome::kDone);
-  EXPECT_EQ(Reserve(ledger_, kHost, 6, 2 * kMiB), Outcome::kRefused);
-  EXPECT_EQ(Reserve(ledger_, 0, 6, 2 * kMiB), Outcome::kDone);
+  EXPECT_EQ(Reserve(ledger_, kHost, 5, 3 * kMiB), ChargeOutcome::kDone);
+  EXPECT_EQ(Reserve(ledger_, kHost, 6, 2 * kMiB), ChargeOutcome::kRefused);
+  EXPECT_EQ(Reserve(ledger_, 0, 6, 2 * kMiB), ChargeOutcome::kDone);
   EXPECT_EQ(TotalOf(ledger_, kHost), 3 * kMiB);
   ledger_.slot[5].order = 3;
   ledger_.slot[5].evicted = kMiB;
   ledger_.slot[5].call_grant = ledger_.slot[5].grant_report = ledger_.slot[5].rest =
       ledger_.slot[5].rest_state = 1;
-  EXPECT_EQ(Clear(ledger_, 5), Outcome::kDone);
+  EXPECT_EQ(Clear(ledger_, 5), ChargeOutcome::kDone);
   EXPECT_EQ(TotalOf(ledger_, kHost), 0u);
   EXPECT_EQ(ledger_.slot[5].order, 0u);
   EXPECT_EQ(ledger_.slot[5].evicted, 0u);
@@ -58,45 +58,45 @@ TEST_F(SlotBalanceTest, CountTheHostsMemoryAsAnAccountOfItsOwn) {
 
 TEST_F(SlotBalanceTest, RefuseTheFirstByteBeyondTheLimit) {
   ledger_.gpu[0].limit = 10 * kMiB;
-  EXPECT_EQ(Reserve(ledger_, 0, 1, 10 * kMiB + 1), Outcome::kRefused);
-  EXPECT_EQ(Reserve(ledger_, 0, 1, 10 * kMiB), Outcome::kDone);
-  EXPECT_EQ(Reserve(ledger_, 0, 2, 1), Outcome::kRefused);
+  EXPECT_EQ(Reserve(ledger_, 0, 1, 10 * kMiB + 1), ChargeOutcome::kRefused);
+  EXPECT_EQ(Reserve(ledger_, 0, 1, 10 * kMiB), ChargeOutcome::kDone);
+  EXPECT_EQ(Reserve(ledger_, 0, 2, 1), ChargeOutcome::kRefused);
   EXPECT_EQ(TotalOf(ledger_, 0), 10 * kMiB);
 }
 
 TEST_F(SlotBalanceTest, LeaveTheLimitToWhatTheDriverAloneSees) {
   ledger_.gpu[0].limit = 10 * kMiB;
   ledger_.gpu[0].outside = 4 * kMiB;
-  EXPECT_EQ(Reserve(ledger_, 0, 1, 7 * kMiB), Outcome::kRefused);
-  EXPECT_EQ(Reserve(ledger_, 0, 1, 6 * kMiB), Outcome::kDone);
+  EXPECT_EQ(Reserve(ledger_, 0, 1, 7 * kMiB), ChargeOutcome::kRefused);
+  EXPECT_EQ(Reserve(ledger_, 0, 1, 6 * kMiB), ChargeOutcome::kDone);
   ledger_.gpu[0].outside = 20 * kMiB;
-  EXPECT_EQ(Reserve(ledger_, 0, 1, 1), Outcome::kRefused);
+  EXPECT_EQ(Reserve(ledger_, 0, 1, 1), ChargeOutcome::kRefused);
 }
 
 TEST_F(SlotBalanceTest, ALoweredLimitRefusesWhatIsNewAndTakesWhatComesBack) {
-  EXPECT_EQ(Reserve(ledger_, 0, 1, 8 * kMiB), Outcome::kDone);
+  EXPECT_EQ(Reserve(ledger_, 0, 1, 8 * kMiB), ChargeOutcome::kDone);
   ledger_.gpu[0].limit = 4 * kMiB;
-  EXPECT_EQ(Reserve(ledger_, 0, 1, kUnit), Outcome::kRefused);
-  EXPECT_EQ(GiveBack(ledger_, 0, 1, 5 * kMiB), Outcome::kDone);
-  EXPECT_EQ(Reserve(ledger_, 0, 1, kMiB), Outcome::kDone);
+  EXPECT_EQ(Reserve(ledger_, 0, 1, kUnit), ChargeOutcome::kRefused);
+  EXPECT_EQ(GiveBack(ledger_, 0, 1, 5 * kMiB), ChargeOutcome::kDone);
+  EXPECT_EQ(Reserve(ledger_, 0, 1, kMiB), ChargeOutcome::kDone);
 }
 
 TEST_F(SlotBalanceTest, ChargeWhatTheDeviceGaveWhateverTheLimit) {
   ledger_.gpu[0].limit = kMiB;
-  EXPECT_EQ(Charge(ledger_, 0, 1, 3 * kMiB), Outcome::kDone);
+  EXPECT_EQ(Charge(ledger_, 0, 1, 3 * kMiB), ChargeOutcome::kDone);
   EXPECT_EQ(TotalOf(ledger_, 0), 3 * kMiB);
 }
 
 TEST_F(SlotBalanceTest, RefuseSizesThatNoCountHolds) {
   for (const std::uint64_t bytes : {std::uint64_t{1} << 63, UINT64_MAX, std::uint64_t{1} << 44})
-    EXPECT_EQ(Reserve(ledger_, 0, 1, bytes), Outcome::kRefused) << bytes;
+    EXPECT_EQ(Reserve(ledger_, 0, 1, bytes), ChargeOutcome::kRefused) << bytes;
   EXPECT_EQ(TotalOf(ledger_, 0), 0u);
 }
 
 TEST_F(SlotBalanceTest, NeverGiveBackMoreThanASlotHas) {
-  EXPECT_EQ(Reserve(ledger_, 0, 1, kMiB), Outcome::kDone);
-  EXPECT_EQ(Reserve(ledger_, 0, 2, kMiB), Outcome::kDone);
-  EXPECT_EQ(GiveBack(ledger_, 0, 1, 5 * kMiB), Outcome::kDone);
+  EXPECT_EQ(Reserve(ledger_, 0, 1, kMiB), ChargeOutcome::kDone);
+  EXPECT_EQ(Reserve(ledger_, 0, 2, kMiB), ChargeOutcome::kDone);
+  EXPECT_EQ(GiveBack(ledger_, 0, 1, 5 * kMiB), ChargeOutcome::kDone);
   EXPECT_EQ(TotalOf(ledger_, 0), kMiB);
 }
 
@@ -105,7 +105,7 @@ TEST_F(SlotBalanceTest, ClearGivesBackEverythingOfASlotAndFreesIt) {
   Reserve(ledger_, 0, 3, kMiB);
   Reserve(ledger_, 1, 3, 2 * kMiB);
   Reserve(ledger_, 1, 4, 4 * kMiB);
-  EXPECT_EQ(Clear(ledger_, 3), Outcome::kDone);
+  EXPECT_EQ(Clear(ledger_, 3), ChargeOutcome::kDone);
   EXPECT_EQ(ledger_.slot[3].pid, 0u);
   EXPECT_EQ(TotalOf(ledger_, 0), 0u);
   EXPECT_EQ(TotalOf(ledger_, 1), 4 * kMiB);
@@ -129,7 +129,7 @@ TEST_F(SlotBalanceTest, AChangeThatWasOnlyAnnouncedNeverHappens) {
   ledger_.slot[3].gpu[0].intent = Pack(9999, books.number() + 1);
   Reserve(ledger_, 0, 4, kMiB);
   EXPECT_EQ(BytesOf(ledger_, 0, 3), kMiB);
-  EXPECT_EQ(Clear(ledger_, 3), Outcome::kDone);
+  EXPECT_EQ(Clear(ledger_, 3), ChargeOutcome::kDone);
   EXPECT_EQ(TotalOf(ledger_, 0), kMiB);
 }
 
@@ -137,9 +137,9 @@ TEST_F(SlotBalanceTest, NumbersOfChangesWrapWithoutHarm) {
   for (const std::uint32_t number : {(1u << kNumberBits) - 2, UINT32_MAX - 2}) {
     ledger_.slot[9].gpu[0] = {Pack(0, number), Pack(0, number)};
     for (int i = 0; i < 6; ++i) {
-      ASSERT_EQ(Reserve(ledger_, 0, 9, 2 * kMiB), Outcome::kDone);
-      ASSERT_EQ(Reserve(ledger_, 0, 8, kMiB), Outcome::kDone);
-      ASSERT_EQ(GiveBack(ledger_, 0, 9, kMiB), Outcome::kDone);
+      ASSERT_EQ(Reserve(ledger_, 0, 9, 2 * kMiB), ChargeOutcome::kDone);
+      ASSERT_EQ(Reserve(ledger_, 0, 8, kMiB), ChargeOutcome::kDone);
+      ASSERT_EQ(GiveBack(ledger_, 0, 9, kMiB), ChargeOutcome::kDone);
     }
     EXPECT_EQ(BytesOf(ledger_, 0, 9), 6 * kMiB);
     Clear(ledger_, 9);
@@ -172,7 +172,7 @@ TEST_F(SlotBalanceTest, AnOverwrittenPageHurtsNobody) {
     (void)TotalOf(ledger_, gpu);
   }
   std::memset(bytes, 0xff, sizeof ledger_);
-  EXPECT_NE(Reserve(ledger_, 0, 0, kMiB), Outcome::kDone);
+  EXPECT_NE(Reserve(ledger_, 0, 0, kMiB), ChargeOutcome::kDone);
 }
 
 RC_GTEST_PROP(SlotBalanceProperty, TotalIsTheSumOfTheSlotsAndNeverPassesTheLimit, ()) {
@@ -188,10 +188,10 @@ RC_GTEST_PROP(SlotBalanceProperty, TotalIsTheSumOfTheSlotsAndNeverPassesTheLimit
     for (const auto& [_, held] : model) sum += held;
     if (take) {
       const bool fits = (sum + units) * kUnit <= ledger.gpu[0].limit || units == 0;
-      RC_ASSERT((Reserve(ledger, 0, slot, units * kUnit) == Outcome::kDone) == fits);
+      RC_ASSERT((Reserve(ledger, 0, slot, units * kUnit) == ChargeOutcome::kDone) == fits);
       if (fits) model[slot] += units;
     } else {
-      RC_ASSERT(GiveBack(ledger, 0, slot, units * kUnit) == Outcome::kDone);
+      RC_ASSERT(GiveBack(ledger, 0, slot, units * kUnit) == ChargeOutcome::kDone);
       model[slot] -= std::min<std::uint64_t>(model[slot], units);
     }
     sum = 0;

@@ -141,7 +141,7 @@ bool TryReserve(AccountingState& state, Device& device, std::uint64_t bytes) {
   FollowChanges(state);
   // An overwritten ledger stops no allocation: the guard still counts.
   if (device.in_ledger &&
-      wire::Reserve(*state.ledger, device.gpu, state.slot, bytes) == wire::Outcome::kRefused)
+      wire::Reserve(*state.ledger, device.gpu, state.slot, bytes) == wire::ChargeOutcome::kRefused)
     return false;
   device.held += bytes;
   device.reserved += bytes;

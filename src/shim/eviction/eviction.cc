@@ -248,7 +248,7 @@ CUresult Health(EvictionState& state) {
 }
 
 // Counts, in the ledger, the host memory that holds evicted data, within the job's budget.
-wire::Outcome Count(EvictionState& state, std::uint64_t bytes) {
+wire::ChargeOutcome Count(EvictionState& state, std::uint64_t bytes) {
   const Locked lock(state.meter);
   return wire::Reserve(*state.ledger, wire::kHost, state.slot, bytes);
 }
@@ -353,7 +353,7 @@ EvictionResult HandOut(EvictionState& state, const BytesToEvict& leaving) {
   EvictionResult ended{OrderError::kBudget};
   if (IsEnding(state)) {
     ended = AtItsEnd();
-  } else if (Count(state, bytes) != wire::Outcome::kRefused) {
+  } else if (Count(state, bytes) != wire::ChargeOutcome::kRefused) {
     ended = HandOutMarked(state, marked);
     if (!ended.ok()) Uncount(state, bytes);
   }
