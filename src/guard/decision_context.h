@@ -23,7 +23,7 @@ struct DecisionContext {
 };
 
 // Why a job or process must end.
-struct Cause {
+struct GuardCause {
   std::string kind;    // of the event
   std::string reason;  // the job's reason word
   std::string message;
@@ -37,9 +37,9 @@ void ForgetEnded(DecisionContext& round);
 // Continues the endings that were ordered before.
 void ContinueEndings(DecisionContext& round);
 // Begins to end the job or process; does nothing if that has begun already.
-void EndJob(DecisionContext& round, const JobSnapshot& job, const GpuSnapshot& gpu, Cause cause);
+void EndJob(DecisionContext& round, const JobSnapshot& job, const GpuSnapshot& gpu, GuardCause cause);
 void EndProcess(DecisionContext& round, const gpu::AttributedProcess& process, const GpuSnapshot& gpu,
-                Cause cause);
+                GuardCause cause);
 // True while `target` is being ended and its memory can be expected back.
 bool IsLeaving(const DecisionContext& round, const Target& target);
 bool IsListed(const Target& target, const GpuSnapshot& gpu);
@@ -56,7 +56,7 @@ std::optional<std::string> WhyNotSuspended(const DecisionContext& round, const J
                                            const GpuSnapshot& gpu, const Usage& usage);
 // What stays of the job on the GPU while it is suspended, or would stay, as far as that is known.
 base::Bytes LeftOn(const JobSnapshot& job, const GpuSnapshot& gpu);
-void SuspendJob(DecisionContext& round, const JobSnapshot& job, const GpuSnapshot& gpu, Cause cause);
+void SuspendJob(DecisionContext& round, const JobSnapshot& job, const GpuSnapshot& gpu, GuardCause cause);
 
 // --- limits.cc, unmanaged.cc, pressure.cc: the rules, for one GPU with a fresh sample. ---
 

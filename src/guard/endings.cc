@@ -40,7 +40,7 @@ Event EventFor(const DecisionContext& round, const Target& target, std::string k
 }
 
 void Begin(DecisionContext& round, const Target& target, Ending& ending, base::Millis grace,
-           const GpuSnapshot& gpu, Cause cause) {
+           const GpuSnapshot& gpu, GuardCause cause) {
   const bool at_once = grace.count() <= 0;
   Action action = ActionFor(at_once ? ActionKind::kKill : ActionKind::kTerminate, target);
   action.first = true;
@@ -120,14 +120,14 @@ void ContinueEndings(DecisionContext& round) {
     Continue(round, Target{std::nullopt, id}, fmt::format("process {}", id.pid), ending);
 }
 
-void EndJob(DecisionContext& round, const JobSnapshot& job, const GpuSnapshot& gpu, Cause cause) {
+void EndJob(DecisionContext& round, const JobSnapshot& job, const GpuSnapshot& gpu, GuardCause cause) {
   auto& ending = round.state.jobs[job.id].ending;
   if (ending.stage != EndingStage::kNone) return;
   Begin(round, Target{job.id, {}}, ending, job.grace.value_or(round.settings.grace), gpu, std::move(cause));
 }
 
 void EndProcess(DecisionContext& round, const gpu::AttributedProcess& process, const GpuSnapshot& gpu,
-                Cause cause) {
+                GuardCause cause) {
   auto& ending = round.state.processes[process.id];
   if (ending.stage != EndingStage::kNone) return;
   Begin(round, TargetOf(process), ending, round.settings.grace, gpu, std::move(cause));

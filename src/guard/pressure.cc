@@ -210,7 +210,7 @@ void HoldReserve(DecisionContext& round, const GpuSnapshot& gpu) {
   if (victim->job && victim->job->shares && gpu.taken_at - *pressure.since < round.settings.share_patience)
     return;
 
-  Cause cause{
+  GuardCause cause{
       std::string(suspend ? kPressureSuspend : kDevicePressure),
       suspend && victim->idle ? "idle" : "device_pressure",
       fmt::format("{} had {} free, below its reserve of {}: {} {} with {} ({}){}", NameOf(gpu),

@@ -68,7 +68,7 @@ base::Bytes LeftOn(const JobSnapshot& job, const GpuSnapshot& gpu) {
   return left == job.left.end() ? base::Bytes{} : left->second;
 }
 
-void SuspendJob(DecisionContext& round, const JobSnapshot& job, const GpuSnapshot& gpu, Cause cause) {
+void SuspendJob(DecisionContext& round, const JobSnapshot& job, const GpuSnapshot& gpu, GuardCause cause) {
   auto& known = round.state.jobs[job.id];
   const bool again = known.departures > 0 && round.now - known.back_at < round.settings.calm;
   known.departures = again ? known.departures + 1 : 1;

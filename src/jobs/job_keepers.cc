@@ -185,7 +185,8 @@ void JobKeepers::SyncSettings(const Job& job) {
   if (job.updated || keeper->settings_in_journal) SendSettings(job);
 }
 
-Result<> JobKeepers::OrderRestart(const Job& job, const keeper::Reason& reason, KeeperLink::Answer answer) {
+Result<> JobKeepers::OrderRestart(const Job& job, const keeper::EndReason& reason,
+                                  KeeperLink::Answer answer) {
   const Keeper* const keeper = Find(job.id);
   if (!keeper) return Fail(ErrorCode::kUnavailable, "the job has no keeper");
   return keeper->link->Send(keeper::RestartJob{reason, {}, job.spec->grace}, std::move(answer));

@@ -75,7 +75,7 @@ class JobKeepers {
   void SendSettings(const Job& job);
   void SyncSettings(const Job& job);
   // A new run. `answer` as KeeperLink::Send.
-  base::Result<> OrderRestart(const Job& job, const keeper::Reason& reason, KeeperLink::Answer answer);
+  base::Result<> OrderRestart(const Job& job, const keeper::EndReason& reason, KeeperLink::Answer answer);
   // The job is not started again when its run ends. `answer` as KeeperLink::Send.
   base::Result<> OrderNoRestart(const Job& job, KeeperLink::Answer answer);
 

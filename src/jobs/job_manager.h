@@ -123,11 +123,11 @@ class JobManager {
                      std::function<void()> done);
   // Starts a new run of a running or an ended job. For a running job `done` is called when the new run has
   // begun, or when no new run will begin. If the job is just being started, the request waits (OnceStarted).
-  void Restart(JobId id, const keeper::Reason& reason, Done<Job> done);
+  void Restart(JobId id, const keeper::EndReason& reason, Done<Job> done);
   // The error with which Restart would refuse.
   base::Result<> MayRestart(JobId id);
   // Ends the job and forgets it. Calls `done` when the job is gone, with the job as it ended.
-  void Remove(JobId id, const keeper::Reason& reason, Done<Job> done);
+  void Remove(JobId id, const keeper::EndReason& reason, Done<Job> done);
   // Forgets the job and lets it run on without limits; it will not be restarted. If the job is just being
   // started, the request waits (OnceStarted).
   void Release(JobId id, Done<Job> done);
@@ -136,12 +136,12 @@ class JobManager {
   // Starts a waiting job on these GPUs (UUIDs). kConflict: the job does not wait, or is held.
   void Start(JobId id, std::vector<std::string> gpus, Done<Job> done);
   // kConflict: the job does not wait.
-  void Hold(JobId id, const keeper::Reason& reason, Done<Job> done);
+  void Hold(JobId id, const keeper::EndReason& reason, Done<Job> done);
   void Unhold(JobId id, Done<Job> done);
   // When `done` is called, a running job is being ended. kConflict: the job has ended.
-  void Cancel(JobId id, const keeper::Reason& reason, Done<Job> done);
+  void Cancel(JobId id, const keeper::EndReason& reason, Done<Job> done);
   // Ends the job's run; the job runs again when its turn comes. Does nothing if the job does not run.
-  void Requeue(JobId id, const keeper::Reason& reason);
+  void Requeue(JobId id, const keeper::EndReason& reason);
   // Changes the request of a waiting job. kConflict: the job does not wait.
   void Change(JobId id, const std::function<void(Job&)>& change, Done<Job> done);
   // Gives the job's keeper this file to hold; the manager asks for it again (JobManagerCallbacks::held_file)
@@ -154,7 +154,7 @@ class JobManager {
   void SetOffGpu(JobId id, bool off);
 
   // --- The guard: Announce and Note do nothing for a job that is unknown or has no keeper ---
-  void Announce(JobId id, const keeper::Reason& reason);
+  void Announce(JobId id, const keeper::EndReason& reason);
   // Sends the signal to every process of the job, on another thread. For SIGKILL the thread repeats this
   // until no process is left that could fork. `done`: as in TreeSignals::Send; it is not called if the order
   // is refused. kConflict: the job has no keeper yet.
@@ -194,10 +194,10 @@ class JobManager {
   // is not called once this object is gone.
   void StoreRecord(const Job& job, Done<void> stored);
   void ChangeStored(JobId id, const std::function<void(Job&)>& change, Done<void> done);
-  void RestartRunning(const Job& job, const keeper::Reason& reason, const Done<Job>& done);
+  void RestartRunning(const Job& job, const keeper::EndReason& reason, const Done<Job>& done);
   // The job begins a run: puts it into the index, and has its keeper prepared. Returns the job as it was.
   Job PutStarted(Job started);
-  void RestartEnded(const Job& job, const keeper::Reason& reason, Done<Job> done);
+  void RestartEnded(const Job& job, const keeper::EndReason& reason, Done<Job> done);
   void TakeBackStart(const Job& before, int incarnation);
   // Stores the change that `event` makes to a waiting job, and answers with the job; kConflict: the event
   // changes nothing.

@@ -129,11 +129,11 @@ void JobManager::OnFailed(JobId id, const base::Error& error) {
   ApplyEvent(id, CannotStart{error.message, clock_.Wall()});
 }
 
-void JobManager::Announce(JobId id, const keeper::Reason& reason) {
+void JobManager::Announce(JobId id, const keeper::EndReason& reason) {
   const Job* const job = Find(id);
   if (!job || IsEnded(*job)) return;
   GuardOrderRefused undo{reason, job->state, {}};
-  if (job->reason) undo.before_reason = keeper::Reason{*job->reason, job->reason_detail.value_or("")};
+  if (job->reason) undo.before_reason = keeper::EndReason{*job->reason, job->reason_detail.value_or("")};
   // The reason comes before the signal. A keeper that cannot be told finds the reason in the stored record.
   (void)keepers_.Order(id, keeper::SetEndReason{0, reason, false},
                        [this, undo, seq = job->journal_seq](const Job& told, const Result<>& outcome) {

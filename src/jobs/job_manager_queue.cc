@@ -82,17 +82,17 @@ void JobManager::DecideStored(JobId id, const JobEvent& event, Done<Job> done) {
   });
 }
 
-void JobManager::Hold(JobId id, const keeper::Reason& reason, Done<Job> done) {
+void JobManager::Hold(JobId id, const keeper::EndReason& reason, Done<Job> done) {
   DecideStored(id, HoldAsked{reason}, std::move(done));
 }
 
 void JobManager::Unhold(JobId id, Done<Job> done) { DecideStored(id, ReleaseAsked{}, std::move(done)); }
 
-void JobManager::Cancel(JobId id, const keeper::Reason& reason, Done<Job> done) {
+void JobManager::Cancel(JobId id, const keeper::EndReason& reason, Done<Job> done) {
   Decide(id, CancelAsked{reason, clock_.Wall()}, std::move(done));
 }
 
-void JobManager::Requeue(JobId id, const keeper::Reason& reason) {
+void JobManager::Requeue(JobId id, const keeper::EndReason& reason) {
   if (Find(id)) ApplyEvent(id, RequeueAsked{reason});
 }
 

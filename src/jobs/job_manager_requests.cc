@@ -112,7 +112,7 @@ Result<> JobManager::MayRestart(JobId id) {
   return index_.accounts().MayBegin(job, options_.of_user);
 }
 
-void JobManager::Restart(JobId id, const keeper::Reason& reason, Done<Job> done) {
+void JobManager::Restart(JobId id, const keeper::EndReason& reason, Done<Job> done) {
   if (auto may = MayRestart(id); !may) return done(Fail(may.error()));
   if (IsBeingStarted(id))
     return OnceStarted(id, [this, id, reason, done = std::move(done)] { Restart(id, reason, done); });
@@ -122,7 +122,7 @@ void JobManager::Restart(JobId id, const keeper::Reason& reason, Done<Job> done)
   RestartEnded(job, reason, std::move(done));
 }
 
-void JobManager::RestartRunning(const Job& job, const keeper::Reason& reason, const Done<Job>& done) {
+void JobManager::RestartRunning(const Job& job, const keeper::EndReason& reason, const Done<Job>& done) {
   const auto answer =
       self_.Bind([id = job.id, reason, runs = job.runs, done](JobManager& me, const Result<>& outcome) {
         const Job* const now = me.Find(id);
@@ -149,7 +149,7 @@ Job JobManager::PutStarted(Job started) {
   return before;
 }
 
-void JobManager::RestartEnded(const Job& job, const keeper::Reason& reason, Done<Job> done) {
+void JobManager::RestartEnded(const Job& job, const keeper::EndReason& reason, Done<Job> done) {
   const JobId id = job.id;
   const Job before = PutStarted(Apply(job, RestartAsked{reason, clock_.Wall()}).job);
   StoreRecord(job, [this, id, before, done = std::move(done)](const Result<>& stored) {
@@ -175,7 +175,7 @@ void JobManager::TakeBackStart(const Job& before, int incarnation) {
   index_.Replace(std::move(job));
 }
 
-void JobManager::Remove(JobId id, const keeper::Reason& reason, Done<Job> done) {
+void JobManager::Remove(JobId id, const keeper::EndReason& reason, Done<Job> done) {
   if (!Find(id)) return done(Fail(NoSuchJob(id)));
   waiters_.WaitForRemoval(id, std::move(done));
   ApplyEvent(id, StopAsked{reason, true, clock_.Wall()});

@@ -110,7 +110,7 @@ bool IsWithinEndOf(const KernelKill& kill, std::string_view cgroup, base::Millis
          IsBefore(kill, ended, std::min(lasted, kFailsWithin));
 }
 
-keeper::Reason ReasonOf(const KernelKill& kill) {
+keeper::EndReason ReasonOf(const KernelKill& kill) {
   return {
       "host_memory",
       fmt::format("the kernel ended process {}{}{} because {} had no memory left; let it use less, or run "

@@ -49,6 +49,6 @@ bool IsEndOf(const KernelKill& kill, pid_t pid, base::Millis ended, base::Millis
 // run: a program whose worker is gone fails soon. Times as above.
 bool IsWithinEndOf(const KernelKill& kill, std::string_view cgroup, base::Millis ended, base::Millis lasted);
 
-keeper::Reason ReasonOf(const KernelKill& kill);
+keeper::EndReason ReasonOf(const KernelKill& kill);
 
 }  // namespace gpuman::jobs

@@ -17,11 +17,11 @@ TEST(KernelKill, TellsWhoWasEndedAndWhatItHad) {
   ASSERT_TRUE(kill);
   EXPECT_EQ(*kill, (KernelKill{1234, "python3", base::KiB(64'173'875), false,
                                std::chrono::microseconds(98'765'432)}));
-  EXPECT_EQ(
-      ReasonOf(*kill),
-      (keeper::Reason{"host_memory",
-                      "the kernel ended process 1234 (python3), which had 61.2GiB, because the machine had "
-                      "no memory left; let it use less, or run fewer jobs at once"}));
+  EXPECT_EQ(ReasonOf(*kill),
+            (keeper::EndReason{
+                "host_memory",
+                "the kernel ended process 1234 (python3), which had 61.2GiB, because the machine had "
+                "no memory left; let it use less, or run fewer jobs at once"}));
 }
 
 TEST(KernelKill, OfACgroupSaysSo) {

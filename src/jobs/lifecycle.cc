@@ -14,7 +14,7 @@ namespace gpuman::jobs {
 namespace {
 
 using keeper::EndKind;
-using keeper::Reason;
+using keeper::EndReason;
 
 // The statuses that shells use for a command that they cannot find or execute; scripts know them.
 constexpr int kStatusNotFound = 127;
@@ -28,7 +28,7 @@ constexpr std::string_view kMachineRestarted = "machine_restarted";
 constexpr std::string_view kExitStatusWord = "exit_status";
 constexpr std::string_view kSignalWord = "signal";
 
-bool IsLossOfKeeper(const Reason& reason) {
+bool IsLossOfKeeper(const EndReason& reason) {
   return reason.word == kKeeperLost || reason.word == kMachineRestarted;
 }
 
@@ -37,7 +37,7 @@ std::string SignalName(int number) {
   return name ? fmt::format("SIG{}", name) : fmt::format("signal {}", number);
 }
 
-void Explain(Job& job, Reason reason) {
+void Explain(Job& job, EndReason reason) {
   job.reason = std::move(reason.word);
   job.reason_detail.reset();
   if (!reason.detail.empty()) job.reason_detail = std::move(reason.detail);
@@ -109,10 +109,10 @@ void OnRecord(Transition& t, const keeper::JournalRecord&, const keeper::KeeperS
   // The earlier keeper was killed. The records that follow say what happened to the run.
   const bool ordered = job.state == JobState::kStopping && job.reason;
   if (!ordered)
-    Explain(job, another_boot ? Reason{"reboot", "the machine was started again while the job ran"}
-                              : Reason{"keeper_lost",
-                                       "the keeper of the job was killed; what became of the "
-                                       "command is unknown"});
+    Explain(job, another_boot ? EndReason{"reboot", "the machine was started again while the job ran"}
+                              : EndReason{"keeper_lost",
+                                          "the keeper of the job was killed; what became of the "
+                                          "command is unknown"});
   t.notices.push_back({another_boot ? "reboot" : "keeper_lost",
                        another_boot ? "the machine was started again" : "the job's keeper was killed"});
 }
@@ -180,7 +180,7 @@ void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::
     job.verdict = job.cancel_wanted ? JobState::kCancelled : OrderedEnd(*job.reason);
     return;
   }
-  Reason reason = ReasonOf(failure);
+  EndReason reason = ReasonOf(failure);
   if (reason.word == "command_not_found") job.exit_code = kStatusNotFound;
   if (reason.word == "command_not_executable") job.exit_code = kStatusNotExecutable;
   job.process.reset();
@@ -197,14 +197,14 @@ void BackOnGpu(Job& job, base::WallTime at) {
 
 void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::RunEnded& ended) {
   Job& job = t.job;
-  std::optional<Reason> ordered = ended.ordered;
-  std::optional<Reason> lost;
+  std::optional<EndReason> ordered = ended.ordered;
+  std::optional<EndReason> lost;
   if (ended.kind == EndKind::kUnknown && ordered && IsLossOfKeeper(*ordered))
     lost = std::exchange(ordered, {});
   // A run that finished before it was told to make room has finished.
   const bool finished = job.requeue_when_ended && ended.kind == EndKind::kExited && ended.code == 0;
   if (!ordered && job.state == JobState::kStopping && job.reason && !finished)
-    ordered = Reason{*job.reason, job.reason_detail.value_or("")};
+    ordered = EndReason{*job.reason, job.reason_detail.value_or("")};
   job.exit_code.reset();
   job.signal.reset();
   if (ended.kind == EndKind::kExited) job.exit_code = ended.code;
@@ -348,7 +348,7 @@ void OnEvent(Transition& t, const RecordReceived& recorded) {
   if (unexplained && recorded.kill) Explain(t.job, ReasonOf(*recorded.kill));
 }
 
-void EndUnstarted(Transition& t, const Reason& reason, base::WallTime at) {
+void EndUnstarted(Transition& t, const EndReason& reason, base::WallTime at) {
   t.job.state = JobState::kCancelled;
   t.job.ended_at = at;
   Explain(t.job, reason);
@@ -443,7 +443,7 @@ void OnEvent(Transition& t, const ReleaseAsked&) {
 void OnEvent(Transition& t, const CancelAsked& asked) {
   if (IsWaiting(t.job)) return EndUnstarted(t, asked.reason, asked.at);
   if (IsEnded(t.job)) return;
-  const Reason reason{std::string(kCancelledWord), asked.reason.detail};
+  const EndReason reason{std::string(kCancelledWord), asked.reason.detail};
   OnEvent(t, StopAsked{reason, false, asked.at});
   // The order replaces the reason of any end that was ordered before.
   Explain(t.job, reason);
@@ -530,7 +530,7 @@ void OnEvent(Transition& t, const CannotStart& cannot) {
 
 }  // namespace
 
-Reason ReasonOf(const keeper::StartFailed& failure) {
+EndReason ReasonOf(const keeper::StartFailed& failure) {
   const bool is_command = failure.stage == "command" || failure.stage == "exec";
   const std::string detail = failure.message.empty()
                                  ? fmt::format("{}: {}", failure.stage, std::strerror(failure.error_number))

@@ -37,28 +37,28 @@ struct RecordReceived {
 
 // The owner or an administrator ordered the end. `remove`: forget the job when it has ended.
 struct StopAsked {
-  keeper::Reason reason;
+  keeper::EndReason reason;
   bool remove = false;
   base::WallTime at{};
 };
 
 // The owner or an administrator ordered a new run. A job that has ended begins a new incarnation.
 struct RestartAsked {
-  keeper::Reason reason;
+  keeper::EndReason reason;
   base::WallTime at;
 };
 
 // The guard is about to end the run (limit, pressure). The restart policy applies afterwards.
 struct GuardOrdered {
-  keeper::Reason reason;
+  keeper::EndReason reason;
 };
 
 // The keeper refused the guard's order: there is no run to which it applies. `before`: the job's state before
 // the order.
 struct GuardOrderRefused {
-  keeper::Reason reason;
+  keeper::EndReason reason;
   JobState before{};
-  std::optional<keeper::Reason> before_reason{};
+  std::optional<keeper::EndReason> before_reason{};
 };
 
 // No keeper could be started for the job; no process of it runs.
@@ -85,14 +85,14 @@ struct RootEnded {
 
 // The first event holds a waiting job, the second releases it.
 struct HoldAsked {
-  keeper::Reason reason;
+  keeper::EndReason reason;
 };
 struct ReleaseAsked {};
 
 // The owner does not want the job any more, or the job waits for something that cannot happen. A running job
 // is ended.
 struct CancelAsked {
-  keeper::Reason reason;
+  keeper::EndReason reason;
   base::WallTime at;
 };
 
@@ -103,7 +103,7 @@ struct StartOrdered {
 
 // The job makes room: its run is ended, and it waits again. That does not count as a retry.
 struct RequeueAsked {
-  keeper::Reason reason;
+  keeper::EndReason reason;
 };
 
 using JobEvent =
@@ -156,6 +156,6 @@ std::string ProgramName(const std::vector<std::string>& command);
 bool IsInterpreter(std::string_view program);
 
 // The reason for a command that could not be executed.
-keeper::Reason ReasonOf(const keeper::StartFailed& failure);
+keeper::EndReason ReasonOf(const keeper::StartFailed& failure);
 
 }  // namespace gpuman::jobs

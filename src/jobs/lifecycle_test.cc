@@ -8,9 +8,9 @@ namespace gpuman::jobs {
 namespace {
 
 using keeper::EndKind;
+using keeper::EndReason;
 using keeper::JobEnded;
 using keeper::KeeperStarted;
-using keeper::Reason;
 using keeper::RestartScheduled;
 using keeper::RunEnded;
 using keeper::RunStarted;
@@ -42,7 +42,7 @@ class Story {
     return Write(KeeperStarted{{pid, 5}, boot, "/cg", "key", "1"});
   }
   Story& Runs(keeper::RunNumber run = 1) { return Write(RunStarted{run, {60, 6}, {}}); }
-  Story& Ends(EndKind kind, int code, std::optional<Reason> ordered = {}) {
+  Story& Ends(EndKind kind, int code, std::optional<EndReason> ordered = {}) {
     return Write(RunEnded{1, kind, code, false, base::Millis(10), {}, std::move(ordered)});
   }
   Story& FailsToStart(const char* stage) {
@@ -62,13 +62,13 @@ class Story {
   std::uint64_t seq_ = 0;
 };
 
-const Reason kLimit{"memory_limit", "used 600MiB of 512MiB"};
+const EndReason kLimit{"memory_limit", "used 600MiB of 512MiB"};
 
 struct Ending {
   const char* what;
   EndKind kind;
   int code;
-  std::optional<Reason> ordered;
+  std::optional<EndReason> ordered;
   JobState state;
   std::optional<std::string> reason;
   std::optional<int> exit_code;
@@ -85,7 +85,7 @@ TEST(Lifecycle, AnEndMeansWhatTheTableSays) {
       {"its time limit",
        EndKind::kSignalled,
        15,
-       Reason{"time_limit", "2h is over"},
+       EndReason{"time_limit", "2h is over"},
        JobState::kTimeout,
        "time_limit",
        {},
@@ -93,7 +93,7 @@ TEST(Lifecycle, AnEndMeansWhatTheTableSays) {
       {"its owner cancelled it",
        EndKind::kSignalled,
        15,
-       Reason{"cancelled", "by lab1"},
+       EndReason{"cancelled", "by lab1"},
        JobState::kCancelled,
        "cancelled",
        {},
@@ -261,7 +261,7 @@ TEST(Lifecycle, AGuardOrderShowsItsReasonAtOnce) {
 TEST(Lifecycle, AnOrderHoldsWhenTheKeeperThatHeardItWasKilled) {
   Story story;
   story.KeeperStarts().Runs().ApplyEvent(GuardOrdered{kLimit}).KeeperStarts(51);
-  story.Ends(EndKind::kUnknown, 0, Reason{"keeper_lost", ""}).Over();
+  story.Ends(EndKind::kUnknown, 0, EndReason{"keeper_lost", ""}).Over();
   EXPECT_EQ(story.job.state, JobState::kKilled);
   EXPECT_EQ(story.job.reason, "memory_limit");
   EXPECT_EQ(story.job.signal, std::nullopt);
@@ -277,14 +277,18 @@ TEST(Lifecycle, AnOrderBeforeTheStartWasKnownIsNotForgotten) {
 
 TEST(Lifecycle, ALostKeeperAndARebootAreToldApart) {
   Story lost;
-  lost.KeeperStarts().Runs().KeeperStarts(51).Ends(EndKind::kUnknown, 0, Reason{"keeper_lost", "x"}).Over();
+  lost.KeeperStarts()
+      .Runs()
+      .KeeperStarts(51)
+      .Ends(EndKind::kUnknown, 0, EndReason{"keeper_lost", "x"})
+      .Over();
   EXPECT_EQ(lost.job.state, JobState::kFailed);
   EXPECT_EQ(lost.job.reason, "keeper_lost");
   EXPECT_EQ(lost.job.exit_code, std::nullopt);
 
   Story reboot;
   reboot.KeeperStarts().Runs().KeeperStarts(51, "boot-2");
-  reboot.Ends(EndKind::kUnknown, 0, Reason{"machine_restarted", "the machine went down"}).Over();
+  reboot.Ends(EndKind::kUnknown, 0, EndReason{"machine_restarted", "the machine went down"}).Over();
   EXPECT_EQ(reboot.job.state, JobState::kFailed);
   EXPECT_EQ(reboot.job.reason, "reboot");
 }
@@ -294,7 +298,7 @@ TEST(Lifecycle, AStopEndsTheJobForGood) {
   story.KeeperStarts().Runs().ApplyEvent(StopAsked{{"stopped", "by lab1"}, false});
   EXPECT_EQ(story.last.effects, std::vector{Effect::kOrderStop});
   story.Write(StopOrdered{{"stopped", "by lab1"}})
-      .Ends(EndKind::kSignalled, 15, Reason{"stopped", "by lab1"});
+      .Ends(EndKind::kSignalled, 15, EndReason{"stopped", "by lab1"});
   story.Over("stopped");
   EXPECT_EQ(story.job.state, JobState::kKilled);
   EXPECT_EQ(story.job.signal, 15);
@@ -314,7 +318,7 @@ TEST(Lifecycle, RemovingARunningJobForgetsItOnlyOnceItHasEnded) {
   story.KeeperStarts().Runs().ApplyEvent(StopAsked{{"removed", "by lab1"}, true});
   EXPECT_TRUE(story.job.remove_when_ended);
   EXPECT_EQ(story.last.effects, std::vector{Effect::kOrderStop});
-  story.Ends(EndKind::kSignalled, 9, Reason{"removed", ""});
+  story.Ends(EndKind::kSignalled, 9, EndReason{"removed", ""});
   ASSERT_TRUE(story.last.run);
   EXPECT_EQ(story.last.run->outcome, "cancelled") << "its user did not want it any more";
   story.Over("stopped");
@@ -334,8 +338,8 @@ TEST(Lifecycle, RestartingALivingJobIsTheKeepersWork) {
   story.KeeperStarts().Runs().ApplyEvent(RestartAsked{{"restart", "by lab1"}, At(9)});
   EXPECT_EQ(story.last.effects, std::vector{Effect::kOrderRestart});
   EXPECT_EQ(story.job.incarnation, 1);
-  story.Ends(EndKind::kSignalled, 15, Reason{"restart", "by lab1"});
-  story.Write(RestartScheduled{2, base::Millis(0), 0, Reason{"restart", "by lab1"}}).Runs(2);
+  story.Ends(EndKind::kSignalled, 15, EndReason{"restart", "by lab1"});
+  story.Write(RestartScheduled{2, base::Millis(0), 0, EndReason{"restart", "by lab1"}}).Runs(2);
   EXPECT_EQ(story.job.state, JobState::kRunning);
   EXPECT_EQ(story.job.restarts, 1);
 }
@@ -658,7 +662,7 @@ TEST(Lifecycle, OnlyTheExitStatusesThatWereNamedAreWorthARetry) {
 }
 
 TEST(Lifecycle, ARunThatWasEndedByOrderIsNotRetried) {
-  for (const Reason& reason : {Reason{"time_limit", ""}, kLimit}) {
+  for (const EndReason& reason : {EndReason{"time_limit", ""}, kLimit}) {
     Story story = QueuedJob({2, {}, {}});
     story.ApplyEvent(StartOrdered{})
         .KeeperStarts()
@@ -671,7 +675,7 @@ TEST(Lifecycle, ARunThatWasEndedByOrderIsNotRetried) {
 
 TEST(Lifecycle, AJobThatMadeRoomWaitsAgainAndThatCountsForNoRetry) {
   Story story = QueuedJob();
-  const Reason preempted{"preempted", "made room for job 9"};
+  const EndReason preempted{"preempted", "made room for job 9"};
   story.ApplyEvent(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs().ApplyEvent(RequeueAsked{preempted});
   EXPECT_EQ(story.job.state, JobState::kStopping);
   EXPECT_EQ(story.last.effects, std::vector{Effect::kOrderStop});
@@ -690,7 +694,7 @@ TEST(Lifecycle, AJobThatFinishedBeforeItCouldMakeRoomHasFinished) {
 
 TEST(Lifecycle, ACancelledJobDoesNotWaitAgainWhateverItWasEndedFor) {
   Story story = QueuedJob({5, {}, {}});
-  const Reason preempted{"preempted", "made room for job 9"};
+  const EndReason preempted{"preempted", "made room for job 9"};
   story.ApplyEvent(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs().ApplyEvent(RequeueAsked{preempted});
   story.ApplyEvent(CancelAsked{{"cancelled", "cancelled by lab1"}, At(9)});
   story.Write(StopOrdered{preempted}).Ends(EndKind::kSignalled, 15, preempted).Over("stopped");
@@ -729,10 +733,10 @@ TEST(Lifecycle, AReasonThatTheKeeperRefusesIsTakenBack) {
   story.KeeperStarts().Runs().Ends(EndKind::kExited, 1).Write(RestartScheduled{2, base::Millis(1000), 1, {}});
   const Job before = story.job;
   ASSERT_EQ(before.state, JobState::kStarting);
-  const Reason late{"memory_limit", "600MiB of 512MiB"};
+  const EndReason late{"memory_limit", "600MiB of 512MiB"};
   story.ApplyEvent(GuardOrdered{late});
   EXPECT_EQ(story.job.state, JobState::kStopping);
-  story.ApplyEvent(GuardOrderRefused{late, before.state, Reason{*before.reason, *before.reason_detail}});
+  story.ApplyEvent(GuardOrderRefused{late, before.state, EndReason{*before.reason, *before.reason_detail}});
   EXPECT_EQ(story.job.state, JobState::kStarting);
   EXPECT_EQ(story.job.reason, before.reason);
   EXPECT_EQ(story.job.reason_detail, before.reason_detail);

@@ -28,28 +28,28 @@ constexpr std::size_t kSingleLines = 6;
 constexpr std::size_t kMaxHolders = 3;
 constexpr std::string_view kStatsByName = "`gpuman stats --by name` shows what runs like it have used";
 
-constexpr std::array<std::pair<std::string_view, Cause>, 18> kCauses{{
-    {"memory_limit", Cause::kMemoryLimit},
-    {"device_pressure", Cause::kDevicePressure},
-    {"host_memory", Cause::kHostMemory},
-    {"host_memory_limit", Cause::kHostMemory},
-    {kTimeLimitWord, Cause::kTimeLimit},
-    {kCancelledWord, Cause::kCancelled},
-    {kRemovedWord, Cause::kCancelled},
-    {"dependency_never", Cause::kDependency},
-    {"reboot", Cause::kMachineRestarted},
-    {"machine_restarted", Cause::kMachineRestarted},
-    {"keeper_lost", Cause::kKeeperLost},
-    {"command_not_found", Cause::kNeverStarted},
-    {"command_not_executable", Cause::kNeverStarted},
-    {"directory_unusable", Cause::kNeverStarted},
-    {"start_failed", Cause::kNeverStarted},
-    {"exit_status", Cause::kExitStatus},
-    {"signal", Cause::kSignal},
-    {kMemoryRefusedWord, Cause::kMemoryRefused},
+constexpr std::array<std::pair<std::string_view, StoryCause>, 18> kCauses{{
+    {"memory_limit", StoryCause::kMemoryLimit},
+    {"device_pressure", StoryCause::kDevicePressure},
+    {"host_memory", StoryCause::kHostMemory},
+    {"host_memory_limit", StoryCause::kHostMemory},
+    {kTimeLimitWord, StoryCause::kTimeLimit},
+    {kCancelledWord, StoryCause::kCancelled},
+    {kRemovedWord, StoryCause::kCancelled},
+    {"dependency_never", StoryCause::kDependency},
+    {"reboot", StoryCause::kMachineRestarted},
+    {"machine_restarted", StoryCause::kMachineRestarted},
+    {"keeper_lost", StoryCause::kKeeperLost},
+    {"command_not_found", StoryCause::kNeverStarted},
+    {"command_not_executable", StoryCause::kNeverStarted},
+    {"directory_unusable", StoryCause::kNeverStarted},
+    {"start_failed", StoryCause::kNeverStarted},
+    {"exit_status", StoryCause::kExitStatus},
+    {"signal", StoryCause::kSignal},
+    {kMemoryRefusedWord, StoryCause::kMemoryRefused},
 }};
 
-std::optional<Cause> CauseOfWord(std::string_view word) {
+std::optional<StoryCause> CauseOfWord(std::string_view word) {
   for (const auto& [known, cause] : kCauses)
     if (known == word) return cause;
   return std::nullopt;
@@ -76,22 +76,23 @@ bool WasRefusedBeforeEnd(const Job& job, const StoryFacts& facts) {
   return facts.refusal && job.ended_at && facts.refusal->MayHaveEnded(*job.ended_at);
 }
 
-Cause CauseOf(const Job& job, const StoryFacts& facts) {
-  if (IsWaiting(facts.state)) return Cause::kWaits;
-  if (facts.state == JobState::kSuspended) return Cause::kSuspended;
-  if (!IsEnded(facts.state)) return Cause::kRuns;
-  if (facts.state == JobState::kFinished) return Cause::kFinished;
+StoryCause CauseOf(const Job& job, const StoryFacts& facts) {
+  if (IsWaiting(facts.state)) return StoryCause::kWaits;
+  if (facts.state == JobState::kSuspended) return StoryCause::kSuspended;
+  if (!IsEnded(facts.state)) return StoryCause::kRuns;
+  if (facts.state == JobState::kFinished) return StoryCause::kFinished;
   const auto by_word = CauseOfWord(job.reason.value_or(""));
   if (facts.state == JobState::kCancelled)
-    return by_word == Cause::kDependency ? Cause::kDependency : Cause::kCancelled;
-  if (facts.state == JobState::kTimeout) return Cause::kTimeLimit;
-  const bool by_itself =
-      by_word == Cause::kExitStatus || by_word == Cause::kSignal || by_word == Cause::kMemoryRefused;
-  if (!by_itself) return by_word.value_or(Cause::kOther);
-  if (FaultBeforeEnd(job, facts)) return Cause::kGpuFault;
-  if (WasRefusedBeforeEnd(job, facts)) return Cause::kMemoryRefused;
+    return by_word == StoryCause::kDependency ? StoryCause::kDependency : StoryCause::kCancelled;
+  if (facts.state == JobState::kTimeout) return StoryCause::kTimeLimit;
+  const bool by_itself = by_word == StoryCause::kExitStatus || by_word == StoryCause::kSignal ||
+                         by_word == StoryCause::kMemoryRefused;
+  if (!by_itself) return by_word.value_or(StoryCause::kOther);
+  if (FaultBeforeEnd(job, facts)) return StoryCause::kGpuFault;
+  if (WasRefusedBeforeEnd(job, facts)) return StoryCause::kMemoryRefused;
   // The refusal itself is not known any more.
-  if (by_word == Cause::kMemoryRefused) return job.signal ? Cause::kSignal : Cause::kExitStatus;
+  if (by_word == StoryCause::kMemoryRefused)
+    return job.signal ? StoryCause::kSignal : StoryCause::kExitStatus;
   return *by_word;
 }
 
@@ -196,32 +197,32 @@ std::string OfTurn(const SharedGpuWait& wait, const StoryFacts& facts) {
                                                : others + " have it");
 }
 
-std::string Because(Cause cause, const Job& job, const StoryFacts& facts) {
+std::string Because(StoryCause cause, const Job& job, const StoryFacts& facts) {
   switch (cause) {
-    case Cause::kSignal:
+    case StoryCause::kSignal:
       if (!EndedByWarning(job)) return facts.reason_detail.empty() ? HowItEnded(job) : facts.reason_detail;
       return fmt::format(
           "{}, the warning that `--warn` sends {} before the time limit of {}: a program that does "
           "not handle the signal is ended by it",
           HowItEnded(job), FormatDuration(*job.spec->warn_before), FormatDuration(*job.spec->time_limit));
-    case Cause::kRuns:
+    case StoryCause::kRuns:
       if (!facts.reason_detail.empty()) return facts.reason_detail;
       if (facts.wait) return OfTurn(*facts.wait, facts);
       return job.gpus.empty() ? "it runs" : "it runs on " + GpusOf(job, facts);
-    case Cause::kSuspended:
+    case StoryCause::kSuspended:
       return facts.reason_detail.empty() ? "it is off its GPU" : facts.reason_detail;
-    case Cause::kFinished: {
+    case StoryCause::kFinished: {
       const std::string* const wide = LimitAboveNeed(job, facts);
       return "it finished with exit status 0" + (wide ? "; " + *wide : "");
     }
-    case Cause::kMemoryRefused:
+    case StoryCause::kMemoryRefused:
       return fmt::format("{}; {} {}", facts.refusal_text, HowItEnded(job),
                          After(facts.refusal->at, *job.ended_at));
-    case Cause::kGpuFault: {
+    case StoryCause::kGpuFault: {
       const Event& fault = *FaultBeforeEnd(job, facts);
       return fmt::format("{}; {} {}", fault.message, HowItEnded(job), After(fault.at, *job.ended_at));
     }
-    case Cause::kWaits:
+    case StoryCause::kWaits:
       return WhyItWaits(facts);
     default:
       return job.reason_detail.value_or(job.reason.value_or(std::string(ToString(job.state))));
@@ -431,53 +432,53 @@ std::vector<std::string> WhileWaiting(const Job& job, const StoryFacts& facts) {
   return {};
 }
 
-std::vector<std::string> Advice(Cause cause, const Job& job, const StoryFacts& facts) {
+std::vector<std::string> Advice(StoryCause cause, const Job& job, const StoryFacts& facts) {
   const std::string again = "runs it again";
   switch (cause) {
-    case Cause::kMemoryLimit:
+    case StoryCause::kMemoryLimit:
       return WithMore(job, facts);
-    case Cause::kMemoryRefused:
+    case StoryCause::kMemoryRefused:
       return WhereRefused(job, facts);
-    case Cause::kDevicePressure: {
+    case StoryCause::kDevicePressure: {
       auto advice = Again(job, facts, "", again);
       advice.emplace_back("in the queue a job has GPUs for itself, or with `--share` takes turns on them");
       return advice;
     }
-    case Cause::kHostMemory:
+    case StoryCause::kHostMemory:
       if (job.reason == "host_memory_limit") return {"give it a larger `--host-memory`"};
       return {
           "let it use less of the machine's memory (fewer workers, smaller batches), or run fewer jobs at "
           "once"};
-    case Cause::kTimeLimit:
+    case StoryCause::kTimeLimit:
       return Again(job, facts, "--time DURATION", "runs it again for longer");
-    case Cause::kExitStatus:
-    case Cause::kSignal:
+    case StoryCause::kExitStatus:
+    case StoryCause::kSignal:
       return {fmt::format("`gpuman logs {}` has what it wrote last", NameOf(job, facts))};
-    case Cause::kGpuFault: {
+    case StoryCause::kGpuFault: {
       std::vector<std::string> advice{"`gpuman health` shows the state of the GPUs"};
       for (auto& line : Again(job, facts, "", job.queued ? "runs it again, on healthy GPUs" : again))
         advice.push_back(std::move(line));
       return advice;
     }
-    case Cause::kDependency:
+    case StoryCause::kDependency:
       return Again(job, facts, "", "submits it again, when what it waits for was redone");
-    case Cause::kMachineRestarted:
-    case Cause::kKeeperLost:
+    case StoryCause::kMachineRestarted:
+    case StoryCause::kKeeperLost:
       return Again(job, facts, "", again);
-    case Cause::kNeverStarted:
+    case StoryCause::kNeverStarted:
       return {fmt::format("`gpuman job show {}` shows its command and its directory", NameOf(job, facts))};
-    case Cause::kWaits:
+    case StoryCause::kWaits:
       return WhileWaiting(job, facts);
-    case Cause::kSuspended:
+    case StoryCause::kSuspended:
       return {fmt::format("`gpuman resume {}` brings it back when there is room", NameOf(job, facts))};
-    case Cause::kRuns:
+    case StoryCause::kRuns:
       if (facts.wait) return {"`gpuman share status` shows who takes turns, and how long a turn is"};
       return {};
-    case Cause::kFinished:
+    case StoryCause::kFinished:
       if (LimitAboveNeed(job, facts) == nullptr) return {};
       return {std::string(kStatsByName)};
-    case Cause::kCancelled:
-    case Cause::kOther:
+    case StoryCause::kCancelled:
+    case StoryCause::kOther:
       return {};
   }
   return {};

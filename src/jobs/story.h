@@ -19,7 +19,7 @@
 
 namespace gpuman::jobs {
 
-enum class Cause {
+enum class StoryCause {
   kWaits,
   kRuns,
   kSuspended,
@@ -39,28 +39,28 @@ enum class Cause {
   kNeverStarted,  // its command could not be executed
   kOther          // gpuman ended it; the reason word of the job says why
 };
-constexpr auto WordsOf(Cause) {
-  using enum Cause;
-  return base::Words<Cause, 18>{{{kWaits, "waits"},
-                                 {kRuns, "runs"},
-                                 {kSuspended, "suspended"},
-                                 {kFinished, "finished"},
-                                 {kMemoryRefused, "memory_refused"},
-                                 {kMemoryLimit, "memory_limit"},
-                                 {kDevicePressure, "device_pressure"},
-                                 {kHostMemory, "host_memory"},
-                                 {kTimeLimit, "time_limit"},
-                                 {kExitStatus, "exit_status"},
-                                 {kSignal, "signal"},
-                                 {kGpuFault, "gpu_fault"},
-                                 {kCancelled, "cancelled"},
-                                 {kDependency, "dependency"},
-                                 {kMachineRestarted, "machine_restarted"},
-                                 {kKeeperLost, "keeper_lost"},
-                                 {kNeverStarted, "never_started"},
-                                 {kOther, "other"}}};
+constexpr auto WordsOf(StoryCause) {
+  using enum StoryCause;
+  return base::Words<StoryCause, 18>{{{kWaits, "waits"},
+                                      {kRuns, "runs"},
+                                      {kSuspended, "suspended"},
+                                      {kFinished, "finished"},
+                                      {kMemoryRefused, "memory_refused"},
+                                      {kMemoryLimit, "memory_limit"},
+                                      {kDevicePressure, "device_pressure"},
+                                      {kHostMemory, "host_memory"},
+                                      {kTimeLimit, "time_limit"},
+                                      {kExitStatus, "exit_status"},
+                                      {kSignal, "signal"},
+                                      {kGpuFault, "gpu_fault"},
+                                      {kCancelled, "cancelled"},
+                                      {kDependency, "dependency"},
+                                      {kMachineRestarted, "machine_restarted"},
+                                      {kKeeperLost, "keeper_lost"},
+                                      {kNeverStarted, "never_started"},
+                                      {kOther, "other"}}};
 }
-constexpr std::string_view ToString(Cause cause) { return base::WordOf(WordsOf(cause), cause); }
+constexpr std::string_view ToString(StoryCause cause) { return base::WordOf(WordsOf(cause), cause); }
 
 // One thing that happened, or the same thing several times in a row; in a long story, also several things of
 // one kind, by the first of them.
@@ -73,7 +73,7 @@ struct StoryLine {
 };
 
 struct JobStory {
-  Cause cause = Cause::kRuns;
+  StoryCause cause = StoryCause::kRuns;
   std::string because;           // a sentence with the numbers
   std::vector<StoryLine> lines;  // the oldest first
   int left_out = 0;              // so many lines are not there, after the first `left_out_after`

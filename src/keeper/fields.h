@@ -22,7 +22,7 @@ void Fields(V& v, T& x) {
   v.Valid(CheckPolicy(x));
 }
 
-template <typename V, base::json::Of<Reason> T>
+template <typename V, base::json::Of<EndReason> T>
 void Fields(V& v, T& x) {
   v.Required("word", x.word);
   v("detail", x.detail);

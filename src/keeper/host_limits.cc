@@ -129,7 +129,7 @@ std::optional<base::Bytes> PeakMemory(const Path& cgroup) {
   return bytes ? std::optional(base::Bytes{*bytes}) : std::nullopt;
 }
 
-Reason HostMemoryReason(base::Bytes limit, std::optional<base::Bytes> peak) {
+EndReason HostMemoryReason(base::Bytes limit, std::optional<base::Bytes> peak) {
   return {"host_memory_limit",
           fmt::format("its processes wanted more than the {} of host memory that it asked for{}",
                       base::FormatBytes(limit),

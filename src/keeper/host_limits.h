@@ -41,7 +41,7 @@ base::Result<> LimitProcessors(const std::filesystem::path& cgroup, int count);
 // tell.
 std::optional<std::uint64_t> OutOfMemoryKills(const std::filesystem::path& cgroup);
 // The reason of an end by that limit, with the numbers.
-Reason HostMemoryReason(base::Bytes limit, std::optional<base::Bytes> peak);
+EndReason HostMemoryReason(base::Bytes limit, std::optional<base::Bytes> peak);
 // The most memory that the cgroup ever had; nullopt where the kernel does not tell (before 5.19).
 std::optional<base::Bytes> PeakMemory(const std::filesystem::path& cgroup);
 

@@ -28,10 +28,10 @@ namespace gpuman::keeper {
 using RunNumber = std::uint32_t;  // 1, 2, …; a run that failed to start uses up its number
 
 // Why an end was ordered: a word for programs (`memory_limit`, `stopped`, …), a sentence for people.
-struct Reason {
+struct EndReason {
   std::string word;
   std::string detail;
-  friend bool operator==(const Reason&, const Reason&) = default;
+  friend bool operator==(const EndReason&, const EndReason&) = default;
 };
 
 // A keeper took charge. If there are several such records, the earlier keepers were killed or left at a
@@ -77,15 +77,15 @@ struct RunEnded {
   EndKind kind = EndKind::kUnknown;  // unknown: the keeper was killed, so no process saw the status
   int code = 0;                      // exit status or signal number
   bool core_dumped = false;
-  base::Millis lasted{0};         // monotonic; 0 when unknown
-  Usage usage;                    // of the process and the children it waited for
-  std::optional<Reason> ordered;  // the reason that was announced before the end
+  base::Millis lasted{0};            // monotonic; 0 when unknown
+  Usage usage;                       // of the process and the children it waited for
+  std::optional<EndReason> ordered;  // the reason that was announced before the end
   friend bool operator==(const RunEnded&, const RunEnded&) = default;
 };
 
 // The job ends as soon as its processes have ended; no run follows.
 struct StopOrdered {
-  Reason reason;
+  EndReason reason;
   friend bool operator==(const StopOrdered&, const StopOrdered&) = default;
 };
 
@@ -93,7 +93,7 @@ struct RestartScheduled {
   RunNumber run = 0;  // the next run
   base::Millis delay{0};
   std::uint32_t in_a_row = 0;
-  std::optional<Reason> ordered;  // empty: by the restart policy
+  std::optional<EndReason> ordered;  // empty: by the restart policy
   friend bool operator==(const RestartScheduled&, const RestartScheduled&) = default;
 };
 
@@ -101,7 +101,7 @@ struct RestartScheduled {
 // policy says, also if another keeper is in charge by then. The RestartScheduled that follows carries the
 // order out; a stop cancels it.
 struct RestartOrdered {
-  Reason reason;
+  EndReason reason;
   friend bool operator==(const RestartOrdered&, const RestartOrdered&) = default;
 };
 

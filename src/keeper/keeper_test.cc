@@ -220,7 +220,7 @@ TEST_F(KeeperTest, StopLetsTheCommandCleanUp) {
   ASSERT_TRUE(Order(StopJob{{"removed", "by a test"}, {}, {}}));
   const auto history = AwaitEnd();
   EXPECT_EQ(history.ended->code, 7);
-  EXPECT_EQ(history.ended->ordered, (Reason{"removed", "by a test"}));
+  EXPECT_EQ(history.ended->ordered, (EndReason{"removed", "by a test"}));
   EXPECT_EQ(history.job_ended->why, "stopped");
   EXPECT_THAT(Log(), HasSubstr("bye"));
 }

@@ -67,13 +67,13 @@ using KeeperMessage = std::variant<Hello, JournalRecord, Reply>;
 // memory: if the keeper is killed as well, the end is recorded without a reason.
 struct SetEndReason {
   RunNumber run = 0;
-  Reason reason;
+  EndReason reason;
   bool final = false;  // true: no restart after this end, whatever the policy says
 };
 
 // Sends the signal to the whole tree, and SIGKILL after the grace. No restart follows.
 struct StopJob {
-  Reason reason{"stopped", ""};
+  EndReason reason{"stopped", ""};
   std::optional<int> signal;          // empty: the spec's
   std::optional<base::Millis> grace;  // empty: the spec's; 0: SIGKILL at once
 };
@@ -81,7 +81,7 @@ struct StopJob {
 // Does the same, then starts a new run at once. If this keeper ends before, a later keeper starts the run. A
 // job that waits for its next restart starts at once. The new run does not count as a restart in a row.
 struct RestartJob {
-  Reason reason{"restart", ""};
+  EndReason reason{"restart", ""};
   std::optional<int> signal;
   std::optional<base::Millis> grace;
 };

@@ -19,7 +19,7 @@ T Through(const T& command) {
 TEST(Protocol, CommandsComeThroughWhole) {
   const auto reason = Through(SetEndReason{3, {"memory_limit", "600MiB of \xff"}, true});
   EXPECT_EQ(reason.run, 3u);
-  EXPECT_EQ(reason.reason, (Reason{"memory_limit", "600MiB of \xff"}));
+  EXPECT_EQ(reason.reason, (EndReason{"memory_limit", "600MiB of \xff"}));
   EXPECT_TRUE(reason.final);
 
   const auto stop = Through(StopJob{{"removed", ""}, 2, base::Millis{0}});

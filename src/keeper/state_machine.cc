@@ -17,9 +17,9 @@ auto Conflict(std::string message) { return base::Fail(base::ErrorCode::kConflic
 
 constexpr const char* kShutdownWord = "shutdown";
 
-Reason LostReason(bool same_boot) {
-  return same_boot ? Reason{"keeper_lost", "the keeper of this job was killed; nobody saw the exit status"}
-                   : Reason{"machine_restarted", "the machine went down while the job ran"};
+EndReason LostReason(bool same_boot) {
+  return same_boot ? EndReason{"keeper_lost", "the keeper of this job was killed; nobody saw the exit status"}
+                   : EndReason{"machine_restarted", "the machine went down while the job ran"};
 }
 
 bool WasShutDown(const JobHistory& history) {
@@ -184,7 +184,7 @@ void RunStateMachine::CheckClock(Actions& actions, MonoTime now) {
     actions.emplace_back(action::SignalTree{clock_.limit().warn_signal});
   }
   if (!clock_.Expired(now)) return;
-  const Reason reason{
+  const EndReason reason{
       "time_limit", fmt::format("its time limit of {} is over", base::FormatDuration(*clock_.limit().limit))};
   clock_.Stop();
   actions.emplace_back(action::LogNote{reason.detail});
@@ -200,7 +200,7 @@ Actions RunStateMachine::OnShutdown(MonoTime now) {
     deadline_.reset();
     actions.emplace_back(action::Leave{});
   } else {
-    Expect(Reason{kShutdownWord, "the keeper was told to end, as when the machine goes down"});
+    Expect(EndReason{kShutdownWord, "the keeper was told to end, as when the machine goes down"});
     EndTree(actions, std::nullopt, std::nullopt, now);
   }
   return actions;
@@ -314,7 +314,7 @@ bool RunStateMachine::MainMayLive() const {
   return phase_ == KeeperPhase::kLaunching || process_.has_value();
 }
 
-void RunStateMachine::Expect(std::optional<Reason> reason) {
+void RunStateMachine::Expect(std::optional<EndReason> reason) {
   if (MainMayLive() && !expected_) expected_ = std::move(reason);
 }
 
@@ -369,7 +369,7 @@ void RunStateMachine::AfterRun(Actions& actions, MonoTime now) {
 }
 
 void RunStateMachine::StartNext(Actions& actions, base::Millis delay, std::uint32_t in_a_row,
-                                std::optional<Reason> ordered, MonoTime now) {
+                                std::optional<EndReason> ordered, MonoTime now) {
   in_a_row_ = in_a_row;
   actions.emplace_back(action::Append{RestartScheduled{run_ + 1, delay, in_a_row, std::move(ordered)}});
   if (delay.count() == 0) {

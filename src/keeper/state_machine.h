@@ -64,7 +64,7 @@ struct MainEnd {
   int code = 0;
   bool core_dumped = false;
   Usage usage;
-  std::optional<Reason> cause{};  // the status alone does not show it; counts unless the end was ordered
+  std::optional<EndReason> cause{};  // the status alone does not show it; counts unless the end was ordered
 };
 
 class RunStateMachine {
@@ -126,11 +126,11 @@ class RunStateMachine {
                base::MonoTime now);
   // The run is over and no process of it is left: restart, wait or end.
   void AfterRun(Actions& actions, base::MonoTime now);
-  void StartNext(Actions& actions, base::Millis delay, std::uint32_t in_a_row, std::optional<Reason> ordered,
-                 base::MonoTime now);
+  void StartNext(Actions& actions, base::Millis delay, std::uint32_t in_a_row,
+                 std::optional<EndReason> ordered, base::MonoTime now);
   void Launch(Actions& actions);
   void Finish(Actions& actions, std::string why);
-  void Expect(std::optional<Reason> reason);
+  void Expect(std::optional<EndReason> reason);
 
   RestartPolicy restart_;
   int stop_signal_;
@@ -147,11 +147,11 @@ class RunStateMachine {
   std::uint32_t in_a_row_ = 0;
   std::optional<base::MonoTime> deadline_;
 
-  std::optional<Reason> expected_;  // why the current run is about to end
-  bool final_ = false;              // no restart follows
+  std::optional<EndReason> expected_;  // why the current run is about to end
+  bool final_ = false;                 // no restart follows
   bool stop_ = false;
   bool shutdown_ = false;
-  std::optional<Reason> restart_order_;
+  std::optional<EndReason> restart_order_;
 
   // Orders for this run that came while launching: OnLaunched carries them out.
   struct Kept {

@@ -90,7 +90,7 @@ class World {
   }
 
   static Command AnyCommand() {
-    const Reason reason{"order", ""};
+    const EndReason reason{"order", ""};
     const auto signal = *rc::gen::element(SIGUSR1, SIGINT);
     const auto grace = *rc::gen::element(std::optional<base::Millis>{}, std::optional(base::Millis{0}));
     switch (*rc::gen::inRange(0, 9)) {

@@ -79,7 +79,7 @@ TEST(RunStateMachine, EndsTheJobWithItsCommand) {
 TEST(RunStateMachine, TellsWhyARunEndedUnlessTheEndWasOrdered) {
   auto machine = Running(ExampleSpec(RestartMode::kOnFailure));
   MainEnd end = Killed(SIGKILL);
-  end.cause = Reason{"host_memory_limit", "it wanted too much"};
+  end.cause = EndReason{"host_memory_limit", "it wanted too much"};
   EXPECT_THAT(Words(machine.OnMainEnded(end, true, At(10))),
               ElementsAre("exit 9 host_memory_limit", "note", "restart in 100", "note"))
       << "what it is ended for is no reason not to run it again";
@@ -432,7 +432,7 @@ TEST(RunStateMachine, ShutdownKeepsARestartThatWasOrderedForTheNextKeeper) {
   JobHistory history;
   history.last_run = 1;
   history.runs = 1;
-  history.ended = RunEnded{.run = 1, .usage = {}, .ordered = Reason{"restart", ""}};
+  history.ended = RunEnded{.run = 1, .usage = {}, .ordered = EndReason{"restart", ""}};
   history.restart_ordered = RestartOrdered{{"restart", ""}};
   EXPECT_THAT(Words(RunStateMachine(ExampleSpec()).Begin(history, true, At(8))),
               ElementsAre("restart in 0", "note", "launch 2"));
@@ -520,7 +520,7 @@ TEST(RunStateMachineAfterALostKeeper, ScheduledRestartIsNotBegunAgainstAPolicyTh
   history.restart = RestartScheduled{2, base::Millis{400}, 3, {}};
   EXPECT_THAT(Words(RunStateMachine(ExampleSpec(RestartMode::kNo)).Begin(history, true, At(0))),
               ElementsAre("end finished", "leave"));
-  history.restart->ordered = Reason{"restart", ""};
+  history.restart->ordered = EndReason{"restart", ""};
   history.restart->delay = base::Millis{0};
   EXPECT_THAT(Words(RunStateMachine(ExampleSpec(RestartMode::kNo)).Begin(history, true, At(0))),
               ElementsAre("launch 2"));
@@ -533,7 +533,7 @@ TEST(RunStateMachineAfterALostKeeper, EndWithoutADecisionGetsOne) {
   history.ended = RunEnded{.run = 1, .kind = EndKind::kExited, .code = 0, .usage = {}, .ordered = {}};
   EXPECT_THAT(Words(RunStateMachine(ExampleSpec(RestartMode::kOnFailure)).Begin(history, true, At(0))),
               ElementsAre("end finished", "leave"));
-  history.ended->ordered = Reason{"shutdown", ""};
+  history.ended->ordered = EndReason{"shutdown", ""};
   EXPECT_THAT(Words(RunStateMachine(ExampleSpec(RestartMode::kOnFailure)).Begin(history, false, At(0))),
               ElementsAre("restart in 0", "note", "launch 2"));
 }

@@ -297,7 +297,7 @@ void Supervisor::HoldMemory() {
 }
 
 // A run that went on without the process that the kernel ended, and exited with 0, has no such cause.
-std::optional<Reason> Supervisor::CauseOf(const MainEnd& end) const {
+std::optional<EndReason> Supervisor::CauseOf(const MainEnd& end) const {
   if (!resources_.memory_held || (end.kind == EndKind::kExited && end.code == 0)) return std::nullopt;
   if (OutOfMemoryKills(resources_.tree.cgroup).value_or(0) <= memory_kills_) return std::nullopt;
   return HostMemoryReason(*resources_.spec.host.memory, PeakMemory(resources_.tree.cgroup));

@@ -81,7 +81,7 @@ class Supervisor {
   bool MainHasEnded() const;
   void ReapMain();
   void HoldMemory();
-  std::optional<Reason> CauseOf(const MainEnd& end) const;
+  std::optional<EndReason> CauseOf(const MainEnd& end) const;
   // Reaps adopted children; true when no child is left.
   bool ReapOthers();
   void DrainSignals();

@@ -132,7 +132,7 @@ base::Result<> MayGoTo(const Snapshot& snapshot, Index running, std::size_t gpu,
                     : "`gpuman info` shows who has which GPU");
   };
   if (job.gpus.count() != 1) return no(fmt::format("it has {} GPUs, not one", job.gpus.count()));
-  if (job.phase == RunningPhase::kSuspended && QuotaTracker(snapshot).Refuses(job) != Reason::kStarts)
+  if (job.phase == RunningPhase::kSuspended && QuotaTracker(snapshot).Refuses(job) != WaitReason::kStarts)
     return no("the quota of its user or project allows it no GPU beside the others");
   const RoomChecker room(snapshot, now);
   PlacementRequest request{
@@ -143,11 +143,11 @@ base::Result<> MayGoTo(const Snapshot& snapshot, Index running, std::size_t gpu,
   request.end = room.EndOf(job);
   if (room.Find(request)) return {};
   switch (room.WhyNot(request)) {
-    case Reason::kReservation:
+    case WaitReason::kReservation:
       return no("it is reserved for others while the job may run");
-    case Reason::kUnmanaged:
+    case WaitReason::kUnmanaged:
       return no("it is in use by " + info.holder);
-    case Reason::kUnavailable:
+    case WaitReason::kUnavailable:
       return no(info.lost        ? "it is lost"
                 : info.unhealthy ? "it is unhealthy"
                 : info.drained   ? "it is drained"

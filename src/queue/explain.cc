@@ -73,11 +73,12 @@ std::string Describe(const Need& need) {
 
 std::string NameById(JobId job) { return fmt::format("job {}", job.value); }
 
-std::string Explain(Reason reason, const Dependencies& depends,
+std::string Explain(WaitReason reason, const Dependencies& depends,
                     const std::function<std::string(JobId)>& name_of) {
   const std::string list = ListOf(depends, name_of);
-  return reason == Reason::kDependencyNever ? fmt::format("waits for {}, which can no longer happen", list)
-                                            : "waits for " + list;
+  return reason == WaitReason::kDependencyNever
+             ? fmt::format("waits for {}, which can no longer happen", list)
+             : "waits for " + list;
 }
 
 Explainer::Explainer(const Snapshot& snapshot, const Plan& plan, WallTime now, const Dependents& dependents)
@@ -176,47 +177,47 @@ std::string Explainer::Of(Index waiting) const {
   const std::string front =
       verdict.position > 1 ? fmt::format("; {} in front", Count(verdict.position - 1, "job")) : "";
   switch (verdict.reason) {
-    case Reason::kStarts:
+    case WaitReason::kStarts:
       return {};
-    case Reason::kHeld:
+    case WaitReason::kHeld:
       return fmt::format("held until somebody releases it (gpuman job release {})", job.id.value);
-    case Reason::kPaused:
+    case WaitReason::kPaused:
       return "the queue is paused";
-    case Reason::kDependency:
-    case Reason::kDependencyNever: {
+    case WaitReason::kDependency:
+    case WaitReason::kDependencyNever: {
       const auto* const depends = dependents_.DependenciesOf(job.id);
       return Explain(verdict.reason, depends ? *depends : Dependencies{});
     }
-    case Reason::kBeginTime:
+    case WaitReason::kBeginTime:
       return fmt::format("begins at {}", In(job.begin, now_));
-    case Reason::kRetryDelay:
+    case WaitReason::kRetryDelay:
       return fmt::format("runs again at {}", In(job.begin, now_));
-    case Reason::kArrayLimit:
+    case WaitReason::kArrayLimit:
       return fmt::format("{} of array {} run; at most {} may",
                          Count(static_cast<std::size_t>(quota_use_.array(job.array)), "task"),
                          snapshot_.arrays[job.array].name, snapshot_.arrays[job.array].limit);
-    case Reason::kGroupLimit:
+    case WaitReason::kGroupLimit:
       return fmt::format("{} of the group {} run; at most {} may",
                          Count(static_cast<std::size_t>(quota_use_.group(job.group)), "job"),
                          snapshot_.groups[job.group].name, snapshot_.groups[job.group].limit);
-    case Reason::kQuota:
+    case WaitReason::kQuota:
       return Quotas(job);
-    case Reason::kReservation:
+    case WaitReason::kReservation:
       return fmt::format("wants {}; the suitable ones are reserved for others while it may run{}",
                          Describe(need), front);
-    case Reason::kUnmanaged:
+    case WaitReason::kUnmanaged:
       return Resources(job) +
              List(
                  need, [](const Gpu& gpu) { return gpu.unmanaged; }, "in use by others") +
              front;
-    case Reason::kUnavailable:
+    case WaitReason::kUnavailable:
       return Resources(job) + OutOfUse(need);
-    case Reason::kResources:
+    case WaitReason::kResources:
       return Resources(job) + OutOfUse(need) + front;
-    case Reason::kPriority:
+    case WaitReason::kPriority:
       return fmt::format("wants {}; what is free is kept for a job in front, which this one would hold up{}",
                          Describe(need), front);
-    case Reason::kMakingRoom:
+    case WaitReason::kMakingRoom:
       return fmt::format("others leave {} for it",
                          need.gpus == 1 ? "a GPU" : Count(static_cast<std::size_t>(need.gpus), "GPU"));
   }
@@ -246,16 +247,16 @@ Blockers Explainer::BlockersOf(Index waiting) const {
   const Verdict& verdict = plan_.verdicts[waiting];
   Blockers in_the_way;
   switch (verdict.reason) {
-    case Reason::kPriority:
+    case WaitReason::kPriority:
       for (const Index row : plan_.order) {
         const auto position = plan_.verdicts[row].position;
         if (position > 0 && position < verdict.position)
           in_the_way.in_front.push_back(snapshot_.waiting[row].id);
       }
       [[fallthrough]];
-    case Reason::kResources:
-    case Reason::kMakingRoom:
-    case Reason::kUnmanaged:
+    case WaitReason::kResources:
+    case WaitReason::kMakingRoom:
+    case WaitReason::kUnmanaged:
       in_the_way.holders = HoldersFor(snapshot_.needs[snapshot_.waiting[waiting].need]);
       break;
     default:

@@ -19,7 +19,7 @@ std::string Describe(const Need& need);
 std::string NameById(JobId job);
 // The jobs for which a job waits, possibly in vain: "waits for job 7 to finish and job 8 to start". `name_of`
 // gives the name of each.
-std::string Explain(Reason reason, const Dependencies& depends,
+std::string Explain(WaitReason reason, const Dependencies& depends,
                     const std::function<std::string(JobId)>& name_of = NameById);
 
 // A job or process that holds a GPU which a waiting job may get.

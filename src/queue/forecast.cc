@@ -228,7 +228,8 @@ StartEstimates Forecast(const Snapshot& snapshot, const Plan& plan, WallTime now
     presumed[waiting] = start.presumed;
   }
   for (std::size_t i = 0; i < starts.size(); ++i) {
-    if (plan.verdicts[i].reason != Reason::kBeginTime && plan.verdicts[i].reason != Reason::kRetryDelay)
+    if (plan.verdicts[i].reason != WaitReason::kBeginTime &&
+        plan.verdicts[i].reason != WaitReason::kRetryDelay)
       continue;
     starts[i] = snapshot.waiting[i].begin;
     presumed[i] = false;

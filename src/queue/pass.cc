@@ -21,7 +21,7 @@ class Passing {
         ranks_(snapshot, now),
         room_(snapshot, now),
         quota_use_(snapshot),
-        refused_(snapshot.needs.size(), Reason::kStarts),
+        refused_(snapshot.needs.size(), WaitReason::kStarts),
         attempted_(snapshot.needs.size(), false) {
     plan_.verdicts.resize(snapshot.waiting.size());
     attempts_ = snapshot.paused ? 0 : snapshot.settings.attempts;
@@ -42,7 +42,7 @@ class Passing {
       const Ranked& each = ranked[i];
       if (each.entry >= snapshot_.waiting.size())
         ConsiderSuspended(static_cast<Index>(each.entry - snapshot_.waiting.size()));
-      else if (each.need != kNone && refused_[each.need] != Reason::kStarts && !MayAttempt(each.need))
+      else if (each.need != kNone && refused_[each.need] != WaitReason::kStarts && !MayAttempt(each.need))
         Waits(each.entry, refused_[each.need]);  // most jobs of a long queue cost only this
       else
         Consider(each.entry);
@@ -75,16 +75,17 @@ class Passing {
     ranked.reserve(snapshot_.waiting.size());
     for (std::uint32_t i = 0; i < snapshot_.waiting.size(); ++i) {
       const WaitingJobInput& job = snapshot_.waiting[i];
-      const Reason reason = ReasonToWait(job);
-      if (reason == Reason::kStarts) {
+      const WaitReason reason = ReasonToWait(job);
+      if (reason == WaitReason::kStarts) {
         const bool plain = quota_use_.IsFree(job) && !snapshot_.paused && !room_.IsPrivileged(job.user);
         ranked.push_back({ranks_.Of(std::max(job.since, job.begin), job.member, job.need, job.priority), i,
                           plain ? job.need : kNone});
         continue;
       }
       plan_.verdicts[i].reason = reason;
-      if (reason == Reason::kDependencyNever && job.auto_cancel) plan_.cancels.push_back({job.id, i, reason});
-      if (reason == Reason::kBeginTime || reason == Reason::kRetryDelay) WakeAt(job.begin);
+      if (reason == WaitReason::kDependencyNever && job.auto_cancel)
+        plan_.cancels.push_back({job.id, i, reason});
+      if (reason == WaitReason::kBeginTime || reason == WaitReason::kRetryDelay) WakeAt(job.begin);
     }
     for (std::uint32_t i = 0; i < snapshot_.running.size(); ++i) {
       const RunningJobInput& job = snapshot_.running[i];
@@ -98,13 +99,13 @@ class Passing {
   }
 
   // Why the job waits even on an empty machine; kStarts: it would not wait there.
-  Reason ReasonToWait(const WaitingJobInput& job) const {
+  WaitReason ReasonToWait(const WaitingJobInput& job) const {
     if (job.dependency == DependencyState::kImpossible && (job.auto_cancel || !job.held))
-      return Reason::kDependencyNever;
-    if (job.held) return Reason::kHeld;
-    if (job.dependency == DependencyState::kWaits) return Reason::kDependency;
-    if (job.begin > now_) return job.retries ? Reason::kRetryDelay : Reason::kBeginTime;
-    return Reason::kStarts;
+      return WaitReason::kDependencyNever;
+    if (job.held) return WaitReason::kHeld;
+    if (job.dependency == DependencyState::kWaits) return WaitReason::kDependency;
+    if (job.begin > now_) return job.retries ? WaitReason::kRetryDelay : WaitReason::kBeginTime;
+    return WaitReason::kStarts;
   }
 
   // Preempts preemptible jobs on GPUs whose reservation for another user has begun.
@@ -134,7 +135,7 @@ class Passing {
     can_yield_ = true;
   }
 
-  void Waits(Index waiting, Reason reason) {
+  void Waits(Index waiting, WaitReason reason) {
     plan_.order.push_back(waiting);
     plan_.verdicts[waiting].reason = reason;
     plan_.verdicts[waiting].position = static_cast<std::uint32_t>(plan_.order.size());
@@ -142,13 +143,13 @@ class Passing {
 
   void Consider(Index waiting) {
     const WaitingJobInput& job = snapshot_.waiting[waiting];
-    if (snapshot_.paused) return Waits(waiting, Reason::kPaused);
-    if (const Reason refusal = quota_use_.Refuses(job); refusal != Reason::kStarts) {
-      if (refusal == Reason::kQuota) WakeAtRelief(job);
+    if (snapshot_.paused) return Waits(waiting, WaitReason::kPaused);
+    if (const WaitReason refusal = quota_use_.Refuses(job); refusal != WaitReason::kStarts) {
+      if (refusal == WaitReason::kQuota) WakeAtRelief(job);
       return Waits(waiting, refusal);
     }
-    const Reason known = refused_[job.need];
-    if (known != Reason::kStarts && !MayAttempt(job.need) && !room_.IsPrivileged(job.user))
+    const WaitReason known = refused_[job.need];
+    if (known != WaitReason::kStarts && !MayAttempt(job.need) && !room_.IsPrivileged(job.user))
       return Waits(waiting, known);
     Start(waiting, job);
   }
@@ -157,7 +158,7 @@ class Passing {
     const PlacementRequest request = PlacementRequestOf(job);
     const bool alike = !room_.IsPrivileged(job.user);  // a refusal holds for all jobs with this need
     if (alike && !MayAttempt(job.need)) refused_[job.need] = refusals_.Of(request);
-    if (alike && refused_[job.need] != Reason::kStarts && !MayAttempt(job.need))
+    if (alike && refused_[job.need] != WaitReason::kStarts && !MayAttempt(job.need))
       return Waits(waiting, refused_[job.need]);
     if (const auto gpus = room_.Find(request)) {
       plan_.starts.push_back({job.id, waiting, *gpus});
@@ -169,9 +170,9 @@ class Passing {
     if (MakesRoom(request, job.need)) {
       quota_use_.Start(job);
       plan_.verdicts[waiting].start = now_;
-      return Waits(waiting, Reason::kMakingRoom);
+      return Waits(waiting, WaitReason::kMakingRoom);
     }
-    const Reason reason = room_.WhyNot(request);
+    const WaitReason reason = room_.WhyNot(request);
     if (alike) {
       refused_[job.need] = reason;
       refusals_.Add(request, reason);
@@ -183,7 +184,7 @@ class Passing {
   // A suspended job returns to suitable GPUs; one that cannot be moved returns to those that it left.
   void ConsiderSuspended(Index running) {
     const RunningJobInput& job = snapshot_.running[running];
-    if (snapshot_.paused || quota_use_.Refuses(job) != Reason::kStarts) return;
+    if (snapshot_.paused || quota_use_.Refuses(job) != WaitReason::kStarts) return;
     PlacementRequest request = PlacementRequestOf(job);
     if (request.need.time_limit.count() > 0) request.end = room_.EndOf(job);
     request.host_counted = request.resumes = true;
@@ -282,8 +283,8 @@ class Passing {
   Ranks ranks_;
   RoomChecker room_;
   QuotaTracker quota_use_;
-  std::vector<Reason> refused_;  // for each need: why there is no room for it any more in this pass
-  std::vector<bool> attempted_;  // for each need: no jobs can make room for it
+  std::vector<WaitReason> refused_;  // for each need: why there is no room for it any more in this pass
+  std::vector<bool> attempted_;      // for each need: no jobs can make room for it
   int attempts_ = 0;
   PlacementRefusalCache refusals_{};
   bool can_yield_ = false;  // some job may be preempted or moved

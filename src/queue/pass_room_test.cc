@@ -20,10 +20,10 @@ TEST(QueuePassRoom, AJobThatEndsBeforeTheFirstBlockedJobBeginsMayStart) {
   const JobId endless = lab.Waits(Lab::Gpus(1));
   lab.Waits(Lab::Gpus(1, 2h));
   EXPECT_EQ(Text(lab.Decide().starts), "5:2");
-  EXPECT_EQ(lab.Of(wide).reason, Reason::kResources);
+  EXPECT_EQ(lab.Of(wide).reason, WaitReason::kResources);
   EXPECT_EQ(lab.Of(wide).start, kStart + 2h);
   for (const JobId job : {longer, endless}) {
-    EXPECT_EQ(lab.Of(job).reason, Reason::kPriority);
+    EXPECT_EQ(lab.Of(job).reason, WaitReason::kPriority);
     EXPECT_NE(lab.Why(job).find("kept for a job in front"), std::string::npos) << lab.Why(job);
     EXPECT_EQ(lab.BlockersOf(job).in_front.front(), wide);
     EXPECT_TRUE(lab.BlockersOf(job).holders.empty()) << "a GPU is free";
@@ -107,7 +107,7 @@ TEST(QueuePassRoom, NothingOfOthersStartsThatCouldRunIntoAReservation) {
   const JobId blocked = lab.Waits(Lab::Exactly({0}, 61min));
   Plan plan = lab.Decide();
   EXPECT_TRUE(plan.starts.empty());
-  EXPECT_EQ(lab.Of(blocked).reason, Reason::kReservation);
+  EXPECT_EQ(lab.Of(blocked).reason, WaitReason::kReservation);
   EXPECT_EQ(lab.Of(blocked).start, kStart + 2h);
   EXPECT_EQ(plan.wake_at, kStart + 1h);
   lab.Waits(Lab::Exactly({0}, 1h));
@@ -120,10 +120,10 @@ TEST(QueuePassRoom, AReservationIsForItsUsers) {
   lab.updater.SetReservations({{1, "demo", {Lab::Uuid(0)}, kStart - 1h, kStart + 2h, {"cat"}}});
   const JobId other = lab.Waits(Lab::Gpus(1, 1min), "ann");
   EXPECT_TRUE(lab.Decide().starts.empty());
-  EXPECT_EQ(lab.Of(other).reason, Reason::kReservation);
+  EXPECT_EQ(lab.Of(other).reason, WaitReason::kReservation);
   const JobId later = lab.Waits(Lab::Gpus(1, 3h), "cat");  // from then on it is kept for the other job
   EXPECT_TRUE(lab.Decide().starts.empty());
-  EXPECT_EQ(lab.Of(later).reason, Reason::kPriority);
+  EXPECT_EQ(lab.Of(later).reason, WaitReason::kPriority);
   lab.Waits(Lab::Gpus(1, 2h), "cat");
   EXPECT_EQ(Text(lab.Decide().starts), "3:0");
   lab.now = kStart + 2h;
@@ -147,7 +147,7 @@ TEST(QueuePassRoom, PreemptibleJobsLeaveForOthersAndTheRoomIsKept) {
   EXPECT_EQ(plan.preempts[0].job, victim);
   EXPECT_FALSE(plan.preempts[0].requeue);
   EXPECT_EQ(plan.preempts[0].for_job, job);
-  EXPECT_EQ(lab.Of(job).reason, Reason::kMakingRoom);
+  EXPECT_EQ(lab.Of(job).reason, WaitReason::kMakingRoom);
 
   // While it leaves, no other job is told to leave.
   lab.updater.PutRunning(
@@ -155,7 +155,7 @@ TEST(QueuePassRoom, PreemptibleJobsLeaveForOthersAndTheRoomIsKept) {
       Preemptible(Lab::Gpus(1)));
   plan = lab.Decide();
   EXPECT_TRUE(plan.preempts.empty());
-  EXPECT_EQ(lab.Of(job).reason, Reason::kMakingRoom);
+  EXPECT_EQ(lab.Of(job).reason, WaitReason::kMakingRoom);
 
   lab.updater.PutRunning(
       {.id = victim, .user = "bob", .phase = RunningPhase::kSuspended, .wants_back = true, .since = kStart},
@@ -306,7 +306,7 @@ TEST(QueuePassRoom, AJobIsMovedWhereThatMakesRoom) {
   EXPECT_EQ(plan.moves[0].job, small);
   EXPECT_EQ(plan.moves[0].from, Set({0}));
   EXPECT_EQ(plan.moves[0].to, Set({1}));
-  EXPECT_EQ(lab.Of(job).reason, Reason::kMakingRoom);
+  EXPECT_EQ(lab.Of(job).reason, WaitReason::kMakingRoom);
 }
 
 TEST(QueuePassRoom, AJobIsMovedOffAGpuThatSomebodyNames) {
@@ -362,7 +362,7 @@ TEST(QueuePassRoom, MemoryThatASuspendedJobKeepsIsNotFree) {
     const JobId job = lab.Waits(request);
     EXPECT_EQ(lab.Decide().starts.size(), starts ? 1u : 0u) << Describe(lab.updater.NeedOf(request));
     if (starts) continue;
-    EXPECT_EQ(lab.Of(job).reason, Reason::kResources);
+    EXPECT_EQ(lab.Of(job).reason, WaitReason::kResources);
     EXPECT_NE(lab.Why(job).find("it asks for 51GiB on each, and 30GiB of suspended job 1 stay on GPU 0"),
               std::string::npos)
         << lab.Why(job);
@@ -398,7 +398,7 @@ TEST(QueuePassRoom, AGpuIsNotKeptForAJobThatDoesNotFitBesideWhatStays) {
   const JobId big = lab.Waits(WithFree(60));
   lab.Waits(Lab::Gpus(1));
   EXPECT_EQ(Text(lab.Decide().starts), "3:0");
-  EXPECT_EQ(lab.Of(big).reason, Reason::kResources);
+  EXPECT_EQ(lab.Of(big).reason, WaitReason::kResources);
 }
 
 TEST(QueuePassRoom, KeptMemoryFollowsTheGpuWhateverItsIndex) {
@@ -431,7 +431,7 @@ TEST(QueuePassRoom, AJobIsSuspendedWhereEnoughLeavesAndElseEnded) {
     EXPECT_EQ(plan.preempts[0].job, victim);
     EXPECT_EQ(plan.preempts[0].requeue, ends) << Describe(lab.updater.NeedOf(request));
     EXPECT_EQ(plan.preempts[0].left, ends ? base::GiB(30) : base::Bytes{});
-    EXPECT_EQ(lab.Of(job).reason, Reason::kMakingRoom);
+    EXPECT_EQ(lab.Of(job).reason, WaitReason::kMakingRoom);
   }
 }
 
@@ -441,7 +441,7 @@ TEST(QueuePassRoom, NobodyLeavesForAJobThatWouldNotFitAllTheSame) {
   WouldLeave(lab, 30);
   const JobId job = lab.Waits(WithFree(41));
   EXPECT_TRUE(lab.Decide().preempts.empty());
-  EXPECT_EQ(lab.Of(job).reason, Reason::kResources);
+  EXPECT_EQ(lab.Of(job).reason, WaitReason::kResources);
   EXPECT_NE(lab.Why(job).find("40GiB of suspended job 1 stay"), std::string::npos) << lab.Why(job);
 }
 
@@ -476,11 +476,11 @@ TEST(QueuePassRoom, MemoryThatALeavingJobKeepsIsNotWaitedFor) {
   });
   const JobId fits = lab.Waits(WithFree(50));
   lab.Decide();
-  EXPECT_EQ(lab.Of(fits).reason, Reason::kMakingRoom);
+  EXPECT_EQ(lab.Of(fits).reason, WaitReason::kMakingRoom);
   lab.updater.Erase(fits);
   const JobId big = lab.Waits(WithFree(51));
   lab.Decide();
-  EXPECT_EQ(lab.Of(big).reason, Reason::kResources);
+  EXPECT_EQ(lab.Of(big).reason, WaitReason::kResources);
   lab.updater.PutRunning({.id = goes,
                           .user = "bob",
                           .phase = RunningPhase::kLeaving,
@@ -489,7 +489,7 @@ TEST(QueuePassRoom, MemoryThatALeavingJobKeepsIsNotWaitedFor) {
                           .left = {{Lab::Uuid(0), base::GiB(30)}}},
                          Preemptible(Lab::Gpus(1)));
   lab.Decide();
-  EXPECT_EQ(lab.Of(big).reason, Reason::kMakingRoom) << "it ends";
+  EXPECT_EQ(lab.Of(big).reason, WaitReason::kMakingRoom) << "it ends";
 }
 
 TEST(QueuePassRoom, ASuspendedJobThatCannotBeMovedWaitsForItsOwnGpu) {

@@ -19,7 +19,7 @@ TEST(QueuePass, JobsStartInTheOrderTheyCame) {
   lab.Waits(Lab::Gpus(1));
   const JobId third = lab.Waits(Lab::Gpus(1));
   EXPECT_EQ(Text(lab.Decide().starts), "1:0 2:1");
-  EXPECT_EQ(lab.Of(third).reason, Reason::kResources);
+  EXPECT_EQ(lab.Of(third).reason, WaitReason::kResources);
   EXPECT_EQ(lab.Of(third).position, 1u);
   EXPECT_EQ(lab.Why(third), "wants 1 GPU; 0 of 2 GPUs can be used now");
 }
@@ -28,7 +28,7 @@ TEST(QueuePass, GpusThatAreNotKnownAreNotCounted) {
   Lab lab(0);
   const JobId job = lab.Waits(Lab::Gpus(1));
   EXPECT_EQ(Text(lab.Decide().starts), "");
-  EXPECT_EQ(lab.Of(job).reason, Reason::kResources);
+  EXPECT_EQ(lab.Of(job).reason, WaitReason::kResources);
   EXPECT_EQ(lab.Why(job), "wants 1 GPU; no GPU of this machine is known now");
 }
 
@@ -45,16 +45,16 @@ TEST(QueuePass, TheReasonOfAWaitingJobIsNamed) {
   lab.updater.SetQuota(AccountKind::kUser, "cat", {.running = 0});
   struct Row {
     Request request;
-    Reason reason;
+    WaitReason reason;
     const char* why;
     const char* user = "ann";
   };
   const std::vector<Row> rows{
-      {With(Lab::Gpus(1), [](Request& r) { r.hold = true; }), Reason::kHeld,
+      {With(Lab::Gpus(1), [](Request& r) { r.hold = true; }), WaitReason::kHeld,
        "held until somebody releases it (gpuman job release 1)"},
-      {With(Lab::Gpus(1), [](Request& r) { r.begin = kStart + 2h; }), Reason::kBeginTime, "in 2h"},
-      {Lab::Gpus(1), Reason::kQuota, "user cat runs 0 jobs; the quota allows 0", "cat"},
-      {Lab::Gpus(5), Reason::kResources, "wants 5 GPUs; 4 of 4 GPUs can be used now"},
+      {With(Lab::Gpus(1), [](Request& r) { r.begin = kStart + 2h; }), WaitReason::kBeginTime, "in 2h"},
+      {Lab::Gpus(1), WaitReason::kQuota, "user cat runs 0 jobs; the quota allows 0", "cat"},
+      {Lab::Gpus(5), WaitReason::kResources, "wants 5 GPUs; 4 of 4 GPUs can be used now"},
   };
   std::vector<JobId> ids;
   ids.reserve(rows.size());
@@ -79,8 +79,8 @@ TEST(QueuePass, DependenciesHoldAndCancel) {
   EXPECT_TRUE(plan.starts.empty());
   ASSERT_EQ(plan.cancels.size(), 1u);
   EXPECT_EQ(plan.cancels[0].job, never);
-  EXPECT_EQ(lab.Of(waits).reason, Reason::kDependency);
-  EXPECT_EQ(lab.Of(stays).reason, Reason::kDependencyNever);
+  EXPECT_EQ(lab.Of(waits).reason, WaitReason::kDependency);
+  EXPECT_EQ(lab.Of(stays).reason, WaitReason::kDependencyNever);
   lab.updater.SetDependency(waits, DependencyState::kMet);
   EXPECT_EQ(Text(lab.Decide().starts), "1:0");
 }
@@ -90,7 +90,7 @@ TEST(QueuePass, ARetryWaitsForItsDelay) {
   lab.updater.PutWaiting({.id = {1}, .user = "ann", .since = kStart - 1h, .not_before = kStart + 30s},
                          Lab::Gpus(1));
   EXPECT_EQ(lab.Decide().wake_at, kStart + 30s);
-  EXPECT_EQ(lab.Of({1}).reason, Reason::kRetryDelay);
+  EXPECT_EQ(lab.Of({1}).reason, WaitReason::kRetryDelay);
   lab.now = kStart + 30s;
   EXPECT_EQ(Text(lab.Decide().starts), "1:0");
 }
@@ -100,7 +100,7 @@ TEST(QueuePass, NothingStartsWhileTheQueueIsPaused) {
   const JobId job = lab.Waits(Lab::Gpus(1));
   lab.updater.SetPaused(true);
   EXPECT_TRUE(lab.Decide().starts.empty());
-  EXPECT_EQ(lab.Of(job).reason, Reason::kPaused);
+  EXPECT_EQ(lab.Of(job).reason, WaitReason::kPaused);
 }
 
 TEST(QueuePass, ArraysAndGroupsRunAtMostAsManyAsTheySay) {
@@ -111,9 +111,9 @@ TEST(QueuePass, ArraysAndGroupsRunAtMostAsManyAsTheySay) {
   for (int i = 0; i < 3; ++i) lab.Waits(With(Lab::Gpus(1), one_at_a_time));
   lab.Waits(With(Lab::Gpus(1), one_at_a_time), "cat");
   EXPECT_EQ(Text(lab.Decide().starts), "1:0 2:1 5:2 8:3");
-  EXPECT_EQ(lab.Of({3}).reason, Reason::kArrayLimit);
+  EXPECT_EQ(lab.Of({3}).reason, WaitReason::kArrayLimit);
   EXPECT_EQ(lab.Why({3}), "2 tasks of array 1 run; at most 2 may");
-  EXPECT_EQ(lab.Of({6}).reason, Reason::kGroupLimit);
+  EXPECT_EQ(lab.Of({6}).reason, WaitReason::kGroupLimit);
   EXPECT_EQ(lab.Why({6}), "1 job of the group sweep run; at most 1 may");
 }
 
@@ -128,7 +128,7 @@ TEST(QueuePass, QuotasOfUsersAndProjectsHold) {
   lab.Waits(With(Lab::Gpus(1), vision), "cat");
   const JobId second = lab.Waits(With(Lab::Gpus(1), vision), "dan");
   EXPECT_EQ(Text(lab.Decide().starts), "1:0,1 3:2 4:3");
-  EXPECT_EQ(lab.Of(too_many).reason, Reason::kQuota);
+  EXPECT_EQ(lab.Of(too_many).reason, WaitReason::kQuota);
   EXPECT_EQ(lab.Why(too_many), "user ann has 3 GPUs and this job wants 2; the quota allows 3");
   EXPECT_EQ(lab.Why(second), "project vision runs 1 job; the quota allows 1");
 }
@@ -145,7 +145,7 @@ TEST(QueuePass, GpuHoursCountWhatRunningJobsMayStillUse) {
   EXPECT_EQ(lab.Why(large),
             "user ann used 4 GPU-hours within 1d00h, what runs may use 6 more and this job 2.5; the quota "
             "allows 10");
-  EXPECT_EQ(lab.Of(small).reason, Reason::kStarts);
+  EXPECT_EQ(lab.Of(small).reason, WaitReason::kStarts);
   EXPECT_NE(lab.Why(endless).find("no time limit"), std::string::npos);
   EXPECT_EQ(lab.plan.wake_at, kStart + 5h);
 }
@@ -209,9 +209,9 @@ TEST(QueuePass, GpusThatOthersUseAreNotHandedOut) {
   const JobId two = lab.Waits(Lab::Gpus(2));
   const JobId part = lab.Waits(Lab::Part(40));
   EXPECT_EQ(Text(lab.Decide().starts), "1:1");
-  EXPECT_EQ(lab.Of(part).reason, Reason::kUnmanaged);
+  EXPECT_EQ(lab.Of(part).reason, WaitReason::kUnmanaged);
   EXPECT_NE(lab.Why(part).find("in use by others: GPU 0"), std::string::npos) << lab.Why(part);
-  EXPECT_EQ(lab.Of(two).reason, Reason::kResources);
+  EXPECT_EQ(lab.Of(two).reason, WaitReason::kResources);
   lab.settings.share_unmanaged = true;
   EXPECT_EQ(Text(lab.Decide().starts), "1:1 3:0");
   lab.updater.SetForeign(Lab::Uuid(0), base::GiB(60), true, "");
@@ -225,7 +225,7 @@ TEST(QueuePass, ClosedGpusAreNotHandedOutAndKeepNothingBack) {
   const JobId two = lab.Waits(Lab::Gpus(2));
   lab.Waits(Lab::Gpus(1));
   EXPECT_EQ(Text(lab.Decide().starts), "2:2");
-  EXPECT_EQ(lab.Of(two).reason, Reason::kUnavailable);
+  EXPECT_EQ(lab.Of(two).reason, WaitReason::kUnavailable);
   EXPECT_NE(lab.Why(two).find("drained: GPU 0; restricted: GPU 1"), std::string::npos) << lab.Why(two);
 }
 

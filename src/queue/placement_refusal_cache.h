@@ -12,14 +12,14 @@ namespace gpuman::queue {
 // without a check of the GPUs. A few entries are enough, since needs differ little.
 class PlacementRefusalCache {
  public:
-  void Add(const PlacementRequest& request, Reason reason) {
+  void Add(const PlacementRequest& request, WaitReason reason) {
     if (refused_.size() < kMax)
       refused_.emplace_back(request, reason);
     else
       refused_[next_++ % kMax] = {request, reason};
   }
   // kStarts: no entry applies, so the pass must check the GPUs.
-  Reason Of(const PlacementRequest& request) const {
+  WaitReason Of(const PlacementRequest& request) const {
     const auto covers = [&](const PlacementRequest& refused) {
       const Need &less = refused.need, &more = request.need;
       return less.gpus <= more.gpus && refused.end <= request.end && less.share == more.share &&
@@ -29,12 +29,12 @@ class PlacementRefusalCache {
     };
     for (const auto& [refused, reason] : refused_)
       if (covers(refused)) return reason;
-    return Reason::kStarts;
+    return WaitReason::kStarts;
   }
 
  private:
   static constexpr std::size_t kMax = 16;
-  std::vector<std::pair<PlacementRequest, Reason>> refused_{};
+  std::vector<std::pair<PlacementRequest, WaitReason>> refused_{};
   std::size_t next_ = 0;
 };
 

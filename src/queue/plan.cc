@@ -5,27 +5,27 @@
 namespace gpuman::queue {
 namespace {
 
-constexpr base::Words<Reason, 16> kReasons{{
-    {Reason::kStarts, ""},
-    {Reason::kHeld, "held_by_user"},
-    {Reason::kPaused, "paused"},
-    {Reason::kDependency, "dependency"},
-    {Reason::kDependencyNever, "dependency_never"},
-    {Reason::kBeginTime, "begin_time"},
-    {Reason::kRetryDelay, "retry_delay"},
-    {Reason::kArrayLimit, "array_limit"},
-    {Reason::kGroupLimit, "group_limit"},
-    {Reason::kQuota, "quota"},
-    {Reason::kReservation, "reservation"},
-    {Reason::kUnmanaged, "unmanaged"},
-    {Reason::kUnavailable, "unavailable"},
-    {Reason::kResources, "resources"},
-    {Reason::kPriority, "priority"},
-    {Reason::kMakingRoom, "making_room"},
+constexpr base::Words<WaitReason, 16> kReasons{{
+    {WaitReason::kStarts, ""},
+    {WaitReason::kHeld, "held_by_user"},
+    {WaitReason::kPaused, "paused"},
+    {WaitReason::kDependency, "dependency"},
+    {WaitReason::kDependencyNever, "dependency_never"},
+    {WaitReason::kBeginTime, "begin_time"},
+    {WaitReason::kRetryDelay, "retry_delay"},
+    {WaitReason::kArrayLimit, "array_limit"},
+    {WaitReason::kGroupLimit, "group_limit"},
+    {WaitReason::kQuota, "quota"},
+    {WaitReason::kReservation, "reservation"},
+    {WaitReason::kUnmanaged, "unmanaged"},
+    {WaitReason::kUnavailable, "unavailable"},
+    {WaitReason::kResources, "resources"},
+    {WaitReason::kPriority, "priority"},
+    {WaitReason::kMakingRoom, "making_room"},
 }};
 
 }  // namespace
 
-std::string_view ToString(Reason reason) { return base::WordOf(kReasons, reason); }
+std::string_view ToString(WaitReason reason) { return base::WordOf(kReasons, reason); }
 
 }  // namespace gpuman::queue

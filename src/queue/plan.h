@@ -14,7 +14,7 @@
 namespace gpuman::queue {
 
 // Why a job waits.
-enum class Reason : std::uint8_t {
+enum class WaitReason : std::uint8_t {
   kStarts,           // this pass starts it
   kHeld,             // by a user
   kPaused,           // the queue is paused
@@ -36,11 +36,11 @@ enum class Reason : std::uint8_t {
 // The words in JSON: "held_by_user", "paused", "dependency", "dependency_never", "begin_time",
 // "retry_delay", "array_limit", "group_limit", "quota", "reservation", "unmanaged", "unavailable",
 // "resources", "priority", "making_room"; empty for kStarts.
-std::string_view ToString(Reason reason);
+std::string_view ToString(WaitReason reason);
 
 // What a pass has decided about one waiting job.
 struct Verdict {
-  Reason reason = Reason::kStarts;
+  WaitReason reason = WaitReason::kStarts;
   std::uint32_t position = 0;  // among the jobs that wait for room, from 1; 0: it does not wait for room
   WallTime start = kNever;     // now if it starts; otherwise the time, if it is known without a forecast
 };
@@ -71,7 +71,7 @@ struct MoveDecision {
 struct CancelDecision {
   JobId job{};
   Index waiting = 0;
-  Reason reason = Reason::kDependencyNever;
+  WaitReason reason = WaitReason::kDependencyNever;
 };
 
 struct Plan {

@@ -49,26 +49,26 @@ void QuotaTracker::Add(Index user, Index project, const CurrentAccountUsage& mor
   if (project != kNone) add(projects_[project]);
 }
 
-Reason QuotaTracker::Refuses(const WaitingJobInput& job) const {
+WaitReason QuotaTracker::Refuses(const WaitingJobInput& job) const {
   if (job.array != kNone && snapshot_.arrays[job.array].limit > 0 &&
       arrays_[job.array] >= snapshot_.arrays[job.array].limit)
-    return Reason::kArrayLimit;
+    return WaitReason::kArrayLimit;
   if (job.group != kNone && groups_[job.group] >= snapshot_.groups[job.group].limit)
-    return Reason::kGroupLimit;
-  if (!IsLimited(job.user, job.project)) return Reason::kStarts;
+    return WaitReason::kGroupLimit;
+  if (!IsLimited(job.user, job.project)) return WaitReason::kStarts;
   const CurrentAccountUsage more = UsageOf(snapshot_.needs[job.need], Millis(0), false);
-  if (!Allows(snapshot_.users[job.user], users_[job.user], more)) return Reason::kQuota;
+  if (!Allows(snapshot_.users[job.user], users_[job.user], more)) return WaitReason::kQuota;
   if (job.project != kNone && !Allows(snapshot_.projects[job.project], projects_[job.project], more))
-    return Reason::kQuota;
-  return Reason::kStarts;
+    return WaitReason::kQuota;
+  return WaitReason::kStarts;
 }
 
-Reason QuotaTracker::Refuses(const RunningJobInput& job) const {
+WaitReason QuotaTracker::Refuses(const RunningJobInput& job) const {
   const CurrentAccountUsage more{.gpus = snapshot_.needs[job.need].gpus};
-  if (!Allows(snapshot_.users[job.user], users_[job.user], more)) return Reason::kQuota;
+  if (!Allows(snapshot_.users[job.user], users_[job.user], more)) return WaitReason::kQuota;
   if (job.project != kNone && !Allows(snapshot_.projects[job.project], projects_[job.project], more))
-    return Reason::kQuota;
-  return Reason::kStarts;
+    return WaitReason::kQuota;
+  return WaitReason::kStarts;
 }
 
 void QuotaTracker::Start(const WaitingJobInput& job) {

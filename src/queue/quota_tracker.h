@@ -30,9 +30,9 @@ class QuotaTracker {
     return job.array == kNone && job.group == kNone && !IsLimited(job.user, job.project);
   }
   // kArrayLimit, kGroupLimit, kQuota; kStarts if none of them prevents it.
-  Reason Refuses(const WaitingJobInput& job) const;
+  WaitReason Refuses(const WaitingJobInput& job) const;
   // The same for a suspended job that comes back. Such a job is counted already, except for its GPUs.
-  Reason Refuses(const RunningJobInput& job) const;
+  WaitReason Refuses(const RunningJobInput& job) const;
   void Start(const WaitingJobInput& job);
   void Resume(const RunningJobInput& job);
 

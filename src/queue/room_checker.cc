@@ -173,21 +173,21 @@ std::optional<GpuSet> RoomChecker::Find(const PlacementRequest& request) const {
   return Choose(*snapshot_, std::move(candidates), count, request.need.share, request.job);
 }
 
-Reason RoomChecker::WhyNot(const PlacementRequest& request) const {
+WaitReason RoomChecker::WhyNot(const PlacementRequest& request) const {
   const auto count = static_cast<std::size_t>(request.need.gpus);
   const auto would = [&](const PlacementChecks& constraints) {
     return Fitting(request, constraints).count() >= count;
   };
   if (((request.need.share ? partly_ : empty_) & request.need.possible).count() < count)
-    return Reason::kResources;
+    return WaitReason::kResources;
   if (!request.host_counted && HasHost(request.need) && !IsWithin(request.need, host_))
-    return Reason::kResources;
-  if (would({.claims = false})) return Reason::kPriority;
-  if (would({.claims = false, .reservations = false})) return Reason::kReservation;
-  if (would({.claims = false, .reservations = false, .unmanaged = false})) return Reason::kUnmanaged;
+    return WaitReason::kResources;
+  if (would({.claims = false})) return WaitReason::kPriority;
+  if (would({.claims = false, .reservations = false})) return WaitReason::kReservation;
+  if (would({.claims = false, .reservations = false, .unmanaged = false})) return WaitReason::kUnmanaged;
   if (would({.claims = false, .reservations = false, .unmanaged = false, .closed = false}))
-    return Reason::kUnavailable;
-  return Reason::kResources;
+    return WaitReason::kUnavailable;
+  return WaitReason::kResources;
 }
 
 void RoomChecker::Take(const PlacementRequest& request, const GpuSet& gpus) {

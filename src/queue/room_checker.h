@@ -77,7 +77,7 @@ class RoomChecker {
   bool HostFits(const PlacementRequest& request) const;
   // Why Find() refuses a request: kUnmanaged, kUnavailable, kReservation, kPriority (kept for others), or
   // kResources.
-  Reason WhyNot(const PlacementRequest& request) const;
+  WaitReason WhyNot(const PlacementRequest& request) const;
 
   void Take(const PlacementRequest& request, const GpuSet& gpus);
   // In this pass the running job is told to leave its GPUs. Its memory and GPUs are not free before it has

@@ -274,7 +274,7 @@ TEST(QueueInstances, ThatAreGoneAreWaitedFor) {
   const JobId job = lab.Waits(request);
   lab.updater.SetGpus({lab.machine[0], lab.machine[3]});
   lab.Decide();
-  EXPECT_EQ(lab.Of(job).reason, Reason::kResources);
+  EXPECT_EQ(lab.Of(job).reason, WaitReason::kResources);
   EXPECT_EQ(lab.Why(job), "wants 1 GPU that it names; 1 of them is not here now");
   lab.updater.SetGpus(lab.machine);
   EXPECT_EQ(lab.Decide().starts.size(), 1u);
@@ -379,13 +379,13 @@ TEST(QueueForecast, NobodyIsExpectedToStartOnWhatIsReservedForOthers) {
 }
 
 TEST(QueueExplain, AJobSaysForWhichOnesItWaits) {
-  const auto text = [](const Dependencies& depends) { return Explain(Reason::kDependency, depends); };
+  const auto text = [](const Dependencies& depends) { return Explain(WaitReason::kDependency, depends); };
   Dependencies two{.mode = DependencyMode::kAll,
                    .list = {{DependencyKind::kAfterOk, {7}}, {DependencyKind::kAfter, {8}}}};
   EXPECT_EQ(text(two), "waits for job 7 to finish and job 8 to start");
   two.mode = DependencyMode::kAny;
   EXPECT_EQ(text(two), "waits for job 7 to finish or job 8 to start");
-  EXPECT_EQ(Explain(Reason::kDependencyNever, {.list = {{DependencyKind::kAfterNotOk, {7}}}}),
+  EXPECT_EQ(Explain(WaitReason::kDependencyNever, {.list = {{DependencyKind::kAfterNotOk, {7}}}}),
             "waits for job 7 to fail, which can no longer happen");
   Dependencies many;
   for (int id = 1; id <= 100; ++id) many.list.push_back({DependencyKind::kAfterAny, {id}});

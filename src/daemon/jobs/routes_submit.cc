@@ -54,9 +54,9 @@ api::SubmissionAnswer AnswerFor(const Dispatcher::SubmissionForecast& forecast,
     one.tag = job.tag;
     one.gpus = forecast.gpus[head];
     const auto reason = forecast.verdicts[head].reason;
-    const bool starts = reason == queue::Reason::kStarts && job.state == spec::JobState::kQueued;
+    const bool starts = reason == queue::WaitReason::kStarts && job.state == spec::JobState::kQueued;
     one.state = starts ? spec::JobState::kStarting : job.state;
-    if (reason != queue::Reason::kStarts) {
+    if (reason != queue::WaitReason::kStarts) {
       one.reason = ToString(reason);
       one.reason_detail = forecast.details[head];
     }

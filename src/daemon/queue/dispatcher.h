@@ -153,7 +153,7 @@ class Dispatcher {
   // since when the job has waited that has waited longest, among jobs that are not held and wait for no other
   // job and no time.
   struct Backlog {
-    std::map<queue::Reason, std::size_t> jobs{};
+    std::map<queue::WaitReason, std::size_t> jobs{};
     std::optional<queue::WallTime> oldest{};
     bool paused = false;
   };

@@ -44,7 +44,7 @@ std::vector<queue::CancelImpact> Dispatcher::AffectedBy(std::vector<JobId> jobs,
 }
 
 bool Dispatcher::WasCancelledWith(const jobs::Job& job, const std::set<JobId>& jobs) {
-  if (job.state != spec::JobState::kCancelled || job.reason != ToString(queue::Reason::kDependencyNever))
+  if (job.state != spec::JobState::kCancelled || job.reason != ToString(queue::WaitReason::kDependencyNever))
     return false;
   const auto& list = job.spec->depends.list;
   return std::any_of(list.begin(), list.end(),

@@ -21,8 +21,8 @@ constexpr std::size_t kMaxAtOnce = base::SlicedWork::kMaxAtOnce;  // jobs; more 
 constexpr std::size_t kSome = 16;                                 // jobs between two looks at the clock
 constexpr std::size_t kCopiedAtOnce = 2000;  // waiting jobs: they are copied in less than a millisecond
 
-bool IsForJobs(queue::Reason reason) {
-  return reason == queue::Reason::kDependency || reason == queue::Reason::kDependencyNever;
+bool IsForJobs(queue::WaitReason reason) {
+  return reason == queue::WaitReason::kDependency || reason == queue::WaitReason::kDependencyNever;
 }
 
 // Tasks of an array ask for the same.

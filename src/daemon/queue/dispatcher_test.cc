@@ -91,7 +91,7 @@ class DispatcherTest : public ::testing::Test {
   std::optional<base::Millis> Left() {
     dispatcher_.Wake();
     const auto view = dispatcher_.CurrentView();
-    if (view.plan.verdicts.at(0).reason != queue::Reason::kRetryDelay) return std::nullopt;
+    if (view.plan.verdicts.at(0).reason != queue::WaitReason::kRetryDelay) return std::nullopt;
     return view.snapshot.waiting.at(0).begin - view.now;
   }
   static jobs::Job Waiting(std::int64_t id) {
@@ -367,7 +367,7 @@ TEST_F(RunningJobTest, JobEndedForAnotherIsExpectedToFreeAllMemory) {
   EXPECT_EQ(Row().phase, queue::RunningPhase::kLeaving);
   Sampled({{"GPU-a", base::GiB(30)}});
   EXPECT_FALSE(Row().suspendable);
-  EXPECT_EQ(dispatcher_.CurrentView().plan.verdicts.at(0).reason, queue::Reason::kMakingRoom);
+  EXPECT_EQ(dispatcher_.CurrentView().plan.verdicts.at(0).reason, queue::WaitReason::kMakingRoom);
 }
 
 // Jobs of ann's that ask for no GPU, each different from the others.

@@ -92,7 +92,7 @@ void Release(QueueModule& queue, const JobCall& call, const std::vector<base::Jo
 // Calls `done` when the job has ended.
 void CancelOne(QueueModule& queue, base::JobId id, const std::string& user,
                const std::function<void(base::Result<>)>& done) {
-  const keeper::Reason reason{std::string(jobs::kCancelledWord), "cancelled by " + user};
+  const keeper::EndReason reason{std::string(jobs::kCancelledWord), "cancelled by " + user};
   queue.core().jobs().Cancel(id, reason, [&queue, id, done](const base::Result<jobs::Job>& job) {
     if (!job) return done(base::Fail(job.error()));
     const auto ended = [done](const jobs::Job&) { done({}); };
@@ -154,7 +154,7 @@ void FindOne(QueueModule& queue, Cancelling& all, const std::string& name) {
 
 void CancelOneOf(QueueModule& queue, const std::shared_ptr<Cancelling>& all, std::size_t place,
                  base::JobId id) {
-  const keeper::Reason reason{std::string(jobs::kCancelledWord), "cancelled by " + all->by};
+  const keeper::EndReason reason{std::string(jobs::kCancelledWord), "cancelled by " + all->by};
   queue.core().jobs().Cancel(id, reason, [&queue, all, place](const base::Result<jobs::Job>& job) {
     auto& row = all->answer.jobs[place];
     if (job) {

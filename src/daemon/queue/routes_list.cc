@@ -212,7 +212,7 @@ class WriteRows {
     row.ended_at = job.ended_at;
     if (place != queue::kNone) {
       const auto& verdict = snapshot.view().plan.verdicts[place];
-      if (verdict.reason != queue::Reason::kHeld) row.reason = ToString(verdict.reason);
+      if (verdict.reason != queue::WaitReason::kHeld) row.reason = ToString(verdict.reason);
       if (snapshot.view().starts[place] != queue::kNever) row.estimated_start = snapshot.view().starts[place];
       row.estimate_presumed = snapshot.view().presumed[place];
       if (verdict.position > 0) row.position = static_cast<int>(verdict.position);

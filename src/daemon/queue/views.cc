@@ -92,7 +92,8 @@ void ShowWaiting(const Dispatcher::View& queue_view, const queue::Explainer& exp
                  api::JobView& view) {
   if (row == queue::kNone) return;
   const auto& verdict = queue_view.plan.verdicts[row];
-  if (const auto word = ToString(verdict.reason); !word.empty() && verdict.reason != queue::Reason::kHeld) {
+  if (const auto word = ToString(verdict.reason);
+      !word.empty() && verdict.reason != queue::WaitReason::kHeld) {
     view.reason = word;
     view.reason_detail = explainer.Of(row);
   }
