@@ -53,7 +53,7 @@ void FollowSuspensions(DecisionContext& round);
 bool IsGoingOff(const DecisionContext& round, const JobSnapshot& job);
 // Why a victim is ended although the policy says suspend; nullopt: it is to be suspended.
 std::optional<std::string> WhyNotSuspended(const DecisionContext& round, const JobSnapshot& job,
-                                           const GpuSnapshot& gpu, const Usage& usage);
+                                           const GpuSnapshot& gpu, const GuardUsage& usage);
 // What stays of the job on the GPU while it is suspended, or would stay, as far as that is known.
 base::Bytes LeftOn(const JobSnapshot& job, const GpuSnapshot& gpu);
 void SuspendJob(DecisionContext& round, const JobSnapshot& job, const GpuSnapshot& gpu, GuardCause cause);

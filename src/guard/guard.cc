@@ -168,7 +168,7 @@ JobUsage Guard::UsageOf(JobId job) const {
   JobUsage result;
   for (const auto& [uuid, status] : gpus_) {
     if (status.gpu.split || !HasFigures(status.sample)) continue;
-    const Usage usage = guard::UsageOf(job, status.processes);
+    const GuardUsage usage = guard::UsageOf(job, status.processes);
     if (usage.processes > 0) result.by_gpu[uuid] = usage.known;
     if (usage.processes > 0 && usage.unknown == usage.processes) continue;
     result.used = std::max(result.used.value_or(base::Bytes{}), usage.known);

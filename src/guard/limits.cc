@@ -25,7 +25,7 @@ void Tell(DecisionContext& round, const JobSnapshot& job, const GpuSnapshot& gpu
 // True if the job is over its limit but its processes take no more memory, so ending it would prevent
 // nothing.
 bool IsLetBe(DecisionContext& round, const JobSnapshot& job, const GpuSnapshot& gpu, base::Bytes limit,
-             base::Bytes counted, const Usage& usage) {
+             base::Bytes counted, const GuardUsage& usage) {
   const auto overhead = std::min(round.settings.overhead.count, limit.count / 4);
   const bool by_overhead = usage.known.count - limit.count <= overhead;
   const bool lowered = counted > limit;
@@ -44,7 +44,7 @@ bool IsLetBe(DecisionContext& round, const JobSnapshot& job, const GpuSnapshot& 
 }
 
 void HoldHard(DecisionContext& round, const JobSnapshot& job, const GpuSnapshot& gpu, const JobLimit& limits,
-              const Usage& usage) {
+              const GuardUsage& usage) {
   const base::Bytes limit = *limits.hard;
   if (usage.known <= limit) {
     round.state.jobs[job.id].over_hard_since.erase(gpu.uuid);
@@ -60,7 +60,7 @@ void HoldHard(DecisionContext& round, const JobSnapshot& job, const GpuSnapshot&
 }
 
 void HoldSoft(DecisionContext& round, const JobSnapshot& job, const GpuSnapshot& gpu, base::Bytes limit,
-              const Usage& usage) {
+              const GuardUsage& usage) {
   auto& over = round.state.jobs[job.id].over_soft;
   if (usage.known <= limit) {
     if (usage.known < FallenBelow(limit)) over.erase(gpu.uuid);
@@ -73,7 +73,8 @@ void HoldSoft(DecisionContext& round, const JobSnapshot& job, const GpuSnapshot&
        {{"used", Count(usage.known)}, {"soft", Count(limit)}});
 }
 
-void TellUnknown(DecisionContext& round, const JobSnapshot& job, const GpuSnapshot& gpu, const Usage& usage) {
+void TellUnknown(DecisionContext& round, const JobSnapshot& job, const GpuSnapshot& gpu,
+                 const GuardUsage& usage) {
   if (usage.unknown == 0 || !round.state.jobs[job.id].unknown_reported.insert(gpu.uuid).second) return;
   Tell(round, job, gpu, kUsageUnknown,
        fmt::format("{} has a limit, but the driver does not tell the memory of {} of its {} processes on {}: "
@@ -93,7 +94,7 @@ void HoldLimits(DecisionContext& round, const GpuSnapshot& gpu) {
       round.state.jobs[job.id].over_soft.erase(gpu.uuid);
     if (limits == job.limits.end()) continue;
     const JobLimit& limit = limits->second;
-    const Usage usage = usages[job.id];
+    const GuardUsage usage = usages[job.id];
     if (limit.hard) HoldHard(round, job, gpu, limit, usage);
     if (round.state.jobs[job.id].ending.stage != EndingStage::kNone) continue;
     if (limit.soft) HoldSoft(round, job, gpu, *limit.soft, usage);

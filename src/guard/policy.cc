@@ -36,7 +36,7 @@ std::optional<base::MonoTime> NextDeadline(const PolicyState& state) {
 
 namespace {
 
-void AddTo(Usage& usage, const gpu::AttributedProcess& process) {
+void AddTo(GuardUsage& usage, const gpu::AttributedProcess& process) {
   ++usage.processes;
   if (process.memory)
     usage.known += *process.memory;
@@ -46,16 +46,16 @@ void AddTo(Usage& usage, const gpu::AttributedProcess& process) {
 
 }  // namespace
 
-std::map<JobId, Usage> UsageByJob(const std::vector<gpu::AttributedProcess>& processes) {
-  std::map<JobId, Usage> usages;
+std::map<JobId, GuardUsage> UsageByJob(const std::vector<gpu::AttributedProcess>& processes) {
+  std::map<JobId, GuardUsage> usages;
   for (const auto& process : processes) {
     if (process.job) AddTo(usages[*process.job], process);
   }
   return usages;
 }
 
-Usage UsageOf(JobId job, const std::vector<gpu::AttributedProcess>& processes) {
-  Usage usage;
+GuardUsage UsageOf(JobId job, const std::vector<gpu::AttributedProcess>& processes) {
+  GuardUsage usage;
   for (const auto& process : processes)
     if (process.job == job) AddTo(usage, process);
   return usage;

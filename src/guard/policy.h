@@ -209,14 +209,14 @@ std::optional<base::MonoTime> NextDeadline(const PolicyState& state);
 
 // --- Parts of the rules that other files need too. ---
 
-struct Usage {
+struct GuardUsage {
   base::Bytes known;  // sum of the driver's figures
   unsigned processes = 0;
   unsigned unknown = 0;  // processes whose memory the driver does not report
 };
-Usage UsageOf(JobId job, const std::vector<gpu::AttributedProcess>& processes);  // on one GPU
+GuardUsage UsageOf(JobId job, const std::vector<gpu::AttributedProcess>& processes);  // on one GPU
 
-std::map<JobId, Usage> UsageByJob(const std::vector<gpu::AttributedProcess>& processes);
+std::map<JobId, GuardUsage> UsageByJob(const std::vector<gpu::AttributedProcess>& processes);
 
 bool IsProtected(const gpu::AttributedProcess& process, const PolicySettings& settings);
 

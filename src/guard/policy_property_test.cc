@@ -212,7 +212,7 @@ TEST(GuardProperty, EndsForPressureOnlyWhoWasAskedToLeaveAndCouldNot) {
         auto job = std::find_if(world.jobs.begin(), world.jobs.end(),
                                 [&](const auto& one) { return one.id == action.job; });
         RC_ASSERT(job->residency != JobResidency::kOff);
-        const Usage usage = UsageOf(job->id, gpu.processes);
+        const GuardUsage usage = UsageOf(job->id, gpu.processes);
         if (action.what == ActionKind::kSuspend) {
           RC_ASSERT(!asked.contains(job->id));
           RC_ASSERT(usage.known + gpu.reserve <= gpu.total && usage.unknown == 0u);

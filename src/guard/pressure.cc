@@ -15,7 +15,7 @@ struct Candidate {
   bool over = false;   // is over one of its limits
   bool bound = false;  // has a hard limit
   bool idle = false;   // it makes no call, and can leave until its next one
-  Usage usage;
+  GuardUsage usage;
 };
 
 // The order of victims; the first is ended first. It is a total order, so that the choice does not depend on
@@ -46,7 +46,7 @@ std::vector<Candidate> Candidates(const DecisionContext& round, const GpuSnapsho
   std::vector<Candidate> candidates;
   auto usages = UsageByJob(gpu.processes);
   for (const auto& job : round.snapshot.jobs) {
-    const Usage usage = usages[job.id];
+    const GuardUsage usage = usages[job.id];
     if (usage.known.count == 0 && usage.unknown == 0) continue;
     if (job.ending_since || gpu.taken_at <= job.started_at) continue;
     if (job.residency == JobResidency::kOff || IsGoingOff(round, job)) continue;

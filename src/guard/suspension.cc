@@ -45,7 +45,7 @@ bool IsGoingOff(const DecisionContext& round, const JobSnapshot& job) {
 }
 
 std::optional<std::string> WhyNotSuspended(const DecisionContext& round, const JobSnapshot& job,
-                                           const GpuSnapshot& gpu, const Usage& usage) {
+                                           const GpuSnapshot& gpu, const GuardUsage& usage) {
   if (usage.unknown > 0) return "the driver does not tell how much room its return would need";
   // `free` and `used` together are what programs can have. What would stay of the job is a part of both
   // sides.

@@ -58,13 +58,13 @@ struct XidOccurrence {
 
 enum class FaultChange { kRaised, kCleared, kAcknowledged, kReported };
 
-struct Notice {
+struct HealthNotice {
   FaultChange change = FaultChange::kRaised;
   Fault fault;                 // kReported: state healthy
   std::optional<pid_t> pid{};  // the process that had the Xid
   std::string why{};           // kCleared: what ended the fault
 };
-using Notices = std::vector<Notice>;
+using Notices = std::vector<HealthNotice>;
 
 struct HealthVerdict {
   HealthState state = HealthState::kHealthy;

@@ -100,7 +100,7 @@ void JobManager::ApplyEvent(JobId id, const JobEvent& event, Done<void> stored) 
   rows.messages = callbacks_.messages_about(job, t.notices);
   if (t.run) rows.runs.push_back(std::move(*t.run));
   writer_.Write(id, std::move(stored), std::move(rows));
-  for (const Notice& notice : t.notices) callbacks_.on_notice(job, notice);
+  for (const JobNotice& notice : t.notices) callbacks_.on_notice(job, notice);
   if (run_over) LeaveRun(job);
   TellChanged(job);
   AnswerWaiters(id);

@@ -119,7 +119,7 @@ class JobManager {
   void Update(JobId id, const std::function<void(Job&)>& change, Done<Job> done);
   // Stores the job's suspension record, and the messages for `notices`. Calls `done` when they are on the
   // disk, or cannot be written. Stores nothing for a job that is gone.
-  void SetSuspension(JobId id, std::string record, const std::vector<Notice>& notices,
+  void SetSuspension(JobId id, std::string record, const std::vector<JobNotice>& notices,
                      std::function<void()> done);
   // Starts a new run of a running or an ended job. For a running job `done` is called when the new run has
   // begun, or when no new run will begin. If the job is just being started, the request waits (OnceStarted).

@@ -74,7 +74,7 @@ void JobManager::BeginAttached(Job job, std::string how, Done<Job> done) {
   job.runs = 1;
   parts_.Share(job);
   const Job& added = index_.Add(std::move(job));
-  const Notice notice{"job_started", std::move(how), {{"pid", added.process->pid}}};
+  const JobNotice notice{"job_started", std::move(how), {{"pid", added.process->pid}}};
   Batch batch;
   batch.put = {added};
   auto messages = callbacks_.messages_about(added, {notice});

@@ -36,7 +36,7 @@ struct JobManagerCallbacks {
                                                                             const VolatileState&) {};
   // gpuman does not manage the job any more: it was removed, forgotten or released.
   std::function<void(JobId)> on_job_forgotten = [](JobId) {};
-  std::function<void(const Job&, const Notice&)> on_notice = [](const Job&, const Notice&) {};
+  std::function<void(const Job&, const JobNotice&)> on_notice = [](const Job&, const JobNotice&) {};
   // A keeper's journal record is about to be applied to the job; the function may add facts that are known
   // now.
   std::function<void(Job&, const keeper::JournalRecord&)> on_recorded = [](Job&,
@@ -48,8 +48,8 @@ struct JobManagerCallbacks {
 
   // --- Messages to users ---
   // The messages to send for these notices; they are stored with the record that the notices are about.
-  std::function<std::vector<OutboxRow>(const Job&, const std::vector<Notice>&)> messages_about =
-      [](const Job&, const std::vector<Notice>&) { return std::vector<OutboxRow>{}; };
+  std::function<std::vector<OutboxRow>(const Job&, const std::vector<JobNotice>&)> messages_about =
+      [](const Job&, const std::vector<JobNotice>&) { return std::vector<OutboxRow>{}; };
   // Called also if the rows could not be stored: the messages are sent in both cases.
   std::function<void(const std::vector<OutboxRow>&)> on_messages_stored = [](const std::vector<OutboxRow>&) {
   };

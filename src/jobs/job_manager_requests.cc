@@ -87,7 +87,7 @@ void JobManager::ChangeStored(JobId id, const std::function<void(Job&)>& change,
   });
 }
 
-void JobManager::SetSuspension(JobId id, std::string record, const std::vector<Notice>& notices,
+void JobManager::SetSuspension(JobId id, std::string record, const std::vector<JobNotice>& notices,
                                std::function<void()> done) {
   const Job* const job = Find(id);
   if (!job) return;

@@ -133,9 +133,9 @@ void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::
   job.off_since.reset();
   ++job.runs;
   job.restarts = job.runs > 0 ? job.runs - 1 : 0;
-  Notice notice{job.runs == 1 ? "job_started" : "job_restarted",
-                fmt::format("started as process {}", started.process.pid),
-                {{"pid", started.process.pid}, {"run", job.runs}}};
+  JobNotice notice{job.runs == 1 ? "job_started" : "job_restarted",
+                   fmt::format("started as process {}", started.process.pid),
+                   {{"pid", started.process.pid}, {"run", job.runs}}};
   for (const std::string& note : started.notes) notice.message += "; " + note;
   t.notices.push_back(std::move(notice));
 }
@@ -332,7 +332,7 @@ void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::
   if (ended.why == "restarts_exhausted") job.reason_detail = Because(job) + "; no restarts are left";
   if (job.queued && !job.remove_when_ended && RunsAgain(t, record.wall)) return;
   job.ended_at = record.wall;
-  Notice notice{"job_" + std::string(ToString(job.state)), Because(job)};
+  JobNotice notice{"job_" + std::string(ToString(job.state)), Because(job)};
   if (job.exit_code) notice.data["exit_code"] = *job.exit_code;
   if (job.signal) notice.data["signal"] = *job.signal;
   t.notices.push_back(std::move(notice));

@@ -111,11 +111,11 @@ using JobEvent =
                  RecordsLost, RootEnded, HoldAsked, ReleaseAsked, CancelAsked, StartOrdered, RequeueAsked>;
 
 // An event for people: the store keeps it, `gpuman events` shows it.
-struct Notice {
+struct JobNotice {
   std::string kind;  // job_started, job_restarting, job_finished, job_failed, job_killed, …
   std::string message;
   std::map<std::string, std::int64_t> data{};
-  friend bool operator==(const Notice&, const Notice&) = default;
+  friend bool operator==(const JobNotice&, const JobNotice&) = default;
 };
 
 enum class Effect {
@@ -129,7 +129,7 @@ struct Transition {
   Job job;
   bool changed = false;  // store it
   std::vector<Effect> effects{};
-  std::vector<Notice> notices{};
+  std::vector<JobNotice> notices{};
   std::optional<RunAccount> run{};  // of a run that has ended
 };
 

@@ -35,7 +35,7 @@ class Story {
   Story& ApplyEvent(const JobEvent& event) {
     last = Apply(job, event);
     job = last.job;
-    for (const Notice& notice : last.notices) kinds += (kinds.empty() ? "" : " ") + notice.kind;
+    for (const JobNotice& notice : last.notices) kinds += (kinds.empty() ? "" : " ") + notice.kind;
     return *this;
   }
   Story& KeeperStarts(pid_t pid = 50, const char* boot = "boot-1") {

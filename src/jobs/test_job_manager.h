@@ -180,7 +180,7 @@ class JobManagerTest : public ::testing::Test {
 
   virtual void Register(JobManagerCallbacks& callbacks) {
     callbacks.on_job_forgotten = [this](JobId job) { forgotten.push_back(job); };
-    callbacks.on_notice = [this](const Job&, const Notice& notice) { kinds.push_back(notice.kind); };
+    callbacks.on_notice = [this](const Job&, const JobNotice& notice) { kinds.push_back(notice.kind); };
     callbacks.on_run_ended = [this](const Job&, RunAccount& run) { accounts.push_back(run); };
     callbacks.is_off_gpu = [this](JobId job) { return off_gpu.contains(job); };
     callbacks.on_error = [this](const Job&, const std::string& what) { troubles.push_back(what); };

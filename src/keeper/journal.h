@@ -64,11 +64,11 @@ struct StartFailed {
 
 enum class EndKind { kExited, kSignalled, kUnknown };
 
-struct Usage {
+struct RunResourceUsage {
   std::chrono::microseconds user_cpu{0};
   std::chrono::microseconds system_cpu{0};
   base::Bytes max_rss{0};
-  friend bool operator==(const Usage&, const Usage&) = default;
+  friend bool operator==(const RunResourceUsage&, const RunResourceUsage&) = default;
 };
 
 // The main process of the run ended; its children may live on until the next record.
@@ -78,7 +78,7 @@ struct RunEnded {
   int code = 0;                      // exit status or signal number
   bool core_dumped = false;
   base::Millis lasted{0};            // monotonic; 0 when unknown
-  Usage usage;                       // of the process and the children it waited for
+  RunResourceUsage usage;            // of the process and the children it waited for
   std::optional<EndReason> ordered;  // the reason that was announced before the end
   friend bool operator==(const RunEnded&, const RunEnded&) = default;
 };

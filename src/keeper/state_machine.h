@@ -63,7 +63,7 @@ struct MainEnd {
   EndKind kind = EndKind::kExited;
   int code = 0;
   bool core_dumped = false;
-  Usage usage;
+  RunResourceUsage usage;
   std::optional<EndReason> cause{};  // the status alone does not show it; counts unless the end was ordered
 };
 

@@ -19,7 +19,9 @@ bool MadeWay(const MpsServerStatus& gone, const std::vector<MpsServerStatus>& se
          });
 }
 
-Notice Died(const MpsServerStatus& server) { return {Notice::Kind::kServerDied, server.pid, server.clients}; }
+MpsNotice Died(const MpsServerStatus& server) {
+  return {MpsNotice::Kind::kServerDied, server.pid, server.clients};
+}
 
 std::set<pid_t> ForeignIn(const Observation& observed) {
   std::set<pid_t> foreign(observed.on_gpu.begin(), observed.on_gpu.end());
@@ -62,8 +64,8 @@ void KeepWhatWasSeen(const std::vector<MpsServerStatus>& before, bool knows_limi
 
 }  // namespace
 
-std::vector<Notice> MpsClientWatch::On(const Observation& observed) {
-  std::vector<Notice> notices;
+std::vector<MpsNotice> MpsClientWatch::On(const Observation& observed) {
+  std::vector<MpsNotice> notices;
   for (const auto& server : std::exchange(gone_, {}))
     if (!Has(observed.servers, server.pid) && !MadeWay(server, observed.servers))
       notices.push_back(Died(server));
@@ -79,7 +81,7 @@ std::vector<Notice> MpsClientWatch::On(const Observation& observed) {
   for (const pid_t pid : foreign) {
     if (!suspects_.contains(pid)) continue;
     confirmed.insert(pid);
-    if (!outside_.contains(pid)) notices.push_back({Notice::Kind::kUnlimitedProcess, pid, {}});
+    if (!outside_.contains(pid)) notices.push_back({MpsNotice::Kind::kUnlimitedProcess, pid, {}});
   }
   auto servers = observed.servers;
   KeepWhatWasSeen(servers_, knows_limits_, servers);

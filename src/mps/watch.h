@@ -17,12 +17,12 @@ struct Observation {
   std::vector<pid_t> on_gpu;  // processes that the driver lists; not newer than `servers`
 };
 
-struct Notice {
+struct MpsNotice {
   enum class Kind { kServerDied, kUnlimitedProcess };
   Kind kind = Kind::kUnlimitedProcess;
   pid_t pid = 0;
   std::vector<Client> clients{};  // the server's clients, as they were seen last
-  friend bool operator==(const Notice&, const Notice&) = default;
+  friend bool operator==(const MpsNotice&, const MpsNotice&) = default;
 };
 
 class MpsClientWatch {
@@ -30,7 +30,7 @@ class MpsClientWatch {
   // A missing server is reported when it is missing for the second time in a row, or when its user has
   // another server. When a server ends to make way for another user's server, there is a moment without any
   // server. Servers with names do not make way, and are reported at once.
-  std::vector<Notice> On(const Observation& observed);
+  std::vector<MpsNotice> On(const Observation& observed);
   // Call it when the control daemon ended or was started: it forgets all observations. `knows_limits`:
   // clients that exist already were started under the present limits of their server.
   void Reset(bool knows_limits = true);

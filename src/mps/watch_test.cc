@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using Kind = Notice::Kind;
+using Kind = MpsNotice::Kind;
 
 MpsServerStatus Serving(pid_t pid, uid_t uid, const std::vector<pid_t>& clients = {}) {
   MpsServerStatus server{pid, uid, {}, {}};
@@ -16,7 +16,7 @@ MpsServerStatus Serving(pid_t pid, uid_t uid, const std::vector<pid_t>& clients 
   return server;
 }
 
-Notice Died(pid_t server, const std::vector<pid_t>& clients, uid_t uid = 1000) {
+MpsNotice Died(pid_t server, const std::vector<pid_t>& clients, uid_t uid = 1000) {
   return {Kind::kServerDied, server, Serving(server, uid, clients).clients};
 }
 
@@ -59,7 +59,7 @@ TEST(MpsClientWatch, AClientThatEndedWithItsServerIsNamedWithItsJob) {
   // The process is a zombie: the server still lists it, and it has no user any more.
   watch.On({{Serving(10, 1000, {20})}, {}});
   watch.On({{}, {}});
-  EXPECT_THAT(watch.On({{}, {}}), ElementsAre(Notice{Kind::kServerDied, 10, server.clients}));
+  EXPECT_THAT(watch.On({{}, {}}), ElementsAre(MpsNotice{Kind::kServerDied, 10, server.clients}));
 }
 
 TEST(MpsClientWatch, AServerInPlaceOfOneOfTheSameUserTellsOfADeath) {
@@ -73,7 +73,7 @@ TEST(MpsClientWatch, AProcessOnTheGpuThatIsNoClientIsToldOnceWhenSeenTwice) {
   const Observation observed{{Serving(10, 1000, {20})}, {10, 20, 30}};
   EXPECT_THAT(watch.On(observed), IsEmpty());
   EXPECT_THAT(watch.outside(), IsEmpty());
-  EXPECT_THAT(watch.On(observed), ElementsAre(Notice{Kind::kUnlimitedProcess, 30, {}}));
+  EXPECT_THAT(watch.On(observed), ElementsAre(MpsNotice{Kind::kUnlimitedProcess, 30, {}}));
   EXPECT_THAT(watch.outside(), ElementsAre(30));
   EXPECT_THAT(watch.On(observed), IsEmpty());
 }
@@ -92,7 +92,7 @@ TEST(MpsClientWatch, AProcessThatReturnsToTheGpuIsReportedAgain) {
   watch.On({{}, {}});
   EXPECT_THAT(watch.outside(), IsEmpty());
   watch.On({{}, {30}});
-  EXPECT_THAT(watch.On({{}, {30}}), ElementsAre(Notice{Kind::kUnlimitedProcess, 30, {}}));
+  EXPECT_THAT(watch.On({{}, {30}}), ElementsAre(MpsNotice{Kind::kUnlimitedProcess, 30, {}}));
 }
 
 TEST(MpsClientWatch, ADaemonThatBeginsAnewIsNotComparedWithTheOldOne) {
@@ -112,9 +112,9 @@ TEST(MpsClientWatch, AServerWithANameIsDeadAtOnceWhereItWasNotDeleted) {
   const std::vector<MpsServerStatus> both{Named("u1000", 10, 1000, {20}), Named("u1001", 11, 1001)};
   MpsClientWatch watch;
   EXPECT_THAT(watch.On({both, {}}), IsEmpty());
-  EXPECT_THAT(watch.On({{both[1]}, {}}), ElementsAre(Notice{Kind::kServerDied, 10, both[0].clients}))
+  EXPECT_THAT(watch.On({{both[1]}, {}}), ElementsAre(MpsNotice{Kind::kServerDied, 10, both[0].clients}))
       << "one of another user does not take its place";
-  EXPECT_THAT(watch.On({{}, {}}), ElementsAre(Notice{Kind::kServerDied, 11, {}}));
+  EXPECT_THAT(watch.On({{}, {}}), ElementsAre(MpsNotice{Kind::kServerDied, 11, {}}));
   EXPECT_THAT(watch.On({both, {}}), IsEmpty());
   watch.Forget("u1000");
   EXPECT_THAT(watch.On({{both[1]}, {}}), IsEmpty());

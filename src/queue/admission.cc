@@ -22,7 +22,7 @@ base::Result<> Never(std::string message, std::string hint = {}) {
   return Fail(ErrorCode::kUnsatisfiable, std::move(message), std::move(hint));
 }
 
-base::Result<> CheckQuota(std::string_view kind, const Account& account, const Need& need) {
+base::Result<> CheckQuota(std::string_view kind, const QueueAccount& account, const Need& need) {
   const Quota& quota = account.quota;
   if (quota.running && *quota.running < 1)
     return Never(fmt::format("{} {} may run no job", kind, account.name));
@@ -112,7 +112,7 @@ base::Result<> CanEverRun(const Snapshot& snapshot, const Need& need, const GpuR
   return {};
 }
 
-base::Result<> MayQueue(const Account& account, std::string_view what, int queued, int more) {
+base::Result<> MayQueue(const QueueAccount& account, std::string_view what, int queued, int more) {
   if (!account.quota.queued || queued + more <= *account.quota.queued) return {};
   return Never(fmt::format("{} {} has {} waiting jobs; with {} more that passes the quota of {}", what,
                            account.name, queued, more, *account.quota.queued),

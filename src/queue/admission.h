@@ -18,7 +18,7 @@ base::Result<> CanEverRun(const Snapshot& snapshot, const Need& need, const GpuR
 
 // kUnsatisfiable: `more` jobs in addition to the `queued` ones would exceed the account's quota of queued
 // jobs.
-base::Result<> MayQueue(const Account& account, std::string_view what, int queued, int more);
+base::Result<> MayQueue(const QueueAccount& account, std::string_view what, int queued, int more);
 
 // kConflict, with the obstacle: the running or suspended job cannot go to this GPU now. A user names the GPU,
 // so the job's own request for GPUs does not matter. A job on several GPUs is always refused.

@@ -18,7 +18,7 @@ std::string Count(std::size_t count, std::string_view what) {
 }
 
 // The part of the quota that prevents `more`; empty: no part prevents it.
-std::string QuotaText(std::string_view kind, const Account& account, const CurrentAccountUsage& held,
+std::string QuotaText(std::string_view kind, const QueueAccount& account, const CurrentAccountUsage& held,
                       const CurrentAccountUsage& more) {
   if (Allows(account, held, more)) return {};
   const Quota& quota = account.quota;

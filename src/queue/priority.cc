@@ -77,7 +77,7 @@ struct Use {
 
 Use UsedBy(const Snapshot& snapshot, WallTime now) {
   const SchedulingSettings& settings = snapshot.settings;
-  std::vector<Usage> usage;
+  std::vector<AccountUsage> usage;
   usage.reserve(snapshot.members.size());
   for (const ProjectMember& member : snapshot.members) usage.push_back(member.usage);
   Use use{{}, std::vector<double>(usage.size(), 0)};
@@ -92,7 +92,7 @@ Use UsedBy(const Snapshot& snapshot, WallTime now) {
     use.active[job.member] = 1;
   }
   for (const WaitingJobInput& job : snapshot.waiting) use.active[job.member] = 1;
-  for (const Usage& each : usage)
+  for (const AccountUsage& each : usage)
     use.seconds.push_back(each.At(now, settings.half_life, settings.memory_weight));
   return use;
 }

@@ -15,7 +15,7 @@ CurrentAccountUsage UsageOf(const Need& need, Millis ran, bool suspended) {
   return held;
 }
 
-bool Allows(const Account& account, const CurrentAccountUsage& held, const CurrentAccountUsage& more) {
+bool Allows(const QueueAccount& account, const CurrentAccountUsage& held, const CurrentAccountUsage& more) {
   const Quota& quota = account.quota;
   if (quota.running && held.running + more.running > *quota.running) return false;
   if (quota.gpus && more.gpus > 0 && held.gpus + more.gpus > *quota.gpus) return false;
@@ -29,8 +29,8 @@ QuotaTracker::QuotaTracker(const Snapshot& snapshot)
       projects_(snapshot.projects.size()),
       arrays_(snapshot.arrays.size(), 0),
       groups_(snapshot.groups.size(), 0) {
-  for (const Account& user : snapshot.users) limited_users_.push_back(user.quota != Quota{});
-  for (const Account& project : snapshot.projects) limited_projects_.push_back(project.quota != Quota{});
+  for (const QueueAccount& user : snapshot.users) limited_users_.push_back(user.quota != Quota{});
+  for (const QueueAccount& project : snapshot.projects) limited_projects_.push_back(project.quota != Quota{});
   for (const RunningJobInput& job : snapshot.running) {
     Add(job.user, job.project,
         UsageOf(snapshot.needs[job.need], job.ran, job.phase == RunningPhase::kSuspended));

@@ -55,6 +55,6 @@ class QuotaTracker {
 };
 
 // Whether the account's quota lets it have `more`.
-bool Allows(const Account& account, const CurrentAccountUsage& held, const CurrentAccountUsage& more);
+bool Allows(const QueueAccount& account, const CurrentAccountUsage& held, const CurrentAccountUsage& more);
 
 }  // namespace gpuman::queue

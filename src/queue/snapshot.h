@@ -82,7 +82,7 @@ struct Quota {
 };
 
 // A user or a project.
-struct Account {
+struct QueueAccount {
   std::string name{};
   double shares = 1;  // in fair share: a project's among projects, a user's among the users of each project
   Quota quota{};
@@ -94,7 +94,7 @@ struct Account {
 struct ProjectMember {
   Index user = 0;
   Index project = kNone;
-  Usage usage{};  // decayed, of runs that ended
+  AccountUsage usage{};  // decayed, of runs that ended
 };
 
 // The most jobs of an array, or of a group, that may run at a time. 0: no limit.
@@ -192,7 +192,7 @@ struct Snapshot {
   std::vector<Link> links{};  // gpus.size() squared, row by row; empty: not known
   Host host{};
   std::vector<Need> needs{};
-  std::vector<Account> users{}, projects{};
+  std::vector<QueueAccount> users{}, projects{};
   std::vector<ProjectMember> members{};
   std::vector<ConcurrencyLimit> arrays{}, groups{};
   std::vector<WaitingJobInput> waiting{};  // in any order

@@ -150,7 +150,7 @@ class SnapshotUpdater {
   void Resolve(Need& need, const GpuRequest& gpus) const;
   GpuSet SetOf(const std::vector<std::string>& uuids) const;
   std::vector<ResidualOnGpu> LeftOf(const std::map<std::string, base::Bytes>& by_uuid) const;
-  std::vector<Account>& Table(AccountKind kind) {
+  std::vector<QueueAccount>& Table(AccountKind kind) {
     return kind == AccountKind::kUser ? snapshot_.users : snapshot_.projects;
   }
   Accounts& AccountsOf(AccountKind kind) { return kind == AccountKind::kUser ? users_ : projects_; }

@@ -31,7 +31,7 @@ void SnapshotUpdater::SetUsual(AccountKind kind, const Quota& quota, double shar
   accounts.quota = quota;
   accounts.shares = shares;
   accounts.limited.assign(accounts.limited.size(), false);
-  for (Account& account : Table(kind)) {
+  for (QueueAccount& account : Table(kind)) {
     account.quota = quota;
     account.shares = shares;
   }
@@ -69,7 +69,8 @@ Index SnapshotUpdater::AccountOf(AccountKind kind, std::string_view name) {
   auto& table = Table(kind);
   const auto [at, made] = accounts.rows.emplace(std::string(name), static_cast<Index>(table.size()));
   if (made) {
-    table.push_back(Account{.name = std::string(name), .shares = accounts.shares, .quota = accounts.quota});
+    table.push_back(
+        QueueAccount{.name = std::string(name), .shares = accounts.shares, .quota = accounts.quota});
     accounts.queued.push_back(0);
     accounts.limited.push_back(false);
   }

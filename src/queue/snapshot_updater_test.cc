@@ -38,8 +38,8 @@ TEST(SnapshotUpdater, AnAccountThatComesLaterHasTheUsualLimits) {
   lab.updater.SetQuota(AccountKind::kProject, "vision", {.gpus = 3});
   for (const char* project : {"new", "vision", "old"})
     lab.Waits(With(Lab::Gpus(1), [&](Request& request) { request.project = project; }));
-  std::map<std::string, Account> projects;
-  for (const Account& each : lab.View().projects) projects[each.name] = each;
+  std::map<std::string, QueueAccount> projects;
+  for (const QueueAccount& each : lab.View().projects) projects[each.name] = each;
   EXPECT_EQ(projects.at("new").quota, Quota{.running = 1});
   EXPECT_EQ(projects.at("new").shares, 0.5);
   EXPECT_EQ(projects.at("vision").quota, Quota{.gpus = 3});
@@ -70,9 +70,9 @@ TEST(SnapshotUpdater, AccountsThatHaveNothingAreForgottenAndOthersStayAsTheyAre)
 
   lab.updater.Forget(kStart);
   const Snapshot& snapshot = lab.View();
-  const auto names = [](const std::vector<Account>& accounts) {
+  const auto names = [](const std::vector<QueueAccount>& accounts) {
     std::set<std::string> all;
-    for (const Account& each : accounts) all.insert(each.name);
+    for (const QueueAccount& each : accounts) all.insert(each.name);
     return all;
   };
   EXPECT_EQ(names(snapshot.users), (std::set<std::string>{"ann", "bob", "cat", "dan", "eve"}));
@@ -287,12 +287,12 @@ TEST(QueueInstances, AreNamedByTheNumberOfTheirGpuAndTheirOwn) {
 }
 
 TEST(QueueAdmission, TheQuotaOfWaitingJobsCountsABatchWhole) {
-  const Account account{.name = "ann", .quota = {.queued = 10}};
+  const QueueAccount account{.name = "ann", .quota = {.queued = 10}};
   EXPECT_TRUE(MayQueue(account, "user", 4, 6));
   const auto refused = MayQueue(account, "user", 4, 7);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message, "user ann has 4 waiting jobs; with 7 more that passes the quota of 10");
-  EXPECT_TRUE(MayQueue(Account{}, "user", 1'000'000, 1));
+  EXPECT_TRUE(MayQueue(QueueAccount{}, "user", 1'000'000, 1));
 }
 
 TEST(QueueAdmission, AReservationTakesGpusThatAreFreeThen) {

@@ -23,7 +23,7 @@ WallTime SliceOf(WallTime time) { return WallTime(time.time_since_epoch() / kSli
 
 }  // namespace
 
-void Usage::Add(const UsageRate& rate, WallTime from, WallTime to, Millis half_life) {
+void AccountUsage::Add(const UsageRate& rate, WallTime from, WallTime to, Millis half_life) {
   if (to <= from) return;
   const WallTime now = std::max(as_of, to);
   const double old = Left(now - as_of, half_life);
@@ -36,7 +36,7 @@ void Usage::Add(const UsageRate& rate, WallTime from, WallTime to, Millis half_l
   as_of = now;
 }
 
-double Usage::At(WallTime now, Millis half_life, double memory_weight) const {
+double AccountUsage::At(WallTime now, Millis half_life, double memory_weight) const {
   return ((1 - memory_weight) * gpu_seconds + memory_weight * memory_seconds) * Left(now - as_of, half_life);
 }
 

@@ -23,7 +23,7 @@ struct UsageRate {
 inline constexpr int kHalfLivesKept = 6;
 
 // Sums that halve with each half-life.
-struct Usage {
+struct AccountUsage {
   double gpu_seconds = 0;
   double memory_seconds = 0;  // GPU-byte-seconds over the memory of a GPU
   base::WallTime as_of{};

@@ -12,7 +12,7 @@ using base::WallTime;
 constexpr WallTime At(Millis time) { return WallTime(std::chrono::hours(24 * 365 * 50)) + time; }
 
 TEST(QueueUsage, HalvesWithEachHalfLife) {
-  Usage usage;
+  AccountUsage usage;
   usage.Add({2, 1}, At(0s), At(10s), 24h);
   EXPECT_NEAR(usage.At(At(10s), 24h, 0), 20, 0.01);
   EXPECT_NEAR(usage.At(At(10s), 24h, 1), 10, 0.01);
@@ -22,7 +22,7 @@ TEST(QueueUsage, HalvesWithEachHalfLife) {
 }
 
 TEST(QueueUsage, ALongRunIsTheSameInPiecesAndInAnyOrder) {
-  Usage whole, pieces;
+  AccountUsage whole, pieces;
   whole.Add({3, 2}, At(0h), At(30h), 10h);
   pieces.Add({3, 2}, At(20h), At(30h), 10h);
   pieces.Add({3, 2}, At(0h), At(20h), 10h);
@@ -31,7 +31,7 @@ TEST(QueueUsage, ALongRunIsTheSameInPiecesAndInAnyOrder) {
 }
 
 TEST(QueueUsage, AClockThatWasSetBackAddsNothing) {
-  Usage usage;
+  AccountUsage usage;
   usage.Add({1, 1}, At(10s), At(5s), 24h);
   EXPECT_EQ(usage.gpu_seconds, 0);
   usage.Add({1, 1}, At(0s), At(10s), 24h);

@@ -157,7 +157,7 @@ void Core::Keep(jobs::SettingRows entries, std::function<void(base::Result<>)> d
   store_->Submit(std::move(batch), std::move(done));
 }
 
-void Core::AddJobEvent(const jobs::Job& job, const jobs::Notice& notice) {
+void Core::AddJobEvent(const jobs::Job& job, const jobs::JobNotice& notice) {
   spdlog::info("job {} ({}): {}: {}", job.id.value, job.tag, notice.kind, notice.message);
   jobs::Event event;
   event.at = clock_.Wall();

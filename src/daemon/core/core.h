@@ -104,7 +104,7 @@ class Core {
   void Keep(jobs::SettingRows entries, std::function<void(base::Result<>)> done);
   EventLog& events() { return *events_; }
   // Adds an event about the job or the GPU. The daemon's log gets it as well.
-  void AddJobEvent(const jobs::Job& job, const jobs::Notice& notice);
+  void AddJobEvent(const jobs::Job& job, const jobs::JobNotice& notice);
   void AddGpuEvent(const std::string& kind, const std::string& uuid, const std::string& message,
                    std::map<std::string, std::int64_t> data = {});
 

@@ -29,7 +29,7 @@ void JobEventForwarder::Register(jobs::JobManagerCallbacks& callbacks) {
     OnJobChanged(job, runtime);
   };
   callbacks.on_job_forgotten = [this](base::JobId job) { OnJobForgotten(job); };
-  callbacks.on_notice = [this](const jobs::Job& job, const jobs::Notice& notice) {
+  callbacks.on_notice = [this](const jobs::Job& job, const jobs::JobNotice& notice) {
     core_.AddJobEvent(job, notice);
   };
   callbacks.on_recorded = [this](jobs::Job& job, const keeper::JournalRecord& record) {

@@ -20,7 +20,7 @@
 #include "daemon/core/core.h"
 #include "daemon/core/module.h"
 #include "daemon/energy/holders.h"
-#include "energy/account.h"
+#include "energy/energy_account.h"
 
 namespace gpuman::daemon {
 
@@ -70,7 +70,7 @@ class EnergyModule final : public Module {
   Core& core_;
   SuspensionModule& suspension_;
   SharingModule& sharing_;
-  std::map<std::string, energy::Account> accounts_;  // by UUID, of whole GPUs
+  std::map<std::string, energy::EnergyAccount> accounts_;  // by UUID, of whole GPUs
   std::map<base::JobId, Run> runs_;
   // By UUID: how much each process worked, as the last sample told.
   struct Work {

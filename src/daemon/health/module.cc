@@ -29,7 +29,7 @@ const char* KindOf(health::FaultChange change) {
   return "gpu_fault";
 }
 
-std::string MessageOf(const health::Notice& notice) {
+std::string MessageOf(const health::HealthNotice& notice) {
   std::string text = notice.fault.text;
   if (notice.change == health::FaultChange::kCleared) return fmt::format("over: {} ({})", text, notice.why);
   if (notice.change == health::FaultChange::kAcknowledged)
@@ -43,10 +43,11 @@ std::string MessageOf(const health::Notice& notice) {
 HealthModule::HealthModule(Core& core, SuspensionModule& suspension)
     : core_(core),
       suspension_(suspension),
-      monitors_(core.clock(),
-                {[this](jobs::SettingRows entries) { Keep(std::move(entries)); },
-                 [this](const std::string& gpu, const health::Notice& notice) { OnNotice(gpu, notice); }},
-                base::BootId()) {
+      monitors_(
+          core.clock(),
+          {[this](jobs::SettingRows entries) { Keep(std::move(entries)); },
+           [this](const std::string& gpu, const health::HealthNotice& notice) { OnNotice(gpu, notice); }},
+          base::BootId()) {
   core_.sampling().on_xid.Connect(
       [this](const gpu::XidEvent& seen) { monitors_.OnXid(seen.uuid, seen.xid); });
 }
@@ -96,7 +97,7 @@ void HealthModule::Keep(jobs::SettingRows entries) {
   });
 }
 
-void HealthModule::OnNotice(const std::string& uuid, const health::Notice& notice) {
+void HealthModule::OnNotice(const std::string& uuid, const health::HealthNotice& notice) {
   const auto* const status = core_.guard().Find(uuid);
   const auto gpu = status ? fmt::format("GPU {}", status->gpu.index) : "GPU " + uuid;
   const auto text = fmt::format("{}: {}", gpu, MessageOf(notice));
@@ -110,7 +111,8 @@ void HealthModule::OnNotice(const std::string& uuid, const health::Notice& notic
     LeaveUnhealthy(*status, text);
 }
 
-void HealthModule::Tell(const std::string& uuid, const health::Notice& notice, const std::string& text) {
+void HealthModule::Tell(const std::string& uuid, const health::HealthNotice& notice,
+                        const std::string& text) {
   // The guard tells of GPUs that the driver does not reach, and of their return.
   if (notice.fault.code == "lost" || notice.fault.code == "silent") return;
   jobs::Event event;

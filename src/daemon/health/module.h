@@ -43,9 +43,9 @@ class HealthModule final : public Module {
 
  private:
   void Keep(jobs::SettingRows entries);
-  void OnNotice(const std::string& gpu, const health::Notice& notice);
+  void OnNotice(const std::string& gpu, const health::HealthNotice& notice);
   void ReadKernelLog();
-  void Tell(const std::string& gpu, const health::Notice& notice, const std::string& text);
+  void Tell(const std::string& gpu, const health::HealthNotice& notice, const std::string& text);
   // The jobs on the GPU and on its instances. `status`: the guard's status of the GPU.
   std::vector<base::JobId> JobsOn(const guard::GpuStatus& status) const;
   void LeaveUnhealthy(const guard::GpuStatus& status, const std::string& why);

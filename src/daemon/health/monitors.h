@@ -28,7 +28,7 @@ struct HealthCallbacks {
   // Writes the records; nullopt: the row is deleted.
   std::function<void(jobs::SettingRows entries)> keep;
   // Called after the monitor has changed.
-  std::function<void(const std::string& gpu, const health::Notice& notice)> on_notice;
+  std::function<void(const std::string& gpu, const health::HealthNotice& notice)> on_notice;
 };
 
 class HealthMonitors {

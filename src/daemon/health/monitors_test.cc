@@ -27,7 +27,7 @@ struct Recorder {
   HealthCallbacks Callbacks() {
     return {
         [this](const jobs::SettingRows& entries) { Keep(entries); },
-        [this](const std::string& gpu, const health::Notice& notice) {
+        [this](const std::string& gpu, const health::HealthNotice& notice) {
           heard.push_back(fmt::format("{} {} {}", gpu, static_cast<int>(notice.change), notice.fault.code));
         }};
   }

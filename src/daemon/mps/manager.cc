@@ -208,7 +208,7 @@ void MpsManager::Take(const std::string& uuid, const Seen& seen) {
   for (auto& server : observed.servers)
     for (auto& client : server.clients) client.job = core_.guard().JobOf(client.pid).job;
   for (const auto& notice : unit.watch.On(observed)) {
-    if (notice.kind == mps::Notice::Kind::kUnlimitedProcess) {
+    if (notice.kind == mps::MpsNotice::Kind::kUnlimitedProcess) {
       Tell("mps_outside", uuid,
            fmt::format("{} uses this GPU and is no client of its MPS server: none of the server's limits "
                        "holds for it",

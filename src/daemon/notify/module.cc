@@ -15,7 +15,7 @@ NotifyModule::NotifyModule(Core& core)
           })) {
   const auto send = [this](const std::vector<jobs::OutboxRow>& rows) { notifications_->OnStored(rows); };
   auto& of_jobs = core_.jobs().callbacks();
-  of_jobs.messages_about = [this](const jobs::Job& job, const std::vector<jobs::Notice>& notices) {
+  of_jobs.messages_about = [this](const jobs::Job& job, const std::vector<jobs::JobNotice>& notices) {
     return notifications_->About(job, notices);
   };
   of_jobs.on_messages_stored = send;

@@ -170,7 +170,7 @@ jobs::OutboxRow Notifications::Keep(notify::OutboxMessage message) {
 }
 
 std::vector<jobs::OutboxRow> Notifications::About(const jobs::Job& job,
-                                                  const std::vector<jobs::Notice>& notices) {
+                                                  const std::vector<jobs::JobNotice>& notices) {
   const spec::NotificationOptions& asked = job.spec->notify;
   if (notices.empty() || (asked.webhooks.empty() && asked.mails.empty())) return {};
   const auto words = WordsOf(asked.on);

@@ -71,7 +71,7 @@ class Notifications {
 
   // The messages about the job or the event. The caller stores them together with it, and then calls
   // OnStored.
-  std::vector<jobs::OutboxRow> About(const jobs::Job& job, const std::vector<jobs::Notice>& notices);
+  std::vector<jobs::OutboxRow> About(const jobs::Job& job, const std::vector<jobs::JobNotice>& notices);
   std::vector<jobs::OutboxRow> About(const jobs::Event& event);
   void OnStored(const std::vector<jobs::OutboxRow>& rows);
 

@@ -142,7 +142,7 @@ api::Quota QuotaView(QueueModule& queue, const QuotaKey& key, const api::QuotaLi
   const auto& accounts = project ? updater.snapshot().projects : updater.snapshot().users;
   // A question must not create an account for an unknown name: else users could create any number of them.
   const auto row = std::find_if(accounts.begin(), accounts.end(),
-                                [&](const queue::Account& account) { return account.name == key.name; });
+                                [&](const queue::QueueAccount& account) { return account.name == key.name; });
   const double seconds = row == accounts.end() ? 0 : row->window_gpu_seconds;
   view.used = {running, gpus, queued, seconds / 3600, std::nullopt};
   return view;

@@ -63,8 +63,8 @@ std::optional<std::string> TightLimit(const jobs::Job& job, const gpu::Inventory
   return jobs::IsWaiting(job) && !all ? std::nullopt : tight;
 }
 
-std::optional<jobs::Notice> WideLimit(const jobs::Job& job, const gpu::Inventory& inventory,
-                                      base::Bytes peak) {
+std::optional<jobs::JobNotice> WideLimit(const jobs::Job& job, const gpu::Inventory& inventory,
+                                         base::Bytes peak) {
   constexpr std::uint64_t kWide = 3;
   constexpr std::uint64_t kStep = std::uint64_t{64} << 20;
   std::optional<base::Bytes> limit;
@@ -74,7 +74,7 @@ std::optional<jobs::Notice> WideLimit(const jobs::Job& job, const gpu::Inventory
   }
   if (!limit || peak.count == 0 || limit->count / kWide < peak.count) return std::nullopt;
   const base::Bytes enough{(peak.count + peak.count / 10 + kStep - 1) / kStep * kStep};
-  return jobs::Notice{
+  return jobs::JobNotice{
       "limit_above_need",
       fmt::format(
           "its limit was {} on each GPU, and it used {} at most: `--memory {}` is enough for such a run",

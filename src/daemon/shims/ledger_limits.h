@@ -30,8 +30,8 @@ std::optional<std::string> TightLimit(const jobs::Job& job, const gpu::Inventory
 
 // What is told of a job whose limit on the smallest of its GPUs was at least three times the most that it
 // used; nullopt: it has no limit, or needs most of it.
-std::optional<jobs::Notice> WideLimit(const jobs::Job& job, const gpu::Inventory& inventory,
-                                      base::Bytes peak);
+std::optional<jobs::JobNotice> WideLimit(const jobs::Job& job, const gpu::Inventory& inventory,
+                                         base::Bytes peak);
 
 // The pids of the job's processes on any GPU that do not count their memory. `counts`: whether a process
 // does.

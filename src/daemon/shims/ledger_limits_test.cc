@@ -62,13 +62,14 @@ TEST(WideLimit, NoticeIsGivenWhereAThirdOfTheLimitWasUsed) {
   job.gpus = {LimitedUuid(1)};
   EXPECT_FALSE(WideLimit(job, Machine(2), base::GiB(1))) << "it has no limit";
   job.spec.Change([](auto& spec) { spec.memory = base::ParseSize("24GiB").value(); });
-  EXPECT_EQ(WideLimit(job, Machine(2), base::GiB(8)),
-            (jobs::Notice{"limit_above_need",
-                          "its limit was 24GiB on each GPU, and it used 8GiB at most: `--memory 8.8GiB` is "
-                          "enough for such a run",
-                          {{"limit", std::int64_t{24} << 30},
-                           {"peak", std::int64_t{8} << 30},
-                           {"enough", std::int64_t{9024} << 20}}}));
+  EXPECT_EQ(
+      WideLimit(job, Machine(2), base::GiB(8)),
+      (jobs::JobNotice{"limit_above_need",
+                       "its limit was 24GiB on each GPU, and it used 8GiB at most: `--memory 8.8GiB` is "
+                       "enough for such a run",
+                       {{"limit", std::int64_t{24} << 30},
+                        {"peak", std::int64_t{8} << 30},
+                        {"enough", std::int64_t{9024} << 20}}}));
   EXPECT_FALSE(WideLimit(job, Machine(2), base::Bytes{base::GiB(8).count + 1}));
   EXPECT_FALSE(WideLimit(job, Machine(2), base::Bytes{})) << "it used no GPU";
   job.spec.Change([](auto& spec) { spec.memory = base::ParseSize("90%").value(); });

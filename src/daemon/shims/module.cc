@@ -227,10 +227,10 @@ void ShimsModule::TellRefusals() {
 }
 
 void ShimsModule::TellRefusal(const jobs::Job& job, const jobs::RefusedAllocation& refusal) {
-  jobs::Notice notice{"allocation_refused",
-                      Sentence(job, refusal, core_.inventory(), core_.jobs().index().NameOf(job)),
-                      {{"asked", static_cast<std::int64_t>(refusal.asked.count)},
-                       {"used", static_cast<std::int64_t>(refusal.used.count)}}};
+  jobs::JobNotice notice{"allocation_refused",
+                         Sentence(job, refusal, core_.inventory(), core_.jobs().index().NameOf(job)),
+                         {{"asked", static_cast<std::int64_t>(refusal.asked.count)},
+                          {"used", static_cast<std::int64_t>(refusal.used.count)}}};
   if (refusal.limit) notice.data["limit"] = static_cast<std::int64_t>(refusal.limit->count);
   core_.AddJobEvent(job, notice);
 }

@@ -89,7 +89,7 @@ void SuspendController::Order(base::JobId job, base::ProcessId process, const le
 
 // Stores the record with the job; calls `done` when it is on the disk, or cannot be stored.
 void SuspendController::Save(base::JobId id, std::string record, std::function<void()> done) {
-  std::vector<jobs::Notice> notices;
+  std::vector<jobs::JobNotice> notices;
   const auto* const job = core_.jobs().Find(id);
   const auto now = suspend::ParseRecord(record);
   if (job && now && now->phase == SuspensionPhase::kSuspended) {

@@ -1,4 +1,4 @@
-#include "energy/account.h"
+#include "energy/energy_account.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -13,7 +13,7 @@ base::MonoTime At(std::int64_t ms) { return base::MonoTime(std::chrono::millisec
 
 // A GPU whose counter is exact but moves on only each `step`, and one that looks at it each `look`.
 struct Gpu {
-  Account account;
+  EnergyAccount account;
   double watts = 75;
   int step = 100, look = 20;
   std::int64_t now = 1'000;
@@ -45,7 +45,7 @@ Gpu Learnt() {
   return gpu;
 }
 
-TEST(Account, SingleJobGetsEnergyAboveRestPower) {
+TEST(EnergyAccount, SingleJobGetsEnergyAboveRestPower) {
   Gpu gpu = Learnt();
   gpu.Has({{kFirst}}, 475);
   gpu.Run(10'000);
@@ -54,7 +54,7 @@ TEST(Account, SingleJobGetsEnergyAboveRestPower) {
   EXPECT_NEAR(*gpu.account.rest_watts(), 75, 1);
 }
 
-TEST(Account, JobsInTurnsGetEnergyOfTheirTurnsDespiteLateCounter) {
+TEST(EnergyAccount, JobsInTurnsGetEnergyOfTheirTurnsDespiteLateCounter) {
   for (const int step : {1, 20, 100}) {
     Gpu gpu = Learnt();
     gpu.step = step;
@@ -72,7 +72,7 @@ TEST(Account, JobsInTurnsGetEnergyOfTheirTurnsDespiteLateCounter) {
   }
 }
 
-TEST(Account, ShortTurnsAreSplitByPowerOfEachJobAlone) {
+TEST(EnergyAccount, ShortTurnsAreSplitByPowerOfEachJobAlone) {
   Gpu gpu = Learnt();
   gpu.Has({{kFirst}}, 675);
   gpu.Run(3'000);
@@ -90,7 +90,7 @@ TEST(Account, ShortTurnsAreSplitByPowerOfEachJobAlone) {
   EXPECT_NEAR(gpu.Of(kSecond), 0.2 * 8'000, 0.05 * 0.2 * 8'000);
 }
 
-TEST(Account, EnergyOfJobsThatBeginTogetherIsSplitOnceEachRanAlone) {
+TEST(EnergyAccount, EnergyOfJobsThatBeginTogetherIsSplitOnceEachRanAlone) {
   Gpu gpu = Learnt();
   gpu.Has({{kFirst, 1}, {kSecond, 1}}, 75 + 300);  // 550 and 50 W, half of the time each
   gpu.Run(1'000);
@@ -104,7 +104,7 @@ TEST(Account, EnergyOfJobsThatBeginTogetherIsSplitOnceEachRanAlone) {
   EXPECT_NEAR(gpu.Of(kSecond), 0.5 * 50 + 4 * 50, 15);
 }
 
-TEST(Account, EnergyOfJobsThatNeverRanAloneIsSplitByWork) {
+TEST(EnergyAccount, EnergyOfJobsThatNeverRanAloneIsSplitByWork) {
   Gpu gpu = Learnt();
   gpu.Has({{kFirst, 1.5}, {kSecond, 0.5}}, 75 + 400);
   gpu.Run(40'000);
@@ -114,7 +114,7 @@ TEST(Account, EnergyOfJobsThatNeverRanAloneIsSplitByWork) {
   EXPECT_NEAR(gpu.Of(kFirst), 0.75 * 16'000, 2'000) << "by their work: what each draws is not known";
 }
 
-TEST(Account, UnsplitEnergyIsInTheRecord) {
+TEST(EnergyAccount, UnsplitEnergyIsInTheRecord) {
   Gpu gpu = Learnt();
   gpu.Has({{kFirst}, {kSecond}}, 475);
   gpu.Run(5'000);
@@ -123,7 +123,7 @@ TEST(Account, UnsplitEnergyIsInTheRecord) {
   EXPECT_LT(gpu.Of(kFirst), 30);
 }
 
-TEST(Account, EstimateAtEndOfRunIsSubtractedFromNextReading) {
+TEST(EnergyAccount, EstimateAtEndOfRunIsSubtractedFromNextReading) {
   Gpu gpu = Learnt();
   gpu.Has({{kFirst}}, 475);
   gpu.Run(5'003);
@@ -135,7 +135,7 @@ TEST(Account, EstimateAtEndOfRunIsSubtractedFromNextReading) {
   EXPECT_NEAR(gpu.Of(kFirst) + gpu.Of(kSecond), 4'000, 60);
 }
 
-TEST(Account, EnergyOfRunWithUnseenBeginningIsUnknown) {
+TEST(EnergyAccount, EnergyOfRunWithUnseenBeginningIsUnknown) {
   Gpu gpu = Learnt();
   gpu.account.Begin(kFirst, false);
   gpu.Has({{kFirst}}, 475);
@@ -144,7 +144,7 @@ TEST(Account, EnergyOfRunWithUnseenBeginningIsUnknown) {
   EXPECT_FALSE(gpu.account.Of({77})) << "nobody told of it";
 }
 
-TEST(Account, EnergyOfRunWithCounterResetIsUnknown) {
+TEST(EnergyAccount, EnergyOfRunWithCounterResetIsUnknown) {
   Gpu gpu = Learnt();
   gpu.Has({{kFirst}}, 475);
   gpu.Run(1'000);
@@ -169,7 +169,7 @@ auto LosesItsDaemon(Gpu& gpu) {
   return record;
 }
 
-TEST(Account, RestoredRecordContinuesTheRun) {
+TEST(EnergyAccount, RestoredRecordContinuesTheRun) {
   Gpu gpu = Learnt();
   const auto record = LosesItsDaemon(gpu);
   gpu.account.Restore(*record, "boot", {kFirst});
@@ -179,7 +179,7 @@ TEST(Account, RestoredRecordContinuesTheRun) {
   EXPECT_NEAR(*gpu.account.rest_watts(), 75, 1);
 }
 
-TEST(Account, EnergyOfJobThatEndedUnobservedGoesToOthers) {
+TEST(EnergyAccount, EnergyOfJobThatEndedUnobservedGoesToOthers) {
   Gpu gpu = Learnt();
   const auto record = LosesItsDaemon(gpu);
   gpu.account.Restore(*record, "boot", {kSecond});
@@ -187,14 +187,14 @@ TEST(Account, EnergyOfJobThatEndedUnobservedGoesToOthers) {
   gpu.Run(1'000);
   EXPECT_FALSE(gpu.account.Of(kFirst));
   EXPECT_NEAR(static_cast<double>(gpu.account.others()) / 1000, 400 * 8, 60);
-  Account after_boot;
+  EnergyAccount after_boot;
   after_boot.Restore(*record, "another", {kFirst});
   EXPECT_FALSE(after_boot.Of(kFirst)) << "the run ended with its boot";
   EXPECT_EQ(after_boot.counted(), record->counted);
 }
 
-RC_GTEST_PROP(Account, SumsAreAlwaysWhatTheCounterSays, ()) {
-  Account account;
+RC_GTEST_PROP(EnergyAccount, SumsAreAlwaysWhatTheCounterSays, ()) {
+  EnergyAccount account;
   Millijoules counter = *rc::gen::inRange<Millijoules>(0, 1'000'000'000);
   const Millijoules first = counter;
   std::int64_t now = 1;

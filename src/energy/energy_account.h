@@ -31,7 +31,7 @@ inline constexpr std::chrono::milliseconds kLag{200};
 // How long energy waits for the powers of those that used it.
 inline constexpr std::chrono::seconds kLongestUnsure{15};
 
-class Account {
+class EnergyAccount {
  public:
   // Sets the holders of the GPU from now on. `vacant`: no process uses the GPU, so its rest power can be
   // seen.

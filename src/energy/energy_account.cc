@@ -1,4 +1,4 @@
-#include "energy/account.h"
+#include "energy/energy_account.h"
 
 #include <algorithm>
 #include <set>
@@ -21,7 +21,7 @@ constexpr Millijoules kReckonedTooHigh = 20'000'000;
 
 }  // namespace
 
-void Account::Pass(base::MonoTime now) {
+void EnergyAccount::Pass(base::MonoTime now) {
   if (!base_ || now <= passed_) {
     passed_ = std::max(passed_, now);
     return;
@@ -32,7 +32,7 @@ void Account::Pass(base::MonoTime now) {
   passed_ = now;
 }
 
-void Account::SetHolders(Holders holders, bool vacant, base::MonoTime now) {
+void EnergyAccount::SetHolders(Holders holders, bool vacant, base::MonoTime now) {
   State next{std::move(holders), vacant};
   if (next == state_) return;
   Pass(now);
@@ -40,13 +40,13 @@ void Account::SetHolders(Holders holders, bool vacant, base::MonoTime now) {
   changed_ = now;
 }
 
-void Account::BeginAnew(Millijoules counter, base::MonoTime at) {
+void EnergyAccount::BeginAnew(Millijoules counter, base::MonoTime at) {
   base_ = Base{counter, at};
   passed_ = at;
   past_.clear();
 }
 
-void Account::Read(Millijoules counter, base::MonoTime at) {
+void EnergyAccount::Read(Millijoules counter, base::MonoTime at) {
   if (at <= last_at_ || counter == last_) return;
   last_at_ = at;
   last_ = counter;
@@ -65,7 +65,7 @@ void Account::Read(Millijoules counter, base::MonoTime at) {
 
 // The power at this moment: what the holders are known to draw, or else the mean since the base, or before
 // it.
-double Account::PresentWatts() const {
+double EnergyAccount::PresentWatts() const {
   const auto& holders = state_.holders;
   const bool known = rest_.watts() && std::all_of(holders.begin(), holders.end(), [this](const auto& holder) {
                        return powers_.Knows(holder);
@@ -83,7 +83,7 @@ double Account::PresentWatts() const {
   return static_cast<double>(*last_ - base_->counter) / 1000 / since.count();
 }
 
-void Account::Reckon(base::MonoTime now) {
+void EnergyAccount::Reckon(base::MonoTime now) {
   SplitUnsplit();
   if (!base_ || !last_ || now <= base_->at || now - last_at_ > kOldest) return;
   Pass(now);
@@ -91,7 +91,7 @@ void Account::Reckon(base::MonoTime now) {
   Settle(std::max(*last_ + since, base_->counter), now, false);
 }
 
-void Account::Settle(Millijoules counter, base::MonoTime at, bool measured) {
+void EnergyAccount::Settle(Millijoules counter, base::MonoTime at, bool measured) {
   const Millijoules used = counter - base_->counter;
   std::vector<Stretch> stretches;
   stretches.reserve(past_.size());
@@ -106,12 +106,12 @@ void Account::Settle(Millijoules counter, base::MonoTime at, bool measured) {
   BeginAnew(counter, at);
 }
 
-EnergySplit Account::SplitOf(Millijoules used, const std::vector<Stretch>& stretches) const {
+EnergySplit EnergyAccount::SplitOf(Millijoules used, const std::vector<Stretch>& stretches) const {
   return Split(used, stretches, rest_.watts().value_or(0),
                [this](const Holder& holder) { return powers_.Of(holder); });
 }
 
-void Account::Add(Millijoules used, const EnergySplit& parts) {
+void EnergyAccount::Add(Millijoules used, const EnergySplit& parts) {
   counted_ += used;
   idle_ += parts.idle;
   for (const auto& [job, part] : parts.of) {
@@ -123,7 +123,7 @@ void Account::Add(Millijoules used, const EnergySplit& parts) {
 }
 
 // A single job has used all of it, whatever it draws.
-bool Account::IsUnsure(const std::vector<Stretch>& stretches) const {
+bool EnergyAccount::IsUnsure(const std::vector<Stretch>& stretches) const {
   std::set<base::JobId> jobs;
   bool all_known = true;
   for (const Stretch& stretch : stretches)
@@ -134,7 +134,7 @@ bool Account::IsUnsure(const std::vector<Stretch>& stretches) const {
   return jobs.size() > 1 && !all_known;
 }
 
-void Account::SetAside(Millijoules used, const std::vector<Stretch>& stretches, base::MonoTime at) {
+void EnergyAccount::SetAside(Millijoules used, const std::vector<Stretch>& stretches, base::MonoTime at) {
   if (!unsplit_) unsplit_ = Unsplit{0, {}, at};
   unsplit_->used += used;
   for (const Stretch& stretch : stretches) {
@@ -147,7 +147,7 @@ void Account::SetAside(Millijoules used, const std::vector<Stretch>& stretches, 
 }
 
 // Where the powers of some are known and of others not, what all of them used tells those of the others.
-void Account::SplitUnsplit() {
+void EnergyAccount::SplitUnsplit() {
   if (!unsplit_) return;
   const Unsplit whole = std::move(*std::exchange(unsplit_, std::nullopt));
   const bool any_known = std::ranges::any_of(whole.stretches, [this](const Stretch& stretch) {
@@ -161,8 +161,8 @@ void Account::SplitUnsplit() {
 }
 
 // A time in which nothing changed, and not soon before it either, tells most.
-void Account::Learn(Millijoules used, const EnergySplit& parts, const std::vector<Stretch>& stretches,
-                    base::MonoTime at) {
+void EnergyAccount::Learn(Millijoules used, const EnergySplit& parts, const std::vector<Stretch>& stretches,
+                          base::MonoTime at) {
   const Time time = at - base_->at;
   watts_ = static_cast<double>(used) / 1000 / std::chrono::duration<double>(time).count();
   if (past_.size() > 1 && rest_.watts()) powers_.Adjust(stretches, used - parts.idle);
@@ -172,12 +172,12 @@ void Account::Learn(Millijoules used, const EnergySplit& parts, const std::vecto
   if (state.holders.size() == 1) powers_.Learn(state.holders.front(), used - parts.idle, time);
 }
 
-void Account::Begin(base::JobId job, bool seen) {
+void EnergyAccount::Begin(base::JobId job, bool seen) {
   Forget(job);
   jobs_[job].known = seen;
 }
 
-void Account::Forget(base::JobId job) {
+void EnergyAccount::Forget(base::JobId job) {
   SplitUnsplit();
   powers_.Forget(job);
   const auto found = jobs_.find(job);
@@ -186,16 +186,16 @@ void Account::Forget(base::JobId job) {
   jobs_.erase(found);
 }
 
-std::optional<Millijoules> Account::Of(base::JobId job) const {
+std::optional<Millijoules> EnergyAccount::Of(base::JobId job) const {
   const auto found = jobs_.find(job);
   if (found == jobs_.end() || !found->second.known) return std::nullopt;
   return found->second.used;
 }
 
-std::optional<GpuEnergyRecord> Account::ToRecord(const std::string& boot) const {
+std::optional<GpuEnergyRecord> EnergyAccount::ToRecord(const std::string& boot) const {
   if (!base_) return std::nullopt;
   if (unsplit_) {
-    Account now = *this;
+    EnergyAccount now = *this;
     now.SplitUnsplit();
     return now.ToRecord(boot);
   }
@@ -218,8 +218,8 @@ std::optional<GpuEnergyRecord> Account::ToRecord(const std::string& boot) const 
   return record;
 }
 
-void Account::Restore(const GpuEnergyRecord& record, const std::string& boot,
-                      const std::set<base::JobId>& runs) {
+void EnergyAccount::Restore(const GpuEnergyRecord& record, const std::string& boot,
+                            const std::set<base::JobId>& runs) {
   rest_ = RestPower(record.rest_watts);
   unsplit_.reset();
   counted_ = record.counted;
