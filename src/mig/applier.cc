@@ -18,7 +18,7 @@ class Worker {
   Worker(const driver::Nvml& nvml, std::string uuid, const Geometry& geometry)
       : nvml_(nvml), uuid_(std::move(uuid)), geometry_(geometry) {}
 
-  base::Result<> Do(const Step& step) {
+  base::Result<> Do(const MigStep& step) {
     // Looks up the device again for each step, because a change of the mode invalidates all handles.
     GPUMAN_ASSIGN(device_, nvml_.DeviceByUuid(uuid_));
     switch (step.kind) {
@@ -38,8 +38,8 @@ class Worker {
     return {};
   }
 
-  base::Result<> Undo(const Step& step) {
-    Step back = step;
+  base::Result<> Undo(const MigStep& step) {
+    MigStep back = step;
     switch (step.kind) {
       case StepKind::kDestroyCompute:
         back.kind = StepKind::kCreateCompute;
@@ -68,9 +68,9 @@ class Worker {
   const std::string& needs_reset() const { return needs_reset_; }
 
  private:
-  const Profile& ProfileOf(const Step& step) const { return geometry_[step.profile]; }
+  const MigProfile& ProfileOf(const MigStep& step) const { return geometry_[step.profile]; }
 
-  base::Result<abi::nvmlGpuInstance_t> InstanceOf(const Step& step) const {
+  base::Result<abi::nvmlGpuInstance_t> InstanceOf(const MigStep& step) const {
     return FindInstance(nvml_, device_, ProfileOf(step), step.placement);
   }
 
@@ -86,21 +86,21 @@ class Worker {
     return {};
   }
 
-  base::Result<> CreateGpu(const Step& step) {
+  base::Result<> CreateGpu(const MigStep& step) {
     const abi::nvmlGpuInstancePlacement_t placement{step.placement.start, step.placement.size};
     abi::nvmlGpuInstance_t made = nullptr;
     return GPUMAN_MIG_CALL(nvml_, nvmlDeviceCreateGpuInstanceWithPlacement, device_, ProfileOf(step).id,
                            &placement, &made);
   }
 
-  base::Result<> DestroyGpu(const Step& step) {
+  base::Result<> DestroyGpu(const MigStep& step) {
     GPUMAN_ASSIGN(auto* const instance, InstanceOf(step));
     return GPUMAN_MIG_CALL(nvml_, nvmlGpuInstanceDestroy, instance);
   }
 
   // Of the profiles with this number of slices, takes the one with the most multiprocessors: a 1g with twice
   // the memory has more multiprocessors than its plain compute instance uses.
-  base::Result<> CreateCompute(const Step& step) {
+  base::Result<> CreateCompute(const MigStep& step) {
     GPUMAN_ASSIGN(auto* const instance, InstanceOf(step));
     GPUMAN_ASSIGN(const auto profiles, ComputeProfilesOf(nvml_, instance));
     const ComputeProfile* best = nullptr;
@@ -119,7 +119,7 @@ class Worker {
     return {};
   }
 
-  base::Result<> DestroyCompute(const Step& step) {
+  base::Result<> DestroyCompute(const MigStep& step) {
     GPUMAN_ASSIGN(auto* const instance, InstanceOf(step));
     GPUMAN_ASSIGN(const auto profiles, ComputeProfilesOf(nvml_, instance));
     for (const auto& profile : profiles) {
@@ -144,7 +144,7 @@ class Worker {
 };
 
 // Undoes the steps before the failed one, and adds the result to its error.
-base::Error RollBack(Worker& worker, const Geometry& geometry, std::span<const Step> done,
+base::Error RollBack(Worker& worker, const Geometry& geometry, std::span<const MigStep> done,
                      base::Error error) {
   std::vector<std::string> left;
   for (auto step = done.rbegin(); step != done.rend(); ++step)

@@ -16,10 +16,10 @@
 
 namespace gpuman::mig {
 
-struct Placement {
+struct MigPlacement {
   unsigned start = 0, size = 0;  // slices of memory
   unsigned End() const { return start + size; }
-  friend auto operator<=>(const Placement&, const Placement&) = default;
+  friend auto operator<=>(const MigPlacement&, const MigPlacement&) = default;
 };
 
 struct Engines {
@@ -27,7 +27,7 @@ struct Engines {
   friend auto operator<=>(const Engines&, const Engines&) = default;
 };
 
-struct Profile {
+struct MigProfile {
   std::string name;  // "3g.40gb", "1g.10gb+me"
   unsigned id = 0;   // the driver's id for creating an instance
   unsigned slices = 0;
@@ -35,12 +35,12 @@ struct Profile {
   unsigned multiprocessors = 0;
   base::Bytes memory;
   Engines engines;
-  std::vector<Placement> placements;
-  friend bool operator==(const Profile&, const Profile&) = default;
+  std::vector<MigPlacement> placements;
+  friend bool operator==(const MigProfile&, const MigProfile&) = default;
 };
 
 // The profiles of one device. Plans depend on nothing else, so they also work for new kinds of devices.
-using Geometry = std::vector<Profile>;
+using Geometry = std::vector<MigProfile>;
 
 struct ComputeInstance {
   unsigned id = 0;
@@ -52,17 +52,17 @@ struct ComputeInstance {
 struct GpuInstance {
   unsigned id = 0;
   std::size_t profile = 0;  // index into the geometry
-  Placement placement;
+  MigPlacement placement;
   std::vector<ComputeInstance> compute;
   friend bool operator==(const GpuInstance&, const GpuInstance&) = default;
 };
 
-struct Process {
+struct MigProcess {
   pid_t pid = 0;
   std::string name;                    // empty: not known
   std::optional<unsigned> instance{};  // the GPU instance in which it runs
   std::optional<unsigned> compute{};   // the compute instance within it
-  friend bool operator==(const Process&, const Process&) = default;
+  friend bool operator==(const MigProcess&, const MigProcess&) = default;
 };
 
 struct GpuMigState {
@@ -70,7 +70,7 @@ struct GpuMigState {
   bool pending = false;
   Geometry geometry;
   std::vector<GpuInstance> instances;
-  std::vector<Process> processes;
+  std::vector<MigProcess> processes;
   friend bool operator==(const GpuMigState&, const GpuMigState&) = default;
 };
 

@@ -20,7 +20,7 @@ bool Within(const Engines& used, const Engines& all) {
          used.ofas <= all.ofas;
 }
 
-const Profile* Biggest(const Geometry& geometry) {
+const MigProfile* Biggest(const Geometry& geometry) {
   const auto it = std::max_element(geometry.begin(), geometry.end(),
                                    [](const auto& a, const auto& b) { return a.slices < b.slices; });
   return it == geometry.end() ? nullptr : &*it;
@@ -33,9 +33,9 @@ unsigned MemorySlices(const Geometry& geometry) {
   return slices;
 }
 
-bool Overlap(const Placement& a, const Placement& b) { return a.start < b.End() && b.start < a.End(); }
+bool Overlap(const MigPlacement& a, const MigPlacement& b) { return a.start < b.End() && b.start < a.End(); }
 
-unsigned SizeOf(const Profile& profile) {
+unsigned SizeOf(const MigProfile& profile) {
   return profile.placements.empty() ? 0 : profile.placements.front().size;
 }
 

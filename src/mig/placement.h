@@ -15,13 +15,13 @@ namespace gpuman::mig {
 
 struct PlacedInstance {
   std::size_t profile = 0;  // index into the geometry
-  Placement placement;
+  MigPlacement placement;
   friend auto operator<=>(const PlacedInstance&, const PlacedInstance&) = default;
 };
 
 // Placements for one instance of each of `profiles`, beside `taken`, in the order of `profiles`. `profiles`
 // has indices into the geometry; an index occurs once for each wanted instance. nullopt: there are no such
-// placements. Rules: no slice is used twice; a profile has at most Profile::most instances; all instances
+// placements. Rules: no slice is used twice; a profile has at most MigProfile::most instances; all instances
 // together have at most the engines of the device, which are those of its biggest profile.
 std::optional<std::vector<PlacedInstance>> FindPlacements(const Geometry& geometry,
                                                           std::span<const PlacedInstance> taken,

@@ -15,7 +15,6 @@ namespace gpuman::mig {
 namespace {
 
 using sim::MigKind;
-using sim::MigProfile;
 using testing::HasSubstr;
 
 constexpr unsigned kMemorySlices = 8;
@@ -27,7 +26,7 @@ struct Arrangement {
   std::vector<std::pair<unsigned, unsigned>> placed;  // profile, start
 };
 
-bool IsWithin(std::span<const MigProfile> rows, const std::vector<unsigned>& counts) {
+bool IsWithin(std::span<const sim::MigProfile> rows, const std::vector<unsigned>& counts) {
   unsigned decoders = 0, jpegs = 0, ofas = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (counts[i] > rows[i].most) return false;
@@ -39,7 +38,8 @@ bool IsWithin(std::span<const MigProfile> rows, const std::vector<unsigned>& cou
   return decoders <= whole.decoders && jpegs <= whole.jpegs && ofas <= whole.ofas;
 }
 
-void Walk(std::span<const MigProfile> rows, unsigned slice, Arrangement& now, std::vector<Arrangement>& all) {
+void Walk(std::span<const sim::MigProfile> rows, unsigned slice, Arrangement& now,
+          std::vector<Arrangement>& all) {
   if (slice >= kMemorySlices) {
     if (IsWithin(rows, now.counts)) all.push_back(now);
     return;
@@ -55,7 +55,7 @@ void Walk(std::span<const MigProfile> rows, unsigned slice, Arrangement& now, st
   }
 }
 
-std::vector<Arrangement> Arrangements(std::span<const MigProfile> rows) {
+std::vector<Arrangement> Arrangements(std::span<const sim::MigProfile> rows) {
   Arrangement none{std::vector<unsigned>(rows.size()), 0, {}};
   std::vector<Arrangement> all;
   Walk(rows, 0, none, all);
@@ -149,7 +149,7 @@ INSTANTIATE_TEST_SUITE_P(Geometries, EveryMultiset,
 
 // NVIDIA's guide shows the ways to split an A100 fully with its five plain profiles.
 TEST(MigArrangements, OfAnA100AreTheNineteenThatAreKnown) {
-  std::vector<MigProfile> plain;
+  std::vector<sim::MigProfile> plain;
   for (const auto& row : sim::MigProfiles(MigKind::kA100With40))
     if (std::string_view(row.name) != "1g.5gb+me" && std::string_view(row.name) != "1g.10gb")
       plain.push_back(row);

@@ -25,11 +25,11 @@ constexpr std::size_t kMaxInstances = 16;  // on a device; today's biggest devic
 
 bool IsBusy(const GpuMigState& device, const GpuInstance& instance) {
   return std::any_of(device.processes.begin(), device.processes.end(),
-                     [&](const Process& process) { return process.instance == instance.id; });
+                     [&](const MigProcess& process) { return process.instance == instance.id; });
 }
 
 bool IsBusy(const GpuMigState& device, const GpuInstance& instance, const ComputeInstance& compute) {
-  return std::any_of(device.processes.begin(), device.processes.end(), [&](const Process& process) {
+  return std::any_of(device.processes.begin(), device.processes.end(), [&](const MigProcess& process) {
     return process.instance == instance.id && process.compute.value_or(compute.id) == compute.id;
   });
 }
@@ -68,7 +68,7 @@ ComputeChange ChangeCompute(const GpuMigState& device, const GpuInstance& instan
 struct Way {
   std::vector<std::pair<std::size_t, ComputeChange>> kept;  // instances of the device, by index
   std::vector<std::size_t> gone;
-  std::vector<std::pair<WantedInstance, Placement>> made;
+  std::vector<std::pair<WantedInstance, MigPlacement>> made;
   using Cost = std::tuple<unsigned, std::size_t, std::size_t>;
   Cost cost;  // instances in use that go; GPU instances that go; compute instances that change
 };
@@ -150,13 +150,14 @@ void DestroyGpu(const GpuInstance& instance, Plan& plan) {
   plan.steps.push_back({StepKind::kDestroyGpu, instance.profile, instance.placement, instance.id});
 }
 
-void CreateCompute(std::size_t profile, const Placement& placement, std::span<const unsigned> compute,
+void CreateCompute(std::size_t profile, const MigPlacement& placement, std::span<const unsigned> compute,
                    Plan& plan) {
   for (const unsigned slices : compute)
     plan.steps.push_back({StepKind::kCreateCompute, profile, placement, 0, 0, slices});
 }
 
-void AddInTheWay(const GpuMigState& device, const std::function<bool(const Process&)>& is_hit, Plan& plan) {
+void AddInTheWay(const GpuMigState& device, const std::function<bool(const MigProcess&)>& is_hit,
+                 Plan& plan) {
   for (const auto& process : device.processes)
     if (is_hit(process)) plan.in_the_way.push_back(process);
 }
@@ -180,7 +181,7 @@ Plan PlanOf(const GpuMigState& device, Way way) {
   }
   AddInTheWay(
       device,
-      [&](const Process& process) {
+      [&](const MigProcess& process) {
         if (!process.instance) return false;
         if (gone_whole.contains(*process.instance)) return true;
         return std::any_of(gone.begin(), gone.end(), [&](const auto& each) {
@@ -211,7 +212,7 @@ Plan PlanToDisable(const GpuMigState& device) {
   if (device.enabled || device.pending) {
     plan.steps.push_back({StepKind::kDisable});
     AddInTheWay(
-        device, [](const Process&) { return true; }, plan);
+        device, [](const MigProcess&) { return true; }, plan);
   }
   return plan;
 }
@@ -247,7 +248,7 @@ bool IsLost(const GpuMigState& device, const WantedLayout& wanted) {
   return device.instances.empty() && !wanted.items.empty();
 }
 
-std::string Describe(const Geometry& geometry, const Step& step) {
+std::string Describe(const Geometry& geometry, const MigStep& step) {
   const auto name = [&] { return geometry[step.profile].name; };
   const auto part = [&] {
     const bool is_whole = step.slices == geometry[step.profile].slices;

@@ -29,22 +29,22 @@ enum class StepKind {
 // "destroy_compute", "destroy_gpu", "disable", "enable", "create_gpu", "create_compute".
 std::string_view ToString(StepKind kind);
 
-struct Step {
+struct MigStep {
   StepKind kind = StepKind::kEnable;
   // The place of the GPU instance, for all steps except those that change the mode. No two GPU instances have
   // the same place.
   std::size_t profile = 0;  // index into the geometry
-  Placement placement{};
+  MigPlacement placement{};
   unsigned instance = 0;  // id of a GPU instance that exists already
   unsigned compute = 0;   // id of the compute instance to destroy
   unsigned slices = 0;    // of the compute instance
-  friend bool operator==(const Step&, const Step&) = default;
+  friend bool operator==(const MigStep&, const MigStep&) = default;
 };
 
 struct Plan {
-  std::vector<Step> steps;          // in the order to carry them out; empty: nothing has to change
-  std::vector<unsigned> kept;       // ids of the GPU instances that stay
-  std::vector<Process> in_the_way;  // the plan must not be carried out while these run
+  std::vector<MigStep> steps;          // in the order to carry them out; empty: nothing has to change
+  std::vector<unsigned> kept;          // ids of the GPU instances that stay
+  std::vector<MigProcess> in_the_way;  // the plan must not be carried out while these run
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
@@ -57,7 +57,7 @@ base::Result<Plan> MakePlan(const GpuMigState& device, const WantedLayout& wante
 bool IsLost(const GpuMigState& device, const WantedLayout& wanted);
 
 // "create 3g.71gb at slice 4 of 8", for people.
-std::string Describe(const Geometry& geometry, const Step& step);
+std::string Describe(const Geometry& geometry, const MigStep& step);
 
 // kConflict that names the processes in the way; call it only if the plan has some.
 // `own`: gpuman's own processes.

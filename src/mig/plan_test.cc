@@ -30,7 +30,7 @@ GpuMigState DeviceWith(const std::vector<Existing>& instances, MigKind kind = Mi
   GpuMigState device{true, true, GeometryOf(kind), {}, {}};
   for (const auto& each : instances) {
     const auto profile = std::find_if(device.geometry.begin(), device.geometry.end(),
-                                      [&](const Profile& p) { return p.name == each.profile; });
+                                      [&](const MigProfile& p) { return p.name == each.profile; });
     const auto index = static_cast<std::size_t>(profile - device.geometry.begin());
     GpuInstance instance{each.start + 1, index, {each.start, profile->placements.front().size}, {}};
     auto compute = each.compute;
@@ -207,7 +207,7 @@ class Replay {
       for (const auto& each : instance.compute) compute.insert(each.slices);
     }
   }
-  bool Do(const Step& step) {
+  bool Do(const MigStep& step) {
     const std::pair key{step.profile, step.placement};
     switch (step.kind) {
       case StepKind::kDestroyCompute: {
@@ -245,7 +245,7 @@ class Replay {
 
  private:
   const Geometry& geometry_;
-  std::map<std::pair<std::size_t, Placement>, std::multiset<unsigned>> at_;
+  std::map<std::pair<std::size_t, MigPlacement>, std::multiset<unsigned>> at_;
 };
 
 // Plans from every pair of instances that fit beside each other to every set of up to three profiles.

@@ -25,8 +25,8 @@ std::string SpecialOf(unsigned index) {
 }
 
 template <typename Info>
-Profile ProfileOf(const Info& info) {
-  Profile profile;
+MigProfile ProfileOf(const Info& info) {
+  MigProfile profile;
   profile.id = info.id;
   profile.slices = info.sliceCount;
   profile.most = info.instanceCount;
@@ -39,7 +39,7 @@ Profile ProfileOf(const Info& info) {
 // Returns NVML_ERROR_INVALID_ARGUMENT at the end of the list; NVML_ERROR_NOT_SUPPORTED: this device does not
 // have the profile.
 abi::nvmlReturn_t ReadProfile(const driver::Nvml& nvml, driver::NvmlDevice device, unsigned index,
-                              base::Bytes whole, Profile& profile) {
+                              base::Bytes whole, MigProfile& profile) {
   const auto& calls = nvml.calls();
   if (calls.nvmlDeviceGetGpuInstanceProfileInfoV != nullptr) {
     abi::nvmlGpuInstanceProfileInfo_v2_t info{};
@@ -61,8 +61,8 @@ abi::nvmlReturn_t ReadProfile(const driver::Nvml& nvml, driver::NvmlDevice devic
   return status;
 }
 
-base::Result<std::vector<Placement>> ReadPlacements(const driver::Nvml& nvml, driver::NvmlDevice device,
-                                                    unsigned id) {
+base::Result<std::vector<MigPlacement>> ReadPlacements(const driver::Nvml& nvml, driver::NvmlDevice device,
+                                                       unsigned id) {
   unsigned count = 0;
   abi::nvmlGpuInstancePlacement_t* const none = nullptr;
   GPUMAN_TRY(GPUMAN_MIG_CALL(nvml, nvmlDeviceGetGpuInstancePossiblePlacements_v2, device, id, none, &count));
@@ -70,7 +70,7 @@ base::Result<std::vector<Placement>> ReadPlacements(const driver::Nvml& nvml, dr
   GPUMAN_TRY(
       GPUMAN_MIG_CALL(nvml, nvmlDeviceGetGpuInstancePossiblePlacements_v2, device, id, raw.data(), &count));
   raw.resize(std::min<std::size_t>(count, raw.size()));
-  std::vector<Placement> placements;
+  std::vector<MigPlacement> placements;
   placements.reserve(raw.size());
   for (const auto& each : raw) placements.push_back({each.start, each.size});
   std::sort(placements.begin(), placements.end());
@@ -81,7 +81,7 @@ base::Result<Geometry> ReadGeometry(const driver::Nvml& nvml, driver::NvmlDevice
   Geometry geometry;
   GPUMAN_ASSIGN(const auto memory, nvml.Memory(device));
   for (unsigned index = 0; index < kMaxProfiles; ++index) {
-    Profile profile;
+    MigProfile profile;
     const auto status = ReadProfile(nvml, device, index, memory.total, profile);
     if (status == abi::NVML_ERROR_NOT_SUPPORTED) continue;
     if (status == abi::NVML_ERROR_INVALID_ARGUMENT) break;
@@ -90,7 +90,7 @@ base::Result<Geometry> ReadGeometry(const driver::Nvml& nvml, driver::NvmlDevice
     GPUMAN_ASSIGN(profile.placements, ReadPlacements(nvml, device, profile.id));
     geometry.push_back(std::move(profile));
   }
-  std::stable_sort(geometry.begin(), geometry.end(), [](const Profile& a, const Profile& b) {
+  std::stable_sort(geometry.begin(), geometry.end(), [](const MigProfile& a, const MigProfile& b) {
     return std::pair(a.slices, a.memory) < std::pair(b.slices, b.memory);
   });
   return geometry;
@@ -98,7 +98,7 @@ base::Result<Geometry> ReadGeometry(const driver::Nvml& nvml, driver::NvmlDevice
 
 base::Result<std::vector<abi::nvmlGpuInstance_t>> InstancesOf(const driver::Nvml& nvml,
                                                               driver::NvmlDevice device,
-                                                              const Profile& profile) {
+                                                              const MigProfile& profile) {
   std::vector<abi::nvmlGpuInstance_t> handles(std::max(profile.most, 1u));
   auto count = static_cast<unsigned>(handles.size());
   GPUMAN_TRY(GPUMAN_MIG_CALL(nvml, nvmlDeviceGetGpuInstances, device, profile.id, handles.data(), &count));
@@ -164,12 +164,12 @@ base::Result<std::vector<GpuInstance>> ReadInstances(const driver::Nvml& nvml, d
   return instances;
 }
 
-base::Result<std::vector<Process>> ReadProcesses(const driver::Nvml& nvml, driver::NvmlDevice device) {
+base::Result<std::vector<MigProcess>> ReadProcesses(const driver::Nvml& nvml, driver::NvmlDevice device) {
   GPUMAN_ASSIGN(auto seen, nvml.ComputeProcesses(device));
   if (auto graphics = nvml.GraphicsProcesses(device))
     seen.insert(seen.end(), graphics->begin(), graphics->end());
   const base::ProcFs table;
-  std::vector<Process> processes;
+  std::vector<MigProcess> processes;
   for (const auto& each : seen) {
     const auto info = table.Find(each.pid);
     processes.push_back({each.pid, info ? info->name : "", each.gpu_instance, each.compute_instance});
@@ -221,12 +221,12 @@ base::Result<std::vector<abi::nvmlComputeInstance_t>> ComputesOf(const driver::N
 }
 
 base::Result<abi::nvmlGpuInstance_t> FindInstance(const driver::Nvml& nvml, driver::NvmlDevice device,
-                                                  const Profile& profile, const Placement& placement) {
+                                                  const MigProfile& profile, const MigPlacement& placement) {
   GPUMAN_ASSIGN(const auto handles, InstancesOf(nvml, device, profile));
   for (auto* const handle : handles) {
     abi::nvmlGpuInstanceInfo_t info{};
     GPUMAN_TRY(GPUMAN_MIG_CALL(nvml, nvmlGpuInstanceGetInfo, handle, &info));
-    if (Placement{info.placement.start, info.placement.size} == placement) return handle;
+    if (MigPlacement{info.placement.start, info.placement.size} == placement) return handle;
   }
   return base::Fail(ErrorCode::kNotFound,
                     fmt::format("there is no {} at slice {} any more", profile.name, placement.start));

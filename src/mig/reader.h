@@ -14,7 +14,8 @@ base::Result<GpuMigState> ReadDevice(const driver::Nvml& nvml, const std::string
 
 // The handle of the GPU instance at this place. kNotFound: there is no instance.
 base::Result<driver::abi::nvmlGpuInstance_t> FindInstance(const driver::Nvml& nvml, driver::NvmlDevice device,
-                                                          const Profile& profile, const Placement& placement);
+                                                          const MigProfile& profile,
+                                                          const MigPlacement& placement);
 
 // A kind of compute instance that a GPU instance can have.
 struct ComputeProfile {

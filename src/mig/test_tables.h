@@ -9,8 +9,8 @@ namespace gpuman::mig {
 inline Geometry GeometryOf(sim::MigKind kind) {
   Geometry geometry;
   for (const auto& row : sim::MigProfiles(kind)) {
-    Profile profile{row.name, row.id, row.slices, row.most, row.multiprocessors, base::MiB(row.memory_mib),
-                    {},       {}};
+    MigProfile profile{row.name, row.id, row.slices, row.most, row.multiprocessors, base::MiB(row.memory_mib),
+                       {},       {}};
     profile.engines = {row.decoders, 0, row.jpegs, row.ofas};
     for (unsigned start = 0; start < 32; ++start)
       if ((row.starts >> start & 1) != 0) profile.placements.push_back({start, row.size});

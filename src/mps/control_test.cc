@@ -100,7 +100,7 @@ class MpsControl3 : public ::testing::Test {
   static ClientJob Job(std::int64_t id, Limits limits = {}, std::optional<int> time_slice = {}) {
     return {base::JobId{id}, ::geteuid(), limits, time_slice};
   }
-  bool IsListening(const Placement& placement) const {
+  bool IsListening(const MpsNamespacePlacement& placement) const {
     return std::filesystem::exists(control_.DirectoriesFor(kUuid).pipe / placement.server /
                                    placement.name_space / "control");
   }

@@ -19,7 +19,7 @@ std::string Describe(const std::vector<LimitProblem>& problems) {
   return text;
 }
 
-std::string WhyNotThere(const AppliedLimits& applied, const Placement& placement) {
+std::string WhyNotThere(const AppliedLimits& applied, const MpsNamespacePlacement& placement) {
   std::vector<LimitProblem> of_it;
   for (const auto& problem : applied.problems)
     if (problem.server == placement.server &&
@@ -31,8 +31,8 @@ std::string WhyNotThere(const AppliedLimits& applied, const Placement& placement
                      placement.server);
 }
 
-Client ClientOf(pid_t pid, const base::ProcessTable& table) {
-  Client client{pid, table.Owner(pid), {}, {}};
+MpsClient ClientOf(pid_t pid, const base::ProcessTable& table) {
+  MpsClient client{pid, table.Owner(pid), {}, {}};
   if (const auto process = table.Find(pid)) client.name = process->name;
   if (const auto text = table.Environment(pid, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"))
     client.limits.threads = ThreadsVariable(*text);

@@ -37,7 +37,7 @@ struct AppliedLimits {
 // All of them as one text; empty: there is none.
 std::string Describe(const std::vector<LimitProblem>& problems);
 // Why programs with this placement do not find their namespace, or not its limits; empty: they do.
-std::string WhyNotThere(const AppliedLimits& applied, const Placement& placement);
+std::string WhyNotThere(const AppliedLimits& applied, const MpsNamespacePlacement& placement);
 
 class Dialect {
  public:
@@ -61,6 +61,6 @@ class Dialect {
 std::unique_ptr<Dialect> MakeDialect(int protocol, ControlProgram program, const base::ProcessTable& table);
 
 // A client as the process table shows it.
-Client ClientOf(pid_t pid, const base::ProcessTable& table);
+MpsClient ClientOf(pid_t pid, const base::ProcessTable& table);
 
 }  // namespace gpuman::mps

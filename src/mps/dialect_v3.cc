@@ -98,7 +98,7 @@ Result<> DialectV3::AwaitServer(const std::string& name) const {
               fmt::format("its log is {}", (program_.directories().logs / name / "server.log").string()));
 }
 
-Result<> DialectV3::CreateServer(const Change& change) const {
+Result<> DialectV3::CreateServer(const MpsChange& change) const {
   GPUMAN_TRY(Tell({"server", "create", change.server, fmt::format("--uid={}", change.uid),
                    "--allowed-devices=" + program_.uuid()}));
   auto made = AwaitServer(change.server);
@@ -109,8 +109,8 @@ Result<> DialectV3::CreateServer(const Change& change) const {
   return made;
 }
 
-Result<> DialectV3::Make(const Change& change) const {
-  using Kind = Change::Kind;
+Result<> DialectV3::Make(const MpsChange& change) const {
+  using Kind = MpsChange::Kind;
   switch (change.kind) {
     case Kind::kDeleteNamespace:
       return Tell({"namespace", "delete", change.name_space, ServerFlag(change.server)});
@@ -142,15 +142,15 @@ Result<AppliedLimits> DialectV3::ApplyLimits(const WantedOnGpu& wanted) const {
     if (change.server == failed) continue;
     const auto made = Make(change);
     const bool deletes =
-        change.kind == Change::Kind::kDeleteServer || change.kind == Change::Kind::kDeleteNamespace;
+        change.kind == MpsChange::Kind::kDeleteServer || change.kind == MpsChange::Kind::kDeleteNamespace;
     // What still has clients is not deleted, and stays for the next time.
-    if (made && change.kind == Change::Kind::kDeleteServer) applied.deleted.push_back(change.server);
+    if (made && change.kind == MpsChange::Kind::kDeleteServer) applied.deleted.push_back(change.server);
     if (made || deletes) continue;
-    const bool of_default = change.kind == Change::Kind::kLimitServer;
+    const bool of_default = change.kind == MpsChange::Kind::kLimitServer;
     applied.problems.push_back({change.server,
                                 of_default ? std::string(kDefaultNamespace) : change.name_space,
                                 made.error().message});
-    if (change.kind == Change::Kind::kCreateServer) failed = change.server;
+    if (change.kind == MpsChange::Kind::kCreateServer) failed = change.server;
   }
   GPUMAN_ASSIGN(applied.servers, BareServers());
   return applied;

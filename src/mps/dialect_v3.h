@@ -24,8 +24,8 @@ class DialectV3 final : public Dialect {
   base::Result<> Tell(const Words& words) const;
   // Without clients.
   base::Result<std::vector<MpsServerStatus>> BareServers() const;
-  base::Result<> Make(const Change& change) const;
-  base::Result<> CreateServer(const Change& change) const;
+  base::Result<> Make(const MpsChange& change) const;
+  base::Result<> CreateServer(const MpsChange& change) const;
   // The program answers "done" also where the server's process cannot start, and ends at once.
   base::Result<> AwaitServer(const std::string& name) const;
 

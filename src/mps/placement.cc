@@ -64,7 +64,7 @@ struct WantedServer {
 std::map<std::string, WantedServer> ServersFor(const WantedOnGpu& wanted) {
   std::map<std::string, WantedServer> servers;
   for (const auto& job : wanted.jobs) {
-    const Placement placement = PlacementOf(job, wanted.limits);
+    const MpsNamespacePlacement placement = PlacementOf(job, wanted.limits);
     auto& server = servers[placement.server];
     server.uid = placement.uid;
     server.limits = placement.server == placement.name_space ? placement.limits : wanted.limits;
@@ -75,15 +75,15 @@ std::map<std::string, WantedServer> ServersFor(const WantedOnGpu& wanted) {
 }
 
 void AddDeletions(const std::vector<MpsServerStatus>& there,
-                  const std::map<std::string, WantedServer>& servers, std::vector<Change>& changes) {
-  std::vector<Change> unused;
+                  const std::map<std::string, WantedServer>& servers, std::vector<MpsChange>& changes) {
+  std::vector<MpsChange> unused;
   for (const auto& server : there) {
     if (!IsOurs(server.name)) continue;
     const auto wanted = servers.find(server.name);
     for (const auto& each : server.namespaces)
       if (JobOf(each.name) && (wanted == servers.end() || !wanted->second.namespaces.contains(each.name)))
-        changes.push_back({Change::Kind::kDeleteNamespace, server.name, each.name});
-    if (wanted == servers.end()) unused.push_back({Change::Kind::kDeleteServer, server.name});
+        changes.push_back({MpsChange::Kind::kDeleteNamespace, server.name, each.name});
+    if (wanted == servers.end()) unused.push_back({MpsChange::Kind::kDeleteServer, server.name});
   }
   changes.insert(changes.end(), unused.begin(), unused.end());
 }
@@ -95,36 +95,36 @@ std::optional<base::JobId> JobOf(std::string_view name) {
   return number && *number > 0 ? std::optional(base::JobId{*number}) : std::nullopt;
 }
 
-Placement PlacementOf(const ClientJob& job, const Limits& of_gpu) {
+MpsNamespacePlacement PlacementOf(const ClientJob& job, const Limits& of_gpu) {
   const auto name = fmt::format("{}{}", kJob, job.id.value);
   return {job.time_slice ? name : fmt::format("{}{}", kUser, job.uid), name, job.uid,
           LowerOf(of_gpu, job.limits), job.time_slice};
 }
 
-std::vector<Change> ChangesFor(const std::vector<MpsServerStatus>& there, const WantedOnGpu& wanted) {
+std::vector<MpsChange> ChangesFor(const std::vector<MpsServerStatus>& there, const WantedOnGpu& wanted) {
   const auto servers = ServersFor(wanted);
-  std::vector<Change> changes;
+  std::vector<MpsChange> changes;
   AddDeletions(there, servers, changes);
   static const MpsServerStatus kNew;
   for (const auto& [name, server] : servers) {
     const auto* has = FindNamed(there, name);
     if (!has) {
-      changes.push_back({Change::Kind::kCreateServer, name, {}, server.uid, {}, server.time_slice});
+      changes.push_back({MpsChange::Kind::kCreateServer, name, {}, server.uid, {}, server.time_slice});
       has = &kNew;
     }
-    if (const auto told = LimitsToSet(has->limits, server.limits, wanted.whole))
-      changes.push_back({Change::Kind::kLimitServer, name, {}, 0, *told});
+    if (const auto told = Telling(has->limits, server.limits, wanted.whole))
+      changes.push_back({MpsChange::Kind::kLimitServer, name, {}, 0, *told});
     for (const auto& [inner, limits] : server.namespaces) {
       const auto* const known = FindNamed(has->namespaces, inner);
-      if (!known) changes.push_back({Change::Kind::kCreateNamespace, name, inner});
-      if (const auto told = LimitsToSet(known ? known->limits : Limits{}, limits, wanted.whole))
-        changes.push_back({Change::Kind::kLimitNamespace, name, inner, 0, *told});
+      if (!known) changes.push_back({MpsChange::Kind::kCreateNamespace, name, inner});
+      if (const auto told = Telling(known ? known->limits : Limits{}, limits, wanted.whole))
+        changes.push_back({MpsChange::Kind::kLimitNamespace, name, inner, 0, *told});
     }
   }
   return changes;
 }
 
-bool IsThere(const std::vector<MpsServerStatus>& there, const Placement& placement) {
+bool IsThere(const std::vector<MpsServerStatus>& there, const MpsNamespacePlacement& placement) {
   const auto* const server = FindNamed(there, placement.server);
   return server && (!server->uid || *server->uid == placement.uid) &&
          FindNamed(server->namespaces, placement.name_space);

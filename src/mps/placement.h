@@ -42,20 +42,20 @@ struct WantedOnGpu {
   std::vector<ClientJob> jobs{};
 };
 
-struct Placement {
+struct MpsNamespacePlacement {
   std::string server, name_space;
   uid_t uid = 0;
   Limits limits{};
   std::optional<int> time_slice{};
-  friend bool operator==(const Placement&, const Placement&) = default;
+  friend bool operator==(const MpsNamespacePlacement&, const MpsNamespacePlacement&) = default;
 };
 
 // `of_gpu`: the limits of each client there.
-Placement PlacementOf(const ClientJob& job, const Limits& of_gpu);
+MpsNamespacePlacement PlacementOf(const ClientJob& job, const Limits& of_gpu);
 // nullopt: gpuman did not give it this name for a job.
 std::optional<base::JobId> JobOf(std::string_view name);
 
-struct Change {
+struct MpsChange {
   enum class Kind {
     kDeleteNamespace,
     kDeleteServer,
@@ -69,14 +69,14 @@ struct Change {
   uid_t uid = 0;                    // of a new server
   Limits limits{};                  // each of both that is to be told
   std::optional<int> time_slice{};  // of a new server
-  friend bool operator==(const Change&, const Change&) = default;
+  friend bool operator==(const MpsChange&, const MpsChange&) = default;
 };
 
 // In the order in which they are to be made. None: all is as it should be.
-std::vector<Change> ChangesFor(const std::vector<MpsServerStatus>& there, const WantedOnGpu& wanted);
+std::vector<MpsChange> ChangesFor(const std::vector<MpsServerStatus>& there, const WantedOnGpu& wanted);
 
 // Whether this user's programs find the namespace. Its limits are not compared: the control program may write
 // them in another way than they were told.
-bool IsThere(const std::vector<MpsServerStatus>& there, const Placement& placement);
+bool IsThere(const std::vector<MpsServerStatus>& there, const MpsNamespacePlacement& placement);
 
 }  // namespace gpuman::mps

@@ -16,26 +16,27 @@ ClientJob Job(std::int64_t id, uid_t uid, Limits limits = {}, std::optional<int>
 }
 
 // The servers that follow from the changes, as a control daemon makes them.
-std::vector<MpsServerStatus> After(std::vector<MpsServerStatus> servers, const std::vector<Change>& changes) {
+std::vector<MpsServerStatus> After(std::vector<MpsServerStatus> servers,
+                                   const std::vector<MpsChange>& changes) {
   const auto merge = [](Limits& limits, const Limits& told) {
     if (told.threads) limits.threads = told.threads;
     if (told.memory) limits.memory = told.memory;
   };
   for (const auto& change : changes) {
-    if (change.kind == Change::Kind::kCreateServer)
+    if (change.kind == MpsChange::Kind::kCreateServer)
       servers.push_back({4711, change.uid, {}, {}, change.server, {{"default", {}}}});
     for (auto& server : servers) {
       if (server.name != change.server) continue;
       auto& inner = server.namespaces;
-      if (change.kind == Change::Kind::kLimitServer) merge(server.limits, change.limits);
-      if (change.kind == Change::Kind::kCreateNamespace) inner.push_back({change.name_space, {}});
+      if (change.kind == MpsChange::Kind::kLimitServer) merge(server.limits, change.limits);
+      if (change.kind == MpsChange::Kind::kCreateNamespace) inner.push_back({change.name_space, {}});
       for (auto& one : inner)
-        if (change.kind == Change::Kind::kLimitNamespace && one.name == change.name_space)
+        if (change.kind == MpsChange::Kind::kLimitNamespace && one.name == change.name_space)
           merge(one.limits, change.limits);
-      if (change.kind == Change::Kind::kDeleteNamespace)
+      if (change.kind == MpsChange::Kind::kDeleteNamespace)
         std::erase_if(inner, [&](const auto& one) { return one.name == change.name_space; });
     }
-    if (change.kind == Change::Kind::kDeleteServer)
+    if (change.kind == MpsChange::Kind::kDeleteServer)
       std::erase_if(servers, [&](const auto& server) { return server.name == change.server; });
   }
   return servers;
@@ -43,13 +44,13 @@ std::vector<MpsServerStatus> After(std::vector<MpsServerStatus> servers, const s
 
 TEST(MpsPlacement, AJobIsInItsUsersServerUnderTheLowerLimits) {
   const Limits gpu{50.0, base::GiB(8)};
-  EXPECT_EQ(PlacementOf(Job(7, 1000), gpu), (Placement{"u1000", "job7", 1000, gpu, {}}));
+  EXPECT_EQ(PlacementOf(Job(7, 1000), gpu), (MpsNamespacePlacement{"u1000", "job7", 1000, gpu, {}}));
   EXPECT_EQ(PlacementOf(Job(7, 1000, {25.0, base::GiB(16)}), gpu).limits, (Limits{25.0, base::GiB(8)}));
   EXPECT_EQ(PlacementOf(Job(7, 1000, {{}, base::GiB(1)}), {}).limits, (Limits{{}, base::GiB(1)}));
 }
 
 TEST(MpsPlacement, AJobWithAShareOfTheTimeHasAServerOfItsOwn) {
-  EXPECT_EQ(PlacementOf(Job(9, 1000, {}, 30), {}), (Placement{"job9", "job9", 1000, {}, 30}));
+  EXPECT_EQ(PlacementOf(Job(9, 1000, {}, 30), {}), (MpsNamespacePlacement{"job9", "job9", 1000, {}, 30}));
 }
 
 TEST(MpsPlacement, OnlyNamesThatGpumanGivesAreOfJobs) {
@@ -61,15 +62,16 @@ TEST(MpsPlacement, OnlyNamesThatGpumanGivesAreOfJobs) {
 TEST(MpsPlacement, WhatIsMissingIsMadeWithItsLimits) {
   const WantedOnGpu wanted{{50.0, {}}, kWhole, {Job(7, 1000, {{}, base::GiB(2)}), Job(9, 1001, {}, 30)}};
   const auto changes = ChangesFor({}, wanted);
-  EXPECT_THAT(changes,
-              ElementsAre(Change{Change::Kind::kCreateServer, "job9", "", 1001, {}, 30},
-                          Change{Change::Kind::kLimitServer, "job9", "", 0, {50.0, {}}},
-                          Change{Change::Kind::kCreateNamespace, "job9", "job9"},
-                          Change{Change::Kind::kLimitNamespace, "job9", "job9", 0, {50.0, {}}},
-                          Change{Change::Kind::kCreateServer, "u1000", "", 1000},
-                          Change{Change::Kind::kLimitServer, "u1000", "", 0, {50.0, {}}},
-                          Change{Change::Kind::kCreateNamespace, "u1000", "job7"},
-                          Change{Change::Kind::kLimitNamespace, "u1000", "job7", 0, {50.0, base::GiB(2)}}));
+  EXPECT_THAT(
+      changes,
+      ElementsAre(MpsChange{MpsChange::Kind::kCreateServer, "job9", "", 1001, {}, 30},
+                  MpsChange{MpsChange::Kind::kLimitServer, "job9", "", 0, {50.0, {}}},
+                  MpsChange{MpsChange::Kind::kCreateNamespace, "job9", "job9"},
+                  MpsChange{MpsChange::Kind::kLimitNamespace, "job9", "job9", 0, {50.0, {}}},
+                  MpsChange{MpsChange::Kind::kCreateServer, "u1000", "", 1000},
+                  MpsChange{MpsChange::Kind::kLimitServer, "u1000", "", 0, {50.0, {}}},
+                  MpsChange{MpsChange::Kind::kCreateNamespace, "u1000", "job7"},
+                  MpsChange{MpsChange::Kind::kLimitNamespace, "u1000", "job7", 0, {50.0, base::GiB(2)}}));
   const auto there = After({}, changes);
   EXPECT_THAT(ChangesFor(there, wanted), IsEmpty());
   for (const auto& job : wanted.jobs) EXPECT_TRUE(IsThere(there, PlacementOf(job, wanted.limits)));
@@ -88,9 +90,9 @@ TEST(MpsPlacement, WhatNoJobNeedsIsDeletedNamespacesFirst) {
       {10, 1000, {}, {}, "u1000", {{"default", {}}, {"job7", {}}, {"job8", {}}}},
       {11, 1001, {}, {}, "u1001", {{"default", {}}, {"job9", {}}}}};
   EXPECT_THAT(ChangesFor(there, {{}, kWhole, {Job(8, 1000)}}),
-              ElementsAre(Change{Change::Kind::kDeleteNamespace, "u1000", "job7"},
-                          Change{Change::Kind::kDeleteNamespace, "u1001", "job9"},
-                          Change{Change::Kind::kDeleteServer, "u1001"}));
+              ElementsAre(MpsChange{MpsChange::Kind::kDeleteNamespace, "u1000", "job7"},
+                          MpsChange{MpsChange::Kind::kDeleteNamespace, "u1001", "job9"},
+                          MpsChange{MpsChange::Kind::kDeleteServer, "u1001"}));
 }
 
 TEST(MpsPlacement, WhatSomebodyElseMadeStays) {
@@ -98,9 +100,10 @@ TEST(MpsPlacement, WhatSomebodyElseMadeStays) {
       {10, 1000, {}, {}, "training", {{"default", {}}, {"job7", {}}}},
       {11, 1001, {}, {}, "u1001", {{"default", {}}, {"mine", {50.0, {}}}}},
       {12, 0, {}, {}, "u01", {}}};
-  EXPECT_THAT(ChangesFor(there, {{}, kWhole, {}}), ElementsAre(Change{Change::Kind::kDeleteServer, "u1001"}));
+  EXPECT_THAT(ChangesFor(there, {{}, kWhole, {}}),
+              ElementsAre(MpsChange{MpsChange::Kind::kDeleteServer, "u1001"}));
   EXPECT_THAT(ChangesFor(there, {{}, kWhole, {Job(7, 1001)}}),
-              ElementsAre(Change{Change::Kind::kCreateNamespace, "u1001", "job7"}));
+              ElementsAre(MpsChange{MpsChange::Kind::kCreateNamespace, "u1001", "job7"}));
 }
 
 TEST(MpsPlacement, ALimitIsToldWhereItIsAnother) {

@@ -12,7 +12,7 @@
 
 namespace gpuman::mps {
 
-struct Client {
+struct MpsClient {
   pid_t pid = 0;
   std::optional<uid_t> uid{};
   std::string name{};
@@ -20,7 +20,7 @@ struct Client {
   bool limits_known = true;
   std::optional<base::JobId> job{};         // in MpsClientWatch: the client's job, as it was seen
   std::optional<std::string> name_space{};  // protocol 3
-  friend bool operator==(const Client&, const Client&) = default;
+  friend bool operator==(const MpsClient&, const MpsClient&) = default;
 };
 
 // Of protocol 3.
@@ -36,7 +36,7 @@ struct MpsServerStatus {
   pid_t pid = 0;
   std::optional<uid_t> uid{};
   Limits limits{};  // for new clients; by protocol 3, for those of the default namespace
-  std::vector<Client> clients{};
+  std::vector<MpsClient> clients{};
   std::string name{};                         // protocol 3; else empty
   std::vector<NamespaceStatus> namespaces{};  // protocol 3; with `default`
   friend bool operator==(const MpsServerStatus&, const MpsServerStatus&) = default;

@@ -32,14 +32,14 @@ std::set<pid_t> ForeignIn(const Observation& observed) {
   return foreign;
 }
 
-const Client* FindClient(const std::vector<MpsServerStatus>& servers, pid_t server, pid_t client) {
+const MpsClient* FindClient(const std::vector<MpsServerStatus>& servers, pid_t server, pid_t client) {
   for (const auto& each : servers)
     for (const auto& seen : each.clients)
       if (each.pid == server && seen.pid == client) return &seen;
   return nullptr;
 }
 
-const Limits& LimitsFor(const MpsServerStatus& server, const Client& client) {
+const Limits& LimitsFor(const MpsServerStatus& server, const MpsClient& client) {
   for (const auto& each : server.namespaces)
     if (client.name_space == each.name) return each.limits;
   return server.limits;

@@ -21,7 +21,7 @@ struct MpsNotice {
   enum class Kind { kServerDied, kUnlimitedProcess };
   Kind kind = Kind::kUnlimitedProcess;
   pid_t pid = 0;
-  std::vector<Client> clients{};  // the server's clients, as they were seen last
+  std::vector<MpsClient> clients{};  // the server's clients, as they were seen last
   friend bool operator==(const MpsNotice&, const MpsNotice&) = default;
 };
 

@@ -141,7 +141,7 @@ Observation Limited(Limits of_server, Limits of_client) {
   return {{server}, {}};
 }
 
-Client ClientIn(const MpsClientWatch& watch) { return watch.servers().at(0).clients.at(0); }
+MpsClient ClientIn(const MpsClientWatch& watch) { return watch.servers().at(0).clients.at(0); }
 
 TEST(MpsClientWatch, AClientHasTheLowerOfItsOwnLimitsAndItsServers) {
   const Limits half{50.0, base::GiB(8)};

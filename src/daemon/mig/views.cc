@@ -14,7 +14,7 @@ std::vector<std::string> Words(const std::vector<mig::LayoutItem>& items) {
   return words;
 }
 
-std::vector<api::MigProcessView> ProcessViews(const std::vector<mig::Process>& processes,
+std::vector<api::MigProcessView> ProcessViews(const std::vector<mig::MigProcess>& processes,
                                               std::optional<unsigned> instance, const OwnProcesses& own) {
   std::vector<api::MigProcessView> views;
   for (const auto& process : processes)
@@ -28,7 +28,7 @@ std::vector<api::MigProcessView> ProcessViews(const std::vector<mig::Process>& p
   return views;
 }
 
-api::MigProfileView ProfileView(const mig::Profile& profile) {
+api::MigProfileView ProfileView(const mig::MigProfile& profile) {
   api::MigProfileView view;
   view.name = profile.name;
   view.id = profile.id;

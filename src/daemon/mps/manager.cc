@@ -98,7 +98,7 @@ std::string MpsManager::DescribeProcess(pid_t pid) const {
       {{pid, core_.processes().Owner(pid), process->name, {}, true, core_.guard().JobOf(pid).job}});
 }
 
-std::string MpsManager::DescribeClients(const std::vector<mps::Client>& clients) const {
+std::string MpsManager::DescribeClients(const std::vector<mps::MpsClient>& clients) const {
   std::vector<std::string> all;
   all.reserve(clients.size());
   for (const auto& client : clients)
@@ -156,7 +156,7 @@ void MpsManager::OnEnded(const std::string& uuid) {
   ends_.erase(uuid);
   if (it == units_.end() || it->second.state == MpsState::kStopping) return;
   MpsUnit& unit = it->second;
-  std::vector<mps::Client> clients;
+  std::vector<mps::MpsClient> clients;
   for (const auto& server : unit.watch.servers())
     clients.insert(clients.end(), server.clients.begin(), server.clients.end());
   const auto pid = unit.record.control.pid;

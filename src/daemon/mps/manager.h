@@ -83,7 +83,7 @@ class MpsManager {
   bool IsRunning(const std::string& uuid) const;
   bool auto_start() const { return settings_.auto_start; }
   // Where the job's programs are clients; nullopt: MPS does not run there, or by protocol 2.
-  std::optional<mps::Placement> PlacementFor(const jobs::Job& job) const;
+  std::optional<mps::MpsNamespacePlacement> PlacementFor(const jobs::Job& job) const;
   mps::Directories DirectoriesFor(const std::string& uuid) const { return mps::DirectoriesOf(root_, uuid); }
   // Somebody else's control daemon on the GPU, as of the last Refresh or Start.
   std::optional<mps::FoundControlDaemon> RivalOn(const std::string& uuid) const;
@@ -126,7 +126,7 @@ class MpsManager {
   std::vector<pid_t> ProcessesOn(const std::string& gpu) const;
   // "pid 4711 (python, user ann, job 3)"
   std::string DescribeProcess(pid_t pid) const;
-  std::string DescribeClients(const std::vector<mps::Client>& clients) const;
+  std::string DescribeClients(const std::vector<mps::MpsClient>& clients) const;
   void Tick();
   void Take(const std::string& uuid, const Seen& seen);
 

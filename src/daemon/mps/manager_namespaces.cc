@@ -42,7 +42,7 @@ mps::WantedOnGpu MpsManager::WantedOn(const std::string& uuid) const {
   return wanted;
 }
 
-std::optional<mps::Placement> MpsManager::PlacementFor(const jobs::Job& job) const {
+std::optional<mps::MpsNamespacePlacement> MpsManager::PlacementFor(const jobs::Job& job) const {
   if (job.gpus.size() != 1 || !IsClientOn(job, job.gpus.front())) return std::nullopt;
   const auto it = units_.find(job.gpus.front());
   if (it == units_.end() || it->second.state != MpsState::kRunning || it->second.record.protocol != 3)
