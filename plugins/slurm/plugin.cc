@@ -28,7 +28,7 @@ SPANK_PLUGIN(gpuman, 1)
 }
 
 #include "api/attach_json.h"
-#include "plugins/slurm/step.h"
+#include "plugins/slurm/slurm_step.h"
 
 namespace gpuman::slurm {
 namespace {
@@ -109,8 +109,8 @@ std::optional<std::string> VariableOf(spank_t spank, const char* name) {
   return value;
 }
 
-Step StepOf(spank_t spank) {
-  Step step;
+SlurmStep StepOf(spank_t spank) {
+  SlurmStep step;
   uid_t uid = 0;
   (void)spank_get_item(spank, S_JOB_ID, &step.job);
   (void)spank_get_item(spank, S_JOB_STEPID, &step.step);

@@ -17,7 +17,7 @@ inline constexpr const char* kInUseHint = "programs are using the GPU: gpuman pr
 
 struct GpuSteps {
   std::string uuid;
-  std::vector<Step> steps;
+  std::vector<DevicePlanStep> steps;
 };
 
 struct ApplyFailure {

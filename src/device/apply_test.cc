@@ -111,12 +111,12 @@ TEST_F(DeviceApply, ALookReadsWhatItIsAskedForAlone) {
 }
 
 TEST_F(DeviceApply, SetsEverySettingAndItsOpposite) {
-  const std::vector<Step> there{{Setting::kPersistence, {}, Switch(false)},
-                                {Setting::kComputeMode, {}, Mode(ComputeMode::kProhibited)},
-                                {Setting::kPower, {}, Milliwatts(250'000)},
-                                {Setting::kMemoryClocks, {}, Clocks(2201, 2201)},
-                                {Setting::kGraphicsClocks, {}, Clocks(1200, 1500)},
-                                {Setting::kEcc, {}, Switch(false)}};
+  const std::vector<DevicePlanStep> there{{Setting::kPersistence, {}, Switch(false)},
+                                          {Setting::kComputeMode, {}, Mode(ComputeMode::kProhibited)},
+                                          {Setting::kPower, {}, Milliwatts(250'000)},
+                                          {Setting::kMemoryClocks, {}, Clocks(2201, 2201)},
+                                          {Setting::kGraphicsClocks, {}, Clocks(1200, 1500)},
+                                          {Setting::kEcc, {}, Switch(false)}};
   EXPECT_TRUE(Apply(*nvml_, {{Uuid(), there}}, OnFailure::kUndo, progress_).Succeeded());
   const auto& now = machine_->shared().gpu[0];
   EXPECT_EQ(now.persistence.load(), 0U);
@@ -127,9 +127,9 @@ TEST_F(DeviceApply, SetsEverySettingAndItsOpposite) {
   EXPECT_EQ(now.locked_graphics_max_mhz.load(), 1500U);
   EXPECT_EQ(now.ecc_pending.load(), 0U);
   EXPECT_EQ(now.ecc_current.load(), 1U) << "a reset brings it";
-  const std::vector<Step> back{{Setting::kPersistence, {}, Switch(true)},
-                               {Setting::kMemoryClocks, {}, kUnlocked},
-                               {Setting::kGraphicsClocks, {}, kUnlocked}};
+  const std::vector<DevicePlanStep> back{{Setting::kPersistence, {}, Switch(true)},
+                                         {Setting::kMemoryClocks, {}, kUnlocked},
+                                         {Setting::kGraphicsClocks, {}, kUnlocked}};
   EXPECT_TRUE(Apply(*nvml_, {{Uuid(), back}}, OnFailure::kUndo, progress_).Succeeded());
   EXPECT_EQ(now.persistence.load(), 1U);
   EXPECT_EQ(now.locked_memory_max_mhz.load(), 0U);

@@ -144,14 +144,14 @@ base::Result<Values> ResolveAll(std::span<const DesiredSetting> desired, const R
       "lock both at once: gpuman device clocks lock --memory … --graphics …");
 }
 
-std::vector<Step> StepsTo(const SettingsRecord& next, const SettingsRecord& former, const Reading& reading,
-                          bool anew) {
+std::vector<DevicePlanStep> StepsTo(const SettingsRecord& next, const SettingsRecord& former,
+                                    const Reading& reading, bool anew) {
   Values goals = Wanted(next);
   goals.insert(next.to_restore.begin(), next.to_restore.end());
   const auto wanted_before = Wanted(former);
-  std::vector<Step> steps, last;
+  std::vector<DevicePlanStep> steps, last;
   for (const auto& [setting, goal] : goals) {
-    Step step{setting, Readable(setting, reading), goal};
+    DevicePlanStep step{setting, Readable(setting, reading), goal};
     if (IsClocks(setting)) {
       const auto it = wanted_before.find(setting);
       step.from = it == wanted_before.end() ? kUnlocked : it->second;

@@ -38,18 +38,18 @@ SettingsRecord WithEccSeen(SettingsRecord record, const Reading& reading, base::
 base::Result<Values> ResolveAll(std::span<const DesiredSetting> desired, const Reading& reading,
                                 const SettingsRecord& record);
 
-struct Step {
+struct DevicePlanStep {
   Setting setting{};
   std::optional<Value> from;  // the value for undoing; nullopt: not known
   Value to{};
-  friend bool operator==(const Step&, const Step&) = default;
+  friend bool operator==(const DevicePlanStep&, const DevicePlanStep&) = default;
 };
 
 // The steps, in order, from the device's state to the values that `next` wants and restores. A setting that
 // has its value needs no step. Locked clocks cannot be read: they get a step if `former` wanted another
 // value, or if `anew` is true (the driver may have forgotten them).
-std::vector<Step> StepsTo(const SettingsRecord& next, const SettingsRecord& former, const Reading& reading,
-                          bool anew);
+std::vector<DevicePlanStep> StepsTo(const SettingsRecord& next, const SettingsRecord& former,
+                                    const Reading& reading, bool anew);
 
 struct Drift {
   Setting setting{};

@@ -23,7 +23,7 @@ struct World {
   Value clocks[2];  // memory, graphics: these cannot be read
 
   Value& LockOf(Setting setting) { return clocks[setting == Setting::kGraphicsClocks]; }
-  void Do(const std::vector<Step>& steps) {
+  void Do(const std::vector<DevicePlanStep>& steps) {
     for (const auto& step : steps) {
       if (IsClocks(step.setting)) {
         LockOf(step.setting) = step.to;
@@ -52,17 +52,17 @@ TEST(PlanTest, ASettingWithItsDesiredValueNeedsNoStep) {
 TEST(PlanTest, AStepSaysWhatItGoesBackTo) {
   const auto next = WithValues({}, {{Setting::kPower, Milliwatts(250'000)}}, H200(), At(0));
   EXPECT_THAT(StepsTo(next, {}, H200(), false),
-              ElementsAre(Step{Setting::kPower, Milliwatts(700'000), Milliwatts(250'000)}));
+              ElementsAre(DevicePlanStep{Setting::kPower, Milliwatts(700'000), Milliwatts(250'000)}));
 }
 
 TEST(PlanTest, LockedClocksAreSetWhereTheyAreWantedOtherwiseOrAnew) {
   const SettingsRecord none;
   const auto locked = WithValues({}, {{Setting::kGraphicsClocks, Clocks(1200, 1200)}}, H200(), At(0));
   EXPECT_THAT(StepsTo(locked, none, H200(), false),
-              ElementsAre(Step{Setting::kGraphicsClocks, kUnlocked, Clocks(1200, 1200)}));
+              ElementsAre(DevicePlanStep{Setting::kGraphicsClocks, kUnlocked, Clocks(1200, 1200)}));
   EXPECT_THAT(StepsTo(locked, locked, H200(), false), IsEmpty());
   EXPECT_THAT(StepsTo(locked, locked, H200(), true),
-              ElementsAre(Step{Setting::kGraphicsClocks, Clocks(1200, 1200), Clocks(1200, 1200)}));
+              ElementsAre(DevicePlanStep{Setting::kGraphicsClocks, Clocks(1200, 1200), Clocks(1200, 1200)}));
 }
 
 TEST(PlanTest, PersistenceComesFirstWhenItIsTurnedOnAndLastWhenItIsTurnedOff) {

@@ -148,7 +148,7 @@ struct QuiesceFailed {
   unsigned steps = 0;
   unsigned units = 0, working = 0;  // a unit is a process on one of its GPUs
 };
-// The answer to AskCan (process {}), AskState, Checkpoint or Restore.
+// The answer to AskCan (process {}), AskState, Checkpoint or RestoreCheckpoint.
 struct DriverAnswered {
   base::ProcessId process{};
   MoverAnswer answer;
@@ -213,10 +213,10 @@ struct Checkpoint {
   base::Bytes bytes{};  // the memory that the process has on the device now
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 };
-struct Restore {
+struct RestoreCheckpoint {
   base::ProcessId process;
   std::vector<GpuMove> gpus;
-  friend bool operator==(const Restore&, const Restore&) = default;
+  friend bool operator==(const RestoreCheckpoint&, const RestoreCheckpoint&) = default;
 };
 // The memory that the shim gave away has to be whole in host memory, and off every GPU. With `target` (the
 // GPU where the job goes next), the memory may stay on a GPU that `target` can read.
@@ -249,10 +249,10 @@ struct Emit {
   friend bool operator==(const Emit&, const Emit&) = default;
 };
 }  // namespace action
-using Action =
-    std::variant<action::QuiesceJob, action::CancelQuiesce, action::OrderEvict, action::OrderFetchToGpu,
-                 action::OrderRestore, action::AskCan, action::AskState, action::Checkpoint, action::Restore,
-                 action::CopyToHost, action::CopyToGpu, action::Moved, action::SetState, action::Emit>;
+using Action = std::variant<action::QuiesceJob, action::CancelQuiesce, action::OrderEvict,
+                            action::OrderFetchToGpu, action::OrderRestore, action::AskCan, action::AskState,
+                            action::Checkpoint, action::RestoreCheckpoint, action::CopyToHost,
+                            action::CopyToGpu, action::Moved, action::SetState, action::Emit>;
 using Actions = std::vector<Action>;
 
 // Thread-compatible. The caller carries out the actions in order, and before that stores record() if it

@@ -400,7 +400,7 @@ class World {
         Transport(secure->process, Verb::kSecure, secure->target);
       if (const auto* load = std::get_if<action::CopyToGpu>(&action))
         Transport(load->process, Verb::kLoad, load->gpu);
-      if (const auto* restore = std::get_if<action::Restore>(&action))
+      if (const auto* restore = std::get_if<action::RestoreCheckpoint>(&action))
         Ask(restore->process, Verb::kRestore, restore->gpus);
     }
   }

@@ -380,7 +380,7 @@ void SuspensionStateMachine::AskDriver(const base::ProcessId& process, Verb verb
     }
     out_.push_back(action::Checkpoint{process, settings_.lock_timeout, bytes});
   }
-  if (verb == Verb::kRestore) out_.push_back(action::Restore{process, pending_moves_});
+  if (verb == Verb::kRestore) out_.push_back(action::RestoreCheckpoint{process, pending_moves_});
 }
 
 // The answer holds for the life of the state machine; if the mover could not tell, the state machine asks

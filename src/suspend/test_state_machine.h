@@ -45,7 +45,7 @@ inline std::string WordOf(const Action& action) {
     std::string operator()(const action::Checkpoint& a) const {
       return fmt::format("checkpoint {}", a.process.pid);
     }
-    std::string operator()(const action::Restore& a) const {
+    std::string operator()(const action::RestoreCheckpoint& a) const {
       std::string text = fmt::format("restore {}", a.process.pid);
       for (const auto& move : a.gpus) text += fmt::format(" {}>{}", move.from, move.to);
       return text;

@@ -58,7 +58,7 @@ struct DeviceManagementSettings {
 struct DeviceTaskResult {
   struct Step {
     gpu::Gpu gpu;
-    device::Step step;
+    device::DevicePlanStep step;
   };
   bool dry_run = false;
   std::vector<Step> steps;          // steps done; in a dry run: steps that would be done

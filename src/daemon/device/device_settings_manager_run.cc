@@ -17,7 +17,7 @@ using base::ErrorCode;
 const char* kSlowHint =
     "gpuman health shows whether the GPU is well; what was changed is undone when it answers";
 
-std::string StepText(const device::Step& step) {
+std::string StepText(const device::DevicePlanStep& step) {
   return fmt::format("{} to {}", NameOf(step.setting), Format(step.setting, step.to));
 }
 

@@ -3,7 +3,7 @@
 //
 //   request ----------------------------+                   +--> QuiesceJob -------------> JobQuiescer
 //   JobQuiescer ------ JobQuiesced -----+                   +--> OrderEvict, OrderRestore -> ledgers
-//   samples, ledgers --- Observed ------+                   +--> Checkpoint, Restore ----> Checkpointer
+//   samples, ledgers --- Observed ------+                   +--> Checkpoint, RestoreCheckpoint -> Checkpointer
 //   gpuman-mover ---- DriverAnswered ---+--> state machine -+--> CopyToHost, CopyToGpu --> Checkpointer
 //   gpuman-mover ----- MoverAnswered ---+                   +--> record (stored first), events
 //   free memory ----- RoomAvailable ----+

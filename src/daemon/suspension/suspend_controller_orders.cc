@@ -40,7 +40,7 @@ void SuspendController::Perform(base::JobId job, const suspend::Actions& actions
                      AskDriver(job, {0, suspend::Verb::kState, ask.process, {}, {}});
                    },
                    [&](const suspend::action::Checkpoint& order) { Checkpoint(job, order); },
-                   [&](const Restore& r) {
+                   [&](const RestoreCheckpoint& r) {
                      AskDriver(job, {0, suspend::Verb::kRestore, r.process, {}, r.gpus});
                    },
                    [&](const CopyToHost& secure) {

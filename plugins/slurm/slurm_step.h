@@ -44,7 +44,7 @@ base::Result<base::SizeSpec> ParseLimit(std::string_view option, std::string_vie
 base::Result<spec::ComputeShare> ParseCompute(std::string_view text);
 
 // A step's part on this node.
-struct Step {
+struct SlurmStep {
   std::uint32_t job = 0;
   std::uint32_t step = 0;  // Slurm's number, including the special ones
   std::int64_t uid = 0;
@@ -60,10 +60,11 @@ struct Step {
 };
 
 // "slurm-12.0", "slurm-12.batch".
-std::string TagOf(const Step& step);
+std::string TagOf(const SlurmStep& step);
 
 // The request to gpumand; nullopt: the step has no GPU.
-base::Result<std::optional<api::AttachRequest>> RequestFor(const Step& step, const PluginSettings& settings);
+base::Result<std::optional<api::AttachRequest>> RequestFor(const SlurmStep& step,
+                                                           const PluginSettings& settings);
 
 // The variables for the step's tasks; `preloaded` is their present LD_PRELOAD.
 std::map<std::string, std::string> EnvironmentFor(const api::AttachAnswer& attached,

@@ -1,4 +1,4 @@
-#include "plugins/slurm/step.h"
+#include "plugins/slurm/slurm_step.h"
 
 #include <fmt/format.h>
 
@@ -69,7 +69,7 @@ bool IsUuid(const std::string& word) { return word.starts_with("GPU-") || word.s
 
 // Where Slurm constrains devices, CUDA_VISIBLE_DEVICES has indices among the step's devices; Slurm's own list
 // has the node's indices. A UUID is the same in both.
-std::vector<std::string> GpusOf(const Step& step) {
+std::vector<std::string> GpusOf(const SlurmStep& step) {
   auto visible = Words(step.variable("CUDA_VISIBLE_DEVICES").value_or(""));
   if (visible.empty() || visible.front() == "NoDevFiles") return {};
   if (std::all_of(visible.begin(), visible.end(), IsUuid)) return visible;
@@ -78,7 +78,7 @@ std::vector<std::string> GpusOf(const Step& step) {
 }
 
 // nullopt: the step has no shards, or is not bound by them.
-Result<std::optional<base::Bytes>> AllottedTo(const Step& step, const PluginSettings& settings) {
+Result<std::optional<base::Bytes>> AllottedTo(const SlurmStep& step, const PluginSettings& settings) {
   const auto text = step.variable("SLURM_SHARDS_ON_NODE");
   if (!text || text->empty()) return std::optional<base::Bytes>{};
   if (step.share && settings.share_whole) return std::optional<base::Bytes>{};
@@ -117,7 +117,7 @@ Result<spec::ComputeShare> ParseCompute(std::string_view text) {
               fmt::format("--{}: {}; it is {}", kComputeOption, share.error().message, share.error().hint));
 }
 
-std::string TagOf(const Step& step) {
+std::string TagOf(const SlurmStep& step) {
   const auto name = step.step == kBatch         ? std::string("batch")
                     : step.step == kInteractive ? std::string("interactive")
                     : step.step == kExtern      ? std::string("extern")
@@ -125,7 +125,7 @@ std::string TagOf(const Step& step) {
   return fmt::format("slurm-{}.{}", step.job, name);
 }
 
-Result<std::optional<api::AttachRequest>> RequestFor(const Step& step, const PluginSettings& settings) {
+Result<std::optional<api::AttachRequest>> RequestFor(const SlurmStep& step, const PluginSettings& settings) {
   api::AttachRequest request;
   request.gpus = GpusOf(step);
   if (request.gpus.empty()) return std::optional<api::AttachRequest>{};

@@ -1,4 +1,4 @@
-#include "plugins/slurm/step.h"
+#include "plugins/slurm/slurm_step.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@ using testing::HasSubstr;
 using testing::Pair;
 using Variables = std::map<std::string, std::string>;
 
-Step StepWith(Variables variables) {
-  Step step;
+SlurmStep StepWith(Variables variables) {
+  SlurmStep step;
   step.job = 12;
   step.uid = 1000;
   step.daemon = 77;
@@ -25,11 +25,11 @@ Step StepWith(Variables variables) {
   return step;
 }
 
-Step OnGpu(const char* gpu = "0") {
+SlurmStep OnGpu(const char* gpu = "0") {
   return StepWith({{"CUDA_VISIBLE_DEVICES", gpu}, {"SLURM_STEP_GPUS", gpu}});
 }
 
-api::AttachRequest Asked(const Step& step, const PluginSettings& settings = {}) {
+api::AttachRequest Asked(const SlurmStep& step, const PluginSettings& settings = {}) {
   auto request = RequestFor(step, settings);
   EXPECT_TRUE(request) << request.error().message;
   EXPECT_TRUE(request && *request);
@@ -97,7 +97,7 @@ TEST(SlurmOptions, AShareOfTheTimeIsAPercentage) {
 }
 
 TEST(SlurmStep, AsksForAShareOfTheTimeOfAGpuThatItShares) {
-  Step step = OnGpu();
+  SlurmStep step = OnGpu();
   step.compute = "40%";
   EXPECT_THAT(RequestFor(step, {}).error().message, HasSubstr("add --gpuman-share"));
   step.share = true;
@@ -107,7 +107,7 @@ TEST(SlurmStep, AsksForAShareOfTheTimeOfAGpuThatItShares) {
 }
 
 TEST(SlurmStep, GoesFirstOnlyOnAGpuThatItShares) {
-  Step step = OnGpu();
+  SlurmStep step = OnGpu();
   step.latency = true;
   EXPECT_THAT(RequestFor(step, {}).error().message,
               HasSubstr("--gpuman-latency: a step that does not share its GPUs has nobody to go before; add "
@@ -119,7 +119,7 @@ TEST(SlurmStep, GoesFirstOnlyOnAGpuThatItShares) {
 }
 
 TEST(SlurmStep, HasATagThatNamesJobAndStep) {
-  Step step = OnGpu();
+  SlurmStep step = OnGpu();
   EXPECT_EQ(TagOf(step), "slurm-12.0");
   step.step = 0xfffffffb;
   EXPECT_EQ(TagOf(step), "slurm-12.batch");
@@ -156,7 +156,7 @@ TEST(SlurmStep, HasTheGpusThatSlurmGaveIt) {
       {"by what it sees, for want of more", {{"CUDA_VISIBLE_DEVICES", "1"}}, false, {"1"}},
   };
   for (const auto& row : table) {
-    Step step = StepWith(row.variables);
+    SlurmStep step = StepWith(row.variables);
     if (row.batch) step.step = 0xfffffffb;
     const auto request = RequestFor(step, {});
     ASSERT_TRUE(request) << row.what;
@@ -166,7 +166,7 @@ TEST(SlurmStep, HasTheGpusThatSlurmGaveIt) {
 }
 
 TEST(SlurmStep, IsAskedForAsItsUsersJob) {
-  Step step = OnGpu();
+  SlurmStep step = OnGpu();
   step.memory = "2GiB";
   step.soft = "50%";
   step.share = true;
@@ -183,13 +183,13 @@ TEST(SlurmStep, IsAskedForAsItsUsersJob) {
 }
 
 TEST(SlurmStep, WrongOptionIsRefusedByName) {
-  Step step = OnGpu();
+  SlurmStep step = OnGpu();
   step.memory = "lots";
   EXPECT_THAT(RequestFor(step, {}).error().message, HasSubstr("--gpuman-mem=lots"));
 }
 
 TEST(SlurmStep, IsHeldToItsShards) {
-  Step step =
+  SlurmStep step =
       StepWith({{"CUDA_VISIBLE_DEVICES", "0"}, {"SLURM_STEP_GPUS", "0"}, {"SLURM_SHARDS_ON_NODE", "3"}});
   EXPECT_EQ(Asked(step).at_most, base::GiB(3));
   PluginSettings settings;
