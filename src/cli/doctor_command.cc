@@ -67,8 +67,8 @@ std::vector<doctor::IdleGpuProcess> IdleOf(const api::QueueInfo& info) {
   return idle;
 }
 
-std::vector<doctor::Fault> FaultsOf(const api::HealthReport& report) {
-  std::vector<doctor::Fault> faults;
+std::vector<doctor::ReportedFault> FaultsOf(const api::HealthReport& report) {
+  std::vector<doctor::ReportedFault> faults;
   for (const auto& gpu : report.gpus)
     for (const auto& fault : gpu.faults)
       if (!fault.acknowledged)

@@ -34,10 +34,10 @@ class DeviceApply : public ::testing::Test {
     nvml_ = std::move(*loaded);
   }
   std::string Uuid(unsigned index = 0) { return machine_->shared().gpu_static[index].uuid; }
-  Reading Read(unsigned index = 0) {
+  DeviceReading Read(unsigned index = 0) {
     auto reading = ReadDevice(*nvml_, Uuid(index));
     EXPECT_TRUE(reading);
-    return reading ? *reading : Reading{};
+    return reading ? *reading : DeviceReading{};
   }
   std::optional<Value> Now(Setting setting, unsigned index = 0) {
     return Read(index).settings.at(setting).now;

@@ -64,7 +64,7 @@ base::Result<DesiredSetting> ParseClocks(DesiredSetting wanted, std::string_view
   return wanted;
 }
 
-base::Result<Value> ResolvePower(const Amount& amount, const Reading& reading) {
+base::Result<Value> ResolvePower(const Amount& amount, const DeviceReading& reading) {
   if (amount.kind == Kind::kDefault) return DefaultOf(Setting::kPower, reading);
   const auto& range = reading.power;
   if (amount.kind == Kind::kNumber) {
@@ -85,7 +85,7 @@ base::Result<Value> ResolvePower(const Amount& amount, const Reading& reading) {
 }
 
 // The clocks, ascending; empty: the device does not report them.
-std::vector<std::uint32_t> SupportedClocks(Setting setting, const Reading& reading,
+std::vector<std::uint32_t> SupportedClocks(Setting setting, const DeviceReading& reading,
                                            std::optional<std::uint32_t> memory_mhz) {
   if (reading.clocks.empty()) return {};
   if (setting == Setting::kMemoryClocks) {
@@ -128,7 +128,7 @@ base::Result<std::uint32_t> ResolveClock(Setting setting, const Amount& amount,
       clocks.size(), clocks.front(), clocks.back(), Neighbours(clocks, number)));
 }
 
-base::Result<Value> ResolveClocks(const DesiredSetting& wanted, const Reading& reading,
+base::Result<Value> ResolveClocks(const DesiredSetting& wanted, const DeviceReading& reading,
                                   std::optional<std::uint32_t> memory_mhz) {
   if (wanted.high == Amount{}) return kUnlocked;
   const auto clocks = SupportedClocks(wanted.setting, reading, memory_mhz);
@@ -149,7 +149,7 @@ base::Result<DesiredSetting> ParseDesiredSetting(Setting setting, std::string_vi
   return wanted;
 }
 
-base::Result<> CheckSupported(Setting setting, const Reading& reading) {
+base::Result<> CheckSupported(Setting setting, const DeviceReading& reading) {
   const auto* const reported = Find(reading, setting);
   if (reported && reported->supported != false) return {};
   std::string message = fmt::format("the {} cannot be set on this GPU", NameOf(setting));
@@ -157,7 +157,7 @@ base::Result<> CheckSupported(Setting setting, const Reading& reading) {
   return base::Fail(ErrorCode::kNotSupported, std::move(message));
 }
 
-base::Result<Value> Resolve(const DesiredSetting& wanted, const Reading& reading,
+base::Result<Value> Resolve(const DesiredSetting& wanted, const DeviceReading& reading,
                             std::optional<std::uint32_t> memory_mhz) {
   GPUMAN_TRY(CheckSupported(wanted.setting, reading));
   if (wanted.setting == Setting::kPower) return ResolvePower(wanted.high, reading);
@@ -165,7 +165,7 @@ base::Result<Value> Resolve(const DesiredSetting& wanted, const Reading& reading
   return Value{0, static_cast<std::uint32_t>(wanted.high.number)};
 }
 
-base::Result<Value> DefaultOf(Setting setting, const Reading& reading) {
+base::Result<Value> DefaultOf(Setting setting, const DeviceReading& reading) {
   GPUMAN_TRY(CheckSupported(setting, reading));
   const auto& usual = Find(reading, setting)->usual;
   if (usual) return *usual;

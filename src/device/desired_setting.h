@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "device/reading.h"
+#include "device/device_reading.h"
 #include "device/setting.h"
 
 namespace gpuman::device {
@@ -37,13 +37,13 @@ base::Result<DesiredSetting> ParseDesiredSetting(Setting setting, std::string_vi
 
 // `memory_mhz`: graphics clocks must be possible with this memory clock; nullopt: with the highest memory
 // clock. kNotSupported: this device does not have the setting. kInvalidArgument names the range.
-base::Result<Value> Resolve(const DesiredSetting& wanted, const Reading& reading,
+base::Result<Value> Resolve(const DesiredSetting& wanted, const DeviceReading& reading,
                             std::optional<std::uint32_t> memory_mhz = {});
 
 // The value after a setting is withdrawn: the device's default; for clocks, unlocked.
-base::Result<Value> DefaultOf(Setting setting, const Reading& reading);
+base::Result<Value> DefaultOf(Setting setting, const DeviceReading& reading);
 
 // kNotSupported: the device does not have the setting.
-base::Result<> CheckSupported(Setting setting, const Reading& reading);
+base::Result<> CheckSupported(Setting setting, const DeviceReading& reading);
 
 }  // namespace gpuman::device

@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 
 // The canonical text of `text` on the device, or the error's message.
-std::string On(const Reading& reading, Setting setting, const std::string& text) {
+std::string On(const DeviceReading& reading, Setting setting, const std::string& text) {
   const auto wanted = ParseDesiredSetting(setting, text);
   if (!wanted) return "refused: " + wanted.error().message;
   const auto value = Resolve(*wanted, reading);

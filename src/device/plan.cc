@@ -13,7 +13,7 @@ using base::ErrorCode;
 constexpr std::uint32_t kClockSlackMhz = 50;
 
 // The setting's value as far as it can be read: for ECC, the mode after the next reset; for clocks, nothing.
-std::optional<Value> Readable(Setting setting, const Reading& reading) {
+std::optional<Value> Readable(Setting setting, const DeviceReading& reading) {
   const auto* const reported = Find(reading, setting);
   if (!reported || IsClocks(setting)) return std::nullopt;
   return reported->pending ? reported->pending : reported->now;
@@ -44,7 +44,7 @@ void GiveBack(SettingsRecord& record) {
 
 }  // namespace
 
-SettingsRecord WithValues(SettingsRecord record, const Values& values, const Reading& reading,
+SettingsRecord WithValues(SettingsRecord record, const Values& values, const DeviceReading& reading,
                           base::WallTime now) {
   for (const auto& [setting, value] : values) {
     Uncover(record, setting);
@@ -67,7 +67,7 @@ SettingsRecord WithoutValues(SettingsRecord record, const Values& usual) {
   return record;
 }
 
-SettingsRecord WithLayer(SettingsRecord record, ActiveProfile layer, const Reading& reading) {
+SettingsRecord WithLayer(SettingsRecord record, ActiveProfile layer, const DeviceReading& reading) {
   record = WithoutLayer(std::move(record), layer.job.has_value());
   for (const auto& [setting, value] : layer.values) {
     if (const auto to_restore = record.to_restore.extract(setting)) {
@@ -96,7 +96,7 @@ SettingsRecord WithRestored(SettingsRecord record) {
   return record;
 }
 
-SettingsRecord WithEccSeen(SettingsRecord record, const Reading& reading, base::WallTime now) {
+SettingsRecord WithEccSeen(SettingsRecord record, const DeviceReading& reading, base::WallTime now) {
   const auto wanted = record.base.find(Setting::kEcc);
   const auto* const reported = Find(reading, Setting::kEcc);
   if (!record.ecc_asked || wanted == record.base.end() || !reported || reported->now != wanted->second)
@@ -106,7 +106,7 @@ SettingsRecord WithEccSeen(SettingsRecord record, const Reading& reading, base::
   return record;
 }
 
-base::Result<Values> ResolveAll(std::span<const DesiredSetting> desired, const Reading& reading,
+base::Result<Values> ResolveAll(std::span<const DesiredSetting> desired, const DeviceReading& reading,
                                 const SettingsRecord& record) {
   const auto wanted = Wanted(record);
   const auto lock_of = [&](Setting setting) -> std::optional<Value> {
@@ -145,7 +145,7 @@ base::Result<Values> ResolveAll(std::span<const DesiredSetting> desired, const R
 }
 
 std::vector<DevicePlanStep> StepsTo(const SettingsRecord& next, const SettingsRecord& former,
-                                    const Reading& reading, bool anew) {
+                                    const DeviceReading& reading, bool anew) {
   Values goals = Wanted(next);
   goals.insert(next.to_restore.begin(), next.to_restore.end());
   const auto wanted_before = Wanted(former);
@@ -167,7 +167,7 @@ std::vector<DevicePlanStep> StepsTo(const SettingsRecord& next, const SettingsRe
   return steps;
 }
 
-std::vector<Drift> DriftOf(const SettingsRecord& record, const Reading& reading) {
+std::vector<Drift> DriftOf(const SettingsRecord& record, const DeviceReading& reading) {
   std::vector<Drift> drift;
   for (const auto& [setting, wanted] : Wanted(record)) {
     if (IsClocks(setting)) {

@@ -12,30 +12,30 @@
 #include <vector>
 
 #include "device/desired_setting.h"
-#include "device/reading.h"
+#include "device/device_reading.h"
 #include "device/record.h"
 
 namespace gpuman::device {
 
 // An explicit request for a setting overrides the profiles in force: they lose that setting.
-SettingsRecord WithValues(SettingsRecord record, const Values& values, const Reading& reading,
+SettingsRecord WithValues(SettingsRecord record, const Values& values, const DeviceReading& reading,
                           base::WallTime now);
 // `usual`: the values after the settings are withdrawn (DefaultOf).
 SettingsRecord WithoutValues(SettingsRecord record, const Values& usual);
 // Replaces the layer of the same kind. For each setting of the layer that no layer covered before and no
 // administrator asked for, the record keeps the value in `reading`. Clocks cannot be read; the record keeps
 // them as unlocked.
-SettingsRecord WithLayer(SettingsRecord record, ActiveProfile layer, const Reading& reading);
+SettingsRecord WithLayer(SettingsRecord record, ActiveProfile layer, const DeviceReading& reading);
 SettingsRecord WithoutLayer(SettingsRecord record, bool of_job);
 // Notes that all values that were to be restored are set.
 SettingsRecord WithRestored(SettingsRecord record);
 // Notes `now` if an ECC mode that waited for a reset is in effect.
-SettingsRecord WithEccSeen(SettingsRecord record, const Reading& reading, base::WallTime now);
+SettingsRecord WithEccSeen(SettingsRecord record, const DeviceReading& reading, base::WallTime now);
 
 // The values of all of `desired` on this device. They must fit the other wanted settings in `record`:
 // graphics clocks must be possible with the memory clock. It is also an error if a new memory clock is not
 // possible with the locked graphics clocks.
-base::Result<Values> ResolveAll(std::span<const DesiredSetting> desired, const Reading& reading,
+base::Result<Values> ResolveAll(std::span<const DesiredSetting> desired, const DeviceReading& reading,
                                 const SettingsRecord& record);
 
 struct DevicePlanStep {
@@ -49,7 +49,7 @@ struct DevicePlanStep {
 // has its value needs no step. Locked clocks cannot be read: they get a step if `former` wanted another
 // value, or if `anew` is true (the driver may have forgotten them).
 std::vector<DevicePlanStep> StepsTo(const SettingsRecord& next, const SettingsRecord& former,
-                                    const Reading& reading, bool anew);
+                                    const DeviceReading& reading, bool anew);
 
 struct Drift {
   Setting setting{};
@@ -59,6 +59,6 @@ struct Drift {
 
 // The settings in which the device differs from the record. For locked clocks only a clock above the lock
 // counts, because the lock forbids it; load, power or temperature may keep a clock below its lock.
-std::vector<Drift> DriftOf(const SettingsRecord& record, const Reading& reading);
+std::vector<Drift> DriftOf(const SettingsRecord& record, const DeviceReading& reading);
 
 }  // namespace gpuman::device

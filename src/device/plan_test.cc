@@ -18,7 +18,7 @@ base::WallTime At(int seconds) { return base::WallTime(std::chrono::seconds(1'79
 
 // A device that accepts all settings.
 struct World {
-  Reading reading = H200();
+  DeviceReading reading = H200();
   SettingsRecord record;
   Value clocks[2];  // memory, graphics: these cannot be read
 
@@ -66,7 +66,7 @@ TEST(PlanTest, LockedClocksAreSetWhereTheyAreWantedOtherwiseOrAnew) {
 }
 
 TEST(PlanTest, PersistenceComesFirstWhenItIsTurnedOnAndLastWhenItIsTurnedOff) {
-  Reading reading = H200();
+  DeviceReading reading = H200();
   const Values both{{Setting::kPersistence, Switch(false)}, {Setting::kPower, Milliwatts(300'000)}};
   const auto off = StepsTo(WithValues({}, both, reading, At(0)), {}, reading, false);
   ASSERT_EQ(off.size(), 2U);
@@ -144,7 +144,7 @@ TEST(PlanTest, AResetGoesToTheDefaultAndWantsNothingMore) {
 }
 
 TEST(PlanTest, EccIsAwaitedUntilAResetHasBroughtIt) {
-  Reading reading = H200();
+  DeviceReading reading = H200();
   auto record = WithValues({}, {{Setting::kEcc, Switch(false)}}, reading, At(5));
   EXPECT_EQ(record.ecc_asked, At(5));
   reading.settings.at(Setting::kEcc).pending = Switch(false);
@@ -158,7 +158,7 @@ TEST(PlanTest, EccIsAwaitedUntilAResetHasBroughtIt) {
 }
 
 TEST(PlanTest, DriftIsWhatDiffersFromWhatIsWanted) {
-  Reading reading = H200();
+  DeviceReading reading = H200();
   const auto record = WithValues(
       {}, {{Setting::kPower, Milliwatts(250'000)}, {Setting::kPersistence, Switch(true)}}, reading, At(0));
   EXPECT_THAT(DriftOf(record, reading),
@@ -170,7 +170,7 @@ TEST(PlanTest, DriftIsWhatDiffersFromWhatIsWanted) {
 }
 
 TEST(PlanTest, ALockIsLostOnlyWhenTheClockIsAboveIt) {
-  Reading reading = H200();
+  DeviceReading reading = H200();
   const auto record = WithValues({}, {{Setting::kGraphicsClocks, Clocks(1200, 1200)}}, reading, At(0));
   reading.graphics_mhz = 345;
   EXPECT_THAT(DriftOf(record, reading), IsEmpty());

@@ -56,7 +56,7 @@ bool IsProfileName(std::string_view name) {
   return !name.empty() && name.size() <= 64 && name.find_first_not_of(kAllowed) == std::string_view::npos;
 }
 
-base::Result<FittedProfile> FitProfile(const Profile& profile, const Reading& reading) {
+base::Result<FittedProfile> FitProfile(const Profile& profile, const DeviceReading& reading) {
   FittedProfile fitted;
   std::optional<std::uint32_t> memory_mhz;
   for (const auto& [setting, wanted] : profile.desired) {  // memory clocks before graphics clocks

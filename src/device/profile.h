@@ -35,6 +35,6 @@ struct FittedProfile {
 
 // The values of the profile on one device. Settings that the device does not have are left out. It is an
 // error if a number is out of the device's range, or if the device has none of the settings.
-base::Result<FittedProfile> FitProfile(const Profile& profile, const Reading& reading);
+base::Result<FittedProfile> FitProfile(const Profile& profile, const DeviceReading& reading);
 
 }  // namespace gpuman::device

@@ -28,7 +28,7 @@ class GpuReader {
   void ClockNow(Setting setting);
   void Energy();
 
-  base::Result<Reading> Take() {
+  base::Result<DeviceReading> Take() {
     if (broken_) return base::Fail(std::move(*broken_));
     return std::move(reading_);
   }
@@ -49,7 +49,7 @@ class GpuReader {
 
   const driver::NvmlCalls& calls_;
   const driver::NvmlDevice device_;
-  Reading reading_;
+  DeviceReading reading_;
   std::optional<NvmlError> broken_;
 };
 
@@ -186,7 +186,7 @@ void GpuReader::Energy() {
 
 }  // namespace
 
-base::Result<Reading> ReadDevice(const driver::Nvml& nvml, const std::string& uuid) {
+base::Result<DeviceReading> ReadDevice(const driver::Nvml& nvml, const std::string& uuid) {
   auto device = nvml.DeviceByUuid(uuid);
   if (!device) return base::Fail(std::move(device).error());
   GpuReader reader(nvml, *device);
@@ -203,8 +203,8 @@ base::Result<Reading> ReadDevice(const driver::Nvml& nvml, const std::string& uu
   return reader.Take();
 }
 
-base::Result<Reading> ReadSettings(const driver::Nvml& nvml, const std::string& uuid,
-                                   const std::set<Setting>& settings) {
+base::Result<DeviceReading> ReadSettings(const driver::Nvml& nvml, const std::string& uuid,
+                                         const std::set<Setting>& settings) {
   auto device = nvml.DeviceByUuid(uuid);
   if (!device) return base::Fail(std::move(device).error());
   GpuReader reader(nvml, *device);

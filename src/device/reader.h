@@ -5,16 +5,16 @@
 #include <set>
 #include <string>
 
-#include "device/reading.h"
+#include "device/device_reading.h"
 #include "driver/nvml.h"
 
 namespace gpuman::device {
 
 // Reads all settings. It returns an error if the GPU does not answer.
-base::Result<Reading> ReadDevice(const driver::Nvml& nvml, const std::string& uuid);
+base::Result<DeviceReading> ReadDevice(const driver::Nvml& nvml, const std::string& uuid);
 
 // Reads only what is needed to check these settings.
-base::Result<Reading> ReadSettings(const driver::Nvml& nvml, const std::string& uuid,
-                                   const std::set<Setting>& settings);
+base::Result<DeviceReading> ReadSettings(const driver::Nvml& nvml, const std::string& uuid,
+                                         const std::set<Setting>& settings);
 
 }  // namespace gpuman::device

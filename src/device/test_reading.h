@@ -1,12 +1,12 @@
 // Devices for tests, as the driver would report them.
 #pragma once
 
-#include "device/reading.h"
+#include "device/device_reading.h"
 
 namespace gpuman::device {
 
-inline Reading H200() {
-  Reading reading;
+inline DeviceReading H200() {
+  DeviceReading reading;
   reading.settings[Setting::kPersistence] = {true, "", Switch(true), {}, Switch(false)};
   reading.settings[Setting::kComputeMode] = {
       true, "", Mode(ComputeMode::kDefault), {}, Mode(ComputeMode::kDefault)};
@@ -23,8 +23,8 @@ inline Reading H200() {
 }
 
 // A laptop's GPU: it has no ECC, a fixed power limit, and does not list its clocks.
-inline Reading Laptop() {
-  Reading reading = H200();
+inline DeviceReading Laptop() {
+  DeviceReading reading = H200();
   reading.settings[Setting::kEcc] = {false, "this kind of GPU does not have it", {}, {}, {}};
   reading.settings[Setting::kPower] = {false, "this kind of GPU does not have it", {}, {}, {}};
   reading.power.reset();

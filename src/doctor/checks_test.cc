@@ -39,7 +39,7 @@ Facts Well() {
                   "1.0",
                   "1.0",
                   std::vector<IdleGpuProcess>{},
-                  std::vector<Fault>{},
+                  std::vector<ReportedFault>{},
                   std::vector<MpsOfGpu>{},
                   std::vector<KeptSetting>{}};
   facts.caller = {"ann", false, false, true, true};

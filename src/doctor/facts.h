@@ -46,7 +46,7 @@ struct IdleGpuProcess {
   base::Millis idle{0};
 };
 
-struct Fault {
+struct ReportedFault {
   std::string gpu{}, code{}, text{};
   bool unhealthy = false;
 };
@@ -70,7 +70,7 @@ struct DaemonFacts {
   std::string problem{};                 // why the daemon does not answer; empty: it does
   std::string version{}, own_version{};  // of the daemon, of this program
   std::optional<std::vector<IdleGpuProcess>> idle{};
-  std::optional<std::vector<Fault>> faults{};
+  std::optional<std::vector<ReportedFault>> faults{};
   std::optional<std::vector<MpsOfGpu>> mps{};
   std::optional<std::vector<KeptSetting>> kept{};
 };

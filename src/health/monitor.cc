@@ -13,10 +13,10 @@ namespace {
 constexpr std::string_view kXid = "xid_";
 constexpr std::string_view kRecovery = "recovery_";
 
-bool IsXid(const Fault& fault) { return fault.code.starts_with(kXid); }
+bool IsXid(const HealthFault& fault) { return fault.code.starts_with(kXid); }
 
 // A driver that reports the recovery it needs would ask for these actions itself.
-bool IsForDriverToSay(const Fault& fault) {
+bool IsForDriverToSay(const HealthFault& fault) {
   return IsXid(fault) &&
          (fault.action == RepairAction::kReset || fault.action == RepairAction::kDrainAndReset ||
           fault.action == RepairAction::kReboot);
@@ -43,7 +43,7 @@ void Monitor::ClearThose(Predicate over, const std::string& why, Notices& notice
   }
 }
 
-Notices Monitor::On(const Reading& reading, Timestamp now) {
+Notices Monitor::On(const HealthRuleInput& reading, Timestamp now) {
   Notices notices;
   const bool is_lost = reading.missing || !reading.lost.empty();
   const bool is_known = !is_lost && reading.silent.empty();
@@ -71,7 +71,8 @@ void Monitor::Consider(const Rule& rule, const std::optional<std::string>& found
       return;
     }
     if (now.mono < *condition.holds_since + rule.raise_after) return;
-    const Fault fault{std::string(rule.code), rule.state, rule.action, *found, now.wall, now.wall, 1, false};
+    const HealthFault fault{
+        std::string(rule.code), rule.state, rule.action, *found, now.wall, now.wall, 1, false};
     faults_.emplace(fault.code, fault);
     notices.push_back({FaultChange::kRaised, fault, {}, {}});
     return;
@@ -86,7 +87,7 @@ void Monitor::Consider(const Rule& rule, const std::optional<std::string>& found
 }
 
 // If the driver reports the recovery it needs, its report counts more than the table of Xids.
-void Monitor::HeedDriver(const Reading& reading, Timestamp now, Notices& notices) {
+void Monitor::HeedDriver(const HealthRuleInput& reading, Timestamp now, Notices& notices) {
   const bool is_known = !reading.missing && reading.lost.empty() && reading.silent.empty();
   if (reading.recovery != Recovery::kNone || !is_known) return driver_quiet_since_.reset();
   if (!driver_quiet_since_) driver_quiet_since_ = now.mono;
@@ -98,14 +99,14 @@ Notices Monitor::On(const XidOccurrence& xid, Timestamp now) {
   XidCatalogEntry kind = ClassOf(xid.number);
   if (settings_.ignored_xids.contains(xid.number))
     kind = {kind.xid, kind.name, HealthState::kHealthy, RepairAction::kNone};
-  Fault fault{fmt::format("{}{}", kXid, xid.number),
-              kind.state,
-              kind.action,
-              TextOf(kind, xid),
-              xid.at,
-              xid.at,
-              1,
-              false};
+  HealthFault fault{fmt::format("{}{}", kXid, xid.number),
+                    kind.state,
+                    kind.action,
+                    TextOf(kind, xid),
+                    xid.at,
+                    xid.at,
+                    1,
+                    false};
   if (kind.state == HealthState::kHealthy) {
     const auto [told, first] = reported_.try_emplace(xid.number, xid.at);
     if (!first && xid.at < std::exchange(told->second, xid.at) + settings_.xid_repeat) return {};
@@ -126,7 +127,7 @@ Notices Monitor::OnReset(Timestamp) {
   double_bit_errors_.reset();
   watch_ = {};
   ClearThose(
-      [](const Fault& fault) {
+      [](const HealthFault& fault) {
         return IsXid(fault) && (IsEndedByReset(fault.action) || fault.action == RepairAction::kPowerCycle);
       },
       "the GPU was reset", notices);
@@ -155,16 +156,16 @@ HealthVerdict Monitor::verdict() const {
   return verdict;
 }
 
-std::vector<Fault> Monitor::faults() const {
-  std::vector<Fault> faults;
+std::vector<HealthFault> Monitor::faults() const {
+  std::vector<HealthFault> faults;
   for (const auto& [code, fault] : faults_) faults.push_back(fault);
-  std::stable_sort(faults.begin(), faults.end(), [](const Fault& a, const Fault& b) {
+  std::stable_sort(faults.begin(), faults.end(), [](const HealthFault& a, const HealthFault& b) {
     return std::pair(b.state, a.since) < std::pair(a.state, b.since);
   });
   return faults;
 }
 
-Notices Monitor::Restore(std::vector<Fault> faults, bool rebooted, Timestamp) {
+Notices Monitor::Restore(std::vector<HealthFault> faults, bool rebooted, Timestamp) {
   for (auto& fault : faults) {
     // Drops a fault whose rule exists only in an earlier version.
     if (!IsXid(fault) && RuleOf(fault.code) == nullptr) continue;
@@ -173,7 +174,7 @@ Notices Monitor::Restore(std::vector<Fault> faults, bool rebooted, Timestamp) {
   Notices notices;
   if (rebooted)
     ClearThose(
-        [](const Fault& fault) {
+        [](const HealthFault& fault) {
           return IsXid(fault) || IsEndedByReset(fault.action) || fault.action == RepairAction::kReboot;
         },
         "the machine was rebooted", notices);

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "health/reading.h"
+#include "health/health_rule_input.h"
 #include "health/rules.h"
 #include "health/verdict.h"
 
@@ -37,7 +37,7 @@ struct Timestamp {
   base::WallTime wall{};
 };
 
-struct Fault {
+struct HealthFault {
   std::string code;  // a rule's ("row_remap_failed"), or "xid_79"
   HealthState state = HealthState::kDegraded;
   RepairAction action = RepairAction::kNone;
@@ -46,7 +46,7 @@ struct Fault {
   base::WallTime last{};  // for an Xid: when it last occurred
   std::uint64_t count = 1;
   bool acknowledged = false;
-  friend bool operator==(const Fault&, const Fault&) = default;
+  friend bool operator==(const HealthFault&, const HealthFault&) = default;
 };
 
 struct XidOccurrence {
@@ -60,7 +60,7 @@ enum class FaultChange { kRaised, kCleared, kAcknowledged, kReported };
 
 struct HealthNotice {
   FaultChange change = FaultChange::kRaised;
-  Fault fault;                 // kReported: state healthy
+  HealthFault fault;           // kReported: state healthy
   std::optional<pid_t> pid{};  // the process that had the Xid
   std::string why{};           // kCleared: what ended the fault
 };
@@ -76,7 +76,7 @@ class Monitor {
  public:
   explicit Monitor(MonitorSettings settings = {}) : settings_(std::move(settings)) {}
 
-  Notices On(const Reading& reading, Timestamp now);
+  Notices On(const HealthRuleInput& reading, Timestamp now);
   Notices On(const XidOccurrence& xid, Timestamp now);
   // The GPU was reset, or its driver was loaded again.
   Notices OnReset(Timestamp now);
@@ -86,11 +86,11 @@ class Monitor {
 
   HealthVerdict verdict() const;
   // The most severe first, then the oldest.
-  std::vector<Fault> faults() const;
+  std::vector<HealthFault> faults() const;
 
   // Takes over the faults of an earlier monitor. `rebooted`: the machine was rebooted since. A reboot ends
   // all faults of Xids, and all other faults that a reset or a reboot ends.
-  Notices Restore(std::vector<Fault> faults, bool rebooted, Timestamp now);
+  Notices Restore(std::vector<HealthFault> faults, bool rebooted, Timestamp now);
   void SetSettings(MonitorSettings settings) { settings_ = std::move(settings); }
 
  private:
@@ -99,13 +99,13 @@ class Monitor {
   };
 
   void Consider(const Rule& rule, const std::optional<std::string>& found, Timestamp now, Notices& notices);
-  void HeedDriver(const Reading& reading, Timestamp now, Notices& notices);
+  void HeedDriver(const HealthRuleInput& reading, Timestamp now, Notices& notices);
   template <typename Predicate>
   void ClearThose(Predicate over, const std::string& why, Notices& notices);
 
   MonitorSettings settings_;
   RuleEvaluator watch_;
-  std::map<std::string, Fault> faults_;
+  std::map<std::string, HealthFault> faults_;
   std::map<std::string_view, Condition> conditions_;
   std::map<unsigned, base::WallTime> reported_;  // when an Xid that breaks nothing last occurred
   std::optional<base::MonoTime> driver_quiet_since_;

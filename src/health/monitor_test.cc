@@ -34,33 +34,35 @@ Words WordsOf(const Notices& notices) {
   return words;
 }
 
-Words Feed(Monitor& monitor, const Reading& reading, int at) { return WordsOf(monitor.On(reading, At(at))); }
+Words Feed(Monitor& monitor, const HealthRuleInput& reading, int at) {
+  return WordsOf(monitor.On(reading, At(at)));
+}
 Words Strike(Monitor& monitor, unsigned xid, int at, std::optional<pid_t> pid = {}) {
   return WordsOf(monitor.On(XidOccurrence{xid, pid, "", At(at).wall}, At(at)));
 }
 
 // For one rule: a reading, by time, for which its condition holds, and one for which it does not hold.
 struct Example {
-  std::function<Reading(int)> bad, good;
+  std::function<HealthRuleInput(int)> bad, good;
 };
 
-Reading Lost(const char* why) {
-  Reading reading;
+HealthRuleInput Lost(const char* why) {
+  HealthRuleInput reading;
   reading.lost = why;
   return reading;
 }
-Reading Silent() {
-  Reading reading;
+HealthRuleInput Silent() {
+  HealthRuleInput reading;
   reading.silent = "a driver call has not come back for 2s";
   return reading;
 }
-Reading Missing() {
-  Reading reading;
+HealthRuleInput Missing() {
+  HealthRuleInput reading;
   reading.missing = true;
   return reading;
 }
 
-Reading Fine() {
+HealthRuleInput Fine() {
   return {{.recovery = Recovery::kNone,
            .double_bit_errors = 0,
            .pcie_replays = 0,
@@ -80,7 +82,7 @@ Reading Fine() {
 template <typename Value>
 Example Of(std::optional<Value> gpu::HealthReading::*field, Value bad) {
   return {[=](int) {
-            Reading reading = Fine();
+            HealthRuleInput reading = Fine();
             reading.*field = bad;
             return reading;
           },
@@ -89,12 +91,12 @@ Example Of(std::optional<Value> gpu::HealthReading::*field, Value bad) {
 
 Example Counter(std::optional<std::uint64_t> gpu::HealthReading::*field, std::uint64_t per_second) {
   return {[=](int at) {
-            Reading reading = Fine();
+            HealthRuleInput reading = Fine();
             reading.*field = per_second * static_cast<std::uint64_t>(at);
             return reading;
           },
           [=](int) {
-            Reading reading = Fine();
+            HealthRuleInput reading = Fine();
             reading.*field = 1'000'000'000;
             return reading;
           }};
@@ -105,21 +107,21 @@ const std::map<std::string_view, Example>& Examples() {
       {"lost", {[](int) { return Lost("gone"); }, [](int) { return Fine(); }}},
       {"silent", {[](int) { return Silent(); }, [](int) { return Fine(); }}},
       {"missing", {[](int) { return Missing(); }, [](int) { return Fine(); }}},
-      {"recovery_reset", Of(&Reading::recovery, Recovery::kReset)},
-      {"recovery_reboot", Of(&Reading::recovery, Recovery::kReboot)},
-      {"recovery_drain_peers", Of(&Reading::recovery, Recovery::kDrainPeers)},
-      {"recovery_drain_and_reset", Of(&Reading::recovery, Recovery::kDrainAndReset)},
-      {"double_bit_ecc", Of(&Reading::double_bit_errors, std::uint64_t{2})},
-      {"row_remap_failed", Of(&Reading::remap_failed, true)},
-      {"sram_threshold", Of(&Reading::sram_threshold_exceeded, true)},
-      {"retired_pages", Of(&Reading::retired_pages, std::uint64_t{64})},
-      {"row_remap_pending", Of(&Reading::remap_pending, true)},
-      {"retirement_pending", Of(&Reading::retirement_pending, true)},
-      {"row_remaps", Of(&Reading::uncorrectable_remaps, std::uint64_t{600})},
-      {"pcie_replays", Counter(&Reading::pcie_replays, 2)},
-      {"hardware_slowdown", Of(&Reading::hardware_slowdown, true)},
-      {"nvlink_crc", Counter(&Reading::nvlink_crc_errors, 150)},
-      {"nvlink_down", Of(&Reading::nvlinks_down, 1U)},
+      {"recovery_reset", Of(&HealthRuleInput::recovery, Recovery::kReset)},
+      {"recovery_reboot", Of(&HealthRuleInput::recovery, Recovery::kReboot)},
+      {"recovery_drain_peers", Of(&HealthRuleInput::recovery, Recovery::kDrainPeers)},
+      {"recovery_drain_and_reset", Of(&HealthRuleInput::recovery, Recovery::kDrainAndReset)},
+      {"double_bit_ecc", Of(&HealthRuleInput::double_bit_errors, std::uint64_t{2})},
+      {"row_remap_failed", Of(&HealthRuleInput::remap_failed, true)},
+      {"sram_threshold", Of(&HealthRuleInput::sram_threshold_exceeded, true)},
+      {"retired_pages", Of(&HealthRuleInput::retired_pages, std::uint64_t{64})},
+      {"row_remap_pending", Of(&HealthRuleInput::remap_pending, true)},
+      {"retirement_pending", Of(&HealthRuleInput::retirement_pending, true)},
+      {"row_remaps", Of(&HealthRuleInput::uncorrectable_remaps, std::uint64_t{600})},
+      {"pcie_replays", Counter(&HealthRuleInput::pcie_replays, 2)},
+      {"hardware_slowdown", Of(&HealthRuleInput::hardware_slowdown, true)},
+      {"nvlink_crc", Counter(&HealthRuleInput::nvlink_crc_errors, 150)},
+      {"nvlink_down", Of(&HealthRuleInput::nvlinks_down, 1U)},
   };
   return examples;
 }
@@ -132,7 +134,7 @@ class EachRule : public ::testing::TestWithParam<std::string_view> {
   int at_ = 0;
 
   // One step is a second. Runs until the fault is raised and returns it.
-  Fault Raise() {
+  HealthFault Raise() {
     for (; at_ < 20 * kMinute; ++at_)
       for (const auto& notice : monitor_.On(example_.bad(at_), At(at_)))
         if (notice.change == FaultChange::kRaised && notice.fault.code == rule_.code) return notice.fault;
@@ -157,7 +159,7 @@ class EachRule : public ::testing::TestWithParam<std::string_view> {
 
 TEST_P(EachRule, IsRaisedWithItsStateAndAction) {
   Feed(monitor_, Fine(), at_++);
-  const Fault fault = Raise();
+  const HealthFault fault = Raise();
   EXPECT_EQ(fault.state, rule_.state);
   EXPECT_EQ(fault.action, rule_.action);
   EXPECT_FALSE(fault.text.empty());
@@ -177,7 +179,7 @@ TEST_P(EachRule, HoldsWhenItCannotBeRead) {
   if (rule_.code == "lost" || rule_.code == "silent" || rule_.code == "missing")
     GTEST_SKIP() << "that can always be said";
   for (int more = 1; more < 20 * kMinute; ++more)
-    EXPECT_THAT(Feed(monitor_, Reading{}, at_ + more), IsEmpty());
+    EXPECT_THAT(Feed(monitor_, HealthRuleInput{}, at_ + more), IsEmpty());
   EXPECT_TRUE(IsListed());
 }
 
@@ -225,7 +227,7 @@ TEST_P(EachXid, IsRaisedOrMerelyTold) {
 TEST_P(EachXid, HoldsAndIsCounted) {
   Strike(monitor_, kind_.xid, 0);
   EXPECT_THAT(Strike(monitor_, kind_.xid, 1), IsEmpty());
-  EXPECT_THAT(Feed(monitor_, Reading{}, 3600), IsEmpty());
+  EXPECT_THAT(Feed(monitor_, HealthRuleInput{}, 3600), IsEmpty());
   if (!breaks_) {
     EXPECT_THAT(monitor_.faults(), IsEmpty());
     return;
@@ -264,7 +266,7 @@ TEST(Health, OfAGpuThatIsFineThereIsNothingToSay) {
 
 TEST(Health, TheWorstFaultDecidesAndTheDriversWordOutranksTheOthers) {
   Monitor monitor;
-  Reading reading = Fine();
+  HealthRuleInput reading = Fine();
   reading.remap_pending = true;
   Feed(monitor, reading, 0);
   EXPECT_EQ(monitor.verdict(), (HealthVerdict{HealthState::kDegraded, RepairAction::kResetWhenIdle}));
@@ -295,7 +297,7 @@ TEST(Health, AnXidAgainBeginsTheDriversSilenceAnew) {
 
 TEST(Health, ADriverThatCannotTellLeavesAnXidAsItIs) {
   Monitor monitor;
-  Reading old = Fine();
+  HealthRuleInput old = Fine();
   old.recovery.reset();
   Strike(monitor, 119, 0);
   for (int at = 1; at < 20 * kMinute; ++at) EXPECT_THAT(Feed(monitor, old, at), IsEmpty());
@@ -326,7 +328,7 @@ TEST(Health, OneThatWasSilentWasNotReset) {
 
 TEST(Health, CountersThatBeginAnewTellOfAReset) {
   Monitor monitor;
-  Reading reading = Fine();
+  HealthRuleInput reading = Fine();
   reading.double_bit_errors = 3;
   reading.recovery.reset();
   Feed(monitor, reading, 0);
@@ -351,7 +353,7 @@ TEST(Health, AnAcknowledgedFaultIsListedAndCountsOnlyWhenItReturns) {
 
 TEST(Health, AnAcknowledgedConditionCountsAgainWhenItWasOverInBetween) {
   Monitor monitor;
-  Reading reading = Fine();
+  HealthRuleInput reading = Fine();
   reading.remap_pending = true;
   Feed(monitor, reading, 0);
   monitor.Acknowledge("", "root", At(1));
@@ -378,7 +380,7 @@ TEST(Health, AnXidThatIsIgnoredBreaksNothing) {
 
 TEST(Health, ARebootEndsWhatAResetEndsAndNotWhatIsWritten) {
   Monitor monitor, next;
-  Reading reading = Fine();
+  HealthRuleInput reading = Fine();
   reading.remap_pending = true;
   reading.remap_failed = true;
   Feed(monitor, reading, 0);

@@ -9,7 +9,7 @@ constexpr base::json::JsonFormat kFormat{.strict = true};
 
 }  // namespace
 
-template <typename V, base::json::Of<Fault> T>
+template <typename V, base::json::Of<HealthFault> T>
 void Fields(V& v, T& x) {
   v.Required("code", x.code);
   v.Required("state", x.state);

@@ -16,7 +16,7 @@ namespace gpuman::health {
 
 struct HealthRecord {
   std::string boot;  // the kernel's boot id when it was written
-  std::vector<Fault> faults;
+  std::vector<HealthFault> faults;
   friend bool operator==(const HealthRecord&, const HealthRecord&) = default;
 };
 

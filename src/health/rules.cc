@@ -78,7 +78,7 @@ void CheckRecovery(RuleResults& results, const std::optional<Recovery>& recovery
         [code = code] { return std::string(RuleOf(code)->meaning); });
 }
 
-void CheckMemory(RuleResults& results, const Reading& r) {
+void CheckMemory(RuleResults& results, const HealthRuleInput& r) {
   Say(results, "double_bit_ecc", r.double_bit_errors, r.double_bit_errors > 0, [&] {
     return fmt::format("{} uncorrected memory error{} since the driver was loaded", *r.double_bit_errors,
                        *r.double_bit_errors == 1 ? "" : "s");
@@ -115,7 +115,7 @@ std::optional<unsigned> ReplaysAllowed(unsigned generation, unsigned lanes) {
   return static_cast<unsigned>(std::ceil(lanes * kPerLane[generation - 1]));
 }
 
-RuleResults RuleEvaluator::Check(base::MonoTime now, const Reading& r) {
+RuleResults RuleEvaluator::Check(base::MonoTime now, const HealthRuleInput& r) {
   RuleResults results;
   results["missing"] =
       r.missing ? Found("it was in this machine, and the driver does not show it") : std::nullopt;
@@ -132,7 +132,7 @@ RuleResults RuleEvaluator::Check(base::MonoTime now, const Reading& r) {
   return results;
 }
 
-void RuleEvaluator::CheckBus(base::MonoTime now, const Reading& r, RuleResults& results) {
+void RuleEvaluator::CheckBus(base::MonoTime now, const HealthRuleInput& r, RuleResults& results) {
   if (!r.pcie_replays) return;
   replays_.Add(now, *r.pcie_replays);
   const auto rate = replays_.RatePer(kMinute);
@@ -145,7 +145,7 @@ void RuleEvaluator::CheckBus(base::MonoTime now, const Reading& r, RuleResults& 
                         *r.pcie_generation, *r.pcie_lanes, *allowed);
 }
 
-void RuleEvaluator::CheckSlowdowns(base::MonoTime now, const Reading& r, RuleResults& results) {
+void RuleEvaluator::CheckSlowdowns(base::MonoTime now, const HealthRuleInput& r, RuleResults& results) {
   if (!r.hardware_slowdown) return;
   slowdowns_.Add(now, *r.hardware_slowdown);
   Found& found = results["hardware_slowdown"];
@@ -153,7 +153,7 @@ void RuleEvaluator::CheckSlowdowns(base::MonoTime now, const Reading& r, RuleRes
     found = fmt::format("slowed by temperature or power in {} of the last 10 minutes", slowdowns_.Count());
 }
 
-void RuleEvaluator::CheckLinks(base::MonoTime now, const Reading& r, RuleResults& results) {
+void RuleEvaluator::CheckLinks(base::MonoTime now, const HealthRuleInput& r, RuleResults& results) {
   if (r.nvlinks_down) {
     Found& down = results["nvlink_down"];
     if (*r.nvlinks_down > 0) down = fmt::format("{} of its links to other GPUs are down", *r.nvlinks_down);

@@ -11,8 +11,8 @@
 #include <string_view>
 
 #include "base/clock.h"
+#include "health/health_rule_input.h"
 #include "health/rates.h"
-#include "health/reading.h"
 #include "health/verdict.h"
 
 namespace gpuman::health {
@@ -40,12 +40,12 @@ using RuleResults = std::map<std::string_view, std::optional<std::string>>;
 // Which conditions hold after all readings so far.
 class RuleEvaluator {
  public:
-  RuleResults Check(base::MonoTime now, const Reading& reading);
+  RuleResults Check(base::MonoTime now, const HealthRuleInput& reading);
 
  private:
-  void CheckBus(base::MonoTime now, const Reading& reading, RuleResults& results);
-  void CheckSlowdowns(base::MonoTime now, const Reading& reading, RuleResults& results);
-  void CheckLinks(base::MonoTime now, const Reading& reading, RuleResults& results);
+  void CheckBus(base::MonoTime now, const HealthRuleInput& reading, RuleResults& results);
+  void CheckSlowdowns(base::MonoTime now, const HealthRuleInput& reading, RuleResults& results);
+  void CheckLinks(base::MonoTime now, const HealthRuleInput& reading, RuleResults& results);
 
   GrowthMeter replays_{base::Millis(60'000)};
   GrowthMeter crc_errors_{base::Millis(5'000)};

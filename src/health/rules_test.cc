@@ -9,7 +9,7 @@ using base::MonoTime;
 
 MonoTime SeenAt(int seconds) { return MonoTime(std::chrono::seconds(seconds)); }
 
-std::optional<std::string> Holds(RuleEvaluator& watch, MonoTime now, const Reading& reading,
+std::optional<std::string> Holds(RuleEvaluator& watch, MonoTime now, const HealthRuleInput& reading,
                                  std::string_view code) {
   const auto results = watch.Check(now, reading);
   const auto it = results.find(code);
@@ -40,7 +40,7 @@ TEST(Rules, ReplaysDependOnTheLink) {
 
 TEST(Rules, ReplaysWithinWhatIsAllowedAreNone) {
   RuleEvaluator watch;
-  Reading reading{{.pcie_replays = 1000, .pcie_generation = 5, .pcie_lanes = 16}};
+  HealthRuleInput reading{{.pcie_replays = 1000, .pcie_generation = 5, .pcie_lanes = 16}};
   watch.Check(SeenAt(0), reading);
   reading.pcie_replays = 1031;
   EXPECT_EQ(Holds(watch, SeenAt(60), reading, "pcie_replays"), std::nullopt);
@@ -85,7 +85,7 @@ TEST(Rules, AFactThatWasNotReadIsNotJudged) {
 
 TEST(Rules, OfALostGpuNothingElseIsKnown) {
   RuleEvaluator watch;
-  Reading reading{{.double_bit_errors = 0}};
+  HealthRuleInput reading{{.double_bit_errors = 0}};
   reading.lost = "the GPU fell off the bus";
   const auto results = watch.Check(SeenAt(0), reading);
   EXPECT_EQ(results.at("lost"), "the GPU fell off the bus");

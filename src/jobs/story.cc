@@ -144,11 +144,11 @@ bool EndedByWarning(const Job& job) {
 // in the way.
 std::string InTheWay(const StoryFacts& facts) {
   struct Has {
-    const GpuHolder* holder;
+    const StoryGpuHolder* holder;
     std::vector<std::string> gpus;
   };
   std::vector<Has> all;
-  for (const GpuHolder& holder : facts.in_the_way) {
+  for (const StoryGpuHolder& holder : facts.in_the_way) {
     auto has =
         std::find_if(all.begin(), all.end(), [&](const Has& one) { return one.holder->who == holder.who; });
     if (has == all.end()) has = all.insert(all.end(), Has{&holder, {}});

@@ -81,8 +81,8 @@ struct JobStory {
   std::vector<std::string> advice;  // what the user can do, a sentence each
 };
 
-// A job or process that holds a GPU which a waiting job may get.
-struct GpuHolder {
+// What has a GPU that a waiting job may get.
+struct StoryGpuHolder {
   std::string gpu;                        // UUID
   std::string who;                        // "job 5 'train' (ann)"
   std::optional<base::WallTime> since{};  // of a job its start
@@ -104,7 +104,7 @@ struct StoryFacts {
   std::vector<Event> events;            // of the job, and of its GPUs during its last run, by id
   // Runs of other jobs that ended just before this one started, by their end.
   std::vector<RunAccount> holders;
-  std::vector<GpuHolder> in_the_way;  // of a job that waits for a GPU, in the order of the GPUs
+  std::vector<StoryGpuHolder> in_the_way;  // of a job that waits for a GPU, in the order of the GPUs
   std::vector<std::string> in_front;  // jobs that start before it: "job 5 'train' (ann)", the next one first
   std::optional<SharedGpuWait> wait;
   std::optional<base::Bytes> peak;                               // the most that it has used of a GPU so far

@@ -309,7 +309,7 @@ TEST_F(ShareScheduler, TheViewSaysWhoWaitsForWhatAndForHowLong) {
   Pass(100ms);
   const Snapshot view = scheduler_.View(now_);
   ASSERT_EQ(view.gpus.size(), 1u);
-  const GpuStatus& gpu = view.gpus[0];
+  const SharedGpuStatus& gpu = view.gpus[0];
   EXPECT_EQ(gpu.capacity, GiB(16));
   EXPECT_EQ(gpu.demand, GiB(20));
   EXPECT_TRUE(gpu.contended);

@@ -42,7 +42,7 @@ TenantStatus StatusOf(const Tenant& tenant, const TenantGpuState& part, base::Mo
 
 Snapshot Scheduler::View(base::MonoTime now) const {
   const Span unbooked = last_ ? std::max(now - *last_, Span{}) : Span{};
-  std::map<std::string, GpuStatus> gpus;
+  std::map<std::string, SharedGpuStatus> gpus;
   for (const auto& [gpu, capacity] : capacities_) gpus[gpu].capacity = capacity;
   for (const auto& [id, tenant] : tenants_) {
     for (const auto& [gpu, part] : tenant.parts) {

@@ -43,7 +43,7 @@ struct TenantStatus {
 // The bounds of the histogram, in seconds.
 inline std::vector<double> HandOverBounds() { return {0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}; }
 
-struct GpuStatus {
+struct SharedGpuStatus {
   std::string gpu;
   std::optional<base::Bytes> capacity;
   base::Bytes demand;                 // of all tenants: resident, away, pinned and wanted
@@ -63,7 +63,7 @@ struct GpuStatus {
 };
 
 struct Snapshot {
-  std::vector<GpuStatus> gpus;  // by UUID
+  std::vector<SharedGpuStatus> gpus;  // by UUID
 };
 
 // What a tenant waits for, on which GPUs, and which tenants use them meanwhile.

@@ -187,7 +187,7 @@ class RandomWorld : public World {
   std::map<TenantId, Job>& jobs() { return jobs_; }
   std::uint64_t HandOvers() {
     std::uint64_t sum = 0;
-    for (const GpuStatus& gpu : scheduler_.View(now_).gpus) sum += gpu.hand_overs;
+    for (const SharedGpuStatus& gpu : scheduler_.View(now_).gpus) sum += gpu.hand_overs;
     return sum;
   }
   // The memory of each job is on its GPU or away, to the byte, and the scheduler knows which.
@@ -199,7 +199,7 @@ class RandomWorld : public World {
         EXPECT_EQ(job.here[gpu] + job.away[gpu] + job.managed[gpu], bytes) << "job " << id.value;
       }
     }
-    for (const GpuStatus& gpu : scheduler_.View(now_).gpus) {
+    for (const SharedGpuStatus& gpu : scheduler_.View(now_).gpus) {
       for (const TenantStatus& tenant : gpu.tenants) {
         EXPECT_EQ(tenant.demand.resident, jobs_.at(tenant.tenant).here[gpu.gpu]) << tenant.tenant.value;
         EXPECT_EQ(tenant.demand.away, jobs_.at(tenant.tenant).away[gpu.gpu]) << tenant.tenant.value;

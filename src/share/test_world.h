@@ -171,8 +171,8 @@ class World {
   int reports(const std::string& kind) { return reports_[kind]; }
   base::MonoTime now() const { return now_; }
   Scheduler& scheduler() { return scheduler_; }
-  GpuStatus Status(const std::string& gpu) {
-    for (GpuStatus& status : scheduler_.View(now_).gpus)
+  SharedGpuStatus Status(const std::string& gpu) {
+    for (SharedGpuStatus& status : scheduler_.View(now_).gpus)
       if (status.gpu == gpu) return status;
     return {};
   }

@@ -12,7 +12,7 @@ struct DeviceSettingsManager::Change {
   // Shared with the worker's thread, which outlives a change that was given up.
   struct Shared {
     device::ApplyProgress progress;
-    std::vector<base::Result<device::Reading>> readings;  // by GPU of the task
+    std::vector<base::Result<device::DeviceReading>> readings;  // by GPU of the task
     device::ApplyOutcome outcome;
   };
   std::uint64_t id = 0;
@@ -30,7 +30,7 @@ struct DeviceSettingsManager::Change {
 
 struct DeviceSettingsManager::PendingQuery {
   std::vector<gpu::Gpu> gpus;
-  std::vector<std::optional<base::Result<device::Reading>>> readings;
+  std::vector<std::optional<base::Result<device::DeviceReading>>> readings;
   std::size_t missing = 0;
   base::MonoTime deadline{};
   std::function<void(std::vector<DeviceSettingsState>)> done;

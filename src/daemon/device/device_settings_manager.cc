@@ -22,7 +22,7 @@ std::string TextOf(const DeviceTaskResult& report) {
 }
 
 base::Result<device::SettingsRecord> Unchanged(const gpu::Gpu&, const device::SettingsRecord& record,
-                                               const device::Reading&, std::vector<std::string>&) {
+                                               const device::DeviceReading&, std::vector<std::string>&) {
   return record;
 }
 
@@ -138,7 +138,7 @@ void DeviceSettingsManager::EndProfiles() {
     DeviceTask task;
     task.gpus = {gpu};
     task.go_on = true;
-    task.draft = [this](const gpu::Gpu&, const device::SettingsRecord& record, const device::Reading&,
+    task.draft = [this](const gpu::Gpu&, const device::SettingsRecord& record, const device::DeviceReading&,
                         std::vector<std::string>&) -> base::Result<device::SettingsRecord> {
       const auto* const layer = record.ProfileLayer();
       return layer && layer->until && *layer->until <= Now() ? WithoutLayer(record, /*of_job=*/false)
@@ -189,7 +189,8 @@ void DeviceSettingsManager::FollowJobs(const std::string& uuid) {
   task.gpus = {*device.gpu};
   task.go_on = profile == nullptr;
   task.draft = [given, profile = profile ? std::optional(*profile) : std::nullopt](
-                   const gpu::Gpu&, const device::SettingsRecord& record, const device::Reading& reading,
+                   const gpu::Gpu&, const device::SettingsRecord& record,
+                   const device::DeviceReading& reading,
                    std::vector<std::string>& notes) -> base::Result<device::SettingsRecord> {
     if (!profile) return WithoutLayer(record, /*of_job=*/true);
     GPUMAN_ASSIGN(auto fitted, FitProfile(*profile, reading));

@@ -70,7 +70,7 @@ struct DeviceTaskResult {
 // Computes the new record of one GPU from its present one; notes are for the caller that asked for the
 // change.
 using DeviceDraft = std::function<base::Result<device::SettingsRecord>(
-    const gpu::Gpu& gpu, const device::SettingsRecord& record, const device::Reading& reading,
+    const gpu::Gpu& gpu, const device::SettingsRecord& record, const device::DeviceReading& reading,
     std::vector<std::string>& notes)>;
 
 struct DeviceTask {
@@ -85,7 +85,7 @@ struct DeviceTask {
 
 struct DeviceSettingsState {
   gpu::Gpu gpu;
-  base::Result<device::Reading> reading;
+  base::Result<device::DeviceReading> reading;
   device::SettingsRecord record;
   std::vector<device::Drift> drift;
 };
@@ -172,10 +172,10 @@ class DeviceSettingsManager {
   void EndProfiles();
   void FollowJobs(const std::string& uuid);
   void BeginChecks();
-  void OnChecked(const std::string& uuid, const base::Result<device::Reading>& reading);
+  void OnChecked(const std::string& uuid, const base::Result<device::DeviceReading>& reading);
   void TellDrift(const std::string& uuid, std::vector<device::Drift> drift);
   void TellTrouble(const std::string& uuid, const std::string& what);
-  void OnQueried(std::uint64_t id, std::size_t index, base::Result<device::Reading> reading);
+  void OnQueried(std::uint64_t id, std::size_t index, base::Result<device::DeviceReading> reading);
   void EndQuery(std::uint64_t id);
 
   const base::Clock& clock_;

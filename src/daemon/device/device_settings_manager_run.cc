@@ -291,18 +291,18 @@ void DeviceSettingsManager::Query(std::vector<gpu::Gpu> gpus,
   queries_[id] = std::move(query);
   if (gpus.empty()) return EndQuery(id);
   for (std::size_t i = 0; i < gpus.size(); ++i) {
-    const auto reading = std::make_shared<std::optional<base::Result<device::Reading>>>();
+    const auto reading = std::make_shared<std::optional<base::Result<device::DeviceReading>>>();
     callbacks_.drive(
         [reading, uuid = gpus[i].uuid](const driver::LoadedNvml& nvml) {
           reading->emplace(nvml ? device::ReadDevice(**nvml, uuid)
-                                : base::Result<device::Reading>(base::Fail(nvml.error())));
+                                : base::Result<device::DeviceReading>(base::Fail(nvml.error())));
         },
         [this, id, i, reading] { OnQueried(id, i, std::move(**reading)); });
   }
 }
 
 void DeviceSettingsManager::OnQueried(std::uint64_t id, std::size_t index,
-                                      base::Result<device::Reading> reading) {
+                                      base::Result<device::DeviceReading> reading) {
   const auto it = queries_.find(id);
   if (it == queries_.end()) return;
   it->second->readings[index] = std::move(reading);
@@ -317,7 +317,7 @@ void DeviceSettingsManager::EndQuery(std::uint64_t id) {
     const auto& device = DeviceOf(gpu.uuid);
     auto reading = query->readings[i]
                        ? std::move(*query->readings[i])
-                       : base::Result<device::Reading>(base::Fail(
+                       : base::Result<device::DeviceReading>(base::Fail(
                              ErrorCode::kTimeout, fmt::format("the driver has not answered within {}",
                                                               base::FormatDuration(settings_.call_limit))));
     auto drift = reading ? device::DriftOf(device.record, *reading) : device.drift;

@@ -16,7 +16,7 @@ void DeviceSettingsManager::BeginChecks() {
     if (!device.gpu || device.busy || device.record.IsEmpty()) continue;
     std::set<device::Setting> settings;
     for (const auto& [setting, value] : Wanted(device.record)) settings.insert(setting);
-    const auto reading = std::make_shared<std::optional<base::Result<device::Reading>>>();
+    const auto reading = std::make_shared<std::optional<base::Result<device::DeviceReading>>>();
     DeviceOf(uuid).busy = true;
     auto change = std::make_shared<Change>();
     change->id = ++last_id_;
@@ -29,7 +29,7 @@ void DeviceSettingsManager::BeginChecks() {
     callbacks_.drive(
         [reading, id = uuid, settings](const driver::LoadedNvml& nvml) {
           reading->emplace(nvml ? device::ReadSettings(**nvml, id, settings)
-                                : base::Result<device::Reading>(base::Fail(nvml.error())));
+                                : base::Result<device::DeviceReading>(base::Fail(nvml.error())));
         },
         [this, id = change->id, gpu = uuid, reading] {
           Finish(id, DeviceTaskResult{});
@@ -38,7 +38,8 @@ void DeviceSettingsManager::BeginChecks() {
   }
 }
 
-void DeviceSettingsManager::OnChecked(const std::string& uuid, const base::Result<device::Reading>& reading) {
+void DeviceSettingsManager::OnChecked(const std::string& uuid,
+                                      const base::Result<device::DeviceReading>& reading) {
   auto& device = DeviceOf(uuid);
   if (!reading || device.busy) return;  // the guard tells of GPUs that the driver does not reach
   const auto last = std::exchange(device.energy_mj, reading->energy_mj);

@@ -19,7 +19,7 @@ base::Result<Setting> SettingOf(const std::string& word) {
                     fmt::format("there is no setting '{}'; there are {}", word, fmt::join(words, ", ")));
 }
 
-void NoteOnEcc(const device::SettingsRecord& next, const device::Reading& reading,
+void NoteOnEcc(const device::SettingsRecord& next, const device::DeviceReading& reading,
                std::vector<std::string>& notes) {
   const auto ecc = next.base.find(Setting::kEcc);
   const auto* const reported = Find(reading, Setting::kEcc);
@@ -42,7 +42,7 @@ void NoteOnLayers(const device::SettingsRecord& former, const std::vector<Settin
 base::Result<device::SettingsRecord> Changed(const std::vector<device::DesiredSetting>& desired,
                                              const std::vector<Setting>& resets, bool clear_ecc,
                                              base::WallTime now, const device::SettingsRecord& record,
-                                             const device::Reading& reading,
+                                             const device::DeviceReading& reading,
                                              std::vector<std::string>& notes) {
   device::Values usual;
   for (const auto setting : resets) {
@@ -69,7 +69,7 @@ std::optional<std::string> Text(Setting setting, const std::optional<device::Val
   return value ? std::optional(Format(setting, *value)) : std::nullopt;
 }
 
-void ShowRange(Setting setting, const device::Reading& reading, api::DeviceSetting& view) {
+void ShowRange(Setting setting, const device::DeviceReading& reading, api::DeviceSetting& view) {
   if (setting == Setting::kPower && reading.power)
     view.range = {reading.power->least_mw / 1000.0, reading.power->most_mw / 1000.0};
   if (setting == Setting::kPersistence || setting == Setting::kEcc) view.choices = {"on", "off"};
@@ -128,8 +128,8 @@ base::Result<DeviceTask> TaskOf(const api::DeviceSettingsRequest& change, std::v
   if (change.clear_ecc) task.clear_ecc = *change.clear_ecc == "aggregate";
   task.draft = [desired = std::move(desired), resets = std::move(resets), now,
                 clear_ecc = change.clear_ecc.has_value()](
-                   const gpu::Gpu&, const device::SettingsRecord& record, const device::Reading& reading,
-                   std::vector<std::string>& notes) {
+                   const gpu::Gpu&, const device::SettingsRecord& record,
+                   const device::DeviceReading& reading, std::vector<std::string>& notes) {
     return Changed(desired, resets, clear_ecc, now, record, reading, notes);
   };
   return task;
@@ -141,7 +141,8 @@ DeviceTask TaskOf(const device::Profile* profile, std::optional<base::WallTime> 
   task.gpus = std::move(gpus);
   task.dry_run = dry_run;
   task.draft = [profile = profile ? std::optional(*profile) : std::nullopt, until](
-                   const gpu::Gpu&, const device::SettingsRecord& record, const device::Reading& reading,
+                   const gpu::Gpu&, const device::SettingsRecord& record,
+                   const device::DeviceReading& reading,
                    std::vector<std::string>& notes) -> base::Result<device::SettingsRecord> {
     if (!profile) {
       if (!record.ProfileLayer()) notes.emplace_back("no profile is in force");

@@ -73,14 +73,14 @@ void HealthMonitors::OnInventory(const gpu::Inventory& inventory) {
     // Without a driver, or with devices that the driver could not name, the daemon cannot say whether the GPU
     // is missing.
     if (here || !whole) continue;
-    health::Reading reading;
+    health::HealthRuleInput reading;
     reading.missing = true;
     Tell(uuid, monitored.monitor.On(reading, Now()));
   }
 }
 
 void HealthMonitors::OnSample(const gpu::GpuSample& sample) {
-  health::Reading reading;
+  health::HealthRuleInput reading;
   static_cast<gpu::HealthReading&>(reading) = sample.health;
   if (sample.state == gpu::GpuReachability::kLost)
     reading.lost = sample.error.empty() ? "the GPU is lost" : sample.error;
@@ -137,7 +137,7 @@ base::Result<> HealthMonitors::Acknowledge(const std::string& uuid, const std::s
   Tell(uuid, notices);
   const auto faults = it->second.monitor.faults();
   const bool is_gone = std::any_of(faults.begin(), faults.end(),
-                                   [](const health::Fault& fault) { return fault.code == "missing"; });
+                                   [](const health::HealthFault& fault) { return fault.code == "missing"; });
   if (!it->second.missing || !is_gone) return {};
   gpus_.erase(it);
   callbacks_.keep({{HealthKeyOf(uuid), std::nullopt}});

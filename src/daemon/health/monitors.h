@@ -61,7 +61,7 @@ class HealthMonitors {
   struct MonitoredGpu {
     explicit MonitoredGpu(const health::MonitorSettings& settings) : monitor(settings) {}
     health::Monitor monitor;
-    std::vector<health::Fault> stored;
+    std::vector<health::HealthFault> stored;
     bool is_stored = false;
     bool missing = false;
   };

@@ -5,7 +5,7 @@
 namespace gpuman::daemon {
 namespace {
 
-api::FaultView FaultViewOf(const health::Fault& fault) {
+api::FaultView FaultViewOf(const health::HealthFault& fault) {
   return {fault.code,
           std::string(ToString(fault.state)),
           std::string(ToString(fault.action)),

@@ -23,7 +23,7 @@ struct PowerRange {
   std::uint32_t least_mw = 0, most_mw = 0;
 };
 
-struct Reading {
+struct DeviceReading {
   std::map<Setting, ReportedSetting> settings;  // the settings that were read
   std::optional<PowerRange> power;
   // For each memory clock, the graphics clocks that are possible with it; MHz, ascending. Empty: the device
@@ -35,7 +35,7 @@ struct Reading {
 };
 
 // nullptr: the setting was not read.
-inline const ReportedSetting* Find(const Reading& reading, Setting setting) {
+inline const ReportedSetting* Find(const DeviceReading& reading, Setting setting) {
   const auto it = reading.settings.find(setting);
   return it == reading.settings.end() ? nullptr : &it->second;
 }

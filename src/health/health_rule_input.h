@@ -9,7 +9,7 @@ namespace gpuman::health {
 
 using gpu::Recovery;
 
-struct Reading : gpu::HealthReading {
+struct HealthRuleInput : gpu::HealthReading {
   bool missing = false;  // the GPU was in this machine before, and the driver does not list it now
   std::string lost{};    // why the GPU cannot be reached, as a sentence; empty: it can
   std::string silent{};  // how long a driver call about it has not returned, as a sentence; empty: none
