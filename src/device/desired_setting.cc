@@ -12,19 +12,19 @@ namespace gpuman::device {
 namespace {
 
 using base::ErrorCode;
-using Kind = Amount::Kind;
+using Kind = SettingAmount::Kind;
 
 tl::unexpected<base::Error> Wrong(std::string message, std::string hint = {}) {
   return base::Fail(ErrorCode::kInvalidArgument, std::move(message), std::move(hint));
 }
 
-std::optional<Amount> RelativeAmount(std::string_view text) {
-  if (text == "min") return Amount{Kind::kMin};
-  if (text == "max") return Amount{Kind::kMax};
+std::optional<SettingAmount> RelativeAmount(std::string_view text) {
+  if (text == "min") return SettingAmount{Kind::kMin};
+  if (text == "max") return SettingAmount{Kind::kMax};
   if (!text.ends_with('%')) return std::nullopt;
   const auto number = base::ParseNumber<double>(text.substr(0, text.size() - 1), std::chars_format::fixed);
   if (!number || !(*number > 0) || *number > 100) return std::nullopt;
-  return Amount{Kind::kPercent, *number};
+  return SettingAmount{Kind::kPercent, *number};
 }
 
 base::Result<DesiredSetting> ParsePower(DesiredSetting wanted, std::string_view text) {
@@ -42,11 +42,11 @@ base::Result<DesiredSetting> ParsePower(DesiredSetting wanted, std::string_view 
 
 base::Result<DesiredSetting> ParseClocks(DesiredSetting wanted, std::string_view text) {
   if (text == "unlocked") return wanted;
-  const auto amount = [&](std::string_view part) -> std::optional<Amount> {
+  const auto amount = [&](std::string_view part) -> std::optional<SettingAmount> {
     if (const auto relative = RelativeAmount(part)) return relative;
     const auto value = part.find(',') == std::string_view::npos ? ParseValue(wanted.setting, part)
                                                                 : base::Fail(base::Error{});
-    return value && value->high != 0 ? std::optional<Amount>({Kind::kNumber, double(value->high)})
+    return value && value->high != 0 ? std::optional<SettingAmount>({Kind::kNumber, double(value->high)})
                                      : std::nullopt;
   };
   const auto comma = text.find(',');
@@ -64,7 +64,7 @@ base::Result<DesiredSetting> ParseClocks(DesiredSetting wanted, std::string_view
   return wanted;
 }
 
-base::Result<Value> ResolvePower(const Amount& amount, const DeviceReading& reading) {
+base::Result<Value> ResolvePower(const SettingAmount& amount, const DeviceReading& reading) {
   if (amount.kind == Kind::kDefault) return DefaultOf(Setting::kPower, reading);
   const auto& range = reading.power;
   if (amount.kind == Kind::kNumber) {
@@ -103,7 +103,7 @@ std::string Neighbours(const std::vector<std::uint32_t>& clocks, std::uint32_t m
   return fmt::format("; next to it are {} and {}", *std::prev(above), *above);
 }
 
-base::Result<std::uint32_t> ResolveClock(Setting setting, const Amount& amount,
+base::Result<std::uint32_t> ResolveClock(Setting setting, const SettingAmount& amount,
                                          const std::vector<std::uint32_t>& clocks,
                                          std::optional<std::uint32_t> memory_mhz) {
   const auto number = static_cast<std::uint32_t>(amount.number);
@@ -130,7 +130,7 @@ base::Result<std::uint32_t> ResolveClock(Setting setting, const Amount& amount,
 
 base::Result<Value> ResolveClocks(const DesiredSetting& wanted, const DeviceReading& reading,
                                   std::optional<std::uint32_t> memory_mhz) {
-  if (wanted.high == Amount{}) return kUnlocked;
+  if (wanted.high == SettingAmount{}) return kUnlocked;
   const auto clocks = SupportedClocks(wanted.setting, reading, memory_mhz);
   GPUMAN_ASSIGN(const auto low, ResolveClock(wanted.setting, wanted.low, clocks, memory_mhz));
   GPUMAN_ASSIGN(const auto high, ResolveClock(wanted.setting, wanted.high, clocks, memory_mhz));

@@ -18,17 +18,17 @@
 
 namespace gpuman::device {
 
-struct Amount {
+struct SettingAmount {
   enum class Kind { kNumber, kPercent, kMin, kMax, kDefault };
   Kind kind = Kind::kNumber;
   double number = 0;
-  friend bool operator==(const Amount&, const Amount&) = default;
+  friend bool operator==(const SettingAmount&, const SettingAmount&) = default;
 };
 
 struct DesiredSetting {
   Setting setting{};
-  std::string text;  // as the user wrote it
-  Amount low, high;  // as in Value; unlocked: both are 0
+  std::string text;         // as the user wrote it
+  SettingAmount low, high;  // as in Value; unlocked: both are 0
   friend bool operator==(const DesiredSetting&, const DesiredSetting&) = default;
 };
 

@@ -8,8 +8,8 @@
 namespace gpuman::device {
 namespace {
 
-constexpr Amount kMax{Amount::Kind::kMax};
-constexpr Amount Percent(double number) { return {Amount::Kind::kPercent, number}; }
+constexpr SettingAmount kMax{SettingAmount::Kind::kMax};
+constexpr SettingAmount Percent(double number) { return {SettingAmount::Kind::kPercent, number}; }
 
 std::map<Setting, DesiredSetting> BySetting(std::vector<DesiredSetting> list) {
   std::map<Setting, DesiredSetting> desired;
@@ -17,7 +17,7 @@ std::map<Setting, DesiredSetting> BySetting(std::vector<DesiredSetting> list) {
   return desired;
 }
 
-const DesiredSetting kPersistent{Setting::kPersistence, "on", {}, {Amount::Kind::kNumber, 1}};
+const DesiredSetting kPersistent{Setting::kPersistence, "on", {}, {SettingAmount::Kind::kNumber, 1}};
 
 std::array<Profile, 3> MakeBuiltIn() {
   return {{{"performance", "as fast as the device can: highest power limit, clocks left to the driver",

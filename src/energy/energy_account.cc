@@ -72,7 +72,7 @@ double EnergyAccount::PresentWatts() const {
                      });
   if (known) {
     double weights = 0, drawn = 0;
-    for (const Holder& holder : holders) {
+    for (const EnergyHolder& holder : holders) {
       weights += holder.weight;
       drawn += holder.weight * powers_.Of(holder);
     }
@@ -108,7 +108,7 @@ void EnergyAccount::Settle(Millijoules counter, base::MonoTime at, bool measured
 
 EnergySplit EnergyAccount::SplitOf(Millijoules used, const std::vector<Stretch>& stretches) const {
   return Split(used, stretches, rest_.watts().value_or(0),
-               [this](const Holder& holder) { return powers_.Of(holder); });
+               [this](const EnergyHolder& holder) { return powers_.Of(holder); });
 }
 
 void EnergyAccount::Add(Millijoules used, const EnergySplit& parts) {
@@ -127,7 +127,7 @@ bool EnergyAccount::IsUnsure(const std::vector<Stretch>& stretches) const {
   std::set<base::JobId> jobs;
   bool all_known = true;
   for (const Stretch& stretch : stretches)
-    for (const Holder& holder : stretch.holders) {
+    for (const EnergyHolder& holder : stretch.holders) {
       jobs.insert(holder.job);
       all_known = all_known && powers_.HasSeenAlone(holder);
     }
@@ -151,7 +151,7 @@ void EnergyAccount::SplitUnsplit() {
   if (!unsplit_) return;
   const Unsplit whole = std::move(*std::exchange(unsplit_, std::nullopt));
   const bool any_known = std::ranges::any_of(whole.stretches, [this](const Stretch& stretch) {
-    return std::ranges::any_of(stretch.holders, [this](const Holder& holder) {
+    return std::ranges::any_of(stretch.holders, [this](const EnergyHolder& holder) {
       return !holder.moves && powers_.HasSeenAlone(holder);
     });
   });
@@ -237,9 +237,9 @@ void EnergyAccount::Restore(const GpuEnergyRecord& record, const std::string& bo
   if (!same_boot) return;
   BeginAnew(record.counter, base::MonoTime(std::chrono::nanoseconds(record.at_ns)));
   changed_ = base_->at;
-  const bool all_go_on = std::all_of(record.holders.begin(), record.holders.end(), [&](const Holder& holder) {
-    return holder.job == kOthers || runs.contains(holder.job);
-  });
+  const bool all_go_on = std::all_of(
+      record.holders.begin(), record.holders.end(),
+      [&](const EnergyHolder& holder) { return holder.job == kOthers || runs.contains(holder.job); });
   state_.holders = all_go_on ? record.holders : Holders{{kOthers}};
 }
 

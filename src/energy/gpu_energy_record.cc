@@ -9,7 +9,7 @@ constexpr base::json::JsonFormat kRecordFormat{};
 
 }  // namespace
 
-template <typename V, base::json::Of<Holder> T>
+template <typename V, base::json::Of<EnergyHolder> T>
 void Fields(V& v, T& x) {
   v.Required("job", x.job);
   v.Required("weight", x.weight);

@@ -15,7 +15,7 @@ constexpr double kUnknownWatts = 100;
 
 }  // namespace
 
-void JobPowerEstimator::Learn(const Holder& holder, Millijoules above, Time time) {
+void JobPowerEstimator::Learn(const EnergyHolder& holder, Millijoules above, Time time) {
   const double seconds = std::chrono::duration<double>(time).count();
   if (seconds <= 0) return;
   Seen& seen = holder.moves ? moves_.emplace(moves_.value_or(Seen{})) : works_[holder.job];
@@ -30,8 +30,8 @@ void JobPowerEstimator::Adjust(const std::vector<Stretch>& stretches, Millijoule
   std::map<std::pair<base::JobId, bool>, double> seconds;
   for (const Stretch& stretch : stretches) {
     double weights = 0;
-    for (const Holder& holder : stretch.holders) weights += holder.weight;
-    for (const Holder& holder : stretch.holders)
+    for (const EnergyHolder& holder : stretch.holders) weights += holder.weight;
+    for (const EnergyHolder& holder : stretch.holders)
       seconds[{holder.moves ? base::JobId{} : holder.job, holder.moves}] +=
           std::chrono::duration<double>(stretch.length).count() * holder.weight / weights;
   }
@@ -53,13 +53,13 @@ void JobPowerEstimator::Adjust(const std::vector<Stretch>& stretches, Millijoule
   }
 }
 
-bool JobPowerEstimator::HasSeenAlone(const Holder& holder) const {
+bool JobPowerEstimator::HasSeenAlone(const EnergyHolder& holder) const {
   constexpr double kEnough = 0.2;  // seconds
   const auto seen = works_.find(holder.job);
   return holder.moves || (seen != works_.end() && seen->second.own >= kEnough);
 }
 
-double JobPowerEstimator::Of(const Holder& holder) const {
+double JobPowerEstimator::Of(const EnergyHolder& holder) const {
   if (holder.moves) return moves_ ? moves_->watts : kMovingWatts;
   if (const auto seen = works_.find(holder.job); seen != works_.end()) return seen->second.watts;
   if (works_.empty()) return kUnknownWatts;

@@ -15,8 +15,8 @@ std::map<base::JobId, double> ClaimsOf(const std::vector<Stretch>& stretches, co
   std::map<base::JobId, double> claims;
   for (const Stretch& stretch : stretches) {
     double weights = 0;
-    for (const Holder& holder : stretch.holders) weights += holder.weight;
-    for (const Holder& holder : stretch.holders)
+    for (const EnergyHolder& holder : stretch.holders) weights += holder.weight;
+    for (const EnergyHolder& holder : stretch.holders)
       claims[holder.job] +=
           Seconds(stretch.length) * holder.weight / weights * std::max(power_of(holder), kLeastWatts);
   }

@@ -21,13 +21,13 @@ using Time = base::MonoTime::duration;
 // Stands for processes of no job, and for energy of unknown origin.
 inline constexpr base::JobId kOthers{0};
 
-struct Holder {
+struct EnergyHolder {
   base::JobId job;
   double weight = 1;   // its part of the work, beside the weights of those that run at once; above 0
   bool moves = false;  // it does not run: its memory comes to the GPU, or leaves it
-  friend bool operator==(const Holder&, const Holder&) = default;
+  friend bool operator==(const EnergyHolder&, const EnergyHolder&) = default;
 };
-using Holders = std::vector<Holder>;  // by job
+using Holders = std::vector<EnergyHolder>;  // by job
 
 struct Stretch {
   Time length{};
@@ -40,7 +40,7 @@ struct EnergySplit {
 };
 
 // The watts that the holder draws above the rest power while it has the GPU for itself.
-using PowerOf = std::function<double(const Holder&)>;
+using PowerOf = std::function<double(const EnergyHolder&)>;
 
 // The sum of the parts is `used`. Where nobody had the GPU, all of it is idle.
 EnergySplit Split(Millijoules used, const std::vector<Stretch>& stretches, double rest_watts,

@@ -16,7 +16,7 @@ using std::chrono::seconds;
 
 constexpr base::JobId kA{1}, kB{2};
 
-double Alike(const Holder&) { return 100; }
+double Alike(const EnergyHolder&) { return 100; }
 
 TEST(Split, SingleHolderGetsAllEnergyAboveRest) {
   const auto parts = Split(400'000, {{seconds(1), {{kA}}}}, 75, Alike);
@@ -31,7 +31,7 @@ TEST(Split, EnergyIsSplitByTimeAtEqualPower) {
 
 TEST(Split, EnergyIsSplitByTimeAndPowerAlone) {
   const auto parts = Split(1000, {{seconds(1), {{kA}}}, {seconds(1), {{kB}}}}, 0,
-                           [](const Holder& holder) { return holder.job == kA ? 300.0 : 100.0; });
+                           [](const EnergyHolder& holder) { return holder.job == kA ? 300.0 : 100.0; });
   EXPECT_EQ(parts.of, (std::map<base::JobId, Millijoules>{{kA, 750}, {kB, 250}}));
 }
 
@@ -67,7 +67,7 @@ RC_GTEST_PROP(Split, PartsAreAlwaysTheWholeAndOnlyOfThoseThatWereThere, ()) {
     }
     stretches.push_back(stretch);
   }
-  const auto parts = Split(used, stretches, rest, [&](const Holder& holder) {
+  const auto parts = Split(used, stretches, rest, [&](const EnergyHolder& holder) {
     return static_cast<double>(watts[static_cast<std::size_t>(holder.job.value)]);
   });
   Millijoules sum = parts.idle;

@@ -47,12 +47,12 @@ inline constexpr std::string_view kRemovedWord = "removed";
 using base::JobId;
 
 // The user that runs a command: the credentials of the caller who submitted it.
-struct Owner {
+struct JobOwner {
   uid_t uid = 0;
   gid_t gid = 0;
   std::vector<gid_t> groups{};
   std::string user{};
-  friend bool operator==(const Owner&, const Owner&) = default;
+  friend bool operator==(const JobOwner&, const JobOwner&) = default;
 };
 
 // Hashes the text of the spec, so that the hash includes fields that are added later.
@@ -61,7 +61,7 @@ struct JobSpecHash {
 };
 
 struct OwnerHash {
-  std::size_t operator()(const Owner& owner) const {
+  std::size_t operator()(const JobOwner& owner) const {
     return std::hash<std::string>()(owner.user) + owner.uid;
   }
 };
@@ -144,7 +144,7 @@ struct Job {
   // The request.
   JobId id;
   std::string tag;
-  Shared<Owner> owner;
+  Shared<JobOwner> owner;
   std::vector<std::string> command;
   Shared<std::string> directory;
   Environment environment;

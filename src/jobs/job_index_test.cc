@@ -27,7 +27,7 @@ class JobIndexTest : public ::testing::Test {
     Job job;
     job.id = {id};
     job.tag = tag;
-    job.owner = Owner{user, user, {}, user == kAnn ? "ann" : "bob"};
+    job.owner = JobOwner{user, user, {}, user == kAnn ? "ann" : "bob"};
     job.state = state;
     return job;
   }

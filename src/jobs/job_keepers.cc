@@ -74,7 +74,7 @@ std::shared_ptr<KeeperLink> JobKeepers::MakeLink(const Job& job) {
 void JobKeepers::OnRecord(JobId id, const keeper::JournalRecord& record) {
   if (Keeper* const keeper = Find(id)) {
     if (std::holds_alternative<keeper::StopOrdered>(record.body)) keeper->stop_in_journal = true;
-    if (const auto* const changed = std::get_if<keeper::SettingsChanged>(&record.body))
+    if (const auto* const changed = std::get_if<keeper::JobSettingsChanged>(&record.body))
       keeper->settings_in_journal = AsWrittenHere(changed->settings);
   }
   callbacks_.on_record(id, record);

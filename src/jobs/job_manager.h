@@ -107,7 +107,7 @@ class JobManager {
     return jobs::AttachedEnvironment(job, options_.launch);
   }
   // kUnsatisfiable: the user's text would pass its bound. `claimed`: text of jobs on their way to Enqueue.
-  base::Result<> MayAddText(const Owner& owner, base::Bytes claimed, base::Bytes more) const {
+  base::Result<> MayAddText(const JobOwner& owner, base::Bytes claimed, base::Bytes more) const {
     return index_.accounts().MayAddText(owner, claimed, more, options_.of_user);
   }
   base::Result<> MayChangeText(JobId id, const Job& changed) {

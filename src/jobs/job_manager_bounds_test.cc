@@ -16,7 +16,7 @@ class JobManagerBounds : public JobManagerTest {
  protected:
   Job Of(uid_t user, const std::string& tag, const std::string& script = "true") {
     Job job = Asked(tag, script);
-    job.owner = Owner{user, user, {}, user == kAnn ? "ann" : user == kEve ? "eve" : "root"};
+    job.owner = JobOwner{user, user, {}, user == kAnn ? "ann" : user == kEve ? "eve" : "root"};
     return job;
   }
   // A job that waits in the queue.
@@ -62,7 +62,7 @@ TEST_F(JobManagerBounds, AUserRunsSoManyJobsAtOnceAndOthersTheirs) {
 TEST_F(JobManagerBounds, TheTextOfJobsThatHaveNotEndedIsBounded) {
   text_of_user = base::KiB(100);
   RestartDaemon();
-  const Owner eve{kEve, kEve, {}, "eve"};
+  const JobOwner eve{kEve, kEve, {}, "eve"};
   const std::string long_script(60'000, '#');
   const JobId id = Taken(Of(kEve, "a", long_script));
   EXPECT_TRUE(manager->MayAddText(eve, {}, base::KiB(30)));

@@ -397,7 +397,7 @@ TEST_F(OrdersWaitForTheirAnswer, AJobWhoseReleaseWasNotStoredKeepsItsRestartPoli
   const auto changes = [&] {
     const auto records = keeper::ReadJournal(dir.path() / "jobs" / "1")->records;
     return std::count_if(records.begin(), records.end(), [](const keeper::JournalRecord& record) {
-      return std::holds_alternative<keeper::SettingsChanged>(record.body);
+      return std::holds_alternative<keeper::JobSettingsChanged>(record.body);
     });
   };
   // The keeper was told, and the daemon was killed before the store was.
@@ -427,7 +427,7 @@ TEST_F(OrdersWaitForTheirAnswer, SettingsThatAnOlderKeeperWroteInAnotherOrderAre
   std::string lines;
   keeper::ParsedJournal content = keeper::ReadJournal(journal_dir).value();
   for (keeper::JournalRecord& record : content.records) {
-    if (auto* const changed = std::get_if<keeper::SettingsChanged>(&record.body)) {
+    if (auto* const changed = std::get_if<keeper::JobSettingsChanged>(&record.body)) {
       const auto by_name = nlohmann::json::parse(changed->settings);  // sorted
       ASSERT_NE(by_name.dump(), changed->settings);
       changed->settings = by_name.dump();

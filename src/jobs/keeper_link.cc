@@ -144,7 +144,7 @@ void KeeperLink::OnReadable() {
       Wait();
       return;
     }
-    if (const auto* hello = std::get_if<keeper::Hello>(&**message)) {
+    if (const auto* hello = std::get_if<keeper::KeeperHello>(&**message)) {
       hello_ = true;  // set before the journal is read, since its records may cause orders
       shortens_ = hello->shortens;
       holds_ = hello->holds;

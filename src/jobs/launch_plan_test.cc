@@ -15,7 +15,7 @@ Job Asked() {
   Job job;
   job.id = {7};
   job.tag = "train";
-  job.owner = Owner{1000, 1001, {27}, "lab1"};
+  job.owner = JobOwner{1000, 1001, {27}, "lab1"};
   job.command = {"python", "train.py"};
   job.directory = std::string("/home/lab1");
   job.environment = Variables{{"PATH", "/bin"}, {"LD_LIBRARY_PATH", "/opt/lib"}};

@@ -262,7 +262,7 @@ void OnRecord(Transition& t, const keeper::JournalRecord&, const keeper::Restart
   job.reason_detail = Because(job) + "; " + when;
 }
 
-void OnRecord(Transition&, const keeper::JournalRecord&, const keeper::SettingsChanged&) {}
+void OnRecord(Transition&, const keeper::JournalRecord&, const keeper::JobSettingsChanged&) {}
 
 void OnRecord(Transition& t, const keeper::JournalRecord& record, const keeper::ClockPauseChanged& clock) {
   Job& job = t.job;

@@ -50,7 +50,7 @@ void Read(base::json::ParseState& r, const base::json::FieldPath& path, const Js
   out = std::move(value);
 }
 
-template <typename V, base::json::Of<Owner> T>
+template <typename V, base::json::Of<JobOwner> T>
 void Fields(V& v, T& x) {
   v("uid", x.uid);
   v("gid", x.gid);
@@ -143,7 +143,7 @@ template <typename V, base::json::Of<Job> T>
 static void RequestFields(V& v, T& x) {
   v.Changed("tag", x.tag);
   if constexpr (V::kReads) {
-    Owner owner;
+    JobOwner owner;
     Fields(v, owner);
     x.owner = std::move(owner);
     // Where an older gpuman wrote them.

@@ -9,7 +9,7 @@ Job Full() {
   Job job;
   job.id = {42};
   job.tag = "train";
-  job.owner = Owner{1000, 1001, {4, 27}, "lab1"};
+  job.owner = JobOwner{1000, 1001, {4, 27}, "lab1"};
   job.command = {"python", "a b", "\"quoted\""};
   job.directory = std::string("/home/lab1");
   job.environment = Variables{{"PATH", "/bin"}, {"EMPTY", ""}, {"UTF", "\u00e4"}};

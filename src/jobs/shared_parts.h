@@ -28,7 +28,7 @@ class SharedParts {
   ValueDeduplicator<Variables, VariablesHash> environments_;
   ValueDeduplicator<ResourceLimits, ResourceLimitsHash> limits_;
   ValueDeduplicator<spec::JobSpec, JobSpecHash> specs_;
-  ValueDeduplicator<Owner, OwnerHash> owners_;
+  ValueDeduplicator<JobOwner, OwnerHash> owners_;
   ValueDeduplicator<std::string, std::hash<std::string>> directories_;
 };
 

@@ -65,7 +65,7 @@ struct JobRow {
 void ParseAll(std::vector<JobRow>& rows) {
   const auto parse = [&rows](std::size_t from, std::size_t to) {
     // Equal values exist once, so that no duplicates are freed later and leave holes in the heap.
-    ValueDeduplicator<Owner, OwnerHash> owners;
+    ValueDeduplicator<JobOwner, OwnerHash> owners;
     ValueDeduplicator<std::string, std::hash<std::string>> directories;
     ValueDeduplicator<spec::JobSpec, JobSpecHash> specs;
     for (std::size_t i = from; i < to; ++i) {

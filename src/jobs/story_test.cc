@@ -18,8 +18,8 @@ using ::testing::Not;
 
 WallTime Clock(int seconds) { return WallTime(Millis(1'000'000) + Millis(seconds * 1000)); }
 
-Owner Ann() {
-  Owner ann;
+JobOwner Ann() {
+  JobOwner ann;
   ann.user = "ann";
   return ann;
 }

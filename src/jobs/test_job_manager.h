@@ -131,7 +131,7 @@ class JobManagerTest : public ::testing::Test {
   Job Asked(const std::string& tag, const std::string& script) {
     Job job;
     job.tag = tag;
-    job.owner = Owner{::getuid(), ::getgid(), {}, "me"};
+    job.owner = JobOwner{::getuid(), ::getgid(), {}, "me"};
     job.command = {"/bin/sh", "-c", script};
     job.directory = std::string("/");
     job.environment = Variables{{"PATH", "/usr/bin:/bin"}};

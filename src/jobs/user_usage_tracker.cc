@@ -28,7 +28,7 @@ void UserUsageTracker::Count(const std::optional<Entry>& before, const std::opti
   ++totals.jobs;
 }
 
-Result<> UserUsageTracker::MayAddText(const Owner& owner, base::Bytes claimed, base::Bytes more,
+Result<> UserUsageTracker::MayAddText(const JobOwner& owner, base::Bytes claimed, base::Bytes more,
                                       const UserBounds& bounds) const {
   if (owner.uid == 0) return {};
   const auto it = users_.find(owner.uid);

@@ -40,7 +40,7 @@ class UserUsageTracker {
   void Count(const std::optional<Entry>& before, const std::optional<Entry>& now);
 
   // kUnsatisfiable, with the numbers. `claimed`: text of the user's jobs that are on their way here.
-  base::Result<> MayAddText(const Owner& owner, base::Bytes claimed, base::Bytes more,
+  base::Result<> MayAddText(const JobOwner& owner, base::Bytes claimed, base::Bytes more,
                             const UserBounds& bounds) const;
   // kUnsatisfiable: a job that counts as `counted` and has not ended would take too much as `changed`.
   // Changes nothing.

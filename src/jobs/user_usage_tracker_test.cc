@@ -13,7 +13,7 @@ class UserUsageTrackerTest : public ::testing::Test {
 
   static Job Of(uid_t user, std::size_t text, JobState state) {
     Job job;
-    job.owner = Owner{user, user, {}, user == kAnn ? "ann" : "bob"};
+    job.owner = JobOwner{user, user, {}, user == kAnn ? "ann" : "bob"};
     job.command = {std::string(text, 'x')};
     job.state = state;
     return job;

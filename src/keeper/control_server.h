@@ -22,7 +22,7 @@ class ControlServer {
   // Carries out a command. `file`: the descriptor that came with it, if one did. The error says why it was
   // refused.
   using Handler = std::function<base::Result<>(const Command&, base::Fd file)>;
-  using State = std::function<Hello()>;
+  using State = std::function<KeeperHello()>;
 
   // Listens at JOB_DIR/control (mode 0600) and replaces any file there: the caller holds the job's lock. The
   // server adds its descriptors to `epoll_fd`; on any event of theirs the caller calls Drain.

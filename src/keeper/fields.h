@@ -96,8 +96,8 @@ void Fields(V& v, T& x) {
   v.Option("reason", x.ordered);
 }
 
-constexpr std::string_view NameOf(const SettingsChanged&) { return "settings"; }
-template <typename V, base::json::Of<SettingsChanged> T>
+constexpr std::string_view NameOf(const JobSettingsChanged&) { return "settings"; }
+template <typename V, base::json::Of<JobSettingsChanged> T>
 void Fields(V& v, T& x) {
   v.Required("settings", x.settings);
 }

@@ -162,7 +162,7 @@ void ApplyBody(JobHistory& history, const JournalRecord&, const RestartScheduled
 // The history keeps nothing of it: a run ends with its keeper, and the next run has its whole time.
 void ApplyBody(JobHistory&, const JournalRecord&, const ClockPauseChanged&) {}
 
-void ApplyBody(JobHistory& history, const JournalRecord&, const SettingsChanged& body) {
+void ApplyBody(JobHistory& history, const JournalRecord&, const JobSettingsChanged& body) {
   history.settings.push_back(body.settings);
 }
 
@@ -252,7 +252,7 @@ std::vector<JournalRecord> StillNeeded(const std::vector<JournalRecord>& records
       of_run(failed->run);
     } else if (const auto* ended = std::get_if<RunEnded>(&it->body)) {
       of_run(ended->run);
-    } else if (const auto* changed = std::get_if<SettingsChanged>(&it->body)) {
+    } else if (const auto* changed = std::get_if<JobSettingsChanged>(&it->body)) {
       keep = SaysMore(changed->settings, settings) || keep;
     } else if (!std::holds_alternative<ClockPauseChanged>(it->body)) {
       keep = kinds.insert(it->body.index()).second || keep;

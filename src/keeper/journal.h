@@ -106,9 +106,9 @@ struct RestartOrdered {
 };
 
 // Settings changed while the job ran: the JSON text of the update command, applied again by a later keeper.
-struct SettingsChanged {
+struct JobSettingsChanged {
   std::string settings;
-  friend bool operator==(const SettingsChanged&, const SettingsChanged&) = default;
+  friend bool operator==(const JobSettingsChanged&, const JobSettingsChanged&) = default;
 };
 
 // The clock of the time limit stops here, or goes on.
@@ -125,7 +125,7 @@ struct JobEnded {
 };
 
 using RecordBody = std::variant<KeeperStarted, RunStarted, StartFailed, RunEnded, StopOrdered, RestartOrdered,
-                                RestartScheduled, SettingsChanged, ClockPauseChanged, JobEnded>;
+                                RestartScheduled, JobSettingsChanged, ClockPauseChanged, JobEnded>;
 
 struct JournalRecord {
   std::uint64_t seq = 0;  // 1, 2, …; gaps: removed records that were not needed any more
@@ -189,7 +189,7 @@ struct JobHistory {
   std::optional<RestartOrdered> restart_ordered;  // ordered and not carried out yet
   std::optional<RestartScheduled> restart;        // scheduled and not begun yet
   std::uint32_t in_a_row = 0;                     // restarts in a row, for the policy
-  std::vector<std::string> settings;              // of every SettingsChanged, in order
+  std::vector<std::string> settings;              // of every JobSettingsChanged, in order
   std::optional<JobEnded> job_ended;
 };
 void Apply(JobHistory& history, const JournalRecord& record);

@@ -30,7 +30,7 @@ std::vector<JournalRecord> Story() {
       StartFailed{2, "command", 2, "command not found: py\xffthon"},
       RestartScheduled{3, Millis{0}, 0, EndReason{"restart", ""}},
       RunStarted{3, {103, 5003}, {}},
-      SettingsChanged{R"({"stop_grace_ms":5})"},
+      JobSettingsChanged{R"({"stop_grace_ms":5})"},
       ClockPauseChanged{true},
       RestartOrdered{{"restart", "by lab1"}},
       StopOrdered{{"stopped", "by lab1"}},
@@ -194,7 +194,7 @@ std::vector<JournalRecord> AnyStory() {
     const auto kind = *rc::gen::inRange(0, 4);
     if (kind != 0) add(RunStarted{run, {static_cast<pid_t>(run), run}, {}});
     if (kind == 3)
-      add(SettingsChanged{
+      add(JobSettingsChanged{
           *rc::gen::element<std::string>(R"({"stop_grace_ms":5})", R"({"log_rotations":3})", "?")});
     if (kind == 3) add(ClockPauseChanged{true});
     if (*rc::gen::inRange(0, 3) == 0) add(RestartOrdered{{"restart", std::to_string(run)}});
@@ -225,8 +225,8 @@ TEST(Journal, KeepsTheSettingsThatHoldAndTheRunsThatNobodyStored) {
   const auto add = [&](RecordBody body) { records.push_back({records.size() + 1, {}, {}, std::move(body)}); };
   for (RunNumber run = 1; run <= 3; ++run) {
     add(RunStarted{run, {static_cast<pid_t>(run), run}, {}});
-    add(SettingsChanged{R"({"stop_grace_ms":)" + std::to_string(run) + "}"});
-    if (run == 1) add(SettingsChanged{R"({"log_rotations":7})"});
+    add(JobSettingsChanged{R"({"stop_grace_ms":)" + std::to_string(run) + "}"});
+    if (run == 1) add(JobSettingsChanged{R"({"log_rotations":7})"});
     add(RunEnded{.run = run, .usage = {}, .ordered = {}});
     add(RestartScheduled{run + 1, Millis{1}, run, {}});
   }

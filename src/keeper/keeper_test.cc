@@ -373,7 +373,7 @@ TEST_F(KeeperTest, TellsANewConnectionWhereItStandsAndThenWhatHappens) {
     ::poll(&poller, 1, 30'000);
     const auto message = connection->Receive();
     ASSERT_TRUE(message && *message);
-    const auto hello = std::get<Hello>(**message);
+    const auto hello = std::get<KeeperHello>(**message);
     EXPECT_EQ(hello.job_id, 1);
     EXPECT_EQ(hello.run, 1u);
     EXPECT_EQ(hello.last_seq, History().last_seq);

@@ -29,8 +29,8 @@ void Fields(V& v, const Packet<Message>& x) {
 
 }  // namespace
 
-constexpr std::string_view NameOf(const Hello&) { return "hello"; }
-template <typename V, base::json::Of<Hello> T>
+constexpr std::string_view NameOf(const KeeperHello&) { return "hello"; }
+template <typename V, base::json::Of<KeeperHello> T>
 void Fields(V& v, T& x) {
   v.Required("version", x.version);
   v.Required("job", x.job_id);

@@ -42,7 +42,7 @@ constexpr auto WordsOf(KeeperPhase) {
 }
 
 // The keeper's first packet.
-struct Hello {
+struct KeeperHello {
   int version = kProtocolVersion;  // highest the keeper knows
   std::int64_t job_id = 0;
   base::ProcessId keeper;
@@ -60,7 +60,7 @@ struct Reply {
   std::optional<base::Error> error;
 };
 
-using KeeperMessage = std::variant<Hello, JournalRecord, Reply>;
+using KeeperMessage = std::variant<KeeperHello, JournalRecord, Reply>;
 
 // Announces why the run is about to end; send it just before the signal. The first announcement of a run
 // stays. kConflict when `run` is not the current one; 0 means the current run. The keeper holds the reason in
@@ -116,14 +116,14 @@ struct WriteLogNote {
 };
 
 // Records up to here are in the daemon's store, so those that are not needed any more may leave the journal.
-// Send it only to keepers whose Hello says that they shorten it.
+// Send it only to keepers whose KeeperHello says that they shorten it.
 struct RecordsStored {
   std::uint64_t up_to = 0;
 };
 
 // The descriptor that comes with the packet, of a file in memory (held_file.h): the keeper keeps it open in
 // place of the one before, and saves the file's bytes at the end of each run. Send it only to keepers whose
-// Hello says that they hold files. kInvalidArgument: no descriptor came, or it is of no such file.
+// KeeperHello says that they hold files. kInvalidArgument: no descriptor came, or it is of no such file.
 struct HoldFile {};
 
 using Command = std::variant<SetEndReason, StopJob, RestartJob, UpdateSettings, SendSignalTo, SetClockPaused,
@@ -146,7 +146,7 @@ base::Result<ClientMessage> ParseClientMessage(std::string_view packet);
 // The id of a command that could not be parsed; 0 where there is none.
 std::uint64_t MessageId(std::string_view packet);
 
-// The settings alone, as SettingsChanged keeps them.
+// The settings alone, as JobSettingsChanged keeps them.
 std::string SerializeSettings(const UpdateSettings& settings);
 base::Result<UpdateSettings> ParseSettings(std::string_view json);
 

@@ -41,7 +41,7 @@ TEST(Protocol, CommandsComeThroughWhole) {
 }
 
 TEST(Protocol, KeeperMessagesComeThroughWhole) {
-  Hello hello;
+  KeeperHello hello;
   hello.job_id = 5;
   hello.keeper = {10, 20};
   hello.cgroup = "/sys/fs/cgroup/x";
@@ -50,7 +50,7 @@ TEST(Protocol, KeeperMessagesComeThroughWhole) {
   hello.process = base::ProcessId{11, 21};
   hello.last_seq = 8;
   hello.shortens = true;
-  const auto back = std::get<Hello>(ParseKeeperMessage(SerializeMessage(KeeperMessage(hello))).value());
+  const auto back = std::get<KeeperHello>(ParseKeeperMessage(SerializeMessage(KeeperMessage(hello))).value());
   EXPECT_EQ(back.keeper, hello.keeper);
   EXPECT_EQ(back.process, hello.process);
   EXPECT_EQ(back.phase, hello.phase);

@@ -258,7 +258,7 @@ base::Result<Actions> RunStateMachine::Handle(const RestartJob& command, MonoTim
 
 base::Result<Actions> RunStateMachine::Handle(const UpdateSettings& command, MonoTime now) {
   Actions actions;
-  actions.emplace_back(action::Append{SettingsChanged{SerializeSettings(command)}});
+  actions.emplace_back(action::Append{JobSettingsChanged{SerializeSettings(command)}});
   ApplySettings(command, now);
   CheckClock(actions, now);
   if (phase_ == KeeperPhase::kWaiting && restart_.mode == RestartMode::kNo && !restart_order_)

@@ -42,7 +42,7 @@ std::vector<std::string> Words(const Actions& actions) {
     std::string operator()(const RestartScheduled& r) {
       return "restart in " + std::to_string(r.delay.count());
     }
-    std::string operator()(const SettingsChanged&) { return "settings"; }
+    std::string operator()(const JobSettingsChanged&) { return "settings"; }
     std::string operator()(const RestartOrdered& r) { return "order " + r.reason.word; }
     std::string operator()(const ClockPauseChanged& r) { return r.paused ? "clock stands" : "clock goes"; }
     std::string operator()(const JobEnded& r) { return "end " + r.why; }

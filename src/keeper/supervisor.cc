@@ -250,8 +250,8 @@ base::Result<> Supervisor::ShortenJournal() {
   return resources_.journal.Shorten(resources_.job_dir, *std::exchange(stored_, std::nullopt));
 }
 
-Hello Supervisor::State() const {
-  Hello hello;
+KeeperHello Supervisor::State() const {
+  KeeperHello hello;
   hello.job_id = resources_.spec.job_id;
   hello.keeper = resources_.tree.keeper;
   hello.cgroup = resources_.tree.cgroup;

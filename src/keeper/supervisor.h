@@ -76,7 +76,7 @@ class Supervisor {
   StartFailed DiedOnTheWay(pid_t pid) const;
 
   base::Result<> OnCommand(const Command& command, base::Fd file);
-  Hello State() const;
+  KeeperHello State() const;
   void DrainControl();
   bool MainHasEnded() const;
   void ReapMain();

@@ -111,7 +111,7 @@ class Server {
   };
   struct Early {
     Waiting waiting;
-    wire::Hello hello;
+    wire::ShimHello hello;
     base::JobId job;
     bool in_turn = false;  // it is in turns_
     bool listed = false;   // in to_retry_
@@ -139,10 +139,10 @@ class Server {
   void Hear(Waiting waiting, Number number);
   void Keep(Early early, Number number, const Awaited& awaited);
   // nullopt: the process was answered, or sent away.
-  std::optional<Awaited> Treat(Waiting& waiting, const wire::Hello& hello);
-  bool HearAtOnce(const Waiting& waiting, const wire::Hello& hello);
-  std::optional<Awaited> PassOn(Waiting& waiting, const wire::Hello& hello);
-  std::optional<Awaited> Answer(const Waiting& waiting, const wire::Hello& hello);
+  std::optional<Awaited> Treat(Waiting& waiting, const wire::ShimHello& hello);
+  bool HearAtOnce(const Waiting& waiting, const wire::ShimHello& hello);
+  std::optional<Awaited> PassOn(Waiting& waiting, const wire::ShimHello& hello);
+  std::optional<Awaited> Answer(const Waiting& waiting, const wire::ShimHello& hello);
   void AskAgain(std::optional<base::JobId> job);
   void AskAbout(Number number);
   void Retry();

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kRetry{50};  // before the next look for a process's job
 
-LedgerRequest CallerOf(const base::Peer& peer, const wire::Hello& hello) {
+LedgerRequest CallerOf(const base::Peer& peer, const wire::ShimHello& hello) {
   LedgerRequest caller{peer.process(), peer.uid(), std::nullopt, {}};
   if (hello.job != 0) caller.claimed_job = base::JobId{static_cast<std::int64_t>(hello.job)};
   caller.key.assign(hello.key, ::strnlen(hello.key, sizeof hello.key));
@@ -54,7 +54,7 @@ void Server::TakeTurn() {
 }
 
 void Server::Hear(Waiting waiting, Number number) {
-  wire::Hello hello{};
+  wire::ShimHello hello{};
   if (base::ReceiveData(waiting.connection.get(), &hello, sizeof hello) != static_cast<ssize_t>(sizeof hello))
     return waiting.connection.HangUp();
   const auto awaited = Treat(waiting, hello);
@@ -73,7 +73,7 @@ void Server::Keep(Early early, Number number, const Awaited& awaited) {
 
 // A notification only says that the process's slot is to be read, and somebody may wait for that: a pid of
 // the ledger of the job that the process claims may have it without a further look.
-bool Server::HearAtOnce(const Waiting& waiting, const wire::Hello& hello) {
+bool Server::HearAtOnce(const Waiting& waiting, const wire::ShimHello& hello) {
   if (hello.magic != wire::kNotifyMagic || hello.version != wire::kVersion || hello.job == 0) return false;
   const base::JobId job{static_cast<std::int64_t>(hello.job)};
   const auto process = ledgers_->RegisteredPid(job, waiting.pid);
@@ -81,7 +81,7 @@ bool Server::HearAtOnce(const Waiting& waiting, const wire::Hello& hello) {
   return process.has_value();
 }
 
-std::optional<Server::Awaited> Server::Treat(Waiting& waiting, const wire::Hello& hello) {
+std::optional<Server::Awaited> Server::Treat(Waiting& waiting, const wire::ShimHello& hello) {
   if (HearAtOnce(waiting, hello)) {
     waiting.connection.HangUp();
     return std::nullopt;
@@ -95,7 +95,7 @@ std::optional<Server::Awaited> Server::Treat(Waiting& waiting, const wire::Hello
 }
 
 // Passes on a process that counts in the ledger of the job that it belongs to.
-std::optional<Server::Awaited> Server::PassOn(Waiting& waiting, const wire::Hello& hello) {
+std::optional<Server::Awaited> Server::PassOn(Waiting& waiting, const wire::ShimHello& hello) {
   const auto peer = base::PeerOf(waiting.connection.get(), waiting.accepted);
   if (!peer || hello.version != wire::kVersion) return std::nullopt;
   const auto found = attribute_(CallerOf(*peer, hello));
@@ -158,7 +158,7 @@ void Server::RetryNextOf(uid_t user) {
   if (numbers.empty()) to_retry_.erase(found);
 }
 
-std::optional<Server::Awaited> Server::Answer(const Waiting& waiting, const wire::Hello& hello) {
+std::optional<Server::Awaited> Server::Answer(const Waiting& waiting, const wire::ShimHello& hello) {
   const int connection = waiting.connection.get();
   wire::Welcome welcome{};
   welcome.magic = wire::kWelcomeMagic;

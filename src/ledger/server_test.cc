@@ -55,7 +55,7 @@ class ServerTest : public testing::Test {
     pollfd entry{server_->descriptor(), POLLIN, 0};
     while (::poll(&entry, 1, 0) > 0) server_->Serve();
   }
-  wire::Welcome Ask(const wire::Hello& hello, int& descriptors) {
+  wire::Welcome Ask(const wire::ShimHello& hello, int& descriptors) {
     const base::Fd fd = Connect();
     EXPECT_EQ(::send(fd.get(), &hello, sizeof hello, 0), static_cast<ssize_t>(sizeof hello));
     Serve();
@@ -78,8 +78,8 @@ class ServerTest : public testing::Test {
     }
     return welcome;
   }
-  static wire::Hello GoodHello() {
-    wire::Hello hello{};
+  static wire::ShimHello GoodHello() {
+    wire::ShimHello hello{};
     hello.magic = wire::kHelloMagic;
     hello.version = wire::kVersion;
     hello.job = 7;

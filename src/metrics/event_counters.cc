@@ -27,7 +27,7 @@ std::string_view DirectionOf(std::string_view kind) {
 
 }  // namespace
 
-Owner EventCounters::Known(const std::optional<Owner>& owner) {
+CountedOwner EventCounters::Known(const std::optional<CountedOwner>& owner) {
   if (!owner) return {};
   if (owners_.contains(*owner)) return *owner;
   if (owners_.size() >= kMaxOwners) return {"other", "other"};

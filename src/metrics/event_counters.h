@@ -15,15 +15,15 @@
 
 namespace gpuman::metrics {
 
-struct Owner {
+struct CountedOwner {
   std::string user{}, project{};
-  friend auto operator<=>(const Owner&, const Owner&) = default;
+  friend auto operator<=>(const CountedOwner&, const CountedOwner&) = default;
 };
 
 // An event of the daemon, with the known data of its job.
 struct Event {
   std::string kind{};
-  std::optional<Owner> owner{};  // of the job; nullopt: the event has no job, or the job is gone
+  std::optional<CountedOwner> owner{};  // of the job; nullopt: the event has no job, or the job is gone
   std::map<std::string, std::int64_t> data{};
   std::optional<double> waited_seconds{};  // the time in the queue, if a job of the queue started
 };
@@ -41,9 +41,12 @@ class EventCounters {
   };
   const std::map<std::string, std::uint64_t>& events() const { return events_; }  // by kind
   // By owner and by "soft" or "hard".
-  const std::map<std::pair<Owner, std::string>, std::uint64_t>& limit_hits() const { return limit_hits_; }
-  const std::map<Owner, std::uint64_t>& started() const { return started_; }
-  const std::map<std::pair<Owner, std::string>, std::uint64_t>& ended() const { return ended_; }  // by state
+  const std::map<std::pair<CountedOwner, std::string>, std::uint64_t>& limit_hits() const {
+    return limit_hits_;
+  }
+  const std::map<CountedOwner, std::uint64_t>& started() const { return started_; }
+  // By state.
+  const std::map<std::pair<CountedOwner, std::string>, std::uint64_t>& ended() const { return ended_; }
   const std::map<std::string, std::uint64_t>& suspensions() const { return suspensions_; }  // by direction
   std::uint64_t suspended_bytes() const { return suspended_bytes_; }
   const base::Histogram& waits() const { return waits_; }
@@ -51,12 +54,12 @@ class EventCounters {
   const Xids* XidsOf(const std::string& uuid) const;
 
  private:
-  Owner Known(const std::optional<Owner>& owner);
+  CountedOwner Known(const std::optional<CountedOwner>& owner);
 
-  std::set<Owner> owners_;
+  std::set<CountedOwner> owners_;
   std::map<std::string, std::uint64_t> events_;
-  std::map<std::pair<Owner, std::string>, std::uint64_t> limit_hits_, ended_;
-  std::map<Owner, std::uint64_t> started_;
+  std::map<std::pair<CountedOwner, std::string>, std::uint64_t> limit_hits_, ended_;
+  std::map<CountedOwner, std::uint64_t> started_;
   std::map<std::string, std::uint64_t> suspensions_;
   std::uint64_t suspended_bytes_ = 0;
   base::Histogram waits_{{1, 5, 15, 60, 300, 900, 3600, 14400, 43200, 86400, 259200}};

@@ -9,8 +9,8 @@ namespace {
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
-const Owner kAnn{"ann", "vision"};
-const Owner kBob{"bob", ""};
+const CountedOwner kAnn{"ann", "vision"};
+const CountedOwner kBob{"bob", ""};
 
 TEST(EventCounters, CountsEveryEventByItsKind) {
   EventCounters counters;
@@ -57,8 +57,8 @@ TEST(EventCounters, AddsUpWhatSuspensionsTookOffTheGpus) {
 TEST(EventCounters, CountsUsersBeyondABoundTogether) {
   EventCounters counters;
   for (std::size_t i = 0; i < EventCounters::kMaxOwners + 5; ++i)
-    counters.On({"job_started", Owner{"user" + std::to_string(i), ""}});
-  counters.On({"job_started", Owner{"user0", ""}});
+    counters.On({"job_started", CountedOwner{"user" + std::to_string(i), ""}});
+  counters.On({"job_started", CountedOwner{"user0", ""}});
   EXPECT_EQ(counters.started().size(), EventCounters::kMaxOwners + 1);
   EXPECT_EQ(counters.started().at({"other", "other"}), 5u);
   EXPECT_EQ(counters.started().at({"user0", ""}), 2u);

@@ -5,7 +5,9 @@
 namespace gpuman::metrics {
 namespace {
 
-Labels LabelsOf(const Owner& owner) { return Labels("user", owner.user).Add("project", owner.project); }
+Labels LabelsOf(const CountedOwner& owner) {
+  return Labels("user", owner.user).Add("project", owner.project);
+}
 
 void AddEventCounters(const EventCounters& counters, Exposition& out) {
   for (const auto& [what, count] : counters.limit_hits())

@@ -91,10 +91,10 @@ Snapshot FullSnapshot(const gpu::GpuSample& sample) {
   snapshot.queue.waiting = {{"resources", 4}, {"held_by_user", 2}};
   snapshot.queue.oldest_seconds = 60;
   snapshot.counters.OnXid(kUuid, 74);
-  snapshot.counters.On({"soft_limit", Owner{"ann", "vision"}});
-  snapshot.counters.On({"job_started", Owner{"ann", "vision"}});
-  snapshot.counters.On({"job_finished", Owner{"ann", "vision"}});
-  snapshot.counters.On({"job_suspended", Owner{"ann", "vision"}});
+  snapshot.counters.On({"soft_limit", CountedOwner{"ann", "vision"}});
+  snapshot.counters.On({"job_started", CountedOwner{"ann", "vision"}});
+  snapshot.counters.On({"job_finished", CountedOwner{"ann", "vision"}});
+  snapshot.counters.On({"job_suspended", CountedOwner{"ann", "vision"}});
   snapshot.self = ReadSelfCost();
   snapshot.scrapes = 3;
   return snapshot;

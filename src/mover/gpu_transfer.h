@@ -80,7 +80,7 @@ class GpuTransfer {
   struct Shared {
     base::ProcessId process;
     Gpus& gpus;
-    Pool& pool;
+    SegmentPool& pool;
     GpuMemoryFreeList& free_list;
     KeptCopiesBudget& kept;
     const HashingRule& hashing;

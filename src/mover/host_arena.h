@@ -40,7 +40,7 @@ void DescribeExtents(const std::vector<Extents>& all, Layout& layout);
 
 class HostArena {
  public:
-  explicit HostArena(Pool& pool) : pool_(pool) {}
+  explicit HostArena(SegmentPool& pool) : pool_(pool) {}
   // Data in use stay the process's, which has descriptors of the segments.
   ~HostArena() = default;
   HostArena(const HostArena&) = delete;
@@ -66,7 +66,7 @@ class HostArena {
   void FreePart(const Extent& extent);
   std::vector<Segment> TakeUnused();
 
-  Pool& pool_;
+  SegmentPool& pool_;
   mutable std::mutex mutex_;
   std::list<Entry> entries_;  // guarded by mutex_; extents point to its segments
 };

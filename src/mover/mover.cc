@@ -194,7 +194,7 @@ class Mover {
 
   // A kept copy is a part of the host memory that its piece will need: it never makes that more.
   void Prepare(const MoverRequest& request) {
-    Pool::Wanted wanted = WantedOf(request);
+    SegmentPool::Wanted wanted = WantedOf(request);
     std::uint64_t bytes = 0;
     for (const auto& [gpu, processes] : wanted)
       for (const std::uint64_t one : processes) bytes += one;
@@ -222,8 +222,8 @@ class Mover {
   }
 
   // A daemon that knows of one GPU for each process names it.
-  Pool::Wanted WantedOf(const MoverRequest& request) const {
-    Pool::Wanted wanted;
+  SegmentPool::Wanted WantedOf(const MoverRequest& request) const {
+    SegmentPool::Wanted wanted;
     for (const auto& [uuid, processes] : request.each) {
       const auto gpu = gpus_.Find(uuid);
       if (!gpu) continue;
@@ -329,7 +329,7 @@ class Mover {
   const DriverCheckpointer operations_;
   Gpus gpus_;
   GpuMemoryFreeList free_list_;
-  Pool pool_;
+  SegmentPool pool_;
   KeptCopiesBudget kept_;
   HashingRule hashing_;
   std::atomic<base::Millis> check_kept_ = suspend::kCheckKept;

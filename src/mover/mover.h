@@ -4,7 +4,7 @@
 //
 //   daemon ---requests---> reads ---> one thread: checkpoint calls, one after the other
 //                               \---> a thread for each step of a process's memory, and for each of its GPUs
-//                                     Pool: host memory ahead of need
+//                                     SegmentPool: host memory ahead of need
 //
 // When the daemon's socket closes, the mover finishes its work and ends: all memory that it has taken over is
 // whole in host memory then.

@@ -25,7 +25,7 @@ namespace gpuman::mover {
 
 class ProcessMemory {
  public:
-  ProcessMemory(base::ProcessId process, Gpus& gpus, Pool& pool, GpuMemoryFreeList& free_list,
+  ProcessMemory(base::ProcessId process, Gpus& gpus, SegmentPool& pool, GpuMemoryFreeList& free_list,
                 KeptCopiesBudget& kept, const HashingRule& hashing)
       : shared_{process, gpus, pool, free_list, kept, hashing} {}
 

@@ -146,10 +146,10 @@ std::uint64_t Segment::inode() const {
   return ::fstat(file_.get(), &status) == 0 ? status.st_ino : 0;
 }
 
-Pool::Pool(Gpus& gpus, HasRoom has_room)
+SegmentPool::SegmentPool(Gpus& gpus, HasRoom has_room)
     : gpus_(gpus), has_room_(std::move(has_room)), thread_([this] { Prepare(); }) {}
 
-Pool::~Pool() {
+SegmentPool::~SegmentPool() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
@@ -159,7 +159,7 @@ Pool::~Pool() {
 }
 
 // First from the node, then from any other: memory that is ready there is better than none. mutex_ is held.
-std::optional<Segment> Pool::TakeFree(NodeId node, std::uint64_t bytes) {
+std::optional<Segment> SegmentPool::TakeFree(NodeId node, std::uint64_t bytes) {
   const auto take = [&](Node& from) -> std::optional<Segment> {
     const auto found = std::ranges::find(from.free, bytes, &Segment::bytes);
     if (found == from.free.end()) return std::nullopt;
@@ -175,14 +175,14 @@ std::optional<Segment> Pool::TakeFree(NodeId node, std::uint64_t bytes) {
 }
 
 // Waits for a segment that the thread is making, and that this Take has claimed; nullopt: it came to nothing.
-std::optional<Segment> Pool::AwaitMade(NodeId node, std::uint64_t bytes) {
+std::optional<Segment> SegmentPool::AwaitMade(NodeId node, std::uint64_t bytes) {
   std::unique_lock lock(mutex_);
   std::optional<Segment> segment;
   made_.wait(lock, [&] { return (segment = TakeFree(node, bytes)) || !making_ || ending_; });
   return segment;
 }
 
-Result<Segment> Pool::Make(NodeId node, std::uint64_t bytes) {
+Result<Segment> SegmentPool::Make(NodeId node, std::uint64_t bytes) {
   if (has_room_(bytes)) return Segment::Make(bytes, node, gpus_);
   return Fail(ErrorCode::kExhausted, fmt::format("the machine has too little memory available for {} more",
                                                  base::FormatBytes(base::Bytes{bytes})));
@@ -190,7 +190,7 @@ Result<Segment> Pool::Make(NodeId node, std::uint64_t bytes) {
 
 // Segments of all sizes are made ahead, as long as the machine has room. Without this, those that nobody asks
 // for would keep out the one that somebody needs.
-Result<Segment> Pool::MakeInPlaceOfFree(NodeId node, std::uint64_t bytes) {
+Result<Segment> SegmentPool::MakeInPlaceOfFree(NodeId node, std::uint64_t bytes) {
   for (;;) {
     auto made = Make(node, bytes);
     if (made || made.error().code != ErrorCode::kExhausted) return made;
@@ -209,7 +209,7 @@ Result<Segment> Pool::MakeInPlaceOfFree(NodeId node, std::uint64_t bytes) {
 }
 
 // mutex_ is held.
-std::optional<Segment> Pool::LargestFree() {
+std::optional<Segment> SegmentPool::LargestFree() {
   std::vector<Segment>* from = nullptr;
   std::vector<Segment>::iterator largest;
   for (auto& [id, node] : nodes_) {
@@ -224,13 +224,13 @@ std::optional<Segment> Pool::LargestFree() {
   return segment;
 }
 
-void Pool::Undo(NodeId node, std::uint64_t bytes) {
+void SegmentPool::Undo(NodeId node, std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   auto& count = nodes_[node].taken[bytes];
   if (count > 0) --count;
 }
 
-Result<std::vector<Segment>> Pool::Take(int gpu, const std::vector<std::uint64_t>& sizes) {
+Result<std::vector<Segment>> SegmentPool::Take(int gpu, const std::vector<std::uint64_t>& sizes) {
   const NodeId node = gpus_.HostNode(gpu);
   std::vector<std::optional<Segment>> places(sizes.size());
   std::vector<std::size_t> missing, coming;
@@ -279,7 +279,7 @@ Result<std::vector<Segment>> Pool::Take(int gpu, const std::vector<std::uint64_t
   return Fail(*error);
 }
 
-void Pool::Give(std::vector<Segment> segments) {
+void SegmentPool::Give(std::vector<Segment> segments) {
   {
     const std::lock_guard lock(mutex_);
     for (auto& segment : segments) {
@@ -292,7 +292,7 @@ void Pool::Give(std::vector<Segment> segments) {
   changed_.notify_all();
 }
 
-void Pool::Want(Wanted wanted, bool hashing) {
+void SegmentPool::Want(Wanted wanted, bool hashing) {
   {
     const std::lock_guard lock(mutex_);
     hashing_ = hashing;
@@ -313,7 +313,7 @@ void Pool::Want(Wanted wanted, bool hashing) {
   changed_.notify_all();
 }
 
-std::uint64_t Pool::free_bytes() const {
+std::uint64_t SegmentPool::free_bytes() const {
   const std::lock_guard lock(mutex_);
   std::uint64_t sum = 0;
   for (const auto& [id, node] : nodes_)
@@ -332,7 +332,7 @@ Stock StockOf(const std::vector<Segment>& segments) {
 }  // namespace
 
 // What to make next: a few segments for each GPU, because what is wanted may change. mutex_ is held.
-std::vector<Pool::Job> Pool::NextJobs() const {
+std::vector<SegmentPool::Job> SegmentPool::NextJobs() const {
   constexpr std::size_t kOfEach = 4;
   std::vector<Job> jobs;
   if (refused_) return jobs;
@@ -344,7 +344,7 @@ std::vector<Pool::Job> Pool::NextJobs() const {
   return jobs;
 }
 
-std::optional<Segment> Pool::NextSurplus() {
+std::optional<Segment> SegmentPool::NextSurplus() {
   for (auto& [id, node] : nodes_) {
     const auto size = Surplus(StockOf(node.free), node.taken, node.wanted);
     if (!size) continue;
@@ -358,7 +358,7 @@ std::optional<Segment> Pool::NextSurplus() {
 }
 
 // A Take may claim segments while they are made.
-void Pool::MakeAll(const std::vector<Job>& jobs) {
+void SegmentPool::MakeAll(const std::vector<Job>& jobs) {
   InParallel(jobs.size(), [&](std::size_t i) {
     const auto& [id, gpu, bytes] = jobs[i];
     (void)gpus_.Use(gpu);
@@ -372,7 +372,7 @@ void Pool::MakeAll(const std::vector<Job>& jobs) {
   });
 }
 
-void Pool::Prepare() {
+void SegmentPool::Prepare() {
   std::unique_lock lock(mutex_);
   while (!ending_) {
     if (const auto jobs = NextJobs(); !jobs.empty()) {

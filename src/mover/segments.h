@@ -58,14 +58,14 @@ class Segment {
 };
 
 // Thread-safe.
-class Pool {
+class SegmentPool {
  public:
   // `has_room`: whether so many bytes of host memory may be taken; called from several threads.
   using HasRoom = std::function<bool(std::uint64_t bytes)>;
-  explicit Pool(Gpus& gpus, HasRoom has_room = HostHas);
-  ~Pool();
-  Pool(const Pool&) = delete;
-  Pool& operator=(const Pool&) = delete;
+  explicit SegmentPool(Gpus& gpus, HasRoom has_room = HostHas);
+  ~SegmentPool();
+  SegmentPool(const SegmentPool&) = delete;
+  SegmentPool& operator=(const SegmentPool&) = delete;
 
   // Takes segments of these sizes for copies of a GPU, near that GPU where there are some; makes those that
   // are not ready. Where the machine has no room for these, free segments of other sizes give way.

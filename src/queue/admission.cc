@@ -156,7 +156,7 @@ base::Result<> MayGoTo(const Snapshot& snapshot, Index running, std::size_t gpu,
       break;
   }
   std::string others;
-  for (const Holder& holder : room.slots()[gpu].holders)
+  for (const PlacementHolder& holder : room.slots()[gpu].holders)
     if (holder.running != kNone)
       others += fmt::format("{}{}", others.empty() ? "" : ", ", snapshot.running[holder.running].id.value);
   if (!others.empty()) return no("it has no room beside job " + others);
@@ -178,7 +178,7 @@ base::Result<GpuSet> PickReserved(const Snapshot& snapshot, int count, WallTime 
         [&](const Reservation& each) { return each.gpus.test(gpu) && each.start < end && each.end > start; });
     if (reserved || snapshot.gpus[gpu].lost) continue;
     WallTime free = start;
-    for (const Holder& holder : room.slots()[gpu].holders) free = std::max(free, holder.end);
+    for (const PlacementHolder& holder : room.slots()[gpu].holders) free = std::max(free, holder.end);
     gpus.emplace_back(free, snapshot.gpus.size() - gpu);
   }
   if (gpus.size() < static_cast<std::size_t>(count))

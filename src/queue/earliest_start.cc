@@ -8,7 +8,7 @@ namespace gpuman::queue {
 namespace {
 
 // A preemptible job is no obstacle for one that may preempt it.
-bool Yields(const RoomChecker& room, const Ranks& ranks, const Holder& holder,
+bool Yields(const RoomChecker& room, const Ranks& ranks, const PlacementHolder& holder,
             const PlacementRequest& request) {
   const Snapshot& snapshot = room.snapshot();
   if (holder.running == kNone || request.need.preemptible || !snapshot.settings.preempt) return false;
@@ -24,7 +24,7 @@ WallTime FreeAt(const RoomChecker& room, const Ranks& ranks, std::size_t gpu,
   std::vector<std::pair<WallTime, base::Bytes>> ends;
   WallTime last = room.now();
   base::Bytes held;
-  for (const Holder& holder : slot.holders) {
+  for (const PlacementHolder& holder : slot.holders) {
     const WallTime end = Yields(room, ranks, holder, request) ? room.now() : holder.end;
     if (!holder.share || !request.need.share) last = std::max(last, end);
     if (!holder.share) continue;

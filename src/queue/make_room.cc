@@ -24,7 +24,7 @@ template <typename MayGo>
 Ground Survey(const RoomChecker& room, std::size_t gpu, const PlacementRequest& request, MayGo may_go) {
   const Gpu& info = room.snapshot().gpus[gpu];
   Ground ground{.free = info.memory - info.foreign - room.LeftBeside(gpu, request.job)};
-  for (const Holder& holder : room.slots()[gpu].holders) {
+  for (const PlacementHolder& holder : room.slots()[gpu].holders) {
     if (holder.leaving) {
       ground.left += holder.left;
       continue;

@@ -72,7 +72,7 @@ WallTime RoomChecker::EndOf(const RunningJobInput& job) const {
   return now_ + std::max(Millis(0), limit - job.ran);
 }
 
-void RoomChecker::Hold(std::size_t gpu, const Holder& holder) {
+void RoomChecker::Hold(std::size_t gpu, const PlacementHolder& holder) {
   GpuRoom& slot = slots_[gpu];
   slot.holders.push_back(holder);
   slot.exclusive |= !holder.share;
@@ -214,7 +214,7 @@ void RoomChecker::FindMostFree() {
 
 void RoomChecker::Dismiss(Index running, bool ends) {
   for (GpuRoom& slot : slots_)
-    for (Holder& holder : slot.holders)
+    for (PlacementHolder& holder : slot.holders)
       if (holder.running == running) {
         holder.leaving = true;
         holder.end = now_;
@@ -231,7 +231,7 @@ void RoomChecker::Claim(const PlacementRequest& request, const GpuSet& gpus, Wal
     if (!request.need.share) return;
     slot.spare = snapshot_->gpus[gpu].memory - snapshot_->gpus[gpu].foreign - LeftBeside(gpu, request.job) -
                  request.need.memory;
-    for (const Holder& holder : slot.holders)
+    for (const PlacementHolder& holder : slot.holders)
       if (holder.end > from) slot.spare = slot.spare - holder.memory;
   });
   if (request.host_counted || !HasHost(request.need)) return;

@@ -27,7 +27,7 @@ struct PlacementRequest {
 };
 
 // A job that holds a GPU, or a part of it.
-struct Holder {
+struct PlacementHolder {
   Index running = kNone;  // kNone: started in this pass
   WallTime end = kNever;
   base::Bytes memory{};
@@ -47,7 +47,7 @@ struct GpuRoom {
   bool open = true;        // not drained, restricted or lost
   bool unmanaged = false;  // not for exclusive jobs; for shared ones if the settings allow it
   base::Bytes free{};      // for shared jobs
-  std::vector<Holder> holders{};
+  std::vector<PlacementHolder> holders{};
   std::vector<ResidualMemory> left{};  // of suspended jobs; counted in `free`
   bool exclusive = false;              // one holder has all of it
   // From then on the GPU is kept for a waiting job; `spare` is the memory that is left beside that job, for
@@ -116,7 +116,7 @@ class RoomChecker {
   };
 
   bool Fits(std::size_t gpu, const PlacementRequest& request, const PlacementChecks& constraints) const;
-  void Hold(std::size_t gpu, const Holder& holder);
+  void Hold(std::size_t gpu, const PlacementHolder& holder);
   void FindMostFree();
 
   const Snapshot* snapshot_;

@@ -40,7 +40,7 @@ class CompareTest : public GpusTest {
   }
 
   static constexpr std::size_t kChunks = 4;
-  std::optional<Pool> pool;
+  std::optional<SegmentPool> pool;
   std::optional<HostArena> arena;
   DeviceMemory piece;
   HostCopy copy;

@@ -32,7 +32,7 @@ class HostArenaTest : public GpusTest {
     return place ? *place : Extents();
   }
 
-  std::optional<Pool> pool;
+  std::optional<SegmentPool> pool;
   std::optional<HostArena> arena;
 };
 

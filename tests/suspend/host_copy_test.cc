@@ -49,7 +49,7 @@ class HostCopyTest : public GpusTest {
   }
 
   const HashKey key = HashKey::Of(1);
-  std::optional<Pool> pool;
+  std::optional<SegmentPool> pool;
   std::optional<HostArena> arena;
 };
 

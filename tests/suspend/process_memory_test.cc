@@ -81,7 +81,7 @@ class ProcessMemoryTest : public GpusTest {
   GpuMemoryFreeList free_list;
   KeptCopiesBudget kept;
   HashingRule hashing;
-  std::optional<Pool> pool;
+  std::optional<SegmentPool> pool;
   std::optional<ProcessMemory> memory;
 };
 

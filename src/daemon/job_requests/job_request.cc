@@ -162,7 +162,7 @@ Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& c
 
   jobs::Job job;
   job.tag = request.tag;
-  job.owner = jobs::Owner{caller.uid, caller.gid, caller.groups, caller.user};
+  job.owner = jobs::JobOwner{caller.uid, caller.gid, caller.groups, caller.user};
   job.command = request.command;
   job.directory = request.directory;
   auto variables = request.environment;

@@ -60,7 +60,7 @@ void AddToCascade(JobsModule& jobs, const http::Peer& peer, Redoing& all, base::
 // changed ones.
 base::Result<> ClaimAll(JobsModule& jobs, Redoing& all) {
   struct Owned {
-    jobs::Owner owner;
+    jobs::JobOwner owner;
     std::size_t jobs = 0;
     base::Bytes commands{};
     jobs::TextAccount text{};

@@ -57,7 +57,7 @@ bool MetricsModule::Stop() {
 void MetricsModule::Count(const jobs::Event& event) {
   metrics::Event counted{event.kind, {}, event.data, {}};
   if (const auto* const job = event.job ? core_.jobs().Find({*event.job}) : nullptr) {
-    counted.owner = metrics::Owner{job->owner->user, job->spec->project.value_or("")};
+    counted.owner = metrics::CountedOwner{job->owner->user, job->spec->project.value_or("")};
     counted.waited_seconds = WaitOf(*job, event.kind);
   }
   counters_.On(counted);

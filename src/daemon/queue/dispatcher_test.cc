@@ -77,7 +77,7 @@ class DispatcherTest : public ::testing::Test {
     job.id = {1};
     job.queued = true;
     job.state = spec::JobState::kQueued;
-    job.owner = jobs::Owner{::getuid(), ::getgid(), {}, "ann"};
+    job.owner = jobs::JobOwner{::getuid(), ::getgid(), {}, "ann"};
     job.spec.Change([&](spec::JobSpec& spec) { spec.retries.delay = delay; });
     job.not_before = not_before;
     return job;
@@ -99,7 +99,7 @@ class DispatcherTest : public ::testing::Test {
     job.id = {id};
     job.queued = true;
     job.state = spec::JobState::kQueued;
-    job.owner = jobs::Owner{kAnn, 100, {}, "ann"};
+    job.owner = jobs::JobOwner{kAnn, 100, {}, "ann"};
     return job;
   }
   // Tries out a job of Ann's and counts the answer.
@@ -379,7 +379,7 @@ std::vector<jobs::Job> Some(int count) {
     one.queued = true;
     one.state = spec::JobState::kHeld;
     one.tag = "t" + std::to_string(i);
-    one.owner = jobs::Owner{::getuid(), ::getgid(), {}, "ann"};
+    one.owner = jobs::JobOwner{::getuid(), ::getgid(), {}, "ann"};
     prepared.push_back(std::move(one));
   }
   return prepared;
@@ -474,7 +474,7 @@ TEST_F(DispatcherTest, ARunSetsTheMemoryOfWaitingJobsOfItsUserAndName) {
   const auto add = [&](std::int64_t id, const char* name, uid_t user, bool chosen, spec::JobState state) {
     auto job = Waiting(id);
     job.tag = name;
-    job.owner = jobs::Owner{user, user, {}, std::to_string(user)};
+    job.owner = jobs::JobOwner{user, user, {}, std::to_string(user)};
     job.state = state;
     job.spec.Change([&](spec::JobSpec& spec) { spec.memory_auto = chosen; });
     contents.jobs.push_back(std::move(job));
@@ -544,7 +544,7 @@ TEST_F(DispatcherTest, ANameMeansTheCallersOwnJobFirst) {
     job.not_before.reset();
     job.id = {id};
     job.tag = "train";
-    job.owner = jobs::Owner{uid, uid, {}, std::to_string(uid)};
+    job.owner = jobs::JobOwner{uid, uid, {}, std::to_string(uid)};
     job.state = state;
     contents.jobs.push_back(job);
   };

@@ -36,7 +36,7 @@ class MemoryChoiceTest : public ::testing::Test {
     job.id = {50};
     job.tag = "train";
     job.queued = true;
-    job.owner = jobs::Owner{1000, 1000, {}, "ann"};
+    job.owner = jobs::JobOwner{1000, 1000, {}, "ann"};
     job.command = {"python", "train.py"};
     spec.memory_auto = true;
     spec.gpus.count = 1;

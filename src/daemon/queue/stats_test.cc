@@ -42,7 +42,7 @@ TEST(Stats, AddsUpByUserProjectOrGpu) {
 TEST(Stats, AJobThatHasNotEndedCountsWithoutASuccessRate) {
   Stats stats(StatsBy::kUser);
   jobs::Job job;
-  job.owner = jobs::Owner{.user = "ann"};
+  job.owner = jobs::JobOwner{.user = "ann"};
   job.state = spec::JobState::kHeld;
   stats.Add(job);
   job.state = spec::JobState::kRunning;
@@ -77,7 +77,7 @@ TEST(Stats, ARunOfAJobThatGoesOnIsNoSuccessOrFailure) {
   Stats stats(StatsBy::kUser);
   jobs::Job job;
   job.id = {1};
-  job.owner = jobs::Owner{.user = "ann"};
+  job.owner = jobs::JobOwner{.user = "ann"};
   job.state = spec::JobState::kRunning;
   stats.Add(job);
   stats.Add(Took(1, "ann", "", {"GPU-a"}, 60, "killed"));  // restarted
@@ -237,7 +237,7 @@ TEST(Stats, FilterByUserLeavesOutRunsOfOthers) {
     run.name = std::string("of ") + user;
     stats.Add(run);
     jobs::Job job;
-    job.owner = jobs::Owner{.user = user};
+    job.owner = jobs::JobOwner{.user = user};
     job.tag = run.name;
     job.state = spec::JobState::kRunning;
     stats.Add(job);

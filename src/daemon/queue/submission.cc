@@ -77,7 +77,8 @@ Result<jobs::Job> JobFrom(const api::Submission& asked, const api::SubmitRequest
     job.reason = "held_by_user";
     job.reason_detail = "submitted on hold by " + context.caller.user;
   }
-  job.owner = jobs::Owner{context.caller.uid, context.caller.gid, context.caller.groups, context.caller.user};
+  job.owner =
+      jobs::JobOwner{context.caller.uid, context.caller.gid, context.caller.groups, context.caller.user};
   job.command = asked.script ? CommandOfScript(*asked.script, asked.arguments) : asked.command;
   if (asked.conda_env) job.command = jobs::InConda(*asked.conda_env, job.command);
   job.directory = asked.directory.empty() ? all.directory : asked.directory;

@@ -55,7 +55,7 @@ Result<> SubmissionClaims::MayQueue(const Counts& counts) {
   return {};
 }
 
-Result<SubmissionClaims::Claim> SubmissionClaims::TakeForUser(const jobs::Owner& owner, std::size_t jobs,
+Result<SubmissionClaims::Claim> SubmissionClaims::TakeForUser(const jobs::JobOwner& owner, std::size_t jobs,
                                                               base::Bytes text) {
   Counts counts;
   counts.jobs[{AccountKind::kUser, owner.user}] = static_cast<int>(std::min<std::size_t>(jobs, kMax));

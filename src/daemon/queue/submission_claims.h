@@ -33,7 +33,7 @@ class SubmissionClaims {
   // Jobs by account, and their text by user.
   struct Counts {
     std::map<std::pair<queue::AccountKind, std::string>, int> jobs{};
-    std::map<uid_t, std::pair<jobs::Owner, base::Bytes>> text{};
+    std::map<uid_t, std::pair<jobs::JobOwner, base::Bytes>> text{};
   };
 
   // Both must outlive this object.
@@ -47,7 +47,7 @@ class SubmissionClaims {
   // Counts them from now on, without a check.
   Claim Take(Counts counts);
   // MayQueue and Take for so many jobs of the user with so much text.
-  base::Result<Claim> TakeForUser(const jobs::Owner& owner, std::size_t jobs, base::Bytes text);
+  base::Result<Claim> TakeForUser(const jobs::JobOwner& owner, std::size_t jobs, base::Bytes text);
   // The same for a stored job in this form: counts only its new project, if it has one, since it counts for
   // its user already.
   base::Result<Claim> TakeForProject(const jobs::Job& changed);

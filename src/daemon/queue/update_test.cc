@@ -22,7 +22,7 @@ class UpdateTest : public ::testing::Test {
                       {1, "GPU-bbbb", "NVIDIA A100", "", base::GiB(40)}};
     job.id = {7};
     job.tag = "train";
-    job.owner = jobs::Owner{kAnn, 1000, {}, "ann"};
+    job.owner = jobs::JobOwner{kAnn, 1000, {}, "ann"};
     job.command = {"python", "train.py"};
     job.queued = true;
     job.state = spec::JobState::kQueued;

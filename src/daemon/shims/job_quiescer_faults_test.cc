@@ -363,7 +363,7 @@ TEST_F(JobQuiescerTest, InvalidSocketMessagesDoNotDelayTheAttempt) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   socket_.native().copy(address.sun_path, sizeof address.sun_path - 1);
-  wire::Hello of_a_stranger{};
+  wire::ShimHello of_a_stranger{};
   of_a_stranger.magic = 0x59504d47;
   of_a_stranger.version = wire::kVersion;
   of_a_stranger.job = static_cast<std::uint64_t>(kJob.value);

@@ -24,12 +24,12 @@ bool Connect(int connection, const sockaddr_un& address) {
   return ::connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
-bool Say(int connection, const wire::Hello& hello) {
+bool Say(int connection, const wire::ShimHello& hello) {
   return ::send(connection, &hello, sizeof hello, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof hello);
 }
 
-wire::Hello HelloOf(base::JobId job, std::uint32_t magic) {
-  wire::Hello hello{};
+wire::ShimHello HelloOf(base::JobId job, std::uint32_t magic) {
+  wire::ShimHello hello{};
   hello.magic = magic;
   hello.version = wire::kVersion;
   hello.job = static_cast<std::uint64_t>(job.value);
@@ -39,7 +39,7 @@ wire::Hello HelloOf(base::JobId job, std::uint32_t magic) {
 // The process: the kernel says of both sockets that they are its own. It sends a notification for each byte
 // that it is told, and says when it has.
 [[noreturn]] void Live(int joining, int commands, const sockaddr_un& address,
-                       const wire::Hello& notification) {
+                       const wire::ShimHello& notification) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   char byte = Connect(joining, address) ? 'y' : 'n';
   while (::send(commands, &byte, 1, MSG_NOSIGNAL) == 1 && ::recv(commands, &byte, 1, 0) == 1) {

@@ -25,7 +25,7 @@ inline constexpr char kMemoryVariable[] = "GPUMAN_SHIM_MEMORY";
 inline constexpr char kSocketName[] = "shim.sock";
 
 // From the shim. The daemon knows the process by the socket; these fields only help the daemon find its job.
-struct Hello {
+struct ShimHello {
   std::uint32_t magic;
   std::uint32_t version;  // of the ledger that the shim understands
   std::uint64_t job;      // GPUMAN_JOB_ID; 0: not known
@@ -51,7 +51,7 @@ struct Welcome {
   std::uint8_t reserved[8];
 };
 
-static_assert(sizeof(Hello) == 128 && offsetof(Hello, job) == 8 && offsetof(Hello, key) == 16);
+static_assert(sizeof(ShimHello) == 128 && offsetof(ShimHello, job) == 8 && offsetof(ShimHello, key) == 16);
 static_assert(sizeof(Welcome) == 32 && offsetof(Welcome, answer) == 8 && offsetof(Welcome, slot) == 12 &&
               offsetof(Welcome, bytes) == 16);
 

@@ -27,10 +27,10 @@
 
 namespace gpuman::ledger::wire {
 
-// These words stand in a Hello in place of kHelloMagic.
+// These words stand in a ShimHello in place of kHelloMagic.
 inline constexpr std::uint32_t kOutMagic = 0x4f4d5047;   // "GPMO"
 inline constexpr std::uint32_t kBackMagic = 0x424d5047;  // "GPMB"
-// A notification: nothing follows this Hello. The slot of the process holds what is new: what the program
+// A notification: nothing follows this ShimHello. The slot of the process holds what is new: what the program
 // does, and the answer to an order (kNotifiesAnswers).
 inline constexpr std::uint32_t kNotifyMagic = 0x444d5047;  // "GPMD"
 

@@ -66,7 +66,7 @@ bool IsTrusted(int socket) {
 struct {
   bool known;
   std::uint64_t job;
-  char key[sizeof wire::Hello::key];
+  char key[sizeof wire::ShimHello::key];
   // "": the variable is not set. A value that is cut off here is too long for a socket as well.
   char socket[sizeof sockaddr_un::sun_path + 1];
   char runtime[sizeof sockaddr_un::sun_path + 1];
@@ -86,8 +86,8 @@ void ReadEnvironment() {
   said.known = true;
 }
 
-wire::Hello MakeHello(std::uint32_t magic) {
-  wire::Hello hello{};
+wire::ShimHello MakeHello(std::uint32_t magic) {
+  wire::ShimHello hello{};
   hello.magic = magic;
   hello.version = wire::kVersion;
   hello.job = said.job;
@@ -149,7 +149,7 @@ JoinOutcome Ask(const char* path, Path kind, JoinedLedger& joined, const Ends& e
   const Descriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (socket.get() < 0 || !Connect(socket.get(), path, ends.connect)) return JoinOutcome::kNoDaemon;
   if (kind == Path::kUsual && !IsTrusted(socket.get())) return JoinOutcome::kNoDaemon;
-  const wire::Hello hello = MakeHello(wire::kHelloMagic);
+  const wire::ShimHello hello = MakeHello(wire::kHelloMagic);
   if (::send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL | MSG_DONTWAIT) !=
       static_cast<ssize_t>(sizeof hello))
     return JoinOutcome::kNoDaemon;
@@ -178,7 +178,7 @@ int CallDaemon(std::uint32_t magic, int patience_ms) {
       !Connect(socket.get(), joined_at.path, wire::MonotonicMs() + patience_ms) ||
       (joined_at.kind == Path::kUsual && !IsTrusted(socket.get())))
     return -1;
-  const wire::Hello hello = MakeHello(magic);
+  const wire::ShimHello hello = MakeHello(magic);
   if (::send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL | MSG_DONTWAIT) !=
       static_cast<ssize_t>(sizeof hello))
     return -1;

@@ -36,7 +36,7 @@ class PoolTest : public GpusTest {
     return taken ? std::move(*taken) : std::vector<Segment>();
   }
 
-  std::optional<Pool> pool;
+  std::optional<SegmentPool> pool;
 };
 
 TEST_F(PoolTest, AGpusMemoryIsOfItsNode) {
