@@ -18,7 +18,7 @@ constexpr double kUnknownWatts = 100;
 void JobPowerEstimator::Learn(const EnergyHolder& holder, Millijoules above, Time time) {
   const double seconds = std::chrono::duration<double>(time).count();
   if (seconds <= 0) return;
-  Seen& seen = holder.moves ? moves_.emplace(moves_.value_or(Seen{})) : works_[holder.job];
+  PowerAlone& seen = holder.moves ? moves_.emplace(moves_.value_or(PowerAlone{})) : works_[holder.job];
   const double before = seen.own * std::exp(-seconds / kMemory);
   seen.own = before + seconds;
   seen.watts = (seen.watts * before + static_cast<double>(above) / 1000) / seen.own;
@@ -47,7 +47,7 @@ void JobPowerEstimator::Adjust(const std::vector<Stretch>& stretches, Millijoule
     watts[who] = std::max(before[who] + missing * time / squares, 0.0);
   }
   for (const auto& [who, watt] : watts) {
-    Seen& seen = who.second ? moves_.emplace(moves_.value_or(Seen{})) : works_[who.first];
+    PowerAlone& seen = who.second ? moves_.emplace(moves_.value_or(PowerAlone{})) : works_[who.first];
     // A tenth of a second of its own says as much.
     seen.watts = before.at(who) + (watt - before.at(who)) * kTrust / (1 + 10 * seen.own);
   }

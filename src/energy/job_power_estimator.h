@@ -27,12 +27,12 @@ class JobPowerEstimator {
   double Of(const EnergyHolder& holder) const;
 
  private:
-  struct Seen {
+  struct PowerAlone {
     double watts = 0;
     double own = 0;  // seconds in which it had the GPU for itself; older ones count less, as programs change
   };
-  std::map<base::JobId, Seen> works_;
-  std::optional<Seen> moves_;
+  std::map<base::JobId, PowerAlone> works_;
+  std::optional<PowerAlone> moves_;
 };
 
 }  // namespace gpuman::energy

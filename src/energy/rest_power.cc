@@ -19,11 +19,11 @@ constexpr double kNear = 0.1;
 
 void RestPower::Learn(Millijoules used, Time time, Time after_last_process) {
   const bool settled = after_last_process >= kSettles;
-  Seen& seen = settled ? after_ : before_;
+  MeasuredEnergy& seen = settled ? after_ : before_;
   seen.joules += static_cast<double>(used) / 1000;
   seen.seconds += std::chrono::duration<double>(time).count();
   if (seen.seconds < kShortest) return;
-  const Seen whole = std::exchange(seen, {});
+  const MeasuredEnergy whole = std::exchange(seen, {});
   Learn(whole.joules / whole.seconds, whole.seconds, settled);
 }
 

@@ -25,15 +25,16 @@ class RestPower {
   std::optional<double> watts() const { return watts_; }
 
  private:
-  struct Seen {
+  struct MeasuredEnergy {
     double joules = 0, seconds = 0;
   };
   void Learn(double watts, double seconds, bool settled);
 
   std::optional<double> watts_;
   bool settled_ =
-      false;             // watts_ is of a time in which the GPU had come to rest, and was seen by this object
-  Seen before_, after_;  // what was added up since watts_ was set, before and after it had come to rest
+      false;  // watts_ is of a time in which the GPU had come to rest, and was seen by this object
+  // What was added up since watts_ was set, before and after it had come to rest.
+  MeasuredEnergy before_, after_;
 };
 
 }  // namespace gpuman::energy

@@ -43,7 +43,7 @@ bool Ancestry::Reread(Path& path, std::size_t& reads) const {
   return false;
 }
 
-Ancestry::Found Ancestry::Learn(const Path& path, Known known) {
+Ancestry::Found Ancestry::Learn(const Path& path, KnownAncestry known) {
   if (known_.size() + path.size() > kMaxKnown) known_.clear();
   for (const auto& process : path)
     if (process.id != known.reached) known_[process.id] = known;

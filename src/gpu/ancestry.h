@@ -40,18 +40,18 @@ class Ancestry {
 
  private:
   // No keeper is above the process, up to and without `reached`; or, without `reached`, the final answer.
-  struct Known {
+  struct KnownAncestry {
     std::optional<base::ProcessId> reached;
     std::optional<base::JobId> job;
   };
   using Path = std::vector<base::ProcessInfo>;
   std::optional<base::JobId> JobOfKeeper(base::ProcessId process) const;
   bool Reread(Path& path, std::size_t& reads) const;
-  Found Learn(const Path& path, Known known);
+  Found Learn(const Path& path, KnownAncestry known);
 
   const base::ProcessTable& table_;
   std::set<std::pair<base::ProcessId, base::JobId>> keepers_;
-  std::map<base::ProcessId, Known> known_;
+  std::map<base::ProcessId, KnownAncestry> known_;
 };
 
 }  // namespace gpuman::gpu

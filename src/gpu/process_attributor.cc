@@ -78,7 +78,7 @@ void ProcessAttributor::DropUnlisted(const std::vector<pid_t>& pids) {
   }
 }
 
-ProcessAttributor::Known ProcessAttributor::Resolve(pid_t pid, std::size_t most_reads) const {
+ProcessAttributor::KnownProcess ProcessAttributor::Resolve(pid_t pid, std::size_t most_reads) const {
   const auto info = table_.Find(pid);
   if (!info) return {{pid, 0}, std::nullopt, std::nullopt, {}};
   const auto uid = table_.Owner(pid);

@@ -100,7 +100,7 @@ class ProcessAttributor {
   // For a process on a GPU: to be there costs its owner more than these reads cost the daemon.
   static constexpr std::size_t kReadsOnGpu = 4096;
 
-  struct Known {
+  struct KnownProcess {
     base::ProcessId id;
     std::optional<JobId> job;
     std::optional<uid_t> uid;
@@ -108,7 +108,7 @@ class ProcessAttributor {
     bool complete = true;  // as in JobLookupResult
     JobLookupResult lookup() const { return {job, complete}; }
   };
-  Known Resolve(pid_t pid, std::size_t most_reads = kReadsOnGpu) const;
+  KnownProcess Resolve(pid_t pid, std::size_t most_reads = kReadsOnGpu) const;
   void DropUnlisted(const std::vector<pid_t>& pids);
   JobLookupResult FindJob(const base::ProcessInfo& process, std::optional<uid_t> uid,
                           std::size_t most_reads) const;
@@ -122,7 +122,7 @@ class ProcessAttributor {
   mutable Ancestry ancestry_;  // has the keepers of `jobs_`; remembers what it read
   std::map<JobId, JobRoot> jobs_;
   std::set<pid_t> ours_;
-  std::map<pid_t, Known> known_;                      // one for each pid in `listed_`
+  std::map<pid_t, KnownProcess> known_;               // one for each pid in `listed_`
   std::map<std::string, std::vector<pid_t>> listed_;  // by GPU: its latest list, sorted
 };
 

@@ -24,11 +24,11 @@ class ProcessPercents {
   void Forget() { *this = {}; }
 
  private:
-  struct Seen {
+  struct SeenPercent {
     unsigned percent = 0;
     base::MonoTime at{};
   };
-  std::map<pid_t, Seen> seen_;
+  std::map<pid_t, SeenPercent> seen_;
   std::optional<base::MonoTime> taken_at_;
   bool known_ = false;
 };

@@ -30,7 +30,7 @@ void SharedTextTable::Learn(const std::shared_ptr<const void>& value, std::int64
     std::erase_if(known_, [](const auto& entry) { return entry.second.value.expired(); });
     forget_at_ = 2 * known_.size() + 256;
   }
-  known_.insert_or_assign(value.get(), Known{value, row});
+  known_.insert_or_assign(value.get(), StoredText{value, row});
 }
 
 void SharedTextTable::RolledBack() {

@@ -34,14 +34,14 @@ class SharedTextTable {
   void Sweep();
 
  private:
-  struct Known {
+  struct StoredText {
     std::weak_ptr<const void> value;
     std::int64_t row = 0;
   };
 
   SQLite::Database& db_;
   SQLite::Statement insert_;
-  std::unordered_map<const void*, Known> known_;
+  std::unordered_map<const void*, StoredText> known_;
   std::vector<const void*> fresh_;
   std::size_t forget_at_ = 256;
 };

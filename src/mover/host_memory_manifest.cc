@@ -181,7 +181,7 @@ Result<std::vector<Segment>> OpenSegments(const Layout& layout, const std::vecto
 }  // namespace
 
 Result<std::vector<HostMemoryManifest::Found>> HostMemoryManifest::Find(const base::ProcessId& process,
-                                                                        const Known& known) {
+                                                                        const InodePredicate& known) {
   std::vector<Found> all;
   std::vector<std::uint64_t> seen;  // the process may have several descriptors of a manifest
   std::vector<Fd> files;

@@ -30,8 +30,8 @@ class HostMemoryManifest {
   struct Found;
   // All manifests of a process that an earlier mover served, but for the `known` ones; waits while that mover
   // is still at work. kCorrupt: the data are lost.
-  using Known = std::function<bool(std::uint64_t inode)>;
-  static base::Result<std::vector<Found>> Find(const base::ProcessId& process, const Known& known);
+  using InodePredicate = std::function<bool(std::uint64_t inode)>;
+  static base::Result<std::vector<Found>> Find(const base::ProcessId& process, const InodePredicate& known);
 
   const Layout& layout() const { return layout_; }
   int file() const { return file_.get(); }

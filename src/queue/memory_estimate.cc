@@ -29,15 +29,15 @@ base::Bytes Readable(double bytes) {
 
 double Times(base::Bytes bytes, double factor) { return static_cast<double>(bytes.count) * factor; }
 
-// The memory that finished runs have used, and the least that the other runs needed.
-struct Known {
+// What the runs that came to their end have used; and what was at least needed by those that did not.
+struct PastNeeds {
   std::size_t runs = 0;
   base::Bytes least{UINT64_MAX}, most{};
   base::Bytes needed{};
 };
 
-Known WhatIsKnown(const std::vector<PastRun>& runs) {
-  Known known;
+PastNeeds WhatIsKnown(const std::vector<PastRun>& runs) {
+  PastNeeds known;
   for (const PastRun& run : runs) {
     known.needed = std::max(known.needed, run.needed);
     known.most = std::max(known.most, run.peak);
@@ -48,14 +48,14 @@ Known WhatIsKnown(const std::vector<PastRun>& runs) {
   return known;
 }
 
-double MarginOf(const Known& known) {
+double MarginOf(const PastNeeds& known) {
   const double most = std::max(Times(known.most, 1), 1.0);
   const double spread = Times(known.most - known.least, 1) / most;
   return std::min(kMaxMargin,
                   kMinMargin + kMarginOfOneRun / static_cast<double>(known.runs) + kMarginOfSpread * spread);
 }
 
-std::string MostOf(const Known& known, std::string_view name) {
+std::string MostOf(const PastNeeds& known, std::string_view name) {
   if (known.runs == 1)
     return fmt::format("the one known run of '{}' used {}", name, base::FormatBytes(known.most));
   return fmt::format("the most of {} runs of '{}' was {}", known.runs, name, base::FormatBytes(known.most));
@@ -65,7 +65,7 @@ std::string MostOf(const Known& known, std::string_view name) {
 
 MemoryEstimate EstimateMemory(const MemoryQuestion& question) {
   const auto& [name, runs, gpu, at_least] = question;
-  const Known known = WhatIsKnown(runs);
+  const PastNeeds known = WhatIsKnown(runs);
   if (known.runs == 0)
     return {std::nullopt,
             runs.empty()

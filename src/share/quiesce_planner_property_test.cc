@@ -17,7 +17,7 @@ namespace {
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 using Kind = QuiesceDecision::Kind;
 
-struct Seen {
+struct TrialResults {
   unsigned cases = 0, rested = 0;
   std::vector<double> took;  // milliseconds
   std::vector<std::uint64_t> calls;
@@ -32,7 +32,7 @@ std::uint64_t Cases() {
   return cases != nullptr ? std::strtoull(cases, nullptr, 10) : 200;
 }
 
-void Try(const Family& family, std::uint64_t number, Meets meets, Span limit, Seen& seen) {
+void Try(const Family& family, std::uint64_t number, Meets meets, Span limit, TrialResults& seen) {
   SCOPED_TRACE("case " + std::to_string(number));
   Dice dice(number, 99);
   QuiesceWorld world(family(number), number);
@@ -66,8 +66,8 @@ void Try(const Family& family, std::uint64_t number, Meets meets, Span limit, Se
   }
 }
 
-Seen TryAll(const Family& family, Meets meets, Span limit = 5s) {
-  Seen seen;
+TrialResults TryAll(const Family& family, Meets meets, Span limit = 5s) {
+  TrialResults seen;
   for (std::uint64_t number = 1; number <= Cases() && !testing::Test::HasFailure(); ++number)
     Try(family, number, meets, limit, seen);
   std::sort(seen.took.begin(), seen.took.end());
@@ -100,7 +100,9 @@ TEST(QuiesceProperty, ProcessesWithSeveralGpusRest) { TryAll(SeveralGpus, Meets:
 TEST(QuiesceProperty, StreamsAreCapturedAsAWhole) { TryAll(Captures, Meets::kAlways); }
 
 // At least 99 of 100 cases have to rest; of fewer cases, all but one.
-void ExpectMostRested(const Seen& seen) { EXPECT_LE((seen.cases - seen.rested) * 100, seen.cases + 99); }
+void ExpectMostRested(const TrialResults& seen) {
+  EXPECT_LE((seen.cases - seen.rested) * 100, seen.cases + 99);
+}
 
 TEST(QuiesceProperty, PipelinesRestAsARule) { ExpectMostRested(TryAll(Pipeline, Meets::kNever)); }
 TEST(QuiesceProperty, GroupsThatNeverMeetRestAsARule) { ExpectMostRested(TryAll(TwoGroups, Meets::kNever)); }

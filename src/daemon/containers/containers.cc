@@ -34,7 +34,8 @@ bool Containers::IsComing(base::ProcessId process, base::MonoTime now) {
   };
   if (!container) return stranger();
   if (seen_.size() >= kMaxRemembered) seen_.clear();
-  Seen& seen = seen_.try_emplace(container->group.id, Seen{now, CreationStage::kNew}).first->second;
+  SeenContainer& seen =
+      seen_.try_emplace(container->group.id, SeenContainer{now, CreationStage::kNew}).first->second;
   if (seen.stage == CreationStage::kNobody) return stranger();
   if (seen.stage == CreationStage::kBeingMade) return true;
   const ContainerNameState known{FindContainerName(logs_, container->group.id),

@@ -48,7 +48,7 @@ class Containers {
 
  private:
   enum class CreationStage { kNew, kBeingMade, kNobody };
-  struct Seen {
+  struct SeenContainer {
     base::MonoTime since{};
     CreationStage stage = CreationStage::kNew;
   };
@@ -58,8 +58,8 @@ class Containers {
   bool has_table_ = false;
   bool waits_ = false;
   std::vector<api::ContainerAllocation> table_;
-  std::map<std::string, Seen> seen_;     // by the container's id
-  std::set<base::ProcessId> strangers_;  // processes of no container that was given GPUs
+  std::map<std::string, SeenContainer> seen_;  // by the container's id
+  std::set<base::ProcessId> strangers_;        // processes of no container that was given GPUs
 };
 
 }  // namespace gpuman::daemon

@@ -251,7 +251,7 @@ ShimChannel::Findings ShimChannel::OnSample(const guard::GpuStatus& status) {
   constexpr unsigned kEnough = 8;  // after this many rounds with the same figures the findings do not change
   Findings findings;
   const auto& uuid = status.gpu.uuid;
-  Seen& seen_before = seen_[uuid];
+  LastGpuFigures& seen_before = seen_[uuid];
   seen_before.rounds = seen_before.processes == status.processes ? seen_before.rounds + 1 : 0;
   if (seen_before.rounds > kEnough) return findings;
   seen_before.processes = status.processes;

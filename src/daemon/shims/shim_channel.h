@@ -192,7 +192,7 @@ class ShimChannel {
   static bool LastsUncounted(UncountedOnGpu& on, const std::vector<ledger::ProcessSample>& samples);
 
   // The last figures of a GPU, and how often in a row they were the same.
-  struct Seen {
+  struct LastGpuFigures {
     std::vector<gpu::AttributedProcess> processes;
     unsigned rounds = 0;
   };
@@ -206,7 +206,7 @@ class ShimChannel {
   std::map<base::JobId, Job> jobs_;
   std::map<std::string, base::Bytes> contexts_;  // by GPU
   std::set<std::string> learned_;                // GPUs on which this daemon has seen a context's cost
-  std::map<std::string, Seen> seen_;             // by GPU
+  std::map<std::string, LastGpuFigures> seen_;   // by GPU
   // Callbacks that outlive this object find nullptr.
   std::shared_ptr<ShimChannel*> self_handle_ = std::make_shared<ShimChannel*>(this);
 };

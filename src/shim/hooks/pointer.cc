@@ -14,12 +14,12 @@ void Answer(void* data, T value) {
   __builtin_memcpy(data, &value, sizeof(T));
 }
 
-struct Seen : FoundAllocation {
+struct FoundPointer : FoundAllocation {
   bool own;
 };
 
 // Changes the driver's answer in `data` to the answer for plain memory.
-void Mend(const Seen& found, CUpointer_attribute attribute, void* data) {
+void Mend(const FoundPointer& found, CUpointer_attribute attribute, void* data) {
   const Region& region = found.region;
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
@@ -56,7 +56,7 @@ void MendTypes(ProcessState& state, CUpointer_attribute attribute, void* data, C
 }
 
 // Finds the memory at the pointer: allocated here, or opened from another process.
-bool FindAny(ProcessState& state, CUdeviceptr pointer, Seen& seen) {
+bool FindAny(ProcessState& state, CUdeviceptr pointer, FoundPointer& seen) {
   seen.own = FindBacked(state, pointer, seen);
   if (seen.own || seen.slab) return seen.own;
   OpenedExport opened{};
@@ -75,7 +75,7 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size, CUdeviceptr po
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(base, size, pointer);
   const HookErrnoScope scope;
-  Seen found{};
+  FoundPointer found{};
   if (!scope || result != CUDA_SUCCESS) return result;
   if (!FindAny(*scope, pointer, found)) return found.slab ? CUDA_ERROR_NOT_FOUND : result;
   if (base != nullptr) *base = found.region.address;
@@ -88,7 +88,7 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(data, attribute, ptr);
   const HookErrnoScope scope;
-  Seen found{};
+  FoundPointer found{};
   if (!scope || result != CUDA_SUCCESS) return result;
   MendTypes(*scope, attribute, data, ptr);
   if (FindAny(*scope, ptr, found)) Mend(found, attribute, data);
@@ -101,7 +101,7 @@ CUresult cuPointerGetAttributes(unsigned int num_attributes, CUpointer_attribute
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(num_attributes, attributes, data, ptr);
   const HookErrnoScope scope;
-  Seen found{};
+  FoundPointer found{};
   if (!scope || result != CUDA_SUCCESS) return result;
   const bool backed = FindAny(*scope, ptr, found);
   for (unsigned i = 0; i < num_attributes; ++i) {
