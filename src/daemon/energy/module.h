@@ -2,7 +2,7 @@
 // docs/energy.md says how it is split.
 //
 //   samples, watched counters --Read------+
-//   jobs, turns, suspensions, processes --+--> energy::Account of each GPU --> runs' accounts, views, metrics
+//   jobs, turns, suspensions, processes --+--> EnergyAccount of each GPU ----> runs' accounts, views, metrics
 //                         --SetHolders----+                                --> settings "energy/GPU-UUID"
 //
 // The sampler's threads read the counters. They read the counters more often while the holders of a GPU
