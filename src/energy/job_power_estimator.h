@@ -14,8 +14,8 @@ class JobPowerEstimator {
  public:
   // The holder alone had the GPU during all of this time, and the GPU used so much above its rest.
   void Learn(const EnergyHolder& holder, Millijoules above, Time time);
-  // Those of the stretches together used so much above the rest: the powers that are known or guessed so far
-  // go a part of the way to such that would have made just that.
+  // The holders of the stretches together used `above` more than the GPU uses at rest. The job powers move a
+  // part of the way towards values that explain this energy.
   void Adjust(const std::vector<Stretch>& stretches, Millijoules above);
   void Forget(base::JobId job) { works_.erase(job); }
   bool Knows(const EnergyHolder& holder) const {
@@ -23,7 +23,8 @@ class JobPowerEstimator {
   }
   // Whether it had the GPU for itself long enough to be told from others. Copies are as good as known.
   bool HasSeenAlone(const EnergyHolder& holder) const;
-  // Of a job that was never seen alone, the mean of those that were: then only time and weights count.
+  // The holder's power above the rest, in watts. If a job was never alone on the GPU, returns the mean of the
+  // jobs that were: then only time and weights count.
   double Of(const EnergyHolder& holder) const;
 
  private:

@@ -81,7 +81,7 @@ struct JobStory {
   std::vector<std::string> advice;  // what the user can do, a sentence each
 };
 
-// What has a GPU that a waiting job may get.
+// A job or process that holds a GPU which a waiting job may get.
 struct StoryGpuHolder {
   std::string gpu;                        // UUID
   std::string who;                        // "job 5 'train' (ann)"

@@ -162,7 +162,7 @@ class Server {
   Attribute attribute_;
   TransferListener transfer_listener_;
   SlotListener slot_listener_;
-  Trouble trouble_;
+  ErrorHandler on_error_;
   OtherVersion other_version_;
   Number last_ = 0;
   std::map<Number, Waiting> waiting_;  // connected, and nothing read from it yet

@@ -112,12 +112,12 @@ std::vector<MpsChange> ChangesFor(const std::vector<MpsServerStatus>& there, con
       changes.push_back({MpsChange::Kind::kCreateServer, name, {}, server.uid, {}, server.time_slice});
       has = &kNew;
     }
-    if (const auto told = Telling(has->limits, server.limits, wanted.whole))
+    if (const auto told = LimitsToSet(has->limits, server.limits, wanted.whole))
       changes.push_back({MpsChange::Kind::kLimitServer, name, {}, 0, *told});
     for (const auto& [inner, limits] : server.namespaces) {
       const auto* const known = FindNamed(has->namespaces, inner);
       if (!known) changes.push_back({MpsChange::Kind::kCreateNamespace, name, inner});
-      if (const auto told = Telling(known ? known->limits : Limits{}, limits, wanted.whole))
+      if (const auto told = LimitsToSet(known ? known->limits : Limits{}, limits, wanted.whole))
         changes.push_back({MpsChange::Kind::kLimitNamespace, name, inner, 0, *told});
     }
   }

@@ -29,7 +29,7 @@ base::Bytes Readable(double bytes) {
 
 double Times(base::Bytes bytes, double factor) { return static_cast<double>(bytes.count) * factor; }
 
-// What the runs that came to their end have used; and what was at least needed by those that did not.
+// The memory that finished runs have used, and the least that the other runs needed.
 struct PastNeeds {
   std::size_t runs = 0;
   base::Bytes least{UINT64_MAX}, most{};
