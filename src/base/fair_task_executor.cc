@@ -4,14 +4,14 @@
 
 namespace gpuman::base {
 
-void FairTaskExecutor::Add(uid_t uid, Task task) {
+void FairTaskExecutor::Add(Party uid, Task task) {
   User& user = users_[uid];
   user.waiting.push_back(std::move(task));
   PutInOrder(uid, user);
   Start();
 }
 
-void FairTaskExecutor::PutInOrder(uid_t uid, User& user) {
+void FairTaskExecutor::PutInOrder(Party uid, User& user) {
   if (user.in_order || user.waiting.empty() || user.under_way >= bounds_.of_user) return;
   user.in_order = true;
   order_.push_back(uid);
@@ -19,7 +19,7 @@ void FairTaskExecutor::PutInOrder(uid_t uid, User& user) {
 
 void FairTaskExecutor::Start() {
   while (under_way_ < bounds_.of_all && !order_.empty()) {
-    const uid_t uid = order_.front();
+    const Party uid = order_.front();
     order_.pop_front();
     User& user = users_.at(uid);
     user.in_order = false;
@@ -40,7 +40,7 @@ void FairTaskExecutor::Start() {
   }
 }
 
-void FairTaskExecutor::Finish(uid_t uid) {
+void FairTaskExecutor::Finish(Party uid) {
   --under_way_;
   const auto it = users_.find(uid);
   --it->second.under_way;

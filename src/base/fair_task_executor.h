@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "base/executor.h"
+#include "base/round_robin_queue.h"
 
 namespace gpuman::base {
 
@@ -38,8 +39,9 @@ class FairTaskExecutor {
   FairTaskExecutor(const FairTaskExecutor&) = delete;
   FairTaskExecutor& operator=(const FairTaskExecutor&) = delete;
 
-  // A task whose turn has come begins within this call. All parts of a task are destroyed on the loop.
-  void Add(uid_t user, Task task);
+  // The user is the party for which the task counts. A task whose turn has come begins within this call. All
+  // parts of a task are destroyed on the loop.
+  void Add(Party user, Task task);
 
  private:
   struct User {
@@ -47,14 +49,14 @@ class FairTaskExecutor {
     std::size_t under_way = 0;
     bool in_order = false;
   };
-  void PutInOrder(uid_t uid, User& user);
+  void PutInOrder(Party uid, User& user);
   void Start();
-  void Finish(uid_t uid);
+  void Finish(Party uid);
 
   Executor to_threads_, to_loop_;
   const Bounds bounds_;
-  std::map<uid_t, User> users_;  // users who have a task
-  std::deque<uid_t> order_;      // users who may begin a task, each once
+  std::map<Party, User> users_;  // users who have a task
+  std::deque<Party> order_;      // users who may begin a task, each once
   std::size_t under_way_ = 0;
   // A posted function that outlives this object finds nullptr here.
   std::shared_ptr<FairTaskExecutor*> self_ = std::make_shared<FairTaskExecutor*>(this);

@@ -27,7 +27,7 @@ class FairTaskExecutorTest : public testing::Test {
   FairTaskExecutor::Task Named(char name) {
     return {[this, name] { worked += name; }, [this, name] { told += name; }};
   }
-  void Add(FairTaskExecutor& queue, uid_t user, const std::string& names) {
+  void Add(FairTaskExecutor& queue, Party user, const std::string& names) {
     for (const char name : names) queue.Add(user, Named(name));
   }
 
@@ -43,6 +43,14 @@ TEST_F(FairTaskExecutorTest, UsersTakeTurnsHoweverManyTasksOneOfThemHas) {
   Run();
   EXPECT_EQ(worked, "aXZbYcdef");
   EXPECT_EQ(told, worked);
+}
+
+TEST_F(FairTaskExecutorTest, AnAddressTakesTurnsWithTheUserOfTheSameNumber) {
+  FairTaskExecutor queue(To(threads), To(loop), {.of_all = 1});
+  Add(queue, 7, "abc");
+  Add(queue, Party{1} << 32 | 7, "X");
+  Run();
+  EXPECT_EQ(worked, "aXbc");
 }
 
 TEST_F(FairTaskExecutorTest, AUserHasOneTaskUnderWayThoughThreadsAreFree) {

@@ -5,19 +5,19 @@
 
 namespace gpuman::base {
 
-void SlicedWork::Add(uid_t user, Slice slice) {
-  work_[user].push_back(std::move(slice));
+void SlicedWork::Add(Party who, Slice slice) {
+  work_[who].push_back(std::move(slice));
   PostNext();
 }
 
-void SlicedWork::ForEach(uid_t user, std::size_t count, std::function<void(std::size_t)> act,
+void SlicedWork::ForEach(Party who, std::size_t count, std::function<void(std::size_t)> act,
                          std::function<void()> then) {
   if (count <= kMaxAtOnce) {
     for (std::size_t i = 0; i < count; ++i) act(i);
     return then();
   }
   const auto next = std::make_shared<std::size_t>(0);
-  Add(user, [next, count, act = std::move(act), then = std::move(then)](const TimeSlice& turn) {
+  Add(who, [next, count, act = std::move(act), then = std::move(then)](const TimeSlice& turn) {
     for (; *next < count; ++*next) {
       if (turn.IsOver()) return true;
       act(*next);

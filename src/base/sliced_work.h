@@ -1,13 +1,11 @@
-// Long work of many requests on one event loop, in slices. The loop runs one slice at a time, and users take
-// turns. So a short request waits for one slice at most, and no user's work delays another user's.
+// Long work of many requests on one event loop, in slices. The loop runs one slice at a time, and parties
+// take turns. So a short request waits for one slice at most, and no party's work delays another party's.
 //
 // A slice works until its TimeSlice is over and returns whether there is more to do. Between two slices the
-// loop does what has come meanwhile. Several works of one user take turns as well.
+// loop does what has come meanwhile. Several works of one party take turns as well.
 //
 // Not thread-safe: lives on the event loop. The destructor drops the remaining work.
 #pragma once
-
-#include <sys/types.h>
 
 #include <cstddef>
 #include <deque>
@@ -16,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/executor.h"
+#include "base/round_robin_queue.h"
 #include "base/units.h"
 #include "base/weak_self.h"
 
@@ -45,10 +44,10 @@ class SlicedWork {
   SlicedWork& operator=(const SlicedWork&) = delete;
 
   // The first slice runs later, never within this call.
-  void Add(uid_t user, Slice slice);
+  void Add(Party who, Slice slice);
   // Calls `act` for each number below `count`, then `then`: all within this call for at most kMaxAtOnce, else
   // in slices that look at the clock before each.
-  void ForEach(uid_t user, std::size_t count, std::function<void(std::size_t)> act,
+  void ForEach(Party who, std::size_t count, std::function<void(std::size_t)> act,
                std::function<void()> then);
   static constexpr std::size_t kMaxAtOnce = 64;
 
@@ -58,8 +57,8 @@ class SlicedWork {
 
   Executor to_loop_;
   const Clock& clock_;
-  std::map<uid_t, std::deque<Slice>> work_;  // no list is empty
-  uid_t last_ = 0;                           // the user of the last turn
+  std::map<Party, std::deque<Slice>> work_;  // no list is empty
+  Party last_ = 0;                           // the party of the last turn
   bool posted_ = false;
   WeakSelf<SlicedWork> self_{this};
 };

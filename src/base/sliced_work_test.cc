@@ -47,6 +47,13 @@ TEST_F(SlicedWorkTest, UsersAreDoneInTurnHoweverMuchOneOfThemHas) {
   EXPECT_EQ(done, "ababaaaa");
 }
 
+TEST_F(SlicedWorkTest, AnAddressTakesTurnsWithTheUserOfTheSameNumber) {
+  work.Add(7, Named("a", 3));
+  work.Add(Party{1} << 32 | 7, Named("b", 2));
+  Run();
+  EXPECT_EQ(done, "ababa");
+}
+
 TEST_F(SlicedWorkTest, OneSliceIsDoneBetweenTwoLooksAtTheLoop) {
   work.Add(1001, Named("a", 3));
   work.Add(1002, Named("b", 3));

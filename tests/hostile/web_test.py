@@ -55,6 +55,23 @@ print(closed, flush=True)
 sys.stdin.read()
 """
 
+# Asks for the whole queue on connections that take nothing of it; says when so many of the answers have begun.
+TAKE_NOTHING = """
+import select, socket, sys
+port, authorization, count, begun = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+kept = []
+for _ in range(count):
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    s.connect(("127.0.0.1", port))
+    s.sendall(f"GET /v1/queue?states=all HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\nAuthorization: {authorization}\\r\\n\\r\\n".encode())
+    kept.append(s)
+while len(select.select(kept, [], [], 0.01)[0]) < begun:
+    pass
+print("begun", flush=True)
+sys.stdin.read()
+"""
+
 
 class TheNeighboursPage(HostileTest):
     def setUp(self):
@@ -190,6 +207,18 @@ class ThePageForEverybody(HostileTest):
             attack = self.python_as(ATTACKER, HOLD, PORT, 200, 160)
             self.assertGreaterEqual(int(attack.stdout.readline()), 160)
         ask = self.python_as(NEIGHBOUR, ASK, PORT, "GET", "/v1/jobs", f"Bearer {self.page.secret}", "127.0.0.1")
+        self.assertEqual(ask.stdout.readline(), "200\n")
+        self.assertIsNone(attack.poll())
+
+    def test_slow_lists_of_one_viewer_keep_no_other_viewer_waiting(self):
+        """All viewers have the rights of nobody; each counts for the user at the other end."""
+        array = {"indices": [{"first": 0, "last": 11_999}]}
+        held = self.as_user(ATTACKER, "POST", "/v1/submissions",
+                            {"jobs": [{"command": ["true"], "gpus": {"count": 1}, "hold": True, "array": array}], "directory": "/"})
+        self.assertEqual(held.status, 201, held.body[:300])
+        attack = self.python_as(ATTACKER, TAKE_NOTHING, PORT, f"Bearer {self.page.secret}", 8, 4)
+        self.assertEqual(attack.stdout.readline(), "begun\n")
+        ask = self.python_as(NEIGHBOUR, ASK, PORT, "GET", "/v1/queue?limit=1", f"Bearer {self.page.secret}", "127.0.0.1")
         self.assertEqual(ask.stdout.readline(), "200\n")
         self.assertIsNone(attack.poll())
 

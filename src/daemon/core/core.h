@@ -87,10 +87,10 @@ class Core {
   // --- Work beside and on the loop ---
   // For work that blocks for a moment. It runs in no order; the work posts its results back to the loop.
   boost::asio::thread_pool& workers() { return workers_; }
-  // For work that would hold up the loop: a thread does it when it is the user's turn, one task of each user
-  // at a time. As in base/fair_task_executor.h.
-  void Aside(uid_t user, base::FairTaskExecutor::Task task) { aside_tasks_.Add(user, std::move(task)); }
-  // On the loop, in turns between users.
+  // For work that would hold up the loop: a thread does it when it is the party's turn, one task of each
+  // party at a time. As in base/fair_task_executor.h.
+  void Aside(base::Party who, base::FairTaskExecutor::Task task) { aside_tasks_.Add(who, std::move(task)); }
+  // On the loop, in turns between parties.
   base::SlicedWork& slices() { return slices_; }
   ListAnswerStreamer& lists() { return lists_; }
   // /proc: one table for the loop, one for threads beside it.

@@ -7,18 +7,18 @@ namespace gpuman::daemon {
 
 void ListAnswerStreamer::Answer(const http::ExchangePtr& exchange, std::string content_type, Begin begin) {
   const auto list = std::make_shared<List>(List{exchange, std::move(content_type), std::move(begin)});
-  User& user = users_[exchange->request().peer.uid];
-  user.waiting.push_back(list);
+  Lists& lists = parties_[exchange->request().party];
+  lists.waiting.push_back(list);
   exchange->OnGone([this, weak = std::weak_ptr(list)] {
     if (const auto gone = weak.lock()) End(gone);
   });
-  if (list->over || user.under_way.size() >= kOfUser) return;
-  user.waiting.pop_back();
+  if (list->over || lists.under_way.size() >= kOfParty) return;
+  lists.waiting.pop_back();
   Start(list);
 }
 
 void ListAnswerStreamer::Start(const ListPtr& list) {
-  users_[list->exchange->request().peer.uid].under_way.push_back(list);
+  parties_[list->exchange->request().party].under_way.push_back(list);
   const auto begin = std::exchange(list->begin, nullptr);
   begin([this, list](Source source) {
     if (list->over) return;
@@ -29,18 +29,24 @@ void ListAnswerStreamer::Start(const ListPtr& list) {
 }
 
 void ListAnswerStreamer::WriteSlices(const ListPtr& list) {
-  work_.Add(list->exchange->request().peer.uid,
+  work_.Add(list->exchange->request().party,
             [this, list](const base::TimeSlice& turn) { return WriteSome(list, turn); });
+}
+
+// One part of the source may be larger than a piece.
+std::string ListAnswerStreamer::List::TakePiece() {
+  std::string piece = text.substr(at, kPiece);
+  at += piece.size();
+  if (Left() < kPiece) text.erase(0, std::exchange(at, 0));
+  return piece;
 }
 
 bool ListAnswerStreamer::WriteSome(const ListPtr& list, const base::TimeSlice& turn) {
   if (list->over) return false;
-  std::string text;
-  bool more = true;
-  while (more && text.size() < kPiece && !turn.IsOver()) more = list->source(text);
-  list->exchange->Write(std::move(text));
+  while (list->more && list->Left() < kPiece && !turn.IsOver()) list->more = list->source(list->text);
+  list->exchange->Write(list->TakePiece());
   if (list->over) return false;  // the client has gone
-  if (!more) {
+  if (!list->more && list->Left() == 0) {
     list->exchange->EndStream();
     End(list);
     return false;
@@ -56,18 +62,18 @@ void ListAnswerStreamer::End(const ListPtr& list) {
   if (std::exchange(list->over, true)) return;
   list->source = nullptr;
   list->begin = nullptr;
-  const auto of = users_.find(list->exchange->request().peer.uid);
-  User& user = of->second;
+  const auto of = parties_.find(list->exchange->request().party);
+  Lists& lists = of->second;
   // `list` may refer to an element that is erased here.
   const ListPtr kept = list;  // NOLINT(performance-unnecessary-copy-initialization): see above
-  std::erase(user.waiting, kept);
-  std::erase(user.under_way, kept);
-  if (user.under_way.size() < kOfUser && !user.waiting.empty()) {
-    const auto next = std::move(user.waiting.front());
-    user.waiting.pop_front();
+  std::erase(lists.waiting, kept);
+  std::erase(lists.under_way, kept);
+  if (lists.under_way.size() < kOfParty && !lists.waiting.empty()) {
+    const auto next = std::move(lists.waiting.front());
+    lists.waiting.pop_front();
     return Start(next);
   }
-  if (user.under_way.empty() && user.waiting.empty()) users_.erase(of);
+  if (lists.under_way.empty() && lists.waiting.empty()) parties_.erase(of);
 }
 
 }  // namespace gpuman::daemon

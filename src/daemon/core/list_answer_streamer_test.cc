@@ -16,11 +16,17 @@ class StillClock final : public base::Clock {
 // A client that takes the data sent to it only when the test tells it to.
 class Client final : public http::Exchange {
  public:
-  explicit Client(uid_t uid) { request_.peer.uid = uid; }
+  explicit Client(http::Party party) {
+    request_.party = party;
+    request_.peer.uid = http::kNobody;  // as of all who come over TCP
+  }
   const http::Request& request() const override { return request_; }
   void Send(http::Response) override {}
   void BeginStream(std::string_view, std::string_view) override { began = true; }
-  void Write(std::string data) override { text += data, unsent += data.size(); }
+  void Write(std::string data) override {
+    text += data, unsent += data.size();
+    largest = std::max(largest, data.size());
+  }
   void EndStream() override { ended = true; }
   std::size_t Unsent() const override { return unsent; }
   void WhenSent(std::function<void()> sent) override { sent_ = std::move(sent); }
@@ -35,7 +41,7 @@ class Client final : public http::Exchange {
   }
 
   std::string text;
-  std::size_t unsent = 0;
+  std::size_t unsent = 0, largest = 0;  // `largest`: of what was written at once
   bool began = false, ended = false;
 
  private:
@@ -53,8 +59,8 @@ class ListAnswerStreamerTest : public testing::Test {
     }
   }
   // A new client asks for a list of so many lines of 1 KiB.
-  std::shared_ptr<Client> Ask(uid_t uid, int lines) {
-    auto client = std::make_shared<Client>(uid);
+  std::shared_ptr<Client> Ask(http::Party party, int lines) {
+    auto client = std::make_shared<Client>(party);
     lists.Answer(client, "text/plain", [this, lines](const auto& then) {
       then([left = lines, alive = alive](std::string& text) mutable {
         text += std::string(1023, 'x') + '\n';
@@ -92,6 +98,29 @@ TEST_F(ListAnswerStreamerTest, NoMoreIsMadeThanTheClientTakes) {
   EXPECT_EQ(client->text.size(), 10'000u << 10);
 }
 
+TEST_F(ListAnswerStreamerTest, WhatIsLongComesInPiecesToo) {
+  constexpr std::size_t kLong = (30u << 20) + 7;
+  std::string whole;
+  const auto client = std::make_shared<Client>(1001);
+  lists.Answer(client, "text/plain", [&](const auto& then) {
+    then([left = 3, &whole](std::string& text) mutable {
+      const auto part = left == 2 ? std::string(kLong, 'l') : "short" + std::to_string(left);
+      whole += part;
+      text += part;
+      return --left > 0;
+    });
+  });
+  Run();
+  while (!client->ended) {
+    ASSERT_LE(client->unsent, ListAnswerStreamer::kAhead + ListAnswerStreamer::kPiece);
+    client->Take();
+    Run();
+  }
+  EXPECT_LE(client->largest, ListAnswerStreamer::kPiece);
+  EXPECT_EQ(client->text.size(), whole.size());
+  EXPECT_TRUE(client->text == whole);
+}
+
 TEST_F(ListAnswerStreamerTest, ARequestOfAClosedConnectionIsDroppedAtOnce) {
   const auto waits = Ask(1001, 10'000);
   Run();
@@ -105,7 +134,7 @@ TEST_F(ListAnswerStreamerTest, ARequestOfAClosedConnectionIsDroppedAtOnce) {
   EXPECT_EQ(at_work->text, "");
 }
 
-TEST_F(ListAnswerStreamerTest, AUserHasAFewAtATimeAndOthersWaitForNone) {
+TEST_F(ListAnswerStreamerTest, APartyHasAFewAtATimeAndOthersWaitForNone) {
   std::vector<std::shared_ptr<Client>> many;
   many.reserve(10);
   for (int i = 0; i < 10; ++i) many.push_back(Ask(1001, 10'000));
@@ -116,11 +145,11 @@ TEST_F(ListAnswerStreamerTest, AUserHasAFewAtATimeAndOthersWaitForNone) {
     return static_cast<std::size_t>(
         std::count_if(many.begin(), many.end(), [](const auto& client) { return client->began; }));
   };
-  EXPECT_EQ(began(), ListAnswerStreamer::kOfUser);
+  EXPECT_EQ(began(), ListAnswerStreamer::kOfParty);
   many.back()->Go();  // its list still waits
   many.front()->Go();
   Run();
-  EXPECT_EQ(began(), ListAnswerStreamer::kOfUser + 1) << "the next one's turn";
+  EXPECT_EQ(began(), ListAnswerStreamer::kOfParty + 1) << "the next one's turn";
   for (int round = 0; round < 1000; ++round) {
     for (const auto& client : many) client->Take();
     Run();

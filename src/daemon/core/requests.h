@@ -96,8 +96,11 @@ class Call {
   // Sends an answer that may be long. A worker writes its text.
   void SendAside(Core& core, Answer answer) const {
     const auto text = std::make_shared<std::string>();
-    core.Aside(peer().uid,
-               {[text, answer = std::move(answer)] { *text = api::Encode(answer); },
+    core.Aside(request().party,
+               {[text, answer = std::move(answer)]() mutable {
+                  *text = api::Encode(answer);
+                  answer = Answer();  // to free a long one takes long, too
+                },
                 [call = *this, text] { SendJson(call.exchange_, std::move(*text), call.status_); }});
   }
   // Sends the answer, or why there is none.
@@ -170,7 +173,7 @@ void ReadCall(Core& core, const api::Route<Body, Answer>& route, const http::Exc
     };
     if (exchange->request().body.size() <= kReadAtOnce) return take(read());
     const auto body = std::make_shared<std::optional<base::Result<Body>>>();  // the worker's, then the loop's
-    core.Aside(exchange->request().peer.uid,
+    core.Aside(exchange->request().party,
                {[read, body] { *body = read(); }, [take, body] { take(std::move(**body)); }});
   }
 }

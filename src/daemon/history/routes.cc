@@ -113,7 +113,7 @@ base::Result<> ShowHistory(HistoryModule& module, const HistoryCall& call) {
   GPUMAN_ASSIGN(Subject subject, SubjectOf(module, call, now));
   GPUMAN_ASSIGN(auto asked, AskedOf(call, subject, now));
   const auto text = std::make_shared<std::string>();
-  module.core().Aside(call.peer().uid,
+  module.core().Aside(call.request().party,
                       {[ask = archive->Ask(std::move(asked)), subject = std::move(subject), text] {
                          const auto answer = ask();
                          auto view = HistoryViewOf(answer.plan, answer.rows, subject.key.kind);

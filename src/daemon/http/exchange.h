@@ -17,6 +17,7 @@
 
 #include "base/peer.h"
 #include "base/result.h"
+#include "daemon/http/party.h"
 
 namespace gpuman::daemon::http {
 
@@ -34,6 +35,7 @@ struct Peer {
 
 struct Request {
   Peer peer;
+  Party party = 0;                           // for which the work of the request counts
   std::string method;                        // "GET", …
   std::string path;                          // still percent-encoded, without the query
   std::map<std::string, std::string> query;  // decoded

@@ -112,6 +112,15 @@ TEST_F(ServerTest, AnswersSeveralRequestsOfOneConnectionAndNamesThePeer) {
   EXPECT_NE(Receive(fd).find("POST /b" + who + " [hi]"), std::string::npos);
 }
 
+TEST_F(ServerTest, ARequestCountsForTheUserAtItsOtherEnd) {
+  Start({}, [](const ExchangePtr& exchange) {
+    exchange->Send({200, "party " + std::to_string(exchange->request().party) + ";", "text/plain"});
+  });
+  const auto fd = Connect();
+  Send(fd, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_NE(Receive(fd, ";").find("party " + std::to_string(PartyOf(::getuid())) + ";"), std::string::npos);
+}
+
 TEST_F(ServerTest, HandsOnTheHeadersThatSayWhoAsksAndNoneThatIsThereTwice) {
   Start({}, [](const ExchangePtr& exchange) {
     const auto& r = exchange->request();

@@ -223,6 +223,7 @@ void Session::Dispatch() {
   keep_alive_ = message.keep_alive();
   Request request;
   request.peer = peer_;
+  request.party = party_;
   request.method = std::string(message.method_string());
   const std::string_view target(message.target().data(), message.target().size());
   const auto question = target.find('?');

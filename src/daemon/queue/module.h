@@ -52,9 +52,9 @@ class QueueModule final : public Module {
   using Viewed = std::function<void(base::Result<api::JobView>, const queue::Blockers&)>;
   void WithView(const jobs::Job& job, bool in_full, const Viewed& done);
   // Adds the accounts of runs that ended in [since, until), and the jobs that have not ended, to `stats`. The
-  // work counts for `user`, and stops once `*gone` is true.
-  void AddUp(Stats stats, base::WallTime since, base::WallTime until, uid_t user, std::shared_ptr<bool> gone,
-             std::function<void(base::Result<api::StatsView>)> done);
+  // work counts for `who`, and stops once `*gone` is true.
+  void AddUp(Stats stats, base::WallTime since, base::WallTime until, base::Party who,
+             std::shared_ptr<bool> gone, std::function<void(base::Result<api::StatsView>)> done);
 
   void Restore(jobs::StoreContents& contents) override;
   void AddRoutes(http::Router& router) override;

@@ -23,7 +23,7 @@ struct Adding {
 
 }  // namespace
 
-void QueueModule::AddUp(Stats stats, base::WallTime since, base::WallTime until, uid_t user,
+void QueueModule::AddUp(Stats stats, base::WallTime since, base::WallTime until, base::Party who,
                         std::shared_ptr<bool> gone, std::function<void(base::Result<api::StatsView>)> done) {
   const auto adding = std::make_shared<Adding>(
       Adding{std::move(stats), std::move(gone), until, std::move(done), {}, {.ended = since}});
@@ -47,7 +47,7 @@ void QueueModule::AddUp(Stats stats, base::WallTime since, base::WallTime until,
       });
     });
   };
-  core_.slices().Add(user, [this, adding, read_runs](const base::TimeSlice& turn) {
+  core_.slices().Add(who, [this, adding, read_runs](const base::TimeSlice& turn) {
     while (!turn.IsOver() && !*adding->gone) {
       const auto* const job = core_.jobs().index().After(adding->at);
       if (!job) {

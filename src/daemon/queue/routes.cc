@@ -61,7 +61,7 @@ void ChangeAll(QueueModule& queue, const JobCall& call, const std::vector<base::
     done(outcome);
   };
   queue.core().slices().ForEach(
-      call.peer().uid, ids.size(),
+      call.request().party, ids.size(),
       [ids, change, done, first_done](std::size_t i) {
         if (i == 0) return change(ids[i], first_done);
         change(ids[i], done);
@@ -191,13 +191,13 @@ void FindDependents(QueueModule& queue, Cancelling& all) {
 // Cancels each job by itself: a job that cannot be cancelled does not stop the others.
 void CancelMany(QueueModule& queue, const Call<api::CancelRequest, api::CancelAnswer>& call) {
   const auto all = std::make_shared<Cancelling>(Cancelling{call, UserOf(call.exchange())});
-  const uid_t user = call.peer().uid;
-  const auto cancel = [&queue, all, user] {
+  const base::Party who = call.request().party;
+  const auto cancel = [&queue, all, who] {
     if (all->jobs.empty()) return SendCancelled(queue, *all);
     all->left = all->jobs.size();
     FindDependents(queue, *all);
     queue.core().slices().ForEach(
-        user, all->jobs.size(),
+        who, all->jobs.size(),
         [&queue, all](std::size_t i) {
           const auto& [place, id] = all->jobs[i];
           if (all->call.body().dry_run) return TellOneOf(queue, *all, place, id);
@@ -206,7 +206,7 @@ void CancelMany(QueueModule& queue, const Call<api::CancelRequest, api::CancelAn
         [] {});
   };
   queue.core().slices().ForEach(
-      user, call.body().jobs.size(),
+      who, call.body().jobs.size(),
       [&queue, all](std::size_t i) { FindOne(queue, *all, all->call.body().jobs[i]); }, cancel);
 }
 

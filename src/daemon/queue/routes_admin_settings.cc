@@ -279,7 +279,7 @@ Result<> ShowStats(QueueModule& queue, const Call<api::NoBody, api::StatsView>& 
   call.exchange()->OnGone([gone] { *gone = true; });
   // The answer may be long: a user may name a new project for each run.
   queue.AddUp(Stats(by, user ? std::optional<std::string>(*user) : std::nullopt, queue.core().config().cost),
-              since, until, request.peer.uid, gone,
+              since, until, request.party, gone,
               call.After([&queue, call](const api::StatsView& view) { call.SendAside(queue.core(), view); }));
   return {};
 }
