@@ -201,6 +201,7 @@ void Fields(V& v, T& x) {
   v("energy_j", x.energy);
   v("cost", x.cost);
   v("currency", x.currency);
+  v("cut", x.cut);
 }
 
 template <typename V, base::json::Of<MemoryView> T>
@@ -221,6 +222,7 @@ void Fields(V& v, T& x) {
   v("tag", x.tag);
   v("gpuman", x.gpuman);
   v("command", x.command);
+  v("cut", x.cut);
   v("gpu_percent", x.gpu_percent);
 }
 

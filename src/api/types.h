@@ -124,6 +124,9 @@ struct JobView {
   std::optional<double> energy{};                // joules, of its current or last run; null: not measured
   std::optional<double> cost{};  // of that run, in `currency`; null: no price is set, or it is not known
   std::optional<std::string> currency{};
+  // Only in lists: some long text or sequence of the job is not whole here (daemon/core/list_cut.h). The view
+  // of the one job has all of it.
+  bool cut = false;
 };
 
 // GET /v1/jobs/{ref}/why: why the job waits, runs or ended, and what led to that.
@@ -174,6 +177,7 @@ struct ProcessView {
   bool gpuman = false;  // a part of gpuman, which ends when it is not needed
   // Percent of the time in which it ran something on the GPU; a detail, as those of GpuView.
   std::optional<unsigned> gpu_percent{};
+  bool cut = false;  // `command` is longer than what is shown
 };
 
 struct HealthView {

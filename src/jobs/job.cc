@@ -15,12 +15,17 @@ std::vector<std::string> InConda(const std::string& name, const std::vector<std:
   return wrapped;
 }
 
-std::vector<std::string> CommandOfUser(const Job& job) {
+std::span<const std::string> WordsOfUser(const Job& job) {
   if (!job.spec->conda_env) return job.command;
   const auto wrapper = InConda(*job.spec->conda_env, {});
   const auto [end, bare] =
       std::mismatch(wrapper.begin(), wrapper.end(), job.command.begin(), job.command.end());
-  return end == wrapper.end() ? std::vector<std::string>(bare, job.command.end()) : job.command;
+  return end == wrapper.end() ? std::span(bare, job.command.end()) : std::span(job.command);
+}
+
+std::vector<std::string> CommandOfUser(const Job& job) {
+  const auto words = WordsOfUser(job);
+  return {words.begin(), words.end()};
 }
 
 std::size_t JobSpecHash::operator()(const spec::JobSpec& spec) const {

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -210,7 +211,9 @@ struct Job {
 
 // The command in the conda environment of that name.
 std::vector<std::string> InConda(const std::string& name, const std::vector<std::string>& command);
-// The job's command as its user wrote it: without what runs it in its conda environment.
+// The job's command as its user wrote it: without what runs it in its conda environment. The span is a part
+// of the job.
+std::span<const std::string> WordsOfUser(const Job& job);
 std::vector<std::string> CommandOfUser(const Job& job);
 
 // Whether calls of the job's programs pass a gate, and its memory can leave by their shims. Clients of MPS

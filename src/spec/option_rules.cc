@@ -20,6 +20,16 @@ void CheckNotEmpty(std::string_view field, const std::optional<std::string>& tex
   if (text && text->empty()) report(field, "it is empty");
 }
 
+void CheckSize(std::string_view field, std::size_t size, std::size_t most, const Report& report) {
+  if (size > most) report(field, fmt::format("it has {} bytes; {} are the most", size, most));
+}
+
+// Of a file, or of what is named like one.
+void CheckPath(std::string_view field, const std::optional<std::string>& path, const Report& report) {
+  CheckNotEmpty(field, path, report);
+  if (path) CheckSize(field, path->size(), kLongestPath, report);
+}
+
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 
 void CheckProject(const std::string& project, const Report& report) {
@@ -36,24 +46,30 @@ void CheckLongest(std::string_view field, Millis value, const Report& report) {
     report(field, "it is negative");
 }
 
+void CheckCount(std::string_view field, std::size_t count, std::size_t most, const Report& report) {
+  if (count > most) report(field, fmt::format("there are {}; {} are the most", count, most));
+}
+
 void CheckRetries(const Retries& retries, const Report& report) {
   CheckRange("retries.count", retries.count, 0, kMaxRetries, report);
   CheckLongest("retries.delay_s", retries.delay, report);
+  CheckCount("retries.on_exit_codes", retries.on_exit_codes.size(), kHighestExitCode, report);
   for (const int code : retries.on_exit_codes)
     CheckRange("retries.on_exit_codes", code, kLowestExitCode, kHighestExitCode, report);
 }
 
 void CheckNotify(const NotificationOptions& notify, const Report& report) {
-  for (const auto& url : notify.webhooks)
+  for (const auto& url : notify.webhooks) {
+    CheckSize("notify.webhooks", url.size(), kLongestWebhook, report);
     if (const auto parsed = base::ParseHttpUrl(url); !parsed)
       report("notify.webhooks", parsed.error().message);
+  }
   for (const auto& mail : notify.mails)
     if (!base::IsMailAddress(mail))
       report("notify.mails", fmt::format("'{}' is not an address such as ada@example.org", mail));
-  for (const auto& [field, count] :
-       {std::pair("notify.webhooks", notify.webhooks.size()), std::pair("notify.mails", notify.mails.size())})
-    if (count > kMaxReceivers)
-      report(field, fmt::format("there are {}; {} are the most", count, kMaxReceivers));
+  CheckCount("notify.webhooks", notify.webhooks.size(), kMaxReceivers, report);
+  CheckCount("notify.mails", notify.mails.size(), kMaxReceivers, report);
+  CheckCount("notify.on", notify.on.size(), kMaxEventsNamed, report);
 }
 
 }  // namespace
@@ -83,15 +99,15 @@ void CheckRunOptions(const RunOptions& options, const Report& report) {
 
 void CheckJobOptions(const JobOptions& options, const Report& report) {
   if (options.project) CheckProject(*options.project, report);
-  CheckNotEmpty("stdin", options.stdin_file, report);
-  CheckNotEmpty("stdout", options.stdout_file, report);
-  CheckNotEmpty("stderr", options.stderr_file, report);
+  CheckPath("stdin", options.stdin_file, report);
+  CheckPath("stdout", options.stdout_file, report);
+  CheckPath("stderr", options.stderr_file, report);
   if (options.host_memory && options.host_memory->count == 0) report("host_memory", "it is zero");
   if (options.cpus) CheckRange("cpus", *options.cpus, 1, kMaxCpus, report);
   if (options.time_limit && options.time_limit->count() == 0) report("time_limit_s", "it is zero");
   if (options.time_limit) CheckLongest("time_limit_s", *options.time_limit, report);
   CheckRetries(options.retries, report);
-  CheckNotEmpty("conda_env", options.conda_env, report);
+  CheckPath("conda_env", options.conda_env, report);
   CheckNotEmpty("group", options.group, report);
   if (options.max_concurrent)
     CheckRange("max_concurrent", *options.max_concurrent, 1, kMaxConcurrent, report);
@@ -144,6 +160,7 @@ void CheckEnvironment(const std::map<std::string, std::string>& variables, const
 void CheckDirectory(const std::string& directory, const Report& report) {
   if (!directory.empty() && directory.front() != '/')
     report("directory", fmt::format("'{}' is not absolute", directory));
+  CheckSize("directory", directory.size(), kLongestPath, report);
 }
 
 void CheckUmask(std::uint32_t umask, const Report& report) {

@@ -95,6 +95,26 @@ TEST(OptionRules, AWarningAGroupAndReceiversAreCheckedByThemselves) {
               ElementsAre(testing::StartsWith("notify.webhooks: 'ftp://x'")));
 }
 
+TEST(OptionRules, NoOptionIsLongerThanWhatItNamesCanBe) {
+  const std::string path(4096, '/');
+  const std::pair<std::function<void(JobOptions&)>, const char*> rows[] = {
+      {[&](JobOptions& o) { o.stdin_file = path; }, "stdin: it has 4096 bytes; 4095 are the most"},
+      {[&](JobOptions& o) { o.stdout_file = path; }, "stdout: it has 4096 bytes; 4095 are the most"},
+      {[&](JobOptions& o) { o.stderr_file = path; }, "stderr: it has 4096 bytes; 4095 are the most"},
+      {[&](JobOptions& o) { o.conda_env = path; }, "conda_env: it has 4096 bytes; 4095 are the most"},
+      {[](JobOptions& o) { o.notify.webhooks = {"http://a/" + std::string(2048, 'b')}; },
+       "notify.webhooks: it has 2057 bytes; 2048 are the most"},
+      {[](JobOptions& o) { o.notify.on.assign(101, NotifyOn::kFailed); },
+       "notify.on: there are 101; 100 are the most"},
+      {[](JobOptions& o) { o.retries.on_exit_codes.assign(256, 1); },
+       "retries.on_exit_codes: there are 256; 255 are the most"},
+  };
+  for (const auto& [change, problem] : rows)
+    EXPECT_THAT(Problems(CheckJobOptions, With(change)), ElementsAre(problem));
+  EXPECT_THAT(Problems(CheckDirectory, path), ElementsAre("directory: it has 4096 bytes; 4095 are the most"));
+  EXPECT_THAT(Problems(CheckDirectory, path.substr(1)), IsEmpty());
+}
+
 TEST(OptionRules, OptionsThatARequestSetsTogetherAgree) {
   EXPECT_THAT(Problems(CheckWarning, With([](JobOptions& o) { o.warn_signal = Signal{10}; })),
               ElementsAre("warn_signal: there is no time limit to warn of; give time_limit_s"));

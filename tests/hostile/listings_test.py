@@ -14,7 +14,7 @@ import sys
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from hostile_case import ATTACKER, HostileTest, main  # noqa: E402
+from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, main  # noqa: E402
 from daemon_case import MIB, until  # noqa: E402
 from users import PATIENCE, read_line  # noqa: E402
 
@@ -24,6 +24,10 @@ HELD = int(os.environ.get("GPUMAN_HOSTILE_JOBS", 12_000))
 # Answers that are as long as their users have jobs or events.
 LISTS = ("/v1/queue?states=all", "/v1/queue/rows?states=all", "/v1/status?all=1", "/v1/jobs?all=1",
          "/v1/events?limit=100000")
+
+# Lists of jobs, and the bytes that are written of them at once.
+JOB_LISTS = ("/v1/queue", "/v1/status", "/v1/jobs")
+PIECE = 64 << 10
 
 # Requests a list on many connections, and reads each answer to its end, or only a number of bytes of it. Reports when
 # each connection has had a part of an answer; ends with its input.
@@ -207,6 +211,52 @@ class Listings(HostileTest):
             self.lists("/v1/queue?states=all", 100, most=1, begun=1)
             self.assertEqual(self.as_user(ATTACKER, "GET", "/v1/version").status, 200)
         self.assertLess(self.resident() - before, 128 * MIB)
+
+    def hold(self, **more):
+        """A held job of the attacker; returns its id."""
+        answered = self.as_user(ATTACKER, "POST", "/v1/submissions",
+                                {"jobs": [{"gpus": {"count": 1}, "hold": True, **more}], "directory": "/"})
+        self.assertEqual(answered.status, 201, answered.body[:300])
+        return answered.json()["jobs"][0]["id"]
+
+    def each_list_is_whole(self, job):
+        """Each list ends whole for the neighbour, in small pieces, and says what of the job it shows."""
+        for target in JOB_LISTS:
+            with self.subTest(target):
+                sizes = self.pieces(target)
+                self.assertLessEqual(max(sizes), PIECE)
+                self.assertLess(sum(sizes), MIB)
+                listed = self.as_user(NEIGHBOUR, "GET", target)
+                self.assertEqual(listed.status, 200, listed.trouble)
+                yield next(one for one in listed.json()["jobs"] if one["id"] == job)
+
+    def test_a_job_with_a_huge_command_is_listed_and_no_list_is_cut_off(self):
+        command = ["true", *["\x01" * 130_000] * 40]
+        job = self.hold(command=command)
+        for listed in self.each_list_is_whole(job):
+            self.assertTrue(listed["cut"])
+            self.assertEqual(listed["command"][0], "true")
+            self.assertTrue(listed["command"][-1].endswith("\x01…"))
+            self.assertLess(sum(map(len, listed["command"])), 5000)
+        whole = self.request("GET", f"/v1/jobs/{job}").json()
+        self.assertFalse(whole["cut"])
+        self.assertEqual(whole["command"], command)
+        with self.beside("lists with a job whose command has 6 MB", steps=[("GET", target) for target in JOB_LISTS]):
+            self.lists(f"/v1/jobs/{job}", 4, begun=1)
+        for words in (["status"], ["queue"], ["queue", "--json"], ["job", "show", str(job)]):
+            done = self.m.run(*words)
+            self.assertEqual(done.returncode, 0, (words, done.stderr[-300:]))
+
+    def test_a_job_with_very_many_dependencies_is_listed_by_its_first_hundred(self):
+        array = self.hold(command=["true"], array={"indices": [{"first": 0, "last": HELD - 1}]})
+        job = self.hold(command=["true"], depends={"list": [{"job": str(array)}]})
+        for target in ("/v1/queue?states=all", f"/v1/queue?states=all&after={job - 1}&limit=1"):
+            listed = next(one for one in self.as_user(NEIGHBOUR, "GET", target).json()["jobs"] if one["id"] == job)
+            self.assertTrue(listed["cut"])
+            self.assertEqual(len(listed["queue"]["depends"]["list"]), 100)
+        whole = self.request("GET", f"/v1/jobs/{job}").json()
+        self.assertFalse(whole["cut"])
+        self.assertEqual(len(whole["queue"]["depends"]["list"]), HELD)
 
     def test_two_hundred_bodies_are_sent_by_half(self):
         before = self.resident()

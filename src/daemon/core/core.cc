@@ -206,11 +206,12 @@ guard::JobUsage Core::UsageOf(base::JobId job) const {
   return usage;
 }
 
-api::JobView Core::View(const jobs::Job& job) const {
-  api::JobView view = JobViewOf(job, UsageOf(job.id), inventory(), job_manager_->LogPathOf(job.id));
+api::JobView Core::View(const jobs::Job& job, JobDetail detail) const {
+  api::JobView view = JobViewOf(job, UsageOf(job.id), inventory(), job_manager_->LogPathOf(job.id), detail);
   if (job.spec->trace_allocations && job.started_at)
     view.trace_path = job_manager_->TracesOf(job.id).string();
   for (const auto* const module : modules_) module->Show(job, view);
+  if (detail == JobDetail::kListed) CutForList(view);
   return view;
 }
 

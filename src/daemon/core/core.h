@@ -34,6 +34,7 @@
 #include "daemon/core/event_log.h"
 #include "daemon/core/job_event_forwarder.h"
 #include "daemon/core/list_answer_streamer.h"
+#include "daemon/core/list_cut.h"
 #include "daemon/core/memory_guard_loop.h"
 #include "daemon/core/sample_forwarder.h"
 #include "daemon/core/user_names.h"
@@ -119,7 +120,7 @@ class Core {
   // The job's memory as the samples show it, with its exact peak where that is known.
   guard::JobUsage UsageOf(base::JobId job) const;
   // The job as it is now, with what each module shows of it.
-  api::JobView View(const jobs::Job& job) const;
+  api::JobView View(const jobs::Job& job, JobDetail detail = JobDetail::kWhole) const;
 
   // --- GPUs ---
   MemoryGuardLoop& guard_loop() { return *guard_loop_; }

@@ -36,7 +36,7 @@ std::optional<unsigned> PercentOf(const gpu::GpuSample& sample, pid_t pid) {
 }  // namespace
 
 api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const gpu::Inventory& inventory,
-                       const std::filesystem::path& log_path) {
+                       const std::filesystem::path& log_path, JobDetail detail) {
   api::JobView view;
   view.id = job.id.value;
   view.tag = job.tag;
@@ -47,7 +47,13 @@ api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const
   view.reason_detail = job.reason_detail;
   if (job.process && !jobs::IsEnded(job)) view.pid = job.process->pid;
   view.gpus = GpusOf(job, inventory);
-  view.command = jobs::CommandOfUser(job);
+  if (detail == JobDetail::kListed) {
+    auto listed = ListedCommandOf(jobs::WordsOfUser(job));
+    view.command = std::move(listed.words);
+    view.cut = listed.cut;
+  } else {
+    view.command = jobs::CommandOfUser(job);
+  }
   view.directory = *job.directory;
   view.options = *job.spec;
   view.memory.limit = Resolve(job.spec->memory, view.gpus, inventory);
@@ -64,6 +70,21 @@ api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const
   view.log_path = log_path.string();
   view.notes = job.notes;
   return view;
+}
+
+bool IsLong(const api::JobView& view) {
+  constexpr std::size_t kLong = 64u << 10, kDependency = 40;  // bytes
+  std::size_t bytes = view.queue ? view.queue->asked.depends.list.size() * kDependency : 0;
+  for (const auto& word : view.command) bytes += word.size() + 1;
+  return bytes > kLong;
+}
+
+void CutForList(api::JobView& view) {
+  bool cut = CutText(view.directory);
+  if (view.reason_detail) cut = CutText(*view.reason_detail) || cut;
+  if (view.unshimmed) cut = CutElements(*view.unshimmed) || cut;
+  cut = CutTexts(view.notes) || cut;
+  view.cut = view.cut || cut;
 }
 
 std::optional<api::InstancePart> PartOf(const gpu::Gpu& gpu) {
@@ -109,7 +130,9 @@ api::GpuView GpuViewOf(const guard::GpuStatus& status, const base::ProcessTable&
       row.job = process.job->value;
       row.tag = tag_of(*process.job);
     }
-    row.command = table.CommandLine(process.id.pid);
+    auto command = ListedCommandOf(table.CommandLine(process.id.pid));
+    row.command = std::move(command.words);
+    row.cut = command.cut;
     row.gpuman = process.ours;
     row.gpu_percent = PercentOf(status.sample, process.id.pid);
     view.processes.push_back(std::move(row));

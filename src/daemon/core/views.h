@@ -9,6 +9,7 @@
 
 #include "api/types.h"
 #include "base/process.h"
+#include "daemon/core/list_cut.h"
 #include "guard/guard.h"
 #include "jobs/event.h"
 #include "jobs/job.h"
@@ -21,7 +22,11 @@ using TagOfJob = std::function<std::optional<std::string>(base::JobId)>;
 // `usage`: the guard's figures, for jobs that run. Percentages are shown as bytes of the smallest of the
 // job's GPUs.
 api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const gpu::Inventory& inventory,
-                       const std::filesystem::path& log_path);
+                       const std::filesystem::path& log_path, JobDetail detail = JobDetail::kWhole);
+// Whether to write the text of the view takes longer than others may wait for the loop.
+bool IsLong(const api::JobView& view);
+// Cuts what is long in the view of a job for a list, but for the command and what the queue shows of it.
+void CutForList(api::JobView& view);
 
 // nullopt: a whole GPU.
 std::optional<api::InstancePart> PartOf(const gpu::Gpu& gpu);

@@ -34,6 +34,46 @@ TEST(JobView, TheCommandIsTheUsersAlsoInACondaEnvironment) {
   EXPECT_EQ(JobViewOf(job, {}, TwoGpus(), "/l").command.size(), 7u) << "the user wrote it like that";
 }
 
+TEST(JobView, AListShowsTheBeginningOfALongCommand) {
+  jobs::Job job;
+  job.command = std::vector<std::string>(40, std::string(130'000, '\x01'));
+  const auto listed = JobViewOf(job, {}, TwoGpus(), "/l", JobDetail::kListed);
+  EXPECT_TRUE(listed.cut);
+  ASSERT_EQ(listed.command.size(), 1u);
+  EXPECT_LE(listed.command.front().size(), kListedCommand + 3);
+  const auto whole = JobViewOf(job, {}, TwoGpus(), "/l");
+  EXPECT_FALSE(whole.cut);
+  EXPECT_EQ(whole.command, job.command);
+  EXPECT_TRUE(IsLong(whole));
+  EXPECT_FALSE(IsLong(listed));
+  job.command = {"python", "train.py"};
+  const auto usual = JobViewOf(job, {}, TwoGpus(), "/l", JobDetail::kListed);
+  EXPECT_FALSE(usual.cut);
+  EXPECT_EQ(usual.command.size(), 2u);
+}
+
+TEST(JobView, AListShowsTheBeginningOfOtherLongTexts) {
+  api::JobView view;
+  view.directory = std::string(100'000, '/');
+  view.reason_detail = std::string(100'000, 'r');
+  view.notes = std::vector<std::string>(1000, std::string(100'000, 'n'));
+  view.unshimmed = std::vector<int>(100'000, 1);
+  CutForList(view);
+  EXPECT_TRUE(view.cut);
+  EXPECT_LE(view.directory.size(), kListedText + 3);
+  EXPECT_LE(view.reason_detail->size(), kListedText + 3);
+  EXPECT_EQ(view.notes.size(), kListedElements);
+  EXPECT_LE(view.notes.front().size(), kListedText + 3);
+  EXPECT_EQ(view.unshimmed->size(), kListedElements);
+}
+
+TEST(JobView, AJobWithVeryManyDependenciesIsLong) {
+  api::JobView view;
+  EXPECT_FALSE(IsLong(view));
+  view.queue.emplace().asked.depends.list.resize(100'000);
+  EXPECT_TRUE(IsLong(view));
+}
+
 TEST(JobView, APercentageIsShownForTheSmallestOfItsGpus) {
   jobs::Job job;
   job.spec.Change([](auto& spec) { spec.memory = base::SizeSpec{{}, 50}; });
@@ -59,16 +99,20 @@ TEST(JobView, UsageIsUnknownUntilMeasuredAndGoneWhenTheJobHasEnded) {
 
 class NoProcesses final : public base::ProcessTable {
  public:
+  explicit NoProcesses(std::vector<std::string> command = {}) : command_(std::move(command)) {}
   std::optional<base::ProcessInfo> Find(pid_t) const override { return std::nullopt; }
   std::vector<base::ProcessInfo> List() const override { return {}; }
   std::optional<uid_t> Owner(pid_t) const override { return std::nullopt; }
-  std::vector<std::string> CommandLine(pid_t) const override { return {}; }
+  std::vector<std::string> CommandLine(pid_t) const override { return command_; }
   std::optional<std::string> Environment(pid_t, std::string_view) const override { return std::nullopt; }
+
+ private:
+  std::vector<std::string> command_;
 };
 
-api::GpuView View(const guard::GpuStatus& status) {
+api::GpuView View(const guard::GpuStatus& status, std::vector<std::string> command = {}) {
   return GpuViewOf(
-      status, NoProcesses(), [](uid_t uid) { return std::to_string(uid); },
+      status, NoProcesses(std::move(command)), [](uid_t uid) { return std::to_string(uid); },
       [](base::JobId) { return std::optional<std::string>("tag"); });
 }
 
@@ -140,6 +184,17 @@ TEST(GpuView, ALostGpuShowsWhyAndNoFigures) {
   status.sample.memory = gpu::GpuMemoryInfo{GiB(8), {}, {}, {}};
   const auto view = View(status);
   EXPECT_EQ(view.memory, std::nullopt);
+}
+
+TEST(GpuView, TheCommandOfAProcessIsCut) {
+  guard::GpuStatus status;
+  status.sample.taken_at = base::MonoTime(std::chrono::seconds(1));
+  status.processes = {{{10, 1}}};
+  const auto process = View(status, {"python", std::string(1'000'000, '\x01')}).processes.at(0);
+  EXPECT_TRUE(process.cut);
+  EXPECT_EQ(process.command.size(), 2u);
+  EXPECT_LE(process.command.back().size(), kListedCommand + 3);
+  EXPECT_FALSE(View(status, {"python"}).processes.at(0).cut);
 }
 
 TEST(GpuView, ProcessesCarryTheirJobAndWhatIsUnknownStaysUnknown) {

@@ -234,8 +234,8 @@ api::SubmittedJob SubmittedOf(JobsModule& jobs, base::JobId id, bool viewed) {
   one.reason = job->reason;
   one.reason_detail = job->reason_detail;
   if (!viewed) return one;
-  const auto view =
-      jobs.queue().dispatcher().IsViewCheap() ? jobs.queue().View(*job) : jobs.core().View(*job);
+  const auto view = jobs.queue().dispatcher().IsViewCheap() ? jobs.queue().View(*job)
+                                                            : jobs.core().View(*job, JobDetail::kListed);
   one.state = view.state;
   one.reason = view.reason;
   one.reason_detail = view.reason_detail;

@@ -247,7 +247,7 @@ spec::JobState QueueModule::StateOf(const jobs::Job& job) const { return suspens
 api::JobView QueueModule::ViewInQueue(const jobs::Job& job) const {
   auto view = core_.View(job);
   if (!job.queued) return view;
-  view.queue = QueueFieldsOf(job);
+  ShowQueueFields(job, JobDetail::kWhole, view);
   view.queue->notifications = notify_.notifications().Of(job.id);
   return view;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/core/requests.h"
+#include "daemon/core/views.h"
 #include "daemon/queue/module.h"
 
 namespace gpuman::daemon {
@@ -43,8 +44,9 @@ JobResultCallback AnswerWithJob(QueueModule& queue, const Call<Body, api::JobVie
                                 bool in_full = false) {
   return JobResultCallback([&queue, call, in_full](const base::Result<jobs::Job>& job, const Notes& notes) {
     if (!job) return call.Refuse(job.error());
-    queue.WithView(*job, in_full, [call, notes](base::Result<api::JobView> view, const auto&) {
+    queue.WithView(*job, in_full, [&queue, call, notes](base::Result<api::JobView> view, const auto&) {
       if (view) view->notes.insert(view->notes.end(), notes.begin(), notes.end());
+      if (view && IsLong(*view)) return call.SendAside(queue.core(), std::move(*view));
       call.SendResult(view);
     });
   });

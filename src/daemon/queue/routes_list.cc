@@ -17,7 +17,9 @@ namespace {
 
 using http::ExchangePtr;
 
-constexpr int kSome = 8;  // jobs between two looks at the clock
+// Between two looks at the clock: at most so many jobs, and no more after so many bytes.
+constexpr int kSome = 8;
+constexpr std::size_t kSomeText = 16u << 10;
 
 struct Filter {
   std::set<std::string> states, users, projects, names;
@@ -148,7 +150,8 @@ ListAnswerStreamer::Source SourceOf(std::shared_ptr<Walk> walk, Write write) {
   return [walk = std::move(walk), write = std::move(write)](std::string& text) mutable {
     const jobs::Job* job = nullptr;
     queue::Index row = queue::kNone;
-    for (int i = 0; i < kSome; ++i) {
+    const std::size_t before = text.size();
+    for (int i = 0; i < kSome && text.size() - before < kSomeText; ++i) {
       if (!walk->Next(job, row)) {
         write.End(text);
         return false;
@@ -163,8 +166,8 @@ class WriteJson {
  public:
   explicit WriteJson(QueueModule& queue) : queue_(queue) {}
   void One(std::string& text, const jobs::Job& job, queue::Index row, const QueueSnapshot& snapshot) {
-    auto view = queue_.core().View(job);
-    if (job.queued) view.queue = QueueFieldsOf(job);
+    auto view = queue_.core().View(job, JobDetail::kListed);
+    ShowQueueFields(job, JobDetail::kListed, view);
     ShowWaiting(snapshot.view(), snapshot.explainer(), row, view);
     list_.Add(text, api::Encode(view));
   }
@@ -224,7 +227,7 @@ class WriteRows {
  private:
   // A job that never was in the queue has the GPUs that it may use, as everywhere else.
   void TakeOfRun(const jobs::Job& job, api::QueueRow& row) {
-    const auto view = queue_.core().View(job);
+    const auto view = queue_.core().View(job, JobDetail::kListed);
     row.gpus_asked = static_cast<int>(view.gpus.size());
     row.memory = view.memory.limit;
     const bool never_ran = jobs::IsEnded(job) && !job.started_at;

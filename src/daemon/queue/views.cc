@@ -15,11 +15,25 @@
 namespace gpuman::daemon {
 namespace {
 
-spec::NamedDependencies DependenciesView(const spec::Dependencies& depends) {
+// At most the first `most` of them.
+spec::NamedDependencies DependenciesView(const spec::Dependencies& depends, std::size_t most) {
   spec::NamedDependencies view;
   view.mode = depends.mode;
-  for (const auto& one : depends.list) view.list.push_back({one.kind, std::to_string(one.job.value)});
+  const std::size_t count = std::min(depends.list.size(), most);
+  view.list.reserve(count);
+  for (std::size_t i = 0; i < count; ++i)
+    view.list.push_back({depends.list[i].kind, std::to_string(depends.list[i].job.value)});
   return view;
+}
+
+bool CutOptions(spec::JobOptions& options) {
+  bool cut = false;
+  for (auto* const text :
+       {&options.conda_env, &options.stdin_file, &options.stdout_file, &options.stderr_file})
+    if (*text) cut = CutText(**text) || cut;
+  cut = CutTexts(options.notify.webhooks) || cut;
+  cut = CutTexts(options.notify.mails) || cut;
+  return cut;
 }
 
 std::optional<base::Millis> AgeOf(const base::ProcessId& process) {
@@ -69,14 +83,19 @@ std::vector<std::string> LinksOf(const std::vector<gpu::Link>& links, std::size_
 
 }  // namespace
 
-api::JobQueueView QueueFieldsOf(const jobs::Job& job) {
+void ShowQueueFields(const jobs::Job& job, JobDetail detail, api::JobView& view) {
+  if (!job.queued) return;
   const spec::JobSpec& spec = *job.spec;
-  api::JobQueueView fields;
+  api::JobQueueView& fields = view.queue.emplace();
   static_cast<spec::JobOptions&>(fields.asked) = spec;
   fields.asked.hold = false;  // the job's state tells it
   for (auto& url : fields.asked.notify.webhooks)
     url = base::UrlWithoutSecrets(url);  // everybody may see a job
-  fields.asked.depends = DependenciesView(spec.depends);
+  const bool is_listed = detail == JobDetail::kListed;
+  fields.asked.depends = DependenciesView(spec.depends, is_listed ? kListedElements : SIZE_MAX);
+  const bool fewer = fields.asked.depends.list.size() < spec.depends.list.size();
+  const bool shorter = is_listed && CutOptions(fields.asked);
+  view.cut = view.cut || fewer || shorter;
   fields.gpus = spec.gpus;
   if (job.array.array.value != 0) {
     fields.array_id = job.array.array.value;
@@ -85,7 +104,6 @@ api::JobQueueView QueueFieldsOf(const jobs::Job& job) {
   fields.attempts = job.runs;
   if (job.redo_of.value != 0) fields.redo_of = job.redo_of.value;
   if (job.suspended.count() > 0) fields.suspended_total = job.suspended;
-  return fields;
 }
 
 void ShowWaiting(const Dispatcher::View& queue_view, const queue::Explainer& explainer, queue::Index row,

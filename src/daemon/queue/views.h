@@ -7,13 +7,15 @@
 
 #include "api/queue_types.h"
 #include "api/types.h"
+#include "daemon/core/list_cut.h"
 #include "daemon/queue/dispatcher.h"
 #include "jobs/job.h"
 #include "queue/explain.h"
 
 namespace gpuman::daemon {
 
-api::JobQueueView QueueFieldsOf(const jobs::Job& job);
+// Adds the queue's part of a job that is or was in the queue to its view.
+void ShowQueueFields(const jobs::Job& job, JobDetail detail, api::JobView& view);
 
 // Adds to the view of a waiting job why it waits, when it will start, and its place.
 void ShowWaiting(const Dispatcher::View& queue_view, const queue::Explainer& explainer, queue::Index row,

@@ -81,7 +81,7 @@ ListAnswerStreamer::Source JobsSource(Core& core, const http::Request& request, 
       return false;
     }
     if (!job) return true;  // forgotten meanwhile
-    list.Add(text, api::Encode(core.View(*job)));
+    list.Add(text, api::Encode(core.View(*job, JobDetail::kListed)));
     --left;
     return true;
   };

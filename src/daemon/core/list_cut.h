@@ -1,0 +1,39 @@
+// Cuts what a list shows of one job or of one process, so that no element of a list is long, whatever a user
+// wrote. The view of one job has all of it. Pure.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace gpuman::daemon {
+
+// How much of a job a view has.
+enum class JobDetail {
+  kWhole,
+  kListed,  // long texts and sequences are cut, and `cut` of the view says so
+};
+
+inline constexpr std::size_t kListedCommand = 4u << 10;  // bytes of all its words
+inline constexpr std::size_t kListedText = 1u << 10;     // bytes of another text
+inline constexpr std::size_t kListedElements = 100;      // of dependencies, notes, …
+
+// Each function returns whether it cut something. A text that is cut ends with "…".
+bool CutText(std::string& text);
+bool CutTexts(std::vector<std::string>& texts);
+template <typename T>
+bool CutElements(std::vector<T>& elements) {
+  if (elements.size() <= kListedElements) return false;
+  elements.erase(elements.begin() + static_cast<std::ptrdiff_t>(kListedElements), elements.end());
+  return true;
+}
+
+struct ListedCommand {
+  std::vector<std::string> words;
+  bool cut = false;
+};
+// Copies no more of the command than it returns.
+ListedCommand ListedCommandOf(std::span<const std::string> words);
+
+}  // namespace gpuman::daemon
