@@ -127,6 +127,29 @@ print(answers.count("200"), flush=True)
 """
 
 
+# Follows the events on many connections, all kept; prints the statuses of the answers, and whether one more is answered
+# when the first has ended.
+FOLLOW = """
+import socket, sys, time
+path, count = sys.argv[1], int(sys.argv[2])
+def follow():
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(path)
+    s.sendall(b"GET /v1/events?follow=1 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
+    answer = b""
+    while b"\\r\\n\\r\\n" not in answer:
+        answer += s.recv(4096)
+    return s, answer.split()[1].decode()
+kept = [follow() for _ in range(count)]
+print(*(status for _, status in kept), flush=True)
+kept[0][0].close()
+while follow()[1] != "200":
+    time.sleep(0.01)
+print("200", flush=True)
+sys.stdin.read()
+"""
+
+
 class Listings(HostileTest):
     config = f"[queue]\nqueued_jobs = {4 * HELD}\n"
 
@@ -257,6 +280,21 @@ class Listings(HostileTest):
         whole = self.request("GET", f"/v1/jobs/{job}").json()
         self.assertFalse(whole["cut"])
         self.assertEqual(len(whole["queue"]["depends"]["list"]), HELD)
+
+    def test_events_are_followed_on_a_hundred_connections(self):
+        with self.beside("100 connections that follow the events"):
+            attack = self.python_as(ATTACKER, FOLLOW, self.m.env["GPUMAN_SOCKET"], 100)
+            self.assertEqual(read_line(attack).split(), ["200"] * 64 + ["429"] * 36)
+        self.assertEqual(read_line(attack), "200", "one more, when one has ended")
+        refused = self.as_user(ATTACKER, "GET", "/v1/events?follow=1")
+        self.assertEqual((refused.status, refused.code()), (429, "exhausted"))
+        self.assertIn("gpuman events --follow", refused.json()["error"]["hint"])
+        self.assertEqual(self.as_user(ATTACKER, "GET", "/v1/events").status, 200)
+        with socket.socket(socket.AF_UNIX) as client:  # of another user
+            client.settimeout(PATIENCE)
+            client.connect(self.m.env["GPUMAN_SOCKET"])
+            client.sendall(b"GET /v1/events?follow=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+            self.assertIn(b" 200 ", client.recv(4096))
 
     def test_two_hundred_bodies_are_sent_by_half(self):
         before = self.resident()

@@ -3,6 +3,7 @@
 
 #include "daemon/core/core.h"
 #include "daemon/core/module.h"
+#include "daemon/status/event_followers.h"
 
 namespace gpuman::daemon {
 
@@ -11,6 +12,7 @@ class StatusModule final : public Module {
   explicit StatusModule(Core& core) : core_(core) {}
 
   Core& core() { return core_; }
+  EventFollowers& followers() { return followers_; }
 
   void AddRoutes(http::Router& router) override;
 
@@ -18,6 +20,7 @@ class StatusModule final : public Module {
   void AddEventRoutes(http::Router& router);  // routes_events.cc
 
   Core& core_;
+  EventFollowers followers_;
 };
 
 }  // namespace gpuman::daemon

@@ -38,12 +38,6 @@ const jobs::Event* Next(const EventLog& events, std::int64_t id, const EventLog:
   return event;
 }
 
-// One event of a text/event-stream.
-std::string Frame(const jobs::Event& event) {
-  return "id: " + std::to_string(event.id) + "\nevent: " + event.kind +
-         "\ndata: " + api::Encode(EventViewOf(event)) + "\n\n";
-}
-
 // Sends existing events in slices, as fast as the client reads them, and then each new event as it happens.
 struct Following {
   ExchangePtr exchange;
@@ -53,52 +47,69 @@ struct Following {
   std::uint64_t follower = 0;  // 0: older events are still being sent
 };
 
-void CatchUp(Core& core, const std::shared_ptr<Following>& following);
+void CatchUp(StatusModule& module, const std::shared_ptr<Following>& following);
 
-bool SendSome(Core& core, const std::shared_ptr<Following>& following, const base::TimeSlice& turn) {
+bool SendSome(StatusModule& module, const std::shared_ptr<Following>& following,
+              const base::TimeSlice& turn) {
+  Core& core = module.core();
   if (following->gone) return false;
   std::string text;
   const jobs::Event* event = nullptr;
   while (text.size() < ListAnswerStreamer::kPiece && !turn.IsOver() &&
          (event = Next(core.events(), following->at, following->is_wanted))) {
-    text += Frame(*event);
+    text += EventFrame(*event);
     following->at = event->id;
   }
   following->exchange->Write(std::move(text));
   if (following->gone) return false;
   if (Next(core.events(), following->at, following->is_wanted)) {
     if (following->exchange->Unsent() <= ListAnswerStreamer::kAhead) return true;
-    following->exchange->WhenSent([&core, following] { CatchUp(core, following); });
+    following->exchange->WhenSent([&module, following] { CatchUp(module, following); });
     return false;
   }
   following->follower = core.events().Follow(
-      [exchange = following->exchange, is_wanted = following->is_wanted](const jobs::Event& newest) {
-        if (!is_wanted || is_wanted(newest)) exchange->Write(Frame(newest));
+      [&module, exchange = following->exchange, is_wanted = following->is_wanted](const jobs::Event& newest) {
+        if (!is_wanted || is_wanted(newest)) exchange->Write(module.followers().FrameOf(newest));
       });
   return false;
 }
 
-void CatchUp(Core& core, const std::shared_ptr<Following>& following) {
-  core.slices().Add(following->exchange->request().peer.uid, [&core, following](const base::TimeSlice& turn) {
-    return SendSome(core, following, turn);
-  });
+void CatchUp(StatusModule& module, const std::shared_ptr<Following>& following) {
+  module.core().slices().Add(
+      following->exchange->request().party,
+      [&module, following](const base::TimeSlice& turn) { return SendSome(module, following, turn); });
 }
 
-void Follow(Core& core, const ExchangePtr& exchange, const Selection& selection) {
+void RefuseFollower(const ExchangePtr& exchange) {
+  auto refusal = http::ErrorResponse(
+      {base::ErrorCode::kExhausted,
+       fmt::format("{} requests of yours follow the events already, as many as a user may have",
+                   EventFollowers::kOfParty),
+       "end some of them: each `gpuman events --follow` and each open page is one"});
+  refusal.status = 429;
+  exchange->Send(std::move(refusal));
+}
+
+void Follow(StatusModule& module, const ExchangePtr& exchange, const Selection& selection) {
+  Core& core = module.core();
+  const auto who = exchange->request().party;
+  if (!module.followers().Enter(who)) return RefuseFollower(exchange);
   exchange->BeginStream("text/event-stream");
   exchange->Write(": gpuman events\n\n");
   const auto is_wanted = selection.Filter();
   const auto following = std::make_shared<Following>(
       Following{exchange, is_wanted, core.events().Before(selection.since, selection.limit, is_wanted)});
   // This callback keeps the exchange until its client goes.
-  exchange->OnGone([&core, following] {
+  exchange->OnGone([&module, following, who] {
     following->gone = true;
-    if (following->follower != 0) core.events().Unfollow(following->follower);
+    module.followers().Leave(who);
+    if (following->follower != 0) module.core().events().Unfollow(following->follower);
   });
-  CatchUp(core, following);
+  CatchUp(module, following);
 }
 
-void List(Core& core, const ExchangePtr& exchange, const Selection& selection) {
+void List(StatusModule& module, const ExchangePtr& exchange, const Selection& selection) {
+  Core& core = module.core();
   core.lists().Answer(exchange, "application/json", [&core, selection](const auto& then) {
     const auto is_wanted = selection.Filter();
     then([&core, is_wanted, at = core.events().Before(selection.since, selection.limit, is_wanted),
@@ -142,7 +153,8 @@ base::Result<> ShowEvents(StatusModule& module, const Call<api::NoBody, api::Eve
   if (from) since = std::max(since, static_cast<std::uint64_t>(core.events().LastOlderThan(*from)));
   GPUMAN_ASSIGN(const auto limit, NumberParameter(request, "limit", kEventsShown));
   GPUMAN_ASSIGN(auto jobs, JobsParameter(request));
-  (follow ? Follow : List)(core, call.exchange(), {static_cast<std::int64_t>(since), limit, std::move(jobs)});
+  (follow ? Follow : List)(module, call.exchange(),
+                           {static_cast<std::int64_t>(since), limit, std::move(jobs)});
   return {};
 }
 
