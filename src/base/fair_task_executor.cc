@@ -1,14 +1,45 @@
 #include "base/fair_task_executor.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
+#include <vector>
 
 namespace gpuman::base {
 
 void FairTaskExecutor::Add(Party uid, Task task) {
   User& user = users_[uid];
+  if (user.waiting.size() >= bounds_.waiting_of_user) DropCancelled(user.waiting);
   user.waiting.push_back(std::move(task));
   PutInOrder(uid, user);
   Start();
+}
+
+bool FairTaskExecutor::AddIfRoom(Party uid, Task task) {
+  if (const auto it = users_.find(uid); it != users_.end()) {
+    auto& waiting = it->second.waiting;
+    if (waiting.size() >= bounds_.waiting_of_user) DropCancelled(waiting);
+    if (waiting.size() >= bounds_.waiting_of_user) return false;
+  }
+  Add(uid, std::move(task));
+  return true;
+}
+
+// The tasks are destroyed when the list is right again: what they own may call this object.
+void FairTaskExecutor::DropCancelled(std::deque<Task>& waiting) {
+  const auto is_wanted = [](const Task& task) { return !task.is_cancelled || !task.is_cancelled(); };
+  const auto end = std::stable_partition(waiting.begin(), waiting.end(), is_wanted);
+  const std::vector<Task> dropped(std::make_move_iterator(end), std::make_move_iterator(waiting.end()));
+  waiting.erase(end, waiting.end());
+}
+
+std::optional<FairTaskExecutor::Task> FairTaskExecutor::Next(std::deque<Task>& waiting) {
+  while (!waiting.empty()) {
+    Task task = std::move(waiting.front());
+    waiting.pop_front();
+    if (!task.is_cancelled || !task.is_cancelled()) return task;
+  }
+  return std::nullopt;
 }
 
 void FairTaskExecutor::PutInOrder(Party uid, User& user) {
@@ -23,8 +54,12 @@ void FairTaskExecutor::Start() {
     order_.pop_front();
     User& user = users_.at(uid);
     user.in_order = false;
-    Task task = std::move(user.waiting.front());
-    user.waiting.pop_front();
+    auto next = Next(user.waiting);
+    if (!next) {
+      if (user.under_way == 0) users_.erase(uid);
+      continue;
+    }
+    Task task = std::move(*next);
     ++user.under_way;
     ++under_way_;
     PutInOrder(uid, user);

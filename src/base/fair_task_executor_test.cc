@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -105,6 +106,67 @@ TEST_F(FairTaskExecutorTest, ATaskThatIsDoneMayAddAnother) {
   queue.Add(1, {[this] { worked += 'a'; }, [&] { Add(queue, 1, "b"); }});
   Run();
   EXPECT_EQ(worked, "ab");
+}
+
+TEST_F(FairTaskExecutorTest, TheWaitingTasksOfAUserHaveABoundThatBindsNoOtherUser) {
+  FairTaskExecutor queue(To(threads), To(loop), {.of_all = 1, .waiting_of_user = 2});
+  EXPECT_TRUE(queue.AddIfRoom(1, Named('a'))) << "under way";
+  EXPECT_TRUE(queue.AddIfRoom(1, Named('b')));
+  EXPECT_TRUE(queue.AddIfRoom(1, Named('c')));
+  EXPECT_FALSE(queue.AddIfRoom(1, Named('d')));
+  EXPECT_TRUE(queue.AddIfRoom(2, Named('X')));
+  queue.Add(1, Named('!'));  // has to be done
+  Run();
+  EXPECT_EQ(worked, "aXbc!");
+  EXPECT_TRUE(queue.AddIfRoom(1, Named('e')));
+  Run();
+  EXPECT_EQ(worked, "aXbc!e");
+}
+
+TEST_F(FairTaskExecutorTest, ATaskThatIsCancelledBeforeItsTurnIsDroppedWithoutItsWork) {
+  FairTaskExecutor queue(To(threads), To(loop), {.of_all = 1});
+  bool gone = false;
+  const auto kept = std::make_shared<int>(0);
+  const auto cancellable = [&](char name) {
+    auto task = Named(name);
+    task.begin = [kept] { ++*kept; };
+    task.is_cancelled = [&gone, kept] { return gone; };
+    return task;
+  };
+  queue.Add(1, cancellable('a'));
+  for (const char name : {'b', 'c'}) queue.Add(1, cancellable(name));
+  queue.Add(1, Named('d'));
+  queue.Add(2, cancellable('X'));
+  queue.Add(2, Named('Y'));
+  queue.Add(3, cancellable('Z'));  // its user has no other
+  gone = true;
+  Run();
+  EXPECT_EQ(worked, "aYd") << "what is under way goes on";
+  EXPECT_EQ(told, worked);
+  EXPECT_EQ(*kept, 1);
+  EXPECT_EQ(kept.use_count(), 1);
+  queue.Add(3, Named('e'));
+  Run();
+  EXPECT_EQ(worked, "aYde");
+}
+
+TEST_F(FairTaskExecutorTest, TasksThatAreCancelledTakeNoMemoryThoughTheirTurnDoesNotCome) {
+  FairTaskExecutor queue(To(threads), To(loop), {.of_all = 1, .waiting_of_user = 100});
+  queue.Add(1, Named('a'));
+  const auto kept = std::make_shared<int>(0);
+  for (const bool has_to_be_done : {false, true}) {
+    for (int i = 0; i < 10'000; ++i) {
+      FairTaskExecutor::Task task{.work = [kept] { ++*kept; }, .is_cancelled = [] { return true; }};
+      if (has_to_be_done)
+        queue.Add(1, std::move(task));
+      else
+        ASSERT_TRUE(queue.AddIfRoom(1, std::move(task)));
+      ASSERT_LT(kept.use_count(), 110);
+    }
+  }
+  Run();
+  EXPECT_EQ(worked, "a");
+  EXPECT_EQ(*kept, 0);
 }
 
 TEST_F(FairTaskExecutorTest, TheEndDropsWaitingTasksAndSilencesRunningOnes) {
