@@ -57,8 +57,9 @@ struct Response {
 // The answer to a failed request: status by the error's code, body {"error":{"code","message","hint"}}.
 Response ErrorResponse(const base::Error& error);
 
-// One request being answered. A handler may keep the pointer and answer later. If all holders drop the
-// pointer without an answer, the connection is closed. The client may go away at any time; answers are
+// One request being answered. A handler may keep the pointer and answer later. The request's body is there,
+// and counts for its user, until the answer is complete or all holders have dropped the pointer. If they drop
+// it without an answer, the connection is closed. The client may go away at any time; answers are
 // dropped then.
 class Exchange {
  public:
@@ -93,6 +94,8 @@ class Exchange {
   // Calls `gone` at most once, when the client goes away before the answer is complete; at once if the client
   // has gone already.
   virtual void OnGone(std::function<void()> gone) = 0;
+  // The client has gone: nobody takes the answer.
+  virtual bool Gone() const { return false; }
 };
 
 using ExchangePtr = std::shared_ptr<Exchange>;  // shared by the handler's callbacks and the session

@@ -107,7 +107,8 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     Party who;
   };
 
-  // Lets the handler answer one request; then the loop does other work before the next one.
+  // Lets the handler answer one request; then the loop does other work before the next one. Requests whose
+  // clients have gone are no such work: there may be very many of them.
   void Enter(Party who, Work work) {
     turns_.Enter(who, std::move(work));
     PostNext();
@@ -117,8 +118,8 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     if (std::exchange(posted_, true)) return;
     asio::post(acceptor_.get_executor(), [self = shared_from_this()] {
       self->posted_ = false;
-      if (self->turns_.empty()) return;
-      self->turns_.Next()();
+      while (!self->turns_.empty() && !self->turns_.Next()()) {
+      }
       if (!self->turns_.empty()) self->PostNext();
     });
   }

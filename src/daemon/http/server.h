@@ -25,7 +25,8 @@ struct ServerLimits {
   std::size_t header_bytes = 16u << 10;
   std::size_t body_bytes = 4u << 20;
   // Requests to this path may have a larger body, if their header says how large it is. Each user may have
-  // one such request at a time, from its header until it is answered, and only `large_bodies` users may have
+  // one such request at a time, from its header until it is answered or, if the client goes away, until the
+  // handler lets go of it, and only `large_bodies` users may have
   // one at the same time, so that there is memory for them. The server answers the next such request with
   // 503: the client has to try again.
   std::string large_path{};
@@ -34,9 +35,9 @@ struct ServerLimits {
   // Whether the peer does not count among those users. The server asks it only for such a request. Root
   // always goes first.
   std::function<bool(const Peer&)> goes_first{};
-  // Bytes of bodies up to body_bytes that are read or answered at a time: those of one user, and those of all
-  // users. Small bodies do not count. The server answers the next request with 503: the client has to try
-  // again.
+  // Bytes of bodies up to body_bytes that are read or that handlers have at a time: those of one user, and
+  // those of all users. Small bodies do not count. The server answers the next request with 503: the client
+  // has to try again.
   std::size_t bodies_of_user = 16u << 20;
   std::size_t bodies_of_all = 128u << 20;
   std::size_t connections = 256;

@@ -335,6 +335,77 @@ TEST_F(ServerTest, HalfSentBodiesOfAUserHaveABound) {
   }
 }
 
+// A client may send a body and go away, and a handler may have the body for long after that.
+TEST_F(ServerTest, ABodyCountsUntilItsHandlerLetsGoThoughItsClientHasGone) {
+  constexpr std::size_t kBody = 100u << 10;
+  std::vector<ExchangePtr> kept;  // the loop's
+  std::promise<void> all_there, all_gone;
+  int gone = 0;
+  Start({.body_bytes = kBody,
+         .large_path = "/large",
+         .large_body_bytes = 2 * kBody,
+         .bodies_of_user = 2 * kBody,
+         .bodies_of_all = 100 * kBody},
+        [&](const ExchangePtr& exchange) {
+          if (!exchange->request().Query("keep")) return exchange->Send({200, "done", "text/plain"});
+          kept.push_back(exchange);
+          exchange->OnGone([&] {
+            if (++gone == 3) all_gone.set_value();
+          });
+          if (kept.size() == 3) all_there.set_value();
+        });
+  const auto request = [](const std::string& target, std::size_t size) {
+    return "POST " + target +
+           " HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: " + std::to_string(size) +
+           "\r\n\r\n" + std::string(size, 'x');
+  };
+  const auto answer = [&](const std::string& target, std::size_t size) {
+    const auto fd = Connect();
+    Send(fd, request(target, size));
+    return Receive(fd).substr(0, 12);
+  };
+  std::vector<base::Fd> clients;
+  for (const auto& [target, size] :
+       {std::pair("/?keep", kBody), std::pair("/?keep", kBody), std::pair("/large?keep", 2 * kBody)}) {
+    clients.push_back(Connect());
+    Send(clients.back(), request(target, size));
+  }
+  all_there.get_future().wait();
+  clients.clear();
+  all_gone.get_future().wait();
+  EXPECT_EQ(answer("/", kBody), "HTTP/1.1 503");
+  EXPECT_EQ(answer("/large", 2 * kBody), "HTTP/1.1 503");
+  EXPECT_EQ(answer("/", 4), "HTTP/1.1 200") << "a small one always goes";
+  WhileTheLoopRests([&] {
+    for (const auto& exchange : kept) EXPECT_TRUE(exchange->Gone());
+    std::erase_if(kept, [](const auto& exchange) { return exchange->request().path == "/large"; });
+    return 0;
+  });
+  EXPECT_EQ(answer("/", kBody), "HTTP/1.1 503");
+  EXPECT_EQ(answer("/large", 2 * kBody), "HTTP/1.1 200");
+  WhileTheLoopRests([&] {
+    kept.clear();
+    return 0;
+  });
+  EXPECT_EQ(answer("/", kBody), "HTTP/1.1 200");
+}
+
+TEST_F(ServerTest, AnAnswerLetsGoOfTheBodyThoughItsHandlerKeepsTheExchange) {
+  constexpr std::size_t kBody = 100u << 10;
+  std::vector<ExchangePtr> kept;  // the loop's
+  Start({.body_bytes = kBody, .bodies_of_user = kBody, .bodies_of_all = 100 * kBody},
+        [&](const ExchangePtr& exchange) {
+          kept.push_back(exchange);
+          exchange->Send({200, "done", "text/plain"});
+        });
+  const auto fd = Connect();
+  for (int i = 0; i < 3; ++i) {
+    Send(fd, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(kBody) + "\r\n\r\n" +
+                 std::string(kBody, 'x'));
+    EXPECT_EQ(Receive(fd, "done").substr(0, 12), "HTTP/1.1 200");
+  }
+}
+
 TEST_F(ServerTest, AWriterIsToldWhenItsDataWereSent) {
   std::atomic<int> pieces = 0;
   Start({.unsent_bytes = 1u << 20}, [&](const ExchangePtr& exchange) {

@@ -34,8 +34,8 @@ std::string OnlyHeader(const Fields& fields, Name name) {
 // closes the connection.
 class Session::Answer final : public Exchange {
  public:
-  Answer(std::shared_ptr<Session> session, Request request)
-      : session_(std::move(session)), request_(std::move(request)) {}
+  Answer(std::shared_ptr<Session> session, Request request, std::unique_ptr<BodyClaim> claim)
+      : session_(std::move(session)), claim_(std::move(claim)), request_(std::move(request)) {}
   ~Answer() override {
     if (!complete_) session_->Abandon();
   }
@@ -54,6 +54,7 @@ class Session::Answer final : public Exchange {
   }
   void Send(Response response) override {
     if (std::exchange(complete_, true)) return;
+    LetGoOfBody();
     session_->SendWhole(std::move(response), notes_, session_->keep_alive_);
   }
   void BeginStream(std::string_view content_type, std::string_view header) override {
@@ -63,7 +64,9 @@ class Session::Answer final : public Exchange {
     if (!complete_ && !data.empty()) session_->Queue(fmt::format("{:x}\r\n", data.size()) + data + "\r\n");
   }
   void EndStream() override {
-    if (!std::exchange(complete_, true)) session_->EndStream();
+    if (std::exchange(complete_, true)) return;
+    LetGoOfBody();
+    session_->EndStream();
   }
   std::size_t Unsent() const override { return session_->unsent_bytes_; }
   void WhenSent(std::function<void()> sent) override {
@@ -74,9 +77,16 @@ class Session::Answer final : public Exchange {
     if (session_->closed_) return gone();
     session_->gone_ = std::move(gone);
   }
+  bool Gone() const override { return session_->closed_; }
 
  private:
+  void LetGoOfBody() {
+    request_.body = {};
+    claim_.reset();
+  }
+
   std::shared_ptr<Session> session_;
+  std::unique_ptr<BodyClaim> claim_;  // destroyed after the body
   Request request_;
   std::vector<std::string> notes_;
   bool complete_ = false;
@@ -94,7 +104,8 @@ Session::Session(Socket socket, Peer peer, Party party, SessionShared& common,
 
 void Session::Close() {
   if (std::exchange(closed_, true)) return;
-  LetGoOfBody();
+  waiting_.reset();
+  claim_.reset();
   deadline_.cancel();
   CountUnsent(-static_cast<std::ptrdiff_t>(std::exchange(unsent_bytes_, 0)));
   const auto dropped = std::exchange(sent_, nullptr);
@@ -122,7 +133,6 @@ void Session::CloseNever() { deadline_.expires_at(boost::asio::steady_timer::tim
 void Session::Read(std::chrono::milliseconds patience) {
   if (closed_) return;
   answering_ = false;
-  LetGoOfBody();
   parser_.emplace();
   parser_->header_limit(static_cast<std::uint32_t>(limits_.header_bytes));
   parser_->body_limit(std::max(limits_.body_bytes, limits_.large_body_bytes));
@@ -151,17 +161,15 @@ bool Session::Admit() {
   const std::size_t most =
       parser_->chunked() ? limits_.body_bytes : static_cast<std::size_t>(length.value_or(0));
   if (most <= kSmallBody) return true;
-  if (!common_.bodies.Take(peer_.uid, most)) {
+  claim_ = BodyClaim::Take(common_.bodies, peer_.uid, most);
+  if (!claim_)
     Refuse(503,
            {base::ErrorCode::kUnavailable,
             fmt::format("other requests are being read or answered, and with the {} bytes of this one they "
                         "would have more than you may have at a time",
                         most),
             "try again in a moment"});
-    return false;
-  }
-  body_ = most;
-  return true;
+  return claim_ != nullptr;
 }
 
 bool Session::AdmitLarge() {
@@ -172,16 +180,11 @@ bool Session::AdmitLarge() {
     return false;
   }
   const bool goes_first = peer_.uid == 0 || (limits_.goes_first && limits_.goes_first(peer_));
-  is_large_ = common_.large.Take(peer_.uid, goes_first);
-  if (!is_large_)
-    Refuse(503, {base::ErrorCode::kUnavailable, "another request of this size is being read",
+  claim_ = BodyClaim::TakeLarge(common_.bodies, peer_.uid, goes_first);
+  if (!claim_)
+    Refuse(503, {base::ErrorCode::kUnavailable, "another request of this size is being read or answered",
                  "try again in a moment"});
-  return is_large_;
-}
-
-void Session::LetGoOfBody() {
-  if (std::exchange(is_large_, false)) common_.large.Give(peer_.uid);
-  if (const auto body = std::exchange(body_, 0); body > 0) common_.bodies.Give(peer_.uid, body);
+  return claim_ != nullptr;
 }
 
 void Session::RefuseSize(std::size_t limit) {
@@ -238,10 +241,19 @@ void Session::Dispatch() {
     return Refuse(400, {base::ErrorCode::kInvalidArgument, "the request's target is not a path", {}});
   CloseNever();
   WatchForGone();
-  common_.enter(party_, [self = shared_from_this(), request = std::move(request)]() mutable {
-    if (self->closed_) return;
-    self->common_.handler(std::make_shared<Answer>(self, std::move(request)));
+  waiting_ = std::move(request);
+  // A session that is closed before its turn is destroyed at once: the wait of WatchForGone owns it.
+  common_.enter(party_, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    return self && self->Handle();
   });
+}
+
+bool Session::Handle() {
+  if (closed_) return false;
+  auto request = *std::exchange(waiting_, std::nullopt);
+  common_.handler(std::make_shared<Answer>(shared_from_this(), std::move(request), std::move(claim_)));
+  return true;
 }
 
 // While a request is being answered the session reads nothing, so it notices only here that the client has

@@ -14,15 +14,15 @@
 #include <string>
 
 #include "base/peer.h"
-#include "daemon/http/body_budget.h"
-#include "daemon/http/large_bodies.h"
+#include "daemon/http/body_claim.h"
 #include "daemon/http/party.h"
 #include "daemon/http/server.h"
 #include "daemon/http/untrusted_stream.h"
 
 namespace gpuman::daemon::http {
 
-using Work = std::function<void()>;
+// The answer to one request. False: there was nothing to do, since the client has gone.
+using Work = std::function<bool()>;
 
 // What the sessions of one server have in common. It outlives the sessions.
 struct SessionShared {
@@ -30,8 +30,9 @@ struct SessionShared {
   Handler handler;
   Headers headers;                         // of every answer
   std::function<void(Party, Work)> enter;  // does the work when it is the party's turn
-  LargeBodies large{limits.large_bodies};
-  BodyBudget bodies{limits.bodies_of_user, limits.bodies_of_all};
+  // Shared with claims, which may outlive the server.
+  std::shared_ptr<BodyBounds> bodies = std::make_shared<BodyBounds>(
+      BodyBounds{LargeBodies(limits.large_bodies), BodyBudget(limits.bodies_of_user, limits.bodies_of_all)});
   std::map<Party, std::size_t> unsent{};                                    // bytes of streams; no entry is 0
   std::shared_ptr<base::Closer> closer = std::make_shared<base::Closer>();  // as UntrustedSocket has it
 };
@@ -59,10 +60,10 @@ class Session : public std::enable_shared_from_this<Session> {
   void OnRead(boost::beast::error_code error);
   bool Admit();
   bool AdmitLarge();
-  void LetGoOfBody();
   void RefuseSize(std::size_t limit);
   void Refuse(unsigned status, const base::Error& error);
   void Dispatch();
+  bool Handle();
   void WatchForGone();
   void WatchForHangUp();
 
@@ -92,8 +93,8 @@ class Session : public std::enable_shared_from_this<Session> {
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
   bool closed_ = false;
-  bool is_large_ = false;  // the request being read or answered
-  std::size_t body_ = 0;   // bytes of the request that SessionShared::bodies counts
+  std::optional<Request> waiting_;    // for its turn; the answer has it afterwards
+  std::unique_ptr<BodyClaim> claim_;  // of the request that is read or waits; nullptr: its body is small
   bool answering_ = false;
   bool keep_alive_ = false;
   bool watching_ = false;
