@@ -576,6 +576,105 @@ TEST(StoreWorker, LosesNoMessageOfBatchesThatItWritesTogether) {
   EXPECT_LT(written.size(), 4U);
 }
 
+// A loop whose functions the test calls.
+class PostedFunctions {
+ public:
+  base::Executor Executor() {
+    return [this](std::function<void()> act) {
+      const std::lock_guard lock(mutex_);
+      posted_.push_back(std::move(act));
+      more_.notify_one();
+    };
+  }
+  void RunUntil(const std::function<bool()>& is_over) {
+    while (!is_over()) {
+      std::unique_lock lock(mutex_);
+      more_.wait(lock, [&] { return !posted_.empty(); });
+      const auto acts = std::exchange(posted_, {});
+      lock.unlock();
+      for (const auto& act : acts) act();
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable more_;
+  std::vector<std::function<void()>> posted_;
+};
+
+class StoreReadsTest : public testing::Test {
+ protected:
+  StoreWorker::UserRead Named(char name, std::function<bool()> is_cancelled = {}) {
+    return {[this, name](Store&) { read += name; }, [this, name] { told += name; }, std::move(is_cancelled)};
+  }
+  void Read(uid_t user, const std::string& names) {
+    for (const char name : names) EXPECT_TRUE(worker.ReadForUser(user, Named(name)));
+  }
+  // The worker stands still until the end of the result is called.
+  std::promise<void> Hold() {
+    std::promise<void> go;
+    worker.Read([end = go.get_future().share()](Store&) { end.wait(); });
+    return go;
+  }
+  void RunUntilTold(std::size_t count) {
+    loop.RunUntil([&] { return told.size() == count; });
+  }
+
+  std::string read, told;
+  std::vector<std::string> written;
+  PostedFunctions loop;
+  StoreWorker worker{std::make_unique<PickyStore>(written), loop.Executor(), 6};
+};
+
+TEST_F(StoreReadsTest, UsersTakeTurnsHoweverManyReadsOneOfThemHas) {
+  auto go = Hold();
+  Read(1, "abcdef");
+  Read(2, "XY");
+  Read(3, "Z");
+  go.set_value();
+  RunUntilTold(9);
+  EXPECT_EQ(read, "aXZbYcdef");
+  EXPECT_EQ(told, read);
+}
+
+TEST_F(StoreReadsTest, AReadOfAClientThatHasGoneIsSkipped) {
+  auto go = Hold();
+  bool gone = false;
+  Read(1, "a");
+  for (const char name : {'b', 'c', 'd'})
+    EXPECT_TRUE(worker.ReadForUser(1, Named(name, [&gone] { return gone; })));
+  Read(1, "e");
+  gone = true;
+  go.set_value();
+  RunUntilTold(2);
+  EXPECT_EQ(read, "ae");
+}
+
+TEST_F(StoreReadsTest, TheReadsOfAUserThatWaitHaveABound) {
+  auto go = Hold();
+  Read(1, "a");  // is the worker's already
+  Read(1, "bcdefg");
+  EXPECT_FALSE(worker.ReadForUser(1, Named('h')));
+  Read(2, "X");
+  go.set_value();
+  RunUntilTold(8);
+  EXPECT_EQ(read, "aXbcdefg");
+}
+
+TEST_F(StoreReadsTest, WritesGoBeforeReadsThatWait) {
+  auto go = Hold();
+  Read(1, "abc");
+  bool is_written = false;
+  Batch batch;
+  batch.put = {jobs::Named(1, "job")};
+  worker.Submit(std::move(batch), [&](const auto&) { is_written = true; });
+  worker.Read([this](Store&) { read += written.empty() ? '-' : '+'; });
+  go.set_value();
+  RunUntilTold(3);
+  EXPECT_TRUE(is_written);
+  EXPECT_EQ(read, "a+bc") << "the daemon's own read waits for no more than one of a user";
+}
+
 std::shared_ptr<std::vector<Job>> Many(std::int64_t first, std::int64_t count) {
   auto jobs = std::make_shared<std::vector<Job>>();
   for (std::int64_t i = 0; i < count; ++i) jobs->push_back(Named(first + i, "many"));

@@ -53,8 +53,12 @@ base::Result<> HasRoomFor(const Store& store, const std::vector<Job>& jobs, std:
 
 }  // namespace
 
-StoreWorker::StoreWorker(std::unique_ptr<Store> store, base::Executor to_loop)
-    : store_(std::move(store)), answers_(std::move(to_loop)), thread_([this] { Run(); }) {}
+StoreWorker::StoreWorker(std::unique_ptr<Store> store, base::Executor to_loop, std::size_t reads_of_user)
+    : store_(std::move(store)),
+      answers_(to_loop),
+      user_reads_([this](std::function<void()> act) { Read([act = std::move(act)](Store&) { act(); }); },
+                  std::move(to_loop), {.waiting_of_user = reads_of_user}),
+      thread_([this] { Run(); }) {}
 
 StoreWorker::~StoreWorker() {
   {
@@ -79,6 +83,12 @@ void StoreWorker::Read(std::function<void(Store&)> read) {
     reads_.push_back(std::move(read));
   }
   wake_.notify_one();
+}
+
+bool StoreWorker::ReadForUser(uid_t user, UserRead read) {
+  return user_reads_.AddIfRoom(user, {.work = [this, read = std::move(read.read)] { read(*store_); },
+                                      .then = std::move(read.then),
+                                      .is_cancelled = std::move(read.is_cancelled)});
 }
 
 void StoreWorker::Run() {

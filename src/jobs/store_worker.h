@@ -8,6 +8,8 @@
 // and a job's later record would lose what belongs to the earlier one. `done` runs through `to_loop`, that is
 // on the event loop, after the batch is on the disk or was refused. Submit may be called from any thread. The
 // destructor writes what is queued and drops the answers.
+//
+// Reads for users take turns: one of each user that has some, however many one of them has.
 #pragma once
 
 #include <condition_variable>
@@ -20,6 +22,7 @@
 #include <thread>
 
 #include "base/executor.h"
+#include "base/fair_task_executor.h"
 #include "base/post_queue.h"
 #include "base/result.h"
 #include "jobs/arrival.h"
@@ -31,7 +34,8 @@ class StoreWorker {
  public:
   using Done = std::function<void(base::Result<>)>;
 
-  StoreWorker(std::unique_ptr<Store> store, base::Executor to_loop);
+  // `reads_of_user`: so many reads of one user may wait.
+  StoreWorker(std::unique_ptr<Store> store, base::Executor to_loop, std::size_t reads_of_user = 256);
   StoreWorker(const StoreWorker&) = delete;
   StoreWorker& operator=(const StoreWorker&) = delete;
   ~StoreWorker();
@@ -41,6 +45,15 @@ class StoreWorker {
   // not at all if the worker is being ended. A long read should read a part and call Read again: writes go
   // first.
   void Read(std::function<void(Store&)> read);
+  // A read for a user's request: as FairTaskExecutor::Task.
+  struct UserRead {
+    std::function<void(Store&)> read;      // on the worker
+    std::function<void()> then;            // on the loop, once `read` is done
+    std::function<bool()> is_cancelled{};  // on the loop, before `read`
+  };
+  // On the loop. Does the read when it is the user's turn, as Read does. False: as many reads of the user
+  // wait as may, and this one is dropped.
+  [[nodiscard]] bool ReadForUser(uid_t user, UserRead read);
 
  private:
   struct Item {
@@ -76,13 +89,14 @@ class StoreWorker {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Item> queue_;
-  std::deque<std::function<void(Store&)>> reads_;
-  std::deque<Arrival> arrivals_;  // used by the worker only
+  std::deque<std::function<void(Store&)>> reads_;  // of users at most one at a time
+  std::deque<Arrival> arrivals_;                   // used by the worker only
   std::uint64_t last_number_ = 0;
   std::map<JobId, RefusedBatches> refused_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for answers after the end of this object
   bool stopping_ = false;
-  std::thread thread_;  // last: it uses everything above
+  base::FairTaskExecutor user_reads_;  // used by the loop only
+  std::thread thread_;                 // last: it uses everything above
 };
 
 }  // namespace gpuman::jobs
