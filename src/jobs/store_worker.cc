@@ -85,7 +85,7 @@ void StoreWorker::Read(std::function<void(Store&)> read) {
   wake_.notify_one();
 }
 
-bool StoreWorker::ReadForUser(uid_t user, UserRead read) {
+bool StoreWorker::ReadForUser(base::Party user, UserRead read) {
   return user_reads_.AddIfRoom(user, {.work = [this, read = std::move(read.read)] { read(*store_); },
                                       .then = std::move(read.then),
                                       .is_cancelled = std::move(read.is_cancelled)});

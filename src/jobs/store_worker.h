@@ -53,7 +53,7 @@ class StoreWorker {
   };
   // On the loop. Does the read when it is the user's turn, as Read does. False: as many reads of the user
   // wait as may, and this one is dropped.
-  [[nodiscard]] bool ReadForUser(uid_t user, UserRead read);
+  [[nodiscard]] bool ReadForUser(base::Party user, UserRead read);
 
  private:
   struct Item {

@@ -17,6 +17,15 @@ namespace gpuman::daemon {
 namespace {
 
 constexpr std::size_t kEventsInMemory = 10'000;
+// More than a user asks for at a time; with bodies that are small and so have no other bound: 16 MiB.
+constexpr std::size_t kTasksOfUser = 256;
+
+base::Result<> IfTaken(bool taken) {
+  if (taken) return {};
+  return base::Fail(base::ErrorCode::kUnavailable,
+                    fmt::format("{} of your requests wait for their turn already", kTasksOfUser),
+                    "wait for their answers, and try again");
+}
 
 EventLogSettings EventSettingsOf(const Config& config) {
   return {kEventsInMemory, config.events.keep_count, config.events.keep};
@@ -50,7 +59,7 @@ Core::Core(boost::asio::io_context& loop, const Config& config, DaemonOptions op
       access_(AccessOf(config, options_.user_mode)),
       aside_tasks_([this](std::function<void()> act) { boost::asio::post(aside_, std::move(act)); },
                    [&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); },
-                   {.of_all = kAside}),
+                   {.of_all = kAside, .waiting_of_user = kTasksOfUser}),
       slices_([&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); }, clock_),
       job_events_(*this, config.health.kernel_log) {}
 
@@ -64,7 +73,8 @@ base::Result<> Core::Begin(jobs::StoreContents& contents) {
   GPUMAN_ASSIGN(auto store, jobs::Store::Open(config_.state_dir / "gpuman.db"));
   GPUMAN_ASSIGN(contents, store->Load(kEventsInMemory));
   store_ = std::make_unique<jobs::StoreWorker>(
-      std::move(store), [this](std::function<void()> act) { boost::asio::post(loop_, std::move(act)); });
+      std::move(store), [this](std::function<void()> act) { boost::asio::post(loop_, std::move(act)); },
+      kTasksOfUser);
   events_ = std::make_unique<EventLog>(
       EventSettingsOf(config_), std::move(contents.events), contents.last_event_id,
       [this](const jobs::Event& event, std::optional<std::int64_t> first_kept) { Write(event, first_kept); });
@@ -98,6 +108,14 @@ bool Core::Stop() {
   aside_.join();
   store_.reset();
   return !sampling_->sampler().left_a_thread();
+}
+
+base::Result<> Core::AsideIfRoom(base::Party who, base::FairTaskExecutor::Task task) {
+  return IfTaken(aside_tasks_.AddIfRoom(who, std::move(task)));
+}
+
+base::Result<> Core::ReadStore(base::Party who, jobs::StoreWorker::UserRead read) {
+  return IfTaken(store_->ReadForUser(who, std::move(read)));
 }
 
 void Core::Write(const jobs::Event& event, std::optional<std::int64_t> first_kept) {

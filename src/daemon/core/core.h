@@ -89,8 +89,10 @@ class Core {
   // For work that blocks for a moment. It runs in no order; the work posts its results back to the loop.
   boost::asio::thread_pool& workers() { return workers_; }
   // For work that would hold up the loop: a thread does it when it is the party's turn, one task of each
-  // party at a time. As in base/fair_task_executor.h.
+  // party at a time. As in base/fair_task_executor.h. AsideIfRoom fails where as many tasks of the party wait
+  // as may; Aside is for what has to be done, such as the answer to a request that has been carried out.
   void Aside(base::Party who, base::FairTaskExecutor::Task task) { aside_tasks_.Add(who, std::move(task)); }
+  base::Result<> AsideIfRoom(base::Party who, base::FairTaskExecutor::Task task);
   // On the loop, in turns between parties.
   base::SlicedWork& slices() { return slices_; }
   ListAnswerStreamer& lists() { return lists_; }
@@ -100,6 +102,9 @@ class Core {
 
   // --- What is kept and told ---
   jobs::StoreWorker& store() { return *store_; }
+  // Reads for a request, on the store's thread, when it is the party's turn. Fails where as many reads of the
+  // party wait as may.
+  base::Result<> ReadStore(base::Party who, jobs::StoreWorker::UserRead read);
   // Writes entries of the settings table; nullopt: the entry is deleted. `done` gets whether they are on the
   // disk.
   void Keep(jobs::SettingRows entries, std::function<void(base::Result<>)> done);
@@ -135,7 +140,9 @@ class Core {
   // Something that samples show has changed: the sampler looks now, not at the next round.
   void SampleNow() { sampling_->sampler().PokeAll(); }
   bool is_ready() const { return sampling_->is_ready(); }
-  void WhenReady(std::function<void()> then) { sampling_->WhenReady(std::move(then)); }
+  void WhenReady(std::function<void()> then, std::function<bool()> is_cancelled = {}) {
+    sampling_->WhenReady({std::move(then), std::move(is_cancelled)});
+  }
   api::GpuView View(const guard::GpuStatus& status);
 
  private:

@@ -17,7 +17,8 @@ void AddRoute(http::Router& router, Core& core, std::string_view method, std::st
                  if (auto may = core.Check(exchange->request().peer, right); !may)
                    return SendError(exchange, may.error());
                if (wait == api::StartupWaitPolicy::kNever) return handle(exchange, parameters);
-               core.WhenReady([handle, exchange, parameters] { handle(exchange, parameters); });
+               core.WhenReady([handle, exchange, parameters] { handle(exchange, parameters); },
+                              [exchange] { return exchange->Gone(); });
              });
 }
 

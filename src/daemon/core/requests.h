@@ -97,11 +97,13 @@ class Call {
   void SendAside(Core& core, Answer answer) const {
     const auto text = std::make_shared<std::string>();
     core.Aside(request().party,
-               {[text, answer = std::move(answer)]() mutable {
-                  *text = api::Encode(answer);
-                  answer = Answer();  // to free a long one takes long, too
-                },
-                [call = *this, text] { SendJson(call.exchange_, std::move(*text), call.status_); }});
+               {.work =
+                    [text, answer = std::move(answer)]() mutable {
+                      *text = api::Encode(answer);
+                      answer = Answer();  // to free a long one takes long, too
+                    },
+                .then = [call = *this, text] { SendJson(call.exchange_, std::move(*text), call.status_); },
+                .is_cancelled = [exchange = exchange_] { return exchange->Gone(); }});
   }
   // Sends the answer, or why there is none.
   void SendResult(const base::Result<Answer>& answer) const {
@@ -152,7 +154,7 @@ void AddRoute(http::Router& router, Core& core, std::string_view method, std::st
               api::Right right, api::StartupWaitPolicy wait, http::RouteHandler handle);
 
 // Reads the body and calls `handle`, or answers with what is wrong with the body. A large body is read off
-// the loop.
+// the loop. If the client goes away before that, the request has not begun, and is dropped.
 template <typename Body, typename Answer>
 void ReadCall(Core& core, const api::Route<Body, Answer>& route, const http::ExchangePtr& exchange,
               const http::PathParameters& parameters,
@@ -173,8 +175,11 @@ void ReadCall(Core& core, const api::Route<Body, Answer>& route, const http::Exc
     };
     if (exchange->request().body.size() <= kReadAtOnce) return take(read());
     const auto body = std::make_shared<std::optional<base::Result<Body>>>();  // the worker's, then the loop's
-    core.Aside(exchange->request().party,
-               {[read, body] { *body = read(); }, [take, body] { take(std::move(**body)); }});
+    const auto waits = core.AsideIfRoom(exchange->request().party,
+                                        {.work = [read, body] { *body = read(); },
+                                         .then = [take, body] { take(std::move(**body)); },
+                                         .is_cancelled = [exchange] { return exchange->Gone(); }});
+    if (!waits) SendError(exchange, waits.error());
   }
 }
 

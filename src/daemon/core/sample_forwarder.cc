@@ -96,12 +96,12 @@ void SampleForwarder::BecomeReady() {
   ready_ = true;
   ready_timer_.cancel();
   for (auto* const module : core_.modules()) module->OnReady();
-  for (const auto& then : std::exchange(when_ready_, {})) then();
+  for (const auto& call : when_ready_.TakeAll()) call.then();
 }
 
-void SampleForwarder::WhenReady(std::function<void()> then) {
-  if (ready_) return then();
-  when_ready_.push_back(std::move(then));
+void SampleForwarder::WhenReady(WhenReadyCall call) {
+  if (ready_) return call.then();
+  when_ready_.Add(std::move(call));
 }
 
 }  // namespace gpuman::daemon

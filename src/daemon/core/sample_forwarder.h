@@ -9,8 +9,8 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <vector>
 
+#include "base/waiting_requests.h"
 #include "daemon/core/signal.h"
 #include "gpu/sampler.h"
 
@@ -43,7 +43,11 @@ class SampleForwarder {
   bool is_ready() const { return ready_; }
   // Calls `then` once is_ready() is true, so that a daemon that was started a moment ago does not say that
   // there are no GPUs.
-  void WhenReady(std::function<void()> then);
+  struct WhenReadyCall {
+    std::function<void()> then;
+    std::function<bool()> is_cancelled{};  // as base::WaitingRequests has it
+  };
+  void WhenReady(WhenReadyCall call);
   // A module calls this when its Module::IsReady may have become true.
   void BecomeReadyIfKnown();
 
@@ -60,7 +64,7 @@ class SampleForwarder {
   std::set<std::string> sampled_;  // GPUs whose samples AfterSamples has not seen
   boost::asio::steady_timer ready_timer_;
   bool ready_ = false;
-  std::vector<std::function<void()>> when_ready_;
+  base::WaitingRequests<WhenReadyCall> when_ready_;
 };
 
 }  // namespace gpuman::daemon

@@ -113,19 +113,21 @@ base::Result<> ShowHistory(HistoryModule& module, const HistoryCall& call) {
   GPUMAN_ASSIGN(Subject subject, SubjectOf(module, call, now));
   GPUMAN_ASSIGN(auto asked, AskedOf(call, subject, now));
   const auto text = std::make_shared<std::string>();
-  module.core().Aside(call.request().party,
-                      {[ask = archive->Ask(std::move(asked)), subject = std::move(subject), text] {
-                         const auto answer = ask();
-                         auto view = HistoryViewOf(answer.plan, answer.rows, subject.key.kind);
-                         view.gpu = subject.view.gpu;
-                         view.gpu_number = subject.view.gpu_number;
-                         view.job = subject.view.job;
-                         view.tag = subject.view.tag;
-                         view.memory_limit = subject.view.memory_limit;
-                         *text = api::Encode(view);
-                       },
-                       [call, text] { SendJson(call.exchange(), std::move(*text), call.status()); }});
-  return {};
+  const auto work = [ask = archive->Ask(std::move(asked)), subject = std::move(subject), text] {
+    const auto answer = ask();
+    auto view = HistoryViewOf(answer.plan, answer.rows, subject.key.kind);
+    view.gpu = subject.view.gpu;
+    view.gpu_number = subject.view.gpu_number;
+    view.job = subject.view.job;
+    view.tag = subject.view.tag;
+    view.memory_limit = subject.view.memory_limit;
+    *text = api::Encode(view);
+  };
+  return module.core().AsideIfRoom(
+      call.request().party,
+      {.work = work,
+       .then = [call, text] { SendJson(call.exchange(), std::move(*text), call.status()); },
+       .is_cancelled = [exchange = call.exchange()] { return exchange->Gone(); }});
 }
 
 }  // namespace

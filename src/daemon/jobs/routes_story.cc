@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
 #include <memory>
 #include <utility>
 
@@ -29,7 +28,7 @@ struct StoryRequest {
   jobs::StoryFacts facts;
   std::vector<api::MemoryPeakView> peaks;
   std::optional<std::string> used;
-  bool gone = false;
+  base::Result<> read{};  // whether the store could be read
 };
 
 void TakeView(const api::JobView& view, jobs::StoryFacts& facts) {
@@ -122,9 +121,8 @@ std::vector<std::string> GpusOf(const jobs::Job& job, const gpu::Inventory& inve
   return uuids;
 }
 
-void Tell(Core& core, const StoryCall& call, StoryRequest& request, const base::Result<>& read) {
-  if (request.gone) return;
-  if (!read) return call.Refuse(read.error());
+void Tell(Core& core, const StoryCall& call, StoryRequest& request) {
+  if (!request.read) return call.Refuse(request.read.error());
   request.facts.gpu_name = [&core](const std::string& uuid) { return gpu::NameOf(core.inventory(), uuid); };
   request.facts.now = core.clock().Wall();
   call.Send(ViewOf(request, jobs::StoryOf(request.job, request.facts)));
@@ -132,12 +130,12 @@ void Tell(Core& core, const StoryCall& call, StoryRequest& request, const base::
 
 base::Result<> Why(JobsModule& jobs, const StoryCall& call, const jobs::Job& job) {
   Core& core = jobs.core();
-  const auto request = std::make_shared<StoryRequest>();
-  call.exchange()->OnGone([request] { request->gone = true; });
+  const auto request = std::make_shared<StoryRequest>();  // shared by the loop and the store's thread
   jobs.queue().WithView(
       job, /*in_full=*/true,
       [&jobs, &core, call, request](const base::Result<api::JobView>& view,
                                     const queue::Blockers& in_the_way) {
+        if (call.exchange()->Gone()) return;
         if (!view) return call.Refuse(view.error());
         // The view may have come later than the request, and the job may have gone on.
         const auto now = StillThere(core, {view->id});
@@ -151,12 +149,12 @@ base::Result<> Why(JobsModule& jobs, const StoryCall& call, const jobs::Job& job
             energy::UseText(view->energy, view->cost, core.config().cost, !spec::IsEnded(view->state));
         TakeBlockers(core.jobs(), in_the_way, request->facts);
         TakeWait(jobs, request->job, request->facts);
-        // The call goes back to the loop: its connection must not end on the store's thread.
-        auto tell = [&core, call, request](const base::Result<>& read) { Tell(core, call, *request, read); };
-        core.store().Read([&core, &facts = *request, tell = std::move(tell)](jobs::Store& store) mutable {
-          auto read = ReadFacts(store, facts);
-          boost::asio::post(core.loop(), [tell = std::move(tell), read = std::move(read)] { tell(read); });
-        });
+        const auto waits = core.ReadStore(
+            call.peer().uid,
+            {.read = [request](jobs::Store& store) { request->read = ReadFacts(store, *request); },
+             .then = [&core, call, request] { Tell(core, call, *request); },
+             .is_cancelled = [exchange = call.exchange()] { return exchange->Gone(); }});
+        if (!waits) call.Refuse(waits.error());
       });
   return {};
 }

@@ -79,7 +79,7 @@ void TryOut(JobsModule& jobs, const SubmitCall& call, PreparedSubmission prepare
                   notes = std::move(prepared.notes)](const Dispatcher::SubmissionForecast& forecast) {
         SendAnswer(jobs, call, AnswerFor(forecast, heads, notes), forecast.jobs.size());
       }),
-      std::move(claim));
+      std::move(claim), [exchange = call.exchange()] { return exchange->Gone(); });
 }
 
 // A job that asks for MPS waits for one GPU, on which it runs.

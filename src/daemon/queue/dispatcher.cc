@@ -53,7 +53,9 @@ Dispatcher::Dispatcher(boost::asio::io_context& loop, const base::Clock& clock, 
       claims_(jobs, updater_),
       snapshots_(
           loop, clock, [this] { return CopySnapshot(); },
-          [this](base::FairTaskExecutor::Task task) { callbacks_.aside(base::kEveryUser, std::move(task)); }),
+          [this](base::FairTaskExecutor::Task task) {
+            (void)callbacks_.aside(base::kEveryUser, std::move(task));  // which takes each of them
+          }),
       timer_(loop, [this] { Wake(); }),
       pause_(loop),
       slices_([&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); }, clock) {

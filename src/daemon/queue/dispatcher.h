@@ -68,8 +68,9 @@ struct DispatcherCallbacks {
   // The spec of a waiting job that is about to start, if its memory is chosen anew; and that this is stored.
   std::function<std::optional<MemoryChoice>(const jobs::Job& job)> choose_memory;
   std::function<void(const jobs::Job& job, const std::string& note)> on_memory_chosen;
-  // Does the task off the loop, when it is the user's turn.
-  std::function<void(uid_t user, base::FairTaskExecutor::Task task)> aside;
+  // Does the task off the loop, when it is the user's turn. Fails where as many tasks of the user wait as
+  // may; those of kEveryUser always may.
+  std::function<base::Result<>(uid_t user, base::FairTaskExecutor::Task task)> aside;
 };
 
 // Settings of the queue that administrators change while it runs.
@@ -140,7 +141,9 @@ class Dispatcher {
     std::vector<bool> presumed;                  // as queue::StartEstimates has it
     std::vector<std::vector<std::string>> gpus;  // UUIDs, for jobs that would start
   };
-  void TryOut(std::vector<jobs::Job> prepared, Done<SubmissionForecast> done, Claim claim = {});
+  // `is_cancelled`: true from when nobody waits for the forecast; `done` may not be called then.
+  void TryOut(std::vector<jobs::Job> prepared, Done<SubmissionForecast> done, Claim claim = {},
+              std::function<bool()> is_cancelled = {});
   // The queue as it is now; valid until something changes.
   using View = QueueView;
   View CurrentView();

@@ -215,31 +215,36 @@ void WorkOut(Trial& trial) {
 
 // Works on a copy of the snapshot, so that the trial changes nothing. The copy is made when the trial's turn
 // has come, so that waiting trials hold no copies. The copy of a long queue is a slice of its own.
-void Dispatcher::TryOut(std::vector<jobs::Job> prepared, Done<SubmissionForecast> done, Claim taken) {
-  Admit(std::move(prepared), std::move(taken), [this, done = std::move(done)](Result<Admitted> admitted) {
-    if (!admitted) return done(Fail(admitted.error()));
-    const auto trial = std::make_shared<Trial>();  // shared with the worker
-    trial->forecast.jobs = std::move(admitted->jobs);
-    trial->claim = std::move(admitted->claim);
-    const auto& first = trial->forecast.jobs.front();
-    const uid_t user = first.owner->uid;
-    const auto begin = self_.Bind([trial, number = first.id](Dispatcher& me) {
-      trial->updater = me.updater_;
-      trial->first = number.value != 0 ? number : me.jobs_.index().NextId();
-      trial->mono = me.clock_.Mono();
-      trial->now = me.clock_.Wall();
-      me.PutOnTrial(trial->updater, trial->forecast.jobs, trial->first, trial->now);
-    });
-    const auto try_out = [this, trial, user, begin, done] {
-      callbacks_.aside(
-          user, {[trial] { WorkOut(*trial); }, [trial, done] { done(std::move(trial->forecast)); }, begin});
-    };
-    if (updater_.snapshot().waiting.size() + trial->forecast.jobs.size() <= kCopiedAtOnce) return try_out();
-    slices_.Add(user, [try_out](const base::TimeSlice&) {
-      try_out();
-      return false;
-    });
-  });
+void Dispatcher::TryOut(std::vector<jobs::Job> prepared, Done<SubmissionForecast> done, Claim taken,
+                        std::function<bool()> is_cancelled) {
+  Admit(std::move(prepared), std::move(taken),
+        [this, done = std::move(done), is_cancelled = std::move(is_cancelled)](Result<Admitted> admitted) {
+          if (!admitted) return done(Fail(admitted.error()));
+          const auto trial = std::make_shared<Trial>();  // shared with the worker
+          trial->forecast.jobs = std::move(admitted->jobs);
+          trial->claim = std::move(admitted->claim);
+          const auto& first = trial->forecast.jobs.front();
+          const uid_t user = first.owner->uid;
+          const auto begin = self_.Bind([trial, number = first.id](Dispatcher& me) {
+            trial->updater = me.updater_;
+            trial->first = number.value != 0 ? number : me.jobs_.index().NextId();
+            trial->mono = me.clock_.Mono();
+            trial->now = me.clock_.Wall();
+            me.PutOnTrial(trial->updater, trial->forecast.jobs, trial->first, trial->now);
+          });
+          const auto try_out = [this, trial, user, begin, done, is_cancelled] {
+            const auto waits = callbacks_.aside(
+                user, {[trial] { WorkOut(*trial); }, [trial, done] { done(std::move(trial->forecast)); },
+                       begin, is_cancelled});
+            if (!waits) done(Fail(waits.error()));
+          };
+          if (updater_.snapshot().waiting.size() + trial->forecast.jobs.size() <= kCopiedAtOnce)
+            return try_out();
+          slices_.Add(user, [try_out](const base::TimeSlice&) {
+            try_out();
+            return false;
+          });
+        });
 }
 
 }  // namespace gpuman::daemon

@@ -122,27 +122,29 @@ class DispatcherTest : public ::testing::Test {
 
   DispatcherCallbacks Callbacks() {
     using base::JobId;
-    return {
-        .is_out_of_use = [](const gpu::Gpu&) { return false; },
-        .name_of_user = [](uid_t) { return "ann"; },
-        .is_preempted = [](JobId) { return false; },
-        .is_idle = [](JobId) { return false; },
-        .left_of = [this](JobId) { return left_; },
-        .preempt = [this](JobId, bool, const std::string&,
-                          Done done) { preempted_.push_back(std::move(done)); },
-        .resume = [](JobId, const std::optional<std::string>&, const Done&) {},
-        .move_to =
-            [](JobId, const std::string&, const Done& done) {
-              done(base::Fail(base::ErrorCode::kUnsatisfiable, "it shares memory"));
-            },
-        .choose_memory = [this](const jobs::Job& job) { return ChooseMemory(job); },
-        .on_memory_chosen =
-            [this](const jobs::Job& job, const std::string& note) {
-              told_.push_back(std::to_string(job.id.value) + ", " + std::string(ToString(job.state)) + ": " +
-                              note);
-            },
-        .aside = [this](uid_t user,
-                        base::FairTaskExecutor::Task task) { aside_.emplace_back(user, std::move(task)); }};
+    return {.is_out_of_use = [](const gpu::Gpu&) { return false; },
+            .name_of_user = [](uid_t) { return "ann"; },
+            .is_preempted = [](JobId) { return false; },
+            .is_idle = [](JobId) { return false; },
+            .left_of = [this](JobId) { return left_; },
+            .preempt = [this](JobId, bool, const std::string&,
+                              Done done) { preempted_.push_back(std::move(done)); },
+            .resume = [](JobId, const std::optional<std::string>&, const Done&) {},
+            .move_to =
+                [](JobId, const std::string&, const Done& done) {
+                  done(base::Fail(base::ErrorCode::kUnsatisfiable, "it shares memory"));
+                },
+            .choose_memory = [this](const jobs::Job& job) { return ChooseMemory(job); },
+            .on_memory_chosen =
+                [this](const jobs::Job& job, const std::string& note) {
+                  told_.push_back(std::to_string(job.id.value) + ", " + std::string(ToString(job.state)) +
+                                  ": " + note);
+                },
+            .aside = [this](uid_t user, base::FairTaskExecutor::Task task) -> base::Result<> {
+              if (aside_.size() == aside_room_) return base::Fail(base::ErrorCode::kUnavailable, "full");
+              aside_.emplace_back(user, std::move(task));
+              return {};
+            }};
   }
   std::optional<MemoryChoice> ChooseMemory(const jobs::Job& job) {
     asked_about_.push_back(job.id.value);
@@ -172,6 +174,7 @@ class DispatcherTest : public ::testing::Test {
   jobs::JobManager jobs_;
   Dispatcher dispatcher_;
   std::vector<std::pair<uid_t, base::FairTaskExecutor::Task>> aside_;
+  std::size_t aside_room_ = SIZE_MAX;
   suspend::BytesByGpu left_;
   int forecasts_ = 0;
   std::optional<base::Bytes> size_{};  // that is chosen for jobs with memory_auto
@@ -210,6 +213,24 @@ TEST_F(DispatcherTest, DryRunUsesQueueAtTheTimeOfItsTurn) {
   dispatcher_.SetState(paused);
   WorkAside();
   EXPECT_EQ(said, std::vector<std::string>{"paused"});
+}
+
+TEST_F(DispatcherTest, ATrialIsRefusedWhereNoMoreMayWaitAndSaysWhenNobodyWaitsForIt) {
+  bool gone = false;
+  dispatcher_.TryOut(
+      {Waiting(0)}, [](const auto&) {}, {}, [&] { return gone; });
+  ASSERT_EQ(aside_.size(), 1u);
+  EXPECT_FALSE(aside_.front().second.is_cancelled());
+  gone = true;
+  EXPECT_TRUE(aside_.front().second.is_cancelled());
+  aside_room_ = 1;
+  std::optional<base::Error> refusal;
+  dispatcher_.TryOut({Waiting(0)}, [&](const base::Result<Dispatcher::SubmissionForecast>& forecast) {
+    ASSERT_FALSE(forecast);
+    refusal = forecast.error();
+  });
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->code, base::ErrorCode::kUnavailable);
 }
 
 TEST_F(DispatcherTest, ARetryWaitsAsLongAsItIsToWhateverTheClockIsSetTo) {

@@ -173,30 +173,32 @@ void QueueModule::ChargePast() {
 DispatcherCallbacks QueueModule::Callbacks() {
   using base::JobId;
   using Done = DispatcherCallbacks::Done;
-  return {
-      .is_out_of_use = [this](const gpu::Gpu& gpu) { return gpu.split || health_.IsUnhealthy(gpu); },
-      .name_of_user = [this](uid_t uid) { return core_.NameOf(uid); },
-      .is_preempted =
-          [this](JobId id) {
-            const auto* const record = suspension_.controller().RecordOf(id);
-            return record && record->reason == kPreempted;
-          },
-      .is_idle = [this](JobId id) { return suspension_.idle().IsIdle(id); },
-      .left_of = [this](JobId id) { return suspension_.LeftOf(id); },
-      .preempt =
-          [this](JobId id, bool idle, const std::string& why, const Done& done) {
-            if (idle) return suspension_.idle().MakeWay(id, why, done);
-            suspension_.Suspend(id, {kPreempted, why}, done);
-          },
-      .resume = [this](JobId id, const std::optional<std::string>& gpu,
-                       const Done& done) { suspension_.Resume(id, gpu, done); },
-      .move_to = [this](JobId id, const std::string& gpu,
-                        const Done& done) { suspension_.MoveTo(id, gpu, done); },
-      .choose_memory =
-          [this](const jobs::Job& job) { return ChooseMemoryAnew(job, memory_choice_context()); },
-      .on_memory_chosen = [this](const jobs::Job& job,
-                                 const std::string& note) { TellMemoryChosen(job, note); },
-      .aside = [this](uid_t user, base::FairTaskExecutor::Task task) { core_.Aside(user, std::move(task)); }};
+  return {.is_out_of_use = [this](const gpu::Gpu& gpu) { return gpu.split || health_.IsUnhealthy(gpu); },
+          .name_of_user = [this](uid_t uid) { return core_.NameOf(uid); },
+          .is_preempted =
+              [this](JobId id) {
+                const auto* const record = suspension_.controller().RecordOf(id);
+                return record && record->reason == kPreempted;
+              },
+          .is_idle = [this](JobId id) { return suspension_.idle().IsIdle(id); },
+          .left_of = [this](JobId id) { return suspension_.LeftOf(id); },
+          .preempt =
+              [this](JobId id, bool idle, const std::string& why, const Done& done) {
+                if (idle) return suspension_.idle().MakeWay(id, why, done);
+                suspension_.Suspend(id, {kPreempted, why}, done);
+              },
+          .resume = [this](JobId id, const std::optional<std::string>& gpu,
+                           const Done& done) { suspension_.Resume(id, gpu, done); },
+          .move_to = [this](JobId id, const std::string& gpu,
+                            const Done& done) { suspension_.MoveTo(id, gpu, done); },
+          .choose_memory =
+              [this](const jobs::Job& job) { return ChooseMemoryAnew(job, memory_choice_context()); },
+          .on_memory_chosen = [this](const jobs::Job& job,
+                                     const std::string& note) { TellMemoryChosen(job, note); },
+          .aside =
+              [this](uid_t user, base::FairTaskExecutor::Task task) {
+                return core_.AsideIfRoom(user, std::move(task));
+              }};
 }
 
 void QueueModule::TellMemoryChosen(const jobs::Job& job, const std::string& note) {
