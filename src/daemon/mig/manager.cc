@@ -33,6 +33,9 @@ MigManager::MigManager(Core& core, std::function<std::set<pid_t>()> own, std::fu
       on_split_(std::move(on_split)),
       executor_(driver::NvmlExecutor::Order::kInOrder,
                 [&core](std::function<void()> then) { boost::asio::post(core.loop(), std::move(then)); }),
+      questions_([this](std::vector<Question> questions, std::function<void()> done) {
+        Ask(std::move(questions), std::move(done));
+      }),
       timer_(core.loop()) {}
 
 void MigManager::Recall(const jobs::SettingRows& settings) {
@@ -61,19 +64,34 @@ void MigManager::Wait() {
   });
 }
 
-void MigManager::Read(std::vector<gpu::Gpu> gpus, std::function<void(const std::vector<MigReading>&)> then) {
+void MigManager::Read(std::vector<gpu::Gpu> gpus, std::function<void(const std::vector<MigReading>&)> then,
+                      IsCancelled is_cancelled) {
   const auto readings =
       std::make_shared<std::vector<MigReading>>();  // shared by the thread's work and the loop's
-  executor_.Run(
-      [readings, gpus = std::move(gpus)](const driver::LoadedNvml& nvml) { *readings = ReadAll(nvml, gpus); },
-      [readings, then = std::move(then)] { then(*readings); });
+  questions_.Add({[readings, gpus = std::move(gpus)](MigLook& look) { *readings = ReadAll(look, gpus); },
+                  [readings, then = std::move(then)] { then(*readings); }, std::move(is_cancelled)});
 }
 
-void MigManager::Plan(std::vector<MigOrder> orders, Answer then) {
+void MigManager::Plan(std::vector<MigOrder> orders, Answer then, IsCancelled is_cancelled) {
   const auto plans = std::make_shared<base::Result<std::vector<MigOutcome>>>();  // as above
-  executor_.Run([plans, orders = std::move(orders)](
-                    const driver::LoadedNvml& nvml) { *plans = PlanOrders(nvml, orders); },
-                [plans, then = std::move(then)] { then(std::move(*plans)); });
+  questions_.Add({[plans, orders = std::move(orders)](MigLook& look) { *plans = PlanOrders(look, orders); },
+                  [plans, then = std::move(then)] { then(std::move(*plans)); }, std::move(is_cancelled)});
+}
+
+// The thread may destroy its part last, so that part owns nothing of the requests.
+void MigManager::Ask(std::vector<Question> questions, std::function<void()> done) {
+  std::vector<std::function<void(MigLook&)>> asks;
+  for (auto& question : questions) asks.push_back(std::move(question.ask));
+  executor_.Run(
+      [asks = std::move(asks)](const driver::LoadedNvml& nvml) {
+        MigLook look(nvml);
+        for (const auto& ask : asks) ask(look);
+      },
+      [questions = std::move(questions), done = std::move(done)] {
+        for (const auto& question : questions)
+          if (!base::IsCancelled(question)) question.then();
+        done();
+      });
 }
 
 void MigManager::Apply(std::vector<MigOrder> orders, MigHolders holders, bool forget, Answer then) {

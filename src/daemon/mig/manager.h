@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/request_batcher.h"
 #include "daemon/mig/orders.h"
 #include "driver/nvml_executor.h"
 #include "jobs/store.h"
@@ -34,9 +35,13 @@ class MigManager {
   bool Stop() { return executor_.Stop(base::Millis(2000)); }
   bool has_looked() const { return has_looked_; }
 
-  void Read(std::vector<gpu::Gpu> gpus, std::function<void(const std::vector<MigReading>&)> then);
+  // Read and Plan change nothing. All that ask while the driver is asked share the next look at it, so that
+  // changes wait for few looks, however many ask. `is_cancelled`: as base::WaitingRequests has it.
+  using IsCancelled = std::function<bool()>;
+  void Read(std::vector<gpu::Gpu> gpus, std::function<void(const std::vector<MigReading>&)> then,
+            IsCancelled is_cancelled);
   using Answer = std::function<void(base::Result<std::vector<MigOutcome>>)>;
-  void Plan(std::vector<MigOrder> orders, Answer then);
+  void Plan(std::vector<MigOrder> orders, Answer then, IsCancelled is_cancelled);
   // Answers when the orders are carried out and the wanted divisions are on the disk. `forget`: no division
   // is kept there. The devices of `holders` are not touched.
   void Apply(std::vector<MigOrder> orders, MigHolders holders, bool forget, Answer then);
@@ -45,6 +50,12 @@ class MigManager {
   const mig::WantedLayout* WantedOf(const std::string& uuid) const;
 
  private:
+  struct Question {
+    std::function<void(MigLook&)> ask;  // on the driver's thread
+    std::function<void()> then;         // on the loop
+    IsCancelled is_cancelled;
+  };
+  void Ask(std::vector<Question> questions, std::function<void()> done);
   void Check();
   void Wait();
   void OnChecked(const MigRestoreResult& check);
@@ -57,6 +68,7 @@ class MigManager {
   const std::function<std::set<pid_t>()> own_;
   const std::function<void()> on_split_;
   driver::NvmlExecutor executor_;
+  base::RequestBatcher<Question> questions_;
   boost::asio::steady_timer timer_;
   base::Millis period_{30'000};
   bool checking_ = false;

@@ -19,33 +19,31 @@ std::optional<unsigned> ParseHex(std::string_view text) {
   return base::ParseNumber<unsigned>(text, 16);
 }
 
-base::Result<bool> IsFor(const driver::Nvml& nvml, const MigOrder& order) {
+base::Result<bool> IsFor(MigLook& look, const MigOrder& order) {
   if (order.filters.empty()) return true;
-  GPUMAN_ASSIGN(auto* const device, nvml.DeviceByUuid(order.gpu.uuid));
-  driver::abi::nvmlPciInfo_t pci{};
-  GPUMAN_TRY(GPUMAN_MIG_CALL(nvml, nvmlDeviceGetPciInfo_v3, device, &pci));
+  GPUMAN_ASSIGN(const unsigned pci_id, look.PciIdOf(order.gpu.uuid));
   for (const auto& filter : order.filters) {
     const auto id = ParseHex(filter);
     if (!id)
       return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no PCI device id", filter),
                         "such as 0x233510DE, of an H200");
-    if (*id == pci.pciDeviceId) return true;
+    if (*id == pci_id) return true;
   }
   return false;
 }
 
-base::Result<std::vector<MigOutcome>> Plan(const driver::Nvml& nvml, const std::vector<MigOrder>& orders) {
+base::Result<std::vector<MigOutcome>> Plan(MigLook& look, const std::vector<MigOrder>& orders) {
   std::vector<MigOutcome> outcomes;
   std::set<std::string> seen;
   for (const auto& order : orders) {
-    GPUMAN_ASSIGN(const bool is_for_it, IsFor(nvml, order));
+    GPUMAN_ASSIGN(const bool is_for_it, IsFor(look, order));
     if (!is_for_it) continue;
     if (!seen.insert(order.gpu.uuid).second)
       return base::Fail(ErrorCode::kInvalidArgument,
                         fmt::format("two entries are for GPU {}", order.gpu.index));
     MigOutcome outcome{order.gpu, order.wanted, {}, {}, false, "", {}};
-    if (auto device = mig::ReadDevice(nvml, order.gpu.uuid)) {
-      outcome.before = std::move(*device);
+    if (const auto& device = look.StateOf(order.gpu.uuid)) {
+      outcome.before = *device;
       if (outcome.wanted.keep_mode) outcome.wanted.enabled = outcome.before.enabled;
       auto plan = mig::MakePlan(outcome.before, order.wanted);
       if (plan)
@@ -53,7 +51,7 @@ base::Result<std::vector<MigOutcome>> Plan(const driver::Nvml& nvml, const std::
       else
         outcome.error = std::move(plan.error());
     } else {
-      outcome.error = std::move(device.error());
+      outcome.error = device.error();
     }
     outcomes.push_back(std::move(outcome));
   }
@@ -92,19 +90,38 @@ void Perform(const driver::Nvml& nvml, const std::set<pid_t>& own, MigOutcome& o
 
 }  // namespace
 
-std::vector<MigReading> ReadAll(const driver::LoadedNvml& nvml, const std::vector<gpu::Gpu>& gpus) {
+const MigLook::State& MigLook::StateOf(const std::string& uuid) {
+  const auto it = states_.find(uuid);
+  if (it != states_.end()) return it->second;
+  auto state = nvml_ ? mig::ReadDevice(**nvml_, uuid) : State(tl::unexpected(nvml_.error()));
+  return states_.emplace(uuid, std::move(state)).first->second;
+}
+
+const base::Result<unsigned>& MigLook::PciIdOf(const std::string& uuid) {
+  const auto it = pci_ids_.find(uuid);
+  if (it != pci_ids_.end()) return it->second;
+  return pci_ids_.emplace(uuid, ReadPciId(uuid)).first->second;
+}
+
+base::Result<unsigned> MigLook::ReadPciId(const std::string& uuid) const {
+  if (!nvml_) return base::Fail(nvml_.error());
+  const driver::Nvml& nvml = **nvml_;
+  GPUMAN_ASSIGN(auto* const device, nvml.DeviceByUuid(uuid));
+  driver::abi::nvmlPciInfo_t pci{};
+  GPUMAN_TRY(GPUMAN_MIG_CALL(nvml, nvmlDeviceGetPciInfo_v3, device, &pci));
+  return pci.pciDeviceId;
+}
+
+std::vector<MigReading> ReadAll(MigLook& look, const std::vector<gpu::Gpu>& gpus) {
   std::vector<MigReading> readings;
   readings.reserve(gpus.size());
-  for (const auto& gpu : gpus)
-    readings.push_back({gpu, nvml ? mig::ReadDevice(**nvml, gpu.uuid)
-                                  : base::Result<mig::GpuMigState>(tl::unexpected(nvml.error()))});
+  for (const auto& gpu : gpus) readings.push_back({gpu, look.StateOf(gpu.uuid)});
   return readings;
 }
 
-base::Result<std::vector<MigOutcome>> PlanOrders(const driver::LoadedNvml& nvml,
-                                                 const std::vector<MigOrder>& orders) {
-  if (!nvml) return base::Fail(nvml.error());
-  return Plan(**nvml, orders);
+base::Result<std::vector<MigOutcome>> PlanOrders(MigLook& look, const std::vector<MigOrder>& orders) {
+  if (!look.nvml()) return base::Fail(look.nvml().error());
+  return Plan(look, orders);
 }
 
 std::vector<std::string> HeldBy(const MigOutcome& outcome, const MigHolders& holders) {
@@ -128,7 +145,8 @@ base::Result<std::vector<MigOutcome>> ApplyOrders(const driver::LoadedNvml& nvml
                                                   const std::vector<MigOrder>& orders,
                                                   const MigObstacles& obstacles) {
   if (!nvml) return base::Fail(nvml.error());
-  GPUMAN_ASSIGN(auto outcomes, Plan(**nvml, orders));
+  MigLook look(nvml);
+  GPUMAN_ASSIGN(auto outcomes, Plan(look, orders));
   bool may = true;
   for (auto& outcome : outcomes) {
     if (!outcome.error) outcome.error = WhyHeldUp(outcome, obstacles);
@@ -144,17 +162,18 @@ base::Result<std::vector<MigOutcome>> ApplyOrders(const driver::LoadedNvml& nvml
 
 namespace {
 
-std::vector<MigOutcome> RestoreLost(const driver::Nvml& nvml, const std::vector<MigOrder>& orders,
+std::vector<MigOutcome> RestoreLost(const driver::LoadedNvml& nvml, const std::vector<MigOrder>& orders,
                                     const std::set<pid_t>& own) {
+  MigLook look(nvml);
   auto outcomes =
-      orders.empty() ? std::vector<MigOutcome>() : Plan(nvml, orders).value_or(std::vector<MigOutcome>());
+      orders.empty() ? std::vector<MigOutcome>() : Plan(look, orders).value_or(std::vector<MigOutcome>());
   std::vector<MigOutcome> lost;
   for (auto& outcome : outcomes) {
     if (outcome.error || !mig::IsLost(outcome.before, outcome.wanted)) continue;
     if (IsHeldUp(outcome))
       outcome.error = mig::InTheWay(outcome.plan, own);
     else
-      Perform(nvml, own, outcome);
+      Perform(**nvml, own, outcome);
     lost.push_back(std::move(outcome));
   }
   return lost;
@@ -166,7 +185,7 @@ MigRestoreResult CheckGpus(const driver::LoadedNvml& nvml, const std::vector<gpu
                            const std::vector<MigOrder>& orders, const std::set<pid_t>& own) {
   MigRestoreResult check;
   if (!nvml) return check;
-  check.lost = RestoreLost(**nvml, orders, own);
+  check.lost = RestoreLost(nvml, orders, own);
   for (const auto& gpu : gpus) {
     const auto device = (*nvml)->DeviceByUuid(gpu.uuid);
     if (!device) continue;

@@ -42,12 +42,32 @@ struct MigOutcome {
 // first CUDA call until after its last.
 using MigHolders = std::map<std::string, std::string>;
 
-std::vector<MigReading> ReadAll(const driver::LoadedNvml& nvml, const std::vector<gpu::Gpu>& gpus);
+// One look at the GPUs for all that want to know something: each GPU is read once, when the first asks for
+// it.
+class MigLook {
+ public:
+  using State = base::Result<mig::GpuMigState>;
+
+  // `nvml` must outlive this object.
+  explicit MigLook(const driver::LoadedNvml& nvml) : nvml_(nvml) {}
+  const driver::LoadedNvml& nvml() const { return nvml_; }
+  const State& StateOf(const std::string& uuid);
+  // The PCI device id.
+  const base::Result<unsigned>& PciIdOf(const std::string& uuid);
+
+ private:
+  base::Result<unsigned> ReadPciId(const std::string& uuid) const;
+
+  const driver::LoadedNvml& nvml_;
+  std::map<std::string, State> states_;                    // by UUID
+  std::map<std::string, base::Result<unsigned>> pci_ids_;  // by UUID
+};
+
+std::vector<MigReading> ReadAll(MigLook& look, const std::vector<gpu::Gpu>& gpus);
 
 // Plans the orders whose filters match their GPUs. Fails where the orders contradict each other or the driver
 // cannot be asked.
-base::Result<std::vector<MigOutcome>> PlanOrders(const driver::LoadedNvml& nvml,
-                                                 const std::vector<MigOrder>& orders);
+base::Result<std::vector<MigOutcome>> PlanOrders(MigLook& look, const std::vector<MigOrder>& orders);
 
 // What is in the way of orders. The devices of `holders` are not touched. `own`: the pids of gpuman's own
 // processes.

@@ -14,13 +14,16 @@ base::Result<> ShowMig(MigModule& mig, const Call<api::NoBody, api::MigReport>& 
     GPUMAN_ASSIGN(const auto gpu, gpu::Select(inventory.gpus, *wanted));
     gpus = {gpu};
   }
-  mig.manager().Read(std::move(gpus), [&mig, call](const std::vector<MigReading>& readings) {
-    api::MigReport report;
-    for (const auto& reading : readings)
-      report.gpus.push_back(
-          MigGpuOf(reading, mig.manager().WantedOf(reading.gpu.uuid), mig.core().inventory(), mig.Own()));
-    call.Send(report);
-  });
+  mig.manager().Read(
+      std::move(gpus),
+      [&mig, call](const std::vector<MigReading>& readings) {
+        api::MigReport report;
+        for (const auto& reading : readings)
+          report.gpus.push_back(
+              MigGpuOf(reading, mig.manager().WantedOf(reading.gpu.uuid), mig.core().inventory(), mig.Own()));
+        call.Send(report);
+      },
+      [exchange = call.exchange()] { return exchange->Gone(); });
   return {};
 }
 
@@ -33,7 +36,8 @@ base::Result<> Plan(MigModule& mig, const MigCall& call) {
       call.After([&mig](const std::vector<MigOutcome>& outcomes) -> base::Result<api::MigChanges> {
         if (const auto why = WhyNothing(outcomes)) return base::Fail(*why);
         return MigChangesOf(outcomes, mig.Own());
-      }));
+      }),
+      [exchange = call.exchange()] { return exchange->Gone(); });
   return {};
 }
 

@@ -25,7 +25,17 @@ std::string MpsKeyOf(const std::string& uuid) { return std::string(kMpsKey) + uu
 }  // namespace
 
 MpsManager::MpsManager(Core& core, std::filesystem::path root, std::string boot)
-    : core_(core), root_(std::move(root)), boot_(std::move(boot)), timer_(core.loop()) {}
+    : core_(core),
+      root_(std::move(root)),
+      boot_(std::move(boot)),
+      timer_(core.loop()),
+      looks_([this](std::vector<LookRequest> requests, std::function<void()> done) {
+        Look([requests = std::move(requests), done = std::move(done)] {
+          for (const auto& request : requests)
+            if (!base::IsCancelled(request)) request.then();
+          done();
+        });
+      }) {}
 
 MpsManager::~MpsManager() { worker_.join(); }
 
@@ -171,7 +181,11 @@ void MpsManager::OnEnded(const std::string& uuid) {
        {{"pid", pid}});
 }
 
-void MpsManager::Refresh(std::function<void()> then) {
+void MpsManager::Refresh(std::function<void()> then, std::function<bool()> is_cancelled) {
+  looks_.Add({std::move(then), std::move(is_cancelled)});
+}
+
+void MpsManager::Look(std::function<void()> then) {
   struct Round {
     std::vector<mps::FoundControlDaemon> controls;
     std::map<std::string, std::shared_ptr<mps::Control>> asked;

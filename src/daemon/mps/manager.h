@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/process.h"
+#include "base/request_batcher.h"
 #include "daemon/config/mps.h"
 #include "gpu/inventory.h"
 #include "jobs/job.h"
@@ -76,8 +77,10 @@ class MpsManager {
   void Prepare(const jobs::Job& job, std::function<void(base::Result<>)> ready);
   // Protocol 3: makes and deletes what jobs have come to need, or need no more.
   void ApplyWhatChanged();
-  // Looks at all control daemons and their clients, then calls `then`.
-  void Refresh(std::function<void()> then);
+  // Looks at all control daemons and their clients, then calls `then`. All that ask while a look is under way
+  // share the next one, so that orders wait for few looks, however many ask. `is_cancelled`: as
+  // base::WaitingRequests has it.
+  void Refresh(std::function<void()> then, std::function<bool()> is_cancelled = {});
 
   const std::map<std::string, MpsUnit>& units() const { return units_; }  // by UUID
   bool IsRunning(const std::string& uuid) const;
@@ -128,6 +131,7 @@ class MpsManager {
   std::string DescribeProcess(pid_t pid) const;
   std::string DescribeClients(const std::vector<mps::MpsClient>& clients) const;
   void Tick();
+  void Look(std::function<void()> then);
   void Take(const std::string& uuid, const Seen& seen);
 
   Core& core_;
@@ -138,6 +142,11 @@ class MpsManager {
   std::map<std::string, boost::asio::posix::stream_descriptor> ends_;  // pidfds of control daemons
   std::vector<mps::FoundControlDaemon> controls_;
   boost::asio::steady_timer timer_;
+  struct LookRequest {
+    std::function<void()> then;
+    std::function<bool()> is_cancelled{};
+  };
+  base::RequestBatcher<LookRequest> looks_;
   boost::asio::thread_pool worker_{1};
 };
 

@@ -15,7 +15,15 @@ using base::Fail;
 MpsModule::MpsModule(Core& core)
     : core_(core),
       manager_(
-          std::make_unique<MpsManager>(core, core.config().socket.parent_path() / "mps", base::BootId())) {
+          std::make_unique<MpsManager>(core, core.config().socket.parent_path() / "mps", base::BootId())),
+      readers_([this](std::vector<Reader> readers, std::function<void()> done) {
+        manager_->Refresh([this, readers = std::move(readers), done = std::move(done)] {
+          const auto report = MpsReportOf(*manager_, Context(), {});
+          for (const auto& reader : readers)
+            if (!base::IsCancelled(reader)) reader.take(report);
+          done();
+        });
+      }) {
   core_.jobs().callbacks().mps_variables = [this](const jobs::Job& job) { return VariablesOf(job); };
   core_.jobs().callbacks().before_start = [this](const jobs::Job& job, std::function<void()> then) {
     BeforeStart(job, std::move(then));

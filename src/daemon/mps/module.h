@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/request_batcher.h"
 #include "daemon/core/core.h"
 #include "daemon/core/module.h"
 #include "daemon/mps/manager.h"
@@ -32,6 +33,13 @@ class MpsModule final : public Module {
   // Whether clients on this GPU can have shares of its time, where MPS runs, or has to run already.
   base::Result<> MayHaveShares(const std::string& gpu) const;
 
+  // Somebody who wants to see the report. All that wait share one look and one report.
+  struct Reader {
+    std::function<void(const api::MpsReport&)> take;
+    std::function<bool()> is_cancelled{};  // as base::WaitingRequests has it
+  };
+  void AddReader(Reader reader) { readers_.Add(std::move(reader)); }
+
   void Restore(jobs::StoreContents& contents) override;
   void AddRoutes(http::Router& router) override;
   void Reconfigure() override;
@@ -45,6 +53,7 @@ class MpsModule final : public Module {
 
   Core& core_;
   std::unique_ptr<MpsManager> manager_;
+  base::RequestBatcher<Reader> readers_;
 };
 
 }  // namespace gpuman::daemon

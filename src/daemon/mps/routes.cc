@@ -17,6 +17,7 @@ using Notes = MpsManager::Notes;
 // The answer to an order: notes on what was done, or the error.
 using WhenDone = std::function<void(base::Result<Notes>)>;
 
+// The answer to an order.
 template <typename Body>
 void SendReport(MpsModule& mps, const Call<Body, api::MpsReport>& call, const Notes& notes) {
   mps.manager().Refresh([&mps, call, notes] { call.Send(MpsReportOf(mps.manager(), mps.Context(), notes)); });
@@ -27,7 +28,10 @@ WhenDone AnswerTo(MpsModule& mps, const Call<Body, api::MpsReport>& call) {
   return call.After([&mps, call](const Notes& notes) { SendReport(mps, call, notes); });
 }
 
-void ShowMps(MpsModule& mps, const Call<api::NoBody, api::MpsReport>& call) { SendReport(mps, call, {}); }
+void ShowMps(MpsModule& mps, const Call<api::NoBody, api::MpsReport>& call) {
+  mps.AddReader({[call](const api::MpsReport& report) { call.Send(report); },
+                 [exchange = call.exchange()] { return exchange->Gone(); }});
+}
 
 // Gives one order for each GPU, one after the other. If an order is refused, `undo` takes back the orders
 // before it, and the refusal is the answer. Without `undo` the earlier orders stay.
