@@ -150,7 +150,7 @@ base::Result<> Why(JobsModule& jobs, const StoryCall& call, const jobs::Job& job
         TakeBlockers(core.jobs(), in_the_way, request->facts);
         TakeWait(jobs, request->job, request->facts);
         const auto waits = core.ReadStore(
-            call.peer().uid,
+            call.request().party,
             {.read = [request](jobs::Store& store) { request->read = ReadFacts(store, *request); },
              .then = [&core, call, request] { Tell(core, call, *request); },
              .is_cancelled = [exchange = call.exchange()] { return exchange->Gone(); }});
