@@ -7,11 +7,13 @@
 namespace gpuman::jobs {
 namespace {
 
-// At once, for all users whose jobs start at the same time.
+// At once, for all users whose jobs start at the same time. The files of jobs that are gone are deleted
+// beside it.
 constexpr std::size_t kKeeperWork = 2;
 
-base::Executor PostTo(boost::asio::io_context& loop) {
-  return [&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); };
+template <typename Context>
+base::Executor PostTo(Context& context) {
+  return [&context](std::function<void()> act) { boost::asio::post(context, std::move(act)); };
 }
 
 }  // namespace
@@ -25,9 +27,8 @@ JobManager::JobManager(boost::asio::io_context& loop, boost::asio::thread_pool& 
       clock_(clock),
       table_(table),
       options_(std::move(options)),
-      keeper_work_([&workers](std::function<void()> act) { boost::asio::post(workers, std::move(act)); },
-                   PostTo(loop), {.of_all = kKeeperWork, .of_user = kKeeperWork}),
-      files_(keeper_work_, options_),
+      keeper_work_(PostTo(workers), PostTo(loop), {.of_all = kKeeperWork, .of_user = kKeeperWork}),
+      files_(PostTo(workers), PostTo(loop), options_),
       waiters_(PostTo(loop)),
       keepers_(loop, keeper_work_, index_, options_, KeeperCallbacks()),
       attachments_(loop, keeper_work_, table, index_, options_, AttachmentCallbacks()),

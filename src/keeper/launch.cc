@@ -176,11 +176,17 @@ class Child {
   std::string script_file_;  // empty: there is no script
 };
 
+constexpr std::size_t kMostRemoved = 100'000;  // files of a run before; a run does not wait for more
+
 // The user owns what is in it. So what is there from the run before goes, whatever it is.
 base::Result<> MakeTraces(const Spec& spec) {
   if (spec.traces.empty()) return {};
   GPUMAN_TRY(base::MakeOwnDirectory(spec.traces.parent_path(), 0711));
-  GPUMAN_TRY(base::RemoveTree(spec.traces));
+  GPUMAN_ASSIGN(const bool gone, base::RemoveSomeOfTree(spec.traces, kMostRemoved));
+  if (!gone)
+    return base::Fail(base::ErrorCode::kExhausted,
+                      fmt::format("{} has too many files of the run before", spec.traces.string()),
+                      "remove it");
   GPUMAN_TRY(base::MakeOwnDirectory(spec.traces, 0700));
   if (::geteuid() == 0 && ::lchown(spec.traces.c_str(), spec.uid, spec.gid) != 0)
     return base::FailSystem(errno, fmt::format("giving {} to its user", spec.traces.string()));
