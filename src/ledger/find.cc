@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include <atomic>
 #include <chrono>
@@ -15,22 +14,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/untrusted_file.h"
+
 namespace gpuman::ledger {
 namespace {
 
-// The name is not enough: a file of any file system can have this name once its mount is gone, and that file
-// system may take any time to open the file. This check asks no file system.
-bool IsOnSameDevice(int a, int b) {
-  struct statx one {
-  }, other{};
-  const auto look = [](int fd, struct statx& found) {
-    return ::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &found) == 0;
-  };
-  return look(a, one) && look(b, other) && one.stx_dev_major == other.stx_dev_major &&
-         one.stx_dev_minor == other.stx_dev_minor;
-}
-
-// `memory`: a file on the device of memory files, as the ledger's is.
+// `memory`: a file on the device of memory files, as the ledger's is. The name is not enough: a file of any
+// file system can have this name once its mount is gone, and that file system may take any time to open the
+// file.
 std::optional<base::Fd> FindIn(const std::filesystem::path& folder, const std::string& name, int memory) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
@@ -40,7 +31,7 @@ std::optional<base::Fd> FindIn(const std::filesystem::path& folder, const std::s
     const base::Fd held(::open(entry.path().c_str(), O_PATH | O_CLOEXEC));
     const auto own = fmt::format("/proc/self/fd/{}", held.get());
     if (!held.ok() || std::filesystem::read_symlink(own, error) != name ||
-        !IsOnSameDevice(held.get(), memory))
+        !base::AreOnOneDevice(held.get(), memory))
       continue;
     base::Fd file(::open(own.c_str(), O_RDWR | O_CLOEXEC));
     if (file.ok()) return file;

@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "base/untrusted_file.h"
 #include "mover/chunk_hash.h"
 
 namespace gpuman::mover {
@@ -49,6 +50,8 @@ bool Lock(int descriptor, bool wait) {
 // them in a thread with its own table of descriptors.
 std::vector<Fd> FilesOf(pid_t pid, const char* name) {
   std::vector<Fd> files;
+  // The name is not enough, as in ledger/find.cc: some file system of the process's owner may have that file.
+  const Fd memory(::memfd_create("gpuman-find", MFD_CLOEXEC));
   const std::string wanted = fmt::format("/memfd:{} (deleted)", name);
   std::error_code error;
   const std::filesystem::path tasks = fmt::format("/proc/{}/task", pid);
@@ -58,7 +61,7 @@ std::vector<Fd> FilesOf(pid_t pid, const char* name) {
       // O_PATH holds the file without opening it, so that the process cannot put another file in its place
       // meanwhile.
       const Fd held(::open(entry.path().c_str(), O_PATH | O_CLOEXEC));
-      if (!held.ok()) continue;
+      if (!held.ok() || !base::AreOnOneDevice(held.get(), memory.get())) continue;
       Fd file = Reopen(held.get());
       const auto own = fmt::format("/proc/self/fd/{}", file.get());
       if (file.ok() && std::filesystem::read_symlink(own, error) == wanted) files.push_back(std::move(file));

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/fd.h"
+#include "base/untrusted_file.h"
 #include "base/utf8.h"
 #include "base/uuid.h"
 #include "ledger/wire/trace.h"
@@ -220,11 +221,9 @@ class Reader {
 
 // Reads a file that its owner may replace or change while it is read.
 Result<std::string> ReadFileIn(int directory, const std::string& name) {
-  const base::Fd file(::openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (!file.ok()) return base::FailSystem(errno, "opening it");
+  GPUMAN_ASSIGN(const base::Fd file, base::OpenUntrustedFileIn(directory, name));
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return base::FailSystem(errno, "looking at it");
-  if (!S_ISREG(status.st_mode)) return base::Fail(Corrupt("it is no file"));
   const auto size = std::min(static_cast<std::uint64_t>(status.st_size), wire::kMaxTraceBytes);
   std::string bytes(size, '\0');
   std::size_t got = 0;

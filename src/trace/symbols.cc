@@ -3,7 +3,6 @@
 #include <cxxabi.h>
 #include <dlfcn.h>
 #include <elfutils/libdwfl.h>
-#include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -11,11 +10,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/fd.h"
+#include "base/untrusted_file.h"
 
 namespace gpuman::trace {
 namespace {
@@ -34,18 +36,26 @@ std::string Demangled(const char* name) {
   return result;
 }
 
+constexpr off_t kLargest = off_t{8} << 30;  // bytes: more than any program or library has
+
+// The library also unpacks files, to any size: so it gets none that is packed.
+bool IsElf(int file) {
+  char magic[SELFMAG];
+  return ::pread(file, magic, sizeof magic, 0) == SELFMAG && std::memcmp(magic, ELFMAG, SELFMAG) == 0;
+}
+
 base::Fd OpenTrusted(const std::string& path) {
   if (!path.starts_with('/')) return {};
-  base::Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  base::Fd file = base::OpenUntrustedFile(path).value_or(base::Fd());
   struct stat status {};
-  if (!file.ok() || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
+  if (!file.ok() || ::fstat(file.get(), &status) != 0 || status.st_size > kLargest ||
       (status.st_uid != 0 && status.st_uid != ::geteuid()))
     return {};
   struct statfs system {};  // /proc/kcore is a file of root's too
   if (::fstatfs(file.get(), &system) != 0 || system.f_type == PROC_SUPER_MAGIC ||
       system.f_type == SYSFS_MAGIC)
     return {};
-  return file;
+  return IsElf(file.get()) ? std::move(file) : base::Fd();
 }
 
 }  // namespace

@@ -2,7 +2,8 @@
 // are asked for, so that no other command of the program carries it.
 //
 // A file is read only where it is root's or the caller's own, and where its build id is that of the trace: a
-// trace may name any file, and libdw must not parse a file that another user made.
+// trace may name any file, and libdw must not parse a file that another user made. Devices, pipes
+// and what is not mounted are not even opened.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,5 @@
 #include "cli/compat/slurm/output_file_reader.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,7 +7,7 @@
 #include <array>
 #include <span>
 
-#include "base/file.h"
+#include "base/untrusted_file.h"
 
 namespace gpuman::cli::slurm {
 namespace {
@@ -19,6 +18,14 @@ Result<std::uint64_t> SizeOf(const base::Fd& file, const std::string& path) {
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) return base::FailSystem(errno, path);
   return static_cast<std::uint64_t>(info.st_size);
+}
+
+// Somebody else may have named the path, and root may read it. Not ok: what is there is no file with an
+// output, as /dev/null is none.
+Result<base::Fd> OpenOutput(const std::string& path) {
+  auto file = base::OpenUntrustedFile(path);
+  if (!file && file.error().code == base::ErrorCode::kInvalidArgument) return base::Fd();
+  return file;
 }
 
 // Reads bytes at an offset; empty at the end.
@@ -37,7 +44,8 @@ bool OutputFileReader::exists() const { return ::access(path_.c_str(), F_OK) == 
 
 Result<> OutputFileReader::Read(const Take& take) {
   if (!exists()) return {};
-  GPUMAN_ASSIGN(const base::Fd file, base::OpenFile(path_, O_RDONLY));
+  GPUMAN_ASSIGN(const base::Fd file, OpenOutput(path_));
+  if (!file.ok()) return {};
   GPUMAN_ASSIGN(const auto size, SizeOf(file, path_));
   if (size < at_) at_ = 0;
   std::array<char, 65536> buffer;
@@ -51,7 +59,8 @@ Result<> OutputFileReader::Read(const Take& take) {
 
 Result<> OutputFileReader::SkipTo(std::uint64_t lines) {
   if (!exists()) return {};
-  GPUMAN_ASSIGN(const base::Fd file, base::OpenFile(path_, O_RDONLY));
+  GPUMAN_ASSIGN(const base::Fd file, OpenOutput(path_));
+  if (!file.ok()) return {};
   GPUMAN_ASSIGN(const auto size, SizeOf(file, path_));
   std::array<char, 65536> buffer;
   std::uint64_t left = lines;
