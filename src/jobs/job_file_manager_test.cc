@@ -42,7 +42,7 @@ class JobFileManagerTest : public testing::Test {
   Job WithTraces(std::int64_t id, uid_t user, int files) {
     Job job;
     job.id = {id};
-    job.owner = Owner{user, user, {}, std::to_string(user)};
+    job.owner = JobOwner{user, user, {}, std::to_string(user)};
     job.spec.Change([](spec::JobSpec& spec) { spec.trace_allocations = true; });
     EXPECT_TRUE(base::MakeDirectories(files_.TracesOf(job.id)));
     for (int i = 0; i < files; ++i)

@@ -289,7 +289,7 @@ void ShimsModule::EndForLocks(base::JobId id) {
   boost::asio::post(core_.loop(), [this, id] {
     const auto* const job = core_.jobs().Find(id);
     if (!job) return;
-    const keeper::Reason reason{
+    const keeper::EndReason reason{
         "ledger_locks",
         "its programs have taken so many locks on the memory in which they count that "
         "gpumand would be slow for all users: it is ended"};
